@@ -1,0 +1,141 @@
+// Package fault holds Steward's coded errors: what went wrong, whose turn it
+// is now, and whether trying again makes sense.
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Kind is the small, closed set of error classes that faces translate into
+// their protocol's status (HTTP, gRPC, exit codes).
+type Kind string
+
+// The kinds.
+const (
+	Invalid     Kind = "invalid"      // the caller's input is wrong; the same call fails again
+	NotFound    Kind = "not_found"    // it is not there, or not there for this caller
+	Conflict    Kind = "conflict"     // a precondition did not hold; read again and decide anew
+	Denied      Kind = "denied"       // not allowed
+	Unauthentic Kind = "unauthentic"  // no identity, or a wrong one
+	TooLarge    Kind = "too_large"    // over a size limit
+	RateLimited Kind = "rate_limited" // try again after Error.After
+	Exhausted   Kind = "exhausted"    // a budget or bound is used up
+	Unsupported Kind = "unsupported"  // this part cannot do that
+	Unavailable Kind = "unavailable"  // something outside did not answer; may pass
+	Timeout     Kind = "timeout"      // it took too long
+	Cancelled   Kind = "cancelled"    // somebody asked to stop
+	Internal    Kind = "internal"     // a fault of our own
+)
+
+// Retry says how a caller may try again.
+type Retry string
+
+// The retry strategies.
+const (
+	RetryNone      Retry = "none"
+	RetryImmediate Retry = "immediate"
+	RetryBackoff   Retry = "backoff"
+	RetryAfter     Retry = "after" // not before Error.After has passed
+)
+
+// Error is a coded error. Values are immutable once returned.
+type Error struct {
+	Kind    Kind
+	Code    string         // stable, snake_case, e.g. "database_too_new"
+	Message string         // what happened, for a person
+	Remedy  string         // what to do next, for a person; may be empty
+	Details map[string]any // facts for programs; never secrets
+	Retry   Retry          // empty means RetryNone
+	After   time.Duration  // with RetryAfter
+	Cause   error
+}
+
+// Error returns the message, its cause and the remedy in one line.
+func (e *Error) Error() string {
+	s := e.Message
+	if e.Cause != nil {
+		if cause := e.Cause.Error(); cause != "" {
+			s += ": " + cause
+		}
+	}
+	if e.Remedy != "" {
+		s += " (" + e.Remedy + ")"
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// New makes an error of a kind with a code and a formatted message. A %w verb
+// in the format sets the cause; its text is then part of the message already.
+func New(kind Kind, code, format string, args ...any) *Error {
+	err := fmt.Errorf(format, args...)
+	e := &Error{Kind: kind, Code: code, Message: err.Error()}
+	if cause := errors.Unwrap(err); cause != nil {
+		e.Cause = hidden{cause}
+	}
+	return e
+}
+
+// hidden is a cause whose text the message has already told.
+type hidden struct{ error }
+
+func (hidden) Error() string   { return "" }
+func (h hidden) Unwrap() error { return h.error }
+
+// With returns a copy of e that carries the remedy.
+func (e *Error) With(remedy string, args ...any) *Error {
+	c := *e
+	c.Remedy = fmt.Sprintf(remedy, args...)
+	return &c
+}
+
+// Detail returns a copy of e with one more fact for programs.
+func (e *Error) Detail(key string, value any) *Error {
+	c := *e
+	c.Details = make(map[string]any, len(e.Details)+1)
+	for k, v := range e.Details {
+		c.Details[k] = v
+	}
+	c.Details[key] = value
+	return &c
+}
+
+// Retrying returns a copy of e with a retry strategy; after counts with RetryAfter only.
+func (e *Error) Retrying(r Retry, after time.Duration) *Error {
+	c := *e
+	c.Retry, c.After = r, after
+	return &c
+}
+
+// Of returns the coded error in err's chain. An error without one becomes
+// Internal with the code "internal", except for the context's own, which
+// become Cancelled and Timeout. Of(nil) is nil.
+func Of(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, context.Canceled):
+		return &Error{Kind: Cancelled, Code: "cancelled", Message: "cancelled", Cause: hidden{err}}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Error{Kind: Timeout, Code: "deadline_exceeded", Message: "the deadline passed", Cause: hidden{err}}
+	}
+	return &Error{Kind: Internal, Code: "internal", Message: err.Error(), Cause: hidden{err}}
+}
+
+// Is reports whether err carries a coded error of the kind.
+func Is(err error, kind Kind) bool { return err != nil && Of(err).Kind == kind }
+
+// HasCode reports whether err carries a coded error with the code.
+func HasCode(err error, code string) bool { return err != nil && Of(err).Code == code }
+
+// Recoverable reports whether trying again may help.
+func (e *Error) Recoverable() bool { return e.Retry != "" && e.Retry != RetryNone }

@@ -1,0 +1,165 @@
+package llm
+
+import (
+	"sync"
+
+	"steward/internal/message"
+	"steward/internal/tool"
+)
+
+// Transcript is the active view of a branch as a model is shown it: a list of
+// messages that only grows, with its encodings for the providers that have
+// seen it. Each message is encoded once per provider; a further call costs
+// what is new. Safe for concurrent use.
+type Transcript struct {
+	mu       sync.Mutex
+	messages []*message.Message
+	encoded  map[string]*encoding
+	size     int // bytes held by encodings
+}
+
+type encoding struct {
+	buf []byte // the closed groups, separated by commas
+	n   int    // messages in buf
+}
+
+// NewTranscript returns a transcript of the messages.
+func NewTranscript(msgs ...*message.Message) *Transcript {
+	return &Transcript{messages: msgs[:len(msgs):len(msgs)]}
+}
+
+// Append adds messages at the end.
+func (t *Transcript) Append(msgs ...*message.Message) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.messages = append(t.messages, msgs...)
+}
+
+// Messages returns the messages. The slice is never written to again; do not
+// write to it either.
+func (t *Transcript) Messages() []*message.Message {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.messages[:len(t.messages):len(t.messages)]
+}
+
+// Size returns the bytes that the kept encodings hold.
+func (t *Transcript) Size() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.size
+}
+
+// GroupEncoder appends the wire form of one group of messages to dst as zero
+// or more JSON values separated by commas. A group is a longest run of
+// assistant messages, or of others (tool results and what the user said after
+// them): what some providers want as one turn.
+type GroupEncoder func(dst []byte, group []*message.Message) ([]byte, error)
+
+// Encoded returns the transcript's wire form in two parts, to be joined by a
+// comma where neither is empty: head, of all groups but the last, is kept
+// under the codec's name and must not be written to; tail is fresh. The
+// codec's name stands for everything that encode's output depends on.
+func (t *Transcript) Encoded(codec string, encode GroupEncoder) (head, tail []byte, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.encoded[codec]
+	if e == nil {
+		e = &encoding{}
+		if t.encoded == nil {
+			t.encoded = map[string]*encoding{}
+		}
+		t.encoded[codec] = e
+	}
+	for {
+		group := nextGroup(t.messages[e.n:])
+		if e.n+len(group) == len(t.messages) { // the last one may still grow
+			if len(group) > 0 {
+				tail, err = encode(nil, group)
+			}
+			return e.buf[:len(e.buf):len(e.buf)], tail, err
+		}
+		if err := t.keep(e, group, encode); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// keep adds a closed group to an encoding.
+func (t *Transcript) keep(e *encoding, group []*message.Message, encode GroupEncoder) error {
+	before, buf := len(e.buf), e.buf
+	if before > 0 {
+		buf = append(buf, ',')
+	}
+	start := len(buf)
+	buf, err := encode(buf, group)
+	if err != nil {
+		return err
+	}
+	if len(buf) == start { // the group has nothing for this provider
+		buf = buf[:before]
+	}
+	e.buf, e.n = buf, e.n+len(group)
+	t.size += len(e.buf) - before
+	return nil
+}
+
+func nextGroup(msgs []*message.Message) []*message.Message {
+	for i := range msgs {
+		if (msgs[i].Role == message.Assistant) != (msgs[0].Role == message.Assistant) {
+			return msgs[:i]
+		}
+	}
+	return msgs
+}
+
+// Toolset are the tools that a model is shown, with their encodings. Make a
+// new one when a tool changes. Safe for concurrent use.
+type Toolset struct {
+	specs   []tool.Spec
+	wire    map[string]string // wire name → name
+	mu      sync.Mutex
+	encoded map[string][]byte
+}
+
+// NewToolset returns the set of the specs, in their order.
+func NewToolset(specs ...tool.Spec) *Toolset {
+	s := &Toolset{specs: specs, wire: make(map[string]string, len(specs)), encoded: map[string][]byte{}}
+	for _, sp := range specs {
+		s.wire[tool.WireName(sp.Name)] = sp.Name
+	}
+	return s
+}
+
+// Specs returns the tools. Do not modify the slice.
+func (s *Toolset) Specs() []tool.Spec {
+	if s == nil {
+		return nil
+	}
+	return s.specs
+}
+
+// Name returns the tool's name for the name that a model wrote, which may be
+// unknown to the set.
+func (s *Toolset) Name(wire string) string {
+	if s != nil {
+		if n, ok := s.wire[wire]; ok {
+			return n
+		}
+	}
+	return tool.FromWire(wire)
+}
+
+// Encoded returns the set's wire form, made once per codec by encode.
+func (s *Toolset) Encoded(codec string, encode func(specs []tool.Spec) ([]byte, error)) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b, ok := s.encoded[codec]; ok {
+		return b, nil
+	}
+	b, err := encode(s.specs)
+	if err == nil {
+		s.encoded[codec] = b
+	}
+	return b, err
+}

@@ -1,0 +1,263 @@
+// Package message is Steward's one message model: roles, blocks and the rules
+// that hold between them, and the one codec by which they are stored, exported
+// and shown.
+package message
+
+import (
+	"time"
+
+	"steward/internal/id"
+)
+
+// Role says who speaks.
+type Role string
+
+// The roles.
+const (
+	System    Role = "system"
+	User      Role = "user"
+	Assistant Role = "assistant"
+	Tool      Role = "tool"
+)
+
+// Labels are a set of marks on where content may go. What a model writes
+// carries the union of what it was shown; only a person's recorded decision
+// removes one.
+type Labels uint8
+
+// The labels.
+const (
+	Private   Labels = 1 << iota // belongs to the user; must not leave unasked
+	Untrusted                    // written by somebody who is not the user
+	Secret                       // a credential; never shown, never logged
+)
+
+// Message is one entry of a conversation. Once stored it is immutable: share
+// it freely, copy it to change it.
+type Message struct {
+	ID     id.ID
+	Role   Role
+	At     time.Time // kept in whole microseconds, UTC
+	Prev   id.ID     // the message before it; zero for the first
+	Blocks []Block
+	Final  bool   // an assistant message that ends its turn: no tool was asked for
+	Model  string // "provider/model" that wrote it; assistant messages only
+	Stop   Stop   // why the model stopped; assistant messages only
+	Usage  Usage  // what the model call cost; assistant messages only
+
+	// Approach and Took are of the whole turn, on the message that ends it:
+	// how it was answered ("direct", …) and for how long (whole milliseconds).
+	Approach string
+	Took     time.Duration
+
+	Meta Meta // fields of the provider's message beyond those modelled here
+
+	// Unknown are members of the stored JSON object that this version does
+	// not know, as raw bytes (`"a":1,"b":2`), written back as they came.
+	Unknown []byte
+}
+
+// Stop is why a model stopped.
+type Stop string
+
+// The stop reasons.
+const (
+	StopEnd       Stop = "end"       // it was done
+	StopTools     Stop = "tools"     // it wants tools run
+	StopLength    Stop = "length"    // out of output tokens: continue
+	StopSequence  Stop = "sequence"  // it wrote a stop sequence
+	StopRefused   Stop = "refused"   // the provider's safety system or the model declined
+	StopCancelled Stop = "cancelled" // stopped from outside; the text is what had come
+	StopBound     Stop = "bound"     // written by Steward: a bound of the run was hit
+)
+
+// Usage counts tokens as the provider reported them. Zero means not reported.
+type Usage struct {
+	Input      int64 `json:"input,omitzero"`       // all input tokens, cached ones included
+	Output     int64 `json:"output,omitzero"`      // all output tokens, reasoning included
+	Reasoning  int64 `json:"reasoning,omitzero"`   // the reasoning part of Output
+	CacheRead  int64 `json:"cache_read,omitzero"`  // the part of Input read from a prompt cache
+	CacheWrite int64 `json:"cache_write,omitzero"` // the part of Input written to one
+}
+
+// Add returns the sum.
+func (u Usage) Add(v Usage) Usage {
+	return Usage{u.Input + v.Input, u.Output + v.Output, u.Reasoning + v.Reasoning,
+		u.CacheRead + v.CacheRead, u.CacheWrite + v.CacheWrite}
+}
+
+// Meta is what a provider's wire form carried beyond the modelled fields:
+// reasoning signatures, thought signatures, cache marks. Fields is a raw JSON
+// object, sent back byte for byte to the provider that it came from and to no
+// other.
+type Meta struct {
+	Provider string // "anthropic", "gemini", …; empty when there is none
+	Fields   []byte // a JSON object, or nil
+}
+
+// Common is what every block carries.
+type Common struct {
+	Origin  string // "user", "model:PROVIDER/MODEL", "tool:NAME", "system", "import:…"
+	Labels  Labels
+	Meta    Meta
+	Unknown []byte // see Message.Unknown
+}
+
+// Block is one of Text, Reasoning, ToolCall, ToolResult, Image and File, by
+// pointer. The set is sealed.
+type Block interface {
+	// Base returns the part that all blocks share.
+	Base() *Common
+	kind() string
+}
+
+// Base returns c.
+func (c *Common) Base() *Common { return c }
+
+// Text is prose.
+type Text struct {
+	Common
+	Text string
+}
+
+// Reasoning is what a model thought aloud. Text may be empty where the
+// provider hands out only a signature or encrypted data (in Meta).
+type Reasoning struct {
+	Common
+	Text string
+}
+
+// ToolCall asks for a tool. Its identity is its message and its place there
+// (Ref); CallID is the provider's, kept and sent back as it came.
+type ToolCall struct {
+	Common
+	CallID string
+	Name   string // "category.name", or what the model wrote
+	Args   []byte // as the model wrote them: a JSON object if all is well
+}
+
+// Ref names a block of a message: the identity of a tool call.
+type Ref struct {
+	Message id.ID
+	Block   int
+}
+
+// Status is the outcome of a tool call.
+type Status string
+
+// The outcomes.
+const (
+	OK          Status = "ok"
+	Failed      Status = "error"       // the tool failed, or its arguments did not hold
+	DeniedCall  Status = "denied"      // policy or a person said no
+	Queued      Status = "queued"      // a deferred intent was recorded
+	Unavailable Status = "unavailable" // the tool is known and cannot be reached
+	UnknownEnd  Status = "unknown"     // nobody knows whether the effect happened
+	Interrupted Status = "interrupted" // stopped before it ran
+)
+
+// ToolResult answers a call. A tool message has exactly one.
+type ToolResult struct {
+	Common
+	Call    Ref    // the call that it answers
+	CallID  string // the provider's id of that call
+	Name    string // the tool
+	Status  Status
+	Content []Block // Text, Image and File only
+	Rest    string  // URI text of the resource that holds what the cap cut off, or empty
+}
+
+// Image is a picture, inline or by URL.
+type Image struct {
+	Common
+	MIME string // "image/png", …
+	Data []byte // nil when URL is set
+	URL  string
+}
+
+// File is a document, inline or by URL.
+type File struct {
+	Common
+	MIME string
+	Name string
+	Data []byte // nil when URL is set
+	URL  string
+}
+
+func (*Text) kind() string       { return "text" }
+func (*Reasoning) kind() string  { return "reasoning" }
+func (*ToolCall) kind() string   { return "tool_call" }
+func (*ToolResult) kind() string { return "tool_result" }
+func (*Image) kind() string      { return "image" }
+func (*File) kind() string       { return "file" }
+
+// Text joins the message's text blocks; a tool message's are those of its result.
+func (m *Message) Text() string { return joinText(m.Blocks) }
+
+// Text joins the text blocks of the result.
+func (r *ToolResult) Text() string { return joinText(r.Content) }
+
+func joinText(blocks []Block) string {
+	var first string
+	var more []byte
+	for _, b := range blocks {
+		var s string
+		switch b := b.(type) {
+		case *Text:
+			s = b.Text
+		case *ToolResult:
+			s = b.Text()
+		}
+		switch {
+		case s == "":
+		case more != nil:
+			more = append(more, s...)
+		case first == "":
+			first = s
+		default:
+			more = append([]byte(first), s...)
+		}
+	}
+	if more != nil {
+		return string(more)
+	}
+	return first
+}
+
+// Call is a tool call together with its identity.
+type Call struct {
+	Ref
+	*ToolCall
+}
+
+// Calls returns the message's tool calls in order.
+func (m *Message) Calls() []Call {
+	var out []Call
+	for i, b := range m.Blocks {
+		if c, ok := b.(*ToolCall); ok {
+			out = append(out, Call{Ref{m.ID, i}, c})
+		}
+	}
+	return out
+}
+
+// Result returns the result that a tool message carries, or nil.
+func (m *Message) Result() *ToolResult {
+	if m.Role != Tool || len(m.Blocks) == 0 {
+		return nil
+	}
+	r, _ := m.Blocks[0].(*ToolResult)
+	return r
+}
+
+// LabelsOf returns the union of the labels of the blocks, results' content included.
+func LabelsOf(blocks []Block) Labels {
+	var l Labels
+	for _, b := range blocks {
+		l |= b.Base().Labels
+		if r, ok := b.(*ToolResult); ok {
+			l |= LabelsOf(r.Content)
+		}
+	}
+	return l
+}

@@ -1,0 +1,41 @@
+// Package request holds the context of a unit of asked work: who asked, on
+// whose behalf, in which conversation, with what left to spend. It goes along
+// every call in a context.Context and is stamped on messages and log entries.
+package request
+
+import (
+	"context"
+
+	"steward/internal/id"
+	"steward/internal/resource"
+)
+
+// Context describes one request. Treat it as immutable once it is in a
+// context.Context; a sub-request gets its own through Child.
+type Context struct {
+	ID           id.ID
+	Parent       id.ID        // zero for a request that came from outside
+	User         string       // on whose behalf
+	Actor        string       // who acts: the user's name or "agent:NAME"
+	Conversation resource.URI // zero outside a conversation
+	Attended     bool         // a person is there who can be asked
+}
+
+// Child returns the context of a sub-request that actor makes.
+func (c Context) Child(actor string) Context {
+	c.Parent, c.ID, c.Actor = c.ID, id.New(), actor
+	return c
+}
+
+type key struct{}
+
+// With returns ctx carrying c.
+func With(ctx context.Context, c Context) context.Context {
+	return context.WithValue(ctx, key{}, c)
+}
+
+// From returns the request that ctx carries, if any.
+func From(ctx context.Context) (Context, bool) {
+	c, ok := ctx.Value(key{}).(Context)
+	return c, ok
+}

@@ -1,0 +1,74 @@
+package resource
+
+import (
+	"time"
+
+	"steward/internal/id"
+)
+
+// Space is the owner of a resource: "user:NAME", "group:NAME" or System.
+type Space string
+
+// System owns what belongs to the node itself.
+const System Space = "system"
+
+// UserSpace returns the space of a user.
+func UserSpace(user string) Space { return Space("user:" + user) }
+
+// Metadata is the four-part description by which agents are found for tasks,
+// tools for requests and memories for prompts.
+type Metadata struct {
+	Purpose       string `json:"purpose,omitempty"`
+	Instructions  string `json:"instructions,omitempty"`
+	Applicability string `json:"applicability,omitempty"`
+	Evaluation    string `json:"evaluation,omitempty"`
+}
+
+// Description joins the parts into the one text that is embedded.
+func (m Metadata) Description() string {
+	var s string
+	for _, p := range []string{m.Purpose, m.Applicability, m.Instructions, m.Evaluation} {
+		if p == "" {
+			continue
+		}
+		if s != "" {
+			s += "\n"
+		}
+		s += p
+	}
+	return s
+}
+
+// Resource is one version of one resource, as the store returns it.
+type Resource struct {
+	URI     URI
+	Space   Space
+	Version uint64 // 1 for the first, counting up by one
+	Seq     uint64 // of the log entry that made this version
+	State   string // a word while something is in flight, empty when settled
+	At      time.Time
+	Body    []byte
+}
+
+// Op is what a log entry did.
+type Op uint8
+
+// The operations. Only ever append: the numbers are in people's databases.
+const (
+	OpPut    Op = 1
+	OpDelete Op = 2
+)
+
+// Entry is one entry of the log: one change of one resource.
+type Entry struct {
+	Seq     uint64
+	At      time.Time
+	Space   Space
+	Actor   string // who: a user's name, "agent:NAME" or "system"
+	Request id.ID
+	Op      Op
+	URI     URI
+	Version uint64
+	State   string
+	Body    []byte // nil for a deletion
+}

@@ -1,0 +1,173 @@
+// Package resource holds what everything in Steward is: a resource with a
+// URI, an owner, metadata, a body and a version; and the log entry that every
+// change of one appends.
+package resource
+
+import (
+	"strings"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+)
+
+// Scheme begins every URI's text.
+const Scheme = "cld:"
+
+// Element is one step of a path: a type such as "common.Message" and an id.
+type Element struct {
+	Type string // two or more dotted words: letters, digits, '_'
+	ID   string // without '/', and not empty
+}
+
+// URI names a resource: a path of elements below the root. It is an immutable
+// value, comparable, and usable as a map key; the zero URI is the root.
+type URI struct {
+	key string // the binary form; see Key
+}
+
+// Root returns the URI of a top-level resource.
+func Root(typ, id string) URI { return URI{}.Child(typ, id) }
+
+// Child returns the URI of a resource below u. It panics on a type or id that
+// Parse would refuse: these are written by programs; text from outside goes
+// through Parse.
+func (u URI) Child(typ, id string) URI {
+	if err := checkType(typ); err != nil {
+		panic(err)
+	}
+	if err := checkID(id); err != nil {
+		panic(err)
+	}
+	return URI{string(appendElement([]byte(u.key), typ, id))}
+}
+
+// ChildID is Child for an id of package id.
+func (u URI) ChildID(typ string, x id.ID) URI { return u.Child(typ, x.String()) }
+
+// Zero reports whether u is the root.
+func (u URI) Zero() bool { return u.key == "" }
+
+// Elements returns the steps of the path from the root.
+func (u URI) Elements() []Element {
+	var out []Element
+	for rest := u.key; rest != ""; {
+		var e Element
+		e, rest, _ = cutElement(rest)
+		out = append(out, e)
+	}
+	return out
+}
+
+// Last returns the last step; its Type and ID are the resource's own.
+func (u URI) Last() Element {
+	var e Element
+	for rest := u.key; rest != ""; {
+		e, rest, _ = cutElement(rest)
+	}
+	return e
+}
+
+// Type returns the resource's own type.
+func (u URI) Type() string { return u.Last().Type }
+
+// ID returns the resource's own id.
+func (u URI) ID() string { return u.Last().ID }
+
+// Parent returns the URI one step up; the parent of a top-level resource is the root.
+func (u URI) Parent() URI {
+	end := 0
+	for rest := u.key; rest != ""; {
+		_, next, _ := cutElement(rest)
+		if next == "" {
+			break
+		}
+		end += len(rest) - len(next)
+		rest = next
+	}
+	return URI{u.key[:end]}
+}
+
+// Under reports whether u is p or lies below it.
+func (u URI) Under(p URI) bool { return strings.HasPrefix(u.key, p.key) }
+
+// Find returns the nearest of u and its ancestors that has the type.
+func (u URI) Find(typ string) (URI, bool) {
+	at, found := 0, -1
+	for rest := u.key; rest != ""; {
+		e, next, _ := cutElement(rest)
+		at += len(rest) - len(next)
+		if e.Type == typ {
+			found = at
+		}
+		rest = next
+	}
+	if found < 0 {
+		return URI{}, false
+	}
+	return URI{u.key[:found]}, true
+}
+
+// String returns the text form, "cld:type.id/type.id".
+func (u URI) String() string {
+	var b strings.Builder
+	b.WriteString(Scheme)
+	for i, e := range u.Elements() {
+		if i > 0 {
+			b.WriteByte('/')
+		}
+		b.WriteString(e.Type)
+		b.WriteByte('.')
+		b.WriteString(e.ID)
+	}
+	return b.String()
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (u URI) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (u *URI) UnmarshalText(b []byte) error {
+	v, err := Parse(string(b))
+	if err == nil {
+		*u = v
+	}
+	return err
+}
+
+// Parse reads the text form. The type of an element is its leading words up
+// to and including the first that begins with an upper-case letter (as in
+// "common.Message"); what follows the next dot is the id. The error
+// ("uri_invalid") carries the position of the fault in Details["position"].
+func Parse(s string) (URI, error) {
+	if !strings.HasPrefix(s, Scheme) {
+		return URI{}, bad(s, 0, "it must begin with %q", Scheme)
+	}
+	rest, at := s[len(Scheme):], len(Scheme)
+	if rest == "" {
+		return URI{}, nil
+	}
+	var key []byte
+	for {
+		elem, more, again := strings.Cut(rest, "/")
+		typ, id, off, err := splitElement(elem)
+		if err != nil {
+			return URI{}, bad(s, at+off, "%w", err)
+		}
+		key = appendElement(key, typ, id)
+		if !again {
+			return URI{string(key)}, nil
+		}
+		at += len(elem) + 1
+		rest = more
+	}
+}
+
+func bad(s string, at int, format string, args ...any) error {
+	const show = 200
+	if len(s) > show {
+		s = s[:show] + "…"
+	}
+	why := fault.New(fault.Invalid, "", format, args...)
+	return fault.New(fault.Invalid, "uri_invalid", "%q is no URI: at byte %d: %s", s, at, why.Message).
+		Detail("position", at).With("write cld:Type.id/Type.id, for example cld:common.Conversation.42")
+}

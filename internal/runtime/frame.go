@@ -1,0 +1,107 @@
+package runtime
+
+import (
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+)
+
+// Turn is what a person sends.
+type Turn struct {
+	Conversation id.ID  // zero: a new conversation
+	ClientID     string // the client's own id of the message: sending it again does nothing twice
+	Content      []message.Block
+	Agent        string // empty: the conversation's, else "assistant"
+	Model        string // "provider/model" or an alias; empty: the conversation's, the agent's
+	Sampling     llm.Sampling
+	Attended     bool // a person is there who can be asked for approvals
+	Steer        bool // if a run is on: reach it at its next safe point instead of waiting
+}
+
+// Accepted says that a turn's user message is durable.
+type Accepted struct {
+	Conversation id.ID
+	Interaction  id.ID
+	Message      id.ID
+	Seq          uint64 // of its log entry
+	Duplicate    bool   // this client id had been accepted before
+}
+
+// Cursor is how far a watcher has come: everything up to the log position,
+// and of the message in flight so many bytes of a block.
+type Cursor struct {
+	Seq     uint64
+	Message id.ID // zero: none in flight was seen
+	Block   int
+	Offset  int
+}
+
+// FrameKind is the kind of a Frame.
+type FrameKind string
+
+// The kinds of frames, in the order in which a turn shows them.
+const (
+	FrameUser      FrameKind = "user"        // a user message is durable: Message, Stored
+	FrameToken     FrameKind = "token"       // Text of a text block
+	FrameReasoning FrameKind = "reasoning"   // Text of a reasoning block
+	FrameCall      FrameKind = "tool_call"   // Call; sent again when its status changes
+	FrameResult    FrameKind = "tool_result" // Call with its Result
+	FrameComplete  FrameKind = "complete"    // the turn is answered: Message, Stored
+	FrameError     FrameKind = "error"       // the turn failed: Err
+	FrameReset     FrameKind = "reset"       // what was shown of Message is void; it begins anew or never comes
+	FrameNotice    FrameKind = "notice"      // Text for the person
+)
+
+// Frame is one thing that a watcher of a conversation sees.
+type Frame struct {
+	Kind         FrameKind
+	Cursor       Cursor // resume from here and nothing is missed or told twice
+	Conversation id.ID
+	Interaction  id.ID
+	Message      id.ID
+	Block        int
+	Text         string
+	Call         *CallView
+	Stored       *message.Message // the durable message, where the frame tells of one
+	ClientID     string           // FrameUser
+	Err          *fault.Error
+}
+
+// CallStatus is where a tool call stands.
+type CallStatus string
+
+// The statuses of a call before it has a result; afterwards it is the result's.
+const (
+	CallWriting  CallStatus = "writing" // the model is still writing its arguments
+	CallRunning  CallStatus = "running"
+	CallAwaiting CallStatus = "awaiting_approval"
+)
+
+// CallView is a tool call as a person is shown it.
+type CallView struct {
+	ID       string // "MESSAGE/BLOCK": its identity
+	Name     string
+	Args     string // as the model wrote them, or canonical where Approval is set
+	Status   string // a CallStatus, or the message.Status of the result
+	Approval *ApprovalView
+	Result   *message.ToolResult
+}
+
+// ApprovalView is a question to a person.
+type ApprovalView struct {
+	ID       string // to be named in the answer
+	ArgsHash string // what an answer binds
+	Reason   string // why it is asked
+	Expires  time.Time
+}
+
+// Verdict is a person's answer to an ApprovalView.
+type Verdict struct {
+	ID       string
+	ArgsHash string
+	Approve  bool
+	Reason   string
+}
