@@ -1,0 +1,67 @@
+package message
+
+import (
+	"strconv"
+	"strings"
+
+	"steward/internal/fault"
+)
+
+// labelNames are the text forms, in the order of the bits.
+var labelNames = [...]string{"private", "untrusted", "secret"}
+
+// AllLabels is the set of every known label.
+const AllLabels = Private | Untrusted | Secret
+
+// Names returns the labels' names in a fixed order. A bit that this version
+// does not know is shown as "bitN", which ParseLabel refuses: a label is never
+// dropped without a word.
+func (l Labels) Names() []string {
+	var out []string
+	for i := range 8 {
+		if l&(1<<i) != 0 {
+			out = append(out, labelName(i))
+		}
+	}
+	return out
+}
+
+// String returns the names joined by commas, "" for the empty set.
+func (l Labels) String() string { return strings.Join(l.Names(), ",") }
+
+// Has reports whether all labels of m are in l.
+func (l Labels) Has(m Labels) bool { return l&m == m }
+
+func labelName(bit int) string {
+	if bit < len(labelNames) {
+		return labelNames[bit]
+	}
+	return "bit" + strconv.Itoa(bit)
+}
+
+// ParseLabel reads the name of one label (message_label_unknown).
+func ParseLabel(name string) (Labels, error) {
+	for i, n := range labelNames {
+		if n == name {
+			return 1 << i, nil
+		}
+	}
+	return 0, fault.New(fault.Invalid, "message_label_unknown", "there is no label %.40q", name).
+		With("use %s", strings.Join(labelNames[:], ", "))
+}
+
+// ParseLabels reads what String writes; spaces around the names are allowed.
+func ParseLabels(s string) (Labels, error) {
+	if strings.TrimSpace(s) == "" {
+		return 0, nil
+	}
+	var l Labels
+	for name := range strings.SplitSeq(s, ",") {
+		one, err := ParseLabel(strings.TrimSpace(name))
+		if err != nil {
+			return 0, err
+		}
+		l |= one
+	}
+	return l, nil
+}

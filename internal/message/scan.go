@@ -1,0 +1,188 @@
+package message
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+)
+
+// Decoding happens in two steps: check reads the whole input once, strictly
+// (RFC 8259 and RFC 7493: no duplicate names, valid UTF-8); what it accepted
+// is then taken apart by a scanner that need not look for faults again.
+
+// check refuses what is not exactly one strict JSON value.
+func check(b []byte) error {
+	if jsontext.Value(b).IsValid() {
+		return nil
+	}
+	// Once more, for the reason: this is the path of faults.
+	d := jsontext.NewDecoder(bytes.NewReader(b))
+	_, err := d.ReadValue()
+	if err == nil {
+		return fault.New(fault.Invalid, "message_invalid", "something follows the message's JSON value")
+	}
+	code := "message_invalid"
+	if errors.Is(err, jsontext.ErrDuplicateName) {
+		code = "message_name_repeated"
+	} else if !utf8.Valid(b) {
+		code = "message_utf8_invalid"
+	}
+	f := fault.New(fault.Invalid, code, "the message is not strict JSON: %w", err)
+	var syn *jsontext.SyntacticError
+	if errors.As(err, &syn) {
+		f = f.Detail("position", syn.ByteOffset)
+	}
+	return f
+}
+
+// value is one checked JSON value, without white space around it.
+type value []byte
+
+// each calls f for the members of an object, in order. name is unescaped; raw
+// is the member as it stands, `"name":value` without white space around the colon.
+func (v value) each(what string, f func(name string, quoted, val value) error) error {
+	if v[0] != '{' {
+		return wrongType(what, "an object")
+	}
+	for rest := skipSpace(v[1:]); rest[0] != '}'; {
+		n := valueLen(rest)
+		quoted := rest[:n]
+		rest = skipSpace(rest[n:])
+		rest = skipSpace(rest[1:]) // the colon
+		n = valueLen(rest)
+		val := rest[:n]
+		if rest = skipSpace(rest[n:]); rest[0] == ',' {
+			rest = skipSpace(rest[1:])
+		}
+		if err := f(unquote(quoted), quoted, val); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// items calls f for the elements of an array, in order.
+func (v value) items(what string, f func(val value) error) error {
+	if v[0] != '[' {
+		return wrongType(what, "an array")
+	}
+	for rest := skipSpace(v[1:]); rest[0] != ']'; {
+		n := valueLen(rest)
+		if err := f(rest[:n]); err != nil {
+			return err
+		}
+		if rest = skipSpace(rest[n:]); rest[0] == ',' {
+			rest = skipSpace(rest[1:])
+		}
+	}
+	return nil
+}
+
+func (v value) text(what string) (string, error) {
+	if v[0] != '"' {
+		return "", wrongType(what, "a string")
+	}
+	return unquote(v), nil
+}
+
+func (v value) data(what string) ([]byte, error) {
+	s, err := v.text(what)
+	if err != nil || s == "" {
+		return nil, err
+	}
+	b, err := base64.StdEncoding.Strict().DecodeString(s)
+	if err != nil {
+		return nil, wrongType(what, "base64 with padding")
+	}
+	return b, nil
+}
+
+func (v value) integer(what string) (int64, error) {
+	n, err := strconv.ParseInt(string(v), 10, 64)
+	if err != nil {
+		return 0, wrongType(what, "an integer of 64 bits")
+	}
+	return n, nil
+}
+
+func (v value) boolean(what string) (bool, error) {
+	if v[0] != 't' && v[0] != 'f' {
+		return false, wrongType(what, "true or false")
+	}
+	return v[0] == 't', nil
+}
+
+func (v value) id(what string) (id.ID, error) {
+	if v[0] == '"' {
+		if x, ok := id.Parse(unquote(v)); ok {
+			return x, nil
+		}
+	}
+	return id.ID{}, wrongType(what, "a UUID in lower case")
+}
+
+func wrongType(what, want string) error {
+	return fault.New(fault.Invalid, "message_member_invalid", "%s must be %s", what, want).Detail("member", what)
+}
+
+func unquote(v value) string {
+	if bytes.IndexByte(v, '\\') < 0 {
+		return string(v[1 : len(v)-1])
+	}
+	b, _ := jsontext.AppendUnquote(nil, v) // checked before
+	return string(b)
+}
+
+func skipSpace(b []byte) []byte {
+	for len(b) > 0 && (b[0] == ' ' || b[0] == '\n' || b[0] == '\t' || b[0] == '\r') {
+		b = b[1:]
+	}
+	return b
+}
+
+// valueLen returns the length of the value at the beginning of checked JSON.
+func valueLen(b []byte) int {
+	switch b[0] {
+	case '"':
+		return stringLen(b)
+	case '{', '[':
+		depth := 0
+		for i := 0; ; i++ {
+			switch b[i] {
+			case '"':
+				i += stringLen(b[i:]) - 1
+			case '{', '[':
+				depth++
+			case '}', ']':
+				if depth--; depth == 0 {
+					return i + 1
+				}
+			}
+		}
+	}
+	n := bytes.IndexAny(b, ",]} \t\r\n")
+	if n < 0 {
+		return len(b)
+	}
+	return n
+}
+
+// stringLen returns the length of the string at the beginning of checked JSON.
+func stringLen(b []byte) int {
+	at := 1
+	for {
+		quote := at + bytes.IndexByte(b[at:], '"')
+		slash := bytes.IndexByte(b[at:quote], '\\')
+		if slash < 0 {
+			return quote + 1
+		}
+		at += slash + 2
+	}
+}
