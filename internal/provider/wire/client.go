@@ -1,0 +1,177 @@
+// Package wire is what the provider clients share: JSON posts whose answers
+// are streamed, the two framings that vendors use for streams (server-sent
+// events and newline-delimited JSON), coded errors from their status codes,
+// and a small JSON reader and writer for the hot path. It knows no vendor.
+package wire
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"steward/internal/fault"
+)
+
+// Defaults for the zero values in Options.
+const (
+	DefaultFirstByte = 120 * time.Second
+	DefaultIdle      = 60 * time.Second
+	idleConnsPerHost = 256 // Go's default of 2 makes parallel conversations dial anew
+)
+
+// Options say how to reach one vendor's endpoint.
+type Options struct {
+	Name      string        // the provider's, for error messages
+	BaseURL   string        // http or https; paths are appended to it
+	Header    http.Header   // sent with every request
+	Secrets   []string      // never shown in an error, whatever the other side writes
+	HTTP      *http.Client  // nil: one with a connection pool of its own
+	FirstByte time.Duration // from the request to the first byte of the answer's body
+	Idle      time.Duration // between bytes of the answer
+
+	// Explain reads the vendor's own error JSON. Nil, or an empty Refusal,
+	// leaves it to the status.
+	Explain func(status int, body []byte) Refusal
+}
+
+// Client posts JSON to one endpoint. Safe for concurrent use.
+type Client struct {
+	opt  Options
+	base *url.URL
+	bad  *fault.Error // why the base URL is of no use
+	get  http.Header  // headers of requests, never written to after New
+	post http.Header
+	bufs sync.Pool // of *[]byte, for stream readers
+}
+
+// New returns a client. A base URL that is of no use is reported by its calls.
+func New(opt Options) *Client {
+	if opt.FirstByte <= 0 {
+		opt.FirstByte = DefaultFirstByte
+	}
+	if opt.Idle <= 0 {
+		opt.Idle = DefaultIdle
+	}
+	if opt.HTTP == nil {
+		opt.HTTP = &http.Client{Transport: transport()}
+	}
+	c := &Client{opt: opt, get: http.Header{"User-Agent": {"steward"}}}
+	for k, v := range opt.Header {
+		c.get[http.CanonicalHeaderKey(k)] = v
+	}
+	c.post = c.get.Clone()
+	c.post.Set("Content-Type", "application/json")
+	c.base, c.bad = parseBase(opt)
+	return c
+}
+
+// transport returns a pool for streams: no compression, which would hold
+// tokens back, and as many idle connections as there may be conversations.
+func transport() *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConns = 0
+	t.MaxIdleConnsPerHost = idleConnsPerHost
+	t.DisableCompression = true
+	return t
+}
+
+func parseBase(opt Options) (*url.URL, *fault.Error) {
+	u, err := url.Parse(strings.TrimRight(opt.BaseURL, "/"))
+	switch {
+	case err != nil: // its text would repeat the URL, which may hold a password
+	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
+	default:
+		return u, nil
+	}
+	return nil, fault.New(fault.Invalid, "bad_base_url", "the base URL of %s is not an http or https URL", opt.Name).
+		With("set it to something like https://host/v1")
+}
+
+// Name returns the provider's name.
+func (c *Client) Name() string { return c.opt.Name }
+
+// BaseURL returns the endpoint as people may see it: without user, password and query.
+func (c *Client) BaseURL() string {
+	if c.base == nil {
+		return ""
+	}
+	return (&url.URL{Scheme: c.base.Scheme, Host: c.base.Host, Path: c.base.Path}).String()
+}
+
+// Post sends the parts, one after the other and without copying them, as one
+// JSON body and returns the answer once its head is there and says 2xx. path
+// is appended to the base URL and may carry a query. Close the answer.
+func (c *Client) Post(ctx context.Context, path string, parts ...[]byte) (*Answer, error) {
+	return c.send(ctx, http.MethodPost, path, parts)
+}
+
+// Get asks for a path and returns the whole body, of at most 16 MB.
+func (c *Client) Get(ctx context.Context, path string) ([]byte, error) {
+	return whole(c.send(ctx, http.MethodGet, path, nil))
+}
+
+// PostAll posts as Post does and returns the whole body of the answer, of at most 16 MB.
+func (c *Client) PostAll(ctx context.Context, path string, parts ...[]byte) ([]byte, error) {
+	return whole(c.send(ctx, http.MethodPost, path, parts))
+}
+
+func whole(a *Answer, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	defer a.Close()
+	return a.All()
+}
+
+func (c *Client) send(ctx context.Context, method, path string, parts [][]byte) (*Answer, error) {
+	if c.bad != nil {
+		return nil, c.bad
+	}
+	a := &Answer{client: c}
+	a.ctx, a.cancel = context.WithCancelCause(ctx)
+	a.timer = time.AfterFunc(c.opt.FirstByte, a.expired)
+	resp, err := c.opt.HTTP.Do(c.request(a.ctx, method, path, parts))
+	if err != nil {
+		err = a.fail(err)
+		a.Close()
+		return nil, err
+	}
+	a.body, a.Header, a.Status = resp.Body, resp.Header, resp.StatusCode
+	if err := a.refused(); err != nil {
+		a.Close()
+		return nil, err
+	}
+	return a, nil
+}
+
+func (c *Client) request(ctx context.Context, method, path string, parts [][]byte) *http.Request {
+	u := *c.base
+	path, query, _ := strings.Cut(path, "?")
+	u.Path += path
+	if u.RawPath != "" {
+		u.RawPath += path
+	}
+	switch {
+	case u.RawQuery == "":
+		u.RawQuery = query
+	case query != "":
+		u.RawQuery += "&" + query
+	}
+	r := &http.Request{
+		Method: method, URL: &u, Host: u.Host, Header: c.get,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+	if method == http.MethodPost {
+		for _, p := range parts {
+			r.ContentLength += int64(len(p))
+		}
+		r.Header = c.post
+		r.GetBody = func() (io.ReadCloser, error) { return &pieces{rest: parts}, nil }
+		r.Body = &pieces{rest: parts}
+	}
+	return r.WithContext(ctx)
+}

@@ -1,0 +1,278 @@
+package wire
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"steward/internal/fault"
+)
+
+// The codes of llm.Model's errors.
+const (
+	CodeAuth        = "auth_failed"
+	CodeRate        = "rate_limited"
+	CodeOverloaded  = "overloaded"
+	CodeProvider    = "provider_error"
+	CodeRefused     = "request_refused"
+	CodeContext     = "context_too_long"
+	CodeNoModel     = "model_not_found"
+	CodeNoTools     = "tools_unsupported"
+	CodeNoImages    = "images_unsupported"
+	CodeNoSchema    = "schema_unsupported"
+	CodeFirstByte   = "first_byte_timeout"
+	CodeIdle        = "idle_timeout"
+	CodeBroken      = "stream_broken"
+	CodeUnreachable = "unreachable"
+	CodeCancelled   = "cancelled"
+)
+
+const (
+	maxRetryAfter = 5 * time.Minute
+	maxExcerpt    = 300 // runes of a foreign message in an error
+)
+
+// Refusal is what a vendor's error body says.
+type Refusal struct {
+	Code    string        // one of the codes; empty: by the status
+	Message string        // in the vendor's words; empty: an excerpt of the body
+	After   time.Duration // when to try again, if the body says
+}
+
+// Refused is the coded error for an answer that is not 2xx.
+func (c *Client) Refused(status int, h http.Header, body []byte) *fault.Error {
+	var r Refusal
+	if c.opt.Explain != nil {
+		r = c.opt.Explain(status, body)
+	}
+	if r.Code == "" {
+		r.Code = codeOf(status)
+	}
+	if r.Message == "" {
+		r.Message = excerpt(body)
+	}
+	if r.Message == "" {
+		r.Message = "HTTP " + strconv.Itoa(status) + " " + http.StatusText(status)
+	}
+	if after := retryAfter(h, time.Now()); after > 0 {
+		r.After = after
+	}
+	return c.Fault(r.Code, r.Message, r.After).Detail("status", status)
+}
+
+func codeOf(status int) string {
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return CodeAuth
+	case status == http.StatusNotFound:
+		return CodeNoModel
+	case status == http.StatusRequestEntityTooLarge:
+		return CodeContext
+	case status == http.StatusTooManyRequests:
+		return CodeRate
+	case status == http.StatusServiceUnavailable, status == 529: // 529: Anthropic's "overloaded"
+		return CodeOverloaded
+	case status == http.StatusRequestTimeout, status >= 500:
+		return CodeProvider
+	}
+	return CodeRefused
+}
+
+// Fault makes the coded error that belongs to one of the codes. message is in
+// the vendor's words; after is when to try again, zero if nobody said.
+func (c *Client) Fault(code, message string, after time.Duration) *fault.Error {
+	message = c.clean(message)
+	name := c.opt.Name
+	if after > maxRetryAfter {
+		after = maxRetryAfter
+	}
+	e := fault.New(kindOf(code), code, "%s: %s", name, message)
+	switch code {
+	case CodeAuth:
+		return e.With("check the API key of %s", name)
+	case CodeNoModel:
+		return e.With("`steward doctor` lists the models that %s has", name)
+	case CodeRate:
+		if after <= 0 {
+			after = time.Second
+		}
+		return e.Retrying(fault.RetryAfter, after)
+	case CodeOverloaded, CodeProvider, CodeBroken:
+		if after > 0 {
+			return e.Retrying(fault.RetryAfter, after)
+		}
+		return e.Retrying(fault.RetryBackoff, 0)
+	case CodeContext:
+		return e.With("shorten the conversation, or choose a model with a larger context window")
+	}
+	return e
+}
+
+func kindOf(code string) fault.Kind {
+	switch code {
+	case CodeAuth:
+		return fault.Unauthentic
+	case CodeRate:
+		return fault.RateLimited
+	case CodeOverloaded, CodeProvider, CodeBroken, CodeUnreachable:
+		return fault.Unavailable
+	case CodeContext:
+		return fault.TooLarge
+	case CodeNoModel:
+		return fault.NotFound
+	case CodeNoTools, CodeNoImages, CodeNoSchema:
+		return fault.Unsupported
+	}
+	return fault.Invalid
+}
+
+// Broken is the coded error for a stream that ended before its end mark.
+// cause may be nil.
+func (c *Client) Broken(cause error) *fault.Error {
+	e := c.Fault(CodeBroken, "the stream broke off before its end", 0)
+	e.Cause = c.safe(cause)
+	return e
+}
+
+// Malformed is the coded error for a stream that is not what the vendor's
+// documentation says it is.
+func (c *Client) Malformed(cause error) *fault.Error {
+	e := c.Fault(CodeBroken, "the stream is malformed", 0)
+	e.Cause = c.safe(cause)
+	return e
+}
+
+func (c *Client) unreachable(err error) *fault.Error {
+	err = c.safe(err)
+	e := fault.New(fault.Unavailable, CodeUnreachable, "%s cannot be reached at %s: %w", c.opt.Name, c.BaseURL(), err).
+		Retrying(fault.RetryBackoff, 0)
+	var dns *net.DNSError
+	var unknown x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var record tls.RecordHeaderError
+	switch {
+	case errors.As(err, &dns):
+		return e.With("check the host name and this machine's network")
+	case errors.As(err, &unknown), errors.As(err, &host):
+		return e.With("check the certificate of the server, or the proxy in between")
+	case errors.As(err, &record), strings.Contains(err.Error(), "HTTP response to HTTPS client"):
+		return e.With("the server speaks plain HTTP: begin the base URL with http://")
+	}
+	return e.With("check that the server runs and that the base URL is right")
+}
+
+// safe takes the URL, which may hold a key, out of an error of net/http, and
+// hides an error whose text still shows a secret.
+func (c *Client) safe(err error) error {
+	var u *url.Error
+	for errors.As(err, &u) {
+		err = u.Err
+	}
+	if err == nil {
+		return nil
+	}
+	if s := err.Error(); c.clean(s) != oneLine(s) {
+		return errors.New(c.clean(s))
+	}
+	return err
+}
+
+// clean makes a foreign message fit to be shown: no secrets, one line, short.
+func (c *Client) clean(s string) string {
+	for _, secret := range c.opt.Secrets {
+		if secret != "" {
+			s = strings.ReplaceAll(s, secret, "[secret]")
+		}
+	}
+	return oneLine(s)
+}
+
+func oneLine(s string) string {
+	var b strings.Builder
+	n, space := 0, false
+	for _, r := range s {
+		switch {
+		case unicode.IsSpace(r) || unicode.IsControl(r):
+			space = b.Len() > 0
+			continue
+		case n >= maxExcerpt:
+			return b.String() + "…"
+		case space:
+			b.WriteByte(' ')
+		}
+		space = false
+		b.WriteRune(r)
+		n++
+	}
+	return b.String()
+}
+
+// excerpt is the readable beginning of a body that is not the vendor's JSON:
+// often the HTML page of a proxy.
+func excerpt(body []byte) string {
+	if t := bytes.TrimSpace(body); len(t) > 0 && t[0] == '<' {
+		body = stripTags(t)
+	}
+	if len(body) > 4*maxExcerpt {
+		body = body[:4*maxExcerpt]
+		for len(body) > 0 && !utf8.Valid(body[len(body)-1:]) {
+			body = body[:len(body)-1]
+		}
+	}
+	return oneLine(strings.ToValidUTF8(string(body), "\uFFFD"))
+}
+
+// stripTags keeps the text of an HTML page: no tags, scripts and styles.
+func stripTags(page []byte) []byte {
+	var out []byte
+	for len(page) > 0 {
+		open := bytes.IndexByte(page, '<')
+		if open < 0 {
+			return append(out, page...)
+		}
+		out = append(append(out, page[:open]...), ' ')
+		page = skipElement(page[open:])
+	}
+	return out
+}
+
+// skipElement returns what follows the tag at the start of page, or, for a
+// script or style, what follows its end tag.
+func skipElement(page []byte) []byte {
+	for _, name := range []string{"script", "style"} {
+		if len(page) > len(name) && strings.EqualFold(string(page[1:1+len(name)]), name) {
+			if end := bytes.Index(bytes.ToLower(page), []byte("</"+name)); end >= 0 {
+				page = page[end:]
+			}
+		}
+	}
+	shut := bytes.IndexByte(page, '>')
+	if shut < 0 {
+		return nil
+	}
+	return page[shut+1:]
+}
+
+// retryAfter reads Retry-After (RFC 9110, 10.2.3: seconds or a date) and
+// OpenAI's retry-after-ms. Zero if there is none; at most 5 minutes.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	var d time.Duration
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms >= 0 {
+		ms = min(ms, float64(maxRetryAfter.Milliseconds()))
+		d = time.Duration(ms * float64(time.Millisecond))
+	} else if s, err := strconv.ParseFloat(h.Get("Retry-After"), 64); err == nil && s >= 0 {
+		d = time.Duration(min(s, maxRetryAfter.Seconds()) * float64(time.Second))
+	} else if t, err := http.ParseTime(h.Get("Retry-After")); err == nil {
+		d = t.Sub(now)
+	}
+	return max(0, min(d, maxRetryAfter))
+}

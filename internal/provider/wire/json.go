@@ -1,0 +1,317 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// AppendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD.
+func AppendString(dst []byte, s string) []byte {
+	if plain(s) {
+		dst = append(dst, '"')
+		dst = append(dst, s...)
+		return append(dst, '"')
+	}
+	dst, _ = jsontext.AppendQuote(dst, s) // its error tells of replaced UTF-8
+	return dst
+}
+
+// plain reports whether s needs no escape: the usual name or identifier.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// Valid reports whether b is one JSON value with unique names and valid UTF-8.
+func Valid(b []byte) bool { return jsontext.Value(b).IsValid() }
+
+// IsObject reports whether b is a valid JSON object.
+func IsObject(b []byte) bool {
+	t := bytes.TrimLeft(b, " \t\r\n")
+	return len(t) > 0 && t[0] == '{' && Valid(b)
+}
+
+var errJSON = errors.New("not the JSON that was expected")
+
+// Decoder reads one JSON value front to back, in place and in one pass. It is
+// lenient where a vendor's slip does no harm: a value of another type than the
+// one asked for is skipped, its zero value returned. Errors stick: after one,
+// all is zero. Not safe for concurrent use.
+type Decoder struct {
+	buf []byte
+	pos int
+	err error
+}
+
+// Decode returns a decoder of b, which it does not modify.
+func Decode(b []byte) *Decoder { return &Decoder{buf: b} }
+
+// End returns the error that stopped the decoder, or one if something follows
+// the value that was read.
+func (d *Decoder) End() error {
+	if d.err == nil && d.peek() != 0 {
+		d.fail()
+	}
+	return d.err
+}
+
+func (d *Decoder) fail() { d.err, d.pos = errJSON, len(d.buf) }
+
+// peek returns the first byte of the next token, or 0 at the end.
+func (d *Decoder) peek() byte {
+	for d.pos < len(d.buf) {
+		switch c := d.buf[d.pos]; c {
+		case ' ', '\t', '\n', '\r':
+			d.pos++
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// Object calls member for each member of the object that comes next; member
+// reads the value or leaves it to be skipped. The key holds until member returns.
+func (d *Decoder) Object(member func(key []byte)) {
+	if d.peek() != '{' {
+		d.Skip()
+		return
+	}
+	d.pos++
+	for first := true; d.more('}', first); first = false {
+		key := d.key()
+		if d.err != nil {
+			return
+		}
+		at := d.pos
+		member(key)
+		if d.pos == at {
+			d.Skip()
+		}
+	}
+}
+
+// Array calls element for each element of the array that comes next; element
+// reads the value or leaves it to be skipped.
+func (d *Decoder) Array(element func(i int)) {
+	if d.peek() != '[' {
+		d.Skip()
+		return
+	}
+	d.pos++
+	for i := 0; d.more(']', i == 0); i++ {
+		d.peek()
+		at := d.pos
+		element(i)
+		if d.pos == at {
+			d.Skip()
+		}
+	}
+}
+
+// more steps to the next member or element; it is false after the last one.
+func (d *Decoder) more(end byte, first bool) bool {
+	switch c := d.peek(); {
+	case d.err != nil:
+		return false
+	case c == end:
+		d.pos++
+		return false
+	case first && c != 0:
+		return true
+	case c == ',':
+		d.pos++
+		if d.peek() != end {
+			return true
+		}
+	}
+	d.fail()
+	return false
+}
+
+func (d *Decoder) key() []byte {
+	if d.peek() != '"' {
+		d.fail()
+		return nil
+	}
+	raw := d.token()
+	if d.peek() != ':' {
+		d.fail()
+		return nil
+	}
+	d.pos++
+	d.peek()
+	return unquoted(raw)
+}
+
+// unquoted returns what a JSON string says; in place if it has no escapes.
+func unquoted(raw []byte) []byte {
+	in := raw[1 : len(raw)-1]
+	if bytes.IndexByte(in, '\\') < 0 && utf8.Valid(in) {
+		return in
+	}
+	out, _ := jsontext.AppendUnquote(nil, raw) // replaces what is no Unicode
+	return out
+}
+
+// token returns the string, number or literal that comes next, as written.
+func (d *Decoder) token() []byte {
+	start := d.pos
+	if d.buf[start] == '"' {
+		for i := start + 1; ; {
+			n := bytes.IndexByte(d.buf[i:], '"')
+			if n < 0 {
+				d.fail()
+				return nil
+			}
+			i += n + 1
+			if !escaped(d.buf[start+1 : i-1]) {
+				d.pos = i
+				return d.buf[start:i]
+			}
+		}
+	}
+	for d.pos < len(d.buf) && !delimits(d.buf[d.pos]) {
+		d.pos++
+	}
+	if d.pos == start {
+		d.fail()
+		return nil
+	}
+	return d.buf[start:d.pos]
+}
+
+func delimits(c byte) bool {
+	switch c {
+	case ' ', '\t', '\r', '\n', ',', ':', ']', '}', '[', '{', '"':
+		return true
+	}
+	return false
+}
+
+// escaped reports whether what follows b is escaped: b ends in an odd number
+// of backslashes.
+func escaped(b []byte) bool {
+	n := 0
+	for n < len(b) && b[len(b)-1-n] == '\\' {
+		n++
+	}
+	return n%2 == 1
+}
+
+// Skip steps over the value that comes next.
+func (d *Decoder) Skip() {
+	for depth := 0; ; {
+		switch d.peek() {
+		case 0:
+			d.fail()
+			return
+		case '{', '[':
+			depth++
+			d.pos++
+		case '}', ']':
+			if depth--; depth < 0 {
+				d.fail()
+				return
+			}
+			d.pos++
+		case ',', ':':
+			if depth == 0 {
+				d.fail()
+				return
+			}
+			d.pos++
+		default:
+			d.token()
+		}
+		if depth == 0 || d.err != nil {
+			return
+		}
+	}
+}
+
+// Raw returns the value that comes next as it was written, checked to be JSON
+// (duplicate names are let pass). It aliases the decoder's input.
+func (d *Decoder) Raw() []byte {
+	d.peek()
+	start := d.pos
+	d.Skip()
+	if d.err == nil && !jsontext.Value(d.buf[start:d.pos]).IsValid(jsontext.AllowDuplicateNames(true)) {
+		d.fail()
+	}
+	if d.err != nil {
+		return nil
+	}
+	return d.buf[start:d.pos]
+}
+
+// Bytes returns the string that comes next. It may alias the decoder's input.
+func (d *Decoder) Bytes() []byte {
+	if d.peek() != '"' {
+		d.Skip()
+		return nil
+	}
+	raw := d.token()
+	if d.err != nil {
+		return nil
+	}
+	return unquoted(raw)
+}
+
+// String returns the string that comes next.
+func (d *Decoder) String() string { return string(d.Bytes()) }
+
+// Int returns the number that comes next, its fraction cut off.
+func (d *Decoder) Int() int64 {
+	c := d.peek()
+	if c != '-' && (c < '0' || c > '9') {
+		d.Skip()
+		return 0
+	}
+	s := string(d.token())
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err == nil {
+		return n
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		d.fail()
+		return 0
+	}
+	return int64(f)
+}
+
+// Bool returns the boolean that comes next.
+func (d *Decoder) Bool() bool {
+	if c := d.peek(); c != 't' && c != 'f' {
+		d.Skip()
+		return false
+	}
+	return string(d.token()) == "true"
+}
+
+// Null steps over a null that comes next, and reports whether there was one.
+func (d *Decoder) Null() bool {
+	if d.peek() != 'n' {
+		return false
+	}
+	d.token()
+	return d.err == nil
+}
+
+// IsString reports whether a string comes next; IsObject and IsArray likewise.
+func (d *Decoder) IsString() bool { return d.peek() == '"' }
+
+// IsObject reports whether an object comes next.
+func (d *Decoder) IsObject() bool { return d.peek() == '{' }
+
+// IsArray reports whether an array comes next.
+func (d *Decoder) IsArray() bool { return d.peek() == '[' }
