@@ -1,0 +1,402 @@
+package identity_test
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/identity"
+	"steward/internal/resource"
+)
+
+var never time.Time
+
+func wantCode(t *testing.T, err error, kind fault.Kind, code string) {
+	t.Helper()
+	if !fault.HasCode(err, code) || !fault.Is(err, kind) {
+		t.Fatalf("got %v, want %s %s", err, kind, code)
+	}
+}
+
+func TestKeyOpensItsUser(t *testing.T) {
+	ctx := t.Context()
+	m := newMemory()
+	reg := identity.New(m)
+	key, secret, err := reg.Create(ctx, "ana", "laptop", never)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`^sk-steward-[A-Za-z0-9_-]{48}$`).MatchString(secret) {
+		t.Errorf("the secret %q has another form", secret)
+	}
+	if !strings.HasPrefix(secret, key.Hint) || len(key.Hint) > len(identity.Prefix)+6 || key.User != "ana" || key.Name != "laptop" {
+		t.Errorf("got %+v", key)
+	}
+	if user, err := reg.Authenticate(ctx, secret); err != nil || user != "ana" {
+		t.Fatalf("got %q, %v", user, err)
+	}
+	for uri, r := range m.rows {
+		if r.Space != resource.System {
+			t.Errorf("%s is in the space %s", uri, r.Space)
+		}
+		if strings.Contains(string(r.Body), secret[len(key.Hint):]) {
+			t.Errorf("the secret is kept: %s", r.Body)
+		}
+	}
+}
+
+func TestSecretsDiffer(t *testing.T) {
+	seen := map[string]bool{}
+	for range 1000 {
+		s := identity.NewSecret()
+		if seen[s] {
+			t.Fatal("the same secret twice")
+		}
+		seen[s] = true
+	}
+}
+
+func TestMistypedSecretIsNotLookedUp(t *testing.T) {
+	m := newMemory()
+	reg := identity.New(m)
+	_, secret, err := reg.Create(t.Context(), "ana", "", never)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	rapid.Check(t, func(t *rapid.T) {
+		b := []byte(secret)
+		at := rapid.IntRange(0, len(b)-1).Draw(t, "at")
+		b[at] = rapid.SampledFrom([]byte(alphabet)).Draw(t, "c")
+		if string(b) == secret {
+			return
+		}
+		if _, err := reg.Authenticate(context.Background(), string(b)); !fault.HasCode(err, "key_malformed") {
+			t.Fatalf("%s: %v", b, err)
+		}
+	})
+	for _, s := range []string{"", "x", identity.Prefix, secret + "A", secret[:len(secret)-1], " " + secret, "sk-" + secret, identity.Prefix + base64.RawURLEncoding.EncodeToString(make([]byte, 36))} {
+		_, err := reg.Authenticate(t.Context(), s)
+		wantCode(t, err, fault.Unauthentic, "key_malformed")
+	}
+	if m.looked != 0 {
+		t.Errorf("%d look-ups", m.looked)
+	}
+}
+
+func TestAuthenticateRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		reg := identity.New(newMemory())
+		_, err := reg.Authenticate(ctx, identity.NewSecret())
+		wantCode(t, err, fault.Unauthentic, "key_unknown")
+
+		_, short, err := reg.Create(ctx, "ana", "short", time.Now().Add(time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := reg.Authenticate(ctx, short); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second) // the bubble's clock; the cache still holds it
+		_, err = reg.Authenticate(ctx, short)
+		wantCode(t, err, fault.Unauthentic, "key_expired")
+	})
+}
+
+func TestRevocationActsAtOnce(t *testing.T) {
+	ctx := t.Context()
+	m := newMemory()
+	reg := identity.New(m)
+	key, secret, err := reg.Create(ctx, "ana", "", never)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, otherSecret, err := reg.Create(ctx, "ana", "", never)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []string{secret, otherSecret} {
+		if _, err := reg.Authenticate(ctx, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 { // the second time changes nothing
+		if err := reg.Revoke(ctx, key.ID); err != nil {
+			t.Fatal(err)
+		}
+		_, err = reg.Authenticate(ctx, secret)
+		wantCode(t, err, fault.Unauthentic, "key_revoked")
+	}
+	if _, err := reg.Authenticate(ctx, otherSecret); err != nil {
+		t.Errorf("the other key: %v", err)
+	}
+	if res := m.rows[resource.Root(identity.TypeKey, key.ID.String())]; res.Version != 2 {
+		t.Errorf("version %d after two revocations", res.Version)
+	}
+	wantCode(t, reg.Revoke(ctx, id.New()), fault.NotFound, "key_not_found")
+	if err := reg.Revoke(ctx, other.ID); err != nil {
+		t.Fatal(err)
+	}
+	if any, err := reg.Any(ctx); any || err != nil {
+		t.Errorf("got %v, %v with revoked keys only", any, err)
+	}
+}
+
+// A look-up that began before a revocation must not put the old key back
+// into the cache.
+func TestRevocationOvertakesLookUp(t *testing.T) {
+	ctx := t.Context()
+	slow := &overtaken{memory: newMemory()}
+	reg := identity.New(slow)
+	key, secret, err := reg.Create(ctx, "ana", "", never)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow.then = func() {
+		if err := reg.Revoke(ctx, key.ID); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := reg.Authenticate(ctx, secret); err != nil {
+		t.Fatal(err) // it was good when the store was asked
+	}
+	_, err = reg.Authenticate(ctx, secret)
+	wantCode(t, err, fault.Unauthentic, "key_revoked")
+}
+
+func TestRevokeRepeatsOnConflict(t *testing.T) {
+	ctx := t.Context()
+	m := newMemory()
+	reg := identity.New(m)
+	key, secret, err := reg.Create(ctx, "ana", "", never)
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := 0
+	m.fail = func(op string) error {
+		if op == "commit" && times < 3 {
+			times++
+			return fault.New(fault.Conflict, "conflict", "overtaken")
+		}
+		return nil
+	}
+	if err := reg.Revoke(ctx, key.ID); err != nil || times != 3 {
+		t.Fatalf("got %v after %d conflicts", err, times)
+	}
+	_, err = reg.Authenticate(ctx, secret)
+	wantCode(t, err, fault.Unauthentic, "key_revoked")
+}
+
+func TestCacheSparesLookUps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		m := newMemory()
+		reg := identity.New(m)
+		_, secret, err := reg.Create(ctx, "ana", "", never)
+		if err != nil {
+			t.Fatal(err)
+		}
+		use := func(want int) {
+			t.Helper()
+			for range 50 {
+				if _, err := reg.Authenticate(ctx, secret); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if m.looked != want {
+				t.Errorf("%d look-ups, want %d", m.looked, want)
+			}
+		}
+		use(1)
+		time.Sleep(11 * time.Second) // another process may have revoked it
+		use(2)
+	})
+}
+
+func TestCacheIsBounded(t *testing.T) {
+	ctx := t.Context()
+	m := newMemory()
+	reg := identity.New(m)
+	var secrets []string
+	for range 1030 {
+		_, s, err := reg.Create(ctx, "ana", "", never)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := reg.Authenticate(ctx, s); err != nil {
+			t.Fatal(err)
+		}
+		secrets = append(secrets, s)
+	}
+	before := m.looked
+	if _, err := reg.Authenticate(ctx, secrets[0]); err != nil || m.looked != before+1 {
+		t.Errorf("the first of 1030 keys is still held: %v", err)
+	}
+}
+
+func TestList(t *testing.T) {
+	ctx := t.Context()
+	m := newMemory()
+	m.page = 2
+	reg := identity.New(m)
+	if any, err := reg.Any(ctx); any || err != nil {
+		t.Errorf("got %v, %v without keys", any, err)
+	}
+	for _, user := range []string{"ana", "bo", "ana", "ana"} {
+		if _, _, err := reg.Create(ctx, user, "k", never); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for user, want := range map[string]int{"": 4, "ana": 3, "bo": 1, "eve": 0} {
+		keys, err := reg.List(ctx, user)
+		if err != nil || len(keys) != want {
+			t.Errorf("%q: %d keys, %v; want %d", user, len(keys), err, want)
+		}
+		for _, k := range keys {
+			if k.ID.Zero() || user != "" && k.User != user {
+				t.Errorf("%q: got %+v", user, k)
+			}
+		}
+	}
+	if any, err := reg.Any(ctx); !any || err != nil {
+		t.Errorf("got %v, %v with keys", any, err)
+	}
+}
+
+func TestCreateRefuses(t *testing.T) {
+	reg := identity.New(newMemory())
+	for name, c := range map[string]struct {
+		user, name string
+		expires    time.Time
+		code       string
+	}{
+		"no user":    {"", "", never, "user_invalid"},
+		"capital":    {"Ana", "", never, "user_invalid"},
+		"slash":      {"a/b", "", never, "user_invalid"},
+		"dot first":  {".a", "", never, "user_invalid"},
+		"long":       {strings.Repeat("a", 65), "", never, "user_invalid"},
+		"long name":  {"ana", strings.Repeat("ä", 101), never, "key_name_invalid"},
+		"two lines":  {"ana", "a\nb", never, "key_name_invalid"},
+		"not UTF-8":  {"ana", "\xff", never, "key_name_invalid"},
+		"expired":    {"ana", "", time.Now().Add(-time.Second), "key_expiry_past"},
+		"far future": {"ana", "", time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), "key_expiry_invalid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, secret, err := reg.Create(t.Context(), c.user, c.name, c.expires)
+			wantCode(t, err, fault.Invalid, c.code)
+			if secret != "" {
+				t.Error("and yet a secret")
+			}
+		})
+	}
+	for _, user := range []string{"a", "ana.b_c-d@example.org", "0", strings.Repeat("a", 64)} {
+		if err := identity.CheckUser(user); err != nil {
+			t.Errorf("%q: %v", user, err)
+		}
+	}
+}
+
+func TestProfile(t *testing.T) {
+	ctx := t.Context()
+	m := newMemory()
+	reg := identity.New(m)
+	if p, err := reg.Profile(ctx, "ana"); err != nil || p != (identity.Profile{}) {
+		t.Fatalf("got %+v, %v before any was set", p, err)
+	}
+	in := identity.Profile{TimeZone: "Europe/Vienna", Location: "Graz, Österreich", Locale: "DE_at", Units: identity.Metric}
+	kept, err := reg.SetProfile(ctx, "ana", in)
+	if err != nil || kept.Locale != "de-AT" {
+		t.Fatalf("got %+v, %v", kept, err)
+	}
+	if p, err := reg.Profile(ctx, "ana"); err != nil || p != kept {
+		t.Errorf("got %+v, %v", p, err)
+	}
+	if p, err := reg.Profile(ctx, "bo"); err != nil || p != (identity.Profile{}) {
+		t.Errorf("bo has %+v, %v", p, err)
+	}
+	if r := m.rows[resource.Root(identity.TypeUser, "ana")]; r.Space != resource.UserSpace("ana") {
+		t.Errorf("kept in %s", r.Space)
+	}
+	if _, err := reg.SetProfile(ctx, "ana", identity.Profile{}); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := reg.Profile(ctx, "ana"); err != nil || p != (identity.Profile{}) {
+		t.Errorf("got %+v, %v after it was emptied", p, err)
+	}
+}
+
+func TestProfileRefuses(t *testing.T) {
+	reg := identity.New(newMemory())
+	for code, p := range map[string]identity.Profile{
+		"time_zone_unknown": {TimeZone: "Middle/Earth"},
+		"location_invalid":  {Location: "a\x00b"},
+		"locale_invalid":    {Locale: "no locale"},
+		"units_unknown":     {Units: "cubits"},
+	} {
+		_, err := reg.SetProfile(t.Context(), "ana", p)
+		wantCode(t, err, fault.Invalid, code)
+	}
+	_, err := reg.SetProfile(t.Context(), "ana", identity.Profile{TimeZone: "Local"})
+	wantCode(t, err, fault.Invalid, "time_zone_unknown")
+	_, err = reg.SetProfile(t.Context(), "a b", identity.Profile{})
+	wantCode(t, err, fault.Invalid, "user_invalid")
+	_, err = reg.Profile(t.Context(), "../ana")
+	wantCode(t, err, fault.Invalid, "user_invalid")
+}
+
+func TestStoreErrorsReachTheCaller(t *testing.T) {
+	ctx := t.Context()
+	m := newMemory()
+	reg := identity.New(m)
+	key, secret, err := reg.Create(ctx, "ana", "", never)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := fault.New(fault.Unavailable, "disk_full", "no room")
+	for op, call := range map[string]func() error{
+		"commit create":  func() error { _, _, err := reg.Create(ctx, "ana", "", never); return err },
+		"commit revoke":  func() error { return reg.Revoke(ctx, key.ID) },
+		"commit profile": func() error { _, err := reg.SetProfile(ctx, "ana", identity.Profile{}); return err },
+		"get revoke":     func() error { return reg.Revoke(ctx, key.ID) },
+		"get profile":    func() error { _, err := reg.Profile(ctx, "ana"); return err },
+		"query list":     func() error { _, err := reg.List(ctx, "ana"); return err },
+		"query any":      func() error { _, err := reg.Any(ctx); return err },
+		"query auth":     func() error { _, err := reg.Authenticate(ctx, secret); return err },
+	} {
+		m.fail = func(o string) error {
+			if strings.HasPrefix(op, o) {
+				return full
+			}
+			return nil
+		}
+		if err := call(); !errors.Is(err, full) {
+			t.Errorf("%s: got %v", op, err)
+		}
+	}
+	m.fail = nil
+	for uri, r := range m.rows {
+		r.Body = []byte("{")
+		m.rows[uri] = r
+	}
+	m.rows[resource.Root(identity.TypeUser, "ana")] = row{Resource: resource.Resource{Space: "user:ana", Body: []byte("[")}}
+	for op, call := range map[string]func() error{
+		"list":    func() error { _, err := reg.List(ctx, ""); return err },
+		"revoke":  func() error { return reg.Revoke(ctx, key.ID) },
+		"auth":    func() error { _, err := reg.Authenticate(ctx, secret); return err },
+		"profile": func() error { _, err := reg.Profile(ctx, "ana"); return err },
+	} {
+		if err := call(); !fault.HasCode(err, "store_broken") {
+			t.Errorf("%s: got %v", op, err)
+		}
+	}
+}

@@ -1,0 +1,308 @@
+// Package identity knows the users: by the keys that they show, and by the
+// profile that they keep.
+package identity
+
+import (
+	"context"
+	"crypto/subtle"
+	"encoding/hex"
+	"encoding/json"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// Local is the user of a node that asks for no key.
+const Local = "local"
+
+// The types of the resources that this package keeps.
+const (
+	TypeKey  = "identity.Key"  // in the system space
+	TypeUser = "identity.User" // in the user's own space
+)
+
+// Key is an API key. The secret itself is kept nowhere.
+type Key struct {
+	ID      id.ID
+	User    string
+	Name    string // for people; may be empty
+	Hint    string // the secret's first characters, to recognise it by
+	Created time.Time
+	Expires time.Time // zero: never
+	Revoked time.Time // zero: it was not
+}
+
+// Usable reports whether the key opens anything at the time.
+func (k Key) Usable(at time.Time) bool {
+	return k.Revoked.IsZero() && (k.Expires.IsZero() || at.Before(k.Expires))
+}
+
+// storedKey is a Key's body in the store.
+type storedKey struct {
+	User    string    `json:"user"`
+	Name    string    `json:"name,omitzero"`
+	Hint    string    `json:"hint"`
+	SHA256  string    `json:"sha256"` // of the whole secret, hex
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires,omitzero"`
+	Revoked time.Time `json:"revoked,omitzero"`
+}
+
+const (
+	termHash = "key_hash"
+	termUser = "key_user"
+
+	maxName   = 100              // characters
+	cacheSize = 1024             // keys
+	cacheFor  = 10 * time.Second // how stale another process's revocation may find us
+)
+
+// system is the scope of the keys: whom a secret belongs to is not known
+// before it is looked up.
+var system = store.Scope{Actor: "system", Read: []resource.Space{resource.System}, Write: resource.System}
+
+// Registry keeps the keys and profiles. Safe for concurrent use.
+type Registry struct {
+	store store.Store
+
+	mu      sync.Mutex
+	cache   map[digest]cached
+	revoked uint64 // counts revocations: a look-up that one overtook is not cached
+}
+
+type cached struct {
+	key   storedKey
+	until time.Time
+}
+
+// New returns a registry over the store.
+func New(s store.Store) *Registry {
+	return &Registry{store: s, cache: map[digest]cached{}}
+}
+
+// Create makes a key for a user and returns it with its secret, which is
+// shown this once and cannot be had again. A zero expires means never.
+// Errors: user_invalid, key_name_invalid, key_expiry_past,
+// key_expiry_invalid, and the store's.
+func (r *Registry) Create(ctx context.Context, user, name string, expires time.Time) (Key, string, error) {
+	if err := CheckUser(user); err != nil {
+		return Key{}, "", err
+	}
+	if err := checkText("key_name_invalid", "the name of a key", name, maxName); err != nil {
+		return Key{}, "", err
+	}
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	if expires.Year() > 9999 { // RFC 3339 knows no later ones
+		return Key{}, "", fault.New(fault.Invalid, "key_expiry_invalid", "the year %d is too far away", expires.Year()).
+			With("give no time for a key that never expires")
+	}
+	if !expires.IsZero() && !expires.After(now) {
+		return Key{}, "", fault.New(fault.Invalid, "key_expiry_past", "the key would have expired on %s", expires.Format(time.RFC3339)).
+			With("give a time to come, or none")
+	}
+	secret := NewSecret()
+	sum := digestOf(secret)
+	k := storedKey{
+		User: user, Name: name, Hint: secret[:len(Prefix)+6], SHA256: hex.EncodeToString(sum[:]),
+		Created: now, Expires: expires.UTC(),
+	}
+	x := id.New()
+	if _, err := r.store.Commit(ctx, system, store.Batch{Changes: []store.Change{k.change(x, store.If{Absent: true})}}); err != nil {
+		return Key{}, "", err
+	}
+	return k.public(x), secret, nil
+}
+
+func (k storedKey) change(x id.ID, cond store.If) store.Change {
+	body, err := json.Marshal(k)
+	if err != nil {
+		panic(err) // strings and times between 1970 and 9999: cannot fail
+	}
+	return store.Change{
+		URI: resource.Root(TypeKey, x.String()), If: cond, Body: body,
+		Terms: []store.Term{{Name: termHash, Value: k.SHA256}, {Name: termUser, Value: k.User}},
+	}
+}
+
+func (k storedKey) public(x id.ID) Key {
+	return Key{ID: x, User: k.User, Name: k.Name, Hint: k.Hint, Created: k.Created, Expires: k.Expires, Revoked: k.Revoked}
+}
+
+func readKey(res resource.Resource) (storedKey, id.ID, error) {
+	var k storedKey
+	x, ok := id.Parse(res.URI.ID())
+	if err := json.Unmarshal(res.Body, &k); err != nil || !ok {
+		return k, x, broken(res.URI, err)
+	}
+	return k, x, nil
+}
+
+func broken(uri resource.URI, err error) error {
+	return fault.New(fault.Internal, "store_broken", "%s cannot be read: %v", uri, err).
+		With("run steward doctor, and restore the data folder from a backup if it reports damage")
+}
+
+// List returns the keys of a user, or of all users for "", revoked and
+// expired ones too.
+func (r *Registry) List(ctx context.Context, user string) ([]Key, error) {
+	q := store.Query{Type: TypeKey}
+	if user != "" {
+		q.Term = store.Term{Name: termUser, Value: user}
+	}
+	var out []Key
+	for {
+		page, err := r.store.Query(ctx, system, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, it := range page.Items {
+			k, x, err := readKey(it.Resource)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, k.public(x))
+		}
+		if page.Next == "" {
+			return out, nil
+		}
+		q.After = page.Next
+	}
+}
+
+// Any reports whether there is a key that opens anything now.
+func (r *Registry) Any(ctx context.Context) (bool, error) {
+	keys, err := r.List(ctx, "")
+	if err != nil {
+		return false, err
+	}
+	now := time.Now()
+	for _, k := range keys {
+		if k.Usable(now) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Revoke ends a key, at once for this process. Revoking it again changes
+// nothing. Errors: key_not_found, and the store's.
+func (r *Registry) Revoke(ctx context.Context, x id.ID) error {
+	for {
+		res, err := r.store.Get(ctx, system, resource.Root(TypeKey, x.String()))
+		if fault.Is(err, fault.NotFound) {
+			return fault.New(fault.NotFound, "key_not_found", "there is no key %s", x).
+				With("steward keys list shows those that there are")
+		}
+		if err != nil {
+			return err
+		}
+		k, _, err := readKey(res)
+		if err != nil || !k.Revoked.IsZero() {
+			return err
+		}
+		k.Revoked = time.Now().UTC().Truncate(time.Microsecond)
+		_, err = r.store.Commit(ctx, system, store.Batch{Changes: []store.Change{k.change(x, store.If{Version: res.Version})}})
+		if fault.Is(err, fault.Conflict) {
+			continue
+		}
+		if err == nil {
+			r.forget(k)
+		}
+		return err
+	}
+}
+
+func (r *Registry) forget(k storedKey) {
+	var sum digest
+	hex.Decode(sum[:], []byte(k.SHA256)) // a broken one is in no cache
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.revoked++
+	delete(r.cache, sum)
+}
+
+// Authenticate returns the user whom a secret belongs to. What is no secret,
+// unknown, revoked or expired is Unauthentic: key_malformed, key_unknown,
+// key_revoked, key_expired. Other errors are the store's.
+func (r *Registry) Authenticate(ctx context.Context, secret string) (string, error) {
+	if !wellFormed(secret) {
+		return "", refuse("key_malformed", "this is no key of Steward's: it is cut or mistyped")
+	}
+	sum := digestOf(secret)
+	k, err := r.lookUp(ctx, sum)
+	if err != nil {
+		return "", err
+	}
+	switch now := time.Now(); {
+	case !k.Revoked.IsZero():
+		return "", refuse("key_revoked", "this key was revoked")
+	case !k.public(id.ID{}).Usable(now):
+		return "", refuse("key_expired", "this key expired on %s", k.Expires.Format(time.RFC3339))
+	}
+	return k.User, nil
+}
+
+func refuse(code, format string, args ...any) error {
+	return fault.New(fault.Unauthentic, code, format, args...).With("make a new one with steward keys create")
+}
+
+func (r *Registry) lookUp(ctx context.Context, sum digest) (storedKey, error) {
+	r.mu.Lock()
+	c, ok := r.cache[sum]
+	before := r.revoked
+	r.mu.Unlock()
+	now := time.Now()
+	if ok && now.Before(c.until) {
+		return c.key, nil
+	}
+	k, err := r.find(ctx, sum)
+	if err != nil {
+		return k, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.revoked == before {
+		if len(r.cache) >= cacheSize {
+			clear(r.cache) // rare, and cheaper than keeping an order
+		}
+		r.cache[sum] = cached{k, now.Add(cacheFor)}
+	}
+	return k, nil
+}
+
+func (r *Registry) find(ctx context.Context, sum digest) (storedKey, error) {
+	want := hex.EncodeToString(sum[:])
+	page, err := r.store.Query(ctx, system, store.Query{Type: TypeKey, Term: store.Term{Name: termHash, Value: want}, Limit: 1})
+	if err != nil {
+		return storedKey{}, err
+	}
+	if len(page.Items) == 0 {
+		return storedKey{}, refuse("key_unknown", "nobody has this key")
+	}
+	k, _, err := readKey(page.Items[0].Resource)
+	if err != nil {
+		return storedKey{}, err
+	}
+	if subtle.ConstantTimeCompare([]byte(k.SHA256), []byte(want)) != 1 {
+		return storedKey{}, refuse("key_unknown", "nobody has this key")
+	}
+	return k, nil
+}
+
+// checkText checks a short text written by a person.
+func checkText(code, what, s string, most int) error {
+	bad := !utf8.ValidString(s) || utf8.RuneCountInString(s) > most
+	for _, c := range s {
+		bad = bad || unicode.IsControl(c)
+	}
+	if bad {
+		return fault.New(fault.Invalid, code, "%s is one line of at most %d characters", what, most)
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package identity
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"golang.org/x/text/language"
+
+	"steward/internal/fault"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// Profile is what a user tells of himself, so that answers fit him. Empty
+// members are not told.
+type Profile struct {
+	TimeZone string `json:"time_zone,omitzero"` // IANA name, "Europe/Madrid"
+	Location string `json:"location,omitzero"`  // in words: "Graz, Austria"
+	Locale   string `json:"locale,omitzero"`    // BCP 47, "de-AT"
+	Units    Units  `json:"units,omitzero"`
+}
+
+// Units is a system of units.
+type Units string
+
+// The systems of units.
+const (
+	Metric   Units = "metric"
+	Imperial Units = "imperial"
+)
+
+const maxLocation = 200 // characters
+
+// Check returns the profile with its locale in canonical form. Errors:
+// time_zone_unknown, location_invalid, locale_invalid, units_unknown.
+func (p Profile) Check() (Profile, error) {
+	if p.TimeZone == "Local" { // the server's zone, which is not the user's
+		return p, fault.New(fault.Invalid, "time_zone_unknown", "%q names no place", p.TimeZone).With(zoneHint)
+	}
+	if p.TimeZone != "" {
+		if _, err := time.LoadLocation(p.TimeZone); err != nil {
+			return p, fault.New(fault.Invalid, "time_zone_unknown", "there is no time zone %.80q", p.TimeZone).With(zoneHint)
+		}
+	}
+	if err := checkText("location_invalid", "a location", p.Location, maxLocation); err != nil {
+		return p, err
+	}
+	if p.Locale != "" {
+		tag, err := language.Parse(p.Locale)
+		if err != nil {
+			return p, fault.New(fault.Invalid, "locale_invalid", "%.80q is no locale", p.Locale).
+				With("give a language and perhaps a region, such as en-GB")
+		}
+		p.Locale = tag.String()
+	}
+	switch p.Units {
+	case "", Metric, Imperial:
+		return p, nil
+	}
+	return p, fault.New(fault.Invalid, "units_unknown", "there are no units called %.80q", string(p.Units)).
+		With("metric and imperial are known")
+}
+
+const zoneHint = "give its name in the IANA database, such as Europe/Madrid, or UTC"
+
+// Profile returns the profile of a user; of one who has set none, the empty one.
+func (r *Registry) Profile(ctx context.Context, user string) (Profile, error) {
+	var p Profile
+	if err := CheckUser(user); err != nil {
+		return p, err
+	}
+	res, err := r.store.Get(ctx, store.ForUser(user), resource.Root(TypeUser, user))
+	if fault.Is(err, fault.NotFound) {
+		return p, nil
+	}
+	if err != nil {
+		return p, err
+	}
+	if err := json.Unmarshal(res.Body, &p); err != nil {
+		return Profile{}, broken(res.URI, err)
+	}
+	return p, nil
+}
+
+// SetProfile replaces the profile of a user and returns it as it was kept.
+// Errors: user_invalid, those of Profile.Check, and the store's.
+func (r *Registry) SetProfile(ctx context.Context, user string, p Profile) (Profile, error) {
+	if err := CheckUser(user); err != nil {
+		return Profile{}, err
+	}
+	p, err := p.Check()
+	if err != nil {
+		return Profile{}, err
+	}
+	body, err := json.Marshal(p)
+	if err != nil {
+		return Profile{}, fault.New(fault.Internal, "profile_unwritable", "the profile cannot be written: %w", err)
+	}
+	_, err = r.store.Commit(ctx, store.ForUser(user), store.Batch{Changes: []store.Change{
+		{URI: resource.Root(TypeUser, user), Body: body},
+	}})
+	if err != nil {
+		return Profile{}, err
+	}
+	return p, nil
+}

@@ -1,0 +1,68 @@
+package identity
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"hash/crc32"
+	"strings"
+
+	"steward/internal/fault"
+)
+
+// Prefix begins every secret that Steward hands out, so that people and
+// secret scanners know one when they see it.
+const Prefix = "sk-steward-"
+
+// secretBytes are the random bytes of a secret; 36 bytes with the checksum
+// make 48 characters of base64url, without padding.
+const secretBytes = 32
+
+var secretText = base64.RawURLEncoding.Strict()
+
+// NewSecret returns a fresh secret: Prefix, and 256 random bits with a
+// checksum over both, which tells a mistyped or cut secret from a wrong one
+// without a look-up.
+func NewSecret() string {
+	b := make([]byte, secretBytes, secretBytes+4)
+	rand.Read(b) // never fails (crypto/rand)
+	return Prefix + secretText.EncodeToString(binary.BigEndian.AppendUint32(b, checksum(b)))
+}
+
+func checksum(random []byte) uint32 {
+	return crc32.Update(crc32.ChecksumIEEE([]byte(Prefix)), crc32.IEEETable, random)
+}
+
+// wellFormed reports whether the text can be a secret at all.
+func wellFormed(secret string) bool {
+	text, ok := strings.CutPrefix(secret, Prefix)
+	if !ok || len(text) != secretText.EncodedLen(secretBytes+4) {
+		return false
+	}
+	b, err := secretText.DecodeString(text)
+	return err == nil && binary.BigEndian.Uint32(b[secretBytes:]) == checksum(b[:secretBytes])
+}
+
+// digest is what is stored of a secret. A plain SHA-256 is enough: a slow,
+// salted hash protects secrets that can be guessed, and 256 random bits
+// cannot.
+type digest [sha256.Size]byte
+
+func digestOf(secret string) digest { return sha256.Sum256([]byte(secret)) }
+
+// CheckUser checks the name of a user: 1 to 64 lower-case letters, digits and
+// ". _ - @", beginning with a letter or digit (user_invalid).
+func CheckUser(name string) error {
+	ok := name != "" && len(name) <= 64
+	for i := 0; ok && i < len(name); i++ {
+		c := name[i]
+		letter := 'a' <= c && c <= 'z' || '0' <= c && c <= '9'
+		ok = letter || i > 0 && strings.IndexByte("._-@", c) >= 0
+	}
+	if !ok {
+		return fault.New(fault.Invalid, "user_invalid", "%.80q cannot be the name of a user", name).
+			With("use 1 to 64 lower-case letters, digits and . _ - @, beginning with a letter or digit")
+	}
+	return nil
+}
