@@ -3,6 +3,9 @@
 package intent
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
 	"time"
 
 	"steward/internal/id"
@@ -27,27 +30,30 @@ const (
 	Expired   State = "expired"   // nobody answered in time
 )
 
-// Intent is one side effect. It is stored as JSON; its State rides on the
-// resource as well, so that those in flight are found.
+// Intent is one side effect. Encode and Decode are its stored form; its State
+// rides on the resource as well, so that those in flight are found.
 type Intent struct {
-	Key      string      `json:"key"` // idempotency key, see Key
-	Tool     string      `json:"tool"`
-	Version  string      `json:"version"`   // the tool's
-	Args     string      `json:"args"`      // canonical JSON: judged, shown and executed
-	ArgsHash string      `json:"args_hash"` // SHA-256 of Args, hex
-	Call     message.Ref `json:"-"`
-	User     string      `json:"user"`
-	Agent    string      `json:"agent,omitzero"`
-	Request  id.ID       `json:"-"`
-	State    State       `json:"state"`
-	Reason   string      `json:"reason,omitzero"` // why it was denied, failed, …
-	Created  time.Time   `json:"created"`
-	Expires  time.Time   `json:"expires,omitzero"` // of the question to a person
-	Approval *Approval   `json:"approval,omitzero"`
-	Attempts int         `json:"attempts,omitzero"`
-	// Result is the encoded tool result once Done or Failed, so that a crash
+	Key      string // idempotency key, see Key
+	Tool     string
+	Version  string // the tool's
+	Args     string // canonical JSON: judged, shown and executed
+	ArgsHash string // see HashArgs
+	Call     message.Ref
+	CallID   string // the provider's id of the call
+	User     string
+	Agent    string
+	Request  id.ID
+	Deferred bool // processed when the run ends
+	State    State
+	Reason   string // why it is asked, was denied, failed, …
+	Created  time.Time
+	Expires  time.Time // of the question to a person
+	Approval *Approval
+	DeniedBy string // the person who denied it
+	Attempts int    // how often the execution was started
+	// Result is the encoded tool result once it is settled, so that a crash
 	// between the effect and the conversation's record loses nothing.
-	Result []byte `json:"result,omitzero"`
+	Result []byte
 }
 
 // Approval is a person's recorded word. It binds exactly what was shown.
@@ -57,4 +63,22 @@ type Approval struct {
 	ArgsHash string    `json:"args_hash"`
 	Version  string    `json:"version"` // of the tool
 	Expires  time.Time `json:"expires,omitzero"`
+}
+
+// HashArgs is the hash by which an approval binds canonical arguments: SHA-256, hex.
+func HashArgs(args []byte) string {
+	sum := sha256.Sum256(args)
+	return hex.EncodeToString(sum[:])
+}
+
+// Key derives the idempotency key of an effect from the tool, its canonical
+// arguments and the identity of the call: the message and block of an inline
+// one; the request of a deferred one, so that the same effect asked for twice
+// in one request is one effect. It never depends on anything that a model or a
+// provider mints.
+func Key(tool string, args []byte, deferred bool, call message.Ref, request id.ID) string {
+	if deferred {
+		return id.Derive("effect", "request", request.String(), tool, string(args)).String()
+	}
+	return id.Derive("effect", "call", call.Message.String(), strconv.Itoa(call.Block), tool, string(args)).String()
 }

@@ -5,9 +5,11 @@ package tool
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
+	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/resource"
@@ -56,20 +58,29 @@ type Spec struct {
 	Metadata    resource.Metadata
 }
 
-// Invocation is one call of a tool, its arguments already validated against
-// the schema.
+// Invocation is one call of a tool.
 type Invocation struct {
-	Args         []byte       // canonical JSON: the same bytes that were judged
+	Args         []byte       // canonical JSON, validated: the same bytes that were judged
 	Call         message.Ref  // the identity of the call
 	Key          string       // actions: the idempotency key
 	Conversation resource.URI // zero outside a conversation
 	User         string
 	Request      id.ID
+
+	checked bool // Args have passed the tool's own check
 }
 
-// Result is what a tool gives back. A fault of the tool's own that the model
-// can mend is a Result with Failed; an error return is told to the model too,
-// by its message and remedy.
+// Checked returns in marked as holding arguments that Canonical made and the
+// tool's Checker admitted, so that a tool made by New need not check again.
+func (in Invocation) Checked() Invocation {
+	in.checked = true
+	return in
+}
+
+// Result is what a tool gives back. A fault that the model can mend is a
+// Result with Failed; an error return is told to the model too, by its message
+// and remedy. An action's Failed result says that nothing was changed; for an
+// error see Certain.
 type Result struct {
 	Content []message.Block // Text, Image, File
 	Failed  bool
@@ -87,6 +98,12 @@ type Tool interface {
 	Call(ctx context.Context, in Invocation) (Result, error)
 }
 
+// Checker is a tool that validates its own arguments: canonical JSON in, a
+// coded error (args_invalid) that a model can act on out.
+type Checker interface {
+	Check(args []byte) error
+}
+
 // Settler is a tool whose receiver can be asked, after a crash, whether an
 // effect happened.
 type Settler interface {
@@ -101,3 +118,44 @@ func WireName(name string) string { return strings.ReplaceAll(name, ".", "__") }
 
 // FromWire reverses WireName.
 func FromWire(wire string) string { return strings.ReplaceAll(wire, "__", ".") }
+
+// SettlerOf returns the Settler that t is, or that it wraps (by a method
+// Unwrap() Tool).
+func SettlerOf(t Tool) (Settler, bool) {
+	for t != nil {
+		if s, ok := t.(Settler); ok {
+			return s, true
+		}
+		w, ok := t.(interface{ Unwrap() Tool })
+		if !ok {
+			return nil, false
+		}
+		t = w.Unwrap()
+	}
+	return nil, false
+}
+
+// Certain reports whether an action's error says that the effect certainly did
+// not happen. Kinds by which a receiver refuses say so; Unavailable, Timeout,
+// Cancelled and Internal, and errors without a code, leave it open, unless
+// they are wrapped by NotDone.
+func Certain(err error) bool {
+	if errors.Is(err, errNotDone) {
+		return true
+	}
+	switch fault.Of(err).Kind {
+	case fault.Unavailable, fault.Timeout, fault.Cancelled, fault.Internal:
+		return false
+	}
+	return true
+}
+
+// NotDone marks an action's error as one before which nothing was changed.
+func NotDone(err error) error { return notDone{err} }
+
+var errNotDone = errors.New("nothing was changed")
+
+type notDone struct{ error }
+
+func (e notDone) Unwrap() error        { return e.error }
+func (e notDone) Is(target error) bool { return target == errNotDone }

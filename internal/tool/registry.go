@@ -1,0 +1,242 @@
+package tool
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"steward/internal/fault"
+)
+
+// Registry holds tools by name, each with its schema compiled once. The zero
+// value is empty and ready. Safe for concurrent use.
+type Registry struct {
+	mu    sync.RWMutex
+	tools map[string]*entry
+	names []string // sorted; replaced, never written to
+}
+
+// entry is a registered tool. It is a Tool itself, with a settled Spec.
+type entry struct {
+	Tool
+	spec Spec
+	v    *Validator
+}
+
+func (e *entry) Spec() Spec   { return e.spec }
+func (e *entry) Unwrap() Tool { return e.Tool }
+
+// Check implements Checker for tools that do not check themselves.
+func (e *entry) Check(args []byte) error {
+	if c, ok := e.Tool.(Checker); ok {
+		return c.Check(args)
+	}
+	return e.v.Validate(args)
+}
+
+// Call hands the call on; a tool whose arguments were not checked has them checked now.
+func (e *entry) Call(ctx context.Context, in Invocation) (Result, error) {
+	if _, own := e.Tool.(Checker); !own && !in.checked {
+		canon, err := Canonical(in.Args)
+		if err == nil {
+			err = e.v.Validate(canon)
+		}
+		if err != nil {
+			return Result{}, err
+		}
+		in.Args = canon
+	}
+	return e.Tool.Call(ctx, in)
+}
+
+// Add registers a tool. Error codes: tool_conflict (Conflict) when the name is
+// taken, also in its wire form; those of CheckSpec (Invalid).
+func (r *Registry) Add(t Tool) error {
+	if t == nil {
+		return fault.New(fault.Invalid, "tool_missing", "there is no tool to register")
+	}
+	spec, v, err := CheckSpec(t.Spec())
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	// Names whose wire form can be reversed collide in it only if they are equal.
+	if _, taken := r.tools[spec.Name]; taken {
+		return fault.New(fault.Conflict, "tool_conflict", "there is a tool named %s already", spec.Name).
+			With("give one of the two another category or name").Detail("tool", spec.Name)
+	}
+	if r.tools == nil {
+		r.tools = map[string]*entry{}
+	}
+	r.tools[spec.Name] = &entry{Tool: t, spec: spec, v: v}
+	at, _ := slices.BinarySearch(r.names, spec.Name)
+	r.names = slices.Insert(slices.Clone(r.names), at, spec.Name)
+	return nil
+}
+
+// Remove takes a tool out; it reports whether it was there.
+func (r *Registry) Remove(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.tools[name]; !ok {
+		return false
+	}
+	delete(r.tools, name)
+	r.names = slices.DeleteFunc(slices.Clone(r.names), func(n string) bool { return n == name })
+	return true
+}
+
+// Get returns the tool of that name. What it returns is also a Checker, and
+// SettlerOf finds the tool's Settler through it.
+func (r *Registry) Get(name string) (Tool, bool) {
+	r.mu.RLock()
+	e, ok := r.tools[name]
+	r.mu.RUnlock()
+	if !ok {
+		return nil, false
+	}
+	return e, true
+}
+
+// Names returns the names of all tools, sorted. Do not modify the slice.
+func (r *Registry) Names() []string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.names
+}
+
+// Specs returns the specs of all tools, sorted by name.
+func (r *Registry) Specs() []Spec {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	out := make([]Spec, len(r.names))
+	for i, n := range r.names {
+		out[i] = r.tools[n].spec
+	}
+	return out
+}
+
+// Select returns the tools that the patterns name, sorted by name: a name, or
+// a glob in which '*' stands for any characters, dots included, as math.* or
+// *.list. A pattern that begins with '!' takes out what it matches; the
+// patterns are applied in order. Without any, nothing is selected. A name that
+// is not registered is an error (NotFound, tool_unknown); a glob may match
+// nothing.
+func (r *Registry) Select(patterns ...string) ([]Tool, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	chosen := map[string]bool{}
+	for _, p := range patterns {
+		glob, out := strings.CutPrefix(p, "!")
+		if !strings.ContainsAny(glob, `*?[\`) {
+			if _, ok := r.tools[glob]; !ok && !out {
+				return nil, unknownTool(glob, r.names)
+			}
+			chosen[glob] = !out
+			continue
+		}
+		for _, n := range r.names {
+			ok, err := path.Match(glob, n)
+			if err != nil {
+				return nil, fault.New(fault.Invalid, "tool_pattern_invalid", "%q is no pattern for tool names", p).
+					With("write a name, or a glob such as math.*")
+			}
+			if ok {
+				chosen[n] = !out
+			}
+		}
+	}
+	tools := []Tool{}
+	for _, n := range r.names {
+		if chosen[n] {
+			tools = append(tools, r.tools[n])
+		}
+	}
+	return tools, nil
+}
+
+func unknownTool(name string, names []string) error {
+	e := fault.New(fault.NotFound, "tool_unknown", "there is no tool named %s", clip(name, 80)).Detail("tool", name)
+	if near := Near(name, names, 3); len(near) > 0 {
+		return e.With("did you mean %s?", strings.Join(near, " or "))
+	}
+	return e.With("use one of the tools that are listed")
+}
+
+// CheckSpec looks a spec over and returns it settled (Delivery and Version
+// filled in) with its compiled schema. A spec without a version gets one made
+// from what a model and a judge are shown. Errors are Invalid, with the codes
+// tool_name_invalid, tool_description_missing, tool_effect_invalid,
+// tool_delivery_invalid, tool_limits_invalid, tool_schema_invalid.
+func CheckSpec(s Spec) (Spec, *Validator, error) {
+	if err := checkName(s.Name); err != nil {
+		return s, nil, err
+	}
+	bad := func(code, format string, args ...any) (Spec, *Validator, error) {
+		return s, nil, fault.New(fault.Invalid, code, "the tool %s %s", s.Name, fault.New("", "", format, args...).Message).
+			Detail("tool", s.Name)
+	}
+	if strings.TrimSpace(s.Description) == "" {
+		return bad("tool_description_missing", "has no description: models choose by it")
+	}
+	if s.Effect != Query && s.Effect != Action {
+		return bad("tool_effect_invalid", "has the effect %q: it is query or action", s.Effect)
+	}
+	switch {
+	case s.Effect == Query && s.Delivery != "":
+		return bad("tool_delivery_invalid", "is a query: only actions have a delivery")
+	case s.Effect == Action && s.Delivery == "":
+		s.Delivery = Inline
+	case s.Effect == Action && s.Delivery != Inline && s.Delivery != Deferred:
+		return bad("tool_delivery_invalid", "has the delivery %q: it is inline or deferred", s.Delivery)
+	}
+	if s.Timeout < 0 || s.Concurrency < 0 || s.ResultCap < 0 {
+		return bad("tool_limits_invalid", "has a negative limit")
+	}
+	v, err := NewValidator(s.Input)
+	if err != nil {
+		return bad("tool_schema_invalid", "cannot be called: %w", err)
+	}
+	if s.Version == "" {
+		sum := sha256.Sum256([]byte(s.Name + "\x00" + s.Description + "\x00" + string(s.Effect) + "\x00" + string(s.Input)))
+		s.Version = hex.EncodeToString(sum[:6])
+	}
+	return s, v, nil
+}
+
+// maxWireName is what the strictest provider takes.
+const maxWireName = 64
+
+func checkName(name string) error {
+	bad := func(why string) error {
+		return fault.New(fault.Invalid, "tool_name_invalid", "%q is no name for a tool: %s", clip(name, 80), why).
+			With("name it category.name, of a-z, 0-9 and '_'")
+	}
+	words := strings.Split(name, ".")
+	if len(words) < 2 {
+		return bad("it has no category")
+	}
+	for _, w := range words {
+		if w == "" {
+			return bad("it has an empty word")
+		}
+		for _, c := range []byte(w) {
+			if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' {
+				return bad("it has a character beyond a-z, 0-9, '_' and '.'")
+			}
+		}
+	}
+	wire := WireName(name)
+	switch {
+	case len(wire) > maxWireName:
+		return bad("it is longer than 64 bytes with each dot written as two underscores")
+	case strings.Contains(name, "__") || FromWire(wire) != name:
+		return bad("two underscores stand for a dot where dots are not allowed")
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package tool
+
+import (
+	"encoding/json"
+	"strings"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"steward/internal/fault"
+)
+
+// Validator checks arguments against a schema that was compiled once. Safe
+// for concurrent use.
+type Validator struct {
+	schema   *jsonschema.Schema
+	resolved *jsonschema.Resolved
+}
+
+// NewValidator compiles an object schema (JSON Schema, draft 7 or 2020-12).
+// References to other documents are refused, never fetched. Errors: Invalid,
+// code tool_schema_invalid.
+func NewValidator(schema []byte) (*Validator, error) {
+	var s jsonschema.Schema
+	if err := json.Unmarshal(schema, &s); err != nil {
+		return nil, badSchema("%w", err)
+	}
+	if s.Type != "object" {
+		return nil, badSchema(`its type is not "object"`)
+	}
+	s.Schema = draft(s.Schema)
+	r, err := s.Resolve(nil)
+	if err != nil {
+		return nil, badSchema("%w", err)
+	}
+	return &Validator{schema: &s, resolved: r}, nil
+}
+
+func badSchema(format string, args ...any) error {
+	return fault.New(fault.Invalid, "tool_schema_invalid", "the input schema does not hold: "+format, args...).
+		With(`give a JSON Schema with "type": "object"`)
+}
+
+// draft maps the spellings of $schema in use to those that the validator
+// knows; other drafts are read as 2020-12, whose common keywords they share.
+func draft(uri string) string {
+	if strings.Contains(uri, "draft-07") {
+		return "http://json-schema.org/draft-07/schema#"
+	}
+	return ""
+}
+
+// Validate checks arguments: one JSON object that the schema admits. The
+// error (Invalid, code args_invalid) tells a model what to mend: the path,
+// what was expected, and what came.
+func (v *Validator) Validate(args []byte) error {
+	var val any
+	if err := jsonv2.Unmarshal(args, &val); err != nil {
+		return badJSON(args, err)
+	}
+	if s, ok := val.(string); ok && strings.HasPrefix(strings.TrimSpace(s), "{") {
+		return fault.New(fault.Invalid, "args_invalid", "the arguments are a string that holds JSON").
+			With("send the object itself, not quoted")
+	}
+	err := v.resolved.Validate(val)
+	if err == nil {
+		return nil
+	}
+	faults := explain(v.schema, val)
+	if len(faults) == 0 {
+		faults = []string{clip(err.Error(), 500)}
+	}
+	return fault.New(fault.Invalid, "args_invalid", "the arguments do not fit: %s", strings.Join(faults, "; ")).
+		Detail("faults", faults).With("call the tool again with these mended")
+}
