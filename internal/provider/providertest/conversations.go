@@ -1,0 +1,214 @@
+package providertest
+
+import (
+	"bytes"
+	"encoding/base64"
+
+	"steward/internal/id"
+	"steward/internal/message"
+)
+
+// Conversation is a history, and the provider whose model wrote its answers.
+type Conversation struct {
+	Name     string
+	Provider string // empty: several, or none
+	Messages []*message.Message
+}
+
+// Foreign is found in the provider metadata of every fixture, with the
+// provider's name after it: what must not reach another provider.
+const Foreign = "sig-only-for-"
+
+// PNG returns a picture of one pixel.
+func PNG() []byte {
+	b, err := base64.StdEncoding.DecodeString("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+	if err != nil {
+		panic(err) // the constant above is wrong
+	}
+	return b
+}
+
+// PDF returns a small document.
+func PDF() []byte {
+	return []byte("%PDF-1.4\n1 0 obj<</Type/Catalog>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n")
+}
+
+// Conversations returns histories that every provider must be able to send.
+// They all end with what a model answers to: a user's message or a result.
+func Conversations() []Conversation {
+	var out []Conversation
+	for _, p := range []string{"openai", "anthropic", "gemini", "ollama", "offline"} {
+		out = append(out, fullOf(p))
+	}
+	return append(out,
+		simple("first message", user("Hello")),
+		simple("several user messages", user("Hello"), user("Are you there?"), user("Well?")),
+		simple("system messages in the middle", user("Hello"), says("Hi."), system("The user went out."), user("What now?")),
+		simple("a system message comes first", system("Speak French."), user("Hello")),
+		simple("a system message comes last", user("Hello"), says("Hi."), system("The timer rang.")),
+		simple("the assistant speaks first", says("Good morning!"), user("Hello")),
+		simple("empty answer", user("Hello"), says(""), user("Why are you silent?")),
+		simple("an answer without blocks", user("Hello"), &message.Message{Role: message.Assistant}, user("Why are you silent?")),
+		simple("empty user text", user("Hello"), says("Hi."), user(""), user("   ")),
+		simple("continued answers", user("Tell a story"), stopped(message.StopLength, "Once upon"), says(" a time."), user("More")),
+		simple("cancelled", user("Tell a story"), stopped(message.StopCancelled, "Once upon"), user("Stop. Something else.")),
+		simple("a refusal", user("Do evil"), stopped(message.StopRefused, "No."), user("All right then")),
+		simple("whitespace around text", user("  padded\n"), says("answer with trailing space \n"), user("ok ")),
+		simple("awkward characters", user("nul \x00 bell \a del \x7f \u2028 \U0001F469\u200d\U0001F467 bad \xff\xfe utf8 </script>"), says("ok"), user("and?")),
+		malformed(), pictures(), outcomes(), reused(), interleaved(),
+	)
+}
+
+func simple(name string, msgs ...*message.Message) Conversation {
+	return Conversation{Name: name, Messages: linked(msgs)}
+}
+
+// linked gives the messages ids and the results their calls.
+func linked(msgs []*message.Message) []*message.Message {
+	calls := map[string]message.Ref{}
+	var prev id.ID
+	for _, m := range msgs {
+		m.ID, m.Prev = id.New(), prev
+		prev = m.ID
+		for _, c := range m.Calls() {
+			calls[c.CallID] = c.Ref
+		}
+		if r := m.Result(); r != nil {
+			r.Call = calls[r.CallID]
+		}
+	}
+	return msgs
+}
+
+func user(s string) *message.Message {
+	return &message.Message{Role: message.User, Blocks: []message.Block{&message.Text{Text: s}}}
+}
+
+func system(s string) *message.Message {
+	return &message.Message{Role: message.System, Blocks: []message.Block{&message.Text{Text: s}}}
+}
+
+func says(s string) *message.Message { return stopped(message.StopEnd, s) }
+
+func stopped(why message.Stop, s string) *message.Message {
+	return &message.Message{Role: message.Assistant, Stop: why, Final: true, Blocks: []message.Block{&message.Text{Text: s}}}
+}
+
+func calls(blocks ...message.Block) *message.Message {
+	return &message.Message{Role: message.Assistant, Stop: message.StopTools, Blocks: blocks}
+}
+
+func call(id, name, args string) *message.ToolCall {
+	return &message.ToolCall{CallID: id, Name: name, Args: []byte(args)}
+}
+
+func result(id, name string, status message.Status, content ...message.Block) *message.Message {
+	return &message.Message{Role: message.Tool, Blocks: []message.Block{
+		&message.ToolResult{CallID: id, Name: name, Status: status, Content: content},
+	}}
+}
+
+func text(s string) message.Block { return &message.Text{Text: s} }
+
+// fullOf is a conversation with everything that a provider's models write:
+// reasoning with its signature, parallel calls after text, results, errors.
+func fullOf(p string) Conversation {
+	meta := func(fields string) message.Common {
+		return message.Common{Origin: "model:" + p + "/m", Meta: message.Meta{Provider: p, Fields: []byte(fields)}}
+	}
+	sig := Foreign + p
+	var think message.Block
+	first := message.Common{}
+	var extra message.Meta
+	switch p {
+	case "anthropic":
+		think = &message.Reasoning{Text: "I need two tools.", Common: meta(`{"signature":"` + sig + `"}`)}
+	case "gemini":
+		think = &message.Reasoning{Text: "I need two tools."}
+		first = meta(`{"thoughtSignature":"` + base64.StdEncoding.EncodeToString([]byte(sig)) + `"}`)
+	case "openai":
+		think = &message.Reasoning{Text: "I need two tools.", Common: meta(`{"field":"reasoning_content"}`)}
+		extra = message.Meta{Provider: p, Fields: []byte(`{"reasoning_details":[{"type":"reasoning.encrypted","data":"` + sig + `"}]}`)}
+	default:
+		think = &message.Reasoning{Text: "I need two tools."}
+	}
+	ids := [4]string{"call_" + p + "1", "call_" + p + "2", "call_" + p + "3", "call_" + p + "4"}
+	turn := calls(think, text("Let me see."),
+		&message.ToolCall{Common: first, CallID: ids[0], Name: "math.multiply", Args: []byte(`{"a": 6, "b": 7}`)},
+		call(ids[1], "text.hash", `{"text":"héllo \"wörld\""}`),
+		call(ids[2], "time.now", `{}`))
+	turn.Model, turn.Meta = p+"/m", extra
+	return Conversation{Name: "a whole conversation of " + p, Provider: p, Messages: linked([]*message.Message{
+		user("What is 6 times 7, and the hash of that?"),
+		turn,
+		result(ids[0], "math.multiply", message.OK, text("42")),
+		result(ids[1], "text.hash", message.Failed, text("no such algorithm")),
+		result(ids[2], "time.now", message.DeniedCall, text("a person said no")),
+		calls(text("Once more."), call(ids[3], "text.hash", `{"text":"42","algorithm":"sha256"}`)),
+		result(ids[3], "text.hash", message.OK, text("73475cb4")),
+		says("It is 42."),
+		user("Thank you. And 7 times 7?"),
+	})}
+}
+
+// malformed: arguments that are no JSON object stay in the history.
+func malformed() Conversation {
+	return simple("malformed arguments", user("Multiply"),
+		calls(call("c1", "math.multiply", WantBadArgs), call("c2", "math.multiply", ""),
+			call("c3", "math.multiply", `[1,2]`), call("c4", "no such tool!", `{"a":1,"a":2}`), call("c5", "math.multiply", "\xff{")),
+		result("c1", "math.multiply", message.Failed, text("arguments are not JSON")),
+		result("c2", "math.multiply", message.Failed, text("arguments are missing")),
+		result("c3", "math.multiply", message.Failed, text("arguments are not an object")),
+		result("c4", "no such tool!", message.Failed, text("unknown tool")),
+		result("c5", "math.multiply", message.Failed))
+}
+
+func pictures() Conversation {
+	return simple("pictures and files",
+		&message.Message{Role: message.User, Blocks: []message.Block{
+			text("What is this?"),
+			&message.Image{MIME: "image/png", Data: PNG()},
+			&message.Image{MIME: "image/jpeg", URL: "https://example.com/cat.jpg"},
+			&message.File{MIME: "application/pdf", Name: "report.pdf", Data: PDF()},
+			&message.File{MIME: "text/plain", Name: "notes.txt", Data: []byte("some notes")},
+			&message.File{MIME: "application/pdf", Name: "far.pdf", URL: "https://example.com/far.pdf"},
+			&message.File{MIME: "application/zip", Name: "all.zip", Data: []byte("PK\x03\x04")},
+		}},
+		calls(call("p1", "files.read", `{"path":"a.png"}`)),
+		result("p1", "files.read", message.OK, text("a picture:"), &message.Image{MIME: "image/png", Data: PNG()}),
+		says("A pixel."),
+		&message.Message{Role: message.User, Blocks: []message.Block{&message.Image{MIME: "image/png", Data: PNG()}}},
+	)
+}
+
+// outcomes: each status that a result can have.
+func outcomes() Conversation {
+	turn := calls()
+	msgs := []*message.Message{user("Try everything"), turn}
+	for i, s := range []message.Status{message.OK, message.Failed, message.DeniedCall, message.Queued,
+		message.Unavailable, message.UnknownEnd, message.Interrupted} {
+		id := "s" + string(rune('0'+i))
+		turn.Blocks = append(turn.Blocks, call(id, "time.now", `{}`))
+		msgs = append(msgs, result(id, "time.now", s, text(string(s))))
+	}
+	return simple("every outcome", append(msgs, user("And now?"))...)
+}
+
+// reused: some servers count their call ids from zero in every message, some
+// write ids that another vendor's rules forbid.
+func reused() Conversation {
+	long := "call:" + string(bytes.Repeat([]byte("x"), 90)) + "/ü.1"
+	return simple("call ids used again, long and strange", user("Go"),
+		calls(call("0", "time.now", `{}`)), result("0", "time.now", message.OK, text("12:00")),
+		calls(call("0", "time.now", `{}`)), result("0", "time.now", message.OK, text("12:01")),
+		calls(call(long, "time.now", `{}`), call("", "time.now", `{}`)),
+		result(long, "time.now", message.OK, text("12:02")), result("", "time.now", message.OK, text("12:03")))
+}
+
+// interleaved: a person spoke while tools ran, and a result came without text.
+func interleaved() Conversation {
+	return simple("the user speaks between results", user("Go"),
+		calls(call("a", "time.now", `{}`), call("b", "time.now", `{}`)),
+		result("a", "time.now", message.OK), user("Hurry up"), result("b", "time.now", message.OK, text("12:00")),
+		user("Please"))
+}

@@ -1,0 +1,95 @@
+package providertest
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"net/textproto"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Exchange is one recorded or handmade answer.
+type Exchange struct {
+	Source string
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// Load reads an exchange from a file.
+func Load(file string) (*Exchange, error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	r := bufio.NewReader(bytes.NewReader(raw))
+	status, err := r.ReadString('\n')
+	if err != nil {
+		return nil, err
+	}
+	fields := strings.Fields(status)
+	if len(fields) < 2 || fields[0] != "HTTP/1.1" {
+		return nil, errors.New(file + ": does not begin with an HTTP/1.1 status line")
+	}
+	e := &Exchange{}
+	if e.Status, err = strconv.Atoi(fields[1]); err != nil {
+		return nil, err
+	}
+	header, err := textproto.NewReader(r).ReadMIMEHeader()
+	if err != nil {
+		return nil, err
+	}
+	e.Header = http.Header(header)
+	e.Source = e.Header.Get("X-Source")
+	e.Header.Del("X-Source")
+	if e.Source == "" {
+		return nil, errors.New(file + ": has no X-Source header that says where it comes from")
+	}
+	e.Body, err = io.ReadAll(r)
+	return e, err
+}
+
+// script returns a scenario's exchange, or nil if the vendor lacks it.
+func (v Vendor) script(t *testing.T, s Scenario) *Exchange {
+	t.Helper()
+	if v.Lacks[s] != "" {
+		return nil
+	}
+	e, err := Load(filepath.Join(v.Dir, string(s)+".http"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// raw returns the exchange as bytes of HTTP/1.1, its body chunked or ended by
+// the closing of the connection.
+func (e *Exchange) raw(chunked bool) []byte {
+	var b bytes.Buffer
+	b.WriteString("HTTP/1.1 " + strconv.Itoa(e.Status) + " " + http.StatusText(e.Status) + "\r\n")
+	h := e.Header.Clone()
+	if chunked {
+		h.Set("Transfer-Encoding", "chunked")
+	} else {
+		h.Set("Connection", "close")
+	}
+	h.Write(&b)
+	b.WriteString("\r\n")
+	if !chunked {
+		b.Write(e.Body)
+		return b.Bytes()
+	}
+	for line := range bytes.Lines(e.Body) {
+		b.WriteString(strconv.FormatInt(int64(len(line)), 16) + "\r\n")
+		b.Write(line)
+		b.WriteString("\r\n")
+	}
+	b.WriteString("0\r\n\r\n")
+	return b.Bytes()
+}
