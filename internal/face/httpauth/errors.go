@@ -1,0 +1,140 @@
+package httpauth
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"steward/internal/fault"
+)
+
+// StatusCancelled answers a request that somebody stopped. There is no
+// standard status for it; this one is nginx's.
+const StatusCancelled = 499
+
+// Status returns the HTTP status of a kind of errors.
+func Status(k fault.Kind) int {
+	switch k {
+	case fault.Invalid:
+		return http.StatusBadRequest
+	case fault.NotFound:
+		return http.StatusNotFound
+	case fault.Conflict:
+		return http.StatusConflict
+	case fault.Denied:
+		return http.StatusForbidden
+	case fault.Unauthentic:
+		return http.StatusUnauthorized
+	case fault.TooLarge:
+		return http.StatusRequestEntityTooLarge
+	case fault.RateLimited, fault.Exhausted:
+		return http.StatusTooManyRequests
+	case fault.Unsupported:
+		return http.StatusUnprocessableEntity
+	case fault.Unavailable:
+		return http.StatusServiceUnavailable
+	case fault.Timeout:
+		return http.StatusGatewayTimeout
+	case fault.Cancelled:
+		return StatusCancelled
+	}
+	return http.StatusInternalServerError
+}
+
+// Public returns the error as it is told outside. One without a code may say
+// anything (paths, queries), so its text stays in the log.
+func Public(err error) *fault.Error {
+	e := fault.Of(err)
+	if e.Kind != fault.Internal || e.Code != "internal" {
+		return e
+	}
+	return &fault.Error{Kind: fault.Internal, Code: "internal",
+		Message: "something went wrong inside Steward", Remedy: "Steward's log says what"}
+}
+
+// Log writes what is a fault of our own to the log; nil stands for the
+// default one.
+func Log(r *http.Request, log *slog.Logger, err error) {
+	if !fault.Is(err, fault.Internal) {
+		return
+	}
+	if log == nil {
+		log = slog.Default()
+	}
+	log.ErrorContext(r.Context(), "request failed", "path", r.URL.Path, "error", err)
+}
+
+// told is the one form of an error over HTTP and WebSocket.
+type told struct {
+	Code    string         `json:"code"`
+	Message string         `json:"message"`
+	Kind    fault.Kind     `json:"kind"`
+	Remedy  string         `json:"remedy,omitzero"`
+	Retry   fault.Retry    `json:"retry,omitzero"`
+	AfterMS int64          `json:"retry_after_ms,omitzero"`
+	Details map[string]any `json:"details,omitempty"`
+}
+
+// AppendMembers appends the JSON members of an error to an object that is
+// being written: code, message, kind and, where there are any, remedy, retry,
+// retry_after_ms and details. It writes no braces and no outer commas.
+func AppendMembers(dst []byte, e *fault.Error) []byte {
+	t := told{Code: e.Code, Message: text(e), Kind: e.Kind, Remedy: e.Remedy, AfterMS: e.After.Milliseconds(), Details: e.Details}
+	if e.Recoverable() {
+		t.Retry = e.Retry
+	}
+	b, err := encode(t)
+	if err != nil { // details that are no JSON: the rest is worth more than they
+		t.Details = nil
+		b, _ = encode(t)
+	}
+	return append(dst, b[1:len(b)-1]...)
+}
+
+func encode(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}
+
+// text is the error's message with its cause, without the remedy.
+func text(e *fault.Error) string {
+	c := *e
+	c.Remedy = ""
+	return c.Error()
+}
+
+// RetryAfter sets the header of that name where an error asks for it.
+func RetryAfter(h http.Header, e *fault.Error) {
+	if e.After > 0 {
+		h.Set("Retry-After", strconv.FormatInt(int64((e.After+time.Second-1)/time.Second), 10))
+	}
+}
+
+// WriteError answers a request with an error, as {"error":{…}}, and logs it
+// if it is our own.
+func WriteError(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
+	Log(r, log, err)
+	e := Public(err)
+	RetryAfter(w.Header(), e)
+	body := append(AppendMembers([]byte(`{"error":{`), e), "}}\n"...)
+	Reply(w, Status(e.Kind), body)
+}
+
+// Reply answers a request with JSON.
+func Reply(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	w.Write(body) // a client that has gone is no error of ours
+}

@@ -1,0 +1,140 @@
+package httpauth
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"steward/internal/fault"
+)
+
+// place checks where a request is addressed to and which web page made it: a
+// name that somebody else's DNS pointed at us (DNS rebinding), or a foreign
+// page that a browser has open, must not act as the local user. done says
+// that the request was a browser's preliminary question and is answered.
+func (g *Guard) place(w http.ResponseWriter, r *http.Request) (done bool, err error) {
+	if !g.hostAllowed(r) {
+		return false, fault.New(fault.Denied, "host_refused", "Steward is not called %.100q", r.Host).
+			With("use the address that Steward listens on, or add the name to the setting hosts")
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" || sameHost(origin, r.Host) {
+		return false, nil
+	}
+	if !g.originConfigured(origin) {
+		return false, fault.New(fault.Denied, "origin_refused", "pages from %.100q may not call Steward", origin).
+			With("add the page's origin to the setting origins")
+	}
+	h := w.Header()
+	h.Add("Vary", "Origin")
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Expose-Headers", "Retry-After")
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		return false, nil
+	}
+	h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key")
+	h.Set("Access-Control-Max-Age", "600")
+	w.WriteHeader(http.StatusNoContent)
+	return true, nil
+}
+
+// hostAllowed reports whether the request was sent to one of our names. Where
+// everybody needs a key, a name proves nothing and only configured ones are
+// asked for.
+func (g *Guard) hostAllowed(r *http.Request) bool {
+	if g.o.RequireKey && len(g.o.Hosts) == 0 {
+		return true
+	}
+	name, port := splitHost(r.Host, defaultPort(r))
+	for _, h := range g.o.Hosts {
+		want, wantPort := splitHost(h, port)
+		if strings.EqualFold(name, want) && port == wantPort {
+			return true
+		}
+	}
+	if !loopbackName(name) {
+		return false
+	}
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return true // not behind a net/http server: there is no port to compare
+	}
+	_, listens, err := net.SplitHostPort(local.String())
+	return err != nil || port == listens
+}
+
+func defaultPort(r *http.Request) string {
+	if r.TLS != nil {
+		return "443"
+	}
+	return "80"
+}
+
+// splitHost splits "name", "name:port", "[::1]" or "[::1]:port".
+func splitHost(host, otherwise string) (name, port string) {
+	if name, port, err := net.SplitHostPort(host); err == nil {
+		return name, port
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), otherwise
+}
+
+func loopbackName(name string) bool {
+	if strings.EqualFold(name, "localhost") {
+		return true
+	}
+	ip := net.ParseIP(name)
+	return ip != nil && ip.IsLoopback()
+}
+
+// sameHost reports whether a page's origin is the host that it calls.
+func sameHost(origin, host string) bool {
+	u, err := url.Parse(origin)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return false
+	}
+	port := "80"
+	if u.Scheme == "https" {
+		port = "443"
+	}
+	theirs, theirPort := splitHost(u.Host, port)
+	ours, ourPort := splitHost(host, port)
+	return strings.EqualFold(theirs, ours) && theirPort == ourPort
+}
+
+func (g *Guard) originConfigured(origin string) bool {
+	for _, o := range g.o.Origins {
+		if strings.EqualFold(strings.TrimSuffix(o, "/"), origin) {
+			return true
+		}
+	}
+	return false
+}
+
+// BeyondLoopback reports whether a listen address ("HOST:PORT") can be
+// reached from other machines. What cannot be understood can.
+func BeyondLoopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	return err != nil || !loopbackName(host)
+}
+
+// RequireKeys reports whether keys are needed on a listen address, and
+// refuses (keys_required) one that needs them while there is none.
+func RequireKeys(ctx context.Context, listen string, keys interface {
+	Any(ctx context.Context) (bool, error)
+}) (bool, error) {
+	if !BeyondLoopback(listen) {
+		return false, nil
+	}
+	any, err := keys.Any(ctx)
+	if err != nil {
+		return true, err
+	}
+	if !any {
+		return true, fault.New(fault.Denied, "keys_required", "Steward would be open to other machines on %s, and there is no key", listen).
+			With("make one with steward keys create, or listen on 127.0.0.1")
+	}
+	return true, nil
+}
