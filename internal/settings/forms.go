@@ -1,0 +1,120 @@
+package settings
+
+import (
+	"net"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/text/language"
+)
+
+// check says what is wrong with a value, as the end of the sentence
+// "KEY: VALUE …", or "" if nothing is.
+func check(form, value string) string {
+	switch form {
+	case "":
+		return ""
+	case "listen":
+		return checkListen(value)
+	case "url":
+		return checkURL(value)
+	case "origin":
+		return checkOrigin(value)
+	case "host":
+		return checkHost(value)
+	case "path":
+		if strings.ContainsRune(value, 0) {
+			return "is no path; it holds a zero byte"
+		}
+		return ""
+	case "zone":
+		return checkZone(value)
+	case "locale":
+		if _, err := language.Parse(value); err != nil {
+			return "is no language tag; write one such as en-GB or de-AT"
+		}
+		return ""
+	}
+	p, ok := patterns[form]
+	if !ok {
+		panic("settings: unknown form " + form)
+	}
+	if !p.re.MatchString(value) {
+		return p.say
+	}
+	return ""
+}
+
+type pattern struct {
+	re  *regexp.Regexp
+	say string
+}
+
+// patterns is read-only.
+var patterns = map[string]pattern{
+	"word":     {regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`), "is no name; use lower-case letters, digits, '-' and '_'"},
+	"provider": {regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`), "is no name of a provider; use lower-case letters, digits, '-' and '_'"},
+	"alias":    {regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`), "is no alias; use lower-case letters, digits, '.', '-' and '_'"},
+	"model":    {regexp.MustCompile(`^[^\s/]+(/\S+)?$`), "is no model; write provider/model or an alias"},
+	"tool":     {regexp.MustCompile(`^[a-z0-9_]+(\.[a-z0-9_]+)+$`), "is no tool; write category.name"},
+	"variable": {regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`), "is no name of an environment variable"},
+}
+
+func checkListen(v string) string {
+	host, port, err := net.SplitHostPort(v)
+	if err != nil {
+		return "is no address; write HOST:PORT, for example 127.0.0.1:7420"
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return "has no port from 0 to 65535; write HOST:PORT, for example 127.0.0.1:7420"
+	}
+	if host != "" && checkHost(host) != "" {
+		return "has no valid host; write HOST:PORT, for example 127.0.0.1:7420"
+	}
+	return ""
+}
+
+func checkHost(v string) string {
+	if _, err := netip.ParseAddr(v); err == nil {
+		return ""
+	}
+	if v == "" || len(v) > 253 || strings.ContainsAny(v, "/:@?#%\\ \t*") {
+		return "is no host name; write a name such as steward.example.org, without scheme and port"
+	}
+	return ""
+}
+
+func checkURL(v string) string {
+	u, err := url.Parse(v)
+	switch {
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "":
+		return "is no URL; write one such as http://127.0.0.1:8080/v1"
+	case u.User != nil:
+		return "holds a user name or password; put the key into key or key_env"
+	case u.RawQuery != "", u.Fragment != "":
+		return "must end with its path, without '?' and '#'"
+	}
+	return ""
+}
+
+func checkOrigin(v string) string {
+	u, err := url.Parse(v)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return "is no web origin; write SCHEME://HOST[:PORT], for example https://steward.example.org"
+	}
+	return ""
+}
+
+func checkZone(v string) string {
+	if v == "Local" || v == "" {
+		return "is no time zone; write an IANA name such as Europe/Vienna"
+	}
+	if _, err := time.LoadLocation(v); err != nil {
+		return "is no time zone that is known here; write an IANA name such as Europe/Vienna"
+	}
+	return ""
+}

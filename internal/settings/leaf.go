@@ -1,0 +1,217 @@
+package settings
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// rules are what a field's tags say about its values.
+type rules struct {
+	form, names, oneof, min, max string
+	project                      string // "", "no" or "less"
+}
+
+func rulesOf(f reflect.StructField, outer rules) rules {
+	get := f.Tag.Get
+	r := rules{form: get("form"), names: get("names"), oneof: get("oneof"), min: get("min"), max: get("max"), project: get("project")}
+	if r.project == "" {
+		r.project = outer.project
+	}
+	return r
+}
+
+// isLeaf reports whether a value of the type is set as one.
+func isLeaf(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Struct, reflect.Map:
+		return false
+	case reflect.Slice:
+		return t.Elem().Kind() == reflect.String
+	}
+	return true
+}
+
+func isDuration(t reflect.Type) bool { return t == reflect.TypeFor[time.Duration]() }
+
+// typeName says what a leaf takes, for a person.
+func typeName(t reflect.Type) string {
+	switch {
+	case isDuration(t):
+		return "a duration such as 30s or 5m"
+	case t.Kind() == reflect.Slice:
+		return "a list of texts"
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int64:
+		return "a whole number"
+	case reflect.Float64, reflect.Pointer:
+		return "a number"
+	}
+	return "a text"
+}
+
+// parse reads a leaf from text. The second result says what is wrong, as the
+// end of the sentence "KEY: …".
+func parse(text string, t reflect.Type, r rules) (reflect.Value, string) {
+	v := reflect.New(t).Elem()
+	switch {
+	case isDuration(t):
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return v, fmt.Sprintf("%q is no duration; write one with its unit, such as 500ms, 30s or 5m", clip(text))
+		}
+		lo, hi := bound(r.min, time.ParseDuration, math.MinInt64), bound(r.max, time.ParseDuration, math.MaxInt64)
+		if d < lo || d > hi {
+			return v, outside(text, r)
+		}
+		v.SetInt(int64(d))
+		return v, ""
+	case t.Kind() == reflect.Pointer:
+		p, why := parse(text, t.Elem(), r)
+		if why == "" {
+			v.Set(reflect.New(t.Elem()))
+			v.Elem().Set(p)
+		}
+		return v, why
+	case t.Kind() == reflect.Slice:
+		var items []string
+		for s := range strings.SplitSeq(text, ",") {
+			items = append(items, strings.TrimSpace(s))
+		}
+		list, why := parseList(items, r)
+		if why == "" {
+			v.Set(reflect.ValueOf(list))
+		}
+		return v, why
+	}
+	return v, parseScalar(text, v, r)
+}
+
+func parseScalar(text string, v reflect.Value, r rules) string {
+	switch v.Kind() {
+	case reflect.Bool:
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return fmt.Sprintf("%q is neither true nor false", clip(text))
+		}
+		v.SetBool(b)
+	case reflect.Int, reflect.Int64:
+		n, err := strconv.ParseInt(text, 0, 64)
+		if err != nil {
+			return fmt.Sprintf("%q is no whole number", clip(text))
+		}
+		integer := func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }
+		if n < bound(r.min, integer, math.MinInt64) || n > bound(r.max, integer, math.MaxInt64) {
+			return outside(text, r)
+		}
+		v.SetInt(n)
+	case reflect.Float64:
+		f, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+			return fmt.Sprintf("%q is no number", clip(text))
+		}
+		float := func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }
+		if f < bound(r.min, float, -math.MaxFloat64) || f > bound(r.max, float, math.MaxFloat64) {
+			return outside(text, r)
+		}
+		v.SetFloat(f)
+	default:
+		if why := checkText(text, r); why != "" {
+			return why
+		}
+		v.SetString(text)
+	}
+	return ""
+}
+
+// checkText applies a text's rules. Emptiness is allowed: it clears a value.
+func checkText(text string, r rules) string {
+	if text == "" {
+		return ""
+	}
+	if r.oneof != "" {
+		words := strings.Split(r.oneof, ",")
+		for _, w := range words {
+			if w == text {
+				return ""
+			}
+		}
+		say := fmt.Sprintf("%q is not known; choose one of %s", clip(text), strings.Join(words, ", "))
+		if w := Likely(text, words); w != "" {
+			say = fmt.Sprintf("%q is not known; did you mean %q? (one of %s)", clip(text), w, strings.Join(words, ", "))
+		}
+		return say
+	}
+	if why := check(r.form, text); why != "" {
+		return fmt.Sprintf("%q %s", clip(text), why)
+	}
+	return ""
+}
+
+func parseList(items []string, r rules) ([]string, string) {
+	var out []string
+	for _, s := range items {
+		if s == "" {
+			continue
+		}
+		if why := checkText(s, r); why != "" {
+			return nil, why
+		}
+		out = append(out, s)
+	}
+	return out, ""
+}
+
+// bound reads a bound from a tag. A tag that cannot be read is a mistake in
+// this package.
+func bound[T any](s string, read func(string) (T, error), none T) T {
+	if s == "" {
+		return none
+	}
+	v, err := read(s)
+	if err != nil {
+		panic("settings: bound " + s + ": " + err.Error())
+	}
+	return v
+}
+
+func outside(text string, r rules) string {
+	switch {
+	case r.max == "":
+		return fmt.Sprintf("%s is too small; give %s or more", clip(text), r.min)
+	case r.min == "":
+		return fmt.Sprintf("%s is too large; give %s or less", clip(text), r.max)
+	}
+	return fmt.Sprintf("%s is out of range; give one from %s to %s", clip(text), r.min, r.max)
+}
+
+// clip keeps what is quoted back readable.
+func clip(s string) string {
+	const show = 80
+	if r := []rune(s); len(r) > show {
+		return string(r[:show]) + "…"
+	}
+	return s
+}
+
+// looser reports whether a bound of next would allow more than that of now;
+// 0 allows everything.
+func looser(next, now reflect.Value) bool {
+	var a, b float64
+	switch now.Kind() {
+	case reflect.Float64:
+		a, b = next.Float(), now.Float()
+	default:
+		a, b = float64(next.Int()), float64(now.Int())
+	}
+	if b == 0 {
+		return false
+	}
+	return a == 0 || a > b
+}

@@ -1,0 +1,377 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"steward/internal/fault"
+)
+
+// FileName is the name of the settings files.
+const FileName = "steward.yaml"
+
+const largestFile = 1 << 20 // bytes; real ones have a few hundred
+
+// Kind is a kind of source. A later one in the list wins over an earlier one.
+type Kind string
+
+// The kinds of sources.
+const (
+	FromDefault Kind = "default"
+	FromUser    Kind = "user file"
+	FromProject Kind = "project file"
+	FromFile    Kind = "file" // named with --config
+	FromEnv     Kind = "environment"
+	FromFlag    Kind = "flag"
+)
+
+// Source is where a value comes from.
+type Source struct {
+	Kind  Kind   `json:"kind"`
+	Where string `json:"where,omitempty"` // "FILE:LINE", "OPENAI_API_KEY", "--data"
+}
+
+func (s Source) String() string {
+	if s.Where == "" {
+		return string(s.Kind)
+	}
+	return string(s.Kind) + " " + s.Where
+}
+
+// Flag is a setting given on the command line.
+type Flag struct {
+	Key   string // path of a scalar or list, such as "listen"
+	Value string
+	Name  string // as the person wrote it, "--listen"
+}
+
+// Options say where to look.
+type Options struct {
+	File    string   // a file named by the person; it takes the place of the project's and is trusted
+	Dir     string   // the project's folder; empty: the current one
+	Environ []string // as from os.Environ
+	Flags   []Flag
+}
+
+// Loaded is the outcome of Load.
+type Loaded struct {
+	Settings
+	Files   []string // the files that were read
+	Notices []string // what was not taken, and why
+	from    map[string]Source
+}
+
+// loading is the work in progress of Load.
+type loading struct {
+	*Loaded
+	env    map[string]string
+	dir    string
+	home   string
+	faults []string
+}
+
+// Load reads all sources. Errors: settings_unreadable, and settings_invalid
+// with every fault of every source in the message and in Details["faults"].
+// Nothing is written.
+func Load(o Options) (*Loaded, error) {
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "settings_unreadable", "the current folder cannot be told: %w", err)
+	}
+	l := &loading{
+		Loaded: &Loaded{Settings: Defaults(), from: map[string]Source{}},
+		env:    environment(o.Environ),
+		dir:    dir,
+	}
+	l.home = l.env["HOME"]
+	if d := l.base("XDG_DATA_HOME", ".local/share"); d != "" {
+		l.Data = filepath.Join(d, "steward")
+	}
+	if err := l.files(o.File); err != nil {
+		return nil, err
+	}
+	l.environ()
+	for _, f := range o.Flags {
+		l.set(f.Key, f.Value, Source{FromFlag, f.Name})
+	}
+	l.whole()
+	if len(l.faults) > 0 {
+		return nil, invalid(l.faults)
+	}
+	return l.Loaded, nil
+}
+
+func invalid(faults []string) error {
+	e := fault.New(fault.Invalid, "settings_invalid", "%s", strings.Join(faults, "\n")).Detail("faults", faults)
+	if len(faults) > 1 {
+		e.Message = fmt.Sprintf("the settings have %d faults:\n%s", len(faults), e.Message)
+	}
+	return e
+}
+
+func environment(list []string) map[string]string {
+	env := make(map[string]string, len(list))
+	for _, kv := range list {
+		if k, v, ok := strings.Cut(kv, "="); ok {
+			env[k] = v
+		}
+	}
+	return env
+}
+
+// base returns an XDG base directory. The specification wants relative ones
+// ignored.
+func (l *loading) base(name, below string) string {
+	if d := l.env[name]; filepath.IsAbs(d) {
+		return d
+	}
+	if l.home == "" {
+		return ""
+	}
+	return filepath.Join(l.home, below)
+}
+
+// files reads the user's file and the project's, or the one that was named.
+func (l *loading) files(named string) error {
+	user := ""
+	if d := l.base("XDG_CONFIG_HOME", ".config"); d != "" {
+		user = filepath.Join(d, "steward", FileName)
+		if err := l.file(user, user, FromUser, true); err != nil {
+			return err
+		}
+	}
+	if named == "" {
+		named = l.env["STEWARD_CONFIG"]
+	}
+	if named != "" {
+		return l.file(resolve(named, l.dir, l.home), named, FromFile, false)
+	}
+	project := filepath.Join(l.dir, FileName)
+	if same(user, project) {
+		return nil
+	}
+	return l.file(project, FileName, FromProject, true)
+}
+
+func same(a, b string) bool {
+	x, err1 := os.Stat(a)
+	y, err2 := os.Stat(b)
+	return err1 == nil && err2 == nil && os.SameFile(x, y)
+}
+
+func (l *loading) file(path, shown string, kind Kind, optional bool) error {
+	text, err := readFile(path)
+	switch {
+	case optional && errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fault.New(fault.Invalid, "settings_unreadable", "%s cannot be read: %w", shown, err).
+			With("mend or move the file, or name another with --config")
+	}
+	d := decoder{file: shown, dir: filepath.Dir(path), kind: kind, home: l.home, from: l.from}
+	d.decodeFile(text, &l.Settings)
+	l.faults = append(l.faults, d.faults...)
+	l.Notices = append(l.Notices, d.notices...)
+	l.Files = append(l.Files, path)
+	return nil
+}
+
+// readFile reads a regular file of a sane size.
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is no regular file")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, largestFile+1))
+	if err == nil && len(text) > largestFile {
+		err = fmt.Errorf("it has more than %d bytes", largestFile)
+	}
+	return text, errors.Join(err, f.Close())
+}
+
+// set puts one value, of the environment or a flag.
+func (l *loading) set(key, text string, src Source) {
+	v, r, ok := l.find(strings.Split(key, "."))
+	if !ok {
+		l.faults = append(l.faults, fmt.Sprintf("%s: there is no setting %q", src.Where, key))
+		return
+	}
+	if r.form == "path" {
+		text = resolve(text, l.dir, l.home)
+	}
+	next, why := parse(text, v.Type(), r)
+	if why != "" {
+		l.faults = append(l.faults, fmt.Sprintf("%s: %s", src.Where, why))
+		return
+	}
+	l.put(strings.Split(key, "."), next)
+	l.from[key] = src
+}
+
+// find returns the leaf at a path; a name that a map lacks has the zero value.
+func (l *loading) find(path []string) (reflect.Value, rules, bool) {
+	v, r := reflect.ValueOf(&l.Settings).Elem(), rules{}
+	for _, key := range path {
+		switch v.Kind() {
+		case reflect.Struct:
+			f, ok := fieldByKey(v.Type(), key)
+			if !ok {
+				return v, r, false
+			}
+			v, r = v.FieldByIndex(f.Index), rulesOf(f, r)
+		case reflect.Map:
+			elem := v.MapIndex(reflect.ValueOf(key))
+			if !elem.IsValid() {
+				elem = reflect.Zero(v.Type().Elem())
+			}
+			v, r = elem, rules{min: r.min, max: r.max}
+		default:
+			return v, r, false
+		}
+	}
+	return v, r, isLeaf(v.Type())
+}
+
+// put writes a leaf. Values inside maps cannot be set in place: they are
+// taken out, changed and put back.
+func (l *loading) put(path []string, leaf reflect.Value) {
+	put(reflect.ValueOf(&l.Settings).Elem(), path, leaf)
+}
+
+func put(v reflect.Value, path []string, leaf reflect.Value) {
+	if len(path) == 0 {
+		v.Set(leaf)
+		return
+	}
+	if v.Kind() == reflect.Struct {
+		f, _ := fieldByKey(v.Type(), path[0])
+		put(v.FieldByIndex(f.Index), path[1:], leaf)
+		return
+	}
+	if v.IsNil() {
+		v.Set(reflect.MakeMap(v.Type()))
+	}
+	elem, name := reflect.New(v.Type().Elem()).Elem(), reflect.ValueOf(path[0])
+	if old := v.MapIndex(name); old.IsValid() {
+		elem.Set(old)
+	}
+	put(elem, path[1:], leaf)
+	v.SetMapIndex(name, elem)
+}
+
+// whole checks what no single value shows.
+func (l *loading) whole() {
+	for _, name := range sortedKeys(reflect.ValueOf(l.Providers)) {
+		l.provider(name)
+	}
+	seen := map[string]bool{}
+	for i, f := range l.Folders {
+		where := l.from["folders"].Where
+		switch {
+		case f.Name == "" || f.Path == "":
+			l.faults = append(l.faults, fmt.Sprintf("%s: folders[%d] needs a name and a path", where, i))
+		case seen[f.Name]:
+			l.faults = append(l.faults, fmt.Sprintf("%s: two folders are called %q; rename one", where, f.Name))
+		}
+		seen[f.Name] = true
+	}
+	l.chains()
+}
+
+// provider checks a provider and fetches its key.
+func (l *loading) provider(name string) {
+	p := l.Providers[name]
+	path := join("providers", name)
+	switch {
+	case name == "offline":
+		l.faults = append(l.faults, fmt.Sprintf("%s: the offline provider has no settings; remove it", l.where(path)))
+	case !slices.Contains(Vendors(), name) && p.BaseURL == "" && !p.Off:
+		say := fmt.Sprintf("%s: %s needs a base_url: it is none of %s", l.where(path), path, strings.Join(Vendors(), ", "))
+		if w := Likely(name, Vendors()); w != "" {
+			say += fmt.Sprintf("; did you mean %q?", w)
+		}
+		l.faults = append(l.faults, say)
+	}
+	named := p.KeyEnv != "" && l.from[path+".key"].Kind == FromEnv // a variable named here wins over the vendor's
+	if p.Off || p.Key != "" && !named {
+		return
+	}
+	switch {
+	case p.KeyEnv != "":
+		key := strings.TrimSpace(l.env[p.KeyEnv])
+		if key == "" {
+			l.Notices = append(l.Notices, fmt.Sprintf("%s.key_env names %s, which is not set", path, p.KeyEnv))
+			return
+		}
+		p.Key = Secret(key)
+		l.from[path+".key"] = Source{FromEnv, p.KeyEnv}
+	case p.KeyFile != "":
+		text, err := readFile(p.KeyFile)
+		if err != nil {
+			l.faults = append(l.faults, fmt.Sprintf("%s: %s.key_file cannot be read: %v", l.where(path), path, err))
+			return
+		}
+		p.Key = Secret(strings.TrimSpace(string(text)))
+		l.from[path+".key"] = Source{l.from[path+".key_file"].Kind, p.KeyFile}
+	default:
+		return
+	}
+	l.Providers[name] = p
+}
+
+// where names the first source below a path, for a fault about all of it.
+func (l *loading) where(path string) string {
+	var keys []string
+	for k := range l.from {
+		if strings.HasPrefix(k, path+".") || k == path {
+			keys = append(keys, k)
+		}
+	}
+	if len(keys) == 0 {
+		return path
+	}
+	slices.Sort(keys)
+	return l.from[keys[0]].Where
+}
+
+// chains refuses aliases that lead back to themselves.
+func (l *loading) chains() {
+	state := map[string]int{} // 1: on the way, 2: done
+	var visit func(name string) bool
+	visit = func(name string) bool {
+		switch state[name] {
+		case 1:
+			return false
+		case 2:
+			return true
+		}
+		state[name] = 1
+		for _, next := range l.Models[name].Use {
+			if _, ok := l.Models[next]; ok && !visit(next) {
+				return false
+			}
+		}
+		state[name] = 2
+		return true
+	}
+	for _, name := range sortedKeys(reflect.ValueOf(l.Models)) {
+		if !visit(name) {
+			l.faults = append(l.faults, fmt.Sprintf("%s: the alias %q leads back to itself", l.where(join("models", name)), name))
+			return
+		}
+	}
+}

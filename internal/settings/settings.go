@@ -1,0 +1,151 @@
+// Package settings finds out how Steward is to run: defaults, the user's
+// file, the project's file, the environment and flags, each over the one
+// before, each value with the place that it came from. Files are read
+// strictly: all their faults are told at once, with line, column and remedy.
+package settings
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Settings are the effective settings. The struct is also the schema: the
+// tags name each key and say what it means and which values it takes.
+//
+//	yaml    the key
+//	doc     one sentence for docs/settings.md
+//	min,max bounds of a number or duration, inclusive
+//	oneof   the allowed words
+//	form    a check by name, see forms
+//	names   what the keys of a map must look like, see forms
+//	short   on a struct's field: a bare value stands for this field alone
+//	project "no": a project's file may not set it; "less": only to less
+//	vendor  variables of others that set it, the first one wins
+type Settings struct {
+	Listen    string              `yaml:"listen" form:"listen" project:"no" doc:"Address of the server. Beyond loopback at least one key must exist (steward keys create)."`
+	Data      string              `yaml:"data" form:"path" project:"no" doc:"Folder of the database and everything else that Steward keeps."`
+	Hosts     []string            `yaml:"hosts" form:"host" project:"no" doc:"Host names, besides loopback and the listening address, under which the server may be reached."`
+	Origins   []string            `yaml:"origins" form:"origin" project:"no" doc:"Web origins, besides the server's own, whose pages may talk to it."`
+	Providers map[string]Provider `yaml:"providers" names:"provider" project:"no" doc:"openai, anthropic, gemini, ollama, and servers of your own that speak OpenAI's protocol under names of your own."`
+	Models    map[string]Alias    `yaml:"models" names:"alias" doc:"Names for models: default, fast, strong and embed are used by Steward, others are yours."`
+	Limits    Limits              `yaml:"limits" doc:"Bounds of what one turn and one user may use; 0 means no bound."`
+	Prices    map[string]Price    `yaml:"prices" names:"model" project:"no" doc:"Prices of models in US dollars per million tokens, over those that Steward ships."`
+	Folders   []Folder            `yaml:"folders" project:"no" doc:"Folders that the files tools may use."`
+	Tools     Tools               `yaml:"tools" doc:"Bounds of tool calls."`
+	Profile   Profile             `yaml:"profile" doc:"What Steward should know about you."`
+	Log       Log                 `yaml:"log" doc:"What is written to stderr."`
+	Timeouts  Timeouts            `yaml:"timeouts" doc:"How long Steward waits for others."`
+}
+
+// Provider is an endpoint that offers models.
+type Provider struct {
+	BaseURL string `yaml:"base_url" form:"url" doc:"Where its API is."`
+	Key     Secret `yaml:"key" doc:"Its API key. Better in the environment or in key_file."`
+	KeyEnv  string `yaml:"key_env" form:"variable" doc:"Name of the environment variable that holds the key."`
+	KeyFile string `yaml:"key_file" form:"path" doc:"File that holds the key."`
+	Model   string `yaml:"model" doc:"The provider's own name of the model that is used unless another is asked for."`
+	Off     bool   `yaml:"off" doc:"Do not use this provider, even where its key is in the environment."`
+}
+
+// Alias is a name for a model or a chain of models.
+type Alias struct {
+	Use         []string `yaml:"use" short:"use" form:"model" doc:"provider/model or another alias; several: the next one answers when one cannot."`
+	Temperature *float64 `yaml:"temperature" min:"0" max:"2" doc:"How freely it writes."`
+	MaxTokens   int      `yaml:"max_tokens" min:"0" max:"10000000" doc:"Longest answer of one call, in tokens."`
+	Stop        []string `yaml:"stop" doc:"Texts at which it stops writing."`
+	Effort      string   `yaml:"effort" oneof:"none,low,medium,high" doc:"How much it may think before it answers."`
+}
+
+// Limits bound what one turn, and one user in a day, may use.
+type Limits struct {
+	Iterations int           `yaml:"iterations" min:"1" max:"1000" project:"less" doc:"Model calls of one turn."`
+	Time       time.Duration `yaml:"time" min:"1s" max:"168h" project:"less" doc:"Duration of one turn."`
+	Tokens     int64         `yaml:"tokens" min:"0" project:"less" doc:"Tokens of one turn, in and out."`
+	Cost       float64       `yaml:"cost" min:"0" project:"less" doc:"US dollars of one turn, for models with a known price."`
+	DayTokens  int64         `yaml:"day_tokens" min:"0" project:"less" doc:"Tokens of one user in a day."`
+	DayCost    float64       `yaml:"day_cost" min:"0" project:"less" doc:"US dollars of one user in a day."`
+}
+
+// Price is what a model costs, in US dollars per million tokens.
+type Price struct {
+	Input      float64 `yaml:"input" min:"0" max:"100000" doc:"Of input tokens."`
+	Output     float64 `yaml:"output" min:"0" max:"100000" doc:"Of output tokens."`
+	CacheRead  float64 `yaml:"cache_read" min:"0" max:"100000" doc:"Of input tokens read from the provider's cache."`
+	CacheWrite float64 `yaml:"cache_write" min:"0" max:"100000" doc:"Of input tokens written to it."`
+}
+
+// Folder is a part of the file system that tools may use.
+type Folder struct {
+	Name  string `yaml:"name" form:"word" doc:"The name under which the model knows it."`
+	Path  string `yaml:"path" form:"path" doc:"Where it is."`
+	Write bool   `yaml:"write" doc:"Files may be written too, after you have approved each."`
+}
+
+// Tools bounds tool calls.
+type Tools struct {
+	Timeout   time.Duration            `yaml:"timeout" min:"100ms" max:"24h" doc:"Time of a call, unless the tool has its own."`
+	Timeouts  map[string]time.Duration `yaml:"timeouts" names:"tool" min:"100ms" max:"24h" doc:"Time of a call of the named tool."`
+	ResultCap int                      `yaml:"result_cap" min:"1024" max:"1048576" doc:"Bytes of a result that the model is shown at once; it can read on."`
+}
+
+// Profile is what Steward knows about its user.
+type Profile struct {
+	TimeZone string `yaml:"time_zone" form:"zone" doc:"IANA name, such as Europe/Vienna."`
+	Location string `yaml:"location" doc:"Where you are, in your own words."`
+	Locale   string `yaml:"locale" form:"locale" doc:"Language tag, such as de-AT."`
+	Units    string `yaml:"units" oneof:"metric,imperial" doc:"Units of measurement."`
+}
+
+// Log says what is written to stderr.
+type Log struct {
+	Level  string `yaml:"level" oneof:"debug,info,warn,error" doc:"The least important kind of line that is written."`
+	Format string `yaml:"format" oneof:"text,json" doc:"How lines look."`
+}
+
+// Timeouts say how long Steward waits.
+type Timeouts struct {
+	FirstByte time.Duration `yaml:"first_byte" min:"100ms" max:"1h" doc:"For the first byte of a model's answer."`
+	Idle      time.Duration `yaml:"idle" min:"100ms" max:"1h" doc:"Between two pieces of a model's answer."`
+	Shutdown  time.Duration `yaml:"shutdown" min:"0s" max:"1h" doc:"For running turns to finish when Steward is asked to end."`
+}
+
+// Secret is text that must not be shown. Everything that prints it prints a
+// mask; Reveal gives it away.
+type Secret string
+
+// Reveal returns the secret itself.
+func (s Secret) Reveal() string { return string(s) }
+
+// String returns the mask: the last four characters of a long secret.
+func (s Secret) String() string {
+	const short = 16
+	switch {
+	case s == "":
+		return ""
+	case len(s) < short:
+		return "••••"
+	}
+	return "••••" + string(s[len(s)-4:])
+}
+
+// GoString implements fmt.GoStringer with the mask.
+func (s Secret) GoString() string { return s.String() }
+
+// LogValue implements slog.LogValuer with the mask.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// MarshalText implements encoding.TextMarshaler with the mask.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Defaults returns the settings that hold where nobody says otherwise. Data
+// is left empty: it depends on the user.
+func Defaults() Settings {
+	return Settings{
+		Listen:   "127.0.0.1:7420",
+		Limits:   Limits{Iterations: 20, Time: 10 * time.Minute},
+		Tools:    Tools{Timeout: 30 * time.Second, ResultCap: 32 << 10},
+		Profile:  Profile{Units: "metric"},
+		Log:      Log{Level: "info", Format: "text"},
+		Timeouts: Timeouts{FirstByte: 2 * time.Minute, Idle: time.Minute, Shutdown: 10 * time.Second},
+	}
+}
