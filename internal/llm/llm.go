@@ -38,6 +38,7 @@ type Request struct {
 	Sampling   Sampling
 	Schema     *Schema // non-nil: the answer is one JSON value of this schema
 	User       string  // for budgets and the provider's abuse tracking; may be empty
+	Meter      *Meter  // counts and bounds the whole request; nil: this call counts alone
 }
 
 // Effort is how much a model may think before it answers.

@@ -16,6 +16,8 @@ type Transcript struct {
 	messages []*message.Message
 	encoded  map[string]*encoding
 	size     int // bytes held by encodings
+	tokens   int64
+	counted  int // messages in tokens
 }
 
 type encoding struct {
@@ -48,6 +50,18 @@ func (t *Transcript) Size() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.size
+}
+
+// Tokens returns about how many tokens the messages make (see EstimateTokens).
+// Each message is looked at once.
+func (t *Transcript) Tokens() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, m := range t.messages[t.counted:] {
+		t.tokens += estimateMessage(m)
+	}
+	t.counted = len(t.messages)
+	return t.tokens
 }
 
 // GroupEncoder appends the wire form of one group of messages to dst as zero
@@ -120,6 +134,7 @@ type Toolset struct {
 	wire    map[string]string // wire name → name
 	mu      sync.Mutex
 	encoded map[string][]byte
+	tokens  int64
 }
 
 // NewToolset returns the set of the specs, in their order.
@@ -127,6 +142,7 @@ func NewToolset(specs ...tool.Spec) *Toolset {
 	s := &Toolset{specs: specs, wire: make(map[string]string, len(specs)), encoded: map[string][]byte{}}
 	for _, sp := range specs {
 		s.wire[tool.WireName(sp.Name)] = sp.Name
+		s.tokens += callTokens + EstimateTokens(sp.Name) + EstimateTokens(sp.Description) + EstimateTokens(sp.Input)
 	}
 	return s
 }
@@ -137,6 +153,14 @@ func (s *Toolset) Specs() []tool.Spec {
 		return nil
 	}
 	return s.specs
+}
+
+// Tokens returns about how many tokens the tools' descriptions make.
+func (s *Toolset) Tokens() int64 {
+	if s == nil {
+		return 0
+	}
+	return s.tokens
 }
 
 // Name returns the tool's name for the name that a model wrote, which may be

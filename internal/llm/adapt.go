@@ -1,0 +1,56 @@
+package llm
+
+import (
+	"context"
+	"iter"
+	"sync/atomic"
+
+	"steward/internal/fault"
+)
+
+// adapted is a model together with what was learned about it: one that has
+// no tools is asked without them, and the user is told. It also sees to it
+// that a reply says who answered.
+type adapted struct {
+	name    string
+	next    Model
+	noTools atomic.Bool
+}
+
+// Stream implements Model.
+func (m *adapted) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		named := func(ev Event, err error) bool {
+			if ev.Kind == Done && ev.Reply != nil && ev.Reply.Model == "" {
+				reply := *ev.Reply
+				reply.Model = m.name
+				ev.Reply = &reply
+			}
+			return yield(ev, err)
+		}
+		// A caller that insists on a tool is not helped by an answer without.
+		optional := len(r.Tools.Specs()) > 0 && (r.ToolChoice == "" || r.ToolChoice == "auto" || r.ToolChoice == "none")
+		if !optional || !m.noTools.Load() {
+			o := forward(ctx, m.next, r, named)
+			if o.gone {
+				return
+			}
+			if !optional || !fault.HasCode(o.err, "tools_unsupported") {
+				yield(Event{}, o.err)
+				return
+			}
+			m.noTools.Store(true)
+			if o.shown && !yield(Event{Kind: Reset}, nil) {
+				return
+			}
+		}
+		bare := *r
+		bare.Tools, bare.ToolChoice = nil, ""
+		if !yield(Event{Kind: Notice, Text: m.name + " cannot use tools; it answers without them."}, nil) {
+			return
+		}
+		if o := forward(ctx, m.next, &bare, named); !o.gone {
+			yield(Event{}, o.err)
+		}
+	}
+}

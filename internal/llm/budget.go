@@ -1,0 +1,312 @@
+package llm
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/message"
+)
+
+// Budget bounds what may be used. Zero fields bound nothing.
+type Budget struct {
+	MaxTokens int64   // input and output tokens together
+	MaxCost   float64 // USD
+}
+
+// Spend is what was used, or is set aside for a call that is on.
+type Spend struct {
+	Tokens int64
+	Cost   float64 // USD; zero for models without a known price
+}
+
+// Add returns the sum.
+func (s Spend) Add(t Spend) Spend { return Spend{s.Tokens + t.Tokens, s.Cost + t.Cost} }
+
+// Minus returns the difference.
+func (s Spend) Minus(t Spend) Spend { return Spend{s.Tokens - t.Tokens, s.Cost - t.Cost} }
+
+// Meter counts what one request uses, with all that it leads to: hand the same
+// one to every call in Request.Meter. Safe for concurrent use.
+type Meter struct {
+	mu     sync.Mutex
+	budget Budget
+	spent  Spend
+}
+
+// NewMeter returns a meter that bounds a request to the budget.
+func NewMeter(b Budget) *Meter { return &Meter{budget: b} }
+
+// Spent returns what was used so far and is set aside for calls that are on.
+func (m *Meter) Spent() Spend {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.spent
+}
+
+// Add counts what was used elsewhere, for example before a crash.
+func (m *Meter) Add(s Spend) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.spent = m.spent.Add(s)
+}
+
+// Bounds of the output that is reckoned with.
+const (
+	// assumedOutput is set aside for a call that bounds its output by nothing.
+	assumedOutput = 16384
+	// safeOutput is a bound that every provider's models accept. An unbounded
+	// call gets it when less than assumedOutput is left.
+	safeOutput = 4096
+	// leastOutput is the least that is worth a call.
+	leastOutput = 64
+)
+
+// gate enforces the budgets before each call: what the call may use at most,
+// as far as can be told, is set aside first and corrected when it is over, so
+// that parallel calls cannot overdraw together.
+type gate struct {
+	perRequest Budget
+	perDay     Budget
+	ledger     Ledger
+	prices     map[string]Price
+	log        *slog.Logger
+	mu         sync.Mutex // from looking to setting aside
+}
+
+// hold is what was set aside for a call.
+type hold struct {
+	gate     *gate
+	user     string
+	at       time.Time
+	meter    *Meter
+	price    Price
+	input    int64 // estimated tokens
+	reserved Spend
+	settled  bool
+	notice   string
+}
+
+// limit is one of the budgets with what is left of it.
+type limit struct {
+	budget Budget
+	spent  Spend
+	what   string
+	resets time.Time // zero: never
+}
+
+// admit sets aside what the call may use and returns the request with its
+// output bounded to what is left; or it refuses the call (budget_exhausted,
+// price_unknown, or the ledger's error).
+func (g *gate) admit(ctx context.Context, name string, r *Request) (*Request, *hold, error) {
+	h := &hold{gate: g, user: r.User, at: time.Now(), meter: r.Meter}
+	if h.meter == nil {
+		h.meter = NewMeter(g.perRequest)
+	}
+	price, priced := priceOf(g.prices, name)
+	h.price = price
+	if g.perDay != (Budget{}) || h.meter.budget != (Budget{}) {
+		h.input = EstimateRequest(r)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	day, ends, err := g.ledger.Spent(ctx, r.User, h.at)
+	if err != nil {
+		return nil, nil, fmt.Errorf("what was spent today cannot be told, so no model is called: %w", err)
+	}
+	h.meter.mu.Lock()
+	defer h.meter.mu.Unlock()
+	limits := [...]limit{
+		{h.meter.budget, h.meter.spent, "request", time.Time{}},
+		{g.perDay, day, "day", ends},
+	}
+	output := int64(math.MaxInt64)
+	for _, l := range limits {
+		if l.budget == (Budget{}) {
+			continue
+		}
+		if l.budget.MaxCost > 0 && !priced {
+			return nil, nil, unpriced(name, l)
+		}
+		n := l.output(h.input, price)
+		if n < leastOutput && n < int64(wanted(r)) {
+			return nil, nil, exhausted(name, l, h.input, price)
+		}
+		output = min(output, n)
+	}
+	if output == math.MaxInt64 { // nothing is bounded
+		return r, h, nil
+	}
+	r = h.bound(r, output)
+	h.reserved = Spend{h.input + int64(wanted(r)), price.most(h.input, int64(wanted(r)))}
+	if err := g.ledger.Add(ctx, h.user, h.at, h.reserved); err != nil {
+		return nil, nil, fmt.Errorf("what a model call may cost cannot be set aside, so it is not made: %w", err)
+	}
+	h.meter.spent = h.meter.spent.Add(h.reserved)
+	return r, h, nil
+}
+
+// wanted returns the output tokens to be reckoned with.
+func wanted(r *Request) int {
+	if r.Sampling.MaxTokens > 0 {
+		return r.Sampling.MaxTokens
+	}
+	return assumedOutput
+}
+
+// bound returns the request with no more output than is left.
+func (h *hold) bound(r *Request, left int64) *Request {
+	if int64(wanted(r)) <= left {
+		return r
+	}
+	lowered := *r
+	lowered.Sampling.MaxTokens = int(left)
+	if r.Sampling.MaxTokens == 0 && left >= safeOutput {
+		lowered.Sampling.MaxTokens = safeOutput
+		return &lowered
+	}
+	h.notice = fmt.Sprintf("The budget is nearly used up: this answer is bounded to %d tokens.", left)
+	return &lowered
+}
+
+// output returns how many output tokens the limit leaves after the input.
+func (l limit) output(input int64, p Price) int64 {
+	left := int64(math.MaxInt64)
+	if l.budget.MaxTokens > 0 {
+		left = l.budget.MaxTokens - l.spent.Tokens - input
+	}
+	if l.budget.MaxCost > 0 && !p.Free() {
+		money := l.budget.MaxCost - l.spent.Cost - p.most(input, 0)
+		if money <= 0 {
+			return 0
+		}
+		if out := p.rates(input).Output; out > 0 {
+			left = min(left, int64(min(money/out*1e6, math.MaxInt32)))
+		}
+	}
+	return max(left, 0)
+}
+
+func exhausted(name string, l limit, input int64, p Price) error {
+	cost := p.most(input, 0)
+	e := fault.New(fault.Exhausted, "budget_exhausted",
+		"the budget of the %s is used up: %s, and a call of %s takes %d tokens for its input alone (%.4f USD)", l.what, l.used(), name, input, cost).
+		Detail("budget", l.what).Detail("spent_tokens", l.spent.Tokens).Detail("max_tokens", l.budget.MaxTokens).
+		Detail("spent_usd", l.spent.Cost).Detail("max_usd", l.budget.MaxCost)
+	if l.resets.IsZero() {
+		return e.With("raise the budget per request in the settings, or ask for less at once")
+	}
+	return e.Detail("resets", l.resets).
+		With("it begins anew at %s; or raise the budget per day in the settings", l.resets.Format(time.RFC3339))
+}
+
+func (l limit) used() string {
+	s := ""
+	if l.budget.MaxTokens > 0 {
+		s = fmt.Sprintf("%d of %d tokens", l.spent.Tokens, l.budget.MaxTokens)
+	}
+	if l.budget.MaxCost > 0 {
+		if s != "" {
+			s += " and "
+		}
+		s += fmt.Sprintf("%.4f of %.4f USD", l.spent.Cost, l.budget.MaxCost)
+	}
+	return s + " are spent"
+}
+
+func unpriced(name string, l limit) error {
+	return fault.New(fault.Unsupported, "price_unknown",
+		"the cost of the %s is limited, and the price of %s is not known, so the limit could not be kept", l.what, name).
+		With("add the price of %s to the settings (0 if it is free), or limit tokens instead of cost", name)
+}
+
+// settle replaces what was set aside by what was used, once. It must happen
+// even when the caller is gone, so it does not listen to ctx being done.
+func (h *hold) settle(ctx context.Context, used Spend) {
+	if h.settled {
+		return
+	}
+	h.settled = true
+	correction := used.Minus(h.reserved)
+	h.meter.Add(correction)
+	if err := h.gate.ledger.Add(context.WithoutCancel(ctx), h.user, h.at, correction); err != nil {
+		h.gate.log.ErrorContext(ctx, "what a model call has cost could not be recorded", "user", h.user, "tokens", used.Tokens, "usd", used.Cost, "err", err)
+	}
+}
+
+// metered is a model behind the gate.
+type metered struct {
+	name string
+	next Model
+	gate *gate
+}
+
+// Stream implements Model.
+func (m *metered) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		admitted, h, err := m.gate.admit(ctx, m.name, r)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		t := tally{hold: h, request: r}
+		defer func() { h.settle(ctx, t.spend()) }()
+		if h.notice != "" && !yield(Event{Kind: Notice, Text: h.notice}, nil) {
+			return
+		}
+		o := forward(ctx, m.next, admitted, func(ev Event, err error) bool {
+			t.see(ev)
+			if ev.Kind == Done {
+				// Settled before the last event: who has it sees it counted.
+				h.settle(ctx, t.spend())
+			}
+			return yield(ev, err)
+		})
+		if !o.gone {
+			yield(Event{}, o.err)
+		}
+	}
+}
+
+// tally reckons what a call has used: what the provider reports, or an
+// estimate where a stream ended before it said.
+type tally struct {
+	hold    *hold
+	request *Request
+	output  int64 // estimated tokens that have come
+	reply   *Reply
+}
+
+func (t *tally) see(ev Event) {
+	switch ev.Kind {
+	case TextDelta, ReasoningDelta, CallArgs:
+		t.output += 1 + int64(len(ev.Text))/4
+	case CallStart:
+		t.output += 8
+	case Done:
+		t.reply = ev.Reply
+	}
+}
+
+func (t *tally) spend() Spend {
+	if t.reply != nil && t.reply.Usage.Input+t.reply.Usage.Output > 0 {
+		u := t.reply.Usage
+		return Spend{u.Input + u.Output, t.hold.price.Cost(u)}
+	}
+	if t.reply == nil && t.output == 0 {
+		return Spend{} // it failed before anything came: providers charge nothing
+	}
+	input, output := t.hold.input, t.output
+	if input == 0 {
+		input = EstimateRequest(t.request)
+	}
+	if t.reply != nil {
+		output = max(output, estimateBlocks(t.reply.Blocks))
+	}
+	return Spend{input + output, t.hold.price.Cost(message.Usage{Input: input, Output: output})}
+}

@@ -1,0 +1,108 @@
+package llm
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+)
+
+// Ledger knows what each user has spent on a day. Safe for concurrent use.
+type Ledger interface {
+	// Spent returns what the user has spent on the day of at, what is set
+	// aside included, and when that day ends.
+	Spent(ctx context.Context, user string, at time.Time) (Spend, time.Time, error)
+	// Add adds to what the user has spent on the day of at. A negative amount
+	// gives back what was set aside and not used.
+	Add(ctx context.Context, user string, at time.Time, s Spend) error
+}
+
+// DayLedger is a Ledger in memory. It knows the current day of each user;
+// what belongs to an earlier one is over and is dropped. After a start, Load
+// tells it what was spent before.
+type DayLedger struct {
+	zone  func(user string) *time.Location
+	mu    sync.Mutex
+	users map[string]*day
+	sweep int // so many users, and days that are over are dropped
+}
+
+type day struct {
+	start, end time.Time
+	spent      Spend
+}
+
+// NewDayLedger returns an empty ledger. zone gives a user's time zone, in
+// which the user's day begins; where it or its answer is nil, UTC counts.
+func NewDayLedger(zone func(user string) *time.Location) *DayLedger {
+	return &DayLedger{zone: zone, users: map[string]*day{}, sweep: 1024}
+}
+
+// Spent implements Ledger.
+func (l *DayLedger) Spent(_ context.Context, user string, at time.Time) (Spend, time.Time, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if d := l.day(user, at); d != nil {
+		return d.spent, d.end, nil
+	}
+	_, end := l.bounds(user, at)
+	return Spend{}, end, nil
+}
+
+// Add implements Ledger.
+func (l *DayLedger) Add(_ context.Context, user string, at time.Time, s Spend) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if d := l.day(user, at); d != nil {
+		d.spent = d.spent.Add(s)
+	}
+	return nil
+}
+
+// Load calls read, once, with a function that takes what was spent before, in
+// any order; what is not of the current day does not count. It returns read's
+// error.
+func (l *DayLedger) Load(read func(add func(user string, at time.Time, s Spend)) error) error {
+	now := time.Now()
+	return read(func(user string, at time.Time, s Spend) {
+		start, end := l.bounds(user, now)
+		if at.Before(start) || !at.Before(end) {
+			return
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if d := l.day(user, at); d != nil {
+			d.spent = d.spent.Add(s)
+		}
+	})
+}
+
+// day returns the user's day that holds at, beginning it if it is a new one,
+// or nil for a day that is over.
+func (l *DayLedger) day(user string, at time.Time) *day {
+	d := l.users[user]
+	if d != nil && at.Before(d.start) {
+		return nil
+	}
+	if d == nil || !at.Before(d.end) {
+		if len(l.users) >= l.sweep {
+			maps.DeleteFunc(l.users, func(_ string, d *day) bool { return !at.Before(d.end) })
+			l.sweep = 1024 + 2*len(l.users)
+		}
+		start, end := l.bounds(user, at)
+		d = &day{start: start, end: end}
+		l.users[user] = d
+	}
+	return d
+}
+
+func (l *DayLedger) bounds(user string, at time.Time) (start, end time.Time) {
+	loc := time.UTC
+	if l.zone != nil {
+		if z := l.zone(user); z != nil {
+			loc = z
+		}
+	}
+	y, m, d := at.In(loc).Date()
+	return time.Date(y, m, d, 0, 0, 0, 0, loc), time.Date(y, m, d+1, 0, 0, 0, 0, loc)
+}

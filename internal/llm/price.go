@@ -1,0 +1,102 @@
+package llm
+
+import (
+	_ "embed"
+	"encoding/json"
+	"regexp"
+	"strings"
+
+	"steward/internal/message"
+)
+
+//go:embed prices.json
+var priceFile []byte
+
+// Rates are what tokens cost, in USD per million.
+type Rates struct {
+	Input      float64 `json:"input"`
+	Output     float64 `json:"output"`
+	CacheRead  float64 `json:"cache_read"`  // zero: as Input
+	CacheWrite float64 `json:"cache_write"` // zero: as Input
+}
+
+// Price is the price of a model. It is found under "provider/model", also for
+// a dated version of the model ("-2026-01-31", "-20260131"), else under
+// "provider/*", which stands for all of a provider's.
+type Price struct {
+	Rates
+	LongFrom int64  `json:"long_from"` // calls with more input tokens cost Long, if not zero
+	Long     Rates  `json:"long"`
+	AsOf     string `json:"as_of"` // the day on which it was true, YYYY-MM-DD
+}
+
+// PriceTable is a list of prices with its date and where it is from.
+type PriceTable struct {
+	AsOf   string           `json:"as_of"`
+	Source string           `json:"source"`
+	Models map[string]Price `json:"models"`
+}
+
+// DefaultPrices returns the prices that Steward comes with. The caller owns them.
+func DefaultPrices() PriceTable {
+	var t PriceTable
+	if err := json.Unmarshal(priceFile, &t); err != nil {
+		panic("llm: the embedded price table is broken: " + err.Error())
+	}
+	for name, p := range t.Models {
+		if p.AsOf == "" {
+			p.AsOf = t.AsOf
+			t.Models[name] = p
+		}
+	}
+	return t
+}
+
+// Free reports whether the model costs nothing.
+func (p Price) Free() bool { return p.Rates == (Rates{}) && p.Long == (Rates{}) }
+
+// Cost returns what a call costs, in USD.
+func (p Price) Cost(u message.Usage) float64 {
+	r := p.rates(u.Input)
+	plain := max(u.Input-u.CacheRead-u.CacheWrite, 0)
+	return (float64(plain)*r.Input + float64(u.Output)*r.Output +
+		float64(u.CacheRead)*or(r.CacheRead, r.Input) + float64(u.CacheWrite)*or(r.CacheWrite, r.Input)) / 1e6
+}
+
+// most returns the most that a call of so many tokens can cost: no prompt
+// cache helps, and writing to one may cost more than plain input.
+func (p Price) most(input, output int64) float64 {
+	r := p.rates(input)
+	return (float64(input)*max(r.Input, r.CacheWrite) + float64(output)*r.Output) / 1e6
+}
+
+func (p Price) rates(input int64) Rates {
+	if p.LongFrom > 0 && input > p.LongFrom {
+		return p.Long
+	}
+	return p.Rates
+}
+
+func or(a, b float64) float64 {
+	if a != 0 {
+		return a
+	}
+	return b
+}
+
+var dated = regexp.MustCompile(`-(20\d\d-\d\d-\d\d|20\d{6})$`)
+
+// priceOf finds the price of a "provider/model".
+func priceOf(prices map[string]Price, name string) (Price, bool) {
+	if p, ok := prices[name]; ok {
+		return p, true
+	}
+	if at := dated.FindStringIndex(name); at != nil {
+		if p, ok := prices[name[:at[0]]]; ok {
+			return p, true
+		}
+	}
+	provider, _, _ := strings.Cut(name, "/")
+	p, ok := prices[provider+"/*"]
+	return p, ok
+}

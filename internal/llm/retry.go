@@ -1,0 +1,140 @@
+package llm
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"steward/internal/fault"
+)
+
+// RetryPolicy says how often and how patiently a failed call is made again.
+// What may pass is retried: rate limits, overload, errors of the server, no
+// connection, broken streams, timeouts. Zero fields mean the defaults.
+type RetryPolicy struct {
+	Attempts int            // calls in all; default 4; 1 means no retry
+	Base     time.Duration  // the first wait is at most this long, each further one twice that; default 500 ms
+	Max      time.Duration  // bound of one such wait; default 15 s
+	MaxAfter time.Duration  // bound of a wait that the provider asks for; default 60 s
+	Total    time.Duration  // from the first failure to the start of the last call; default 2 min
+	Rand     func() float64 // in [0, 1); nil: math/rand
+}
+
+func (p RetryPolicy) withDefaults() RetryPolicy {
+	p.Attempts = cmp.Or(max(p.Attempts, 0), 4)
+	p.Base = cmp.Or(max(p.Base, 0), 500*time.Millisecond)
+	p.Max = cmp.Or(max(p.Max, 0), 15*time.Second)
+	p.MaxAfter = cmp.Or(max(p.MaxAfter, 0), time.Minute)
+	p.Total = cmp.Or(max(p.Total, 0), 2*time.Minute)
+	if p.Rand == nil {
+		p.Rand = rand.Float64
+	}
+	return p
+}
+
+// wait returns how long to wait after the given number of failed calls: with
+// full jitter (AWS Architecture Blog, "Exponential Backoff And Jitter"), or as
+// long as the provider asked for and a little longer, so that not everybody
+// comes back at once.
+func (p RetryPolicy) wait(failures int, err *fault.Error) time.Duration {
+	if err.After > 0 {
+		return min(err.After, p.MaxAfter) + time.Duration(p.Rand()*float64(p.Base))
+	}
+	bound := p.Base
+	for i := 1; i < failures && bound < p.Max; i++ {
+		bound *= 2
+	}
+	return time.Duration(p.Rand() * float64(min(bound, p.Max)))
+}
+
+// passing reports whether the same call may succeed later.
+func passing(err *fault.Error) bool {
+	if err.Retry == fault.RetryNone { // said in so many words
+		return false
+	}
+	return err.Kind == fault.RateLimited || err.Kind == fault.Unavailable || err.Kind == fault.Timeout
+}
+
+// retrying calls a model again when it fails in passing.
+type retrying struct {
+	name   string
+	next   Model
+	policy RetryPolicy
+	log    *slog.Logger
+}
+
+// noticeWait is from which wait on the user is told.
+const noticeWait = 3 * time.Second
+
+// Stream implements Model.
+func (m *retrying) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		var failing time.Time
+		for failures := 1; ; failures++ {
+			o := forward(ctx, m.next, r, yield)
+			if o.gone {
+				return
+			}
+			if ctx.Err() != nil {
+				yield(Event{}, stopped(ctx, o.err))
+				return
+			}
+			if failing.IsZero() {
+				failing = time.Now()
+			}
+			f := fault.Of(o.err)
+			wait := m.policy.wait(failures, f)
+			if !passing(f) || failures >= m.policy.Attempts || time.Since(failing)+wait > m.policy.Total {
+				yield(Event{}, attempted(o.err, failures))
+				return
+			}
+			m.log.InfoContext(ctx, "a model is asked again", "model", m.name, "failures", failures, "wait", wait, "err", o.err)
+			if o.shown && !yield(Event{Kind: Reset}, nil) {
+				return
+			}
+			if wait >= noticeWait && !yield(Event{Kind: Notice, Text: waitNotice(m.name, f, wait)}, nil) {
+				return
+			}
+			if !sleep(ctx, wait) {
+				yield(Event{}, stopped(ctx, nil))
+				return
+			}
+		}
+	}
+}
+
+func waitNotice(name string, f *fault.Error, wait time.Duration) string {
+	return fmt.Sprintf("%s: %s; it is asked again in %s.", name, f.Message, wait.Round(time.Second))
+}
+
+// sleep reports whether the time has passed before ctx was done.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// stopped is the error of a call whose context is done.
+func stopped(ctx context.Context, err error) error {
+	if err != nil && (fault.Is(err, fault.Cancelled) || fault.Is(err, fault.Timeout)) {
+		return err
+	}
+	return fault.Of(ctx.Err())
+}
+
+// attempted says in the error how many calls were made.
+func attempted(err error, n int) error {
+	if n == 1 {
+		return err
+	}
+	return fault.Of(err).Detail("attempts", n)
+}
