@@ -5,7 +5,6 @@ package intent
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"strconv"
 	"time"
 
 	"steward/internal/id"
@@ -72,13 +71,13 @@ func HashArgs(args []byte) string {
 }
 
 // Key derives the idempotency key of an effect from the tool, its canonical
-// arguments and the identity of the call: the message and block of an inline
-// one; the request of a deferred one, so that the same effect asked for twice
-// in one request is one effect. It never depends on anything that a model or a
-// provider mints.
-func Key(tool string, args []byte, deferred bool, call message.Ref, request id.ID) string {
-	if deferred {
-		return id.Derive("effect", "request", request.String(), tool, string(args)).String()
-	}
-	return id.Derive("effect", "call", call.Message.String(), strconv.Itoa(call.Block), tool, string(args)).String()
+// arguments and the identity of the call: CallIdentity for an inline one; the
+// URI text of the interaction for a deferred one, so that the same effect asked
+// for twice in one turn is one effect. It never depends on anything that a
+// model or a provider mints.
+func Key(tool string, args []byte, identity string) string {
+	return id.Derive("effect", identity, tool, string(args)).String()
 }
+
+// CallIdentity is the identity of one call: its message and block.
+func CallIdentity(call message.Ref) string { return call.String() }

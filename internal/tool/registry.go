@@ -121,13 +121,17 @@ func (r *Registry) Specs() []Spec {
 	return out
 }
 
-// Select returns the tools that the patterns name, sorted by name: a name, or
-// a glob in which '*' stands for any characters, dots included, as math.* or
-// *.list. A pattern that begins with '!' takes out what it matches; the
-// patterns are applied in order. Without any, nothing is selected. A name that
-// is not registered is an error (NotFound, tool_unknown); a glob may match
-// nothing.
-func (r *Registry) Select(patterns ...string) ([]Tool, error) {
+// Select returns the specs of the tools that the patterns name, sorted by
+// name: a name, or a glob in which '*' stands for any characters, dots
+// included, as math.* or *.list. A pattern that begins with '!' takes out what
+// it matches; the patterns are applied in order, to nothing at first, or to
+// all tools where the first one begins with '!'. No pattern at all selects all
+// tools. A name that is not registered is an error (NotFound, tool_unknown); a
+// glob may match nothing.
+func (r *Registry) Select(patterns ...string) ([]Spec, error) {
+	if len(patterns) == 0 || strings.HasPrefix(patterns[0], "!") {
+		patterns = append([]string{"*"}, patterns...)
+	}
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	chosen := map[string]bool{}
@@ -151,13 +155,13 @@ func (r *Registry) Select(patterns ...string) ([]Tool, error) {
 			}
 		}
 	}
-	tools := []Tool{}
+	specs := []Spec{}
 	for _, n := range r.names {
 		if chosen[n] {
-			tools = append(tools, r.tools[n])
+			specs = append(specs, r.tools[n].spec)
 		}
 	}
-	return tools, nil
+	return specs, nil
 }
 
 func unknownTool(name string, names []string) error {

@@ -1,0 +1,140 @@
+package effect
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/resource"
+	"steward/internal/tool"
+)
+
+// end is how a protected call ended.
+type end struct {
+	err       error
+	abandoned bool // it did not return: it may still be doing something
+}
+
+// protect calls fn with a deadline in a goroutine of its own, so that neither
+// a panic nor a hang in it reaches the caller. Once ctx or the deadline is
+// done, fn has the grace to return; then it is left alone, counted and logged.
+// What fn returns late, within the grace, counts.
+func protect[T any](ctx context.Context, e *Engine, what string, timeout time.Duration, fn func(context.Context) (T, error)) (T, end) {
+	type answer struct {
+		v   T
+		err error
+	}
+	late := fault.New(fault.Timeout, "tool_timeout", "%s did not answer within %s", what, timeout)
+	inner, cancel := context.WithTimeoutCause(ctx, timeout, late)
+	defer cancel()
+	done := make(chan answer, 1)
+	go func() {
+		a := answer{err: fault.New(fault.Internal, "tool_panicked", "%s ended its goroutine", what)}
+		defer func() {
+			if p := recover(); p != nil {
+				a.err = fault.New(fault.Internal, "tool_panicked", "%s panicked: %v", what, p)
+				e.log.ErrorContext(ctx, "a tool panicked", "tool", what, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			}
+			done <- a
+		}()
+		a.v, a.err = fn(inner)
+	}()
+	var a answer
+	select {
+	case a = <-done:
+	case <-inner.Done():
+		grace := time.NewTimer(e.opt.Grace)
+		defer grace.Stop()
+		select {
+		case a = <-done:
+		case <-grace.C:
+			e.abandon(ctx, what, func() { <-done })
+			a.err = context.Cause(inner)
+			return a.v, end{err: a.err, abandoned: true}
+		}
+	}
+	if a.err != nil && inner.Err() != nil && !fault.HasCode(a.err, "tool_panicked") && !tool.Certain(a.err) {
+		a.err = context.Cause(inner) // the reason why it failed, rather than how
+	}
+	return a.v, end{err: a.err}
+}
+
+// abandon keeps account of a call that does not return.
+func (e *Engine) abandon(ctx context.Context, what string, wait func()) {
+	n := e.leaked.Add(1)
+	e.log.WarnContext(ctx, "a tool does not return although its time is over", "tool", what, "hanging", n)
+	go func() {
+		wait()
+		n := e.leaked.Add(-1)
+		e.log.InfoContext(ctx, "a tool that hung has returned", "tool", what, "hanging", n)
+	}()
+}
+
+// slot waits for one of the tool's places, no longer than a call may take: a
+// tool whose calls all hang must not hang the others for ever.
+func (e *Engine) slot(ctx context.Context, spec tool.Spec) (release func(), err error) {
+	if spec.Concurrency <= 0 {
+		return func() {}, nil
+	}
+	e.mu.Lock()
+	s := e.slots[spec.Name]
+	if cap(s) != spec.Concurrency {
+		s = make(chan struct{}, spec.Concurrency)
+		e.slots[spec.Name] = s
+	}
+	e.mu.Unlock()
+	release = func() { <-s }
+	select {
+	case s <- struct{}{}:
+		return release, nil
+	default:
+	}
+	wait := spec.Timeout
+	if wait == 0 {
+		wait = tool.DefaultTimeout
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case s <- struct{}{}:
+		return release, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-timer.C:
+		return nil, fault.New(fault.Unavailable, "tool_busy", "%s is busy: its %d places were taken for %s", spec.Name, spec.Concurrency, wait).
+			With("try again later").Retrying(fault.RetryBackoff, 0)
+	}
+}
+
+// lock lets one goroutine at a time work on an intent.
+type lock struct {
+	token chan struct{}
+	users int
+}
+
+func (e *Engine) lock(ctx context.Context, uri resource.URI) (unlock func(), err error) {
+	e.mu.Lock()
+	l := e.locks[uri]
+	if l == nil {
+		l = &lock{token: make(chan struct{}, 1)}
+		e.locks[uri] = l
+	}
+	l.users++
+	e.mu.Unlock()
+	leave := func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if l.users--; l.users == 0 {
+			delete(e.locks, uri)
+		}
+	}
+	select {
+	case l.token <- struct{}{}:
+		return func() { <-l.token; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, context.Cause(ctx)
+	}
+}

@@ -1,0 +1,95 @@
+package effect
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"steward/internal/fault"
+	"steward/internal/message"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/internal/tool"
+)
+
+// ReadToolName is the tool that reads on in a result that was cut.
+const ReadToolName = "results.read"
+
+type readArgs struct {
+	URI    string `json:"uri" jsonschema:"the uri that the cut result names"`
+	Offset int    `json:"offset,omitzero" jsonschema:"where to read on, in bytes; the cut result names it" min:"0"`
+	Limit  int    `json:"limit,omitzero" jsonschema:"how many bytes at most; 16384 unless given" min:"1" max:"30000"`
+}
+
+// ReadTool returns the query tool by which a model reads on in a result that
+// was cut. It reads results of the invocation's own conversation only.
+func (e *Engine) ReadTool() tool.Tool {
+	t, err := tool.New(tool.Spec{
+		Name: ReadToolName,
+		Description: "Reads on in a long tool result that was cut. " +
+			"Use it with the uri and the offset that the cut result names.",
+		Effect: tool.Query, Version: "1",
+	}, e.readRest)
+	if err != nil {
+		panic(err) // the spec is a constant
+	}
+	return t
+}
+
+func (e *Engine) readRest(ctx context.Context, in tool.Invocation, a readArgs) (tool.Result, error) {
+	missing := fault.New(fault.NotFound, "result_not_found", "there is no result %.300q in this conversation", a.URI).
+		With("use the uri as the cut result names it")
+	uri, err := resource.Parse(a.URI)
+	if err != nil || uri.Type() != "tool.Overflow" || in.Conversation.Zero() || !uri.Under(in.Conversation) {
+		return tool.Result{}, missing
+	}
+	r, err := e.opt.Store.Get(ctx, scopeOf(ctx, in), uri)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return tool.Result{}, missing
+	case err != nil:
+		return tool.Result{}, err
+	}
+	line, text, _ := bytes.Cut(r.Body, []byte("\n"))
+	var head restHead
+	if err := json.Unmarshal(line, &head); err != nil {
+		return tool.Result{}, fault.New(fault.Internal, "result_broken", "the kept result cannot be read: %w", err)
+	}
+	return page(head, string(text), a)
+}
+
+func page(head restHead, text string, a readArgs) (tool.Result, error) {
+	if a.Limit == 0 {
+		a.Limit = 16384
+	}
+	if a.Offset >= len(text) {
+		return tool.Result{}, fault.New(fault.Invalid, "offset_invalid", "the result of %s has %d bytes: there is nothing at %d", head.Tool, len(text), a.Offset)
+	}
+	start := len(cut(text, a.Offset)) // never in the middle of a character
+	part := cut(text[start:], a.Limit)
+	if part == "" { // a character longer than the limit
+		part = cut(text[start:], 4)
+	}
+	end := start + len(part)
+	note := fmt.Sprintf("\n[Bytes %d to %d of %d.", start, end, len(text))
+	if end < len(text) {
+		note += fmt.Sprintf(" Read on at offset %d.", end)
+	}
+	return tool.Result{Content: []message.Block{&message.Text{
+		Common: message.Common{Labels: head.Labels}, Text: part + note + "]"}}}, nil
+}
+
+// scopeKey carries the scope of the call to tools of this package.
+type scopeKey struct{}
+
+func withScope(ctx context.Context, sc store.Scope) context.Context {
+	return context.WithValue(ctx, scopeKey{}, sc)
+}
+
+func scopeOf(ctx context.Context, in tool.Invocation) store.Scope {
+	if sc, ok := ctx.Value(scopeKey{}).(store.Scope); ok {
+		return sc
+	}
+	return store.ForUser(in.User)
+}

@@ -1,0 +1,102 @@
+package effect
+
+import (
+	"context"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// keyTerm is the look-up of deferred intents by their idempotency key.
+const keyTerm = "effect.key"
+
+// load reads an intent.
+func (e *Engine) load(ctx context.Context, sc store.Scope, uri resource.URI) (record, error) {
+	r, err := e.opt.Store.Get(ctx, sc, uri)
+	if err != nil {
+		return record{}, err
+	}
+	in, err := intent.Decode(r.Body)
+	if err != nil {
+		return record{}, err
+	}
+	return record{uri: uri, version: r.Version, in: in}, nil
+}
+
+// put is the change that records an intent, on the condition that it is as it was.
+func (r *record) put(cond store.If) (store.Change, error) {
+	body, err := intent.Encode(r.in)
+	if err != nil {
+		return store.Change{}, err
+	}
+	c := store.Change{Op: store.Put, URI: r.uri, If: cond, Body: body, State: r.in.State.Mark()}
+	if r.in.Deferred {
+		c.Terms = []store.Term{{Name: keyTerm, Value: r.in.Key}}
+	}
+	return c, nil
+}
+
+// commit records the flight's intent, with what else belongs to it. A stop
+// does not keep a fact from being recorded.
+func (f *flight) commit(ctx context.Context, cond store.If, more ...store.Change) error {
+	c, err := f.put(cond)
+	if err != nil {
+		return err
+	}
+	got, err := f.e.opt.Store.Commit(context.WithoutCancel(ctx), f.c.Scope,
+		store.Batch{Request: f.c.Request.ID, Changes: append([]store.Change{c}, more...)})
+	if err != nil {
+		return err
+	}
+	f.version = got.Versions[0]
+	return nil
+}
+
+// step takes the intent to another state, if nobody has changed it meanwhile.
+// After an error the flight's copy may not be what is recorded: load it again.
+func (f *flight) step(ctx context.Context, to intent.State, more ...store.Change) error {
+	from := f.in.State
+	if err := intent.Advance(from, to); err != nil {
+		return err
+	}
+	f.in.State = to
+	return f.commit(ctx, store.If{Version: f.version, States: []string{from.Mark()}}, more...)
+}
+
+// ask puts the question to a person, or puts it anew.
+func (f *flight) ask(ctx context.Context, reason string) error {
+	f.in.Reason, f.in.Version, f.in.Approval = reason, f.c.Tool.Spec().Version, nil
+	f.in.Expires = time.Now().UTC().Add(f.e.opt.ApprovalTimeout)
+	return f.step(ctx, intent.Awaiting)
+}
+
+// settle ends the intent with a result in Steward's own words.
+func (f *flight) settle(ctx context.Context, to intent.State, reason string, res *message.ToolResult) (*message.ToolResult, error) {
+	f.in.Reason = reason
+	return f.finish(ctx, to, shaped{res: res})
+}
+
+// finish ends the intent with its result, in one record. When an effect
+// happened and cannot be recorded, the result comes with the error.
+func (f *flight) finish(ctx context.Context, to intent.State, s shaped) (*message.ToolResult, error) {
+	f.in.Result = encodeResult(s.res)
+	var more []store.Change
+	if s.rest != "" {
+		more = append(more, f.change(s))
+	}
+	ran := f.in.State == intent.Executing
+	err := f.step(ctx, to, more...)
+	switch {
+	case err == nil:
+		return s.res, nil
+	case fault.HasCode(err, "conflict") && !ran:
+		return nil, err // somebody else has decided: look again
+	}
+	f.e.log.ErrorContext(ctx, "the outcome of an action could not be recorded", "tool", f.spec.Name,
+		"intent", f.uri.String(), "state", string(to), "error", err)
+	return s.res, err
+}

@@ -1,0 +1,236 @@
+package effect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/internal/tool"
+)
+
+// Limits of what a result carries beside its text, and of what is kept of a
+// text that is cut.
+const (
+	maxData = 8 << 20
+	maxRest = 16 << 20
+)
+
+// told makes a result of Steward's own words.
+func (c *Call) told(status message.Status, text string) *message.ToolResult {
+	own := message.Common{Origin: "system"}
+	return &message.ToolResult{Common: own, Call: c.Ref, Name: c.Name, Status: status,
+		Content: []message.Block{&message.Text{Common: own, Text: strings.ToValidUTF8(text, "\uFFFD")}}}
+}
+
+func (c *Call) failed(err error) *message.ToolResult { return c.told(message.Failed, err.Error()) }
+
+func (c *Call) denied(reason string) *message.ToolResult {
+	if reason == "" {
+		reason = "policy does not allow it"
+	}
+	return c.told(message.DeniedCall, "Denied, nothing was done: "+reason)
+}
+
+// unknown answers a call of a tool that is not there.
+func (c *Call) unknown() *message.ToolResult {
+	name := c.Name
+	if len(name) > 80 {
+		name = cut(name, 80) + "…"
+	}
+	text := fmt.Sprintf("There is no tool named %q.", name)
+	if near := tool.Near(c.Name, c.Near, 3); len(near) > 0 {
+		text += " Did you mean " + strings.Join(near, " or ") + "?"
+	} else if len(c.Near) > 0 && len(c.Near) <= 40 {
+		text += " There are: " + strings.Join(c.Near, ", ") + "."
+	} else {
+		text += " Use one of the tools that you were given, or answer without."
+	}
+	return c.told(message.Failed, text)
+}
+
+// shaped is a result as the model gets it, with what did not fit.
+type shaped struct {
+	res  *message.ToolResult
+	rest string // the whole text, where the cap cut it
+}
+
+// outcome makes the result of a call that ended.
+func (j *job) outcome(res tool.Result, how end) shaped {
+	status := message.OK
+	switch {
+	case how.err != nil:
+		res = tool.Text(how.err.Error())
+		status = message.Failed
+		if fault.Is(how.err, fault.Unavailable) {
+			status = message.Unavailable
+		}
+	case res.Failed:
+		status = message.Failed
+	}
+	s := shaped{res: &message.ToolResult{Call: j.c.Ref, Name: j.c.Name, Status: status}}
+	s.res.Origin = "tool:" + j.spec.Name
+	s.res.Content, s.rest = j.content(res.Content)
+	s.res.Labels = j.spec.Yields | message.LabelsOf(s.res.Content)
+	if s.rest != "" {
+		s.res.Rest = j.restURI().String()
+	}
+	return s
+}
+
+// content copies a tool's blocks, marks where they come from, and cuts their
+// text to the cap. whole is the text that was cut, or empty.
+func (j *job) content(in []message.Block) (out []message.Block, whole string) {
+	limit := j.spec.ResultCap
+	if limit == 0 {
+		limit = tool.DefaultResultCap
+	}
+	var texts []string
+	data := 0
+	for _, b := range in {
+		var c *message.Common
+		switch v := b.(type) {
+		case *message.Text:
+			t := *v
+			t.Text = strings.ToValidUTF8(t.Text, "\uFFFD")
+			texts = append(texts, t.Text)
+			b, c = &t, &t.Common
+		case *message.Image:
+			t := *v
+			data += len(t.Data)
+			b, c = &t, &t.Common
+		case *message.File:
+			t := *v
+			data += len(t.Data)
+			b, c = &t, &t.Common
+		}
+		if c == nil || !holds(b) {
+			b, c = j.note("[The tool returned something that a result cannot hold.]")
+		}
+		if data > maxData {
+			b, c = j.note(fmt.Sprintf("[An image or a file was left out: a result holds at most %d MB of them.]", maxData>>20))
+			data = 0
+		}
+		*c = message.Common{Origin: "tool:" + j.spec.Name, Labels: c.Labels | j.spec.Yields}
+		out = append(out, b)
+	}
+	if len(out) == 0 {
+		b, _ := j.note("(no output)")
+		out = append(out, b)
+	}
+	if whole = strings.Join(texts, "\n"); len(whole) <= limit {
+		return out, ""
+	}
+	return j.cap(out, whole, limit), whole
+}
+
+// holds reports whether a message can hold the block.
+func holds(b message.Block) bool {
+	if _, plain := b.(*message.Text); plain {
+		return true
+	}
+	return message.Validate(&message.Message{ID: id.Derive("probe"), Role: message.User, Blocks: []message.Block{b}}) == nil
+}
+
+func (j *job) note(text string) (message.Block, *message.Common) {
+	t := &message.Text{Common: message.Common{Origin: "tool:" + j.spec.Name, Labels: j.spec.Yields}, Text: text}
+	return t, &t.Common
+}
+
+// cap replaces the text blocks by one that holds the beginning and says how to
+// read on.
+func (j *job) cap(blocks []message.Block, whole string, limit int) []message.Block {
+	var labels message.Labels
+	var out []message.Block
+	at := -1
+	for _, b := range blocks {
+		if t, ok := b.(*message.Text); ok {
+			labels |= t.Labels
+			if at < 0 {
+				at = len(out)
+				out = append(out, nil)
+			}
+			continue
+		}
+		out = append(out, b)
+	}
+	shown := cut(whole, limit)
+	b, c := j.note(fmt.Sprintf("%s\n[Cut after %d of %d bytes. Read on with %s: uri %q, offset %d.]",
+		shown, len(shown), len(whole), ReadToolName, j.restURI().String(), len(shown)))
+	c.Labels |= labels
+	out[at] = b
+	return out
+}
+
+// cut returns the first n bytes of s, or a little less: never half a character.
+func cut(s string, n int) string {
+	if n >= len(s) {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+func (j *job) restURI() resource.URI {
+	return j.c.Message.Child("tool.Overflow", fmt.Sprint(j.c.Ref.Block))
+}
+
+// restHead is the first line of a tool.Overflow; the text follows.
+type restHead struct {
+	Tool   string         `json:"tool"`
+	Labels message.Labels `json:"labels,omitzero"`
+}
+
+// change is what keeps the rest.
+func (j *job) change(s shaped) store.Change {
+	head, err := json.Marshal(restHead{Tool: j.spec.Name, Labels: s.res.Labels})
+	if err != nil {
+		panic(err) // a string and a number
+	}
+	text := s.rest
+	if len(text) > maxRest {
+		text = cut(text, maxRest) + "\n[Not kept beyond this point.]"
+	}
+	return store.Change{Op: store.Put, URI: j.restURI(), Body: append(append(head, '\n'), text...)}
+}
+
+// keepRest stores what the cap cut off. A query's result is good without it:
+// when the store refuses, the model is told.
+func (j *job) keepRest(ctx context.Context, s shaped) (*message.ToolResult, error) {
+	if s.rest == "" {
+		return s.res, nil
+	}
+	_, err := j.e.opt.Store.Commit(context.WithoutCancel(ctx), j.c.Scope,
+		store.Batch{Request: j.c.Request.ID, Changes: []store.Change{j.change(s)}})
+	if err != nil {
+		j.e.log.ErrorContext(ctx, "the rest of a long result could not be kept", "tool", j.spec.Name, "error", err)
+		s.res.Rest = ""
+		b, _ := j.note("[The rest could not be kept: " + err.Error() + "]")
+		s.res.Content = append(s.res.Content, b)
+	}
+	return s.res, nil
+}
+
+// encodeResult is the form in which an intent keeps its result.
+func encodeResult(res *message.ToolResult) []byte {
+	return message.AppendBlocks(nil, []message.Block{res})
+}
+
+func decodeResult(b []byte) (*message.ToolResult, error) {
+	blocks, err := message.DecodeBlocks(b)
+	if err == nil && len(blocks) == 1 {
+		if res, ok := blocks[0].(*message.ToolResult); ok {
+			return res, nil
+		}
+	}
+	return nil, fault.New(fault.Internal, "intent_broken", "a recorded result cannot be read: %w", errors.Join(err, errors.New("it is not one tool result")))
+}

@@ -1,0 +1,168 @@
+package effect
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/request"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/internal/tool"
+)
+
+// Settlement is what a run leaves to be done when it ends.
+type Settlement struct {
+	Under    resource.URI // the interaction, or another place above the run's messages
+	Scope    store.Scope
+	Request  request.Context
+	Labels   message.Labels // of what the model was shown
+	Attended bool
+	Tools    func(name string) (tool.Tool, bool)
+	Notify   func(Progress) // as in Call; may be nil
+}
+
+// Outcome is what became of one queued action.
+type Outcome struct {
+	Intent resource.URI
+	Call   message.Ref
+	Result *message.ToolResult
+}
+
+// Settle does the queued actions of a run, in the order in which they were
+// asked for; the same effect asked for twice is done once. Questions that are
+// still open are waited for. It can be called again after a crash. An error
+// (those of Run) ends it; the outcomes up to there come with it.
+func (e *Engine) Settle(ctx context.Context, s Settlement) ([]Outcome, error) {
+	queue, err := e.queue(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	var out []Outcome
+	for _, r := range queue {
+		res, err := e.settleOne(ctx, s, r)
+		if res != nil {
+			out = append(out, Outcome{Intent: r.uri, Call: r.in.Call, Result: res})
+		}
+		if err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// queue finds the deferred intents in flight. Ids do not order: messages stand
+// in the order of their first intent, calls in their message's.
+func (e *Engine) queue(ctx context.Context, s Settlement) ([]record, error) {
+	var found []record
+	for _, st := range intent.States() {
+		if !st.InFlight() {
+			continue
+		}
+		q := store.Query{Under: s.Under, Type: "effect.Intent", State: string(st)}
+		for {
+			page, err := e.opt.Store.Query(ctx, s.Scope, q)
+			if err != nil {
+				return nil, err
+			}
+			for _, it := range page.Items {
+				in, err := intent.Decode(it.Body)
+				if err != nil {
+					return nil, err
+				}
+				if in.Deferred {
+					found = append(found, record{uri: it.URI, version: it.Version, in: in})
+				}
+			}
+			if q.After = page.Next; q.After == "" {
+				break
+			}
+		}
+	}
+	first := map[id.ID]time.Time{}
+	for _, r := range found {
+		if t, ok := first[r.in.Call.Message]; !ok || r.in.Created.Before(t) {
+			first[r.in.Call.Message] = r.in.Created
+		}
+	}
+	slices.SortFunc(found, func(a, b record) int {
+		return cmp.Or(first[a.in.Call.Message].Compare(first[b.in.Call.Message]),
+			cmp.Compare(a.in.Call.Message.String(), b.in.Call.Message.String()),
+			cmp.Compare(a.in.Call.Block, b.in.Call.Block))
+	})
+	return found, nil
+}
+
+// settleOne does one queued action.
+func (e *Engine) settleOne(ctx context.Context, s Settlement, r record) (*message.ToolResult, error) {
+	c := Call{Name: r.in.Tool, Args: []byte(r.in.Args), Ref: r.in.Call, Message: r.uri.Parent(), Scope: s.Scope,
+		Request: s.Request, Agent: r.in.Agent, Labels: s.Labels, Attended: s.Attended, Notify: s.Notify}
+	j := &job{e: e, c: c, args: c.Args, last: true}
+	t, ok := s.Tools(r.in.Tool)
+	if !ok {
+		res := c.told(message.Unavailable, "Not done: the tool "+r.in.Tool+" is not there any more.")
+		return e.drop(ctx, j, r, "the tool is not there any more", res)
+	}
+	j.c.Tool, j.spec = t, t.Spec()
+	twin, err := e.twin(ctx, s.Scope, r)
+	switch {
+	case err != nil:
+		return nil, err
+	case twin:
+		res := c.told(message.Interrupted, "Not done again: the same was asked for twice in this turn, and is done once.")
+		return e.drop(ctx, j, r, "the same action was queued before it", res)
+	}
+	return j.action(ctx)
+}
+
+// twin reports whether the same effect was queued before and is settled.
+func (e *Engine) twin(ctx context.Context, sc store.Scope, r record) (bool, error) {
+	q := store.Query{Term: store.Term{Name: keyTerm, Value: r.in.Key}, Type: "effect.Intent"}
+	for {
+		page, err := e.opt.Store.Query(ctx, sc, q)
+		if err != nil {
+			return false, err
+		}
+		for _, it := range page.Items {
+			in, err := intent.Decode(it.Body)
+			if err != nil {
+				return false, err
+			}
+			if it.URI != r.uri && in.State.Settled() {
+				return true, nil
+			}
+		}
+		if q.After = page.Next; q.After == "" {
+			return false, nil
+		}
+	}
+}
+
+// drop settles a queued action that is not done. One that had begun before a
+// crash is nobody's to drop.
+func (e *Engine) drop(ctx context.Context, j *job, r record, why string, res *message.ToolResult) (*message.ToolResult, error) {
+	unlock, err := e.lock(ctx, r.uri)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	f := &flight{job: j, record: r}
+	if f.record, err = e.load(ctx, j.c.Scope, r.uri); err != nil {
+		return nil, err
+	}
+	to := intent.Cancelled
+	if f.in.State == intent.Executing {
+		to = intent.Unknown
+		res = j.c.told(message.UnknownEnd, "It is not known whether this was done: Steward stopped while it was being done, and "+why+".")
+	}
+	out, err := f.settle(ctx, to, why, res)
+	if fault.HasCode(err, "conflict") {
+		return nil, fault.New(fault.Conflict, "effect_contended", "another worker is at this action")
+	}
+	return out, err
+}
