@@ -46,6 +46,8 @@ type Refusal struct {
 	Code    string        // one of the codes; empty: by the status
 	Message string        // in the vendor's words; empty: an excerpt of the body
 	After   time.Duration // when to try again, if the body says
+	Remedy  string        // instead of the usual one
+	Final   bool          // trying again does not help, though the code says so
 }
 
 // Refused is the coded error for an answer that is not 2xx.
@@ -66,7 +68,23 @@ func (c *Client) Refused(status int, h http.Header, body []byte) *fault.Error {
 	if after := retryAfter(h, time.Now()); after > 0 {
 		r.After = after
 	}
-	return c.Fault(r.Code, r.Message, r.After).Detail("status", status)
+	return c.Told(r).Detail("status", status)
+}
+
+// Told is the coded error for a refusal whose Code is known; one that came in
+// the middle of a stream, for instance.
+func (c *Client) Told(r Refusal) *fault.Error {
+	if r.Code == "" {
+		r.Code = CodeProvider
+	}
+	e := c.Fault(r.Code, r.Message, r.After)
+	if r.Remedy != "" {
+		e = e.With("%s", r.Remedy)
+	}
+	if r.Final {
+		e = e.Retrying(fault.RetryNone, 0)
+	}
+	return e
 }
 
 func codeOf(status int) string {
@@ -100,7 +118,7 @@ func (c *Client) Fault(code, message string, after time.Duration) *fault.Error {
 	case CodeAuth:
 		return e.With("check the API key of %s", name)
 	case CodeNoModel:
-		return e.With("`steward doctor` lists the models that %s has", name)
+		return e.With("choose a model that %s has; if it has none, check its base URL, %s", name, c.BaseURL())
 	case CodeRate:
 		if after <= 0 {
 			after = time.Second

@@ -1,0 +1,111 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"steward/internal/message"
+)
+
+// NoContent stands where a vendor demands text and there is none.
+const NoContent = "(empty)"
+
+// CallID returns the id under which a call goes to a vendor: raw if the vendor
+// takes it, else one made from the call's own identity, which the result
+// names too.
+func CallID(raw string, call message.Ref, prefix string, takes func(string) bool) string {
+	if takes(raw) {
+		return raw
+	}
+	sum := sha256.Sum256(strconv.AppendInt(call.Message[:], int64(call.Block), 10))
+	return prefix + hex.EncodeToString(sum[:12])
+}
+
+// IsID reports whether s has only letters, digits, '_' and '-', and from 1 to
+// max of them.
+func IsID(s string, max int) bool {
+	if s == "" || len(s) > max {
+		return false
+	}
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// ToolName makes a name that a model wrote fit the pattern of the vendors,
+// ^[a-zA-Z0-9_-]{1,64}$. The names of real tools are left alone.
+func ToolName(wire string) string {
+	if IsID(wire, 64) {
+		return wire
+	}
+	b := []byte(wire)
+	for i := range b {
+		if !IsID(string(b[i:i+1]), 1) {
+			b[i] = '_'
+		}
+	}
+	if len(b) == 0 {
+		return "unnamed"
+	}
+	return string(b[:min(len(b), 64)])
+}
+
+// Opaque returns a stable stand-in for a user's name that tells nothing of it.
+func Opaque(user string) string {
+	sum := sha256.Sum256([]byte("steward user " + user))
+	return hex.EncodeToString(sum[:16])
+}
+
+// ResultText returns what the model is told of a result in words: its text,
+// and its status where that is not OK. It is never empty.
+func ResultText(r *message.ToolResult) string {
+	s := r.Text()
+	switch {
+	case r.Status == message.OK || r.Status == "":
+		if s == "" && len(r.Content) > 0 {
+			return "(attached)"
+		}
+		if s == "" {
+			return "(no output)"
+		}
+		return s
+	case s == "":
+		return "[" + string(r.Status) + "]"
+	}
+	return "[" + string(r.Status) + "] " + s
+}
+
+// FileText tells of a file in words, for a vendor that does not take it: all
+// of it if it is text (and then whole is true), else its name, type and size.
+func FileText(f *message.File) (s string, whole bool) {
+	name := f.Name
+	if name == "" {
+		name = "file"
+	}
+	switch {
+	case f.URL != "":
+		return "[" + name + ": " + f.URL + "]", false
+	case textual(f):
+		return name + ":\n" + string(f.Data), true
+	}
+	return "[" + name + " (" + f.MIME + ", " + strconv.Itoa(len(f.Data)) + " bytes)]", false
+}
+
+func textual(f *message.File) bool {
+	kind, _, _ := strings.Cut(f.MIME, ";")
+	switch {
+	case strings.HasPrefix(kind, "text/"), kind == "", kind == "application/json", kind == "application/xml",
+		kind == "application/yaml", kind == "application/toml",
+		strings.HasSuffix(kind, "+json"), strings.HasSuffix(kind, "+xml"):
+		return utf8.Valid(f.Data)
+	}
+	return false
+}
