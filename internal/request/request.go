@@ -6,6 +6,7 @@ package request
 import (
 	"context"
 
+	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/resource"
 )
@@ -39,3 +40,12 @@ func From(ctx context.Context) (Context, bool) {
 	c, ok := ctx.Value(key{}).(Context)
 	return c, ok
 }
+
+// The causes by which a run's context is cancelled.
+var (
+	// ErrStop: a person stopped the run. It is ended with what it has.
+	ErrStop error = fault.New(fault.Cancelled, "stopped", "stopped by the user")
+	// ErrSuspend: the node is closing. Nothing more is recorded; the run is
+	// continued at the next start, as after a crash.
+	ErrSuspend error = fault.New(fault.Unavailable, "suspended", "Steward is closing; the run goes on at the next start")
+)

@@ -1,0 +1,652 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"steward/internal/agent"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/request"
+)
+
+// journal keeps a turn in memory and checks that it is a valid history at
+// each step.
+type journal struct {
+	t       *testing.T
+	tr      *llm.Transcript
+	head    id.ID
+	seq     uint64
+	labels  message.Labels
+	outcome string
+	code    string
+	fail    error // what the next Append or Finish returns
+}
+
+func newJournal(t *testing.T, msgs ...*message.Message) *journal {
+	j := &journal{t: t, tr: llm.NewTranscript()}
+	for _, m := range msgs {
+		j.add(m)
+	}
+	return j
+}
+
+func (j *journal) Transcript() *llm.Transcript { return j.tr }
+func (j *journal) Labels() message.Labels      { return j.labels }
+
+func (j *journal) add(m *message.Message) uint64 {
+	j.t.Helper()
+	m.Prev, j.head = j.head, m.ID
+	m.At = time.Now().UTC().Truncate(time.Microsecond)
+	if err := message.Validate(m); err != nil {
+		j.t.Errorf("invalid message: %v", err)
+	}
+	j.tr.Append(m)
+	j.labels |= message.LabelsOf(m.Blocks)
+	j.seq++
+	return j.seq
+}
+
+func (j *journal) Append(_ context.Context, msgs ...*message.Message) ([]uint64, error) {
+	if j.fail != nil {
+		return nil, j.fail
+	}
+	var seqs []uint64
+	for _, m := range msgs {
+		seqs = append(seqs, j.add(m))
+	}
+	return seqs, nil
+}
+
+func (j *journal) Finish(_ context.Context, m *message.Message, outcome, code string) (uint64, error) {
+	if j.fail != nil {
+		return 0, j.fail
+	}
+	j.outcome, j.code = outcome, code
+	if m != nil {
+		j.add(m)
+	}
+	if err := message.CheckHistory(j.tr.Messages()); err != nil {
+		j.t.Errorf("the history is broken: %v", err)
+	}
+	return j.seq, nil
+}
+
+func (j *journal) last() *message.Message {
+	msgs := j.tr.Messages()
+	return msgs[len(msgs)-1]
+}
+
+func user(text string) *message.Message {
+	return &message.Message{ID: id.New(), Role: message.User,
+		Blocks: []message.Block{&message.Text{Common: message.Common{Origin: "user"}, Text: text}}}
+}
+
+// step is one answer of a scripted model.
+type step struct {
+	events []llm.Event
+	reply  *llm.Reply
+	err    error
+	hang   bool // until ctx is done, after the events
+}
+
+// script is a model that says its steps in order.
+type script struct {
+	mu    sync.Mutex
+	steps []step
+	asked []*llm.Request
+	seen  []int // messages in the transcript at each request
+}
+
+func (s *script) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		s.mu.Lock()
+		n := len(s.asked)
+		s.asked = append(s.asked, r)
+		s.seen = append(s.seen, len(r.Transcript.Messages()))
+		st := s.steps[min(n, len(s.steps)-1)]
+		s.mu.Unlock()
+		for _, e := range st.events {
+			if !yield(e, nil) {
+				return
+			}
+		}
+		switch {
+		case st.hang:
+			<-ctx.Done()
+			yield(llm.Event{}, ctx.Err())
+		case st.err != nil:
+			yield(llm.Event{}, st.err)
+		case st.reply != nil:
+			r := *st.reply // each message is its own
+			r.Blocks = nil
+			for _, b := range st.reply.Blocks {
+				switch b := b.(type) {
+				case *message.Text:
+					c := *b
+					r.Blocks = append(r.Blocks, &c)
+				case *message.ToolCall:
+					c := *b
+					r.Blocks = append(r.Blocks, &c)
+				}
+			}
+			yield(llm.Event{Kind: llm.Done, Reply: &r}, nil)
+		}
+	}
+}
+
+func says(text string) step {
+	return step{events: []llm.Event{{Kind: llm.TextDelta, Text: text}},
+		reply: &llm.Reply{Model: "test/m", Stop: message.StopEnd, Usage: message.Usage{Input: 10, Output: 5},
+			Blocks: []message.Block{&message.Text{Text: text}}}}
+}
+
+func calls(names ...string) step {
+	r := &llm.Reply{Model: "test/m", Stop: message.StopTools, Usage: message.Usage{Input: 10, Output: 5}}
+	for i, n := range names {
+		name, args, _ := strings.Cut(n, " ")
+		if args == "" {
+			args = "{}"
+		}
+		r.Blocks = append(r.Blocks, &message.ToolCall{CallID: fmt.Sprintf("c%d", i), Name: name, Args: []byte(args)})
+	}
+	return step{reply: r}
+}
+
+func result(status message.Status, text string) *message.ToolResult {
+	return &message.ToolResult{Status: status, Content: []message.Block{&message.Text{Text: text}}}
+}
+
+// echo answers a call with its name.
+func echo(_ context.Context, c agent.Call) (*message.ToolResult, error) {
+	return result(message.OK, "ran "+c.Name), nil
+}
+
+type world struct {
+	*journal
+	job    agent.Job
+	model  *script
+	events []agent.Event
+}
+
+func newWorld(t *testing.T, steps ...step) *world {
+	w := &world{journal: newJournal(t, user("do it")), model: &script{steps: steps}}
+	w.job = agent.Job{Journal: w.journal, Model: w.model, Call: echo, Started: time.Now(), Approach: "direct",
+		Emit: func(e agent.Event) { w.events = append(w.events, e) }}
+	return w
+}
+
+func (w *world) run(ctx context.Context) agent.Outcome {
+	w.t.Helper()
+	out, err := agent.Run(ctx, w.job)
+	if err != nil {
+		w.t.Fatalf("Run: %v", err)
+	}
+	if w.outcome != string(out) {
+		w.t.Errorf("recorded outcome %q, returned %q", w.outcome, out)
+	}
+	return out
+}
+
+func (w *world) roles() string {
+	var b strings.Builder
+	for _, m := range w.tr.Messages() {
+		b.WriteByte(m.Role[0])
+	}
+	return b.String()
+}
+
+func TestAnswer(t *testing.T) {
+	w := newWorld(t, says("hello"))
+	if out := w.run(t.Context()); out != agent.Answered {
+		t.Fatal(out)
+	}
+	m := w.last()
+	if m.Text() != "hello" || !m.Final || m.Approach != "direct" || m.Model != "test/m" || m.Blocks[0].Base().Origin != "model:test/m" {
+		t.Errorf("%+v", m)
+	}
+	if w.events[0].Kind != agent.Delta || w.events[0].Stream.Text != "hello" || w.events[0].ID != m.ID {
+		t.Errorf("the first event is %+v", w.events[0])
+	}
+	if e := w.events[len(w.events)-1]; e.Kind != agent.Finished || e.Message != m || e.Outcome != agent.Answered {
+		t.Errorf("the last event is %+v", e)
+	}
+}
+
+func TestParallelCallsKeepTheirOrder(t *testing.T) {
+	w := newWorld(t, calls("a.slow", "a.quick", "a.quicker"), says("done"))
+	quick := make(chan struct{})
+	var both sync.WaitGroup
+	both.Add(2)
+	go func() { both.Wait(); close(quick) }()
+	w.job.Call = func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
+		if c.Name == "a.slow" {
+			<-quick // returns only after the others have: they do run in parallel
+		} else {
+			defer both.Done()
+		}
+		return result(message.OK, c.Name), nil
+	}
+	w.run(t.Context())
+	if w.roles() != "uattta" {
+		t.Fatal(w.roles())
+	}
+	for i, name := range []string{"a.slow", "a.quick", "a.quicker"} {
+		r := w.tr.Messages()[2+i].Result()
+		if r.Name != name || r.Text() != name || r.CallID != fmt.Sprintf("c%d", i) || r.Call != (message.Ref{Message: w.tr.Messages()[1].ID, Block: i}) {
+			t.Errorf("result %d is %+v", i, r)
+		}
+	}
+}
+
+func TestNothingHappensBeforeTheFirstMessageIsDurable(t *testing.T) {
+	for name, first := range map[string]step{"text": says("x"), "calls": calls("a.b"), "failure": {err: errors.New("down")}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, first, says("end"))
+			lost := errors.New("disk gone")
+			w.job.Ready = func() error {
+				if len(w.events) > 0 {
+					t.Error("something was told before Ready")
+				}
+				return lost
+			}
+			w.job.Call = func(context.Context, agent.Call) (*message.ToolResult, error) {
+				t.Error("a tool ran")
+				return nil, nil
+			}
+			if _, err := agent.Run(t.Context(), w.job); !errors.Is(err, lost) {
+				t.Errorf("err = %v", err)
+			}
+			if len(w.events) > 0 || w.roles() != "u" {
+				t.Errorf("events %v, messages %s", w.events, w.roles())
+			}
+		})
+	}
+}
+
+func TestReadyIsAwaitedOnce(t *testing.T) {
+	w := newWorld(t, calls("a.b"), says("end"))
+	n := 0
+	w.job.Ready = func() error { n++; return nil }
+	w.run(t.Context())
+	if n != 1 {
+		t.Errorf("Ready was called %d times", n)
+	}
+}
+
+func TestBounds(t *testing.T) {
+	i := 0
+	differing := func(context.Context, agent.Call) (*message.ToolResult, error) {
+		i++
+		return result(message.OK, fmt.Sprint(i)), nil
+	}
+	cases := map[string]struct {
+		limits agent.Limits
+		calls  int
+		says   string
+	}{
+		"iterations": {agent.Limits{Iterations: 3}, 3, "limits.iterations"},
+		"default":    {agent.Limits{}, agent.DefaultIterations, "limits.iterations"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, calls("a.b"))
+			w.job.Call, w.job.Limits = differing, c.limits
+			if out := w.run(t.Context()); out != agent.Bounded {
+				t.Error(out)
+			}
+			if len(w.model.asked) != c.calls {
+				t.Errorf("%d model calls, want %d", len(w.model.asked), c.calls)
+			}
+			if m := w.last(); m.Stop != message.StopBound || !m.Final || !strings.Contains(m.Text(), c.says) {
+				t.Errorf("the last message is %q (%s)", m.Text(), m.Stop)
+			}
+		})
+	}
+}
+
+func TestTimeBoundCutsAModelThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, step{hang: true})
+		w.job.Limits.Time = time.Minute
+		began := time.Now()
+		if out := w.run(t.Context()); out != agent.Bounded {
+			t.Error(out)
+		}
+		if d := time.Since(began); d != time.Minute {
+			t.Errorf("it took %s", d)
+		}
+	})
+}
+
+func TestTimeWaitingForAPersonDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, calls("a.b"), says("ok"))
+		w.job.Limits.Time = time.Minute
+		w.job.Call = func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
+			c.Progress(agent.Progress{Status: "awaiting_approval", Approval: "?"})
+			time.Sleep(24 * time.Hour)
+			return result(message.OK, "x"), nil
+		}
+		if out := w.run(t.Context()); out != agent.Answered {
+			t.Error(out)
+		}
+	})
+}
+
+func TestTimeInToolsCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, calls("a.b"), says("ok"))
+		w.job.Limits.Time = time.Minute
+		w.job.Call = func(context.Context, agent.Call) (*message.ToolResult, error) {
+			time.Sleep(2 * time.Minute)
+			return result(message.OK, "x"), nil
+		}
+		if out := w.run(t.Context()); out != agent.Bounded {
+			t.Error(out)
+		}
+	})
+}
+
+func TestBudget(t *testing.T) {
+	w := newWorld(t, step{err: fault.New(fault.Exhausted, "budget_exhausted", "the day's budget is used up")})
+	if out := w.run(t.Context()); out != agent.Bounded || !strings.Contains(w.last().Text(), "the day's budget") {
+		t.Errorf("%s: %s", out, w.last().Text())
+	}
+}
+
+func TestCyclesAreBroken(t *testing.T) {
+	for _, period := range [][]step{
+		{calls(`a.b {"x":1}`)},
+		{calls("a.b"), calls("c.d")},
+		{calls("a.b"), calls("c.d"), calls("e.f", "g.h")},
+	} {
+		t.Run(fmt.Sprint(len(period)), func(t *testing.T) {
+			var steps []step
+			for range 10 {
+				steps = append(steps, period...)
+			}
+			w := newWorld(t, steps...)
+			w.job.Limits.Iterations = 1000
+			var ran atomic.Int64
+			w.job.Call = func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
+				ran.Add(1)
+				return echo(ctx, c)
+			}
+			if out := w.run(t.Context()); out != agent.Bounded {
+				t.Error(out)
+			}
+			per := 0
+			for _, s := range period {
+				per += len(s.reply.Blocks)
+			}
+			if ran.Load() != int64(3*per) {
+				t.Errorf("%d calls ran, want %d", ran.Load(), 3*per)
+			}
+			if !strings.Contains(w.last().Text(), "same tool calls") {
+				t.Errorf("the last message is %q", w.last().Text())
+			}
+		})
+	}
+}
+
+func TestPollingIsNoCycle(t *testing.T) {
+	var steps []step
+	for range 8 {
+		steps = append(steps, calls("job.status"))
+	}
+	w := newWorld(t, append(steps, says("done"))...)
+	n := 0
+	w.job.Call = func(context.Context, agent.Call) (*message.ToolResult, error) {
+		n++
+		return result(message.OK, fmt.Sprintf("%d %%", n)), nil
+	}
+	if out := w.run(t.Context()); out != agent.Answered || n != 8 {
+		t.Errorf("%s after %d calls", out, n)
+	}
+}
+
+func TestLengthIsContinued(t *testing.T) {
+	cut := says("one two ")
+	cut.reply.Stop = message.StopLength
+	w := newWorld(t, cut, says("three"))
+	w.run(t.Context())
+	if w.roles() != "uaua" || w.last().Text() != "three" {
+		t.Fatal(w.roles())
+	}
+	if m := w.tr.Messages()[2]; m.Blocks[0].Base().Origin != "system" {
+		t.Errorf("what asks to go on is %+v", m.Blocks[0])
+	}
+	if w.tr.Messages()[1].Final {
+		t.Error("a cut reply is final")
+	}
+}
+
+func TestDanglingCallsAreRunFirst(t *testing.T) {
+	w := newWorld(t, says("done"))
+	a := &message.Message{ID: id.New(), Role: message.Assistant, Model: "test/m", Blocks: []message.Block{
+		&message.ToolCall{CallID: "x", Name: "a.one", Args: []byte("{}")},
+		&message.ToolCall{CallID: "y", Name: "a.two", Args: []byte("{}")}}}
+	w.add(a)
+	res := result(message.OK, "was there")
+	res.Call, res.CallID, res.Name = message.Ref{Message: a.ID, Block: 0}, "x", "a.one"
+	w.add(&message.Message{ID: id.New(), Role: message.Tool, Blocks: []message.Block{res}})
+	var ran []string
+	w.job.Call = func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
+		ran = append(ran, c.Name)
+		return echo(ctx, c)
+	}
+	w.run(t.Context())
+	if fmt.Sprint(ran) != "[a.two]" || w.roles() != "uatta" {
+		t.Errorf("ran %v, messages %s", ran, w.roles())
+	}
+}
+
+func TestBoundsHoldOverACrash(t *testing.T) {
+	w := newWorld(t, says("never asked"))
+	for range 3 {
+		a := &message.Message{ID: id.New(), Role: message.Assistant, Model: "test/m", Usage: message.Usage{Input: 5}, Blocks: []message.Block{
+			&message.ToolCall{CallID: "x", Name: "a.one", Args: []byte("{}")}}}
+		w.add(a)
+		res := result(message.OK, "r")
+		res.Call, res.CallID, res.Name = message.Ref{Message: a.ID, Block: 0}, "x", "a.one"
+		w.add(&message.Message{ID: id.New(), Role: message.Tool, Blocks: []message.Block{res}})
+	}
+	w.job.Limits.Iterations = 3
+	w.job.Meter = llm.NewMeter(llm.Budget{})
+	w.job.Spent = func(_ string, u message.Usage) llm.Spend { return llm.Spend{Tokens: u.Input} }
+	if out := w.run(t.Context()); out != agent.Bounded || len(w.model.asked) != 0 {
+		t.Errorf("%s after %d model calls", out, len(w.model.asked))
+	}
+	if got := w.job.Meter.Spent().Tokens; got != 15 {
+		t.Errorf("the meter counts %d tokens from before the crash, want 15", got)
+	}
+}
+
+func TestStopInAStreamKeepsWhatCame(t *testing.T) {
+	w := newWorld(t, step{events: []llm.Event{{Kind: llm.TextDelta, Text: "so far"}}, hang: true})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	w.job.Emit = func(e agent.Event) {
+		if e.Kind == agent.Delta {
+			cancel(request.ErrStop)
+		}
+	}
+	if out := w.run(ctx); out != agent.Stopped {
+		t.Error(out)
+	}
+	if m := w.last(); m.Text() != "so far" || m.Stop != message.StopCancelled || !m.Final {
+		t.Errorf("%+v", m)
+	}
+}
+
+func TestStopBeforeAnythingCame(t *testing.T) {
+	w := newWorld(t, step{hang: true})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(request.ErrStop)
+	if out := w.run(ctx); out != agent.Stopped || w.last().Stop != message.StopCancelled {
+		t.Errorf("%s %+v", out, w.last())
+	}
+}
+
+func TestStopInATool(t *testing.T) {
+	w := newWorld(t, calls("a.b", "c.d"))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	w.job.Call = func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
+		cancel(request.ErrStop)
+		<-ctx.Done()
+		return result(message.Interrupted, "stopped"), nil
+	}
+	if out := w.run(ctx); out != agent.Stopped || w.roles() != "uatta" {
+		t.Errorf("%s %s", out, w.roles())
+	}
+}
+
+func TestSuspendRecordsNothingMore(t *testing.T) {
+	for name, first := range map[string]step{"model": {hang: true}, "tools": calls("a.b", "c.d")} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, first)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			w.job.Call = func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
+				cancel(request.ErrSuspend)
+				return result(message.OK, "x"), nil
+			}
+			if name == "model" {
+				cancel(request.ErrSuspend)
+			}
+			_, err := agent.Run(ctx, w.job)
+			if !errors.Is(err, request.ErrSuspend) || w.outcome != "" || strings.Contains(w.roles(), "t") {
+				t.Errorf("err %v, outcome %q, messages %s", err, w.outcome, w.roles())
+			}
+		})
+	}
+}
+
+func TestModelFailureEndsTheRunAndLeavesAValidHistory(t *testing.T) {
+	w := newWorld(t, calls("a.b"), step{err: fault.New(fault.Unavailable, "overloaded", "try later")})
+	if out := w.run(t.Context()); out != agent.Failure || w.code != "overloaded" || w.roles() != "uat" {
+		t.Errorf("%s %s %s", out, w.code, w.roles())
+	}
+	if e := w.events[len(w.events)-1]; e.Kind != agent.Finished || !fault.HasCode(e.Err, "overloaded") {
+		t.Errorf("the last event is %+v", e)
+	}
+}
+
+func TestStreamWithoutItsEndIsAFailure(t *testing.T) {
+	w := newWorld(t, step{events: []llm.Event{{Kind: llm.TextDelta, Text: "half"}}})
+	if out := w.run(t.Context()); out != agent.Failure || w.code != "stream_broken" {
+		t.Errorf("%s %s", out, w.code)
+	}
+}
+
+func TestStoreFailureEndsEverything(t *testing.T) {
+	full := fault.New(fault.Exhausted, "disk_full", "no room")
+	for name, steps := range map[string][]step{"calls": {calls("a.b")}, "answer": {says("x")}, "length": {{reply: &llm.Reply{Stop: message.StopLength, Model: "m/m", Blocks: []message.Block{&message.Text{Text: "x"}}}}}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, steps...)
+			w.fail = full
+			w.job.Call = func(context.Context, agent.Call) (*message.ToolResult, error) {
+				t.Error("a tool ran whose call is not durable")
+				return nil, nil
+			}
+			if _, err := agent.Run(t.Context(), w.job); !fault.HasCode(err, "disk_full") {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestEffectThatCannotBeRecordedEndsTheRun(t *testing.T) {
+	w := newWorld(t, calls("a.b", "c.d"))
+	w.job.Call = func(_ context.Context, c agent.Call) (*message.ToolResult, error) {
+		if c.Name == "a.b" {
+			return nil, fault.New(fault.Exhausted, "disk_full", "no room")
+		}
+		return result(message.OK, "x"), nil
+	}
+	if _, err := agent.Run(t.Context(), w.job); !fault.HasCode(err, "disk_full") || w.roles() != "ua" {
+		t.Errorf("%v %s", err, w.roles())
+	}
+}
+
+func TestSteering(t *testing.T) {
+	w := newWorld(t, calls("a.b"), says("ok"))
+	n := 0
+	w.job.Steer = func() []*message.Message {
+		if n++; n == 2 {
+			return []*message.Message{user("rather in French")}
+		}
+		return nil
+	}
+	w.run(t.Context())
+	if w.roles() != "uatua" || w.model.seen[1] != 4 {
+		t.Errorf("%s, the model saw %v", w.roles(), w.model.seen)
+	}
+}
+
+func TestLabelsSpread(t *testing.T) {
+	w := newWorld(t, calls("web.read"), says("it says so"))
+	w.job.Call = func(_ context.Context, c agent.Call) (*message.ToolResult, error) {
+		if c.Labels != 0 {
+			t.Errorf("labels before anything was read: %s", c.Labels)
+		}
+		r := result(message.OK, "page")
+		r.Content[0].Base().Labels = message.Untrusted
+		return r, nil
+	}
+	w.run(t.Context())
+	if l := message.LabelsOf(w.last().Blocks); l != message.Untrusted {
+		t.Errorf("the answer's labels are %q", l)
+	}
+}
+
+func TestCallsGetAnIDOfOurOwn(t *testing.T) {
+	s := calls("a.b", "c.d")
+	for _, b := range s.reply.Blocks {
+		b.(*message.ToolCall).CallID = ""
+	}
+	w := newWorld(t, s, says("ok"))
+	w.run(t.Context())
+	cs := w.tr.Messages()[1].Calls()
+	if cs[0].CallID == "" || cs[0].CallID == cs[1].CallID {
+		t.Errorf("ids %q and %q", cs[0].CallID, cs[1].CallID)
+	}
+}
+
+func TestProgressIsTold(t *testing.T) {
+	w := newWorld(t, calls("a.b"), says("ok"))
+	w.job.Call = func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
+		c.Progress(agent.Progress{Status: "running"})
+		return echo(ctx, c)
+	}
+	w.run(t.Context())
+	for _, e := range w.events {
+		if e.Kind == agent.Calling && e.Progress.Status == "running" && e.Call.Name == "a.b" {
+			return
+		}
+	}
+	t.Errorf("no progress in %v", w.events)
+}
+
+func TestResetForgetsTheText(t *testing.T) {
+	w := newWorld(t, step{events: []llm.Event{{Kind: llm.TextDelta, Text: "gone"}, {Kind: llm.Reset}, {Kind: llm.TextDelta, Text: "kept"}}, hang: true})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	w.job.Emit = func(e agent.Event) {
+		if e.Stream.Text == "kept" {
+			cancel(request.ErrStop)
+		}
+	}
+	w.run(ctx)
+	if w.last().Text() != "kept" {
+		t.Errorf("kept %q", w.last().Text())
+	}
+}

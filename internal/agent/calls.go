@@ -1,0 +1,185 @@
+package agent
+
+import (
+	"context"
+	"crypto/sha256"
+	"sync"
+	"time"
+
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/request"
+)
+
+// runCalls runs the calls of one assistant message in parallel and appends
+// their results in call order, each as soon as those before it are there. It
+// reports done when the run is to end: it was stopped, or goes in circles.
+func (l *loop) runCalls(ctx context.Context, calls []message.Call) (done bool, err error) {
+	if err := l.ready(); err != nil {
+		return false, err
+	}
+	asked := signature(calls)
+	switch n, before := l.repeats(asked); {
+	case n >= stopAfter:
+		return true, l.append(ctx, refusals(calls, "Not run: the turn was ended because it went in circles.")...)
+	case n >= warnAfter:
+		l.rounds = append(l.rounds, before)
+		return false, l.append(ctx, refusals(calls,
+			"Not run: you have made this call several times with the same result. Use the result that you have, try something else, or tell the user what stands in the way.")...)
+	}
+	r := &running{loop: l, slots: make([]slot, len(calls)), labels: l.Journal.Labels()}
+	began := time.Now()
+	r.start(ctx, calls)
+	results, err := r.collect(ctx, calls)
+	if err != nil {
+		return false, err
+	}
+	if !r.waited {
+		l.active += time.Since(began)
+	}
+	l.rounds = append(l.rounds, round{asked, results})
+	return ctx.Err() != nil, nil
+}
+
+// running are the calls of one round while they run.
+type running struct {
+	loop   *loop
+	labels message.Labels
+	slots  []slot
+	mu     sync.Mutex // one emits at a time
+	waited bool       // a person was asked: that takes as long as it takes
+}
+
+type slot struct {
+	done chan struct{}
+	res  *message.ToolResult
+	err  error
+}
+
+// start starts all calls; a single one runs here and now.
+func (r *running) start(ctx context.Context, calls []message.Call) {
+	for i := range calls {
+		s, c := &r.slots[i], calls[i]
+		s.done = make(chan struct{})
+		work := func() {
+			defer close(s.done)
+			s.res, s.err = r.loop.Call(ctx, Call{Call: c, Labels: r.labels,
+				Progress: func(p Progress) { r.progress(c, p) }})
+		}
+		if len(calls) == 1 {
+			work()
+		} else {
+			go work()
+		}
+	}
+}
+
+func (r *running) progress(c message.Call, p Progress) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waited = r.waited || p.Approval != nil
+	r.loop.Emit(Event{Kind: Calling, ID: c.Message, Call: c, Progress: p})
+}
+
+// collect appends the results, and returns a digest of them once all calls
+// have returned.
+func (r *running) collect(ctx context.Context, calls []message.Call) (digest [32]byte, err error) {
+	h := sha256.New()
+	for i := 0; i < len(calls); {
+		var msgs []*message.Message
+		for ; i < len(calls) && (len(msgs) == 0 || r.ready(i)); i++ {
+			s := &r.slots[i]
+			<-s.done
+			if s.err != nil {
+				err = s.err
+				continue
+			}
+			m := resultMessage(calls[i], s.res)
+			h.Write([]byte(m.Text()))
+			h.Write([]byte{0})
+			msgs = append(msgs, m)
+		}
+		if err != nil { // wait for the others; what cannot be recorded is not told
+			continue
+		}
+		if context.Cause(ctx) == request.ErrSuspend {
+			err = request.ErrSuspend
+			continue
+		}
+		r.mu.Lock()
+		err = r.loop.append(ctx, msgs...)
+		r.mu.Unlock()
+	}
+	return [32]byte(h.Sum(nil)), err
+}
+
+// ready reports whether call i has returned.
+func (r *running) ready(i int) bool {
+	select {
+	case <-r.slots[i].done:
+		return true
+	default:
+		return false
+	}
+}
+
+// resultMessage makes the tool message that answers a call.
+func resultMessage(c message.Call, res *message.ToolResult) *message.Message {
+	res.Call, res.CallID, res.Name = c.Ref, c.CallID, c.Name
+	return &message.Message{ID: id.New(), Role: message.Tool, Blocks: []message.Block{res}}
+}
+
+// refusals answers calls that are not run.
+func refusals(calls []message.Call, why string) []*message.Message {
+	out := make([]*message.Message, len(calls))
+	for i, c := range calls {
+		common := message.Common{Origin: "system"}
+		out[i] = resultMessage(c, &message.ToolResult{Common: common, Status: message.Interrupted,
+			Content: []message.Block{&message.Text{Common: common, Text: why}}})
+	}
+	return out
+}
+
+// A round is what the model asked for and what came back, as hashes.
+type round struct{ asked, results [32]byte }
+
+// After so many equal rounds (or repetitions of a longer cycle) the calls are
+// not run again but answered with a word of warning, and in the end the run
+// is broken off.
+const (
+	warnAfter = 3
+	stopAfter = 5
+	maxPeriod = 3 // cycles of up to this many different rounds are seen
+)
+
+// repeats returns how often the cycle that asked would go on with has been
+// gone through already, each time with the same results, and the round that
+// asked the same before.
+func (l *loop) repeats(asked [32]byte) (most int, before round) {
+	for p := 1; p <= maxPeriod; p++ {
+		n := len(l.rounds)
+		if n < p || l.rounds[n-p].asked != asked {
+			continue
+		}
+		same := p
+		for same < n && l.rounds[n-1-same] == l.rounds[n-1-same+p] {
+			same++
+		}
+		if same/p > most {
+			most, before = same/p, l.rounds[n-p]
+		}
+	}
+	return most, before
+}
+
+// signature digests what a message asks for: names and arguments, not ids.
+func signature(calls []message.Call) [32]byte {
+	h := sha256.New()
+	for _, c := range calls {
+		h.Write([]byte(c.Name))
+		h.Write([]byte{0})
+		h.Write(c.Args)
+		h.Write([]byte{0})
+	}
+	return [32]byte(h.Sum(nil))
+}

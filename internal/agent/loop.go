@@ -1,0 +1,286 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/request"
+)
+
+type loop struct {
+	Job
+	rounds  []round // of tool calls, for noticing cycles
+	calls   int     // model calls so far
+	active  time.Duration
+	pending bool // Ready has not been waited for
+}
+
+// Run runs the loop to its end, beginning with what the conversation's last
+// message asks for: an answer, or the results of calls that have none yet
+// (after a crash). The error is nil when the run was recorded as ended,
+// whatever its outcome; otherwise the run is still open.
+func Run(ctx context.Context, j Job) (Outcome, error) {
+	if j.Limits.Iterations == 0 {
+		j.Limits.Iterations = DefaultIterations
+	}
+	if j.Limits.Time == 0 {
+		j.Limits.Time = DefaultTime
+	}
+	l := &loop{Job: j, pending: j.Ready != nil}
+	l.recall()
+	if open := message.Dangling(j.Journal.Transcript().Messages()); len(open) > 0 {
+		if done, err := l.runCalls(ctx, open); done || err != nil {
+			return l.end(ctx, err)
+		}
+	}
+	for {
+		l.steer(ctx)
+		if why := l.bound(); why != "" {
+			return l.finish(ctx, system(why, message.StopBound), Bounded, nil)
+		}
+		m, err := l.ask(ctx)
+		if err != nil {
+			return l.failed(ctx, m, err)
+		}
+		calls := m.Calls()
+		switch {
+		case len(calls) > 0:
+			if err := l.append(ctx, m); err != nil {
+				return Failure, err
+			}
+			if done, err := l.runCalls(ctx, calls); done || err != nil {
+				return l.end(ctx, err)
+			}
+		case m.Stop == message.StopLength:
+			if err := l.append(ctx, m, goOn()); err != nil {
+				return Failure, err
+			}
+		default:
+			return l.finish(ctx, m, Answered, nil)
+		}
+	}
+}
+
+// recall counts what the turn had done before a crash, so that its bounds
+// hold over it.
+func (l *loop) recall() {
+	msgs := l.Journal.Transcript().Messages()
+	for i := len(msgs) - 1; i >= 0; i-- {
+		m := msgs[i]
+		if m.Final || m.Role == message.User && origin(m) == "user" {
+			return
+		}
+		if m.Role == message.Assistant {
+			l.calls++
+			if l.Meter != nil && l.Spent != nil {
+				l.Meter.Add(l.Spent(m.Model, m.Usage))
+			}
+		}
+	}
+}
+
+func origin(m *message.Message) string {
+	if len(m.Blocks) == 0 {
+		return ""
+	}
+	return m.Blocks[0].Base().Origin
+}
+
+// bound says which limit has been hit, in the words of the final message.
+func (l *loop) bound() string {
+	switch lim := l.Limits; {
+	case l.calls >= lim.Iterations:
+		return fmt.Sprintf("I stopped: this turn has asked the model %d times, which is its limit, without coming to an answer. What was found so far stands above. Say “go on” to continue, or raise limits.iterations.", l.calls)
+	case l.active >= lim.Time:
+		return fmt.Sprintf("I stopped: this turn has worked for %s, which is its limit, without coming to an answer. What was found so far stands above. Say “go on” to continue, or raise limits.time.", lim.Time)
+	}
+	return ""
+}
+
+// system is a final message of Steward's own.
+func system(text string, stop message.Stop) *message.Message {
+	return &message.Message{ID: id.New(), Role: message.Assistant, Stop: stop,
+		Blocks: []message.Block{&message.Text{Common: message.Common{Origin: "system"}, Text: text}}}
+}
+
+// goOn asks the model to continue a reply that was cut by its length. Not
+// every provider takes a history that ends with the assistant's words.
+func goOn() *message.Message {
+	return &message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{
+		&message.Text{Common: message.Common{Origin: "system"},
+			Text: "Your reply was cut off by its length limit. Continue exactly where it stopped; repeat nothing."}}}
+}
+
+// ready waits for the turn's first message to be durable.
+func (l *loop) ready() error {
+	if !l.pending {
+		return nil
+	}
+	if err := l.Ready(); err != nil {
+		return err
+	}
+	l.pending = false
+	return nil
+}
+
+// ask streams one message of the model. With an error it returns what had
+// come of its text, or nil.
+func (l *loop) ask(ctx context.Context) (*message.Message, error) {
+	began := time.Now()
+	defer func() { l.active += time.Since(began) }()
+	l.calls++
+	ctx, cancel := context.WithTimeoutCause(ctx, l.Limits.Time-l.active, errTime)
+	defer cancel()
+
+	m := &message.Message{ID: id.New(), Role: message.Assistant}
+	var partial bytes.Buffer
+	var reply *llm.Reply
+	req := &llm.Request{System: l.System, Transcript: l.Journal.Transcript(), Tools: l.Tools, Sampling: l.Sampling, User: l.User, Meter: l.Meter}
+	for ev, err := range l.Model.Stream(ctx, req) {
+		if err := l.ready(); err != nil {
+			return nil, err
+		}
+		if err != nil {
+			if context.Cause(ctx) == errTime {
+				err = errTime
+			}
+			return l.cut(m, partial.String()), err
+		}
+		switch ev.Kind {
+		case llm.Done:
+			reply = ev.Reply
+			continue
+		case llm.TextDelta:
+			partial.WriteString(ev.Text)
+		case llm.Reset:
+			partial.Reset()
+		}
+		l.Emit(Event{Kind: Delta, ID: m.ID, Stream: ev})
+	}
+	if err := l.ready(); err != nil {
+		return nil, err
+	}
+	if reply == nil {
+		return l.cut(m, partial.String()), fault.New(fault.Unavailable, "stream_broken", "the model's stream ended without its end mark")
+	}
+	m.Blocks, m.Model, m.Stop, m.Usage, m.Meta = reply.Blocks, reply.Model, reply.Stop, reply.Usage, reply.Meta
+	l.mark(m)
+	return m, nil
+}
+
+var errTime = errors.New("the run's time is up")
+
+// mark sets the origin and labels of what a model wrote, and gives calls that
+// came without an id one of our own.
+func (l *loop) mark(m *message.Message) {
+	labels, from := l.Journal.Labels(), "model:"+m.Model
+	for i, b := range m.Blocks {
+		c := b.Base()
+		c.Origin = from
+		c.Labels |= labels
+		if call, ok := b.(*message.ToolCall); ok && call.CallID == "" {
+			call.CallID = fmt.Sprintf("call_%x_%d", m.ID[10:], i)
+		}
+	}
+}
+
+// cut makes a message of the text of a stream that did not end.
+func (l *loop) cut(m *message.Message, text string) *message.Message {
+	if text == "" {
+		return nil
+	}
+	m.Blocks = []message.Block{&message.Text{Text: text}}
+	l.mark(m)
+	m.Blocks[0].Base().Origin = "model"
+	return m
+}
+
+// append makes messages durable and tells of them.
+func (l *loop) append(ctx context.Context, msgs ...*message.Message) error {
+	seqs, err := l.Journal.Append(context.WithoutCancel(ctx), msgs...)
+	if err != nil {
+		return err
+	}
+	for i, m := range msgs {
+		l.Emit(Event{Kind: Stored, ID: m.ID, Message: m, Seq: seqs[i]})
+	}
+	return nil
+}
+
+// steer takes in what the user has said meanwhile.
+func (l *loop) steer(ctx context.Context) {
+	if l.Steer == nil {
+		return
+	}
+	if msgs := l.Steer(); len(msgs) > 0 {
+		// An error breaks the journal, which the next step reports.
+		_ = l.append(ctx, msgs...)
+	}
+}
+
+// failed ends a run whose model call ended with an error.
+func (l *loop) failed(ctx context.Context, partial *message.Message, err error) (Outcome, error) {
+	if l.pending { // the turn itself could not be recorded
+		return Failure, err
+	}
+	switch {
+	case context.Cause(ctx) == request.ErrSuspend:
+		return Failure, request.ErrSuspend
+	case ctx.Err() != nil:
+		return l.stopped(ctx, partial)
+	case errors.Is(err, errTime):
+		l.active = l.Limits.Time
+		return l.finish(ctx, system(l.bound(), message.StopBound), Bounded, nil)
+	case fault.HasCode(err, "budget_exhausted"):
+		e := fault.Of(err)
+		return l.finish(ctx, system("I stopped: "+e.Error()+".", message.StopBound), Bounded, nil)
+	}
+	return l.finish(ctx, nil, Failure, err)
+}
+
+// stopped ends a run that a person stopped, with what had come.
+func (l *loop) stopped(ctx context.Context, partial *message.Message) (Outcome, error) {
+	if partial == nil {
+		partial = system("(stopped)", message.StopCancelled)
+	}
+	partial.Stop = message.StopCancelled
+	return l.finish(ctx, partial, Stopped, nil)
+}
+
+// end ends a run after its tool calls, when they were stopped or a cycle was
+// broken (err nil), or could not be recorded.
+func (l *loop) end(ctx context.Context, err error) (Outcome, error) {
+	switch {
+	case err != nil:
+		return Failure, err
+	case ctx.Err() != nil:
+		return l.stopped(ctx, nil)
+	}
+	return l.finish(ctx, system("I stopped: the model keeps making the same tool calls and getting the same results. Ask in other words, or try another model.", message.StopBound), Bounded, nil)
+}
+
+// finish records the run's end.
+func (l *loop) finish(ctx context.Context, m *message.Message, out Outcome, cause error) (Outcome, error) {
+	var code string
+	if cause != nil {
+		code = fault.Of(cause).Code
+	}
+	if m != nil {
+		m.Final = true
+		m.Approach = l.Approach
+		m.Took = time.Since(l.Started).Truncate(time.Millisecond)
+	}
+	seq, err := l.Journal.Finish(context.WithoutCancel(ctx), m, string(out), code)
+	if err != nil {
+		return Failure, err
+	}
+	l.Emit(Event{Kind: Finished, Message: m, Seq: seq, Outcome: out, Err: cause})
+	return out, nil
+}
