@@ -1,0 +1,273 @@
+package gemini
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"strconv"
+
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/provider/wire"
+)
+
+// chunk is one GenerateContentResponse of a stream. Its slices alias the
+// event's data.
+type chunk struct {
+	parts    []part
+	finish   string
+	why      string // finishMessage
+	blocked  string // promptFeedback.blockReason
+	response string // responseId
+	usage    *message.Usage
+	failed   []byte // the whole event, if it is an error
+}
+
+// part is one part of a content. extra are the members beyond those modelled,
+// comma-separated, as they came.
+type part struct {
+	text    []byte
+	thought bool
+	call    *call
+	mime    string
+	data    []byte
+	extra   []byte
+}
+
+type call struct {
+	id, name string
+	args     []byte
+}
+
+func readChunk(data []byte) (c chunk, err error) {
+	d := wire.Decode(data)
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "candidates":
+			d.Array(func(i int) {
+				if i == 0 { // Steward asks for one
+					c.candidate(d)
+				}
+			})
+		case "promptFeedback":
+			d.Object(func(key []byte) {
+				if string(key) == "blockReason" {
+					c.blocked = d.String()
+				}
+			})
+		case "usageMetadata":
+			c.usage = readUsage(d)
+		case "responseId":
+			c.response = d.String()
+		case "error":
+			if d.IsObject() {
+				c.failed = data
+			}
+		}
+	})
+	return c, d.End()
+}
+
+func (c *chunk) candidate(d *wire.Decoder) {
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "finishReason":
+			c.finish = d.String()
+		case "finishMessage":
+			c.why = d.String()
+		case "content":
+			d.Object(func(key []byte) {
+				if string(key) == "parts" {
+					d.Array(func(int) { c.parts = append(c.parts, readPart(d)) })
+				}
+			})
+		}
+	})
+}
+
+func readPart(d *wire.Decoder) (p part) {
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "text":
+			p.text = d.Bytes()
+		case "thought":
+			p.thought = d.Bool()
+		case "functionCall":
+			p.call = readCall(d)
+		case "inlineData":
+			d.Object(func(key []byte) {
+				switch string(key) {
+				case "mimeType":
+					p.mime = d.String()
+				case "data":
+					p.data, _ = base64.StdEncoding.AppendDecode(nil, d.Bytes()) // an image that cannot be read is none
+				}
+			})
+		default:
+			name := bytes.Clone(key)
+			if len(p.extra) > 0 {
+				p.extra = append(p.extra, ',')
+			}
+			p.extra = wire.AppendString(p.extra, string(name))
+			p.extra = append(p.extra, ':')
+			p.extra = append(p.extra, d.Raw()...)
+		}
+	})
+	return p
+}
+
+func readCall(d *wire.Decoder) *call {
+	c := &call{}
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "id":
+			c.id = d.String()
+		case "name":
+			c.name = d.String()
+		case "args":
+			c.args = bytes.Clone(d.Raw())
+		}
+	})
+	if len(c.args) == 0 || string(c.args) == "null" {
+		c.args = []byte(`{}`)
+	}
+	return c
+}
+
+func readUsage(d *wire.Decoder) *message.Usage {
+	u := &message.Usage{}
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "promptTokenCount", "toolUsePromptTokenCount":
+			u.Input += d.Int()
+		case "candidatesTokenCount":
+			u.Output += d.Int()
+		case "thoughtsTokenCount":
+			u.Reasoning = d.Int()
+			u.Output += u.Reasoning
+		case "cachedContentTokenCount":
+			u.CacheRead = d.Int()
+		}
+	})
+	return u
+}
+
+// writer puts the message together that a stream brings.
+type writer struct {
+	*wire.Assembly
+	provider string
+	tools    *llm.Toolset
+	turn     int // messages before this one
+
+	last     *wire.Part       // text or reasoning that may still grow
+	kind     llm.Kind         // its kind
+	images   []*message.Image // stand at the end of the reply
+	calls    int
+	ids      map[string]bool
+	response string
+	finish   string
+	why      string
+	blocked  string
+	usage    message.Usage
+}
+
+func (w *writer) add(c chunk) {
+	if c.response != "" {
+		w.response = c.response
+	}
+	for _, p := range c.parts {
+		w.part(p)
+	}
+	if c.usage != nil { // each chunk's counts are of the whole so far
+		w.usage = *c.usage
+	}
+	if c.finish != "" && c.finish != "FINISH_REASON_UNSPECIFIED" {
+		w.finish, w.why = c.finish, c.why
+	}
+	if c.blocked != "" {
+		w.blocked = c.blocked
+	}
+}
+
+// part takes one part. A part that carries a signature must go back as the
+// part that it was, so nothing is joined to it.
+func (w *writer) part(p part) {
+	switch {
+	case p.call != nil:
+		w.call(p)
+	case p.data != nil:
+		w.images = append(w.images, &message.Image{Common: message.Common{Meta: w.meta(p)}, MIME: p.mime, Data: p.data})
+	case len(p.text) == 0 && !hasSignature(p.extra): // nothing, or a kind of part that Steward never asks for
+	case len(p.text) == 0: // a signature alone, as the last part of a stream often is
+		w.Open(llm.ReasoningDelta).Meta = w.meta(p)
+		w.last = nil
+	default:
+		w.text(p)
+	}
+}
+
+func (w *writer) text(p part) {
+	kind := llm.TextDelta
+	if p.thought {
+		kind = llm.ReasoningDelta
+	}
+	part := w.last
+	if part == nil || len(p.extra) > 0 || w.kind != kind {
+		part = w.Open(kind)
+		part.Meta = w.meta(p)
+	}
+	part.Add(p.text)
+	w.last, w.kind = part, kind
+	if len(p.extra) > 0 {
+		w.last = nil
+	}
+}
+
+// meta keeps the members of a part beyond the modelled ones, and whether it
+// was a thought: a bare signature may be either.
+func (w *writer) meta(p part) message.Meta {
+	if !p.thought && len(p.extra) == 0 {
+		return message.Meta{}
+	}
+	f := []byte{'{'}
+	if p.thought {
+		f = append(f, `"thought":true`...)
+		if len(p.extra) > 0 {
+			f = append(f, ',')
+		}
+	}
+	f = append(f, p.extra...)
+	return message.Meta{Provider: w.provider, Fields: append(f, '}')}
+}
+
+func (w *writer) call(p part) {
+	c := w.Open(llm.CallArgs)
+	c.Meta, c.Name, c.CallID = w.meta(p), w.tools.Name(p.call.name), w.callID(p.call.id)
+	c.Add(p.call.args)
+	w.last = nil
+	w.calls++
+}
+
+// callID keeps Gemini's id of a call. Where there is none, or one that the
+// message has already, it makes one from the stream and the call's place.
+func (w *writer) callID(given string) string {
+	if given == "" || w.ids[given] {
+		u := id.Derive("gemini", w.response, strconv.Itoa(w.turn))
+		given = mintedPrefix + hex.EncodeToString(u[:6]) + "-" + strconv.Itoa(w.calls)
+	}
+	if w.ids == nil {
+		w.ids = map[string]bool{}
+	}
+	w.ids[given] = true
+	return given
+}
+
+// blocks ends the message.
+func (w *writer) blocks() []message.Block {
+	out := w.Blocks()
+	for _, img := range w.images {
+		out = append(out, img)
+	}
+	return out
+}

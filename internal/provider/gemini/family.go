@@ -1,0 +1,119 @@
+package gemini
+
+import (
+	"strconv"
+	"strings"
+
+	"steward/internal/llm"
+)
+
+// family is what a model's name tells about what it takes. Google's API has no
+// field for that; sources: https://ai.google.dev/gemini-api/docs/thinking and
+// https://ai.google.dev/gemini-api/docs/thought-signatures.
+type family struct {
+	name  string
+	major int  // 0 for what is not a Gemini
+	minor int  // of 2.5 the 5
+	lite  bool // flash-lite
+	flash bool
+}
+
+// familyOf reads a model's name. A Gemini without a number (gemini-flash-latest)
+// is taken for a current one.
+func familyOf(model string) family {
+	name := strings.TrimPrefix(model, "models/")
+	f := family{name: name, lite: strings.Contains(name, "flash-lite"), flash: strings.Contains(name, "flash")}
+	rest, ok := strings.CutPrefix(name, "gemini-")
+	if !ok {
+		return f
+	}
+	number, _, _ := strings.Cut(rest, "-")
+	major, minor, _ := strings.Cut(number, ".")
+	n, err := strconv.Atoi(major)
+	if err != nil {
+		f.major = 3
+		return f
+	}
+	f.major = n
+	f.minor, _ = strconv.Atoi(minor) // no minor, no number: 0
+	return f
+}
+
+// signed reports whether the model refuses a step whose first call has no
+// thought signature: Gemini 3 and later.
+func (f family) signed() bool { return f.major >= 3 }
+
+// thinks reports whether the model takes a thinkingConfig at all.
+func (f family) thinks() bool { return f.signed() || f.major == 2 && f.minor >= 5 }
+
+// schemaWithTools reports whether structured output and tools go together.
+func (f family) schemaWithTools() bool { return f.signed() }
+
+// thinking appends the thinkingConfig for an effort, or nothing, and says what
+// of the effort could not be had.
+func (f family) thinking(dst []byte, effort llm.Effort) ([]byte, string) {
+	if !f.thinks() {
+		if effort == "" || effort == llm.EffortNone {
+			return dst, ""
+		}
+		return dst, f.name + " does not think: the reasoning effort is not sent."
+	}
+	dst = append(dst, `"thinkingConfig":{"includeThoughts":true`...)
+	var notice string
+	if f.signed() {
+		var level string
+		level, notice = f.level(effort)
+		if level != "" {
+			dst = append(dst, `,"thinkingLevel":"`...)
+			dst = append(dst, level...)
+			dst = append(dst, '"')
+		}
+	} else if effort != "" {
+		var budget int
+		budget, notice = f.budget(effort)
+		dst = append(dst, `,"thinkingBudget":`...)
+		dst = strconv.AppendInt(dst, int64(budget), 10)
+	}
+	return append(dst, '}'), notice
+}
+
+// level is the thinkingLevel of Gemini 3 and later, which never stop thinking
+// altogether. Only the lightest models take MINIMAL, and only the first 3 Pro
+// lacks MEDIUM.
+func (f family) level(effort llm.Effort) (level, notice string) {
+	switch effort {
+	case llm.EffortNone:
+		if f.lite || strings.HasPrefix(f.name, "gemini-3-flash") {
+			return "MINIMAL", ""
+		}
+		return "LOW", f.name + " cannot stop thinking: the reasoning effort is low instead."
+	case llm.EffortLow:
+		return "LOW", ""
+	case llm.EffortMedium:
+		if strings.HasPrefix(f.name, "gemini-3-pro") {
+			return "HIGH", f.name + " knows no medium reasoning effort: it is high instead."
+		}
+		return "MEDIUM", ""
+	case llm.EffortHigh:
+		return "HIGH", ""
+	}
+	return "", ""
+}
+
+// budget is the thinkingBudget of Gemini 2.5, in tokens; the values are those
+// that Google gives for the efforts in its OpenAI-compatible API. 2.5 Pro
+// thinks at least 128 tokens.
+func (f family) budget(effort llm.Effort) (tokens int, notice string) {
+	switch effort {
+	case llm.EffortNone:
+		if !f.flash {
+			return 128, f.name + " cannot stop thinking: it gets the least budget instead."
+		}
+		return 0, ""
+	case llm.EffortLow:
+		return 1024, ""
+	case llm.EffortMedium:
+		return 8192, ""
+	}
+	return 24576, ""
+}

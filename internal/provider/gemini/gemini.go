@@ -1,0 +1,210 @@
+// Package gemini is the provider for Google's Gemini API (v1beta of
+// generativelanguage.googleapis.com): streamed content, function calls,
+// structured output, embeddings. Reference: https://ai.google.dev/api.
+package gemini
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"steward/internal/embed"
+	"steward/internal/llm"
+	"steward/internal/provider/wire"
+)
+
+// Defaults for the zero values in Options.
+const (
+	DefaultName    = "gemini"
+	DefaultBaseURL = "https://generativelanguage.googleapis.com"
+)
+
+// Options say how to reach the API.
+type Options struct {
+	Name      string        // the provider's name; default "gemini"
+	BaseURL   string        // with or without the API version; default Google's
+	Key       string        // sent as x-goog-api-key
+	HTTP      *http.Client  // nil: one of its own
+	FirstByte time.Duration // from the request to the answer's first byte; zero: wire's default
+	Idle      time.Duration // between bytes of the answer; zero: wire's default
+}
+
+// Provider is the family of models behind one key. Safe for concurrent use.
+type Provider struct {
+	name   string
+	client *wire.Client
+}
+
+var versioned = regexp.MustCompile(`/v\d+[a-z0-9]*$`)
+
+// New returns the provider. It asks nobody; a bad base URL is reported by the calls.
+func New(o Options) *Provider {
+	base := strings.TrimRight(cmp.Or(o.BaseURL, DefaultBaseURL), "/")
+	if !versioned.MatchString(base) {
+		base += "/v1beta"
+	}
+	p := &Provider{name: cmp.Or(o.Name, DefaultName)}
+	header := http.Header{}
+	if o.Key != "" {
+		header.Set("X-Goog-Api-Key", o.Key)
+	}
+	p.client = wire.New(wire.Options{
+		Name: p.name, BaseURL: base, Header: header, Secrets: []string{o.Key},
+		HTTP: o.HTTP, FirstByte: o.FirstByte, Idle: o.Idle, Explain: explain,
+	})
+	return p
+}
+
+// Name returns the provider's name.
+func (p *Provider) Name() string { return p.name }
+
+// Model returns a model by Google's name for it ("gemini-2.5-flash"). It asks nobody.
+func (p *Provider) Model(name string) llm.Model {
+	return &model{p: p, name: name, family: familyOf(name)}
+}
+
+// Models lists what the key may use: models that generate content or embed.
+func (p *Provider) Models(ctx context.Context) ([]llm.Info, error) {
+	var out []llm.Info
+	for page := ""; ; {
+		body, err := p.client.Get(ctx, "/models?pageSize=1000"+page)
+		if err != nil {
+			return nil, err
+		}
+		list, next, err := modelPage(body)
+		if err != nil {
+			return nil, p.client.Fault(wire.CodeProvider, "the list of models is not what the API documents", 0)
+		}
+		out = append(out, list...)
+		if next == "" || len(list) == 0 {
+			return out, nil
+		}
+		page = "&pageToken=" + url.QueryEscape(next)
+	}
+}
+
+func modelPage(body []byte) (list []llm.Info, next string, err error) {
+	d := wire.Decode(body)
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "nextPageToken":
+			next = d.String()
+		case "models":
+			d.Array(func(int) {
+				if info, ok := modelInfo(d); ok {
+					list = append(list, info)
+				}
+			})
+		}
+	})
+	return list, next, d.End()
+}
+
+func modelInfo(d *wire.Decoder) (info llm.Info, useful bool) {
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "name":
+			info.Name = strings.TrimPrefix(d.String(), "models/")
+		case "inputTokenLimit":
+			info.Window = int(d.Int())
+		case "supportedGenerationMethods":
+			d.Array(func(int) {
+				switch d.String() {
+				case "generateContent":
+					useful = true
+				case "embedContent":
+					useful, info.Embedder = true, true
+				}
+			})
+		}
+	})
+	return info, useful && info.Name != ""
+}
+
+// Embedder returns an embedder by Google's name of the model ("gemini-embedding-001").
+func (p *Provider) Embedder(model string) embed.Embedder { return &embedder{p, model} }
+
+type embedder struct {
+	p     *Provider
+	model string
+}
+
+// maxBatch is how many texts one batchEmbedContents request takes.
+const maxBatch = 100
+
+// Embed implements embed.Embedder, in batches of 100 texts.
+func (e *embedder) Embed(ctx context.Context, texts []string) (embed.Vectors, error) {
+	out := embed.Vectors{Model: e.p.name + "/" + strings.TrimPrefix(e.model, "models/")}
+	for len(texts) > 0 {
+		n := min(len(texts), maxBatch)
+		if err := e.batch(ctx, texts[:n], &out); err != nil {
+			return embed.Vectors{}, err
+		}
+		texts = texts[n:]
+	}
+	return out, nil
+}
+
+func (e *embedder) batch(ctx context.Context, texts []string, out *embed.Vectors) error {
+	at := path(e.model)
+	body := []byte(`{"requests":[`)
+	for i, t := range texts {
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(body, `{"model":`...)
+		body = wire.AppendString(body, at[1:])
+		body = append(body, `,"content":{"parts":[{"text":`...)
+		body = wire.AppendString(body, t)
+		body = append(body, `}]}}`...)
+	}
+	body = append(body, `]}`...)
+	answer, err := e.p.client.PostAll(ctx, at+":batchEmbedContents", body)
+	if err != nil {
+		return err
+	}
+	before := len(out.Values)
+	if err := readVectors(answer, out); err != nil || len(out.Values)-before != len(texts) {
+		return e.p.client.Fault(wire.CodeProvider, fmt.Sprintf("asked for %d vectors, got %d", len(texts), len(out.Values)-before), 0)
+	}
+	return nil
+}
+
+var errVectors = errors.New("a vector is not a list of numbers")
+
+func readVectors(answer []byte, out *embed.Vectors) error {
+	bad := false
+	d := wire.Decode(answer)
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "embeddings":
+			d.Array(func(int) {
+				d.Object(func(key []byte) {
+					if string(key) == "values" {
+						var v []float32
+						bad = bad || json.Unmarshal(d.Raw(), &v) != nil
+						out.Values = append(out.Values, v)
+					}
+				})
+			})
+		case "usageMetadata":
+			d.Object(func(key []byte) {
+				if string(key) == "promptTokenCount" {
+					out.Tokens += d.Int()
+				}
+			})
+		}
+	})
+	if bad {
+		return errVectors
+	}
+	return d.End()
+}

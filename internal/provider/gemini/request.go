@@ -1,0 +1,244 @@
+package gemini
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"steward/internal/fault"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/provider/wire"
+	"steward/internal/tool"
+)
+
+// maxStops is how many stop sequences Gemini takes (GenerationConfig).
+const maxStops = 5
+
+// body returns the request in parts to be sent one after the other, and what
+// of it Gemini cannot do.
+func (m *model) body(r *llm.Request) (parts [][]byte, notices []string, err error) {
+	enc := encoder{provider: m.p.name, family: m.family}
+	head, tail, err := r.Transcript.Encoded(enc.codec(), enc.group)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(head)+len(tail) == 0 {
+		return nil, nil, fault.New(fault.Invalid, wire.CodeRefused, "%s: the conversation has nothing to answer", m.p.name)
+	}
+	open, shut := frame(r.Transcript.Messages())
+	between := ""
+	if len(head) > 0 && len(tail) > 0 {
+		between = ","
+	}
+	end := append([]byte(nil), shut...)
+	end = append(end, ']')
+	loose := m.loose(r)
+	if system := systemText(r, loose); system != "" {
+		end = append(end, `,"systemInstruction":{"parts":[{"text":`...)
+		end = wire.AppendString(end, system)
+		end = append(end, `}]}`...)
+	}
+	if end, err = m.tools(end, r); err != nil {
+		return nil, nil, err
+	}
+	end = append(end, `,"generationConfig":{`...)
+	if end, notices, err = m.config(end, r, loose); err != nil {
+		return nil, nil, err
+	}
+	end = append(end, `}}`...)
+	if !allTaken(r.Transcript.Messages()) {
+		notices = append(notices, "Gemini does not read files of this type: the model was told only that there is one.")
+	}
+	return [][]byte{[]byte(`{"contents":[` + open), head, []byte(between), tail, end}, notices, nil
+}
+
+// frame is what stands before and after the contents, so that they begin and
+// end with the user's turn: a window may begin within an answer, and an answer
+// that was cut by length is to be continued.
+func frame(msgs []*message.Message) (open, shut string) {
+	if msgs[0].Role == message.Assistant {
+		open = `{"role":"user","parts":[{"text":"(The conversation before this point is not shown.)"}]},`
+	}
+	if last := msgs[len(msgs)-1]; last.Role == message.Assistant {
+		shut = `,{"role":"user","parts":[{"text":"Continue exactly where you stopped."}]}`
+	}
+	return open, shut
+}
+
+// allTaken reports whether what came after the last answer can all be shown.
+func allTaken(msgs []*message.Message) bool {
+	for i := len(msgs) - 1; i >= 0 && msgs[i].Role != message.Assistant; i-- {
+		if slices.ContainsFunc(msgs[i].Blocks, func(b message.Block) bool { return !takes(b) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// loose reports whether structured output is asked for of a model that gives
+// it only without tools: then it is asked for in words.
+func (m *model) loose(r *llm.Request) bool {
+	return r.Schema != nil && !m.family.schemaWithTools() && len(r.Tools.Specs()) > 0 && r.ToolChoice != "none"
+}
+
+func systemText(r *llm.Request, loose bool) string {
+	if !loose {
+		return r.System
+	}
+	words := "Your final answer must be one JSON value of this JSON Schema, and nothing else:\n" + string(r.Schema.JSON)
+	if r.System == "" {
+		return words
+	}
+	return r.System + "\n\n" + words
+}
+
+// tools appends the tools and the choice among them.
+func (m *model) tools(dst []byte, r *llm.Request) ([]byte, error) {
+	if len(r.Tools.Specs()) == 0 {
+		return dst, nil
+	}
+	if r.ToolChoice == "none" && r.Schema != nil && !m.family.schemaWithTools() {
+		return dst, nil
+	}
+	decls, err := r.Tools.Encoded("gemini", encodeTools)
+	if err != nil {
+		return nil, err
+	}
+	dst = append(dst, `,"tools":`...)
+	dst = append(dst, decls...)
+	switch r.ToolChoice {
+	case "", "auto":
+		return dst, nil
+	case "none":
+		return append(dst, `,"toolConfig":{"functionCallingConfig":{"mode":"NONE"}}`...), nil
+	}
+	dst = append(dst, `,"toolConfig":{"functionCallingConfig":{"mode":"ANY"`...)
+	if r.ToolChoice != "required" {
+		dst = append(dst, `,"allowedFunctionNames":[`...)
+		dst = wire.AppendString(dst, wireName(r.ToolChoice))
+		dst = append(dst, ']')
+	}
+	return append(dst, `}}`...), nil
+}
+
+// encodeTools writes the declarations. A tool without parameters has no
+// schema at all, as the reference says.
+func encodeTools(specs []tool.Spec) ([]byte, error) {
+	dst := []byte(`[{"functionDeclarations":[`)
+	for i, s := range specs {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `{"name":`...)
+		dst = wire.AppendString(dst, wireName(s.Name))
+		dst = append(dst, `,"description":`...)
+		dst = wire.AppendString(dst, s.Description)
+		if hasParameters(s.Input) {
+			schema, err := adaptSchema(s.Input)
+			if err != nil {
+				return nil, fault.New(fault.Invalid, wire.CodeRefused, "the schema of the tool %s is not valid JSON: %w", s.Name, err)
+			}
+			dst = append(dst, `,"parametersJsonSchema":`...)
+			dst = append(dst, schema...)
+		}
+		dst = append(dst, '}')
+	}
+	return append(dst, `]}]`...), nil
+}
+
+// hasParameters reports whether a schema is more than an object without
+// properties. What is no JSON is left to adaptSchema to report.
+func hasParameters(schema []byte) bool {
+	if len(schema) == 0 {
+		return false
+	}
+	if !wire.IsObject(schema) {
+		return true
+	}
+	found, d := false, wire.Decode(schema)
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "properties", "additionalProperties":
+			d.Object(func([]byte) { found = true })
+		case "$ref", "anyOf", "oneOf", "allOf":
+			found = true
+		}
+	})
+	return found
+}
+
+// config appends the members of the generationConfig.
+func (m *model) config(dst []byte, r *llm.Request, loose bool) ([]byte, []string, error) {
+	var notices []string
+	start := len(dst)
+	member := func(name string) {
+		if len(dst) > start {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, '"')
+		dst = append(dst, name...)
+		dst = append(dst, `":`...)
+	}
+	s := r.Sampling
+	if s.Temperature != nil {
+		member("temperature")
+		dst = strconv.AppendFloat(dst, *s.Temperature, 'g', -1, 64)
+	}
+	if s.MaxTokens > 0 {
+		member("maxOutputTokens")
+		dst = strconv.AppendInt(dst, int64(s.MaxTokens), 10)
+	}
+	if stops := slices.DeleteFunc(slices.Clone(s.Stop), func(s string) bool { return s == "" }); len(stops) > 0 {
+		if len(stops) > maxStops {
+			notices = append(notices, fmt.Sprintf("Gemini takes %d stop sequences: the others are not sent.", maxStops))
+			stops = stops[:maxStops]
+		}
+		member("stopSequences")
+		dst = appendStrings(dst, stops)
+	}
+	if loose {
+		notices = append(notices, m.name+" cannot be held to a schema while it has tools: it is asked in words.")
+	} else if r.Schema != nil {
+		schema, err := adaptSchema(r.Schema.JSON)
+		if err != nil {
+			return nil, nil, fault.New(fault.Invalid, wire.CodeRefused, "the schema %s is not valid JSON: %w", r.Schema.Name, err)
+		}
+		member("responseMimeType")
+		dst = append(dst, `"application/json"`...)
+		member("responseJsonSchema")
+		dst = append(dst, schema...)
+	}
+	thinking, notice := m.family.thinking(nil, s.Effort)
+	if len(thinking) > 0 {
+		if len(dst) > start {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, thinking...)
+	}
+	if notice != "" {
+		notices = append(notices, notice)
+	}
+	return dst, notices, nil
+}
+
+func appendStrings(dst []byte, list []string) []byte {
+	dst = append(dst, '[')
+	for i, s := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = wire.AppendString(dst, s)
+	}
+	return append(dst, ']')
+}
+
+// path is the model's place below the base URL; a name may be given with its
+// collection ("models/…", "tunedModels/…").
+func path(model string) string {
+	if !strings.Contains(model, "/") {
+		model = "models/" + model
+	}
+	return "/" + model
+}

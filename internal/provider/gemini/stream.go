@@ -1,0 +1,116 @@
+package gemini
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"net/http"
+	"strings"
+
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/provider/wire"
+)
+
+type model struct {
+	p      *Provider
+	name   string
+	family family
+}
+
+// Stream implements llm.Model by streamGenerateContent.
+func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		parts, notices, err := m.body(r)
+		if err != nil {
+			yield(llm.Event{}, err)
+			return
+		}
+		answer, err := m.p.client.Post(ctx, path(m.name)+":streamGenerateContent?alt=sse", parts...)
+		if err != nil {
+			yield(llm.Event{}, err)
+			return
+		}
+		defer answer.Close()
+		w := &writer{
+			Assembly: wire.Assemble(yield), provider: m.p.name,
+			tools: r.Tools, turn: len(r.Transcript.Messages()),
+		}
+		for _, n := range notices {
+			w.Notice(n)
+		}
+		if err := m.read(answer, w); err != nil {
+			w.Fail(err)
+			return
+		}
+		reply, err := m.finish(w)
+		if err != nil {
+			w.Fail(err)
+		} else if answer.Finish(); !w.Gone {
+			yield(llm.Event{Kind: llm.Done, Reply: reply}, nil)
+		}
+	}
+}
+
+// read takes the answer's events. Its end mark is a finishReason; what may
+// come after it is usage.
+func (m *model) read(answer *wire.Answer, w *writer) error {
+	for ev, err := range answer.Events() {
+		if err == nil {
+			err = m.step(w, ev.Data)
+		}
+		if err != nil || w.Gone {
+			return err
+		}
+	}
+	return nil
+}
+
+// step takes one event of the stream.
+func (m *model) step(w *writer, data []byte) error {
+	c, err := readChunk(data)
+	if err != nil {
+		return m.p.client.Malformed(err)
+	}
+	if c.failed != nil { // an error in the middle of the stream
+		status := readError(c.failed).code
+		if status < 400 {
+			status = http.StatusInternalServerError
+		}
+		return m.p.client.Refused(status, http.Header{}, c.failed)
+	}
+	w.add(c)
+	return nil
+}
+
+// Why a call that Gemini itself could not read is no answer: it may be asked
+// again (https://ai.google.dev/api/generate-content#FinishReason).
+var errBadCall = errors.New("the model wrote a call that Gemini could not read")
+
+// finish makes the reply of a stream that is over.
+func (m *model) finish(w *writer) (*llm.Reply, error) {
+	reply := &llm.Reply{Model: m.p.name + "/" + m.name, Blocks: w.blocks(), Usage: w.usage}
+	switch w.finish {
+	case "":
+		if w.blocked == "" {
+			return nil, m.p.client.Broken(nil)
+		}
+		reply.Stop = message.StopRefused
+		w.Notice("Gemini refused the prompt (" + w.blocked + ").")
+	case "STOP":
+		reply.Stop = message.StopEnd
+		if w.calls > 0 {
+			reply.Stop = message.StopTools
+		}
+	case "MAX_TOKENS", "CONTINUATION":
+		reply.Stop = message.StopLength
+	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE":
+		e := m.p.client.Fault(wire.CodeProvider, errBadCall.Error()+" ("+w.finish+"): "+w.why, 0)
+		e.Cause = errBadCall
+		return nil, e
+	default: // SAFETY, RECITATION, LANGUAGE, BLOCKLIST, PROHIBITED_CONTENT, SPII, OTHER, IMAGE_…
+		reply.Stop = message.StopRefused
+		w.Notice(strings.TrimSpace("Gemini stopped its answer (" + w.finish + "). " + w.why))
+	}
+	return reply, nil
+}

@@ -1,0 +1,308 @@
+package ollama
+
+import (
+	"cmp"
+	"encoding/base64"
+	"slices"
+	"strings"
+
+	"steward/internal/message"
+	"steward/internal/provider/wire"
+	"steward/internal/tool"
+)
+
+// mintedPrefix begins the call ids that Steward gives where Ollama gave none.
+// They stay here: Ollama never gets one back.
+const mintedPrefix = "ollama-call-"
+
+// encoder writes the wire form of messages. Its fields are all that the form
+// depends on; codec names them.
+type encoder struct {
+	provider string // whose Meta goes back
+	blind    bool   // the model takes no images: a line of text stands for each
+}
+
+// codec is the name under which a transcript keeps this encoder's output.
+func (e encoder) codec() string {
+	if e.blind {
+		return "ollama/blind/" + e.provider
+	}
+	return "ollama/" + e.provider
+}
+
+// group is an llm.GroupEncoder: results in call order, then what was said.
+func (e encoder) group(dst []byte, group []*message.Message) ([]byte, error) {
+	w := listWriter{dst: dst, start: len(dst)}
+	if group[0].Role == message.Assistant {
+		for _, m := range group {
+			w.add(e.assistant(nil, m))
+		}
+		return w.dst, nil
+	}
+	results := resultsInCallOrder(group)
+	for _, r := range results {
+		w.add(e.result(nil, r))
+	}
+	for _, r := range results { // a tool message carries text only
+		if hasMedia(r.Content) {
+			w.add(e.said(nil, "user", append([]message.Block{
+				&message.Text{Text: "Returned by the tool " + wireName(r.Name) + ":"}}, media(r.Content)...)))
+		}
+	}
+	for _, m := range group {
+		switch m.Role {
+		case message.User:
+			w.add(e.said(nil, "user", m.Blocks))
+		case message.System: // has its role in Ollama's messages, wherever it stands
+			w.add(e.said(nil, "system", m.Blocks))
+		}
+	}
+	if len(w.dst) == w.start { // what a model answers to is never nothing
+		w.add(e.said(nil, "user", []message.Block{&message.Text{Text: wire.NoContent}}))
+	}
+	return w.dst, nil
+}
+
+// listWriter appends values, separated by commas; empty ones are left out.
+type listWriter struct {
+	dst   []byte
+	start int
+}
+
+func (w *listWriter) add(value []byte) {
+	if len(value) == 0 {
+		return
+	}
+	if len(w.dst) > w.start {
+		w.dst = append(w.dst, ',')
+	}
+	w.dst = append(w.dst, value...)
+}
+
+// resultsInCallOrder returns the group's results; those of one message in the
+// order of its calls, as calls without ids are paired by place.
+func resultsInCallOrder(group []*message.Message) []*message.ToolResult {
+	var out []*message.ToolResult
+	for _, m := range group {
+		if r := m.Result(); r != nil {
+			out = append(out, r)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *message.ToolResult) int {
+		if a.Call.Message != b.Call.Message {
+			return 0
+		}
+		return cmp.Compare(a.Call.Block, b.Call.Block)
+	})
+	return out
+}
+
+func hasMedia(blocks []message.Block) bool {
+	return slices.ContainsFunc(blocks, func(b message.Block) bool { _, ok := b.(*message.Text); return !ok })
+}
+
+func media(blocks []message.Block) []message.Block {
+	return slices.DeleteFunc(slices.Clone(blocks), func(b message.Block) bool { _, ok := b.(*message.Text); return ok })
+}
+
+// assistant appends a message of the model's, with its thoughts if it is one
+// of this provider's models that had them.
+func (e encoder) assistant(dst []byte, m *message.Message) []byte {
+	own := strings.HasPrefix(m.Model, e.provider+"/")
+	var thinking string
+	var calls []*message.ToolCall
+	var images [][]byte
+	for _, b := range m.Blocks {
+		switch b := b.(type) {
+		case *message.Reasoning:
+			if own {
+				thinking += b.Text
+			}
+		case *message.ToolCall:
+			calls = append(calls, b)
+		case *message.Image:
+			if !e.blind && b.Data != nil {
+				images = append(images, b.Data)
+			}
+		}
+	}
+	text := m.Text()
+	if text == "" && thinking == "" && len(calls) == 0 && len(images) == 0 {
+		return dst
+	}
+	dst = append(dst, `{"role":"assistant","content":`...)
+	dst = wire.AppendString(dst, text)
+	if thinking != "" {
+		dst = append(dst, `,"thinking":`...)
+		dst = wire.AppendString(dst, thinking)
+	}
+	dst = appendImages(dst, images)
+	for i, c := range calls {
+		if i == 0 {
+			dst = append(dst, `,"tool_calls":[`...)
+		} else {
+			dst = append(dst, ',')
+		}
+		dst = e.call(dst, c)
+	}
+	if len(calls) > 0 {
+		dst = append(dst, ']')
+	}
+	return append(dst, '}')
+}
+
+// call appends a tool call. Its Meta has the members of the call and of its
+// function that Steward does not model, under those names.
+func (e encoder) call(dst []byte, c *message.ToolCall) []byte {
+	var ofCall, ofFunction []byte
+	if c.Meta.Provider == e.provider {
+		d := wire.Decode(c.Meta.Fields)
+		d.Object(func(key []byte) {
+			switch string(key) {
+			case "call":
+				ofCall = d.Raw()
+			case "function":
+				ofFunction = d.Raw()
+			}
+		})
+	}
+	dst = append(dst, '{')
+	if c.CallID != "" && !strings.HasPrefix(c.CallID, mintedPrefix) {
+		dst = append(dst, `"id":`...)
+		dst = wire.AppendString(dst, c.CallID)
+		dst = append(dst, ',')
+	}
+	dst = append(dst, `"function":{"name":`...)
+	dst = wire.AppendString(dst, wireName(c.Name))
+	dst = append(dst, `,"arguments":`...)
+	dst = appendArgs(dst, c.Args)
+	dst = appendMembers(dst, ofFunction)
+	dst = append(dst, '}')
+	dst = appendMembers(dst, ofCall)
+	return append(dst, '}')
+}
+
+// result appends a tool message. Ollama has no field for a failure: the text
+// says it.
+func (e encoder) result(dst []byte, r *message.ToolResult) []byte {
+	dst = append(dst, `{"role":"tool","content":`...)
+	dst = wire.AppendString(dst, wire.ResultText(r))
+	dst = append(dst, `,"tool_name":`...)
+	dst = wire.AppendString(dst, wireName(r.Name))
+	if r.CallID != "" && !strings.HasPrefix(r.CallID, mintedPrefix) {
+		dst = append(dst, `,"tool_call_id":`...)
+		dst = wire.AppendString(dst, r.CallID)
+	}
+	return append(dst, '}')
+}
+
+// said appends a message of text, files as text, and images.
+func (e encoder) said(dst []byte, role string, blocks []message.Block) []byte {
+	var text strings.Builder
+	var images [][]byte
+	for _, b := range blocks {
+		s, image := e.sayable(b)
+		if image != nil {
+			images = append(images, image)
+		}
+		if _, isText := b.(*message.Text); !isText && s != "" && text.Len() > 0 {
+			text.WriteByte('\n')
+		}
+		text.WriteString(s)
+	}
+	if text.Len() == 0 && len(images) == 0 {
+		return dst
+	}
+	dst = append(dst, `{"role":"`...)
+	dst = append(dst, role...)
+	dst = append(dst, `","content":`...)
+	dst = wire.AppendString(dst, text.String())
+	dst = appendImages(dst, images)
+	return append(dst, '}')
+}
+
+// sayable returns what of a block can be sent: its text, or an image's bytes.
+// For what cannot, a line says so to the model.
+func (e encoder) sayable(b message.Block) (text string, image []byte) {
+	switch b := b.(type) {
+	case *message.Text:
+		return b.Text, nil
+	case *message.Image:
+		switch data := imageData(b); {
+		case data == nil:
+			return "[an image that cannot be shown here: " + b.URL + "]\n", nil
+		case e.blind:
+			return "[an image that this model cannot see]\n", nil
+		default:
+			return "", data
+		}
+	case *message.File:
+		told, _ := wire.FileText(b)
+		return told + "\n", nil
+	}
+	return "", nil
+}
+
+// imageData returns an image's bytes, or nil where it is elsewhere: Ollama
+// fetches nothing.
+func imageData(b *message.Image) []byte {
+	if head, body, ok := strings.Cut(b.URL, ";base64,"); ok && strings.HasPrefix(head, "data:") {
+		if raw, err := base64.StdEncoding.DecodeString(body); err == nil {
+			return raw
+		}
+	}
+	return b.Data
+}
+
+func appendImages(dst []byte, images [][]byte) []byte {
+	for i, data := range images {
+		if i == 0 {
+			dst = append(dst, `,"images":["`...)
+		} else {
+			dst = append(dst, `,"`...)
+		}
+		dst = base64.StdEncoding.AppendEncode(dst, data)
+		dst = append(dst, '"')
+	}
+	if len(images) > 0 {
+		dst = append(dst, ']')
+	}
+	return dst
+}
+
+// appendArgs appends a call's arguments, which are an object here. What is
+// none is kept readable to the model under one key.
+func appendArgs(dst, args []byte) []byte {
+	switch {
+	case len(args) == 0:
+		return append(dst, `{}`...)
+	case wire.IsObject(args):
+		return append(dst, args...)
+	}
+	dst = append(dst, `{"_malformed_arguments":`...)
+	dst = wire.AppendString(dst, string(args))
+	return append(dst, '}')
+}
+
+// appendMembers appends the members of a raw object after others, byte for byte.
+func appendMembers(dst, object []byte) []byte {
+	if len(object) <= 2 {
+		return dst
+	}
+	dst = append(dst, ',')
+	return append(dst, object[1:len(object)-1]...)
+}
+
+func appendStrings(dst []byte, list []string) []byte {
+	dst = append(dst, '[')
+	for i, s := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = wire.AppendString(dst, s)
+	}
+	return append(dst, ']')
+}
+
+// wireName is the name under which Ollama knows a tool.
+func wireName(name string) string { return wire.ToolName(tool.WireName(name)) }

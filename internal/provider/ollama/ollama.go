@@ -1,0 +1,322 @@
+// Package ollama is the provider for Ollama's own API (/api/chat and its
+// neighbours), local or on ollama.com: streamed chat, thinking, tool calls,
+// structured output, embeddings. Reference: https://docs.ollama.com/api.
+package ollama
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"steward/internal/embed"
+	"steward/internal/fault"
+	"steward/internal/llm"
+	"steward/internal/provider/wire"
+)
+
+// Defaults for the zero values in Options.
+const (
+	DefaultName      = "ollama"
+	DefaultFirstByte = 5 * time.Minute // a model may have to be loaded first (OLLAMA_LOAD_TIMEOUT)
+)
+
+// Options say how to reach one Ollama.
+type Options struct {
+	Name      string        // the provider's name; default "ollama"
+	Host      string        // as in OLLAMA_HOST; default http://127.0.0.1:11434
+	Key       string        // sent as a bearer token, for ollama.com or a proxy
+	HTTP      *http.Client  // nil: one of its own
+	FirstByte time.Duration // from the request to the answer's first byte; zero: 5 minutes
+	Idle      time.Duration // between bytes of the answer; zero: wire's default
+	NumCtx    int           // context window to ask for, in tokens; zero leaves it to Ollama
+	KeepAlive string        // how long a model stays loaded ("10m", "-1"); empty leaves it to Ollama
+}
+
+// Provider is one Ollama. Safe for concurrent use.
+type Provider struct {
+	name      string
+	numCtx    int
+	keepAlive string
+	client    *wire.Client
+
+	mu    sync.Mutex
+	shown map[string]facts // by model
+}
+
+// New returns the provider. It asks nobody; a bad host is reported by the calls.
+func New(o Options) *Provider {
+	p := &Provider{name: cmp.Or(o.Name, DefaultName), numCtx: o.NumCtx, keepAlive: o.KeepAlive, shown: map[string]facts{}}
+	header := http.Header{}
+	if o.Key != "" {
+		header.Set("Authorization", "Bearer "+o.Key)
+	}
+	p.client = wire.New(wire.Options{
+		Name: p.name, BaseURL: Host(o.Host), Header: header, Secrets: []string{o.Key},
+		HTTP: o.HTTP, FirstByte: cmp.Or(o.FirstByte, DefaultFirstByte), Idle: o.Idle, Explain: explain,
+	})
+	return p
+}
+
+// Name returns the provider's name.
+func (p *Provider) Name() string { return p.name }
+
+// Model returns a model by Ollama's name for it ("qwen3:8b"). It asks nobody.
+func (p *Provider) Model(name string) llm.Model { return &model{p: p, name: name} }
+
+// Models lists the models that were pulled, each with what Ollama tells of it.
+func (p *Provider) Models(ctx context.Context) ([]llm.Info, error) {
+	body, err := p.client.Get(ctx, "/api/tags")
+	if err != nil {
+		return nil, p.remedy(err, "")
+	}
+	list, err := readTags(body)
+	if err != nil {
+		return nil, p.client.Fault(wire.CodeProvider, "the list of models is not what Ollama documents", 0)
+	}
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 4)
+	for i := range list {
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			// A model that cannot be shown is listed all the same.
+			if f, err := p.show(ctx, list[i].Name); err == nil {
+				list[i].Window, list[i].Embedder = p.window(f), f.embeds()
+			}
+		})
+	}
+	wg.Wait()
+	return list, ctx.Err()
+}
+
+// window is the context that a model gets: what was asked for, else what its
+// Modelfile sets, else, for a model that runs elsewhere, all that it has.
+// Otherwise it is the server's setting, which Ollama does not tell.
+func (p *Provider) window(f facts) int {
+	switch {
+	case p.numCtx > 0 && f.context > 0:
+		return min(p.numCtx, f.context)
+	case p.numCtx > 0:
+		return p.numCtx
+	case f.numCtx > 0:
+		return f.numCtx
+	case f.remote:
+		return f.context
+	}
+	return 0
+}
+
+func readTags(body []byte) ([]llm.Info, error) {
+	var list []llm.Info
+	d := wire.Decode(body)
+	d.Object(func(key []byte) {
+		if string(key) != "models" {
+			return
+		}
+		d.Array(func(int) {
+			var info llm.Info
+			d.Object(func(key []byte) {
+				switch string(key) {
+				case "name":
+					info.Name = d.String()
+				case "modified_at":
+					info.Created, _ = time.Parse(time.RFC3339, d.String()) // zero if it is none
+				}
+			})
+			if info.Name != "" {
+				list = append(list, info)
+			}
+		})
+	})
+	return list, d.End()
+}
+
+// facts are what /api/show tells of a model.
+type facts struct {
+	at           time.Time
+	capabilities map[string]bool // nil: not told (before Ollama 0.6.4)
+	context      int             // the model's own context length
+	numCtx       int             // set in its Modelfile
+	remote       bool
+}
+
+// factsAge is how long facts are believed: a model may be pulled anew.
+const factsAge = 5 * time.Minute
+
+func (f facts) embeds() bool { return f.capabilities["embedding"] }
+
+// sees reports whether the model takes images, as far as is known.
+func (f facts) sees() bool { return f.capabilities == nil || f.capabilities["vision"] }
+
+// show asks what a model can do, and remembers the answer for a while.
+func (p *Provider) show(ctx context.Context, name string) (facts, error) {
+	p.mu.Lock()
+	f, ok := p.shown[name]
+	p.mu.Unlock()
+	if ok && time.Since(f.at) < factsAge {
+		return f, nil
+	}
+	body := append(wire.AppendString([]byte(`{"model":`), name), '}')
+	answer, err := p.client.PostAll(ctx, "/api/show", body)
+	if err != nil {
+		return facts{}, p.remedy(err, name)
+	}
+	f = readShow(answer)
+	f.at = time.Now()
+	p.mu.Lock()
+	p.shown[name] = f
+	p.mu.Unlock()
+	return f, nil
+}
+
+// known is show for a request that can do without: what cannot be told is
+// remembered as unknown, so that it is not asked again and again.
+func (p *Provider) known(ctx context.Context, name string) facts {
+	f, err := p.show(ctx, name)
+	if err != nil && ctx.Err() == nil {
+		p.mu.Lock()
+		p.shown[name] = facts{at: time.Now()}
+		p.mu.Unlock()
+	}
+	return f
+}
+
+// readShow reads what it can: a server that tells less is an older one.
+func readShow(body []byte) (f facts) {
+	d := wire.Decode(body)
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "capabilities":
+			f.capabilities = map[string]bool{}
+			d.Array(func(int) { f.capabilities[d.String()] = true })
+		case "remote_host":
+			f.remote = d.String() != ""
+		case "parameters":
+			f.numCtx = parameter(d.String(), "num_ctx")
+		case "model_info":
+			d.Object(func(key []byte) {
+				if strings.HasSuffix(string(key), ".context_length") {
+					f.context = int(d.Int())
+				}
+			})
+		}
+	})
+	return f
+}
+
+// parameter finds a number among a Modelfile's parameters, one per line.
+func parameter(lines, name string) int {
+	for line := range strings.Lines(lines) {
+		if f := strings.Fields(line); len(f) == 2 && f[0] == name {
+			n, _ := strconv.Atoi(f[1]) // what is no number is no setting
+			return n
+		}
+	}
+	return 0
+}
+
+// Embedder returns an embedder by Ollama's name of the model ("nomic-embed-text").
+func (p *Provider) Embedder(model string) embed.Embedder { return &embedder{p, model} }
+
+type embedder struct {
+	p     *Provider
+	model string
+}
+
+// Embed implements embed.Embedder by /api/embed.
+func (e *embedder) Embed(ctx context.Context, texts []string) (embed.Vectors, error) {
+	out := embed.Vectors{Model: e.p.name + "/" + e.model}
+	if len(texts) == 0 {
+		return out, nil
+	}
+	body := wire.AppendString([]byte(`{"model":`), e.model)
+	body = appendStrings(append(body, `,"input":`...), texts)
+	body = append(e.p.appendKeepAlive(body), '}')
+	answer, err := e.p.client.PostAll(ctx, "/api/embed", body)
+	if err != nil {
+		return embed.Vectors{}, e.p.remedy(err, e.model)
+	}
+	var got struct {
+		Embeddings [][]float32 `json:"embeddings"`
+		Tokens     int64       `json:"prompt_eval_count"`
+	}
+	if err := json.Unmarshal(answer, &got); err != nil || len(got.Embeddings) != len(texts) {
+		return embed.Vectors{}, e.p.client.Fault(wire.CodeProvider,
+			"asked for "+strconv.Itoa(len(texts))+" vectors, got "+strconv.Itoa(len(got.Embeddings)), 0)
+	}
+	out.Values, out.Tokens = got.Embeddings, got.Tokens
+	return out, nil
+}
+
+func (p *Provider) appendKeepAlive(dst []byte) []byte {
+	if p.keepAlive == "" {
+		return dst
+	}
+	dst = append(dst, `,"keep_alive":`...)
+	if _, err := strconv.Atoi(p.keepAlive); err == nil { // seconds, or -1 for ever
+		return append(dst, p.keepAlive...)
+	}
+	return wire.AppendString(dst, p.keepAlive)
+}
+
+// explain reads Ollama's errors, which are strings: {"error": "…"}.
+func explain(status int, body []byte) wire.Refusal {
+	m := errorOf(body)
+	return wire.Refusal{Code: codeOf(status, strings.ToLower(m)), Message: m}
+}
+
+func errorOf(body []byte) (text string) {
+	d := wire.Decode(body)
+	d.Object(func(key []byte) {
+		if string(key) == "error" {
+			text = d.String()
+		}
+	})
+	return text
+}
+
+// codeOf tells Ollama's refusals apart by their words; they have no codes.
+func codeOf(status int, m string) string {
+	has := func(s string) bool { return strings.Contains(m, s) }
+	switch {
+	case has("does not support tools"):
+		return wire.CodeNoTools
+	case has("does not support vision"), has("missing data required for image input"):
+		return wire.CodeNoImages
+	case has("context length") && has("exceed"):
+		return wire.CodeContext
+	case has("model") && has("not found"):
+		return wire.CodeNoModel
+	case has("schema") && (has("format") || has("grammar")):
+		return wire.CodeNoSchema
+	case has("server busy"):
+		return wire.CodeOverloaded
+	case has("requires more system memory"):
+		return wire.CodeRefused // the same call fails again
+	case status == http.StatusNotFound && m != "":
+		return wire.CodeRefused
+	}
+	return "" // by the status
+}
+
+// remedy says what to do about the errors that are particular to Ollama.
+func (p *Provider) remedy(err error, model string) error {
+	f := fault.Of(err)
+	switch {
+	case f.Code == wire.CodeNoModel && model != "":
+		return f.With("run `ollama pull %s`", model)
+	case f.Code == wire.CodeUnreachable:
+		return f.With("start Ollama with `ollama serve`, or set OLLAMA_HOST to where it runs")
+	case f.Code == wire.CodeContext:
+		return f.With("raise num_ctx for %s, or OLLAMA_CONTEXT_LENGTH where Ollama runs, or shorten the conversation", p.name)
+	case strings.Contains(f.Message, "requires more system memory"):
+		return f.With("choose a smaller model, or free memory where Ollama runs")
+	}
+	return err
+}

@@ -1,0 +1,284 @@
+package ollama
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"iter"
+	"net/http"
+	"strconv"
+
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/provider/wire"
+)
+
+type model struct {
+	p    *Provider
+	name string
+}
+
+// Stream implements llm.Model by /api/chat.
+func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		parts, notices, err := m.body(ctx, r)
+		if err != nil {
+			yield(llm.Event{}, err)
+			return
+		}
+		answer, err := m.p.client.Post(ctx, "/api/chat", parts...)
+		if err != nil {
+			yield(llm.Event{}, m.p.remedy(err, m.name))
+			return
+		}
+		defer answer.Close()
+		w := &writer{
+			Assembly: wire.Assemble(yield), provider: m.p.name,
+			tools: r.Tools, turn: len(r.Transcript.Messages()),
+		}
+		for _, n := range notices {
+			w.Notice(n)
+		}
+		end, err := m.read(answer, w)
+		switch {
+		case err != nil:
+			w.Fail(err)
+		case !w.Gone:
+			answer.Finish()
+			m.finish(w, end, yield)
+		}
+	}
+}
+
+// read takes the answer's lines up to its end mark, the one with done, which
+// it returns.
+func (m *model) read(answer *wire.Answer, w *writer) (line, error) {
+	for raw, err := range answer.Lines() {
+		if err != nil {
+			return line{}, err
+		}
+		l, err := m.line(raw)
+		if err != nil {
+			return line{}, err
+		}
+		if w.add(l); l.done || w.Gone {
+			return l, nil
+		}
+	}
+	return line{}, m.p.client.Broken(nil)
+}
+
+// line reads one line of the stream; an error that it tells is one.
+func (m *model) line(raw []byte) (line, error) {
+	l, err := readLine(raw)
+	if err != nil {
+		return l, m.p.client.Malformed(err)
+	}
+	if l.failed { // an error in the middle of the stream
+		status := l.status
+		if status < 400 {
+			status = http.StatusInternalServerError
+		}
+		return l, m.p.remedy(m.p.client.Refused(status, http.Header{}, raw), m.name)
+	}
+	return l, nil
+}
+
+func (m *model) finish(w *writer, l line, yield func(llm.Event, error) bool) {
+	reply := &llm.Reply{Model: m.p.name + "/" + m.name, Blocks: w.blocks(), Usage: l.usage, Stop: message.StopEnd}
+	switch {
+	case l.reason == "load" || l.reason == "unload":
+		w.Fail(m.p.client.Fault(wire.CodeProvider, "the model was only loaded or unloaded, and did not answer", 0))
+		return
+	case l.reason == "length":
+		reply.Stop = message.StopLength
+	case w.calls > 0:
+		reply.Stop = message.StopTools
+	}
+	yield(llm.Event{Kind: llm.Done, Reply: reply}, nil)
+}
+
+// line is one line of a stream.
+type line struct {
+	text, thinking []byte
+	calls          []call
+	images         [][]byte
+	done           bool
+	reason         string
+	usage          message.Usage
+	created        string
+	failed         bool
+	status         int
+}
+
+// call is one tool call; ofCall and ofFunction are members beyond the modelled.
+type call struct {
+	id, name           string
+	args               []byte
+	ofCall, ofFunction []byte
+}
+
+func readLine(raw []byte) (l line, err error) {
+	d := wire.Decode(raw)
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "message":
+			l.message(d)
+		case "created_at":
+			l.created = d.String()
+		case "done":
+			l.done = d.Bool()
+		case "done_reason":
+			l.reason = d.String()
+		case "prompt_eval_count":
+			l.usage.Input = d.Int()
+		case "eval_count":
+			l.usage.Output = d.Int()
+		case "error":
+			l.failed = !d.Null()
+		case "status":
+			l.status = int(d.Int())
+		}
+	})
+	return l, d.End()
+}
+
+func (l *line) message(d *wire.Decoder) {
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "content":
+			l.text = d.Bytes()
+		case "thinking":
+			l.thinking = d.Bytes()
+		case "tool_calls":
+			d.Array(func(int) { l.calls = append(l.calls, readCall(d)) })
+		case "images":
+			d.Array(func(int) {
+				if data, err := base64.StdEncoding.DecodeString(d.String()); err == nil {
+					l.images = append(l.images, data)
+				}
+			})
+		}
+	})
+}
+
+func readCall(d *wire.Decoder) call {
+	c := call{args: []byte(`{}`)}
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "id":
+			c.id = d.String()
+		case "type": // always "function", where it stands
+			d.Skip()
+		case "function":
+			d.Object(func(key []byte) {
+				switch string(key) {
+				case "name":
+					c.name = d.String()
+				case "arguments":
+					if !d.Null() {
+						c.args = bytes.Clone(d.Raw())
+					}
+				default:
+					c.ofFunction = appendMember(c.ofFunction, key, d)
+				}
+			})
+		default:
+			c.ofCall = appendMember(c.ofCall, key, d)
+		}
+	})
+	return c
+}
+
+func appendMember(dst, key []byte, d *wire.Decoder) []byte {
+	if len(dst) > 0 {
+		dst = append(dst, ',')
+	}
+	dst = wire.AppendString(dst, string(key))
+	dst = append(dst, ':')
+	return append(dst, d.Raw()...)
+}
+
+// meta keeps what the call had beyond its modelled members.
+func (c call) meta(provider string) message.Meta {
+	if len(c.ofCall)+len(c.ofFunction) == 0 {
+		return message.Meta{}
+	}
+	f := []byte{'{'}
+	for _, m := range []struct {
+		name    string
+		members []byte
+	}{{"call", c.ofCall}, {"function", c.ofFunction}} {
+		if len(m.members) == 0 {
+			continue
+		}
+		if len(f) > 1 {
+			f = append(f, ',')
+		}
+		f = append(f, '"')
+		f = append(f, m.name...)
+		f = append(f, `":{`...)
+		f = append(f, m.members...)
+		f = append(f, '}')
+	}
+	return message.Meta{Provider: provider, Fields: append(f, '}')}
+}
+
+// writer puts the message together that a stream brings.
+type writer struct {
+	*wire.Assembly
+	provider string
+	tools    *llm.Toolset
+	turn     int // messages before this one
+
+	images  []*message.Image // stand at the end of the reply
+	calls   int
+	ids     map[string]bool
+	created string // of the stream's first line
+}
+
+func (w *writer) add(l line) {
+	if w.created == "" {
+		w.created = l.created
+	}
+	if len(l.thinking) > 0 {
+		w.Last(llm.ReasoningDelta).Add(l.thinking)
+	}
+	if len(l.text) > 0 {
+		w.Last(llm.TextDelta).Add(l.text)
+	}
+	for _, data := range l.images {
+		w.images = append(w.images, &message.Image{MIME: http.DetectContentType(data), Data: data})
+	}
+	for _, c := range l.calls {
+		p := w.Open(llm.CallArgs)
+		p.Meta, p.Name, p.CallID = c.meta(w.provider), w.tools.Name(c.name), w.callID(c.id)
+		p.Add(c.args)
+		w.calls++
+	}
+}
+
+// callID keeps Ollama's id of a call. Where there is none, or one that the
+// message has already, it makes one from the stream and the call's place.
+func (w *writer) callID(given string) string {
+	if given == "" || w.ids[given] {
+		u := id.Derive("ollama", w.created, strconv.Itoa(w.turn))
+		given = mintedPrefix + hex.EncodeToString(u[:6]) + "-" + strconv.Itoa(w.calls)
+	}
+	if w.ids == nil {
+		w.ids = map[string]bool{}
+	}
+	w.ids[given] = true
+	return given
+}
+
+// blocks ends the message.
+func (w *writer) blocks() []message.Block {
+	out := w.Blocks()
+	for _, img := range w.images {
+		out = append(out, img)
+	}
+	return out
+}
