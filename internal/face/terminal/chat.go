@@ -1,0 +1,440 @@
+package terminal
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	"charm.land/bubbles/v2/textarea"
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
+
+	"steward/internal/conversation"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/runtime"
+)
+
+// chat is the model of the program. Its methods run in the program's own
+// goroutine, its commands elsewhere; only watchers is shared.
+type chat struct {
+	ctx   context.Context
+	opt   Options
+	turn  turn
+	input textarea.Model
+	past  *history
+	now   func() time.Time
+
+	width, height int
+	profile       colorprofile.Profile
+	dark          bool
+
+	conv    id.ID
+	named   string // its title
+	model   string // asked for
+	shelf   []conversation.Conversation
+	models  []string
+	sending string // what is on its way and not yet durable
+
+	frames   chan watched // of the present watch
+	watch    int          // counts watches: frames of an earlier one are void
+	unwatch  func()
+	cursor   runtime.Cursor
+	watchers sync.WaitGroup
+
+	queue    []string // what is to be printed above
+	printing bool
+	spinning bool
+	spin     int
+	typed    time.Time // when a key came last
+	ctrlC    time.Time // when Ctrl-C came last
+	leaving  bool
+}
+
+// The messages of the program's own.
+type (
+	sent struct {
+		runtime.Accepted
+		text string
+		err  error
+	}
+	watched struct {
+		watch  int
+		frames []runtime.Frame
+		err    error
+		over   bool
+	}
+	printed struct{}
+	ticked  struct{}
+	rewatch struct{ watch int }
+)
+
+// quiet is how long the keyboard must have rested, and a question have been
+// seen, before a key answers it: nobody approves by typing on.
+const quiet = 500 * time.Millisecond
+
+func newChat(ctx context.Context, o Options) (*chat, error) {
+	past, err := openHistory(o.History)
+	if err != nil {
+		return nil, err
+	}
+	m := &chat{ctx: ctx, opt: o, past: past, now: time.Now, width: 80, height: 24, dark: true,
+		profile: colorprofile.ANSI, model: o.Model, unwatch: func() {}}
+	m.turn.now = func() time.Time { return m.now() }
+	in := textarea.New()
+	in.ShowLineNumbers = false
+	in.SetVirtualCursor(false)
+	in.DynamicHeight, in.MinHeight, in.MaxHeight, in.MaxContentHeight = true, 1, 8, 10000
+	in.CharLimit = 0
+	in.KeyMap.InsertNewline = key.NewBinding(key.WithKeys("alt+enter", "shift+enter", "ctrl+j"))
+	in.SetPromptFunc(2, func(p textarea.PromptInfo) string {
+		if p.LineNumber == 0 {
+			return "› "
+		}
+		return "  "
+	})
+	in.Placeholder = "Ask something, or /help"
+	m.input = in
+	return m, m.restyle()
+}
+
+// restyle follows the terminal's size, colours and background.
+func (m *chat) restyle() error {
+	colour := m.profile >= colorprofile.ANSI
+	m.turn.look = newLook(colour)
+	styles := textarea.DefaultStyles(m.dark)
+	for _, s := range []*textarea.StyleState{&styles.Focused, &styles.Blurred} {
+		s.CursorLine = s.Text
+		s.Prompt = m.turn.you
+		s.Placeholder = m.turn.dim
+	}
+	m.input.SetStyles(styles)
+	m.input.MaxHeight = max(1, min(8, m.height-8))
+	m.input.SetWidth(max(m.width-1, 8))
+	return m.turn.paint.set(m.width, m.dark, colour)
+}
+
+// Init implements tea.Model.
+func (m *chat) Init() tea.Cmd {
+	if m.opt.Greeting != "" {
+		m.say(m.opt.Greeting)
+	}
+	cmds := []tea.Cmd{m.input.Focus(), tea.RequestBackgroundColor, m.flush()}
+	if !m.opt.Conversation.Zero() {
+		cmds = append(cmds, m.fetch(m.opt.Conversation))
+	}
+	return tea.Batch(cmds...)
+}
+
+// Update implements tea.Model.
+func (m *chat) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	cmd := m.update(msg)
+	return m, tea.Batch(cmd, m.flush(), m.animate())
+}
+
+func (m *chat) update(msg tea.Msg) tea.Cmd {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = max(msg.Width, 10), max(msg.Height, 4)
+		m.must(m.restyle())
+	case tea.ColorProfileMsg:
+		m.profile = msg.Profile
+		m.must(m.restyle())
+	case tea.BackgroundColorMsg:
+		m.dark = msg.IsDark()
+		m.must(m.restyle())
+	case tea.KeyPressMsg:
+		return m.key(msg)
+	case printed:
+		m.printing = false
+	case ticked:
+		m.spinning = false
+		m.spin++
+	case sent:
+		return m.accepted(msg)
+	case watched:
+		return m.show(msg)
+	case rewatch:
+		if msg.watch == m.watch {
+			return m.follow(m.cursor)
+		}
+	case listed:
+		m.showList(msg)
+	case opened:
+		return m.showOpened(msg)
+	case renamed:
+		if msg.err != nil {
+			m.fail(msg.err)
+		} else {
+			m.named = msg.conversation.Title
+			m.say("the title is now: " + m.named)
+		}
+	case modelsMsg:
+		m.models = msg.names
+		m.answer(told{strings.Join(append(msg.names, "/model NAME uses one"), "\n"), msg.err})
+	case told:
+		m.answer(msg)
+	default:
+		var cmd tea.Cmd
+		m.input, cmd = m.input.Update(msg)
+		return cmd
+	}
+	return nil
+}
+
+// must tells of a fault of the drawing itself.
+func (m *chat) must(err error) {
+	if err != nil {
+		m.fail(err)
+	}
+}
+
+func (m *chat) answer(t told) {
+	if t.err != nil {
+		m.fail(t.err)
+		return
+	}
+	m.say(t.text)
+}
+
+// say prints a note.
+func (m *chat) say(text string) { m.print(m.turn.note(text)) }
+
+// fail prints an error.
+func (m *chat) fail(err error) { m.print(m.turn.piece(kindError, m.turn.fault(err))) }
+
+func (m *chat) print(texts ...string) {
+	for _, t := range texts {
+		m.queue = append(m.queue, strings.Split(t, "\n")...)
+	}
+}
+
+// flush prints what is queued, one part after the other: more lines at once
+// than the screen has room for would push the live part into the scrollback.
+func (m *chat) flush() tea.Cmd {
+	if m.printing {
+		return nil
+	}
+	if len(m.queue) == 0 {
+		if m.leaving {
+			return tea.Quit
+		}
+		return nil
+	}
+	n := min(len(m.queue), max(1, m.height-strings.Count(m.screen(), "\n")-3))
+	text := strings.Join(m.queue[:n], "\n")
+	m.queue = m.queue[n:]
+	m.printing = true
+	if text == "" {
+		text = " " // an empty text would print nothing
+	}
+	return tea.Sequence(tea.Println(m.coloured(text)), func() tea.Msg { return printed{} })
+}
+
+// coloured brings styles down to what the terminal can show.
+func (m *chat) coloured(text string) string {
+	var b bytes.Buffer
+	w := colorprofile.Writer{Forward: &b, Profile: m.profile}
+	if _, err := w.WriteString(text); err != nil {
+		return stripped(text)
+	}
+	return b.String()
+}
+
+// animate keeps the clocks going while something runs.
+func (m *chat) animate() tea.Cmd {
+	if m.spinning || !m.busy() {
+		return nil
+	}
+	m.spinning = true
+	return tea.Tick(120*time.Millisecond, func(time.Time) tea.Msg { return ticked{} })
+}
+
+func (m *chat) busy() bool { return m.turn.running || m.sending != "" }
+
+// send sends what stands in the input.
+func (m *chat) send(text string) tea.Cmd {
+	t := runtime.Turn{Conversation: m.conv, ClientID: id.New().String(), Model: m.model, Attended: true,
+		Content: []message.Block{&message.Text{Text: text}}}
+	m.sending = text
+	return func() tea.Msg {
+		acc, err := m.opt.Node.Send(m.ctx, t)
+		return sent{acc, text, err}
+	}
+}
+
+func (m *chat) accepted(s sent) tea.Cmd {
+	m.sending = ""
+	if s.err != nil {
+		m.fail(s.err)
+		if m.input.Value() == "" {
+			m.input.SetValue(s.text) // nothing that was written is lost
+			m.input.MoveToEnd()
+		} else {
+			m.say("not sent: " + s.text)
+		}
+		return nil
+	}
+	if m.conv == s.Conversation {
+		return nil
+	}
+	m.conv = s.Conversation
+	return m.follow(runtime.Cursor{})
+}
+
+// watchFromNow watches the open conversation for what is new.
+func (m *chat) watchFromNow() tea.Cmd {
+	conv := m.conv
+	at, err := m.opt.Node.Position(m.ctx, conv)
+	if err != nil {
+		m.fail(err)
+		return nil
+	}
+	return m.follow(at)
+}
+
+// follow begins to watch the open conversation.
+func (m *chat) follow(from runtime.Cursor) tea.Cmd {
+	m.unwatch()
+	m.turn.stop()
+	m.watch++
+	ctx, cancel := context.WithCancel(m.ctx)
+	m.unwatch, m.cursor = cancel, from
+	out := make(chan watched, 256)
+	m.frames = out
+	n, conv, node := m.watch, m.conv, m.opt.Node
+	m.watchers.Go(func() {
+		defer close(out)
+		for f, err := range node.Watch(ctx, conv, from) {
+			w := watched{watch: n, err: err}
+			if err == nil {
+				w.frames = []runtime.Frame{f}
+			}
+			select {
+			case out <- w:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return receive(n, out)
+}
+
+// receive waits for the next frames and takes all that are there.
+func receive(n int, in chan watched) tea.Cmd {
+	return func() tea.Msg {
+		all := watched{watch: n}
+		w, ok := <-in
+		for ok {
+			all.frames = append(all.frames, w.frames...)
+			if all.err = w.err; w.err != nil || len(all.frames) >= 256 {
+				return all
+			}
+			select {
+			case w, ok = <-in:
+			default:
+				return all
+			}
+		}
+		all.over = true
+		return all
+	}
+}
+
+func (m *chat) show(w watched) tea.Cmd {
+	if w.watch != m.watch {
+		return nil
+	}
+	for _, f := range w.frames {
+		m.cursor = f.Cursor
+		if f.Kind == runtime.FrameUser {
+			m.sending = ""
+		}
+		m.print(m.turn.frame(f)...)
+	}
+	switch {
+	case w.err != nil:
+		m.turn.stop()
+		m.fail(w.err)
+		if fault.Is(w.err, fault.NotFound) {
+			return nil
+		}
+		n := m.watch
+		return tea.Tick(time.Second, func(time.Time) tea.Msg { return rewatch{n} })
+	case w.over:
+		return nil
+	}
+	return receive(m.watch, m.frames)
+}
+
+// View implements tea.Model.
+func (m *chat) View() tea.View {
+	v := tea.NewView(m.screen())
+	v.WindowTitle = "steward"
+	if m.named != "" {
+		v.WindowTitle = "steward: " + oneLine(m.named, 60)
+	}
+	if c := m.input.Cursor(); c != nil && !m.leaving {
+		c.Y += strings.Count(m.above(), "\n")
+		v.Cursor = c
+	}
+	return v
+}
+
+func (m *chat) screen() string {
+	if m.leaving {
+		return ""
+	}
+	return m.above() + m.input.View() + "\n" + m.below()
+}
+
+// above is the live part over the input; it ends with a line feed.
+func (m *chat) above() string {
+	most := max(1, m.height-m.input.Height()-4)
+	lines := m.turn.live(most, m.spinner())
+	if m.sending != "" {
+		lines = append(lines, m.turn.dim.Render(cut(m.spinner()+" sending: "+oneLine(m.sending, 400), m.width-1)))
+	}
+	if a, n := m.turn.pending(); a != nil {
+		which := ""
+		if n > 1 {
+			which = fmt.Sprintf(" (1 of %d)", n)
+		}
+		lines = append(lines, m.turn.warn.Render(cut("Allow "+bare(a.Name)+which+"?  y yes · n no", m.width-1)))
+	}
+	return strings.Join(append(lines, ""), "\n") + "\n"
+}
+
+// below is the line under the input.
+func (m *chat) below() string {
+	text := ""
+	switch a, _ := m.turn.pending(); {
+	case m.now().Sub(m.ctrlC) < twice && !m.ctrlC.IsZero():
+		text = "Ctrl-C once more leaves"
+	case len(m.completions(m.input.Value())) > 0:
+		text = strings.Join(m.completions(m.input.Value()), "  ")
+	case a != nil:
+		text = "waiting for your word · Esc stops"
+	case m.turn.running:
+		text = fmt.Sprintf("%s %s · Esc stops", m.spinner(), clock(m.now().Sub(m.turn.began)))
+	default:
+		var parts []string
+		for _, p := range []string{m.model, m.named} {
+			if p != "" {
+				parts = append(parts, oneLine(p, 60))
+			}
+		}
+		text = strings.Join(append(parts, "/help"), " · ")
+	}
+	return m.turn.dim.Render(cut(text, m.width-1))
+}
+
+func (m *chat) spinner() string {
+	dots := []string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
+	return dots[m.spin%len(dots)]
+}

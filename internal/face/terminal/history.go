@@ -1,0 +1,119 @@
+package terminal
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+const (
+	keptLines  = 1000
+	largestOne = 64 << 10 // bytes; longer texts are not kept
+)
+
+// history is what was typed before, the oldest first, one JSON text per line
+// of a file.
+type history struct {
+	file  string
+	lines []string
+	at    int    // where the person is; len(lines): at the new text
+	draft string // the new text while the person is elsewhere
+}
+
+// openHistory reads the file. A line that cannot be read is left out.
+func openHistory(file string) (*history, error) {
+	h := &history{file: file}
+	if file == "" {
+		return h, nil
+	}
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return h, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading what was typed before: %w", err)
+	}
+	defer f.Close()
+	sc := bufio.NewScanner(f)
+	sc.Buffer(nil, 8*largestOne)
+	for sc.Scan() {
+		var s string
+		if json.Unmarshal(sc.Bytes(), &s) == nil && s != "" {
+			h.lines = append(h.lines, s)
+		}
+	}
+	if n := len(h.lines) - keptLines; n > 0 {
+		h.lines = h.lines[n:]
+		if err := h.rewrite(); err != nil {
+			return nil, err
+		}
+	}
+	h.at = len(h.lines)
+	return h, sc.Err()
+}
+
+// rewrite replaces the file by what is kept.
+func (h *history) rewrite() error {
+	var text []byte
+	for _, s := range h.lines {
+		text = append(text, line(s)...)
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(h.file), ".history-*")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(text)
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), h.file)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	return nil
+}
+
+func line(s string) []byte {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a string always can
+	}
+	return append(b, '\n')
+}
+
+// add keeps a text, unless it repeats the one before.
+func (h *history) add(s string) error {
+	defer func() { h.at, h.draft = len(h.lines), "" }()
+	if len(s) > largestOne || len(h.lines) > 0 && h.lines[len(h.lines)-1] == s {
+		return nil
+	}
+	h.lines = append(h.lines, s)
+	if h.file == "" {
+		return nil
+	}
+	f, err := os.OpenFile(h.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(line(s))
+	return errors.Join(err, f.Close())
+}
+
+// move goes back (-1) or forth (+1) from the text that stands in the input.
+func (h *history) move(by int, now string) (string, bool) {
+	next := h.at + by
+	if next < 0 || next > len(h.lines) {
+		return "", false
+	}
+	if h.at == len(h.lines) {
+		h.draft = now
+	}
+	h.at = next
+	if next == len(h.lines) {
+		return h.draft, true
+	}
+	return h.lines[next], true
+}

@@ -1,0 +1,154 @@
+package terminal
+
+import (
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"steward/internal/runtime"
+)
+
+// twice is how soon a second Ctrl-C must come to leave.
+const twice = 2 * time.Second
+
+// key handles a key press.
+func (m *chat) key(k tea.KeyPressMsg) tea.Cmd {
+	now, before := m.now(), m.typed
+	m.typed = now
+	name := k.String()
+	if cmd, ok := m.decide(name, now, before); ok {
+		return cmd
+	}
+	if name != "ctrl+c" {
+		m.ctrlC = time.Time{}
+	}
+	switch name {
+	case "ctrl+c":
+		return m.interrupt(now)
+	case "esc":
+		if m.turn.running {
+			return m.halt("")
+		}
+		return nil
+	case "ctrl+d":
+		if m.input.Value() == "" {
+			return m.leave("")
+		}
+	case "enter":
+		return m.enter()
+	case "tab":
+		m.tab()
+		return nil
+	case "up", "down":
+		if m.recall(name) {
+			return nil
+		}
+	}
+	var cmd tea.Cmd
+	m.input, cmd = m.input.Update(k)
+	return cmd
+}
+
+// decide answers the question that stands there, if the key was meant for it.
+func (m *chat) decide(name string, now, before time.Time) (tea.Cmd, bool) {
+	a, _ := m.turn.pending()
+	if a == nil || name != "y" && name != "n" || now.Sub(before) < quiet || now.Sub(a.asks) < quiet {
+		return nil, false
+	}
+	v := runtime.Verdict{ID: a.Approval.ID, ArgsHash: a.Approval.ArgsHash, Approve: name == "y"}
+	a.Status = string(runtime.CallRunning) // answered here; the node has the last word
+	if next, _ := m.turn.pending(); next != nil {
+		next.asks = now // the next question gets its own pause
+	}
+	conv, word := m.conv, "denied"
+	if v.Approve {
+		word = "allowed"
+	}
+	m.say(word + ": " + a.Name)
+	return func() tea.Msg {
+		if err := m.opt.Node.Decide(m.ctx, conv, v); err != nil {
+			return told{err: err}
+		}
+		return nil
+	}, true
+}
+
+// interrupt is Ctrl-C: it stops what runs, else clears the input, and the
+// second one leaves.
+func (m *chat) interrupt(now time.Time) tea.Cmd {
+	again := !m.ctrlC.IsZero() && now.Sub(m.ctrlC) < twice
+	m.ctrlC = now
+	switch {
+	case again:
+		return m.leave("")
+	case m.turn.running:
+		return m.halt("")
+	case m.input.Value() != "":
+		m.input.Reset()
+	}
+	return tea.Tick(twice, func(time.Time) tea.Msg { return ticked{} })
+}
+
+// enter sends the input, or obeys it, or goes on in a new line.
+func (m *chat) enter() tea.Cmd {
+	text := m.input.Value()
+	if strings.HasSuffix(text, `\`) && m.input.Line() == m.input.LineCount()-1 {
+		m.input.SetValue(strings.TrimSuffix(text, `\`) + "\n")
+		m.input.MoveToEnd()
+		return nil
+	}
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return nil
+	}
+	if m.sending != "" {
+		return nil // one at a time: the input stays as it is
+	}
+	m.input.Reset()
+	if err := m.past.add(text); err != nil {
+		m.fail(err)
+	}
+	if strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "//") {
+		return m.obey(text)
+	}
+	return m.send(strings.TrimPrefix(text, "/"))
+}
+
+func (m *chat) tab() {
+	text := m.input.Value()
+	words := m.completions(text)
+	if len(words) == 0 {
+		return
+	}
+	next := common(words)
+	if len(words) == 1 {
+		next += " "
+	}
+	if len(next) > len(text) {
+		m.input.SetValue(next)
+		m.input.MoveToEnd()
+	}
+}
+
+// recall goes through what was typed before, from the first and the last line
+// of the input.
+func (m *chat) recall(name string) bool {
+	by := -1
+	if name == "down" {
+		by = 1
+	}
+	info := m.input.LineInfo()
+	if by < 0 && (m.input.Line() > 0 || info.RowOffset > 0) {
+		return false
+	}
+	if by > 0 && (m.input.Line() < m.input.LineCount()-1 || info.RowOffset < info.Height-1) {
+		return false
+	}
+	text, ok := m.past.move(by, m.input.Value())
+	if ok {
+		m.input.SetValue(text)
+		m.input.MoveToEnd()
+	}
+	return ok
+}

@@ -1,0 +1,165 @@
+package terminal
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/runtime"
+)
+
+// Plain is the chat without a terminal: each line of in is a message, each
+// answer is written to out, and what is done on the way to notes. It ends
+// with in. Nobody can be asked, so nothing that needs approval happens.
+func Plain(ctx context.Context, o Options, in io.Reader, out, notes io.Writer) error {
+	conv := o.Conversation
+	lines := bufio.NewReader(in)
+	for {
+		text, err := lines.ReadString('\n')
+		if t := strings.TrimSpace(text); t != "" {
+			if conv, err = plainTurn(ctx, o, conv, t, out, notes, err); err != nil && !errors.Is(err, io.EOF) {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading the next message: %w", err)
+		}
+	}
+}
+
+// plainTurn runs one turn; end is what reading its line had ended with.
+func plainTurn(ctx context.Context, o Options, conv id.ID, text string, out, notes io.Writer, end error) (id.ID, error) {
+	t := runtime.Turn{Conversation: conv, Model: o.Model, Content: []message.Block{&message.Text{Text: text}}}
+	w := &Writer{Out: out, Notes: notes}
+	acc, err := Follow(ctx, o.Node, t, w.Frame)
+	if err == nil {
+		err = w.Close()
+	}
+	if acc.Conversation.Zero() {
+		acc.Conversation = conv
+	}
+	if err == nil {
+		err = end
+	}
+	return acc.Conversation, err
+}
+
+// Follow sends a turn and hands its frames to each until the turn is over. It
+// returns the turn's error, if it ended with one.
+func Follow(ctx context.Context, node Node, t runtime.Turn, each func(runtime.Frame) error) (runtime.Accepted, error) {
+	var from runtime.Cursor
+	var err error
+	if !t.Conversation.Zero() {
+		if from, err = node.Position(ctx, t.Conversation); err != nil {
+			return runtime.Accepted{}, err
+		}
+	}
+	acc, err := node.Send(ctx, t)
+	if err != nil {
+		return acc, err
+	}
+	mine := false
+	for f, err := range node.Watch(ctx, acc.Conversation, from) {
+		if err != nil {
+			return acc, err
+		}
+		mine = mine || f.Interaction == acc.Interaction || f.Kind == runtime.FrameUser && f.Message == acc.Message
+		if !mine {
+			continue
+		}
+		if err := each(f); err != nil {
+			return acc, err
+		}
+		switch f.Kind {
+		case runtime.FrameComplete:
+			return acc, nil
+		case runtime.FrameError:
+			return acc, f.Err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return acc, err
+	}
+	return acc, fault.New(fault.Unavailable, "watch_ended", "the answer broke off").
+		With("it goes on by itself; steward conversations show %s tells", acc.Conversation)
+}
+
+// Writer writes a turn's frames as plain text: the answer to Out as it comes,
+// what is done on the way to Notes.
+type Writer struct {
+	Out, Notes io.Writer
+	wrote      bool // something of the answer is out
+	newline    bool // it ends with a line feed
+	flying     id.ID
+	Offline    bool // the answer came from the offline provider
+	Stop       message.Stop
+}
+
+// Frame writes one frame.
+func (w *Writer) Frame(f runtime.Frame) error {
+	var err error
+	switch f.Kind {
+	case runtime.FrameToken:
+		if f.Message != w.flying && w.wrote && !w.newline {
+			err = w.answer("\n")
+		}
+		w.flying = f.Message
+		return errors.Join(err, w.answer(f.Text))
+	case runtime.FrameCall:
+		if f.Call.Status == string(runtime.CallRunning) {
+			return w.note("→ %s %s", bare(f.Call.Name), cut(short(f.Call.Args), 200))
+		}
+	case runtime.FrameResult:
+		text := ""
+		if f.Call.Result != nil {
+			text = oneLine(f.Call.Result.Text(), 200)
+		}
+		return w.note("← %s %s: %s", bare(f.Call.Name), f.Call.Status, text)
+	case runtime.FrameReset:
+		if w.wrote && f.Message == w.flying {
+			return w.note("what was written of this answer is void; it begins anew")
+		}
+	case runtime.FrameNotice:
+		return w.note("%s", safe(f.Text))
+	case runtime.FrameComplete:
+		w.Offline, w.Stop = strings.HasPrefix(f.Stored.Model, "offline/"), f.Stored.Stop
+		if !w.wrote {
+			err = w.answer(f.Stored.Text())
+		}
+		if w.Offline {
+			err = errors.Join(err, w.note("answered by the offline provider: rules, not a language model"))
+		}
+	}
+	return err
+}
+
+func (w *Writer) answer(text string) error {
+	if text == "" {
+		return nil
+	}
+	w.wrote, w.newline = true, strings.HasSuffix(text, "\n")
+	_, err := io.WriteString(w.Out, text)
+	return err
+}
+
+func (w *Writer) note(format string, args ...any) error {
+	_, err := fmt.Fprintf(w.Notes, format+"\n", args...)
+	return err
+}
+
+// Close ends the answer's last line.
+func (w *Writer) Close() error {
+	if w.wrote && !w.newline {
+		return w.answer("\n")
+	}
+	return nil
+}

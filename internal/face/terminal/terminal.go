@@ -1,0 +1,101 @@
+// Package terminal is the chat in a person's terminal. It draws inline: what
+// is finished is printed into the terminal's own scrollback, and only the
+// live part and the input below it are redrawn. Where there is no terminal,
+// Plain reads lines and writes answers.
+package terminal
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"steward/internal/conversation"
+	"steward/internal/id"
+	"steward/internal/runtime"
+	"steward/internal/store"
+)
+
+// Node runs turns for the person at the terminal; see runtime.Node for the
+// methods. A node in this process and one that is reached over a connection
+// serve alike. Safe for concurrent use.
+type Node interface {
+	Send(ctx context.Context, t runtime.Turn) (runtime.Accepted, error)
+	Watch(ctx context.Context, conv id.ID, from runtime.Cursor) iter.Seq2[runtime.Frame, error]
+	Position(ctx context.Context, conv id.ID) (runtime.Cursor, error)
+	Stop(ctx context.Context, conv id.ID) error
+	Decide(ctx context.Context, conv id.ID, v runtime.Verdict) error
+}
+
+// Shelf holds the person's conversations. Safe for concurrent use.
+type Shelf interface {
+	Conversations(ctx context.Context, after store.Cursor, limit int) ([]conversation.Conversation, store.Cursor, error)
+	Conversation(ctx context.Context, conv id.ID) (conversation.Conversation, error)
+	Messages(ctx context.Context, conv id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error)
+	Rename(ctx context.Context, conv id.ID, title string) (conversation.Conversation, error)
+	Export(ctx context.Context, conv id.ID, format string, w io.Writer) error
+}
+
+// ToolLine is a tool as /tools lists it.
+type ToolLine struct{ Name, Description string }
+
+// Options are what a chat needs. Node and Shelf are required.
+type Options struct {
+	Node  Node
+	Shelf Shelf
+	// Tools and Models answer /tools and /model; nil: they are not offered.
+	Tools  func(ctx context.Context) ([]ToolLine, error)
+	Models func(ctx context.Context) ([]string, error)
+
+	Conversation id.ID  // zero: a new one
+	Model        string // empty: the conversation's, else the default
+	History      string // file of what was typed before; empty: not kept
+	Greeting     string // printed first, a line or a few
+	// Leaving is printed at the end when a turn is still running.
+	Leaving string
+
+	In      io.Reader // nil: the terminal
+	Out     io.Writer // nil: standard output
+	Environ []string  // nil: the process's own
+}
+
+// Run shows the chat until the person leaves or ctx is done.
+func Run(ctx context.Context, o Options) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	m, err := newChat(ctx, o)
+	if err != nil {
+		return err
+	}
+	opts := []tea.ProgramOption{tea.WithContext(ctx), tea.WithoutSignalHandler()}
+	if o.In != nil {
+		opts = append(opts, tea.WithInput(o.In))
+	}
+	if o.Out != nil {
+		opts = append(opts, tea.WithOutput(o.Out))
+	}
+	if o.Environ != nil {
+		opts = append(opts, tea.WithEnvironment(o.Environ))
+	}
+	_, err = tea.NewProgram(m, opts...).Run()
+	cancel()
+	m.watchers.Wait()
+	if errors.Is(err, tea.ErrProgramKilled) && ctx.Err() != nil {
+		return nil // asked to end from outside
+	}
+	return err
+}
+
+// since formats how long something took.
+func since(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}

@@ -1,0 +1,408 @@
+package terminal
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"charm.land/lipgloss/v2"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/runtime"
+)
+
+// look are the styles, in the terminal's own sixteen colours.
+type look struct {
+	you, dim, good, bad, warn, strong lipgloss.Style
+}
+
+func newLook(colour bool) look {
+	plain := lipgloss.NewStyle()
+	if !colour {
+		return look{plain, plain, plain, plain, plain, plain}
+	}
+	return look{
+		you:    plain.Foreground(lipgloss.Cyan).Bold(true),
+		dim:    plain.Faint(true),
+		good:   plain.Foreground(lipgloss.Green),
+		bad:    plain.Foreground(lipgloss.Red),
+		warn:   plain.Foreground(lipgloss.Yellow),
+		strong: plain.Bold(true),
+	}
+}
+
+// turn shows what happens in a conversation: frames go in, finished text
+// comes out for the scrollback, and live says what is still changing.
+type turn struct {
+	look
+	paint painter
+	now   func() time.Time
+
+	running  bool
+	began    time.Time
+	flying   id.ID  // the message being written
+	text     string // of it: the Markdown that may still change
+	told     bool   // part of it is in the scrollback already
+	thinking string
+	calls    []*activity // begun and not ended
+	last     string      // the kind of what was printed last
+	offline  bool        // the last answer came from the offline provider
+	model    string      // that wrote the last answer
+}
+
+// activity is a tool call on the screen.
+type activity struct {
+	runtime.CallView
+	began time.Time
+	asked bool // its question has been printed
+	asks  time.Time
+}
+
+// The kinds of what is printed; a blank line stands between different ones.
+const (
+	kindUser  = "user"
+	kindText  = "text"
+	kindCall  = "call"
+	kindNote  = "note"
+	kindError = "error"
+)
+
+// piece returns text with the blank line before it that its kind needs.
+func (t *turn) piece(kind, text string) string {
+	gap := t.last != "" && (kind != t.last || kind == kindText || kind == kindUser)
+	t.last = kind
+	if gap {
+		return "\n" + text
+	}
+	return text
+}
+
+// frame takes one frame and returns what is finished by it.
+func (t *turn) frame(f runtime.Frame) []string {
+	switch f.Kind {
+	case runtime.FrameUser:
+		t.start()
+		return []string{t.user(f.Stored)}
+	case runtime.FrameToken:
+		t.start()
+		out := t.fly(f.Message)
+		t.thinking = ""
+		t.text += f.Text
+		done, rest := split(t.text)
+		t.text = rest
+		return append(out, t.prose(done)...)
+	case runtime.FrameReasoning:
+		t.start()
+		out := t.fly(f.Message)
+		t.thinking += f.Text
+		return out
+	case runtime.FrameCall:
+		t.start()
+		return t.call(f.Call)
+	case runtime.FrameResult:
+		return t.result(f.Call)
+	case runtime.FrameComplete:
+		return t.complete(f.Stored)
+	case runtime.FrameError:
+		out := t.flush()
+		t.stop()
+		return append(out, t.piece(kindError, t.fault(f.Err)))
+	case runtime.FrameReset:
+		return t.reset(f.Message)
+	case runtime.FrameNotice:
+		return []string{t.note(f.Text)}
+	}
+	return nil
+}
+
+func (t *turn) start() {
+	if !t.running {
+		t.running, t.began = true, t.now()
+	}
+}
+
+func (t *turn) stop() {
+	t.running, t.thinking, t.text, t.flying, t.told = false, "", "", id.ID{}, false
+	t.calls = nil
+}
+
+// fly turns to another message: what the one before had left is finished.
+func (t *turn) fly(msg id.ID) []string {
+	if msg == t.flying {
+		return nil
+	}
+	out := t.flush()
+	t.flying, t.told = msg, false
+	return out
+}
+
+// flush finishes the text that is still changing.
+func (t *turn) flush() []string {
+	text := t.text
+	t.text, t.thinking = "", ""
+	return t.prose(text)
+}
+
+func (t *turn) prose(text string) []string {
+	if strings.TrimSpace(text) == "" {
+		return nil
+	}
+	t.told = true
+	return []string{t.piece(kindText, t.paint.markdown(text))}
+}
+
+func (t *turn) user(m *message.Message) string {
+	text := safe(m.Text())
+	for _, b := range m.Blocks {
+		switch b.(type) {
+		case *message.Image:
+			text += " [image]"
+		case *message.File:
+			text += " [file]"
+		}
+	}
+	lines := strings.Split(lipgloss.Wrap(text, max(t.paint.width-3, 1), ""), "\n")
+	for i, l := range lines {
+		mark := "  "
+		if i == 0 {
+			mark = "› "
+		}
+		lines[i] = t.you.Render(mark) + l
+	}
+	return t.piece(kindUser, strings.Join(lines, "\n"))
+}
+
+func (t *turn) call(v *runtime.CallView) []string {
+	a := t.find(v.ID)
+	if a == nil {
+		a = &activity{began: t.now()}
+		t.calls = append(t.calls, a)
+	}
+	a.CallView = *v
+	out := t.flush()
+	if v.Approval == nil {
+		a.asked = false
+	} else if !a.asked {
+		a.asked, a.asks = true, t.now()
+		out = append(out, t.piece(kindNote, t.question(v)))
+	}
+	return out
+}
+
+func (t *turn) find(call string) *activity {
+	for _, a := range t.calls {
+		if a.ID == call {
+			return a
+		}
+	}
+	return nil
+}
+
+func (t *turn) result(v *runtime.CallView) []string {
+	took := ""
+	if a := t.find(v.ID); a != nil {
+		took = since(t.now().Sub(a.began))
+		if v.Args == "" {
+			v.Args = a.Args
+		}
+		t.calls = slices.DeleteFunc(t.calls, func(x *activity) bool { return x == a })
+	}
+	mark, said := t.good.Render("✓"), ""
+	if v.Status != string(message.OK) {
+		mark, said = t.bad.Render("✗"), strings.ReplaceAll(v.Status, "_", " ")+": "
+		if v.Status == string(message.Queued) {
+			mark = t.warn.Render("…")
+		}
+	}
+	room := t.paint.width - 3
+	head := cut(bare(v.Name), room)
+	args := short(v.Args)
+	if used := lipgloss.Width(head); args != "" && room-used > 8 {
+		head += " " + cut(args, min(room-used-1, max(room/2, 20)))
+	}
+	tail := said
+	if v.Result != nil {
+		tail += oneLine(v.Result.Text(), 400)
+	}
+	if took != "" && took != "0s" {
+		tail += " · " + took
+	}
+	line := mark + " " + head
+	switch used := lipgloss.Width(head); {
+	case tail == "":
+	case room-used >= min(lipgloss.Width(tail), 12)+3:
+		line += t.dim.Render(" → " + cut(tail, room-used-3))
+	default:
+		line += "\n" + t.dim.Render("  → "+cut(tail, room-3))
+	}
+	return append(t.flush(), t.piece(kindCall, line))
+}
+
+func (t *turn) complete(m *message.Message) []string {
+	out := t.fly(m.ID)
+	if !t.told && t.text == "" {
+		t.text = m.Text() // came whole: it was not watched from its beginning
+	}
+	out = append(out, t.flush()...)
+	t.model, t.offline = m.Model, strings.HasPrefix(m.Model, "offline/")
+	foot := t.foot(m)
+	t.stop()
+	return append(out, t.piece(kindNote, t.dim.Render(cut(foot, t.paint.width-1))))
+}
+
+// foot says by whom and how an answer came.
+func (t *turn) foot(m *message.Message) string {
+	by := safe(m.Model)
+	if t.offline {
+		by = "offline provider: rules, not a language model"
+	}
+	if m.Stop == message.StopCancelled {
+		by = "stopped · " + by
+	}
+	parts := []string{by}
+	if m.Took > 0 {
+		parts = append(parts, since(m.Took))
+	}
+	if n := m.Usage.Input + m.Usage.Output; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d tokens", n))
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " · ")
+}
+
+func (t *turn) reset(msg id.ID) []string {
+	if msg != t.flying && !msg.Zero() {
+		return nil
+	}
+	told := t.told
+	t.text, t.thinking, t.told, t.flying = "", "", false, id.ID{}
+	t.calls = slices.DeleteFunc(t.calls, func(a *activity) bool { return a.Status == string(runtime.CallWriting) })
+	if !told {
+		return nil
+	}
+	return []string{t.note("what was shown of this answer is void; it begins anew")}
+}
+
+func (t *turn) note(text string) string {
+	return t.piece(kindNote, t.dim.Render(t.paint.wrap(safe(text))))
+}
+
+// fault shows an error with its remedy and its code.
+func (t *turn) fault(err error) string {
+	e := fault.Of(err)
+	if e == nil {
+		return t.bad.Render("✗ it failed and did not say why")
+	}
+	said := *e
+	said.Remedy = ""
+	text := t.bad.Render(t.paint.wrap("✗ " + safe(said.Error())))
+	if e.Remedy != "" {
+		text += "\n" + t.paint.wrap("  "+safe(e.Remedy))
+	}
+	return text + "\n" + t.dim.Render("  "+e.Code)
+}
+
+// question shows everything that an approval binds: the tool and its whole
+// arguments, a member per line, nothing hidden.
+func (t *turn) question(v *runtime.CallView) string {
+	var b strings.Builder
+	b.WriteString(t.warn.Render(t.paint.wrap("? "+bare(v.Name))) + "\n")
+	if v.Approval.Reason != "" {
+		b.WriteString(t.dim.Render(t.paint.wrap("  "+oneLine(v.Approval.Reason, 400))) + "\n")
+	}
+	for _, l := range members(v.Args) {
+		b.WriteString(lipgloss.Wrap("  "+bare(l), max(t.paint.width-1, 4), "") + "\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// members puts each member of a JSON object on a line of its own, its bytes
+// as they are. What is no object comes back whole.
+func members(args string) []string {
+	dec := json.NewDecoder(strings.NewReader(args))
+	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
+		return []string{args}
+	}
+	lines := []string{"{"}
+	for dec.More() {
+		from := dec.InputOffset()
+		var raw json.RawMessage
+		if _, err := dec.Token(); err != nil {
+			return []string{args}
+		}
+		if err := dec.Decode(&raw); err != nil {
+			return []string{args}
+		}
+		lines = append(lines, "  "+strings.TrimLeft(args[from:dec.InputOffset()], ", \n\t"))
+	}
+	if _, err := dec.Token(); err != nil || strings.TrimSpace(args[dec.InputOffset():]) != "" {
+		return []string{args}
+	}
+	for i := 1; i < len(lines)-1; i++ {
+		lines[i] += ","
+	}
+	return append(lines, "}")
+}
+
+// short writes a call's arguments for a line of activity.
+func short(args string) string {
+	var b bytes.Buffer
+	if err := json.Compact(&b, []byte(args)); err == nil {
+		args = b.String()
+	}
+	if args == "{}" {
+		return ""
+	}
+	return bare(strings.Join(strings.Fields(args), " "))
+}
+
+// pending returns the first call that waits for the person, and how many do.
+func (t *turn) pending() (first *activity, n int) {
+	for _, a := range t.calls {
+		if a.Approval != nil && a.Status == string(runtime.CallAwaiting) {
+			if n++; first == nil {
+				first = a
+			}
+		}
+	}
+	return first, n
+}
+
+// live returns the lines that are still changing, at most so many.
+func (t *turn) live(most int, spin string) []string {
+	var out []string
+	if strings.TrimSpace(t.text) != "" {
+		out = strings.Split(t.paint.markdown(t.text), "\n")
+		if t.last != "" {
+			out = append([]string{""}, out...)
+		}
+	}
+	if t.thinking != "" {
+		out = append(out, t.dim.Render(cut("thinking: "+lastLine(t.thinking), t.paint.width-1)))
+	}
+	for _, a := range t.calls {
+		if a.asked {
+			continue
+		}
+		line := spin + " " + bare(a.Name) + " " + short(a.Args)
+		out = append(out, t.dim.Render(cut(line, t.paint.width-8))+t.dim.Render(" "+clock(t.now().Sub(a.began))))
+	}
+	if n := len(out) - most; n > 0 {
+		out = out[n:]
+	}
+	return out
+}
+
+func lastLine(s string) string {
+	s = strings.TrimSpace(s)
+	if i := strings.LastIndexByte(s, '\n'); i >= 0 {
+		s = s[i+1:]
+	}
+	return oneLine(s, 400)
+}
+
+func clock(d time.Duration) string { return fmt.Sprintf("%ds", int(d.Seconds())) }
