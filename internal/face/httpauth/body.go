@@ -71,11 +71,19 @@ func Decode(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 // unknown_member, member_invalid; Details has "position" (a byte offset) and
 // "member" (a JSON pointer).
 func Unmarshal(data []byte, v any) error {
+	return unmarshal(data, v, json.RejectUnknownMembers(true))
+}
+
+// UnmarshalKnown is Unmarshal, except that members which v does not have are
+// passed over.
+func UnmarshalKnown(data []byte, v any) error { return unmarshal(data, v) }
+
+func unmarshal(data []byte, v any, opts ...json.Options) error {
 	if !utf8.Valid(data) {
 		return fault.New(fault.Invalid, "invalid_utf8", "this is not valid UTF-8").
 			Detail("position", validPrefix(data)).With("encode text as UTF-8")
 	}
-	err := json.Unmarshal(data, v, json.RejectUnknownMembers(true))
+	err := json.Unmarshal(data, v, opts...)
 	if err == nil {
 		return nil
 	}

@@ -1,0 +1,156 @@
+// Package chat is the WebSocket face: one connection carries the turns of any
+// number of conversations as JSON text frames. docs/websocket.md describes
+// them.
+package chat
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"steward/internal/face/httpauth"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/runtime"
+)
+
+// Node is what the face needs of the runtime.
+type Node interface {
+	Send(ctx context.Context, user string, t runtime.Turn) (runtime.Accepted, error)
+	Watch(ctx context.Context, user string, conversation id.ID, from runtime.Cursor) iter.Seq2[runtime.Frame, error]
+	Position(ctx context.Context, user string, conversation id.ID) (runtime.Cursor, error)
+	Stop(ctx context.Context, user string, conversation id.ID) error
+	Decide(ctx context.Context, user string, v runtime.Verdict) error
+}
+
+// Options of the face. Node is needed; the rest has good zero values.
+type Options struct {
+	Node       Node
+	MaxMessage int64         // bytes of one frame from a client; 0: httpauth.MaxBody
+	PingEvery  time.Duration // 0: 20 seconds
+	Patience   time.Duration // how long a client may leave a write waiting; 0: 10 seconds
+	Logger     *slog.Logger
+}
+
+// Close codes of our own (RFC 6455, 7.4.2: the private range).
+const (
+	CloseSlow    websocket.StatusCode = 4008 // the client does not read; resume from the last cursor
+	CloseRevoked websocket.StatusCode = 4001 // the key that let the client in is no longer good
+)
+
+// Bounds of one connection.
+const (
+	maxTalks   = 1024 // conversations
+	maxPending = 32   // messages that wait for their turn
+	maxQueued  = 32   // frames for the client; who watches a conversation waits then
+	maxBatch   = 64   // frames that leave in one write
+)
+
+// Server is the face. It is an http.Handler, to be mounted at /ws behind a
+// httpauth.Guard, which has checked the caller and the Origin.
+type Server struct {
+	o Options
+
+	mu      sync.Mutex
+	conns   map[*conn]struct{}
+	closing bool
+	serving sync.WaitGroup
+}
+
+// Handler returns the face.
+func Handler(o Options) *Server {
+	if o.MaxMessage <= 0 {
+		o.MaxMessage = httpauth.MaxBody
+	}
+	if o.PingEvery <= 0 {
+		o.PingEvery = 20 * time.Second
+	}
+	if o.Patience <= 0 {
+		o.Patience = 10 * time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return &Server{o: o, conns: map[*conn]struct{}{}}
+}
+
+// ServeHTTP upgrades the request and serves the connection to its end.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	caller, err := httpauth.From(r.Context())
+	if err != nil {
+		httpauth.WriteError(w, r, s.o.Logger, err)
+		return
+	}
+	c := &conn{server: s, caller: caller, log: s.o.Logger.With("face", "chat", "user", caller.User),
+		out: make(chan item, maxQueued), talks: map[id.ID]*talk{}}
+	// The request's context ends with this call; what stops a connection is
+	// its client, or Shutdown.
+	c.ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(r.Context()))
+	defer c.cancel(nil)
+	if !s.enter(c) {
+		httpauth.WriteError(w, r, s.o.Logger, fault.New(fault.Unavailable, "closing", "Steward is closing").Retrying(fault.RetryBackoff, 0))
+		return
+	}
+	defer s.leave(c)
+	ws, err := websocket.Accept(&corking{ResponseWriter: w, conn: c, patience: 2 * s.o.Patience}, r, &websocket.AcceptOptions{
+		InsecureSkipVerify: true, // the Guard has checked the Origin, by Steward's settings
+	})
+	if err != nil {
+		c.log.Info("no WebSocket handshake", "error", err) // Accept has answered
+		return
+	}
+	c.open(ws)
+	c.serve()
+}
+
+func (s *Server) enter(c *conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return false
+	}
+	s.conns[c] = struct{}{}
+	s.serving.Add(1)
+	return true
+}
+
+func (s *Server) leave(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	s.serving.Done()
+}
+
+// Shutdown takes no more connections, closes those that there are with 1001
+// (going away), and returns when all have ended; when ctx is done first, it
+// drops the rest and returns ctx's error. Turns that run go on.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	s.closing = true
+	for c := range s.conns {
+		go c.close(websocket.StatusGoingAway, "Steward is stopping")
+	}
+	s.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		s.serving.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	for c := range s.conns {
+		c.drop()
+	}
+	s.mu.Unlock()
+	<-done
+	return ctx.Err()
+}

@@ -1,0 +1,274 @@
+package chat
+
+import (
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"steward/internal/face/httpauth"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/runtime"
+)
+
+// head is what every frame of a client has.
+type head struct {
+	Type string `json:"type"`
+	ID   string `json:"id"` // the client's own, named in answers as "re"
+}
+
+// The frames of clients.
+type (
+	messageFrame struct {
+		head
+		Conversation string         `json:"conversation_id"`
+		Content      jsontext.Value `json:"content"`
+		MessageID    string         `json:"message_id"`
+		Agent        string         `json:"agent"`
+		Model        string         `json:"model"`
+		Sampling     samplingPart   `json:"sampling"`
+		Steer        bool           `json:"steer"`
+	}
+	samplingPart struct {
+		Temperature *float64   `json:"temperature"`
+		MaxTokens   int        `json:"max_tokens"`
+		Stop        []string   `json:"stop"`
+		Effort      llm.Effort `json:"effort"`
+	}
+	stopFrame struct {
+		head
+		Conversation string `json:"conversation_id"`
+	}
+	verdictFrame struct {
+		head
+		Approval string `json:"approval_id"`
+		ArgsHash string `json:"args_hash"`
+		Reason   string `json:"reason"`
+	}
+	resumeFrame struct {
+		head
+		Conversation string `json:"conversation_id"`
+		Cursor       string `json:"cursor"`
+	}
+	pingFrame struct{ head }
+)
+
+const maxID = 256 // bytes of an id of the client's own
+
+// handle does what a client's frame asks for, or tells why not.
+func (c *conn) handle(data []byte) {
+	var h head
+	err := httpauth.UnmarshalKnown(data, &h)
+	if len(h.ID) > maxID {
+		h.ID, err = "", fault.New(fault.Invalid, "member_invalid", "the id has more than %d bytes", maxID).Detail("member", "/id")
+	}
+	var conv id.ID
+	if err == nil {
+		conv, err = c.dispatch(h, data)
+	}
+	if err != nil {
+		c.log.Debug("a frame was refused", "type", h.Type, "error", err)
+		c.tell(c.ctx, appendError(nil, err, h.ID, conv))
+	}
+}
+
+// dispatch returns the conversation that the frame is about, if it has one.
+func (c *conn) dispatch(h head, data []byte) (conv id.ID, err error) {
+	switch h.Type {
+	case "message":
+		var f messageFrame
+		if err := httpauth.Unmarshal(data, &f); err != nil {
+			return conv, err
+		}
+		t, err := f.turn()
+		if err != nil {
+			return t.Conversation, err
+		}
+		return t.Conversation, c.begin(h.ID, t)
+	case "stop":
+		var f stopFrame
+		if err := httpauth.Unmarshal(data, &f); err != nil {
+			return conv, err
+		}
+		if conv, err = conversationID(f.Conversation); err == nil {
+			err = c.server.o.Node.Stop(c.ctx, c.caller.User, conv)
+		}
+	case "approve", "deny":
+		var f verdictFrame
+		if err := httpauth.Unmarshal(data, &f); err != nil {
+			return conv, err
+		}
+		err = c.decide(&f)
+	case "resume":
+		var f resumeFrame
+		if err := httpauth.Unmarshal(data, &f); err != nil {
+			return conv, err
+		}
+		if conv, err = conversationID(f.Conversation); err == nil {
+			return conv, c.resume(h.ID, conv, f.Cursor)
+		}
+	case "ping":
+		var f pingFrame
+		if err := httpauth.Unmarshal(data, &f); err != nil {
+			return conv, err
+		}
+		c.tell(c.ctx, appendAnswer(nil, "pong", h.ID, id.ID{}))
+		return conv, nil
+	default:
+		return conv, fault.New(fault.Invalid, "unknown_type", "there is no frame of the type %.80q", h.Type).
+			With("send message, stop, approve, deny, resume or ping")
+	}
+	if err == nil && h.ID != "" {
+		c.tell(c.ctx, appendAnswer(nil, "ok", h.ID, conv))
+	}
+	return conv, err
+}
+
+func (c *conn) decide(f *verdictFrame) error {
+	switch {
+	case f.Approval == "":
+		return missing("approval_id")
+	case f.ArgsHash == "":
+		return missing("args_hash")
+	}
+	return c.server.o.Node.Decide(c.ctx, c.caller.User, runtime.Verdict{
+		ID: f.Approval, ArgsHash: f.ArgsHash, Approve: f.Type == "approve", Reason: f.Reason})
+}
+
+func missing(member string) error {
+	return fault.New(fault.Invalid, "member_missing", "the member %s is missing", member).Detail("member", "/"+member)
+}
+
+// conversationID reads an id. One that cannot be an id is not there, like
+// one that is not the user's.
+func conversationID(s string) (id.ID, error) {
+	if s == "" {
+		return id.ID{}, missing("conversation_id")
+	}
+	x, ok := id.Parse(s)
+	if !ok {
+		return x, fault.New(fault.NotFound, "conversation_not_found", "there is no conversation %.80s", s).
+			With("steward conversations list shows those that there are")
+	}
+	return x, nil
+}
+
+// turn makes the turn that a message frame asks for.
+func (f *messageFrame) turn() (t runtime.Turn, err error) {
+	if f.Conversation != "" {
+		if t.Conversation, err = conversationID(f.Conversation); err != nil {
+			return t, err
+		}
+	}
+	if len(f.MessageID) > maxID {
+		return t, fault.New(fault.Invalid, "member_invalid", "the message_id has more than %d bytes", maxID).Detail("member", "/message_id")
+	}
+	if err := f.Sampling.check(); err != nil {
+		return t, err
+	}
+	t.ClientID, t.Agent, t.Model, t.Steer, t.Attended = f.MessageID, f.Agent, f.Model, f.Steer, true
+	t.Sampling = llm.Sampling{Temperature: f.Sampling.Temperature, MaxTokens: f.Sampling.MaxTokens,
+		Stop: f.Sampling.Stop, Effort: f.Sampling.Effort}
+	t.Content, err = content(f.Content)
+	return t, err
+}
+
+func (s *samplingPart) check() error {
+	bad := func(member, rule string) error {
+		return fault.New(fault.Invalid, "member_invalid", "%s is %s", member, rule).Detail("member", "/sampling/"+member)
+	}
+	switch s.Effort {
+	case "", llm.EffortNone, llm.EffortLow, llm.EffortMedium, llm.EffortHigh:
+	default:
+		return bad("effort", "none, low, medium or high")
+	}
+	switch {
+	case s.Temperature != nil && (*s.Temperature < 0 || *s.Temperature > 2):
+		return bad("temperature", "a number from 0 to 2")
+	case s.MaxTokens < 0:
+		return bad("max_tokens", "a positive number")
+	}
+	return nil
+}
+
+// block is a block of content as a client writes it.
+type block struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+	MIME string `json:"mime"`
+	Name string `json:"name"`
+	Data []byte `json:"data"` // base64
+	URL  string `json:"url"`
+}
+
+// content reads what a message says: a text, or blocks.
+func content(v jsontext.Value) ([]message.Block, error) {
+	var text string
+	var blocks []block
+	switch {
+	case len(v) == 0:
+		return nil, missing("content")
+	case v.Kind() == '"':
+		if err := httpauth.Unmarshal(v, &text); err != nil {
+			return nil, err
+		}
+		blocks = []block{{Type: "text", Text: text}}
+	default:
+		if err := httpauth.Unmarshal(v, &blocks); err != nil {
+			return nil, within("/content", err)
+		}
+	}
+	out := make([]message.Block, 0, len(blocks))
+	said := false
+	for _, b := range blocks {
+		x, err := b.read()
+		if err != nil {
+			return nil, err
+		}
+		t, ok := x.(*message.Text)
+		said = said || !ok || strings.TrimSpace(t.Text) != ""
+		out = append(out, x)
+	}
+	if !said {
+		return nil, fault.New(fault.Invalid, "message_empty", "the message is empty").With("write something")
+	}
+	return out, nil
+}
+
+// within puts the place of a value before the place of a fault inside it.
+func within(at string, err error) error {
+	e := fault.Of(err)
+	if m, ok := e.Details["member"].(string); ok {
+		return e.Detail("member", at+m)
+	}
+	return err
+}
+
+func (b *block) read() (message.Block, error) {
+	bad := func(format string, args ...any) error {
+		return fault.New(fault.Invalid, "block_invalid", format, args...).
+			With("see the blocks in docs/websocket.md")
+	}
+	source := (b.Data != nil) != (b.URL != "")
+	remote := b.URL == "" || strings.HasPrefix(b.URL, "https://") || strings.HasPrefix(b.URL, "http://")
+	switch b.Type {
+	case "text":
+		if b.MIME != "" || b.Name != "" || b.Data != nil || b.URL != "" {
+			return nil, bad("a text block has a text and nothing else")
+		}
+		return &message.Text{Text: b.Text}, nil
+	case "image":
+		if !source || !remote || b.Text != "" || b.Name != "" || b.Data != nil && !strings.HasPrefix(b.MIME, "image/") {
+			return nil, bad("an image block has data and a mime of image/…, or a url of http or https")
+		}
+		return &message.Image{MIME: b.MIME, Data: b.Data, URL: b.URL}, nil
+	case "file":
+		if !source || !remote || b.Text != "" || b.Data != nil && b.MIME == "" {
+			return nil, bad("a file block has data and a mime, or a url of http or https, and perhaps a name")
+		}
+		return &message.File{MIME: b.MIME, Name: b.Name, Data: b.Data, URL: b.URL}, nil
+	}
+	return nil, bad("there is no block of the type %.80q", b.Type)
+}

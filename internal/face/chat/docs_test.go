@@ -1,0 +1,69 @@
+package chat_test
+
+import (
+	"encoding/json"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"steward/internal/face/chat"
+)
+
+// The examples of docs/websocket.md are run as they stand: each block on a
+// connection of its own, all of them before one node.
+func TestDocumentedExamples(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/websocket.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDouble(documented)
+	_, url := serve(t, chat.Options{Node: d})
+	blocks := strings.Split(string(text), "```text\n")[1:]
+	types := map[string]bool{}
+	for _, block := range blocks {
+		block, _, _ = strings.Cut(block, "```")
+		c := dial(t, url, "")
+		pending := frame(nil)
+		for line := range strings.Lines(block) {
+			line = strings.TrimSuffix(line, "\n")
+			dir, body, ok := strings.Cut(line, " ")
+			switch {
+			case ok && dir == ">":
+				c.send(body)
+			case ok && dir == "<":
+				var want frame
+				if err := json.Unmarshal([]byte(body), &want); err != nil {
+					t.Fatalf("%s: %v", body, err)
+				}
+				types[want["type"].(string)] = true
+				got := pending
+				if pending = nil; got == nil {
+					if got, err = c.read(); err != nil {
+						t.Fatalf("waiting for %s: %v", body, err)
+					}
+				}
+				// Pieces of a text may come joined or apart.
+				for want["type"] == "token" && got["type"] == "token" && got["text"] != want["text"] {
+					more := c.next()
+					if more["type"] != "token" {
+						break
+					}
+					got["text"], got["cursor"] = got["text"].(string)+more["text"].(string), more["cursor"]
+				}
+				if !reflect.DeepEqual(got, want) {
+					b, _ := json.Marshal(got)
+					t.Fatalf("documented %s\ngot        %s", body, b)
+				}
+			default:
+				t.Fatalf("neither > nor <: %s", line)
+			}
+		}
+		c.CloseNow()
+	}
+	for _, typ := range []string{"accepted", "token", "reasoning", "tool_call", "tool_result", "complete", "error", "reset", "notice", "pong", "ok", "user"} {
+		if !types[typ] {
+			t.Errorf("no example of %s", typ)
+		}
+	}
+}
