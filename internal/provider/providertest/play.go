@@ -63,16 +63,15 @@ func play(ctx context.Context, t testing.TB, m llm.Model, r *llm.Request) played
 
 // written are the blocks as the events tell them.
 type written struct {
-	blocks []shown
+	blocks []*shown
 	all    strings.Builder
 }
 
 type shown struct {
-	kind       llm.Kind
-	name, id   string
-	text       strings.Builder
-	announced  bool
-	fragmented int
+	kind      llm.Kind
+	name, id  string
+	text      strings.Builder
+	announced bool
 }
 
 func (w *written) add(t testing.TB, ev llm.Event) {
@@ -81,12 +80,12 @@ func (w *written) add(t testing.TB, ev llm.Event) {
 		t.Fatalf("an event is at block %d, when there are %d", ev.Block, len(w.blocks))
 	}
 	if ev.Block == len(w.blocks) {
-		w.blocks = append(w.blocks, shown{kind: ev.Kind})
+		w.blocks = append(w.blocks, &shown{kind: ev.Kind})
 		if ev.Kind == llm.CallStart {
 			w.blocks[ev.Block].kind = llm.CallArgs
 		}
 	}
-	b := &w.blocks[ev.Block]
+	b := w.blocks[ev.Block]
 	switch ev.Kind {
 	case llm.CallStart:
 		if b.announced || b.kind != llm.CallArgs {
@@ -122,10 +121,9 @@ func (w *written) compare(t testing.TB, r *llm.Reply) {
 		t.Fatalf("the events told of %d blocks, the reply has %d", len(w.blocks), len(r.Blocks))
 	}
 	for i, block := range r.Blocks {
-		var s shown
+		s := &shown{}
 		if i < len(w.blocks) {
-			s = shown{kind: w.blocks[i].kind, name: w.blocks[i].name, id: w.blocks[i].id}
-			s.text.WriteString(w.blocks[i].text.String())
+			s = w.blocks[i]
 		}
 		switch b := block.(type) {
 		case *message.Text:
@@ -145,7 +143,7 @@ func (w *written) compare(t testing.TB, r *llm.Reply) {
 	}
 }
 
-func same(t testing.TB, i int, s shown, kind llm.Kind, text string) {
+func same(t testing.TB, i int, s *shown, kind llm.Kind, text string) {
 	t.Helper()
 	if s.kind != kind || s.text.String() != text {
 		t.Errorf("block %d: the events said %q (kind %d), the reply %q (kind %d)", i, s.text.String(), s.kind, text, kind)

@@ -67,7 +67,7 @@ const (
 	StopSequence Scenario = "stop_sequence" // WantText, stop: sequence
 	Refused      Scenario = "refused"       // anything, stop: refused
 	Empty        Scenario = "empty"         // nothing at all, stop: end
-	ModelList    Scenario = "models"        // no stream: the list of models, Vendor.Model among them
+	ModelList    Scenario = "models"        // no stream: the list of models
 )
 
 // The scenarios of failures. All but MidStream are answers with a status. The

@@ -71,6 +71,15 @@ func (c *Client) Refused(status int, h http.Header, body []byte) *fault.Error {
 	return c.Told(r).Detail("status", status)
 }
 
+// RefusedAs is the coded error for a refusal that names a status although it
+// came without one, in the middle of a stream.
+func (c *Client) RefusedAs(status int, r Refusal) *fault.Error {
+	if r.Code == "" {
+		r.Code = codeOf(status)
+	}
+	return c.Told(r).Detail("status", status)
+}
+
 // Told is the coded error for a refusal whose Code is known; one that came in
 // the middle of a stream, for instance.
 func (c *Client) Told(r Refusal) *fault.Error {

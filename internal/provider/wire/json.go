@@ -10,7 +10,7 @@ import (
 )
 
 // AppendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD.
-func AppendString(dst []byte, s string) []byte {
+func AppendString[S string | []byte](dst []byte, s S) []byte {
 	if plain(s) {
 		dst = append(dst, '"')
 		dst = append(dst, s...)
@@ -20,8 +20,8 @@ func AppendString(dst []byte, s string) []byte {
 	return dst
 }
 
-// plain reports whether s needs no escape: the usual name or identifier.
-func plain(s string) bool {
+// plain reports whether s needs no escape and no look at its UTF-8.
+func plain[S string | []byte](s S) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {
 			return false
@@ -287,6 +287,21 @@ func (d *Decoder) Int() int64 {
 		return 0
 	}
 	return int64(f)
+}
+
+// Float returns the number that comes next.
+func (d *Decoder) Float() float64 {
+	c := d.peek()
+	if c != '-' && (c < '0' || c > '9') {
+		d.Skip()
+		return 0
+	}
+	f, err := strconv.ParseFloat(string(d.token()), 64)
+	if err != nil {
+		d.fail()
+		return 0
+	}
+	return f
 }
 
 // Bool returns the boolean that comes next.

@@ -40,6 +40,16 @@ func IsID(s string, max int) bool {
 	return true
 }
 
+// Printable reports whether s has only visible ASCII characters.
+func Printable(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
 // ToolName makes a name that a model wrote fit the pattern of the vendors,
 // ^[a-zA-Z0-9_-]{1,64}$. The names of real tools are left alone.
 func ToolName(wire string) string {

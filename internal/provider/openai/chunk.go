@@ -1,0 +1,420 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/hex"
+
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/provider/wire"
+)
+
+// The metadata of blocks: in which member a compatible server sent its
+// reasoning, and that a text is OpenAI's refusal.
+const (
+	reasoningContentMeta = `{"field":"reasoning_content"}`
+	reasoningMeta        = `{"field":"reasoning"}`
+	refusalMeta          = `{"refusal":true}`
+)
+
+// chunks reads the chunks of one answer.
+type chunks struct {
+	*model
+	asm   *wire.Assembly
+	tools *llm.Toolset
+
+	calls    []openCall
+	extras   []extra // members of the message beyond those modelled
+	think    string  // the metadata of the member in which reasoning comes
+	ended    string  // the finish reason
+	sequence bool    // a stop sequence was written, as vLLM tells
+	refused  bool
+	usage    message.Usage
+}
+
+// openCall is a call that is being written. Servers that leave out the index
+// give -1.
+type openCall struct {
+	*wire.Part
+	index int64
+	name  []byte // as the model wrote it, perhaps in several pieces
+}
+
+// read reads one chunk, or a whole completion.
+func (c *chunks) read(data []byte) {
+	var failed *apiError
+	d := wire.Decode(data)
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "choices":
+			d.Array(func(int) { c.choice(d) })
+		case "usage":
+			c.readUsage(d)
+		case "error":
+			if !d.Null() {
+				failed = &apiError{}
+				failed.read(d)
+			}
+		}
+	})
+	switch {
+	case failed != nil:
+		r := failed.refusal(0)
+		if r.Code == "" && failed.status >= 400 {
+			c.asm.Fail(c.wire.RefusedAs(int(failed.status), r))
+			return
+		}
+		c.asm.Fail(c.wire.Told(r))
+	case d.End() != nil:
+		c.asm.Fail(c.wire.Malformed(d.End()))
+	}
+}
+
+// choice reads a choice. Only the first one counts; no more are asked for.
+func (c *chunks) choice(d *wire.Decoder) {
+	var other bool
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "index":
+			other = d.Int() != 0
+		case "delta":
+			if !other {
+				c.delta(d, false)
+			}
+		case "message":
+			if !other {
+				c.delta(d, true)
+			}
+		case "finish_reason":
+			if s := d.Bytes(); len(s) > 0 && !other {
+				c.ended = string(s)
+			}
+		case "stop_reason": // vLLM: the stop sequence that was written
+			c.sequence = c.sequence || len(d.Bytes()) > 0
+		}
+	})
+}
+
+func (c *chunks) delta(d *wire.Decoder, whole bool) {
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "role":
+			d.Skip()
+		case "content":
+			c.content(d)
+		case "reasoning_content":
+			c.reasoning(d.Bytes(), reasoningContentMeta)
+		case "reasoning":
+			c.reasoning(d.Bytes(), reasoningMeta)
+		case "refusal":
+			c.refusal(d.Bytes())
+		case "tool_calls":
+			d.Array(func(int) { c.call(d, whole) })
+		default:
+			if !d.Null() {
+				c.keep(string(key), d.Raw())
+			}
+		}
+	})
+}
+
+// content is a string, or with Mistral's reasoning models a list of parts.
+func (c *chunks) content(d *wire.Decoder) {
+	if !d.IsArray() {
+		c.text(d.Bytes())
+		return
+	}
+	d.Array(func(int) {
+		d.Object(func(key []byte) {
+			switch string(key) {
+			case "text":
+				c.text(d.Bytes())
+			case "thinking":
+				d.Array(func(int) {
+					d.Object(func(key []byte) {
+						if string(key) == "text" {
+							c.reasoning(d.Bytes(), "")
+						}
+					})
+				})
+			}
+		})
+	})
+}
+
+// settle announces the last call, before another block begins.
+func (c *chunks) settle() {
+	if n := len(c.calls); n > 0 {
+		c.announce(&c.calls[n-1])
+	}
+}
+
+func (c *chunks) text(s []byte) {
+	if len(s) > 0 {
+		c.settle()
+		c.asm.Last(llm.TextDelta).Add(s)
+	}
+}
+
+// reasoning: a server that sends it in two members says the same in both.
+func (c *chunks) reasoning(s []byte, meta string) {
+	if len(s) == 0 {
+		return
+	}
+	if c.think == "" {
+		c.think = meta
+	}
+	if c.think != meta {
+		return
+	}
+	c.settle()
+	p := c.asm.Last(llm.ReasoningDelta)
+	if p.Len() == 0 && meta != "" {
+		p.Meta = message.Meta{Provider: c.name, Fields: []byte(meta)}
+	}
+	p.Add(s)
+}
+
+func (c *chunks) refusal(s []byte) {
+	if len(s) == 0 {
+		return
+	}
+	c.settle()
+	p := c.asm.Last(llm.TextDelta)
+	if !c.refused && p.Len() > 0 {
+		p = c.asm.Open(llm.TextDelta)
+	}
+	c.refused = true
+	p.Meta = message.Meta{Provider: c.name, Fields: []byte(refusalMeta)}
+	p.Add(s)
+}
+
+// callDelta is what one element of tool_calls says.
+type callDelta struct {
+	index    int64
+	id       string
+	name     []byte
+	args     []byte
+	hasIndex bool
+	extra    []byte // members beyond those modelled, without braces
+}
+
+func (c *chunks) call(d *wire.Decoder, whole bool) {
+	cd := callDelta{index: -1}
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "index":
+			if !d.Null() {
+				cd.index, cd.hasIndex = d.Int(), true
+			}
+		case "id":
+			cd.id = d.String()
+		case "type":
+			d.Skip()
+		case "function":
+			d.Object(func(key []byte) {
+				switch string(key) {
+				case "name":
+					cd.name = d.Bytes()
+				case "arguments":
+					if d.IsObject() { // servers that forget to quote it
+						cd.args = d.Raw()
+					} else {
+						cd.args = d.Bytes()
+					}
+				}
+			})
+		default:
+			if !d.Null() {
+				cd.extra = appendMember(cd.extra, key, d.Raw())
+			}
+		}
+	})
+	call := c.openCall(&cd, whole)
+	call.addName(cd.name)
+	if cd.extra != nil {
+		call.Meta = message.Meta{Provider: c.name, Fields: append(append([]byte{'{'}, cd.extra...), '}')}
+	}
+	if len(cd.args) > 0 {
+		c.announce(call)
+		call.Add(cd.args)
+	}
+}
+
+// openCall finds the call that a delta continues, or begins one. An index
+// tells, unless a server gives all calls the same one: then a new id with a
+// name does. Without an index, a new id does, or without that a name.
+func (c *chunks) openCall(cd *callDelta, whole bool) *openCall {
+	if !whole {
+		for i := len(c.calls) - 1; i >= 0; i-- {
+			if o := &c.calls[i]; cd.continues(o) {
+				return o
+			}
+			if !cd.hasIndex {
+				break
+			}
+		}
+	}
+	c.settle()
+	p := c.asm.Open(llm.CallArgs)
+	p.CallID = cd.id
+	c.calls = append(c.calls, openCall{Part: p, index: cd.index})
+	return &c.calls[len(c.calls)-1]
+}
+
+func (cd *callDelta) continues(o *openCall) bool {
+	if cd.hasIndex {
+		anew := cd.id != "" && cd.id != o.CallID && len(cd.name) > 0 && (o.CallID != "" || o.Announced())
+		return cd.index == o.index && !anew
+	}
+	if cd.id != "" {
+		return cd.id == o.CallID
+	}
+	return len(cd.name) == 0
+}
+
+// addName takes a name, whole, again, or in pieces.
+func (o *openCall) addName(piece []byte) {
+	if len(piece) == 0 || o.Announced() || bytes.Equal(piece, o.name) {
+		return
+	}
+	o.name = append(o.name, piece...)
+}
+
+// announce settles the name and the id, which cannot change afterwards.
+func (c *chunks) announce(o *openCall) {
+	if o.Announced() {
+		return
+	}
+	o.Name = c.tools.Name(string(o.name))
+	for i := range c.calls {
+		if p := c.calls[i].Part; p != o.Part && p.CallID == o.CallID {
+			o.CallID = ""
+		}
+	}
+	if o.CallID == "" {
+		u := id.New()
+		o.CallID = "call_" + hex.EncodeToString(u[:])
+	}
+	o.Announce()
+}
+
+// extra is a member of the message that is kept for the way back.
+type extra struct {
+	key string
+	raw []byte
+}
+
+// keep joins what a member says over several chunks: lists and strings add
+// up, of anything else the last one holds.
+func (c *chunks) keep(key string, raw []byte) {
+	if len(raw) == 0 {
+		return
+	}
+	for i := range c.extras {
+		if x := &c.extras[i]; x.key == key {
+			x.raw = joined(x.raw, raw)
+			return
+		}
+	}
+	c.extras = append(c.extras, extra{key, bytes.Clone(raw)})
+}
+
+func joined(a, b []byte) []byte {
+	switch {
+	case bytes.Equal(a, b):
+		return a
+	case a[0] == '[' && b[0] == '[':
+		x, y := bytes.TrimSpace(a[1:len(a)-1]), bytes.TrimSpace(b[1:len(b)-1])
+		if len(x) == 0 || len(y) == 0 {
+			return bytes.Clone(append(append([]byte{'['}, append(x, y...)...), ']'))
+		}
+		return append(append(append(append([]byte{'['}, x...), ','), y...), ']')
+	case a[0] == '"' && b[0] == '"':
+		return append(a[:len(a)-1], b[1:]...)
+	}
+	return bytes.Clone(b)
+}
+
+func appendMember(dst, key, raw []byte) []byte {
+	if len(dst) > 0 {
+		dst = append(dst, ',')
+	}
+	return append(append(wire.AppendString(dst, key), ':'), raw...)
+}
+
+func (c *chunks) meta() message.Meta {
+	if len(c.extras) == 0 {
+		return message.Meta{}
+	}
+	var fields []byte
+	for _, x := range c.extras {
+		fields = appendMember(fields, []byte(x.key), x.raw)
+	}
+	return message.Meta{Provider: c.name, Fields: append(append([]byte{'{'}, fields...), '}')}
+}
+
+func (c *chunks) readUsage(d *wire.Decoder) {
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "prompt_tokens":
+			c.usage.Input = d.Int()
+		case "completion_tokens":
+			c.usage.Output = d.Int()
+		case "prompt_cache_hit_tokens": // DeepSeek
+			c.usage.CacheRead = d.Int()
+		case "prompt_tokens_details":
+			c.details(d)
+		case "completion_tokens_details":
+			c.details(d)
+		}
+	})
+}
+
+func (c *chunks) details(d *wire.Decoder) {
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "cached_tokens":
+			c.usage.CacheRead = d.Int()
+		case "cache_write_tokens": // OpenRouter
+			c.usage.CacheWrite = d.Int()
+		case "reasoning_tokens":
+			c.usage.Reasoning = d.Int()
+		}
+	})
+}
+
+// finish ends the stream: with the reply if there was a finish reason.
+func (c *chunks) finish() {
+	if c.ended == "" {
+		c.asm.Fail(c.wire.Broken(nil))
+		return
+	}
+	for i := range c.calls {
+		o := &c.calls[i]
+		c.announce(o)
+		if o.Len() == 0 && c.ended != "length" {
+			o.Add([]byte("{}")) // a call without arguments
+		}
+	}
+	c.asm.Done(&llm.Reply{Model: c.name + "/" + c.model.model, Stop: c.stop(), Usage: c.usage, Meta: c.meta()})
+}
+
+// stop: some servers say "stop" although there are calls; and "tool_calls"
+// without any means that the model was cut short and has to go on.
+func (c *chunks) stop() message.Stop {
+	switch {
+	case c.ended == "length":
+		return message.StopLength
+	case c.ended == "content_filter", c.refused && len(c.calls) == 0:
+		return message.StopRefused
+	case len(c.calls) > 0:
+		return message.StopTools
+	case c.ended == "tool_calls", c.ended == "function_call":
+		return message.StopLength
+	case c.sequence:
+		return message.StopSequence
+	}
+	return message.StopEnd
+}

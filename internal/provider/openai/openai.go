@@ -1,0 +1,138 @@
+// Package openai speaks OpenAI's chat completions API and its embeddings, to
+// OpenAI itself and to the many servers that are compatible with it.
+//
+// Source: https://platform.openai.com/docs/api-reference/chat and, for what
+// compatible servers add, the documentation of vLLM, llama.cpp, OpenRouter,
+// DeepSeek and Mistral.
+package openai
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"steward/internal/llm"
+	"steward/internal/provider/wire"
+)
+
+// DefaultBaseURL is OpenAI's own.
+const DefaultBaseURL = "https://api.openai.com/v1"
+
+// Dialect says whose rules a server follows where they differ.
+type Dialect string
+
+// The dialects. OpenAI's own API wants max_completion_tokens and
+// safety_identifier and refuses settings that a model does not have;
+// compatible servers know max_tokens and user, and ignore what they lack.
+const (
+	Official   Dialect = "openai"
+	Compatible Dialect = "compatible"
+)
+
+// Options describe one server. Only Key is needed for OpenAI's own.
+type Options struct {
+	Name      string       // the provider's; zero means "openai"
+	BaseURL   string       // up to and with /v1; zero means DefaultBaseURL
+	Key       string       // zero: no Authorization header
+	Header    http.Header  // more headers, e.g. OpenAI-Organization
+	HTTP      *http.Client // nil: a connection pool of its own
+	FirstByte time.Duration
+	Idle      time.Duration
+	Dialect   Dialect // zero: by the host, see DialectOf
+}
+
+// Provider is one server. Safe for concurrent use.
+type Provider struct {
+	name     string
+	official bool
+	codec    string // names the kept encodings
+	wire     *wire.Client
+}
+
+// New returns a provider. It asks nobody.
+func New(opt Options) *Provider {
+	opt.Name = cmp.Or(opt.Name, "openai")
+	opt.BaseURL = cmp.Or(opt.BaseURL, DefaultBaseURL)
+	opt.Dialect = cmp.Or(opt.Dialect, DialectOf(opt.BaseURL))
+	header := opt.Header.Clone()
+	if header == nil {
+		header = http.Header{}
+	}
+	if opt.Key != "" {
+		header.Set("Authorization", "Bearer "+opt.Key)
+	}
+	return &Provider{
+		name:     opt.Name,
+		official: opt.Dialect == Official,
+		codec:    "openai:" + string(opt.Dialect) + ":" + opt.Name,
+		wire: wire.New(wire.Options{
+			Name: opt.Name, BaseURL: opt.BaseURL, Header: header, Secrets: []string{opt.Key},
+			HTTP: opt.HTTP, FirstByte: opt.FirstByte, Idle: opt.Idle, Explain: explain,
+		}),
+	}
+}
+
+// DialectOf returns Official for the hosts of OpenAI and of Azure OpenAI, and
+// Compatible for all others.
+func DialectOf(baseURL string) Dialect {
+	u, err := url.Parse(baseURL)
+	if err == nil {
+		host := strings.ToLower(u.Hostname())
+		if host == "openai.com" || strings.HasSuffix(host, ".openai.com") || strings.HasSuffix(host, ".openai.azure.com") {
+			return Official
+		}
+	}
+	return Compatible
+}
+
+// Name implements llm.Provider.
+func (p *Provider) Name() string { return p.name }
+
+// Model implements llm.Provider.
+func (p *Provider) Model(name string) llm.Model { return &model{p, name} }
+
+// Models implements llm.Provider.
+func (p *Provider) Models(ctx context.Context) ([]llm.Info, error) {
+	body, err := p.wire.Get(ctx, "/models")
+	if err != nil {
+		return nil, err
+	}
+	out := []llm.Info{}
+	d := wire.Decode(body)
+	d.Object(func(key []byte) {
+		if string(key) == "data" {
+			d.Array(func(int) {
+				if i := readInfo(d); i.Name != "" {
+					out = append(out, i)
+				}
+			})
+		}
+	})
+	if err := d.End(); err != nil {
+		return nil, p.wire.Malformed(err)
+	}
+	return out, nil
+}
+
+// readInfo reads a model of the list. OpenAI tells only its id and age; the
+// window comes from vLLM (max_model_len) and OpenRouter (context_length).
+func readInfo(d *wire.Decoder) llm.Info {
+	var i llm.Info
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "id":
+			i.Name = d.String()
+		case "created":
+			if n := d.Int(); n > 0 {
+				i.Created = time.Unix(n, 0).UTC()
+			}
+		case "max_model_len", "context_length", "context_window":
+			i.Window = int(d.Int())
+		}
+	})
+	i.Embedder = strings.Contains(i.Name, "embed")
+	return i
+}

@@ -1,0 +1,207 @@
+package openai
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"steward/internal/llm"
+	"steward/internal/provider/wire"
+	"steward/internal/tool"
+)
+
+// maxStops is how many stop sequences the API takes.
+const maxStops = 4
+
+// encode returns the request's body in pieces, and what could not be said in it.
+func (m *model) encode(r *llm.Request) (parts [][]byte, notices []string, err error) {
+	enc := encoder{provider: m.name, official: m.official}
+	head := make([]byte, 0, 256+len(r.System))
+	head = append(head, `{"model":`...)
+	head = wire.AppendString(head, m.model)
+	head = append(head, `,"stream":true,"stream_options":{"include_usage":true},"messages":[`...)
+	if r.System != "" {
+		head = append(head, `{"role":"system","content":`...)
+		head = append(wire.AppendString(head, r.System), '}')
+	}
+	kept, tail, err := r.Transcript.Encoded(m.codec, enc.group)
+	if err != nil {
+		return nil, nil, err
+	}
+	if r.System != "" && len(kept)+len(tail) > 0 {
+		head = append(head, ',')
+	}
+	if len(kept) > 0 && len(tail) > 0 {
+		tail = slices.Insert(tail, 0, ',')
+	}
+	tail = append(tail, ']')
+	parts = [][]byte{head, kept, tail}
+	if len(r.Tools.Specs()) > 0 {
+		tools, err := r.Tools.Encoded(m.codec, encodeTools)
+		if err != nil {
+			return nil, nil, err
+		}
+		parts = append(parts, []byte(`,"tools":`), tools)
+	}
+	s := settings{model: m, notices: enc.notices}
+	s.add(r)
+	return append(parts, append(s.out, '}')), s.notices, nil
+}
+
+// settings are the members of a request beside messages and tools.
+type settings struct {
+	*model
+	out     []byte
+	notices []string
+}
+
+func (s *settings) add(r *llm.Request) {
+	s.choice(r)
+	s.effort(r.Sampling.Effort)
+	if t := r.Sampling.Temperature; t != nil {
+		s.temperature(*t, r.Sampling.Effort)
+	}
+	if n := r.Sampling.MaxTokens; n > 0 {
+		key := "max_tokens"
+		if s.official {
+			key = "max_completion_tokens"
+		}
+		s.out = strconv.AppendInt(s.member(key), int64(n), 10)
+	}
+	s.stop(r.Sampling.Stop)
+	if r.Schema != nil {
+		s.schema(r.Schema)
+	}
+	if r.User != "" {
+		key := "user"
+		if s.official {
+			key = "safety_identifier"
+		}
+		s.out = wire.AppendString(s.member(key), wire.Opaque(r.User))
+	}
+}
+
+func (s *settings) member(key string) []byte {
+	s.out = append(s.out, `,"`...)
+	s.out = append(s.out, key...)
+	return append(s.out, `":`...)
+}
+
+func (s *settings) notice(what string) {
+	s.notices = append(s.notices, s.name+"/"+s.model.model+" does not know "+what+"; it was left out.")
+}
+
+func (s *settings) choice(r *llm.Request) {
+	switch c := r.ToolChoice; {
+	case len(r.Tools.Specs()) == 0, c == "", c == "auto":
+	case c == "none", c == "required":
+		s.out = wire.AppendString(s.member("tool_choice"), c)
+	default:
+		s.out = append(s.member("tool_choice"), `{"type":"function","function":{"name":`...)
+		s.out = append(wire.AppendString(s.out, tool.WireName(c)), "}}"...)
+	}
+}
+
+// effort: OpenAI's own models differ in the words they know; compatible
+// servers are told the word as it is.
+func (s *settings) effort(e llm.Effort) {
+	word := string(e)
+	if s.official && e != "" {
+		family := familyOf(s.model.model)
+		switch {
+		case family == plainModel && e != llm.EffortNone:
+			s.notice("reasoning effort")
+			return
+		case family == plainModel:
+			return // it thinks as little as was asked for
+		case e == llm.EffortNone && family == gpt5:
+			word = "minimal"
+		case e == llm.EffortNone && family == oSeries:
+			s.notices = append(s.notices, s.name+"/"+s.model.model+" always reasons; it does so at low effort.")
+			word = "low"
+		}
+	}
+	if word != "" {
+		s.out = wire.AppendString(s.member("reasoning_effort"), word)
+	}
+}
+
+// temperature: OpenAI's reasoning models take none but their default, 1.
+func (s *settings) temperature(t float64, e llm.Effort) {
+	if s.official && t != 1 {
+		f := familyOf(s.model.model)
+		if f != plainModel && (f != gpt51 || e != llm.EffortNone) {
+			s.notice("temperature")
+			return
+		}
+	}
+	s.out = strconv.AppendFloat(s.member("temperature"), t, 'g', -1, 64)
+}
+
+func (s *settings) stop(all []string) {
+	all = slices.DeleteFunc(slices.Clone(all), func(x string) bool { return x == "" })
+	if len(all) == 0 {
+		return
+	}
+	if s.official && familyOf(s.model.model) != plainModel {
+		s.notice("stop sequences")
+		return
+	}
+	if len(all) > maxStops {
+		s.notices = append(s.notices, s.name+" takes "+strconv.Itoa(maxStops)+" stop sequences; the others were left out.")
+		all = all[:maxStops]
+	}
+	s.out = append(s.member("stop"), '[')
+	for i, x := range all {
+		if i > 0 {
+			s.out = append(s.out, ',')
+		}
+		s.out = wire.AppendString(s.out, x)
+	}
+	s.out = append(s.out, ']')
+}
+
+func (s *settings) schema(sch *llm.Schema) {
+	name := wire.ToolName(sch.Name)
+	if sch.Name == "" {
+		name = "answer"
+	}
+	s.out = append(s.member("response_format"), `{"type":"json_schema","json_schema":{"name":`...)
+	s.out = wire.AppendString(s.out, name)
+	if strict(sch.JSON) {
+		s.out = append(s.out, `,"strict":true`...)
+	}
+	s.out = append(s.out, `,"schema":`...)
+	s.out = append(append(s.out, sch.JSON...), "}}"...)
+}
+
+// family groups OpenAI's own models by what they let one set.
+type family int
+
+const (
+	plainModel family = iota // does not reason: gpt-4o, gpt-4.1, gpt-5-chat, …
+	oSeries                  // o1, o3, o4-mini: effort from low
+	gpt5                     // gpt-5, -mini, -nano: effort from minimal
+	gpt51                    // gpt-5.1 and later: effort from none
+)
+
+func familyOf(model string) family {
+	name := strings.TrimPrefix(model, "ft:")
+	switch rest, is5 := strings.CutPrefix(name, "gpt-5"); {
+	case len(name) > 1 && name[0] == 'o' && name[1] >= '1' && name[1] <= '9':
+		return oSeries
+	case strings.HasPrefix(name, "codex-"):
+		return oSeries
+	case !is5 || strings.HasPrefix(rest, "-chat"):
+		if n, ok := strings.CutPrefix(name, "gpt-"); ok && n != "" && n[0] >= '6' && n[0] <= '9' {
+			return gpt51
+		}
+		return plainModel
+	case strings.HasPrefix(rest, "."):
+		if strings.Contains(rest, "-chat") {
+			return plainModel
+		}
+		return gpt51
+	}
+	return gpt5
+}

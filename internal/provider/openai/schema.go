@@ -1,0 +1,118 @@
+package openai
+
+import (
+	"encoding/json"
+	"slices"
+
+	"steward/internal/provider/wire"
+	"steward/internal/tool"
+)
+
+// encodeTools writes the tools' list. Parameters go as they are, but for the
+// members that OpenAI demands of an object schema.
+func encodeTools(specs []tool.Spec) ([]byte, error) {
+	out := []byte{'['}
+	for i, s := range specs {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, `{"type":"function","function":{"name":`...)
+		out = wire.AppendString(out, tool.WireName(s.Name))
+		if s.Description != "" {
+			out = wire.AppendString(append(out, `,"description":`...), s.Description)
+		}
+		out = append(out, `,"parameters":`...)
+		out = append(parameters(out, s.Input), "}}"...)
+	}
+	return append(out, ']'), nil
+}
+
+// parameters appends an object schema. OpenAI refuses one without type or
+// properties, even where there is nothing to say.
+func parameters(dst, schema []byte) []byte {
+	var typ, props bool
+	d := wire.Decode(schema)
+	members := 0
+	d.Object(func(key []byte) {
+		members++
+		typ = typ || string(key) == "type"
+		props = props || string(key) == "properties"
+	})
+	if d.End() != nil || members == 0 {
+		return append(dst, `{"type":"object","properties":{}}`...)
+	}
+	dst = append(dst, '{')
+	if !typ {
+		dst = append(dst, `"type":"object",`...)
+	}
+	if !props {
+		dst = append(dst, `"properties":{},`...)
+	}
+	rest := schema[slices.Index(schema, '{')+1:]
+	return append(dst, rest...)
+}
+
+// strict reports whether a schema meets the rules of OpenAI's strict mode, in
+// which answers are guaranteed to follow it: an object at the root, in each
+// object all properties required and no others allowed, and only keywords
+// that the mode knows.
+//
+// Source: https://platform.openai.com/docs/guides/structured-outputs, "Supported schemas".
+func strict(schema []byte) bool {
+	var s any
+	if json.Unmarshal(schema, &s) != nil {
+		return false
+	}
+	root, ok := s.(map[string]any)
+	return ok && root["type"] == "object" && root["anyOf"] == nil && strictSchema(root)
+}
+
+func strictSchema(v any) bool {
+	s, ok := v.(map[string]any)
+	if !ok {
+		return false
+	}
+	for key, sub := range s {
+		if !strictMember(key, sub) {
+			return false
+		}
+	}
+	return !isObject(s["type"]) || strictObject(s)
+}
+
+func strictMember(key string, v any) bool {
+	switch key {
+	case "type", "required", "additionalProperties", "enum", "const", "title", "description", "$ref",
+		"pattern", "format", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
+		"minItems", "maxItems":
+		return true
+	case "items":
+		return strictSchema(v)
+	case "anyOf":
+		list, ok := v.([]any)
+		return ok && !slices.ContainsFunc(list, func(x any) bool { return !strictSchema(x) })
+	case "properties", "$defs", "definitions":
+		all, ok := v.(map[string]any)
+		for _, sub := range all {
+			ok = ok && strictSchema(sub)
+		}
+		return ok
+	}
+	return false
+}
+
+func isObject(typ any) bool {
+	list, ok := typ.([]any)
+	return typ == "object" || ok && slices.Contains(list, any("object"))
+}
+
+func strictObject(s map[string]any) bool {
+	props, _ := s["properties"].(map[string]any)
+	required, _ := s["required"].([]any)
+	for name := range props {
+		if !slices.Contains(required, any(name)) {
+			return false
+		}
+	}
+	return s["additionalProperties"] == false && len(required) == len(props)
+}
