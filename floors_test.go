@@ -1,0 +1,199 @@
+package steward_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// module is the module's path; what is imported below it counts.
+const module = "steward/"
+
+// floor says where a package stands and what beside it it may import.
+type floor struct {
+	level int
+	order int    // inside floors 0 to 2: only packages of a lower order are imported
+	kin   string // the one package of its family that it may import on its own floor
+}
+
+// floors is the table of ARCHITECTURE.md: imports go strictly down. On floors
+// 0 to 2 packages stand in an order and import only what stands before them;
+// above, they do not see each other but for one shared package per family.
+func floors() map[string]floor {
+	table := map[string]floor{}
+	for level, names := range [][]string{
+		{"internal/fault", "internal/id"},
+		{"internal/resource", "internal/request", "internal/message", "internal/tool", "internal/intent"},
+		{"internal/store", "internal/policy", "internal/embed", "internal/llm", "internal/service"},
+	} {
+		for order, name := range names {
+			table[name] = floor{level: level, order: order}
+		}
+	}
+	add := func(level int, kin string, names ...string) {
+		for _, name := range names {
+			f := floor{level: level}
+			if name != kin {
+				f.kin = kin
+			}
+			table[name] = f
+		}
+	}
+	add(3, "", "internal/agent", "internal/conversation", "internal/effect", "internal/identity")
+	add(3, "internal/provider/wire", "internal/provider/wire", "internal/provider/openai", "internal/provider/anthropic",
+		"internal/provider/gemini", "internal/provider/ollama", "internal/provider/offline")
+	add(3, "", "internal/store/sqlite")
+	add(3, "", "internal/toolkit/builtin")
+	add(4, "", "internal/runtime", "internal/settings")
+	add(5, "internal/face/httpauth", "internal/face/httpauth", "internal/face/chat", "internal/face/openai", "internal/face/api")
+	add(5, "", "internal/face/terminal")
+	add(6, "", "cmd/steward")
+	return table
+}
+
+// exempt reports whether a package stands on no floor because it serves tests
+// only: the trees test and bench, and X/Xtest beside the package X. No other
+// package may import it; what it imports is its own affair.
+func exempt(name string) bool {
+	top, _, _ := strings.Cut(name, "/")
+	if top == "test" || top == "bench" || name == "steward" {
+		return true
+	}
+	dir, last := path.Split(name)
+	return last == path.Base(dir)+"test"
+}
+
+// listing is what go list tells of a package.
+type listing struct {
+	ImportPath   string
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+}
+
+func TestImportsGoDown(t *testing.T) {
+	table := floors()
+	seen := 0
+	for _, p := range packages(t) {
+		name := strings.TrimPrefix(p.ImportPath, module)
+		if exempt(name) {
+			continue
+		}
+		if _, ok := table[name]; !ok {
+			t.Errorf("%s stands on no floor: give it its place in floors_test.go and ARCHITECTURE.md", name)
+			continue
+		}
+		seen++
+		for _, imp := range p.Imports {
+			if why := judge(table, name, imp); why != "" {
+				t.Errorf("%s imports %s: %s", name, imp, why)
+			}
+		}
+	}
+	if seen < 10 {
+		t.Errorf("only %d packages were looked at", seen)
+	}
+}
+
+// judge says why one package may not import the other, or "".
+func judge(table map[string]floor, name, target string) string {
+	imp, own := strings.CutPrefix(target, module)
+	from := table[name]
+	if !own {
+		if from.level == 0 && strings.Contains(strings.Split(target, "/")[0], ".") {
+			return "floor 0 stands on the standard library alone"
+		}
+		return ""
+	}
+	if exempt(imp) {
+		return "it is for tests only"
+	}
+	to, ok := table[imp]
+	switch {
+	case !ok:
+		return "it stands on no floor"
+	case to.level < from.level:
+		return ""
+	case to.level > from.level:
+		return fmt.Sprintf("that is up, from floor %d to %d", from.level, to.level)
+	case from.level <= 2 && to.order < from.order:
+		return ""
+	case from.level <= 2:
+		return "on this floor it stands later in the order"
+	case imp == from.kin:
+		return ""
+	}
+	return "that is sideways; declare the interface that is needed, and let the runtime hand it over"
+}
+
+func packages(t *testing.T) []listing {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,TestImports,XTestImports", "./...")
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, &said)
+	}
+	var all []listing
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listing
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+// TestTheJudgeOfImports makes sure that the test above can fail.
+func TestTheJudgeOfImports(t *testing.T) {
+	table := floors()
+	for _, c := range []struct {
+		from, to string
+		good     bool
+	}{
+		{"internal/llm", "steward/internal/fault", true},
+		{"internal/llm", "steward/internal/message", true},
+		{"internal/tool", "steward/internal/message", true},
+		{"internal/message", "steward/internal/tool", false},
+		{"internal/fault", "steward/internal/id", false},
+		{"internal/id", "steward/internal/fault", true},
+		{"internal/fault", "fmt", true},
+		{"internal/fault", "github.com/x/y", false},
+		{"internal/store", "github.com/x/y", true},
+		{"internal/store", "steward/internal/store/sqlite", false},
+		{"internal/provider/openai", "steward/internal/provider/wire", true},
+		{"internal/provider/openai", "steward/internal/provider/gemini", false},
+		{"internal/provider/wire", "steward/internal/provider/openai", false},
+		{"internal/agent", "steward/internal/effect", false},
+		{"internal/settings", "steward/internal/runtime", false},
+		{"internal/face/chat", "steward/internal/face/httpauth", true},
+		{"internal/face/chat", "steward/internal/face/api", false},
+		{"internal/face/terminal", "steward/internal/runtime", true},
+		{"internal/runtime", "steward/internal/face/chat", false},
+		{"internal/runtime", "steward/internal/store/storetest", false},
+		{"internal/runtime", "steward/test/chaos", false},
+		{"internal/runtime", "steward/internal/nowhere", false},
+		{"cmd/steward", "steward/internal/settings", true},
+	} {
+		if why := judge(table, c.from, c.to); (why == "") != c.good {
+			t.Errorf("%s → %s: %q", c.from, c.to, why)
+		}
+	}
+	var levels []int
+	for _, f := range table {
+		levels = append(levels, f.level)
+	}
+	if slices.Max(levels) != 6 || slices.Min(levels) != 0 {
+		t.Error("the table has lost a floor")
+	}
+}
