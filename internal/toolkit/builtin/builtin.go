@@ -1,0 +1,68 @@
+// Package builtin holds the tools that Steward brings along: a calculator, the
+// clock, hashes, and files in folders that were granted.
+package builtin
+
+import (
+	"context"
+	"time"
+
+	"steward/internal/tool"
+)
+
+// Options say what the tools may see. The zero value grants no folder.
+type Options struct {
+	// Folders are the places that the files tools work in. Without any there
+	// are no files tools; without a writable one there is no files.write.
+	Folders []Folder
+	// Now is the clock; nil: time.Now.
+	Now func() time.Time
+	// Zone returns a user's own time zone, used where a call names none. Nil,
+	// or a nil answer: UTC.
+	Zone func(user string) *time.Location
+}
+
+// Folder is a granted folder.
+type Folder struct {
+	Name  string // how the model names it: one word, the first part of every path
+	Path  string // where it is
+	Write bool   // it may be written to
+}
+
+// Tools returns the tools. Errors: Invalid, folder_invalid (a bad or repeated
+// name, or what is there is no folder).
+func Tools(opt Options) ([]tool.Tool, error) {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.Zone == nil {
+		opt.Zone = func(string) *time.Location { return nil }
+	}
+	k := kit{opt: opt}
+	k.math()
+	k.clock()
+	k.hash()
+	k.files()
+	return k.tools, k.err
+}
+
+// kit collects tools and the first error.
+type kit struct {
+	opt   Options
+	tools []tool.Tool
+	err   error
+}
+
+func (k *kit) add(t tool.Tool, err error) {
+	if err != nil && k.err == nil {
+		k.err = err
+	}
+	if k.err == nil {
+		k.tools = append(k.tools, t)
+	}
+}
+
+// query adds a query made from a function that needs its arguments only.
+func query[In, Out any](k *kit, name, description string, fn func(In) (Out, error)) {
+	k.add(tool.New(tool.Spec{Name: name, Description: description, Effect: tool.Query, Version: "1"},
+		func(_ context.Context, _ tool.Invocation, in In) (Out, error) { return fn(in) }))
+}

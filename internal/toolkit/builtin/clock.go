@@ -1,0 +1,181 @@
+package builtin
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+	_ "time/tzdata" // the zones, on machines that have none
+
+	"steward/internal/fault"
+	"steward/internal/tool"
+)
+
+type nowArgs struct {
+	Zone string `json:"zone,omitzero" jsonschema:"an IANA time zone such as Europe/Berlin, or its city; the user's own unless given" maxlen:"64"`
+}
+
+type convertArgs struct {
+	Time string `json:"time" jsonschema:"a time of day (15:30, 3:30 pm; today is meant), a date and time (2026-03-29 15:30), or RFC 3339" maxlen:"64"`
+	From string `json:"from,omitzero" jsonschema:"the time zone of the given time: an IANA name such as Europe/Berlin, or its city; the user's own unless given" maxlen:"64"`
+	To   string `json:"to,omitzero" jsonschema:"the time zone that is wanted: an IANA name such as Asia/Tokyo, or its city; the user's own unless given" maxlen:"64"`
+}
+
+// clock adds the tools that tell time.
+func (k *kit) clock() {
+	k.add(tool.New(tool.Spec{Name: "time.now", Effect: tool.Query, Version: "1",
+		Description: "Tells the current date, time and day of the week: what time it is now, here or in another city or time zone, and what day it is today."},
+		func(_ context.Context, in tool.Invocation, a nowArgs) (string, error) {
+			zone, err := k.zone(a.Zone, in.User)
+			if err != nil {
+				return "", err
+			}
+			return stamp(k.opt.Now().In(zone)), nil
+		}))
+	k.add(tool.New(tool.Spec{Name: "time.convert", Effect: tool.Query, Version: "1",
+		Description: "Converts a time from one time zone or city to another: what time it is there when it is a given time here."},
+		func(_ context.Context, in tool.Invocation, a convertArgs) (string, error) {
+			from, err := k.zone(a.From, in.User)
+			if err != nil {
+				return "", err
+			}
+			to, err := k.zone(a.To, in.User)
+			if err != nil {
+				return "", err
+			}
+			return convert(a.Time, k.opt.Now(), from, to)
+		}))
+}
+
+// stamp is a time as a model and a person read it.
+func stamp(t time.Time) string {
+	abbreviation, _ := t.Zone()
+	if strings.HasPrefix(abbreviation, "+") || strings.HasPrefix(abbreviation, "-") || abbreviation == "UTC" {
+		abbreviation = ""
+	} else {
+		abbreviation = ", " + abbreviation
+	}
+	return fmt.Sprintf("%s (%s, %s%s)", t.Format(time.RFC3339), t.Weekday(), t.Location(), abbreviation)
+}
+
+// zone finds a time zone by its IANA name or its city, whatever the case.
+func (k *kit) zone(name, user string) (*time.Location, error) {
+	name = strings.TrimSpace(name)
+	if name == "" {
+		if z := k.opt.Zone(user); z != nil {
+			return z, nil
+		}
+		return time.UTC, nil
+	}
+	city := strings.ReplaceAll(titled(name), " ", "_")
+	for _, try := range []string{name, strings.ToUpper(name), city} {
+		if z, err := time.LoadLocation(try); err == nil && !strings.EqualFold(try, "local") {
+			return z, nil
+		}
+	}
+	if !strings.Contains(city, "/") {
+		for _, area := range []string{"Europe", "America", "Asia", "Africa", "Australia", "Pacific", "Atlantic", "Indian", "America/Argentina", "America/Indiana"} {
+			if z, err := time.LoadLocation(area + "/" + city); err == nil {
+				return z, nil
+			}
+		}
+	}
+	return nil, fault.New(fault.NotFound, "zone_unknown", "there is no time zone %.80q", name).
+		With("use an IANA name such as Europe/Berlin, America/New_York or UTC")
+}
+
+// titled writes each word with a capital, as the names of zones are.
+func titled(s string) string {
+	up := true
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ' || r == '/' || r == '_' || r == '-':
+			up = true
+		case up:
+			up = false
+			return []rune(strings.ToUpper(string(r)))[0]
+		default:
+			return []rune(strings.ToLower(string(r)))[0]
+		}
+		return r
+	}, s)
+}
+
+// convert answers in words, so that what a clock change does to the time is said.
+func convert(text string, now time.Time, from, to *time.Location) (string, error) {
+	t, fixed, err := parseTime(text, now.In(from), from)
+	if err != nil {
+		return "", err
+	}
+	var note string
+	if !fixed {
+		t, note = settleWall(t, from)
+	}
+	return fmt.Sprintf("%s = %s%s", stamp(t.In(from)), stamp(t.In(to)), note), nil
+}
+
+// parseTime reads a time. Fixed: it said its offset; else it is the wall clock
+// of the zone, given as if in UTC.
+func parseTime(text string, today time.Time, zone *time.Location) (t time.Time, fixed bool, err error) {
+	text = strings.Join(strings.Fields(text), " ")
+	upper := strings.ToUpper(text)
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04Z07:00", "2006-01-02 15:04Z07:00"} {
+		if t, err := time.Parse(layout, upper); err == nil {
+			return t, true, nil
+		}
+	}
+	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04",
+		"2006-01-02 3:04 PM", "2006-01-02 3:04PM", "2006-01-02 3 PM", "2006-01-02 3PM", "2006-01-02"} {
+		if t, err := time.Parse(layout, upper); err == nil {
+			return t, false, nil
+		}
+	}
+	for _, layout := range []string{"15:04:05", "15:04", "3:04 PM", "3:04PM", "3 PM", "3PM"} {
+		if t, err := time.Parse(layout, upper); err == nil {
+			y, m, d := today.Date()
+			return time.Date(y, m, d, t.Hour(), t.Minute(), t.Second(), 0, time.UTC), false, nil
+		}
+	}
+	switch strings.ToLower(text) {
+	case "now":
+		return today, true, nil
+	case "noon":
+		return time.Date(today.Year(), today.Month(), today.Day(), 12, 0, 0, 0, time.UTC), false, nil
+	case "midnight":
+		return time.Date(today.Year(), today.Month(), today.Day(), 0, 0, 0, 0, time.UTC), false, nil
+	}
+	return t, false, fault.New(fault.Invalid, "time_invalid", "%.80q is not a time that can be read", text).
+		With("write 15:30, 2026-03-29 15:30 or 2026-03-29T15:30:00+02:00")
+}
+
+// settleWall finds the moment when the clocks of the zone show wall's time.
+// In spring some times are left out, in autumn some come twice: the note says so.
+func settleWall(wall time.Time, zone *time.Location) (t time.Time, note string) {
+	moments := moments(wall, zone)
+	switch len(moments) {
+	case 1:
+		return moments[0], ""
+	case 2:
+		return moments[0], fmt.Sprintf("\nNote: in %s the clocks are set back then, and this time comes twice: this is the first; the second is %s.",
+			zone, moments[1].In(zone).Format(time.RFC3339))
+	}
+	// The offset before the change, applied to a time that was left out, gives
+	// what a clock shows that was not set forward in time.
+	_, before := wall.Add(-24 * time.Hour).In(zone).Zone()
+	t = wall.Add(-time.Duration(before) * time.Second).In(zone)
+	return t, fmt.Sprintf("\nNote: %s does not exist in %s: the clocks are set forward then. %s is meant instead.",
+		wall.Format("2006-01-02 15:04"), zone, t.Format("15:04"))
+}
+
+// moments are the instants at which the clocks of the zone show wall's time, in order.
+func moments(wall time.Time, zone *time.Location) []time.Time {
+	var out []time.Time
+	for _, near := range []time.Duration{-24 * time.Hour, 24 * time.Hour} {
+		_, offset := wall.Add(near).In(zone).Zone()
+		t := wall.Add(-time.Duration(offset) * time.Second)
+		if _, have := t.In(zone).Zone(); have == offset && (len(out) == 0 || !out[0].Equal(t)) {
+			out = append(out, t)
+		}
+	}
+	return out
+}

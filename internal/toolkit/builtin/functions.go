@@ -1,0 +1,292 @@
+package builtin
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"strings"
+
+	"steward/internal/fault"
+)
+
+// function is one that an expression can call.
+type function struct {
+	least, most int // arguments
+	call        func([]number) (number, error)
+}
+
+func (f function) takes() string {
+	switch {
+	case f.least == f.most && f.least == 1:
+		return "one argument"
+	case f.least == f.most:
+		return fmt.Sprintf("%d arguments", f.least)
+	case f.most == many:
+		return fmt.Sprintf("%d or more arguments", f.least)
+	}
+	return fmt.Sprintf("%d to %d arguments", f.least, f.most)
+}
+
+const many = 1000
+
+// functionNames is the list that an error names.
+func functionNames() string {
+	return "abs, sqrt, cbrt, root(x, n), floor, ceil, round(x, places), min, max, sum, avg, gcd, lcm, mod, pow, " +
+		"exp, ln, log(x, base), log2, log10, sin, cos, tan, asin, acos, atan (in radians), deg, rad"
+}
+
+func constant(name string) (number, bool) {
+	digits := ""
+	switch name {
+	case "pi", "π":
+		digits = "3.14159265358979323846264338327950288"
+	case "tau", "τ":
+		digits = "6.28318530717958647692528676655900577"
+	case "e":
+		digits = "2.71828182845904523536028747135266250"
+	default:
+		return number{}, false
+	}
+	r, _ := new(big.Rat).SetString(digits)
+	return number{r, true}, true
+}
+
+func functions(name string) (function, bool) {
+	two := whole(big.NewInt(2))
+	switch name {
+	case "abs":
+		return exactly(1, func(a []number) (number, error) { return number{new(big.Rat).Abs(a[0].Rat), a[0].rounded}, nil })
+	case "sqrt":
+		return exactly(1, func(a []number) (number, error) { return root(a[0], two) })
+	case "cbrt":
+		return exactly(1, func(a []number) (number, error) { return root(a[0], whole(big.NewInt(3))) })
+	case "root":
+		return exactly(2, func(a []number) (number, error) { return root(a[0], a[1]) })
+	case "pow":
+		return exactly(2, func(a []number) (number, error) { return pow(a[0], a[1]) })
+	case "mod":
+		return exactly(2, func(a []number) (number, error) { return mod(a[0], a[1]) })
+	case "floor":
+		return exactly(1, func(a []number) (number, error) { return floor(a[0]), nil })
+	case "ceil":
+		return exactly(1, func(a []number) (number, error) {
+			down := floor(number{new(big.Rat).Neg(a[0].Rat), a[0].rounded})
+			return number{new(big.Rat).Neg(down.Rat), down.rounded}, nil
+		})
+	case "round":
+		return function{1, 2, round}, true
+	case "min":
+		return fold(func(a, b number) (number, error) { return pick(a, b, -1), nil })
+	case "max":
+		return fold(func(a, b number) (number, error) { return pick(a, b, 1), nil })
+	case "sum":
+		return fold(add)
+	case "avg":
+		sum, _ := fold(add)
+		return function{1, many, func(a []number) (number, error) {
+			n, err := sum.call(a)
+			if err != nil {
+				return n, err
+			}
+			return div(n, whole(big.NewInt(int64(len(a)))))
+		}}, true
+	case "gcd":
+		return fold(gcd)
+	case "lcm":
+		return fold(lcm)
+	}
+	return transcendental(name)
+}
+
+func transcendental(name string) (function, bool) {
+	switch name {
+	case "exp":
+		return floating(math.Exp)
+	case "ln":
+		return floating(math.Log)
+	case "log2":
+		return floating(math.Log2)
+	case "log10":
+		return floating(math.Log10)
+	case "log":
+		return function{1, 2, func(a []number) (number, error) {
+			x, _ := a[0].Float64()
+			base := 10.0
+			if len(a) == 2 {
+				base, _ = a[1].Float64()
+			}
+			if base == 10 {
+				return approximate(math.Log10(x))
+			}
+			return approximate(math.Log(x) / math.Log(base))
+		}}, true
+	case "sin":
+		return floating(nearZero(math.Sin))
+	case "cos":
+		return floating(nearZero(math.Cos))
+	case "tan":
+		return floating(nearZero(math.Tan))
+	case "asin":
+		return floating(math.Asin)
+	case "acos":
+		return floating(math.Acos)
+	case "atan":
+		return floating(math.Atan)
+	case "deg":
+		return floating(func(x float64) float64 { return x * 180 / math.Pi })
+	case "rad":
+		return floating(func(x float64) float64 { return x * math.Pi / 180 })
+	}
+	return function{}, false
+}
+
+func exactly(n int, call func([]number) (number, error)) (function, bool) {
+	return function{n, n, call}, true
+}
+
+// fold applies a function of two to any number of arguments.
+func fold(call func(a, b number) (number, error)) (function, bool) {
+	return function{1, many, func(args []number) (number, error) {
+		n := args[0]
+		for _, m := range args[1:] {
+			var err error
+			if n, err = call(n, m); err != nil {
+				return n, err
+			}
+		}
+		return n, nil
+	}}, true
+}
+
+func floating(fn func(float64) float64) (function, bool) {
+	return exactly(1, func(a []number) (number, error) {
+		x, _ := a[0].Float64()
+		return approximate(fn(x))
+	})
+}
+
+// nearZero makes 0 of what is 0 but for the rounding of pi.
+func nearZero(fn func(float64) float64) func(float64) float64 {
+	return func(x float64) float64 {
+		if y := fn(x); math.Abs(y) > 1e-15 {
+			return y
+		}
+		return 0
+	}
+}
+
+func pick(a, b number, sign int) number {
+	if b.Cmp(a.Rat) == sign {
+		return number{b.Rat, a.by(b)}
+	}
+	return number{a.Rat, a.by(b)}
+}
+
+// round rounds half away from zero.
+func round(args []number) (number, error) {
+	places := int64(0)
+	if len(args) == 2 {
+		if !args[1].IsInt() || !args[1].Num().IsInt64() || math.Abs(float64(args[1].Num().Int64())) > 1000 {
+			return number{}, fault.New(fault.Invalid, "places_invalid", "round takes a whole number of places from -1000 to 1000")
+		}
+		places = args[1].Num().Int64()
+	}
+	scale := whole(big.NewInt(10)).power(places)
+	scaled := new(big.Rat).Mul(args[0].Rat, scale)
+	scaled.Abs(scaled).Add(scaled, big.NewRat(1, 2))
+	n := signed(floor(exact(scaled)).Rat, args[0].Sign())
+	return exact(n.Quo(n, scale)), nil
+}
+
+func wholes(a, b number) error {
+	if a.IsInt() && b.IsInt() {
+		return nil
+	}
+	return fault.New(fault.Invalid, "whole_number_wanted", "gcd and lcm take whole numbers")
+}
+
+func gcd(a, b number) (number, error) {
+	if err := wholes(a, b); err != nil {
+		return number{}, err
+	}
+	return whole(new(big.Int).GCD(nil, nil, new(big.Int).Abs(a.Num()), new(big.Int).Abs(b.Num()))), nil
+}
+
+func lcm(a, b number) (number, error) {
+	g, err := gcd(a, b)
+	if err != nil || g.Sign() == 0 {
+		return g, err
+	}
+	n := new(big.Int).Mul(a.Num(), b.Num())
+	return checked(new(big.Rat).SetInt(n.Abs(n).Quo(n, g.Num())), false)
+}
+
+// maxFactorial keeps the result below maxBits.
+const maxFactorial = 5000
+
+func factorial(n number) (number, error) {
+	if !n.IsInt() || n.Sign() < 0 {
+		return number{}, fault.New(fault.Invalid, "factorial_invalid", "a factorial takes a whole number that is not negative")
+	}
+	if !n.Num().IsInt64() || n.Num().Int64() > maxFactorial {
+		return number{}, errTooBig
+	}
+	return checked(new(big.Rat).SetInt(new(big.Int).MulRange(1, n.Num().Int64())), n.rounded)
+}
+
+// math adds the calculator.
+func (k *kit) math() {
+	type pair struct {
+		A number `json:"a" jsonschema:"the first number"`
+		B number `json:"b" jsonschema:"the second number"`
+	}
+	two := func(name, description string, fn func(a, b number) (number, error)) {
+		query(k, name, description, func(in pair) (string, error) { return shown(fn(in.A, in.B)) })
+	}
+	two("math.add", "Adds two numbers: the sum a + b, a plus b. Exact.", add)
+	two("math.subtract", "Subtracts b from a: the difference a - b, a minus b. Exact.", sub)
+	two("math.multiply", "Multiplies two numbers: the product a * b, a times b. Exact.", mul)
+	two("math.divide", "Divides a by b: the quotient a / b, a divided by b, a over b.", div)
+	two("math.modulo", "Computes the remainder of a divided by b: a modulo b, a mod b. It has the sign of b.", mod)
+	type powerArgs struct {
+		Base     number `json:"base" jsonschema:"the number that is raised"`
+		Exponent number `json:"exponent" jsonschema:"the power it is raised to"`
+	}
+	query(k, "math.power", "Raises a base to an exponent: base to the power of exponent, squared (2), cubed (3).",
+		func(in powerArgs) (string, error) { return shown(pow(in.Base, in.Exponent)) })
+	type rootArgs struct {
+		Number number `json:"number" jsonschema:"the number whose root is wanted"`
+		Degree int    `json:"degree,omitzero" jsonschema:"2 for the square root (unless given), 3 for the cube root, …" min:"1" max:"1000" default:"2"`
+	}
+	query(k, "math.root", "Computes a root: the square root, the cube root or any n-th root of a number.",
+		func(in rootArgs) (string, error) {
+			if in.Degree == 0 {
+				in.Degree = 2
+			}
+			return shown(root(in.Number, whole(big.NewInt(int64(in.Degree)))))
+		})
+	type percentArgs struct {
+		Percent number `json:"percent" jsonschema:"how many percent"`
+		Of      number `json:"of" jsonschema:"the number that it is a part of"`
+	}
+	query(k, "math.percentage", "Computes a percentage: so many percent of a number, such as a tip, a tax or a discount.",
+		func(in percentArgs) (string, error) {
+			n, err := mul(in.Percent, in.Of)
+			if err != nil {
+				return "", err
+			}
+			return shown(div(n, whole(big.NewInt(100))))
+		})
+	type evaluateArgs struct {
+		Expression string `json:"expression" jsonschema:"the formula, for example (2 + 3) * sqrt(16) / 4" minlen:"1" maxlen:"4096"`
+	}
+	query(k, "math.evaluate", "Evaluates a formula, an arithmetic expression with several operations, parentheses, percentages or functions: + - * / ^, % (remainder, or percent after a number), !, "+functionNames()+", pi, e. Exact where it can be.",
+		func(in evaluateArgs) (string, error) { return shown(evaluate(strings.TrimSpace(in.Expression))) })
+}
+
+func shown(n number, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	return n.String(), nil
+}

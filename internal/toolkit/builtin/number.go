@@ -1,0 +1,241 @@
+package builtin
+
+import (
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+
+	"steward/internal/fault"
+)
+
+// number is a value of the calculator: exact as long as it can be, and marked
+// once a result had to be rounded.
+type number struct {
+	*big.Rat
+	rounded bool
+}
+
+// JSONSchema gives the schema of a number argument.
+func (number) JSONSchema() string { return `{"type":"number"}` }
+
+// UnmarshalJSON keeps every digit of a JSON number.
+func (n *number) UnmarshalJSON(b []byte) error {
+	r, ok := new(big.Rat).SetString(string(b))
+	if !ok {
+		return fault.New(fault.Invalid, "args_invalid", "%.40s is not a number", b)
+	}
+	n.Rat = r
+	return nil
+}
+
+// Limits of the calculator: of a result, and of the digits that are shown of
+// one that is rounded.
+const (
+	maxBits     = 1 << 16 // about 19,700 decimal digits
+	roundDigits = 16
+)
+
+func exact(r *big.Rat) number     { return number{Rat: r} }
+func whole(i *big.Int) number     { return number{Rat: new(big.Rat).SetInt(i)} }
+func (n number) size() int        { return max(n.Num().BitLen(), n.Denom().BitLen()) }
+func (n number) by(m number) bool { return n.rounded || m.rounded }
+
+var (
+	errDivision = fault.New(fault.Invalid, "division_by_zero", "division by zero: it has no result")
+	errTooBig   = fault.New(fault.TooLarge, "number_too_large", "the result is too large to write down").With("use smaller numbers")
+)
+
+// checked refuses what has grown too large.
+func checked(r *big.Rat, rounded bool) (number, error) {
+	n := number{r, rounded}
+	if n.size() > maxBits {
+		return number{}, errTooBig
+	}
+	return n, nil
+}
+
+func add(a, b number) (number, error) { return checked(new(big.Rat).Add(a.Rat, b.Rat), a.by(b)) }
+func sub(a, b number) (number, error) { return checked(new(big.Rat).Sub(a.Rat, b.Rat), a.by(b)) }
+func mul(a, b number) (number, error) { return checked(new(big.Rat).Mul(a.Rat, b.Rat), a.by(b)) }
+
+func div(a, b number) (number, error) {
+	if b.Sign() == 0 {
+		return number{}, errDivision
+	}
+	return checked(new(big.Rat).Quo(a.Rat, b.Rat), a.by(b))
+}
+
+// mod is the remainder that has the divisor's sign: a - b*floor(a/b).
+func mod(a, b number) (number, error) {
+	q, err := div(a, b)
+	if err != nil {
+		return number{}, err
+	}
+	return checked(new(big.Rat).Sub(a.Rat, new(big.Rat).Mul(b.Rat, floor(q).Rat)), a.by(b))
+}
+
+func floor(a number) number {
+	// Div rounds down for a positive divisor, which a denominator is.
+	return number{new(big.Rat).SetInt(new(big.Int).Div(a.Num(), a.Denom())), a.rounded}
+}
+
+func pow(a, b number) (number, error) {
+	switch {
+	case b.IsInt():
+		return powInt(a, b)
+	case a.Sign() < 0 && b.Denom().Bit(0) == 0:
+		return number{}, fault.New(fault.Invalid, "no_real_result", "an even root of a negative number is not a real number")
+	case b.Denom().IsInt64() && b.Denom().Int64() <= 64:
+		r, err := root(a, whole(b.Denom()))
+		if err != nil {
+			return number{}, err
+		}
+		return powInt(r, number{new(big.Rat).SetInt(b.Num()), r.by(b)})
+	case a.Sign() < 0:
+		return number{}, fault.New(fault.Invalid, "no_real_result", "a negative number to such a power is not a real number")
+	}
+	x, _ := a.Float64()
+	y, _ := b.Float64()
+	return approximate(math.Pow(x, y))
+}
+
+func powInt(a, b number) (number, error) {
+	exp, rounded := b.Num(), a.by(b)
+	switch {
+	case a.Sign() == 0 && b.Sign() < 0:
+		return number{}, errDivision
+	case a.Sign() == 0 && b.Sign() > 0:
+		return number{new(big.Rat), rounded}, nil
+	case a.size() <= 1: // 1 and -1 (and 0 to the 0) take any power
+		return number{a.power(new(big.Int).And(exp, big.NewInt(1)).Int64()), rounded}, nil
+	case !exp.IsInt64() || float64(a.size()-1)*math.Abs(float64(exp.Int64())) > maxBits:
+		return number{}, errTooBig
+	}
+	return checked(a.power(exp.Int64()), rounded)
+}
+
+// power is a to the n; a is not zero where n is negative.
+func (n number) power(exp int64) *big.Rat {
+	e := new(big.Int).Abs(big.NewInt(exp))
+	num, den := new(big.Int).Exp(n.Num(), e, nil), new(big.Int).Exp(n.Denom(), e, nil)
+	if exp < 0 {
+		num, den = den, num
+	}
+	return new(big.Rat).SetFrac(num, den)
+}
+
+// root is the n-th root for a whole n other than 0: exact where there is an
+// exact one.
+func root(a, n number) (number, error) {
+	if !n.IsInt() || n.Sign() == 0 || !n.Num().IsInt64() || n.Num().Int64() > 1000 || n.Num().Int64() < -1000 {
+		return number{}, fault.New(fault.Invalid, "root_invalid", "the degree of a root is a whole number from -1000 to 1000, not 0")
+	}
+	k := int(n.Num().Int64())
+	if a.Sign() < 0 && k%2 == 0 {
+		return number{}, fault.New(fault.Invalid, "no_real_result", "an even root of a negative number is not a real number")
+	}
+	if k < 0 {
+		inv, err := div(whole(big.NewInt(1)), a)
+		if err != nil {
+			return number{}, err
+		}
+		a, k = inv, -k
+	}
+	num, okNum := rootInt(new(big.Int).Abs(a.Num()), k)
+	den, okDen := rootInt(a.Denom(), k)
+	if okNum && okDen {
+		return number{signed(new(big.Rat).SetFrac(num, den), a.Sign()), a.rounded}, nil
+	}
+	// Shift the radicand so that the whole root has enough digits: the root
+	// of num*den^(k-1)*s^k is den*s times the root wanted.
+	scale := new(big.Int).Exp(big.NewInt(10), big.NewInt(roundDigits+4), nil)
+	if short := a.Denom().BitLen() - new(big.Int).Abs(a.Num()).BitLen(); short > 0 { // a small value needs more places
+		scale.Lsh(scale, uint(short/k+1))
+	}
+	rad := new(big.Int).Abs(a.Num())
+	rad.Mul(rad, new(big.Int).Exp(a.Denom(), big.NewInt(int64(k-1)), nil))
+	rad.Mul(rad, new(big.Int).Exp(scale, big.NewInt(int64(k)), nil))
+	if rad.BitLen() > 8*maxBits {
+		return number{}, errTooBig
+	}
+	r, _ := rootInt(rad, k)
+	return number{signed(new(big.Rat).SetFrac(r, new(big.Int).Mul(a.Denom(), scale)), a.Sign()), true}, nil
+}
+
+func signed(r *big.Rat, sign int) *big.Rat {
+	if sign < 0 {
+		r.Neg(r)
+	}
+	return r
+}
+
+// rootInt is the k-th root of x >= 0, rounded down, by Newton's method; whole
+// tells that it is exact.
+func rootInt(x *big.Int, k int) (r *big.Int, isWhole bool) {
+	if k == 1 || x.BitLen() <= 1 {
+		return x, true
+	}
+	if k == 2 {
+		r = new(big.Int).Sqrt(x)
+		return r, new(big.Int).Mul(r, r).Cmp(x) == 0
+	}
+	K, less := big.NewInt(int64(k)), big.NewInt(int64(k-1))
+	r = new(big.Int).Lsh(big.NewInt(1), uint((x.BitLen()+k-1)/k)) // not below the root
+	for {
+		next := new(big.Int).Exp(r, less, nil)
+		next.Quo(x, next)
+		next.Add(next, new(big.Int).Mul(r, less))
+		next.Quo(next, K)
+		if next.Cmp(r) >= 0 {
+			return r, new(big.Int).Exp(r, K, nil).Cmp(x) == 0
+		}
+		r = next
+	}
+}
+
+// approximate takes a floating-point result.
+func approximate(f float64) (number, error) {
+	switch {
+	case math.IsNaN(f):
+		return number{}, fault.New(fault.Invalid, "no_real_result", "this has no result among the real numbers")
+	case math.IsInf(f, 0):
+		return number{}, errTooBig
+	}
+	// A double is good for 15 digits; with those, what should be 0.5 is 0.5.
+	r, _ := new(big.Rat).SetString(strconv.FormatFloat(f, 'e', 14, 64))
+	return number{r, true}, nil
+}
+
+// String is the value in decimal: all digits where they end, else rounded, and
+// saying so.
+func (n number) String() string {
+	if n.IsInt() && !n.rounded {
+		return n.Num().String()
+	}
+	if places, ends := n.FloatPrec(); ends && !n.rounded && places <= 200 {
+		return n.FloatString(places)
+	}
+	return n.round() + " (rounded)"
+}
+
+// round writes the value with roundDigits significant digits, without zeros at
+// the end.
+func (n number) round() string {
+	f := new(big.Float).SetPrec(256).SetRat(n.Rat)
+	s := f.Text('e', roundDigits-1)
+	mantissa, exp, _ := strings.Cut(s, "e")
+	if e, _ := strconv.Atoi(exp); e < -7 || e > 20 { // atoi of our own text
+		return trimZeros(mantissa) + "e" + strconv.Itoa(e)
+	}
+	r, _ := new(big.Rat).SetString(s)
+	e, _ := strconv.Atoi(exp)
+	return trimZeros(r.FloatString(max(0, roundDigits-1-e)))
+}
+
+func trimZeros(s string) string {
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return s
+}

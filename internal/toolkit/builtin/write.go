@@ -1,0 +1,219 @@
+package builtin
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+
+	json "github.com/go-json-experiment/json"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/tool"
+)
+
+type writeArgs struct {
+	Path      string `json:"path" jsonschema:"the file to write, beginning with a granted folder's name, for example notes/todo.txt; missing folders are made" minlen:"1" maxlen:"1024"`
+	Content   string `json:"content" jsonschema:"the whole new content of the file"`
+	Overwrite bool   `json:"overwrite,omitzero" jsonschema:"replace the file if there is one; without it an existing file is left alone"`
+}
+
+// writer is files.write.
+type writer struct {
+	tool.Tool
+	k *kit
+}
+
+// Unwrap leads to the typed tool.
+func (w *writer) Unwrap() tool.Tool { return w.Tool }
+
+// Check implements tool.Checker.
+func (w *writer) Check(args []byte) error { return w.Tool.(tool.Checker).Check(args) }
+
+func (k *kit) addWriter() {
+	t, err := tool.New(tool.Spec{Name: "files.write", Effect: tool.Action, Version: "1", Yields: message.Private,
+		Description: "Writes a text file: creates it, or replaces its whole content (with overwrite). " + k.granted(true)},
+		func(_ context.Context, in tool.Invocation, a writeArgs) (string, error) { return k.write(in.Key, a) })
+	if err != nil {
+		k.add(nil, err)
+		return
+	}
+	k.add(&writer{Tool: t, k: k}, nil)
+}
+
+// target finds the place of a write and opens its folder.
+func (k *kit) target(a writeArgs) (place, *os.Root, error) {
+	p, err := k.find(a.Path)
+	if err != nil {
+		return p, nil, err
+	}
+	switch {
+	case !p.Write:
+		return p, nil, fault.New(fault.Denied, "folder_read_only", "the folder %s may only be read", p.Name).With("%s", k.granted(true))
+	case p.rel == ".":
+		return p, nil, p.notPlain(fs.ModeDir)
+	case len(a.Content) > maxWrite:
+		return p, nil, fault.New(fault.TooLarge, "file_too_large", "a file of %d bytes is too large: at most %d", len(a.Content), maxWrite)
+	}
+	root, err := p.open()
+	return p, root, err
+}
+
+// write puts the content in a temporary file in the same folder, syncs it, and
+// lets it take the file's name, so that the file is never half there. Up to
+// that moment a failure means that nothing was changed.
+func (k *kit) write(key string, a writeArgs) (string, error) {
+	p, root, err := k.target(a)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	mode := fs.FileMode(0o644)
+	old, err := root.Lstat(p.rel)
+	switch {
+	case err == nil && !old.Mode().IsRegular():
+		return "", p.notPlain(old.Mode())
+	case err == nil && !a.Overwrite:
+		return "", p.exists()
+	case err == nil:
+		mode = old.Mode().Perm()
+	}
+	temp := tempName(p.rel, key)
+	if err := p.prepare(root, temp, a.Content, mode); err != nil {
+		return "", tool.NotDone(p.fault(err))
+	}
+	if err := p.publish(root, temp, a.Overwrite); err != nil {
+		if rmErr := root.Remove(temp); rmErr != nil && !errors.Is(rmErr, fs.ErrNotExist) {
+			err = fmt.Errorf("%w; a temporary file is left behind: %s", err, path.Base(temp))
+		}
+		return "", tool.NotDone(err)
+	}
+	if err := syncUp(root, path.Dir(p.rel)); err != nil {
+		return "", fault.New(fault.Internal, "file_sync_failed", "%q was written, but the disk did not confirm it: %w", p.shown, err)
+	}
+	if old != nil {
+		return fmt.Sprintf("Replaced %s: %d bytes.", p.shown, len(a.Content)), nil
+	}
+	return fmt.Sprintf("Wrote %s: %d bytes.", p.shown, len(a.Content)), nil
+}
+
+func (p place) exists() error {
+	return fault.New(fault.Conflict, "file_exists", "there is a file %q already", p.shown).
+		With("write to another name, or set overwrite to replace it")
+}
+
+// tempName is where the content stands before it takes the file's name: known
+// from the call's key, so that Settle finds what a crash left.
+func tempName(rel, key string) string {
+	if key == "" {
+		key = id.New().String()
+	}
+	return path.Join(path.Dir(rel), ".steward-"+id.Derive("files.write", key).String()+".tmp")
+}
+
+// prepare writes the temporary file and syncs it.
+func (p place) prepare(root *os.Root, temp, content string, mode fs.FileMode) (err error) {
+	if err := root.MkdirAll(path.Dir(p.rel), 0o755); err != nil {
+		return err
+	}
+	if err := root.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) { // of an attempt that a crash ended
+		return err
+	}
+	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(content)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		err = errors.Join(err, root.Remove(temp))
+	}
+	return err
+}
+
+// publish lets the temporary file take the name. A link does not replace a
+// file that somebody else made meanwhile; where the file system has no links,
+// a last look has to do.
+func (p place) publish(root *os.Root, temp string, overwrite bool) error {
+	if !overwrite {
+		err := root.Link(temp, p.rel)
+		if err == nil {
+			// The content is in place. A temporary name that stays is only untidy.
+			_ = root.Remove(temp)
+			return nil
+		}
+		if _, statErr := root.Lstat(p.rel); errors.Is(err, fs.ErrExist) || statErr == nil {
+			return p.exists()
+		}
+	}
+	if err := root.Rename(temp, p.rel); err != nil {
+		return p.fault(err)
+	}
+	return nil
+}
+
+// syncUp syncs a folder and those above it, any of which may be new.
+func syncUp(root *os.Root, dir string) error {
+	for {
+		d, err := root.Open(dir)
+		if err != nil {
+			return err
+		}
+		err = errors.Join(d.Sync(), d.Close())
+		if err != nil || dir == "." {
+			return err
+		}
+		dir = path.Dir(dir)
+	}
+}
+
+// Settle implements tool.Settler. A file that has the content was written; a
+// temporary file that was to replace another and is still there did not take
+// its name. Anything else may be somebody's later change or deletion of what
+// was written: then it cannot be told.
+func (w *writer) Settle(_ context.Context, in tool.Invocation) (bool, tool.Result, error) {
+	var a writeArgs
+	if err := json.Unmarshal(in.Args, &a); err != nil {
+		return false, tool.Result{}, fault.New(fault.Invalid, "args_invalid", "the arguments do not fit: %w", err)
+	}
+	p, root, err := w.k.target(a)
+	if err != nil {
+		return false, tool.Result{}, err
+	}
+	defer root.Close()
+	temp := tempName(p.rel, in.Key)
+	_, tempErr := root.Lstat(temp)
+	f, info, err := p.openFile(root)
+	if err == nil {
+		defer f.Close()
+		if info.Size() == int64(len(a.Content)) {
+			have := make([]byte, len(a.Content))
+			if _, err := f.ReadAt(have, 0); err == nil && bytes.Equal(have, []byte(a.Content)) {
+				if tempErr == nil {
+					_ = root.Remove(temp) // a second name of the file, made to publish it
+				}
+				return true, tool.Text(fmt.Sprintf("Wrote %s: %d bytes.", p.shown, len(a.Content))), nil
+			}
+		}
+	}
+	if tempErr == nil {
+		if err := root.Remove(temp); err != nil {
+			return false, tool.Result{}, p.fault(err)
+		}
+		if a.Overwrite {
+			return false, tool.Result{}, nil
+		}
+	}
+	return false, tool.Result{}, fault.New(fault.Unavailable, "write_unsettled",
+		"%q does not have the content, and whether it was written and changed since cannot be told", p.shown).With("look at the file")
+}
