@@ -24,7 +24,7 @@ func Decode(b []byte) (*Message, error) {
 		return nil, err
 	}
 	m := &Message{}
-	err := value(skipSpace(b)).each("message", func(name string, quoted, v value) error {
+	err := value(skipSpace(b)).each(func(name []byte, quoted, v value) error {
 		known, err := m.set(name, v)
 		if !known {
 			m.Unknown = appendMember(m.Unknown, quoted, v)
@@ -32,7 +32,7 @@ func Decode(b []byte) (*Message, error) {
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, ofMember("the message", err)
 	}
 	return m, nil
 }
@@ -42,36 +42,37 @@ func DecodeBlocks(b []byte) ([]Block, error) {
 	if err := check(b); err != nil {
 		return nil, err
 	}
-	return decodeBlocks("blocks", skipSpace(b), false)
+	blocks, err := decodeBlocks(skipSpace(b), false)
+	return blocks, ofMember("the list of blocks", err)
 }
 
 // set stores a known member of the message's object.
-func (m *Message) set(name string, v value) (known bool, err error) {
-	switch name {
+func (m *Message) set(name []byte, v value) (known bool, err error) {
+	switch string(name) {
 	case "id":
-		m.ID, err = v.id(name)
+		m.ID, err = v.id()
 	case "role":
-		m.Role, err = decodeWord(name, v, "message_role_unknown", roles[:])
+		m.Role, err = decodeWord(v, "message_role_unknown", roles[:])
 	case "at":
 		var n int64
-		n, err = v.integer(name)
+		n, err = v.integer()
 		m.At = time.UnixMicro(n).UTC()
 	case "prev":
-		m.Prev, err = v.id(name)
+		m.Prev, err = v.id()
 	case "blocks":
-		m.Blocks, err = decodeBlocks(name, v, false)
+		m.Blocks, err = decodeBlocks(v, false)
 	case "final":
-		m.Final, err = v.boolean(name)
+		m.Final, err = v.boolean()
 	case "model":
-		m.Model, err = v.text(name)
+		m.Model, err = v.text()
 	case "stop":
-		m.Stop, err = decodeWord(name, v, "message_stop_unknown", stops[:])
+		m.Stop, err = decodeWord(v, "message_stop_unknown", stops[:])
 	case "usage":
 		m.Usage, err = decodeUsage(v)
 	case "approach":
-		m.Approach, err = v.text(name)
+		m.Approach, err = v.text()
 	case "took_ms":
-		m.Took, err = decodeMillis(name, v)
+		m.Took, err = decodeMillis(v)
 	case "meta":
 		m.Meta, err = decodeMeta(v)
 	default:
@@ -107,9 +108,9 @@ func newBlock(kind string) Block {
 
 // decodeBlocks reads a list of blocks. Inside a result only those that may
 // stand there are read, so that nesting is bounded.
-func decodeBlocks(what string, v value, inResult bool) ([]Block, error) {
+func decodeBlocks(v value, inResult bool) ([]Block, error) {
 	var out []Block
-	err := v.items(what, func(v value) error {
+	err := v.items(func(v value) error {
 		b, err := decodeBlock(v, inResult)
 		if err == nil {
 			out = append(out, b)
@@ -134,12 +135,12 @@ func decodeBlock(v value, inResult bool) (Block, error) {
 		return nil, contentFault(b)
 	}
 	c := b.Base()
-	err = v.each("a block", func(name string, quoted, v value) error {
+	err = v.each(func(name []byte, quoted, v value) error {
 		known, err := b.set(name, v)
 		if !known {
 			known, err = c.setCommon(name, v)
 		}
-		if !known && name != "type" {
+		if !known && string(name) != "type" {
 			c.Unknown = appendMember(c.Unknown, quoted, v)
 		}
 		return err
@@ -153,12 +154,12 @@ func decodeBlock(v value, inResult bool) (Block, error) {
 // blockKind finds the type of a block, which may stand anywhere in it.
 func blockKind(v value) (kind string, err error) {
 	found := false
-	err = v.each("a block", func(name string, _, v value) error {
-		if name != "type" || found {
+	err = v.each(func(name []byte, _, v value) error {
+		if string(name) != "type" || found {
 			return nil
 		}
 		found = true
-		kind, err = v.text("type")
+		kind, err = v.text()
 		return err
 	})
 	if err == nil && !found {
@@ -167,31 +168,31 @@ func blockKind(v value) (kind string, err error) {
 	return kind, err
 }
 
-func (b *Text) set(name string, v value) (known bool, err error) {
-	if name != "text" {
+func (b *Text) set(name []byte, v value) (known bool, err error) {
+	if string(name) != "text" {
 		return false, nil
 	}
-	b.Text, err = v.text(name)
+	b.Text, err = v.text()
 	return true, err
 }
 
-func (b *Reasoning) set(name string, v value) (known bool, err error) {
-	if name != "text" {
+func (b *Reasoning) set(name []byte, v value) (known bool, err error) {
+	if string(name) != "text" {
 		return false, nil
 	}
-	b.Text, err = v.text(name)
+	b.Text, err = v.text()
 	return true, err
 }
 
-func (b *ToolCall) set(name string, v value) (known bool, err error) {
-	switch name {
+func (b *ToolCall) set(name []byte, v value) (known bool, err error) {
+	switch string(name) {
 	case "call_id":
-		b.CallID, err = v.text(name)
+		b.CallID, err = v.text()
 	case "name":
-		b.Name, err = v.text(name)
+		b.Name, err = v.text()
 	case "args":
 		var s string
-		if s, err = v.text(name); s != "" {
+		if s, err = v.text(); s != "" {
 			b.Args = []byte(s)
 		}
 	default:
@@ -200,56 +201,56 @@ func (b *ToolCall) set(name string, v value) (known bool, err error) {
 	return true, err
 }
 
-func (b *ToolResult) set(name string, v value) (known bool, err error) {
-	switch name {
+func (b *ToolResult) set(name []byte, v value) (known bool, err error) {
+	switch string(name) {
 	case "call":
 		var s string
 		var ok bool
-		if s, err = v.text(name); err == nil {
+		if s, err = v.text(); err == nil {
 			if b.Call, ok = ParseRef(s); !ok {
-				err = wrongType(name, "a message's UUID, '/' and the number of a block")
+				err = mistyped("a message's UUID, '/' and the number of a block")
 			}
 		}
 	case "call_id":
-		b.CallID, err = v.text(name)
+		b.CallID, err = v.text()
 	case "name":
-		b.Name, err = v.text(name)
+		b.Name, err = v.text()
 	case "status":
-		b.Status, err = decodeWord(name, v, "message_status_unknown", statuses[:])
+		b.Status, err = decodeWord(v, "message_status_unknown", statuses[:])
 	case "content":
-		b.Content, err = decodeBlocks(name, v, true)
+		b.Content, err = decodeBlocks(v, true)
 	case "rest":
-		b.Rest, err = v.text(name)
+		b.Rest, err = v.text()
 	default:
 		return false, nil
 	}
 	return true, err
 }
 
-func (b *Image) set(name string, v value) (known bool, err error) {
-	switch name {
+func (b *Image) set(name []byte, v value) (known bool, err error) {
+	switch string(name) {
 	case "mime":
-		b.MIME, err = v.text(name)
+		b.MIME, err = v.text()
 	case "url":
-		b.URL, err = v.text(name)
+		b.URL, err = v.text()
 	case "data":
-		b.Data, err = v.data(name)
+		b.Data, err = v.data()
 	default:
 		return false, nil
 	}
 	return true, err
 }
 
-func (b *File) set(name string, v value) (known bool, err error) {
-	switch name {
+func (b *File) set(name []byte, v value) (known bool, err error) {
+	switch string(name) {
 	case "mime":
-		b.MIME, err = v.text(name)
+		b.MIME, err = v.text()
 	case "name":
-		b.Name, err = v.text(name)
+		b.Name, err = v.text()
 	case "url":
-		b.URL, err = v.text(name)
+		b.URL, err = v.text()
 	case "data":
-		b.Data, err = v.data(name)
+		b.Data, err = v.data()
 	default:
 		return false, nil
 	}
@@ -257,13 +258,13 @@ func (b *File) set(name string, v value) (known bool, err error) {
 }
 
 // setCommon stores a known member of those that all blocks share.
-func (c *Common) setCommon(name string, v value) (known bool, err error) {
-	switch name {
+func (c *Common) setCommon(name []byte, v value) (known bool, err error) {
+	switch string(name) {
 	case "origin":
-		c.Origin, err = v.text(name)
+		c.Origin, err = v.text()
 	case "labels":
-		err = v.items(name, func(v value) error {
-			s, err := v.text("a label")
+		err = v.items(func(v value) error {
+			s, err := v.text()
 			if err != nil {
 				return err
 			}
@@ -280,18 +281,18 @@ func (c *Common) setCommon(name string, v value) (known bool, err error) {
 }
 
 func decodeUsage(v value) (u Usage, err error) {
-	err = v.each("usage", func(name string, _, v value) (err error) {
-		switch name {
+	err = v.each(func(name []byte, _, v value) (err error) {
+		switch string(name) {
 		case "input":
-			u.Input, err = v.integer(name)
+			u.Input, err = v.integer()
 		case "output":
-			u.Output, err = v.integer(name)
+			u.Output, err = v.integer()
 		case "reasoning":
-			u.Reasoning, err = v.integer(name)
+			u.Reasoning, err = v.integer()
 		case "cache_read":
-			u.CacheRead, err = v.integer(name)
+			u.CacheRead, err = v.integer()
 		case "cache_write":
-			u.CacheWrite, err = v.integer(name)
+			u.CacheWrite, err = v.integer()
 		default:
 			err = unknownMember("usage", name)
 		}
@@ -301,13 +302,13 @@ func decodeUsage(v value) (u Usage, err error) {
 }
 
 func decodeMeta(v value) (m Meta, err error) {
-	err = v.each("meta", func(name string, _, v value) (err error) {
-		switch name {
+	err = v.each(func(name []byte, _, v value) (err error) {
+		switch string(name) {
 		case "provider":
-			m.Provider, err = v.text(name)
+			m.Provider, err = v.text()
 		case "fields":
 			if v[0] != '{' {
-				return wrongType(name, "an object")
+				return mistyped("an object")
 			}
 			m.Fields = slices.Clone(v)
 		default:
@@ -318,33 +319,33 @@ func decodeMeta(v value) (m Meta, err error) {
 	return m, err
 }
 
-func decodeMillis(name string, v value) (time.Duration, error) {
-	n, err := v.integer(name)
+func decodeMillis(v value) (time.Duration, error) {
+	n, err := v.integer()
 	if limit := int64(math.MaxInt64 / time.Millisecond); err == nil && (n > limit || n < -limit) {
-		err = wrongType(name, "a duration of less than 290 years")
+		err = mistyped("a duration of less than 290 years")
 	}
 	return time.Duration(n) * time.Millisecond, err
 }
 
 // decodeWord reads a string that must be one of the words.
-func decodeWord[T ~string](name string, v value, code string, words []T) (T, error) {
-	s, err := v.text(name)
+func decodeWord[T ~string](v value, code string, words []T) (T, error) {
+	s, err := v.text()
 	if err != nil || slices.Contains(words, T(s)) {
 		return T(s), err
 	}
-	return "", unknownWord(name, s, code, words)
+	return "", unknownWord(s, code, words)
 }
 
-func unknownWord[T ~string](name, s, code string, words []T) *fault.Error {
-	return fault.New(fault.Invalid, code, "%s cannot be %.40q", name, s).
+func unknownWord[T ~string](s, code string, words []T) *fault.Error {
+	return fault.New(fault.Invalid, code, "there is no %.40q here", s).
 		With("%s", fmt.Sprintf("use one of %v", words))
 }
 
 // unknownMember refuses what could not be kept: usage and meta have no place
 // for members of a newer version.
-func unknownMember(where, name string) error {
+func unknownMember(where string, name []byte) error {
 	return fault.New(fault.Unsupported, "message_member_unknown", "%s has a member %.40q, which this version of Steward does not know", where, name).
-		With("if a newer version wrote it, read it with that one").Detail("member", name)
+		With("if a newer version wrote it, read it with that one").Detail("member", string(name))
 }
 
 func appendMember(dst []byte, quoted, v value) []byte {

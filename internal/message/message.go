@@ -110,7 +110,7 @@ type Block interface {
 	Base() *Common
 	kind() string
 	appendOwn(dst []byte) []byte                      // the members beyond the shared ones
-	set(name string, v value) (known bool, err error) // stores one of them
+	set(name []byte, v value) (known bool, err error) // stores one of them
 }
 
 // Base returns c.

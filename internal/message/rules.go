@@ -43,13 +43,13 @@ func checkHead(m *Message) *fault.Error {
 	case m.Prev == m.ID:
 		return broken("message_prev_invalid", "the message names itself as the one before it")
 	case !oneOf(m.Role, roles[:]):
-		return unknownWord("role", string(m.Role), "message_role_unknown", roles[:])
+		return unknownWord(string(m.Role), "message_role_unknown", roles[:])
 	case m.Role == Tool && len(m.Blocks) != 1:
 		return broken("message_result_count", "a tool message has exactly one result, not %d blocks", len(m.Blocks))
 	case (m.Role == User || m.Role == System) && len(m.Blocks) == 0:
 		return broken("message_empty", "a %s message has no content", m.Role)
 	case m.Stop != "" && !oneOf(m.Stop, stops[:]):
-		return unknownWord("stop", string(m.Stop), "message_stop_unknown", stops[:])
+		return unknownWord(string(m.Stop), "message_stop_unknown", stops[:])
 	case m.Usage.Input < 0 || m.Usage.Output < 0 || m.Usage.Reasoning < 0 || m.Usage.CacheRead < 0 || m.Usage.CacheWrite < 0:
 		return broken("message_usage_negative", "a token count is negative")
 	case m.Took < 0:
@@ -63,7 +63,7 @@ func checkHead(m *Message) *fault.Error {
 	if err := checkUTF8("message", m.Model, m.Approach); err != nil {
 		return err
 	}
-	return checkExtras(m.Meta, m.Unknown, func(name string) bool {
+	return checkExtras(m.Meta, m.Unknown, func(name []byte) bool {
 		known, _ := new(Message).set(name, value("0"))
 		return known
 	})
@@ -121,7 +121,7 @@ func checkBlock(b Block) *fault.Error {
 		return err
 	}
 	if c.Meta.Provider != "" || len(c.Meta.Fields) > 0 || len(c.Unknown) > 0 {
-		err := checkExtras(c.Meta, c.Unknown, func(name string) bool { return knownMember(b.kind(), name) })
+		err := checkExtras(c.Meta, c.Unknown, func(name []byte) bool { return knownMember(b.kind(), name) })
 		if err != nil {
 			return err
 		}
@@ -153,10 +153,10 @@ func checkBlock(b Block) *fault.Error {
 }
 
 // knownMember reports whether a block of the kind has a member of the name.
-func knownMember(kind, name string) bool {
+func knownMember(kind string, name []byte) bool {
 	own, _ := newBlock(kind).set(name, value("0"))
 	common, _ := new(Common).setCommon(name, value("0"))
-	return own || common || name == "type"
+	return own || common || string(name) == "type"
 }
 
 func checkResult(r *ToolResult) *fault.Error {
@@ -166,7 +166,7 @@ func checkResult(r *ToolResult) *fault.Error {
 	case r.Name == "":
 		return broken("message_result_name_missing", "a tool result has no name")
 	case !oneOf(r.Status, statuses[:]):
-		return unknownWord("status", string(r.Status), "message_status_unknown", statuses[:])
+		return unknownWord(string(r.Status), "message_status_unknown", statuses[:])
 	}
 	for _, b := range r.Content {
 		if b == nil {
@@ -215,7 +215,7 @@ func checkUTF8(what string, texts ...string) *fault.Error {
 }
 
 // checkExtras checks the raw JSON that goes into the stored form as it is.
-func checkExtras(m Meta, unknown []byte, known func(string) bool) *fault.Error {
+func checkExtras(m Meta, unknown []byte, known func([]byte) bool) *fault.Error {
 	if err := checkUTF8("the provider's name", m.Provider); err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func checkExtras(m Meta, unknown []byte, known func(string) bool) *fault.Error {
 		return broken("message_unknown_invalid", "the unknown members are not strict JSON")
 	}
 	var bad *fault.Error
-	_ = object.each("unknown members", func(name string, _, _ value) error { // its errors are f's, and f has none
+	_ = object.each(func(name []byte, _, _ value) error { // its errors are f's, and f has none
 		if known(name) {
 			bad = broken("message_unknown_invalid", "%q is among the unknown members, and known", name)
 		}

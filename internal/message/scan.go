@@ -47,9 +47,10 @@ type value []byte
 
 // each calls f for the members of an object, in order. name is unescaped; raw
 // is the member as it stands, `"name":value` without white space around the colon.
-func (v value) each(what string, f func(name string, quoted, val value) error) error {
+// A mistyped that f returns becomes the coded error for that member.
+func (v value) each(f func(name []byte, quoted, val value) error) error {
 	if v[0] != '{' {
-		return wrongType(what, "an object")
+		return mistyped("an object")
 	}
 	for rest := skipSpace(v[1:]); rest[0] != '}'; {
 		n := valueLen(rest)
@@ -61,17 +62,18 @@ func (v value) each(what string, f func(name string, quoted, val value) error) e
 		if rest = skipSpace(rest[n:]); rest[0] == ',' {
 			rest = skipSpace(rest[1:])
 		}
-		if err := f(unquote(quoted), quoted, val); err != nil {
-			return err
+		name := unquote(quoted)
+		if err := f(name, quoted, val); err != nil {
+			return ofMember(name, err)
 		}
 	}
 	return nil
 }
 
 // items calls f for the elements of an array, in order.
-func (v value) items(what string, f func(val value) error) error {
+func (v value) items(f func(val value) error) error {
 	if v[0] != '[' {
-		return wrongType(what, "an array")
+		return mistyped("an array")
 	}
 	for rest := skipSpace(v[1:]); rest[0] != ']'; {
 		n := valueLen(rest)
@@ -85,59 +87,69 @@ func (v value) items(what string, f func(val value) error) error {
 	return nil
 }
 
-func (v value) text(what string) (string, error) {
+func (v value) text() (string, error) {
 	if v[0] != '"' {
-		return "", wrongType(what, "a string")
+		return "", mistyped("a string")
 	}
-	return unquote(v), nil
+	return string(unquote(v)), nil
 }
 
-func (v value) data(what string) ([]byte, error) {
-	s, err := v.text(what)
+func (v value) data() ([]byte, error) {
+	s, err := v.text()
 	if err != nil || s == "" {
 		return nil, err
 	}
 	b, err := base64.StdEncoding.Strict().DecodeString(s)
 	if err != nil {
-		return nil, wrongType(what, "base64 with padding")
+		return nil, mistyped("base64 with padding")
 	}
 	return b, nil
 }
 
-func (v value) integer(what string) (int64, error) {
+func (v value) integer() (int64, error) {
 	n, err := strconv.ParseInt(string(v), 10, 64)
 	if err != nil {
-		return 0, wrongType(what, "an integer of 64 bits")
+		return 0, mistyped("an integer of 64 bits")
 	}
 	return n, nil
 }
 
-func (v value) boolean(what string) (bool, error) {
+func (v value) boolean() (bool, error) {
 	if v[0] != 't' && v[0] != 'f' {
-		return false, wrongType(what, "true or false")
+		return false, mistyped("true or false")
 	}
 	return v[0] == 't', nil
 }
 
-func (v value) id(what string) (id.ID, error) {
+func (v value) id() (id.ID, error) {
 	if v[0] == '"' {
-		if x, ok := id.Parse(unquote(v)); ok {
+		if x, ok := id.Parse(string(unquote(v))); ok {
 			return x, nil
 		}
 	}
-	return id.ID{}, wrongType(what, "a UUID in lower case")
+	return id.ID{}, mistyped("a UUID in lower case")
 }
 
-func wrongType(what, want string) error {
-	return fault.New(fault.Invalid, "message_member_invalid", "%s must be %s", what, want).Detail("member", what)
+// mistyped says what a value must be and is not.
+type mistyped string
+
+func (m mistyped) Error() string { return "it must be " + string(m) }
+
+// ofMember makes a mistyped into the coded error that names the member.
+func ofMember[T string | []byte](name T, err error) error {
+	if want, ok := err.(mistyped); ok {
+		return fault.New(fault.Invalid, "message_member_invalid", "%.40q must be %s", name, string(want)).Detail("member", string(name))
+	}
+	return err
 }
 
-func unquote(v value) string {
+// unquote returns the text of a string; it may share the value's bytes.
+func unquote(v value) []byte {
 	if bytes.IndexByte(v, '\\') < 0 {
-		return string(v[1 : len(v)-1])
+		return v[1 : len(v)-1]
 	}
 	b, _ := jsontext.AppendUnquote(nil, v) // checked before
-	return string(b)
+	return b
 }
 
 func skipSpace(b []byte) []byte {

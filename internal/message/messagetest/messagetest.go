@@ -19,7 +19,7 @@ func Message() *rapid.Generator[*message.Message] {
 	return rapid.Custom(func(t *rapid.T) *message.Message {
 		role := rapid.SampledFrom([]message.Role{message.System, message.User, message.Assistant, message.Tool}).Draw(t, "role")
 		m := head(t, role)
-		m.Prev = ID().Draw(t, "prev")
+		m.Prev = id.Derive("prev", ID().Draw(t, "prev").String())
 		switch role {
 		case message.Tool:
 			m.Blocks = []message.Block{result(t, message.Ref{Message: ID().Draw(t, "call"), Block: rapid.IntRange(0, 99).Draw(t, "block")},
@@ -47,6 +47,7 @@ func History() *rapid.Generator[[]*message.Message] {
 	return rapid.Custom(func(t *rapid.T) []*message.Message {
 		var out []*message.Message
 		add := func(m *message.Message) {
+			m.ID = id.Derive(m.ID.String(), fmt.Sprint(len(out))) // different also where what was drawn is not
 			if len(out) > 0 {
 				m.Prev = out[len(out)-1].ID
 			}
