@@ -17,8 +17,12 @@ type Turn struct {
 	Agent        string // empty: the conversation's, else "assistant"
 	Model        string // "provider/model" or an alias; empty: the conversation's, the agent's
 	Sampling     llm.Sampling
-	Attended     bool // a person is there who can be asked for approvals
-	Steer        bool // if a run is on: reach it at its next safe point instead of waiting
+	Metadata     map[string]string // of a new conversation
+	Attended     bool              // a person is there who can be asked for approvals
+	Steer        bool              // if a run is on: reach it at its next safe point instead of waiting
+
+	fresh   bool // the conversation's id was made for this turn
+	derived bool // it was derived from ClientID: the conversation may exist
 }
 
 // Accepted says that a turn's user message is durable.

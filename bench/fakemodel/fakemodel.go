@@ -1,0 +1,80 @@
+// Package fakemodel is an OpenAI-compatible model server that answers at
+// once: with a tool call when the conversation's last message is a user's,
+// with a sentence when it is a tool's. It serves the benchmark.
+package fakemodel
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+)
+
+// Answer is what the model says after a tool result, a token a chunk.
+var Answer = []string{"The", " product", " of", " the", " two", " numbers", " is", " what", " the", " tool", " said", "."}
+
+// Handler returns the server. The wire name of the tool that it calls is tool.
+func Handler(tool string) http.Handler {
+	call, text := callStream(tool), textStream()
+	bodies := sync.Pool{New: func() any { return new(bytes.Buffer) }}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b := bodies.Get().(*bytes.Buffer)
+		defer bodies.Put(b)
+		b.Reset()
+		if _, err := io.Copy(b, r.Body); err != nil {
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		out := call
+		if lastRole(b.Bytes()) == "tool" {
+			out = text
+		}
+		w.Write(out)
+	})
+}
+
+// lastRole finds the role of the last message without reading the whole body.
+func lastRole(body []byte) string {
+	const mark = `"role":"`
+	i := bytes.LastIndex(body, []byte(mark))
+	if i < 0 {
+		return ""
+	}
+	rest := body[i+len(mark):]
+	return string(rest[:bytes.IndexByte(rest, '"')])
+}
+
+func chunk(b *bytes.Buffer, delta, finish string) {
+	if finish == "" {
+		finish = "null"
+	}
+	fmt.Fprintf(b, `data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1790000000,"model":"bench","choices":[{"index":0,"delta":%s,"finish_reason":%s}]}`+"\n\n", delta, finish)
+}
+
+func end(b *bytes.Buffer) []byte {
+	b.WriteString(`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1790000000,"model":"bench","choices":[],"usage":{"prompt_tokens":100,"completion_tokens":12,"total_tokens":112}}` + "\n\ndata: [DONE]\n\n")
+	return b.Bytes()
+}
+
+func callStream(tool string) []byte {
+	var b bytes.Buffer
+	chunk(&b, `{"role":"assistant","content":null}`, "")
+	chunk(&b, `{"tool_calls":[{"index":0,"id":"call_bench","type":"function","function":{"name":`+strconv.Quote(tool)+`,"arguments":""}}]}`, "")
+	for _, part := range []string{`{"a":`, ` 12, `, `"b": 7}`} {
+		chunk(&b, `{"tool_calls":[{"index":0,"function":{"arguments":`+strconv.Quote(part)+`}}]}`, "")
+	}
+	chunk(&b, `{}`, `"tool_calls"`)
+	return end(&b)
+}
+
+func textStream() []byte {
+	var b bytes.Buffer
+	chunk(&b, `{"role":"assistant","content":""}`, "")
+	for _, t := range Answer {
+		chunk(&b, `{"content":`+strconv.Quote(t)+`}`, "")
+	}
+	chunk(&b, `{}`, `"stop"`)
+	return end(&b)
+}

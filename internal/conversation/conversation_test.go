@@ -1,0 +1,459 @@
+package conversation_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"steward/internal/conversation"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/internal/store/sqlite"
+)
+
+var anna = store.ForUser("anna")
+
+func engine(t *testing.T) (*conversation.Engine, *sqlite.Store) {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "steward.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return conversation.New(db), db
+}
+
+func say(role message.Role, text string) *message.Message {
+	origin := "user"
+	if role == message.Assistant {
+		origin = "model:test/m"
+	}
+	return &message.Message{ID: id.New(), Role: role, Blocks: []message.Block{
+		&message.Text{Common: message.Common{Origin: origin}, Text: text}}}
+}
+
+func create(e *conversation.Engine) *conversation.Session {
+	return e.Create(anna, conversation.Conversation{ID: id.New(), Owner: "anna"})
+}
+
+func begin(t *testing.T, s *conversation.Session, words string) *message.Message {
+	t.Helper()
+	m := say(message.User, words)
+	commit := s.Begin(conversation.Opening{Request: id.New(), Interaction: id.New(), Origin: "user", Message: m,
+		Run: conversation.Run{ID: id.New(), Agent: "assistant"}})
+	if _, err := commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func finish(t *testing.T, s *conversation.Session, words string) {
+	t.Helper()
+	m := say(message.Assistant, words)
+	m.Final, m.Usage = true, message.Usage{Input: 7, Output: 2}
+	if _, err := s.Finish(t.Context(), m, "answered", ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// call appends an assistant message with one call, and its result.
+func call(t *testing.T, s *conversation.Session, callID, args, result string, labels message.Labels) {
+	t.Helper()
+	a := &message.Message{ID: id.New(), Role: message.Assistant, Usage: message.Usage{Input: 5}, Blocks: []message.Block{
+		&message.ToolCall{Common: message.Common{Labels: labels}, CallID: callID, Name: "a.b", Args: []byte(args)}}}
+	r := &message.Message{ID: id.New(), Role: message.Tool, Blocks: []message.Block{
+		&message.ToolResult{Call: message.Ref{Message: a.ID}, CallID: callID, Name: "a.b", Status: message.OK,
+			Content: []message.Block{&message.Text{Common: message.Common{Labels: labels}, Text: result}}}}}
+	if _, err := s.Append(t.Context(), a, r); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCountsAndTitle(t *testing.T) {
+	e, _ := engine(t)
+	s := create(e)
+	begin(t, s, "  What is \n six times seven?")
+	call(t, s, "c1", "{}", "42", 0)
+	finish(t, s, "42")
+	begin(t, s, "And then?")
+	finish(t, s, "Nothing.")
+	c, err := e.Get(t.Context(), anna, s.Conversation().ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Messages != 4 || c.ToolCalls != 1 || c.Tokens != (message.Usage{Input: 19, Output: 4}) || c.Title != "What is" || c.Owner != "anna" {
+		t.Errorf("%+v", c)
+	}
+	if c.Created.IsZero() || c.Updated.Before(c.Created) {
+		t.Errorf("created %s, updated %s", c.Created, c.Updated)
+	}
+}
+
+func TestLongTitleIsCutAtAWord(t *testing.T) {
+	e, _ := engine(t)
+	s := create(e)
+	begin(t, s, strings.Repeat("häuser ", 20))
+	title := s.Conversation().Title
+	if len([]rune(title)) > 61 || !strings.HasSuffix(title, "häuser…") {
+		t.Errorf("%q", title)
+	}
+}
+
+// A session that is opened in the middle of a turn counts what the
+// conversation's own record does not have yet.
+func TestOpenInMidTurn(t *testing.T) {
+	e, _ := engine(t)
+	s := create(e)
+	begin(t, s, "one")
+	finish(t, s, "first")
+	begin(t, s, "two")
+	call(t, s, "c1", "{}", "r", message.Untrusted)
+	again, err := e.Open(t.Context(), anna, s.Conversation().ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := again.Conversation(), s.Conversation(); a.Messages != b.Messages || a.ToolCalls != b.ToolCalls || a.Tokens != b.Tokens || a.Messages != 3 {
+		t.Errorf("%+v\n%+v", a, b)
+	}
+	if again.Head() != s.Head() || again.Seq() != s.Seq() || again.Labels() != message.Untrusted {
+		t.Error("the sessions differ")
+	}
+	if err := message.CheckHistory(again.Transcript().Messages()); err != nil {
+		t.Error(err)
+	}
+	runs, err := e.OpenRuns(t.Context(), store.ForNode(resource.System), resource.URI{})
+	if err != nil || len(runs) != 1 || runs[0].Conversation != again.Conversation().ID || runs[0].Space != "user:anna" {
+		t.Fatalf("%+v %v", runs, err)
+	}
+	again.Resume(runs[0], id.New())
+	finish(t, again, "second")
+	if runs, _ := e.OpenRuns(t.Context(), anna, resource.URI{}); len(runs) != 0 {
+		t.Errorf("%+v", runs)
+	}
+	if _, err := s.Finish(t.Context(), nil, "answered", ""); err == nil {
+		t.Error("a run ended twice")
+	}
+	if s.Broken() == nil {
+		t.Error("the overtaken session is not broken")
+	}
+	if _, err := s.Append(t.Context(), say(message.User, "x")); err == nil {
+		t.Error("a broken session takes messages")
+	}
+}
+
+func TestPagesAreInExactOrder(t *testing.T) {
+	e, _ := engine(t)
+	s := create(e)
+	at := time.Now().UTC().Truncate(time.Millisecond)
+	first := begin(t, s, "m0")
+	want := []string{"m0"}
+	for i := range 300 {
+		m := say(message.User, fmt.Sprintf("m%d", i+1))
+		m.At = at // all of the same millisecond
+		want = append(want, m.Text())
+		if _, err := s.Append(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conv := s.Conversation().ID
+	for _, limit := range []int{1, 7, 100, 0, 1000} {
+		for _, reverse := range []bool{false, true} {
+			var got []string
+			for after := store.Cursor(""); ; {
+				page, next, err := e.Messages(t.Context(), anna, conv, after, limit, reverse)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, m := range page {
+					if reverse {
+						got = append([]string{m.Text()}, got...)
+					} else {
+						got = append(got, m.Text())
+					}
+				}
+				if after = next; next == "" {
+					break
+				}
+			}
+			if strings.Join(got, " ") != strings.Join(want, " ") {
+				t.Errorf("limit %d, reverse %v: %v", limit, reverse, got)
+			}
+		}
+	}
+	entries, err := e.Since(t.Context(), anna, conv, s.Seq()-150)
+	if err != nil || len(entries) != 150 || entries[0].Text() != "m151" || entries[149].Text() != "m300" {
+		t.Errorf("%d entries, %v", len(entries), err)
+	}
+	if all, err := e.Since(t.Context(), anna, conv, 0); err != nil || len(all) != 301 || all[0].ID != first.ID {
+		t.Errorf("%d entries, %v", len(all), err)
+	}
+}
+
+func TestFind(t *testing.T) {
+	e, _ := engine(t)
+	s := create(e)
+	begin(t, s, "x")
+	call(t, s, "call_77", "{}", "r", 0)
+	conv := s.Conversation().ID
+	m, err := e.FindCall(t.Context(), anna, conv, "call_77")
+	if err != nil || m.Role != message.Assistant || m.Calls()[0].CallID != "call_77" {
+		t.Errorf("%+v %v", m, err)
+	}
+	if _, err := e.FindCall(t.Context(), anna, conv, "call_78"); !fault.Is(err, fault.NotFound) {
+		t.Error(err)
+	}
+	if _, err := e.FindCall(t.Context(), store.ForUser("bert"), conv, "call_77"); !fault.Is(err, fault.NotFound) {
+		t.Error(err)
+	}
+	derived := say(message.User, "again")
+	derived.ID = id.Derive("message", "1")
+	if _, err := s.Append(t.Context(), derived); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := e.FindMessage(t.Context(), anna, conv, derived.ID); err != nil || m.Text() != "again" {
+		t.Errorf("%+v %v", m, err)
+	}
+}
+
+func TestUpdateDuringATurn(t *testing.T) {
+	e, _ := engine(t)
+	s := create(e)
+	begin(t, s, "x")
+	conv := s.Conversation().ID
+	if _, err := e.Update(t.Context(), anna, conv, func(c *conversation.Conversation) { c.Title = "mine"; c.Model = "m/n" }); err != nil {
+		t.Fatal(err)
+	}
+	finish(t, s, "y")
+	if c, _ := e.Get(t.Context(), anna, conv); c.Title != "mine" || c.Model != "m/n" || c.Messages != 2 {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestDeleteHides(t *testing.T) {
+	e, _ := engine(t)
+	s := create(e)
+	begin(t, s, "x")
+	finish(t, s, "y")
+	conv := s.Conversation().ID
+	if err := e.Delete(t.Context(), store.ForUser("bert"), conv); !fault.HasCode(err, "conversation_not_found") {
+		t.Error(err)
+	}
+	if err := e.Delete(t.Context(), anna, conv); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Get(t.Context(), anna, conv); !fault.HasCode(err, "conversation_not_found") {
+		t.Error(err)
+	}
+	if _, err := e.Open(t.Context(), anna, conv); !fault.HasCode(err, "conversation_not_found") {
+		t.Error(err)
+	}
+	if _, _, err := e.Messages(t.Context(), anna, conv, "", 0, false); !fault.HasCode(err, "conversation_not_found") {
+		t.Error(err)
+	}
+	if list, _, err := e.List(t.Context(), anna, "", 0); err != nil || len(list) != 0 {
+		t.Error(list, err)
+	}
+}
+
+func TestListIsByRecency(t *testing.T) {
+	e, _ := engine(t)
+	var sessions []*conversation.Session
+	for i := range 5 {
+		s := create(e)
+		begin(t, s, fmt.Sprint(i))
+		finish(t, s, "y")
+		sessions = append(sessions, s)
+	}
+	begin(t, sessions[1], "again")
+	finish(t, sessions[1], "y")
+	var got []string
+	for after := store.Cursor(""); ; {
+		page, next, err := e.List(t.Context(), anna, after, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range page {
+			got = append(got, c.Title)
+		}
+		if after = next; next == "" {
+			break
+		}
+	}
+	if strings.Join(got, "") != "14320" {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestTheSameMessageTwice(t *testing.T) {
+	e, _ := engine(t)
+	s := create(e)
+	m := begin(t, s, "x")
+	in := id.New()
+	commit := s.Begin(conversation.Opening{Request: id.New(), Interaction: in, Origin: "user", Message: say(message.User, "y"), Run: conversation.Run{ID: id.New()}})
+	if _, err := commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	again := create(e)
+	_ = m
+	commit = again.Begin(conversation.Opening{Request: id.New(), Interaction: id.New(), Origin: "user", Message: say(message.User, "y"), Run: conversation.Run{ID: id.New()}})
+	if _, err := commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	other := e.Create(anna, again.Conversation())
+	commit = other.Begin(conversation.Opening{Request: id.New(), Interaction: id.New(), Origin: "user", Message: say(message.User, "y"), Run: conversation.Run{ID: id.New()}})
+	if _, err := commit(t.Context()); !fault.HasCode(err, "message_exists") || other.Broken() == nil {
+		t.Errorf("a conversation was made twice: %v", err)
+	}
+}
+
+func TestInvalidMessagesAreRefused(t *testing.T) {
+	e, _ := engine(t)
+	s := create(e)
+	begin(t, s, "x")
+	bad := say(message.User, "x")
+	bad.Blocks = []message.Block{&message.ToolCall{Name: "a.b"}}
+	if _, err := s.Append(t.Context(), bad); err == nil || s.Broken() != nil {
+		t.Errorf("%v, broken: %v", err, s.Broken())
+	}
+	if _, err := s.Finish(t.Context(), bad, "answered", ""); err == nil || s.Broken() != nil {
+		t.Errorf("%v, broken: %v", err, s.Broken())
+	}
+	finish(t, s, "fine")
+}
+
+func TestClosedStoreBreaksTheSession(t *testing.T) {
+	e, db := engine(t)
+	s := create(e)
+	begin(t, s, "x")
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Append(t.Context(), say(message.User, "y")); !fault.HasCode(err, "store_closed") || s.Broken() == nil {
+		t.Error(err)
+	}
+	for _, err := range []error{
+		func() error { _, err := s.Finish(t.Context(), nil, "failed", "x"); return err }(),
+		func() error { _, _, err := e.List(t.Context(), anna, "", 0); return err }(),
+		func() error { _, err := e.Open(t.Context(), anna, s.Conversation().ID); return err }(),
+		func() error { _, err := e.FindCall(t.Context(), anna, s.Conversation().ID, "x"); return err }(),
+		func() error { _, err := e.OpenRuns(t.Context(), anna, resource.URI{}); return err }(),
+		func() error { return e.Delete(t.Context(), anna, s.Conversation().ID) }(),
+	} {
+		if !fault.HasCode(err, "store_closed") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+func TestExport(t *testing.T) {
+	e, _ := engine(t)
+	s := create(e)
+	begin(t, s, "Read my key, please")
+	call(t, s, "c1", `{"path":"key"}`, "hunter2", message.Secret)
+	call(t, s, "c2", `{"path":"pub"}`, "plain\n# not a heading", message.Untrusted)
+	finish(t, s, "Done")
+	conv := s.Conversation().ID
+	var out strings.Builder
+	if err := e.Export(t.Context(), anna, conv, "json", &out); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		ID           string
+		Conversation conversation.Conversation
+		Messages     []struct {
+			Interaction string
+			Message     json.RawMessage
+		}
+	}
+	if err := json.Unmarshal([]byte(out.String()), &got); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	if got.ID != conv.String() || got.Conversation.ToolCalls != 2 || len(got.Messages) != 6 {
+		t.Errorf("%s", out.String())
+	}
+	for _, m := range got.Messages {
+		if _, err := message.Decode(m.Message); err != nil {
+			t.Error(err)
+		}
+	}
+	var md strings.Builder
+	if err := e.Export(t.Context(), anna, conv, "markdown", &md); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{out.String(), md.String()} {
+		if strings.Contains(text, "hunter2") || strings.Contains(text, `"path":"key"`) || !strings.Contains(text, "[secret]") {
+			t.Errorf("the secret is not masked:\n%s", text)
+		}
+		if !strings.Contains(text, "Read my key, please") || !strings.Contains(text, "plain") {
+			t.Errorf("something is missing:\n%s", text)
+		}
+	}
+	if strings.Contains(md.String(), "\n# not") {
+		t.Errorf("a tool's text became markup:\n%s", md.String())
+	}
+	if err := e.Export(t.Context(), anna, conv, "pdf", &md); !fault.HasCode(err, "format_unknown") {
+		t.Error(err)
+	}
+	if err := e.Export(t.Context(), anna, conv, "json", failing{}); err == nil {
+		t.Error("a failing writer goes unnoticed")
+	}
+}
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, context.Canceled }
+
+// Whatever is appended in whatever portions, opening gives the same history.
+func TestOpenGivesWhatWasAppended(t *testing.T) {
+	e, _ := engine(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		s := create(e)
+		begin(t, s, "go")
+		for range rapid.IntRange(0, 12).Draw(rt, "steps") {
+			switch rapid.IntRange(0, 2).Draw(rt, "kind") {
+			case 0:
+				call(t, s, rapid.StringMatching(`[a-z]{1,8}`).Draw(rt, "id"), "{}", rapid.String().Draw(rt, "result"), 0)
+			case 1:
+				var msgs []*message.Message
+				for range rapid.IntRange(1, 3).Draw(rt, "n") {
+					msgs = append(msgs, say(message.User, rapid.String().Draw(rt, "text")))
+				}
+				if _, err := s.Append(context.Background(), msgs...); err != nil {
+					rt.Fatal(err)
+				}
+			case 2:
+				finish(t, s, "done")
+				begin(t, s, "on")
+			}
+		}
+		again, err := e.Open(context.Background(), anna, s.Conversation().ID)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		a, b := s.Transcript().Messages(), again.Transcript().Messages()
+		if len(a) != len(b) {
+			rt.Fatalf("%d messages, want %d", len(b), len(a))
+		}
+		for i := range a {
+			if x, y := message.Append(nil, a[i]), message.Append(nil, b[i]); string(x) != string(y) {
+				rt.Fatalf("message %d is\n%s, want\n%s", i, y, x)
+			}
+		}
+		if x, y := s.Conversation(), again.Conversation(); x.Messages != y.Messages || x.Tokens != y.Tokens {
+			rt.Fatalf("counts %+v, want %+v", y, x)
+		}
+	})
+}

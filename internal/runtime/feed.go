@@ -1,0 +1,381 @@
+package runtime
+
+import (
+	"strings"
+	"sync"
+
+	"steward/internal/agent"
+	"steward/internal/conversation"
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+)
+
+// feed is the live side of one conversation: the draft of the message that is
+// being written, and the frames that its watchers have not taken yet. What is
+// durable it only mentions; a watcher that lags reads it from the store.
+type feed struct {
+	conversation id.ID
+
+	mu       sync.Mutex
+	known    bool   // seq is right
+	seq      uint64 // log position of the newest durable message
+	inter    id.ID  // the interaction that runs
+	draft    *draft
+	open     []CallView // calls that have no result yet
+	frames   []Frame
+	base     int // number of the first of frames
+	watchers map[*watcher]struct{}
+}
+
+// maxLag is how many frames are kept for watchers that are slow; who is
+// further behind is served from the store and the draft.
+const maxLag = 4096
+
+type draft struct {
+	message id.ID
+	blocks  []draftBlock
+}
+
+type draftBlock struct {
+	kind llm.Kind // TextDelta, ReasoningDelta or CallStart
+	text []byte
+}
+
+// watcher is one reader of a feed.
+type watcher struct {
+	next int           // number of the next frame to take
+	wake chan struct{} // holds one token when there may be more
+}
+
+func (f *feed) join() *watcher {
+	w := &watcher{wake: make(chan struct{}, 1)}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.watchers == nil {
+		f.watchers = map[*watcher]struct{}{}
+	}
+	f.watchers[w] = struct{}{}
+	return w
+}
+
+func (f *feed) leave(w *watcher) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.watchers, w)
+	if len(f.watchers) == 0 {
+		f.base += len(f.frames)
+		f.frames = nil
+	}
+}
+
+// watched reports whether anybody watches.
+func (f *feed) watched() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.watchers) > 0
+}
+
+// settle tells the feed what is durable, unless it knows already.
+func (f *feed) settle(seq uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.known {
+		f.known, f.seq = true, seq
+	}
+}
+
+// snapshot is what a watcher needs to catch up: what is durable, what is in
+// flight, and from where on frames follow.
+type snapshot struct {
+	known bool
+	seq   uint64
+	inter id.ID
+	draft *draft
+	open  []CallView
+}
+
+func (f *feed) snapshot(w *watcher) snapshot {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w.next = f.base + len(f.frames)
+	s := snapshot{known: f.known, seq: f.seq, inter: f.inter, open: append([]CallView(nil), f.open...)}
+	if f.draft != nil {
+		s.draft = &draft{message: f.draft.message}
+		for _, b := range f.draft.blocks {
+			s.draft.blocks = append(s.draft.blocks, draftBlock{b.kind, append([]byte(nil), b.text...)})
+		}
+	}
+	return s
+}
+
+// take appends the frames that w has not seen to dst; false when some of them
+// are gone and w must catch up anew.
+func (f *feed) take(w *watcher, dst []Frame) ([]Frame, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if w.next < f.base {
+		return dst, false
+	}
+	dst = append(dst, f.frames[w.next-f.base:]...)
+	w.next = f.base + len(f.frames)
+	f.trim()
+	return dst, true
+}
+
+// trim drops the frames that every watcher has taken.
+func (f *feed) trim() {
+	least := f.base + len(f.frames)
+	for w := range f.watchers {
+		least = min(least, w.next)
+	}
+	if least == f.base+len(f.frames) {
+		f.base, f.frames = least, f.frames[:0]
+	}
+}
+
+// push hands a frame to the watchers. The caller holds f.mu.
+func (f *feed) push(fr Frame) {
+	if len(f.watchers) == 0 {
+		return
+	}
+	fr.Conversation, fr.Interaction = f.conversation, f.inter
+	if fr.Cursor.Seq == 0 {
+		fr.Cursor.Seq = f.seq
+	}
+	if len(f.frames) >= maxLag {
+		n := copy(f.frames, f.frames[maxLag/2:])
+		f.frames = f.frames[:n]
+		f.base += maxLag - n
+	}
+	f.frames = append(f.frames, fr)
+	for w := range f.watchers {
+		select {
+		case w.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// began tells that a turn's first message is durable.
+func (f *feed) began(m *message.Message, inter id.ID, seq uint64, clientID string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.known, f.seq, f.inter = true, seq, inter
+	f.push(Frame{Kind: FrameUser, Message: m.ID, Stored: m, ClientID: clientID})
+}
+
+// resumed tells that a run goes on after a restart.
+func (f *feed) resumed(inter id.ID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.inter = inter
+}
+
+// interaction returns the one that runs, or ran last.
+func (f *feed) interaction() id.ID {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.inter
+}
+
+// tell turns an event of the loop into frames.
+func (f *feed) tell(ev agent.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch ev.Kind {
+	case agent.Delta:
+		f.delta(ev.ID, ev.Stream)
+	case agent.Stored:
+		f.stored(ev.Message, ev.Seq)
+	case agent.Calling:
+		f.calling(ev)
+	case agent.Finished:
+		if ev.Message != nil {
+			f.stored(ev.Message, ev.Seq)
+			f.push(Frame{Kind: FrameComplete, Message: ev.Message.ID, Stored: ev.Message})
+		}
+		f.void()
+		f.open = nil
+		if ev.Err != nil {
+			f.push(errorFrame(ev.Err))
+		}
+	}
+}
+
+// fail tells that a turn could not go on; nothing more comes of it.
+func (f *feed) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.void()
+	f.open = nil
+	f.push(errorFrame(err))
+}
+
+// void takes back a draft that did not become a message.
+func (f *feed) void() {
+	if f.draft != nil {
+		f.push(Frame{Kind: FrameReset, Message: f.draft.message})
+		f.draft = nil
+	}
+}
+
+func (f *feed) delta(msg id.ID, ev llm.Event) {
+	switch ev.Kind {
+	case llm.Notice:
+		f.push(Frame{Kind: FrameNotice, Message: msg, Text: ev.Text})
+		return
+	case llm.Reset:
+		f.void()
+		return
+	case llm.TextDelta, llm.ReasoningDelta, llm.CallStart, llm.CallArgs:
+	default:
+		return
+	}
+	if f.draft == nil || f.draft.message != msg {
+		f.draft = &draft{message: msg}
+	}
+	for len(f.draft.blocks) <= ev.Block {
+		f.draft.blocks = append(f.draft.blocks, draftBlock{})
+	}
+	b := &f.draft.blocks[ev.Block]
+	switch ev.Kind {
+	case llm.CallStart:
+		b.kind = llm.CallStart
+		f.push(Frame{Kind: FrameCall, Message: msg, Block: ev.Block,
+			Call: &CallView{ID: callID(message.Ref{Message: msg, Block: ev.Block}), Name: ev.Name, Status: string(CallWriting)}})
+	case llm.TextDelta, llm.ReasoningDelta:
+		b.kind = ev.Kind
+		b.text = append(b.text, ev.Text...)
+		f.push(f.piece(msg, ev.Block, ev.Kind, ev.Text, len(b.text)))
+	}
+}
+
+// piece makes the frame of a piece of text that ends at offset end.
+func (f *feed) piece(msg id.ID, block int, kind llm.Kind, text string, end int) Frame {
+	return piece(Cursor{Seq: f.seq, Message: msg, Block: block, Offset: end}, kind, text)
+}
+
+func piece(at Cursor, kind llm.Kind, text string) Frame {
+	fr := Frame{Kind: FrameToken, Message: at.Message, Block: at.Block, Text: text, Cursor: at}
+	if kind == llm.ReasoningDelta {
+		fr.Kind = FrameReasoning
+	}
+	return fr
+}
+
+// stored tells that a message is durable. What of its text had not been
+// streamed is told now.
+func (f *feed) stored(m *message.Message, seq uint64) {
+	switch m.Role {
+	case message.Assistant:
+		f.rest(m)
+		f.draft = nil
+		f.seq = seq
+		f.open = nil
+		for _, c := range m.Calls() {
+			v := callView(c, string(CallRunning))
+			f.open = append(f.open, v)
+			f.push(Frame{Kind: FrameCall, Message: m.ID, Block: c.Block, Call: &v})
+		}
+	case message.Tool:
+		f.seq = seq
+		v := resultView(m.Result(), f.args(m.Result().Call))
+		f.close(v.ID)
+		f.push(Frame{Kind: FrameResult, Message: m.ID, Call: &v, Stored: m})
+	case message.User:
+		f.seq = seq
+		if isUsers(m) {
+			f.push(Frame{Kind: FrameUser, Message: m.ID, Stored: m})
+		}
+	}
+}
+
+// rest pushes what a message says beyond its draft.
+func (f *feed) rest(m *message.Message) {
+	if f.draft != nil && (f.draft.message != m.ID || !f.draft.begins(m)) {
+		f.void()
+	}
+	for i, b := range m.Blocks {
+		kind, text := textOf(b)
+		if kind == 0 {
+			continue
+		}
+		shown := 0
+		if f.draft != nil && i < len(f.draft.blocks) {
+			shown = len(f.draft.blocks[i].text)
+		}
+		if shown < len(text) {
+			f.push(f.piece(m.ID, i, kind, text[shown:], len(text)))
+		}
+	}
+}
+
+// begins reports whether the message goes on from the draft.
+func (d *draft) begins(m *message.Message) bool {
+	for i, b := range d.blocks {
+		if len(b.text) == 0 {
+			continue
+		}
+		if i >= len(m.Blocks) {
+			return false
+		}
+		if kind, text := textOf(m.Blocks[i]); kind != b.kind || !strings.HasPrefix(text, string(b.text)) {
+			return false
+		}
+	}
+	return true
+}
+
+func textOf(b message.Block) (llm.Kind, string) {
+	switch b := b.(type) {
+	case *message.Text:
+		return llm.TextDelta, b.Text
+	case *message.Reasoning:
+		return llm.ReasoningDelta, b.Text
+	}
+	return 0, ""
+}
+
+// isUsers reports whether a person wrote the message (and not Steward, to
+// have a reply continued, say).
+func isUsers(m *message.Message) bool {
+	return m.Role == message.User && len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == conversation.OriginUser
+}
+
+// calling tells what becomes of a call.
+func (f *feed) calling(ev agent.Event) {
+	v := callView(ev.Call, ev.Progress.Status)
+	if len(ev.Progress.Args) > 0 {
+		v.Args = string(ev.Progress.Args)
+	}
+	v.Approval, _ = ev.Progress.Approval.(*ApprovalView)
+	for i := range f.open {
+		if f.open[i].ID == v.ID {
+			if f.open[i].Status == v.Status && v.Approval == nil {
+				return
+			}
+			f.open[i] = v
+		}
+	}
+	f.push(Frame{Kind: FrameCall, Message: ev.Call.Message, Block: ev.Call.Block, Call: &v})
+}
+
+func (f *feed) close(call string) {
+	for i := range f.open {
+		if f.open[i].ID == call {
+			f.open = append(f.open[:i:i], f.open[i+1:]...)
+			return
+		}
+	}
+}
+
+// args returns the arguments of an open call.
+func (f *feed) args(ref message.Ref) string {
+	for i := range f.open {
+		if f.open[i].ID == callID(ref) {
+			return f.open[i].Args
+		}
+	}
+	return ""
+}

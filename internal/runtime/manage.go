@@ -1,0 +1,92 @@
+package runtime
+
+import (
+	"context"
+	"io"
+
+	"steward/internal/conversation"
+	"steward/internal/effect"
+	"steward/internal/embed"
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/store"
+	"steward/internal/tool"
+)
+
+// Conversations returns a page of the user's conversations, the most recently
+// used first.
+func (n *Node) Conversations(ctx context.Context, user string, after store.Cursor, limit int) ([]conversation.Conversation, store.Cursor, error) {
+	return n.conversations.List(ctx, store.ForUser(user), after, limit)
+}
+
+// Conversation returns one of the user's conversations.
+func (n *Node) Conversation(ctx context.Context, user string, conv id.ID) (conversation.Conversation, error) {
+	return n.conversations.Get(ctx, store.ForUser(user), conv)
+}
+
+// Messages returns a page of a conversation's messages in their exact order.
+func (n *Node) Messages(ctx context.Context, user string, conv id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error) {
+	return n.conversations.Messages(ctx, store.ForUser(user), conv, after, limit, false)
+}
+
+// Rename gives a conversation a title.
+func (n *Node) Rename(ctx context.Context, user string, conv id.ID, title string) (conversation.Conversation, error) {
+	return n.conversations.Update(ctx, store.ForUser(user), conv, func(c *conversation.Conversation) { c.Title = title })
+}
+
+// Delete stops what runs in a conversation and hides it.
+func (n *Node) Delete(ctx context.Context, user string, conv id.ID) error {
+	if err := n.Stop(ctx, user, conv); err != nil {
+		return err
+	}
+	c := n.enter(user, conv)
+	defer n.exit(c)
+	if err := c.await(ctx, n.life); err != nil {
+		return err
+	}
+	defer c.release()
+	err := n.conversations.Delete(ctx, store.ForUser(user), conv)
+	if err == nil {
+		c.mu.Lock()
+		c.session = nil
+		c.mu.Unlock()
+	}
+	return err
+}
+
+// Export writes a conversation in a format: "json" or "markdown".
+func (n *Node) Export(ctx context.Context, user string, conv id.ID, format string, w io.Writer) error {
+	return n.conversations.Export(ctx, store.ForUser(user), conv, format, w)
+}
+
+// Decide records a person's answer to an approval. It is durable when Decide
+// returns.
+func (n *Node) Decide(ctx context.Context, user string, v Verdict) error {
+	return n.effects.Decide(ctx, store.ForUser(user), effect.Decision{
+		ID: v.ID, ArgsHash: v.ArgsHash, Approve: v.Approve, Reason: v.Reason, By: user})
+}
+
+// Models returns the models that the providers have, and the aliases' names.
+func (n *Node) Models(ctx context.Context) (llm.Listing, []string) {
+	return n.opt.Models.List(ctx), n.opt.Models.Aliases()
+}
+
+// Resolve returns a model by alias or "provider/model".
+func (n *Node) Resolve(name string) (llm.Resolved, error) { return n.opt.Models.Resolve(name) }
+
+// Embed embeds texts with a model by alias or "provider/model".
+func (n *Node) Embed(ctx context.Context, model string, texts []string) (embed.Vectors, error) {
+	e, err := n.opt.Models.Embedder(model)
+	if err != nil {
+		return embed.Vectors{}, err
+	}
+	return e.Embedder.Embed(ctx, texts)
+}
+
+// Tools returns the tools that an agent has.
+func (n *Node) Tools(agentName string) []tool.Spec {
+	if kit := n.agents[first(agentName, DefaultAgent)]; kit != nil {
+		return kit.tools.Specs()
+	}
+	return nil
+}

@@ -1,0 +1,270 @@
+// Package runtime assembles one node from engines and adapters: it runs the
+// turns, owns every long-lived goroutine, and tells watchers what happens.
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"steward/internal/agent"
+	"steward/internal/conversation"
+	"steward/internal/effect"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/policy"
+	"steward/internal/request"
+	"steward/internal/store"
+	"steward/internal/tool"
+)
+
+// Options are the parts of a node. Store, Models, Tools and Judge are needed.
+type Options struct {
+	Store  store.Store
+	Models *llm.Models
+	Tools  *tool.Registry
+	Judge  policy.Judge
+	// Agents by name; "assistant" is there in any case.
+	Agents []agent.Definition
+	// Profile returns what the model is told about a user (time zone, units,
+	// …), as text for the system prompt. May be nil.
+	Profile func(ctx context.Context, user string) (string, error)
+	// ApprovalTimeout is how long a question to a person stands; zero: 10 minutes.
+	ApprovalTimeout time.Duration
+	// IdleFor is how long a conversation stays in memory after its last turn;
+	// zero: a minute.
+	IdleFor time.Duration
+	// IdleBytes bounds what idle conversations hold in memory; zero: 32 MiB.
+	IdleBytes int
+	Log       *slog.Logger // nil: slog.Default()
+}
+
+// Node is one running Steward. Safe for concurrent use.
+type Node struct {
+	opt           Options
+	conversations *conversation.Engine
+	effects       *effect.Engine
+	agents        map[string]*agentKit
+	log           *slog.Logger
+
+	mu     sync.Mutex
+	chats  map[chatKey]*chat
+	closed bool
+
+	life   context.Context // ends when the node closes
+	end    context.CancelCauseFunc
+	runs   sync.WaitGroup
+	sweeps chan struct{}
+}
+
+// agentKit is an agent with its tools, made once.
+type agentKit struct {
+	agent.Definition
+	tools *llm.Toolset
+	names []string // of the tools
+}
+
+// DefaultAgent is the name of the agent that answers when none is named.
+const DefaultAgent = "assistant"
+
+// Open assembles a node and goes on with the runs that a crash or a close had
+// interrupted.
+func Open(ctx context.Context, opt Options) (*Node, error) {
+	if opt.Log == nil {
+		opt.Log = slog.Default()
+	}
+	if opt.IdleFor == 0 {
+		opt.IdleFor = time.Minute
+	}
+	if opt.IdleBytes == 0 {
+		opt.IdleBytes = 32 << 20
+	}
+	n := &Node{
+		opt: opt, log: opt.Log,
+		conversations: conversation.New(opt.Store),
+		effects: effect.New(effect.Options{Store: opt.Store, Judge: opt.Judge,
+			ApprovalTimeout: opt.ApprovalTimeout, Log: opt.Log}),
+		agents: map[string]*agentKit{},
+		chats:  map[chatKey]*chat{},
+		sweeps: make(chan struct{}),
+	}
+	if err := opt.Tools.Add(n.effects.ReadTool()); err != nil {
+		return nil, err
+	}
+	for _, d := range append([]agent.Definition{assistant}, opt.Agents...) {
+		kit, err := n.kit(d)
+		if err != nil {
+			return nil, err
+		}
+		n.agents[d.Name] = kit
+	}
+	n.life, n.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	go n.sweep()
+	if err := n.recover(ctx); err != nil {
+		return nil, fmt.Errorf("going on with interrupted runs: %w", err)
+	}
+	return n, nil
+}
+
+var assistant = agent.Definition{
+	Name: DefaultAgent, Version: "1", Model: "default",
+	Prompt: "You are Steward, a helpful assistant that runs on the user's own machine. " +
+		"Answer briefly and plainly, in the language of the user. " +
+		"Use the tools where they help; never guess what a tool can tell. " +
+		"When a tool fails or is denied, say so and what the user can do. " +
+		"Do not claim that something was done unless a tool result says it was.",
+}
+
+func (n *Node) kit(d agent.Definition) (*agentKit, error) {
+	if d.Name == "" {
+		return nil, fault.New(fault.Invalid, "agent_invalid", "an agent needs a name")
+	}
+	specs, err := n.opt.Tools.Select(d.Tools...)
+	if err != nil {
+		return nil, fmt.Errorf("agent %s: %w", d.Name, err)
+	}
+	kit := &agentKit{Definition: d, tools: llm.NewToolset(specs...)}
+	for _, sp := range specs {
+		kit.names = append(kit.names, sp.Name)
+	}
+	return kit, nil
+}
+
+func (k *agentKit) has(name string) bool { return slices.Contains(k.names, name) }
+
+// Close puts all runs aside, to be continued at the next start, and returns
+// when nothing of the node runs any more, or with ctx's error.
+func (n *Node) Close(ctx context.Context) error {
+	n.mu.Lock()
+	already := n.closed
+	n.closed = true
+	n.mu.Unlock()
+	n.end(request.ErrSuspend)
+	done := make(chan struct{})
+	go func() {
+		n.runs.Wait()
+		if !already {
+			<-n.sweeps
+		}
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+var errClosed = fault.New(fault.Unavailable, "closing", "Steward is closing").Retrying(fault.RetryBackoff, 0)
+
+// chatKey names a conversation for a user; a foreign conversation is thereby
+// never the same chat.
+type chatKey struct {
+	user string
+	id   id.ID
+}
+
+// chat is a conversation in memory: in use, or idle for a short while.
+type chat struct {
+	chatKey
+	feed feed
+	turn chan struct{} // holds a token while a turn runs; who waits is served in order
+
+	mu      sync.Mutex
+	session *conversation.Session   // nil: not loaded
+	cancel  context.CancelCauseFunc // of the run; nil: idle
+	steer   []*steering
+
+	// Under Node.mu:
+	users    int // who is at it: runs, waiting senders, watchers
+	lastUsed time.Time
+	size     int // what it holds when idle
+}
+
+// enter finds or makes the chat and keeps it until exit.
+func (n *Node) enter(user string, conv id.ID) *chat {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	key := chatKey{user, conv}
+	c := n.chats[key]
+	if c == nil {
+		c = &chat{chatKey: key, turn: make(chan struct{}, 1)}
+		c.feed.conversation = conv
+		n.chats[key] = c
+	}
+	c.users++
+	return c
+}
+
+// exit gives the chat back; nobody else being at it, it may be let go.
+func (n *Node) exit(c *chat) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if c.users--; c.users > 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.session == nil {
+		delete(n.chats, c.chatKey)
+		return
+	}
+	c.lastUsed, c.size = time.Now(), c.session.Size()
+}
+
+// exists reports whether the chat's conversation is known to be there.
+func (c *chat) exists() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.session != nil
+}
+
+// sweep lets go of conversations that have been idle for long, and of the
+// longest idle ones when together they hold too much.
+func (n *Node) sweep() {
+	defer close(n.sweeps)
+	tick := time.NewTicker(max(n.opt.IdleFor/4, time.Second))
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			n.letGo(time.Now())
+		case <-n.life.Done():
+			return
+		}
+	}
+}
+
+func (n *Node) letGo(now time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	held := 0
+	for key, c := range n.chats {
+		if c.users > 0 {
+			continue
+		}
+		if now.Sub(c.lastUsed) >= n.opt.IdleFor {
+			delete(n.chats, key)
+			continue
+		}
+		held += c.size
+	}
+	for held > n.opt.IdleBytes {
+		var oldest *chat
+		for _, c := range n.chats {
+			if c.users == 0 && (oldest == nil || c.lastUsed.Before(oldest.lastUsed)) {
+				oldest = c
+			}
+		}
+		if oldest == nil {
+			return
+		}
+		held -= oldest.size
+		delete(n.chats, oldest.chatKey)
+	}
+}

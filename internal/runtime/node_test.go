@@ -1,0 +1,479 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/runtime"
+)
+
+func TestTurnWithATool(t *testing.T) {
+	w := newWorld(t)
+	conv, frames := w.turn(id.ID{}, `call math.multiply {"a":6,"b":7}`)
+	if got := said(frames); got != "ok: 42" {
+		t.Errorf("said %q", got)
+	}
+	last := frames[len(frames)-1]
+	if last.Stored.Text() != "ok: 42" || last.Stored.Approach != "direct" || !last.Stored.Final {
+		t.Errorf("complete: %+v", last.Stored)
+	}
+	var result *runtime.CallView
+	for _, f := range frames {
+		if f.Kind == runtime.FrameResult {
+			result = f.Call
+		}
+		if f.Conversation != conv {
+			t.Errorf("frame %s of conversation %s", f.Kind, f.Conversation)
+		}
+	}
+	if result == nil || result.Name != "math.multiply" || result.Status != "ok" || result.Args != `{"a":6,"b":7}` {
+		t.Errorf("result %+v", result)
+	}
+	c, err := w.Conversation(t.Context(), "anna", conv)
+	if err != nil || c.Messages != 2 || c.ToolCalls != 1 || c.Tokens.Input != 20 || !strings.HasPrefix(c.Title, "call math.multiply") {
+		t.Errorf("%+v %v", c, err)
+	}
+}
+
+// After each frame the watcher goes away and comes back with its cursor: what
+// it has been told in all is the same.
+func TestResumeFromEveryCursor(t *testing.T) {
+	w := newWorld(t)
+	conv, _ := w.turn(id.ID{}, `call math.multiply {"a":6,"b":7}`)
+	w.turn(conv, "say one two three four")
+	want := w.until(conv, runtime.Cursor{}, nth(isKind(runtime.FrameComplete), 2))
+	for k := range want {
+		text := runtime.Cursor{}
+		if k > 0 {
+			var err error
+			if text, err = runtime.ParseCursor(want[k-1].Cursor.String()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		left := 0
+		for _, f := range want[k:] {
+			if f.Kind == runtime.FrameComplete {
+				left++
+			}
+		}
+		rest := w.until(conv, text, nth(isKind(runtime.FrameComplete), left))
+		if got, want := said(want[:k])+said(rest), said(want); got != want {
+			t.Errorf("after frame %d (%s): told %q, want %q", k, want, got, want)
+		}
+		if got, want := count(rest, runtime.FrameResult), count(want[k:], runtime.FrameResult); got != want {
+			t.Errorf("after frame %d: %d results, want %d", k, got, want)
+		}
+	}
+}
+
+func nth(is func(runtime.Frame) bool, n int) func(runtime.Frame) bool {
+	return func(f runtime.Frame) bool {
+		if is(f) {
+			n--
+		}
+		return n == 0
+	}
+}
+
+func count(frames []runtime.Frame, k runtime.FrameKind) (n int) {
+	for _, f := range frames {
+		if f.Kind == k {
+			n++
+		}
+	}
+	return n
+}
+
+func TestWatchersInMidMessageMissNothing(t *testing.T) {
+	w := newWorld(t)
+	w.model.begun = make(chan struct{}, 1)
+	acc := w.send(id.ID{}, "hang")
+	<-w.model.begun
+	early := w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameToken))
+	at := early[len(early)-1].Cursor
+	if at.Message.Zero() || at.Offset != len("half ") {
+		t.Errorf("cursor %+v", at)
+	}
+	close(w.model.gate)
+	rest := w.until(acc.Conversation, at, isKind(runtime.FrameComplete))
+	if said(early)+said(rest) != "half whole" {
+		t.Errorf("told %q then %q", said(early), said(rest))
+	}
+	// The same cursor is good after the message is durable.
+	again := w.until(acc.Conversation, at, isKind(runtime.FrameComplete))
+	if said(again) != "whole" || count(again, runtime.FrameReset) != 0 {
+		t.Errorf("told %q (%s)", said(again), kinds(again))
+	}
+}
+
+func TestCloseSuspendsAndOpenGoesOn(t *testing.T) {
+	w := newWorld(t)
+	w.model.begun = make(chan struct{}, 2)
+	acc := w.send(id.ID{}, "hang")
+	<-w.model.begun
+	seen := w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameToken))
+	w.close()
+	close(w.model.gate)
+	w.open()
+	frames := w.until(acc.Conversation, seen[len(seen)-1].Cursor, isKind(runtime.FrameComplete))
+	if frames[0].Kind != runtime.FrameReset || frames[0].Message != seen[len(seen)-1].Message {
+		t.Errorf("the lost draft is not announced: %s", kinds(frames))
+	}
+	if said(frames) != "half whole" {
+		t.Errorf("told %q", said(frames))
+	}
+}
+
+func TestSendingAgainDoesNothingTwice(t *testing.T) {
+	w := newWorld(t)
+	turn := runtime.Turn{ClientID: "my-1", Content: text("say hello")}
+	first, err := w.Send(t.Context(), "anna", turn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.until(first.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	turn.Content = text("say hello")
+	again, err := w.Send(t.Context(), "anna", turn)
+	if err != nil || !again.Duplicate || again.Message != first.Message || again.Conversation != first.Conversation || again.Seq != first.Seq || again.Interaction != first.Interaction {
+		t.Errorf("%+v %v, first %+v", again, err, first)
+	}
+	if n := w.model.count(); n != 1 {
+		t.Errorf("the model was asked %d times", n)
+	}
+	next, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: first.Conversation, ClientID: "my-2", Content: text("say more")})
+	if err != nil || next.Duplicate {
+		t.Errorf("%+v %v", next, err)
+	}
+	w.until(first.Conversation, runtime.Cursor{Seq: next.Seq}, isKind(runtime.FrameComplete))
+}
+
+func TestTurnsOfAConversationWaitForEachOther(t *testing.T) {
+	w := newWorld(t)
+	w.model.begun = make(chan struct{}, 1)
+	acc := w.send(id.ID{}, "hang")
+	<-w.model.begun
+	second := make(chan runtime.Accepted)
+	go func() { second <- w.send(acc.Conversation, "say second") }()
+	close(w.model.gate)
+	got := <-second
+	w.until(acc.Conversation, runtime.Cursor{Seq: got.Seq}, isKind(runtime.FrameComplete))
+	msgs, _, err := w.Messages(t.Context(), "anna", acc.Conversation, "", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s []string
+	var plain []*message.Message
+	for _, m := range msgs {
+		s = append(s, m.Text())
+		plain = append(plain, m.Message)
+	}
+	if strings.Join(s, "|") != "hang|half whole|say second|second" {
+		t.Errorf("%q", s)
+	}
+	if err := message.CheckHistory(plain); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStop(t *testing.T) {
+	w := newWorld(t)
+	w.model.begun = make(chan struct{}, 1)
+	acc := w.send(id.ID{}, "hang")
+	<-w.model.begun
+	if err := w.Stop(t.Context(), "anna", acc.Conversation); err != nil {
+		t.Fatal(err)
+	}
+	frames := w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	if m := frames[len(frames)-1].Stored; m.Stop != message.StopCancelled || m.Text() != "half " {
+		t.Errorf("%+v", m)
+	}
+	if err := w.Stop(t.Context(), "anna", acc.Conversation); err != nil {
+		t.Errorf("stopping what does not run: %v", err)
+	}
+	_, frames = w.turn(acc.Conversation, "say on")
+	if said(frames) != "on" {
+		t.Errorf("afterwards it says %q", said(frames))
+	}
+}
+
+func TestSteer(t *testing.T) {
+	w := newWorld(t)
+	acc := w.send(id.ID{}, `call ledger.add {"what":"x"}`)
+	ask := w.until(acc.Conversation, runtime.Cursor{}, func(f runtime.Frame) bool { return f.Call != nil && f.Call.Approval != nil })
+	steered := make(chan runtime.Accepted)
+	go func() {
+		got, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: acc.Conversation, Content: text("say steered"), Steer: true})
+		if err != nil {
+			t.Error(err)
+		}
+		steered <- got
+	}()
+	v := ask[len(ask)-1].Call.Approval
+	if err := w.Decide(t.Context(), "anna", runtime.Verdict{ID: v.ID, ArgsHash: v.ArgsHash, Approve: true}); err != nil {
+		t.Fatal(err)
+	}
+	<-steered
+	w.until(acc.Conversation, runtime.Cursor{}, func(f runtime.Frame) bool {
+		return f.Kind == runtime.FrameComplete && f.Stored.Text() == "steered"
+	})
+}
+
+func TestApproval(t *testing.T) {
+	for _, approve := range []bool{true, false} {
+		t.Run(fmt.Sprint(approve), func(t *testing.T) {
+			w := newWorld(t)
+			acc := w.send(id.ID{}, "call ledger.add {\"what\":\"x\"}\ncall ledger.add {\"what\":\"y\"}")
+			answered := map[string]bool{}
+			frames := w.until(acc.Conversation, runtime.Cursor{}, func(f runtime.Frame) bool {
+				if f.Call != nil && f.Call.Approval != nil && !answered[f.Call.ID] {
+					answered[f.Call.ID] = true
+					yes := approve && strings.Contains(f.Call.Args, "x")
+					if err := w.Decide(t.Context(), "anna", runtime.Verdict{ID: f.Call.Approval.ID, ArgsHash: f.Call.Approval.ArgsHash, Approve: yes}); err != nil {
+						t.Error(err)
+					}
+				}
+				return f.Kind == runtime.FrameComplete
+			})
+			want := ""
+			if approve {
+				want = "x"
+			}
+			if got := w.ledger.list(); got != want {
+				t.Errorf("the ledger has %q, want %q (%s)", got, want, said(frames))
+			}
+			if len(answered) != 2 {
+				t.Errorf("asked for %d calls, want 2", len(answered))
+			}
+		})
+	}
+}
+
+func TestApprovalOutlivesARestart(t *testing.T) {
+	w := newWorld(t)
+	acc := w.send(id.ID{}, `call ledger.add {"what":"x"}`)
+	awaiting := func(f runtime.Frame) bool { return f.Call != nil && f.Call.Approval != nil }
+	w.until(acc.Conversation, runtime.Cursor{}, awaiting)
+	w.close()
+	w.open()
+	frames := w.until(acc.Conversation, runtime.Cursor{}, awaiting)
+	v := frames[len(frames)-1].Call.Approval
+	if err := w.Decide(t.Context(), "bert", runtime.Verdict{ID: v.ID, ArgsHash: v.ArgsHash, Approve: true}); !fault.Is(err, fault.NotFound) {
+		t.Errorf("another user's approval: %v", err)
+	}
+	if err := w.Decide(t.Context(), "anna", runtime.Verdict{ID: v.ID, ArgsHash: "00", Approve: true}); err == nil {
+		t.Error("an approval of other arguments was taken")
+	}
+	if err := w.Decide(t.Context(), "anna", runtime.Verdict{ID: v.ID, ArgsHash: v.ArgsHash, Approve: true}); err != nil {
+		t.Fatal(err)
+	}
+	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	if w.ledger.list() != "x" {
+		t.Errorf("the ledger has %q", w.ledger.list())
+	}
+}
+
+func TestActionsAreDeniedWhenNobodyIsThere(t *testing.T) {
+	w := newWorld(t)
+	acc, err := w.Send(t.Context(), "anna", runtime.Turn{Content: text(`call ledger.add {"what":"x"}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	frames := w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	if !strings.HasPrefix(said(frames), "denied") || w.ledger.list() != "" {
+		t.Errorf("%q, ledger %q", said(frames), w.ledger.list())
+	}
+}
+
+func TestForeignConversationIsNotThere(t *testing.T) {
+	w := newWorld(t)
+	conv, _ := w.turn(id.ID{}, "say secret")
+	ctx := t.Context()
+	_, err1 := w.Send(ctx, "bert", runtime.Turn{Conversation: conv, Content: text("say hi")})
+	_, err2 := w.Conversation(ctx, "bert", conv)
+	_, _, err3 := w.Messages(ctx, "bert", conv, "", 0)
+	_, err4 := w.Position(ctx, "bert", conv)
+	_, err5 := w.Rename(ctx, "bert", conv, "mine")
+	errs := []error{err1, err2, err3, err4, err5, w.Stop(ctx, "bert", conv), w.Delete(ctx, "bert", conv), w.Export(ctx, "bert", conv, "json", &strings.Builder{})}
+	for f, err := range w.Watch(ctx, "bert", conv, runtime.Cursor{}) {
+		if err == nil {
+			t.Errorf("bert sees %+v", f)
+		}
+		errs = append(errs, err)
+		break
+	}
+	_, absent := w.Conversation(ctx, "bert", id.New())
+	for i, err := range errs {
+		if !fault.HasCode(err, "conversation_not_found") || fault.Of(err).Kind != fault.Of(absent).Kind {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	if _, frames := w.turn(conv, "say still here"); said(frames) != "still here" {
+		t.Error("the owner is disturbed")
+	}
+}
+
+func TestRefusedTurnsLeaveNothing(t *testing.T) {
+	w := newWorld(t)
+	for code, turn := range map[string]runtime.Turn{
+		"message_empty":          {},
+		"message_invalid":        {Content: text("\xff")},
+		"agent_not_found":        {Content: text("say x"), Agent: "nobody"},
+		"model_not_found":        {Content: text("say x"), Model: "test2/none"},
+		"conversation_not_found": {Content: text("say x"), Conversation: id.New()},
+	} {
+		if _, err := w.Send(t.Context(), "anna", turn); !fault.HasCode(err, code) {
+			t.Errorf("%s: %v", code, err)
+		}
+	}
+	if list, _, err := w.Conversations(t.Context(), "anna", "", 0); err != nil || len(list) != 0 {
+		t.Errorf("%v %v", list, err)
+	}
+}
+
+func TestModelFailureIsTold(t *testing.T) {
+	w := newWorld(t)
+	acc := w.send(id.ID{}, "fail")
+	frames := w.until(acc.Conversation, runtime.Cursor{Seq: acc.Seq - 1}, isKind(runtime.FrameError))
+	if f := frames[len(frames)-1]; f.Err == nil || !strings.Contains(f.Err.Error(), "no luck") {
+		t.Errorf("%+v", f)
+	}
+	if _, frames := w.turn(acc.Conversation, "say on"); said(frames) != "on" {
+		t.Errorf("afterwards: %q", said(frames))
+	}
+}
+
+func TestManage(t *testing.T) {
+	w := newWorld(t)
+	a, _ := w.turn(id.ID{}, "say a")
+	b, _ := w.turn(id.ID{}, "say b")
+	w.turn(a, "say again")
+	list, _, err := w.Conversations(t.Context(), "anna", "", 0)
+	if err != nil || len(list) != 2 || list[0].ID != a || list[1].ID != b {
+		t.Fatalf("%v %v", list, err)
+	}
+	if c, err := w.Rename(t.Context(), "anna", a, "A"); err != nil || c.Title != "A" {
+		t.Error(c, err)
+	}
+	w.turn(a, "say third") // its counts do not undo the new title
+	if c, _ := w.Conversation(t.Context(), "anna", a); c.Title != "A" || c.Messages != 6 {
+		t.Errorf("%+v", c)
+	}
+	var out strings.Builder
+	if err := w.Export(t.Context(), "anna", a, "markdown", &out); err != nil || !strings.Contains(out.String(), "say third") {
+		t.Error(out.String(), err)
+	}
+	if err := w.Delete(t.Context(), "anna", a); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: a, Content: text("say x")}); !fault.HasCode(err, "conversation_not_found") {
+		t.Error(err)
+	}
+	if list, _, _ := w.Conversations(t.Context(), "anna", "", 0); len(list) != 1 {
+		t.Errorf("%v", list)
+	}
+	if l, aliases := w.Models(t.Context()); len(l.Models) != 1 || len(aliases) == 0 {
+		t.Error(l, aliases)
+	}
+	if _, err := w.Resolve("default"); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.Embed(t.Context(), "test/m", []string{"x"}); !fault.Is(err, fault.Unsupported) {
+		t.Error(err)
+	}
+	if n := len(w.Tools("")); n != 3 || w.Tools("nobody") != nil {
+		t.Error(n)
+	}
+}
+
+func TestSlowWatcherIsServedFromTheStore(t *testing.T) {
+	w := newWorld(t)
+	acc := w.send(id.ID{}, "say begin")
+	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var got strings.Builder
+	turns, paused := 0, false
+	long := strings.Repeat("word ", 6000)
+	for f, err := range w.Watch(ctx, "anna", acc.Conversation, runtime.Cursor{Seq: acc.Seq}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !paused { // while we do not read, more is said than is kept for us
+			paused = true
+			for range 3 {
+				w.send(acc.Conversation, "say "+long)
+			}
+			w.send(acc.Conversation, "say end")
+		}
+		got.WriteString(f.Text)
+		if f.Kind == runtime.FrameComplete {
+			if turns++; turns == 5 {
+				break
+			}
+		}
+	}
+	if want := "begin" + strings.Repeat(long, 3) + "end"; got.String() != want {
+		t.Errorf("told %d bytes, want %d", got.Len(), len(want))
+	}
+}
+
+func TestManyConversationsAtOnce(t *testing.T) {
+	w := newWorld(t)
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			conv, frames := w.turn(id.ID{}, `call math.multiply {"a":6,"b":7}`)
+			for range 3 {
+				_, frames = w.turn(conv, `call math.multiply {"a":6,"b":7}`)
+			}
+			if said(frames) != "ok: 42" {
+				t.Errorf("said %q", said(frames))
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestProfileAndAgents(t *testing.T) {
+	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}}
+	w.opt.Profile = func(_ context.Context, user string) (string, error) { return "The user is " + user + ".", nil }
+	w.open()
+	t.Cleanup(w.close)
+	if _, frames := w.turn(id.ID{}, "say hello"); said(frames) != "hello" {
+		t.Error(said(frames))
+	}
+	_ = llm.Request{}
+}
+
+func TestCursorText(t *testing.T) {
+	for _, c := range []runtime.Cursor{{}, {Seq: 7}, {Seq: 7, Message: id.New(), Block: 2, Offset: 99}} {
+		if got, err := runtime.ParseCursor(c.String()); err != nil || got != c {
+			t.Errorf("%v → %q → %v, %v", c, c, got, err)
+		}
+	}
+	for _, bad := range []string{"x", "1.2", "-1", "1.2.3.4", "1." + id.New().String() + ".x.0", "1." + id.New().String() + ".0.-1"} {
+		if _, err := runtime.ParseCursor(bad); !fault.HasCode(err, "cursor_invalid") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+func FuzzParseCursor(f *testing.F) {
+	f.Add("7")
+	f.Add("7.0198c0de-0000-7000-8000-000000000000.1.2")
+	f.Fuzz(func(t *testing.T, s string) {
+		if c, err := runtime.ParseCursor(s); err == nil {
+			if again, err := runtime.ParseCursor(c.String()); err != nil || again != c {
+				t.Errorf("%q → %v → %v, %v", s, c, again, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,292 @@
+package runtime
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"steward/internal/conversation"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/store"
+)
+
+// Watch yields what happens in a conversation: first what is durable after
+// the cursor, then what is being written, then everything as it comes, until
+// ctx is done (which ends it without an error) or the loop is left. Nothing
+// is told twice and nothing is missing. What a crash took of a message that
+// the cursor had seen a part of is announced by a FrameReset.
+func (n *Node) Watch(ctx context.Context, user string, conv id.ID, from Cursor) iter.Seq2[Frame, error] {
+	return func(yield func(Frame, error) bool) {
+		c, leave, err := n.watchable(ctx, user, conv)
+		if err != nil {
+			yield(Frame{}, err)
+			return
+		}
+		defer leave()
+		w := c.feed.join()
+		defer c.feed.leave(w)
+		at := &position{Cursor: from, conversation: conv, yield: yield}
+		var frames []Frame
+		for {
+			if err := n.catchUp(ctx, c, w, at); err != nil || at.left {
+				if err != nil && ctx.Err() == nil {
+					yield(Frame{}, err)
+				}
+				return
+			}
+			for ok := true; ok; {
+				if frames, ok = c.feed.take(w, frames[:0]); len(frames) == 0 && ok {
+					select {
+					case <-w.wake:
+						continue
+					case <-ctx.Done():
+						return
+					}
+				}
+				for i := range frames {
+					if !at.tell(frames[i]) {
+						return
+					}
+				}
+				clear(frames)
+			}
+		}
+	}
+}
+
+// Position returns the cursor of now: a Watch from it tells only what is new.
+func (n *Node) Position(ctx context.Context, user string, conv id.ID) (Cursor, error) {
+	if _, err := n.conversations.Get(ctx, store.ForUser(user), conv); err != nil {
+		return Cursor{}, err
+	}
+	page, _, err := n.conversations.Messages(ctx, store.ForUser(user), conv, "", 1, true)
+	if err != nil || len(page) == 0 {
+		return Cursor{}, err
+	}
+	return Cursor{Seq: page[0].Seq}, nil
+}
+
+// watchable finds the conversation for a watcher.
+func (n *Node) watchable(ctx context.Context, user string, conv id.ID) (*chat, func(), error) {
+	c := n.enter(user, conv)
+	if !c.exists() {
+		if _, err := n.conversations.Get(ctx, store.ForUser(user), conv); err != nil {
+			n.exit(c)
+			return nil, nil, err
+		}
+	}
+	return c, func() { n.exit(c) }, nil
+}
+
+// position is how far a watcher has come.
+type position struct {
+	Cursor
+	conversation id.ID
+	yield        func(Frame, error) bool
+	left         bool // the consumer broke the loop off
+}
+
+func (p *position) tell(f Frame) bool {
+	if p.left {
+		return false
+	}
+	f.Conversation = p.conversation
+	if f.Cursor.Seq == 0 {
+		f.Cursor.Seq = p.Seq
+	}
+	p.Cursor = f.Cursor
+	p.left = !p.yield(f, nil)
+	return !p.left
+}
+
+// catchUp tells what lies between the watcher's cursor and now.
+func (n *Node) catchUp(ctx context.Context, c *chat, w *watcher, at *position) error {
+	if !c.feed.snapshot(w).known {
+		now, err := n.Position(ctx, c.user, c.id)
+		if err != nil {
+			return err
+		}
+		c.feed.settle(now.Seq)
+	}
+	snap := c.feed.snapshot(w)
+	seen := at.Cursor
+	var msgs []conversation.Entry
+	if snap.seq > at.Seq {
+		var err error
+		if msgs, err = n.conversations.Since(ctx, store.ForUser(c.user), c.id, at.Seq); err != nil {
+			return err
+		}
+	}
+	for len(msgs) > 0 && msgs[len(msgs)-1].Seq > snap.seq {
+		msgs = msgs[:len(msgs)-1] // comes live
+	}
+	if !seen.Message.Zero() && !snap.writes(seen.Message) && !contains(msgs, seen.Message) {
+		// It was in flight when the cursor was made, and came to nothing.
+		at.tell(Frame{Kind: FrameReset, Message: seen.Message, Cursor: Cursor{Seq: at.Seq}})
+	}
+	at.replay(msgs, seen)
+	if snap.draft != nil {
+		at.draft(snap, seen)
+	}
+	for i := range snap.open {
+		at.tell(Frame{Kind: FrameCall, Interaction: snap.inter, Call: &snap.open[i], Cursor: at.Cursor})
+	}
+	return nil
+}
+
+func (s *snapshot) writes(msg id.ID) bool { return s.draft != nil && s.draft.message == msg }
+
+func contains(msgs []conversation.Entry, msg id.ID) bool {
+	return slices.ContainsFunc(msgs, func(e conversation.Entry) bool { return e.ID == msg })
+}
+
+// replay tells durable messages.
+func (p *position) replay(msgs []conversation.Entry, seen Cursor) {
+	args := map[message.Ref]string{}
+	for _, m := range msgs {
+		seen.Seq = p.Seq
+		for _, f := range replayed(m, seen, args) {
+			f.Interaction = m.Interaction
+			p.tell(f)
+		}
+		p.Cursor = Cursor{Seq: m.Seq}
+	}
+}
+
+// replayed returns the frames of a durable message, less what the cursor has
+// seen of it.
+func replayed(m conversation.Entry, seen Cursor, args map[message.Ref]string) []Frame {
+	end := Cursor{Seq: m.Seq}
+	switch m.Role {
+	case message.User:
+		if isUsers(m.Message) {
+			return []Frame{{Kind: FrameUser, Message: m.ID, Stored: m.Message, Cursor: end}}
+		}
+	case message.Tool:
+		v := resultView(m.Result(), args[m.Result().Call])
+		return []Frame{{Kind: FrameResult, Message: m.ID, Call: &v, Stored: m.Message, Cursor: end}}
+	case message.Assistant:
+		var out []Frame
+		for i, b := range m.Blocks {
+			if kind, text := textOf(b); kind != 0 {
+				from := 0
+				if seen.Message == m.ID {
+					from = seen.skip(i, len(text))
+				}
+				if from < len(text) {
+					// Not done with the message before its last frame: a cursor
+					// taken here must come back to it.
+					out = append(out, piece(Cursor{Seq: seen.Seq, Message: m.ID, Block: i, Offset: len(text)}, kind, text[from:]))
+				}
+			}
+		}
+		for _, c := range m.Calls() {
+			args[c.Ref] = string(c.Args)
+			v := callView(c, string(CallRunning))
+			out = append(out, Frame{Kind: FrameCall, Message: m.ID, Block: c.Block, Call: &v, Cursor: Cursor{Seq: seen.Seq, Message: m.ID, Block: len(m.Blocks)}})
+		}
+		if m.Final {
+			out = append(out, Frame{Kind: FrameComplete, Message: m.ID, Stored: m.Message})
+		}
+		if len(out) > 0 {
+			out[len(out)-1].Cursor = end
+		}
+		return out
+	}
+	return nil
+}
+
+// skip returns how many bytes of a block of the cursor's own message have been seen.
+func (c Cursor) skip(block, size int) int {
+	switch {
+	case block < c.Block:
+		return size
+	case block > c.Block:
+		return 0
+	}
+	return min(c.Offset, size)
+}
+
+// draft tells what is in flight, less what the cursor has seen of it.
+func (p *position) draft(s snapshot, seen Cursor) {
+	for i, b := range s.draft.blocks {
+		if b.kind != llm.TextDelta && b.kind != llm.ReasoningDelta {
+			continue
+		}
+		from := 0
+		if seen.Message == s.draft.message {
+			from = seen.skip(i, len(b.text))
+		}
+		if from == len(b.text) {
+			continue
+		}
+		f := piece(Cursor{Seq: s.seq, Message: s.draft.message, Block: i, Offset: len(b.text)}, b.kind, string(b.text[from:]))
+		f.Interaction = s.inter
+		if !p.tell(f) {
+			return
+		}
+	}
+}
+
+// String returns the cursor's text form: "SEQ", or "SEQ.MESSAGE.BLOCK.OFFSET"
+// while a message is in flight.
+func (c Cursor) String() string {
+	b := strconv.AppendUint(nil, c.Seq, 10)
+	if !c.Message.Zero() {
+		b = append(b, '.')
+		b = c.Message.AppendText(b)
+		b = append(b, '.')
+		b = strconv.AppendInt(b, int64(c.Block), 10)
+		b = append(b, '.')
+		b = strconv.AppendInt(b, int64(c.Offset), 10)
+	}
+	return string(b)
+}
+
+// ParseCursor reads the text form; the empty text is the beginning.
+func ParseCursor(s string) (Cursor, error) {
+	if s == "" {
+		return Cursor{}, nil
+	}
+	bad := fault.New(fault.Invalid, "cursor_invalid", "%.80q is no cursor", s).With("send one as it came, or none to begin at the beginning")
+	parts := strings.Split(s, ".")
+	if len(parts) != 1 && len(parts) != 4 {
+		return Cursor{}, bad
+	}
+	var c Cursor
+	var err error
+	if c.Seq, err = strconv.ParseUint(parts[0], 10, 63); err != nil {
+		return Cursor{}, bad
+	}
+	if len(parts) == 4 {
+		var ok bool
+		if c.Message, ok = id.Parse(parts[1]); !ok {
+			return Cursor{}, bad
+		}
+		block, err1 := strconv.ParseUint(parts[2], 10, 31)
+		offset, err2 := strconv.ParseUint(parts[3], 10, 31)
+		if err1 != nil || err2 != nil {
+			return Cursor{}, bad
+		}
+		c.Block, c.Offset = int(block), int(offset)
+	}
+	return c, nil
+}
+
+// callID is a call's identity as text.
+func callID(r message.Ref) string { return r.Message.String() + "/" + strconv.Itoa(r.Block) }
+
+func callView(c message.Call, status string) CallView {
+	return CallView{ID: callID(c.Ref), Name: c.Name, Args: string(c.Args), Status: status}
+}
+
+func resultView(r *message.ToolResult, args string) CallView {
+	return CallView{ID: callID(r.Call), Name: r.Name, Args: args, Status: string(r.Status), Result: r}
+}
+
+func errorFrame(err error) Frame { return Frame{Kind: FrameError, Err: fault.Of(err)} }

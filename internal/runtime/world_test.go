@@ -1,0 +1,266 @@
+package runtime_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/policy"
+	"steward/internal/runtime"
+	"steward/internal/store/sqlite"
+	"steward/internal/tool"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// scripted is a provider whose one model does what the user's words ask for:
+// "say WORDS", "call TOOL ARGS" (several, by line), "hang", "fail CODE". After
+// tool results it says what they said.
+type scripted struct {
+	mu     sync.Mutex
+	asked  int
+	begun  chan struct{} // gets a token when "hang" has begun, if not nil
+	gate   chan struct{} // "hang" goes on when it is closed
+	delays time.Duration
+}
+
+func (s *scripted) Name() string                               { return "test" }
+func (s *scripted) Model(string) llm.Model                     { return s }
+func (s *scripted) Models(context.Context) ([]llm.Info, error) { return []llm.Info{{Name: "m"}}, nil }
+func (s *scripted) count() int                                 { s.mu.Lock(); defer s.mu.Unlock(); return s.asked }
+
+func (s *scripted) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
+	s.mu.Lock()
+	s.asked++
+	s.mu.Unlock()
+	return func(yield func(llm.Event, error) bool) {
+		msgs := r.Transcript.Messages()
+		var results []string
+		i := len(msgs) - 1
+		for ; msgs[i].Role == message.Tool; i-- {
+			results = append([]string{string(msgs[i].Result().Status) + ": " + msgs[i].Text()}, results...)
+		}
+		if len(results) > 0 {
+			s.say(yield, strings.Join(results, "; "))
+			return
+		}
+		verb, rest, _ := strings.Cut(msgs[i].Text(), " ")
+		switch verb {
+		case "hang":
+			if !yield(llm.Event{Kind: llm.TextDelta, Text: "half "}, nil) {
+				return
+			}
+			if s.begun != nil {
+				s.begun <- struct{}{}
+			}
+			select {
+			case <-ctx.Done():
+				yield(llm.Event{}, ctx.Err())
+			case <-s.gate:
+				yield(llm.Event{Kind: llm.TextDelta, Text: "whole"}, nil)
+				s.done(yield, message.StopEnd, &message.Text{Text: "half whole"})
+			}
+		case "fail":
+			yield(llm.Event{}, fmt.Errorf("no luck"))
+		case "call":
+			var blocks []message.Block
+			for n, line := range strings.Split(rest, "\ncall ") {
+				name, args, _ := strings.Cut(line, " ")
+				blocks = append(blocks, &message.ToolCall{CallID: fmt.Sprintf("call_%d", n), Name: name, Args: []byte(args)})
+				if !yield(llm.Event{Kind: llm.CallStart, Block: n, Name: name}, nil) {
+					return
+				}
+			}
+			s.done(yield, message.StopTools, blocks...)
+		default:
+			s.say(yield, rest)
+		}
+	}
+}
+
+func (s *scripted) say(yield func(llm.Event, error) bool, text string) {
+	for _, w := range strings.SplitAfter(text, " ") {
+		if !yield(llm.Event{Kind: llm.TextDelta, Text: w}, nil) {
+			return
+		}
+	}
+	s.done(yield, message.StopEnd, &message.Text{Text: text})
+}
+
+func (s *scripted) done(yield func(llm.Event, error) bool, stop message.Stop, blocks ...message.Block) {
+	yield(llm.Event{Kind: llm.Done, Reply: &llm.Reply{Model: "test/m", Stop: stop, Blocks: blocks,
+		Usage: message.Usage{Input: 10, Output: 3}}}, nil)
+}
+
+// ledger is what the action tool of the tests changes.
+type ledger struct {
+	mu      sync.Mutex
+	entries []string
+}
+
+func (l *ledger) list() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.entries, ",")
+}
+
+type world struct {
+	*runtime.Node
+	t      *testing.T
+	dir    string
+	model  *scripted
+	ledger *ledger
+	store  *sqlite.Store
+	opt    runtime.Options
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}}
+	w.open()
+	t.Cleanup(w.close)
+	return w
+}
+
+func (w *world) open() {
+	w.t.Helper()
+	var err error
+	if w.store, err = sqlite.Open(w.t.Context(), sqlite.Options{Path: filepath.Join(w.dir, "steward.db")}); err != nil {
+		w.t.Fatal(err)
+	}
+	models, err := llm.New(llm.Config{Providers: []llm.Provider{w.model},
+		Aliases: map[string]llm.Alias{"default": {Models: []string{"test/m"}}}, Retry: llm.RetryPolicy{Attempts: 1}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	opt := w.opt
+	opt.Store, opt.Models, opt.Tools, opt.Judge = w.store, models, w.tools(), policy.Fixed{}
+	if w.Node, err = runtime.Open(w.t.Context(), opt); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) close() {
+	if w.Node == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := w.Node.Close(ctx); err != nil {
+		w.t.Error("Close:", err)
+	}
+	if err := w.store.Close(); err != nil {
+		w.t.Error("closing the store:", err)
+	}
+	w.Node = nil
+}
+
+func (w *world) tools() *tool.Registry {
+	type nums struct {
+		A float64 `json:"a"`
+		B float64 `json:"b"`
+	}
+	type entry struct {
+		What string `json:"what"`
+	}
+	multiply, err := tool.New(tool.Spec{Name: "math.multiply", Description: "Multiply two numbers.", Effect: tool.Query},
+		func(_ context.Context, _ tool.Invocation, in nums) (string, error) {
+			b, err := json.Marshal(in.A * in.B)
+			return string(b), err
+		})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	note, err := tool.New(tool.Spec{Name: "ledger.add", Description: "Add an entry to the ledger.", Effect: tool.Action},
+		func(_ context.Context, _ tool.Invocation, in entry) (string, error) {
+			w.ledger.mu.Lock()
+			defer w.ledger.mu.Unlock()
+			w.ledger.entries = append(w.ledger.entries, in.What)
+			return "added " + in.What, nil
+		})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r := &tool.Registry{}
+	for _, t := range []tool.Tool{multiply, note} {
+		if err := r.Add(t); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return r
+}
+
+func text(s string) []message.Block { return []message.Block{&message.Text{Text: s}} }
+
+// send sends a turn of user "anna".
+func (w *world) send(conv id.ID, words string) runtime.Accepted {
+	w.t.Helper()
+	acc, err := w.Send(w.t.Context(), "anna", runtime.Turn{Conversation: conv, Content: text(words), Attended: true})
+	if err != nil {
+		w.t.Fatalf("Send(%q): %v", words, err)
+	}
+	return acc
+}
+
+// until watches from the cursor until a frame satisfies stop, and returns the
+// frames with it.
+func (w *world) until(conv id.ID, from runtime.Cursor, stop func(runtime.Frame) bool) []runtime.Frame {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
+	defer cancel()
+	var got []runtime.Frame
+	for f, err := range w.Watch(ctx, "anna", conv, from) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		got = append(got, f)
+		if stop(f) {
+			return got
+		}
+	}
+	w.t.Fatalf("it never came; frames: %s", kinds(got))
+	return nil
+}
+
+func isKind(k runtime.FrameKind) func(runtime.Frame) bool {
+	return func(f runtime.Frame) bool { return f.Kind == k }
+}
+
+// turn runs a whole turn and returns the frames of the conversation from the
+// cursor on.
+func (w *world) turn(conv id.ID, words string) (id.ID, []runtime.Frame) {
+	w.t.Helper()
+	acc := w.send(conv, words)
+	var from runtime.Cursor
+	from.Seq = acc.Seq - 1
+	return acc.Conversation, w.until(acc.Conversation, from, isKind(runtime.FrameComplete))
+}
+
+func kinds(frames []runtime.Frame) string {
+	var s []string
+	for _, f := range frames {
+		s = append(s, string(f.Kind))
+	}
+	return strings.Join(s, " ")
+}
+
+// said joins the text of the token frames.
+func said(frames []runtime.Frame) string {
+	var b strings.Builder
+	for _, f := range frames {
+		if f.Kind == runtime.FrameToken {
+			b.WriteString(f.Text)
+		}
+	}
+	return b.String()
+}

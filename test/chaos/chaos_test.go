@@ -1,0 +1,273 @@
+// Package chaos kills Steward at random moments of many conversations, and
+// checks from outside that nothing acknowledged is lost, no effect happens
+// twice, and every turn goes on.
+package chaos
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"steward/internal/conversation"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/internal/store/sqlite"
+)
+
+const (
+	conversations = 32
+	restartLimit  = 10 * time.Second
+)
+
+// TestKill is the short form; CHAOS_KILLS=200 is the long one (make chaos).
+// CHAOS_SEED repeats a run's choices, though not its timing.
+func TestKill(t *testing.T) {
+	kills := number(t, "CHAOS_KILLS", 10)
+	seed := uint64(number(t, "CHAOS_SEED", int(time.Now().UnixNano()%1e9)))
+	t.Logf("CHAOS_SEED=%d, %d kills, %d conversations", seed, kills, conversations)
+	r := rand.New(rand.NewPCG(seed, 0))
+
+	b := &board{phase: map[string]string{}}
+	model := httptest.NewServer(&modelServer{b, pacer(seed+1, 20*time.Millisecond)})
+	defer model.Close()
+	led := newLedger(b, pacer(seed+2, 40*time.Millisecond))
+	ledgerURL := httptest.NewServer(led)
+	defer ledgerURL.Close()
+
+	n := &node{t: t, binary: build(t), data: t.TempDir(), args: []string{model.URL, ledgerURL.URL}}
+	n.start()
+	defer n.kill()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(kills)*5*time.Second+time.Minute)
+	defer cancel()
+	stop := make(chan struct{})
+	clients := make([]*client, conversations)
+	errs := make(chan error, conversations)
+	for i := range clients {
+		clients[i] = &client{number: i, board: b, addr: n.address, tools: chooser(seed + 10 + uint64(i))}
+		go func() { errs <- clients[i].run(ctx, stop) }()
+	}
+	tally := map[string]int{}
+	for range kills {
+		pause(ctx, time.Duration(50+r.IntN(400))*time.Millisecond)
+		n.kill()
+		b.count(tally)
+		at := n.start()
+		for _, c := range clients {
+			c.struck(at)
+		}
+	}
+	close(stop)
+	for range clients {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if t.Failed() {
+		t.Logf("the node said:\n%s", n.said.String())
+		return
+	}
+	n.kill()
+	check(t, n.data, clients, led)
+	for _, p := range []string{sending, asked, streaming, calling, awaiting, executing, resulting, answering, settled} {
+		t.Logf("%5d conversations were killed in: %s", tally[p], p)
+		if kills >= 200 && tally[p] < 20 {
+			t.Errorf("%s was hit %d times, want 20 or more", p, tally[p])
+		}
+	}
+}
+
+func number(t *testing.T, name string, otherwise int) int {
+	s := os.Getenv(name)
+	if s == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatalf("%s=%q is no number", name, s)
+	}
+	return n
+}
+
+// chooser returns which tools the turns of a conversation call.
+func chooser(seed uint64) func() string {
+	r := rand.New(rand.NewPCG(seed, 0))
+	kinds := []string{"ledger.look", "ledger.ask", "ledger.dedup", "ledger.blind", "ledger.ask,ledger.look", "ledger.dedup,ledger.ask,ledger.blind"}
+	return func() string { return kinds[r.IntN(len(kinds))] }
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+func build(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "node")
+	out, err := exec.Command("go", "build", "-o", bin, "./node").CombinedOutput()
+	if err != nil {
+		t.Fatalf("building the node: %v\n%s", err, out)
+	}
+	return bin
+}
+
+// node is the Steward that is killed.
+type node struct {
+	t      *testing.T
+	binary string
+	data   string
+	args   []string
+	said   strings.Builder
+
+	mu   sync.Mutex
+	addr string
+	cmd  *exec.Cmd
+}
+
+func (n *node) address() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.addr
+}
+
+// start starts it and returns when it began.
+func (n *node) start() time.Time {
+	n.t.Helper()
+	began := time.Now()
+	cmd := exec.Command(n.binary, append([]string{n.data, "127.0.0.1:0"}, n.args...)...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	cmd.Stderr = &n.said
+	if err := cmd.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		cmd.Wait()
+		n.t.Fatalf("the node does not start: %v\n%s", err, n.said.String())
+	}
+	n.mu.Lock()
+	n.cmd, n.addr = cmd, strings.TrimSpace(strings.TrimPrefix(line, "ready "))
+	n.mu.Unlock()
+	return began
+}
+
+// kill is kill -9.
+func (n *node) kill() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.cmd == nil {
+		return
+	}
+	n.cmd.Process.Kill()
+	n.cmd.Wait()
+	n.cmd, n.addr = nil, "127.0.0.1:1"
+}
+
+// check compares what the clients were told, what the ledger counted, and
+// what is stored.
+func check(t *testing.T, data string, clients []*client, led *ledger) {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(data, "steward.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	engine := conversation.New(db)
+	turns, unknown, effects := 0, 0, 0
+	for _, c := range clients {
+		for _, late := range c.late {
+			t.Errorf("after a restart %s", late)
+		}
+		stored := messages(t, engine, c)
+		for _, tn := range c.turns {
+			turns++
+			if !slices.Contains(stored, tn.tools+" "+tn.token) {
+				t.Errorf("the acknowledged message %q is lost", tn.token)
+			}
+			if !slices.Contains(stored, tn.answer) {
+				t.Errorf("the answer %q to %s is lost", tn.answer, tn.token)
+			}
+			for k, tool := range strings.Split(tn.tools, ",") {
+				n := led.effects[fmt.Sprintf("%s/%d", tn.token, k)]
+				effects += n
+				u := judge(t, tn, k, tool, n)
+				unknown += u
+			}
+		}
+	}
+	runs, err := engine.OpenRuns(t.Context(), store.ForUser("local"), resource.URI{})
+	if err != nil || len(runs) > 0 {
+		t.Errorf("%d runs have not ended, %v", len(runs), err)
+	}
+	t.Logf("%d turns, %d effects, none twice, %d reported as unknown", turns, effects, unknown)
+}
+
+// judge compares one call's effect count with what the conversation says of it.
+func judge(t *testing.T, tn *turn, k int, tool string, n int) (unknown int) {
+	var status string
+	for id, s := range tn.statuses {
+		if strings.HasSuffix(id, "/"+strconv.Itoa(k)) {
+			status = s
+		}
+	}
+	switch {
+	case tool == "ledger.look":
+		if n != 0 || status != string(message.OK) {
+			t.Errorf("%s: a query has the status %q and %d effects", tn.token, status, n)
+		}
+	case n > 1:
+		t.Errorf("%s: the effect of call %d (%s) happened %d times", tn.token, k, tool, n)
+	case status == string(message.OK) && n != 1:
+		t.Errorf("%s: call %d (%s) is reported done and happened %d times", tn.token, k, tool, n)
+	case status == string(message.UnknownEnd) && tool == "ledger.blind":
+		return 1
+	case status != string(message.OK):
+		t.Errorf("%s: call %d (%s) has the status %q and happened %d times", tn.token, k, tool, status, n)
+	}
+	return 0
+}
+
+// messages returns the texts of a client's stored conversation.
+func messages(t *testing.T, e *conversation.Engine, c *client) []string {
+	t.Helper()
+	u, ok := id.Parse(c.conv)
+	if !ok {
+		t.Fatalf("conversation %d has the id %q", c.number, c.conv)
+	}
+	var texts []string
+	var all []*message.Message
+	for after := store.Cursor(""); ; {
+		page, next, err := e.Messages(t.Context(), store.ForUser("local"), u, after, 0, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range page {
+			texts = append(texts, m.Text())
+			all = append(all, m.Message)
+		}
+		if after = next; next == "" {
+			break
+		}
+	}
+	if err := message.CheckHistory(all); err != nil {
+		t.Errorf("the history of conversation %d is broken: %v", c.number, err)
+	}
+	return texts
+}

@@ -1,0 +1,222 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// frame is what the client reads of a server frame.
+type frame struct {
+	Type         string `json:"type"`
+	Conversation string `json:"conversation_id"`
+	Cursor       string `json:"cursor"`
+	Client       string `json:"client_message_id"`
+	Message      string `json:"message_id"`
+	Content      string `json:"content"`
+	ID           string `json:"id"`
+	Status       string `json:"status"`
+	Code         string `json:"code"`
+	Text         string `json:"message"`
+	Result       json.RawMessage
+	Approval     *struct {
+		ID       string `json:"id"`
+		ArgsHash string `json:"args_hash"`
+	} `json:"approval"`
+}
+
+// turn is one turn that a client has sent.
+type turn struct {
+	token    string
+	tools    string
+	accepted bool
+	answer   string // of the complete frame
+	statuses map[string]string
+	killed   bool      // a kill came after it was acknowledged
+	since    time.Time // the restart from which its end is awaited
+}
+
+// client drives one conversation: it sends a turn, approves what it is asked
+// for, waits for the answer, sends the next. When Steward dies it connects
+// again, sends again what was not acknowledged, and resumes.
+type client struct {
+	number int
+	board  *board
+	addr   func() string
+	tools  func() string
+
+	mu     sync.Mutex
+	conv   string
+	cursor string
+	turns  []*turn
+	late   []string // turns that took longer than they may after a restart
+}
+
+// run drives the conversation until stop is closed and the last turn is over.
+func (c *client) run(ctx context.Context, stop <-chan struct{}) error {
+	for {
+		if err := c.connected(ctx, stop); err == nil {
+			return nil
+		} else if ctx.Err() != nil {
+			return fmt.Errorf("conversation %d: %w (last: %v)", c.number, ctx.Err(), err)
+		}
+		select { // Steward is down: try again soon
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// connected lives as long as one connection; nil means that all is done.
+func (c *client) connected(ctx context.Context, stop <-chan struct{}) error {
+	ws, _, err := websocket.Dial(ctx, "ws://"+c.addr()+"/ws", nil)
+	if err != nil {
+		return err
+	}
+	defer ws.CloseNow()
+	ws.SetReadLimit(32 << 20)
+	if err := c.resume(ctx, ws, stop); err != nil {
+		return err
+	}
+	for {
+		if c.done(stop) {
+			return nil
+		}
+		_, b, err := ws.Read(ctx)
+		if err != nil {
+			return err
+		}
+		var f frame
+		if err := json.Unmarshal(b, &f); err != nil {
+			return fmt.Errorf("%s: %w", b, err)
+		}
+		if err := c.handle(ctx, ws, f, stop); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *client) done(stop <-chan struct{}) bool {
+	select {
+	case <-stop:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.turns) > 0 && c.turns[len(c.turns)-1].answer != ""
+	default:
+		return false
+	}
+}
+
+func (c *client) resume(ctx context.Context, ws *websocket.Conn, stop <-chan struct{}) error {
+	c.mu.Lock()
+	conv, cursor := c.conv, c.cursor
+	var last *turn
+	if len(c.turns) > 0 {
+		last = c.turns[len(c.turns)-1]
+	}
+	c.mu.Unlock()
+	if conv != "" {
+		if err := write(ctx, ws, map[string]any{"type": "resume", "conversation_id": conv, "cursor": cursor}); err != nil {
+			return err
+		}
+	}
+	switch {
+	case last == nil || last.answer != "":
+		return c.next(ctx, ws, stop)
+	case !last.accepted:
+		return c.send(ctx, ws, last)
+	}
+	return nil
+}
+
+// next sends the next turn, unless the test is over.
+func (c *client) next(ctx context.Context, ws *websocket.Conn, stop <-chan struct{}) error {
+	select {
+	case <-stop:
+		return nil
+	default:
+	}
+	c.mu.Lock()
+	t := &turn{token: fmt.Sprintf("t%d-%d", c.number, len(c.turns)), tools: c.tools(), statuses: map[string]string{}}
+	c.turns = append(c.turns, t)
+	c.mu.Unlock()
+	return c.send(ctx, ws, t)
+}
+
+func (c *client) send(ctx context.Context, ws *websocket.Conn, t *turn) error {
+	c.board.set(t.token, sending)
+	m := map[string]any{"type": "message", "content": t.tools + " " + t.token, "message_id": t.token}
+	if c.conv != "" {
+		m["conversation_id"] = c.conv
+	}
+	return write(ctx, ws, m)
+}
+
+func write(ctx context.Context, ws *websocket.Conn, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return ws.Write(ctx, websocket.MessageText, b)
+}
+
+func (c *client) handle(ctx context.Context, ws *websocket.Conn, f frame, stop <-chan struct{}) error {
+	c.mu.Lock()
+	t := c.turns[len(c.turns)-1]
+	if f.Cursor != "" && f.Type != "accepted" {
+		c.cursor = f.Cursor
+	}
+	c.mu.Unlock()
+	switch f.Type {
+	case "accepted":
+		c.mu.Lock()
+		t.accepted, c.conv = true, f.Conversation
+		if c.cursor == "" {
+			c.cursor = f.Cursor
+		}
+		c.mu.Unlock()
+	case "tool_call":
+		if f.Approval != nil && f.Status == "awaiting_approval" {
+			c.board.set(t.token, awaiting)
+			return write(ctx, ws, map[string]any{"type": "approve", "approval_id": f.Approval.ID, "args_hash": f.Approval.ArgsHash})
+		}
+	case "tool_result":
+		c.mu.Lock()
+		t.statuses[f.ID] = f.Status
+		c.mu.Unlock()
+	case "complete":
+		c.mu.Lock()
+		if t.answer != "" || !t.accepted {
+			c.mu.Unlock()
+			return nil // of an earlier turn, told again
+		}
+		t.answer = f.Content
+		if t.killed && time.Since(t.since) > restartLimit {
+			c.late = append(c.late, fmt.Sprintf("%s took %s", t.token, time.Since(t.since)))
+		}
+		c.mu.Unlock()
+		c.board.set(t.token, settled)
+		return c.next(ctx, ws, stop)
+	case "error":
+		switch f.Code {
+		case "approval_decided", "approval_settled", "approval_not_found":
+			return nil // answered before the kill
+		}
+		return fmt.Errorf("error frame %s: %s", f.Code, f.Text)
+	}
+	return nil
+}
+
+// struck notes that Steward has been killed and was started again at the time.
+func (c *client) struck(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := len(c.turns); n > 0 && c.turns[n-1].answer == "" {
+		c.turns[n-1].killed, c.turns[n-1].since = true, at
+	}
+}

@@ -1,0 +1,221 @@
+package chaos
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// phases of a turn, as they are seen from outside of Steward.
+const (
+	sending   = "message sent, not acknowledged"
+	asked     = "acknowledged, model asked"
+	streaming = "first reply streaming"
+	calling   = "call made, not yet asked for approval or run"
+	awaiting  = "awaiting a person"
+	executing = "effect in flight"
+	resulting = "effect done, model not yet asked again"
+	answering = "answer streaming"
+	settled   = "answered"
+)
+
+// board knows in which phase each conversation's turn is.
+type board struct {
+	mu    sync.Mutex
+	phase map[string]string // by the turn's token
+}
+
+func (b *board) set(token, phase string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.phase[token] = phase
+}
+
+// count adds the phases of all running turns to the tally, and forgets those
+// that are over.
+func (b *board) count(tally map[string]int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for token, p := range b.phase {
+		tally[p]++
+		if p == settled {
+			delete(b.phase, token)
+		}
+	}
+}
+
+// modelServer speaks OpenAI's protocol: it calls the tool that the user's last
+// message names, and after the result says what it was, slowly.
+type modelServer struct {
+	board *board
+	pace  func() time.Duration
+}
+
+func (m *modelServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Messages []struct {
+			Role, Content string
+		}
+	}
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+		http.Error(w, err.Error(), 400)
+		return
+	}
+	var results []string
+	i := len(in.Messages) - 1
+	for ; in.Messages[i].Role == "tool"; i-- {
+		results = append([]string{in.Messages[i].Content}, results...)
+	}
+	// The user's message is "TOOL[,TOOL…] TOKEN".
+	tools, token, _ := strings.Cut(in.Messages[i].Content, " ")
+	phase := asked
+	if len(results) > 0 {
+		phase = answering
+	}
+	m.board.set(token, phase)
+	w.Header().Set("Content-Type", "text/event-stream")
+	s := &sse{w: w, r: r, pace: m.pace}
+	if !s.wait() {
+		return
+	}
+	if len(results) > 0 {
+		for _, word := range strings.SplitAfter("The ledger says: "+strings.Join(results, "; "), " ") {
+			if !s.chunk(map[string]any{"content": word}, nil) {
+				return
+			}
+		}
+		s.end("stop")
+		return
+	}
+	m.board.set(token, streaming)
+	for n, name := range strings.Split(tools, ",") {
+		name = strings.ReplaceAll(name, ".", "__")
+		args := fmt.Sprintf(`{"token":"%s/%d"}`, token, n)
+		for _, part := range []map[string]any{
+			{"index": n, "id": fmt.Sprintf("call_%s_%d", token, n), "type": "function", "function": map[string]any{"name": name, "arguments": ""}},
+			{"index": n, "function": map[string]any{"arguments": args[:7]}},
+			{"index": n, "function": map[string]any{"arguments": args[7:]}},
+		} {
+			if !s.chunk(map[string]any{"tool_calls": []any{part}}, nil) {
+				return
+			}
+		}
+	}
+	m.board.set(token, calling)
+	s.end("tool_calls")
+}
+
+type sse struct {
+	w    http.ResponseWriter
+	r    *http.Request
+	pace func() time.Duration
+}
+
+func (s *sse) wait() bool {
+	select {
+	case <-time.After(s.pace()):
+		return true
+	case <-s.r.Context().Done():
+		return false
+	}
+}
+
+func (s *sse) chunk(delta map[string]any, finish any) bool {
+	b, _ := json.Marshal(map[string]any{"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "chaos",
+		"choices": []any{map[string]any{"index": 0, "delta": delta, "finish_reason": finish}}})
+	if _, err := fmt.Fprintf(s.w, "data: %s\n\n", b); err != nil {
+		return false
+	}
+	s.w.(http.Flusher).Flush()
+	return s.wait()
+}
+
+func (s *sse) end(finish string) {
+	if s.chunk(map[string]any{}, finish) {
+		fmt.Fprint(s.w, "data: [DONE]\n\n")
+	}
+}
+
+// ledger counts effects. It outlives every Steward.
+type ledger struct {
+	board *board
+	pace  func() time.Duration
+
+	mu      sync.Mutex
+	effects map[string]int         // by token: how often it was written
+	keys    map[string]string      // by idempotency key: the answer that was given
+	busy    map[string]*sync.Mutex // by key: a receiver handles one request of a key at a time
+}
+
+func newLedger(b *board, pace func() time.Duration) *ledger {
+	return &ledger{board: b, pace: pace, effects: map[string]int{}, keys: map[string]string{}, busy: map[string]*sync.Mutex{}}
+}
+
+func (l *ledger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var in struct{ Key, Token string }
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+		http.Error(w, err.Error(), 400)
+		return
+	}
+	turn, _, _ := strings.Cut(in.Token, "/")
+	if r.URL.Path == "/look" {
+		l.board.set(turn, executing)
+		time.Sleep(l.pace())
+		l.board.set(turn, resulting)
+		fmt.Fprintf(w, "looked for %s", in.Token)
+		return
+	}
+	one := l.lock(in.Key)
+	one.Lock()
+	defer one.Unlock()
+	var answer bytes.Buffer
+	switch r.URL.Path {
+	case "/happened":
+		l.mu.Lock()
+		answer.WriteString(l.keys[in.Key])
+		l.mu.Unlock()
+	case "/add", "/add-once":
+		l.board.set(turn, executing)
+		time.Sleep(l.pace()) // the request has come; its sender may die now
+		answer.WriteString(l.write(in.Key, in.Token, r.URL.Path == "/add-once"))
+		l.board.set(turn, resulting)
+		time.Sleep(l.pace()) // it has happened; the sender does not know yet
+	}
+	w.Write(answer.Bytes())
+}
+
+func (l *ledger) lock(key string) *sync.Mutex {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.busy[key] == nil {
+		l.busy[key] = &sync.Mutex{}
+	}
+	return l.busy[key]
+}
+
+func (l *ledger) write(key, token string, once bool) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if said, ok := l.keys[key]; ok && once {
+		return said
+	}
+	l.effects[token]++
+	l.keys[key] = "wrote " + token
+	return l.keys[key]
+}
+
+// pacer returns random waits from a seed; safe for concurrent use.
+func pacer(seed uint64, most time.Duration) func() time.Duration {
+	var mu sync.Mutex
+	r := rand.New(rand.NewPCG(seed, 1))
+	return func() time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		return time.Duration(r.Int64N(int64(most)))
+	}
+}
