@@ -71,12 +71,16 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Cause }
 
 // New makes an error of a kind with a code and a formatted message. A %w verb
-// in the format sets the cause; its text is then part of the message already.
+// in the format sets the cause (several make several); its text is then part
+// of the message already.
 func New(kind Kind, code, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	e := &Error{Kind: kind, Code: code, Message: err.Error()}
-	if cause := errors.Unwrap(err); cause != nil {
-		e.Cause = hidden{cause}
+	switch err := err.(type) {
+	case interface{ Unwrap() error }:
+		e.Cause = hidden{err.Unwrap()}
+	case interface{ Unwrap() []error }:
+		e.Cause = hidden{errors.Join(err.Unwrap()...)}
 	}
 	return e
 }

@@ -47,6 +47,9 @@ func (u ID) mark(version byte) ID {
 	return u
 }
 
+// Derived reports whether u was made by Derive.
+func (u ID) Derived() bool { return u[6]>>4 == 8 }
+
 // Zero reports whether u is the zero id.
 func (u ID) Zero() bool { return u == ID{} }
 

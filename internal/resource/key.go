@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
+	"steward/internal/fault"
 	"steward/internal/id"
 )
 
@@ -40,15 +42,18 @@ var typeCode = func() map[string]byte {
 // Key returns the binary form. Do not modify it.
 func (u URI) Key() []byte { return []byte(u.key) }
 
-// FromKey reads the binary form.
+// FromKey reads the binary form. A key that Key would not give is refused
+// (uri_key_broken), so that equal URIs have equal keys.
 func FromKey(key []byte) (URI, error) {
-	for rest := string(key); rest != ""; {
-		var ok bool
-		if _, rest, ok = cutElement(rest); !ok {
-			return URI{}, fmt.Errorf("resource: broken key %x", key)
+	u := URI{string(key)}
+	for rest := u.key; rest != ""; {
+		_, next, ok := cutRaw(rest)
+		if !ok {
+			return URI{}, fault.New(fault.Internal, "uri_key_broken", "%x is no key of a resource", key)
 		}
+		rest = next
 	}
-	return URI{string(key)}, nil
+	return u, nil
 }
 
 func appendElement(b []byte, typ, text string) []byte {
@@ -68,34 +73,47 @@ func appendElement(b []byte, typ, text string) []byte {
 	return append(b, 0)
 }
 
-// cutElement reads one element off a key; ok is false where the key is broken.
-func cutElement(key string) (e Element, rest string, ok bool) {
+// cutElement reads one element off a good key.
+func cutElement(key string) (e Element, rest string) {
+	raw, rest, _ := cutRaw(key)
+	if raw.uuid {
+		return Element{raw.typ, string(id.ID([]byte(raw.id)).AppendText(nil))}, rest
+	}
+	return Element{raw.typ, raw.id}, rest
+}
+
+// rawElement is an element as it stands in a key.
+type rawElement struct {
+	typ, id string
+	uuid    bool // id is 16 bytes
+}
+
+// cutRaw reads one element off a key without copying; ok is false where the
+// key is broken, or is not the spelling that appendElement gives.
+func cutRaw(key string) (e rawElement, rest string, ok bool) {
 	if key == "" {
 		return e, "", false
 	}
-	tag := key[0]
-	key = key[1:]
+	tag, key := key[0], key[1:]
 	switch {
 	case tag == tagNamedType:
-		if e.Type, key, ok = strings.Cut(key, "\x00"); !ok || checkType(e.Type) != nil {
+		e.typ, key, ok = strings.Cut(key, "\x00")
+		if _, coded := typeCode[e.typ]; !ok || coded || checkType(e.typ) != nil {
 			return e, "", false
 		}
 	case tag >= 1 && int(tag) <= len(wellKnown):
-		e.Type = wellKnown[tag-1]
+		e.typ = wellKnown[tag-1]
 	default:
 		return e, "", false
 	}
-	if key == "" {
-		return e, "", false
-	}
-	tag, key = key[0], key[1:]
 	switch {
-	case tag == tagUUID && len(key) >= 16:
-		e.ID = string(id.ID([]byte(key[:16])).AppendText(nil))
-		return e, key[16:], true
-	case tag == tagText:
-		e.ID, key, ok = strings.Cut(key, "\x00")
-		return e, key, ok && checkID(e.ID) == nil
+	case len(key) > 16 && key[0] == tagUUID:
+		e.id, e.uuid = key[1:17], true
+		return e, key[17:], true
+	case key != "" && key[0] == tagText:
+		e.id, rest, ok = strings.Cut(key[1:], "\x00")
+		_, isUUID := id.Parse(e.id)
+		return e, rest, ok && !isUUID && checkID(e.id) == nil
 	}
 	return e, "", false
 }
@@ -158,6 +176,8 @@ func checkID(s string) error {
 		return fmt.Errorf("an id has at most %d bytes", maxID)
 	case strings.ContainsAny(s, "/\x00"):
 		return errors.New("an id has no '/' and no zero byte")
+	case !utf8.ValidString(s):
+		return errors.New("an id is valid UTF-8")
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func (u URI) Elements() []Element {
 	var out []Element
 	for rest := u.key; rest != ""; {
 		var e Element
-		e, rest, _ = cutElement(rest)
+		e, rest = cutElement(rest)
 		out = append(out, e)
 	}
 	return out
@@ -60,10 +60,10 @@ func (u URI) Elements() []Element {
 
 // Last returns the last step; its Type and ID are the resource's own.
 func (u URI) Last() Element {
-	var e Element
-	for rest := u.key; rest != ""; {
-		e, rest, _ = cutElement(rest)
+	if u.Zero() {
+		return Element{}
 	}
+	e, _ := cutElement(u.key[len(u.Parent().key):])
 	return e
 }
 
@@ -77,7 +77,7 @@ func (u URI) ID() string { return u.Last().ID }
 func (u URI) Parent() URI {
 	end := 0
 	for rest := u.key; rest != ""; {
-		_, next, _ := cutElement(rest)
+		_, next, _ := cutRaw(rest)
 		if next == "" {
 			break
 		}
@@ -94,9 +94,9 @@ func (u URI) Under(p URI) bool { return strings.HasPrefix(u.key, p.key) }
 func (u URI) Find(typ string) (URI, bool) {
 	at, found := 0, -1
 	for rest := u.key; rest != ""; {
-		e, next, _ := cutElement(rest)
+		e, next, _ := cutRaw(rest)
 		at += len(rest) - len(next)
-		if e.Type == typ {
+		if e.typ == typ {
 			found = at
 		}
 		rest = next
