@@ -145,11 +145,11 @@ func (e encoder) modelPart(dst []byte, b message.Block, signed *bool) []byte {
 		*signed = true
 		return append(dst, '}')
 	case *message.Image:
-		return mediaPart(dst, b.MIME, b.Data, b.URL, own)
-	case *message.File:
-		return mediaPart(dst, b.MIME, b.Data, b.URL, own)
+		if own != nil {
+			return mediaPart(dst, b.MIME, b.Data, b.URL, own)
+		}
 	}
-	return dst
+	return userPart(dst, b)
 }
 
 // own returns the members of a block's wire form that came from this provider.
@@ -226,15 +226,18 @@ func userPart(dst []byte, b message.Block) []byte {
 // (https://ai.google.dev/gemini-api/docs/image-understanding and its
 // neighbours for documents, audio and video). Text files go as text.
 func takes(b message.Block) bool {
-	mime := ""
+	mime, empty := "", false
 	switch b := b.(type) {
 	case *message.Image:
-		mime = b.MIME
+		mime, empty = b.MIME, len(b.Data) == 0 && b.URL == ""
 	case *message.File:
 		if _, whole := wire.FileText(b); whole {
 			return true
 		}
-		mime = b.MIME
+		mime, empty = b.MIME, len(b.Data) == 0 && b.URL == ""
+	}
+	if empty {
+		return false
 	}
 	switch mime {
 	case "image/png", "image/jpeg", "image/webp", "image/heic", "image/heif", "application/pdf", "text/plain":

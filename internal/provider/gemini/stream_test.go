@@ -1,0 +1,215 @@
+package gemini
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"steward/internal/fault"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/provider/providertest"
+)
+
+// answering returns a provider whose every request gets the file's answer.
+func answering(t testing.TB, name string) *Provider {
+	t.Helper()
+	e, err := providertest.Load(filepath.Join("testdata", name+".http"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serving(t, func(w http.ResponseWriter, r *http.Request) {
+		for k, v := range e.Header {
+			w.Header()[k] = v
+		}
+		w.WriteHeader(e.Status)
+		w.Write(e.Body)
+	})
+}
+
+func serving(t testing.TB, h http.HandlerFunc) *Provider {
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return New(Options{BaseURL: s.URL, Key: "k", HTTP: s.Client()})
+}
+
+func hello() *llm.Request {
+	return &llm.Request{Transcript: llm.NewTranscript(&message.Message{
+		Role: message.User, Blocks: []message.Block{&message.Text{Text: "Hello"}}})}
+}
+
+// collect reads a stream to its end.
+func collect(m llm.Model, r *llm.Request) (reply *llm.Reply, notices []string, err error) {
+	for ev, e := range m.Stream(context.Background(), r) {
+		switch {
+		case e != nil:
+			err = e
+		case ev.Kind == llm.Notice:
+			notices = append(notices, ev.Text)
+		case ev.Kind == llm.Done:
+			reply = ev.Reply
+		}
+	}
+	return reply, notices, err
+}
+
+func TestPromptRefused(t *testing.T) {
+	reply, notices, err := collect(answering(t, "blocked").Model("gemini-3-flash-preview"), hello())
+	if err != nil || reply.Stop != message.StopRefused || len(reply.Blocks) != 0 || reply.Usage.Input != 7 {
+		t.Fatalf("%+v, %v", reply, err)
+	}
+	if len(notices) != 1 || !strings.Contains(notices[0], "PROHIBITED_CONTENT") {
+		t.Errorf("notices %q", notices)
+	}
+}
+
+func TestAnswerRefusedSaysWhy(t *testing.T) {
+	reply, notices, err := collect(answering(t, "refused").Model("gemini-3-flash-preview"), hello())
+	if err != nil || reply.Stop != message.StopRefused || len(notices) != 1 || !strings.Contains(notices[0], "SAFETY") {
+		t.Fatalf("%+v, %q, %v", reply, notices, err)
+	}
+}
+
+func TestMalformedCallIsNoAnswer(t *testing.T) {
+	reply, _, err := collect(answering(t, "malformed_call").Model("gemini-3-flash-preview"), hello())
+	f := fault.Of(err)
+	if reply != nil || err == nil || f.Code != "provider_error" || !f.Recoverable() || !strings.Contains(f.Error(), "math.multiply(6,") {
+		t.Fatalf("%+v, %v", reply, err)
+	}
+}
+
+// Parts that carry a signature stay the parts that they were; calls whose ids
+// are the same get ids of their own.
+func TestSignedParts(t *testing.T) {
+	for name, want := range map[string]string{
+		"signed_text": `{"role":"model","parts":[{"text":"Hel"},{"text":"lo","thoughtSignature":"EqoBCqcBAdHtim+sig/ABC=="},{"text":" you"},` +
+			`{"functionCall":{"id":"same","name":"math__multiply","args":{"a": 6, "b": 7}},"thoughtSignature":"AY89a18Xk/9f+T0ZqQ=="},` +
+			`{"functionCall":{"name":"time__now","args":{"zone": "Europe/Berlin"}}}]}`,
+		"bare_signature": `{"role":"model","parts":[{"text":"Hello! How can I help you today?"},{"text":"","thoughtSignature":"EqoBCqcBAdHtim+sig/ABC=="}]}`,
+		"image":          `{"role":"model","parts":[{"text":"Here it is: "},{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="},"thoughtSignature":"EqoBCqcBAdHtim+sig/ABC=="}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			reply, _, err := collect(answering(t, name).Model("gemini-3-flash-preview"), hello())
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := &message.Message{Role: message.Assistant, Blocks: reply.Blocks}
+			got, err := encoder{"gemini", familyOf("gemini-3-pro")}.group(nil, []*message.Message{m})
+			if err != nil || string(got) != want {
+				t.Errorf("sent back as\n%s\nwant\n%s, %v", got, want, err)
+			}
+		})
+	}
+}
+
+func TestMintedIDsAreTheSameEachTime(t *testing.T) {
+	m := answering(t, "parallel").Model("gemini-3-flash-preview")
+	a, _, err := collect(m, hello())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _, err := collect(m, hello())
+	if err != nil || !reflect.DeepEqual(a, b) {
+		t.Errorf("%+v\n%+v\n%v", a, b, err)
+	}
+	longer := hello()
+	longer.Transcript.Append(longer.Transcript.Messages()[0])
+	c, _, err := collect(m, longer)
+	if err != nil || a.Blocks[0].(*message.ToolCall).CallID == c.Blocks[0].(*message.ToolCall).CallID {
+		t.Errorf("the next turn has the same ids: %v", err)
+	}
+}
+
+func TestMidStreamErrors(t *testing.T) {
+	for body, code := range map[string]string{
+		`data: {"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"slow down","details":[{"retryDelay":"3s"}]}}`: "rate_limited",
+		`data: {"error":{"message":"what?"}}`: "provider_error",
+		`data: {"candidates":[`:               "stream_broken",
+		`data: nonsense`:                      "stream_broken",
+		`data: {"candidates":[{"finishReason":"FINISH_REASON_UNSPECIFIED"}]}`: "stream_broken",
+	} {
+		p := serving(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.Write([]byte(body + "\n\n"))
+		})
+		if reply, _, err := collect(p.Model("gemini-3-pro"), hello()); reply != nil || !fault.HasCode(err, code) {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
+
+func TestStopReasons(t *testing.T) {
+	for reason, want := range map[string]message.Stop{
+		"STOP": message.StopEnd, "MAX_TOKENS": message.StopLength, "CONTINUATION": message.StopLength,
+		"SAFETY": message.StopRefused, "RECITATION": message.StopRefused, "LANGUAGE": message.StopRefused,
+		"BLOCKLIST": message.StopRefused, "PROHIBITED_CONTENT": message.StopRefused, "SPII": message.StopRefused,
+		"OTHER": message.StopRefused, "A_NEW_ONE": message.StopRefused,
+		"MALFORMED_FUNCTION_CALL": "", "UNEXPECTED_TOOL_CALL": "", "TOO_MANY_TOOL_CALLS": "",
+	} {
+		p := serving(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Write([]byte(`data: {"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"` + reason + `"}]}` + "\n\n"))
+		})
+		reply, _, err := collect(p.Model("gemini-3-pro"), hello())
+		if want == "" {
+			if !fault.HasCode(err, "provider_error") {
+				t.Errorf("%s: %v", reason, err)
+			}
+		} else if err != nil || reply.Stop != want {
+			t.Errorf("%s: %+v, %v", reason, reply, err)
+		}
+	}
+}
+
+// FuzzStream: whatever comes, there is one end, no panic, and what was Done
+// can be sent back under Google's rules.
+func FuzzStream(f *testing.F) {
+	for _, name := range []string{"text", "unicode", "reasoning", "parallel", "signed_text", "bare_signature", "image", "blocked", "err_midstream"} {
+		e, err := providertest.Load(filepath.Join("testdata", name+".http"))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(e.Body)
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		p := New(Options{BaseURL: "http://vendor.test", HTTP: &http.Client{Transport: answer(body)}})
+		r := hello()
+		reply, _, err := collect(p.Model("gemini-3-pro"), r)
+		if (reply == nil) == (err == nil) {
+			t.Fatalf("%+v and %v", reply, err)
+		}
+		if reply == nil {
+			return
+		}
+		msgs := []*message.Message{r.Transcript.Messages()[0], {Role: message.Assistant, Blocks: reply.Blocks}}
+		for _, c := range msgs[1].Calls() {
+			msgs = append(msgs, &message.Message{Role: message.Tool, Blocks: []message.Block{
+				&message.ToolResult{Call: c.Ref, CallID: c.CallID, Name: c.Name}}})
+		}
+		parts, _, err := p.Model("gemini-3-pro").(*model).body(&llm.Request{Transcript: llm.NewTranscript(msgs...)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := providertest.CheckGemini(bytes.Join(parts, nil)); err != nil && !strings.Contains(err.Error(), "inline data") && !strings.Contains(err.Error(), "base64") {
+			t.Errorf("%v\n%s", err, bytes.Join(parts, nil))
+		}
+	})
+}
+
+// answer is a transport that answers everything with a body.
+type answer []byte
+
+func (a answer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	rec := httptest.NewRecorder()
+	rec.Write(a)
+	res := rec.Result()
+	res.Header.Del("Content-Type")
+	return res, nil
+}
