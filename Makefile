@@ -1,0 +1,41 @@
+# Steward. `make run` needs Go alone; `make test` gets what else it needs.
+
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+FUZZTIME ?= 30s
+GO       ?= go
+
+.PHONY: run build test check bench fuzz chaos docs clean
+
+## run: build Steward and open a chat; without a terminal, serve
+run: build
+	@if [ -t 0 ] && [ -t 1 ]; then exec ./bin/steward chat; else exec ./bin/steward serve; fi
+
+build:
+	@$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/steward ./cmd/steward
+
+## test: everything, with the race detector; prints the coverage
+test:
+	@GO='$(GO)' scripts/test
+
+## check: format, vet, staticcheck, import floors, generated files
+check:
+	@GO='$(GO)' scripts/check
+
+## bench: Steward beside a bare loop
+bench:
+	@$(GO) run ./bench
+
+## fuzz: each fuzz target for FUZZTIME
+fuzz:
+	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' scripts/fuzz
+
+## chaos: kill Steward again and again and count what is lost: nothing
+chaos:
+	$(GO) test -count=1 -v -timeout 30m ./test/chaos
+
+## docs: write docs/cli.md and docs/settings.md anew from the code
+docs:
+	$(GO) test ./cmd/steward -run TestGenerated -update
+
+clean:
+	rm -rf bin coverage*
