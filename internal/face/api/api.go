@@ -1,0 +1,188 @@
+// Package api is the face for Steward's own command line and other programs:
+// plain JSON over HTTP, under /api/v1. docs/api.md describes it.
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"steward/internal/conversation"
+	"steward/internal/face/httpauth"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/identity"
+	"steward/internal/llm"
+	"steward/internal/store"
+)
+
+// Node is what the face needs of the runtime.
+type Node interface {
+	Conversations(ctx context.Context, user string, after store.Cursor, limit int) ([]conversation.Conversation, store.Cursor, error)
+	Conversation(ctx context.Context, user string, conv id.ID) (conversation.Conversation, error)
+	Messages(ctx context.Context, user string, conv id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error)
+	Rename(ctx context.Context, user string, conv id.ID, title string) (conversation.Conversation, error)
+	Delete(ctx context.Context, user string, conv id.ID) error
+	Export(ctx context.Context, user string, conv id.ID, format string, w io.Writer) error
+	Models(ctx context.Context) (found llm.Listing, aliases []string)
+}
+
+// Identity is what the face needs to know of users; identity.Registry is one.
+type Identity interface {
+	Create(ctx context.Context, user, name string, expires time.Time) (identity.Key, string, error)
+	List(ctx context.Context, user string) ([]identity.Key, error)
+	Revoke(ctx context.Context, key id.ID) error
+	Profile(ctx context.Context, user string) (identity.Profile, error)
+	SetProfile(ctx context.Context, user string, p identity.Profile) (identity.Profile, error)
+}
+
+// Options of the face. Node and Identity are needed.
+type Options struct {
+	Node     Node
+	Identity Identity
+	Logger   *slog.Logger
+}
+
+// maxBody is enough for what this face takes.
+const maxBody = 64 << 10
+
+// Prefix is where the face is to be mounted.
+const Prefix = "/api/v1"
+
+type face struct {
+	Options
+	mux *http.ServeMux
+}
+
+// serve answers one request of a caller.
+type serve func(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error
+
+// Handler returns the face, which serves what lies below Prefix. Mount it
+// behind a httpauth.Guard.
+func Handler(o Options) http.Handler {
+	f := &face{o, http.NewServeMux()}
+	for pattern, h := range map[string]serve{
+		"GET /conversations":               f.conversations,
+		"GET /conversations/{id}":          f.conversation,
+		"PATCH /conversations/{id}":        f.rename,
+		"DELETE /conversations/{id}":       f.delete,
+		"GET /conversations/{id}/messages": f.messages,
+		"GET /conversations/{id}/export":   f.export,
+		"GET /keys":                        f.keys,
+		"POST /keys":                       f.createKey,
+		"DELETE /keys/{id}":                f.revokeKey,
+		"GET /profile":                     f.profile,
+		"PUT /profile":                     f.setProfile,
+		"GET /models":                      f.models,
+	} {
+		method, path, _ := strings.Cut(pattern, " ")
+		f.mux.Handle(method+" "+Prefix+path, f.handle(h))
+	}
+	f.mux.HandleFunc("/", f.absent)
+	return f.mux
+}
+
+func (f *face) handle(h serve) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, err := httpauth.From(r.Context())
+		if err == nil {
+			err = h(w, r, c)
+		}
+		if err != nil {
+			httpauth.WriteError(w, r, f.Logger, err)
+		}
+	})
+}
+
+// absent answers what no pattern matches: the path, or its method.
+func (f *face) absent(w http.ResponseWriter, r *http.Request) {
+	var allowed []string
+	for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		probe := *r
+		probe.Method = m
+		if _, pattern := f.mux.Handler(&probe); pattern != "/" {
+			allowed = append(allowed, m)
+		}
+	}
+	if len(allowed) == 0 {
+		httpauth.WriteError(w, r, f.Logger, fault.New(fault.NotFound, "unknown_url", "there is no %.200s", r.URL.Path).
+			With("docs/api.md lists what there is"))
+		return
+	}
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	e := fault.New(fault.Invalid, "method_not_allowed", "%.200s does not take %.20s", r.URL.Path, r.Method).With("use %s", strings.Join(allowed, " or "))
+	httpauth.Reply(w, http.StatusMethodNotAllowed, append(httpauth.AppendMembers([]byte(`{"error":{`), e), "}}\n"...))
+}
+
+// reply answers with a value as JSON.
+func reply(w http.ResponseWriter, status int, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fault.New(fault.Internal, "answer_unwritable", "the answer cannot be written: %w", err)
+	}
+	httpauth.Reply(w, status, append(b, '\n'))
+	return nil
+}
+
+// pathID reads the id in a request's path. One that cannot be an id is not there.
+func pathID(r *http.Request, what string) (id.ID, error) {
+	x, ok := id.Parse(r.PathValue("id"))
+	if !ok {
+		return x, fault.New(fault.NotFound, what+"_not_found", "there is no %s %.80s", what, r.PathValue("id")).
+			With("GET %s/%ss lists them", Prefix, what)
+	}
+	return x, nil
+}
+
+const maxPage = 1000
+
+// page reads where a page begins and how long it may be.
+func page(r *http.Request) (store.Cursor, int, error) {
+	q := r.URL.Query()
+	limit := store.DefaultLimit
+	if s := q.Get("limit"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 || n > maxPage {
+			return "", 0, fault.New(fault.Invalid, "limit_invalid", "%.40q is no limit", s).With("use a number from 1 to %d", maxPage)
+		}
+		limit = n
+	}
+	return store.Cursor(q.Get("after")), limit, nil
+}
+
+// admin refuses callers who may not manage keys.
+func admin(c httpauth.Caller) error {
+	if !c.Admin {
+		return fault.New(fault.Denied, "admin_only", "keys are managed on the machine that Steward runs on").
+			With("use steward keys there")
+	}
+	return nil
+}
+
+// Health returns the handler of /healthz (the process answers) and /readyz
+// (it can serve: ready has no error). They tell no secrets and need no key.
+func Health(ready func(context.Context) error) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		httpauth.Reply(w, http.StatusOK, []byte("{\"status\":\"ok\"}\n"))
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+		defer cancel()
+		if err := ready(ctx); err != nil {
+			e := fault.Of(err) // the code only: the text may name paths
+			b, _ := json.Marshal(map[string]string{"status": "unavailable", "code": e.Code})
+			httpauth.Reply(w, http.StatusServiceUnavailable, append(b, '\n'))
+			return
+		}
+		httpauth.Reply(w, http.StatusOK, []byte("{\"status\":\"ready\"}\n"))
+	})
+	return mux
+}
+
+const readyTimeout = 5 * time.Second

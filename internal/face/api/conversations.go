@@ -1,0 +1,185 @@
+package api
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"steward/internal/conversation"
+	"steward/internal/face/httpauth"
+	"steward/internal/fault"
+	"steward/internal/message"
+	"steward/internal/store"
+)
+
+// conversationView is a conversation as it is told.
+type conversationView struct {
+	ID        string            `json:"id"`
+	Title     string            `json:"title"`
+	Created   time.Time         `json:"created"`
+	Updated   time.Time         `json:"updated"`
+	Agent     string            `json:"agent,omitzero"`
+	Model     string            `json:"model,omitzero"`
+	Tools     []string          `json:"tools,omitempty"`
+	Metadata  map[string]string `json:"metadata,omitempty"`
+	Window    int               `json:"window,omitzero"`
+	Messages  int               `json:"messages"`
+	ToolCalls int               `json:"tool_calls"`
+	Tokens    message.Usage     `json:"tokens"`
+}
+
+func view(c conversation.Conversation) conversationView {
+	return conversationView{ID: c.ID.String(), Title: c.Title, Created: c.Created, Updated: c.Updated, Agent: c.Agent, Model: c.Model,
+		Tools: c.Tools, Metadata: c.Metadata, Window: c.Window, Messages: c.Messages, ToolCalls: c.ToolCalls, Tokens: c.Tokens}
+}
+
+func (f *face) conversations(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	after, limit, err := page(r)
+	if err != nil {
+		return err
+	}
+	list, next, err := f.Node.Conversations(r.Context(), c.User, after, limit)
+	if err != nil {
+		return err
+	}
+	out := struct {
+		Conversations []conversationView `json:"conversations"`
+		Next          store.Cursor       `json:"next,omitzero"`
+	}{make([]conversationView, len(list)), next}
+	for i, conv := range list {
+		out.Conversations[i] = view(conv)
+	}
+	return reply(w, http.StatusOK, out)
+}
+
+func (f *face) conversation(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	x, err := pathID(r, "conversation")
+	if err != nil {
+		return err
+	}
+	conv, err := f.Node.Conversation(r.Context(), c.User, x)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, view(conv))
+}
+
+const maxTitle = 200 // characters
+
+func (f *face) rename(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	x, err := pathID(r, "conversation")
+	if err != nil {
+		return err
+	}
+	var in struct {
+		Title string `json:"title"`
+	}
+	if err := httpauth.Decode(w, r, maxBody, &in); err != nil {
+		return err
+	}
+	in.Title = strings.TrimSpace(in.Title)
+	if n := utf8.RuneCountInString(in.Title); n == 0 || n > maxTitle || strings.ContainsFunc(in.Title, unicode.IsControl) {
+		return fault.New(fault.Invalid, "title_invalid", "a title is one line of 1 to %d characters", maxTitle)
+	}
+	conv, err := f.Node.Rename(r.Context(), c.User, x, in.Title)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, view(conv))
+}
+
+func (f *face) delete(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	x, err := pathID(r, "conversation")
+	if err != nil {
+		return err
+	}
+	if err := f.Node.Delete(r.Context(), c.User, x); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// messages answers with a page of messages in their stored form, each with
+// the id of its interaction.
+func (f *face) messages(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	x, err := pathID(r, "conversation")
+	if err != nil {
+		return err
+	}
+	after, limit, err := page(r)
+	if err != nil {
+		return err
+	}
+	list, next, err := f.Node.Messages(r.Context(), c.User, x, after, limit)
+	if err != nil {
+		return err
+	}
+	b := []byte(`{"messages":[`)
+	for i, e := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"interaction_id":"`...)
+		b = append(e.Interaction.AppendText(b), `",`...)
+		at := len(b)
+		b = message.Append(b, e.Message)
+		b = append(b[:at], b[at+1:]...) // its own opening brace
+	}
+	b = append(b, ']')
+	if next != "" {
+		if b, err = jsontext.AppendQuote(append(b, `,"next":`...), string(next)); err != nil {
+			return err
+		}
+	}
+	httpauth.Reply(w, http.StatusOK, append(b, "}\n"...))
+	return nil
+}
+
+func (f *face) export(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	x, err := pathID(r, "conversation")
+	if err != nil {
+		return err
+	}
+	format := r.URL.Query().Get("format")
+	types := map[string]string{"": "application/json", "json": "application/json", "markdown": "text/markdown; charset=utf-8"}
+	if types[format] == "" {
+		return fault.New(fault.Invalid, "format_unknown", "there is no format %.40q", format).With("use json or markdown")
+	}
+	if format == "" {
+		format = "json"
+	}
+	out := &late{w: w, mime: types[format]}
+	err = f.Node.Export(r.Context(), c.User, x, format, out)
+	if err != nil && out.started {
+		httpauth.Log(r, f.Logger, err)
+		panic(http.ErrAbortHandler) // so that the client does not take a part for the whole
+	}
+	return err
+}
+
+// late writes the head of an answer with its first byte: until then it can
+// still become an error.
+type late struct {
+	w       http.ResponseWriter
+	mime    string
+	started bool
+}
+
+var _ io.Writer = (*late)(nil)
+
+func (l *late) Write(p []byte) (int, error) {
+	if !l.started {
+		l.started = true
+		l.w.Header().Set("Content-Type", l.mime)
+		l.w.Header().Set("Cache-Control", "no-store")
+		l.w.Header().Set("X-Content-Type-Options", "nosniff")
+		l.w.WriteHeader(http.StatusOK)
+	}
+	return l.w.Write(p)
+}

@@ -1,0 +1,130 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"steward/internal/face/httpauth"
+	"steward/internal/identity"
+)
+
+// keyView is a key as it is told.
+type keyView struct {
+	ID      string    `json:"id"`
+	User    string    `json:"user"`
+	Name    string    `json:"name,omitzero"`
+	Hint    string    `json:"hint"`
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires,omitzero"`
+	Revoked time.Time `json:"revoked,omitzero"`
+	Usable  bool      `json:"usable"`
+}
+
+func viewKey(k identity.Key) keyView {
+	return keyView{k.ID.String(), k.User, k.Name, k.Hint, k.Created, k.Expires, k.Revoked, k.Usable(time.Now())}
+}
+
+func (f *face) keys(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	if err := admin(c); err != nil {
+		return err
+	}
+	list, err := f.Identity.List(r.Context(), r.URL.Query().Get("user"))
+	if err != nil {
+		return err
+	}
+	out := struct {
+		Keys []keyView `json:"keys"`
+	}{make([]keyView, len(list))}
+	for i, k := range list {
+		out.Keys[i] = viewKey(k)
+	}
+	return reply(w, http.StatusOK, out)
+}
+
+func (f *face) createKey(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	if err := admin(c); err != nil {
+		return err
+	}
+	var in struct {
+		User    string    `json:"user"`
+		Name    string    `json:"name"`
+		Expires time.Time `json:"expires"`
+	}
+	if err := httpauth.Decode(w, r, maxBody, &in); err != nil {
+		return err
+	}
+	k, secret, err := f.Identity.Create(r.Context(), in.User, in.Name, in.Expires)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusCreated, struct {
+		keyView
+		Secret string `json:"secret"`
+	}{viewKey(k), secret})
+}
+
+func (f *face) revokeKey(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	if err := admin(c); err != nil {
+		return err
+	}
+	x, err := pathID(r, "key")
+	if err != nil {
+		return err
+	}
+	if err := f.Identity.Revoke(r.Context(), x); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (f *face) profile(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	p, err := f.Identity.Profile(r.Context(), c.User)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, p)
+}
+
+func (f *face) setProfile(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	var p identity.Profile
+	if err := httpauth.Decode(w, r, maxBody, &p); err != nil {
+		return err
+	}
+	p, err := f.Identity.SetProfile(r.Context(), c.User, p)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, p)
+}
+
+type modelView struct {
+	Name     string    `json:"name"` // "provider/model"
+	Provider string    `json:"provider"`
+	Created  time.Time `json:"created,omitzero"`
+	Window   int       `json:"window,omitzero"`
+	Embedder bool      `json:"embedder,omitzero"`
+}
+
+type failureView struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Remedy  string `json:"remedy,omitzero"`
+}
+
+func (f *face) models(w http.ResponseWriter, r *http.Request, _ httpauth.Caller) error {
+	found, aliases := f.Node.Models(r.Context())
+	out := struct {
+		Aliases []string               `json:"aliases"`
+		Models  []modelView            `json:"models"`
+		Errors  map[string]failureView `json:"errors,omitempty"` // by provider
+	}{append([]string{}, aliases...), make([]modelView, len(found.Models)), map[string]failureView{}}
+	for i, m := range found.Models {
+		out.Models[i] = modelView{m.Full(), m.Provider, m.Created, m.Window, m.Embedder}
+	}
+	for provider, err := range found.Errors {
+		e := httpauth.Public(err)
+		out.Errors[provider] = failureView{e.Code, e.Message, e.Remedy}
+	}
+	return reply(w, http.StatusOK, out)
+}
