@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"runtime/pprof"
 	"slices"
 	"strconv"
 	"sync"
@@ -23,9 +24,8 @@ type contender interface {
 	chat(i int) (turn func(text string) (string, error), err error)
 	// checkpoint moves the WAL into the database.
 	checkpoint() error
-	// cpu returns what the server itself has used, where it is another
-	// process than this one; else 0, false.
-	dir() string
+	dir() string // where its database is
+	pid() int    // of the process that serves
 }
 
 // order is what the parent asks a contender for.
@@ -44,6 +44,16 @@ type report struct {
 }
 
 func serve(c contender) error {
+	if name := os.Getenv("BENCH_PROFILE"); name != "" { // a CPU profile of each contender
+		f, err := os.Create(name + "." + filepath.Base(c.dir()))
+		if err != nil {
+			return err
+		}
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
 	in := bufio.NewScanner(os.Stdin)
 	out := json.NewEncoder(os.Stdout)
 	s := &session{c: c}
@@ -81,7 +91,11 @@ func (s *session) obey(o order) (report, error) {
 		}
 		s.chats = append(s.chats, turn)
 	}
-	before, began := cpuTime(), time.Now()
+	before, err := cpuOf(s.c.pid())
+	if err != nil {
+		return report{}, err
+	}
+	began := time.Now()
 	times := make([][]time.Duration, o.Conversations)
 	errs := make(chan error, o.Conversations)
 	for i := range o.Conversations {
@@ -93,7 +107,12 @@ func (s *session) obey(o order) (report, error) {
 			first = err
 		}
 	}
-	wall, cpu := time.Since(began), cpuTime()-before
+	wall := time.Since(began)
+	after, err := cpuOf(s.c.pid())
+	if err != nil {
+		return report{}, err
+	}
+	cpu := after - before
 	all := slices.Concat(times...)
 	slices.Sort(all)
 	n := float64(len(all))
@@ -147,7 +166,7 @@ func (s *session) disk() (report, error) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	r.Heap = float64(m.HeapAlloc) / (1 << 20)
-	r.RSS = rss()
+	r.RSS = rss(s.c.pid())
 	return r, nil
 }
 
@@ -162,9 +181,9 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// rss is the resident set in megabytes.
-func rss() float64 {
-	b, err := os.ReadFile("/proc/self/status")
+// rss is a process's resident set in megabytes.
+func rss(pid int) float64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"iter"
 	"path/filepath"
@@ -109,5 +110,23 @@ func (s *steward) chat(int) (func(string) (string, error), error) {
 	}, nil
 }
 
-func (s *steward) checkpoint() error { return s.store.Checkpoint(context.Background()) }
-func (s *steward) dir() string       { return s.folder }
+func (s *steward) dir() string { return s.folder }
+
+// checkpoint moves the WAL of the databases in a folder into them.
+func checkpoint(dir string) error {
+	names, err := filepath.Glob(filepath.Join(dir, "*.db"))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		db, err := sql.Open("sqlite", "file:"+name+"?_pragma=busy_timeout(5000)")
+		if err != nil {
+			return err
+		}
+		_, err = db.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
+		if err := errors.Join(err, db.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

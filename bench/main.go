@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -45,13 +46,15 @@ func child(kind string, args []string) error {
 		}
 		fmt.Println("http://" + ln.Addr().String() + "/v1")
 		go http.Serve(ln, fakemodel.Handler("math__multiply"))
-		_, err = bufio.NewReader(os.Stdin).ReadByte() // until the parent is gone
-		_ = err
-		return nil
+		_, err = io.Copy(io.Discard, os.Stdin) // until the parent is gone
+		return err
+	}
+	if strings.HasPrefix(kind, "child-serve-") {
+		return serveWS(kind, args[0], args[1])
 	}
 	open := map[string]func(dir, model string) (contender, error){
-		"child-bare": openBare, "child-bare-ws": openBareWS,
-		"child-steward": openSteward, "child-steward-ws": openStewardWS,
+		"child-bare": openBare, "child-bare-ws": openRemote("child-serve-bare"),
+		"child-steward": openSteward, "child-steward-ws": openRemote("child-serve-steward"),
 	}[kind]
 	if open == nil || len(args) != 2 {
 		return fmt.Errorf("no such child")
@@ -65,9 +68,10 @@ func child(kind string, args []string) error {
 
 // process is a child that takes orders.
 type process struct {
-	cmd *exec.Cmd
-	in  *json.Encoder
-	out *bufio.Scanner
+	cmd   *exec.Cmd
+	stdin io.Closer
+	in    *json.Encoder
+	out   *bufio.Scanner
 }
 
 func start(kind string, args ...string) (*process, error) {
@@ -90,7 +94,7 @@ func start(kind string, args ...string) (*process, error) {
 	}
 	out := bufio.NewScanner(r)
 	out.Buffer(nil, 1<<20)
-	return &process{cmd, json.NewEncoder(w), out}, nil
+	return &process{cmd, w, json.NewEncoder(w), out}, nil
 }
 
 func (p *process) line() (string, error) {
@@ -112,7 +116,11 @@ func (p *process) do(o order) (report, error) {
 	return r, json.Unmarshal([]byte(l), &r)
 }
 
-func (p *process) stop() { p.cmd.Process.Kill(); p.cmd.Wait() }
+// stop ends the process as it likes to end: when it is told nothing more.
+func (p *process) stop() {
+	p.stdin.Close()
+	p.cmd.Wait()
+}
 
 // setting is one line of the table.
 type setting struct {
@@ -178,16 +186,22 @@ func pair(url, through string, convs int, afters []int, windows int, short bool)
 		}
 		defer ps[i].stop()
 	}
-	window := 20
-	if convs == 1 {
-		window = 100
+	full := 20
+	if convs == 1 || through == "WebSocket" { // its CPU is read in steps of 10 ms
+		full = 100
 	}
 	if short {
-		window = 5
+		full = 5
 	}
+	window := full
 	done := 0
 	var disks [2][]report
-	for _, after := range afters {
+	for n, after := range afters {
+		if n+1 < len(afters) { // the windows must not reach the next mark
+			window = min(window, (afters[n+1]-after)/windows)
+		} else {
+			window = full
+		}
 		var got [2][]report
 		for i := range ps {
 			if _, err := ps[i].do(order{Conversations: convs, Turns: after - done}); err != nil {
@@ -196,15 +210,14 @@ func pair(url, through string, convs int, afters []int, windows int, short bool)
 		}
 		done = after
 		for range windows {
-			w := min(window, max(after/2, 5)) // a window must not change what "after" means
 			for i := range ps {
-				r, err := ps[i].do(order{Conversations: convs, Turns: w})
+				r, err := ps[i].do(order{Conversations: convs, Turns: window})
 				if err != nil {
 					return nil, err
 				}
 				got[i] = append(got[i], r)
 			}
-			done += w
+			done += window
 		}
 		fmt.Println(row(through, convs, after, got))
 		for i := range ps {
@@ -214,10 +227,6 @@ func pair(url, through string, convs int, afters []int, windows int, short bool)
 			}
 			r.Turns = done
 			disks[i] = append(disks[i], r)
-		}
-		afters = afters[1:]
-		if len(afters) > 0 && afters[0] < done {
-			return nil, fmt.Errorf("the windows after %d turns pass %d", after, afters[0])
 		}
 	}
 	return []string{memoryRow(through, convs, done, disks)}, nil
