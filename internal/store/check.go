@@ -1,0 +1,96 @@
+package store
+
+import (
+	"steward/internal/fault"
+)
+
+// CanRead refuses a scope that names nothing to read (scope_missing).
+func (s Scope) CanRead() error {
+	if !s.all && len(s.Read) == 0 {
+		return noScope("read")
+	}
+	return nil
+}
+
+// CanWrite refuses a scope that names no space to write (scope_missing).
+func (s Scope) CanWrite() error {
+	if s.Write == "" {
+		return noScope("write")
+	}
+	return nil
+}
+
+func noScope(verb string) error {
+	return fault.New(fault.Denied, "scope_missing", "the call's scope names no space to %s", verb).
+		With("pass the scope of the user for whom the call is made")
+}
+
+// Check refuses a batch that no store can carry out (batch_invalid).
+func (b Batch) Check() error {
+	for i := range b.Changes {
+		if why := b.Changes[i].fault(); why != "" {
+			return fault.New(fault.Invalid, "batch_invalid", "change %d of the batch (%s): %s", i, b.Changes[i].URI, why).
+				Detail("change", i)
+		}
+	}
+	return nil
+}
+
+func (c *Change) fault() string {
+	switch {
+	case c.URI.Zero():
+		return "it names no resource"
+	case c.Op > Unlist:
+		return "its operation is unknown"
+	case c.Op == Unlist && c.Place == nil:
+		return "Unlist needs the place whose list is meant"
+	case c.Place != nil && c.Op != Put && c.Op != Unlist:
+		return "only a put can be placed in a list"
+	case c.Place != nil && c.Place.List.Zero():
+		return "its place names no list"
+	}
+	for _, t := range c.Terms {
+		if t.Name == "" {
+			return "a term has no name"
+		}
+	}
+	return ""
+}
+
+// Order is what a Query's answer is sorted by.
+type Order byte
+
+// The orders.
+const (
+	ByTree  Order = 'u' // Under, or nothing at all
+	ByList  Order = 'l'
+	ByTerm  Order = 't'
+	ByState Order = 's'
+)
+
+// Order returns what decides the order of the answer; a query that sets more
+// than one such field is refused with query_invalid.
+func (q *Query) Order() (Order, error) {
+	o, n := ByTree, 0
+	if !q.List.Zero() {
+		o, n = ByList, n+1
+	}
+	if q.Term.Name != "" {
+		o, n = ByTerm, n+1
+	}
+	if q.State != "" {
+		o, n = ByState, n+1
+	}
+	if n > 1 {
+		return 0, fault.New(fault.Invalid, "query_invalid", "a query has one of List, Term and State, not more")
+	}
+	return o, nil
+}
+
+// PageSize returns the limit that counts: the default for none, never above MaxLimit.
+func PageSize(limit int) int {
+	if limit <= 0 {
+		return DefaultLimit
+	}
+	return min(limit, MaxLimit)
+}

@@ -1,0 +1,38 @@
+package sqlite
+
+// cache keeps what was used lately: at least the newest size values, at most
+// twice as many after age.
+type cache[K comparable, V any] struct {
+	size     int
+	now, old map[K]V
+}
+
+func newCache[K comparable, V any](size int) cache[K, V] {
+	return cache[K, V]{size: size, now: make(map[K]V), old: make(map[K]V)}
+}
+
+func (c *cache[K, V]) get(k K) (V, bool) {
+	v, ok := c.now[k]
+	if !ok {
+		if v, ok = c.old[k]; ok {
+			c.now[k] = v
+		}
+	}
+	return v, ok
+}
+
+func (c *cache[K, V]) put(k K, v V) { c.now[k] = v }
+
+// age lets the older half go when the newer one is full. Nothing goes at any
+// other time.
+func (c *cache[K, V]) age() {
+	if len(c.now) >= c.size {
+		c.now, c.old = c.old, c.now
+		clear(c.now)
+	}
+}
+
+func (c *cache[K, V]) clear() {
+	clear(c.now)
+	clear(c.old)
+}

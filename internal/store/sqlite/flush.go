@@ -1,0 +1,145 @@
+package sqlite
+
+import (
+	"steward/internal/resource"
+)
+
+const (
+	insertLog = `INSERT INTO log (seq, at, space, actor, op, type, version, prev, state, request, key, body)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	insertTree  = "INSERT INTO tree (seq, version, space, type, gone, state, refs, key) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+	updateTree  = "UPDATE tree SET seq = ?, version = ?, space = ?, type = ?, gone = ?, state = ?, refs = ? WHERE key = ?"
+	deleteTerm  = "DELETE FROM term WHERE space = ? AND name = ? AND value = ? AND seq = ?"
+	insertTerm  = "INSERT INTO term (space, name, value, seq) VALUES (?, ?, ?, ?)"
+	deletePlace = "DELETE FROM place WHERE list = ? AND pos = ? AND space = ?"
+	insertPlace = "INSERT INTO place (list, pos, space, seq) VALUES (?, ?, ?, ?)"
+	updatePlace = "UPDATE place SET seq = ? WHERE list = ? AND pos = ? AND space = ?"
+)
+
+// flush writes what the group became: the log's entries, and for each changed
+// resource the step from what it was to what it is.
+func (p *planner) flush() error {
+	for i := range p.entries {
+		if err := p.writeEntry(&p.entries[i]); err != nil {
+			return err
+		}
+	}
+	// All that goes makes room before anything comes.
+	for _, u := range p.changed {
+		now, _ := p.nodes.get(u)
+		if err := p.removeRefs(p.before[u], now); err != nil {
+			return err
+		}
+	}
+	for _, u := range p.changed {
+		now, _ := p.nodes.get(u)
+		if err := p.writeNode(u, p.before[u], now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *planner) writeEntry(e *entry) error {
+	s, err := p.c.prepare(insertLog)
+	if err != nil {
+		return err
+	}
+	s.argInt(int64(e.seq)).argInt(p.at).argInt(e.space).argInt(e.actor).argInt(int64(e.op)).argInt(e.typ).
+		argInt(int64(e.version)).argInt(int64(e.prev)).argID(e.state)
+	if e.request == nil {
+		s.argNull()
+	} else {
+		s.argBlob(e.request)
+	}
+	s.argBlob(e.change.URI.Key())
+	if e.op == resource.OpDelete {
+		s.argNull()
+	} else {
+		s.argBlob(e.change.Body)
+	}
+	return s.run()
+}
+
+func (p *planner) removeRefs(was, now *node) error {
+	if was.seq != now.seq {
+		for _, t := range was.refs.terms {
+			s, err := p.c.prepare(deleteTerm)
+			if err != nil {
+				return err
+			}
+			if err := s.argInt(was.space).argInt(t.name).argText(t.value).argInt(int64(was.seq)).run(); err != nil {
+				return err
+			}
+		}
+	}
+	for _, pl := range was.refs.places {
+		if at, ok := now.refs.in(pl.list); ok && at == pl {
+			continue
+		}
+		s, err := p.c.prepare(deletePlace)
+		if err != nil {
+			return err
+		}
+		if err := s.argInt(pl.list).argInt(pl.pos).argInt(was.space).run(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *planner) writeNode(u resource.URI, was, now *node) error {
+	sql := updateTree
+	if was.version == 0 {
+		sql = insertTree
+	}
+	s, err := p.c.prepare(sql)
+	if err != nil {
+		return err
+	}
+	gone := int64(0)
+	if now.gone {
+		gone = 1
+	}
+	s.argInt(int64(now.seq)).argInt(int64(now.version)).argInt(now.space).argInt(now.typ).argInt(gone).argID(now.state)
+	if b := now.refs.encode(p.buf[:0]); b == nil {
+		s.argNull()
+	} else {
+		s.argBlob(b)
+		p.buf = b
+	}
+	if err := s.argBlob(u.Key()).run(); err != nil {
+		return err
+	}
+	return p.writeRefs(was, now)
+}
+
+func (p *planner) writeRefs(was, now *node) error {
+	if was.seq == now.seq {
+		return nil // only taken out of a list
+	}
+	for _, t := range now.refs.terms {
+		s, err := p.c.prepare(insertTerm)
+		if err != nil {
+			return err
+		}
+		if err := s.argInt(now.space).argInt(t.name).argText(t.value).argInt(int64(now.seq)).run(); err != nil {
+			return err
+		}
+	}
+	for _, pl := range now.refs.places {
+		var s *stmt
+		var err error
+		if at, ok := was.refs.in(pl.list); ok && at == pl {
+			if s, err = p.c.prepare(updatePlace); err == nil {
+				err = s.argInt(int64(now.seq)).argInt(pl.list).argInt(pl.pos).argInt(now.space).run()
+			}
+		} else if s, err = p.c.prepare(insertPlace); err == nil {
+			err = s.argInt(pl.list).argInt(pl.pos).argInt(now.space).argInt(int64(now.seq)).run()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+//go:build unix
+
+package sqlite
+
+import (
+	"errors"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"steward/internal/fault"
+)
+
+// fileLock is held as long as its file is open.
+type fileLock struct{ f *os.File }
+
+// takeLock locks path for this process, or says who holds it (data_in_use).
+// The lock is the kernel's and goes with the process however that ends; the
+// file stays behind, as removing it would let two processes lock two files.
+func takeLock(path string) (*fileLock, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		defer f.Close()
+		return nil, inUse(path, f)
+	}
+	if err == nil {
+		err = f.Truncate(0)
+	}
+	if err == nil {
+		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &fileLock{f}, nil
+}
+
+func inUse(path string, f *os.File) error {
+	b, err := io.ReadAll(io.LimitReader(f, 32))
+	who := "another process"
+	pid := strings.TrimSpace(string(b))
+	if err == nil && pid != "" {
+		who = "process " + pid
+	}
+	return fault.New(fault.Unavailable, "data_in_use", "the data is in use by %s (%s is locked)", who, path).
+		Detail("pid", pid).With("stop the other Steward, or name another data folder")
+}
+
+func (l *fileLock) release() error {
+	if l == nil {
+		return nil
+	}
+	return l.f.Close()
+}

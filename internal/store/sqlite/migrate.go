@@ -1,0 +1,131 @@
+package sqlite
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"steward/internal/fault"
+)
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+// applicationID marks a database as Steward's in its header ("Stwd").
+const applicationID = 0x53747764
+
+// schema returns the steps that lead from an empty database to today's; the
+// version of a database is the number of steps it has behind it.
+func schema() ([]string, error) {
+	names, err := fs.Glob(migrationFiles, "migrations/*.sql")
+	if err != nil {
+		return nil, err
+	}
+	steps := make([]string, len(names))
+	for i, n := range names {
+		b, err := migrationFiles.ReadFile(n)
+		if err != nil {
+			return nil, err
+		}
+		steps[i] = string(b)
+	}
+	return steps, nil
+}
+
+// versionOf returns the schema version of the database, 0 for an empty one.
+// It refuses what is not Steward's and what is newer than this program.
+func versionOf(c *conn, path string, newest int) (int, error) {
+	app, err := c.number("PRAGMA application_id")
+	if err != nil {
+		return 0, err
+	}
+	version, err := c.number("PRAGMA user_version")
+	if err != nil {
+		return 0, err
+	}
+	objects, err := c.number("SELECT count(*) FROM sqlite_schema")
+	if err != nil {
+		return 0, err
+	}
+	switch {
+	case app == 0 && version == 0 && objects == 0:
+		return 0, nil
+	case app != applicationID || version < 1:
+		return 0, notADatabase(path, errors.New("it is a database of another program"))
+	case int(version) > newest:
+		return 0, fault.New(fault.Unsupported, "database_too_new",
+			"%s has version %d, and this Steward knows versions up to %d; it was left as it is", path, version, newest).
+			Detail("version", version).With("install the Steward that wrote it, or a newer one")
+	}
+	return int(version), nil
+}
+
+// migrate brings the database from a version to the newest, all steps in one
+// transaction. One that holds data is copied to a backup first.
+func migrate(c *conn, path string, from int, steps []string) (backup string, err error) {
+	if from == len(steps) {
+		return "", nil
+	}
+	if from > 0 {
+		if backup, err = backUp(c, path, from); err != nil {
+			return "", err
+		}
+	}
+	if err := c.exec("BEGIN IMMEDIATE"); err != nil {
+		return backup, err
+	}
+	for _, step := range steps[from:] {
+		if err = c.exec(step); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = c.exec(fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d", applicationID, len(steps)))
+	}
+	if err == nil {
+		err = c.exec("COMMIT")
+	}
+	if err != nil && c.inTransaction() {
+		err = errors.Join(err, c.exec("ROLLBACK"))
+	}
+	return backup, err
+}
+
+// backUp writes a copy of the database beside it and syncs it.
+func backUp(c *conn, path string, version int) (string, error) {
+	name := path + ".v" + strconv.Itoa(version) + "-" + time.Now().UTC().Format("20060102T150405.000000") + ".backup"
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	s, err := c.prepare("VACUUM INTO CAST(? AS TEXT)")
+	if err == nil {
+		err = s.argText(name).run()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return "", errors.Join(err, os.Remove(name))
+	}
+	return name, nil
+}
+
+// syncDir makes the names of new files in a folder durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

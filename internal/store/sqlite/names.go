@@ -1,0 +1,108 @@
+package sqlite
+
+import (
+	"fmt"
+	"sync"
+)
+
+// What a name names; the numbers are in people's databases.
+const (
+	spaceName int64 = iota + 1
+	actorName
+	stateName
+	termName
+	typeName
+)
+
+// nobody is a number that no name has.
+const nobody = -1
+
+type nameKey struct {
+	kind int64
+	text string
+}
+
+// names maps the words of the name table to their numbers and back. It knows
+// what is committed; where a reader is ahead of it, it looks into the table.
+type names struct {
+	mu    sync.RWMutex
+	ids   map[nameKey]int64
+	texts map[int64]string
+}
+
+func newNames() *names {
+	return &names{ids: make(map[nameKey]int64), texts: map[int64]string{0: ""}}
+}
+
+func (n *names) add(k nameKey, id int64) {
+	n.mu.Lock()
+	n.ids[k] = id
+	n.texts[id] = k.text
+	n.mu.Unlock()
+}
+
+// load reads the whole table.
+func (n *names) load(c *conn) error {
+	s, err := c.prepare("SELECT id, kind, text FROM name")
+	if err != nil {
+		return err
+	}
+	defer s.reset()
+	for {
+		row, err := s.step()
+		if err != nil || !row {
+			return err
+		}
+		n.add(nameKey{s.int(1), string(s.view(2))}, s.int(0))
+	}
+}
+
+func (n *names) known(k nameKey) (int64, bool) {
+	n.mu.RLock()
+	id, ok := n.ids[k]
+	n.mu.RUnlock()
+	return id, ok
+}
+
+// id returns the number of a word, nobody if it has none.
+func (n *names) id(c *conn, kind int64, text string) (int64, error) {
+	k := nameKey{kind, text}
+	if id, ok := n.known(k); ok {
+		return id, nil
+	}
+	s, err := c.prepare("SELECT id FROM name WHERE kind = ? AND text = ?")
+	if err != nil {
+		return 0, err
+	}
+	defer s.reset()
+	row, err := s.argInt(kind).argText(text).step()
+	if err != nil || !row {
+		return nobody, err
+	}
+	n.add(k, s.int(0))
+	return s.int(0), nil
+}
+
+// text returns the word with a number; 0 is the empty word.
+func (n *names) text(c *conn, id int64) (string, error) {
+	n.mu.RLock()
+	t, ok := n.texts[id]
+	n.mu.RUnlock()
+	if ok {
+		return t, nil
+	}
+	s, err := c.prepare("SELECT kind, text FROM name WHERE id = ?")
+	if err != nil {
+		return "", err
+	}
+	defer s.reset()
+	row, err := s.argInt(id).step()
+	if err != nil {
+		return "", err
+	}
+	if !row {
+		return "", fmt.Errorf("the word %d is missing", id)
+	}
+	n.add(nameKey{s.int(0), string(s.view(1))}, id)
+	return string(s.view(1)), nil
+}

@@ -1,0 +1,454 @@
+package sqlite
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// planner works out, in memory, what a group of batches becomes: each change
+// is judged against the tree as the changes before it leave it, and only the
+// outcome is written (flush). So a refused batch leaves nothing to undo in the
+// database, and a resource that a group puts ten times is written to the tree
+// once.
+//
+// As nobody else writes, what it has read stays true and is kept for later.
+type planner struct {
+	c     *conn
+	names *names
+
+	committed uint64 // newest sequence number in the database
+	stale     bool   // the database may differ from what is known here
+	seq       uint64 // newest sequence number given out
+	at        int64  // newest time given out, in microseconds since 1970
+
+	nodes cache[resource.URI, *node]
+	lists cache[resource.URI, *list]
+
+	// Of the group in work.
+	entries  []entry
+	before   map[resource.URI]*node // what a changed resource was in the database
+	changed  []resource.URI         // in the order of their first change
+	occupied map[seat]bool          // seats that the group took or left
+	newNames map[nameKey]int64
+	undo     []func()
+	buf      []byte
+}
+
+// node is a resource as the tree has it; one with version 0 never was. Nodes
+// are not changed, but replaced.
+type node struct {
+	seq, version      uint64
+	space, typ, state int64
+	gone              bool
+	refs              refs
+}
+
+// in reports whether the resource exists in the space.
+func (n *node) in(space int64) bool { return n.version > 0 && !n.gone && n.space == space }
+
+// list is an ordered list; no member stands behind last.
+type list struct{ id, last int64 }
+
+// seat is a position in a list, of which each space has its own.
+type seat struct {
+	slot
+	space int64
+}
+
+// entry is a row of the log to be written.
+type entry struct {
+	change       *store.Change
+	op           resource.Op
+	seq, prev    uint64
+	version      uint64
+	space, actor int64
+	typ, state   int64
+	request      []byte
+}
+
+func newPlanner(c *conn, n *names) *planner {
+	return &planner{
+		c: c, names: n,
+		nodes:    newCache[resource.URI, *node](1024),
+		lists:    newCache[resource.URI, *list](512),
+		before:   make(map[resource.URI]*node),
+		occupied: make(map[seat]bool),
+		newNames: make(map[nameKey]int64),
+	}
+}
+
+// reload takes the head of the log from the database.
+func (p *planner) reload() error {
+	s, err := p.c.prepare("SELECT seq, at FROM log ORDER BY seq DESC LIMIT 1")
+	if err != nil {
+		return err
+	}
+	defer s.reset()
+	p.committed = 0
+	row, err := s.step()
+	if err != nil {
+		return err
+	}
+	if row {
+		p.committed, p.at = uint64(s.int(0)), max(p.at, s.int(1))
+	}
+	p.seq, p.stale = p.committed, false
+	return nil
+}
+
+func (p *planner) begin(now time.Time) { p.at = max(p.at, now.UnixMicro()) }
+
+// keep makes the group's outcome the new state, after its commit.
+func (p *planner) keep() {
+	p.committed = p.seq
+	for k, id := range p.newNames {
+		p.names.add(k, id)
+	}
+	p.nodes.age()
+	p.lists.age()
+	p.clear()
+}
+
+// drop forgets the group, and all that the database may know better.
+func (p *planner) drop() {
+	p.seq, p.stale = p.committed, true
+	p.nodes.clear()
+	p.lists.clear()
+	p.clear()
+}
+
+func (p *planner) clear() {
+	clear(p.entries)
+	p.entries = p.entries[:0]
+	clear(p.before)
+	clear(p.changed)
+	p.changed = p.changed[:0]
+	clear(p.occupied)
+	clear(p.newNames)
+}
+
+// author is who changes things, in numbers.
+type author struct {
+	space, actor int64
+	request      []byte
+}
+
+// apply plans one batch. A refusal (a fault) leaves the plan as it was.
+func (p *planner) apply(sc store.Scope, b *store.Batch) (r store.Receipt, err error) {
+	p.undo = p.undo[:0]
+	seq, entries := p.seq, len(p.entries)
+	r.Versions = make([]uint64, len(b.Changes))
+	var by author
+	if by.space, err = p.intern(spaceName, string(sc.Write)); err != nil {
+		return r, err
+	}
+	if by.actor, err = p.intern(actorName, sc.Actor); err != nil {
+		return r, err
+	}
+	if !b.Request.Zero() {
+		by.request = b.Request[:]
+	}
+	for i := range b.Changes {
+		if r.Versions[i], err = p.change(by, &b.Changes[i]); err != nil {
+			p.seq, p.entries = seq, p.entries[:entries]
+			for _, f := range slices.Backward(p.undo) {
+				f()
+			}
+			return store.Receipt{}, err
+		}
+	}
+	r.Seq, r.At = p.seq, time.UnixMicro(p.at).UTC()
+	return r, nil
+}
+
+func (p *planner) change(by author, c *store.Change) (uint64, error) {
+	n, err := p.node(c.URI)
+	if err != nil {
+		return 0, err
+	}
+	exists := n.in(by.space)
+	if err := p.holds(c, n, exists); err != nil {
+		return 0, err
+	}
+	switch {
+	case c.Op == store.Check:
+		return 0, nil
+	case c.Op == store.Put:
+		return p.put(by, c, n, exists)
+	case !exists:
+		return 0, notFound(c.URI)
+	case c.Op == store.Unlist:
+		return 0, p.unlist(by, c, n)
+	}
+	gone := &node{version: n.version + 1, space: n.space, typ: n.typ, gone: true}
+	for _, pl := range n.refs.places {
+		p.seat(seat{pl, n.space}, false)
+	}
+	p.record(by, c, resource.OpDelete, n, gone)
+	return 0, nil
+}
+
+// holds looks at a change's precondition. A resource of another space is not there.
+func (p *planner) holds(c *store.Change, n *node, exists bool) error {
+	want := &c.If
+	if want.Absent && exists {
+		return alreadyThere(c.URI)
+	}
+	if want.Version == 0 && len(want.States) == 0 {
+		return nil
+	}
+	if !exists {
+		return notFound(c.URI)
+	}
+	if want.Version != 0 && want.Version != n.version {
+		return conflict(c.URI, "has version %d, not %d", n.version, want.Version).Detail("version", n.version)
+	}
+	if len(want.States) == 0 {
+		return nil
+	}
+	state, err := p.names.text(p.c, n.state)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(want.States, state) {
+		return conflict(c.URI, "is in state %q, not in %q", state, want.States).Detail("state", state)
+	}
+	return nil
+}
+
+func (p *planner) put(by author, c *store.Change, n *node, exists bool) (uint64, error) {
+	if !exists && n.version > 0 && n.space != by.space {
+		return 0, alreadyThere(c.URI)
+	}
+	next := &node{version: n.version + 1, space: by.space, typ: n.typ}
+	next.refs.places = n.refs.places
+	var err error
+	if n.version == 0 {
+		if next.typ, err = p.intern(typeName, c.URI.Type()); err != nil {
+			return 0, err
+		}
+	}
+	if c.State != "" {
+		if next.state, err = p.intern(stateName, c.State); err != nil {
+			return 0, err
+		}
+	}
+	if next.refs.terms, err = p.terms(c.Terms); err != nil {
+		return 0, err
+	}
+	if c.Place != nil {
+		if err := p.place(by, c, next); err != nil {
+			return 0, err
+		}
+	}
+	p.record(by, c, resource.OpPut, n, next)
+	return next.version, nil
+}
+
+func (p *planner) terms(in []store.Term) ([]term, error) {
+	if len(in) == 0 {
+		return nil, nil
+	}
+	out := make([]term, len(in))
+	for i, t := range in {
+		id, err := p.intern(termName, t.Name)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = term{id, t.Value}
+	}
+	return sorted(out), nil
+}
+
+// place gives next its position, if that is free.
+func (p *planner) place(by author, c *store.Change, next *node) error {
+	l, err := p.list(c.Place.List, true)
+	if err != nil {
+		return err
+	}
+	to := slot{l.id, c.Place.Pos}
+	from, listed := next.refs.in(l.id)
+	if listed && from == to {
+		return nil
+	}
+	full, err := p.full(seat{to, by.space}, l)
+	if err != nil {
+		return err
+	}
+	if full {
+		return conflict(c.URI, "cannot be placed: position %d of %s is taken", to.pos, c.Place.List).
+			Detail("position", to.pos)
+	}
+	if listed {
+		p.seat(seat{from, by.space}, false)
+	}
+	p.seat(seat{to, by.space}, true)
+	l.last = max(l.last, to.pos)
+	next.refs = next.refs.place(to)
+	return nil
+}
+
+func (p *planner) unlist(by author, c *store.Change, n *node) error {
+	l, err := p.list(c.Place.List, false)
+	if err != nil || l == nil {
+		return err
+	}
+	from, listed := n.refs.in(l.id)
+	if !listed {
+		return nil
+	}
+	next := *n
+	next.refs = n.refs.unlist(l.id)
+	p.seat(seat{from, by.space}, false)
+	p.replace(c.URI, n, &next)
+	return nil
+}
+
+// record gives a change its sequence number and appends its entry.
+func (p *planner) record(by author, c *store.Change, op resource.Op, n, next *node) {
+	p.seq++
+	next.seq = p.seq
+	p.entries = append(p.entries, entry{
+		change: c, op: op, seq: next.seq, prev: n.seq, version: next.version,
+		space: by.space, actor: by.actor, typ: next.typ, state: next.state, request: by.request,
+	})
+	p.replace(c.URI, n, next)
+}
+
+func (p *planner) replace(u resource.URI, n, next *node) {
+	first := false
+	if _, ok := p.before[u]; !ok {
+		first = true
+		p.before[u] = n
+		p.changed = append(p.changed, u)
+	}
+	p.nodes.put(u, next)
+	p.undo = append(p.undo, func() {
+		p.nodes.put(u, n)
+		if first {
+			delete(p.before, u)
+			p.changed = p.changed[:len(p.changed)-1]
+		}
+	})
+}
+
+func (p *planner) seat(at seat, full bool) {
+	was, known := p.occupied[at]
+	p.occupied[at] = full
+	p.undo = append(p.undo, func() {
+		if known {
+			p.occupied[at] = was
+		} else {
+			delete(p.occupied, at)
+		}
+	})
+}
+
+// full reports whether a seat is taken.
+func (p *planner) full(at seat, l *list) (bool, error) {
+	if full, ok := p.occupied[at]; ok {
+		return full, nil
+	}
+	if at.pos > l.last {
+		return false, nil
+	}
+	s, err := p.c.prepare("SELECT 1 FROM place WHERE list = ? AND pos = ? AND space = ?")
+	if err != nil {
+		return false, err
+	}
+	defer s.reset()
+	return s.argInt(at.list).argInt(at.pos).argInt(at.space).step()
+}
+
+// node returns a resource as the changes so far leave it.
+func (p *planner) node(u resource.URI) (*node, error) {
+	if n, ok := p.nodes.get(u); ok {
+		return n, nil
+	}
+	s, err := p.c.prepare("SELECT seq, version, space, type, gone, state, refs FROM tree WHERE key = ?")
+	if err != nil {
+		return nil, err
+	}
+	defer s.reset()
+	row, err := s.argBlob(u.Key()).step()
+	if err != nil {
+		return nil, err
+	}
+	n := &node{}
+	if row {
+		*n = node{
+			seq: uint64(s.int(0)), version: uint64(s.int(1)), space: s.int(2), typ: s.int(3),
+			gone: s.int(4) != 0, state: s.int(5),
+		}
+		if n.refs, err = decodeRefs(s.view(6)); err != nil {
+			return nil, err
+		}
+	}
+	p.nodes.put(u, n)
+	return n, nil
+}
+
+// list returns a list by the resource it belongs to; nil if there is none and
+// none is to be made.
+func (p *planner) list(u resource.URI, make bool) (*list, error) {
+	if l, ok := p.lists.get(u); ok {
+		return l, nil
+	}
+	s, err := p.c.prepare("SELECT id, (SELECT max(pos) FROM place WHERE list = id) FROM list WHERE key = ?")
+	if err != nil {
+		return nil, err
+	}
+	defer s.reset()
+	row, err := s.argBlob(u.Key()).step()
+	if err != nil || !row && !make {
+		return nil, err
+	}
+	l := &list{last: math.MinInt64}
+	if row {
+		l.id = s.int(0)
+		if !s.null(1) {
+			l.last = s.int(1)
+		}
+	} else if l.id, err = p.insert("INSERT INTO list (key) VALUES (?) RETURNING id", u.Key()); err != nil {
+		return nil, err
+	}
+	p.lists.put(u, l)
+	return l, nil
+}
+
+// intern returns the number of a word, and gives it one if need be.
+func (p *planner) intern(kind int64, text string) (int64, error) {
+	k := nameKey{kind, text}
+	if id, ok := p.names.known(k); ok {
+		return id, nil
+	}
+	if id, ok := p.newNames[k]; ok {
+		return id, nil
+	}
+	s, err := p.c.prepare("INSERT INTO name (kind, text) VALUES (?, ?) RETURNING id")
+	if err != nil {
+		return 0, err
+	}
+	defer s.reset()
+	if _, err := s.argInt(kind).argText(text).step(); err != nil {
+		return 0, err
+	}
+	p.newNames[k] = s.int(0)
+	return s.int(0), nil
+}
+
+func (p *planner) insert(sql string, key []byte) (int64, error) {
+	s, err := p.c.prepare(sql)
+	if err != nil {
+		return 0, err
+	}
+	defer s.reset()
+	_, err = s.argBlob(key).step()
+	return s.int(0), err
+}
+
+func alreadyThere(u resource.URI) error { return conflict(u, "exists already") }

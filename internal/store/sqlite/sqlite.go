@@ -1,0 +1,260 @@
+// Package sqlite keeps the tree and the log in one SQLite database file. One
+// goroutine writes; it commits what waits as a group and acknowledges after
+// the commit, which has synced the write-ahead log. Readers go their own way.
+//
+// Bodies live in the log only, which is only appended to; the tree and its
+// indexes point at the log's newest entry of each resource.
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"steward/internal/fault"
+	"steward/internal/store"
+)
+
+var _ store.Store = (*Store)(nil)
+
+// Options of Open. Only Path is needed.
+type Options struct {
+	Path     string       // the database file; it and its folder are made if missing
+	ReadOnly bool         // look only; works while another process writes
+	Log      *slog.Logger // nil: nothing is logged
+	Readers  int          // connections for reading; zero: one per processor, 2 to 8
+}
+
+// Limits.
+const (
+	maxBlob         = 512 << 20 // bytes of one body
+	busyTimeout     = 10 * time.Second
+	checkpointPages = 4000     // pages in the write-ahead log before it is worked into the database
+	keepWAL         = 64 << 20 // bytes of the write-ahead log that stay after that
+)
+
+// Store is a store.Store over one database file. Safe for concurrent use.
+type Store struct {
+	path    string
+	log     *slog.Logger
+	lock    *fileLock
+	names   *names
+	readers *pool
+	writer  *writer // nil when read-only
+	news    news
+	closing sync.Once
+	err     error // what Close found
+}
+
+// Open opens the database, makes it if there is none, and brings an older one
+// up to date after a backup. Errors: data_in_use, store_read_only, disk_full,
+// not_a_database, database_too_new, database_too_old and database_missing
+// (ReadOnly only), store_broken.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	steps, err := schema()
+	if err != nil {
+		return nil, err
+	}
+	return open(ctx, o, steps)
+}
+
+func open(ctx context.Context, o Options, steps []string) (*Store, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	path, err := filepath.Abs(o.Path)
+	if err != nil || o.Path == "" {
+		return nil, fault.New(fault.Invalid, "path_invalid", "%q is no path for a database", o.Path)
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real // one file, one lock
+	}
+	s := &Store{path: path, log: o.Log, names: newNames()}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if o.ReadOnly {
+		err = s.openToRead(steps)
+	} else {
+		err = s.openToWrite(steps)
+	}
+	if err == nil && s.readers == nil {
+		s.readers = newPool(o.readers(), s.openReader)
+	}
+	if err == nil && s.writer != nil {
+		s.writer.start()
+	}
+	if err != nil {
+		return nil, errors.Join(coded(path, err), s.lock.release())
+	}
+	return s, nil
+}
+
+func (o Options) readers() int {
+	if o.Readers > 0 {
+		return o.Readers
+	}
+	return min(max(runtime.GOMAXPROCS(0), 2), 8)
+}
+
+// openToWrite takes the lock, looks at the database without touching it, and
+// only then opens it to write.
+func (s *Store) openToWrite(steps []string) (err error) {
+	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
+		return err
+	}
+	if s.lock, err = takeLock(s.path + ".lock"); err != nil {
+		return err
+	}
+	version, err := s.look(len(steps))
+	if err != nil {
+		return err
+	}
+	c, err := openConn(s.path, sqlite3.SQLITE_OPEN_READWRITE)
+	if err != nil {
+		return err
+	}
+	if err := s.prepareWriter(c, version, steps); err != nil {
+		return errors.Join(err, c.close())
+	}
+	return nil
+}
+
+// look makes the file if it is missing, and returns the version of what is in it.
+func (s *Store) look(newest int) (int, error) {
+	f, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		return 0, f.Close()
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		return 0, err
+	}
+	c, err := openConn(s.path, sqlite3.SQLITE_OPEN_READONLY)
+	if err != nil {
+		return 0, err
+	}
+	version, err := versionOf(c, s.path, newest)
+	return version, errors.Join(err, c.close())
+}
+
+func (s *Store) prepareWriter(c *conn, version int, steps []string) error {
+	for _, p := range []struct{ name, set, want string }{
+		{"busy_timeout", strconv.Itoa(int(busyTimeout.Milliseconds())), ""},
+		{"journal_mode", "WAL", ""},
+		{"synchronous", "FULL", "2"},
+		{"wal_autocheckpoint", strconv.Itoa(checkpointPages), ""},
+		{"journal_size_limit", strconv.Itoa(keepWAL), ""},
+		{"temp_store", "MEMORY", "2"},
+		{"cache_size", "-4096", ""}, // KiB
+	} {
+		if p.want == "" {
+			p.want = p.set
+		}
+		if err := c.pragma(p.name, p.set, p.want); err != nil {
+			return err
+		}
+	}
+	backup, err := migrate(c, s.path, version, steps)
+	if backup != "" {
+		s.log.Info("the database was copied before it is brought up to date", "backup", backup, "version", version)
+	}
+	if err != nil {
+		return err
+	}
+	if err := syncDir(filepath.Dir(s.path)); err != nil {
+		return err
+	}
+	if err := s.names.load(c); err != nil {
+		return err
+	}
+	s.writer, err = newWriter(s, c)
+	return err
+}
+
+func (s *Store) openToRead(steps []string) error {
+	if _, err := os.Stat(s.path); err != nil {
+		return fault.New(fault.NotFound, "database_missing", "there is no database: %w", err).
+			With("start Steward once to make it, or name another file")
+	}
+	c, err := s.openReader()
+	if err != nil {
+		return err
+	}
+	version, err := versionOf(c, s.path, len(steps))
+	if err == nil && version == len(steps) {
+		err = s.names.load(c)
+	}
+	if err = errors.Join(err, c.close()); err != nil {
+		return err
+	}
+	if version < len(steps) {
+		return fault.New(fault.Unsupported, "database_too_old",
+			"%s has version %d, and this Steward reads version %d", s.path, version, len(steps)).
+			With("start Steward once to bring it up to date")
+	}
+	return nil
+}
+
+// openReader opens one connection that cannot write.
+func (s *Store) openReader() (*conn, error) {
+	c, err := openConn(s.path, sqlite3.SQLITE_OPEN_READONLY)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = c.number("SELECT count(*) FROM sqlite_schema"); isCode(err, sqlite3.SQLITE_CANTOPEN) && s.resting() {
+		// A folder that cannot be written, and no write-ahead log in it: the
+		// database file is all there is, and nobody changes it.
+		c.close()
+		u := url.URL{Scheme: "file", Path: filepath.ToSlash(s.path), RawQuery: "immutable=1"}
+		c, err = openConn(u.String(), sqlite3.SQLITE_OPEN_READONLY|sqlite3.SQLITE_OPEN_URI)
+	}
+	if err != nil {
+		if c != nil {
+			c.close()
+		}
+		return nil, err
+	}
+	for _, p := range [][2]string{
+		{"busy_timeout", strconv.Itoa(int(busyTimeout.Milliseconds()))},
+		{"query_only", "1"},
+		{"cache_size", "-1024"}, // KiB
+	} {
+		if err := c.pragma(p[0], p[1], p[1]); err != nil {
+			return nil, errors.Join(err, c.close())
+		}
+	}
+	return c, nil
+}
+
+// resting reports whether no write-ahead log lies beside the database.
+func (s *Store) resting() bool {
+	_, err := os.Stat(s.path + "-wal")
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// Close commits what waits, refuses what comes later (store_closed), and
+// closes the database. Calling it again returns the same.
+func (s *Store) Close() error {
+	s.closing.Do(func() {
+		if s.writer != nil {
+			s.writer.stop()
+		}
+		s.news.close()
+		s.err = s.readers.close()
+		if s.writer != nil {
+			s.err = errors.Join(s.err, s.writer.c.close())
+		}
+		s.err = errors.Join(s.err, s.lock.release())
+	})
+	return s.err
+}

@@ -1,0 +1,249 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/store"
+)
+
+// Bounds of a group: what waits beyond them is for the next one.
+const (
+	groupBatches = 512
+	groupBytes   = 16 << 20
+)
+
+// writer is the one goroutine that writes, and the queue before it.
+type writer struct {
+	s *Store
+	c *conn
+	p *planner
+
+	mu      sync.Mutex
+	queue   []*job
+	closing bool
+	wake    chan struct{} // holds one when there is something to look at
+	gone    chan struct{} // closed when the goroutine has ended
+}
+
+// job is a batch on its way. state decides between the writer that takes it
+// and the caller that gives up waiting.
+type job struct {
+	scope   store.Scope
+	batch   store.Batch
+	bytes   int
+	state   atomic.Int32
+	done    chan struct{}
+	receipt store.Receipt
+	err     error
+}
+
+const (
+	waiting int32 = iota
+	taken
+	withdrawn
+)
+
+func newWriter(s *Store, c *conn) (*writer, error) {
+	w := &writer{s: s, c: c, wake: make(chan struct{}, 1), gone: make(chan struct{})}
+	w.p = newPlanner(c, s.names)
+	if err := w.p.reload(); err != nil {
+		return nil, err
+	}
+	s.news.publish(w.p.committed)
+	return w, nil
+}
+
+func (w *writer) start() { go w.loop() }
+
+// stop lets the queue run empty and ends the goroutine. Once.
+func (w *writer) stop() {
+	w.mu.Lock()
+	w.closing = true
+	w.mu.Unlock()
+	w.nudge()
+	<-w.gone
+}
+
+func (w *writer) nudge() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Commit implements store.Store. Once the writer has taken the batch, Commit
+// waits for its outcome even when ctx ends, so that an error for a cancelled
+// context means that nothing was done.
+func (s *Store) Commit(ctx context.Context, sc store.Scope, b store.Batch) (store.Receipt, error) {
+	j := &job{scope: sc, batch: b, done: make(chan struct{})}
+	if err := s.enqueue(ctx, j); err != nil {
+		return store.Receipt{}, err
+	}
+	select {
+	case <-j.done:
+	case <-ctx.Done():
+		if j.state.CompareAndSwap(waiting, withdrawn) {
+			return store.Receipt{}, ctx.Err()
+		}
+		<-j.done
+	}
+	return j.receipt, j.err
+}
+
+// enqueue looks at what can be seen without the database, and gives the job
+// to the writer.
+func (s *Store) enqueue(ctx context.Context, j *job) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := j.scope.CanWrite(); err != nil {
+		return err
+	}
+	if err := j.batch.Check(); err != nil {
+		return err
+	}
+	if s.writer == nil {
+		return fault.New(fault.Unavailable, "store_read_only", "%s was opened for reading only", s.path)
+	}
+	for i := range j.batch.Changes {
+		c := &j.batch.Changes[i]
+		if len(c.Body) > maxBlob {
+			return fault.New(fault.TooLarge, "body_too_large",
+				"the body of %s is larger than the store takes (%d MB)", c.URI, maxBlob>>20)
+		}
+		j.bytes += len(c.Body)
+	}
+	return s.writer.add(j)
+}
+
+func (w *writer) add(j *job) error {
+	w.mu.Lock()
+	if w.closing {
+		w.mu.Unlock()
+		return closed()
+	}
+	w.queue = append(w.queue, j)
+	first := len(w.queue) == 1
+	w.mu.Unlock()
+	if first {
+		w.nudge()
+	}
+	return nil
+}
+
+func (w *writer) loop() {
+	defer close(w.gone)
+	var group []*job
+	for range w.wake {
+		for {
+			var closing bool
+			group, closing = w.take(group[:0])
+			if len(group) > 0 {
+				w.commit(group)
+				clear(group)
+				continue
+			}
+			if closing {
+				return
+			}
+			break
+		}
+	}
+}
+
+// take moves what waits into the group, up to the bounds.
+func (w *writer) take(group []*job) ([]*job, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, bytes := 0, 0
+	for _, j := range w.queue {
+		if len(group) > 0 && (len(group) == groupBatches || bytes+j.bytes > groupBytes) {
+			break
+		}
+		n++
+		if j.state.CompareAndSwap(waiting, taken) {
+			group = append(group, j)
+			bytes += j.bytes
+		}
+	}
+	rest := copy(w.queue, w.queue[n:])
+	clear(w.queue[rest:])
+	w.queue = w.queue[:rest]
+	return group, w.closing
+}
+
+// commit carries out a group in one transaction. If SQLite fails, each batch
+// is tried alone, so that none suffers for another's fault.
+func (w *writer) commit(group []*job) {
+	err := w.try(group)
+	if err != nil && len(group) > 1 {
+		w.s.log.Warn("a group commit failed; its batches are tried alone", "batches", len(group), "error", err)
+		for i, j := range group {
+			if err := w.try(group[i : i+1]); err != nil {
+				j.receipt, j.err = store.Receipt{}, coded(w.s.path, err)
+			}
+		}
+	} else if err != nil {
+		group[0].receipt, group[0].err = store.Receipt{}, coded(w.s.path, err)
+	}
+	w.s.news.publish(w.p.committed)
+	for _, j := range group {
+		close(j.done)
+	}
+}
+
+// try runs one transaction. On an error nothing of it is left, neither in the
+// database nor in memory.
+func (w *writer) try(group []*job) error {
+	if w.p.stale {
+		if err := w.p.reload(); err != nil {
+			return err
+		}
+	}
+	err := w.transact(group)
+	if err == nil {
+		return nil
+	}
+	if w.c.inTransaction() {
+		err = errors.Join(err, w.c.exec("ROLLBACK"))
+	}
+	w.p.drop()
+	return err
+}
+
+func (w *writer) transact(group []*job) error {
+	if err := w.c.run("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	w.p.begin(time.Now())
+	for _, j := range group {
+		var err error
+		if j.receipt, err = w.p.apply(j.scope, &j.batch); err != nil {
+			if refused(err) {
+				j.err = err
+				continue
+			}
+			return err
+		}
+		j.err = nil
+	}
+	if err := w.p.flush(); err != nil {
+		return err
+	}
+	if err := w.c.run("COMMIT"); err != nil {
+		return err
+	}
+	w.p.keep()
+	return nil
+}
+
+// refused reports whether err is the answer to one batch, and no failure.
+func refused(err error) bool {
+	var f *fault.Error
+	return errors.As(err, &f)
+}
