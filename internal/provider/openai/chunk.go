@@ -2,9 +2,7 @@ package openai
 
 import (
 	"bytes"
-	"encoding/hex"
 
-	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/provider/wire"
@@ -294,8 +292,7 @@ func (c *chunks) announce(o *openCall) {
 		}
 	}
 	if o.CallID == "" {
-		u := id.New()
-		o.CallID = "call_" + hex.EncodeToString(u[:])
+		o.CallID = wire.NewCallID("call_")
 	}
 	o.Announce()
 }

@@ -22,34 +22,9 @@ func encodeTools(specs []tool.Spec) ([]byte, error) {
 			out = wire.AppendString(append(out, `,"description":`...), s.Description)
 		}
 		out = append(out, `,"parameters":`...)
-		out = append(parameters(out, s.Input), "}}"...)
+		out = append(wire.AppendObjectSchema(out, s.Input), "}}"...)
 	}
 	return append(out, ']'), nil
-}
-
-// parameters appends an object schema. OpenAI refuses one without type or
-// properties, even where there is nothing to say.
-func parameters(dst, schema []byte) []byte {
-	var typ, props bool
-	d := wire.Decode(schema)
-	members := 0
-	d.Object(func(key []byte) {
-		members++
-		typ = typ || string(key) == "type"
-		props = props || string(key) == "properties"
-	})
-	if d.End() != nil || members == 0 {
-		return append(dst, `{"type":"object","properties":{}}`...)
-	}
-	dst = append(dst, '{')
-	if !typ {
-		dst = append(dst, `"type":"object",`...)
-	}
-	if !props {
-		dst = append(dst, `"properties":{},`...)
-	}
-	rest := schema[slices.Index(schema, '{')+1:]
-	return append(dst, rest...)
 }
 
 // strict reports whether a schema meets the rules of OpenAI's strict mode, in

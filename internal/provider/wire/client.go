@@ -57,7 +57,7 @@ func New(opt Options) *Client {
 		opt.Idle = DefaultIdle
 	}
 	if opt.HTTP == nil {
-		opt.HTTP = &http.Client{Transport: transport()}
+		opt.HTTP = Pool()
 	}
 	c := &Client{opt: opt, get: http.Header{"User-Agent": {"steward"}}}
 	for k, v := range opt.Header {
@@ -69,14 +69,15 @@ func New(opt Options) *Client {
 	return c
 }
 
-// transport returns a pool for streams: no compression, which would hold
-// tokens back, and as many idle connections as there may be conversations.
-func transport() *http.Transport {
+// Pool returns an HTTP client with a connection pool for streams: without
+// compression, which would hold tokens back, and with as many idle connections
+// as there may be conversations.
+func Pool() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConns = 0
 	t.MaxIdleConnsPerHost = idleConnsPerHost
 	t.DisableCompression = true
-	return t
+	return &http.Client{Transport: t}
 }
 
 func parseBase(opt Options) (*url.URL, *fault.Error) {

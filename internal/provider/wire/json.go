@@ -253,6 +253,18 @@ func (d *Decoder) Raw() []byte {
 	return d.buf[start:d.pos]
 }
 
+// Span returns the value that comes next as it was written, to be read by
+// another decoder: unlike Raw's it is not checked.
+func (d *Decoder) Span() []byte {
+	d.peek()
+	start := d.pos
+	d.Skip()
+	if d.err != nil {
+		return nil
+	}
+	return d.buf[start:d.pos]
+}
+
 // Bytes returns the string that comes next. It may alias the decoder's input.
 func (d *Decoder) Bytes() []byte {
 	if d.peek() != '"' {

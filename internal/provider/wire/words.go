@@ -1,12 +1,15 @@
 package wire
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"steward/internal/id"
 	"steward/internal/message"
 )
 
@@ -22,6 +25,12 @@ func CallID(raw string, call message.Ref, prefix string, takes func(string) bool
 	}
 	sum := sha256.Sum256(strconv.AppendInt(call.Message[:], int64(call.Block), 10))
 	return prefix + hex.EncodeToString(sum[:12])
+}
+
+// NewCallID returns a fresh id for a call to which a server gave none.
+func NewCallID(prefix string) string {
+	u := id.New()
+	return prefix + hex.EncodeToString(u[:])
 }
 
 // IsID reports whether s has only letters, digits, '_' and '-', and from 1 to
@@ -118,4 +127,44 @@ func textual(f *message.File) bool {
 		return utf8.Valid(f.Data)
 	}
 	return false
+}
+
+// DataURL reads a data URL (RFC 2397) in base64: some clients give pictures so.
+func DataURL(url string) (mime string, data []byte, ok bool) {
+	rest, ok := strings.CutPrefix(url, "data:")
+	if !ok {
+		return "", nil, false
+	}
+	mime, encoded, ok := strings.Cut(rest, ";base64,")
+	if !ok {
+		return "", nil, false
+	}
+	data, err := base64.StdEncoding.DecodeString(encoded)
+	mime, _, _ = strings.Cut(mime, ";")
+	return mime, data, err == nil
+}
+
+// AppendObjectSchema appends the JSON Schema of a tool's arguments as it is,
+// but for what vendors demand of one: that it says it is an object, and has
+// properties, even where there is nothing to say.
+func AppendObjectSchema(dst, schema []byte) []byte {
+	var typ, props bool
+	members := 0
+	d := Decode(schema)
+	d.Object(func(key []byte) {
+		members++
+		typ = typ || string(key) == "type"
+		props = props || string(key) == "properties"
+	})
+	if d.End() != nil || members == 0 {
+		return append(dst, `{"type":"object","properties":{}}`...)
+	}
+	dst = append(dst, '{')
+	if !typ {
+		dst = append(dst, `"type":"object",`...)
+	}
+	if !props {
+		dst = append(dst, `"properties":{},`...)
+	}
+	return append(dst, schema[bytes.IndexByte(schema, '{')+1:]...)
 }

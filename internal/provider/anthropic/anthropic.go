@@ -1,0 +1,150 @@
+// Package anthropic speaks Anthropic's messages API, to Anthropic itself and
+// to servers that are compatible with it.
+//
+// Source: https://platform.claude.com/docs/en/api/messages.
+package anthropic
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"steward/internal/llm"
+	"steward/internal/provider/wire"
+)
+
+// DefaultBaseURL is Anthropic's own; version is the API's.
+const (
+	DefaultBaseURL = "https://api.anthropic.com"
+	version        = "2023-06-01"
+)
+
+// bindingBeta is the beta in which thinking that no longer fits its
+// conversation is dropped instead of refused.
+//
+// Source: https://platform.claude.com/docs/en/build-with-claude/preserved-thinking.
+const bindingBeta = "thinking-binding-controls-2026-08-01"
+
+// Options describe one server. Only Key is needed for Anthropic's own.
+type Options struct {
+	Name      string // the provider's; zero means "anthropic"
+	BaseURL   string // with or without /v1; zero means DefaultBaseURL
+	Key       string
+	Header    http.Header  // more headers
+	HTTP      *http.Client // nil: a connection pool of its own
+	FirstByte time.Duration
+	Idle      time.Duration
+}
+
+// Provider is one server. Safe for concurrent use.
+type Provider struct {
+	name    string
+	wire    *wire.Client
+	binding *wire.Client // the same with bindingBeta
+}
+
+// New returns a provider. It asks nobody.
+func New(opt Options) *Provider {
+	opt.Name = cmp.Or(opt.Name, "anthropic")
+	base := strings.TrimRight(cmp.Or(opt.BaseURL, DefaultBaseURL), "/")
+	header := opt.Header.Clone()
+	if header == nil {
+		header = http.Header{}
+	}
+	header.Set("Anthropic-Version", version)
+	if opt.Key != "" {
+		header.Set("X-Api-Key", opt.Key)
+	}
+	if opt.HTTP == nil {
+		opt.HTTP = wire.Pool()
+	}
+	w := wire.Options{
+		Name: opt.Name, BaseURL: strings.TrimSuffix(base, "/v1"), Header: header, Secrets: []string{opt.Key},
+		HTTP: opt.HTTP, FirstByte: opt.FirstByte, Idle: opt.Idle, Explain: explain,
+	}
+	p := &Provider{name: opt.Name, wire: wire.New(w)}
+	w.Header = header.Clone()
+	w.Header.Add("Anthropic-Beta", bindingBeta)
+	p.binding = wire.New(w)
+	return p
+}
+
+// Name implements llm.Provider.
+func (p *Provider) Name() string { return p.name }
+
+// Model implements llm.Provider.
+func (p *Provider) Model(name string) llm.Model {
+	return &model{Provider: p, model: name, full: p.name + "/" + name, traits: traitsOf(name)}
+}
+
+// maxPages bounds the list of models, should a server page in a circle.
+const maxPages = 50
+
+// Models implements llm.Provider.
+func (p *Provider) Models(ctx context.Context) ([]llm.Info, error) {
+	out := []llm.Info{}
+	for after := ""; ; {
+		path := "/v1/models?limit=1000"
+		if after != "" {
+			path += "&after_id=" + url.QueryEscape(after)
+		}
+		body, err := p.wire.Get(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		page, err := readPage(body)
+		if err != nil {
+			return nil, p.wire.Malformed(err)
+		}
+		out = append(out, page.models...)
+		if !page.more || page.last == "" || page.last == after || len(out) > maxPages*1000 {
+			return out, nil
+		}
+		after = page.last
+	}
+}
+
+type page struct {
+	models []llm.Info
+	more   bool
+	last   string
+}
+
+func readPage(body []byte) (p page, err error) {
+	d := wire.Decode(body)
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "data":
+			d.Array(func(int) {
+				if i := readInfo(d); i.Name != "" {
+					p.models = append(p.models, i)
+				}
+			})
+		case "has_more":
+			p.more = d.Bool()
+		case "last_id":
+			p.last = d.String()
+		}
+	})
+	return p, d.End()
+}
+
+func readInfo(d *wire.Decoder) llm.Info {
+	var i llm.Info
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "id":
+			i.Name = d.String()
+		case "created_at":
+			if t, err := time.Parse(time.RFC3339, d.String()); err == nil && t.Unix() > 0 {
+				i.Created = t.UTC()
+			}
+		case "max_input_tokens":
+			i.Window = int(d.Int())
+		}
+	})
+	return i
+}

@@ -1,0 +1,393 @@
+package anthropic
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/provider/wire"
+	"steward/internal/tool"
+)
+
+// answerTool is the tool by which models without structured output are made
+// to answer in a schema.
+const answerTool = "structured_answer"
+
+// Budgets of thinking for models that are told one, in tokens; at least
+// minBudget, and less than max_tokens.
+const (
+	budgetLow    = 4096
+	budgetMedium = 12000
+	budgetHigh   = 24000
+	minBudget    = 1024
+)
+
+// cacheMark asks for the prompt up to here to be cached.
+const cacheMark = `,"cache_control":{"type":"ephemeral"}`
+
+// body is a request that is being written.
+type body struct {
+	*model
+	r       *llm.Request
+	out     []byte // the members after the messages
+	notices []string
+	forced  bool // a tool must be used
+	thinks  bool // thinking is asked for or on by default
+	answer  bool // by answerTool
+}
+
+// encode returns the request's body in pieces, and what could not be said in it.
+func (m *model) encode(r *llm.Request) (*body, [][]byte, error) {
+	b := &body{model: m, r: r}
+	b.answer = r.Schema != nil && !m.native
+	b.settings()
+	tools, err := b.tools()
+	if err != nil {
+		return nil, nil, err
+	}
+	head := make([]byte, 0, 256+len(r.System))
+	head = append(head, `{"model":`...)
+	head = wire.AppendString(head, m.model)
+	head = append(head, `,"stream":true`...)
+	if !blank(r.System) {
+		head = append(head, `,"system":[{"type":"text","text":`...)
+		head = wire.AppendString(head, r.System)
+		head = append(append(head, cacheMark...), `}]`...)
+	}
+	head = append(head, `,"messages":[`...)
+	opening, kept, tail, err := b.messages()
+	if err != nil {
+		return nil, nil, err
+	}
+	parts := [][]byte{append(head, opening...), kept, append(tail, ']')}
+	if tools != nil {
+		parts = append(parts, tools...)
+	}
+	return b, append(parts, append(b.out, '}')), nil
+}
+
+// messages encodes the transcript. The API wants a user's message first and,
+// from newer models on, last; and the mark for the cache goes on what is last,
+// because what is kept may not change.
+func (b *body) messages() (opening string, kept, tail []byte, err error) {
+	msgs := b.r.Transcript.Messages()
+	enc := encoder{provider: b.name}
+	codec := b.name + ":anthropic"
+	if b.thinks {
+		enc.model, codec = b.full, b.full+":anthropic"
+	}
+	kept, tail, err = b.r.Transcript.Encoded(codec, enc.group)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	b.notices = append(b.notices, enc.notices...)
+	if len(kept) > 0 && len(tail) > 0 {
+		tail = slices.Insert(tail, 0, ',')
+	}
+	if first := speaking(msgs); first == nil || first.Role == message.Assistant {
+		opening = `{"role":"user","content":[{"type":"text","text":"` + wire.NoContent + `"}]}`
+		if len(kept)+len(tail) > 0 {
+			opening += ","
+		}
+	}
+	if last := lastSpeaking(msgs); last != nil && last.Role == message.Assistant {
+		tail = append(tail, `,{"role":"user","content":[{"type":"text","text":"Continue."}]}`...)
+	}
+	if end := []byte(`}]}`); bytes.HasSuffix(tail, end) {
+		tail = append(append(tail[:len(tail)-len(end)], cacheMark...), end...)
+	}
+	return opening, kept, tail, nil
+}
+
+// speaking returns the first message that says something to the API.
+func speaking(msgs []*message.Message) *message.Message {
+	for _, m := range msgs {
+		if m.Role != message.Assistant || !silent(m) {
+			return m
+		}
+	}
+	return nil
+}
+
+func lastSpeaking(msgs []*message.Message) *message.Message {
+	for _, m := range slices.Backward(msgs) {
+		if m.Role != message.Assistant || !silent(m) {
+			return m
+		}
+	}
+	return nil
+}
+
+// tools returns the member tools, in pieces; nil if there is none. The API
+// demands definitions of the tools that a history has calls of.
+func (b *body) tools() ([][]byte, error) {
+	var list []byte
+	var err error
+	switch {
+	case len(b.r.Tools.Specs()) > 0:
+		if list, err = b.r.Tools.Encoded("anthropic", encodeTools); err != nil {
+			return nil, err
+		}
+		list = list[:len(list):len(list)]
+	case !b.answer:
+		list = mentioned(b.r.Transcript.Messages())
+		if list != nil {
+			b.out = append(b.out, `,"tool_choice":{"type":"none"}`...)
+		}
+	}
+	if b.answer {
+		if list != nil {
+			list = append(list, ',')
+		}
+		list = appendTool(list, answerTool, "Gives the answer to the user, in the form that is wanted.", b.r.Schema.JSON)
+	}
+	if list == nil {
+		return nil, nil
+	}
+	end := []byte("]")
+	if blank(b.r.System) { // else the mark on the system prompt covers the tools
+		list = list[: len(list)-1 : len(list)-1]
+		end = []byte(cacheMark + "}]")
+	}
+	return [][]byte{[]byte(`,"tools":[`), list, end}, nil
+}
+
+// mentioned defines the tools of which the messages have calls, by name only.
+func mentioned(msgs []*message.Message) (list []byte) {
+	seen := map[string]bool{}
+	for _, m := range msgs {
+		for _, c := range m.Calls() {
+			name := toolName(c.Name)
+			if !seen[name] {
+				if list != nil {
+					list = append(list, ',')
+				}
+				list = appendTool(list, name, "", nil)
+			}
+			seen[name] = true
+		}
+	}
+	return list
+}
+
+// encodeTools writes the tools, separated by commas.
+func encodeTools(specs []tool.Spec) ([]byte, error) {
+	var out []byte
+	for i, s := range specs {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = appendTool(out, tool.WireName(s.Name), s.Description, s.Input)
+	}
+	return out, nil
+}
+
+func appendTool(dst []byte, name, description string, schema []byte) []byte {
+	dst = wire.AppendString(append(dst, `{"name":`...), name)
+	if description != "" {
+		dst = wire.AppendString(append(dst, `,"description":`...), description)
+	}
+	return append(wire.AppendObjectSchema(append(dst, `,"input_schema":`...), schema), '}')
+}
+
+// settings writes the members beside model, system, messages and tools.
+func (b *body) settings() {
+	s := b.r.Sampling
+	b.choice()
+	limit := s.MaxTokens
+	if limit <= 0 {
+		limit = b.maxTokens
+	}
+	b.out = strconv.AppendInt(append(b.out, `,"max_tokens":`...), int64(limit), 10)
+	effort := b.effort(s.Effort, limit)
+	b.temperature(s.Temperature)
+	b.stop(s.Stop)
+	b.outputConfig(effort)
+	if b.r.User != "" {
+		b.out = wire.AppendString(append(b.out, `,"metadata":{"user_id":`...), wire.Opaque(b.r.User))
+		b.out = append(b.out, '}')
+	}
+}
+
+func (b *body) notice(s string) { b.notices = append(b.notices, b.full+" "+s) }
+
+// choice: models that always think cannot be made to use a tool.
+func (b *body) choice() {
+	c, tools := b.r.ToolChoice, len(b.r.Tools.Specs()) > 0
+	switch {
+	case b.answer && !tools:
+		c = answerTool
+	case b.answer && c != "none":
+		c = "required"
+	case b.answer:
+		c = answerTool
+	case !tools, c == "", c == "auto":
+		return
+	}
+	if c == "none" {
+		b.out = append(b.out, `,"tool_choice":{"type":"none"}`...)
+		return
+	}
+	if b.off == offNever || b.off == offBetween {
+		b.notice("cannot be made to use a tool; it was left to choose.")
+		return
+	}
+	b.forced = true
+	if c == "required" {
+		b.out = append(b.out, `,"tool_choice":{"type":"any"}`...)
+		return
+	}
+	b.out = wire.AppendString(append(b.out, `,"tool_choice":{"type":"tool","name":`...), tool.WireName(c))
+	b.out = append(b.out, '}')
+}
+
+// effort writes the member thinking and returns the word for output_config.
+func (b *body) effort(e llm.Effort, limit int) string {
+	asked := e != "" && e != llm.EffortNone
+	if b.forced && asked && b.thinking != unable {
+		b.notice("cannot think when it must use a tool; it was asked not to.")
+		asked, e = false, llm.EffortNone
+	}
+	if b.forced {
+		e = llm.EffortNone
+	}
+	switch {
+	case asked && b.thinking == unable:
+		b.notice("does not know reasoning effort; it was left out.")
+	case asked && b.thinking == budget:
+		b.budget(e, limit)
+	case b.thinking == adaptive && (asked || e == "" && b.bound):
+		b.thinks = true
+		b.out = append(b.out, `,"thinking":{"type":"adaptive"`...)
+		if asked {
+			b.out = append(b.out, `,"display":"summarized"`...)
+		}
+		if b.bound {
+			b.out = append(b.out, `,"block_binding":{"prefix_mismatch_behavior":"drop_block"}`...)
+		}
+		b.out = append(b.out, '}')
+		return string(e)
+	case e == llm.EffortNone:
+		return b.turnOff()
+	default:
+		b.thinks = e == "" // its own thinking goes back, whatever it does by default
+	}
+	return ""
+}
+
+func (b *body) turnOff() string {
+	switch b.off {
+	case offType:
+		b.out = append(b.out, `,"thinking":{"type":"disabled"}`...)
+	case offBetween:
+		b.out = append(b.out, `,"thinking":{"type":"between_tools"}`...)
+	case offNever:
+		b.notice("always thinks; it does so at low effort.")
+		b.out = append(b.out, `,"thinking":{"type":"adaptive"`...)
+		if b.bound {
+			b.out = append(b.out, `,"block_binding":{"prefix_mismatch_behavior":"drop_block"}`...)
+		}
+		b.out = append(b.out, '}')
+		b.thinks = true
+		return string(llm.EffortLow)
+	}
+	return ""
+}
+
+// budget turns on thinking with a budget. In the middle of a turn that was
+// begun without thinking the API does not allow it.
+func (b *body) budget(e llm.Effort, limit int) {
+	tokens := map[llm.Effort]int{llm.EffortLow: budgetLow, llm.EffortMedium: budgetMedium, llm.EffortHigh: budgetHigh}[e]
+	tokens = min(tokens, limit-1)
+	switch {
+	case tokens < minBudget:
+		b.notice("has too few tokens to think; it answers without.")
+		return
+	case !b.mayThink():
+		return
+	}
+	b.thinks = true
+	b.out = strconv.AppendInt(append(b.out, `,"thinking":{"type":"enabled","budget_tokens":`...), int64(tokens), 10)
+	b.out = append(b.out, '}')
+}
+
+// mayThink reports whether the turn that is going on, if one is, was written
+// with thinking that can go back.
+func (b *body) mayThink() bool {
+	enc := encoder{provider: b.name, model: b.full}
+	results := false // a result stands after the message before
+	for _, m := range slices.Backward(b.r.Transcript.Messages()) {
+		switch {
+		case m.Role == message.Tool:
+			results = true
+		case m.Role != message.Assistant || silent(m):
+		case !results:
+			return true
+		case !enc.signed(m):
+			return false
+		default:
+			results = false
+		}
+	}
+	return true
+}
+
+func (b *body) temperature(t *float64) {
+	switch {
+	case t == nil:
+	case !b.sampling && *t == 1:
+	case !b.sampling:
+		b.notice("does not know temperature; it was left out.")
+	case b.thinks && bytes.Contains(b.out, []byte(`"thinking":`)) && *t != 1:
+		b.notice("does not take a temperature when it thinks; it was left out.")
+	case *t > 1:
+		b.notice("takes temperatures up to 1; it was set to 1.")
+		b.out = append(b.out, `,"temperature":1`...)
+	default:
+		b.out = strconv.AppendFloat(append(b.out, `,"temperature":`...), *t, 'g', -1, 64)
+	}
+}
+
+// stop: sequences of white space alone are refused by the API.
+func (b *body) stop(all []string) {
+	n := 0
+	for _, s := range all {
+		if blank(s) {
+			if s != "" {
+				b.notice("does not take stop sequences of white space; they were left out.")
+			}
+			continue
+		}
+		if n == 0 {
+			b.out = append(b.out, `,"stop_sequences":[`...)
+		} else {
+			b.out = append(b.out, ',')
+		}
+		b.out = wire.AppendString(b.out, s)
+		n++
+	}
+	if n > 0 {
+		b.out = append(b.out, ']')
+	}
+}
+
+func (b *body) outputConfig(effort string) {
+	format := b.r.Schema != nil && b.native
+	if effort == "" && !format {
+		return
+	}
+	b.out = append(b.out, `,"output_config":{`...)
+	if effort != "" {
+		b.out = wire.AppendString(append(b.out, `"effort":`...), effort)
+		if format {
+			b.out = append(b.out, ',')
+		}
+	}
+	if format {
+		b.out = append(b.out, `"format":{"type":"json_schema","schema":`...)
+		b.out = append(appendSchema(b.out, b.r.Schema.JSON), '}')
+	}
+	b.out = append(b.out, '}')
+}

@@ -1,0 +1,340 @@
+package anthropic
+
+import (
+	"bytes"
+	"context"
+	"iter"
+
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/provider/wire"
+)
+
+type model struct {
+	*Provider
+	traits
+	model string
+	full  string // "provider/model"
+}
+
+// Stream implements llm.Model.
+func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		asm := wire.Assemble(yield)
+		b, parts, err := m.encode(r)
+		if err != nil {
+			asm.Fail(err)
+			return
+		}
+		for _, n := range dedupe(b.notices) {
+			asm.Notice(n)
+		}
+		if asm.Gone {
+			return
+		}
+		client := m.wire
+		if m.bound && b.thinks {
+			client = m.binding
+		}
+		answer, err := client.Post(ctx, "/v1/messages", parts...)
+		if err != nil {
+			asm.Fail(err)
+			return
+		}
+		defer answer.Close()
+		(&events{model: m, asm: asm, tools: r.Tools, answer: b.answer}).read(answer)
+	}
+}
+
+func dedupe(in []string) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, s := range in {
+		if !seen[s] {
+			out = append(out, s)
+		}
+		seen[s] = true
+	}
+	return out
+}
+
+// events reads the events of one answer.
+type events struct {
+	*model
+	asm    *wire.Assembly
+	tools  *llm.Toolset
+	answer bool // answerTool's input is the text
+
+	blocks []*open
+	stop   string
+	over   bool // message_stop has come
+	usage  message.Usage
+	calls  int
+}
+
+// open is a content block. Those of unknown kinds have no part.
+type open struct {
+	*wire.Part
+	typ       string
+	input     []byte // of a tool_use that came whole
+	signature []byte // as JSON wrote it, without quotes
+}
+
+// read reads to message_stop, the stream's only good end.
+func (e *events) read(answer *wire.Answer) {
+	for ev, err := range answer.Events() {
+		switch {
+		case err != nil:
+			e.asm.Fail(err)
+		case len(ev.Data) > 0:
+			e.event(ev.Data)
+		}
+		if e.over && !e.asm.Gone {
+			e.finish()
+			answer.Finish()
+			return
+		}
+		if e.asm.Gone {
+			return
+		}
+	}
+	e.asm.Fail(e.wire.Broken(nil))
+}
+
+// event reads one event. Members may come in any order, so the index is found
+// before what it is the index of is read.
+func (e *events) event(data []byte) {
+	var typ string
+	var index int64 = -1
+	var block, delta, usage, failed []byte
+	d := wire.Decode(data)
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "type":
+			typ = d.String()
+		case "index":
+			index = d.Int()
+		case "content_block":
+			block = d.Raw()
+		case "delta":
+			delta = d.Span()
+		case "usage":
+			usage = d.Span()
+		case "message":
+			d.Object(func(key []byte) {
+				if string(key) == "usage" {
+					usage = d.Span()
+				}
+			})
+		case "error":
+			failed = d.Span()
+		}
+	})
+	if err := d.End(); err != nil {
+		e.asm.Fail(e.wire.Malformed(err))
+		return
+	}
+	if usage != nil {
+		e.readUsage(usage)
+	}
+	switch typ {
+	case "content_block_start":
+		e.start(index, block)
+	case "content_block_delta":
+		e.delta(index, delta)
+	case "message_delta":
+		e.readStop(delta)
+	case "message_stop":
+		e.over = true
+	case "error":
+		e.asm.Fail(e.wire.Told(readError(wire.Decode(failed), 0)))
+	}
+}
+
+func (e *events) start(index int64, raw []byte) {
+	o := &open{}
+	var text, id, name []byte
+	var extra []byte
+	d := wire.Decode(raw)
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "type":
+			o.typ = d.String()
+		case "text", "thinking":
+			text = d.Bytes()
+		case "id":
+			id = d.Bytes()
+		case "name":
+			name = d.Bytes()
+		case "input":
+			o.input = bytes.Clone(d.Raw())
+		case "signature":
+			o.signature = appendInner(o.signature, d.Span())
+		case "citations":
+		default:
+			if !d.Null() {
+				extra = appendMember(extra, key, d.Raw())
+			}
+		}
+	})
+	for int64(len(e.blocks)) <= index && len(e.blocks) < maxBlocks {
+		e.blocks = append(e.blocks, nil)
+	}
+	if index < 0 || index >= maxBlocks {
+		return
+	}
+	e.blocks[index] = o
+	switch o.typ {
+	case "text":
+		o.Part = e.asm.Open(llm.TextDelta)
+	case "thinking":
+		o.Part = e.asm.Open(llm.ReasoningDelta)
+	case "redacted_thinking":
+		o.Part = e.asm.Open(llm.ReasoningDelta)
+		o.Meta = e.meta(extra)
+	case "tool_use":
+		if e.answer && string(name) == answerTool {
+			o.Part = e.asm.Last(llm.TextDelta)
+			return
+		}
+		e.calls++
+		o.Part = e.asm.Open(llm.CallArgs)
+		o.Meta = e.meta(extra)
+		o.Name, o.CallID = e.tools.Name(string(name)), e.callID(string(id))
+		o.Announce()
+	default:
+		return
+	}
+	o.Add(text)
+}
+
+// maxBlocks bounds the blocks of a message, should a server count wrongly.
+const maxBlocks = 4096
+
+// callID returns the id, or one of our own where a server left it out or used
+// it twice.
+func (e *events) callID(id string) string {
+	for _, o := range e.blocks {
+		if o != nil && o.Part != nil && o.CallID == id {
+			id = ""
+		}
+	}
+	if id == "" {
+		return wire.NewCallID("toolu_")
+	}
+	return id
+}
+
+func (e *events) meta(members []byte) message.Meta {
+	if len(members) == 0 {
+		return message.Meta{}
+	}
+	return message.Meta{Provider: e.name, Fields: append(append([]byte{'{'}, members...), '}')}
+}
+
+func appendMember(dst, key, raw []byte) []byte {
+	if len(dst) > 0 {
+		dst = append(dst, ',')
+	}
+	return append(append(wire.AppendString(dst, key), ':'), raw...)
+}
+
+// appendInner appends what a JSON string holds, as it was written.
+func appendInner(dst, raw []byte) []byte {
+	if len(raw) < 2 || raw[0] != '"' {
+		return dst
+	}
+	return append(dst, raw[1:len(raw)-1]...)
+}
+
+func (e *events) delta(index int64, raw []byte) {
+	if index < 0 || index >= int64(len(e.blocks)) || e.blocks[index] == nil || e.blocks[index].Part == nil {
+		return
+	}
+	o := e.blocks[index]
+	d := wire.Decode(raw)
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "text", "thinking", "partial_json":
+			o.Add(d.Bytes())
+		case "signature":
+			o.signature = appendInner(o.signature, d.Span())
+		}
+	})
+}
+
+func (e *events) readStop(delta []byte) {
+	d := wire.Decode(delta)
+	d.Object(func(key []byte) {
+		if string(key) == "stop_reason" {
+			if s := d.Bytes(); len(s) > 0 {
+				e.stop = string(s)
+			}
+		}
+	})
+}
+
+// readUsage reads counts, which are cumulative. Input tokens are reported
+// without those that came from or went to the cache.
+func (e *events) readUsage(raw []byte) {
+	input := e.usage.Input - e.usage.CacheRead - e.usage.CacheWrite
+	d := wire.Decode(raw)
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "input_tokens":
+			input = max(input, d.Int())
+		case "output_tokens":
+			e.usage.Output = max(e.usage.Output, d.Int())
+		case "cache_read_input_tokens":
+			e.usage.CacheRead = max(e.usage.CacheRead, d.Int())
+		case "cache_creation_input_tokens":
+			e.usage.CacheWrite = max(e.usage.CacheWrite, d.Int())
+		case "output_tokens_details":
+			d.Object(func(key []byte) {
+				if string(key) == "thinking_tokens" {
+					e.usage.Reasoning = d.Int()
+				}
+			})
+		}
+	})
+	e.usage.Input = input + e.usage.CacheRead + e.usage.CacheWrite
+}
+
+// finish ends the stream, with the reply if there was a stop reason.
+func (e *events) finish() {
+	if e.stop == "" {
+		e.asm.Fail(e.wire.Broken(nil))
+		return
+	}
+	for _, o := range e.blocks {
+		switch {
+		case o == nil || o.Part == nil:
+		case o.typ == "thinking" && len(o.signature) > 0:
+			o.Meta = e.meta(append(append([]byte(`"signature":"`), o.signature...), '"'))
+		case o.typ == "tool_use" && o.Len() == 0 && len(o.input) > len("{}"):
+			o.Add(o.input)
+		case o.typ == "tool_use" && o.Len() == 0 && e.stop != "max_tokens":
+			o.Add([]byte("{}"))
+		}
+	}
+	e.asm.Done(&llm.Reply{Model: e.full, Stop: e.reason(), Usage: e.usage})
+}
+
+// reason: pause_turn asks to be continued, as does tool_use without a tool.
+func (e *events) reason() message.Stop {
+	switch e.stop {
+	case "max_tokens", "pause_turn", "model_context_window_exceeded":
+		return message.StopLength
+	case "refusal":
+		return message.StopRefused
+	}
+	switch {
+	case e.calls > 0:
+		return message.StopTools
+	case e.stop == "stop_sequence":
+		return message.StopSequence
+	case e.stop == "tool_use" && !e.answer:
+		return message.StopLength
+	}
+	return message.StopEnd
+}
