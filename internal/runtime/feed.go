@@ -165,11 +165,16 @@ func (f *feed) began(m *message.Message, inter id.ID, seq uint64, clientID strin
 	f.push(Frame{Kind: FrameUser, Message: m.ID, Stored: m, ClientID: clientID})
 }
 
-// resumed tells that a run goes on after a restart.
-func (f *feed) resumed(inter id.ID) {
+// resumed tells that a run goes on after a restart, beginning with the calls
+// that have no result yet.
+func (f *feed) resumed(inter id.ID, open []message.Call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.inter = inter
+	f.open = nil
+	for _, c := range open {
+		f.open = append(f.open, callView(c, string(CallRunning)))
+	}
 }
 
 // interaction returns the one that runs, or ran last.

@@ -316,7 +316,7 @@ func (n *Node) resume(ctx context.Context, c *chat, s *conversation.Session, r c
 		}
 		return false
 	}
-	c.feed.resumed(r.Interaction)
+	c.feed.resumed(r.Interaction, message.Dangling(s.Transcript().Messages()))
 	return n.launch(c, s, job)
 }
 

@@ -50,13 +50,13 @@ func TestKill(t *testing.T) {
 	n := &node{t: t, binary: build(t), data: t.TempDir(), args: []string{model.URL, ledgerURL.URL}}
 	n.start()
 	defer n.kill()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(kills)*5*time.Second+time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(kills)*5*time.Second+restartLimit)
 	defer cancel()
 	stop := make(chan struct{})
 	clients := make([]*client, conversations)
 	errs := make(chan error, conversations)
 	for i := range clients {
-		clients[i] = &client{number: i, board: b, addr: n.address, tools: chooser(seed + 10 + uint64(i))}
+		clients[i] = &client{number: i, board: b, addr: n.address, errors: map[string]int{}, tools: chooser(seed + 10 + uint64(i))}
 		go func() { errs <- clients[i].run(ctx, stop) }()
 	}
 	tally := map[string]int{}

@@ -17,7 +17,7 @@ type frame struct {
 	Cursor       string `json:"cursor"`
 	Client       string `json:"client_message_id"`
 	Message      string `json:"message_id"`
-	Content      string `json:"content"`
+	Content      json.RawMessage
 	ID           string `json:"id"`
 	Status       string `json:"status"`
 	Code         string `json:"code"`
@@ -53,6 +53,7 @@ type client struct {
 	conv   string
 	cursor string
 	turns  []*turn
+	errors map[string]int
 	late   []string // turns that took longer than they may after a restart
 }
 
@@ -62,7 +63,9 @@ func (c *client) run(ctx context.Context, stop <-chan struct{}) error {
 		if err := c.connected(ctx, stop); err == nil {
 			return nil
 		} else if ctx.Err() != nil {
-			return fmt.Errorf("conversation %d: %w (last: %v)", c.number, ctx.Err(), err)
+			return fmt.Errorf("conversation %d: %w; in turn %+v; errors: %v", c.number, ctx.Err(), c.turns[len(c.turns)-1], c.errors)
+		} else {
+			c.errors[err.Error()]++
 		}
 		select { // Steward is down: try again soon
 		case <-ctx.Done():
@@ -195,7 +198,10 @@ func (c *client) handle(ctx context.Context, ws *websocket.Conn, f frame, stop <
 			c.mu.Unlock()
 			return nil // of an earlier turn, told again
 		}
-		t.answer = f.Content
+		if err := json.Unmarshal(f.Content, &t.answer); err != nil {
+			c.mu.Unlock()
+			return fmt.Errorf("the answer is %s: %w", f.Content, err)
+		}
 		if t.killed && time.Since(t.since) > restartLimit {
 			c.late = append(c.late, fmt.Sprintf("%s took %s", t.token, time.Since(t.since)))
 		}
