@@ -251,7 +251,7 @@ func (b *block) read() (message.Block, error) {
 		return fault.New(fault.Invalid, "block_invalid", format, args...).
 			With("see the blocks in docs/websocket.md")
 	}
-	source := (b.Data != nil) != (b.URL != "")
+	source := (len(b.Data) > 0) != (b.URL != "")
 	remote := b.URL == "" || strings.HasPrefix(b.URL, "https://") || strings.HasPrefix(b.URL, "http://")
 	switch b.Type {
 	case "text":
@@ -260,12 +260,18 @@ func (b *block) read() (message.Block, error) {
 		}
 		return &message.Text{Text: b.Text}, nil
 	case "image":
-		if !source || !remote || b.Text != "" || b.Name != "" || b.Data != nil && !strings.HasPrefix(b.MIME, "image/") {
+		if b.MIME == "" && b.URL != "" {
+			b.MIME = httpauth.MediaType(b.URL, "image/*")
+		}
+		if !source || !remote || b.Text != "" || b.Name != "" || !strings.HasPrefix(b.MIME, "image/") {
 			return nil, bad("an image block has data and a mime of image/…, or a url of http or https")
 		}
 		return &message.Image{MIME: b.MIME, Data: b.Data, URL: b.URL}, nil
 	case "file":
-		if !source || !remote || b.Text != "" || b.Data != nil && b.MIME == "" {
+		if b.MIME == "" && b.URL != "" {
+			b.MIME = httpauth.MediaType(b.URL, "application/octet-stream")
+		}
+		if !source || !remote || b.Text != "" || b.MIME == "" {
 			return nil, bad("a file block has data and a mime, or a url of http or https, and perhaps a name")
 		}
 		return &message.File{MIME: b.MIME, Name: b.Name, Data: b.Data, URL: b.URL}, nil
