@@ -43,8 +43,14 @@ func familyOf(model string) family {
 // thought signature: Gemini 3 and later.
 func (f family) signed() bool { return f.major >= 3 }
 
-// thinks reports whether the model takes a thinkingConfig at all.
-func (f family) thinks() bool { return f.signed() || f.major == 2 && f.minor >= 5 }
+// thinks reports whether the model takes a thinkingConfig at all. Of 2.5, those
+// that draw do not; those that speak never do.
+func (f family) thinks() bool {
+	if strings.Contains(f.name, "-tts") {
+		return false
+	}
+	return f.signed() || f.major == 2 && f.minor >= 5 && !strings.Contains(f.name, "-image")
+}
 
 // schemaWithTools reports whether structured output and tools go together.
 func (f family) schemaWithTools() bool { return f.signed() }

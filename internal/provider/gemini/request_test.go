@@ -58,6 +58,9 @@ func TestThinking(t *testing.T) {
 		{"gemini-2.5-pro", llm.EffortHigh, `{"includeThoughts":true,"thinkingBudget":24576}`, false},
 		{"gemini-2.0-flash", llm.EffortHigh, "", true},
 		{"gemini-2.0-flash", llm.EffortNone, "", false},
+		{"gemini-2.5-flash-image", "", "", false},
+		{"gemini-3-pro-image-preview", "", `{"includeThoughts":true}`, false},
+		{"gemini-3.1-flash-tts-preview", "", "", false},
 		{"gemma-3-27b-it", "", "", false},
 		{"gemma-3-27b-it", llm.EffortLow, "", true},
 	} {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/provider/wire"
@@ -53,10 +54,14 @@ func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event,
 }
 
 // read takes the answer's events. Its end mark is a finishReason; what may
-// come after it is usage.
+// come after it is usage, so that a connection which breaks or falls silent
+// then takes nothing of the answer.
 func (m *model) read(answer *wire.Answer, w *writer) error {
 	for ev, err := range answer.Events() {
-		if err == nil {
+		switch {
+		case err != nil && w.finish != "" && !fault.Is(err, fault.Cancelled):
+			return nil
+		case err == nil:
 			err = m.step(w, ev.Data)
 		}
 		if err != nil || w.Gone {

@@ -143,6 +143,18 @@ func TestMidStreamErrors(t *testing.T) {
 	}
 }
 
+// What comes after the end mark is usage at most: silence then is no failure.
+func TestSilenceAfterTheEnd(t *testing.T) {
+	p := serving(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Write([]byte(`data: {"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP"}]}` + "\n\n"))
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	if reply, _, err := collect(p.Model("gemini-3-pro"), hello()); err != nil || reply.Stop != message.StopEnd {
+		t.Errorf("%+v, %v", reply, err)
+	}
+}
+
 func TestStopReasons(t *testing.T) {
 	for reason, want := range map[string]message.Stop{
 		"STOP": message.StopEnd, "MAX_TOKENS": message.StopLength, "CONTINUATION": message.StopLength,

@@ -14,7 +14,7 @@ const DefaultPort = "11434"
 // and ollama.com is https. The unspecified addresses (0.0.0.0, ::), which tell
 // a server to listen everywhere, become loopback.
 func Host(value string) string {
-	s := strings.Trim(strings.TrimSpace(value), `"'`)
+	s := strings.Trim(value, " \t\r\n\"'")
 	scheme, rest, named := strings.Cut(s, "://")
 	port := DefaultPort
 	switch {

@@ -69,7 +69,8 @@ func (p *Provider) Name() string { return p.name }
 // Model returns a model by Ollama's name for it ("qwen3:8b"). It asks nobody.
 func (p *Provider) Model(name string) llm.Model { return &model{p: p, name: name} }
 
-// Models lists the models that were pulled, each with what Ollama tells of it.
+// Models lists the models that were pulled, each with what Ollama tells of it
+// before ctx is done.
 func (p *Provider) Models(ctx context.Context) ([]llm.Info, error) {
 	body, err := p.client.Get(ctx, "/api/tags")
 	if err != nil {
@@ -92,7 +93,7 @@ func (p *Provider) Models(ctx context.Context) ([]llm.Info, error) {
 		})
 	}
 	wg.Wait()
-	return list, ctx.Err()
+	return list, nil
 }
 
 // window is the context that a model gets: what was asked for, else what its
@@ -311,6 +312,8 @@ func (p *Provider) remedy(err error, model string) error {
 	switch {
 	case f.Code == wire.CodeNoModel && model != "":
 		return f.With("run `ollama pull %s`", model)
+	case f.Code == wire.CodeAuth:
+		return f.With("check the API key of %s, or run `ollama signin` where Ollama runs", p.name)
 	case f.Code == wire.CodeUnreachable:
 		return f.With("start Ollama with `ollama serve`, or set OLLAMA_HOST to where it runs")
 	case f.Code == wire.CodeContext:

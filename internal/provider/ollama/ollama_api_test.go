@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/url"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,7 +34,12 @@ func FuzzHost(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if a := Host(s); a != Host(a) {
+		a := Host(s)
+		u, err := url.Parse(a)
+		if err != nil || strings.ContainsAny(u.Hostname(), `[]"'`) || strings.ContainsAny(a, "@?# \t\r\n\"'") {
+			return // no host that there could be
+		}
+		if a != Host(a) {
 			t.Errorf("%q: %q, then %q", s, a, Host(a))
 		}
 	})

@@ -135,6 +135,7 @@ func TestRemedies(t *testing.T) {
 		{500, `model requires more system memory (9.1 GiB) than is available (2.0 GiB)`, "request_refused", "smaller model"},
 		{500, `invalid JSON schema in format`, "schema_unsupported", ""},
 		{400, `the input length exceeds the context length`, "context_too_long", "num_ctx"},
+		{401, `unauthorized`, "auth_failed", "ollama signin"},
 		{404, `page gone`, "request_refused", ""},
 		{503, `server busy, please try again.  maximum pending requests exceeded`, "overloaded", ""},
 	} {
