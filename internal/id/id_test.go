@@ -62,6 +62,9 @@ func TestDerive(t *testing.T) {
 	if got := u.String(); got != "3c9d5910-45bc-8876-b9d0-399bbfb05c6a" {
 		t.Errorf("Derive(a, b) = %s", got)
 	}
+	if !u.Derived() || id.New().Derived() || (id.ID{}).Derived() {
+		t.Error("Derived")
+	}
 	distinct := [][]string{{}, {""}, {"", ""}, {"a"}, {"a", "b"}, {"ab"}, {"", "ab"}, {"ab", ""}, {"b", "a"}}
 	seen := map[id.ID][]string{}
 	for _, parts := range distinct {

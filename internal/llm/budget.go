@@ -74,7 +74,6 @@ type gate struct {
 	perRequest Budget
 	perDay     Budget
 	ledger     Ledger
-	prices     map[string]Price
 	log        *slog.Logger
 	mu         sync.Mutex // from looking to setting aside
 }
@@ -103,13 +102,12 @@ type limit struct {
 // admit sets aside what the call may use and returns the request with its
 // output bounded to what is left; or it refuses the call (budget_exhausted,
 // price_unknown, or the ledger's error).
-func (g *gate) admit(ctx context.Context, name string, r *Request) (*Request, *hold, error) {
-	h := &hold{gate: g, user: r.User, at: time.Now(), meter: r.Meter}
+func (m *metered) admit(ctx context.Context, r *Request) (*Request, *hold, error) {
+	g := m.gate
+	h := &hold{gate: g, user: r.User, at: time.Now(), meter: r.Meter, price: m.price}
 	if h.meter == nil {
 		h.meter = NewMeter(g.perRequest)
 	}
-	price, priced := priceOf(g.prices, name)
-	h.price = price
 	if g.perDay != (Budget{}) || h.meter.budget != (Budget{}) {
 		h.input = EstimateRequest(r)
 	}
@@ -130,12 +128,12 @@ func (g *gate) admit(ctx context.Context, name string, r *Request) (*Request, *h
 		if l.budget == (Budget{}) {
 			continue
 		}
-		if l.budget.MaxCost > 0 && !priced {
-			return nil, nil, unpriced(name, l)
+		if l.budget.MaxCost > 0 && !m.priced {
+			return nil, nil, unpriced(m.name, l)
 		}
-		n := l.output(h.input, price)
+		n := l.output(h.input, m.price)
 		if n < leastOutput && n < int64(wanted(r)) {
-			return nil, nil, exhausted(name, l, h.input, price)
+			return nil, nil, exhausted(m.name, l, h.input, m.price)
 		}
 		output = min(output, n)
 	}
@@ -143,7 +141,7 @@ func (g *gate) admit(ctx context.Context, name string, r *Request) (*Request, *h
 		return r, h, nil
 	}
 	r = h.bound(r, output)
-	h.reserved = Spend{h.input + int64(wanted(r)), price.most(h.input, int64(wanted(r)))}
+	h.reserved = Spend{h.input + int64(wanted(r)), m.price.most(h.input, int64(wanted(r)))}
 	if err := g.ledger.Add(ctx, h.user, h.at, h.reserved); err != nil {
 		return nil, nil, fmt.Errorf("what a model call may cost cannot be set aside, so it is not made: %w", err)
 	}
@@ -241,15 +239,17 @@ func (h *hold) settle(ctx context.Context, used Spend) {
 
 // metered is a model behind the gate.
 type metered struct {
-	name string
-	next Model
-	gate *gate
+	name   string
+	next   Model
+	gate   *gate
+	price  Price
+	priced bool
 }
 
 // Stream implements Model.
 func (m *metered) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		admitted, h, err := m.gate.admit(ctx, m.name, r)
+		admitted, h, err := m.admit(ctx, r)
 		if err != nil {
 			yield(Event{}, err)
 			return

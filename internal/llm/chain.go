@@ -12,9 +12,8 @@ import (
 
 // link is one model of a chain.
 type link struct {
-	name    string
-	model   Model
-	missing bool // its provider is not there
+	name  string
+	model Model
 }
 
 // chain asks its models in turn until one answers.
@@ -25,8 +24,12 @@ type chain struct {
 	log      *slog.Logger
 }
 
-func newChain(links []link, s Sampling, log *slog.Logger) *chain {
+// newChain returns the chain of the links, which are not none.
+func newChain(links []link, s Sampling, log *slog.Logger) Model {
 	plain := s.Temperature == nil && s.MaxTokens == 0 && s.Stop == nil && s.Effort == ""
+	if plain && len(links) == 1 {
+		return links[0].model
+	}
 	return &chain{links, s, plain, log}
 }
 

@@ -25,7 +25,7 @@ type Model interface {
 	// model_not_found (NotFound), tools_unsupported, images_unsupported,
 	// schema_unsupported (Unsupported), first_byte_timeout, idle_timeout
 	// (Timeout), stream_broken, unreachable (Unavailable), cancelled
-	// (Cancelled), budget_exhausted (Exhausted).
+	// (Cancelled), budget_exhausted (Exhausted), price_unknown (Unsupported).
 	Stream(ctx context.Context, r *Request) iter.Seq2[Event, error]
 }
 

@@ -53,6 +53,7 @@ type Models struct {
 	providers map[string]Provider
 	names     []string // of the providers, in their order
 	aliases   map[string]Resolved
+	prices    map[string]Price
 	gate      *gate
 
 	mu     sync.RWMutex
@@ -88,9 +89,10 @@ func New(cfg Config) (*Models, error) {
 	m := &Models{
 		cfg:       cfg,
 		providers: map[string]Provider{},
+		prices:    prices.Models,
 		aliases:   map[string]Resolved{},
 		direct:    map[string]Resolved{},
-		gate:      &gate{perRequest: cfg.PerRequest, perDay: cfg.PerDay, ledger: cfg.Ledger, prices: prices.Models, log: cfg.Log},
+		gate:      &gate{perRequest: cfg.PerRequest, perDay: cfg.PerDay, ledger: cfg.Ledger, log: cfg.Log},
 	}
 	for _, p := range cfg.Providers {
 		name := p.Name()
@@ -144,10 +146,11 @@ func (m *Models) link(provider, model string) link {
 	full := provider + "/" + model
 	p := m.providers[provider]
 	if p == nil {
-		return link{name: full, model: failing{m.unknownProvider(full, provider)}, missing: true}
+		return link{name: full, model: failing{m.unknownProvider(full, provider)}}
 	}
 	var inner Model = &adapted{name: full, next: p.Model(model)}
-	inner = &metered{name: full, next: inner, gate: m.gate}
+	price, priced := priceOf(m.prices, full)
+	inner = &metered{name: full, next: inner, gate: m.gate, price: price, priced: priced}
 	return link{name: full, model: &retrying{name: full, next: inner, policy: m.cfg.Retry, log: m.cfg.Log}}
 }
 
@@ -239,7 +242,7 @@ func (m *Models) NewMeter() *Meter { return NewMeter(m.cfg.PerRequest) }
 func (m *Models) Aliases() []string { return slices.Sorted(maps.Keys(m.aliases)) }
 
 // Price returns the price of a "provider/model", if it is known.
-func (m *Models) Price(name string) (Price, bool) { return priceOf(m.gate.prices, name) }
+func (m *Models) Price(name string) (Price, bool) { return priceOf(m.prices, name) }
 
 // Listed is a model that a provider has.
 type Listed struct {

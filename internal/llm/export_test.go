@@ -1,0 +1,15 @@
+package llm
+
+// Remembered returns how many "provider/model" names are kept.
+func (m *Models) Remembered() int {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return len(m.direct)
+}
+
+// Users returns how many users the ledger remembers.
+func (l *DayLedger) Users() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.users)
+}
