@@ -56,7 +56,8 @@ func TestKill(t *testing.T) {
 	clients := make([]*client, conversations)
 	errs := make(chan error, conversations)
 	for i := range clients {
-		clients[i] = &client{number: i, board: b, addr: n.address, errors: map[string]int{}, tools: chooser(seed + 10 + uint64(i))}
+		clients[i] = &client{number: i, board: b, addr: n.address, errors: map[string]int{},
+			tools: chooser(seed + 10 + uint64(i)), rest: pacer(seed+100+uint64(i), 30*time.Millisecond)}
 		go func() { errs <- clients[i].run(ctx, stop) }()
 	}
 	tally := map[string]int{}

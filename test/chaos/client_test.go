@@ -48,6 +48,7 @@ type client struct {
 	board  *board
 	addr   func() string
 	tools  func() string
+	rest   func() time.Duration // between turns
 
 	mu     sync.Mutex
 	conv   string
@@ -207,6 +208,7 @@ func (c *client) handle(ctx context.Context, ws *websocket.Conn, f frame, stop <
 		}
 		c.mu.Unlock()
 		c.board.set(t.token, settled)
+		pause(ctx, c.rest())
 		return c.next(ctx, ws, stop)
 	case "error":
 		switch f.Code {

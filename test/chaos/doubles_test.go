@@ -24,28 +24,26 @@ const (
 	settled   = "answered"
 )
 
-// board knows in which phase each conversation's turn is.
+// board knows in which phase each conversation is.
 type board struct {
 	mu    sync.Mutex
-	phase map[string]string // by the turn's token
+	phase map[string]string // by conversation
 }
 
+// set notes the phase of a turn; its token names the conversation first.
 func (b *board) set(token, phase string) {
+	conversation, _, _ := strings.Cut(token, "-")
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.phase[token] = phase
+	b.phase[conversation] = phase
 }
 
-// count adds the phases of all running turns to the tally, and forgets those
-// that are over.
+// count adds the phases of all conversations to the tally.
 func (b *board) count(tally map[string]int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for token, p := range b.phase {
+	for _, p := range b.phase {
 		tally[p]++
-		if p == settled {
-			delete(b.phase, token)
-		}
 	}
 }
 
