@@ -197,7 +197,7 @@ func (*File) kind() string       { return "file" }
 func (m *Message) Text() string { return joinText(m.Blocks) }
 
 // Text joins the text blocks of the result.
-func (r *ToolResult) Text() string { return joinText(r.Content) }
+func (b *ToolResult) Text() string { return joinText(b.Content) }
 
 func joinText(blocks []Block) string {
 	var first string
