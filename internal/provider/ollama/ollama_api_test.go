@@ -155,3 +155,16 @@ func TestEmbed(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestTakesTools(t *testing.T) {
+	for capabilities, want := range map[string]bool{`"completion","tools"`: true, `"completion"`: false, ``: false} {
+		asked := 0
+		if got := showing(t, capabilities, &asked).TakesTools(t.Context(), "m"); got != want {
+			t.Errorf("%s: %v", capabilities, got)
+		}
+	}
+	older := serving(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, `{"model_info":{}}`) })
+	if !older.TakesTools(t.Context(), "m") {
+		t.Error("a server that tells nothing of its models is taken to have none with tools")
+	}
+}
