@@ -30,6 +30,8 @@ type Options struct {
 	Judge  policy.Judge
 	// Agents by name; "assistant" is there in any case.
 	Agents []agent.Definition
+	// Limits are the assistant's; zero values mean the defaults.
+	Limits agent.Limits
 	// Profile returns what the model is told about a user (time zone, units,
 	// …), as text for the system prompt. May be nil.
 	Profile func(ctx context.Context, user string) (string, error)
@@ -95,7 +97,9 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	if err := opt.Tools.Add(n.effects.ReadTool()); err != nil {
 		return nil, err
 	}
-	for _, d := range append([]agent.Definition{assistant}, opt.Agents...) {
+	std := assistant
+	std.Limits = opt.Limits
+	for _, d := range append([]agent.Definition{std}, opt.Agents...) {
 		kit, err := n.kit(d)
 		if err != nil {
 			return nil, err

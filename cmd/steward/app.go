@@ -1,0 +1,275 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"steward/internal/fault"
+	"steward/internal/identity"
+	"steward/internal/settings"
+)
+
+// Exit codes.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2   // the command line is wrong
+	exitBound       = 3   // ask: a limit cut the answer short
+	exitInterrupted = 130 // stopped by a signal
+)
+
+// app is one run of the program: everything that it has of the world outside.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	environ        []string
+	dir            string // the current folder; empty: the process's
+	version        string
+	signals        <-chan os.Signal // nil: none come
+	exit           func(int)        // ends the process at once
+
+	// Global flags.
+	config, data, model string
+	quiet, json         bool
+
+	flags []settings.Flag // those of the command that are settings
+	set   *settings.Loaded
+}
+
+// run runs the program and returns its exit code.
+func (a *app) run(ctx context.Context, args []string) int {
+	ctx, stop := a.interruptible(ctx)
+	defer stop()
+	root := a.command()
+	root.SetArgs(args)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	err := root.ExecuteContext(ctx)
+	var code exitCode
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &code):
+		return int(code)
+	}
+	a.explain(err)
+	var usage usageError
+	switch {
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.Is(context.Cause(ctx), errInterrupted):
+		return exitInterrupted
+	}
+	return exitFailed
+}
+
+// exitCode is an error that has been told already.
+type exitCode int
+
+func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+
+// usageError is a command line that is wrong.
+type usageError struct{ error }
+
+func (u usageError) Unwrap() error { return u.error }
+
+func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+var errInterrupted = errors.New("interrupted")
+
+// interruptible returns a context that the first signal ends gracefully; the
+// second one ends the process at once.
+func (a *app) interruptible(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-a.signals:
+			cancel(errInterrupted)
+		case <-done:
+			return
+		}
+		select {
+		case <-a.signals:
+			a.exit(exitInterrupted)
+		case <-done:
+		}
+	}()
+	return ctx, func() { close(done); cancel(nil) }
+}
+
+// explain tells of an error: what happened, what to do next, and its code.
+func (a *app) explain(err error) {
+	var use usageError
+	isUsage := errors.As(err, &use)
+	e := fault.Of(err)
+	if isUsage {
+		e = fault.New(fault.Invalid, "usage", "%s", err.Error()).With("steward --help shows what there is")
+	}
+	if a.json {
+		body := map[string]any{"code": e.Code, "kind": e.Kind, "message": withoutRemedy(e)}
+		if e.Remedy != "" {
+			body["remedy"] = e.Remedy
+		}
+		if len(e.Details) > 0 {
+			body["details"] = e.Details
+		}
+		if err := json.NewEncoder(a.stderr).Encode(map[string]any{"error": body}); err != nil {
+			fmt.Fprintln(a.stderr, "steward:", err)
+		}
+		return
+	}
+	fmt.Fprintf(a.stderr, "steward: %s\n", withoutRemedy(e))
+	if e.Remedy != "" {
+		fmt.Fprintf(a.stderr, "  %s\n", e.Remedy)
+	}
+	if !isUsage {
+		fmt.Fprintf(a.stderr, "  (%s)\n", e.Code)
+	}
+}
+
+func withoutRemedy(e *fault.Error) string {
+	c := *e
+	c.Remedy = ""
+	return c.Error()
+}
+
+// command builds the tree of commands.
+func (a *app) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "steward",
+		Short: "A self-hosted agent runtime",
+		Long: "Steward gives language models tools, keeps every conversation durably, and does nothing\n" +
+			"in the outside world that you have not allowed. Without a key or a local model it answers\n" +
+			"with its offline provider.",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage("there is no command %q", args[0])
+			}
+			return nil
+		},
+		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		DisableAutoGenTag: true,
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	f := root.PersistentFlags()
+	f.StringVar(&a.config, "config", "", "settings `FILE` to use in place of ./steward.yaml")
+	f.StringVar(&a.data, "data", "", "`FOLDER` of the database and everything else that is kept")
+	f.StringVar(&a.model, "model", "", "model to use: provider/model or an alias")
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "tell less on stderr")
+	f.BoolVar(&a.json, "json", false, "write JSON, for programs")
+	complete(root, "model", a.completeModels)
+	root.AddGroup(&cobra.Group{ID: "talk", Title: "Talk:"}, &cobra.Group{ID: "keep", Title: "Keep:"}, &cobra.Group{ID: "look", Title: "Look:"})
+	root.AddCommand(a.chatCommand(), a.askCommand(), a.serveCommand(),
+		a.conversationsCommand(), a.keysCommand(),
+		a.modelsCommand(), a.configCommand(), a.doctorCommand(), a.versionCommand(), a.manCommand(root))
+	strict(root)
+	return root
+}
+
+// strict turns what cobra finds wrong with arguments into usage errors.
+func strict(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			err := check(c, args)
+			var use usageError
+			if err != nil && !errors.As(err, &use) {
+				return usageError{err}
+			}
+			return err
+		}
+	}
+	for _, sub := range c.Commands() {
+		strict(sub)
+	}
+}
+
+// settings loads the settings, once.
+func (a *app) settings() (*settings.Loaded, error) {
+	if a.set != nil {
+		return a.set, nil
+	}
+	flags := a.flags
+	if a.data != "" {
+		flags = append(flags, settings.Flag{Key: "data", Value: a.data, Name: "--data"})
+	}
+	if a.model != "" && a.model != "default" {
+		flags = append(flags, settings.Flag{Key: "models.default.use", Value: a.model, Name: "--model"})
+	}
+	set, err := settings.Load(settings.Options{File: a.config, Dir: a.dir, Environ: a.environ, Flags: flags})
+	if err != nil {
+		return nil, err
+	}
+	if set.Data == "" {
+		return nil, fault.New(fault.Invalid, "data_unknown", "it is not known where data are to be kept: HOME is not set").
+			With("name a folder with --data")
+	}
+	for _, n := range set.Notices {
+		a.note("steward: %s", n)
+	}
+	a.set = set
+	return set, nil
+}
+
+// note writes a line for the person, who may have asked for quiet.
+func (a *app) note(format string, args ...any) {
+	if !a.quiet {
+		fmt.Fprintf(a.stderr, format+"\n", args...)
+	}
+}
+
+// logger writes log lines to stderr as the settings want; a chat in the
+// terminal must not be disturbed by them and passes a file or io.Discard.
+func (a *app) logger(set *settings.Loaded, w io.Writer) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(set.Log.Level)); err != nil {
+		level = slog.LevelInfo
+	}
+	if a.quiet {
+		level = max(level, slog.LevelWarn)
+	}
+	opt := &slog.HandlerOptions{Level: level}
+	if set.Log.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, opt))
+	}
+	return slog.New(slog.NewTextHandler(w, opt))
+}
+
+// user is whom the commands act for: who can read the data folder is the
+// local user.
+func (a *app) user() string { return identity.Local }
+
+// printJSON writes a value for programs.
+func (a *app) printJSON(v any) error {
+	enc := json.NewEncoder(a.stdout)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// getenv returns a variable of the app's own environment.
+func (a *app) getenv(name string) string {
+	for i := len(a.environ) - 1; i >= 0; i-- {
+		if k, v, ok := strings.Cut(a.environ[i], "="); ok && k == name {
+			return v
+		}
+	}
+	return ""
+}
+
+// isTerminal reports whether a stream of the app is one.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && terminalFile(f)
+}

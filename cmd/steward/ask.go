@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"steward/internal/face/terminal"
+	"steward/internal/fault"
+	"steward/internal/message"
+	"steward/internal/runtime"
+)
+
+// largestInput bounds what ask reads from standard input.
+const largestInput = 10 << 20
+
+func (a *app) askCommand() *cobra.Command {
+	var which string
+	var last bool
+	c := &cobra.Command{
+		Use: "ask [TEXT…]", Short: "Ask one thing and print the answer", GroupID: "talk", Args: cobra.ArbitraryArgs,
+		Long: "Ask one thing. The answer goes to standard output as it comes, what is done on the way to\n" +
+			"standard error. What is piped in is context for the question, or the question itself. Nobody\n" +
+			"can be asked for approval: tools that change something are denied.\n\n" +
+			"Exit codes: 0 answered, 1 failed, 2 wrong usage, 3 answered but cut short by a limit,\n" +
+			"130 interrupted.",
+		Example: "  steward ask What is 12.5 times 8?\n" +
+			"  git diff | steward ask --model anthropic/claude-sonnet-5 'Write a commit message for this'\n" +
+			"  steward ask --continue 'And in French?'",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.ask(c.Context(), strings.Join(args, " "), which, last)
+		},
+	}
+	a.whichFlags(c, &which, &last)
+	return c
+}
+
+// answer is what ask --json writes.
+type answer struct {
+	Conversation string        `json:"conversation_id"`
+	Message      string        `json:"message_id"`
+	Answer       string        `json:"answer"`
+	Model        string        `json:"model"`
+	Stop         message.Stop  `json:"stop"`
+	DurationMS   int64         `json:"duration_ms"`
+	Usage        message.Usage `json:"usage"`
+	Tools        []toolUse     `json:"tools"`
+}
+
+type toolUse struct {
+	Name   string `json:"name"`
+	Args   string `json:"args"`
+	Status string `json:"status"`
+	Result string `json:"result"`
+}
+
+func (a *app) ask(ctx context.Context, question, which string, last bool) error {
+	content, err := a.question(question)
+	if err != nil {
+		return err
+	}
+	set, err := a.settings()
+	if err != nil {
+		return err
+	}
+	b, err := a.open(ctx, set, a.logger(set, a.stderr))
+	if err != nil {
+		return err
+	}
+	err = a.askBackend(ctx, b, content, which, last)
+	return errors.Join(err, b.Close())
+}
+
+// question makes a message of the arguments and of what is piped in.
+func (a *app) question(text string) ([]message.Block, error) {
+	piped, err := a.piped()
+	if err != nil {
+		return nil, err
+	}
+	text = strings.TrimSpace(text)
+	switch {
+	case text == "" && strings.TrimSpace(piped) == "":
+		return nil, usage("there is no question; write it behind ask, or pipe it in")
+	case text == "":
+		return []message.Block{&message.Text{Text: strings.TrimSpace(piped)}}, nil
+	case strings.TrimSpace(piped) == "":
+		return []message.Block{&message.Text{Text: text}}, nil
+	}
+	return []message.Block{&message.Text{Text: text}, &message.Text{Text: "\n\nContext, from standard input:\n\n" + piped}}, nil
+}
+
+func (a *app) piped() (string, error) {
+	if isTerminal(a.stdin) || a.stdin == nil {
+		return "", nil
+	}
+	b, err := io.ReadAll(io.LimitReader(a.stdin, largestInput+1))
+	switch {
+	case errors.Is(err, os.ErrClosed):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("reading standard input: %w", err)
+	case len(b) > largestInput:
+		return "", fault.New(fault.TooLarge, "input_too_large", "standard input has more than %d MB", largestInput>>20).With("pipe less in")
+	case !utf8.Valid(b):
+		return "", fault.New(fault.Invalid, "input_invalid", "standard input is no text in UTF-8").With("pipe text in")
+	}
+	return string(b), nil
+}
+
+func (a *app) askBackend(ctx context.Context, b backend, content []message.Block, which string, last bool) error {
+	conv, err := a.which(ctx, b, which, last)
+	if err != nil {
+		return err
+	}
+	w := &terminal.Writer{Out: a.stdout, Notes: a.stderr}
+	if a.quiet {
+		w.Notes = io.Discard
+	}
+	if a.json {
+		w.Out = io.Discard
+	}
+	var out answer
+	acc, err := terminal.Follow(ctx, b, runtime.Turn{Conversation: conv, Model: a.model, Content: content}, func(f runtime.Frame) error {
+		out.note(f)
+		return w.Frame(f)
+	})
+	if err != nil {
+		return errors.Join(err, w.Close(), a.abandon(ctx, b, acc))
+	}
+	out.Conversation = acc.Conversation.String()
+	if a.json {
+		err = a.printJSON(out)
+	} else if err = w.Close(); err == nil {
+		a.note("conversation %s", acc.Conversation)
+	}
+	if err == nil && (w.Stop == message.StopBound || w.Stop == message.StopLength) {
+		return exitCode(exitBound)
+	}
+	return err
+}
+
+// abandon stops the turn when the person has lost patience: it should not go
+// on by itself at the next start.
+func (a *app) abandon(ctx context.Context, b backend, acc runtime.Accepted) error {
+	if ctx.Err() == nil || acc.Conversation.Zero() {
+		return nil
+	}
+	return b.Stop(context.WithoutCancel(ctx), acc.Conversation)
+}
+
+// note keeps what the report tells.
+func (o *answer) note(f runtime.Frame) {
+	switch f.Kind {
+	case runtime.FrameResult:
+		u := toolUse{Name: f.Call.Name, Args: f.Call.Args, Status: f.Call.Status}
+		if f.Call.Result != nil {
+			u.Result = f.Call.Result.Text()
+		}
+		o.Tools = append(o.Tools, u)
+	case runtime.FrameComplete:
+		m := f.Stored
+		o.Message, o.Answer, o.Model, o.Stop = m.ID.String(), m.Text(), m.Model, m.Stop
+		o.DurationMS, o.Usage, o.Tools = m.Took.Milliseconds(), m.Usage, orEmpty(o.Tools)
+	}
+}

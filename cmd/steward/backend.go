@@ -1,0 +1,295 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"steward/internal/agent"
+	"steward/internal/conversation"
+	"steward/internal/face/terminal"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/identity"
+	"steward/internal/llm"
+	"steward/internal/policy"
+	"steward/internal/runtime"
+	"steward/internal/settings"
+	"steward/internal/store"
+	"steward/internal/store/sqlite"
+	"steward/internal/tool"
+	"steward/internal/toolkit/builtin"
+)
+
+// backend is Steward as the commands use it: in this process, or the one that
+// serves the data folder already.
+type backend interface {
+	terminal.Node
+	terminal.Shelf
+	Delete(ctx context.Context, conv id.ID) error
+	ModelNames(ctx context.Context) ([]string, error)
+	// Close lets go of everything; turns that run are put aside.
+	Close() error
+}
+
+// open opens the data folder and a node over it, or joins the Steward that
+// has it in use.
+func (a *app) open(ctx context.Context, set *settings.Loaded, log *slog.Logger) (backend, error) {
+	n, err := a.openLocal(ctx, set, log)
+	if !fault.HasCode(err, "data_in_use") {
+		if err != nil {
+			return nil, err
+		}
+		return n, nil
+	}
+	r, joined := a.join(set, log)
+	if joined != nil {
+		return nil, errors.Join(err, joined)
+	}
+	return r, nil
+}
+
+// shelf is what was said: it reads the store alone, and thinks nothing.
+type shelf struct {
+	user   string
+	engine *conversation.Engine
+}
+
+func (s shelf) scope() store.Scope { return store.ForUser(s.user) }
+
+func (s shelf) Conversations(ctx context.Context, after store.Cursor, limit int) ([]conversation.Conversation, store.Cursor, error) {
+	return s.engine.List(ctx, s.scope(), after, limit)
+}
+
+func (s shelf) Conversation(ctx context.Context, conv id.ID) (conversation.Conversation, error) {
+	return s.engine.Get(ctx, s.scope(), conv)
+}
+
+func (s shelf) Messages(ctx context.Context, conv id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error) {
+	return s.engine.Messages(ctx, s.scope(), conv, after, limit, false)
+}
+
+func (s shelf) Export(ctx context.Context, conv id.ID, format string, w io.Writer) error {
+	return s.engine.Export(ctx, s.scope(), conv, format, w)
+}
+
+// local is a node in this process.
+type local struct {
+	shelf
+	store *sqlite.Store
+	keys  *identity.Registry
+	found *supply
+	node  *runtime.Node
+	grace time.Duration
+}
+
+var _ backend = (*local)(nil)
+
+// openLocal opens the data folder for this process and wires a node over it.
+func (a *app) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*local, error) {
+	st, err := a.openStore(ctx, set, log)
+	if err != nil {
+		return nil, err
+	}
+	l := &local{store: st, keys: identity.New(st), grace: set.Timeouts.Shutdown,
+		shelf: shelf{a.user(), conversation.New(st)}}
+	if err := l.wire(ctx, a, set, log); err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	return l, nil
+}
+
+func (a *app) openStore(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*sqlite.Store, error) {
+	if err := os.MkdirAll(set.Data, 0o700); err != nil {
+		return nil, fault.New(fault.Invalid, "data_unwritable", "the data folder cannot be made: %w", err).
+			With("name another with --data")
+	}
+	return sqlite.Open(ctx, sqlite.Options{Path: database(set.Data), Log: log})
+}
+
+// wire makes the node of its parts.
+func (l *local) wire(ctx context.Context, a *app, set *settings.Loaded, log *slog.Logger) error {
+	var err error
+	if l.found, err = a.supply(ctx, set, log); err != nil {
+		return err
+	}
+	tools, err := l.tools(set)
+	if err != nil {
+		return err
+	}
+	l.node, err = runtime.Open(ctx, runtime.Options{
+		Store: l.store, Models: l.found.Models, Tools: tools, Judge: policy.Fixed{}, Log: log,
+		Profile: func(ctx context.Context, user string) (string, error) {
+			p, err := l.profile(ctx, set, user)
+			return about(p), err
+		},
+		Limits: agent.Limits{Iterations: set.Limits.Iterations, Time: set.Limits.Time},
+	})
+	return err
+}
+
+// tools registers the tools that Steward brings along.
+func (l *local) tools(set *settings.Loaded) (*tool.Registry, error) {
+	opt := builtin.Options{Zone: func(user string) *time.Location {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		p, err := l.profile(ctx, set, user)
+		if err != nil || p.TimeZone == "" {
+			return time.Local
+		}
+		zone, err := time.LoadLocation(p.TimeZone)
+		if err != nil {
+			return time.Local
+		}
+		return zone
+	}}
+	for _, f := range set.Folders {
+		opt.Folders = append(opt.Folders, builtin.Folder{Name: f.Name, Path: f.Path, Write: f.Write})
+	}
+	tools, err := builtin.Tools(opt)
+	if err != nil {
+		return nil, err
+	}
+	reg := &tool.Registry{}
+	for _, t := range tools {
+		if err := reg.Add(bounded{t, set.Tools}); err != nil {
+			return nil, err
+		}
+	}
+	for name := range set.Tools.Timeouts {
+		if _, ok := reg.Get(name); !ok {
+			e := fault.New(fault.Invalid, "tool_unknown", "tools.timeouts (%s) names %q, which is no tool",
+				set.SourceOf("tools.timeouts.["+name+"]"), name)
+			if w := settings.Likely(name, reg.Names()); w != "" {
+				return nil, e.With("did you mean %s?", w)
+			}
+			return nil, e.With("the tools are %s", strings.Join(reg.Names(), ", "))
+		}
+	}
+	return reg, nil
+}
+
+// bounded is a tool with the bounds of the settings.
+type bounded struct {
+	tool.Tool
+	set settings.Tools
+}
+
+// Unwrap returns the tool itself.
+func (b bounded) Unwrap() tool.Tool { return b.Tool }
+
+// Check implements tool.Checker.
+func (b bounded) Check(args []byte) error {
+	if c, ok := b.Tool.(tool.Checker); ok {
+		return c.Check(args)
+	}
+	return nil
+}
+
+// Spec returns the tool's spec with its bounds.
+func (b bounded) Spec() tool.Spec {
+	s := b.Tool.Spec()
+	if s.Timeout == 0 {
+		s.Timeout = b.set.Timeout
+	}
+	if t, ok := b.set.Timeouts[s.Name]; ok {
+		s.Timeout = t
+	}
+	if s.ResultCap == 0 {
+		s.ResultCap = b.set.ResultCap
+	}
+	return s
+}
+
+// profile is the user's own, over that of the settings.
+func (l *local) profile(ctx context.Context, set *settings.Loaded, user string) (identity.Profile, error) {
+	p, err := l.keys.Profile(ctx, user)
+	if err != nil || user != identity.Local {
+		return p, err
+	}
+	for _, f := range []struct{ own, set *string }{
+		{&p.TimeZone, &set.Profile.TimeZone}, {&p.Location, &set.Profile.Location},
+		{&p.Locale, &set.Profile.Locale}, {(*string)(&p.Units), &set.Profile.Units},
+	} {
+		if *f.own == "" {
+			*f.own = *f.set
+		}
+	}
+	return p, nil
+}
+
+// about says to a model what it should know of its user. Only what stays the
+// same from turn to turn belongs here: it leads every prompt, and providers
+// keep what prompts have in common.
+func about(p identity.Profile) string {
+	var parts []string
+	for _, f := range []struct{ name, value string }{
+		{"time zone", p.TimeZone}, {"location", p.Location}, {"locale", p.Locale}, {"units", string(p.Units)},
+	} {
+		if f.value != "" {
+			parts = append(parts, f.name+": "+f.value)
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return "About the user: " + strings.Join(parts, "; ") + "."
+}
+
+func (l *local) Send(ctx context.Context, t runtime.Turn) (runtime.Accepted, error) {
+	return l.node.Send(ctx, l.user, t)
+}
+
+func (l *local) Watch(ctx context.Context, conv id.ID, from runtime.Cursor) iter.Seq2[runtime.Frame, error] {
+	return l.node.Watch(ctx, l.user, conv, from)
+}
+
+func (l *local) Position(ctx context.Context, conv id.ID) (runtime.Cursor, error) {
+	return l.node.Position(ctx, l.user, conv)
+}
+
+func (l *local) Stop(ctx context.Context, conv id.ID) error { return l.node.Stop(ctx, l.user, conv) }
+
+func (l *local) Decide(ctx context.Context, _ id.ID, v runtime.Verdict) error {
+	return l.node.Decide(ctx, l.user, v)
+}
+
+func (l *local) Rename(ctx context.Context, conv id.ID, title string) (conversation.Conversation, error) {
+	return l.node.Rename(ctx, l.user, conv, title)
+}
+
+func (l *local) Delete(ctx context.Context, conv id.ID) error {
+	return l.node.Delete(ctx, l.user, conv)
+}
+
+func (l *local) ModelNames(ctx context.Context) ([]string, error) {
+	return modelNames(l.node.Models(ctx))
+}
+
+// modelNames joins what the models are called, the aliases first.
+func modelNames(list llm.Listing, aliases []string) ([]string, error) {
+	names := append([]string{}, aliases...)
+	for _, m := range list.Models {
+		if !m.Embedder {
+			names = append(names, m.Full())
+		}
+	}
+	return names, nil
+}
+
+// Close puts running turns aside and closes the data folder.
+func (l *local) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), max(l.grace, time.Second))
+	defer cancel()
+	err := l.node.Close(ctx)
+	if err != nil {
+		err = fmt.Errorf("putting running turns aside: %w", err)
+	}
+	return errors.Join(err, l.store.Close())
+}

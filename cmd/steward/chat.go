@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"steward/internal/face/terminal"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/settings"
+)
+
+func (a *app) chatCommand() *cobra.Command {
+	var which string
+	var last bool
+	c := &cobra.Command{
+		Use: "chat", Short: "Chat in the terminal", GroupID: "talk", Args: cobra.NoArgs,
+		Long: "Chat in the terminal. Steward serves on loopback meanwhile, so that other commands and programs\n" +
+			"can join; where one serves the data folder already, the chat joins it. /help tells what can be\n" +
+			"done. Without a terminal each line of standard input is a message.",
+		Example: "  steward chat\n  steward chat --continue\n  steward chat --model openai/gpt-5",
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.chat(c.Context(), which, last)
+		},
+	}
+	a.whichFlags(c, &which, &last)
+	return c
+}
+
+// whichFlags are the flags by which a conversation is chosen.
+func (a *app) whichFlags(c *cobra.Command, which *string, last *bool) {
+	c.Flags().StringVar(which, "conversation", "", "`ID` of the conversation to go on with")
+	c.Flags().BoolVar(last, "continue", false, "go on with the conversation that was used last")
+	c.MarkFlagsMutuallyExclusive("conversation", "continue")
+	complete(c, "conversation", a.completeConversations)
+}
+
+func (a *app) chat(ctx context.Context, which string, last bool) error {
+	set, err := a.settings()
+	if err != nil {
+		return err
+	}
+	interactive := isTerminal(a.stdin) && isTerminal(a.stdout) && a.getenv("TERM") != "dumb"
+	log := a.logger(set, a.stderr)
+	if interactive {
+		file, err := a.logFile(set)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		log = a.logger(set, file)
+	}
+	b, err := a.open(ctx, set, log)
+	if err != nil {
+		return err
+	}
+	s, greeting := a.alongside(ctx, set, b, log)
+	err = a.talk(ctx, set, b, which, last, interactive, greeting)
+	if s != nil {
+		err = errors.Join(err, s.Close())
+	}
+	return errors.Join(err, b.Close())
+}
+
+// logFile takes the log while the screen belongs to the chat.
+func (a *app) logFile(set *settings.Loaded) (*os.File, error) {
+	if err := os.MkdirAll(set.Data, 0o700); err != nil {
+		return nil, fault.New(fault.Invalid, "data_unwritable", "the data folder cannot be made: %w", err).With("name another with --data")
+	}
+	return os.OpenFile(filepath.Join(set.Data, "chat.log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+}
+
+// alongside serves beside a chat of this process: at the address of the
+// settings, or at a free port of the loopback where that cannot be had.
+func (a *app) alongside(ctx context.Context, set *settings.Loaded, b backend, log *slog.Logger) (*server, string) {
+	l, ok := b.(*local)
+	if !ok {
+		return nil, "joined the Steward at " + b.(*remote).url
+	}
+	s, err := a.listen(ctx, set, l, set.Listen, log)
+	if err != nil {
+		log.Info("the chat serves at a free port", "because", err)
+		if s, err = a.listen(ctx, set, l, net.JoinHostPort("127.0.0.1", "0"), log); err != nil {
+			log.Warn("the chat does not serve", "because", err)
+			return nil, a.greeting(l, "")
+		}
+	}
+	return s, a.greeting(l, s.url)
+}
+
+func (a *app) greeting(l *local, url string) string {
+	lines := []string{"Steward " + a.versionText() + " · " + strings.Join(l.found.aliases["default"].Models, ", then ")}
+	if l.found.offlineOnly() {
+		lines = append(lines, "No language model was found: the offline provider answers, by rules. Set OPENAI_API_KEY, "+
+			"ANTHROPIC_API_KEY or GEMINI_API_KEY, or start Ollama, for a real one.")
+	}
+	if url != "" {
+		lines = append(lines, "serving at "+url)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (a *app) talk(ctx context.Context, set *settings.Loaded, b backend, which string, last, interactive bool, greeting string) error {
+	conv, err := a.which(ctx, b, which, last)
+	if err != nil {
+		return err
+	}
+	o := terminal.Options{Node: b, Shelf: b, Models: b.ModelNames, Conversation: conv, Model: a.model}
+	if l, ok := b.(*local); ok {
+		o.Tools = l.toolLines
+		o.Leaving = "the answer goes on when Steward is started again"
+	}
+	if !interactive {
+		a.note("steward: this is no terminal: each line is a message, and nothing that needs approval is done")
+		var notes io.Writer = a.stderr
+		if a.quiet {
+			notes = io.Discard
+		}
+		return terminal.Plain(ctx, o, a.stdin, a.stdout, notes)
+	}
+	o.Greeting, o.History = greeting, filepath.Join(set.Data, "history")
+	o.In, o.Out, o.Environ = a.stdin, a.stdout, a.environ
+	return terminal.Run(ctx, o)
+}
+
+// which finds the conversation that is meant; zero: a new one.
+func (a *app) which(ctx context.Context, s terminal.Shelf, text string, last bool) (id.ID, error) {
+	if last || text == "last" {
+		page, _, err := s.Conversations(ctx, "", 1)
+		if err != nil {
+			return id.ID{}, err
+		}
+		if len(page) == 0 {
+			return id.ID{}, fault.New(fault.NotFound, "conversation_not_found", "there is no conversation yet").
+				With(`begin one: steward ask "…"`)
+		}
+		return page[0].ID, nil
+	}
+	if text == "" {
+		return id.ID{}, nil
+	}
+	conv, ok := id.Parse(strings.ToLower(text))
+	if !ok {
+		return conv, fault.New(fault.Invalid, "conversation_invalid", "%.80q is no id of a conversation", text).
+			With("steward conversations list shows the ids")
+	}
+	_, err := s.Conversation(ctx, conv)
+	return conv, err
+}
+
+func (l *local) toolLines(context.Context) ([]terminal.ToolLine, error) {
+	var out []terminal.ToolLine
+	for _, t := range l.node.Tools("") {
+		first, _, _ := strings.Cut(t.Description, "\n")
+		out = append(out, terminal.ToolLine{Name: t.Name, Description: fmt.Sprintf("[%s] %s", t.Effect, first)})
+	}
+	return out, nil
+}

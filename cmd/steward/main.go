@@ -1,0 +1,23 @@
+// Command steward is a self-hosted agent runtime in one binary: see README.md.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	_ "time/tzdata" // time zones also where the machine has none
+)
+
+// version is set by the linker.
+var version = "unknown"
+
+func main() {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	a := &app{
+		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
+		environ: os.Environ(), version: version, signals: signals, exit: os.Exit,
+	}
+	os.Exit(a.run(context.Background(), os.Args[1:]))
+}

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+)
+
+func (a *app) manCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use: "man FOLDER", Short: "Write the manual pages into a folder", GroupID: "look", Args: cobra.ExactArgs(1),
+		Long:    "Write a manual page for each command into a folder, which is made if it is missing.",
+		Example: "  steward man ~/.local/share/man/man1",
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir := a.path(args[0])
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				return err
+			}
+			// A fixed date: the pages of one version are the same everywhere.
+			date := time.Unix(0, 0)
+			head := &doc.GenManHeader{Title: "STEWARD", Section: "1", Source: "Steward " + a.versionText(), Manual: "Steward", Date: &date}
+			if err := doc.GenManTree(root, head, dir); err != nil {
+				return fmt.Errorf("writing the manual pages: %w", err)
+			}
+			a.note("the manual pages are in %s", dir)
+			return nil
+		},
+	}
+}

@@ -1,0 +1,368 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"steward/internal/fault"
+	"steward/internal/llm"
+	"steward/internal/provider/anthropic"
+	"steward/internal/provider/gemini"
+	"steward/internal/provider/offline"
+	"steward/internal/provider/ollama"
+	"steward/internal/provider/openai"
+	"steward/internal/settings"
+)
+
+// Time limits of the search for models at the start.
+const (
+	knockTimeout = 300 * time.Millisecond // is somebody there?
+	listTimeout  = 2 * time.Second        // what does he have?
+)
+
+// localOllama is where Ollama listens unless it was told otherwise.
+const localOllama = "http://127.0.0.1:11434"
+
+// preset are a vendor's models that Steward uses unless told otherwise. Their
+// prices are in the shipped table, so that cost limits hold for them.
+type preset struct{ standard, fast, strong, embed string }
+
+func presets() map[string]preset {
+	return map[string]preset{
+		"openai":    {"gpt-5.4", "gpt-5.4-mini", "gpt-5.5", "text-embedding-3-small"},
+		"anthropic": {"claude-sonnet-5", "claude-haiku-4-5", "claude-opus-5", ""},
+		"gemini":    {"gemini-3.5-flash", "gemini-3.1-flash-lite", "gemini-3.1-pro-preview", "gemini-embedding-001"},
+		"offline":   {offline.ModelName, "", "", offline.ModelName},
+	}
+}
+
+// source is a provider that there is, with what is known of its models.
+type source struct {
+	llm.Provider
+	rank  int // the smaller, the more it is preferred
+	how   string
+	names preset
+}
+
+// supply are the models of this run and how they were found.
+type supply struct {
+	*llm.Models
+	sources []source
+	aliases map[string]llm.Alias
+}
+
+// offlineOnly reports whether the default model is the offline provider.
+func (s *supply) offlineOnly() bool {
+	return strings.HasPrefix(s.aliases[llm.DefaultAlias].Models[0], "offline/")
+}
+
+// supply finds the providers: those of the settings, then those whose key is
+// in the environment, then a local Ollama, then the offline one.
+func (a *app) supply(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*supply, error) {
+	s := &supply{sources: a.sources(ctx, set)}
+	var err error
+	if s.aliases, err = aliases(set, s.sources); err != nil {
+		return nil, err
+	}
+	cfg := llm.Config{Aliases: s.aliases, Prices: prices(set), Log: log,
+		PerRequest: llm.Budget{MaxTokens: set.Limits.Tokens, MaxCost: set.Limits.Cost},
+		PerDay:     llm.Budget{MaxTokens: set.Limits.DayTokens, MaxCost: set.Limits.DayCost}}
+	for _, src := range s.sources {
+		cfg.Providers = append(cfg.Providers, src.Provider)
+	}
+	s.Models, err = llm.New(cfg)
+	return s, err
+}
+
+// sources finds the providers, the preferred ones first. All that must be
+// asked are asked at once.
+func (a *app) sources(ctx context.Context, set *settings.Loaded) []source {
+	var found []source
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	for name, p := range set.Providers {
+		if p.Off || !slices.Contains(settings.Vendors(), name) && p.BaseURL == "" {
+			continue
+		}
+		src := source{rank: rankOf(set, name), how: howFound(set, name)}
+		switch name {
+		case "openai", "anthropic", "gemini":
+			if p.Key == "" && p.BaseURL == "" {
+				continue // something is set, but nothing by which it could be reached
+			}
+			src.Provider, src.names = vendorOf(name, p, set.Timeouts), presets()[name]
+			src.names.standard = cmp.Or(p.Model, src.names.standard)
+			found = append(found, src)
+		default:
+			asking.Go(func() {
+				src.Provider, src.names = served(ctx, name, p, set.Timeouts)
+				mu.Lock()
+				defer mu.Unlock()
+				found = append(found, src)
+			})
+		}
+	}
+	if p, named := set.Providers["ollama"]; !named || !p.Off && p.BaseURL == "" {
+		asking.Go(func() {
+			p.BaseURL = localOllama
+			if !knock(ctx, p.BaseURL) {
+				return
+			}
+			src := source{rank: 3, how: "found at " + localOllama}
+			src.Provider, src.names = served(ctx, "ollama", p, set.Timeouts)
+			mu.Lock()
+			defer mu.Unlock()
+			found = append(found, src)
+		})
+	}
+	asking.Wait()
+	found = slices.DeleteFunc(found, func(s source) bool { return s.Provider == nil })
+	order := append(settings.Vendors(), "") // among equals
+	slices.SortFunc(found, func(x, y source) int {
+		place := func(s source) int { return slices.Index(order, s.Name()) & 0xff }
+		return cmp.Or(cmp.Compare(x.rank, y.rank), cmp.Compare(place(x), place(y)), strings.Compare(x.Name(), y.Name()))
+	})
+	return append(found, source{Provider: offline.New(offline.Options{}), rank: 9, how: "always there", names: presets()["offline"]})
+}
+
+// rankOf puts what somebody wrote down before what stands in the environment.
+func rankOf(set *settings.Loaded, name string) int {
+	for _, key := range []string{".base_url", ".key", ".key_env", ".key_file", ".model"} {
+		switch set.SourceOf("providers." + name + key).Kind {
+		case settings.FromUser, settings.FromFile:
+			return 1
+		}
+	}
+	return 2
+}
+
+func howFound(set *settings.Loaded, name string) string {
+	for _, key := range []string{".key", ".base_url"} {
+		if s := set.SourceOf("providers." + name + key); s.Kind != settings.FromDefault {
+			return "set by " + s.String()
+		}
+	}
+	return "in the settings"
+}
+
+// vendorOf makes the client of a vendor's own API.
+func vendorOf(name string, p settings.Provider, t settings.Timeouts) llm.Provider {
+	switch name {
+	case "anthropic":
+		return anthropic.New(anthropic.Options{BaseURL: p.BaseURL, Key: p.Key.Reveal(), FirstByte: t.FirstByte, Idle: t.Idle})
+	case "gemini":
+		return gemini.New(gemini.Options{BaseURL: p.BaseURL, Key: p.Key.Reveal(), FirstByte: t.FirstByte, Idle: t.Idle})
+	}
+	return openai.New(openai.Options{Name: name, BaseURL: p.BaseURL, Key: p.Key.Reveal(), FirstByte: t.FirstByte, Idle: t.Idle})
+}
+
+// served makes the client of a server that has whatever models its owner
+// chose, and asks it which, unless the settings say.
+func served(ctx context.Context, name string, p settings.Provider, t settings.Timeouts) (llm.Provider, preset) {
+	var provider llm.Provider
+	takesTools := func(string) bool { return true }
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	if name == "ollama" {
+		o := ollama.New(ollama.Options{Host: p.BaseURL, Key: p.Key.Reveal(), FirstByte: t.FirstByte, Idle: t.Idle})
+		takesTools = func(model string) bool { return o.TakesTools(ctx, model) }
+		provider = o
+	} else {
+		provider = vendorOf(name, p, t)
+	}
+	names := preset{standard: p.Model}
+	if !knock(ctx, p.BaseURL) {
+		return provider, names // it may come up later
+	}
+	infos, err := provider.Models(ctx)
+	if err != nil {
+		return provider, names
+	}
+	slices.SortStableFunc(infos, func(x, y llm.Info) int { return y.Created.Compare(x.Created) })
+	for _, i := range infos {
+		if i.Embedder && names.embed == "" {
+			names.embed = i.Name
+		}
+	}
+	chat := slices.DeleteFunc(slices.Clone(infos), func(i llm.Info) bool { return i.Embedder })
+	if names.standard == "" && len(chat) > 0 {
+		at := max(0, slices.IndexFunc(chat, func(i llm.Info) bool { return takesTools(i.Name) }))
+		names.standard = chat[at].Name
+	}
+	return provider, names
+}
+
+// knock finds out, in a short time, whether somebody listens at a URL.
+func knock(ctx context.Context, base string) bool {
+	u, err := url.Parse(base)
+	if err != nil {
+		return false
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	ctx, cancel := context.WithTimeout(ctx, knockTimeout)
+	defer cancel()
+	if u.Scheme == "https" || proxied(u) {
+		return true // not at home: the listing has its own limit
+	}
+	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	if err != nil {
+		return false
+	}
+	return c.Close() == nil
+}
+
+// proxied reports whether requests to a URL go through a proxy, where a dial
+// says nothing.
+func proxied(u *url.URL) bool {
+	p, err := http.ProxyFromEnvironment(&http.Request{URL: u})
+	return err == nil && p != nil
+}
+
+// aliases makes the names of models: those of the settings, and for default,
+// fast, strong and embed what the preferred provider has.
+func aliases(set *settings.Loaded, sources []source) (map[string]llm.Alias, error) {
+	out := map[string]llm.Alias{}
+	for name, al := range set.Models {
+		if len(al.Use) == 0 {
+			continue
+		}
+		chain, err := expand(set, name, nil)
+		if err != nil {
+			return nil, err
+		}
+		out[name] = llm.Alias{Models: chain, Sampling: llm.Sampling{
+			Temperature: al.Temperature, MaxTokens: al.MaxTokens, Stop: al.Stop, Effort: llm.Effort(al.Effort)}}
+	}
+	pick := func(alias string, of func(preset) string) {
+		if _, ok := out[alias]; ok {
+			return
+		}
+		for _, s := range sources {
+			if name := of(s.names); name != "" {
+				al := set.Models[alias] // may set sampling alone
+				out[alias] = llm.Alias{Models: []string{s.Name() + "/" + name}, Sampling: llm.Sampling{
+					Temperature: al.Temperature, MaxTokens: al.MaxTokens, Stop: al.Stop, Effort: llm.Effort(al.Effort)}}
+				return
+			}
+		}
+	}
+	pick("default", func(p preset) string { return p.standard })
+	pick("fast", func(p preset) string { return cmp.Or(p.fast, p.standard) })
+	pick("strong", func(p preset) string { return cmp.Or(p.strong, p.standard) })
+	pick("embed", func(p preset) string { return p.embed })
+	return out, nil
+}
+
+// expand follows aliases of aliases to models. The settings have made sure
+// that none leads back to itself.
+func expand(set *settings.Loaded, name string, chain []string) ([]string, error) {
+	for _, use := range set.Models[name].Use {
+		if strings.Contains(use, "/") {
+			chain = append(chain, use)
+			continue
+		}
+		if len(set.Models[use].Use) == 0 {
+			known := append(slices.Sorted(maps.Keys(set.Models)), "default", "fast", "strong")
+			e := fault.New(fault.Invalid, "model_not_found", "models.%s (%s) names %q, which is neither provider/model nor an alias that is set",
+				name, set.SourceOf("models."+name+".use"), use)
+			if w := settings.Likely(use, known); w != "" && w != use {
+				return nil, e.With("did you mean %s?", w)
+			}
+			return nil, e.With("write it as provider/model; steward models lists those that there are")
+		}
+		var err error
+		if chain, err = expand(set, use, chain); err != nil {
+			return nil, err
+		}
+	}
+	return chain, nil
+}
+
+func prices(set *settings.Loaded) map[string]llm.Price {
+	out := map[string]llm.Price{}
+	for name, p := range set.Prices {
+		out[name] = llm.Price{Rates: llm.Rates{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite}}
+	}
+	return out
+}
+
+func (a *app) modelsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "models", Short: "List the models and the names for them", GroupID: "look", Args: cobra.NoArgs,
+		Long: "List the providers and how each was found, what the names default, fast, strong and embed\n" +
+			"stand for, and the models that the providers have.",
+		RunE: func(c *cobra.Command, _ []string) error { return a.listModels(c.Context()) },
+	}
+}
+
+// modelReport is what steward models --json writes.
+type modelReport struct {
+	Providers []providerReport    `json:"providers"`
+	Aliases   map[string][]string `json:"aliases"`
+	Models    []string            `json:"models"`
+}
+
+type providerReport struct {
+	Name  string `json:"name"`
+	Found string `json:"found"`
+	Error string `json:"error,omitempty"`
+}
+
+func (a *app) listModels(ctx context.Context) error {
+	set, err := a.settings()
+	if err != nil {
+		return err
+	}
+	s, err := a.supply(ctx, set, a.logger(set, a.stderr))
+	if err != nil {
+		return err
+	}
+	list := s.List(ctx)
+	r := modelReport{Aliases: map[string][]string{}, Models: []string{}}
+	for _, src := range s.sources {
+		p := providerReport{Name: src.Name(), Found: src.how}
+		if err := list.Errors[src.Name()]; err != nil {
+			p.Error = err.Error()
+		}
+		r.Providers = append(r.Providers, p)
+	}
+	for name, al := range s.aliases {
+		r.Aliases[name] = al.Models
+	}
+	for _, m := range list.Models {
+		r.Models = append(r.Models, m.Full())
+	}
+	if a.json {
+		return a.printJSON(r)
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "PROVIDER\tFOUND")
+	for _, p := range r.Providers {
+		fmt.Fprintf(w, "%s\t%s\n", p.Name, cmp.Or(p.Error, p.Found))
+	}
+	fmt.Fprintln(w, "\nNAME\tSTANDS FOR")
+	for _, name := range slices.Sorted(maps.Keys(r.Aliases)) {
+		fmt.Fprintf(w, "%s\t%s\n", name, strings.Join(r.Aliases[name], ", then "))
+	}
+	fmt.Fprintln(w, "\nMODEL\t")
+	for _, m := range r.Models {
+		fmt.Fprintf(w, "%s\t\n", m)
+	}
+	return w.Flush()
+}

@@ -1,0 +1,504 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"steward/internal/conversation"
+	"steward/internal/face/httpauth"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/identity"
+	"steward/internal/message"
+	"steward/internal/runtime"
+	"steward/internal/settings"
+	"steward/internal/store/sqlite"
+)
+
+// notice is what a Steward that serves leaves in its data folder, so that
+// commands find it.
+type notice struct {
+	URL     string `json:"url"`
+	PID     int    `json:"pid"`
+	Version string `json:"version"`
+}
+
+func noticeFile(data string) string { return filepath.Join(data, "server.json") }
+
+func readNotice(data string) (notice, error) {
+	var n notice
+	b, err := os.ReadFile(noticeFile(data))
+	if err != nil {
+		return n, err
+	}
+	if err := json.Unmarshal(b, &n); err != nil || n.URL == "" {
+		return n, fmt.Errorf("%s is damaged", noticeFile(data))
+	}
+	return n, nil
+}
+
+// remote is the Steward that serves the data folder. What was said it reads
+// from the folder; all else goes over the wire.
+type remote struct {
+	shelf
+	store *sqlite.Store // for reading
+	url   string
+	token string
+	http  *http.Client
+}
+
+var _ backend = (*remote)(nil)
+
+// join connects to the Steward that has the data folder in use.
+func (a *app) join(set *settings.Loaded, log *slog.Logger) (*remote, error) {
+	n, err := readNotice(set.Data)
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "server_unknown", "the Steward that uses %s does not say where it can be reached: %w", set.Data, err).
+			With("end it, or begin with steward serve and chat beside it")
+	}
+	token, err := httpauth.ReadAdminToken(set.Data)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	st, err := sqlite.Open(ctx, sqlite.Options{Path: database(set.Data), ReadOnly: true, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	return &remote{shelf: shelf{a.user(), conversation.New(st)}, store: st, url: n.URL, token: token,
+		http: &http.Client{Transport: &http.Transport{}}}, nil
+}
+
+// Close ends the connections.
+func (r *remote) Close() error {
+	r.http.CloseIdleConnections()
+	return r.store.Close()
+}
+
+// frame is a frame of the WebSocket face, in either direction, or the body of
+// an error; docs/websocket.md describes the members.
+type frame struct {
+	Type         string          `json:"type"`
+	ID           string          `json:"id"`
+	Conversation string          `json:"conversation_id"`
+	Interaction  string          `json:"interaction_id"`
+	Message      string          `json:"message_id"`
+	Client       string          `json:"client_message_id"`
+	Duplicate    bool            `json:"duplicate"`
+	Cursor       string          `json:"cursor"`
+	Block        int             `json:"block"`
+	Text         string          `json:"text"`
+	Name         string          `json:"name"`
+	Args         json.RawMessage `json:"args"`
+	Status       string          `json:"status"`
+	Result       string          `json:"result"`
+	Rest         string          `json:"rest"`
+	Content      json.RawMessage `json:"content"`
+	Approval     *wireApproval   `json:"approval"`
+	Model        string          `json:"model"`
+	Stop         message.Stop    `json:"stop"`
+	Approach     string          `json:"approach"`
+	Duration     int64           `json:"duration_ms"`
+	Usage        message.Usage   `json:"usage"`
+	wireError
+}
+
+type wireApproval struct {
+	ID       string    `json:"id"`
+	ArgsHash string    `json:"args_hash"`
+	Reason   string    `json:"reason"`
+	Expires  time.Time `json:"expires"`
+}
+
+type wireError struct {
+	Code    string         `json:"code"`
+	Say     string         `json:"message"`
+	Kind    fault.Kind     `json:"kind"`
+	Remedy  string         `json:"remedy"`
+	Retry   fault.Retry    `json:"retry"`
+	After   int64          `json:"retry_after_ms"`
+	Details map[string]any `json:"details"`
+}
+
+func (e wireError) fault() *fault.Error {
+	return &fault.Error{Kind: e.Kind, Code: e.Code, Message: e.Say, Remedy: e.Remedy, Retry: e.Retry,
+		After: time.Duration(e.After) * time.Millisecond, Details: e.Details}
+}
+
+// largestFrame bounds what is read at once.
+const largestFrame = 256 << 20
+
+func (r *remote) dial(ctx context.Context) (*websocket.Conn, error) {
+	c, res, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(r.url, "http")+"/ws", &websocket.DialOptions{
+		HTTPClient: r.http, HTTPHeader: http.Header{"Authorization": {"Bearer " + r.token}}})
+	if err != nil {
+		if res != nil && res.StatusCode >= 400 {
+			return nil, refused(res)
+		}
+		return nil, unreachable(r.url, err)
+	}
+	c.SetReadLimit(largestFrame)
+	return c, nil
+}
+
+func unreachable(url string, err error) error {
+	if ctx := context.Canceled; errors.Is(err, ctx) {
+		return err
+	}
+	return fault.New(fault.Unavailable, "server_unreachable", "the Steward at %s does not answer: %w", url, err).
+		With("see whether it still runs; steward doctor tells more").Retrying(fault.RetryBackoff, 0)
+}
+
+func write(ctx context.Context, c *websocket.Conn, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return c.Write(ctx, websocket.MessageText, b)
+}
+
+func read(ctx context.Context, c *websocket.Conn) (frame, error) {
+	var f frame
+	_, b, err := c.Read(ctx)
+	if err == nil {
+		err = json.Unmarshal(b, &f)
+	}
+	return f, err
+}
+
+// ask sends one frame over a connection of its own and waits for its answer.
+func (r *remote) ask(ctx context.Context, v any) (frame, error) {
+	c, err := r.dial(ctx)
+	if err != nil {
+		return frame{}, err
+	}
+	defer c.CloseNow()
+	if err := write(ctx, c, v); err != nil {
+		return frame{}, unreachable(r.url, err)
+	}
+	for {
+		f, err := read(ctx, c)
+		switch {
+		case err != nil:
+			return f, unreachable(r.url, err)
+		case f.Type == "error":
+			return f, f.fault()
+		case f.Type == "accepted", f.Type == "ok":
+			return f, c.Close(websocket.StatusNormalClosure, "")
+		}
+	}
+}
+
+// Send implements terminal.Node.
+func (r *remote) Send(ctx context.Context, t runtime.Turn) (runtime.Accepted, error) {
+	out := map[string]any{"type": "message", "id": "1", "content": json.RawMessage(message.AppendBlocks(nil, t.Content))}
+	for name, value := range map[string]string{"message_id": t.ClientID, "model": t.Model, "agent": t.Agent, "conversation_id": t.Conversation.String()} {
+		if value != "" {
+			out[name] = value
+		}
+	}
+	if t.Steer {
+		out["steer"] = true
+	}
+	f, err := r.ask(ctx, out)
+	if err != nil {
+		return runtime.Accepted{}, err
+	}
+	at, err := runtime.ParseCursor(f.Cursor)
+	return runtime.Accepted{Conversation: parseID(f.Conversation), Interaction: parseID(f.Interaction),
+		Message: parseID(f.Message), Seq: at.Seq, Duplicate: f.Duplicate}, err
+}
+
+// Stop implements terminal.Node.
+func (r *remote) Stop(ctx context.Context, conv id.ID) error {
+	_, err := r.ask(ctx, map[string]any{"type": "stop", "id": "1", "conversation_id": conv.String()})
+	return err
+}
+
+// Decide implements terminal.Node.
+func (r *remote) Decide(ctx context.Context, _ id.ID, v runtime.Verdict) error {
+	out := map[string]any{"type": "deny", "id": "1", "approval_id": v.ID, "args_hash": v.ArgsHash}
+	if v.Approve {
+		out["type"] = "approve"
+	}
+	if v.Reason != "" {
+		out["reason"] = v.Reason
+	}
+	_, err := r.ask(ctx, out)
+	return err
+}
+
+// Position implements terminal.Node.
+func (r *remote) Position(ctx context.Context, conv id.ID) (runtime.Cursor, error) {
+	if _, err := r.Conversation(ctx, conv); err != nil {
+		return runtime.Cursor{}, err
+	}
+	page, _, err := r.engine.Messages(ctx, r.scope(), conv, "", 1, true)
+	if err != nil || len(page) == 0 {
+		return runtime.Cursor{}, err
+	}
+	return runtime.Cursor{Seq: page[0].Seq}, nil
+}
+
+// Watch implements terminal.Node. A connection that breaks is made again and
+// goes on where it was; it gives up after a few attempts in a row.
+func (r *remote) Watch(ctx context.Context, conv id.ID, from runtime.Cursor) iter.Seq2[runtime.Frame, error] {
+	return func(yield func(runtime.Frame, error) bool) {
+		const most = 10
+		for failed := 0; ctx.Err() == nil; {
+			before := from
+			err := r.watch(ctx, conv, &from, yield)
+			switch {
+			case errors.Is(err, errLeft) || ctx.Err() != nil:
+				return
+			case from != before:
+				failed = 0
+			}
+			if failed++; failed > most || fault.Of(err).Code != "server_unreachable" {
+				yield(runtime.Frame{}, err)
+				return
+			}
+			select {
+			case <-time.After(min(time.Second, 50*time.Millisecond<<failed)):
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// errLeft says that the consumer of a watch broke its loop off.
+var errLeft = errors.New("left")
+
+// watch watches over one connection until it breaks.
+func (r *remote) watch(ctx context.Context, conv id.ID, at *runtime.Cursor, yield func(runtime.Frame, error) bool) error {
+	c, err := r.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.CloseNow()
+	hello := map[string]any{"type": "resume", "id": "1", "conversation_id": conv.String()}
+	if *at != (runtime.Cursor{}) {
+		hello["cursor"] = at.String()
+	}
+	if err := write(ctx, c, hello); err != nil {
+		return unreachable(r.url, err)
+	}
+	for {
+		f, err := read(ctx, c)
+		switch {
+		case err != nil:
+			return unreachable(r.url, err)
+		case f.Type == "error" && f.Cursor == "":
+			return f.fault() // of the connection, not of a turn
+		case f.Type == "ok", f.Type == "accepted", f.Type == "pong":
+			continue
+		}
+		out, err := f.decode()
+		if err != nil {
+			return err
+		}
+		*at = out.Cursor
+		if !yield(out, nil) {
+			return errLeft
+		}
+	}
+}
+
+func parseID(s string) id.ID {
+	x, _ := id.Parse(s) // the zero id where there is none
+	return x
+}
+
+// decode turns a frame of the wire into one of the runtime.
+func (f *frame) decode() (runtime.Frame, error) {
+	at, err := runtime.ParseCursor(f.Cursor)
+	out := runtime.Frame{Kind: runtime.FrameKind(f.Type), Cursor: at, Block: f.Block, Text: f.Text, ClientID: f.Client,
+		Conversation: parseID(f.Conversation), Interaction: parseID(f.Interaction), Message: parseID(f.Message)}
+	switch out.Kind {
+	case runtime.FrameUser:
+		out.Stored = &message.Message{ID: out.Message, Role: message.User, Blocks: blocks(f.Content)}
+	case runtime.FrameComplete:
+		out.Stored = &message.Message{ID: out.Message, Role: message.Assistant, Final: true, Model: f.Model, Stop: f.Stop,
+			Usage: f.Usage, Approach: f.Approach, Took: time.Duration(f.Duration) * time.Millisecond, Blocks: blocks(f.Content)}
+	case runtime.FrameCall, runtime.FrameResult:
+		out.Call = f.call()
+	case runtime.FrameError:
+		out.Err = f.fault()
+	}
+	return out, err
+}
+
+func (f *frame) call() *runtime.CallView {
+	v := &runtime.CallView{ID: f.ID, Name: f.Name, Args: string(f.Args), Status: f.Status}
+	var text string
+	if json.Unmarshal(f.Args, &text) == nil {
+		v.Args = text // what the model wrote was no object
+	}
+	if a := f.Approval; a != nil {
+		v.Approval = &runtime.ApprovalView{ID: a.ID, ArgsHash: a.ArgsHash, Reason: a.Reason, Expires: a.Expires}
+	}
+	if f.Type == string(runtime.FrameResult) {
+		v.Result = &message.ToolResult{Name: f.Name, Status: message.Status(f.Status), Rest: f.Rest,
+			Content: []message.Block{&message.Text{Text: f.Result}}}
+	}
+	return v
+}
+
+// blocks reads content: a text, or blocks of which the kind is enough.
+func blocks(raw json.RawMessage) []message.Block {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return []message.Block{&message.Text{Text: text}}
+	}
+	var list []struct{ Type, Text, Name string }
+	if json.Unmarshal(raw, &list) != nil {
+		return nil
+	}
+	var out []message.Block
+	for _, b := range list {
+		switch b.Type {
+		case "text":
+			out = append(out, &message.Text{Text: b.Text})
+		case "image":
+			out = append(out, &message.Image{})
+		case "file":
+			out = append(out, &message.File{Name: b.Name})
+		}
+	}
+	return out
+}
+
+// call makes a request to /api/v1 and reads the answer into out, if not nil.
+func (r *remote) call(ctx context.Context, method, path string, in, out any) error {
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, r.url+"/api/v1"+path, body)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+r.token)
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := r.http.Do(req)
+	if err != nil {
+		return unreachable(r.url, err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode >= 400 {
+		return refused(res)
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.NewDecoder(res.Body).Decode(out); err != nil {
+		return unreachable(r.url, err)
+	}
+	return nil
+}
+
+// refused reads the error that an answer carries.
+func refused(res *http.Response) error {
+	var body struct{ Error wireError }
+	b, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	if err == nil && json.Unmarshal(b, &body) == nil && body.Error.Code != "" {
+		return body.Error.fault()
+	}
+	return fault.New(fault.Unavailable, "server_refused", "the running Steward answered %s", res.Status).
+		With("it may be of another version: start it again")
+}
+
+// Rename implements terminal.Shelf.
+func (r *remote) Rename(ctx context.Context, conv id.ID, title string) (conversation.Conversation, error) {
+	if err := r.call(ctx, http.MethodPatch, "/conversations/"+conv.String(), map[string]string{"title": title}, nil); err != nil {
+		return conversation.Conversation{}, err
+	}
+	return r.Conversation(ctx, conv)
+}
+
+// Delete implements backend.
+func (r *remote) Delete(ctx context.Context, conv id.ID) error {
+	return r.call(ctx, http.MethodDelete, "/conversations/"+conv.String(), nil, nil)
+}
+
+// ModelNames implements backend.
+func (r *remote) ModelNames(ctx context.Context) ([]string, error) {
+	var out struct {
+		Aliases []string
+		Models  []struct {
+			Name     string
+			Embedder bool
+		}
+	}
+	if err := r.call(ctx, http.MethodGet, "/models", nil, &out); err != nil {
+		return nil, err
+	}
+	names := out.Aliases
+	for _, m := range out.Models {
+		if !m.Embedder {
+			names = append(names, m.Name)
+		}
+	}
+	return names, nil
+}
+
+// wireKey is a key as /api/v1 tells it.
+type wireKey struct {
+	ID, User, Name, Hint      string
+	Created, Expires, Revoked time.Time
+	Secret                    string
+}
+
+func (k wireKey) key() identity.Key {
+	return identity.Key{ID: parseID(k.ID), User: k.User, Name: k.Name, Hint: k.Hint, Created: k.Created, Expires: k.Expires, Revoked: k.Revoked}
+}
+
+// Create makes a key, as identity.Registry does.
+func (r *remote) Create(ctx context.Context, user, name string, expires time.Time) (identity.Key, string, error) {
+	in := map[string]any{"user": user, "name": name}
+	if !expires.IsZero() {
+		in["expires"] = expires
+	}
+	var out wireKey
+	err := r.call(ctx, http.MethodPost, "/keys", in, &out)
+	return out.key(), out.Secret, err
+}
+
+// List lists keys, as identity.Registry does.
+func (r *remote) List(ctx context.Context, user string) ([]identity.Key, error) {
+	var out struct{ Keys []wireKey }
+	if err := r.call(ctx, http.MethodGet, "/keys?user="+url.QueryEscape(user), nil, &out); err != nil {
+		return nil, err
+	}
+	keys := make([]identity.Key, len(out.Keys))
+	for i, k := range out.Keys {
+		keys[i] = k.key()
+	}
+	return keys, nil
+}
+
+// Revoke revokes a key, as identity.Registry does.
+func (r *remote) Revoke(ctx context.Context, key id.ID) error {
+	return r.call(ctx, http.MethodDelete, "/keys/"+key.String(), nil, nil)
+}

@@ -1,0 +1,232 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"steward/internal/face/api"
+	"steward/internal/face/chat"
+	"steward/internal/face/httpauth"
+	"steward/internal/face/openai"
+	"steward/internal/fault"
+	"steward/internal/settings"
+)
+
+func (a *app) serveCommand() *cobra.Command {
+	var listen string
+	c := &cobra.Command{
+		Use: "serve", Short: "Serve the chat and the APIs over HTTP", GroupID: "talk", Args: cobra.NoArgs,
+		Long: "Serve the WebSocket chat at /ws (docs/websocket.md), OpenAI's API at /v1 (docs/openai.md) and\n" +
+			"Steward's own at /api/v1 (docs/api.md). On loopback no key is needed; beyond it Steward refuses\n" +
+			"to start until there is one (steward keys create). The first Ctrl-C ends gracefully, the second\n" +
+			"one at once.",
+		Example: "  steward serve\n  steward serve --listen 0.0.0.0:7420 --data /srv/steward",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if listen != "" {
+				a.flags = append(a.flags, settings.Flag{Key: "listen", Value: listen, Name: "--listen"})
+			}
+			return a.serve(c.Context())
+		},
+	}
+	c.Flags().StringVar(&listen, "listen", "", "`HOST:PORT` to listen on; port 0 takes a free one")
+	return c
+}
+
+func (a *app) serve(ctx context.Context) error {
+	set, err := a.settings()
+	if err != nil {
+		return err
+	}
+	log := a.logger(set, a.stderr)
+	l, err := a.openLocal(ctx, set, log)
+	if err != nil {
+		if n, other := readNotice(set.Data); other == nil && fault.HasCode(err, "data_in_use") {
+			return fault.Of(err).With("it serves at %s: use that, end it, or name another folder with --data", n.URL)
+		}
+		return err
+	}
+	s, err := a.listen(ctx, set, l, set.Listen, log)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	if err := a.welcome(s, l); err != nil {
+		return errors.Join(err, s.Close(), l.Close())
+	}
+	select {
+	case <-ctx.Done():
+		a.note("steward: ending; what runs is put aside and goes on at the next start (Ctrl-C ends at once)")
+	case err = <-s.failed:
+	}
+	return errors.Join(err, s.Close(), l.Close())
+}
+
+// welcome says where Steward is and what to do next.
+func (a *app) welcome(s *server, l *local) error {
+	if a.json {
+		return a.printJSON(notice{URL: s.url, PID: os.Getpid(), Version: a.versionText()})
+	}
+	model := strings.Join(l.found.aliases["default"].Models, ", then ")
+	var b strings.Builder
+	fmt.Fprintf(&b, "Steward serves at %s\n", s.url)
+	if !a.quiet {
+		fmt.Fprintf(&b, "  model   %s\n", model)
+		fmt.Fprintf(&b, "  chat    steward chat   (WebSocket: %s/ws)\n", strings.Replace(s.url, "http", "ws", 1))
+		fmt.Fprintf(&b, "  try     curl -s %s/v1/chat/completions -H 'Content-Type: application/json' \\\n"+
+			"            -d '{\"model\":\"default\",\"messages\":[{\"role\":\"user\",\"content\":\"What is 6 times 7?\"}]}'\n", s.url)
+		if l.found.offlineOnly() {
+			b.WriteString("  The offline provider answers: rules, not a language model. Set OPENAI_API_KEY, ANTHROPIC_API_KEY\n" +
+				"  or GEMINI_API_KEY, or start Ollama, for a real one.\n")
+		}
+	}
+	_, err := a.stdout.Write([]byte(b.String()))
+	return err
+}
+
+// server serves the faces of a node.
+type server struct {
+	url    string
+	http   *http.Server
+	chat   *chat.Server
+	grace  time.Duration
+	file   string // the notice
+	failed chan error
+}
+
+// listen opens the faces at an address.
+func (a *app) listen(ctx context.Context, set *settings.Loaded, l *local, address string, log *slog.Logger) (*server, error) {
+	needKey, err := httpauth.RequireKeys(ctx, address, l.keys)
+	if err != nil {
+		return nil, err
+	}
+	ln, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, cannotListen(address, err)
+	}
+	token, err := httpauth.WriteAdminToken(set.Data)
+	if err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+	s := &server{url: urlOf(ln.Addr()), grace: set.Timeouts.Shutdown, file: noticeFile(set.Data), failed: make(chan error, 1)}
+	guard := httpauth.New(httpauth.Options{Keys: l.keys, AdminToken: token, RequireKey: needKey,
+		Hosts: hosts(set.Hosts, address), Origins: set.Origins, Logger: log})
+	s.chat = chat.Handler(chat.Options{Node: l.node, Logger: log})
+	health := api.Health(func(ctx context.Context) error {
+		_, _, err := l.Conversations(ctx, "", 1)
+		return err
+	})
+	mux := http.NewServeMux()
+	mux.Handle("/ws", guard.Wrap(s.chat, nil))
+	mux.Handle("/v1/", guard.Wrap(openai.Handler(openai.Options{Node: l.node, Logger: log}), openai.WriteError))
+	mux.Handle("/api/v1/", guard.Wrap(api.Handler(api.Options{Node: l.node, Identity: l.keys, Logger: log}), nil))
+	mux.Handle("/healthz", health)
+	mux.Handle("/readyz", health)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		httpauth.WriteError(w, r, log, fault.New(fault.NotFound, "unknown_url", "there is no %.200s", r.URL.Path).
+			With("Steward has /ws, /v1, /api/v1, /healthz and /readyz"))
+	})
+	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	if err := s.announce(a.versionText()); err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+	go func() {
+		if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			s.failed <- err
+		}
+	}()
+	return s, nil
+}
+
+// hosts adds the listening address to the names under which Steward is
+// called, unless it stands for every address.
+func hosts(named []string, address string) []string {
+	host, _, err := net.SplitHostPort(address)
+	if ip := net.ParseIP(host); err != nil || host == "" || ip != nil && ip.IsUnspecified() {
+		return named
+	}
+	return append(append([]string{}, named...), host)
+}
+
+// urlOf is where a listener is reached from this machine.
+func urlOf(addr net.Addr) string {
+	host, port, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return "http://" + addr.String()
+	}
+	switch host {
+	case "::":
+		host = "::1"
+		if !hasIPv6() {
+			host = "127.0.0.1"
+		}
+	case "0.0.0.0":
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+func hasIPv6() bool {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return false
+	}
+	for _, a := range addrs {
+		if n, ok := a.(*net.IPNet); ok && n.IP.Equal(net.IPv6loopback) {
+			return true
+		}
+	}
+	return false
+}
+
+func cannotListen(address string, err error) error {
+	host, _, _ := net.SplitHostPort(address)
+	free := net.JoinHostPort(cmp.Or(host, "127.0.0.1"), "0")
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fault.New(fault.Unavailable, "port_in_use", "another program listens on %s", address).
+			With("end it, or take another port: steward serve --listen %s takes a free one", free)
+	case errors.Is(err, syscall.EACCES):
+		return fault.New(fault.Denied, "port_denied", "you may not listen on %s", address).
+			With("take a port above 1023: steward serve --listen %s takes a free one", free)
+	}
+	return fault.New(fault.Invalid, "listen_failed", "%s cannot be listened on: %w", address, err).
+		With("give an address of this machine with --listen HOST:PORT")
+}
+
+// announce leaves the notice by which commands find the server.
+func (s *server) announce(version string) error {
+	b, err := json.Marshal(notice{URL: s.url, PID: os.Getpid(), Version: version})
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(s.file+".new", append(b, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(s.file+".new", s.file)
+}
+
+// Close takes no more requests and waits, for a limited time, for those that
+// are being answered.
+func (s *server) Close() error {
+	err := os.Remove(s.file)
+	ctx, cancel := context.WithTimeout(context.Background(), max(s.grace, time.Second))
+	defer cancel()
+	// Long requests end when the node puts their turns aside; nothing is lost
+	// by cutting off those that do not end by themselves.
+	if s.chat.Shutdown(ctx) != nil || s.http.Shutdown(ctx) != nil {
+		err = errors.Join(err, s.http.Close())
+	}
+	return err
+}
