@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"steward/internal/fault"
 )
@@ -251,9 +250,6 @@ func excerpt(body []byte) string {
 	}
 	if len(body) > 4*maxExcerpt {
 		body = body[:4*maxExcerpt]
-		for len(body) > 0 && !utf8.Valid(body[len(body)-1:]) {
-			body = body[:len(body)-1]
-		}
 	}
 	return oneLine(strings.ToValidUTF8(string(body), "\uFFFD"))
 }
