@@ -30,6 +30,7 @@ type journal struct {
 	labels  message.Labels
 	outcome string
 	code    string
+	strict  bool  // refuses invalid messages, as a session does
 	fail    error // what the next Append or Finish returns
 }
 
@@ -63,6 +64,9 @@ func (j *journal) Append(_ context.Context, msgs ...*message.Message) ([]uint64,
 	}
 	var seqs []uint64
 	for _, m := range msgs {
+		if err := message.Validate(m); err != nil && j.strict {
+			return nil, err
+		}
 		seqs = append(seqs, j.add(m))
 	}
 	return seqs, nil
@@ -71,6 +75,11 @@ func (j *journal) Append(_ context.Context, msgs ...*message.Message) ([]uint64,
 func (j *journal) Finish(_ context.Context, m *message.Message, outcome, code string) (uint64, error) {
 	if j.fail != nil {
 		return 0, j.fail
+	}
+	if m != nil && j.strict {
+		if err := message.Validate(m); err != nil {
+			return 0, err
+		}
 	}
 	j.outcome, j.code = outcome, code
 	if m != nil {
@@ -619,6 +628,31 @@ func TestCallsGetAnIDOfOurOwn(t *testing.T) {
 	cs := w.tr.Messages()[1].Calls()
 	if cs[0].CallID == "" || cs[0].CallID == cs[1].CallID {
 		t.Errorf("ids %q and %q", cs[0].CallID, cs[1].CallID)
+	}
+}
+
+// A model's message that breaks the rules ends the run; nothing of it is kept.
+func TestInvalidMessageOfAModel(t *testing.T) {
+	for name, b := range map[string]message.Block{
+		"call": &message.ToolCall{CallID: "c", Name: "a.b", Args: []byte("{}"), Common: message.Common{Labels: 1 << 7}},
+		"text": &message.Text{Text: "\xff"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, step{reply: &llm.Reply{Model: "test/m", Stop: message.StopEnd, Blocks: []message.Block{b}}})
+			w.strict = true
+			if out := w.run(t.Context()); out != agent.Failure || w.roles() != "u" || w.code == "" {
+				t.Errorf("%s %s %s", out, w.roles(), w.code)
+			}
+		})
+	}
+}
+
+func TestCallWithoutANameIsAnswered(t *testing.T) {
+	s := calls("a.b")
+	s.reply.Blocks[0].(*message.ToolCall).Name = ""
+	w := newWorld(t, s, says("ok"))
+	if out := w.run(t.Context()); out != agent.Answered || w.tr.Messages()[1].Calls()[0].Name == "" {
+		t.Error(out)
 	}
 }
 

@@ -53,14 +53,14 @@ func Run(ctx context.Context, j Job) (Outcome, error) {
 		switch {
 		case len(calls) > 0:
 			if err := l.append(ctx, m); err != nil {
-				return Failure, err
+				return l.unrecorded(ctx, err)
 			}
 			if done, err := l.runCalls(ctx, calls); done || err != nil {
 				return l.end(ctx, err)
 			}
 		case m.Stop == message.StopLength:
 			if err := l.append(ctx, m, goOn()); err != nil {
-				return Failure, err
+				return l.unrecorded(ctx, err)
 			}
 		default:
 			return l.finish(ctx, m, Answered, nil)
@@ -178,15 +178,20 @@ func (l *loop) ask(ctx context.Context) (*message.Message, error) {
 var errTime = errors.New("the run's time is up")
 
 // mark sets the origin and labels of what a model wrote, and gives calls that
-// came without an id one of our own.
+// came without an id or a name one of our own.
 func (l *loop) mark(m *message.Message) {
 	labels, from := l.Journal.Labels(), "model:"+m.Model
 	for i, b := range m.Blocks {
 		c := b.Base()
 		c.Origin = from
 		c.Labels |= labels
-		if call, ok := b.(*message.ToolCall); ok && call.CallID == "" {
-			call.CallID = fmt.Sprintf("call_%x_%d", m.ID[10:], i)
+		if call, ok := b.(*message.ToolCall); ok {
+			if call.CallID == "" {
+				call.CallID = fmt.Sprintf("call_%x_%d", m.ID[10:], i)
+			}
+			if call.Name == "" {
+				call.Name = "unnamed"
+			}
 		}
 	}
 }
@@ -245,6 +250,15 @@ func (l *loop) failed(ctx context.Context, partial *message.Message, err error) 
 	return l.finish(ctx, nil, Failure, err)
 }
 
+// unrecorded ends a run whose model wrote a message that is none (then
+// nothing of it was kept), or whose messages cannot be stored any more.
+func (l *loop) unrecorded(ctx context.Context, err error) (Outcome, error) {
+	if fault.Is(err, fault.Invalid) {
+		return l.finish(ctx, nil, Failure, err)
+	}
+	return Failure, err
+}
+
 // stopped ends a run that a person stopped, with what had come.
 func (l *loop) stopped(ctx context.Context, partial *message.Message) (Outcome, error) {
 	if partial == nil {
@@ -278,6 +292,9 @@ func (l *loop) finish(ctx context.Context, m *message.Message, out Outcome, caus
 		m.Took = time.Since(l.Started).Truncate(time.Millisecond)
 	}
 	seq, err := l.Journal.Finish(context.WithoutCancel(ctx), m, string(out), code)
+	if m != nil && fault.Is(err, fault.Invalid) {
+		return l.finish(ctx, nil, Failure, err)
+	}
 	if err != nil {
 		return Failure, err
 	}

@@ -56,12 +56,6 @@ func (s *Session) Size() int { return 3*s.bytes + s.transcript.Size() }
 // Broken returns why the session must not be used any further, or nil.
 func (s *Session) Broken() error { return s.broken }
 
-// Run returns the turn's run.
-func (s *Session) Run() Run { return s.run }
-
-// Request returns the id of the request that the turn serves.
-func (s *Session) Request() id.ID { return s.request }
-
 // MessageURI returns the URI of a message of the present turn.
 func (s *Session) MessageURI(m id.ID) resource.URI { return s.interaction.ChildID(TypeMessage, m) }
 

@@ -69,13 +69,6 @@ func (f *feed) leave(w *watcher) {
 	}
 }
 
-// watched reports whether anybody watches.
-func (f *feed) watched() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.watchers) > 0
-}
-
 // settle tells the feed what is durable, unless it knows already.
 func (f *feed) settle(seq uint64) {
 	f.mu.Lock()

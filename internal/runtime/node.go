@@ -272,3 +272,10 @@ func (n *Node) letGo(now time.Time) {
 		delete(n.chats, oldest.chatKey)
 	}
 }
+
+// Held returns how many conversations are in memory.
+func (n *Node) Held() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.chats)
+}

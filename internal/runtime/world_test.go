@@ -18,6 +18,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/runtime"
+	"steward/internal/store"
 	"steward/internal/store/sqlite"
 	"steward/internal/tool"
 )
@@ -71,6 +72,16 @@ func (s *scripted) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Eve
 				yield(llm.Event{Kind: llm.TextDelta, Text: "whole"}, nil)
 				s.done(yield, message.StopEnd, &message.Text{Text: "half whole"})
 			}
+		case "think":
+			if yield(llm.Event{Kind: llm.ReasoningDelta, Text: "hm "}, nil) && yield(llm.Event{Kind: llm.Notice, Text: "by the way"}, nil) &&
+				yield(llm.Event{Kind: llm.TextDelta, Block: 1, Text: "void"}, nil) && yield(llm.Event{Kind: llm.Reset}, nil) &&
+				yield(llm.Event{Kind: llm.ReasoningDelta, Text: "hm, "}, nil) && yield(llm.Event{Kind: llm.TextDelta, Block: 1, Text: rest}, nil) {
+				s.done(yield, message.StopEnd, &message.Reasoning{Text: "hm, yes"}, &message.Text{Text: rest + "."})
+			}
+		case "differ":
+			if yield(llm.Event{Kind: llm.TextDelta, Text: "draft"}, nil) {
+				s.done(yield, message.StopEnd, &message.Text{Text: "other"})
+			}
 		case "fail":
 			yield(llm.Event{}, fmt.Errorf("no luck"))
 		case "call":
@@ -122,6 +133,7 @@ type world struct {
 	model  *scripted
 	ledger *ledger
 	store  *sqlite.Store
+	faulty *faulty
 	opt    runtime.Options
 }
 
@@ -144,7 +156,8 @@ func (w *world) open() {
 		w.t.Fatal(err)
 	}
 	opt := w.opt
-	opt.Store, opt.Models, opt.Tools, opt.Judge = w.store, models, w.tools(), policy.Fixed{}
+	w.faulty = &faulty{Store: w.store}
+	opt.Store, opt.Models, opt.Tools, opt.Judge = w.faulty, models, w.tools(), policy.Fixed{}
 	if w.Node, err = runtime.Open(w.t.Context(), opt); err != nil {
 		w.t.Fatal(err)
 	}
@@ -263,4 +276,29 @@ func said(frames []runtime.Frame) string {
 		}
 	}
 	return b.String()
+}
+
+// faulty is a store that fails when it is told to.
+type faulty struct {
+	store.Store
+	mu   sync.Mutex
+	fail func(store.Batch) error
+}
+
+func (f *faulty) Commit(ctx context.Context, sc store.Scope, b store.Batch) (store.Receipt, error) {
+	f.mu.Lock()
+	fail := f.fail
+	f.mu.Unlock()
+	if fail != nil {
+		if err := fail(b); err != nil {
+			return store.Receipt{}, err
+		}
+	}
+	return f.Store.Commit(ctx, sc, b)
+}
+
+func (f *faulty) set(fail func(store.Batch) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fail = fail
 }

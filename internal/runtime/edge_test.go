@@ -1,0 +1,277 @@
+package runtime_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/internal/agent"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/runtime"
+	"steward/internal/store"
+	"steward/internal/tool"
+)
+
+var full = fault.New(fault.Exhausted, "disk_full", "there is no room").With("make room")
+
+// holds reports whether a batch stores a message of the role.
+func holds(b store.Batch, role message.Role) bool {
+	for _, c := range b.Changes {
+		if c.URI.Type() == "common.Message" && strings.Contains(string(c.Body), `"role":"`+string(role)+`"`) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestUserMessageThatCannotBeStored(t *testing.T) {
+	w := newWorld(t)
+	conv, _ := w.turn(id.ID{}, "say one")
+	w.faulty.set(func(b store.Batch) error { return full })
+	if _, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: conv, Content: text("say two")}); !fault.HasCode(err, "disk_full") {
+		t.Fatal(err)
+	}
+	w.faulty.set(nil)
+	if _, frames := w.turn(conv, "say three"); said(frames) != "three" {
+		t.Errorf("%q", said(frames))
+	}
+	page, _, err := w.Messages(t.Context(), "anna", conv, "", 0)
+	if err != nil || len(page) != 4 || page[2].Text() != "say three" {
+		t.Errorf("%d messages, %v", len(page), err)
+	}
+}
+
+// A run that the store failed is told as an error, stays open, and is taken
+// up before the next turn.
+func TestRunThatCannotBeRecordedIsTakenUpLater(t *testing.T) {
+	for _, role := range []message.Role{message.Tool, message.Assistant} {
+		t.Run(string(role), func(t *testing.T) {
+			w := newWorld(t)
+			conv, _ := w.turn(id.ID{}, "say one")
+			w.faulty.set(func(b store.Batch) error {
+				if holds(b, role) {
+					return full
+				}
+				return nil
+			})
+			acc := w.send(conv, `call math.multiply {"a":6,"b":7}`)
+			frames := w.until(conv, runtime.Cursor{Seq: acc.Seq}, isKind(runtime.FrameError))
+			if e := frames[len(frames)-1].Err; e.Code != "disk_full" || e.Remedy == "" {
+				t.Errorf("%+v", e)
+			}
+			w.faulty.set(nil)
+			acc = w.send(conv, "say next")
+			frames = w.until(conv, runtime.Cursor{Seq: acc.Seq - 1}, isKind(runtime.FrameComplete))
+			if said(frames) != "next" {
+				t.Errorf("%q", said(frames))
+			}
+			all := w.until(conv, runtime.Cursor{}, nth(isKind(runtime.FrameComplete), 3))
+			if !strings.Contains(said(all), "ok: 42") {
+				t.Errorf("the interrupted turn was not taken up: %q", said(all))
+			}
+		})
+	}
+}
+
+func TestReasoningNoticesAndResets(t *testing.T) {
+	w := newWorld(t)
+	conv, live := w.turn(id.ID{}, "think deep")
+	if count(live, runtime.FrameNotice) != 1 || count(live, runtime.FrameReset) != 1 {
+		t.Errorf("%s", kinds(live))
+	}
+	after := live
+	for i, f := range live {
+		if f.Kind == runtime.FrameReset {
+			after = live[i:]
+		}
+	}
+	for name, frames := range map[string][]runtime.Frame{"live": after, "replayed": w.until(conv, runtime.Cursor{}, isKind(runtime.FrameComplete))} {
+		var reasoning strings.Builder
+		for _, f := range frames {
+			if f.Kind == runtime.FrameReasoning {
+				reasoning.WriteString(f.Text)
+			}
+		}
+		if reasoning.String() != "hm, yes" || said(frames) != "deep." {
+			t.Errorf("%s: %q and %q", name, reasoning.String(), said(frames))
+		}
+	}
+}
+
+func TestDraftThatDiffersIsTakenBack(t *testing.T) {
+	w := newWorld(t)
+	_, frames := w.turn(id.ID{}, "differ")
+	if k := kinds(frames); k != "user token reset token complete" || !strings.HasSuffix(said(frames), "other") {
+		t.Errorf("%s: %q", k, said(frames))
+	}
+}
+
+func TestPosition(t *testing.T) {
+	w := newWorld(t)
+	conv, frames := w.turn(id.ID{}, "say one")
+	at, err := w.Position(t.Context(), "anna", conv)
+	if err != nil || at != frames[len(frames)-1].Cursor {
+		t.Errorf("%v %v, want %v", at, err, frames[len(frames)-1].Cursor)
+	}
+	w.close()
+	w.open()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { w.send(conv, "say two"); w.send(conv, "say three") }()
+	var got []runtime.Frame
+	for f, err := range w.Watch(ctx, "anna", conv, at) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got = append(got, f); count(got, runtime.FrameComplete) == 2 {
+			cancel()
+		}
+	}
+	if said(got) != "twothree" {
+		t.Errorf("%q (%s)", said(got), kinds(got))
+	}
+}
+
+func TestWaitingForATurnEndsWithItsContext(t *testing.T) {
+	w := newWorld(t)
+	w.model.begun = make(chan struct{}, 1)
+	acc := w.send(id.ID{}, "hang")
+	<-w.model.begun
+	for _, steer := range []bool{false, true} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		_, err := w.Send(ctx, "anna", runtime.Turn{Conversation: acc.Conversation, Content: text("say x"), Steer: steer})
+		cancel()
+		if !fault.Is(err, fault.Timeout) {
+			t.Errorf("steer %v: %v", steer, err)
+		}
+	}
+	waiting := make(chan error)
+	go func() {
+		_, err := w.Send(context.Background(), "anna", runtime.Turn{Conversation: acc.Conversation, Content: text("say x")})
+		waiting <- err
+	}()
+	node := w.Node
+	w.close()
+	if err := <-waiting; !fault.HasCode(err, "closing") {
+		t.Error(err)
+	}
+	if _, err := node.Send(t.Context(), "anna", runtime.Turn{Content: text("say x")}); !fault.HasCode(err, "closing") {
+		t.Error(err)
+	}
+}
+
+// A message that would steer a run which ends first begins a turn of its own.
+func TestSteeringTooLateBeginsATurn(t *testing.T) {
+	w := newWorld(t)
+	w.model.begun = make(chan struct{}, 1)
+	acc := w.send(id.ID{}, "hang")
+	<-w.model.begun
+	sent := make(chan runtime.Accepted)
+	go func() {
+		got, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: acc.Conversation, Content: text("say late"), Steer: true})
+		if err != nil {
+			t.Error(err)
+		}
+		sent <- got
+	}()
+	close(w.model.gate)
+	got := <-sent
+	frames := w.until(acc.Conversation, runtime.Cursor{Seq: got.Seq - 1}, isKind(runtime.FrameComplete))
+	if said(frames) != "late" {
+		t.Errorf("%q", said(frames))
+	}
+}
+
+func TestUnknownTool(t *testing.T) {
+	w := newWorld(t)
+	_, frames := w.turn(id.ID{}, `call math.multiplie {}`)
+	if !strings.Contains(said(frames), "math.multiply") {
+		t.Errorf("it does not name what is near: %q", said(frames))
+	}
+}
+
+func TestIdleConversationsAreLetGo(t *testing.T) {
+	for name, opt := range map[string]runtime.Options{"time": {IdleFor: time.Millisecond}, "bytes": {IdleBytes: 1}} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}, opt: opt}
+			w.open()
+			t.Cleanup(w.close)
+			conv, _ := w.turn(id.ID{}, "say one")
+			deadline := time.Now().Add(20 * time.Second)
+			for w.Held() > 0 {
+				if time.Now().After(deadline) {
+					t.Fatalf("%d conversations are still held", w.Held())
+				}
+				<-time.After(10 * time.Millisecond)
+			}
+			if _, frames := w.turn(conv, "say two"); said(frames) != "two" {
+				t.Errorf("%q", said(frames))
+			}
+			if c, _ := w.Conversation(t.Context(), "anna", conv); c.Messages != 4 {
+				t.Errorf("%+v", c)
+			}
+		})
+	}
+}
+
+func TestAgents(t *testing.T) {
+	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}}
+	w.opt.Agents = []agent.Definition{{Name: "reckoner", Tools: []string{"math.*"}, Limits: agent.Limits{Iterations: 1}}}
+	w.open()
+	t.Cleanup(w.close)
+	if specs := w.Tools("reckoner"); len(specs) != 1 || specs[0].Name != "math.multiply" {
+		t.Errorf("%v", specs)
+	}
+	acc, err := w.Send(t.Context(), "anna", runtime.Turn{Agent: "reckoner", Content: text(`call ledger.add {"what":"x"}`), Attended: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	frames := w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	if w.ledger.list() != "" || frames[len(frames)-1].Stored.Stop != message.StopBound {
+		t.Errorf("%s, ledger %q", said(frames), w.ledger.list())
+	}
+	// The conversation stays with its agent.
+	if c, _ := w.Conversation(t.Context(), "anna", acc.Conversation); c.Agent != "reckoner" {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestOpenRefusesABrokenConfiguration(t *testing.T) {
+	w := newWorld(t)
+	for _, d := range []agent.Definition{{}, {Name: "x", Tools: []string{"no.such_tool"}}} {
+		opt := w.opt
+		opt.Store, opt.Tools, opt.Agents = w.store, w.tools(), []agent.Definition{d}
+		if n, err := runtime.Open(t.Context(), opt); err == nil {
+			n.Close(t.Context())
+			t.Errorf("%+v was taken", d)
+		}
+	}
+	var _ tool.Tool
+}
+
+// A run whose agent is gone after a restart ends as failed, and the
+// conversation goes on with another.
+func TestRunOfAnAgentThatIsGone(t *testing.T) {
+	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{}), begun: make(chan struct{}, 1)}, ledger: &ledger{}}
+	w.opt.Agents = []agent.Definition{{Name: "guest"}}
+	w.open()
+	t.Cleanup(w.close)
+	acc, err := w.Send(t.Context(), "anna", runtime.Turn{Agent: "guest", Content: text("hang")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-w.model.begun
+	w.close()
+	w.opt.Agents = nil
+	w.open()
+	again, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: acc.Conversation, Agent: "assistant", Content: text("say on")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if frames := w.until(acc.Conversation, runtime.Cursor{Seq: again.Seq - 1}, isKind(runtime.FrameComplete)); said(frames) != "on" {
+		t.Errorf("%q", said(frames))
+	}
+}
