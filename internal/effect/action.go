@@ -15,9 +15,12 @@ import (
 	"steward/internal/tool"
 )
 
-// maxAttempts bounds how often one effect is started, so that one that brings
-// the process down does not do so for ever.
-const maxAttempts = 3
+// How often one effect is started: over all lives of the process, so that one
+// that brings it down does not do so for ever, and in one go.
+const (
+	maxAttempts = 10
+	maxRepeats  = 2
+)
 
 // record is an intent as the store holds it.
 type record struct {
@@ -30,7 +33,8 @@ type record struct {
 type flight struct {
 	*job
 	record
-	found bool // it was recorded before this call of Run: its state is another run's
+	found   bool // it was recorded before this call of Run: its state is another run's
+	repeats int  // of the effect, in this call of Run
 }
 
 // action takes a call through its intent to a settled state.
@@ -38,7 +42,7 @@ func (j *job) action(ctx context.Context) (*message.ToolResult, error) {
 	uri := IntentURI(j.c.Message, j.c.Ref.Block)
 	unlock, err := j.e.lock(ctx, uri)
 	if err != nil {
-		return j.stopped(ctx)
+		return j.refused(err)
 	}
 	defer unlock()
 	f := &flight{job: j}
@@ -84,7 +88,7 @@ func (f *flight) fly(ctx context.Context) (*message.ToolResult, error) {
 			return f.refused(err)
 		}
 		if f.version == was || f.in.State == intent.Executing {
-			return f.refused(fault.New(fault.Conflict, "effect_contended", "another worker is at this action"))
+			return f.refused(contended())
 		}
 	}
 }
@@ -249,7 +253,8 @@ func (f *flight) doubtful(ctx context.Context, how end) (*message.ToolResult, er
 		return f.finish(ctx, intent.Done, f.outcome(res, end{}))
 	case err == nil && !how.abandoned:
 		return f.finish(ctx, intent.Failed, f.outcome(tool.Result{}, end{err: fmt.Errorf("it was not done: %w", how.err)}))
-	case f.spec.Dedupes && ctx.Err() == nil && f.in.Attempts < maxAttempts:
+	case f.spec.Dedupes && ctx.Err() == nil && f.repeats < maxRepeats && f.in.Attempts < maxAttempts:
+		f.repeats++
 		return f.again(ctx)
 	}
 	return f.park(ctx, how.err)

@@ -106,7 +106,7 @@ func (e *Engine) Decide(ctx context.Context, sc store.Scope, d Decision) error {
 			break
 		}
 	}
-	if q := e.question(uri); q != nil && err == nil {
+	if q := e.question(uri); q != nil { // after an error too: who waits looks for itself
 		select {
 		case q.answered <- struct{}{}:
 		default: // it is to look already

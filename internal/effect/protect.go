@@ -114,6 +114,11 @@ type lock struct {
 	users int
 }
 
+func contended() error {
+	return fault.New(fault.Conflict, "effect_contended", "another worker is at this action").
+		With("wait until it is done, then read the conversation again")
+}
+
 func (e *Engine) lock(ctx context.Context, uri resource.URI) (unlock func(), err error) {
 	e.mu.Lock()
 	l := e.locks[uri]
@@ -130,11 +135,17 @@ func (e *Engine) lock(ctx context.Context, uri resource.URI) (unlock func(), err
 			delete(e.locks, uri)
 		}
 	}
+	unlock = func() { <-l.token; leave() }
+	select {
+	case l.token <- struct{}{}: // also when ctx is done: what is recorded can be told
+		return unlock, nil
+	default:
+	}
 	select {
 	case l.token <- struct{}{}:
-		return func() { <-l.token; leave() }, nil
+		return unlock, nil
 	case <-ctx.Done():
 		leave()
-		return nil, context.Cause(ctx)
+		return nil, contended()
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"unicode/utf8"
 
 	"steward/internal/fault"
 	"steward/internal/message"
@@ -69,7 +70,8 @@ func page(head restHead, text string, a readArgs) (tool.Result, error) {
 	start := len(cut(text, a.Offset)) // never in the middle of a character
 	part := cut(text[start:], a.Limit)
 	if part == "" { // a character longer than the limit
-		part = cut(text[start:], 4)
+		_, size := utf8.DecodeRuneInString(text[start:])
+		part = text[start : start+size]
 	}
 	end := start + len(part)
 	note := fmt.Sprintf("\n[Bytes %d to %d of %d.", start, end, len(text))

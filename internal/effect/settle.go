@@ -162,7 +162,7 @@ func (e *Engine) drop(ctx context.Context, j *job, r record, why string, res *me
 	}
 	out, err := f.settle(ctx, to, why, res)
 	if fault.HasCode(err, "conflict") {
-		return nil, fault.New(fault.Conflict, "effect_contended", "another worker is at this action")
+		return nil, contended()
 	}
 	return out, err
 }

@@ -1,0 +1,291 @@
+package effect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/policy"
+	"steward/internal/request"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/internal/store/sqlite"
+	"steward/internal/tool"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+func openStore(t testing.TB) store.Store {
+	t.Helper()
+	s, err := sqlite.Open(context.Background(), sqlite.Options{Path: filepath.Join(t.TempDir(), "steward.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// judge gives one answer.
+type judge policy.Verdict
+
+func (j judge) Judge(context.Context, policy.Question) (policy.Decision, error) {
+	return policy.Decision{Verdict: policy.Verdict(j), Reason: "as the test wants it"}, nil
+}
+
+type judgeFunc func(context.Context, policy.Question) (policy.Decision, error)
+
+func (f judgeFunc) Judge(ctx context.Context, q policy.Question) (policy.Decision, error) {
+	return f(ctx, q)
+}
+
+// fake is a tool whose behaviour a test chooses.
+type fake struct {
+	spec tool.Spec
+	call func(context.Context, tool.Invocation) (tool.Result, error)
+}
+
+func (f *fake) Spec() tool.Spec { return f.spec }
+func (f *fake) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
+	return f.call(ctx, in)
+}
+
+var anyObject = []byte(`{"type":"object"}`)
+
+func query(call func(context.Context, tool.Invocation) (tool.Result, error)) *fake {
+	return &fake{tool.Spec{Name: "test.query", Description: "Reads.", Input: anyObject, Effect: tool.Query, Version: "1"}, call}
+}
+
+func action(call func(context.Context, tool.Invocation) (tool.Result, error)) *fake {
+	return &fake{tool.Spec{Name: "test.action", Description: "Changes.", Input: anyObject, Effect: tool.Action,
+		Delivery: tool.Inline, Version: "1"}, call}
+}
+
+func says(text string) func(context.Context, tool.Invocation) (tool.Result, error) {
+	return func(context.Context, tool.Invocation) (tool.Result, error) { return tool.Text(text), nil }
+}
+
+// settler adds an answer to "did it happen?".
+type settler struct {
+	*fake
+	settle func(context.Context, tool.Invocation) (bool, tool.Result, error)
+}
+
+func (s *settler) Settle(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
+	return s.settle(ctx, in)
+}
+
+// ledger is the outside world: it counts effects by key.
+type ledger struct {
+	mu   sync.Mutex
+	done map[string]int
+}
+
+func (l *ledger) add(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.done == nil {
+		l.done = map[string]int{}
+	}
+	l.done[key]++
+}
+
+func (l *ledger) has(key string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.done[key] > 0
+}
+
+// total counts effects; a receiver that dedupes takes a key once.
+func (l *ledger) total(dedupes bool) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, times := range l.done {
+		if dedupes {
+			times = 1
+		}
+		n += times
+	}
+	return n
+}
+
+var errCrash = errors.New("the process is dead")
+
+// mortal is a store of a process that dies at its n-th commit, before or after
+// it took effect. Once dead, it does nothing any more.
+type mortal struct {
+	store.Store
+	mu    sync.Mutex
+	left  int // commits until death; below zero: lives for ever
+	after bool
+	dead  bool
+}
+
+func (m *mortal) kill() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dead = true
+}
+
+func (m *mortal) Commit(ctx context.Context, sc store.Scope, b store.Batch) (store.Receipt, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.dead {
+		return store.Receipt{}, errCrash
+	}
+	m.left--
+	if m.left == 0 {
+		m.dead = true
+		if m.after {
+			if _, err := m.Store.Commit(ctx, sc, b); err != nil {
+				return store.Receipt{}, err
+			}
+		}
+		return store.Receipt{}, errCrash
+	}
+	return m.Store.Commit(ctx, sc, b)
+}
+
+func (m *mortal) isDead() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.dead
+}
+
+func (m *mortal) Get(ctx context.Context, sc store.Scope, u resource.URI) (resource.Resource, error) {
+	if m.isDead() {
+		return resource.Resource{}, errCrash
+	}
+	return m.Store.Get(ctx, sc, u)
+}
+
+func (m *mortal) Query(ctx context.Context, sc store.Scope, q store.Query) (store.Page, error) {
+	if m.isDead() {
+		return store.Page{}, errCrash
+	}
+	return m.Store.Query(ctx, sc, q)
+}
+
+var (
+	conversation = resource.Root("common.Conversation", "c1")
+	interaction  = conversation.Child("common.Interaction", "i1")
+)
+
+// callOf is a call of a tool with arguments, in a message of its own.
+func callOf(t tool.Tool, args string) Call {
+	msg := id.New()
+	c := Call{
+		Args: []byte(args), Ref: message.Ref{Message: msg, Block: 1}, Message: interaction.ChildID("common.Message", msg),
+		Scope: store.ForUser("ann"), Agent: "assistant", Attended: true,
+		Request: request.Context{ID: id.New(), User: "ann", Conversation: conversation},
+	}
+	if t != nil {
+		c.Tool, c.Name = t, t.Spec().Name
+	}
+	return c
+}
+
+func engine(s store.Store, j policy.Judge) *Engine {
+	return New(Options{Store: s, Judge: j, Log: quiet})
+}
+
+// run runs a call that must not end in an error.
+func run(t testing.TB, e *Engine, c Call) *message.ToolResult {
+	t.Helper()
+	res, err := e.Run(context.Background(), c)
+	if err != nil {
+		t.Fatalf("Run: %v", err)
+	}
+	return res
+}
+
+// expect checks a result's status and that its text holds the words.
+func expect(t testing.TB, res *message.ToolResult, status message.Status, words ...string) {
+	t.Helper()
+	if res == nil || res.Status != status {
+		t.Fatalf("got %s; want %s", describe(res), status)
+	}
+	for _, w := range words {
+		if !strings.Contains(res.Text(), w) {
+			t.Errorf("%q does not say %q", res.Text(), w)
+		}
+	}
+	for _, b := range res.Content {
+		if b.Base().Origin == "" {
+			t.Errorf("a block has no origin: %+v", b)
+		}
+	}
+	m := &message.Message{ID: id.New(), Role: message.Tool, Blocks: []message.Block{res}}
+	if err := message.Validate(m); err != nil {
+		t.Errorf("the result cannot be stored: %v", err)
+	}
+}
+
+func describe(res *message.ToolResult) string {
+	if res == nil {
+		return "no result"
+	}
+	return fmt.Sprintf("%s: %s", res.Status, res.Text())
+}
+
+// stateOf reads the intent of a call.
+func stateOf(t testing.TB, s store.Store, c Call) intent.Intent {
+	t.Helper()
+	r, err := s.Get(context.Background(), c.Scope, IntentURI(c.Message, c.Ref.Block))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := intent.Decode(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.State != in.State.Mark() {
+		t.Errorf("the intent is %s, and marked %q", in.State, r.State)
+	}
+	return in
+}
+
+// noIntent checks that nothing was recorded for a call.
+func noIntent(t testing.TB, s store.Store, c Call) {
+	t.Helper()
+	if _, err := s.Get(context.Background(), c.Scope, IntentURI(c.Message, c.Ref.Block)); !fault.Is(err, fault.NotFound) {
+		t.Errorf("an intent is there: %v", err)
+	}
+}
+
+// answering makes c answer its question as soon as it is asked, from another goroutine.
+func answering(t testing.TB, e *Engine, c *Call, approve bool) *sync.WaitGroup {
+	var wg sync.WaitGroup
+	before := c.Notify
+	c.Notify = func(p Progress) {
+		if before != nil {
+			before(p)
+		}
+		if p.Status == Awaiting {
+			wg.Go(func() {
+				err := e.Decide(context.Background(), c.Scope, Decision{ID: p.ID, ArgsHash: p.ArgsHash, Approve: approve, By: "ann"})
+				if err != nil && !errors.Is(err, errCrash) {
+					t.Errorf("Decide: %v", err)
+				}
+			})
+		}
+	}
+	return &wg
+}

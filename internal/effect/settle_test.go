@@ -1,0 +1,227 @@
+package effect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/policy"
+	"steward/internal/request"
+	"steward/internal/store"
+	"steward/internal/store/storetest"
+	"steward/internal/tool"
+)
+
+// deferred is an action whose calls are queued; order collects what was done.
+func deferred(l *ledger, order *[]string) *fake {
+	a := action(func(_ context.Context, in tool.Invocation) (tool.Result, error) {
+		l.add(in.Key)
+		if order != nil {
+			*order = append(*order, string(in.Args))
+		}
+		return tool.Text("done " + string(in.Args)), nil
+	})
+	a.spec.Delivery = tool.Deferred
+	return a
+}
+
+func settlement(c Call, tools ...tool.Tool) Settlement {
+	return Settlement{Under: interaction, Scope: c.Scope, Request: c.Request, Attended: true,
+		Tools: func(name string) (tool.Tool, bool) {
+			for _, t := range tools {
+				if t.Spec().Name == name {
+					return t, true
+				}
+			}
+			return nil, false
+		}}
+}
+
+func TestDeferredActionsAreDoneInOrderWhenTheRunEnds(t *testing.T) {
+	s := openStore(t)
+	e := engine(s, judge(policy.Allow))
+	var l ledger
+	var order []string
+	tl := deferred(&l, &order)
+	calls := []Call{}
+	for i := range 5 {
+		c := callOf(tl, fmt.Sprintf(`{"n":%d}`, i))
+		if i > 0 { // ids do not order
+			c.Ref.Message = id.Derive(fmt.Sprint("message", 100-i))
+			c.Message = interaction.ChildID("common.Message", c.Ref.Message)
+		}
+		if i == 4 { // the second call of the last message
+			c.Ref = message.Ref{Message: calls[3].Ref.Message, Block: 2}
+			c.Message = calls[3].Message
+		}
+		expect(t, run(t, e, c), message.Queued, "done when this turn ends")
+		expect(t, run(t, e, c), message.Queued) // again, as after a crash
+		if in := stateOf(t, s, c); in.State != intent.Approved || !in.Deferred {
+			t.Errorf("%+v", in)
+		}
+		calls = append(calls, c)
+	}
+	if l.total(false) != 0 {
+		t.Fatal("a queued action was done at once")
+	}
+	out, err := e.Settle(context.Background(), settlement(calls[0], tl))
+	if err != nil || len(out) != 5 {
+		t.Fatal(out, err)
+	}
+	if !slices.Equal(order, []string{`{"n":0}`, `{"n":1}`, `{"n":2}`, `{"n":3}`, `{"n":4}`}) {
+		t.Errorf("done in the order %v", order)
+	}
+	for i, o := range out {
+		expect(t, o.Result, message.OK, "done")
+		if o.Call != calls[i].Ref || o.Intent != IntentURI(calls[i].Message, calls[i].Ref.Block) {
+			t.Errorf("outcome %d is of %+v", i, o)
+		}
+	}
+	if out, err = e.Settle(context.Background(), settlement(calls[0], tl)); err != nil || len(out) != 0 || l.total(false) != 5 {
+		t.Errorf("settled again: %v, %v, %d effects", out, err, l.total(false))
+	}
+	expect(t, run(t, e, calls[0]), message.OK, "done") // asked later, it is what it became
+}
+
+func TestDeferredTwinsAreDoneOnce(t *testing.T) {
+	s := openStore(t)
+	e := engine(s, judge(policy.Allow))
+	var l ledger
+	tl := deferred(&l, nil)
+	one, two, other := callOf(tl, `{"a":1,"b":2}`), callOf(tl, `{"b":2.0,"a":1}`), callOf(tl, `{"a":1}`)
+	for _, c := range []Call{one, two, other} {
+		expect(t, run(t, e, c), message.Queued)
+	}
+	if stateOf(t, s, one).Key != stateOf(t, s, two).Key || stateOf(t, s, one).Key == stateOf(t, s, other).Key {
+		t.Error("keys")
+	}
+	out, err := e.Settle(context.Background(), settlement(one, tl))
+	if err != nil || len(out) != 3 || l.total(false) != 2 {
+		t.Fatal(out, err, l.total(false))
+	}
+	expect(t, out[0].Result, message.OK)
+	expect(t, out[1].Result, message.Interrupted, "is done once")
+	expect(t, out[2].Result, message.OK)
+	// Outside of an interaction the message's place counts.
+	c := callOf(tl, `{}`)
+	c.Message = conversation.ChildID("common.Message", c.Ref.Message)
+	expect(t, run(t, e, c), message.Queued)
+}
+
+func TestDeferredActionThatIsAskedAbout(t *testing.T) {
+	for _, when := range []string{"before the run ends", "after", "no", "never"} {
+		t.Run(when, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := storetest.NewModel()
+				e := engine(s, policy.Fixed{})
+				var l ledger
+				tl := deferred(&l, nil)
+				c := callOf(tl, `{}`)
+				var asked []Progress
+				c.Notify = func(p Progress) { asked = append(asked, p) }
+				expect(t, run(t, e, c), message.Queued, "if the user approves")
+				d := Decision{ID: asked[0].ID, ArgsHash: asked[0].ArgsHash, Approve: when != "no"}
+				st := settlement(c, tl)
+				switch when {
+				case "before the run ends":
+					if err := e.Decide(context.Background(), c.Scope, d); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(time.Hour) // a long run does not void it
+					expect(t, run(t, e, c), message.Queued)
+				case "after", "no":
+					st.Notify = func(p Progress) {
+						if p.Status == Awaiting {
+							go func() {
+								if err := e.Decide(context.Background(), c.Scope, d); err != nil {
+									t.Error(err)
+								}
+							}()
+						}
+					}
+				}
+				out, err := e.Settle(context.Background(), st)
+				if err != nil || len(out) != 1 {
+					t.Fatal(out, err)
+				}
+				if when == "no" || when == "never" {
+					expect(t, out[0].Result, message.DeniedCall)
+				} else {
+					expect(t, out[0].Result, message.OK)
+				}
+				if want := map[bool]int{true: 1, false: 0}[out[0].Result.Status == message.OK]; l.total(false) != want {
+					t.Errorf("%d effects", l.total(false))
+				}
+			})
+		})
+	}
+}
+
+func TestDeferredToolThatIsGone(t *testing.T) {
+	s := openStore(t)
+	e := engine(s, judge(policy.Allow))
+	var l ledger
+	c := callOf(deferred(&l, nil), `{}`)
+	run(t, e, c)
+	out, err := e.Settle(context.Background(), settlement(c))
+	if err != nil || len(out) != 1 {
+		t.Fatal(out, err)
+	}
+	expect(t, out[0].Result, message.Unavailable, "not there any more")
+	c = callOf(deferred(&l, nil), `{"b":1}`)
+	plant(t, s, c, intent.Intent{Tool: "test.action", Version: "1", Args: "{}", ArgsHash: intent.HashArgs([]byte("{}")), User: "ann",
+		Call: c.Ref, State: intent.Executing, Key: "k", Deferred: true})
+	if out, err = e.Settle(context.Background(), settlement(c)); err != nil || len(out) != 1 {
+		t.Fatal(out, err)
+	}
+	expect(t, out[0].Result, message.UnknownEnd)
+}
+
+func TestSettleStops(t *testing.T) {
+	s := openStore(t)
+	e := engine(s, judge(policy.Allow))
+	var l ledger
+	tl := deferred(&l, nil)
+	c := callOf(tl, `{}`)
+	run(t, e, c)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(request.ErrSuspend)
+	out, err := e.Settle(ctx, settlement(c, tl))
+	if err == nil || l.total(false) != 0 || stateOf(t, s, c).State != intent.Approved {
+		t.Errorf("%v, %v, %s", out, err, stateOf(t, s, c).State)
+	}
+	broken := c.Message.Child("effect.Intent", "9")
+	if _, err := s.Commit(context.Background(), c.Scope, store.Batch{Changes: []store.Change{{URI: broken, Body: []byte("{}"), State: "proposed"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Settle(context.Background(), settlement(c, tl)); !fault.HasCode(err, "intent_broken") {
+		t.Error(err)
+	}
+	if _, err := engine(&mortal{Store: s, dead: true}, judge(policy.Allow)).Settle(context.Background(), settlement(c, tl)); !errors.Is(err, errCrash) {
+		t.Error(err)
+	}
+}
+
+func TestManyQueuedActionsFillMoreThanAPage(t *testing.T) {
+	s := openStore(t)
+	e := engine(s, judge(policy.Allow))
+	var l ledger
+	tl := deferred(&l, nil)
+	var c Call
+	for i := range store.DefaultLimit + 5 {
+		c = callOf(tl, fmt.Sprintf(`{"n":%d}`, i%(store.DefaultLimit+3))) // the last two are twins of the first
+		run(t, e, c)
+	}
+	out, err := e.Settle(context.Background(), settlement(c, tl))
+	if err != nil || len(out) != store.DefaultLimit+5 || l.total(false) != store.DefaultLimit+3 {
+		t.Errorf("%d outcomes, %d effects, %v", len(out), l.total(false), err)
+	}
+}
