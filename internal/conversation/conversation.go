@@ -57,7 +57,7 @@ type Run struct {
 	Agent    string       `json:"agent"`
 	Version  string       `json:"version"` // of the agent's definition
 	Model    string       `json:"model"`   // as asked for: an alias or "provider/model"
-	Branch   string       `json:"branch"`
+	Branch   string       `json:"branch,omitzero"` // empty: MainBranch
 	Attended bool         `json:"attended,omitzero"`
 	Started  time.Time    `json:"started"`
 	Ended    time.Time    `json:"ended,omitzero"`

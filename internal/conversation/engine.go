@@ -122,9 +122,8 @@ func entry(it store.Item) (Entry, error) {
 	if err != nil {
 		return Entry{}, fault.New(fault.Internal, "store_broken", "%s cannot be read: %w", it.URI, err)
 	}
-	in, _ := it.URI.Find(TypeInteraction)
-	inID, _ := id.Parse(in.ID())
-	return Entry{Message: m, Interaction: inID, Seq: it.Seq, Pos: it.Pos}, nil
+	m.ID, _ = id.Parse(it.URI.ID())
+	return Entry{Message: m, Interaction: idOf(it.URI, TypeInteraction), Seq: it.Seq, Pos: it.Pos}, nil
 }
 
 // Since returns the messages of a branch that were stored after the log

@@ -80,14 +80,14 @@ type Opening struct {
 // reading the transcript, and nothing else. Its error code is
 // message_exists when the message had been stored before.
 func (s *Session) Begin(o Opening) (commit func(context.Context) (uint64, error)) {
-	now := time.Now().UTC()
+	now := time.Now().UTC().Truncate(time.Millisecond)
 	if s.conv.Title == "" && o.Origin == OriginUser {
 		s.conv.Title = titleOf(o.Message)
 	}
 	s.request = o.Request
 	s.interaction = URI(s.conv.ID).ChildID(TypeInteraction, o.Interaction)
 	s.run = o.Run
-	s.run.Started, s.run.Branch = now, MainBranch
+	s.run.Started = now
 	s.run.URI = s.interaction.ChildID(TypeRun, o.Run.ID)
 
 	changes := make([]store.Change, 0, 5)
@@ -136,7 +136,9 @@ func (s *Session) stage(m *message.Message) store.Change {
 	s.pos++
 	s.conv.count(m)
 	s.transcript.Append(m)
-	body := message.Append(nil, m)
+	stored := *m
+	stored.ID = id.ID{} // the URI has it
+	body := message.Append(nil, &stored)
 	s.bytes += len(body)
 	ch := store.Change{
 		URI:   s.MessageURI(m.ID),
@@ -190,7 +192,7 @@ func (s *Session) Finish(ctx context.Context, final *message.Message, outcome, c
 	if s.broken != nil {
 		return 0, s.broken
 	}
-	now := time.Now().UTC()
+	now := time.Now().UTC().Truncate(time.Millisecond)
 	var changes []store.Change
 	if final != nil {
 		if err := message.Validate(final); err != nil {

@@ -194,7 +194,7 @@ func TestUnknownTool(t *testing.T) {
 }
 
 func TestIdleConversationsAreLetGo(t *testing.T) {
-	for name, opt := range map[string]runtime.Options{"time": {IdleFor: time.Millisecond}, "bytes": {IdleBytes: 1}} {
+	for name, opt := range map[string]runtime.Options{"time": {IdleFor: time.Millisecond}, "bytes": {IdleBytes: 1, IdleFor: 4 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}, opt: opt}
 			w.open()
