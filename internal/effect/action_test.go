@@ -199,11 +199,11 @@ func TestDecideRefuses(t *testing.T) {
 				t.Errorf("%s: %v; want %s", x.name, err, x.code)
 			}
 		}
-		tl.spec.Version = "2"
+		tl.setVersion("2")
 		if err := e.Decide(ctx, c.Scope, good); !fault.HasCode(err, "approval_tool_changed") {
 			t.Error(err)
 		}
-		tl.spec.Version = "1"
+		tl.setVersion("1")
 		for range 2 { // the same answer again
 			if err := e.Decide(ctx, c.Scope, good); err != nil {
 				t.Error(err)
@@ -588,7 +588,7 @@ func TestToolThatChangesWhileAPersonThinks(t *testing.T) {
 		if err := engine(s, policy.Fixed{}).Decide(context.Background(), c.Scope, d); err != nil {
 			t.Fatal(err)
 		}
-		tl.spec.Version = "2"
+		tl.setVersion("2")
 		p = <-asked // the approval is void: it is asked again
 		if in := stateOf(t, s, c); in.Approval != nil || in.Version != "2" || !strings.Contains(p.Reason, "changed") {
 			t.Errorf("%+v, %+v", in, p)

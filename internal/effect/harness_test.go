@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -21,27 +20,12 @@ import (
 	"steward/internal/request"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/store/sqlite"
 	"steward/internal/tool"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
-
-func openStore(t testing.TB) store.Store {
-	t.Helper()
-	s, err := sqlite.Open(context.Background(), sqlite.Options{Path: filepath.Join(t.TempDir(), "steward.db")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
-}
 
 // judge gives one answer.
 type judge policy.Verdict
@@ -60,9 +44,20 @@ func (f judgeFunc) Judge(ctx context.Context, q policy.Question) (policy.Decisio
 type fake struct {
 	spec tool.Spec
 	call func(context.Context, tool.Invocation) (tool.Result, error)
+	mu   sync.Mutex
 }
 
-func (f *fake) Spec() tool.Spec { return f.spec }
+func (f *fake) Spec() tool.Spec {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.spec
+}
+
+func (f *fake) setVersion(v string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.spec.Version = v
+}
 func (f *fake) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
 	return f.call(ctx, in)
 }
@@ -70,12 +65,12 @@ func (f *fake) Call(ctx context.Context, in tool.Invocation) (tool.Result, error
 var anyObject = []byte(`{"type":"object"}`)
 
 func query(call func(context.Context, tool.Invocation) (tool.Result, error)) *fake {
-	return &fake{tool.Spec{Name: "test.query", Description: "Reads.", Input: anyObject, Effect: tool.Query, Version: "1"}, call}
+	return &fake{spec: tool.Spec{Name: "test.query", Description: "Reads.", Input: anyObject, Effect: tool.Query, Version: "1"}, call: call}
 }
 
 func action(call func(context.Context, tool.Invocation) (tool.Result, error)) *fake {
-	return &fake{tool.Spec{Name: "test.action", Description: "Changes.", Input: anyObject, Effect: tool.Action,
-		Delivery: tool.Inline, Version: "1"}, call}
+	return &fake{spec: tool.Spec{Name: "test.action", Description: "Changes.", Input: anyObject, Effect: tool.Action,
+		Delivery: tool.Inline, Version: "1"}, call: call}
 }
 
 func says(text string) func(context.Context, tool.Invocation) (tool.Result, error) {
