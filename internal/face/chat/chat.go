@@ -97,7 +97,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.leave(c)
-	ws, err := websocket.Accept(&corking{ResponseWriter: w, conn: c, patience: 2 * s.o.Patience}, r, &websocket.AcceptOptions{
+	ws, err := websocket.Accept(&corking{ResponseWriter: w, conn: c, patience: s.o.Patience}, r, &websocket.AcceptOptions{
 		InsecureSkipVerify: true, // the Guard has checked the Origin, by Steward's settings
 	})
 	if err != nil {
@@ -124,6 +124,13 @@ func (s *Server) leave(c *conn) {
 	defer s.mu.Unlock()
 	delete(s.conns, c)
 	s.serving.Done()
+}
+
+// Connections returns how many there are.
+func (s *Server) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
 }
 
 // Shutdown takes no more connections, closes those that there are with 1001

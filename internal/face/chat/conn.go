@@ -201,13 +201,13 @@ func (c *conn) write() {
 				return
 			}
 		}
-		began := time.Now()
+		var slow bool
 		var err error
-		if it, more, err = c.batch(&buf, it); err != nil {
+		if it, more, slow, err = c.batch(&buf, it); err != nil {
 			c.ws.CloseNow()
 			return
 		}
-		if time.Since(began) > c.server.o.Patience {
+		if slow {
 			c.log.Info("a slow client is cut off")
 			c.ws.Close(CloseSlow, "too slow; resume from the last cursor")
 			return
@@ -217,7 +217,7 @@ func (c *conn) write() {
 
 // batch sends an item and those that wait behind it, in one write if they are
 // small. When there are many, it returns the first that it did not send.
-func (c *conn) batch(buf *[]byte, it item) (rest item, more bool, err error) {
+func (c *conn) batch(buf *[]byte, it item) (rest item, more, slow bool, err error) {
 	c.cork.hold()
 	for range maxBatch {
 		var next item
@@ -230,14 +230,15 @@ func (c *conn) batch(buf *[]byte, it item) (rest item, more bool, err error) {
 		}
 		// What bounds the write is the cork's patience, not a context.
 		if err := c.ws.Write(context.Background(), websocket.MessageText, it.raw); err != nil {
-			return item{}, false, err
+			return item{}, false, false, err
 		}
 		it = next
 		if !more {
 			break
 		}
 	}
-	return it, more, c.cork.flush()
+	slow, err = c.cork.flush()
+	return it, more, slow, err
 }
 
 // join takes from the queue what can be told in one frame with it: pieces of

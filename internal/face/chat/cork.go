@@ -30,17 +30,17 @@ func (k *corking) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // cork is a net.Conn whose writes are held back between hold and flush.
 type cork struct {
 	net.Conn
-	patience time.Duration // of one flush
+	patience time.Duration // with one piece; twice that, and the connection fails
 
 	mu      sync.Mutex
 	holding bool
 	held    []byte
+	slow    bool // the other side has strained the patience
 }
 
-// most is how much is held back, and how large a buffer an idle connection keeps.
 const (
-	mostHeld = 64 << 10
-	mostKept = 16 << 10
+	mostHeld = 64 << 10 // bytes held back, and bytes of one piece
+	mostKept = 16 << 10 // how large a buffer an idle connection keeps
 )
 
 func (k *cork) hold() {
@@ -49,12 +49,14 @@ func (k *cork) hold() {
 	k.mu.Unlock()
 }
 
-// flush writes what was held back.
-func (k *cork) flush() error {
+// flush writes what was held back, and reports whether the other side was
+// slow to take it.
+func (k *cork) flush() (slow bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.holding = false
-	return k.release()
+	err = k.release()
+	return k.slow, err
 }
 
 func (k *cork) Write(p []byte) (int, error) {
@@ -72,20 +74,28 @@ func (k *cork) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// release writes what is held, in pieces: a long frame over a slow line is no
+// sign of a client that does not read.
 func (k *cork) release() error {
-	if len(k.held) == 0 {
-		return nil
-	}
-	if err := k.Conn.SetWriteDeadline(time.Now().Add(k.patience)); err != nil {
-		return err
-	}
-	_, err := k.Conn.Write(k.held)
+	rest := k.held
 	k.held = k.held[:0]
 	if cap(k.held) > mostKept {
 		k.held = nil
 	}
-	if err != nil {
-		return err
+	if len(rest) == 0 {
+		return nil
+	}
+	for len(rest) > 0 {
+		n := min(len(rest), mostHeld)
+		began := time.Now()
+		if err := k.Conn.SetWriteDeadline(began.Add(2 * k.patience)); err != nil {
+			return err
+		}
+		if _, err := k.Conn.Write(rest[:n]); err != nil {
+			return err
+		}
+		k.slow = k.slow || time.Since(began) > k.patience
+		rest = rest[n:]
 	}
 	return k.Conn.SetWriteDeadline(time.Time{})
 }

@@ -24,7 +24,7 @@ func TestDocumentedExamples(t *testing.T) {
 	for _, block := range blocks {
 		block, _, _ = strings.Cut(block, "```")
 		c := dial(t, url, "")
-		pending := frame(nil)
+		var early []frame // that came before an ok which they led to
 		for line := range strings.Lines(block) {
 			line = strings.TrimSuffix(line, "\n")
 			dir, body, ok := strings.Cut(line, " ")
@@ -37,15 +37,26 @@ func TestDocumentedExamples(t *testing.T) {
 					t.Fatalf("%s: %v", body, err)
 				}
 				types[want["type"].(string)] = true
-				got := pending
-				if pending = nil; got == nil {
-					if got, err = c.read(); err != nil {
+				read := func() frame {
+					if len(early) > 0 && want["type"] != "ok" {
+						f := early[0]
+						early = early[1:]
+						return f
+					}
+					f, err := c.read()
+					if err != nil {
 						t.Fatalf("waiting for %s: %v", body, err)
 					}
+					return f
+				}
+				got := read()
+				for want["type"] == "ok" && got["type"] != "ok" {
+					early = append(early, got)
+					got = read()
 				}
 				// Pieces of a text may come joined or apart.
 				for want["type"] == "token" && got["type"] == "token" && got["text"] != want["text"] {
-					more := c.next()
+					more := read()
 					if more["type"] != "token" {
 						break
 					}

@@ -90,7 +90,10 @@ func (c *conn) begin(re string, turn runtime.Turn) error {
 }
 
 func (c *conn) send(re string, s *sending, before chan struct{}) {
-	defer close(s.done)
+	defer func() {
+		c.forget(s)
+		close(s.done)
+	}()
 	if before != nil {
 		select {
 		case <-before:
@@ -99,13 +102,12 @@ func (c *conn) send(re string, s *sending, before chan struct{}) {
 		}
 	}
 	acc, err := c.server.o.Node.Send(c.ctx, c.caller.User, s.turn)
-	s.ok = err == nil
 	if err != nil {
-		c.forget(s)
-		logFault(c, err)
+		c.logFault(err)
 		c.tell(c.ctx, appendError(nil, err, re, s.turn.Conversation))
 		return
 	}
+	s.ok = true
 	t, err := c.talk(acc.Conversation)
 	if err != nil { // it was accepted all the same
 		c.tell(c.ctx, appendAccepted(nil, acc, re, s.turn.ClientID))
@@ -113,7 +115,6 @@ func (c *conn) send(re string, s *sending, before chan struct{}) {
 		return
 	}
 	t.mu.Lock()
-	t.remove(s)
 	if t.watching != nil && !acc.Duplicate {
 		t.accepted[acc.Message] = struct{}{}
 	}
@@ -122,6 +123,7 @@ func (c *conn) send(re string, s *sending, before chan struct{}) {
 	c.follow(acc.Conversation, t, runtime.Cursor{Seq: acc.Seq}, false)
 }
 
+// forget ends the sending: the client has been told.
 func (c *conn) forget(s *sending) {
 	c.mu.Lock()
 	t := c.talks[s.turn.Conversation]
@@ -196,7 +198,7 @@ func (c *conn) follow(conv id.ID, t *talk, from runtime.Cursor, anew bool) {
 		}
 		t.mu.Unlock()
 		if err != nil {
-			logFault(c, err)
+			c.logFault(err)
 			c.tell(ctx, appendError(nil, err, "", conv))
 		}
 	})
@@ -245,7 +247,7 @@ func (t *talk) knows(ctx context.Context, f *runtime.Frame) bool {
 }
 
 // logFault writes a fault of our own to the log.
-func logFault(c *conn, err error) {
+func (c *conn) logFault(err error) {
 	if fault.Is(err, fault.Internal) {
 		c.log.Error("a frame could not be served", "error", err)
 	}

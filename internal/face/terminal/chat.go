@@ -114,7 +114,7 @@ func (m *chat) restyle() error {
 		s.Placeholder = m.turn.dim
 	}
 	m.input.SetStyles(styles)
-	m.input.MaxHeight = max(1, min(8, m.height-8))
+	m.input.MaxHeight = max(1, min(8, m.part()))
 	m.input.SetWidth(max(m.width-1, 8))
 	return m.turn.paint.set(m.width, m.dark, colour)
 }
@@ -214,8 +214,12 @@ func (m *chat) print(texts ...string) {
 	}
 }
 
-// flush prints what is queued, one part after the other: more lines at once
-// than the screen has room for would push the live part into the scrollback.
+// part is a third of the screen: what is printed at once takes no more, and
+// what is live no more than the rest. Together they always fit, so that
+// nothing live is pushed into the scrollback, where it could not be redrawn.
+func (m *chat) part() int { return max(1, m.height/3) }
+
+// flush prints what is queued, one part after the other.
 func (m *chat) flush() tea.Cmd {
 	if m.printing {
 		return nil
@@ -226,7 +230,7 @@ func (m *chat) flush() tea.Cmd {
 		}
 		return nil
 	}
-	n := min(len(m.queue), max(1, m.height-strings.Count(m.screen(), "\n")-3))
+	n := min(len(m.queue), m.part())
 	text := strings.Join(m.queue[:n], "\n")
 	m.queue = m.queue[n:]
 	m.printing = true
@@ -395,7 +399,7 @@ func (m *chat) screen() string {
 
 // above is the live part over the input; it ends with a line feed.
 func (m *chat) above() string {
-	most := max(1, m.height-m.input.Height()-4)
+	most := max(1, m.height-m.part()-m.input.Height()-4) // the question, an empty line, the line below
 	lines := m.turn.live(most, m.spinner())
 	if m.sending != "" {
 		lines = append(lines, m.turn.dim.Render(cut(m.spinner()+" sending: "+oneLine(m.sending, 400), m.width-1)))

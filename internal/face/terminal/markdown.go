@@ -106,11 +106,14 @@ func flat(s *ansi.StyleConfig) {
 	s.Document.Margin = &none
 	s.Document.BlockPrefix, s.Document.BlockSuffix = "", ""
 	s.CodeBlock.Margin = &none
+	if strings.TrimSpace(s.Code.Prefix) == "" {
+		s.Code.Prefix, s.Code.Suffix = "", ""
+	}
 }
 
 // markdown renders Markdown into lines that fit the width.
 func (p *painter) markdown(text string) string {
-	text = safe(text)
+	text = strings.ReplaceAll(safe(text), "\t", "    ") // widths are counted without tabs
 	out, err := p.md.Render(text)
 	if err != nil {
 		return p.wrap(text) // better plain than not at all

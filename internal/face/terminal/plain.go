@@ -99,6 +99,7 @@ type Writer struct {
 	Out, Notes io.Writer
 	wrote      bool // something of the answer is out
 	newline    bool // it ends with a line feed
+	noticed    bool // a notice was written: the offline provider says itself what it is
 	flying     id.ID
 	Offline    bool // the answer came from the offline provider
 	Stop       message.Stop
@@ -129,13 +130,14 @@ func (w *Writer) Frame(f runtime.Frame) error {
 			return w.note("what was written of this answer is void; it begins anew")
 		}
 	case runtime.FrameNotice:
+		w.noticed = true
 		return w.note("%s", safe(f.Text))
 	case runtime.FrameComplete:
 		w.Offline, w.Stop = strings.HasPrefix(f.Stored.Model, "offline/"), f.Stored.Stop
 		if !w.wrote {
 			err = w.answer(f.Stored.Text())
 		}
-		if w.Offline {
+		if w.Offline && !w.noticed {
 			err = errors.Join(err, w.note("answered by the offline provider: rules, not a language model"))
 		}
 	}

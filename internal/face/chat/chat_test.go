@@ -1,0 +1,704 @@
+package chat_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"pgregory.net/rapid"
+
+	"steward/internal/face/chat"
+	"steward/internal/face/httpauth"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/identity"
+	"steward/internal/message"
+	"steward/internal/runtime"
+)
+
+// answer says some words, one token each, and completes.
+func answer(words ...string) func(*double, turn) {
+	return func(d *double, t turn) {
+		msg := d.newID()
+		end := 0
+		for _, w := range words {
+			end += len(w)
+			d.text(t, msg, runtime.FrameToken, 0, w, end)
+		}
+		d.complete(t, msg, strings.Join(words, ""), message.StopEnd)
+	}
+}
+
+// Whatever is wrong with a frame, it is told with a code, and the connection
+// and everything else go on.
+func TestWrongFrames(t *testing.T) {
+	d := newDouble(answer("Hi."))
+	_, url := serve(t, chat.Options{Node: d, MaxMessage: 2000})
+	c := dial(t, url, "")
+	c.send(`{"type":"message","content":"hello"}`)
+	conv := c.want(frame{"type": "accepted"})["conversation_id"].(string)
+	for c.next()["type"] != "complete" {
+	}
+	in := `"conversation_id":"` + conv + `"`
+	for _, f := range []struct{ send, code, re string }{
+		{``, "invalid_json", ""},
+		{`{`, "invalid_json", ""},
+		{`hello`, "invalid_json", ""},
+		{`[]`, "member_invalid", ""},
+		{`"message"`, "member_invalid", ""},
+		{`{"type":"message","content":"a"} {}`, "invalid_json", ""},
+		{"{\"type\":\"message\",\"content\":\"\xff\"}", "invalid_utf8", ""},
+		{`{"type":"message","content":"\ud800"}`, "invalid_json", ""},
+		{`{}`, "unknown_type", ""},
+		{`{"type":"Message","id":"a","content":"x"}`, "unknown_type", "a"},
+		{`{"type":5,"id":"a"}`, "member_invalid", ""},
+		{`{"type":"ping","id":5}`, "member_invalid", ""},
+		{`{"type":"ping","id":"` + strings.Repeat("x", 257) + `"}`, "member_invalid", ""},
+		{`{"type":"ping","id":"a","more":1}`, "unknown_member", "a"},
+		{`{"type":"ping","type":"ping"}`, "duplicate_member", ""},
+		{`{"type":"message","id":"a","content":"x","Steer":true}`, "unknown_member", "a"},
+		{`{"type":"message","id":"a"}`, "member_missing", "a"},
+		{`{"type":"message","id":"a","content":null}`, "message_empty", "a"},
+		{`{"type":"message","id":"a","content":""}`, "message_empty", "a"},
+		{`{"type":"message","id":"a","content":" \n"}`, "message_empty", "a"},
+		{`{"type":"message","id":"a","content":[]}`, "message_empty", "a"},
+		{`{"type":"message","id":"a","content":5}`, "member_invalid", "a"},
+		{`{"type":"message","id":"a","content":[5]}`, "member_invalid", "a"},
+		{`{"type":"message","id":"a","content":[{"type":"text","text":"x","lang":"de"}]}`, "unknown_member", "a"},
+		{`{"type":"message","id":"a","content":[{"type":"text","text":"x","url":"https://x"}]}`, "block_invalid", "a"},
+		{`{"type":"message","id":"a","content":[{"type":"video"}]}`, "block_invalid", "a"},
+		{`{"type":"message","id":"a","content":[{"type":"image"}]}`, "block_invalid", "a"},
+		{`{"type":"message","id":"a","content":[{"type":"image","mime":"text/html","data":"aGk="}]}`, "block_invalid", "a"},
+		{`{"type":"message","id":"a","content":[{"type":"image","mime":"image/png","data":"!"}]}`, "member_invalid", "a"},
+		{`{"type":"message","id":"a","content":[{"type":"image","mime":"image/png","data":"aGk=","url":"https://x"}]}`, "block_invalid", "a"},
+		{`{"type":"message","id":"a","content":[{"type":"image","url":"file:///etc/passwd"}]}`, "block_invalid", "a"},
+		{`{"type":"message","id":"a","content":[{"type":"file","data":"aGk="}]}`, "block_invalid", "a"},
+		{`{"type":"message","id":"a","content":"x","message_id":"` + strings.Repeat("x", 257) + `"}`, "member_invalid", "a"},
+		{`{"type":"message","id":"a","content":"x","sampling":{"temperature":2.5}}`, "member_invalid", "a"},
+		{`{"type":"message","id":"a","content":"x","sampling":{"max_tokens":-1}}`, "member_invalid", "a"},
+		{`{"type":"message","id":"a","content":"x","sampling":{"effort":"huge"}}`, "member_invalid", "a"},
+		{`{"type":"message","id":"a","content":"x","sampling":{"top_k":1}}`, "unknown_member", "a"},
+		{`{"type":"message","id":"a","content":"x","conversation_id":"nonsense"}`, "conversation_not_found", "a"},
+		{`{"type":"message","id":"a","content":"x","conversation_id":"00000000-0000-7000-8000-0000000000ff"}`, "conversation_not_found", "a"},
+		{`{"type":"message","id":"a","content":"` + strings.Repeat("x", 2000) + `"}`, "too_large", ""},
+		{`{"type":"stop","id":"a"}`, "member_missing", "a"},
+		{`{"type":"stop","id":"a","conversation_id":"x"}`, "conversation_not_found", "a"},
+		{`{"type":"stop","id":"a",` + in + `,"content":"x"}`, "unknown_member", "a"},
+		{`{"type":"resume","id":"a","conversation_id":"00000000-0000-7000-8000-0000000000ff"}`, "conversation_not_found", "a"},
+		{`{"type":"resume","id":"a"}`, "member_missing", "a"},
+		{`{"type":"resume","id":"a",` + in + `,"cursor":"yesterday"}`, "cursor_invalid", "a"},
+		{`{"type":"resume","id":"a",` + in + `,"from":"1"}`, "unknown_member", "a"},
+		{`{"type":"approve","id":"a","args_hash":"x"}`, "member_missing", "a"},
+		{`{"type":"deny","id":"a","approval_id":"x"}`, "member_missing", "a"},
+		{`{"type":"deny","id":"a","approval":"x"}`, "unknown_member", "a"},
+	} {
+		c.send(f.send)
+		got := c.next()
+		re, _ := got["re"].(string)
+		if got["type"] != "error" || got["code"] != f.code || re != f.re || got["message"] == "" || got["kind"] == "" {
+			t.Errorf("%.200s: got %v, want %s", f.send, got, f.code)
+		}
+	}
+	c.sendAs(websocket.MessageBinary, `{"type":"ping"}`)
+	c.want(frame{"type": "error", "code": "binary_frame"})
+	c.send(`{"type":"ping","id":"alive"}`)
+	c.want(frame{"type": "pong", "re": "alive"})
+	c.send(`{"type":"message",` + in + `,"content":"again"}`)
+	c.want(frame{"type": "accepted", "conversation_id": conv})
+	c.want(frame{"type": "token", "text": "Hi."})
+	if n := len(d.talks); n != 1 {
+		t.Errorf("%d conversations, want 1", n)
+	}
+}
+
+// A conversation of another user is not there: the same words, whatever is
+// asked of it.
+func TestForeignConversation(t *testing.T) {
+	d := newDouble(answer("Hi."))
+	_, url := serve(t, chat.Options{Node: d})
+	ana, eve := dial(t, url, "ana"), dial(t, url, "eve")
+	ana.send(`{"type":"message","content":"hello"}`)
+	theirs := ana.next()["conversation_id"].(string)
+	const none = "00000000-0000-7000-8000-0000000000ff"
+	for _, f := range []string{
+		`{"type":"message","id":"a","conversation_id":"ID","content":"x"}`,
+		`{"type":"message","id":"a","conversation_id":"ID","content":"x","steer":true}`,
+		`{"type":"stop","id":"a","conversation_id":"ID"}`,
+		`{"type":"resume","id":"a","conversation_id":"ID"}`,
+		`{"type":"resume","id":"a","conversation_id":"ID","cursor":"now"}`,
+	} {
+		var told []string
+		for _, x := range []string{theirs, none} {
+			eve.send(strings.ReplaceAll(f, "ID", x))
+			got := eve.next()
+			told = append(told, strings.ReplaceAll(fmt.Sprint(got), x, "ID"))
+		}
+		if told[0] != told[1] || !strings.Contains(told[0], "conversation_not_found") {
+			t.Errorf("%s: %s, and of one that is not there %s", f, told[0], told[1])
+		}
+	}
+}
+
+// In a conversation that is followed already, accepted still comes before
+// everything that the message leads to, and the message itself is not told.
+func TestAcceptedComesFirst(t *testing.T) {
+	for _, withID := range []bool{false, true} {
+		_, url := serve(t, chat.Options{Node: newDouble(answer("a", "b"))})
+		c := dial(t, url, "")
+		in := ""
+		for i := range 200 {
+			mine := ""
+			if withID {
+				mine = fmt.Sprintf(`"message_id":"m%d",`, i)
+			}
+			c.send(`{"type":"message",` + in + mine + `"id":"x","content":"hello"}`)
+			acc := c.want(frame{"type": "accepted", "re": "x", "duplicate": false})
+			in = `"conversation_id":"` + acc["conversation_id"].(string) + `",`
+			for {
+				f := c.next()
+				if f["type"] == "complete" {
+					break
+				}
+				if f["type"] != "token" || f["interaction_id"] != acc["interaction_id"] {
+					t.Fatalf("turn %d: got %v", i, f)
+				}
+			}
+		}
+	}
+}
+
+// What is sent elsewhere is told to everybody who follows.
+func TestTwoClients(t *testing.T) {
+	d := newDouble(answer("Hi."))
+	_, url := serve(t, chat.Options{Node: d})
+	a, b := dial(t, url, ""), dial(t, url, "")
+	a.send(`{"type":"message","content":"one"}`)
+	conv := a.next()["conversation_id"].(string)
+	for a.next()["type"] != "complete" {
+	}
+	b.send(`{"type":"resume","id":"r","conversation_id":"` + conv + `","cursor":"now"}`)
+	b.want(frame{"type": "ok", "re": "r"})
+	a.send(`{"type":"message","conversation_id":"` + conv + `","message_id":"m","content":[{"type":"text","text":"two"},{"type":"image","url":"https://x/a.png"},{"type":"file","name":"n","mime":"text/plain","data":"aGk="}]}`)
+	a.want(frame{"type": "accepted"})
+	b.want(frame{"type": "user", "conversation_id": conv, "client_message_id": "m", "content": []any{
+		map[string]any{"type": "text", "text": "two"}, map[string]any{"type": "image", "mime": "image/png", "url": "https://x/a.png"},
+		map[string]any{"type": "file", "name": "n", "mime": "text/plain", "data": "aGk="}}})
+	b.want(frame{"type": "token", "text": "Hi."})
+	b.want(frame{"type": "complete"})
+}
+
+// A repeated message does nothing twice, and its turn is told again.
+func TestDuplicate(t *testing.T) {
+	d := newDouble(answer("Hi."))
+	_, url := serve(t, chat.Options{Node: d})
+	a := dial(t, url, "")
+	a.send(`{"type":"message","content":"one"}`)
+	conv := a.next()["conversation_id"].(string)
+	send := `{"type":"message","conversation_id":"` + conv + `","message_id":"m","content":"two"}`
+	for a.next()["type"] != "complete" {
+	}
+	a.send(send)
+	first := a.want(frame{"type": "accepted", "duplicate": false})
+	for a.next()["type"] != "complete" {
+	}
+	b := dial(t, url, "")
+	b.send(send)
+	b.want(frame{"type": "accepted", "duplicate": true, "message_id": first["message_id"], "cursor": first["cursor"]})
+	b.want(frame{"type": "token", "text": "Hi."})
+	b.want(frame{"type": "complete"})
+	a.send(send) // where the conversation is followed, its turn has been told
+	a.want(frame{"type": "accepted", "duplicate": true})
+	a.send(`{"type":"ping"}`)
+	a.want(frame{"type": "pong"})
+}
+
+// While a turn runs, messages wait in their order; stop and others do not.
+func TestWaitingMessages(t *testing.T) {
+	d := newDouble(nil)
+	d.hold = make(chan struct{})
+	_, url := serve(t, chat.Options{Node: d})
+	c := dial(t, url, "")
+	c.send(`{"type":"message","id":"first","content":"hello"}`)
+	d.hold <- struct{}{}
+	conv := c.want(frame{"type": "accepted", "re": "first"})["conversation_id"].(string)
+	in := `"conversation_id":"` + conv + `"`
+	const waiting = 20
+	for i := range waiting {
+		c.send(fmt.Sprintf(`{"type":"message","id":"%d",%s,"content":"%d"}`, i, in, i))
+	}
+	c.send(`{"type":"stop","id":"s",` + in + `}`)
+	c.want(frame{"type": "ok", "re": "s"})
+	c.send(`{"type":"message","id":"steering",` + in + `,"content":"left","steer":true}`)
+	c.want(frame{"type": "accepted", "re": "steering"})
+	for i := range waiting {
+		d.hold <- struct{}{}
+		c.want(frame{"type": "accepted", "re": fmt.Sprint(i)})
+	}
+	if !slices.Equal(d.stops, []id.ID{number(1)}) {
+		t.Errorf("stopped %v", d.stops)
+	}
+	for i := range 33 {
+		c.send(fmt.Sprintf(`{"type":"message","id":"%d",%s,"content":"%d"}`, i, in, i))
+	}
+	c.want(frame{"type": "error", "code": "too_many_pending", "re": "32", "retry": "backoff"})
+	c.CloseNow() // what waits was never acknowledged, and is not sent
+}
+
+// A message that fails leaves the next one its turn.
+func TestFailingMessage(t *testing.T) {
+	d := newDouble(answer("Hi."))
+	_, url := serve(t, chat.Options{Node: d})
+	c := dial(t, url, "")
+	const none = `"conversation_id":"00000000-0000-7000-8000-0000000000ff"`
+	for range 3 {
+		c.send(`{"type":"message","id":"a",` + none + `,"content":"x"}`)
+		c.want(frame{"type": "error", "re": "a", "code": "conversation_not_found"})
+	}
+	d.breakDown(errors.New("/secret/path is gone"))
+	for _, f := range []string{`{"type":"message","id":"a","content":"x"}`, `{"type":"message","id":"a",` + none + `,"content":"x"}`,
+		`{"type":"stop","id":"a",` + none + `}`, `{"type":"resume","id":"a",` + none + `}`} {
+		c.send(f)
+		c.want(frame{"type": "error", "re": "a", "code": "internal", "message": "something went wrong inside Steward"})
+	}
+}
+
+// When following a conversation fails, that is told, and it can be resumed.
+func TestWatchFails(t *testing.T) {
+	d := newDouble(answer("Hi."))
+	_, url := serve(t, chat.Options{Node: d})
+	c := dial(t, url, "")
+	c.send(`{"type":"message","content":"x"}`)
+	conv := c.next()["conversation_id"].(string)
+	for c.next()["type"] != "complete" {
+	}
+	d.breakDown(fault.New(fault.Unavailable, "disk_full", "no room"))
+	f := c.want(frame{"type": "error", "code": "disk_full", "conversation_id": conv})
+	if _, ok := f["re"]; ok {
+		t.Errorf("got %v", f)
+	}
+	d.breakDown(nil)
+	c.send(`{"type":"resume","conversation_id":"` + conv + `"}`)
+	c.want(frame{"type": "user"})
+	c.want(frame{"type": "token"})
+}
+
+// However often the connection breaks, who resumes from the last cursor
+// misses nothing and is told nothing twice.
+func TestResume(t *testing.T) {
+	words := make([]string, 60)
+	for i := range words {
+		words[i] = fmt.Sprintf("word%d ", i)
+	}
+	d := newDouble(answer(words...))
+	_, url := serve(t, chat.Options{Node: d})
+	c := dial(t, url, "")
+	c.send(`{"type":"message","content":"x"}`)
+	first := c.want(frame{"type": "accepted"})
+	conv := first["conversation_id"].(string)
+	c.CloseNow()
+	rapid.Check(t, func(r *rapid.T) {
+		cursor, text, complete := first["cursor"].(string), "", 0
+		for complete == 0 {
+			c := dial(t, url, "")
+			c.send(`{"type":"resume","conversation_id":"` + conv + `","cursor":"` + cursor + `"}`)
+			for range rapid.IntRange(1, 30).Draw(r, "frames") {
+				f := c.next()
+				cursor = f["cursor"].(string)
+				if f["type"] == "complete" {
+					complete++
+					break
+				}
+				text += f["text"].(string)
+			}
+			c.CloseNow()
+		}
+		if want := strings.Join(words, ""); text != want {
+			r.Fatalf("got %q", text)
+		}
+	})
+}
+
+// Resuming again on the same connection ends the earlier watch.
+func TestResumeAnew(t *testing.T) {
+	d := newDouble(answer("Hi."))
+	_, url := serve(t, chat.Options{Node: d})
+	c := dial(t, url, "")
+	c.send(`{"type":"message","content":"x"}`)
+	acc := c.next()
+	conv := acc["conversation_id"].(string)
+	for c.next()["type"] != "complete" {
+	}
+	for range 50 {
+		c.send(`{"type":"resume","conversation_id":"` + conv + `"}`)
+		c.want(frame{"type": "user", "content": []any{map[string]any{"type": "text", "text": "x"}}})
+		c.want(frame{"type": "token"})
+		c.want(frame{"type": "complete"})
+	}
+	c.send(`{"type":"message","conversation_id":"` + conv + `","content":"y"}`)
+	c.want(frame{"type": "accepted"})
+	c.want(frame{"type": "token"})
+	c.want(frame{"type": "complete"})
+	c.send(`{"type":"ping"}`)
+	c.want(frame{"type": "pong"}) // and not the turn again
+}
+
+// One connection follows a bounded number of conversations.
+func TestTooManyConversations(t *testing.T) {
+	d := newDouble(nil)
+	for range 1030 {
+		if _, err := d.Send(t.Context(), "local", runtime.Turn{Content: []message.Block{&message.Text{Text: "x"}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	convs := make([]string, 0, 1030)
+	for x := range d.talks {
+		convs = append(convs, x.String())
+	}
+	_, url := serve(t, chat.Options{Node: d})
+	c := dial(t, url, "")
+	for _, x := range convs[:1024] {
+		c.send(`{"type":"resume","conversation_id":"` + x + `","cursor":"now","id":"r"}`)
+		c.want(frame{"type": "ok"})
+	}
+	c.send(`{"type":"resume","conversation_id":"` + convs[1024] + `","cursor":"now"}`)
+	c.want(frame{"type": "error", "code": "too_many_conversations"})
+	c.send(`{"type":"message","conversation_id":"` + convs[1025] + `","content":"x"}`)
+	c.want(frame{"type": "error", "code": "too_many_conversations"})
+	c.send(`{"type":"message","content":"x"}`) // its conversation is not known before it is accepted
+	c.want(frame{"type": "accepted"})
+	c.want(frame{"type": "error", "code": "too_many_conversations"})
+	c.send(`{"type":"message","conversation_id":"` + convs[0] + `","content":"x"}`)
+	c.want(frame{"type": "accepted"})
+}
+
+// A frame that goes on and on is cut off; one that ends is only refused.
+func TestEndlessFrame(t *testing.T) {
+	_, url := serve(t, chat.Options{Node: newDouble(nil), MaxMessage: 1000})
+	other := dial(t, url, "")
+	c := dial(t, url, "")
+	go func() {
+		w, err := c.Writer(context.Background(), websocket.MessageText)
+		for err == nil {
+			_, err = w.Write(make([]byte, 1000))
+		}
+	}()
+	if code := c.wantClosed(); code != websocket.StatusMessageTooBig && code != -1 {
+		t.Errorf("closed with %d", code)
+	}
+	other.send(strings.Repeat("x", 7999))
+	other.want(frame{"type": "error", "code": "too_large"})
+	other.send(`{"type":"ping"}`)
+	other.want(frame{"type": "pong"})
+}
+
+// gated is a listener whose connections write only while the gate is open,
+// whatever their deadline: a client that does not read, without the kernel's
+// buffers between.
+type gated struct {
+	net.Listener
+	gate    sync.RWMutex
+	blocked chan struct{} // told when a write waits
+}
+
+type gatedConn struct {
+	net.Conn
+	l *gated
+}
+
+func (l *gated) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return gatedConn{c, l}, err
+}
+
+func (c gatedConn) Write(p []byte) (int, error) {
+	if !c.l.gate.TryRLock() {
+		select {
+		case c.l.blocked <- struct{}{}:
+		default:
+		}
+		c.l.gate.RLock()
+	}
+	defer c.l.gate.RUnlock()
+	return c.Conn.Write(p)
+}
+
+func (gatedConn) SetWriteDeadline(time.Time) error { return nil }
+
+// long is a turn of 200 pieces that cannot be joined.
+func long(d *double, t turn) {
+	text := strings.Repeat("x", 100)
+	for range 200 {
+		msg := d.newID()
+		d.text(t, msg, runtime.FrameToken, 0, text, len(text))
+	}
+	d.complete(t, d.newID(), "done", message.StopEnd)
+}
+
+func listen(t *testing.T, face *chat.Server, wrap func(net.Listener) net.Listener) string {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		face.ServeHTTP(w, r.WithContext(httpauth.With(r.Context(), httpauth.Caller{User: "local"})))
+	}))
+	s.Listener = wrap(s.Listener)
+	s.Start()
+	t.Cleanup(s.Close)
+	return "ws" + strings.TrimPrefix(s.URL, "http")
+}
+
+// A client that does not read for a while is cut off with a code of its own,
+// and can resume where it was.
+func TestSlowClient(t *testing.T) {
+	const patience = 20 * time.Millisecond
+	d := newDouble(long)
+	face := chat.Handler(chat.Options{Node: d, Patience: patience, PingEvery: time.Hour, Logger: slog.New(slog.DiscardHandler)})
+	var door *gated
+	url := listen(t, face, func(l net.Listener) net.Listener {
+		door = &gated{Listener: l, blocked: make(chan struct{}, 1)}
+		return door
+	})
+	c := dial(t, url, "")
+	door.gate.Lock()
+	c.send(`{"type":"message","content":"x"}`)
+	<-door.blocked
+	<-time.After(2 * patience) // longer than the patience lasts
+	door.gate.Unlock()
+	frames, conv, cursor := 0, "", ""
+	for {
+		f, err := c.read()
+		if err != nil {
+			if code := websocket.CloseStatus(err); code != chat.CloseSlow {
+				t.Fatalf("after %d frames: %v", frames, err)
+			}
+			break
+		}
+		conv, cursor = f["conversation_id"].(string), f["cursor"].(string)
+		if f["type"] == "token" {
+			frames++
+		}
+	}
+	if frames == 200 {
+		t.Error("nothing was held back")
+	}
+	c = dial(t, url, "")
+	c.send(`{"type":"resume","conversation_id":"` + conv + `","cursor":"` + cursor + `"}`)
+	for c.next()["type"] != "complete" {
+		frames++
+	}
+	if frames != 200 {
+		t.Errorf("%d pieces over both connections, want 200", frames)
+	}
+	c.CloseNow()
+	if err := face.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	d.running.Wait()
+}
+
+// small makes the kernel's buffers small, so that a client that does not
+// read is soon noticed.
+type small struct{ net.Listener }
+
+func (l small) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		err = c.(*net.TCPConn).SetWriteBuffer(4096)
+	}
+	return c, err
+}
+
+// A client that never reads again is dropped and keeps nobody waiting.
+func TestDeadClient(t *testing.T) {
+	big := strings.Repeat("x", 1<<20)
+	d := newDouble(func(d *double, t turn) {
+		for range 30 {
+			msg := d.newID()
+			d.text(t, msg, runtime.FrameToken, 0, big, len(big))
+		}
+		d.complete(t, d.newID(), "done", message.StopEnd)
+	})
+	face := chat.Handler(chat.Options{Node: d, Patience: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	url := listen(t, face, func(l net.Listener) net.Listener { return small{l} })
+	dead := dial(t, url, "")
+	dead.send(`{"type":"message","content":"x"}`)
+	dead.want(frame{"type": "accepted"})
+	d.running.Wait() // the turn does not wait for the client
+	for face.Connections() > 0 {
+		<-time.After(time.Millisecond)
+	}
+	if err := face.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestShutdown(t *testing.T) {
+	d := newDouble(answer("Hi."))
+	d.hold = make(chan struct{})
+	face, url := serve(t, chat.Options{Node: d})
+	var clients []*client
+	for range 5 {
+		c := dial(t, url, "")
+		c.send(`{"type":"message","content":"never accepted"}`)
+		c.send(`{"type":"ping"}`)
+		c.want(frame{"type": "pong"})
+		clients = append(clients, c)
+	}
+	var wg sync.WaitGroup
+	for _, c := range clients {
+		wg.Go(func() {
+			if code := c.wantClosed(); code != websocket.StatusGoingAway {
+				t.Errorf("closed with %d", code)
+			}
+		})
+	}
+	if err := face.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+	if len(d.talks) != 0 {
+		t.Error("a message that was not acknowledged was recorded")
+	}
+	res, err := http.Get(strings.Replace(url, "ws", "http", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(res.Body)
+	res.Body.Close()
+	if res.StatusCode != 503 || !strings.Contains(string(body), `"closing"`) {
+		t.Errorf("got %d %s", res.StatusCode, body)
+	}
+}
+
+// A client that does not answer the close handshake is dropped in the end.
+func TestShutdownOfADeafClient(t *testing.T) {
+	face, url := serve(t, chat.Options{Node: newDouble(nil)})
+	c := dial(t, url, "")
+	c.send(`{"type":"ping"}`)
+	c.want(frame{"type": "pong"}) // from now on it reads nothing, so answers nothing
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := face.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// changing is a set of keys of which one can be taken away.
+type changing struct{ gone atomic.Pointer[error] }
+
+func (k *changing) Authenticate(context.Context, string) (string, error) {
+	if err := k.gone.Load(); err != nil {
+		return "", *err
+	}
+	return "ana", nil
+}
+
+// A connection does not outlive its key.
+func TestRevokedKey(t *testing.T) {
+	revoked := error(fault.New(fault.Unauthentic, "key_revoked", "this key was revoked"))
+	broken := error(fault.New(fault.Unavailable, "store_broken", "no answer"))
+	for name, c := range map[string]struct {
+		err  *error
+		ping time.Duration
+		code websocket.StatusCode
+	}{
+		"at the next frame":        {&revoked, time.Hour, chat.CloseRevoked},
+		"at the next ping":         {&revoked, time.Millisecond, chat.CloseRevoked},
+		"when it cannot be looked": {&broken, time.Hour, websocket.StatusInternalError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			keys := &changing{}
+			face := chat.Handler(chat.Options{Node: newDouble(nil), PingEvery: c.ping, Logger: slog.New(slog.DiscardHandler)})
+			s := httptest.NewServer(httpauth.New(httpauth.Options{Keys: keys, RequireKey: true, Logger: slog.New(slog.DiscardHandler)}).Wrap(face, nil))
+			defer s.Close()
+			ws, _, err := websocket.Dial(t.Context(), s.URL, &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + identity.NewSecret()}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ws.CloseNow()
+			cl := &client{t, ws}
+			cl.send(`{"type":"ping"}`)
+			cl.want(frame{"type": "pong"})
+			keys.gone.Store(c.err)
+			if c.ping == time.Hour {
+				cl.send(`{"type":"message","content":"x"}`)
+			}
+			if code := cl.wantClosed(); code != c.code {
+				t.Errorf("closed with %d", code)
+			}
+		})
+	}
+}
+
+// Pings come without being asked for, and a client that is gone is noticed.
+func TestPings(t *testing.T) {
+	_, url := serve(t, chat.Options{Node: newDouble(nil), PingEvery: time.Millisecond})
+	pinged := make(chan struct{}, 100)
+	ws, _, err := websocket.Dial(t.Context(), url, &websocket.DialOptions{OnPingReceived: func(context.Context, []byte) bool {
+		select {
+		case pinged <- struct{}{}:
+		default:
+		}
+		return true
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ws.CloseNow()
+	ctx := ws.CloseRead(t.Context())
+	for range 3 {
+		select {
+		case <-pinged:
+		case <-ctx.Done():
+			t.Fatal("the connection ended")
+		}
+	}
+}
+
+func TestSilentClientIsNoticed(t *testing.T) {
+	_, url := serve(t, chat.Options{Node: newDouble(nil), PingEvery: time.Millisecond, Patience: time.Millisecond})
+	ws, _, err := websocket.Dial(t.Context(), url, &websocket.DialOptions{OnPingReceived: func(context.Context, []byte) bool { return false }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &client{t, ws}
+	if code := c.wantClosed(); code != -1 {
+		t.Errorf("closed with %d", code)
+	}
+}
+
+func TestHandshake(t *testing.T) {
+	face, url := serve(t, chat.Options{Node: newDouble(nil)})
+	res, err := http.Get(strings.Replace(url, "ws", "http", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != http.StatusUpgradeRequired {
+		t.Errorf("got %d for a plain request", res.StatusCode)
+	}
+	w := httptest.NewRecorder()
+	face.ServeHTTP(w, httptest.NewRequest("GET", "/ws", nil))
+	if w.Code != 401 || !strings.Contains(w.Body.String(), "unauthenticated") {
+		t.Errorf("got %d %s without a guard", w.Code, w.Body)
+	}
+	// A ResponseWriter that cannot be taken over.
+	r := httptest.NewRequest("GET", "/ws", nil)
+	for k, v := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="} {
+		r.Header.Set(k, v)
+	}
+	w = httptest.NewRecorder()
+	face.ServeHTTP(w, r.WithContext(httpauth.With(r.Context(), httpauth.Caller{User: "local"})))
+	if !strings.Contains(w.Body.String(), "Internal Server Error") {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+}
