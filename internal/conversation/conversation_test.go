@@ -457,3 +457,30 @@ func TestOpenGivesWhatWasAppended(t *testing.T) {
 		}
 	})
 }
+
+func TestUsage(t *testing.T) {
+	e, _ := engine(t)
+	s := create(e)
+	begin(t, s, "x")
+	call(t, s, "c", "{}", "r", 0)
+	finish(t, s, "y")
+	if err := e.Record(t.Context(), store.ForUser("bert"), "m/n", message.Usage{Input: 100}); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Delete(t.Context(), anna, s.Conversation().ID); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int64{}
+	for u, err := range e.Usage(t.Context(), time.Now().Add(-time.Hour)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[u.User] += u.Usage.Input
+	}
+	if got["anna"] != 12 || got["bert"] != 100 {
+		t.Errorf("%v", got)
+	}
+	for u := range e.Usage(t.Context(), time.Now().Add(time.Hour)) {
+		t.Errorf("%+v is from the future", u)
+	}
+}

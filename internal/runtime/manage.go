@@ -9,6 +9,7 @@ import (
 	"steward/internal/embed"
 	"steward/internal/id"
 	"steward/internal/llm"
+	"steward/internal/message"
 	"steward/internal/store"
 	"steward/internal/tool"
 )
@@ -89,4 +90,10 @@ func (n *Node) Tools(agentName string) []tool.Spec {
 		return kit.tools.Specs()
 	}
 	return nil
+}
+
+// Record keeps what a model call outside a conversation has used, so that
+// budgets of the day hold over restarts.
+func (n *Node) Record(ctx context.Context, user, model string, u message.Usage) error {
+	return n.conversations.Record(ctx, store.ForUser(user), model, u)
 }

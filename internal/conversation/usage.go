@@ -1,0 +1,80 @@
+package conversation
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"time"
+
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// TypeUsage is the type of the record of a model call outside a conversation.
+const TypeUsage = "llm.Usage"
+
+// Used is what one model call has used.
+type Used struct {
+	User  string        `json:"-"`
+	At    time.Time     `json:"-"`
+	Model string        `json:"model"` // "provider/model"
+	Usage message.Usage `json:"usage"`
+}
+
+// Usage yields what the model calls of all users have used since a time, the
+// newest first: what the log tells, deleted conversations included.
+func (e *Engine) Usage(ctx context.Context, since time.Time) iter.Seq2[Used, error] {
+	return func(yield func(Used, error) bool) {
+		q := store.LogQuery{Reverse: true, Limit: 1000}
+		for {
+			page, err := e.store.Log(ctx, store.ForNode(resource.System), q)
+			if err != nil {
+				yield(Used{}, err)
+				return
+			}
+			for _, en := range page.Entries {
+				if en.At.Before(since) {
+					return
+				}
+				u, ok, err := used(en)
+				if (ok || err != nil) && !yield(u, err) {
+					return
+				}
+			}
+			if !page.More {
+				return
+			}
+			q.After = page.Next
+		}
+	}
+}
+
+// used reads what an entry says of a model call, if it does.
+func used(en resource.Entry) (Used, bool, error) {
+	u := Used{User: strings.TrimPrefix(string(en.Space), "user:"), At: en.At}
+	if en.Op != resource.OpPut {
+		return u, false, nil
+	}
+	switch en.URI.Type() {
+	case TypeMessage:
+		m, err := message.Decode(en.Body)
+		if err != nil {
+			return u, false, err
+		}
+		u.Model, u.Usage = m.Model, m.Usage
+		return u, m.Usage != (message.Usage{}), nil
+	case TypeUsage:
+		err := decode(resource.Resource{URI: en.URI, Body: en.Body}, &u)
+		return u, err == nil, err
+	}
+	return u, false, nil
+}
+
+// Record keeps what a model call outside a conversation has used.
+func (e *Engine) Record(ctx context.Context, sc store.Scope, model string, u message.Usage) error {
+	_, err := e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{{
+		URI: resource.Root(TypeUsage, id.New().String()), Body: encode(Used{Model: model, Usage: u})}}})
+	return err
+}
