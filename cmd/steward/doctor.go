@@ -1,3 +1,365 @@
 package main
-import "github.com/spf13/cobra"
-func (a *app) doctorCommand() *cobra.Command { return &cobra.Command{Use: "doctor"} }
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"steward/internal/face/httpauth"
+	"steward/internal/fault"
+	"steward/internal/identity"
+	"steward/internal/settings"
+	"steward/internal/store"
+	"steward/internal/store/sqlite"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "doctor", Short: "Look for what is wrong, and say what to do about it", GroupID: "look", Args: cobra.NoArgs,
+		Long: "Check settings, data folder, database, disk, port, models, clock and terminal. Nothing is\n" +
+			"changed. The exit code is 1 when a check has failed.",
+		RunE: func(c *cobra.Command, _ []string) error { return a.doctor(c.Context()) },
+	}
+}
+
+// The outcomes of a check.
+const (
+	good = "ok"
+	warn = "warn" // Steward runs, but not as well as it could
+	bad  = "fail"
+)
+
+// check is one finding of the doctor.
+type check struct {
+	Name   string `json:"name"`
+	Status string `json:"status"`
+	Say    string `json:"message"`
+	Code   string `json:"code,omitempty"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+func fine(name, format string, args ...any) check {
+	return check{Name: name, Status: good, Say: fmt.Sprintf(format, args...)}
+}
+
+func failed(name, status string, err error) check {
+	e := fault.Of(err)
+	return check{Name: name, Status: status, Say: withoutRemedy(e), Code: e.Code, Remedy: e.Remedy}
+}
+
+func (c check) with(remedy string) check {
+	if c.Remedy == "" {
+		c.Remedy = remedy
+	}
+	return c
+}
+
+func (a *app) doctor(ctx context.Context) error {
+	var checks []check
+	set, err := a.settings()
+	if err != nil {
+		checks = append(checks, failed("settings", bad, err).with("mend the settings; docs/settings.md describes them"))
+	} else {
+		checks = append(checks, a.checkSettings(set))
+		running, serving := readNotice(set.Data)
+		if serving == nil && !answers(ctx, running.URL) {
+			serving = errors.New("it does not answer")
+		}
+		checks = append(checks, checkFolder(set.Data), a.checkDatabase(ctx, set), checkDisk(set.Data),
+			checkPort(ctx, set, running, serving == nil))
+		checks = append(checks, a.checkModels(ctx, set)...)
+		checks = append(checks, a.checkClock(ctx, set))
+	}
+	checks = append(checks, a.checkTerminal())
+	return a.printChecks(checks)
+}
+
+func (a *app) printChecks(checks []check) error {
+	worst := good
+	for _, c := range checks {
+		if c.Status == bad || c.Status == warn && worst == good {
+			worst = c.Status
+		}
+	}
+	if a.json {
+		if err := a.printJSON(map[string]any{"ok": worst != bad, "checks": checks}); err != nil {
+			return err
+		}
+	} else {
+		for _, c := range checks {
+			fmt.Fprintf(a.stdout, "%-4s  %-10s %s\n", c.Status, c.Name, strings.ReplaceAll(c.Say, "\n", "\n                 "))
+			if c.Remedy != "" && c.Status != good {
+				fmt.Fprintf(a.stdout, "                 → %s\n", c.Remedy)
+			}
+		}
+		fmt.Fprintln(a.stdout, map[string]string{good: "all is well", warn: "Steward can run; some things could be better", bad: "something is wrong: see what fails above"}[worst])
+	}
+	if worst == bad {
+		return exitCode(exitFailed)
+	}
+	return nil
+}
+
+// checkSettings warns of keys in files that others can read.
+func (a *app) checkSettings(set *settings.Loaded) check {
+	for _, file := range set.Files {
+		info, err := os.Stat(file)
+		if err == nil && info.Mode().Perm()&0o077 != 0 && holdsKey(set, file) {
+			return check{Name: "settings", Status: warn, Say: file + " holds a key and can be read by others",
+				Remedy: "chmod 600 " + file}
+		}
+	}
+	if len(set.Notices) > 0 {
+		return check{Name: "settings", Status: warn, Say: strings.Join(set.Notices, "\n"), Remedy: "mend or remove what is not taken"}
+	}
+	if len(set.Files) == 0 {
+		return fine("settings", "no file; defaults, environment and flags hold")
+	}
+	return fine("settings", "%s", strings.Join(set.Files, ", "))
+}
+
+func holdsKey(set *settings.Loaded, file string) bool {
+	for name, p := range set.Providers {
+		from := set.SourceOf("providers." + name + ".key")
+		if p.Key != "" && from.Kind != settings.FromEnv && strings.HasPrefix(from.Where, file+":") {
+			return true
+		}
+	}
+	return false
+}
+
+func checkFolder(data string) check {
+	info, err := os.Stat(data)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return fine("data", "%s is not there yet; it is made at the first start", data)
+	case err != nil:
+		return failed("data", bad, err).with("let yourself read it, or name another folder with --data")
+	case !info.IsDir():
+		return check{Name: "data", Status: bad, Say: data + " is no folder", Remedy: "name another with --data"}
+	case unix.Access(data, unix.R_OK|unix.W_OK|unix.X_OK) != nil:
+		return check{Name: "data", Status: bad, Say: data + " cannot be written", Remedy: "let yourself write there, or name another folder with --data"}
+	}
+	if _, err := os.Stat(database(data)); err != nil {
+		return fine("data", "%s", data)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return check{Name: "data", Status: warn, Say: fmt.Sprintf("%s is open to others (%v)", data, info.Mode().Perm()), Remedy: "chmod 700 " + data}
+	}
+	return fine("data", "%s", data)
+}
+
+func (a *app) checkDatabase(ctx context.Context, set *settings.Loaded) check {
+	st, err := sqlite.Open(ctx, sqlite.Options{Path: database(set.Data), ReadOnly: true})
+	if fault.HasCode(err, "database_missing") {
+		return fine("database", "none yet; it is made at the first start")
+	}
+	if err != nil {
+		return failed("database", bad, err)
+	}
+	defer st.Close()
+	log, err := st.Log(ctx, store.ForNode("system"), store.LogQuery{Reverse: true, Limit: 1})
+	if err != nil {
+		return failed("database", bad, err)
+	}
+	if len(log.Entries) == 0 {
+		return fine("database", "readable, empty")
+	}
+	return fine("database", "readable, %d entries, the last one of %s", log.Entries[0].Seq, log.Entries[0].At.Local().Format(time.DateTime))
+}
+
+// Room on the disk.
+const (
+	littleRoom = 1 << 30
+	noRoom     = 100 << 20
+)
+
+func checkDisk(data string) check {
+	dir := data
+	var fs unix.Statfs_t
+	err := unix.Statfs(dir, &fs)
+	for errors.Is(err, unix.ENOENT) && dir != "/" && dir != "." {
+		dir = parent(dir)
+		err = unix.Statfs(dir, &fs)
+	}
+	if err != nil {
+		return failed("disk", warn, fmt.Errorf("the room on the disk cannot be told: %w", err)).with("see that the data folder can be reached")
+	}
+	free := uint64(fs.Bavail) * uint64(fs.Bsize)
+	say := fmt.Sprintf("%.1f GB free", float64(free)/1e9)
+	switch {
+	case free < noRoom:
+		return check{Name: "disk", Status: bad, Say: say, Remedy: "make room, or move the data folder to another disk with --data"}
+	case free < littleRoom:
+		return check{Name: "disk", Status: warn, Say: say, Remedy: "make room soon"}
+	}
+	return fine("disk", "%s", say)
+}
+
+func parent(dir string) string {
+	if i := strings.LastIndexByte(strings.TrimRight(dir, "/"), '/'); i > 0 {
+		return dir[:i]
+	}
+	return "/"
+}
+
+// answers reports whether a Steward answers at a URL.
+func answers(ctx context.Context, url string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/healthz", nil)
+	if err != nil {
+		return false
+	}
+	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		return false
+	}
+	_, err = io.Copy(io.Discard, io.LimitReader(res.Body, 1<<16))
+	return errors.Join(err, res.Body.Close()) == nil && res.StatusCode == http.StatusOK
+}
+
+func checkPort(ctx context.Context, set *settings.Loaded, running notice, serving bool) check {
+	if serving {
+		return fine("port", "Steward serves at %s (process %d)", running.URL, running.PID)
+	}
+	if httpauth.BeyondLoopback(set.Listen) {
+		if c, refused := checkKeys(ctx, set); refused {
+			return c
+		}
+	}
+	ln, err := net.Listen("tcp", set.Listen)
+	if err != nil {
+		return failed("port", bad, cannotListen(set.Listen, err))
+	}
+	if err := ln.Close(); err != nil {
+		return failed("port", bad, err)
+	}
+	return fine("port", "%s is free", set.Listen)
+}
+
+// checkKeys finds out whether Steward would refuse to listen for want of a key.
+func checkKeys(ctx context.Context, set *settings.Loaded) (check, bool) {
+	st, err := sqlite.Open(ctx, sqlite.Options{Path: database(set.Data), ReadOnly: true})
+	if fault.HasCode(err, "database_missing") {
+		return check{Name: "port", Status: bad, Say: set.Listen + " is beyond loopback, and there is no key", Code: "keys_required",
+			Remedy: "make one with steward keys create, or listen on 127.0.0.1"}, true
+	}
+	if err != nil {
+		return check{}, false // the check of the database tells
+	}
+	defer st.Close()
+	if _, err := httpauth.RequireKeys(ctx, set.Listen, identity.New(st)); err != nil {
+		return failed("port", bad, err), true
+	}
+	return check{}, false
+}
+
+// checkModels asks every provider what it has, which also tries its key.
+func (a *app) checkModels(ctx context.Context, set *settings.Loaded) []check {
+	s, err := a.supply(ctx, set, nil)
+	if err != nil {
+		return []check{failed("models", bad, err)}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	out := make([]check, len(s.sources))
+	var asking sync.WaitGroup
+	for i, src := range s.sources {
+		asking.Go(func() {
+			infos, err := src.Models(ctx)
+			if err != nil {
+				out[i] = failed(src.Name(), bad, err)
+				return
+			}
+			out[i] = fine(src.Name(), "%s; %d models", src.how, len(infos))
+		})
+	}
+	asking.Wait()
+	def := fine("models", "default is %s", strings.Join(s.aliases["default"].Models, ", then "))
+	if s.offlineOnly() {
+		def = check{Name: "models", Status: warn, Say: "no language model was found, not even an Ollama on this machine: the offline provider answers, by rules",
+			Remedy: "set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or start Ollama"}
+	}
+	return append([]check{def}, out...)
+}
+
+// checkClock compares the clock with the newest that the data and the program
+// themselves know.
+func (a *app) checkClock(ctx context.Context, set *settings.Loaded) check {
+	now := time.Now()
+	known, from := built(), "this program was built"
+	st, err := sqlite.Open(ctx, sqlite.Options{Path: database(set.Data), ReadOnly: true})
+	if err == nil {
+		defer st.Close()
+		log, err := st.Log(ctx, store.ForNode("system"), store.LogQuery{Reverse: true, Limit: 1})
+		if err == nil && len(log.Entries) > 0 && log.Entries[0].At.After(known) {
+			known, from = log.Entries[0].At, "the newest entry of the database was made"
+		}
+	}
+	if now.Before(known.Add(-time.Minute)) {
+		return check{Name: "clock", Status: bad, Say: fmt.Sprintf("it is %s, but %s at %s", now.Format(time.DateTime), from, known.Format(time.DateTime)),
+			Remedy: "set the clock"}
+	}
+	zone := set.Profile.TimeZone
+	if zone == "" {
+		zone, _ = now.Zone()
+	}
+	return fine("clock", "%s, time zone %s", now.Format(time.DateTime), zone)
+}
+
+func built() time.Time {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.time" {
+				if t, err := time.Parse(time.RFC3339, s.Value); err == nil {
+					return t
+				}
+			}
+		}
+	}
+	return time.Time{}
+}
+
+func (a *app) checkTerminal() check {
+	if !isTerminal(a.stdin) || !isTerminal(a.stdout) {
+		return fine("terminal", "none here: chat would read lines")
+	}
+	f, ok := a.stdout.(*os.File)
+	if !ok {
+		return fine("terminal", "none here: chat would read lines")
+	}
+	w, h, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return failed("terminal", warn, err).with("use another terminal")
+	}
+	locale := ""
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if locale = a.getenv(name); locale != "" {
+			break
+		}
+	}
+	say := fmt.Sprintf("%s, %d by %d", orDash(a.getenv("TERM")), w, h)
+	utf8 := strings.Contains(strings.ToUpper(strings.ReplaceAll(locale, "-", "")), "UTF8")
+	switch {
+	case a.getenv("TERM") == "" || a.getenv("TERM") == "dumb":
+		return check{Name: "terminal", Status: warn, Say: say, Remedy: "set TERM to what the terminal is, for example xterm-256color"}
+	case locale != "" && !utf8:
+		return check{Name: "terminal", Status: warn, Say: say + ", and the locale " + locale + " is not UTF-8", Remedy: "set LANG to a UTF-8 locale, for example C.UTF-8"}
+	case w < 40 || h < 10:
+		return check{Name: "terminal", Status: warn, Say: say, Remedy: "make it at least 40 by 10"}
+	}
+	return fine("terminal", "%s", say)
+}

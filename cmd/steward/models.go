@@ -45,7 +45,7 @@ func presets() map[string]preset {
 		"openai":    {"gpt-5.4", "gpt-5.4-mini", "gpt-5.5", "text-embedding-3-small"},
 		"anthropic": {"claude-sonnet-5", "claude-haiku-4-5", "claude-opus-5", ""},
 		"gemini":    {"gemini-3.5-flash", "gemini-3.1-flash-lite", "gemini-3.1-pro-preview", "gemini-embedding-001"},
-		"offline":   {offline.ModelName, "", "", offline.ModelName},
+		"offline":   {offline.ModelName, "", "", offline.EmbedderName},
 	}
 }
 

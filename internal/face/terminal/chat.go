@@ -203,7 +203,9 @@ func (m *chat) answer(t told) {
 }
 
 // say prints a note.
-func (m *chat) say(text string) { m.print(m.turn.note(text)) }
+func (m *chat) say(text string) {
+	m.print(m.turn.piece(kindSaid, m.turn.dim.Render(m.turn.paint.wrap(safe(text)))))
+}
 
 // fail prints an error.
 func (m *chat) fail(err error) { m.print(m.turn.piece(kindError, m.turn.fault(err))) }
@@ -409,7 +411,7 @@ func (m *chat) above() string {
 		if n > 1 {
 			which = fmt.Sprintf(" (1 of %d)", n)
 		}
-		lines = append(lines, m.turn.warn.Render(cut("Allow "+bare(a.Name)+which+"?  y yes · n no", m.width-1)))
+		lines = append(lines, m.turn.warn.Render(cut("Allow "+bare(a.Name)+"? y/n"+which, m.width-1)))
 	}
 	return strings.Join(append(lines, ""), "\n") + "\n"
 }

@@ -182,7 +182,7 @@ func (m *chat) showOpened(o opened) tea.Cmd {
 	}
 	m.unwatch()
 	m.conv, m.named = o.conversation.ID, o.conversation.Title
-	m.say(titled(o.conversation))
+	m.say("opened: " + titled(o.conversation))
 	for _, e := range o.recent {
 		m.print(m.turn.past(e.Message)...)
 	}

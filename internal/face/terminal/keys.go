@@ -58,14 +58,12 @@ func (m *chat) decide(name string, now, before time.Time) (tea.Cmd, bool) {
 	}
 	v := runtime.Verdict{ID: a.Approval.ID, ArgsHash: a.Approval.ArgsHash, Approve: name == "y"}
 	a.Status = string(runtime.CallRunning) // answered here; the node has the last word
-	if next, _ := m.turn.pending(); next != nil {
-		next.asks = now // the next question gets its own pause
-	}
 	conv, word := m.conv, "denied"
 	if v.Approve {
 		word = "allowed"
 	}
-	m.say(word + ": " + a.Name)
+	m.print(m.turn.note(word + ": " + a.Name))
+	m.print(m.turn.ask()...)
 	return func() tea.Msg {
 		if err := m.opt.Node.Decide(m.ctx, conv, v); err != nil {
 			return told{err: err}

@@ -69,12 +69,13 @@ const (
 	kindText  = "text"
 	kindCall  = "call"
 	kindNote  = "note"
+	kindSaid  = "said"
 	kindError = "error"
 )
 
 // piece returns text with the blank line before it that its kind needs.
 func (t *turn) piece(kind, text string) string {
-	gap := t.last != "" && (kind != t.last || kind == kindText || kind == kindUser)
+	gap := t.last != "" && (kind != t.last || kind == kindText || kind == kindUser || kind == kindSaid)
 	t.last = kind
 	if gap {
 		return "\n" + text
@@ -84,6 +85,10 @@ func (t *turn) piece(kind, text string) string {
 
 // frame takes one frame and returns what is finished by it.
 func (t *turn) frame(f runtime.Frame) []string {
+	return append(t.take(f), t.ask()...)
+}
+
+func (t *turn) take(f runtime.Frame) []string {
 	switch f.Kind {
 	case runtime.FrameUser:
 		t.start()
@@ -184,14 +189,21 @@ func (t *turn) call(v *runtime.CallView) []string {
 		t.calls = append(t.calls, a)
 	}
 	a.CallView = *v
-	out := t.flush()
-	if v.Approval == nil {
+	if v.Status != string(runtime.CallAwaiting) {
 		a.asked = false
-	} else if !a.asked {
-		a.asked, a.asks = true, t.now()
-		out = append(out, t.piece(kindNote, t.question(v)))
 	}
-	return out
+	return t.flush()
+}
+
+// ask prints the next question, one at a time: what stands last on the screen
+// is what an answer means.
+func (t *turn) ask() []string {
+	a, _ := t.pending()
+	if a == nil || a.asked {
+		return nil
+	}
+	a.asked, a.asks = true, t.now()
+	return []string{t.piece(kindNote, t.question(&a.CallView))}
 }
 
 func (t *turn) find(call string) *activity {
@@ -257,14 +269,14 @@ func (t *turn) complete(m *message.Message) []string {
 
 // foot says by whom and how an answer came.
 func (t *turn) foot(m *message.Message) string {
-	by := safe(m.Model)
+	by, stopped := safe(m.Model), ""
 	if t.offline {
 		by = "offline provider: rules, not a language model"
 	}
 	if m.Stop == message.StopCancelled {
-		by = "stopped · " + by
+		stopped = "stopped"
 	}
-	parts := []string{by}
+	parts := []string{stopped, by}
 	if m.Took > 0 {
 		parts = append(parts, since(m.Took))
 	}
@@ -360,16 +372,17 @@ func short(args string) string {
 	return bare(strings.Join(strings.Fields(args), " "))
 }
 
-// pending returns the first call that waits for the person, and how many do.
-func (t *turn) pending() (first *activity, n int) {
+// pending returns the call that the person is asked about, or is to be asked
+// about next, and how many wait.
+func (t *turn) pending() (next *activity, n int) {
 	for _, a := range t.calls {
 		if a.Approval != nil && a.Status == string(runtime.CallAwaiting) {
-			if n++; first == nil {
-				first = a
+			if n++; next == nil || a.asked {
+				next = a
 			}
 		}
 	}
-	return first, n
+	return next, n
 }
 
 // live returns the lines that are still changing, at most so many.
@@ -385,7 +398,7 @@ func (t *turn) live(most int, spin string) []string {
 		out = append(out, t.dim.Render(cut("thinking: "+lastLine(t.thinking), t.paint.width-1)))
 	}
 	for _, a := range t.calls {
-		if a.asked {
+		if a.Status == string(runtime.CallAwaiting) {
 			continue
 		}
 		line := spin + " " + bare(a.Name) + " " + short(a.Args)
