@@ -5,7 +5,9 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"syscall"
 	"testing"
+	"time"
 
 	"steward/internal/llm"
 	"steward/internal/message"
@@ -43,13 +45,26 @@ func benchmark(b *testing.B, script string, history int) {
 	r := &llm.Request{System: "You are a helpful assistant.", Tools: providertest.Tools(), Transcript: llm.NewTranscript(msgs...)}
 	m := p.Model("m")
 	b.ReportAllocs()
+	before, n := cpu(b), 0
 	for b.Loop() {
+		n++
 		for _, err := range m.Stream(context.Background(), r) {
 			if err != nil {
 				b.Fatal(err)
 			}
 		}
 	}
+	b.ReportMetric(float64(cpu(b)-before)/float64(n), "cpu-ns/op")
+}
+
+// cpu returns the CPU time that the process has used: on a busy machine it
+// says more than the clock.
+func cpu(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func BenchmarkText(b *testing.B)    { benchmark(b, "unicode", 0) }
