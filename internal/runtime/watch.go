@@ -235,8 +235,11 @@ func (p *position) draft(s snapshot, seen Cursor) {
 
 // String returns the cursor's text form: "SEQ", or "SEQ.MESSAGE.BLOCK.OFFSET"
 // while a message is in flight.
-func (c Cursor) String() string {
-	b := strconv.AppendUint(nil, c.Seq, 10)
+func (c Cursor) String() string { return string(c.AppendText(nil)) }
+
+// AppendText appends the cursor's text form to b.
+func (c Cursor) AppendText(b []byte) []byte {
+	b = strconv.AppendUint(b, c.Seq, 10)
 	if !c.Message.Zero() {
 		b = append(b, '.')
 		b = c.Message.AppendText(b)
@@ -245,7 +248,7 @@ func (c Cursor) String() string {
 		b = append(b, '.')
 		b = strconv.AppendInt(b, int64(c.Offset), 10)
 	}
-	return string(b)
+	return b
 }
 
 // ParseCursor reads the text form; the empty text is the beginning.

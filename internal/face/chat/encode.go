@@ -50,7 +50,7 @@ func appendFrame(dst []byte, f *runtime.Frame) []byte {
 		}
 	}
 	dst = append(dst, `,"cursor":"`...)
-	dst = append(dst, f.Cursor.String()...)
+	dst = f.Cursor.AppendText(dst)
 	return append(dst, `"}`...)
 }
 
@@ -179,7 +179,7 @@ func appendAccepted(dst []byte, a runtime.Accepted, re, clientID string) []byte 
 	dst = append(dst, `,"duplicate":`...)
 	dst = strconv.AppendBool(dst, a.Duplicate)
 	dst = append(dst, `,"cursor":"`...)
-	dst = append(dst, runtime.Cursor{Seq: a.Seq}.String()...)
+	dst = runtime.Cursor{Seq: a.Seq}.AppendText(dst)
 	return append(dst, `"}`...)
 }
 
