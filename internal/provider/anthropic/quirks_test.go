@@ -1,0 +1,395 @@
+package anthropic_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/provider/anthropic"
+	"steward/internal/provider/providertest"
+)
+
+// says answers with its bodies, the last one again and again, and keeps what
+// it was sent.
+type says struct {
+	status int
+	bodies []string
+	sent   []string
+	asked  []string // URLs
+	header http.Header
+}
+
+func (s *says) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		s.sent = append(s.sent, string(b))
+	}
+	s.asked, s.header = append(s.asked, r.URL.String()), r.Header
+	body := s.bodies[0]
+	if len(s.bodies) > 1 {
+		s.bodies = s.bodies[1:]
+	}
+	return &http.Response{StatusCode: s.status, Header: http.Header{}, Request: r, Body: io.NopCloser(strings.NewReader(body))}, nil
+}
+
+func provider(s *says) *anthropic.Provider {
+	return anthropic.New(anthropic.Options{BaseURL: "http://vendor.test/v1/", Key: "k", HTTP: &http.Client{Transport: s}})
+}
+
+func event(json string) string { return "data: " + json + "\n\n" }
+
+// stream makes an answer of events between message_start and the stop reason.
+func stream(stop string, events ...string) string {
+	s := event(`{"type":"message_start","message":{"usage":{"input_tokens":1}}}`)
+	for _, e := range events {
+		s += event(e)
+	}
+	return s + event(`{"type":"message_delta","delta":{"stop_reason":"`+stop+`"},"usage":{"output_tokens":2}}`) + event(`{"type":"message_stop"}`)
+}
+
+func user(blocks ...message.Block) *message.Message {
+	return &message.Message{ID: id.New(), Role: message.User, Blocks: blocks}
+}
+
+func text(s string) message.Block { return &message.Text{Text: s} }
+
+func ask(msgs ...*message.Message) *llm.Request {
+	if len(msgs) == 0 {
+		msgs = append(msgs, user(text("Hello")))
+	}
+	return &llm.Request{Tools: providertest.Tools(), Transcript: llm.NewTranscript(msgs...)}
+}
+
+func collect(m llm.Model, r *llm.Request) (reply *llm.Reply, notices []string, err error) {
+	for ev, e := range m.Stream(context.Background(), r) {
+		switch {
+		case e != nil:
+			err = e
+		case ev.Kind == llm.Done:
+			reply = ev.Reply
+		case ev.Kind == llm.Notice:
+			notices = append(notices, ev.Text)
+		}
+	}
+	return reply, notices, err
+}
+
+func tell(r *llm.Reply) string {
+	var b strings.Builder
+	for _, x := range r.Blocks {
+		switch x := x.(type) {
+		case *message.Text:
+			fmt.Fprintf(&b, "text %q;", x.Text)
+		case *message.Reasoning:
+			fmt.Fprintf(&b, "reasoning %q %s;", x.Text, x.Meta.Fields)
+		case *message.ToolCall:
+			fmt.Fprintf(&b, "call %s %s %s;", x.CallID, x.Name, x.Args)
+		}
+	}
+	return b.String() + string(r.Stop)
+}
+
+func TestStreams(t *testing.T) {
+	const use = `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_1","name":"math__multiply","input":{}}}`
+	for _, c := range []struct{ name, body, want string }{
+		{"redacted thinking", stream("end_turn", `{"type":"content_block_start","index":0,"content_block":{"type":"redacted_thinking","data":"A\/+="}}`,
+			`{"type":"content_block_start","index":1,"content_block":{"type":"text","text":"Hi"}}`), `reasoning "" {"data":"A\/+="};text "Hi";end`},
+		{"thinking that is not shown", stream("end_turn", `{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}`,
+			`{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"S=="}}`), `reasoning "" {"signature":"S=="};end`},
+		{"thinking without a signature", stream("end_turn", `{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"hm"}}`),
+			`reasoning "hm" ;end`},
+		{"input that comes whole", stream("tool_use", `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_1","name":"math__multiply","input":{"a": 1}}}`),
+			`call toolu_1 math.multiply {"a": 1};tools`},
+		{"unknown block", stream("end_turn", `{"type":"content_block_start","index":0,"content_block":{"type":"server_tool_use","id":"s","name":"web_search","input":{}}}`,
+			`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{}"}}`, `{"type":"content_block_start","index":1,"content_block":{"type":"text","text":"Hi"}}`), `text "Hi";end`},
+		{"unknown events", stream("end_turn", `{"type":"something_new","index":3}`, `{"type":"ping"}`, `{"type":"content_block_delta","index":7,"delta":{"text":"x"}}`,
+			`{"type":"content_block_start","index":-1,"content_block":{"type":"text","text":"x"}}`), `end`},
+		{"index comes last", stream("end_turn", `{"content_block":{"text":"","type":"text"},"type":"content_block_start","index":0}`,
+			`{"delta":{"text":"Hi","type":"text_delta"},"type":"content_block_delta","index":0}`), `text "Hi";end`},
+		{"length in a call", stream("max_tokens", use, `{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"a\""}}`), `call toolu_1 math.multiply {"a";length`},
+		{"length before the arguments", stream("max_tokens", use), `call toolu_1 math.multiply ;length`},
+		{"end_turn although there is a call", stream("end_turn", use), `call toolu_1 math.multiply {};tools`},
+		{"tool_use without a call", stream("tool_use"), `length`},
+		{"pause", stream("pause_turn"), `length`},
+		{"window exceeded", stream("model_context_window_exceeded"), `length`},
+		{"new stop reason", stream("whatever"), `end`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			reply, _, err := collect(provider(&says{status: 200, bodies: []string{c.body}}).Model("claude-opus-4-6"), ask())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := tell(reply); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+			if reply.Usage != (message.Usage{Input: 1, Output: 2}) {
+				t.Errorf("usage %+v", reply.Usage)
+			}
+		})
+	}
+}
+
+func TestErrors(t *testing.T) {
+	for _, c := range []struct {
+		status     int
+		body, code string
+		retry      bool
+	}{
+		{400, `{"error":{"type":"invalid_request_error","message":"Your credit balance is too low"}}`, "rate_limited", false},
+		{402, `{"error":{"type":"billing_error","message":"pay"}}`, "rate_limited", false},
+		{403, `{"error":{"type":"permission_error","message":"no"}}`, "auth_failed", false},
+		{413, `{"error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}`, "context_too_long", false},
+		{400, `{"error":{"type":"invalid_request_error","message":"output_config.format.schema: no"}}`, "schema_unsupported", false},
+		{400, `{"error":{"type":"invalid_request_error","message":"input length and max_tokens exceed context limit: 1 + 2 > 2"}}`, "context_too_long", false},
+		{504, `{"error":{"type":"timeout_error","message":"late"}}`, "provider_error", true},
+		{502, `{"error":{"type":"not_found_error","message":"route"}}`, "provider_error", true},
+		{404, `404 page not found`, "model_not_found", false},
+		{200, event(`{"type":"error","error":{"type":"api_error","message":"oops"}}`), "provider_error", true},
+		{200, event(`{"type":"error","error":{"type":"rate_limit_error","message":"slow"}}`), "rate_limited", true},
+		{200, event(`{"type":"message_stop"}`), "stream_broken", true},
+		{200, event(`{"type":`), "stream_broken", true},
+		{200, ``, "stream_broken", true},
+	} {
+		_, _, err := collect(provider(&says{status: c.status, bodies: []string{c.body}}).Model("claude-opus-4-6"), ask())
+		f := fault.Of(err)
+		if err == nil || f.Code != c.code || f.Recoverable() != c.retry {
+			t.Errorf("%d %s: code %q, retry %q: %v", c.status, c.body, f.Code, f.Retry, err)
+		}
+	}
+}
+
+// TestSettings: what each generation of models is asked, and the notices.
+func TestSettings(t *testing.T) {
+	warm, hot, one := 0.5, 1.5, 1.0
+	for _, c := range []struct {
+		model      string
+		s          llm.Sampling
+		choice     string
+		has, hasNo string
+		notices    int
+	}{
+		{"claude-3-haiku-20240307", llm.Sampling{Effort: llm.EffortHigh, Temperature: &warm}, "", `"max_tokens":4096,"temperature":0.5`, "thinking", 1},
+		{"claude-3-5-haiku-latest", llm.Sampling{}, "", `"max_tokens":8192`, "thinking", 0},
+		{"claude-3-7-sonnet-20250219", llm.Sampling{Effort: llm.EffortLow}, "", `"max_tokens":32000,"thinking":{"type":"enabled","budget_tokens":4096}`, "effort", 0},
+		{"claude-sonnet-4-20250514", llm.Sampling{Effort: llm.EffortHigh, MaxTokens: 2000}, "", `"max_tokens":2000,"thinking":{"type":"enabled","budget_tokens":1999}`, "effort", 0},
+		{"claude-sonnet-4-5", llm.Sampling{Effort: llm.EffortHigh, MaxTokens: 500}, "", `"max_tokens":500`, "thinking", 1},
+		{"claude-sonnet-4-5", llm.Sampling{Effort: llm.EffortMedium, Temperature: &warm}, "", `"budget_tokens":12000`, "temperature", 1},
+		{"claude-sonnet-4-5", llm.Sampling{Temperature: &hot}, "", `"temperature":1`, "1.5", 1},
+		{"claude-opus-4-6", llm.Sampling{Effort: llm.EffortMedium}, "", `"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":"medium"}`, "budget", 0},
+		{"claude-opus-4-6", llm.Sampling{Effort: llm.EffortNone, Temperature: &warm}, "", `"temperature":0.5`, "thinking", 0},
+		{"claude-opus-4-6", llm.Sampling{Effort: llm.EffortLow}, "required", `"tool_choice":{"type":"any"}`, "thinking", 1},
+		{"claude-opus-4-7", llm.Sampling{Temperature: &warm}, "", `"max_tokens":32000`, "temperature", 1},
+		{"claude-opus-4-8", llm.Sampling{Temperature: &one}, "none", `"tool_choice":{"type":"none"}`, "temperature", 0},
+		{"claude-opus-5", llm.Sampling{Effort: llm.EffortNone}, "", `"thinking":{"type":"disabled"}`, "effort", 0},
+		{"claude-sonnet-5", llm.Sampling{}, "math.multiply", `"tool_choice":{"type":"tool","name":"math__multiply"},"max_tokens":32000,"thinking":{"type":"disabled"}`, "effort", 0},
+		{"claude-sonnet-5-5", llm.Sampling{Effort: llm.EffortNone}, "", `"thinking":{"type":"between_tools"}`, "effort", 0},
+		{"anthropic.claude-fable-5-1-v1:0", llm.Sampling{Effort: llm.EffortNone}, "", `"thinking":{"type":"adaptive","block_binding":{"prefix_mismatch_behavior":"drop_block"}},"output_config":{"effort":"low"}`, "disabled", 1},
+		{"claude-mythos-preview", llm.Sampling{Effort: llm.EffortNone}, "", `"thinking":{"type":"adaptive"}`, "disabled", 1},
+		{"claude-opus-5-5", llm.Sampling{}, "required", `"drop_block"`, "tool_choice", 1},
+		{"claude-haiku-5-5", llm.Sampling{Effort: llm.EffortNone, Stop: []string{"a", "", " "}}, "", `"thinking":{"type":"disabled"},"stop_sequences":["a"]`, "effort", 1},
+		{"kimi-k2", llm.Sampling{Effort: llm.EffortHigh}, "", `"max_tokens":8192,"thinking":{"type":"enabled","budget_tokens":8191}`, "effort", 0},
+	} {
+		s := &says{status: 200, bodies: []string{stream("end_turn")}}
+		r := ask()
+		r.Sampling, r.ToolChoice = c.s, c.choice
+		_, notices, err := collect(provider(s).Model(c.model), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest := s.sent[0][:strings.Index(s.sent[0], `"messages"`)] + s.sent[0][strings.LastIndex(s.sent[0], `]`):]
+		if !strings.Contains(s.sent[0], c.has) || strings.Contains(rest, c.hasNo) || len(notices) != c.notices {
+			t.Errorf("%s %+v: notices %q\n%s", c.model, c.s, notices, rest)
+		}
+		if err := providertest.CheckAnthropic([]byte(s.sent[0])); err != nil {
+			t.Errorf("%s: %v", c.model, err)
+		}
+		beta := s.header.Get("Anthropic-Beta") != ""
+		if beta != strings.Contains(s.sent[0], "block_binding") {
+			t.Errorf("%s: the beta header is %v", c.model, beta)
+		}
+		if s.header.Get("Anthropic-Version") != "2023-06-01" || s.header.Get("X-Api-Key") != "k" || s.asked[0] != "http://vendor.test/v1/messages" {
+			t.Errorf("%v %v", s.header, s.asked)
+		}
+	}
+}
+
+// TestOwnThinking: signed thinking goes back to the model that wrote it, byte
+// for byte, and to no other.
+func TestOwnThinking(t *testing.T) {
+	meta := func(f string) message.Common {
+		return message.Common{Meta: message.Meta{Provider: "anthropic", Fields: []byte(f)}}
+	}
+	wrote := &message.Message{ID: id.New(), Role: message.Assistant, Model: "anthropic/claude-opus-4-6", Stop: message.StopTools, Blocks: []message.Block{
+		&message.Reasoning{Common: meta(`{"signature":"S\/=="}`), Text: "hm"},
+		&message.Reasoning{Common: meta(`{"data":"D\/=="}`)},
+		&message.ToolCall{CallID: "toolu_1", Name: "time.now", Args: []byte(`{}`)},
+	}}
+	answer := &message.Message{ID: id.New(), Role: message.Tool, Blocks: []message.Block{
+		&message.ToolResult{Call: message.Ref{Message: wrote.ID, Block: 2}, CallID: "toolu_1", Status: message.OK}}}
+	back := `{"type":"thinking","thinking":"hm","signature":"S\/=="},{"type":"redacted_thinking","data":"D\/=="},{"type":"tool_use"`
+	for model, want := range map[string]bool{"claude-opus-4-6": true, "claude-opus-4-5": false, "claude-opus-5-5": false} {
+		for effort, sends := range map[llm.Effort]bool{"": want, llm.EffortHigh: want, llm.EffortNone: false} {
+			if model == "claude-opus-5-5" {
+				sends = false
+			}
+			s := &says{status: 200, bodies: []string{stream("end_turn")}}
+			r := ask(user(text("Hi")), wrote, answer)
+			r.Sampling.Effort = effort
+			if _, _, err := collect(provider(s).Model(model), r); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(s.sent[0], back) != sends {
+				t.Errorf("%s at effort %q:\n%s", model, effort, s.sent[0])
+			}
+			// In the middle of a turn that it did not think in, an older model cannot begin to.
+			if model == "claude-opus-4-5" && strings.Contains(s.sent[0], `"thinking"`) {
+				t.Errorf("thinking in the middle of a turn: %s", s.sent[0])
+			}
+			if err := providertest.CheckAnthropic([]byte(s.sent[0])); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	// With its own thinking at the beginning of the turn it goes on.
+	wrote.Model = "anthropic/claude-opus-4-5"
+	s := &says{status: 200, bodies: []string{stream("end_turn")}}
+	r := ask(user(text("Hi")), wrote, answer)
+	r.Sampling.Effort = llm.EffortHigh
+	if _, _, err := collect(provider(s).Model("claude-opus-4-5"), r); err != nil || !strings.Contains(s.sent[0], `"type":"enabled"`) {
+		t.Errorf("%v\n%s", err, s.sent[0])
+	}
+	if err := providertest.CheckAnthropic([]byte(s.sent[0])); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStructured: by output_config where it is known, else by a tool.
+func TestStructured(t *testing.T) {
+	schema := `{"type":"object","properties":{"z":{"type":"string","minLength":1,"format":"zip"},"a":{"type":"array","items":{"type":"object","properties":{"n":{"type":"number","minimum":0}},"additionalProperties":true},"minItems":1,"maxItems":3},` +
+		`"o":{"oneOf":[{"type":"string","format":"date"},{"type":"null"}]},"m":{"type":"object","additionalProperties":{"type":"string","pattern":"x"}},"any":true},"required":["z"],"$defs":{"d":{"type":"object","additionalProperties":false}},"minProperties":1}`
+	adjusted := `{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"array","items":{"type":"object","properties":{"n":{"type":"number"}},"additionalProperties":false},"minItems":1},` +
+		`"o":{"anyOf":[{"type":"string","format":"date"},{"type":"null"}]},"m":{"type":"object","additionalProperties":{"type":"string"}},"any":true},"required":["z"],"$defs":{"d":{"type":"object","additionalProperties":false}},"additionalProperties":false}`
+	s := &says{status: 200, bodies: []string{stream("end_turn", `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"{}"}}`)}}
+	r := ask()
+	r.Schema = &llm.Schema{Name: "x", JSON: []byte(schema)}
+	if _, _, err := collect(provider(s).Model("claude-opus-4-6"), r); err != nil || !strings.Contains(s.sent[0], `"format":{"type":"json_schema","schema":`+adjusted+`}`) {
+		t.Errorf("%v\n%s", err, s.sent[0])
+	}
+	for _, c := range []struct {
+		tools  *llm.Toolset
+		choice string
+		want   string
+	}{
+		{nil, "", `"tool_choice":{"type":"tool","name":"structured_answer"}`},
+		{providertest.Tools(), "", `"tool_choice":{"type":"any"}`},
+		{providertest.Tools(), "none", `"tool_choice":{"type":"tool","name":"structured_answer"}`},
+	} {
+		s := &says{status: 200, bodies: []string{stream("tool_use",
+			`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_1","name":"structured_answer","input":{}}}`,
+			`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"z\":"}}`,
+			`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"\"y\"}"}}`)}}
+		r := ask()
+		r.Schema, r.Tools, r.ToolChoice, r.Sampling.Effort = &llm.Schema{JSON: []byte(schema)}, c.tools, c.choice, llm.EffortHigh
+		reply, notices, err := collect(provider(s).Model("claude-3-7-sonnet-20250219"), r)
+		if err != nil || tell(reply) != `text "{\"z\":\"y\"}";end` || len(notices) != 1 || !strings.Contains(s.sent[0], c.want) {
+			t.Errorf("%v, %q\n%s", err, notices, s.sent[0])
+		}
+		if err := providertest.CheckAnthropic([]byte(s.sent[0])); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestCacheMarks: on what is stable and on what is last, and never in what is kept.
+func TestCacheMarks(t *testing.T) {
+	s := &says{status: 200, bodies: []string{stream("end_turn")}}
+	m := provider(s).Model("claude-opus-4-6")
+	r := ask()
+	send := func() string {
+		if _, _, err := collect(m, r); err != nil {
+			t.Fatal(err)
+		}
+		return s.sent[len(s.sent)-1]
+	}
+	const mark = `"cache_control":{"type":"ephemeral"}`
+	if b := send(); strings.Count(b, mark) != 2 || !strings.Contains(b, mark+`}]`) {
+		t.Errorf("without a system prompt the last tool and the last block are marked: %s", b)
+	}
+	r.System = "Be brief."
+	if b := send(); strings.Count(b, mark) != 2 || !strings.Contains(b, `"text":"Be brief.",`+mark) {
+		t.Errorf("with a system prompt that is marked: %s", b)
+	}
+	r.Transcript.Append(&message.Message{Role: message.Assistant, Blocks: []message.Block{text("Hi")}}, user(text("And?")))
+	b := send()
+	if strings.Count(b, mark) != 2 || !strings.Contains(b, `"text":"And?",`+mark+`}]}]`) || strings.Contains(b, `"Hello",`+mark) {
+		t.Errorf("the mark moves on: %s", b)
+	}
+}
+
+// TestPictures: what the API takes, and what the model is only told of.
+func TestPictures(t *testing.T) {
+	s := &says{status: 200, bodies: []string{stream("end_turn")}}
+	r := ask(user(
+		&message.Image{URL: "data:image/png;base64,aGk="}, &message.Image{URL: "http://x/a.png"}, &message.Image{MIME: "image/bmp", Data: []byte("BM")},
+		&message.File{MIME: "application/pdf", Name: "a.pdf", Data: []byte("%PDF")}, &message.File{MIME: "application/zip", Name: "z.zip", Data: []byte("PK")}))
+	_, notices, err := collect(provider(s).Model("claude-opus-4-6"), r)
+	if err != nil || len(notices) != 3 {
+		t.Errorf("%q, %v", notices, err)
+	}
+	for _, want := range []string{`"media_type":"image/png","data":"aGk="`, `image/bmp`, `http://x/a.png`, `"title":"a.pdf"`, `z.zip`} {
+		if !strings.Contains(s.sent[0], want) {
+			t.Errorf("no %s in %s", want, s.sent[0])
+		}
+	}
+	if err := providertest.CheckAnthropic([]byte(s.sent[0])); err != nil {
+		t.Error(err)
+	}
+	for range provider(s).Model("claude-opus-4-6").Stream(context.Background(), r) {
+		break // at the notice: nobody is asked
+	}
+	if len(s.sent) != 1 {
+		t.Errorf("%d requests", len(s.sent))
+	}
+}
+
+func TestModelPages(t *testing.T) {
+	s := &says{status: 200, bodies: []string{
+		`{"data":[{"id":"a","created_at":"2026-02-04T00:00:00Z","max_input_tokens":1000},{}],"has_more":true,"last_id":"a b"}`,
+		`{"data":[{"id":"c"}],"has_more":false,"last_id":"c"}`,
+	}}
+	infos, err := provider(s).Models(context.Background())
+	if err != nil || len(infos) != 2 || infos[0].Window != 1000 || infos[0].Created.Year() != 2026 || infos[1].Name != "c" {
+		t.Errorf("%+v, %v", infos, err)
+	}
+	if want := "http://vendor.test/v1/models?limit=1000&after_id=a+b"; len(s.asked) != 2 || s.asked[1] != want {
+		t.Errorf("%q", s.asked)
+	}
+	// A server that says for ever that there is more.
+	s.bodies = []string{`{"data":[{"id":"a"}],"has_more":true,"last_id":"a"}`}
+	if infos, err := provider(s).Models(context.Background()); err != nil || len(infos) != 2 {
+		t.Errorf("%d, %v", len(infos), err)
+	}
+	if s.bodies = []string{`{"data":`}; true {
+		if _, err := provider(s).Models(context.Background()); fault.Of(err).Code != "stream_broken" {
+			t.Errorf("%v", err)
+		}
+	}
+	if s.status = 401; true {
+		if _, err := provider(s).Models(context.Background()); fault.Of(err).Code != "auth_failed" {
+			t.Errorf("%v", err)
+		}
+	}
+	if p := anthropic.New(anthropic.Options{}); p.Name() != "anthropic" {
+		t.Error(p.Name())
+	}
+}
