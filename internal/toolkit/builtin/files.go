@@ -158,7 +158,7 @@ func (p place) fault(err error) error {
 		return fault.New(fault.Exhausted, "disk_full", "the disk is full")
 	case errors.Is(err, syscall.EROFS):
 		return fault.New(fault.Denied, "file_denied", "%q is on a file system that is read-only", p.shown)
-	case errors.Is(err, syscall.ENOTDIR):
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist): // the latter from making folders
 		return fault.New(fault.Invalid, "not_a_folder", "a part of %q is a file, not a folder", p.shown)
 	case errors.Is(err, syscall.ENAMETOOLONG):
 		return fault.New(fault.Invalid, "name_too_long", "the name %.80q… is too long", p.shown)
@@ -307,7 +307,7 @@ func (k *kit) read(a readArgs) (tool.Result, error) {
 func sniff(name string, head []byte, size int64) string {
 	kind, _, _ := mime.ParseMediaType(http.DetectContentType(head)) // its own output parses
 	switch {
-	case strings.HasPrefix(kind, "image/"), kind == "application/pdf":
+	case !strings.HasPrefix(kind, "text/") && kind != "application/octet-stream":
 		return kind
 	case text(head, int64(len(head)) < size):
 		return ""
@@ -395,10 +395,10 @@ func border(b []byte, at int) int {
 	if at >= len(b) {
 		return len(b)
 	}
-	for i := at; i > 0 && i > at-utf8.UTFMax; i-- {
+	for i := at; i >= 0 && i > at-utf8.UTFMax; i-- {
 		if utf8.RuneStart(b[i]) {
 			return i
 		}
 	}
-	return max(at, 0)
+	return at
 }

@@ -33,7 +33,7 @@ func (n *number) UnmarshalJSON(b []byte) error {
 // one that is rounded.
 const (
 	maxBits     = 1 << 16 // about 19,700 decimal digits
-	roundDigits = 16
+	roundDigits = 15
 )
 
 func exact(r *big.Rat) number     { return number{Rat: r} }
@@ -213,10 +213,14 @@ func (n number) String() string {
 	if n.IsInt() && !n.rounded {
 		return n.Num().String()
 	}
-	if places, ends := n.FloatPrec(); ends && !n.rounded && places <= 200 {
+	if places, ends := n.FloatPrec(); ends && !n.rounded && places <= 60 {
 		return n.FloatString(places)
 	}
-	return n.round() + " (rounded)"
+	s := n.round()
+	if r, _ := new(big.Rat).SetString(s); !n.rounded && r.Cmp(n.Rat) == 0 {
+		return s
+	}
+	return s + " (rounded)"
 }
 
 // round writes the value with roundDigits significant digits, without zeros at
@@ -225,7 +229,7 @@ func (n number) round() string {
 	f := new(big.Float).SetPrec(256).SetRat(n.Rat)
 	s := f.Text('e', roundDigits-1)
 	mantissa, exp, _ := strings.Cut(s, "e")
-	if e, _ := strconv.Atoi(exp); e < -7 || e > 20 { // atoi of our own text
+	if e, _ := strconv.Atoi(exp); e < -7 || e > roundDigits { // atoi of our own text
 		return trimZeros(mantissa) + "e" + strconv.Itoa(e)
 	}
 	r, _ := new(big.Rat).SetString(s)
