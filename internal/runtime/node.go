@@ -133,6 +133,10 @@ func (n *Node) kit(d agent.Definition) (*agentKit, error) {
 	}
 	kit := &agentKit{Definition: d, tools: llm.NewToolset(specs...)}
 	for _, sp := range specs {
+		if sp.Delivery == tool.Deferred { // queued, it would never be done
+			return nil, fault.New(fault.Unsupported, "delivery_unsupported", "the tool %s is deferred, and nothing settles deferred actions yet", sp.Name).
+				With("make it inline")
+		}
 		kit.names = append(kit.names, sp.Name)
 	}
 	return kit, nil
