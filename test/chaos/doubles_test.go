@@ -69,6 +69,8 @@ func (m *modelServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for ; in.Messages[i].Role == "tool"; i-- {
 		results = append([]string{in.Messages[i].Content}, results...)
 	}
+	for ; in.Messages[i].Role != "user"; i-- {
+	}
 	// The user's message is "TOOL[,TOOL…] TOKEN".
 	tools, token, _ := strings.Cut(in.Messages[i].Content, " ")
 	phase := asked
