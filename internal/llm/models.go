@@ -362,14 +362,14 @@ func near(name string, known []string) []string {
 	}
 	var all []scored
 	for _, k := range known {
-		d := distance(strings.ToLower(name), strings.ToLower(k))
+		d := fault.Distance(strings.ToLower(name), strings.ToLower(k))
 		// A model is often named without its provider.
 		if _, model, ok := strings.Cut(k, "/"); ok && model != "…" {
-			d = min(d, distance(strings.ToLower(name), strings.ToLower(model)))
+			d = min(d, fault.Distance(strings.ToLower(name), strings.ToLower(model)))
 		}
 		if p, ok := strings.CutSuffix(k, "/…"); ok {
 			given, _, _ := strings.Cut(name, "/")
-			d = distance(strings.ToLower(given), strings.ToLower(p))
+			d = fault.Distance(strings.ToLower(given), strings.ToLower(p))
 		}
 		if d <= 2+len(name)/5 {
 			all = append(all, scored{k, d})
@@ -381,28 +381,6 @@ func near(name string, known []string) []string {
 		out = append(out, s.name)
 	}
 	return out
-}
-
-// distance is Levenshtein's, over the first 64 bytes of each.
-func distance(a, b string) int {
-	a, b = a[:min(64, len(a))], b[:min(64, len(b))]
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diag := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diag
-			if a[i] != b[j] {
-				change++
-			}
-			diag = row[j+1]
-			row[j+1] = min(change, diag+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // String lists the providers, for logs.
