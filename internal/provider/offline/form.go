@@ -1,0 +1,607 @@
+package offline
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+const deepest = 12 // levels of a value; below, only what a schema demands
+
+// value makes a value of the schema s for the place path.
+func (f *form) value(s *jsonschema.Schema, path []string, depth int) any {
+	s = f.follow(s)
+	name := ""
+	if len(path) > 0 {
+		name = path[len(path)-1]
+	}
+	switch {
+	case s.Const != nil:
+		return *s.Const
+	case len(s.Enum) > 0:
+		return f.enum(s, path)
+	case len(s.AnyOf) > 0 || len(s.OneOf) > 0:
+		return f.branch(s, path, depth)
+	case len(s.AllOf) > 0:
+		return f.value(f.joined(s), path, depth)
+	}
+	if v, ok := f.found[strings.Join(path, "/")]; ok && !f.plain && !judged(name) && f.valid(s, v) {
+		return v
+	}
+	switch typeOf(s) {
+	case "object":
+		return f.object(s, path, depth)
+	case "array":
+		return f.array(s, path, depth)
+	case "string":
+		return f.str(s, name)
+	case "integer", "number":
+		return f.num(s, name)
+	case "boolean":
+		return !f.plain && f.verdict(name)
+	case "null":
+		return nil
+	}
+	if s.Type == "" && len(s.Types) == 0 && (s.MinLength != nil || s.MaxLength != nil || s.Pattern != "") {
+		return f.str(s, name)
+	}
+	if s.Type == "" && len(s.Types) == 0 && (s.Minimum != nil || s.Maximum != nil || s.ExclusiveMinimum != nil || s.ExclusiveMaximum != nil || s.MultipleOf != nil) {
+		return f.num(s, name)
+	}
+	if len(s.Types) > 0 { // only null
+		return nil
+	}
+	if len(s.Required) > 0 || s.MinProperties != nil {
+		return f.object(s, path, depth)
+	}
+	if !f.plain && f.request != "" && name != "" && depth < deepest {
+		return f.str(s, name)
+	}
+	return map[string]any{}
+}
+
+// follow resolves references; what stands beside one is left to the check at the end.
+func (f *form) follow(s *jsonschema.Schema) *jsonschema.Schema {
+	for range 8 {
+		if s == nil {
+			return &jsonschema.Schema{}
+		}
+		if s.Ref == "" {
+			return s
+		}
+		s = resolve(f.root, &jsonschema.Schema{Ref: s.Ref})
+	}
+	return s
+}
+
+// valid checks a value against a part of the schema.
+func (f *form) valid(s *jsonschema.Schema, v any) bool {
+	c := s.CloneSchemas()
+	if c.Defs == nil {
+		c.Defs, c.Definitions = f.root.CloneSchemas().Defs, nil
+	}
+	r, err := c.Resolve(nil)
+	return err == nil && r.Validate(v) == nil
+}
+
+// branch takes the first alternative whose value holds for the whole.
+func (f *form) branch(s *jsonschema.Schema, path []string, depth int) any {
+	rest := *s
+	rest.AnyOf, rest.OneOf = nil, nil
+	var last any
+	for _, b := range append(append([]*jsonschema.Schema{}, s.AnyOf...), s.OneOf...) {
+		b = f.follow(b)
+		if b.Type == "null" && !f.plain && f.request != "" && len(path) > 0 && depth < deepest/2 {
+			last = nil
+			continue // rather a value than none
+		}
+		last = f.value(f.joined(&jsonschema.Schema{AllOf: []*jsonschema.Schema{&rest, b}}), path, depth+1)
+		if f.valid(s, last) {
+			return last
+		}
+	}
+	if f.valid(s, nil) {
+		return nil
+	}
+	return last
+}
+
+// joined merges the parts of allOf as far as values are made from them.
+func (f *form) joined(s *jsonschema.Schema) *jsonschema.Schema {
+	out := *s
+	out.AllOf = nil
+	props := map[string]*jsonschema.Schema{}
+	for k, v := range s.Properties {
+		props[k] = v
+	}
+	for _, part := range s.AllOf {
+		part = f.follow(part)
+		if len(part.AllOf) > 0 {
+			part = f.joined(part)
+		}
+		if out.Type == "" && len(out.Types) == 0 {
+			out.Type, out.Types = part.Type, part.Types
+		}
+		for k, v := range part.Properties {
+			if old := props[k]; old != nil {
+				v = &jsonschema.Schema{AllOf: []*jsonschema.Schema{old, v}}
+			}
+			props[k] = v
+		}
+		out.Required = append(out.Required[:len(out.Required):len(out.Required)], part.Required...)
+		merge1(&out.Minimum, part.Minimum, math.Max)
+		merge1(&out.Maximum, part.Maximum, math.Min)
+		merge1(&out.ExclusiveMinimum, part.ExclusiveMinimum, math.Max)
+		merge1(&out.ExclusiveMaximum, part.ExclusiveMaximum, math.Min)
+		merge2(&out.MinLength, part.MinLength, true)
+		merge2(&out.MaxLength, part.MaxLength, false)
+		merge2(&out.MinItems, part.MinItems, true)
+		merge2(&out.MaxItems, part.MaxItems, false)
+		merge2(&out.MinProperties, part.MinProperties, true)
+		first(&out.MultipleOf, part.MultipleOf)
+		first(&out.Const, part.Const)
+		first(&out.Items, part.Items)
+		first(&out.Contains, part.Contains)
+		first(&out.AdditionalProperties, part.AdditionalProperties)
+		if len(out.Enum) == 0 {
+			out.Enum = part.Enum
+		}
+		if out.Pattern == "" {
+			out.Pattern = part.Pattern
+		}
+		if out.Format == "" {
+			out.Format = part.Format
+		}
+		if len(out.AnyOf) == 0 {
+			out.AnyOf = part.AnyOf
+		}
+		if len(out.OneOf) == 0 {
+			out.OneOf = part.OneOf
+		}
+		if len(out.PrefixItems) == 0 {
+			out.PrefixItems = part.PrefixItems
+		}
+		out.UniqueItems = out.UniqueItems || part.UniqueItems
+	}
+	if len(props) > 0 {
+		out.Properties = props
+	}
+	return &out
+}
+
+func first[T any](dst **T, src *T) {
+	if *dst == nil {
+		*dst = src
+	}
+}
+
+func merge1(dst **float64, src *float64, choose func(a, b float64) float64) {
+	switch {
+	case src == nil:
+	case *dst == nil:
+		*dst = src
+	default:
+		v := choose(**dst, *src)
+		*dst = &v
+	}
+}
+
+func merge2(dst **int, src *int, most bool) {
+	if src != nil && (*dst == nil || most == (*src > **dst)) {
+		*dst = src
+	}
+}
+
+// enum takes the value that the request names, else the listed thing that the
+// request means, else one that says "none", else the first.
+func (f *form) enum(s *jsonschema.Schema, path []string) any {
+	if f.plain {
+		for _, v := range s.Enum {
+			if f.valid(s, v) {
+				return v
+			}
+		}
+		return s.Enum[0]
+	}
+	name := ""
+	if len(path) > 0 {
+		name = path[len(path)-1]
+	}
+	if v, ok := f.found[strings.Join(path, "/")]; ok && !judged(name) {
+		return v
+	}
+	best, score := s.Enum[0], 0.0
+	for _, v := range s.Enum {
+		text, ok := v.(string)
+		if !ok {
+			continue
+		}
+		n := f.alike(text)
+		if n > score {
+			best, score = v, n
+		}
+	}
+	if score < 0.2 {
+		for _, v := range s.Enum {
+			switch v {
+			case "none", "unknown", "other", "unclear", "general", "default", nil:
+				return v
+			}
+		}
+		if word := f.grade(s.Enum); word != nil {
+			return word
+		}
+	}
+	return best
+}
+
+// alike compares the request with a name, through its listed description if it has one.
+func (f *form) alike(name string) float64 {
+	if f.best != nil && f.best.tool.spec.Name == name {
+		return f.sure
+	}
+	e := newIndex([]specOf{{Name: name, Description: f.describe(name)}})
+	var words []queryWord
+	for _, c := range f.clauses {
+		words = append(words, c.words...)
+	}
+	if list := e.rank(words, 1); len(list) > 0 {
+		return likeness(list[0], words) * 0.95
+	}
+	return 0
+}
+
+func (f *form) describe(name string) string {
+	if e := f.listed.byName[name]; e != nil {
+		return e.spec.Description
+	}
+	return ""
+}
+
+// grade answers an enumeration of judgements: pass or fail, yes or no.
+func (f *form) grade(values []any) any {
+	good, bad := words("pass passed yes ok success succeeded done complete completed good true approved accepted"), words("fail failed no error failure incomplete bad false rejected revise retry")
+	for _, v := range values {
+		text, _ := v.(string)
+		if text = strings.ToLower(text); f.met() && good[text] || !f.met() && bad[text] {
+			return v
+		}
+	}
+	return nil
+}
+
+func (f *form) object(s *jsonschema.Schema, path []string, depth int) any {
+	out := map[string]any{}
+	for _, name := range ordered(s.Properties, f.orders[slashed(path)]) {
+		sub := s.Properties[name]
+		if contains(s.Required, name) || !f.plain && depth < 4 && f.worth(sub, append(path, name)) {
+			out[name] = f.value(sub, append(path[:len(path):len(path)], name), depth+1)
+		}
+	}
+	for _, name := range s.Required {
+		if _, ok := out[name]; !ok {
+			sub := s.AdditionalProperties
+			for pattern, ps := range s.PatternProperties {
+				if (&param{schema: &jsonschema.Schema{Pattern: pattern}}).matches(name) {
+					sub = ps
+				}
+			}
+			out[name] = f.value(sub, append(path[:len(path):len(path)], name), depth+1)
+		}
+	}
+	f.enough(s, out, path, depth)
+	return out
+}
+
+func slashed(path []string) string {
+	if len(path) == 0 {
+		return ""
+	}
+	return "/" + strings.Join(path, "/")
+}
+
+// enough adds members until the schema's least count is reached.
+func (f *form) enough(s *jsonschema.Schema, out map[string]any, path []string, depth int) {
+	if s.MinProperties == nil {
+		return
+	}
+	for _, name := range ordered(s.Properties, nil) {
+		if len(out) >= *s.MinProperties {
+			return
+		}
+		if _, ok := out[name]; !ok {
+			out[name] = f.value(s.Properties[name], append(path[:len(path):len(path)], name), depth+1)
+		}
+	}
+	for i := 1; len(out) < *s.MinProperties && i < 1000; i++ {
+		out["item"+strconv.Itoa(i)] = f.value(s.AdditionalProperties, append(path[:len(path):len(path)], "item"), depth+1)
+	}
+}
+
+// worth reports whether an optional member has something to say.
+func (f *form) worth(s *jsonschema.Schema, path []string) bool {
+	key := strings.Join(path, "/")
+	for k := range f.found {
+		if k == key || strings.HasPrefix(k, key+"/") {
+			return true
+		}
+	}
+	name := path[len(path)-1]
+	t := typeOf(f.follow(s))
+	switch {
+	case t == "array":
+		return about(name, toolWords) && len(f.chosen) > 0 || about(name, partWords) && len(f.clauses) > 1
+	case t == "string":
+		return about(name, reasonWords)
+	}
+	return about(name, sureWords)
+}
+
+func (f *form) array(s *jsonschema.Schema, path []string, depth int) any {
+	least, most := 0, math.MaxInt
+	if s.MinItems != nil {
+		least = *s.MinItems
+	}
+	if s.MaxItems != nil {
+		most = *s.MaxItems
+	}
+	out := []any{}
+	name := path1(path)
+	for i, p := range s.PrefixItems {
+		if i < most && (i < least || !f.plain) {
+			out = append(out, f.value(p, append(path, strconv.Itoa(i)), depth+1))
+		}
+	}
+	if !f.plain && depth < deepest && s.Items != nil {
+		out = f.members(s, path, name, depth, out, most)
+	}
+	if s.Contains != nil {
+		n := 1
+		if s.MinContains != nil {
+			n = *s.MinContains
+		}
+		for i := range n {
+			out = append(out, f.distinct(s, s.Contains, path, depth, out, i))
+		}
+	}
+	for i := 0; len(out) < least && i < 1000; i++ {
+		out = append(out, f.distinct(s, s.Items, path, depth, out, i))
+	}
+	return out
+}
+
+func path1(path []string) string {
+	if len(path) == 0 {
+		return ""
+	}
+	return path[len(path)-1]
+}
+
+// members are the items that the request calls for.
+func (f *form) members(s *jsonschema.Schema, path []string, name string, depth int, out []any, most int) []any {
+	item := f.follow(s.Items)
+	add := func(v any) {
+		if len(out) < most && f.valid(item, v) && !(s.UniqueItems && has(out, v)) {
+			out = append(out, v)
+		}
+	}
+	switch {
+	case typeOf(item) == "string" && (about(name, toolWords) || f.names(item)):
+		for _, c := range f.chosen {
+			add(c)
+		}
+	case typeOf(item) == "object" && about(name, partWords) && len(f.clauses) > 1:
+		for _, c := range f.clauses {
+			add(f.part(c).value(item, append(path, "#"), depth+1))
+		}
+	case typeOf(item) == "string" && about(name, partWords):
+		for _, c := range f.clauses {
+			add(clip(c.source(c.lo, c.hi), 200))
+		}
+	}
+	return out
+}
+
+// names reports whether the schema's values are listed things.
+func (f *form) names(s *jsonschema.Schema) bool {
+	for _, v := range s.Enum {
+		if text, ok := v.(string); ok && f.listed.byName[text] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// part is the form of one wish of several.
+func (f *form) part(c *clause) *form {
+	g := *f
+	g.clauses, g.request, g.found, g.chosen, g.best, g.sure = []*clause{c}, c.source(c.lo, c.hi), nil, nil, nil, 0
+	g.compare()
+	return &g
+}
+
+// distinct makes one more item, unlike the others where they must be.
+func (f *form) distinct(s, item *jsonschema.Schema, path []string, depth int, out []any, i int) any {
+	v := f.value(item, append(path, "#"), depth+1)
+	if !s.UniqueItems || !has(out, v) {
+		return v
+	}
+	item = f.follow(item)
+	for k := 1; k < 200; k++ {
+		switch {
+		case len(item.Enum) > 0 && k <= len(item.Enum):
+			v = item.Enum[k-1]
+		case typeOf(item) == "string":
+			v = f.sized(item, fmt.Sprintf("%d %s", k, f.request))
+		case typeOf(item) == "integer" || typeOf(item) == "number":
+			v = f.fit(item, float64(k))
+		case typeOf(item) == "boolean":
+			v = k%2 == 0
+		}
+		if !has(out, v) && f.valid(item, v) {
+			return v
+		}
+	}
+	return v
+}
+
+func has(list []any, v any) bool {
+	for _, w := range list {
+		if string(encode(w)) == string(encode(v)) {
+			return true
+		}
+	}
+	return false
+}
+
+// num is the likeness where a name asks for one, else what the schema allows
+// nearest to a number of the request or to zero.
+func (f *form) num(s *jsonschema.Schema, name string) any {
+	v := 0.0
+	if !f.plain {
+		switch {
+		case about(name, sureWords):
+			v = f.sure
+			if f.evaluates() {
+				v = f.degree()
+			}
+			if s.Maximum != nil && *s.Maximum > 1 {
+				v *= *s.Maximum
+			} else if s.Maximum == nil && (typeOf(s) == "integer" || strings.Contains(strings.ToLower(s.Description), "percent") || strings.Contains(s.Description, "100")) {
+				v *= 100
+			}
+		case about(name, countWords):
+			v = float64(len(f.clauses) + 1)
+		}
+	}
+	return f.fit(s, v)
+}
+
+// fit moves a number to the nearest that the schema allows.
+func (f *form) fit(s *jsonschema.Schema, v float64) any {
+	step := 0.0
+	if s.MultipleOf != nil {
+		step = *s.MultipleOf
+	}
+	integer := typeOf(s) == "integer"
+	if integer && step != math.Trunc(step) {
+		step = 0
+	}
+	if integer && step == 0 {
+		step = 1
+	}
+	low, high := math.Inf(-1), math.Inf(1)
+	if s.Minimum != nil {
+		low = *s.Minimum
+	}
+	if s.ExclusiveMinimum != nil && *s.ExclusiveMinimum >= low {
+		low = beyond(*s.ExclusiveMinimum, s, 1, step)
+	}
+	if s.Maximum != nil {
+		high = *s.Maximum
+	}
+	if s.ExclusiveMaximum != nil && *s.ExclusiveMaximum <= high {
+		high = beyond(*s.ExclusiveMaximum, s, -1, step)
+	}
+	v = min(max(v, low), high)
+	if step > 0 {
+		n := math.Round(v / step)
+		if n*step < low {
+			n = math.Ceil(low / step)
+		}
+		if n*step > high {
+			n = math.Floor(high / step)
+		}
+		v = n * step
+	}
+	return v
+}
+
+// beyond is a number just past an excluded bound.
+func beyond(bound float64, s *jsonschema.Schema, sign, step float64) float64 {
+	if step > 0 {
+		return bound + sign*step/2
+	}
+	gap := 1.0
+	if s.Minimum != nil || s.ExclusiveMinimum != nil {
+		if other := maxBound(s); !math.IsInf(other, 0) {
+			gap = math.Abs(other-minBound(s)) / 1024
+		}
+	}
+	if n := bound + sign*min(gap, 1); n != bound {
+		return n
+	}
+	return math.Nextafter(bound, bound+sign)
+}
+
+func minBound(s *jsonschema.Schema) float64 {
+	if s.ExclusiveMinimum != nil {
+		return *s.ExclusiveMinimum
+	}
+	return *s.Minimum
+}
+
+func maxBound(s *jsonschema.Schema) float64 {
+	switch {
+	case s.ExclusiveMaximum != nil:
+		return *s.ExclusiveMaximum
+	case s.Maximum != nil:
+		return *s.Maximum
+	}
+	return math.Inf(1)
+}
+
+// str writes what the name asks for, within the schema's bounds.
+func (f *form) str(s *jsonschema.Schema, name string) any {
+	if f.plain {
+		return f.sized(s, "")
+	}
+	switch s.Format {
+	case "date":
+		return f.now().Format("2006-01-02")
+	case "date-time":
+		return f.now().Format(time.RFC3339)
+	case "time":
+		return f.now().Format("15:04:05Z07:00")
+	case "email":
+		return "user@example.com"
+	case "uri", "url":
+		return "https://example.com/"
+	case "uuid":
+		return "00000000-0000-4000-8000-000000000000"
+	}
+	return f.sized(s, f.prose(name))
+}
+
+func (f *form) now() time.Time {
+	if len(f.clauses) > 0 {
+		return f.clauses[0].reading.now
+	}
+	return time.Unix(0, 0).UTC()
+}
+
+// sized fits a text to the schema's length and pattern.
+func (f *form) sized(s *jsonschema.Schema, text string) string {
+	if s.MaxLength != nil && utf8.RuneCountInString(text) > *s.MaxLength {
+		text = string([]rune(text)[:max(0, *s.MaxLength)])
+	}
+	if s.MinLength != nil {
+		if n := *s.MinLength - utf8.RuneCountInString(text); n > 0 && n < 1<<16 {
+			text += strings.Repeat("-", n)
+		}
+	}
+	p := &param{schema: s}
+	if s.Pattern != "" && !p.matches(text) {
+		least := 0
+		if s.MinLength != nil {
+			least = *s.MinLength
+		}
+		return matching(s.Pattern, least)
+	}
+	return text
+}

@@ -1,0 +1,556 @@
+package offline
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"steward/internal/tool"
+)
+
+// verdict is how a wish is understood.
+type verdict struct {
+	tool     *entry
+	filled   *filled
+	clause   *clause
+	score    float64
+	coverage float64 // of the words that are not values, in [0, 1]
+	accepted bool
+}
+
+// step is one call that the request asks for, or what stands in its way.
+type step struct {
+	tool    *entry
+	args    map[string]any
+	missing []*param
+	waits   bool // for an earlier step's result, or for its turn
+	broken  bool // it needs a result that an earlier step did not give
+	done    *doneCall
+	wish    string // as it was said
+}
+
+// plan is a request taken apart.
+type plan struct {
+	steps   []*step
+	unknown []string // wishes that no tool fits
+	last    *verdict // how the last wish was understood
+}
+
+// planner takes a request apart for one toolset.
+type planner struct {
+	x     *index
+	zones map[string]string
+	only  *entry // the tool that must be used, if any
+	force bool   // some tool must be used
+}
+
+const considered = 6 // tools whose parameters are filled before one is chosen
+
+// judge finds the tool that a wish means.
+func (pl *planner) judge(c *clause, prior *priorCall) verdict {
+	best := verdict{clause: c, score: -1e9}
+	var list []match
+	if pl.only != nil {
+		list = []match{{tool: pl.only, hits: make([]hit, len(c.words))}}
+	} else if list = pl.x.rank(c.words, considered); len(list) == 0 && pl.force && len(pl.x.tools) > 0 {
+		list = []match{{tool: pl.x.tools[0], hits: make([]hit, len(c.words))}}
+	}
+	for _, m := range list {
+		f := filler{c: c, e: m.tool, zones: pl.zones, prior: prior}
+		v := verdict{tool: m.tool, filled: f.fill(), clause: c}
+		v.weigh(m)
+		if v.accepted {
+			v.score += 0.25
+		}
+		if v.score > best.score+1e-9 {
+			best = v
+		}
+	}
+	if best.tool != nil && (pl.only != nil || pl.force) {
+		best.accepted = true
+	}
+	return best
+}
+
+// weigh combines what the words and what the arguments say, and decides
+// whether that is enough to call the tool.
+func (v *verdict) weigh(m match) {
+	c, f := v.clause, v.filled
+	said, covered, anchor, strong, apt, loose := 0.0, 0.0, 0.0, 0.0, 0.0, 0
+	for i, q := range c.words {
+		h := m.hits[i]
+		if q.at >= 0 && c.covered[q.at] && q.weight == weightKind && c.tells(q.at) {
+			apt = max(apt, h.weight)
+		}
+		if q.at < 0 || c.covered[q.at] {
+			continue
+		}
+		if h.weight == 0 && f.used[q.at] > 0 { // it is a value, if that is sure enough
+			if t := &c.toks[q.at]; f.used[q.at] >= 0.55 || t.capital && q.at > c.lo && f.used[q.at] >= 0.4 {
+				continue
+			}
+			q.weight *= 1.6 * (0.9 - f.used[q.at])
+			said += q.weight
+			continue
+		}
+		if q.weight == weightMeasure {
+			continue
+		}
+		said += q.weight
+		known := min(1, h.weight*1.35)
+		if known > 0 {
+			known = max(known, 0.6)
+		}
+		covered += q.weight * known
+		if q.weight >= 0.8 {
+			anchor = max(anchor, h.weight)
+			strong = max(strong, h.weight)
+			if h.weight < 0.2 {
+				loose++
+			}
+		} else if q.weight >= 0.4 {
+			anchor = max(anchor, h.weight*0.5)
+		}
+	}
+	if said > 0 {
+		v.coverage = covered / said
+	}
+	args, weakest := 0.0, 1.0
+	required := 0.0
+	for i, p := range v.tool.params {
+		switch {
+		case p.required:
+			required++
+			args += min(1, f.scores[i])
+			if f.took[i] >= 0 {
+				weakest = min(weakest, f.scores[i])
+			}
+		case f.values[i] != nil:
+			v.score += 0.06 * min(1, f.scores[i])
+		}
+	}
+	if args = 0.4 * args / max(required, 1); required == 0 {
+		args = 0.2
+	}
+	args -= 0.35 * float64(len(f.missing))
+	if weakest < 0.35 {
+		args -= 0.25
+	}
+	wasted := 0.0
+	for i := range c.mentions {
+		if m := &c.mentions[i]; !f.touches(m.first, m.last) {
+			wasted += waste[m.kind]
+		}
+	}
+	v.score += m.score + 0.5*v.coverage + args - wasted
+	if c.question && v.tool.spec.Effect == tool.Action {
+		v.score -= 0.15
+	}
+	switch {
+	case said == 0:
+		v.accepted = apt >= 0.5 && len(f.missing) == 0 && wasted == 0 && !(c.question && v.tool.spec.Effect == tool.Action)
+		return
+	case c.question && v.tool.spec.Effect == tool.Action && v.coverage < 0.65+0.25*truth(c.asksWho()):
+		return
+	}
+	if strong < 0.3 && (weakest < 0.45 || len(f.missing) > 0 || wasted > 0) {
+		return // only words as general as "get" and "add" agree
+	}
+	switch {
+	case weakest < 0.35 && (v.coverage < 0.8 || strong < 0.6), // a value that is a mere guess
+		anchor <= weightKin && weakest < 0.6, // only sister tools go by these words
+		c.asksWho() && (v.coverage < 0.7 || anchor < 0.55):
+		return
+	}
+	v.accepted = v.coverage-wasted >= 0.5 && anchor >= 0.3 && loose <= 2 ||
+		v.coverage >= 0.4 && anchor >= 0.75 && loose <= 1 && len(f.missing) == 0 && wasted == 0
+}
+
+// waste is what it speaks against a tool that it has no use for a mention.
+var waste = map[mentionKind]float64{mnNumber: 0.2, mnSpan: 0.15, mnWhen: 0.15, mnQuoted: 0.35, mnEmail: 0.4, mnLink: 0.4, mnPath: 0.4, mnCode: 0.35}
+
+func (f *filled) touches(first, last int) bool {
+	for i := first; i < last; i++ {
+		if f.used[i] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// make takes a reading apart into steps, with what has been done already.
+func (pl *planner) make(r *reading, prior *priorCall, done []*doneCall) *plan {
+	p := &plan{}
+	b := &builder{planner: pl, plan: p, prior: prior, done: slices.Clone(done)}
+	for _, part := range pl.divide(r) {
+		b.add(part)
+	}
+	return p
+}
+
+// divide cuts a request into wishes: at the ends of sentences always, at
+// "and" and commas where a wish of its own follows that some tool can grant.
+func (pl *planner) divide(r *reading) []*clause {
+	var out []*clause
+	if pl.only != nil {
+		return []*clause{newClause(r, 0, len(r.toks), pl.isVerb)}
+	}
+	for _, s := range sentences(r) {
+		out = append(out, pl.wishes(r, s[0], s[1])...)
+	}
+	return out
+}
+
+func (pl *planner) isVerb(s string) bool { return pl.x.isVerb(s) }
+
+// sentences returns the token ranges between full stops, question marks,
+// semicolons and words like "then".
+func sentences(r *reading) [][2]int {
+	var out [][2]int
+	lo := 0
+	for i := range r.toks {
+		t := &r.toks[i]
+		ends := t.kind == tkPunct && (t.low == "." || t.low == "!" || t.low == "?" || t.low == ";") && !r.covered[i]
+		if !ends && i > lo && sequencers[t.low] && !r.covered[i] && i+1 < len(r.toks) {
+			ends = true
+		}
+		if ends {
+			if i > lo {
+				out = append(out, [2]int{lo, i})
+			}
+			lo = i
+		}
+	}
+	if lo < len(r.toks) {
+		out = append(out, [2]int{lo, len(r.toks)})
+	}
+	return out
+}
+
+// wishes cuts one sentence.
+func (pl *planner) wishes(r *reading, lo, hi int) []*clause {
+	cuts := []int{lo}
+	for i := lo + 1; i < hi-1; i++ {
+		if pl.opensWish(r, lo, i, hi) {
+			cuts = append(cuts, i)
+		}
+	}
+	cuts = append(cuts, hi)
+	var out []*clause
+	start := lo
+	for k := 1; k < len(cuts); k++ {
+		c := newClause(r, start, cuts[k], pl.isVerb)
+		if c.lo >= c.hi {
+			continue
+		}
+		if k < len(cuts)-1 {
+			// what follows must be a wish that stands alone, and so must this
+			next := newClause(r, cuts[k], cuts[k+1], pl.isVerb)
+			if next.lo >= next.hi || !pl.stands(next) || !pl.stands(c) {
+				continue
+			}
+		}
+		out = append(out, c)
+		start = cuts[k]
+	}
+	return out
+}
+
+// stands reports whether some tool could grant the wish, or whether it is at
+// least a full question or order of its own.
+func (pl *planner) stands(c *clause) bool {
+	v := pl.judge(c, &priorCall{})
+	return v.accepted
+}
+
+// opensWish reports whether a new wish may open at the connective i.
+func (pl *planner) opensWish(r *reading, lo, i, hi int) bool {
+	t := &r.toks[i]
+	if r.covered[i] || !(t.low == "," || connectives[t.low]) || (i > lo && (r.toks[i-1].low == "," || connectives[r.toks[i-1].low])) {
+		return false
+	}
+	j := i + 1
+	for j < hi && (connectives[r.toks[j].low] || r.toks[j].low == "," || r.toks[j].low == "please" || r.toks[j].low == "could" || r.toks[j].low == "can" || r.toks[j].low == "you" || r.toks[j].low == "i" && wordAt(r.toks, j+1) != "am" || r.toks[j].low == "to" || r.toks[j].low == "need" || r.toks[j].low == "want" || r.toks[j].low == "finally" || r.toks[j].low == "bitte") {
+		j++
+	}
+	if j >= hi || r.covered[j] || r.toks[j].kind != tkWord {
+		return false
+	}
+	w := &r.toks[j]
+	return openers[w.low] || verbs[w.stem] || !w.capital && pl.isVerb(w.stem)
+}
+
+// builder turns wishes into steps.
+type builder struct {
+	*planner
+	plan  *plan
+	prior *priorCall
+	done  []*doneCall // not yet matched to a step
+}
+
+// add understands one wish.
+func (b *builder) add(c *clause) {
+	if len(c.words) == 0 && len(c.mentions) == 0 {
+		return
+	}
+	prior := b.prior
+	if !c.refers() {
+		prior = nil
+	}
+	v := b.judge(c, prior)
+	if b.prior != nil && (!v.accepted || len(v.filled.missing) > 0) && c.builds() && (len(b.plan.steps) > 0 || c.elliptic()) {
+		v = b.implied(c, v)
+	}
+	b.plan.last = &v
+	if !v.accepted {
+		if b.again(c) {
+			return
+		}
+		if c.verb || c.question || len(b.plan.steps) == 0 {
+			b.plan.unknown = append(b.plan.unknown, c.source(c.lo, c.hi))
+		}
+		return
+	}
+	for _, f := range b.spread(&v) {
+		b.step(&v, f)
+	}
+}
+
+// implied reads a wish as one that goes on from the result before it.
+func (b *builder) implied(c *clause, v verdict) verdict {
+	d := *c
+	d.mentions = append(slices.Clone(c.mentions), mention{kind: mnRef, first: c.lo, last: c.lo})
+	if w := b.judge(&d, b.prior); w.accepted && len(w.filled.missing) == 0 {
+		return w
+	}
+	return v
+}
+
+// builds reports a wish that may go on from a result without naming it:
+// "then add 5".
+func (c *clause) builds() bool {
+	if c.then || c.elliptic() && !c.verb {
+		return true
+	}
+	for i := range c.mentions {
+		if c.mentions[i].kind == mnNumber {
+			return c.verb
+		}
+	}
+	return false
+}
+
+// elliptic reports a wish that only makes sense after another: "and times 3?".
+func (c *clause) elliptic() bool {
+	if c.lo >= c.hi {
+		return false
+	}
+	t := &c.toks[c.lo]
+	if t.kind == tkOp || t.low == "times" || t.low == "plus" || t.low == "minus" || t.low == "divided" || t.low == "multiplied" || c.then {
+		return true
+	}
+	return c.lo > 0 && connectives[c.toks[c.lo-1].low]
+}
+
+func (c *clause) refers() bool {
+	for i := range c.mentions {
+		if c.mentions[i].kind == mnRef {
+			return true
+		}
+	}
+	return false
+}
+
+// again reads "and in Tokyo?" as the earlier call with another argument.
+func (b *builder) again(c *clause) bool {
+	if b.prior == nil || b.prior.name == "" || c.verb && c.hi-c.lo > 4 || c.hi-c.lo > 8 {
+		return false
+	}
+	e := b.x.byName[b.prior.name]
+	if e == nil {
+		return false
+	}
+	for _, q := range c.words { // a subject of its own is another wish
+		if q.weight >= 0.8 && q.at >= 0 && !c.toks[q.at].capital && !(c.elliptic() || c.about()) {
+			return false
+		}
+	}
+	f := filler{c: c, e: e, zones: b.zones}
+	out := f.fill()
+	changed := false
+	for i, p := range e.params {
+		if out.values[i] != nil && out.scores[i] > 0.3 {
+			changed = true
+		} else if v, ok := lookup(b.prior.args, p.path); ok {
+			out.values[i] = v
+		}
+	}
+	if !changed {
+		return false
+	}
+	out.missing = slices.DeleteFunc(out.missing, func(i int) bool { return out.values[i] != nil })
+	v := verdict{tool: e, filled: out, clause: c, accepted: true}
+	b.plan.last = &v
+	b.step(&v, out)
+	return true
+}
+
+// about reports "what about Tokyo".
+func (c *clause) about() bool {
+	return (wordAt(c.toks, c.lo) == "what" || wordAt(c.toks, c.lo) == "how") && wordAt(c.toks, c.lo+1) == "about"
+}
+
+func lookup(args map[string]any, path []string) (any, bool) {
+	var v any = args
+	for _, name := range path {
+		obj, ok := v.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		if v, ok = obj[name]; !ok {
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+// step adds one call, unless it is there already.
+func (b *builder) step(v *verdict, f *filled) {
+	c := v.clause
+	s := &step{tool: v.tool, args: build(v.tool.params, f.values), wish: c.source(c.lo, c.hi)}
+	for _, i := range f.missing {
+		s.missing = append(s.missing, v.tool.params[i])
+	}
+	s.match(b)
+	if s.done == nil {
+		for _, e := range b.plan.steps {
+			if e.tool == s.tool && equal(e.args, s.args) {
+				return
+			}
+			s.waits = s.waits || c.then && len(e.missing) == 0 && !e.broken && (e.done == nil || e.done.result == nil)
+		}
+		for _, i := range f.refs {
+			if _, open := f.values[i].(pending); open {
+				s.waits = true
+			}
+		}
+		s.broken = s.waits && b.prior != nil && b.prior.result != nil && !b.prior.result.ok() && len(f.refs) > 0
+		if len(s.missing) > 0 && b.prior != nil && b.prior.result != nil && !b.prior.result.ok() && (c.refers() || c.then) {
+			s.broken = true
+		}
+	}
+	b.plan.steps = append(b.plan.steps, s)
+	b.prior = &priorCall{name: s.tool.spec.Name, args: s.args}
+	if s.done != nil {
+		b.prior.result = s.done.result
+	}
+	if s.broken {
+		b.prior.result = &outcome{status: "broken"}
+	}
+}
+
+// match finds the call of this turn that the step stands for.
+func (s *step) match(b *builder) {
+	for i, d := range b.done {
+		if d.name == s.tool.spec.Name {
+			s.done = d
+			s.missing = nil
+			if d.args != nil {
+				s.args = d.args
+			}
+			b.done = slices.Delete(b.done, i, i+1)
+			return
+		}
+	}
+}
+
+// spread makes one call for each member of a list where the tool takes one:
+// "the weather in Berlin and Tokyo".
+func (b *builder) spread(v *verdict) []*filled {
+	out := []*filled{v.filled}
+	c := v.clause
+	f := filler{c: c, e: v.tool, zones: b.zones}
+	for i, p := range v.tool.params {
+		j := v.filled.took[i]
+		if j < 0 || p.shape != shString && p.shape != shEnum {
+			continue
+		}
+		m := &c.mentions[j]
+		if m.kind == mnText || m.kind == mnRef || m.kind == mnNumber {
+			continue
+		}
+		for last := m.last; ; {
+			k := f.follower(m.kind, last)
+			if k < 0 || !v.filled.free(c.mentions[k].first, c.mentions[k].last) {
+				break
+			}
+			next := c.mentions[k]
+			next.prep = m.prep
+			w, s := f.single(p, &next)
+			if s <= 0 || w == nil {
+				break
+			}
+			g := *v.filled
+			g.values = slices.Clone(g.values)
+			g.values[i] = plain(w)
+			out = append(out, &g)
+			last = next.last
+		}
+		if len(out) > 1 {
+			break
+		}
+	}
+	return out
+}
+
+// build makes the arguments' object from the values of the parameters.
+func build(params []*param, values []any) map[string]any {
+	args := map[string]any{}
+	for i, p := range params {
+		if values[i] == nil {
+			continue
+		}
+		at := args
+		for _, name := range p.path[:len(p.path)-1] {
+			next, ok := at[name].(map[string]any)
+			if !ok {
+				next = map[string]any{}
+				at[name] = next
+			}
+			at = next
+		}
+		at[p.path[len(p.path)-1]] = values[i]
+	}
+	return args
+}
+
+func equal(a, b map[string]any) bool {
+	return string(encode(a)) == string(encode(b))
+}
+
+// encode writes arguments as JSON; their members are sorted, so it is stable.
+func encode(v any) []byte {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil { // a pending value cannot be written, and is never sent
+		return []byte("{}")
+	}
+	return []byte(strings.TrimSuffix(b.String(), "\n"))
+}
+
+// drop removes an optional argument.
+func drop(args map[string]any, path []string) map[string]any {
+	out := maps.Clone(args)
+	if len(path) == 1 {
+		delete(out, path[0])
+	} else if sub, ok := out[path[0]].(map[string]any); ok {
+		if sub = drop(sub, path[1:]); len(sub) == 0 {
+			delete(out, path[0])
+		} else {
+			out[path[0]] = sub
+		}
+	}
+	return out
+}
