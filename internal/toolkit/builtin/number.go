@@ -147,20 +147,26 @@ func root(a, n number) (number, error) {
 	if okNum && okDen {
 		return number{signed(new(big.Rat).SetFrac(num, den), a.Sign()), a.rounded}, nil
 	}
-	// Shift the radicand so that the whole root has enough digits: the root
-	// of num*den^(k-1)*s^k is den*s times the root wanted.
-	scale := new(big.Int).Exp(big.NewInt(10), big.NewInt(roundDigits+4), nil)
-	if short := a.Denom().BitLen() - new(big.Int).Abs(a.Num()).BitLen(); short > 0 { // a small value needs more places
-		scale.Lsh(scale, uint(short/k+1))
+	// Scale the radicand by a power of two so that its whole root has enough
+	// digits, and the root back.
+	x := new(big.Rat).Abs(a.Rat)
+	shift := rootBits - (x.Num().BitLen()-x.Denom().BitLen())/k
+	r, _ := rootInt(floor(exact(scale2(x, shift*k))).Num(), k)
+	return number{signed(scale2(new(big.Rat).SetInt(r), -shift), a.Sign()), true}, nil
+}
+
+// rootBits is how many binary digits of an inexact root are worked out.
+const rootBits = 80
+
+// scale2 is x times two to the n.
+func scale2(x *big.Rat, n int) *big.Rat {
+	num, den := new(big.Int).Set(x.Num()), new(big.Int).Set(x.Denom())
+	if n > 0 {
+		num.Lsh(num, uint(n))
+	} else {
+		den.Lsh(den, uint(-n))
 	}
-	rad := new(big.Int).Abs(a.Num())
-	rad.Mul(rad, new(big.Int).Exp(a.Denom(), big.NewInt(int64(k-1)), nil))
-	rad.Mul(rad, new(big.Int).Exp(scale, big.NewInt(int64(k)), nil))
-	if rad.BitLen() > 8*maxBits {
-		return number{}, errTooBig
-	}
-	r, _ := rootInt(rad, k)
-	return number{signed(new(big.Rat).SetFrac(r, new(big.Int).Mul(a.Denom(), scale)), a.Sign()), true}, nil
+	return new(big.Rat).SetFrac(num, den)
 }
 
 func signed(r *big.Rat, sign int) *big.Rat {
@@ -181,7 +187,7 @@ func rootInt(x *big.Int, k int) (r *big.Int, isWhole bool) {
 		return r, new(big.Int).Mul(r, r).Cmp(x) == 0
 	}
 	K, less := big.NewInt(int64(k)), big.NewInt(int64(k-1))
-	r = new(big.Int).Lsh(big.NewInt(1), uint((x.BitLen()+k-1)/k)) // not below the root
+	r = above(x, k)
 	for {
 		next := new(big.Int).Exp(r, less, nil)
 		next.Quo(x, next)
@@ -192,6 +198,18 @@ func rootInt(x *big.Int, k int) (r *big.Int, isWhole bool) {
 		}
 		r = next
 	}
+}
+
+// above is a number a little above the k-th root of x: from a bad first guess,
+// Newton's method takes as many steps as the degree.
+func above(x *big.Int, k int) *big.Int {
+	mantissa := new(big.Float)
+	exp := new(big.Float).SetInt(x).MantExp(mantissa)
+	m, _ := mantissa.Float64()
+	log := (float64(exp) + math.Log2(m)) / float64(k)
+	guess := big.NewFloat(math.Exp2(log-math.Floor(log)) * (1 + 1e-9))
+	r, _ := guess.SetMantExp(guess, int(math.Floor(log))).Int(nil)
+	return r.Add(r, big.NewInt(1))
 }
 
 // approximate takes a floating-point result.
