@@ -119,6 +119,11 @@ func (l *local) wire(ctx context.Context, a *app, set *settings.Loaded, log *slo
 	if l.found, err = a.supply(ctx, set, log); err != nil {
 		return err
 	}
+	if set.Limits.DayTokens > 0 || set.Limits.DayCost > 0 {
+		if err := l.found.recall(ctx, l.engine); err != nil {
+			return err
+		}
+	}
 	tools, err := l.tools(set)
 	if err != nil {
 		return err
@@ -140,14 +145,10 @@ func (l *local) tools(set *settings.Loaded) (*tool.Registry, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		p, err := l.profile(ctx, set, user)
-		if err != nil || p.TimeZone == "" {
-			return time.Local
-		}
-		zone, err := time.LoadLocation(p.TimeZone)
 		if err != nil {
 			return time.Local
 		}
-		return zone
+		return zoneOf(p.TimeZone)
 	}}
 	for _, f := range set.Folders {
 		opt.Folders = append(opt.Folders, builtin.Folder{Name: f.Name, Path: f.Path, Write: f.Write})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/provider/anthropic"
@@ -62,6 +63,7 @@ type supply struct {
 	*llm.Models
 	sources []source
 	aliases map[string]llm.Alias
+	ledger  *llm.DayLedger
 }
 
 // offlineOnly reports whether the default model is the offline provider.
@@ -77,7 +79,8 @@ func (a *app) supply(ctx context.Context, set *settings.Loaded, log *slog.Logger
 	if s.aliases, err = aliases(set, s.sources); err != nil {
 		return nil, err
 	}
-	cfg := llm.Config{Aliases: s.aliases, Prices: prices(set), Log: log,
+	s.ledger = llm.NewDayLedger(func(string) *time.Location { return zoneOf(set.Profile.TimeZone) })
+	cfg := llm.Config{Ledger: s.ledger, Aliases: s.aliases, Prices: prices(set), Log: log,
 		PerRequest: llm.Budget{MaxTokens: set.Limits.Tokens, MaxCost: set.Limits.Cost},
 		PerDay:     llm.Budget{MaxTokens: set.Limits.DayTokens, MaxCost: set.Limits.DayCost}}
 	for _, src := range s.sources {
@@ -85,6 +88,29 @@ func (a *app) supply(ctx context.Context, set *settings.Loaded, log *slog.Logger
 	}
 	s.Models, err = llm.New(cfg)
 	return s, err
+}
+
+// recall tells the day's ledger what was spent before this start.
+func (s *supply) recall(ctx context.Context, e *conversation.Engine) error {
+	return s.ledger.Load(func(add func(user string, at time.Time, spent llm.Spend)) error {
+		for u, err := range e.Usage(ctx, time.Now().Add(-26*time.Hour)) { // the longest day, where clocks are set back
+			if err != nil {
+				return fmt.Errorf("what was spent today cannot be told: %w", err)
+			}
+			price, _ := s.Price(u.Model)
+			add(u.User, u.At, llm.Spend{Tokens: u.Usage.Input + u.Usage.Output, Cost: price.Cost(u.Usage)})
+		}
+		return nil
+	})
+}
+
+// zoneOf is the time zone of a name that the settings have checked; the
+// machine's own for none.
+func zoneOf(name string) *time.Location {
+	if zone, err := time.LoadLocation(name); name != "" && err == nil {
+		return zone
+	}
+	return time.Local
 }
 
 // sources finds the providers, the preferred ones first. All that must be

@@ -3,13 +3,13 @@ package runtime
 import (
 	"context"
 	"io"
+	"iter"
 
 	"steward/internal/conversation"
 	"steward/internal/effect"
 	"steward/internal/embed"
 	"steward/internal/id"
 	"steward/internal/llm"
-	"steward/internal/message"
 	"steward/internal/store"
 	"steward/internal/tool"
 )
@@ -72,8 +72,39 @@ func (n *Node) Models(ctx context.Context) (llm.Listing, []string) {
 	return n.opt.Models.List(ctx), n.opt.Models.Aliases()
 }
 
-// Resolve returns a model by alias or "provider/model".
-func (n *Node) Resolve(name string) (llm.Resolved, error) { return n.opt.Models.Resolve(name) }
+// Resolve returns a model by alias or "provider/model", for calls outside of
+// conversations. What such a call has used is recorded for its Request.User,
+// so that budgets of the day hold over restarts.
+func (n *Node) Resolve(name string) (llm.Resolved, error) {
+	r, err := n.opt.Models.Resolve(name)
+	if err == nil {
+		r.Model = recorded{r.Model, n}
+	}
+	return r, err
+}
+
+// recorded is a model whose use is recorded.
+type recorded struct {
+	llm.Model
+	node *Node
+}
+
+// Stream implements llm.Model.
+func (m recorded) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		for ev, err := range m.Model.Stream(ctx, r) {
+			if ev.Kind == llm.Done && r.User != "" {
+				if err := m.node.conversations.Record(context.WithoutCancel(ctx), store.ForUser(r.User), ev.Reply.Model, ev.Reply.Usage); err != nil {
+					yield(llm.Event{}, err)
+					return
+				}
+			}
+			if !yield(ev, err) {
+				return
+			}
+		}
+	}
+}
 
 // Embed embeds texts with a model by alias or "provider/model".
 func (n *Node) Embed(ctx context.Context, model string, texts []string) (embed.Vectors, error) {
@@ -90,10 +121,4 @@ func (n *Node) Tools(agentName string) []tool.Spec {
 		return kit.tools.Specs()
 	}
 	return nil
-}
-
-// Record keeps what a model call outside a conversation has used, so that
-// budgets of the day hold over restarts.
-func (n *Node) Record(ctx context.Context, user, model string, u message.Usage) error {
-	return n.conversations.Record(ctx, store.ForUser(user), model, u)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
@@ -383,8 +384,25 @@ func TestManage(t *testing.T) {
 	if l, aliases := w.Models(t.Context()); len(l.Models) != 1 || len(aliases) == 0 {
 		t.Error(l, aliases)
 	}
-	if _, err := w.Resolve("default"); err != nil {
-		t.Error(err)
+	m, err := w.Resolve("default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := &message.Message{ID: id.New(), Role: message.User, Blocks: text("say free")}
+	for _, err := range m.Model.Stream(t.Context(), &llm.Request{Transcript: llm.NewTranscript(user), User: "bert"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	used := map[string]int64{}
+	for u, err := range conversation.New(w.store).Usage(t.Context(), time.Time{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		used[u.User] += u.Usage.Input
+	}
+	if used["anna"] != 40 || used["bert"] != 10 {
+		t.Errorf("used %v", used)
 	}
 	if _, err := w.Embed(t.Context(), "test/m", []string{"x"}); !fault.Is(err, fault.Unsupported) {
 		t.Error(err)
