@@ -262,7 +262,7 @@ func (f *flight) doubtful(ctx context.Context, how end) (*message.ToolResult, er
 
 // recover goes on with an execution that a crash interrupted.
 func (f *flight) recover(ctx context.Context) (*message.ToolResult, error) {
-	crash := errors.New("Steward stopped while it was being done")
+	crash := errors.New("the process ended while it was being done")
 	if f.spec.Effect == tool.Query {
 		return f.again(ctx)
 	}

@@ -17,6 +17,9 @@ import (
 // maxFaults is how many faults of one call a model is told at once.
 const maxFaults = 8
 
+// maxDepth bounds how deep a schema is explained.
+const maxDepth = 64
+
 // explain lists what is wrong with a value, each fault with its path, what
 // was expected and what came, so that a model can mend all of it in one go.
 // It knows the keywords that argument schemas use; an empty answer means that
@@ -43,7 +46,7 @@ func (x *explainer) add(path, format string, args ...any) {
 }
 
 func (x *explainer) walk(s *jsonschema.Schema, v any, path string, depth int) {
-	if s = x.deref(s); s == nil || depth > 64 {
+	if s = x.deref(s); s == nil || depth > maxDepth {
 		return
 	}
 	if !x.rightType(s, v, path) {

@@ -15,26 +15,26 @@ import (
 	"steward/internal/fault"
 )
 
-// plain is a tool that does not come from New.
-type plain struct {
+// untyped is a tool that does not come from New.
+type untyped struct {
 	spec Spec
 	got  []string
 }
 
-func (p *plain) Spec() Spec { return p.spec }
-func (p *plain) Call(_ context.Context, in Invocation) (Result, error) {
+func (p *untyped) Spec() Spec { return p.spec }
+func (p *untyped) Call(_ context.Context, in Invocation) (Result, error) {
 	p.got = append(p.got, string(in.Args))
 	return Text("ran"), nil
 }
 
-type settling struct{ *plain }
+type settling struct{ *untyped }
 
 func (s settling) Settle(context.Context, Invocation) (bool, Result, error) {
 	return true, Text("it happened"), nil
 }
 
-func named(name string) *plain {
-	return &plain{spec: Spec{Name: name, Description: "A tool.", Effect: Query,
+func named(name string) *untyped {
+	return &untyped{spec: Spec{Name: name, Description: "A tool.", Effect: Query,
 		Input: []byte(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}`)}}
 }
 
@@ -79,7 +79,9 @@ func TestRegistryRefuses(t *testing.T) {
 		{with(func(s *Spec) { s.Input = []byte(`{"type":"string"}`) }), "tool_schema_invalid"},
 		{with(func(s *Spec) { s.Input = []byte(`true`) }), "tool_schema_invalid"},
 		{with(func(s *Spec) { s.Input = []byte(`{"type":"object","properties":{"a":{"pattern":"("}}}`) }), "tool_schema_invalid"},
-		{with(func(s *Spec) { s.Input = []byte(`{"type":"object","properties":{"a":{"$ref":"http://example.com/x"}}}`) }), "tool_schema_invalid"},
+		{with(func(s *Spec) {
+			s.Input = []byte(`{"type":"object","properties":{"a":{"$ref":"http://example.com/x"}}}`)
+		}), "tool_schema_invalid"},
 	} {
 		err := r.Add(c.tool)
 		if !fault.HasCode(err, c.code) {

@@ -51,9 +51,10 @@ type typed[In, Out any] struct {
 
 func (t *typed[In, Out]) Spec() Spec { return t.spec }
 
-// Check implements Checker.
+// Check implements Checker. What the schema admits and the Go type does not, an
+// action refuses here, before anything is recorded; a query says it when called.
 func (t *typed[In, Out]) Check(args []byte) error {
-	if err := t.v.Validate(args); err != nil {
+	if err := t.v.Validate(args); err != nil || t.spec.Effect == Query {
 		return err
 	}
 	_, err := t.decode(args)

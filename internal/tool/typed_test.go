@@ -184,9 +184,17 @@ func TestDecodeErrorsOfTheGoType(t *testing.T) {
 		if _, err := tl.Call(context.Background(), Invocation{Args: []byte(args)}); !fault.HasCode(err, "args_invalid") && !fault.HasCode(err, "picky") || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", args, err)
 		}
-		if err := tl.(Checker).Check([]byte(args)); err == nil {
-			t.Errorf("%s: Check admits it", args)
-		}
+	}
+	strict, err := New(Spec{Name: "a.b", Description: "x", Effect: Action}, func(context.Context, Invocation, struct {
+		N int64 `json:"n"`
+	}) (string, error) {
+		return "", nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := strict.(Checker).Check([]byte(`{"n":12345678901234567890}`)); !fault.HasCode(err, "args_invalid") {
+		t.Errorf("an action's check admits it: %v", err)
 	}
 }
 
@@ -206,7 +214,9 @@ func TestOutputs(t *testing.T) {
 		want string
 	}{
 		{mustNew(t, "a.b", func(context.Context, Invocation, none) (string, error) { return "a\"b", nil }), `a"b`},
-		{mustNew(t, "a.b", func(context.Context, Invocation, none) (map[string]int, error) { return map[string]int{"b": 1, "a": 2}, nil }), `{"a":2,"b":1}`},
+		{mustNew(t, "a.b", func(context.Context, Invocation, none) (map[string]int, error) {
+			return map[string]int{"b": 1, "a": 2}, nil
+		}), `{"a":2,"b":1}`},
 		{mustNew(t, "a.b", func(context.Context, Invocation, none) (Result, error) { return Text("as it is"), nil }), `as it is`},
 	} {
 		res, err := call(c.tool)

@@ -443,7 +443,7 @@ func TestSettleThatCannotLook(t *testing.T) {
 	if err == nil {
 		t.Error("a temporary file that cannot be removed is passed over")
 	}
-	if tempName("a", "") == tempName("a", "") {
+	if one, two := tempName("a", ""), tempName("a", ""); one == two {
 		t.Error("two calls without a key share a temporary file")
 	}
 	if tl.(tool.Checker).Check([]byte(`{}`)) == nil {
