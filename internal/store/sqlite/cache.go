@@ -23,13 +23,26 @@ func (c *cache[K, V]) get(k K) (V, bool) {
 
 func (c *cache[K, V]) put(k K, v V) { c.now[k] = v }
 
-// age lets the older half go when the newer one is full. Nothing goes at any
-// other time.
-func (c *cache[K, V]) age() {
-	if len(c.now) >= c.size {
-		c.now, c.old = c.old, c.now
-		clear(c.now)
+// age lets the older half go when the newer one is full, and reports whether
+// it did. Nothing goes at any other time.
+func (c *cache[K, V]) age() bool {
+	if len(c.now) < c.size {
+		return false
 	}
+	c.turn()
+	return true
+}
+
+func (c *cache[K, V]) turn() {
+	c.now, c.old = c.old, c.now
+	clear(c.now)
+}
+
+// has reports whether there is a value, without making it stay longer.
+func (c *cache[K, V]) has(k K) bool {
+	_, now := c.now[k]
+	_, old := c.old[k]
+	return now || old
 }
 
 func (c *cache[K, V]) clear() {

@@ -137,6 +137,12 @@ func (c *conn) inTransaction() bool {
 	return sqlite3.Xsqlite3_get_autocommit(c.tls, c.db) == 0
 }
 
+// readOnly reports whether SQLite opened the file for reading only, as it
+// does, without an error, with one that it may not write.
+func (c *conn) readOnly() bool {
+	return sqlite3.Xsqlite3_db_readonly(c.tls, c.db, 0) == 1
+}
+
 // interruptOn ends what the connection is doing when ctx is done. The
 // function returned must be called before another caller uses the connection.
 func (c *conn) interruptOn(ctx context.Context) (release func()) {

@@ -97,6 +97,11 @@ func readOnly(path string, err error) error {
 		With("make the file and its folder writable for the user that runs Steward, or name another folder")
 }
 
+func unreadable(path string, err error) error {
+	return fault.New(fault.Denied, "store_unreadable", "%s cannot be read: %w", path, err).
+		With("name a file that the user that runs Steward may read")
+}
+
 func broken(path string, err error) error {
 	return fault.New(fault.Internal, "store_broken", "the database %s failed: %w", path, err).
 		With("keep a copy of the file as it is; restore a backup if this goes on")

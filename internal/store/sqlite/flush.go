@@ -9,6 +9,7 @@ const (
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	insertTree  = "INSERT INTO tree (seq, version, space, type, gone, state, refs, key) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 	updateTree  = "UPDATE tree SET seq = ?, version = ?, space = ?, type = ?, gone = ?, state = ?, refs = ? WHERE key = ?"
+	renewTree   = "UPDATE tree SET seq = ?, version = ? WHERE key = ?" // leaves the index of states alone
 	deleteTerm  = "DELETE FROM term WHERE space = ? AND name = ? AND value = ? AND seq = ?"
 	insertTerm  = "INSERT INTO term (space, name, value, seq) VALUES (?, ?, ?, ?)"
 	deletePlace = "DELETE FROM place WHERE list = ? AND pos = ? AND space = ?"
@@ -90,23 +91,28 @@ func (p *planner) removeRefs(was, now *node) error {
 
 func (p *planner) writeNode(u resource.URI, was, now *node) error {
 	sql := updateTree
-	if was.version == 0 {
+	switch {
+	case was.version == 0:
 		sql = insertTree
+	case was.gone == now.gone && was.state == now.state && was.refs.same(now.refs):
+		sql = renewTree
 	}
 	s, err := p.c.prepare(sql)
 	if err != nil {
 		return err
 	}
-	gone := int64(0)
-	if now.gone {
-		gone = 1
-	}
-	s.argInt(int64(now.seq)).argInt(int64(now.version)).argInt(now.space).argInt(now.typ).argInt(gone).argID(now.state)
-	if b := now.refs.encode(p.buf[:0]); b == nil {
-		s.argNull()
-	} else {
-		s.argBlob(b)
-		p.buf = b
+	s.argInt(int64(now.seq)).argInt(int64(now.version))
+	if sql != renewTree {
+		gone := int64(0)
+		if now.gone {
+			gone = 1
+		}
+		s.argInt(now.space).argInt(now.typ).argInt(gone).argID(now.state)
+		if p.buf = now.refs.encode(p.buf[:0]); len(p.buf) == 0 {
+			s.argNull()
+		} else {
+			s.argBlob(p.buf)
+		}
 	}
 	if err := s.argBlob(u.Key()).run(); err != nil {
 		return err

@@ -219,7 +219,7 @@ func (s *Store) entries(c *conn, st *stmt) ([]resource.Entry, error) {
 			Op: resource.Op(st.int(8)), Body: bytes.Clone(st.view(6)),
 		}
 		if e.URI, err = resource.FromKey(st.view(5)); err != nil {
-			return nil, err
+			return nil, broken(s.path, err)
 		}
 		if r := st.view(9); len(r) == len(id.ID{}) {
 			e.Request = id.ID(r)

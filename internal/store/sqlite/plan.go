@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"math"
 	"slices"
 	"time"
@@ -27,6 +28,10 @@ type planner struct {
 
 	nodes cache[resource.URI, *node]
 	lists cache[resource.URI, *list]
+	// Places below which the tree had nothing when they were looked at. What
+	// came since is in nodes, as both are let go together; so what is below
+	// such a place and not in nodes does not exist.
+	empty cache[resource.URI, struct{}]
 
 	// Of the group in work.
 	entries  []entry
@@ -75,6 +80,7 @@ func newPlanner(c *conn, n *names) *planner {
 		c: c, names: n,
 		nodes:    newCache[resource.URI, *node](1024),
 		lists:    newCache[resource.URI, *list](512),
+		empty:    newCache[resource.URI, struct{}](0),
 		before:   make(map[resource.URI]*node),
 		occupied: make(map[seat]bool),
 		newNames: make(map[nameKey]int64),
@@ -108,7 +114,9 @@ func (p *planner) keep() {
 	for k, id := range p.newNames {
 		p.names.add(k, id)
 	}
-	p.nodes.age()
+	if p.nodes.age() {
+		p.empty.turn()
+	}
 	p.lists.age()
 	p.clear()
 }
@@ -118,6 +126,7 @@ func (p *planner) drop() {
 	p.seq, p.stale = p.committed, true
 	p.nodes.clear()
 	p.lists.clear()
+	p.empty.clear()
 	p.clear()
 }
 
@@ -369,27 +378,53 @@ func (p *planner) node(u resource.URI) (*node, error) {
 	if n, ok := p.nodes.get(u); ok {
 		return n, nil
 	}
-	s, err := p.c.prepare("SELECT seq, version, space, type, gone, state, refs FROM tree WHERE key = ?")
-	if err != nil {
-		return nil, err
-	}
-	defer s.reset()
-	row, err := s.argBlob(u.Key()).step()
-	if err != nil {
-		return nil, err
-	}
 	n := &node{}
-	if row {
-		*n = node{
-			seq: uint64(s.int(0)), version: uint64(s.int(1)), space: s.int(2), typ: s.int(3),
-			gone: s.int(4) != 0, state: s.int(5),
-		}
-		if n.refs, err = decodeRefs(s.view(6)); err != nil {
+	if !p.inEmpty(u) {
+		var err error
+		if n, err = p.readNode(u); err != nil {
 			return nil, err
 		}
 	}
 	p.nodes.put(u, n)
 	return n, nil
+}
+
+// inEmpty reports whether u lies below a place that was empty.
+func (p *planner) inEmpty(u resource.URI) bool {
+	for u = u.Parent(); !u.Zero(); u = u.Parent() {
+		if p.empty.has(u) {
+			return true
+		}
+	}
+	return false
+}
+
+// readNode takes a resource from the tree: the first row from its key on. If
+// that is not its own, it does not exist, and if it is not one below it
+// either, there are none.
+func (p *planner) readNode(u resource.URI) (*node, error) {
+	s, err := p.c.prepare("SELECT key, seq, version, space, type, gone, state, refs FROM tree WHERE key >= ? ORDER BY key LIMIT 1")
+	if err != nil {
+		return nil, err
+	}
+	defer s.reset()
+	key := u.Key()
+	row, err := s.argBlob(key).step()
+	if err != nil {
+		return nil, err
+	}
+	n := &node{}
+	switch {
+	case row && bytes.Equal(s.view(0), key):
+		*n = node{
+			seq: uint64(s.int(1)), version: uint64(s.int(2)), space: s.int(3), typ: s.int(4),
+			gone: s.int(5) != 0, state: s.int(6),
+		}
+		n.refs, err = decodeRefs(s.view(7))
+	case !row || !bytes.HasPrefix(s.view(0), key):
+		p.empty.put(u, struct{}{})
+	}
+	return n, err
 }
 
 // list returns a list by the resource it belongs to; nil if there is none and

@@ -119,7 +119,7 @@ func (s *Store) query(c *conn, sc store.Scope, q *store.Query, after store.Posit
 
 func (s *Store) fill(c *conn, it *store.Item, r *row) (err error) {
 	if it.URI, err = resource.FromKey(r.key); err != nil {
-		return err
+		return broken(s.path, err)
 	}
 	space, err := s.names.text(c, r.space)
 	if err != nil {

@@ -24,10 +24,14 @@ type refs struct {
 	places []slot
 }
 
-// encode returns nil for none, else the number of terms, each term, each place.
+func (r refs) same(o refs) bool {
+	return slices.Equal(r.terms, o.terms) && slices.Equal(r.places, o.places)
+}
+
+// encode appends nothing for none, else the number of terms, each term, each place.
 func (r refs) encode(b []byte) []byte {
 	if len(r.terms)+len(r.places) == 0 {
-		return nil
+		return b
 	}
 	b = binary.AppendUvarint(b, uint64(len(r.terms)))
 	for _, t := range r.terms {

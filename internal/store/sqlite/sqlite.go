@@ -7,6 +7,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -164,6 +165,9 @@ func (s *Store) prepareWriter(c *conn, version int, steps []string) error {
 			return err
 		}
 	}
+	if c.readOnly() {
+		return readOnly(s.path, fs.ErrPermission)
+	}
 	backup, err := migrate(c, s.path, version, steps)
 	if backup != "" {
 		s.log.Info("the database was copied before it is brought up to date", "backup", backup, "version", version)
@@ -182,11 +186,16 @@ func (s *Store) prepareWriter(c *conn, version int, steps []string) error {
 }
 
 func (s *Store) openToRead(steps []string) error {
-	if _, err := os.Stat(s.path); err != nil {
+	if f, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) {
 		return fault.New(fault.NotFound, "database_missing", "there is no database: %w", err).
 			With("start Steward once to make it, or name another file")
+	} else if err != nil || f.IsDir() {
+		return unreadable(s.path, cmp.Or(err, fs.ErrInvalid))
 	}
 	c, err := s.openReader()
+	if errors.Is(err, fs.ErrPermission) {
+		return unreadable(s.path, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -211,7 +220,7 @@ func (s *Store) openReader() (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err = c.number("SELECT count(*) FROM sqlite_schema"); isCode(err, sqlite3.SQLITE_CANTOPEN) && s.resting() {
+	if _, err = c.number("SELECT count(*) FROM sqlite_schema"); noRoom(err) && s.resting() {
 		// A folder that cannot be written, and no write-ahead log in it: the
 		// database file is all there is, and nobody changes it.
 		c.close()
@@ -234,6 +243,12 @@ func (s *Store) openReader() (*conn, error) {
 		}
 	}
 	return c, nil
+}
+
+// noRoom reports whether SQLite could not put a write-ahead log, or the index
+// of one, beside the database.
+func noRoom(err error) bool {
+	return isCode(err, sqlite3.SQLITE_CANTOPEN) || isCode(err, sqlite3.SQLITE_READONLY)
 }
 
 // resting reports whether no write-ahead log lies beside the database.

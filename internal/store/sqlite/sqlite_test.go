@@ -1,32 +1,103 @@
 package sqlite
 
 import (
+	"context"
+	"os"
 	"path/filepath"
 	"testing"
 
 	"go.uber.org/goleak"
 
+	"steward/internal/fault"
+	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain also serves the tests that need another process: they start this
+// binary again with the name of a part to play.
+func TestMain(m *testing.M) {
+	if part := os.Getenv(childPart); part != "" {
+		os.Exit(playChild(part, os.Getenv(childPath)))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func TestSuite(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) store.Store { return open1(t, filepath.Join(t.TempDir(), "steward.db")) })
+	storetest.Run(t, func(t *testing.T) store.Store { return open1(t, dbPath(t)) })
 }
+
+// Nothing depends on what the writer happens to remember.
+func TestSuiteForgetful(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) store.Store {
+		s := open1(t, dbPath(t))
+		s.writer.p.nodes.size, s.writer.p.lists.size = 1, 1
+		return s
+	})
+}
+
+func dbPath(t testing.TB) string { return filepath.Join(t.TempDir(), "steward.db") }
 
 // open1 opens a store and closes it when the test ends.
 func open1(t testing.TB, path string) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), Options{Path: path})
+	s, err := Open(context.Background(), Options{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { close1(t, s) })
 	return s
+}
+
+func close1(t testing.TB, s *Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+var ada = store.ForUser("ada")
+
+func conv(name string) resource.URI { return resource.Root("common.Conversation", name) }
+
+func put(u resource.URI, body string) store.Change {
+	return store.Change{URI: u, Body: []byte(body)}
+}
+
+func commit(t testing.TB, s *Store, changes ...store.Change) store.Receipt {
+	t.Helper()
+	r, err := s.Commit(context.Background(), ada, store.Batch{Changes: changes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// contents returns the whole log and tree of a store.
+func contents(t testing.TB, s *Store) (log []resource.Entry, tree []store.Item) {
+	t.Helper()
+	sc := store.ForNode(resource.System)
+	for e, err := range store.Entries(context.Background(), s, sc, store.LogQuery{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		log = append(log, e)
+	}
+	for it, err := range store.Items(context.Background(), s, sc, store.Query{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree = append(tree, it)
+	}
+	return log, tree
+}
+
+func wantCode(t testing.TB, err error, code string) {
+	t.Helper()
+	if !fault.HasCode(err, code) {
+		t.Fatalf("got error %v, want the code %s", err, code)
+	}
+	if fault.Of(err).Remedy == "" && code != "store_closed" {
+		t.Errorf("the error %v does not say what to do", err)
+	}
 }

@@ -108,7 +108,8 @@ func (s *Store) enqueue(ctx context.Context, j *job) error {
 		return err
 	}
 	if s.writer == nil {
-		return fault.New(fault.Unavailable, "store_read_only", "%s was opened for reading only", s.path)
+		return fault.New(fault.Unavailable, "store_read_only", "%s was opened for reading only", s.path).
+			With("write through the Steward that serves this data")
 	}
 	for i := range j.batch.Changes {
 		c := &j.batch.Changes[i]

@@ -21,6 +21,7 @@ type Model struct {
 	entries []resource.Entry
 	nodes   map[resource.URI]*node
 	grown   chan struct{}
+	closed  bool
 }
 
 var _ store.Store = (*Model)(nil)
@@ -39,6 +40,25 @@ func NewModel() *Model {
 	return &Model{nodes: make(map[resource.URI]*node), grown: make(chan struct{})}
 }
 
+// Close ends all calls that wait, and refuses those that come.
+func (m *Model) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.closed {
+		m.closed = true
+		close(m.grown)
+	}
+	return nil
+}
+
+// open refuses calls after Close. The caller holds the lock.
+func (m *Model) open() error {
+	if m.closed {
+		return fault.New(fault.Unavailable, "store_closed", "the store is closed")
+	}
+	return nil
+}
+
 // Commit implements store.Store.
 func (m *Model) Commit(ctx context.Context, sc store.Scope, b store.Batch) (store.Receipt, error) {
 	if err := cmp.Or(ctx.Err(), sc.CanWrite(), b.Check()); err != nil {
@@ -46,6 +66,9 @@ func (m *Model) Commit(ctx context.Context, sc store.Scope, b store.Batch) (stor
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if err := m.open(); err != nil {
+		return store.Receipt{}, err
+	}
 	at := time.Now().UTC().Truncate(time.Microsecond)
 	if n := len(m.entries); n > 0 && at.Before(m.entries[n-1].At) {
 		at = m.entries[n-1].At
@@ -186,6 +209,9 @@ func (m *Model) Get(ctx context.Context, sc store.Scope, u resource.URI) (resour
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if err := m.open(); err != nil {
+		return resource.Resource{}, err
+	}
 	n := m.nodes[u]
 	if n == nil || n.gone || !sc.Sees(n.Space) {
 		return resource.Resource{}, refuse(fault.NotFound, "not_found", u)
@@ -205,6 +231,9 @@ func (m *Model) Query(ctx context.Context, sc store.Scope, q store.Query) (store
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if err := m.open(); err != nil {
+		return store.Page{}, err
+	}
 	var found []store.Item
 	for _, n := range m.nodes {
 		if it, ok := n.item(sc, &q); ok {
@@ -277,6 +306,9 @@ func (m *Model) Log(ctx context.Context, sc store.Scope, q store.LogQuery) (stor
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if err := m.open(); err != nil {
+		return store.LogPage{}, err
+	}
 	entries := slices.Clone(m.entries)
 	next := max(q.Since, uint64(len(entries)))
 	if q.Reverse {
@@ -306,9 +338,9 @@ func (m *Model) Log(ctx context.Context, sc store.Scope, q store.LogQuery) (stor
 func (m *Model) Wait(ctx context.Context, after uint64) (uint64, error) {
 	for {
 		m.mu.Lock()
-		head, grown := uint64(len(m.entries)), m.grown
+		head, grown, closed := uint64(len(m.entries)), m.grown, m.open()
 		m.mu.Unlock()
-		if err := ctx.Err(); err != nil {
+		if err := cmp.Or(ctx.Err(), closed); err != nil {
 			return 0, err
 		}
 		if head > after {

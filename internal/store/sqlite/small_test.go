@@ -1,0 +1,273 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"steward/internal/fault"
+	"steward/internal/store"
+)
+
+func TestRefs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := refs{
+			terms: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) term {
+				return term{rapid.Int64Range(0, 1<<40).Draw(t, "name"), rapid.String().Draw(t, "value")}
+			}), 0, 4).Draw(t, "terms"),
+			places: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) slot {
+				return slot{rapid.Int64Range(0, 1<<40).Draw(t, "list"), rapid.Int64().Draw(t, "pos")}
+			}), 0, 4).Draw(t, "places"),
+		}
+		got, err := decodeRefs(r.encode(nil))
+		if err != nil || !got.same(r) {
+			t.Fatalf("%+v becomes %+v, %v", r, got, err)
+		}
+	})
+}
+
+// FuzzRefs: damaged bytes are an error, never a panic, and what is read is
+// written the same way.
+func FuzzRefs(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(refs{terms: []term{{1, "v"}}, places: []slot{{2, -3}}}.encode(nil))
+	f.Add([]byte{1, 1, 200})
+	f.Add(bytes.Repeat([]byte{0xff}, 12))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := decodeRefs(b)
+		if err != nil {
+			return
+		}
+		again, err := decodeRefs(r.encode(nil))
+		if err != nil || !reflect.DeepEqual(r, again) {
+			t.Errorf("%x: %+v becomes %+v, %v", b, r, again, err)
+		}
+	})
+}
+
+// A query that takes long ends with its context.
+func TestInterrupt(t *testing.T) {
+	s := open1(t, dbPath(t))
+	c, err := s.readers.get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	release := c.interruptOn(ctx)
+	st, err := c.prepare("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if ok, err := st.step(); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+	}
+	cancel()
+	for err == nil {
+		_, err = st.step()
+	}
+	if !isCode(err, 9) {
+		t.Errorf("got %v", err)
+	}
+	if err := s.readError(ctx, err); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	release()
+	if n, err := c.number("SELECT 42"); err != nil || n != 42 {
+		t.Errorf("then: %d, %v", n, err)
+	}
+	s.readers.put(c)
+}
+
+func TestPool(t *testing.T) {
+	s := open1(t, dbPath(t))
+	p := newPool(1, s.openReader)
+	c, err := p.get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	waited := make(chan error)
+	go func() {
+		_, err := p.get(ctx)
+		waited <- err
+	}()
+	cancel()
+	if err := <-waited; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	p.put(c)
+	again, err := p.get(t.Context())
+	if err != nil || again != c {
+		t.Errorf("got %p, %v, want %p", again, err, c)
+	}
+	go func() {
+		_, err := p.get(context.Background())
+		waited <- err
+	}()
+	ended := make(chan error)
+	go func() { ended <- p.close() }()
+	if err := <-waited; !fault.HasCode(err, "store_closed") {
+		t.Errorf("got %v", err)
+	}
+	p.put(again)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+
+	failing := newPool(1, func() (*conn, error) { return nil, errors.New("no") })
+	for range 2 { // the place of one that could not be opened is not lost
+		if _, err := failing.get(t.Context()); err == nil || err.Error() != "no" {
+			t.Errorf("got %v", err)
+		}
+	}
+	if err := failing.close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Many different queries do not pile up prepared statements, and do not end
+// one that is being read.
+func TestManyStatements(t *testing.T) {
+	s := open1(t, dbPath(t))
+	c, err := s.readers.get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.readers.put(c)
+	outer, err := c.prepare("VALUES (1), (2), (3)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := outer.step(); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	big := strings.Repeat("x", arenaSize)
+	for i := range maxStmts * 2 {
+		inner, err := c.prepare(fmt.Sprintf("SELECT %d, ?, ?", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := inner.argText("small").argText(big).step(); !ok || err != nil || inner.int(0) != int64(i) ||
+			string(inner.view(1)) != "small" || string(inner.view(2)) != big {
+			t.Fatalf("statement %d: %v, %v", i, ok, err)
+		}
+		inner.reset()
+	}
+	for want := int64(2); want <= 3; want++ {
+		if ok, err := outer.step(); !ok || err != nil || outer.int(0) != want {
+			t.Fatalf("the outer one: %v, %v", ok, err)
+		}
+	}
+	outer.reset()
+	if _, err := c.prepare("SELECT 'one more'"); err != nil || len(c.stmts) > maxStmts {
+		t.Errorf("%d statements, %v", len(c.stmts), err)
+	}
+	if _, err := c.prepare("nonsense"); !isCode(err, 1) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := c.number("nonsense"); !isCode(err, 1) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTooLarge(t *testing.T) {
+	s := open1(t, dbPath(t))
+	body := make([]byte, maxBlob+1) // never written to, so hardly any memory
+	_, err := s.Commit(t.Context(), ada, batch(store.Change{URI: conv("c"), Body: body}))
+	if !fault.HasCode(err, "body_too_large") || !fault.Is(err, fault.TooLarge) {
+		t.Errorf("got %v", err)
+	}
+	if err := s.writer.c.stmts[""]; err != nil {
+		t.Error("a statement without text")
+	}
+	st, err := s.writer.c.prepare("SELECT ?")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.argBlob(body).step(); !fault.HasCode(coded("x", err), "body_too_large") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCodes(t *testing.T) {
+	sql := func(code int32, errno syscall.Errno) error {
+		return &sqlError{code: code, errno: int32(errno), msg: "x"}
+	}
+	for _, c := range []struct {
+		err  error
+		code string
+	}{
+		{sql(13, 0), "disk_full"},
+		{sql(778, syscall.ENOSPC), "disk_full"},
+		{sql(778, syscall.EFBIG), "disk_full"},
+		{sql(778, syscall.EIO), "store_broken"},
+		{sql(8, 0), "store_read_only"},
+		{sql(1032, 0), "store_broken"},
+		{sql(14, syscall.EROFS), "store_read_only"},
+		{sql(14, 0), "store_broken"},
+		{sql(5, 0), "store_busy"},
+		{sql(11, 0), "store_broken"},
+		{sql(26, 0), "not_a_database"},
+		{fmt.Errorf("x: %w", syscall.ENOSPC), "disk_full"},
+		{fmt.Errorf("x: %w", syscall.EROFS), "store_read_only"},
+		{errRefs, "store_broken"},
+		{closed(), "store_closed"},
+	} {
+		got := coded("path", c.err)
+		if !fault.HasCode(got, c.code) {
+			t.Errorf("%v becomes %v, want %s", c.err, got, c.code)
+		}
+		var f *fault.Error
+		if errors.As(c.err, &f); f == nil && !errors.Is(got, c.err) {
+			t.Errorf("%v hides its cause", got)
+		}
+	}
+	if coded("path", nil) != nil {
+		t.Error("no error becomes one")
+	}
+	if got := sql(778, syscall.ENOSPC).Error(); !strings.Contains(got, "no space left") {
+		t.Errorf("the text is %q", got)
+	}
+}
+
+// Rows that are damaged are told of, whoever meets them.
+func TestDamage(t *testing.T) {
+	path := dbPath(t)
+	s := open1(t, path)
+	commit(t, s, put(conv("key"), ""), put(conv("word"), ""), put(conv("refs"), ""))
+	close1(t, s)
+	c, err := openConn(path, 0x2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.exec(`UPDATE log SET key = x'7f', actor = 999 WHERE seq = 1;
+		UPDATE log SET space = 999, state = 999 WHERE seq = 2;
+		UPDATE tree SET refs = x'ff' WHERE seq = 3`)
+	if err := errors.Join(err, c.close()); err != nil {
+		t.Fatal(err)
+	}
+	s = open1(t, path)
+	system := store.ForNode("system")
+	_, err = s.Get(t.Context(), system, conv("word"))
+	wantCode(t, err, "store_broken")
+	for _, q := range []store.Query{{}, {Under: conv("word")}} {
+		_, err = s.Query(t.Context(), system, q)
+		wantCode(t, err, "store_broken")
+	}
+	for _, q := range []store.LogQuery{{}, {Of: conv("word")}, {Since: 1}} {
+		_, err = s.Log(t.Context(), system, q)
+		wantCode(t, err, "store_broken")
+	}
+	_, err = s.Commit(t.Context(), ada, batch(put(conv("refs"), "")))
+	wantCode(t, err, "store_broken")
+	commit(t, s, put(conv("fine"), ""))
+}
