@@ -25,9 +25,7 @@ func putAndGet(e *env) {
 	if err != nil {
 		e.Fatal(err)
 	}
-	if r.Seq != 2 || r.Versions[0] != 1 || r.Versions[1] != 1 || r.At.IsZero() {
-		e.Errorf("receipt %+v", r)
-	}
+	e.failIf(r.Seq != 2 || r.Versions[0] != 1 || r.Versions[1] != 1 || r.At.IsZero(), "receipt %+v", r)
 	body[0] = 'X' // the caller's own again
 	got := e.get(ada, u)
 	if got.URI != u || got.Space != "user:ada" || got.Version != 1 || got.Seq != 1 || got.State != "open" ||
@@ -52,17 +50,13 @@ func versions(e *env) {
 	u := conv("c")
 	for v := uint64(1); v <= 5; v++ {
 		r := e.must(ada, put(u, fmt.Sprint(v)))
-		if r.Versions[0] != v || r.Seq != v {
-			e.Errorf("receipt %+v, want version %d", r, v)
-		}
+		e.failIf(r.Versions[0] != v || r.Seq != v, "receipt %+v, want version %d", r, v)
 		if got := e.get(ada, u); got.Version != v || string(got.Body) != fmt.Sprint(v) {
 			e.Errorf("got %+v, want version %d", got, v)
 		}
 	}
 	r := e.must(ada, put(u, "6"), put(conv("d"), "1"), put(u, "7"))
-	if fmt.Sprint(r.Versions) != "[6 1 7]" || r.Seq != 8 {
-		e.Errorf("receipt %+v", r)
-	}
+	e.failIf(fmt.Sprint(r.Versions) != "[6 1 7]" || r.Seq != 8, "receipt %+v", r)
 	if got := e.get(ada, u); got.Version != 7 || string(got.Body) != "7" || got.Seq != 8 {
 		e.Errorf("got %+v", got)
 	}
@@ -119,9 +113,7 @@ func preconditions(e *env) {
 		e.Errorf("%d entries, want 3", n)
 	}
 	r := e.must(ada, store.Change{URI: there, If: store.If{Version: 2, States: []string{"open"}}})
-	if r.Versions[0] != 3 || e.get(ada, there).State != "" {
-		e.Errorf("receipt %+v", r)
-	}
+	e.failIf(r.Versions[0] != 3 || e.get(ada, there).State != "", "receipt %+v", r)
 	e.must(ada, store.Change{URI: absent, If: store.If{Absent: true}})
 }
 
@@ -225,9 +217,7 @@ func deleteAndPutAgain(e *env) {
 	// Its position is free, and its terms, state and place do not come back by themselves.
 	e.must(ada, store.Change{URI: message("c", "other"), Place: &store.Place{List: list, Pos: 7}})
 	r := e.must(ada, store.Change{URI: u, If: store.If{Absent: true}, Body: []byte("2")})
-	if r.Versions[0] != 3 {
-		e.Errorf("put again, it has version %d, want 3", r.Versions[0])
-	}
+	e.failIf(r.Versions[0] != 3, "put again, it has version %d, want 3", r.Versions[0])
 	e.wantNames(ada, store.Query{List: list}, "other")
 	e.wantNames(ada, store.Query{Term: term})
 	e.wantNames(ada, store.Query{State: "open"})
@@ -236,9 +226,7 @@ func deleteAndPutAgain(e *env) {
 	if d := entries[1]; d.Op != resource.OpDelete || d.Body != nil || d.State != "" {
 		e.Errorf("the deletion is %+v", d)
 	}
-	if string(entries[0].Body) != "1" || string(entries[2].Body) != "2" {
-		e.Errorf("bodies %q, %q", entries[0].Body, entries[2].Body)
-	}
+	e.failIf(string(entries[0].Body) != "1" || string(entries[2].Body) != "2", "bodies %q, %q", entries[0].Body, entries[2].Body)
 }
 
 func bigBody(e *env) {
@@ -256,9 +244,7 @@ func bigBody(e *env) {
 		e.Error("the log has another body")
 	}
 	for _, it := range e.all(ada, store.Query{NoBody: true}) {
-		if it.Body != nil {
-			e.Errorf("%s came with its body", it.URI)
-		}
+		e.failIf(it.Body != nil, "%s came with its body", it.URI)
 	}
 }
 
@@ -278,18 +264,14 @@ func oddIDs(e *env) {
 		sc := store.ForUser(s)
 		list := resource.Root("odd.Thing", s)
 		want := store.Item{Resource: e.get(sc, list.Child("odd.Part", s))}
-		if string(want.Body) != s || want.State != s || want.Space != resource.UserSpace(s) || want.URI.ID() != s {
-			e.Errorf("%q: got %+v", s, want)
-		}
+		e.failIf(string(want.Body) != s || want.State != s || want.Space != resource.UserSpace(s) || want.URI.ID() != s, "%q: got %+v", s, want)
 		for _, q := range []store.Query{{}, {Under: list}, {List: list}, {State: s}, {Term: store.Term{Name: s, Value: s}}} {
 			got := e.all(sc, q)
 			want.Pos = 0
 			if !q.List.Zero() {
 				want.Pos = int64(i)
 			}
-			if len(got) != 1 || fmt.Sprint(got[0]) != fmt.Sprint(want) {
-				e.Errorf("%q: query %+v gives %v", s, q, got)
-			}
+			e.failIf(len(got) != 1 || fmt.Sprint(got[0]) != fmt.Sprint(want), "%q: query %+v gives %v", s, q, got)
 		}
 		if got := e.log(sc, store.LogQuery{Under: list}); len(got) != 1 || got[0].Actor != s || got[0].State != s {
 			e.Errorf("%q: log gives %v", s, got)
@@ -303,9 +285,7 @@ func times(e *env) {
 	var last time.Time
 	for i := range 20 {
 		r := e.must(ada, put(conv(fmt.Sprint(i)), ""), put(conv("x"), ""))
-		if r.At.Before(last) || r.At.Before(before) || r.At.Location() != time.UTC || r.At.Nanosecond()%1000 != 0 {
-			e.Errorf("the time %v after %v", r.At, last)
-		}
+		e.failIf(r.At.Before(last) || r.At.Before(before) || r.At.Location() != time.UTC || r.At.Nanosecond()%1000 != 0, "the time %v after %v", r.At, last)
 		if got := e.get(ada, conv(fmt.Sprint(i))); !got.At.Equal(r.At) || got.At.Location() != time.UTC {
 			e.Errorf("stamped %v, got %v", r.At, got.At)
 		}

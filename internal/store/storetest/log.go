@@ -19,9 +19,7 @@ func logOrder(e *env) {
 	e.wantLog(ada, store.LogQuery{Since: 1 << 63})
 	e.wantLog(ada, store.LogQuery{Since: 1<<64 - 1, Reverse: true})
 	for i, en := range e.log(ada, store.LogQuery{}) {
-		if en.Seq != uint64(i+1) {
-			e.Errorf("entry %d has the number %d", i, en.Seq)
-		}
+		e.failIf(en.Seq != uint64(i+1), "entry %d has the number %d", i, en.Seq)
 	}
 }
 
@@ -52,9 +50,7 @@ func logOfOne(e *env) {
 	e.wantLog(ada, store.LogQuery{Of: u, Under: message("c", "m")})
 	e.wantLog(ada, store.LogQuery{Of: conv("none")})
 	for i, en := range e.log(ada, store.LogQuery{Of: u}) {
-		if en.Version != uint64(i+1) || i < 4 && string(en.Body) != fmt.Sprint(i) {
-			e.Errorf("version %d is %+v", i+1, en)
-		}
+		e.failIf(en.Version != uint64(i+1) || i < 4 && string(en.Body) != fmt.Sprint(i), "version %d is %+v", i+1, en)
 	}
 }
 

@@ -68,9 +68,7 @@ func listMoves(e *env) {
 	e.must(ada, listed("c", "a", 1), listed("c", "b", 2))
 	e.must(ada, put(message("c", "a"), "2")) // stays in its place
 	items := e.all(ada, store.Query{List: conv("c")})
-	if len(items) != 2 || string(items[0].Body) != "2" || items[0].Version != 2 || items[0].Pos != 1 {
-		e.Errorf("got %v", items)
-	}
+	e.failIf(len(items) != 2 || string(items[0].Body) != "2" || items[0].Version != 2 || items[0].Pos != 1, "got %v", items)
 	e.must(ada, listed("c", "a", 1)) // again where it is
 	e.must(ada, listed("c", "a", 3)) // moves within the list
 	e.wantNames(ada, store.Query{List: conv("c")}, "b", "a")
@@ -131,9 +129,7 @@ func unlist(e *env) {
 	e.must(ada, listed("c", "a", 1), listed("c", "b", 2))
 	e.must(ada, store.Change{URI: message("c", "a"), Place: &store.Place{List: conv("d"), Pos: 1}})
 	r := e.must(ada, out("a"))
-	if r.Versions[0] != 0 || r.Seq != 3 {
-		e.Errorf("receipt %+v: unlisting writes no entry", r)
-	}
+	e.failIf(r.Versions[0] != 0 || r.Seq != 3, "receipt %+v: unlisting writes no entry", r)
 	e.wantNames(ada, store.Query{List: conv("c")}, "b")
 	e.wantNames(ada, store.Query{List: conv("d")}, "a")
 	if got := e.get(ada, message("c", "a")); got.Version != 2 {
@@ -250,9 +246,7 @@ func noBody(e *env) {
 			continue
 		}
 		with[0].Body = nil
-		if fmt.Sprint(with) != fmt.Sprint(without) {
-			e.Errorf("query %+v gives %v and %v", q, with, without)
-		}
+		e.failIf(fmt.Sprint(with) != fmt.Sprint(without), "query %+v gives %v and %v", q, with, without)
 	}
 }
 
@@ -293,9 +287,7 @@ func cursorsSurviveAdditions(e *env) {
 		q := queries[i]
 		q.After = next[i]
 		p, err := e.st.Query(e.ctx, ada, q)
-		if err != nil || fmt.Sprint(names(p.Items)) != want || p.Next != "" {
-			e.Errorf("query %+v goes on with %v, want %s (%v)", q, names(p.Items), want, err)
-		}
+		e.failIf(err != nil || fmt.Sprint(names(p.Items)) != want || p.Next != "", "query %+v goes on with %v, want %s (%v)", q, names(p.Items), want, err)
 	}
 	// A page that is exactly full says that there is no more.
 	for _, q := range queries {

@@ -62,9 +62,7 @@ func foreignWrites(e *env) {
 	}
 	_, err := e.st.Commit(e.ctx, bob, store.Batch{Changes: []store.Change{put(u, "")}})
 	for k := range fault.Of(err).Details {
-		if k != "uri" {
-			e.Errorf("the conflict tells of the other's %s: %v", k, fault.Of(err).Details)
-		}
+		e.failIf(k != "uri", "the conflict tells of the other's %s: %v", k, fault.Of(err).Details)
 	}
 	// Everything else is as if it did not exist.
 	absent := conv("absent")

@@ -168,7 +168,9 @@ func (e *env) all(sc store.Scope, q store.Query) []store.Item {
 			if err != nil {
 				e.Fatalf("query %+v: %v", q, err)
 			}
-			got = append(got, it)
+			if got = append(got, it); len(got) > 10000 {
+				e.Fatalf("query %+v finds no end", q)
+			}
 		}
 		if limit == 0 {
 			whole = got
@@ -206,7 +208,9 @@ func (e *env) log(sc store.Scope, q store.LogQuery) []resource.Entry {
 			if err != nil {
 				e.Fatalf("log %+v: %v", q, err)
 			}
-			got = append(got, en)
+			if got = append(got, en); len(got) > 10000 {
+				e.Fatalf("log %+v finds no end", q)
+			}
 		}
 		if limit == 0 {
 			whole = got
@@ -229,6 +233,14 @@ func (e *env) wantLog(sc store.Scope, q store.LogQuery, want ...string) {
 	e.Helper()
 	if got := entryNames(e.log(sc, q)); fmt.Sprint(got) != fmt.Sprint(want) {
 		e.Errorf("log %+v gives %v, want %v", q, got, want)
+	}
+}
+
+// failIf reports what is wrong.
+func (e *env) failIf(wrong bool, format string, args ...any) {
+	e.Helper()
+	if wrong {
+		e.Errorf(format, args...)
 	}
 }
 
