@@ -76,6 +76,9 @@ func Follow(ctx context.Context, node Node, t runtime.Turn, each func(runtime.Fr
 		if !mine {
 			continue
 		}
+		if err := refuse(ctx, node, t, acc, f); err != nil {
+			return acc, err
+		}
 		if err := each(f); err != nil {
 			return acc, err
 		}
@@ -91,6 +94,19 @@ func Follow(ctx context.Context, node Node, t runtime.Turn, each func(runtime.Fr
 	}
 	return acc, fault.New(fault.Unavailable, "watch_ended", "the answer broke off").
 		With("it goes on by itself; steward conversations show %s tells", acc.Conversation)
+}
+
+// refuse answers a question where nobody is there to be asked.
+func refuse(ctx context.Context, node Node, t runtime.Turn, acc runtime.Accepted, f runtime.Frame) error {
+	if t.Attended || f.Kind != runtime.FrameCall || f.Call.Approval == nil || f.Call.Status != string(runtime.CallAwaiting) {
+		return nil
+	}
+	err := node.Decide(ctx, acc.Conversation, runtime.Verdict{ID: f.Call.Approval.ID, ArgsHash: f.Call.Approval.ArgsHash,
+		Reason: "nobody is there who could be asked"})
+	if fault.Is(err, fault.Conflict) || fault.Is(err, fault.NotFound) {
+		return nil // somebody else has answered
+	}
+	return err
 }
 
 // Writer writes a turn's frames as plain text: the answer to Out as it comes,

@@ -277,7 +277,7 @@ func TestSplit(t *testing.T) {
 		{"```go\na\n\nb := 1\n```\n\nafter it", "```go\na\n\nb := 1\n```\n\n"},
 		{"````\n```\n\nstill code\n", ""},
 		{"~~~\na\n\nstill\n~~~\n\nafter it", "~~~\na\n\nstill\n~~~\n\n"},
-		{"\n\nbegins late", ""},
+		{"\n\nbegins late", "\n\n"},
 	} {
 		done, rest := split(c.text)
 		if done != c.done || done+rest != c.text {

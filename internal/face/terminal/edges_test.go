@@ -1,0 +1,452 @@
+package terminal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"steward/internal/conversation"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/runtime"
+	"steward/internal/store"
+)
+
+var errDown = fault.New(fault.Unavailable, "down", "it is down")
+
+// down is a node that cannot be reached, but for what it is given.
+type down struct {
+	frames  []runtime.Frame
+	entries []conversation.Entry
+	decided []runtime.Verdict
+	send    error
+}
+
+func (d *down) Send(context.Context, runtime.Turn) (runtime.Accepted, error) {
+	return runtime.Accepted{Conversation: id.New(), Interaction: id.ID{1}}, d.send
+}
+func (d *down) Watch(context.Context, id.ID, runtime.Cursor) iter.Seq2[runtime.Frame, error] {
+	return func(yield func(runtime.Frame, error) bool) {
+		for _, f := range d.frames {
+			f.Interaction = id.ID{1}
+			if !yield(f, nil) {
+				return
+			}
+		}
+		yield(runtime.Frame{}, errDown)
+	}
+}
+func (*down) Position(context.Context, id.ID) (runtime.Cursor, error) {
+	return runtime.Cursor{}, errDown
+}
+func (*down) Stop(context.Context, id.ID) error { return errDown }
+func (d *down) Decide(_ context.Context, _ id.ID, v runtime.Verdict) error {
+	d.decided = append(d.decided, v)
+	return errDown
+}
+func (*down) Conversations(context.Context, store.Cursor, int) ([]conversation.Conversation, store.Cursor, error) {
+	return nil, "", errDown
+}
+func (*down) Conversation(context.Context, id.ID) (conversation.Conversation, error) {
+	return conversation.Conversation{}, errDown
+}
+func (d *down) Messages(_ context.Context, _ id.ID, after store.Cursor, _ int) ([]conversation.Entry, store.Cursor, error) {
+	if d.entries == nil {
+		return nil, "", errDown
+	}
+	if after == "" {
+		return d.entries[:1], "more", nil
+	}
+	return d.entries[1:], "", nil
+}
+func (*down) Rename(context.Context, id.ID, string) (conversation.Conversation, error) {
+	return conversation.Conversation{}, errDown
+}
+func (*down) Export(context.Context, id.ID, string, io.Writer) error { return errDown }
+
+// drive is a chat without a screen, at a clock of its own.
+type drive struct {
+	*chat
+	t   *testing.T
+	at  time.Time
+	out string // what was printed since the last look
+}
+
+func newDrive(t *testing.T, d *down) *drive {
+	t.Helper()
+	m, err := newChat(t.Context(), Options{Node: d, Shelf: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.input.Focus()
+	dr := &drive{chat: m, t: t, at: time.Unix(1000, 0)}
+	m.now = func() time.Time { return dr.at }
+	return dr
+}
+
+// do handles a message and what its command brings, but for timers.
+func (d *drive) do(msg tea.Msg) {
+	cmd := d.update(msg)
+	d.out += strings.Join(d.queue, "\n") + "\n"
+	d.queue = nil
+	if cmd == nil {
+		return
+	}
+	done := make(chan tea.Msg, 1)
+	go func() { done <- cmd() }()
+	select {
+	case next := <-done:
+		switch next.(type) {
+		case nil, rewatch, ticked:
+		default:
+			d.do(next)
+		}
+	case <-time.After(100 * time.Millisecond): // a timer
+	}
+}
+
+func (d *drive) look() string {
+	out := stripped(d.out)
+	d.out = ""
+	return out
+}
+
+func press(s string) tea.KeyPressMsg {
+	switch s {
+	case "enter":
+		return tea.KeyPressMsg{Code: tea.KeyEnter}
+	case "ctrl+c":
+		return tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl}
+	case "esc":
+		return tea.KeyPressMsg{Code: tea.KeyEscape}
+	}
+	return tea.KeyPressMsg{Code: rune(s[0]), Text: s}
+}
+
+func (d *drive) line(text string) string {
+	d.input.SetValue(text)
+	d.do(press("enter"))
+	return d.look()
+}
+
+func TestWhenTheNodeIsDown(t *testing.T) {
+	node := &down{send: errDown}
+	d := newDrive(t, node)
+	if got := d.line("hello"); !strings.Contains(got, "it is down") || d.input.Value() != "hello" {
+		t.Errorf("what was written is lost: %q, input %q", got, d.input.Value())
+	}
+	d.input.SetValue("next")
+	d.do(sent{text: "hello", err: errDown})
+	if got := d.look(); !strings.Contains(got, "not sent: hello") || d.input.Value() != "next" {
+		t.Errorf("%q", got)
+	}
+	for _, line := range []string{"/list", "/open " + id.New().String()} {
+		if got := d.line(line); !strings.Contains(got, "it is down") {
+			t.Errorf("%s: %q", line, got)
+		}
+	}
+	for line, want := range map[string]string{
+		"/title x": "no conversation yet", "/export": "no conversation yet", "/model": "cannot be listed", "/tools": "cannot be listed",
+		"/open 7": "wants a number", "   ": "",
+	} {
+		if got := d.line(line); !strings.Contains(got, want) {
+			t.Errorf("%s: %q", line, got)
+		}
+	}
+	d.conv = id.New()
+	for line, want := range map[string]string{"/title": "wants a text", "/title x": "it is down", "/export " + filepath.Join(t.TempDir(), "x.json"): "it is down",
+		"/export /nowhere/x.json": "file_unwritable"} {
+		if got := d.line(line); !strings.Contains(got, want) {
+			t.Errorf("%s: %q", line, got)
+		}
+	}
+	d.do(listed{})
+	if got := d.look(); !strings.Contains(got, "no conversations yet") {
+		t.Errorf("%q", got)
+	}
+	d.do(opened{conversation: conversation.Conversation{ID: id.New()}})
+	if got := d.look(); !strings.Contains(got, "opened: untitled") || !strings.Contains(got, "it is down") {
+		t.Errorf("%q", got)
+	}
+	d.turn.running = true
+	d.do(press("esc"))
+	if got := d.look(); !strings.Contains(got, "it is down") {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestAWatchThatBreaksIsTakenUpAgain(t *testing.T) {
+	node := &down{frames: []runtime.Frame{{Kind: runtime.FrameToken, Message: id.New(), Text: "some", Cursor: runtime.Cursor{Seq: 7}}}}
+	d := newDrive(t, node)
+	got := d.line("hello")
+	if !strings.Contains(got, "it is down") || d.cursor.Seq != 7 {
+		t.Errorf("%q, cursor %+v", got, d.cursor)
+	}
+	before := d.watch
+	d.do(rewatch{before})
+	if d.watch != before+1 {
+		t.Error("it was not taken up again")
+	}
+	d.do(rewatch{before}) // of a watch that is over
+	d.do(watched{watch: before, frames: []runtime.Frame{token(id.New(), "old")}})
+	if d.watch != before+1 || strings.Contains(d.turn.text, "old") {
+		t.Error("an old watch is heeded")
+	}
+	d.do(watched{watch: d.watch, err: fault.New(fault.NotFound, "conversation_not_found", "gone")})
+	if got := d.look(); !strings.Contains(got, "gone") {
+		t.Errorf("%q", got)
+	}
+	d.unwatch()
+	d.watchers.Wait()
+}
+
+func TestNobodyApprovesByTypingOn(t *testing.T) {
+	node := &down{}
+	d := newDrive(t, node)
+	d.conv = id.New()
+	ask := func(n string) {
+		f := call("x/"+n, "files.write", `{}`, "awaiting_approval")
+		f.Call.Approval = &runtime.ApprovalView{ID: n, ArgsHash: "h" + n}
+		d.watch++
+		d.frames = make(chan watched)
+		close(d.frames)
+		d.do(watched{watch: d.watch, frames: []runtime.Frame{f}})
+	}
+	ask("1")
+	ask("2")
+	d.at = d.at.Add(quiet / 2)
+	d.do(press("y")) // the question is too fresh
+	d.at = d.at.Add(quiet / 2)
+	d.do(press("y")) // the person is typing
+	d.at = d.at.Add(quiet - time.Millisecond)
+	d.do(press("n"))
+	if len(node.decided) != 0 || d.input.Value() != "yyn" {
+		t.Fatalf("%+v, input %q", node.decided, d.input.Value())
+	}
+	d.at = d.at.Add(quiet)
+	d.do(press("y"))
+	if len(node.decided) != 1 || !node.decided[0].Approve || node.decided[0].ID != "1" || node.decided[0].ArgsHash != "h1" {
+		t.Fatalf("%+v", node.decided)
+	}
+	d.at = d.at.Add(quiet - time.Millisecond) // the second question is too fresh
+	d.do(press("y"))
+	d.at = d.at.Add(quiet)
+	d.do(press("n"))
+	if len(node.decided) != 2 || node.decided[1].Approve || node.decided[1].ID != "2" {
+		t.Fatalf("%+v", node.decided)
+	}
+	if got := d.look(); !strings.Contains(got, "allowed: files.write") || !strings.Contains(got, "denied: files.write") {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestInterrupt(t *testing.T) {
+	d := newDrive(t, &down{})
+	d.input.SetValue("half")
+	d.do(press("ctrl+c"))
+	if d.input.Value() != "" || d.leaving {
+		t.Error("the first Ctrl-C clears")
+	}
+	if !strings.Contains(stripped(d.below()), "once more") {
+		t.Errorf("%q", d.below())
+	}
+	d.at = d.at.Add(twice)
+	d.do(press("ctrl+c"))
+	if d.leaving {
+		t.Error("the second one came too late")
+	}
+	d.do(press("x"))
+	d.do(press("ctrl+c"))
+	if d.leaving {
+		t.Error("there was a key between")
+	}
+	d.do(press("ctrl+c"))
+	if !d.leaving || d.screen() != "" {
+		t.Error("it stays")
+	}
+}
+
+func TestThePartsFitTheScreen(t *testing.T) {
+	d := newDrive(t, &down{})
+	for _, height := range []int{4, 8, 12, 24, 60} {
+		d.do(tea.WindowSizeMsg{Width: 40, Height: height})
+		d.turn.text, d.turn.running, d.sending = strings.Repeat("many words ", 500), true, "on its way"
+		d.input.SetValue(strings.Repeat("line\n", 30))
+		if n := strings.Count(d.screen(), "\n") + 1; height >= 12 && n+d.part() > height+1 {
+			t.Errorf("height %d: %d lines and %d printed at once", height, n, d.part())
+		}
+	}
+	d.do(tea.BackgroundColorMsg{})
+	d.do(tea.ColorProfileMsg{})
+	if v := d.View(); v.WindowTitle != "steward" || v.AltScreen {
+		t.Errorf("%+v", v)
+	}
+	d.named = "talk"
+	if v := d.View(); v.WindowTitle != "steward: talk" {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestPast(t *testing.T) {
+	tr := newTurn(t, 40)
+	entries := []conversation.Entry{
+		{Message: &message.Message{Role: message.Assistant, Blocks: []message.Block{&message.Text{Text: "cut off"}}}},
+		{Message: &message.Message{Role: message.User, Blocks: []message.Block{&message.Text{Text: "hello"}}}},
+		{Message: &message.Message{Role: message.Tool, Blocks: []message.Block{&message.ToolResult{Name: "a.b", Status: message.Failed}}}},
+		{Message: &message.Message{Role: message.Assistant, Blocks: []message.Block{&message.Text{Text: "hi"}}}},
+		{Message: &message.Message{Role: message.System}},
+	}
+	kept, err := lastMessages(t.Context(), &down{entries: entries}, id.New(), 10)
+	if err != nil || len(kept) != 4 {
+		t.Fatalf("%d, %v", len(kept), err)
+	}
+	var out []string
+	for _, e := range kept {
+		out = append(out, tr.past(e.Message)...)
+	}
+	if got := strings.Join(out, "\n"); got != "› hello\n\n✗ a.b → \n\nhi" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestHistory(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "history")
+	h, err := openHistory(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []string{"one", "two\nlines", "two\nlines", strings.Repeat("x", largestOne+1)} {
+		if err := h.add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v", info.Mode(), err)
+	}
+	if h, err = openHistory(file); err != nil || len(h.lines) != 2 {
+		t.Fatalf("%+v %v", h, err)
+	}
+	steps := []struct {
+		by   int
+		want string
+		ok   bool
+	}{{1, "", false}, {-1, "two\nlines", true}, {-1, "one", true}, {-1, "", false}, {1, "two\nlines", true}, {1, "draft", true}}
+	for i, s := range steps {
+		if got, ok := h.move(s.by, "draft"); got != s.want || ok != s.ok {
+			t.Errorf("step %d: %q %v", i, got, ok)
+		}
+	}
+	var many strings.Builder
+	for i := range keptLines + 5 {
+		fmt.Fprintf(&many, "\"line %d\"\nnonsense\n", i)
+	}
+	if err := os.WriteFile(file, []byte(many.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if h, err = openHistory(file); err != nil || len(h.lines) != keptLines || h.lines[0] != "line 5" {
+		t.Errorf("%d lines, %v", len(h.lines), err)
+	}
+	if b, err := os.ReadFile(file); err != nil || strings.Count(string(b), "\n") != keptLines {
+		t.Errorf("the file was not shortened: %v", err)
+	}
+	if _, err := openHistory(t.TempDir()); err == nil {
+		t.Error("a folder was taken for a file")
+	}
+	if err := (&history{file: "/nowhere/history"}).add("x"); err == nil {
+		t.Error("not told that nothing is kept")
+	}
+	if err := (&history{file: "/nowhere/history"}).rewrite(); err == nil {
+		t.Error("not told that nothing is kept")
+	}
+	if _, err := newChat(t.Context(), Options{History: t.TempDir()}); err == nil {
+		t.Error("not told that the history cannot be read")
+	}
+	if err := Run(t.Context(), Options{History: t.TempDir()}); err == nil {
+		t.Error("not told that the history cannot be read")
+	}
+}
+
+func TestCommon(t *testing.T) {
+	if got := common([]string{"/export", "/exit"}); got != "/ex" {
+		t.Error(got)
+	}
+	if common(nil) != "" {
+		t.Error("of nothing")
+	}
+	d := newDrive(t, &down{})
+	d.shelf = []conversation.Conversation{{ID: id.New()}}
+	d.input.SetValue("/open ")
+	d.tab()
+	if d.input.Value() != "/open "+d.shelf[0].ID.String()+" " {
+		t.Error(d.input.Value())
+	}
+	d.tab()
+}
+
+func TestFollow(t *testing.T) {
+	turn := runtime.Turn{Content: []message.Block{&message.Text{Text: "x"}}}
+	all := func(runtime.Frame) error { return nil }
+	if _, err := Follow(t.Context(), &down{send: errDown}, turn, all); !errors.Is(err, error(errDown)) {
+		t.Errorf("%v", err)
+	}
+	if _, err := Follow(t.Context(), &down{}, turn, all); !errors.Is(err, error(errDown)) {
+		t.Errorf("%v", err)
+	}
+	turn.Conversation = id.New()
+	if _, err := Follow(t.Context(), &down{}, turn, all); !errors.Is(err, error(errDown)) {
+		t.Errorf("%v", err)
+	}
+	turn.Conversation = id.ID{}
+	ask := call("x/1", "files.write", "{}", "awaiting_approval")
+	ask.Call.Approval = &runtime.ApprovalView{ID: "1", ArgsHash: "h"}
+	node := &down{frames: []runtime.Frame{ask}}
+	if _, err := Follow(t.Context(), node, turn, all); !errors.Is(err, error(errDown)) || len(node.decided) != 1 || node.decided[0].Approve {
+		t.Errorf("%v %+v", err, node.decided)
+	}
+	stop := errors.New("enough")
+	if _, err := Follow(t.Context(), &down{frames: []runtime.Frame{user("x")}}, turn, func(runtime.Frame) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestWriter(t *testing.T) {
+	var out, notes strings.Builder
+	w := Writer{Out: &out, Notes: &notes}
+	one, two := id.New(), id.New()
+	for _, f := range []runtime.Frame{
+		token(one, "first"), call("x/1", "a.b", `{"q": "long"}`, "running"), result("x/1", "a.b", "ok", "fine"),
+		token(two, "second"), token(two, ""), {Kind: runtime.FrameReset, Message: two}, {Kind: runtime.FrameReset, Message: one},
+		token(two, "second"), complete(two, message.Message{Model: "offline/steward", Stop: message.StopBound}),
+	} {
+		if err := w.Frame(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != "first\nsecondsecond\n" || !w.Offline || w.Stop != message.StopBound {
+		t.Errorf("%q", out.String())
+	}
+	want := "→ a.b {\"q\":\"long\"}\n← a.b ok: fine\nwhat was written of this answer is void; it begins anew\nanswered by the offline provider: rules, not a language model\n"
+	if notes.String() != want {
+		t.Errorf("%q", notes.String())
+	}
+	w = Writer{Out: &out, Notes: &notes}
+	if err := errors.Join(w.Frame(runtime.Frame{Kind: runtime.FrameNotice, Text: "n"}), w.Frame(complete(one, message.Message{Blocks: []message.Block{&message.Text{Text: "whole\n"}}})), w.Close()); err != nil {
+		t.Error(err)
+	}
+	if !strings.HasSuffix(out.String(), "second\nwhole\n") {
+		t.Errorf("%q", out.String())
+	}
+}
