@@ -101,6 +101,24 @@ func TestReasoningNoticesAndResets(t *testing.T) {
 	}
 }
 
+// Who comes after a notice was given, and before the message is done, sees it;
+// who has seen a part of the message has seen it.
+func TestNoticesReachWhoComesLater(t *testing.T) {
+	w := newWorld(t)
+	w.model.begun = make(chan struct{}, 1)
+	acc := w.send(id.ID{}, "hang noting")
+	<-w.model.begun
+	frames := w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameToken))
+	if count(frames, runtime.FrameNotice) != 1 {
+		t.Errorf("%s", kinds(frames))
+	}
+	close(w.model.gate)
+	frames = w.until(acc.Conversation, frames[len(frames)-1].Cursor, isKind(runtime.FrameComplete))
+	if count(frames, runtime.FrameNotice) != 0 {
+		t.Errorf("told again: %s", kinds(frames))
+	}
+}
+
 func TestDraftThatDiffersIsTakenBack(t *testing.T) {
 	w := newWorld(t)
 	_, frames := w.turn(id.ID{}, "differ")

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -22,6 +23,7 @@ type feed struct {
 	seq      uint64 // log position of the newest durable message
 	inter    id.ID  // the interaction that runs
 	draft    *draft
+	notices  []Frame    // of the message that is being written
 	open     []CallView // calls that have no result yet
 	frames   []Frame
 	base     int // number of the first of frames
@@ -84,15 +86,16 @@ type snapshot struct {
 	known bool
 	seq   uint64
 	inter id.ID
-	draft *draft
-	open  []CallView
+	draft   *draft
+	notices []Frame
+	open    []CallView
 }
 
 func (f *feed) snapshot(w *watcher) snapshot {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w.next = f.base + len(f.frames)
-	s := snapshot{known: f.known, seq: f.seq, inter: f.inter, open: append([]CallView(nil), f.open...)}
+	s := snapshot{known: f.known, seq: f.seq, inter: f.inter, notices: slices.Clone(f.notices), open: slices.Clone(f.open)}
 	if f.draft != nil {
 		s.draft = &draft{message: f.draft.message}
 		for _, b := range f.draft.blocks {
@@ -193,8 +196,7 @@ func (f *feed) tell(ev agent.Event) {
 			f.stored(ev.Message, ev.Seq)
 			f.push(Frame{Kind: FrameComplete, Message: ev.Message.ID, Stored: ev.Message})
 		}
-		f.void()
-		f.open = nil
+		f.over()
 		if ev.Err != nil {
 			f.push(errorFrame(ev.Err))
 		}
@@ -205,9 +207,14 @@ func (f *feed) tell(ev agent.Event) {
 func (f *feed) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.void()
-	f.open = nil
+	f.over()
 	f.push(errorFrame(err))
+}
+
+// over forgets what was in flight when a run has ended.
+func (f *feed) over() {
+	f.void()
+	f.open, f.notices = nil, nil
 }
 
 // void takes back a draft that did not become a message.
@@ -221,7 +228,9 @@ func (f *feed) void() {
 func (f *feed) delta(msg id.ID, ev llm.Event) {
 	switch ev.Kind {
 	case llm.Notice:
-		f.push(Frame{Kind: FrameNotice, Message: msg, Text: ev.Text})
+		fr := Frame{Kind: FrameNotice, Message: msg, Text: ev.Text}
+		f.notices = append(f.notices, fr)
+		f.push(fr)
 		return
 	case llm.Reset:
 		f.void()
@@ -268,7 +277,7 @@ func (f *feed) stored(m *message.Message, seq uint64) {
 	switch m.Role {
 	case message.Assistant:
 		f.rest(m)
-		f.draft = nil
+		f.draft, f.notices = nil, nil
 		f.seq = seq
 		f.open = nil
 		for _, c := range m.Calls() {

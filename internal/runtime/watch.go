@@ -130,6 +130,12 @@ func (n *Node) catchUp(ctx context.Context, c *chat, w *watcher, at *position) e
 		at.tell(Frame{Kind: FrameReset, Message: seen.Message, Cursor: Cursor{Seq: at.Seq}})
 	}
 	at.replay(msgs, seen)
+	for _, f := range snap.notices {
+		if f.Message != seen.Message { // a cursor within the message comes after them
+			f.Interaction, f.Cursor = snap.inter, at.Cursor
+			at.tell(f)
+		}
+	}
 	if snap.draft != nil {
 		at.draft(snap, seen)
 	}

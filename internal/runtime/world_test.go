@@ -59,6 +59,9 @@ func (s *scripted) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Eve
 		verb, rest, _ := strings.Cut(msgs[i].Text(), " ")
 		switch verb {
 		case "hang":
+			if strings.HasPrefix(rest, "noting") && !yield(llm.Event{Kind: llm.Notice, Text: "mind this"}, nil) {
+				return
+			}
 			if !yield(llm.Event{Kind: llm.TextDelta, Text: "half "}, nil) {
 				return
 			}
