@@ -83,9 +83,9 @@ func (f *feed) settle(seq uint64) {
 // snapshot is what a watcher needs to catch up: what is durable, what is in
 // flight, and from where on frames follow.
 type snapshot struct {
-	known bool
-	seq   uint64
-	inter id.ID
+	known   bool
+	seq     uint64
+	inter   id.ID
 	draft   *draft
 	notices []Frame
 	open    []CallView
