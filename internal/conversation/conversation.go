@@ -55,8 +55,8 @@ type Interaction struct {
 type Run struct {
 	ID       id.ID        `json:"-"`
 	Agent    string       `json:"agent"`
-	Version  string       `json:"version"` // of the agent's definition
-	Model    string       `json:"model"`   // as asked for: an alias or "provider/model"
+	Version  string       `json:"version"`         // of the agent's definition
+	Model    string       `json:"model"`           // as asked for: an alias or "provider/model"
 	Branch   string       `json:"branch,omitzero"` // empty: MainBranch
 	Attended bool         `json:"attended,omitzero"`
 	Started  time.Time    `json:"started"`
