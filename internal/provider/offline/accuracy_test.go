@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"sort"
 	"strings"
 	"testing"
@@ -100,6 +101,9 @@ func measure(t testing.TB, domains []domain, seed uint64, n, show int) *score {
 		ok := s.judge(c, calls)
 		if !ok && show > 0 {
 			show--
+			if os.Getenv("DBG") == c.kind {
+				offline.Debug(c.text, c.tools.Specs())
+			}
 			t.Logf("%s %q\n  want %s\n  got  %s", c.kind, c.text, shownWishes(c.wishes), shownCalls(calls))
 		}
 	}

@@ -28,7 +28,7 @@ func (p *plan) answer(x *index, words []queryWord) string {
 		case s.done != nil:
 			parts = append(parts, s.told())
 		case s.broken:
-			parts = append(parts, fmt.Sprintf("I did not go on to %s, because the step before it gave no result.", s.tool.title))
+			parts = append(parts, fmt.Sprintf("I did not go on with %s, because the step before it gave no result.", s.tool.spec.Name))
 		}
 	}
 	if len(p.steps) == 0 {
@@ -201,7 +201,7 @@ func flatten1(v any) (string, bool) {
 // question asks for what a step misses.
 func (s *step) question() string {
 	if len(s.missing) == 0 {
-		return fmt.Sprintf("I understood that you mean %s, but what you said does not fit what it takes. Could you say it in other words?", s.tool.title)
+		return fmt.Sprintf("I understood that you mean %s, but what you said does not fit what it takes. Could you say it in other words?", s.tool.spec.Name)
 	}
 	var needs []string
 	for _, p := range s.missing {
@@ -211,7 +211,7 @@ func (s *step) question() string {
 	if len(needs) > 1 {
 		which = "What should they be?"
 	}
-	return fmt.Sprintf("To %s I still need %s. %s", s.tool.title, enumerate(needs), which)
+	return fmt.Sprintf("For %s I still need %s. %s", s.tool.spec.Name, enumerate(needs), which)
 }
 
 // described is a parameter in words.

@@ -1,6 +1,9 @@
 package offline
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // clause is one wish: the tokens [lo, hi) of a reading, its verb, and all
 // that may become an argument.
@@ -217,7 +220,7 @@ func (c *clause) phrases() {
 // boundary reports whether token i ends a noun phrase.
 func (c *clause) boundary(i int) bool {
 	t := &c.toks[i]
-	if (t.low == "x" || t.low == "times" || t.low == "plus" || t.low == "minus") && isNumeric(c.toks, i+1) {
+	if _, _, n := c.operator(i); n > 0 {
 		return true
 	}
 	if c.covered[i] || t.kind == tkPunct && !(t.text == "-" && t.glued && i > 0 && c.toks[i-1].kind == tkWord) || t.kind == tkOp {
@@ -356,7 +359,7 @@ func (c *clause) references() {
 			if content || i == c.lo && c.question {
 				continue
 			}
-		case resultWords[t.low] && (wordAt(c.toks, i-1) == "the" || wordAt(c.toks, i-1) == "that" || wordAt(c.toks, i-1) == "this" || c.foreign >= 0):
+		case resultWords[t.low] && next != "of" && (wordAt(c.toks, i-1) == "the" || wordAt(c.toks, i-1) == "that" || wordAt(c.toks, i-1) == "this" || c.foreign >= 0):
 		default:
 			continue
 		}
@@ -370,10 +373,9 @@ func (c *clause) query() {
 		t := &c.toks[i]
 		w := queryWord{at: i, stem: t.stem, weight: 1}
 		switch {
-		case t.kind == tkOp:
-			if t.stem == "" || !c.arithmetic(i) {
-				continue
-			}
+		case c.pointsAt(i):
+			continue
+		case c.operates(i, &w):
 		case t.kind != tkWord:
 			continue
 		case c.covered[i]:
@@ -386,14 +388,6 @@ func (c *clause) query() {
 			if t.low != "on" && t.low != "off" && t.low != "up" && t.low != "down" {
 				continue
 			}
-		case (t.low == "times" || t.low == "x") && i > c.lo && isNumeric(c.toks, i+1) && isNumeric(c.toks, i-1):
-			w.stem = stem("multiply")
-		case t.low == "plus" && isNumeric(c.toks, i+1):
-			w.stem = stem("add")
-		case t.low == "minus" && isNumeric(c.toks, i+1):
-			w.stem = stem("subtract")
-		case t.low == "over" && isNumeric(c.toks, i+1) && i > c.lo && isNumeric(c.toks, i-1):
-			w.stem = stem("divide")
 		case c.question && (t.low == "where" || t.low == "when" || t.low == "who"):
 			w.weight = 0.2
 		case measures[t.low]:
@@ -416,7 +410,7 @@ var kindWords = map[mentionKind][]string{
 // kind that it alone says what a wish is about.
 func (c *clause) tells(at int) bool {
 	for i := range c.mentions {
-		if m := &c.mentions[i]; m.first == at && (m.kind == mnEmail || m.kind == mnLink || m.kind == mnPath || m.unit.dim == dimMoney || m.unit.dim == dimTemperature) {
+		if m := &c.mentions[i]; m.first == at && (m.kind == mnEmail || m.kind == mnLink || m.kind == mnPath || m.kind == mnCode || m.unit.dim == dimMoney || m.unit.dim == dimPercent || m.unit.dim == dimTemperature) {
 			return true
 		}
 	}
@@ -453,26 +447,49 @@ func (c *clause) kinds() {
 	for i := range c.mentions {
 		m := &c.mentions[i]
 		names := kindWords[m.kind]
+		if m.kind == mnCode {
+			names = splitName(m.text)
+		}
 		switch m.unit.dim {
 		case dimMoney:
 			names = []string{"currency", "money"}
+		case dimPercent:
+			names = []string{"percent"}
 		case dimTemperature:
 			names = []string{"temperature"}
 		}
 		for _, w := range names {
+			c.words = slices.DeleteFunc(c.words, func(q queryWord) bool { return q.stem == stem(w) && q.at >= 0 && c.covered[q.at] })
 			if s := stem(w); !c.says(s) {
 				c.words = append(c.words, queryWord{at: m.first, stem: s, weight: weightKind})
 			}
 		}
+	}
+	if _, last, _ := c.arithmetics(); last > 0 {
+		c.words = append(c.words, queryWord{at: -1, stem: "express", weight: weightKind}, queryWord{at: -1, stem: "formula", weight: weightKind})
 	}
 	if c.question {
 		c.words = append(c.words, queryWord{at: -1, stem: "get", weight: 0.25})
 	}
 }
 
-// arithmetic reports whether an operator stands between operands, or leads one.
-func (c *clause) arithmetic(i int) bool {
-	return isNumeric(c.toks, i+1) || i > 0 && isNumeric(c.toks, i-1)
+// pointsAt reports whether token i is a reference.
+func (c *clause) pointsAt(i int) bool {
+	for k := range c.mentions {
+		if m := &c.mentions[k]; m.kind == mnRef && m.first == i {
+			return true
+		}
+	}
+	return false
+}
+
+// operates reports an operator of arithmetic at token i and names it.
+func (c *clause) operates(i int, w *queryWord) bool {
+	_, word, n := c.operator(i)
+	if n > 0 {
+		w.stem = stem(word)
+	}
+	return n > 0
 }
 
 // loneParticle reports "the lamp on", "turn it off": a particle with nothing after it.

@@ -134,7 +134,11 @@ func (p *param) asWhen(m *mention, now time.Time) (string, float64) {
 	if p.strong&roleWhen == 0 {
 		sure = 0.45
 	}
-	switch p.timeForm() {
+	form := p.timeForm()
+	if form == roleMoment && !w.date && strings.Contains(p.hint, "time of day") {
+		form = roleTime
+	}
+	switch form {
 	case roleDate:
 		if !w.date {
 			return "", 0

@@ -1,7 +1,9 @@
 package offline
 
 import (
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -24,8 +26,8 @@ type option struct {
 }
 
 const (
-	enoughRequired = 0.2 // for a parameter that must be filled
-	enoughOptional = 0.6 // for one that may be left out
+	enoughRequired = 0.25 // for a parameter that must be filled
+	enoughOptional = 0.6  // for one that may be left out
 )
 
 // filler fills the parameters of one tool from one wish.
@@ -55,6 +57,7 @@ func (f *filler) fill() *filled {
 	for i, p := range f.e.params {
 		f.options(i, p)
 	}
+	f.level()
 	slices.SortStableFunc(f.opts, f.compare)
 	for _, o := range f.opts {
 		p := f.e.params[o.param]
@@ -71,9 +74,33 @@ func (f *filler) fill() *filled {
 			f.take(out, o)
 		}
 	}
+	f.reclaim(out)
 	f.leftovers(out)
 	f.defaults(out)
 	return out
+}
+
+// level takes from numbers what speaks for all the required parameters alike:
+// it does not tell which is which, so their order shall.
+func (f *filler) level() {
+	for j := range f.c.mentions {
+		if f.c.mentions[j].kind != mnNumber {
+			continue
+		}
+		least, n := 2.0, 0
+		each := func(do func(o *option)) {
+			for k := range f.opts {
+				p := f.e.params[f.opts[k].param]
+				if f.opts[k].mention == j && p.required && (p.shape == shNumber || p.shape == shInteger) {
+					do(&f.opts[k])
+				}
+			}
+		}
+		each(func(o *option) { least, n = min(least, o.score), n+1 })
+		if extra := least - 0.45; n > 1 && extra > 0 {
+			each(func(o *option) { o.score -= extra })
+		}
+	}
 }
 
 // shrink cuts what other parameters have taken from the ends of a noun
@@ -143,6 +170,41 @@ func (f *filler) take(out *filled, o option) {
 	}
 }
 
+// reclaim takes a value from an optional parameter for a required one that
+// would stay empty.
+func (f *filler) reclaim(out *filled) {
+	for i, p := range f.e.params {
+		if out.values[i] != nil || !p.required {
+			continue
+		}
+		for _, o := range f.opts {
+			if o.param != i || o.score < enoughRequired || o.mention < 0 {
+				continue
+			}
+			k := f.holder(out, o.mention)
+			if k < 0 {
+				continue
+			}
+			out.values[k], out.took[k], out.scores[k] = nil, -1, 0
+			for j := o.first; j < o.last; j++ {
+				out.used[j] = 0
+			}
+			f.take(out, o)
+			break
+		}
+	}
+}
+
+// holder returns the optional parameter that took a mention, or -1.
+func (f *filler) holder(out *filled, mention int) int {
+	for k, q := range f.e.params {
+		if out.took[k] == mention && !q.required && f.c.mentions[mention].kind <= mnCode {
+			return k
+		}
+	}
+	return -1
+}
+
 // leftovers gives what was clearly said and found no parameter to the one
 // optional parameter that can hold it.
 func (f *filler) leftovers(out *filled) {
@@ -190,6 +252,7 @@ func (f *filler) options(i int, p *param) {
 	case shArray:
 		f.listOptions(i, p)
 	case shNumber, shInteger, shString:
+		f.described(i, p)
 		for j := range f.c.mentions {
 			m := &f.c.mentions[j]
 			v, score := f.single(p, m)
@@ -240,7 +303,11 @@ func (f *filler) takesAway() bool {
 // evidence is what speaks for a mention besides its kind: the preposition
 // before it and the words around it.
 func (f *filler) evidence(p *param, m *mention) float64 {
-	return f.affinity(p, m.prep) + f.keyword(p, m)
+	s := f.affinity(p, m.prep) + f.keyword(p, m)
+	if m.prep == "in" && p.named(roleOrigin) && m.first >= 2 && f.c.covered[m.first-2] {
+		s += 0.15 // "when it is 9am in Berlin": the given time is there
+	}
+	return s
 }
 
 // prepRoles tell what a preposition leads to.
@@ -500,27 +567,29 @@ func (f *filler) negated(k int) bool {
 	return false
 }
 
-// expression offers the longest piece of arithmetic.
-func (f *filler) expression(i int) {
-	first, last := -1, -1
-	start := -1
-	operand := func(k int) bool {
-		t := &f.c.toks[k]
-		return t.kind == tkNumber || t.kind == tkOp || t.low == "(" || t.low == ")" || t.low == "%" && start >= 0
+var describedValue = regexp.MustCompile(`(\d+(?:\.\d+)?) (?:for|=|means) (?:the |a |an )?(\p{L}+)`)
+
+// described offers the numbers that a description gives to words: "3 for the cube root".
+func (f *filler) described(i int, p *param) {
+	if p.shape == shString || !strings.ContainsAny(p.hint, "0123456789") {
+		return
 	}
-	for k := f.c.lo; k <= f.c.hi; k++ {
-		if k < f.c.hi && operand(k) {
-			if start < 0 {
-				start = k
-			}
+	for _, m := range describedValue.FindAllStringSubmatch(p.hint, 8) {
+		v, err := strconv.ParseFloat(m[1], 64)
+		if err != nil || !p.holds(v) {
 			continue
 		}
-		if start >= 0 && k-start > last-first {
-			first, last = start, k
+		for k := f.c.lo; k < f.c.hi; k++ {
+			if t := &f.c.toks[k]; t.kind == tkWord && t.stem == stem(m[2]) {
+				f.opts = append(f.opts, option{i, -1, k, k + 1, v, 0.9})
+			}
 		}
-		start = -1
 	}
-	if last-first >= 3 {
-		f.opts = append(f.opts, option{i, -1, first, last, f.c.source(first, last), 0.95})
+}
+
+// expression offers the longest piece of arithmetic.
+func (f *filler) expression(i int) {
+	if first, last, text := f.c.arithmetics(); last > first {
+		f.opts = append(f.opts, option{i, -1, first, last, text, 0.95})
 	}
 }

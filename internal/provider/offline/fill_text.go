@@ -62,7 +62,10 @@ func (f *filler) textOf(p *param, m *mention) (any, float64) {
 		return m.text, 0.5 + 0.15*truth(p.is(roleText|roleTitle|roleQuery)) + 0.1*truth(p.named(roleText|roleTitle|roleQuery)) + f.evidence(p, m)
 	case mnName, mnPhrase:
 		if p.named(roleZone) {
-			return f.zone(m)
+			if v, s := f.zone(m); s > 0 {
+				return v, s + f.evidence(p, m)
+			}
+			return nil, 0
 		}
 		if p.is(roleLanguage | roleCurrency) {
 			if v, s := f.coded(p, m); s > 0 {
@@ -167,13 +170,16 @@ func (f *filler) noun(p *param, m *mention) (any, float64) {
 			score += 0.1
 		}
 	}
+	if m.kind == mnName && p.named(rolePath|roleLink|roleEmail) && !p.named(rolePerson|rolePlace|roleTitle) {
+		score -= 0.25
+	}
 	if m.kind == mnPhrase && p.named(roleTitle|roleQuery|rolePlace|rolePerson) {
 		score += 0.05
 	}
 	if p.named(roleText) && !p.named(roleTitle|roleQuery) {
 		score -= 0.08
 	}
-	if p.named(rolePath|roleLink|roleEmail) && !p.named(rolePerson|rolePlace|roleTarget|roleTitle) {
+	if p.named(rolePath|roleLink|roleEmail) && !p.named(rolePerson|rolePlace|roleTarget|roleTitle) && f.affinity(p, m.prep) <= 0 {
 		score -= 0.12
 	}
 	if p.named(roleID) && !p.named(roleTitle|rolePerson|rolePlace|roleQuery) {

@@ -133,7 +133,7 @@ track trace follow locate where whereabouts
 rename name call title
 share invite give send
 save store keep remember record note archive
-log record note track enter write journal
+log record note enter write journal
 weather forecast temperature rain sunny hot cold warm snow wind
 time clock hour when
 price cost much expensive charge fee rate

@@ -123,7 +123,7 @@ func (v *verdict) weigh(m match) {
 		case p.required:
 			required++
 			args += min(1, f.scores[i])
-			if f.took[i] >= 0 {
+			if f.took[i] >= 0 && c.mentions[f.took[i]].kind != mnRef {
 				weakest = min(weakest, f.scores[i])
 			}
 		case f.values[i] != nil:
@@ -154,17 +154,30 @@ func (v *verdict) weigh(m match) {
 	case c.question && v.tool.spec.Effect == tool.Action && v.coverage < 0.65+0.25*truth(c.asksWho()):
 		return
 	}
-	if strong < 0.3 && (weakest < 0.45 || len(f.missing) > 0 || wasted > 0) {
+	if strong < 0.3 && (weakest < 0.45 || len(f.missing) > 0 || wasted > 0 || v.guesses()) {
 		return // only words as general as "get" and "add" agree
 	}
 	switch {
-	case weakest < 0.35 && (v.coverage < 0.8 || strong < 0.6), // a value that is a mere guess
-		anchor <= weightKin && weakest < 0.6, // only sister tools go by these words
+	case len(f.missing) > 0 && wasted > 0 && c.question,
+		weakest < 0.35 && (v.coverage < 0.8 || strong < 0.6), // a value that is a mere guess
+		anchor <= weightKin && weakest < 0.6,                 // only sister tools go by these words
 		c.asksWho() && (v.coverage < 0.7 || anchor < 0.55):
 		return
 	}
 	v.accepted = v.coverage-wasted >= 0.5 && anchor >= 0.3 && loose <= 2 ||
 		v.coverage >= 0.4 && anchor >= 0.75 && loose <= 1 && len(f.missing) == 0 && wasted == 0
+}
+
+// guesses reports a required text that is but a noun phrase, for a parameter
+// that does not take just any words.
+func (v *verdict) guesses() bool {
+	for i, p := range v.tool.params {
+		if j := v.filled.took[i]; j >= 0 && p.required && p.shape == shString && v.clause.mentions[j].kind >= mnPhrase &&
+			v.clause.mentions[j].kind != mnRef && !p.named(roleQuery|roleText) {
+			return true
+		}
+	}
+	return false
 }
 
 // waste is what it speaks against a tool that it has no use for a mention.

@@ -82,26 +82,9 @@ func (s *scanner) emit(kind tokenKind, n int) *token {
 		r, _ := utf8.DecodeRuneInString(t.text)
 		t.capital = unicode.IsUpper(r)
 	}
-	if kind == tkOp {
-		t.stem = opStem(t.low)
-	}
 	s.pos += n
 	s.out = append(s.out, t)
 	return &s.out[len(s.out)-1]
-}
-
-func opStem(op string) string {
-	switch op {
-	case "+":
-		return "add"
-	case "-", "−":
-		return "subtract"
-	case "*", "×", "·":
-		return stem("multiply")
-	case "/", "÷":
-		return stem("divide")
-	}
-	return ""
 }
 
 var quotes = map[rune]string{'"': `"`, '“': "”", '„': "“”", '«': "»", '»': "«", '‹': "›", '`': "`", '\'': "'", '‘': "’", '「': "」"}
