@@ -102,7 +102,7 @@ func (m *model) finish(w *writer) (*llm.Reply, error) {
 		}
 		reply.Stop = message.StopRefused
 		w.Notice("Gemini refused the prompt (" + w.blocked + ").")
-	case "STOP":
+	case "STOP", "FUNCTION_CALL": // the second is what some gateways write
 		reply.Stop = message.StopEnd
 		if w.calls > 0 {
 			reply.Stop = message.StopTools
