@@ -107,7 +107,7 @@ func (v Vendor) silent(t *testing.T, sc script, opt Options, code string, took t
 // slowReader: the time limits are on the provider, not on who reads.
 func (v Vendor) slowReader(t *testing.T, e *Exchange) {
 	synctest.Test(t, func(t *testing.T) {
-		m := v.model(t, script{what: e.raw(true), piece: func() int { return 200 }}.client(), Options{Idle: time.Second})
+		m := v.model(t, script{what: e.raw(false), piece: func() int { return 200 }}.client(), Options{Idle: time.Second})
 		for _, err := range m.Stream(t.Context(), requestOf(Plain)) {
 			if err != nil {
 				t.Error(err)
