@@ -199,7 +199,7 @@ func (r *remote) ask(ctx context.Context, v any) (frame, error) {
 		case f.Type == "error":
 			return f, f.fault()
 		case f.Type == "accepted", f.Type == "ok":
-			return f, c.Close(websocket.StatusNormalClosure, "")
+			return f, nil // how the connection ends is of no interest any more
 		}
 	}
 }

@@ -21,36 +21,28 @@ func Plain(ctx context.Context, o Options, in io.Reader, out, notes io.Writer) e
 	conv := o.Conversation
 	lines := bufio.NewReader(in)
 	for {
-		text, err := lines.ReadString('\n')
+		text, end := lines.ReadString('\n')
 		if t := strings.TrimSpace(text); t != "" {
-			if conv, err = plainTurn(ctx, o, conv, t, out, notes, err); err != nil && !errors.Is(err, io.EOF) {
+			acc, err := plainTurn(ctx, o, conv, t, out, notes)
+			if err != nil {
 				return err
 			}
+			conv = acc.Conversation
 		}
-		if errors.Is(err, io.EOF) {
+		if errors.Is(end, io.EOF) {
 			return nil
 		}
-		if err != nil {
-			return fmt.Errorf("reading the next message: %w", err)
+		if end != nil {
+			return fmt.Errorf("reading the next message: %w", end)
 		}
 	}
 }
 
-// plainTurn runs one turn; end is what reading its line had ended with.
-func plainTurn(ctx context.Context, o Options, conv id.ID, text string, out, notes io.Writer, end error) (id.ID, error) {
+func plainTurn(ctx context.Context, o Options, conv id.ID, text string, out, notes io.Writer) (runtime.Accepted, error) {
 	t := runtime.Turn{Conversation: conv, Model: o.Model, Content: []message.Block{&message.Text{Text: text}}}
 	w := &Writer{Out: out, Notes: notes}
 	acc, err := Follow(ctx, o.Node, t, w.Frame)
-	if err == nil {
-		err = w.Close()
-	}
-	if acc.Conversation.Zero() {
-		acc.Conversation = conv
-	}
-	if err == nil {
-		err = end
-	}
-	return acc.Conversation, err
+	return acc, errors.Join(err, w.Close())
 }
 
 // Follow sends a turn and hands its frames to each until the turn is over. It
@@ -113,9 +105,10 @@ func refuse(ctx context.Context, node Node, t runtime.Turn, acc runtime.Accepted
 // what is done on the way to Notes.
 type Writer struct {
 	Out, Notes io.Writer
-	wrote      bool // something of the answer is out
-	newline    bool // it ends with a line feed
-	noticed    bool // a notice was written: the offline provider says itself what it is
+	wrote      bool   // something of the answer is out
+	newline    bool   // it ends with a line feed
+	noticed    bool   // a notice was written: the offline provider says itself what it is
+	called     string // the call that was told last
 	flying     id.ID
 	Offline    bool // the answer came from the offline provider
 	Stop       message.Stop
@@ -132,7 +125,8 @@ func (w *Writer) Frame(f runtime.Frame) error {
 		w.flying = f.Message
 		return errors.Join(err, w.answer(f.Text))
 	case runtime.FrameCall:
-		if f.Call.Status == string(runtime.CallRunning) {
+		if f.Call.Status == string(runtime.CallRunning) && f.Call.ID != w.called {
+			w.called = f.Call.ID
 			return w.note("→ %s %s", bare(f.Call.Name), cut(short(f.Call.Args), 200))
 		}
 	case runtime.FrameResult:

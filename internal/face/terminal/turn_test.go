@@ -209,16 +209,16 @@ func TestLive(t *testing.T) {
 
 func TestMembers(t *testing.T) {
 	for in, want := range map[string]string{
-		`{}`:                      "{|}",
-		`{"a":1}`:                 `{|  "a":1|}`,
+		`{}`:                       "{|}",
+		`{"a":1}`:                  `{|  "a":1|}`,
 		`{"a":{"b":[1,2]},"c":""}`: `{|  "a":{"b":[1,2]},|  "c":""|}`,
-		`{"a":1,"a":2}`:           `{|  "a":1,|  "a":2|}`,
-		`[1]`:                     `[1]`,
-		`{"a":`:                   `{"a":`,
-		`{"a":1} x`:               `{"a":1} x`,
-		`{"a":1`:                  `{"a":1`,
-		`nonsense`:                `nonsense`,
-		``:                        ``,
+		`{"a":1,"a":2}`:            `{|  "a":1,|  "a":2|}`,
+		`[1]`:                      `[1]`,
+		`{"a":`:                    `{"a":`,
+		`{"a":1} x`:                `{"a":1} x`,
+		`{"a":1`:                   `{"a":1`,
+		`nonsense`:                 `nonsense`,
+		``:                         ``,
 	} {
 		if got := strings.Join(members(in), "|"); got != want {
 			t.Errorf("%s: got %s, want %s", in, got, want)
@@ -228,7 +228,7 @@ func TestMembers(t *testing.T) {
 
 func TestNothingHidesInWhatIsAsked(t *testing.T) {
 	for in, want := range map[string]string{
-		"plain ü 日本 👍":          "plain ü 日本 👍",
+		"plain ü 日本 👍":           "plain ü 日本 👍",
 		"a\u202eb\u200bc\u00a0d": "a<U+202E>b<U+200B>c<U+00A0>d",
 		"a\tb\x00\x7f\x85":       "a␉b␀␡<U+0085>",
 		"bad\xffutf":             "bad<FF>utf",

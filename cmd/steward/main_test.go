@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain makes this test binary the program as well: the command steward of
+// scripts and tests runs main in a process of its own.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"steward": main})
+}
+
+// home writes the settings that keep tests from finding an Ollama which runs
+// on the machine, and returns the environment of a fresh user.
+func home(dir string) ([]string, error) {
+	conf := filepath.Join(dir, ".config", "steward")
+	if err := os.MkdirAll(conf, 0o700); err != nil {
+		return nil, err
+	}
+	err := os.WriteFile(filepath.Join(conf, "steward.yaml"), []byte("providers:\n  ollama: {off: true}\n"), 0o600)
+	return []string{"HOME=" + dir, "STEWARD_LISTEN=127.0.0.1:0", "TZ=UTC"}, err
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			vars, err := home(filepath.Join(e.WorkDir, "home"))
+			e.Vars = append(e.Vars, vars...)
+			return err
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"await": await, "setid": setID, "occupy": occupy, "hang-up": hangUp, "poke": poke,
+		},
+		RequireUniqueNames: true,
+	})
+}
+
+// await FILE waits until a file is there.
+func await(ts *testscript.TestScript, _ bool, args []string) {
+	file := ts.MkAbs(args[0])
+	deadline := time.Now().Add(20 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for range tick.C {
+		if _, err := os.Stat(file); err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s never came", args[0])
+		}
+	}
+}
+
+// setid VAR MEMBER takes a member of the JSON on the last standard output; of
+// a list, of its first element.
+func setID(ts *testscript.TestScript, _ bool, args []string) {
+	text := strings.TrimSpace(ts.ReadFile("stdout"))
+	var one map[string]any
+	var list []map[string]any
+	if json.Unmarshal([]byte(text), &list) == nil && len(list) > 0 {
+		one = list[0]
+	} else if err := json.Unmarshal([]byte(text), &one); err != nil {
+		ts.Fatalf("no JSON: %v\n%s", err, text)
+	}
+	value, ok := one[args[1]].(string)
+	if !ok {
+		ts.Fatalf("no %s in %s", args[1], text)
+	}
+	ts.Setenv(args[0], value)
+}
+
+// occupy VAR takes a port until the script ends.
+func occupy(ts *testscript.TestScript, _ bool, args []string) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Defer(func() { ts.Check(ln.Close()) })
+	ts.Setenv(args[0], ln.Addr().String())
+}
+
+// hang-up SIGNAL sends a signal to the program in the background.
+func hangUp(ts *testscript.TestScript, _ bool, args []string) {
+	for _, c := range ts.BackgroundCmds() {
+		ts.Check(c.Process.Signal(os.Interrupt))
+	}
+}
+
+// poke FILE PATH fetches a path of the server whose notice is in FILE.
+func poke(ts *testscript.TestScript, neg bool, args []string) {
+	var n notice
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &n))
+	res, err := httpGet(n.URL + args[1])
+	ts.Check(err)
+	if good := res < 400; good == neg {
+		ts.Fatalf("%s: %d", args[1], res)
+	}
+}
+
+// in runs the program in this process.
+func in(t *testing.T, stdin string, env []string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	a := &app{stdin: strings.NewReader(stdin), stdout: &out, stderr: &err, environ: env, dir: t.TempDir(), version: "test"}
+	code = a.run(context.Background(), args)
+	return code, out.String(), err.String()
+}
+
+// user returns the environment of a fresh user.
+func user(t *testing.T, more ...string) []string {
+	t.Helper()
+	env, err := home(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(append(env, "PATH="+os.Getenv("PATH"), "GOCOVERDIR="+os.Getenv("GOCOVERDIR")), more...)
+}
+
+// program prepares the program in a process of its own.
+func program(t *testing.T, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	path, err := exec.LookPath("steward")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Env, cmd.Dir = env, t.TempDir()
+	return cmd
+}
+
+func TestExitCodesOfScripts(t *testing.T) {
+	for want, args := range map[int][]string{exitOK: {"version"}, exitUsage: {"nonsense"}, exitFailed: {"conversations", "show", "last"}} {
+		cmd := program(t, user(t), args...)
+		err := cmd.Run()
+		if code := cmd.ProcessState.ExitCode(); code != want {
+			t.Errorf("%v: %d, want %d (%v)", args, code, want, err)
+		}
+	}
+}
+
+func httpGet(url string) (int, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		return 0, err
+	}
+	return res.StatusCode, res.Body.Close()
+}
