@@ -207,16 +207,6 @@ func delimits(c byte) bool {
 	return false
 }
 
-// escaped reports whether what follows b is escaped: b ends in an odd number
-// of backslashes.
-func escaped(b []byte) bool {
-	n := 0
-	for n < len(b) && b[len(b)-1-n] == '\\' {
-		n++
-	}
-	return n%2 == 1
-}
-
 // Skip steps over the value that comes next. It finds its end and does not
 // check what is inside.
 func (d *Decoder) Skip() {
