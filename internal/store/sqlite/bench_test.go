@@ -236,3 +236,44 @@ func (l *bareLoop) commit(conn *sql.Conn, insert *sql.Stmt, group []*bareJob) er
 	}
 	return tx.Commit()
 }
+
+// BenchmarkRead: one resource; the last 100 messages of one of 100 conversations.
+func BenchmarkRead(b *testing.B) {
+	s := open1(b, filepath.Join(b.TempDir(), "steward.db"))
+	sc := store.ForUser("ada")
+	var branch resource.URI
+	for range 100 {
+		conversation := resource.Root("common.Conversation", id.New().String())
+		branch = conversation.Child("common.Branch", "main")
+		var all store.Batch
+		for n := range int64(50) {
+			for _, one := range turn(conversation, branch, 4*n) {
+				all.Changes = append(all.Changes, one.Changes...)
+			}
+		}
+		if _, err := s.Commit(b.Context(), sc, all); err != nil {
+			b.Fatal(err)
+		}
+	}
+	page := store.Query{List: branch, Reverse: true}
+	last, err := s.Query(b.Context(), sc, page)
+	if err != nil || len(last.Items) != 100 {
+		b.Fatal(len(last.Items), err)
+	}
+	b.Run("Get", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := s.Get(b.Context(), sc, last.Items[0].URI); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("List100", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := s.Query(b.Context(), sc, page); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

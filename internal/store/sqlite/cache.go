@@ -40,9 +40,11 @@ func (c *cache[K, V]) turn() {
 
 // has reports whether there is a value, without making it stay longer.
 func (c *cache[K, V]) has(k K) bool {
-	_, now := c.now[k]
-	_, old := c.old[k]
-	return now || old
+	_, ok := c.now[k]
+	if !ok {
+		_, ok = c.old[k]
+	}
+	return ok
 }
 
 func (c *cache[K, V]) clear() {

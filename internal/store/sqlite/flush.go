@@ -26,15 +26,13 @@ func (p *planner) flush() error {
 		}
 	}
 	// All that goes makes room before anything comes.
-	for _, u := range p.changed {
-		now, _ := p.nodes.get(u)
-		if err := p.removeRefs(p.before[u], now); err != nil {
+	for _, c := range p.changed {
+		if err := p.removeRefs(c.was, c.now); err != nil {
 			return err
 		}
 	}
-	for _, u := range p.changed {
-		now, _ := p.nodes.get(u)
-		if err := p.writeNode(u, p.before[u], now); err != nil {
+	for _, c := range p.changed {
+		if err := p.writeNode(c.uri, c.was, c.now); err != nil {
 			return err
 		}
 	}

@@ -28,19 +28,35 @@ type planner struct {
 
 	nodes cache[resource.URI, *node]
 	lists cache[resource.URI, *list]
-	// Places below which the tree had nothing when they were looked at. What
-	// came since is in nodes, as both are let go together; so what is below
-	// such a place and not in nodes does not exist.
+	// Places at and below which the tree had nothing when they were looked at.
+	// What came since is in nodes, as both are let go together; so what is
+	// below such a place and not in nodes does not exist.
 	empty cache[resource.URI, struct{}]
 
 	// Of the group in work.
 	entries  []entry
-	before   map[resource.URI]*node // what a changed resource was in the database
-	changed  []resource.URI         // in the order of their first change
-	occupied map[seat]bool          // seats that the group took or left
+	changed  []*changed // in the order of their first change
+	byURI    map[resource.URI]*changed
+	occupied map[seat]bool // seats that the group took or left
 	newNames map[nameKey]int64
-	undo     []func()
+	undo     []undo
 	buf      []byte
+}
+
+// changed is a resource that the group changes: what it was in the database,
+// and what it is now.
+type changed struct {
+	uri      resource.URI
+	was, now *node
+}
+
+// undo takes back one step of a batch: a resource becomes what it was before
+// (nil: unchanged by the group), or else a seat.
+type undo struct {
+	c           *changed
+	now         *node
+	at          seat
+	known, full bool
 }
 
 // node is a resource as the tree has it; one with version 0 never was. Nodes
@@ -81,7 +97,7 @@ func newPlanner(c *conn, n *names) *planner {
 		nodes:    newCache[resource.URI, *node](1024),
 		lists:    newCache[resource.URI, *list](512),
 		empty:    newCache[resource.URI, struct{}](0),
-		before:   make(map[resource.URI]*node),
+		byURI:    make(map[resource.URI]*changed),
 		occupied: make(map[seat]bool),
 		newNames: make(map[nameKey]int64),
 	}
@@ -111,6 +127,9 @@ func (p *planner) begin(now time.Time) { p.at = max(p.at, now.UnixMicro()) }
 // keep makes the group's outcome the new state, after its commit.
 func (p *planner) keep() {
 	p.committed = p.seq
+	for _, c := range p.changed {
+		p.nodes.put(c.uri, c.now)
+	}
 	for k, id := range p.newNames {
 		p.names.add(k, id)
 	}
@@ -133,7 +152,7 @@ func (p *planner) drop() {
 func (p *planner) clear() {
 	clear(p.entries)
 	p.entries = p.entries[:0]
-	clear(p.before)
+	clear(p.byURI)
 	clear(p.changed)
 	p.changed = p.changed[:0]
 	clear(p.occupied)
@@ -164,9 +183,7 @@ func (p *planner) apply(sc store.Scope, b *store.Batch) (r store.Receipt, err er
 	for i := range b.Changes {
 		if r.Versions[i], err = p.change(by, &b.Changes[i]); err != nil {
 			p.seq, p.entries = seq, p.entries[:entries]
-			for _, f := range slices.Backward(p.undo) {
-				f()
-			}
+			p.takeBack()
 			return store.Receipt{}, err
 		}
 	}
@@ -329,32 +346,37 @@ func (p *planner) record(by author, c *store.Change, op resource.Op, n, next *no
 }
 
 func (p *planner) replace(u resource.URI, n, next *node) {
-	first := false
-	if _, ok := p.before[u]; !ok {
-		first = true
-		p.before[u] = n
-		p.changed = append(p.changed, u)
+	c := p.byURI[u]
+	if c == nil {
+		c = &changed{uri: u, was: n}
+		p.byURI[u] = c
+		p.changed = append(p.changed, c)
 	}
-	p.nodes.put(u, next)
-	p.undo = append(p.undo, func() {
-		p.nodes.put(u, n)
-		if first {
-			delete(p.before, u)
-			p.changed = p.changed[:len(p.changed)-1]
-		}
-	})
+	p.undo = append(p.undo, undo{c: c, now: c.now})
+	c.now = next
 }
 
 func (p *planner) seat(at seat, full bool) {
 	was, known := p.occupied[at]
+	p.undo = append(p.undo, undo{at: at, known: known, full: was})
 	p.occupied[at] = full
-	p.undo = append(p.undo, func() {
-		if known {
-			p.occupied[at] = was
-		} else {
-			delete(p.occupied, at)
+}
+
+// takeBack undoes what the batch in work has done.
+func (p *planner) takeBack() {
+	for _, step := range slices.Backward(p.undo) {
+		switch {
+		case step.c != nil && step.now != nil:
+			step.c.now = step.now
+		case step.c != nil:
+			delete(p.byURI, step.c.uri)
+			p.changed = p.changed[:len(p.changed)-1]
+		case step.known:
+			p.occupied[step.at] = step.full
+		default:
+			delete(p.occupied, step.at)
 		}
-	})
+	}
 }
 
 // full reports whether a seat is taken.
@@ -375,23 +397,21 @@ func (p *planner) full(at seat, l *list) (bool, error) {
 
 // node returns a resource as the changes so far leave it.
 func (p *planner) node(u resource.URI) (*node, error) {
+	if c := p.byURI[u]; c != nil {
+		return c.now, nil
+	}
 	if n, ok := p.nodes.get(u); ok {
 		return n, nil
 	}
-	n := &node{}
-	if !p.inEmpty(u) {
-		var err error
-		if n, err = p.readNode(u); err != nil {
-			return nil, err
-		}
+	if p.inEmpty(u) {
+		return &node{}, nil
 	}
-	p.nodes.put(u, n)
-	return n, nil
+	return p.readNode(u)
 }
 
-// inEmpty reports whether u lies below a place that was empty.
+// inEmpty reports whether u is or lies below a place that was empty.
 func (p *planner) inEmpty(u resource.URI) bool {
-	for u = u.Parent(); !u.Zero(); u = u.Parent() {
+	for ; !u.Zero(); u = u.Parent() {
 		if p.empty.has(u) {
 			return true
 		}
@@ -421,6 +441,7 @@ func (p *planner) readNode(u resource.URI) (*node, error) {
 			gone: s.int(5) != 0, state: s.int(6),
 		}
 		n.refs, err = decodeRefs(s.view(7))
+		p.nodes.put(u, n)
 	case !row || !bytes.HasPrefix(s.view(0), key):
 		p.empty.put(u, struct{}{})
 	}

@@ -317,7 +317,7 @@ func (b *builder) fetch() ([]row, error) {
 	}
 	defer st.reset()
 	st.args(b.args)
-	var rows []row
+	rows := make([]row, 0, min(store.PageSize(b.q.Limit)+1, 256))
 	for {
 		ok, err := st.step()
 		if err != nil || !ok {
