@@ -80,7 +80,7 @@ type SamplingPin struct {
 const Running = "running"
 
 // URI returns a conversation's URI.
-func URI(conv id.ID) resource.URI { return resource.Root(Type, conv.String()) }
+func URI(conv id.ID) resource.URI { return resource.URI{}.ChildID(Type, conv) }
 
 // Branch returns the URI of a conversation's branch.
 func branchURI(conv id.ID, branch string) resource.URI { return URI(conv).Child(TypeBranch, branch) }

@@ -138,7 +138,7 @@ func (s *Session) stage(m *message.Message) store.Change {
 	s.transcript.Append(m)
 	stored := *m
 	stored.ID = id.ID{} // the URI has it
-	body := message.Append(nil, &stored)
+	body := message.Append(make([]byte, 0, 512), &stored)
 	s.bytes += len(body)
 	ch := store.Change{
 		URI:   s.MessageURI(m.ID),

@@ -58,17 +58,20 @@ func (u ID) String() string {
 	if u.Zero() {
 		return ""
 	}
-	return string(u.AppendText(nil))
+	var t [36]byte
+	return string(u.AppendText(t[:0]))
 }
 
 // AppendText appends the canonical form to b.
 func (u ID) AppendText(b []byte) []byte {
-	b = hex.AppendEncode(b, u[0:4])
-	for _, part := range [][]byte{u[4:6], u[6:8], u[8:10], u[10:16]} {
-		b = append(b, '-')
-		b = hex.AppendEncode(b, part)
-	}
-	return b
+	var t [36]byte
+	hex.Encode(t[:8], u[0:4])
+	t[8], t[13], t[18], t[23] = '-', '-', '-', '-'
+	hex.Encode(t[9:13], u[4:6])
+	hex.Encode(t[14:18], u[6:8])
+	hex.Encode(t[19:23], u[8:10])
+	hex.Encode(t[24:], u[10:16])
+	return append(b, t[:]...)
 }
 
 // Parse reads the canonical lower-case form. It reports false for everything

@@ -32,8 +32,10 @@ func Root(typ, id string) URI { return URI{}.Child(typ, id) }
 // Parse would refuse: these are written by programs; text from outside goes
 // through Parse.
 func (u URI) Child(typ, id string) URI {
-	if err := checkType(typ); err != nil {
-		panic(err)
+	if _, known := typeCode[typ]; !known {
+		if err := checkType(typ); err != nil {
+			panic(err)
+		}
 	}
 	if err := checkID(id); err != nil {
 		panic(err)
@@ -41,8 +43,16 @@ func (u URI) Child(typ, id string) URI {
 	return URI{string(appendElement([]byte(u.key), typ, id))}
 }
 
-// ChildID is Child for an id of package id.
-func (u URI) ChildID(typ string, x id.ID) URI { return u.Child(typ, x.String()) }
+// ChildID is Child for an id of package id, which is not zero.
+func (u URI) ChildID(typ string, x id.ID) URI {
+	c, known := typeCode[typ]
+	if !known || x.Zero() {
+		return u.Child(typ, x.String())
+	}
+	key := make([]byte, 0, len(u.key)+2+len(x))
+	key = append(append(append(key, u.key...), c, tagUUID), x[:]...)
+	return URI{string(key)}
+}
 
 // Zero reports whether u is the root.
 func (u URI) Zero() bool { return u.key == "" }

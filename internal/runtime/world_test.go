@@ -131,7 +131,7 @@ func (l *ledger) list() string {
 
 type world struct {
 	*runtime.Node
-	t      *testing.T
+	t      testing.TB
 	dir    string
 	model  *scripted
 	ledger *ledger
@@ -140,7 +140,7 @@ type world struct {
 	opt    runtime.Options
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}}
 	w.open()
 	t.Cleanup(w.close)
