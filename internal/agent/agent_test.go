@@ -441,6 +441,26 @@ func TestLengthIsContinued(t *testing.T) {
 	}
 }
 
+// However whole its arguments look, a call in which the reply was cut is not run.
+func TestHalfACallIsNotRun(t *testing.T) {
+	s := calls("a.one", "a.two")
+	s.reply.Stop = message.StopLength
+	s.reply.Blocks[1].(*message.ToolCall).Args = nil
+	w := newWorld(t, s, says("ok"))
+	var ran []string
+	w.job.Call = func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
+		ran = append(ran, c.Name)
+		return echo(ctx, c)
+	}
+	w.run(t.Context())
+	if fmt.Sprint(ran) != "[a.one]" || w.roles() != "uatta" {
+		t.Errorf("ran %v, messages %s", ran, w.roles())
+	}
+	if r := w.tr.Messages()[3].Result(); r.Status != message.Failed || !strings.Contains(r.Text(), "cut off") {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestDanglingCallsAreRunFirst(t *testing.T) {
 	w := newWorld(t, says("done"))
 	a := &message.Message{ID: id.New(), Role: message.Assistant, Model: "test/m", Blocks: []message.Block{

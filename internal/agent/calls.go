@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"crypto/sha256"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,7 +28,7 @@ func (l *loop) runCalls(ctx context.Context, calls []message.Call) (done bool, e
 		return false, l.append(ctx, refusals(calls,
 			"Not run: you have made this call several times with the same result. Use the result that you have, try something else, or tell the user what stands in the way.")...)
 	}
-	r := &running{loop: l, slots: make([]slot, len(calls)), labels: l.Journal.Labels()}
+	r := &running{loop: l, slots: make([]slot, len(calls)), labels: l.Journal.Labels(), half: l.halfCall(calls[0].Message)}
 	began := time.Now()
 	r.start(ctx, calls)
 	results, err := r.collect(ctx, calls)
@@ -45,6 +46,7 @@ func (l *loop) runCalls(ctx context.Context, calls []message.Call) (done bool, e
 type running struct {
 	loop   *loop
 	labels message.Labels
+	half   message.Ref // a call that was cut off in the middle; zero: none
 	slots  []slot
 	mu     sync.Mutex // one emits at a time
 	waited bool       // a person was asked: that takes as long as it takes
@@ -63,6 +65,10 @@ func (r *running) start(ctx context.Context, calls []message.Call) {
 		s.done = make(chan struct{})
 		work := func() {
 			defer close(s.done)
+			if c.Ref == r.half {
+				s.res = told(message.Failed, "Not run: your reply was cut off by its length limit inside this call. Make the call again, with shorter arguments.")
+				return
+			}
 			s.res, s.err = r.loop.Call(ctx, Call{Call: c, Labels: r.labels,
 				Progress: func(p Progress) { r.progress(c, p) }})
 		}
@@ -133,11 +139,32 @@ func resultMessage(c message.Call, res *message.ToolResult) *message.Message {
 func refusals(calls []message.Call, why string) []*message.Message {
 	out := make([]*message.Message, len(calls))
 	for i, c := range calls {
-		common := message.Common{Origin: "system"}
-		out[i] = resultMessage(c, &message.ToolResult{Common: common, Status: message.Interrupted,
-			Content: []message.Block{&message.Text{Common: common, Text: why}}})
+		out[i] = resultMessage(c, told(message.Interrupted, why))
 	}
 	return out
+}
+
+// told is a result of Steward's own words.
+func told(status message.Status, why string) *message.ToolResult {
+	common := message.Common{Origin: "system"}
+	return &message.ToolResult{Common: common, Status: status, Content: []message.Block{&message.Text{Common: common, Text: why}}}
+}
+
+// halfCall returns the call in which a message was cut off by its length:
+// whatever its arguments look like, they may not be all.
+func (l *loop) halfCall(msg id.ID) message.Ref {
+	for _, m := range slices.Backward(l.Journal.Transcript().Messages()) {
+		if m.ID != msg {
+			continue
+		}
+		if calls := m.Calls(); m.Stop == message.StopLength && len(calls) > 0 {
+			if last := calls[len(calls)-1].Ref; last.Block == len(m.Blocks)-1 {
+				return last
+			}
+		}
+		break
+	}
+	return message.Ref{}
 }
 
 // A round is what the model asked for and what came back, as hashes.
