@@ -1,0 +1,138 @@
+package sqlite
+
+import (
+	"bytes"
+	"math"
+
+	"steward/internal/resource"
+)
+
+// What the planner has to know of the database, and keeps once it knows it.
+
+// full reports whether a seat is taken.
+func (p *planner) full(at seat, l *list) (bool, error) {
+	if full, ok := p.occupied[at]; ok {
+		return full, nil
+	}
+	if at.pos > l.last {
+		return false, nil
+	}
+	s, err := p.c.prepare("SELECT 1 FROM place WHERE list = ? AND pos = ? AND space = ?")
+	if err != nil {
+		return false, err
+	}
+	defer s.reset()
+	return s.argInt(at.list).argInt(at.pos).argInt(at.space).step()
+}
+
+// node returns a resource as the changes so far leave it.
+func (p *planner) node(u resource.URI) (*node, error) {
+	if c := p.byURI[u]; c != nil {
+		return c.now, nil
+	}
+	if n, ok := p.nodes.get(u); ok {
+		return n, nil
+	}
+	if p.inEmpty(u) {
+		return &node{}, nil
+	}
+	return p.readNode(u)
+}
+
+// inEmpty reports whether u is or lies below a place that was empty.
+func (p *planner) inEmpty(u resource.URI) bool {
+	for ; !u.Zero(); u = u.Parent() {
+		if p.empty.has(u) {
+			return true
+		}
+	}
+	return false
+}
+
+// readNode takes a resource from the tree: the first row from its key on. If
+// that is not its own, it does not exist, and if it is not one below it
+// either, there are none.
+func (p *planner) readNode(u resource.URI) (*node, error) {
+	s, err := p.c.prepare("SELECT key, seq, version, space, type, gone, state, refs FROM tree WHERE key >= ? ORDER BY key LIMIT 1")
+	if err != nil {
+		return nil, err
+	}
+	defer s.reset()
+	key := u.Key()
+	row, err := s.argBlob(key).step()
+	if err != nil {
+		return nil, err
+	}
+	n := &node{}
+	switch {
+	case row && bytes.Equal(s.view(0), key):
+		*n = node{
+			seq: uint64(s.int(1)), version: uint64(s.int(2)), space: s.int(3), typ: s.int(4),
+			gone: s.int(5) != 0, state: s.int(6),
+		}
+		n.refs, err = decodeRefs(s.view(7))
+		p.nodes.put(u, n)
+	case !row || !bytes.HasPrefix(s.view(0), key):
+		p.empty.put(u, struct{}{})
+	}
+	return n, err
+}
+
+// list returns a list by the resource it belongs to; nil if there is none and
+// none is to be made.
+func (p *planner) list(u resource.URI, make bool) (*list, error) {
+	if l, ok := p.lists.get(u); ok {
+		return l, nil
+	}
+	s, err := p.c.prepare("SELECT id, (SELECT max(pos) FROM place WHERE list = id) FROM list WHERE key = ?")
+	if err != nil {
+		return nil, err
+	}
+	defer s.reset()
+	row, err := s.argBlob(u.Key()).step()
+	if err != nil || !row && !make {
+		return nil, err
+	}
+	l := &list{last: math.MinInt64}
+	if row {
+		l.id = s.int(0)
+		if !s.null(1) {
+			l.last = s.int(1)
+		}
+	} else if l.id, err = p.insert("INSERT INTO list (key) VALUES (?) RETURNING id", u.Key()); err != nil {
+		return nil, err
+	}
+	p.lists.put(u, l)
+	return l, nil
+}
+
+// intern returns the number of a word, and gives it one if need be.
+func (p *planner) intern(kind int64, text string) (int64, error) {
+	k := nameKey{kind, text}
+	if id, ok := p.names.known(k); ok {
+		return id, nil
+	}
+	if id, ok := p.newNames[k]; ok {
+		return id, nil
+	}
+	s, err := p.c.prepare("INSERT INTO name (kind, text) VALUES (?, ?) RETURNING id")
+	if err != nil {
+		return 0, err
+	}
+	defer s.reset()
+	if _, err := s.argInt(kind).argText(text).step(); err != nil {
+		return 0, err
+	}
+	p.newNames[k] = s.int(0)
+	return s.int(0), nil
+}
+
+func (p *planner) insert(sql string, key []byte) (int64, error) {
+	s, err := p.c.prepare(sql)
+	if err != nil {
+		return 0, err
+	}
+	defer s.reset()
+	_, err = s.argBlob(key).step()
+	return s.int(0), err
+}
