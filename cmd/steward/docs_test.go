@@ -1,0 +1,271 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"steward/internal/settings"
+)
+
+var update = flag.Bool("update", false, "write the generated parts of the docs anew")
+
+const repo = "../.."
+
+// TestConsole runs the console blocks of the README and the docs as a new
+// user would: each document in a fresh home, its commands in order. A line of
+// output that is "…" stands for any lines, a "…" in a line for any text, and two
+// or more blanks for any such number.
+func TestConsole(t *testing.T) {
+	files, err := filepath.Glob(repo + "/docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for _, file := range append(files, repo+"/README.md") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := fenced(string(text), "console")
+		if len(blocks) == 0 {
+			continue
+		}
+		ran += len(blocks)
+		t.Run(filepath.Base(file), func(t *testing.T) { console(t, strings.Join(blocks, "\n")) })
+	}
+	if ran < 5 {
+		t.Errorf("only %d blocks were run", ran)
+	}
+}
+
+// fenced returns the code blocks of a language.
+func fenced(text, language string) []string {
+	var out []string
+	for _, part := range strings.Split(text, "```"+language+"\n")[1:] {
+		block, _, _ := strings.Cut(part, "\n```")
+		out = append(out, block)
+	}
+	return out
+}
+
+// console runs commands, which begin with "$ " (and go on in lines that begin
+// with "> "), and compares what they print.
+func console(t *testing.T, block string) {
+	env, dir := user(t), t.TempDir()
+	var cmd string
+	var want []string
+	finish := func() {
+		if cmd != "" {
+			runConsole(t, env, dir, cmd, strings.Join(want, "\n"))
+		}
+		cmd, want = "", nil
+	}
+	for line := range strings.SplitSeq(block, "\n") {
+		switch {
+		case strings.HasPrefix(line, "$ "):
+			finish()
+			cmd = line[2:]
+		case strings.HasPrefix(line, "> ") && want == nil:
+			cmd += "\n" + line[2:]
+		default:
+			want = append(want, line)
+		}
+	}
+	finish()
+}
+
+func runConsole(t *testing.T, env []string, dir, line, want string) {
+	t.Helper()
+	background := strings.HasSuffix(line, " &")
+	cmd := exec.Command("bash", "-c", strings.TrimSuffix(line, " &"))
+	cmd.Env, cmd.Dir = env, dir
+	if background {
+		serving(t, cmd)
+		return
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil && !strings.Contains(line, "||") {
+		t.Errorf("$ %s\n%v\n%s", line, err, out)
+		return
+	}
+	if !matches(string(out), want) {
+		t.Errorf("$ %s\nprinted\n%s\nbut the document says\n%s", line, out, want)
+	}
+}
+
+// serving starts a server and waits until it serves.
+func serving(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	pr, pw, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Args[2] = "exec " + cmd.Args[2]
+	cmd.Stdout, cmd.Stderr = pw, os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pw.Close()
+	t.Cleanup(func() {
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Error(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+		pr.Close()
+	})
+	if err := pr.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pr.Read(make([]byte, 1)); err != nil {
+		t.Fatalf("%v: %v", cmd.Args, err)
+	}
+}
+
+func matches(got, want string) bool {
+	re := regexp.QuoteMeta(strings.TrimSpace(want))
+	re = regexp.MustCompile(` {2,}`).ReplaceAllString(re, " {2,}") // columns are as wide as they must
+	re = strings.ReplaceAll(re, "\n…", `(?s:.*)`)
+	re = strings.ReplaceAll(re, "…", `[^\n]*`)
+	return regexp.MustCompile("^" + re + "$").MatchString(strings.TrimSpace(got))
+}
+
+func TestMatches(t *testing.T) {
+	for _, c := range []struct {
+		got, want string
+		good      bool
+	}{{"a\n", "a", true}, {"a b c", "a … c", true}, {"a\nb\nc", "a\n…", true}, {"a\nb\nc", "a\n…\nc", true}, {"a", "b", false}, {"a.c", "abc", false}, {"a\nx", "a", false}} {
+		if matches(c.got, c.want) != c.good {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+// TestGeneratedCLI and TestGeneratedSettings keep the references what the
+// code is.
+func TestGeneratedCLI(t *testing.T) { generated(t, "docs/cli.md", cliReference(t)) }
+
+func TestGeneratedSettings(t *testing.T) { generated(t, "docs/settings.md", settingsReference()) }
+
+const begin, end = "<!-- generated: make docs -->", "<!-- end -->"
+
+func generated(t *testing.T, file, want string) {
+	t.Helper()
+	path := filepath.Join(repo, file)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, ok := strings.Cut(string(text), begin)
+	_, tail, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s lacks its marks", file)
+	}
+	now := head + begin + "\n\n" + strings.TrimSpace(want) + "\n\n" + end + tail
+	if now == string(text) {
+		return
+	}
+	if !*update {
+		t.Fatalf("%s is not what the code is: run make docs", file)
+	}
+	if err := os.WriteFile(path, []byte(now), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func cliReference(t *testing.T) string {
+	t.Helper()
+	root := (&app{}).command()
+	root.InitDefaultCompletionCmd("completion")
+	var b bytes.Buffer
+	b.WriteString("## Flags of every command\n\n")
+	flagTable(&b, root.PersistentFlags())
+	var each func(c *cobra.Command)
+	each = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			if sub.Name() == "help" || sub.Hidden || sub.Name() == "completion" {
+				continue
+			}
+			if sub.Runnable() && !sub.HasSubCommands() {
+				section(&b, sub)
+			}
+			each(sub)
+		}
+	}
+	each(root)
+	return b.String()
+}
+
+func section(b *bytes.Buffer, c *cobra.Command) {
+	use := c.CommandPath() + strings.TrimPrefix(c.Use, c.Name())
+	fmt.Fprintf(b, "\n## `%s`\n\n", use)
+	long := c.Long
+	if long == "" {
+		long = c.Short + "."
+	}
+	fmt.Fprintf(b, "%s\n", long)
+	if c.Example != "" {
+		fmt.Fprintf(b, "\n```sh\n%s\n```\n", strings.ReplaceAll(strings.TrimPrefix(c.Example, "  "), "\n  ", "\n"))
+	}
+	if c.HasLocalFlags() {
+		b.WriteString("\n")
+		flagTable(b, c.LocalNonPersistentFlags())
+	}
+}
+
+func flagTable(b *bytes.Buffer, flags *pflag.FlagSet) {
+	any := false
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Name == "help" {
+			return
+		}
+		if !any {
+			b.WriteString("| flag | |\n|---|---|\n")
+			any = true
+		}
+		value, usage := pflag.UnquoteUsage(f)
+		name := "--" + f.Name
+		if f.Shorthand != "" {
+			name = "-" + f.Shorthand + ", " + name
+		}
+		if value != "" {
+			name += " " + value
+		}
+		if f.DefValue != "" && f.DefValue != "false" {
+			usage += " (" + f.DefValue + " unless given)"
+		}
+		fmt.Fprintf(b, "| `%s` | %s |\n", name, usage)
+	})
+}
+
+func settingsReference() string {
+	var b strings.Builder
+	b.WriteString("| key | value | default | variable | in a project's file |\n|---|---|---|---|---|\n")
+	for k := range settings.Keys() {
+		project := map[string]string{"": "yes", "no": "no", "less": "only to lower it"}[k.Project]
+		if k.Section {
+			fmt.Fprintf(&b, "| **`%s`** | %s | | | %s |\n", k.Path, k.Doc, project)
+			continue
+		}
+		cell := func(s string) string {
+			if s == "" {
+				return ""
+			}
+			return "`" + s + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s<br>%s | %s | %s | %s |\n", k.Path, k.Doc, k.Type, cell(k.Default), cell(k.Env), project)
+	}
+	return b.String()
+}
