@@ -68,7 +68,10 @@ func Open(path, modelURL string) (*Loop, error) {
 		return nil, err
 	}
 	tr := http.DefaultTransport.(*http.Transport).Clone()
+	tr.MaxIdleConns = 0
 	tr.MaxIdleConnsPerHost = 256
+	tr.DisableCompression = true
+	tr.WriteBufferSize = 64 << 10
 	l := &Loop{url: modelURL + "/chat/completions", client: &http.Client{Transport: tr}, db: db,
 		queue: make(chan write, 1024), done: make(chan struct{})}
 	go l.writer()

@@ -77,6 +77,7 @@ func Pool() *http.Client {
 	t.MaxIdleConns = 0
 	t.MaxIdleConnsPerHost = idleConnsPerHost
 	t.DisableCompression = true
+	t.WriteBufferSize = 64 << 10 // a request in one write, not in pieces of 4 KB
 	return &http.Client{Transport: t}
 }
 
