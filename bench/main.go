@@ -122,14 +122,6 @@ func (p *process) stop() {
 	p.cmd.Wait()
 }
 
-// setting is one line of the table.
-type setting struct {
-	through       string // "runtime" or "WebSocket"
-	conversations int
-	after         int // turns that each conversation has behind it
-	window        int // turns per conversation that are measured at once
-}
-
 func run(short bool) error {
 	model, err := start("child-model")
 	if err != nil {

@@ -29,11 +29,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // "say WORDS", "call TOOL ARGS" (several, by line), "hang", "fail CODE". After
 // tool results it says what they said.
 type scripted struct {
-	mu     sync.Mutex
-	asked  int
-	begun  chan struct{} // gets a token when "hang" has begun, if not nil
-	gate   chan struct{} // "hang" goes on when it is closed
-	delays time.Duration
+	mu    sync.Mutex
+	asked int
+	begun chan struct{} // gets a token when "hang" has begun, if not nil
+	gate  chan struct{} // "hang" goes on when it is closed
 }
 
 func (s *scripted) Name() string                               { return "test" }
