@@ -163,3 +163,8 @@ func TestAccuracyOnTuningDomains(t *testing.T) {
 	s := measure(t, tuningDomains, *accuracySeed, *accuracyCases, *accuracyShow)
 	t.Logf("seed %d, tuning domains\n%s", *accuracySeed, s)
 }
+
+func TestAccuracyOnHeldOutDomains(t *testing.T) {
+	s := measure(t, heldOutDomains, *accuracySeed, *accuracyCases, 0)
+	t.Logf("seed %d, held-out domains\n%s", *accuracySeed, s)
+}

@@ -47,7 +47,7 @@ func newClause(r *reading, lo, hi int, isVerb func(stem string) bool) *clause {
 		switch {
 		case openers[t.low] || hasOpener(r.foreign, t.low):
 			c.question = true
-		case t.kind == tkWord && !r.covered[c.lo] && (verbs[t.stem] || isVerb(t.stem)):
+		case t.kind == tkWord && !r.covered[c.lo] && (verbs[t.stem] || isVerb(t.stem) || c.imperative()):
 			c.verb = true
 			c.body++
 			if c.body < c.hi && particles[r.toks[c.body].low] {
@@ -59,6 +59,30 @@ func newClause(r *reading, lo, hi int, isVerb func(stem string) bool) *clause {
 	c.query()
 	c.kinds()
 	return c
+}
+
+// imperative reports an unknown first word that must be a verb by what
+// follows it: "hand the ticket …".
+func (c *clause) imperative() bool {
+	if c.lo+1 >= c.hi || c.stop(c.toks[c.lo].low) {
+		return false
+	}
+	n := &c.toks[c.lo+1]
+	return determiners[n.low] || n.low == "me" || n.kind == tkQuoted || n.kind == tkCode || n.kind == tkPath
+}
+
+// statement reports a clause that tells something and asks for nothing.
+func (c *clause) statement() bool {
+	if c.question || c.verb && verbs[c.toks[c.lo].stem] {
+		return false
+	}
+	for i := c.lo + 1; i < c.hi; i++ {
+		switch c.toks[i].low {
+		case "is", "are", "was", "were", "has", "have", "wants", "needs", "need", "want", "did", "do", "not", "gets", "ist", "est", "es", "am", "m":
+			return true
+		}
+	}
+	return false
 }
 
 func hasOpener(lang int, low string) bool {
@@ -81,7 +105,7 @@ func (c *clause) trim() {
 			}
 		}
 	}
-	for c.hi > c.lo && (c.toks[c.hi-1].kind == tkPunct && c.toks[c.hi-1].low != "%" && c.toks[c.hi-1].low != ")" && !hasKey(currencies, c.toks[c.hi-1].low) ||
+	for c.hi > c.lo && !c.covered[c.hi-1] && (c.toks[c.hi-1].kind == tkPunct && c.toks[c.hi-1].low != "%" && c.toks[c.hi-1].low != ")" && !hasKey(currencies, c.toks[c.hi-1].low) ||
 		c.toks[c.hi-1].low == "please" || c.toks[c.hi-1].low == "bitte" || c.toks[c.hi-1].low == "thanks") {
 		c.hi--
 	}
@@ -128,6 +152,9 @@ func (c *clause) note(kind mentionKind, first, last int) {
 func (c *clause) within(i int) string {
 	for j := i - 1; j >= c.lo && j >= c.body; j-- {
 		if p := c.preposition(j); p != "" {
+			if j > c.lo && c.toks[j-1].low == "because" {
+				return "because"
+			}
 			return p
 		}
 		if !determiners[c.toks[j].low] && c.toks[j].low != ":" {
@@ -234,6 +261,9 @@ func (c *clause) boundary(i int) bool {
 	}
 	if t.capital && i > c.lo && len(t.low) > 1 && !c.stop(t.low) || determiners[t.low] {
 		return false
+	}
+	if particles[t.low] && !t.capital && i > c.body {
+		return true
 	}
 	if measures[t.low] && i > c.lo && c.toks[i-1].low == "how" {
 		return true
@@ -384,12 +414,16 @@ func (c *clause) query() {
 				continue
 			}
 		case particles[t.low] && (c.body > c.lo && i < c.body || c.preposition(i) == "" || c.loneParticle(i)):
-			w.weight = 0.8
-			if t.low != "on" && t.low != "off" && t.low != "up" && t.low != "down" {
+			switch t.low {
+			case "on", "off":
+				w.weight = 0.8
+			case "up", "down":
+				w.weight = 0.5
+			default:
 				continue
 			}
-		case c.question && (t.low == "where" || t.low == "when" || t.low == "who"):
-			w.weight = 0.2
+		case c.question && i == c.lo && (t.low == "where" || t.low == "when" || t.low == "who"):
+			w.weight = 0.5
 		case measures[t.low]:
 			w.weight = weightMeasure
 		case c.stop(t.low) || (c.preposition(i) != "" && !c.toks[i].capital):

@@ -77,6 +77,8 @@ func (p *param) scaled(m *mention) (float64, float64) {
 		}
 	case p.unit.dim != dimNone:
 		return 0, 0
+	case m.unit.dim == dimMass || m.unit.dim == dimLength || m.unit.dim == dimVolume || m.unit.dim == dimData:
+		sure = 0.3
 	case m.unit.dim == dimTemperature && contains(p.nameWord, stem("temperature")):
 		sure = 0.85
 	}

@@ -58,6 +58,7 @@ func (f *filler) fill() *filled {
 		f.options(i, p)
 	}
 	f.level()
+	f.sole()
 	slices.SortStableFunc(f.opts, f.compare)
 	for _, o := range f.opts {
 		p := f.e.params[o.param]
@@ -99,6 +100,28 @@ func (f *filler) level() {
 		each(func(o *option) { least, n = min(least, o.score), n+1 })
 		if extra := least - 0.45; n > 1 && extra > 0 {
 			each(func(o *option) { o.score -= extra })
+		}
+	}
+}
+
+// sole trusts names and phrases more where only one required parameter wants
+// words: what is left is its value.
+func (f *filler) sole() {
+	only := -1
+	for i, p := range f.e.params {
+		if p.required && p.shape == shString && p.schema.Format == "" && !p.named(roleWhen|roleZone|roleCurrency|roleLanguage) {
+			if only >= 0 {
+				return
+			}
+			only = i
+		}
+	}
+	for k := range f.opts {
+		o := &f.opts[k]
+		if o.param == only && o.mention >= 0 {
+			if kind := f.c.mentions[o.mention].kind; kind == mnName || kind == mnPhrase {
+				o.score += 0.15
+			}
 		}
 	}
 }
@@ -210,7 +233,7 @@ func (f *filler) holder(out *filled, mention int) int {
 func (f *filler) leftovers(out *filled) {
 	for i := range f.c.mentions {
 		m := &f.c.mentions[i]
-		if m.kind > mnCode || !out.free(m.first, m.last) {
+		if m.kind > mnName || !out.free(m.first, m.last) {
 			continue
 		}
 		best, rivals := -1, 0
@@ -291,6 +314,24 @@ func (f *filler) single(p *param, m *mention) (any, float64) {
 	return v, sure + f.evidence(p, m)
 }
 
+// leadingTo is the preposition before a mention, what kind of thing it is
+// skipped: "from branch release-2".
+func (f *filler) leadingTo(m *mention) string {
+	if m.prep != "" {
+		return m.prep
+	}
+	for i := m.first - 1; i >= f.c.body && i >= m.first-3; i-- {
+		t := &f.c.toks[i]
+		if p := f.c.preposition(i); p != "" {
+			return p
+		}
+		if f.c.covered[i] || t.kind != tkWord || !determiners[t.low] && !f.e.vocab[t.stem] && !f.e.known[t.stem] {
+			return ""
+		}
+	}
+	return ""
+}
+
 // takesAway reports a wish to subtract.
 func (f *filler) takesAway() bool {
 	if !f.c.verb {
@@ -303,7 +344,7 @@ func (f *filler) takesAway() bool {
 // evidence is what speaks for a mention besides its kind: the preposition
 // before it and the words around it.
 func (f *filler) evidence(p *param, m *mention) float64 {
-	s := f.affinity(p, m.prep) + f.keyword(p, m)
+	s := f.affinity(p, f.leadingTo(m)) + f.keyword(p, m)
 	if m.prep == "in" && p.named(roleOrigin) && m.first >= 2 && f.c.covered[m.first-2] {
 		s += 0.15 // "when it is 9am in Berlin": the given time is there
 	}
@@ -312,11 +353,11 @@ func (f *filler) evidence(p *param, m *mention) float64 {
 
 // prepRoles tell what a preposition leads to.
 var prepRoles = map[string]role{
-	"from": roleOrigin | roleStart, "to": roleTarget | roleEnd | rolePerson | roleEmail, "for": rolePerson | roleSpan | roleQuery | roleAmount | roleDate,
+	"from": roleOrigin | roleStart | rolePlace, "to": roleTarget | roleEnd | rolePerson | roleEmail, "for": rolePerson | roleSpan | roleQuery | roleAmount | roleDate,
 	"in": rolePlace | roleLanguage | roleCurrency | rolePath | roleZone, "at": rolePlace | roleTime | roleMoment | roleAmount, "on": roleDate,
 	"with": rolePerson | roleText, "by": rolePerson | roleEnd | roleAmount, "about": roleTitle | roleQuery, "into": roleTarget | roleLanguage | roleCurrency | rolePath,
 	"of": roleTitle, "called": roleTitle, "until": roleEnd, "since": roleStart, "after": roleStart | roleMin, "before": roleEnd,
-	"over": roleMin, "under": roleMax, "within": roleMax | roleSpan, "near": rolePlace, "between": roleStart | roleMin, "as": roleTitle,
+	"over": roleMin, "under": roleMax, "within": roleMax | roleSpan, "near": rolePlace, "between": roleStart | roleMin, "as": roleTitle, "because": roleText,
 }
 
 func (f *filler) affinity(p *param, prep string) float64 {
@@ -346,8 +387,8 @@ func (f *filler) affinity(p *param, prep string) float64 {
 // keyword looks for the parameter's own words beside a mention.
 func (f *filler) keyword(p *param, m *mention) float64 {
 	best := 0.0
-	steps := 0
-	for i := m.first - 1; i >= f.c.body && steps < 4; i-- {
+	steps, far := 0, 4
+	for i := m.first - 1; i >= f.c.body && steps < far; i-- {
 		t := &f.c.toks[i]
 		if t.kind == tkPunct && t.low != ":" && t.low != "$" && t.low != "€" && t.low != "£" && t.low != "-" || f.c.covered[i] && m.kind != mnPhrase {
 			break
@@ -355,10 +396,11 @@ func (f *filler) keyword(p *param, m *mention) float64 {
 		if t.kind != tkWord || f.c.stop(t.low) && f.c.preposition(i) == "" {
 			continue
 		}
-		if f.c.preposition(i) != "" && !t.capital {
-			if steps > 0 {
+		if p := f.c.preposition(i); p != "" && !t.capital {
+			if steps > 0 || p != "of" && p != "to" && p != "at" && p != "as" {
 				break
 			}
+			far = 2 // "a temperature of 5", but no further
 			continue
 		}
 		steps++
@@ -483,9 +525,9 @@ func (f *filler) spells(ch choice, k int) (float64, int) {
 		switch {
 		case stem(t.low) == w:
 			s = 1
-		case f.c.stop(t.low) || len(w) < 3 && len(ch.words) == 1:
 		case languages[t.low] == w || strings.EqualFold(units[t.low].code, w) && units[t.low].code != "":
-			s = 0.9
+			s = 0.95
+		case f.c.stop(t.low) || len(w) < 3 && len(ch.words) == 1:
 		default:
 			if s = same(t.stem, w); s > 0.65 || s > 0 && len(ch.words) > 1 {
 				s *= 0.9
@@ -513,7 +555,7 @@ func (f *filler) boolOptions(i int, p *param) {
 	best := option{param: i, mention: -1}
 	for k := f.c.lo; k < f.c.hi; k++ {
 		t := &f.c.toks[k]
-		if t.kind != tkWord || f.c.covered[k] || f.c.stop(t.low) && !particles[t.low] {
+		if t.kind != tkWord || f.c.covered[k] || f.c.stop(t.low) {
 			continue
 		}
 		s := 0.0

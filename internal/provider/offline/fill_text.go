@@ -40,7 +40,14 @@ func (f *filler) textOf(p *param, m *mention) (any, float64) {
 		if p.schema.Format != "" {
 			return nil, 0
 		}
-		return strings.TrimPrefix(text, "#"), 0.35 + f.evidence(p, m)
+		s := 0.45
+		if p.weak&roleID != 0 {
+			s = 0.6
+		}
+		if letters := strings.TrimRight(strings.ToLower(text), "0123456789"); len(letters) > 1 && strings.Contains(p.hint, letters) {
+			s += 0.2 // the description gives such a one as an example
+		}
+		return strings.TrimPrefix(text, "#"), s + f.evidence(p, m)
 	case mnWhen:
 		v, s := p.asWhen(m, f.c.now)
 		if s == 0 {
@@ -71,6 +78,9 @@ func (f *filler) textOf(p *param, m *mention) (any, float64) {
 			if v, s := f.coded(p, m); s > 0 {
 				return v, s + f.affinity(p, m.prep)
 			}
+		}
+		if p.named(roleLanguage|roleCurrency) && m.kind == mnPhrase {
+			return nil, 0
 		}
 		if typed || wants&roleWhen != 0 && !p.named(rolePerson|rolePlace|roleTitle|roleTarget|roleOrigin) {
 			return nil, 0
@@ -160,7 +170,7 @@ func (f *filler) coded(p *param, m *mention) (any, float64) {
 // goes: "the kitchen lamp" is "kitchen" to a tool of lamps.
 func (f *filler) noun(p *param, m *mention) (any, float64) {
 	t, cut := f.strip(p, m)
-	if t.first >= t.last || f.bare(t) {
+	if t.first >= t.last || f.bare(t) || t.last == t.first+1 && f.e.nameWords[f.c.toks[t.first].stem] {
 		return nil, 0
 	}
 	score := 0.3
@@ -182,11 +192,17 @@ func (f *filler) noun(p *param, m *mention) (any, float64) {
 	if p.named(rolePath|roleLink|roleEmail) && !p.named(rolePerson|rolePlace|roleTarget|roleTitle) && f.affinity(p, m.prep) <= 0 {
 		score -= 0.12
 	}
-	if p.named(roleID) && !p.named(roleTitle|rolePerson|rolePlace|roleQuery) {
+	if p.is(roleID) && !p.named(roleTitle|rolePerson|rolePlace|roleQuery) {
 		score -= 0.1
 	}
 	if cut {
 		score += 0.05
+	}
+	if m.kind == mnPhrase && f.familiar(t) {
+		if t.last < f.c.hi && f.c.covered[t.last] && f.c.toks[t.last].kind != tkNumber {
+			return nil, 0 // "the branch release-2": it only says what kind of thing follows
+		}
+		score -= 0.15
 	}
 	if p.named(roleWhen) {
 		score -= 0.25
@@ -194,7 +210,18 @@ func (f *filler) noun(p *param, m *mention) (any, float64) {
 	if low := strings.ToLower(t.text); hasKey(currencies, low) && t.text == strings.ToUpper(t.text) {
 		score -= 0.3
 	}
-	return t, score + f.evidence(p, &mention{kind: m.kind, first: t.first, last: t.last, prep: m.prep}) + f.own(p, m)
+	return t, score + max(f.keyword(p, &mention{kind: m.kind, first: t.first, last: t.last, prep: m.prep}), f.own(p, m)) + f.affinity(p, m.prep)
+}
+
+// familiar reports a phrase made of words of the tool's own description:
+// more likely its subject than a value.
+func (f *filler) familiar(t trimmed) bool {
+	for i := t.first; i < t.last; i++ {
+		if tok := &f.c.toks[i]; tok.kind == tkWord && !f.e.known[tok.stem] {
+			return false
+		}
+	}
+	return true
 }
 
 // own rewards a mention that holds the parameter's own word: "track Yesterday", "bedroom lamp".
@@ -209,18 +236,18 @@ func (f *filler) own(p *param, m *mention) float64 {
 
 // strip cuts the tool's own words from the ends of a noun phrase.
 func (f *filler) strip(p *param, m *mention) (trimmed, bool) {
-	first, last := m.first, m.last
-	if m.kind == mnName && m.last-m.first > 1 {
+	first, last := m.first, f.owner(m)
+	if m.kind == mnName && m.last-m.first > 1 && last == m.last {
 		return trimmed{m.text, first, last}, false
 	}
 	own := func(i int) bool {
 		t := &f.c.toks[i]
 		return t.kind == tkWord && t.low != "room" && f.e.calls(t.stem) && !(t.capital && i > f.c.lo && m.kind == mnName)
 	}
-	for first < last-1 && own(first) && !f.c.toks[first].capital {
+	for first < last-1 && (own(first) || f.c.toks[first].kind == tkWord && contains(p.descWord, f.c.toks[first].stem)) && !f.c.toks[first].capital {
 		first++
 	}
-	for last-1 > first && !f.c.toks[last-1].capital && (own(last-1) || f.c.toks[last-1].low == "s" && f.c.toks[last-1].glued) {
+	for last-1 > first && !f.c.toks[last-1].capital && (own(last-1) || last < m.last && f.c.toks[last-1].low == "s" && f.c.toks[last-1].glued) {
 		last--
 	}
 	if first == last-1 && own(first) {
@@ -233,6 +260,23 @@ func (f *filler) strip(p *param, m *mention) (trimmed, bool) {
 		first++
 	}
 	return trimmed{f.c.source(first, last), first, last}, first > m.first || last < m.last
+}
+
+// owner returns where "the orchid" ends in "the orchid's soil", if the tool
+// knows of soil; else where the phrase ends.
+func (f *filler) owner(m *mention) int {
+	for i := m.first + 1; i < m.last-1; i++ {
+		if t := &f.c.toks[i]; t.low != "s" || !t.glued {
+			continue
+		}
+		for j := i + 1; j < m.last; j++ {
+			if s := f.c.toks[j].stem; f.c.toks[j].kind == tkWord && !f.e.known[s] && !f.e.calls(s) {
+				return m.last
+			}
+		}
+		return i
+	}
+	return m.last
 }
 
 // calls reports a word by which the tool goes: one of its name or its

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -93,6 +94,9 @@ func (g generator) value(gen string) (string, any) {
 		return s, s
 	case "map": // map:said=value|…
 		said, v, _ := strings.Cut(g.pick(list(arg)...), "=")
+		if n, err := strconv.Atoi(v); err == nil {
+			return said, float64(n)
+		}
 		return said, v
 	case "flag": // flag:said=true|said=false
 		said, v, _ := strings.Cut(g.pick(list(arg)...), "=")
@@ -138,6 +142,20 @@ func (g generator) value(gen string) (string, any) {
 		return g.several(people)
 	case "items": // items:a|b|c
 		return g.several(list(arg))
+	case "words2": // a decimal factor
+		n := g.pick("1.5", "2", "1.25")
+		v, _ := strconv.ParseFloat(n, 64)
+		return n, v
+	case "days":
+		all := list("Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday")
+		from := g.Perm(7)[:1+g.IntN(3)]
+		var said []string
+		var vals []any
+		slices.Sort(from)
+		for _, i := range from {
+			said, vals = append(said, all[i]), append(vals, strings.ToLower(all[i]))
+		}
+		return join(said), vals
 	case "ints":
 		n := 2 + g.IntN(3)
 		var said []string
@@ -354,6 +372,9 @@ func (g generator) say(d toolDef) wish {
 
 // phrase dresses a wish as people do.
 func (g generator) dress(text string) string {
+	if told, ok := strings.CutPrefix(text, "="); ok { // a statement stands alone
+		return strings.ToUpper(told[:1]) + told[1:] + "."
+	}
 	question := strings.HasSuffix(text, "?")
 	if question {
 		return g.pick("", "", "Hi, ", "Hey, ") + text
@@ -427,7 +448,7 @@ func (g generator) makeCase(domains []domain) testCase {
 			c.text = strings.TrimSuffix(c.text, "?") + "?"
 		}
 		c.text = g.dress(c.text)
-		if g.IntN(4) == 0 {
+		if g.IntN(4) == 0 || strings.ContainsAny(a.text[:1]+b.text[:1], "=") {
 			c.text = g.dress(a.text) + " " + g.dress(b.text)
 		}
 		c.wishes = []wish{a, b}

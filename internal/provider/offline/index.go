@@ -28,6 +28,7 @@ type entry struct {
 	nameWord  []string        // stems of the name, without repetition
 	vocab     map[string]bool // stems of name and parameter names
 	nameWords map[string]bool
+	known     map[string]bool // stems of the description
 	schema    *jsonschema.Schema
 	resolved  func() *jsonschema.Resolved // nil if the schema does not hold
 }
@@ -141,6 +142,15 @@ func newEntry(s tool.Spec) *entry {
 	for _, p := range e.params {
 		for _, w := range p.nameWord {
 			e.vocab[w] = true
+		}
+	}
+	e.known = map[string]bool{}
+	for _, w := range wordStems(s.Description) {
+		e.known[w] = true
+	}
+	for _, p := range e.params {
+		for _, w := range wordStems(p.hint) {
+			e.known[w] = true
 		}
 	}
 	return e

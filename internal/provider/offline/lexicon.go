@@ -1,6 +1,9 @@
 package offline
 
-import "strings"
+import (
+	_ "embed"
+	"strings"
+)
 
 // The tables of this file are read only. They hold general language: words
 // that say nothing about a subject, verbs and nouns that people use for one
@@ -23,10 +26,10 @@ var stopwords = words(`a an the some any this that these those it its itself the
  and or but if so as than then too also just only not no nor
  of in on at to from for with by about into onto over under between through via per
  please thanks thank hi hello hey ok okay well now right really very quite maybe
- s ll m re d ve t want wanna like need let lets try kindly gonna got go going give help
+ s ll m re d ve t want wanna like need let lets try kindly gonna got go going
  one ones thing things something stuff way bit lot kind sort
  steward would mind able possible next after before again already still currently
- afterwards finally first second`)
+ afterwards finally first second because since while wants needs wanted needed gets due`)
 
 // foreign are the function words of German, French and Spanish, by language.
 var foreign = []map[string]bool{
@@ -55,7 +58,7 @@ var prepositions = map[string]string{
 	"called": "called", "named": "called", "titled": "called", "entitled": "called", "labelled": "called", "labeled": "called",
 	"near": "near", "around": "near", "inside": "in", "per": "per", "above": "over", "below": "under", "against": "against",
 	"towards": "to", "toward": "to", "regarding": "about", "concerning": "about", "than": "than", "behind": "behind",
-	"starting": "since", "ending": "until", "through-to": "until", "worth": "of", "during": "in", "off": "off", "like": "like",
+	"because": "because", "starting": "since", "ending": "until", "through-to": "until", "worth": "of", "during": "in", "off": "off", "like": "like",
 }
 
 var foreignPrepositions = []map[string]string{
@@ -80,154 +83,22 @@ var pronouns = words(`it that this them those these result answer outcome es ihn
 
 // fillers never belong to a value's end.
 var fillers = words(`please thanks thank now too also again instead bitte danke merci gracias then first there here right
- today's asap immediately quickly afterwards me us you myself i we is are was were do does did have has had be been will would can could should`)
+ today's say mean look asap immediately quickly afterwards me us you myself i we is are was were do does did have has had be been will would can could should`)
 
 // connectives join wishes; "then" ones also put them in order.
 var connectives = words(`and then also plus & afterwards und dann danach außerdem et puis ensuite y luego después e`)
 
 var sequencers = words(`then afterwards dann danach anschließend puis ensuite luego después finally`)
 
+//go:embed synonyms.txt
+var synonymTable string
+
+//go:embed implied.txt
+var impliedTable string
+
 // concepts are groups of words that people use for one another when they ask
 // for something. A word may stand in several.
-var concepts = parseConcepts(`
-get show give tell display view see look fetch retrieve return read present know provide
-search find look seek locate query browse discover lookup hunt
-list enumerate show all overview every display which
-check verify test inspect status state examine confirm is
-create add make new insert register generate build put set write open compose
-add append put include attach insert place
-delete remove erase clear drop discard destroy eliminate rid
-cancel abort call revoke annul drop
-update change modify edit adjust alter set amend correct
-set adjust change put turn
-increase raise boost louder higher brighter warmer
-decrease lower reduce dim quieter less cut
-send deliver post submit transmit forward dispatch mail ship
-message notify tell inform sms ping msg
-start begin launch run activate enable on execute initiate commence kick
-stop end halt deactivate disable off finish terminate quit shut kill
-pause suspend hold freeze interrupt
-resume continue unpause proceed
-open unlock
-close shut lock
-buy purchase order acquire get
-book reserve schedule arrange reservation appointment
-schedule plan arrange
-event meeting appointment
-remind reminder alert notify alarm nudge
-pay settle transfer wire remit
-transfer move send wire shift
-move relocate transfer shift put
-copy duplicate clone replicate
-convert change transform exchange turn
-calculate compute work evaluate determine figure solve
-multiply times product
-add plus sum total together
-subtract minus difference take less deduct
-divide split quotient ratio over
-average mean
-assign delegate allocate give appoint
-rate review score star grade evaluate
-play listen hear music
-track trace follow locate where whereabouts
-rename name call title
-share invite give send
-save store keep remember record note archive
-log record note enter write journal
-weather forecast temperature rain sunny hot cold warm snow wind
-time clock hour when
-price cost much expensive charge fee rate
-distance far long
-duration long length take
-count many number total amount
-size big large
-person who contact
-place where location
-translate
-summarize summary shorten condense digest brief
-hash digest checksum
-photo picture image
-movie film
-job task todo
-trip journey travel
-shop store
-note memo
-bill invoice receipt
-parcel package shipment delivery
-car vehicle
-doctor physician
-phone telephone call dial
-email mail message
-lamp light bulb
-tv television
-song tune
-child kid
-home house
-folder directory
-file document
-word term
-sick ill
-ticket pass
-error bug problem issue
-merge combine join unite
-split separate divide
-sort order rank
-filter select choose pick
-compare contrast versus difference
-accept approve confirm allow
-reject decline deny refuse
-print output
-upload import load
-download export
-join enter attend
-leave exit quit
-join subscribe enroll register sign
-unsubscribe leave cancel
-borrow lend loan
-return back
-clean wash vacuum
-heat warm
-cool chill
-fill refill top
-empty drain
-ring alarm bell wake
-mute silence quiet
-lock secure
-balance money left account
-estimate guess predict approximate
-random pick dice
-define definition meaning
-explain describe detail info information about
-compress zip pack
-extract unpack unzip
-encrypt encode
-decrypt decode
-zeige anzeigen show list get
-lösche lösch entferne delete remove
-erstelle anlege create
-sende schick schicke send
-multipliziere multiply
-addiere add
-teile dividiere divide
-schalte stelle turn switch set
-suche finde search find
-erinnere remind
-envoie envoyer send
-affiche montre show list
-supprime delete
-crée create
-multiplie multiply
-envía enviar send
-muestra show list
-borra elimina delete
-crea create
-multiplica multiply
-uhrzeit uhr heure hora time
-wetter météo tiempo weather
-turn switch
-fix repair
-reach contact call
-`)
+var concepts = parseConcepts(synonymTable)
 
 // opposites exclude each other: a tool that names one side is not meant by
 // the other.
@@ -246,42 +117,28 @@ var verbs = stems(`get show give tell display view see look fetch retrieve read 
  schedule arrange remind pay transfer move copy duplicate convert calculate compute multiply subtract divide assign rate review play
  rename share invite save store keep remember record log translate summarize turn switch mark call email mail print upload download
  wake mute define explain describe compare sort filter merge split pick choose roll flip count round hash encrypt decrypt ask let water
- feed plant charge fill empty clean wash ship pack return renew lend borrow subscribe unsubscribe archive restore download install
+ file hand bring pour dispense prolong extend heat cook bake warm cool refund hire fire drive navigate guide teach highlight restock reorder
+ relocate collect drop dispatch deploy restart reboot reset revert undo redo approve reject accept decline confirm deny grant revoke
+ reassign escalate resolve reopen tag label pin star like follow unfollow block unblock ban join leave enter exit attach detach connect
+ disconnect pair sync upgrade downgrade test visit invoice bill wire withdraw deposit invest trade import export encode decode compress
+ extract crop resize rotate zoom scan park fly land hover dock steer brake accelerate open lift push pull press hold release shut flush
+ summon hail deliver serve prepare mix brew grind slice weigh dispose recycle donate raise sign enroll register apply vote rank rate
+ score grade sketch render animate dub mute unmute wish greet invite introduce present publish unpublish post tweet comment quote cite
+ bookmark favorite unlist backup mount unmount format partition ping trace route forward redirect whitelist blacklist monitor watch
+ observe inspect audit survey poll sample feed plant charge fill empty clean wash ship pack return renew lend borrow subscribe unsubscribe archive restore download install
  draw measure estimate predict plan have track follow report complete tick skip repeat shuffle fetch reply answer say use take bring tune
  zeige lösche erstelle sende schicke multipliziere addiere teile dividiere schalte suche finde erinnere berechne sage gib
  envoie affiche montre supprime crée multiplie calcule cherche rappelle dis donne envía muestra borra elimina crea multiplica calcula busca dime`)
 
 // openers begin a question, and with it a wish.
-var openers = words(`what what's whats which who whose when where why how is are do does did can could will would should
+var openers = words(`what what's whats which who whose when where why how is are has have had was were do does did can could will would should
  i was wie wer wo wann welche welcher welches quel quelle quels quand où comment combien qué cuál cuándo dónde cómo cuánto`)
 
 // particles belong to the verb that they follow.
 var particles = words(`on off up down out away back`)
 
 // implied are words that, said, may mean others, though not the other way round.
-var implied = parseImplied(`
-schedule: calendar event appointment meeting
-listen hear: play
-wake: alarm
-say: translate
-open: read view
-save: write create
-put: add play write
-hot cold warm degrees: temperature weather thermostat
-bright dark: brightness lamp light
-late: overdue delay
-owe: balance invoice
-owns: owner
-cost costs: price
-expensive cheap: price
-drive: route directions
-eat: meal food restaurant
-sleep: bed night
-talk: call
-lives: address
-text contact: message
-bring: order deliver
-`)
+var implied = parseImplied(impliedTable)
 
 func parseImplied(text string) map[string][]string {
 	of := map[string][]string{}

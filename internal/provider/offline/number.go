@@ -11,8 +11,8 @@ import (
 var (
 	isoPattern   = regexp.MustCompile(`^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2}))?(?:\.\d+)?(Z|[+-]\d{2}:?\d{2})?)?`)
 	datePattern  = regexp.MustCompile(`^(\d{1,2})([./])(\d{1,2})[./](\d{4}|\d{2})(?:\D|$)`)
-	clockPattern = regexp.MustCompile(`^(\d{1,2}):(\d{2})(?::(\d{2}))?(?:\s*([aApP])\.?[mM]\b\.?)?`)
-	halfPattern  = regexp.MustCompile(`^(\d{1,2})\s*([aApP])\.?[mM]\b\.?`)
+	clockPattern = regexp.MustCompile(`^(\d{1,2}):(\d{2})(?::(\d{2}))?(?:\s*([aApP])(?:\.[mM]\.|[mM]\b))?`)
+	halfPattern  = regexp.MustCompile(`^(\d{1,2})\s*([aApP])(?:\.[mM]\.|[mM]\b)`)
 	countPattern = regexp.MustCompile(`^(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}|\d+,\d{1,2}|\d*\.\d+|\d+)(?:[eE][+-]?\d+)?`)
 )
 

@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"steward/internal/tool"
 )
 
 // verdict is how a wish is understood.
@@ -15,7 +13,7 @@ type verdict struct {
 	filled   *filled
 	clause   *clause
 	score    float64
-	coverage float64 // of the words that are not values, in [0, 1]
+	traits   traits
 	accepted bool
 }
 
@@ -59,10 +57,7 @@ func (pl *planner) judge(c *clause, prior *priorCall) verdict {
 	for _, m := range list {
 		f := filler{c: c, e: m.tool, zones: pl.zones, prior: prior}
 		v := verdict{tool: m.tool, filled: f.fill(), clause: c}
-		v.weigh(m)
-		if v.accepted {
-			v.score += 0.25
-		}
+		v.weigh(m, pl.x.nameShare(m.tool, c.words))
 		if v.score > best.score+1e-9 {
 			best = v
 		}
@@ -72,116 +67,6 @@ func (pl *planner) judge(c *clause, prior *priorCall) verdict {
 	}
 	return best
 }
-
-// weigh combines what the words and what the arguments say, and decides
-// whether that is enough to call the tool.
-func (v *verdict) weigh(m match) {
-	c, f := v.clause, v.filled
-	said, covered, anchor, strong, apt, loose := 0.0, 0.0, 0.0, 0.0, 0.0, 0
-	for i, q := range c.words {
-		h := m.hits[i]
-		if q.at >= 0 && c.covered[q.at] && q.weight == weightKind && c.tells(q.at) {
-			apt = max(apt, h.weight)
-		}
-		if q.at < 0 || c.covered[q.at] {
-			continue
-		}
-		if h.weight == 0 && f.used[q.at] > 0 { // it is a value, if that is sure enough
-			if t := &c.toks[q.at]; f.used[q.at] >= 0.55 || t.capital && q.at > c.lo && f.used[q.at] >= 0.4 {
-				continue
-			}
-			q.weight *= 1.6 * (0.9 - f.used[q.at])
-			said += q.weight
-			continue
-		}
-		if q.weight == weightMeasure {
-			continue
-		}
-		said += q.weight
-		known := min(1, h.weight*1.35)
-		if known > 0 {
-			known = max(known, 0.6)
-		}
-		covered += q.weight * known
-		if q.weight >= 0.8 {
-			anchor = max(anchor, h.weight)
-			strong = max(strong, h.weight)
-			if h.weight < 0.2 {
-				loose++
-			}
-		} else if q.weight >= 0.4 {
-			anchor = max(anchor, h.weight*0.5)
-		}
-	}
-	if said > 0 {
-		v.coverage = covered / said
-	}
-	args, weakest := 0.0, 1.0
-	required := 0.0
-	for i, p := range v.tool.params {
-		switch {
-		case p.required:
-			required++
-			args += min(1, f.scores[i])
-			if f.took[i] >= 0 && c.mentions[f.took[i]].kind != mnRef {
-				weakest = min(weakest, f.scores[i])
-			}
-		case f.values[i] != nil:
-			v.score += 0.06 * min(1, f.scores[i])
-		}
-	}
-	if args = 0.4 * args / max(required, 1); required == 0 {
-		args = 0.2
-	}
-	args -= 0.35 * float64(len(f.missing))
-	if weakest < 0.35 {
-		args -= 0.25
-	}
-	wasted := 0.0
-	for i := range c.mentions {
-		if m := &c.mentions[i]; !f.touches(m.first, m.last) {
-			wasted += waste[m.kind]
-		}
-	}
-	v.score += m.score + 0.5*v.coverage + args - wasted
-	if c.question && v.tool.spec.Effect == tool.Action {
-		v.score -= 0.15
-	}
-	switch {
-	case said == 0:
-		v.accepted = apt >= 0.5 && len(f.missing) == 0 && wasted == 0 && !(c.question && v.tool.spec.Effect == tool.Action)
-		return
-	case c.question && v.tool.spec.Effect == tool.Action && v.coverage < 0.65+0.25*truth(c.asksWho()):
-		return
-	}
-	if strong < 0.3 && (weakest < 0.45 || len(f.missing) > 0 || wasted > 0 || v.guesses()) {
-		return // only words as general as "get" and "add" agree
-	}
-	switch {
-	case len(f.missing) > 0 && wasted > 0 && c.question,
-		weakest < 0.35 && (v.coverage < 0.8 || strong < 0.6), // a value that is a mere guess
-		anchor <= weightKin && weakest < 0.6,                 // only sister tools go by these words
-		c.asksWho() && (v.coverage < 0.7 || anchor < 0.55):
-		return
-	}
-	v.accepted = v.coverage-wasted >= 0.5 && anchor >= 0.3 && loose <= 2 ||
-		v.coverage >= 0.4 && anchor >= 0.75 && loose <= 1 && len(f.missing) == 0 && wasted == 0
-}
-
-// guesses reports a required text that is but a noun phrase, for a parameter
-// that does not take just any words.
-func (v *verdict) guesses() bool {
-	for i, p := range v.tool.params {
-		if j := v.filled.took[i]; j >= 0 && p.required && p.shape == shString && v.clause.mentions[j].kind >= mnPhrase &&
-			v.clause.mentions[j].kind != mnRef && !p.named(roleQuery|roleText) {
-			return true
-		}
-	}
-	return false
-}
-
-// waste is what it speaks against a tool that it has no use for a mention.
-var waste = map[mentionKind]float64{mnNumber: 0.2, mnSpan: 0.15, mnWhen: 0.15, mnQuoted: 0.35, mnEmail: 0.4, mnLink: 0.4, mnPath: 0.4, mnCode: 0.35}
 
 func (f *filled) touches(first, last int) bool {
 	for i := first; i < last; i++ {
@@ -211,6 +96,22 @@ func (pl *planner) divide(r *reading) []*clause {
 	}
 	for _, s := range sentences(r) {
 		out = append(out, pl.wishes(r, s[0], s[1])...)
+	}
+	return grounded(out)
+}
+
+// grounded joins what is only told to the wish that follows: "room 5 wants
+// tea, order it".
+func grounded(list []*clause) []*clause {
+	var out []*clause
+	for i, c := range list {
+		if !c.statement() || i+1 == len(list) || list[i+1].statement() {
+			out = append(out, c)
+			continue
+		}
+		next := list[i+1]
+		next.words = append(next.words, c.words...)
+		next.mentions = append(c.mentions, slices.DeleteFunc(next.mentions, func(m mention) bool { return m.kind == mnRef })...)
 	}
 	return out
 }
@@ -258,9 +159,9 @@ func (pl *planner) wishes(r *reading, lo, hi int) []*clause {
 			continue
 		}
 		if k < len(cuts)-1 {
-			// what follows must be a wish that stands alone, and so must this
+			// what follows must be a wish that stands alone
 			next := newClause(r, cuts[k], cuts[k+1], pl.isVerb)
-			if next.lo >= next.hi || !pl.stands(next) || !pl.stands(c) {
+			if next.lo >= next.hi || !pl.parts(c, next) {
 				continue
 			}
 		}
@@ -270,11 +171,19 @@ func (pl *planner) wishes(r *reading, lo, hi int) []*clause {
 	return out
 }
 
-// stands reports whether some tool could grant the wish, or whether it is at
-// least a full question or order of its own.
-func (pl *planner) stands(c *clause) bool {
-	v := pl.judge(c, &priorCall{})
-	return v.accepted
+// parts reports whether two pieces of a sentence are wishes of their own: the
+// second one stands alone, and does not just say more of what the first is
+// about ("and share it with Anna").
+func (pl *planner) parts(c, next *clause) bool {
+	if next.statement() || c.statement() && next.verb {
+		return true
+	}
+	v := pl.judge(next, &priorCall{})
+	if !v.accepted || !next.refers() {
+		return v.accepted
+	}
+	w := pl.judge(c, &priorCall{})
+	return !w.accepted || w.tool != v.tool
 }
 
 // opensWish reports whether a new wish may open at the connective i.

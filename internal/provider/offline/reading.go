@@ -105,6 +105,9 @@ func (r *reading) preposition(i int) string {
 			return p
 		}
 	}
+	if (w == "close" || w == "next") && wordAt(r.toks, i+1) == "to" {
+		return "near"
+	}
 	return prepositions[w]
 }
 
@@ -112,6 +115,9 @@ func (r *reading) preposition(i int) string {
 func (r *reading) leading(i int) string {
 	for i--; i >= 0; i-- {
 		if p := r.preposition(i); p != "" {
+			if i > 0 && r.toks[i-1].low == "because" {
+				return "because"
+			}
 			return p
 		}
 		if low := r.toks[i].low; !determiners[low] && r.toks[i].kind != tkPunct || r.toks[i].kind == tkPunct && low != "$" && low != "€" && low != "£" && low != "(" {
@@ -155,7 +161,7 @@ func (r *reading) recognise(i int) int {
 	if n := r.point(i); n > 0 {
 		return n
 	}
-	if d, n := spanAt(r.toks, i); n > 0 && r.meantAsSpan(i) {
+	if d, n := spanAt(r.toks, i); n > 0 && r.meantAsSpan(i, n) {
 		r.add(mention{kind: mnSpan, first: i, span: d}, n)
 		return n
 	}
@@ -163,7 +169,7 @@ func (r *reading) recognise(i int) int {
 }
 
 // meantAsSpan keeps "a day trip" from being a length of time.
-func (r *reading) meantAsSpan(i int) bool {
+func (r *reading) meantAsSpan(i, n int) bool {
 	if _, n := numberAt(r.toks, i); n > 0 {
 		return true
 	}
@@ -171,7 +177,8 @@ func (r *reading) meantAsSpan(i int) bool {
 	case "for", "in", "after", "within", "every", "by", "of", "für", "pour", "por", "last", "takes":
 		return true
 	}
-	return wordAt(r.toks, i) == "half" || wordAt(r.toks, i) == "quarter"
+	next := wordAt(r.toks, i+n)
+	return wordAt(r.toks, i) == "half" || wordAt(r.toks, i) == "quarter" || n > 2 || next != "" && (r.stop(next) || r.preposition(i+n) != "")
 }
 
 var hourWords = words(`at around until till before um à`)
@@ -243,6 +250,9 @@ func (r *reading) evening(first, last int) bool {
 // quantity recognises a number with its unit.
 func (r *reading) quantity(i int) int {
 	v, n := numberAt(r.toks, i)
+	if n == 1 && r.toks[i].kind == tkWord && r.toks[i].capital && i > 0 && r.toks[i-1].capital {
+		return 0 // part of a name: "Channel One"
+	}
 	m := mention{kind: mnNumber, first: i, num: v}
 	if n == 0 {
 		o, ok := ordinals[wordAt(r.toks, i)]

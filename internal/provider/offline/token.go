@@ -336,9 +336,18 @@ func (s *scanner) word(r rune) bool {
 		t.end, t.low, t.stem = s.pos, "not", "not"
 		return true
 	}
+	if abbreviations[strings.ToLower(rest[:n])] && strings.HasPrefix(rest[n:], ".") {
+		t := s.emit(tkWord, n+1)
+		t.low = strings.TrimSuffix(t.low, ".")
+		t.stem = t.low
+		return true
+	}
 	s.emit(tkWord, n)
 	return true
 }
+
+// abbreviations whose full stop ends no sentence.
+var abbreviations = words(`dr mr mrs ms prof st mt sr jr inc ltd vs approx dept hr fr str nr bzw ca mme mlle sra`)
 
 func lettersIn(s string) int {
 	for i, r := range s {

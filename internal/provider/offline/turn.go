@@ -162,7 +162,7 @@ func (pl *planner) understand(turns []*turn, r func(text string) *reading) *plan
 // confident reports whether every wish was understood, the last one by more
 // than a word or two in passing.
 func (p *plan) confident() bool {
-	return len(p.steps) > 0 && len(p.unknown) == 0 && p.last != nil && (p.last.clause.verb || p.last.clause.question) && p.last.coverage >= 0.6
+	return len(p.steps) > 0 && len(p.unknown) == 0 && p.last != nil && (p.last.clause.verb || p.last.clause.question) && p.last.traits.coverage >= 0.6
 }
 
 // reply takes what the user said for what a question asked, and reports
