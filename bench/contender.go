@@ -44,15 +44,21 @@ type report struct {
 }
 
 func serve(c contender) error {
-	if name := os.Getenv("BENCH_PROFILE"); name != "" { // a CPU profile of each contender
-		f, err := os.Create(name + "." + filepath.Base(c.dir()))
+	if name := os.Getenv("BENCH_PROFILE"); name != "" { // profiles of each contender
+		name += "." + filepath.Base(c.dir())
+		f, err := os.Create(name)
 		if err != nil {
 			return err
 		}
 		if err := pprof.StartCPUProfile(f); err != nil {
 			return err
 		}
-		defer pprof.StopCPUProfile()
+		defer func() {
+			pprof.StopCPUProfile()
+			if f, err := os.Create(name + ".allocs"); err == nil {
+				pprof.Lookup("allocs").WriteTo(f, 0)
+			}
+		}()
 	}
 	in := bufio.NewScanner(os.Stdin)
 	out := json.NewEncoder(os.Stdout)

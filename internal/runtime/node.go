@@ -60,6 +60,7 @@ type Node struct {
 	life   context.Context // ends when the node closes
 	end    context.CancelCauseFunc
 	runs   sync.WaitGroup
+	work   chan func() // to a worker that waits for some
 	sweeps chan struct{}
 }
 
@@ -93,6 +94,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		agents: map[string]*agentKit{},
 		chats:  map[chatKey]*chat{},
 		sweeps: make(chan struct{}),
+		work:   make(chan func()),
 	}
 	if err := opt.Tools.Add(n.effects.ReadTool()); err != nil {
 		return nil, err
@@ -230,6 +232,34 @@ func (c *chat) exists() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.session != nil
+}
+
+// spawn runs f in a goroutine that has done such work before, if one is free:
+// its stack is as large as a turn wants it, and growing one for each turn
+// costs as much as the turn's own work.
+func (n *Node) spawn(f func()) {
+	select {
+	case n.work <- f:
+	default:
+		go n.worker(f)
+	}
+}
+
+// worker runs f, and what else comes before it has been idle for long.
+func (n *Node) worker(f func()) {
+	idle := time.NewTimer(n.opt.IdleFor)
+	defer idle.Stop()
+	for {
+		f()
+		idle.Reset(n.opt.IdleFor)
+		select {
+		case f = <-n.work:
+		case <-idle.C:
+			return
+		case <-n.life.Done():
+			return
+		}
+	}
 }
 
 // sweep lets go of conversations that have been idle for long, and of the

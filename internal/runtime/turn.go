@@ -203,7 +203,7 @@ func (n *Node) launch(c *chat, s *conversation.Session, job agent.Job) bool {
 	c.mu.Lock()
 	c.session, c.cancel = s, cancel
 	c.mu.Unlock()
-	go n.run(ctx, c, s, job)
+	n.spawn(func() { n.run(ctx, c, s, job) })
 	return true
 }
 
