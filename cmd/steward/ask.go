@@ -30,7 +30,7 @@ func (a *app) askCommand() *cobra.Command {
 			"can be asked for approval: tools that change something are denied.\n\n" +
 			"Exit codes: 0 answered, 1 failed, 2 wrong usage, 3 answered but cut short by a limit,\n" +
 			"130 interrupted.",
-		Example: "  steward ask What is 12.5 times 8?\n" +
+		Example: "  steward ask 'What is 12.5 times 8?'\n" +
 			"  git diff | steward ask --model anthropic/claude-sonnet-5 'Write a commit message for this'\n" +
 			"  steward ask --continue 'And in French?'",
 		RunE: func(c *cobra.Command, args []string) error {

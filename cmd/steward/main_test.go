@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"steward/internal/message"
 )
 
 // TestMain makes this test binary the program as well: the command steward of
@@ -162,3 +164,5 @@ func httpGet(url string) (int, error) {
 	}
 	return res.StatusCode, res.Body.Close()
 }
+
+func textBlocks(text string) []message.Block { return []message.Block{&message.Text{Text: text}} }

@@ -120,8 +120,8 @@ func (a *app) sources(ctx context.Context, set *settings.Loaded) []source {
 	var mu sync.Mutex
 	var asking sync.WaitGroup
 	for name, p := range set.Providers {
-		if p.Off || !slices.Contains(settings.Vendors(), name) && p.BaseURL == "" {
-			continue
+		if p.Off || p.BaseURL == "" && (name == "ollama" || !slices.Contains(settings.Vendors(), name)) {
+			continue // without an address Ollama is looked for below
 		}
 		src := source{rank: rankOf(set, name), how: howFound(set, name)}
 		switch name {
@@ -141,7 +141,7 @@ func (a *app) sources(ctx context.Context, set *settings.Loaded) []source {
 			})
 		}
 	}
-	if p, named := set.Providers["ollama"]; !named || !p.Off && p.BaseURL == "" {
+	if p := set.Providers["ollama"]; !p.Off && p.BaseURL == "" {
 		asking.Go(func() {
 			p.BaseURL = localOllama
 			if !knock(ctx, p.BaseURL) {

@@ -47,6 +47,7 @@ type chat struct {
 	cursor   runtime.Cursor
 	watchers sync.WaitGroup
 
+	ready    bool     // the first frame has been drawn; see drawn
 	queue    []string // what is to be printed above
 	printing bool
 	spinning bool
@@ -70,6 +71,7 @@ type (
 		over   bool
 	}
 	printed struct{}
+	drawn   struct{}
 	ticked  struct{}
 	rewatch struct{ watch int }
 )
@@ -77,6 +79,11 @@ type (
 // quiet is how long the keyboard must have rested, and a question have been
 // seen, before a key answers it: nobody approves by typing on.
 const quiet = 500 * time.Millisecond
+
+// firstFrame is how long the first frame takes to be drawn, with room to
+// spare. Until then the program believes that it fills the whole screen, and
+// would print above in the wrong place.
+const firstFrame = 100 * time.Millisecond
 
 func newChat(ctx context.Context, o Options) (*chat, error) {
 	past, err := openHistory(o.History)
@@ -121,14 +128,7 @@ func (m *chat) restyle() error {
 
 // Init implements tea.Model.
 func (m *chat) Init() tea.Cmd {
-	if m.opt.Greeting != "" {
-		m.say(m.opt.Greeting)
-	}
-	cmds := []tea.Cmd{m.input.Focus(), tea.RequestBackgroundColor, m.flush()}
-	if !m.opt.Conversation.Zero() {
-		cmds = append(cmds, m.fetch(m.opt.Conversation))
-	}
-	return tea.Batch(cmds...)
+	return tea.Batch(m.input.Focus(), tea.RequestBackgroundColor)
 }
 
 // Update implements tea.Model.
@@ -142,6 +142,19 @@ func (m *chat) update(msg tea.Msg) tea.Cmd {
 	case tea.WindowSizeMsg:
 		m.width, m.height = max(msg.Width, 10), max(msg.Height, 4)
 		m.must(m.restyle())
+		if !m.ready {
+			return tea.Tick(firstFrame, func(time.Time) tea.Msg { return drawn{} })
+		}
+	case drawn:
+		if !m.ready {
+			m.ready = true
+			if m.opt.Greeting != "" {
+				m.say(m.opt.Greeting)
+			}
+			if !m.opt.Conversation.Zero() {
+				return m.fetch(m.opt.Conversation)
+			}
+		}
 	case tea.ColorProfileMsg:
 		m.profile = msg.Profile
 		m.must(m.restyle())
@@ -223,7 +236,7 @@ func (m *chat) part() int { return max(1, m.height/3) }
 
 // flush prints what is queued, one part after the other.
 func (m *chat) flush() tea.Cmd {
-	if m.printing {
+	if m.printing || !m.ready {
 		return nil
 	}
 	if len(m.queue) == 0 {

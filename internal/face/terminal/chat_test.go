@@ -298,7 +298,7 @@ func TestChat(t *testing.T) {
 	o := options(n)
 	o.History = filepath.Join(t.TempDir(), "history")
 	s := start(t, o)
-	s.wait("hello there", hint)
+	s.wait("hello there")
 	s.keys("one\r")
 	s.wait("› one", "you said: one", "scripted/one")
 	s.keys("two\\\rlines\r")

@@ -1,0 +1,492 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/runtime"
+)
+
+// vendor speaks OpenAI's protocol, and what Steward asks of Ollama.
+type vendor struct {
+	t     *testing.T
+	url   string
+	asked chan string // gets what a request that is to hang had said
+	gone  chan struct{}
+	slow  atomic.Bool
+}
+
+func newVendor(t *testing.T) *vendor {
+	v := &vendor{t: t, asked: make(chan string, 8), gone: make(chan struct{}, 8)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") == "Bearer wrong" {
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, `{"error":{"message":"Incorrect API key provided","type":"invalid_request_error","code":"invalid_api_key"}}`)
+			return
+		}
+		fmt.Fprint(w, `{"object":"list","data":[{"id":"older","object":"model","created":1},{"id":"newer","object":"model","created":2}]}`)
+	})
+	mux.HandleFunc("POST /v1/chat/completions", v.chat)
+	mux.HandleFunc("GET /api/tags", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"models":[{"name":"poet:1b","modified_at":"2026-03-01T00:00:00Z"},{"name":"worker:8b","modified_at":"2026-02-01T00:00:00Z"},{"name":"vectors:1b","modified_at":"2026-01-01T00:00:00Z"}]}`)
+	})
+	mux.HandleFunc("POST /api/show", func(w http.ResponseWriter, r *http.Request) {
+		var in struct{ Model string }
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+			t.Error(err)
+		}
+		can := map[string]string{"poet:1b": `"completion"`, "worker:8b": `"completion","tools"`, "vectors:1b": `"embedding"`}[in.Model]
+		fmt.Fprintf(w, `{"capabilities":[%s]}`, can)
+	})
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	v.url = s.URL
+	return v
+}
+
+// chat does what the last message says.
+func (v *vendor) chat(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Model    string
+		Messages []struct {
+			Role    string
+			Content any
+		}
+	}
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+		v.t.Error(err)
+		return
+	}
+	last := in.Messages[len(in.Messages)-1]
+	text := fmt.Sprint(last.Content)
+	w.Header().Set("Content-Type", "text/event-stream")
+	say := func(delta map[string]any, finish any) {
+		b, err := json.Marshal(map[string]any{"id": "c", "object": "chat.completion.chunk", "created": 1, "model": in.Model,
+			"choices": []any{map[string]any{"index": 0, "delta": delta, "finish_reason": finish}}})
+		if err != nil {
+			v.t.Error(err)
+		}
+		fmt.Fprintf(w, "data: %s\n\n", b)
+		w.(http.Flusher).Flush()
+	}
+	finish := "stop"
+	switch {
+	case last.Role == "tool":
+		say(map[string]any{"content": "The tool said: " + text}, nil)
+	case strings.Contains(text, "write "):
+		name := strings.Fields(text)[len(strings.Fields(text))-1]
+		args := fmt.Sprintf(`{"path":"notes/%s","content":"text\u202e"}`, name)
+		say(map[string]any{"tool_calls": []any{map[string]any{"index": 0, "id": "c1", "type": "function",
+			"function": map[string]any{"name": "files__write", "arguments": args}}}}, nil)
+		finish = "tool_calls"
+	case strings.Contains(text, "hang"):
+		say(map[string]any{"content": "Hanging about"}, nil)
+		v.asked <- text
+		<-r.Context().Done()
+		v.gone <- struct{}{}
+		return
+	case strings.Contains(text, "markdown"):
+		say(map[string]any{"content": "# Head\n\n- one\n- two\n\nThe **end**."}, nil)
+	case strings.Contains(text, "cut"):
+		say(map[string]any{"content": "cut off"}, nil)
+		finish = "length"
+	default:
+		say(map[string]any{"content": "You said: " + text}, nil)
+	}
+	say(map[string]any{}, finish)
+	fmt.Fprint(w, "data: [DONE]\n\n")
+}
+
+// env is a user who has the vendor's key.
+func (v *vendor) env(t *testing.T, more ...string) []string {
+	return user(t, append([]string{"OPENAI_API_KEY=right", "OPENAI_BASE_URL=" + v.url + "/v1"}, more...)...)
+}
+
+func homeOf(env []string) string { return strings.TrimPrefix(env[0], "HOME=") }
+
+func TestAskAVendor(t *testing.T) {
+	v := newVendor(t)
+	env := v.env(t)
+	code, out, errs := in(t, "", env, "ask", "hello")
+	if code != exitOK || out != "You said: hello\n" || !strings.HasPrefix(errs, "conversation ") {
+		t.Errorf("%d %q %q", code, out, errs)
+	}
+	code, out, errs = in(t, "the context", env, "ask", "-q", "--continue", "--model", "openai/newer", "what is this?")
+	if code != exitOK || !strings.Contains(out, "what is this?") || !strings.Contains(out, "the context") || errs != "" {
+		t.Errorf("%d %q %q", code, out, errs)
+	}
+	// Where nobody can be asked, nothing is done.
+	conf := filepath.Join(homeOf(env), "steward.yaml")
+	if err := os.WriteFile(conf, []byte("folders: [{name: notes, path: "+t.TempDir()+", write: true}]\nlimits: {iterations: 1}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs = in(t, "", env, "ask", "--config", conf, "write a.txt")
+	if code != exitBound || !strings.Contains(errs, "← files.write denied") {
+		t.Errorf("a bound of the run: %d %q %q", code, out, errs)
+	}
+	code, out, errs = in(t, "", env, "doctor")
+	if code != exitOK || !strings.Contains(out, "ok    openai     set by environment OPENAI_API_KEY; 2 models") {
+		t.Errorf("%d %s %s", code, out, errs)
+	}
+	code, out, _ = in(t, "", append(env, "OPENAI_API_KEY=wrong"), "doctor")
+	if code != exitFailed || !strings.Contains(out, "fail  openai") || !strings.Contains(out, "→") {
+		t.Errorf("%d %s", code, out)
+	}
+}
+
+func TestServersAndOllamaAreAskedWhatTheyHave(t *testing.T) {
+	v := newVendor(t)
+	env := user(t, "OLLAMA_HOST="+strings.TrimPrefix(v.url, "http://"))
+	if err := os.WriteFile(filepath.Join(homeOf(env), ".config/steward/steward.yaml"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, out, errs := in(t, "", env, "models")
+	for _, want := range []string{"default  ollama/worker:8b", "fast     ollama/worker:8b", "embed    ollama/vectors:1b", "ollama    set by environment OLLAMA_HOST"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in\n%s%s", want, out, errs)
+		}
+	}
+	conf := filepath.Join(homeOf(env), "box.yaml")
+	if err := os.WriteFile(conf, []byte("providers: {box: {base_url: \""+v.url+"/v1\"}, down: {base_url: \"http://127.0.0.1:9/v1\"}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, out, _ = in(t, "", env, "models", "--config", conf)
+	for _, want := range []string{"default  box/newer", "down      down cannot be reached"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in\n%s", want, out)
+		}
+	}
+	_, out, _ = in(t, "", env, "ask", "-q", "--config", conf, "hello")
+	if out != "You said: hello\n" {
+		t.Errorf("%q", out)
+	}
+}
+
+func TestSignals(t *testing.T) {
+	v := newVendor(t)
+	env := v.env(t)
+	signals := make(chan os.Signal, 2)
+	var out, errs bytes.Buffer
+	a := &app{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, environ: env, dir: t.TempDir(), signals: signals,
+		exit: func(int) { t.Error("ended at once") }}
+	go func() {
+		<-v.asked
+		signals <- os.Interrupt
+	}()
+	if code := a.run(context.Background(), []string{"ask", "please hang"}); code != exitInterrupted {
+		t.Errorf("%d %s", code, &errs)
+	}
+	select {
+	case <-v.gone: // the provider's request was cancelled too
+	case <-time.After(10 * time.Second):
+		t.Error("the provider is still asked")
+	}
+	code, show, _ := in(t, "", env, "conversations", "show", "last")
+	if code != exitOK || !strings.Contains(show, "please hang") {
+		t.Errorf("%d %s", code, show)
+	}
+	// The turn was stopped, so that nothing goes on by itself.
+	if code, answer, errs := in(t, "", env, "ask", "-q", "--continue", "still there?"); code != exitOK || !strings.Contains(answer, "still there?") {
+		t.Errorf("%d %q %s", code, answer, errs)
+	}
+}
+
+// TestTheSecondSignalEndsAtOnce hangs in something that heeds no context.
+func TestTheSecondSignalEndsAtOnce(t *testing.T) {
+	signals, ended := make(chan os.Signal), make(chan int, 1)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &app{stdin: r, stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, environ: user(t), dir: t.TempDir(), signals: signals,
+		exit: func(code int) { ended <- code }}
+	done := make(chan int, 1)
+	go func() { done <- a.run(context.Background(), []string{"ask"}) }()
+	signals <- os.Interrupt
+	signals <- os.Interrupt
+	if code := <-ended; code != exitInterrupted {
+		t.Error(code)
+	}
+	if err := errors.Join(w.Close()); err != nil {
+		t.Error(err)
+	}
+	<-done
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// serving runs a server in a process of its own and returns a backend that
+// has joined it.
+func serveFor(t *testing.T, env []string) (*exec.Cmd, *remote) {
+	t.Helper()
+	cmd := program(t, env, "serve", "--json")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var n notice
+	if err := json.NewDecoder(out).Decode(&n); err != nil {
+		t.Fatalf("%v: %s", err, &errs)
+	}
+	a := &app{environ: env, dir: t.TempDir(), stderr: &errs}
+	set, err := a.settings()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := a.join(set, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := cmd.Process.Signal(os.Interrupt); err == nil {
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("%v: %s", err, &errs)
+			}
+		}
+	})
+	return cmd, r
+}
+
+func say(t *testing.T, r *remote, conv id.ID, text string) runtime.Accepted {
+	t.Helper()
+	acc, err := r.Send(t.Context(), runtime.Turn{Conversation: conv, Content: textBlocks(text), Model: "default", ClientID: id.New().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return acc
+}
+
+func TestOverTheWire(t *testing.T) {
+	v := newVendor(t)
+	env := v.env(t)
+	notes := t.TempDir()
+	if err := os.WriteFile(filepath.Join(homeOf(env), ".config/steward/steward.yaml"),
+		[]byte("providers: {ollama: {off: true}}\nfolders: [{name: notes, path: "+notes+", write: true}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, r := serveFor(t, env)
+	ctx := t.Context()
+
+	// An approval, told and answered over the wire.
+	acc := say(t, r, id.ID{}, "write a.txt")
+	var seen []runtime.FrameKind
+	var at runtime.Cursor
+	for f, err := range r.Watch(ctx, acc.Conversation, runtime.Cursor{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen, at = append(seen, f.Kind), f.Cursor
+		if f.Kind == runtime.FrameCall && f.Call.Approval != nil {
+			if f.Call.Args != "{\"content\":\"text\u202e\",\"path\":\"notes/a.txt\"}" {
+				t.Errorf("not the canonical arguments: %q", f.Call.Args)
+			}
+			verdict := runtime.Verdict{ID: f.Call.Approval.ID, ArgsHash: "wrong", Approve: true}
+			if err := r.Decide(ctx, acc.Conversation, verdict); err == nil {
+				t.Error("something else was approved")
+			}
+			verdict.ArgsHash = f.Call.Approval.ArgsHash
+			if err := r.Decide(ctx, acc.Conversation, verdict); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if f.Kind == runtime.FrameComplete {
+			if !strings.Contains(f.Stored.Text(), "The tool said: ") || f.Stored.Model != "openai/gpt-5.4" {
+				t.Errorf("%+v", f.Stored)
+			}
+			break
+		}
+	}
+	if seen[0] != runtime.FrameUser {
+		t.Errorf("%v", seen)
+	}
+	if b, err := os.ReadFile(filepath.Join(notes, "a.txt")); err != nil || string(b) != "text\u202e" {
+		t.Errorf("%v %q", err, b)
+	}
+	if now, err := r.Position(ctx, acc.Conversation); err != nil || now.Seq > at.Seq {
+		t.Errorf("%v: %v after %v", err, now, at)
+	}
+
+	// A denial with its reason, and a stop.
+	acc = say(t, r, acc.Conversation, "write b.txt")
+	for f, err := range r.Watch(ctx, acc.Conversation, at) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = f.Cursor
+		if f.Kind == runtime.FrameCall && f.Call.Approval != nil {
+			if err := r.Decide(ctx, acc.Conversation, runtime.Verdict{ID: f.Call.Approval.ID, ArgsHash: f.Call.Approval.ArgsHash, Reason: "not now"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if f.Kind == runtime.FrameComplete {
+			break
+		}
+	}
+	if _, err := os.Stat(filepath.Join(notes, "b.txt")); err == nil {
+		t.Error("it was done in spite of the denial")
+	}
+	acc = say(t, r, acc.Conversation, "hang")
+	<-v.asked
+	if err := r.Stop(ctx, acc.Conversation); err != nil {
+		t.Fatal(err)
+	}
+	<-v.gone
+
+	// The rest.
+	c, err := r.Rename(ctx, acc.Conversation, "A new name")
+	if err != nil || c.Title != "A new name" {
+		t.Errorf("%v %+v", err, c)
+	}
+	names, err := r.ModelNames(ctx)
+	if err != nil || !strings.Contains(strings.Join(names, " "), "openai/newer") || !strings.Contains(strings.Join(names, " "), "default") {
+		t.Errorf("%v %v", err, names)
+	}
+	k, secret, err := r.Create(ctx, "ada", "x", time.Now().Add(time.Hour))
+	if err != nil || secret == "" || k.User != "ada" {
+		t.Errorf("%v %+v", err, k)
+	}
+	if keys, err := r.List(ctx, "ada"); err != nil || len(keys) != 1 || keys[0].ID != k.ID {
+		t.Errorf("%v %+v", err, keys)
+	}
+	if page, _, err := r.Messages(ctx, acc.Conversation, "", 100); err != nil || len(page) < 6 {
+		t.Errorf("%v, %d messages", err, len(page))
+	}
+
+	// What is wrong is told as it is.
+	nobody := id.New()
+	if _, err := r.Send(ctx, runtime.Turn{Conversation: nobody, Content: textBlocks("x")}); !fault.HasCode(err, "conversation_not_found") {
+		t.Error(err)
+	}
+	if _, err := r.Position(ctx, nobody); !fault.HasCode(err, "conversation_not_found") {
+		t.Error(err)
+	}
+	if _, err := r.Rename(ctx, nobody, "x"); !fault.HasCode(err, "conversation_not_found") {
+		t.Error(err)
+	}
+	for _, err := range r.Watch(ctx, nobody, runtime.Cursor{}) {
+		if !fault.HasCode(err, "conversation_not_found") {
+			t.Error(err)
+		}
+	}
+}
+
+func TestAServerThatIsGone(t *testing.T) {
+	v := newVendor(t)
+	cmd, r := serveFor(t, v.env(t))
+	acc := say(t, r, id.ID{}, "hello")
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("killed and content")
+	}
+	ctx := t.Context()
+	_, err := r.Send(ctx, runtime.Turn{Content: textBlocks("x")})
+	for _, err := range []error{err, r.Stop(ctx, acc.Conversation), r.Delete(ctx, acc.Conversation), r.call(ctx, "GET", "/models", nil, nil)} {
+		if !fault.HasCode(err, "server_unreachable") || fault.Of(err).Remedy == "" {
+			t.Error(err)
+		}
+	}
+	n := 0
+	for _, err := range r.Watch(ctx, acc.Conversation, runtime.Cursor{}) {
+		if n++; !fault.HasCode(err, "server_unreachable") {
+			t.Error(err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d errors", n)
+	}
+	// Another kind of server, and a wrong token.
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	r.url = other.URL
+	if err := r.call(ctx, "GET", "/models", nil, nil); !fault.HasCode(err, "server_refused") {
+		t.Error(err)
+	}
+	if err := r.Stop(ctx, acc.Conversation); !fault.HasCode(err, "server_refused") {
+		t.Error(err)
+	}
+}
+
+// TestAChatIsJoined: while a chat is open other commands use it.
+func TestAChatIsJoined(t *testing.T) {
+	v := newVendor(t)
+	env := v.env(t)
+	cmd := program(t, env, "chat")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintln(stdin, "first"); err != nil {
+		t.Fatal(err)
+	}
+	line := make([]byte, 64)
+	if n, err := stdout.Read(line); err != nil || !strings.HasPrefix(string(line[:n]), "You said:") {
+		t.Fatalf("%v %q", err, line[:n])
+	}
+	code, out, errs := in(t, "", env, "ask", "-q", "--continue", "second")
+	if code != exitOK || out != "You said: second\n" {
+		t.Errorf("%d %q %s", code, out, errs)
+	}
+	if code, _, errs := in(t, "", env, "serve"); code != exitFailed || !strings.Contains(errs, "data_in_use") {
+		t.Errorf("%d %s", code, errs)
+	}
+	if err := stdin.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestURLs(t *testing.T) {
+	for in, want := range map[string]string{"127.0.0.1:1": "http://127.0.0.1:1", "0.0.0.0:2": "http://127.0.0.1:2", "[::1]:3": "http://[::1]:3", "pipe": "http://pipe"} {
+		if got := urlOf(addr(in)); got != want {
+			t.Errorf("%s: %s", in, got)
+		}
+	}
+	if got := urlOf(addr("[::]:4")); got != "http://[::1]:4" && got != "http://127.0.0.1:4" {
+		t.Error(got)
+	}
+	for in, want := range map[string]int{"127.0.0.1:1": 2, "0.0.0.0:1": 1, ":1": 1, "nonsense": 1, "box:1": 2} {
+		if got := len(hosts([]string{"named"}, in)); got != want {
+			t.Errorf("%s: %d", in, got)
+		}
+	}
+}
+
+type addr string
+
+func (addr) Network() string  { return "tcp" }
+func (a addr) String() string { return string(a) }
