@@ -50,7 +50,7 @@ func (a *app) open(ctx context.Context, set *settings.Loaded, log *slog.Logger) 
 	}
 	r, joined := a.join(set, log)
 	if joined != nil {
-		return nil, errors.Join(err, joined)
+		return nil, fault.Of(err).With("it cannot be joined: %s", joined)
 	}
 	return r, nil
 }

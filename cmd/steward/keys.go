@@ -46,7 +46,7 @@ func (a *app) withKeys(ctx context.Context, do func(keyring) error) error {
 	if fault.HasCode(err, "data_in_use") {
 		r, joined := a.join(set, log)
 		if joined != nil {
-			return errors.Join(err, joined)
+			return fault.Of(err).With("it cannot be joined: %s", joined)
 		}
 		return errors.Join(do(r), r.Close())
 	}

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,7 +26,6 @@ type vendor struct {
 	url   string
 	asked chan string // gets what a request that is to hang had said
 	gone  chan struct{}
-	slow  atomic.Bool
 }
 
 func newVendor(t *testing.T) *vendor {
