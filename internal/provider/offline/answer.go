@@ -31,7 +31,14 @@ func (p *plan) answer(x *index, words []queryWord) string {
 			parts = append(parts, fmt.Sprintf("I did not go on with %s, because the step before it gave no result.", s.tool.spec.Name))
 		}
 	}
-	if len(p.steps) == 0 {
+	for _, d := range p.others {
+		e := x.byName[d.name]
+		if e == nil {
+			e = &entry{title: d.name}
+		}
+		parts = append(parts, (&step{tool: e, args: d.args, done: d}).told())
+	}
+	if len(p.steps)+len(p.others) == 0 {
 		return helpless(x, words)
 	}
 	for _, u := range p.unknown {
@@ -111,7 +118,7 @@ func (s *step) told() string {
 }
 
 func (s *step) success(what, text string, r *outcome) string {
-	if flat, ok := flatten1(r.value); ok {
+	if flat, ok := inWords(r.value); ok {
 		text = flat
 	}
 	var out string
@@ -176,8 +183,8 @@ func shown(v any) string {
 	return string(encode(v))
 }
 
-// flatten1 writes a small JSON object or list as words.
-func flatten1(v any) (string, bool) {
+// inWords writes a small JSON object or list as words.
+func inWords(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:
 		return v, true

@@ -45,7 +45,7 @@ func newClause(r *reading, lo, hi int, isVerb func(stem string) bool) *clause {
 	if c.lo < c.hi {
 		t := &r.toks[c.lo]
 		switch {
-		case openers[t.low] || hasOpener(r.foreign, t.low):
+		case openers[t.low]:
 			c.question = true
 		case t.kind == tkWord && !r.covered[c.lo] && (verbs[t.stem] || isVerb(t.stem) || c.imperative()):
 			c.verb = true
@@ -83,10 +83,6 @@ func (c *clause) statement() bool {
 		}
 	}
 	return false
-}
-
-func hasOpener(lang int, low string) bool {
-	return lang >= 0 && (openers[low])
 }
 
 // trim drops politeness and punctuation from the ends.
@@ -504,6 +500,9 @@ func (c *clause) kinds() {
 	}
 	if c.question {
 		c.words = append(c.words, queryWord{at: -1, stem: "get", weight: 0.25})
+		if first, second := wordAt(c.toks, c.lo), wordAt(c.toks, c.lo+1); (first == "what" || first == "which") && strings.HasSuffix(second, "s") && !c.stop(second) && second != "s" {
+			c.words = append(c.words, queryWord{at: -1, stem: "list", weight: weightKind}) // "which files …"
+		}
 	}
 }
 

@@ -25,6 +25,7 @@ func (p *param) asNumber(m *mention, now time.Time) (v float64, sure float64) {
 		}
 	case mnWhen:
 		switch {
+		case m.part:
 		case p.is(roleUnix):
 			v, sure = float64(m.when.time(now).Unix()), 0.7
 			if strings.Contains(p.hint, "milli") {
@@ -128,9 +129,6 @@ func (p *param) asWhen(m *mention, now time.Time) (string, float64) {
 		return "", 0
 	}
 	w := m.when
-	if !w.date && !w.exactHalf && w.hour > 0 && w.hour < 12 && p.afternoon(w) {
-		w.hour += 12
-	}
 	t := w.time(now)
 	sure := 0.7
 	if p.strong&roleWhen == 0 {
@@ -169,11 +167,11 @@ func (p *param) asWhen(m *mention, now time.Time) (string, float64) {
 		}
 		return t.Format(time.RFC3339), sure
 	}
+	if m.part {
+		sure -= 0.2
+	}
 	return m.text, sure - 0.1
 }
-
-// afternoon is where nothing says so: "at 7" stays 7:00.
-func (p *param) afternoon(when) bool { return false }
 
 // timeForm decides between a date, a time of day, both, or the words as said (0).
 func (p *param) timeForm() role {

@@ -35,7 +35,8 @@ type filler struct {
 	c     *clause
 	e     *entry
 	zones map[string]string
-	prior *priorCall // what references point at; nil: nothing
+	names map[string]bool // stems of the names of all tools at hand
+	prior *priorCall      // what references point at; nil: nothing
 	opts  []option
 }
 

@@ -53,7 +53,10 @@ func (f *filler) textOf(p *param, m *mention) (any, float64) {
 		if s == 0 {
 			return nil, 0
 		}
-		return v, s + f.evidence(p, m)
+		if s += f.evidence(p, m); m.part && p.timeForm() == 0 {
+			s = 0.3 // all that was said, not a part of it
+		}
+		return v, s
 	case mnSpan:
 		v, s := p.asSpan(m)
 		if s == 0 {
@@ -66,7 +69,7 @@ func (f *filler) textOf(p *param, m *mention) (any, float64) {
 		if p.schema.Format != "" && p.named(roleWhen|roleEmail|roleLink) {
 			return nil, 0
 		}
-		return m.text, 0.5 + 0.15*truth(p.is(roleText|roleTitle|roleQuery)) + 0.1*truth(p.named(roleText|roleTitle|roleQuery)) + f.evidence(p, m)
+		return m.text, 0.5 + 0.1*truth(p.named(roleStreet) && strings.ContainsAny(m.text, "0123456789")) + 0.15*truth(p.is(roleText|roleTitle|roleQuery)) + 0.1*truth(p.named(roleText|roleTitle|roleQuery)) + f.evidence(p, m)
 	case mnName, mnPhrase:
 		if p.named(roleZone) {
 			if v, s := f.zone(m); s > 0 {
@@ -133,7 +136,7 @@ func (f *filler) figure(p *param, m *mention) (any, float64) {
 		return nil, 0
 	}
 	s := 0.1
-	if p.named(roleID) && !p.named(roleTitle) {
+	if p.named(roleID) && !p.named(roleTitle) || p.schema.Pattern != "" && p.matches(m.text) {
 		s = 0.5
 	}
 	return m.text, s + f.evidence(p, m)
@@ -176,6 +179,9 @@ func (f *filler) noun(p *param, m *mention) (any, float64) {
 	score := 0.3
 	if m.kind == mnName {
 		score = 0.36
+		if p.named(roleStreet) { // a name alone is rather the city's
+			score -= 0.08
+		}
 		if p.is(rolePerson | rolePlace | roleTitle | roleOrigin | roleTarget) {
 			score += 0.1
 		}
@@ -198,11 +204,16 @@ func (f *filler) noun(p *param, m *mention) (any, float64) {
 	if cut {
 		score += 0.05
 	}
+	if m.kind == mnPhrase && f.otherwise(t) {
+		score -= 0.2
+	}
 	if m.kind == mnPhrase && f.familiar(t) {
 		if t.last < f.c.hi && f.c.covered[t.last] && f.c.toks[t.last].kind != tkNumber {
 			return nil, 0 // "the branch release-2": it only says what kind of thing follows
 		}
-		score -= 0.15
+		if f.affinity(p, m.prep) <= 0 {
+			score -= 0.15
+		}
 	}
 	if p.named(roleWhen) {
 		score -= 0.25
@@ -218,6 +229,17 @@ func (f *filler) noun(p *param, m *mention) (any, float64) {
 func (f *filler) familiar(t trimmed) bool {
 	for i := t.first; i < t.last; i++ {
 		if tok := &f.c.toks[i]; tok.kind == tkWord && !f.e.known[tok.stem] {
+			return false
+		}
+	}
+	return true
+}
+
+// otherwise reports a phrase made of words by which the tools at hand go:
+// more likely another tool's subject than a value.
+func (f *filler) otherwise(t trimmed) bool {
+	for i := t.first; i < t.last; i++ {
+		if tok := &f.c.toks[i]; tok.kind != tkWord || !f.names[tok.stem] {
 			return false
 		}
 	}
@@ -443,13 +465,19 @@ func (f *filler) reference(p *param, m *mention) (any, float64) {
 			return v, 0.7 - 0.45*truth(m.first == m.last)
 		}
 	}
-	s := 0.44 + f.affinity(p, m.prep)
+	s := 0.45
+	if p.shape == shString {
+		s += f.affinity(p, m.prep)
+	}
 	if m.first == m.last { // unsaid: only for what nothing else fills
-		if s -= 0.2; p.shape == shString && !f.c.then {
+		switch s -= 0.15; {
+		case p.shape == shString && !f.c.then:
 			return nil, 0
+		case p.shape != shString && f.firstNumber() == p:
+			s = 0.46 // "then divide by 2": the result comes before what is said
 		}
 	}
-	if f.prior.result == nil {
+	if f.prior.result == nil || !f.prior.result.ok() {
 		if p.shape == shString && p.schema.Format != "" {
 			return nil, 0
 		}
@@ -460,6 +488,16 @@ func (f *filler) reference(p *param, m *mention) (any, float64) {
 		return nil, 0
 	}
 	return v, s
+}
+
+// firstNumber is the first required parameter that is a number.
+func (f *filler) firstNumber() *param {
+	for _, p := range f.e.params {
+		if p.required && (p.shape == shNumber || p.shape == shInteger) {
+			return p
+		}
+	}
+	return nil
 }
 
 // pending stands for a value that an earlier call will give.

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"steward/internal/tool"
 )
 
 const deepest = 12 // levels of a value; below, only what a schema demands
@@ -30,7 +32,7 @@ func (f *form) value(s *jsonschema.Schema, path []string, depth int) any {
 	case len(s.AllOf) > 0:
 		return f.value(f.joined(s), path, depth)
 	}
-	if v, ok := f.found[strings.Join(path, "/")]; ok && !f.plain && !judged(name) && f.valid(s, v) {
+	if v, ok := f.found[strings.Join(path, "/")]; ok && !f.plain && !f.judges(name) && f.valid(s, v) {
 		return v
 	}
 	switch typeOf(s) {
@@ -134,15 +136,15 @@ func (f *form) joined(s *jsonschema.Schema) *jsonschema.Schema {
 			props[k] = v
 		}
 		out.Required = append(out.Required[:len(out.Required):len(out.Required)], part.Required...)
-		merge1(&out.Minimum, part.Minimum, math.Max)
-		merge1(&out.Maximum, part.Maximum, math.Min)
-		merge1(&out.ExclusiveMinimum, part.ExclusiveMinimum, math.Max)
-		merge1(&out.ExclusiveMaximum, part.ExclusiveMaximum, math.Min)
-		merge2(&out.MinLength, part.MinLength, true)
-		merge2(&out.MaxLength, part.MaxLength, false)
-		merge2(&out.MinItems, part.MinItems, true)
-		merge2(&out.MaxItems, part.MaxItems, false)
-		merge2(&out.MinProperties, part.MinProperties, true)
+		bound(&out.Minimum, part.Minimum, math.Max)
+		bound(&out.Maximum, part.Maximum, math.Min)
+		bound(&out.ExclusiveMinimum, part.ExclusiveMinimum, math.Max)
+		bound(&out.ExclusiveMaximum, part.ExclusiveMaximum, math.Min)
+		count(&out.MinLength, part.MinLength, true)
+		count(&out.MaxLength, part.MaxLength, false)
+		count(&out.MinItems, part.MinItems, true)
+		count(&out.MaxItems, part.MaxItems, false)
+		count(&out.MinProperties, part.MinProperties, true)
 		first(&out.MultipleOf, part.MultipleOf)
 		first(&out.Const, part.Const)
 		first(&out.Items, part.Items)
@@ -180,7 +182,7 @@ func first[T any](dst **T, src *T) {
 	}
 }
 
-func merge1(dst **float64, src *float64, choose func(a, b float64) float64) {
+func bound(dst **float64, src *float64, choose func(a, b float64) float64) {
 	switch {
 	case src == nil:
 	case *dst == nil:
@@ -191,7 +193,7 @@ func merge1(dst **float64, src *float64, choose func(a, b float64) float64) {
 	}
 }
 
-func merge2(dst **int, src *int, most bool) {
+func count(dst **int, src *int, most bool) {
 	if src != nil && (*dst == nil || most == (*src > **dst)) {
 		*dst = src
 	}
@@ -212,7 +214,7 @@ func (f *form) enum(s *jsonschema.Schema, path []string) any {
 	if len(path) > 0 {
 		name = path[len(path)-1]
 	}
-	if v, ok := f.found[strings.Join(path, "/")]; ok && !judged(name) {
+	if v, ok := f.found[strings.Join(path, "/")]; ok && !f.judges(name) {
 		return v
 	}
 	best, score := s.Enum[0], 0.0
@@ -245,7 +247,7 @@ func (f *form) alike(name string) float64 {
 	if f.best != nil && f.best.tool.spec.Name == name {
 		return f.sure
 	}
-	e := newIndex([]specOf{{Name: name, Description: f.describe(name)}})
+	e := newIndex([]tool.Spec{{Name: name, Description: f.describe(name)}})
 	var words []queryWord
 	for _, c := range f.clauses {
 		words = append(words, c.words...)
@@ -351,7 +353,7 @@ func (f *form) array(s *jsonschema.Schema, path []string, depth int) any {
 		most = *s.MaxItems
 	}
 	out := []any{}
-	name := path1(path)
+	name := leaf(path)
 	for i, p := range s.PrefixItems {
 		if i < most && (i < least || !f.plain) {
 			out = append(out, f.value(p, append(path, strconv.Itoa(i)), depth+1))
@@ -375,7 +377,7 @@ func (f *form) array(s *jsonschema.Schema, path []string, depth int) any {
 	return out
 }
 
-func path1(path []string) string {
+func leaf(path []string) string {
 	if len(path) == 0 {
 		return ""
 	}

@@ -52,7 +52,7 @@ type posting struct {
 
 const weightKin = 0.3
 
-const beginning = 3 // letters by which stems are grouped
+const beginning = 2 // letters by which stems are grouped
 
 func newIndex(specs []tool.Spec) *index {
 	x := &index{byName: map[string]*entry{}, postings: map[string][]posting{}, begins: map[string][]string{}, verbs: map[string]bool{}, deeds: map[int32]bool{}, names: map[string]bool{}}
@@ -293,6 +293,8 @@ func akin(a, b string) float64 {
 		return 0.8
 	case n == short && n >= 4 && long <= n+3:
 		return 0.7
+	case n == short && n >= 5:
+		return 0.65
 	case short >= 5 && long-short <= 1 && oneEdit(a, b):
 		return 0.75
 	}

@@ -48,7 +48,7 @@ func (v *verdict) words(m match) {
 	for i, q := range c.words {
 		h := m.hits[i]
 		if q.at < 0 || c.covered[q.at] {
-			if q.at >= 0 && q.weight == weightKind && c.tells(q.at) {
+			if q.weight == weightKind && (q.at < 0 || c.tells(q.at)) {
 				t.apt = max(t.apt, h.weight)
 			}
 			continue
@@ -125,7 +125,7 @@ func (v *verdict) arguments() float64 {
 	if t.weakest < 0.35 {
 		score -= 0.25
 	}
-	return score - 0.35*t.missing
+	return score - min(0.35*t.missing, 0.55)
 }
 
 // enough decides whether a tool is called at all.

@@ -25,7 +25,7 @@ var stopwords = words(`a an the some any this that these those it its itself the
  what which who whom whose when where why how whats
  and or but if so as than then too also just only not no nor
  of in on at to from for with by about into onto over under between through via per
- please thanks thank hi hello hey ok okay well now right really very quite maybe
+ please thanks thank ok okay well now right really very quite maybe
  s ll m re d ve t want wanna like need let lets try kindly gonna got go going
  one ones thing things something stuff way bit lot kind sort
  steward would mind able possible next after before again already still currently

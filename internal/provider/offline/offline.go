@@ -117,11 +117,9 @@ func (p *Provider) respond(w *writer, r *llm.Request) {
 	switch r.ToolChoice {
 	case "", "auto", "none":
 	case "required":
-		pl.force = len(cur.calls) == 0
+		pl.force = true
 	default:
-		if len(cur.calls) == 0 {
-			pl.only = x.byName[r.ToolChoice]
-		}
+		pl.only = x.byName[r.ToolChoice]
 	}
 	plan := pl.understand(turns, func(text string) *reading { return read(text, now) })
 	if r.ToolChoice != "none" {

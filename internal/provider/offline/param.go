@@ -52,8 +52,8 @@ const (
 	roleMin
 	roleMax
 	roleExpression
-	roleCountry
 	roleOrdinal
+	roleStreet
 )
 
 const roleWhen = roleDate | roleTime | roleMoment | roleUnix
@@ -372,7 +372,7 @@ var roleWords = parseRoles(map[role]string{
 	roleMin:        "min minimum least lowest low lower above over",
 	roleMax:        "max maximum most highest high upper below under limit budget",
 	roleExpression: "expression formula equation",
-	roleCountry:    "country nation",
+	roleStreet:     "street address",
 	roleOrdinal:    "index position rank page chapter episode season level row column step number",
 })
 

@@ -31,8 +31,9 @@ type step struct {
 // plan is a request taken apart.
 type plan struct {
 	steps   []*step
-	unknown []string // wishes that no tool fits
-	last    *verdict // how the last wish was understood
+	others  []*doneCall // made in this turn though no wish leads to them: another model's
+	unknown []string    // wishes that no tool fits
+	last    *verdict    // how the last wish was understood
 }
 
 // planner takes a request apart for one toolset.
@@ -55,7 +56,7 @@ func (pl *planner) judge(c *clause, prior *priorCall) verdict {
 		list = []match{{tool: pl.x.tools[0], hits: make([]hit, len(c.words))}}
 	}
 	for _, m := range list {
-		f := filler{c: c, e: m.tool, zones: pl.zones, prior: prior}
+		f := filler{c: c, e: m.tool, zones: pl.zones, names: pl.x.names, prior: prior}
 		v := verdict{tool: m.tool, filled: f.fill(), clause: c}
 		v.weigh(m, pl.x.nameShare(m.tool, c.words))
 		if v.score > best.score+1e-9 {
@@ -84,6 +85,7 @@ func (pl *planner) make(r *reading, prior *priorCall, done []*doneCall) *plan {
 	for _, part := range pl.divide(r) {
 		b.add(part)
 	}
+	p.others = b.done
 	return p
 }
 
@@ -213,7 +215,7 @@ type builder struct {
 
 // add understands one wish.
 func (b *builder) add(c *clause) {
-	if len(c.words) == 0 && len(c.mentions) == 0 {
+	if len(c.words) == 0 && len(c.mentions) == 0 && b.only == nil {
 		return
 	}
 	prior := b.prior
@@ -298,7 +300,7 @@ func (b *builder) again(c *clause) bool {
 			return false
 		}
 	}
-	f := filler{c: c, e: e, zones: b.zones}
+	f := filler{c: c, e: e, zones: b.zones, names: b.x.names}
 	out := f.fill()
 	changed := false
 	for i, p := range e.params {
@@ -392,7 +394,7 @@ func (s *step) match(b *builder) {
 func (b *builder) spread(v *verdict) []*filled {
 	out := []*filled{v.filled}
 	c := v.clause
-	f := filler{c: c, e: v.tool, zones: b.zones}
+	f := filler{c: c, e: v.tool, zones: b.zones, names: b.x.names}
 	for i, p := range v.tool.params {
 		j := v.filled.took[i]
 		if j < 0 || p.shape != shString && p.shape != shEnum {

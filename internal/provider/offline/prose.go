@@ -5,11 +5,7 @@ import (
 	"regexp/syntax"
 	"strings"
 	"unicode"
-
-	"steward/internal/tool"
 )
-
-type specOf = tool.Spec
 
 // What the names of members ask for.
 var (
@@ -37,8 +33,10 @@ func about(name string, set map[string]bool) bool {
 	return false
 }
 
-// judged are members that the model decides, whatever the request says.
-func judged(name string) bool { return about(name, judgedWords) }
+// judges reports a member that the model decides, whatever the request says.
+func (f *form) judges(name string) bool {
+	return about(name, judgedWords) || about(name, countWords) || f.best != nil && f.sure >= 0.2 && (about(name, whoWords) || about(name, toolWords))
+}
 
 // prose writes a text for a member by its name.
 func (f *form) prose(name string) string {
@@ -224,7 +222,7 @@ func write(b *strings.Builder, re *syntax.Regexp, extra, depth int) {
 	case syntax.OpLiteral:
 		b.WriteString(string(re.Rune))
 	case syntax.OpCharClass:
-		b.WriteRune(member1(re.Rune))
+		b.WriteRune(plainRune(re.Rune))
 	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
 		b.WriteByte('a')
 	case syntax.OpCapture, syntax.OpConcat:
@@ -244,8 +242,8 @@ func write(b *strings.Builder, re *syntax.Regexp, extra, depth int) {
 	}
 }
 
-// member1 picks a plain character of a class.
-func member1(ranges []rune) rune {
+// plainRune picks a plain character of a class.
+func plainRune(ranges []rune) rune {
 	for _, want := range "a0A-_ " {
 		for i := 0; i+1 < len(ranges); i += 2 {
 			if ranges[i] <= want && want <= ranges[i+1] {

@@ -72,11 +72,11 @@ func language(toks []token) int {
 		if toks[i].kind != tkWord {
 			continue
 		}
-		if stopwords[toks[i].low] {
+		if stopwords[toks[i].low] || hasKey(prepositions, toks[i].low) {
 			english++
 		}
 		for j, set := range foreign {
-			if set[toks[i].low] {
+			if set[toks[i].low] || hasKey(foreignPrepositions[j], toks[i].low) {
 				counts[j]++
 			}
 		}

@@ -84,7 +84,7 @@ func derivation(w string) string {
 		add    string
 	}{
 		{"ization", 3, "iz"}, {"isation", 3, "is"}, {"ation", 4, ""}, {"ment", 3, ""}, {"ness", 4, ""},
-		{"ally", 4, ""}, {"ly", 5, ""}, {"ate", 5, ""}, {"ion", 4, ""}, {"ance", 5, ""}, {"ence", 5, ""},
+		{"ally", 4, ""}, {"ly", 5, ""}, {"ate", 5, ""}, {"at", 5, ""}, {"ion", 4, ""}, {"ance", 5, ""}, {"ence", 5, ""},
 	} {
 		if base, ok := strings.CutSuffix(w, s.suffix); ok && len(base) >= s.keep {
 			return base + s.add

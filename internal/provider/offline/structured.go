@@ -75,7 +75,7 @@ func newForm(p *Provider, r *llm.Request, turns []*turn, now time.Time, root *js
 	e := &entry{spec: tool.Spec{Name: r.Schema.Name}, params: flatten(root, r.Schema.JSON), vocab: map[string]bool{}, nameWords: map[string]bool{}}
 	out := (&filler{c: whole, e: e, zones: p.zones}).fill()
 	for i, param := range e.params {
-		if out.took[i] >= 0 || out.values[i] != nil && param.shape == shEnum {
+		if out.scores[i] > 0 {
 			f.found[strings.Join(param.path, "/")] = out.values[i]
 		}
 	}
@@ -117,7 +117,7 @@ func likeness(m match, words []queryWord) float64 {
 			said += q.weight
 			got += q.weight * min(1, h.weight*1.2)
 		} else {
-			said += q.weight * 0.6 // it may be a value
+			said += q.weight * 0.35 // it may be a value
 		}
 	}
 	if said == 0 {

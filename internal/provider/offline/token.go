@@ -249,8 +249,11 @@ func isCode(c string) bool {
 	if c[0] == '#' && isWordy(c[1:]) {
 		return true
 	}
-	if strings.Count(c, ".") >= 2 && isDigits(strings.ReplaceAll(c, ".", "")) {
-		return len(c) > 10 || !looksDate(c)
+	if dots := strings.Count(c, "."); dots >= 2 && isDigits(strings.ReplaceAll(c, ".", "")) {
+		return !looksDate(c) && (dots == 3 || countPattern.FindString(c) != c)
+	}
+	if countPattern.FindString(c) == c {
+		return false
 	}
 	letters, digits, dashes := 0, 0, 0
 	for _, r := range c {
@@ -300,7 +303,7 @@ func isUnitTail(tail string) bool {
 		for n < len(rest) && rest[n] >= 'a' && rest[n] <= 'z' {
 			n++
 		}
-		if u, ok := units[rest[:n]]; !ok || u.dim != dimTime {
+		if u, ok := units[rest[:n]]; rest[:n] != "m" && (!ok || u.dim != dimTime) {
 			break
 		}
 		rest = strings.TrimLeft(rest[n:], "0123456789")

@@ -190,13 +190,13 @@ func (pl *planner) reply(p *plan, r *reading, done []*doneCall) bool {
 // complete fills what a step misses from the user's reply.
 func (pl *planner) complete(s *step, r *reading) bool {
 	c := newClause(r, 0, len(r.toks), func(string) bool { return false })
-	f := filler{c: c, e: &entry{spec: s.tool.spec, params: s.missing, vocab: s.tool.vocab, nameWords: s.tool.nameWords}, zones: pl.zones}
+	f := filler{c: c, e: &entry{spec: s.tool.spec, params: s.missing, vocab: s.tool.vocab, nameWords: s.tool.nameWords, known: s.tool.known}, zones: pl.zones}
 	out := f.fill()
 	var still []*param
 	filled := false
 	for i, p := range s.missing {
 		v := out.values[i]
-		if v == nil && len(s.missing) == 1 && p.shape == shString && p.schema.Format == "" && !p.named(roleWhen|roleZone) {
+		if prose := len(s.missing) == 1 && p.shape == shString && p.schema.Format == "" && !p.named(roleWhen|roleZone); prose && (v == nil || p.named(roleText) && out.took[i] >= 0 && c.mentions[out.took[i]].kind != mnQuoted) {
 			if text := strings.TrimSpace(c.source(c.lo, c.hi)); text != "" && p.fits(text) {
 				v = text
 			}

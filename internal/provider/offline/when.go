@@ -389,7 +389,7 @@ func (s span) point(now time.Time, sign int) when {
 // spanAt reads a length of time at token i: "20 minutes", "an hour and a
 // half", "2h30m", "half an hour", "1 hour and 30 minutes".
 func spanAt(toks []token, i int) (span, int) {
-	s, n := spanPart(toks, i)
+	s, n := spanPart(toks, i, false)
 	if n == 0 {
 		return span{}, 0
 	}
@@ -398,7 +398,7 @@ func spanAt(toks []token, i int) (span, int) {
 		if toks[k].low == "and" || toks[k].text == "," {
 			k++
 		}
-		more, m := spanPart(toks, k)
+		more, m := spanPart(toks, k, true)
 		if m == 0 || more.total() >= s.total() {
 			break
 		}
@@ -408,7 +408,8 @@ func spanAt(toks []token, i int) (span, int) {
 	return s, n
 }
 
-func spanPart(toks []token, i int) (span, int) {
+// spanPart reads one number and its unit; after others, "m" means minutes.
+func spanPart(toks []token, i int, after bool) (span, int) {
 	v, n := numberAt(toks, i)
 	w := wordAt(toks, i)
 	switch {
@@ -440,6 +441,9 @@ func spanPart(toks []token, i int) (span, int) {
 		return span{}, 0
 	}
 	u, ok := units[toks[i+n].low]
+	if after && toks[i+n].low == "m" {
+		u = units["min"]
+	}
 	if !ok || u.dim != dimTime || v < 0 || len(toks[i+n].low) == 1 && !toks[i+n].glued {
 		return span{}, 0
 	}
