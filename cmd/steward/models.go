@@ -116,8 +116,13 @@ func zoneOf(name string) *time.Location {
 // sources finds the providers, the preferred ones first. All that must be
 // asked are asked at once.
 func (a *app) sources(ctx context.Context, set *settings.Loaded) []source {
-	var found []source
 	var mu sync.Mutex
+	var found []source
+	add := func(s source) {
+		mu.Lock()
+		defer mu.Unlock()
+		found = append(found, s)
+	}
 	var asking sync.WaitGroup
 	for name, p := range set.Providers {
 		if p.Off || p.BaseURL == "" && (name == "ollama" || !slices.Contains(settings.Vendors(), name)) {
@@ -131,13 +136,11 @@ func (a *app) sources(ctx context.Context, set *settings.Loaded) []source {
 			}
 			src.Provider, src.names = vendorOf(name, p, set.Timeouts), presets()[name]
 			src.names.standard = cmp.Or(p.Model, src.names.standard)
-			found = append(found, src)
+			add(src)
 		default:
 			asking.Go(func() {
 				src.Provider, src.names = served(ctx, name, p, set.Timeouts)
-				mu.Lock()
-				defer mu.Unlock()
-				found = append(found, src)
+				add(src)
 			})
 		}
 	}
@@ -149,9 +152,7 @@ func (a *app) sources(ctx context.Context, set *settings.Loaded) []source {
 			}
 			src := source{rank: 3, how: "found at " + localOllama}
 			src.Provider, src.names = served(ctx, "ollama", p, set.Timeouts)
-			mu.Lock()
-			defer mu.Unlock()
-			found = append(found, src)
+			add(src)
 		})
 	}
 	asking.Wait()
