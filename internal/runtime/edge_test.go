@@ -76,6 +76,24 @@ func TestRunThatCannotBeRecordedIsTakenUpLater(t *testing.T) {
 	}
 }
 
+// Who begins to watch when a turn has failed already is told so, once.
+func TestFailureReachesWhoComesLater(t *testing.T) {
+	w := newWorld(t)
+	acc := w.send(id.ID{}, "fail")
+	first := w.until(acc.Conversation, runtime.Cursor{Seq: acc.Seq}, isKind(runtime.FrameError))
+	again := w.until(acc.Conversation, runtime.Cursor{Seq: acc.Seq}, isKind(runtime.FrameError))
+	if len(again) != 1 || again[0].Interaction != acc.Interaction {
+		t.Errorf("%+v", again)
+	}
+	seen := first[len(first)-1].Cursor
+	next := make(chan []runtime.Frame)
+	go func() { next <- w.until(acc.Conversation, seen, isKind(runtime.FrameComplete)) }()
+	w.send(acc.Conversation, "say on")
+	if frames := <-next; count(frames, runtime.FrameError)+count(frames, runtime.FrameReset) > 0 || said(frames) != "on" {
+		t.Errorf("%s: %q", kinds(frames), said(frames))
+	}
+}
+
 func TestReasoningNoticesAndResets(t *testing.T) {
 	w := newWorld(t)
 	conv, live := w.turn(id.ID{}, "think deep")

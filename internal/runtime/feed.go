@@ -7,6 +7,7 @@ import (
 
 	"steward/internal/agent"
 	"steward/internal/conversation"
+	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
@@ -25,6 +26,7 @@ type feed struct {
 	draft    *draft
 	notices  []Frame    // of the message that is being written
 	open     []CallView // calls that have no result yet
+	failure  *Frame     // why the last turn failed
 	frames   []Frame
 	base     int // number of the first of frames
 	watchers map[*watcher]struct{}
@@ -89,13 +91,15 @@ type snapshot struct {
 	draft   *draft
 	notices []Frame
 	open    []CallView
+	failure *Frame
 }
 
 func (f *feed) snapshot(w *watcher) snapshot {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w.next = f.base + len(f.frames)
-	s := snapshot{known: f.known, seq: f.seq, inter: f.inter, notices: slices.Clone(f.notices), open: slices.Clone(f.open)}
+	s := snapshot{known: f.known, seq: f.seq, inter: f.inter, notices: slices.Clone(f.notices),
+		open: slices.Clone(f.open), failure: f.failure}
 	if f.draft != nil {
 		s.draft = &draft{message: f.draft.message}
 		for _, b := range f.draft.blocks {
@@ -157,7 +161,7 @@ func (f *feed) push(fr Frame) {
 func (f *feed) began(m *message.Message, inter id.ID, seq uint64, clientID string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.known, f.seq, f.inter = true, seq, inter
+	f.known, f.seq, f.inter, f.failure = true, seq, inter, nil
 	f.push(Frame{Kind: FrameUser, Message: m.ID, Stored: m, ClientID: clientID})
 }
 
@@ -166,8 +170,7 @@ func (f *feed) began(m *message.Message, inter id.ID, seq uint64, clientID strin
 func (f *feed) resumed(inter id.ID, open []message.Call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.inter = inter
-	f.open = nil
+	f.inter, f.failure, f.open = inter, nil, nil
 	for _, c := range open {
 		f.open = append(f.open, callView(c, string(CallRunning)))
 	}
@@ -196,10 +199,7 @@ func (f *feed) tell(ev agent.Event) {
 			f.stored(ev.Message, ev.Seq)
 			f.push(Frame{Kind: FrameComplete, Message: ev.Message.ID, Stored: ev.Message})
 		}
-		f.over()
-		if ev.Err != nil {
-			f.push(errorFrame(ev.Err))
-		}
+		f.over(ev.Err)
 	}
 }
 
@@ -207,14 +207,19 @@ func (f *feed) tell(ev agent.Event) {
 func (f *feed) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.over()
-	f.push(errorFrame(err))
+	f.over(err)
 }
 
-// over forgets what was in flight when a run has ended.
-func (f *feed) over() {
+// over forgets what was in flight when a run has ended, and tells the error
+// that ended it, if one did. Its cursor names the interaction, by which who
+// comes back is known to have seen it.
+func (f *feed) over(err error) {
 	f.void()
 	f.open, f.notices = nil, nil
+	if err != nil {
+		f.failure = &Frame{Kind: FrameError, Err: fault.Of(err), Cursor: Cursor{Seq: f.seq, Message: f.inter}}
+		f.push(*f.failure)
+	}
 }
 
 // void takes back a draft that did not become a message.

@@ -177,7 +177,12 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 	commit := s.Begin(conversation.Opening{Request: reqID, Interaction: inter,
 		Origin: conversation.OriginUser, Message: m, Run: run})
 	ready := make(chan error, 1)
-	job.Ready = func() error { return <-ready }
+	job.Ready = func() error {
+		if err := <-ready; err != nil {
+			return unrecorded{err}
+		}
+		return nil
+	}
 	if !n.launch(c, s, job) {
 		return Accepted{}, false, errClosed
 	}
@@ -188,6 +193,12 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 	ready <- err
 	return Accepted{Conversation: c.id, Interaction: inter, Message: m.ID, Seq: seq}, true, err
 }
+
+// unrecorded is the error of a turn whose first message could not be stored:
+// its sender is told, and for everybody else there was no turn.
+type unrecorded struct{ error }
+
+func (u unrecorded) Unwrap() error { return u.error }
 
 // launch starts the run of a prepared turn, which gives the chat's turn back
 // when it is over; false when the node is closing.
@@ -212,7 +223,7 @@ func (n *Node) run(ctx context.Context, c *chat, s *conversation.Session, job ag
 	defer n.runs.Done()
 	defer n.exit(c)
 	_, err := agent.Run(ctx, job)
-	if err != nil && !errors.Is(err, request.ErrSuspend) {
+	if err != nil && !errors.Is(err, request.ErrSuspend) && !errors.As(err, new(unrecorded)) {
 		n.log.Error("a run could not go on", "conversation", c.id.String(), "error", err)
 		c.feed.fail(err)
 	}

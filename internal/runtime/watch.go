@@ -125,7 +125,7 @@ func (n *Node) catchUp(ctx context.Context, c *chat, w *watcher, at *position) e
 	for len(msgs) > 0 && msgs[len(msgs)-1].Seq > snap.seq {
 		msgs = msgs[:len(msgs)-1] // comes live
 	}
-	if !seen.Message.Zero() && !snap.writes(seen.Message) && !contains(msgs, seen.Message) {
+	if !seen.Message.Zero() && !snap.writes(seen.Message) && !snap.failed(seen.Message) && !contains(msgs, seen.Message) {
 		// It was in flight when the cursor was made, and came to nothing.
 		at.tell(Frame{Kind: FrameReset, Message: seen.Message, Cursor: Cursor{Seq: at.Seq}})
 	}
@@ -142,7 +142,17 @@ func (n *Node) catchUp(ctx context.Context, c *chat, w *watcher, at *position) e
 	for i := range snap.open {
 		at.tell(Frame{Kind: FrameCall, Interaction: snap.inter, Call: &snap.open[i], Cursor: at.Cursor})
 	}
+	if snap.failure != nil && !snap.failed(seen.Message) {
+		f := *snap.failure
+		f.Interaction = snap.inter
+		at.tell(f)
+	}
 	return nil
+}
+
+// failed reports whether the id is that of a turn whose failure a cursor has seen.
+func (s *snapshot) failed(inter id.ID) bool {
+	return s.failure != nil && s.failure.Cursor.Message == inter
 }
 
 func (s *snapshot) writes(msg id.ID) bool { return s.draft != nil && s.draft.message == msg }
@@ -297,5 +307,3 @@ func callView(c message.Call, status string) CallView {
 func resultView(r *message.ToolResult, args string) CallView {
 	return CallView{ID: callID(r.Call), Name: r.Name, Args: args, Status: string(r.Status), Result: r}
 }
-
-func errorFrame(err error) Frame { return Frame{Kind: FrameError, Err: fault.Of(err)} }
