@@ -84,7 +84,7 @@ func (a *app) welcome(s *server, l *local) error {
 		fmt.Fprintf(&b, "  model   %s\n", model)
 		fmt.Fprintf(&b, "  chat    steward chat   (WebSocket: %s/ws)\n", strings.Replace(s.url, "http", "ws", 1))
 		fmt.Fprintf(&b, "  try     curl -s %s/v1/chat/completions -H 'Content-Type: application/json' \\\n"+
-			"            -d '{\"model\":\"default\",\"messages\":[{\"role\":\"user\",\"content\":\"What is 6 times 7?\"}]}'\n", s.url)
+			"            -d '{\"model\":\"default\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello, who are you?\"}]}'\n", s.url)
 		if l.found.offlineOnly() {
 			b.WriteString("  The offline provider answers: rules, not a language model. Set OPENAI_API_KEY, ANTHROPIC_API_KEY\n" +
 				"  or GEMINI_API_KEY, or start Ollama, for a real one.\n")
