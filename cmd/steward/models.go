@@ -157,9 +157,10 @@ func (a *app) sources(ctx context.Context, set *settings.Loaded) []source {
 	}
 	asking.Wait()
 	found = slices.DeleteFunc(found, func(s source) bool { return s.Provider == nil })
-	order := append(settings.Vendors(), "") // among equals
+	place := func(s source) int { // among equals: servers of one's own, then the vendors in their order
+		return slices.Index(settings.Vendors(), s.Name())
+	}
 	slices.SortFunc(found, func(x, y source) int {
-		place := func(s source) int { return slices.Index(order, s.Name()) & 0xff }
 		return cmp.Or(cmp.Compare(x.rank, y.rank), cmp.Compare(place(x), place(y)), strings.Compare(x.Name(), y.Name()))
 	})
 	return append(found, source{Provider: offline.New(offline.Options{}), rank: 9, how: "always there", names: presets()["offline"]})
