@@ -23,8 +23,7 @@ func (f *filler) text(p *param, m *mention) (any, float64) {
 }
 
 func (f *filler) textOf(p *param, m *mention) (any, float64) {
-	wants := p.strong & (roleEmail | roleLink | rolePath | roleWhen | roleSpan | roleZone)
-	typed := p.schema.Format != "" || wants&(roleLink|roleZone) != 0
+	typed := p.schema.Format != "" || p.named(roleLink|roleZone)
 	switch m.kind {
 	case mnEmail:
 		return m.text, f.by(p, m, roleEmail, 0.7, 0.12)
@@ -33,21 +32,7 @@ func (f *filler) textOf(p *param, m *mention) (any, float64) {
 	case mnPath:
 		return m.text, f.by(p, m, rolePath, 0.7, 0.15)
 	case mnCode:
-		text := m.text
-		if p.named(roleID) || p.is(rolePhone) && strings.HasPrefix(text, "+") {
-			return strings.TrimPrefix(text, "#"), 0.7 + f.evidence(p, m)
-		}
-		if p.schema.Format != "" {
-			return nil, 0
-		}
-		s := 0.45
-		if p.weak&roleID != 0 {
-			s = 0.6
-		}
-		if letters := strings.TrimRight(strings.ToLower(text), "0123456789"); len(letters) > 1 && strings.Contains(p.hint, letters) {
-			s += 0.2 // the description gives such a one as an example
-		}
-		return strings.TrimPrefix(text, "#"), s + f.evidence(p, m)
+		return f.identifier(p, m)
 	case mnWhen:
 		v, s := p.asWhen(m, f.c.now)
 		if s == 0 {
@@ -71,24 +56,7 @@ func (f *filler) textOf(p *param, m *mention) (any, float64) {
 		}
 		return m.text, 0.5 + 0.1*truth(p.named(roleStreet) && strings.ContainsAny(m.text, "0123456789")) + 0.15*truth(p.is(roleText|roleTitle|roleQuery)) + 0.1*truth(p.named(roleText|roleTitle|roleQuery)) + f.evidence(p, m)
 	case mnName, mnPhrase:
-		if p.named(roleZone) {
-			if v, s := f.zone(m); s > 0 {
-				return v, s + f.evidence(p, m)
-			}
-			return nil, 0
-		}
-		if p.is(roleLanguage | roleCurrency) {
-			if v, s := f.coded(p, m); s > 0 {
-				return v, s + f.affinity(p, m.prep)
-			}
-		}
-		if p.named(roleLanguage|roleCurrency) && m.kind == mnPhrase {
-			return nil, 0
-		}
-		if typed || wants&roleWhen != 0 && !p.named(rolePerson|rolePlace|roleTitle|roleTarget|roleOrigin) {
-			return nil, 0
-		}
-		return f.noun(p, m)
+		return f.nominal(p, m)
 	case mnText:
 		if typed || p.named(roleID|roleEmail|roleWhen|rolePlace) && !p.named(roleText|roleTitle|roleQuery) {
 			return nil, 0
@@ -96,6 +64,47 @@ func (f *filler) textOf(p *param, m *mention) (any, float64) {
 		return f.freeText(p, m)
 	}
 	return nil, 0
+}
+
+// identifier is a mix of letters and digits for a parameter of text.
+func (f *filler) identifier(p *param, m *mention) (any, float64) {
+	text := m.text
+	if p.named(roleID) || p.is(rolePhone) && strings.HasPrefix(text, "+") {
+		return strings.TrimPrefix(text, "#"), 0.7 + f.evidence(p, m)
+	}
+	if p.schema.Format != "" {
+		return nil, 0
+	}
+	s := 0.45
+	if p.weak&roleID != 0 {
+		s = 0.6
+	}
+	if letters := strings.TrimRight(strings.ToLower(text), "0123456789"); len(letters) > 1 && strings.Contains(p.hint, letters) {
+		s += 0.2 // the description gives such a one as an example
+	}
+	return strings.TrimPrefix(text, "#"), s + f.evidence(p, m)
+}
+
+// nominal is a name or a noun phrase for a parameter of text.
+func (f *filler) nominal(p *param, m *mention) (any, float64) {
+	if p.named(roleZone) {
+		if v, s := f.zone(m); s > 0 {
+			return v, s + f.evidence(p, m)
+		}
+		return nil, 0
+	}
+	if p.is(roleLanguage | roleCurrency) {
+		if v, s := f.coded(p, m); s > 0 {
+			return v, s + f.affinity(p, m.prep)
+		}
+	}
+	if p.named(roleLanguage|roleCurrency) && m.kind == mnPhrase {
+		return nil, 0
+	}
+	if p.schema.Format != "" || p.named(roleLink|roleZone) || p.named(roleWhen) && !p.named(rolePerson|rolePlace|roleTitle|roleTarget|roleOrigin) {
+		return nil, 0
+	}
+	return f.noun(p, m)
 }
 
 func truth(b bool) float64 {

@@ -48,7 +48,7 @@ func (v *verdict) words(m match) {
 	for i, q := range c.words {
 		h := m.hits[i]
 		if q.at < 0 || c.covered[q.at] {
-			if q.weight == weightKind && (q.at < 0 || c.tells(q.at)) {
+			if q.kind == wordCalled && (q.at < 0 || c.tells(q.at)) {
 				t.apt = max(t.apt, h.weight)
 			}
 			continue
@@ -56,7 +56,7 @@ func (v *verdict) words(m match) {
 		if h.weight == 0 && f.used[q.at] > 0 { // it is a value
 			continue
 		}
-		if q.weight == weightMeasure || h.weight == 0 && particles[q.stem] {
+		if q.kind == wordMeasure || h.weight == 0 && particles[q.stem] {
 			continue
 		}
 		known := min(1, h.weight*1.35)

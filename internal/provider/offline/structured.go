@@ -110,7 +110,7 @@ func (f *form) compare() {
 func likeness(m match, words []queryWord) float64 {
 	said, got := 0.0, 0.0
 	for i, q := range words {
-		if q.weight == weightKind || q.weight == weightMeasure {
+		if q.kind != wordSaid {
 			continue
 		}
 		if h := m.hits[i]; h.weight > 0 {
