@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"steward/internal/embed"
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/message"
@@ -134,7 +133,7 @@ func cosine(a, b []float32) float64 {
 
 func vectors(t *testing.T, texts ...string) [][]float32 {
 	t.Helper()
-	var e embed.Embedder = newProvider().Embedder("")
+	e := newProvider().Embedder("")
 	v, err := e.Embed(context.Background(), texts)
 	if err != nil || v.Model != "offline/lexical" || len(v.Values) != len(texts) {
 		t.Fatalf("%v %v", v.Model, err)

@@ -27,7 +27,7 @@ func (v *verdict) weigh(m match, share float64) {
 	v.words(m)
 	args := v.arguments()
 	for i := range v.clause.mentions {
-		if m := &v.clause.mentions[i]; !v.filled.touches(m.first, m.last) {
+		if m := &v.clause.mentions[i]; v.filled.free(m.first, m.last) {
 			t.wasted += waste[m.kind]
 		}
 	}

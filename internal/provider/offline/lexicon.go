@@ -78,9 +78,6 @@ var determiners = words(`a an the my our your his her their this that these thos
  der die das den dem des ein eine einen einem einer mein meine meinen meinem le la les un une mon ma mes l el los las una mi mis
  please just only another also`)
 
-// pronouns that point at something said before.
-var pronouns = words(`it that this them those these result answer outcome es ihn ergebnis cela ça eso resultado`)
-
 // fillers never belong to a value's end.
 var fillers = words(`please thanks thank now too also again instead bitte danke merci gracias then first there here right
  today's say mean look asap immediately quickly afterwards me us you myself i we is are was were do does did have has had be been will would can could should`)

@@ -69,15 +69,6 @@ func (pl *planner) judge(c *clause, prior *priorCall) verdict {
 	return best
 }
 
-func (f *filled) touches(first, last int) bool {
-	for i := first; i < last; i++ {
-		if f.used[i] > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // make takes a reading apart into steps, with what has been done already.
 func (pl *planner) make(r *reading, prior *priorCall, done []*doneCall) *plan {
 	p := &plan{}
