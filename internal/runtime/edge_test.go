@@ -288,6 +288,32 @@ func TestOpenRefusesABrokenConfiguration(t *testing.T) {
 	var _ tool.Tool
 }
 
+// While the end of a run that cannot go on cannot be recorded either, a turn is
+// refused with the store's error.
+func TestRunOfAnAgentThatIsGoneWhileTheStoreFails(t *testing.T) {
+	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{}), begun: make(chan struct{}, 1)}, ledger: &ledger{}}
+	w.opt.Agents = []agent.Definition{{Name: "guest"}}
+	w.open()
+	t.Cleanup(w.close)
+	acc, err := w.Send(t.Context(), "anna", runtime.Turn{Agent: "guest", Content: text("hang")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-w.model.begun
+	w.close()
+	w.opt.Agents = nil
+	w.fail = func(store.Batch) error { return full }
+	w.open()
+	turn := runtime.Turn{Conversation: acc.Conversation, Agent: "assistant", Content: text("say on")}
+	if _, err := w.Send(t.Context(), "anna", turn); !fault.HasCode(err, "disk_full") {
+		t.Errorf("%v", err)
+	}
+	w.faulty.set(nil)
+	if _, err := w.Send(t.Context(), "anna", turn); err != nil {
+		t.Error(err)
+	}
+}
+
 // A run whose agent is gone after a restart ends as failed, and the
 // conversation goes on with another.
 func TestRunOfAnAgentThatIsGone(t *testing.T) {

@@ -154,7 +154,11 @@ func (n *Node) unfinished(ctx context.Context, c *chat, s *conversation.Session)
 	if err != nil || len(runs) == 0 {
 		return s, false, err
 	}
-	return nil, n.resume(ctx, c, s, runs[0]), errResumed
+	launched, err := n.resume(ctx, c, s, runs[0])
+	if err == nil {
+		err = errResumed
+	}
+	return nil, launched, err
 }
 
 // begin records a turn's first message while its run already asks the model.
@@ -315,20 +319,19 @@ func (n *Node) caller(c *chat, s *conversation.Session, kit *agentKit, run *conv
 }
 
 // resume goes on with a run that had not ended. It reports whether the run
-// was launched; if not, it was recorded as failed, or the node is closing.
-func (n *Node) resume(ctx context.Context, c *chat, s *conversation.Session, r conversation.OpenRun) bool {
+// was launched; if not, the run was recorded as failed, or the node is
+// closing, or there is an error.
+func (n *Node) resume(ctx context.Context, c *chat, s *conversation.Session, r conversation.OpenRun) (bool, error) {
 	reqID := id.New()
 	s.Resume(r, reqID)
 	job, err := n.job(ctx, c, s, &r.Run, reqID)
 	if err != nil {
 		n.log.Warn("an interrupted run cannot go on", "conversation", c.id.String(), "error", err)
-		if _, err := s.Finish(ctx, nil, string(agent.Failure), fault.Of(err).Code); err != nil {
-			n.log.Error("recording that failed", "error", err)
-		}
-		return false
+		_, err := s.Finish(ctx, nil, string(agent.Failure), fault.Of(err).Code)
+		return false, err
 	}
 	c.feed.resumed(r.Interaction, message.Dangling(s.Transcript().Messages()))
-	return n.launch(c, s, job)
+	return n.launch(c, s, job), nil
 }
 
 // recover goes on with all runs that had not ended.
@@ -355,7 +358,7 @@ func (n *Node) recoverRun(ctx context.Context, r conversation.OpenRun) error {
 	launched := false
 	if err == nil {
 		c.feed.settle(s.Seq())
-		launched = n.resume(ctx, c, s, r)
+		launched, err = n.resume(ctx, c, s, r)
 	}
 	if !launched {
 		c.release()

@@ -136,6 +136,7 @@ type world struct {
 	ledger *ledger
 	store  *sqlite.Store
 	faulty *faulty
+	fail   func(store.Batch) error // of the store, from the start
 	opt    runtime.Options
 }
 
@@ -158,7 +159,7 @@ func (w *world) open() {
 		w.t.Fatal(err)
 	}
 	opt := w.opt
-	w.faulty = &faulty{Store: w.store}
+	w.faulty = &faulty{Store: w.store, fail: w.fail}
 	opt.Store, opt.Models, opt.Tools, opt.Judge = w.faulty, models, w.tools(), policy.Fixed{}
 	if w.Node, err = runtime.Open(w.t.Context(), opt); err != nil {
 		w.t.Fatal(err)
