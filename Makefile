@@ -31,7 +31,7 @@ fuzz:
 
 ## chaos: kill Steward again and again and count what is lost: nothing
 chaos:
-	$(GO) test -count=1 -v -timeout 30m ./test/chaos
+	CHAOS_KILLS=$${CHAOS_KILLS:-200} $(GO) test -count=1 -v -timeout 30m ./test/chaos
 
 ## docs: write docs/cli.md and docs/settings.md anew from the code
 docs:

@@ -137,6 +137,11 @@ func run(short bool) error {
 	if short {
 		windows, afters = 3, []int{5, 20}
 	}
+	about, err := machine()
+	if err != nil {
+		return err
+	}
+	fmt.Println(about)
 	fmt.Println("A turn: user message, tool call, result, answer; two model calls; four messages durably committed.")
 	fmt.Println("Each figure is the median of", windows, "windows, bare and Steward in turns; the ratio is the median of the windows' ratios.")
 	fmt.Println()

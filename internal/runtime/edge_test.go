@@ -58,6 +58,7 @@ func TestRunThatCannotBeRecordedIsTakenUpLater(t *testing.T) {
 				return nil
 			})
 			acc := w.send(conv, `call math.multiply {"a":6,"b":7}`)
+			w.atRest(conv) // who comes only now is told, too
 			frames := w.until(conv, runtime.Cursor{Seq: acc.Seq}, isKind(runtime.FrameError))
 			if e := frames[len(frames)-1].Err; e.Code != "disk_full" || e.Remedy == "" {
 				t.Errorf("%+v", e)
@@ -286,6 +287,24 @@ func TestOpenRefusesABrokenConfiguration(t *testing.T) {
 		}
 	}
 	var _ tool.Tool
+}
+
+func TestConversationWithFewerTools(t *testing.T) {
+	w := newWorld(t)
+	if _, err := w.Send(t.Context(), "anna", runtime.Turn{Content: text("say x"), Tools: []string{"no.such_tool"}}); err == nil {
+		t.Error("a tool that is not there was taken")
+	}
+	acc, err := w.Send(t.Context(), "anna", runtime.Turn{Content: text(`call math.multiply {"a":2,"b":3}`), Tools: []string{"math.*"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if frames := w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete)); said(frames) != "ok: 6" {
+		t.Errorf("%q", said(frames))
+	}
+	_, frames := w.turn(acc.Conversation, `call ledger.add {"what":"x"}`) // also in later turns
+	if !strings.HasPrefix(said(frames), "error: ") || w.ledger.list() != "" {
+		t.Errorf("%q, ledger %q", said(frames), w.ledger.list())
+	}
 }
 
 // While the end of a run that cannot go on cannot be recorded either, a turn is

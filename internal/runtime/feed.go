@@ -222,6 +222,13 @@ func (f *feed) over(err error) {
 	}
 }
 
+// failed reports whether there is a failure that somebody may come to see.
+func (f *feed) failed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.failure != nil
+}
+
 // void takes back a draft that did not become a message.
 func (f *feed) void() {
 	if f.draft != nil {

@@ -17,6 +17,7 @@ type Turn struct {
 	Agent        string // empty: the conversation's, else "assistant"
 	Model        string // "provider/model" or an alias; empty: the conversation's, the agent's
 	Sampling     llm.Sampling
+	Tools        []string          // of a new conversation: names and globs that narrow its agent's tools
 	Metadata     map[string]string // of a new conversation
 	Attended     bool              // a person is there who can be asked for approvals
 	Steer        bool              // if a run is on: reach it at its next safe point instead of waiting

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -55,6 +56,7 @@ type Node struct {
 
 	mu     sync.Mutex
 	chats  map[chatKey]*chat
+	kits   map[string]*agentKit // narrowed ones, by agent and patterns
 	closed bool
 
 	life   context.Context // ends when the node closes
@@ -93,6 +95,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 			ApprovalTimeout: opt.ApprovalTimeout, Log: opt.Log}),
 		agents: map[string]*agentKit{},
 		chats:  map[chatKey]*chat{},
+		kits:   map[string]*agentKit{},
 		sweeps: make(chan struct{}),
 		work:   make(chan func()),
 	}
@@ -143,6 +146,37 @@ func (n *Node) kit(d agent.Definition) (*agentKit, error) {
 	}
 	return kit, nil
 }
+
+// narrowed returns the agent with those of its tools that a conversation is
+// to have; without patterns it has all.
+func (n *Node) narrowed(k *agentKit, patterns []string) (*agentKit, error) {
+	if len(patterns) == 0 {
+		return k, nil
+	}
+	key := k.Name + "\x00" + strings.Join(patterns, "\x00")
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if kit := n.kits[key]; kit != nil {
+		return kit, nil
+	}
+	specs, err := n.opt.Tools.Select(patterns...)
+	if err != nil {
+		return nil, err
+	}
+	specs = slices.DeleteFunc(slices.Clone(specs), func(sp tool.Spec) bool { return !k.has(sp.Name) })
+	kit := &agentKit{Definition: k.Definition, tools: llm.NewToolset(specs...)}
+	for _, sp := range specs {
+		kit.names = append(kit.names, sp.Name)
+	}
+	if len(n.kits) >= maxKits {
+		clear(n.kits)
+	}
+	n.kits[key] = kit
+	return kit, nil
+}
+
+// maxKits bounds the narrowed agents that are kept made.
+const maxKits = 256
 
 func (k *agentKit) has(name string) bool { return slices.Contains(k.names, name) }
 
@@ -220,11 +254,14 @@ func (n *Node) exit(c *chat) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.session == nil {
+	if c.session == nil && !c.feed.failed() {
 		delete(n.chats, c.chatKey)
 		return
 	}
-	c.lastUsed, c.size = time.Now(), c.session.Size()
+	c.lastUsed, c.size = time.Now(), 0
+	if c.session != nil {
+		c.size = c.session.Size()
+	}
 }
 
 // exists reports whether the chat's conversation is known to be there.
@@ -312,4 +349,12 @@ func (n *Node) Held() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return len(n.chats)
+}
+
+// Running reports whether a turn of the user's conversation runs.
+func (n *Node) Running(user string, conv id.ID) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c := n.chats[chatKey{user, conv}]
+	return c != nil && len(c.turn) > 0
 }

@@ -3,20 +3,14 @@ package runtime
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
-	"time"
 	"unicode/utf8"
 
 	"steward/internal/agent"
 	"steward/internal/conversation"
-	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/request"
-	"steward/internal/resource"
 	"steward/internal/store"
 )
 
@@ -146,19 +140,7 @@ func (n *Node) open(ctx context.Context, c *chat, t *Turn) (*conversation.Sessio
 	}
 	c.feed.settle(0)
 	return n.conversations.Create(sc, conversation.Conversation{ID: c.id, Owner: c.user,
-		Agent: t.Agent, Model: t.Model, Metadata: t.Metadata}), false, nil
-}
-
-func (n *Node) unfinished(ctx context.Context, c *chat, s *conversation.Session) (*conversation.Session, bool, error) {
-	runs, err := n.conversations.OpenRuns(ctx, store.ForUser(c.user), conversation.URI(c.id))
-	if err != nil || len(runs) == 0 {
-		return s, false, err
-	}
-	launched, err := n.resume(ctx, c, s, runs[0])
-	if err == nil {
-		err = errResumed
-	}
-	return nil, launched, err
+		Agent: t.Agent, Model: t.Model, Tools: t.Tools, Metadata: t.Metadata}), false, nil
 }
 
 // begin records a turn's first message while its run already asks the model.
@@ -246,126 +228,6 @@ func (n *Node) run(ctx context.Context, c *chat, s *conversation.Session, job ag
 	c.release()
 }
 
-// job prepares a run's work; it fills in what the run pins.
-func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *conversation.Run, reqID id.ID) (agent.Job, error) {
-	kit := n.agents[run.Agent]
-	if kit == nil {
-		return agent.Job{}, fault.New(fault.NotFound, "agent_not_found", "there is no agent %q", run.Agent)
-	}
-	run.Version = kit.Version
-	run.Model = first(run.Model, kit.Model, "default")
-	model, err := n.opt.Models.Resolve(run.Model)
-	if err != nil {
-		return agent.Job{}, err
-	}
-	system := kit.Prompt
-	if n.opt.Profile != nil {
-		about, err := n.opt.Profile(ctx, c.user)
-		if err != nil {
-			return agent.Job{}, err
-		}
-		if about != "" {
-			system += "\n\n" + about
-		}
-	}
-	began := time.Now()
-	if !run.Started.IsZero() {
-		began = run.Started
-	}
-	return agent.Job{
-		Journal: s, Model: model.Model, System: system, Tools: kit.tools,
-		Sampling: unpin(run.Sampling).Over(kit.Sampling),
-		Limits:   kit.Limits, User: c.user, Approach: "direct", Started: began,
-		Call:  n.caller(c, s, kit, run, reqID),
-		Steer: c.takeSteering, Emit: c.emit,
-		Meter: n.meter(kit), Spent: n.spent,
-	}, nil
-}
-
-// meter returns the meter of a run: the agent's own budget, else the
-// configured one of a request.
-func (n *Node) meter(kit *agentKit) *llm.Meter {
-	if kit.Limits.Budget != (llm.Budget{}) {
-		return llm.NewMeter(kit.Limits.Budget)
-	}
-	return n.opt.Models.NewMeter()
-}
-
-// spent prices a model call.
-func (n *Node) spent(model string, u message.Usage) llm.Spend {
-	price, _ := n.opt.Models.Price(model)
-	return llm.Spend{Tokens: u.Input + u.Output, Cost: price.Cost(u)}
-}
-
-// caller returns what runs the tool calls of a run.
-func (n *Node) caller(c *chat, s *conversation.Session, kit *agentKit, run *conversation.Run, reqID id.ID) func(context.Context, agent.Call) (*message.ToolResult, error) {
-	rc := request.Context{ID: reqID, User: c.user, Actor: "agent:" + kit.Name,
-		Conversation: conversation.URI(c.id), Attended: run.Attended}
-	sc := store.ForUser(c.user)
-	sc.Actor = rc.Actor
-	return func(ctx context.Context, call agent.Call) (*message.ToolResult, error) {
-		ec := effect.Call{
-			Name: call.Name, Args: call.Args, Ref: call.Ref, Message: s.MessageURI(call.Message),
-			Scope: sc, Request: rc, Agent: kit.Name, Labels: call.Labels, Attended: run.Attended,
-			Notify: func(p effect.Progress) { call.Progress(progress(p)) },
-		}
-		if kit.has(call.Name) {
-			ec.Tool, _ = n.opt.Tools.Get(call.Name)
-		} else {
-			ec.Near = kit.names
-		}
-		return n.effects.Run(request.With(ctx, rc), ec)
-	}
-}
-
-// resume goes on with a run that had not ended. It reports whether the run
-// was launched; if not, the run was recorded as failed, or the node is
-// closing, or there is an error.
-func (n *Node) resume(ctx context.Context, c *chat, s *conversation.Session, r conversation.OpenRun) (bool, error) {
-	reqID := id.New()
-	s.Resume(r, reqID)
-	job, err := n.job(ctx, c, s, &r.Run, reqID)
-	if err != nil {
-		n.log.Warn("an interrupted run cannot go on", "conversation", c.id.String(), "error", err)
-		_, err := s.Finish(ctx, nil, string(agent.Failure), fault.Of(err).Code)
-		return false, err
-	}
-	c.feed.resumed(r.Interaction, message.Dangling(s.Transcript().Messages()))
-	return n.launch(c, s, job), nil
-}
-
-// recover goes on with all runs that had not ended.
-func (n *Node) recover(ctx context.Context) error {
-	runs, err := n.conversations.OpenRuns(ctx, store.ForNode(resource.System), resource.URI{})
-	if err != nil {
-		return err
-	}
-	for _, r := range runs {
-		if err := n.recoverRun(ctx, r); err != nil {
-			n.log.Error("an interrupted run cannot go on", "run", r.URI.String(), "error", err)
-		}
-	}
-	return nil
-}
-
-func (n *Node) recoverRun(ctx context.Context, r conversation.OpenRun) error {
-	c := n.enter(strings.TrimPrefix(string(r.Space), "user:"), r.Conversation)
-	defer n.exit(c)
-	if err := c.await(ctx, n.life); err != nil {
-		return err
-	}
-	s, err := n.conversations.Open(ctx, store.ForUser(c.user), c.id)
-	launched := false
-	if err == nil {
-		c.feed.settle(s.Seq())
-		launched, err = n.resume(ctx, c, s, r)
-	}
-	if !launched {
-		c.release()
-	}
-	return err
-}
-
 // Stop stops the conversation's turn: the provider's request is cancelled,
 // what has come is kept. Stopping when nothing runs does nothing.
 func (n *Node) Stop(ctx context.Context, user string, conv id.ID) error {
@@ -380,96 +242,4 @@ func (n *Node) Stop(ctx context.Context, user string, conv id.ID) error {
 		c.cancel(request.ErrStop)
 	}
 	return nil
-}
-
-// steering is a message that is to reach a run that is on.
-type steering struct {
-	message *message.Message
-	taken   bool
-	done    chan steered // closed without a value: the run ended before
-}
-
-type steered struct {
-	seq   uint64
-	inter id.ID
-}
-
-// steerInto hands a message to the running turn; false when none takes it.
-func (c *chat) steerInto(ctx context.Context, m *message.Message) (Accepted, bool, error) {
-	st := &steering{message: m, done: make(chan steered, 1)}
-	c.mu.Lock()
-	if c.cancel == nil {
-		c.mu.Unlock()
-		return Accepted{}, false, nil
-	}
-	c.steer = append(c.steer, st)
-	c.mu.Unlock()
-	select {
-	case got, ok := <-st.done:
-		return Accepted{Conversation: c.id, Interaction: got.inter, Message: m.ID, Seq: got.seq}, ok, nil
-	case <-ctx.Done():
-		c.mu.Lock()
-		c.steer = slices.DeleteFunc(c.steer, func(x *steering) bool { return x == st })
-		c.mu.Unlock()
-		return Accepted{}, true, fault.Of(ctx.Err())
-	}
-}
-
-// takeSteering returns what is to reach the run, at a safe point.
-func (c *chat) takeSteering() []*message.Message {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var out []*message.Message
-	for _, st := range c.steer {
-		if !st.taken {
-			st.taken = true
-			out = append(out, st.message)
-		}
-	}
-	return out
-}
-
-// emit tells the feed, and the sender of a steering message that it is durable.
-func (c *chat) emit(ev agent.Event) {
-	c.feed.tell(ev)
-	if ev.Kind != agent.Stored || ev.Message.Role != message.User {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i, st := range c.steer {
-		if st.message == ev.Message {
-			st.done <- steered{ev.Seq, c.feed.interaction()}
-			c.steer = slices.Delete(c.steer, i, i+1)
-			return
-		}
-	}
-}
-
-// pin keeps a request's own sampling settings with its run.
-func pin(s llm.Sampling) conversation.SamplingPin {
-	return conversation.SamplingPin{Temperature: s.Temperature, MaxTokens: s.MaxTokens, Stop: s.Stop, Effort: string(s.Effort)}
-}
-
-func unpin(s conversation.SamplingPin) llm.Sampling {
-	return llm.Sampling{Temperature: s.Temperature, MaxTokens: s.MaxTokens, Stop: s.Stop, Effort: llm.Effort(s.Effort)}
-}
-
-// first returns the first of the words that is not empty.
-func first(words ...string) string {
-	for _, w := range words {
-		if w != "" {
-			return w
-		}
-	}
-	return ""
-}
-
-// progress translates a step of a tool call for the loop and its onlookers.
-func progress(p effect.Progress) agent.Progress {
-	out := agent.Progress{Status: string(p.Status), Args: p.Args}
-	if p.Status == effect.Awaiting {
-		out.Approval = &ApprovalView{ID: p.ID, ArgsHash: p.ArgsHash, Reason: p.Reason, Expires: p.Expires}
-	}
-	return out
 }

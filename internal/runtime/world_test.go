@@ -248,6 +248,18 @@ func (w *world) until(conv id.ID, from runtime.Cursor, stop func(runtime.Frame) 
 	return nil
 }
 
+// atRest waits until no turn of the conversation runs.
+func (w *world) atRest(conv id.ID) {
+	w.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for w.Running("anna", conv) {
+		if time.Now().After(deadline) {
+			w.t.Fatal("the turn does not end")
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
 func isKind(k runtime.FrameKind) func(runtime.Frame) bool {
 	return func(f runtime.Frame) bool { return f.Kind == k }
 }

@@ -165,7 +165,7 @@ func (l *ledger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	turn, _, _ := strings.Cut(in.Token, "/")
 	if r.URL.Path == "/look" {
 		l.board.set(turn, executing)
-		time.Sleep(l.pace())
+		<-time.After(l.pace())
 		l.board.set(turn, resulting)
 		fmt.Fprintf(w, "looked for %s", in.Token)
 		return
@@ -181,10 +181,10 @@ func (l *ledger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		l.mu.Unlock()
 	case "/add", "/add-once":
 		l.board.set(turn, executing)
-		time.Sleep(l.pace()) // the request has come; its sender may die now
+		<-time.After(l.pace()) // the request has come; its sender may die now
 		answer.WriteString(l.write(in.Key, in.Token, r.URL.Path == "/add-once"))
 		l.board.set(turn, resulting)
-		time.Sleep(l.pace()) // it has happened; the sender does not know yet
+		<-time.After(l.pace()) // it has happened; the sender does not know yet
 	}
 	w.Write(answer.Bytes())
 }

@@ -29,6 +29,7 @@ type (
 		Agent        string         `json:"agent"`
 		Model        string         `json:"model"`
 		Sampling     samplingPart   `json:"sampling"`
+		Tools        []string       `json:"tools"`
 		Steer        bool           `json:"steer"`
 	}
 	samplingPart struct {
@@ -169,6 +170,7 @@ func (f *messageFrame) turn() (t runtime.Turn, err error) {
 		return t, err
 	}
 	t.ClientID, t.Agent, t.Model, t.Steer, t.Attended = f.MessageID, f.Agent, f.Model, f.Steer, true
+	t.Tools = f.Tools
 	t.Sampling = llm.Sampling{Temperature: f.Sampling.Temperature, MaxTokens: f.Sampling.MaxTokens,
 		Stop: f.Sampling.Stop, Effort: f.Sampling.Effort}
 	t.Content, err = content(f.Content)

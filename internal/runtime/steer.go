@@ -1,0 +1,75 @@
+package runtime
+
+import (
+	"context"
+	"slices"
+
+	"steward/internal/agent"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+)
+
+// steering is a message that is to reach a run that is on.
+type steering struct {
+	message *message.Message
+	taken   bool
+	done    chan steered // closed without a value: the run ended before
+}
+
+type steered struct {
+	seq   uint64
+	inter id.ID
+}
+
+// steerInto hands a message to the running turn; false when none takes it.
+func (c *chat) steerInto(ctx context.Context, m *message.Message) (Accepted, bool, error) {
+	st := &steering{message: m, done: make(chan steered, 1)}
+	c.mu.Lock()
+	if c.cancel == nil {
+		c.mu.Unlock()
+		return Accepted{}, false, nil
+	}
+	c.steer = append(c.steer, st)
+	c.mu.Unlock()
+	select {
+	case got, ok := <-st.done:
+		return Accepted{Conversation: c.id, Interaction: got.inter, Message: m.ID, Seq: got.seq}, ok, nil
+	case <-ctx.Done():
+		c.mu.Lock()
+		c.steer = slices.DeleteFunc(c.steer, func(x *steering) bool { return x == st })
+		c.mu.Unlock()
+		return Accepted{}, true, fault.Of(ctx.Err())
+	}
+}
+
+// takeSteering returns what is to reach the run, at a safe point.
+func (c *chat) takeSteering() []*message.Message {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []*message.Message
+	for _, st := range c.steer {
+		if !st.taken {
+			st.taken = true
+			out = append(out, st.message)
+		}
+	}
+	return out
+}
+
+// emit tells the feed, and the sender of a steering message that it is durable.
+func (c *chat) emit(ev agent.Event) {
+	c.feed.tell(ev)
+	if ev.Kind != agent.Stored || ev.Message.Role != message.User {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, st := range c.steer {
+		if st.message == ev.Message {
+			st.done <- steered{ev.Seq, c.feed.interaction()}
+			c.steer = slices.Delete(c.steer, i, i+1)
+			return
+		}
+	}
+}
