@@ -112,6 +112,18 @@ func (tm *terminal) see(text string) {
 	}
 }
 
+// ended waits until the program has ended.
+func (tm *terminal) ended() {
+	tm.t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for strings.TrimSpace(tm.tmux("list-panes", "-t", "chat", "-F", "#{pane_dead}")) != "1" {
+		if time.Now().After(deadline) {
+			tm.t.Fatalf("the program does not end:\n%s", tm.screen())
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+}
+
 func TestFirstConversation(t *testing.T) {
 	dir := t.TempDir()
 	bin := filepath.Join(dir, "steward")
@@ -137,7 +149,7 @@ func TestFirstConversation(t *testing.T) {
 	if out, err := exec.Command("kill", "-9", pid).CombinedOutput(); err != nil {
 		t.Fatalf("kill: %v %s", err, out)
 	}
-	tm.see("Pane is dead")
+	tm.ended()
 	tm.tmux("kill-session", "-t", "chat")
 
 	m.goOn.Store(true)
@@ -149,7 +161,7 @@ func TestFirstConversation(t *testing.T) {
 	tm.type_("What is 12 times 34, again?")
 	tm.see("again?")
 	tm.type_("/quit")
-	tm.see("Pane is dead")
+	tm.ended()
 
 	cmd := exec.Command(bin, "conversations", "list", "--json")
 	cmd.Env = env
