@@ -186,11 +186,11 @@ func TestWaitingForATurnEndsWithItsContext(t *testing.T) {
 		}
 	}
 	waiting := make(chan error)
+	node := w.Node
 	go func() {
-		_, err := w.Send(context.Background(), "anna", runtime.Turn{Conversation: acc.Conversation, Content: text("say x")})
+		_, err := node.Send(context.Background(), "anna", runtime.Turn{Conversation: acc.Conversation, Content: text("say x")})
 		waiting <- err
 	}()
-	node := w.Node
 	w.close()
 	if err := <-waiting; !fault.HasCode(err, "closing") {
 		t.Error(err)
