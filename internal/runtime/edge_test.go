@@ -97,7 +97,28 @@ func TestFailureReachesWhoComesLater(t *testing.T) {
 
 func TestReasoningNoticesAndResets(t *testing.T) {
 	w := newWorld(t)
-	conv, live := w.turn(id.ID{}, "think deep")
+	conv, first := w.turn(id.ID{}, "say first")
+	joined, got := make(chan struct{}), make(chan []runtime.Frame)
+	go func() {
+		answered := 0
+		got <- w.until(conv, runtime.Cursor{}, func(f runtime.Frame) bool {
+			if f.Kind == runtime.FrameComplete {
+				if answered++; answered == 1 {
+					close(joined) // the watcher has come, and misses nothing of the next turn
+				}
+			}
+			return answered == 2
+		})
+	}()
+	<-joined
+	w.send(conv, "think deep")
+	live := <-got
+	for i, f := range live {
+		if f.Kind == runtime.FrameComplete {
+			live = live[i+1:]
+			break
+		}
+	}
 	if count(live, runtime.FrameNotice) != 1 || count(live, runtime.FrameReset) != 1 {
 		t.Errorf("%s", kinds(live))
 	}
@@ -107,7 +128,7 @@ func TestReasoningNoticesAndResets(t *testing.T) {
 			after = live[i:]
 		}
 	}
-	for name, frames := range map[string][]runtime.Frame{"live": after, "replayed": w.until(conv, runtime.Cursor{}, isKind(runtime.FrameComplete))} {
+	for name, frames := range map[string][]runtime.Frame{"live": after, "replayed": w.until(conv, first[len(first)-1].Cursor, isKind(runtime.FrameComplete))} {
 		var reasoning strings.Builder
 		for _, f := range frames {
 			if f.Kind == runtime.FrameReasoning {
