@@ -41,7 +41,7 @@ func TestKill(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 
 	b := &board{phase: map[string]string{}}
-	model := httptest.NewServer(&modelServer{b, pacer(seed+1, 20*time.Millisecond)})
+	model := httptest.NewServer(&modelServer{b, pacer(seed+1, 20*time.Millisecond), func(err error) { t.Error(err) }})
 	defer model.Close()
 	led := newLedger(b, pacer(seed+2, 40*time.Millisecond))
 	ledgerURL := httptest.NewServer(led)

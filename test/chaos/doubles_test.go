@@ -3,12 +3,16 @@ package chaos
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
+
+	"steward/internal/provider/providertest"
 )
 
 // phases of a turn, as they are seen from outside of Steward.
@@ -50,8 +54,9 @@ func (b *board) count(tally map[string]int) {
 // modelServer speaks OpenAI's protocol: it calls the tool that the user's last
 // message names, and after the result says what it was, slowly.
 type modelServer struct {
-	board *board
-	pace  func() time.Duration
+	board  *board
+	pace   func() time.Duration
+	broken func(error) // told of requests that break the vendor's rules
 }
 
 func (m *modelServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -60,7 +65,12 @@ func (m *modelServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			Role, Content string
 		}
 	}
-	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // its sender was killed
+	}
+	if err := errors.Join(providertest.CheckOpenAI(body), json.Unmarshal(body, &in)); err != nil {
+		m.broken(fmt.Errorf("%w: %s", err, body))
 		http.Error(w, err.Error(), 400)
 		return
 	}

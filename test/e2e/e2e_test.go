@@ -4,7 +4,9 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
@@ -13,11 +15,14 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"steward/internal/provider/providertest"
 )
 
 // model speaks OpenAI's protocol: a call of the calculator, then what it said.
 // Asked for a story it stops after a few words, until it is let go on.
 type model struct {
+	t       *testing.T
 	halfway chan struct{} // gets a token in the middle of each story
 	goOn    atomic.Bool
 }
@@ -33,7 +38,9 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			Content json.RawMessage
 		}
 	}
-	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+	body, err := io.ReadAll(r.Body)
+	if err = errors.Join(err, providertest.CheckOpenAI(body), json.Unmarshal(body, &in)); err != nil {
+		m.t.Errorf("%v: %s", err, body)
 		http.Error(w, err.Error(), 400)
 		return
 	}
@@ -130,7 +137,7 @@ func TestFirstConversation(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", bin, "steward/cmd/steward").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	m := &model{halfway: make(chan struct{}, 1)}
+	m := &model{t: t, halfway: make(chan struct{}, 1)}
 	srv := httptest.NewServer(m)
 	defer srv.Close()
 	env := []string{"HOME=" + dir, "XDG_CONFIG_HOME=", "XDG_DATA_HOME=", "STEWARD_DATA=" + filepath.Join(dir, "data"), "STEWARD_LISTEN=127.0.0.1:0",
