@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,6 +18,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/provider/providertest"
 	"steward/internal/runtime"
 )
 
@@ -66,8 +68,9 @@ func (v *vendor) chat(w http.ResponseWriter, r *http.Request) {
 			Content any
 		}
 	}
-	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
-		v.t.Error(err)
+	body, err := io.ReadAll(r.Body)
+	if err = errors.Join(err, providertest.CheckOpenAI(body), json.Unmarshal(body, &in)); err != nil {
+		v.t.Errorf("%v: %s", err, body)
 		return
 	}
 	last := in.Messages[len(in.Messages)-1]
