@@ -45,7 +45,7 @@ func (e encoder) group(dst []byte, group []*message.Message) ([]byte, error) {
 		return e.modelContent(dst, group), nil
 	}
 	start := len(dst)
-	results := resultsInCallOrder(group)
+	results := wire.ResultsInCallOrder(group)
 	if len(results) > 0 {
 		dst = append(dst, `{"role":"user","parts":[`...)
 		for i, r := range results {
@@ -69,24 +69,6 @@ func (e encoder) group(dst []byte, group []*message.Message) ([]byte, error) {
 		dst = append(dst, `]}`...)
 	}
 	return dst, nil
-}
-
-// resultsInCallOrder returns the group's results; those of one message in the
-// order of its calls, as Gemini pairs calls without ids by place.
-func resultsInCallOrder(group []*message.Message) []*message.ToolResult {
-	var out []*message.ToolResult
-	for _, m := range group {
-		if r := m.Result(); r != nil {
-			out = append(out, r)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b *message.ToolResult) int {
-		if a.Call.Message != b.Call.Message {
-			return 0
-		}
-		return cmp.Compare(a.Call.Block, b.Call.Block)
-	})
-	return out
 }
 
 // modelContent appends one content of role model, or nothing where the

@@ -1,7 +1,6 @@
 package ollama
 
 import (
-	"cmp"
 	"encoding/base64"
 	"slices"
 	"strings"
@@ -39,7 +38,7 @@ func (e encoder) group(dst []byte, group []*message.Message) ([]byte, error) {
 		}
 		return w.dst, nil
 	}
-	results := resultsInCallOrder(group)
+	results := wire.ResultsInCallOrder(group)
 	for _, r := range results {
 		w.add(e.result(nil, r))
 	}
@@ -77,24 +76,6 @@ func (w *listWriter) add(value []byte) {
 		w.dst = append(w.dst, ',')
 	}
 	w.dst = append(w.dst, value...)
-}
-
-// resultsInCallOrder returns the group's results; those of one message in the
-// order of its calls, as calls without ids are paired by place.
-func resultsInCallOrder(group []*message.Message) []*message.ToolResult {
-	var out []*message.ToolResult
-	for _, m := range group {
-		if r := m.Result(); r != nil {
-			out = append(out, r)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b *message.ToolResult) int {
-		if a.Call.Message != b.Call.Message {
-			return 0
-		}
-		return cmp.Compare(a.Call.Block, b.Call.Block)
-	})
-	return out
 }
 
 func hasMedia(blocks []message.Block) bool {

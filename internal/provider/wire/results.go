@@ -1,0 +1,26 @@
+package wire
+
+import (
+	"cmp"
+	"slices"
+
+	"steward/internal/message"
+)
+
+// ResultsInCallOrder returns the group's results; those of one message in the
+// order of its calls, for vendors that pair calls without ids by place.
+func ResultsInCallOrder(group []*message.Message) []*message.ToolResult {
+	var out []*message.ToolResult
+	for _, m := range group {
+		if r := m.Result(); r != nil {
+			out = append(out, r)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *message.ToolResult) int {
+		if a.Call.Message != b.Call.Message {
+			return 0
+		}
+		return cmp.Compare(a.Call.Block, b.Call.Block)
+	})
+	return out
+}
