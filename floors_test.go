@@ -30,8 +30,8 @@ func floors() map[string]floor {
 	table := map[string]floor{}
 	for level, names := range [][]string{
 		{"internal/fault", "internal/id"},
-		{"internal/resource", "internal/request", "internal/message", "internal/tool", "internal/intent"},
-		{"internal/store", "internal/policy", "internal/embed", "internal/llm", "internal/service"},
+		{"internal/resource", "internal/request", "internal/message", "internal/tool", "internal/intent", "internal/record", "internal/tidy"},
+		{"internal/store", "internal/policy", "internal/embed", "internal/tokens", "internal/llm", "internal/view", "internal/exchange", "internal/search", "internal/service"},
 	} {
 		for order, name := range names {
 			table[name] = floor{level: level, order: order}
@@ -46,7 +46,7 @@ func floors() map[string]floor {
 			table[name] = f
 		}
 	}
-	add(3, "", "internal/agent", "internal/conversation", "internal/effect", "internal/identity")
+	add(3, "", "internal/agent", "internal/conversation", "internal/effect", "internal/identity", "internal/worklog", "internal/observe", "internal/search/fts")
 	add(3, "internal/provider/wire", "internal/provider/wire", "internal/provider/openai", "internal/provider/anthropic",
 		"internal/provider/gemini", "internal/provider/ollama", "internal/provider/offline")
 	add(3, "", "internal/store/sqlite")

@@ -19,6 +19,7 @@ import (
 	"steward/internal/identity"
 	"steward/internal/llm"
 	"steward/internal/policy"
+	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/settings"
 	"steward/internal/store"
@@ -63,11 +64,11 @@ type shelf struct {
 
 func (s shelf) scope() store.Scope { return store.ForUser(s.user) }
 
-func (s shelf) Conversations(ctx context.Context, after store.Cursor, limit int) ([]conversation.Conversation, store.Cursor, error) {
+func (s shelf) Conversations(ctx context.Context, after store.Cursor, limit int) ([]record.Conversation, store.Cursor, error) {
 	return s.engine.List(ctx, s.scope(), after, limit)
 }
 
-func (s shelf) Conversation(ctx context.Context, conv id.ID) (conversation.Conversation, error) {
+func (s shelf) Conversation(ctx context.Context, conv id.ID) (record.Conversation, error) {
 	return s.engine.Get(ctx, s.scope(), conv)
 }
 
@@ -261,7 +262,7 @@ func (l *local) Decide(ctx context.Context, _ id.ID, v runtime.Verdict) error {
 	return l.node.Decide(ctx, l.user, v)
 }
 
-func (l *local) Rename(ctx context.Context, conv id.ID, title string) (conversation.Conversation, error) {
+func (l *local) Rename(ctx context.Context, conv id.ID, title string) (record.Conversation, error) {
 	return l.node.Rename(ctx, l.user, conv, title)
 }
 

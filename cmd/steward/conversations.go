@@ -16,6 +16,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
+	"steward/internal/record"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
 )
@@ -222,7 +223,7 @@ func (a *app) delete(ctx context.Context, args []string, yes bool) error {
 }
 
 func (a *app) deleteFrom(ctx context.Context, b backend, args []string, yes bool) error {
-	var convs []conversation.Conversation
+	var convs []record.Conversation
 	for _, arg := range args { // all are looked at before one is touched
 		x, err := a.which(ctx, b, arg, false)
 		if err != nil {
@@ -263,6 +264,6 @@ type readerShelf struct{ shelf }
 
 func (s shelf) reader() readerShelf { return readerShelf{s} }
 
-func (readerShelf) Rename(context.Context, id.ID, string) (conversation.Conversation, error) {
-	return conversation.Conversation{}, fault.New(fault.Unsupported, "read_only", "the data folder was opened for reading only")
+func (readerShelf) Rename(context.Context, id.ID, string) (record.Conversation, error) {
+	return record.Conversation{}, fault.New(fault.Unsupported, "read_only", "the data folder was opened for reading only")
 }

@@ -24,6 +24,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/identity"
 	"steward/internal/message"
+	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/settings"
 	"steward/internal/store/sqlite"
@@ -430,9 +431,9 @@ func refused(res *http.Response) error {
 }
 
 // Rename implements terminal.Shelf.
-func (r *remote) Rename(ctx context.Context, conv id.ID, title string) (conversation.Conversation, error) {
+func (r *remote) Rename(ctx context.Context, conv id.ID, title string) (record.Conversation, error) {
 	if err := r.call(ctx, http.MethodPatch, "/conversations/"+conv.String(), map[string]string{"title": title}, nil); err != nil {
-		return conversation.Conversation{}, err
+		return record.Conversation{}, err
 	}
 	return r.Conversation(ctx, conv)
 }

@@ -15,6 +15,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
+	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
@@ -46,14 +47,14 @@ func say(role message.Role, text string) *message.Message {
 }
 
 func create(e *conversation.Engine) *conversation.Session {
-	return e.Create(anna, conversation.Conversation{ID: id.New(), Owner: "anna"})
+	return e.Create(anna, record.Conversation{ID: id.New(), Owner: "anna"})
 }
 
 func begin(t *testing.T, s *conversation.Session, words string) *message.Message {
 	t.Helper()
 	m := say(message.User, words)
 	commit := s.Begin(conversation.Opening{Request: id.New(), Interaction: id.New(), Origin: "user", Message: m,
-		Run: conversation.Run{ID: id.New(), Agent: "assistant"}})
+		Run: record.Run{ID: id.New(), Agent: "assistant"}})
 	if _, err := commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +234,7 @@ func TestUpdateDuringATurn(t *testing.T) {
 	s := create(e)
 	begin(t, s, "x")
 	conv := s.Conversation().ID
-	if _, err := e.Update(t.Context(), anna, conv, func(c *conversation.Conversation) { c.Title = "mine"; c.Model = "m/n" }); err != nil {
+	if _, err := e.Update(t.Context(), anna, conv, func(c *record.Conversation) { c.Title = "mine"; c.Model = "m/n" }); err != nil {
 		t.Fatal(err)
 	}
 	finish(t, s, "y")
@@ -302,18 +303,18 @@ func TestTheSameMessageTwice(t *testing.T) {
 	s := create(e)
 	m := begin(t, s, "x")
 	in := id.New()
-	commit := s.Begin(conversation.Opening{Request: id.New(), Interaction: in, Origin: "user", Message: say(message.User, "y"), Run: conversation.Run{ID: id.New()}})
+	commit := s.Begin(conversation.Opening{Request: id.New(), Interaction: in, Origin: "user", Message: say(message.User, "y"), Run: record.Run{ID: id.New()}})
 	if _, err := commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	again := create(e)
 	_ = m
-	commit = again.Begin(conversation.Opening{Request: id.New(), Interaction: id.New(), Origin: "user", Message: say(message.User, "y"), Run: conversation.Run{ID: id.New()}})
+	commit = again.Begin(conversation.Opening{Request: id.New(), Interaction: id.New(), Origin: "user", Message: say(message.User, "y"), Run: record.Run{ID: id.New()}})
 	if _, err := commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	other := e.Create(anna, again.Conversation())
-	commit = other.Begin(conversation.Opening{Request: id.New(), Interaction: id.New(), Origin: "user", Message: say(message.User, "y"), Run: conversation.Run{ID: id.New()}})
+	commit = other.Begin(conversation.Opening{Request: id.New(), Interaction: id.New(), Origin: "user", Message: say(message.User, "y"), Run: record.Run{ID: id.New()}})
 	if _, err := commit(t.Context()); !fault.HasCode(err, "message_exists") || other.Broken() == nil {
 		t.Errorf("a conversation was made twice: %v", err)
 	}
@@ -372,7 +373,7 @@ func TestExport(t *testing.T) {
 	}
 	var got struct {
 		ID           string
-		Conversation conversation.Conversation
+		Conversation record.Conversation
 		Messages     []struct {
 			Interaction string
 			Message     json.RawMessage

@@ -8,6 +8,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
 )
@@ -24,37 +25,37 @@ func New(s store.Store) *Engine { return &Engine{store: s} }
 
 // Get returns a conversation. One that is deleted, or lies outside the scope,
 // is conversation_not_found.
-func (e *Engine) Get(ctx context.Context, sc store.Scope, conv id.ID) (Conversation, error) {
+func (e *Engine) Get(ctx context.Context, sc store.Scope, conv id.ID) (record.Conversation, error) {
 	c, _, err := e.get(ctx, sc, conv)
 	return c, err
 }
 
-func (e *Engine) get(ctx context.Context, sc store.Scope, conv id.ID) (Conversation, resource.Resource, error) {
-	r, err := e.store.Get(ctx, sc, URI(conv))
+func (e *Engine) get(ctx context.Context, sc store.Scope, conv id.ID) (record.Conversation, resource.Resource, error) {
+	r, err := e.store.Get(ctx, sc, record.ConversationURI(conv))
 	if fault.Is(err, fault.NotFound) {
-		return Conversation{}, r, notFound(conv)
+		return record.Conversation{}, r, notFound(conv)
 	}
 	if err != nil {
-		return Conversation{}, r, err
+		return record.Conversation{}, r, err
 	}
-	c, err := read(r)
+	c, err := record.DecodeConversation(r.URI, r.Body)
 	if err == nil && !c.Deleted.IsZero() {
-		return Conversation{}, r, notFound(conv)
+		return record.Conversation{}, r, notFound(conv)
 	}
 	return c, r, err
 }
 
 // List returns a page of the scope's conversations, the most recently used first.
-func (e *Engine) List(ctx context.Context, sc store.Scope, after store.Cursor, limit int) ([]Conversation, store.Cursor, error) {
+func (e *Engine) List(ctx context.Context, sc store.Scope, after store.Cursor, limit int) ([]record.Conversation, store.Cursor, error) {
 	page, err := e.store.Query(ctx, sc, store.Query{
-		Term: store.Term{Name: termRecent}, Type: Type, Reverse: true, After: after, Limit: limit,
+		Term: store.Term{Name: record.TermRecent}, Type: record.TypeConversation, Reverse: true, After: after, Limit: limit,
 	})
 	if err != nil {
 		return nil, "", err
 	}
-	out := make([]Conversation, 0, len(page.Items))
+	out := make([]record.Conversation, 0, len(page.Items))
 	for _, it := range page.Items {
-		c, err := read(it.Resource)
+		c, err := record.DecodeConversation(it.Resource.URI, it.Resource.Body)
 		if err != nil {
 			return nil, "", err
 		}
@@ -65,14 +66,14 @@ func (e *Engine) List(ctx context.Context, sc store.Scope, after store.Cursor, l
 
 // Update changes a conversation's own facts by change, which may run more
 // than once. Counts and ids are not its business.
-func (e *Engine) Update(ctx context.Context, sc store.Scope, conv id.ID, change func(*Conversation)) (Conversation, error) {
+func (e *Engine) Update(ctx context.Context, sc store.Scope, conv id.ID, change func(*record.Conversation)) (record.Conversation, error) {
 	for {
 		c, r, err := e.get(ctx, sc, conv)
 		if err != nil {
 			return c, err
 		}
 		change(&c)
-		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{c.change(store.If{Version: r.Version})}})
+		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{putConversation(&c, store.If{Version: r.Version})}})
 		if !fault.Is(err, fault.Conflict) {
 			return c, err
 		}
@@ -82,7 +83,7 @@ func (e *Engine) Update(ctx context.Context, sc store.Scope, conv id.ID, change 
 // Delete hides a conversation: it is gone for every list and look-up. Its
 // entries stay in the log.
 func (e *Engine) Delete(ctx context.Context, sc store.Scope, conv id.ID) error {
-	_, err := e.Update(ctx, sc, conv, func(c *Conversation) { c.Deleted = time.Now().UTC() })
+	_, err := e.Update(ctx, sc, conv, func(c *record.Conversation) { c.Deleted = time.Now().UTC() })
 	return err
 }
 
@@ -102,7 +103,7 @@ func (e *Engine) Messages(ctx context.Context, sc store.Scope, conv id.ID, after
 			return nil, "", err
 		}
 	}
-	page, err := e.store.Query(ctx, sc, store.Query{List: branchURI(conv, MainBranch), After: after, Limit: limit, Reverse: reverse})
+	page, err := e.store.Query(ctx, sc, store.Query{List: record.BranchURI(conv, record.MainBranch), After: after, Limit: limit, Reverse: reverse})
 	if err != nil {
 		return nil, "", err
 	}
@@ -123,7 +124,7 @@ func entry(it store.Item) (Entry, error) {
 		return Entry{}, fault.New(fault.Internal, "store_broken", "%s cannot be read: %w", it.URI, err)
 	}
 	m.ID, _ = id.Parse(it.URI.ID())
-	return Entry{Message: m, Interaction: idOf(it.URI, TypeInteraction), Seq: it.Seq, Pos: it.Pos}, nil
+	return Entry{Message: m, Interaction: record.IDOf(it.URI, record.TypeInteraction), Seq: it.Seq, Pos: it.Pos}, nil
 }
 
 // Since returns the messages of a branch that were stored after the log
@@ -157,16 +158,16 @@ func (e *Engine) Since(ctx context.Context, sc store.Scope, conv id.ID, seq uint
 // FindCall returns the message of a conversation that bears a provider's call
 // id; the newest one, should the provider have used it twice.
 func (e *Engine) FindCall(ctx context.Context, sc store.Scope, conv id.ID, callID string) (Entry, error) {
-	return e.find(ctx, sc, conv, store.Term{Name: termCall, Value: callID})
+	return e.find(ctx, sc, conv, store.Term{Name: record.TermCall, Value: callID})
 }
 
 // FindMessage returns a message whose id was derived from the client's own.
 func (e *Engine) FindMessage(ctx context.Context, sc store.Scope, conv, msg id.ID) (Entry, error) {
-	return e.find(ctx, sc, conv, store.Term{Name: termMessage, Value: msg.String()})
+	return e.find(ctx, sc, conv, store.Term{Name: record.TermMessage, Value: msg.String()})
 }
 
 func (e *Engine) find(ctx context.Context, sc store.Scope, conv id.ID, t store.Term) (Entry, error) {
-	page, err := e.store.Query(ctx, sc, store.Query{Term: t, Under: URI(conv), Reverse: true, Limit: 1})
+	page, err := e.store.Query(ctx, sc, store.Query{Term: t, Under: record.ConversationURI(conv), Reverse: true, Limit: 1})
 	if err != nil {
 		return Entry{}, err
 	}
@@ -178,7 +179,7 @@ func (e *Engine) find(ctx context.Context, sc store.Scope, conv id.ID, t store.T
 
 // OpenRun is a run that had not ended when it was found.
 type OpenRun struct {
-	Run
+	record.Run
 	Space        resource.Space
 	Conversation id.ID
 	Interaction  id.ID
@@ -188,27 +189,21 @@ type OpenRun struct {
 // to be continued after a crash.
 func (e *Engine) OpenRuns(ctx context.Context, sc store.Scope, under resource.URI) ([]OpenRun, error) {
 	var out []OpenRun
-	for it, err := range store.Items(ctx, e.store, sc, store.Query{State: Running, Type: TypeRun, Under: under}) {
+	for it, err := range store.Items(ctx, e.store, sc, store.Query{State: record.StateRunning, Type: record.TypeRun, Under: under}) {
 		if err != nil {
 			return nil, err
 		}
 		r := OpenRun{Space: it.Space}
-		if err := decode(it.Resource, &r.Run); err != nil {
+		if err := record.Decode(it.URI, it.Body, &r.Run); err != nil {
 			return nil, err
 		}
 		r.URI = it.URI
 		r.ID, _ = id.Parse(it.URI.ID())
-		r.Conversation = idOf(it.URI, Type)
-		r.Interaction = idOf(it.URI, TypeInteraction)
+		r.Conversation = record.IDOf(it.URI, record.TypeConversation)
+		r.Interaction = record.IDOf(it.URI, record.TypeInteraction)
 		out = append(out, r)
 	}
 	return out, nil
-}
-
-func idOf(u resource.URI, typ string) id.ID {
-	at, _ := u.Find(typ)
-	x, _ := id.Parse(at.ID())
-	return x
 }
 
 // Open loads a conversation for running turns.
@@ -219,7 +214,7 @@ func (e *Engine) Open(ctx context.Context, sc store.Scope, conv id.ID) (*Session
 	}
 	s := &Session{engine: e, scope: sc, conv: c, version: r.Version, exists: true}
 	var msgs []*message.Message
-	for it, err := range store.Items(ctx, e.store, sc, store.Query{List: branchURI(conv, MainBranch), Limit: store.MaxLimit}) {
+	for it, err := range store.Items(ctx, e.store, sc, store.Query{List: record.BranchURI(conv, record.MainBranch), Limit: store.MaxLimit}) {
 		if err != nil {
 			return nil, err
 		}
@@ -228,7 +223,7 @@ func (e *Engine) Open(ctx context.Context, sc store.Scope, conv id.ID) (*Session
 			return nil, err
 		}
 		if m.Seq > r.Seq { // stored after the counts were last written
-			s.conv.count(m.Message)
+			count(&s.conv, m.Message)
 		}
 		msgs = append(msgs, m.Message)
 		s.bytes += len(it.Body)
@@ -241,6 +236,6 @@ func (e *Engine) Open(ctx context.Context, sc store.Scope, conv id.ID) (*Session
 
 // Create returns a session of a conversation that does not exist yet; its
 // first turn makes it.
-func (e *Engine) Create(sc store.Scope, c Conversation) *Session {
+func (e *Engine) Create(sc store.Scope, c record.Conversation) *Session {
 	return &Session{engine: e, scope: sc, conv: c, transcript: llm.NewTranscript()}
 }

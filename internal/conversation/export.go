@@ -11,6 +11,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
+	"steward/internal/record"
 	"steward/internal/store"
 )
 
@@ -25,7 +26,7 @@ func (e *Engine) Export(ctx context.Context, sc store.Scope, conv id.ID, format 
 	out := bufio.NewWriter(w)
 	switch format {
 	case "", "json":
-		fmt.Fprintf(out, `{"steward_export":1,"id":%q,"conversation":%s,"messages":[`, conv, encode(c))
+		fmt.Fprintf(out, `{"steward_export":1,"id":%q,"conversation":%s,"messages":[`, conv, record.Encode(c))
 		first := true
 		write = func(out *bufio.Writer, m Entry) error {
 			if !first {
@@ -100,7 +101,7 @@ func maskedBlocks(blocks []message.Block) []message.Block {
 func markdown(w *bufio.Writer, m *message.Message) error {
 	switch m.Role {
 	case message.User:
-		if len(m.Blocks) > 0 && m.Blocks[0].Base().Origin != OriginUser {
+		if len(m.Blocks) > 0 && m.Blocks[0].Base().Origin != record.OriginUser {
 			return nil
 		}
 		fmt.Fprintf(w, "\n## You, %s\n", m.At.Format("2006-01-02 15:04 UTC"))
@@ -132,7 +133,7 @@ func compact(args []byte) string {
 	if json.Unmarshal(args, &v) != nil {
 		return string(args)
 	}
-	return string(encode(v))
+	return string(record.Encode(v))
 }
 
 // indent makes a block of code, so that no text of a tool becomes markup.

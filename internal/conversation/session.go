@@ -8,6 +8,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
 )
@@ -18,7 +19,7 @@ import (
 type Session struct {
 	engine     *Engine
 	scope      store.Scope
-	conv       Conversation
+	conv       record.Conversation
 	version    uint64 // of the conversation's resource
 	exists     bool
 	transcript *llm.Transcript
@@ -31,12 +32,12 @@ type Session struct {
 
 	request     id.ID
 	interaction resource.URI
-	run         Run
+	run         record.Run
 }
 
 // Conversation returns the conversation as it stands, the running turn's
 // counts included.
-func (s *Session) Conversation() Conversation { return s.conv }
+func (s *Session) Conversation() record.Conversation { return s.conv }
 
 // Transcript returns what the model is shown.
 func (s *Session) Transcript() *llm.Transcript { return s.transcript }
@@ -57,7 +58,9 @@ func (s *Session) Size() int { return 3*s.bytes + s.transcript.Size() }
 func (s *Session) Broken() error { return s.broken }
 
 // MessageURI returns the URI of a message of the present turn.
-func (s *Session) MessageURI(m id.ID) resource.URI { return s.interaction.ChildID(TypeMessage, m) }
+func (s *Session) MessageURI(m id.ID) resource.URI {
+	return s.interaction.ChildID(record.TypeMessage, m)
+}
 
 // note keeps what is remembered of each message.
 func (s *Session) note(m *message.Message) {
@@ -71,7 +74,7 @@ type Opening struct {
 	Interaction id.ID
 	Origin      string // of the interaction
 	Message     *message.Message
-	Run         Run
+	Run         record.Run
 }
 
 // Begin opens an interaction with its first message and a run. The message is
@@ -81,24 +84,24 @@ type Opening struct {
 // message_exists when the message had been stored before.
 func (s *Session) Begin(o Opening) (commit func(context.Context) (uint64, error)) {
 	now := time.Now().UTC().Truncate(time.Millisecond)
-	if s.conv.Title == "" && o.Origin == OriginUser {
+	if s.conv.Title == "" && o.Origin == record.OriginUser {
 		s.conv.Title = titleOf(o.Message)
 	}
 	s.request = o.Request
-	s.interaction = URI(s.conv.ID).ChildID(TypeInteraction, o.Interaction)
+	s.interaction = record.ConversationURI(s.conv.ID).ChildID(record.TypeInteraction, o.Interaction)
 	s.run = o.Run
 	s.run.Started = now
-	s.run.URI = s.interaction.ChildID(TypeRun, o.Run.ID)
+	s.run.URI = s.interaction.ChildID(record.TypeRun, o.Run.ID)
 
 	changes := make([]store.Change, 0, 5)
 	if !s.exists {
 		s.conv.Created, s.conv.Updated = now, now
-		changes = append(changes, s.conv.change(store.If{Absent: true}),
-			store.Change{URI: branchURI(s.conv.ID, MainBranch), Body: []byte("{}"), If: store.If{Absent: true}})
+		changes = append(changes, putConversation(&s.conv, store.If{Absent: true}),
+			store.Change{URI: record.BranchURI(s.conv.ID, record.MainBranch), Body: []byte("{}"), If: store.If{Absent: true}})
 	}
 	changes = append(changes,
-		store.Change{URI: s.interaction, Body: encode(Interaction{Started: now, Origin: o.Origin}), If: store.If{Absent: true}},
-		store.Change{URI: s.run.URI, Body: encode(s.run), State: Running, If: store.If{Absent: true}},
+		store.Change{URI: s.interaction, Body: record.Encode(record.Interaction{Started: now, Origin: o.Origin}), If: store.If{Absent: true}},
+		store.Change{URI: s.run.URI, Body: record.Encode(s.run), State: record.StateRunning, If: store.If{Absent: true}},
 		s.stage(o.Message))
 	created := !s.exists
 	return func(ctx context.Context) (uint64, error) {
@@ -122,7 +125,7 @@ func (s *Session) Begin(o Opening) (commit func(context.Context) (uint64, error)
 func (s *Session) Resume(r OpenRun, request id.ID) {
 	s.request = request
 	s.run = r.Run
-	s.interaction = URI(s.conv.ID).ChildID(TypeInteraction, r.Interaction)
+	s.interaction = record.ConversationURI(s.conv.ID).ChildID(record.TypeInteraction, r.Interaction)
 }
 
 // stage adds a message to memory and returns the change that stores it. At is
@@ -134,7 +137,7 @@ func (s *Session) stage(m *message.Message) store.Change {
 	}
 	s.note(m)
 	s.pos++
-	s.conv.count(m)
+	count(&s.conv, m)
 	s.transcript.Append(m)
 	stored := *m
 	stored.ID = id.ID{} // the URI has it
@@ -144,15 +147,15 @@ func (s *Session) stage(m *message.Message) store.Change {
 		URI:   s.MessageURI(m.ID),
 		Body:  body,
 		If:    store.If{Absent: true},
-		Place: &store.Place{List: branchURI(s.conv.ID, MainBranch), Pos: s.pos},
+		Place: &store.Place{List: record.BranchURI(s.conv.ID, record.MainBranch), Pos: s.pos},
 	}
 	if m.ID.Derived() {
-		ch.Terms = []store.Term{{Name: termMessage, Value: m.ID.String()}}
+		ch.Terms = []store.Term{{Name: record.TermMessage, Value: m.ID.String()}}
 	}
 	if m.Role == message.Assistant {
 		for _, b := range m.Blocks {
 			if c, ok := b.(*message.ToolCall); ok && c.CallID != "" {
-				ch.Terms = append(ch.Terms, store.Term{Name: termCall, Value: c.CallID})
+				ch.Terms = append(ch.Terms, store.Term{Name: record.TermCall, Value: c.CallID})
 			}
 		}
 	}
@@ -203,12 +206,12 @@ func (s *Session) Finish(ctx context.Context, final *message.Message, outcome, c
 	s.run.Ended, s.run.Outcome, s.run.Error = now, outcome, code
 	s.conv.Updated = now
 	changes = append(changes,
-		store.Change{URI: s.run.URI, Body: encode(s.run), If: store.If{States: []string{Running}}},
-		s.conv.change(store.If{Version: s.version}))
+		store.Change{URI: s.run.URI, Body: record.Encode(s.run), If: store.If{States: []string{record.StateRunning}}},
+		putConversation(&s.conv, store.If{Version: s.version}))
 	for {
 		rec, err := s.engine.store.Commit(ctx, s.scope, store.Batch{Request: s.request, Changes: changes})
 		if fault.Is(err, fault.Conflict) && s.adopt(ctx) == nil {
-			changes[len(changes)-1] = s.conv.change(store.If{Version: s.version})
+			changes[len(changes)-1] = putConversation(&s.conv, store.If{Version: s.version})
 			continue
 		}
 		if err != nil {
@@ -228,14 +231,14 @@ func (s *Session) Finish(ctx context.Context, final *message.Message, outcome, c
 // facts (its title, say) while the turn ran; the counts stay ours. It fails
 // when that was not what stood in the way.
 func (s *Session) adopt(ctx context.Context) error {
-	r, err := s.engine.store.Get(ctx, s.scope, URI(s.conv.ID))
+	r, err := s.engine.store.Get(ctx, s.scope, record.ConversationURI(s.conv.ID))
 	if err != nil {
 		return err
 	}
 	if r.Version == s.version {
 		return fault.New(fault.Conflict, "run_ended", "the run has ended elsewhere")
 	}
-	c, err := read(r)
+	c, err := record.DecodeConversation(r.URI, r.Body)
 	if err != nil {
 		return err
 	}

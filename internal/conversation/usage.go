@@ -8,12 +8,10 @@ import (
 
 	"steward/internal/id"
 	"steward/internal/message"
+	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
 )
-
-// TypeUsage is the type of the record of a model call outside a conversation.
-const TypeUsage = "llm.Usage"
 
 // Used is what one model call has used.
 type Used struct {
@@ -58,15 +56,15 @@ func used(en resource.Entry) (Used, bool, error) {
 		return u, false, nil
 	}
 	switch en.URI.Type() {
-	case TypeMessage:
+	case record.TypeMessage:
 		m, err := message.Decode(en.Body)
 		if err != nil {
 			return u, false, err
 		}
 		u.Model, u.Usage = m.Model, m.Usage
 		return u, m.Usage != (message.Usage{}), nil
-	case TypeUsage:
-		err := decode(resource.Resource{URI: en.URI, Body: en.Body}, &u)
+	case record.TypeUsage:
+		err := record.Decode(en.URI, en.Body, &u)
 		return u, err == nil, err
 	}
 	return u, false, nil
@@ -75,6 +73,6 @@ func used(en resource.Entry) (Used, bool, error) {
 // Record keeps what a model call outside a conversation has used.
 func (e *Engine) Record(ctx context.Context, sc store.Scope, model string, u message.Usage) error {
 	_, err := e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{{
-		URI: resource.Root(TypeUsage, id.New().String()), Body: encode(Used{Model: model, Usage: u})}}})
+		URI: resource.Root(record.TypeUsage, id.New().String()), Body: record.Encode(Used{Model: model, Usage: u})}}})
 	return err
 }

@@ -28,7 +28,7 @@ var wellKnown = []string{
 	"agent.Run", "agent.Agent", "effect.Intent", "effect.Approval",
 	"tool.Tool", "tool.Overflow", "plan.Plan", "plan.Task",
 	"identity.User", "identity.Key", "identity.Group", "common.Request",
-	"llm.Usage",
+	"llm.Usage", "common.Mark", "common.Pin",
 }
 
 var typeCode = func() map[string]byte {

@@ -57,6 +57,7 @@ type Op uint8
 const (
 	OpPut    Op = 1
 	OpDelete Op = 2
+	OpErase  Op = 3 // deleted, and the bodies of all versions are gone for good
 )
 
 // Entry is one entry of the log: one change of one resource.
@@ -70,5 +71,5 @@ type Entry struct {
 	URI     URI
 	Version uint64
 	State   string
-	Body    []byte // nil for a deletion
+	Body    []byte // nil for a deletion, and for what was erased since
 }

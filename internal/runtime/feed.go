@@ -6,11 +6,11 @@ import (
 	"sync"
 
 	"steward/internal/agent"
-	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/record"
 )
 
 // feed is the live side of one conversation: the draft of the message that is
@@ -359,7 +359,7 @@ func textOf(b message.Block) (llm.Kind, string) {
 // isUsers reports whether a person wrote the message (and not Steward, to
 // have a reply continued, say).
 func isUsers(m *message.Message) bool {
-	return m.Role == message.User && len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == conversation.OriginUser
+	return m.Role == message.User && len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == record.OriginUser
 }
 
 // calling tells what becomes of a call.

@@ -11,12 +11,13 @@ import (
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/record"
 	"steward/internal/request"
 	"steward/internal/store"
 )
 
 // job prepares a run's work; it fills in what the run pins.
-func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *conversation.Run, reqID id.ID) (agent.Job, error) {
+func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *record.Run, reqID id.ID) (agent.Job, error) {
 	kit := n.agents[run.Agent]
 	if kit == nil {
 		return agent.Job{}, fault.New(fault.NotFound, "agent_not_found", "there is no agent %q", run.Agent)
@@ -71,9 +72,9 @@ func (n *Node) spent(model string, u message.Usage) llm.Spend {
 }
 
 // caller returns what runs the tool calls of a run.
-func (n *Node) caller(c *chat, s *conversation.Session, kit *agentKit, run *conversation.Run, reqID id.ID) func(context.Context, agent.Call) (*message.ToolResult, error) {
+func (n *Node) caller(c *chat, s *conversation.Session, kit *agentKit, run *record.Run, reqID id.ID) func(context.Context, agent.Call) (*message.ToolResult, error) {
 	rc := request.Context{ID: reqID, User: c.user, Actor: "agent:" + kit.Name,
-		Conversation: conversation.URI(c.id), Attended: run.Attended}
+		Conversation: record.ConversationURI(c.id), Attended: run.Attended}
 	sc := store.ForUser(c.user)
 	sc.Actor = rc.Actor
 	return func(ctx context.Context, call agent.Call) (*message.ToolResult, error) {
@@ -92,11 +93,11 @@ func (n *Node) caller(c *chat, s *conversation.Session, kit *agentKit, run *conv
 }
 
 // pin keeps a request's own sampling settings with its run.
-func pin(s llm.Sampling) conversation.SamplingPin {
-	return conversation.SamplingPin{Temperature: s.Temperature, MaxTokens: s.MaxTokens, Stop: s.Stop, Effort: string(s.Effort)}
+func pin(s llm.Sampling) record.SamplingPin {
+	return record.SamplingPin{Temperature: s.Temperature, MaxTokens: s.MaxTokens, Stop: s.Stop, Effort: string(s.Effort)}
 }
 
-func unpin(s conversation.SamplingPin) llm.Sampling {
+func unpin(s record.SamplingPin) llm.Sampling {
 	return llm.Sampling{Temperature: s.Temperature, MaxTokens: s.MaxTokens, Stop: s.Stop, Effort: llm.Effort(s.Effort)}
 }
 

@@ -10,18 +10,19 @@ import (
 	"steward/internal/embed"
 	"steward/internal/id"
 	"steward/internal/llm"
+	"steward/internal/record"
 	"steward/internal/store"
 	"steward/internal/tool"
 )
 
 // Conversations returns a page of the user's conversations, the most recently
 // used first.
-func (n *Node) Conversations(ctx context.Context, user string, after store.Cursor, limit int) ([]conversation.Conversation, store.Cursor, error) {
+func (n *Node) Conversations(ctx context.Context, user string, after store.Cursor, limit int) ([]record.Conversation, store.Cursor, error) {
 	return n.conversations.List(ctx, store.ForUser(user), after, limit)
 }
 
 // Conversation returns one of the user's conversations.
-func (n *Node) Conversation(ctx context.Context, user string, conv id.ID) (conversation.Conversation, error) {
+func (n *Node) Conversation(ctx context.Context, user string, conv id.ID) (record.Conversation, error) {
 	return n.conversations.Get(ctx, store.ForUser(user), conv)
 }
 
@@ -31,8 +32,8 @@ func (n *Node) Messages(ctx context.Context, user string, conv id.ID, after stor
 }
 
 // Rename gives a conversation a title.
-func (n *Node) Rename(ctx context.Context, user string, conv id.ID, title string) (conversation.Conversation, error) {
-	return n.conversations.Update(ctx, store.ForUser(user), conv, func(c *conversation.Conversation) { c.Title = title })
+func (n *Node) Rename(ctx context.Context, user string, conv id.ID, title string) (record.Conversation, error) {
+	return n.conversations.Update(ctx, store.ForUser(user), conv, func(c *record.Conversation) { c.Title = title })
 }
 
 // Delete stops what runs in a conversation and hides it.

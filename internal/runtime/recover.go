@@ -9,6 +9,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
+	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
 )
@@ -16,7 +17,7 @@ import (
 // unfinished takes up a run of the conversation that had been interrupted and
 // is not running: errResumed. Without one it gives the session back.
 func (n *Node) unfinished(ctx context.Context, c *chat, s *conversation.Session) (*conversation.Session, bool, error) {
-	runs, err := n.conversations.OpenRuns(ctx, store.ForUser(c.user), conversation.URI(c.id))
+	runs, err := n.conversations.OpenRuns(ctx, store.ForUser(c.user), record.ConversationURI(c.id))
 	if err != nil || len(runs) == 0 {
 		return s, false, err
 	}

@@ -10,6 +10,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
+	"steward/internal/record"
 	"steward/internal/request"
 	"steward/internal/store"
 )
@@ -77,7 +78,7 @@ func userMessage(user string, t *Turn) (*message.Message, error) {
 		return nil, fault.New(fault.Invalid, "message_empty", "the message is empty").With("write something")
 	}
 	for _, b := range t.Content {
-		b.Base().Origin = conversation.OriginUser
+		b.Base().Origin = record.OriginUser
 		if x, ok := b.(*message.Text); ok && !utf8.ValidString(x.Text) {
 			return nil, fault.New(fault.Invalid, "message_invalid", "the message is not valid UTF-8").With("send UTF-8 text")
 		}
@@ -139,7 +140,7 @@ func (n *Node) open(ctx context.Context, c *chat, t *Turn) (*conversation.Sessio
 		}
 	}
 	c.feed.settle(0)
-	return n.conversations.Create(sc, conversation.Conversation{ID: c.id, Owner: c.user,
+	return n.conversations.Create(sc, record.Conversation{ID: c.id, Owner: c.user,
 		Agent: t.Agent, Model: t.Model, Tools: t.Tools, Metadata: t.Metadata}), false, nil
 }
 
@@ -151,7 +152,7 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 		return Accepted{}, launched, err
 	}
 	conv := s.Conversation()
-	run := conversation.Run{ID: id.New(), Attended: t.Attended,
+	run := record.Run{ID: id.New(), Attended: t.Attended,
 		Agent: first(t.Agent, conv.Agent, DefaultAgent), Model: first(t.Model, conv.Model),
 		Sampling: pin(t.Sampling)}
 	reqID := id.New()
@@ -161,7 +162,7 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 	}
 	inter := id.New()
 	commit := s.Begin(conversation.Opening{Request: reqID, Interaction: inter,
-		Origin: conversation.OriginUser, Message: m, Run: run})
+		Origin: record.OriginUser, Message: m, Run: run})
 	ready := make(chan error, 1)
 	job.Ready = func() error {
 		if err := <-ready; err != nil {

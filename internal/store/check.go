@@ -40,7 +40,7 @@ func (c *Change) fault() string {
 	switch {
 	case c.URI.Zero():
 		return "it names no resource"
-	case c.Op > Unlist:
+	case c.Op > Pack:
 		return "its operation is unknown"
 	case c.Op == Unlist && c.Place == nil:
 		return "Unlist needs the place whose list is meant"

@@ -103,6 +103,8 @@ const (
 	Delete    // the tree forgets it and its places; the log remembers
 	Check     // only If is looked at; nothing is written
 	Unlist    // takes URI out of Place.List (Place.Pos is ignored); writes no log entry
+	Erase     // Delete, and the bodies of all versions are gone for good, from the log's older entries too; also of what is deleted already
+	Pack      // keeps the bodies of all versions in a compact form from now on; reading is as before; writes no log entry
 )
 
 // If is a precondition. The zero value asks for nothing.
@@ -129,7 +131,7 @@ type Place struct {
 type Receipt struct {
 	Seq      uint64    // of its last entry; its entries are consecutive
 	At       time.Time // stamped on its entries
-	Versions []uint64  // per change: the new version; 0 for Check, Delete and Unlist
+	Versions []uint64  // per change: the new version; 0 for all but Put
 }
 
 // Cursor is a place in a result, opaque to callers. It stays good when things
@@ -175,6 +177,7 @@ type LogQuery struct {
 	After   Cursor
 	Since   uint64       // only entries with a greater sequence number
 	Under   resource.URI // only changes at or below this place
+	Type    string       // only changes of resources of this type
 	Of      resource.URI // non-zero: the versions of exactly this resource
 	Reverse bool
 	Limit   int

@@ -55,6 +55,8 @@ type Spec struct {
 	ResultCap   int            // zero means DefaultResultCap
 	Yields      message.Labels // labels on what it returns
 	Dedupes     bool           // actions: the receiver recognises Invocation.Key
+	Tidy        []Strategy     // what its calls make obsolete in a conversation
+	Log         LogSpec        // how its calls are told in the work log
 	Metadata    resource.Metadata
 }
 
@@ -121,18 +123,22 @@ func FromWire(wire string) string { return strings.ReplaceAll(wire, "__", ".") }
 
 // SettlerOf returns the Settler that t is, or that it wraps (by a method
 // Unwrap() Tool).
-func SettlerOf(t Tool) (Settler, bool) {
+func SettlerOf(t Tool) (Settler, bool) { return unwrapped[Settler](t) }
+
+// unwrapped returns the first of t and what it wraps that is an I.
+func unwrapped[I any](t Tool) (I, bool) {
 	for t != nil {
-		if s, ok := t.(Settler); ok {
-			return s, true
+		if i, ok := t.(I); ok {
+			return i, true
 		}
 		w, ok := t.(interface{ Unwrap() Tool })
 		if !ok {
-			return nil, false
+			break
 		}
 		t = w.Unwrap()
 	}
-	return nil, false
+	var none I
+	return none, false
 }
 
 // Certain reports whether an action's error says that the effect certainly did

@@ -18,15 +18,16 @@ import (
 	"steward/internal/id"
 	"steward/internal/identity"
 	"steward/internal/llm"
+	"steward/internal/record"
 	"steward/internal/store"
 )
 
 // Node is what the face needs of the runtime.
 type Node interface {
-	Conversations(ctx context.Context, user string, after store.Cursor, limit int) ([]conversation.Conversation, store.Cursor, error)
-	Conversation(ctx context.Context, user string, conv id.ID) (conversation.Conversation, error)
+	Conversations(ctx context.Context, user string, after store.Cursor, limit int) ([]record.Conversation, store.Cursor, error)
+	Conversation(ctx context.Context, user string, conv id.ID) (record.Conversation, error)
 	Messages(ctx context.Context, user string, conv id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error)
-	Rename(ctx context.Context, user string, conv id.ID, title string) (conversation.Conversation, error)
+	Rename(ctx context.Context, user string, conv id.ID, title string) (record.Conversation, error)
 	Delete(ctx context.Context, user string, conv id.ID) error
 	Export(ctx context.Context, user string, conv id.ID, format string, w io.Writer) error
 	Models(ctx context.Context) (found llm.Listing, aliases []string)

@@ -23,13 +23,14 @@ import (
 	"steward/internal/identity"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/record"
 	"steward/internal/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
-	mine = conversation.Conversation{ID: id.ID{6: 0x70, 8: 0x80, 15: 1}, Owner: "ana", Title: "Sums", Created: at, Updated: at.Add(time.Hour),
+	mine = record.Conversation{ID: id.ID{6: 0x70, 8: 0x80, 15: 1}, Owner: "ana", Title: "Sums", Created: at, Updated: at.Add(time.Hour),
 		Agent: "assistant", Model: "test/one", Messages: 2, ToolCalls: 1, Tokens: message.Usage{Input: 9, Output: 3}, Metadata: map[string]string{"k": "v"}}
 	at   = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	said = []conversation.Entry{
@@ -58,15 +59,15 @@ func (d *double) find(user string, conv id.ID) error {
 	return nil
 }
 
-func (d *double) Conversations(_ context.Context, user string, after store.Cursor, limit int) ([]conversation.Conversation, store.Cursor, error) {
+func (d *double) Conversations(_ context.Context, user string, after store.Cursor, limit int) ([]record.Conversation, store.Cursor, error) {
 	d.asked = fmt.Sprint(user, " ", after, " ", limit)
 	if d.fail != nil || user != "ana" {
 		return nil, "", d.fail
 	}
-	return []conversation.Conversation{mine}, "c\"2", nil
+	return []record.Conversation{mine}, "c\"2", nil
 }
 
-func (d *double) Conversation(_ context.Context, user string, conv id.ID) (conversation.Conversation, error) {
+func (d *double) Conversation(_ context.Context, user string, conv id.ID) (record.Conversation, error) {
 	return mine, d.find(user, conv)
 }
 
@@ -78,7 +79,7 @@ func (d *double) Messages(_ context.Context, user string, conv id.ID, after stor
 	return said, "c\"2", d.find(user, conv)
 }
 
-func (d *double) Rename(_ context.Context, user string, conv id.ID, title string) (conversation.Conversation, error) {
+func (d *double) Rename(_ context.Context, user string, conv id.ID, title string) (record.Conversation, error) {
 	c := mine
 	c.Title = title
 	return c, d.find(user, conv)

@@ -10,10 +10,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"steward/internal/conversation"
 	"steward/internal/face/httpauth"
 	"steward/internal/fault"
 	"steward/internal/message"
+	"steward/internal/record"
 	"steward/internal/store"
 )
 
@@ -33,7 +33,7 @@ type conversationView struct {
 	Tokens    message.Usage     `json:"tokens"`
 }
 
-func view(c conversation.Conversation) conversationView {
+func view(c record.Conversation) conversationView {
 	return conversationView{ID: c.ID.String(), Title: c.Title, Created: c.Created, Updated: c.Updated, Agent: c.Agent, Model: c.Model,
 		Tools: c.Tools, Metadata: c.Metadata, Window: c.Window, Messages: c.Messages, ToolCalls: c.ToolCalls, Tokens: c.Tokens}
 }

@@ -13,10 +13,10 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
 
-	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
+	"steward/internal/record"
 	"steward/internal/runtime"
 )
 
@@ -37,7 +37,7 @@ type chat struct {
 	conv    id.ID
 	named   string // its title
 	model   string // asked for
-	shelf   []conversation.Conversation
+	shelf   []record.Conversation
 	models  []string
 	sending string // what is on its way and not yet durable
 

@@ -23,6 +23,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy"
+	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
@@ -161,16 +162,16 @@ func (n node) Stop(ctx context.Context, c id.ID) error { return n.Node.Stop(ctx,
 func (n node) Decide(ctx context.Context, _ id.ID, v runtime.Verdict) error {
 	return n.Node.Decide(ctx, ada, v)
 }
-func (n node) Conversations(ctx context.Context, after store.Cursor, limit int) ([]conversation.Conversation, store.Cursor, error) {
+func (n node) Conversations(ctx context.Context, after store.Cursor, limit int) ([]record.Conversation, store.Cursor, error) {
 	return n.Node.Conversations(ctx, ada, after, limit)
 }
-func (n node) Conversation(ctx context.Context, c id.ID) (conversation.Conversation, error) {
+func (n node) Conversation(ctx context.Context, c id.ID) (record.Conversation, error) {
 	return n.Node.Conversation(ctx, ada, c)
 }
 func (n node) Messages(ctx context.Context, c id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error) {
 	return n.Node.Messages(ctx, ada, c, after, limit)
 }
-func (n node) Rename(ctx context.Context, c id.ID, title string) (conversation.Conversation, error) {
+func (n node) Rename(ctx context.Context, c id.ID, title string) (record.Conversation, error) {
 	return n.Node.Rename(ctx, ada, c, title)
 }
 func (n node) Export(ctx context.Context, c id.ID, format string, w io.Writer) error {

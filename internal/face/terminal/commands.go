@@ -17,6 +17,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
+	"steward/internal/record"
 	"steward/internal/settings"
 	"steward/internal/store"
 )
@@ -81,7 +82,7 @@ func (m *chat) fresh(string) tea.Cmd {
 
 // listed is the answer to /list.
 type listed struct {
-	conversations []conversation.Conversation
+	conversations []record.Conversation
 	err           error
 }
 
@@ -114,7 +115,7 @@ func (m *chat) showList(l listed) {
 	m.say(b.String())
 }
 
-func titled(c conversation.Conversation) string {
+func titled(c record.Conversation) string {
 	if c.Title == "" {
 		return "untitled, " + c.ID.String()
 	}
@@ -123,7 +124,7 @@ func titled(c conversation.Conversation) string {
 
 // opened is the answer to /open.
 type opened struct {
-	conversation conversation.Conversation
+	conversation record.Conversation
 	recent       []conversation.Entry
 	err          error
 }
@@ -208,7 +209,7 @@ func (t *turn) past(m *message.Message) []string {
 }
 
 type renamed struct {
-	conversation conversation.Conversation
+	conversation record.Conversation
 	err          error
 }
 

@@ -18,6 +18,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
+	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/store"
 )
@@ -54,11 +55,11 @@ func (d *down) Decide(_ context.Context, _ id.ID, v runtime.Verdict) error {
 	d.decided = append(d.decided, v)
 	return errDown
 }
-func (*down) Conversations(context.Context, store.Cursor, int) ([]conversation.Conversation, store.Cursor, error) {
+func (*down) Conversations(context.Context, store.Cursor, int) ([]record.Conversation, store.Cursor, error) {
 	return nil, "", errDown
 }
-func (*down) Conversation(context.Context, id.ID) (conversation.Conversation, error) {
-	return conversation.Conversation{}, errDown
+func (*down) Conversation(context.Context, id.ID) (record.Conversation, error) {
+	return record.Conversation{}, errDown
 }
 func (d *down) Messages(_ context.Context, _ id.ID, after store.Cursor, _ int) ([]conversation.Entry, store.Cursor, error) {
 	if d.entries == nil {
@@ -69,8 +70,8 @@ func (d *down) Messages(_ context.Context, _ id.ID, after store.Cursor, _ int) (
 	}
 	return d.entries[1:], "", nil
 }
-func (*down) Rename(context.Context, id.ID, string) (conversation.Conversation, error) {
-	return conversation.Conversation{}, errDown
+func (*down) Rename(context.Context, id.ID, string) (record.Conversation, error) {
+	return record.Conversation{}, errDown
 }
 func (*down) Export(context.Context, id.ID, string, io.Writer) error { return errDown }
 
@@ -174,7 +175,7 @@ func TestWhenTheNodeIsDown(t *testing.T) {
 	if got := d.look(); !strings.Contains(got, "no conversations yet") {
 		t.Errorf("%q", got)
 	}
-	d.do(opened{conversation: conversation.Conversation{ID: id.New()}})
+	d.do(opened{conversation: record.Conversation{ID: id.New()}})
 	if got := d.look(); !strings.Contains(got, "opened: untitled") || !strings.Contains(got, "it is down") {
 		t.Errorf("%q", got)
 	}
@@ -384,7 +385,7 @@ func TestCommon(t *testing.T) {
 		t.Error("of nothing")
 	}
 	d := newDrive(t, &down{})
-	d.shelf = []conversation.Conversation{{ID: id.New()}}
+	d.shelf = []record.Conversation{{ID: id.New()}}
 	d.input.SetValue("/open ")
 	d.tab()
 	if d.input.Value() != "/open "+d.shelf[0].ID.String()+" " {

@@ -15,6 +15,7 @@ import (
 
 	"steward/internal/conversation"
 	"steward/internal/id"
+	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/store"
 )
@@ -32,10 +33,10 @@ type Node interface {
 
 // Shelf holds the person's conversations. Safe for concurrent use.
 type Shelf interface {
-	Conversations(ctx context.Context, after store.Cursor, limit int) ([]conversation.Conversation, store.Cursor, error)
-	Conversation(ctx context.Context, conv id.ID) (conversation.Conversation, error)
+	Conversations(ctx context.Context, after store.Cursor, limit int) ([]record.Conversation, store.Cursor, error)
+	Conversation(ctx context.Context, conv id.ID) (record.Conversation, error)
 	Messages(ctx context.Context, conv id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error)
-	Rename(ctx context.Context, conv id.ID, title string) (conversation.Conversation, error)
+	Rename(ctx context.Context, conv id.ID, title string) (record.Conversation, error)
 	Export(ctx context.Context, conv id.ID, format string, w io.Writer) error
 }
 
