@@ -253,15 +253,23 @@ func broken(code, format string, args ...any) *fault.Error {
 }
 
 // CheckHistory checks the rules between the messages of one branch, oldest
-// first, each of which is valid by itself: ids are different; each message
-// names the one before it (the first may name one that is not shown); each
-// result answers an earlier call, in the call's own words, and only once; and
-// calls are answered before the next user or assistant message. Calls of the
-// last assistant message may be open (see Dangling). Codes, all Invalid:
-// message_id_repeated, message_prev_broken, message_result_call_unknown,
-// message_result_repeated, message_result_mismatch, message_call_unanswered;
+// first, each of which is valid by itself: each message names the one before
+// it (the first may name one that is not shown), and what CheckView says.
+// Codes, all Invalid: message_prev_broken and those of CheckView;
 // Details["message"] is the place in msgs.
-func CheckHistory(msgs []*Message) error {
+func CheckHistory(msgs []*Message) error { return checkPairs(msgs, true) }
+
+// CheckView checks the rules between the messages that a model is shown, where
+// some of a branch may be left out: ids are different; each result answers an
+// earlier call, in the call's own words, and only once; and calls are answered
+// before the next user or assistant message. Calls of the last assistant
+// message may be open (see Dangling). Codes, all Invalid: message_id_repeated,
+// message_result_call_unknown, message_result_repeated,
+// message_result_mismatch, message_call_unanswered; Details["message"] is the
+// place in msgs.
+func CheckView(msgs []*Message) error { return checkPairs(msgs, false) }
+
+func checkPairs(msgs []*Message, linked bool) error {
 	seen := make(map[id.ID]bool, len(msgs))
 	calls := map[Ref]*ToolCall{}
 	answered := map[Ref]bool{}
@@ -271,7 +279,7 @@ func CheckHistory(msgs []*Message) error {
 			return broken("message_id_repeated", "message %s appears twice", m.ID).Detail("message", i)
 		}
 		seen[m.ID] = true
-		if i > 0 && m.Prev != msgs[i-1].ID {
+		if linked && i > 0 && m.Prev != msgs[i-1].ID {
 			return broken("message_prev_broken", "message %s does not follow %s, which stands before it", m.ID, msgs[i-1].ID).Detail("message", i)
 		}
 		if r := m.Result(); r != nil {

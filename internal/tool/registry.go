@@ -54,7 +54,8 @@ func (e *entry) Call(ctx context.Context, in Invocation) (Result, error) {
 }
 
 // Add registers a tool. Error codes: tool_conflict (Conflict) when the name is
-// taken, also in its wire form; those of CheckSpec (Invalid).
+// taken, also in its wire form; those of CheckSpec (Invalid), and
+// tool_tidy_invalid for a custom strategy of a tool that is no Optimizer.
 func (r *Registry) Add(t Tool) error {
 	if t == nil {
 		return fault.New(fault.Invalid, "tool_missing", "there is no tool to register")
@@ -62,6 +63,11 @@ func (r *Registry) Add(t Tool) error {
 	spec, v, err := CheckSpec(t.Spec())
 	if err != nil {
 		return err
+	}
+	custom := func(s Strategy) bool { return s.Kind == Custom }
+	if _, ok := OptimizerOf(t); !ok && slices.ContainsFunc(spec.Tidy, custom) {
+		return fault.New(fault.Invalid, "tool_tidy_invalid", "the tool %s has a custom strategy and is no Optimizer", spec.Name).
+			With("implement tool.Optimizer, or declare a strategy of another kind").Detail("tool", spec.Name)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,7 +182,8 @@ func unknownTool(name string, names []string) error {
 // filled in) with its compiled schema. A spec without a version gets one made
 // from what a model and a judge are shown. Errors are Invalid, with the codes
 // tool_name_invalid, tool_description_missing, tool_effect_invalid,
-// tool_delivery_invalid, tool_limits_invalid, tool_schema_invalid.
+// tool_delivery_invalid, tool_limits_invalid, tool_schema_invalid,
+// tool_tidy_invalid, tool_log_invalid.
 func CheckSpec(s Spec) (Spec, *Validator, error) {
 	if err := checkName(s.Name); err != nil {
 		return s, nil, err
@@ -205,6 +212,12 @@ func CheckSpec(s Spec) (Spec, *Validator, error) {
 	v, err := NewValidator(s.Input)
 	if err != nil {
 		return bad("tool_schema_invalid", "cannot be called: %w", err)
+	}
+	if err := checkTidy(&s, v); err != nil {
+		return s, nil, err
+	}
+	if err := checkLog(&s, v); err != nil {
+		return s, nil, err
 	}
 	if s.Version == "" {
 		sum := sha256.Sum256([]byte(s.Name + "\x00" + s.Description + "\x00" + string(s.Effect) + "\x00" + string(s.Input)))

@@ -2,8 +2,11 @@ package tool
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
+	"steward/internal/fault"
 	"steward/internal/message"
 )
 
@@ -42,12 +45,16 @@ type Strategy struct {
 type Optimizer interface {
 	// Obsolete is told of a call that has succeeded and of the results that
 	// are still valid, of this tool's own calls and of its declared targets',
-	// oldest first; it returns those that are obsolete now. It must be quick:
-	// it runs between the call and the recording of its result. Naming a
-	// result that it was not shown is refused and logged; an error is logged,
-	// and nothing becomes obsolete.
+	// oldest first (the newest MaxShown of them); it returns those that are
+	// obsolete now. It must be quick: it runs between the call and the
+	// recording of its result. Naming a result that it was not shown is
+	// refused and logged; an error, a panic, or no answer within 100 ms is
+	// logged, and nothing becomes obsolete. It must not modify what it is shown.
 	Obsolete(ctx context.Context, call Past, earlier []Past) ([]Obsolete, error)
 }
+
+// MaxShown is how many earlier results an Optimizer is shown at most.
+const MaxShown = 256
 
 // Past is a call that has its result.
 type Past struct {
@@ -82,4 +89,82 @@ type LogSpec struct {
 	// Impact are the arguments that name what the call affects: a path, a
 	// recipient, an entity.
 	Impact []string
+}
+
+// checkTidy says what is wrong with the strategies of a spec whose schema has
+// been compiled. A parameter that the tool does not have would be missing in
+// every call, and all calls would match.
+func checkTidy(s *Spec, v *Validator) *fault.Error {
+	bad := func(i int, format string, args ...any) *fault.Error {
+		return fault.New(fault.Invalid, "tool_tidy_invalid", "the tool %s has a strategy (number %d) that %s",
+			s.Name, i+1, fault.New("", "", format, args...).Message).Detail("tool", s.Name)
+	}
+	for i, st := range s.Tidy {
+		switch {
+		case st.Kind == ByParameters && len(st.Parameters) == 0:
+			return bad(i, "goes by parameters and names none")
+		case st.Kind == ByTool && len(st.Tools) == 0:
+			return bad(i, "is about results of other tools and names none")
+		case st.Kind == ByAge && st.MaxAge <= 0:
+			return bad(i, "goes by age and has no MaxAge")
+		case !slices.Contains([]StrategyKind{ByParameters, ByTool, ByAge, Custom}, st.Kind):
+			return bad(i, "has the kind %.40q: it is parameters, tools, age or custom", string(st.Kind))
+		}
+		for _, p := range st.Parameters {
+			if !v.has(p) {
+				return bad(i, "goes by the parameter %.80q, which the tool does not have", p)
+			}
+		}
+		for _, n := range slices.Concat(st.Tools, st.Cascade) {
+			if err := checkName(n); err != nil {
+				return bad(i, "names a tool that cannot be: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// checkLog says what is wrong with how a spec's calls are told: every argument
+// that it names must be one.
+func checkLog(s *Spec, v *Validator) *fault.Error {
+	bad := func(format string, args ...any) *fault.Error {
+		return fault.New(fault.Invalid, "tool_log_invalid", "the work log's words for the tool %s %s",
+			s.Name, fault.New("", "", format, args...).Message).Detail("tool", s.Name)
+	}
+	for rest := s.Log.Summary; ; {
+		before, after, open := strings.Cut(rest, "{")
+		switch {
+		case strings.Contains(before, "}"):
+			return bad("close a brace that was not opened")
+		case !open:
+			return checkLogged(s, v, bad)
+		}
+		name, next, closed := strings.Cut(after, "}")
+		switch {
+		case !closed:
+			return bad("do not close a brace")
+		case !v.has(name):
+			return bad("name {%.80s}, which is none of its parameters", name)
+		}
+		rest = next
+	}
+}
+
+func checkLogged(s *Spec, v *Validator, bad func(string, ...any) *fault.Error) *fault.Error {
+	for _, p := range slices.Concat(s.Log.Parameters, s.Log.Secret, s.Log.Impact) {
+		if !v.has(p) {
+			return bad("name %.80q, which is none of its parameters", p)
+		}
+	}
+	return nil
+}
+
+// has reports whether the schema has a property of the name, or leaves open
+// which it has.
+func (v *Validator) has(name string) bool {
+	if name == "" {
+		return false
+	}
+	_, ok := v.schema.Properties[name]
+	return ok || len(v.schema.Properties) == 0
 }
