@@ -1,0 +1,114 @@
+package tidy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/message"
+	"steward/internal/tool"
+)
+
+// patience is how long an optimizer may take.
+const patience = 100 * time.Millisecond
+
+// ask has a tool's optimizer say which of the results that it is shown are
+// obsolete now, and why each is.
+func (t *Tracker) ask(ctx context.Context, o tool.Optimizer, call *entry, targets []string) (hit []*entry, reasons []string) {
+	shown := t.shownTo(call.tool, targets)
+	if o == nil || len(shown) == 0 {
+		return nil, nil
+	}
+	earlier := make([]tool.Past, len(shown))
+	byRef := make(map[message.Ref]*entry, len(shown))
+	for i, e := range shown {
+		earlier[i] = e.past()
+		byRef[e.ref] = e
+	}
+	said, err := t.protected(ctx, o, call, earlier)
+	if err != nil {
+		t.refused(fault.New(fault.Internal, "tidy_failed", "the tool %s could not say what its call made obsolete: %w", call.tool, err).
+			Detail("tool", call.tool))
+		return nil, nil
+	}
+	var strange []string
+	for _, x := range said {
+		e := byRef[x.Ref]
+		if e == nil {
+			strange = append(strange, x.Ref.String())
+			continue
+		}
+		if !slices.Contains(hit, e) {
+			hit, reasons = append(hit, e), append(reasons, x.Reason)
+		}
+	}
+	if len(strange) > 0 {
+		t.refused(fault.New(fault.Denied, "tidy_refused", "the tool %s called results obsolete that it was not shown: %s",
+			call.tool, oneLine(strings.Join(strange, ", "), maxReason)).Detail("tool", call.tool))
+	}
+	return hit, reasons
+}
+
+func (t *Tracker) refused(err error) {
+	if t.OnRefused != nil {
+		t.OnRefused(err)
+	}
+}
+
+// shownTo returns the newest results of a tool and its targets, oldest first.
+func (t *Tracker) shownTo(name string, targets []string) []*entry {
+	var out []*entry
+	for _, n := range union([]string{name}, targets) {
+		out = slices.AppendSeq(out, entries(t.shown[n]))
+	}
+	slices.SortFunc(out, func(a, b *entry) int { return cmp.Compare(a.seq, b.seq) })
+	return out[max(0, len(out)-tool.MaxShown):]
+}
+
+func (e *entry) past() tool.Past {
+	return tool.Past{Ref: e.ref, Name: e.tool, Args: e.args, At: e.at, Result: e.result}
+}
+
+// protected calls an optimizer in a goroutine of its own, so that neither a
+// panic nor a hang in it reaches the caller. One that hangs is not called
+// again until it has returned.
+func (t *Tracker) protected(ctx context.Context, o tool.Optimizer, call *entry, earlier []tool.Past) ([]tool.Obsolete, error) {
+	if before := t.hanging[call.tool]; before != nil {
+		select {
+		case <-before:
+			delete(t.hanging, call.tool)
+		default:
+			return nil, errors.New("it still hangs since an earlier call")
+		}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it took longer than %s", patience))
+	defer cancel()
+	var said []tool.Obsolete
+	err := errors.New("it ended its goroutine")
+	done := make(chan struct{})
+	past := call.past()
+	go func() {
+		defer close(done)
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("it panicked: %v", p)
+			}
+		}()
+		said, err = o.Obsolete(ctx, past, earlier)
+	}()
+	select {
+	case <-done:
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return said, err
+	case <-ctx.Done():
+		t.hanging[call.tool] = done
+		return nil, context.Cause(ctx)
+	}
+}

@@ -1,0 +1,174 @@
+package tidy
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"steward/internal/tool"
+)
+
+// Bounds of what is told, in bytes.
+const (
+	maxReason  = 300
+	maxSubject = 80
+)
+
+// reason says why an entry fell.
+func (c cause) reason(e *entry) string {
+	s := c.strategy
+	switch s.Kind {
+	case tool.ByAge:
+		return oneLine(fmt.Sprintf("%s is older than %s", e.told(), s.MaxAge), maxReason)
+	case tool.ByParameters:
+		return oneLine(fmt.Sprintf("%s was made obsolete by a later %s with the same %s", e.told(), c.by, listed(s.Parameters)), maxReason)
+	}
+	with := ""
+	if s.Kind == tool.ByTool && len(s.Parameters) > 0 {
+		with = " with the same " + listed(s.Parameters)
+	}
+	return oneLine(fmt.Sprintf("%s was made obsolete by a later %s%s", e.told(), c.by, with), maxReason)
+}
+
+// cascade says why an entry fell with another.
+func (c cause) cascade(e, first *entry) string {
+	if c.call == nil {
+		return oneLine(fmt.Sprintf("%s does not hold any more since %s is too old", e.told(), first.told()), maxReason)
+	}
+	return oneLine(fmt.Sprintf("%s was made obsolete by a later %s, together with %s", e.told(), c.by, first.told()), maxReason)
+}
+
+// told is what the entry's call was, in short.
+func (e *entry) told() string {
+	if e.subject == "" {
+		return e.tool
+	}
+	return e.tool + " of " + e.subject
+}
+
+func listed(words []string) string {
+	if n := len(words); n > 1 {
+		return strings.Join(words[:n-1], ", ") + " and " + words[n-1]
+	}
+	return strings.Join(words, "")
+}
+
+// subject returns what a call is about: the first short value that may be
+// shown of the parameters that tell it, or those by which others look for its result.
+func (r *rules) subject(m members, k *known) string {
+	about := r.about
+	if k != nil {
+		for _, list := range k.params {
+			about = union(slices.Clip(about), list)
+		}
+	}
+	for _, name := range about {
+		raw, ok := m[name]
+		if !ok || len(raw) > 4*maxSubject || slices.Contains(r.secret, name) || secretName(name) {
+			continue
+		}
+		text := ""
+		switch raw.Kind() {
+		case '"':
+			if json.Unmarshal(raw, &text) != nil {
+				continue
+			}
+		case '0':
+			text = string(raw)
+		}
+		if text = oneLine(text, maxSubject); text != "" && !secretValue(text) {
+			return text
+		}
+	}
+	return ""
+}
+
+// oneLine returns a text without line breaks and control characters, no
+// longer than so many bytes.
+func oneLine(s string, most int) string {
+	if len(s) > 8*most {
+		s = s[:8*most]
+	}
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == utf8.RuneError {
+			return ' '
+		}
+		return r
+	}, s)
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) <= most {
+		return s
+	}
+	const more = "…"
+	n := most - len(more)
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + more
+}
+
+// secretName reports whether a parameter's name says that its value is secret.
+func secretName(name string) bool {
+	name = strings.NewReplacer("_", "", "-", "", ".", "").Replace(strings.ToLower(name))
+	for _, part := range []string{"password", "passwd", "passphrase", "passcode", "secret", "token", "apikey", "privatekey",
+		"credential", "authorization", "cookie", "otp", "cvv"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return name == "pin" || name == "key" || name == "auth"
+}
+
+// secretValue reports whether a text looks like it holds a credential.
+func secretValue(s string) bool {
+	lower := strings.ToLower(s)
+	for _, sign := range []string{"-----begin", "bearer ", "password", "passwd", "secret=", "token=", "apikey=", "api_key=", "key="} {
+		if strings.Contains(lower, sign) {
+			return true
+		}
+	}
+	if _, after, ok := strings.Cut(s, "://"); ok { // name:password@host
+		host, _, _ := strings.Cut(after, "/")
+		if user, _, ok := strings.Cut(host, "@"); ok && strings.Contains(user, ":") {
+			return true
+		}
+	}
+	return slices.ContainsFunc(strings.FieldsFunc(s, func(r rune) bool { return r > unicode.MaxASCII || !wordChar(byte(r)) }), secretWord)
+}
+
+func wordChar(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("_-+=.", c) >= 0
+}
+
+// secretWord reports whether a word has the form of a key: one of the known
+// beginnings, or many letters and digits mixed as chance does.
+func secretWord(w string) bool {
+	for _, begin := range []string{"sk-", "pk_", "rk_", "sk_", "ghp_", "gho_", "ghs_", "ghu_", "github_pat_", "glpat-", "xoxb-", "xoxp-",
+		"xoxa-", "AKIA", "ASIA", "AIza", "ya29.", "eyJ", "hf_"} {
+		if strings.HasPrefix(w, begin) && len(w) >= len(begin)+8 {
+			return true
+		}
+	}
+	var lower, upper, digit, hex int
+	for i := range len(w) {
+		switch c := w[i]; {
+		case '0' <= c && c <= '9':
+			digit++
+			hex++
+		case 'a' <= c && c <= 'z':
+			lower++
+			if c <= 'f' {
+				hex++
+			}
+		case 'A' <= c && c <= 'Z':
+			upper++
+			if c <= 'F' {
+				hex++
+			}
+		}
+	}
+	return len(w) >= 20 && lower >= 3 && upper >= 3 && digit >= 3 || len(w) >= 32 && hex == len(w) && digit > 0
+}

@@ -1,0 +1,230 @@
+package tidy
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/tool"
+)
+
+// rules are what is known of a tool that was met.
+type rules struct {
+	strategies []tool.Strategy
+	params     []string // the parameters that the strategies name
+	about      []string // the parameters that tell what a call is about
+	secret     []string // the parameters that are never shown
+	optimizer  tool.Optimizer
+}
+
+// known is what is to be remembered of the results of a tool.
+type known struct {
+	params [][]string    // the lists of parameters by whose values they are looked for
+	shown  bool          // optimizers are shown them
+	maxAge time.Duration // the shortest age; zero: none
+}
+
+// meet returns the rules of a tool, and sees to it that what they are about is
+// remembered. A tool that is not there has none, and is looked for again.
+func (t *Tracker) meet(name string) *rules {
+	if r := t.rules[name]; r != nil {
+		return r
+	}
+	x, ok := t.lookup(name)
+	if !ok {
+		return &rules{}
+	}
+	spec := x.Spec()
+	r := &rules{strategies: spec.Tidy, secret: spec.Log.Secret, about: slices.Clone(spec.Log.Impact)}
+	r.optimizer, _ = tool.OptimizerOf(x)
+	t.rules[name] = r
+	for i := range spec.Tidy {
+		s := &spec.Tidy[i]
+		r.params = union(r.params, s.Parameters)
+		r.about = union(r.about, s.Parameters)
+		t.remember(name, s)
+	}
+	return r
+}
+
+// remember notes what a strategy of a tool is about.
+func (t *Tracker) remember(name string, s *tool.Strategy) {
+	of := func(name string) *known {
+		if t.known[name] == nil {
+			t.known[name] = &known{}
+		}
+		return t.known[name]
+	}
+	switch s.Kind {
+	case tool.ByParameters:
+		of(name).lookFor(s.Parameters)
+	case tool.ByTool:
+		for _, n := range s.Tools {
+			of(n).lookFor(s.Parameters)
+		}
+	case tool.ByAge:
+		if k := of(name); k.maxAge == 0 || s.MaxAge < k.maxAge {
+			k.maxAge = s.MaxAge
+		}
+	case tool.Custom:
+		for _, n := range append([]string{name}, s.Tools...) {
+			of(n).shown = true
+		}
+	}
+	for _, n := range s.Cascade {
+		of(n)
+	}
+}
+
+func (k *known) lookFor(params []string) {
+	same := func(p []string) bool { return slices.Equal(p, params) }
+	if len(params) > 0 && !slices.ContainsFunc(k.params, same) {
+		k.params = append(k.params, params)
+	}
+}
+
+func union(a, b []string) []string {
+	for _, x := range b {
+		if !slices.Contains(a, x) {
+			a = append(a, x)
+		}
+	}
+	return a
+}
+
+// joined is one word for a list of parameters.
+func joined(params []string) string { return strings.Join(params, "\x00") }
+
+// cause is what makes results obsolete.
+type cause struct {
+	by       string
+	call     *entry // nil: age
+	strategy *tool.Strategy
+	before   uint64 // what cascades is earlier than this
+}
+
+// verdict is an entry that fell.
+type verdict struct {
+	Obsolete
+	seq uint64
+}
+
+// inOrder returns what fell, oldest first.
+func inOrder(vs []verdict) []Obsolete {
+	if len(vs) == 0 {
+		return nil
+	}
+	slices.SortFunc(vs, func(a, b verdict) int { return cmp.Compare(a.seq, b.seq) })
+	out := make([]Obsolete, len(vs))
+	for i, v := range vs {
+		out[i] = v.Obsolete
+	}
+	return out
+}
+
+// trigger applies the strategies of the tool of a call that has succeeded.
+func (t *Tracker) trigger(ctx context.Context, e *entry) []verdict {
+	var out []verdict
+	r := t.rules[e.tool]
+	if r == nil {
+		return nil // a target that is no tool itself any more
+	}
+	for i := range r.strategies {
+		s := &r.strategies[i]
+		c := cause{by: e.tool, call: e, strategy: s, before: e.seq}
+		switch s.Kind {
+		case tool.ByParameters:
+			out = append(out, t.fall(c, t.matching(e.tool, s.Parameters, e))...)
+		case tool.ByTool:
+			var hit []*entry
+			for _, name := range s.Tools {
+				hit = append(hit, t.matching(name, s.Parameters, e)...)
+			}
+			out = append(out, t.fall(c, hit)...)
+		case tool.Custom:
+			hit, reasons := t.ask(ctx, r.optimizer, e, s.Tools)
+			vs := t.fall(c, hit)
+			for j := range reasons { // what cascades comes after them
+				if why := oneLine(reasons[j], maxReason); why != "" && !secretValue(why) {
+					vs[j].Reason = why
+				}
+			}
+			out = append(out, vs...)
+		}
+	}
+	return out
+}
+
+// matching returns the live entries of a tool with the same values as e in the
+// parameters: all of them where none are named.
+func (t *Tracker) matching(name string, params []string, e *entry) []*entry {
+	k := indexKey{tool: name}
+	if len(params) > 0 {
+		v, ok := e.values.key(params)
+		if !ok {
+			return nil
+		}
+		k.params, k.values = joined(params), v
+	}
+	return slices.Collect(entries(t.index[k]))
+}
+
+// fall drops what a cause has hit, and what cascades from it.
+func (t *Tracker) fall(c cause, hit []*entry) []verdict {
+	var out []verdict
+	for _, e := range hit {
+		if t.live[e.ref] == e { // a tool may be named twice
+			out = append(out, t.verdict(c, e, c.reason(e)))
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	for _, name := range c.strategy.Cascade {
+		for _, e := range slices.Collect(entries(t.index[indexKey{tool: name}])) {
+			if e.seq < c.before {
+				out = append(out, t.verdict(c, e, c.cascade(e, hit[0])))
+			}
+		}
+	}
+	return out
+}
+
+func (t *Tracker) verdict(c cause, e *entry, reason string) verdict {
+	t.drop(e)
+	o := Obsolete{Message: e.message, Pos: e.pos, Ref: e.ref, Tool: e.tool, By: c.by, Strategy: string(c.strategy.Kind), Reason: reason}
+	if c.call != nil {
+		o.Call = c.call.ref
+	}
+	return verdict{o, e.seq}
+}
+
+// Related returns the tools whose earlier results are worth keeping in view
+// when some tools are about to be used: these tools, those whose results they
+// are about by their strategies, and those whose strategies are about theirs.
+// The last are looked for among names: the tools that may be called.
+func Related(lookup func(name string) (tool.Tool, bool), tools []string, names ...string) map[string]bool {
+	out := map[string]bool{}
+	targets := func(name string) (all []string) {
+		if x, ok := lookup(name); ok {
+			for _, s := range x.Spec().Tidy {
+				all = append(append(all, s.Tools...), s.Cascade...)
+			}
+		}
+		return all
+	}
+	for _, name := range tools {
+		out[name] = true
+		for _, n := range targets(name) {
+			out[n] = true
+		}
+	}
+	for _, name := range names {
+		if slices.ContainsFunc(targets(name), func(n string) bool { return slices.Contains(tools, n) }) {
+			out[name] = true
+		}
+	}
+	return out
+}

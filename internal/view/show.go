@@ -1,0 +1,139 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"steward/internal/message"
+	"steward/internal/record"
+)
+
+// show returns an item's message as a model is shown it.
+func show(it *Item, clip int) *message.Message {
+	r := it.Message.Result()
+	switch {
+	case r == nil:
+		return it.Message
+	case it.State.State == record.Invalidated:
+		return withContent(it.Message, r, obsolete(r, it.State.Reason))
+	case clip > 0 && !it.Pinned:
+		if content := clipped(r, max(clip, MinClip), it.URI); content != nil {
+			return withContent(it.Message, r, content)
+		}
+	}
+	return it.Message
+}
+
+// withContent copies a tool message and gives its result another content.
+func withContent(m *message.Message, r *message.ToolResult, content []message.Block) *message.Message {
+	out, res := *m, *r
+	res.Labels |= message.LabelsOf(r.Content)
+	res.Content = content
+	out.Blocks = []message.Block{&res}
+	return &out
+}
+
+// maxReason bounds a reason, in bytes.
+const maxReason = 400
+
+func obsolete(r *message.ToolResult, reason string) []message.Block {
+	reason = strings.Join(strings.Fields(strings.ToValidUTF8(reason, "\uFFFD")), " ")
+	if reason == "" {
+		reason = "this result does not hold any more"
+	}
+	if len(reason) > maxReason {
+		reason = reason[:boundary(reason, maxReason)] + "…"
+	}
+	return []message.Block{line(r, "[obsolete: "+reason+"]")}
+}
+
+// line is a text of Steward's own in the place of a result's content, whose
+// labels it keeps.
+func line(r *message.ToolResult, text string) *message.Text {
+	return &message.Text{Common: message.Common{Origin: originSystem, Labels: r.Labels | message.LabelsOf(r.Content)}, Text: text}
+}
+
+// Whole returns the text of a result into which the offsets of clipped results
+// point: its text blocks, each on a line of its own. Who reads on in a message
+// by its URI reads this text.
+func Whole(r *message.ToolResult) string {
+	var texts []string
+	for _, b := range r.Content {
+		if t, ok := b.(*message.Text); ok {
+			texts = append(texts, t.Text)
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+// clipped returns the content of a result in at most clip bytes of text: its
+// beginning, a line that says how to read on, and a bit of its end. Pictures
+// and files stay. It returns nil where the result is short enough.
+func clipped(r *message.ToolResult, clip int, uri string) []message.Block {
+	if textBytes(r) <= clip {
+		return nil
+	}
+	whole := Whole(r)
+	tail := min(clip/8, 256)
+	if r.Rest != "" {
+		tail, uri = 0, r.Rest // the end of what is here is not the end of the result
+	}
+	head := boundary(whole, max(clip-tail-len(note(uri, len(whole), len(whole), r.Rest != "")), clip/2))
+	from := len(whole) - tail
+	for from < len(whole) && !utf8.RuneStart(whole[from]) {
+		from++
+	}
+	text := whole[:head] + note(uri, from-head, head, r.Rest != "") + whole[from:]
+	if len(text) >= len(whole) {
+		return nil
+	}
+	var out []message.Block
+	placed := false
+	for _, b := range r.Content {
+		t, ok := b.(*message.Text)
+		switch {
+		case !ok:
+			out = append(out, b)
+		case !placed:
+			placed = true
+			c := message.Common{Origin: t.Origin, Labels: r.Labels | message.LabelsOf(r.Content)}
+			out = append(out, &message.Text{Common: c, Text: text})
+		}
+	}
+	return out
+}
+
+// note says what is left out and how to read on. Of a result that was cut
+// before it was stored, it is not known here how long it is.
+func note(uri string, more, offset int, cutBefore bool) string {
+	switch {
+	case uri == "":
+		return fmt.Sprintf("\n[… %d more bytes are not shown]\n", more)
+	case cutBefore:
+		return fmt.Sprintf("\n[… more than %d more bytes; read on with results.read uri=%s offset=%d]", more, uri, offset)
+	}
+	return fmt.Sprintf("\n[… %d more bytes; read on with results.read uri=%s offset=%d]\n", more, uri, offset)
+}
+
+func textBytes(r *message.ToolResult) int {
+	n, texts := 0, 0
+	for _, b := range r.Content {
+		if t, ok := b.(*message.Text); ok {
+			n += len(t.Text)
+			texts++
+		}
+	}
+	return n + max(0, texts-1)
+}
+
+// boundary returns the highest index not above n where a character begins.
+func boundary(s string, n int) int {
+	if n >= len(s) {
+		return len(s)
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return n
+}

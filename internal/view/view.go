@@ -1,0 +1,126 @@
+// Package view makes of the messages of a branch what a model is shown of
+// them: a history that every provider accepts, whatever became of the
+// messages; and it fits that into a window of tokens. It is pure: it changes
+// no message and records nothing.
+package view
+
+import (
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+)
+
+// Item is a message of a branch, and what became of it.
+type Item struct {
+	Message *message.Message
+	Pos     int64
+	State   record.Change // what counts of its changes; the zero value: it is active
+	Pinned  bool          // it stays in view whatever the window, and is never clipped
+	URI     string        // of a tool message: where its result can be read on
+}
+
+// Options say how a branch is shown. The zero value shows all of it.
+type Options struct {
+	// Clip: results with more bytes of text are shown by their beginning and
+	// a bit of the end, with a line that says how to read on. 0: whole. Less
+	// than MinClip is MinClip.
+	Clip int
+
+	// Summary stands for what lies before the items; nil: nothing does.
+	Summary *message.Message
+
+	// Cut: there are messages before the items, which are not shown.
+	Cut bool
+}
+
+// MinClip is the least Options.Clip, in bytes.
+const MinClip = 512
+
+// Render returns what a model is shown of a branch, oldest first. The result
+// always obeys message.CheckView, and begins with a user message (after system
+// messages, where the branch begins with them), whatever the states are:
+//
+//   - An invalidated result keeps its place, its status, ids, name and labels;
+//     a line that says why stands for its content.
+//   - Messages that are superseded, archived or deleted are not shown, nor are
+//     other messages that are invalidated. An assistant message with calls and
+//     all their results are one group: hiding one of them hides all.
+//   - Results stand right after their calls. A result without its call is not
+//     shown. A call without a result gets one that says so, unless it is of
+//     the last message: such a call is open, and its result is still to come.
+//   - The summary comes first. Without one, where something before the first
+//     message is not shown, a user message of origin "system" says so.
+//
+// Messages that the rules do not touch are returned as the same pointers; the
+// others are copies with the same ids. Rendering is deterministic, and what a
+// message is shown as does not depend on those that come later, but for its
+// call's results.
+func Render(items []Item, o Options) []*message.Message {
+	a := arrange(items, o.Summary)
+	out := make([]*message.Message, 0, len(a.slots)+1)
+	if o.Summary != nil {
+		out = append(out, asUser(o.Summary))
+	} else if n := a.notice(items, o.Cut); n != nil {
+		out = append(out, n)
+	}
+	for _, s := range a.slots {
+		if s.item < 0 {
+			out = append(out, s.answer)
+		} else {
+			out = append(out, show(&items[s.item], o.Clip))
+		}
+	}
+	return out
+}
+
+// Shown reports for each item whether a model is shown it, be it only as a
+// line that stands for it.
+func Shown(items []Item) []bool {
+	out := make([]bool, len(items))
+	for _, s := range arrange(items, nil).slots {
+		if s.item >= 0 {
+			out[s.item] = true
+		}
+	}
+	return out
+}
+
+// asUser returns the summary as a user message.
+func asUser(m *message.Message) *message.Message {
+	if m.Role == message.User {
+		return m
+	}
+	out := &message.Message{ID: m.ID, Role: message.User, At: m.At, Prev: m.Prev}
+	text := &message.Text{Common: message.Common{Origin: originSystem, Labels: message.LabelsOf(m.Blocks)}, Text: m.Text()}
+	out.Blocks = []message.Block{text}
+	return out
+}
+
+const originSystem = "system"
+
+// notice returns the message that is put in front, or nil where none is
+// needed.
+func (a *arrangement) notice(items []Item, cut bool) *message.Message {
+	var first *message.Message
+	for _, s := range a.slots {
+		if s.item >= 0 && items[s.item].Message.Role != message.System {
+			first = items[s.item].Message
+			break
+		}
+	}
+	text := "[Earlier messages of this conversation are not shown.]"
+	switch {
+	case first == nil && !cut:
+		return nil
+	case first == nil:
+		first = &message.Message{}
+	case first.Role == message.User && !cut:
+		return nil
+	case !cut && !a.hidden:
+		text = "[The conversation begins with a message of the assistant.]"
+	}
+	return &message.Message{
+		ID: id.Derive("view", "notice", first.ID.String()), Role: message.User, At: first.At,
+		Blocks: []message.Block{&message.Text{Common: message.Common{Origin: originSystem}, Text: text}},
+	}
+}
