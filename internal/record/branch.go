@@ -25,7 +25,14 @@ type Branch struct {
 	Rope    []Span    `json:"rope,omitzero"`   // the closed spans; its own open one follows
 	Open    int64     `json:"open,omitzero"`   // the position from which its own open span counts: what was written before stands in the rope, or is not on the branch any more
 	View    View      `json:"view,omitzero"`
+	Packed  Point     `json:"packed,omitzero"` // what stands before it is kept compactly
 	Deleted time.Time `json:"deleted,omitzero"`
+}
+
+// Point is a position of a branch's list.
+type Point struct {
+	Branch string `json:"b"`
+	Pos    int64  `json:"p"`
 }
 
 // Span is a part of the list of messages that were written on a branch.
@@ -45,7 +52,7 @@ func (s Span) Holds(branch string, pos int64) bool {
 // after a restart, so that providers' prompt caches keep hitting.
 type View struct {
 	Revision int    `json:"rev,omitzero"`     // changes of messages count if theirs is not above it
-	Start    int64  `json:"start,omitzero"`   // the position of the first message shown; 0: all are. Pinned ones before it are shown too
+	Start    Point  `json:"start,omitzero"`   // the first message shown; zero: all are. Pinned ones before it are shown too
 	Summary  string `json:"summary,omitzero"` // URI text of the message that stands for what lies before Start
 	Clip     int    `json:"clip,omitzero"`    // tool results of more bytes are shown by their beginning and a reference; 0: whole
 }
@@ -57,7 +64,40 @@ func (b *Branch) Spans() []Span {
 
 // Holds reports whether a position of a branch's list is on this branch.
 func (b *Branch) Holds(branch string, pos int64) bool {
-	return slices.ContainsFunc(b.Spans(), func(s Span) bool { return s.Holds(branch, pos) })
+	return b.PlaceOf(branch, pos).Span >= 0
+}
+
+// Place is where a position stands on a branch, in its order.
+type Place struct {
+	Span int // -1: the branch does not hold it
+	Pos  int64
+}
+
+// Before reports whether p stands before q; what is not on the branch stands
+// before nothing, and all before it.
+func (p Place) Before(q Place) bool {
+	if p.Span < 0 || q.Span < 0 {
+		return false
+	}
+	return p.Span < q.Span || p.Span == q.Span && p.Pos < q.Pos
+}
+
+// PlaceOf returns where a position of a branch's list stands on this branch.
+func (b *Branch) PlaceOf(branch string, pos int64) Place {
+	for i, s := range b.Rope {
+		if s.Holds(branch, pos) {
+			return Place{i, pos}
+		}
+	}
+	if branch == b.ID && pos >= b.Open {
+		return Place{len(b.Rope), pos}
+	}
+	return Place{-1, pos}
+}
+
+// Start returns where the view begins; its Span is -1 where all is shown.
+func (b *Branch) Start() Place {
+	return b.PlaceOf(b.View.Start.Branch, b.View.Start.Pos)
 }
 
 // Cut returns the spans up to and including a position (or only what stands
