@@ -99,7 +99,7 @@ func (a *app) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 		return nil, err
 	}
 	l := &local{store: st, keys: identity.New(st), grace: set.Timeouts.Shutdown,
-		shelf: shelf{a.user(), conversation.New(st)}}
+		shelf: shelf{a.user(), conversation.New(st, conversation.Options{})}}
 	if err := l.wire(ctx, a, set, log); err != nil {
 		return nil, errors.Join(err, st.Close())
 	}

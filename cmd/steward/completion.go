@@ -37,7 +37,7 @@ func (a *app) completeConversations(c *cobra.Command, _ []string, _ string) ([]c
 		return nil, none
 	}
 	defer st.Close()
-	list, err := summaries(ctx, shelf{a.user(), conversation.New(st)}, 30)
+	list, err := summaries(ctx, shelf{a.user(), conversation.New(st, conversation.Options{})}, 30)
 	if err != nil {
 		return nil, none
 	}

@@ -81,7 +81,7 @@ func (a *app) join(set *settings.Loaded, log *slog.Logger) (*remote, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &remote{shelf: shelf{a.user(), conversation.New(st)}, store: st, url: n.URL, token: token,
+	return &remote{shelf: shelf{a.user(), conversation.New(st, conversation.Options{})}, store: st, url: n.URL, token: token,
 		http: &http.Client{Transport: &http.Transport{}}}, nil
 }
 

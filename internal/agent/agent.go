@@ -86,6 +86,10 @@ type Job struct {
 	Emit func(Event)
 	// Meter counts what the request uses and enforces its budget. May be nil.
 	Meter *llm.Meter
+	// Fit fits what the model is shown into its window, between commits. With
+	// refused the model has said that it was too long; then false means that
+	// nothing more can be left out. May be nil.
+	Fit func(ctx context.Context, refused bool) (bool, error)
 	// Spent prices a model call that was made before a crash. May be nil.
 	Spent func(model string, u message.Usage) llm.Spend
 }

@@ -45,7 +45,7 @@ func Run(ctx context.Context, j Job) (Outcome, error) {
 		if why := l.bound(); why != "" {
 			return l.finish(ctx, system(why, message.StopBound), Bounded, nil)
 		}
-		m, err := l.ask(ctx)
+		m, err := l.askFitted(ctx)
 		if err != nil {
 			return l.failed(ctx, m, err)
 		}
@@ -128,6 +128,37 @@ func (l *loop) ready() error {
 	}
 	l.pending = false
 	return nil
+}
+
+// askFitted asks the model with what fits into its window; where the model
+// says that it was too long all the same, once more with less.
+func (l *loop) askFitted(ctx context.Context) (*message.Message, error) {
+	if l.Fit == nil {
+		return l.ask(ctx)
+	}
+	if err := l.fit(ctx); err != nil {
+		return nil, err
+	}
+	m, err := l.ask(ctx)
+	if fault.HasCode(err, "context_too_long") && m == nil {
+		if err := l.ready(); err != nil {
+			return nil, err
+		}
+		if less, fitErr := l.Fit(ctx, true); fitErr != nil {
+			return nil, fitErr
+		} else if less {
+			return l.ask(ctx)
+		}
+	}
+	return m, err
+}
+
+// fit sees to it that what the model is shown fits into its window.
+func (l *loop) fit(ctx context.Context) error {
+	began := time.Now()
+	defer func() { l.active += time.Since(began) }()
+	_, err := l.Fit(ctx, false)
+	return err
 }
 
 // ask streams one message of the model. With an error it returns what had

@@ -17,6 +17,8 @@ func putConversation(c *record.Conversation, cond store.If) store.Change {
 	ch := store.Change{URI: record.ConversationURI(c.ID), Body: record.Encode(c), If: cond}
 	if c.Deleted.IsZero() {
 		ch.Terms = []store.Term{{Name: record.TermRecent}}
+	} else {
+		ch.State = record.StateDeleted
 	}
 	return ch
 }

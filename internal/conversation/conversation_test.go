@@ -34,7 +34,7 @@ func engine(t *testing.T) (*conversation.Engine, *sqlite.Store) {
 			t.Error(err)
 		}
 	})
-	return conversation.New(db), db
+	return conversation.New(db, conversation.Options{}), db
 }
 
 func say(role message.Role, text string) *message.Message {
@@ -139,7 +139,7 @@ func TestOpenInMidTurn(t *testing.T) {
 	if err != nil || len(runs) != 1 || runs[0].Conversation != again.Conversation().ID || runs[0].Space != "user:anna" {
 		t.Fatalf("%+v %v", runs, err)
 	}
-	again.Resume(runs[0], id.New())
+	again.Resume(runs[0], id.New(), "agent:assistant")
 	finish(t, again, "second")
 	if runs, _ := e.OpenRuns(t.Context(), anna, resource.URI{}); len(runs) != 0 {
 		t.Errorf("%+v", runs)

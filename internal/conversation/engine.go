@@ -2,26 +2,44 @@ package conversation
 
 import (
 	"context"
-	"time"
+	"log/slog"
+	"slices"
 
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/llm"
-	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/tool"
 )
 
+// Options of an Engine. The zero value is right for reading.
+type Options struct {
+	// Tools finds a tool by its name: what it says makes earlier results
+	// obsolete. Nil: nothing does.
+	Tools func(name string) (tool.Tool, bool)
+	Log   *slog.Logger // nil: slog.Default()
+}
+
 // Engine reads and writes conversations. Safe for concurrent use; of one
-// conversation only one Session may be open at a time, which its owner (the
+// conversation only one Session may be open at a time, and its branches and
+// marks are not to be changed while a turn runs, which their owner (the
 // runtime) sees to.
 type Engine struct {
 	store store.Store
+	opt   Options
 }
 
 // New returns an engine over the store.
-func New(s store.Store) *Engine { return &Engine{store: s} }
+func New(s store.Store, opt Options) *Engine {
+	if opt.Tools == nil {
+		opt.Tools = func(string) (tool.Tool, bool) { return nil, false }
+	}
+	if opt.Log == nil {
+		opt.Log = slog.Default()
+	}
+	return &Engine{store: s, opt: opt}
+}
 
 // Get returns a conversation. One that is deleted, or lies outside the scope,
 // is conversation_not_found.
@@ -80,60 +98,21 @@ func (e *Engine) Update(ctx context.Context, sc store.Scope, conv id.ID, change 
 	}
 }
 
-// Delete hides a conversation: it is gone for every list and look-up. Its
-// entries stay in the log.
-func (e *Engine) Delete(ctx context.Context, sc store.Scope, conv id.ID) error {
-	_, err := e.Update(ctx, sc, conv, func(c *record.Conversation) { c.Deleted = time.Now().UTC() })
-	return err
-}
-
-// Entry is a message with its place in the log.
-type Entry struct {
-	*message.Message
-	Interaction id.ID
-	Seq         uint64
-	Pos         int64
-}
-
-// Messages returns a page of a branch's messages in their exact order, or the
-// newest first with reverse.
-func (e *Engine) Messages(ctx context.Context, sc store.Scope, conv id.ID, after store.Cursor, limit int, reverse bool) ([]Entry, store.Cursor, error) {
-	if after == "" {
-		if _, _, err := e.get(ctx, sc, conv); err != nil {
-			return nil, "", err
-		}
-	}
-	page, err := e.store.Query(ctx, sc, store.Query{List: record.BranchURI(conv, record.MainBranch), After: after, Limit: limit, Reverse: reverse})
-	if err != nil {
-		return nil, "", err
-	}
-	out := make([]Entry, 0, len(page.Items))
-	for _, it := range page.Items {
-		m, err := entry(it)
-		if err != nil {
-			return nil, "", err
-		}
-		out = append(out, m)
-	}
-	return out, page.Next, nil
-}
-
-func entry(it store.Item) (Entry, error) {
-	m, err := message.Decode(it.Body)
-	if err != nil {
-		return Entry{}, fault.New(fault.Internal, "store_broken", "%s cannot be read: %w", it.URI, err)
-	}
-	m.ID, _ = id.Parse(it.URI.ID())
-	return Entry{Message: m, Interaction: record.IDOf(it.URI, record.TypeInteraction), Seq: it.Seq, Pos: it.Pos}, nil
-}
-
-// Since returns the messages of a branch that were stored after the log
-// position seq, in order.
+// Since returns the messages of the preferred branch that were stored after
+// the log position seq, in order.
 func (e *Engine) Since(ctx context.Context, sc store.Scope, conv id.ID, seq uint64) ([]Entry, error) {
+	_, b, err := e.current(ctx, sc, conv)
+	if err != nil {
+		return nil, err
+	}
+	return e.since(ctx, sc, conv, &b, seq)
+}
+
+func (e *Engine) since(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, seq uint64) ([]Entry, error) {
 	var newest []Entry
 	var after store.Cursor
 	for {
-		page, next, err := e.Messages(ctx, sc, conv, after, 0, true)
+		page, next, err := e.page(ctx, sc, conv, b, after, 0, true)
 		if err != nil {
 			return nil, err
 		}
@@ -149,9 +128,7 @@ func (e *Engine) Since(ctx context.Context, sc store.Scope, conv id.ID, seq uint
 		}
 		after = next
 	}
-	for i, j := 0, len(newest)-1; i < j; i, j = i+1, j-1 {
-		newest[i], newest[j] = newest[j], newest[i]
-	}
+	slices.Reverse(newest)
 	return newest, nil
 }
 
@@ -174,7 +151,7 @@ func (e *Engine) find(ctx context.Context, sc store.Scope, conv id.ID, t store.T
 	if len(page.Items) == 0 {
 		return Entry{}, fault.New(fault.NotFound, "message_not_found", "no message of this conversation has the %s %q", t.Name, t.Value)
 	}
-	return entry(page.Items[0])
+	return entry("", page.Items[0])
 }
 
 // OpenRun is a run that had not ended when it was found.
@@ -204,38 +181,4 @@ func (e *Engine) OpenRuns(ctx context.Context, sc store.Scope, under resource.UR
 		out = append(out, r)
 	}
 	return out, nil
-}
-
-// Open loads a conversation for running turns.
-func (e *Engine) Open(ctx context.Context, sc store.Scope, conv id.ID) (*Session, error) {
-	c, r, err := e.get(ctx, sc, conv)
-	if err != nil {
-		return nil, err
-	}
-	s := &Session{engine: e, scope: sc, conv: c, version: r.Version, exists: true}
-	var msgs []*message.Message
-	for it, err := range store.Items(ctx, e.store, sc, store.Query{List: record.BranchURI(conv, record.MainBranch), Limit: store.MaxLimit}) {
-		if err != nil {
-			return nil, err
-		}
-		m, err := entry(it)
-		if err != nil {
-			return nil, err
-		}
-		if m.Seq > r.Seq { // stored after the counts were last written
-			count(&s.conv, m.Message)
-		}
-		msgs = append(msgs, m.Message)
-		s.bytes += len(it.Body)
-		s.pos, s.seq = m.Pos, m.Seq
-		s.note(m.Message)
-	}
-	s.transcript = llm.NewTranscript(msgs...)
-	return s, nil
-}
-
-// Create returns a session of a conversation that does not exist yet; its
-// first turn makes it.
-func (e *Engine) Create(sc store.Scope, c record.Conversation) *Session {
-	return &Session{engine: e, scope: sc, conv: c, transcript: llm.NewTranscript()}
 }

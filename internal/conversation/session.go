@@ -11,33 +11,103 @@ import (
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/tidy"
 )
 
-// Session is an open conversation: what the model is shown, and where the
-// next message goes. It has one user at a time; only Transcript's result may
-// be shared.
+// Session is an open conversation: what the model is shown of its preferred
+// branch, and where the next message goes. It has one user at a time; only
+// Transcript's result may be shared.
 type Session struct {
 	engine     *Engine
 	scope      store.Scope
 	conv       record.Conversation
 	version    uint64 // of the conversation's resource
 	exists     bool
+	fork       bool // the branch is not stored yet: the next turn makes it
+	branch     record.Branch
+	branchVer  uint64 // of the branch's resource
 	transcript *llm.Transcript
+	tracker    *tidy.Tracker
+	marks      map[int64]*marked // of the messages shown, by position
+	elsewhere  map[int64]string  // of the messages shown, in which other branch's list they stand
+	due        []stale           // became obsolete: recorded with the next message
 	head       id.ID
 	labels     message.Labels
-	pos        int64  // of the newest message
+	pos        int64  // the highest position given out
 	seq        uint64 // of the newest message's entry
 	bytes      int    // of the messages' stored forms
 	broken     error  // set when memory and store may differ: open it anew
 
 	request     id.ID
+	actor       string // on whose behalf the turn's tools run
 	interaction resource.URI
 	run         record.Run
+}
+
+// Open loads a conversation for running turns.
+func (e *Engine) Open(ctx context.Context, sc store.Scope, conv id.ID) (*Session, error) {
+	c, r, err := e.get(ctx, sc, conv)
+	if err != nil {
+		return nil, err
+	}
+	s := &Session{engine: e, scope: sc, conv: c, version: r.Version, exists: true, pos: c.Last}
+	if s.branch, s.branchVer, err = e.branch(ctx, sc, conv, c.BranchID()); err != nil {
+		return nil, err
+	}
+	if err := s.load(ctx); err != nil {
+		return nil, err
+	}
+	return s, s.recount(ctx, r.Seq)
+}
+
+// load reads what the model is shown.
+func (s *Session) load(ctx context.Context) error {
+	entries, marks, err := s.engine.shown(ctx, s.scope, s.conv.ID, &s.branch)
+	if err != nil {
+		return err
+	}
+	s.marks, s.elsewhere, s.due, s.head = marks, nil, nil, id.ID{}
+	s.tracker = s.engine.track()
+	for _, m := range entries {
+		s.head = m.ID
+		s.pos, s.seq = max(s.pos, m.Pos), max(s.seq, m.Seq)
+		if m.Branch != s.branch.ID {
+			if s.elsewhere == nil {
+				s.elsewhere = map[int64]string{}
+			}
+			s.elsewhere[m.Pos] = m.Branch
+		}
+		s.follow(ctx, m)
+	}
+	return s.show(ctx, entries)
+}
+
+// recount adds what was stored after the conversation's counts were last
+// written: the messages of a turn that a crash interrupted.
+func (s *Session) recount(ctx context.Context, since uint64) error {
+	if s.seq <= since {
+		return nil
+	}
+	late, err := s.engine.since(ctx, s.scope, s.conv.ID, &s.branch, since)
+	for _, m := range late {
+		count(&s.conv, m.Message)
+	}
+	return err
+}
+
+// Create returns a session of a conversation that does not exist yet; its
+// first turn makes it.
+func (e *Engine) Create(sc store.Scope, c record.Conversation) *Session {
+	return &Session{engine: e, scope: sc, conv: c, branch: record.Branch{ID: record.MainBranch},
+		transcript: llm.NewTranscript(), tracker: e.track()}
 }
 
 // Conversation returns the conversation as it stands, the running turn's
 // counts included.
 func (s *Session) Conversation() record.Conversation { return s.conv }
+
+// Branch returns the branch that the session goes on with.
+func (s *Session) Branch() record.Branch { return s.branch }
 
 // Transcript returns what the model is shown.
 func (s *Session) Transcript() *llm.Transcript { return s.transcript }
@@ -62,18 +132,13 @@ func (s *Session) MessageURI(m id.ID) resource.URI {
 	return s.interaction.ChildID(record.TypeMessage, m)
 }
 
-// note keeps what is remembered of each message.
-func (s *Session) note(m *message.Message) {
-	s.head = m.ID
-	s.labels |= message.LabelsOf(m.Blocks)
-}
-
 // Opening is what a turn begins with.
 type Opening struct {
 	Request     id.ID
+	Actor       string // on whose behalf the turn's tools run
 	Interaction id.ID
-	Origin      string // of the interaction
-	Message     *message.Message
+	Origin      string           // of the interaction
+	Message     *message.Message // nil: the branch's newest message is to be answered (anew)
 	Run         record.Run
 }
 
@@ -84,26 +149,35 @@ type Opening struct {
 // message_exists when the message had been stored before.
 func (s *Session) Begin(o Opening) (commit func(context.Context) (uint64, error)) {
 	now := time.Now().UTC().Truncate(time.Millisecond)
-	if s.conv.Title == "" && o.Origin == record.OriginUser {
+	if s.conv.Title == "" && o.Origin == record.OriginUser && o.Message != nil {
 		s.conv.Title = titleOf(o.Message)
 	}
-	s.request = o.Request
-	s.interaction = record.ConversationURI(s.conv.ID).ChildID(record.TypeInteraction, o.Interaction)
+	s.request, s.actor = o.Request, o.Actor
+	s.interaction = record.InteractionURI(s.conv.ID, o.Interaction)
 	s.run = o.Run
 	s.run.Started = now
 	s.run.URI = s.interaction.ChildID(record.TypeRun, o.Run.ID)
+	if s.branch.ID != record.MainBranch {
+		s.run.Branch = s.branch.ID
+	}
 
 	changes := make([]store.Change, 0, 5)
 	if !s.exists {
 		s.conv.Created, s.conv.Updated = now, now
 		changes = append(changes, putConversation(&s.conv, store.If{Absent: true}),
-			store.Change{URI: record.BranchURI(s.conv.ID, record.MainBranch), Body: []byte("{}"), If: store.If{Absent: true}})
+			putBranch(s.conv.ID, &s.branch, store.If{Absent: true}))
+	}
+	if s.fork {
+		changes = append(changes, putConversation(&s.conv, store.If{Version: s.version}),
+			putBranch(s.conv.ID, &s.branch, store.If{Absent: true}))
 	}
 	changes = append(changes,
 		store.Change{URI: s.interaction, Body: record.Encode(record.Interaction{Started: now, Origin: o.Origin}), If: store.If{Absent: true}},
-		store.Change{URI: s.run.URI, Body: record.Encode(s.run), State: record.StateRunning, If: store.If{Absent: true}},
-		s.stage(o.Message))
-	created := !s.exists
+		store.Change{URI: s.run.URI, Body: record.Encode(s.run), State: record.StateRunning, If: store.If{Absent: true}})
+	if o.Message != nil {
+		changes = append(changes, s.stage(o.Message))
+	}
+	created := !s.exists || s.fork
 	return func(ctx context.Context) (uint64, error) {
 		rec, err := s.engine.store.Commit(ctx, s.scope, store.Batch{Request: o.Request, Changes: changes})
 		if err != nil {
@@ -114,7 +188,7 @@ func (s *Session) Begin(o Opening) (commit func(context.Context) (uint64, error)
 			return 0, err
 		}
 		if created {
-			s.exists, s.version = true, rec.Versions[0]
+			s.exists, s.fork, s.version, s.branchVer = true, false, rec.Versions[0], rec.Versions[1]
 		}
 		s.seq = rec.Seq
 		return rec.Seq, nil
@@ -122,10 +196,10 @@ func (s *Session) Begin(o Opening) (commit func(context.Context) (uint64, error)
 }
 
 // Resume takes up a run that had not ended.
-func (s *Session) Resume(r OpenRun, request id.ID) {
-	s.request = request
+func (s *Session) Resume(r OpenRun, request id.ID, actor string) {
+	s.request, s.actor = request, actor
 	s.run = r.Run
-	s.interaction = record.ConversationURI(s.conv.ID).ChildID(record.TypeInteraction, r.Interaction)
+	s.interaction = record.InteractionURI(s.conv.ID, r.Interaction)
 }
 
 // stage adds a message to memory and returns the change that stores it. At is
@@ -135,20 +209,21 @@ func (s *Session) stage(m *message.Message) store.Change {
 	if m.At.IsZero() {
 		m.At = time.Now().UTC().Truncate(time.Microsecond)
 	}
-	s.note(m)
+	s.head = m.ID
+	s.labels |= message.LabelsOf(m.Blocks)
 	s.pos++
 	count(&s.conv, m)
 	s.transcript.Append(m)
+	ch := putMessage(s.MessageURI(m.ID), m, &store.Place{List: record.BranchURI(s.conv.ID, s.branch.ID), Pos: s.pos})
+	s.bytes += len(ch.Body)
+	return ch
+}
+
+// putMessage returns the change that stores a message.
+func putMessage(u resource.URI, m *message.Message, at *store.Place) store.Change {
 	stored := *m
 	stored.ID = id.ID{} // the URI has it
-	body := message.Append(make([]byte, 0, 512), &stored)
-	s.bytes += len(body)
-	ch := store.Change{
-		URI:   s.MessageURI(m.ID),
-		Body:  body,
-		If:    store.If{Absent: true},
-		Place: &store.Place{List: record.BranchURI(s.conv.ID, record.MainBranch), Pos: s.pos},
-	}
+	ch := store.Change{URI: u, Body: message.Append(make([]byte, 0, 512), &stored), If: store.If{Absent: true}, Place: at}
 	if m.ID.Derived() {
 		ch.Terms = []store.Term{{Name: record.TermMessage, Value: m.ID.String()}}
 	}
@@ -163,8 +238,8 @@ func (s *Session) stage(m *message.Message) store.Change {
 }
 
 // Append makes messages durable, in order, and part of what the model is
-// shown. It returns the log position of each. After an error the session is
-// broken.
+// shown, together with what they make obsolete. It returns the log position
+// of each. After an error the session is broken.
 func (s *Session) Append(ctx context.Context, msgs ...*message.Message) ([]uint64, error) {
 	if s.broken != nil {
 		return nil, s.broken
@@ -175,17 +250,20 @@ func (s *Session) Append(ctx context.Context, msgs ...*message.Message) ([]uint6
 			return nil, err
 		}
 		changes[i] = s.stage(m)
+		s.follow(ctx, Entry{Message: m, Interaction: record.IDOf(s.interaction, record.TypeInteraction), Branch: s.branch.ID, Pos: s.pos})
 	}
+	changes = append(changes, s.tidied(time.Now().UTC())...)
 	rec, err := s.engine.store.Commit(ctx, s.scope, store.Batch{Request: s.request, Changes: changes})
 	if err != nil {
 		s.broken = err
 		return nil, err
 	}
-	s.seq = rec.Seq
+	first := rec.Seq - uint64(len(changes)) + 1
 	seqs := make([]uint64, len(msgs))
 	for i := range seqs {
-		seqs[i] = rec.Seq - uint64(len(msgs)-1-i)
+		seqs[i] = first + uint64(i)
 	}
+	s.seq = seqs[len(seqs)-1]
 	return seqs, nil
 }
 

@@ -73,7 +73,7 @@ func (n *Node) spent(model string, u message.Usage) llm.Spend {
 
 // caller returns what runs the tool calls of a run.
 func (n *Node) caller(c *chat, s *conversation.Session, kit *agentKit, run *record.Run, reqID id.ID) func(context.Context, agent.Call) (*message.ToolResult, error) {
-	rc := request.Context{ID: reqID, User: c.user, Actor: "agent:" + kit.Name,
+	rc := request.Context{ID: reqID, User: c.user, Actor: actor(run),
 		Conversation: record.ConversationURI(c.id), Attended: run.Attended}
 	sc := store.ForUser(c.user)
 	sc.Actor = rc.Actor
@@ -91,6 +91,9 @@ func (n *Node) caller(c *chat, s *conversation.Session, kit *agentKit, run *reco
 		return n.effects.Run(request.With(ctx, rc), ec)
 	}
 }
+
+// actor is on whose behalf a run's tools are called.
+func actor(run *record.Run) string { return "agent:" + run.Agent }
 
 // pin keeps a request's own sampling settings with its run.
 func pin(s llm.Sampling) record.SamplingPin {

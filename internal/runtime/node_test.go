@@ -395,7 +395,7 @@ func TestManage(t *testing.T) {
 		}
 	}
 	used := map[string]int64{}
-	for u, err := range conversation.New(w.store).Usage(t.Context(), time.Time{}) {
+	for u, err := range conversation.New(w.store, conversation.Options{}).Usage(t.Context(), time.Time{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,7 @@ func (n *Node) unfinished(ctx context.Context, c *chat, s *conversation.Session)
 // closing, or there is an error.
 func (n *Node) resume(ctx context.Context, c *chat, s *conversation.Session, r conversation.OpenRun) (bool, error) {
 	reqID := id.New()
-	s.Resume(r, reqID)
+	s.Resume(r, reqID, actor(&r.Run))
 	job, err := n.job(ctx, c, s, &r.Run, reqID)
 	if err != nil {
 		n.log.Warn("an interrupted run cannot go on", "conversation", c.id.String(), "error", err)

@@ -161,7 +161,7 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 		return Accepted{}, false, err
 	}
 	inter := id.New()
-	commit := s.Begin(conversation.Opening{Request: reqID, Interaction: inter,
+	commit := s.Begin(conversation.Opening{Request: reqID, Actor: actor(&run), Interaction: inter,
 		Origin: record.OriginUser, Message: m, Run: run})
 	ready := make(chan error, 1)
 	job.Ready = func() error {

@@ -190,7 +190,7 @@ func check(t *testing.T, data string, clients []*client, led *ledger) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	engine := conversation.New(db)
+	engine := conversation.New(db, conversation.Options{})
 	turns, unknown, effects := 0, 0, 0
 	for _, c := range clients {
 		for _, late := range c.late {

@@ -1,0 +1,305 @@
+package conversation
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/store"
+)
+
+// Branches returns a conversation's branches, the oldest first; those that
+// were deleted are left out.
+func (e *Engine) Branches(ctx context.Context, sc store.Scope, conv id.ID) ([]record.Branch, error) {
+	main, _, err := e.branch(ctx, sc, conv, record.MainBranch)
+	out := []record.Branch{main}
+	if fault.Is(err, fault.NotFound) {
+		out = nil // deleted, or not the caller's
+	} else if err != nil {
+		return nil, err
+	}
+	q := store.Query{Term: store.Term{Name: record.TermBranch, Value: conv.String()}, Under: record.ConversationURI(conv)}
+	for it, err := range store.Items(ctx, e.store, sc, q) {
+		if err != nil {
+			return nil, err
+		}
+		b := record.Branch{ID: it.URI.ID()}
+		if err := record.Decode(it.URI, it.Body, &b); err != nil {
+			return nil, err
+		}
+		if b.ID != record.MainBranch && b.Deleted.IsZero() {
+			out = append(out, b)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b record.Branch) int { return a.Created.Compare(b.Created) })
+	return out, nil
+}
+
+// Fork says where a new branch departs.
+type Fork struct {
+	Message id.ID  // zero: after the newest message
+	Before  bool   // before the message, as when it is to be written anew
+	Title   string // empty: none
+}
+
+// Fork makes a branch that shares all messages up to a place with the
+// preferred branch (or with the one that the message stands on), and prefers
+// it from now on. The old one is kept as it is. Error codes:
+// message_not_found, splits_call.
+func (e *Engine) Fork(ctx context.Context, sc store.Scope, conv id.ID, f Fork) (record.Branch, error) {
+	var made record.Branch
+	err := e.move(ctx, sc, conv, func(c *record.Conversation, b record.Branch) ([]store.Change, error) {
+		var err error
+		made, err = e.departing(ctx, sc, c, b, f)
+		c.Branch = made.ID
+		return []store.Change{putBranch(conv, &made, store.If{Absent: true})}, err
+	})
+	return made, err
+}
+
+// OpenFork opens a conversation on a branch that departs as f says, and that
+// the next turn makes: with its first message, or not at all.
+func (e *Engine) OpenFork(ctx context.Context, sc store.Scope, conv id.ID, f Fork) (*Session, error) {
+	c, b, version, err := e.tip(ctx, sc, conv)
+	if err != nil {
+		return nil, err
+	}
+	s := &Session{engine: e, scope: sc, conv: c, version: version, exists: true, fork: true, pos: c.Last}
+	if s.branch, err = e.departing(ctx, sc, &c, b, f); err != nil {
+		return nil, err
+	}
+	s.conv.Branch = s.branch.ID
+	return s, s.load(ctx)
+}
+
+// departing makes the branch of a fork, which is not stored yet.
+func (e *Engine) departing(ctx context.Context, sc store.Scope, c *record.Conversation, b record.Branch, f Fork) (record.Branch, error) {
+	m, err := e.forkAt(ctx, sc, c.ID, &b, f)
+	if err != nil {
+		return record.Branch{}, err
+	}
+	if m.Branch != "" && !b.Holds(m.Branch, m.Pos) {
+		if b, err = e.holding(ctx, sc, c.ID, m); err != nil {
+			return record.Branch{}, err
+		}
+	}
+	made := e.newBranch(&b)
+	made.Title, made.Open = f.Title, c.Last+1
+	if m.Branch != "" {
+		made.Rope, _ = b.Cut(m.Branch, m.Pos, !f.Before)
+	}
+	if made.At, err = e.lastOf(ctx, sc, c.ID, made.Rope); err != nil {
+		return record.Branch{}, err
+	}
+	if b.View.Start.Pos != 0 && made.Start().Span < 0 { // the view began behind the cut
+		made.View = record.View{Revision: b.View.Revision, Clip: b.View.Clip}
+	}
+	return made, nil
+}
+
+// forkAt finds the message at which a branch departs.
+func (e *Engine) forkAt(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, f Fork) (Entry, error) {
+	if !f.Message.Zero() {
+		m, err := e.Find(ctx, sc, conv, f.Message)
+		if err == nil && m.Role == message.Tool && f.Before || err == nil && len(m.Calls()) > 0 && !f.Before {
+			err = e.splits(ctx, sc, conv, b, m, f.Before)
+		}
+		return m, err
+	}
+	page, _, err := e.page(ctx, sc, conv, b, "", 1, true)
+	if err != nil || len(page) == 0 {
+		return Entry{}, err
+	}
+	return page[0], nil
+}
+
+// splits refuses a cut between a call and its results.
+func (e *Engine) splits(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, m Entry, before bool) error {
+	group, err := e.together(ctx, sc, conv, b, m)
+	if err != nil {
+		return err
+	}
+	if len(group) < 2 {
+		return nil
+	}
+	last := group[len(group)-1]
+	return fault.New(fault.Invalid, "splits_call", "a call and its results cannot be parted").
+		With("take message %s, the last of them, or %s, which made the call", last.ID, group[0].ID)
+}
+
+// holding returns a branch that holds a message.
+func (e *Engine) holding(ctx context.Context, sc store.Scope, conv id.ID, m Entry) (record.Branch, error) {
+	branches, err := e.Branches(ctx, sc, conv)
+	if err != nil {
+		return record.Branch{}, err
+	}
+	for _, b := range slices.Backward(branches) {
+		if b.Holds(m.Branch, m.Pos) {
+			return b, nil
+		}
+	}
+	return record.Branch{}, fault.New(fault.NotFound, "branch_not_found", "no branch holds message %s any more", m.ID)
+}
+
+// lastOf returns the position of the last message of a rope.
+func (e *Engine) lastOf(ctx context.Context, sc store.Scope, conv id.ID, rope []record.Span) (int64, error) {
+	for _, s := range slices.Backward(rope) {
+		page, err := e.store.Query(ctx, sc, store.Query{List: record.BranchURI(conv, s.Branch), From: s.To, Reverse: true, Limit: 1, NoBody: true})
+		if err != nil {
+			return 0, err
+		}
+		if len(page.Items) > 0 && page.Items[0].Pos >= s.From {
+			return page.Items[0].Pos, nil
+		}
+	}
+	return 0, nil
+}
+
+// tip reads a conversation with its preferred branch. Its Last is brought up
+// to date: the highest position given out.
+func (e *Engine) tip(ctx context.Context, sc store.Scope, conv id.ID) (record.Conversation, record.Branch, uint64, error) {
+	c, r, err := e.get(ctx, sc, conv)
+	if err != nil {
+		return c, record.Branch{}, 0, err
+	}
+	b, _, err := e.branch(ctx, sc, conv, c.BranchID())
+	if err != nil {
+		return c, b, 0, err
+	}
+	own, err := e.lastOf(ctx, sc, conv, []record.Span{{Branch: b.ID}})
+	c.Last = max(c.Last, own)
+	return c, b, r.Version, err
+}
+
+// move changes a conversation together with its branches. It is repeated when
+// somebody else was quicker.
+func (e *Engine) move(ctx context.Context, sc store.Scope, conv id.ID, do func(c *record.Conversation, b record.Branch) ([]store.Change, error)) error {
+	for {
+		c, b, version, err := e.tip(ctx, sc, conv)
+		if err != nil {
+			return err
+		}
+		changes, err := do(&c, b)
+		if err != nil {
+			return err
+		}
+		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: append(changes, putConversation(&c, store.If{Version: version}))})
+		if !fault.Is(err, fault.Conflict) {
+			return err
+		}
+	}
+}
+
+// Switch prefers a branch from now on.
+func (e *Engine) Switch(ctx context.Context, sc store.Scope, conv id.ID, branch string) error {
+	return e.move(ctx, sc, conv, func(c *record.Conversation, _ record.Branch) ([]store.Change, error) {
+		b, version, err := e.branch(ctx, sc, conv, branch)
+		if err != nil {
+			return nil, err
+		}
+		c.Branch, b.Used = branch, time.Now().UTC().Truncate(time.Millisecond)
+		return []store.Change{putBranch(conv, &b, store.If{Version: version})}, nil
+	})
+}
+
+// Sibling is one of the ways in which a conversation goes on at a place.
+type Sibling struct {
+	Branch  string // the branch to switch to: of those that hold the message, the last used
+	Message id.ID
+	Current bool // it is on the preferred branch
+}
+
+// Siblings returns the messages that stand at the place of a message on the
+// conversation's branches, itself among them, the oldest first.
+func (e *Engine) Siblings(ctx context.Context, sc store.Scope, conv, msg id.ID) ([]Sibling, error) {
+	m, err := e.Find(ctx, sc, conv, msg)
+	if err != nil {
+		return nil, err
+	}
+	c, b, err := e.current(ctx, sc, conv)
+	if err != nil {
+		return nil, err
+	}
+	if !b.Holds(m.Branch, m.Pos) {
+		if b, err = e.holding(ctx, sc, conv, m); err != nil {
+			return nil, err
+		}
+	}
+	before, _ := b.Cut(m.Branch, m.Pos, false)
+	at, err := e.lastOf(ctx, sc, conv, before)
+	if err != nil {
+		return nil, err
+	}
+	branches, err := e.Branches(ctx, sc, conv)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(branches, func(a, b record.Branch) int { return b.Used.Compare(a.Used) })
+	var out []Sibling
+	for i := range branches {
+		next, err := e.nextAfter(ctx, sc, conv, &branches[i], at)
+		if err != nil {
+			return nil, err
+		}
+		if next == nil {
+			continue
+		}
+		current := branches[i].ID == c.BranchID()
+		if at := slices.IndexFunc(out, func(s Sibling) bool { return s.Message == next.ID }); at < 0 {
+			out = append(out, Sibling{branches[i].ID, next.ID, current})
+		} else if current {
+			out[at].Branch, out[at].Current = branches[i].ID, true
+		}
+	}
+	slices.SortFunc(out, func(a, b Sibling) int { return slices.Compare(a.Message[:], b.Message[:]) })
+	return out, nil
+}
+
+// nextAfter returns the message that follows a position on a branch (0: the
+// first one); nil where the branch does not hold it, or ends there.
+func (e *Engine) nextAfter(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, pos int64) (*Entry, error) {
+	if pos == 0 {
+		page, _, err := e.page(ctx, sc, conv, b, "", 1, false)
+		if err != nil || len(page) == 0 {
+			return nil, err
+		}
+		return &page[0], nil
+	}
+	for _, s := range b.Spans() {
+		if pos < s.From || s.To > 0 && pos > s.To {
+			continue
+		}
+		m, err := e.at(ctx, sc, conv, s.Branch, pos)
+		if fault.Is(err, fault.NotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		page, _, err := e.following(ctx, sc, conv, b, m, "")
+		if err != nil || len(page) == 0 {
+			return nil, err
+		}
+		return &page[0], nil
+	}
+	return nil, nil
+}
+
+// Title names a branch.
+func (e *Engine) Title(ctx context.Context, sc store.Scope, conv id.ID, branch, title string) error {
+	for {
+		b, version, err := e.branch(ctx, sc, conv, branch)
+		if err != nil {
+			return err
+		}
+		b.Title = title
+		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{putBranch(conv, &b, store.If{Version: version})}})
+		if !fault.Is(err, fault.Conflict) {
+			return err
+		}
+	}
+}

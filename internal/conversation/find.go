@@ -1,0 +1,94 @@
+package conversation
+
+import (
+	"context"
+	"encoding/binary"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// Find returns a message of a conversation, with its place, on whichever
+// branch it was written. Lists are in the order of time, and a UUIDv7 tells
+// when it was made: so a list is searched by halves for that time, and read
+// from there on (a message that had to wait for its turn stands later).
+// Error code: message_not_found.
+func (e *Engine) Find(ctx context.Context, sc store.Scope, conv, msg id.ID) (Entry, error) {
+	made := timeOf(msg)
+	if msg.Derived() {
+		m, err := e.FindMessage(ctx, sc, conv, msg)
+		if err != nil {
+			return Entry{}, err
+		}
+		made = m.At
+	}
+	branches, err := e.Branches(ctx, sc, conv)
+	if err != nil {
+		return Entry{}, err
+	}
+	for _, b := range branches {
+		m, err := e.findIn(ctx, sc, conv, b.ID, msg, made)
+		if !fault.Is(err, fault.NotFound) {
+			return m, err
+		}
+	}
+	return Entry{}, fault.New(fault.NotFound, "message_not_found", "this conversation has no message %s", msg).
+		With("steward messages shows those that it has, with their ids")
+}
+
+// timeOf returns when a UUIDv7 was made (RFC 9562, 5.7: milliseconds in the
+// first 48 bits).
+func timeOf(x id.ID) time.Time {
+	var b [8]byte
+	copy(b[2:], x[:6])
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(b[:])))
+}
+
+// slack is by how much the clock may have gone back between the making of an
+// id and its commit.
+const slack = 2 * time.Second
+
+// findIn searches the list of a branch.
+func (e *Engine) findIn(ctx context.Context, sc store.Scope, conv id.ID, branch string, msg id.ID, made time.Time) (Entry, error) {
+	list := record.BranchURI(conv, branch)
+	from, err := e.firstSince(ctx, sc, list, made.Add(-slack))
+	if err != nil {
+		return Entry{}, err
+	}
+	for it, err := range store.Items(ctx, e.store, sc, store.Query{List: list, From: from, NoBody: true, Limit: 200}) {
+		if err != nil {
+			return Entry{}, err
+		}
+		if record.IDOf(it.URI, record.TypeMessage) == msg {
+			return e.at(ctx, sc, conv, branch, it.Pos)
+		}
+	}
+	return Entry{}, fault.New(fault.NotFound, "message_not_found", "this branch has no message %s", msg)
+}
+
+// firstSince returns the position in a list from which on its members were
+// stored at a time or later.
+func (e *Engine) firstSince(ctx context.Context, sc store.Scope, list resource.URI, t time.Time) (int64, error) {
+	last, err := e.store.Query(ctx, sc, store.Query{List: list, NoBody: true, Reverse: true, Limit: 1})
+	if err != nil || len(last.Items) == 0 {
+		return 0, err
+	}
+	lo, hi := int64(0), last.Items[0].Pos
+	for lo < hi {
+		mid := lo + (hi-lo)/2
+		page, err := e.store.Query(ctx, sc, store.Query{List: list, NoBody: true, From: mid, Limit: 1})
+		if err != nil {
+			return 0, err
+		}
+		if len(page.Items) == 0 || !page.Items[0].At.Before(t) {
+			hi = mid
+		} else {
+			lo = page.Items[0].Pos + 1
+		}
+	}
+	return lo, nil
+}

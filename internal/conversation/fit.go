@@ -1,0 +1,219 @@
+package conversation
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/store"
+	"steward/internal/view"
+)
+
+// Window is what the messages of a conversation must fit into.
+type Window struct {
+	Tokens int64                        // for messages; what else goes to the model is not part of it
+	Count  func(*message.Message) int64 // tokens of a message
+	// Summarize writes what is to stand for messages that are not shown any
+	// more, in at most so many tokens; earlier is the summary that stood for
+	// what came before them, or nil. Nil, or with an error or a text that is
+	// too long: a list of what was asked and done is made instead.
+	Summarize func(ctx context.Context, earlier *message.Message, msgs []*message.Message, tokens int64) (string, error)
+	Log       func(msg string, err error) // told why a summary was not used; may be nil
+}
+
+// Fit fits what the model is shown into a window: what was recorded as
+// obsolete leaves the view, oversized results are clipped, and what is oldest
+// falls out of view with a summary in its place. All of it is one revision of
+// the branch's view, recorded, and undone by Unfit. It reports whether the
+// view fits now. It is called between commits, when all is durable.
+func (s *Session) Fit(ctx context.Context, w Window) (fits bool, err error) {
+	if s.broken != nil {
+		return false, s.broken
+	}
+	entries, marks, err := s.engine.shown(ctx, s.scope, s.conv.ID, &s.branch)
+	if err != nil {
+		return false, err
+	}
+	all := items(s.conv.ID, entries, marks, &s.branch, false)
+	reserve := w.Tokens / summaryShare
+	opt, err := s.options(ctx)
+	if err != nil {
+		return false, err
+	}
+	plan := view.Fit(all, view.Budget{Window: w.Tokens, SummaryTokens: reserve,
+		Start: s.branch.View.Start.Pos, Clip: opt.Clip, Summary: opt.Summary, Cut: opt.Cut}, w.Count)
+
+	next := s.branch
+	next.View.Revision++
+	next.View.Clip = plan.Clip
+	var changes []store.Change
+	if plan.StartIndex > 0 {
+		next.View.Start = record.Point{Branch: entries[plan.StartIndex].Branch, Pos: plan.Start}
+		put, uri, err := s.summarize(ctx, w, opt.Summary, all[plan.Summarize.From:plan.Summarize.To], reserve)
+		if err != nil {
+			return false, err
+		}
+		changes = append(changes, put)
+		next.View.Summary = uri
+	}
+	pins, err := s.repin(ctx, entries, plan.Pins)
+	if err != nil {
+		return false, err
+	}
+	return plan.Fits, s.revise(ctx, next, append(changes, pins...))
+}
+
+// summaryShare is the part of a window that a summary may take.
+const summaryShare = 8
+
+// revise records a new view of the branch and shows it.
+func (s *Session) revise(ctx context.Context, next record.Branch, changes []store.Change) error {
+	changes = append(changes, putBranch(s.conv.ID, &next, store.If{Version: s.branchVer}))
+	rec, err := s.engine.store.Commit(ctx, s.scope, store.Batch{Request: s.request, Changes: changes})
+	if err == nil {
+		s.branch, s.branchVer = next, rec.Versions[len(changes)-1]
+		err = s.load(ctx)
+	}
+	if err != nil {
+		s.broken = err
+	}
+	return err
+}
+
+// summarize makes the message that stands for what is not shown any more.
+func (s *Session) summarize(ctx context.Context, w Window, earlier *message.Message, gone []view.Item, most int64) (store.Change, string, error) {
+	msgs := view.Render(gone, view.Options{Clip: summaryClip})
+	m := &message.Message{ID: id.New(), Role: message.User, At: time.Now().UTC().Truncate(time.Microsecond)}
+	var labels message.Labels
+	for _, x := range append(msgs[:len(msgs):len(msgs)], earlier) {
+		if x != nil {
+			labels |= message.LabelsOf(x.Blocks)
+		}
+	}
+	words := func(text string) *message.Message {
+		m.Blocks = []message.Block{&message.Text{Common: message.Common{Origin: "system", Labels: labels}, Text: summaryHead + text}}
+		return m
+	}
+	written := false
+	if w.Summarize != nil {
+		text, err := w.Summarize(ctx, earlier, msgs, most)
+		if ctx.Err() != nil {
+			return store.Change{}, "", ctx.Err()
+		}
+		switch {
+		case err == nil && strings.TrimSpace(text) == "":
+			err = fmt.Errorf("the summary is empty")
+		case err == nil && w.Count(words(text)) > most:
+			err = fmt.Errorf("the summary takes %d tokens, and %d is the most", w.Count(m), most)
+		}
+		written = err == nil
+		if err != nil && w.Log != nil {
+			w.Log("a summary by the model is not used", err)
+		}
+	}
+	if !written {
+		fitDigest(earlier, msgs, func(text string) bool { return w.Count(words(text)) <= most })
+	}
+	u := s.interaction.ChildID(record.TypeMessage, m.ID)
+	return putMessage(u, m, nil), u.String(), nil
+}
+
+const (
+	summaryHead = "[Earlier messages are not shown any more. This stands for them:]\n"
+	summaryClip = 4 << 10 // bytes of a tool result that a summary is made from
+)
+
+// fitDigest makes the longest digest that fits: of all messages, else of the
+// newest of them.
+func fitDigest(earlier *message.Message, msgs []*message.Message, fits func(string) bool) {
+	lines := digest(earlier, msgs)
+	lo, hi := 0, len(lines) // the least number of lines to leave out
+	for lo < hi {
+		mid := (lo + hi) / 2
+		if fits(strings.Join(lines[mid:], "\n")) {
+			hi = mid
+		} else {
+			lo = mid + 1
+		}
+	}
+	fits(strings.Join(lines[lo:], "\n"))
+}
+
+// digest lists what was asked, done and answered, a line each.
+func digest(earlier *message.Message, msgs []*message.Message) []string {
+	var out []string
+	if earlier != nil {
+		out = strings.Split(strings.TrimPrefix(earlier.Text(), summaryHead), "\n")
+	}
+	for _, m := range msgs {
+		switch m.Role {
+		case message.User:
+			out = append(out, "- The user: "+gist(m.Text()))
+		case message.Assistant:
+			for _, c := range m.Calls() {
+				out = append(out, "- Called "+c.Name+" with "+gist(string(c.Args)))
+			}
+			if t := m.Text(); t != "" {
+				out = append(out, "- The assistant: "+gist(t))
+			}
+		case message.Tool:
+			if r := m.Result(); r != nil {
+				out = append(out, fmt.Sprintf("- %s gave (%s): %s", r.Name, r.Status, gist(r.Text())))
+			}
+		}
+	}
+	return out
+}
+
+// gist is the beginning of a text, on one line.
+func gist(s string) string {
+	const most = 200
+	runes := []rune(strings.Join(strings.Fields(s), " "))
+	if len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return string(runes)
+}
+
+// repin pins what a running turn needs of what falls out of view, and lets go
+// of what was pinned for earlier turns.
+func (s *Session) repin(ctx context.Context, entries []Entry, wanted []int) ([]store.Change, error) {
+	pins, err := s.engine.pins(ctx, s.scope, s.conv.ID, 0, 0)
+	if err != nil {
+		return nil, err
+	}
+	var out []store.Change
+	for _, i := range wanted {
+		e := &entries[i]
+		if _, ok := pins[e.Pos]; ok {
+			delete(pins, e.Pos)
+			continue
+		}
+		out = append(out, putPin(s.conv.ID, record.Pin{Message: e.ID, Branch: e.Branch, Pos: e.Pos, By: "system", At: time.Now().UTC()}))
+	}
+	for _, p := range pins {
+		if p.By == "system" && s.branch.Holds(p.Branch, p.Pos) {
+			out = append(out, store.Change{Op: store.Delete, URI: record.PinURI(s.conv.ID, p.Message)})
+		}
+	}
+	return out, nil
+}
+
+func putPin(conv id.ID, p record.Pin) store.Change {
+	return store.Change{URI: record.PinURI(conv, p.Message), Body: record.Encode(p),
+		Place: &store.Place{List: record.PinsURI(conv), Pos: p.Pos}}
+}
+
+// putBranch returns the change that stores a branch.
+func putBranch(conv id.ID, b *record.Branch, cond store.If) store.Change {
+	ch := store.Change{URI: record.BranchURI(conv, b.ID), Body: record.Encode(b), If: cond,
+		Terms: []store.Term{{Name: record.TermBranch, Value: conv.String()}}}
+	if !b.Deleted.IsZero() {
+		ch.State = record.StateDeleted
+	}
+	return ch
+}

@@ -1,0 +1,185 @@
+package conversation
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/record"
+	"steward/internal/store"
+)
+
+// Interaction is one user turn with all that it led to, as it stands now.
+type Interaction struct {
+	ID      id.ID
+	Origin  string
+	Started time.Time
+	Stopped time.Time // zero: it runs
+	Outcome string    // of its run
+	Into    id.ID     // it is part of this one
+	Entries []Entry   // in the order in which they were written, on whatever branch
+	State   record.Validity
+	By      string         // the tool or person that made all of it obsolete
+	Tools   map[string]int // calls by tool: the summary of its tool context
+	Changes []Optimization // of the validity of messages that it caused
+}
+
+// Active returns the messages that still hold.
+func (i *Interaction) Active() []Entry {
+	return slices.DeleteFunc(slices.Clone(i.Entries), func(e Entry) bool { return e.Change.State != record.Active })
+}
+
+// Interaction reads an interaction with the messages of those that were
+// merged into it. What became of them is told as it is on the preferred branch.
+func (e *Engine) Interaction(ctx context.Context, sc store.Scope, conv, inter id.ID) (Interaction, error) {
+	_, b, err := e.current(ctx, sc, conv)
+	if err != nil {
+		return Interaction{}, err
+	}
+	r, _, err := e.interaction(ctx, sc, conv, inter)
+	if err != nil {
+		return Interaction{}, err
+	}
+	out := Interaction{ID: inter, Origin: r.Origin, Started: r.Started, Into: r.Into, State: record.Active, Tools: map[string]int{}}
+	for _, part := range append([]id.ID{inter}, r.Holds...) {
+		if err := e.readPart(ctx, sc, conv, part, &out); err != nil {
+			return Interaction{}, err
+		}
+	}
+	slices.SortFunc(out.Entries, func(a, b Entry) int { return int(int64(a.Seq) - int64(b.Seq)) })
+	for i := range out.Entries {
+		m := &out.Entries[i]
+		k, err := e.mark(ctx, sc, conv, m)
+		if err != nil {
+			return Interaction{}, err
+		}
+		m.Change = k.On(&b, false)
+		for _, c := range m.Calls() {
+			out.Tools[c.Name]++
+		}
+	}
+	out.sum()
+	out.Changes, err = e.Audit(ctx, sc, conv, inter, "")
+	return out, err
+}
+
+// readPart adds an interaction's own messages and its run's end.
+func (e *Engine) readPart(ctx context.Context, sc store.Scope, conv, part id.ID, out *Interaction) error {
+	for it, err := range store.Items(ctx, e.store, sc, store.Query{Under: record.InteractionURI(conv, part)}) {
+		if err != nil {
+			return err
+		}
+		switch it.URI.Type() {
+		case record.TypeMessage:
+			m, err := entry("", it)
+			if err != nil {
+				return err
+			}
+			out.Entries = append(out.Entries, m)
+		case record.TypeRun:
+			var run record.Run
+			if err := record.Decode(it.URI, it.Body, &run); err != nil {
+				return err
+			}
+			if run.Ended.After(out.Stopped) {
+				out.Stopped, out.Outcome = run.Ended, run.Outcome
+			}
+		}
+	}
+	return nil
+}
+
+// sum tells the validity of the whole: that of all messages, where they agree.
+func (i *Interaction) sum() {
+	for n, m := range i.Entries {
+		if n > 0 && m.Change.State != i.Entries[0].Change.State {
+			return
+		}
+	}
+	if len(i.Entries) > 0 {
+		c := i.Entries[0].Change
+		i.State, i.By = c.State, c.Tool
+		if i.By == "" {
+			i.By = c.Actor
+		}
+	}
+}
+
+// Delete hides a conversation: it is gone for every list and look-up until
+// Undelete, and is erased for good by Purge.
+func (e *Engine) Delete(ctx context.Context, sc store.Scope, conv id.ID) error {
+	_, err := e.Update(ctx, sc, conv, func(c *record.Conversation) { c.Deleted = time.Now().UTC() })
+	return err
+}
+
+// Undelete brings a deleted conversation back, as long as it was not erased.
+func (e *Engine) Undelete(ctx context.Context, sc store.Scope, conv id.ID) error {
+	for {
+		r, err := e.store.Get(ctx, sc, record.ConversationURI(conv))
+		if fault.Is(err, fault.NotFound) {
+			return notFound(conv)
+		}
+		if err != nil {
+			return err
+		}
+		c, err := record.DecodeConversation(r.URI, r.Body)
+		if err != nil || c.Deleted.IsZero() {
+			return err
+		}
+		c.Deleted = time.Time{}
+		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{putConversation(&c, store.If{Version: r.Version})}})
+		if !fault.Is(err, fault.Conflict) {
+			return err
+		}
+	}
+}
+
+// DeleteBranch hides a branch, until Purge erases what was written on it and
+// is on no other one. The preferred branch gives way to its parent. The last
+// branch cannot be deleted (branch_last): delete the conversation.
+func (e *Engine) DeleteBranch(ctx context.Context, sc store.Scope, conv id.ID, branch string) error {
+	return e.move(ctx, sc, conv, func(c *record.Conversation, _ record.Branch) ([]store.Change, error) {
+		b, version, err := e.branch(ctx, sc, conv, branch)
+		if err != nil {
+			return nil, err
+		}
+		others, err := e.Branches(ctx, sc, conv)
+		if err != nil {
+			return nil, err
+		}
+		others = slices.DeleteFunc(others, func(o record.Branch) bool { return o.ID == branch })
+		if len(others) == 0 {
+			return nil, fault.New(fault.Conflict, "branch_last", "this is the conversation's only branch").
+				With("delete the conversation")
+		}
+		if c.BranchID() == branch {
+			c.Branch = others[0].ID
+			if slices.ContainsFunc(others, func(o record.Branch) bool { return o.ID == b.Parent }) {
+				c.Branch = b.Parent
+			}
+		}
+		b.Deleted = time.Now().UTC().Truncate(time.Millisecond)
+		return []store.Change{putBranch(conv, &b, store.If{Version: version})}, nil
+	})
+}
+
+// UndeleteBranch brings a deleted branch back, as long as it was not erased.
+func (e *Engine) UndeleteBranch(ctx context.Context, sc store.Scope, conv id.ID, branch string) error {
+	for {
+		r, err := e.store.Get(ctx, sc, record.BranchURI(conv, branch))
+		if err != nil {
+			return err
+		}
+		b := record.Branch{ID: branch}
+		if err := record.Decode(r.URI, r.Body, &b); err != nil || b.Deleted.IsZero() {
+			return err
+		}
+		b.Deleted = time.Time{}
+		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{putBranch(conv, &b, store.If{Version: r.Version})}})
+		if !fault.Is(err, fault.Conflict) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,246 @@
+package conversation
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/store"
+)
+
+// Remove makes a branch without some messages, and without the calls or
+// results that belong to them, and prefers it. They stay in the record and on
+// the branch as it was.
+func (e *Engine) Remove(ctx context.Context, sc store.Scope, conv id.ID, msgs ...id.ID) (record.Branch, error) {
+	return e.rebuild(ctx, sc, conv, func(_ *record.Conversation, b *record.Branch, _ string, rope []record.Span) ([]record.Span, []store.Change, error) {
+		group, err := e.group(ctx, sc, conv, b, msgs, record.Archived)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, m := range group {
+			rope = without(rope, m.Branch, m.Pos)
+		}
+		return rope, nil, nil
+	})
+}
+
+// without returns the spans without one position.
+func without(rope []record.Span, branch string, pos int64) []record.Span {
+	var out []record.Span
+	for _, s := range rope {
+		if !s.Holds(branch, pos) {
+			out = append(out, s)
+			continue
+		}
+		if pos > s.From {
+			out = append(out, record.Span{Branch: s.Branch, From: s.From, To: pos - 1})
+		}
+		if pos < s.To {
+			out = append(out, record.Span{Branch: s.Branch, From: pos + 1, To: s.To})
+		}
+	}
+	return out
+}
+
+// Insert makes a branch with a message more, behind another one (zero: at the
+// beginning) and in its interaction, and prefers it. The message cannot stand
+// between a call and its results, and cannot itself make or answer calls.
+// Error codes: insert_call, splits_call, conversation_empty, message_not_found.
+func (e *Engine) Insert(ctx context.Context, sc store.Scope, conv, after id.ID, m *message.Message) (record.Branch, error) {
+	if err := message.Validate(m); err != nil {
+		return record.Branch{}, err
+	}
+	if m.Role == message.Tool || len(m.Calls()) > 0 {
+		return record.Branch{}, fault.New(fault.Invalid, "insert_call", "only a message without tool calls and results can be inserted")
+	}
+	return e.rebuild(ctx, sc, conv, func(c *record.Conversation, b *record.Branch, made string, rope []record.Span) ([]record.Span, []store.Change, error) {
+		at, head, tail, err := e.gap(ctx, sc, conv, b, rope, after)
+		if err != nil {
+			return nil, nil, err
+		}
+		c.Last++
+		put := *m
+		put.Prev = after
+		if put.At.IsZero() {
+			put.At = time.Now().UTC().Truncate(time.Microsecond)
+		}
+		list := record.BranchURI(conv, made)
+		own := record.Span{Branch: made, From: c.Last, To: c.Last}
+		u := record.InteractionURI(conv, at.Interaction).ChildID(record.TypeMessage, m.ID)
+		return joined(slices.Concat(head, []record.Span{own}, tail)),
+			[]store.Change{putMessage(u, &put, &store.Place{List: list, Pos: c.Last})}, nil
+	})
+}
+
+// gap finds the place behind a message: the message (or the first one), and
+// the rope before and after it.
+func (e *Engine) gap(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, rope []record.Span, after id.ID) (at Entry, head, tail []record.Span, err error) {
+	if !after.Zero() {
+		if at, err = e.forkAt(ctx, sc, conv, b, Fork{Message: after}); err != nil {
+			return at, nil, nil, err
+		}
+		head, tail, ok := split(rope, at.Branch, at.Pos)
+		if !ok {
+			err = fault.New(fault.NotFound, "message_not_found", "message %s is not on this branch", after).
+				With("switch to a branch that holds it")
+		}
+		return at, head, tail, err
+	}
+	first, _, err := e.page(ctx, sc, conv, b, "", 1, false)
+	if err == nil && len(first) == 0 {
+		err = fault.New(fault.Invalid, "conversation_empty", "the conversation has no messages yet").With("send the message instead")
+	}
+	if err != nil {
+		return at, nil, nil, err
+	}
+	return first[0], nil, rope, nil
+}
+
+// split cuts a rope behind a position.
+func split(rope []record.Span, branch string, pos int64) (head, tail []record.Span, ok bool) {
+	for i, s := range rope {
+		if !s.Holds(branch, pos) {
+			continue
+		}
+		head = append(slices.Clone(rope[:i]), record.Span{Branch: s.Branch, From: s.From, To: pos})
+		if pos < s.To {
+			tail = append(tail, record.Span{Branch: s.Branch, From: pos + 1, To: s.To})
+		}
+		return head, append(tail, rope[i+1:]...), true
+	}
+	return nil, nil, false
+}
+
+// joined makes one span of two that follow each other in the same list.
+func joined(rope []record.Span) []record.Span {
+	var out []record.Span
+	for _, s := range rope {
+		if n := len(out); n > 0 && out[n-1].Branch == s.Branch && out[n-1].To+1 == s.From {
+			out[n-1].To = s.To
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// rebuild makes a branch of another rope than the preferred one's, and prefers it.
+func (e *Engine) rebuild(ctx context.Context, sc store.Scope, conv id.ID,
+	do func(c *record.Conversation, b *record.Branch, made string, rope []record.Span) ([]record.Span, []store.Change, error)) (record.Branch, error) {
+	var made record.Branch
+	err := e.move(ctx, sc, conv, func(c *record.Conversation, b record.Branch) ([]store.Change, error) {
+		rope := b.Spans()
+		if last := &rope[len(rope)-1]; c.Last >= max(last.From, 1) {
+			last.To = c.Last
+		} else {
+			rope = rope[:len(rope)-1]
+		}
+		made = e.newBranch(&b)
+		rope, changes, err := do(c, &b, made.ID, rope)
+		if err != nil {
+			return nil, err
+		}
+		made.Rope, made.Open = rope, c.Last+1
+		if b.Start().Span >= 0 && made.Start().Span < 0 { // the view began with what was removed
+			if err := e.restart(ctx, sc, conv, &made); err != nil {
+				return nil, err
+			}
+		}
+		c.Branch = made.ID
+		return append(changes, putBranch(conv, &made, store.If{Absent: true})), nil
+	})
+	return made, err
+}
+
+// newBranch begins a branch that departs from another one.
+func (e *Engine) newBranch(from *record.Branch) record.Branch {
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	return record.Branch{ID: id.New().String(), Created: now, Used: now, Parent: from.ID, View: from.View}
+}
+
+// restart lets the view begin with the next message of its list that is still
+// on the branch, or shows all.
+func (e *Engine) restart(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch) error {
+	q := store.Query{List: record.BranchURI(conv, b.View.Start.Branch), From: b.View.Start.Pos, NoBody: true}
+	for it, err := range store.Items(ctx, e.store, sc, q) {
+		if err != nil {
+			return err
+		}
+		if b.Holds(b.View.Start.Branch, it.Pos) {
+			b.View.Start.Pos = it.Pos
+			return nil
+		}
+	}
+	b.View = record.View{Revision: b.View.Revision, Clip: b.View.Clip}
+	return nil
+}
+
+// Unfit takes the preferred branch's view back to what it was before the last
+// messages fell out of it: they are shown again, in place of their summary.
+// Error code: nothing_to_undo.
+func (e *Engine) Unfit(ctx context.Context, sc store.Scope, conv id.ID) error {
+	return e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {
+		q := store.LogQuery{Of: record.BranchURI(conv, b.ID), Reverse: true}
+		for en, err := range store.Entries(ctx, e.store, sc, q) {
+			if err != nil {
+				return nil, err
+			}
+			var old record.Branch
+			if err := record.Decode(en.URI, en.Body, &old); err != nil {
+				return nil, err
+			}
+			if old.View.Start != b.View.Start || old.View.Summary != b.View.Summary || old.View.Clip != b.View.Clip {
+				old.View.Revision = b.View.Revision
+				b.View = old.View
+				return nil, nil
+			}
+		}
+		return nil, fault.New(fault.NotFound, "nothing_to_undo", "all of this branch is shown")
+	})
+}
+
+// Merge makes an interaction part of another one: reading the latter tells
+// the messages of both. No message is moved.
+func (e *Engine) Merge(ctx context.Context, sc store.Scope, conv, into, from id.ID) error {
+	if into == from {
+		return fault.New(fault.Invalid, "merge_self", "an interaction cannot be merged with itself")
+	}
+	for {
+		a, av, err := e.interaction(ctx, sc, conv, into)
+		if err != nil {
+			return err
+		}
+		b, bv, err := e.interaction(ctx, sc, conv, from)
+		if err != nil {
+			return err
+		}
+		if !a.Into.Zero() || !b.Into.Zero() {
+			return fault.New(fault.Conflict, "merged_already", "one of the interactions is part of another one already").
+				With("merge with that one")
+		}
+		a.Holds = append(append(a.Holds, from), b.Holds...)
+		b.Into, b.Holds = into, nil
+		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{
+			{URI: record.InteractionURI(conv, into), Body: record.Encode(a), If: store.If{Version: av}},
+			{URI: record.InteractionURI(conv, from), Body: record.Encode(b), If: store.If{Version: bv}}}})
+		if !fault.Is(err, fault.Conflict) {
+			return err
+		}
+	}
+}
+
+func (e *Engine) interaction(ctx context.Context, sc store.Scope, conv, inter id.ID) (record.Interaction, uint64, error) {
+	var out record.Interaction
+	r, err := e.store.Get(ctx, sc, record.InteractionURI(conv, inter))
+	if fault.Is(err, fault.NotFound) {
+		err = fault.New(fault.NotFound, "interaction_not_found", "this conversation has no interaction %s", inter)
+	}
+	if err == nil {
+		err = record.Decode(r.URI, r.Body, &out)
+	}
+	return out, r.Version, err
+}

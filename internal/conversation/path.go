@@ -1,0 +1,358 @@
+package conversation
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// Entry is a message with its place, and what became of it.
+type Entry struct {
+	*message.Message
+	Interaction id.ID
+	Branch      string // in whose list it stands
+	Seq         uint64 // its log position
+	Pos         int64  // its position in the list
+	Change      record.Change
+	Pinned      bool
+	Shown       bool // it lies in what a model is shown of the branch
+}
+
+// URI returns the message's URI.
+func (e *Entry) URI(conv id.ID) resource.URI {
+	return record.InteractionURI(conv, e.Interaction).ChildID(record.TypeMessage, e.ID)
+}
+
+func entry(branch string, it store.Item) (Entry, error) {
+	m, err := record.DecodeMessage(it.URI, it.Body)
+	if err != nil {
+		return Entry{}, err
+	}
+	return Entry{Message: m, Interaction: record.IDOf(it.URI, record.TypeInteraction), Branch: branch,
+		Seq: it.Seq, Pos: it.Pos, Change: record.Change{State: record.Active}}, nil
+}
+
+// branch reads a branch of a conversation.
+func (e *Engine) branch(ctx context.Context, sc store.Scope, conv id.ID, name string) (record.Branch, uint64, error) {
+	b := record.Branch{}
+	r, err := e.store.Get(ctx, sc, record.BranchURI(conv, name))
+	if err == nil {
+		err = record.Decode(r.URI, r.Body, &b)
+	}
+	if fault.Is(err, fault.NotFound) || err == nil && !b.Deleted.IsZero() {
+		err = fault.New(fault.NotFound, "branch_not_found", "this conversation has no branch %q", name).
+			With("steward branch list shows those that it has")
+	}
+	b.ID = name
+	return b, r.Version, err
+}
+
+// current reads the branch that a conversation goes on with.
+func (e *Engine) current(ctx context.Context, sc store.Scope, conv id.ID) (record.Conversation, record.Branch, error) {
+	c, _, err := e.get(ctx, sc, conv)
+	if err != nil {
+		return c, record.Branch{}, err
+	}
+	b, _, err := e.branch(ctx, sc, conv, c.BranchID())
+	return c, b, err
+}
+
+// Messages returns a page of the messages on a conversation's preferred
+// branch in their exact order, or the newest first with reverse. What was
+// deleted is left out, so that a page may be shorter than the limit.
+func (e *Engine) Messages(ctx context.Context, sc store.Scope, conv id.ID, after store.Cursor, limit int, reverse bool) ([]Entry, store.Cursor, error) {
+	_, b, err := e.current(ctx, sc, conv)
+	if err != nil {
+		return nil, "", err
+	}
+	return e.MessagesOf(ctx, sc, conv, &b, after, limit, reverse)
+}
+
+// MessagesOf is Messages for any branch.
+func (e *Engine) MessagesOf(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, after store.Cursor, limit int, reverse bool) ([]Entry, store.Cursor, error) {
+	page, next, err := e.page(ctx, sc, conv, b, after, limit, reverse)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := e.judge(ctx, sc, conv, b, page); err != nil {
+		return nil, "", err
+	}
+	shown := page[:0]
+	for _, m := range page {
+		if m.Change.State != record.Deleted {
+			shown = append(shown, m)
+		}
+	}
+	return shown, next, nil
+}
+
+// page reads messages along a branch's spans. A cursor is the number of the
+// span and the store's cursor in its list.
+func (e *Engine) page(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, after store.Cursor, limit int, reverse bool) ([]Entry, store.Cursor, error) {
+	spans := b.Spans()
+	at, in, err := spanCursor(after, len(spans), reverse)
+	if err != nil {
+		return nil, "", err
+	}
+	limit = store.PageSize(limit)
+	var out []Entry
+	for ; at >= 0 && at < len(spans) && len(out) < limit; at += step(reverse) {
+		s := spans[at]
+		q := store.Query{List: record.BranchURI(conv, s.Branch), From: s.From, Reverse: reverse, After: in, Limit: limit - len(out)}
+		if reverse {
+			q.From = s.To
+		}
+		page, err := e.store.Query(ctx, sc, q)
+		if err != nil {
+			return nil, "", err
+		}
+		for _, it := range page.Items {
+			if !s.Holds(s.Branch, it.Pos) {
+				page.Next = ""
+				break
+			}
+			m, err := entry(s.Branch, it)
+			if err != nil {
+				return nil, "", err
+			}
+			out = append(out, m)
+		}
+		if in = page.Next; in != "" {
+			return out, store.Cursor(strconv.Itoa(at)) + "." + in, nil
+		}
+	}
+	if at < 0 || at >= len(spans) {
+		return out, "", nil
+	}
+	return out, store.Cursor(strconv.Itoa(at)) + ".", nil
+}
+
+func step(reverse bool) int {
+	if reverse {
+		return -1
+	}
+	return 1
+}
+
+func spanCursor(c store.Cursor, spans int, reverse bool) (int, store.Cursor, error) {
+	if c == "" {
+		if reverse {
+			return spans - 1, "", nil
+		}
+		return 0, "", nil
+	}
+	n, rest, ok := strings.Cut(string(c), ".")
+	at, err := strconv.Atoi(n)
+	if !ok || err != nil || at < 0 || at >= spans {
+		return 0, "", fault.New(fault.Invalid, "cursor_invalid", "the cursor cannot be used: it belongs to another query").
+			With("start again without a cursor")
+	}
+	return at, store.Cursor(rest), nil
+}
+
+// judge sets what became of the messages of a page on a branch.
+func (e *Engine) judge(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, page []Entry) error {
+	if len(page) == 0 {
+		return nil
+	}
+	lo, hi := page[0].Pos, page[0].Pos
+	for _, m := range page {
+		lo, hi = min(lo, m.Pos), max(hi, m.Pos)
+	}
+	marks, err := e.marks(ctx, sc, conv, lo, hi)
+	if err != nil {
+		return err
+	}
+	pins, err := e.pins(ctx, sc, conv, lo, hi)
+	if err != nil {
+		return err
+	}
+	start := b.Start()
+	for i := range page {
+		m := &page[i]
+		if k := marks[m.Pos]; k != nil {
+			m.Change = k.On(b, false)
+		}
+		_, m.Pinned = pins[m.Pos]
+		m.Shown = !b.PlaceOf(m.Branch, m.Pos).Before(start) || m.Pinned
+		if !m.Shown && b.View.Summary != "" && m.Change.State == record.Active {
+			m.Change = record.Change{State: record.Superseded, By: summaryID(b), Reason: "a summary stands for it"}
+		}
+	}
+	return nil
+}
+
+func summaryID(b *record.Branch) id.ID {
+	u, err := resource.Parse(b.View.Summary)
+	if err != nil {
+		return id.ID{}
+	}
+	return record.IDOf(u, record.TypeMessage)
+}
+
+// marks reads what became of the messages at positions from lo to hi (0: to
+// the end), by position.
+func (e *Engine) marks(ctx context.Context, sc store.Scope, conv id.ID, lo, hi int64) (map[int64]*marked, error) {
+	var out map[int64]*marked
+	for it, err := range store.Items(ctx, e.store, sc, store.Query{List: record.MarksURI(conv), From: lo, Limit: 1000}) {
+		if err != nil {
+			return nil, err
+		}
+		if hi > 0 && it.Pos > hi {
+			break
+		}
+		k := &marked{version: it.Version}
+		if err := record.Decode(it.URI, it.Body, &k.Mark); err != nil {
+			return nil, err
+		}
+		k.Message, _ = id.Parse(it.URI.ID())
+		if out == nil {
+			out = map[int64]*marked{}
+		}
+		out[it.Pos] = k
+	}
+	return out, nil
+}
+
+// marked is a mark with the version that it was read in.
+type marked struct {
+	record.Mark
+	version uint64
+}
+
+// pins reads the pins of the messages at positions from lo to hi (0: to the
+// end), by position.
+func (e *Engine) pins(ctx context.Context, sc store.Scope, conv id.ID, lo, hi int64) (map[int64]record.Pin, error) {
+	var out map[int64]record.Pin
+	for it, err := range store.Items(ctx, e.store, sc, store.Query{List: record.PinsURI(conv), From: lo}) {
+		if err != nil {
+			return nil, err
+		}
+		if hi > 0 && it.Pos > hi {
+			break
+		}
+		var p record.Pin
+		if err := record.Decode(it.URI, it.Body, &p); err != nil {
+			return nil, err
+		}
+		p.Message, _ = id.Parse(it.URI.ID())
+		if out == nil {
+			out = map[int64]record.Pin{}
+		}
+		out[it.Pos] = p
+	}
+	return out, nil
+}
+
+// shown reads what a model is shown of a branch, in order: from the view's
+// start on, and before that what is pinned. It also tells the marks.
+func (e *Engine) shown(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch) ([]Entry, map[int64]*marked, error) {
+	out, lowest, err := e.pinned(ctx, sc, conv, b)
+	if err != nil {
+		return nil, nil, err
+	}
+	first := 0
+	spans := b.Spans()
+	if p := b.Start(); p.Span >= 0 {
+		first = p.Span
+		spans[first].From = b.View.Start.Pos
+	}
+	for _, s := range spans[first:] {
+		for it, err := range store.Items(ctx, e.store, sc, store.Query{List: record.BranchURI(conv, s.Branch), From: s.From, Limit: store.MaxLimit}) {
+			if err != nil {
+				return nil, nil, err
+			}
+			if !s.Holds(s.Branch, it.Pos) {
+				break
+			}
+			m, err := entry(s.Branch, it)
+			if err != nil {
+				return nil, nil, err
+			}
+			m.Shown = true
+			out = append(out, m)
+			lowest = min(lowest, m.Pos)
+		}
+	}
+	if len(out) == 0 {
+		return nil, nil, nil
+	}
+	marks, err := e.marks(ctx, sc, conv, lowest, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	pins, err := e.pins(ctx, sc, conv, lowest, 0)
+	for i := range out {
+		if k := marks[out[i].Pos]; k != nil {
+			out[i].Change = k.On(b, false)
+		}
+		_, out[i].Pinned = pins[out[i].Pos]
+	}
+	return out, marks, err
+}
+
+// pinned reads the pinned messages before the view's start, and tells the
+// lowest of their positions.
+func (e *Engine) pinned(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch) ([]Entry, int64, error) {
+	const none = int64(1<<63 - 1)
+	if b.View.Start.Pos == 0 {
+		return nil, none, nil
+	}
+	pins, err := e.pins(ctx, sc, conv, 0, 0)
+	if err != nil || len(pins) == 0 {
+		return nil, none, err
+	}
+	var out []Entry
+	lowest := none
+	start := b.Start()
+	for _, p := range before(b, pins, start) {
+		m, err := e.at(ctx, sc, conv, p.Branch, p.Pos)
+		if fault.Is(err, fault.NotFound) {
+			continue // it was erased
+		}
+		if err != nil {
+			return nil, none, err
+		}
+		m.Shown = true
+		out = append(out, m)
+		lowest = min(lowest, m.Pos)
+	}
+	return out, lowest, nil
+}
+
+// before returns the pins that stand before a place of the branch, in its order.
+func before(b *record.Branch, pins map[int64]record.Pin, end record.Place) []record.Pin {
+	var out []record.Pin
+	for _, p := range pins {
+		if b.PlaceOf(p.Branch, p.Pos).Before(end) {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(p, q record.Pin) int {
+		if b.PlaceOf(p.Branch, p.Pos).Before(b.PlaceOf(q.Branch, q.Pos)) {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// at reads the message at a position of a branch's list.
+func (e *Engine) at(ctx context.Context, sc store.Scope, conv id.ID, branch string, pos int64) (Entry, error) {
+	page, err := e.store.Query(ctx, sc, store.Query{List: record.BranchURI(conv, branch), From: pos, Limit: 1})
+	if err != nil {
+		return Entry{}, err
+	}
+	if len(page.Items) == 0 || page.Items[0].Pos != pos {
+		return Entry{}, fault.New(fault.NotFound, "message_not_found", "there is no message at this place any more")
+	}
+	return entry(branch, page.Items[0])
+}

@@ -1,0 +1,154 @@
+package conversation
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/internal/tidy"
+	"steward/internal/view"
+)
+
+// stale is a result that became obsolete, with where that was caused.
+type stale struct {
+	tidy.Obsolete
+	interaction id.ID
+	branch      string
+	pos         int64
+}
+
+// track makes a tracker for the branch, which begins anew.
+func (e *Engine) track() *tidy.Tracker {
+	t := tidy.New(e.opt.Tools)
+	t.OnRefused = func(err error) { e.opt.Log.Warn("a tool's optimizer was not heeded", "error", err) }
+	return t
+}
+
+// follow has the tracker see a message of the branch, in order, and keeps
+// what becomes obsolete by it until it is recorded.
+func (s *Session) follow(ctx context.Context, e Entry) {
+	for _, o := range s.tracker.Observe(ctx, e.Message, e.Pos) {
+		s.due = append(s.due, stale{o, e.Interaction, e.Branch, e.Pos})
+	}
+}
+
+// tidied returns the changes that record what became obsolete since the last
+// commit, and forgets it.
+func (s *Session) tidied(now time.Time) []store.Change {
+	for _, o := range s.tracker.Aged(now) {
+		s.due = append(s.due, stale{o, record.IDOf(s.interaction, record.TypeInteraction), s.branch.ID, s.pos})
+	}
+	var out []store.Change
+	for _, o := range s.due {
+		k := s.marks[o.Pos]
+		if k == nil {
+			k = &marked{Mark: record.Mark{Message: o.Message, Pos: o.Pos, Branch: s.listOf(o.Pos)}}
+		}
+		if !k.takes(o, &s.branch) {
+			continue
+		}
+		k.Changes = append(k.Changes, record.Change{State: record.Invalidated, At: now, Actor: s.actor,
+			Tool: o.By, Call: o.Call.String(), Interaction: o.interaction, Strategy: o.Strategy, Reason: o.Reason,
+			Branch: o.branch, Pos: o.pos, Revision: s.branch.View.Revision + 1})
+		if s.marks == nil {
+			s.marks = map[int64]*marked{}
+		}
+		s.marks[o.Pos] = k
+		out = append(out, k.put(s.conv.ID))
+		k.version++
+	}
+	s.due = s.due[:0]
+	return out
+}
+
+// takes reports whether a mark is to record that its message became obsolete:
+// not if it is marked already, nor if the same call's verdict was recorded
+// before, which a person may have undone.
+func (k *marked) takes(o stale, b *record.Branch) bool {
+	same := func(c record.Change) bool { return c.Tool == o.By && c.Call == o.Call.String() }
+	return k.On(b, false).State == record.Active && !slices.ContainsFunc(k.Changes, same)
+}
+
+// put returns the change that stores a mark.
+func (k *marked) put(conv id.ID) store.Change {
+	ch := store.Change{URI: record.MarkURI(conv, k.Message), Body: record.Encode(k.Mark), If: store.If{Version: k.version}}
+	if k.version == 0 {
+		ch.If = store.If{Absent: true}
+		ch.Place = &store.Place{List: record.MarksURI(conv), Pos: k.Pos}
+	}
+	if slices.ContainsFunc(k.Changes, func(c record.Change) bool { return c.State == record.Deleted && c.Undone.IsZero() }) {
+		ch.State = record.StateDeleted
+	}
+	return ch
+}
+
+// listOf returns the branch in whose list a message of the session stands.
+func (s *Session) listOf(pos int64) string {
+	if b, ok := s.elsewhere[pos]; ok {
+		return b
+	}
+	return s.branch.ID
+}
+
+// items are entries as package view takes them, in the state that counts on
+// the branch; with shown only what has entered its view counts.
+func items(conv id.ID, entries []Entry, marks map[int64]*marked, b *record.Branch, shown bool) []view.Item {
+	out := make([]view.Item, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		out[i] = view.Item{Message: e.Message, Pos: e.Pos, Pinned: e.Pinned}
+		if k := marks[e.Pos]; k != nil {
+			out[i].State = k.On(b, shown)
+		}
+		if e.Role == message.Tool {
+			out[i].URI = e.URI(conv).String()
+		}
+	}
+	return out
+}
+
+// options say how the branch is shown.
+func (s *Session) options(ctx context.Context) (view.Options, error) {
+	v := &s.branch.View
+	opt := view.Options{Clip: v.Clip, Cut: v.Start.Pos != 0}
+	if v.Summary == "" {
+		return opt, nil
+	}
+	var err error
+	opt.Summary, err = s.engine.summary(ctx, s.scope, v.Summary)
+	return opt, err
+}
+
+// show makes the transcript of the view that the branch has.
+func (s *Session) show(ctx context.Context, entries []Entry) error {
+	opt, err := s.options(ctx)
+	if err != nil {
+		return err
+	}
+	msgs := view.Render(items(s.conv.ID, entries, s.marks, &s.branch, true), opt)
+	s.labels = 0
+	for _, m := range msgs {
+		s.labels |= message.LabelsOf(m.Blocks)
+	}
+	s.transcript = llm.NewTranscript(msgs...)
+	return nil
+}
+
+// summary reads the message that stands for what is not shown.
+func (e *Engine) summary(ctx context.Context, sc store.Scope, uri string) (*message.Message, error) {
+	u, err := resource.Parse(uri)
+	if err != nil {
+		return nil, err
+	}
+	r, err := e.store.Get(ctx, sc, u)
+	if err != nil {
+		return nil, err
+	}
+	return record.DecodeMessage(r.URI, r.Body)
+}
