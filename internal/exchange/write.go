@@ -1,0 +1,95 @@
+package exchange
+
+import (
+	"bufio"
+	"io"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"steward/internal/message"
+	"steward/internal/record"
+)
+
+// Writer writes Steward's own export: one object, a record per line, so that
+// it streams and that two exports can be compared line by line. The methods
+// are called in the order in which they stand here; Close tells the first
+// error of the stream.
+type Writer struct {
+	w    *bufio.Writer
+	list string // the list that is open
+	buf  []byte // of the newest message
+}
+
+// NewWriter begins the export of a conversation.
+func NewWriter(w io.Writer, c *record.Conversation) *Writer {
+	x := &Writer{w: bufio.NewWriterSize(w, 32<<10)}
+	x.w.WriteString(`{"steward_export":2,"id":"` + c.ID.String() + `","conversation":`)
+	x.w.Write(record.Encode(c))
+	return x
+}
+
+// Branch adds a branch.
+func (x *Writer) Branch(b *record.Branch) { x.line("branches", branchLine{b.ID, *b}) }
+
+// Interaction adds an interaction.
+func (x *Writer) Interaction(i *Interaction) {
+	x.line("interactions", interactionLine{i.ID.String(), i.Interaction})
+}
+
+// Run adds a run.
+func (x *Writer) Run(r *Run) { x.line("runs", runLine{r.ID.String(), r.Interaction.String(), r.Run}) }
+
+// Mark adds what became of a message.
+func (x *Writer) Mark(m *record.Mark) { x.line("marks", markLine{m.Message.String(), *m}) }
+
+// Pin adds a pin.
+func (x *Writer) Pin(p *record.Pin) { x.line("pins", pinLine{p.Message.String(), *p}) }
+
+// Message adds a message. Messages come in the order of their positions.
+func (x *Writer) Message(p Placed) error {
+	b := append(x.buf[:0], `{"interaction":"`...)
+	b = append(p.Interaction.AppendText(b), `","branch":`...)
+	b, _ = jsontext.AppendQuote(b, p.Branch) // the error is of UTF-8, which holds in ids
+	b = strconv.AppendInt(append(b, `,"pos":`...), p.Pos, 10)
+	b = message.Append(append(b, `,"message":`...), p.Message)
+	x.buf = append(b, '}')
+	x.write("messages", x.buf)
+	return x.Err()
+}
+
+// Err tells whether the stream has failed.
+func (x *Writer) Err() error {
+	_, err := x.w.Write(nil)
+	return err
+}
+
+// Close ends the export.
+func (x *Writer) Close() error {
+	if x.list != "messages" {
+		x.open("messages")
+	}
+	x.w.WriteString("\n]}\n")
+	return x.w.Flush()
+}
+
+// open ends the list that is open and begins another.
+func (x *Writer) open(list string) {
+	if x.list != "" {
+		x.w.WriteString("\n]")
+	}
+	x.list = list
+	x.w.WriteString(",\n\"" + list + "\":[")
+}
+
+func (x *Writer) line(list string, v any) { x.write(list, record.Encode(v)) }
+
+func (x *Writer) write(list string, line []byte) {
+	if x.list != list {
+		x.open(list)
+		x.w.WriteByte('\n')
+	} else {
+		x.w.WriteString(",\n")
+	}
+	x.w.Write(line)
+}
