@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"strconv"
 
 	"steward/internal/id"
@@ -33,23 +34,39 @@ type group struct {
 // are left out, as is the summary among the items.
 func arrange(items []Item, summary *message.Message) *arrangement {
 	a := &arrangement{groups: make([]group, len(items)), slots: make([]slot, 0, len(items))}
+	gone := make([]bool, len(items))
+	calls := a.gather(items, summary, gone)
+	o := open{a: a, items: items, calls: calls, put: make([]bool, len(items)), lead: -1}
+	for i := range items {
+		lead := a.groups[i].lead
+		if gone[i] || gone[lead] || o.put[i] {
+			continue
+		}
+		if r := items[i].Message.Role; r == message.User || r == message.Assistant {
+			o.close(i)
+		}
+		o.put[i] = true
+		a.slots = append(a.slots, slot{item: i, of: lead})
+	}
+	return a
+}
+
+// gather finds the groups, and marks what is not shown: leads that take their
+// groups with them, results without a call, what appears a second time.
+func (a *arrangement) gather(items []Item, summary *message.Message, gone []bool) map[message.Ref]*asked {
 	seen := make(map[id.ID]bool, len(items))
 	if summary != nil {
 		seen[summary.ID] = true
 	}
 	calls := map[message.Ref]*asked{}
-	results := map[int][]int{} // of a lead
-	gone := make([]bool, len(items))
-	last := -1 // the last assistant or user message
 	for i := range items {
 		m := items[i].Message
 		a.groups[i] = group{i, i}
-		again := seen[m.ID]
-		seen[m.ID] = true
-		if again {
+		if seen[m.ID] {
 			gone[i] = true
 			continue
 		}
+		seen[m.ID] = true
 		switch m.Role {
 		case message.Assistant:
 			for _, c := range m.Calls() {
@@ -65,27 +82,51 @@ func arrange(items []Item, summary *message.Message) *arrangement {
 			c.result = i
 			a.groups[i].lead = c.lead
 			a.groups[c.lead].last = i
-			results[c.lead] = append(results[c.lead], i)
 		}
 		if hides(&items[i]) {
 			gone[a.groups[i].lead], a.hidden = true, true
 		}
 	}
-	for i := range items {
-		if m := items[i].Message; (m.Role == message.User || m.Role == message.Assistant) && !gone[i] {
-			last = i
+	return calls
+}
+
+// open is the assistant message whose results are being placed.
+type open struct {
+	a     *arrangement
+	items []Item
+	calls map[message.Ref]*asked
+	put   []bool
+	lead  int // -1: none
+}
+
+// close ends a group before the next message: results that stand further on
+// come first, and calls without a result are answered.
+func (o *open) close(next int) {
+	if o.lead >= 0 {
+		m := o.items[o.lead].Message
+		var missing []message.Call
+		var late []int
+		for _, c := range m.Calls() {
+			switch at := o.calls[c.Ref].result; {
+			case at < 0:
+				missing = append(missing, c)
+			case !o.put[at]:
+				late = append(late, at)
+			}
+		}
+		slices.Sort(late)
+		for _, i := range late {
+			o.put[i] = true
+			o.a.slots = append(o.a.slots, slot{item: i, of: o.lead})
+		}
+		for _, c := range missing {
+			o.a.slots = append(o.a.slots, slot{item: -1, answer: unanswered(m, c), of: o.lead})
 		}
 	}
-	for i := range items {
-		if gone[i] || a.groups[i].lead != i {
-			continue
-		}
-		a.slots = append(a.slots, slot{item: i, of: i})
-		if items[i].Message.Role == message.Assistant {
-			a.answer(items, i, results[i], calls, i == last)
-		}
+	o.lead = -1
+	if o.items[next].Message.Role == message.Assistant {
+		o.lead = next
 	}
-	return a
 }
 
 // asked is a call and where its result stands.
@@ -109,22 +150,6 @@ func hides(it *Item) bool {
 		return it.Message.Role != message.Tool
 	}
 	return false
-}
-
-// answer adds the results of an assistant message, and answers for calls that
-// have none unless they are open.
-func (a *arrangement) answer(items []Item, lead int, results []int, calls map[message.Ref]*asked, open bool) {
-	for _, i := range results {
-		a.slots = append(a.slots, slot{item: i, of: lead})
-	}
-	if open {
-		return
-	}
-	for _, c := range items[lead].Message.Calls() {
-		if calls[c.Ref].result < 0 {
-			a.slots = append(a.slots, slot{item: -1, answer: unanswered(items[lead].Message, c), of: lead})
-		}
-	}
 }
 
 // unanswered stands for the result of a call that has none.

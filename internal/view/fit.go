@@ -1,6 +1,8 @@
 package view
 
 import (
+	"slices"
+
 	"steward/internal/message"
 )
 
@@ -31,4 +33,105 @@ type Plan struct {
 	Fits       bool  // Tokens is not above Window
 }
 
-func Fit(items []Item, b Budget, count func(*message.Message) int64) Plan { return Plan{} }
+// Fit decides how much of a branch is shown so that it fits. The items are
+// those of the present view (what is pinned before its start, and all from
+// there on), with all changes that are recorded: where these alone bring the
+// view down to the target, nothing else is done. Then oversized results are
+// clipped; then the start moves forward, to where a person's message begins a
+// turn if that keeps half the target or more, else to a group's beginning.
+// Where even the least that must stay is too much, results are clipped further.
+//
+// A call is never parted from its results. Pinned messages stay, and so do
+// system messages at the beginning, open calls, what the model has not
+// answered, the newest message of a person, and the one that opened the
+// running turn. count returns the tokens of a message as it is shown. The same
+// arguments give the same plan.
+func Fit(items []Item, b Budget, count func(*message.Message) int64) Plan {
+	if b.Target <= 0 || b.Target > b.Window {
+		b.Target = b.Window / 10 * 7
+	}
+	f := newFitter(items, b, count)
+	gentle, harsh := ladder(b.Clip, b.Target)
+	for _, c := range gentle {
+		if f.total(f.start, c) <= b.Target {
+			return f.plan(f.start, c)
+		}
+	}
+	tight := gentle[len(gentle)-1]
+	if f.total(f.start, tight) == f.total(f.start, b.Clip) {
+		tight = b.Clip // there is nothing to be clipped
+	}
+	steps := append([]int{tight}, harsh...)
+	for _, c := range steps {
+		if f.total(f.most, c) <= b.Target {
+			return f.plan(f.choose(c), c)
+		}
+	}
+	for _, c := range steps {
+		if f.total(f.most, c) <= b.Window {
+			return f.plan(f.most, c)
+		}
+	}
+	least := steps[len(steps)-1]
+	if f.total(f.most, least) == f.total(f.most, tight) {
+		least = tight
+	}
+	return f.plan(f.most, least)
+}
+
+// ladder returns the clips that are tried, the present one first: gentle ones,
+// down to about a sixteenth of the target for one result, and harsher ones for
+// when nothing else helps.
+func ladder(present int, target int64) (gentle, harsh []int) {
+	const most = 1 << 16
+	floor := most // the highest power of two that is not above target/4 bytes
+	for floor > MinClip && int64(floor) > target/4 {
+		floor /= 2
+	}
+	gentle = []int{present}
+	for c := most; c >= MinClip; c /= 2 {
+		switch {
+		case present > 0 && c >= present:
+		case c >= floor:
+			gentle = append(gentle, c)
+		default:
+			harsh = append(harsh, c)
+		}
+	}
+	return gentle, harsh
+}
+
+// plan returns the plan that starts at an item and clips so.
+func (f *fitter) plan(start, clip int) Plan {
+	p := Plan{Start: f.b.Start, Clip: clip, Tokens: f.total(start, clip)}
+	p.Fits = p.Tokens <= f.b.Window
+	if start != f.start {
+		p.StartIndex, p.Start, p.Summarize = start, f.items[start].Pos, Span{f.start, start}
+	}
+	for i := range start {
+		if f.needed[i] {
+			p.Pins = append(p.Pins, i)
+		}
+	}
+	return p
+}
+
+// Apply returns what Render takes to show the plan for these items, the new
+// summary aside.
+func (p Plan) Apply(items []Item, b Budget) ([]Item, Options) {
+	o := Options{Clip: p.Clip, Summary: b.Summary, Cut: b.Cut}
+	start := startOf(items, b.Start)
+	if p.StartIndex > 0 {
+		start, o.Cut = p.StartIndex, true
+		if b.SummaryTokens > 0 {
+			o.Summary = nil
+		}
+	}
+	var out []Item
+	for i := range start {
+		if items[i].Pinned || slices.Contains(p.Pins, i) {
+			out = append(out, items[i])
+		}
+	}
+	return append(out, items[start:]...), o
+}

@@ -17,7 +17,7 @@ func show(it *Item, clip int) *message.Message {
 		return it.Message
 	case it.State.State == record.Invalidated:
 		return withContent(it.Message, r, obsolete(r, it.State.Reason))
-	case clip > 0 && !it.Pinned:
+	case clips(it, clip):
 		if content := clipped(r, max(clip, MinClip), it.URI); content != nil {
 			return withContent(it.Message, r, content)
 		}
@@ -25,10 +25,18 @@ func show(it *Item, clip int) *message.Message {
 	return it.Message
 }
 
+// clips reports whether an item is too long for a clip.
+func clips(it *Item, clip int) bool {
+	if clip <= 0 || it.Pinned || it.State.State == record.Invalidated {
+		return false
+	}
+	r := it.Message.Result()
+	return r != nil && textBytes(r) > max(clip, MinClip)
+}
+
 // withContent copies a tool message and gives its result another content.
 func withContent(m *message.Message, r *message.ToolResult, content []message.Block) *message.Message {
 	out, res := *m, *r
-	res.Labels |= message.LabelsOf(r.Content)
 	res.Content = content
 	out.Blocks = []message.Block{&res}
 	return &out
@@ -51,7 +59,7 @@ func obsolete(r *message.ToolResult, reason string) []message.Block {
 // line is a text of Steward's own in the place of a result's content, whose
 // labels it keeps.
 func line(r *message.ToolResult, text string) *message.Text {
-	return &message.Text{Common: message.Common{Origin: originSystem, Labels: r.Labels | message.LabelsOf(r.Content)}, Text: text}
+	return &message.Text{Common: message.Common{Origin: originSystem, Labels: message.LabelsOf(r.Content)}, Text: text}
 }
 
 // Whole returns the text of a result into which the offsets of clipped results
@@ -69,11 +77,8 @@ func Whole(r *message.ToolResult) string {
 
 // clipped returns the content of a result in at most clip bytes of text: its
 // beginning, a line that says how to read on, and a bit of its end. Pictures
-// and files stay. It returns nil where the result is short enough.
+// and files stay. It returns nil where that would save nothing.
 func clipped(r *message.ToolResult, clip int, uri string) []message.Block {
-	if textBytes(r) <= clip {
-		return nil
-	}
 	whole := Whole(r)
 	tail := min(clip/8, 256)
 	if r.Rest != "" {
@@ -97,7 +102,7 @@ func clipped(r *message.ToolResult, clip int, uri string) []message.Block {
 			out = append(out, b)
 		case !placed:
 			placed = true
-			c := message.Common{Origin: t.Origin, Labels: r.Labels | message.LabelsOf(r.Content)}
+			c := message.Common{Origin: t.Origin, Labels: message.LabelsOf(r.Content)}
 			out = append(out, &message.Text{Common: c, Text: text})
 		}
 	}

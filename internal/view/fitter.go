@@ -1,0 +1,273 @@
+package view
+
+import (
+	"strings"
+
+	"steward/internal/message"
+	"steward/internal/record"
+)
+
+// fitter knows what each way to show the items costs.
+type fitter struct {
+	items []Item
+	b     Budget
+	count func(*message.Message) int64
+	a     *arrangement
+
+	start  int    // where the view starts now
+	most   int    // the furthest that it may start
+	must   []bool // of a lead: its group stays wherever the view starts
+	needed []bool // it has to be pinned if the view starts behind it
+	cuts   []int  // where the view may start beyond start, in order
+	turns  []bool // of an item: a person's message
+
+	tokens []int64 // of each slot, as it is shown now
+	sums   map[int]*sums
+	fronts [2]int64 // what stands in front: now, and if the start moves
+}
+
+// sums are tokens at one clip.
+type sums struct {
+	must []int64 // of the groups before an item that stay
+	rest []int64 // of the groups from an item on
+}
+
+func newFitter(items []Item, b Budget, count func(*message.Message) int64) *fitter {
+	f := &fitter{items: items, b: b, count: count, a: arrange(items, b.Summary), start: startOf(items, b.Start),
+		must: make([]bool, len(items)), needed: make([]bool, len(items)), turns: make([]bool, len(items)), sums: map[int]*sums{}}
+	for _, s := range f.a.slots {
+		m := s.answer
+		if s.item >= 0 {
+			m = show(&items[s.item], b.Clip)
+			f.turns[s.item] = person(items[s.item].Message)
+		}
+		f.tokens = append(f.tokens, count(m))
+	}
+	f.findMust()
+	f.findMost()
+	f.findCuts()
+	f.weighFronts()
+	return f
+}
+
+// startOf returns the index of the item at a position.
+func startOf(items []Item, pos int64) int {
+	if pos == 0 {
+		return 0
+	}
+	for i := range items {
+		if items[i].Pos == pos {
+			return i
+		}
+	}
+	for i := range items { // its message is not on the branch any more
+		if !items[i].Pinned {
+			return i
+		}
+	}
+	return 0
+}
+
+// person reports whether a person wrote the message.
+func person(m *message.Message) bool {
+	if m.Role != message.User {
+		return false
+	}
+	for _, b := range m.Blocks {
+		origin := b.Base().Origin
+		if origin == record.OriginUser || origin == "" || strings.HasPrefix(origin, "import:") {
+			return true
+		}
+	}
+	return false
+}
+
+// findMust finds what stays wherever the view starts.
+func (f *fitter) findMust() {
+	for i := range f.items {
+		if f.items[i].Pinned {
+			f.must[f.a.groups[i].lead] = true
+		}
+	}
+	for i := range f.items { // a pinned message comes with its group
+		if f.must[f.a.groups[i].lead] && !f.items[i].Pinned {
+			f.needed[i] = true
+		}
+	}
+	need := func(i int) { f.must[i], f.needed[i] = true, true }
+	for _, s := range f.a.slots {
+		if s.item < 0 || f.items[s.item].Message.Role != message.System {
+			break
+		}
+		need(s.item)
+	}
+	newest, opener := f.turn()
+	if newest >= 0 {
+		need(newest)
+	}
+	if opener >= 0 {
+		need(opener)
+	}
+}
+
+// turn returns the newest message of a person and the one that opened the turn
+// that is running, -1 where there is none. What a person says between calls
+// belongs to the turn that makes them.
+func (f *fitter) turn() (newest, opener int) {
+	newest, opener = -1, -1
+	running := true // so far as is seen from here, no answer has ended the turn
+	for at := len(f.a.slots) - 1; at >= 0; at-- {
+		i := f.a.slots[at].item
+		if i < 0 {
+			continue
+		}
+		m := f.items[i].Message
+		switch {
+		case m.Role == message.Assistant && len(m.Calls()) == 0:
+			running = false
+		case f.turns[i]:
+			if newest < 0 {
+				newest = i
+			}
+			if running {
+				opener = i
+			}
+		}
+		if !running && newest >= 0 {
+			break
+		}
+	}
+	return newest, opener
+}
+
+// findMost finds the furthest start: what the model has not answered stays.
+func (f *fitter) findMost() {
+	last := -1 // the last assistant message
+	f.most = f.start
+	for _, s := range f.a.slots {
+		if s.item < 0 {
+			continue
+		}
+		if m := f.items[s.item].Message; m.Role == message.Assistant {
+			last = s.item
+		}
+	}
+	at := last
+	if last < 0 || len(f.items[last].Message.Calls()) == 0 {
+		for i := len(f.items) - 1; i > last; i-- {
+			if f.turns[i] {
+				at = i
+				break
+			}
+		}
+	}
+	f.most = max(f.most, at)
+}
+
+// findCuts finds where the view may start: with a message that is shown and
+// leads its group, where no group lies on both sides.
+func (f *fitter) findCuts() {
+	shown := make([]bool, len(f.items))
+	for _, s := range f.a.slots {
+		if s.item >= 0 {
+			shown[s.item] = true
+		}
+	}
+	reach := -1 // the end of the groups that have begun
+	for i := range f.items {
+		g := f.a.groups[i]
+		if i > f.start && i <= f.most && g.lead == i && reach < i && shown[i] {
+			f.cuts = append(f.cuts, i)
+		}
+		reach = max(reach, g.last)
+	}
+	f.most = f.start
+	if n := len(f.cuts); n > 0 {
+		f.most = f.cuts[n-1]
+	}
+}
+
+// weighFronts counts what stands in front of the items.
+func (f *fitter) weighFronts() {
+	notice := func(cut bool) int64 {
+		if n := f.a.notice(f.items, cut); n != nil {
+			return f.count(n)
+		}
+		return 0
+	}
+	switch {
+	case f.b.Summary != nil:
+		f.fronts[0] = f.count(asUser(f.b.Summary))
+	default:
+		f.fronts[0] = notice(f.b.Cut)
+	}
+	switch {
+	case f.b.SummaryTokens > 0:
+		f.fronts[1] = f.b.SummaryTokens
+	case f.b.Summary != nil:
+		f.fronts[1] = f.fronts[0]
+	default:
+		f.fronts[1] = notice(true)
+	}
+}
+
+// total returns the tokens of a view that starts at an item and clips so.
+func (f *fitter) total(start, clip int) int64 {
+	s := f.sums[clip]
+	if s == nil {
+		s = f.sum(clip)
+		f.sums[clip] = s
+	}
+	if start == f.start {
+		return f.fronts[0] + s.must[start] + s.rest[start]
+	}
+	return f.fronts[1] + s.must[start] + s.rest[start]
+}
+
+func (f *fitter) sum(clip int) *sums {
+	n := len(f.items)
+	s := &sums{make([]int64, n+1), make([]int64, n+1)}
+	for at, slot := range f.a.slots {
+		w := f.tokens[at]
+		if slot.item >= 0 && clip != f.b.Clip {
+			if it := &f.items[slot.item]; clips(it, clip) || clips(it, f.b.Clip) {
+				w = f.count(show(it, clip))
+			}
+		}
+		s.rest[slot.of] += w
+	}
+	for i := range n {
+		s.must[i+1] = s.must[i]
+		if f.must[i] {
+			s.must[i+1] += s.rest[i]
+		}
+	}
+	for i := n - 1; i >= 0; i-- {
+		s.rest[i] += s.rest[i+1]
+	}
+	return s
+}
+
+// choose returns where the view starts so that it is within the target: as
+// early as can be, or at a turn's beginning if that keeps half the target.
+func (f *fitter) choose(clip int) int {
+	if f.total(f.start, clip) <= f.b.Target {
+		return f.start
+	}
+	group := -1
+	for _, i := range f.cuts {
+		if f.total(i, clip) > f.b.Target {
+			continue
+		}
+		if group < 0 {
+			group = i
+		}
+		if f.turns[i] {
+			if f.sums[clip].rest[i] >= f.b.Target/2 {
+				return i
+			}
+			break
+		}
+	}
+	return group
+}
