@@ -1,0 +1,388 @@
+package worklog
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Masked stands where a secret was.
+const Masked = "[secret]"
+
+// masker keeps secrets out of what is shown: those that a tool's spec names,
+// those whose name or value says that they are secret, and the values of
+// either wherever else they occur.
+type masker struct {
+	names map[string]bool // plain names that the spec calls secret
+	seen  []string        // values of secrets, the longest first
+}
+
+// newMasker makes a masker for a call: it looks the arguments over for secrets.
+func newMasker(secret []string, args map[string]any) *masker {
+	m := &masker{names: map[string]bool{}}
+	for _, s := range secret {
+		m.names[plainName(s)] = true
+	}
+	m.look(args)
+	slices.SortFunc(m.seen, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	m.seen = slices.Compact(m.seen)
+	return m
+}
+
+// look gathers the values of secrets.
+func (m *masker) look(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		pair := m.pair(v)
+		for k, sub := range v {
+			if m.secret(k, sub) || pair && isValueName(k) {
+				m.keep(sub)
+			} else {
+				m.look(sub)
+			}
+		}
+	case []any:
+		for _, sub := range v {
+			m.look(sub)
+		}
+	}
+}
+
+// leastKept is how long a secret must be for its other occurrences to be
+// taken out: shorter ones are parts of words.
+const leastKept = 4
+
+// keep remembers a secret, as it is and as it stands in JSON text.
+func (m *masker) keep(v any) {
+	switch v := v.(type) {
+	case string:
+		for _, s := range []string{v, strings.TrimSpace(v), escaped(v)} {
+			if len(s) >= leastKept {
+				m.seen = append(m.seen, s)
+			}
+		}
+	case json.Number:
+		m.keep(v.String())
+	case []any:
+		for _, sub := range v {
+			m.keep(sub)
+		}
+	case map[string]any:
+		for _, sub := range v {
+			m.keep(sub)
+		}
+	}
+}
+
+func escaped(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return s
+	}
+	return string(b[1 : len(b)-1])
+}
+
+// value returns a value with its secrets masked. It changes nothing.
+func (m *masker) value(v any) any {
+	switch v := v.(type) {
+	case string:
+		return m.text(v)
+	case json.Number:
+		if m.text(v.String()) != v.String() {
+			return Masked
+		}
+	case []any:
+		out := make([]any, len(v))
+		for i, sub := range v {
+			out[i] = m.value(sub)
+		}
+		return out
+	case map[string]any:
+		return m.object(v)
+	}
+	return v
+}
+
+func (m *masker) object(v map[string]any) map[string]any {
+	out := make(map[string]any, len(v))
+	pair := m.pair(v)
+	for k, sub := range v {
+		if m.secret(k, sub) || pair && isValueName(k) {
+			out[m.text(k)] = Masked
+		} else {
+			out[m.text(k)] = m.value(sub)
+		}
+	}
+	return out
+}
+
+// pair reports whether an object is a name and a value, and the name that of a
+// secret: {"name": "Authorization", "value": …}.
+func (m *masker) pair(v map[string]any) bool {
+	for k, sub := range v {
+		switch name, _ := sub.(string); plainName(k) {
+		case "name", "key", "header", "field", "param", "parameter", "label", "variable", "env", "k", "id":
+			if name != "" && m.secret(name, "") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func isValueName(k string) bool {
+	switch plainName(k) {
+	case "value", "values", "val", "v", "content", "data", "text", "default":
+		return true
+	}
+	return false
+}
+
+// secret reports whether a name says that its value is secret.
+func (m *masker) secret(name string, v any) bool {
+	p := plainName(name)
+	return m.names[p] || secretName(p, v)
+}
+
+// plainName is a name without what spellings differ in: X-API-Key, apiKey and
+// api_key are one.
+func plainName(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, s)
+}
+
+func secretName(p string, v any) bool {
+	switch p {
+	case "pass", "pwd", "pin", "pat", "sas", "otp", "cvv", "cvc", "csrf":
+		return true
+	}
+	for _, part := range [...]string{"password", "passwd", "passphrase", "passcode", "secret", "apikey", "accesskey", "privatekey",
+		"signingkey", "encryptionkey", "sessionkey", "authorization", "credential", "bearer", "cookie", "jwt", "totp", "sessionid",
+		"passwort", "kennwort", "contraseña", "contrasena", "motdepasse", "senha"} {
+		if strings.Contains(p, part) {
+			return true
+		}
+	}
+	if strings.HasSuffix(p, "auth") || strings.HasSuffix(p, "pwd") {
+		return true
+	}
+	if !strings.Contains(p, "token") {
+		return false
+	}
+	switch v.(type) { // "max_tokens": 100 counts
+	case json.Number, bool:
+		return !strings.Contains(p, "tokens") && !strings.Contains(p, "tokencount") && !strings.Contains(p, "tokenlimit")
+	}
+	return true
+}
+
+// What secrets look like.
+var (
+	privateKeyPattern = regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----|$)`)
+	keyPattern        = regexp.MustCompile(`\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{8,}|\bgh[pousr]_[A-Za-z0-9]{16,}|\bgithub_pat_\w{16,}|\bglpat-[\w-]{16,}` +
+		`|\bxox[a-z]-[\w-]{8,}|\b(?:AKIA|ASIA)[A-Z0-9]{12,}|\bAIza[\w-]{30,}|\bhf_[A-Za-z0-9]{16,}|\bya29\.[\w-]+|\bAGE-SECRET-KEY-1[A-Z0-9]+`)
+	jwtPattern    = regexp.MustCompile(`\beyJ[\w-]{4,}\.[\w-]{4,}(?:\.[\w-]*)?`)
+	schemePattern = regexp.MustCompile(`(?i)\b(bearer|basic|digest)([ \t]+)[\w.~+/=-]{8,}`)
+	urlPattern    = regexp.MustCompile(`(?i)\b([a-z][a-z0-9+.-]*://[^/\s:@]*:)[^/\s@]+@`)
+	queryPattern  = regexp.MustCompile(`(?i)([?&](?:key|sig|signature|code|auth)=)[^&\s#"']+`)
+	namedPattern  = regexp.MustCompile(`(?i)([\w.-]*(?:passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|authorization|credential|cookie)[\w-]*)` +
+		`(["']?\s*[:=]\s*|[ \t]+["'])((?:bearer|basic|digest)\s+\S+|"(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s,;&"']+)`)
+	flagPattern   = regexp.MustCompile(`(?i)(--?(?:password|pass|token|secret|api-?key|auth)[= \t]+)\S+`)
+	randomPattern = regexp.MustCompile(`[A-Za-z0-9_+/=-]{24,}`)
+	uuidPattern   = regexp.MustCompile(`[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}`)
+)
+
+// text returns a text with the secrets taken out. Most texts have nothing that
+// a pattern could find, which is seen faster than the patterns see it.
+func (m *masker) text(s string) string {
+	for _, secret := range m.seen {
+		s = without(s, secret)
+	}
+	if len(s) < leastKept {
+		return s
+	}
+	if strings.Contains(s, "://") && strings.Contains(s, "@") {
+		s = urlPattern.ReplaceAllString(s, "$1"+Masked+"@")
+	}
+	if hasRun(s, 10) { // keys have no blanks in them
+		s = privateKeyPattern.ReplaceAllString(s, Masked)
+		s = keyPattern.ReplaceAllString(s, Masked)
+		s = jwtPattern.ReplaceAllString(s, Masked)
+	}
+	lower := strings.ToLower(s)
+	if strings.ContainsAny(s, "?&") {
+		s = queryPattern.ReplaceAllString(s, "$1"+Masked)
+	}
+	if containsAny(lower, "bearer", "basic", "digest") {
+		s = schemePattern.ReplaceAllString(s, "$1$2"+Masked)
+	}
+	if containsAny(lower, "pass", "pwd", "secret", "token", "key", "auth", "credential", "cookie") {
+		s = flagPattern.ReplaceAllString(s, "$1"+Masked)
+		s = namedPattern.ReplaceAllStringFunc(s, maskNamed)
+	}
+	if !hasRun(s, leastRandom) {
+		return s
+	}
+	return randomPattern.ReplaceAllStringFunc(s, func(run string) string {
+		if random(run) {
+			return Masked
+		}
+		return run
+	})
+}
+
+// leastRandom is how long a run of characters must be to be taken for a key.
+const leastRandom = 24
+
+// hasRun reports whether n characters of a text in a row may stand in a key.
+func hasRun(s string, n int) bool {
+	run := 0
+	for i := range len(s) {
+		if c := s[i]; kindOf(c) == 0 && strings.IndexByte("_-+/=.", c) < 0 {
+			run = 0
+		} else if run++; run >= n {
+			return true
+		}
+	}
+	return false
+}
+
+func containsAny(s string, parts ...string) bool {
+	return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(s, p) })
+}
+
+// maskNamed masks the value in "password: hunter2"; a number of tokens stays.
+func maskNamed(s string) string {
+	p := namedPattern.FindStringSubmatch(s)
+	if strings.Trim(p[3], "0123456789.,") == "" && strings.Contains(strings.ToLower(p[1]), "tokens") {
+		return s
+	}
+	quote := ""
+	if q := p[3][:1]; q == `"` || q == "'" {
+		quote = q
+	}
+	return p[1] + p[2] + quote + Masked + quote
+}
+
+// enough is how much of a secret's beginning gives it away: tools quote what
+// they were given, cut to a length.
+const enough = 8
+
+// without takes a secret out of a text, also where only its beginning is left.
+func without(s, secret string) string {
+	head := secret[:min(enough, len(secret))]
+	if !strings.Contains(s, head) {
+		return s
+	}
+	var b strings.Builder
+	for {
+		before, rest, ok := strings.Cut(s, head)
+		b.WriteString(before)
+		if !ok {
+			return b.String()
+		}
+		n := 0
+		for n < len(rest) && len(head)+n < len(secret) && rest[n] == secret[len(head)+n] {
+			n++
+		}
+		b.WriteString(Masked)
+		s = strings.ToValidUTF8(rest[n:], "")
+	}
+}
+
+// random reports whether a run of characters looks drawn at random, as keys
+// are: letters and digits in a wild mix. Words joined by signs, paths, dates
+// and UUIDs do not.
+func random(run string) bool {
+	run = uuidPattern.ReplaceAllString(run, "")
+	n, changes, digits, hex := 0, 0, 0, true
+	last := byte(0)
+	for i := range len(run) {
+		c := kindOf(run[i])
+		if c == 0 {
+			last = 0
+			continue
+		}
+		n++
+		hex = hex && (c == '0' || run[i]|0x20 <= 'f')
+		if last != 0 && c != last {
+			changes++
+			if c == '0' || last == '0' {
+				digits++
+			}
+		}
+		last = c
+	}
+	switch {
+	case n < 20 || digits < 3:
+		return false
+	case hex && n >= 32:
+		return true
+	}
+	return changes*4 >= n
+}
+
+func kindOf(c byte) byte {
+	switch {
+	case '0' <= c && c <= '9':
+		return '0'
+	case 'a' <= c && c <= 'z':
+		return 'a'
+	case 'A' <= c && c <= 'Z':
+		return 'A'
+	}
+	return 0
+}
+
+// line makes one line of a text, cut after n characters, without anything
+// that does something to a terminal.
+func line(s string, n int) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r) || unicode.IsControl(r):
+			return ' '
+		case r == unicode.ReplacementChar, 0x200e <= r && r <= 0x200f, 0x202a <= r && r <= 0x202e, 0x2066 <= r && r <= 0x2069, r == 0xfeff:
+			return -1
+		}
+		return r
+	}, s)
+	s = strings.Join(strings.Fields(s), " ")
+	runes := 0
+	for i := range s {
+		if runes++; runes > n {
+			return strings.TrimSpace(s[:i]) + "…"
+		}
+	}
+	return s
+}
+
+// inline writes any value on one line.
+func inline(v any, n int) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return line(v, n)
+	case []any:
+		var parts []string
+		for _, sub := range v {
+			parts = append(parts, inline(sub, n))
+		}
+		return line(strings.Join(parts, ", "), n)
+	case map[string]any:
+		b, err := json.Marshal(v)
+		if err != nil {
+			return ""
+		}
+		return line(string(b), n)
+	}
+	return line(fmt.Sprint(v), n)
+}

@@ -1,0 +1,325 @@
+package worklog
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/store"
+)
+
+// typeIntent is the type of the resources in which intents are kept, each
+// below the message of its call under the number of the call's block.
+const typeIntent = "effect.Intent"
+
+// reader makes one page.
+type reader struct {
+	*Engine
+	ctx     context.Context
+	sc      store.Scope
+	filter  Filter
+	limit   int
+	source  source
+	resumed place // where the page goes on; zero: it is the first
+	known   map[id.ID]*talk
+	out     []Entry
+}
+
+// talk is what is known of a conversation.
+type talk struct {
+	record.Conversation
+	gone   bool
+	looked bool           // marks is known
+	marks  bool           // something became of one of its messages
+	branch *record.Branch // the preferred one, or the one that is read; nil: not read yet
+}
+
+// run reads until the page is full, nothing is left, or enough was looked at.
+func (r *reader) run() (store.Cursor, error) {
+	results := map[message.Ref]*found{}
+	scanned := 0
+	for first := true; ; first = false {
+		batch, err := r.source.read(r.ctx)
+		if err != nil || len(batch) == 0 {
+			return "", err
+		}
+		for i := range batch {
+			m := &batch[i]
+			block := 0
+			if m.Message != nil {
+				below := len(m.Blocks)
+				if first && i == 0 && r.resumed.Block > 0 {
+					below = min(below, r.resumed.Block)
+				}
+				if block, err = r.tell(m, below, results); err != nil {
+					return "", err
+				}
+			}
+			if scanned++; len(r.out) == r.limit || scanned == maxScan {
+				return r.filter.cursor(r.source.place(m, block))
+			}
+		}
+	}
+}
+
+// tell makes the entries of a message's calls, the last one first, as long as
+// there is room. It returns the block down to which they are told; 0: all are.
+func (r *reader) tell(m *found, below int, results map[message.Ref]*found) (int, error) {
+	if res := m.Result(); res != nil {
+		results[res.Call] = m
+	}
+	if m.Role != message.Assistant {
+		return 0, nil
+	}
+	calls := m.Calls()
+	looked := r.resumed == place{} // then what answers a call has been read before it
+	for i, c := range slices.Backward(calls) {
+		if c.Block >= below || !r.filter.wants(c.Name, m.time()) {
+			continue
+		}
+		if results[c.Ref] == nil && !looked {
+			more, err := r.source.results(r.ctx, m)
+			if err != nil {
+				return 0, err
+			}
+			for k, v := range more {
+				results[k] = v
+			}
+			looked = true
+		}
+		en, ok, err := r.entry(m, c, results[c.Ref])
+		if err != nil {
+			return 0, err
+		}
+		if !ok || r.filter.Outcome != "" && en.Outcome != r.filter.Outcome {
+			continue
+		}
+		r.out = append(r.out, en)
+		if len(r.out) == r.limit {
+			if i == 0 {
+				return 0, nil
+			}
+			return c.Block, nil
+		}
+	}
+	for _, c := range calls {
+		delete(results, c.Ref)
+	}
+	return 0, nil
+}
+
+// time is when a message was written; one that does not say it, when it was stored.
+func (m *found) time() time.Time {
+	if m.At.IsZero() {
+		return m.stored
+	}
+	return m.At
+}
+
+// entry tells of one call; false where a person has deleted it.
+func (r *reader) entry(m *found, c message.Call, res *found) (Entry, bool, error) {
+	if plain, ok := plainOutcome(res); ok && r.filter.Outcome != "" && plain != r.filter.Outcome {
+		return Entry{}, false, nil
+	}
+	conv := record.IDOf(m.uri, record.TypeConversation)
+	k, err := r.talk(conv)
+	if err != nil || k.gone {
+		return Entry{}, false, err
+	}
+	en := Entry{ID: ref(m.ID, c.Block), At: m.time(), Conversation: conv,
+		Interaction: record.IDOf(m.uri, record.TypeInteraction), Call: m.uri, Messages: []id.ID{m.ID}}
+	for _, part := range []*found{m, res} {
+		if part == nil {
+			continue
+		}
+		switch state, err := r.validity(k, conv, part); {
+		case err != nil || state == record.Deleted:
+			return Entry{}, false, err
+		case state == record.Invalidated && part == res:
+			en.Obsolete = true
+		}
+	}
+	w := r.words(c)
+	w.describe(&en)
+	en.Title = line(w.text(k.Title), maxSummary)
+	if res != nil {
+		en.Messages = append(en.Messages, res.ID)
+		en.Took = max(0, res.time().Sub(en.At))
+	}
+	if err := r.outcome(&en, w, m, c, res); err != nil {
+		return Entry{}, false, err
+	}
+	if en.Outcome == Pending {
+		en.Took = 0
+	}
+	en.Actor, en.Request, err = r.author(m)
+	return en, err == nil, err
+}
+
+// plainOutcome is the outcome of a call whose result tells it.
+func plainOutcome(res *found) (Outcome, bool) {
+	if res == nil {
+		return "", false
+	}
+	switch res.Result().Status {
+	case message.OK:
+		return Success, true
+	case message.Queued, message.UnknownEnd:
+		return "", false
+	}
+	return Failure, true
+}
+
+// outcome says what became of a call. What was queued or ended in the unknown
+// is settled in its intent, as is what has no result yet.
+func (r *reader) outcome(en *Entry, w *words, m *found, c message.Call, res *found) error {
+	plain, ok := plainOutcome(res)
+	en.Outcome = plain
+	status := message.Status("")
+	if res != nil {
+		status = res.Result().Status
+	}
+	if status != "" && status != message.OK {
+		en.Error = w.why(res.Result())
+	}
+	if ok {
+		return nil
+	}
+	u := m.uri.Child(typeIntent, strconv.Itoa(c.Block))
+	stored, err := r.store.Get(r.ctx, r.sc, u)
+	if fault.Is(err, fault.NotFound) {
+		return r.unrecorded(en, m, status)
+	}
+	if err != nil {
+		return err
+	}
+	in, err := intent.Decode(stored.Body)
+	if err != nil {
+		return err
+	}
+	w.settle(en, &in)
+	if en.Outcome != Pending && stored.At.After(en.At) && status != message.UnknownEnd {
+		en.Took = stored.At.Sub(en.At)
+	}
+	return nil
+}
+
+// unrecorded judges a call that nothing tells of: it runs if its turn does.
+func (r *reader) unrecorded(en *Entry, m *found, status message.Status) error {
+	switch status {
+	case message.UnknownEnd:
+		en.Outcome = Partial
+		return nil
+	case message.Queued:
+		en.Outcome, en.Error = Pending, "it is done when the turn ends"
+		return nil
+	}
+	page, err := r.store.Query(r.ctx, r.sc, store.Query{State: record.StateRunning, Type: record.TypeRun, Under: m.uri.Parent(), Limit: 1, NoBody: true})
+	if err != nil {
+		return err
+	}
+	if len(page.Items) > 0 {
+		en.Outcome, en.Error = Pending, "it runs"
+	} else {
+		en.Outcome, en.Error = Failure, "no result was recorded"
+	}
+	return nil
+}
+
+// validity is what became of a message: on the preferred branch of its
+// conversation, or on any if it does not stand on that one.
+func (r *reader) validity(k *talk, conv id.ID, m *found) (record.Validity, error) {
+	mark := m.mark
+	if !m.marked {
+		var err error
+		if mark, err = r.mark(k, conv, m.ID); err != nil {
+			return "", err
+		}
+	}
+	if mark == nil {
+		return record.Active, nil
+	}
+	if k.branch == nil {
+		b, err := r.branch(conv, k.BranchID())
+		if err != nil {
+			return "", err
+		}
+		k.branch = &b
+	}
+	if k.branch.Holds(mark.Branch, mark.Pos) {
+		return mark.On(k.branch, false).State, nil
+	}
+	for _, c := range slices.Backward(mark.Changes) {
+		if c.Undone.IsZero() {
+			return c.State, nil
+		}
+	}
+	return record.Active, nil
+}
+
+// mark reads what became of a message, if anything ever did.
+func (r *reader) mark(k *talk, conv, msg id.ID) (*record.Mark, error) {
+	if !k.looked {
+		page, err := r.store.Query(r.ctx, r.sc, store.Query{List: record.MarksURI(conv), Limit: 1, NoBody: true})
+		if err != nil {
+			return nil, err
+		}
+		k.looked, k.marks = true, len(page.Items) > 0
+	}
+	if !k.marks {
+		return nil, nil
+	}
+	u := record.MarkURI(conv, msg)
+	res, err := r.store.Get(r.ctx, r.sc, u)
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	m := &record.Mark{}
+	return m, record.Decode(u, res.Body, m)
+}
+
+// author says who made a call, for which request: the log knows it.
+func (r *reader) author(m *found) (string, id.ID, error) {
+	if m.actor != "" || !m.request.Zero() {
+		return m.actor, m.request, nil
+	}
+	page, err := r.store.Log(r.ctx, r.sc, store.LogQuery{Since: m.seq - 1, Limit: 1})
+	if err != nil {
+		return "", id.ID{}, err
+	}
+	if len(page.Entries) > 0 && page.Entries[0].Seq == m.seq {
+		m.actor, m.request = page.Entries[0].Actor, page.Entries[0].Request
+	}
+	return m.actor, m.request, nil
+}
+
+// talk reads a conversation, once.
+func (r *reader) talk(conv id.ID) (*talk, error) {
+	if k := r.known[conv]; k != nil {
+		return k, nil
+	}
+	k := &talk{}
+	u := record.ConversationURI(conv)
+	res, err := r.store.Get(r.ctx, r.sc, u)
+	switch {
+	case err == nil:
+		k.Conversation, err = record.DecodeConversation(u, res.Body)
+		k.gone = !k.Deleted.IsZero() || res.State == record.StateDeleted
+	case fault.Is(err, fault.NotFound):
+		k.gone, err = true, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.known[conv] = k
+	return k, nil
+}

@@ -1,0 +1,252 @@
+package worklog
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// Show returns an entry with the messages that it was made of: the one that
+// makes the call and, where there is one, the one with its result. Secrets
+// are masked in both. ref is an entry's ID, or its end, at least four
+// characters of the message's id before the slash: "5a3f1d/1" is the newest
+// call whose message's id ends in 5a3f1d. "last" is the newest call of all.
+//
+// Error codes: ref_invalid, call_not_found, and those of the store.
+func (e *Engine) Show(ctx context.Context, sc store.Scope, ref string) (Entry, []*message.Message, error) {
+	r := &reader{Engine: e, ctx: ctx, sc: sc, known: map[id.ID]*talk{}}
+	if ref == "last" {
+		list, _, err := e.Log(ctx, sc, Filter{}, "", 1)
+		if err != nil || len(list) == 0 {
+			return Entry{}, nil, orMissing(err, ref)
+		}
+		ref = list[0].ID
+	}
+	name, block, err := parseRef(ref)
+	if err != nil {
+		return Entry{}, nil, err
+	}
+	m, err := r.find(name, block)
+	if err != nil || m == nil {
+		return Entry{}, nil, orMissing(err, ref)
+	}
+	return r.show(m, block, ref)
+}
+
+// show tells of a call and masks its messages.
+func (r *reader) show(m *found, block int, ref string) (Entry, []*message.Message, error) {
+	c := message.Call{Ref: message.Ref{Message: m.ID, Block: block}, ToolCall: m.Blocks[block].(*message.ToolCall)}
+	results, err := (&tape{store: r.store, sc: r.sc}).results(r.ctx, m)
+	if err != nil {
+		return Entry{}, nil, err
+	}
+	res := results[c.Ref]
+	en, ok, err := r.entry(m, c, res)
+	if err != nil || !ok {
+		return Entry{}, nil, orMissing(err, ref)
+	}
+	w := r.words(c)
+	for _, other := range m.Calls() { // what one call is given, the text beside it may tell
+		w.seen = append(w.seen, r.words(other).seen...)
+	}
+	msgs := []*message.Message{r.masked(m.Message, w)}
+	if res != nil {
+		msgs = append(msgs, r.masked(res.Message, w))
+	}
+	return en, msgs, nil
+}
+
+func orMissing(err error, ref string) error {
+	if err != nil {
+		return err
+	}
+	return fault.New(fault.NotFound, "call_not_found", "there is no tool call %.80q", ref).
+		With("steward log shows the calls that there are, with what to name them by")
+}
+
+const leastName = 4
+
+// parseRef takes "MESSAGE/BLOCK" apart.
+func parseRef(s string) (name string, block int, err error) {
+	name, number, ok := strings.Cut(strings.ToLower(strings.TrimSpace(s)), "/")
+	block, numErr := strconv.Atoi(number)
+	if !ok || numErr != nil || block < 0 || len(name) < leastName || strings.Trim(name, "0123456789abcdef-") != "" {
+		return "", 0, fault.New(fault.Invalid, "ref_invalid", "%.80q names no tool call", s).
+			With("write it as steward log does, for example 5a3f1d/1, or last")
+	}
+	return name, block, nil
+}
+
+// find looks for the message of a call by its id, or by the end of it: nil if
+// there is none. A whole id tells when it was made, and so where in the log to
+// look first; the rest of the log is looked through if it is not there.
+func (r *reader) find(name string, block int) (*found, error) {
+	t := &tape{store: r.store, sc: r.sc, query: store.LogQuery{Type: record.TypeMessage, Reverse: true, Limit: 500}}
+	fits := func(en *resource.Entry) bool {
+		return isMessage(en) && strings.HasSuffix(en.URI.ID(), name)
+	}
+	if whole, ok := id.Parse(name); ok {
+		m, err := r.near(t, whole, block)
+		if m != nil || err != nil {
+			return m, err
+		}
+	}
+	for en, err := range store.Entries(r.ctx, r.store, r.sc, t.query) {
+		if err != nil {
+			return nil, err
+		}
+		if fits(&en) {
+			if m, err := r.call(t, &en, block); m != nil || err != nil {
+				return m, err
+			}
+		}
+	}
+	return nil, nil
+}
+
+// call reads the message of an entry, if it is one that makes the call and
+// stands in a conversation that is there.
+func (r *reader) call(t *tape, en *resource.Entry, block int) (*found, error) {
+	m, err := t.found(en, true)
+	if err != nil || block >= len(m.Blocks) {
+		return nil, err
+	}
+	if _, ok := m.Blocks[block].(*message.ToolCall); !ok {
+		return nil, nil
+	}
+	k, err := r.talk(record.IDOf(m.uri, record.TypeConversation))
+	if err != nil || k.gone {
+		return nil, err
+	}
+	return &m, nil
+}
+
+// How long after its id was made a message is looked for first, and how much
+// clocks may differ.
+const (
+	soon   = time.Hour
+	askew  = 5 * time.Second
+	farOff = 48 // bits of milliseconds since 1970 begin an id of version 7
+)
+
+// near looks for a message around the time at which its id was made.
+func (r *reader) near(t *tape, x id.ID, block int) (*found, error) {
+	if x[6]>>4 != 7 {
+		return nil, nil
+	}
+	made := time.UnixMilli(int64(binary.BigEndian.Uint64(x[:8]) >> (64 - farOff)))
+	from, err := r.position(made.Add(-askew))
+	if err != nil {
+		return nil, err
+	}
+	q := store.LogQuery{Since: from, Type: record.TypeMessage, Limit: 100}
+	for en, err := range store.Entries(r.ctx, r.store, r.sc, q) {
+		if err != nil || en.At.After(made.Add(soon)) {
+			return nil, err
+		}
+		if isMessage(&en) && en.URI.ID() == x.String() {
+			return r.call(t, &en, block)
+		}
+	}
+	return nil, nil
+}
+
+// position returns a sequence number behind which the log goes on at about a
+// time: times go up with the numbers.
+func (r *reader) position(at time.Time) (uint64, error) {
+	newest, err := r.store.Log(r.ctx, r.sc, store.LogQuery{Reverse: true, Limit: 1})
+	if err != nil || len(newest.Entries) == 0 {
+		return 0, err
+	}
+	lo, hi := uint64(0), newest.Entries[0].Seq
+	for lo < hi {
+		mid := lo + (hi-lo)/2
+		page, err := r.store.Log(r.ctx, r.sc, store.LogQuery{Since: mid, Limit: 1})
+		if err != nil {
+			return 0, err
+		}
+		if len(page.Entries) > 0 && page.Entries[0].At.Before(at) {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo, nil
+}
+
+// masked returns a message without its secrets, and without the raw fields of
+// providers, which nobody can look over.
+func (r *reader) masked(m *message.Message, w *words) *message.Message {
+	c := *m
+	c.Meta, c.Unknown = message.Meta{}, nil
+	c.Blocks = r.blocks(m.Blocks, w)
+	return &c
+}
+
+func (r *reader) blocks(in []message.Block, w *words) []message.Block {
+	out := make([]message.Block, len(in))
+	for i, b := range in {
+		common := message.Common{Origin: b.Base().Origin, Labels: b.Base().Labels}
+		hidden := []message.Block{&message.Text{Common: common, Text: Masked}}
+		secret := common.Labels.Has(message.Secret)
+		switch b := b.(type) {
+		case *message.ToolCall:
+			out[i] = r.maskedCall(b, common)
+		case *message.ToolResult:
+			c := *b
+			c.Common, c.Content = common, hidden
+			if !secret {
+				c.Content = r.blocks(b.Content, w)
+			}
+			out[i] = &c
+		default:
+			if out[i] = w.block(b, common); secret {
+				out[i] = hidden[0]
+			}
+		}
+	}
+	return out
+}
+
+// block masks a block of prose or media.
+func (w *words) block(b message.Block, common message.Common) message.Block {
+	switch b := b.(type) {
+	case *message.Text:
+		return &message.Text{Common: common, Text: w.text(b.Text)}
+	case *message.Reasoning:
+		return &message.Reasoning{Common: common, Text: w.text(b.Text)}
+	case *message.Image:
+		c := *b
+		c.Common, c.URL = common, w.text(b.URL)
+		return &c
+	case *message.File:
+		c := *b
+		c.Common, c.Name, c.URL = common, w.text(b.Name), w.text(b.URL)
+		return &c
+	}
+	return &message.Text{Common: common, Text: Masked} // of a kind that this version does not know
+}
+
+// maskedCall is a call with its arguments masked by what is known of its own tool.
+func (r *reader) maskedCall(b *message.ToolCall, common message.Common) *message.ToolCall {
+	w := r.words(message.Call{ToolCall: b})
+	args := []byte(strconv.Quote(Masked))
+	if w.args != nil {
+		if masked, err := json.Marshal(w.args); err == nil {
+			args = masked
+		}
+	} else if !w.quiet {
+		args = []byte(w.text(string(b.Args)))
+	}
+	return &message.ToolCall{Common: common, CallID: b.CallID, Name: w.name, Args: args}
+}
