@@ -1,0 +1,303 @@
+package fts
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/search"
+)
+
+// writing is a transaction that takes in entries of the log.
+type writing struct {
+	ctx    context.Context
+	tx     *sql.Tx
+	log    *slog.Logger
+	stmts  map[string]*sql.Stmt
+	nums   map[string]int64 // the numbers of spaces, tools and conversations
+	erased bool             // something must be expunged
+
+	rank, last int64 // of the last message: what it would be, and what it became
+	words      []byte
+}
+
+func newBatch(ctx context.Context, tx *sql.Tx, log *slog.Logger) *writing {
+	return &writing{ctx: ctx, tx: tx, log: log, stmts: map[string]*sql.Stmt{}, nums: map[string]int64{}}
+}
+
+func (w *writing) close() {
+	for _, s := range w.stmts {
+		s.Close() // its transaction has ended; nothing depends on it any more
+	}
+}
+
+func (w *writing) stmt(query string) (*sql.Stmt, error) {
+	if s := w.stmts[query]; s != nil {
+		return s, nil
+	}
+	s, err := w.tx.PrepareContext(w.ctx, query)
+	if err == nil {
+		w.stmts[query] = s
+	}
+	return s, err
+}
+
+func (w *writing) exec(query string, args ...any) error {
+	s, err := w.stmt(query)
+	if err == nil {
+		_, err = s.ExecContext(w.ctx, args...)
+	}
+	return err
+}
+
+// number reads one number; none is an answer, too.
+func (w *writing) number(query string, args ...any) (n int64, found bool, err error) {
+	s, err := w.stmt(query)
+	if err == nil {
+		err = s.QueryRowContext(w.ctx, args...).Scan(&n)
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, false, nil
+	}
+	return n, err == nil, err
+}
+
+// entry takes in one entry of the log.
+func (w *writing) entry(e *resource.Entry) error {
+	switch e.URI.Type() {
+	case record.TypeConversation:
+		return w.conversation(e)
+	case record.TypeMessage:
+		return w.message(e)
+	case record.TypeMark:
+		return w.mark(e)
+	}
+	return nil
+}
+
+// unreadable logs an entry that is left out: one broken record must not stop
+// the search in all others.
+func (w *writing) unreadable(e *resource.Entry, err error) {
+	w.log.Warn("a record is left out of the search index", "uri", e.URI.String(), "seq", e.Seq, "error", err)
+}
+
+func (w *writing) conversation(e *resource.Entry) error {
+	uid := record.IDOf(e.URI, record.TypeConversation)
+	switch {
+	case uid.Zero():
+		return nil
+	case e.Op == resource.OpErase:
+		return w.eraseConversation(uid)
+	case e.Op == resource.OpDelete:
+		return w.conversationGone(uid, true)
+	case e.Body == nil:
+		return nil // erased since
+	}
+	c, err := record.DecodeConversation(e.URI, e.Body)
+	if err != nil {
+		w.unreadable(e, err)
+		return nil
+	}
+	return w.conversationGone(uid, !c.Deleted.IsZero() || e.State == record.StateDeleted)
+}
+
+func (w *writing) conversationGone(uid id.ID, gone bool) error {
+	n, err := w.conv(uid)
+	if err != nil {
+		return err
+	}
+	return w.exec("UPDATE conv SET gone = ? WHERE id = ? AND gone <> ?", gone, n, gone)
+}
+
+func (w *writing) eraseConversation(uid id.ID) error {
+	n, err := w.conv(uid)
+	if err != nil {
+		return err
+	}
+	w.erased = true
+	if err := w.exec("DELETE FROM fts WHERE rowid IN (SELECT id FROM doc WHERE conv = ?)", n); err != nil {
+		return err
+	}
+	if err := w.exec("DELETE FROM doc WHERE conv = ?", n); err != nil {
+		return err
+	}
+	return w.exec("UPDATE conv SET gone = 1 WHERE id = ?", n)
+}
+
+// named returns the number of a name, which it gets if it has none.
+func (w *writing) named(table string, column string, value any) (int64, error) {
+	key := fmt.Sprint(table, " ", value)
+	if n, ok := w.nums[key]; ok {
+		return n, nil
+	}
+	n, found, err := w.number("SELECT id FROM "+table+" WHERE "+column+" = ?", value)
+	if err == nil && !found {
+		if err = w.exec("INSERT INTO "+table+" ("+column+") VALUES (?)", value); err == nil {
+			n, _, err = w.number("SELECT last_insert_rowid()")
+		}
+	}
+	if err == nil {
+		w.nums[key] = n
+	}
+	return n, err
+}
+
+func (w *writing) conv(uid id.ID) (int64, error) { return w.named("conv", "uid", uid[:]) }
+
+// mark hides a message that a person has deleted, or shows it again.
+func (w *writing) mark(e *resource.Entry) error {
+	conv, msg := record.IDOf(e.URI, record.TypeConversation), record.IDOf(e.URI, record.TypeMark)
+	if conv.Zero() || msg.Zero() {
+		return nil
+	}
+	gone := false
+	if e.Op == resource.OpPut {
+		if e.Body == nil {
+			return nil
+		}
+		var m record.Mark
+		if err := record.Decode(e.URI, e.Body, &m); err != nil {
+			w.unreadable(e, err)
+			return nil
+		}
+		gone = deleted(&m)
+	}
+	n, err := w.conv(conv)
+	if err != nil {
+		return err
+	}
+	return w.exec("UPDATE doc SET gone = ? WHERE conv = ? AND msg = ? AND gone <> ?", gone, n, msg[:], gone)
+}
+
+// deleted reports whether the newest change that counts is a deletion.
+func deleted(m *record.Mark) bool {
+	for i := len(m.Changes) - 1; i >= 0; i-- {
+		if c := &m.Changes[i]; c.Undone.IsZero() {
+			return c.State == record.Deleted
+		}
+	}
+	return false
+}
+
+func (w *writing) message(e *resource.Entry) error {
+	conv, msg := record.IDOf(e.URI, record.TypeConversation), record.IDOf(e.URI, record.TypeMessage)
+	if conv.Zero() || msg.Zero() {
+		return nil
+	}
+	n, err := w.conv(conv)
+	if err != nil {
+		return err
+	}
+	doc, there, err := w.number("SELECT id FROM doc WHERE conv = ? AND msg = ?", n, msg[:])
+	if err != nil {
+		return err
+	}
+	if e.Op != resource.OpPut {
+		w.erased = w.erased || e.Op == resource.OpErase
+		if !there {
+			return nil
+		}
+		return w.forget(doc)
+	}
+	if e.Body == nil {
+		return nil // erased since
+	}
+	m, err := record.DecodeMessage(e.URI, e.Body)
+	if err != nil {
+		w.unreadable(e, err)
+		return nil
+	}
+	if there {
+		if err := w.forget(doc); err != nil {
+			return err
+		}
+	}
+	return w.add(e, m, n)
+}
+
+func (w *writing) forget(doc int64) error {
+	if err := w.exec("DELETE FROM fts WHERE rowid = ?", doc); err != nil {
+		return err
+	}
+	return w.exec("DELETE FROM doc WHERE id = ?", doc)
+}
+
+// add takes in a message. Those without words are kept as neighbours only.
+func (w *writing) add(e *resource.Entry, m *message.Message, conv int64) error {
+	space, err := w.named("space", "name", string(e.Space))
+	if err != nil {
+		return err
+	}
+	at := m.At
+	if at.IsZero() || at.Unix() == 0 {
+		at = e.At
+	}
+	doc, err := w.place(rankOf(at))
+	if err != nil {
+		return err
+	}
+	inter := record.IDOf(e.URI, record.TypeInteraction)
+	err = w.exec("INSERT INTO doc (id, seq, at, space, conv, inter, msg, prev, key, gone) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		doc, int64(e.Seq), at.UnixMicro(), space, conv, inter[:], m.ID[:], m.Prev[:], e.URI.Key(), e.State == record.StateDeleted)
+	if err != nil {
+		return err
+	}
+	text := search.Read(m)
+	w.words = w.words[:0]
+	for t := range search.Tokens(text.Text) {
+		w.words = append(append(w.words, t.Text...), ' ')
+	}
+	if len(w.words) == 0 {
+		return nil
+	}
+	facets, err := w.facets(space, conv, m.Role, text.Tools)
+	if err != nil {
+		return err
+	}
+	return w.exec("INSERT INTO fts (rowid, facets, body) VALUES (?, ?, ?)", doc, facets, string(w.words))
+}
+
+func (w *writing) facets(space, conv int64, role message.Role, tools []string) (string, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "s%d c%d r%s", space, conv, role)
+	for _, name := range tools {
+		n, err := w.named("tool", "name", name)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, " t%d", n)
+	}
+	return b.String(), nil
+}
+
+// rankOf returns the lowest number of a message that was said at a time:
+// milliseconds, with room for 64 messages in each.
+func rankOf(at time.Time) int64 { return max(at.UnixMilli(), 0) << 6 }
+
+// place returns the first free number from a rank on. Where very many
+// messages have one time, they spread into the milliseconds after it.
+func (w *writing) place(rank int64) (int64, error) {
+	at := rank
+	if rank == w.rank {
+		at = w.last + 1
+	}
+	for {
+		_, taken, err := w.number("SELECT 1 FROM doc WHERE id = ?", at)
+		if err != nil {
+			return 0, err
+		}
+		if !taken {
+			w.rank, w.last = rank, at
+			return at, nil
+		}
+		at++
+	}
+}

@@ -1,0 +1,190 @@
+package fts
+
+import (
+	"context"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// nodeScope reads the whole log; who may see what is decided by each search.
+func nodeScope() store.Scope { return store.ForNode(resource.System) }
+
+// batch is how many entries are read, and written in one transaction, at once.
+const batch = 512
+
+// Catch implements search.Index.
+func (x *Index) Catch(ctx context.Context) error {
+	return x.with(ctx, func(d *database) error {
+		if err := x.advance(ctx, d); err != nil {
+			return err
+		}
+		return d.expunge(ctx)
+	})
+}
+
+// advance reads the log up to its end.
+func (x *Index) advance(ctx context.Context, d *database) error {
+	select {
+	case x.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-x.turn }()
+	for {
+		more, err := x.step(ctx, d)
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// step reads one batch; false when that was the last.
+func (x *Index) step(ctx context.Context, d *database) (more bool, err error) {
+	var at string
+	if err := d.reads.QueryRowContext(ctx, "SELECT cursor FROM state").Scan(&at); err != nil {
+		return false, err
+	}
+	page, err := x.opt.Store.Log(ctx, nodeScope(), store.LogQuery{After: store.Cursor(at), Limit: batch})
+	if fault.HasCode(err, "cursor_invalid") {
+		return false, broken("%w", err)
+	}
+	if err != nil || len(page.Entries) == 0 {
+		return false, err
+	}
+	again, err := x.apply(ctx, d, at, page)
+	return page.More || again, err
+}
+
+// apply writes a batch, and how far it goes, in one transaction. Where
+// another process was quicker nothing is written: again.
+func (x *Index) apply(ctx context.Context, d *database, at string, page store.LogPage) (again bool, err error) {
+	tx, err := d.write.BeginTx(ctx, nil)
+	if err != nil {
+		return false, err
+	}
+	defer tx.Rollback()
+	var now string
+	if err := tx.QueryRowContext(ctx, "SELECT cursor FROM state").Scan(&now); err != nil || now != at {
+		return err == nil, err
+	}
+	w := newBatch(ctx, tx, x.log)
+	defer w.close()
+	for i := range page.Entries {
+		if err := w.entry(&page.Entries[i]); err != nil {
+			return false, err
+		}
+	}
+	last := page.Entries[len(page.Entries)-1]
+	if _, err := tx.ExecContext(ctx, "UPDATE state SET cursor = ?, seq = ?, at = ?, key = ?, erase = erase + ?",
+		string(page.Next), int64(last.Seq), last.At.UnixMicro(), last.URI.Key(), w.erased); err != nil {
+		return false, err
+	}
+	return false, tx.Commit()
+}
+
+// expunge rewrites the words' lists without those of what was erased, a bit
+// at a time so that searches go on, and empties the write-ahead log of them.
+// What it has freed is overwritten (secure_delete).
+func (d *database) expunge(ctx context.Context) error {
+	var due int64
+	if err := d.reads.QueryRowContext(ctx, "SELECT erase FROM state").Scan(&due); err != nil || due == 0 {
+		return err
+	}
+	for pages, more := -mergePages, true; more; pages = mergePages { // the first one says: all of them
+		var err error
+		if more, err = d.merge(ctx, pages); err != nil {
+			return err
+		}
+	}
+	var busy, pages, done int
+	if err := d.write.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &done); err != nil {
+		return err
+	}
+	if busy != 0 {
+		return fault.New(fault.Unavailable, "search_busy", "the search index is being read for too long to erase from it").
+			Retrying(fault.RetryBackoff, time.Second)
+	}
+	// What was erased meanwhile is still due.
+	_, err := d.write.ExecContext(ctx, "UPDATE state SET erase = 0 WHERE erase = ?", due)
+	return err
+}
+
+// mergePages is how much is rewritten in one transaction.
+const mergePages = 500
+
+// merge goes on with making one segment of all, in which deleted words are
+// left out; false when it is done.
+func (d *database) merge(ctx context.Context, pages int) (more bool, err error) {
+	tx, err := d.write.BeginTx(ctx, nil)
+	if err != nil {
+		return false, err
+	}
+	defer tx.Rollback()
+	var before, after int64
+	if err := tx.QueryRowContext(ctx, "SELECT total_changes()").Scan(&before); err != nil {
+		return false, err
+	}
+	if _, err := tx.ExecContext(ctx, "INSERT INTO fts (fts, rank) VALUES ('merge', ?)", pages); err != nil {
+		return false, err
+	}
+	if err := tx.QueryRowContext(ctx, "SELECT total_changes()").Scan(&after); err != nil {
+		return false, err
+	}
+	return after-before >= 2, tx.Commit() // by FTS5's documentation
+}
+
+// Follow implements search.Index. It wakes when there is news and then looks
+// once in a while whether the log rests, so that those who write do not pay.
+func (x *Index) Follow(ctx context.Context) {
+	var seen uint64
+	for ctx.Err() == nil {
+		head, err := x.opt.Store.Wait(ctx, seen)
+		if err == nil {
+			if head, err = x.rest(ctx, head); err == nil {
+				err = x.Catch(ctx)
+			}
+		}
+		switch {
+		case ctx.Err() != nil, fault.HasCode(err, "store_closed"), fault.HasCode(err, "search_closed"):
+			return
+		case err != nil:
+			x.log.Warn("the search index falls behind", "error", err)
+			if !pause(ctx, x.opt.Quiet) {
+				return
+			}
+		default:
+			seen = head
+		}
+	}
+}
+
+// rest waits until the log rests, or has grown a lot, and returns its head.
+func (x *Index) rest(ctx context.Context, head uint64) (uint64, error) {
+	for from := head; ; {
+		if !pause(ctx, x.opt.Quiet) {
+			return 0, ctx.Err()
+		}
+		page, err := x.opt.Store.Log(ctx, nodeScope(), store.LogQuery{Reverse: true, Limit: 1})
+		if err != nil {
+			return 0, err
+		}
+		if len(page.Entries) == 0 || page.Entries[0].Seq == head || page.Entries[0].Seq-from > x.opt.Backlog {
+			return head, nil
+		}
+		head = page.Entries[0].Seq
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

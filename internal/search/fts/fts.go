@@ -1,0 +1,154 @@
+// Package fts searches text with SQLite's FTS5, in a database file of its own
+// beside the store's. The file is a projection of the log: it holds the words
+// of the messages and where they stand, not their texts, which stay in the
+// store. It may be deleted at any time and is made anew.
+package fts
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/search"
+	"steward/internal/store"
+)
+
+var _ search.Index = (*Index)(nil)
+
+// Options of New. Path and Store are needed.
+type Options struct {
+	Path  string // of the index's own file; it is made if missing
+	Store store.Store
+	// Quiet is how long the log must have rested before Follow reads on;
+	// zero: five seconds.
+	Quiet time.Duration
+	// Backlog is how many entries the index may be behind before Follow reads
+	// on even though the log does not rest; zero: 50,000.
+	Backlog uint64
+	Log     *slog.Logger // nil: nothing is logged
+}
+
+// Index is a search.Index. Its file is opened with the first use.
+type Index struct {
+	opt  Options
+	log  *slog.Logger
+	turn chan struct{} // holds a token while somebody writes
+
+	mu     sync.RWMutex // held for reading while db is in use
+	db     *database
+	closed bool
+}
+
+// New returns the index. Close it when it is used no more.
+func New(opt Options) *Index {
+	if opt.Quiet <= 0 {
+		opt.Quiet = 5 * time.Second
+	}
+	if opt.Backlog == 0 {
+		opt.Backlog = 50_000
+	}
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Index{opt: opt, log: opt.Log, turn: make(chan struct{}, 1)}
+}
+
+// Close closes the file. What comes later is refused with search_closed.
+func (x *Index) Close() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.closed = true
+	if x.db == nil {
+		return nil
+	}
+	err := x.db.close()
+	x.db = nil
+	return err
+}
+
+var errClosed = fault.New(fault.Unavailable, "search_closed", "the search is closing")
+
+// with runs do over the open file, opening it first where that is needed. A
+// file that is damaged is made anew, and do runs once more.
+func (x *Index) with(ctx context.Context, do func(*database) error) error {
+	used, err := x.once(ctx, do)
+	if damaged(err) {
+		if err = x.remake(ctx, used, err); err == nil {
+			_, err = x.once(ctx, do)
+		}
+	}
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return coded(x.opt.Path, err)
+}
+
+func (x *Index) once(ctx context.Context, do func(*database) error) (used *database, err error) {
+	if err := x.open(ctx); err != nil {
+		return nil, err
+	}
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if x.db == nil {
+		return nil, errClosed
+	}
+	return x.db, do(x.db)
+}
+
+// open opens the file; one that is of another version, or of another log, is
+// damaged.
+func (x *Index) open(ctx context.Context) error {
+	x.mu.RLock()
+	there := x.db != nil
+	x.mu.RUnlock()
+	if there {
+		return nil
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case x.closed:
+		return errClosed
+	case x.db != nil:
+		return nil
+	}
+	db, err := openDatabase(ctx, x.opt.Path)
+	if err == nil {
+		if err = db.belongs(ctx, x.opt.Store); err != nil {
+			err = errors.Join(err, db.close())
+		}
+	}
+	if err == nil {
+		x.db = db
+	}
+	return err
+}
+
+// remake removes the file, and begins an empty one; unless that has been done
+// since it was found damaged.
+func (x *Index) remake(ctx context.Context, found *database, why error) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case x.closed:
+		return errClosed
+	case x.db != found:
+		return nil
+	}
+	x.log.Warn("the search index is made anew", "path", x.opt.Path, "reason", why)
+	if x.db != nil {
+		if err := x.db.close(); err != nil {
+			x.log.Warn("the damaged search index did not close well", "error", err)
+		}
+		x.db = nil
+	}
+	if err := removeDatabase(x.opt.Path); err != nil {
+		return err
+	}
+	db, err := openDatabase(ctx, x.opt.Path)
+	x.db = db
+	return err
+}

@@ -1,0 +1,397 @@
+package fts
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/search"
+	"steward/internal/store"
+)
+
+// Search implements search.Index.
+func (x *Index) Search(ctx context.Context, sc store.Scope, q search.Query) (search.Page, error) {
+	if err := sc.CanRead(); err != nil {
+		return search.Page{}, err
+	}
+	terms, err := search.Parse(q.Text)
+	if err != nil {
+		return search.Page{}, err
+	}
+	below, more, err := q.Place()
+	if err != nil {
+		return search.Page{}, err
+	}
+	if !more {
+		below = math.MaxInt64
+	}
+	var found []doc
+	err = x.with(ctx, func(d *database) error {
+		if err := x.advance(ctx, d); err != nil {
+			return err
+		}
+		s := sought{ctx: ctx, db: d.reads, sc: sc, q: &q, terms: terms}
+		found, err = s.find(below)
+		return err
+	})
+	if err != nil {
+		return search.Page{}, err
+	}
+	var page search.Page
+	if size := q.PageSize(); len(found) > size {
+		found = found[:size]
+		page.Next = q.Seal(found[size-1].id)
+	}
+	r := reading{ctx: ctx, st: x.opt.Store, sc: sc, titles: map[id.ID]string{}}
+	for i := range found {
+		hit, ok, err := r.hit(&found[i], &terms)
+		if err != nil {
+			return search.Page{}, err
+		}
+		if ok {
+			page.Hits = append(page.Hits, hit)
+		}
+	}
+	return page, nil
+}
+
+// doc is a row of the index.
+type doc struct {
+	id            int64
+	seq           uint64
+	at            time.Time
+	key           []byte
+	conv          int64
+	msg, prev     []byte
+	before, after [][]byte // keys of its neighbours, the nearest first
+}
+
+// sought is one search in the index.
+type sought struct {
+	ctx   context.Context
+	db    *sql.DB
+	sc    store.Scope
+	q     *search.Query
+	terms search.Terms
+
+	spaces []int64
+	conv   int64
+	tool   int64
+}
+
+// find returns the docs with a lower number that match, one more than a page
+// holds, the newest first.
+func (s *sought) find(below int64) ([]doc, error) {
+	possible, err := s.resolve()
+	if err != nil || !possible {
+		return nil, err
+	}
+	out, err := s.docs(below)
+	if err != nil {
+		return nil, err
+	}
+	for i := range out[:min(len(out), s.q.PageSize())] {
+		if err := s.around(&out[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (s *sought) docs(below int64) (out []doc, err error) {
+	text, args := s.statement(below)
+	rows, err := s.db.QueryContext(s.ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var d doc
+		var at int64
+		if err := rows.Scan(&d.id, &d.seq, &at, &d.key, &d.conv, &d.msg, &d.prev); err != nil {
+			return nil, err
+		}
+		d.at = time.UnixMicro(at).UTC()
+		out = append(out, d)
+	}
+	return out, rows.Err()
+}
+
+// resolve finds the numbers of what narrows the search; false where one of
+// them is unknown, so that nothing can match.
+func (s *sought) resolve() (bool, error) {
+	if !s.sc.All() {
+		for _, sp := range s.sc.Read {
+			n, ok, err := s.number("SELECT id FROM space WHERE name = ?", string(sp))
+			if err != nil {
+				return false, err
+			}
+			if ok {
+				s.spaces = append(s.spaces, n)
+			}
+		}
+		if len(s.spaces) == 0 {
+			return false, nil
+		}
+	}
+	var ok bool
+	var err error
+	if !s.q.Conversation.Zero() {
+		if s.conv, ok, err = s.number("SELECT id FROM conv WHERE uid = ?", s.q.Conversation[:]); err != nil || !ok {
+			return false, err
+		}
+	}
+	if s.q.Tool != "" {
+		if s.tool, ok, err = s.number("SELECT id FROM tool WHERE name = ?", s.q.Tool); err != nil || !ok {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func (s *sought) number(query string, arg any) (n int64, found bool, err error) {
+	err = s.db.QueryRowContext(s.ctx, query, arg).Scan(&n)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, false, nil
+	}
+	return n, err == nil, err
+}
+
+// statement writes the SQL. The words' lists are walked from the newest doc
+// on and broken off when the page is full; the spaces stand in the condition
+// twice, as words that make it quick and as numbers that make it certain.
+func (s *sought) statement(below int64) (string, []any) {
+	var b strings.Builder
+	b.WriteString(`SELECT d.id, d.seq, d.at, d.key, d.conv, d.msg, d.prev
+		FROM fts CROSS JOIN doc d ON d.id = fts.rowid CROSS JOIN conv c ON c.id = d.conv
+		WHERE fts MATCH ? AND fts.rowid < ? AND d.gone = 0 AND c.gone = 0`)
+	if !s.q.Until.IsZero() {
+		// Where many messages have one time, their numbers are above it.
+		below = min(below, rankOf(s.q.Until)+int64(24*time.Hour/time.Millisecond)<<6)
+	}
+	args := []any{s.match(), below}
+	add := func(cond string, more ...any) {
+		b.WriteString(" AND " + cond)
+		args = append(args, more...)
+	}
+	if !s.sc.All() {
+		marks := strings.Repeat(", ?", len(s.spaces))[2:]
+		add("d.space IN (" + marks + ")")
+		for _, n := range s.spaces {
+			args = append(args, n)
+		}
+	}
+	if !s.q.Since.IsZero() {
+		add("fts.rowid >= ? AND d.at >= ?", rankOf(s.q.Since), s.q.Since.UnixMicro())
+	}
+	if !s.q.Until.IsZero() {
+		add("d.at < ?", s.q.Until.UnixMicro())
+	}
+	if !s.q.Except.Zero() {
+		add("NOT EXISTS (SELECT 1 FROM doc e WHERE e.conv = d.conv AND e.msg = ? AND e.inter = d.inter)", s.q.Except[:])
+	}
+	b.WriteString(" ORDER BY fts.rowid DESC LIMIT ?")
+	return b.String(), append(args, s.q.PageSize()+1)
+}
+
+// match writes the condition in FTS5's language. All that is a person's own
+// stands in quotes, and has neither quotes nor spaces in it (search.Token).
+func (s *sought) match() string {
+	var all []string
+	if !s.sc.All() {
+		var spaces []string
+		for _, n := range s.spaces {
+			spaces = append(spaces, fmt.Sprintf("s%d", n))
+		}
+		all = append(all, "facets:("+strings.Join(spaces, " OR ")+")")
+	}
+	if s.conv != 0 {
+		all = append(all, fmt.Sprintf("facets:c%d", s.conv))
+	}
+	if s.tool != 0 {
+		all = append(all, fmt.Sprintf("facets:t%d", s.tool))
+	}
+	if s.q.Role != "" {
+		all = append(all, `facets:"r`+strings.Map(letters, string(s.q.Role))+`"`)
+	}
+	for _, group := range s.terms.All {
+		all = append(all, "body:("+choice(group)+")")
+	}
+	text := strings.Join(all, " AND ")
+	if len(s.terms.None) > 0 {
+		text = "(" + text + ") NOT body:(" + choice(s.terms.None) + ")"
+	}
+	return text
+}
+
+// letters leaves nothing in a role that FTS5 could take for its own.
+func letters(r rune) rune {
+	if 'a' <= r && r <= 'z' {
+		return r
+	}
+	return '_'
+}
+
+func choice(phrases []search.Phrase) string {
+	var out []string
+	for _, p := range phrases {
+		text := `"` + strings.Join(p.Words, " ") + `"`
+		if p.Prefix {
+			text += " *"
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, " OR ")
+}
+
+// around finds the keys of a doc's neighbours, which a message names itself:
+// the one before it, and of those that follow it the newest.
+func (s *sought) around(d *doc) error {
+	n := min(s.q.Around, search.MaxAround)
+	if n <= 0 {
+		return nil
+	}
+	var err error
+	if d.before, err = s.walk(n, d.conv, d.prev, "d.msg = ?", "d.prev"); err != nil {
+		return err
+	}
+	d.after, err = s.walk(n, d.conv, d.msg, "d.prev = ?", "d.msg")
+	return err
+}
+
+// walk goes from neighbour to neighbour. Deleted ones are passed by.
+func (s *sought) walk(n int, conv int64, from []byte, is, next string) (keys [][]byte, err error) {
+	query := "SELECT d.key, d.gone, " + next + " FROM doc d WHERE d.conv = ? AND " + is
+	args := []any{conv, from}
+	if !s.sc.All() {
+		query += " AND d.space IN (" + strings.Repeat(", ?", len(s.spaces))[2:] + ")"
+		for _, sp := range s.spaces {
+			args = append(args, sp)
+		}
+	}
+	query += " ORDER BY d.gone, d.id DESC LIMIT 1"
+	const most = 4 * search.MaxAround
+	for range most {
+		if id.ID(from).Zero() || len(keys) == n {
+			break
+		}
+		args[1] = from
+		var key, to []byte
+		var gone bool
+		err := s.db.QueryRowContext(s.ctx, query, args...).Scan(&key, &gone, &to)
+		if errors.Is(err, sql.ErrNoRows) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !gone {
+			keys = append(keys, key)
+		}
+		from = to
+	}
+	return keys, nil
+}
+
+// reading makes hits of docs: the texts are read from the store, in the scope
+// of the caller, which is asked a second time thereby.
+type reading struct {
+	ctx    context.Context
+	st     store.Store
+	sc     store.Scope
+	titles map[id.ID]string
+}
+
+// hit reads a doc; false where the message is gone meanwhile.
+func (r *reading) hit(d *doc, terms *search.Terms) (h search.Hit, ok bool, err error) {
+	u, m, ok, err := r.message(d.key)
+	if !ok {
+		return h, false, err
+	}
+	h.URI, h.Seq = u, d.seq
+	h.Conversation, h.Interaction = record.IDOf(u, record.TypeConversation), record.IDOf(u, record.TypeInteraction)
+	if h.Title, ok, err = r.title(h.Conversation); !ok {
+		return h, false, err
+	}
+	text := search.Read(m)
+	h.Line, h.Labels = line(m), text.Labels
+	h.At = d.at
+	h.Text, h.Spans = terms.Snippet(text.Text)
+	if h.Before, err = r.lines(d.before, &h.Labels); err != nil {
+		return h, false, err
+	}
+	slices.Reverse(h.Before)
+	h.After, err = r.lines(d.after, &h.Labels)
+	return h, err == nil, err
+}
+
+func line(m *message.Message) search.Line {
+	l := search.Line{Message: m.ID, Role: m.Role, At: m.At}
+	if res := m.Result(); res != nil {
+		l.Tool = res.Name
+	}
+	return l
+}
+
+func (r *reading) lines(keys [][]byte, labels *message.Labels) (out []search.Line, err error) {
+	for _, key := range keys {
+		_, m, ok, err := r.message(key)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			continue
+		}
+		text := search.Read(m)
+		l := line(m)
+		l.Text = search.First(text.Text)
+		*labels |= text.Labels
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+func (r *reading) message(key []byte) (u resource.URI, m *message.Message, ok bool, err error) {
+	if u, err = resource.FromKey(key); err != nil {
+		return u, nil, false, broken("%w", err)
+	}
+	res, err := r.st.Get(r.ctx, r.sc, u)
+	if fault.Is(err, fault.NotFound) {
+		return u, nil, false, nil
+	}
+	if err == nil {
+		m, err = record.DecodeMessage(u, res.Body)
+	}
+	return u, m, err == nil, err
+}
+
+// title returns a conversation's title; false where it is deleted.
+func (r *reading) title(conv id.ID) (string, bool, error) {
+	if t, ok := r.titles[conv]; ok {
+		return t, true, nil
+	}
+	u := record.ConversationURI(conv)
+	res, err := r.st.Get(r.ctx, r.sc, u)
+	if fault.Is(err, fault.NotFound) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, err
+	}
+	c, err := record.DecodeConversation(u, res.Body)
+	if err != nil || !c.Deleted.IsZero() {
+		return "", false, err
+	}
+	r.titles[conv] = c.Title
+	return c.Title, true, nil
+}

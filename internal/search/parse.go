@@ -1,0 +1,140 @@
+package search
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+
+	"steward/internal/fault"
+)
+
+// Bounds of a query.
+const (
+	maxQuery = 4096 // bytes
+	maxTerms = 64   // words and phrases
+)
+
+// Terms is a query as it was understood: messages that have one phrase of
+// each group of All, and none of None.
+type Terms struct {
+	All  [][]Phrase
+	None []Phrase
+}
+
+// Phrase is words that stand one after the other.
+type Phrase struct {
+	Words  []string // as in Token.Text; not empty
+	Prefix bool     // the last one is the beginning of a word
+}
+
+// Parse reads what a person wrote. Words must all be there, in any order;
+// "words in quotes" one after the other; word* begins a word; -word and
+// -"a phrase" must not be there; OR between two leaves the choice. All other
+// signs only part words: no text is wrong. Error codes: search_empty where no
+// word is left to look for, search_too_long.
+func Parse(text string) (Terms, error) {
+	if len(text) > maxQuery {
+		return Terms{}, tooLong("it has more than %d bytes", maxQuery)
+	}
+	p := parser{rest: strings.NewReplacer("“", `"`, "”", `"`, "„", `"`).Replace(text)}
+	for p.next() {
+	}
+	n := len(p.terms.None)
+	for _, g := range p.terms.All {
+		n += len(g)
+	}
+	switch {
+	case n > maxTerms:
+		return Terms{}, tooLong("it has more than %d words and phrases", maxTerms)
+	case len(p.terms.All) == 0 && n > 0:
+		return Terms{}, fault.New(fault.Invalid, "search_empty", "the search only says what must not be there").
+			With("add a word to look for")
+	case n == 0:
+		return Terms{}, fault.New(fault.Invalid, "search_empty", "there is no word to look for").
+			With("name a word, or several, of what was said")
+	}
+	return p.terms, nil
+}
+
+func tooLong(format string, args ...any) error {
+	return fault.New(fault.Invalid, "search_too_long", "the search is too long: "+format, args...).
+		With("look for a few words")
+}
+
+type parser struct {
+	rest  string
+	terms Terms
+	or    bool // the next term is a choice beside the last one
+}
+
+// next reads one term; false at the end.
+func (p *parser) next() bool {
+	p.rest = strings.TrimLeftFunc(p.rest, unicode.IsSpace)
+	if p.rest == "" {
+		return false
+	}
+	not := len(p.rest) > 1 && p.rest[0] == '-' && p.rest[1] != '-' && !blank(p.rest[1:])
+	if not {
+		p.rest = p.rest[1:]
+	}
+	text, quoted := p.term()
+	if text == "OR" && !quoted && !not {
+		p.or = len(p.terms.All) > 0
+		return true
+	}
+	ph, ok := phrase(text, strings.HasPrefix(p.rest, "*") || !quoted && strings.HasSuffix(text, "*"))
+	if ok {
+		p.add(ph, not)
+	}
+	return true
+}
+
+func blank(s string) bool { return strings.TrimLeftFunc(s[:1], unicode.IsSpace) == "" }
+
+// term cuts off what is in quotes, or the text up to the next space or quote.
+func (p *parser) term() (text string, quoted bool) {
+	if after, ok := strings.CutPrefix(p.rest, `"`); ok {
+		text, p.rest, _ = strings.Cut(after, `"`) // without its end it goes to the end
+		return text, true
+	}
+	end := strings.IndexFunc(p.rest, func(r rune) bool { return r == '"' || unicode.IsSpace(r) })
+	if end < 0 {
+		end = len(p.rest)
+	}
+	text, p.rest = p.rest[:end], p.rest[end:]
+	return text, false
+}
+
+func (p *parser) add(ph Phrase, not bool) {
+	switch last := len(p.terms.All) - 1; {
+	case not:
+		p.terms.None = append(p.terms.None, ph)
+	case p.or:
+		p.terms.All[last] = append(p.terms.All[last], ph)
+	default:
+		p.terms.All = append(p.terms.All, []Phrase{ph})
+	}
+	p.or = false
+}
+
+// phrase makes a phrase of a text; false where it has no words.
+func phrase(text string, prefix bool) (Phrase, bool) {
+	toks := slices.Collect(Tokens(text))
+	n := len(toks)
+	if n == 0 {
+		return Phrase{}, false
+	}
+	if last := toks[n-1]; last.Dense {
+		// The end of a query is not the end of what is looked for: the last
+		// character is in the pair before, or begins any pair.
+		prefix = n == 1 || !toks[n-2].Dense || toks[n-2].To != last.To
+		if !prefix {
+			toks = toks[:n-1]
+		}
+	}
+	ph := Phrase{Prefix: prefix}
+	for _, t := range toks {
+		ph.Words = append(ph.Words, t.Text)
+	}
+	return ph, true
+}

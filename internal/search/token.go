@@ -1,0 +1,235 @@
+package search
+
+import (
+	"iter"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// Token is a word of a text as it is searched: lower case, without the accents
+// of Latin and Greek letters, compatibility forms made plain. Its Text is not
+// empty and has only letters, numbers, marks and emoji.
+//
+// Scripts that put no spaces between words (Chinese, Japanese, Korean with its
+// particles, Thai, Lao, Khmer, Burmese) become pairs: a token for each
+// character together with the next one, and for the last one alone; so that a
+// phrase of pairs is any part of the text, and a single character the
+// beginning of a token.
+type Token struct {
+	Text     string
+	From, To int  // its bytes in the text
+	Head     int  // the end of the first character of a pair; else To
+	Dense    bool // of a script without spaces
+}
+
+// class is what a character is to the scanner.
+type class uint8
+
+const (
+	gap   class = iota // between words
+	word               // of a word
+	dense              // of a script without spaces
+	emoji              // a word of its own
+	mark               // belongs to what stands before it
+)
+
+// maxToken is how many bytes of a word count. Longer ones (keys, encoded
+// data) are cut, in texts and queries alike.
+const maxToken = 128
+
+// Tokens yields the tokens of a text in order.
+func Tokens(s string) iter.Seq[Token] {
+	return func(yield func(Token) bool) {
+		for at := 0; at < len(s); {
+			c, n := classify(s[at:])
+			if c == gap || c == mark {
+				at += n
+				continue
+			}
+			end := run(s, at, c, n)
+			switch c {
+			case dense:
+				if !pairs(s, at, end, yield) {
+					return
+				}
+			default:
+				if t := fold(s[at:end]); t != "" && !yield(Token{Text: t, From: at, To: end, Head: end}) {
+					return
+				}
+			}
+			at = end
+		}
+	}
+}
+
+// run returns the end of what begins at a place with a character of a class
+// and a length: of the word, or of the emoji with its modifiers.
+func run(s string, at int, c class, n int) int {
+	for at += n; at < len(s); at += n {
+		var next class
+		next, n = classify(s[at:])
+		if next != mark && (next != c || c == emoji) {
+			break
+		}
+	}
+	return at
+}
+
+func classify(s string) (class, int) {
+	if b := s[0]; b < utf8.RuneSelf {
+		if 'a' <= b && b <= 'z' || '0' <= b && b <= '9' || 'A' <= b && b <= 'Z' {
+			return word, 1
+		}
+		return gap, 1
+	}
+	r, n := utf8.DecodeRuneInString(s)
+	switch {
+	case r == softHyphen || unicode.IsMark(r):
+		return mark, n
+	case isDense(r):
+		return dense, n
+	case unicode.IsLetter(r) || unicode.IsNumber(r):
+		return word, n
+	case r >= 0x1f000 && unicode.IsSymbol(r) || 0x2600 <= r && r <= 0x27bf:
+		if skin(r) {
+			return mark, n
+		}
+		return emoji, n
+	}
+	return gap, n
+}
+
+// skin reports whether a character colours the emoji before it.
+func skin(r rune) bool { return 0x1f3fb <= r && r <= 0x1f3ff }
+
+const softHyphen = '\u00ad'
+
+// isDense reports whether a character belongs to a script without spaces.
+func isDense(r rune) bool {
+	if r < 0x0e00 {
+		return false
+	}
+	if r == 'ー' || r == 'ｰ' {
+		return true // Japanese, and of no script as Unicode sees it
+	}
+	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul,
+		unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
+}
+
+// pairs yields the tokens of a stretch of a script without spaces.
+func pairs(s string, from, end int, yield func(Token) bool) bool {
+	var it norm.Iter
+	it.InitString(norm.NFKC, s[from:end])
+	var last Token // a character, still without the one after it
+	for !it.Done() {
+		c := Token{From: from + it.Pos(), Dense: true}
+		c.Text = plain(string(it.Next()))
+		c.To = from + it.Pos()
+		c.Head = c.To
+		if c.Text == "" {
+			continue
+		}
+		if last.Text != "" && !yield(Token{Text: last.Text + c.Text, From: last.From, To: c.To, Head: last.To, Dense: true}) {
+			return false
+		}
+		last = c
+	}
+	return last.Text == "" || yield(last)
+}
+
+// fold returns the form of a word in which it is searched; empty where
+// nothing of it is left.
+func fold(w string) string {
+	if ascii(w) {
+		if len(w) > maxToken {
+			w = w[:maxToken]
+		}
+		return strings.ToLower(w)
+	}
+	return cut(norm.NFC.String(plain(norm.NFKD.String(w))))
+}
+
+func ascii(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+func cut(s string) string {
+	if len(s) <= maxToken {
+		return s
+	}
+	n := maxToken
+	for !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// plain folds case and leaves out what is not written by everybody: accents
+// of Latin and Greek letters, the points of Arabic and Hebrew, the two dots of
+// Cyrillic ё.
+func plain(s string) string {
+	var b strings.Builder
+	base := rune(0)
+	for _, r := range s {
+		switch {
+		case unicode.IsMark(r):
+			if !ornament(base, r) {
+				b.WriteRune(r)
+			}
+			continue
+		case r == 'ـ' || skin(r): // the first one stretches an Arabic word
+			continue
+		case !unicode.IsLetter(r) && !unicode.IsNumber(r) && (r < utf8.RuneSelf || !unicode.IsSymbol(r)):
+			continue
+		}
+		base = r
+		writeFolded(&b, unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+// writeFolded writes a lower-case letter as it is written without the letters
+// of one language.
+func writeFolded(b *strings.Builder, r rune) {
+	switch r {
+	case 'ß':
+		b.WriteString("ss")
+	case 'æ':
+		b.WriteString("ae")
+	case 'œ':
+		b.WriteString("oe")
+	case 'ø':
+		b.WriteByte('o')
+	case 'ł':
+		b.WriteByte('l')
+	case 'đ':
+		b.WriteByte('d')
+	case 'ı':
+		b.WriteByte('i')
+	case 'ς':
+		b.WriteRune('σ')
+	default:
+		b.WriteRune(r)
+	}
+}
+
+// ornament reports whether a mark can be left out where it stands.
+func ornament(base, m rune) bool {
+	switch {
+	case 0xfe00 <= m && m <= 0xfe0f || m == 0x20e3:
+		return true // how a character is to be drawn
+	case unicode.In(base, unicode.Latin, unicode.Greek, unicode.Arabic, unicode.Hebrew):
+		return true
+	case unicode.Is(unicode.Cyrillic, base):
+		return m == 0x308
+	}
+	return false
+}

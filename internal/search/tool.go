@@ -1,0 +1,120 @@
+package search
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/internal/tool"
+)
+
+// ToolName is the name of the tool by which a model searches.
+const ToolName = "conversation.search"
+
+// toolHits is how many hits a model gets unless it asks otherwise.
+const toolHits = 10
+
+type toolArgs struct {
+	Query            string `json:"query" minlen:"1" maxlen:"1000" jsonschema:"words that must all occur; \"a phrase\" in quotes, word* for beginnings, -word to exclude, OR for a choice"`
+	ThisConversation bool   `json:"this_conversation,omitzero" jsonschema:"search the present conversation only" default:"false"`
+	Limit            int    `json:"limit,omitzero" min:"1" max:"20" default:"10" jsonschema:"how many messages at most"`
+	Cursor           string `json:"cursor,omitzero" jsonschema:"where to go on, from an earlier answer to the same query"`
+}
+
+// NewTool makes the tool by which a model searches in what was said before,
+// in the scope that scope gives for a call. The turn that calls is left out.
+func NewTool(ix Index, scope func(tool.Invocation) store.Scope) (tool.Tool, error) {
+	return tool.New(tool.Spec{
+		Name: ToolName, Effect: tool.Query, Version: "1", Yields: message.Private,
+		Description: "Searches the text of the user's earlier conversations and of this one: what was said, and what tools gave. " +
+			"Use it when the user speaks of something that was said before. Newest first.",
+		Tidy: []tool.Strategy{{Kind: tool.ByParameters, Parameters: []string{"query", "this_conversation", "limit", "cursor"}}},
+		Log:  tool.LogSpec{Summary: "Searched conversations for {query}", Parameters: []string{"query", "this_conversation"}},
+	}, func(ctx context.Context, in tool.Invocation, args toolArgs) (tool.Result, error) {
+		q := Query{Text: args.Query, Limit: args.Limit, After: Cursor(args.Cursor), Around: 1, Except: in.Call.Message}
+		if q.Limit == 0 {
+			q.Limit = toolHits
+		}
+		if args.ThisConversation {
+			if q.Conversation = conversationOf(in); q.Conversation.Zero() {
+				return tool.Result{}, fault.New(fault.Invalid, "conversation_missing", "this call belongs to no conversation").
+					With("leave this_conversation out")
+			}
+		}
+		page, err := ix.Search(ctx, scope(in), q)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		return answer(page, args.Query, conversationOf(in)), nil
+	})
+}
+
+func conversationOf(in tool.Invocation) id.ID {
+	if in.Conversation == (resource.URI{}) {
+		return id.ID{}
+	}
+	return record.IDOf(in.Conversation, record.TypeConversation)
+}
+
+// answer tells a model what was found; it bears the labels of what it shows.
+func answer(page Page, query string, here id.ID) tool.Result {
+	var b strings.Builder
+	var labels message.Labels
+	if len(page.Hits) == 0 {
+		fmt.Fprintf(&b, "No message was found for %q.", query)
+	}
+	for i, h := range page.Hits {
+		labels |= h.Labels
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		where := fmt.Sprintf("in %q", h.Title)
+		if h.Conversation == here {
+			where = "in this conversation"
+		}
+		fmt.Fprintf(&b, "%d. %s %s, message %s\n", i+1, h.At.UTC().Format("2006-01-02 15:04 MST"), where, h.Message)
+		for _, l := range h.Before {
+			fmt.Fprintf(&b, "   before, %s: %s\n", l.Speaker(), l.Text)
+		}
+		fmt.Fprintf(&b, "   %s: %s\n", h.Speaker(), Marked(h.Text, h.Spans, "**", "**"))
+		for _, l := range h.After {
+			fmt.Fprintf(&b, "   after, %s: %s\n", l.Speaker(), l.Text)
+		}
+	}
+	if page.Next != "" {
+		fmt.Fprintf(&b, "There are more: search again with the cursor %q.", page.Next)
+	}
+	return tool.Result{Content: []message.Block{&message.Text{Common: message.Common{Labels: labels}, Text: b.String()}}}
+}
+
+// Speaker says who a line is by: "user", "assistant", or "tool NAME".
+func (l *Line) Speaker() string {
+	if l.Role == message.Tool && l.Tool != "" {
+		return "tool " + l.Tool
+	}
+	return string(l.Role)
+}
+
+// Marked returns a text with words before and after each of its spans.
+func Marked(text string, spans []Span, before, after string) string {
+	var b strings.Builder
+	at := 0
+	for _, s := range spans {
+		if s.From < at || s.To > len(text) || s.To < s.From {
+			continue // not of this text
+		}
+		b.WriteString(text[at:s.From])
+		b.WriteString(before)
+		b.WriteString(text[s.From:s.To])
+		b.WriteString(after)
+		at = s.To
+	}
+	b.WriteString(text[at:])
+	return b.String()
+}
