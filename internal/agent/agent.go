@@ -47,6 +47,15 @@ type Journal interface {
 	Finish(ctx context.Context, final *message.Message, outcome, code string) (uint64, error)
 }
 
+// Fitter keeps what a model is shown within its window.
+type Fitter interface {
+	// Over reports, cheaply, whether it does not fit.
+	Over() bool
+	// Fit fits it, between commits. With refused the model has said itself
+	// that it was too long. It reports whether it is less now.
+	Fit(ctx context.Context, refused bool) (bool, error)
+}
+
 // Call is one tool call for Job.Call to run.
 type Call struct {
 	message.Call
@@ -86,10 +95,8 @@ type Job struct {
 	Emit func(Event)
 	// Meter counts what the request uses and enforces its budget. May be nil.
 	Meter *llm.Meter
-	// Fit fits what the model is shown into its window, between commits. With
-	// refused the model has said that it was too long; then false means that
-	// nothing more can be left out. May be nil.
-	Fit func(ctx context.Context, refused bool) (bool, error)
+	// Fitter keeps what the model is shown within its window. May be nil.
+	Fitter Fitter
 	// Spent prices a model call that was made before a crash. May be nil.
 	Spent func(model string, u message.Usage) llm.Spend
 }

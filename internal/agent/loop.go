@@ -133,32 +133,33 @@ func (l *loop) ready() error {
 // askFitted asks the model with what fits into its window; where the model
 // says that it was too long all the same, once more with less.
 func (l *loop) askFitted(ctx context.Context) (*message.Message, error) {
-	if l.Fit == nil {
-		return l.ask(ctx)
-	}
-	if err := l.fit(ctx); err != nil {
-		return nil, err
-	}
-	m, err := l.ask(ctx)
-	if fault.HasCode(err, "context_too_long") && m == nil {
-		if err := l.ready(); err != nil {
+	if l.Fitter != nil && l.Fitter.Over() {
+		if _, err := l.fit(ctx, false); err != nil {
 			return nil, err
 		}
-		if less, fitErr := l.Fit(ctx, true); fitErr != nil {
-			return nil, fitErr
-		} else if less {
-			return l.ask(ctx)
-		}
 	}
-	return m, err
+	m, err := l.ask(ctx)
+	if l.Fitter == nil || m != nil || !fault.HasCode(err, "context_too_long") {
+		return m, err
+	}
+	less, fitErr := l.fit(ctx, true)
+	if fitErr != nil {
+		return nil, fitErr
+	}
+	if !less {
+		return nil, err
+	}
+	return l.ask(ctx)
 }
 
-// fit sees to it that what the model is shown fits into its window.
-func (l *loop) fit(ctx context.Context) error {
+// fit has the model be shown less.
+func (l *loop) fit(ctx context.Context, refused bool) (bool, error) {
+	if err := l.ready(); err != nil {
+		return false, err
+	}
 	began := time.Now()
 	defer func() { l.active += time.Since(began) }()
-	_, err := l.Fit(ctx, false)
-	return err
+	return l.Fitter.Fit(ctx, refused)
 }
 
 // ask streams one message of the model. With an error it returns what had

@@ -30,6 +30,7 @@ type Config struct {
 	Providers []Provider
 	Aliases   map[string]Alias
 	Prices    map[string]Price // laid over DefaultPrices; see Price for the names
+	Windows   map[string]int   // context windows in tokens by "provider/model", over what providers tell
 	Retry     RetryPolicy
 
 	PerRequest Budget // of a request with all that it leads to: of one Meter
@@ -56,9 +57,10 @@ type Models struct {
 	prices    map[string]Price
 	gate      *gate
 
-	mu     sync.RWMutex
-	direct map[string]Resolved // by "provider/model"; bounded, see maxDirect
-	listed []string            // names that List found last, for near names
+	mu      sync.RWMutex
+	direct  map[string]Resolved // by "provider/model"; bounded, see maxDirect
+	listed  []string            // names that List found last, for near names
+	windows map[string]int      // by "provider/model"; bounded
 }
 
 const maxDirect = 1024 // names come from outside: the memory of them is bounded
@@ -309,6 +311,11 @@ func (m *Models) remember(models []Listed) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.listed = names
+	for _, l := range models {
+		if l.Window > 0 {
+			m.learnWindow(l.Full(), l.Window)
+		}
+	}
 }
 
 // Embedding is what a name stands for where texts are to be embedded.

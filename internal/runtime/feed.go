@@ -162,6 +162,9 @@ func (f *feed) began(m *message.Message, inter id.ID, seq uint64, clientID strin
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.known, f.seq, f.inter, f.failure = true, seq, inter, nil
+	if m == nil {
+		return // an answer is given anew
+	}
 	f.push(Frame{Kind: FrameUser, Message: m.ID, Stored: m, ClientID: clientID})
 }
 
@@ -201,6 +204,15 @@ func (f *feed) tell(ev agent.Event) {
 		}
 		f.over(ev.Err)
 	}
+}
+
+// notice tells the person something about the running turn.
+func (f *feed) notice(text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fr := Frame{Kind: FrameNotice, Text: text}
+	f.notices = append(f.notices, fr)
+	f.push(fr)
 }
 
 // fail tells that a turn could not go on; nothing more comes of it.

@@ -22,6 +22,13 @@ type Turn struct {
 	Attended     bool              // a person is there who can be asked for approvals
 	Steer        bool              // if a run is on: reach it at its next safe point instead of waiting
 
+	// Replace is a user message that this turn's message is written in place
+	// of, on a branch of its own; the old one is kept.
+	Replace id.ID
+	// Regenerate is an answer that is to be given anew, on a branch of its
+	// own; the old one is kept. Then there is no Content.
+	Regenerate id.ID
+
 	fresh   bool // the conversation's id was made for this turn
 	derived bool // it was derived from ClientID: the conversation may exist
 }
@@ -30,7 +37,8 @@ type Turn struct {
 type Accepted struct {
 	Conversation id.ID
 	Interaction  id.ID
-	Message      id.ID
+	Message      id.ID  // zero where an answer is regenerated
+	Branch       string // on which it stands
 	Seq          uint64 // of its log entry
 	Duplicate    bool   // this client id had been accepted before
 }

@@ -46,13 +46,15 @@ func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *r
 	if !run.Started.IsZero() {
 		began = run.Started
 	}
+	sampling, meter := unpin(run.Sampling).Over(kit.Sampling), n.meter(kit)
 	return agent.Job{
 		Journal: s, Model: model.Model, System: system, Tools: kit.tools,
-		Sampling: unpin(run.Sampling).Over(kit.Sampling),
+		Sampling: sampling,
 		Limits:   kit.Limits, User: c.user, Approach: "direct", Started: began,
 		Call:  n.caller(c, s, kit, run, reqID),
 		Steer: c.takeSteering, Emit: c.emit,
-		Meter: n.meter(kit), Spent: n.spent,
+		Meter: meter, Spent: n.spent,
+		Fitter: n.fitter(c, s, model.Models, system, kit.tools, sampling, meter),
 	}, nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/policy"
 	"steward/internal/request"
+	"steward/internal/search"
 	"steward/internal/store"
 	"steward/internal/tool"
 )
@@ -36,6 +37,9 @@ type Options struct {
 	// Profile returns what the model is told about a user (time zone, units,
 	// …), as text for the system prompt. May be nil.
 	Profile func(ctx context.Context, user string) (string, error)
+	// Search finds messages, for people and by the tool conversation.search;
+	// its owner closes it after the node. nil: there is no search.
+	Search search.Index
 	// ApprovalTimeout is how long a question to a person stands; zero: 10 minutes.
 	ApprovalTimeout time.Duration
 	// IdleFor is how long a conversation stays in memory after its last turn;
@@ -102,6 +106,9 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	if err := opt.Tools.Add(n.effects.ReadTool()); err != nil {
 		return nil, err
 	}
+	if err := n.addSearch(); err != nil {
+		return nil, err
+	}
 	std := assistant
 	std.Limits = opt.Limits
 	for _, d := range append([]agent.Definition{std}, opt.Agents...) {
@@ -116,6 +123,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	if err := n.recover(ctx); err != nil {
 		return nil, fmt.Errorf("going on with interrupted runs: %w", err)
 	}
+	n.followLog()
 	return n, nil
 }
 

@@ -28,8 +28,10 @@ func (n *Node) Send(ctx context.Context, user string, t Turn) (Accepted, error) 
 	if err != nil {
 		return Accepted{}, err
 	}
-	if acc, ok, err := n.duplicate(ctx, user, t, m.ID); ok || err != nil {
-		return acc, err
+	if m != nil {
+		if acc, ok, err := n.duplicate(ctx, user, t, m.ID); ok || err != nil {
+			return acc, err
+		}
 	}
 	c := n.enter(user, t.Conversation)
 	defer n.exit(c)
@@ -74,6 +76,16 @@ func (n *Node) duplicate(ctx context.Context, user string, t Turn, msg id.ID) (A
 // conversation where it has none.
 func userMessage(user string, t *Turn) (*message.Message, error) {
 	m := &message.Message{Role: message.User, Blocks: t.Content}
+	if !t.Regenerate.Zero() {
+		if len(t.Content) > 0 || t.Steer || !t.Replace.Zero() {
+			return nil, fault.New(fault.Invalid, "turn_invalid", "an answer is regenerated without a message").
+				With("send a message, or ask for another answer, not both")
+		}
+		return nil, nil
+	}
+	if t.Steer && !t.Replace.Zero() {
+		return nil, fault.New(fault.Invalid, "turn_invalid", "a message that replaces another one begins a turn of its own").With("leave steer out")
+	}
 	if len(t.Content) == 0 {
 		return nil, fault.New(fault.Invalid, "message_empty", "the message is empty").With("write something")
 	}
@@ -148,6 +160,9 @@ func (n *Node) open(ctx context.Context, c *chat, t *Turn) (*conversation.Sessio
 // Once it has launched a run, the chat's turn is the run's to give back.
 func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (acc Accepted, launched bool, err error) {
 	s, launched, err := n.open(ctx, c, &t)
+	if err == nil {
+		s, err = n.fork(ctx, c, s, &t)
+	}
 	if err != nil {
 		return Accepted{}, launched, err
 	}
@@ -161,8 +176,12 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 		return Accepted{}, false, err
 	}
 	inter := id.New()
+	origin := record.OriginUser
+	if m == nil {
+		origin = "regenerate"
+	}
 	commit := s.Begin(conversation.Opening{Request: reqID, Actor: actor(&run), Interaction: inter,
-		Origin: record.OriginUser, Message: m, Run: run})
+		Origin: origin, Message: m, Run: run})
 	ready := make(chan error, 1)
 	job.Ready = func() error {
 		if err := <-ready; err != nil {
@@ -178,7 +197,36 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 		c.feed.began(m, inter, seq, t.ClientID)
 	}
 	ready <- err
-	return Accepted{Conversation: c.id, Interaction: inter, Message: m.ID, Seq: seq}, true, err
+	acc = Accepted{Conversation: c.id, Interaction: inter, Branch: s.Branch().ID, Seq: seq}
+	if m != nil {
+		acc.Message = m.ID
+	}
+	return acc, true, err
+}
+
+// fork opens the conversation on the branch on which a turn replaces a
+// message or an answer; for other turns it is the session that there is.
+func (n *Node) fork(ctx context.Context, c *chat, s *conversation.Session, t *Turn) (*conversation.Session, error) {
+	sc := store.ForUser(c.user)
+	switch {
+	case !t.Replace.Zero():
+		m, err := n.conversations.Find(ctx, sc, c.id, t.Replace)
+		if err == nil && !isUsers(m.Message) {
+			err = fault.New(fault.Invalid, "not_your_message", "message %s was not written by you", t.Replace).
+				With("replace one of your own messages, or regenerate an answer")
+		}
+		if err != nil {
+			return nil, err
+		}
+		return n.conversations.OpenFork(ctx, sc, c.id, conversation.Fork{Message: t.Replace, Before: true})
+	case !t.Regenerate.Zero():
+		m, err := n.conversations.Asked(ctx, sc, c.id, t.Regenerate)
+		if err != nil {
+			return nil, err
+		}
+		return n.conversations.OpenFork(ctx, sc, c.id, conversation.Fork{Message: m.ID})
+	}
+	return s, nil
 }
 
 // unrecorded is the error of a turn whose first message could not be stored:

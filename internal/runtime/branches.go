@@ -1,0 +1,229 @@
+package runtime
+
+import (
+	"context"
+
+	"steward/internal/conversation"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/store"
+)
+
+// alone does something to a conversation while no turn of it runs; what is in
+// memory of it is read anew afterwards. While one runs, it waits.
+func (n *Node) alone(ctx context.Context, user string, conv id.ID, do func(sc store.Scope) error) error {
+	c := n.enter(user, conv)
+	defer n.exit(c)
+	if err := c.await(ctx, n.life); err != nil {
+		return err
+	}
+	defer c.release()
+	if err := do(store.ForUser(user)); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.session = nil
+	c.mu.Unlock()
+	return nil
+}
+
+// Branches returns a conversation's branches, the oldest first, and which of
+// them is preferred.
+func (n *Node) Branches(ctx context.Context, user string, conv id.ID) ([]record.Branch, string, error) {
+	sc := store.ForUser(user)
+	c, err := n.conversations.Get(ctx, sc, conv)
+	if err != nil {
+		return nil, "", err
+	}
+	list, err := n.conversations.Branches(ctx, sc, conv)
+	return list, c.BranchID(), err
+}
+
+// Siblings returns the messages that stand at the place of a message on the
+// conversation's branches.
+func (n *Node) Siblings(ctx context.Context, user string, conv, msg id.ID) ([]conversation.Sibling, error) {
+	if _, err := n.conversations.Get(ctx, store.ForUser(user), conv); err != nil {
+		return nil, err
+	}
+	return n.conversations.Siblings(ctx, store.ForUser(user), conv, msg)
+}
+
+// Fork makes a branch and prefers it.
+func (n *Node) Fork(ctx context.Context, user string, conv id.ID, f conversation.Fork) (b record.Branch, err error) {
+	err = n.alone(ctx, user, conv, func(sc store.Scope) error {
+		b, err = n.conversations.Fork(ctx, sc, conv, f)
+		return err
+	})
+	return b, err
+}
+
+// Switch prefers a branch from now on.
+func (n *Node) Switch(ctx context.Context, user string, conv id.ID, branch string) error {
+	return n.alone(ctx, user, conv, func(sc store.Scope) error {
+		return n.conversations.Switch(ctx, sc, conv, branch)
+	})
+}
+
+// Rewind goes on from a message: what was said after it is kept on a branch
+// of its own. With withdraw, what was decided there to be done and has not
+// been done is withdrawn.
+func (n *Node) Rewind(ctx context.Context, user string, conv, msg id.ID, withdraw bool) (b record.Branch, withdrawn int, err error) {
+	err = n.alone(ctx, user, conv, func(sc store.Scope) error {
+		if b, err = n.conversations.Fork(ctx, sc, conv, conversation.Fork{Message: msg, Title: "rewound"}); err != nil || !withdraw {
+			return err
+		}
+		withdrawn, err = n.withdraw(ctx, sc, conv, b)
+		return err
+	})
+	return b, withdrawn, err
+}
+
+// withdraw withdraws what is to be done by messages that are not on a branch.
+func (n *Node) withdraw(ctx context.Context, sc store.Scope, conv id.ID, b record.Branch) (int, error) {
+	done := 0
+	open, err := n.effects.Open(ctx, sc, record.ConversationURI(conv))
+	if err != nil {
+		return 0, err
+	}
+	for _, in := range open {
+		m, err := n.conversations.Find(ctx, sc, conv, record.IDOf(in, record.TypeMessage))
+		if err != nil {
+			return done, err
+		}
+		if b.Holds(m.Branch, m.Pos) {
+			continue
+		}
+		ok, err := n.effects.Withdraw(ctx, sc, in, "the conversation was rewound to before it")
+		if err != nil {
+			return done, err
+		}
+		if ok {
+			done++
+		}
+	}
+	return done, nil
+}
+
+// TitleBranch names a branch.
+func (n *Node) TitleBranch(ctx context.Context, user string, conv id.ID, branch, title string) error {
+	if _, err := n.conversations.Get(ctx, store.ForUser(user), conv); err != nil {
+		return err
+	}
+	return n.conversations.Title(ctx, store.ForUser(user), conv, branch, title)
+}
+
+// DeleteBranch hides a branch; Undelete with its name brings it back for a while.
+func (n *Node) DeleteBranch(ctx context.Context, user string, conv id.ID, branch string) error {
+	return n.alone(ctx, user, conv, func(sc store.Scope) error {
+		return n.conversations.DeleteBranch(ctx, sc, conv, branch)
+	})
+}
+
+// Undelete brings a deleted conversation back, or a branch of it.
+func (n *Node) Undelete(ctx context.Context, user string, conv id.ID, branch string) error {
+	return n.alone(ctx, user, conv, func(sc store.Scope) error {
+		if branch == "" {
+			return n.conversations.Undelete(ctx, sc, conv)
+		}
+		return n.conversations.UndeleteBranch(ctx, sc, conv, branch)
+	})
+}
+
+// Remove makes a branch without some messages.
+func (n *Node) Remove(ctx context.Context, user string, conv id.ID, msgs ...id.ID) (b record.Branch, err error) {
+	err = n.alone(ctx, user, conv, func(sc store.Scope) error {
+		b, err = n.conversations.Remove(ctx, sc, conv, msgs...)
+		return err
+	})
+	return b, err
+}
+
+// Insert makes a branch with a message more.
+func (n *Node) Insert(ctx context.Context, user string, conv, after id.ID, m *message.Message) (b record.Branch, err error) {
+	err = n.alone(ctx, user, conv, func(sc store.Scope) error {
+		b, err = n.conversations.Insert(ctx, sc, conv, after, m)
+		return err
+	})
+	return b, err
+}
+
+// Interaction returns an interaction as it stands.
+func (n *Node) Interaction(ctx context.Context, user string, conv, inter id.ID) (conversation.Interaction, error) {
+	return n.conversations.Interaction(ctx, store.ForUser(user), conv, inter)
+}
+
+// Merge makes an interaction part of another one.
+func (n *Node) Merge(ctx context.Context, user string, conv, into, from id.ID) error {
+	return n.alone(ctx, user, conv, func(sc store.Scope) error {
+		if _, err := n.conversations.Get(ctx, sc, conv); err != nil {
+			return err
+		}
+		return n.conversations.Merge(ctx, sc, conv, into, from)
+	})
+}
+
+// Mark records what became of messages, by a person's decision.
+func (n *Node) Mark(ctx context.Context, user string, conv id.ID, v conversation.Verdict, msgs ...id.ID) error {
+	return n.alone(ctx, user, conv, func(sc store.Scope) error {
+		return n.conversations.Mark(ctx, sc, conv, v, msgs...)
+	})
+}
+
+// Pin keeps messages in view whatever the window, or lets go of them.
+func (n *Node) Pin(ctx context.Context, user string, conv id.ID, pinned bool, msgs ...id.ID) error {
+	return n.alone(ctx, user, conv, func(sc store.Scope) error {
+		return n.conversations.Pin(ctx, sc, conv, pinned, msgs...)
+	})
+}
+
+// Audit returns what tools and people changed in the validity of messages.
+func (n *Node) Audit(ctx context.Context, user string, conv, interaction id.ID, toolName string) ([]conversation.Optimization, error) {
+	return n.conversations.Audit(ctx, store.ForUser(user), conv, interaction, toolName)
+}
+
+// Rollback takes back what an interaction's calls of a tool made obsolete.
+func (n *Node) Rollback(ctx context.Context, user string, conv, interaction id.ID, toolName string) (restored int, err error) {
+	err = n.alone(ctx, user, conv, func(sc store.Scope) error {
+		restored, err = n.conversations.Rollback(ctx, sc, conv, interaction, toolName)
+		return err
+	})
+	return restored, err
+}
+
+// Tidying is a way to change what a model is shown of a conversation.
+type Tidying string
+
+// The ways.
+const (
+	TidyRefresh  Tidying = "refresh"  // what is obsolete leaves the view
+	TidyCompact  Tidying = "compact"  // what is old is summarised
+	TidyWhole    Tidying = "whole"    // the last compaction is taken back
+	TidyOptimize Tidying = "optimize" // results that the named tools do not need leave the view
+	TidyRestore  Tidying = "restore"  // what optimize left out comes back
+)
+
+// Tidy changes what the model is shown of a conversation. It returns how many
+// messages it changed, where that is known.
+func (n *Node) Tidy(ctx context.Context, user string, conv id.ID, how Tidying, tools []string) (changed int, err error) {
+	err = n.alone(ctx, user, conv, func(sc store.Scope) error {
+		switch how {
+		case TidyRefresh:
+			return n.conversations.Refresh(ctx, sc, conv)
+		case TidyCompact:
+			return n.compact(ctx, sc, user, conv)
+		case TidyWhole:
+			return n.conversations.Unfit(ctx, sc, conv)
+		case TidyOptimize:
+			changed, err = n.conversations.Optimize(ctx, sc, conv, tools)
+			return err
+		case TidyRestore:
+			changed, err = n.conversations.Restore(ctx, sc, conv)
+			return err
+		}
+		return fault.New(fault.Invalid, "tidying_unknown", "there is no way %.40q to tidy", how).
+			With("use refresh, compact, whole, optimize or restore")
+	})
+	return changed, err
+}
