@@ -19,6 +19,7 @@ import (
 	"steward/internal/identity"
 	"steward/internal/llm"
 	"steward/internal/record"
+	"steward/internal/search"
 	"steward/internal/store"
 )
 
@@ -31,6 +32,7 @@ type Node interface {
 	Delete(ctx context.Context, user string, conv id.ID) error
 	Export(ctx context.Context, user string, conv id.ID, format string, w io.Writer) error
 	Models(ctx context.Context) (found llm.Listing, aliases []string)
+	Search(ctx context.Context, user string, q search.Query) (search.Page, error)
 }
 
 // Identity is what the face needs to know of users; identity.Registry is one.
@@ -74,6 +76,7 @@ func Handler(o Options) http.Handler {
 		"DELETE /conversations/{id}":       f.delete,
 		"GET /conversations/{id}/messages": f.messages,
 		"GET /conversations/{id}/export":   f.export,
+		"GET /search":                      f.search,
 		"GET /keys":                        f.keys,
 		"POST /keys":                       f.createKey,
 		"DELETE /keys/{id}":                f.revokeKey,
