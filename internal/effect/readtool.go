@@ -31,6 +31,8 @@ func (e *Engine) ReadTool() tool.Tool {
 		Description: "Reads on in a long tool result that was cut. " +
 			"Use it with the uri and the offset that the cut result names.",
 		Effect: tool.Query, Version: "1",
+		Log:  tool.LogSpec{Summary: "Read on in a long result", Parameters: []string{"uri", "offset", "limit"}},
+		Tidy: []tool.Strategy{{Kind: tool.ByParameters, Parameters: []string{"uri", "offset", "limit"}}},
 	}, e.readRest)
 	if err != nil {
 		panic(err) // the spec is a constant

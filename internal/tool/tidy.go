@@ -78,7 +78,8 @@ func OptimizerOf(t Tool) (Optimizer, bool) { return unwrapped[Optimizer](t) }
 // LogSpec says how calls of a tool are told in the work log.
 type LogSpec struct {
 	// Summary is what a call did in a person's words, with the values of
-	// arguments in braces: "Read {path}". Empty: made from the tool's name.
+	// arguments in braces: "Read {path}", or "Listed {path|all folders}" for
+	// one that may be left out. Empty: made from the tool's name.
 	Summary string
 	// Parameters are the arguments that are worth keeping in the log. Empty:
 	// all short ones.
@@ -140,6 +141,7 @@ func checkLog(s *Spec, v *Validator) *fault.Error {
 			return checkLogged(s, v, bad)
 		}
 		name, next, closed := strings.Cut(after, "}")
+		name, _, _ = strings.Cut(name, "|")
 		switch {
 		case !closed:
 			return bad("do not close a brace")

@@ -62,7 +62,12 @@ func (k *kit) add(t tool.Tool, err error) {
 }
 
 // query adds a query made from a function that needs its arguments only.
-func query[In, Out any](k *kit, name, description string, fn func(In) (Out, error)) {
-	k.add(tool.New(tool.Spec{Name: name, Description: description, Effect: tool.Query, Version: "1"},
+func query[In, Out any](k *kit, name, description string, log tool.LogSpec, fn func(In) (Out, error)) {
+	k.add(tool.New(tool.Spec{Name: name, Description: description, Effect: tool.Query, Version: "1", Log: log},
 		func(_ context.Context, _ tool.Invocation, in In) (Out, error) { return fn(in) }))
+}
+
+// again makes the earlier result of a call obsolete that asked the same.
+func again(parameters ...string) tool.Strategy {
+	return tool.Strategy{Kind: tool.ByParameters, Parameters: parameters}
 }

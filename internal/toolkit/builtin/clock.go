@@ -21,10 +21,16 @@ type convertArgs struct {
 	To   string `json:"to,omitzero" jsonschema:"the time zone that is wanted: an IANA name such as Asia/Tokyo, or its city; the user's own unless given" maxlen:"64"`
 }
 
+// maxClockAge is how long a clock that was read tells the time well enough.
+const maxClockAge = 15 * time.Minute
+
 // clock adds the tools that tell time.
 func (k *kit) clock() {
 	k.add(tool.New(tool.Spec{Name: "time.now", Effect: tool.Query, Version: "1",
-		Description: "Tells the current date, time and day of the week: what time it is now, here or in another city or time zone, and what day it is today."},
+		Description: "Tells the current date, time and day of the week: what time it is now, here or in another city or time zone, and what day it is today.",
+		Log:         tool.LogSpec{Summary: "Looked up the time in {zone|your time zone}"},
+		// A clock that was read is wrong soon, and once it is read again.
+		Tidy: []tool.Strategy{again("zone"), {Kind: tool.ByAge, MaxAge: maxClockAge}}},
 		func(_ context.Context, in tool.Invocation, a nowArgs) (string, error) {
 			zone, err := k.zone(a.Zone, in.User)
 			if err != nil {
@@ -33,7 +39,9 @@ func (k *kit) clock() {
 			return stamp(k.opt.Now().In(zone)), nil
 		}))
 	k.add(tool.New(tool.Spec{Name: "time.convert", Effect: tool.Query, Version: "1",
-		Description: "Converts a time from one time zone or city to another: what time it is there when it is a given time here."},
+		Description: "Converts a time from one time zone or city to another: what time it is there when it is a given time here.",
+		Log:         tool.LogSpec{Summary: "Converted {time} from {from|your time zone} to {to|your time zone}"},
+		Tidy:        []tool.Strategy{again("time", "from", "to")}},
 		func(_ context.Context, in tool.Invocation, a convertArgs) (string, error) {
 			from, err := k.zone(a.From, in.User)
 			if err != nil {

@@ -49,10 +49,14 @@ func (k *kit) files() {
 		return
 	}
 	k.add(tool.New(tool.Spec{Name: "files.list", Effect: tool.Query, Version: "1", Yields: message.Private,
-		Description: "Lists the files and folders in a folder: names, sizes and times. " + k.granted(false)},
+		Description: "Lists the files and folders in a folder: names, sizes and times. " + k.granted(false),
+		Log:         tool.LogSpec{Summary: "Listed {path|the granted folders}", Impact: []string{"path"}},
+		Tidy:        []tool.Strategy{again("path", "offset")}},
 		func(_ context.Context, _ tool.Invocation, a listArgs) (string, error) { return k.list(a) }))
 	k.add(tool.New(tool.Spec{Name: "files.read", Effect: tool.Query, Version: "1", Yields: message.Private,
-		Description: "Reads a file: shows the content of a text file, an image or a PDF. A long text is read page by page. " + k.granted(false)},
+		Description: "Reads a file: shows the content of a text file, an image or a PDF. A long text is read page by page. " + k.granted(false),
+		Log:         tool.LogSpec{Summary: "Read {path}", Impact: []string{"path"}},
+		Tidy:        []tool.Strategy{again("path", "offset", "limit")}},
 		func(_ context.Context, _ tool.Invocation, a readArgs) (tool.Result, error) { return k.read(a) }))
 	if slices.ContainsFunc(k.opt.Folders, func(f Folder) bool { return f.Write }) {
 		k.addWriter()
