@@ -42,9 +42,10 @@ var typeCode = func() map[string]byte {
 // Key returns the binary form. Do not modify it.
 func (u URI) Key() []byte { return []byte(u.key) }
 
-// FromKey reads the binary form. A key that Key would not give is refused
-// (uri_key_broken), so that equal URIs have equal keys.
-func FromKey(key []byte) (URI, error) {
+// FromKey reads the binary form; that of a string is not copied. A key that
+// Key would not give is refused (uri_key_broken), so that equal URIs have
+// equal keys.
+func FromKey[K []byte | string](key K) (URI, error) {
 	u := URI{string(key)}
 	for rest := u.key; rest != ""; {
 		_, next, ok := cutRaw(rest)

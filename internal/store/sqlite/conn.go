@@ -270,6 +270,18 @@ func (s *stmt) run() error {
 	return err
 }
 
+// numbers runs the statement and appends the first column of its rows.
+func (s *stmt) numbers(to []int64) ([]int64, error) {
+	defer s.reset()
+	for {
+		row, err := s.step()
+		if err != nil || !row {
+			return to, err
+		}
+		to = append(to, s.int(0))
+	}
+}
+
 // reset makes the statement ready for new arguments; calling it again does no harm.
 func (s *stmt) reset() {
 	sqlite3.Xsqlite3_reset(s.c.tls, s.ptr)

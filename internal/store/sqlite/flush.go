@@ -15,6 +15,16 @@ const (
 	deletePlace = "DELETE FROM place WHERE list = ? AND pos = ? AND space = ?"
 	insertPlace = "INSERT INTO place (list, pos, space, seq) VALUES (?, ?, ?, ?)"
 	updatePlace = "UPDATE place SET seq = ? WHERE list = ? AND pos = ? AND space = ?"
+
+	// The versions of a resource from one entry back, up to an erasure, whose
+	// own were emptied by it.
+	versions = `WITH RECURSIVE v(seq, op, prev) AS (
+		SELECT seq, op, prev FROM log WHERE seq = ?
+		UNION ALL SELECT l.seq, l.op, l.prev FROM v CROSS JOIN log l ON l.seq = v.prev WHERE v.op <> 3) `
+	eraseApart = versions + `UPDATE pack SET body = NULL
+		WHERE id IN (SELECT l.body FROM v CROSS JOIN log l ON l.seq = v.seq WHERE v.op & 32)`
+	eraseLog = versions + `UPDATE log SET op = op & 15, body = NULL
+		WHERE seq IN (SELECT seq FROM v) AND body IS NOT NULL`
 )
 
 // flush writes what the group became: the log's entries, and for each changed
@@ -24,6 +34,9 @@ func (p *planner) flush() error {
 		if err := p.writeEntry(&p.entries[i]); err != nil {
 			return err
 		}
+	}
+	if err := p.packAll(); err != nil {
+		return err
 	}
 	// All that goes makes room before anything comes.
 	for _, c := range p.changed {
@@ -52,12 +65,40 @@ func (p *planner) writeEntry(e *entry) error {
 		s.argBlob(e.request)
 	}
 	s.argBlob(e.change.URI.Key())
-	if e.op == resource.OpDelete {
-		s.argNull()
-	} else {
+	if e.op == resource.OpPut {
 		s.argBlob(e.change.Body)
+	} else {
+		s.argNull()
 	}
-	return s.run()
+	if err := s.run(); err != nil || e.op != resource.OpErase {
+		return err
+	}
+	return p.erase(e.prev)
+}
+
+// erase takes the bodies of a resource's versions out of the log, for good:
+// secure_delete has SQLite overwrite with zeros what becomes free, in a page
+// that stays in use and in pages that go to the list of free ones. That holds
+// for the database file, and only once a checkpoint has worked the change into
+// it. Until then the bodies stand in the file as it was, and in the
+// write-ahead log if they came lately; that is cut off by scrub. Copies that
+// were made before have them still.
+//
+// No second copy lies about in the file: rows of the log and of the table pack
+// are only appended and never come to need more room, so that SQLite never
+// moves one to another page.
+func (p *planner) erase(newest uint64) error {
+	p.erased = true
+	for _, sql := range []string{eraseApart, eraseLog} {
+		s, err := p.c.prepare(sql)
+		if err != nil {
+			return err
+		}
+		if err := s.argInt(int64(newest)).run(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *planner) removeRefs(was, now *node) error {

@@ -1,17 +1,15 @@
 package sqlite
 
 import (
-	"bytes"
 	"context"
 	"math"
 	"slices"
 
-	"steward/internal/id"
 	"steward/internal/resource"
 	"steward/internal/store"
 )
 
-const entryColumns = `SELECT l.seq, l.at, l.space, l.version, l.state, l.key, l.body, l.actor, l.op, l.request
+const entryColumns = `SELECT l.seq, l.at, l.space, l.version, l.state, l.op, l.key, l.body, l.actor, l.request
 	FROM log l `
 
 // Log implements store.Store.
@@ -93,10 +91,15 @@ func (r logRange) next(page store.LogPage) uint64 {
 	return max(last, r.over, r.head)
 }
 
-// scan reads the log itself.
+// scan reads the log itself, from a window on.
 func (s *Store) scan(c *conn, sc store.Scope, r logRange, limit int) ([]resource.Entry, error) {
 	b := builder{s: s, c: c}
 	b.add(entryColumns+"WHERE l.seq > ? AND l.seq < ?", int64(r.over), int64(r.below))
+	if r.q.Type != "" {
+		if err := b.word(" AND l.type = ?", typeName, r.q.Type); err != nil {
+			return nil, err
+		}
+	}
 	b.under("l.key", r.q.Under)
 	if err := b.spaces("l.space", sc); err != nil || b.empty {
 		return nil, err
@@ -110,8 +113,7 @@ func (s *Store) scan(c *conn, sc store.Scope, r logRange, limit int) ([]resource
 	if err != nil {
 		return nil, err
 	}
-	st.args(b.args)
-	return s.entries(c, st)
+	return s.entries(c, st.args(b.args))
 }
 
 // candidates lists the entries that may be in the answer by following each
@@ -208,32 +210,16 @@ func (s *Store) entriesOf(c *conn, sc store.Scope, seqs []int64, limit int) ([]r
 // entries reads all rows of a statement that begins with entryColumns.
 func (s *Store) entries(c *conn, st *stmt) ([]resource.Entry, error) {
 	defer st.reset()
+	r := rows{s: s, st: st}
 	var out []resource.Entry
 	for {
 		ok, err := st.step()
 		if err != nil || !ok {
 			return out, err
 		}
-		e := resource.Entry{
-			Seq: uint64(st.int(0)), At: when(st.int(1)), Version: uint64(st.int(3)),
-			Op: resource.Op(st.int(8)), Body: bytes.Clone(st.view(6)),
+		out = append(out, resource.Entry{})
+		if err := r.entry(&out[len(out)-1]); err != nil {
+			return nil, err
 		}
-		if e.URI, err = resource.FromKey(st.view(5)); err != nil {
-			return nil, broken(s.path, err)
-		}
-		if r := st.view(9); len(r) == len(id.ID{}) {
-			e.Request = id.ID(r)
-		}
-		var space string
-		for _, w := range []struct {
-			to *string
-			id int64
-		}{{&space, st.int(2)}, {&e.State, st.int(4)}, {&e.Actor, st.int(7)}} {
-			if *w.to, err = s.names.text(c, w.id); err != nil {
-				return nil, err
-			}
-		}
-		e.Space = resource.Space(space)
-		out = append(out, e)
 	}
 }

@@ -106,3 +106,17 @@ func (n *names) text(c *conn, id int64) (string, error) {
 	n.add(nameKey{s.int(0), string(s.view(1))}, id)
 	return string(s.view(1)), nil
 }
+
+// allSpaces returns the numbers of all spaces.
+func (s *Store) allSpaces(c *conn) ([]any, error) {
+	st, err := c.prepare("SELECT id FROM name WHERE kind = ?")
+	if err != nil {
+		return nil, err
+	}
+	ids, err := st.argInt(spaceName).numbers(nil)
+	out := make([]any, len(ids))
+	for i, id := range ids {
+		out[i] = id
+	}
+	return out, err
+}

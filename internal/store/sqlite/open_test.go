@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -205,7 +206,7 @@ func TestMigration(t *testing.T) {
 	}
 	backups := func() []string {
 		t.Helper()
-		found, err := filepath.Glob(path + ".v1-*.backup")
+		found, err := filepath.Glob(fmt.Sprintf("%s.v%d-*.backup", path, len(steps)))
 		if err != nil {
 			t.Fatal(err)
 		}

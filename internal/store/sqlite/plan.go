@@ -18,6 +18,7 @@ import (
 type planner struct {
 	c     *conn
 	names *names
+	codec func() (*codec, error)
 
 	committed uint64 // newest sequence number in the database
 	stale     bool   // the database may differ from what is known here
@@ -37,6 +38,8 @@ type planner struct {
 	byURI    map[resource.URI]*changed
 	occupied map[seat]bool // seats that the group took or left
 	newNames map[nameKey]int64
+	packs    []packing
+	erased   bool // since the last scrub
 	undo     []undo
 	buf      []byte
 }
@@ -89,9 +92,9 @@ type entry struct {
 	request      []byte
 }
 
-func newPlanner(c *conn, n *names) *planner {
+func newPlanner(c *conn, s *Store) *planner {
 	return &planner{
-		c: c, names: n,
+		c: c, names: s.names, codec: s.codec,
 		nodes:    newCache[resource.URI, *node](1024),
 		lists:    newCache[resource.URI, *list](512),
 		empty:    newCache[resource.URI, struct{}](0),
@@ -155,6 +158,8 @@ func (p *planner) clear() {
 	p.changed = p.changed[:0]
 	clear(p.occupied)
 	clear(p.newNames)
+	clear(p.packs)
+	p.packs = p.packs[:0]
 }
 
 // author is who changes things, in numbers.
@@ -163,10 +168,10 @@ type author struct {
 	request      []byte
 }
 
-// apply plans one batch. A refusal (a fault) leaves the plan as it was.
-func (p *planner) apply(sc store.Scope, b *store.Batch) (r store.Receipt, err error) {
+// apply plans one batch, of which done has been packed already. A refusal (a fault) leaves the plan as it was.
+func (p *planner) apply(sc store.Scope, b *store.Batch, done frames) (r store.Receipt, err error) {
 	p.undo = p.undo[:0]
-	seq, entries := p.seq, len(p.entries)
+	seq, entries, packs := p.seq, len(p.entries), len(p.packs)
 	r.Versions = make([]uint64, len(b.Changes))
 	var by author
 	if by.space, err = p.intern(spaceName, string(sc.Write)); err != nil {
@@ -179,8 +184,8 @@ func (p *planner) apply(sc store.Scope, b *store.Batch) (r store.Receipt, err er
 		by.request = b.Request[:]
 	}
 	for i := range b.Changes {
-		if r.Versions[i], err = p.change(by, &b.Changes[i]); err != nil {
-			p.seq, p.entries = seq, p.entries[:entries]
+		if r.Versions[i], err = p.change(by, &b.Changes[i], done); err != nil {
+			p.seq, p.entries, p.packs = seq, p.entries[:entries], p.packs[:packs]
 			p.takeBack()
 			return store.Receipt{}, err
 		}
@@ -189,7 +194,7 @@ func (p *planner) apply(sc store.Scope, b *store.Batch) (r store.Receipt, err er
 	return r, nil
 }
 
-func (p *planner) change(by author, c *store.Change) (uint64, error) {
+func (p *planner) change(by author, c *store.Change, done frames) (uint64, error) {
 	n, err := p.node(c.URI)
 	if err != nil {
 		return 0, err
@@ -203,17 +208,26 @@ func (p *planner) change(by author, c *store.Change) (uint64, error) {
 		return 0, nil
 	case c.Op == store.Put:
 		return p.put(by, c, n, exists)
+	case c.Op == store.Erase && n.version > 0 && n.space == by.space: // deleted already or not
+		p.remove(by, c, resource.OpErase, n)
 	case !exists:
 		return 0, notFound(c.URI)
 	case c.Op == store.Unlist:
 		return 0, p.unlist(by, c, n)
+	case c.Op == store.Pack:
+		p.packs = append(p.packs, packing{n.seq, done})
+	default:
+		p.remove(by, c, resource.OpDelete, n)
 	}
+	return 0, nil
+}
+
+func (p *planner) remove(by author, c *store.Change, op resource.Op, n *node) {
 	gone := &node{version: n.version + 1, space: n.space, typ: n.typ, gone: true}
 	for _, pl := range n.refs.places {
 		p.seat(seat{pl, n.space}, false)
 	}
-	p.record(by, c, resource.OpDelete, n, gone)
-	return 0, nil
+	p.record(by, c, op, n, gone)
 }
 
 // holds looks at a change's precondition. A resource of another space is not there.

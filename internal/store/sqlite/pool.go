@@ -58,6 +58,14 @@ func (p *pool) get(ctx context.Context) (*conn, error) {
 }
 
 func (p *pool) put(c *conn) {
+	if c.inTransaction() {
+		// It only read. One that cannot end this is not lent again.
+		if err := c.exec("ROLLBACK"); err != nil {
+			c.close()
+			p.tokens <- struct{}{}
+			return
+		}
+	}
 	p.mu.Lock()
 	p.idle = append(p.idle, c)
 	p.mu.Unlock()

@@ -1,16 +1,16 @@
 package sqlite
 
 import (
-	"bytes"
 	"context"
+	"errors"
+	"slices"
 	"strings"
-	"time"
 
 	"steward/internal/resource"
 	"steward/internal/store"
 )
 
-const selectOne = `SELECT l.space, l.seq, l.at, l.version, l.state, l.body
+const selectOne = `SELECT l.seq, l.at, l.space, l.version, l.state, l.op, l.body
 	FROM tree t CROSS JOIN log l ON l.seq = t.seq WHERE t.key = ? AND t.gone = 0`
 
 // Get implements store.Store.
@@ -42,18 +42,14 @@ func (s *Store) get(c *conn, sc store.Scope, uri resource.URI) (r resource.Resou
 	if ok, err = st.argBlob(uri.Key()).step(); err != nil || !ok {
 		return r, false, err
 	}
-	space, err := s.names.text(c, st.int(0))
-	if err != nil || !sc.Sees(resource.Space(space)) {
+	row := rows{s: s, st: st}
+	r.URI = uri
+	if err = row.head(&r); err != nil || !sc.Sees(r.Space) {
 		return r, false, err
 	}
-	state, err := s.names.text(c, st.int(4))
-	return resource.Resource{
-		URI: uri, Space: resource.Space(space), Seq: uint64(st.int(1)), At: when(st.int(2)),
-		Version: uint64(st.int(3)), State: state, Body: bytes.Clone(st.view(5)),
-	}, err == nil, err
+	r.Body, err = row.body(6, st.int(5))
+	return r, err == nil, err
 }
-
-func when(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 
 // Query implements store.Store.
 func (s *Store) Query(ctx context.Context, sc store.Scope, q store.Query) (store.Page, error) {
@@ -88,49 +84,21 @@ func (s *Store) readError(ctx context.Context, err error) error {
 	return coded(s.path, err)
 }
 
-// row is a result before its numbers are made words again.
-type row struct {
-	seq, at, space, version, state, pos int64
-	key, body                           []byte
-}
-
-func (s *Store) query(c *conn, sc store.Scope, q *store.Query, after store.Position, more bool) (store.Page, error) {
+func (s *Store) query(c *conn, sc store.Scope, q *store.Query, after store.Position, more bool) (page store.Page, err error) {
 	b := builder{s: s, c: c, q: q, after: after, more: more}
 	if err := b.build(sc); err != nil || b.empty {
-		return store.Page{}, err
+		return page, err
 	}
-	rows, err := b.fetch()
-	if err != nil {
-		return store.Page{}, err
+	if len(b.merged) > 0 {
+		page.Items, err = b.merge()
+	} else {
+		page.Items, err = b.fetch()
 	}
-	var page store.Page
-	if size := store.PageSize(q.Limit); len(rows) > size {
-		rows = rows[:size]
-		page.Next = q.Cursor(b.position(rows[size-1]))
+	if size := store.PageSize(q.Limit); len(page.Items) > size {
+		page.Items = page.Items[:size]
+		page.Next = q.Cursor(b.position(&page.Items[size-1]))
 	}
-	page.Items = make([]store.Item, len(rows))
-	for i := range rows {
-		if err := s.fill(c, &page.Items[i], &rows[i]); err != nil {
-			return store.Page{}, err
-		}
-	}
-	return page, nil
-}
-
-func (s *Store) fill(c *conn, it *store.Item, r *row) (err error) {
-	if it.URI, err = resource.FromKey(r.key); err != nil {
-		return broken(s.path, err)
-	}
-	space, err := s.names.text(c, r.space)
-	if err != nil {
-		return err
-	}
-	if it.State, err = s.names.text(c, r.state); err != nil {
-		return err
-	}
-	it.Space, it.Seq, it.At, it.Version = resource.Space(space), uint64(r.seq), when(r.at), uint64(r.version)
-	it.Body, it.Pos = r.body, r.pos
-	return nil
+	return page, err
 }
 
 // builder writes the SQL of one query and gathers its arguments.
@@ -145,6 +113,8 @@ type builder struct {
 	sql   strings.Builder
 	args  []any // int64, []byte or string
 	empty bool  // nothing can match
+
+	merged []any // spaces whose answers are to be merged
 }
 
 func (b *builder) add(sql string, args ...any) {
@@ -170,24 +140,22 @@ func (b *builder) spaces(column string, sc store.Scope) error {
 		b.empty = true
 		return err
 	}
-	b.add(" AND " + column + " IN (?")
-	b.args = append(b.args, ids[0])
-	for _, id := range ids[1:] {
-		b.add(", ?", id)
-	}
-	b.add(")")
+	b.add(" AND "+column+" IN (?"+strings.Repeat(", ?", len(ids)-1)+")", ids...)
 	return err
 }
 
 // spaceIDs returns the numbers of the scope's spaces, as far as they have any.
-func (s *Store) spaceIDs(c *conn, sc store.Scope) ([]int64, error) {
-	var ids []int64
+func (s *Store) spaceIDs(c *conn, sc store.Scope) ([]any, error) {
+	if sc.All() {
+		return s.allSpaces(c)
+	}
+	var ids []any
 	for _, sp := range sc.Read {
 		id, err := s.names.id(c, spaceName, string(sp))
 		if err != nil {
 			return nil, err
 		}
-		if id != nobody {
+		if id != nobody && !slices.Contains(ids, any(id)) {
 			ids = append(ids, id)
 		}
 	}
@@ -204,17 +172,14 @@ func (b *builder) under(column string, u resource.URI) {
 
 func (b *builder) build(sc store.Scope) (err error) {
 	b.order, _ = b.q.Order()
-	b.add("SELECT l.seq, l.at, l.space, l.version, l.state, l.key, ")
-	if b.q.NoBody {
-		b.add("NULL")
-	} else {
-		b.add("l.body")
+	if b.order != store.ByTerm {
+		b.columns()
 	}
 	switch b.order {
 	case store.ByList:
 		err = b.byList(sc)
 	case store.ByTerm:
-		err = b.byTerm(sc)
+		return b.byTerm(sc)
 	default:
 		err = b.byTree(sc)
 	}
@@ -222,15 +187,23 @@ func (b *builder) build(sc store.Scope) (err error) {
 	return err
 }
 
-// filter adds what restricts every order, on the table that bears it.
-func (b *builder) filter(table string, sc store.Scope) error {
-	b.under(table+".key", b.q.Under)
-	if b.q.Type != "" {
-		if err := b.word(" AND "+table+".type = ?", typeName, b.q.Type); err != nil {
-			return err
-		}
+// columns begins the text with what fetch reads, but for the position.
+func (b *builder) columns() {
+	b.add("SELECT l.seq, l.at, l.space, l.version, l.state, l.op, l.key, ")
+	if b.q.NoBody {
+		b.add("NULL")
+	} else {
+		b.add("l.body")
 	}
-	return b.spaces(table+".space", sc)
+}
+
+// filter adds what restricts every order, on the table that bears it.
+func (b *builder) filter(table string) error {
+	b.under(table+".key", b.q.Under)
+	if b.q.Type == "" {
+		return nil
+	}
+	return b.word(" AND "+table+".type = ?", typeName, b.q.Type)
 }
 
 func (b *builder) byList(sc store.Scope) error {
@@ -251,40 +224,9 @@ func (b *builder) byList(sc store.Scope) error {
 	if b.q.From != 0 {
 		b.add(" AND p.pos "+from+" ?", b.q.From)
 	}
-	err := b.filter("l", sc)
+	err := errors.Join(b.spaces("p.space", sc), b.filter("l"))
 	b.add(" ORDER BY p.pos" + direction + ", p.space" + direction)
 	return err
-}
-
-// byTerm finds the sequence numbers first, so that where several spaces have
-// to be sorted together, no bodies are.
-func (b *builder) byTerm(sc store.Scope) error {
-	b.add(`, 0 FROM (SELECT t.seq AS s FROM term t CROSS JOIN log k ON k.seq = t.seq
-		WHERE t.value = ?`, b.q.Term.Value)
-	if err := b.word(" AND t.name = ?", termName, b.q.Term.Name); err != nil {
-		return err
-	}
-	if sc.All() {
-		b.add(" AND t.space IN (SELECT id FROM name WHERE kind = ?)", spaceName)
-	} else if err := b.spaces("t.space", sc); err != nil {
-		return err
-	}
-	beyond, direction := ">", ""
-	if b.q.Reverse {
-		beyond, direction = "<", " DESC"
-	}
-	if b.more {
-		b.add(" AND t.seq "+beyond+" ?", b.after.Num)
-	}
-	b.under("k.key", b.q.Under)
-	if b.q.Type != "" {
-		if err := b.word(" AND k.type = ?", typeName, b.q.Type); err != nil {
-			return err
-		}
-	}
-	b.add(" ORDER BY t.seq"+direction+" LIMIT ?", int64(store.PageSize(b.q.Limit)+1))
-	b.add(") CROSS JOIN log l ON l.seq = s ORDER BY s" + direction)
-	return nil
 }
 
 func (b *builder) byTree(sc store.Scope) error {
@@ -304,34 +246,13 @@ func (b *builder) byTree(sc store.Scope) error {
 	if b.more {
 		b.add(" AND t.key "+beyond+" ?", b.after.Key)
 	}
-	err := b.filter("t", sc)
+	err := errors.Join(b.filter("t"), b.spaces("t.space", sc))
 	b.add(" ORDER BY t.key" + direction)
 	return err
 }
 
-// fetch runs the query.
-func (b *builder) fetch() ([]row, error) {
-	st, err := b.c.prepare(b.sql.String())
-	if err != nil {
-		return nil, err
-	}
-	defer st.reset()
-	st.args(b.args)
-	rows := make([]row, 0, min(store.PageSize(b.q.Limit)+1, 256))
-	for {
-		ok, err := st.step()
-		if err != nil || !ok {
-			return rows, err
-		}
-		rows = append(rows, row{
-			seq: st.int(0), at: st.int(1), space: st.int(2), version: st.int(3), state: st.int(4),
-			key: bytes.Clone(st.view(5)), body: bytes.Clone(st.view(6)), pos: st.int(7),
-		})
-	}
-}
-
 // args gives arguments of any of the kinds in use.
-func (s *stmt) args(args []any) {
+func (s *stmt) args(args []any) *stmt {
 	for _, a := range args {
 		switch v := a.(type) {
 		case int64:
@@ -342,16 +263,16 @@ func (s *stmt) args(args []any) {
 			s.argText(v)
 		}
 	}
+	return s
 }
 
-// position says where the answer goes on after a row.
-func (b *builder) position(r row) store.Position {
+// position says where the answer goes on after an item.
+func (b *builder) position(it *store.Item) store.Position {
 	switch b.order {
 	case store.ByList:
-		space, _ := b.s.names.text(b.c, r.space) // fill tells of a missing word
-		return store.Position{Num: r.pos, Key: []byte(space)}
+		return store.Position{Num: it.Pos, Key: []byte(it.Space)}
 	case store.ByTerm:
-		return store.Position{Num: r.seq}
+		return store.Position{Num: int64(it.Seq)}
 	}
-	return store.Position{Key: r.key}
+	return store.Position{Key: it.URI.Key()}
 }

@@ -50,6 +50,7 @@ type Store struct {
 	log     *slog.Logger
 	lock    *fileLock
 	names   *names
+	codec   func() (*codec, error)
 	readers *pool
 	writer  *writer // nil when read-only
 	news    news
@@ -80,7 +81,7 @@ func open(ctx context.Context, o Options, steps []string) (*Store, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // one file, one lock
 	}
-	s := &Store{path: path, log: o.Log, names: newNames()}
+	s := &Store{path: path, log: o.Log, names: newNames(), codec: sync.OnceValues(newCodec)}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -155,6 +156,7 @@ func (s *Store) prepareWriter(c *conn, version int, steps []string) error {
 		{"synchronous", "FULL", "2"},
 		{"wal_autocheckpoint", strconv.Itoa(checkpointPages), ""},
 		{"journal_size_limit", strconv.Itoa(keepWAL), ""},
+		{"secure_delete", "ON", "1"}, // see erase
 		{"temp_store", "MEMORY", "2"},
 		{"cache_size", "-4096", ""}, // KiB
 	} {

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,7 @@ type job struct {
 	scope   store.Scope
 	batch   store.Batch
 	bytes   int
+	frames  frames
 	state   atomic.Int32
 	done    chan struct{}
 	receipt store.Receipt
@@ -50,7 +52,7 @@ const (
 
 func newWriter(s *Store, c *conn) (*writer, error) {
 	w := &writer{s: s, c: c, wake: make(chan struct{}, 1), gone: make(chan struct{})}
-	w.p = newPlanner(c, s.names)
+	w.p = newPlanner(c, s)
 	if err := w.p.reload(); err != nil {
 		return nil, err
 	}
@@ -119,6 +121,10 @@ func (s *Store) enqueue(ctx context.Context, j *job) error {
 		}
 		j.bytes += len(c.Body)
 	}
+	var err error
+	if j.frames, err = s.prepack(ctx, &j.batch); err != nil {
+		return err
+	}
 	return s.writer.add(j)
 }
 
@@ -152,9 +158,33 @@ func (w *writer) loop() {
 			if closing {
 				return
 			}
+			w.scrub()
 			break
 		}
 	}
+}
+
+// scrub works an erasure into the database and cuts the write-ahead log off,
+// as soon as nothing waits. It does not wait for readers that still look at an
+// earlier state: the next one that comes by tries again, and Close does it at
+// the latest.
+func (w *writer) scrub() {
+	if !w.p.erased {
+		return
+	}
+	busy, err := w.checkpoint()
+	if err != nil {
+		w.s.log.Warn("what was erased may stand in the write-ahead log until the next checkpoint", "error", err)
+	}
+	w.p.erased = busy || err != nil
+}
+
+func (w *writer) checkpoint() (busy bool, err error) {
+	if err := w.c.exec("PRAGMA busy_timeout=0"); err != nil {
+		return false, err
+	}
+	n, err := w.c.number("PRAGMA wal_checkpoint(TRUNCATE)")
+	return n != 0, errors.Join(err, w.c.exec("PRAGMA busy_timeout="+strconv.Itoa(int(busyTimeout.Milliseconds()))))
 }
 
 // take moves what waits into the group, up to the bounds.
@@ -224,7 +254,7 @@ func (w *writer) transact(group []*job) error {
 	w.p.begin(time.Now())
 	for _, j := range group {
 		var err error
-		if j.receipt, err = w.p.apply(j.scope, &j.batch); err != nil {
+		if j.receipt, err = w.p.apply(j.scope, &j.batch, j.frames); err != nil {
 			if refused(err) {
 				j.err = err
 				continue

@@ -73,7 +73,8 @@ func (m *Model) Commit(ctx context.Context, sc store.Scope, b store.Batch) (stor
 	if n := len(m.entries); n > 0 && at.Before(m.entries[n-1].At) {
 		at = m.entries[n-1].At
 	}
-	d := &draft{m: m, sc: sc, request: b, at: at, nodes: make(map[resource.URI]*node)}
+	d := &draft{m: m, sc: sc, request: b, at: at,
+		nodes: make(map[resource.URI]*node), erased: make(map[resource.URI]int)}
 	r := store.Receipt{At: at, Versions: make([]uint64, len(b.Changes))}
 	for i := range b.Changes {
 		v, err := d.change(&b.Changes[i])
@@ -84,6 +85,9 @@ func (m *Model) Commit(ctx context.Context, sc store.Scope, b store.Batch) (stor
 	}
 	for u, n := range d.nodes {
 		m.nodes[u] = n
+	}
+	if len(d.erased) > 0 {
+		d.erase()
 	}
 	m.entries = append(m.entries, d.entries...)
 	r.Seq = uint64(len(m.entries))
@@ -102,6 +106,7 @@ type draft struct {
 	at      time.Time
 	nodes   map[resource.URI]*node
 	entries []resource.Entry
+	erased  map[resource.URI]int // how many of the batch's entries there were by then
 }
 
 // node returns a copy that may be changed.
@@ -143,16 +148,41 @@ func (d *draft) change(c *store.Change) (uint64, error) {
 		return 0, refuse(fault.Conflict, "conflict", c.URI)
 	case c.Op == store.Put:
 		return d.put(c, n)
+	case c.Op == store.Erase && n.Version > 0 && n.Space == d.sc.Write: // deleted already or not
+		d.remove(n, resource.OpErase)
+		d.erased[c.URI] = len(d.entries)
+		return 0, nil
 	case !exists:
 		return 0, refuse(fault.NotFound, "not_found", c.URI)
 	case c.Op == store.Unlist:
 		delete(n.places, c.Place.List)
 		d.nodes[c.URI] = n
 		return 0, nil
+	case c.Op == store.Pack:
+		return 0, nil // how bodies are kept is nothing to be seen
 	}
-	n.gone, n.State, n.terms, n.Body, n.places = true, "", nil, nil, map[resource.URI]int64{}
-	d.record(n, resource.OpDelete)
+	d.remove(n, resource.OpDelete)
 	return 0, nil
+}
+
+func (d *draft) remove(n *node, op resource.Op) {
+	n.gone, n.State, n.terms, n.Body, n.places = true, "", nil, nil, map[resource.URI]int64{}
+	d.record(n, op)
+}
+
+// erase takes the bodies out of what the log had before, and of the batch's
+// own entries that an erasure follows.
+func (d *draft) erase() {
+	for i := range d.m.entries {
+		if _, ok := d.erased[d.m.entries[i].URI]; ok {
+			d.m.entries[i].Body = nil
+		}
+	}
+	for i := range d.entries {
+		if i < d.erased[d.entries[i].URI] {
+			d.entries[i].Body = nil
+		}
+	}
 }
 
 func (d *draft) put(c *store.Change, n *node) (uint64, error) {
@@ -318,7 +348,7 @@ func (m *Model) Log(ctx context.Context, sc store.Scope, q store.LogQuery) (stor
 	var page store.LogPage
 	for _, e := range entries {
 		if e.Seq <= q.Since || more && (!q.Reverse && e.Seq <= after || q.Reverse && e.Seq >= after) ||
-			!sc.Sees(e.Space) || !e.URI.Under(q.Under) || !q.Of.Zero() && e.URI != q.Of {
+			!sc.Sees(e.Space) || !e.URI.Under(q.Under) || q.Type != "" && e.URI.Type() != q.Type || !q.Of.Zero() && e.URI != q.Of {
 			continue
 		}
 		if page.More = len(page.Entries) == store.PageSize(q.Limit); page.More {

@@ -1,0 +1,219 @@
+package sqlite
+
+import (
+	"context"
+	_ "embed"
+	"slices"
+
+	"github.com/klauspost/compress/zstd"
+
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// Marks in log.op, beside the operation; the numbers are in people's databases.
+const (
+	opMask = 0x0f
+	packed = 0x10 // the body is a zstd frame
+	apart  = 0x20 // and stands in the table pack, under the number in log.body
+)
+
+// What is worth packing.
+const (
+	minPack = 64       // bytes; below, a frame's header eats the gain
+	maxPack = 64 << 20 // bytes; above, packing would need too much memory at once
+	// aloneRow is from how many bytes of key and body on a row may not fit on
+	// its page as a whole: 4,061 bytes fit, less than 192 of which are the rest.
+	aloneRow = 4061 - 192
+)
+
+// The dictionaries are what typical bodies are made of, so that short ones
+// gain too. They belong to the form of what is packed: never change one, but
+// add a new one with a new number.
+//
+//go:embed dictionaries/001.txt
+var dictionary1 []byte
+
+const dictionaryID1 = 1
+
+// codec packs and unpacks bodies. Safe for concurrent use.
+type codec struct {
+	enc *zstd.Encoder
+	dec *zstd.Decoder
+}
+
+// newCodec starts no goroutines, so that there is nothing to close.
+func newCodec() (*codec, error) {
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(256<<10), zstd.WithSingleSegment(true),
+		zstd.WithEncoderCRC(false), zstd.WithEncoderDictRaw(dictionaryID1, dictionary1))
+	if err != nil {
+		return nil, err
+	}
+	// The bound on memory is the bound on what comes out: a frame that claims
+	// or makes more is refused.
+	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxMemory(maxBlob), zstd.WithDecoderDictRaw(dictionaryID1, dictionary1))
+	if err != nil {
+		return nil, err
+	}
+	return &codec{enc, dec}, nil
+}
+
+// pack returns the frame of a body, nil if it would not be a tenth shorter.
+func (c *codec) pack(body []byte) []byte {
+	if len(body) < minPack || len(body) > maxPack {
+		return nil
+	}
+	frame := c.enc.EncodeAll(body, make([]byte, 0, len(body)/2))
+	if len(frame) > len(body)-len(body)/10 {
+		return nil
+	}
+	return frame
+}
+
+// unpack returns the body of a frame. The frame may lie in SQLite's memory.
+func (c *codec) unpack(frame []byte) ([]byte, error) { return c.dec.DecodeAll(frame, nil) }
+
+// frames are bodies that were packed in advance, by their entries; nil are
+// those that gain nothing.
+type frames map[int64][]byte
+
+// maxFrames bounds the bytes that are packed in advance for one batch.
+const maxFrames = 16 << 20
+
+// prepack packs what a batch wants packed while the writer does other things.
+// An entry's body never becomes another one, so that what comes between does
+// no harm. What is missed, the writer packs itself.
+func (s *Store) prepack(ctx context.Context, b *store.Batch) (frames, error) {
+	if !slices.ContainsFunc(b.Changes, func(c store.Change) bool { return c.Op == store.Pack }) {
+		return nil, nil
+	}
+	k, err := s.codec()
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.readers.get(ctx)
+	if err != nil {
+		return nil, coded(s.path, err)
+	}
+	defer s.readers.put(c)
+	out, size := make(frames), 0
+	for i := range b.Changes {
+		if b.Changes[i].Op != store.Pack {
+			continue
+		}
+		head, err := newest(c, b.Changes[i].URI)
+		if err != nil {
+			return nil, coded(s.path, err)
+		}
+		err = eachUnpacked(c, head, func(seq int64, _ int, body []byte) error {
+			if size < maxFrames && ctx.Err() == nil {
+				out[seq] = k.pack(body)
+				size += len(out[seq])
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, coded(s.path, err)
+		}
+		if size >= maxFrames {
+			break
+		}
+	}
+	return out, ctx.Err()
+}
+
+// newest returns a resource's newest entry, 0 if there is none.
+func newest(c *conn, u resource.URI) (int64, error) {
+	st, err := c.prepare("SELECT seq FROM tree WHERE key = ?")
+	if err != nil {
+		return 0, err
+	}
+	defer st.reset()
+	if ok, err := st.argBlob(u.Key()).step(); err != nil || !ok {
+		return 0, err
+	}
+	return st.int(0), nil
+}
+
+// eachUnpacked calls do with the entries of a resource, newest first, whose
+// body is there and not packed, and with the length of their key. It ends at
+// one that is packed, as all before it were looked at when that was done, and
+// at an erasure. The body is good until do returns.
+func eachUnpacked(c *conn, seq int64, do func(seq int64, key int, body []byte) error) error {
+	st, err := c.prepare("SELECT op, prev, length(key), body FROM log WHERE seq = ?")
+	if err != nil {
+		return err
+	}
+	defer st.reset()
+	for seq != 0 {
+		ok, err := st.argInt(seq).step()
+		if err != nil || !ok {
+			return err
+		}
+		op, prev := st.int(0), st.int(1)
+		if op&packed != 0 || op == int64(resource.OpErase) {
+			return nil
+		}
+		if body := st.view(3); body != nil {
+			if err := do(seq, int(st.int(2)), body); err != nil {
+				return err
+			}
+		}
+		st.reset()
+		seq = prev
+	}
+	return nil
+}
+
+// packing is a resource to be packed, by its newest entry.
+type packing struct {
+	head uint64
+	done frames
+}
+
+// packAll packs the bodies of the resources that the group wants packed. It
+// comes after the group's own entries, which may be among them.
+func (p *planner) packAll() error {
+	for _, one := range p.packs {
+		err := eachUnpacked(p.c, int64(one.head), func(seq int64, key int, body []byte) error {
+			frame, ok := one.done[seq]
+			if !ok {
+				k, err := p.codec()
+				if err != nil {
+					return err
+				}
+				frame = k.pack(body)
+			}
+			if frame == nil {
+				return nil
+			}
+			return p.replaceBody(seq, frame, key+len(body) > aloneRow)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const (
+	packRow   = "UPDATE log SET op = op | ?, body = ? WHERE seq = ?"
+	packApart = "INSERT INTO pack (body) VALUES (?) RETURNING id"
+)
+
+func (p *planner) replaceBody(seq int64, frame []byte, away bool) error {
+	s, err := p.c.prepare(packRow)
+	if err != nil {
+		return err
+	}
+	if !away {
+		return s.argInt(packed).argBlob(frame).argInt(seq).run()
+	}
+	id, err := p.insert(packApart, frame)
+	if err != nil {
+		return err
+	}
+	return s.argInt(packed | apart).argInt(id).argInt(seq).run()
+}

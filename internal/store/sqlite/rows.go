@@ -1,0 +1,194 @@
+package sqlite
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"time"
+
+	"steward/internal/id"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// fetch runs the query and reads its items: the columns of builder.columns,
+// then the position.
+func (b *builder) fetch() ([]store.Item, error) {
+	st, err := b.c.prepare(b.sql.String())
+	if err != nil {
+		return nil, err
+	}
+	r := rows{s: b.s, st: st}
+	return r.items(make([]store.Item, 0, min(store.PageSize(b.q.Limit)+1, 256)), b.args)
+}
+
+// rows reads the rows of one statement. What it gives lies in few pieces of
+// memory instead of many: long pages are read at once, decoded, and let go.
+type rows struct {
+	s      *Store
+	st     *stmt
+	words  [3]word // of the row before: its space, its state, its actor
+	keys   strings.Builder
+	bodies []byte
+}
+
+type word struct {
+	id   int64
+	text string
+}
+
+// Bounds of the pieces, which grow from what one row needs. They are what a
+// URI or body that somebody keeps holds on to, so they are not larger than
+// makes a difference.
+const (
+	keyPiece  = 1 << 10
+	bodyPiece = 32 << 10
+)
+
+// items runs the statement and appends its rows.
+func (r *rows) items(items []store.Item, args []any) ([]store.Item, error) {
+	defer r.st.reset()
+	r.st.args(args)
+	for {
+		ok, err := r.st.step()
+		if err != nil || !ok {
+			return items, err
+		}
+		items = append(items, store.Item{})
+		if err := r.item(&items[len(items)-1]); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (r *rows) item(it *store.Item) (err error) {
+	if it.URI, err = r.uri(6); err != nil {
+		return err
+	}
+	if it.Body, err = r.body(7, r.st.int(5)); err != nil {
+		return err
+	}
+	it.Pos = r.st.int(8)
+	return r.head(&it.Resource)
+}
+
+// head reads the columns seq, at, space, version and state.
+func (r *rows) head(to *resource.Resource) error {
+	space, err := r.word(0, r.st.int(2))
+	if err != nil {
+		return err
+	}
+	to.State, err = r.word(1, r.st.int(4))
+	to.Space, to.Seq, to.At, to.Version = resource.Space(space), uint64(r.st.int(0)), when(r.st.int(1)), uint64(r.st.int(3))
+	return err
+}
+
+// entry reads the columns of entryColumns.
+func (r *rows) entry(e *resource.Entry) (err error) {
+	var head resource.Resource
+	if err := r.head(&head); err != nil {
+		return err
+	}
+	e.Space, e.Seq, e.At, e.Version, e.State = head.Space, head.Seq, head.At, head.Version, head.State
+	op := r.st.int(5)
+	e.Op = resource.Op(op & opMask)
+	if e.URI, err = r.uri(6); err != nil {
+		return err
+	}
+	if e.Body, err = r.body(7, op); err != nil {
+		return err
+	}
+	if e.Actor, err = r.word(2, r.st.int(8)); err != nil {
+		return err
+	}
+	if q := r.st.view(9); len(q) == len(id.ID{}) {
+		e.Request = id.ID(q)
+	}
+	return nil
+}
+
+// word returns the word with a number. Most rows have that of the row before.
+func (r *rows) word(which int, id int64) (string, error) {
+	w := &r.words[which]
+	if w.id == id {
+		return w.text, nil
+	}
+	text, err := r.s.names.text(r.st.c, id)
+	if err == nil {
+		*w = word{id, text}
+	}
+	return text, err
+}
+
+func (r *rows) uri(col int32) (resource.URI, error) {
+	key := r.st.view(col)
+	if have := r.keys.Cap(); r.keys.Len()+len(key) > have {
+		r.keys.Reset() // what was read before keeps the old piece
+		r.keys.Grow(max(len(key), min(4*have, keyPiece)))
+	}
+	at := r.keys.Len()
+	r.keys.Write(key)
+	u, err := resource.FromKey(r.keys.String()[at:])
+	if err != nil {
+		return u, broken(r.s.path, err)
+	}
+	return u, nil
+}
+
+// body returns the body in a column of a row whose operation, with its marks,
+// is op.
+func (r *rows) body(col int32, op int64) ([]byte, error) {
+	switch {
+	case op&packed == 0:
+		return r.copy(r.st.view(col)), nil
+	case op&apart != 0 && !r.st.null(col):
+		return r.apart(r.st.int(col))
+	}
+	return r.unpack(r.st.view(col))
+}
+
+// apart reads a body that stands in the table pack. While the statement is at
+// its row, the database stays for both as it is.
+func (r *rows) apart(id int64) ([]byte, error) {
+	st, err := r.st.c.prepare("SELECT body FROM pack WHERE id = ?")
+	if err != nil {
+		return nil, err
+	}
+	defer st.reset()
+	if ok, err := st.argInt(id).step(); err != nil || !ok {
+		return nil, errors.Join(err, errPack)
+	}
+	return r.unpack(st.view(0))
+}
+
+var errPack = errors.New("a packed body is missing")
+
+func (r *rows) unpack(frame []byte) ([]byte, error) {
+	if frame == nil {
+		return nil, nil
+	}
+	c, err := r.s.codec()
+	if err != nil {
+		return nil, err
+	}
+	return c.unpack(frame)
+}
+
+// copy takes a body out of SQLite's memory.
+func (r *rows) copy(body []byte) []byte {
+	have := cap(r.bodies)
+	if len(r.bodies)+len(body) > have {
+		if len(body) > bodyPiece/4 {
+			return bytes.Clone(body)
+		}
+		r.bodies = make([]byte, 0, max(len(body), min(4*have, bodyPiece)))
+	}
+	if len(body) == 0 {
+		return nil
+	}
+	at := len(r.bodies)
+	r.bodies = append(r.bodies, body...)
+	return r.bodies[at:len(r.bodies):len(r.bodies)]
+}
+
+func when(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
