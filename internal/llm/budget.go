@@ -11,6 +11,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/message"
+	"steward/internal/tokens"
 )
 
 // Budget bounds what may be used. Zero fields bound nothing.
@@ -306,7 +307,7 @@ func (t *tally) spend() Spend {
 		input = EstimateRequest(t.request)
 	}
 	if t.reply != nil {
-		output = max(output, estimateBlocks(t.reply.Blocks))
+		output = max(output, tokens.Blocks(t.reply.Blocks))
 	}
 	return Spend{input + output, t.hold.price.Cost(message.Usage{Input: input, Output: output})}
 }

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"steward/internal/message"
+	"steward/internal/tokens"
 	"steward/internal/tool"
 )
 
@@ -16,8 +17,9 @@ type Transcript struct {
 	messages []*message.Message
 	encoded  map[string]*encoding
 	size     int // bytes held by encodings
-	tokens   int64
-	counted  int // messages in tokens
+	parts    tokens.Parts
+	counted  int // messages in parts
+	sum      sum // of the last Count
 }
 
 type encoding struct {
@@ -52,16 +54,41 @@ func (t *Transcript) Size() int {
 	return t.size
 }
 
-// Tokens returns about how many tokens the messages make (see EstimateTokens).
-// Each message is looked at once.
-func (t *Transcript) Tokens() int64 {
+// Parts returns the estimate of the messages' tokens by script. Each message
+// is looked at once.
+func (t *Transcript) Parts() tokens.Parts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, m := range t.messages[t.counted:] {
-		t.tokens += estimateMessage(m)
+		t.parts = t.parts.Add(tokens.OfMessage(m))
 	}
 	t.counted = len(t.messages)
-	return t.tokens
+	return t.parts
+}
+
+// Tokens returns about how many tokens the messages make, on the safe side.
+func (t *Transcript) Tokens() int64 { return t.Parts().Tokens() }
+
+// Count returns the messages' tokens as count counts them, which key stands
+// for. Each message is counted once, as long as the key stays the same.
+func (t *Transcript) Count(key string, count func(*message.Message) int64) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sum.key != key {
+		t.sum = sum{key: key}
+	}
+	for _, m := range t.messages[t.sum.n:] {
+		t.sum.tokens += count(m)
+	}
+	t.sum.n = len(t.messages)
+	return t.sum.tokens
+}
+
+// sum is what messages were counted to.
+type sum struct {
+	key    string
+	n      int // messages counted
+	tokens int64
 }
 
 // GroupEncoder appends the wire form of one group of messages to dst as zero
@@ -134,15 +161,16 @@ type Toolset struct {
 	wire    map[string]string // wire name → name
 	mu      sync.Mutex
 	encoded map[string][]byte
-	tokens  int64
+	parts   tokens.Parts
 }
 
 // NewToolset returns the set of the specs, in their order.
 func NewToolset(specs ...tool.Spec) *Toolset {
 	s := &Toolset{specs: specs, wire: make(map[string]string, len(specs)), encoded: map[string][]byte{}}
-	for _, sp := range specs {
+	for i := range specs {
+		sp := &specs[i]
 		s.wire[tool.WireName(sp.Name)] = sp.Name
-		s.tokens += callTokens + EstimateTokens(sp.Name) + EstimateTokens(sp.Description) + EstimateTokens(sp.Input)
+		s.parts = s.parts.Add(tokens.OfTool(sp))
 	}
 	return s
 }
@@ -155,13 +183,17 @@ func (s *Toolset) Specs() []tool.Spec {
 	return s.specs
 }
 
-// Tokens returns about how many tokens the tools' descriptions make.
-func (s *Toolset) Tokens() int64 {
+// Parts returns the estimate of the tools' descriptions by script.
+func (s *Toolset) Parts() tokens.Parts {
 	if s == nil {
-		return 0
+		return tokens.Parts{}
 	}
-	return s.tokens
+	return s.parts
 }
+
+// Tokens returns about how many tokens the tools' descriptions make, on the
+// safe side.
+func (s *Toolset) Tokens() int64 { return s.Parts().Tokens() }
 
 // Name returns the tool's name for the name that a model wrote, which may be
 // unknown to the set.
