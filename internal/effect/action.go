@@ -22,8 +22,8 @@ const (
 	maxRepeats  = 2
 )
 
-// record is an intent as the store holds it.
-type record struct {
+// kept is an intent as the store holds it.
+type kept struct {
 	uri     resource.URI
 	version uint64
 	in      intent.Intent
@@ -32,7 +32,7 @@ type record struct {
 // flight is an action on its way through its intent.
 type flight struct {
 	*job
-	record
+	kept
 	found   bool // it was recorded before this call of Run: its state is another run's
 	repeats int  // of the effect, in this call of Run
 }
@@ -46,7 +46,7 @@ func (j *job) action(ctx context.Context) (*message.ToolResult, error) {
 	}
 	defer unlock()
 	f := &flight{job: j}
-	f.record, err = j.e.load(context.WithoutCancel(ctx), j.c.Scope, uri)
+	f.kept, err = j.e.load(context.WithoutCancel(ctx), j.c.Scope, uri)
 	switch {
 	case err == nil:
 		f.found = true
@@ -84,7 +84,7 @@ func (f *flight) fly(ctx context.Context) (*message.ToolResult, error) {
 			return f.refused(err)
 		}
 		was := f.version
-		if f.record, err = f.e.load(context.WithoutCancel(ctx), f.c.Scope, f.uri); err != nil {
+		if f.kept, err = f.e.load(context.WithoutCancel(ctx), f.c.Scope, f.uri); err != nil {
 			return f.refused(err)
 		}
 		if f.version == was || f.in.State == intent.Executing {
@@ -123,7 +123,7 @@ func (f *flight) next(ctx context.Context) (*message.ToolResult, error) {
 
 // propose records the intent, not yet judged.
 func (f *flight) propose(ctx context.Context, uri resource.URI) error {
-	f.record = record{uri: uri, in: intent.Intent{
+	f.kept = kept{uri: uri, in: intent.Intent{
 		Key: f.key(), Tool: f.spec.Name, Version: f.spec.Version,
 		Args: string(f.args), ArgsHash: intent.HashArgs(f.args), Call: f.c.Ref,
 		User: f.c.Request.User, Agent: f.c.Agent, Request: f.c.Request.ID, Deferred: f.deferred(),

@@ -56,7 +56,7 @@ func (f *flight) await(ctx context.Context) (*message.ToolResult, error) {
 		case err != nil:
 			return f.refused(err)
 		case now.version != f.version:
-			f.record = now
+			f.kept = now
 			return nil, nil
 		}
 	}
@@ -171,7 +171,7 @@ func (e *Engine) goodFor(deferred bool) time.Duration {
 
 // answerable reports whether the intent waits for an answer; done means that
 // this very answer has been given already.
-func (e *Engine) answerable(r *record, uri resource.URI, d Decision) (done bool, err error) {
+func (e *Engine) answerable(r *kept, uri resource.URI, d Decision) (done bool, err error) {
 	conflict := func(code, format string, args ...any) (bool, error) {
 		return false, fault.New(fault.Conflict, code, format, args...).Detail("state", string(r.in.State))
 	}

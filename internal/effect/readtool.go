@@ -9,6 +9,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/message"
+	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/tool"
@@ -44,15 +45,23 @@ func (e *Engine) readRest(ctx context.Context, in tool.Invocation, a readArgs) (
 	missing := fault.New(fault.NotFound, "result_not_found", "there is no result %.300q in this conversation", a.URI).
 		With("use the uri as the cut result names it")
 	uri, err := resource.Parse(a.URI)
-	if err != nil || uri.Type() != "tool.Overflow" || in.Conversation.Zero() || !uri.Under(in.Conversation) {
+	if err != nil || in.Conversation.Zero() || !uri.Under(in.Conversation) {
 		return tool.Result{}, missing
 	}
-	r, err := e.opt.Store.Get(ctx, scopeOf(ctx, in), uri)
+	sc := scopeOf(ctx, in)
+	r, err := e.opt.Store.Get(ctx, sc, uri)
 	switch {
 	case fault.Is(err, fault.NotFound):
 		return tool.Result{}, missing
 	case err != nil:
 		return tool.Result{}, err
+	}
+	switch uri.Type() {
+	case "tool.Overflow":
+	case record.TypeMessage: // a result that was clipped to fit the window
+		return e.readMessage(ctx, sc, r, a, missing)
+	default:
+		return tool.Result{}, missing
 	}
 	line, text, _ := bytes.Cut(r.Body, []byte("\n"))
 	var head restHead
@@ -60,6 +69,27 @@ func (e *Engine) readRest(ctx context.Context, in tool.Invocation, a readArgs) (
 		return tool.Result{}, fault.New(fault.Internal, "result_broken", "the kept result cannot be read: %w", err)
 	}
 	return page(head, string(text), a)
+}
+
+// readMessage reads on in the result that a tool message holds, unless a
+// person has deleted it.
+func (e *Engine) readMessage(ctx context.Context, sc store.Scope, r resource.Resource, a readArgs, missing error) (tool.Result, error) {
+	m, err := record.DecodeMessage(r.URI, r.Body)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	res := m.Result()
+	if res == nil {
+		return tool.Result{}, missing
+	}
+	k, err := e.opt.Store.Get(ctx, sc, record.MarkURI(record.IDOf(r.URI, record.TypeConversation), m.ID))
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return tool.Result{}, err
+	}
+	if err == nil && k.State == record.StateDeleted {
+		return tool.Result{}, missing
+	}
+	return page(restHead{Tool: res.Name, Labels: message.LabelsOf(m.Blocks)}, res.Text(), a)
 }
 
 func page(head restHead, text string, a readArgs) (tool.Result, error) {

@@ -15,20 +15,20 @@ import (
 const keyTerm = "effect.key"
 
 // load reads an intent.
-func (e *Engine) load(ctx context.Context, sc store.Scope, uri resource.URI) (record, error) {
+func (e *Engine) load(ctx context.Context, sc store.Scope, uri resource.URI) (kept, error) {
 	r, err := e.opt.Store.Get(ctx, sc, uri)
 	if err != nil {
-		return record{}, err
+		return kept{}, err
 	}
 	in, err := intent.Decode(r.Body)
 	if err != nil {
-		return record{}, err
+		return kept{}, err
 	}
-	return record{uri: uri, version: r.Version, in: in}, nil
+	return kept{uri: uri, version: r.Version, in: in}, nil
 }
 
 // put is the change that records an intent, on the condition that it is as it was.
-func (r *record) put(cond store.If) (store.Change, error) {
+func (r *kept) put(cond store.If) (store.Change, error) {
 	body, err := intent.Encode(r.in)
 	if err != nil {
 		return store.Change{}, err

@@ -58,8 +58,8 @@ func (e *Engine) Settle(ctx context.Context, s Settlement) ([]Outcome, error) {
 
 // queue finds the deferred intents in flight. Ids do not order: messages stand
 // in the order of their first intent, calls in their message's.
-func (e *Engine) queue(ctx context.Context, s Settlement) ([]record, error) {
-	var found []record
+func (e *Engine) queue(ctx context.Context, s Settlement) ([]kept, error) {
+	var found []kept
 	for _, st := range intent.States() {
 		if !st.InFlight() {
 			continue
@@ -76,7 +76,7 @@ func (e *Engine) queue(ctx context.Context, s Settlement) ([]record, error) {
 					return nil, err
 				}
 				if in.Deferred {
-					found = append(found, record{uri: it.URI, version: it.Version, in: in})
+					found = append(found, kept{uri: it.URI, version: it.Version, in: in})
 				}
 			}
 			if q.After = page.Next; q.After == "" {
@@ -90,7 +90,7 @@ func (e *Engine) queue(ctx context.Context, s Settlement) ([]record, error) {
 			first[r.in.Call.Message] = r.in.Created
 		}
 	}
-	slices.SortFunc(found, func(a, b record) int {
+	slices.SortFunc(found, func(a, b kept) int {
 		return cmp.Or(first[a.in.Call.Message].Compare(first[b.in.Call.Message]),
 			cmp.Compare(a.in.Call.Message.String(), b.in.Call.Message.String()),
 			cmp.Compare(a.in.Call.Block, b.in.Call.Block))
@@ -99,7 +99,7 @@ func (e *Engine) queue(ctx context.Context, s Settlement) ([]record, error) {
 }
 
 // settleOne does one queued action.
-func (e *Engine) settleOne(ctx context.Context, s Settlement, r record) (*message.ToolResult, error) {
+func (e *Engine) settleOne(ctx context.Context, s Settlement, r kept) (*message.ToolResult, error) {
 	c := Call{Name: r.in.Tool, Args: []byte(r.in.Args), Ref: r.in.Call, Message: r.uri.Parent(), Scope: s.Scope,
 		Request: s.Request, Agent: r.in.Agent, Labels: s.Labels, Attended: s.Attended, Notify: s.Notify}
 	j := &job{e: e, c: c, args: c.Args, last: true}
@@ -121,7 +121,7 @@ func (e *Engine) settleOne(ctx context.Context, s Settlement, r record) (*messag
 }
 
 // twin reports whether the same effect was queued before and is settled.
-func (e *Engine) twin(ctx context.Context, sc store.Scope, r record) (bool, error) {
+func (e *Engine) twin(ctx context.Context, sc store.Scope, r kept) (bool, error) {
 	q := store.Query{Term: store.Term{Name: keyTerm, Value: r.in.Key}, Type: "effect.Intent"}
 	for {
 		page, err := e.opt.Store.Query(ctx, sc, q)
@@ -145,14 +145,14 @@ func (e *Engine) twin(ctx context.Context, sc store.Scope, r record) (bool, erro
 
 // drop settles a queued action that is not done. One that had begun before a
 // crash is nobody's to drop.
-func (e *Engine) drop(ctx context.Context, j *job, r record, why string, res *message.ToolResult) (*message.ToolResult, error) {
+func (e *Engine) drop(ctx context.Context, j *job, r kept, why string, res *message.ToolResult) (*message.ToolResult, error) {
 	unlock, err := e.lock(ctx, r.uri)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	f := &flight{job: j, record: r}
-	if f.record, err = e.load(ctx, j.c.Scope, r.uri); err != nil {
+	f := &flight{job: j, kept: r}
+	if f.kept, err = e.load(ctx, j.c.Scope, r.uri); err != nil {
 		return nil, err
 	}
 	to := intent.Cancelled
