@@ -1,142 +1,439 @@
 package conversation
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
+	"iter"
+	"slices"
+	"strconv"
 	"strings"
 
+	"steward/internal/exchange"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/resource"
 	"steward/internal/store"
 )
 
-// Export writes a conversation as "json" (everything, one object, a message
-// per line) or "markdown" (for reading). What is labelled secret is masked.
+// ExportOptions say how a conversation is exported.
+type ExportOptions struct {
+	Format string // "json" (or empty): everything; "markdown" (or "md"): the preferred branch, for reading
+
+	// MaskPrivate masks what is labelled private, too. What is labelled
+	// secret is always masked.
+	MaskPrivate bool
+}
+
+func (o ExportOptions) masked() message.Labels {
+	if o.MaskPrivate {
+		return message.Secret | message.Private
+	}
+	return message.Secret
+}
+
+// Export is ExportAs in a format, without further options.
 func (e *Engine) Export(ctx context.Context, sc store.Scope, conv id.ID, format string, w io.Writer) error {
-	c, err := e.Get(ctx, sc, conv)
-	if err != nil {
+	return e.ExportAs(ctx, sc, conv, ExportOptions{Format: format}, w)
+}
+
+// ExportAs writes a conversation: as JSON with all its branches, interactions,
+// runs, marks, pins and messages, which Import reads back, or as Markdown.
+// What was deleted is not part of it, also while it could still be brought
+// back. What must stay secret is masked, and what was made of it: the title,
+// and reasons that tools gave. Error codes: format_unknown,
+// conversation_not_found.
+func (e *Engine) ExportAs(ctx context.Context, sc store.Scope, conv id.ID, o ExportOptions, w io.Writer) error {
+	x := &exporter{engine: e, ctx: ctx, sc: sc, conv: conv, mask: o.masked()}
+	write := x.json
+	switch o.Format {
+	case "", "json":
+	case "markdown", "md":
+		write = x.markdown
+	default:
+		return fault.New(fault.Invalid, "format_unknown", "there is no export format %.40q", o.Format).With("use json or markdown")
+	}
+	if err := x.survey(); err != nil {
 		return err
 	}
-	var write func(*bufio.Writer, Entry) error
-	out := bufio.NewWriter(w)
-	switch format {
-	case "", "json":
-		fmt.Fprintf(out, `{"steward_export":1,"id":%q,"conversation":%s,"messages":[`, conv, record.Encode(c))
-		first := true
-		write = func(out *bufio.Writer, m Entry) error {
-			if !first {
-				out.WriteByte(',')
-			}
-			first = false
-			_, err := fmt.Fprintf(out, "\n{\"interaction\":%q,\"message\":%s}", m.Interaction, message.Append(nil, masked(m.Message)))
-			return err
-		}
-	case "markdown", "md":
-		fmt.Fprintf(out, "# %s\n", strings.TrimSpace(c.Title))
-		write = func(out *bufio.Writer, m Entry) error { return markdown(out, masked(m.Message)) }
-	default:
-		return fault.New(fault.Invalid, "format_unknown", "there is no export format %q", format).With("use json or markdown")
+	return write(w)
+}
+
+// exporter writes one conversation. It reads the messages twice: the title
+// and the marks, which come first, must not tell what messages hide.
+type exporter struct {
+	engine *Engine
+	ctx    context.Context
+	sc     store.Scope
+	conv   id.ID
+	mask   message.Labels
+
+	c        record.Conversation
+	branches []record.Branch
+	lists    []string // the branches in whose lists the messages stand
+	marks    map[int64]*marked
+	hidden   map[id.ID]bool // messages of which something is masked
+	there    map[int64]bool // positions of the messages that are exported and have a mark or a pin
+	rests    map[id.ID][]store.Item
+}
+
+// typeRest is the type of what the size cap of results cut off; it lies below
+// the message that made the call.
+const typeRest = "tool.Overflow"
+
+// survey reads what has to be known before the first line is written.
+func (x *exporter) survey() (err error) {
+	if x.c, err = x.engine.Get(x.ctx, x.sc, x.conv); err != nil {
+		return err
 	}
-	var after store.Cursor
-	for {
-		page, next, err := e.Messages(ctx, sc, conv, after, 0, false)
-		if err != nil {
-			return err
+	if x.branches, err = x.engine.Branches(x.ctx, x.sc, x.conv); err != nil {
+		return err
+	}
+	for i := range x.branches {
+		x.branches[i].Packed = record.Point{} // how the store keeps it
+		for _, s := range x.branches[i].Spans() {
+			if !slices.Contains(x.lists, s.Branch) {
+				x.lists = append(x.lists, s.Branch)
+			}
 		}
-		for _, m := range page {
-			if err := write(out, m); err != nil {
+	}
+	if x.marks, err = x.engine.marks(x.ctx, x.sc, x.conv, 0, 0); err != nil {
+		return err
+	}
+	x.forget()
+	x.hidden, x.there, x.rests = map[id.ID]bool{}, map[int64]bool{}, map[id.ID][]store.Item{}
+	title := x.c.Title
+	for _, list := range x.lists {
+		for it, err := range x.list(list) {
+			if err != nil {
+				return err
+			}
+			if err := x.look(it, title); err != nil {
 				return err
 			}
 		}
-		if next == "" {
-			break
+	}
+	q := store.Query{Under: record.ConversationURI(x.conv), Type: typeRest, NoBody: true}
+	for it, err := range store.Items(x.ctx, x.engine.store, x.sc, q) {
+		if err != nil {
+			return err
 		}
-		after = next
+		m := record.IDOf(it.URI, record.TypeMessage)
+		x.rests[m] = append(x.rests[m], it)
 	}
-	if format != "markdown" && format != "md" {
-		out.WriteString("\n]}\n")
-	}
-	return out.Flush()
+	return nil
 }
 
-// masked returns the message with the text of secret blocks taken out.
-func masked(m *message.Message) *message.Message {
-	if message.LabelsOf(m.Blocks)&message.Secret == 0 {
+// forget leaves out the summaries that were made of what is deleted since.
+func (x *exporter) forget() {
+	for i := range x.branches {
+		b := &x.branches[i]
+		start := b.Start()
+		for pos, k := range x.marks {
+			if b.View.Summary != "" && x.deleted(pos) && b.PlaceOf(k.Branch, pos).Before(start) {
+				b.View.Summary = ""
+			}
+		}
+	}
+}
+
+// look notes what a message hides.
+func (x *exporter) look(it store.Item, title string) error {
+	x.c.Last = max(x.c.Last, it.Pos)
+	x.there[it.Pos] = true
+	if !bytes.Contains(it.Body, []byte(`"labels"`)) {
+		return nil // as nearly all
+	}
+	m, err := record.DecodeMessage(it.URI, it.Body)
+	if err != nil || message.LabelsOf(m.Blocks)&x.mask == 0 {
+		return err
+	}
+	x.hidden[m.ID] = true
+	if title != "" && m.Role == message.User && titleOf(m) == title {
+		x.c.Title = titleOf(x.masked(m))
+	}
+	return nil
+}
+
+// list yields the members of a branch's list that are exported: those that
+// are on a branch, or, where the branch itself is there, all, but for what
+// was deleted.
+func (x *exporter) list(branch string) iter.Seq2[store.Item, error] {
+	alive := slices.ContainsFunc(x.branches, func(b record.Branch) bool { return b.ID == branch })
+	return func(yield func(store.Item, error) bool) {
+		q := store.Query{List: record.BranchURI(x.conv, branch), Limit: 200}
+		for it, err := range store.Items(x.ctx, x.engine.store, x.sc, q) {
+			if err == nil && (x.deleted(it.Pos) || !alive && !x.held(branch, it.Pos)) {
+				continue
+			}
+			if !yield(it, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (x *exporter) held(branch string, pos int64) bool {
+	return slices.ContainsFunc(x.branches, func(b record.Branch) bool { return b.Holds(branch, pos) })
+}
+
+// deleted reports whether a person has deleted the message at a position.
+func (x *exporter) deleted(pos int64) bool {
+	k := x.marks[pos]
+	if k == nil {
+		return false
+	}
+	var nowhere record.Branch // a person's decision holds on all branches
+	return k.On(&nowhere, false).State == record.Deleted
+}
+
+// json writes everything.
+func (x *exporter) json(out io.Writer) error {
+	w := exchange.NewWriter(out, &x.c)
+	for i := range x.branches {
+		w.Branch(&x.branches[i])
+	}
+	for _, part := range []func(*exchange.Writer) error{x.interactions, x.runs, x.writeMarks, x.pins, x.summaries, x.messages} {
+		if err := part(w); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+// below yields the resources of a type below the conversation.
+func (x *exporter) below(typ string) iter.Seq2[store.Item, error] {
+	return store.Items(x.ctx, x.engine.store, x.sc, store.Query{Under: record.ConversationURI(x.conv), Type: typ, Limit: 1000})
+}
+
+func (x *exporter) interactions(w *exchange.Writer) error {
+	for it, err := range x.below(record.TypeInteraction) {
+		if err != nil {
+			return err
+		}
+		i := exchange.Interaction{ID: record.IDOf(it.URI, record.TypeInteraction)}
+		if err := record.Decode(it.URI, it.Body, &i.Interaction); err != nil {
+			return err
+		}
+		w.Interaction(&i)
+	}
+	return w.Err()
+}
+
+func (x *exporter) runs(w *exchange.Writer) error {
+	for it, err := range x.below(record.TypeRun) {
+		if err != nil {
+			return err
+		}
+		r := exchange.Run{Interaction: record.IDOf(it.URI, record.TypeInteraction)}
+		if err := record.Decode(it.URI, it.Body, &r.Run); err != nil {
+			return err
+		}
+		r.ID, _ = id.Parse(it.URI.ID())
+		w.Run(&r)
+	}
+	return w.Err()
+}
+
+func (x *exporter) writeMarks(w *exchange.Writer) error {
+	for _, pos := range sortedPositions(x.marks) {
+		if !x.there[pos] {
+			continue
+		}
+		k := x.marks[pos].Mark
+		k.Changes = slices.Clone(k.Changes)
+		for i := range k.Changes {
+			k.Changes[i].Reason = x.reason(k.Message, k.Changes[i])
+		}
+		w.Mark(&k)
+	}
+	return w.Err()
+}
+
+func sortedPositions[V any](m map[int64]V) []int64 {
+	out := make([]int64, 0, len(m))
+	for pos := range m {
+		out = append(out, pos)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// reason returns why a message was changed, unless it may tell what the
+// message, or the call that caused the change, hides.
+func (x *exporter) reason(msg id.ID, c record.Change) string {
+	cause, _, _ := strings.Cut(c.Call, "/")
+	by, _ := id.Parse(cause)
+	if c.Reason != "" && (x.hidden[msg] || x.hidden[by]) {
+		return "[masked]"
+	}
+	return c.Reason
+}
+
+func (x *exporter) pins(w *exchange.Writer) error {
+	pins, err := x.engine.pins(x.ctx, x.sc, x.conv, 0, 0)
+	if err != nil {
+		return err
+	}
+	for _, pos := range sortedPositions(pins) {
+		if p := pins[pos]; x.there[pos] {
+			w.Pin(&p)
+		}
+	}
+	return w.Err()
+}
+
+// summaries writes the messages that stand for others in the branches' views.
+func (x *exporter) summaries(w *exchange.Writer) error {
+	done := map[string]bool{}
+	for i := range x.branches {
+		uri := x.branches[i].View.Summary
+		if uri == "" || done[uri] {
+			continue
+		}
+		done[uri] = true
+		m, err := x.engine.summary(x.ctx, x.sc, uri)
+		if fault.Is(err, fault.NotFound) {
+			continue // what it was made of was deleted for good
+		}
+		if err != nil {
+			return err
+		}
+		u, _ := resource.Parse(uri) // it has been read
+		w.Summary(exchange.Placed{Message: x.masked(m), Interaction: record.IDOf(u, record.TypeInteraction)})
+	}
+	return w.Err()
+}
+
+// messages writes the messages of all lists in the order of their positions.
+func (x *exporter) messages(w *exchange.Writer) error {
+	for list, it := range x.merged() {
+		if it.err != nil {
+			return it.err
+		}
+		m, err := record.DecodeMessage(it.URI, it.Body)
+		if err != nil {
+			return err
+		}
+		p := exchange.Placed{Message: x.masked(m), Interaction: record.IDOf(it.URI, record.TypeInteraction), Branch: list, Pos: it.Pos}
+		if p.Rests, err = x.rest(m.ID); err != nil {
+			return err
+		}
+		if err := w.Message(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type merging struct {
+	store.Item
+	err error
+}
+
+// merged yields the members of all lists by their positions.
+func (x *exporter) merged() iter.Seq2[string, merging] {
+	return func(yield func(string, merging) bool) {
+		heads := make([]merging, len(x.lists))
+		nexts := make([]func() (store.Item, error, bool), len(x.lists))
+		var open []int
+		for i, list := range x.lists {
+			next, stop := iter.Pull2(x.list(list))
+			defer stop()
+			nexts[i] = next
+			var ok bool
+			if heads[i].Item, heads[i].err, ok = next(); ok {
+				open = append(open, i)
+			}
+		}
+		for len(open) > 0 {
+			at := 0
+			for j, i := range open {
+				if heads[i].err != nil || heads[open[at]].err == nil && heads[i].Pos < heads[open[at]].Pos {
+					at = j
+				}
+			}
+			i := open[at]
+			if !yield(x.lists[i], heads[i]) || heads[i].err != nil {
+				return
+			}
+			var ok bool
+			if heads[i].Item, heads[i].err, ok = nexts[i](); !ok {
+				open = slices.Delete(open, at, at+1)
+			}
+		}
+	}
+}
+
+// rest reads what did not fit into the results of a message's calls.
+func (x *exporter) rest(msg id.ID) ([]exchange.Rest, error) {
+	var out []exchange.Rest
+	for _, it := range x.rests[msg] {
+		r, err := x.engine.store.Get(x.ctx, x.sc, it.URI)
+		if err != nil {
+			return nil, err
+		}
+		block, err := strconv.Atoi(it.URI.ID())
+		if err != nil {
+			continue
+		}
+		head, _, _ := bytes.Cut(r.Body, []byte("\n"))
+		var h struct{ Labels message.Labels }
+		if json.Unmarshal(head, &h) != nil || h.Labels&x.mask != 0 {
+			r.Body = append(append(bytes.Clone(head), '\n'), maskedText(h.Labels)...)
+		}
+		out = append(out, exchange.Rest{Block: block, Body: r.Body})
+	}
+	return out, nil
+}
+
+// masked returns the message without what must not be shown.
+func (x *exporter) masked(m *message.Message) *message.Message {
+	if message.LabelsOf(m.Blocks)&x.mask == 0 {
 		return m
 	}
 	c := *m
-	c.Blocks = maskedBlocks(m.Blocks)
+	c.Meta, c.Unknown = message.Meta{}, nil // a provider's own form may repeat it
+	c.Blocks = x.maskedBlocks(m.Blocks)
 	return &c
 }
 
-func maskedBlocks(blocks []message.Block) []message.Block {
+func (x *exporter) maskedBlocks(blocks []message.Block) []message.Block {
 	out := make([]message.Block, len(blocks))
 	for i, b := range blocks {
-		if r, ok := b.(*message.ToolResult); ok {
-			c := *r
-			c.Content = maskedBlocks(r.Content)
+		base := b.Base()
+		common := message.Common{Origin: base.Origin, Labels: base.Labels}
+		text := &message.Text{Common: common, Text: maskedText(base.Labels)}
+		hide := base.Labels&x.mask != 0
+		switch b := b.(type) {
+		case *message.ToolResult:
+			c := *b
+			c.Content = x.maskedBlocks(b.Content)
+			if hide {
+				c.Common, c.Content = common, []message.Block{text}
+			}
 			out[i] = &c
-			continue
-		}
-		if b.Base().Labels&message.Secret == 0 {
-			out[i] = b
-			continue
-		}
-		if call, ok := b.(*message.ToolCall); ok {
-			c := *call
-			c.Args = []byte(`{"masked":true}`)
+		case *message.ToolCall:
+			c := *b
+			if hide {
+				c.Common, c.Args = common, []byte(`{"masked":true}`)
+			}
 			out[i] = &c
-			continue
+		default:
+			if out[i] = b; hide {
+				out[i] = text
+			}
 		}
-		out[i] = &message.Text{Common: message.Common{Origin: b.Base().Origin, Labels: b.Base().Labels}, Text: "[secret]"}
 	}
 	return out
 }
 
-func markdown(w *bufio.Writer, m *message.Message) error {
-	switch m.Role {
-	case message.User:
-		if len(m.Blocks) > 0 && m.Blocks[0].Base().Origin != record.OriginUser {
-			return nil
-		}
-		fmt.Fprintf(w, "\n## You, %s\n", m.At.Format("2006-01-02 15:04 UTC"))
-	case message.Assistant:
-		if m.Text() != "" {
-			fmt.Fprintf(w, "\n## Steward (%s)\n", m.Model)
-		}
+func maskedText(l message.Labels) string {
+	if l&message.Secret != 0 {
+		return "[secret]"
 	}
-	for _, b := range m.Blocks {
-		switch b := b.(type) {
-		case *message.Text:
-			fmt.Fprintf(w, "\n%s\n", b.Text)
-		case *message.ToolCall:
-			fmt.Fprintf(w, "\n- tool `%s` `%s`\n", b.Name, compact(b.Args))
-		case *message.ToolResult:
-			fmt.Fprintf(w, "\n  %s:\n\n%s\n", b.Status, indent(b.Text()))
-		case *message.Image:
-			fmt.Fprintf(w, "\n[image, %s]\n", b.MIME)
-		case *message.File:
-			fmt.Fprintf(w, "\n[file %s, %s]\n", b.Name, b.MIME)
-		}
-	}
-	return w.Flush()
-}
-
-// compact shows arguments on one line.
-func compact(args []byte) string {
-	var v any
-	if json.Unmarshal(args, &v) != nil {
-		return string(args)
-	}
-	return string(record.Encode(v))
-}
-
-// indent makes a block of code, so that no text of a tool becomes markup.
-func indent(s string) string {
-	return "      " + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n      ")
+	return "[private]"
 }

@@ -83,7 +83,7 @@ func (m *gptMessage) stop() message.Stop {
 	case "interrupted":
 		return message.StopCancelled
 	}
-	return message.StopEnd
+	return ""
 }
 
 // call reads what the assistant wrote to a tool.

@@ -27,6 +27,7 @@ type Own struct {
 	Runs         []Run
 	Marks        []record.Mark
 	Pins         []record.Pin
+	Summaries    []Placed // messages that stand for others: in no branch's list
 
 	// Messages yields the messages of all branches, in the order of their
 	// positions. It may be asked once. An error concerns the rest.
@@ -52,6 +53,14 @@ type Placed struct {
 	Interaction id.ID
 	Branch      string
 	Pos         int64
+	Rests       []Rest // what did not fit into the results of its calls
+}
+
+// Rest is what the size cap of results cut off: the stored form, by the place
+// of the call in its message.
+type Rest struct {
+	Block int    `json:"block"`
+	Body  []byte `json:"body"`
 }
 
 // The lines of an export: the stored forms, with what their URIs say of them.
@@ -82,6 +91,7 @@ type (
 		Branch      string          `json:"branch"`
 		Pos         int64           `json:"pos"`
 		Message     json.RawMessage `json:"message"`
+		Rests       []Rest          `json:"rests"`
 	}
 )
 
@@ -230,6 +240,19 @@ func (b *ownReader) member(name string, v []byte) error {
 			o.Marks = append(o.Marks, l.Mark)
 			return err
 		})
+	case "summaries":
+		var list []json.RawMessage
+		if err := json.Unmarshal(v, &list); err != nil {
+			return err
+		}
+		for i, raw := range list {
+			p, err := placed(raw, int64(i+1))
+			if err != nil {
+				return err
+			}
+			p.Branch, p.Pos = "", 0
+			o.Summaries = append(o.Summaries, p)
+		}
 	case "pins":
 		return lines(v, func(l pinLine) (err error) {
 			l.Pin.Message, err = parseID(l.Message)
@@ -297,9 +320,9 @@ func (b *ownReader) messages(yield func(Placed, error) bool) {
 // message reads one message with its place.
 func (b *ownReader) message() (Placed, error) {
 	at := b.s.at()
-	raw, err := b.s.value(b.MaxChat)
+	raw, err := b.s.value(2 * b.MaxChat) // what the caps of its results cut off comes with it
 	if errors.Is(err, errOversize) {
-		return Placed{}, fault.New(fault.TooLarge, "import_too_large", "%sa message is larger than %d bytes", at, b.MaxChat).
+		return Placed{}, fault.New(fault.TooLarge, "import_too_large", "%sa message is larger than %d bytes", at, 2*b.MaxChat).
 			With("import it with a larger limit")
 	}
 	if err != nil {
@@ -319,7 +342,7 @@ func placed(raw []byte, nth int64) (Placed, error) {
 	if err := json.Unmarshal(raw, &l); err != nil {
 		return Placed{}, fmt.Errorf("message %d: %w", nth, err)
 	}
-	p := Placed{Branch: l.Branch, Pos: l.Pos}
+	p := Placed{Branch: l.Branch, Pos: l.Pos, Rests: l.Rests}
 	var err error
 	if p.Interaction, err = parseID(l.Interaction); err != nil {
 		return p, fmt.Errorf("message %d: its interaction: %w", nth, err)

@@ -46,16 +46,26 @@ func (x *Writer) Mark(m *record.Mark) { x.line("marks", markLine{m.Message.Strin
 // Pin adds a pin.
 func (x *Writer) Pin(p *record.Pin) { x.line("pins", pinLine{p.Message.String(), *p}) }
 
+// Summary adds a message that stands for others.
+func (x *Writer) Summary(p Placed) { x.message("summaries", p) }
+
 // Message adds a message. Messages come in the order of their positions.
 func (x *Writer) Message(p Placed) error {
+	x.message("messages", p)
+	return x.Err()
+}
+
+func (x *Writer) message(list string, p Placed) {
 	b := append(x.buf[:0], `{"interaction":"`...)
 	b = append(p.Interaction.AppendText(b), `","branch":`...)
 	b, _ = jsontext.AppendQuote(b, p.Branch) // the error is of UTF-8, which holds in ids
 	b = strconv.AppendInt(append(b, `,"pos":`...), p.Pos, 10)
 	b = message.Append(append(b, `,"message":`...), p.Message)
+	if len(p.Rests) > 0 {
+		b = append(append(b, `,"rests":`...), record.Encode(p.Rests)...)
+	}
 	x.buf = append(b, '}')
-	x.write("messages", x.buf)
-	return x.Err()
+	x.write(list, x.buf)
 }
 
 // Err tells whether the stream has failed.

@@ -1,0 +1,371 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"steward/internal/exchange"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// Imported is a conversation that was imported.
+type Imported struct {
+	Conversation record.Conversation
+	Source       string
+	Stored       int // messages, those of all branches
+	Branches     int
+	Notes        []exchange.Note
+}
+
+// Import makes a conversation of a chat that package exchange has read: a new
+// one, of the scope's own space. Of Steward's own export the ids of messages,
+// interactions and branches stay, since they lie below the conversation's.
+// Until all is stored the conversation counts as deleted: what a crash or an
+// error leaves is not seen, and Purge erases it. Runs that had not ended when
+// they were exported are ended, not continued. Error codes:
+// import_chat_broken, import_not_json, import_unreadable, import_too_large.
+func (e *Engine) Import(ctx context.Context, sc store.Scope, owner string, chat *exchange.Chat) (Imported, error) {
+	im := &importer{engine: e, ctx: ctx, sc: sc, conv: id.New(), seen: map[id.ID]bool{}, places: map[record.Point]id.ID{}, notes: chat.Notes}
+	im.sc.Actor = actorImport + sc.Actor
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	var err error
+	if chat.Own != nil {
+		err = im.own(chat.Own, owner, now)
+	} else {
+		err = im.foreign(chat, owner, now)
+	}
+	if err != nil {
+		return Imported{}, err
+	}
+	return Imported{Conversation: im.c, Source: chat.Source, Stored: len(im.seen), Branches: im.branches, Notes: im.notes}, nil
+}
+
+// actorImport begins the actor of entries that an import made: what they tell
+// of model calls was used elsewhere or earlier, and counts for no budget.
+const actorImport = "import:"
+
+// importer writes one conversation.
+type importer struct {
+	engine   *Engine
+	ctx      context.Context
+	sc       store.Scope
+	conv     id.ID
+	version  uint64 // of the conversation's resource
+	c        record.Conversation
+	branches int
+	notes    []exchange.Note
+
+	batch  []store.Change
+	bytes  int
+	seen   map[id.ID]bool         // messages
+	places map[record.Point]id.ID // what stands where
+}
+
+// Bounds of one commit of an import.
+const (
+	importBatch = 500
+	importBytes = 4 << 20
+)
+
+// begin stores the conversation, hidden.
+func (im *importer) begin(c record.Conversation, now time.Time) error {
+	im.c = c
+	c.ID, c.Title, c.Deleted = im.conv, "(an import that was not finished)", now
+	ch := putConversation(&c, store.If{Absent: true})
+	rec, err := im.engine.store.Commit(im.ctx, im.sc, store.Batch{Changes: []store.Change{ch}})
+	if err == nil {
+		im.version = rec.Versions[0]
+	}
+	return err
+}
+
+// end stores what is left, and shows the conversation.
+func (im *importer) end() error {
+	if err := im.flush(); err != nil {
+		return err
+	}
+	im.c.ID, im.c.Deleted = im.conv, time.Time{}
+	_, err := im.engine.store.Commit(im.ctx, im.sc, store.Batch{Changes: []store.Change{putConversation(&im.c, store.If{Version: im.version})}})
+	return err
+}
+
+// put adds a change, and commits what has gathered when it is enough.
+func (im *importer) put(ch store.Change) error {
+	im.batch = append(im.batch, ch)
+	im.bytes += len(ch.Body)
+	if len(im.batch) < importBatch && im.bytes < importBytes {
+		return nil
+	}
+	return im.flush()
+}
+
+func (im *importer) flush() error {
+	if len(im.batch) == 0 {
+		return nil
+	}
+	_, err := im.engine.store.Commit(im.ctx, im.sc, store.Batch{Changes: im.batch})
+	if fault.Is(err, fault.Conflict) {
+		err = im.broken("it names something twice: %v", err)
+	}
+	im.batch, im.bytes = im.batch[:0], 0
+	return err
+}
+
+func (im *importer) broken(format string, args ...any) error {
+	return fault.New(fault.Invalid, "import_chat_broken", "the conversation cannot be imported: "+format, args...).
+		With("export it again; what was edited by hand must keep every id, and every position, once")
+}
+
+func (im *importer) interaction(x id.ID, i record.Interaction) error {
+	return im.put(store.Change{URI: record.InteractionURI(im.conv, x), Body: record.Encode(i), If: store.If{Absent: true}})
+}
+
+func (im *importer) run(inter id.ID, r record.Run) error {
+	u := record.InteractionURI(im.conv, inter).ChildID(record.TypeRun, r.ID)
+	return im.put(store.Change{URI: u, Body: record.Encode(r), If: store.If{Absent: true}})
+}
+
+func (im *importer) branch(b *record.Branch) error {
+	im.branches++
+	return im.put(putBranch(im.conv, b, store.If{Absent: true}))
+}
+
+// message stores a message at a position of a branch's list, or, without a
+// branch, in none.
+func (im *importer) message(inter id.ID, m *message.Message, at record.Point) (resource.URI, error) {
+	u := record.InteractionURI(im.conv, inter).ChildID(record.TypeMessage, m.ID)
+	switch {
+	case m.ID.Zero():
+		return u, im.broken("a message has no id")
+	case im.seen[m.ID]:
+		return u, im.broken("the message %s is in it twice", m.ID)
+	}
+	var place *store.Place
+	if at.Branch != "" {
+		im.seen[m.ID] = true
+		if _, taken := im.places[at]; taken || at.Pos < 1 {
+			return u, im.broken("the position %d of the branch %s is no place for the message %s", at.Pos, at.Branch, m.ID)
+		}
+		im.places[at] = m.ID
+		place = &store.Place{List: record.BranchURI(im.conv, at.Branch), Pos: at.Pos}
+		im.c.Last = max(im.c.Last, at.Pos)
+	}
+	return u, im.put(putMessage(u, m, place))
+}
+
+// own imports Steward's own export.
+func (im *importer) own(o *exchange.Own, owner string, now time.Time) error {
+	c := o.Conversation
+	c.Owner = owner
+	if err := im.begin(c, now); err != nil {
+		return err
+	}
+	old := record.ConversationURI(o.Conversation.ID).String() + "/"
+	move := strings.NewReplacer(old, record.ConversationURI(im.conv).String()+"/")
+	known := map[id.ID]bool{}
+	for _, i := range o.Interactions {
+		known[i.ID] = true
+		if err := im.interaction(i.ID, i.Interaction); err != nil {
+			return err
+		}
+	}
+	if err := im.ownRuns(o, now); err != nil {
+		return err
+	}
+	synthetic := map[id.ID]*turn{}
+	add := func(p exchange.Placed) error {
+		if !known[p.Interaction] {
+			return im.synthesize(synthetic, p)
+		}
+		return nil
+	}
+	for _, p := range o.Summaries {
+		if err := add(p); err != nil {
+			return err
+		}
+		if _, err := im.message(p.Interaction, moved(move, p.Message), record.Point{}); err != nil {
+			return err
+		}
+	}
+	for p, err := range o.Messages {
+		if err == nil {
+			err = branchName(p.Branch)
+		}
+		if err == nil {
+			err = add(p)
+		}
+		if err == nil {
+			err = im.ownMessage(move, p)
+		}
+		if err != nil {
+			return im.named(err)
+		}
+	}
+	for _, t := range synthetic {
+		if err := im.finishTurn(t, now); err != nil {
+			return err
+		}
+	}
+	if err := im.ownBranches(o, move); err != nil {
+		return im.named(err)
+	}
+	if err := im.ownMarks(o); err != nil {
+		return err
+	}
+	return im.end()
+}
+
+// named makes an error of the importer of what only says what is wrong.
+func (im *importer) named(err error) error {
+	if fault.Of(err).Code != "internal" {
+		return err
+	}
+	return im.broken("%v", err)
+}
+
+// ownRuns imports runs. One that had not ended is not taken up: what it was
+// about to do has been done where it ran, or was not meant to be done here.
+func (im *importer) ownRuns(o *exchange.Own, now time.Time) error {
+	for _, r := range o.Runs {
+		if r.Ended.IsZero() {
+			r.Ended, r.Outcome = now, "stopped"
+		}
+		if err := im.run(r.Interaction, r.Run); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (im *importer) ownMessage(move *strings.Replacer, p exchange.Placed) error {
+	u, err := im.message(p.Interaction, moved(move, p.Message), record.Point{Branch: p.Branch, Pos: p.Pos})
+	if err != nil {
+		return err
+	}
+	for _, r := range p.Rests {
+		if r.Block < 0 || r.Block >= len(p.Message.Blocks) {
+			return fmt.Errorf("message %s keeps the rest of a call that it does not make", p.Message.ID)
+		}
+		if err := im.put(store.Change{URI: u.Child(typeRest, fmt.Sprint(r.Block)), Body: r.Body, If: store.If{Absent: true}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moved returns the message with what it says of places in its own
+// conversation told of the new one: where the rest of a cut result lies.
+func moved(move *strings.Replacer, m *message.Message) *message.Message {
+	r := m.Result()
+	if r == nil || r.Rest == "" || move.Replace(r.Rest) == r.Rest {
+		return m
+	}
+	c, res := *m, *r
+	res.Rest = move.Replace(r.Rest)
+	res.Content = make([]message.Block, len(r.Content))
+	for i, b := range r.Content {
+		if t, ok := b.(*message.Text); ok {
+			t := *t
+			t.Text = strings.ReplaceAll(t.Text, r.Rest, res.Rest)
+			b = &t
+		}
+		res.Content[i] = b
+	}
+	c.Blocks = []message.Block{&res}
+	return &c
+}
+
+// branchName refuses what cannot be the id of a branch.
+func branchName(name string) error {
+	if name != record.MainBranch {
+		if _, ok := id.Parse(name); !ok {
+			return fmt.Errorf("%.40q is no branch", name)
+		}
+	}
+	return nil
+}
+
+func (im *importer) ownBranches(o *exchange.Own, move *strings.Replacer) error {
+	there := map[string]bool{}
+	for _, b := range o.Branches {
+		if err := branchName(b.ID); err != nil {
+			return err
+		}
+		for _, s := range b.Rope {
+			if err := branchName(s.Branch); err != nil {
+				return err
+			}
+		}
+		there[b.ID] = true
+		b.Packed, b.Deleted = record.Point{}, time.Time{}
+		if b.View.Summary = move.Replace(b.View.Summary); b.View.Summary != "" {
+			if u, err := resource.Parse(b.View.Summary); err != nil || !u.Under(record.ConversationURI(im.conv)) {
+				b.View.Summary = ""
+			}
+		}
+		if err := im.branch(&b); err != nil {
+			return err
+		}
+	}
+	if !there[im.c.BranchID()] {
+		return errors.New("the branch that it goes on with is not in it")
+	}
+	return nil
+}
+
+// ownMarks imports marks and pins of messages that are there.
+func (im *importer) ownMarks(o *exchange.Own) error {
+	for _, k := range o.Marks {
+		if im.places[record.Point{Branch: k.Branch, Pos: k.Pos}] != k.Message || k.Message.Zero() {
+			im.note("a mark of a message that is not there is left out")
+			continue
+		}
+		m := marked{Mark: k}
+		if err := im.put(m.put(im.conv)); err != nil {
+			return err
+		}
+	}
+	for _, p := range o.Pins {
+		if im.places[record.Point{Branch: p.Branch, Pos: p.Pos}] != p.Message || p.Message.Zero() {
+			im.note("a pin of a message that is not there is left out")
+			continue
+		}
+		if err := im.put(putPin(im.conv, p)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (im *importer) note(text string) {
+	for i := range im.notes {
+		if im.notes[i].Text == text {
+			im.notes[i].Count++
+			return
+		}
+	}
+	im.notes = append(im.notes, exchange.Note{Text: text, Count: 1})
+}
+
+// oneLine makes a title of a text: one line, of at most so many characters as
+// a title may have.
+func oneLine(s string) string {
+	const most = 200
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s)
+	runes := []rune(strings.Join(strings.Fields(s), " "))
+	return string(runes[:min(len(runes), most)])
+}

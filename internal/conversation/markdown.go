@@ -1,0 +1,151 @@
+package conversation
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/store"
+)
+
+// markdown writes the preferred branch for reading.
+func (x *exporter) markdown(out io.Writer) error {
+	w := bufio.NewWriter(out)
+	title := strings.TrimSpace(x.c.Title)
+	if title == "" {
+		title = "Conversation"
+	}
+	fmt.Fprintf(w, "# %s\n", title)
+	if n := len(x.branches); n > 1 {
+		fmt.Fprintf(w, "\n*One of %d branches: the one that the conversation goes on with.*\n", n)
+	}
+	obsolete, behind := 0, false // behind: the last one was before what the model is shown
+	for after := store.Cursor(""); ; {
+		page, next, err := x.engine.Messages(x.ctx, x.sc, x.conv, after, 0, false)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			e := &page[i]
+			if behind && e.Shown {
+				fmt.Fprint(w, "\n---\n\n*What stands above is too long ago: the model is shown a summary of it, or none of it.*\n")
+			}
+			if behind = !e.Shown; behind && !e.Change.By.Zero() {
+				e.Change = record.Change{State: record.Active} // only the summary stands for it
+			}
+			if e.Change.State != record.Active {
+				obsolete++
+			}
+			if err := x.paragraph(w, e); err != nil {
+				return err
+			}
+		}
+		if after = next; after == "" {
+			break
+		}
+	}
+	if obsolete > 0 {
+		fmt.Fprintf(w, "\n---\n\n*%s: the model is not shown this any more. It stands here because nothing is ever lost.*\n",
+			counted(obsolete, "message of these has become obsolete", "messages of these have become obsolete"))
+	}
+	return w.Flush()
+}
+
+func counted(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
+}
+
+// paragraph writes one message.
+func (x *exporter) paragraph(w *bufio.Writer, e *Entry) error {
+	m := x.masked(e.Message)
+	switch m.Role {
+	case message.System:
+		fmt.Fprintf(w, "\n## Instructions\n")
+	case message.User:
+		who := "You"
+		if len(m.Blocks) > 0 && m.Blocks[0].Base().Origin != record.OriginUser {
+			who = "Told to the model"
+		}
+		fmt.Fprintf(w, "\n## %s, %s\n", who, m.At.Format("2006-01-02 15:04 UTC"))
+	case message.Assistant:
+		if m.Text() != "" {
+			fmt.Fprintf(w, "\n## %s\n", writer(m))
+		}
+	}
+	if c := e.Change; c.State != record.Active {
+		fmt.Fprintf(w, "\n*%s*\n", x.verdict(e))
+	}
+	for _, b := range m.Blocks {
+		block(w, b)
+	}
+	return w.Flush()
+}
+
+// writer names who wrote an answer: Steward with its model, or, of what was
+// imported, the model alone.
+func writer(m *message.Message) string {
+	imported := strings.HasPrefix(m.Blocks[0].Base().Origin, "import:")
+	switch {
+	case imported && m.Model != "":
+		return m.Model
+	case imported:
+		return "Assistant"
+	case m.Model != "":
+		return "Steward (" + m.Model + ")"
+	}
+	return "Steward"
+}
+
+// verdict says what became of a message.
+func (x *exporter) verdict(e *Entry) string {
+	c := e.Change
+	words := map[record.Validity]string{record.Invalidated: "Obsolete", record.Superseded: "Replaced", record.Archived: "Archived"}[c.State]
+	if c.Tool != "" {
+		words += " since a call of " + c.Tool
+	}
+	if reason := x.reason(e.ID, c); reason != "" {
+		words += ": " + strings.Join(strings.Fields(reason), " ")
+	}
+	return words + "."
+}
+
+func block(w *bufio.Writer, b message.Block) {
+	switch b := b.(type) {
+	case *message.Text:
+		fmt.Fprintf(w, "\n%s\n", b.Text)
+	case *message.ToolCall:
+		fmt.Fprintf(w, "\n- tool `%s` `%s`\n", b.Name, compact(b.Args))
+	case *message.ToolResult:
+		fmt.Fprintf(w, "\n  %s:\n\n%s\n", b.Status, indent(b.Text()))
+		for _, c := range b.Content {
+			if _, ok := c.(*message.Text); !ok {
+				block(w, c)
+			}
+		}
+	case *message.Image:
+		fmt.Fprintf(w, "\n[image, %s]\n", b.MIME)
+	case *message.File:
+		fmt.Fprintf(w, "\n[file %s, %s]\n", b.Name, b.MIME)
+	}
+}
+
+// compact shows arguments on one line.
+func compact(args []byte) string {
+	var v any
+	if json.Unmarshal(args, &v) != nil {
+		return string(args)
+	}
+	return string(record.Encode(v))
+}
+
+// indent makes a block of code, so that no text of a tool becomes markup.
+func indent(s string) string {
+	return "      " + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n      ")
+}
