@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,13 +25,14 @@ type writing struct {
 	stmts  map[string]*sql.Stmt
 	nums   map[string]int64 // the numbers of spaces, tools and conversations
 	erased bool             // something must be expunged
+	cuts   map[id.ID]bool   // conversations whose branches are to be looked at
 
 	rank, last int64 // of the last message: what it would be, and what it became
 	words      []byte
 }
 
 func newBatch(ctx context.Context, tx *sql.Tx, log *slog.Logger) *writing {
-	return &writing{ctx: ctx, tx: tx, log: log, stmts: map[string]*sql.Stmt{}, nums: map[string]int64{}}
+	return &writing{ctx: ctx, tx: tx, log: log, stmts: map[string]*sql.Stmt{}, nums: map[string]int64{}, cuts: map[id.ID]bool{}}
 }
 
 func (w *writing) close() {
@@ -79,6 +81,8 @@ func (w *writing) entry(e *resource.Entry) error {
 		return w.message(e)
 	case record.TypeMark:
 		return w.mark(e)
+	case record.TypeBranch:
+		return w.branch(e)
 	}
 	return nil
 }
@@ -177,14 +181,10 @@ func (w *writing) mark(e *resource.Entry) error {
 	return w.exec("UPDATE doc SET gone = ? WHERE conv = ? AND msg = ? AND gone <> ?", gone, n, msg[:], gone)
 }
 
-// deleted reports whether the newest change that counts is a deletion.
+// deleted reports whether a person has deleted the message and not taken that
+// back: whatever happened to it since, it will be erased.
 func deleted(m *record.Mark) bool {
-	for i := len(m.Changes) - 1; i >= 0; i-- {
-		if c := &m.Changes[i]; c.Undone.IsZero() {
-			return c.State == record.Deleted
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.Changes, func(c record.Change) bool { return c.State == record.Deleted && c.Undone.IsZero() })
 }
 
 func (w *writing) message(e *resource.Entry) error {

@@ -77,6 +77,11 @@ func (x *Index) apply(ctx context.Context, d *database, at string, page store.Lo
 			return false, err
 		}
 	}
+	for conv := range w.cuts {
+		if err := w.cut(x.opt.Store, conv); err != nil {
+			return false, err
+		}
+	}
 	last := page.Entries[len(page.Entries)-1]
 	if _, err := tx.ExecContext(ctx, "UPDATE state SET cursor = ?, seq = ?, at = ?, key = ?, erase = erase + ?",
 		string(page.Next), int64(last.Seq), last.At.UnixMicro(), last.URI.Key(), w.erased); err != nil {

@@ -28,16 +28,20 @@ const version = 1
 // that the newest come first in the order of the words' lists already. The
 // words are in fts, without the text. Its column facets holds what narrows a
 // search as words too (s1: the space with the number 1, c: the conversation,
-// t: a tool, r: the role), so that FTS5 skips to what can be an answer.
+// t: a tool, r: the role), so that FTS5 skips to what can be an answer. Docs
+// are gone when a person has deleted the message, cut when they stand on
+// deleted branches only; conversations have cut where any of theirs is.
 const schema = `
 CREATE TABLE state (id INTEGER PRIMARY KEY CHECK (id = 1), cursor TEXT NOT NULL DEFAULT '',
 	seq INTEGER NOT NULL DEFAULT 0, at INTEGER NOT NULL DEFAULT 0, key BLOB NOT NULL DEFAULT x'', erase INTEGER NOT NULL DEFAULT 0);
 INSERT INTO state (id) VALUES (1);
 CREATE TABLE space (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE tool (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-CREATE TABLE conv (id INTEGER PRIMARY KEY, uid BLOB NOT NULL UNIQUE, gone INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE conv (id INTEGER PRIMARY KEY, uid BLOB NOT NULL UNIQUE,
+	gone INTEGER NOT NULL DEFAULT 0, cut INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE doc (id INTEGER PRIMARY KEY, seq INTEGER NOT NULL, at INTEGER NOT NULL, space INTEGER NOT NULL, conv INTEGER NOT NULL,
-	inter BLOB NOT NULL, msg BLOB NOT NULL, prev BLOB NOT NULL, key BLOB NOT NULL, gone INTEGER NOT NULL DEFAULT 0);
+	inter BLOB NOT NULL, msg BLOB NOT NULL, prev BLOB NOT NULL, key BLOB NOT NULL,
+	gone INTEGER NOT NULL DEFAULT 0, cut INTEGER NOT NULL DEFAULT 0);
 CREATE UNIQUE INDEX doc_msg ON doc (conv, msg);
 CREATE INDEX doc_prev ON doc (conv, prev);
 CREATE VIRTUAL TABLE fts USING fts5 (facets, body, content='', contentless_delete=1, tokenize='ascii');

@@ -174,7 +174,7 @@ func (s *sought) statement(below int64) (string, []any) {
 	var b strings.Builder
 	b.WriteString(`SELECT d.id, d.seq, d.at, d.key, d.conv, d.msg, d.prev
 		FROM fts CROSS JOIN doc d ON d.id = fts.rowid CROSS JOIN conv c ON c.id = d.conv
-		WHERE fts MATCH ? AND fts.rowid < ? AND d.gone = 0 AND c.gone = 0`)
+		WHERE fts MATCH ? AND fts.rowid < ? AND d.gone = 0 AND d.cut = 0 AND c.gone = 0`)
 	if !s.q.Until.IsZero() {
 		// Where many messages have one time, their numbers are above it.
 		below = min(below, rankOf(s.q.Until)+int64(24*time.Hour/time.Millisecond)<<6)
@@ -271,7 +271,7 @@ func (s *sought) around(d *doc) error {
 
 // walk goes from neighbour to neighbour. Deleted ones are passed by.
 func (s *sought) walk(n int, conv int64, from []byte, is, next string) (keys [][]byte, err error) {
-	query := "SELECT d.key, d.gone, " + next + " FROM doc d WHERE d.conv = ? AND " + is
+	query := "SELECT d.key, d.gone OR d.cut, " + next + " FROM doc d WHERE d.conv = ? AND " + is
 	args := []any{conv, from}
 	if !s.sc.All() {
 		query += " AND d.space IN (" + strings.Repeat(", ?", len(s.spaces))[2:] + ")"
@@ -279,7 +279,7 @@ func (s *sought) walk(n int, conv int64, from []byte, is, next string) (keys [][
 			args = append(args, sp)
 		}
 	}
-	query += " ORDER BY d.gone, d.id DESC LIMIT 1"
+	query += " ORDER BY d.gone OR d.cut, d.id DESC LIMIT 1"
 	const most = 4 * search.MaxAround
 	for range most {
 		if id.ID(from).Zero() || len(keys) == n {

@@ -1,0 +1,91 @@
+package fts
+
+import (
+	"slices"
+
+	"steward/internal/id"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// branch notes the conversation of a branch that was deleted, or may have come
+// back.
+func (w *writing) branch(e *resource.Entry) error {
+	uid := record.IDOf(e.URI, record.TypeConversation)
+	if uid.Zero() || e.Op != resource.OpPut || e.Body == nil {
+		return nil
+	}
+	var b record.Branch
+	if err := record.Decode(e.URI, e.Body, &b); err != nil {
+		w.unreadable(e, err)
+		return nil
+	}
+	if !b.Deleted.IsZero() {
+		w.cuts[uid] = true
+		return nil
+	}
+	n, err := w.conv(uid)
+	if err != nil {
+		return err
+	}
+	_, cut, err := w.number("SELECT 1 FROM conv WHERE id = ? AND cut = 1", n)
+	if cut {
+		w.cuts[uid] = true
+	}
+	return err
+}
+
+// cut hides the messages of a conversation that stand on deleted branches
+// only. Which these are depends on all branches; they are looked up as they
+// are now, and again after each of their changes.
+func (w *writing) cut(st store.Store, uid id.ID) error {
+	live, dead, err := w.branches(st, uid)
+	if err != nil {
+		return err
+	}
+	conv, err := w.conv(uid)
+	if err != nil {
+		return err
+	}
+	if err := w.exec("UPDATE doc SET cut = 0 WHERE conv = ? AND cut = 1", conv); err != nil {
+		return err
+	}
+	for _, d := range dead {
+		q := store.Query{List: record.BranchURI(uid, d.ID), Type: record.TypeMessage, NoBody: true, Limit: store.MaxLimit}
+		for it, err := range store.Items(w.ctx, st, nodeScope(), q) {
+			if err != nil {
+				return err
+			}
+			if slices.ContainsFunc(live, func(b record.Branch) bool { return b.Holds(d.ID, it.Pos) }) {
+				continue
+			}
+			msg := record.IDOf(it.URI, record.TypeMessage)
+			if err := w.exec("UPDATE doc SET cut = 1 WHERE conv = ? AND msg = ?", conv, msg[:]); err != nil {
+				return err
+			}
+		}
+	}
+	return w.exec("UPDATE conv SET cut = ? WHERE id = ?", len(dead) > 0, conv)
+}
+
+// branches returns a conversation's branches, and those that are deleted.
+func (w *writing) branches(st store.Store, uid id.ID) (live, dead []record.Branch, err error) {
+	q := store.Query{Under: record.ConversationURI(uid), Type: record.TypeBranch}
+	for it, err := range store.Items(w.ctx, st, nodeScope(), q) {
+		if err != nil {
+			return nil, nil, err
+		}
+		b := record.Branch{ID: it.URI.ID()}
+		if err := record.Decode(it.URI, it.Body, &b); err != nil {
+			w.log.Warn("a branch is left out of the search index", "uri", it.URI.String(), "error", err)
+			continue
+		}
+		if b.Deleted.IsZero() {
+			live = append(live, b)
+		} else {
+			dead = append(dead, b)
+		}
+	}
+	return live, dead, nil
+}
