@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"modernc.org/sqlite"
@@ -50,6 +51,7 @@ CREATE VIRTUAL TABLE fts USING fts5 (facets, body, content='', contentless_delet
 // database is an open file: one connection that writes, several that read.
 type database struct {
 	path         string
+	file         fs.FileInfo // as it was opened
 	write, reads *sql.DB
 }
 
@@ -79,8 +81,11 @@ func openDatabase(ctx context.Context, path string) (*database, error) {
 		q.Add("_pragma", s.name+"("+s.set+")")
 	}
 	dsn := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath(), RawQuery: q.Encode()}).String()
-	d := &database{path: path}
-	var err error
+	file, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	d := &database{path: path, file: file}
 	if d.write, err = sql.Open("sqlite", dsn); err != nil {
 		return nil, err
 	}
@@ -120,6 +125,15 @@ func removeBeside(path string) error { return errors.Join(remove(path+"-wal"), r
 func remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
+	}
+	return nil
+}
+
+// lost tells whether the file has been removed, or replaced, since it was
+// opened: what SQLite still holds of it nobody else would see.
+func (d *database) lost() error {
+	if now, err := os.Stat(d.path); err != nil || !os.SameFile(d.file, now) {
+		return broken("it was removed")
 	}
 	return nil
 }
@@ -195,13 +209,13 @@ func damaged(err error) bool {
 	if !errors.As(err, &e) {
 		return errors.Is(err, errBroken)
 	}
-	switch e.Code() {
-	case sqlite3.SQLITE_READONLY_DBMOVED, sqlite3.SQLITE_IOERR_SHORT_READ:
-		return true // removed, or cut short, under our hands
-	}
 	switch e.Code() & 0xff {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return true
+	case sqlite3.SQLITE_ERROR:
+		return strings.Contains(e.Error(), "no such table") || strings.Contains(e.Error(), "no such column")
+	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR: // removed, or cut short, under our hands
+		return e.Code() == sqlite3.SQLITE_READONLY_DBMOVED || e.Code() == sqlite3.SQLITE_IOERR_SHORT_READ
 	}
 	return false
 }

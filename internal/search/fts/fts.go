@@ -95,6 +95,9 @@ func (x *Index) once(ctx context.Context, do func(*database) error) (used *datab
 	if x.db == nil {
 		return nil, errClosed
 	}
+	if err := x.db.lost(); err != nil {
+		return x.db, err
+	}
 	return x.db, do(x.db)
 }
 
