@@ -57,11 +57,7 @@ func Fit(items []Item, b Budget, count func(*message.Message) int64) Plan {
 			return f.plan(f.start, c)
 		}
 	}
-	tight := gentle[len(gentle)-1]
-	if f.total(f.start, tight) == f.total(f.start, b.Clip) {
-		tight = b.Clip // there is nothing to be clipped
-	}
-	steps := append([]int{tight}, harsh...)
+	steps := append(gentle[len(gentle)-1:], harsh...)
 	for _, c := range steps {
 		if f.total(f.most, c) <= b.Target {
 			return f.plan(f.choose(c), c)
@@ -72,11 +68,7 @@ func Fit(items []Item, b Budget, count func(*message.Message) int64) Plan {
 			return f.plan(f.most, c)
 		}
 	}
-	least := steps[len(steps)-1]
-	if f.total(f.most, least) == f.total(f.most, tight) {
-		least = tight
-	}
-	return f.plan(f.most, least)
+	return f.plan(f.most, steps[len(steps)-1])
 }
 
 // ladder returns the clips that are tried, the present one first: gentle ones,
@@ -101,8 +93,11 @@ func ladder(present int, target int64) (gentle, harsh []int) {
 	return gentle, harsh
 }
 
-// plan returns the plan that starts at an item and clips so.
+// plan returns the plan that starts at an item and clips so, if that is of use.
 func (f *fitter) plan(start, clip int) Plan {
+	if f.total(start, clip) == f.total(start, f.b.Clip) {
+		clip = f.b.Clip
+	}
 	p := Plan{Start: f.b.Start, Clip: clip, Tokens: f.total(start, clip)}
 	p.Fits = p.Tokens <= f.b.Window
 	if start != f.start {

@@ -1,0 +1,346 @@
+package view_test
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/view"
+)
+
+// count is a simple measure of tokens: four bytes are one.
+func count(m *message.Message) int64 {
+	n := 8
+	for _, b := range m.Blocks {
+		switch b := b.(type) {
+		case *message.Text:
+			n += len(b.Text)
+		case *message.ToolCall:
+			n += 64 + len(b.Args)
+		case *message.ToolResult:
+			n += 32 + len(b.Text())
+			for _, c := range b.Content {
+				if _, ok := c.(*message.Image); ok {
+					n += 6000
+				}
+			}
+		case *message.Image:
+			n += 6000
+		}
+	}
+	return int64(n+3) / 4
+}
+
+func sum(msgs []*message.Message) (n int64) {
+	for _, m := range msgs {
+		n += count(m)
+	}
+	return n
+}
+
+func budgets(items []view.Item) *rapid.Generator[view.Budget] {
+	return rapid.Custom(func(t *rapid.T) view.Budget {
+		b := view.Budget{
+			Window: rapid.OneOf(rapid.Int64Range(1, 500), rapid.Int64Range(500, 20000)).Draw(t, "window"),
+			Clip:   rapid.SampledFrom([]int{0, 0, 600, 4096}).Draw(t, "clip"),
+			Cut:    rapid.Bool().Draw(t, "cut"),
+		}
+		b.Target = rapid.SampledFrom([]int64{0, b.Window, b.Window / 2, 2 * b.Window}).Draw(t, "target")
+		if rapid.Bool().Draw(t, "with a summary") {
+			b.SummaryTokens = rapid.Int64Range(1, 1+b.Window/4).Draw(t, "summary")
+		}
+		if rapid.Bool().Draw(t, "has a summary") {
+			b.Summary, b.Cut = &message.Message{ID: id.Derive("summary"), Role: message.User, Blocks: []message.Block{text("system", "What was before.")}}, true
+		}
+		if rapid.Bool().Draw(t, "begins later") {
+			b.Start = items[rapid.IntRange(0, len(items)-1).Draw(t, "start")].Pos
+		}
+		return b
+	})
+}
+
+// tokensOf is what a plan costs when it is rendered.
+func tokensOf(items []view.Item, b view.Budget, p view.Plan) (int64, []*message.Message) {
+	kept, o := p.Apply(items, b)
+	if p.StartIndex > 0 && b.SummaryTokens > 0 {
+		o.Summary = &message.Message{ID: id.Derive("new"), Role: message.User, Blocks: []message.Block{text("system", "x")}}
+		msgs := view.Render(kept, o)
+		return sum(msgs[1:]) + b.SummaryTokens, msgs
+	}
+	msgs := view.Render(kept, o)
+	return sum(msgs), msgs
+}
+
+// wholeGroups makes what stands before the start of a view pinned, with all of
+// its group, as it is in a view that Fit has made; a start inside of a group
+// is put before it.
+func wholeGroups(items []view.Item, b *view.Budget) {
+	start := slices.IndexFunc(items, func(it view.Item) bool { return it.Pos == b.Start })
+	leads := map[id.ID]int{}
+	for i, it := range items {
+		leads[it.Message.ID] = i
+	}
+	for i, it := range items {
+		if r := it.Message.Result(); r != nil && i >= start {
+			if lead, ok := leads[r.Call.Message]; ok && lead < start {
+				b.Start = 0
+				return
+			}
+		}
+	}
+	for i := range max(start, 0) {
+		items[i].Pinned = true
+	}
+}
+
+// TestFitKeeps: a plan is counted right, obeys the rules, and keeps what must
+// be kept.
+func TestFitKeeps(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		items := unique(mess(t, draw(t)))
+		if len(items) == 0 {
+			return
+		}
+		b := budgets(items).Draw(t, "budget")
+		wholeGroups(items, &b)
+		p := view.Fit(items, b, count)
+		if again := view.Fit(items, b, count); !reflect.DeepEqual(p, again) {
+			t.Fatalf("two plans:\n%+v\n%+v", p, again)
+		}
+		tokens, msgs := tokensOf(items, b, p)
+		if err := message.CheckView(msgs); err != nil {
+			t.Fatal(err)
+		}
+		if tokens != p.Tokens || p.Fits != (tokens <= b.Window) {
+			t.Fatalf("%+v costs %d\n%s", p, tokens, told(msgs))
+		}
+		in := map[id.ID]bool{}
+		for _, m := range msgs {
+			in[m.ID] = true
+		}
+		shown := view.Shown(items)
+		if b.Summary != nil {
+			for i := range items {
+				shown[i] = shown[i] && items[i].Message.ID != b.Summary.ID
+			}
+		}
+		checkKept(t, items, shown, in)
+		checkPlan(t, items, b, p)
+	})
+}
+
+func unique(items []view.Item) []view.Item {
+	seen := map[id.ID]bool{}
+	return slices.DeleteFunc(items, func(it view.Item) bool {
+		again := seen[it.Message.ID]
+		seen[it.Message.ID] = true
+		return again
+	})
+}
+
+func checkKept(t *rapid.T, items []view.Item, shown []bool, in map[id.ID]bool) {
+	newest, last := -1, -1
+	for i, it := range items {
+		m := it.Message
+		switch {
+		case !shown[i]:
+			if in[m.ID] {
+				t.Fatalf("message %d is in view now", i)
+			}
+			continue
+		case it.Pinned && !in[m.ID]:
+			t.Fatalf("the pinned message %d is not in view", i)
+		case m.Role == message.User && slices.ContainsFunc(m.Blocks, func(b message.Block) bool {
+			return b.Base().Origin == "user" || b.Base().Origin == ""
+		}):
+			newest = i
+		}
+		last = i
+		if r := m.Result(); r != nil && in[m.ID] != in[r.Call.Message] {
+			t.Fatalf("the result %d is parted from its call", i)
+		}
+	}
+	if newest >= 0 && !in[items[newest].Message.ID] {
+		t.Fatalf("the newest message of a person (%d) is not in view", newest)
+	}
+	if last >= 0 && items[last].Message.Role != message.User && items[last].Message.Role != message.System && !in[items[last].Message.ID] {
+		t.Fatalf("the last message (%d) is not in view", last)
+	}
+}
+
+func checkPlan(t *rapid.T, items []view.Item, b view.Budget, p view.Plan) {
+	if b.Target == 0 || b.Target > b.Window {
+		b.Target = b.Window / 10 * 7
+	}
+	if b.Clip > 0 && (p.Clip == 0 || p.Clip > max(b.Clip, view.MinClip)) {
+		t.Fatalf("the clip grew to %d", p.Clip)
+	}
+	if p.StartIndex == 0 {
+		if p.Start != b.Start || p.Summarize != (view.Span{}) {
+			t.Fatalf("the start stays, and %+v", p)
+		}
+	} else if p.Start != items[p.StartIndex].Pos || p.Summarize.To != p.StartIndex || p.Summarize.From >= p.Summarize.To {
+		t.Fatalf("the start moves, and %+v", p)
+	}
+	if p.Tokens <= b.Target {
+		return
+	}
+	// More than wanted: then it is the least that must stay.
+	least := b
+	least.Window, least.Target = 1, 1
+	q := view.Fit(items, least, count)
+	if q.StartIndex != p.StartIndex {
+		t.Fatalf("%+v is above the target %d, and the view could start at %d", p, b.Target, q.StartIndex)
+	}
+	if p.Tokens > b.Window && q.Tokens < p.Tokens {
+		t.Fatalf("%+v is above the window, and %d tokens are possible", p, q.Tokens)
+	}
+}
+
+// TestFitSettles: a view that was fitted stays as it is.
+func TestFitSettles(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		items := draw(t)
+		b := view.Budget{Window: rapid.Int64Range(500, 20000).Draw(t, "window")}
+		p := view.Fit(items, b, count)
+		kept, o := p.Apply(items, b)
+		pins := len(p.Pins)
+		for i := range pins {
+			kept[i].Pinned = true
+		}
+		b.Start, b.Clip, b.Cut = p.Start, o.Clip, o.Cut
+		q := view.Fit(kept, b, count)
+		if p.Tokens <= b.Window*7/10-1 && (q.StartIndex != 0 || q.Clip != p.Clip || q.Tokens != p.Tokens || len(q.Pins) != pins) {
+			t.Fatalf("%+v became %+v", p, q)
+		}
+	})
+}
+
+// TestFitExamples: the order of preference.
+func TestFitExamples(t *testing.T) {
+	long := strings.Repeat("0123456789", 200) // 500 tokens
+	turns := func(c *chat, n int) {
+		for i := range n {
+			c.user(fmt.Sprintf("Read %d.", i))
+			c.calls(fmt.Sprint(i))
+			c.result(fmt.Sprint(i), long)
+			c.says("Done.")
+		}
+	}
+	for name, c := range map[string]struct {
+		make func(c *chat)
+		b    view.Budget
+		want view.Plan // Tokens aside
+	}{
+		"it fits": {func(c *chat) { turns(c, 4) }, view.Budget{Window: 10000}, view.Plan{Fits: true}},
+		"what was recorded suffices": {func(c *chat) {
+			turns(c, 10)
+			for i := range 9 {
+				state(&c.items[4*i+2], record.Invalidated, "read again")
+			}
+		}, view.Budget{Window: 3000}, view.Plan{Fits: true}},
+		"clipping suffices":            {func(c *chat) { turns(c, 4) }, view.Budget{Window: 2500, Target: 2100}, view.Plan{Clip: 1024, Fits: true}},
+		"the clip that there is stays": {func(c *chat) { turns(c, 4) }, view.Budget{Window: 2500, Clip: 700}, view.Plan{Clip: 700, Fits: true}},
+		"whole turns go": {func(c *chat) { turns(c, 40) }, view.Budget{Window: 16384 * 10 / 7}, view.Plan{StartIndex: 40, Start: 41,
+			Summarize: view.Span{From: 0, To: 40}, Fits: true}},
+		"a long turn is cut, and its question stays": {func(c *chat) {
+			turns(c, 2)
+			c.user("Read all of it.")
+			for i := range 60 {
+				x := fmt.Sprint("all", i)
+				c.calls(x)
+				c.result(x, long)
+			}
+		}, view.Budget{Window: 16384 * 10 / 7}, view.Plan{StartIndex: 69, Start: 70, Pins: []int{8}, Summarize: view.Span{From: 0, To: 69}, Fits: true}},
+		"what a person says in between stays with the question": {func(c *chat) {
+			c.user("Read all of it.")
+			c.calls("a")
+			c.result("a", long)
+			c.user("Hurry up.")
+			for i := range 20 {
+				x := fmt.Sprint("all", i)
+				c.calls(x)
+				c.result(x, long)
+			}
+		}, view.Budget{Window: 4000, Clip: 512}, view.Plan{StartIndex: 10, Start: 11, Clip: 512, Pins: []int{0, 3}, Summarize: view.Span{From: 0, To: 10}, Fits: true}},
+		"pinned messages stay, with their groups": {func(c *chat) {
+			c.system("Be brief.")
+			turns(c, 20)
+			c.items[2].Pinned = true
+		}, view.Budget{Window: 3000, Clip: 512}, view.Plan{StartIndex: 37, Start: 38, Clip: 512, Pins: []int{0, 3}, Summarize: view.Span{From: 0, To: 37}, Fits: true}},
+		"the least is too much": {func(c *chat) {
+			turns(c, 3)
+			c.user(strings.Repeat(long, 10))
+		}, view.Budget{Window: 3000}, view.Plan{StartIndex: 12, Start: 13, Summarize: view.Span{From: 0, To: 12}}},
+		"the least is clipped": {func(c *chat) {
+			turns(c, 3)
+			c.user("Read.")
+			c.calls("x")
+			c.result("x", strings.Repeat(long, 10))
+		}, view.Budget{Window: 300}, view.Plan{StartIndex: 12, Start: 13, Clip: 512, Summarize: view.Span{From: 0, To: 12}, Fits: true}},
+		"the start of the view is not on the branch any more": {func(c *chat) {
+			turns(c, 3)
+			c.items[0].Pinned = true
+		}, view.Budget{Window: 10000, Start: 99}, view.Plan{Start: 99, Fits: true}},
+		"nothing": {func(*chat) {}, view.Budget{Window: 100, Start: 7}, view.Plan{Start: 7, Fits: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := &chat{}
+			c.make(x)
+			got := view.Fit(x.items, c.b, count)
+			tokens, _ := tokensOf(x.items, c.b, got)
+			if tokens != got.Tokens {
+				t.Errorf("%d tokens, counted %d", tokens, got.Tokens)
+			}
+			c.want.Tokens = got.Tokens
+			if !reflect.DeepEqual(got, c.want) {
+				t.Errorf("got  %+v\nwant %+v", got, c.want)
+			}
+		})
+	}
+}
+
+// TestPersons: what was imported and what has no origin is a person's, what
+// Steward itself put in is not.
+func TestPersons(t *testing.T) {
+	for origin, want := range map[string]bool{"user": true, "": true, "import:chatgpt": true, "system": false, "tool:a.b": false} {
+		c := &chat{}
+		c.add(&message.Message{Role: message.User, Blocks: []message.Block{text(origin, "first")}})
+		c.calls("1")
+		c.result("1", strings.Repeat("x", 100))
+		p := view.Fit(c.items, view.Budget{Window: 60}, count)
+		if got := len(p.Pins) == 1; got != want || p.StartIndex != 1 {
+			t.Errorf("origin %q: %+v", origin, p)
+		}
+	}
+}
+
+func BenchmarkFit(b *testing.B) {
+	c := &chat{}
+	for i := range 2000 {
+		c.user("Read.")
+		c.calls(fmt.Sprint(i))
+		c.result(fmt.Sprint(i), strings.Repeat("x", 1000))
+		c.says("Done.")
+	}
+	counted := map[*message.Message]int64{}
+	cached := func(m *message.Message) int64 {
+		n, ok := counted[m]
+		if !ok {
+			n = count(m)
+			counted[m] = n
+		}
+		return n
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		view.Fit(c.items, view.Budget{Window: 200_000}, cached)
+	}
+}

@@ -1,0 +1,340 @@
+package view_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/view"
+)
+
+func draw(t *rapid.T) []view.Item {
+	items := histories().Draw(t, "items")
+	fixRefs(items)
+	return items
+}
+
+// TestRenderObeys: whatever became of the messages, what a model is shown
+// obeys the rules, and the messages themselves are left alone.
+func TestRenderObeys(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		items := mess(t, draw(t))
+		o := options().Draw(t, "options")
+		var before [][]byte
+		for _, it := range items {
+			before = append(before, encoded(it.Message))
+		}
+		out := view.Render(items, o)
+		if err := message.CheckView(out); err != nil {
+			t.Fatalf("%v\n%s", err, told(out))
+		}
+		for i, m := range out {
+			if err := message.Validate(m); err != nil {
+				t.Fatalf("message %d: %v", i, err)
+			}
+		}
+		at := slices.IndexFunc(out, func(m *message.Message) bool { return m.Role != message.System })
+		if at >= 0 && out[at].Role != message.User {
+			t.Fatalf("it begins with a message of the %s", out[at].Role)
+		}
+		if (o.Summary != nil || o.Cut) && (len(out) == 0 || out[0].Role != message.User) {
+			t.Fatalf("the first message is not about what is not shown")
+		}
+		for i, it := range items {
+			if !bytes.Equal(before[i], encoded(it.Message)) {
+				t.Fatalf("message %d was changed", i)
+			}
+		}
+		same(t, out, view.Render(items, o))
+		checkStates(t, items, o, out)
+	})
+}
+
+// checkStates: each state has its effect, on whole groups, and no other message
+// is touched.
+func checkStates(t *rapid.T, items []view.Item, o view.Options, out []*message.Message) {
+	byID := map[id.ID]*message.Message{}
+	for _, m := range out {
+		byID[m.ID] = m
+	}
+	shown := view.Shown(items)
+	calls := map[message.Ref]id.ID{}
+	seen := map[id.ID]bool{}
+	for i, it := range items {
+		m := it.Message
+		if seen[m.ID] {
+			continue
+		}
+		seen[m.ID] = true
+		got := byID[m.ID]
+		if shown[i] != (got != nil) {
+			t.Fatalf("Shown says %v of message %d", shown[i], i)
+		}
+		for _, c := range m.Calls() {
+			calls[c.Ref] = m.ID
+		}
+		hidden := slices.Contains([]record.Validity{record.Superseded, record.Archived, record.Deleted}, it.State.State) ||
+			it.State.State == record.Invalidated && m.Role != message.Tool
+		switch r := m.Result(); {
+		case hidden && got != nil:
+			t.Fatalf("message %d is %s and shown", i, it.State.State)
+		case hidden && r != nil && byID[calls[r.Call]] != nil && calls[r.Call] != (id.ID{}):
+			if other := slices.ContainsFunc(items[:i], func(x view.Item) bool {
+				return x.Message.Result() != nil && x.Message.Result().Call == r.Call
+			}); !other {
+				t.Fatalf("message %d is hidden, and its call is shown", i)
+			}
+		case got == nil || got == m:
+		case r == nil:
+			t.Fatalf("message %d was changed, and holds no result", i)
+		case it.State.State == record.Invalidated:
+			checkObsolete(t, r, got.Result())
+		case o.Clip > 0 && !it.Pinned:
+			checkClipped(t, &items[i], got.Result(), max(o.Clip, view.MinClip))
+		default:
+			t.Fatalf("message %d was changed for no reason", i)
+		}
+		if got != nil && (got.Prev != m.Prev || got.At != m.At || message.LabelsOf(got.Blocks) != message.LabelsOf(m.Blocks)) {
+			t.Fatalf("message %d was changed beyond its content", i)
+		}
+	}
+}
+
+func checkObsolete(t *rapid.T, was, is *message.ToolResult) {
+	line := is.Text()
+	if !strings.HasPrefix(line, "[obsolete: ") || !strings.HasSuffix(line, "]") || strings.Contains(line, "\n") || len(line) > 450 {
+		t.Fatalf("an obsolete result is told as %q", line)
+	}
+	if is.Status != was.Status || is.Call != was.Call || is.CallID != was.CallID || is.Name != was.Name || is.Labels != was.Labels || len(is.Content) != 1 {
+		t.Fatalf("an obsolete result lost more than its content: %+v", is)
+	}
+}
+
+func checkClipped(t *rapid.T, it *view.Item, is *message.ToolResult, clip int) {
+	was := it.Message.Result()
+	whole, text := view.Whole(was), is.Text()
+	if len(whole) <= clip || len(text) > clip || !utf8.ValidString(text) {
+		t.Fatalf("clipped %d bytes to %d at %d", len(whole), len(text), clip)
+	}
+	head, rest, ok := strings.Cut(text, "\n[… ")
+	if !ok || !strings.HasPrefix(whole, head) || len(head) < clip/2-4 {
+		t.Fatalf("clipped to %q", text)
+	}
+	uri := it.URI
+	if was.Rest != "" {
+		uri = was.Rest
+	}
+	if want := fmt.Sprintf("results.read uri=%s offset=%d]", uri, len(head)); uri != "" && !strings.Contains(rest, want) {
+		t.Fatalf("%q does not say %q", rest, want)
+	}
+	var more int
+	if was.Rest == "" {
+		if _, err := fmt.Sscanf(rest, "%d more bytes", &more); err != nil {
+			t.Fatal(err)
+		}
+		_, tail, _ := strings.Cut(rest, "]\n")
+		if len(head)+more+len(tail) != len(whole) || !strings.HasSuffix(whole, tail) {
+			t.Fatalf("%d + %d + %d bytes are not %d", len(head), more, len(tail), len(whole))
+		}
+	}
+	media := func(r *message.ToolResult) int {
+		return len(slices.DeleteFunc(slices.Clone(r.Content), func(b message.Block) bool { _, ok := b.(*message.Text); return ok }))
+	}
+	if media(was) != media(is) || is.Rest != was.Rest {
+		t.Fatalf("more than text was clipped")
+	}
+}
+
+// TestIdentity: what nothing became of is shown as it is.
+func TestIdentity(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		items := draw(t)
+		out := view.Render(items, view.Options{})
+		if len(out) != len(items) {
+			t.Fatalf("%d messages of %d", len(out), len(items))
+		}
+		for i := range out {
+			if out[i] != items[i].Message {
+				t.Fatalf("message %d is another", i)
+			}
+		}
+	})
+}
+
+// TestIdempotence: what is shown, shown again, is the same.
+func TestIdempotence(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		items := mess(t, draw(t))
+		o := options().Draw(t, "options")
+		once := view.Render(items, o)
+		uris, pins := map[id.ID]string{}, map[id.ID]bool{}
+		for _, it := range items {
+			uris[it.Message.ID] = it.URI
+			pins[it.Message.ID] = pins[it.Message.ID] || it.Pinned
+		}
+		var again []view.Item
+		for _, m := range once {
+			again = append(again, view.Item{Message: m, URI: uris[m.ID], Pinned: pins[m.ID]})
+		}
+		same(t, once, view.Render(again, view.Options{Clip: o.Clip}))
+	})
+}
+
+// TestMonotone: marking one more message shows no more, clipping more shows no
+// more text, and what comes later leaves what is shown as it is.
+func TestMonotone(t *testing.T) {
+	bytesOf := func(msgs []*message.Message) (n int) {
+		for _, m := range msgs {
+			n += len(m.Text())
+		}
+		return n
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		items := mess(t, draw(t))
+		if len(items) == 0 {
+			return
+		}
+		before := view.Shown(items)
+		wide, tight := view.Render(items, view.Options{Clip: 4096}), view.Render(items, view.Options{Clip: 1024})
+		if bytesOf(tight) > bytesOf(wide) {
+			t.Fatalf("clipped to 1024: %d bytes, to 4096: %d", bytesOf(tight), bytesOf(wide))
+		}
+		more := slices.Clone(items)
+		more[rapid.IntRange(0, len(items)-1).Draw(t, "marked")].State.State = record.Archived
+		for i, now := range view.Shown(more) {
+			if now && !before[i] {
+				t.Fatalf("message %d is shown since another is not", i)
+			}
+		}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		items := draw(t)
+		o := view.Options{Clip: 1024}
+		n := rapid.IntRange(0, len(items)).Draw(t, "so far")
+		same(t, view.Render(items[:n], o), view.Render(items, o)[:n])
+	})
+}
+
+func TestRenderExamples(t *testing.T) {
+	for name, c := range map[string]struct {
+		make func(c *chat)
+		o    view.Options
+		want string
+	}{
+		"an obsolete result": {func(c *chat) {
+			c.user("Read a.")
+			c.calls("1")
+			state(c.result("1", "content"), record.Invalidated, "files.read of a was made obsolete by a later files.read with the same path")
+			c.says("Done.")
+		}, view.Options{}, "user: Read a.\nassistant: →1\ntool: [obsolete: files.read of a was made obsolete by a later files.read with the same path]\nassistant: Done.\n"},
+		"a group falls with one of its results": {func(c *chat) {
+			c.user("Read.")
+			c.calls("1", "2")
+			c.result("1", "one")
+			state(c.result("2", "two"), record.Superseded, "")
+			c.says("Done.")
+		}, view.Options{}, "user: Read.\nassistant: Done.\n"},
+		"an invalidated answer": {func(c *chat) {
+			c.user("Hello")
+			state(c.says("Hi"), record.Invalidated, "")
+			c.user("Well?")
+		}, view.Options{}, "user: Hello\nuser: Well?\n"},
+		"the first turn was deleted in part": {func(c *chat) {
+			state(c.user("Hello"), record.Deleted, "")
+			c.says("Hi")
+			c.user("Well?")
+		}, view.Options{}, "user: [Earlier messages of this conversation are not shown.]\nassistant: Hi\nuser: Well?\n"},
+		"the assistant began": {func(c *chat) {
+			c.says("Good morning!")
+			c.user("Hello")
+		}, view.Options{}, "user: [The conversation begins with a message of the assistant.]\nassistant: Good morning!\nuser: Hello\n"},
+		"something before is not shown": {func(c *chat) {
+			c.user("Hello")
+		}, view.Options{Cut: true}, "user: [Earlier messages of this conversation are not shown.]\nuser: Hello\n"},
+		"a summary stands for it": {func(c *chat) {
+			c.system("Be brief.")
+			c.says("Hi")
+		}, view.Options{Cut: true, Summary: &message.Message{ID: id.Derive("s"), Role: message.Assistant, Blocks: []message.Block{text("model:m", "They met.")}}},
+			"user: They met.\nsystem: Be brief.\nassistant: Hi\n"},
+		"calls that are open": {func(c *chat) {
+			c.user("Read.")
+			c.calls("1", "2")
+			c.result("2", "two")
+		}, view.Options{}, "user: Read.\nassistant: →1→2\ntool: two\n"},
+		"calls that stayed without a result": {func(c *chat) {
+			c.user("Read.")
+			c.calls("1", "2")
+			c.result("2", "two")
+			c.user("Never mind.")
+		}, view.Options{}, "user: Read.\nassistant: →1→2\ntool: two\ntool: [There is no result of this call.]\nuser: Never mind.\n"},
+		"a person spoke between the results": {func(c *chat) {
+			c.user("Read.")
+			c.calls("1", "2")
+			c.result("2", "two")
+			c.user("Hurry.")
+			c.result("1", "one")
+			c.says("Done.")
+		}, view.Options{}, "user: Read.\nassistant: →1→2\ntool: two\ntool: one\nuser: Hurry.\nassistant: Done.\n"},
+		"a timer rang between the results": {func(c *chat) {
+			c.user("Read.")
+			c.calls("1")
+			c.system("The timer rang.")
+			c.result("1", "one")
+		}, view.Options{}, "user: Read.\nassistant: →1\nsystem: The timer rang.\ntool: one\n"},
+		"results whose call is not there": {func(c *chat) {
+			c.user("Read.")
+			c.calls("1")
+			c.result("1", "one")
+			c.result("1", "one again")
+			c.items = slices.Delete(c.items, 1, 2)
+		}, view.Options{}, "user: Read.\n"},
+		"nothing is left": {func(c *chat) { state(c.user("Hello"), record.Archived, "") }, view.Options{}, ""},
+		"nothing is left of the end": {func(c *chat) { state(c.user("Hello"), record.Archived, "") }, view.Options{Cut: true},
+			"user: [Earlier messages of this conversation are not shown.]\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := &chat{}
+			c.make(x)
+			if got := told(view.Render(x.items, c.o)); got != c.want {
+				t.Errorf("got\n%swant\n%s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestSummaryLabels: what is said about private messages stays private.
+func TestSummaryLabels(t *testing.T) {
+	s := &message.Message{ID: id.Derive("s"), Role: message.Assistant,
+		Blocks: []message.Block{&message.Text{Common: message.Common{Labels: message.Private}, Text: "a"}}}
+	out := view.Render(nil, view.Options{Summary: s})
+	if len(out) != 1 || out[0].ID != s.ID || message.LabelsOf(out[0].Blocks) != message.Private {
+		t.Errorf("shown as %+v", out)
+	}
+	// Where the summary stands among the items, too, it is shown once.
+	out = view.Render([]view.Item{{Message: s}}, view.Options{Summary: s})
+	if len(out) != 1 {
+		t.Errorf("%d messages", len(out))
+	}
+}
+
+func BenchmarkRender(b *testing.B) {
+	c := &chat{}
+	for range 500 {
+		c.user("Read.")
+		c.calls("1")
+		state(c.result("1", strings.Repeat("x", 1000)), record.Invalidated, "read again")
+		c.says("Done.")
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		view.Render(c.items, view.Options{Clip: 4096})
+	}
+}
