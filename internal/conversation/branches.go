@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -54,9 +55,11 @@ func (e *Engine) Fork(ctx context.Context, sc store.Scope, conv id.ID, f Fork) (
 	var made record.Branch
 	err := e.move(ctx, sc, conv, func(c *record.Conversation, b record.Branch) ([]store.Change, error) {
 		var err error
-		made, err = e.departing(ctx, sc, c, b, f)
+		if made, err = e.departing(ctx, sc, c, b, f); err != nil {
+			return nil, err
+		}
 		c.Branch = made.ID
-		return []store.Change{putBranch(conv, &made, store.If{Absent: true})}, err
+		return []store.Change{putBranch(conv, &made, store.If{Absent: true})}, nil
 	})
 	return made, err
 }
@@ -105,8 +108,8 @@ func (e *Engine) departing(ctx context.Context, sc store.Scope, c *record.Conver
 func (e *Engine) forkAt(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, f Fork) (Entry, error) {
 	if !f.Message.Zero() {
 		m, err := e.Find(ctx, sc, conv, f.Message)
-		if err == nil && m.Role == message.Tool && f.Before || err == nil && len(m.Calls()) > 0 && !f.Before {
-			err = e.splits(ctx, sc, conv, b, m, f.Before)
+		if err == nil {
+			err = e.parts(ctx, sc, conv, b, m, f.Before)
 		}
 		return m, err
 	}
@@ -117,18 +120,22 @@ func (e *Engine) forkAt(ctx context.Context, sc store.Scope, conv id.ID, b *reco
 	return page[0], nil
 }
 
-// splits refuses a cut between a call and its results.
-func (e *Engine) splits(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, m Entry, before bool) error {
+// parts refuses a cut, behind a message or before it, between a call and its
+// results.
+func (e *Engine) parts(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, m Entry, before bool) error {
+	if m.Role != message.Tool && len(m.Calls()) == 0 {
+		return nil
+	}
 	group, err := e.together(ctx, sc, conv, b, m)
 	if err != nil {
 		return err
 	}
-	if len(group) < 2 {
+	first, last := group[0], group[len(group)-1]
+	if before && m.ID == first.ID || !before && m.ID == last.ID {
 		return nil
 	}
-	last := group[len(group)-1]
 	return fault.New(fault.Invalid, "splits_call", "a call and its results cannot be parted").
-		With("take message %s, the last of them, or %s, which made the call", last.ID, group[0].ID)
+		With("take message %s, the last of them, or %s, which made the call", last.ID, first.ID)
 }
 
 // holding returns a branch that holds a message.
@@ -143,6 +150,38 @@ func (e *Engine) holding(ctx context.Context, sc store.Scope, conv id.ID, m Entr
 		}
 	}
 	return record.Branch{}, fault.New(fault.NotFound, "branch_not_found", "no branch holds message %s any more", m.ID)
+}
+
+// Asked returns the user's message that a message answers: the nearest one
+// before it, or the message itself.
+func (e *Engine) Asked(ctx context.Context, sc store.Scope, conv, msg id.ID) (Entry, error) {
+	m, err := e.Find(ctx, sc, conv, msg)
+	if err != nil {
+		return Entry{}, err
+	}
+	_, b, err := e.current(ctx, sc, conv)
+	if err == nil && !b.Holds(m.Branch, m.Pos) {
+		b, err = e.holding(ctx, sc, conv, m)
+	}
+	if err != nil {
+		return Entry{}, err
+	}
+	rope, _ := b.Cut(m.Branch, m.Pos, true)
+	upTo := record.Branch{ID: b.ID, Rope: rope, Open: math.MaxInt64}
+	for after := store.Cursor(""); ; {
+		page, next, err := e.page(ctx, sc, conv, &upTo, after, 32, true)
+		if err != nil {
+			return Entry{}, err
+		}
+		for _, m := range page {
+			if m.Role == message.User && len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == record.OriginUser {
+				return m, nil
+			}
+		}
+		if after = next; after == "" {
+			return Entry{}, fault.New(fault.Invalid, "nothing_asked", "no message of the user stands before %s", msg)
+		}
+	}
 }
 
 // lastOf returns the position of the last message of a rope.

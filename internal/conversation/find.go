@@ -30,10 +30,17 @@ func (e *Engine) Find(ctx context.Context, sc store.Scope, conv, msg id.ID) (Ent
 	if err != nil {
 		return Entry{}, err
 	}
+	searched := map[string]bool{}
 	for _, b := range branches {
-		m, err := e.findIn(ctx, sc, conv, b.ID, msg, made)
-		if !fault.Is(err, fault.NotFound) {
-			return m, err
+		for _, s := range b.Spans() { // of lists of deleted branches, too
+			if searched[s.Branch] {
+				continue
+			}
+			searched[s.Branch] = true
+			m, err := e.findIn(ctx, sc, conv, s.Branch, msg, made)
+			if !fault.Is(err, fault.NotFound) {
+				return m, err
+			}
 		}
 	}
 	return Entry{}, fault.New(fault.NotFound, "message_not_found", "this conversation has no message %s", msg).

@@ -57,14 +57,18 @@ func (s *Session) Fit(ctx context.Context, w Window) (fits bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		changes = append(changes, put)
 		next.View.Summary = uri
+		if uri != "" {
+			changes = append(changes, put)
+		}
 	}
-	pins, err := s.repin(ctx, entries, plan.Pins)
-	if err != nil {
-		return false, err
+	next.View.Keep = nil
+	for _, i := range plan.Pins {
+		if m := &entries[i]; !m.Pinned {
+			next.View.Keep = append(next.View.Keep, record.Point{Branch: m.Branch, Pos: m.Pos})
+		}
 	}
-	return plan.Fits, s.revise(ctx, next, append(changes, pins...))
+	return plan.Fits, s.revise(ctx, next, changes)
 }
 
 // summaryShare is the part of a window that a summary may take.
@@ -84,7 +88,8 @@ func (s *Session) revise(ctx context.Context, next record.Branch, changes []stor
 	return err
 }
 
-// summarize makes the message that stands for what is not shown any more.
+// summarize makes the message that stands for what is not shown any more, and
+// its URI; "" where there is none.
 func (s *Session) summarize(ctx context.Context, w Window, earlier *message.Message, gone []view.Item, most int64) (store.Change, string, error) {
 	msgs := view.Render(gone, view.Options{Clip: summaryClip})
 	m := &message.Message{ID: id.New(), Role: message.User, At: time.Now().UTC().Truncate(time.Microsecond)}
@@ -115,8 +120,8 @@ func (s *Session) summarize(ctx context.Context, w Window, earlier *message.Mess
 			w.Log("a summary by the model is not used", err)
 		}
 	}
-	if !written {
-		fitDigest(earlier, msgs, func(text string) bool { return w.Count(words(text)) <= most })
+	if !written && !fitDigest(earlier, msgs, func(text string) bool { return w.Count(words(text)) <= most }) {
+		return store.Change{}, "", nil // the window is too small for any
 	}
 	u := s.interaction.ChildID(record.TypeMessage, m.ID)
 	return putMessage(u, m, nil), u.String(), nil
@@ -128,8 +133,8 @@ const (
 )
 
 // fitDigest makes the longest digest that fits: of all messages, else of the
-// newest of them.
-func fitDigest(earlier *message.Message, msgs []*message.Message, fits func(string) bool) {
+// newest of them. It reports whether any does.
+func fitDigest(earlier *message.Message, msgs []*message.Message, fits func(string) bool) bool {
 	lines := digest(earlier, msgs)
 	lo, hi := 0, len(lines) // the least number of lines to leave out
 	for lo < hi {
@@ -140,7 +145,7 @@ func fitDigest(earlier *message.Message, msgs []*message.Message, fits func(stri
 			lo = mid + 1
 		}
 	}
-	fits(strings.Join(lines[lo:], "\n"))
+	return lo < len(lines) && fits(strings.Join(lines[lo:], "\n"))
 }
 
 // digest lists what was asked, done and answered, a line each.
@@ -177,30 +182,6 @@ func gist(s string) string {
 		return string(runes[:most]) + "…"
 	}
 	return string(runes)
-}
-
-// repin pins what a running turn needs of what falls out of view, and lets go
-// of what was pinned for earlier turns.
-func (s *Session) repin(ctx context.Context, entries []Entry, wanted []int) ([]store.Change, error) {
-	pins, err := s.engine.pins(ctx, s.scope, s.conv.ID, 0, 0)
-	if err != nil {
-		return nil, err
-	}
-	var out []store.Change
-	for _, i := range wanted {
-		e := &entries[i]
-		if _, ok := pins[e.Pos]; ok {
-			delete(pins, e.Pos)
-			continue
-		}
-		out = append(out, putPin(s.conv.ID, record.Pin{Message: e.ID, Branch: e.Branch, Pos: e.Pos, By: "system", At: time.Now().UTC()}))
-	}
-	for _, p := range pins {
-		if p.By == "system" && s.branch.Holds(p.Branch, p.Pos) {
-			out = append(out, store.Change{Op: store.Delete, URI: record.PinURI(s.conv.ID, p.Message)})
-		}
-	}
-	return out, nil
 }
 
 func putPin(conv id.ID, p record.Pin) store.Change {

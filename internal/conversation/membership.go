@@ -193,7 +193,7 @@ func (e *Engine) Unfit(ctx context.Context, sc store.Scope, conv id.ID) error {
 			if err := record.Decode(en.URI, en.Body, &old); err != nil {
 				return nil, err
 			}
-			if old.View.Start != b.View.Start || old.View.Summary != b.View.Summary || old.View.Clip != b.View.Clip {
+			if !slices.Equal(old.View.Keep, b.View.Keep) || old.View.Start != b.View.Start || old.View.Summary != b.View.Summary || old.View.Clip != b.View.Clip {
 				old.View.Revision = b.View.Revision
 				b.View = old.View
 				return nil, nil

@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"context"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -299,50 +300,40 @@ func (e *Engine) shown(ctx context.Context, sc store.Scope, conv id.ID, b *recor
 	return out, marks, err
 }
 
-// pinned reads the pinned messages before the view's start, and tells the
-// lowest of their positions.
+// pinned reads the messages before the view's start that are shown all the
+// same, and tells the lowest of their positions.
 func (e *Engine) pinned(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch) ([]Entry, int64, error) {
-	const none = int64(1<<63 - 1)
-	if b.View.Start.Pos == 0 {
-		return nil, none, nil
+	lowest := int64(math.MaxInt64)
+	start := b.Start()
+	if start.Span < 0 {
+		return nil, lowest, nil
 	}
 	pins, err := e.pins(ctx, sc, conv, 0, 0)
-	if err != nil || len(pins) == 0 {
-		return nil, none, err
+	if err != nil {
+		return nil, 0, err
 	}
+	points := slices.Clone(b.View.Keep)
+	for _, p := range pins {
+		points = append(points, record.Point{Branch: p.Branch, Pos: p.Pos})
+	}
+	points = slices.DeleteFunc(points, func(p record.Point) bool { return !b.PlaceOf(p.Branch, p.Pos).Before(start) })
+	slices.SortFunc(points, func(p, q record.Point) int {
+		return b.PlaceOf(p.Branch, p.Pos).Compare(b.PlaceOf(q.Branch, q.Pos))
+	})
 	var out []Entry
-	lowest := none
-	start := b.Start()
-	for _, p := range before(b, pins, start) {
+	for _, p := range slices.Compact(points) {
 		m, err := e.at(ctx, sc, conv, p.Branch, p.Pos)
 		if fault.Is(err, fault.NotFound) {
 			continue // it was erased
 		}
 		if err != nil {
-			return nil, none, err
+			return nil, 0, err
 		}
 		m.Shown = true
 		out = append(out, m)
 		lowest = min(lowest, m.Pos)
 	}
 	return out, lowest, nil
-}
-
-// before returns the pins that stand before a place of the branch, in its order.
-func before(b *record.Branch, pins map[int64]record.Pin, end record.Place) []record.Pin {
-	var out []record.Pin
-	for _, p := range pins {
-		if b.PlaceOf(p.Branch, p.Pos).Before(end) {
-			out = append(out, p)
-		}
-	}
-	slices.SortFunc(out, func(p, q record.Pin) int {
-		if b.PlaceOf(p.Branch, p.Pos).Before(b.PlaceOf(q.Branch, q.Pos)) {
-			return -1
-		}
-		return 1
-	})
-	return out
 }
 
 // at reads the message at a position of a branch's list.

@@ -12,6 +12,7 @@ import (
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/tidy"
+	"steward/internal/view"
 )
 
 // Session is an open conversation: what the model is shown of its preferred
@@ -213,8 +214,13 @@ func (s *Session) stage(m *message.Message) store.Change {
 	s.labels |= message.LabelsOf(m.Blocks)
 	s.pos++
 	count(&s.conv, m)
-	s.transcript.Append(m)
-	ch := putMessage(s.MessageURI(m.ID), m, &store.Place{List: record.BranchURI(s.conv.ID, s.branch.ID), Pos: s.pos})
+	u := s.MessageURI(m.ID)
+	shown := m
+	if s.branch.View.Clip > 0 && m.Role == message.Tool {
+		shown = view.One(view.Item{Message: m, Pos: s.pos, URI: u.String()}, s.branch.View.Clip)
+	}
+	s.transcript.Append(shown)
+	ch := putMessage(u, m, &store.Place{List: record.BranchURI(s.conv.ID, s.branch.ID), Pos: s.pos})
 	s.bytes += len(ch.Body)
 	return ch
 }

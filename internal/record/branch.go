@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -51,10 +52,11 @@ func (s Span) Holds(branch string, pos int64) bool {
 // to a window or a person asks for it, counted by Revision, and the same
 // after a restart, so that providers' prompt caches keep hitting.
 type View struct {
-	Revision int    `json:"rev,omitzero"`     // changes of messages count if theirs is not above it
-	Start    Point  `json:"start,omitzero"`   // the first message shown; zero: all are. Pinned ones before it are shown too
-	Summary  string `json:"summary,omitzero"` // URI text of the message that stands for what lies before Start
-	Clip     int    `json:"clip,omitzero"`    // tool results of more bytes are shown by their beginning and a reference; 0: whole
+	Revision int     `json:"rev,omitzero"`     // changes of messages count if theirs is not above it
+	Start    Point   `json:"start,omitzero"`   // the first message shown; zero: all are. Pinned ones before it are shown too
+	Keep     []Point `json:"keep,omitzero"`    // messages before Start that are shown too: what a turn that ran needs
+	Summary  string  `json:"summary,omitzero"` // URI text of the message that stands for what lies before Start
+	Clip     int     `json:"clip,omitzero"`    // tool results of more bytes are shown by their beginning and a reference; 0: whole
 }
 
 // Spans returns all spans of the branch in order; the last one is its own, open.
@@ -80,6 +82,11 @@ func (p Place) Before(q Place) bool {
 		return false
 	}
 	return p.Span < q.Span || p.Span == q.Span && p.Pos < q.Pos
+}
+
+// Compare orders places on a branch.
+func (p Place) Compare(q Place) int {
+	return cmp.Or(cmp.Compare(p.Span, q.Span), cmp.Compare(p.Pos, q.Pos))
 }
 
 // PlaceOf returns where a position of a branch's list stands on this branch.
@@ -180,6 +187,6 @@ type Pin struct {
 	Message id.ID     `json:"-"`
 	Branch  string    `json:"in"`
 	Pos     int64     `json:"pos"`
-	By      string    `json:"by"` // a user's name, or "system": what a running turn needs
+	By      string    `json:"by"` // a user's name
 	At      time.Time `json:"at"`
 }

@@ -90,6 +90,7 @@ func (f *fitter) Fit(ctx context.Context, refused bool) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	f.node.revised(f.chat.chatKey)
 	f.chat.feed.notice("Earlier messages were left out or summarised, so that the conversation fits the model's context window.")
 	return f.count(f.fittedIn) < now, nil
 }

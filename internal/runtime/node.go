@@ -47,7 +47,16 @@ type Options struct {
 	IdleFor time.Duration
 	// IdleBytes bounds what idle conversations hold in memory; zero: 32 MiB.
 	IdleBytes int
-	Log       *slog.Logger // nil: slog.Default()
+	// KeepDeleted is how long what was deleted can be brought back before it
+	// is erased for good; zero: 30 days, negative: for ever.
+	KeepDeleted time.Duration
+	// PackAfter is how long a conversation that nobody uses is kept as it was
+	// written, before it is kept compactly; zero: 30 days.
+	PackAfter time.Duration
+	// Erased is called when something was erased for good: it returns when
+	// what is derived from it is gone too. May be nil.
+	Erased func(context.Context) error
+	Log    *slog.Logger // nil: slog.Default()
 }
 
 // Node is one running Steward. Safe for concurrent use.
@@ -61,6 +70,7 @@ type Node struct {
 	mu     sync.Mutex
 	chats  map[chatKey]*chat
 	kits   map[string]*agentKit // narrowed ones, by agent and patterns
+	toPack map[chatKey]struct{} // of which messages have fallen out of view
 	closed bool
 
 	life   context.Context // ends when the node closes
@@ -100,6 +110,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		agents: map[string]*agentKit{},
 		chats:  map[chatKey]*chat{},
 		kits:   map[string]*agentKit{},
+		toPack: map[chatKey]struct{}{},
 		sweeps: make(chan struct{}),
 		work:   make(chan func()),
 	}
@@ -120,6 +131,8 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	}
 	n.life, n.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	go n.sweep()
+	n.runs.Add(1)
+	go n.keep()
 	if err := n.recover(ctx); err != nil {
 		return nil, fmt.Errorf("going on with interrupted runs: %w", err)
 	}

@@ -1,0 +1,125 @@
+package runtime
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// How long things are kept as they are, unless Options say otherwise.
+const (
+	keepDeleted = 30 * 24 * time.Hour // what was deleted can be brought back
+	packAfter   = 30 * 24 * time.Hour // an unused conversation is kept as it was written
+	keepEvery   = time.Hour
+)
+
+// keep erases and packs, soon after the start and then every hour.
+func (n *Node) keep() {
+	defer n.runs.Done()
+	next := time.NewTimer(time.Minute)
+	defer next.Stop()
+	for {
+		select {
+		case <-next.C:
+		case <-n.life.Done():
+			return
+		}
+		if err := n.Tend(n.life, time.Now()); err != nil && n.life.Err() == nil {
+			n.log.Error("what was deleted could not be erased, or what is old packed", "error", err)
+		}
+		next.Reset(keepEvery)
+	}
+}
+
+// Tend erases for good what was deleted long ago, and has the store keep
+// compactly what is not shown to a model any more, as of a time. The node does
+// it by itself every hour.
+func (n *Node) Tend(ctx context.Context, now time.Time) error {
+	if n.opt.KeepDeleted >= 0 {
+		erased, err := n.conversations.Purge(ctx, now.Add(-orDefault(n.opt.KeepDeleted, keepDeleted)))
+		if erased > 0 {
+			n.log.Info("erased for good what was deleted", "resources", erased)
+		}
+		if err != nil {
+			return err
+		}
+		if erased > 0 && n.opt.Erased != nil {
+			if err := n.opt.Erased(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	if err := n.packRevised(ctx); err != nil {
+		return err
+	}
+	return n.packUnused(ctx, now.Add(-orDefault(n.opt.PackAfter, packAfter)))
+}
+
+func orDefault(d, std time.Duration) time.Duration {
+	if d == 0 {
+		return std
+	}
+	return d
+}
+
+// revised notes that messages of a chat have fallen out of view.
+func (n *Node) revised(key chatKey) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.toPack[key] = struct{}{}
+}
+
+// packRevised packs what has fallen out of view in conversations that are not
+// in use.
+func (n *Node) packRevised(ctx context.Context) error {
+	n.mu.Lock()
+	var keys []chatKey
+	for k := range n.toPack {
+		if n.chats[k] == nil {
+			keys = append(keys, k)
+			delete(n.toPack, k)
+		}
+	}
+	n.mu.Unlock()
+	for _, k := range keys {
+		err := n.alone(ctx, k.user, k.id, func(sc store.Scope) error {
+			_, err := n.conversations.Pack(ctx, sc, k.id, false)
+			return err
+		})
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// packUnused packs the conversations that were used last before a time.
+func (n *Node) packUnused(ctx context.Context, before time.Time) error {
+	q := store.Query{Term: store.Term{Name: record.TermRecent}, Type: record.TypeConversation}
+	for it, err := range store.Items(ctx, n.opt.Store, store.ForNode(resource.System), q) {
+		if err != nil {
+			return err
+		}
+		if it.At.After(before) {
+			return nil // the rest was used later
+		}
+		user, ok := strings.CutPrefix(string(it.Space), "user:")
+		if !ok {
+			continue
+		}
+		conv := record.IDOf(it.URI, record.TypeConversation)
+		err := n.alone(ctx, user, conv, func(sc store.Scope) error {
+			_, err := n.conversations.Pack(ctx, sc, conv, true)
+			return err
+		})
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			return err
+		}
+	}
+	return nil
+}
