@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -221,7 +222,50 @@ func (im *importer) own(o *exchange.Own, owner string, now time.Time) error {
 	if err := im.ownMarks(o); err != nil {
 		return err
 	}
+	for i := range o.Branches {
+		if err := im.interrupt(&o.Branches[i], now); err != nil {
+			return err
+		}
+	}
 	return im.end()
+}
+
+// interrupt answers the calls that were open at the end of a branch when it
+// was exported: what runs them is not imported.
+func (im *importer) interrupt(b *record.Branch, now time.Time) error {
+	if err := im.flush(); err != nil {
+		return err
+	}
+	var tail []*message.Message // newest last
+	var call Entry
+	for after := store.Cursor(""); ; {
+		page, next, err := im.engine.page(im.ctx, im.sc, im.conv, b, after, 0, true)
+		if err != nil {
+			return err
+		}
+		for _, m := range page {
+			tail = slices.Insert(tail, 0, m.Message)
+			if m.Role != message.Tool && m.Role != message.System {
+				call, next = m, ""
+				break
+			}
+		}
+		if after = next; after == "" {
+			break
+		}
+	}
+	for _, c := range message.Dangling(tail) {
+		m := &message.Message{ID: id.New(), Role: message.Tool, At: now, Prev: tail[len(tail)-1].ID}
+		m.Blocks = []message.Block{&message.ToolResult{Common: message.Common{Origin: "system"}, Call: c.Ref, CallID: c.CallID, Name: c.Name,
+			Status: message.Interrupted, Content: []message.Block{&message.Text{Common: message.Common{Origin: "system"},
+				Text: "It was still running when the conversation was exported."}}}}
+		if _, err := im.message(call.Interaction, m, record.Point{Branch: b.ID, Pos: im.c.Last + 1}); err != nil {
+			return err
+		}
+		im.note("a call that was still running is marked as interrupted")
+		tail = append(tail, m)
+	}
+	return nil
 }
 
 // named makes an error of the importer of what only says what is wrong.

@@ -52,7 +52,7 @@ func (e *Engine) Usage(ctx context.Context, since time.Time) iter.Seq2[Used, err
 // used reads what an entry says of a model call, if it does.
 func used(en resource.Entry) (Used, bool, error) {
 	u := Used{User: strings.TrimPrefix(string(en.Space), "user:"), At: en.At}
-	if en.Op != resource.OpPut {
+	if en.Op != resource.OpPut || strings.HasPrefix(en.Actor, actorImport) {
 		return u, false, nil
 	}
 	switch en.URI.Type() {
