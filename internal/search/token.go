@@ -112,8 +112,8 @@ func isDense(r rune) bool {
 	if r < 0x0e00 {
 		return false
 	}
-	if r == 'ー' || r == 'ｰ' {
-		return true // Japanese, and of no script as Unicode sees it
+	if r == 'ー' || r == 'ｰ' || r == 'ﾞ' || r == 'ﾟ' {
+		return true // Japanese, though not for Unicode's scripts
 	}
 	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul,
 		unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
@@ -121,23 +121,46 @@ func isDense(r rune) bool {
 
 // pairs yields the tokens of a stretch of a script without spaces.
 func pairs(s string, from, end int, yield func(Token) bool) bool {
-	var it norm.Iter
-	it.InitString(norm.NFKC, s[from:end])
 	var last Token // a character, still without the one after it
-	for !it.Done() {
-		c := Token{From: from + it.Pos(), Dense: true}
-		c.Text = plain(string(it.Next()))
-		c.To = from + it.Pos()
-		c.Head = c.To
-		if c.Text == "" {
+	for at := from; at < end; {
+		c := Token{From: at, To: character(s, at, end), Dense: true}
+		at, c.Head = c.To, c.To
+		if c.Text = plainCharacter(s[c.From:c.To]); c.Text == "" {
 			continue
 		}
-		if last.Text != "" && !yield(Token{Text: last.Text + c.Text, From: last.From, To: c.To, Head: last.To, Dense: true}) {
-			return false
+		if last.Text != "" {
+			both := Token{Text: s[last.From:c.To], From: last.From, To: c.To, Head: last.To, Dense: true}
+			if len(both.Text) != len(last.Text)+len(c.Text) || both.Text[:len(last.Text)] != last.Text || both.Text[len(last.Text):] != c.Text {
+				both.Text = last.Text + c.Text
+			}
+			if !yield(both) {
+				return false
+			}
 		}
 		last = c
 	}
 	return last.Text == "" || yield(last)
+}
+
+// character returns the end of the character at a place: a letter, with its
+// marks, or what makes a Korean syllable.
+func character(s string, at, end int) int {
+	_, n := utf8.DecodeRuneInString(s[at:])
+	for at += n; at < end; at += n {
+		var r rune
+		r, n = utf8.DecodeRuneInString(s[at:])
+		if r != softHyphen && r != 'ﾞ' && r != 'ﾟ' && !unicode.IsMark(r) && (r < 0x1160 || r > 0x11ff) {
+			break
+		}
+	}
+	return at
+}
+
+func plainCharacter(c string) string {
+	if r, n := utf8.DecodeRuneInString(c); n == len(c) && 0x3041 <= r && r <= 0xd7a3 && norm.NFKC.IsNormalString(c) {
+		return c // nothing in East Asia has two cases
+	}
+	return plain(norm.NFKC.String(c))
 }
 
 // fold returns the form of a word in which it is searched; empty where
