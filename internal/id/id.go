@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"time"
 )
 
@@ -72,6 +73,19 @@ func (u ID) AppendText(b []byte) []byte {
 	hex.Encode(t[19:23], u[8:10])
 	hex.Encode(t[24:], u[10:16])
 	return append(b, t[:]...)
+}
+
+// MarshalText implements encoding.TextMarshaler, with String's form.
+func (u ID) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (u *ID) UnmarshalText(b []byte) error {
+	v, ok := Parse(string(b))
+	if !ok && len(b) > 0 {
+		return errors.New("an id is a UUID in lower case")
+	}
+	*u = v
+	return nil
 }
 
 // Parse reads the canonical lower-case form. It reports false for everything

@@ -1,6 +1,7 @@
 package id_test
 
 import (
+	"encoding/json"
 	"strings"
 	"sync"
 	"testing"
@@ -123,5 +124,27 @@ func FuzzParse(f *testing.F) {
 func BenchmarkNew(b *testing.B) {
 	for b.Loop() {
 		id.New()
+	}
+}
+
+func TestJSON(t *testing.T) {
+	type record struct {
+		ID   id.ID `json:"id,omitzero"`
+		More []id.ID
+	}
+	in := record{ID: id.New(), More: []id.ID{id.New(), {}}}
+	b, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"id":"` + in.ID.String() + `","More":["` + in.More[0].String() + `",""]}`; string(b) != want {
+		t.Errorf("got %s, want %s", b, want)
+	}
+	var out record
+	if err := json.Unmarshal(b, &out); err != nil || out.ID != in.ID || out.More[0] != in.More[0] || !out.More[1].Zero() {
+		t.Errorf("read back as %v, %v", out, err)
+	}
+	if err := json.Unmarshal([]byte(`{"id":"x"}`), &out); err == nil {
+		t.Error("an id that is none was read")
 	}
 }

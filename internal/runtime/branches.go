@@ -114,6 +114,11 @@ func (n *Node) TitleBranch(ctx context.Context, user string, conv id.ID, branch,
 	return n.conversations.Title(ctx, store.ForUser(user), conv, branch, title)
 }
 
+// CopyBranch copies a branch to a conversation of its own.
+func (n *Node) CopyBranch(ctx context.Context, user string, conv id.ID, branch string) (id.ID, error) {
+	return n.conversations.CopyBranch(ctx, store.ForUser(user), conv, branch)
+}
+
 // DeleteBranch hides a branch; Undelete with its name brings it back for a while.
 func (n *Node) DeleteBranch(ctx context.Context, user string, conv id.ID, branch string) error {
 	return n.alone(ctx, user, conv, func(sc store.Scope) error {

@@ -5,8 +5,8 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -18,9 +18,11 @@ import (
 	"steward/internal/id"
 	"steward/internal/identity"
 	"steward/internal/llm"
+	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/search"
 	"steward/internal/store"
+	"steward/internal/worklog"
 )
 
 // Node is what the face needs of the runtime.
@@ -30,9 +32,12 @@ type Node interface {
 	Messages(ctx context.Context, user string, conv id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error)
 	Rename(ctx context.Context, user string, conv id.ID, title string) (record.Conversation, error)
 	Delete(ctx context.Context, user string, conv id.ID) error
-	Export(ctx context.Context, user string, conv id.ID, format string, w io.Writer) error
+	Exchanger
 	Models(ctx context.Context) (found llm.Listing, aliases []string)
 	Search(ctx context.Context, user string, q search.Query) (search.Page, error)
+	WorkLog(ctx context.Context, user string, f worklog.Filter, after store.Cursor, limit int) ([]worklog.Entry, store.Cursor, error)
+	History
+	WorkLogEntry(ctx context.Context, user, ref string) (worklog.Entry, []*message.Message, error)
 }
 
 // Identity is what the face needs to know of users; identity.Registry is one.
@@ -69,21 +74,26 @@ type serve func(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error
 // behind a httpauth.Guard.
 func Handler(o Options) http.Handler {
 	f := &face{o, http.NewServeMux()}
-	for pattern, h := range map[string]serve{
+	routes := f.histories()
+	maps.Copy(routes, map[string]serve{
 		"GET /conversations":               f.conversations,
 		"GET /conversations/{id}":          f.conversation,
 		"PATCH /conversations/{id}":        f.rename,
 		"DELETE /conversations/{id}":       f.delete,
 		"GET /conversations/{id}/messages": f.messages,
 		"GET /conversations/{id}/export":   f.export,
+		"POST /import":                     f.importChats,
 		"GET /search":                      f.search,
+		"GET /log":                         f.workLog,
+		"GET /log/{message}/{block}":       f.workLogEntry,
 		"GET /keys":                        f.keys,
 		"POST /keys":                       f.createKey,
 		"DELETE /keys/{id}":                f.revokeKey,
 		"GET /profile":                     f.profile,
 		"PUT /profile":                     f.setProfile,
 		"GET /models":                      f.models,
-	} {
+	})
+	for pattern, h := range routes {
 		method, path, _ := strings.Cut(pattern, " ")
 		f.mux.Handle(method+" "+Prefix+path, f.handle(h))
 	}

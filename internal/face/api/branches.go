@@ -1,0 +1,324 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"steward/internal/conversation"
+	"steward/internal/face/httpauth"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/runtime"
+)
+
+// History is what the face needs of the runtime for branches and what becomes
+// of messages.
+type History interface {
+	Branches(ctx context.Context, user string, conv id.ID) (list []record.Branch, preferred string, err error)
+	Siblings(ctx context.Context, user string, conv, msg id.ID) ([]conversation.Sibling, error)
+	Fork(ctx context.Context, user string, conv id.ID, f conversation.Fork) (record.Branch, error)
+	Switch(ctx context.Context, user string, conv id.ID, branch string) error
+	TitleBranch(ctx context.Context, user string, conv id.ID, branch, title string) error
+	DeleteBranch(ctx context.Context, user string, conv id.ID, branch string) error
+	Undelete(ctx context.Context, user string, conv id.ID, branch string) error
+	Rewind(ctx context.Context, user string, conv, msg id.ID, withdraw bool) (record.Branch, int, error)
+	Remove(ctx context.Context, user string, conv id.ID, msgs ...id.ID) (record.Branch, error)
+	Insert(ctx context.Context, user string, conv, after id.ID, m *message.Message) (record.Branch, error)
+	Interaction(ctx context.Context, user string, conv, inter id.ID) (conversation.Interaction, error)
+	Merge(ctx context.Context, user string, conv, into, from id.ID) error
+	Mark(ctx context.Context, user string, conv id.ID, v conversation.Verdict, msgs ...id.ID) error
+	Pin(ctx context.Context, user string, conv id.ID, pinned bool, msgs ...id.ID) error
+	Audit(ctx context.Context, user string, conv, interaction id.ID, tool string) ([]conversation.Optimization, error)
+	Rollback(ctx context.Context, user string, conv, interaction id.ID, tool string) (int, error)
+	Tidy(ctx context.Context, user string, conv id.ID, how runtime.Tidying, tools []string) (int, error)
+	CopyBranch(ctx context.Context, user string, conv id.ID, branch string) (id.ID, error)
+}
+
+// histories are the routes for branches and what becomes of messages.
+func (f *face) histories() map[string]serve {
+	const conv = "/conversations/{id}"
+	return map[string]serve{
+		"GET " + conv + "/branches":                             f.branches,
+		"POST " + conv + "/branches":                            f.fork,
+		"PATCH " + conv + "/branches/{branch}":                  f.changeBranch,
+		"DELETE " + conv + "/branches/{branch}":                 f.deleteBranch,
+		"POST " + conv + "/branches/{branch}/copy":              f.copyBranch,
+		"POST " + conv + "/undelete":                            f.undelete,
+		"POST " + conv + "/rewind":                              f.rewind,
+		"GET " + conv + "/messages/{message}/siblings":          f.siblings,
+		"POST " + conv + "/messages/remove":                     f.remove,
+		"POST " + conv + "/messages/insert":                     f.insert,
+		"POST " + conv + "/messages/mark":                       f.mark,
+		"POST " + conv + "/messages/pin":                        f.pin,
+		"GET " + conv + "/interactions/{interaction}":           f.interaction,
+		"POST " + conv + "/interactions/{interaction}/merge":    f.merge,
+		"POST " + conv + "/interactions/{interaction}/rollback": f.rollback,
+		"GET " + conv + "/changes":                              f.changes,
+		"POST " + conv + "/tidy":                                f.tidy,
+	}
+}
+
+// branchView is a branch as it is told.
+type branchView struct {
+	ID        string    `json:"id"`
+	Title     string    `json:"title,omitzero"`
+	Created   time.Time `json:"created,omitzero"`
+	Used      time.Time `json:"used,omitzero"`
+	Parent    string    `json:"parent,omitzero"`
+	Preferred bool      `json:"preferred"`
+	Revision  int       `json:"revision"`
+	Cut       bool      `json:"cut,omitzero"`     // not all of it is shown to a model
+	Summary   string    `json:"summary,omitzero"` // the message that stands for the rest
+}
+
+func viewBranch(b record.Branch, preferred string) branchView {
+	return branchView{b.ID, b.Title, b.Created, b.Used, b.Parent, b.ID == preferred, b.View.Revision, b.View.Start.Pos != 0, b.View.Summary}
+}
+
+// read reads the conversation of the path, and the body where there is to be one.
+func (f *face) read(w http.ResponseWriter, r *http.Request, in any) (id.ID, error) {
+	conv, err := pathID(r, "conversation")
+	if err != nil || in == nil {
+		return conv, err
+	}
+	return conv, httpauth.Decode(w, r, maxBody, in)
+}
+
+// element reads another id of the path.
+func element(r *http.Request, what string) (id.ID, error) {
+	x, ok := id.Parse(r.PathValue(what))
+	if !ok {
+		return x, fault.New(fault.NotFound, what+"_not_found", "there is no %s %.80s", what, r.PathValue(what))
+	}
+	return x, nil
+}
+
+func (f *face) branches(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	conv, err := f.read(w, r, nil)
+	if err != nil {
+		return err
+	}
+	list, preferred, err := f.Node.Branches(r.Context(), c.User, conv)
+	if err != nil {
+		return err
+	}
+	out := make([]branchView, len(list))
+	for i, b := range list {
+		out[i] = viewBranch(b, preferred)
+	}
+	return reply(w, http.StatusOK, map[string]any{"branches": out})
+}
+
+func (f *face) made(w http.ResponseWriter, b record.Branch, err error) error {
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusCreated, viewBranch(b, b.ID))
+}
+
+func (f *face) fork(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	var in struct {
+		Message id.ID  `json:"message"`
+		Before  bool   `json:"before"`
+		Title   string `json:"title"`
+	}
+	conv, err := f.read(w, r, &in)
+	if err != nil {
+		return err
+	}
+	b, err := f.Node.Fork(r.Context(), c.User, conv, conversation.Fork{Message: in.Message, Before: in.Before, Title: in.Title})
+	return f.made(w, b, err)
+}
+
+func (f *face) changeBranch(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	var in struct {
+		Title     *string `json:"title"`
+		Preferred bool    `json:"preferred"`
+	}
+	conv, err := f.read(w, r, &in)
+	if err == nil && in.Title != nil {
+		err = f.Node.TitleBranch(r.Context(), c.User, conv, r.PathValue("branch"), *in.Title)
+	}
+	if err == nil && in.Preferred {
+		err = f.Node.Switch(r.Context(), c.User, conv, r.PathValue("branch"))
+	}
+	return done(w, err)
+}
+
+// done answers a request that has nothing to tell.
+func done(w http.ResponseWriter, err error) error {
+	if err == nil {
+		w.WriteHeader(http.StatusNoContent)
+	}
+	return err
+}
+
+func (f *face) deleteBranch(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	conv, err := f.read(w, r, nil)
+	if err == nil {
+		err = f.Node.DeleteBranch(r.Context(), c.User, conv, r.PathValue("branch"))
+	}
+	return done(w, err)
+}
+
+func (f *face) copyBranch(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	conv, err := f.read(w, r, nil)
+	if err != nil {
+		return err
+	}
+	made, err := f.Node.CopyBranch(r.Context(), c.User, conv, r.PathValue("branch"))
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusCreated, map[string]any{"conversation": made})
+}
+
+func (f *face) undelete(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	var in struct {
+		Branch string `json:"branch"`
+	}
+	conv, err := f.read(w, r, &in)
+	if err == nil {
+		err = f.Node.Undelete(r.Context(), c.User, conv, in.Branch)
+	}
+	return done(w, err)
+}
+
+func (f *face) rewind(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	var in struct {
+		Message  id.ID `json:"message"`
+		Withdraw bool  `json:"withdraw"`
+	}
+	conv, err := f.read(w, r, &in)
+	if err != nil {
+		return err
+	}
+	b, withdrawn, err := f.Node.Rewind(r.Context(), c.User, conv, in.Message, in.Withdraw)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusCreated, struct {
+		branchView
+		Withdrawn int `json:"withdrawn"`
+	}{viewBranch(b, b.ID), withdrawn})
+}
+
+func (f *face) siblings(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	conv, err := f.read(w, r, nil)
+	if err != nil {
+		return err
+	}
+	msg, err := element(r, "message")
+	if err != nil {
+		return err
+	}
+	list, err := f.Node.Siblings(r.Context(), c.User, conv, msg)
+	if err != nil {
+		return err
+	}
+	type sibling struct {
+		Branch    string `json:"branch"`
+		Message   id.ID  `json:"message"`
+		Preferred bool   `json:"preferred"`
+	}
+	out := make([]sibling, len(list))
+	for i, s := range list {
+		out[i] = sibling{s.Branch, s.Message, s.Current}
+	}
+	return reply(w, http.StatusOK, map[string]any{"siblings": out})
+}
+
+func (f *face) remove(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	var in struct {
+		Messages []id.ID `json:"messages"`
+	}
+	conv, err := f.read(w, r, &in)
+	if err != nil {
+		return err
+	}
+	if len(in.Messages) == 0 {
+		return noMessages()
+	}
+	b, err := f.Node.Remove(r.Context(), c.User, conv, in.Messages...)
+	return f.made(w, b, err)
+}
+
+func noMessages() error {
+	return fault.New(fault.Invalid, "messages_missing", "no messages are named").With(`name them: {"messages":["…"]}`)
+}
+
+func (f *face) insert(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	var in struct {
+		After id.ID        `json:"after"`
+		Role  message.Role `json:"role"`
+		Text  string       `json:"text"`
+	}
+	conv, err := f.read(w, r, &in)
+	if err != nil {
+		return err
+	}
+	if in.Role == "" {
+		in.Role = message.User
+	}
+	m := &message.Message{ID: id.New(), Role: in.Role, Blocks: []message.Block{
+		&message.Text{Common: message.Common{Origin: record.OriginUser}, Text: in.Text}}}
+	b, err := f.Node.Insert(r.Context(), c.User, conv, in.After, m)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusCreated, struct {
+		branchView
+		Message id.ID `json:"message"`
+	}{viewBranch(b, b.ID), m.ID})
+}
+
+func (f *face) mark(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	var in struct {
+		Messages []id.ID         `json:"messages"`
+		State    record.Validity `json:"state"`
+		Reason   string          `json:"reason"`
+		By       id.ID           `json:"by"`
+	}
+	conv, err := f.read(w, r, &in)
+	if err == nil && len(in.Messages) == 0 {
+		err = noMessages()
+	}
+	if err == nil {
+		err = f.Node.Mark(r.Context(), c.User, conv, conversation.Verdict{State: in.State, Reason: in.Reason, By: in.By}, in.Messages...)
+	}
+	return done(w, err)
+}
+
+func (f *face) pin(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	in := struct {
+		Messages []id.ID `json:"messages"`
+		Pinned   bool    `json:"pinned"`
+	}{Pinned: true}
+	conv, err := f.read(w, r, &in)
+	if err == nil && len(in.Messages) == 0 {
+		err = noMessages()
+	}
+	if err == nil {
+		err = f.Node.Pin(r.Context(), c.User, conv, in.Pinned, in.Messages...)
+	}
+	return done(w, err)
+}
+
+func (f *face) tidy(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	var in struct {
+		How   runtime.Tidying `json:"how"`
+		Tools []string        `json:"tools"`
+	}
+	conv, err := f.read(w, r, &in)
+	if err != nil {
+		return err
+	}
+	n, err := f.Node.Tidy(r.Context(), c.User, conv, in.How, in.Tools)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, map[string]int{"changed": n})
+}

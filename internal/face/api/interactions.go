@@ -1,0 +1,128 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"steward/internal/conversation"
+	"steward/internal/face/httpauth"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+)
+
+// changeView is what became of a message.
+type changeView struct {
+	Message     id.ID           `json:"message"`
+	State       record.Validity `json:"state"`
+	At          time.Time       `json:"at"`
+	Actor       string          `json:"actor"`
+	Tool        string          `json:"tool,omitzero"`
+	Call        string          `json:"call,omitzero"`
+	Interaction id.ID           `json:"interaction_id,omitzero"`
+	Strategy    string          `json:"strategy,omitzero"`
+	Reason      string          `json:"reason,omitzero"`
+	By          id.ID           `json:"by,omitzero"`
+	Undone      time.Time       `json:"undone,omitzero"`
+	UndoneBy    string          `json:"undone_by,omitzero"`
+}
+
+func viewChanges(list []conversation.Optimization) []changeView {
+	out := make([]changeView, len(list))
+	for i, o := range list {
+		out[i] = changeView{o.Message, o.State, o.At, o.Actor, o.Tool, o.Call, o.Interaction, o.Strategy, o.Reason, o.By, o.Undone, o.UndoneBy}
+	}
+	return out
+}
+
+func (f *face) interaction(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	conv, err := f.read(w, r, nil)
+	if err != nil {
+		return err
+	}
+	x, err := element(r, "interaction")
+	if err != nil {
+		return err
+	}
+	in, err := f.Node.Interaction(r.Context(), c.User, conv, x)
+	if err != nil {
+		return err
+	}
+	type part struct {
+		Message id.ID           `json:"message"`
+		Role    message.Role    `json:"role"`
+		State   record.Validity `json:"state"`
+	}
+	parts := make([]part, len(in.Entries))
+	for i, e := range in.Entries {
+		parts[i] = part{e.ID, e.Role, e.Change.State}
+	}
+	return reply(w, http.StatusOK, struct {
+		ID       id.ID           `json:"id"`
+		Origin   string          `json:"origin"`
+		Started  time.Time       `json:"started"`
+		Stopped  time.Time       `json:"stopped,omitzero"`
+		Outcome  string          `json:"outcome,omitzero"`
+		Into     id.ID           `json:"into,omitzero"`
+		State    record.Validity `json:"state"`
+		By       string          `json:"by,omitzero"`
+		Tools    map[string]int  `json:"tools"`
+		Messages []part          `json:"messages"`
+		Changes  []changeView    `json:"changes"`
+	}{in.ID, in.Origin, in.Started, in.Stopped, in.Outcome, in.Into, in.State, in.By, in.Tools, parts, viewChanges(in.Changes)})
+}
+
+func (f *face) merge(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	var in struct {
+		From id.ID `json:"from"`
+	}
+	conv, err := f.read(w, r, &in)
+	if err != nil {
+		return err
+	}
+	into, err := element(r, "interaction")
+	if err == nil {
+		err = f.Node.Merge(r.Context(), c.User, conv, into, in.From)
+	}
+	return done(w, err)
+}
+
+func (f *face) rollback(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	var in struct {
+		Tool string `json:"tool"`
+	}
+	conv, err := f.read(w, r, &in)
+	if err != nil {
+		return err
+	}
+	inter, err := element(r, "interaction")
+	if err != nil {
+		return err
+	}
+	n, err := f.Node.Rollback(r.Context(), c.User, conv, inter, in.Tool)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, map[string]int{"restored": n})
+}
+
+// changes answers with the audit trail.
+func (f *face) changes(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	conv, err := f.read(w, r, nil)
+	if err != nil {
+		return err
+	}
+	var inter id.ID
+	if s := r.URL.Query().Get("interaction"); s != "" {
+		var ok bool
+		if inter, ok = id.Parse(s); !ok {
+			return fault.New(fault.NotFound, "interaction_not_found", "there is no interaction %.80s", s)
+		}
+	}
+	list, err := f.Node.Audit(r.Context(), c.User, conv, inter, r.URL.Query().Get("tool"))
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, map[string]any{"changes": viewChanges(list)})
+}
