@@ -56,7 +56,7 @@ type follower struct {
 	pos     uint64 // what is up to here has been handed to whom it concerns
 	index   map[place]map[*observer]struct{}
 	count   int
-	touched []*observer // have something new, and have not been woken
+	touched []*observer // have something new, and have not been told
 }
 
 // observer is one who follows live.
@@ -67,9 +67,11 @@ type observer struct {
 	after   uint64        // what is up to here it has read from the log itself
 	most    int           // changes that may wait
 	wake    chan struct{} // holds one token when there may be more
+	touched bool          // it is among the follower's; under Hub.mu
 
 	mu    sync.Mutex
 	queue []*Change
+	ready int   // so many of the queue may be taken: a batch is not parted because it is being filled
 	err   error // why nothing more comes
 }
 
@@ -222,7 +224,8 @@ func (f *follower) tell(ctx context.Context, e resource.Entry) error {
 	f.pos = e.Seq
 	for _, group := range f.concerned(conv, e.Space) {
 		for o := range group {
-			if e.Seq > o.after && o.scope.Sees(e.Space) && o.offer(changes) {
+			if e.Seq > o.after && o.scope.Sees(e.Space) && o.offer(changes) && !o.touched {
+				o.touched = true
 				f.touched = append(f.touched, o)
 			}
 		}
@@ -249,13 +252,14 @@ func (f *follower) concerned(conv resource.URI, sp resource.Space) [3]map[*obser
 	return [3]map[*observer]struct{}{f.index[place{conversation: conv}], f.index[place{space: sp}], f.index[place{}]}
 }
 
-// advance says that all up to pos has been told, and wakes whom it concerns.
+// advance says that all up to pos has been told, and tells whom it concerns.
 func (f *follower) advance(pos uint64) {
 	f.hub.mu.Lock()
 	defer f.hub.mu.Unlock()
 	f.pos = max(f.pos, pos)
 	for _, o := range f.touched {
-		o.rouse()
+		o.touched = false
+		o.release()
 	}
 	clear(f.touched)
 	f.touched = f.touched[:0]
@@ -269,8 +273,8 @@ func (f *follower) position() uint64 {
 }
 
 // offer adds an entry's changes to what waits for o, all that fit or none, and
-// reports whether o should be woken. Too much ends o.
-func (o *observer) offer(changes []Change) (fresh bool) {
+// reports whether o is to be told. Too much ends o.
+func (o *observer) offer(changes []Change) bool {
 	var fit int
 	for i := range changes {
 		if o.matcher.fits(&changes[i]) {
@@ -285,8 +289,7 @@ func (o *observer) offer(changes []Change) (fresh bool) {
 	if o.err != nil {
 		return false
 	}
-	fresh = len(o.queue) == 0
-	if !fresh && len(o.queue)+fit > o.most {
+	if len(o.queue) > 0 && len(o.queue)+fit > o.most {
 		o.queue, o.err = nil, slow(o.most)
 		return true
 	}
@@ -295,7 +298,15 @@ func (o *observer) offer(changes []Change) (fresh bool) {
 			o.queue = append(o.queue, &changes[i])
 		}
 	}
-	return fresh
+	return true
+}
+
+// release lets go of what waits.
+func (o *observer) release() {
+	o.mu.Lock()
+	o.ready = len(o.queue)
+	o.mu.Unlock()
+	o.rouse()
 }
 
 // end ends o with an error; what waits is dropped.
@@ -323,7 +334,7 @@ func (o *observer) take(most int, pos uint64) (changes []Change, at uint64, err 
 	if o.err != nil {
 		return nil, 0, o.err
 	}
-	n := whole(o.queue, most)
+	n := whole(o.queue[:min(o.ready, len(o.queue))], most)
 	if n == 0 {
 		return nil, pos, nil
 	}
@@ -331,6 +342,7 @@ func (o *observer) take(most int, pos uint64) (changes []Change, at uint64, err 
 	for i, c := range o.queue[:n] {
 		changes[i] = *c
 	}
+	o.ready -= n
 	at = changes[n-1].Seq
 	if n < len(o.queue) {
 		clear(o.queue[:n])

@@ -97,13 +97,10 @@ func (r *reader) earlier(ctx context.Context, e resource.Entry) (resource.Entry,
 	q.After = q.Cursor(e.Seq)
 	for window := uint64(1 << 10); ; window <<= 5 {
 		q.Since = e.Seq - min(e.Seq, window)
-		page, err := r.store.Log(ctx, r.scope, q)
-		switch {
-		case err != nil:
-			return resource.Entry{}, err
-		case len(page.Entries) > 0:
-			return page.Entries[0], nil
-		case q.Since == 0:
+		for p, err := range store.Entries(ctx, r.store, r.scope, q) {
+			return p, err
+		}
+		if q.Since == 0 {
 			return resource.Entry{}, nil
 		}
 	}
