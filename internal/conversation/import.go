@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -412,4 +414,24 @@ func oneLine(s string) string {
 	}, s)
 	runes := []rune(strings.Join(strings.Fields(s), " "))
 	return string(runes[:min(len(runes), most)])
+}
+
+// ImportAll imports all chats of a file. An error that concerns one of them
+// does not end the sequence; one of the store, or of the context, does.
+func (e *Engine) ImportAll(ctx context.Context, sc store.Scope, owner string, r io.Reader, o exchange.Options) iter.Seq2[Imported, error] {
+	return func(yield func(Imported, error) bool) {
+		for chat, err := range exchange.Read(r, o) {
+			var got Imported
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err == nil {
+				got, err = e.Import(ctx, sc, owner, chat)
+			}
+			ours := err == nil || strings.HasPrefix(fault.Of(err).Code, "import_")
+			if !yield(got, err) || !ours {
+				return
+			}
+		}
+	}
 }

@@ -90,11 +90,11 @@ func (d *double) Delete(_ context.Context, user string, conv id.ID) error {
 	return d.find(user, conv)
 }
 
-func (d *double) Export(_ context.Context, user string, conv id.ID, format string, w io.Writer) error {
+func (d *double) ExportAs(_ context.Context, user string, conv id.ID, o conversation.ExportOptions, w io.Writer) error {
 	if err := d.find(user, conv); err != nil {
 		return err
 	}
-	if _, err := io.WriteString(w, "in "+format); err != nil {
+	if _, err := io.WriteString(w, "in "+o.Format+map[bool]string{true: " masked"}[o.MaskPrivate]); err != nil {
 		return err
 	}
 	if d.cut {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"steward/internal/conversation"
 	"steward/internal/face/httpauth"
 	"steward/internal/fault"
 	"steward/internal/message"
@@ -146,7 +147,8 @@ func (f *face) export(w http.ResponseWriter, r *http.Request, c httpauth.Caller)
 	if err != nil {
 		return err
 	}
-	format := r.URL.Query().Get("format")
+	q := r.URL.Query()
+	format := q.Get("format")
 	types := map[string]string{"": "application/json", "json": "application/json", "markdown": "text/markdown; charset=utf-8"}
 	if types[format] == "" {
 		return fault.New(fault.Invalid, "format_unknown", "there is no format %.40q", format).With("use json or markdown")
@@ -154,8 +156,12 @@ func (f *face) export(w http.ResponseWriter, r *http.Request, c httpauth.Caller)
 	if format == "" {
 		format = "json"
 	}
+	private, err := flagOf(q.Get("mask_private"), "mask_private")
+	if err != nil {
+		return err
+	}
 	out := &late{w: w, mime: types[format]}
-	err = f.Node.Export(r.Context(), c.User, x, format, out)
+	err = f.Node.ExportAs(r.Context(), c.User, x, conversation.ExportOptions{Format: format, MaskPrivate: private}, out)
 	if err != nil && out.started {
 		httpauth.Log(r, f.Logger, err)
 		panic(http.ErrAbortHandler) // so that the client does not take a part for the whole
