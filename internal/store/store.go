@@ -103,7 +103,7 @@ const (
 	Delete    // the tree forgets it and its places; the log remembers
 	Check     // only If is looked at; nothing is written
 	Unlist    // takes URI out of Place.List (Place.Pos is ignored); writes no log entry
-	Erase     // Delete, and the bodies of all versions are gone for good, from the log's older entries too; also of what is deleted already
+	Erase     // Delete, and the bodies of all versions are gone for good, from the log's older entries too; also of what is deleted already (If sees that as not there)
 	Pack      // keeps the bodies of all versions in a compact form from now on; reading is as before; writes no log entry
 )
 
@@ -183,9 +183,10 @@ type LogQuery struct {
 	Limit   int
 }
 
-// LogPage is an answer to a LogQuery.
+// LogPage is an answer to a LogQuery. When little is found in a long stretch
+// of the log, a page ends before it is full, even empty, and there is More.
 type LogPage struct {
 	Entries []resource.Entry
 	Next    Cursor // where to go on, also when nothing more is there now
-	More    bool
+	More    bool   // there may be more
 }

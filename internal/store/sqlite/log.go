@@ -52,6 +52,7 @@ type logRange struct {
 	q           *store.LogQuery
 	over, below uint64
 	head        uint64
+	cut         bool // it was narrowed to a window
 }
 
 func (s *Store) logPage(c *conn, sc store.Scope, r logRange) (page store.LogPage, err error) {
@@ -63,38 +64,61 @@ func (s *Store) logPage(c *conn, sc store.Scope, r logRange) (page store.LogPage
 	if listed {
 		page.Entries, err = s.entriesOf(c, sc, seqs, size+1)
 	} else {
-		page.Entries, err = s.scan(c, sc, r, size+1)
+		page.Entries, err = s.scan(c, sc, &r, size+1)
 	}
 	if err != nil {
 		return page, err
 	}
-	if page.More = len(page.Entries) > size; page.More {
+	full := len(page.Entries) > size
+	if full {
 		page.Entries = page.Entries[:size]
 	}
-	page.Next = r.q.Cursor(r.next(page))
+	page.More = full || r.cut
+	page.Next = r.q.Cursor(r.next(page.Entries, full))
 	return page, nil
 }
 
-// next is where to go on: behind the last entry, and behind all that was
-// looked through when there is no more.
-func (r logRange) next(page store.LogPage) uint64 {
+// next is where to go on: behind the last entry of a full page, else behind
+// all that was looked through.
+func (r *logRange) next(entries []resource.Entry, full bool) uint64 {
 	last := uint64(0)
-	if n := len(page.Entries); n > 0 {
-		last = page.Entries[n-1].Seq
+	if n := len(entries); n > 0 {
+		last = entries[n-1].Seq
 	}
 	switch {
-	case page.More:
+	case full:
 		return last
 	case r.q.Reverse:
 		return r.over + 1
+	case r.cut:
+		return r.below - 1
 	}
 	return max(last, r.over, r.head)
 }
 
-// scan reads the log itself, from a window on.
-func (s *Store) scan(c *conn, sc store.Scope, r logRange, limit int) ([]resource.Entry, error) {
+// window narrows the range to its first entries, if there are more.
+func (r *logRange) window(size uint64) {
+	top := min(r.below, r.head+1)
+	if r.cut = top > r.over+size+1; !r.cut {
+		return
+	}
+	if r.q.Reverse {
+		r.over = top - size - 1
+	} else {
+		r.below = r.over + size + 1
+	}
+}
+
+// scanWindow is how many entries of the log are looked over for one page at
+// most: about ten milliseconds' work. It is above the size of any page, so
+// that it only ends pages that find little.
+const scanWindow = 16384
+
+// scan reads the log itself, up to the end of a window.
+func (s *Store) scan(c *conn, sc store.Scope, r *logRange, limit int) ([]resource.Entry, error) {
 	b := builder{s: s, c: c}
-	b.add(entryColumns+"WHERE l.seq > ? AND l.seq < ?", int64(r.over), int64(r.below))
+	b.add(entryColumns + "WHERE l.seq > ? AND l.seq < ?")
+	b.args = make([]any, 2)
 	if r.q.Type != "" {
 		if err := b.word(" AND l.type = ?", typeName, r.q.Type); err != nil {
 			return nil, err
@@ -104,6 +128,8 @@ func (s *Store) scan(c *conn, sc store.Scope, r logRange, limit int) ([]resource
 	if err := b.spaces("l.space", sc); err != nil || b.empty {
 		return nil, err
 	}
+	r.window(s.window)
+	b.args[0], b.args[1] = int64(r.over), int64(r.below)
 	direction := ""
 	if r.q.Reverse {
 		direction = " DESC"
@@ -133,25 +159,29 @@ func (s *Store) candidates(c *conn, r logRange) (seqs []int64, listed bool, err 
 	} else if !r.q.Of.Under(r.q.Under) {
 		return nil, true, nil
 	}
+	typ := int64(0)
+	if r.q.Type != "" {
+		if typ, err = s.names.id(c, typeName, r.q.Type); err != nil {
+			return nil, false, err
+		}
+	}
 	st, err := c.prepare(`WITH RECURSIVE v(seq) AS (
-			SELECT seq FROM tree WHERE key >= ? AND key < ?
+			SELECT seq FROM tree WHERE key >= ? AND key < ? AND (? = 0 OR type = ?)
 			UNION ALL
 			SELECT l.prev FROM v CROSS JOIN log l ON l.seq = v.seq WHERE l.prev > ?)
-		SELECT seq FROM v WHERE seq > ? AND seq < ?`)
+		SELECT seq FROM v WHERE seq > ? AND seq < ? LIMIT ?`)
 	if err != nil {
 		return nil, false, err
 	}
-	defer st.reset()
-	st.argBlob(from).argBlob(to).argInt(int64(r.over)).argInt(int64(r.over)).argInt(int64(r.below))
-	for {
-		ok, err := st.step()
-		if err != nil {
-			return nil, false, err
-		}
-		if !ok {
-			break
-		}
-		seqs = append(seqs, st.int(0))
+	limit := int64(-1)
+	if r.q.Reverse && !r.q.Of.Zero() {
+		// The versions of one resource come newest first by themselves.
+		limit = int64(store.PageSize(r.q.Limit) + 1)
+	}
+	over := int64(r.over)
+	st.argBlob(from).argBlob(to).argInt(typ).argInt(typ).argInt(over).argInt(over).argInt(int64(r.below)).argInt(limit)
+	if seqs, err = st.numbers(nil); err != nil {
+		return nil, false, err
 	}
 	slices.Sort(seqs)
 	if r.q.Reverse {
@@ -161,8 +191,11 @@ func (s *Store) candidates(c *conn, r logRange) (seqs []int64, listed bool, err 
 }
 
 // perResource is how many entries of the log can be looked over in the time
-// that it takes to find one through the tree.
-const perResource = 64
+// that it takes to find one through the tree; maxResources bounds that.
+const (
+	perResource  = 64
+	maxResources = 8192
+)
 
 // small reports whether few resources lie in a range of keys, as measured by
 // the part of the log that would have to be read otherwise.
@@ -176,7 +209,7 @@ func (s *Store) small(c *conn, from, to []byte, r logRange) (bool, error) {
 		return false, err
 	}
 	defer st.reset()
-	limit := span / perResource
+	limit := min(span/perResource, maxResources)
 	if _, err := st.argBlob(from).argBlob(to).argInt(limit).step(); err != nil {
 		return false, err
 	}

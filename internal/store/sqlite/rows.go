@@ -3,6 +3,7 @@ package sqlite
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,6 +54,9 @@ func (r *rows) items(items []store.Item, args []any) ([]store.Item, error) {
 		ok, err := r.st.step()
 		if err != nil || !ok {
 			return items, err
+		}
+		if len(items) == cap(items) {
+			items = slices.Grow(items, max(len(items), 1)) // twice as many; append would grow by less, and copy more often
 		}
 		items = append(items, store.Item{})
 		if err := r.item(&items[len(items)-1]); err != nil {

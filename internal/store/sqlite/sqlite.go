@@ -53,6 +53,7 @@ type Store struct {
 	codec   func() (*codec, error)
 	readers *pool
 	writer  *writer // nil when read-only
+	window  uint64  // entries that one page of the log looks over
 	news    news
 	closing sync.Once
 	err     error // what Close found
@@ -81,7 +82,7 @@ func open(ctx context.Context, o Options, steps []string) (*Store, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // one file, one lock
 	}
-	s := &Store{path: path, log: o.Log, names: newNames(), codec: sync.OnceValues(newCodec)}
+	s := &Store{path: path, log: o.Log, names: newNames(), codec: sync.OnceValues(newCodec), window: scanWindow}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

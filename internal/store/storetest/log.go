@@ -54,6 +54,45 @@ func logOfOne(e *env) {
 	}
 }
 
+// logByType: of the changes, those of one type of resource.
+func logByType(e *env) {
+	task := message("a", "1").Child("plan.Task", "t")
+	e.must(ada, put(conv("a"), ""), put(message("a", "1"), ""), put(task, ""), put(message("b", "2"), ""))
+	e.must(bob, put(message("a", "bobs"), ""))
+	e.must(ada, store.Change{Op: store.Delete, URI: message("a", "1")}, put(task, ""))
+	q := store.LogQuery{Type: "common.Message"}
+	e.wantLog(ada, q, "1/1", "2/1", "1/2")
+	e.wantLog(bob, q, "bobs/1")
+	e.wantLog(system, q, "1/1", "2/1", "bobs/1", "1/2")
+	e.wantLog(ada, store.LogQuery{Type: "plan.Task"}, "t/1", "t/2")
+	e.wantLog(ada, store.LogQuery{Type: "plan.Task", Reverse: true}, "t/2", "t/1")
+	e.wantLog(ada, store.LogQuery{Type: "plan.Task", Since: 3}, "t/2")
+	e.wantLog(ada, store.LogQuery{Type: "plan.Task", Since: 3, Under: conv("b")})
+	e.wantLog(ada, store.LogQuery{Type: "common.Message", Under: conv("a")}, "1/1", "1/2")
+	e.wantLog(ada, store.LogQuery{Type: "never.Seen"})
+	e.wantLog(ada, store.LogQuery{Type: "never.Seen", Under: conv("a"), Reverse: true})
+	e.wantLog(ada, store.LogQuery{Type: "plan.Task", Of: task}, "t/1", "t/2")
+	e.wantLog(ada, store.LogQuery{Type: "common.Message", Of: task})
+	e.wantLog(ada, store.LogQuery{Type: "never.Seen", Of: task})
+	// A cursor stands behind what was looked through, whatever was looked for.
+	p, err := e.st.Log(e.ctx, ada, store.LogQuery{Type: "plan.Task", Limit: 1})
+	if err != nil {
+		e.Fatal(err)
+	}
+	q.After = p.Next
+	if p, err = e.st.Log(e.ctx, ada, q); err != nil || fmt.Sprint(entryNames(p.Entries)) != "[2/1 1/2]" || p.More {
+		e.Errorf("got %+v, %v", p, err)
+	}
+	q = store.LogQuery{Type: "never.Seen", After: p.Next}
+	e.must(ada, put(conv("later"), ""))
+	if p, err = e.st.Log(e.ctx, ada, q); err != nil || len(p.Entries) != 0 || p.More {
+		e.Errorf("got %+v, %v", p, err)
+	}
+	if p, err = e.st.Log(e.ctx, ada, store.LogQuery{After: p.Next}); err != nil || len(p.Entries) != 0 || p.More {
+		e.Errorf("the cursor of a page without entries stands still: %+v, %v", p, err)
+	}
+}
+
 // logFollows: a cursor at the end finds what comes later, and only that.
 func logFollows(e *env) {
 	for _, q := range []store.LogQuery{{}, {Under: conv("c")}, {Of: message("c", "m")}, {Since: 100}} {
@@ -88,8 +127,15 @@ func logFollows(e *env) {
 	// The same cursor with a filter.
 	e.must(ada, put(conv("d"), ""), put(message("c", "m"), ""))
 	q.Under = conv("c")
-	if p, err := e.st.Log(e.ctx, ada, q); err != nil || fmt.Sprint(entryNames(p.Entries)) != "[m/3]" {
-		e.Errorf("got %v, %v", p, err)
+	got = nil
+	for en, err := range store.Entries(e.ctx, e.st, ada, q) {
+		if err != nil {
+			e.Fatal(err)
+		}
+		got = append(got, entryNames([]resource.Entry{en})...)
+	}
+	if fmt.Sprint(got) != "[m/3]" {
+		e.Errorf("with a filter, following gives %v", got)
 	}
 }
 
@@ -107,6 +153,9 @@ func logOfSmallSubtree(e *env) {
 	}
 	e.wantLog(ada, store.LogQuery{Under: conv("c")}, want...)
 	e.wantLog(ada, store.LogQuery{Under: conv("c"), Since: 62}, want[2:]...)
+	e.wantLog(ada, store.LogQuery{Under: conv("c"), Type: "common.Message"}, want...)
+	e.wantLog(ada, store.LogQuery{Under: conv("c"), Type: "common.Conversation"})
+	e.wantLog(ada, store.LogQuery{Under: conv("c"), Type: "never.Seen"})
 	e.wantLog(bob, store.LogQuery{Under: conv("c")})
 	if got := e.log(ada, store.LogQuery{Under: conv("filler")}); len(got) != 600 {
 		e.Errorf("%d entries, want 600", len(got))

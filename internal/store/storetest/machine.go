@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"reflect"
@@ -69,12 +70,14 @@ func (p *pair) uri(t *rapid.T) resource.URI { return rapid.SampledFrom(p.uris).D
 func (p *pair) scope(t *rapid.T) store.Scope { return rapid.SampledFrom(p.scopes).Draw(t, "scope") }
 
 var (
+	typeWords  = []string{"", "", "common.Message", "plan.Task", "never.Seen"}
 	stateWords = []string{"", "open", "done"}
 	termWords  = []store.Term{{Name: "a", Value: "1"}, {Name: "a", Value: "2"}, {Name: "b", Value: "1"}, {Name: "b", Value: ""}}
 )
 
 func (p *pair) change(t *rapid.T) store.Change {
-	c := store.Change{URI: p.uri(t), Op: rapid.SampledFrom([]store.Op{store.Put, store.Put, store.Put, store.Delete, store.Check, store.Unlist}).Draw(t, "op")}
+	c := store.Change{URI: p.uri(t), Op: rapid.SampledFrom([]store.Op{
+		store.Put, store.Put, store.Put, store.Put, store.Delete, store.Check, store.Unlist, store.Erase, store.Pack}).Draw(t, "op")}
 	switch rapid.IntRange(0, 7).Draw(t, "if") {
 	case 0:
 		c.If.Absent = true
@@ -85,6 +88,9 @@ func (p *pair) change(t *rapid.T) store.Change {
 	}
 	if c.Op == store.Put {
 		c.Body = rapid.SliceOfN(rapid.Byte(), 0, 5).Draw(t, "body")
+		if times := rapid.SampledFrom([]int{1, 1, 100, 2000}).Draw(t, "times"); times > 1 {
+			c.Body = bytes.Repeat(c.Body, times) // worth packing
+		}
 		c.State = rapid.SampledFrom(stateWords).Draw(t, "state")
 		c.Terms = rapid.SliceOfN(rapid.SampledFrom(termWords), 0, 3).Draw(t, "terms")
 	}
@@ -142,7 +148,7 @@ func (p *pair) query(t *rapid.T) {
 		Reverse: rapid.Bool().Draw(t, "reverse"),
 		Limit:   rapid.IntRange(1, 4).Draw(t, "limit"),
 		NoBody:  rapid.Bool().Draw(t, "no body"),
-		Type:    rapid.SampledFrom([]string{"", "", "common.Message", "plan.Task", "never.Seen"}).Draw(t, "type"),
+		Type:    rapid.SampledFrom(typeWords).Draw(t, "type"),
 	}
 	if all || rapid.Bool().Draw(t, "restricted") {
 		q.Under = p.uri(t)
@@ -212,6 +218,7 @@ func (p *pair) log(t *rapid.T) {
 	case 1:
 		q.Of = p.uri(t)
 	}
+	q.Type = rapid.SampledFrom(typeWords).Draw(t, "type")
 	want := p.entries(t, p.model, sc, q)
 	q.Since += p.base
 	got := p.entries(t, p.real, sc, q)
