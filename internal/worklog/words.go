@@ -41,7 +41,7 @@ func (e *Engine) words(c message.Call) *words {
 	if w.quiet {
 		w.keep(args)
 	}
-	w.name = line(w.text(c.Name), maxName)
+	w.name = line(w.text(tool.FromWire(c.Name)), maxName)
 	if !ok {
 		return w
 	}
@@ -94,7 +94,7 @@ func (w *words) summary() string {
 	if w.spec.Log.Summary != "" {
 		return w.fill(w.spec.Log.Summary)
 	}
-	category, verb, ok := strings.Cut(tool.FromWire(w.name), ".")
+	category, verb, ok := strings.Cut(w.name, ".")
 	s := capital(spaced(category))
 	if ok {
 		s += ": " + spaced(verb)

@@ -110,7 +110,7 @@ func (f *Filter) check() error {
 
 // wants judges what the call itself tells.
 func (f *Filter) wants(name string, at time.Time) bool {
-	if f.Tool != "" {
+	if name = tool.FromWire(name); f.Tool != "" {
 		if ok, _ := path.Match(f.Tool, name); !ok && f.Tool != name {
 			return false
 		}

@@ -1,0 +1,579 @@
+package worklog_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/internal/worklog"
+)
+
+func told(list []worklog.Entry) []string {
+	out := []string{}
+	for _, en := range list {
+		s := string(en.Outcome) + " " + en.Summary
+		if en.Error != "" {
+			s += " [" + en.Error + "]"
+		}
+		if en.Obsolete {
+			s += " (obsolete)"
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func expect(t *testing.T, got []worklog.Entry, want ...string) {
+	t.Helper()
+	if s := told(got); !slices.Equal(s, want) {
+		t.Errorf("told\n  %s\nwant\n  %s", strings.Join(s, "\n  "), strings.Join(want, "\n  "))
+	}
+}
+
+func TestAStory(t *testing.T) {
+	st := openStore(t)
+	c := newChat(t, st, ana, "Chores\n\x1b[31m")
+	c.turn("Do my chores")
+	k := c.calls(call{"files.read", `{"path":"notes/a.txt"}`}, call{"files.list", `{}`}, call{"home.turn_on", `{"entity":"light.kitchen","brightness":40}`})
+	c.result(k[0], message.OK, "alpha")
+	c.result(k[1], message.Failed, "there is no\n \"notes\"; list the folder")
+	c.result(k[2], message.OK, "on")
+	gone := c.calls(call{"gone.by_now", `{"a":1,"b":[1,2]}`}, call{"broken", `{"a":`})
+	c.result(gone[0], message.Unavailable, "It cannot be reached.")
+	last := c.result(gone[1], message.DeniedCall, "Denied, nothing was done: policy does not allow it")
+	c.final("Done.")
+
+	e := engine(t, st)
+	list, next := page(t, e, ana, worklog.Filter{Conversation: c.id}, "", 0)
+	if next != "" {
+		t.Errorf("there is more: %s", next)
+	}
+	expect(t, list,
+		"failure Broken [Denied, nothing was done: policy does not allow it]",
+		"failure Gone: by now [It cannot be reached.]",
+		"success Home: turn on light.kitchen",
+		`failure Listed the granted folders [there is no "notes"; list the folder]`,
+		"success Read notes/a.txt")
+	first := list[4]
+	want := worklog.Entry{ID: k[0].Ref.String(), At: first.At, Took: time.Second, Conversation: c.id, Title: "Chores [31m", Interaction: c.inter,
+		Request: c.request, Actor: "ana", Tool: "files.read", Summary: "Read notes/a.txt", Parameters: map[string]any{"path": "notes/a.txt"},
+		Outcome: worklog.Success, Impact: []string{"notes/a.txt"}, Call: c.uri(k[0].Message), Messages: first.Messages}
+	if !reflect.DeepEqual(first, want) || len(first.Messages) != 2 || first.Messages[0] != k[0].Message {
+		t.Errorf("got  %+v\nwant %+v", first, want)
+	}
+	if list[0].Messages[1] != last.ID || list[0].Parameters != nil || list[2].Took != 3*time.Second {
+		t.Errorf("%+v, %+v", list[0], list[2])
+	}
+	if got := fmt.Sprint(list[2].Parameters); got != "map[brightness:40 entity:light.kitchen]" {
+		t.Error(got)
+	}
+	b, err := json.Marshal(first)
+	if err != nil || !strings.Contains(string(b), `"took_ms":1000,"conversation_id":"`+c.id.String()+`","title":"Chores [31m"`) {
+		t.Errorf("%s, %v", b, err)
+	}
+	across, _ := page(t, e, ana, worklog.Filter{}, "", 0)
+	if !reflect.DeepEqual(across, list) {
+		t.Errorf("the log of all conversations differs:\n%+v\n%+v", across, list)
+	}
+	for _, sc := range []store.Scope{eve} {
+		if list, _ := page(t, e, sc, worklog.Filter{}, "", 0); len(list) != 0 {
+			t.Errorf("eve sees %+v", list)
+		}
+		if _, _, err := e.Log(context.Background(), sc, worklog.Filter{Conversation: c.id}, "", 0); !fault.HasCode(err, "conversation_not_found") {
+			t.Error(err)
+		}
+	}
+}
+
+func TestOutcomesOfWhatWasNotAnsweredAtOnce(t *testing.T) {
+	st := openStore(t)
+	e := engine(t, st)
+	for _, v := range []struct {
+		status   message.Status // none: there is no result
+		state    intent.State   // none: there is no intent
+		reason   string
+		deferred bool
+		running  bool
+		want     string
+	}{
+		{status: "", running: true, want: "pending [it runs]"},
+		{status: "", running: false, want: "failure [no result was recorded]"},
+		{status: "", state: intent.Proposed, running: true, want: "pending [it is being judged]"},
+		{status: "", state: intent.Awaiting, reason: "it writes", running: true, want: "pending [it waits for approval: it writes]"},
+		{status: "", state: intent.Approved, running: true, want: "pending [it is about to start]"},
+		{status: "", state: intent.Executing, running: true, want: "pending [it runs]"},
+		{status: "", state: intent.Done, running: true, want: "success"},
+		{status: message.Queued, state: intent.Approved, deferred: true, want: "pending [it is done when the turn ends]"},
+		{status: message.Queued, want: "pending [it is done when the turn ends]"},
+		{status: message.Queued, state: intent.Done, want: "success"},
+		{status: message.Queued, state: intent.Failed, reason: "no such address", want: "failure [it was not done: no such address]"},
+		{status: message.Queued, state: intent.Cancelled, want: "failure [it was not done]"},
+		{status: message.Queued, state: intent.Denied, reason: "not now", want: "failure [denied: not now]"},
+		{status: message.Queued, state: intent.Expired, want: "failure [nobody answered in time whether it may be done]"},
+		{status: message.UnknownEnd, state: intent.Unknown, reason: "the line broke", want: "partial [it is not known whether it was done: the line broke]"},
+		{status: message.UnknownEnd, want: "partial [what came]"},
+		{status: message.UnknownEnd, state: intent.Done, want: "success"},
+		{status: message.UnknownEnd, state: intent.Failed, want: "failure [it was not done]"},
+		{status: message.Interrupted, want: "failure [what came]"},
+	} {
+		c := newChat(t, st, ana, "x")
+		c.turn("Send it")
+		k := c.calls(call{"mail.send", `{"to":["bob","eve"],"subject":"Hi"}`})
+		if v.state != "" {
+			c.intent(k[0], v.state, v.reason, v.deferred)
+		}
+		if v.status != "" {
+			c.result(k[0], v.status, "what came")
+		}
+		if !v.running {
+			c.end()
+		}
+		list, _ := page(t, e, ana, worklog.Filter{Conversation: c.id}, "", 0)
+		want := strings.Replace(v.want, " ", " Sent Hi to bob, eve ", 1)
+		if want == v.want {
+			want += " Sent Hi to bob, eve"
+		}
+		expect(t, list, want)
+		if en := list[0]; en.Outcome == worklog.Pending && en.Took != 0 || !slices.Equal(en.Impact, []string{"bob", "eve"}) {
+			t.Errorf("%+v", en)
+		}
+		one, msgs, err := e.Show(context.Background(), ana, list[0].ID)
+		if err != nil || !reflect.DeepEqual(one, list[0]) || len(msgs) != len(list[0].Messages) {
+			t.Errorf("%+v, %v", one, err)
+		}
+	}
+}
+
+func TestFilters(t *testing.T) {
+	st := openStore(t)
+	e := engine(t, st)
+	c := newChat(t, st, ana, "One")
+	c.turn("First")
+	inter := c.inter
+	k := c.calls(call{"files.read", `{"path":"a"}`}, call{"files.list", `{"path":"b"}`})
+	c.result(k[0], message.OK, "")
+	c.result(k[1], message.Failed, "no")
+	c.final("So")
+	middle := c.at
+	c.turn("Second")
+	k = c.calls(call{"mail.send", `{"to":"bob"}`})
+	c.result(k[0], message.OK, "")
+	c.final("So")
+	d := newChat(t, st, ana, "Two")
+	d.turn("Third")
+	k = d.calls(call{"files__read", `{"path":"d"}`})
+	d.result(k[0], message.OK, "")
+	d.final("So")
+	const read, list, send, wire = "success Read a", "failure Listed b [no]", "success Sent to bob", "success Read d"
+	for _, v := range []struct {
+		name string
+		f    worklog.Filter
+		want []string
+	}{
+		{"all", worklog.Filter{}, []string{wire, send, list, read}},
+		{"conversation", worklog.Filter{Conversation: c.id}, []string{send, list, read}},
+		{"interaction", worklog.Filter{Conversation: c.id, Interaction: inter}, []string{list, read}},
+		{"interaction alone", worklog.Filter{Interaction: inter}, []string{list, read}},
+		{"all branches", worklog.Filter{Conversation: c.id, AllBranches: true}, []string{send, list, read}},
+		{"tool", worklog.Filter{Tool: "files.list"}, []string{list}},
+		{"tools", worklog.Filter{Tool: "files.*"}, []string{wire, list, read}},
+		{"outcome", worklog.Filter{Outcome: worklog.Failure}, []string{list}},
+		{"pending", worklog.Filter{Outcome: worklog.Pending}, nil},
+		{"since", worklog.Filter{Conversation: c.id, Since: middle}, []string{send}},
+		{"until", worklog.Filter{Conversation: c.id, Until: middle}, []string{list, read}},
+		{"since in all", worklog.Filter{Since: time.Now().Add(time.Minute)}, nil},
+		{"since in one", worklog.Filter{Conversation: c.id, Since: time.Now().Add(time.Minute)}, nil},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			whole, next := page(t, e, ana, v.f, "", 100)
+			if next != "" {
+				t.Errorf("there is more: %s", next)
+			}
+			expect(t, whole, v.want...)
+			expect(t, all(t, e, ana, v.f, 1), v.want...)
+		})
+	}
+	for code, f := range map[string]worklog.Filter{
+		"outcome_unknown": {Outcome: "fine"}, "tool_pattern_invalid": {Tool: "[x"}, "conversation_not_found": {Conversation: id.New()},
+		"interaction_not_found": {Conversation: c.id, Interaction: id.New()},
+	} {
+		if _, _, err := e.Log(context.Background(), ana, f, "", 0); !fault.HasCode(err, code) {
+			t.Errorf("%s: %v", code, err)
+		}
+	}
+}
+
+func TestCursors(t *testing.T) {
+	st := openStore(t)
+	e := engine(t, st)
+	c := newChat(t, st, ana, "One")
+	c.turn("First")
+	k := c.calls(call{"files.read", `{"path":"a"}`}, call{"files.read", `{"path":"b"}`}, call{"files.read", `{"path":"c"}`})
+	for i := range k {
+		c.result(k[i], message.OK, "")
+	}
+	f := worklog.Filter{Conversation: c.id}
+	first, next := page(t, e, ana, f, "", 1)
+	expect(t, first, "success Read c")
+	c.final("So") // what comes meanwhile is not on later pages
+	c.turn("Second")
+	k = c.calls(call{"files.read", `{"path":"d"}`})
+	c.result(k[0], message.OK, "")
+	second, after := page(t, e, ana, f, next, 1)
+	expect(t, second, "success Read b")
+	third, end := page(t, e, ana, f, after, 5)
+	expect(t, third, "success Read a")
+	if end != "" {
+		t.Error("there is more")
+	}
+	_, tape := page(t, e, ana, worklog.Filter{}, "", 1)
+	for _, v := range []struct {
+		f worklog.Filter
+		c store.Cursor
+	}{{f, "!"}, {f, "e30"}, {f, "bm8"}, {worklog.Filter{}, next}, {f, tape}, {worklog.Filter{Conversation: c.id, Tool: "x"}, next}} {
+		if _, _, err := e.Log(context.Background(), ana, v.f, v.c, 0); !fault.HasCode(err, "cursor_invalid") {
+			t.Errorf("%+v %s: %v", v.f, v.c, err)
+		}
+	}
+}
+
+// A long stretch without a call is gone through in pieces.
+func TestASparseFilterGoesOnInPieces(t *testing.T) {
+	st := openStore(t)
+	e := engine(t, st)
+	c := newChat(t, st, ana, "Long")
+	c.hold = true
+	c.turn("First")
+	k := c.calls(call{"files.read", `{"path":"a"}`})
+	for c.pos < 7000 {
+		c.say(&message.Message{Role: message.User, Blocks: []message.Block{&message.Text{Text: `It says {"type":"tool_call"} here.`}}})
+	}
+	c.result(k[0], message.OK, "late")
+	c.flush()
+	for name, f := range map[string]worklog.Filter{"rope": {Conversation: c.id}, "tape": {}, "below": {Conversation: c.id, AllBranches: true}} {
+		list, next := page(t, e, ana, f, "", 10)
+		if len(list) != 0 || next == "" {
+			t.Fatalf("%s: %v and the cursor %q", name, told(list), next)
+		}
+		list, next = page(t, e, ana, f, next, 10)
+		if next != "" {
+			t.Errorf("%s: there is more", name)
+		}
+		if name == "rope" { // there a call is answered before anybody else speaks
+			expect(t, list, "pending Read a [it runs]")
+		} else {
+			expect(t, list, "success Read a")
+		}
+	}
+}
+
+func TestBranches(t *testing.T) {
+	st := openStore(t)
+	e := engine(t, st)
+	c := newChat(t, st, ana, "Branched")
+	c.turn("First")
+	k := c.calls(call{"files.read", `{"path":"a"}`})
+	c.result(k[0], message.OK, "")
+	c.final("So")
+	fork := c.pos
+	c.turn("Second")
+	k = c.calls(call{"files.read", `{"path":"old"}`})
+	c.result(k[0], message.OK, "")
+	c.final("So")
+	main := worklog.Filter{Conversation: c.id}
+	_, old := page(t, e, ana, main, "", 1)
+
+	// Another branch, in which an interaction of a third one is inserted.
+	end := c.pos
+	c.branch = "side"
+	c.turn("Aside")
+	from := c.pos
+	k = c.calls(call{"files.read", `{"path":"aside"}`})
+	c.result(k[0], message.OK, "")
+	c.final("So")
+	c.branch = "new"
+	c.commit(store.Change{URI: record.BranchURI(c.id, "new"), Body: record.Encode(record.Branch{Parent: "main", At: fork, Open: c.pos + 1,
+		Rope: []record.Span{{Branch: "main", To: fork}, {Branch: "side", From: from, To: c.pos}, {Branch: "main", From: fork + 1, To: end}}})},
+		store.Change{URI: record.ConversationURI(c.id), Body: record.Encode(record.Conversation{Title: "Branched", Branch: "new"})})
+	c.turn("Third")
+	k = c.calls(call{"files.read", `{"path":"new"}`}, call{"files.read", `{"path":"newer"}`})
+	c.result(k[0], message.OK, "")
+	c.result(k[1], message.OK, "")
+	for limit := 1; limit < 7; limit++ {
+		expect(t, all(t, e, ana, main, limit), "success Read newer", "success Read new", "success Read old", "success Read aside", "success Read a")
+		expect(t, all(t, e, ana, worklog.Filter{Conversation: c.id, AllBranches: true}, limit),
+			"success Read newer", "success Read new", "success Read aside", "success Read old", "success Read a")
+	}
+	list, _ := page(t, e, ana, main, old, 10)
+	expect(t, list, "success Read a") // a page of the old branch goes on with the old branch
+	c.commit(store.Change{URI: record.BranchURI(c.id, "main"), Body: record.Encode(record.Branch{Open: c.pos + 1})})
+	if _, _, err := e.Log(context.Background(), ana, main, old, 0); !fault.HasCode(err, "cursor_invalid") {
+		t.Errorf("a place that is not on its branch any more: %v", err)
+	}
+}
+
+func TestMergedInteractions(t *testing.T) {
+	st := openStore(t)
+	e := engine(t, st)
+	c := newChat(t, st, ana, "Merged")
+	var inters []id.ID
+	for i := range 3 {
+		c.turn("Say")
+		inters = append(inters, c.inter)
+		k := c.calls(call{"files.read", fmt.Sprintf(`{"path":"%d"}`, i)})
+		c.result(k[0], message.OK, "")
+		c.final("So")
+	}
+	c.commit(store.Change{URI: record.InteractionURI(c.id, inters[2]), Body: record.Encode(record.Interaction{Holds: []id.ID{inters[0], id.New()}})},
+		store.Change{URI: record.InteractionURI(c.id, inters[0]), Body: record.Encode(record.Interaction{Into: inters[2], Holds: []id.ID{inters[2]}})})
+	expect(t, all(t, e, ana, worklog.Filter{Conversation: c.id, Interaction: inters[2]}, 1), "success Read 2", "success Read 0")
+	expect(t, all(t, e, ana, worklog.Filter{Conversation: c.id, Interaction: inters[1]}, 1), "success Read 1")
+}
+
+func TestWhatBecameOfMessages(t *testing.T) {
+	st := openStore(t)
+	e := engine(t, st)
+	c := newChat(t, st, ana, "Marked")
+	c.turn("First")
+	k := c.calls(call{"files.read", `{"path":"a"}`}, call{"files.read", `{"path":"b"}`}, call{"files.read", `{"path":"c"}`}, call{"files.read", `{"path":"d"}`})
+	var res []*message.Message
+	var pos []int64
+	for i := range k {
+		res, pos = append(res, c.result(k[i], message.OK, "")), append(pos, c.pos)
+	}
+	cause := record.Change{State: record.Invalidated, Tool: "files.write", Branch: "main", Pos: c.pos}
+	elsewhere, undone := cause, cause
+	elsewhere.Branch = "other"
+	undone.Undone = time.Now()
+	c.mark(res[0].ID, pos[0], cause)
+	c.mark(res[1].ID, pos[1], elsewhere)
+	c.mark(res[2].ID, pos[2], undone)
+	c.mark(res[3].ID, pos[3], record.Change{State: record.Deleted})
+	want := []string{"success Read c", "success Read b", "success Read a (obsolete)"}
+	for _, f := range []worklog.Filter{{}, {Conversation: c.id}, {Conversation: c.id, AllBranches: true}} {
+		expect(t, all(t, e, ana, f, 50), want...)
+		expect(t, all(t, e, ana, f, 1), want...)
+	}
+	if _, _, err := e.Show(context.Background(), ana, k[3].Ref.String()); !fault.HasCode(err, "call_not_found") {
+		t.Errorf("a deleted call is shown: %v", err)
+	}
+	// On another branch than the preferred one, what was last said of a message counts.
+	c.commit(store.Change{URI: record.ConversationURI(c.id), Body: record.Encode(record.Conversation{Branch: "empty"})})
+	expect(t, all(t, e, ana, worklog.Filter{}, 50), "success Read c", "success Read b (obsolete)", "success Read a (obsolete)")
+	if list := all(t, e, ana, worklog.Filter{Conversation: c.id}, 50); len(list) != 0 {
+		t.Errorf("%q", told(list))
+	}
+	// The whole call is gone when its message is, and all of it with the conversation.
+	c.commit(store.Change{URI: record.ConversationURI(c.id), Body: record.Encode(record.Conversation{})})
+	c.mark(k[0].Message, 2, record.Change{State: record.Deleted})
+	if list := all(t, e, ana, worklog.Filter{Conversation: c.id}, 50); len(list) != 0 {
+		t.Errorf("%q", told(list))
+	}
+	d := newChat(t, st, ana, "Deleted")
+	d.turn("First")
+	kept := d.calls(call{"files.read", `{"path":"x"}`})
+	d.commit(store.Change{URI: record.ConversationURI(d.id), Body: record.Encode(record.Conversation{Deleted: time.Now()})})
+	if list := all(t, e, ana, worklog.Filter{}, 50); len(list) != 0 {
+		t.Errorf("%q", told(list))
+	}
+	for _, ref := range []string{kept[0].Ref.String(), "last"} {
+		if _, _, err := e.Show(context.Background(), ana, ref); !fault.HasCode(err, "call_not_found") {
+			t.Errorf("%s: %v", ref, err)
+		}
+	}
+}
+
+func TestWhatWasErasedIsNotTold(t *testing.T) {
+	st := openStore(t)
+	e := engine(t, st)
+	c := newChat(t, st, ana, "Erased")
+	c.turn("First")
+	k := c.calls(call{"files.read", `{"path":"a"}`})
+	m := c.result(k[0], message.OK, "")
+	c.end()
+	c.commit(store.Change{Op: store.Erase, URI: c.uri(m.ID)})
+	expect(t, all(t, e, ana, worklog.Filter{}, 50), "failure Read a [no result was recorded]")
+	c.commit(store.Change{Op: store.Erase, URI: c.uri(k[0].Message)})
+	for _, f := range []worklog.Filter{{}, {Conversation: c.id}} {
+		if list := all(t, e, ana, f, 50); len(list) != 0 {
+			t.Errorf("%q", told(list))
+		}
+	}
+}
+
+func TestShow(t *testing.T) {
+	st := openStore(t)
+	e := engine(t, st)
+	ctx := context.Background()
+	if _, _, err := e.Show(ctx, ana, "last"); !fault.HasCode(err, "call_not_found") {
+		t.Error(err)
+	}
+	c := newChat(t, st, ana, "Shown")
+	c.turn("First")
+	k := c.calls(call{"files.read", `{"path":"a"}`}, call{"mail.send", `{"to":"bob","route":"backdoor","api_key":"hunter2"}`})
+	c.result(k[0], message.OK, "It holds sk-abcdefghijklmnop and hunter2.")
+	c.result(k[1], message.Failed, "no")
+	old := id.ID{6: 0x40, 8: 0x80, 15: 9} // an id that does not tell when it was made
+	imported := c.say(&message.Message{ID: old, Role: message.Assistant, Blocks: []message.Block{&message.ToolCall{Name: "files.list", Args: []byte(`{}`)}}})
+	c.result(imported.Calls()[0], message.OK, "x")
+	for range 20 { // something else to look through
+		newChat(t, st, ana, "Other")
+	}
+	whole := k[0].Ref.String()
+	end := whole[len(whole)-8:]
+	for ref, want := range map[string]string{whole: "Read a", end: "Read a", strings.ToUpper(end): "Read a", old.String() + "/0": "Listed the granted folders",
+		"last": "Listed the granted folders", "0009/0": "Listed the granted folders"} {
+		en, msgs, err := e.Show(ctx, ana, ref)
+		if err != nil || en.Summary != want || len(msgs) != 2 || msgs[0].ID != en.Messages[0] || msgs[1].ID != en.Messages[1] {
+			t.Errorf("%s: %+v, %v", ref, en, err)
+		}
+	}
+	_, msgs, err := e.Show(ctx, ana, whole)
+	must(t, err)
+	if got := string(message.Append(message.Append(nil, msgs[0]), msgs[1])); strings.Contains(got, "hunter2") || strings.Contains(got, "backdoor") ||
+		strings.Contains(got, "sk-abc") || !strings.Contains(got, "Let me see.") || !strings.Contains(got, "It holds [secret] and [secret].") {
+		t.Error(got)
+	}
+	for _, ref := range []string{"", "x", "abc/0", whole[:36], whole[:36] + "/x", "/1", whole[:36] + "/-1", "zzzz/1"} {
+		if _, _, err := e.Show(ctx, ana, ref); !fault.HasCode(err, "ref_invalid") {
+			t.Errorf("%s: %v", ref, err)
+		}
+	}
+	for _, ref := range []string{whole[:37] + "0", whole[:37] + "9", id.New().String() + "/0", id.Derive("x").String() + "/0", "00000000/0", old.String() + "/1"} {
+		if _, _, err := e.Show(ctx, ana, ref); !fault.HasCode(err, "call_not_found") {
+			t.Errorf("%s: %v", ref, err)
+		}
+	}
+	if _, _, err := e.Show(ctx, eve, whole); !fault.HasCode(err, "call_not_found") {
+		t.Error(err)
+	}
+}
+
+func TestWithoutSpecs(t *testing.T) {
+	st := openStore(t)
+	c := newChat(t, st, ana, "x")
+	c.turn("First")
+	c.calls(call{"files.read", `{"path":"a"}`}, call{"read", `{"what":{"deep":[1,"two"]}}`}, call{"a.b", `{"x":1,"y":2}`}, call{"web.search", `{"query":"steward","n":3}`})
+	expect(t, all(t, worklog.New(st, nil), ana, worklog.Filter{}, 50), "pending Web: search steward [it runs]", "pending A: b [it runs]",
+		`pending Read {"deep":[1,"two"]} [it runs]`, "pending Files: read a [it runs]")
+}
+
+func TestAStoreThatFails(t *testing.T) {
+	st := openStore(t)
+	c := newChat(t, st, ana, "x")
+	c.turn("First")
+	k := c.calls(call{"files.read", `{"path":"a"}`}, call{"mail.send", `{"to":"a"}`})
+	m := c.result(k[0], message.OK, "")
+	c.mark(m.ID, c.pos, record.Change{State: record.Invalidated})
+	inter := c.inter
+	for _, f := range []worklog.Filter{{}, {Conversation: c.id}, {Conversation: c.id, AllBranches: true}, {Conversation: c.id, Interaction: inter}} {
+		for n := 0; ; n++ {
+			_, _, err := engine(t, &failing{Store: st, left: n}).Log(context.Background(), ana, f, "", 0)
+			if err == nil {
+				if n < 3 {
+					t.Errorf("%+v: only %d calls of the store", f, n)
+				}
+				break
+			}
+			if !fault.HasCode(err, "store_broken") {
+				t.Fatal(err)
+			}
+		}
+	}
+	for n := 0; ; n++ {
+		_, _, err := engine(t, &failing{Store: st, left: n}).Show(context.Background(), ana, k[0].Ref.String())
+		if err == nil {
+			break
+		}
+		if !fault.HasCode(err, "store_broken") {
+			t.Fatal(err)
+		}
+	}
+}
+
+// failing is a store that breaks after some reads.
+type failing struct {
+	store.Store
+	left int
+}
+
+func (s *failing) fail() error {
+	if s.left--; s.left < 0 {
+		return fault.New(fault.Unavailable, "store_broken", "no more")
+	}
+	return nil
+}
+
+func (s *failing) Get(ctx context.Context, sc store.Scope, u resource.URI) (resource.Resource, error) {
+	if err := s.fail(); err != nil {
+		return resource.Resource{}, err
+	}
+	return s.Store.Get(ctx, sc, u)
+}
+
+func (s *failing) Query(ctx context.Context, sc store.Scope, q store.Query) (store.Page, error) {
+	if err := s.fail(); err != nil {
+		return store.Page{}, err
+	}
+	return s.Store.Query(ctx, sc, q)
+}
+
+func (s *failing) Log(ctx context.Context, sc store.Scope, q store.LogQuery) (store.LogPage, error) {
+	if err := s.fail(); err != nil {
+		return store.LogPage{}, err
+	}
+	return s.Store.Log(ctx, sc, q)
+}
+
+func TestDamageIsTold(t *testing.T) {
+	for name, damage := range map[string]func(c *chat, k message.Call) store.Change{
+		"message": func(c *chat, _ message.Call) store.Change {
+			return store.Change{URI: c.uri(id.New()), Body: []byte(`[{"type":"tool_call"}`), Place: &store.Place{List: record.BranchURI(c.id, "main"), Pos: 99}}
+		},
+		"conversation": func(c *chat, _ message.Call) store.Change {
+			return store.Change{URI: record.ConversationURI(c.id), Body: []byte("[")}
+		},
+		"branch": func(c *chat, _ message.Call) store.Change {
+			return store.Change{URI: record.BranchURI(c.id, "main"), Body: []byte("[")}
+		},
+		"mark": func(c *chat, k message.Call) store.Change {
+			return store.Change{URI: record.MarkURI(c.id, k.Message), Body: []byte("["), Place: &store.Place{List: record.MarksURI(c.id), Pos: 2}}
+		},
+		"intent": func(c *chat, k message.Call) store.Change {
+			return store.Change{URI: c.uri(k.Message).Child("effect.Intent", "1"), Body: []byte("[")}
+		},
+		"interaction": func(c *chat, _ message.Call) store.Change {
+			return store.Change{URI: record.InteractionURI(c.id, c.inter), Body: []byte("[")}
+		},
+	} {
+		st := openStore(t)
+		c := newChat(t, st, ana, "x")
+		c.turn("First")
+		k := c.calls(call{"files.read", `{}`})
+		c.commit(damage(c, k[0]))
+		var seen int
+		for _, f := range []worklog.Filter{{}, {Conversation: c.id}, {Conversation: c.id, Interaction: c.inter}} {
+			_, _, err := engine(t, st).Log(context.Background(), ana, f, "", 0)
+			if fault.HasCode(err, "store_broken") || fault.HasCode(err, "intent_broken") {
+				seen++
+			} else if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if seen == 0 {
+			t.Errorf("%s: nothing was told", name)
+		}
+	}
+}
