@@ -292,6 +292,36 @@ func TestHistories(t *testing.T) {
 	})
 }
 
+// TestCheckView: what is left out of a history matters to the chain of
+// messages only, not to the pairs of calls and results.
+func TestCheckView(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		msgs := messagetest.History().Draw(t, "history")
+		for from, m := range msgs {
+			if m.Role != message.User {
+				continue
+			}
+			view := slices.Concat(msgs[:0:0], msgs[:1], msgs[max(1, from):])
+			if err := message.CheckView(view); err != nil {
+				t.Fatalf("from message %d: %v", from, err)
+			}
+			if err := message.CheckHistory(view); from > 1 && !fault.HasCode(err, "message_prev_broken") {
+				t.Fatalf("as a history, from message %d: %v", from, err)
+			}
+		}
+	})
+	ask := assistant(&message.ToolCall{CallID: "1", Name: "a.b"})
+	for code, msgs := range map[string][]*message.Message{
+		"message_result_call_unknown": {answer(ask.Calls()[0])},
+		"message_call_unanswered":     {ask, user(hello())},
+		"message_id_repeated":         {ask, ask},
+	} {
+		if err := message.CheckView(msgs); !fault.HasCode(err, code) {
+			t.Errorf("%s: %v", code, err)
+		}
+	}
+}
+
 func TestReading(t *testing.T) {
 	r := resultWith(func(r *message.ToolResult) {
 		r.Labels = message.Untrusted

@@ -28,7 +28,10 @@ type indexKey struct {
 func (t *Tracker) add(e *entry) {
 	k := t.known[e.tool]
 	if k == nil {
-		return // nothing is said about results of this tool
+		e.result = nil
+		e.args = spareArgs(e.args)
+		t.spare.put(e)
+		return
 	}
 	t.live[e.ref] = e
 	t.enter(e, indexKey{tool: e.tool})
@@ -95,11 +98,76 @@ func (t *Tracker) drop(e *entry) {
 		}
 	}
 	e.places = nil
-	t.gone[e.ref] = e
-	e.goneAt = t.goneIn.PushBack(e.ref)
-	if t.goneIn.Len() > maxGone {
-		delete(t.gone, t.goneIn.Remove(t.goneIn.Front()).(message.Ref))
+	t.gone.put(e)
+}
+
+// spareArgs copies arguments, so that they do not hold the whole message in
+// memory. Of long ones only remains that they are not known.
+func spareArgs(args []byte) []byte {
+	if len(args) > 1024 {
+		return []byte("…") // malformed: it matches nothing
 	}
+	return append([]byte{}, args...)
+}
+
+// adopt makes live what is in store for tools that matter now, and puts what
+// is live into the lists that are new.
+func (t *Tracker) adopt() {
+	for _, e := range slices.Collect(entries(t.spare.order)) {
+		if t.known[e.tool] != nil {
+			t.spare.take(e.ref)
+			t.read(e)
+			t.add(e)
+		}
+	}
+	for name, k := range t.known {
+		for _, params := range k.params[k.indexed:] {
+			for e := range entries(t.index[indexKey{tool: name}]) {
+				t.reindex(e, params)
+			}
+		}
+		k.indexed = len(k.params)
+	}
+}
+
+// reindex puts a live entry into a list that is new, if it is known enough of it.
+func (t *Tracker) reindex(e *entry, params []string) {
+	v, ok := e.values.key(params)
+	if !ok {
+		return
+	}
+	key := indexKey{e.tool, joined(params), v}
+	if !slices.ContainsFunc(e.places, func(p place) bool { return p.key == key }) {
+		t.enter(e, key)
+	}
+}
+
+// kept are entries that are not live, the newest maxKept of them.
+type kept struct {
+	entries map[message.Ref]*list.Element
+	order   *list.List
+}
+
+const maxKept = 256
+
+func newKept() *kept { return &kept{map[message.Ref]*list.Element{}, list.New()} }
+
+func (k *kept) put(e *entry) {
+	k.take(e.ref)
+	k.entries[e.ref] = k.order.PushBack(e)
+	if k.order.Len() > maxKept {
+		k.take(k.order.Front().Value.(*entry).ref)
+	}
+}
+
+// take removes an entry and returns it; nil where it is not there.
+func (k *kept) take(ref message.Ref) *entry {
+	at := k.entries[ref]
+	if at == nil {
+		return nil
+	}
+	delete(k.entries, ref)
+	return k.order.Remove(at).(*entry)
 }
 
 // entries are those of a list, oldest first; l may be nil. Do not drop one

@@ -21,20 +21,21 @@ type rules struct {
 
 // known is what is to be remembered of the results of a tool.
 type known struct {
-	params [][]string    // the lists of parameters by whose values they are looked for
-	shown  bool          // optimizers are shown them
-	maxAge time.Duration // the shortest age; zero: none
+	params  [][]string    // the lists of parameters by whose values they are looked for
+	indexed int           // how many of the lists the live ones stand in
+	shown   bool          // optimizers are shown them
+	maxAge  time.Duration // the shortest age; zero: none
 }
 
-// meet returns the rules of a tool, and sees to it that what they are about is
-// remembered. A tool that is not there has none, and is looked for again.
-func (t *Tracker) meet(name string) *rules {
-	if r := t.rules[name]; r != nil {
-		return r
+// meet learns the rules of a tool, and sees to it that what they are about is
+// remembered. A tool that is not there is looked for again.
+func (t *Tracker) meet(name string) {
+	if t.rules[name] != nil {
+		return
 	}
 	x, ok := t.lookup(name)
 	if !ok {
-		return &rules{}
+		return
 	}
 	spec := x.Spec()
 	r := &rules{strategies: spec.Tidy, secret: spec.Log.Secret, about: slices.Clone(spec.Log.Impact)}
@@ -46,7 +47,9 @@ func (t *Tracker) meet(name string) *rules {
 		r.about = union(r.about, s.Parameters)
 		t.remember(name, s)
 	}
-	return r
+	if len(spec.Tidy) > 0 {
+		t.adopt()
+	}
 }
 
 // remember notes what a strategy of a tool is about.
@@ -129,7 +132,7 @@ func (t *Tracker) trigger(ctx context.Context, e *entry) []verdict {
 	var out []verdict
 	r := t.rules[e.tool]
 	if r == nil {
-		return nil // a target that is no tool itself any more
+		return nil // there is no such tool, at least not any more
 	}
 	for i := range r.strategies {
 		s := &r.strategies[i]

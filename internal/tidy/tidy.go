@@ -16,8 +16,8 @@ import (
 )
 
 // Tracker follows the messages of a branch in order. It remembers the results
-// that may become obsolete and nothing else, so that a message costs the same
-// however long the conversation is. Not safe for concurrent use.
+// that may become obsolete, so that a message costs the same however long the
+// conversation is. Not safe for concurrent use.
 //
 // A result is earlier than another if its message was observed before: of two
 // parallel calls, the one whose result is recorded later stands. A tool's
@@ -35,8 +35,8 @@ type Tracker struct {
 	live    map[message.Ref]*entry
 	index   map[indexKey]*list.List // live entries, oldest first
 	shown   map[string]*list.List   // of a tool, those that optimizers are shown
-	gone    map[message.Ref]*entry  // obsolete ones, which may come back
-	goneIn  *list.List              // their refs in the order in which they went
+	gone    *kept                   // obsolete ones, which may come back
+	spare   *kept                   // those that nothing is known to be about so far
 	seq     uint64
 	expiry  time.Time                // when the next result may be too old; zero: never
 	hanging map[string]chan struct{} // optimizers that have not returned yet
@@ -59,6 +59,7 @@ type entry struct {
 	ref     message.Ref
 	tool    string
 	args    []byte // as the model wrote them; nil where nobody needs them
+	secret  bool   // they are labelled so
 	values  values
 	message id.ID
 	pos     int64
@@ -68,22 +69,18 @@ type entry struct {
 	subject string              // what the call was about, for a reason; may be empty
 	ageless bool                // a person kept it: age alone does not make it obsolete
 	places  []place
-	goneAt  *list.Element // its place in goneIn
 }
 
-// maxGone bounds how many obsolete results are remembered, so that they can
-// come back.
-const maxGone = 256
-
 // New returns a tracker of an empty branch. lookup finds a tool by its name.
-// The results of a tool are remembered if its own strategies, or those of a
-// tool that was met, are about them; names are the tools that are met from the
-// beginning (those that may be called), every other one is when it is first called.
+// A tool is met when it is first called, those of names at once. The results of
+// a tool are remembered if its own strategies, or those of a tool that was met,
+// are about them; of the others the newest 256 are, in case that such a tool is
+// met later.
 func New(lookup func(name string) (tool.Tool, bool), names ...string) *Tracker {
 	t := &Tracker{
 		lookup: lookup, rules: map[string]*rules{}, known: map[string]*known{},
-		pending: map[message.Ref]*entry{}, live: map[message.Ref]*entry{}, gone: map[message.Ref]*entry{},
-		index: map[indexKey]*list.List{}, shown: map[string]*list.List{}, goneIn: list.New(), hanging: map[string]chan struct{}{},
+		pending: map[message.Ref]*entry{}, live: map[message.Ref]*entry{}, gone: newKept(), spare: newKept(),
+		index: map[indexKey]*list.List{}, shown: map[string]*list.List{}, hanging: map[string]chan struct{}{},
 	}
 	for _, n := range names {
 		t.meet(n)
@@ -115,8 +112,8 @@ func (t *Tracker) Observe(ctx context.Context, m *message.Message, pos int64) []
 	return inOrder(out)
 }
 
-// calls remembers the calls of an assistant message that may matter. Calls of
-// an earlier one that were not answered will not be.
+// calls remembers the calls of an assistant message until their results come.
+// Calls of an earlier one that were not answered will not be.
 func (t *Tracker) calls(m *message.Message) {
 	calls := m.Calls()
 	if len(calls) > 0 {
@@ -126,17 +123,26 @@ func (t *Tracker) calls(m *message.Message) {
 		t.meet(c.Name)
 	}
 	for _, c := range calls {
-		r, k := t.meet(c.Name), t.known[c.Name]
-		if k == nil && len(r.strategies) == 0 {
-			continue
-		}
-		e := &entry{ref: c.Ref, tool: c.Name, args: c.Args}
-		members := membersOf(c.Args)
-		e.values = members.values(r.params, k)
-		if !c.Labels.Has(message.Secret) {
-			e.subject = r.subject(members, k)
-		}
+		e := &entry{ref: c.Ref, tool: c.Name, args: c.Args, secret: c.Labels.Has(message.Secret)}
+		t.read(e)
 		t.pending[c.Ref] = e
+	}
+}
+
+// read reads from the arguments of a call what is compared and told of them,
+// if its tool matters.
+func (t *Tracker) read(e *entry) {
+	r, k := t.rules[e.tool], t.known[e.tool]
+	if k == nil && (r == nil || len(r.strategies) == 0) {
+		return
+	}
+	if r == nil {
+		r = &rules{}
+	}
+	m := membersOf(e.args)
+	e.values = m.values(r.params, k)
+	if !e.secret {
+		e.subject = r.subject(m, k)
 	}
 }
 
@@ -146,27 +152,30 @@ func (t *Tracker) Forget(ref message.Ref) {
 	delete(t.pending, ref)
 	if e := t.live[ref]; e != nil {
 		t.drop(e)
+	} else if e := t.spare.take(ref); e != nil {
+		t.gone.put(e)
 	}
 }
 
 // Keep says that a person rolled back what made a result obsolete: the result
 // holds again until a later call makes it obsolete. It is known again unless
-// very many others became obsolete since.
+// more than 256 others became obsolete since.
 func (t *Tracker) Keep(ref message.Ref) {
 	if e := t.live[ref]; e != nil {
 		e.ageless = true
-		return
-	}
-	if e := t.gone[ref]; e != nil {
-		delete(t.gone, ref)
-		t.goneIn.Remove(e.goneAt)
+	} else if e := t.gone.take(ref); e != nil {
 		e.ageless = true
+		if e.values == nil && e.args != nil { // it went before anything was known to be about it
+			t.read(e)
+		}
 		t.add(e)
 	}
 }
 
 // Len returns how many calls are remembered.
-func (t *Tracker) Len() int { return len(t.pending) + len(t.live) + len(t.gone) }
+func (t *Tracker) Len() int {
+	return len(t.pending) + len(t.live) + len(t.gone.entries) + len(t.spare.entries)
+}
 
 // Aged returns the results that are older than their tools say, oldest first.
 func (t *Tracker) Aged(now time.Time) []Obsolete {

@@ -3,6 +3,7 @@ package tidy
 import (
 	"bytes"
 	"crypto/sha256"
+	"io"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -39,7 +40,7 @@ func membersOf(args []byte) members {
 	if _, err := dec.ReadToken(); err != nil {
 		return nil
 	}
-	if dec.PeekKind() != 0 { // something follows
+	if _, err := dec.ReadToken(); err != io.EOF { // something follows
 		return nil
 	}
 	return out

@@ -310,6 +310,16 @@ func TestRenderExamples(t *testing.T) {
 	}
 }
 
+// TestOne: a message that comes last is shown alone as among the others.
+func TestOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		items := draw(t)
+		for i, m := range view.Render(items, view.Options{Clip: 600}) {
+			same(t, []*message.Message{view.One(items[i], 600)}, []*message.Message{m})
+		}
+	})
+}
+
 // TestSummaryLabels: what is said about private messages stays private.
 func TestSummaryLabels(t *testing.T) {
 	s := &message.Message{ID: id.Derive("s"), Role: message.Assistant,

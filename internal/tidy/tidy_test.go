@@ -1,0 +1,652 @@
+package tidy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/tidy"
+	"steward/internal/tool"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fake is a tool that is only described.
+type fake struct{ spec tool.Spec }
+
+func (f fake) Spec() tool.Spec { return f.spec }
+func (f fake) Call(context.Context, tool.Invocation) (tool.Result, error) {
+	return tool.Result{}, errors.New("not called")
+}
+
+// optimizing is a tool that says itself what is obsolete.
+type optimizing struct {
+	fake
+	say func(ctx context.Context, call tool.Past, earlier []tool.Past) ([]tool.Obsolete, error)
+}
+
+func (o optimizing) Obsolete(ctx context.Context, call tool.Past, earlier []tool.Past) ([]tool.Obsolete, error) {
+	return o.say(ctx, call, earlier)
+}
+
+type tools map[string]tool.Tool
+
+func (ts tools) get(name string) (tool.Tool, bool) { t, ok := ts[name]; return t, ok }
+
+func (ts tools) names() []string {
+	var out []string
+	for n := range ts {
+		out = append(out, n)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func with(name string, ss ...tool.Strategy) fake { return fake{tool.Spec{Name: name, Tidy: ss}} }
+
+// files are tools as they are in earnest: a read, a write after it, a list
+// that falls with it, an answer that gets old.
+func files() tools {
+	return tools{
+		"files.read": with("files.read", tool.Strategy{Kind: tool.ByParameters, Parameters: []string{"path"}}),
+		"files.write": with("files.write",
+			tool.Strategy{Kind: tool.ByTool, Tools: []string{"files.read"}, Parameters: []string{"path"}, Cascade: []string{"files.list"}}),
+		"files.list":  with("files.list"),
+		"files.clear": with("files.clear", tool.Strategy{Kind: tool.ByTool, Tools: []string{"files.read", "files.list", "files.read"}}),
+		"weather.now": with("weather.now", tool.Strategy{Kind: tool.ByAge, MaxAge: time.Hour, Cascade: []string{"weather.map"}}),
+		"weather.map": with("weather.map"),
+		"math.add":    with("math.add"),
+	}
+}
+
+// branch feeds a tracker as a conversation does.
+type branch struct {
+	*tidy.Tracker
+	n    int64
+	at   time.Time
+	refs map[message.Ref]string // what the test calls a call
+}
+
+func newBranch(t *tidy.Tracker) *branch {
+	return &branch{Tracker: t, at: time.Unix(1_700_000_000, 0).UTC(), refs: map[message.Ref]string{}}
+}
+
+type call struct{ name, tool, args string }
+
+// asks adds an assistant message with calls.
+func (b *branch) asks(calls ...call) []message.Call {
+	b.n++
+	m := &message.Message{ID: id.Derive("m", fmt.Sprint(b.n)), Role: message.Assistant, At: b.at, Blocks: []message.Block{&message.Text{Text: "Let me see."}}}
+	for _, c := range calls {
+		m.Blocks = append(m.Blocks, &message.ToolCall{Name: c.tool, Args: []byte(c.args)})
+	}
+	out := m.Calls()
+	for i, c := range out {
+		b.refs[c.Ref] = calls[i].name
+	}
+	b.Observe(context.Background(), m, b.n)
+	return out
+}
+
+// gets adds the result of a call and tells what became obsolete, by name.
+func (b *branch) gets(c message.Call, status message.Status) string {
+	b.n++
+	m := &message.Message{ID: id.Derive("m", fmt.Sprint(b.n)), Role: message.Tool, At: b.at, Blocks: []message.Block{
+		&message.ToolResult{Call: c.Ref, Name: c.Name, Status: status, Content: []message.Block{&message.Text{Text: "content"}}}}}
+	return b.told(b.Observe(context.Background(), m, b.n))
+}
+
+func (b *branch) told(os []tidy.Obsolete) string {
+	var out []string
+	for _, o := range os {
+		out = append(out, b.refs[o.Ref])
+	}
+	return strings.Join(out, " ")
+}
+
+// does calls a tool, with its result.
+func (b *branch) does(name, tool, args string) string {
+	return b.gets(b.asks(call{name, tool, args})[0], message.OK)
+}
+
+func (b *branch) ref(name string) message.Ref {
+	for r, n := range b.refs {
+		if n == name {
+			return r
+		}
+	}
+	panic("no call " + name)
+}
+
+func want(t *testing.T, what, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s made obsolete %q, not %q", what, got, want)
+	}
+}
+
+func TestByParameters(t *testing.T) {
+	for _, c := range []struct {
+		first, second string
+		same          bool
+	}{
+		{`{"path":"a"}`, `{"path":"a"}`, true},
+		{`{"path":"a"}`, `{"path":"b"}`, false},
+		{`{"path":"a"}`, ` { "path" : "\u0061" } `, true},
+		{`{"path":"a","limit":1}`, `{"limit":2,"path":"a"}`, true}, // limit is not compared
+		{`{"path":1}`, `{"path":1.0}`, true},
+		{`{"path":100}`, `{"path":1e2}`, true},
+		{`{"path":-0}`, `{"path":0}`, true},
+		{`{"path":1}`, `{"path":"1"}`, false},
+		{`{"path":9007199254740993}`, `{"path":9007199254740992}`, false},
+		{`{"path":{"x":1,"y":[1,2.0]}}`, `{"path":{"y":[1.0,2],"x":1}}`, true},
+		{`{"path":[1,2]}`, `{"path":[2,1]}`, false},
+		{`{}`, `{}`, true},
+		{``, `{}`, true},
+		{`{}`, `{"limit":3}`, true},
+		{`{}`, `{"path":null}`, false},
+		{`{}`, `{"path":""}`, false},
+		{`{"path":"` + strings.Repeat("x", 100) + `"}`, `{"path":"` + strings.Repeat("x", 100) + `"}`, true},
+		{`{"path":"` + strings.Repeat("x", 100) + `"}`, `{"path":"` + strings.Repeat("x", 101) + `"}`, false},
+		{`{"path":"a"`, `{"path":"a"`, false}, // malformed arguments match nothing
+		{`{"path":"a"}`, `{"path":"a"}x`, false},
+		{`{"path":"a"}{}`, `{"path":"a"}{}`, false},
+		{`{"path":"a","path":"a"}`, `{"path":"a"}`, false},
+		{`["a"]`, `["a"]`, false},
+		{`"a"`, `"a"`, false},
+		{`{"path":1e999}`, `{"path":1e999}`, false},
+		{"{\"path\":\"\xff\"}", "{\"path\":\"\xff\"}", false},
+		{`{"path":}`, `{"path":}`, false},
+		{`{1:2}`, `{1:2}`, false},
+	} {
+		b := newBranch(tidy.New(files().get))
+		b.does("first", "files.read", c.first)
+		if got := b.does("second", "files.read", c.second) == "first"; got != c.same {
+			t.Errorf("%.60s and %.60s: the same is %v", c.first, c.second, got)
+		}
+	}
+}
+
+func TestByTool(t *testing.T) {
+	b := newBranch(tidy.New(files().get))
+	b.does("list", "files.list", `{}`)
+	b.does("a", "files.read", `{"path":"a"}`)
+	b.does("b", "files.read", `{"path":"b"}`)
+	b.does("sum", "math.add", `{"path":"a"}`)
+	want(t, "writing c", b.does("wc", "files.write", `{"path":"c"}`), "")
+	want(t, "writing a", b.does("wa", "files.write", `{"path":"a","content":"x"}`), "list a")
+	want(t, "writing a again", b.does("wa2", "files.write", `{"path":"a","content":"y"}`), "")
+	b.does("a2", "files.read", `{"path":"a"}`)
+	b.does("list2", "files.list", `{}`)
+	want(t, "a malformed write", b.does("wm", "files.write", `{"path":"a"`), "")
+	want(t, "clearing", b.does("clear", "files.clear", `?`), "b a2 list2")
+	want(t, "clearing again", b.does("clear2", "files.clear", `{}`), "")
+}
+
+// TestOnlyWhatSucceeded: failed calls neither fall nor make others fall, nor
+// do calls and results that do not belong together.
+func TestOnlyWhatSucceeded(t *testing.T) {
+	for _, status := range []message.Status{message.Failed, message.DeniedCall, message.Queued, message.Unavailable, message.UnknownEnd, message.Interrupted} {
+		b := newBranch(tidy.New(files().get))
+		b.does("good", "files.read", `{"path":"a"}`)
+		c := b.asks(call{"bad", "files.read", `{"path":"a"}`})
+		want(t, string(status), b.gets(c[0], status), "")
+		want(t, "reading after it", b.does("again", "files.read", `{"path":"a"}`), "good")
+	}
+	b := newBranch(tidy.New(files().get))
+	b.does("good", "files.read", `{"path":"a"}`)
+	c := b.asks(call{"second", "files.read", `{"path":"a"}`})[0]
+	strange := c
+	strange.ToolCall = &message.ToolCall{Name: "files.write"}
+	want(t, "a result of another name", b.gets(strange, message.OK), "")
+	want(t, "the result after it", b.gets(c, message.OK), "")
+	c = b.asks(call{"third", "files.read", `{"path":"a"}`})[0]
+	want(t, "a result", b.gets(c, message.OK), "good")
+	want(t, "the same result again", b.gets(c, message.OK), "")
+	open := b.asks(call{"open", "files.read", `{"path":"a"}`})[0]
+	b.asks(call{"next", "files.read", `{"path":"b"}`})
+	want(t, "a result that comes after the next calls", b.gets(open, message.OK), "")
+	b.Observe(t.Context(), &message.Message{Role: message.User, Blocks: []message.Block{&message.Text{Text: "x"}}}, 99)
+}
+
+// TestParallel: of two reads of the same file in one message, the one whose
+// result is recorded later stands, in whatever order they come.
+func TestParallel(t *testing.T) {
+	for _, order := range [][]int{{0, 1}, {1, 0}} {
+		b := newBranch(tidy.New(files().get))
+		cs := b.asks(call{"0", "files.read", `{"path":"a"}`}, call{"1", "files.read", `{"path":"a"}`}, call{"2", "files.read", `{"path":"b"}`})
+		want(t, "the first", b.gets(cs[order[0]], message.OK), "")
+		want(t, "another file", b.gets(cs[2], message.OK), "")
+		want(t, "the second", b.gets(cs[order[1]], message.OK), fmt.Sprint(order[0]))
+		want(t, "the next read", b.does("n", "files.read", `{"path":"a"}`), fmt.Sprint(order[1]))
+	}
+	// A read whose result is recorded after that of a write stands.
+	b := newBranch(tidy.New(files().get))
+	cs := b.asks(call{"r", "files.read", `{"path":"a"}`}, call{"w", "files.write", `{"path":"a"}`})
+	want(t, "the write", b.gets(cs[1], message.OK), "")
+	want(t, "the read", b.gets(cs[0], message.OK), "")
+}
+
+func TestAge(t *testing.T) {
+	b := newBranch(tidy.New(files().get))
+	b.does("map", "weather.map", `{}`)
+	b.does("old", "weather.now", `{"city":"Berlin"}`)
+	start := b.at
+	want(t, "an hour", b.told(b.Aged(start.Add(time.Hour))), "")
+	b.at = start.Add(30 * time.Minute)
+	b.does("new", "weather.now", `{"city":"Berlin"}`)
+	b.does("map2", "weather.map", `{}`)
+	got := b.Aged(start.Add(time.Hour + 1))
+	want(t, "more than an hour", b.told(got), "map old") // map2 came after it
+	for _, o := range got {
+		if o.Call != (message.Ref{}) || o.By != "weather.now" || o.Strategy != "age" {
+			t.Errorf("%+v", o)
+		}
+	}
+	want(t, "the same time", b.told(b.Aged(start.Add(time.Hour+1))), "")
+	b.Keep(b.ref("old"))
+	b.Keep(b.ref("new"))
+	want(t, "what a person kept", b.told(b.Aged(start.Add(48*time.Hour))), "")
+	b.Keep(b.ref("map"))
+	b.at = start.Add(48 * time.Hour)
+	b.does("newest", "weather.now", `{}`)
+	want(t, "another that is old", b.told(b.Aged(start.Add(50*time.Hour))), "map map2 newest")
+	want(t, "nothing to be old", b.told(newBranch(tidy.New(files().get)).Aged(start)), "")
+}
+
+func TestForgetAndKeep(t *testing.T) {
+	b := newBranch(tidy.New(files().get))
+	b.does("1", "files.read", `{"path":"a"}`)
+	want(t, "2", b.does("2", "files.read", `{"path":"a"}`), "1")
+	b.Keep(b.ref("1")) // rolled back: both hold
+	b.Keep(b.ref("2")) // holds anyway
+	want(t, "3", b.does("3", "files.read", `{"path":"a"}`), "1 2")
+	b.Keep(b.ref("2"))
+	b.Forget(b.ref("2"))
+	b.Forget(b.ref("3"))
+	want(t, "4", b.does("4", "files.read", `{"path":"a"}`), "")
+	b.Keep(b.ref("3")) // what was forgotten comes back too
+	want(t, "5", b.does("5", "files.write", `{"path":"a"}`), "3 4")
+	c := b.asks(call{"6", "files.read", `{"path":"a"}`})[0]
+	b.Forget(c.Ref)
+	want(t, "6, forgotten before its result", b.gets(c, message.OK), "")
+	want(t, "7", b.does("7", "files.read", `{"path":"a"}`), "")
+	b.Keep(message.Ref{})
+	b.Forget(message.Ref{})
+}
+
+// TestMetLater: what was read before a tool that writes was known becomes
+// obsolete by its first call.
+func TestMetLater(t *testing.T) {
+	ts := tools{"files.read": with("files.read"), "files.write": files()["files.write"], "files.patch": with("files.patch",
+		tool.Strategy{Kind: tool.ByTool, Tools: []string{"files.read"}, Parameters: []string{"path", "line"}})}
+	for _, names := range [][]string{nil, ts.names()} {
+		b := newBranch(tidy.New(ts.get, names...))
+		b.does("a", "files.read", `{"path":"a"}`)
+		b.does("b", "files.read", `{"path":"b"}`)
+		b.does("long", "files.read", `{"path":"a","x":"`+strings.Repeat("x", 2000)+`"}`)
+		b.does("gone", "files.read", `{"path":"a"}`)
+		b.Forget(b.ref("gone"))
+		got := b.does("w", "files.write", `{"path":"a"}`)
+		if names == nil {
+			want(t, "the first write", got, "a")
+		} else {
+			want(t, "the first write", got, "a long")
+		}
+	}
+	// A tool that looks by more than was asked before finds what is known of it.
+	ts["files.read"] = with("files.read", tool.Strategy{Kind: tool.ByParameters, Parameters: []string{"path", "line", "x"}})
+	b := newBranch(tidy.New(ts.get))
+	b.does("1", "files.read", `{"path":"a","line":1}`)
+	b.does("2", "files.read", `{"path":"a","line":2}`)
+	b.does("bad", "files.read", `{"path":"a","line":2`)
+	want(t, "the patch", b.does("p", "files.patch", `{"path":"a","line":2}`), "2")
+	// A tool that is registered after its first call is met then.
+	delete(ts, "files.write")
+	b = newBranch(tidy.New(ts.get))
+	b.does("r", "files.read", `{"path":"a"}`)
+	want(t, "a tool that is not there", b.does("w", "files.write", `{"path":"a"}`), "")
+	ts["files.write"] = files()["files.write"]
+	want(t, "the same tool", b.does("w", "files.write", `{"path":"a"}`), "r")
+}
+
+// TestBounded: what is remembered does not grow with what cannot matter.
+func TestBounded(t *testing.T) {
+	b := newBranch(tidy.New(files().get, files().names()...))
+	for i := range 5000 {
+		b.does("r", "files.read", fmt.Sprintf(`{"path":"%d"}`, i%10))
+		b.does("m", "math.add", `{"a":1}`)
+		b.does("u", "no.such", `{}`)
+	}
+	if n := b.Len(); n > 10+256+256 {
+		t.Errorf("%d calls are remembered", n)
+	}
+}
+
+func TestCustom(t *testing.T) {
+	var seen []tool.Past
+	var told []error
+	var answer func(call tool.Past, earlier []tool.Past) ([]tool.Obsolete, error)
+	ts := files()
+	ts["mail.sort"] = optimizing{with("mail.sort", tool.Strategy{Kind: tool.Custom, Tools: []string{"files.list", "mail.sort"}, Cascade: []string{"weather.map"}}),
+		func(_ context.Context, call tool.Past, earlier []tool.Past) ([]tool.Obsolete, error) {
+			seen = earlier
+			return answer(call, earlier)
+		}}
+	nothing := func(tool.Past, []tool.Past) ([]tool.Obsolete, error) { return nil, nil }
+	answer = nothing
+	tr := tidy.New(ts.get)
+	tr.OnRefused = func(err error) { told = append(told, err) }
+	b := newBranch(tr)
+	b.does("first", "mail.sort", `{"n": 1}`)
+	if seen != nil {
+		t.Error("it was asked about nothing")
+	}
+	b.does("map", "weather.map", `{}`)
+	b.does("l1", "files.list", `{"dir":"a"}`)
+	b.does("r1", "files.read", `{"path":"a"}`)
+	b.does("second", "mail.sort", `{"n": 2}`)
+	if len(seen) != 2 || seen[0].Ref != b.ref("first") || string(seen[0].Args) != `{"n": 1}` || seen[1].Name != "files.list" ||
+		seen[1].Result.Text() != "content" || seen[1].At != b.at {
+		t.Errorf("it was shown %+v", seen)
+	}
+	own := message.Ref{}
+	answer = func(call tool.Past, earlier []tool.Past) ([]tool.Obsolete, error) {
+		own = call.Ref
+		return []tool.Obsolete{{Ref: b.ref("l1"), Reason: "the list\nchanged"}, {Ref: b.ref("r1")}, {Ref: call.Ref}, {Ref: b.ref("l1")}, {Ref: b.ref("first")}}, nil
+	}
+	b.n++
+	c := b.asks(call{"third", "mail.sort", `{}`})[0]
+	got := b.Observe(t.Context(), &message.Message{ID: id.Derive("x"), Role: message.Tool, At: b.at,
+		Blocks: []message.Block{&message.ToolResult{Call: c.Ref, Name: c.Name, Status: message.OK}}}, 77)
+	want(t, "the third", b.told(got), "first map l1")
+	if len(got) == 3 && (got[2].Reason != "the list changed" || !strings.Contains(got[0].Reason, "mail.sort was made obsolete by a later mail.sort") ||
+		got[0].Call != own || got[0].Strategy != "custom") {
+		t.Errorf("%+v", got)
+	}
+	if len(told) != 1 || !fault.HasCode(told[0], "tidy_refused") || !strings.Contains(told[0].Error(), b.ref("r1").String()) || !strings.Contains(told[0].Error(), own.String()) {
+		t.Errorf("told %v", told)
+	}
+	for name, f := range map[string]func(tool.Past, []tool.Past) ([]tool.Obsolete, error){
+		"error": func(_ tool.Past, e []tool.Past) ([]tool.Obsolete, error) {
+			return []tool.Obsolete{{Ref: e[0].Ref}}, errors.New("broken")
+		},
+		"panic": func(_ tool.Past, e []tool.Past) ([]tool.Obsolete, error) { panic("oh") },
+		"exit":  func(_ tool.Past, e []tool.Past) ([]tool.Obsolete, error) { runtime.Goexit(); return nil, nil },
+	} {
+		told, answer = nil, f
+		want(t, name, b.does("n", "mail.sort", `{}`), "")
+		if len(told) != 1 || !fault.HasCode(told[0], "tidy_failed") {
+			t.Errorf("%s: told %v", name, told)
+		}
+	}
+	// Without somebody to be told, and without an optimizer, nothing happens.
+	tr.OnRefused = nil
+	want(t, "nobody told", b.does("n", "mail.sort", `{}`), "")
+	ts["mail.sort"] = ts["mail.sort"].(optimizing).fake
+	b = newBranch(tidy.New(ts.get))
+	b.does("1", "mail.sort", `{}`)
+	want(t, "no optimizer", b.does("2", "mail.sort", `{}`), "")
+}
+
+// TestCustomReasons: what an optimizer says is bounded, and a secret in it is
+// left out.
+func TestCustomReasons(t *testing.T) {
+	for said, want := range map[string]string{
+		"it is old":              "it is old",
+		" ":                      "a.b was made obsolete by a later a.b",
+		"Bearer abcdefgh":        "a.b was made obsolete by a later a.b",
+		strings.Repeat("é", 999): strings.Repeat("é", 148) + "…",
+	} {
+		ts := tools{"a.b": optimizing{with("a.b", tool.Strategy{Kind: tool.Custom}), func(_ context.Context, _ tool.Past, e []tool.Past) ([]tool.Obsolete, error) {
+			return []tool.Obsolete{{Ref: e[0].Ref, Reason: said}}, nil
+		}}}
+		b := newBranch(tidy.New(ts.get))
+		b.does("1", "a.b", `{}`)
+		c := b.asks(call{"2", "a.b", `{}`})[0]
+		got := b.Observe(t.Context(), &message.Message{Role: message.Tool, Blocks: []message.Block{&message.ToolResult{Call: c.Ref, Name: c.Name, Status: message.OK}}}, 5)
+		if len(got) != 1 || got[0].Reason != want {
+			t.Errorf("%.20q: %+v", said, got)
+		}
+	}
+}
+
+// TestShownIsBounded: an optimizer is shown the newest results, and what it is
+// not shown it cannot name.
+func TestShownIsBounded(t *testing.T) {
+	n, last := 0, message.Ref{}
+	ts := tools{"a.b": optimizing{with("a.b", tool.Strategy{Kind: tool.Custom, Tools: []string{"c.d"}}), func(_ context.Context, _ tool.Past, e []tool.Past) ([]tool.Obsolete, error) {
+		n, last = len(e), e[len(e)-1].Ref
+		return nil, nil
+	}}, "c.d": with("c.d")}
+	b := newBranch(tidy.New(ts.get, ts.names()...))
+	for i := range tool.MaxShown {
+		b.does("c", "c.d", `{}`)
+		b.does(fmt.Sprint(i), "a.b", `{}`)
+	}
+	b.does("c", "c.d", `{}`)
+	b.does("end", "a.b", `{}`)
+	b.does("c", "c.d", `{}`)
+	b.does("end2", "a.b", `{}`)
+	if n != tool.MaxShown || b.refs[last] != "c" {
+		t.Errorf("shown %d, the last one %s", n, b.refs[last])
+	}
+}
+
+// TestSlowOptimizer: it is waited for, but not for long, and not called again
+// while it hangs.
+func TestSlowOptimizer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls, release := 0, make(chan struct{})
+		var told []error
+		ts := tools{"a.b": optimizing{with("a.b", tool.Strategy{Kind: tool.Custom}), func(ctx context.Context, _ tool.Past, e []tool.Past) ([]tool.Obsolete, error) {
+			calls++
+			if calls == 1 {
+				<-release // deaf to ctx
+			}
+			return []tool.Obsolete{{Ref: e[0].Ref}}, nil
+		}}}
+		tr := tidy.New(ts.get)
+		tr.OnRefused = func(err error) { told = append(told, err) }
+		b := newBranch(tr)
+		b.does("1", "a.b", `{}`)
+		start := time.Now()
+		want(t, "a slow one", b.does("2", "a.b", `{}`), "")
+		if d := time.Since(start); d != 100*time.Millisecond {
+			t.Errorf("it was waited for for %s", d)
+		}
+		want(t, "one that hangs", b.does("3", "a.b", `{}`), "")
+		if calls != 1 || len(told) != 2 || !strings.Contains(told[0].Error(), "longer than 100ms") || !strings.Contains(told[1].Error(), "hangs") {
+			t.Errorf("%d calls, told %v", calls, told)
+		}
+		close(release)
+		synctest.Wait()
+		want(t, "one that has come back", b.does("4", "a.b", `{}`), "1")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		c := b.asks(call{"5", "a.b", `{}`})[0]
+		got := b.Observe(ctx, &message.Message{Role: message.Tool, Blocks: []message.Block{&message.ToolResult{Call: c.Ref, Name: c.Name, Status: message.OK}}}, 9)
+		want(t, "a cancelled one", b.told(got), "")
+		synctest.Wait()
+	})
+}
+
+func TestReasons(t *testing.T) {
+	secret := tool.LogSpec{Secret: []string{"code"}, Impact: []string{"to"}}
+	ts := files()
+	ts["door.open"] = fake{tool.Spec{Name: "door.open", Log: secret, Tidy: []tool.Strategy{{Kind: tool.ByParameters, Parameters: []string{"code", "door", "floor"}}}}}
+	for _, c := range []struct{ first, args, second, args2, want string }{
+		{"files.read", `{"path":"notes/a.txt"}`, "files.read", `{"path":"notes/a.txt"}`,
+			"files.read of notes/a.txt was made obsolete by a later files.read with the same path"},
+		{"files.read", `{"path":"notes/a.txt"}`, "files.write", `{"path":"notes/a.txt","content":"secret"}`,
+			"files.read of notes/a.txt was made obsolete by a later files.write with the same path"},
+		{"files.list", `{}`, "files.clear", `{}`, "files.list was made obsolete by a later files.clear"},
+		{"door.open", `{"code":"1234","door":"front"}`, "door.open", `{"code":"1234","door":"front"}`,
+			"door.open of front was made obsolete by a later door.open with the same code, door and floor"},
+		{"door.open", `{"floor":3,"door":["x"]}`, "door.open", `{"floor":3,"door":["x"]}`,
+			"door.open of 3 was made obsolete by a later door.open with the same code, door and floor"},
+		{"door.open", `{"to":"Anna","floor":3}`, "door.open", `{"floor":3}`,
+			"door.open of Anna was made obsolete by a later door.open with the same code, door and floor"},
+		{"files.read", `{"path":"a\nb\u0000\u202ec"}`, "files.read", `{"path":"a\nb\u0000\u202ec"}`,
+			"files.read of a b c was made obsolete by a later files.read with the same path"},
+		{"files.read", `{"path":"` + strings.Repeat("ä", 90) + `"}`, "files.read", `{"path":"` + strings.Repeat("ä", 90) + `"}`,
+			"files.read of " + strings.Repeat("ä", 38) + "… was made obsolete by a later files.read with the same path"},
+		{"files.read", `{"path":"` + strings.Repeat("x", 999) + `"}`, "files.read", `{"path":"` + strings.Repeat("x", 999) + `"}`,
+			"files.read was made obsolete by a later files.read with the same path"},
+		{"files.read", `{"path":"https://me:pw@example.org/x"}`, "files.read", `{"path":"https://me:pw@example.org/x"}`,
+			"files.read was made obsolete by a later files.read with the same path"},
+	} {
+		b := newBranch(tidy.New(ts.get))
+		b.does("1", c.first, c.args)
+		x := b.asks(call{"2", c.second, c.args2})[0]
+		m := &message.Message{ID: id.New(), Role: message.Tool, Blocks: []message.Block{&message.ToolResult{Call: x.Ref, Name: x.Name, Status: message.OK}}}
+		got := b.Observe(t.Context(), m, 4)
+		if len(got) != 1 || got[0].Reason != c.want {
+			t.Errorf("%s %.40s: %+v\nwant %s", c.second, c.args2, got, c.want)
+			continue
+		}
+		o := got[0]
+		if o.Tool != c.first || o.By != c.second || o.Call != x.Ref || o.Pos != 2 || o.Message != id.Derive("m", "2") || o.Ref != b.ref("1") {
+			t.Errorf("%+v", o)
+		}
+	}
+	// Arguments that are labelled secret are not told.
+	b := newBranch(tidy.New(ts.get))
+	m := &message.Message{ID: id.New(), Role: message.Assistant, Blocks: []message.Block{
+		&message.ToolCall{Common: message.Common{Labels: message.Secret}, Name: "files.read", Args: []byte(`{"path":"a"}`)}}}
+	b.Observe(t.Context(), m, 1)
+	b.gets(m.Calls()[0], message.OK)
+	c := b.asks(call{"2", "files.read", `{"path":"a"}`})[0]
+	got := b.Observe(t.Context(), &message.Message{Role: message.Tool, Blocks: []message.Block{&message.ToolResult{Call: c.Ref, Name: c.Name, Status: message.OK}}}, 4)
+	if len(got) != 1 || !strings.HasPrefix(got[0].Reason, "files.read was made") {
+		t.Errorf("%+v", got)
+	}
+	// What cascades names its cause.
+	b = newBranch(tidy.New(ts.get))
+	b.does("l", "files.list", `{}`)
+	b.does("r", "files.read", `{"path":"a"}`)
+	b.does("m", "weather.map", `{}`)
+	b.does("w", "weather.now", `{}`)
+	for _, o := range b.Aged(b.at.Add(61 * time.Minute)) {
+		if want := map[string]string{"weather.now": "weather.now is older than 1h0m0s",
+			"weather.map": "weather.map does not hold any more since weather.now is too old"}[o.Tool]; o.Reason != want {
+			t.Errorf("%+v", o)
+		}
+	}
+	c = b.asks(call{"2", "files.write", `{"path":"a"}`})[0]
+	got = b.Observe(t.Context(), &message.Message{Role: message.Tool, Blocks: []message.Block{&message.ToolResult{Call: c.Ref, Name: c.Name, Status: message.OK}}}, 4)
+	if len(got) != 2 || got[0].Reason != "files.list was made obsolete by a later files.write, together with files.read of a" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestRelated(t *testing.T) {
+	ts := files()
+	for _, c := range []struct {
+		tools, names []string
+		want         string
+	}{
+		{nil, ts.names(), ""},
+		{[]string{"math.add"}, ts.names(), "math.add"},
+		{[]string{"files.write"}, ts.names(), "files.list files.read files.write"},
+		{[]string{"files.read"}, ts.names(), "files.clear files.read files.write"},
+		{[]string{"files.read"}, nil, "files.read"},
+		{[]string{"no.such"}, []string{"no.such", "nor.this"}, "no.such"},
+	} {
+		var got []string
+		for n := range tidy.Related(ts.get, c.tools, c.names...) {
+			got = append(got, n)
+		}
+		slices.Sort(got)
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%v: %v", c.tools, got)
+		}
+	}
+}
+
+// TestAgainstModel: over random calls, the tracker says what a plain search of
+// the whole history says.
+func TestAgainstModel(t *testing.T) {
+	type past struct {
+		name, path string
+		ref        message.Ref
+		gone       bool
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		ts := files()
+		var names []string
+		if rapid.Bool().Draw(t, "met at once") {
+			names = ts.names()
+		}
+		b := newBranch(tidy.New(ts.get, names...))
+		var all []*past
+		for i := range rapid.IntRange(0, 80).Draw(t, "calls") {
+			name := rapid.SampledFrom([]string{"files.read", "files.write", "files.list", "files.clear", "math.add"}).Draw(t, "tool")
+			path := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "path")
+			if rapid.IntRange(0, 5).Draw(t, "meddle") == 0 && len(all) > 0 {
+				p := all[rapid.IntRange(0, len(all)-1).Draw(t, "with")]
+				if p.gone = !p.gone; p.gone {
+					b.Forget(p.ref)
+				} else {
+					b.Keep(p.ref)
+				}
+			}
+			var want []string
+			fall := func(p *past) { p.gone = true; want = append(want, b.refs[p.ref]) }
+			hit := false
+			for _, p := range all {
+				if !p.gone && (p.name == "files.read" && p.path == path && (name == "files.read" || name == "files.write") ||
+					name == "files.clear" && (p.name == "files.read" || p.name == "files.list")) {
+					hit = true
+				}
+			}
+			for _, p := range all {
+				switch {
+				case p.gone:
+				case p.name == "files.read" && p.path == path && (name == "files.read" || name == "files.write"),
+					name == "files.clear" && (p.name == "files.read" || p.name == "files.list"),
+					name == "files.write" && p.name == "files.list" && hit:
+					fall(p)
+				}
+			}
+			if got := b.does(fmt.Sprint(i), name, fmt.Sprintf(`{"path":%q}`, path)); got != strings.Join(want, " ") {
+				t.Fatalf("call %d of %s made obsolete %q, not %q", i, name, got, want)
+			}
+			if name == "files.read" || name == "files.list" {
+				all = append(all, &past{name: name, path: path, ref: b.ref(fmt.Sprint(i))})
+			}
+		}
+	})
+}
+
+// BenchmarkObserve: the cost of a call does not grow with what was before.
+func BenchmarkObserve(b *testing.B) {
+	for _, before := range []int{0, 1000, 100_000} {
+		b.Run(fmt.Sprint(before), func(b *testing.B) {
+			ts := files()
+			x := newBranch(tidy.New(ts.get, ts.names()...))
+			for i := range before {
+				x.does("", "files.read", fmt.Sprintf(`{"path":"%d"}`, i))
+				clear(x.refs)
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				x.does("", "files.read", fmt.Sprintf(`{"path":"%d"}`, i%100))
+				x.does("", "files.write", fmt.Sprintf(`{"path":"%d"}`, i%100))
+				clear(x.refs)
+			}
+		})
+	}
+}
