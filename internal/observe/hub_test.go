@@ -438,7 +438,7 @@ func TestCost(t *testing.T) {
 			n.put(record.ConversationURI(n.conv), fmt.Sprintf(`{"title":"%d"}`, i))
 			time.Sleep(time.Second)
 		}
-		if d := c.asked() - before; d > 4*9 || got != 1100 {
+		if d := c.asked() - before; d > 3*9 || got != 1100 {
 			t.Errorf("nine changes led to %d calls, and %d were told", d, got)
 		}
 		cancel()

@@ -17,6 +17,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
+	"steward/internal/observe"
 	"steward/internal/policy"
 	"steward/internal/request"
 	"steward/internal/search"
@@ -65,6 +66,7 @@ type Node struct {
 	conversations *conversation.Engine
 	effects       *effect.Engine
 	agents        map[string]*agentKit
+	hub           *observe.Hub
 	log           *slog.Logger
 
 	mu     sync.Mutex
@@ -108,6 +110,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		effects: effect.New(effect.Options{Store: opt.Store, Judge: opt.Judge,
 			ApprovalTimeout: opt.ApprovalTimeout, Log: opt.Log}),
 		agents: map[string]*agentKit{},
+		hub:    observe.New(observe.Options{Store: opt.Store, Log: opt.Log}),
 		chats:  map[chatKey]*chat{},
 		kits:   map[string]*agentKit{},
 		toPack: map[chatKey]struct{}{},
@@ -211,6 +214,7 @@ func (n *Node) Close(ctx context.Context) error {
 	n.end(request.ErrSuspend)
 	done := make(chan struct{})
 	go func() {
+		n.hub.Close()
 		n.runs.Wait()
 		if !already {
 			<-n.sweeps
