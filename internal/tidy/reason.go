@@ -112,7 +112,12 @@ func oneLine(s string, most int) string {
 
 // secretName reports whether a parameter's name says that its value is secret.
 func secretName(name string) bool {
-	name = strings.NewReplacer("_", "", "-", "", ".", "").Replace(strings.ToLower(name))
+	name = strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || r == '.' {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, name)
 	for _, part := range []string{"password", "passwd", "passphrase", "passcode", "secret", "token", "apikey", "privatekey",
 		"credential", "authorization", "cookie", "otp", "cvv"} {
 		if strings.Contains(name, part) {
