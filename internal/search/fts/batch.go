@@ -282,22 +282,23 @@ func (w *writing) facets(space, conv int64, role message.Role, tools []string) (
 // milliseconds, with room for 64 messages in each.
 func rankOf(at time.Time) int64 { return max(at.UnixMilli(), 0) << 6 }
 
-// place returns the first free number from a rank on. Where very many
-// messages have one time, they spread into the milliseconds after it.
+// place returns the number of a message with a rank: above all that share it.
+// Where more than 64 do, they spread into the milliseconds after it.
 func (w *writing) place(rank int64) (int64, error) {
 	at := rank
 	if rank == w.rank {
 		at = w.last + 1
 	}
 	for {
-		_, taken, err := w.number("SELECT 1 FROM doc WHERE id = ?", at)
+		end := at | 63
+		top, _, err := w.number("SELECT COALESCE(max(id), -1) FROM doc WHERE id BETWEEN ? AND ?", at, end)
 		if err != nil {
 			return 0, err
 		}
-		if !taken {
-			w.rank, w.last = rank, at
-			return at, nil
+		if top < end {
+			w.rank, w.last = rank, max(at, top+1)
+			return w.last, nil
 		}
-		at++
+		at = end + 1
 	}
 }

@@ -18,7 +18,6 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/search"
 	"steward/internal/search/fts"
@@ -395,5 +394,3 @@ func (f *flaky) Log(ctx context.Context, sc store.Scope, q store.LogQuery) (stor
 	}
 	return f.Store.Log(ctx, sc, q)
 }
-
-var _ = message.User
