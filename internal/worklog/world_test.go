@@ -88,6 +88,9 @@ type chat struct {
 	run     resource.URI
 	pending []store.Change
 	hold    bool // changes are gathered until flush
+	rope    []record.Span
+	open    int64
+	asked   []message.Call // by the newest message with calls
 }
 
 func (c *chat) commit(changes ...store.Change) {
@@ -160,7 +163,8 @@ func (c *chat) calls(calls ...call) []message.Call {
 	for i, k := range calls {
 		m.Blocks = append(m.Blocks, &message.ToolCall{CallID: "c" + strconv.Itoa(i), Name: k.name, Args: []byte(k.args)})
 	}
-	return c.say(m).Calls()
+	c.asked = c.say(m).Calls()
+	return c.asked
 }
 
 // result stores what answers a call.
