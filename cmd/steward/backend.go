@@ -21,6 +21,7 @@ import (
 	"steward/internal/policy"
 	"steward/internal/record"
 	"steward/internal/runtime"
+	"steward/internal/search/fts"
 	"steward/internal/settings"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
@@ -84,6 +85,7 @@ func (s shelf) Export(ctx context.Context, conv id.ID, format string, w io.Write
 type local struct {
 	shelf
 	store *sqlite.Store
+	index *fts.Index
 	keys  *identity.Registry
 	found *supply
 	node  *runtime.Node
@@ -129,8 +131,10 @@ func (l *local) wire(ctx context.Context, a *app, set *settings.Loaded, log *slo
 	if err != nil {
 		return err
 	}
+	l.index = newIndex(set.Data, l.store, log)
 	l.node, err = runtime.Open(ctx, runtime.Options{
-		Store: l.store, Models: l.found.Models, Tools: tools, Judge: policy.Fixed{}, Log: log,
+		Search: l.index,
+		Store:  l.store, Models: l.found.Models, Tools: tools, Judge: policy.Fixed{}, Log: log,
 		Profile: func(ctx context.Context, user string) (string, error) {
 			p, err := l.profile(ctx, set, user)
 			return about(p), err
@@ -293,5 +297,5 @@ func (l *local) Close() error {
 	if err != nil {
 		err = fmt.Errorf("putting running turns aside: %w", err)
 	}
-	return errors.Join(err, l.store.Close())
+	return errors.Join(err, l.index.Close(), l.store.Close())
 }

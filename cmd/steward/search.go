@@ -1,0 +1,288 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"charm.land/lipgloss/v2"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"steward/internal/conversation"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/search"
+	"steward/internal/search/fts"
+	"steward/internal/store"
+)
+
+// searchFile is the search index of a data folder.
+func searchFile(data string) string { return filepath.Join(data, "search.db") }
+
+// newIndex makes the search index over a store.
+func newIndex(data string, st store.Store, log *slog.Logger) *fts.Index {
+	return fts.New(fts.Options{Path: searchFile(data), Store: st, Log: log})
+}
+
+// searchFlags are what narrows a search on the command line.
+type searchFlags struct {
+	conversation, role, tool, since, until string
+	limit, neighbours                      int
+}
+
+func (a *app) searchCommand() *cobra.Command {
+	var f searchFlags
+	c := &cobra.Command{
+		Use: "search WORDS…", Short: "Find what was said in your conversations", GroupID: "keep", Args: cobra.MinimumNArgs(1),
+		Long: "Find messages, the newest first. All words must be there, in any order and any inflection of\n" +
+			"case and accents; \"words in quotes\" stand one after the other, word* begins a word, -word must\n" +
+			"not be there, and OR between two words leaves the choice. What was deleted or is secret is not\n" +
+			"found.",
+		Example: "  steward search train rome\n  steward search '\"seven thirty\"' --since 7d -n 1\n  steward search -- train OR plane -delayed",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.search(c.Context(), strings.Join(args, " "), f)
+		},
+	}
+	c.Flags().StringVar(&f.conversation, "conversation", "", "only in the conversation `ID`; last is the last used one")
+	c.Flags().StringVar(&f.role, "role", "", "only what `WHO` said: user, assistant or tool")
+	c.Flags().StringVar(&f.tool, "tool", "", "only calls and results of the tool `NAME`")
+	c.Flags().StringVar(&f.since, "since", "", "only what was said since `WHEN`: 24h, 7d, 2006-01-02 or a time as in RFC 3339")
+	c.Flags().StringVar(&f.until, "until", "", "only what was said before `WHEN`")
+	c.Flags().IntVar(&f.limit, "limit", search.DefaultLimit, "show at most `N`")
+	c.Flags().IntVarP(&f.neighbours, "neighbours", "n", 0, "show `N` messages before and after each, too")
+	complete(c, "conversation", a.completeConversations)
+	complete(c, "role", words("user", "assistant", "tool"))
+	return c
+}
+
+func (a *app) search(ctx context.Context, text string, f searchFlags) error {
+	q, err := f.query(text, time.Now())
+	if err != nil {
+		return err
+	}
+	st, err := a.reading(ctx)
+	if err != nil {
+		return err
+	}
+	if st == nil {
+		return a.printHits(search.Page{}, f.limit)
+	}
+	page, err := a.find(ctx, shelf{a.user(), conversation.New(st, conversation.Options{})}, st, q, f)
+	if err = errors.Join(err, st.Close()); err != nil {
+		return err
+	}
+	return a.printHits(page, f.limit)
+}
+
+// query reads the flags.
+func (f *searchFlags) query(text string, now time.Time) (search.Query, error) {
+	q := search.Query{Text: text, Role: message.Role(f.role), Tool: f.tool, Limit: min(f.limit, search.MaxLimit), Around: f.neighbours}
+	switch {
+	case f.limit < 1:
+		return q, usage("--limit must be 1 or more")
+	case f.neighbours < 0 || f.neighbours > search.MaxAround:
+		return q, usage("--neighbours must be 0 to %d", search.MaxAround)
+	}
+	switch q.Role {
+	case "", message.User, message.Assistant, message.Tool:
+	default:
+		return q, usage("--role must be user, assistant or tool, not %q", f.role)
+	}
+	var err error
+	if q.Since, err = searchTime("since", f.since, now); err == nil {
+		q.Until, err = searchTime("until", f.until, now)
+	}
+	return q, err
+}
+
+// searchTime reads a time, or how long ago it was; the zero time for nothing.
+func searchTime(flag, s string, now time.Time) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	for unit, days := range map[string]int{"d": 1, "w": 7} {
+		if n, err := strconv.Atoi(strings.TrimSuffix(s, unit)); err == nil && strings.HasSuffix(s, unit) && n >= 0 {
+			return now.AddDate(0, 0, -n*days), nil
+		}
+	}
+	for _, layout := range []string{time.DateOnly, "2006-01-02 15:04", "2006-01-02T15:04", time.RFC3339} {
+		if t, err := time.ParseInLocation(layout, s, now.Location()); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, usage("--%s %q is no time: use 24h, 7d, 2006-01-02 or a time as in RFC 3339", flag, s)
+}
+
+// find asks the Steward that serves the data folder, if there is one; else it
+// searches itself. An index can have two users.
+func (a *app) find(ctx context.Context, s shelf, st store.Store, q search.Query, f searchFlags) (page search.Page, err error) {
+	if q.Conversation, err = a.which(ctx, s.reader(), f.conversation, false); err != nil {
+		return search.Page{}, err
+	}
+	set, err := a.settings()
+	if err != nil {
+		return search.Page{}, err
+	}
+	log := a.logger(set, a.stderr)
+	if r, err := a.join(set, log); err == nil {
+		page, err := everything(ctx, r.Search, q, f.limit)
+		if err = errors.Join(err, r.Close()); err == nil || !fault.Is(err, fault.Unavailable) && !fault.HasCode(err, "unknown_url") {
+			return page, err
+		}
+	}
+	ix := newIndex(set.Data, st, log)
+	page, err = everything(ctx, func(ctx context.Context, q search.Query) (search.Page, error) {
+		return ix.Search(ctx, s.scope(), q)
+	}, q, f.limit)
+	return page, errors.Join(err, ix.Close())
+}
+
+// everything searches page by page until there are enough hits.
+func everything(ctx context.Context, find func(context.Context, search.Query) (search.Page, error), q search.Query, limit int) (search.Page, error) {
+	var all search.Page
+	for {
+		page, err := find(ctx, q)
+		if err != nil {
+			return search.Page{}, err
+		}
+		all.Hits, all.Next = append(all.Hits, page.Hits...), page.Next
+		if page.Next == "" || len(all.Hits) >= limit {
+			return all, nil
+		}
+		q.After, q.Limit = page.Next, min(limit-len(all.Hits), search.MaxLimit)
+	}
+}
+
+func (a *app) printHits(page search.Page, limit int) error {
+	if a.json {
+		return a.printJSON(page)
+	}
+	if len(page.Hits) == 0 {
+		a.note("nothing was found")
+		return nil
+	}
+	p := hitPrinter{colour: isTerminal(a.stdout) && a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb"}
+	if f, ok := a.stdout.(*os.File); ok && isTerminal(f) {
+		p.width, _, _ = term.GetSize(int(f.Fd())) // of unknown width: lines as they are
+	}
+	if _, err := a.stdout.Write([]byte(p.page(page))); err != nil {
+		return err
+	}
+	if page.Next != "" {
+		a.note("there are more: --limit %d shows them", 5*limit)
+	}
+	return nil
+}
+
+// hitPrinter writes hits for a person.
+type hitPrinter struct {
+	colour  bool
+	width   int // of the terminal; 0: none
+	speaker int // the width of the column of who speaks
+	out     strings.Builder
+}
+
+const (
+	hitTime   = "2006-01-02 15:04"
+	narrowest = 50 // columns; below, nothing is wrapped
+)
+
+// page writes the hits below the titles of their conversations.
+func (p *hitPrinter) page(page search.Page) string {
+	around := false
+	for _, h := range page.Hits {
+		p.speaker = max(p.speaker, lipgloss.Width(speaker(h.Line)))
+		for _, l := range append(append([]search.Line{}, h.Before...), h.After...) {
+			p.speaker, around = max(p.speaker, lipgloss.Width(speaker(l))), true
+		}
+	}
+	var here id.ID
+	for i, h := range page.Hits {
+		switch {
+		case h.Conversation != here:
+			if i > 0 {
+				p.out.WriteByte('\n')
+			}
+			title := plainLine(h.Title)
+			if title == "" {
+				title = "(no title)"
+			}
+			p.out.WriteString(p.style("1;36", title) + "  " + p.style("2", h.Conversation.String()) + "\n")
+		case around:
+			p.out.WriteByte('\n')
+		}
+		here = h.Conversation
+		p.hit(h)
+	}
+	return p.out.String()
+}
+
+func (p *hitPrinter) hit(h search.Hit) {
+	for _, l := range h.Before {
+		p.line("", l, "2")
+	}
+	var text strings.Builder
+	at := 0
+	for _, s := range h.Spans {
+		if s.From < at || s.To < s.From || s.To > len(h.Text) {
+			continue // not of this text
+		}
+		text.WriteString(plainLine(h.Text[at:s.From]) + p.style("1;33", plainLine(h.Text[s.From:s.To])))
+		at = s.To
+	}
+	text.WriteString(plainLine(h.Text[at:]))
+	l := h.Line
+	l.Text = text.String()
+	p.line(h.At.Local().Format(hitTime), l, "")
+	for _, l := range h.After {
+		p.line("", l, "2")
+	}
+}
+
+// line writes one message, wrapped below itself.
+func (p *hitPrinter) line(at string, l search.Line, style string) {
+	text := l.Text
+	if style != "" {
+		text = plainLine(text)
+	}
+	who := speaker(l)
+	indent := 2 + len(hitTime) + 2 + p.speaker + 2
+	if p.width >= indent+narrowest {
+		text = lipgloss.Wrap(text, p.width-indent-1, "")
+	}
+	for i, part := range strings.Split(text, "\n") {
+		if i > 0 {
+			at, who = "", ""
+		}
+		fmt.Fprintf(&p.out, "  %-*s  %s%s  %s\n", len(hitTime), at, p.style(style, who), strings.Repeat(" ", p.speaker-lipgloss.Width(who)), p.style(style, part))
+	}
+}
+
+func (p *hitPrinter) style(code, text string) string {
+	if !p.colour || code == "" || text == "" {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+// speaker names who speaks, as a person calls them.
+func speaker(l search.Line) string {
+	switch {
+	case l.Role == message.User:
+		return "you"
+	case l.Tool != "":
+		return plainLine(l.Tool)
+	}
+	return string(l.Role)
+}
