@@ -38,13 +38,15 @@ const (
 	mostRatio    = 4
 	mostOverhead = 64 // units
 
-	priorSpread = 0.6  // of a ratio around 1, of the overhead around 0
+	priorSpread = 0.6  // of a ratio around 1
+	priorHidden = 10   // of the overhead around 0, in units
 	priorNoise  = 0.08 // of a request's tokens around what is expected, as a share
 	priorWeight = 4    // requests that priorNoise is worth
 	leastNoise  = 0.01
+	mostNoise   = 1.0
 	farOff      = 2     // standard deviations beyond which a request pulls no harder
 	memory      = 0.998 // what is kept at each request: the last 500 count most
-	recent      = 32    // requests that are weighed anew
+	recent      = 64    // requests that are weighed anew
 
 	leastTokens   = 32  // smaller requests say nothing
 	mostMedia     = 0.5 // share of media beyond which a request says nothing of text
@@ -77,7 +79,7 @@ type observation struct {
 
 // learner is what is known of one model.
 type learner struct {
-	info   matrix // Σ weight · shares · sharesᵀ of the requests before the recent ones
+	info   matrix // Σ weight · shares · sharesᵀ of the requests before the recent ones, lower triangle
 	pull   vector // Σ weight · shares · pull
 	recent []observation
 	n      float64 // requests learned from
@@ -91,6 +93,7 @@ type learner struct {
 type fit struct {
 	mean   vector // ratios, and the overhead in units
 	cov    matrix
+	seen   [scripts]bool // something was learned of the script
 	margin float64
 	n      float64
 }
@@ -176,12 +179,15 @@ func (l *learner) learn(parts Parts, size, reported float64) {
 	l.refit()
 }
 
-// settle takes the oldest of the recent requests for what it is found to be.
+// settle takes the oldest of the recent requests for what it is found to be,
+// with less weight where no other confirms it: that one may be an outlier.
 func (l *learner) settle() {
 	o := l.recent[0]
+	alone := o.weight * o.sure * o.news * l.fitted.variance(&o.shares) / square(l.noise)
+	o.weight *= max(0.25, 1-alone)
 	for i := range dims {
 		l.pull[i] *= memory
-		for j := range dims {
+		for j := range i + 1 {
 			l.info[i][j] *= memory
 		}
 	}
@@ -189,6 +195,7 @@ func (l *learner) settle() {
 	l.recent = append(l.recent[:0], l.recent[1:]...)
 }
 
+// add adds the observation to the sums, of the matrix to the lower triangle.
 func (o *observation) add(info *matrix, pull *vector) {
 	weight := o.weight * o.sure * o.news
 	for i, share := range o.shares {
@@ -196,10 +203,9 @@ func (o *observation) add(info *matrix, pull *vector) {
 			continue
 		}
 		pull[i] += weight * share * o.pull
-		for j, other := range o.shares {
-			if other != 0 {
-				info[i][j] += weight * share * other
-			}
+		row := &info[i]
+		for j, other := range o.shares[:i+1] {
+			row[j] += weight * share * other
 		}
 	}
 }
@@ -215,7 +221,8 @@ func (l *learner) measureNoise() {
 	const deviations = 1.4826 // of a normal distribution, in units of its median
 	median := deviations * offs[len(offs)/2]
 	n := min(l.n, 100)
-	l.noise = max(leastNoise, math.Sqrt((n*square(median)+priorWeight*square(priorNoise))/(n+priorWeight)))
+	noise := math.Sqrt((n*square(median) + priorWeight*square(priorNoise)) / (n + priorWeight))
+	l.noise = min(max(leastNoise, noise), mostNoise)
 }
 
 // news returns what share of a request is new: all of it, unless it only
@@ -233,20 +240,27 @@ func (l *learner) news(parts Parts) float64 {
 // (Huber's weights, which lead to the one best solution), then some in which
 // what is far off hardly pulls at all (Cauchy's).
 func (l *learner) refit() {
-	const rounds = 6
+	const rounds = 4
 	f := &fit{n: l.n, margin: min(max(leastMargin, noiseMargin*l.noise), mostMargin)}
 	for round := range rounds {
 		m, pull := l.info, l.pull
-		for i := range dims {
-			m[i][i] += square(l.noise / priorSpread)
-		}
 		for i := range l.recent {
 			l.recent[i].add(&m, &pull)
 		}
+		for i := range dims {
+			known := square(l.noise / prior(i))
+			if i < int(scripts) {
+				f.seen[i] = m[i][i] > known
+			}
+			m[i][i] += known
+		}
+		m.mirror()
 		f.cov = invert(&m)
 		f.mean = solveBounded(&m, &f.cov, &pull)
 		for i := range l.recent {
-			l.recent[i].judge(&f.mean, l.noise, round < rounds/2)
+			if round < rounds-1 {
+				l.recent[i].judge(&f.mean, l.noise, round < rounds/2)
+			}
 		}
 	}
 	for i := range dims {
@@ -258,6 +272,14 @@ func (l *learner) refit() {
 		}
 	}
 	l.fitted = f
+}
+
+// prior returns the spread of a parameter before anything is known.
+func prior(parameter int) float64 {
+	if parameter == overhead {
+		return priorHidden
+	}
+	return priorSpread
 }
 
 // judge sets how well the observation fits a solution.
@@ -299,31 +321,47 @@ func (f *fit) variance(x *vector) float64 {
 
 // count returns the tokens of parts on the safe side: what is expected and a
 // margin for what is known, the plain estimate for what is not, and between
-// them two standard errors more than expected.
-func (f *fit) count(parts Parts) int64 {
-	plain := float64(0)
+// them two standard errors more than expected. Of a whole request it is with
+// the overhead.
+func (f *fit) count(parts Parts, whole bool) int64 {
+	seen, sum := 0.0, 0.0
 	for s, n := range parts {
-		if s != int(Media) {
-			plain += float64(n) / sixteenths
+		switch size := float64(n) / sixteenths; {
+		case s == int(Media): // one picture may take what it may, whatever others took
+			sum += size * max(1, f.mean[s])
+			parts[s] = 0
+		case !f.seen[s]:
+			sum += size
+			parts[s] = 0
+		default:
+			seen += size
 		}
 	}
-	pictures := float64(parts[Media]) / sixteenths * max(1, f.mean[Media])
-	if plain == 0 {
-		return int64(math.Ceil(pictures))
+	if seen == 0 && whole {
+		sum += float64(f.overhead())
+	} else if seen != 0 {
+		sum += seen * f.ratio(parts, seen, whole)
 	}
-	parts[Media] = 0
-	x := shares(parts, plain)
-	x[overhead] = 0
-	variance, before := f.variance(&x), 0.0
-	for _, share := range x {
-		before += square(share * priorSpread)
+	return int64(math.Ceil(sum))
+}
+
+// ratio returns what the estimate of parts is multiplied with.
+func (f *fit) ratio(parts Parts, size float64, whole bool) float64 {
+	x := shares(parts, size)
+	if !whole {
+		x[overhead] = 0
 	}
+	before := 0.0 // the variance before anything was known
+	for i, share := range x {
+		before += square(share * prior(i))
+	}
+	hidden := x[overhead] * f.mean[overhead]
+	variance := f.variance(&x)
 	known := max(0, 1-variance/before)
 	expected := f.expect(&x)
 	margin := known * f.margin * expected
-	ratio := min(expected+math.Sqrt(square(margin)+4*variance), max(1, expected+margin))
-	ratio = min(max(ratio, leastRatio), mostRatio)
-	return int64(math.Ceil(plain*ratio + pictures))
+	ratio := min(expected+math.Sqrt(square(margin)+4*variance), max(1+hidden, expected+margin))
+	return min(max(ratio, leastRatio), mostRatio+hidden*(1+f.margin))
 }
 
 // overhead returns the tokens that each request takes beyond its parts.
@@ -360,7 +398,17 @@ func (c *Calibrator) fit(model string) *fit {
 // side: the estimate where nothing was learned.
 func (c *Calibrator) Count(model string, parts Parts) int64 {
 	if f := c.fit(model); f != nil {
-		return f.count(parts)
+		return f.count(parts, false)
+	}
+	return parts.Tokens()
+}
+
+// Request returns how many tokens a whole request of the parts takes, what is
+// hidden included, on the safe side. It is known earlier and better than its
+// pieces: that is what is reported.
+func (c *Calibrator) Request(model string, parts Parts) int64 {
+	if f := c.fit(model); f != nil {
+		return f.count(parts, true)
 	}
 	return parts.Tokens()
 }

@@ -30,13 +30,13 @@ func For(model string) Counter { return (*Calibrator)(nil).For(model) }
 
 // For returns a counter for a model ("provider/model", or the bare name).
 func (c *Calibrator) For(model string) Counter {
-	return Counter{exact: exact{vocabulary(model)}, fit: c.fit(model)}
+	return Counter{exact: newExact(vocabulary(model)), fit: c.fit(model)}
 }
 
 // Kind says how well the counts are known.
 func (c Counter) Kind() Kind {
 	switch {
-	case c.exact.encoding != "":
+	case c.exact.encoding != none:
 		return KindExact
 	case c.fit != nil && c.fit.n >= leastRequests:
 		return KindCalibrated
@@ -90,14 +90,14 @@ func (c Counter) AtMost(m *message.Message) int64 { return c.Parts(OfMessage(m))
 // as they are, never exact. The sum of the counts of parts is never less than
 // the count of their sum.
 func (c Counter) Parts(p Parts) int64 {
-	if c.exact.encoding == "" && c.fit != nil {
-		return c.fit.count(p)
+	if c.exact.encoding == none && c.fit != nil {
+		return c.fit.count(p, false)
 	}
 	return p.Tokens()
 }
 
-// Request returns the tokens that a request takes beyond its messages and tools.
-func (c Counter) Request() int64 {
+// Overhead returns the tokens that a request takes beyond its messages and tools.
+func (c Counter) Overhead() int64 {
 	switch {
 	case c.Kind() == KindExact:
 		return exactReply
@@ -105,4 +105,14 @@ func (c Counter) Request() int64 {
 		return c.fit.overhead()
 	}
 	return 0
+}
+
+// Request returns the tokens of a whole request of the parts, on the safe
+// side: estimated or calibrated, never exact. Calibrated it is less than what
+// its pieces and the overhead add up to.
+func (c Counter) Request(p Parts) int64 {
+	if c.exact.encoding == none && c.fit != nil {
+		return c.fit.count(p, true)
+	}
+	return p.Tokens() + c.Overhead()
 }

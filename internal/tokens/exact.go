@@ -3,19 +3,29 @@ package tokens
 import (
 	"encoding/json"
 	"strings"
+	"sync"
 
-	"github.com/tiktoken-go/tokenizer"
+	"github.com/tiktoken-go/tokenizer/codec"
 
 	"steward/internal/message"
 	"steward/internal/tool"
 )
 
-// vocabulary returns OpenAI's encoding for a model, "" for other models. A name
+// encoding is one of OpenAI's vocabularies.
+type encoding uint8
+
+const (
+	none encoding = iota
+	cl100k
+	o200k
+)
+
+// vocabulary returns OpenAI's encoding for a model, none for other models. A name
 // may have a provider before it ("openai/gpt-4o") and ft: for a tuned model.
 //
 // Source: https://github.com/openai/tiktoken/blob/main/tiktoken/model.py; gpt-4.5
 // and later have what gpt-4o has, gpt-oss has it with further special tokens.
-func vocabulary(model string) tokenizer.Encoding {
+func vocabulary(model string) encoding {
 	name := strings.TrimPrefix(bare(model), "ft:")
 	has := func(prefixes ...string) bool {
 		for _, p := range prefixes {
@@ -28,11 +38,11 @@ func vocabulary(model string) tokenizer.Encoding {
 	}
 	switch {
 	case has("gpt-4o", "gpt-4.1", "gpt-4.5", "gpt-5", "chatgpt-4o", "gpt-oss", "o1", "o3", "o4"):
-		return tokenizer.O200kBase
+		return o200k
 	case has("gpt-4", "gpt-3.5", "gpt-35", "text-embedding-3", "text-embedding-ada-002"):
-		return tokenizer.Cl100kBase
+		return cl100k
 	}
-	return ""
+	return none
 }
 
 // bare returns a model's own name, in lower case: what follows the last '/'.
@@ -42,7 +52,7 @@ func bare(model string) string {
 
 // Exact reports whether a model's vocabulary is to be had, so that text is
 // counted as its provider counts it.
-func Exact(model string) bool { return vocabulary(model) != "" }
+func Exact(model string) bool { return vocabulary(model) != none }
 
 // What OpenAI puts around messages and tools, as
 // https://developers.openai.com/cookbook/examples/how_to_count_tokens_with_tiktoken
@@ -60,19 +70,29 @@ const (
 	exactEnumItem = 3
 )
 
-// exact counts with a vocabulary, which is loaded at the first count: 4 MB of
-// memory and 15 ms for cl100k_base, 7 MB and 35 ms for o200k_base, kept by the
-// tokenizer for the life of the process.
-type exact struct{ encoding tokenizer.Encoding }
+// exact counts with a vocabulary.
+type exact struct {
+	encoding encoding
+	codec    func() *codec.Codec
+}
+
+// newExact returns what counts with a vocabulary, which is loaded at the first
+// count: 15 ms and 4 MB of memory for cl100k_base, 35 ms and 7 MB for
+// o200k_base, which the tokenizer keeps for the life of the process.
+func newExact(e encoding) exact {
+	switch e {
+	case cl100k:
+		return exact{e, sync.OnceValue(codec.NewCl100kBase)}
+	case o200k:
+		return exact{e, sync.OnceValue(codec.NewO200kBase)}
+	}
+	return exact{}
+}
 
 // text returns the tokens of a text. About 3 MB a second.
 func (e exact) text(text string) int64 {
-	codec, err := tokenizer.Get(e.encoding)
-	if err != nil {
-		return Estimate(text) // no such vocabulary: the estimate is on the safe side
-	}
-	n, err := codec.Count(text)
-	if err != nil {
+	n, err := e.codec().Count(text)
+	if err != nil { // it gave up on the text; the estimate is on the safe side
 		return Estimate(text)
 	}
 	return int64(n)
@@ -108,7 +128,7 @@ func (e exact) blocks(blocks []message.Block) (n int64) {
 // not documented; each of their properties is taken as one of the tool's.
 func (e exact) tool(s *tool.Spec) int64 {
 	n := int64(exactTool)
-	if e.encoding == tokenizer.Cl100kBase {
+	if e.encoding == cl100k {
 		n = exactToolOld
 	}
 	n += e.text(tool.WireName(s.Name) + ":" + strings.TrimSuffix(s.Description, "."))

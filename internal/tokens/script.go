@@ -51,7 +51,7 @@ const (
 	weightAccent  = 22 // Latin with accents, phonetic letters
 	weightAlpha   = 12 // Cyrillic
 	weightAlpha2  = 18 // its letters that Russian does not have
-	weightAlpha3  = 32 // its letters beyond those of Europe
+	weightAlpha3  = 34 // its letters beyond those of Europe
 	weightAbjad   = 20 // Greek, Hebrew, Arabic
 	weightIndic   = 24 // the larger scripts of South and Southeast Asia; typographic signs
 	weightIndic2  = 36 // the smaller ones, Armenian, Syriac
@@ -161,7 +161,7 @@ func makeBlocks() (table [1 << 12]block16) {
 	set(0x1100, 0x1200, Hangul, weightCJK)
 	set(0x1780, 0x1800, SEAsian, weightIndic2)   // Khmer
 	set(0x1E00, 0x1F00, OtherLatin, weightIndic) // Vietnamese
-	set(0x1F00, 0x2000, Greek, weightOther) // with the old accents
+	set(0x1F00, 0x2000, Greek, weightOther)      // with the old accents
 	set(0x2000, 0x2070, Symbols, weightIndic)
 	set(0x2E80, 0x3040, Han, weightCJK)
 	set(0x3040, 0x3100, Kana, weightCJK)

@@ -56,6 +56,15 @@ func bounds(i int) (low, high float64) {
 	return leastRatio - 1, mostRatio - 1
 }
 
+// mirror copies the lower triangle to the upper one.
+func (m *matrix) mirror() {
+	for i := range dims {
+		for j := range i {
+			m[j][i] = m[i][j]
+		}
+	}
+}
+
 // invert returns the inverse of a positive definite matrix (Gauss-Jordan,
 // which needs no pivoting for such a one).
 func invert(m *matrix) (inverse matrix) {

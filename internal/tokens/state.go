@@ -104,7 +104,7 @@ func invalid(format string, args ...any) error {
 }
 
 func (l *learner) load(s modelState, names []string) bool {
-	if len(s.Pull) != len(names) || len(s.Info) != len(names) || !(s.Requests >= 0) || !(s.Noise >= leastNoise && s.Noise <= 1) {
+	if len(s.Pull) != len(names) || len(s.Info) != len(names) || !(s.Requests >= 0) || !(s.Noise >= leastNoise && s.Noise <= mostNoise) {
 		return false
 	}
 	own := parameters()
@@ -119,7 +119,7 @@ func (l *learner) load(s modelState, names []string) bool {
 		l.pull[row] = s.Pull[i]
 		for j, x := range s.Info[i] {
 			if col := slices.Index(own, names[j]); col >= 0 {
-				l.info[row][col], l.info[col][row] = x, x
+				l.info[max(row, col)][min(row, col)] = x
 			}
 		}
 	}

@@ -43,7 +43,7 @@ func windows() []window {
 		{"llama2", 4_096}, {"llama3", 8_192}, {"llama3.1", 131_072}, {"llama3.2", 131_072}, {"llama3.3", 131_072},
 		{"qwen2", 32_768}, {"qwen2.5", 32_768}, {"qwen3", 40_960}, {"qwq", 40_960}, {"qwen3-coder", 262_144},
 		{"gemma", 8_192}, {"gemma2", 8_192}, {"gemma3", 131_072}, {"gemma3:270m", 32_768}, {"gemma3:1b", 32_768},
-		{"mistral", 32_768}, {"mistral-nemo", 131_072}, {"mistral-small", 32_768}, {"mistral-small3.1", 131_072}, {"mistral-small3.2", 131_072},
+		{"mistral", 32_768}, {"mistral-large", 131_072}, {"mistral-nemo", 131_072}, {"mistral-small", 32_768}, {"mistral-small3.1", 131_072}, {"mistral-small3.2", 131_072},
 		{"mixtral", 32_768}, {"devstral", 131_072},
 		{"phi3", 4_096}, {"phi3.5", 131_072}, {"phi4", 16_384}, {"phi4-mini", 131_072},
 		{"deepseek-r1", 131_072}, {"deepseek-v3", 163_840},
