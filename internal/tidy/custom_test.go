@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,11 +132,11 @@ func TestShownIsBounded(t *testing.T) {
 // while it hangs.
 func TestSlowOptimizer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		calls, release := 0, make(chan struct{})
+		var calls atomic.Int32
+		release := make(chan struct{})
 		var told []error
 		ts := tools{"a.b": optimizing{with("a.b", tool.Strategy{Kind: tool.Custom}), func(ctx context.Context, _ tool.Past, e []tool.Past) ([]tool.Obsolete, error) {
-			calls++
-			if calls == 1 {
+			if calls.Add(1) == 1 {
 				<-release // deaf to ctx
 			}
 			return []tool.Obsolete{{Ref: e[0].Ref}}, nil
@@ -150,8 +151,8 @@ func TestSlowOptimizer(t *testing.T) {
 			t.Errorf("it was waited for for %s", d)
 		}
 		want(t, "one that hangs", b.does("3", "a.b", `{}`), "")
-		if calls != 1 || len(told) != 2 || !strings.Contains(told[0].Error(), "longer than 100ms") || !strings.Contains(told[1].Error(), "hangs") {
-			t.Errorf("%d calls, told %v", calls, told)
+		if calls.Load() != 1 || len(told) != 2 || !strings.Contains(told[0].Error(), "longer than 100ms") || !strings.Contains(told[1].Error(), "hangs") {
+			t.Errorf("%d calls, told %v", calls.Load(), told)
 		}
 		close(release)
 		synctest.Wait()
