@@ -42,7 +42,7 @@ func (r *reader) archive(in io.Reader, buffered io.Reader) {
 		left -= r.member(f, left)
 	}
 	if r.found == 0 {
-		r.give(nil, r.unknown("no conversation is in it"))
+		r.give(nil, r.unknown(""))
 		return
 	}
 	if rest := r.assets.unused(); len(rest) > 0 {

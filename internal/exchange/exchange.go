@@ -111,7 +111,7 @@ func (o Options) filled() Options {
 // in memory. An error that concerns one conversation does not end the
 // sequence; after one that concerns the rest of the file it ends by itself.
 // Every error names the place and what to do. Codes, all Invalid unless said
-// otherwise: import_format_unknown, import_not_json, import_chat_broken,
+// otherwise: import_format_unknown, import_format_other, import_not_json, import_chat_broken,
 // import_chat_empty, import_too_large (TooLarge), import_version_unknown
 // (Unsupported), import_archive_broken, import_unreadable (Unavailable).
 //

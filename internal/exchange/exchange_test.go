@@ -156,7 +156,9 @@ func same(t *testing.T, got, want string) {
 func told(errs []error) string {
 	var b strings.Builder
 	for _, err := range errs {
-		fmt.Fprintln(&b, fault.Of(err).Code, fault.Of(err).Message)
+		e := *fault.Of(err)
+		e.Remedy = ""
+		fmt.Fprintln(&b, e.Code, e.Error())
 	}
 	return b.String()
 }

@@ -404,6 +404,9 @@ func (r *reader) ownWhole(raw []byte) (*Chat, error) {
 			return nil, fmt.Errorf("id: %w", err)
 		}
 	}
+	if v, ok := o["messages"]; ok && v.Kind() != '[' {
+		return nil, errors.New("messages: it is no list")
+	}
 	return b.chat(listed(listOf(o["messages"])))
 }
 

@@ -81,7 +81,7 @@ func (r *reader) stream(in io.Reader) {
 		return
 	}
 	if r.found == 0 {
-		r.give(nil, r.unknown("no conversation is in it"))
+		r.give(nil, r.unknown(""))
 	}
 }
 
@@ -108,7 +108,7 @@ func (r *reader) values(s *splitter) error {
 		case c == '{':
 			err = r.object(s, &loose)
 		default:
-			return r.unknown("it begins with %q", c)
+			return r.unknown(": it begins with %q", c)
 		}
 		if err != nil {
 			return err
@@ -372,7 +372,8 @@ func (r *reader) chat(raw []byte, at string) {
 	}
 	r.see()
 	if !r.takes(source) {
-		r.give(nil, r.chatFault(at, titleIn(raw), fmt.Errorf("it is a conversation of %s, not of %s", source, r.Format)))
+		r.give(nil, fault.New(fault.Invalid, "import_format_other", "%sconversation %d is of the format %s, not %s", at, r.number, source, r.Format).
+			With("leave the format away, and it is taken for what it is"))
 		return
 	}
 	var c *Chat
@@ -467,7 +468,7 @@ func (r *reader) oversize(at string) error {
 
 func (r *reader) unknown(format string, args ...any) error {
 	e := fault.New(fault.Invalid, "import_format_unknown", format, args...)
-	e.Message = r.Name + " is no conversation that Steward knows: " + e.Message
+	e.Message = r.Name + " holds no conversation that Steward knows" + e.Message
 	return e.With("Steward reads its own exports, lists of messages with role and content, and conversations.json of ChatGPT and Claude, also in their zip files")
 }
 
