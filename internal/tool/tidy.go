@@ -77,9 +77,10 @@ func OptimizerOf(t Tool) (Optimizer, bool) { return unwrapped[Optimizer](t) }
 
 // LogSpec says how calls of a tool are told in the work log.
 type LogSpec struct {
-	// Summary is what a call did in a person's words, with the values of
-	// arguments in braces: "Read {path}", or "Listed {path|all folders}" for
-	// one that may be left out. Empty: made from the tool's name.
+	// Summary is what a call does in a person's words, whatever comes of it,
+	// with the values of arguments in braces: "Write {path}", or
+	// "List {path|all folders}" for one that may be left out. Empty: made from
+	// the tool's name.
 	Summary string
 	// Parameters are the arguments that are worth keeping in the log. Empty:
 	// all short ones.

@@ -28,7 +28,7 @@ const maxClockAge = 15 * time.Minute
 func (k *kit) clock() {
 	k.add(tool.New(tool.Spec{Name: "time.now", Effect: tool.Query, Version: "1",
 		Description: "Tells the current date, time and day of the week: what time it is now, here or in another city or time zone, and what day it is today.",
-		Log:         tool.LogSpec{Summary: "Looked up the time in {zone|your time zone}"},
+		Log:         tool.LogSpec{Summary: "Look up the time in {zone|your time zone}"},
 		// A clock that was read is wrong soon, and once it is read again.
 		Tidy: []tool.Strategy{again("zone"), {Kind: tool.ByAge, MaxAge: maxClockAge}}},
 		func(_ context.Context, in tool.Invocation, a nowArgs) (string, error) {
@@ -40,7 +40,7 @@ func (k *kit) clock() {
 		}))
 	k.add(tool.New(tool.Spec{Name: "time.convert", Effect: tool.Query, Version: "1",
 		Description: "Converts a time from one time zone or city to another: what time it is there when it is a given time here.",
-		Log:         tool.LogSpec{Summary: "Converted {time} from {from|your time zone} to {to|your time zone}"},
+		Log:         tool.LogSpec{Summary: "Convert {time} from {from|your time zone} to {to|your time zone}"},
 		Tidy:        []tool.Strategy{again("time", "from", "to")}},
 		func(_ context.Context, in tool.Invocation, a convertArgs) (string, error) {
 			from, err := k.zone(a.From, in.User)

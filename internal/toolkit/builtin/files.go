@@ -50,7 +50,7 @@ func (k *kit) files() {
 	}
 	k.add(tool.New(tool.Spec{Name: "files.list", Effect: tool.Query, Version: "1", Yields: message.Private,
 		Description: "Lists the files and folders in a folder: names, sizes and times. " + k.granted(false),
-		Log:         tool.LogSpec{Summary: "Listed {path|the granted folders}", Impact: []string{"path"}},
+		Log:         tool.LogSpec{Summary: "List {path|the granted folders}", Impact: []string{"path"}},
 		Tidy:        []tool.Strategy{again("path", "offset")}},
 		func(_ context.Context, _ tool.Invocation, a listArgs) (string, error) { return k.list(a) }))
 	k.add(tool.New(tool.Spec{Name: "files.read", Effect: tool.Query, Version: "1", Yields: message.Private,

@@ -244,22 +244,22 @@ func (k *kit) math() {
 	two := func(name, description, told string, fn func(a, b number) (number, error)) {
 		query(k, name, description, tool.LogSpec{Summary: told}, func(in pair) (string, error) { return shown(fn(in.A, in.B)) })
 	}
-	two("math.add", "Adds two numbers: the sum a + b, a plus b. Exact.", "Added {a} and {b}", add)
-	two("math.subtract", "Subtracts b from a: the difference a - b, a minus b. Exact.", "Subtracted {b} from {a}", sub)
-	two("math.multiply", "Multiplies two numbers: the product a * b, a times b. Exact.", "Multiplied {a} by {b}", mul)
-	two("math.divide", "Divides a by b: the quotient a / b, a divided by b, a over b.", "Divided {a} by {b}", div)
-	two("math.modulo", "Computes the remainder of a divided by b: a modulo b, a mod b. It has the sign of b.", "Took the remainder of {a} divided by {b}", mod)
+	two("math.add", "Adds two numbers: the sum a + b, a plus b. Exact.", "Add {a} and {b}", add)
+	two("math.subtract", "Subtracts b from a: the difference a - b, a minus b. Exact.", "Subtract {b} from {a}", sub)
+	two("math.multiply", "Multiplies two numbers: the product a * b, a times b. Exact.", "Multiply {a} by {b}", mul)
+	two("math.divide", "Divides a by b: the quotient a / b, a divided by b, a over b.", "Divide {a} by {b}", div)
+	two("math.modulo", "Computes the remainder of a divided by b: a modulo b, a mod b. It has the sign of b.", "Find the remainder of {a} divided by {b}", mod)
 	type powerArgs struct {
 		Base     number `json:"base" jsonschema:"the number that is raised"`
 		Exponent number `json:"exponent" jsonschema:"the power it is raised to"`
 	}
-	query(k, "math.power", "Raises a base to an exponent: base to the power of exponent, squared (2), cubed (3).", tool.LogSpec{Summary: "Raised {base} to the power of {exponent}"},
+	query(k, "math.power", "Raises a base to an exponent: base to the power of exponent, squared (2), cubed (3).", tool.LogSpec{Summary: "Raise {base} to the power of {exponent}"},
 		func(in powerArgs) (string, error) { return shown(pow(in.Base, in.Exponent)) })
 	type rootArgs struct {
 		Number number `json:"number" jsonschema:"the number whose root is wanted"`
 		Degree int    `json:"degree,omitzero" jsonschema:"2 for the square root (unless given), 3 for the cube root, …" min:"1" max:"1000" default:"2"`
 	}
-	query(k, "math.root", "Computes a root: the square root, the cube root or any n-th root of a number.", tool.LogSpec{Summary: "Took the root of degree {degree|2} of {number}"},
+	query(k, "math.root", "Computes a root: the square root, the cube root or any n-th root of a number.", tool.LogSpec{Summary: "Find the root of degree {degree|2} of {number}"},
 		func(in rootArgs) (string, error) {
 			if in.Degree == 0 {
 				in.Degree = 2
@@ -270,7 +270,7 @@ func (k *kit) math() {
 		Percent number `json:"percent" jsonschema:"how many percent"`
 		Of      number `json:"of" jsonschema:"the number that it is a part of"`
 	}
-	query(k, "math.percentage", "Computes a percentage: so many percent of a number, such as a tip, a tax or a discount.", tool.LogSpec{Summary: "Took {percent} % of {of}"},
+	query(k, "math.percentage", "Computes a percentage: so many percent of a number, such as a tip, a tax or a discount.", tool.LogSpec{Summary: "Find {percent} % of {of}"},
 		func(in percentArgs) (string, error) {
 			n, err := mul(in.Percent, in.Of)
 			if err != nil {
@@ -282,7 +282,7 @@ func (k *kit) math() {
 		Expression string `json:"expression" jsonschema:"the formula, for example (2 + 3) * sqrt(16) / 4" minlen:"1" maxlen:"4096"`
 	}
 	query(k, "math.evaluate", "Evaluates a formula, an arithmetic expression with several operations, parentheses, percentages or functions: + - * / ^, % (remainder, or percent after a number), !, "+functionNames()+", pi, e. Exact where it can be.",
-		tool.LogSpec{Summary: "Computed {expression}"},
+		tool.LogSpec{Summary: "Compute {expression}"},
 		func(in evaluateArgs) (string, error) { return shown(evaluate(strings.TrimSpace(in.Expression))) })
 }
 

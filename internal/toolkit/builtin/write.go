@@ -38,7 +38,7 @@ func (w *writer) Check(args []byte) error { return w.Tool.(tool.Checker).Check(a
 func (k *kit) addWriter() {
 	t, err := tool.New(tool.Spec{Name: "files.write", Effect: tool.Action, Version: "1", Yields: message.Private,
 		Description: "Writes a text file: creates it, or replaces its whole content (with overwrite). " + k.granted(true),
-		Log:         tool.LogSpec{Summary: "Wrote {path}", Parameters: []string{"path", "overwrite"}, Impact: []string{"path"}},
+		Log:         tool.LogSpec{Summary: "Write {path}", Parameters: []string{"path", "overwrite"}, Impact: []string{"path"}},
 		Tidy: []tool.Strategy{
 			{Kind: tool.ByTool, Tools: []string{"files.read"}, Parameters: []string{"path"}},
 			{Kind: tool.Custom, Tools: []string{"files.list"}}}},
