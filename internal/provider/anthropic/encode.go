@@ -29,6 +29,7 @@ type encoder struct {
 	provider string
 	model    string // "provider/model": whose thinking goes back; empty: nobody's
 	notices  []string
+	trace    *wire.Trace // nil but for EncodeHistory
 }
 
 func (e *encoder) group(dst []byte, msgs []*message.Message) ([]byte, error) {
@@ -50,12 +51,21 @@ func (l *list) next() {
 	}
 }
 
-func (l *list) text(s string) {
-	if !blank(s) {
-		l.next()
-		l.dst = append(wire.AppendString(append(l.dst, `{"type":"text","text":`...), s), '}')
+// text writes a text, and reports whether it did: not if it is blank.
+func (l *list) text(s string) bool {
+	if blank(s) {
+		return false
 	}
+	l.next()
+	l.dst = append(wire.AppendString(append(l.dst, `{"type":"text","text":`...), s), '}')
+	return true
 }
+
+// The marks of what Steward says midway.
+const (
+	systemOpen  = "<system>\n"
+	systemClose = "\n</system>"
+)
 
 // user writes one turn: all results first, then what was said, in order.
 func (e *encoder) user(dst []byte, msgs []*message.Message) []byte {
@@ -72,7 +82,8 @@ func (e *encoder) user(dst []byte, msgs []*message.Message) []byte {
 		case message.Tool:
 		case message.System:
 			if s := m.Text(); !blank(s) {
-				l.text("<system>\n" + s + "\n</system>")
+				l.text(systemOpen + s + systemClose)
+				e.trace.System(m, len(systemOpen), len(systemClose))
 			}
 		default:
 			for _, b := range m.Blocks {
@@ -82,6 +93,7 @@ func (e *encoder) user(dst []byte, msgs []*message.Message) []byte {
 	}
 	if len(l.dst) == l.start {
 		l.text(wire.NoContent)
+		e.trace.Words(len(wire.NoContent), false)
 	}
 	return append(l.dst, "]}"...)
 }
@@ -95,11 +107,8 @@ func (e *encoder) result(l *list, r *message.ToolResult) {
 		l.dst = append(l.dst, `,"is_error":true`...)
 	}
 	l.dst = append(l.dst, `,"content":`...)
-	text := wire.ResultText(r)
-	if blank(text) {
-		text = "(no output)"
-	}
-	if !slices.ContainsFunc(r.Content, notText) {
+	text := e.words(r)
+	if !slices.ContainsFunc(r.Content, shown) {
 		l.dst = append(wire.AppendString(l.dst, text), '}')
 		return
 	}
@@ -107,86 +116,153 @@ func (e *encoder) result(l *list, r *message.ToolResult) {
 	in := &list{l.dst, len(l.dst)}
 	in.text(text)
 	for _, b := range r.Content {
-		if notText(b) {
+		if shown(b) {
 			e.block(in, b)
 		}
 	}
 	l.dst = append(in.dst, "]}"...)
 }
 
-func notText(b message.Block) bool {
-	_, ok := b.(*message.Text)
-	return !ok
+// words returns what a result says: its texts, and of what cannot be shown what
+// the model is told, on lines of their own.
+func (e *encoder) words(r *message.ToolResult) string {
+	var all []byte
+	var parts []part
+	for _, b := range r.Content {
+		if shown(b) {
+			continue
+		}
+		p := part{block: b}
+		if t, ok := b.(*message.Text); ok {
+			p.words = t.Text
+		} else {
+			p.words, p.whole = e.told(b)
+			p.told = true
+		}
+		if p.words == "" {
+			continue
+		}
+		if n := len(parts); n > 0 && (p.told || parts[n-1].told) {
+			p.line = 1
+			all = append(all, '\n')
+		}
+		all = append(all, p.words...)
+		parts = append(parts, p)
+	}
+	text := wire.StatusText(r.Status, string(all), len(r.Content) > 0)
+	if blank(text) {
+		text = "(no output)"
+	}
+	e.record(r, text, string(all), parts)
+	return text
+}
+
+// part is what a block adds to a result's words.
+type part struct {
+	block       message.Block
+	words       string
+	line        int // line breaks before it
+	told, whole bool
+}
+
+func (e *encoder) record(r *message.ToolResult, text, own string, parts []part) {
+	e.trace.Begin(r)
+	if !e.trace.Prefix(text, own) {
+		return
+	}
+	for _, p := range parts {
+		if p.line > 0 {
+			e.trace.Words(p.line, true)
+		}
+		e.trace.Told(p.block, len(p.words), p.whole, true)
+	}
 }
 
 // block writes what a user or a tool shows.
 func (e *encoder) block(l *list, b message.Block) {
 	switch b := b.(type) {
 	case *message.Text:
-		l.text(b.Text)
-	case *message.Image:
-		e.image(l, b)
-	case *message.File:
-		e.file(l, b)
-	}
-}
-
-func (e *encoder) image(l *list, b *message.Image) {
-	mime, data := b.MIME, b.Data
-	if m, d, ok := wire.DataURL(b.URL); ok {
-		mime, data = m, d
-	}
-	switch {
-	case data == nil && strings.HasPrefix(b.URL, "https://"):
-		l.next()
-		l.dst = wire.AppendString(append(l.dst, `{"type":"image","source":{"type":"url","url":`...), b.URL)
-		l.dst = append(l.dst, "}}"...)
-	case len(data) > 0 && (mime == "image/jpeg" || mime == "image/png" || mime == "image/gif" || mime == "image/webp"):
-		l.next()
-		l.dst = source(append(l.dst, `{"type":"image",`...), mime, data)
-		l.dst = append(l.dst, '}')
-	default:
-		e.lost(l, "[an image that cannot be shown: "+mime+" "+shortURL(b.URL)+"]")
-	}
-}
-
-func shortURL(u string) string { return u[:min(len(u), 200)] }
-
-// lost tells model and user of something that the API does not take.
-func (e *encoder) lost(l *list, what string) {
-	e.notices = append(e.notices, e.provider+" does not take everything: the model is only told of "+what+".")
-	l.text(what)
-}
-
-func source(dst []byte, mime string, data []byte) []byte {
-	dst = wire.AppendString(append(dst, `"source":{"type":"base64","media_type":`...), mime)
-	dst = base64.StdEncoding.AppendEncode(append(dst, `,"data":"`...), data)
-	return append(dst, `"}`...)
-}
-
-// file: PDFs go as documents; texts as text; of others the model is told the name.
-func (e *encoder) file(l *list, f *message.File) {
-	pdf := strings.HasPrefix(f.MIME, "application/pdf")
-	switch {
-	case pdf && f.URL == "" && len(f.Data) > 0:
-		l.next()
-		l.dst = source(append(l.dst, `{"type":"document",`...), "application/pdf", f.Data)
-	case pdf && strings.HasPrefix(f.URL, "https://"):
-		l.next()
-		l.dst = wire.AppendString(append(l.dst, `{"type":"document","source":{"type":"url","url":`...), f.URL)
-		l.dst = append(l.dst, '}')
-	default:
-		if s, whole := wire.FileText(f); whole {
-			l.text(s)
-		} else {
-			e.lost(l, s)
+		if l.text(b.Text) {
+			e.trace.Text(b, len(b.Text), false)
 		}
-		return
+	default:
+		if !shown(b) {
+			words, whole := e.told(b)
+			l.text(words)
+			e.trace.Told(b, len(words), whole, false)
+			return
+		}
+		l.next()
+		l.dst = e.media(l.dst, b)
 	}
-	if f.Name != "" {
-		l.dst = wire.AppendString(append(l.dst, `,"title":`...), f.Name)
+}
+
+// shown reports whether the API takes an image or a file: by HTTPS, or inline
+// if it is of one of its types.
+func shown(b message.Block) bool {
+	switch b := b.(type) {
+	case *message.Image:
+		mime, data, url := inline(b)
+		if data == nil {
+			return strings.HasPrefix(url, "https://")
+		}
+		return len(data) > 0 && (mime == "image/jpeg" || mime == "image/png" || mime == "image/gif" || mime == "image/webp")
+	case *message.File:
+		if !strings.HasPrefix(b.MIME, "application/pdf") {
+			return false
+		}
+		return b.URL == "" && len(b.Data) > 0 || strings.HasPrefix(b.URL, "https://")
 	}
-	l.dst = append(l.dst, '}')
+	return false
+}
+
+// inline returns an image's data, that of a data URL too, or its address.
+func inline(b *message.Image) (mime string, data []byte, url string) {
+	if mime, data, ok := wire.DataURL(b.URL); ok {
+		return mime, data, ""
+	}
+	return b.MIME, b.Data, b.URL
+}
+
+// told returns what the model is told of an image or a file that the API does
+// not take: all of it if it is text, and then whole is true. Of others the user
+// is told, too.
+func (e *encoder) told(b message.Block) (words string, whole bool) {
+	switch b := b.(type) {
+	case *message.Image:
+		mime, _, _ := inline(b)
+		words = "[an image that cannot be shown: " + mime + " " + wire.Short(b.URL) + "]"
+	case *message.File:
+		if words, whole = wire.FileText(b); whole {
+			return words, true
+		}
+	}
+	e.notices = append(e.notices, e.provider+" does not take everything: the model is only told of "+words+".")
+	return words, false
+}
+
+// media writes an image, or a PDF as a document.
+func (e *encoder) media(dst []byte, b message.Block) []byte {
+	typ, name, mime, url := "image", "", "", ""
+	var data []byte
+	switch b := b.(type) {
+	case *message.Image:
+		mime, data, url = inline(b)
+	case *message.File:
+		typ, name, mime, data, url = "document", b.Name, "application/pdf", b.Data, b.URL
+	}
+	e.trace.Media(b, url == "")
+	dst = append(append(append(dst, `{"type":"`...), typ...), `","source":{"type":"`...)
+	if url != "" {
+		dst = append(wire.AppendString(append(dst, `url","url":`...), url), '}')
+	} else {
+		dst = wire.AppendString(append(dst, `base64","media_type":`...), mime)
+		dst = append(base64.StdEncoding.AppendEncode(append(dst, `,"data":"`...), data), `"}`...)
+	}
+	if name != "" {
+		dst = wire.AppendString(append(dst, `,"title":`...), name)
+	}
+	return append(dst, '}')
 }
 
 // silent reports whether an assistant's message has neither text nor calls:
@@ -211,6 +287,7 @@ func (e *encoder) assistant(dst []byte, msgs []*message.Message) []byte {
 	before := len(dst)
 	dst = append(dst, `{"role":"assistant","content":[`...)
 	l := &list{dst, len(dst)}
+	last, over := lastSaid(msgs), false
 	for _, m := range msgs {
 		if silent(m) {
 			continue
@@ -218,16 +295,19 @@ func (e *encoder) assistant(dst []byte, msgs []*message.Message) []byte {
 		for i, b := range m.Blocks {
 			switch b := b.(type) {
 			case *message.Text:
-				l.text(b.Text)
+				if l.text(b.Text) {
+					e.trace.Text(b, len(b.Text), false)
+				}
 			case *message.Reasoning:
-				if e.own(m, b) {
+				if !over && e.own(m, b) { // the API takes no thinking at the end of a turn
 					l.next()
-					l.dst = thinking(l.dst, b)
+					l.dst = e.thinking(l.dst, b)
 				}
 			case *message.ToolCall:
 				l.next()
 				l.dst = e.call(l.dst, b, message.Ref{Message: m.ID, Block: i})
 			}
+			over = over || b == last
 		}
 	}
 	if len(l.dst) == l.start {
@@ -236,11 +316,36 @@ func (e *encoder) assistant(dst []byte, msgs []*message.Message) []byte {
 	return append(l.dst, "]}"...)
 }
 
+// lastSaid returns the last text or call of a turn.
+func lastSaid(msgs []*message.Message) message.Block {
+	for _, m := range slices.Backward(msgs) {
+		for _, b := range slices.Backward(m.Blocks) {
+			switch b := b.(type) {
+			case *message.Text:
+				if !blank(b.Text) {
+					return b
+				}
+			case *message.ToolCall:
+				return b
+			}
+		}
+	}
+	return nil
+}
+
 // own reports whether reasoning is this model's own, with its signature. The
 // API takes no other.
 func (e *encoder) own(m *message.Message, b *message.Reasoning) bool {
-	return e.model != "" && b.Meta.Provider == e.provider && len(b.Meta.Fields) > len(`{}`) &&
+	return e.model != "" && b.Meta.Provider == e.provider && proven(b.Meta.Fields) &&
 		(m.Model == e.model || m.Model == "")
+}
+
+// proven reports whether the metadata of thinking has its signature, or all of
+// it as encrypted data.
+func proven(fields []byte) (ok bool) {
+	d := wire.Decode(fields)
+	d.Object(func(key []byte) { ok = ok || string(key) == "signature" || string(key) == "data" })
+	return ok
 }
 
 // signed reports whether a message begins with thinking that can go back.
@@ -254,30 +359,28 @@ func (e *encoder) signed(m *message.Message) bool {
 
 // thinking writes a block as it came: its metadata holds the members beside
 // the text, signature or data, byte for byte.
-func thinking(dst []byte, b *message.Reasoning) []byte {
+func (e *encoder) thinking(dst []byte, b *message.Reasoning) []byte {
 	if bytes.HasPrefix(b.Meta.Fields, []byte(`{"data":`)) {
+		e.trace.Text(b, 0, false)
 		dst = append(dst, `{"type":"redacted_thinking",`...)
 	} else {
+		e.trace.Text(b, len(b.Text), false)
 		dst = wire.AppendString(append(dst, `{"type":"thinking","thinking":`...), b.Text)
 		dst = append(dst, ',')
 	}
 	return append(dst, b.Meta.Fields[1:]...)
 }
 
+// wrapper is the name under which arguments go that are no object.
+const wrapper = "malformed_arguments"
+
 // call writes a call. The API takes an object only, so arguments that are none
 // are wrapped.
 func (e *encoder) call(dst []byte, c *message.ToolCall, ref message.Ref) []byte {
 	dst = wire.AppendString(append(dst, `{"type":"tool_use","id":`...), wire.CallID(c.CallID, ref, "toolu_", takesID))
 	dst = wire.AppendString(append(dst, `,"name":`...), toolName(c.Name))
-	dst = append(dst, `,"input":`...)
-	switch {
-	case wire.IsObject(c.Args):
-		dst = append(dst, c.Args...)
-	case len(bytes.TrimSpace(c.Args)) == 0:
-		dst = append(dst, "{}"...)
-	default:
-		dst = append(wire.AppendString(append(dst, `{"malformed_arguments":`...), c.Args), '}')
-	}
+	dst = wire.AppendArgs(append(dst, `,"input":`...), c.Args, wrapper)
+	e.trace.Call(c, wrapper)
 	if c.Meta.Provider == e.provider && len(c.Meta.Fields) > len(`{}`) {
 		dst = append(dst, ',')
 		return append(dst, c.Meta.Fields[1:]...)

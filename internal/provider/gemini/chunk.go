@@ -3,10 +3,8 @@ package gemini
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/hex"
 	"strconv"
 
-	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/provider/wire"
@@ -158,13 +156,11 @@ type writer struct {
 	*wire.Assembly
 	provider string
 	tools    *llm.Toolset
-	turn     int // messages before this one
+	size     int // bytes of what the model was asked: tells its answers apart
 
-	last     *wire.Part       // text or reasoning that may still grow
-	kind     llm.Kind         // its kind
-	images   []*message.Image // stand at the end of the reply
-	calls    int
-	ids      map[string]bool
+	last     *wire.Part // text or reasoning that may still grow
+	kind     llm.Kind   // its kind
+	ids      wire.CallIDs
 	response string
 	finish   string
 	why      string
@@ -197,7 +193,7 @@ func (w *writer) part(p part) {
 	case p.call != nil:
 		w.call(p)
 	case p.data != nil:
-		w.images = append(w.images, &message.Image{Common: message.Common{Meta: w.meta(p)}, MIME: p.mime, Data: p.data})
+		w.Show(&message.Image{Common: message.Common{Meta: w.meta(p)}, MIME: p.mime, Data: p.data})
 	case len(p.text) == 0 && !hasSignature(p.extra): // nothing, or a kind of part that Steward never asks for
 	case len(p.text) == 0: // a signature alone, as the last part of a stream often is
 		w.Open(llm.ReasoningDelta).Meta = w.meta(p)
@@ -243,31 +239,8 @@ func (w *writer) meta(p part) message.Meta {
 
 func (w *writer) call(p part) {
 	c := w.Open(llm.CallArgs)
-	c.Meta, c.Name, c.CallID = w.meta(p), w.tools.Name(p.call.name), w.callID(p.call.id)
+	c.Meta, c.Name = w.meta(p), w.tools.Name(p.call.name)
+	c.CallID = w.ids.Next(p.call.id, "gemini", w.response, strconv.Itoa(w.size))
 	c.Add(p.call.args)
 	w.last = nil
-	w.calls++
-}
-
-// callID keeps Gemini's id of a call. Where there is none, or one that the
-// message has already, it makes one from the stream and the call's place.
-func (w *writer) callID(given string) string {
-	if given == "" || w.ids[given] {
-		u := id.Derive("gemini", w.response, strconv.Itoa(w.turn))
-		given = mintedPrefix + hex.EncodeToString(u[:6]) + "-" + strconv.Itoa(w.calls)
-	}
-	if w.ids == nil {
-		w.ids = map[string]bool{}
-	}
-	w.ids[given] = true
-	return given
-}
-
-// blocks ends the message.
-func (w *writer) blocks() []message.Block {
-	out := w.Blocks()
-	for _, img := range w.images {
-		out = append(out, img)
-	}
-	return out
 }

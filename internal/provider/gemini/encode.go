@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/base64"
 	"net/http"
@@ -18,6 +19,15 @@ import (
 // is of type bytes, so on the wire it is base64.
 var skipSignature = base64.StdEncoding.EncodeToString([]byte("skip_thought_signature_validator"))
 
+// wrapper is the name under which arguments go that are no object.
+const wrapper = "_malformed_arguments"
+
+// The marks of what Steward says midway.
+const (
+	systemOpen  = "<system>\n"
+	systemClose = "\n</system>"
+)
+
 // mintedPrefix begins the call ids that Steward gives where Gemini gave none.
 // They stay here: Gemini never gets one back.
 const mintedPrefix = "gemini-call-"
@@ -27,6 +37,7 @@ const mintedPrefix = "gemini-call-"
 type encoder struct {
 	provider string // whose Meta goes back
 	family   family
+	trace    *wire.Trace // nil but for EncodeHistory
 }
 
 // codec is the name under which a transcript keeps this encoder's output.
@@ -59,6 +70,7 @@ func (e encoder) group(dst []byte, group []*message.Message) ([]byte, error) {
 	said := e.saidParts(nil, group, results)
 	if len(said) == 0 && len(dst) == start { // between two model turns there must be one of the user's
 		said = textPart(nil, wire.NoContent, nil)
+		e.trace.Words(len(wire.NoContent), false)
 	}
 	if len(said) > 0 {
 		if len(dst) > start {
@@ -104,19 +116,22 @@ func (e encoder) modelPart(dst []byte, b message.Block, signed *bool) []byte {
 		if b.Text == "" && own == nil {
 			return dst
 		}
+		e.trace.Text(b, len(b.Text), false)
 		return textPart(dst, b.Text, own)
 	case *message.Reasoning:
 		if own == nil { // another provider's thoughts are not Gemini's
 			return dst
 		}
+		e.trace.Text(b, len(b.Text), false)
 		return textPart(dst, b.Text, own)
 	case *message.ToolCall:
+		e.trace.Call(b, wrapper)
 		dst = append(dst, `{"functionCall":{`...)
 		dst = appendID(dst, b.CallID)
 		dst = append(dst, `"name":`...)
 		dst = wire.AppendString(dst, wireName(b.Name))
 		dst = append(dst, `,"args":`...)
-		dst = appendArgs(dst, b.Args)
+		dst = wire.AppendArgs(dst, b.Args, wrapper)
 		dst = append(dst, '}')
 		dst = appendMembers(dst, own)
 		if !*signed && !hasSignature(own) {
@@ -128,10 +143,11 @@ func (e encoder) modelPart(dst []byte, b message.Block, signed *bool) []byte {
 		return append(dst, '}')
 	case *message.Image:
 		if own != nil {
+			e.trace.Media(b, true)
 			return mediaPart(dst, b.MIME, b.Data, b.URL, own)
 		}
 	}
-	return userPart(dst, b)
+	return e.userPart(dst, b)
 }
 
 // own returns the members of a block's wire form that came from this provider.
@@ -139,7 +155,7 @@ func (e encoder) own(m message.Meta) []byte {
 	if m.Provider != e.provider {
 		return nil
 	}
-	return m.Fields
+	return ofPart(m.Fields)
 }
 
 // saidParts appends what a group says besides tool results: user and system
@@ -158,7 +174,7 @@ func (e encoder) saidParts(dst []byte, group []*message.Message, results []*mess
 	for _, r := range results {
 		for _, b := range r.Content {
 			if _, isText := b.(*message.Text); !isText && !e.inResponse(b) {
-				part(func(dst []byte) []byte { return userPart(dst, b) })
+				part(func(dst []byte) []byte { return e.userPart(dst, b) })
 			}
 		}
 	}
@@ -166,39 +182,49 @@ func (e encoder) saidParts(dst []byte, group []*message.Message, results []*mess
 		switch m.Role {
 		case message.User:
 			for _, b := range m.Blocks {
-				part(func(dst []byte) []byte { return userPart(dst, b) })
+				part(func(dst []byte) []byte { return e.userPart(dst, b) })
 			}
 		case message.System:
 			// Gemini has no system role inside contents: what Steward says
 			// midway stands in its place, marked.
 			if s := m.Text(); s != "" {
-				part(func(dst []byte) []byte { return textPart(dst, "<system>\n"+s+"\n</system>", nil) })
+				part(func(dst []byte) []byte { return textPart(dst, systemOpen+s+systemClose, nil) })
+				e.trace.System(m, len(systemOpen), len(systemClose))
 			}
 		}
 	}
 	return dst
 }
 
-func userPart(dst []byte, b message.Block) []byte {
+// userPart appends what a user or a tool shows, or nothing.
+func (e encoder) userPart(dst []byte, b message.Block) []byte {
 	switch b := b.(type) {
 	case *message.Text:
 		if b.Text == "" {
 			return dst
 		}
+		e.trace.Text(b, len(b.Text), false)
 		return textPart(dst, b.Text, nil)
 	case *message.Image:
 		if !takes(b) {
-			return textPart(dst, "[an image that cannot be shown here: "+cmp.Or(b.URL, b.MIME)+"]", nil)
+			told := "[an image that cannot be shown here: " + cmp.Or(b.URL, b.MIME) + "]"
+			e.trace.Told(b, len(told), false, false)
+			return textPart(dst, told, nil)
 		}
+		e.trace.Media(b, true)
 		return mediaPart(dst, b.MIME, b.Data, b.URL, nil)
 	case *message.File:
 		if told, whole := wire.FileText(b); whole || !takes(b) {
+			e.trace.Told(b, len(told), whole, false)
 			return textPart(dst, told, nil)
 		}
 		if b.Name != "" {
-			dst = textPart(dst, "File "+b.Name+":", nil)
+			head := "File " + b.Name + ":"
+			e.trace.Words(len(head), false)
+			dst = textPart(dst, head, nil)
 			dst = append(dst, ',')
 		}
+		e.trace.Media(b, true)
 		return mediaPart(dst, b.MIME, b.Data, b.URL, nil)
 	}
 	return dst
@@ -243,7 +269,9 @@ func (e encoder) functionResponse(dst []byte, r *message.ToolResult) []byte {
 	default:
 		dst = append(dst, `,"response":{"error":`...)
 	}
-	dst = wire.AppendString(dst, wire.ResultText(r))
+	words := wire.ResultText(r)
+	e.trace.Result(r, words)
+	dst = wire.AppendString(dst, words)
 	dst = append(dst, '}')
 	open := false
 	for _, b := range r.Content {
@@ -255,7 +283,7 @@ func (e encoder) functionResponse(dst []byte, r *message.ToolResult) []byte {
 		} else {
 			dst, open = append(dst, `,"parts":[`...), true
 		}
-		dst = userPart(dst, b)
+		dst = e.userPart(dst, b)
 	}
 	if open {
 		dst = append(dst, ']')
@@ -310,20 +338,6 @@ func mediaPart(dst []byte, mime string, data []byte, url string, members []byte)
 	return append(dst, '}')
 }
 
-// appendArgs appends a call's arguments, which Gemini wants as an object.
-// What is none is kept readable to the model under one key.
-func appendArgs(dst, args []byte) []byte {
-	if len(args) == 0 {
-		return append(dst, `{}`...)
-	}
-	if wire.IsObject(args) {
-		return append(dst, args...)
-	}
-	dst = append(dst, `{"_malformed_arguments":`...)
-	dst = wire.AppendString(dst, string(args))
-	return append(dst, '}')
-}
-
 // appendID appends the id of a call, unless there is none that Gemini knows.
 func appendID(dst []byte, id string) []byte {
 	if id == "" || strings.HasPrefix(id, mintedPrefix) {
@@ -341,6 +355,25 @@ func appendMembers(dst, object []byte) []byte {
 	}
 	dst = append(dst, ',')
 	return append(dst, object[1:len(object)-1]...)
+}
+
+// ofPart returns the members that belong to a part itself: not those kept of
+// the call or data in it.
+func ofPart(object []byte) []byte {
+	if !bytes.Contains(object, []byte(`"functionCall":`)) && !bytes.Contains(object, []byte(`"inlineData":`)) &&
+		!bytes.Contains(object, []byte(`"fileData":`)) {
+		return object
+	}
+	var out []byte
+	d := wire.Decode(object)
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "functionCall", "inlineData", "fileData":
+		default:
+			out = wire.AppendMember(out, key, d.Raw())
+		}
+	})
+	return append(append([]byte{'{'}, out...), '}')
 }
 
 func hasSignature(members []byte) bool {

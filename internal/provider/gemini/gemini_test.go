@@ -14,6 +14,10 @@ func vendor(model string, check func([]byte) error) providertest.Vendor {
 		New: func(o providertest.Options) llm.Provider {
 			return New(Options{BaseURL: o.BaseURL, Key: o.Key, HTTP: o.HTTP, FirstByte: o.FirstByte, Idle: o.Idle})
 		},
+		Meta:  meta,
+		Mask:  mask,
+		Joint: `]},{"role":"user","parts":[`,
+		Known: []string{"thought", "thoughtSignature"},
 		Usage: message.Usage{Input: 125, Output: 39, Reasoning: 30, CacheRead: 64},
 		Echo: map[providertest.Scenario][]string{
 			providertest.Reasoning: {`"thought":true`},

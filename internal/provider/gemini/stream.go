@@ -35,7 +35,7 @@ func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event,
 		defer answer.Close()
 		w := &writer{
 			Assembly: wire.Assemble(yield), provider: m.p.name,
-			tools: r.Tools, turn: len(r.Transcript.Messages()),
+			tools: r.Tools, size: wire.Size(parts), ids: wire.CallIDs{Prefix: mintedPrefix},
 		}
 		for _, n := range notices {
 			w.Notice(n)
@@ -94,7 +94,7 @@ var errBadCall = errors.New("the model wrote a call that Gemini could not read")
 
 // finish makes the reply of a stream that is over.
 func (m *model) finish(w *writer) (*llm.Reply, error) {
-	reply := &llm.Reply{Model: m.p.name + "/" + m.name, Blocks: w.blocks(), Usage: w.usage}
+	reply := &llm.Reply{Model: m.p.name + "/" + m.name, Blocks: w.Blocks(), Usage: w.usage}
 	switch w.finish {
 	case "":
 		if w.blocked == "" {
@@ -104,7 +104,7 @@ func (m *model) finish(w *writer) (*llm.Reply, error) {
 		w.Notice("Gemini refused the prompt (" + w.blocked + ").")
 	case "STOP", "FUNCTION_CALL": // the second is what some gateways write
 		reply.Stop = message.StopEnd
-		if w.calls > 0 {
+		if w.ids.Len() > 0 {
 			reply.Stop = message.StopTools
 		}
 	case "MAX_TOKENS", "CONTINUATION":

@@ -99,7 +99,7 @@ func TestSignedParts(t *testing.T) {
 				t.Fatal(err)
 			}
 			m := &message.Message{Role: message.Assistant, Blocks: reply.Blocks}
-			got, err := encoder{"gemini", familyOf("gemini-3-pro")}.group(nil, []*message.Message{m})
+			got, err := encoder{provider: "gemini", family: familyOf("gemini-3-pro")}.group(nil, []*message.Message{m})
 			if err != nil || string(got) != want {
 				t.Errorf("sent back as\n%s\nwant\n%s, %v", got, want, err)
 			}

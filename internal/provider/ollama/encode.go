@@ -1,6 +1,7 @@
 package ollama
 
 import (
+	"cmp"
 	"encoding/base64"
 	"slices"
 	"strings"
@@ -10,6 +11,9 @@ import (
 	"steward/internal/tool"
 )
 
+// wrapper is the name under which arguments go that are no object.
+const wrapper = "_malformed_arguments"
+
 // mintedPrefix begins the call ids that Steward gives where Ollama gave none.
 // They stay here: Ollama never gets one back.
 const mintedPrefix = "ollama-call-"
@@ -17,8 +21,9 @@ const mintedPrefix = "ollama-call-"
 // encoder writes the wire form of messages. Its fields are all that the form
 // depends on; codec names them.
 type encoder struct {
-	provider string // whose Meta goes back
-	blind    bool   // the model takes no images: a line of text stands for each
+	provider string      // whose Meta goes back
+	blind    bool        // the model takes no images: a line of text stands for each
+	trace    *wire.Trace // nil but for EncodeHistory
 }
 
 // codec is the name under which a transcript keeps this encoder's output.
@@ -96,13 +101,13 @@ func (e encoder) assistant(dst []byte, m *message.Message) []byte {
 	for _, b := range m.Blocks {
 		switch b := b.(type) {
 		case *message.Reasoning:
-			if own {
+			if own || b.Meta.Provider == e.provider {
 				thinking += b.Text
 			}
 		case *message.ToolCall:
 			calls = append(calls, b)
 		case *message.Image:
-			if !e.blind && b.Data != nil {
+			if !e.blind && len(b.Data) > 0 {
 				images = append(images, b.Data)
 			}
 		}
@@ -110,6 +115,9 @@ func (e encoder) assistant(dst []byte, m *message.Message) []byte {
 	text := m.Text()
 	if text == "" && thinking == "" && len(calls) == 0 && len(images) == 0 {
 		return dst
+	}
+	if e.trace != nil {
+		e.record(m, own)
 	}
 	dst = append(dst, `{"role":"assistant","content":`...)
 	dst = wire.AppendString(dst, text)
@@ -130,6 +138,39 @@ func (e encoder) assistant(dst []byte, m *message.Message) []byte {
 		dst = append(dst, ']')
 	}
 	return append(dst, '}')
+}
+
+// record traces a message of the model's in the order in which it is read
+// back: thoughts, text, images, calls.
+func (e encoder) record(m *message.Message, own bool) {
+	join := false
+	say := func(b message.Block, s string) {
+		if s != "" {
+			e.trace.Text(b, len(s), join)
+			join = true
+		}
+	}
+	for _, b := range m.Blocks {
+		if r, ok := b.(*message.Reasoning); ok && (own || r.Meta.Provider == e.provider) {
+			say(r, r.Text)
+		}
+	}
+	join = false
+	for _, b := range m.Blocks {
+		if t, ok := b.(*message.Text); ok {
+			say(t, t.Text)
+		}
+	}
+	for _, b := range m.Blocks {
+		if img, ok := b.(*message.Image); ok && !e.blind && len(img.Data) > 0 {
+			e.trace.Media(img, false)
+		}
+	}
+	for _, b := range m.Blocks {
+		if c, ok := b.(*message.ToolCall); ok {
+			e.trace.Call(c, wrapper)
+		}
+	}
 }
 
 // call appends a tool call. Its Meta has the members of the call and of its
@@ -156,7 +197,7 @@ func (e encoder) call(dst []byte, c *message.ToolCall) []byte {
 	dst = append(dst, `"function":{"name":`...)
 	dst = wire.AppendString(dst, wireName(c.Name))
 	dst = append(dst, `,"arguments":`...)
-	dst = appendArgs(dst, c.Args)
+	dst = wire.AppendArgs(dst, c.Args, wrapper)
 	dst = appendMembers(dst, ofFunction)
 	dst = append(dst, '}')
 	dst = appendMembers(dst, ofCall)
@@ -167,7 +208,9 @@ func (e encoder) call(dst []byte, c *message.ToolCall) []byte {
 // says it.
 func (e encoder) result(dst []byte, r *message.ToolResult) []byte {
 	dst = append(dst, `{"role":"tool","content":`...)
-	dst = wire.AppendString(dst, wire.ResultText(r))
+	words := wire.ResultText(r)
+	e.trace.Result(r, words)
+	dst = wire.AppendString(dst, words)
 	dst = append(dst, `,"tool_name":`...)
 	dst = wire.AppendString(dst, wireName(r.Name))
 	if r.CallID != "" && !strings.HasPrefix(r.CallID, mintedPrefix) {
@@ -179,56 +222,79 @@ func (e encoder) result(dst []byte, r *message.ToolResult) []byte {
 
 // said appends a message of text, files as text, and images.
 func (e encoder) said(dst []byte, role string, blocks []message.Block) []byte {
-	var text strings.Builder
-	var images [][]byte
+	var text []byte
+	var shown []*message.Image
 	for _, b := range blocks {
-		s, image := e.sayable(b)
-		if image != nil {
-			images = append(images, image)
+		before := len(text)
+		switch b := b.(type) {
+		case *message.Text:
+			if text = append(text, b.Text...); b.Text != "" {
+				e.trace.Text(b, len(b.Text), before > 0)
+			}
+			continue
+		case *message.Image:
+			if imageData(b) != nil && !e.blind && role == "user" {
+				shown = append(shown, b)
+				continue
+			}
 		}
-		if _, isText := b.(*message.Text); !isText && s != "" && text.Len() > 0 {
-			text.WriteByte('\n')
+		words, whole := e.told(b)
+		if before > 0 {
+			text = append(text, '\n')
 		}
-		text.WriteString(s)
+		text = append(append(text, words...), '\n')
+		e.line(b, len(text)-before, len(words), whole, before > 0)
 	}
-	if text.Len() == 0 && len(images) == 0 {
+	if len(text) == 0 && len(shown) == 0 {
 		return dst
+	}
+	var images [][]byte
+	for _, b := range shown {
+		images = append(images, imageData(b))
+		e.trace.Media(b, false)
 	}
 	dst = append(dst, `{"role":"`...)
 	dst = append(dst, role...)
 	dst = append(dst, `","content":`...)
-	dst = wire.AppendString(dst, text.String())
+	dst = wire.AppendString(dst, text)
 	dst = appendImages(dst, images)
 	return append(dst, '}')
 }
 
-// sayable returns what of a block can be sent: its text, or an image's bytes.
-// For what cannot, a line says so to the model.
-func (e encoder) sayable(b message.Block) (text string, image []byte) {
-	switch b := b.(type) {
-	case *message.Text:
-		return b.Text, nil
-	case *message.Image:
-		switch data := imageData(b); {
-		case data == nil:
-			return "[an image that cannot be shown here: " + b.URL + "]\n", nil
-		case e.blind:
-			return "[an image that this model cannot see]\n", nil
-		default:
-			return "", data
-		}
-	case *message.File:
-		told, _ := wire.FileText(b)
-		return told + "\n", nil
+// line traces what stands for a block on lines of its own. The breaks around
+// it belong to words that come back as text, and not to a file that comes back.
+func (e encoder) line(b message.Block, all, words int, whole, join bool) {
+	if f, ok := b.(*message.File); !whole && (!ok || f.URL == "") {
+		e.trace.Told(b, all, false, join)
+		return
 	}
-	return "", nil
+	if join {
+		e.trace.Words(1, true)
+	}
+	e.trace.Told(b, words, whole, join)
+	e.trace.Words(1, true)
+}
+
+// told returns the line that stands for what cannot be shown; whole is true for
+// a text file, which is told in full.
+func (e encoder) told(b message.Block) (words string, whole bool) {
+	switch b := b.(type) {
+	case *message.Image:
+		if e.blind && imageData(b) != nil {
+			return "[an image that this model cannot see]", false
+		}
+		return "[an image that cannot be shown here: " + cmp.Or(b.URL, b.MIME) + "]", false
+	case *message.File:
+		return wire.FileText(b)
+	}
+	return "", false
 }
 
 // imageData returns an image's bytes, or nil where it is elsewhere: Ollama
 // fetches nothing.
 func imageData(b *message.Image) []byte {
 	if head, body, ok := strings.Cut(b.URL, ";base64,"); ok && strings.HasPrefix(head, "data:") {
-		if raw, err := base64.StdEncoding.DecodeString(body); err == nil {
+		if raw, err := base64.StdEncoding.DecodeString(body); err == nil && len(raw) > 0 {
 			return raw
 		}
 	}
@@ -249,20 +315,6 @@ func appendImages(dst []byte, images [][]byte) []byte {
 		dst = append(dst, ']')
 	}
 	return dst
-}
-
-// appendArgs appends a call's arguments, which are an object here. What is
-// none is kept readable to the model under one key.
-func appendArgs(dst, args []byte) []byte {
-	switch {
-	case len(args) == 0:
-		return append(dst, `{}`...)
-	case wire.IsObject(args):
-		return append(dst, args...)
-	}
-	dst = append(dst, `{"_malformed_arguments":`...)
-	dst = wire.AppendString(dst, string(args))
-	return append(dst, '}')
 }
 
 // appendMembers appends the members of a raw object after others, byte for byte.

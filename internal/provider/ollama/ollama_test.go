@@ -30,6 +30,9 @@ func vendor(model string, capabilities ...string) providertest.Vendor {
 			p.shown[model] = known
 			return p
 		},
+		Meta:  meta,
+		Mask:  mask,
+		Known: []string{"field"},
 		Usage: message.Usage{Input: 26, Output: 9},
 		Echo: map[providertest.Scenario][]string{
 			providertest.Reasoning: {`"thinking":"The user greets me. I greet back."`},

@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
-	"encoding/hex"
 	"iter"
 	"net/http"
 	"strconv"
 
-	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/provider/wire"
@@ -36,7 +34,7 @@ func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event,
 		defer answer.Close()
 		w := &writer{
 			Assembly: wire.Assemble(yield), provider: m.p.name,
-			tools: r.Tools, turn: len(r.Transcript.Messages()),
+			tools: r.Tools, size: wire.Size(parts), ids: wire.CallIDs{Prefix: mintedPrefix},
 		}
 		for _, n := range notices {
 			w.Notice(n)
@@ -87,14 +85,14 @@ func (m *model) line(raw []byte) (line, error) {
 }
 
 func (m *model) finish(w *writer, l line, yield func(llm.Event, error) bool) {
-	reply := &llm.Reply{Model: m.p.name + "/" + m.name, Blocks: w.blocks(), Usage: l.usage, Stop: message.StopEnd}
+	reply := &llm.Reply{Model: m.p.name + "/" + m.name, Blocks: w.Blocks(), Usage: l.usage, Stop: message.StopEnd}
 	switch {
 	case l.reason == "load" || l.reason == "unload":
 		w.Fail(m.p.client.Fault(wire.CodeProvider, "the model was only loaded or unloaded, and did not answer", 0))
 		return
 	case l.reason == "length":
 		reply.Stop = message.StopLength
-	case w.calls > 0:
+	case w.ids.Len() > 0:
 		reply.Stop = message.StopTools
 	}
 	yield(llm.Event{Kind: llm.Done, Reply: reply}, nil)
@@ -231,11 +229,9 @@ type writer struct {
 	*wire.Assembly
 	provider string
 	tools    *llm.Toolset
-	turn     int // messages before this one
+	size     int // bytes of what the model was asked: tells its answers apart
 
-	images  []*message.Image // stand at the end of the reply
-	calls   int
-	ids     map[string]bool
+	ids     wire.CallIDs
 	created string // of the stream's first line
 }
 
@@ -250,35 +246,12 @@ func (w *writer) add(l line) {
 		w.Last(llm.TextDelta).Add(l.text)
 	}
 	for _, data := range l.images {
-		w.images = append(w.images, &message.Image{MIME: http.DetectContentType(data), Data: data})
+		w.Show(&message.Image{MIME: http.DetectContentType(data), Data: data})
 	}
 	for _, c := range l.calls {
 		p := w.Open(llm.CallArgs)
-		p.Meta, p.Name, p.CallID = c.meta(w.provider), w.tools.Name(c.name), w.callID(c.id)
+		p.Meta, p.Name = c.meta(w.provider), w.tools.Name(c.name)
+		p.CallID = w.ids.Next(c.id, "ollama", w.created, strconv.Itoa(w.size))
 		p.Add(c.args)
-		w.calls++
 	}
-}
-
-// callID keeps Ollama's id of a call. Where there is none, or one that the
-// message has already, it makes one from the stream and the call's place.
-func (w *writer) callID(given string) string {
-	if given == "" || w.ids[given] {
-		u := id.Derive("ollama", w.created, strconv.Itoa(w.turn))
-		given = mintedPrefix + hex.EncodeToString(u[:6]) + "-" + strconv.Itoa(w.calls)
-	}
-	if w.ids == nil {
-		w.ids = map[string]bool{}
-	}
-	w.ids[given] = true
-	return given
-}
-
-// blocks ends the message.
-func (w *writer) blocks() []message.Block {
-	out := w.Blocks()
-	for _, img := range w.images {
-		out = append(out, img)
-	}
-	return out
 }

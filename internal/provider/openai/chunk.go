@@ -13,7 +13,8 @@ import (
 const (
 	reasoningContentMeta = `{"field":"reasoning_content"}`
 	reasoningMeta        = `{"field":"reasoning"}`
-	refusalMeta          = `{"refusal":true}`
+	refusalMember        = `"refusal":true`
+	refusalMeta          = "{" + refusalMember + "}"
 )
 
 // chunks reads the chunks of one answer.

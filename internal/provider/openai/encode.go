@@ -1,7 +1,11 @@
 package openai
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/base64"
+	"net/url"
+	"slices"
 	"strings"
 
 	"steward/internal/message"
@@ -20,6 +24,7 @@ type encoder struct {
 	provider string
 	official bool
 	notices  []string
+	trace    *wire.Trace // nil but for EncodeHistory
 }
 
 // group encodes one group. Among what follows an assistant's message, results
@@ -31,16 +36,16 @@ func (e *encoder) group(dst []byte, msgs []*message.Message) ([]byte, error) {
 			dst = append(dst, ',')
 		}
 	}
-	var shown []message.Block // pictures that results bring: only users may
+	var media []message.Block // pictures that results bring: only users may
 	for _, m := range msgs {
 		if r := m.Result(); r != nil {
 			next()
-			dst, shown = e.result(dst, r, shown)
+			dst, media = e.result(dst, r, media)
 		}
 	}
-	if len(shown) > 0 {
+	if len(media) > 0 {
 		next()
-		dst = e.content(append(dst, `{"role":"user","content":`...), shown)
+		dst = e.content(append(dst, `{"role":"user","content":`...), media, true)
 		dst = append(dst, '}')
 	}
 	for _, m := range msgs {
@@ -55,7 +60,7 @@ func (e *encoder) group(dst []byte, msgs []*message.Message) ([]byte, error) {
 			dst = append(dst, `{"role":"`...)
 			dst = append(dst, m.Role...)
 			dst = append(dst, `","content":`...)
-			dst = append(e.content(dst, m.Blocks), '}')
+			dst = append(e.content(dst, m.Blocks, m.Role == message.User), '}')
 		}
 	}
 	return dst, nil
@@ -77,11 +82,13 @@ func silent(m *message.Message) bool {
 	return true
 }
 
-func (e *encoder) result(dst []byte, r *message.ToolResult, shown []message.Block) ([]byte, []message.Block) {
+func (e *encoder) result(dst []byte, r *message.ToolResult, media []message.Block) ([]byte, []message.Block) {
 	dst = append(dst, `{"role":"tool","tool_call_id":`...)
 	dst = wire.AppendString(dst, wire.CallID(r.CallID, r.Call, "call_", takesID))
 	dst = append(dst, `,"content":`...)
-	dst = append(wire.AppendString(dst, wire.ResultText(r)), '}')
+	words := wire.ResultText(r)
+	e.trace.Result(r, words)
+	dst = append(wire.AppendString(dst, words), '}')
 	told := false
 	for _, b := range r.Content {
 		if _, ok := b.(*message.Text); ok {
@@ -89,22 +96,19 @@ func (e *encoder) result(dst []byte, r *message.ToolResult, shown []message.Bloc
 		}
 		if !told {
 			told = true
-			shown = append(shown, &message.Text{Text: "From the result of " + tool.WireName(r.Name) + ":"})
+			media = append(media, &message.Text{Text: "From the result of " + tool.WireName(r.Name) + ":"})
 		}
-		shown = append(shown, b)
+		media = append(media, b)
 	}
-	return dst, shown
+	return dst, media
 }
 
 func (e *encoder) assistant(dst []byte, m *message.Message) []byte {
 	dst = append(dst, `{"role":"assistant"`...)
 	text, refusal, reasoning, field := e.prose(m)
-	calls := false
-	for _, b := range m.Blocks {
-		if _, ok := b.(*message.ToolCall); ok {
-			calls = true
-			break
-		}
+	calls := slices.ContainsFunc(m.Blocks, isCall)
+	if e.trace != nil {
+		e.record(m, calls)
 	}
 	if text != "" || !calls && refusal == "" {
 		dst = wire.AppendString(append(dst, `,"content":`...), text)
@@ -119,36 +123,70 @@ func (e *encoder) assistant(dst []byte, m *message.Message) []byte {
 		}
 		dst = e.calls(append(dst, `,"tool_calls":[`...), m)
 	}
-	return append(e.own(dst, m.Meta), '}')
+	return append(e.own(dst, m.Meta, ""), '}')
 }
+
+func isCall(b message.Block) bool { _, ok := b.(*message.ToolCall); return ok }
 
 // prose gathers a message's text, refusal and reasoning, and the member in
 // which the reasoning came.
 func (e *encoder) prose(m *message.Message) (text, refusal, reasoning, field string) {
 	for _, b := range m.Blocks {
-		switch b := b.(type) {
-		case *message.Text:
-			if b.Meta.Provider == e.provider && string(b.Meta.Fields) == refusalMeta {
-				refusal += b.Text
-			} else {
-				text += b.Text
-			}
-		case *message.Reasoning:
-			if b.Meta.Provider != e.provider {
-				continue
-			}
-			switch string(b.Meta.Fields) {
-			case reasoningContentMeta:
-				field = "reasoning_content"
-			case reasoningMeta:
-				field = "reasoning"
-			default:
-				continue
-			}
-			reasoning += b.Text
+		switch s, in := e.says(b); in {
+		case "":
+		case "content":
+			text += s
+		case "refusal":
+			refusal += s
+		default:
+			reasoning, field = reasoning+s, in
 		}
 	}
 	return text, refusal, reasoning, field
+}
+
+// says returns a block's text and the member of the message to which it
+// belongs; none for what does not go back.
+func (e *encoder) says(b message.Block) (text, member string) {
+	switch b := b.(type) {
+	case *message.Text:
+		if b.Meta.Provider == e.provider && bytes.HasPrefix(b.Meta.Fields, []byte("{"+refusalMember)) {
+			return b.Text, "refusal"
+		}
+		return b.Text, "content"
+	case *message.Reasoning:
+		if b.Meta.Provider != e.provider {
+			return "", ""
+		}
+		switch string(b.Meta.Fields) {
+		case reasoningContentMeta:
+			return b.Text, "reasoning_content"
+		case reasoningMeta:
+			return b.Text, "reasoning"
+		}
+	}
+	return "", ""
+}
+
+// record traces a message's prose in the order in which it is read back:
+// reasoning, text, refusal.
+func (e *encoder) record(m *message.Message, calls bool) {
+	for _, want := range []string{"reasoning", "content", "refusal"} {
+		if want == "reasoning" && !calls {
+			continue
+		}
+		join := false
+		for _, b := range m.Blocks {
+			s, in := e.says(b)
+			if in == "reasoning_content" {
+				in = "reasoning"
+			}
+			if in == want && s != "" {
+				e.trace.Text(b, len(s), join)
+				join = true
+			}
+		}
+	}
 }
 
 func (e *encoder) calls(dst []byte, m *message.Message) []byte {
@@ -162,6 +200,7 @@ func (e *encoder) calls(dst []byte, m *message.Message) []byte {
 			dst = append(dst, ',')
 		}
 		first = false
+		e.trace.Call(c, "")
 		ref := message.Ref{Message: m.ID, Block: i}
 		dst = wire.AppendString(append(dst, `{"id":`...), wire.CallID(c.CallID, ref, "call_", takesID))
 		dst = wire.AppendString(append(dst, `,"type":"function","function":{"name":`...), wire.ToolName(tool.WireName(c.Name)))
@@ -171,14 +210,15 @@ func (e *encoder) calls(dst []byte, m *message.Message) []byte {
 		} else {
 			dst = wire.AppendString(dst, c.Args)
 		}
-		dst = append(e.own(append(dst, '}'), c.Meta), '}')
+		dst = append(e.own(append(dst, '}'), c.Meta, "function"), '}')
 	}
 	return append(dst, ']')
 }
 
 // own appends the members of this provider's metadata, byte for byte. OpenAI
-// itself takes none back; compatible servers all but what only reports.
-func (e *encoder) own(dst []byte, m message.Meta) []byte {
+// itself takes none back; compatible servers all but what only reports, and
+// the members that a block's modelled part is written with.
+func (e *encoder) own(dst []byte, m message.Meta, but string) []byte {
 	if m.Provider != e.provider || e.official {
 		return dst
 	}
@@ -187,6 +227,8 @@ func (e *encoder) own(dst []byte, m message.Meta) []byte {
 		switch string(key) {
 		case "annotations", "audio", "images", "citations":
 			return
+		case but:
+			return
 		}
 		dst = wire.AppendString(append(dst, ','), key)
 		dst = append(append(dst, ':'), d.Raw()...)
@@ -194,15 +236,13 @@ func (e *encoder) own(dst []byte, m message.Meta) []byte {
 	return dst
 }
 
+// textStart begins a text part.
+const textStart = `{"type":"text","text":`
+
 // content appends a user's or system's blocks: a string if there is one text
-// and nothing else, else a list of parts.
-func (e *encoder) content(dst []byte, blocks []message.Block) []byte {
-	if len(blocks) == 1 {
-		if t, ok := blocks[0].(*message.Text); ok && t.Text != "" {
-			return wire.AppendString(dst, t.Text)
-		}
-	}
-	start := len(dst)
+// and nothing else, else a list of parts. Only users may show something.
+func (e *encoder) content(dst []byte, blocks []message.Block, shows bool) []byte {
+	start, parts := len(dst), 0
 	dst = append(dst, '[')
 	for _, b := range blocks {
 		before := len(dst)
@@ -210,44 +250,80 @@ func (e *encoder) content(dst []byte, blocks []message.Block) []byte {
 			dst = append(dst, ',')
 		}
 		at := len(dst)
-		dst = e.part(dst, b)
+		dst = e.part(dst, b, shows)
 		if len(dst) == at {
 			dst = dst[:before]
+		} else {
+			parts++
 		}
 	}
-	if len(dst) == start+1 {
+	one := dst[start+1:]
+	switch {
+	case parts == 0:
+		e.trace.Words(len(wire.NoContent), false)
 		return wire.AppendString(dst[:start], wire.NoContent)
+	case parts == 1 && bytes.HasPrefix(one, []byte(textStart)):
+		return append(dst[:start], one[len(textStart):len(one)-1]...)
 	}
 	return append(dst, ']')
 }
 
 // part appends one part, or nothing.
-func (e *encoder) part(dst []byte, b message.Block) []byte {
+func (e *encoder) part(dst []byte, b message.Block, shows bool) []byte {
 	switch b := b.(type) {
 	case *message.Text:
 		if b.Text != "" {
+			e.trace.Text(b, len(b.Text), false)
 			return textPart(dst, b.Text)
 		}
 	case *message.Image:
-		dst = append(dst, `{"type":"image_url","image_url":{"url":`...)
-		return append(dataURL(dst, b.URL, b.MIME, b.Data), "}}"...)
+		return e.image(dst, b, shows)
 	case *message.File:
-		return e.file(dst, b)
+		return e.file(dst, b, shows)
 	}
 	return dst
 }
 
 func textPart(dst []byte, s string) []byte {
-	return append(wire.AppendString(append(dst, `{"type":"text","text":`...), s), '}')
+	return append(wire.AppendString(append(dst, textStart...), s), '}')
+}
+
+// image: data, or an address that the API can fetch; of others the model is
+// told the address.
+func (e *encoder) image(dst []byte, b *message.Image, shows bool) []byte {
+	if shows && shown(b) {
+		_, _, inline := wire.InlineURL(b.URL)
+		e.trace.Media(b, inline || b.URL == "")
+		dst = append(dst, `{"type":"image_url","image_url":{"url":`...)
+		return append(dataURL(dst, b.URL, b.MIME, b.Data), "}}"...)
+	}
+	s := "[an image that cannot be shown here: " + wire.Short(cmp.Or(b.URL, b.MIME)) + "]"
+	e.notices = append(e.notices, e.provider+" does not take every picture; the model is told only of "+s+".")
+	e.trace.Text(b, len(s), false)
+	return textPart(dst, s)
+}
+
+// shown reports whether the API takes a picture: from the web, or inline.
+func shown(b *message.Image) bool {
+	if b.URL == "" {
+		return strings.HasPrefix(b.MIME, "image/") && wire.Printable(b.MIME)
+	}
+	if inline, ok := strings.CutPrefix(b.URL, "data:"); ok {
+		mime, data, ok := strings.Cut(inline, ";base64,")
+		return ok && strings.HasPrefix(mime, "image/") && wire.Printable(mime) && data != ""
+	}
+	u, err := url.Parse(b.URL)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http")
 }
 
 // file: PDFs go as files; texts as text; of others the model is told the name.
-func (e *encoder) file(dst []byte, f *message.File) []byte {
-	if f.URL == "" && strings.HasPrefix(f.MIME, "application/pdf") {
+func (e *encoder) file(dst []byte, f *message.File, shows bool) []byte {
+	if shows && f.URL == "" && len(f.Data) > 0 && strings.HasPrefix(f.MIME, "application/pdf") && wire.Printable(f.MIME) {
 		name := f.Name
 		if name == "" {
 			name = "file.pdf"
 		}
+		e.trace.Media(f, true)
 		dst = wire.AppendString(append(dst, `{"type":"file","file":{"filename":`...), name)
 		dst = append(dst, `,"file_data":`...)
 		return append(dataURL(dst, "", f.MIME, f.Data), "}}"...)
@@ -256,6 +332,7 @@ func (e *encoder) file(dst []byte, f *message.File) []byte {
 	if !whole {
 		e.notices = append(e.notices, e.provider+" does not take the file "+s+"; the model is told its name only.")
 	}
+	e.trace.Told(f, len(s), whole, false)
 	return textPart(dst, s)
 }
 

@@ -32,6 +32,24 @@ type Vendor struct {
 	// request must say again, byte for byte: ids and signatures.
 	Echo map[Scenario][]string
 
+	// Meta returns the metadata that the vendor's own streams give such a
+	// block, a JSON object, or "" for none; nil stands for the message itself.
+	Meta func(b message.Block) string
+
+	// Mask takes from a message what the wire form does not carry, by the
+	// provider's table. Metadata of other providers and members that are not
+	// known are gone already.
+	Mask func(m *message.Message)
+
+	// Joint is what stands on the wire between two turns of the user's that the
+	// vendor takes for one, as after an answer that said nothing; empty for a
+	// vendor that knows no turns.
+	Joint string
+
+	// Known are the members of metadata that the vendor's rules allow in a
+	// request: Check is not asked about histories with others.
+	Known []string
+
 	// Lacks are scenarios that the vendor's API has no form for, with the
 	// reason. A scenario that is neither here nor in Dir fails.
 	Lacks map[Scenario]string

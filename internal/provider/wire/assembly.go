@@ -10,9 +10,10 @@ import (
 // Assembly puts a streamed reply together, and yields its events on the way.
 // It belongs to one stream.
 type Assembly struct {
-	Gone  bool // the consumer has left: stop reading
-	yield func(llm.Event, error) bool
-	parts []*Part
+	Gone   bool // the consumer has left: stop reading
+	yield  func(llm.Event, error) bool
+	parts  []*Part
+	images []*message.Image // stand at the end of the reply
 }
 
 // Part is one block that is being written.
@@ -53,6 +54,9 @@ func (a *Assembly) send(ev llm.Event) {
 		a.Gone = true
 	}
 }
+
+// Show adds a picture at the reply's end. There is no event for it.
+func (a *Assembly) Show(img *message.Image) { a.images = append(a.images, img) }
 
 // Open begins a block: of text (llm.TextDelta), reasoning (llm.ReasoningDelta)
 // or a call (llm.CallArgs). Calls before it that are not yet announced are.
@@ -133,6 +137,9 @@ func (a *Assembly) Blocks() []message.Block {
 		case llm.CallArgs:
 			out = append(out, &message.ToolCall{Common: common, CallID: p.CallID, Name: p.Name, Args: []byte(p.Text())})
 		}
+	}
+	for _, img := range a.images {
+		out = append(out, img)
 	}
 	return out
 }

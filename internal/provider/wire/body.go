@@ -25,3 +25,12 @@ func (p *pieces) Read(b []byte) (n int, err error) {
 }
 
 func (p *pieces) Close() error { return nil }
+
+// Size returns how many bytes the parts of a body have.
+func Size(parts [][]byte) int {
+	n := 0
+	for _, p := range parts {
+		n += len(p)
+	}
+	return n
+}

@@ -86,10 +86,15 @@ func Opaque(user string) string {
 // ResultText returns what the model is told of a result in words: its text,
 // and its status where that is not OK. It is never empty.
 func ResultText(r *message.ToolResult) string {
-	s := r.Text()
+	return StatusText(r.Status, r.Text(), len(r.Content) > 0)
+}
+
+// StatusText is ResultText for a result that says s; attached reports whether
+// there is something beside the text.
+func StatusText(status message.Status, s string, attached bool) string {
 	switch {
-	case r.Status == message.OK || r.Status == "":
-		if s == "" && len(r.Content) > 0 {
+	case status == message.OK || status == "":
+		if s == "" && attached {
 			return "(attached)"
 		}
 		if s == "" {
@@ -97,9 +102,9 @@ func ResultText(r *message.ToolResult) string {
 		}
 		return s
 	case s == "":
-		return "[" + string(r.Status) + "]"
+		return "[" + string(status) + "]"
 	}
-	return "[" + string(r.Status) + "] " + s
+	return "[" + string(status) + "] " + s
 }
 
 // FileText tells of a file in words, for a vendor that does not take it: all
@@ -127,6 +132,14 @@ func textual(f *message.File) bool {
 		return utf8.Valid(f.Data)
 	}
 	return false
+}
+
+// Short returns the beginning of what may be long, such as an address.
+func Short(s string) string {
+	if len(s) <= 200 {
+		return s
+	}
+	return strings.ToValidUTF8(s[:200], "")
 }
 
 // DataURL reads a data URL (RFC 2397) in base64: some clients give pictures so.

@@ -1,0 +1,278 @@
+package anthropic
+
+import (
+	"cmp"
+	"net/http"
+	"strings"
+
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/provider/wire"
+)
+
+// What the wire form carries of a history, and what it does not. What is
+// masked here comes back as said, and all else as it was.
+//
+//	reasoning                 all, with its signature, of the model that is asked,
+//	                          if a text or call of the same turn follows; its text
+//	                          not where there is encrypted data; else ""
+//	text                      as Unicode, if it is more than white space; else ""
+//	metadata of a call        all, without white space between members
+//	metadata of other blocks  that of reasoning which goes back
+//	metadata of a message     nothing
+//	images                    the user's and of results, by HTTPS or inline, of four
+//	                          types; a data URL comes back as data; others as words;
+//	                          the model's and the system's: nothing
+//	files                     PDFs by HTTPS or inline, and texts, of the user's and
+//	                          of results; others as words; the model's and the
+//	                          system's: nothing
+//	arguments                 all; none and white space are {}
+//	another provider's        nothing of its metadata, and of its reasoning ""
+//	metadata
+//	unknown members of the    nothing
+//	stored form
+
+// EncodeHistory returns the messages member of a request that shows the
+// history to a model, without a mark for the prompt cache, and the manifest
+// for wire.Restore.
+func (p *Provider) EncodeHistory(model string, msgs []*message.Message) ([]byte, *wire.Manifest, error) {
+	return wire.EncodeHistory(msgs, func(t *wire.Trace) llm.GroupEncoder {
+		return (&encoder{provider: p.name, model: p.name + "/" + model, trace: t}).group
+	})
+}
+
+// DecodeHistory is the way back, see the function of that name; metadata is
+// kept under this provider's name.
+func (p *Provider) DecodeHistory(b []byte) ([]*message.Message, error) { return decode(p.name, b) }
+
+// DecodeHistory reads a history in the API's form: a list of messages, or the
+// body of a request. It takes what other programs write: text or lists of
+// blocks, turns in several pieces, results after what was said beside them,
+// ids that are missing or used twice. Members beyond those that Steward models
+// are kept as metadata; marks for the prompt cache belong to a request and are
+// not. The codes are wire's history_…; Details["at"] is the place.
+func DecodeHistory(b []byte) ([]*message.Message, error) { return decode("anthropic", b) }
+
+func decode(provider string, b []byte) ([]*message.Message, error) {
+	doc := wire.Document(b)
+	d := decoder{wire.NewHistory(doc, provider, "toolu_")}
+	d.Unique = true
+	list := doc.Named("messages")
+	if doc.Is('{') {
+		list = doc.Get("messages")
+		if system := doc.Get("system"); !system.Zero() {
+			d.Say(system, message.System, message.Meta{}, d.content(system)...)
+		}
+	}
+	for _, v := range list.Items() {
+		d.message(v)
+	}
+	return d.Done()
+}
+
+type decoder struct{ *wire.History }
+
+// cacheMember marks a place for the prompt cache, on blocks of any type.
+const cacheMember = "cache_control"
+
+func (d decoder) message(v wire.Value) {
+	role := v.Get("role").Text()
+	var content wire.Value
+	var extra []byte
+	for key, x := range v.Members() {
+		switch key {
+		case "role":
+		case "content":
+			content = x
+		default:
+			extra = wire.AppendMember(extra, key, x.Raw())
+		}
+	}
+	switch role {
+	case "user":
+		d.user(v, content, extra)
+	case "system":
+		d.Say(v, message.System, d.Meta(extra), d.content(content)...)
+	case "assistant":
+		d.Assistant(v, d.Meta(extra), d.content(content)...)
+	default:
+		v.Get("role").Fault(wire.CodeRole, "%.40q is none of the API's roles", role)
+	}
+}
+
+// user reads a turn of the user's: its results, one message each, and then
+// what was said.
+func (d decoder) user(at, content wire.Value, extra []byte) {
+	results, others := 0, 0
+	if content.Is('[') {
+		for _, v := range content.Items() {
+			if v.Get("type").Text() != "tool_result" {
+				others++
+				continue
+			}
+			results++
+			d.result(v)
+		}
+	}
+	if others > 0 || results == 0 {
+		d.Say(at, message.User, d.Meta(extra), d.content(content)...)
+	}
+}
+
+// content reads text or a list of blocks. Results are the caller's.
+func (d decoder) content(v wire.Value) []message.Block {
+	if v.Is('"') {
+		return []message.Block{&message.Text{Text: v.Text()}}
+	}
+	var blocks []message.Block
+	for _, x := range v.Items() {
+		if x.Is('"') {
+			blocks = append(blocks, &message.Text{Text: x.Text()})
+		} else if b := d.block(x); b != nil {
+			blocks = append(blocks, b)
+		}
+	}
+	return blocks
+}
+
+// block reads one block; none of a result.
+func (d decoder) block(v wire.Value) message.Block {
+	switch kind := v.Get("type").Text(); kind {
+	case "text":
+		b := &message.Text{}
+		b.Meta = d.rest(v, nil, map[string]func(wire.Value){"text": func(x wire.Value) { b.Text = x.Text() }})
+		return b
+	case "thinking", "redacted_thinking":
+		return d.thinking(v, kind)
+	case "tool_use":
+		return d.call(v)
+	case "image":
+		return d.image(v)
+	case "document":
+		return d.document(v)
+	case "tool_result":
+	default:
+		v.Fault(wire.CodePart, "a block of the type %.40q cannot be read", kind)
+	}
+	return nil
+}
+
+// rest reads the members of a block that are modelled, and keeps the others
+// after those that are kept anyway.
+func (d decoder) rest(v wire.Value, kept []byte, modelled map[string]func(wire.Value)) message.Meta {
+	for key, x := range v.Members() {
+		if read := modelled[key]; read != nil {
+			read(x)
+		} else if key != "type" && key != cacheMember {
+			kept = wire.AppendMember(kept, key, x.Raw())
+		}
+	}
+	return d.Meta(kept)
+}
+
+// thinking keeps the signature or the encrypted data as they were written.
+func (d decoder) thinking(v wire.Value, kind string) message.Block {
+	b := &message.Reasoning{}
+	proof, text := "signature", "thinking"
+	if kind == "redacted_thinking" {
+		proof, text = "data", ""
+	}
+	var kept []byte
+	switch p := v.Get(proof); {
+	case p.Text() != "":
+		kept = wire.AppendMember(nil, proof, p.Raw())
+	case proof == "data":
+		v.Fault(wire.CodeHistory, "thinking that is hidden has no data")
+	}
+	b.Meta = d.rest(v, kept, map[string]func(wire.Value){
+		text:  func(x wire.Value) { b.Text = x.Text() },
+		proof: func(wire.Value) {},
+	})
+	return b
+}
+
+func (d decoder) call(v wire.Value) message.Block {
+	c := &message.ToolCall{}
+	c.Meta = d.rest(v, nil, map[string]func(wire.Value){
+		"id":    func(x wire.Value) { c.CallID = x.Text() },
+		"name":  func(x wire.Value) { c.Name = x.Text() },
+		"input": func(x wire.Value) { c.Args = wire.Args(x.Object(), wrapper) },
+	})
+	return c
+}
+
+func (d decoder) result(v wire.Value) {
+	r := &message.ToolResult{}
+	var id string
+	failed := false
+	r.Meta = d.rest(v, nil, map[string]func(wire.Value){
+		"tool_use_id": func(x wire.Value) { id = x.Text() },
+		"is_error":    func(x wire.Value) { failed = x.Flag() },
+		"content": func(x wire.Value) {
+			for _, b := range d.content(x) {
+				if t, ok := b.(*message.Text); !ok || t.Text != "" {
+					r.Content = append(r.Content, b)
+				}
+			}
+		},
+	})
+	wire.Words(r, failed, true)
+	d.Result(v, id, "", r)
+}
+
+// source reads where an image or document is: inline, on the web, or with the
+// vendor, which is kept as metadata.
+func (d decoder) source(v wire.Value) (mime, url string, data []byte, more []byte) {
+	kind := v.Get("type").Text()
+	for key, x := range v.Members() {
+		switch {
+		case key == "type":
+		case key == "media_type":
+			mime = x.Text()
+		case key == "url" && kind == "url":
+			url = x.Text()
+		case key == "data" && kind == "text":
+			data = []byte(x.Text())
+		case key == "data" && kind == "base64":
+			data = x.Base64()
+		default:
+			more = wire.AppendMember(more, key, x.Raw())
+		}
+	}
+	if mime == "" && len(data) > 0 {
+		mime, _, _ = strings.Cut(http.DetectContentType(data), ";")
+	}
+	if len(data)+len(url) == 0 && len(more) == 0 && kind != "text" {
+		v.Fault(wire.CodeHistory, "there is no data and no address")
+	}
+	return mime, url, data, more
+}
+
+func (d decoder) image(v wire.Value) message.Block {
+	mime, url, data, more := d.source(v.Get("source"))
+	meta := d.rest(v, wire.AppendNested(nil, "source", more), map[string]func(wire.Value){"source": func(wire.Value) {}})
+	common := message.Common{Meta: meta}
+	switch {
+	case url != "":
+		img := wire.ImageAt(url)
+		img.Common = common
+		return img
+	case len(data) > 0:
+		return &message.Image{Common: common, MIME: mime, Data: data}
+	}
+	return &message.File{Common: common, MIME: cmp.Or(mime, "image/*")}
+}
+
+func (d decoder) document(v wire.Value) message.Block {
+	mime, url, data, more := d.source(v.Get("source"))
+	f := &message.File{MIME: mime, Data: data, URL: url}
+	f.Meta = d.rest(v, wire.AppendNested(nil, "source", more), map[string]func(wire.Value){
+		"source": func(wire.Value) {},
+		"title":  func(x wire.Value) { f.Name = x.Text() },
+	})
+	if len(f.Data) == 0 {
+		f.Data = nil
+	}
+	f.MIME = cmp.Or(f.MIME, wire.MediaType(url, "application/pdf"))
+	return f
+}

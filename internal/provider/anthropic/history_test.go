@@ -1,0 +1,122 @@
+package anthropic_test
+
+import (
+	"strings"
+	"testing"
+
+	"steward/internal/message"
+	"steward/internal/provider/providertest"
+	"steward/internal/provider/wire"
+)
+
+// meta is what the streams bring.
+func meta(b message.Block) string {
+	switch b := b.(type) {
+	case *message.Reasoning:
+		if b.Text == "" {
+			return `{"data":"EmwKAhgBEgy3va3pzix\/LafPsn4a"}`
+		}
+		return `{"signature":"EqQBCgIYAhIM1gbcDa9GJwZA2b3hGgxBdjrkzLoky3dl1pkiMOYds+\/="}`
+	case *message.ToolCall:
+		return `{"caller":{ "type":"direct" }}`
+	}
+	return ""
+}
+
+func blank(s string) bool { return strings.TrimSpace(s) == "" }
+
+// mask is the table in decode.go, for turns that are one message of the model's.
+func mask(model string) func(m *message.Message) {
+	return func(m *message.Message) {
+		m.Meta = message.Meta{}
+		last := -1
+		for i, b := range m.Blocks {
+			t, text := b.(*message.Text)
+			_, call := b.(*message.ToolCall)
+			if call || text && !blank(t.Text) {
+				last = i
+			}
+		}
+		for i, b := range m.Blocks {
+			own := m.Model == "" || m.Model == model
+			switch m.Role {
+			case message.Assistant:
+				m.Blocks[i] = maskModel(b, own && i < last)
+			case message.System:
+				m.Blocks[i] = maskSystem(b, blank(m.Text()))
+			default:
+				m.Blocks[i] = maskShown(b, false)
+			}
+			if r, ok := b.(*message.ToolResult); ok {
+				silent := blank(wire.ResultText(r))
+				for j, c := range r.Content {
+					r.Content[j] = maskShown(c, !silent)
+				}
+			}
+		}
+	}
+}
+
+func maskModel(b message.Block, thinks bool) message.Block {
+	c := b.Base()
+	switch b := b.(type) {
+	case *message.Text:
+		c.Meta = message.Meta{}
+		if blank(b.Text) {
+			b.Text = ""
+		}
+	case *message.Reasoning:
+		fields := string(c.Meta.Fields)
+		if !thinks || !strings.Contains(fields, `"signature"`) && !strings.Contains(fields, `"data"`) {
+			return providertest.Bare(b)
+		}
+		if strings.HasPrefix(fields, `{"data":`) {
+			b.Text = ""
+		}
+	case *message.ToolCall:
+		if blank(string(b.Args)) && len(b.Args) > 0 {
+			b.Args = []byte("{}")
+		}
+	default:
+		return providertest.Bare(b)
+	}
+	return b
+}
+
+func maskSystem(b message.Block, silent bool) message.Block {
+	b.Base().Meta = message.Meta{}
+	if t, ok := b.(*message.Text); ok {
+		if silent {
+			t.Text = ""
+		}
+		return t
+	}
+	return providertest.Bare(b)
+}
+
+// maskShown: in a result white space goes with the other text, if there is any.
+func maskShown(b message.Block, spaces bool) message.Block {
+	b.Base().Meta = message.Meta{}
+	switch b := b.(type) {
+	case *message.Text:
+		if !spaces && blank(b.Text) {
+			b.Text = ""
+		}
+	case *message.File:
+		words, whole := wire.FileText(b)
+		if !whole && b.URL == "" && (len(b.Data) == 0 || b.MIME != "application/pdf") {
+			return providertest.Told(b, words)
+		}
+	}
+	return b
+}
+
+func FuzzDecodeHistory(f *testing.F) {
+	providertest.FuzzHistory(f, vendor("claude-opus-4-6"),
+		`[]`,
+		`[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"}]`,
+		`{"model":"m","system":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":[{"type":"text","text":"What is it?"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw=="}},{"type":"image","source":{"type":"url","url":"https://example.com/a.png"}},{"type":"image","source":{"type":"file","file_id":"f1"}},{"type":"document","source":{"type":"text","media_type":"text/plain","data":"notes"},"title":"notes.txt","citations":{"enabled":true}},{"type":"document","source":{"type":"url","url":"https://example.com/a.pdf"}},{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"JVBERg=="},"context":"c"}]}]}`,
+		`[{"role":"user","content":"Go"},{"role":"assistant","content":[{"type":"thinking","thinking":"Hm.","signature":"sig="},{"type":"redacted_thinking","data":"data="},{"type":"text","text":"Let me see."},{"type":"tool_use","id":"toolu_1","name":"math__add","input":{"a": 1},"caller":{"type":"direct"}}]},{"role":"assistant","content":[{"type":"tool_use","name":"now","input":{"malformed_arguments":"{"}}]},{"role":"user","content":[{"type":"text","text":"Hurry"},{"type":"tool_result","tool_use_id":"toolu_1","is_error":true,"content":"[denied] no"},{"type":"tool_result","content":[{"type":"text","text":"12:00"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw=="}}]}]},{"role":"assistant","content":"Done"}]`,
+		`{"system":"S","messages":[{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"thinking","thinking":"unsigned"}]},{"role":"system","content":"x"},{"role":"user","content":[]}]}`,
+	)
+}

@@ -1,0 +1,306 @@
+package gemini
+
+import (
+	"cmp"
+	"strings"
+
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/provider/wire"
+)
+
+// What the wire form carries of a history, and what it does not. What is
+// masked here comes back as said, and all else as it was.
+//
+//	reasoning                 all, with this provider's metadata; else ""
+//	metadata of the model's   all of texts, reasoning, calls and images, without
+//	blocks                    white space between members, but for the signature that
+//	                          stands for a missing one and for what is kept of inside
+//	                          of a call or data
+//	metadata of other blocks  nothing
+//	metadata of a message     nothing
+//	images                    by address or inline, of the types that Gemini reads; a
+//	                          data URL comes back as data; others as words; the
+//	                          system's: nothing
+//	files                     likewise, and texts
+//	arguments                 all; none and white space are {}
+//	another provider's        nothing of its metadata, and of its reasoning ""
+//	metadata
+//	unknown members of the    nothing
+//	stored form
+
+// EncodeHistory returns the contents of a request that shows the history to a
+// model, without the turns that open or close one that begins or ends with the
+// model's, and the manifest for wire.Restore.
+func (p *Provider) EncodeHistory(model string, msgs []*message.Message) ([]byte, *wire.Manifest, error) {
+	return wire.EncodeHistory(msgs, func(t *wire.Trace) llm.GroupEncoder {
+		return encoder{provider: p.name, family: familyOf(model), trace: t}.group
+	})
+}
+
+// DecodeHistory is the way back, see the function of that name; metadata is
+// kept under this provider's name.
+func (p *Provider) DecodeHistory(b []byte) ([]*message.Message, error) { return decode(p.name, b) }
+
+// DecodeHistory reads a history in the API's form: a list of contents, or the
+// body of a request. It takes what other programs write: names in snake case,
+// a system instruction that is a string, the role function, calls without ids,
+// responses of any object. Members beyond those that Steward models are kept
+// as metadata. The codes are wire's history_…; Details["at"] is the place.
+func DecodeHistory(b []byte) ([]*message.Message, error) { return decode(DefaultName, b) }
+
+func decode(provider string, b []byte) ([]*message.Message, error) {
+	doc := wire.Document(b)
+	d := decoder{wire.NewHistory(doc, provider, mintedPrefix)}
+	list := doc.Named("contents")
+	if doc.Is('{') {
+		list = doc.Get("contents")
+		for key, v := range doc.Members() {
+			if camel(key) == "systemInstruction" {
+				d.system(v)
+			}
+		}
+	}
+	for _, v := range list.Items() {
+		d.content(v)
+	}
+	return d.Done()
+}
+
+type decoder struct{ *wire.History }
+
+func (d decoder) system(v wire.Value) {
+	if v.Is('"') {
+		d.Say(v, message.System, message.Meta{}, &message.Text{Text: v.Text()})
+		return
+	}
+	d.Say(v, message.System, message.Meta{}, d.parts(v.Get("parts"), false, nil)...)
+}
+
+// camel returns a name as the reference spells it: the API takes both.
+func camel(name string) string {
+	head, rest, found := strings.Cut(name, "_")
+	for found && rest != "" {
+		var word string
+		word, rest, found = strings.Cut(rest, "_")
+		if word != "" {
+			head += strings.ToUpper(word[:1]) + word[1:]
+		}
+	}
+	return head
+}
+
+func (d decoder) content(v wire.Value) {
+	var parts wire.Value
+	var extra []byte
+	for key, x := range v.Members() {
+		switch key {
+		case "role":
+		case "parts":
+			parts = x
+		default:
+			extra = wire.AppendMember(extra, key, x.Raw())
+		}
+	}
+	switch role := v.Get("role").Text(); role {
+	case "model":
+		d.Assistant(v, d.Meta(extra), d.parts(parts, true, nil)...)
+	case "user", "function", "":
+		results := 0
+		blocks := d.parts(parts, false, func(x wire.Value) {
+			results++
+			d.result(x)
+		})
+		if len(blocks) > 0 || results == 0 {
+			d.Say(v, message.User, d.Meta(extra), blocks...)
+		}
+	default:
+		v.Get("role").Fault(wire.CodeRole, "%.40q is none of the API's roles", role)
+	}
+}
+
+// parts reads a content's parts; responses are given to result, where they may
+// stand.
+func (d decoder) parts(v wire.Value, model bool, result func(wire.Value)) []message.Block {
+	var blocks []message.Block
+	for _, x := range v.Each() {
+		if r := response(x); !r.Zero() && result != nil {
+			result(r)
+		} else if b := d.part(x, model); b != nil {
+			blocks = append(blocks, b)
+		}
+	}
+	return blocks
+}
+
+func response(part wire.Value) wire.Value {
+	for key, x := range part.Members() {
+		if camel(key) == "functionResponse" {
+			return x
+		}
+	}
+	return wire.Value{}
+}
+
+// part reads one part.
+func (d decoder) part(v wire.Value, model bool) message.Block {
+	var b message.Block
+	var extra []byte
+	thought, kinds := false, 0
+	is := func(block message.Block) {
+		b = block
+		kinds++
+	}
+	for key, x := range v.Members() {
+		switch key := camel(key); key {
+		case "text":
+			is(&message.Text{Text: x.Text()})
+		case "thought":
+			thought = x.Flag()
+		case "functionCall":
+			c, more := functionCall(x)
+			is(c)
+			extra = wire.AppendNested(extra, key, more)
+		case "inlineData", "fileData":
+			m, more := media(x)
+			is(m)
+			extra = wire.AppendNested(extra, key, more)
+		default:
+			extra = wire.AppendMember(extra, key, x.Raw())
+		}
+	}
+	if kinds != 1 {
+		v.Fault(wire.CodePart, "a part is text, a call, a response, or data, and one of these only")
+		return nil
+	}
+	if thought {
+		extra = append([]byte(`"thought":true`+strings.Repeat(",", min(len(extra), 1))), extra...)
+	}
+	return d.signed(b, extra, model, thought)
+}
+
+// signed gives a block its metadata. A model's text that is a thought, or
+// nothing but a signature, is reasoning; the signature that stands for a
+// missing one is none.
+func (d decoder) signed(b message.Block, extra []byte, model, thought bool) message.Block {
+	meta := d.Meta(extra)
+	switch t := b.(type) {
+	case *message.Text:
+		switch {
+		case !model:
+		case thought, t.Text == "" && hasSignature(extra):
+			b = &message.Reasoning{Text: t.Text}
+		case t.Text == "" && len(extra) == 0:
+			return nil
+		}
+	case *message.ToolCall:
+		var own []byte
+		in := wire.Decode(meta.Fields)
+		in.Object(func(key []byte) {
+			if raw := in.Raw(); string(key) != "thoughtSignature" || string(raw) != `"`+skipSignature+`"` {
+				own = wire.AppendMember(own, key, raw)
+			}
+		})
+		meta = d.Meta(own)
+	}
+	b.Base().Meta = meta
+	return b
+}
+
+func functionCall(v wire.Value) (c *message.ToolCall, more []byte) {
+	c = &message.ToolCall{Args: []byte(`{}`)}
+	for key, x := range v.Members() {
+		switch key {
+		case "id":
+			c.CallID = x.Text()
+		case "name":
+			c.Name = x.Text()
+		case "args":
+			c.Args = wire.Args(x.Object(), wrapper)
+		default:
+			more = wire.AppendMember(more, key, x.Raw())
+		}
+	}
+	return c, more
+}
+
+// media reads data or an address.
+func media(v wire.Value) (b message.Block, more []byte) {
+	var mime, name, url string
+	var data []byte
+	for key, x := range v.Members() {
+		switch camel(key) {
+		case "mimeType":
+			mime = x.Text()
+		case "data":
+			data = x.Base64()
+		case "fileUri":
+			url = x.Text()
+		case "displayName":
+			name = x.Text()
+		default:
+			more = wire.AppendMember(more, key, x.Raw())
+		}
+	}
+	if (len(data) > 0) == (url != "") {
+		v.Fault(wire.CodeHistory, "there is no data and no address, or both")
+	}
+	mime = cmp.Or(mime, wire.MediaType(url, "application/octet-stream"))
+	if strings.HasPrefix(mime, "image/") {
+		return &message.Image{MIME: mime, Data: data, URL: url}, more
+	}
+	return &message.File{MIME: mime, Name: name, Data: data, URL: url}, more
+}
+
+// result reads a response. The reference names the keys output and error; an
+// object without them is the output as it stands.
+func (d decoder) result(v wire.Value) {
+	r := &message.ToolResult{}
+	var id, name, words string
+	var extra []byte
+	failed := false
+	for key, x := range v.Members() {
+		switch key {
+		case "id":
+			id = x.Text()
+		case "name":
+			name = x.Text()
+		case "response":
+			words, failed = output(x)
+		case "parts":
+			for _, b := range d.parts(x, false, nil) {
+				switch b.(type) {
+				case *message.Image, *message.File, *message.Text:
+					r.Content = append(r.Content, b)
+				default:
+					x.Fault(wire.CodePart, "a response holds data only")
+				}
+			}
+		default:
+			extra = wire.AppendMember(extra, key, x.Raw())
+		}
+	}
+	if words != "" {
+		r.Content = append([]message.Block{&message.Text{Text: words}}, r.Content...)
+	}
+	r.Meta = d.Meta(extra)
+	wire.Words(r, failed, true)
+	d.Result(v, id, name, r)
+}
+
+func output(v wire.Value) (words string, failed bool) {
+	n := 0
+	var said wire.Value
+	for key, x := range v.Members() {
+		if n++; key == "output" || key == "error" {
+			said, failed = x, key == "error"
+		}
+	}
+	switch {
+	case n == 1 && said.Is('"'):
+		return said.Text(), failed
+	case n == 0:
+		return "", false
+	}
+	return string(v.Raw()), false
+}

@@ -1,0 +1,187 @@
+package ollama
+
+import (
+	"cmp"
+	"net/http"
+
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/provider/wire"
+)
+
+// What the wire form carries of a history, and what it does not. What is
+// masked here comes back as said, and all else as it was.
+//
+//	reasoning                 its text, of this provider's models; else ""
+//	metadata of a call        members beside the modelled ones, of the call and of
+//	                          its function, without white space between them
+//	metadata of other blocks  of reasoning that is imported: that it is Ollama's
+//	metadata of a message     nothing
+//	images                    inline ones of the user's, of results and the model's;
+//	                          a data URL comes back as data; other ones as words,
+//	                          the model's as nothing
+//	files                     texts of the user's, the system's and of results;
+//	                          others as words; the model's: nothing
+//	arguments                 all; none and white space are {}
+//	another provider's        nothing of its metadata, and of its reasoning ""
+//	metadata
+//	unknown members of the    nothing
+//	stored form
+
+// thinkingMeta marks reasoning that was read from a history, which does not
+// tell whose it is: it goes back.
+const thinkingMeta = `{"field":"thinking"}`
+
+// EncodeHistory returns the messages member of a request that shows the
+// history to a model that sees, and the manifest for wire.Restore.
+func (p *Provider) EncodeHistory(_ string, msgs []*message.Message) ([]byte, *wire.Manifest, error) {
+	return wire.EncodeHistory(msgs, func(t *wire.Trace) llm.GroupEncoder {
+		return encoder{provider: p.name, trace: t}.group
+	})
+}
+
+// DecodeHistory is the way back, see the function of that name; metadata is
+// kept under this provider's name.
+func (p *Provider) DecodeHistory(b []byte) ([]*message.Message, error) { return decode(p.name, b) }
+
+// DecodeHistory reads a history in the API's form: a list of messages, or the
+// body of a request. It takes what other programs write: results without name
+// or id, arguments as a string, pictures as data URLs. Members beyond those
+// that Steward models are kept as metadata. The codes are wire's history_…;
+// Details["at"] is the place.
+func DecodeHistory(b []byte) ([]*message.Message, error) { return decode(DefaultName, b) }
+
+func decode(provider string, b []byte) ([]*message.Message, error) {
+	doc := wire.Document(b)
+	d := decoder{wire.NewHistory(doc, provider, mintedPrefix)}
+	list := doc.Named("messages")
+	if doc.Is('{') {
+		list = doc.Get("messages")
+	}
+	for _, v := range list.Items() {
+		d.message(v)
+	}
+	return d.Done()
+}
+
+type decoder struct{ *wire.History }
+
+// wireMessage is a message as it stands on the wire.
+type wireMessage struct {
+	role, content, thinking, id, tool, name string
+	images                                  []message.Block
+	calls                                   wire.Value
+	extra                                   []byte // members that are not modelled
+}
+
+func (d decoder) message(v wire.Value) {
+	m := wireMessage{role: v.Get("role").Text()}
+	for key, x := range v.Members() {
+		switch {
+		case key == "role":
+		case key == "content":
+			m.content = x.Text()
+		case key == "images":
+			m.images = images(x)
+		case key == "thinking" && m.role == "assistant":
+			m.thinking = x.Text()
+		case key == "tool_calls" && m.role == "assistant":
+			m.calls = x
+		case key == "tool_name" && m.role == "tool":
+			m.tool = x.Text()
+		case key == "name" && m.role == "tool":
+			m.name = x.Text()
+		case key == "tool_call_id" && m.role == "tool":
+			m.id = x.Text()
+		default:
+			m.extra = wire.AppendMember(m.extra, key, x.Raw())
+		}
+	}
+	switch m.role {
+	case "user":
+		d.Say(v, message.User, d.Meta(m.extra), m.said()...)
+	case "system":
+		d.Say(v, message.System, d.Meta(m.extra), m.said()...)
+	case "assistant":
+		d.assistant(v, m)
+	case "tool":
+		r := &message.ToolResult{Common: message.Common{Meta: d.Meta(m.extra)}, Content: m.said()}
+		wire.Words(r, false, false)
+		d.Result(v, m.id, cmp.Or(m.tool, m.name), r)
+	default:
+		v.Get("role").Fault(wire.CodeRole, "%.40q is none of the API's roles", m.role)
+	}
+}
+
+// said are the text, if there is one, and the pictures.
+func (m wireMessage) said() []message.Block {
+	if m.content == "" {
+		return m.images
+	}
+	return append([]message.Block{&message.Text{Text: m.content}}, m.images...)
+}
+
+func images(v wire.Value) (out []message.Block) {
+	for _, x := range v.Items() {
+		if mime, data, ok := wire.InlineURL(x.Text()); ok {
+			out = append(out, &message.Image{MIME: mime, Data: data})
+			continue
+		}
+		data := x.Base64()
+		out = append(out, &message.Image{MIME: http.DetectContentType(data), Data: data})
+	}
+	return out
+}
+
+func (d decoder) assistant(v wire.Value, m wireMessage) {
+	var blocks []message.Block
+	if m.thinking != "" {
+		meta := message.Meta{Provider: d.Provider, Fields: []byte(thinkingMeta)}
+		blocks = append(blocks, &message.Reasoning{Common: message.Common{Meta: meta}, Text: m.thinking})
+	}
+	blocks = append(blocks, m.said()...)
+	for _, x := range m.calls.Items() {
+		blocks = append(blocks, d.call(x))
+	}
+	d.Assistant(v, d.Meta(m.extra), blocks...)
+}
+
+// call reads a call; its metadata has the members that are not modelled, as
+// those of a stream have.
+func (d decoder) call(v wire.Value) message.Block {
+	c := &message.ToolCall{}
+	var ofCall, ofFunction []byte
+	for key, x := range v.Members() {
+		switch key {
+		case "id":
+			c.CallID = x.Text()
+		case "type": // always "function", where it stands
+		case "function":
+			for key, x := range x.Members() {
+				switch key {
+				case "name":
+					c.Name = x.Text()
+				case "arguments":
+					c.Args = arguments(x)
+				default:
+					ofFunction = wire.AppendMember(ofFunction, key, x.Raw())
+				}
+			}
+		default:
+			ofCall = wire.AppendMember(ofCall, key, x.Raw())
+		}
+	}
+	c.Meta = call{ofCall: ofCall, ofFunction: ofFunction}.meta(d.Provider)
+	return c
+}
+
+// arguments are an object; some programs write it as a string.
+func arguments(v wire.Value) []byte {
+	if v.Is('"') {
+		if s := v.Text(); s != "" {
+			return []byte(s)
+		}
+		return nil
+	}
+	return wire.Args(v.Object(), wrapper)
+}

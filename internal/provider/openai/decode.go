@@ -1,0 +1,316 @@
+package openai
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/provider/wire"
+)
+
+// What the wire form carries of a history, and what it does not. What is
+// masked here comes back as said, and all else as it was.
+//
+//	reasoning                 its text, while the message has calls, under one of
+//	                          the names that compatible servers know; else ""
+//	metadata of a message     the model's, to compatible servers, without members
+//	                          that only report (annotations, audio, images,
+//	                          citations) and without white space between members
+//	metadata of a call        likewise
+//	metadata of other blocks  only that a text is a refusal, and of reasoning its name
+//	text                      as Unicode; of a block that is not empty
+//	images                    the user's and of results, on the web or inline;
+//	                          a canonical data URL comes back as data, one that the
+//	                          API does not take as words; the model's: nothing
+//	files                     PDFs and texts, inline, of the user's and of results;
+//	                          others as words; the model's: nothing
+//	arguments                 all; none and white space are {}
+//	another provider's        nothing of its metadata, and of its reasoning ""
+//	metadata
+//	unknown members of the    nothing
+//	stored form
+
+// EncodeHistory returns the messages member of a request that shows the
+// history to a model, and the manifest for wire.Restore.
+func (p *Provider) EncodeHistory(_ string, msgs []*message.Message) ([]byte, *wire.Manifest, error) {
+	return wire.EncodeHistory(msgs, func(t *wire.Trace) llm.GroupEncoder {
+		return (&encoder{provider: p.name, official: p.official, trace: t}).group
+	})
+}
+
+// DecodeHistory is the way back, see the function of that name; metadata is
+// kept under this provider's name.
+func (p *Provider) DecodeHistory(b []byte) ([]*message.Message, error) { return decode(p.name, b) }
+
+// DecodeHistory reads a history in the API's form: a list of messages, or the
+// body of a request. It takes what other programs write: text or lists of
+// parts, the roles developer and function, function_call, results and calls
+// without ids. Members beyond those that Steward models are kept as metadata.
+// The codes are wire's history_…; Details["at"] is the place.
+func DecodeHistory(b []byte) ([]*message.Message, error) { return decode("openai", b) }
+
+func decode(provider string, b []byte) ([]*message.Message, error) {
+	doc := wire.Document(b)
+	list := doc.Named("messages")
+	if doc.Is('{') {
+		list = doc.Get("messages")
+	}
+	d := decoder{wire.NewHistory(doc, provider, "call_")}
+	for _, v := range list.Items() {
+		d.message(v)
+	}
+	return d.Done()
+}
+
+type decoder struct{ *wire.History }
+
+// wireMessage is a message as it stands on the wire.
+type wireMessage struct {
+	role, id, name, refusal, reasoning, other string
+	content, calls, call                      wire.Value
+	extra                                     []byte // members that are not modelled
+}
+
+func (d decoder) message(v wire.Value) {
+	m := wireMessage{role: v.Get("role").Text()}
+	answers := m.role == "tool" || m.role == "function"
+	for key, x := range v.Members() {
+		switch {
+		case key == "role":
+		case key == "content":
+			m.content = x
+		case key == "tool_call_id" && answers:
+			m.id = x.Text()
+		case key == "name" && answers:
+			m.name = x.Text()
+		case m.role == "assistant" && d.own(&m, key, x):
+		default:
+			m.extra = wire.AppendMember(m.extra, key, x.Raw())
+		}
+	}
+	switch m.role {
+	case "user":
+		d.Say(v, message.User, d.Meta(m.extra), d.content(v, m.content)...)
+	case "developer":
+		m.extra = wire.AppendMember(m.extra, "role", []byte(`"developer"`))
+		fallthrough
+	case "system":
+		d.Say(v, message.System, d.Meta(m.extra), d.content(v, m.content)...)
+	case "assistant":
+		d.assistant(v, m)
+	case "tool", "function":
+		r := &message.ToolResult{Common: message.Common{Meta: d.Meta(m.extra)}}
+		if m.content.Is('{') { // some programs leave the tool's JSON as it is
+			r.Content = []message.Block{&message.Text{Text: string(m.content.Raw())}}
+		} else {
+			r.Content = d.content(v, m.content)
+		}
+		r.Content = slices.DeleteFunc(r.Content, silentText)
+		wire.Words(r, false, false)
+		d.Result(v, m.id, m.name, r)
+	default:
+		v.Get("role").Fault(wire.CodeRole, "%.40q is none of the API's roles", m.role)
+	}
+}
+
+// own reads the members that only the model's messages have.
+func (d decoder) own(m *wireMessage, key string, x wire.Value) bool {
+	switch {
+	case key == "refusal":
+		m.refusal = x.Text()
+	case key == "reasoning_content" && x.Is('"'):
+		m.reasoning = x.Text()
+	case key == "reasoning" && x.Is('"'):
+		m.other = x.Text()
+	case key == "tool_calls":
+		m.calls = x
+	case key == "function_call":
+		m.call = x
+	default:
+		return false
+	}
+	return true
+}
+
+func (d decoder) assistant(v wire.Value, m wireMessage) {
+	var blocks []message.Block
+	if m.reasoning != "" {
+		blocks = append(blocks, &message.Reasoning{Common: d.mark(reasoningContentMeta), Text: m.reasoning})
+	}
+	if m.other != "" && m.other != m.reasoning {
+		blocks = append(blocks, &message.Reasoning{Common: d.mark(reasoningMeta), Text: m.other})
+	}
+	blocks = append(blocks, slices.DeleteFunc(d.content(v, m.content), silentText)...)
+	if m.refusal != "" {
+		blocks = append(blocks, &message.Text{Common: d.mark(refusalMeta), Text: m.refusal})
+	}
+	for _, x := range m.calls.Items() {
+		blocks = append(blocks, d.call(x))
+	}
+	if !m.call.Zero() {
+		c := &message.ToolCall{}
+		c.Meta = d.Meta(d.function(c, m.call, nil))
+		blocks = append(blocks, c)
+	}
+	d.Assistant(v, d.Meta(m.extra), blocks...)
+}
+
+func silentText(b message.Block) bool {
+	t, ok := b.(*message.Text)
+	return ok && t.Text == ""
+}
+
+func (d decoder) mark(fields string) message.Common {
+	return message.Common{Meta: message.Meta{Provider: d.Provider, Fields: []byte(fields)}}
+}
+
+func (d decoder) call(v wire.Value) message.Block {
+	c := &message.ToolCall{}
+	var extra []byte
+	for key, x := range v.Members() {
+		switch key {
+		case "id":
+			c.CallID = x.Text()
+		case "type":
+			if kind := x.Text(); kind != "function" && kind != "" {
+				x.Fault(wire.CodePart, "a call of the type %.40q is not known", kind)
+			}
+		case "function":
+			extra = d.function(c, x, extra)
+		default:
+			extra = wire.AppendMember(extra, key, x.Raw())
+		}
+	}
+	c.Meta = d.Meta(extra)
+	return c
+}
+
+// function reads what is called. What it has beyond that joins extra as one
+// member.
+func (d decoder) function(c *message.ToolCall, v wire.Value, extra []byte) []byte {
+	var more []byte
+	for key, x := range v.Members() {
+		switch {
+		case key == "name":
+			c.Name = x.Text()
+		case key == "arguments" && x.Is('{'): // not quoted
+			c.Args = x.Raw()
+		case key == "arguments":
+			if s := x.Text(); s != "" {
+				c.Args = []byte(s)
+			}
+		default:
+			more = wire.AppendMember(more, key, x.Raw())
+		}
+	}
+	return wire.AppendNested(extra, "function", more)
+}
+
+// content reads text or a list of parts.
+func (d decoder) content(at, v wire.Value) []message.Block {
+	if v.Zero() || v.Is('"') {
+		return []message.Block{&message.Text{Text: v.Text()}}
+	}
+	var blocks []message.Block
+	for _, x := range v.Named(at.At() + ".content").Items() {
+		if x.Is('"') {
+			blocks = append(blocks, &message.Text{Text: x.Text()})
+		} else {
+			blocks = append(blocks, d.part(x))
+		}
+	}
+	return blocks
+}
+
+// part reads one part of a content.
+func (d decoder) part(v wire.Value) message.Block {
+	kind := v.Get("type").Text()
+	var b message.Block
+	var extra []byte
+	for key, x := range v.Members() {
+		switch {
+		case key == "type":
+		case key == "text" && strings.HasSuffix(kind, "text"): // text, input_text, output_text
+			b = &message.Text{Text: x.Text()}
+		case key == "refusal" && kind == "refusal":
+			b = &message.Text{Text: x.Text()}
+		case key == "thinking" && kind == "thinking": // Mistral
+			b = d.thinking(x)
+		case key == "image_url" && (kind == "image_url" || kind == "input_image"):
+			b, extra = image(x, extra)
+		case key == "file" && kind == "file":
+			b, extra = d.file(x, extra)
+		case key == "input_audio" && kind == "input_audio":
+			b = &message.File{MIME: "audio/" + cmp.Or(x.Get("format").Text(), "wav"), Data: x.Get("data").Base64()}
+		default:
+			extra = wire.AppendMember(extra, key, x.Raw())
+		}
+	}
+	if b == nil {
+		v.Fault(wire.CodePart, "a part of the type %.40q, or without what belongs to it, cannot be read", kind)
+		return &message.Text{}
+	}
+	if kind == "refusal" {
+		extra = append([]byte(refusalMember+strings.Repeat(",", min(len(extra), 1))), extra...)
+	}
+	b.Base().Meta = d.Meta(extra)
+	return b
+}
+
+func (d decoder) thinking(v wire.Value) message.Block {
+	if v.Is('"') {
+		return &message.Reasoning{Text: v.Text()}
+	}
+	r := &message.Reasoning{}
+	for _, x := range v.Items() {
+		r.Text += x.Get("text").Text()
+	}
+	return r
+}
+
+// image reads an address, alone or with more about it.
+func image(v wire.Value, extra []byte) (message.Block, []byte) {
+	if v.Is('"') {
+		return wire.ImageAt(v.Text()), extra
+	}
+	var url string
+	var more []byte
+	for key, x := range v.Members() {
+		if key == "url" {
+			url = x.Text()
+		} else {
+			more = wire.AppendMember(more, key, x.Raw())
+		}
+	}
+	if url == "" {
+		v.Fault(wire.CodeHistory, "an image has no url")
+	}
+	return wire.ImageAt(url), wire.AppendNested(extra, "image_url", more)
+}
+
+// file reads a file: its data, inline or bare, or what OpenAI calls it.
+func (d decoder) file(v wire.Value, extra []byte) (message.Block, []byte) {
+	var name, url string
+	var data wire.Value
+	var more []byte
+	for key, x := range v.Members() {
+		switch key {
+		case "filename":
+			name = x.Text()
+		case "file_data":
+			data, url = x, x.Text()
+		default: // file_id among them
+			more = wire.AppendMember(more, key, x.Raw())
+		}
+	}
+	extra = wire.AppendNested(extra, "file", more)
+	switch {
+	case url == "":
+		return &message.File{Name: name, MIME: wire.MediaType(name, "application/octet-stream")}, extra
+	case strings.HasPrefix(url, "data:"):
+		return wire.FileAt(url, name), extra
+	}
+	return &message.File{Name: name, MIME: wire.MediaType(name, "application/octet-stream"), Data: data.Base64()}, extra
+}

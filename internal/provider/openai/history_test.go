@@ -1,0 +1,106 @@
+package openai_test
+
+import (
+	"strings"
+	"testing"
+
+	"steward/internal/message"
+	"steward/internal/provider/openai"
+	"steward/internal/provider/providertest"
+	"steward/internal/provider/wire"
+)
+
+// meta is what the streams of compatible servers bring.
+func meta(b message.Block) string {
+	switch b := b.(type) {
+	case nil:
+		return `{"reasoning_details":[ {"type":"reasoning.encrypted","data":"gAAA\/=="} ]}`
+	case *message.Reasoning:
+		return `{"field":"reasoning_content"}`
+	case *message.Text:
+		if b.Text != "" {
+			return `{"refusal":true}`
+		}
+	case *message.ToolCall:
+		return `{"extra_content":{"google": {"thought_signature":"EqoB\/+="}}}`
+	}
+	return ""
+}
+
+// mask is the table in decode.go.
+func mask(m *message.Message, official bool) {
+	says := func(b message.Block) bool {
+		t, text := b.(*message.Text)
+		_, call := b.(*message.ToolCall)
+		return call || text && t.Text != ""
+	}
+	silent := true
+	for _, b := range m.Blocks {
+		silent = silent && !says(b)
+	}
+	m.Meta.Fields = providertest.Members(m.Meta.Fields, "annotations", "audio", "images", "citations")
+	if m.Role != message.Assistant || official || silent || m.Meta.Fields == nil {
+		m.Meta = message.Meta{}
+	}
+	for i, b := range m.Blocks {
+		if m.Role == message.Assistant {
+			m.Blocks[i] = maskModel(b, official, len(m.Calls()) > 0)
+		} else {
+			m.Blocks[i] = maskShown(b, m.Role != message.System)
+		}
+		if r, ok := b.(*message.ToolResult); ok {
+			for j, c := range r.Content {
+				r.Content[j] = maskShown(c, true)
+			}
+		}
+	}
+}
+
+func maskModel(b message.Block, official, calls bool) message.Block {
+	c := b.Base()
+	switch b := b.(type) {
+	case *message.Text:
+		if b.Text != "" && string(c.Meta.Fields) == `{"refusal":true}` {
+			return b
+		}
+		c.Meta = message.Meta{}
+	case *message.Reasoning:
+		if !calls || b.Text == "" || string(c.Meta.Fields) != `{"field":"reasoning_content"}` {
+			return providertest.Bare(b)
+		}
+	case *message.ToolCall:
+		if official {
+			c.Meta = message.Meta{}
+		}
+	default:
+		return providertest.Bare(b)
+	}
+	return b
+}
+
+func maskShown(b message.Block, shows bool) message.Block {
+	b.Base().Meta = message.Meta{}
+	switch b := b.(type) {
+	case *message.Image:
+		if !shows {
+			return providertest.Told(b, "[an image that cannot be shown here: "+b.URL+strings.Repeat(b.MIME, max(0, 1-len(b.URL)))+"]")
+		}
+	case *message.File:
+		words, whole := wire.FileText(b)
+		if !whole && (!shows || b.URL != "" || len(b.Data) == 0 || b.MIME != "application/pdf") {
+			return providertest.Told(b, words)
+		}
+	}
+	return b
+}
+
+func FuzzDecodeHistory(f *testing.F) {
+	providertest.FuzzHistory(f, vendor(openai.Compatible),
+		`[]`,
+		`[{"role":"user","content":"Hi"}]`,
+		`{"model":"gpt-4.1","messages":[{"role":"developer","content":"Be brief."},{"role":"user","name":"bob","content":[{"type":"text","text":"What is it?"},{"type":"image_url","image_url":{"url":"https://example.com/a.png","detail":"low"}},{"type":"image_url","image_url":"data:image/png;base64,iVBORw=="},{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,JVBERg=="}},{"type":"file","file":{"file_id":"file-1"}},{"type":"input_audio","input_audio":{"data":"AAAA","format":"mp3"}}]}]}`,
+		`[{"role":"user","content":"Go"},{"role":"assistant","content":null,"reasoning_content":"Hm.","tool_calls":[{"id":"a","type":"function","function":{"name":"math__add","arguments":"{\"a\": 1}"},"extra_content":{"x":1}},{"type":"function","function":{"name":"now","arguments":{}}}]},{"role":"tool","tool_call_id":"a","content":"[denied] no"},{"role":"tool","content":[{"type":"text","text":"12:00"}]},{"role":"assistant","content":[{"type":"text","text":"Done"},{"type":"refusal","refusal":"No"}],"refusal":"Never","annotations":[]}]`,
+		`[{"role":"user","content":"Go"},{"role":"assistant","function_call":{"name":"f","arguments":"{"}},{"role":"function","name":"f","content":"42"}]`,
+		`[{"role":"assistant","content":[{"type":"thinking","thinking":[{"type":"text","text":"Hm"}]},{"type":"text","text":"Hi"}]},{"role":"user","content":""}]`,
+	)
+}

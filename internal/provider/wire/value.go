@@ -1,0 +1,200 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"steward/internal/fault"
+)
+
+// CodeHistory is the code of a history that cannot be read: not JSON, or not
+// what the vendor documents. Details["at"] is the place ("messages[3].content[0]").
+const CodeHistory = "history_invalid"
+
+// Value is a part of a JSON document, which knows its place there. Unlike
+// Decoder it is strict, for documents of which nothing may be lost. The first
+// fault sticks to the document; what is read after it is empty. Not safe for
+// concurrent use.
+type Value struct {
+	raw []byte
+	at  string
+	bad *error
+}
+
+// Document returns the JSON value that b is. Names given twice and what is no
+// Unicode are faults.
+func Document(b []byte) Value {
+	var bad error
+	v := Value{raw: bytes.TrimSpace(b), bad: &bad}
+	if jsontext.Value(b).IsValid() {
+		return v
+	}
+	_, err := jsontext.NewDecoder(bytes.NewReader(b)).ReadValue()
+	if err == nil {
+		err = errors.New("something follows its end")
+	}
+	v.fault(fault.New(fault.Invalid, CodeHistory, "the document is not strict JSON: %w", err))
+	return v
+}
+
+// Err returns the document's first fault.
+func (v Value) Err() error { return *v.bad }
+
+// At returns the value's place.
+func (v Value) At() string { return v.at }
+
+// Named returns the same value with another name for its place.
+func (v Value) Named(at string) Value { return v.part(v.raw, at) }
+
+// Raw returns the value as it was written. It aliases the document.
+func (v Value) Raw() []byte { return v.raw }
+
+// Zero reports whether there is no value, as for a member that is missing or null.
+func (v Value) Zero() bool { return len(v.raw) == 0 || v.raw[0] == 'n' }
+
+// Is reports whether the value begins with c: '{', '[', '"', 't', 'f' or, for a
+// number, '0'.
+func (v Value) Is(c byte) bool {
+	if len(v.raw) == 0 {
+		return false
+	}
+	first := v.raw[0]
+	return first == c || c == '0' && (first == '-' || '0' <= first && first <= '9')
+}
+
+// Fault makes a fault of this place stick to the document.
+func (v Value) Fault(code, format string, args ...any) {
+	at := v.at
+	if at == "" {
+		at = "the document"
+	}
+	v.fault(fault.New(fault.Invalid, code, "%s: %s", at, fmt.Sprintf(format, args...)).Detail("at", v.at))
+}
+
+func (v Value) fault(err error) {
+	if *v.bad == nil {
+		*v.bad = err
+	}
+}
+
+func (v Value) want(what string) { v.Fault(CodeHistory, "it must be %s", what) }
+
+// part returns a value inside v.
+func (v Value) part(raw []byte, at string) Value {
+	return Value{raw: raw, at: strings.TrimPrefix(at, "."), bad: v.bad}
+}
+
+// Members yields the members of an object that are not null, in order. No
+// value at all has none; anything else is a fault.
+func (v Value) Members() iter.Seq2[string, Value] {
+	return func(yield func(string, Value) bool) {
+		if v.Zero() || *v.bad != nil {
+			return
+		}
+		if !v.Is('{') {
+			v.want("an object")
+			return
+		}
+		d := Decode(v.raw)
+		left := false
+		d.Object(func(key []byte) {
+			name := string(key)
+			m := v.part(d.Span(), v.at+"."+name)
+			left = left || !m.Zero() && !yield(name, m)
+		})
+	}
+}
+
+// Items yields the elements of an array, in order. No value at all has none;
+// anything else is a fault.
+func (v Value) Items() iter.Seq2[int, Value] {
+	return func(yield func(int, Value) bool) {
+		if v.Zero() || *v.bad != nil {
+			return
+		}
+		if !v.Is('[') {
+			v.want("a list")
+			return
+		}
+		d := Decode(v.raw)
+		left := false
+		d.Array(func(i int) {
+			m := v.part(d.Span(), v.at+"["+strconv.Itoa(i)+"]")
+			left = left || !yield(i, m)
+		})
+	}
+}
+
+// Each yields the elements of an array, or one object that stands without it.
+func (v Value) Each() iter.Seq2[int, Value] {
+	if v.Is('{') {
+		return func(yield func(int, Value) bool) { yield(0, v) }
+	}
+	return v.Items()
+}
+
+// Get returns the member of an object, or no value.
+func (v Value) Get(name string) Value {
+	for n, m := range v.Members() {
+		if n == name {
+			return m
+		}
+	}
+	return v.part(nil, v.at+"."+name)
+}
+
+// Text returns a string; no value at all is the empty one.
+func (v Value) Text() string {
+	switch {
+	case v.Zero() || *v.bad != nil:
+		return ""
+	case !v.Is('"'):
+		v.want("a string")
+		return ""
+	}
+	return string(unquoted(v.raw))
+}
+
+// Flag returns a boolean; no value at all is false.
+func (v Value) Flag() bool {
+	if !v.Zero() && !v.Is('t') && !v.Is('f') {
+		v.want("true or false")
+	}
+	return v.Is('t')
+}
+
+// Object returns an object as it was written; no value at all is nil.
+func (v Value) Object() []byte {
+	switch {
+	case v.Zero():
+		return nil
+	case !v.Is('{'):
+		v.want("an object")
+		return nil
+	}
+	return v.raw
+}
+
+// AppendMember appends a member to the inside of an object, its value as it
+// was written.
+func AppendMember[S string | []byte](dst []byte, name S, raw []byte) []byte {
+	if len(dst) > 0 {
+		dst = append(dst, ',')
+	}
+	return append(append(AppendString(dst, name), ':'), raw...)
+}
+
+// AppendNested appends a member that is the object with this inside, unless
+// that is empty.
+func AppendNested(dst []byte, name string, inside []byte) []byte {
+	if len(inside) == 0 {
+		return dst
+	}
+	return AppendMember(dst, name, append(append([]byte{'{'}, inside...), '}'))
+}
