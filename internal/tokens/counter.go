@@ -87,8 +87,9 @@ func (c Counter) Tools(specs ...tool.Spec) int64 {
 func (c Counter) AtMost(m *message.Message) int64 { return c.Parts(OfMessage(m)) }
 
 // Parts returns the tokens of parts, which were estimated before: calibrated or
-// as they are, never exact. The sum of the counts of parts is never less than
-// the count of their sum.
+// as they are, never exact. To fit a conversation into a window, rather add up
+// the parts and ask Request: what pieces come to one by one is more, or, while
+// little is known, a little less.
 func (c Counter) Parts(p Parts) int64 {
 	if c.exact.encoding == none && c.fit != nil {
 		return c.fit.count(p, false)
