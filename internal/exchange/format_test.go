@@ -3,17 +3,23 @@ package exchange_test
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
 
+	"pgregory.net/rapid"
+
 	"steward/internal/exchange"
 	"steward/internal/fault"
+	"steward/internal/message"
+	"steward/internal/message/messagetest"
 )
 
 func all(chats []*exchange.Chat) string {
@@ -351,4 +357,48 @@ func TestZipBounds(t *testing.T) {
 	if chats, errs = read(t, bytes.NewReader(z), exchange.Options{}); len(errs) == 0 {
 		t.Errorf("%d chats, %v", len(chats), errs)
 	}
+}
+
+// What a list of messages says comes out of it: every text, call and result,
+// in order, whatever the history.
+func TestNothingIsLost(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		history := messagetest.History().Draw(t, "history")
+		var list []map[string]any
+		var said []string
+		for i, m := range history {
+			o := map[string]any{"role": string(m.Role), "content": fmt.Sprint("text ", i)}
+			var calls []any
+			for _, c := range m.Calls() {
+				ref := fmt.Sprint(c.Message, "-", c.Block)
+				calls = append(calls, map[string]any{"id": ref, "type": "function", "function": map[string]any{"name": c.Name, "arguments": "{}"}})
+			}
+			if calls != nil {
+				o["tool_calls"] = calls
+			}
+			if r := m.Result(); r != nil {
+				o["tool_call_id"] = fmt.Sprint(r.Call.Message, "-", r.Call.Block)
+			}
+			list = append(list, o)
+			said = append(said, fmt.Sprint(m.Role, " text ", i, " ", len(calls)))
+		}
+		raw, err := json.Marshal(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for c, err := range exchange.Read(bytes.NewReader(raw), exchange.Options{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range c.Nodes {
+				if r := n.Message.Result(); r == nil || r.Status != message.Interrupted {
+					got = append(got, fmt.Sprint(n.Message.Role, " ", n.Message.Text(), " ", len(n.Message.Calls())))
+				}
+			}
+		}
+		if !slices.Equal(got, said) {
+			t.Fatalf("%q\nbecame\n%q", said, got)
+		}
+	})
 }

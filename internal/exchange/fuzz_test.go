@@ -13,8 +13,9 @@ func fuzz(f *testing.F, format string, seeds ...string) {
 	for _, s := range seeds {
 		f.Add([]byte(s))
 	}
+	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, b []byte) {
-		o := exchange.Options{Format: format, MaxChat: 1 << 20, MaxTotal: 4 << 20, TempDir: t.TempDir()}
+		o := exchange.Options{Format: format, MaxChat: 1 << 20, MaxTotal: 4 << 20, TempDir: dir}
 		for c, err := range exchange.Read(bytes.NewReader(b), o) {
 			if err != nil {
 				continue
