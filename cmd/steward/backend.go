@@ -34,6 +34,7 @@ import (
 type backend interface {
 	terminal.Node
 	terminal.Shelf
+	importer
 	Delete(ctx context.Context, conv id.ID) error
 	ModelNames(ctx context.Context) ([]string, error)
 	// Close lets go of everything; turns that run are put aside.
@@ -79,6 +80,10 @@ func (s shelf) Messages(ctx context.Context, conv id.ID, after store.Cursor, lim
 
 func (s shelf) Export(ctx context.Context, conv id.ID, format string, w io.Writer) error {
 	return s.engine.Export(ctx, s.scope(), conv, format, w)
+}
+
+func (s shelf) ExportAs(ctx context.Context, conv id.ID, o conversation.ExportOptions, w io.Writer) error {
+	return s.engine.ExportAs(ctx, s.scope(), conv, o, w)
 }
 
 // local is a node in this process.

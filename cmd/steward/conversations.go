@@ -146,39 +146,42 @@ func (a *app) showConversation() *cobra.Command {
 			if a.json {
 				format = "json"
 			}
-			return a.export(c.Context(), args[0], format, "")
+			return a.export(c.Context(), args[0], conversation.ExportOptions{Format: format}, "")
 		},
 	}
 }
 
 func (a *app) exportConversation() *cobra.Command {
-	var format, output string
+	var output string
+	var o conversation.ExportOptions
 	c := &cobra.Command{
 		Use: "export ID", Short: "Write a conversation as JSON or Markdown", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeConversations,
-		Long: "Write a conversation to standard output or a file: everything as JSON, or as Markdown for\n" +
-			"reading. What is marked as secret is masked.",
+		Long: "Write a conversation to standard output or a file: everything with all branches as JSON, which\n" +
+			"steward import reads back, or as Markdown for reading. What is marked as secret is masked, and what\n" +
+			"was deleted is left out.",
 		Example: "  steward conversations export last --format markdown --output talk.md",
 		RunE: func(c *cobra.Command, args []string) error {
-			if format != "json" && format != "markdown" {
-				return usage("--format must be json or markdown, not %q", format)
+			if o.Format != "json" && o.Format != "markdown" {
+				return usage("--format must be json or markdown, not %q", o.Format)
 			}
-			return a.export(c.Context(), args[0], format, output)
+			return a.export(c.Context(), args[0], o, output)
 		},
 	}
-	c.Flags().StringVar(&format, "format", "json", "json or markdown")
+	c.Flags().StringVar(&o.Format, "format", "json", "json or markdown")
+	c.Flags().BoolVar(&o.MaskPrivate, "mask-private", false, "mask what is marked as private, too")
 	c.Flags().StringVarP(&output, "output", "o", "", "write to `FILE`, which must not exist")
 	complete(c, "format", words("json", "markdown"))
 	return c
 }
 
-func (a *app) export(ctx context.Context, which, format, output string) error {
+func (a *app) export(ctx context.Context, which string, o conversation.ExportOptions, output string) error {
 	return a.withShelf(ctx, func(s shelf) error {
 		conv, err := a.which(ctx, s.reader(), which, false)
 		if err != nil {
 			return err
 		}
 		if output == "" {
-			return s.Export(ctx, conv, format, a.stdout)
+			return s.ExportAs(ctx, conv, o, a.stdout)
 		}
 		path := a.path(output)
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -188,7 +191,7 @@ func (a *app) export(ctx context.Context, which, format, output string) error {
 		if err != nil {
 			return fault.New(fault.Invalid, "file_unwritable", "%w", err).With("name another file with --output")
 		}
-		if err = errors.Join(s.Export(ctx, conv, format, f), f.Close()); err != nil {
+		if err = errors.Join(s.ExportAs(ctx, conv, o, f), f.Close()); err != nil {
 			return errors.Join(err, os.Remove(path))
 		}
 		a.note("written to %s", output)

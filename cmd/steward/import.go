@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"steward/internal/exchange"
+	"steward/internal/face/api"
+	"steward/internal/fault"
+	"steward/internal/store"
+)
+
+func (a *app) importCommand() *cobra.Command {
+	var format string
+	c := &cobra.Command{
+		Use: "import FILE…", Short: "Import conversations from exports", GroupID: "keep", Args: cobra.MinimumNArgs(1),
+		Long: "Import conversations: Steward's own exports, conversations.json of ChatGPT and of Claude (also in the\n" +
+			"zip file in which they come), lists of messages with role and content as OpenAI's, and files with one\n" +
+			"of these per line. What a file is, is seen from its content. - stands for standard input.\n\n" +
+			"Every import makes new conversations. What was not written by you is marked as untrusted.",
+		Example: "  steward import chatgpt-export.zip\n  steward import backup/*.json --json",
+		RunE: func(c *cobra.Command, args []string) error {
+			if !slices.Contains(exchange.Formats(), format) {
+				return usage("--format must be one of %s, not %q", strings.Join(exchange.Formats(), ", "), format)
+			}
+			return a.importFiles(c.Context(), args, format)
+		},
+	}
+	c.Flags().StringVar(&format, "format", exchange.Auto, "take only files of this format: "+strings.Join(exchange.Formats(), ", "))
+	complete(c, "format", words(exchange.Formats()...))
+	return c
+}
+
+// importer is what takes a file in: this process, or the Steward that serves.
+type importer interface {
+	Import(ctx context.Context, r io.Reader, o exchange.Options) (api.ImportReport, error)
+}
+
+// Import makes conversations of what is in a file.
+func (l *local) Import(ctx context.Context, r io.Reader, o exchange.Options) (api.ImportReport, error) {
+	var notes []string
+	o.Tell = func(s string) { notes = append(notes, s) }
+	rep, err := api.NewImportReport(l.engine.ImportAll(ctx, store.ForUser(l.user), l.user, r, o))
+	rep.Notes = append(rep.Notes, notes...)
+	return rep, err
+}
+
+// importFiles imports files one after the other and tells what became of them.
+func (a *app) importFiles(ctx context.Context, files []string, format string) error {
+	var opened []*os.File
+	defer func() {
+		for _, f := range opened {
+			f.Close() //nolint:errcheck // it was only read
+		}
+	}()
+	inputs := make([]io.Reader, len(files))
+	for i, name := range files { // all are looked at before one is read
+		if name == "-" {
+			inputs[i] = a.stdin
+			continue
+		}
+		f, err := os.Open(a.path(name))
+		if err == nil {
+			opened = append(opened, f)
+			var st os.FileInfo
+			if st, err = f.Stat(); err == nil && st.IsDir() {
+				err = errors.New("it is a folder")
+			}
+		}
+		if err != nil {
+			return fault.New(fault.Invalid, "file_unreadable", "%s cannot be read: %w", name, err).With("name the export's zip file, or its conversations.json")
+		}
+		inputs[i] = f
+	}
+	set, err := a.settings()
+	if err != nil {
+		return err
+	}
+	b, err := a.open(ctx, set, a.logger(set, a.stderr))
+	if err != nil {
+		return err
+	}
+	rep, err := importAll(ctx, b, inputs, files, format)
+	if err = errors.Join(err, b.Close()); err != nil && len(rep.Imported) == 0 {
+		return err
+	}
+	return a.tellImport(rep, err)
+}
+
+func importAll(ctx context.Context, to importer, inputs []io.Reader, names []string, format string) (api.ImportReport, error) {
+	all := api.ImportReport{Imported: []api.ImportedView{}, Refused: []api.ImportFailure{}, Notes: []string{}}
+	for i, in := range inputs {
+		name := filepath.Base(names[i])
+		if names[i] == "-" {
+			name = "standard input"
+		}
+		rep, err := to.Import(ctx, in, exchange.Options{Name: name, Format: format})
+		all.Imported = append(all.Imported, rep.Imported...)
+		all.Refused = append(all.Refused, rep.Refused...)
+		all.Notes = append(all.Notes, rep.Notes...)
+		if f := fault.Of(err); err != nil && strings.HasPrefix(f.Code, "import_") {
+			all.Refused = append(all.Refused, api.ImportFailure{Code: f.Code, Message: withoutRemedy(f), Remedy: f.Remedy})
+		} else if err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+// tellImport prints what was imported, and what was not. cut is what ended
+// the import early.
+func (a *app) tellImport(rep api.ImportReport, cut error) error {
+	if a.json {
+		if err := a.printJSON(rep); err != nil {
+			return err
+		}
+	} else if err := a.printImport(rep); err != nil {
+		return err
+	}
+	if cut != nil {
+		return cut
+	}
+	for _, r := range rep.Refused {
+		if r.Code != "import_chat_empty" {
+			return exitCode(exitFailed) // it has been told
+		}
+	}
+	return nil
+}
+
+func (a *app) printImport(rep api.ImportReport) error {
+	messages := 0
+	if len(rep.Imported) > 0 {
+		w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "ID\tFROM\tLAST USED\tMESSAGES\tBRANCHES\tTITLE")
+		for _, c := range rep.Imported {
+			messages += c.Messages
+			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", c.ID, c.Source, c.Updated.Local().Format("2006-01-02 15:04"), c.Messages, c.Branches, plainLine(c.Title))
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	empty := 0
+	for _, r := range rep.Refused {
+		if r.Code == "import_chat_empty" && len(rep.Imported) > 0 {
+			empty++
+			continue
+		}
+		fmt.Fprintf(a.stderr, "not imported: %s\n", plainLine(r.Message))
+		if r.Remedy != "" && len(rep.Refused) == 1 {
+			fmt.Fprintf(a.stderr, "  %s\n", r.Remedy)
+		}
+	}
+	if len(rep.Imported) == 0 {
+		a.note("nothing was imported")
+	} else {
+		a.note("imported %s with %s", plural(len(rep.Imported), "conversation"), plural(messages, "message"))
+	}
+	if empty > 0 {
+		a.note("left out %s without messages", plural(empty, "conversation"))
+	}
+	for _, n := range importNotes(rep) {
+		a.note("note: %s", plainLine(n))
+	}
+	return nil
+}
+
+// importNotes sums up the notes: what the same is of many conversations is
+// told once.
+func importNotes(rep api.ImportReport) []string {
+	type sum struct{ count, chats int }
+	sums := map[string]*sum{}
+	var order []string
+	for _, c := range rep.Imported {
+		for _, n := range c.Notes {
+			if sums[n.Text] == nil {
+				sums[n.Text] = &sum{}
+				order = append(order, n.Text)
+			}
+			sums[n.Text].count += n.Count
+			sums[n.Text].chats++
+		}
+	}
+	out := slices.Clone(rep.Notes)
+	for _, text := range order {
+		switch s := sums[text]; {
+		case s.count == 1:
+			out = append(out, text)
+		case s.chats == 1:
+			out = append(out, fmt.Sprintf("%s (%d times)", text, s.count))
+		default:
+			out = append(out, fmt.Sprintf("%s (%d times in %d conversations)", text, s.count, s.chats))
+		}
+	}
+	return out
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
