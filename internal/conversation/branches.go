@@ -152,9 +152,25 @@ func (e *Engine) holding(ctx context.Context, sc store.Scope, conv id.ID, m Entr
 	return record.Branch{}, fault.New(fault.NotFound, "branch_not_found", "no branch holds message %s any more", m.ID)
 }
 
-// Asked returns the user's message that a message answers: the nearest one
+// OpenAgain opens a conversation on a branch on which a message is answered
+// anew, and that the next turn makes. Error codes: message_not_found,
+// nothing_asked.
+func (e *Engine) OpenAgain(ctx context.Context, sc store.Scope, conv, msg id.ID) (*Session, error) {
+	m, err := e.asked(ctx, sc, conv, msg)
+	if err != nil {
+		return nil, err
+	}
+	s, err := e.OpenFork(ctx, sc, conv, Fork{Message: m.ID})
+	if err == nil && len(s.transcript.Messages()) == 0 {
+		err = fault.New(fault.Invalid, "nothing_asked", "the message that was answered, %s, is not shown any more", m.ID).
+			With("make it active again, or ask anew")
+	}
+	return s, err
+}
+
+// asked returns the user's message that a message answers: the nearest one
 // before it, or the message itself.
-func (e *Engine) Asked(ctx context.Context, sc store.Scope, conv, msg id.ID) (Entry, error) {
+func (e *Engine) asked(ctx context.Context, sc store.Scope, conv, msg id.ID) (Entry, error) {
 	m, err := e.Find(ctx, sc, conv, msg)
 	if err != nil {
 		return Entry{}, err
@@ -217,7 +233,7 @@ func (e *Engine) tip(ctx context.Context, sc store.Scope, conv id.ID) (record.Co
 // move changes a conversation together with its branches. It is repeated when
 // somebody else was quicker.
 func (e *Engine) move(ctx context.Context, sc store.Scope, conv id.ID, do func(c *record.Conversation, b record.Branch) ([]store.Change, error)) error {
-	for {
+	for try := 1; ; try++ {
 		c, b, version, err := e.tip(ctx, sc, conv)
 		if err != nil {
 			return err
@@ -227,7 +243,7 @@ func (e *Engine) move(ctx context.Context, sc store.Scope, conv id.ID, do func(c
 			return err
 		}
 		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: append(changes, putConversation(&c, store.If{Version: version}))})
-		if !fault.Is(err, fault.Conflict) {
+		if !fault.Is(err, fault.Conflict) || try == maxTries {
 			return err
 		}
 	}
@@ -330,14 +346,14 @@ func (e *Engine) nextAfter(ctx context.Context, sc store.Scope, conv id.ID, b *r
 
 // Title names a branch.
 func (e *Engine) Title(ctx context.Context, sc store.Scope, conv id.ID, branch, title string) error {
-	for {
+	for try := 1; ; try++ {
 		b, version, err := e.branch(ctx, sc, conv, branch)
 		if err != nil {
 			return err
 		}
 		b.Title = title
 		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{putBranch(conv, &b, store.If{Version: version})}})
-		if !fault.Is(err, fault.Conflict) {
+		if !fault.Is(err, fault.Conflict) || try == maxTries {
 			return err
 		}
 	}

@@ -63,3 +63,6 @@ func notFound(conv id.ID) error {
 	return fault.New(fault.NotFound, "conversation_not_found", "there is no conversation %s", conv).
 		With("steward conversations list shows those that there are")
 }
+
+// maxTries is how often a change is tried while others are quicker.
+const maxTries = 100

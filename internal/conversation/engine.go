@@ -18,6 +18,8 @@ type Options struct {
 	// Tools finds a tool by its name: what it says makes earlier results
 	// obsolete. Nil: nothing does.
 	Tools func(name string) (tool.Tool, bool)
+	// Names are the names of all tools. May be nil.
+	Names func() []string
 	Log   *slog.Logger // nil: slog.Default()
 }
 
@@ -34,6 +36,9 @@ type Engine struct {
 func New(s store.Store, opt Options) *Engine {
 	if opt.Tools == nil {
 		opt.Tools = func(string) (tool.Tool, bool) { return nil, false }
+	}
+	if opt.Names == nil {
+		opt.Names = func() []string { return nil }
 	}
 	if opt.Log == nil {
 		opt.Log = slog.Default()
@@ -85,14 +90,14 @@ func (e *Engine) List(ctx context.Context, sc store.Scope, after store.Cursor, l
 // Update changes a conversation's own facts by change, which may run more
 // than once. Counts and ids are not its business.
 func (e *Engine) Update(ctx context.Context, sc store.Scope, conv id.ID, change func(*record.Conversation)) (record.Conversation, error) {
-	for {
+	for try := 1; ; try++ {
 		c, r, err := e.get(ctx, sc, conv)
 		if err != nil {
 			return c, err
 		}
 		change(&c)
 		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{putConversation(&c, store.If{Version: r.Version})}})
-		if !fault.Is(err, fault.Conflict) {
+		if !fault.Is(err, fault.Conflict) || try == maxTries {
 			return c, err
 		}
 	}

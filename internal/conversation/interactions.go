@@ -116,7 +116,7 @@ func (e *Engine) Delete(ctx context.Context, sc store.Scope, conv id.ID) error {
 
 // Undelete brings a deleted conversation back, as long as it was not erased.
 func (e *Engine) Undelete(ctx context.Context, sc store.Scope, conv id.ID) error {
-	for {
+	for try := 1; ; try++ {
 		r, err := e.store.Get(ctx, sc, record.ConversationURI(conv))
 		if fault.Is(err, fault.NotFound) {
 			return notFound(conv)
@@ -130,7 +130,7 @@ func (e *Engine) Undelete(ctx context.Context, sc store.Scope, conv id.ID) error
 		}
 		c.Deleted = time.Time{}
 		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{putConversation(&c, store.If{Version: r.Version})}})
-		if !fault.Is(err, fault.Conflict) {
+		if !fault.Is(err, fault.Conflict) || try == maxTries {
 			return err
 		}
 	}
@@ -167,7 +167,7 @@ func (e *Engine) DeleteBranch(ctx context.Context, sc store.Scope, conv id.ID, b
 
 // UndeleteBranch brings a deleted branch back, as long as it was not erased.
 func (e *Engine) UndeleteBranch(ctx context.Context, sc store.Scope, conv id.ID, branch string) error {
-	for {
+	for try := 1; ; try++ {
 		r, err := e.store.Get(ctx, sc, record.BranchURI(conv, branch))
 		if err != nil {
 			return err
@@ -178,7 +178,7 @@ func (e *Engine) UndeleteBranch(ctx context.Context, sc store.Scope, conv id.ID,
 		}
 		b.Deleted = time.Time{}
 		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{putBranch(conv, &b, store.If{Version: r.Version})}})
-		if !fault.Is(err, fault.Conflict) {
+		if !fault.Is(err, fault.Conflict) || try == maxTries {
 			return err
 		}
 	}

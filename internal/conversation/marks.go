@@ -189,7 +189,7 @@ func (e *Engine) Pin(ctx context.Context, sc store.Scope, conv id.ID, pinned boo
 // branch's view, so that they are shown at once. It is repeated when somebody
 // else was quicker. With errUnchanged nothing is written.
 func (e *Engine) change(ctx context.Context, sc store.Scope, conv id.ID, do func(*record.Branch) ([]store.Change, error)) error {
-	for {
+	for try := 1; ; try++ {
 		c, r, err := e.get(ctx, sc, conv)
 		if err != nil {
 			return err
@@ -209,7 +209,7 @@ func (e *Engine) change(ctx context.Context, sc store.Scope, conv id.ID, do func
 		changes = append(changes, putBranch(conv, &b, store.If{Version: version}),
 			store.Change{Op: store.Check, URI: r.URI, If: store.If{Version: r.Version}})
 		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: changes})
-		if !fault.Is(err, fault.Conflict) {
+		if !fault.Is(err, fault.Conflict) || try == maxTries {
 			return err
 		}
 	}
@@ -303,7 +303,7 @@ func (e *Engine) Rollback(ctx context.Context, sc store.Scope, conv, interaction
 // what was recorded as obsolete does too. It is recorded as a change of its
 // own, which Restore takes back. It returns how many results left.
 func (e *Engine) Optimize(ctx context.Context, sc store.Scope, conv id.ID, tools []string) (int, error) {
-	keep := tidy.Related(e.opt.Tools, tools)
+	keep := tidy.Related(e.opt.Tools, tools, e.opt.Names()...)
 	n := 0
 	err := e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {
 		n = 0

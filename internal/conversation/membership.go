@@ -209,7 +209,7 @@ func (e *Engine) Merge(ctx context.Context, sc store.Scope, conv, into, from id.
 	if into == from {
 		return fault.New(fault.Invalid, "merge_self", "an interaction cannot be merged with itself")
 	}
-	for {
+	for try := 1; ; try++ {
 		a, av, err := e.interaction(ctx, sc, conv, into)
 		if err != nil {
 			return err
@@ -227,7 +227,7 @@ func (e *Engine) Merge(ctx context.Context, sc store.Scope, conv, into, from id.
 		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{
 			{URI: record.InteractionURI(conv, into), Body: record.Encode(a), If: store.If{Version: av}},
 			{URI: record.InteractionURI(conv, from), Body: record.Encode(b), If: store.If{Version: bv}}}})
-		if !fault.Is(err, fault.Conflict) {
+		if !fault.Is(err, fault.Conflict) || try == maxTries {
 			return err
 		}
 	}

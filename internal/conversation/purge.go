@@ -241,14 +241,14 @@ func (e *Engine) Pack(ctx context.Context, sc store.Scope, conv id.ID, all bool)
 
 // packed records how far a branch is packed.
 func (e *Engine) packed(ctx context.Context, sc store.Scope, conv id.ID, branch string, to record.Point) error {
-	for {
+	for try := 1; ; try++ {
 		b, version, err := e.branch(ctx, sc, conv, branch)
 		if err != nil {
 			return err
 		}
 		b.Packed = to
 		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{putBranch(conv, &b, store.If{Version: version})}})
-		if !fault.Is(err, fault.Conflict) {
+		if !fault.Is(err, fault.Conflict) || try == maxTries {
 			return err
 		}
 	}

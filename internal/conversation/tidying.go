@@ -25,7 +25,7 @@ type stale struct {
 
 // track makes a tracker for the branch, which begins anew.
 func (e *Engine) track() *tidy.Tracker {
-	t := tidy.New(e.opt.Tools)
+	t := tidy.New(e.opt.Tools, e.opt.Names()...)
 	t.OnRefused = func(err error) { e.opt.Log.Warn("a tool's optimizer was not heeded", "error", err) }
 	return t
 }

@@ -13,6 +13,7 @@ import (
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/tool"
+	"steward/internal/view"
 )
 
 // ReadToolName is the tool that reads on in a result that was cut.
@@ -89,7 +90,7 @@ func (e *Engine) readMessage(ctx context.Context, sc store.Scope, r resource.Res
 	if err == nil && k.State == record.StateDeleted {
 		return tool.Result{}, missing
 	}
-	return page(restHead{Tool: res.Name, Labels: message.LabelsOf(m.Blocks)}, res.Text(), a)
+	return page(restHead{Tool: res.Name, Labels: message.LabelsOf(m.Blocks)}, view.Whole(res), a)
 }
 
 func page(head restHead, text string, a readArgs) (tool.Result, error) {

@@ -106,7 +106,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	}
 	n := &Node{
 		opt: opt, log: opt.Log,
-		conversations: conversation.New(opt.Store, conversation.Options{Tools: opt.Tools.Get, Log: opt.Log}),
+		conversations: conversation.New(opt.Store, conversation.Options{Tools: opt.Tools.Get, Names: opt.Tools.Names, Log: opt.Log}),
 		effects: effect.New(effect.Options{Store: opt.Store, Judge: opt.Judge,
 			ApprovalTimeout: opt.ApprovalTimeout, Log: opt.Log}),
 		agents: map[string]*agentKit{},

@@ -220,11 +220,7 @@ func (n *Node) fork(ctx context.Context, c *chat, s *conversation.Session, t *Tu
 		}
 		return n.conversations.OpenFork(ctx, sc, c.id, conversation.Fork{Message: t.Replace, Before: true})
 	case !t.Regenerate.Zero():
-		m, err := n.conversations.Asked(ctx, sc, c.id, t.Regenerate)
-		if err != nil {
-			return nil, err
-		}
-		return n.conversations.OpenFork(ctx, sc, c.id, conversation.Fork{Message: m.ID})
+		return n.conversations.OpenAgain(ctx, sc, c.id, t.Regenerate)
 	}
 	return s, nil
 }

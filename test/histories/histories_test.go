@@ -123,7 +123,8 @@ func text(m *message.Message) string {
 func newMachine(t *rapid.T) *machine {
 	st := storetest.NewModel()
 	m := &machine{ctx: context.Background(), store: st, conv: id.New(), said: map[id.ID]string{}}
-	m.engine = conversation.New(st, conversation.Options{Tools: kit(t).Get})
+	reg := kit(t)
+	m.engine = conversation.New(st, conversation.Options{Tools: reg.Get, Names: reg.Names})
 	m.turn(t, m.engine.Create(anna, record.Conversation{ID: m.conv, Owner: "anna"}), true)
 	return m
 }
@@ -289,12 +290,8 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 			}
 		},
 		"regenerate": func(t *rapid.T) {
-			asked, err := e.Asked(ctx, anna, m.conv, m.pick(t))
-			if !may(t, err, "nothing_asked", "branch_not_found") {
-				return
-			}
-			s, err := e.OpenFork(ctx, anna, m.conv, conversation.Fork{Message: asked.ID})
-			if may(t, err, "splits_call", "branch_not_found") {
+			s, err := e.OpenAgain(ctx, anna, m.conv, m.pick(t))
+			if may(t, err, "nothing_asked", "branch_not_found") {
 				m.turn(t, s, false)
 			}
 		},
