@@ -100,12 +100,7 @@ func (s *sought) find(below int64) ([]doc, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range out[:min(len(out), s.q.PageSize())] {
-		if err := s.around(&out[i]); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+	return out, s.around(out[:min(len(out), s.q.PageSize())])
 }
 
 func (s *sought) docs(below int64) (out []doc, err error) {
@@ -177,7 +172,7 @@ func (s *sought) statement(below int64) (string, []any) {
 		WHERE fts MATCH ? AND fts.rowid < ? AND d.gone = 0 AND d.cut = 0 AND c.gone = 0`)
 	if !s.q.Until.IsZero() {
 		// Where many messages have one time, their numbers are above it.
-		below = min(below, rankOf(s.q.Until)+int64(24*time.Hour/time.Millisecond)<<6)
+		below = min(below, rankOf(s.q.Until)+int64(time.Minute/time.Millisecond)<<6)
 	}
 	args := []any{s.match(), below}
 	add := func(cond string, more ...any) {
@@ -254,41 +249,59 @@ func choice(phrases []search.Phrase) string {
 	return strings.Join(out, " OR ")
 }
 
-// around finds the keys of a doc's neighbours, which a message names itself:
-// the one before it, and of those that follow it the newest.
-func (s *sought) around(d *doc) error {
-	n := min(s.q.Around, search.MaxAround)
-	if n <= 0 {
+// around finds the keys of the docs' neighbours, which messages name
+// themselves: the one before it, and of those that follow it the newest.
+func (s *sought) around(docs []doc) error {
+	if s.q.Around <= 0 || len(docs) == 0 {
 		return nil
 	}
-	var err error
-	if d.before, err = s.walk(n, d.conv, d.prev, "d.msg = ?", "d.prev"); err != nil {
+	before, err := s.walker("d.msg = ?", "d.prev")
+	if err != nil {
 		return err
 	}
-	d.after, err = s.walk(n, d.conv, d.msg, "d.prev = ?", "d.msg")
-	return err
+	defer before.Close()
+	after, err := s.walker("d.prev = ?", "d.msg")
+	if err != nil {
+		return err
+	}
+	defer after.Close()
+	for i := range docs {
+		d := &docs[i]
+		if d.before, err = s.walk(before, d.conv, d.prev); err != nil {
+			return err
+		}
+		if d.after, err = s.walk(after, d.conv, d.msg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// walker prepares the step from a message to its neighbour. A deleted one is
+// found last.
+func (s *sought) walker(is, next string) (*sql.Stmt, error) {
+	query := "SELECT d.key, d.gone OR d.cut, " + next + " FROM doc d WHERE d.conv = ? AND " + is
+	if !s.sc.All() {
+		query += " AND d.space IN (" + strings.Repeat(", ?", len(s.spaces))[2:] + ")"
+	}
+	return s.db.PrepareContext(s.ctx, query+" ORDER BY d.gone OR d.cut, d.id DESC LIMIT 1")
 }
 
 // walk goes from neighbour to neighbour. Deleted ones are passed by.
-func (s *sought) walk(n int, conv int64, from []byte, is, next string) (keys [][]byte, err error) {
-	query := "SELECT d.key, d.gone OR d.cut, " + next + " FROM doc d WHERE d.conv = ? AND " + is
+func (s *sought) walk(step *sql.Stmt, conv int64, from []byte) (keys [][]byte, err error) {
 	args := []any{conv, from}
-	if !s.sc.All() {
-		query += " AND d.space IN (" + strings.Repeat(", ?", len(s.spaces))[2:] + ")"
-		for _, sp := range s.spaces {
-			args = append(args, sp)
-		}
+	for _, sp := range s.spaces {
+		args = append(args, sp)
 	}
-	query += " ORDER BY d.gone OR d.cut, d.id DESC LIMIT 1"
 	const most = 4 * search.MaxAround
 	for range most {
-		if id.ID(from).Zero() || len(keys) == n {
+		if id.ID(from).Zero() || len(keys) == min(s.q.Around, search.MaxAround) {
 			break
 		}
 		args[1] = from
 		var key, to []byte
 		var gone bool
-		err := s.db.QueryRowContext(s.ctx, query, args...).Scan(&key, &gone, &to)
+		err := step.QueryRowContext(s.ctx, args...).Scan(&key, &gone, &to)
 		if errors.Is(err, sql.ErrNoRows) {
 			break
 		}
