@@ -1,0 +1,140 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/internal/store/sqlite"
+)
+
+// BenchmarkTurn is what a turn with one tool call commits to the real store,
+// while nobody observes, while a thousand observe other conversations, and
+// while one observes this one.
+func BenchmarkTurn(b *testing.B) {
+	for _, c := range []struct {
+		name         string
+		others, here int
+	}{{"nobody", 0, 0}, {"others1000", 1000, 0}, {"one", 0, 1}, {"all1000", 0, 1000}} {
+		b.Run(c.name, func(b *testing.B) {
+			st, err := sqlite.Open(b.Context(), sqlite.Options{Path: filepath.Join(b.TempDir(), "steward.db")})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer st.Close()
+			h := New(Options{Store: st})
+			defer h.Close()
+			conv := id.New()
+			stop := observing(b, h, c.here, conv)
+			defer stop()
+			for range c.others {
+				defer observing(b, h, 1, id.New())()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, batch := range turnOf(conv) {
+					if _, err := st.Commit(b.Context(), ana, batch); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// observing lets so many observe a conversation until stop is called, and
+// returns when they do.
+func observing(b *testing.B, h *Hub, n int, conv id.ID) (stop func()) {
+	ctx, cancel := context.WithCancel(b.Context())
+	var ready, ended sync.WaitGroup
+	for range n {
+		ready.Add(1)
+		ended.Go(func() {
+			first := true
+			for _, err := range h.Subscribe(ctx, ana, Filter{Conversations: []id.ID{conv}}, Now) {
+				if err != nil {
+					b.Error(err)
+				}
+				if first {
+					ready.Done()
+				}
+				first = false
+			}
+		})
+	}
+	ready.Wait()
+	return func() {
+		cancel()
+		ended.Wait()
+	}
+}
+
+func turnOf(conv id.ID) []store.Batch {
+	in := record.InteractionURI(conv, id.New())
+	run := in.ChildID(record.TypeRun, id.New())
+	say := func(m *message.Message) store.Change {
+		return store.Change{URI: in.ChildID(record.TypeMessage, id.New()), Body: message.Append(nil, m)}
+	}
+	text := []message.Block{&message.Text{Text: strings.Repeat("word ", 60)}}
+	return []store.Batch{
+		{Changes: []store.Change{{URI: in, Body: []byte("{}")}, {URI: run, Body: []byte("{}"), State: "running"}, say(&message.Message{Role: message.User, Blocks: text})}},
+		{Changes: []store.Change{say(&message.Message{Role: message.Assistant, Blocks: []message.Block{&message.ToolCall{Name: "file.read", Args: []byte("{}")}}})}},
+		{Changes: []store.Change{say(&message.Message{Role: message.Tool, Blocks: []message.Block{&message.ToolResult{Name: "file.read", Status: message.OK, Content: text}}})}},
+		{Changes: []store.Change{say(&message.Message{Role: message.Assistant, Final: true, Blocks: text}), {URI: run, Body: []byte(`{"ended":"2030-01-02T03:04:05Z","outcome":"answered"}`)},
+			{URI: record.ConversationURI(conv), Body: record.Encode(record.Conversation{Owner: "ana", Title: "t"})}}},
+	}
+}
+
+// BenchmarkTell is the follower's work on one entry, the reading of the log
+// aside.
+func BenchmarkTell(b *testing.B) {
+	for _, n := range []int{1, 1000} {
+		for _, here := range []bool{false, true} {
+			b.Run(fmt.Sprintf("observers=%d/here=%v", n, here), func(b *testing.B) {
+				f := &follower{hub: New(Options{}), index: map[place]map[*observer]struct{}{}}
+				conv := id.New()
+				for range n {
+					x := id.New()
+					if here {
+						x = conv
+					}
+					flt := Filter{Conversations: []id.ID{x}}
+					m, err := flt.compile()
+					if err != nil {
+						b.Fatal(err)
+					}
+					o := newObserver(ana, flt, m, 1000)
+					if p := o.places[0]; f.index[p] == nil {
+						f.index[p] = map[*observer]struct{}{o: {}}
+					} else {
+						f.index[p][o] = struct{}{}
+					}
+				}
+				e := resource.Entry{Op: resource.OpPut, Space: "user:ana", Version: 1, URI: record.InteractionURI(conv, id.New()).ChildID(record.TypeMessage, id.New()),
+					Body: turnOf(conv)[2].Changes[0].Body}
+				b.ReportAllocs()
+				for b.Loop() {
+					e.Seq++
+					if err := f.tell(b.Context(), e); err != nil {
+						b.Fatal(err)
+					}
+					if e.Seq%500 == 0 { // somebody takes them
+						for _, group := range f.index {
+							for o := range group {
+								o.queue = o.queue[:0]
+							}
+						}
+					}
+				}
+			})
+		}
+	}
+}
