@@ -15,16 +15,22 @@ type adapted struct {
 	name    string
 	next    Model
 	noTools atomic.Bool
+
+	learning *learning
 }
 
 // Stream implements Model.
 func (m *adapted) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
+		asked := r
 		named := func(ev Event, err error) bool {
-			if ev.Kind == Done && ev.Reply != nil && ev.Reply.Model == "" {
-				reply := *ev.Reply
-				reply.Model = m.name
-				ev.Reply = &reply
+			if ev.Kind == Done && ev.Reply != nil {
+				m.learning.see(m.name, asked, ev.Reply.Usage)
+				if ev.Reply.Model == "" {
+					reply := *ev.Reply
+					reply.Model = m.name
+					ev.Reply = &reply
+				}
 			}
 			return yield(ev, err)
 		}
@@ -46,6 +52,7 @@ func (m *adapted) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error
 		}
 		bare := *r
 		bare.Tools, bare.ToolChoice = nil, ""
+		asked = &bare
 		if !yield(Event{Kind: Notice, Text: m.name + " cannot use tools; it answers without them."}, nil) {
 			return
 		}

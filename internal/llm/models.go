@@ -61,6 +61,8 @@ type Models struct {
 	direct  map[string]Resolved // by "provider/model"; bounded, see maxDirect
 	listed  []string            // names that List found last, for near names
 	windows map[string]int      // by "provider/model"; bounded
+
+	learning learning
 }
 
 const maxDirect = 1024 // names come from outside: the memory of them is bounded
@@ -150,7 +152,7 @@ func (m *Models) link(provider, model string) link {
 	if p == nil {
 		return link{name: full, model: failing{m.unknownProvider(full, provider)}}
 	}
-	var inner Model = &adapted{name: full, next: p.Model(model)}
+	var inner Model = &adapted{name: full, next: p.Model(model), learning: &m.learning}
 	price, priced := priceOf(m.prices, full)
 	inner = &metered{name: full, next: inner, gate: m.gate, price: price, priced: priced}
 	return link{name: full, model: &retrying{name: full, next: inner, policy: m.cfg.Retry, log: m.cfg.Log}}

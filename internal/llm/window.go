@@ -1,6 +1,10 @@
 package llm
 
 import (
+	"strings"
+	"sync"
+	"time"
+
 	"steward/internal/message"
 	"steward/internal/tokens"
 )
@@ -24,8 +28,12 @@ func (m *Models) window(full string) int {
 		return w
 	}
 	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return m.windows[full]
+	w := m.windows[full]
+	m.mu.RUnlock()
+	if provider, _, _ := strings.Cut(full, "/"); w == 0 && provider != "ollama" { // whose server decides, and refuses
+		w = tokens.Window(full)
+	}
+	return w
 }
 
 // TooLong notes that a chain's models refused a request of so many tokens,
@@ -50,7 +58,41 @@ func (m *Models) learnWindow(full string, n int) {
 }
 
 // Counter returns what counts the tokens of messages for a model, as well as
-// can be.
-func (m *Models) Counter(full string) func(*message.Message) int64 {
-	return tokens.Message
+// can be now.
+func (m *Models) Counter(full string) tokens.Counter { return m.learning.calibrator.For(full) }
+
+// Calibration is what was learned of how models count.
+func (m *Models) Calibration() *tokens.Calibrator { return &m.learning.calibrator }
+
+// learning learns how models count from what their replies report. Learning
+// costs a part of what a turn does, so not every reply is looked at.
+type learning struct {
+	calibrator tokens.Calibrator
+	mu         sync.Mutex
+	last       map[string]time.Time // by "provider/model"; bounded
+}
+
+// Short requests matter to no window, and many in a row tell nothing new.
+const (
+	learnFrom  = 2000 // tokens
+	learnEvery = time.Second
+)
+
+func (l *learning) see(full string, r *Request, u message.Usage) {
+	if u.Input < learnFrom || tokens.Exact(full) {
+		return
+	}
+	now := time.Now()
+	l.mu.Lock()
+	late := now.Sub(l.last[full]) >= learnEvery
+	if late {
+		if l.last == nil || len(l.last) >= maxDirect {
+			l.last = map[string]time.Time{}
+		}
+		l.last[full] = now
+	}
+	l.mu.Unlock()
+	if late {
+		l.calibrator.Learn(full, RequestParts(r), u.Input)
+	}
 }

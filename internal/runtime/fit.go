@@ -71,8 +71,12 @@ func (f *fitter) Over() bool {
 
 // count counts a transcript's tokens as well as can be.
 func (f *fitter) count(t *llm.Transcript) int64 {
-	return t.Count(f.models[0], f.node.opt.Models.Counter(f.models[0]))
+	c := f.counter()
+	return t.Count(f.models[0]+" "+string(c.Kind()), c.Message)
 }
+
+// counter counts for the model that answers first.
+func (f *fitter) counter() tokens.Counter { return f.node.opt.Models.Counter(f.models[0]) }
 
 // Fit implements agent.Fitter.
 func (f *fitter) Fit(ctx context.Context, refused bool) (bool, error) {
@@ -96,7 +100,7 @@ func (f *fitter) Fit(ctx context.Context, refused bool) (bool, error) {
 }
 
 func (f *fitter) window(room int64) conversation.Window {
-	w := conversation.Window{Tokens: room, Count: f.node.opt.Models.Counter(f.models[0]),
+	w := conversation.Window{Tokens: room, Count: f.counter().Message,
 		Log: func(msg string, err error) {
 			f.node.log.Warn(msg, "conversation", f.chat.id.String(), "error", err)
 		}}

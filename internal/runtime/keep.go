@@ -57,6 +57,9 @@ func (n *Node) Tend(ctx context.Context, now time.Time) error {
 	if err := n.packRevised(ctx); err != nil {
 		return err
 	}
+	if err := n.keepCalibration(ctx); err != nil {
+		return err
+	}
 	return n.packUnused(ctx, now.Add(-orDefault(n.opt.PackAfter, packAfter)))
 }
 

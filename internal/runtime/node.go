@@ -73,7 +73,9 @@ type Node struct {
 	chats  map[chatKey]*chat
 	kits   map[string]*agentKit // narrowed ones, by agent and patterns
 	toPack map[chatKey]struct{} // of which messages have fallen out of view
-	closed bool
+
+	calibration []byte // what is stored of how models count; the keeper's
+	closed      bool
 
 	life   context.Context // ends when the node closes
 	end    context.CancelCauseFunc
@@ -131,6 +133,9 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 			return nil, err
 		}
 		n.agents[d.Name] = kit
+	}
+	if err := n.recallCalibration(ctx); err != nil {
+		return nil, err
 	}
 	n.life, n.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	go n.sweep()
@@ -223,10 +228,13 @@ func (n *Node) Close(ctx context.Context) error {
 	}()
 	select {
 	case <-done:
-		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	if already {
+		return nil
+	}
+	return n.keepCalibration(ctx)
 }
 
 var errClosed = fault.New(fault.Unavailable, "closing", "Steward is closing").Retrying(fault.RetryBackoff, 0)
