@@ -16,6 +16,7 @@ import (
 	"steward/internal/face/httpauth"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/observe"
 	"steward/internal/runtime"
 )
 
@@ -26,6 +27,7 @@ type Node interface {
 	Position(ctx context.Context, user string, conversation id.ID) (runtime.Cursor, error)
 	Stop(ctx context.Context, user string, conversation id.ID) error
 	Decide(ctx context.Context, user string, v runtime.Verdict) error
+	Observe(ctx context.Context, user string, f observe.Filter, from observe.Cursor) iter.Seq2[observe.Batch, error]
 }
 
 // Options of the face. Node is needed; the rest has good zero values.
@@ -87,7 +89,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := &conn{server: s, caller: caller, log: s.o.Logger.With("face", "chat", "user", caller.User),
-		out: make(chan item, maxQueued), talks: map[id.ID]*talk{}}
+		out: make(chan item, maxQueued), talks: map[id.ID]*talk{}, observing: map[string]*watching{}}
 	// The request's context ends with this call; what stops a connection is
 	// its client, or Shutdown.
 	c.ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(r.Context()))

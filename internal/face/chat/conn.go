@@ -33,8 +33,9 @@ type conn struct {
 	ready sync.Mutex // guards ws until it is there
 	ws    *websocket.Conn
 
-	mu    sync.Mutex
-	talks map[id.ID]*talk
+	mu        sync.Mutex
+	talks     map[id.ID]*talk
+	observing map[string]*watching // by the id of the client's frame
 
 	pending atomic.Int32 // messages that wait for their turn
 }

@@ -110,6 +110,18 @@ func (c *conn) dispatch(h head, data []byte) (conv id.ID, err error) {
 		if conv, err = conversationID(f.Conversation); err == nil {
 			return conv, c.resume(h.ID, conv, f.Cursor)
 		}
+	case "observe":
+		var f observeFrame
+		if err := httpauth.Unmarshal(data, &f); err != nil {
+			return conv, err
+		}
+		return conv, c.observe(&f)
+	case "unobserve":
+		var f unobserveFrame
+		if err := httpauth.Unmarshal(data, &f); err != nil {
+			return conv, err
+		}
+		err = c.unobserve(&f)
 	case "ping":
 		var f pingFrame
 		if err := httpauth.Unmarshal(data, &f); err != nil {
@@ -119,7 +131,7 @@ func (c *conn) dispatch(h head, data []byte) (conv id.ID, err error) {
 		return conv, nil
 	default:
 		return conv, fault.New(fault.Invalid, "unknown_type", "there is no frame of the type %.80q", h.Type).
-			With("send message, stop, approve, deny, resume or ping")
+			With("send message, stop, approve, deny, resume, observe, unobserve or ping")
 	}
 	if err == nil && h.ID != "" {
 		c.tell(c.ctx, appendAnswer(nil, "ok", h.ID, conv))

@@ -13,13 +13,10 @@ import (
 // The examples of docs/websocket.md are run as they stand: each block on a
 // connection of its own, all of them before one node.
 func TestDocumentedExamples(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/websocket.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	d := newDouble(documented)
+	d.hub = documentedChanges(t)
 	_, url := serve(t, chat.Options{Node: d})
-	blocks := strings.Split(string(text), "```text\n")[1:]
+	blocks := strings.Split(documentation(t), "```text\n")[1:]
 	types := map[string]bool{}
 	for _, block := range blocks {
 		block, _, _ = strings.Cut(block, "```")
@@ -72,9 +69,17 @@ func TestDocumentedExamples(t *testing.T) {
 		}
 		c.CloseNow()
 	}
-	for _, typ := range []string{"accepted", "token", "reasoning", "tool_call", "tool_result", "complete", "error", "reset", "notice", "pong", "ok", "user"} {
+	for _, typ := range []string{"accepted", "token", "reasoning", "tool_call", "tool_result", "complete", "error", "reset", "notice", "pong", "ok", "user", "changes"} {
 		if !types[typ] {
 			t.Errorf("no example of %s", typ)
 		}
 	}
+}
+
+func documentation(t *testing.T) string {
+	text, err := os.ReadFile("../../../docs/websocket.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

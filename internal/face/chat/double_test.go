@@ -11,7 +11,9 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
+	"steward/internal/observe"
 	"steward/internal/runtime"
+	"steward/internal/store"
 )
 
 // double stands in for the runtime at the edge that the face sees: it keeps
@@ -21,6 +23,7 @@ type double struct {
 	reply func(d *double, t turn) // what a turn leads to; runs on a goroutine of its own
 	hold  chan struct{}           // when set, Send takes one token before it accepts
 	fail  error                   // when set, every call fails with it
+	hub   *observe.Hub            // tells changes
 
 	mu       sync.Mutex
 	changed  chan struct{} // closed when something is added
@@ -252,6 +255,10 @@ func (d *double) Decide(_ context.Context, _ string, v runtime.Verdict) error {
 	d.verdicts = append(d.verdicts, v)
 	d.wake()
 	return nil
+}
+
+func (d *double) Observe(ctx context.Context, user string, f observe.Filter, from observe.Cursor) iter.Seq2[observe.Batch, error] {
+	return d.hub.Subscribe(ctx, store.ForUser(user), f, from)
 }
 
 // until waits until something is so.

@@ -19,6 +19,7 @@ type talk struct {
 	lanes    [2]chan struct{}   // per lane (waiting, steering): closed when its last message is through
 }
 
+// watching is a watch or an observation that goes on.
 type watching struct {
 	cancel context.CancelFunc
 	done   chan struct{}
