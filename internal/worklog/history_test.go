@@ -129,7 +129,9 @@ func TestRandomHistories(t *testing.T) {
 		sc := store.ForUser(fmt.Sprint("user", users))
 		h := &history{t: rt}
 		for range rapid.IntRange(1, 3).Draw(rt, "conversations") {
-			h.chats = append(h.chats, newChat(t, st, sc, "Any"))
+			c := newChat(t, st, sc, "Any")
+			c.at, c.step = time.Now().UTC().Truncate(time.Microsecond).Add(-10*time.Second), time.Millisecond
+			h.chats = append(h.chats, c)
 		}
 		for n := range rapid.IntRange(0, 8).Draw(rt, "turns") {
 			c := h.chats[rapid.IntRange(0, len(h.chats)-1).Draw(rt, "chat")]

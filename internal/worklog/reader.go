@@ -28,6 +28,7 @@ type reader struct {
 	source  source
 	resumed place // where the page goes on; zero: it is the first
 	known   map[id.ID]*talk
+	alone   bool // one entry is asked for, wherever it stands
 	out     []Entry
 }
 
@@ -35,6 +36,8 @@ type reader struct {
 type talk struct {
 	record.Conversation
 	gone   bool
+	origin uint64         // messages up to this one are known to be copies of another conversation's
+	own    bool           // none are
 	looked bool           // marks is known
 	marks  bool           // something became of one of its messages
 	branch *record.Branch // the preferred one, or the one that is read; nil: not read yet
@@ -132,6 +135,9 @@ func (r *reader) entry(m *found, c message.Call, res *found) (Entry, bool, error
 	if err != nil || k.gone {
 		return Entry{}, false, err
 	}
+	if again, err := r.again(k, m); err != nil || again {
+		return Entry{}, false, err
+	}
 	en := Entry{ID: ref(m.ID, c.Block), At: m.time(), Conversation: conv,
 		Interaction: record.IDOf(m.uri, record.TypeInteraction), Call: m.uri, Messages: []id.ID{m.ID}}
 	for _, part := range []*found{m, res} {
@@ -160,6 +166,32 @@ func (r *reader) entry(m *found, c message.Call, res *found) (Entry, bool, error
 	}
 	en.Actor, en.Request, err = r.author(m)
 	return en, err == nil, err
+}
+
+// late is how much later than it was written a message is stored if it was not
+// written here: it was copied or imported.
+const late = time.Minute
+
+// again reports whether a call is told elsewhere in the log of all
+// conversations: its message was copied from another one that is still there.
+// A conversation is copied when it is made, before anything is said in it.
+func (r *reader) again(k *talk, m *found) (bool, error) {
+	switch {
+	case r.alone || !r.filter.Conversation.Zero() || k.own || m.stored.Sub(m.time()) < late:
+		return false, nil
+	case m.seq <= k.origin:
+		return true, nil
+	}
+	first, err := r.near(&tape{store: r.store, sc: r.sc}, m.ID, m.Calls()[0].Block)
+	if err != nil {
+		return false, err
+	}
+	if first == nil || first.uri == m.uri {
+		k.own = true
+		return false, nil
+	}
+	k.origin = m.seq
+	return true, nil
 }
 
 // plainOutcome is the outcome of a call whose result tells it.
@@ -216,17 +248,19 @@ func (r *reader) unrecorded(en *Entry, m *found, status message.Status) error {
 	case message.UnknownEnd:
 		en.Outcome = Partial
 		return nil
-	case message.Queued:
-		en.Outcome, en.Error = Pending, "it is done when the turn ends"
-		return nil
 	}
 	page, err := r.store.Query(r.ctx, r.sc, store.Query{State: record.StateRunning, Type: record.TypeRun, Under: m.uri.Parent(), Limit: 1, NoBody: true})
 	if err != nil {
 		return err
 	}
-	if len(page.Items) > 0 {
+	switch runs := len(page.Items) > 0; {
+	case runs && status == message.Queued:
+		en.Outcome, en.Error = Pending, "it is done when the turn ends"
+	case runs:
 		en.Outcome, en.Error = Pending, "it runs"
-	} else {
+	case status == message.Queued: // in a copy, say
+		en.Outcome, en.Error = Partial, "it was queued; what became of it is not recorded here"
+	default:
 		en.Outcome, en.Error = Failure, "no result was recorded"
 	}
 	return nil

@@ -24,7 +24,7 @@ import (
 //
 // Error codes: ref_invalid, call_not_found, and those of the store.
 func (e *Engine) Show(ctx context.Context, sc store.Scope, ref string) (Entry, []*message.Message, error) {
-	r := &reader{Engine: e, ctx: ctx, sc: sc, known: map[id.ID]*talk{}}
+	r := &reader{Engine: e, ctx: ctx, sc: sc, alone: true, known: map[id.ID]*talk{}}
 	if ref == "last" {
 		list, _, err := e.Log(ctx, sc, Filter{}, "", 1)
 		if err != nil || len(list) == 0 {

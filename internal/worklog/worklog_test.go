@@ -116,7 +116,8 @@ func TestOutcomesOfWhatWasNotAnsweredAtOnce(t *testing.T) {
 		{status: "", state: intent.Executing, running: true, want: "pending [it runs]"},
 		{status: "", state: intent.Done, running: true, want: "success"},
 		{status: message.Queued, state: intent.Approved, deferred: true, want: "pending [it is done when the turn ends]"},
-		{status: message.Queued, want: "pending [it is done when the turn ends]"},
+		{status: message.Queued, running: true, want: "pending [it is done when the turn ends]"},
+		{status: message.Queued, want: "partial [it was queued; what became of it is not recorded here]"},
 		{status: message.Queued, state: intent.Done, want: "success"},
 		{status: message.Queued, state: intent.Failed, reason: "no such address", want: "failure [it was not done: no such address]"},
 		{status: message.Queued, state: intent.Cancelled, want: "failure [it was not done]"},
@@ -393,6 +394,43 @@ func TestWhatBecameOfMessages(t *testing.T) {
 			t.Errorf("%s: %v", ref, err)
 		}
 	}
+}
+
+// A copy of a conversation does not do again what was done in it.
+func TestCopies(t *testing.T) {
+	st := openStore(t)
+	e := engine(t, st)
+	c := newChat(t, st, ana, "First")
+	c.turn("First")
+	k := c.calls(call{"files.read", `{"path":"a"}`})
+	c.result(k[0], message.OK, "")
+	k = c.calls(call{"files.read", `{"path":"b"}`})
+	c.result(k[0], message.OK, "")
+	c.final("So")
+	d := newChat(t, st, ana, "Copy")
+	d.at = time.Now().UTC()
+	page1, err := st.Query(context.Background(), ana, store.Query{List: record.BranchURI(c.id, "main")})
+	must(t, err)
+	for _, it := range page1.Items {
+		d.pos = it.Pos
+		d.commit(store.Change{URI: record.InteractionURI(d.id, c.inter).Child(record.TypeMessage, it.URI.ID()), Body: it.Body,
+			Place: &store.Place{List: record.BranchURI(d.id, "main"), Pos: it.Pos}})
+	}
+	d.turn("More")
+	k = d.calls(call{"files.read", `{"path":"c"}`})
+	d.result(k[0], message.OK, "")
+	d.final("So")
+	for limit := 1; limit < 4; limit++ {
+		expect(t, all(t, e, ana, worklog.Filter{}, limit), "success Read c", "success Read b", "success Read a")
+		expect(t, all(t, e, ana, worklog.Filter{Interaction: c.inter}, limit), "success Read b", "success Read a")
+		expect(t, all(t, e, ana, worklog.Filter{Conversation: d.id}, limit), "success Read c", "success Read b", "success Read a")
+	}
+	en, _, err := e.Show(context.Background(), ana, all(t, e, ana, worklog.Filter{}, 9)[2].ID)
+	if err != nil || en.Title != "First" {
+		t.Errorf("%+v, %v", en, err)
+	}
+	c.commit(store.Change{URI: record.ConversationURI(c.id), Body: record.Encode(record.Conversation{Deleted: time.Now()})})
+	expect(t, all(t, e, ana, worklog.Filter{}, 9), "success Read c", "success Read b", "success Read a")
 }
 
 func TestWhatWasErasedIsNotTold(t *testing.T) {

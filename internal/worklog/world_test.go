@@ -82,6 +82,7 @@ type chat struct {
 	branch  string
 	pos     int64
 	at      time.Time
+	step    time.Duration // between messages
 	prev    id.ID
 	inter   id.ID
 	request id.ID
@@ -111,7 +112,7 @@ func (c *chat) flush() {
 }
 
 func newChat(t testing.TB, st store.Store, sc store.Scope, title string) *chat {
-	c := &chat{t: t, st: st, sc: sc, id: id.New(), branch: record.MainBranch, at: time.Now().UTC().Truncate(time.Microsecond).Add(-time.Hour)}
+	c := &chat{t: t, st: st, sc: sc, id: id.New(), branch: record.MainBranch, step: time.Second, at: time.Now().UTC().Truncate(time.Microsecond).Add(-time.Hour)}
 	c.commit(store.Change{URI: record.ConversationURI(c.id), Body: record.Encode(record.Conversation{Title: title, Created: c.at, Updated: c.at}),
 		Terms: []store.Term{{Name: record.TermRecent}}},
 		store.Change{URI: record.BranchURI(c.id, c.branch), Body: []byte("{}")})
@@ -143,7 +144,7 @@ func (c *chat) say(m *message.Message) *message.Message {
 	if m.ID.Zero() {
 		m.ID = id.New()
 	}
-	c.at = c.at.Add(time.Second)
+	c.at = c.at.Add(c.step)
 	m.At, m.Prev = c.at, c.prev
 	must(c.t, message.Validate(m))
 	c.pos++
