@@ -29,8 +29,16 @@ func main() {
 		return
 	}
 	short := flag.Bool("short", false, "fewer turns and windows: a check that it runs, not a measurement")
+	only := flag.String("only", "", "turns, or long: one part of it")
 	flag.Parse()
-	if err := run(*short); err != nil {
+	var err error
+	if *only != "long" {
+		err = run(*short)
+	}
+	if err == nil && *only != "turns" {
+		err = runLong(*short)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}

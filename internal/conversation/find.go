@@ -3,6 +3,7 @@ package conversation
 import (
 	"context"
 	"encoding/binary"
+	"math"
 	"time"
 
 	"steward/internal/fault"
@@ -56,22 +57,38 @@ func timeOf(x id.ID) time.Time {
 }
 
 // slack is by how much the clock may have gone back between the making of an
-// id and its commit.
-const slack = 2 * time.Second
+// id and its commit; near is how many messages are looked at before that is
+// thought of.
+const (
+	slack = 2 * time.Second
+	near  = 1000
+)
 
 // findIn searches the list of a branch.
 func (e *Engine) findIn(ctx context.Context, sc store.Scope, conv id.ID, branch string, msg id.ID, made time.Time) (Entry, error) {
+	m, err := e.scan(ctx, sc, conv, branch, msg, made, near)
+	if fault.Is(err, fault.NotFound) {
+		m, err = e.scan(ctx, sc, conv, branch, msg, made.Add(-slack), math.MaxInt)
+	}
+	return m, err
+}
+
+// scan looks for a message among so many that were stored at a time or later.
+func (e *Engine) scan(ctx context.Context, sc store.Scope, conv id.ID, branch string, msg id.ID, made time.Time, most int) (Entry, error) {
 	list := record.BranchURI(conv, branch)
-	from, err := e.firstSince(ctx, sc, list, made.Add(-slack))
+	from, err := e.firstSince(ctx, sc, list, made)
 	if err != nil {
 		return Entry{}, err
 	}
-	for it, err := range store.Items(ctx, e.store, sc, store.Query{List: list, From: from, NoBody: true, Limit: 200}) {
+	for it, err := range store.Items(ctx, e.store, sc, store.Query{List: list, From: from, NoBody: true, Limit: 50}) {
 		if err != nil {
 			return Entry{}, err
 		}
 		if record.IDOf(it.URI, record.TypeMessage) == msg {
 			return e.at(ctx, sc, conv, branch, it.Pos)
+		}
+		if most--; most == 0 {
+			break
 		}
 	}
 	return Entry{}, fault.New(fault.NotFound, "message_not_found", "this branch has no message %s", msg)
