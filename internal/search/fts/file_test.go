@@ -18,7 +18,9 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/resource"
 	"steward/internal/search"
 	"steward/internal/search/fts"
 	"steward/internal/store"
@@ -393,4 +395,113 @@ func (f *flaky) Log(ctx context.Context, sc store.Scope, q store.LogQuery) (stor
 		return store.LogPage{}, fault.New(fault.Unavailable, "store_broken", "not now")
 	}
 	return f.Store.Log(ctx, sc, q)
+}
+
+// Whatever part of the file is lost while it is open, and whatever is taken in
+// next, what is found is the same.
+func TestAnyTableLost(t *testing.T) {
+	ops := map[string]func(c *talk, first, second id.ID){
+		"say":    func(c *talk, _, _ id.ID) { c.say("a third rowan") },
+		"mark":   func(c *talk, first, _ id.ID) { c.mark(first, record.Change{State: record.Deleted}) },
+		"delete": func(c *talk, first, _ id.ID) { c.commit("ana", store.Change{Op: store.Delete, URI: c.uri(first)}) },
+		"erase":  func(c *talk, first, _ id.ID) { c.commit("ana", store.Change{Op: store.Erase, URI: c.uri(first)}) },
+		"rename": func(c *talk, _, _ id.ID) { c.Title = "other"; c.put() },
+		"erase it all": func(c *talk, _, _ id.ID) {
+			c.commit("ana", store.Change{Op: store.Erase, URI: record.ConversationURI(c.ID)})
+		},
+		"nothing":       func(*talk, id.ID, id.ID) {},
+		"delete branch": func(c *talk, _, _ id.ID) { c.branch(record.Branch{ID: record.MainBranch, Deleted: c.now}) },
+		"keep branch":   func(c *talk, _, _ id.ID) { c.branch(record.Branch{ID: record.MainBranch}) },
+	}
+	for _, table := range []string{"state", "space", "tool", "conv", "doc", "fts"} {
+		for name, op := range ops {
+			t.Run(table+", "+name, func(t *testing.T) {
+				w := newWorld(t)
+				c := w.talk("ana", "fruit")
+				first, second := c.say("a rowan"), c.add(&message.Message{Role: message.Tool, Blocks: []message.Block{
+					&message.ToolResult{Call: message.Ref{Message: id.New()}, Name: "tree.find", Status: message.OK, Content: text("a second rowan")}}})
+				q := search.Query{Text: "rowan", Tool: "tree.find", Around: 1}
+				if got := len(w.search("ana", q).Hits); got != 1 {
+					t.Fatal(got)
+				}
+				tamper(t, w.path(), "DROP TABLE "+table)
+				op(c, first, second)
+				must(t, w.index.Catch(context.Background()))
+				got := w.find("ana", q)
+				fresh := fts.New(fts.Options{Path: filepath.Join(w.dir, "fresh.db"), Store: w.store})
+				page, err := fresh.Search(context.Background(), store.ForUser("ana"), q)
+				must(t, errors.Join(err, fresh.Close()))
+				if len(got) != len(page.Hits) {
+					t.Errorf("%q, and %d hits with a fresh index", got, len(page.Hits))
+				}
+			})
+		}
+	}
+}
+
+func (c *talk) branch(b record.Branch) {
+	c.t.Helper()
+	c.commit(c.Owner, store.Change{URI: record.BranchURI(c.ID, b.ID), Body: record.Encode(b)})
+}
+
+// deaf is a store that cannot read some resources.
+type deaf struct {
+	*sqlite.Store
+	get   func(resource.URI) error
+	query error
+}
+
+func (d *deaf) Get(ctx context.Context, sc store.Scope, u resource.URI) (resource.Resource, error) {
+	if err := d.get(u); err != nil {
+		return resource.Resource{}, err
+	}
+	return d.Store.Get(ctx, sc, u)
+}
+
+func (d *deaf) Query(ctx context.Context, sc store.Scope, q store.Query) (store.Page, error) {
+	if d.query != nil {
+		return store.Page{}, d.query
+	}
+	return d.Store.Query(ctx, sc, q)
+}
+
+// What the store cannot tell is told by its error; what is gone between the
+// look into the index and that into the store is left out.
+func TestTheStoreHasTheLastWord(t *testing.T) {
+	w := newWorld(t)
+	c := w.talk("ana", "x")
+	first := c.say("an elder")
+	second := c.say("two elder")
+	gone := fault.New(fault.NotFound, "not_found", "gone")
+	bad := fault.New(fault.Unavailable, "store_broken", "not now")
+	d := &deaf{Store: w.store}
+	ix := fts.New(fts.Options{Path: w.path(), Store: d})
+	for _, x := range []struct {
+		of   string
+		at   resource.URI
+		err  error
+		hits int
+	}{
+		{"a message that is gone", c.uri(first), gone, 1}, {"a message", c.uri(second), bad, -1},
+		{"a conversation that is gone", record.ConversationURI(c.ID), gone, 0}, {"a conversation", record.ConversationURI(c.ID), bad, -1},
+	} {
+		d.get = func(u resource.URI) error {
+			if u == x.at {
+				return x.err
+			}
+			return nil
+		}
+		page, err := ix.Search(context.Background(), store.ForUser("ana"), search.Query{Text: "elder", Around: 1})
+		if x.hits < 0 && !fault.HasCode(err, "store_broken") || x.hits >= 0 && (err != nil || len(page.Hits) != x.hits) {
+			t.Errorf("%s: %+v %v", x.of, page.Hits, err)
+		}
+	}
+	d.query = bad
+	c.branch(record.Branch{ID: record.MainBranch, Deleted: w.now})
+	if err := ix.Catch(context.Background()); !fault.HasCode(err, "store_broken") {
+		t.Error(err)
+	}
+	d.query = nil
+	must(t, ix.Catch(context.Background()))
+	must(t, ix.Close())
 }
