@@ -138,8 +138,9 @@ func (l *local) wire(ctx context.Context, a *app, set *settings.Loaded, log *slo
 	}
 	l.index = newIndex(set.Data, l.store, log)
 	l.node, err = runtime.Open(ctx, runtime.Options{
-		Search: l.index,
-		Store:  l.store, Models: l.found.Models, Tools: tools, Judge: policy.Fixed{}, Log: log,
+		Search: l.index, Erased: l.index.Catch,
+		KeepDeleted: max(set.Keep.Deleted, 1), PackAfter: set.Keep.Unused,
+		Store: l.store, Models: l.found.Models, Tools: tools, Judge: policy.Fixed{}, Log: log,
 		Profile: func(ctx context.Context, user string) (string, error) {
 			p, err := l.profile(ctx, set, user)
 			return about(p), err

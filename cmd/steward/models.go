@@ -80,7 +80,7 @@ func (a *app) supply(ctx context.Context, set *settings.Loaded, log *slog.Logger
 		return nil, err
 	}
 	s.ledger = llm.NewDayLedger(func(string) *time.Location { return zoneOf(set.Profile.TimeZone) })
-	cfg := llm.Config{Ledger: s.ledger, Aliases: s.aliases, Prices: prices(set), Log: log,
+	cfg := llm.Config{Ledger: s.ledger, Aliases: s.aliases, Prices: prices(set), Windows: set.Windows, Log: log,
 		PerRequest: llm.Budget{MaxTokens: set.Limits.Tokens, MaxCost: set.Limits.Cost},
 		PerDay:     llm.Budget{MaxTokens: set.Limits.DayTokens, MaxCost: set.Limits.DayCost}}
 	for _, src := range s.sources {

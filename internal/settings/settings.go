@@ -30,6 +30,8 @@ type Settings struct {
 	Models    map[string]Alias    `yaml:"models" names:"alias" doc:"Names for models: default, fast, strong and embed are used by Steward, others are yours."`
 	Limits    Limits              `yaml:"limits" doc:"Bounds of what one turn and one user may use; 0 means no bound."`
 	Prices    map[string]Price    `yaml:"prices" names:"model" project:"no" doc:"Prices of models in US dollars per million tokens, over those that Steward ships."`
+	Windows   map[string]int      `yaml:"windows" names:"model" min:"1024" max:"100000000" project:"no" doc:"Context windows of models in tokens, over what is known of them. Conversations are fitted to them."`
+	Keep      Keep                `yaml:"keep" project:"no" doc:"How long things are kept as they are."`
 	Folders   []Folder            `yaml:"folders" project:"no" doc:"Folders that the files tools may use."`
 	Tools     Tools               `yaml:"tools" doc:"Bounds of tool calls."`
 	Profile   Profile             `yaml:"profile" doc:"What Steward should know about you."`
@@ -72,6 +74,12 @@ type Price struct {
 	Output     float64 `yaml:"output" min:"0" max:"100000" doc:"Of output tokens."`
 	CacheRead  float64 `yaml:"cache_read" min:"0" max:"100000" doc:"Of input tokens read from the provider's cache."`
 	CacheWrite float64 `yaml:"cache_write" min:"0" max:"100000" doc:"Of input tokens written to it."`
+}
+
+// Keep says how long things are kept as they are.
+type Keep struct {
+	Deleted time.Duration `yaml:"deleted" min:"0s" max:"87600h" doc:"What was deleted can be brought back for so long; then it is erased for good."`
+	Unused  time.Duration `yaml:"unused" min:"1h" max:"87600h" doc:"After so long a conversation that nobody uses is kept compressed. It reads as before."`
 }
 
 // Folder is a part of the file system that tools may use.
@@ -146,6 +154,7 @@ func Defaults() Settings {
 		Tools:    Tools{Timeout: 30 * time.Second, ResultCap: 32 << 10},
 		Profile:  Profile{Units: "metric"},
 		Log:      Log{Level: "info", Format: "text"},
+		Keep:     Keep{Deleted: 30 * 24 * time.Hour, Unused: 30 * 24 * time.Hour},
 		Timeouts: Timeouts{FirstByte: 2 * time.Minute, Idle: time.Minute, Shutdown: 10 * time.Second},
 	}
 }
