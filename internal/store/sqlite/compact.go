@@ -42,9 +42,11 @@ type codec struct {
 	dec *zstd.Decoder
 }
 
-// newCodec starts no goroutines, so that there is nothing to close.
-func newCodec() (*codec, error) {
+// newCodec makes a codec that unpacks up to limit bytes. It starts no
+// goroutines, so that there is nothing to close.
+func newCodec(limit uint64) (*codec, error) {
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithAllLitEntropyCompression(true), // images in base64 lose the quarter that it adds
 		zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(256<<10), zstd.WithSingleSegment(true),
 		zstd.WithEncoderCRC(false), zstd.WithEncoderDictRaw(dictionaryID1, dictionary1))
 	if err != nil {
@@ -53,7 +55,7 @@ func newCodec() (*codec, error) {
 	// The bound on memory is the bound on what comes out: a frame that claims
 	// or makes more is refused.
 	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderMaxMemory(maxBlob), zstd.WithDecoderDictRaw(dictionaryID1, dictionary1))
+		zstd.WithDecoderMaxMemory(limit), zstd.WithDecoderDictRaw(dictionaryID1, dictionary1))
 	if err != nil {
 		return nil, err
 	}

@@ -77,16 +77,17 @@ func (p *planner) writeEntry(e *entry) error {
 }
 
 // erase takes the bodies of a resource's versions out of the log, for good:
-// secure_delete has SQLite overwrite with zeros what becomes free, in a page
-// that stays in use and in pages that go to the list of free ones. That holds
-// for the database file, and only once a checkpoint has worked the change into
-// it. Until then the bodies stand in the file as it was, and in the
-// write-ahead log if they came lately; that is cut off by scrub. Copies that
-// were made before have them still.
+// secure_delete has SQLite overwrite with zeros what becomes free, in pages
+// that stay in use and in those that go to the list of free ones. That is so
+// in the write-ahead log's new pages at first; the old ones stand in the
+// database file, and in the log's earlier part if the bodies came lately,
+// until a checkpoint. So scrub makes one before the erasure is acknowledged,
+// and cuts the log off. What is out of reach: blocks that the file system
+// freed, and copies of the database that were made before.
 //
-// No second copy lies about in the file: rows of the log and of the table pack
-// are only appended and never come to need more room, so that SQLite never
-// moves one to another page.
+// No second copy lies about in the file. SQLite can leave one behind where
+// it moves rows between pages to make room; but the rows of the log and of
+// the table pack are only appended, and never come to need more room.
 func (p *planner) erase(newest uint64) error {
 	p.erased = true
 	for _, sql := range []string{eraseApart, eraseLog} {

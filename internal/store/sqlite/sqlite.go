@@ -82,7 +82,8 @@ func open(ctx context.Context, o Options, steps []string) (*Store, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // one file, one lock
 	}
-	s := &Store{path: path, log: o.Log, names: newNames(), codec: sync.OnceValues(newCodec), window: scanWindow}
+	s := &Store{path: path, log: o.Log, names: newNames(), window: scanWindow}
+	s.codec = sync.OnceValues(func() (*codec, error) { return newCodec(maxBlob) })
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

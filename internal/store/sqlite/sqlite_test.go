@@ -27,11 +27,13 @@ func TestSuite(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store { return open1(t, dbPath(t)) })
 }
 
-// Nothing depends on what the writer happens to remember.
+// Nothing depends on what the writer happens to remember, nor on how far a
+// page of the log looks.
 func TestSuiteForgetful(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store {
 		s := open1(t, dbPath(t))
 		s.writer.p.nodes.size, s.writer.p.lists.size = 1, 1
+		s.window = 3
 		return s
 	})
 }

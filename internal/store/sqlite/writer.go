@@ -125,6 +125,9 @@ func (s *Store) enqueue(ctx context.Context, j *job) error {
 	if j.frames, err = s.prepack(ctx, &j.batch); err != nil {
 		return err
 	}
+	for _, f := range j.frames {
+		j.bytes += len(f)
+	}
 	return s.writer.add(j)
 }
 
@@ -146,7 +149,8 @@ func (w *writer) add(j *job) error {
 func (w *writer) loop() {
 	defer close(w.gone)
 	var group []*job
-	for range w.wake {
+	for {
+		w.wait()
 		for {
 			var closing bool
 			group, closing = w.take(group[:0])
@@ -158,23 +162,37 @@ func (w *writer) loop() {
 			if closing {
 				return
 			}
-			w.scrub()
 			break
 		}
 	}
 }
 
-// scrub works an erasure into the database and cuts the write-ahead log off,
-// as soon as nothing waits. It does not wait for readers that still look at an
-// earlier state: the next one that comes by tries again, and Close does it at
-// the latest.
+// scrubAgain is how long a reader that was in the way of an erasure gets.
+const scrubAgain = time.Second
+
+// wait returns when there is something to look at.
+func (w *writer) wait() {
+	for w.p.erased {
+		select {
+		case <-w.wake:
+			return
+		case <-time.After(scrubAgain):
+			w.scrub()
+		}
+	}
+	<-w.wake
+}
+
+// scrub works an erasure into the database file and empties the write-ahead
+// log. A reader that still looks at an earlier state is not waited for; it is
+// tried again then, and Close does it at the latest.
 func (w *writer) scrub() {
 	if !w.p.erased {
 		return
 	}
 	busy, err := w.checkpoint()
 	if err != nil {
-		w.s.log.Warn("what was erased may stand in the write-ahead log until the next checkpoint", "error", err)
+		w.s.log.Warn("what was erased may stand in the write-ahead log for a while", "error", err)
 	}
 	w.p.erased = busy || err != nil
 }
@@ -223,6 +241,7 @@ func (w *writer) commit(group []*job) {
 		group[0].receipt, group[0].err = store.Receipt{}, coded(w.s.path, err)
 	}
 	w.s.news.publish(w.p.committed)
+	w.scrub()
 	for _, j := range group {
 		close(j.done)
 	}

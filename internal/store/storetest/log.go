@@ -75,22 +75,15 @@ func logByType(e *env) {
 	e.wantLog(ada, store.LogQuery{Type: "common.Message", Of: task})
 	e.wantLog(ada, store.LogQuery{Type: "never.Seen", Of: task})
 	// A cursor stands behind what was looked through, whatever was looked for.
-	p, err := e.st.Log(e.ctx, ada, store.LogQuery{Type: "plan.Task", Limit: 1})
-	if err != nil {
-		e.Fatal(err)
-	}
-	q.After = p.Next
-	if p, err = e.st.Log(e.ctx, ada, q); err != nil || fmt.Sprint(entryNames(p.Entries)) != "[2/1 1/2]" || p.More {
-		e.Errorf("got %+v, %v", p, err)
-	}
-	q = store.LogQuery{Type: "never.Seen", After: p.Next}
+	tasks, next := e.follow(ada, store.LogQuery{Type: "plan.Task"})
+	e.must(ada, put(message("b", "3"), ""))
+	q.After = next
+	got, next := e.follow(ada, q)
+	e.failIf(len(tasks) != 2 || fmt.Sprint(entryNames(got)) != "[3/1]", "got %v and %v", tasks, got)
 	e.must(ada, put(conv("later"), ""))
-	if p, err = e.st.Log(e.ctx, ada, q); err != nil || len(p.Entries) != 0 || p.More {
-		e.Errorf("got %+v, %v", p, err)
-	}
-	if p, err = e.st.Log(e.ctx, ada, store.LogQuery{After: p.Next}); err != nil || len(p.Entries) != 0 || p.More {
-		e.Errorf("the cursor of a page without entries stands still: %+v, %v", p, err)
-	}
+	none, next := e.follow(ada, store.LogQuery{Type: "never.Seen", After: next})
+	rest, _ := e.follow(ada, store.LogQuery{After: next})
+	e.failIf(len(none)+len(rest) != 0, "the cursor of a page without entries stands still: %v, %v", none, rest)
 }
 
 // logFollows: a cursor at the end finds what comes later, and only that.
@@ -108,18 +101,10 @@ func logFollows(e *env) {
 		if i%2 == 1 {
 			e.must(ada, put(message("c", "m"), ""), put(conv("c"), ""), put(conv("d"), ""))
 		}
-		for {
-			q.Limit = 2
-			p, err := e.st.Log(e.ctx, ada, q)
-			if err != nil || p.Next == "" {
-				e.Fatalf("log %+v gives %+v, %v", q, p, err)
-			}
-			got = append(got, entryNames(p.Entries)...)
-			q.After = p.Next
-			if !p.More {
-				break
-			}
-		}
+		q.Limit = 2
+		var entries []resource.Entry
+		entries, q.After = e.follow(ada, q)
+		got = append(got, entryNames(entries)...)
 	}
 	if want := "[m/1 c/1 d/1 m/2 c/2 d/2]"; fmt.Sprint(got) != want {
 		e.Errorf("following gives %v, want %s", got, want)
@@ -127,15 +112,8 @@ func logFollows(e *env) {
 	// The same cursor with a filter.
 	e.must(ada, put(conv("d"), ""), put(message("c", "m"), ""))
 	q.Under = conv("c")
-	got = nil
-	for en, err := range store.Entries(e.ctx, e.st, ada, q) {
-		if err != nil {
-			e.Fatal(err)
-		}
-		got = append(got, entryNames([]resource.Entry{en})...)
-	}
-	if fmt.Sprint(got) != "[m/3]" {
-		e.Errorf("with a filter, following gives %v", got)
+	if entries, _ := e.follow(ada, q); fmt.Sprint(entryNames(entries)) != "[m/3]" {
+		e.Errorf("with a filter, following gives %v", entries)
 	}
 }
 

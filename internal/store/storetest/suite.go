@@ -229,6 +229,24 @@ func (e *env) log(sc store.Scope, q store.LogQuery) []resource.Entry {
 	return whole
 }
 
+// follow returns what is there from q's cursor on, and where to go on.
+func (e *env) follow(sc store.Scope, q store.LogQuery) ([]resource.Entry, store.Cursor) {
+	e.Helper()
+	var got []resource.Entry
+	for range 10000 {
+		p, err := e.st.Log(e.ctx, sc, q)
+		if err != nil || p.Next == "" {
+			e.Fatalf("log %+v gives %+v, %v", q, p, err)
+		}
+		if got = append(got, p.Entries...); !p.More {
+			return got, p.Next
+		}
+		q.After = p.Next
+	}
+	e.Fatalf("log %+v finds no end", q)
+	return nil, ""
+}
+
 func entryNames(entries []resource.Entry) []string {
 	out := []string{}
 	for _, en := range entries {
