@@ -308,26 +308,45 @@ func (im *importer) ownMessage(move *strings.Replacer, p exchange.Placed) error 
 	return nil
 }
 
-// moved returns the message with what it says of places in its own
-// conversation told of the new one: where the rest of a cut result lies.
+// moved returns the message with the places in its own conversation that it
+// names (where the rest of a cut result lies) told as places in the new one.
+// Reasoning stays as it is: providers sign it.
 func moved(move *strings.Replacer, m *message.Message) *message.Message {
-	r := m.Result()
-	if r == nil || r.Rest == "" || move.Replace(r.Rest) == r.Rest {
+	blocks, changed := movedBlocks(move, m.Blocks)
+	if !changed {
 		return m
 	}
-	c, res := *m, *r
-	res.Rest = move.Replace(r.Rest)
-	res.Content = make([]message.Block, len(r.Content))
-	for i, b := range r.Content {
-		if t, ok := b.(*message.Text); ok {
-			t := *t
-			t.Text = strings.ReplaceAll(t.Text, r.Rest, res.Rest)
-			b = &t
-		}
-		res.Content[i] = b
-	}
-	c.Blocks = []message.Block{&res}
+	c := *m
+	c.Blocks = blocks
 	return &c
+}
+
+func movedBlocks(move *strings.Replacer, blocks []message.Block) (out []message.Block, changed bool) {
+	out = slices.Clone(blocks)
+	for i, b := range blocks {
+		switch b := b.(type) {
+		case *message.Text:
+			if text := move.Replace(b.Text); text != b.Text {
+				c := *b
+				c.Text = text
+				out[i], changed = &c, true
+			}
+		case *message.ToolCall:
+			if args := move.Replace(string(b.Args)); args != string(b.Args) {
+				c := *b
+				c.Args = []byte(args)
+				out[i], changed = &c, true
+			}
+		case *message.ToolResult:
+			c := *b
+			c.Rest = move.Replace(b.Rest)
+			var within bool
+			if c.Content, within = movedBlocks(move, b.Content); within || c.Rest != b.Rest {
+				out[i], changed = &c, true
+			}
+		}
+	}
+	return out, changed
 }
 
 // branchName refuses what cannot be the id of a branch.

@@ -143,7 +143,7 @@ func (a *author) turn() {
 
 func (a *author) act() {
 	ctx := context.Background()
-	switch rapid.IntRange(0, 8).Draw(a.t, "act") {
+	switch rapid.IntRange(0, 9).Draw(a.t, "act") {
 	case 0:
 		_, err := a.e.Fork(ctx, anna, a.conv, conversation.Fork{Message: a.pick(), Before: rapid.Bool().Draw(a.t, "before"), Title: "another way"})
 		a.check(err)
@@ -173,10 +173,14 @@ func (a *author) act() {
 			Run: record.Run{ID: id.New(), Agent: "assistant"}})
 		_, err = commit(ctx)
 		a.check(err)
-		_, err = s.Fit(ctx, conversation.Window{Tokens: 60, Count: func(m *message.Message) int64 { return int64(len(m.Text())) + 1 }})
+		_, err = s.Fit(ctx, conversation.Window{Tokens: 500, Count: func(*message.Message) int64 { return 50 }})
 		a.check(err)
 		_, err = s.Finish(ctx, nil, "stopped", "")
 		a.check(err)
+	case 7:
+		branches, err := a.e.Branches(ctx, anna, a.conv)
+		a.check(err)
+		a.check(a.e.DeleteBranch(ctx, anna, a.conv, rapid.SampledFrom(branches).Draw(a.t, "branch").ID))
 	default:
 		a.turn()
 	}

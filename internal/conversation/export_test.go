@@ -1,0 +1,296 @@
+package conversation_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/internal/conversation"
+	"steward/internal/exchange"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// fitted makes a conversation of which the model is shown the end, with a
+// summary before it.
+func fitted(t *testing.T, e *conversation.Engine) id.ID {
+	t.Helper()
+	s := create(e)
+	for i := range 12 {
+		begin(t, s, fmt.Sprint("question ", i))
+		finish(t, s, fmt.Sprint("answer ", i))
+	}
+	begin(t, s, "the last one")
+	fits, err := s.Fit(t.Context(), conversation.Window{Tokens: 1000, Count: func(m *message.Message) int64 { return 100 }})
+	if err != nil || !fits {
+		t.Fatal(fits, err)
+	}
+	finish(t, s, "done")
+	conv := s.Conversation().ID
+	b, err := e.Branches(t.Context(), anna, conv)
+	if err != nil || b[0].View.Summary == "" || b[0].View.Start.Pos == 0 {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	return conv
+}
+
+func TestExportOfSummaries(t *testing.T) {
+	e, _ := engine(t)
+	conv := fitted(t, e)
+	text := export(t, e, conv)
+	if !strings.Contains(text, "\n\"summaries\":[") {
+		t.Errorf("the summary is missing:\n%s", text)
+	}
+	got, err := reimport(t, e, anna, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := got.Conversation.ID
+	same(t, text, conv, export(t, e, again), again)
+	if x, y := shownTo(t, e, conv), shownTo(t, e, again); x != y || strings.Contains(x, "answer 1\"") {
+		t.Errorf("a model is shown\n%s\nand of what was imported\n%s", x, y)
+	}
+	b, err := e.Branches(t.Context(), anna, again)
+	if err != nil || !strings.Contains(b[0].View.Summary, again.String()) {
+		t.Errorf("%+v, %v", b, err)
+	}
+	var md strings.Builder
+	if err := e.Export(t.Context(), anna, conv, "md", &md); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(md.String(), "the model is shown a summary"); n != 1 || strings.Contains(md.String(), "Replaced") || !strings.Contains(md.String(), "question 0") {
+		t.Errorf("%d\n%s", n, md.String())
+	}
+	// A summary of what was deleted since is not part of it.
+	page, _, err := e.Messages(t.Context(), anna, conv, "", 0, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Mark(t.Context(), anna, conv, conversation.Verdict{State: record.Deleted}, page[1].ID); err != nil {
+		t.Fatal(err)
+	}
+	if text := export(t, e, conv); strings.Contains(text, "summaries") || strings.Contains(text, "answer 0") {
+		t.Errorf("what was deleted is told:\n%s", text)
+	}
+}
+
+// Of a branch that was deleted, what other branches hold is exported.
+func TestExportOfDeletedBranch(t *testing.T) {
+	e, _ := engine(t)
+	s := create(e)
+	first := begin(t, s, "one")
+	finish(t, s, "first")
+	conv := s.Conversation().ID
+	dead, err := e.Fork(t.Context(), anna, conv, conversation.Fork{Message: first.ID, Before: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err = e.Open(t.Context(), anna, conv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := begin(t, s, "held")
+	finish(t, s, "not held")
+	if _, err := e.Fork(t.Context(), anna, conv, conversation.Fork{Message: held.ID}); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.DeleteBranch(t.Context(), anna, conv, dead.ID); err != nil {
+		t.Fatal(err)
+	}
+	text := export(t, e, conv)
+	if strings.Contains(text, "not held") || !strings.Contains(text, `"held"`) || !strings.Contains(text, `"first"`) {
+		t.Errorf("%s", text)
+	}
+	got, err := reimport(t, e, anna, text)
+	if err != nil || got.Branches != 2 || got.Stored != 3 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	same(t, text, conv, export(t, e, got.Conversation.ID), got.Conversation.ID)
+}
+
+// fragile is a store of which a read fails.
+type fragile struct {
+	store.Store
+	left int
+}
+
+var errDown = fault.New(fault.Unavailable, "store_down", "the disk is gone").With("bring it back")
+
+func (f *fragile) Query(ctx context.Context, sc store.Scope, q store.Query) (store.Page, error) {
+	if f.left--; f.left == 0 {
+		return store.Page{}, errDown
+	}
+	return f.Store.Query(ctx, sc, q)
+}
+
+func (f *fragile) Get(ctx context.Context, sc store.Scope, u resource.URI) (resource.Resource, error) {
+	if f.left--; f.left == 0 {
+		return resource.Resource{}, errDown
+	}
+	return f.Store.Get(ctx, sc, u)
+}
+
+// Wherever reading fails, an export says so, and so does an import.
+func TestExportFails(t *testing.T) {
+	e, db := engine(t)
+	text := export(t, e, fitted(t, e))
+	for _, conv := range []id.ID{sample(t, e, message.Secret), fitted(t, e)} {
+		if err := rest(t, e, db, conv); err != nil {
+			t.Fatal(err)
+		}
+		for _, format := range []string{"json", "markdown"} {
+			for n := 1; ; n++ {
+				f := &fragile{db, n}
+				err := conversation.New(f, conversation.Options{}).Export(t.Context(), anna, conv, format, &strings.Builder{})
+				if f.left > 0 {
+					if err != nil || n < 5 {
+						t.Errorf("after %d reads: %v", n, err)
+					}
+					break
+				}
+				if !fault.HasCode(err, "store_down") {
+					t.Fatalf("%s: read %d failed, and the export returned %v", format, n, err)
+				}
+			}
+		}
+	}
+	for n := 1; ; n++ {
+		f := &fragile{db, n}
+		_, err := reimport(t, conversation.New(f, conversation.Options{}), anna, text)
+		if f.left > 0 {
+			break
+		}
+		if !fault.HasCode(err, "store_down") {
+			t.Fatalf("read %d failed, and the import returned %v", n, err)
+		}
+	}
+	for _, format := range []string{"json", "md"} {
+		if err := e.Export(t.Context(), anna, id.New(), format, &strings.Builder{}); !fault.HasCode(err, "conversation_not_found") {
+			t.Error(err)
+		}
+		if err := e.Export(t.Context(), store.ForUser("bert"), id.New(), format, &strings.Builder{}); !fault.HasCode(err, "conversation_not_found") {
+			t.Error(err)
+		}
+		if err := e.Export(t.Context(), anna, sample(t, e, 0), format, failing{}); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+}
+
+// rest keeps the rest of a result below a conversation's first message.
+func rest(t *testing.T, e *conversation.Engine, db store.Store, conv id.ID) error {
+	t.Helper()
+	page, _, err := e.Messages(t.Context(), anna, conv, "", 0, false)
+	if err != nil {
+		return err
+	}
+	u := page[0].URI(conv).Child("tool.Overflow", "0")
+	_, err = db.Commit(t.Context(), anna, store.Batch{Changes: []store.Change{{URI: u, Body: []byte("{\"tool\":\"a.b\"}\nrest")}, {URI: page[0].URI(conv).Child("tool.Overflow", "x"), Body: []byte("?")}}})
+	return err
+}
+
+func TestMarkdownOfImported(t *testing.T) {
+	e, _ := engine(t)
+	got, err := reimport(t, e, anna, `[{"role":"system","content":"Be nice"},
+{"role":"user","content":[{"type":"text","text":"Look"},{"type":"image_url","image_url":{"url":"https://x.example/a.png"}},{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,JVBERi0="}}]},
+{"role":"assistant","content":"","tool_calls":[{"id":"1","function":{"name":"see","arguments":"not JSON"}}]},
+{"role":"tool","tool_call_id":"1","content":[{"type":"text","text":"a\n# b"},{"type":"image_url","image_url":{"url":"https://x.example/b.png"}}]},
+{"role":"tool","tool_call_id":"2","content":"stray"},
+{"role":"assistant","content":"Nice","model":"gpt-4"},{"role":"user","content":"And?"},{"role":"assistant","content":"Well"}]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var md strings.Builder
+	if err := e.Export(t.Context(), anna, got.Conversation.ID, "md", &md); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"# Look\n", "## Instructions\n\nBe nice", "[image, image/png]", "[file a.pdf, application/pdf]", "- tool `see` `not JSON`", "      a\n      # b",
+		"## Told to the model", "## gpt-4\n\nNice", "## Assistant\n\nWell"} {
+		if !strings.Contains(md.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, md.String())
+		}
+	}
+}
+
+func TestImportAll(t *testing.T) {
+	e, db := engine(t)
+	const text = `[{"title":"A","messages":[{"role":"user","content":"a"}]},{"messages":[]},{"title":"B","messages":[{"role":"assistant","content":"b"}]}]`
+	count := func(e *conversation.Engine, ctx context.Context) (good int, errs []error) {
+		for got, err := range e.ImportAll(ctx, anna, "anna", strings.NewReader(text), exchange.Options{}) {
+			if err == nil && got.Stored == 1 {
+				good++
+			}
+			if err != nil {
+				errs = append(errs, err)
+			}
+		}
+		return good, errs
+	}
+	if good, errs := count(e, t.Context()); good != 2 || len(errs) != 1 || !fault.HasCode(errs[0], "import_chat_empty") {
+		t.Errorf("%d, %v", good, errs)
+	}
+	list, _, err := e.List(t.Context(), anna, "", 0)
+	if err != nil || len(list) != 2 || list[0].Title != "B" || list[0].Messages != 1 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if good, errs := count(conversation.New(&brittle{db, 3}, conversation.Options{}), t.Context()); good != 1 || len(errs) != 2 {
+		t.Errorf("%d, %v", good, errs)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if good, errs := count(e, gone); good != 0 || len(errs) != 1 || !errors.Is(errs[0], context.Canceled) {
+		t.Errorf("%d, %v", good, errs)
+	}
+	for range e.ImportAll(t.Context(), anna, "anna", strings.NewReader(text), exchange.Options{}) {
+		break
+	}
+	// However far the import of a foreign chat comes, nothing of it is seen half.
+	for n := 0; ; n++ {
+		good, errs := count(conversation.New(&brittle{db, n}, conversation.Options{}), t.Context())
+		if good == 2 {
+			break
+		}
+		if len(errs) == 0 {
+			t.Fatal("no error")
+		}
+	}
+	if _, err := e.Purge(t.Context(), time.Now().Add(time.Hour)); err != nil {
+		t.Error(err)
+	}
+}
+
+// What an own export says wrongly of its parts is found, whatever part it is.
+func TestImportRefusesParts(t *testing.T) {
+	e, db := engine(t)
+	conv := sample(t, e, 0)
+	if err := rest(t, e, db, conv); err != nil {
+		t.Fatal(err)
+	}
+	good := export(t, e, conv)
+	if !strings.Contains(good, `"rests":[{"block":0`) || strings.Count(good, `"rests"`) != 1 {
+		t.Fatalf("%s", good)
+	}
+	zero := `"interaction":"` + id.ID{1}.String() + `"`
+	for name, text := range map[string]string{
+		"a rest of no call": strings.Replace(good, `"rests":[{"block":0`, `"rests":[{"block":7`, 1),
+		"a run twice":       strings.Replace(good, `"runs":[`, `"runs":[`+strings.TrimSuffix(lineWith(strings.Split(good, "\n"), `"agent":"assistant"`), ",")+",", 1),
+		"a branch of none":  strings.Replace(good, `{"id":"main"`, `{"id":"a.b"`, 1),
+	} {
+		if _, err := reimport(t, e, anna, text); !fault.HasCode(err, "import_chat_broken") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// An interaction that is only named is made.
+	lines := strings.Split(good, "\n")
+	last := lines[len(lines)-3]
+	if _, err := reimport(t, e, anna, strings.Replace(good, last, strings.Replace(last, last[1:len(zero)+1], zero, 1), 1)); err != nil {
+		t.Error(err)
+	}
+}
