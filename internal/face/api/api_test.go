@@ -41,6 +41,7 @@ var (
 
 // double stands in for the runtime and the users: one conversation of ana's.
 type double struct {
+	api.History
 	fail    error
 	cut     bool // Export fails after its first bytes
 	asked   string
