@@ -212,9 +212,13 @@ func (m *masker) text(s string) string {
 	if strings.Contains(s, "://") && strings.Contains(s, "@") {
 		s = urlPattern.ReplaceAllString(s, "$1"+Masked+"@")
 	}
-	if hasRun(s, 10) { // keys have no blanks in them
+	if strings.Contains(s, "-----BEGIN") {
 		s = privateKeyPattern.ReplaceAllString(s, Masked)
+	}
+	if containsAny(s, "sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "gh", "glpat", "xox", "AKIA", "ASIA", "AIza", "hf_", "ya29", "AGE-SECRET") {
 		s = keyPattern.ReplaceAllString(s, Masked)
+	}
+	if strings.Contains(s, "eyJ") {
 		s = jwtPattern.ReplaceAllString(s, Masked)
 	}
 	lower := strings.ToLower(s)
@@ -228,7 +232,7 @@ func (m *masker) text(s string) string {
 		s = flagPattern.ReplaceAllString(s, "$1"+Masked)
 		s = namedPattern.ReplaceAllStringFunc(s, maskNamed)
 	}
-	if !hasRun(s, leastRandom) {
+	if !hasRun(s) {
 		return s
 	}
 	return randomPattern.ReplaceAllStringFunc(s, func(run string) string {
@@ -242,13 +246,14 @@ func (m *masker) text(s string) string {
 // leastRandom is how long a run of characters must be to be taken for a key.
 const leastRandom = 24
 
-// hasRun reports whether n characters of a text in a row may stand in a key.
-func hasRun(s string, n int) bool {
+// hasRun reports whether a text has so many characters in a row that may
+// stand in a key.
+func hasRun(s string) bool {
 	run := 0
 	for i := range len(s) {
-		if c := s[i]; kindOf(c) == 0 && strings.IndexByte("_-+/=.", c) < 0 {
+		if c := s[i]; kindOf(c) == 0 && strings.IndexByte("_-+/=", c) < 0 {
 			run = 0
-		} else if run++; run >= n {
+		} else if run++; run >= leastRandom {
 			return true
 		}
 	}
