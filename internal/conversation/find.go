@@ -56,19 +56,15 @@ func timeOf(x id.ID) time.Time {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(b[:])))
 }
 
-// slack is by how much the clock may have gone back between the making of an
-// id and its commit; near is how many messages are looked at before that is
-// thought of.
-const (
-	slack = 2 * time.Second
-	near  = 1000
-)
+// near is how many messages are looked at before it is thought of that the
+// clock may have gone back, or that another machine made the id.
+const near = 1000
 
 // findIn searches the list of a branch.
 func (e *Engine) findIn(ctx context.Context, sc store.Scope, conv id.ID, branch string, msg id.ID, made time.Time) (Entry, error) {
 	m, err := e.scan(ctx, sc, conv, branch, msg, made, near)
 	if fault.Is(err, fault.NotFound) {
-		m, err = e.scan(ctx, sc, conv, branch, msg, made.Add(-slack), math.MaxInt)
+		m, err = e.scan(ctx, sc, conv, branch, msg, time.Time{}, math.MaxInt)
 	}
 	return m, err
 }

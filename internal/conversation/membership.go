@@ -36,7 +36,7 @@ func without(rope []record.Span, branch string, pos int64) []record.Span {
 			out = append(out, s)
 			continue
 		}
-		if pos > s.From {
+		if pos > max(s.From, 1) { // a span To 0 would be one to the end
 			out = append(out, record.Span{Branch: s.Branch, From: s.From, To: pos - 1})
 		}
 		if pos < s.To {

@@ -249,7 +249,7 @@ func (m *machine) fit(t *rapid.T, s *conversation.Session) {
 		t.Fatal(err)
 	}
 	if fits && s.Transcript().Tokens() > w.Tokens {
-		t.Fatalf("it is said to fit %d tokens and takes %d", w.Tokens, s.Transcript().Tokens())
+		t.Fatalf("it is said to fit %d tokens and takes %d\n%s", w.Tokens, s.Transcript().Tokens(), strings.Join(texts(s.Transcript().Messages()), "\n"))
 	}
 	m.same(t, s)
 }
