@@ -21,7 +21,7 @@ func vendor(model string) providertest.Vendor {
 		Meta:  meta,
 		Mask:  mask("anthropic/" + model),
 		Joint: `]},{"role":"user","content":[`,
-		Known: []string{"signature", "data", "caller"},
+		Known: known,
 		Usage: message.Usage{Input: 100, Output: 50, Reasoning: 20, CacheRead: 40, CacheWrite: 10},
 		Echo: map[providertest.Scenario][]string{
 			providertest.OneCall:   {`"id":"toolu_01T1x1fJ34qAmk2tNTrN7Up6"`, `"tool_use_id":"toolu_01T1x1fJ34qAmk2tNTrN7Up6"`, `{"a": 6, "b": 7}`},

@@ -39,6 +39,12 @@ func (e *encoder) group(dst []byte, msgs []*message.Message) ([]byte, error) {
 	return e.user(dst, msgs), nil
 }
 
+// The beginnings of turns.
+const (
+	userTurn  = `{"role":"user",`
+	modelTurn = `{"role":"assistant",`
+)
+
 // list writes the blocks of one message.
 type list struct {
 	dst   []byte
@@ -69,7 +75,7 @@ const (
 
 // user writes one turn: all results first, then what was said, in order.
 func (e *encoder) user(dst []byte, msgs []*message.Message) []byte {
-	dst = append(dst, `{"role":"user","content":[`...)
+	dst = append(append(dst, userTurn...), `"content":[`...)
 	l := &list{dst, len(dst)}
 	for _, m := range msgs {
 		if r := m.Result(); r != nil {
@@ -149,11 +155,12 @@ func (e *encoder) words(r *message.ToolResult) string {
 		all = append(all, p.words...)
 		parts = append(parts, p)
 	}
-	text := wire.StatusText(r.Status, string(all), len(r.Content) > 0)
-	if blank(text) {
-		text = "(no output)"
+	own := string(all)
+	if blank(own) {
+		own = ""
 	}
-	e.record(r, text, string(all), parts)
+	text := wire.StatusText(r.Status, own, wire.HasMedia(r.Content))
+	e.record(r, text, own, parts)
 	return text
 }
 
@@ -285,7 +292,7 @@ func silent(m *message.Message) bool {
 // an answer that was continued.
 func (e *encoder) assistant(dst []byte, msgs []*message.Message) []byte {
 	before := len(dst)
-	dst = append(dst, `{"role":"assistant","content":[`...)
+	dst = append(append(dst, modelTurn...), `"content":[`...)
 	l := &list{dst, len(dst)}
 	last, over := lastSaid(msgs), false
 	for _, m := range msgs {

@@ -1,6 +1,7 @@
 package anthropic_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,6 +22,17 @@ func meta(b message.Block) string {
 		return `{"caller":{ "type":"direct" }}`
 	}
 	return ""
+}
+
+// known are members that the API takes back.
+func known(b message.Block) []string {
+	if r, ok := b.(*message.Reasoning); ok {
+		if strings.HasPrefix(string(r.Meta.Fields), `{"data":`) {
+			return []string{"data"}
+		}
+		return []string{"signature"}
+	}
+	return []string{"caller"}
 }
 
 func blank(s string) bool { return strings.TrimSpace(s) == "" }
@@ -48,9 +60,9 @@ func mask(model string) func(m *message.Message) {
 				m.Blocks[i] = maskShown(b, false)
 			}
 			if r, ok := b.(*message.ToolResult); ok {
-				silent := blank(wire.ResultText(r))
+				spaces := !blank(r.Text()) || slices.ContainsFunc(r.Content, told)
 				for j, c := range r.Content {
-					r.Content[j] = maskShown(c, !silent)
+					r.Content[j] = maskShown(c, spaces)
 				}
 			}
 		}
@@ -102,13 +114,37 @@ func maskShown(b message.Block, spaces bool) message.Block {
 		if !spaces && blank(b.Text) {
 			b.Text = ""
 		}
+	case *message.Image:
+		if mime, data, ok := wire.DataURL(b.URL); ok {
+			b.MIME, b.Data, b.URL = mime, data, ""
+		}
+		if told(b) {
+			return providertest.Told(b, "[an image that cannot be shown: "+b.MIME+" "+wire.Short(b.URL)+"]")
+		}
 	case *message.File:
 		words, whole := wire.FileText(b)
-		if !whole && b.URL == "" && (len(b.Data) == 0 || b.MIME != "application/pdf") {
+		if !whole && told(b) {
 			return providertest.Told(b, words)
 		}
 	}
 	return b
+}
+
+// told reports whether an image or a file goes in words.
+func told(b message.Block) bool {
+	switch b := b.(type) {
+	case *message.Image:
+		mime, inline := b.MIME, len(b.Data) > 0
+		if m, data, ok := wire.DataURL(b.URL); ok {
+			mime, inline = m, len(data) > 0
+		}
+		fits := slices.Contains([]string{"image/jpeg", "image/png", "image/gif", "image/webp"}, mime)
+		return !(fits && inline) && !strings.HasPrefix(b.URL, "https://")
+	case *message.File:
+		pdf := strings.HasPrefix(b.MIME, "application/pdf")
+		return !pdf || len(b.Data) == 0 && !strings.HasPrefix(b.URL, "https://")
+	}
+	return false
 }
 
 func FuzzDecodeHistory(f *testing.F) {

@@ -72,7 +72,6 @@ func (m *model) encode(r *llm.Request) (*body, [][]byte, error) {
 // from newer models on, last; and the mark for the cache goes on what is last,
 // because what is kept may not change.
 func (b *body) messages() (opening string, kept, tail []byte, err error) {
-	msgs := b.r.Transcript.Messages()
 	enc := encoder{provider: b.name}
 	codec := b.name + ":anthropic"
 	if b.thinks {
@@ -83,41 +82,27 @@ func (b *body) messages() (opening string, kept, tail []byte, err error) {
 		return "", nil, nil, err
 	}
 	b.notices = append(b.notices, enc.notices...)
-	if len(kept) > 0 && len(tail) > 0 {
-		tail = slices.Insert(tail, 0, ',')
+	first := tail
+	if len(kept) > 0 {
+		first = kept
 	}
-	if first := speaking(msgs); first == nil || first.Role == message.Assistant {
+	if !bytes.HasPrefix(first, []byte(userTurn)) {
 		opening = `{"role":"user","content":[{"type":"text","text":"` + wire.NoContent + `"}]}`
 		if len(kept)+len(tail) > 0 {
 			opening += ","
 		}
 	}
-	if last := lastSpeaking(msgs); last != nil && last.Role == message.Assistant {
+	last := bytes.HasPrefix(tail, []byte(modelTurn))
+	if len(kept) > 0 && len(tail) > 0 {
+		tail = slices.Insert(tail, 0, ',')
+	}
+	if last {
 		tail = append(tail, `,{"role":"user","content":[{"type":"text","text":"Continue."}]}`...)
 	}
 	if end := []byte(`}]}`); bytes.HasSuffix(tail, end) {
 		tail = append(append(tail[:len(tail)-len(end)], cacheMark...), end...)
 	}
 	return opening, kept, tail, nil
-}
-
-// speaking returns the first message that says something to the API.
-func speaking(msgs []*message.Message) *message.Message {
-	for _, m := range msgs {
-		if m.Role != message.Assistant || !silent(m) {
-			return m
-		}
-	}
-	return nil
-}
-
-func lastSpeaking(msgs []*message.Message) *message.Message {
-	for _, m := range slices.Backward(msgs) {
-		if m.Role != message.Assistant || !silent(m) {
-			return m
-		}
-	}
-	return nil
 }
 
 // tools returns the member tools, in pieces; nil if there is none. The API
@@ -132,7 +117,7 @@ func (b *body) tools() ([][]byte, error) {
 		}
 		list = list[:len(list):len(list)]
 	case !b.answer:
-		list = mentioned(b.r.Transcript.Messages())
+		list = mentioned(b.r.Transcript)
 		if list != nil {
 			b.out = append(b.out, `,"tool_choice":{"type":"none"}`...)
 		}
@@ -155,19 +140,32 @@ func (b *body) tools() ([][]byte, error) {
 }
 
 // mentioned defines the tools of which the messages have calls, by name only.
-func mentioned(msgs []*message.Message) (list []byte) {
-	seen := map[string]bool{}
-	for _, m := range msgs {
-		for _, c := range m.Calls() {
-			name := toolName(c.Name)
-			if !seen[name] {
-				if list != nil {
-					list = append(list, ',')
+func mentioned(t *llm.Transcript) (list []byte) {
+	head, tail := wire.Fold(t, "anthropic/called", func(dst []byte, group []*message.Message) []byte {
+		start := len(dst)
+		for _, m := range group {
+			for _, c := range m.Calls() {
+				if len(dst) > start {
+					dst = append(dst, ',')
 				}
-				list = appendTool(list, name, "", nil)
+				dst = wire.AppendString(dst, toolName(c.Name))
 			}
-			seen[name] = true
 		}
+		return dst
+	})
+	seen := map[string]bool{}
+	for _, names := range [][]byte{head, tail} {
+		d := wire.Decode(append(append([]byte{'['}, names...), ']'))
+		d.Array(func(int) {
+			name := d.String()
+			if seen[name] {
+				return
+			}
+			if seen[name] = true; list != nil {
+				list = append(list, ',')
+			}
+			list = appendTool(list, name, "", nil)
+		})
 	}
 	return list
 }
@@ -314,21 +312,36 @@ func (b *body) budget(e llm.Effort, limit int) {
 }
 
 // mayThink reports whether the turn that is going on, if one is, was written
-// with thinking that can go back.
+// with thinking that can go back. Of each message a letter is kept: r for a
+// result, s and n for the model's with and without such thinking.
 func (b *body) mayThink() bool {
 	enc := encoder{provider: b.name, model: b.full}
+	head, tail := wire.Fold(b.r.Transcript, "anthropic/thought:"+b.full, func(dst []byte, group []*message.Message) []byte {
+		for _, m := range group {
+			switch {
+			case m.Role == message.Tool:
+				dst = append(dst, 'r')
+			case m.Role != message.Assistant || silent(m):
+			case enc.signed(m):
+				dst = append(dst, 's')
+			default:
+				dst = append(dst, 'n')
+			}
+		}
+		return dst
+	})
 	results := false // a result stands after the message before
-	for _, m := range slices.Backward(b.r.Transcript.Messages()) {
-		switch {
-		case m.Role == message.Tool:
-			results = true
-		case m.Role != message.Assistant || silent(m):
-		case !results:
-			return true
-		case !enc.signed(m):
-			return false
-		default:
-			results = false
+	for _, letters := range [][]byte{tail, head} {
+		for _, c := range slices.Backward(letters) {
+			switch c {
+			case 'r':
+				results = true
+			case 's', 'n':
+				if !results || c == 'n' {
+					return !results
+				}
+				results = false
+			}
 		}
 	}
 	return true

@@ -2,6 +2,7 @@ package gemini
 
 import (
 	"cmp"
+	"encoding/base64"
 	"strings"
 
 	"steward/internal/llm"
@@ -157,6 +158,10 @@ func (d decoder) part(v wire.Value, model bool) message.Block {
 			is(&message.Text{Text: x.Text()})
 		case "thought":
 			thought = x.Flag()
+		case "thoughtSignature":
+			if signature(x) {
+				extra = wire.AppendMember(extra, key, x.Raw())
+			}
 		case "functionCall":
 			c, more := functionCall(x)
 			is(c)
@@ -177,6 +182,15 @@ func (d decoder) part(v wire.Value, model bool) message.Block {
 		extra = append([]byte(`"thought":true`+strings.Repeat(",", min(len(extra), 1))), extra...)
 	}
 	return d.signed(b, extra, model, thought)
+}
+
+// signature reports whether a signature is there, which is base64.
+func signature(v wire.Value) bool {
+	s := v.Text()
+	if _, err := base64.StdEncoding.DecodeString(s); err != nil {
+		v.Fault(wire.CodeHistory, "it must be base64 with padding")
+	}
+	return s != ""
 }
 
 // signed gives a block its metadata. A model's text that is a thought, or

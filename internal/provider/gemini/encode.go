@@ -113,13 +113,13 @@ func (e encoder) modelPart(dst []byte, b message.Block, signed *bool) []byte {
 	own := e.own(b.Base().Meta)
 	switch b := b.(type) {
 	case *message.Text:
-		if b.Text == "" && own == nil {
+		if b.Text == "" && !hasSignature(own) {
 			return dst
 		}
 		e.trace.Text(b, len(b.Text), false)
 		return textPart(dst, b.Text, own)
 	case *message.Reasoning:
-		if own == nil { // another provider's thoughts are not Gemini's
+		if own == nil || b.Text == "" && !hasSignature(own) { // another provider's thoughts are not Gemini's
 			return dst
 		}
 		e.trace.Text(b, len(b.Text), false)

@@ -17,7 +17,7 @@ func vendor(model string, check func([]byte) error) providertest.Vendor {
 		Meta:  meta,
 		Mask:  mask,
 		Joint: `]},{"role":"user","parts":[`,
-		Known: []string{"thought", "thoughtSignature"},
+		Known: func(message.Block) []string { return []string{"thought", "thoughtSignature"} },
 		Usage: message.Usage{Input: 125, Output: 39, Reasoning: 30, CacheRead: 64},
 		Echo: map[providertest.Scenario][]string{
 			providertest.Reasoning: {`"thought":true`},

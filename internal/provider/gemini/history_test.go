@@ -49,21 +49,24 @@ func mask(m *message.Message) {
 
 func maskModel(b message.Block) message.Block {
 	c := b.Base()
+	c.Meta.Fields = providertest.Members(c.Meta.Fields, "functionCall", "inlineData", "fileData")
+	if c.Meta.Fields == nil {
+		c.Meta = message.Meta{}
+	}
 	switch b := b.(type) {
 	case *message.Text:
+		if b.Text == "" && !hasSignature(c.Meta.Fields) {
+			return providertest.Bare(b)
+		}
 		return b
 	case *message.Reasoning:
-		if c.Meta.Fields == nil {
+		if c.Meta.Fields == nil || b.Text == "" && !hasSignature(c.Meta.Fields) {
 			return providertest.Bare(b)
 		}
 		return b
 	case *message.ToolCall:
 		if strings.TrimSpace(string(b.Args)) == "" && len(b.Args) > 0 {
 			b.Args = []byte("{}")
-		}
-		c.Meta.Fields = providertest.Members(c.Meta.Fields, "functionCall")
-		if c.Meta.Fields == nil {
-			c.Meta = message.Meta{}
 		}
 		return b
 	case *message.Image:

@@ -27,7 +27,7 @@ func (m *model) body(r *llm.Request) (parts [][]byte, notices []string, err erro
 	if len(head)+len(tail) == 0 {
 		return nil, nil, fault.New(fault.Invalid, wire.CodeRefused, "%s: the conversation has nothing to answer", m.p.name)
 	}
-	open, shut := frame(r.Transcript.Messages())
+	open, shut := frame(r.Transcript)
 	between := ""
 	if len(head) > 0 && len(tail) > 0 {
 		between = ","
@@ -48,7 +48,7 @@ func (m *model) body(r *llm.Request) (parts [][]byte, notices []string, err erro
 		return nil, nil, err
 	}
 	end = append(end, `}}`...)
-	if !allTaken(r.Transcript.Messages()) {
+	if !allTaken(wire.Newest(r.Transcript)) {
 		notices = append(notices, "Gemini does not read files of this type: the model was told only that there is one.")
 	}
 	return [][]byte{[]byte(`{"contents":[` + open), head, []byte(between), tail, end}, notices, nil
@@ -57,20 +57,21 @@ func (m *model) body(r *llm.Request) (parts [][]byte, notices []string, err erro
 // frame is what stands before and after the contents, so that they begin and
 // end with the user's turn: a window may begin within an answer, and an answer
 // that was cut by length is to be continued.
-func frame(msgs []*message.Message) (open, shut string) {
-	if msgs[0].Role == message.Assistant {
+func frame(t *llm.Transcript) (open, shut string) {
+	first, last := wire.Ends(t)
+	if first {
 		open = `{"role":"user","parts":[{"text":"(The conversation before this point is not shown.)"}]},`
 	}
-	if last := msgs[len(msgs)-1]; last.Role == message.Assistant {
+	if last {
 		shut = `,{"role":"user","parts":[{"text":"Continue exactly where you stopped."}]}`
 	}
 	return open, shut
 }
 
-// allTaken reports whether what came after the last answer can all be shown.
+// allTaken reports whether what the messages have can all be shown.
 func allTaken(msgs []*message.Message) bool {
-	for i := len(msgs) - 1; i >= 0 && msgs[i].Role != message.Assistant; i-- {
-		if slices.ContainsFunc(msgs[i].Blocks, func(b message.Block) bool { return !takes(b) }) {
+	for _, m := range msgs {
+		if slices.ContainsFunc(m.Blocks, func(b message.Block) bool { return !takes(b) }) {
 			return false
 		}
 	}

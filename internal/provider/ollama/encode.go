@@ -48,7 +48,7 @@ func (e encoder) group(dst []byte, group []*message.Message) ([]byte, error) {
 		w.add(e.result(nil, r))
 	}
 	for _, r := range results { // a tool message carries text only
-		if hasMedia(r.Content) {
+		if wire.HasMedia(r.Content) {
 			w.add(e.said(nil, "user", append([]message.Block{
 				&message.Text{Text: "Returned by the tool " + wireName(r.Name) + ":"}}, media(r.Content)...)))
 		}
@@ -81,10 +81,6 @@ func (w *listWriter) add(value []byte) {
 		w.dst = append(w.dst, ',')
 	}
 	w.dst = append(w.dst, value...)
-}
-
-func hasMedia(blocks []message.Block) bool {
-	return slices.ContainsFunc(blocks, func(b message.Block) bool { _, ok := b.(*message.Text); return !ok })
 }
 
 func media(blocks []message.Block) []message.Block {

@@ -32,7 +32,7 @@ func vendor(model string, capabilities ...string) providertest.Vendor {
 		},
 		Meta:  meta,
 		Mask:  mask,
-		Known: []string{"field"},
+		Known: func(message.Block) []string { return []string{"field"} },
 		Usage: message.Usage{Input: 26, Output: 9},
 		Echo: map[providertest.Scenario][]string{
 			providertest.Reasoning: {`"thinking":"The user greets me. I greet back."`},

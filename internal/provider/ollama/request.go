@@ -19,7 +19,7 @@ func (m *model) body(ctx context.Context, r *llm.Request) (parts [][]byte, notic
 	b := &builder{p: m.p, name: m.name, r: r}
 	b.facts(ctx)
 	enc := encoder{provider: m.p.name, blind: b.images && !b.f.sees()}
-	if enc.blind && asksAboutImage(r.Transcript.Messages()) {
+	if enc.blind && slices.ContainsFunc(newest(r.Transcript), isImage) {
 		return nil, nil, m.p.client.Fault(wire.CodeNoImages, m.name+" takes no images", 0).
 			With("choose a model that sees, such as one that `ollama show` lists with the capability vision")
 	}
@@ -45,7 +45,7 @@ func (m *model) body(ctx context.Context, r *llm.Request) (parts [][]byte, notic
 		between = ","
 	}
 	var end []byte
-	if msgs := r.Transcript.Messages(); msgs[len(msgs)-1].Role == message.Assistant { // cut by length
+	if _, last := wire.Ends(r.Transcript); last { // cut by length
 		end = append(end, `,{"role":"user","content":"Continue exactly where you stopped."}`...)
 	}
 	end, err = b.rest(append(end, `],"stream":true,"truncate":false,"shift":false`...))
@@ -71,7 +71,7 @@ func (b *builder) notice(s string) { b.notices = append(b.notices, s) }
 // facts asks what the model can do, if that matters for this request. A server
 // that cannot tell is taken for one whose model can do all.
 func (b *builder) facts(ctx context.Context) {
-	b.images = hasImage(b.r.Transcript.Messages())
+	b.images = hasImage(b.r.Transcript)
 	if b.images || b.r.Sampling.Effort != "" {
 		b.f = b.p.known(ctx, b.name)
 	}
@@ -197,7 +197,7 @@ func (b *builder) options(dst []byte) []byte {
 // unsendable tells of pictures and files of the newest turn that Ollama cannot
 // be given.
 func (b *builder) unsendable() {
-	for block := range newest(b.r.Transcript.Messages()) {
+	for _, block := range newest(b.r.Transcript) {
 		switch block := block.(type) {
 		case *message.Image:
 			if imageData(block) == nil {
@@ -213,39 +213,28 @@ func (b *builder) unsendable() {
 	}
 }
 
-// newest yields the blocks of what came after the last answer.
-func newest(msgs []*message.Message) func(yield func(message.Block) bool) {
-	return func(yield func(message.Block) bool) {
-		for i := len(msgs) - 1; i >= 0 && msgs[i].Role != message.Assistant; i-- {
-			for _, b := range msgs[i].Blocks {
-				if !yield(b) {
-					return
-				}
+// newest returns the blocks of what came after the last answer.
+func newest(t *llm.Transcript) (out []message.Block) {
+	for _, m := range wire.Newest(t) {
+		out = append(out, m.Blocks...)
+	}
+	return out
+}
+
+func isImage(b message.Block) bool { _, ok := b.(*message.Image); return ok }
+
+// hasImage reports whether there is a picture anywhere.
+func hasImage(t *llm.Transcript) bool {
+	head, tail := wire.Fold(t, "ollama/images", func(dst []byte, group []*message.Message) []byte {
+		for _, m := range group {
+			r := m.Result()
+			if slices.ContainsFunc(m.Blocks, isImage) || r != nil && slices.ContainsFunc(r.Content, isImage) {
+				return append(dst, '1')
 			}
 		}
-	}
-}
-
-func asksAboutImage(msgs []*message.Message) bool {
-	for b := range newest(msgs) {
-		if _, ok := b.(*message.Image); ok {
-			return true
-		}
-	}
-	return false
-}
-
-func hasImage(msgs []*message.Message) bool {
-	is := func(b message.Block) bool { _, ok := b.(*message.Image); return ok }
-	for _, m := range msgs {
-		if slices.ContainsFunc(m.Blocks, is) {
-			return true
-		}
-		if r := m.Result(); r != nil && slices.ContainsFunc(r.Content, is) {
-			return true
-		}
-	}
-	return false
+		return dst
+	})
+	return len(head)+len(tail) > 0
 }
 
 func encodeTools(specs []tool.Spec) ([]byte, error) {

@@ -123,7 +123,7 @@ func (e *encoder) assistant(dst []byte, m *message.Message) []byte {
 		}
 		dst = e.calls(append(dst, `,"tool_calls":[`...), m)
 	}
-	return append(e.own(dst, m.Meta, ""), '}')
+	return append(e.own(dst, m.Meta, "role"), '}')
 }
 
 func isCall(b message.Block) bool { _, ok := b.(*message.ToolCall); return ok }

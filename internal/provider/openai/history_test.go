@@ -1,6 +1,8 @@
 package openai_test
 
 import (
+	"cmp"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -25,6 +27,18 @@ func meta(b message.Block) string {
 		return `{"extra_content":{"google": {"thought_signature":"EqoB\/+="}}}`
 	}
 	return ""
+}
+
+// known are members that the API, or a compatible one, takes back, and those
+// that are Steward's own.
+func known(b message.Block) []string {
+	switch b.(type) {
+	case nil:
+		return []string{"reasoning_details"}
+	case *message.ToolCall:
+		return []string{"extra_content"}
+	}
+	return []string{"field", "refusal"}
 }
 
 // mask is the table in decode.go.
@@ -60,16 +74,17 @@ func maskModel(b message.Block, official, calls bool) message.Block {
 	c := b.Base()
 	switch b := b.(type) {
 	case *message.Text:
-		if b.Text != "" && string(c.Meta.Fields) == `{"refusal":true}` {
-			return b
+		refusal := b.Text != "" && strings.HasPrefix(string(c.Meta.Fields), `{"refusal":true`)
+		if c.Meta = (message.Meta{}); refusal {
+			c.Meta = message.Meta{Provider: "openai", Fields: []byte(`{"refusal":true}`)}
 		}
-		c.Meta = message.Meta{}
 	case *message.Reasoning:
 		if !calls || b.Text == "" || string(c.Meta.Fields) != `{"field":"reasoning_content"}` {
 			return providertest.Bare(b)
 		}
 	case *message.ToolCall:
-		if official {
+		c.Meta.Fields = providertest.Members(c.Meta.Fields, "function", "annotations", "audio", "images", "citations")
+		if official || c.Meta.Fields == nil {
 			c.Meta = message.Meta{}
 		}
 	default:
@@ -82,12 +97,19 @@ func maskShown(b message.Block, shows bool) message.Block {
 	b.Base().Meta = message.Meta{}
 	switch b := b.(type) {
 	case *message.Image:
-		if !shows {
-			return providertest.Told(b, "[an image that cannot be shown here: "+b.URL+strings.Repeat(b.MIME, max(0, 1-len(b.URL)))+"]")
+		at, err := url.Parse(b.URL)
+		fits := strings.HasPrefix(b.MIME, "image/") && wire.Printable(b.MIME)
+		switch {
+		case shows && b.URL == "" && fits:
+		case shows && err == nil && (at.Scheme == "http" || at.Scheme == "https"):
+		case shows && strings.HasPrefix(b.URL, "data:image/") && wire.Printable(b.URL) && strings.Contains(b.URL, ";base64,"):
+		default:
+			return providertest.Told(b, "[an image that cannot be shown here: "+wire.Short(cmp.Or(b.URL, b.MIME))+"]")
 		}
 	case *message.File:
 		words, whole := wire.FileText(b)
-		if !whole && (!shows || b.URL != "" || len(b.Data) == 0 || b.MIME != "application/pdf") {
+		pdf := strings.HasPrefix(b.MIME, "application/pdf") && wire.Printable(b.MIME)
+		if !whole && (!shows || b.URL != "" || len(b.Data) == 0 || !pdf) {
 			return providertest.Told(b, words)
 		}
 	}

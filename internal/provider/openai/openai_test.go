@@ -20,7 +20,7 @@ func vendor(d openai.Dialect) providertest.Vendor {
 		Check: providertest.CheckOpenAI,
 		Meta:  meta,
 		Mask:  func(m *message.Message) { mask(m, d == openai.Official) },
-		Known: []string{"field", "refusal", "reasoning_details", "extra_content", "role", "name", "image_url"},
+		Known: known,
 		Usage: message.Usage{Input: 100, Output: 50, Reasoning: 20, CacheRead: 40},
 		Echo: map[providertest.Scenario][]string{
 			providertest.OneCall:  {`"id":"call_DdmO9pD3xa9XTPNJ32zg2hcA"`, `"tool_call_id":"call_DdmO9pD3xa9XTPNJ32zg2hcA"`},

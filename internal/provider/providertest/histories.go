@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
@@ -70,8 +71,8 @@ type reporter interface {
 	Fatalf(format string, args ...any)
 }
 
-// roundTrip: domain → wire → domain gives the same messages, and the wire that
-// is made of them is the same bytes.
+// roundTrip: domain → wire → domain gives the same messages, the wire that is
+// made of them is the same bytes, and the vendor's rules accept it.
 func (v Vendor) roundTrip(t reporter, h Historian, msgs []*message.Message) {
 	t.Helper()
 	sent, manifest, err := h.EncodeHistory(v.Model, msgs)
@@ -110,6 +111,7 @@ func (v Vendor) roundTrip(t reporter, h Historian, msgs []*message.Message) {
 		if err != nil || !bytes.Equal(got, want) {
 			t.Fatalf("what was %s is written in another way (%v):\n%s\n%s", name, err, got, sent)
 		}
+		v.accepted(t, again)
 	}
 }
 
@@ -384,9 +386,10 @@ func (v Vendor) misfits(t *rapid.T, h Historian) {
 	}
 }
 
-// FuzzHistory reads what others write: it never panics; its errors are coded
-// and name the place; what is read can be written, and is read again as it
-// was; and the vendor's rules accept what is written.
+// FuzzHistory reads what others write, as it is and as edits of the seeds (see
+// garden): it never panics; its errors are coded and name the place; what is
+// read can be written, and is read again as it was; and the vendor's rules
+// accept what is written.
 func FuzzHistory(f *testing.F, v Vendor, seeds ...string) {
 	for _, s := range seeds {
 		f.Add([]byte(s))
@@ -395,36 +398,56 @@ func FuzzHistory(f *testing.F, v Vendor, seeds ...string) {
 	for _, c := range Conversations() {
 		if b, _, err := h.EncodeHistory(v.Model, c.Messages); err == nil {
 			f.Add(b)
+			seeds = append(seeds, string(b))
 		}
 	}
+	g := plant(seeds)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for n := range 300 {
+		b := make([]byte, 4*(1+n%20))
+		for i := range b {
+			b[i] = byte(rng.Uint32())
+		}
+		f.Add(b)
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		msgs, err := h.DecodeHistory(b)
-		if err != nil {
-			if code := fault.Of(err).Code; !strings.HasPrefix(code, "history_") {
-				t.Fatalf("the code is %q: %v", code, err)
-			}
-			return
-		}
-		if !valid(msgs) {
-			t.Fatalf("what was read is not valid:\n%s", storedAll(msgs))
-		}
-		sent, _, err := h.EncodeHistory(v.Model, msgs)
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := h.DecodeHistory(sent)
-		if err != nil {
-			t.Fatalf("what was written cannot be read: %v\n%s", err, sent)
-		}
-		v.roundTrip(t, h, again)
-		v.roundTrip(t, h, msgs)
-		v.accepted(t, msgs)
+		v.reads(t, h, b)
+		v.reads(t, h, g.grow(b))
 	})
 }
 
+func (v Vendor) reads(t *testing.T, h Historian, b []byte) {
+	t.Helper()
+	msgs, err := h.DecodeHistory(b)
+	if err != nil {
+		f := fault.Of(err)
+		if at, _ := f.Details["at"].(string); !strings.HasPrefix(f.Code, "history_") || at != "" && !strings.Contains(err.Error(), at) {
+			t.Fatalf("the code is %q, the place %q: %v", f.Code, at, err)
+		}
+		return
+	}
+	if !valid(msgs) {
+		t.Fatalf("what was read is not valid:\n%s", storedAll(msgs))
+	}
+	if open := message.Dangling(msgs); len(open) > 0 && msgs[len(msgs)-1].Role != message.Assistant {
+		return
+	}
+	sent, _, err := h.EncodeHistory(v.Model, msgs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := h.DecodeHistory(sent)
+	if err != nil {
+		t.Fatalf("what was written cannot be read: %v\n%s", err, sent)
+	}
+	v.roundTrip(t, h, again)
+	v.roundTrip(t, h, msgs)
+}
+
 // accepted holds what is written of a history against the vendor's rules.
-func (v Vendor) accepted(t *testing.T, msgs []*message.Message) {
-	if len(msgs) == 0 || len(message.Dangling(msgs)) > 0 || !v.plain(msgs) {
+func (v Vendor) accepted(t reporter, msgs []*message.Message) {
+	t.Helper()
+	if len(msgs) == 0 || len(message.Dangling(msgs)) > 0 || !v.plain(t, msgs) {
 		return
 	}
 	if msgs[len(msgs)-1].Role == message.Assistant {
@@ -434,25 +457,27 @@ func (v Vendor) accepted(t *testing.T, msgs []*message.Message) {
 	}
 	body := v.body(&llm.Request{Transcript: llm.NewTranscript(msgs...), Tools: Tools()})
 	if body == nil {
-		t.Fatal("nothing was sent")
+		t.Fatalf("nothing was sent")
 	}
 	if err := v.Check(body); err != nil {
 		t.Fatalf("the vendor's rules refuse it: %v\n%s", err, body)
 	}
 }
 
-// plain reports whether the metadata has only members that the rules know.
-func (v Vendor) plain(msgs []*message.Message) bool {
+// plain reports whether the metadata that is sent has only members that the
+// rules know.
+func (v Vendor) plain(t reporter, msgs []*message.Message) bool {
 	ok := true
-	look := func(m message.Meta) {
-		if m.Provider == v.Name && m.Fields != nil && Members(m.Fields, v.Known...) != nil {
+	look := func(m message.Meta, b message.Block) {
+		if Members(m.Fields, v.Known(b)...) != nil {
 			ok = false
 		}
 	}
 	for _, m := range msgs {
-		look(m.Meta)
+		m = v.masked(t, m)
+		look(m.Meta, nil)
+		each([]*message.Message{m}, func(_ *message.Message, b message.Block) { look(b.Base().Meta, b) })
 	}
-	each(msgs, func(_ *message.Message, b message.Block) { look(b.Base().Meta) })
 	return ok
 }
 

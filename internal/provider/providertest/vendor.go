@@ -46,9 +46,10 @@ type Vendor struct {
 	// vendor that knows no turns.
 	Joint string
 
-	// Known are the members of metadata that the vendor's rules allow in a
-	// request: Check is not asked about histories with others.
-	Known []string
+	// Known returns the members of metadata that the vendor's rules allow in
+	// such a block of a request; nil stands for the message itself. Check is not
+	// asked about histories with others.
+	Known func(b message.Block) []string
 
 	// Lacks are scenarios that the vendor's API has no form for, with the
 	// reason. A scenario that is neither here nor in Dir fails.

@@ -195,14 +195,12 @@ func (r *restoring) fill(p Piece, to *message.Block, words string) error {
 			return nil
 		}
 	case *message.Image:
-		switch mime, data, url := r.media(); p.Kind {
+		switch p.Kind {
 		case pieceText:
 			*to = &message.Text{Common: *c, Text: words}
 			return nil
 		case pieceMedia:
-			if b.Data, b.URL = data, url; !p.Mute && mime != "" {
-				b.MIME = mime
-			}
+			r.media(p, &b.MIME, &b.Data, &b.URL)
 			return nil
 		}
 	case *message.File:
@@ -211,23 +209,25 @@ func (r *restoring) fill(p Piece, to *message.Block, words string) error {
 	return fmt.Errorf("a %s cannot be the content of a %T", p.Kind, *to)
 }
 
-func (r *restoring) media() (mime string, data []byte, url string) {
+// media takes up an image or a file; its type too, where the wire tells it: but
+// not the parameters that a vendor leaves out.
+func (r *restoring) media(p Piece, mime *string, data *[]byte, url *string) {
+	var told string
 	switch b := r.now.block.(type) {
 	case *message.Image:
-		return b.MIME, b.Data, b.URL
+		told, *data, *url = b.MIME, b.Data, b.URL
 	case *message.File:
-		return b.MIME, b.Data, b.URL
+		told, *data, *url = b.MIME, b.Data, b.URL
 	}
-	return "", nil, ""
+	if !p.Mute && !strings.HasPrefix(*mime, told+";") {
+		*mime = told
+	}
 }
 
 func (r *restoring) file(p Piece, to *message.Block, b *message.File, words string) error {
 	switch p.Kind {
 	case pieceMedia:
-		mime, data, url := r.media()
-		if b.Data, b.URL = data, url; !p.Mute && mime != "" {
-			b.MIME = mime
-		}
+		r.media(p, &b.MIME, &b.Data, &b.URL)
 		return nil
 	case pieceText:
 		if url := fileURL(b.Name, words); url != "" {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -86,8 +87,13 @@ func Opaque(user string) string {
 // ResultText returns what the model is told of a result in words: its text,
 // and its status where that is not OK. It is never empty.
 func ResultText(r *message.ToolResult) string {
-	return StatusText(r.Status, r.Text(), len(r.Content) > 0)
+	return StatusText(r.Status, r.Text(), HasMedia(r.Content))
 }
+
+// HasMedia reports whether there are blocks that are no text.
+func HasMedia(blocks []message.Block) bool { return slices.ContainsFunc(blocks, notText) }
+
+func notText(b message.Block) bool { _, ok := b.(*message.Text); return !ok }
 
 // StatusText is ResultText for a result that says s; attached reports whether
 // there is something beside the text.
