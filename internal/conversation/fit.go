@@ -39,7 +39,7 @@ func (s *Session) Fit(ctx context.Context, w Window) (fits bool, err error) {
 		return false, err
 	}
 	all := items(s.conv.ID, entries, marks, &s.branch, false)
-	reserve := w.Tokens / summaryShare
+	reserve := min(w.Tokens/summaryShare, summaryMost)
 	opt, err := s.options(ctx)
 	if err != nil {
 		return false, err
@@ -71,8 +71,12 @@ func (s *Session) Fit(ctx context.Context, w Window) (fits bool, err error) {
 	return plan.Fits, s.revise(ctx, next, changes)
 }
 
-// summaryShare is the part of a window that a summary may take.
-const summaryShare = 8
+// The part of a window that a summary may take, and the tokens that it takes
+// at most.
+const (
+	summaryShare = 8
+	summaryMost  = 4000
+)
 
 // revise records a new view of the branch and shows it.
 func (s *Session) revise(ctx context.Context, next record.Branch, changes []store.Change) error {

@@ -2,10 +2,13 @@ package conversation
 
 import (
 	"context"
+	"errors"
 	"math"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -39,6 +42,30 @@ func entry(branch string, it store.Item) (Entry, error) {
 	}
 	return Entry{Message: m, Interaction: record.IDOf(it.URI, record.TypeInteraction), Branch: branch,
 		Seq: it.Seq, Pos: it.Pos, Change: record.Change{State: record.Active}}, nil
+}
+
+// entries reads many messages, on all processors: opening a long conversation
+// is little else.
+func entries(branch string, items []store.Item) ([]Entry, error) {
+	const least = 64 // to a worker
+	out := make([]Entry, len(items))
+	workers := min(runtime.GOMAXPROCS(0), len(items)/least+1)
+	errs := make([]error, workers)
+	var wg sync.WaitGroup
+	for w := range workers {
+		work := func() {
+			for i := w * len(items) / workers; i < (w+1)*len(items)/workers && errs[w] == nil; i++ {
+				out[i], errs[w] = entry(branch, items[i])
+			}
+		}
+		if w == workers-1 {
+			work()
+		} else {
+			wg.Go(work)
+		}
+	}
+	wg.Wait()
+	return out, errors.Join(errs...)
 }
 
 // branch reads a branch of a conversation.
@@ -267,6 +294,7 @@ func (e *Engine) shown(ctx context.Context, sc store.Scope, conv id.ID, b *recor
 		spans[first].From = b.View.Start.Pos
 	}
 	for _, s := range spans[first:] {
+		var items []store.Item
 		for it, err := range store.Items(ctx, e.store, sc, store.Query{List: record.BranchURI(conv, s.Branch), From: s.From, Limit: store.MaxLimit}) {
 			if err != nil {
 				return nil, nil, err
@@ -274,14 +302,14 @@ func (e *Engine) shown(ctx context.Context, sc store.Scope, conv id.ID, b *recor
 			if !s.Holds(s.Branch, it.Pos) {
 				break
 			}
-			m, err := entry(s.Branch, it)
-			if err != nil {
-				return nil, nil, err
-			}
-			m.Shown = true
-			out = append(out, m)
-			lowest = min(lowest, m.Pos)
+			items = append(items, it)
+			lowest = min(lowest, it.Pos)
 		}
+		read, err := entries(s.Branch, items)
+		if err != nil {
+			return nil, nil, err
+		}
+		out = append(out, read...)
 	}
 	if len(out) == 0 {
 		return nil, nil, nil
@@ -292,6 +320,7 @@ func (e *Engine) shown(ctx context.Context, sc store.Scope, conv id.ID, b *recor
 	}
 	pins, err := e.pins(ctx, sc, conv, lowest, 0)
 	for i := range out {
+		out[i].Shown = true
 		if k := marks[out[i].Pos]; k != nil {
 			out[i].Change = k.On(b, false)
 		}
@@ -329,7 +358,6 @@ func (e *Engine) pinned(ctx context.Context, sc store.Scope, conv id.ID, b *reco
 		if err != nil {
 			return nil, 0, err
 		}
-		m.Shown = true
 		out = append(out, m)
 		lowest = min(lowest, m.Pos)
 	}
