@@ -20,6 +20,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/runtime"
 	"steward/internal/search"
 	"steward/internal/store"
 	"steward/internal/worklog"
@@ -29,7 +30,7 @@ import (
 type Node interface {
 	Conversations(ctx context.Context, user string, after store.Cursor, limit int) ([]record.Conversation, store.Cursor, error)
 	Conversation(ctx context.Context, user string, conv id.ID) (record.Conversation, error)
-	Messages(ctx context.Context, user string, conv id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error)
+	ReadMessages(ctx context.Context, user string, conv id.ID, r runtime.Reading) ([]conversation.Entry, store.Cursor, error)
 	Rename(ctx context.Context, user string, conv id.ID, title string) (record.Conversation, error)
 	Delete(ctx context.Context, user string, conv id.ID) error
 	Exchanger
@@ -146,7 +147,7 @@ func reply(w http.ResponseWriter, status int, v any) error {
 // pathID reads the id in a request's path. One that cannot be an id is not there.
 func pathID(r *http.Request, what string) (id.ID, error) {
 	x, ok := id.Parse(r.PathValue("id"))
-	if !ok {
+	if !ok || x.Zero() {
 		return x, fault.New(fault.NotFound, what+"_not_found", "there is no %s %.80s", what, r.PathValue("id")).
 			With("GET %s/%ss lists them", Prefix, what)
 	}

@@ -24,6 +24,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/runtime"
 	"steward/internal/store"
 )
 
@@ -34,20 +35,21 @@ var (
 		Agent: "assistant", Model: "test/one", Messages: 2, ToolCalls: 1, Tokens: message.Usage{Input: 9, Output: 3}, Metadata: map[string]string{"k": "v"}}
 	at   = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	said = []conversation.Entry{
-		{Message: &message.Message{ID: id.ID{6: 0x70, 8: 0x80, 15: 2}, Role: message.User, Blocks: []message.Block{&message.Text{Text: "2+2?"}}}, Interaction: id.ID{6: 0x70, 8: 0x80, 15: 9}},
-		{Message: &message.Message{ID: id.ID{6: 0x70, 8: 0x80, 15: 3}, Role: message.Assistant, Final: true, Blocks: []message.Block{&message.Text{Text: "4"}}}, Interaction: id.ID{6: 0x70, 8: 0x80, 15: 9}},
+		{Message: &message.Message{ID: id.ID{6: 0x70, 8: 0x80, 15: 2}, Role: message.User, Blocks: []message.Block{&message.Text{Text: "2+2?"}}}, Interaction: id.ID{6: 0x70, 8: 0x80, 15: 9}, Shown: true},
+		{Message: &message.Message{ID: id.ID{6: 0x70, 8: 0x80, 15: 3}, Role: message.Assistant, Final: true, Blocks: []message.Block{&message.Text{Text: "4"}}}, Interaction: id.ID{6: 0x70, 8: 0x80, 15: 9}, Shown: true},
 	}
 )
 
 // double stands in for the runtime and the users: one conversation of ana's.
 type double struct {
 	api.History
-	fail    error
-	cut     bool // Export fails after its first bytes
-	asked   string
-	deleted bool
-	key     identity.Key
-	profile identity.Profile
+	fail     error
+	cut      bool // Export fails after its first bytes
+	asked    string
+	deleted  bool
+	key      identity.Key
+	profile  identity.Profile
+	inserted id.ID
 }
 
 func (d *double) find(user string, conv id.ID) error {
@@ -72,10 +74,14 @@ func (d *double) Conversation(_ context.Context, user string, conv id.ID) (recor
 	return mine, d.find(user, conv)
 }
 
-func (d *double) Messages(_ context.Context, user string, conv id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error) {
-	d.asked = fmt.Sprint(user, " ", after, " ", limit)
-	if after == "end" {
+func (d *double) ReadMessages(_ context.Context, user string, conv id.ID, r runtime.Reading) ([]conversation.Entry, store.Cursor, error) {
+	d.asked = fmt.Sprint(user, " ", r.After, " ", r.Limit)
+	switch {
+	case r.After == "end":
 		return nil, "", d.find(user, conv)
+	case r.Branch != "" || r.Reverse || r.Deleted:
+		d.asked = fmt.Sprint(user, " ", r.Branch, " ", r.Reverse, " ", r.Deleted)
+		return changed, "", d.find(user, conv)
 	}
 	return said, "c\"2", d.find(user, conv)
 }

@@ -3,7 +3,10 @@ package api
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"steward/internal/conversation"
 	"steward/internal/face/httpauth"
@@ -90,10 +93,39 @@ func (f *face) read(w http.ResponseWriter, r *http.Request, in any) (id.ID, erro
 // element reads another id of the path.
 func element(r *http.Request, what string) (id.ID, error) {
 	x, ok := id.Parse(r.PathValue(what))
-	if !ok {
+	if !ok || x.Zero() {
 		return x, fault.New(fault.NotFound, what+"_not_found", "there is no %s %.80s", what, r.PathValue(what))
 	}
 	return x, nil
+}
+
+// branchID reads the name of a branch, which is "main" or an id.
+func branchID(name string) (string, error) {
+	if x, ok := id.Parse(name); name != record.MainBranch && (!ok || x.Zero()) {
+		return "", fault.New(fault.NotFound, "branch_not_found", "this conversation has no branch %.80q", name).
+			With("GET %s/conversations/{id}/branches lists those that it has", Prefix)
+	}
+	return name, nil
+}
+
+// onBranch reads the conversation and the branch of the path, and the body
+// where there is to be one.
+func (f *face) onBranch(w http.ResponseWriter, r *http.Request, in any) (id.ID, string, error) {
+	conv, err := f.read(w, r, in)
+	if err != nil {
+		return conv, "", err
+	}
+	branch, err := branchID(r.PathValue("branch"))
+	return conv, branch, err
+}
+
+// branchTitle checks what a branch is to be called; empty: nothing.
+func branchTitle(title string) (string, error) {
+	title = strings.TrimSpace(title)
+	if utf8.RuneCountInString(title) > maxTitle || strings.ContainsFunc(title, unicode.IsControl) {
+		return "", fault.New(fault.Invalid, "title_invalid", "a title is one line of at most %d characters", maxTitle)
+	}
+	return title, nil
 }
 
 func (f *face) branches(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
@@ -126,6 +158,9 @@ func (f *face) fork(w http.ResponseWriter, r *http.Request, c httpauth.Caller) e
 		Title   string `json:"title"`
 	}
 	conv, err := f.read(w, r, &in)
+	if err == nil {
+		in.Title, err = branchTitle(in.Title)
+	}
 	if err != nil {
 		return err
 	}
@@ -138,12 +173,17 @@ func (f *face) changeBranch(w http.ResponseWriter, r *http.Request, c httpauth.C
 		Title     *string `json:"title"`
 		Preferred bool    `json:"preferred"`
 	}
-	conv, err := f.read(w, r, &in)
+	conv, branch, err := f.onBranch(w, r, &in)
+	if err == nil && in.Title == nil && !in.Preferred {
+		err = fault.New(fault.Invalid, "change_missing", "nothing is to be changed").With(`send {"title":…}, {"preferred":true} or both`)
+	}
 	if err == nil && in.Title != nil {
-		err = f.Node.TitleBranch(r.Context(), c.User, conv, r.PathValue("branch"), *in.Title)
+		if *in.Title, err = branchTitle(*in.Title); err == nil {
+			err = f.Node.TitleBranch(r.Context(), c.User, conv, branch, *in.Title)
+		}
 	}
 	if err == nil && in.Preferred {
-		err = f.Node.Switch(r.Context(), c.User, conv, r.PathValue("branch"))
+		err = f.Node.Switch(r.Context(), c.User, conv, branch)
 	}
 	return done(w, err)
 }
@@ -157,23 +197,23 @@ func done(w http.ResponseWriter, err error) error {
 }
 
 func (f *face) deleteBranch(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
-	conv, err := f.read(w, r, nil)
+	conv, branch, err := f.onBranch(w, r, nil)
 	if err == nil {
-		err = f.Node.DeleteBranch(r.Context(), c.User, conv, r.PathValue("branch"))
+		err = f.Node.DeleteBranch(r.Context(), c.User, conv, branch)
 	}
 	return done(w, err)
 }
 
 func (f *face) copyBranch(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
-	conv, err := f.read(w, r, nil)
+	conv, branch, err := f.onBranch(w, r, nil)
 	if err != nil {
 		return err
 	}
-	made, err := f.Node.CopyBranch(r.Context(), c.User, conv, r.PathValue("branch"))
+	made, err := f.Node.CopyBranch(r.Context(), c.User, conv, branch)
 	if err != nil {
 		return err
 	}
-	return reply(w, http.StatusCreated, map[string]any{"conversation": made})
+	return reply(w, http.StatusCreated, map[string]any{"conversation_id": made})
 }
 
 func (f *face) undelete(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
@@ -181,6 +221,9 @@ func (f *face) undelete(w http.ResponseWriter, r *http.Request, c httpauth.Calle
 		Branch string `json:"branch"`
 	}
 	conv, err := f.read(w, r, &in)
+	if err == nil && in.Branch != "" {
+		in.Branch, err = branchID(in.Branch)
+	}
 	if err == nil {
 		err = f.Node.Undelete(r.Context(), c.User, conv, in.Branch)
 	}
@@ -195,6 +238,9 @@ func (f *face) rewind(w http.ResponseWriter, r *http.Request, c httpauth.Caller)
 	conv, err := f.read(w, r, &in)
 	if err != nil {
 		return err
+	}
+	if in.Message.Zero() {
+		return fault.New(fault.Invalid, "message_missing", "it is not said what to go back to").With(`name the message: {"message":"…"}`)
 	}
 	b, withdrawn, err := f.Node.Rewind(r.Context(), c.User, conv, in.Message, in.Withdraw)
 	if err != nil {
@@ -221,7 +267,7 @@ func (f *face) siblings(w http.ResponseWriter, r *http.Request, c httpauth.Calle
 	}
 	type sibling struct {
 		Branch    string `json:"branch"`
-		Message   id.ID  `json:"message"`
+		Message   id.ID  `json:"message_id"`
 		Preferred bool   `json:"preferred"`
 	}
 	out := make([]sibling, len(list))
@@ -250,18 +296,29 @@ func noMessages() error {
 	return fault.New(fault.Invalid, "messages_missing", "no messages are named").With(`name them: {"messages":["…"]}`)
 }
 
+// maxInsert is how large a message that is inserted may be.
+const maxInsert = 1 << 20
+
 func (f *face) insert(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
 	var in struct {
 		After id.ID        `json:"after"`
 		Role  message.Role `json:"role"`
 		Text  string       `json:"text"`
 	}
-	conv, err := f.read(w, r, &in)
-	if err != nil {
-		return err
+	conv, err := pathID(r, "conversation")
+	if err == nil {
+		err = httpauth.Decode(w, r, maxInsert, &in)
 	}
-	if in.Role == "" {
+	switch {
+	case err != nil:
+		return err
+	case in.Role == "":
 		in.Role = message.User
+	case in.Role != message.User && in.Role != message.Assistant:
+		return fault.New(fault.Invalid, "role_unknown", "no message of the role %.40q can be inserted", in.Role).With("use user or assistant")
+	}
+	if strings.TrimSpace(in.Text) == "" {
+		return fault.New(fault.Invalid, "message_empty", "the message is empty").With("write something")
 	}
 	m := &message.Message{ID: id.New(), Role: in.Role, Blocks: []message.Block{
 		&message.Text{Common: message.Common{Origin: record.OriginUser}, Text: in.Text}}}
@@ -271,7 +328,7 @@ func (f *face) insert(w http.ResponseWriter, r *http.Request, c httpauth.Caller)
 	}
 	return reply(w, http.StatusCreated, struct {
 		branchView
-		Message id.ID `json:"message"`
+		Message id.ID `json:"message_id"`
 	}{viewBranch(b, b.ID), m.ID})
 }
 

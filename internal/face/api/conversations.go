@@ -1,6 +1,8 @@
 package api
 
 import (
+	"cmp"
+	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
@@ -13,8 +15,10 @@ import (
 	"steward/internal/conversation"
 	"steward/internal/face/httpauth"
 	"steward/internal/fault"
+	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/runtime"
 	"steward/internal/store"
 )
 
@@ -106,30 +110,65 @@ func (f *face) delete(w http.ResponseWriter, r *http.Request, c httpauth.Caller)
 	return nil
 }
 
+// place is where a message stands and what became of it: the members that an
+// answer has besides those of its stored form.
+type place struct {
+	Interaction  id.ID           `json:"interaction_id"`
+	Branch       string          `json:"branch,omitzero"`        // on which it was written
+	State        record.Validity `json:"state,omitzero"`         // left out: active
+	Reason       string          `json:"reason,omitzero"`        // of the state
+	By           string          `json:"by,omitzero"`            // the tool or the person that changed the state
+	Changed      time.Time       `json:"changed,omitzero"`       // when
+	SupersededBy id.ID           `json:"superseded_by,omitzero"` // the message that stands for it
+	Pinned       bool            `json:"pinned,omitzero"`
+	Shown        *bool           `json:"shown,omitempty"` // false: it lies before what a model is shown
+}
+
+func placeOf(e *conversation.Entry) place {
+	p := place{Interaction: e.Interaction, Branch: e.Branch, Pinned: e.Pinned}
+	if c := e.Change; c.State != record.Active {
+		p.State, p.Reason, p.By, p.Changed, p.SupersededBy = c.State, c.Reason, cmp.Or(c.Tool, c.Actor), c.At, c.By
+	}
+	if !e.Shown {
+		p.Shown = &e.Shown
+	}
+	return p
+}
+
 // messages answers with a page of messages in their stored form, each with
-// the id of its interaction.
+// its place.
 func (f *face) messages(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
 	x, err := pathID(r, "conversation")
 	if err != nil {
 		return err
 	}
-	after, limit, err := page(r)
-	if err != nil {
+	q := r.URL.Query()
+	in := runtime.Reading{Branch: q.Get("branch")}
+	if in.After, in.Limit, err = page(r); err != nil {
 		return err
 	}
-	list, next, err := f.Node.Messages(r.Context(), c.User, x, after, limit)
+	if in.Reverse, err = flagOf(q.Get("reverse"), "reverse"); err != nil {
+		return err
+	}
+	if in.Deleted, err = flagOf(q.Get("deleted"), "deleted"); err != nil {
+		return err
+	}
+	list, next, err := f.Node.ReadMessages(r.Context(), c.User, x, in)
 	if err != nil {
 		return err
 	}
 	b := []byte(`{"messages":[`)
-	for i, e := range list {
+	for i := range list {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, `{"interaction_id":"`...)
-		b = append(e.Interaction.AppendText(b), `",`...)
+		head, err := json.Marshal(placeOf(&list[i]))
+		if err != nil {
+			return err
+		}
+		b = append(append(b, head[:len(head)-1]...), ',')
 		at := len(b)
-		b = message.Append(b, e.Message)
+		b = message.Append(b, list[i].Message)
 		b = append(b[:at], b[at+1:]...) // its own opening brace
 	}
 	b = append(b, ']')

@@ -14,7 +14,7 @@ import (
 
 // changeView is what became of a message.
 type changeView struct {
-	Message     id.ID           `json:"message"`
+	Message     id.ID           `json:"message_id"`
 	State       record.Validity `json:"state"`
 	At          time.Time       `json:"at"`
 	Actor       string          `json:"actor"`
@@ -23,7 +23,7 @@ type changeView struct {
 	Interaction id.ID           `json:"interaction_id,omitzero"`
 	Strategy    string          `json:"strategy,omitzero"`
 	Reason      string          `json:"reason,omitzero"`
-	By          id.ID           `json:"by,omitzero"`
+	By          id.ID           `json:"superseded_by,omitzero"`
 	Undone      time.Time       `json:"undone,omitzero"`
 	UndoneBy    string          `json:"undone_by,omitzero"`
 }
@@ -50,7 +50,7 @@ func (f *face) interaction(w http.ResponseWriter, r *http.Request, c httpauth.Ca
 		return err
 	}
 	type part struct {
-		Message id.ID           `json:"message"`
+		Message id.ID           `json:"message_id"`
 		Role    message.Role    `json:"role"`
 		State   record.Validity `json:"state"`
 	}
@@ -82,6 +82,9 @@ func (f *face) merge(w http.ResponseWriter, r *http.Request, c httpauth.Caller) 
 		return err
 	}
 	into, err := element(r, "interaction")
+	if err == nil && in.From.Zero() {
+		err = fault.New(fault.Invalid, "interaction_missing", "it is not said which interaction is to be merged").With(`name it: {"from":"…"}`)
+	}
 	if err == nil {
 		err = f.Node.Merge(r.Context(), c.User, conv, into, in.From)
 	}
@@ -116,7 +119,7 @@ func (f *face) changes(w http.ResponseWriter, r *http.Request, c httpauth.Caller
 	var inter id.ID
 	if s := r.URL.Query().Get("interaction"); s != "" {
 		var ok bool
-		if inter, ok = id.Parse(s); !ok {
+		if inter, ok = id.Parse(s); !ok || inter.Zero() {
 			return fault.New(fault.NotFound, "interaction_not_found", "there is no interaction %.80s", s)
 		}
 	}
