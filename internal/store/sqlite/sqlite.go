@@ -240,7 +240,7 @@ func (s *Store) openReader() (*conn, error) {
 	for _, p := range [][2]string{
 		{"busy_timeout", strconv.Itoa(int(busyTimeout.Milliseconds()))},
 		{"query_only", "1"},
-		{"cache_size", "-1024"}, // KiB
+		{"cache_size", "-2048"}, // KiB: a long page read again is read from here
 	} {
 		if err := c.pragma(p[0], p[1], p[1]); err != nil {
 			return nil, errors.Join(err, c.close())

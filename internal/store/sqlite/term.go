@@ -19,9 +19,13 @@ func (b *builder) byTerm(sc store.Scope) error {
 		b.add(", 0 ")
 	} else {
 		b.merged = spaces
-		b.add("SELECT l.seq ")
+		b.add("SELECT t.seq ")
 	}
-	b.add("FROM term t CROSS JOIN log l ON l.seq = t.seq WHERE t.space = ? AND t.value = ?", spaces[0], b.q.Term.Value)
+	b.add("FROM term t")
+	if len(spaces) == 1 || !b.q.Under.Zero() || b.q.Type != "" {
+		b.add(" CROSS JOIN log l ON l.seq = t.seq")
+	}
+	b.add(" WHERE t.space = ? AND t.value = ?", spaces[0], b.q.Term.Value)
 	if err := b.word(" AND t.name = ?", termName, b.q.Term.Name); err != nil {
 		return err
 	}
