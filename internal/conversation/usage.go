@@ -49,10 +49,11 @@ func (e *Engine) Usage(ctx context.Context, since time.Time) iter.Seq2[Used, err
 	}
 }
 
-// used reads what an entry says of a model call, if it does.
+// used reads what an entry says of a model call, if it does; one that was
+// erased since says nothing.
 func used(en resource.Entry) (Used, bool, error) {
 	u := Used{User: strings.TrimPrefix(string(en.Space), "user:"), At: en.At}
-	if en.Op != resource.OpPut || strings.HasPrefix(en.Actor, actorImport) {
+	if en.Op != resource.OpPut || en.Body == nil || strings.HasPrefix(en.Actor, actorImport) {
 		return u, false, nil
 	}
 	switch en.URI.Type() {
