@@ -82,6 +82,17 @@ func TestWrongFrames(t *testing.T) {
 		{`{"type":"message","id":"a","content":"x","conversation_id":"nonsense"}`, "conversation_not_found", "a"},
 		{`{"type":"message","id":"a","content":"x","conversation_id":"00000000-0000-7000-8000-0000000000ff"}`, "conversation_not_found", "a"},
 		{`{"type":"message","id":"a","content":"` + strings.Repeat("x", 2000) + `"}`, "too_large", ""},
+		{`{"type":"message","id":"a","content":"x","conversation_id":"00000000-0000-0000-0000-000000000000"}`, "conversation_not_found", "a"},
+		{`{"type":"stop","id":"a","conversation_id":"00000000-0000-0000-0000-000000000000"}`, "conversation_not_found", "a"},
+		{`{"type":"message","id":"a","content":"x","replace":"00000000-0000-7000-8000-0000000000ff"}`, "member_missing", "a"},
+		{`{"type":"message","id":"a","regenerate":"00000000-0000-7000-8000-0000000000ff"}`, "member_missing", "a"},
+		{`{"type":"message","id":"a",` + in + `,"content":"x","replace":"x"}`, "message_not_found", "a"},
+		{`{"type":"message","id":"a",` + in + `,"regenerate":"00000000-0000-0000-0000-000000000000"}`, "message_not_found", "a"},
+		{`{"type":"message","id":"a",` + in + `,"replace":"00000000-0000-7000-8000-0000000000ff"}`, "member_missing", "a"},
+		{`{"type":"message","id":"a",` + in + `,"content":"x","regenerate":"00000000-0000-7000-8000-0000000000ff"}`, "member_invalid", "a"},
+		{`{"type":"message","id":"a",` + in + `,"message_id":"x","regenerate":"00000000-0000-7000-8000-0000000000ff"}`, "member_invalid", "a"},
+		{`{"type":"message","id":"a",` + in + `,"replace":"00000000-0000-7000-8000-0000000000fe","regenerate":"00000000-0000-7000-8000-0000000000ff"}`, "member_invalid", "a"},
+		{`{"type":"message","id":"a",` + in + `,"content":"x","steer":true,"replace":"00000000-0000-7000-8000-0000000000ff"}`, "member_invalid", "a"},
 		{`{"type":"stop","id":"a"}`, "member_missing", "a"},
 		{`{"type":"stop","id":"a","conversation_id":"x"}`, "conversation_not_found", "a"},
 		{`{"type":"stop","id":"a",` + in + `,"content":"x"}`, "unknown_member", "a"},
@@ -186,6 +197,40 @@ func TestTwoClients(t *testing.T) {
 		map[string]any{"type": "file", "name": "n", "mime": "text/plain", "data": "aGk="}}})
 	b.want(frame{"type": "token", "text": "Hi."})
 	b.want(frame{"type": "complete"})
+}
+
+// A message is written anew and an answer given anew on branches of their own;
+// what is sent meanwhile from elsewhere is told.
+func TestAnew(t *testing.T) {
+	d := newDouble(answer("Hi."))
+	_, url := serve(t, chat.Options{Node: d})
+	c, b := dial(t, url, ""), dial(t, url, "")
+	c.send(`{"type":"message","content":"one"}`)
+	conv := `"conversation_id":"` + c.next()["conversation_id"].(string) + `"`
+	for c.next()["type"] != "complete" {
+	}
+	const msg = "00000000-0000-7000-8000-0000000000aa"
+	c.send(`{"type":"message","id":"1",` + conv + `,"content":"two","replace":"` + msg + `"}`)
+	if f := c.want(frame{"type": "accepted", "re": "1"}); f["message_id"] == nil {
+		t.Errorf("%v", f)
+	}
+	for c.next()["type"] != "complete" {
+	}
+	if got := d.last(); got.Replace.String() != msg || !got.Regenerate.Zero() || len(got.Content) != 1 {
+		t.Errorf("%+v", got)
+	}
+	c.send(`{"type":"message","id":"2",` + conv + `,"regenerate":"` + msg + `"}`)
+	if f := c.want(frame{"type": "accepted", "re": "2"}); f["message_id"] != nil {
+		t.Errorf("%v", f)
+	}
+	for c.next()["type"] != "complete" {
+	}
+	if got := d.last(); got.Regenerate.String() != msg || !got.Replace.Zero() || got.Content != nil {
+		t.Errorf("%+v", got)
+	}
+	b.send(`{"type":"message",` + conv + `,"content":"three"}`)
+	b.want(frame{"type": "accepted"})
+	c.want(frame{"type": "user"})
 }
 
 // A repeated message does nothing twice, and its turn is told again.

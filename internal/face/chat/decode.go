@@ -31,6 +31,8 @@ type (
 		Sampling     samplingPart   `json:"sampling"`
 		Tools        []string       `json:"tools"`
 		Steer        bool           `json:"steer"`
+		Replace      string         `json:"replace"`
+		Regenerate   string         `json:"regenerate"`
 	}
 	samplingPart struct {
 		Temperature *float64   `json:"temperature"`
@@ -161,7 +163,7 @@ func conversationID(s string) (id.ID, error) {
 		return id.ID{}, missing("conversation_id")
 	}
 	x, ok := id.Parse(s)
-	if !ok {
+	if !ok || x.Zero() {
 		return x, fault.New(fault.NotFound, "conversation_not_found", "there is no conversation %.80s", s).
 			With("steward conversations list shows those that there are")
 	}
@@ -185,8 +187,47 @@ func (f *messageFrame) turn() (t runtime.Turn, err error) {
 	t.Tools = f.Tools
 	t.Sampling = llm.Sampling{Temperature: f.Sampling.Temperature, MaxTokens: f.Sampling.MaxTokens,
 		Stop: f.Sampling.Stop, Effort: f.Sampling.Effort}
+	if err := f.anew(&t); err != nil || !t.Regenerate.Zero() {
+		return t, err
+	}
 	t.Content, err = content(f.Content)
 	return t, err
+}
+
+// anew reads what the turn is to be another version of: a message of the
+// user's, or an answer.
+func (f *messageFrame) anew(t *runtime.Turn) error {
+	if f.Replace == "" && f.Regenerate == "" {
+		return nil
+	}
+	without := func(member string) error {
+		return fault.New(fault.Invalid, "member_invalid", "%s does not go together with regenerate", member).Detail("member", "/"+member).
+			With("leave it out")
+	}
+	switch {
+	case t.Conversation.Zero():
+		return missing("conversation_id")
+	case f.Regenerate != "" && f.Replace != "":
+		return without("replace")
+	case f.Regenerate != "" && len(f.Content) > 0:
+		return without("content")
+	case f.Regenerate != "" && f.MessageID != "":
+		return without("message_id")
+	case f.Steer:
+		return fault.New(fault.Invalid, "member_invalid", "steer does not go together with replace or regenerate").Detail("member", "/steer").
+			With("leave it out")
+	}
+	for _, m := range []struct {
+		text string
+		to   *id.ID
+	}{{f.Replace, &t.Replace}, {f.Regenerate, &t.Regenerate}} {
+		x, ok := id.Parse(m.text)
+		if m.text != "" && (!ok || x.Zero()) {
+			return fault.New(fault.NotFound, "message_not_found", "this conversation has no message %.80s", m.text)
+		}
+		*m.to = x
+	}
+	return nil
 }
 
 func (s *samplingPart) check() error {

@@ -31,6 +31,7 @@ type double struct {
 	ids      uint64
 	seq      uint64
 	sending  int // Sends that wait for hold
+	turns    []runtime.Turn
 	verdicts []runtime.Verdict
 	stops    []id.ID
 	running  sync.WaitGroup
@@ -64,6 +65,13 @@ func (d *double) newID() id.ID {
 	defer d.mu.Unlock()
 	d.ids++
 	return number(d.ids)
+}
+
+// last returns the turn that was accepted last.
+func (d *double) last() runtime.Turn {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.turns[len(d.turns)-1]
 }
 
 func absent(conv id.ID) error {
@@ -110,10 +118,15 @@ func (d *double) Send(ctx context.Context, user string, t runtime.Turn) (runtime
 	d.seq++
 	d.ids += 2
 	acc := runtime.Accepted{Conversation: t.Conversation, Interaction: number(d.ids - 1), Message: number(d.ids), Seq: d.seq}
+	if !t.Regenerate.Zero() {
+		acc.Message = id.ID{}
+	}
 	s.sent[t.ClientID] = acc
-	m := &message.Message{ID: acc.Message, Role: message.User, Blocks: t.Content}
-	s.frames = append(s.frames, runtime.Frame{Kind: runtime.FrameUser, Conversation: t.Conversation, Interaction: acc.Interaction,
-		Message: acc.Message, Stored: m, ClientID: t.ClientID, Cursor: runtime.Cursor{Seq: acc.Seq}})
+	d.turns = append(d.turns, t)
+	if m := (&message.Message{ID: acc.Message, Role: message.User, Blocks: t.Content}); !m.ID.Zero() {
+		s.frames = append(s.frames, runtime.Frame{Kind: runtime.FrameUser, Conversation: t.Conversation, Interaction: acc.Interaction,
+			Message: acc.Message, Stored: m, ClientID: t.ClientID, Cursor: runtime.Cursor{Seq: acc.Seq}})
+	}
 	d.wake()
 	d.mu.Unlock()
 	if d.reply != nil {

@@ -39,7 +39,7 @@ func (s *sending) is(f *runtime.Frame) bool {
 	if s.turn.ClientID != "" || f.ClientID != "" {
 		return s.turn.ClientID == f.ClientID
 	}
-	return f.Stored != nil && len(f.Stored.Blocks) > 0 && f.Stored.Blocks[0] == s.turn.Content[0]
+	return f.Stored != nil && len(f.Stored.Blocks) > 0 && len(s.turn.Content) > 0 && f.Stored.Blocks[0] == s.turn.Content[0]
 }
 
 // talk finds or makes the talk of a conversation.
@@ -116,7 +116,7 @@ func (c *conn) send(re string, s *sending, before chan struct{}) {
 		return
 	}
 	t.mu.Lock()
-	if t.watching != nil && !acc.Duplicate {
+	if t.watching != nil && !acc.Duplicate && !acc.Message.Zero() {
 		t.accepted[acc.Message] = struct{}{}
 	}
 	t.mu.Unlock()
