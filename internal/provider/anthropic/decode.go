@@ -101,20 +101,29 @@ func (d decoder) message(v wire.Value) {
 }
 
 // user reads a turn of the user's: its results, one message each, and then
-// what was said.
+// what was said. Without anything said, the first result keeps what the turn
+// has that is not modelled.
 func (d decoder) user(at, content wire.Value, extra []byte) {
-	results, others := 0, 0
+	var results []wire.Value
+	others := 0
 	if content.Is('[') {
 		for _, v := range content.Items() {
-			if v.Get("type").Text() != "tool_result" {
+			if v.Is('{') && v.Get("type").Text() == "tool_result" {
+				results = append(results, v)
+			} else {
 				others++
-				continue
 			}
-			results++
-			d.result(v)
 		}
 	}
-	if others > 0 || results == 0 {
+	said := others > 0 || len(results) == 0
+	for i, v := range results {
+		var kept []byte
+		if i == 0 && !said {
+			kept = wire.AppendNested(nil, "message", extra)
+		}
+		d.result(v, kept)
+	}
+	if said {
 		d.Say(at, message.User, d.Meta(extra), d.content(content)...)
 	}
 }
@@ -201,11 +210,11 @@ func (d decoder) call(v wire.Value) message.Block {
 	return c
 }
 
-func (d decoder) result(v wire.Value) {
+func (d decoder) result(v wire.Value, kept []byte) {
 	r := &message.ToolResult{}
 	var id string
 	failed := false
-	r.Meta = d.rest(v, nil, map[string]func(wire.Value){
+	r.Meta = d.rest(v, kept, map[string]func(wire.Value){
 		"tool_use_id": func(x wire.Value) { id = x.Text() },
 		"is_error":    func(x wire.Value) { failed = x.Flag() },
 		"content": func(x wire.Value) {

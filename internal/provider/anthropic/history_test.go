@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"steward/internal/message"
+	"steward/internal/provider/anthropic"
 	"steward/internal/provider/providertest"
 	"steward/internal/provider/wire"
 )
@@ -154,5 +155,46 @@ func FuzzDecodeHistory(f *testing.F) {
 		`{"model":"m","system":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":[{"type":"text","text":"What is it?"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw=="}},{"type":"image","source":{"type":"url","url":"https://example.com/a.png"}},{"type":"image","source":{"type":"file","file_id":"f1"}},{"type":"document","source":{"type":"text","media_type":"text/plain","data":"notes"},"title":"notes.txt","citations":{"enabled":true}},{"type":"document","source":{"type":"url","url":"https://example.com/a.pdf"}},{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"JVBERg=="},"context":"c"}]}]}`,
 		`[{"role":"user","content":"Go"},{"role":"assistant","content":[{"type":"thinking","thinking":"Hm.","signature":"sig="},{"type":"redacted_thinking","data":"data="},{"type":"text","text":"Let me see."},{"type":"tool_use","id":"toolu_1","name":"math__add","input":{"a": 1},"caller":{"type":"direct"}}]},{"role":"assistant","content":[{"type":"tool_use","name":"now","input":{"malformed_arguments":"{"}}]},{"role":"user","content":[{"type":"text","text":"Hurry"},{"type":"tool_result","tool_use_id":"toolu_1","is_error":true,"content":"[denied] no"},{"type":"tool_result","content":[{"type":"text","text":"12:00"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw=="}}]}]},{"role":"assistant","content":"Done"}]`,
 		`{"system":"S","messages":[{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"thinking","thinking":"unsigned"}]},{"role":"system","content":"x"},{"role":"user","content":[]}]}`,
+	)
+}
+
+// TestOthers: what other programs write.
+func TestOthers(t *testing.T) {
+	providertest.Reads(t, anthropic.DecodeHistory, `{"model":"m","system":"Be brief.","messages":[
+		{"role":"user","content":[{"type":"text","text":"Go","cache_control":{"type":"ephemeral"}},{"type":"document","source":{"type":"text","data":"notes"},"title":"n.txt","citations":{"enabled":true}}]},
+		{"role":"assistant","content":[{"type":"thinking","thinking":"Hm.","signature":"s\/="},{"type":"tool_use","id":"a","name":"math__add","input":{"a": 1}}]},
+		{"role":"assistant","content":[{"type":"tool_use","name":"now","input":{}}]},
+		{"role":"user","content":[{"type":"text","text":"Well?"},{"type":"tool_result","tool_use_id":"a","is_error":true,"content":"boom","x":1},{"type":"tool_result","content":[{"type":"text","text":"12:00"}]}]},
+		{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"now","input":{}}]},
+		{"role":"user","uuid":7,"content":[{"type":"tool_result","tool_use_id":"c"}]},
+		{"role":"assistant","content":"Done."}]}`,
+		`{"role":"system","blocks":[{"type":"text","text":"Be brief."}]}`,
+		`{"role":"user","blocks":[{"type":"text","text":"Go"},{"type":"file","mime":"text/plain","name":"n.txt","data":"bm90ZXM=","meta":{"provider":"anthropic","fields":{"citations":{"enabled":true}}}}]}`,
+		`{"role":"assistant","blocks":[{"type":"reasoning","text":"Hm.","meta":{"provider":"anthropic","fields":{"signature":"s\/="}}},{"type":"tool_call","call_id":"a","name":"math.add","args":"{\"a\": 1}"},{"type":"tool_call","call_id":"toolu_b181f82b1f56-1","name":"now","args":"{}"}]}`,
+		`{"role":"tool","blocks":[{"type":"tool_result","call":"#2/1","call_id":"a","name":"math.add","status":"error","content":[{"type":"text","text":"boom"}],"meta":{"provider":"anthropic","fields":{"x":1}}}]}`,
+		`{"role":"tool","blocks":[{"type":"tool_result","call":"#2/2","call_id":"toolu_b181f82b1f56-1","name":"now","status":"ok","content":[{"type":"text","text":"12:00"}]}]}`,
+		`{"role":"user","blocks":[{"type":"text","text":"Well?"}]}`,
+		`{"role":"assistant","blocks":[{"type":"tool_call","call_id":"c","name":"now","args":"{}"}]}`,
+		`{"role":"tool","blocks":[{"type":"tool_result","call":"#6/0","call_id":"c","name":"now","status":"ok","meta":{"provider":"anthropic","fields":{"message":{"uuid":7}}}}]}`,
+		`{"role":"assistant","blocks":[{"type":"text","text":"Done."}],"final":true}`,
+	)
+	providertest.Reads(t, anthropic.DecodeHistory, `[{"role":"user","content":[]},{"role":"system","content":["Hush."]}]`,
+		`{"role":"user","blocks":[{"type":"text"}]}`, `{"role":"system","blocks":[{"type":"text","text":"Hush."}]}`)
+}
+
+func TestUnreadable(t *testing.T) {
+	user := func(block string) string { return `[{"role":"user","content":[` + block + `]}]` }
+	providertest.Refuses(t, anthropic.DecodeHistory,
+		providertest.Unreadable{In: `{"messages":[{"role":"tool"}]}`, Code: wire.CodeRole, At: "messages[0].role"},
+		providertest.Unreadable{In: `[{"role":"user","content":5}]`, Code: wire.CodeHistory, At: "messages[0].content"},
+		providertest.Unreadable{In: user(`{"type":"search_result"}`), Code: wire.CodePart, At: "messages[0].content[0]"},
+		providertest.Unreadable{In: user(`{"type":"text","text":[]}`), Code: wire.CodeHistory, At: "messages[0].content[0].text"},
+		providertest.Unreadable{In: user(`{"type":"image","source":{"type":"base64","data":"?"}}`), Code: wire.CodeHistory, At: "messages[0].content[0].source.data"},
+		providertest.Unreadable{In: user(`{"type":"image"}`), Code: wire.CodeHistory, At: "messages[0].content[0].source"},
+		providertest.Unreadable{In: user(`{"type":"tool_result","tool_use_id":"a"}`), Code: wire.CodeStray, At: "messages[0].content[0]"},
+		providertest.Unreadable{In: user(`{"type":"thinking","thinking":"x"}`), Code: wire.CodeHistory, At: "messages[0]"},
+		providertest.Unreadable{In: `[{"role":"assistant","content":[{"type":"redacted_thinking"}]}]`, Code: wire.CodeHistory, At: "messages[0].content[0]"},
+		providertest.Unreadable{In: `[{"role":"assistant","content":[{"type":"tool_use","name":"f","input":"x"}]}]`, Code: wire.CodeHistory, At: "messages[0].content[0].input"},
+		providertest.Unreadable{In: `[{"role":"assistant","content":[{"type":"tool_use","name":"f"}]},{"role":"user","content":"x"}]`, Code: wire.CodeUnanswered, At: "messages[0]"},
 	)
 }

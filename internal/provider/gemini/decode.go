@@ -107,16 +107,28 @@ func (d decoder) content(v wire.Value) {
 	case "model":
 		d.Assistant(v, d.Meta(extra), d.parts(parts, true, nil)...)
 	case "user", "function", "":
-		results := 0
-		blocks := d.parts(parts, false, func(x wire.Value) {
-			results++
-			d.result(x)
-		})
-		if len(blocks) > 0 || results == 0 {
-			d.Say(v, message.User, d.Meta(extra), blocks...)
-		}
+		d.user(v, parts, extra)
 	default:
 		v.Get("role").Fault(wire.CodeRole, "%.40q is none of the API's roles", role)
+	}
+}
+
+// user reads a turn of the user's: its responses, one message each, and then
+// what was said. Without anything said, the first response keeps what the turn
+// has that is not modelled.
+func (d decoder) user(at, parts wire.Value, extra []byte) {
+	var results []wire.Value
+	blocks := d.parts(parts, false, func(x wire.Value) { results = append(results, x) })
+	said := len(blocks) > 0 || len(results) == 0
+	for i, x := range results {
+		var kept []byte
+		if i == 0 && !said {
+			kept = wire.AppendNested(nil, "content", extra)
+		}
+		d.result(x, kept)
+	}
+	if said {
+		d.Say(at, message.User, d.Meta(extra), blocks...)
 	}
 }
 
@@ -268,10 +280,9 @@ func media(v wire.Value) (b message.Block, more []byte) {
 
 // result reads a response. The reference names the keys output and error; an
 // object without them is the output as it stands.
-func (d decoder) result(v wire.Value) {
+func (d decoder) result(v wire.Value, extra []byte) {
 	r := &message.ToolResult{}
 	var id, name, words string
-	var extra []byte
 	failed := false
 	for key, x := range v.Members() {
 		switch key {

@@ -101,3 +101,42 @@ func FuzzDecodeHistory(f *testing.F) {
 		`[{"role":"user","parts":[{"text":"Go"}]},{"role":"model","parts":[{"functionCall":{"name":"f","args":{"_malformed_arguments":"{"}},"thoughtSignature":"c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="}]},{"role":"function","parts":[{"functionResponse":{"name":"f","response":{"output":"42"},"willContinue":false}}]}]`,
 	)
 }
+
+// TestOthers: what other programs write.
+func TestOthers(t *testing.T) {
+	providertest.Reads(t, DecodeHistory, `{"system_instruction":{"parts":{"text":"Be brief."}},"contents":[
+		{"parts":[{"text":"Go"},{"inline_data":{"mime_type":"image/png","data":"AAEC"}},{"fileData":{"fileUri":"https://x.org/a.pdf","displayName":"a"},"videoMetadata":{"fps":1}}]},
+		{"role":"model","parts":[{"thought_signature":"QUJD","function_call":{"name":"math__add","args":{"a": 1}}},{"functionCall":{"name":"now"}}]},
+		{"role":"function","x":7,"parts":[{"functionResponse":{"name":"now","response":{"time":"12:00"}}},{"function_response":{"name":"math__add","response":{"error":"boom"},"willContinue":false}}]},
+		{"role":"model","parts":[{"text":"Hm.","thought":true},{"text":"Done."},{"text":"","thoughtSignature":"REVG"}]}]}`,
+		`{"role":"system","blocks":[{"type":"text","text":"Be brief."}]}`,
+		`{"role":"user","blocks":[{"type":"text","text":"Go"},{"type":"image","mime":"image/png","data":"AAEC"},{"type":"file","mime":"application/pdf","name":"a","url":"https://x.org/a.pdf","meta":{"provider":"gemini","fields":{"videoMetadata":{"fps":1}}}}]}`,
+		`{"role":"assistant","blocks":[{"type":"tool_call","call_id":"gemini-call-481f735f3e77-0","name":"math.add","args":"{\"a\": 1}","meta":{"provider":"gemini","fields":{"thoughtSignature":"QUJD"}}},{"type":"tool_call","call_id":"gemini-call-481f735f3e77-1","name":"now","args":"{}"}]}`,
+		`{"role":"tool","blocks":[{"type":"tool_result","call":"#2/1","call_id":"gemini-call-481f735f3e77-1","name":"now","status":"ok","content":[{"type":"text","text":"{\"time\":\"12:00\"}"}],"meta":{"provider":"gemini","fields":{"content":{"x":7}}}}]}`,
+		`{"role":"tool","blocks":[{"type":"tool_result","call":"#2/0","call_id":"gemini-call-481f735f3e77-0","name":"math.add","status":"error","content":[{"type":"text","text":"boom"}],"meta":{"provider":"gemini","fields":{"willContinue":false}}}]}`,
+		`{"role":"assistant","blocks":[{"type":"reasoning","text":"Hm.","meta":{"provider":"gemini","fields":{"thought":true}}},{"type":"text","text":"Done."},{"type":"reasoning","meta":{"provider":"gemini","fields":{"thoughtSignature":"REVG"}}}],"final":true}`,
+	)
+	providertest.Reads(t, DecodeHistory, `{"systemInstruction":"Be brief.","contents":[{"role":"user","parts":[]}]}`,
+		`{"role":"system","blocks":[{"type":"text","text":"Be brief."}]}`, `{"role":"user","blocks":[{"type":"text"}]}`)
+	for in, want := range map[string]string{"a": "a", "a_b_c": "aBC", "_a": "A", "a_": "a", "a__b": "aB", "": ""} {
+		if got := camel(in); got != want {
+			t.Errorf("%q becomes %q", in, got)
+		}
+	}
+}
+
+func TestUnreadable(t *testing.T) {
+	user := func(part string) string { return `[{"role":"user","parts":[` + part + `]}]` }
+	providertest.Refuses(t, DecodeHistory,
+		providertest.Unreadable{In: `[{"role":"assistant"}]`, Code: wire.CodeRole, At: "contents[0].role"},
+		providertest.Unreadable{In: user(`{"executableCode":{}}`), Code: wire.CodePart, At: "contents[0].parts[0]"},
+		providertest.Unreadable{In: user(`{"text":"a","inlineData":{"mimeType":"image/png","data":"AAEC"}}`), Code: wire.CodePart, At: "contents[0].parts[0]"},
+		providertest.Unreadable{In: user(`{"text":5}`), Code: wire.CodeHistory, At: "contents[0].parts[0].text"},
+		providertest.Unreadable{In: user(`{"fileData":{}}`), Code: wire.CodeHistory, At: "contents[0].parts[0].fileData"},
+		providertest.Unreadable{In: user(`{"functionCall":{"name":"f"}}`), Code: wire.CodeHistory, At: "contents[0]"},
+		providertest.Unreadable{In: user(`{"functionResponse":{"name":"f"}}`), Code: wire.CodeStray, At: "contents[0].parts[0].functionResponse"},
+		providertest.Unreadable{In: `[{"role":"model","parts":[{"text":"x","thoughtSignature":"?"}]}]`, Code: wire.CodeHistory, At: "contents[0].parts[0].thoughtSignature"},
+		providertest.Unreadable{In: `[{"role":"model","parts":[{"functionCall":{"name":"f"}}]},{"parts":[{"functionResponse":{"name":"f","parts":[{"functionCall":{"name":"g"}}]}}]}]`, Code: wire.CodePart, At: "contents[1].parts[0].functionResponse.parts"},
+		providertest.Unreadable{In: `[{"role":"model","parts":[{"functionCall":{"name":"f"}}]},{"parts":[{"text":"x"}]}]`, Code: wire.CodeUnanswered, At: "contents[0]"},
+	)
+}

@@ -104,3 +104,33 @@ func FuzzDecodeHistory(f *testing.F) {
 		`[{"role":"user","content":null},{"role":"assistant","tool_calls":[{"function":{"name":"f"}},{"function":{"name":"g"}}]},{"role":"tool","name":"g","content":"2"},{"role":"tool","content":""},{"role":"user","name":"bob","content":""}]`,
 	)
 }
+
+// TestOthers: what other programs write.
+func TestOthers(t *testing.T) {
+	providertest.Reads(t, DecodeHistory, `{"model":"m","messages":[
+		{"role":"system","content":"Be brief."},
+		{"role":"user","content":"Go","images":["iVBORw0KGgo=","data:image/gif;base64,AAEC"],"x":1},
+		{"role":"assistant","content":"","thinking":"Hm.","tool_calls":[{"function":{"index":0,"name":"math__add","arguments":{"a": 1}}},{"id":"b","type":"function","function":{"name":"now","arguments":"{}"}}]},
+		{"role":"tool","content":"[denied] no","tool_call_id":"b"},
+		{"role":"tool","content":"2"},
+		{"role":"assistant","content":"Two."}]}`,
+		`{"role":"system","blocks":[{"type":"text","text":"Be brief."}]}`,
+		`{"role":"user","blocks":[{"type":"text","text":"Go"},{"type":"image","mime":"image/png","data":"iVBORw0KGgo="},{"type":"image","mime":"image/gif","data":"AAEC"}],"meta":{"provider":"ollama","fields":{"x":1}}}`,
+		`{"role":"assistant","blocks":[{"type":"reasoning","text":"Hm.","meta":{"provider":"ollama","fields":{"field":"thinking"}}},{"type":"tool_call","call_id":"ollama-call-09a9e86feee3-0","name":"math.add","args":"{\"a\": 1}","meta":{"provider":"ollama","fields":{"function":{"index":0}}}},{"type":"tool_call","call_id":"b","name":"now","args":"{}"}]}`,
+		`{"role":"tool","blocks":[{"type":"tool_result","call":"#2/2","call_id":"b","name":"now","status":"denied","content":[{"type":"text","text":"no"}]}]}`,
+		`{"role":"tool","blocks":[{"type":"tool_result","call":"#2/1","call_id":"ollama-call-09a9e86feee3-0","name":"math.add","status":"ok","content":[{"type":"text","text":"2"}]}]}`,
+		`{"role":"assistant","blocks":[{"type":"text","text":"Two."}],"final":true}`,
+	)
+}
+
+func TestUnreadable(t *testing.T) {
+	providertest.Refuses(t, DecodeHistory,
+		providertest.Unreadable{In: `[{"role":"developer","content":""}]`, Code: wire.CodeRole, At: "messages[0].role"},
+		providertest.Unreadable{In: `[{"role":"user","content":["a"]}]`, Code: wire.CodeHistory, At: "messages[0].content"},
+		providertest.Unreadable{In: `[{"role":"user","images":["?"]}]`, Code: wire.CodeHistory, At: "messages[0].images[0]"},
+		providertest.Unreadable{In: `[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":[]}}]}]`, Code: wire.CodeHistory, At: "messages[0].tool_calls[0].function.arguments"},
+		providertest.Unreadable{In: `[{"role":"assistant","tool_calls":[{"function":{}}]}]`, Code: wire.CodeHistory, At: "messages[0]"},
+		providertest.Unreadable{In: `[{"role":"tool","content":"x"}]`, Code: wire.CodeStray, At: "messages[0]"},
+		providertest.Unreadable{In: `[{"role":"assistant","tool_calls":[{"function":{"name":"f"}}]},{"role":"assistant","content":"x"},{"role":"user","content":"y"}]`, Code: wire.CodeUnanswered, At: "messages[0]"},
+	)
+}

@@ -126,3 +126,45 @@ func FuzzDecodeHistory(f *testing.F) {
 		`[{"role":"assistant","content":[{"type":"thinking","thinking":[{"type":"text","text":"Hm"}]},{"type":"text","text":"Hi"}]},{"role":"user","content":""}]`,
 	)
 }
+
+// TestOthers: what other programs write.
+func TestOthers(t *testing.T) {
+	providertest.Reads(t, openai.DecodeHistory, `{"model":"m","temperature":1,"messages":[
+		{"role":"developer","content":"Be brief."},
+		{"role":"user","name":"bob","content":[{"type":"text","text":"What?"},{"type":"image_url","image_url":{"url":"https://x.org/a.png","detail":"low"}},"and?"]},
+		{"role":"assistant","content":null,"tool_calls":[{"type":"function","function":{"name":"math__add","arguments":{"a": 1}}},{"id":"b","function":{"name":"now","arguments":""}}]},
+		{"role":"tool","tool_call_id":"b","content":[{"type":"text","text":"[error] no"}]},
+		{"role":"tool","content":{"sum":2}},
+		{"role":"assistant","reasoning":"Hm.","content":[{"type":"output_text","text":"Two."}]}]}`,
+		`{"role":"system","blocks":[{"type":"text","text":"Be brief."}],"meta":{"provider":"openai","fields":{"role":"developer"}}}`,
+		`{"role":"user","blocks":[{"type":"text","text":"What?"},{"type":"image","mime":"image/png","url":"https://x.org/a.png","meta":{"provider":"openai","fields":{"image_url":{"detail":"low"}}}},{"type":"text","text":"and?"}],"meta":{"provider":"openai","fields":{"name":"bob"}}}`,
+		`{"role":"assistant","blocks":[{"type":"tool_call","call_id":"call_375ff9a0da05-0","name":"math.add","args":"{\"a\": 1}"},{"type":"tool_call","call_id":"b","name":"now"}]}`,
+		`{"role":"tool","blocks":[{"type":"tool_result","call":"#2/1","call_id":"b","name":"now","status":"error","content":[{"type":"text","text":"no"}]}]}`,
+		`{"role":"tool","blocks":[{"type":"tool_result","call":"#2/0","call_id":"call_375ff9a0da05-0","name":"math.add","status":"ok","content":[{"type":"text","text":"{\"sum\":2}"}]}]}`,
+		`{"role":"assistant","blocks":[{"type":"reasoning","text":"Hm.","meta":{"provider":"openai","fields":{"field":"reasoning"}}},{"type":"text","text":"Two."}],"final":true}`,
+	)
+	providertest.Reads(t, openai.New(openai.Options{Name: "far"}).DecodeHistory, `[{"role":"assistant","content":"Hi","x":1}]`,
+		`{"role":"assistant","blocks":[{"type":"text","text":"Hi"}],"final":true,"meta":{"provider":"far","fields":{"x":1}}}`)
+	providertest.Reads(t, openai.DecodeHistory, `[]`)
+}
+
+func TestUnreadable(t *testing.T) {
+	user := func(part string) string { return `[{"role":"user","content":[` + part + `]}]` }
+	providertest.Refuses(t, openai.DecodeHistory,
+		providertest.Unreadable{In: `[`, Code: wire.CodeHistory},
+		providertest.Unreadable{In: `"x"`, Code: wire.CodeHistory, At: "messages"},
+		providertest.Unreadable{In: `{"messages":{}}`, Code: wire.CodeHistory, At: "messages"},
+		providertest.Unreadable{In: `[5]`, Code: wire.CodeHistory, At: "messages[0]"},
+		providertest.Unreadable{In: `[{"role":"king","content":""}]`, Code: wire.CodeRole, At: "messages[0].role"},
+		providertest.Unreadable{In: `[{"role":"user","content":5}]`, Code: wire.CodeHistory, At: "messages[0].content"},
+		providertest.Unreadable{In: user(`{"type":"video"}`), Code: wire.CodePart, At: "messages[0].content[0]"},
+		providertest.Unreadable{In: user(`"a",{"type":"text"}`), Code: wire.CodePart, At: "messages[0].content[1]"},
+		providertest.Unreadable{In: user(`{"type":"image_url","image_url":{}}`), Code: wire.CodeHistory, At: "messages[0].content[0].image_url"},
+		providertest.Unreadable{In: user(`{"type":"file","file":{"file_data":"?"}}`), Code: wire.CodeHistory, At: "messages[0].content[0].file.file_data"},
+		providertest.Unreadable{In: user(`{"type":"thinking","thinking":"x"}`), Code: wire.CodeHistory, At: "messages[0]"},
+		providertest.Unreadable{In: `[{"role":"assistant","tool_calls":[{"type":"custom"}]}]`, Code: wire.CodePart, At: "messages[0].tool_calls[0].type"},
+		providertest.Unreadable{In: `[{"role":"assistant","tool_calls":[{"function":{"arguments":"{}"}}]}]`, Code: wire.CodeHistory, At: "messages[0]"},
+		providertest.Unreadable{In: `[{"role":"tool","tool_call_id":"a","content":""}]`, Code: wire.CodeStray, At: "messages[0]"},
+		providertest.Unreadable{In: `[{"role":"assistant","function_call":{"name":"f"}},{"role":"user","content":"x"}]`, Code: wire.CodeUnanswered, At: "messages[0]"},
+	)
+}
