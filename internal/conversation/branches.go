@@ -138,8 +138,12 @@ func (e *Engine) parts(ctx context.Context, sc store.Scope, conv id.ID, b *recor
 		With("take message %s, the last of them, or %s, which made the call", last.ID, first.ID)
 }
 
-// holding returns a branch that holds a message.
+// holding returns a branch that holds a message: the one that it was written
+// on, if that still does.
 func (e *Engine) holding(ctx context.Context, sc store.Scope, conv id.ID, m Entry) (record.Branch, error) {
+	if b, _, err := e.branch(ctx, sc, conv, m.Branch); err == nil && b.Holds(m.Branch, m.Pos) {
+		return b, nil
+	}
 	branches, err := e.Branches(ctx, sc, conv)
 	if err != nil {
 		return record.Branch{}, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"math"
+	"slices"
 	"time"
 
 	"steward/internal/fault"
@@ -27,25 +28,46 @@ func (e *Engine) Find(ctx context.Context, sc store.Scope, conv, msg id.ID) (Ent
 		}
 		made = m.At
 	}
+	lists := listsOf(e.preferred(ctx, sc, conv))
+	m, err := e.scanAll(ctx, sc, conv, lists, msg, made, near)
+	if !fault.Is(err, fault.NotFound) {
+		return m, err
+	}
 	branches, err := e.Branches(ctx, sc, conv)
 	if err != nil {
 		return Entry{}, err
 	}
-	searched := map[string]bool{}
+	all := listsOf(branches...)
+	m, err = e.scanAll(ctx, sc, conv, slices.DeleteFunc(slices.Clone(all), func(l string) bool { return slices.Contains(lists, l) }), msg, made, near)
+	if fault.Is(err, fault.NotFound) { // the clock went back, or another machine made the id
+		m, err = e.scanAll(ctx, sc, conv, all, msg, time.Time{}, math.MaxInt)
+	}
+	return m, err
+}
+
+// near is how many messages are looked at before all are.
+const near = 1000
+
+// listsOf returns the lists that branches are made of, of deleted branches too.
+func listsOf(branches ...record.Branch) []string {
+	var out []string
 	for _, b := range branches {
-		for _, s := range b.Spans() { // of lists of deleted branches, too
-			if searched[s.Branch] {
-				continue
-			}
-			searched[s.Branch] = true
-			m, err := e.findIn(ctx, sc, conv, s.Branch, msg, made)
-			if !fault.Is(err, fault.NotFound) {
-				return m, err
+		for _, s := range b.Spans() {
+			if !slices.Contains(out, s.Branch) {
+				out = append(out, s.Branch)
 			}
 		}
 	}
-	return Entry{}, fault.New(fault.NotFound, "message_not_found", "this conversation has no message %s", msg).
-		With("steward messages shows those that it has, with their ids")
+	return out
+}
+
+// preferred returns the branch on which a message is looked for first; of a
+// conversation that is hidden, the one that it began with.
+func (e *Engine) preferred(ctx context.Context, sc store.Scope, conv id.ID) record.Branch {
+	if _, b, err := e.current(ctx, sc, conv); err == nil {
+		return b
+	}
+	return record.Branch{ID: record.MainBranch}
 }
 
 // timeOf returns when a UUIDv7 was made (RFC 9562, 5.7: milliseconds in the
@@ -56,17 +78,16 @@ func timeOf(x id.ID) time.Time {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(b[:])))
 }
 
-// near is how many messages are looked at before it is thought of that the
-// clock may have gone back, or that another machine made the id.
-const near = 1000
-
-// findIn searches the list of a branch.
-func (e *Engine) findIn(ctx context.Context, sc store.Scope, conv id.ID, branch string, msg id.ID, made time.Time) (Entry, error) {
-	m, err := e.scan(ctx, sc, conv, branch, msg, made, near)
-	if fault.Is(err, fault.NotFound) {
-		m, err = e.scan(ctx, sc, conv, branch, msg, time.Time{}, math.MaxInt)
+// scanAll looks for a message in lists, one after the other.
+func (e *Engine) scanAll(ctx context.Context, sc store.Scope, conv id.ID, lists []string, msg id.ID, made time.Time, most int) (Entry, error) {
+	for _, l := range lists {
+		m, err := e.scan(ctx, sc, conv, l, msg, made, most)
+		if !fault.Is(err, fault.NotFound) {
+			return m, err
+		}
 	}
-	return m, err
+	return Entry{}, fault.New(fault.NotFound, "message_not_found", "this conversation has no message %s", msg).
+		With("steward messages list shows those that it has, with their ids")
 }
 
 // scan looks for a message among so many that were stored at a time or later.
