@@ -35,6 +35,7 @@ type backend interface {
 	terminal.Node
 	terminal.Shelf
 	importer
+	caller
 	Delete(ctx context.Context, conv id.ID) error
 	ModelNames(ctx context.Context) ([]string, error)
 	// Close lets go of everything; turns that run are put aside.
@@ -94,6 +95,7 @@ type local struct {
 	keys  *identity.Registry
 	found *supply
 	node  *runtime.Node
+	log   *slog.Logger
 	grace time.Duration
 }
 
@@ -105,7 +107,7 @@ func (a *app) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	if err != nil {
 		return nil, err
 	}
-	l := &local{store: st, keys: identity.New(st), grace: set.Timeouts.Shutdown,
+	l := &local{store: st, keys: identity.New(st), log: log, grace: set.Timeouts.Shutdown,
 		shelf: shelf{a.user(), conversation.New(st, conversation.Options{})}}
 	if err := l.wire(ctx, a, set, log); err != nil {
 		return nil, errors.Join(err, st.Close())

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,9 +56,7 @@ func readNotice(data string) (notice, error) {
 type remote struct {
 	shelf
 	store *sqlite.Store // for reading
-	url   string
-	token string
-	http  *http.Client
+	wire
 }
 
 var _ backend = (*remote)(nil)
@@ -81,8 +78,8 @@ func (a *app) join(set *settings.Loaded, log *slog.Logger) (*remote, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &remote{shelf: shelf{a.user(), conversation.New(st, conversation.Options{})}, store: st, url: n.URL, token: token,
-		http: &http.Client{Transport: &http.Transport{}}}, nil
+	return &remote{shelf: shelf{a.user(), conversation.New(st, conversation.Options{})}, store: st,
+		wire: wire{url: n.URL, token: token, http: &http.Client{Transport: &http.Transport{}}}}, nil
 }
 
 // Close ends the connections.
@@ -207,8 +204,12 @@ func (r *remote) ask(ctx context.Context, v any) (frame, error) {
 
 // Send implements terminal.Node.
 func (r *remote) Send(ctx context.Context, t runtime.Turn) (runtime.Accepted, error) {
-	out := map[string]any{"type": "message", "id": "1", "content": json.RawMessage(message.AppendBlocks(nil, t.Content))}
-	for name, value := range map[string]string{"message_id": t.ClientID, "model": t.Model, "agent": t.Agent, "conversation_id": t.Conversation.String()} {
+	out := map[string]any{"type": "message", "id": "1"}
+	if t.Regenerate.Zero() {
+		out["content"] = json.RawMessage(message.AppendBlocks(nil, t.Content))
+	}
+	for name, value := range map[string]string{"message_id": t.ClientID, "model": t.Model, "agent": t.Agent, "conversation_id": t.Conversation.String(),
+		"replace": t.Replace.String(), "regenerate": t.Regenerate.String()} {
 		if value != "" {
 			out[name] = value
 		}
@@ -382,41 +383,6 @@ func blocks(raw json.RawMessage) []message.Block {
 		}
 	}
 	return out
-}
-
-// call makes a request to /api/v1 and reads the answer into out, if not nil.
-func (r *remote) call(ctx context.Context, method, path string, in, out any) error {
-	var body io.Reader
-	if in != nil {
-		b, err := json.Marshal(in)
-		if err != nil {
-			return err
-		}
-		body = bytes.NewReader(b)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, r.url+"/api/v1"+path, body)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Authorization", "Bearer "+r.token)
-	if in != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	res, err := r.http.Do(req)
-	if err != nil {
-		return unreachable(r.url, err)
-	}
-	defer res.Body.Close()
-	if res.StatusCode >= 400 {
-		return refused(res)
-	}
-	if out == nil {
-		return nil
-	}
-	if err := json.NewDecoder(res.Body).Decode(out); err != nil {
-		return unreachable(r.url, err)
-	}
-	return nil
 }
 
 // refused reads the error that an answer carries.

@@ -20,7 +20,7 @@ import (
 // History is what the face needs of the runtime for branches and what becomes
 // of messages.
 type History interface {
-	Branches(ctx context.Context, user string, conv id.ID) (list []record.Branch, preferred string, err error)
+	Paths(ctx context.Context, user string, conv id.ID, deleted bool) ([]runtime.Path, error)
 	Siblings(ctx context.Context, user string, conv, msg id.ID) ([]conversation.Sibling, error)
 	Fork(ctx context.Context, user string, conv id.ID, f conversation.Fork) (record.Branch, error)
 	Switch(ctx context.Context, user string, conv id.ID, branch string) error
@@ -75,10 +75,11 @@ type branchView struct {
 	Revision  int       `json:"revision"`
 	Cut       bool      `json:"cut,omitzero"`     // not all of it is shown to a model
 	Summary   string    `json:"summary,omitzero"` // the message that stands for the rest
+	Deleted   time.Time `json:"deleted,omitzero"`
 }
 
-func viewBranch(b record.Branch, preferred string) branchView {
-	return branchView{b.ID, b.Title, b.Created, b.Used, b.Parent, b.ID == preferred, b.View.Revision, b.View.Start.Pos != 0, b.View.Summary}
+func viewBranch(b record.Branch, preferred bool) branchView {
+	return branchView{b.ID, b.Title, b.Created, b.Used, b.Parent, preferred, b.View.Revision, b.View.Start.Pos != 0, b.View.Summary, b.Deleted}
 }
 
 // read reads the conversation of the path, and the body where there is to be one.
@@ -133,13 +134,23 @@ func (f *face) branches(w http.ResponseWriter, r *http.Request, c httpauth.Calle
 	if err != nil {
 		return err
 	}
-	list, preferred, err := f.Node.Branches(r.Context(), c.User, conv)
+	deleted, err := flagOf(r.URL.Query().Get("deleted"), "deleted")
 	if err != nil {
 		return err
 	}
-	out := make([]branchView, len(list))
-	for i, b := range list {
-		out[i] = viewBranch(b, preferred)
+	list, err := f.Node.Paths(r.Context(), c.User, conv, deleted)
+	if err != nil {
+		return err
+	}
+	type path struct {
+		branchView
+		Messages int    `json:"messages"`
+		Own      int    `json:"own"`
+		Begins   string `json:"begins,omitzero"`
+	}
+	out := make([]path, len(list))
+	for i, p := range list {
+		out[i] = path{viewBranch(p.Branch, p.Preferred), p.Messages, p.Own, p.Begins}
 	}
 	return reply(w, http.StatusOK, map[string]any{"branches": out})
 }
@@ -148,7 +159,7 @@ func (f *face) made(w http.ResponseWriter, b record.Branch, err error) error {
 	if err != nil {
 		return err
 	}
-	return reply(w, http.StatusCreated, viewBranch(b, b.ID))
+	return reply(w, http.StatusCreated, viewBranch(b, true))
 }
 
 func (f *face) fork(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
@@ -249,7 +260,7 @@ func (f *face) rewind(w http.ResponseWriter, r *http.Request, c httpauth.Caller)
 	return reply(w, http.StatusCreated, struct {
 		branchView
 		Withdrawn int `json:"withdrawn"`
-	}{viewBranch(b, b.ID), withdrawn})
+	}{viewBranch(b, true), withdrawn})
 }
 
 func (f *face) siblings(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
@@ -329,7 +340,7 @@ func (f *face) insert(w http.ResponseWriter, r *http.Request, c httpauth.Caller)
 	return reply(w, http.StatusCreated, struct {
 		branchView
 		Message id.ID `json:"message_id"`
-	}{viewBranch(b, b.ID), m.ID})
+	}{viewBranch(b, true), m.ID})
 }
 
 func (f *face) mark(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {

@@ -1,0 +1,108 @@
+package runtime
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"steward/internal/conversation"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/store"
+)
+
+// Path is a branch as a person is told of it.
+type Path struct {
+	record.Branch
+	Preferred bool
+	Messages  int    // that stand on it
+	Own       int    // of them, those that were written on it
+	Begins    string // the beginning of the first of these; empty where there is none that may be shown
+}
+
+// Paths returns a conversation's branches, the oldest first; with deleted,
+// those in their place that can be brought back.
+func (n *Node) Paths(ctx context.Context, user string, conv id.ID, deleted bool) ([]Path, error) {
+	return Paths(ctx, n.opt.Store, n.conversations, store.ForUser(user), conv, deleted)
+}
+
+// Paths is Node.Paths for who has no node, only the store.
+func Paths(ctx context.Context, st store.Store, e *conversation.Engine, sc store.Scope, conv id.ID, deleted bool) ([]Path, error) {
+	c, err := e.Get(ctx, sc, conv)
+	if err != nil {
+		return nil, err
+	}
+	var out []Path
+	q := store.Query{Term: store.Term{Name: record.TermBranch, Value: conv.String()}, Under: record.ConversationURI(conv)}
+	for it, err := range store.Items(ctx, st, sc, q) {
+		if err != nil {
+			return nil, err
+		}
+		p := Path{Branch: record.Branch{ID: it.URI.ID()}}
+		if err := record.Decode(it.URI, it.Body, &p.Branch); err != nil {
+			return nil, err
+		}
+		if p.Deleted.IsZero() == deleted {
+			continue
+		}
+		p.Preferred = p.ID == c.BranchID()
+		if err := p.count(ctx, st, sc, conv); err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	slices.SortStableFunc(out, func(a, b Path) int { return a.Created.Compare(b.Created) })
+	return out, nil
+}
+
+// count counts the messages of a branch and reads how its own begin.
+func (p *Path) count(ctx context.Context, st store.Store, sc store.Scope, conv id.ID) error {
+	for _, s := range p.Spans() {
+		q := store.Query{List: record.BranchURI(conv, s.Branch), From: s.From, NoBody: true, Limit: 1000}
+		for it, err := range store.Items(ctx, st, sc, q) {
+			if err != nil {
+				return err
+			}
+			if !s.Holds(s.Branch, it.Pos) {
+				break
+			}
+			if p.Messages++; s.Branch == p.ID {
+				p.Own++
+			}
+		}
+	}
+	if p.Own == 0 {
+		return nil
+	}
+	first, err := st.Query(ctx, sc, store.Query{List: record.BranchURI(conv, p.ID), Limit: 1})
+	if err != nil || len(first.Items) == 0 {
+		return err
+	}
+	m, err := record.DecodeMessage(first.Items[0].URI, first.Items[0].Body)
+	if err == nil {
+		p.Begins = beginning(m)
+	}
+	return err
+}
+
+// beginning is the beginning of what a message says, on one line; of what is
+// secret nothing.
+func beginning(m *message.Message) string {
+	const most = 200
+	if message.LabelsOf(m.Blocks)&message.Secret != 0 {
+		return ""
+	}
+	text := m.Text()
+	if calls := m.Calls(); text == "" && len(calls) > 0 {
+		text = calls[0].Name
+	}
+	if r := m.Result(); r != nil {
+		text = r.Text()
+	}
+	runes := []rune(strings.Join(strings.Fields(text), " "))
+	if len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return string(runes)
+}
