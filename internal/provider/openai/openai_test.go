@@ -34,6 +34,7 @@ func vendor(d openai.Dialect) providertest.Vendor {
 func TestCompatible(t *testing.T) { providertest.Suite(t, vendor(openai.Compatible)) }
 
 func TestOfficial(t *testing.T) {
+	t.Run("histories", func(t *testing.T) { providertest.Histories(t, vendor(openai.Official)) })
 	for _, name := range []string{"gpt-4.1", "o3", "gpt-5", "gpt-5.1"} {
 		t.Run(name, func(t *testing.T) {
 			v := vendor(openai.Official)
