@@ -172,7 +172,7 @@ func (a *app) command() *cobra.Command {
 	complete(root, "model", a.completeModels)
 	root.AddGroup(&cobra.Group{ID: "talk", Title: "Talk:"}, &cobra.Group{ID: "keep", Title: "Keep:"}, &cobra.Group{ID: "look", Title: "Look:"})
 	root.AddCommand(a.chatCommand(), a.askCommand(), a.serveCommand(),
-		a.conversationsCommand(), a.importCommand(), a.searchCommand(), a.keysCommand(),
+		a.conversationsCommand(), a.messagesCommand(), a.branchCommand(), a.importCommand(), a.searchCommand(), a.keysCommand(),
 		a.logCommand(), a.modelsCommand(), a.configCommand(), a.doctorCommand(), a.versionCommand(), a.manCommand(root))
 	strict(root)
 	return root

@@ -23,10 +23,11 @@ import (
 
 func (a *app) conversationsCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "conversations", Aliases: []string{"conversation"}, Short: "List, show, export and delete conversations", GroupID: "keep", Args: cobra.NoArgs,
+		Use: "conversations", Aliases: []string{"conversation"}, Short: "List, show, export, rewind, compact and delete conversations", GroupID: "keep", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(a.listConversations(), a.showConversation(), a.exportConversation(), a.deleteConversations())
+	c.AddCommand(a.viewCommands()...)
 	return c
 }
 
@@ -257,6 +258,7 @@ func (a *app) deleteFrom(ctx context.Context, b backend, args []string, yes bool
 			return err
 		}
 		a.note("deleted %s", c.ID)
+		a.note("%s", a.until("steward conversations undelete "+c.ID.String()))
 	}
 	return nil
 }

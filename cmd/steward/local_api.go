@@ -13,6 +13,7 @@ import (
 	"steward/internal/conversation"
 	"steward/internal/face/api"
 	"steward/internal/face/httpauth"
+	"steward/internal/face/terminal"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/record"
@@ -154,6 +155,20 @@ func (r reader) ExportAs(ctx context.Context, user string, conv id.ID, o convers
 type talk struct {
 	caller
 	conv id.ID
+	flag string // what commands that are about it too need: "" or " --conversation ID"
+}
+
+// about returns the conversation that a person has named.
+func (a *app) about(ctx context.Context, c caller, s terminal.Shelf, which string) (talk, error) {
+	t := talk{caller: c}
+	if which == "" {
+		which = "last"
+	}
+	var err error
+	if t.conv, err = a.which(ctx, s, which, false); which != "last" {
+		t.flag = " --conversation " + t.conv.String()
+	}
+	return t, err
 }
 
 // do makes a request below the conversation's own path.
@@ -184,22 +199,22 @@ func (a *app) looking(ctx context.Context, which string, do func(talk) error) er
 
 func (a *app) look(ctx context.Context, st *sqlite.Store, which string, do func(talk) error) error {
 	s := shelf{a.user(), conversation.New(st, conversation.Options{})}
-	conv, err := a.which(ctx, s.reader(), orLast(which), false)
+	t, err := a.about(ctx, within(reader{shelf: s, store: st}, nil, s.user, slog.New(slog.DiscardHandler)), s.reader(), which)
 	if err != nil {
 		return err
 	}
-	return do(talk{within(reader{shelf: s, store: st}, nil, s.user, slog.New(slog.DiscardHandler)), conv})
+	return do(t)
 }
 
 // changing runs do with a conversation that may be changed: by this process,
 // or by the Steward that has the data folder in use.
 func (a *app) changing(ctx context.Context, which string, do func(talk) error) error {
 	return a.opened(ctx, func(b backend) error {
-		conv, err := a.which(ctx, b, orLast(which), false)
+		t, err := a.about(ctx, b, b, which)
 		if err != nil {
 			return err
 		}
-		return do(talk{b, conv})
+		return do(t)
 	})
 }
 
@@ -217,13 +232,6 @@ func (a *app) opened(ctx context.Context, do func(backend) error) error {
 		return err
 	}
 	return errors.Join(do(b), b.Close())
-}
-
-func orLast(which string) string {
-	if which == "" {
-		return "last"
-	}
-	return which
 }
 
 func noConversation() error {

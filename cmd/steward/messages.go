@@ -1,0 +1,570 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"charm.land/lipgloss/v2"
+	"github.com/spf13/cobra"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/record"
+)
+
+func (a *app) messagesCommand() *cobra.Command {
+	var conv string
+	c := &cobra.Command{
+		Use: "messages", Aliases: []string{"message"}, Short: "List messages, pin, archive and delete them", GroupID: "keep", Args: cobra.NoArgs,
+		Long: "Look at the messages of a conversation and say what is to become of them. A message is named by its\n" +
+			"id, by at least 6 characters of the beginning or the end of it (lists show the last 8), or by last.",
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.PersistentFlags().StringVar(&conv, "conversation", "", "`ID` of the conversation; the last used one unless given")
+	complete(c, "conversation", a.completeConversations)
+	c.AddCommand(a.listMessages(&conv), a.showMessage(&conv),
+		a.pinMessages(&conv, true), a.pinMessages(&conv, false),
+		a.markMessages(&conv, verb{"archive", "Keep messages for the record without showing them to a model", "archived", record.Archived}),
+		a.markMessages(&conv, verb{"invalidate", "Say that messages are obsolete", "obsolete now:", record.Invalidated}),
+		a.markMessages(&conv, verb{"restore", "Make messages active again, deleted ones too", "active again:", record.Active}),
+		a.markMessages(&conv, verb{"delete", "Delete messages", "deleted", record.Deleted}),
+		a.removeMessages(&conv), a.insertMessage(&conv), a.messageChanges(&conv), a.rollbackMessages(&conv))
+	return c
+}
+
+// which is the conversation that an argument or the flag names.
+func oneOf(args []string, flag string) (string, error) {
+	if len(args) > 0 && flag != "" && args[0] != flag {
+		return "", usage("the conversation is named twice: %s and --conversation %s", args[0], flag)
+	}
+	if len(args) > 0 {
+		return args[0], nil
+	}
+	return flag, nil
+}
+
+// listing is what messages list was asked for.
+type listing struct {
+	branch, state string
+	all           bool
+	limit         int
+}
+
+// states are what --state takes, and how the API calls it.
+func states() map[string]record.Validity {
+	return map[string]record.Validity{"active": "", "obsolete": record.Invalidated, "invalidated": record.Invalidated,
+		"superseded": record.Superseded, "archived": record.Archived, "deleted": record.Deleted}
+}
+
+func (a *app) listMessages(conv *string) *cobra.Command {
+	var f listing
+	c := &cobra.Command{
+		Use: "list [CONVERSATION]", Short: "List messages, the newest last", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeConversations,
+		Long: "List the messages of a conversation's preferred branch, the newest last, with what became of them:\n" +
+			"obsolete (a later call replaces the result), summarised or superseded (another message stands for\n" +
+			"it), archived, pinned, or not shown to the model. Deleted messages are listed with --state deleted\n" +
+			"as long as they can be brought back.",
+		Example: "  steward messages list\n  steward messages list --state obsolete --all\n  steward messages list last --branch main -n 5",
+		RunE: func(c *cobra.Command, args []string) error {
+			which, err := oneOf(args, *conv)
+			if err != nil {
+				return err
+			}
+			return a.listSpoken(c.Context(), which, f)
+		},
+	}
+	c.Flags().StringVar(&f.branch, "branch", "", "the messages of the branch `B`")
+	c.Flags().StringVar(&f.state, "state", "", "only those in the `STATE` active, obsolete, superseded, archived, deleted or pinned")
+	c.Flags().IntVarP(&f.limit, "limit", "n", 50, "the newest `N`")
+	c.Flags().BoolVar(&f.all, "all", false, "all of them")
+	c.MarkFlagsMutuallyExclusive("all", "limit")
+	complete(c, "branch", a.completeBranches(conv))
+	complete(c, "state", words("active", "obsolete", "superseded", "archived", "deleted", "pinned"))
+	return c
+}
+
+func (a *app) listSpoken(ctx context.Context, which string, f listing) error {
+	state, known := states()[f.state]
+	switch {
+	case f.limit < 1:
+		return usage("--limit must be 1 or more")
+	case f.state != "" && f.state != "pinned" && !known:
+		return usage("--state must be active, obsolete, superseded, archived, deleted or pinned, not %q", f.state)
+	}
+	keep := func(m *spoken) bool {
+		return f.state == "" || f.state == "pinned" && m.Pinned || f.state != "pinned" && m.State == state
+	}
+	var list []*spoken
+	more := false
+	err := a.looking(ctx, which, func(t talk) error {
+		source, err := t.source(ctx, f)
+		if err != nil {
+			return err
+		}
+		for m, err := range source {
+			if err != nil {
+				return err
+			}
+			if !keep(m) {
+				continue
+			}
+			if more = !f.all && len(list) == f.limit; more {
+				break
+			}
+			list = append(list, m)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	slices.Reverse(list)
+	if a.json {
+		raw := make([]json.RawMessage, len(list))
+		for i, m := range list {
+			raw[i] = m.raw
+		}
+		return a.printJSON(raw)
+	}
+	if len(list) == 0 {
+		a.note("there are no such messages")
+		return nil
+	}
+	if _, err := a.stdout.Write([]byte(spokenTable(list, a.width(), time.Now()))); err != nil {
+		return err
+	}
+	if more {
+		a.note("there are older ones: --all shows them")
+	}
+	return nil
+}
+
+// source are the messages that a list is made of, the newest first.
+func (t talk) source(ctx context.Context, f listing) (func(func(*spoken, error) bool), error) {
+	if f.state == string(record.Deleted) {
+		if f.branch != "" {
+			return nil, usage("what is deleted is so on all branches: leave --branch out")
+		}
+		var list []*spoken
+		for m, err := range t.messages(ctx, url.Values{"deleted": {"true"}}) {
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, m)
+		}
+		slices.SortStableFunc(list, func(x, y *spoken) int { return y.At.Compare(x.At) })
+		return func(yield func(*spoken, error) bool) {
+			for _, m := range list {
+				if !yield(m, nil) {
+					return
+				}
+			}
+		}, nil
+	}
+	branch := ""
+	if f.branch != "" {
+		b, err := t.branch(ctx, f.branch, false)
+		if err != nil {
+			return nil, err
+		}
+		branch = b.ID
+	}
+	page := pageOf
+	if f.state == "" && !f.all {
+		page = min(f.limit+1, pageOf)
+	}
+	return t.newestFirst(ctx, branch, page), nil
+}
+
+func (a *app) showMessage(conv *string) *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "Show a message at length", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeMessages(conv),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.looking(c.Context(), *conv, func(t talk) error {
+				found, err := t.find(c.Context(), true, args[0])
+				if err != nil {
+					return err
+				}
+				if a.json {
+					return a.printJSON(found[0].raw)
+				}
+				_, err = a.stdout.Write([]byte(spokenText(found[0], t.conv)))
+				return err
+			})
+		},
+	}
+}
+
+func (a *app) pinMessages(conv *string, pin bool) *cobra.Command {
+	use, short, done := "pin ID…", "Keep messages in view, however small the window", "pinned"
+	if !pin {
+		use, short, done = "unpin ID…", "Let go of pinned messages", "not pinned any more:"
+	}
+	return &cobra.Command{
+		Use: use, Short: short, Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeMessages(conv),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.onMessages(c.Context(), *conv, false, args, func(t talk, msgs []id.ID) error {
+				if err := t.post(c.Context(), "/messages/pin", map[string]any{"messages": msgs, "pinned": pin}, nil); err != nil {
+					return err
+				}
+				a.note("%s %s", done, shortIDs(msgs))
+				return nil
+			})
+		},
+	}
+}
+
+// onMessages runs do with messages of a conversation that may be changed.
+func (a *app) onMessages(ctx context.Context, conv string, deleted bool, names []string, do func(talk, []id.ID) error) error {
+	return a.changing(ctx, conv, func(t talk) error {
+		found, err := t.find(ctx, deleted, names...)
+		if err != nil {
+			return err
+		}
+		return do(t, ids(found))
+	})
+}
+
+// verb is one of the commands that say what becomes of messages.
+type verb struct {
+	name, short, done string
+	state             record.Validity
+}
+
+func (a *app) markMessages(conv *string, v verb) *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use: v.name + " ID…", Short: v.short, Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeMessages(conv),
+		Long: v.short + ", on all branches and at once. A call and its results go together.",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.onMessages(c.Context(), *conv, v.state == record.Active, args, func(t talk, msgs []id.ID) error {
+				in := map[string]any{"messages": msgs, "state": v.state, "reason": reason}
+				if err := t.post(c.Context(), "/messages/mark", in, nil); err != nil {
+					return err
+				}
+				a.note("%s %s", v.done, shortIDs(msgs))
+				if v.state == record.Deleted {
+					a.note("%s", a.until("steward messages restore "+strings.ReplaceAll(shortIDs(msgs), ",", "")+t.flag))
+				}
+				return nil
+			})
+		},
+	}
+	if v.state == record.Deleted {
+		c.Long += " They can be\nbrought back for a while, and are then erased for good."
+	}
+	if v.state != record.Active {
+		c.Flags().StringVar(&reason, "reason", "", "`WHY`, for the record")
+	}
+	return c
+}
+
+// until says for how long a command brings back what was deleted.
+func (a *app) until(command string) string {
+	keep := time.Duration(0)
+	if a.set != nil {
+		keep = a.set.Keep.Deleted
+	}
+	if keep < time.Hour {
+		return "it is erased for good at once (the setting keep.deleted)"
+	}
+	return fmt.Sprintf("until %s this brings it back: %s", time.Now().Add(keep).Local().Format("2 January 2006"), command)
+}
+
+func (a *app) removeMessages(conv *string) *cobra.Command {
+	return &cobra.Command{
+		Use: "remove ID…", Short: "Go on without some messages, on a branch of its own", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeMessages(conv),
+		Long: "Make a branch without some messages, and go on with it. The branch with them is kept. A call and its\n" +
+			"results go together.",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.onMessages(c.Context(), *conv, false, args, func(t talk, msgs []id.ID) error {
+				return a.made(c.Context(), t, "/messages/remove", map[string]any{"messages": msgs})
+			})
+		},
+	}
+}
+
+func (a *app) insertMessage(conv *string) *cobra.Command {
+	var after, role string
+	var first bool
+	c := &cobra.Command{
+		Use: "insert TEXT…", Short: "Put a message in between, on a branch of its own", Args: cobra.MinimumNArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
+		Long: "Make a branch with a message more, behind another one, and go on with it. The branch without it is\n" +
+			"kept.",
+		Example: "  steward messages insert --after 3f2a91bc 'The deadline is Friday.'",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.changing(c.Context(), *conv, func(t talk) error {
+				in := map[string]any{"role": role, "text": strings.Join(args, " ")}
+				if !first {
+					found, err := t.find(c.Context(), false, after)
+					if err != nil {
+						return err
+					}
+					in["after"] = found[0].ID
+				}
+				return a.made(c.Context(), t, "/messages/insert", in)
+			})
+		},
+	}
+	c.Flags().StringVar(&after, "after", "", "behind the message `ID`")
+	c.Flags().BoolVar(&first, "first", false, "before all others")
+	c.Flags().StringVar(&role, "role", "user", "who says it: user or assistant")
+	c.MarkFlagsOneRequired("after", "first")
+	c.MarkFlagsMutuallyExclusive("after", "first")
+	complete(c, "after", a.completeMessages(conv))
+	complete(c, "role", words("user", "assistant"))
+	return c
+}
+
+// madeBranch is a branch that the API has made.
+type madeBranch struct {
+	branchInfo
+	Message   id.ID `json:"message_id,omitzero"`
+	Withdrawn int   `json:"withdrawn,omitzero"`
+}
+
+// made has the API make a branch, and tells of it.
+func (a *app) made(ctx context.Context, t talk, path string, in any) error {
+	var raw json.RawMessage
+	if err := t.post(ctx, path, in, &raw); err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(raw)
+	}
+	var b madeBranch
+	if err := json.Unmarshal(raw, &b); err != nil {
+		return err
+	}
+	a.note("the conversation goes on with the new branch %s; steward branch switch %s%s goes back", shorten(b.ID), shorten(b.Parent), t.flag)
+	if b.Withdrawn > 0 {
+		a.note("%d withdrawn that had not been done yet", b.Withdrawn)
+	}
+	return nil
+}
+
+// change is a change of a message's validity as the API tells it.
+type change struct {
+	Message     id.ID           `json:"message_id"`
+	State       record.Validity `json:"state"`
+	At          time.Time       `json:"at"`
+	Actor       string          `json:"actor"`
+	Tool        string          `json:"tool"`
+	Interaction id.ID           `json:"interaction_id"`
+	Reason      string          `json:"reason"`
+	Undone      time.Time       `json:"undone"`
+	UndoneBy    string          `json:"undone_by"`
+}
+
+func (t talk) changes(ctx context.Context, interaction id.ID, tool string) ([]change, json.RawMessage, error) {
+	var out struct{ Changes json.RawMessage }
+	q := url.Values{"interaction": {interaction.String()}, "tool": {tool}}
+	if err := t.get(ctx, "/changes?"+q.Encode(), &out); err != nil {
+		return nil, nil, err
+	}
+	var list []change
+	err := json.Unmarshal(out.Changes, &list)
+	return list, out.Changes, err
+}
+
+func (a *app) messageChanges(conv *string) *cobra.Command {
+	var interaction, tool string
+	c := &cobra.Command{
+		Use: "changes", Short: "Tell what tools and people made obsolete, archived or deleted", Args: cobra.NoArgs,
+		Long: "Tell what was changed in the validity of messages: when, which message, to what, by which tool or\n" +
+			"person, in which interaction, and why. What was taken back is told too.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.looking(c.Context(), *conv, func(t talk) error {
+				inter, err := t.interaction(c.Context(), interaction)
+				if err != nil {
+					return err
+				}
+				list, raw, err := t.changes(c.Context(), inter, tool)
+				switch {
+				case err != nil:
+					return err
+				case a.json:
+					return a.printJSON(raw)
+				case len(list) == 0:
+					a.note("nothing was changed")
+					return nil
+				}
+				_, err = a.stdout.Write([]byte(changesTable(list, a.width(), time.Now())))
+				return err
+			})
+		},
+	}
+	c.Flags().StringVar(&interaction, "interaction", "", "only what the interaction `ID` changed")
+	c.Flags().StringVar(&tool, "tool", "", "only what the tool `NAME` changed")
+	complete(c, "tool", a.completeTools)
+	return c
+}
+
+// changesTable lists changes in their order, under a heading for each day.
+func changesTable(list []change, width int, now time.Time) string {
+	rows := make([][3]string, len(list))
+	wide := [2]int{}
+	for i, ch := range list {
+		rows[i] = [3]string{stateWord(ch.State), plainLine(byWord(ch.Tool, ch.Actor)), plainLine(ch.Reason)}
+		if !ch.Undone.IsZero() {
+			rows[i][2] = strings.TrimSpace(rows[i][2] + " (taken back " + ch.Undone.Local().Format("15:04") + " by " + plainLine(byWord("", ch.UndoneBy)) + ")")
+		}
+		for j := range wide {
+			wide[j] = max(wide[j], lipgloss.Width(rows[i][j]))
+		}
+	}
+	if width > 0 {
+		wide[1] = min(wide[1], widestTool)
+	}
+	var b strings.Builder
+	day := ""
+	for i, ch := range list {
+		at := ch.At.Local()
+		if d := dayOf(at, now); d != day {
+			if day != "" {
+				b.WriteByte('\n')
+			}
+			day = d
+			b.WriteString(day + "\n")
+		}
+		in := "-"
+		if !ch.Interaction.Zero() {
+			in = shortID(ch.Interaction)
+		}
+		line := fmt.Sprintf("%s  %s  %s  %s  %-8s  ", at.Format("15:04"), shortID(ch.Message), fill(rows[i][0], wide[0]), fill(cell(rows[i][1], wide[1]), wide[1]), in)
+		why := rows[i][2]
+		if width > 0 {
+			why = cell(why, max(leastWhat, width-lipgloss.Width(line)))
+		}
+		b.WriteString(strings.TrimRight(line+why, " ") + "\n")
+	}
+	return b.String()
+}
+
+// interaction finds an interaction by its id, or a part of it, among those
+// that have changed the validity of messages; "": none.
+func (t talk) interaction(ctx context.Context, name string) (id.ID, error) {
+	name = strings.ToLower(strings.TrimSpace(name))
+	x, whole := id.Parse(name)
+	switch {
+	case name == "" || whole && !x.Zero():
+		return x, nil
+	case name != "last" && !isPart(name):
+		return x, fault.New(fault.Invalid, "interaction_invalid", "%.80q is no id of an interaction, nor a part of one", name).
+			With("steward messages changes shows them")
+	}
+	list, _, err := t.changes(ctx, id.ID{}, "")
+	if err != nil {
+		return x, err
+	}
+	var found []id.ID
+	for _, ch := range slices.Backward(list) {
+		full := ch.Interaction.String()
+		if !slices.Contains(found, ch.Interaction) && full != "" && (name == "last" && found == nil || strings.HasPrefix(full, name) || strings.HasSuffix(full, name)) {
+			found = append(found, ch.Interaction)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return x, fault.New(fault.NotFound, "interaction_not_found", "no interaction %s has changed messages of this conversation", name).
+			With("steward messages changes shows those that did")
+	case 1:
+		return found[0], nil
+	}
+	return x, ambiguous("interaction", "interactions", name, found, id.ID.String)
+}
+
+func (a *app) rollbackMessages(conv *string) *cobra.Command {
+	var tool string
+	c := &cobra.Command{
+		Use: "rollback INTERACTION", Short: "Take back what the tools of an interaction made obsolete", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeInteractions(conv),
+		Long: "Take back what the tools of an interaction made obsolete: what the model was shown before it is shown\n" +
+			"again. steward messages changes names the interactions; last is that of the newest change.",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.changing(c.Context(), *conv, func(t talk) error {
+				inter, err := t.interaction(c.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				var out struct {
+					Restored int `json:"restored"`
+				}
+				if err := t.post(c.Context(), "/interactions/"+inter.String()+"/rollback", map[string]string{"tool": tool}, &out); err != nil {
+					return err
+				}
+				switch {
+				case a.json:
+					return a.printJSON(out)
+				case out.Restored == 0:
+					a.note("there was nothing to take back")
+				default:
+					a.note("%s as before", counted(out.Restored, "message is", "messages are"))
+				}
+				return nil
+			})
+		},
+	}
+	c.Flags().StringVar(&tool, "tool", "", "only what the tool `NAME` made obsolete")
+	complete(c, "tool", a.completeTools)
+	return c
+}
+
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// completeMessages offers the newest messages.
+func (a *app) completeMessages(conv *string) completer {
+	return a.completing(conv, func(ctx context.Context, t talk) (out []cobra.Completion, err error) {
+		out = append(out, cobra.CompletionWithDesc("last", "the newest one"))
+		for m, err := range t.newestFirst(ctx, "", 30) {
+			if err != nil || len(out) > 30 {
+				return out, err
+			}
+			out = append(out, cobra.CompletionWithDesc(shortID(m.ID), m.who()+": "+cell(m.gist(), 60)))
+		}
+		return out, nil
+	})
+}
+
+// completeInteractions offers the interactions that changed messages.
+func (a *app) completeInteractions(conv *string) completer {
+	return a.completing(conv, func(ctx context.Context, t talk) ([]cobra.Completion, error) {
+		out := []cobra.Completion{cobra.CompletionWithDesc("last", "that of the newest change")}
+		list, _, err := t.changes(ctx, id.ID{}, "")
+		seen := map[id.ID]bool{{}: true}
+		for _, ch := range slices.Backward(list) {
+			if !seen[ch.Interaction] {
+				seen[ch.Interaction] = true
+				out = append(out, cobra.CompletionWithDesc(shortID(ch.Interaction), plainLine(byWord(ch.Tool, ch.Actor)+": "+ch.Reason)))
+			}
+		}
+		return out, err
+	})
+}
+
+// completing offers names of things of a conversation. What goes wrong is no
+// business of a shell's.
+func (a *app) completing(conv *string, offer func(context.Context, talk) ([]cobra.Completion, error)) completer {
+	return func(c *cobra.Command, _ []string, _ string) (out []cobra.Completion, _ cobra.ShellCompDirective) {
+		ctx, cancel := completing(c)
+		defer cancel()
+		err := a.looking(ctx, *conv, func(t talk) (err error) {
+			out, err = offer(ctx, t)
+			return err
+		})
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+}

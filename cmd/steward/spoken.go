@@ -1,0 +1,416 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"charm.land/lipgloss/v2"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+)
+
+// spoken is a message as the API tells it.
+type spoken struct {
+	*message.Message
+	Interaction  id.ID
+	Branch       string
+	State        record.Validity // empty: active
+	Reason, By   string
+	Changed      time.Time
+	SupersededBy id.ID
+	Pinned       bool
+	Shown        bool // it lies in what a model is shown
+	raw          json.RawMessage
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *spoken) UnmarshalJSON(b []byte) error {
+	p := struct {
+		Interaction  id.ID           `json:"interaction_id"`
+		Branch       string          `json:"branch"`
+		State        record.Validity `json:"state"`
+		Reason       string          `json:"reason"`
+		By           string          `json:"by"`
+		Changed      time.Time       `json:"changed"`
+		SupersededBy id.ID           `json:"superseded_by"`
+		Pinned       bool            `json:"pinned"`
+		Shown        bool            `json:"shown"`
+	}{Shown: true}
+	if err := json.Unmarshal(b, &p); err != nil {
+		return err
+	}
+	body, err := message.Decode(b)
+	if err != nil {
+		return err
+	}
+	*m = spoken{body, p.Interaction, p.Branch, p.State, p.Reason, p.By, p.Changed, p.SupersededBy, p.Pinned, p.Shown, slices.Clone(b)}
+	return nil
+}
+
+// marks says in words what is not usual about a message.
+func (m *spoken) marks() string {
+	var out []string
+	switch m.State {
+	case "":
+		if !m.Shown {
+			out = append(out, "not shown")
+		}
+	case record.Superseded:
+		if m.Shown {
+			out = append(out, "superseded")
+		} else {
+			out = append(out, "summarised")
+		}
+	default:
+		out = append(out, stateWord(m.State))
+	}
+	if m.Pinned {
+		out = append(out, "pinned")
+	}
+	return strings.Join(out, ", ")
+}
+
+// stateWord is what a person calls a validity.
+func stateWord(v record.Validity) string {
+	if v == record.Invalidated {
+		return "obsolete"
+	}
+	return string(v)
+}
+
+// who names who speaks.
+func (m *spoken) who() string {
+	switch {
+	case m.Role == message.User && len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == "system":
+		return "steward"
+	case m.Role == message.User:
+		return "you"
+	}
+	if r := m.Result(); r != nil {
+		return plainLine(r.Name)
+	}
+	return string(m.Role)
+}
+
+// mostGist is how many columns of a message a list shows where the terminal
+// sets no bound.
+const mostGist = 200
+
+// gist is what a message says, on one line.
+func (m *spoken) gist() string {
+	var parts []string
+	for _, b := range m.Blocks {
+		if b.Base().Labels&message.Secret != 0 {
+			parts = append(parts, "[secret]")
+			continue
+		}
+		switch b := b.(type) {
+		case *message.Text:
+			parts = append(parts, b.Text)
+		case *message.ToolCall:
+			parts = append(parts, "→ "+b.Name+" "+string(b.Args))
+		case *message.ToolResult:
+			parts = append(parts, b.Text())
+		case *message.Image:
+			parts = append(parts, "[image]")
+		case *message.File:
+			parts = append(parts, strings.TrimSuffix("[file "+b.Name, " ")+"]")
+		}
+	}
+	text := strings.Join(parts, " ")
+	if len(text) > 4*mostGist { // enough of it, and no more to look at
+		text = strings.ToValidUTF8(text[:4*mostGist], "")
+	}
+	return cell(strings.Join(strings.Fields(plainLine(text)), " "), mostGist)
+}
+
+// shortID is the end of an id, which is what lists show: ids that were made
+// one after the other begin alike.
+func shortID(x id.ID) string { return shorten(x.String()) }
+
+func shorten(s string) string { return s[max(0, len(s)-8):] }
+
+// spokenTable lists messages in their order, under a heading for each day,
+// within a width (0: as wide as they are).
+func spokenTable(list []*spoken, width int, now time.Time) string {
+	who, marks := 0, 0
+	for _, m := range list {
+		who, marks = max(who, lipgloss.Width(m.who())), max(marks, lipgloss.Width(m.marks()))
+	}
+	if width > 0 {
+		who = min(who, widestTool)
+	}
+	lead := len("15:04  12345678  ") + who + 2
+	if marks > 0 {
+		lead += marks + 2
+	}
+	var b strings.Builder
+	day := ""
+	for _, m := range list {
+		at := m.At.Local()
+		if d := dayOf(at, now); d != day {
+			if day != "" {
+				b.WriteByte('\n')
+			}
+			day = d
+			b.WriteString(day + "\n")
+		}
+		line := at.Format("15:04") + "  " + shortID(m.ID) + "  " + fill(cell(m.who(), who), who) + "  "
+		if marks > 0 {
+			line += fill(m.marks(), marks) + "  "
+		}
+		text := m.gist()
+		if width > 0 {
+			text = cell(text, max(leastWhat, width-lead))
+		}
+		b.WriteString(strings.TrimRight(line+text, " ") + "\n")
+	}
+	return b.String()
+}
+
+// spokenText tells one message at length.
+func spokenText(m *spoken, conv id.ID) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, %s\n\n", m.who(), m.At.Local().Format("2006-01-02 15:04:05"))
+	state := ""
+	if m.State != "" {
+		state = stateWord(m.State)
+		if m.State == record.Superseded && !m.Shown {
+			state = "summarised"
+		}
+		if m.By != "" {
+			state += " by " + byWord(m.By, "")
+		}
+		if !m.Changed.IsZero() {
+			state += ", " + m.Changed.Local().Format("2006-01-02 15:04")
+		}
+		if m.Reason != "" {
+			state += ": " + m.Reason
+		}
+	}
+	model := m.Model
+	if m.Stop != "" {
+		model += " (" + string(m.Stop) + ")"
+	}
+	shown, pinned := "", ""
+	if !m.Shown && m.State == "" {
+		shown = "no: it lies before what the model is shown"
+	}
+	if m.Pinned {
+		pinned = "yes"
+	}
+	for _, f := range [][2]string{{"id", m.ID.String()}, {"conversation", conv.String()}, {"interaction", m.Interaction.String()}, {"branch", m.Branch},
+		{"model", strings.TrimSpace(model)}, {"state", state}, {"stands for it", m.SupersededBy.String()}, {"shown", shown}, {"pinned", pinned}} {
+		if f[1] != "" {
+			fmt.Fprintf(&b, "%-15s%s\n", f[0], plainLine(f[1]))
+		}
+	}
+	for _, x := range m.Blocks {
+		b.WriteString("\n" + blockText(x))
+	}
+	return b.String()
+}
+
+// blockText tells a block at length.
+func blockText(b message.Block) string {
+	if b.Base().Labels&message.Secret != 0 {
+		return "[secret]\n"
+	}
+	switch b := b.(type) {
+	case *message.Text:
+		return indented(b.Text)
+	case *message.Reasoning:
+		return "reasoning\n" + indented(b.Text)
+	case *message.ToolCall:
+		return "calls " + plainLine(b.Name) + "\n" + indented(argumentsText(b.Args))
+	case *message.ToolResult:
+		text := fmt.Sprintf("result of %s (%s)\n%s", plainLine(b.Name), b.Status, indented(b.Text()))
+		if b.Rest != "" {
+			text += "  [the rest is kept as " + plainLine(b.Rest) + "]\n"
+		}
+		return text
+	case *message.Image:
+		return "[image " + plainLine(cmp.Or(b.MIME, b.URL)) + "]\n"
+	case *message.File:
+		return "[file " + plainLine(cmp.Or(b.Name, b.MIME, b.URL)) + "]\n"
+	}
+	return ""
+}
+
+// byWord names who changed something: a tool, an agent or a person.
+func byWord(tool, actor string) string {
+	switch {
+	case tool != "" && tool != "local":
+		return tool
+	case tool == "local" || actor == "local":
+		return "you"
+	}
+	return strings.TrimPrefix(actor, "agent:")
+}
+
+// pageOf is how many messages are asked for at once.
+const pageOf = 1000
+
+// newestFirst reads the messages of a branch ("": the preferred one), the
+// newest first.
+func (t talk) newestFirst(ctx context.Context, branch string, page int) iter.Seq2[*spoken, error] {
+	return t.messages(ctx, url.Values{"reverse": {"true"}, "branch": {branch}, "limit": {strconv.Itoa(page)}})
+}
+
+// messages reads messages page by page.
+func (t talk) messages(ctx context.Context, q url.Values) iter.Seq2[*spoken, error] {
+	return func(yield func(*spoken, error) bool) {
+		for {
+			var out struct {
+				Messages []*spoken
+				Next     string
+			}
+			if err := t.get(ctx, "/messages?"+q.Encode(), &out); err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, m := range out.Messages {
+				if !yield(m, nil) {
+					return
+				}
+			}
+			if out.Next == "" {
+				return
+			}
+			q.Set("after", out.Next)
+		}
+	}
+}
+
+// everywhere reads the messages of all branches, each once: those of the
+// preferred branch first, the newest first. With deleted, those that can be
+// brought back come last.
+func (t talk) everywhere(ctx context.Context, deleted bool) iter.Seq2[*spoken, error] {
+	return func(yield func(*spoken, error) bool) {
+		branches, err := t.branches(ctx, false)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		slices.SortStableFunc(branches, func(a, b branchInfo) int { return cmp.Compare(b.rank(), a.rank()) })
+		seen := map[id.ID]bool{}
+		lists := make([]iter.Seq2[*spoken, error], 0, len(branches)+1)
+		for _, b := range branches {
+			lists = append(lists, t.newestFirst(ctx, b.ID, pageOf))
+		}
+		if deleted {
+			lists = append(lists, t.messages(ctx, url.Values{"deleted": {"true"}}))
+		}
+		for _, list := range lists {
+			for m, err := range list {
+				if err == nil && seen[m.ID] {
+					continue
+				}
+				if !yield(m, err) || err != nil {
+					return
+				}
+				seen[m.ID] = true
+			}
+		}
+	}
+}
+
+// leastPart is how much of an id must be given.
+const leastPart = 6
+
+// find finds messages by what a person calls them: their ids, at least six
+// characters of the beginning or the end of these, or "last". Error codes:
+// message_invalid, message_not_found, message_ambiguous.
+func (t talk) find(ctx context.Context, deleted bool, names ...string) ([]*spoken, error) {
+	found := make([][]*spoken, len(names))
+	open := len(names) // that one message cannot settle
+	for i, name := range names {
+		names[i] = strings.ToLower(strings.TrimSpace(name))
+		if _, whole := id.Parse(names[i]); !whole && names[i] != "last" && !isPart(names[i]) {
+			return nil, fault.New(fault.Invalid, "message_invalid", "%.80q is no id of a message, nor a part of one", name).
+				With("steward messages list shows the ids; %d characters of the beginning or the end will do", leastPart)
+		}
+	}
+	first := true
+	for m, err := range t.everywhere(ctx, deleted) {
+		if err != nil {
+			return nil, err
+		}
+		full := m.ID.String()
+		for i, name := range names {
+			if name == full || name == "last" && first {
+				found[i] = []*spoken{m}
+				open--
+			} else if len(name) < len(full) && (strings.HasPrefix(full, name) || strings.HasSuffix(full, name)) {
+				found[i] = append(found[i], m)
+			}
+		}
+		if first = false; open == 0 {
+			break
+		}
+	}
+	out := make([]*spoken, len(names))
+	for i, list := range found {
+		switch len(list) {
+		case 0:
+			return nil, fault.New(fault.NotFound, "message_not_found", "conversation %s has no message %s", t.conv, names[i]).
+				With("steward messages list shows those that it has; --conversation names another conversation")
+		case 1:
+			out[i] = list[0]
+		default:
+			return nil, ambiguous("message", "messages", names[i], list, func(m *spoken) string { return m.ID.String() })
+		}
+	}
+	return out, nil
+}
+
+// isPart reports whether a text can be a part of an id that is long enough.
+func isPart(s string) bool {
+	return len(s) >= leastPart && strings.Trim(s, "0123456789abcdef-") == ""
+}
+
+// ambiguous is the error for a part of an id that several have.
+func ambiguous[T any](what, plural, name string, list []T, idOf func(T) string) error {
+	var full, short []string
+	for _, x := range list {
+		full, short = append(full, idOf(x)), append(short, shorten(idOf(x)))
+	}
+	names := short
+	if slices.ContainsFunc(full, func(s string) bool { return strings.HasSuffix(s, name) }) {
+		names = full
+	}
+	if len(names) > 8 {
+		names = append(slices.Clone(names[:8]), "…")
+	}
+	return fault.New(fault.Invalid, what+"_ambiguous", "%q may mean any of %d %s", name, len(list), plural).
+		Detail("candidates", full).With("name one of them: %s", strings.Join(names, ", "))
+}
+
+// ids returns the ids of messages.
+func ids(list []*spoken) []id.ID {
+	out := make([]id.ID, len(list))
+	for i, m := range list {
+		out[i] = m.ID
+	}
+	return out
+}
+
+// shortIDs lists the short forms of ids.
+func shortIDs(list []id.ID) string {
+	out := make([]string, len(list))
+	for i, x := range list {
+		out[i] = shortID(x)
+	}
+	return strings.Join(out, ", ")
+}
