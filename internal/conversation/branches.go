@@ -76,7 +76,8 @@ func (e *Engine) OpenFork(ctx context.Context, sc store.Scope, conv id.ID, f For
 		return nil, err
 	}
 	s.conv.Branch = s.branch.ID
-	return s, s.load(ctx)
+	_, err = s.load(ctx)
+	return s, err
 }
 
 // departing makes the branch of a fork, which is not stored yet.
@@ -165,7 +166,10 @@ func (e *Engine) OpenAgain(ctx context.Context, sc store.Scope, conv, msg id.ID)
 		return nil, err
 	}
 	s, err := e.OpenFork(ctx, sc, conv, Fork{Message: m.ID})
-	if err == nil && len(s.transcript.Messages()) == 0 {
+	if err != nil {
+		return nil, err
+	}
+	if shown := s.transcript.Messages(); len(shown) == 0 || shown[len(shown)-1].ID != m.ID {
 		err = fault.New(fault.Invalid, "nothing_asked", "the message that was answered, %s, is not shown any more", m.ID).
 			With("make it active again, or ask anew")
 	}

@@ -84,7 +84,7 @@ func (s *Session) revise(ctx context.Context, next record.Branch, changes []stor
 	rec, err := s.engine.store.Commit(ctx, s.scope, store.Batch{Request: s.request, Changes: changes})
 	if err == nil {
 		s.branch, s.branchVer = next, rec.Versions[len(changes)-1]
-		err = s.load(ctx)
+		_, err = s.load(ctx)
 	}
 	if err != nil {
 		s.broken = err

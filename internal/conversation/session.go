@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"steward/internal/fault"
@@ -55,17 +56,18 @@ func (e *Engine) Open(ctx context.Context, sc store.Scope, conv id.ID) (*Session
 	if s.branch, s.branchVer, err = e.branch(ctx, sc, conv, c.BranchID()); err != nil {
 		return nil, err
 	}
-	if err := s.load(ctx); err != nil {
+	entries, err := s.load(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return s, s.recount(ctx, r.Seq)
+	return s, s.recount(ctx, entries, r.Seq)
 }
 
 // load reads what the model is shown.
-func (s *Session) load(ctx context.Context) error {
+func (s *Session) load(ctx context.Context) ([]Entry, error) {
 	entries, marks, err := s.engine.shown(ctx, s.scope, s.conv.ID, &s.branch)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.marks, s.elsewhere, s.due, s.head = marks, nil, nil, id.ID{}
 	s.tracker = s.engine.track()
@@ -80,20 +82,26 @@ func (s *Session) load(ctx context.Context) error {
 		}
 		s.follow(ctx, m)
 	}
-	return s.show(ctx, entries)
+	return entries, s.show(ctx, entries)
 }
 
 // recount adds what was stored after the conversation's counts were last
 // written: the messages of a turn that a crash interrupted.
-func (s *Session) recount(ctx context.Context, since uint64) error {
+func (s *Session) recount(ctx context.Context, entries []Entry, since uint64) error {
 	if s.seq <= since {
 		return nil
 	}
-	late, err := s.engine.since(ctx, s.scope, s.conv.ID, &s.branch, since)
+	late := slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return e.Seq <= since })
+	if len(late) == len(entries) && s.branch.View.Start.Pos != 0 { // there may be more before the view
+		var err error
+		if late, err = s.engine.since(ctx, s.scope, s.conv.ID, &s.branch, since); err != nil {
+			return err
+		}
+	}
 	for _, m := range late {
 		count(&s.conv, m.Message)
 	}
-	return err
+	return nil
 }
 
 // Create returns a session of a conversation that does not exist yet; its
