@@ -6,9 +6,11 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/view"
 )
@@ -31,9 +33,33 @@ type Window struct {
 // the branch's view, recorded, and undone by Unfit. It reports whether the
 // view fits now. It is called between commits, when all is durable.
 func (s *Session) Fit(ctx context.Context, w Window) (fits bool, err error) {
-	if s.broken != nil {
-		return false, s.broken
+	for try := 1; s.broken == nil; try++ {
+		fits, err = s.fit(ctx, w)
+		if !fault.Is(err, fault.Conflict) || try == maxTries {
+			return fits, err
+		}
+		if err = s.again(ctx); err != nil {
+			s.broken = err
+		}
 	}
+	return false, s.broken
+}
+
+// again takes over what somebody else has changed in the branch meanwhile: its
+// title, or that a summary was erased.
+func (s *Session) again(ctx context.Context) error {
+	b, version, err := s.engine.branch(ctx, s.scope, s.conv.ID, s.branch.ID)
+	if err == nil && version == s.branchVer {
+		err = fault.New(fault.Conflict, "run_ended", "the conversation has gone on elsewhere")
+	}
+	if err == nil {
+		s.branch, s.branchVer = b, version
+		_, err = s.load(ctx)
+	}
+	return err
+}
+
+func (s *Session) fit(ctx context.Context, w Window) (fits bool, err error) {
 	entries, marks, err := s.engine.shown(ctx, s.scope, s.conv.ID, &s.branch)
 	if err != nil {
 		return false, err
@@ -53,7 +79,11 @@ func (s *Session) Fit(ctx context.Context, w Window) (fits bool, err error) {
 	var changes []store.Change
 	if plan.StartIndex > 0 {
 		next.View.Start = record.Point{Branch: entries[plan.StartIndex].Branch, Pos: plan.Start}
-		put, uri, err := s.summarize(ctx, w, opt.Summary, all[plan.Summarize.From:plan.Summarize.To], reserve)
+		at := s.interaction
+		if at.Zero() { // between turns
+			at = record.InteractionURI(s.conv.ID, entries[len(entries)-1].Interaction)
+		}
+		put, uri, err := s.summarize(ctx, w, at, opt.Summary, all[plan.Summarize.From:plan.Summarize.To], reserve)
 		if err != nil {
 			return false, err
 		}
@@ -82,6 +112,9 @@ const (
 func (s *Session) revise(ctx context.Context, next record.Branch, changes []store.Change) error {
 	changes = append(changes, putBranch(s.conv.ID, &next, store.If{Version: s.branchVer}))
 	rec, err := s.engine.store.Commit(ctx, s.scope, store.Batch{Request: s.request, Changes: changes})
+	if fault.Is(err, fault.Conflict) {
+		return err // nothing was written
+	}
 	if err == nil {
 		s.branch, s.branchVer = next, rec.Versions[len(changes)-1]
 		_, err = s.load(ctx)
@@ -93,8 +126,8 @@ func (s *Session) revise(ctx context.Context, next record.Branch, changes []stor
 }
 
 // summarize makes the message that stands for what is not shown any more, and
-// its URI; "" where there is none.
-func (s *Session) summarize(ctx context.Context, w Window, earlier *message.Message, gone []view.Item, most int64) (store.Change, string, error) {
+// its URI, in an interaction; "" where there is none.
+func (s *Session) summarize(ctx context.Context, w Window, at resource.URI, earlier *message.Message, gone []view.Item, most int64) (store.Change, string, error) {
 	msgs := view.Render(gone, view.Options{Clip: summaryClip})
 	m := &message.Message{ID: id.New(), Role: message.User, At: time.Now().UTC().Truncate(time.Microsecond)}
 	var labels message.Labels
@@ -127,7 +160,7 @@ func (s *Session) summarize(ctx context.Context, w Window, earlier *message.Mess
 	if !written && !fitDigest(earlier, msgs, func(text string) bool { return w.Count(words(text)) <= most }) {
 		return store.Change{}, "", nil // the window is too small for any
 	}
-	u := s.interaction.ChildID(record.TypeMessage, m.ID)
+	u := at.ChildID(record.TypeMessage, m.ID)
 	return putMessage(u, m, nil), u.String(), nil
 }
 

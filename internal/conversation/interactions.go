@@ -169,6 +169,9 @@ func (e *Engine) DeleteBranch(ctx context.Context, sc store.Scope, conv id.ID, b
 func (e *Engine) UndeleteBranch(ctx context.Context, sc store.Scope, conv id.ID, branch string) error {
 	for try := 1; ; try++ {
 		r, err := e.store.Get(ctx, sc, record.BranchURI(conv, branch))
+		if fault.Is(err, fault.NotFound) {
+			return noBranch(branch)
+		}
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -193,14 +194,36 @@ func (e *Engine) Unfit(ctx context.Context, sc store.Scope, conv id.ID) error {
 			if err := record.Decode(en.URI, en.Body, &old); err != nil {
 				return nil, err
 			}
-			if !slices.Equal(old.View.Keep, b.View.Keep) || old.View.Start != b.View.Start || old.View.Summary != b.View.Summary || old.View.Clip != b.View.Clip {
+			if shows(b, old.View, b.View) {
 				old.View.Revision = b.View.Revision
 				b.View = old.View
 				return nil, nil
 			}
 		}
+		if shows(b, record.View{}, b.View) { // it was fitted before the branch was made
+			b.View = record.View{Revision: b.View.Revision}
+			return nil, nil
+		}
 		return nil, fault.New(fault.NotFound, "nothing_to_undo", "all of this branch is shown")
 	})
+}
+
+// shows reports whether a view of a branch shows more than another one.
+func shows(b *record.Branch, v, than record.View) bool {
+	whole := func(v record.View) int {
+		if v.Clip == 0 {
+			return math.MaxInt
+		}
+		return v.Clip
+	}
+	at, from := b.PlaceOf(v.Start.Branch, v.Start.Pos), b.PlaceOf(than.Start.Branch, than.Start.Pos)
+	switch {
+	case v.Start.Pos != 0 && at.Span < 0: // its start is not on the branch
+		return false
+	case at == from:
+		return whole(v) > whole(than)
+	}
+	return at.Compare(from) < 0 // the beginning is before everything
 }
 
 // Merge makes an interaction part of another one: reading the latter tells

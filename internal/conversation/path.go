@@ -76,11 +76,15 @@ func (e *Engine) branch(ctx context.Context, sc store.Scope, conv id.ID, name st
 		err = record.Decode(r.URI, r.Body, &b)
 	}
 	if fault.Is(err, fault.NotFound) || err == nil && !b.Deleted.IsZero() {
-		err = fault.New(fault.NotFound, "branch_not_found", "this conversation has no branch %q", name).
-			With("steward branch list shows those that it has")
+		err = noBranch(name)
 	}
 	b.ID = name
 	return b, r.Version, err
+}
+
+func noBranch(name string) error {
+	return fault.New(fault.NotFound, "branch_not_found", "this conversation has no branch %q", name).
+		With("steward branch list shows those that it has")
 }
 
 // current reads the branch that a conversation goes on with.
@@ -210,7 +214,7 @@ func (e *Engine) judge(ctx context.Context, sc store.Scope, conv id.ID, b *recor
 			m.Change = k.On(b, false)
 		}
 		_, m.Pinned = pins[m.Pos]
-		m.Shown = !b.PlaceOf(m.Branch, m.Pos).Before(start) || m.Pinned
+		m.Shown = !b.PlaceOf(m.Branch, m.Pos).Before(start) || m.Pinned || slices.Contains(b.View.Keep, record.Point{Branch: m.Branch, Pos: m.Pos})
 		if !m.Shown && b.View.Summary != "" && m.Change.State == record.Active {
 			m.Change = record.Change{State: record.Superseded, By: summaryID(b), Reason: "a summary stands for it"}
 		}
@@ -287,38 +291,34 @@ func (e *Engine) shown(ctx context.Context, sc store.Scope, conv id.ID, b *recor
 	if err != nil {
 		return nil, nil, err
 	}
-	first := 0
 	spans := b.Spans()
 	if p := b.Start(); p.Span >= 0 {
-		first = p.Span
-		spans[first].From = b.View.Start.Pos
+		spans = spans[p.Span:]
+		spans[0].From = b.View.Start.Pos
 	}
-	for _, s := range spans[first:] {
-		var items []store.Item
-		for it, err := range store.Items(ctx, e.store, sc, store.Query{List: record.BranchURI(conv, s.Branch), From: s.From, Limit: store.MaxLimit}) {
-			if err != nil {
-				return nil, nil, err
-			}
-			if !s.Holds(s.Branch, it.Pos) {
-				break
-			}
-			items = append(items, it)
-			lowest = min(lowest, it.Pos)
+	for _, s := range spans {
+		lowest = min(lowest, s.From)
+	}
+	var marks map[int64]*marked
+	var pins map[int64]record.Pin
+	var beside sync.WaitGroup
+	var failed error
+	beside.Go(func() { // while the messages are read
+		if marks, failed = e.marks(ctx, sc, conv, lowest, 0); failed == nil {
+			pins, failed = e.pins(ctx, sc, conv, lowest, 0)
 		}
-		read, err := entries(s.Branch, items)
-		if err != nil {
-			return nil, nil, err
+	})
+	for _, s := range spans {
+		var read []Entry
+		if read, err = e.span(ctx, sc, conv, s); err != nil {
+			break
 		}
 		out = append(out, read...)
 	}
-	if len(out) == 0 {
-		return nil, nil, nil
-	}
-	marks, err := e.marks(ctx, sc, conv, lowest, 0)
-	if err != nil {
+	beside.Wait()
+	if err := errors.Join(err, failed); err != nil {
 		return nil, nil, err
 	}
-	pins, err := e.pins(ctx, sc, conv, lowest, 0)
 	for i := range out {
 		out[i].Shown = true
 		if k := marks[out[i].Pos]; k != nil {
@@ -326,7 +326,26 @@ func (e *Engine) shown(ctx context.Context, sc store.Scope, conv id.ID, b *recor
 		}
 		_, out[i].Pinned = pins[out[i].Pos]
 	}
-	return out, marks, err
+	return out, marks, nil
+}
+
+// span reads all messages of a span.
+func (e *Engine) span(ctx context.Context, sc store.Scope, conv id.ID, s record.Span) ([]Entry, error) {
+	q := store.Query{List: record.BranchURI(conv, s.Branch), From: s.From, Limit: store.MaxLimit}
+	if s.To > 0 {
+		q.Limit = int(min(s.To-s.From+1, store.MaxLimit))
+	}
+	var items []store.Item
+	for it, err := range store.Items(ctx, e.store, sc, q) {
+		if err != nil {
+			return nil, err
+		}
+		if !s.Holds(s.Branch, it.Pos) {
+			break
+		}
+		items = append(items, it)
+	}
+	return entries(s.Branch, items)
 }
 
 // pinned reads the messages before the view's start that are shown all the

@@ -197,7 +197,7 @@ func (e *Engine) Pack(ctx context.Context, sc store.Scope, conv id.ID, all bool)
 	if err != nil {
 		return 0, err
 	}
-	done, end := b.PlaceOf(b.Packed.Branch, b.Packed.Pos), b.Start()
+	done, end := b.PlaceOf(b.Packed.Branch, b.Packed.Pos-1), b.Start() // the last message that is packed
 	n := 0
 	var last record.Point
 	var batch []store.Change
@@ -215,7 +215,7 @@ func (e *Engine) Pack(ctx context.Context, sc store.Scope, conv id.ID, all bool)
 			continue
 		}
 		if i == done.Span {
-			s.From = done.Pos
+			s.From = done.Pos + 1
 		}
 		q := store.Query{List: record.BranchURI(conv, s.Branch), From: s.From, NoBody: true, Limit: 1000}
 		for it, err := range store.Items(ctx, e.store, sc, q) {

@@ -3,6 +3,7 @@ package conversation
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"steward/internal/fault"
@@ -71,6 +72,8 @@ func (s *Session) load(ctx context.Context) ([]Entry, error) {
 	}
 	s.marks, s.elsewhere, s.due, s.head = marks, nil, nil, id.ID{}
 	s.tracker = s.engine.track()
+	var beside sync.WaitGroup
+	beside.Go(func() { err = s.show(ctx, entries) })
 	for _, m := range entries {
 		s.head = m.ID
 		s.pos, s.seq = max(s.pos, m.Pos), max(s.seq, m.Seq)
@@ -82,7 +85,8 @@ func (s *Session) load(ctx context.Context) ([]Entry, error) {
 		}
 		s.follow(ctx, m)
 	}
-	return entries, s.show(ctx, entries)
+	beside.Wait()
+	return entries, err
 }
 
 // recount adds what was stored after the conversation's counts were last
@@ -92,7 +96,9 @@ func (s *Session) recount(ctx context.Context, entries []Entry, since uint64) er
 		return nil
 	}
 	late := slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return e.Seq <= since })
-	if len(late) == len(entries) && s.branch.View.Start.Pos != 0 { // there may be more before the view
+	start := s.branch.Start()
+	known := func(e Entry) bool { return e.Seq <= since && !s.branch.PlaceOf(e.Branch, e.Pos).Before(start) }
+	if s.branch.View.Start.Pos != 0 && !slices.ContainsFunc(entries, known) { // there may be more before the view
 		var err error
 		if late, err = s.engine.since(ctx, s.scope, s.conv.ID, &s.branch, since); err != nil {
 			return err
@@ -189,6 +195,10 @@ func (s *Session) Begin(o Opening) (commit func(context.Context) (uint64, error)
 	created := !s.exists || s.fork
 	return func(ctx context.Context) (uint64, error) {
 		rec, err := s.engine.store.Commit(ctx, s.scope, store.Batch{Request: o.Request, Changes: changes})
+		for s.fork && fault.Is(err, fault.Conflict) && s.adopt(ctx) == nil {
+			changes[0] = putConversation(&s.conv, store.If{Version: s.version})
+			rec, err = s.engine.store.Commit(ctx, s.scope, store.Batch{Request: o.Request, Changes: changes})
+		}
 		if err != nil {
 			s.broken = err
 			if fault.Is(err, fault.Conflict) {
@@ -335,6 +345,7 @@ func (s *Session) adopt(ctx context.Context) error {
 		return err
 	}
 	c.Tokens, c.ToolCalls, c.Messages, c.Updated = s.conv.Tokens, s.conv.ToolCalls, s.conv.Messages, s.conv.Updated
+	c.Branch, c.Last = s.conv.Branch, s.conv.Last // nobody else moves it while a turn runs
 	s.conv, s.version = c, r.Version
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
@@ -34,6 +35,10 @@ func (e *Engine) track() *tidy.Tracker {
 // what becomes obsolete by it until it is recorded.
 func (s *Session) follow(ctx context.Context, e Entry) {
 	for _, o := range s.tracker.Observe(ctx, e.Message, e.Pos) {
+		if k := s.marks[o.Pos]; k != nil && k.undone(o) {
+			s.tracker.Keep(o.Ref) // a person took it back: only a later call makes it obsolete anew
+			continue
+		}
 		s.due = append(s.due, stale{o, e.Interaction, e.Branch, e.Pos})
 	}
 }
@@ -73,6 +78,13 @@ func (s *Session) tidied(now time.Time) []store.Change {
 func (k *marked) takes(o stale, b *record.Branch) bool {
 	same := func(c record.Change) bool { return c.Tool == o.By && c.Call == o.Call.String() }
 	return k.On(b, false).State == record.Active && !slices.ContainsFunc(k.Changes, same)
+}
+
+// undone reports whether a verdict was recorded, and taken back.
+func (k *marked) undone(o tidy.Obsolete) bool {
+	return slices.ContainsFunc(k.Changes, func(c record.Change) bool {
+		return c.Tool == o.By && c.Call == o.Call.String() && !c.Undone.IsZero()
+	})
 }
 
 // put returns the change that stores a mark.
@@ -121,7 +133,9 @@ func (s *Session) options(ctx context.Context) (view.Options, error) {
 		return opt, nil
 	}
 	var err error
-	opt.Summary, err = s.engine.summary(ctx, s.scope, v.Summary)
+	if opt.Summary, err = s.engine.summary(ctx, s.scope, v.Summary); fault.Is(err, fault.NotFound) {
+		return opt, nil // it was erased with what it was made of
+	}
 	return opt, err
 }
 
