@@ -75,8 +75,8 @@ func (s shelf) Conversation(ctx context.Context, conv id.ID) (record.Conversatio
 	return s.engine.Get(ctx, s.scope(), conv)
 }
 
-func (s shelf) Messages(ctx context.Context, conv id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error) {
-	return s.engine.Messages(ctx, s.scope(), conv, after, limit, false)
+func (s shelf) Newest(ctx context.Context, conv id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error) {
+	return s.engine.Messages(ctx, s.scope(), conv, after, limit, true)
 }
 
 func (s shelf) Export(ctx context.Context, conv id.ID, format string, w io.Writer) error {

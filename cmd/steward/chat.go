@@ -114,7 +114,8 @@ func (a *app) talk(ctx context.Context, set *settings.Loaded, b backend, which s
 	if err != nil {
 		return err
 	}
-	o := terminal.Options{Node: b, Shelf: b, Models: b.ModelNames, Conversation: conv, Model: a.model}
+	p := pathsOf(b)
+	o := terminal.Options{Node: b, Shelf: b, Paths: p, Views: p, Models: b.ModelNames, Log: a.chatLog(p), Conversation: conv, Model: a.model}
 	if l, ok := b.(*local); ok {
 		o.Tools = l.toolLines
 		o.Leaving = "the answer goes on when Steward is started again"

@@ -373,7 +373,7 @@ func TestOverTheWire(t *testing.T) {
 	if keys, err := r.List(ctx, "ada"); err != nil || len(keys) != 1 || keys[0].ID != k.ID {
 		t.Errorf("%v %+v", err, keys)
 	}
-	if page, _, err := r.Messages(ctx, acc.Conversation, "", 100); err != nil || len(page) < 6 {
+	if page, _, err := r.Newest(ctx, acc.Conversation, "", 100); err != nil || len(page) < 6 {
 		t.Errorf("%v, %d messages", err, len(page))
 	}
 

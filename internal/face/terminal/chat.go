@@ -13,6 +13,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
 
+	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
@@ -39,7 +40,8 @@ type chat struct {
 	model   string // asked for
 	shelf   []record.Conversation
 	models  []string
-	sending string // what is on its way and not yet durable
+	sending string              // what is on its way and not yet durable
+	editing *conversation.Entry // what the input is written in place of
 
 	frames   chan watched // of the present watch
 	watch    int          // counts watches: frames of an earlier one are void
@@ -61,8 +63,9 @@ type chat struct {
 type (
 	sent struct {
 		runtime.Accepted
-		text string
-		err  error
+		text    string
+		editing *conversation.Entry
+		err     error
 	}
 	watched struct {
 		watch  int
@@ -192,6 +195,12 @@ func (m *chat) update(msg tea.Msg) tea.Cmd {
 		m.answer(told{strings.Join(append(msg.names, "/model NAME uses one"), "\n"), msg.err})
 	case told:
 		m.answer(msg)
+	case stood:
+		m.showStood(msg)
+	case edited:
+		return m.showEdited(msg)
+	case pathed:
+		m.showPaths(msg)
 	default:
 		var cmd tea.Cmd
 		m.input, cmd = m.input.Update(msg)
@@ -276,14 +285,25 @@ func (m *chat) animate() tea.Cmd {
 
 func (m *chat) busy() bool { return m.turn.running || m.sending != "" }
 
+// next is a turn with a text.
+func (m *chat) next(text string) runtime.Turn {
+	return runtime.Turn{Conversation: m.conv, ClientID: id.New().String(), Model: m.model, Attended: true,
+		Content: []message.Block{&message.Text{Text: text}}}
+}
+
 // send sends what stands in the input.
 func (m *chat) send(text string) tea.Cmd {
-	t := runtime.Turn{Conversation: m.conv, ClientID: id.New().String(), Model: m.model, Attended: true,
-		Content: []message.Block{&message.Text{Text: text}}}
+	if m.editing != nil {
+		return m.replace(text)
+	}
+	return m.dispatch(m.next(text), text, nil)
+}
+
+func (m *chat) dispatch(t runtime.Turn, text string, editing *conversation.Entry) tea.Cmd {
 	m.sending = text
 	return func() tea.Msg {
 		acc, err := m.opt.Node.Send(m.ctx, t)
-		return sent{acc, text, err}
+		return sent{acc, text, editing, err}
 	}
 }
 
@@ -294,7 +314,8 @@ func (m *chat) accepted(s sent) tea.Cmd {
 		if m.input.Value() == "" {
 			m.input.SetValue(s.text) // nothing that was written is lost
 			m.input.MoveToEnd()
-		} else {
+			m.editing = s.editing
+		} else if s.text != "" {
 			m.say("not sent: " + s.text)
 		}
 		return nil
@@ -369,12 +390,16 @@ func (m *chat) show(w watched) tea.Cmd {
 	if w.watch != m.watch {
 		return nil
 	}
+	var done tea.Cmd
 	for _, f := range w.frames {
 		m.cursor = f.Cursor
 		if f.Kind == runtime.FrameUser {
 			m.sending = ""
 		}
 		m.print(m.turn.frame(f)...)
+		if f.Kind == runtime.FrameComplete {
+			done = m.count()
+		}
 	}
 	switch {
 	case w.err != nil:
@@ -388,7 +413,7 @@ func (m *chat) show(w watched) tea.Cmd {
 	case w.over:
 		return nil
 	}
-	return receive(m.watch, m.frames)
+	return tea.Batch(receive(m.watch, m.frames), done)
 }
 
 // View implements tea.Model.
@@ -439,6 +464,8 @@ func (m *chat) below() string {
 		text = strings.Join(m.completions(m.input.Value()), "  ")
 	case a != nil:
 		text = "waiting for your word · Esc stops"
+	case m.editing != nil:
+		text = "in place of your last message · Esc leaves that as it is"
 	case m.turn.running:
 		text = fmt.Sprintf("%s %s · Esc stops", m.spinner(), clock(m.now().Sub(m.turn.began)))
 	default:

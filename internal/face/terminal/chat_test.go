@@ -168,8 +168,32 @@ func (n node) Conversations(ctx context.Context, after store.Cursor, limit int) 
 func (n node) Conversation(ctx context.Context, c id.ID) (record.Conversation, error) {
 	return n.Node.Conversation(ctx, ada, c)
 }
-func (n node) Messages(ctx context.Context, c id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error) {
-	return n.Node.Messages(ctx, ada, c, after, limit)
+func (n node) Newest(ctx context.Context, c id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error) {
+	return n.Node.ReadMessages(ctx, ada, c, runtime.Reading{After: after, Limit: limit, Reverse: true})
+}
+func (n node) Branches(ctx context.Context, c id.ID) ([]runtime.Path, error) {
+	return n.Node.Paths(ctx, ada, c, false)
+}
+func (n node) Siblings(ctx context.Context, c, msg id.ID) ([]conversation.Sibling, error) {
+	return n.Node.Siblings(ctx, ada, c, msg)
+}
+func (n node) Switch(ctx context.Context, c id.ID, branch string) error {
+	return n.Node.Switch(ctx, ada, c, branch)
+}
+func (n node) Fork(ctx context.Context, c id.ID, f conversation.Fork) error {
+	_, err := n.Node.Fork(ctx, ada, c, f)
+	return err
+}
+func (n node) Rewind(ctx context.Context, c, msg id.ID, withdraw bool) (int, error) {
+	_, withdrawn, err := n.Node.Rewind(ctx, ada, c, msg, withdraw)
+	return withdrawn, err
+}
+func (n node) Pin(ctx context.Context, c id.ID, pinned bool, msgs ...id.ID) error {
+	return n.Node.Pin(ctx, ada, c, pinned, msgs...)
+}
+func (n node) Tidy(ctx context.Context, c id.ID, how runtime.Tidying) error {
+	_, err := n.Node.Tidy(ctx, ada, c, how, nil)
+	return err
 }
 func (n node) Rename(ctx context.Context, c id.ID, title string) (record.Conversation, error) {
 	return n.Node.Rename(ctx, ada, c, title)
@@ -287,7 +311,7 @@ func (s *screen) end() {
 const hint = "/help"
 
 func options(n node) terminal.Options {
-	return terminal.Options{Node: n, Shelf: n, Greeting: "hello there",
+	return terminal.Options{Node: n, Shelf: n, Paths: n, Views: n, Greeting: "hello there",
 		Models: func(context.Context) ([]string, error) { return []string{"default", "scripted/one"}, nil },
 		Tools: func(context.Context) ([]terminal.ToolLine, error) {
 			return []terminal.ToolLine{{Name: "test.put", Description: "puts"}}, nil

@@ -19,7 +19,6 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/settings"
-	"steward/internal/store"
 )
 
 // command is one of the words that begin with a slash.
@@ -34,6 +33,17 @@ func commands() []command {
 		{"new", "", "begin a new conversation", (*chat).fresh},
 		{"list", "", "the conversations, newest first", (*chat).list},
 		{"open", "ID", "go on with a conversation; its number in /list will do", (*chat).open},
+		{"edit", "[TEXT]", "write your last message anew; without a text it comes back into the input", (*chat).edit},
+		{"again", "", "another answer to your last message", (*chat).again},
+		{"prev", "", "the version before of the last answer, or of your message", (*chat).prev},
+		{"next", "", "the version after it", (*chat).after},
+		{"branches", "", "all the ways that this conversation has taken", (*chat).branches},
+		{"switch", "NUMBER", "go on with one of the branches", (*chat).switchTo},
+		{"rewind", "[N]", "go back before your last message, or your N last", (*chat).rewind},
+		{"pin", "", "keep the last turn in view, however long this becomes; /unpin lets go", (*chat).pin},
+		{"unpin", "", "let go of the last turn", (*chat).unpin},
+		{"compact", "[undo]", "let a summary stand for what is old", (*chat).compact},
+		{"log", "", "what the tools did here", (*chat).log},
 		{"title", "TEXT", "give this conversation a title", (*chat).title},
 		{"model", "[NAME]", "show the models, or use one from now on", (*chat).choose},
 		{"tools", "", "what Steward can use", (*chat).tools},
@@ -64,7 +74,7 @@ func (m *chat) obey(line string) tea.Cmd {
 func (m *chat) help(string) tea.Cmd {
 	var b strings.Builder
 	for _, c := range commands() {
-		fmt.Fprintf(&b, "/%-15s %s\n", strings.TrimSpace(c.name+" "+c.args), c.does)
+		fmt.Fprintf(&b, "/%-14s %s\n", strings.TrimSpace(c.name+" "+c.args), c.does)
 	}
 	b.WriteString("\nEnter sends; Alt-Enter, Shift-Enter, Ctrl-J or a \\ at the end begins a new line.\n" +
 		"Up and Down bring back what you typed. Tab completes commands.\n" +
@@ -75,7 +85,7 @@ func (m *chat) help(string) tea.Cmd {
 
 func (m *chat) fresh(string) tea.Cmd {
 	m.unwatch()
-	m.conv, m.named = id.ID{}, ""
+	m.conv, m.named, m.editing = id.ID{}, "", nil
 	m.say("a new conversation begins with your next message")
 	return nil
 }
@@ -126,6 +136,8 @@ func titled(c record.Conversation) string {
 type opened struct {
 	conversation record.Conversation
 	recent       []conversation.Entry
+	say          string // in place of its title
+	draft        string // for the input, if that is empty
 	err          error
 }
 
@@ -144,36 +156,17 @@ func (m *chat) open(which string) tea.Cmd {
 
 // fetch reads a conversation and its last messages.
 func (m *chat) fetch(conv id.ID) tea.Cmd {
-	return func() tea.Msg {
-		c, err := m.opt.Shelf.Conversation(m.ctx, conv)
-		if err != nil {
-			return opened{err: err}
-		}
-		recent, err := lastMessages(m.ctx, m.opt.Shelf, conv, 8)
-		return opened{c, recent, err}
-	}
+	return func() tea.Msg { return m.reread(conv, "") }
 }
 
-// lastMessages pages through to the end and keeps the last few, from a user's
-// message on.
+// lastMessages reads the last few messages, from one of the user on.
 func lastMessages(ctx context.Context, shelf Shelf, conv id.ID, most int) ([]conversation.Entry, error) {
-	var kept []conversation.Entry
-	for after := store.Cursor(""); ; {
-		page, next, err := shelf.Messages(ctx, conv, after, 1000)
-		if err != nil {
-			return nil, err
-		}
-		kept = append(kept, page...)
-		kept = kept[max(0, len(kept)-most):]
-		if next == "" || len(page) == 0 {
-			break
-		}
-		after = next
-	}
+	kept, _, err := shelf.Newest(ctx, conv, "", most)
+	slices.Reverse(kept)
 	if i := slices.IndexFunc(kept, func(e conversation.Entry) bool { return e.Role == message.User }); i > 0 {
 		kept = kept[i:]
 	}
-	return slices.Clone(kept), nil
+	return kept, err
 }
 
 func (m *chat) showOpened(o opened) tea.Cmd {
@@ -182,12 +175,19 @@ func (m *chat) showOpened(o opened) tea.Cmd {
 		return nil
 	}
 	m.unwatch()
-	m.conv, m.named = o.conversation.ID, o.conversation.Title
-	m.say("opened: " + titled(o.conversation))
+	m.conv, m.named, m.editing = o.conversation.ID, o.conversation.Title, nil
+	if o.say == "" {
+		o.say = "opened: " + titled(o.conversation)
+	}
+	m.say(o.say)
 	for _, e := range o.recent {
 		m.print(m.turn.past(e.Message)...)
 	}
-	return m.watchFromNow()
+	if o.draft != "" && m.input.Value() == "" {
+		m.input.SetValue(o.draft)
+		m.input.MoveToEnd()
+	}
+	return tea.Batch(m.watchFromNow(), m.count())
 }
 
 // past shows a message of before.

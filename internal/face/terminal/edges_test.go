@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,14 +62,13 @@ func (*down) Conversations(context.Context, store.Cursor, int) ([]record.Convers
 func (*down) Conversation(context.Context, id.ID) (record.Conversation, error) {
 	return record.Conversation{}, errDown
 }
-func (d *down) Messages(_ context.Context, _ id.ID, after store.Cursor, _ int) ([]conversation.Entry, store.Cursor, error) {
+func (d *down) Newest(context.Context, id.ID, store.Cursor, int) ([]conversation.Entry, store.Cursor, error) {
 	if d.entries == nil {
 		return nil, "", errDown
 	}
-	if after == "" {
-		return d.entries[:1], "more", nil
-	}
-	return d.entries[1:], "", nil
+	newest := slices.Clone(d.entries)
+	slices.Reverse(newest)
+	return newest, "", nil
 }
 func (*down) Rename(context.Context, id.ID, string) (record.Conversation, error) {
 	return record.Conversation{}, errDown

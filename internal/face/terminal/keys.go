@@ -30,6 +30,10 @@ func (m *chat) key(k tea.KeyPressMsg) tea.Cmd {
 		if m.turn.running {
 			return m.halt("")
 		}
+		if m.editing != nil {
+			m.editing = nil
+			m.input.Reset()
+		}
 		return nil
 	case "ctrl+d":
 		if m.input.Value() == "" {
@@ -84,6 +88,7 @@ func (m *chat) interrupt(now time.Time) tea.Cmd {
 		return m.halt("")
 	case m.input.Value() != "":
 		m.input.Reset()
+		m.editing = nil
 	}
 	return tea.Tick(twice, func(time.Time) tea.Msg { return ticked{} })
 }
@@ -108,6 +113,7 @@ func (m *chat) enter() tea.Cmd {
 		m.fail(err)
 	}
 	if strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "//") {
+		m.editing = nil
 		return m.obey(text)
 	}
 	return m.send(strings.TrimPrefix(text, "/"))

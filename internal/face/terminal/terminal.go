@@ -35,7 +35,7 @@ type Node interface {
 type Shelf interface {
 	Conversations(ctx context.Context, after store.Cursor, limit int) ([]record.Conversation, store.Cursor, error)
 	Conversation(ctx context.Context, conv id.ID) (record.Conversation, error)
-	Messages(ctx context.Context, conv id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error)
+	Newest(ctx context.Context, conv id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error) // messages, the newest first
 	Rename(ctx context.Context, conv id.ID, title string) (record.Conversation, error)
 	Export(ctx context.Context, conv id.ID, format string, w io.Writer) error
 }
@@ -50,6 +50,12 @@ type Options struct {
 	// Tools and Models answer /tools and /model; nil: they are not offered.
 	Tools  func(ctx context.Context) ([]ToolLine, error)
 	Models func(ctx context.Context) ([]string, error)
+	// Paths and Views serve /branches, /pin and the like; nil: they are not offered.
+	Paths Paths
+	Views Views
+	// Log tells what the tools of a conversation did, within a width in
+	// columns; nil: /log is not offered.
+	Log func(ctx context.Context, conv id.ID, width int) (string, error)
 
 	Conversation id.ID  // zero: a new one
 	Model        string // empty: the conversation's, else the default
