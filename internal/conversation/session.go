@@ -121,6 +121,10 @@ func (e *Engine) Create(sc store.Scope, c record.Conversation) *Session {
 // counts included.
 func (s *Session) Conversation() record.Conversation { return s.conv }
 
+// Window returns the conversation's own context window in tokens; 0: the
+// model's.
+func (s *Session) Window() int { return s.conv.Window }
+
 // Branch returns the branch that the session goes on with.
 func (s *Session) Branch() record.Branch { return s.branch }
 

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"strings"
 	"sync"
 	"time"
@@ -30,11 +31,20 @@ func (m *Models) window(full string) int {
 	m.mu.RLock()
 	w := m.windows[full]
 	m.mu.RUnlock()
-	if provider, _, _ := strings.Cut(full, "/"); w == 0 && provider != "ollama" { // whose server decides, and refuses
+	if w != 0 {
+		return max(w, 0)
+	}
+	if provider, _, _ := strings.Cut(full, "/"); provider != "ollama" { // whose server decides, and refuses
 		w = tokens.Window(full)
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.learnWindow(full, cmp.Or(w, unknownWindow))
 	return w
 }
+
+// unknownWindow says that nothing is known of a model's window.
+const unknownWindow = -1
 
 // TooLong notes that a chain's models refused a request of so many tokens,
 // though their windows should have taken it.
@@ -42,7 +52,7 @@ func (m *Models) TooLong(chain []string, n int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, full := range chain {
-		if w := m.windows[full]; w == 0 || int64(w) > n {
+		if w := m.windows[full]; w <= 0 || int64(w) > n {
 			m.learnWindow(full, int(n*9/10))
 		}
 	}

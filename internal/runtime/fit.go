@@ -19,11 +19,13 @@ type fitter struct {
 	chat     *chat
 	session  *conversation.Session
 	models   []string // the chain that answers
-	fixed    int64    // tokens of what is not messages: system prompt, tools
-	reserve  int64    // tokens kept free for the answer
+	system   string
+	tools    *llm.Toolset
+	reserve  int64 // tokens kept free for the answer
 	user     string
 	meter    *llm.Meter
-	fittedIn *llm.Transcript // the transcript that was fitted last: fitting it again gains nothing
+	fittedIn *llm.Transcript // the transcript that was fitted last,
+	fittedAt int64           // and its tokens then: fitting it again gains nothing
 }
 
 // Limits of a fitter.
@@ -33,27 +35,36 @@ const (
 )
 
 func (n *Node) fitter(c *chat, s *conversation.Session, models []string, system string, tools *llm.Toolset, sampling llm.Sampling, meter *llm.Meter) *fitter {
-	f := &fitter{node: n, chat: c, session: s, models: models, user: c.user, meter: meter,
-		fixed:   llm.EstimateRequest(&llm.Request{System: system, Tools: tools, Transcript: llm.NewTranscript()}),
-		reserve: int64(sampling.MaxTokens)}
-	return f
+	return &fitter{node: n, chat: c, session: s, models: models, user: c.user, meter: meter,
+		system: system, tools: tools, reserve: int64(sampling.MaxTokens)}
 }
 
-// room is how many tokens the messages may take; 0 where nobody knows.
-func (f *fitter) room() int64 {
-	conv := f.session.Conversation()
-	w := int64(conv.Window)
+// window is how many tokens a request may take, the answer aside; 0 where
+// nobody knows.
+func (f *fitter) window() int64 {
+	w := int64(f.session.Window())
 	if w == 0 {
 		w = int64(f.node.opt.Models.Window(f.models))
-	}
-	if w == 0 {
-		return 0
 	}
 	reserve := f.reserve
 	if reserve == 0 || reserve > w/answerShare {
 		reserve = min(w/answerShare, answerMost)
 	}
-	return max(w-f.fixed-reserve, minRoom)
+	return w - reserve
+}
+
+// fixed is how many tokens go for what is not messages.
+func (f *fitter) fixed() int64 {
+	return llm.EstimateRequest(&llm.Request{System: f.system, Tools: f.tools, Transcript: llm.NewTranscript()})
+}
+
+// room is how many tokens the messages may take; 0 where nobody knows.
+func (f *fitter) room() int64 {
+	w := f.window()
+	if w == 0 {
+		return 0
+	}
+	return max(w-f.fixed(), minRoom)
 }
 
 // minRoom is what messages get at least, whatever the tools take.
@@ -61,12 +72,14 @@ const minRoom = 512
 
 // Over implements agent.Fitter.
 func (f *fitter) Over() bool {
-	t := f.session.Transcript()
-	room := f.room()
-	if room == 0 || t == f.fittedIn || t.Tokens() <= room { // the estimate is on the safe side
+	t, w := f.session.Transcript(), f.window()
+	now := t.Tokens()
+	// A token has a byte at least, and the estimate is on the safe side.
+	if w == 0 || now+int64(len(f.system))+f.tools.Tokens() < w || t == f.fittedIn && now == f.fittedAt {
 		return false
 	}
-	return f.count(t) > room
+	room := f.room()
+	return now > room && f.count(t) > room
 }
 
 // count counts a transcript's tokens as well as can be.
@@ -83,14 +96,15 @@ func (f *fitter) Fit(ctx context.Context, refused bool) (bool, error) {
 	t := f.session.Transcript()
 	now, room := f.count(t), f.room()
 	if refused { // whatever is known of the window is wrong
-		f.node.opt.Models.TooLong(f.models, f.fixed+now)
+		f.node.opt.Models.TooLong(f.models, f.fixed()+now)
 		less := now * 3 / 4
 		if room == 0 || less < room {
 			room = less
 		}
 	}
-	_, err := f.session.Fit(ctx, f.window(room))
+	_, err := f.session.Fit(ctx, f.into(room))
 	f.fittedIn = f.session.Transcript()
+	f.fittedAt = f.fittedIn.Tokens()
 	if err != nil {
 		return false, err
 	}
@@ -99,7 +113,8 @@ func (f *fitter) Fit(ctx context.Context, refused bool) (bool, error) {
 	return f.count(f.fittedIn) < now, nil
 }
 
-func (f *fitter) window(room int64) conversation.Window {
+// into is the window that messages are fitted into.
+func (f *fitter) into(room int64) conversation.Window {
 	w := conversation.Window{Tokens: room, Count: f.counter().Message,
 		Log: func(msg string, err error) {
 			f.node.log.Warn(msg, "conversation", f.chat.id.String(), "error", err)
@@ -134,7 +149,7 @@ func (n *Node) compact(ctx context.Context, sc store.Scope, user string, conv id
 	}
 	f := n.fitter(n.enter(user, conv), s, model.Models, kit.Prompt, kit.tools, kit.Sampling, n.meter(kit))
 	defer n.exit(f.chat)
-	fits, err := s.Fit(ctx, f.window(max(f.count(s.Transcript())/2, minRoom)))
+	fits, err := s.Fit(ctx, f.into(max(f.count(s.Transcript())/2, minRoom)))
 	if err == nil && !fits {
 		err = fault.New(fault.TooLarge, "cannot_compact", "what is left of the conversation cannot be made smaller").
 			With("begin a new conversation, or take pins off")
