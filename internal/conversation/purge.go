@@ -1,12 +1,16 @@
 package conversation
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
@@ -78,35 +82,117 @@ func (e *Engine) erase(ctx context.Context, sc store.Scope, u resource.URI) erro
 	return flush()
 }
 
-// purgeBranch erases a branch and the messages of its list that are on no
-// other branch.
+// purgeBranch erases a branch, the messages that are on no branch any more
+// without it, and what was derived from these.
 func (e *Engine) purgeBranch(ctx context.Context, sc store.Scope, it store.Item, before time.Time) (bool, error) {
 	b := record.Branch{ID: it.URI.ID()}
 	if err := record.Decode(it.URI, it.Body, &b); err != nil || !b.Deleted.Before(before) {
 		return false, err
 	}
 	conv := record.IDOf(it.URI, record.TypeConversation)
-	others, err := e.Branches(ctx, sc, conv)
+	others, err := e.allBranches(ctx, sc, conv)
 	if err != nil {
 		return false, err
 	}
-	for m, err := range store.Items(ctx, e.store, sc, store.Query{List: it.URI, NoBody: true}) {
-		if err != nil {
-			return false, err
-		}
-		if slices.ContainsFunc(others, func(o record.Branch) bool { return o.Holds(b.ID, m.Pos) }) {
-			continue
-		}
-		if err := e.erase(ctx, sc, m.URI); err != nil {
+	others = slices.DeleteFunc(others, func(o record.Branch) bool { return o.ID == b.ID })
+	lists := listsOf(b) // of branches that are gone already, too
+	for _, l := range lists {
+		if err := e.purgeList(ctx, sc, conv, l, others); err != nil {
 			return false, err
 		}
 	}
-	if b.View.Summary != "" && !slices.ContainsFunc(others, func(o record.Branch) bool { return o.View.Summary == b.View.Summary }) {
-		if err := e.eraseSummary(ctx, sc, b.View.Summary); err != nil {
-			return false, err
+	own, err := e.summaries(ctx, sc, conv, b)
+	if err != nil {
+		return false, err
+	}
+	elsewhere, err := e.summaries(ctx, sc, conv, others...)
+	if err != nil {
+		return false, err
+	}
+	for _, s := range own {
+		if !slices.ContainsFunc(elsewhere, func(o summarized) bool { return o.uri == s.uri }) {
+			if err := e.eraseSummary(ctx, sc, s.uri); err != nil {
+				return false, err
+			}
 		}
 	}
 	return true, e.erase(ctx, sc, it.URI)
+}
+
+// purgeList erases the messages of a list that no branch holds any more.
+func (e *Engine) purgeList(ctx context.Context, sc store.Scope, conv id.ID, list string, held []record.Branch) error {
+	for it, err := range store.Items(ctx, e.store, sc, store.Query{List: record.BranchURI(conv, list)}) {
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(held, func(o record.Branch) bool { return o.Holds(list, it.Pos) }) {
+			continue
+		}
+		m, err := entry(list, it)
+		if err != nil {
+			return err
+		}
+		if err := e.untitle(ctx, sc, conv, m.Message); err != nil {
+			return err
+		}
+		if err := e.erase(ctx, sc, it.URI); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// allBranches returns the branches of a conversation, those among them that
+// were deleted and can be brought back.
+func (e *Engine) allBranches(ctx context.Context, sc store.Scope, conv id.ID) ([]record.Branch, error) {
+	var out []record.Branch
+	q := store.Query{Term: store.Term{Name: record.TermBranch, Value: conv.String()}, Under: record.ConversationURI(conv)}
+	for it, err := range store.Items(ctx, e.store, sc, q) {
+		if err != nil {
+			return nil, err
+		}
+		b := record.Branch{ID: it.URI.ID()}
+		if err := record.Decode(it.URI, it.Body, &b); err != nil {
+			return nil, err
+		}
+		out = append(out, b)
+	}
+	return out, nil
+}
+
+// summarized is a version of a branch whose view has a summary.
+type summarized struct {
+	record.Branch
+	seq     uint64
+	uri     string
+	earlier string // the summary that the version before had
+}
+
+// summaries returns the versions of branches in which summaries came into
+// view, in the order of the log.
+func (e *Engine) summaries(ctx context.Context, sc store.Scope, conv id.ID, branches ...record.Branch) ([]summarized, error) {
+	var out []summarized
+	for _, b := range branches {
+		last := ""
+		for en, err := range store.Entries(ctx, e.store, sc, store.LogQuery{Of: record.BranchURI(conv, b.ID)}) {
+			if err != nil {
+				return nil, err
+			}
+			if en.Op != resource.OpPut || en.Body == nil {
+				continue
+			}
+			v := record.Branch{ID: b.ID}
+			if err := record.Decode(en.URI, en.Body, &v); err != nil {
+				return nil, err
+			}
+			if v.View.Summary != "" && v.View.Summary != last {
+				out = append(out, summarized{v, en.Seq, v.View.Summary, last})
+			}
+			last = v.View.Summary
+		}
+	}
+	slices.SortFunc(out, func(a, b summarized) int { return cmp.Compare(a.seq, b.seq) })
+	return out, nil
 }
 
 func (e *Engine) eraseSummary(ctx context.Context, sc store.Scope, uri string) error {
@@ -120,8 +206,8 @@ func (e *Engine) eraseSummary(ctx context.Context, sc store.Scope, uri string) e
 	return err
 }
 
-// purgeMessage erases a deleted message, and the summaries that were made
-// when it had been shown. Its mark stays, without a reason.
+// purgeMessage erases a deleted message, and what was derived from it. Its
+// mark stays, without a reason.
 func (e *Engine) purgeMessage(ctx context.Context, sc store.Scope, it store.Item, before time.Time) (bool, error) {
 	k := &marked{version: it.Version}
 	if err := record.Decode(it.URI, it.Body, &k.Mark); err != nil {
@@ -145,48 +231,141 @@ func (e *Engine) purgeMessage(ctx context.Context, sc store.Scope, it store.Item
 			return false, err
 		}
 	}
-	for i := range k.Changes {
-		k.Changes[i].Reason = ""
-	}
-	put := k.put(conv)
-	put.State = "" // it is done
-	_, err = e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{put}})
+	err = e.unreason(ctx, sc, conv, k, "")
 	return err == nil, err
 }
 
-// forget takes back what was derived from a message: summaries of what it
-// stood in, and a title made of it.
+// unreason takes the reasons that the calls of a message gave out of all
+// versions of a mark. Without a message all go: what was marked is erased.
+func (e *Engine) unreason(ctx context.Context, sc store.Scope, conv id.ID, k *marked, calls string) error {
+	for i := range k.Changes {
+		if c := &k.Changes[i]; strings.HasPrefix(c.Call, calls) {
+			c.Reason = ""
+		}
+	}
+	erase := store.Change{Op: store.Erase, URI: record.MarkURI(conv, k.Message), If: store.If{Version: k.version}}
+	k.version = 0 // it is put anew
+	put := k.put(conv)
+	if calls == "" {
+		put.State = "" // it is done
+	}
+	_, err := e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{erase, put}})
+	return err
+}
+
+// forget erases what was derived from a message: summaries of what it stood
+// in, and those that were made of them; a title made of it; and the reasons
+// that its calls gave for making results obsolete.
 func (e *Engine) forget(ctx context.Context, sc store.Scope, conv id.ID, m *Entry) error {
-	branches, err := e.Branches(ctx, sc, conv)
+	branches, err := e.allBranches(ctx, sc, conv)
 	if err != nil {
 		return err
 	}
-	for _, b := range branches {
-		if b.View.Summary == "" || !b.PlaceOf(m.Branch, m.Pos).Before(b.Start()) {
-			continue
+	all, err := e.summaries(ctx, sc, conv, branches...)
+	if err != nil {
+		return err
+	}
+	derived := map[string]bool{}
+	for _, s := range all {
+		if derived[s.earlier] || s.PlaceOf(m.Branch, m.Pos).Before(s.Start()) {
+			derived[s.uri] = true
 		}
-		if err := e.eraseSummary(ctx, sc, b.View.Summary); err != nil {
+	}
+	for _, b := range branches {
+		if derived[b.View.Summary] {
+			if err := e.unsummarize(ctx, sc, conv, b.ID, derived); err != nil {
+				return err
+			}
+		}
+	}
+	for uri := range derived {
+		if err := e.eraseSummary(ctx, sc, uri); err != nil {
 			return err
 		}
-		fresh, version, err := e.branch(ctx, sc, conv, b.ID)
+	}
+	if err := e.unreasonAll(ctx, sc, conv, m.Message); err != nil {
+		return err
+	}
+	return e.untitle(ctx, sc, conv, m.Message)
+}
+
+// unreasonAll takes out the reasons that the calls of a message gave for making
+// results obsolete.
+func (e *Engine) unreasonAll(ctx context.Context, sc store.Scope, conv id.ID, m *message.Message) error {
+	if len(m.Calls()) == 0 {
+		return nil
+	}
+	marks, err := e.marks(ctx, sc, conv, 0, 0)
+	if err != nil {
+		return err
+	}
+	calls := m.ID.String() + "/"
+	for _, k := range marks {
+		its := func(c record.Change) bool { return strings.HasPrefix(c.Call, calls) && c.Reason != "" }
+		if slices.ContainsFunc(k.Changes, its) {
+			if err := e.unreason(ctx, sc, conv, k, calls); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// unsummarize takes a summary that is to be erased out of a branch's view.
+func (e *Engine) unsummarize(ctx context.Context, sc store.Scope, conv id.ID, branch string, derived map[string]bool) error {
+	for try := 1; ; try++ {
+		r, err := e.store.Get(ctx, sc, record.BranchURI(conv, branch))
 		if err != nil {
 			return err
 		}
-		fresh.View.Summary = ""
-		fresh.View.Revision++
-		if _, err := e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{putBranch(conv, &fresh, store.If{Version: version})}}); err != nil {
+		b := record.Branch{ID: branch}
+		if err := record.Decode(r.URI, r.Body, &b); err != nil || !derived[b.View.Summary] {
+			return err
+		}
+		b.View.Summary = ""
+		b.View.Revision++
+		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{putBranch(conv, &b, store.If{Version: r.Version})}})
+		if !fault.Is(err, fault.Conflict) || try == maxTries {
 			return err
 		}
 	}
-	c, _, err := e.get(ctx, sc, conv)
-	if fault.Is(err, fault.NotFound) {
-		return nil // the conversation is deleted as a whole
+}
+
+// untitle erases all versions of a conversation's own facts but the present
+// one, if one had a title that was made of a message; and that title.
+func (e *Engine) untitle(ctx context.Context, sc store.Scope, conv id.ID, m *message.Message) error {
+	title := titleOf(m)
+	if m.Role != message.User || title == "" {
+		return nil
 	}
-	if err != nil || c.Title != titleOf(m.Message) {
-		return err
+	mark := append([]byte(`"title":`), record.Encode(title)...)
+	for try := 1; ; try++ {
+		c, r, err := e.get(ctx, sc, conv)
+		if fault.Is(err, fault.NotFound) {
+			return nil // the conversation is deleted as a whole
+		}
+		if err != nil {
+			return err
+		}
+		had := false
+		for en, err := range store.Entries(ctx, e.store, sc, store.LogQuery{Of: r.URI}) {
+			if err != nil {
+				return err
+			}
+			had = had || bytes.Contains(en.Body, mark)
+		}
+		if !had {
+			return nil
+		}
+		if c.Title == title {
+			c.Title = ""
+		}
+		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{
+			{Op: store.Erase, URI: r.URI, If: store.If{Version: r.Version}}, putConversation(&c, store.If{Absent: true})}})
+		if !fault.Is(err, fault.Conflict) || try == maxTries {
+			return err
+		}
 	}
-	_, err = e.Update(ctx, sc, conv, func(c *record.Conversation) { c.Title = "" })
-	return err
 }
 
 // Pack has the store keep compactly what the model is not shown any more of a

@@ -94,10 +94,15 @@ func (k *marked) put(conv id.ID) store.Change {
 		ch.If = store.If{Absent: true}
 		ch.Place = &store.Place{List: record.MarksURI(conv), Pos: k.Pos}
 	}
-	if slices.ContainsFunc(k.Changes, func(c record.Change) bool { return c.State == record.Deleted && c.Undone.IsZero() }) {
+	if k.gone() {
 		ch.State = record.StateDeleted
 	}
 	return ch
+}
+
+// gone reports whether a person has deleted the message.
+func (k *marked) gone() bool {
+	return slices.ContainsFunc(k.Changes, func(c record.Change) bool { return c.State == record.Deleted && c.Undone.IsZero() })
 }
 
 // listOf returns the branch in whose list a message of the session stands.

@@ -149,4 +149,3 @@ func TestAnswerAnewNeedsTheQuestion(t *testing.T) {
 	_, err := k.e.OpenAgain(t.Context(), anna, k.conv, m[1])
 	k.code(err, "nothing_asked")
 }
-

@@ -855,3 +855,46 @@ func TestKinds(t *testing.T) {
 		t.Errorf("%d kinds", len(seen))
 	}
 }
+
+// A conversation of which only earlier versions were erased is told as what
+// it is: there, with another title.
+func TestErasedVersionsOfAConversation(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		st := storetest.NewModel()
+		u := record.ConversationURI(id.New())
+		put := func(title string) store.Change {
+			return store.Change{URI: u, Body: record.Encode(record.Conversation{Title: title})}
+		}
+		for _, b := range [][]store.Change{{put("a")}, {{Op: store.Erase, URI: u}, put("")}, {put("c")}} {
+			if _, err := st.Commit(t.Context(), ana, store.Batch{Changes: b}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := reader{store: st, scope: ana, log: slog.New(slog.DiscardHandler)}
+		if known {
+			r.keep(resource.Entry{URI: u, Version: 1}, &record.Conversation{Title: "a"})
+		}
+		page, err := st.Log(t.Context(), ana, store.LogQuery{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kinds []Kind
+		for _, e := range page.Entries {
+			got, err := r.read(t.Context(), e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range got {
+				kinds = append(kinds, c.Kind)
+			}
+		}
+		for _, k := range kinds {
+			if k != ConversationChanged {
+				t.Errorf("known %v: %v", known, kinds)
+			}
+		}
+		if len(kinds) == 0 || known && len(kinds) != 2 {
+			t.Errorf("known %v: %v", known, kinds)
+		}
+	}
+}

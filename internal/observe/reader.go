@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 
+	"steward/internal/fault"
+	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
 )
@@ -31,6 +33,8 @@ func (r *reader) read(ctx context.Context, e resource.Entry) ([]Change, error) {
 	switch {
 	case !told(typ):
 		return nil, nil
+	case e.Op == resource.OpErase && typ == record.TypeConversation:
+		return r.erased(ctx, e)
 	case e.Op != resource.OpPut:
 		r.keep(e, nil)
 		return removed(e), nil
@@ -51,6 +55,26 @@ func (r *reader) read(ctx context.Context, e resource.Entry) ([]Change, error) {
 	}
 	r.keep(e, now)
 	return changes(e, now, before), nil
+}
+
+// erased tells of the erasure of a conversation; of one that is there still,
+// only earlier versions of its own facts were erased, and it was put again.
+func (r *reader) erased(ctx context.Context, e resource.Entry) ([]Change, error) {
+	now, err := r.store.Get(ctx, r.scope, e.URI)
+	if fault.Is(err, fault.NotFound) {
+		r.keep(e, nil)
+		return removed(e), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if v, known := r.known[e.URI]; known && v.number == e.Version-1 {
+		r.keep(e, v.record)
+		return nil, nil
+	}
+	c, err := record.DecodeConversation(e.URI, now.Body)
+	r.keep(e, &c)
+	return nil, err
 }
 
 func (r *reader) unreadable(e resource.Entry, err error) {

@@ -10,17 +10,20 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/search"
+	"steward/internal/store"
 )
 
 // writing is a transaction that takes in entries of the log.
 type writing struct {
 	ctx    context.Context
 	tx     *sql.Tx
+	store  store.Store
 	log    *slog.Logger
 	stmts  map[string]*sql.Stmt
 	nums   map[string]int64 // the numbers of spaces, tools and conversations
@@ -31,8 +34,8 @@ type writing struct {
 	words      []byte
 }
 
-func newBatch(ctx context.Context, tx *sql.Tx, log *slog.Logger) *writing {
-	return &writing{ctx: ctx, tx: tx, log: log, stmts: map[string]*sql.Stmt{}, nums: map[string]int64{}, cuts: map[id.ID]bool{}}
+func newBatch(ctx context.Context, tx *sql.Tx, st store.Store, log *slog.Logger) *writing {
+	return &writing{ctx: ctx, tx: tx, store: st, log: log, stmts: map[string]*sql.Stmt{}, nums: map[string]int64{}, cuts: map[id.ID]bool{}}
 }
 
 func (w *writing) close() {
@@ -121,7 +124,13 @@ func (w *writing) conversationGone(uid id.ID, gone bool) error {
 	return w.exec("UPDATE conv SET gone = ? WHERE id = ? AND gone <> ?", gone, n, gone)
 }
 
+// eraseConversation forgets a conversation, unless only earlier versions of
+// its own facts were erased and it is there as before.
 func (w *writing) eraseConversation(uid id.ID) error {
+	_, err := w.store.Get(w.ctx, nodeScope(), record.ConversationURI(uid))
+	if !fault.Is(err, fault.NotFound) {
+		return err
+	}
 	n, err := w.conv(uid)
 	if err != nil {
 		return err

@@ -70,7 +70,7 @@ func (x *Index) apply(ctx context.Context, d *database, at string, page store.Lo
 	if err := tx.QueryRowContext(ctx, "SELECT cursor FROM state").Scan(&now); err != nil || now != at {
 		return err == nil, err
 	}
-	w := newBatch(ctx, tx, x.log)
+	w := newBatch(ctx, tx, x.opt.Store, x.log)
 	defer w.close()
 	for i := range page.Entries {
 		if err := w.entry(&page.Entries[i]); err != nil {

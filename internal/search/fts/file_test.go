@@ -505,3 +505,20 @@ func TestTheStoreHasTheLastWord(t *testing.T) {
 	must(t, ix.Catch(context.Background()))
 	must(t, ix.Close())
 }
+
+// When only earlier versions of a conversation's own facts are erased, what
+// was said in it is still found, also by an index that is made anew.
+func TestErasedVersionsOfAConversation(t *testing.T) {
+	w := newWorld(t)
+	c := w.talk("ana", "the sloe")
+	c.say("a sloe")
+	w.expect("ana", "sloe", "a [sloe]")
+	u := record.ConversationURI(c.ID)
+	c.Title = ""
+	w.commit("ana", store.Change{Op: store.Erase, URI: u}, store.Change{URI: u, Body: record.Encode(&c.Conversation)})
+	w.expect("ana", "sloe", "a [sloe]")
+	must(t, w.index.Close())
+	must(t, os.Remove(w.path()))
+	w.index = w.another(fts.Options{})
+	w.expect("ana", "sloe", "a [sloe]")
+}
