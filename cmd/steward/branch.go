@@ -14,6 +14,7 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 
+	"steward/internal/face/terminal"
 	"steward/internal/fault"
 	"steward/internal/id"
 )
@@ -40,7 +41,8 @@ type branchInfo struct {
 	Title     string    `json:"title"`
 	Created   time.Time `json:"created"`
 	Used      time.Time `json:"used"`
-	Parent    string    `json:"parent"`
+	Parent    string    `json:"parent"` // that it was made from
+	Stem      string    `json:"stem"`   // on which the last message was written that it shares
 	Preferred bool      `json:"preferred"`
 	Cut       bool      `json:"cut"`
 	Messages  int       `json:"messages"`
@@ -143,50 +145,24 @@ func (a *app) listBranches(conv *string) *cobra.Command {
 	return c
 }
 
-// branchTree draws branches below their parents, within a width (0: as wide
-// as they are).
+// branchTree draws branches below those that they depart from, within a width
+// (0: as wide as they are).
 func branchTree(list []branchInfo, width int) string {
-	children := map[string][]branchInfo{}
-	known := map[string]bool{}
-	for _, b := range list {
-		known[b.ID] = true
-	}
-	for _, b := range list {
-		if !known[b.Parent] {
-			b.Parent = ""
-		}
-		children[b.Parent] = append(children[b.Parent], b)
-	}
 	type row struct{ name, count, text string }
 	var rows []row
 	var wide, counts int
-	var draw func(b branchInfo, head, tail string)
-	draw = func(b branchInfo, head, tail string) {
+	for _, l := range terminal.Tree(list, func(b branchInfo) string { return b.ID }, func(b branchInfo) string { return b.Stem }) {
 		mark := "  "
-		if b.Preferred {
+		if l.Item.Preferred {
 			mark = "* "
 		}
-		text := plainLine(b.Title)
-		if b.Begins != "" {
-			text = strings.TrimSpace(text + "  " + plainLine(b.Begins))
-			if b.Title != "" {
-				text = plainLine(b.Title) + ": " + plainLine(b.Begins)
-			}
+		text := plainLine(l.Item.Begins)
+		if l.Item.Title != "" {
+			text = strings.TrimSuffix(plainLine(l.Item.Title)+": "+text, ": ")
 		}
-		r := row{mark + head + b.name(), counted(b.Messages, "message", "messages"), text}
+		r := row{mark + l.Head + l.Item.name(), counted(l.Item.Messages, "message", "messages"), text}
 		wide, counts = max(wide, lipgloss.Width(r.name)), max(counts, len(r.count))
 		rows = append(rows, r)
-		below := children[b.ID]
-		for i, c := range below {
-			if i < len(below)-1 {
-				draw(c, tail+"├─ ", tail+"│  ")
-			} else {
-				draw(c, tail+"└─ ", tail+"   ")
-			}
-		}
-	}
-	for _, b := range children[""] {
-		draw(b, "", "")
 	}
 	var out strings.Builder
 	for _, r := range rows {

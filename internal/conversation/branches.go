@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -303,6 +304,7 @@ func (e *Engine) Siblings(ctx context.Context, sc store.Scope, conv, msg id.ID) 
 	}
 	slices.SortStableFunc(branches, func(a, b record.Branch) int { return b.Used.Compare(a.Used) })
 	var out []Sibling
+	pos := map[id.ID]int64{} // of the messages: ids do not order
 	for i := range branches {
 		next, err := e.nextAfter(ctx, sc, conv, &branches[i], at)
 		if err != nil {
@@ -313,12 +315,13 @@ func (e *Engine) Siblings(ctx context.Context, sc store.Scope, conv, msg id.ID) 
 		}
 		current := branches[i].ID == c.BranchID()
 		if at := slices.IndexFunc(out, func(s Sibling) bool { return s.Message == next.ID }); at < 0 {
+			pos[next.ID] = next.Pos
 			out = append(out, Sibling{branches[i].ID, next.ID, current})
 		} else if current {
 			out[at].Branch, out[at].Current = branches[i].ID, true
 		}
 	}
-	slices.SortFunc(out, func(a, b Sibling) int { return slices.Compare(a.Message[:], b.Message[:]) })
+	slices.SortFunc(out, func(a, b Sibling) int { return cmp.Compare(pos[a.Message], pos[b.Message]) })
 	return out, nil
 }
 

@@ -16,9 +16,10 @@ import (
 type Path struct {
 	record.Branch
 	Preferred bool
+	Stem      string // the branch on which the last message was written that it shares; empty: it shares none
 	Messages  int    // that stand on it
 	Own       int    // of them, those that were written on it
-	Begins    string // the beginning of the first of these; empty where there is none that may be shown
+	Begins    string // the beginning of the first text in these; empty where there is none that may be shown
 }
 
 // Paths returns a conversation's branches, the oldest first; with deleted,
@@ -47,6 +48,12 @@ func Paths(ctx context.Context, st store.Store, e *conversation.Engine, sc store
 			continue
 		}
 		p.Preferred = p.ID == c.BranchID()
+		for _, s := range slices.Backward(p.Rope) {
+			if s.Branch != p.ID {
+				p.Stem = s.Branch
+				break
+			}
+		}
 		if err := p.count(ctx, st, sc, conv); err != nil {
 			return nil, err
 		}
@@ -75,32 +82,31 @@ func (p *Path) count(ctx context.Context, st store.Store, sc store.Scope, conv i
 	if p.Own == 0 {
 		return nil
 	}
-	first, err := st.Query(ctx, sc, store.Query{List: record.BranchURI(conv, p.ID), Limit: 1})
-	if err != nil || len(first.Items) == 0 {
+	const near = 20
+	first, err := st.Query(ctx, sc, store.Query{List: record.BranchURI(conv, p.ID), Limit: near})
+	if err != nil {
 		return err
 	}
-	m, err := record.DecodeMessage(first.Items[0].URI, first.Items[0].Body)
-	if err == nil {
-		p.Begins = beginning(m)
+	for _, it := range first.Items {
+		m, err := record.DecodeMessage(it.URI, it.Body)
+		if err != nil {
+			return err
+		}
+		if p.Begins = beginning(m); p.Begins != "" {
+			return nil
+		}
 	}
-	return err
+	return nil
 }
 
-// beginning is the beginning of what a message says, on one line; of what is
-// secret nothing.
+// beginning is the beginning of what the user or the assistant says in a
+// message, on one line; of what is secret nothing.
 func beginning(m *message.Message) string {
 	const most = 200
-	if message.LabelsOf(m.Blocks)&message.Secret != 0 {
+	if m.Role == message.Tool || message.LabelsOf(m.Blocks)&message.Secret != 0 {
 		return ""
 	}
-	text := m.Text()
-	if calls := m.Calls(); text == "" && len(calls) > 0 {
-		text = calls[0].Name
-	}
-	if r := m.Result(); r != nil {
-		text = r.Text()
-	}
-	runes := []rune(strings.Join(strings.Fields(text), " "))
+	runes := []rune(strings.Join(strings.Fields(m.Text()), " "))
 	if len(runes) > most {
 		return string(runes[:most]) + "…"
 	}

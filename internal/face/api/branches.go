@@ -144,13 +144,14 @@ func (f *face) branches(w http.ResponseWriter, r *http.Request, c httpauth.Calle
 	}
 	type path struct {
 		branchView
+		Stem     string `json:"stem,omitzero"`
 		Messages int    `json:"messages"`
 		Own      int    `json:"own"`
 		Begins   string `json:"begins,omitzero"`
 	}
 	out := make([]path, len(list))
 	for i, p := range list {
-		out[i] = path{viewBranch(p.Branch, p.Preferred), p.Messages, p.Own, p.Begins}
+		out[i] = path{viewBranch(p.Branch, p.Preferred), p.Stem, p.Messages, p.Own, p.Begins}
 	}
 	return reply(w, http.StatusOK, map[string]any{"branches": out})
 }

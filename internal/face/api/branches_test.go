@@ -40,7 +40,7 @@ func (d *double) ask(user string, conv id.ID, parts ...any) error {
 }
 
 func (d *double) Paths(_ context.Context, user string, conv id.ID, deleted bool) ([]runtime.Path, error) {
-	return []runtime.Path{{Branch: record.Branch{ID: "main", Created: at}, Messages: 2, Own: 2, Begins: "2+2?"}, {Branch: twig, Preferred: true, Messages: 1}}, d.ask(user, conv, "branches", deleted)
+	return []runtime.Path{{Branch: record.Branch{ID: "main", Created: at}, Messages: 2, Own: 2, Begins: "2+2?"}, {Branch: twig, Preferred: true, Stem: "main", Messages: 1}}, d.ask(user, conv, "branches", deleted)
 }
 
 func (d *double) Siblings(_ context.Context, user string, conv, msg id.ID) ([]conversation.Sibling, error) {
@@ -136,8 +136,8 @@ var history = []struct {
 		`{"messages":[{"interaction_id":"` + inter1 + `","branch":"main","pinned":true,"id":"` + user1 + `","role":"user","blocks":[{"type":"text","text":"2+2?"}]},` +
 			`{"interaction_id":"` + inter1 + `","branch":"` + twigID + `","state":"superseded","reason":"newer","by":"files.write","changed":"2030-01-02T03:04:05Z","superseded_by":"` + user1 + `","shown":false,` +
 			`"id":"` + answer1 + `","role":"assistant","blocks":[{"type":"text","text":"4"}],"final":true}]}`, "ana " + twigID + " true false"},
-	{"GET", "/branches", "", 200, `{"branches":[{"id":"main","created":"2030-01-02T03:04:05Z","preferred":false,"revision":0,"messages":2,"own":2,"begins":"2+2?"},{` + twigJSON + `,"messages":1,"own":0}]}`, "branches false"},
-	{"GET", "/branches?deleted=true", "", 200, `{"branches":[{"id":"main","created":"2030-01-02T03:04:05Z","preferred":false,"revision":0,"messages":2,"own":2,"begins":"2+2?"},{` + twigJSON + `,"messages":1,"own":0}]}`, "branches true"},
+	{"GET", "/branches", "", 200, `{"branches":[{"id":"main","created":"2030-01-02T03:04:05Z","preferred":false,"revision":0,"messages":2,"own":2,"begins":"2+2?"},{` + twigJSON + `,"stem":"main","messages":1,"own":0}]}`, "branches false"},
+	{"GET", "/branches?deleted=true", "", 200, `{"branches":[{"id":"main","created":"2030-01-02T03:04:05Z","preferred":false,"revision":0,"messages":2,"own":2,"begins":"2+2?"},{` + twigJSON + `,"stem":"main","messages":1,"own":0}]}`, "branches true"},
 	{"POST", "/branches", `{"message":"` + user1 + `","before":true,"title":" B "}`, 201, "{" + twigJSON + "}", "fork " + user1 + " true B"},
 	{"POST", "/branches", `{}`, 201, "{" + twigJSON + "}", "fork  false"},
 	{"PATCH", "/branches/main", `{"title":"x"}`, 204, "", "title main x"},

@@ -211,6 +211,7 @@ func (m *chat) again(string) tea.Cmd {
 	}
 	conv, t := m.conv, runtime.Turn{Conversation: m.conv, Model: m.model, Attended: true}
 	m.sending = "another answer, please"
+	m.say("another answer:")
 	return func() tea.Msg {
 		s, err := lastTurn(m.ctx, m.opt.Shelf, conv, 1)
 		switch {
@@ -249,7 +250,7 @@ func (m *chat) branches(string) tea.Cmd {
 
 func (m *chat) limbs(conv id.ID) ([]Limb[runtime.Path], error) {
 	list, err := m.opt.Paths.Branches(m.ctx, conv)
-	return Tree(list, func(p runtime.Path) string { return p.ID }, func(p runtime.Path) string { return p.Parent }), err
+	return Tree(list, func(p runtime.Path) string { return p.ID }, func(p runtime.Path) string { return p.Stem }), err
 }
 
 func (m *chat) showPaths(p pathed) {
@@ -257,9 +258,12 @@ func (m *chat) showPaths(p pathed) {
 		m.fail(p.err)
 		return
 	}
-	wide := 0
-	for _, l := range p.paths {
-		wide = max(wide, lipgloss.Width(l.Head))
+	counts, wide := make([]string, len(p.paths)), 0
+	for i, l := range p.paths {
+		if counts[i] = fmt.Sprintf("%d messages", l.Item.Messages); l.Item.Messages == 1 {
+			counts[i] = "1 message"
+		}
+		wide = max(wide, len(counts[i]))
 	}
 	var b strings.Builder
 	for i, l := range p.paths {
@@ -267,7 +271,7 @@ func (m *chat) showPaths(p pathed) {
 		if l.Item.Preferred {
 			mark = "*"
 		}
-		line := fmt.Sprintf("%s%2d  %s%s%3d messages  ", mark, i+1, l.Head, strings.Repeat(" ", wide-lipgloss.Width(l.Head)), l.Item.Messages)
+		line := fmt.Sprintf("%s%2d  %-*s  %s", mark, i+1, wide, counts[i], l.Head)
 		b.WriteString(strings.TrimRight(line+cut(nameOf(l.Item), max(m.width-1-lipgloss.Width(line), 10)), " ") + "\n")
 	}
 	b.WriteString("/switch NUMBER goes on with one")
@@ -441,7 +445,23 @@ func (m *chat) compact(arg string) tea.Cmd {
 	}
 	conv := m.conv
 	m.say("one moment…")
-	return func() tea.Msg { return told{done, m.opt.Views.Tidy(m.ctx, conv, how)} }
+	return func() tea.Msg {
+		err := m.opt.Views.Tidy(m.ctx, conv, how)
+		if err == nil && how == runtime.TidyCompact && !m.cut(conv) {
+			done = "there is nothing to summarise: all of it is short enough"
+		}
+		return told{done, err}
+	}
+}
+
+// cut reports whether a model is shown less than the whole of a conversation,
+// where that can be known.
+func (m *chat) cut(conv id.ID) bool {
+	if m.opt.Paths == nil {
+		return true
+	}
+	list, err := m.opt.Paths.Branches(m.ctx, conv)
+	return err != nil || slices.ContainsFunc(list, func(p runtime.Path) bool { return p.Preferred && p.View.Start.Pos != 0 })
 }
 
 func (m *chat) log(string) tea.Cmd {

@@ -33,15 +33,15 @@ func commands() []command {
 		{"new", "", "begin a new conversation", (*chat).fresh},
 		{"list", "", "the conversations, newest first", (*chat).list},
 		{"open", "ID", "go on with a conversation; its number in /list will do", (*chat).open},
-		{"edit", "[TEXT]", "write your last message anew; without a text it comes back into the input", (*chat).edit},
+		{"edit", "[TEXT]", "write your last message anew (alone: edit the old text)", (*chat).edit},
 		{"again", "", "another answer to your last message", (*chat).again},
-		{"prev", "", "the version before of the last answer, or of your message", (*chat).prev},
-		{"next", "", "the version after it", (*chat).after},
+		{"prev", "", "go to the version before this one of the answer or question", (*chat).prev},
+		{"next", "", "go to the version after this one", (*chat).after},
 		{"branches", "", "all the ways that this conversation has taken", (*chat).branches},
 		{"switch", "NUMBER", "go on with one of the branches", (*chat).switchTo},
-		{"rewind", "[N]", "go back before your last message, or your N last", (*chat).rewind},
-		{"pin", "", "keep the last turn in view, however long this becomes; /unpin lets go", (*chat).pin},
-		{"unpin", "", "let go of the last turn", (*chat).unpin},
+		{"rewind", "[N]", "go back before your last message, or your N last ones", (*chat).rewind},
+		{"pin", "", "keep the last turn in view, however long this becomes", (*chat).pin},
+		{"unpin", "", "let go of the last turn again", (*chat).unpin},
 		{"compact", "[undo]", "let a summary stand for what is old", (*chat).compact},
 		{"log", "", "what the tools did here", (*chat).log},
 		{"title", "TEXT", "give this conversation a title", (*chat).title},
@@ -74,7 +74,7 @@ func (m *chat) obey(line string) tea.Cmd {
 func (m *chat) help(string) tea.Cmd {
 	var b strings.Builder
 	for _, c := range commands() {
-		fmt.Fprintf(&b, "/%-14s %s\n", strings.TrimSpace(c.name+" "+c.args), c.does)
+		fmt.Fprintf(&b, "/%-15s %s\n", strings.TrimSpace(c.name+" "+c.args), c.does)
 	}
 	b.WriteString("\nEnter sends; Alt-Enter, Shift-Enter, Ctrl-J or a \\ at the end begins a new line.\n" +
 		"Up and Down bring back what you typed. Tab completes commands.\n" +
