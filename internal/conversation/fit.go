@@ -66,7 +66,7 @@ func (s *Session) fit(ctx context.Context, w Window) (fits bool, err error) {
 	}
 	all := items(s.conv.ID, entries, marks, &s.branch, false)
 	reserve := min(w.Tokens/summaryShare, summaryMost)
-	opt, err := s.options(ctx)
+	opt, err := s.engine.options(ctx, s.scope, &s.branch)
 	if err != nil {
 		return false, err
 	}

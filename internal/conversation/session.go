@@ -38,7 +38,6 @@ type Session struct {
 	labels     message.Labels
 	pos        int64  // the highest position given out
 	seq        uint64 // of the newest message's entry
-	bytes      int    // of the messages' stored forms
 	broken     error  // set when memory and store may differ: open it anew
 
 	request     id.ID
@@ -113,8 +112,10 @@ func (s *Session) recount(ctx context.Context, entries []Entry, since uint64) er
 // Create returns a session of a conversation that does not exist yet; its
 // first turn makes it.
 func (e *Engine) Create(sc store.Scope, c record.Conversation) *Session {
-	return &Session{engine: e, scope: sc, conv: c, branch: record.Branch{ID: record.MainBranch},
+	s := &Session{engine: e, scope: sc, conv: c, branch: record.Branch{ID: record.MainBranch},
 		transcript: llm.NewTranscript(), tracker: e.track()}
+	s.letGo()
+	return s
 }
 
 // Conversation returns the conversation as it stands, the running turn's
@@ -141,7 +142,7 @@ func (s *Session) Head() id.ID { return s.head }
 func (s *Session) Seq() uint64 { return s.seq }
 
 // Size estimates the bytes of memory that the session holds.
-func (s *Session) Size() int { return 3*s.bytes + s.transcript.Size() }
+func (s *Session) Size() int { return s.transcript.Size() }
 
 // Broken returns why the session must not be used any further, or nil.
 func (s *Session) Broken() error { return s.broken }
@@ -243,7 +244,6 @@ func (s *Session) stage(m *message.Message) store.Change {
 	}
 	s.transcript.Append(shown)
 	ch := putMessage(u, m, &store.Place{List: record.BranchURI(s.conv.ID, s.branch.ID), Pos: s.pos})
-	s.bytes += len(ch.Body)
 	return ch
 }
 

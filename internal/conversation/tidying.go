@@ -131,14 +131,14 @@ func items(conv id.ID, entries []Entry, marks map[int64]*marked, b *record.Branc
 }
 
 // options say how the branch is shown.
-func (s *Session) options(ctx context.Context) (view.Options, error) {
-	v := &s.branch.View
+func (e *Engine) options(ctx context.Context, sc store.Scope, b *record.Branch) (view.Options, error) {
+	v := &b.View
 	opt := view.Options{Clip: v.Clip, Cut: v.Start.Pos != 0}
 	if v.Summary == "" {
 		return opt, nil
 	}
 	var err error
-	if opt.Summary, err = s.engine.summary(ctx, s.scope, v.Summary); fault.Is(err, fault.NotFound) {
+	if opt.Summary, err = e.summary(ctx, sc, v.Summary); fault.Is(err, fault.NotFound) {
 		return opt, nil // it was erased with what it was made of
 	}
 	return opt, err
@@ -146,7 +146,7 @@ func (s *Session) options(ctx context.Context) (view.Options, error) {
 
 // show makes the transcript of the view that the branch has.
 func (s *Session) show(ctx context.Context, entries []Entry) error {
-	opt, err := s.options(ctx)
+	opt, err := s.engine.options(ctx, s.scope, &s.branch)
 	if err != nil {
 		return err
 	}
@@ -156,8 +156,31 @@ func (s *Session) show(ctx context.Context, entries []Entry) error {
 		s.labels |= message.LabelsOf(m.Blocks)
 	}
 	s.transcript = llm.NewTranscript(msgs...)
+	s.letGo()
 	return nil
 }
+
+// letGo has the transcript let go of messages that are encoded: the store has
+// them, too. What is shown does not change while the transcript is used.
+func (s *Session) letGo() {
+	e, sc, conv, b := s.engine, s.scope, s.conv.ID, s.branch
+	s.transcript.Again(func() ([]*message.Message, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), readAgain)
+		defer cancel()
+		entries, marks, err := e.shown(ctx, sc, conv, &b)
+		if err != nil {
+			return nil, err
+		}
+		opt, err := e.options(ctx, sc, &b)
+		if err != nil {
+			return nil, err
+		}
+		return view.Render(items(conv, entries, marks, &b, true), opt), nil
+	})
+}
+
+// readAgain is how long reading messages anew may take.
+const readAgain = 30 * time.Second
 
 // summary reads the message that stands for what is not shown.
 func (e *Engine) summary(ctx context.Context, sc store.Scope, uri string) (*message.Message, error) {

@@ -3,6 +3,7 @@ package llm
 import (
 	"sync"
 
+	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/tokens"
 	"steward/internal/tool"
@@ -14,7 +15,9 @@ import (
 // what is new. Safe for concurrent use.
 type Transcript struct {
 	mu       sync.Mutex
-	messages []*message.Message
+	messages []*message.Message // those that are held
+	gone     int                // messages before them that were let go
+	again    func() ([]*message.Message, error)
 	encoded  map[string]*encoding
 	size     int // bytes held by encodings
 	parts    tokens.Parts
@@ -39,31 +42,106 @@ func (t *Transcript) Append(msgs ...*message.Message) {
 	t.messages = append(t.messages, msgs...)
 }
 
-// Messages returns the messages. The slice is never written to again; do not
-// write to it either.
+// Again lets the transcript let go of messages that are encoded, and tells
+// how they can be had anew: all messages that it began with and that were
+// appended and are durable, in order. It is called under the transcript's lock.
+func (t *Transcript) Again(again func() ([]*message.Message, error)) { t.again = again }
+
+// Messages returns the messages that are held: all, or, once others are
+// encoded and let go (see Again), those since a person spoke last at least.
+// The slice is never written to again; do not write to it either.
 func (t *Transcript) Messages() []*message.Message {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.messages[:len(t.messages):len(t.messages)]
 }
 
-// Size returns the bytes that the kept encodings hold.
+// All returns all messages, as Messages does; those that were let go are had
+// anew and held from now on.
+func (t *Transcript) All() ([]*message.Message, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.refill(0); err != nil {
+		return nil, err
+	}
+	return t.messages[:len(t.messages):len(t.messages)], nil
+}
+
+// refill sees to it that the messages from the nth on are held.
+func (t *Transcript) refill(n int) error {
+	if n >= t.gone {
+		return nil
+	}
+	all, err := t.again()
+	if err != nil {
+		return err
+	}
+	if len(all) < t.gone {
+		return fault.New(fault.Internal, "transcript_broken", "of %d messages %d can be read again", t.gone, len(all))
+	}
+	t.messages = append(all[:t.gone:t.gone], t.messages...)
+	t.gone = 0
+	return nil
+}
+
+// letGo lets go of what every codec has encoded, but for the running turn.
+func (t *Transcript) letGo() {
+	if t.again == nil {
+		return
+	}
+	n := t.gone + len(t.messages)
+	for _, e := range t.encoded {
+		n = min(n, e.n)
+	}
+	for i := n - t.gone; i >= leastGone; i-- {
+		if i == len(t.messages) || !spoken(t.messages[i]) {
+			continue
+		}
+		t.count()
+		t.messages = append(make([]*message.Message, 0, len(t.messages)-i+leastGone), t.messages[i:]...)
+		t.gone += i
+		return
+	}
+}
+
+// leastGone is how many messages are let go at once, at least.
+const leastGone = 16
+
+// spoken reports whether a person wrote the message.
+func spoken(m *message.Message) bool {
+	return m.Role == message.User && len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == "user"
+}
+
+// Size estimates the bytes that the encodings and the messages held take.
 func (t *Transcript) Size() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.size
+	if len(t.messages) == 0 {
+		return t.size
+	}
+	t.count()
+	text := 4 * int(t.parts.Tokens()) * len(t.messages) / (t.gone + len(t.messages))
+	return t.size + text + len(t.messages)*sizeofMessage
 }
+
+// sizeofMessage is about what a message takes in memory beside its text.
+const sizeofMessage = 600
 
 // Parts returns the estimate of the messages' tokens by script. Each message
 // is looked at once.
 func (t *Transcript) Parts() tokens.Parts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, m := range t.messages[t.counted:] {
+	t.count()
+	return t.parts
+}
+
+// count brings parts up to date. What is let go has been counted.
+func (t *Transcript) count() {
+	for _, m := range t.messages[t.counted-t.gone:] {
 		t.parts = t.parts.Add(tokens.OfMessage(m))
 	}
-	t.counted = len(t.messages)
-	return t.parts
+	t.counted = t.gone + len(t.messages)
 }
 
 // Tokens returns about how many tokens the messages make, on the safe side.
@@ -77,10 +155,14 @@ func (t *Transcript) Count(key string, count func(*message.Message) int64) int64
 	if t.sum.key != key {
 		t.sum = sum{key: key}
 	}
-	for _, m := range t.messages[t.sum.n:] {
+	if err := t.refill(t.sum.n); err != nil { // the estimate is on the safe side
+		t.count()
+		return t.parts.Tokens()
+	}
+	for _, m := range t.messages[t.sum.n-t.gone:] {
 		t.sum.tokens += count(m)
 	}
-	t.sum.n = len(t.messages)
+	t.sum.n = t.gone + len(t.messages)
 	return t.sum.tokens
 }
 
@@ -112,12 +194,16 @@ func (t *Transcript) Encoded(codec string, encode GroupEncoder) (head, tail []by
 		}
 		t.encoded[codec] = e
 	}
+	if err := t.refill(e.n); err != nil {
+		return nil, nil, err
+	}
 	for {
-		group := nextGroup(t.messages[e.n:])
-		if e.n+len(group) == len(t.messages) { // the last one may still grow
+		group := nextGroup(t.messages[e.n-t.gone:])
+		if e.n+len(group) == t.gone+len(t.messages) { // the last one may still grow
 			if len(group) > 0 {
 				tail, err = encode(nil, group)
 			}
+			t.letGo()
 			return e.buf[:len(e.buf):len(e.buf)], tail, err
 		}
 		if err := t.keep(e, group, encode); err != nil {

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
@@ -127,11 +129,95 @@ func TestAMessageIsEncodedOncePerCodec(t *testing.T) {
 		}
 	}
 	size := tr.Size()
-	if head, _, _ := tr.Encoded("a", encode); size != len(head) {
-		t.Errorf("Size = %d, the kept encoding has %d bytes", size, len(head))
+	head, _, err := tr.Encoded("b", encodeGroup)
+	if grown := tr.Size() - size; err != nil || grown != len(head) {
+		t.Errorf("an encoding of %d bytes more makes %d more, %v", len(head), grown, err)
 	}
-	if _, _, err := tr.Encoded("b", encodeGroup); err != nil || tr.Size() != 2*size {
-		t.Errorf("two encodings of %d bytes make %d, %v", size, tr.Size(), err)
+}
+
+// A transcript that lets go of what is encoded encodes, counts and gives the
+// same as one that holds everything, and holds little.
+func TestLettingGo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var all []*message.Message
+		read := 0
+		lean, full := llm.NewTranscript(), llm.NewTranscript()
+		lean.Again(func() ([]*message.Message, error) { read++; return slices.Clone(all), nil })
+		t.Repeat(map[string]func(*rapid.T){
+			"turn": func(t *rapid.T) {
+				ask := textMessage(message.User, "ask")
+				ask.Blocks[0].Base().Origin = "user"
+				msgs := []*message.Message{ask}
+				for range rapid.IntRange(0, 20).Draw(t, "rounds") {
+					msgs = append(msgs, textMessage(message.Assistant, "call"), textMessage(message.Tool, "result"))
+				}
+				all = append(all, msgs...)
+				lean.Append(msgs...)
+				full.Append(msgs...)
+			},
+			"encode": func(t *rapid.T) {
+				codec := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "codec")
+				h, tail, err := lean.Encoded(codec, encodeGroup)
+				fh, ft, ferr := full.Encoded(codec, encodeGroup)
+				if err != nil || ferr != nil || join(h, tail) != join(fh, ft) {
+					t.Fatalf("%s, %v\nand in full\n%s, %v", join(h, tail), err, join(fh, ft), ferr)
+				}
+			},
+			"count": func(t *rapid.T) {
+				key := rapid.SampledFrom([]string{"x", "y"}).Draw(t, "key")
+				one := func(m *message.Message) int64 { return int64(len(m.Text())) }
+				if a, b := lean.Count(key, one), full.Count(key, one); a != b || lean.Tokens() != full.Tokens() {
+					t.Fatalf("%d and in full %d; %d tokens and %d", a, b, lean.Tokens(), full.Tokens())
+				}
+			},
+			"all": func(t *rapid.T) {
+				if got, err := lean.All(); err != nil || !slices.Equal(got, all) {
+					t.Fatalf("%d messages, %v, and in full %d", len(got), err, len(all))
+				}
+			},
+			"": func(t *rapid.T) {
+				held := lean.Messages()
+				if n := len(held); n > 0 && !slices.Equal(held, all[len(all)-n:]) {
+					t.Fatal("what is held is not the end")
+				}
+				if i := slices.IndexFunc(held, func(m *message.Message) bool { return m.Role == message.User }); i < 0 && len(held) > 0 {
+					t.Fatal("what the person said last is gone")
+				}
+			},
+		})
+	})
+}
+
+func TestWhatWasLetGoIsHadAnewOrNotAtAll(t *testing.T) {
+	tr := llm.NewTranscript()
+	lost := errors.New("the store is closed")
+	tr.Again(func() ([]*message.Message, error) { return nil, lost })
+	for range 30 {
+		ask := textMessage(message.User, "ask")
+		ask.Blocks[0].Base().Origin = "user"
+		tr.Append(ask, textMessage(message.Assistant, "answer"))
+	}
+	if _, _, err := tr.Encoded("a", encodeGroup); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(tr.Messages()); n > 4 {
+		t.Fatalf("%d messages are held", n)
+	}
+	if _, err := tr.All(); !errors.Is(err, lost) {
+		t.Errorf("all: %v", err)
+	}
+	if _, _, err := tr.Encoded("b", encodeGroup); !errors.Is(err, lost) {
+		t.Errorf("another encoding: %v", err)
+	}
+	if _, _, err := tr.Encoded("a", encodeGroup); err != nil {
+		t.Errorf("the encoding that is kept: %v", err)
+	}
+	if n := tr.Count("k", func(*message.Message) int64 { return 1 }); n != tr.Tokens() {
+		t.Errorf("what cannot be counted is %d, not the estimate %d", n, tr.Tokens())
+	}
+	tr.Again(func() ([]*message.Message, error) { return nil, nil })
+	if _, err := tr.All(); !fault.HasCode(err, "transcript_broken") {
+		t.Errorf("too few: %v", err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"steward/internal/embed"
 	"steward/internal/llm"
+	"steward/internal/message"
 )
 
 // Names of the provider and its models.
@@ -94,14 +95,18 @@ type model struct{ p *Provider }
 // when ctx is done.
 func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
-		w := &writer{ctx: ctx, yield: yield, usage: m.p.input(r)}
-		m.p.respond(w, r)
+		msgs, err := r.Transcript.All()
+		if err != nil {
+			yield(llm.Event{}, err)
+			return
+		}
+		w := &writer{ctx: ctx, yield: yield, usage: m.p.input(r, msgs)}
+		m.p.respond(w, r, msgs)
 	}
 }
 
 // respond writes the next message.
-func (p *Provider) respond(w *writer, r *llm.Request) {
-	msgs := r.Transcript.Messages()
+func (p *Provider) respond(w *writer, r *llm.Request, msgs []*message.Message) {
 	turns := turnsOf(msgs)
 	if !w.notices(r, msgs, turns) {
 		return

@@ -16,10 +16,10 @@ import (
 func tokensOf(bytes int) int64 { return int64(bytes+3) / 4 }
 
 // input counts what the model is shown: the system prompt, the texts, calls
-// and results of the transcript, the tools and the schema.
-func (p *Provider) input(r *llm.Request) message.Usage {
+// and results of the messages, the tools and the schema.
+func (p *Provider) input(r *llm.Request, msgs []*message.Message) message.Usage {
 	n := tokensOf(len(r.System))
-	for _, m := range r.Transcript.Messages() {
+	for _, m := range msgs {
 		for _, b := range m.Blocks {
 			n += tokensOf(blockBytes(b))
 		}
