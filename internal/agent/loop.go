@@ -41,7 +41,9 @@ func Run(ctx context.Context, j Job) (Outcome, error) {
 		}
 	}
 	for {
-		l.steer(ctx)
+		if err := l.steer(ctx); err != nil {
+			return Failure, err
+		}
 		if why := l.bound(); why != "" {
 			return l.finish(ctx, system(why, message.StopBound), Bounded, nil)
 		}
@@ -251,15 +253,21 @@ func (l *loop) append(ctx context.Context, msgs ...*message.Message) error {
 	return nil
 }
 
-// steer takes in what the user has said meanwhile.
-func (l *loop) steer(ctx context.Context) {
+// steer takes in what the user has said meanwhile. Its error is that of Ready.
+func (l *loop) steer(ctx context.Context) error {
 	if l.Steer == nil {
-		return
+		return nil
 	}
-	if msgs := l.Steer(); len(msgs) > 0 {
-		// An error breaks the journal, which the next step reports.
-		_ = l.append(ctx, msgs...)
+	msgs := l.Steer()
+	if len(msgs) == 0 {
+		return nil
 	}
+	if err := l.ready(); err != nil {
+		return err
+	}
+	// An error breaks the journal, which the next step reports.
+	_ = l.append(ctx, msgs...)
+	return nil
 }
 
 // failed ends a run whose model call ended with an error.

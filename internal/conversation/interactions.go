@@ -167,6 +167,9 @@ func (e *Engine) DeleteBranch(ctx context.Context, sc store.Scope, conv id.ID, b
 
 // UndeleteBranch brings a deleted branch back, as long as it was not erased.
 func (e *Engine) UndeleteBranch(ctx context.Context, sc store.Scope, conv id.ID, branch string) error {
+	if _, _, err := e.get(ctx, sc, conv); err != nil {
+		return err
+	}
 	for try := 1; ; try++ {
 		r, err := e.store.Get(ctx, sc, record.BranchURI(conv, branch))
 		if fault.Is(err, fault.NotFound) {

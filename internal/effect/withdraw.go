@@ -27,8 +27,8 @@ func (e *Engine) Open(ctx context.Context, sc store.Scope, under resource.URI) (
 	return out, nil
 }
 
-// Withdraw cancels an intent that has not begun. It reports false where it
-// has begun or is settled: then nothing is changed.
+// Withdraw cancels an intent that has not begun, and reports whether it is
+// cancelled now; if it has begun or is settled otherwise, nothing is changed.
 func (e *Engine) Withdraw(ctx context.Context, sc store.Scope, uri resource.URI, reason string) (bool, error) {
 	for {
 		r, err := e.load(ctx, sc, uri)
@@ -36,6 +36,9 @@ func (e *Engine) Withdraw(ctx context.Context, sc store.Scope, uri resource.URI,
 			return false, err
 		}
 		from := r.in.State
+		if from == intent.Cancelled {
+			return true, nil
+		}
 		if from == intent.Executing || intent.Advance(from, intent.Cancelled) != nil {
 			return false, nil
 		}

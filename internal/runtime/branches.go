@@ -2,12 +2,14 @@ package runtime
 
 import (
 	"context"
+	"slices"
 
 	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/resource"
 	"steward/internal/store"
 )
 
@@ -68,31 +70,58 @@ func (n *Node) Switch(ctx context.Context, user string, conv id.ID, branch strin
 
 // Rewind goes on from a message: what was said after it is kept on a branch
 // of its own. With withdraw, what was decided there to be done and has not
-// been done is withdrawn.
+// been done is withdrawn, and what runs is stopped; without it, Rewind waits
+// for what runs.
 func (n *Node) Rewind(ctx context.Context, user string, conv, msg id.ID, withdraw bool) (b record.Branch, withdrawn int, err error) {
+	var open []resource.URI
+	if withdraw { // a turn that waits for a person would wait for long
+		if open, err = n.stopped(ctx, user, conv, msg); err != nil {
+			return b, 0, err
+		}
+	}
 	err = n.alone(ctx, user, conv, func(sc store.Scope) error {
 		if b, err = n.conversations.Fork(ctx, sc, conv, conversation.Fork{Message: msg, Title: "rewound"}); err != nil || !withdraw {
 			return err
 		}
-		withdrawn, err = n.withdraw(ctx, sc, conv, b)
+		withdrawn, err = n.withdraw(ctx, sc, conv, b, open)
 		return err
 	})
 	return b, withdrawn, err
 }
 
-// withdraw withdraws what is to be done by messages that are not on a branch.
-func (n *Node) withdraw(ctx context.Context, sc store.Scope, conv id.ID, b record.Branch) (int, error) {
-	done := 0
+// stopped stops what runs in a conversation that is to be rewound to a
+// message, and returns what was to be done by then.
+func (n *Node) stopped(ctx context.Context, user string, conv, msg id.ID) ([]resource.URI, error) {
+	sc := store.ForUser(user)
+	if _, err := n.conversations.Find(ctx, sc, conv, msg); err != nil {
+		return nil, err
+	}
 	open, err := n.effects.Open(ctx, sc, record.ConversationURI(conv))
+	if err != nil {
+		return nil, err
+	}
+	return open, n.Stop(ctx, user, conv)
+}
+
+// withdraw withdraws what is to be done by messages that are not on a branch;
+// some of it may have been open before what ran was stopped.
+func (n *Node) withdraw(ctx context.Context, sc store.Scope, conv id.ID, b record.Branch, open []resource.URI) (int, error) {
+	done := 0
+	still, err := n.effects.Open(ctx, sc, record.ConversationURI(conv))
 	if err != nil {
 		return 0, err
 	}
+	for _, in := range still {
+		if !slices.Contains(open, in) {
+			open = append(open, in)
+		}
+	}
 	for _, in := range open {
 		m, err := n.conversations.Find(ctx, sc, conv, record.IDOf(in, record.TypeMessage))
-		if err != nil {
+		if err != nil && !fault.Is(err, fault.NotFound) { // it may stand on a branch that was deleted
 			return done, err
 		}
-		if b.Holds(m.Branch, m.Pos) {
+		if err == nil && b.Holds(m.Branch, m.Pos) {
 			continue
 		}
 		ok, err := n.effects.Withdraw(ctx, sc, in, "the conversation was rewound to before it")

@@ -150,6 +150,7 @@ func (n *Node) compact(ctx context.Context, sc store.Scope, user string, conv id
 	f := n.fitter(n.enter(user, conv), s, model.Models, kit.Prompt, kit.tools, kit.Sampling, n.meter(kit))
 	defer n.exit(f.chat)
 	fits, err := s.Fit(ctx, f.into(max(f.count(s.Transcript())/2, minRoom)))
+	n.revised(f.chat.chatKey)
 	if err == nil && !fits {
 		err = fault.New(fault.TooLarge, "cannot_compact", "what is left of the conversation cannot be made smaller").
 			With("begin a new conversation, or take pins off")

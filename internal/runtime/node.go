@@ -256,6 +256,7 @@ type chat struct {
 	session *conversation.Session   // nil: not loaded
 	cancel  context.CancelCauseFunc // of the run; nil: idle
 	steer   []*steering
+	ids     []id.ID // of the messages that the turn began with, and that steer it
 
 	// Under Node.mu:
 	users    int // who is at it: runs, waiting senders, watchers

@@ -26,11 +26,11 @@ type steered struct {
 func (c *chat) steerInto(ctx context.Context, m *message.Message) (Accepted, bool, error) {
 	st := &steering{message: m, done: make(chan steered, 1)}
 	c.mu.Lock()
-	if c.cancel == nil {
+	if c.cancel == nil || slices.Contains(c.ids, m.ID) { // the same message again: it is told when the turn is over
 		c.mu.Unlock()
 		return Accepted{}, false, nil
 	}
-	c.steer = append(c.steer, st)
+	c.steer, c.ids = append(c.steer, st), append(c.ids, m.ID)
 	c.mu.Unlock()
 	select {
 	case got, ok := <-st.done:
@@ -38,8 +38,20 @@ func (c *chat) steerInto(ctx context.Context, m *message.Message) (Accepted, boo
 	case <-ctx.Done():
 		c.mu.Lock()
 		c.steer = slices.DeleteFunc(c.steer, func(x *steering) bool { return x == st })
+		if !st.taken {
+			c.ids = slices.DeleteFunc(c.ids, func(x id.ID) bool { return x == m.ID })
+		}
 		c.mu.Unlock()
 		return Accepted{}, true, fault.Of(ctx.Err())
+	}
+}
+
+// own notes the message that a turn begins with, if it has one.
+func (c *chat) own(m *message.Message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ids = nil; m != nil {
+		c.ids = append(c.ids, m.ID)
 	}
 }
 

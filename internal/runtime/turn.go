@@ -12,6 +12,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/request"
+	"steward/internal/resource"
 	"steward/internal/store"
 )
 
@@ -28,13 +29,13 @@ func (n *Node) Send(ctx context.Context, user string, t Turn) (Accepted, error) 
 	if err != nil {
 		return Accepted{}, err
 	}
-	if m != nil {
-		if acc, ok, err := n.duplicate(ctx, user, t, m.ID); ok || err != nil {
+	c := n.enter(user, t.Conversation)
+	defer n.exit(c)
+	if len(c.turn) > 0 { // else it is looked for when it has its turn
+		if acc, ok, err := n.duplicate(ctx, c, t, m); ok || err != nil {
 			return acc, err
 		}
 	}
-	c := n.enter(user, t.Conversation)
-	defer n.exit(c)
 	if t.Steer {
 		if acc, ok, err := c.steerInto(ctx, m); ok {
 			return acc, err
@@ -44,7 +45,7 @@ func (n *Node) Send(ctx context.Context, user string, t Turn) (Accepted, error) 
 		if err := c.await(ctx, n.life); err != nil {
 			return Accepted{}, err
 		}
-		acc, launched, err := n.begin(ctx, c, t, m)
+		acc, launched, err := n.accept(ctx, c, t, m)
 		if !launched {
 			c.release()
 		}
@@ -57,19 +58,46 @@ func (n *Node) Send(ctx context.Context, user string, t Turn) (Accepted, error) 
 // errResumed says that an earlier run of the conversation was taken up first.
 var errResumed = errors.New("an interrupted run goes on first")
 
-// duplicate finds out whether the message has been accepted before.
-func (n *Node) duplicate(ctx context.Context, user string, t Turn, msg id.ID) (Accepted, bool, error) {
+// accept begins a turn that has its turn, unless it was accepted before:
+// perhaps while this one waited.
+func (n *Node) accept(ctx context.Context, c *chat, t Turn, m *message.Message) (Accepted, bool, error) {
+	if acc, ok, err := n.duplicate(ctx, c, t, m); ok || err != nil {
+		return acc, false, err
+	}
+	return n.begin(ctx, c, t, m)
+}
+
+// duplicate finds out whether a turn has been accepted before.
+func (n *Node) duplicate(ctx context.Context, c *chat, t Turn, m *message.Message) (Accepted, bool, error) {
 	if t.ClientID == "" {
 		return Accepted{}, false, nil
 	}
-	e, err := n.conversations.FindMessage(ctx, store.ForUser(user), t.Conversation, msg)
+	sc := store.ForUser(c.user)
+	acc := Accepted{Conversation: c.id, Duplicate: true}
+	var err error
+	if m == nil {
+		var r resource.Resource
+		acc.Interaction = t.interaction()
+		r, err = n.opt.Store.Get(ctx, sc, record.InteractionURI(c.id, acc.Interaction))
+		acc.Seq = r.Seq
+	} else {
+		var e conversation.Entry
+		e, err = n.conversations.FindMessage(ctx, sc, c.id, m.ID)
+		acc.Interaction, acc.Message, acc.Seq = e.Interaction, m.ID, e.Seq
+	}
 	if fault.Is(err, fault.NotFound) {
 		return Accepted{}, false, nil
 	}
-	if err != nil {
-		return Accepted{}, false, err
+	return acc, err == nil, err
+}
+
+// interaction is the one that the turn opens: by it an answer that is to be
+// given anew is known, which has no message.
+func (t *Turn) interaction() id.ID {
+	if t.ClientID == "" || t.Regenerate.Zero() {
+		return id.New()
 	}
-	return Accepted{Conversation: t.Conversation, Interaction: e.Interaction, Message: msg, Seq: e.Seq, Duplicate: true}, true, nil
+	return id.Derive("regenerate", t.Conversation.String(), t.ClientID)
 }
 
 // userMessage makes the message of a turn, and gives the turn its
@@ -175,7 +203,7 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 	if err != nil {
 		return Accepted{}, false, err
 	}
-	inter := id.New()
+	inter := t.interaction()
 	origin := record.OriginUser
 	if m == nil {
 		origin = "regenerate"
@@ -189,6 +217,7 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 		}
 		return nil
 	}
+	c.own(m)
 	if !n.launch(c, s, job) {
 		return Accepted{}, false, errClosed
 	}
@@ -265,7 +294,7 @@ func (n *Node) run(ctx context.Context, c *chat, s *conversation.Session, job ag
 		c.session = nil // what is in memory may not be what is durable
 	}
 	left := c.steer
-	c.steer = nil
+	c.steer, c.ids = nil, nil
 	c.mu.Unlock()
 	for _, st := range left {
 		close(st.done) // its sender begins a turn of its own

@@ -1,0 +1,508 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"steward/internal/agent"
+	"steward/internal/conversation"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/runtime"
+	"steward/internal/store"
+)
+
+// texts are what the messages of the preferred branch say.
+func (w *world) texts(conv id.ID) []string {
+	w.t.Helper()
+	page, _, err := w.Messages(w.t.Context(), "anna", conv, "", 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var out []string
+	for _, m := range page {
+		out = append(out, m.Text())
+	}
+	return out
+}
+
+func (w *world) expect(conv id.ID, want ...string) {
+	w.t.Helper()
+	if got := w.texts(conv); !slices.Equal(got, want) {
+		w.t.Errorf("the conversation is\n%q\nwant\n%q", got, want)
+	}
+}
+
+// message returns the id of the nth message of the preferred branch.
+func (w *world) message(conv id.ID, n int) id.ID {
+	w.t.Helper()
+	page, _, err := w.Messages(w.t.Context(), "anna", conv, "", 0)
+	if err != nil || len(page) <= n {
+		w.t.Fatalf("%d messages, %v", len(page), err)
+	}
+	return page[n].ID
+}
+
+// do sends a turn and waits for its end.
+func (w *world) do(turn runtime.Turn) runtime.Accepted {
+	w.t.Helper()
+	acc, err := w.Send(w.t.Context(), "anna", turn)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.atRest(acc.Conversation)
+	return acc
+}
+
+func TestReplaceAndRegenerate(t *testing.T) {
+	w := newWorld(t)
+	conv, _ := w.turn(id.ID{}, "say one")
+	w.turn(conv, "say two")
+	first, second, answer := w.message(conv, 0), w.message(conv, 2), w.message(conv, 3)
+
+	edited := runtime.Turn{Conversation: conv, ClientID: "e1", Content: text("say other"), Replace: second}
+	acc := w.do(edited)
+	w.expect(conv, "say one", "one", "say other", "other")
+	if acc.Branch == "" || acc.Branch == record.MainBranch || acc.Message.Zero() {
+		t.Errorf("%+v", acc)
+	}
+	edited.Content = text("say other") // it is sent again: nothing happens
+	if again := w.do(edited); !again.Duplicate || again.Message != acc.Message || again.Interaction != acc.Interaction {
+		t.Errorf("%+v, first %+v", again, acc)
+	}
+
+	anew := runtime.Turn{Conversation: conv, ClientID: "r1", Regenerate: answer} // of the other branch
+	acc = w.do(anew)
+	w.expect(conv, "say one", "one", "say two", "two")
+	if again := w.do(anew); !again.Duplicate || again.Interaction != acc.Interaction || again.Seq == 0 {
+		t.Errorf("%+v, first %+v", again, acc)
+	}
+	w.do(runtime.Turn{Conversation: conv, Replace: first, Content: text("say begin")})
+	w.expect(conv, "say begin", "begin")
+
+	list, preferred, err := w.Branches(t.Context(), "anna", conv)
+	if err != nil || len(list) != 4 || preferred != list[3].ID {
+		t.Fatalf("%+v %s %v", list, preferred, err)
+	}
+	sib, err := w.Siblings(t.Context(), "anna", conv, second)
+	if err != nil || len(sib) != 2 || sib[0].Message != second {
+		t.Errorf("%+v %v", sib, err)
+	}
+	if err := w.Switch(t.Context(), "anna", conv, record.MainBranch); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(conv, "say one", "one", "say two", "two") // as it always was
+	w.turn(conv, "say three")
+	w.expect(conv, "say one", "one", "say two", "two", "say three", "three")
+	c, err := w.Conversation(t.Context(), "anna", conv)
+	if err != nil || c.Messages != 11 { // of all branches: what was asked and answered
+		t.Errorf("%+v %v", c, err)
+	}
+}
+
+func TestTurnsThatMakeNoSense(t *testing.T) {
+	w := newWorld(t)
+	conv, _ := w.turn(id.ID{}, "say one")
+	answer := w.message(conv, 1)
+	other, _ := w.turn(id.ID{}, "say two")
+	for name, c := range map[string]struct {
+		turn runtime.Turn
+		code string
+	}{
+		"replace an answer":          {runtime.Turn{Replace: answer, Content: text("x")}, "not_your_message"},
+		"replace another's":          {runtime.Turn{Replace: w.message(other, 0), Content: text("x")}, "message_not_found"},
+		"replace nothing there":      {runtime.Turn{Replace: id.New(), Content: text("x")}, "message_not_found"},
+		"replace by steering":        {runtime.Turn{Replace: answer, Content: text("x"), Steer: true}, "turn_invalid"},
+		"regenerate with words":      {runtime.Turn{Regenerate: answer, Content: text("x")}, "turn_invalid"},
+		"regenerate by steering":     {runtime.Turn{Regenerate: answer, Steer: true}, "turn_invalid"},
+		"regenerate and replace":     {runtime.Turn{Regenerate: answer, Replace: answer}, "turn_invalid"},
+		"regenerate nothing there":   {runtime.Turn{Regenerate: id.New()}, "message_not_found"},
+		"regenerate, unknown model":  {runtime.Turn{Regenerate: answer, Model: "no/such"}, "model_not_found"},
+		"regenerate in nothing":      {runtime.Turn{Regenerate: answer, Conversation: id.New()}, "conversation_not_found"},
+		"replace, no words":          {runtime.Turn{Replace: w.message(conv, 0)}, "message_empty"},
+		"replace, words are no text": {runtime.Turn{Replace: w.message(conv, 0), Content: text("\xff")}, "message_invalid"},
+	} {
+		if c.turn.Conversation.Zero() {
+			c.turn.Conversation = conv
+		}
+		if _, err := w.Send(t.Context(), "anna", c.turn); !fault.HasCode(err, c.code) {
+			t.Errorf("%s: %v, want %s", name, err, c.code)
+		}
+	}
+	w.expect(conv, "say one", "one")
+	if list, _, err := w.Branches(t.Context(), "anna", conv); err != nil || len(list) != 1 {
+		t.Errorf("%+v %v", list, err)
+	}
+}
+
+// What replaces a message waits for the turn that runs; so does what moves the
+// branches, and a turn never changes the branch under its feet.
+func TestReplaceWhileATurnRuns(t *testing.T) {
+	w := newWorld(t)
+	w.model.begun = make(chan struct{}, 1)
+	conv, _ := w.turn(id.ID{}, "say one")
+	first := w.message(conv, 0)
+	w.send(conv, "hang")
+	<-w.model.begun
+	var wg sync.WaitGroup
+	wg.Go(func() { w.do(runtime.Turn{Conversation: conv, Replace: first, Content: text("say begin")}) })
+	wg.Go(func() {
+		if _, err := w.Fork(t.Context(), "anna", conv, conversation.Fork{Message: first}); err != nil {
+			t.Error(err)
+		}
+	})
+	close(w.model.gate)
+	wg.Wait()
+	if err := w.Switch(t.Context(), "anna", conv, record.MainBranch); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(conv, "say one", "one", "hang", "half whole")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w.model.gate = make(chan struct{})
+	w.send(conv, "hang")
+	<-w.model.begun
+	if err := w.Switch(ctx, "anna", conv, record.MainBranch); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	close(w.model.gate)
+}
+
+// Who sends a message twice because nobody answered has sent it once: also
+// where both wait for the same turn, or are to steer it.
+func TestTheSameMessageTwiceAtOnce(t *testing.T) {
+	for _, steer := range []bool{false, true} {
+		w := newWorld(t)
+		w.model.begun = make(chan struct{}, 1)
+		acc := w.send(id.ID{}, "hang")
+		conv := acc.Conversation
+		<-w.model.begun
+		got := make(chan runtime.Accepted, 8)
+		var wg sync.WaitGroup
+		for range cap(got) {
+			wg.Go(func() {
+				acc, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: conv, ClientID: "c1", Content: text("say again"), Steer: steer})
+				if err != nil {
+					t.Error(err)
+				}
+				got <- acc
+			})
+		}
+		close(w.model.gate)
+		wg.Wait()
+		w.atRest(conv)
+		close(got)
+		fresh := 0
+		for acc := range got {
+			if !acc.Duplicate {
+				fresh++
+			}
+		}
+		if n := strings.Count(strings.Join(w.texts(conv), "\n"), "say again"); n != 1 || fresh != 1 {
+			t.Errorf("steering %v: it stands there %d times, accepted %d times: %q", steer, n, fresh, w.texts(conv))
+		}
+		w.turn(conv, "say on") // the conversation is sound
+	}
+}
+
+// A turn and messages that steer it are sent at once, to a conversation that
+// is only being made.
+func TestSteeringFromTheStart(t *testing.T) {
+	w := newWorld(t)
+	for range 10 {
+		conv := id.ID{}
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for _, client := range []string{"a", "b"} {
+					_, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: conv, ClientID: client, Content: text("say x"), Steer: true})
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+	list, _, err := w.Conversations(t.Context(), "anna", "", 0)
+	if err != nil || len(list) != 2 {
+		t.Fatalf("%d conversations, %v", len(list), err)
+	}
+	for _, c := range list {
+		w.atRest(c.ID)
+		w.expect(c.ID, "say x", "x")
+	}
+}
+
+// A crash between the end of one turn and the recording of an edit leaves the
+// conversation as it was; one in the middle of the edited turn goes on there.
+func TestEditsAndCrashes(t *testing.T) {
+	w := newWorld(t)
+	conv, _ := w.turn(id.ID{}, "say one")
+	first := w.message(conv, 0)
+	w.faulty.set(func(store.Batch) error { return full })
+	if _, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: conv, ClientID: "e", Replace: first, Content: text("say two")}); !fault.HasCode(err, "disk_full") {
+		t.Error(err)
+	}
+	w.faulty.set(nil)
+	w.close()
+	w.open()
+	w.expect(conv, "say one", "one")
+	if list, _, err := w.Branches(t.Context(), "anna", conv); err != nil || len(list) != 1 {
+		t.Errorf("%+v %v", list, err)
+	}
+	w.model.begun = make(chan struct{}, 2)
+	edited := runtime.Turn{Conversation: conv, ClientID: "e", Replace: first, Content: text("hang")}
+	acc, err := w.Send(t.Context(), "anna", edited)
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-w.model.begun
+	w.close()
+	close(w.model.gate)
+	w.open()
+	w.until(conv, runtime.Cursor{Seq: acc.Seq}, isKind(runtime.FrameComplete))
+	w.expect(conv, "hang", "half whole")
+	edited.Content = text("hang")
+	if again := w.do(edited); !again.Duplicate || again.Message != acc.Message {
+		t.Errorf("%+v", again)
+	}
+	anew := runtime.Turn{Conversation: conv, ClientID: "r", Regenerate: w.message(conv, 1)}
+	acc = w.do(anew)
+	w.close()
+	w.open()
+	if again := w.do(anew); !again.Duplicate || again.Interaction != acc.Interaction {
+		t.Errorf("%+v", again)
+	}
+	w.expect(conv, "hang", "half whole")
+}
+
+func TestRewindWithdrawsWhatWaits(t *testing.T) {
+	w := newWorld(t)
+	conv, _ := w.turn(id.ID{}, "say one")
+	to := w.message(conv, 1)
+	w.send(conv, "call ledger.add {\"what\":\"x\"}\ncall ledger.add {\"what\":\"y\"}")
+	var asked []string
+	w.until(conv, runtime.Cursor{}, func(f runtime.Frame) bool {
+		if f.Call != nil && f.Call.Approval != nil && !slices.Contains(asked, f.Call.Approval.ID+" "+f.Call.Approval.ArgsHash) {
+			asked = append(asked, f.Call.Approval.ID+" "+f.Call.Approval.ArgsHash)
+		}
+		return len(asked) == 2
+	})
+	if _, _, err := w.Rewind(t.Context(), "anna", conv, id.New(), true); !fault.HasCode(err, "message_not_found") || !w.Running("anna", conv) {
+		t.Errorf("what runs was stopped for nothing: %v", err)
+	}
+	if _, _, err := w.Rewind(t.Context(), "bert", conv, to, true); !fault.Is(err, fault.NotFound) {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	b, n, err := w.Rewind(ctx, "anna", conv, to, true)
+	if err != nil || n != 2 {
+		t.Fatalf("%+v, %d withdrawn, %v", b, n, err)
+	}
+	w.expect(conv, "say one", "one")
+	for _, a := range asked {
+		name, hash, _ := strings.Cut(a, " ")
+		if err := w.Decide(t.Context(), "anna", runtime.Verdict{ID: name, ArgsHash: hash, Approve: true}); !fault.HasCode(err, "approval_decided") {
+			t.Error(err)
+		}
+	}
+	w.turn(conv, "say on")
+	if w.ledger.list() != "" {
+		t.Errorf("the ledger has %q", w.ledger.list())
+	}
+	if _, n, err := w.Rewind(t.Context(), "anna", conv, to, true); err != nil || n != 0 {
+		t.Errorf("%d withdrawn, %v", n, err)
+	}
+}
+
+// What a run that cannot go on has left to be done is withdrawn too, also
+// where its branch was deleted.
+func TestRewindWithdrawsWhatWasLeft(t *testing.T) {
+	for _, deleted := range []bool{false, true} {
+		w := newWorld(t)
+		w.opt.Agents = []agent.Definition{{Name: "clerk", Version: "1", Model: "default"}}
+		w.close()
+		w.open()
+		conv, _ := w.turn(id.ID{}, "say one")
+		to := w.message(conv, 1)
+		if _, err := w.Fork(t.Context(), "anna", conv, conversation.Fork{}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: conv, Agent: "clerk", Content: text(`call ledger.add {"what":"x"}`), Attended: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.until(conv, runtime.Cursor{}, func(f runtime.Frame) bool { return f.Call != nil && f.Call.Approval != nil })
+		w.close()
+		w.opt.Agents = nil // nobody can go on with the run
+		w.open()
+		w.atRest(conv)
+		if deleted {
+			list, preferred, err := w.Branches(t.Context(), "anna", conv)
+			if err != nil || len(list) != 2 {
+				t.Fatal(list, err)
+			}
+			if err := w.DeleteBranch(t.Context(), "anna", conv, preferred); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, n, err := w.Rewind(t.Context(), "anna", conv, to, false); err != nil || n != 0 {
+			t.Fatalf("%d withdrawn, %v", n, err)
+		}
+		if _, n, err := w.Rewind(t.Context(), "anna", conv, to, true); err != nil || n != 1 {
+			t.Errorf("deleted %v: %d withdrawn, %v", deleted, n, err)
+		}
+	}
+}
+
+// everything is every operation on a conversation by its id.
+func everything(w *world, user string, conv, msg, inter id.ID, branch string) map[string]error {
+	ctx := w.t.Context()
+	out := map[string]error{}
+	_, _, out["Branches"] = w.Branches(ctx, user, conv)
+	_, out["Siblings"] = w.Siblings(ctx, user, conv, msg)
+	_, out["Fork"] = w.Fork(ctx, user, conv, conversation.Fork{Message: msg})
+	out["Switch"] = w.Switch(ctx, user, conv, branch)
+	_, _, out["Rewind"] = w.Rewind(ctx, user, conv, msg, false)
+	_, _, out["Rewind, withdraw"] = w.Rewind(ctx, user, conv, msg, true)
+	out["TitleBranch"] = w.TitleBranch(ctx, user, conv, branch, "x")
+	_, out["CopyBranch"] = w.CopyBranch(ctx, user, conv, branch)
+	out["DeleteBranch"] = w.DeleteBranch(ctx, user, conv, branch)
+	out["Undelete branch"] = w.Undelete(ctx, user, conv, branch)
+	_, out["Remove"] = w.Remove(ctx, user, conv, msg)
+	_, out["Insert"] = w.Insert(ctx, user, conv, msg, &message.Message{ID: id.New(), Role: message.User, Blocks: text("x")})
+	_, out["Interaction"] = w.Interaction(ctx, user, conv, inter)
+	out["Merge"] = w.Merge(ctx, user, conv, inter, id.New())
+	out["Mark"] = w.Mark(ctx, user, conv, conversation.Verdict{State: record.Archived}, msg)
+	out["Pin"] = w.Pin(ctx, user, conv, true, msg)
+	_, out["Audit"] = w.Audit(ctx, user, conv, id.ID{}, "")
+	_, out["Rollback"] = w.Rollback(ctx, user, conv, inter, "")
+	for _, how := range []runtime.Tidying{runtime.TidyRefresh, runtime.TidyCompact, runtime.TidyWhole, runtime.TidyOptimize, runtime.TidyRestore} {
+		_, out["Tidy "+string(how)] = w.Tidy(ctx, user, conv, how, nil)
+	}
+	_, out["Send, replace"] = w.Send(ctx, user, runtime.Turn{Conversation: conv, Replace: msg, Content: text("x")})
+	_, out["Send, regenerate"] = w.Send(ctx, user, runtime.Turn{Conversation: conv, Regenerate: msg})
+	return out
+}
+
+func TestForeignConversationsCannotBeTouched(t *testing.T) {
+	w := newWorld(t)
+	conv, frames := w.turn(id.ID{}, "say one")
+	msg, inter := w.message(conv, 0), frames[0].Interaction
+	if _, err := w.Fork(t.Context(), "anna", conv, conversation.Fork{}); err != nil {
+		t.Fatal(err)
+	}
+	before := w.logged()
+	for name, err := range everything(w, "bert", conv, msg, inter, record.MainBranch) {
+		if !fault.Is(err, fault.NotFound) {
+			t.Errorf("bert, %s: %v", name, err)
+		}
+	}
+	if err := w.Undelete(t.Context(), "bert", conv, ""); !fault.Is(err, fault.NotFound) {
+		t.Error(err)
+	}
+	if now := w.logged(); now != before {
+		t.Errorf("bert's attempts wrote %d entries", now-before)
+	}
+	// What is deleted is not there for its owner either, and can only come back.
+	if err := w.Delete(t.Context(), "anna", conv); err != nil {
+		t.Fatal(err)
+	}
+	before = w.logged()
+	for name, err := range everything(w, "anna", conv, msg, inter, record.MainBranch) {
+		if !fault.Is(err, fault.NotFound) {
+			t.Errorf("deleted, %s: %v", name, err)
+		}
+	}
+	if now := w.logged(); now != before {
+		t.Errorf("attempts at what is deleted wrote %d entries", now-before)
+	}
+	if err := w.Undelete(t.Context(), "anna", conv, ""); err != nil {
+		t.Fatal(err)
+	}
+	w.expect(conv, "say one", "one")
+	if n := w.Held(); n > 1 {
+		t.Errorf("%d conversations are held", n)
+	}
+}
+
+// logged is the newest position of the log.
+func (w *world) logged() uint64 {
+	w.t.Helper()
+	page, err := w.store.Log(w.t.Context(), store.ForNode("system"), store.LogQuery{Reverse: true, Limit: 1})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return page.Entries[0].Seq
+}
+
+func TestManagingBranches(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	conv, frames := w.turn(id.ID{}, "say one")
+	one := frames[0].Interaction
+	_, frames = w.turn(conv, "say two")
+	two := frames[len(frames)-1].Interaction
+	ok(w.TitleBranch(ctx, "anna", conv, record.MainBranch, "trunk"))
+	b, err := w.Remove(ctx, "anna", conv, w.message(conv, 2), w.message(conv, 3))
+	ok(err)
+	w.expect(conv, "say one", "one")
+	_, err = w.Insert(ctx, "anna", conv, w.message(conv, 1), &message.Message{ID: id.New(), Role: message.User,
+		Blocks: []message.Block{&message.Text{Common: message.Common{Origin: "user"}, Text: "say between"}}})
+	ok(err)
+	w.expect(conv, "say one", "one", "say between")
+	copied, err := w.CopyBranch(ctx, "anna", conv, b.ID)
+	ok(err)
+	w.expect(copied, "say one", "one")
+	ok(w.DeleteBranch(ctx, "anna", conv, b.ID))
+	if err := w.Switch(ctx, "anna", conv, b.ID); !fault.HasCode(err, "branch_not_found") {
+		t.Error(err)
+	}
+	ok(w.Undelete(ctx, "anna", conv, b.ID))
+	ok(w.Switch(ctx, "anna", conv, record.MainBranch))
+	ok(w.Merge(ctx, "anna", conv, one, two))
+	in, err := w.Interaction(ctx, "anna", conv, one)
+	if err != nil || len(in.Entries) != 5 || in.Outcome != "answered" || in.Stopped.IsZero() { // with the inserted one
+		t.Errorf("%d messages, %+v %v", len(in.Entries), in, err)
+	}
+	ok(w.Mark(ctx, "anna", conv, conversation.Verdict{State: record.Archived, Reason: "old"}, w.message(conv, 0)))
+	audit, err := w.Audit(ctx, "anna", conv, id.ID{}, "")
+	if err != nil || len(audit) != 1 || audit[0].Actor != "anna" || audit[0].Reason != "old" {
+		t.Errorf("%+v %v", audit, err)
+	}
+	ok(w.Pin(ctx, "anna", conv, true, w.message(conv, 1)))
+	if n, err := w.Rollback(ctx, "anna", conv, one, ""); n != 0 || err != nil {
+		t.Error(n, err)
+	}
+	for _, how := range []runtime.Tidying{runtime.TidyRefresh, runtime.TidyCompact, runtime.TidyOptimize, runtime.TidyRestore} {
+		if _, err := w.Tidy(ctx, "anna", conv, how, []string{"math.multiply"}); err != nil {
+			t.Errorf("%s: %v", how, err)
+		}
+	}
+	if _, err := w.Tidy(ctx, "anna", conv, runtime.TidyWhole, nil); !fault.HasCode(err, "nothing_to_undo") {
+		t.Error(err)
+	}
+	if _, err := w.Tidy(ctx, "anna", conv, "dust", nil); !fault.HasCode(err, "tidying_unknown") {
+		t.Error(err)
+	}
+	paths, err := w.Paths(ctx, "anna", conv, false)
+	if err != nil || len(paths) != 3 || paths[0].Title != "trunk" || !paths[0].Preferred || paths[0].Own != 4 {
+		t.Errorf("%+v %v", paths, err)
+	}
+	w.turn(conv, "say three")
+}
