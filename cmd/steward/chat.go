@@ -150,7 +150,7 @@ func (a *app) which(ctx context.Context, s terminal.Shelf, text string, last boo
 		return id.ID{}, nil
 	}
 	conv, ok := id.Parse(strings.ToLower(text))
-	if !ok {
+	if !ok || conv.Zero() {
 		return conv, fault.New(fault.Invalid, "conversation_invalid", "%.80q is no id of a conversation", text).
 			With("steward conversations list shows the ids")
 	}
