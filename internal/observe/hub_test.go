@@ -136,7 +136,7 @@ func TestBatches(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		began = time.Now()
-		go n.say(230)
+		n.say(230)
 		p.want(100)
 		p.want(100)
 		p.want(30)
