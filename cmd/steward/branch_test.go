@@ -1,0 +1,267 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"charm.land/lipgloss/v2"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+)
+
+// A chat and one that joined it see the same versions of what was said.
+func TestVersionsOnAScreen(t *testing.T) {
+	env := user(t)
+	x := newTmux(t, 80, 50, env, "chat")
+	x.wait("Ask something")
+	x.say("What is 6 times 7?")
+	x.wait("Multiply (a 6, b 7): 42.")
+	y := newTmux(t, 120, 50, env, "chat", "--continue")
+	y.wait("joined the Steward at", "› What is 6 times 7?")
+	y.say("/again")
+	y.wait("another answer:", "this answer (2 of 2)")
+	x.wait("this answer (2 of 2)")
+	y.say("/edit What is 6 times 8?")
+	y.wait("› What is 6 times 8?", "Multiply (a 6, b 8): 48.", "your message (2 of 2)")
+	x.wait("› What is 6 times 8?", "your message (2 of 2)")
+	y.say("/branches")
+	y.wait("  1  4 messages  What is 6 times 7?", "  2  4 messages  └─ Multiply", "* 3  4 messages  What is 6 times 8?")
+	y.say("/switch 1")
+	y.wait("the conversation goes on from here:", "your message (1 of 2), this answer (1 of 2)")
+	y.say("/pin")
+	y.wait("pinned: your last message")
+	y.say("/log")
+	y.wait("Multiply 6 by 7")
+	y.say("/compact")
+	y.wait("there is nothing to summarise")
+	y.say("/rewind")
+	y.wait("back before: What is 6 times 7?")
+	y.keys("C-u")
+	y.say("/rewind")
+	y.wait("there are not so many messages of yours here")
+	x.say("/next")
+	x.wait("there is no other version after this one")
+	y.keys("C-d")
+	y.ended()
+	x.keys("C-d")
+	x.ended()
+	if code, out, errs := in(t, "", env, "branch", "list"); code != exitOK || strings.Count(out, "\n") != 4 || !strings.Contains(out, "rewound") {
+		t.Errorf("%d %s %s", code, out, errs)
+	}
+}
+
+func TestSpokenTable(t *testing.T) {
+	at := time.Date(2026, 11, 5, 14, 3, 22, 0, time.Local)
+	text := func(s string, l message.Labels) *message.Text {
+		return &message.Text{Common: message.Common{Labels: l, Origin: record.OriginUser}, Text: s}
+	}
+	m := func(n byte, role message.Role, blocks ...message.Block) *spoken {
+		return &spoken{Message: &message.Message{ID: id.ID{6: 0x70, 8: 0x80, 15: n}, Role: role, At: at.AddDate(0, 0, int(n)/5), Blocks: blocks}, Shown: true}
+	}
+	list := []*spoken{
+		m(1, message.User, text("hello\n\x1b[2Jthere", 0), &message.Image{MIME: "image/png"}, &message.File{Name: "a.pdf"}, &message.File{}),
+		m(2, message.Assistant, &message.Reasoning{Text: "hm"}, text("Let me see.", 0), &message.ToolCall{Name: "files.read", Args: []byte(`{"path":"a"}`)}),
+		m(3, message.Tool, &message.ToolResult{Name: "files.read", Status: message.OK, Rest: "cld:x", Content: []message.Block{text(strings.Repeat("漢字 ", 200), 0)}}),
+		m(4, message.User, text("hunter2", message.Secret)),
+		m(5, message.User, &message.Text{Common: message.Common{Origin: "system"}, Text: "steered"}),
+		m(6, message.System, text("be kind", 0)),
+	}
+	list[0].Shown = false
+	list[1].State, list[1].Shown = record.Superseded, false
+	list[2].State, list[2].Pinned, list[2].By, list[2].Changed, list[2].Reason = record.Invalidated, true, "files.write", at, "written"
+	list[3].State = record.Superseded
+	list[4].State, list[4].By = record.Archived, "local"
+	got := spokenTable(list, 0, at)
+	for _, want := range []string{
+		"Today\n14:03  00000001  you         not shown         hello [2Jthere [image] [file a.pdf] [file]\n",
+		"00000002  assistant   summarised        Let me see. → files.read {\"path\":\"a\"}\n",
+		"00000003  files.read  obsolete, pinned  漢字 漢字", "00000004  you         superseded        [secret]\n",
+		"\n\nFriday, 6 November 2026\n14:03  00000005  steward     archived          steered\n", "00000006  system                        be kind\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s\nlacks %q", got, want)
+		}
+	}
+	for _, width := range []int{80, 120} {
+		for line := range strings.Lines(spokenTable(list, width, at)) {
+			if w := lipgloss.Width(strings.TrimSuffix(line, "\n")); w > width {
+				t.Errorf("%d columns of %d: %s", w, width, line)
+			}
+		}
+	}
+	var all strings.Builder
+	for _, m := range list {
+		all.WriteString(spokenText(m, id.ID{6: 0x70, 8: 0x80, 15: 9}))
+	}
+	for _, want := range []string{"shown          no: it lies before", "[image image/png]\n", "[file a.pdf]\n", "reasoning\n  hm\n", "calls files.read\n  path: a\n", "state          summarised\n",
+		"state          obsolete by files.write, 2026-11-05 14:03: written\n", "[the rest is kept as cld:x]", "[secret]\n", "state          archived by you\n", "pinned         yes\n"} {
+		if !strings.Contains(all.String(), want) {
+			t.Errorf("%s\nlacks %q", all.String(), want)
+		}
+	}
+	if strings.Contains(got+all.String(), "hunter2") || strings.Contains(got, "\x1b") {
+		t.Error("a secret or a control character is shown")
+	}
+	if got := blockText(nilBlock{&message.Text{}}); got != "" {
+		t.Error(got)
+	}
+}
+
+// nilBlock is a block of a kind that is not known.
+type nilBlock struct{ message.Block }
+
+func TestChangesTable(t *testing.T) {
+	at := time.Date(2026, 11, 5, 14, 3, 22, 0, time.Local)
+	got := changesTable([]change{
+		{Message: id.ID{6: 0x70, 15: 1}, State: record.Invalidated, At: at.AddDate(0, 0, -1), Actor: "agent:assistant", Tool: "files.read", Interaction: id.ID{6: 0x70, 15: 2}, Reason: strings.Repeat("because ", 30)},
+		{Message: id.ID{6: 0x70, 15: 1}, State: record.Archived, At: at, Actor: "agent:assistant", Undone: at, UndoneBy: "local"},
+	}, 80, at)
+	want := "Yesterday\n14:03  00000001  obsolete  files.read  00000002  because because because becaus…\n\n" +
+		"Today\n14:03  00000001  archived  assistant   -         (taken back 14:03 by you)\n"
+	if got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
+func TestBranchTree(t *testing.T) {
+	got := branchTree([]branchInfo{{ID: "main", Messages: 1, Begins: strings.Repeat("word ", 60)}, {ID: "01a1ff91-ec25-7616-9776-23ad9ef899bc", Stem: "main", Preferred: true, Messages: 10, Title: "B\x1b", Begins: "b"}}, 60)
+	want := "  main         1 message    word word word word word word w…\n* └─ 9ef899bc  10 messages  B : b\n"
+	if got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	for line := range strings.Lines(branchTree([]branchInfo{{ID: "main", Begins: strings.Repeat("word ", 300)}}, 0)) {
+		if len(line) > 230 {
+			t.Error(line)
+		}
+	}
+	sib := siblingsTable([]sibling{{"main", id.ID{15: 1}, false}, {"01a1ff91-ec25-7616-9776-23ad9ef899bc", id.ID{15: 2}, true}}, []*spoken{
+		{Message: &message.Message{Role: message.User, Blocks: textBlocks(strings.Repeat("word ", 60))}}, {Message: &message.Message{Role: message.Assistant, Blocks: textBlocks("x")}}}, 60)
+	want = "  00000001  main      you        word word word word word w…\n* 00000002  9ef899bc  assistant  x\n"
+	if sib != want {
+		t.Errorf("%s\nwant\n%s", sib, want)
+	}
+}
+
+// canned answers requests with what it was given.
+type canned struct {
+	answers map[string]string // by path
+	err     error
+}
+
+func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
+	path, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/api/v1/conversations/"), "?")
+	_, path, _ = strings.Cut(path, "/")
+	body, ok := c.answers[path]
+	if !ok {
+		return nil, c.err
+	}
+	return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(body)), Header: http.Header{}}, nil
+}
+
+// What an answer lacks or garbles is an error, never an empty list.
+func TestGarbledAnswers(t *testing.T) {
+	ctx := context.Background()
+	garbled := func(answers map[string]string) talk {
+		return talk{caller: wire{url: "http://x", http: &http.Client{Transport: canned{answers, errors.New("broken")}}}, conv: id.New()}
+	}
+	const one = `{"messages":[{"id":"00000000-0000-7000-8000-000000000001","role":"user","blocks":[]}],"next":""}`
+	for name, answers := range map[string]map[string]string{
+		"nothing":          {},
+		"no messages":      {"branches": `{"branches":[{"id":"main"}]}`},
+		"no JSON":          {"branches": `{"branches":[{"id":"main"}]}`, "messages": `x`},
+		"another message":  {"branches": `{"branches":[{"id":"main"}]}`, "messages": `{"messages":[{"role":"admin"}]}`},
+		"another members":  {"branches": `{"branches":[{"id":"main"}]}`, "messages": `{"messages":[{"pinned":"yes"}]}`},
+		"another branches": {"branches": `{"branches":7}`, "messages": one},
+	} {
+		ta := garbled(answers)
+		if _, err := ta.find(ctx, true, "last"); err == nil {
+			t.Error(name)
+		}
+		if _, err := ta.branch(ctx, "x", false); err == nil {
+			t.Error(name)
+		}
+		if _, err := ta.interaction(ctx, "last"); err == nil {
+			t.Error(name)
+		}
+	}
+	if _, err := garbled(map[string]string{"changes": `{"changes":7}`}).interaction(ctx, "last"); err == nil {
+		t.Error("changes that are none")
+	}
+	// A part of an id that several have.
+	list := `{"messages":[{"id":"00000000-0000-7000-8000-00000000aaaa","role":"user","blocks":[]},{"id":"10000000-0000-7000-8000-00000000aaaa","role":"user","blocks":[]}]}`
+	ta := garbled(map[string]string{"branches": `{"branches":[{"id":"main"}]}`, "messages": list})
+	if _, err := ta.find(ctx, false, "00aaaa"); !fault.HasCode(err, "message_ambiguous") || !strings.Contains(err.Error(), "10000000-0000-7000-8000-00000000aaaa") {
+		t.Error(err)
+	}
+	var many []string
+	for i := range 9 {
+		many = append(many, "10000000-0000-7000-8000-00000000000"+string(rune('0'+i)))
+	}
+	err := ambiguous("message", "messages", "1000000", many, func(s string) string { return s })
+	if fault.Of(err).Remedy != "name one of them: 00000000, 00000001, 00000002, 00000003, 00000004, 00000005, 00000006, 00000007, …" {
+		t.Error(fault.Of(err).Remedy)
+	}
+}
+
+// The API within answers as one over the wire does: with coded errors, and as
+// long as it is wanted.
+func TestTheAPIWithin(t *testing.T) {
+	env := user(t)
+	if code, _, errs := in(t, "", env, "ask", "-q", "What is 6 times 7?"); code != exitOK {
+		t.Fatal(errs)
+	}
+	a := &app{environ: env, dir: t.TempDir(), stderr: io.Discard}
+	ctx := context.Background()
+	if err := a.opened(ctx, func(b backend) error {
+		if err := b.call(ctx, "GET", "/nothing", nil, nil); !fault.HasCode(err, "unknown_url") {
+			t.Error(err)
+		}
+		var out struct{ Conversations []any }
+		if err := b.call(ctx, "GET", "/conversations", nil, &out); err != nil || len(out.Conversations) != 1 {
+			t.Errorf("%v %v", err, out)
+		}
+		if err := b.call(ctx, "GET", "/conversations", nil, &[]int{}); !fault.HasCode(err, "server_unreachable") {
+			t.Error(err)
+		}
+		if err := b.call(ctx, "POST", "/x", make(chan int), nil); err == nil {
+			t.Error("a channel was sent")
+		}
+		if err := b.call(ctx, "bad method", "/x", nil, nil); err == nil {
+			t.Error("a bad method was sent")
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	if err := a.looking(ctx, "", func(ta talk) error {
+		var out struct{ Title string }
+		if err := ta.get(ctx, "", &out); err != nil || out.Title != "What is 6 times 7?" {
+			t.Errorf("%v %v", err, out)
+		}
+		var list struct{ Conversations []any }
+		if err := ta.call(ctx, "GET", "/conversations", nil, &list); err != nil || len(list.Conversations) != 1 {
+			t.Errorf("%v %v", err, list)
+		}
+		var export struct {
+			Version int `json:"steward_export"`
+		}
+		if err := ta.get(ctx, "/export", &export); err != nil || export.Version == 0 {
+			t.Errorf("%v %v", err, export)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	var w wire
+	w.url, w.http = "http://127.0.0.1:1", &http.Client{}
+	if err := w.call(ctx, "GET", "/x", nil, nil); !fault.HasCode(err, "server_unreachable") {
+		t.Error(err)
+	}
+}
