@@ -42,6 +42,11 @@ func TestVersionsOnAScreen(t *testing.T) {
 	y.wait("Multiply 6 by 7")
 	y.say("/compact")
 	y.wait("there is nothing to summarise")
+	y.say(`Hash "x"`)
+	y.wait("Hash (text x):", "offline provider")
+	y.say("/rewind withdraw")
+	y.wait("back before: Hash", "What was said since is kept")
+	y.keys("C-u")
 	y.say("/rewind")
 	y.wait("back before: What is 6 times 7?")
 	y.keys("C-u")
@@ -53,7 +58,7 @@ func TestVersionsOnAScreen(t *testing.T) {
 	y.ended()
 	x.keys("C-d")
 	x.ended()
-	if code, out, errs := in(t, "", env, "branch", "list"); code != exitOK || strings.Count(out, "\n") != 4 || !strings.Contains(out, "rewound") {
+	if code, out, errs := in(t, "", env, "branch", "list"); code != exitOK || strings.Count(out, "\n") != 5 || !strings.Contains(out, "rewound") {
 		t.Errorf("%d %s %s", code, out, errs)
 	}
 }
