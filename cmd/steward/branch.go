@@ -312,7 +312,8 @@ func (a *app) branchSiblings(conv *string) *cobra.Command {
 	return &cobra.Command{
 		Use: "siblings MESSAGE", Short: "Show what else stands in the place of a message", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeMessages(conv),
 		Long: "Show what stands in the place of a message on the conversation's branches: other wordings of a\n" +
-			"question, other answers. The second column names the branch to switch to.",
+			"question, other answers. The second column names the branch to switch to. An answer for which tools\n" +
+			"were used begins with their call: name that message.",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.looking(c.Context(), *conv, func(t talk) error { return a.showSiblings(c.Context(), t, args[0]) })
 		},

@@ -129,7 +129,7 @@ func TestChangesTable(t *testing.T) {
 		{Message: id.ID{6: 0x70, 15: 1}, State: record.Archived, At: at, Actor: "agent:assistant", Undone: at, UndoneBy: "local"},
 	}, 80, at)
 	want := "Yesterday\n14:03  00000001  obsolete  files.read  00000002  because because because becaus…\n\n" +
-		"Today\n14:03  00000001  archived  assistant   -         (taken back 14:03 by you)\n"
+		"Today\n14:03  00000001  archived  assistant   -         taken back 14:03 by you\n"
 	if got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

@@ -81,7 +81,7 @@ func changesTable(list []change, width int, now time.Time) string {
 	for i, ch := range list {
 		rows[i] = [3]string{stateWord(ch.State), plainLine(byWord(ch.Tool, ch.Actor)), plainLine(ch.Reason)}
 		if !ch.Undone.IsZero() {
-			rows[i][2] = strings.TrimSpace(rows[i][2] + " (taken back " + ch.Undone.Local().Format("15:04") + " by " + plainLine(byWord("", ch.UndoneBy)) + ")")
+			rows[i][2] = strings.TrimSuffix("taken back "+ch.Undone.Local().Format("15:04")+" by "+plainLine(byWord("", ch.UndoneBy))+": "+rows[i][2], ": ")
 		}
 		for j := range wide {
 			wide[j] = max(wide[j], lipgloss.Width(rows[i][j]))
