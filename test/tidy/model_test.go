@@ -1,0 +1,293 @@
+package tidy_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"steward/internal/tokens"
+)
+
+// bookkeeper is an OpenAI-compatible server whose model knows nothing but what
+// it is shown: it computes its answers from the texts of the files in the
+// transcript, and calls a tool where it does not see what it needs.
+type bookkeeper struct {
+	mu    sync.Mutex
+	last  []byte // the body of the last request
+	calls int    // of tools, that it has asked for
+}
+
+// shown returns the body of the last request, and about how many tokens it takes.
+func (k *bookkeeper) shown() (string, int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return string(k.last), tokens.Estimate(k.last)
+}
+
+type wireMessage struct {
+	Role    string `json:"role"`
+	Content any    `json:"content"`
+	Calls   []struct {
+		ID       string `json:"id"`
+		Function struct {
+			Name      string `json:"name"`
+			Arguments string `json:"arguments"`
+		} `json:"function"`
+	} `json:"tool_calls"`
+	CallID string `json:"tool_call_id"`
+}
+
+// text is the content, be it a string or parts.
+func (m *wireMessage) text() string {
+	parts, ok := m.Content.([]any)
+	if !ok {
+		s, _ := m.Content.(string)
+		return s
+	}
+	var b strings.Builder
+	for _, p := range parts {
+		if part, ok := p.(map[string]any); ok {
+			s, _ := part["text"].(string)
+			b.WriteString(s)
+		}
+	}
+	return b.String()
+}
+
+// outcome is a call that has its result, as the model is shown both.
+type outcome struct {
+	tool, path, content, result string
+	now                         bool // it belongs to what is asked now
+}
+
+// seen reads what is shown: the last request, and the calls with their results.
+func seen(body []byte) (request string, outcomes []outcome, err error) {
+	var in struct {
+		Messages []wireMessage `json:"messages"`
+	}
+	if err := json.Unmarshal(body, &in); err != nil {
+		return "", nil, err
+	}
+	calls := map[string]outcome{}
+	for _, m := range in.Messages {
+		switch m.Role {
+		case "user":
+			request = m.text()
+			for i := range outcomes {
+				outcomes[i].now = false
+			}
+		case "assistant":
+			for _, c := range m.Calls {
+				var a struct{ Path, Content string }
+				if err := json.Unmarshal([]byte(c.Function.Arguments), &a); err != nil {
+					return "", nil, err
+				}
+				calls[c.ID] = outcome{tool: c.Function.Name, path: a.Path, content: a.Content, now: true}
+			}
+		case "tool":
+			o, ok := calls[m.CallID]
+			if !ok {
+				return "", nil, fmt.Errorf("a result of the call %q, which nobody made", m.CallID)
+			}
+			o.result = m.text()
+			outcomes = append(outcomes, o)
+		}
+	}
+	return request, outcomes, nil
+}
+
+var (
+	question = regexp.MustCompile(`total in (\S+)\?`)
+	command  = regexp.MustCompile(`Set (\S+) to (\d+) in (\S+)\.`)
+	changed  = regexp.MustCompile(`has been changed`)
+)
+
+// answer is what the model says, or the call that it makes.
+type answer struct {
+	text string
+	tool string
+	args map[string]any
+}
+
+// think answers a request from what is shown.
+func think(body []byte) (answer, error) {
+	request, outcomes, err := seen(body)
+	if err != nil {
+		return answer{}, err
+	}
+	stale := changed.MatchString(request)
+	if m := question.FindStringSubmatch(request); m != nil {
+		text, ok := known(outcomes, m[1], stale)
+		if !ok {
+			return read(outcomes, m[1]), nil
+		}
+		sum, n, err := total(text)
+		if err != nil {
+			return answer{}, err
+		}
+		return answer{text: fmt.Sprintf("%d, in %d entries.", sum, n)}, nil
+	}
+	m := command.FindStringSubmatch(request)
+	if m == nil {
+		return answer{}, fmt.Errorf("the request is not understood: %q", request)
+	}
+	for _, o := range outcomes {
+		if o.now && o.tool == "files__write" {
+			return answer{text: o.result}, nil
+		}
+	}
+	text, ok := known(outcomes, m[3], stale)
+	if !ok {
+		return read(outcomes, m[3]), nil
+	}
+	text, err = set(text, m[1], m[2])
+	return answer{tool: "files__write", args: map[string]any{"path": m[3], "content": text, "overwrite": true}}, err
+}
+
+// known returns the text of a file as the transcript shows it: the newest
+// result of reading it, unless it was written since, is marked as obsolete or
+// shown in part only. With stale, what was read before the request is too old.
+func known(outcomes []outcome, path string, stale bool) (string, bool) {
+	for i := len(outcomes) - 1; i >= 0; i-- {
+		o := outcomes[i]
+		switch {
+		case o.path != path:
+			continue
+		case o.tool != "files__read", stale && !o.now, strings.HasPrefix(o.result, "[obsolete:"), strings.Contains(o.result, "; read on with results.read"):
+			return "", false
+		}
+		return o.result, true
+	}
+	return "", false
+}
+
+// read reads a file, once: where that does not help, it says so.
+func read(outcomes []outcome, path string) answer {
+	for _, o := range outcomes {
+		if o.now && o.tool == "files__read" && o.path == path {
+			return answer{text: "I have read " + path + " and cannot see it: " + o.result}
+		}
+	}
+	return answer{tool: "files__read", args: map[string]any{"path": path}}
+}
+
+// total adds up the last column of a text.
+func total(text string) (sum, n int, err error) {
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			continue
+		}
+		x, err := strconv.Atoi(fields[len(fields)-1])
+		if err != nil {
+			return 0, 0, err
+		}
+		sum, n = sum+x, n+1
+	}
+	return sum, n, nil
+}
+
+// set gives the line that begins with a name another number.
+func set(text, name, value string) (string, error) {
+	lines := strings.SplitAfter(text, "\n")
+	for i, line := range lines {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == name {
+			head := strings.TrimRight(line, "\n")
+			lines[i] = head[:strings.LastIndexByte(head, ' ')+1] + value + "\n"
+			return strings.Join(lines, ""), nil
+		}
+	}
+	return "", fmt.Errorf("there is no %s in %q", name, text)
+}
+
+// ServeHTTP answers as POST /v1/chat/completions does, streaming.
+func (k *bookkeeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	a, err := think(body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.last = body
+	delta, finish := map[string]any{"role": "assistant", "content": a.text}, "stop"
+	if a.tool != "" {
+		k.calls++
+		args, err := json.Marshal(a.args)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		finish, delta = "tool_calls", map[string]any{"role": "assistant", "tool_calls": []any{map[string]any{"index": 0,
+			"id": fmt.Sprintf("call_%d", k.calls), "type": "function", "function": map[string]any{"name": a.tool, "arguments": string(args)}}}}
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	for _, choice := range []map[string]any{{"index": 0, "delta": delta}, {"index": 0, "delta": map[string]any{}, "finish_reason": finish}} {
+		b, err := json.Marshal(map[string]any{"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "bookkeeper", "choices": []any{choice}})
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		fmt.Fprintf(w, "data: %s\n\n", b)
+	}
+	fmt.Fprint(w, "data: [DONE]\n\n")
+}
+
+// TestBookkeeper sees that the model answers from what it is shown and from
+// nothing else: what is wrong there is wrong in its answer, and what is not
+// there it reads.
+func TestBookkeeper(t *testing.T) {
+	call := func(id, tool string) string {
+		return `{"role":"assistant","tool_calls":[{"id":"` + id + `","function":{"name":"` + tool + `","arguments":"{\"path\":\"a\",\"content\":\"x 1\"}"}}]}`
+	}
+	result := func(id, text string) string {
+		return `{"role":"tool","tool_call_id":"` + id + `","content":"` + text + `"}`
+	}
+	const asks, again, sets = `{"role":"user","content":"What is the total in a?"}`,
+		`{"role":"user","content":[{"type":"text","text":"a has been changed. What is the total in a?"}]}`,
+		`{"role":"user","content":"Set x to 7 in a."}`
+	shown := call("1", "files__read") + "," + result("1", `x 2\ny 3\n`)
+	for _, c := range []struct{ name, messages, want string }{
+		{"nothing is known", asks, "files__read a"},
+		{"it is shown", shown + "," + asks, "5, in 2 entries."},
+		{"just read", asks + "," + shown, "5, in 2 entries."},
+		{"the newest counts", shown + "," + call("2", "files__read") + "," + result("2", `x 4\n`) + "," + asks, "4, in 1 entries."},
+		{"obsolete", call("1", "files__read") + "," + result("1", "[obsolete: why]") + "," + asks, "files__read a"},
+		{"obsolete after a good one", shown + "," + call("2", "files__read") + "," + result("2", "[obsolete: why]") + "," + asks, "files__read a"},
+		{"clipped", call("1", "files__read") + "," + result("1", `x 2\n[… 9 more bytes; read on with results.read uri=u offset=4]\n`) + "," + asks, "files__read a"},
+		{"written since", shown + "," + call("2", "files__write") + "," + result("2", "Replaced a.") + "," + asks, "files__read a"},
+		{"changed since", shown + "," + again, "files__read a"},
+		{"changed and read", again + "," + shown, "5, in 2 entries."},
+		{"it does not read for ever", asks + "," + call("1", "files__read") + "," + result("1", "[obsolete: why]"), "I have read a and cannot see it: [obsolete: why]"},
+		{"set", shown + "," + sets, "files__write a x 7\ny 3\n"},
+		{"set unread", sets, "files__read a"},
+		{"done", shown + "," + sets + "," + call("2", "files__write") + "," + result("2", "Replaced a."), "Replaced a."},
+	} {
+		a, err := think([]byte(`{"messages":[` + c.messages + `]}`))
+		got := a.text
+		if a.tool != "" {
+			got = strings.TrimSuffix(fmt.Sprint(a.tool, " ", a.args["path"], " ", a.args["content"]), " <nil>")
+		}
+		if err != nil || got != c.want {
+			t.Errorf("%s: %q, %v, want %q", c.name, got, err, c.want)
+		}
+	}
+	for _, bad := range []string{`{`, `{"messages":[{"role":"user","content":"Hello"}]}`, `{"messages":[` + result("1", "x") + `]}`,
+		`{"messages":[` + call("1", "files__read") + "," + result("1", "no number") + "," + asks + `]}`,
+		`{"messages":[` + call("1", "files__read") + "," + result("1", "y 1") + "," + sets + `]}`} {
+		if a, err := think([]byte(bad)); err == nil {
+			t.Errorf("%s: %+v", bad, a)
+		}
+	}
+}
