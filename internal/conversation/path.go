@@ -99,13 +99,37 @@ func (e *Engine) current(ctx context.Context, sc store.Scope, conv id.ID) (recor
 
 // Messages returns a page of the messages on a conversation's preferred
 // branch in their exact order, or the newest first with reverse. What was
-// deleted is left out, so that a page may be shorter than the limit.
+// deleted is left out, so that a page may be shorter than the limit. A page is
+// of one moment: where the conversation was changed while it was read (which
+// branch is preferred, what became of messages), it is read anew.
 func (e *Engine) Messages(ctx context.Context, sc store.Scope, conv id.ID, after store.Cursor, limit int, reverse bool) ([]Entry, store.Cursor, error) {
-	_, b, err := e.current(ctx, sc, conv)
-	if err != nil {
-		return nil, "", err
+	for try := 1; ; try++ {
+		c, r, err := e.get(ctx, sc, conv)
+		if err != nil {
+			return nil, "", err
+		}
+		b, version, err := e.branch(ctx, sc, conv, c.BranchID())
+		if err != nil {
+			return nil, "", err
+		}
+		page, next, err := e.MessagesOf(ctx, sc, conv, &b, after, limit, reverse)
+		if err != nil || try == maxTries {
+			return page, next, err
+		}
+		if same, err := e.unchanged(ctx, sc, r, record.BranchURI(conv, b.ID), version); same || err != nil {
+			return page, next, err
+		}
 	}
-	return e.MessagesOf(ctx, sc, conv, &b, after, limit, reverse)
+}
+
+// unchanged reports whether a conversation and a branch are as they were read.
+func (e *Engine) unchanged(ctx context.Context, sc store.Scope, conv resource.Resource, branch resource.URI, version uint64) (bool, error) {
+	c, err := e.store.Get(ctx, sc, conv.URI)
+	if err != nil || c.Version != conv.Version {
+		return false, err
+	}
+	b, err := e.store.Get(ctx, sc, branch)
+	return err == nil && b.Version == version, err
 }
 
 // MessagesOf is Messages for any branch.
