@@ -165,7 +165,10 @@ func (o *office) ask(words string) (string, int64) {
 	o.conv = acc.Conversation
 	for f, err := range o.Watch(ctx, user, o.conv, runtime.Cursor{Seq: acc.Seq - 1}) {
 		o.must(err)
-		if f.Kind == runtime.FrameComplete || f.Kind == runtime.FrameError {
+		if f.Kind == runtime.FrameError {
+			o.t.Fatalf("%s: %v", words, f.Err)
+		}
+		if f.Kind == runtime.FrameComplete {
 			break
 		}
 	}
