@@ -118,11 +118,11 @@ func (r *reader) tell(m *found, below int, results map[message.Ref]*found) (int,
 }
 
 // time is when a message was written; one that does not say it, when it was stored.
-func (m *found) time() time.Time {
-	if m.At.IsZero() {
-		return m.stored
+func (f *found) time() time.Time {
+	if f.At.IsZero() {
+		return f.stored
 	}
-	return m.At
+	return f.At
 }
 
 // entry tells of one call; false where a person has deleted it.
