@@ -4,7 +4,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 FUZZTIME ?= 30s
 GO       ?= go
 
-.PHONY: run build test check bench fuzz chaos docs clean
+.PHONY: run build test check bench fuzz chaos histories docs clean
 
 ## run: build Steward and open a chat; without a terminal, serve
 run: build
@@ -21,7 +21,7 @@ test:
 check:
 	@GO='$(GO)' scripts/check
 
-## bench: Steward beside a bare loop
+## bench: Steward beside a bare loop, and one very long conversation
 bench:
 	@$(GO) run ./bench
 
@@ -32,6 +32,10 @@ fuzz:
 ## chaos: kill Steward again and again and count what is lost: nothing
 chaos:
 	CHAOS_KILLS=$${CHAOS_KILLS:-200} $(GO) test -count=1 -v -timeout 30m ./test/chaos
+
+## histories: put conversations through everything at random, for long
+histories:
+	$(GO) test -count=1 -timeout 60m ./test/histories -rapid.checks=$${HISTORIES:-1000}
 
 ## docs: write docs/cli.md and docs/settings.md anew from the code
 docs:
