@@ -32,16 +32,32 @@ func (n *Node) alone(ctx context.Context, user string, conv id.ID, do func(sc st
 }
 
 // Branches returns a conversation's branches, the oldest first, and which of
-// them is preferred.
+// them is preferred: both as they were at one moment, unless others change
+// them all the time.
 func (n *Node) Branches(ctx context.Context, user string, conv id.ID) ([]record.Branch, string, error) {
 	sc := store.ForUser(user)
-	c, err := n.conversations.Get(ctx, sc, conv)
-	if err != nil {
-		return nil, "", err
+	for try := 1; ; try++ {
+		before, err := n.opt.Store.Get(ctx, sc, record.ConversationURI(conv))
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			return nil, "", err
+		}
+		c, err := n.conversations.Get(ctx, sc, conv)
+		if err != nil {
+			return nil, "", err
+		}
+		list, err := n.conversations.Branches(ctx, sc, conv)
+		if err != nil {
+			return nil, "", err
+		}
+		after, err := n.opt.Store.Get(ctx, sc, record.ConversationURI(conv))
+		if err != nil || after.Version == before.Version || try == maxTries {
+			return list, c.BranchID(), err
+		}
 	}
-	list, err := n.conversations.Branches(ctx, sc, conv)
-	return list, c.BranchID(), err
 }
+
+// maxTries is how often something is read that others are changing.
+const maxTries = 100
 
 // Siblings returns the messages that stand at the place of a message on the
 // conversation's branches.

@@ -1,0 +1,614 @@
+// Package linear checks that one conversation, used by many at once, behaves
+// as if everything had happened one after the other.
+package linear
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"go.uber.org/goleak"
+
+	"steward/internal/conversation"
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/policy"
+	"steward/internal/record"
+	"steward/internal/runtime"
+	"steward/internal/store"
+	"steward/internal/store/storetest"
+	"steward/internal/tool"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	crowd = 64 // at one conversation
+	each  = 5  // things that each of them does
+	user  = "anna"
+)
+
+// parrot is a provider whose model says what the newest message says.
+type parrot struct{}
+
+func (parrot) Name() string                               { return "test" }
+func (p parrot) Model(string) llm.Model                   { return p }
+func (parrot) Models(context.Context) ([]llm.Info, error) { return []llm.Info{{Name: "m"}}, nil }
+func (parrot) Stream(_ context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		msgs := r.Transcript.Messages()
+		yield(llm.Event{Kind: llm.Done, Reply: &llm.Reply{Model: "test/m", Stop: message.StopEnd,
+			Blocks: []message.Block{&message.Text{Text: "re: " + msgs[len(msgs)-1].Text()}}}}, nil)
+	}
+}
+
+// node is what of a node is put to the test.
+type node interface {
+	Send(ctx context.Context, user string, t runtime.Turn) (runtime.Accepted, error)
+	Fork(ctx context.Context, user string, conv id.ID, f conversation.Fork) (record.Branch, error)
+	Remove(ctx context.Context, user string, conv id.ID, msgs ...id.ID) (record.Branch, error)
+	Switch(ctx context.Context, user string, conv id.ID, branch string) error
+	Mark(ctx context.Context, user string, conv id.ID, v conversation.Verdict, msgs ...id.ID) error
+	Pin(ctx context.Context, user string, conv id.ID, pinned bool, msgs ...id.ID) error
+	Messages(ctx context.Context, user string, conv id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error)
+	Branches(ctx context.Context, user string, conv id.ID) ([]record.Branch, string, error)
+}
+
+func open(t *testing.T, st store.Store) *runtime.Node {
+	t.Helper()
+	models, err := llm.New(llm.Config{Providers: []llm.Provider{parrot{}},
+		Aliases: map[string]llm.Alias{"default": {Models: []string{"test/m"}}}, Retry: llm.RetryPolicy{Attempts: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := runtime.Open(t.Context(), runtime.Options{Store: st, Models: models, Tools: &tool.Registry{}, Judge: policy.Fixed{},
+		Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if err := n.Close(ctx); err != nil {
+			t.Error("Close:", err)
+		}
+	})
+	return n
+}
+
+// receipts is a store that notes what an operation wrote: where the log has
+// it, and when it was written.
+type receipts struct {
+	store.Store
+	mu    sync.Mutex
+	wrote map[int]written
+}
+
+type written struct {
+	seq        uint64
+	from, till time.Time
+}
+
+// number is what an operation's context bears: its number.
+type number struct{}
+
+func (r *receipts) Commit(ctx context.Context, sc store.Scope, b store.Batch) (store.Receipt, error) {
+	from := time.Now()
+	rec, err := r.Store.Commit(ctx, sc, b)
+	if n, ok := ctx.Value(number{}).(int); ok && err == nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.wrote[n] = written{rec.Seq, from, time.Now()}
+	}
+	return rec, err
+}
+
+// history is what a crowd did, and what came of it.
+type history struct {
+	t     *testing.T
+	node  node
+	conv  id.ID
+	began time.Time
+
+	mu       sync.Mutex
+	ops      []porcupine.Operation
+	numbers  []int  // of ops
+	count    int    // numbers given out
+	messages []sent // all that were acknowledged
+	branches []string
+}
+
+// sent is a message that was acknowledged.
+type sent struct {
+	id     id.ID
+	client string // the client's own id
+	text   string
+	marked bool // what becomes of it changes; of the others, the place
+}
+
+// started is an operation that runs.
+type started struct {
+	ctx    context.Context
+	number int
+	at     time.Duration
+}
+
+func (h *history) start() started {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.count++
+	return started{context.WithValue(h.t.Context(), number{}, h.count), h.count, time.Since(h.began)}
+}
+
+// note adds an operation that has returned. The caller holds the lock.
+func (h *history) note(who int, s started, c call, a answer) {
+	h.ops = append(h.ops, porcupine.Operation{ClientId: who, Input: c, Output: a, Call: int64(s.at), Return: int64(time.Since(h.began))})
+	h.numbers = append(h.numbers, s.number)
+}
+
+// some picks a message that was acknowledged.
+func (h *history) some(r *rand.Rand, marked bool) (sent, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for range 20 {
+		if m := h.messages[r.IntN(len(h.messages))]; m.marked == marked {
+			return m, true
+		}
+	}
+	return sent{}, false
+}
+
+// member is one of the crowd.
+type member struct {
+	*history
+	who int
+	r   *rand.Rand
+}
+
+func (h *history) fail(what kind, err error) {
+	h.t.Errorf("%s: %v", what, err)
+}
+
+// write sends a message, in place of another one or not, twice at once or not.
+func (m *member) write(c call, turn runtime.Turn, twice bool) {
+	m.mu.Lock()
+	s := sent{client: fmt.Sprintf("%d-%d", m.who, len(m.ops)), marked: m.r.IntN(3) == 0}
+	m.mu.Unlock()
+	s.text = fmt.Sprintf("message %s", s.client)
+	turn.Conversation, turn.ClientID = m.conv, s.client
+	once := func() {
+		turn := turn
+		turn.Content = []message.Block{&message.Text{Text: s.text}}
+		at := m.start()
+		acc, err := m.node.Send(at.ctx, user, turn)
+		if err != nil {
+			m.fail(c.kind, err)
+			return
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		c := c
+		c.message = acc.Message.String()
+		if acc.Duplicate {
+			c.kind = again
+			m.note(m.who, at, c, answer{})
+			return
+		}
+		m.note(m.who, at, c, answer{branch: acc.Branch})
+		if c.kind == replace {
+			m.branches = append(m.branches, acc.Branch)
+		}
+		s.id = acc.Message
+		m.messages = append(m.messages, s)
+	}
+	var wg sync.WaitGroup
+	if twice {
+		wg.Go(once)
+	}
+	once()
+	wg.Wait()
+}
+
+// depart makes a branch by an operation that returns it.
+func (m *member) depart(c call, do func(context.Context) (record.Branch, error)) {
+	at := m.start()
+	b, err := do(at.ctx)
+	if err != nil {
+		m.fail(c.kind, err)
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.note(m.who, at, c, answer{branch: b.ID, parent: b.Parent})
+	m.branches = append(m.branches, b.ID)
+}
+
+func (m *member) regenerate(of sent) {
+	at := m.start()
+	acc, err := m.node.Send(at.ctx, user, runtime.Turn{Conversation: m.conv, Regenerate: of.id})
+	if err != nil {
+		m.fail(regenerate, err)
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.note(m.who, at, call{kind: regenerate, message: of.id.String()}, answer{branch: acc.Branch})
+	m.branches = append(m.branches, acc.Branch)
+}
+
+func (m *member) read() {
+	at := m.start()
+	page, next, err := m.node.Messages(at.ctx, user, m.conv, "", store.MaxLimit)
+	if err != nil || next != "" {
+		m.fail(read, fmt.Errorf("%q %w", next, err))
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var list []string
+	for _, e := range page {
+		if e.Role != message.User {
+			continue
+		}
+		x := e.ID.String()
+		list = append(list, x)
+		m.note(m.who, at, call{kind: seen, of: "mark " + x}, answer{on: e.Change.State == record.Archived})
+		m.note(m.who, at, call{kind: seen, of: "pin " + x}, answer{on: e.Pinned})
+	}
+	m.note(m.who, at, call{kind: read}, answer{list: list})
+}
+
+func (m *member) list() {
+	at := m.start()
+	all, preferred, err := m.node.Branches(at.ctx, user, m.conv)
+	if err != nil {
+		m.fail(branches, err)
+		return
+	}
+	var names []string
+	for _, b := range all {
+		names = append(names, b.ID)
+	}
+	slices.Sort(names)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.note(m.who, at, call{kind: branches}, answer{branch: preferred, list: names})
+}
+
+// become changes what becomes of a message.
+func (m *member) become(k kind, of sent, on bool) {
+	at := m.start()
+	var err error
+	if k == pin {
+		err = m.node.Pin(at.ctx, user, m.conv, on, of.id)
+	} else {
+		v := conversation.Verdict{State: record.Active}
+		if on {
+			v.State = record.Archived
+		}
+		err = m.node.Mark(at.ctx, user, m.conv, v, of.id)
+	}
+	if err != nil {
+		m.fail(k, err)
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.note(m.who, at, call{kind: k, of: string(k) + " " + of.id.String(), on: on}, answer{})
+}
+
+func (m *member) switchTo(branch string) {
+	at := m.start()
+	if err := m.node.Switch(at.ctx, user, m.conv, branch); err != nil {
+		m.fail(move, err)
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.note(m.who, at, call{kind: move, target: branch}, answer{})
+}
+
+// last does a little of everything and looks at it, when all others are gone.
+func (m *member) last() {
+	for _, b := range []string{m.branches[len(m.branches)-1], record.MainBranch} {
+		m.read()
+		m.switchTo(b)
+		m.list()
+	}
+	for range 8 {
+		m.write(call{kind: send}, runtime.Turn{}, true)
+	}
+	of := m.messages[len(m.messages)-1]
+	for _, k := range []kind{mark, pin} {
+		m.become(k, of, true)
+		m.read()
+	}
+}
+
+// act does one thing.
+func (m *member) act() {
+	placed, ok := m.some(m.r, false)
+	n := m.r.IntN(100)
+	switch {
+	case n < 22 || !ok:
+		m.write(call{kind: send}, runtime.Turn{}, n < 5)
+	case n < 30:
+		m.write(call{kind: replace, target: placed.id.String()}, runtime.Turn{Replace: placed.id}, n < 24)
+	case n < 35:
+		m.regenerate(placed)
+	case n < 41:
+		c := call{kind: fork, message: placed.id.String(), before: n < 38}
+		if n == 40 {
+			c.message, placed.id = "", id.ID{}
+		}
+		m.depart(c, func(ctx context.Context) (record.Branch, error) {
+			return m.node.Fork(ctx, user, m.conv, conversation.Fork{Message: placed.id, Before: c.before})
+		})
+	case n < 45:
+		m.depart(call{kind: remove, message: placed.id.String()}, func(ctx context.Context) (record.Branch, error) {
+			return m.node.Remove(ctx, user, m.conv, placed.id)
+		})
+	case n < 52:
+		m.mu.Lock()
+		to := m.branches[m.r.IntN(len(m.branches))]
+		m.mu.Unlock()
+		m.switchTo(to)
+	case n < 70:
+		if of, ok := m.some(m.r, true); ok {
+			k := mark
+			if n < 60 {
+				k = pin
+			}
+			m.become(k, of, m.r.IntN(3) > 0)
+		}
+	case n < 90:
+		m.read()
+	default:
+		m.list()
+	}
+}
+
+// run has a crowd at one conversation, and returns the history with the order
+// of its changes filled in.
+func run(t *testing.T, st store.Store, seed uint64, crowd int, wrap func(*runtime.Node) node) (*history, string) {
+	t.Helper()
+	noted := &receipts{Store: st, wrote: map[int]written{}}
+	n := open(t, noted)
+	h := &history{t: t, node: wrap(n), branches: []string{record.MainBranch}}
+	acc, err := n.Send(t.Context(), user, runtime.Turn{ClientID: "first", Content: []message.Block{&message.Text{Text: "first"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.conv, h.messages = acc.Conversation, []sent{{id: acc.Message, client: "first", text: "first"}}
+	h.began = time.Now()
+	var wg sync.WaitGroup
+	for who := range crowd {
+		wg.Go(func() {
+			m := &member{h, who, rand.New(rand.NewPCG(seed, uint64(who)))}
+			for range each {
+				m.act()
+			}
+		})
+	}
+	wg.Wait()
+	rest := &member{h, crowd, rand.New(rand.NewPCG(seed, uint64(crowd)))}
+	rest.last()
+	h.order(noted.wrote)
+	return h, acc.Message.String()
+}
+
+// order ranks the changes of branches by where the log has them. A change
+// must have taken effect while it was committed, which is a part of the time
+// that its operation took: that is asked of it, and leaves the checker less to
+// try.
+func (h *history) order(wrote map[int]written) {
+	var changes []int
+	for i := range h.ops {
+		o := &h.ops[i]
+		w, ok := wrote[h.numbers[i]]
+		if !ok {
+			continue
+		}
+		o.Call, o.Return = max(o.Call, int64(w.from.Sub(h.began))), min(o.Return, int64(w.till.Sub(h.began)))
+		if o.Input.(call).of == "" {
+			changes = append(changes, i)
+		}
+	}
+	slices.SortFunc(changes, func(a, b int) int { return cmp.Compare(wrote[h.numbers[a]].seq, wrote[h.numbers[b]].seq) })
+	for rank, i := range changes {
+		a := h.ops[i].Output.(answer)
+		a.rank = rank + 1
+		h.ops[i].Output = a
+	}
+}
+
+// check has the checker judge the history.
+func (h *history) check(first string) porcupine.CheckResult {
+	return porcupine.CheckOperationsTimeout(model(first), h.ops, time.Minute)
+}
+
+// explain keeps a picture of a history that is not linearizable, and tells
+// the operations on which it fails.
+func (h *history) explain(first string, seed uint64) {
+	_, info := porcupine.CheckOperationsVerbose(model(first), h.ops, time.Minute)
+	path := filepath.Join(os.TempDir(), fmt.Sprintf("linear-%d.html", seed))
+	if err := porcupine.VisualizePath(model(first), info, path); err != nil {
+		h.t.Error(err)
+	}
+	h.t.Errorf("seed %d: the history is not linearizable; a picture of it is in %s", seed, path)
+}
+
+// kept checks that no message that was acknowledged is lost or changed, and
+// that the model is shown a proper history.
+func (h *history) kept(st store.Store) {
+	e := conversation.New(st, conversation.Options{})
+	sc := store.ForUser(user)
+	for _, m := range h.messages {
+		got, err := e.Find(h.t.Context(), sc, h.conv, m.id)
+		if err != nil || got.Text() != m.text {
+			h.t.Errorf("message %s (%q) is lost: %v", m.id, m.text, err)
+		}
+	}
+	list, err := e.Branches(h.t.Context(), sc, h.conv)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, b := range list {
+		if err := e.Switch(h.t.Context(), sc, h.conv, b.ID); err != nil {
+			h.t.Error(err)
+		}
+		s, err := e.Open(h.t.Context(), sc, h.conv)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		if err := message.CheckView(s.Transcript().Messages()); err != nil {
+			h.t.Errorf("branch %s: %v", b.ID, err)
+		}
+	}
+}
+
+// rest waits until the last turn is over.
+func rest(t *testing.T, n *runtime.Node, conv id.ID) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for n.Running(user, conv) {
+		select {
+		case <-ctx.Done():
+			t.Fatal("the last turn does not end")
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+func crowded(t *testing.T, st store.Store, seed uint64) {
+	var n *runtime.Node
+	h, first := run(t, st, seed, crowd, func(real *runtime.Node) node { n = real; return real })
+	rest(t, n, h.conv)
+	counts := map[kind]int{}
+	for _, o := range h.ops {
+		counts[o.Input.(call).kind]++
+	}
+	ran := time.Since(h.began)
+	verdict := h.check(first)
+	t.Logf("seed %d: %d operations in %s, checked in %s: %v", seed, len(h.ops), ran, time.Since(h.began)-ran, counts)
+	switch verdict {
+	case porcupine.Illegal:
+		h.explain(first, seed)
+	case porcupine.Unknown:
+		t.Errorf("seed %d: the checker did not come to an end", seed)
+	}
+	h.kept(st)
+}
+
+func TestLinearizable(t *testing.T) {
+	base := uint64(time.Now().UnixNano())
+	for i := range uint64(4) {
+		t.Run(fmt.Sprint(i), func(t *testing.T) { crowded(t, storetest.NewModel(), base+i) })
+	}
+}
+
+// forgetful is a node that does not show every seventh message that was sent.
+type forgetful struct {
+	*runtime.Node
+	mu   sync.Mutex
+	sent int
+	lost []id.ID
+}
+
+func (f *forgetful) Send(ctx context.Context, user string, t runtime.Turn) (runtime.Accepted, error) {
+	acc, err := f.Node.Send(ctx, user, t)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.sent++; f.sent%7 == 0 && err == nil {
+		f.lost = append(f.lost, acc.Message)
+	}
+	return acc, err
+}
+
+func (f *forgetful) Messages(ctx context.Context, user string, conv id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error) {
+	page, next, err := f.Node.Messages(ctx, user, conv, after, limit)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.DeleteFunc(page, func(e conversation.Entry) bool { return slices.Contains(f.lost, e.ID) }), next, err
+}
+
+// stale is a node that answers every third reading with what it read before.
+type stale struct {
+	*runtime.Node
+	mu   sync.Mutex
+	read int
+	page []conversation.Entry
+}
+
+func (s *stale) Messages(ctx context.Context, user string, conv id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error) {
+	page, next, err := s.Node.Messages(ctx, user, conv, after, limit)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.read++; s.read%3 == 0 {
+		return s.page, next, err
+	}
+	s.page = page
+	return page, next, err
+}
+
+// shuffled is a node that swaps two of the user's messages.
+type shuffled struct{ *runtime.Node }
+
+func (s shuffled) Messages(ctx context.Context, user string, conv id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error) {
+	page, next, err := s.Node.Messages(ctx, user, conv, after, limit)
+	var said []int
+	for i, e := range page {
+		if e.Role == message.User {
+			said = append(said, i)
+		}
+	}
+	if n := len(said); n > 1 {
+		page[said[n-1]], page[said[n-2]] = page[said[n-2]], page[said[n-1]]
+	}
+	return page, next, err
+}
+
+// lazy is a node that says that it has marked a message, and has not.
+type lazy struct{ *runtime.Node }
+
+func (lazy) Mark(context.Context, string, id.ID, conversation.Verdict, ...id.ID) error { return nil }
+
+// stubborn is a node that does not switch.
+type stubborn struct{ *runtime.Node }
+
+func (stubborn) Switch(context.Context, string, id.ID, string) error { return nil }
+
+// A checker that accepts everything is worth nothing: what these nodes do
+// wrong, it finds.
+func TestMutantsAreCaught(t *testing.T) {
+	mutants := map[string]func(*runtime.Node) node{
+		"forgetful": func(n *runtime.Node) node { return &forgetful{Node: n} },
+		"stale":     func(n *runtime.Node) node { return &stale{Node: n} },
+		"shuffled":  func(n *runtime.Node) node { return shuffled{n} },
+		"lazy":      func(n *runtime.Node) node { return lazy{n} },
+		"stubborn":  func(n *runtime.Node) node { return stubborn{n} },
+	}
+	for _, name := range slices.Sorted(maps.Keys(mutants)) {
+		t.Run(name, func(t *testing.T) {
+			seed := uint64(len(name)) + uint64(strings.Count(name, "a"))
+			h, first := run(t, storetest.NewModel(), seed, crowd, mutants[name])
+			if got := h.check(first); got != porcupine.Illegal {
+				t.Errorf("seed %d: the checker says %s", seed, got)
+			}
+		})
+	}
+}

@@ -1,0 +1,25 @@
+//go:build !race
+
+package linear
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"steward/internal/store/sqlite"
+)
+
+// The same on the real store. The race detector makes it too slow.
+func TestLinearizableOnSQLite(t *testing.T) {
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "steward.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	crowded(t, db, uint64(time.Now().UnixNano()))
+}
