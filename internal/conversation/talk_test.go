@@ -245,18 +245,6 @@ func (k *talk) expect(what string, got []string, want ...string) {
 	}
 }
 
-// body is a message as it is stored.
-func (k *talk) bytes(conv id.ID) []string {
-	k.t.Helper()
-	s, err := k.e.Open(k.t.Context(), anna, conv)
-	k.ok(err)
-	var out []string
-	for _, m := range s.Transcript().Messages() {
-		out = append(out, string(message.Append(nil, m)))
-	}
-	return out
-}
-
 // seq is the newest log position.
 func (k *talk) seq() uint64 {
 	k.t.Helper()
