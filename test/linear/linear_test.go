@@ -263,10 +263,7 @@ func (m *member) read() {
 		if e.Role != message.User {
 			continue
 		}
-		x := e.ID.String()
-		list = append(list, x)
-		m.note(m.who, at, call{kind: seen, of: "mark " + x}, answer{on: e.Change.State == record.Archived})
-		m.note(m.who, at, call{kind: seen, of: "pin " + x}, answer{on: e.Pinned})
+		list = append(list, e.ID.String()+states(e.Change.State == record.Archived, e.Pinned))
 	}
 	m.note(m.who, at, call{kind: read}, answer{list: list})
 }
@@ -307,7 +304,7 @@ func (m *member) become(k kind, of sent, on bool) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.note(m.who, at, call{kind: k, of: string(k) + " " + of.id.String(), on: on}, answer{})
+	m.note(m.who, at, call{kind: k, message: of.id.String(), on: on}, answer{})
 }
 
 func (m *member) switchTo(branch string) {
@@ -410,7 +407,7 @@ func run(t *testing.T, st store.Store, seed uint64, crowd int, wrap func(*runtim
 	return h, acc.Message.String()
 }
 
-// order ranks the changes of branches by where the log has them. A change
+// order ranks the changes by where the log has them. A change
 // must have taken effect while it was committed, which is a part of the time
 // that its operation took: that is asked of it, and leaves the checker less to
 // try.
@@ -423,9 +420,7 @@ func (h *history) order(wrote map[int]written) {
 			continue
 		}
 		o.Call, o.Return = max(o.Call, int64(w.from.Sub(h.began))), min(o.Return, int64(w.till.Sub(h.began)))
-		if o.Input.(call).of == "" {
-			changes = append(changes, i)
-		}
+		changes = append(changes, i)
 	}
 	slices.SortFunc(changes, func(a, b int) int { return cmp.Compare(wrote[h.numbers[a]].seq, wrote[h.numbers[b]].seq) })
 	for rank, i := range changes {

@@ -19,18 +19,16 @@ const (
 	fork       kind = "fork"       // a branch that departs before or after a message
 	remove     kind = "remove"     // a branch without a message
 	move       kind = "switch"     // prefers another branch
-	read       kind = "read"       // the messages of the preferred branch
+	read       kind = "read"       // the messages of the preferred branch, and what became of them
 	branches   kind = "branches"   // all branches, and the preferred one
 	again      kind = "again"      // a message that had been sent before is sent again
 	mark       kind = "mark"       // a message is archived, or active again
 	pin        kind = "pin"        // a message is pinned, or not any more
-	seen       kind = "seen"       // a message was seen to be archived or pinned, or not
 )
 
 // call is what was asked for. Messages and branches go by their ids.
 type call struct {
 	kind
-	of      string // "" for the branches; "mark M", "pin M" for what is known of one message
 	message string // the message written, replaced, …
 	target  string // the message replaced, or the branch switched to
 	before  bool   // fork: before the message
@@ -39,24 +37,36 @@ type call struct {
 
 // answer is what came of it.
 type answer struct {
-	rank   int    // which of the changes of the branches it was, by the log; 0: none
+	rank   int    // which of the changes it was, by the log; 0: nothing was written
 	branch string // that was written to, or made
 	parent string // of the branch that was made
 	list   []string
-	on     bool
 }
 
-// world is the branches of a conversation. Its maps are not written to once
+// world is a conversation. Its maps are not written to once
 // it is made.
 type world struct {
 	rank      int // of the newest change, which all the rest follows from
 	preferred string
 	lists     map[string][]string // of each branch, the user's messages
 	home      map[string]string   // the branch on which a message was written
+	is        map[string]bool     // "mark M": M is archived; "pin M": it is pinned
 }
 
 func begin(first string) world {
-	return world{preferred: "main", lists: map[string][]string{"main": {first}}, home: map[string]string{first: "main"}}
+	return world{preferred: "main", lists: map[string][]string{"main": {first}}, home: map[string]string{first: "main"}, is: map[string]bool{}}
+}
+
+// states are added to a message that was read.
+func states(archived, pinned bool) string {
+	s := ""
+	if archived {
+		s += " archived"
+	}
+	if pinned {
+		s += " pinned"
+	}
+	return s
 }
 
 // with returns the world with another list of a branch.
@@ -110,8 +120,18 @@ func (w world) step(c call, a answer) (bool, world) {
 		w.preferred = c.target
 		w.rank++
 		return true, w
+	case mark, pin:
+		about := string(c.kind) + " " + c.message
+		if a.rank == 0 { // nothing was written: it was so before
+			return w.is[about] == c.on, w
+		}
+		w.is = maps.Clone(w.is)
+		w.is[about] = c.on
+		w.rank++
+		return true, w
 	case read:
-		return slices.Equal(a.list, w.lists[w.preferred]), w
+		same := func(said, is string) bool { return said == is+states(w.is["mark "+is], w.is["pin "+is]) }
+		return slices.EqualFunc(a.list, w.lists[w.preferred], same), w
 	case branches:
 		return a.branch == w.preferred && slices.Equal(a.list, slices.Sorted(maps.Keys(w.lists))), w
 	case again:
@@ -154,41 +174,16 @@ func (w world) depart(c call, a answer) (bool, world) {
 	return true, next
 }
 
-// model is the whole conversation for the checker: its branches, and of each
-// message what became of it, each by itself.
+// model is the conversation for the checker.
 func model(first string) porcupine.Model {
 	return porcupine.Model{
-		Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
-			parts := map[string][]porcupine.Operation{}
-			for _, o := range history {
-				parts[o.Input.(call).of] = append(parts[o.Input.(call).of], o)
-			}
-			return slices.Collect(maps.Values(parts))
-		},
-		Init: func() any { return begin(first) },
-		Step: func(s, in, out any) (bool, any) {
-			c, a := in.(call), out.(answer)
-			w := s.(world)
-			switch c.kind {
-			case mark, pin: // the rank stands for: it is on
-				w.rank = 0
-				if c.on {
-					w.rank = 1
-				}
-				return true, w
-			case seen:
-				return a.on == (w.rank == 1), w
-			}
-			return w.step(c, a)
-		},
-		Equal: func(a, b any) bool {
-			x, y := a.(world), b.(world)
-			return x.rank == y.rank
-		},
+		Init:  func() any { return begin(first) },
+		Step:  func(s, in, out any) (bool, any) { return s.(world).step(in.(call), out.(answer)) },
+		Equal: func(a, b any) bool { return a.(world).rank == b.(world).rank },
 		DescribeOperation: func(in, out any) string {
 			c, a := in.(call), out.(answer)
-			return fmt.Sprintf("%s %s%.8s %.8s before=%v on=%v -> %d %.8s of %.8s on=%v [%s]", c.kind, c.of, c.message, c.target, c.before, c.on,
-				a.rank, a.branch, a.parent, a.on, strings.Join(a.list, " "))
+			return fmt.Sprintf("%s %s %s before=%v on=%v -> %d %s of %s [%s]", c.kind, c.message, c.target, c.before, c.on,
+				a.rank, a.branch, a.parent, strings.Join(a.list, ", "))
 		},
 	}
 }
