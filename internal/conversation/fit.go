@@ -3,6 +3,7 @@ package conversation
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -129,6 +130,9 @@ func (s *Session) revise(ctx context.Context, next record.Branch, changes []stor
 // its URI, in an interaction; "" where there is none.
 func (s *Session) summarize(ctx context.Context, w Window, at resource.URI, earlier *message.Message, gone []view.Item, most int64) (store.Change, string, error) {
 	msgs := view.Render(gone, view.Options{Clip: summaryClip})
+	if len(msgs) > 0 && !slices.ContainsFunc(gone, func(it view.Item) bool { return it.Message.ID == msgs[0].ID }) {
+		msgs = msgs[1:] // the notice that nothing, or something, comes before them
+	}
 	m := &message.Message{ID: id.New(), Role: message.User, At: time.Now().UTC().Truncate(time.Microsecond)}
 	var labels message.Labels
 	for _, x := range append(msgs[:len(msgs):len(msgs)], earlier) {
@@ -194,6 +198,9 @@ func digest(earlier *message.Message, msgs []*message.Message) []string {
 	for _, m := range msgs {
 		switch m.Role {
 		case message.User:
+			if len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == "system" {
+				continue // Steward's own words
+			}
 			out = append(out, "- The user: "+gist(m.Text()))
 		case message.Assistant:
 			for _, c := range m.Calls() {

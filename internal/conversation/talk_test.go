@@ -25,8 +25,8 @@ var bert = store.ForUser("bert")
 type talk struct {
 	t    *testing.T
 	e    *conversation.Engine
-	db   *sqlite.Store
-	path string
+	db   store.Store
+	path string // of the database
 	conv id.ID
 	all  []id.ID // every message, in the order in which they were written
 	in   []id.ID // every interaction
@@ -63,22 +63,29 @@ func newTalk(t *testing.T) *talk {
 	t.Helper()
 	k := &talk{t: t, path: filepath.Join(t.TempDir(), "steward.db"), conv: id.New()}
 	k.open()
-	t.Cleanup(func() {
-		if err := k.db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	return k
 }
 
+// open opens the database.
 func (k *talk) open() {
 	k.t.Helper()
 	db, err := sqlite.Open(k.t.Context(), sqlite.Options{Path: k.path})
 	if err != nil {
 		k.t.Fatal(err)
 	}
+	k.t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			k.t.Error(err)
+		}
+	})
+	k.over(db)
+}
+
+// over makes the engine over a store.
+func (k *talk) over(st store.Store) {
+	k.t.Helper()
 	reg := files(k.t)
-	k.db, k.e = db, conversation.New(db, conversation.Options{Tools: reg.Get, Names: reg.Names})
+	k.db, k.e = st, conversation.New(st, conversation.Options{Tools: reg.Get, Names: reg.Names})
 }
 
 // session opens the conversation, or makes it.
@@ -197,7 +204,7 @@ func (k *talk) branch() record.Branch {
 	return k.session().Branch()
 }
 
-// list tells the texts of a branch's messages; "" is the preferred one.
+// list tells the texts of the preferred branch's messages.
 func (k *talk) list() []string {
 	k.t.Helper()
 	var out []string

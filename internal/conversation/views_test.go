@@ -1,10 +1,12 @@
 package conversation_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"steward/internal/conversation"
+	"steward/internal/id"
 	"steward/internal/record"
 )
 
@@ -148,4 +150,92 @@ func TestAnswerAnewNeedsTheQuestion(t *testing.T) {
 	k.ok(k.e.Mark(t.Context(), anna, k.conv, conversation.Verdict{State: record.Archived}, m[0]))
 	_, err := k.e.OpenAgain(t.Context(), anna, k.conv, m[1])
 	k.code(err, "nothing_asked")
+}
+
+// Where what the view began with is removed, it begins with what follows.
+func TestRemovingWhereTheViewBegins(t *testing.T) {
+	k := newTalk(t)
+	for range 12 {
+		k.turn("more", "web.get x")
+	}
+	k.fit(counting(1500))
+	start := k.branch().View.Start.Pos
+	page, _, err := k.e.Messages(t.Context(), anna, k.conv, "", 1000, false)
+	k.ok(err)
+	at := slices.IndexFunc(page, func(m conversation.Entry) bool { return m.Pos == start })
+	before := k.view()
+	_, err = k.e.Remove(t.Context(), anna, k.conv, page[at].ID, page[at+1].ID)
+	k.ok(err)
+	b := k.branch()
+	if b.View.Start.Pos <= start || b.View.Summary == "" {
+		t.Errorf("the view begins at %v, after %d", b.View.Start, start)
+	}
+	k.expect("the view", k.view()[1:], before[4:]...)
+	var rest []id.ID
+	for _, m := range page[at:] {
+		rest = append(rest, m.ID)
+	}
+	_, err = k.e.Remove(t.Context(), anna, k.conv, rest...)
+	k.ok(err)
+	if v := k.view(); len(v) != at { // nothing is left behind the start: all is shown
+		t.Errorf("%d of %d are shown", len(v), at)
+	}
+}
+
+// What a crash interrupted is counted when the conversation is opened, also
+// where a part of the turn has fallen out of view.
+func TestCountsAfterACrash(t *testing.T) {
+	for _, pinned := range []bool{false, true} {
+		k := newTalk(t)
+		k.turn("zero")
+		k.ok(k.e.Pin(t.Context(), anna, k.conv, pinned, k.all[0]))
+		s := k.session()
+		k.begin(s, "one")
+		for range 10 {
+			k.call(s, "web.get x")
+		}
+		fits, err := s.Fit(t.Context(), counting(900))
+		if !fits || err != nil || s.Branch().View.Start.Pos == 0 {
+			t.Fatal(fits, err)
+		}
+		want, again := s.Conversation(), k.session().Conversation()
+		if want.ToolCalls != 10 || again.ToolCalls != want.ToolCalls || again.Messages != want.Messages {
+			t.Errorf("pinned %v: counted %d calls and %d messages, there are %d and %d", pinned, again.ToolCalls, again.Messages, want.ToolCalls, want.Messages)
+		}
+	}
+}
+
+// A message whose branch was deleted is gone on from where another one holds
+// it; where none does, not at all.
+func TestMessagesOfDeletedBranches(t *testing.T) {
+	k := newTalk(t)
+	ctx := t.Context()
+	k.turn("one")
+	first, err := k.e.Fork(ctx, anna, k.conv, conversation.Fork{})
+	k.ok(err)
+	shared := k.turn("shared")
+	_, err = k.e.Fork(ctx, anna, k.conv, conversation.Fork{})
+	k.ok(err)
+	k.turn("on")
+	k.ok(k.e.Switch(ctx, anna, k.conv, "main"))
+	k.ok(k.e.DeleteBranch(ctx, anna, k.conv, first.ID))
+	_, err = k.e.Fork(ctx, anna, k.conv, conversation.Fork{Message: shared[1]})
+	k.ok(err)
+	k.expect("the branch", k.list(), "one", "re: one", "shared", "re: shared")
+	s, err := k.e.OpenAgain(ctx, anna, k.conv, shared[1])
+	k.ok(err)
+	k.end(begun(k, s), "anew")
+	k.expect("the branch", k.list(), "one", "re: one", "shared", "anew")
+	sib, err := k.e.Siblings(ctx, anna, k.conv, shared[1])
+	if err != nil || len(sib) != 2 || !sib[1].Current || sib[0].Current {
+		t.Errorf("%+v %v", sib, err)
+	}
+}
+
+// begun begins a turn without a message.
+func begun(k *talk, s *conversation.Session) *conversation.Session {
+	k.t.Helper()
+	_, err := s.Begin(conversation.Opening{Request: id.New(), Interaction: id.New(), Origin: "regenerate", Run: record.Run{ID: id.New()}})(k.t.Context())
+	k.ok(err)
+	return s
 }
