@@ -200,8 +200,13 @@ func (s *Session) Begin(o Opening) (commit func(context.Context) (uint64, error)
 	created := !s.exists || s.fork
 	return func(ctx context.Context) (uint64, error) {
 		rec, err := s.engine.store.Commit(ctx, s.scope, store.Batch{Request: o.Request, Changes: changes})
-		for s.fork && fault.Is(err, fault.Conflict) && s.adopt(ctx) == nil {
-			changes[0] = putConversation(&s.conv, store.If{Version: s.version})
+		known := s.version
+		for s.fork && fault.Is(err, fault.Conflict) {
+			c, version, lost := s.elsewhereChanged(ctx, known)
+			if lost != nil {
+				break
+			}
+			known, changes[0] = version, putConversation(&c, store.If{Version: version})
 			rec, err = s.engine.store.Commit(ctx, s.scope, store.Batch{Request: o.Request, Changes: changes})
 		}
 		if err != nil {
@@ -212,11 +217,29 @@ func (s *Session) Begin(o Opening) (commit func(context.Context) (uint64, error)
 			return 0, err
 		}
 		if created {
-			s.exists, s.fork, s.version, s.branchVer = true, false, rec.Versions[0], rec.Versions[1]
+			s.exists, s.fork, s.branchVer = true, false, rec.Versions[1]
+			if known == s.version { // else Finish finds out what somebody else has changed
+				s.version = rec.Versions[0]
+			}
 		}
 		s.seq = rec.Seq
 		return rec.Seq, nil
 	}
+}
+
+// elsewhereChanged returns a conversation as somebody else has changed it since
+// a version, with the branch that the session makes. It leaves the session as
+// it is.
+func (s *Session) elsewhereChanged(ctx context.Context, since uint64) (record.Conversation, uint64, error) {
+	c, r, err := s.engine.get(ctx, s.scope, s.conv.ID)
+	if err == nil && r.Version == since {
+		err = fault.New(fault.Conflict, "conflict", "it is not the conversation that stood in the way")
+	}
+	if c.Title == "" {
+		c.Title = s.conv.Title
+	}
+	c.Branch, c.Last = s.conv.Branch, s.conv.Last
+	return c, r.Version, err
 }
 
 // Resume takes up a run that had not ended.

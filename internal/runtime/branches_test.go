@@ -506,3 +506,39 @@ func TestManagingBranches(t *testing.T) {
 	}
 	w.turn(conv, "say three")
 }
+
+// What is renamed while a message is written anew keeps its name, and the
+// message is stored.
+func TestRenamingWhileEditing(t *testing.T) {
+	w := newTight(t, 100_000, true)
+	w.answered("hello", "ok")
+	first := w.all()[0].ID
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := w.Rename(t.Context(), "anna", w.conv, "mine"); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range 20 {
+		if _, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: w.conv, Replace: first, Content: text("hello again")}); err != nil {
+			t.Error(err)
+		}
+	}
+	cancel()
+	wg.Wait()
+	for w.Running("anna", w.conv) {
+		<-time.After(time.Millisecond)
+	}
+	c, err := w.Conversation(t.Context(), "anna", w.conv)
+	if list, _, err := w.Branches(t.Context(), "anna", w.conv); len(list) != 21 || err != nil || c.Title != "mine" || c.Messages != 42 {
+		t.Errorf("%d branches, %+v, %v", len(list), c, err)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}

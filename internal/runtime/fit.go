@@ -199,9 +199,10 @@ const defaultMaterial = 6000
 // message of it.
 func material(msgs []*message.Message, most int64) (int, string) {
 	var b strings.Builder
+	var size int64
 	for i, m := range msgs {
 		text := told(m)
-		if i > 0 && tokens.Estimate(b.String())+tokens.Estimate(text) > most {
+		if size += tokens.Estimate(text); i > 0 && size > most {
 			return i, b.String()
 		}
 		b.WriteString(text)

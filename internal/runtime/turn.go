@@ -217,6 +217,10 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 		}
 		return nil
 	}
+	acc = Accepted{Conversation: c.id, Interaction: inter, Branch: s.Branch().ID}
+	if m != nil {
+		acc.Message = m.ID
+	}
 	c.own(m)
 	if !n.launch(c, s, job) {
 		return Accepted{}, false, errClosed
@@ -225,11 +229,8 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 	if err == nil {
 		c.feed.began(m, inter, seq, t.ClientID)
 	}
-	ready <- err
-	acc = Accepted{Conversation: c.id, Interaction: inter, Branch: s.Branch().ID, Seq: seq}
-	if m != nil {
-		acc.Message = m.ID
-	}
+	acc.Seq = seq
+	ready <- err // from here on the session is the run's
 	return acc, true, err
 }
 

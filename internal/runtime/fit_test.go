@@ -1,0 +1,629 @@
+package runtime_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"steward/internal/conversation"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/policy"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/runtime"
+	"steward/internal/store"
+	"steward/internal/store/storetest"
+	"steward/internal/tool"
+)
+
+// narrow is a provider whose model m takes so many tokens and refuses more. It
+// does what the user's words ask for:
+//
+//	work N     calls data.get with 1 to N, one after the other; which is next, it sees from its last call
+//	big N      calls data.big once, for N bytes
+//	read on    reads on in the clipped result that it sees, to its end
+//
+// and answers all else with "ok". Its model fast writes summaries.
+type narrow struct {
+	takes   int64
+	summary func(material string) (*llm.Reply, error)
+
+	mu       sync.Mutex
+	asked    [][]*message.Message
+	sizes    []int64
+	refused  int
+	material []string
+}
+
+func (*narrow) Name() string                               { return "test" }
+func (*narrow) Models(context.Context) ([]llm.Info, error) { return nil, nil }
+func (n *narrow) Model(name string) llm.Model {
+	if name == "fast" {
+		return scribe{n}
+	}
+	return n
+}
+
+// scribe is the model that writes summaries.
+type scribe struct{ *narrow }
+
+func (s scribe) Stream(_ context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		text := r.Transcript.Messages()[0].Text()
+		s.mu.Lock()
+		s.material = append(s.material, text)
+		s.mu.Unlock()
+		reply, err := s.summary(text)
+		if err != nil {
+			yield(llm.Event{}, err)
+			return
+		}
+		if reply != nil { // else the stream just ends
+			yield(llm.Event{Kind: llm.Done, Reply: reply}, nil)
+		}
+	}
+}
+
+func notes(text string, stop message.Stop) (*llm.Reply, error) {
+	return &llm.Reply{Model: "test/fast", Stop: stop, Usage: message.Usage{Input: 70, Output: 7}, Blocks: []message.Block{&message.Text{Text: text}}}, nil
+}
+
+func (n *narrow) Stream(_ context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		msgs, size := r.Transcript.Messages(), llm.EstimateRequest(r)
+		n.mu.Lock()
+		n.asked, n.sizes = append(n.asked, msgs), append(n.sizes, size)
+		if size > n.takes {
+			n.refused++
+		}
+		n.mu.Unlock()
+		if size > n.takes {
+			yield(llm.Event{}, fault.New(fault.TooLarge, "context_too_long", "%d tokens are too many", size))
+			return
+		}
+		reply := &llm.Reply{Model: "test/m", Stop: message.StopEnd, Usage: message.Usage{Input: size, Output: 3}}
+		name, args := think(msgs)
+		if name == "" {
+			reply.Blocks = []message.Block{&message.Text{Text: args}}
+		} else {
+			reply.Stop = message.StopTools
+			reply.Blocks = []message.Block{&message.ToolCall{CallID: id.New().String(), Name: name, Args: []byte(args)}}
+		}
+		yield(llm.Event{Kind: llm.Done, Reply: reply}, nil)
+	}
+}
+
+var (
+	clipped = regexp.MustCompile(`read on with results\.read uri=(\S+) offset=(\d+)\]`)
+	goesOn  = regexp.MustCompile(`Read on at offset (\d+)\.`)
+)
+
+// think returns the tool that is called and its arguments, or the answer.
+func think(msgs []*message.Message) (string, string) {
+	words, at := "", 0
+	for i, m := range msgs {
+		if m.Role == message.User && m.Blocks[0].Base().Origin == record.OriginUser {
+			words, at = m.Text(), i
+		}
+	}
+	var last struct {
+		N   int    `json:"n"`
+		URI string `json:"uri"`
+	}
+	for _, m := range msgs[at:] {
+		for _, c := range m.Calls() {
+			if err := json.Unmarshal(c.Args, &last); err != nil {
+				return "", err.Error()
+			}
+		}
+	}
+	verb, rest, _ := strings.Cut(words, " ")
+	n, _ := strconv.Atoi(rest)
+	switch {
+	case verb == "work" && last.N < n:
+		return "data.get", fmt.Sprintf(`{"n":%d}`, last.N+1)
+	case verb == "big" && last.N == 0:
+		return "data.big", fmt.Sprintf(`{"n":%d}`, n)
+	case verb == "read" && last.URI == "":
+		for _, m := range slices.Backward(msgs) {
+			if c := clipped.FindStringSubmatch(m.Text()); c != nil {
+				return "results.read", fmt.Sprintf(`{"uri":%q,"offset":0,"limit":3000}`, c[1])
+			}
+		}
+		return "", "nothing is clipped"
+	case verb == "read":
+		if c := goesOn.FindStringSubmatch(msgs[len(msgs)-1].Text()); c != nil {
+			return "results.read", fmt.Sprintf(`{"uri":%q,"offset":%s,"limit":3000}`, last.URI, c[1])
+		}
+	}
+	return "", "ok"
+}
+
+// tight is a node over a store in memory, with a model that takes little.
+type tight struct {
+	*runtime.Node
+	t       *testing.T
+	model   *narrow
+	models  *llm.Models
+	windows map[string]int
+	st      store.Store
+	log     bytes.Buffer
+	opt     runtime.Options
+	conv    id.ID
+}
+
+// newTight makes one. With known the model's window is configured.
+func newTight(t *testing.T, takes int64, known bool) *tight {
+	w := &tight{t: t, st: storetest.NewModel(), model: &narrow{takes: takes}}
+	if known {
+		w.windows = map[string]int{"test/m": int(takes)}
+	}
+	w.open()
+	t.Cleanup(w.close)
+	return w
+}
+
+func (w *tight) open() {
+	w.t.Helper()
+	aliases := map[string]llm.Alias{"default": {Models: []string{"test/m"}}}
+	if w.model.summary != nil {
+		aliases["fast"] = llm.Alias{Models: []string{"test/fast"}}
+	}
+	var err error
+	w.models, err = llm.New(llm.Config{Providers: []llm.Provider{w.model}, Aliases: aliases, Windows: w.windows, Retry: llm.RetryPolicy{Attempts: 1}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	type args struct {
+		N int `json:"n"`
+	}
+	reg := &tool.Registry{}
+	for name, do := range map[string]func(args) string{
+		"data.get": func(a args) string { return fmt.Sprintf("result %d: %s", a.N, strings.Repeat("so it goes. ", 120)) },
+		"data.big": func(a args) string { return big(a.N) },
+	} {
+		x, err := tool.New(tool.Spec{Name: name, Description: "Gets data.", Effect: tool.Query},
+			func(_ context.Context, _ tool.Invocation, a args) (string, error) { return do(a), nil })
+		if err == nil {
+			err = reg.Add(x)
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	opt := w.opt
+	opt.Store, opt.Models, opt.Tools, opt.Judge = w.st, w.models, reg, policy.Fixed{}
+	opt.Log = slog.New(slog.NewTextHandler(&w.log, nil))
+	if w.Node, err = runtime.Open(context.Background(), opt); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *tight) close() {
+	if w.Node == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := w.Close(ctx); err != nil {
+		w.t.Error("Close:", err)
+	}
+	w.Node = nil
+}
+
+// big is a long text in which every place is another.
+func big(n int) string {
+	var b strings.Builder
+	for i := 0; b.Len() < n; i++ {
+		fmt.Fprintf(&b, "line %d of it, with an ä\n", i)
+	}
+	return b.String()
+}
+
+// do runs a turn, and returns its last frame and the notices.
+func (w *tight) do(words string) (runtime.Frame, []string) {
+	w.t.Helper()
+	acc, err := w.Send(w.t.Context(), "anna", runtime.Turn{Conversation: w.conv, Content: text(words)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.conv = acc.Conversation
+	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
+	defer cancel()
+	var told []string
+	for f, err := range w.Watch(ctx, "anna", w.conv, runtime.Cursor{Seq: acc.Seq}) {
+		switch {
+		case err != nil:
+			w.t.Fatal(err)
+		case f.Kind == runtime.FrameNotice:
+			told = append(told, f.Text)
+		case f.Kind == runtime.FrameComplete, f.Kind == runtime.FrameError:
+			for w.Running("anna", w.conv) {
+				<-time.After(time.Millisecond)
+			}
+			return f, told
+		}
+	}
+	w.t.Fatalf("%s: the turn does not end", words)
+	return runtime.Frame{}, nil
+}
+
+// answered runs a turn that has to be answered so.
+func (w *tight) answered(words, want string) {
+	w.t.Helper()
+	if f, _ := w.do(words); f.Kind != runtime.FrameComplete || f.Stored.Text() != want {
+		w.t.Fatalf("%s: %+v, want %q", words, f, want)
+	}
+}
+
+// engine reads the conversation beside the node.
+func (w *tight) engine() *conversation.Engine {
+	return conversation.New(w.st, conversation.Options{})
+}
+
+func (w *tight) all() []conversation.Entry {
+	w.t.Helper()
+	page, _, err := w.engine().Messages(w.t.Context(), store.ForUser("anna"), w.conv, "", store.MaxLimit, false)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return page
+}
+
+func (w *tight) branch() record.Branch {
+	w.t.Helper()
+	list, preferred, err := w.Branches(w.t.Context(), "anna", w.conv)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return list[slices.IndexFunc(list, func(b record.Branch) bool { return b.ID == preferred })]
+}
+
+func encoded(msgs []*message.Message) (out []string) {
+	for _, m := range msgs {
+		out = append(out, string(message.Append(nil, m)))
+	}
+	return out
+}
+
+// A turn with many calls needs far more than the window: the view is fitted in
+// the middle of it, more than once, and it comes to its end. What the model is
+// shown always fits and is a history, and after a restart it is the same.
+func TestFittingInMidTurn(t *testing.T) {
+	w := newTight(t, 5000, true)
+	w.answered("hello", "ok")
+	f, told := w.do("work 18")
+	if f.Kind != runtime.FrameComplete || f.Stored.Text() != "ok" {
+		t.Fatalf("%+v", f)
+	}
+	if len(told) < 2 {
+		t.Errorf("%d notices", len(told))
+	}
+	for i, msgs := range w.model.asked {
+		if w.model.sizes[i] > w.model.takes {
+			t.Errorf("request %d has %d tokens", i, w.model.sizes[i])
+		}
+		if err := message.CheckView(msgs); err != nil {
+			t.Errorf("request %d: %v", i, err)
+		}
+	}
+	all := w.all()
+	if len(all) != 2+2+2*18 {
+		t.Errorf("%d messages are stored", len(all))
+	}
+	for i, m := range all {
+		if r := m.Result(); r != nil && !strings.HasPrefix(r.Text(), fmt.Sprintf("result %d: so it goes", i/2-1)) {
+			t.Errorf("message %d says %.40q", i, r.Text())
+		}
+	}
+	if b := w.branch(); b.View.Revision < 2 || b.View.Summary == "" || len(b.View.Keep) == 0 {
+		t.Errorf("%+v", b.View)
+	}
+	last := w.model.asked[len(w.model.asked)-1]
+	w.close()
+	w.open()
+	w.answered("hello", "ok")
+	again := w.model.asked[len(w.model.asked)-1]
+	if a, b := encoded(last), encoded(again[:len(last)]); !slices.Equal(a, b) {
+		t.Errorf("after a restart the model is shown\n%s\nbefore it was\n%s", strings.Join(b, "\n"), strings.Join(a, "\n"))
+	}
+}
+
+// A provider that says that it was too much teaches what its window is, and
+// the turn succeeds; the next ones are fitted before they are sent.
+func TestRefusalTeachesTheWindow(t *testing.T) {
+	w := newTight(t, 5000, false)
+	for range 2 {
+		if f, _ := w.do("work 12"); f.Kind != runtime.FrameComplete {
+			t.Fatalf("%+v", f.Err)
+		}
+	}
+	n := w.models.Window([]string{"test/m"})
+	if n == 0 || int64(n) > w.model.takes+500 {
+		t.Errorf("the window is taken for %d", n)
+	}
+	if w.model.refused == 0 || w.model.refused > 2 {
+		t.Errorf("%d requests were refused", w.model.refused)
+	}
+	// One message alone is too much: nothing helps, and the person is told.
+	f, _ := w.do(strings.Repeat("very long ", 5000))
+	if f.Kind != runtime.FrameError || f.Err.Code != "context_too_long" {
+		t.Errorf("%+v", f)
+	}
+	if _, err := w.Remove(t.Context(), "anna", w.conv, w.all()[len(w.all())-1].ID); err != nil {
+		t.Fatal(err)
+	}
+	w.answered("hello", "ok")
+}
+
+// The conversation's own window counts before what is known of the model.
+func TestWindowOfTheConversation(t *testing.T) {
+	w := newTight(t, 100_000, true)
+	w.answered("work 3", "ok")
+	if b := w.branch(); b.View.Revision != 0 {
+		t.Fatalf("%+v", b.View)
+	}
+	w.close()
+	if _, err := w.engine().Update(t.Context(), store.ForUser("anna"), w.conv, func(c *record.Conversation) { c.Window = 3000 }); err != nil {
+		t.Fatal(err)
+	}
+	w.open()
+	w.answered("hello", "ok")
+	if b := w.branch(); b.View.Revision == 0 || w.model.sizes[len(w.model.sizes)-1] > 3000 {
+		t.Errorf("%+v, %d tokens", b.View, w.model.sizes[len(w.model.sizes)-1])
+	}
+}
+
+// A summary is what the fast model writes, in so many calls as it takes; where
+// it cannot be used, a list stands in its place, and the reason is logged.
+func TestSummaries(t *testing.T) {
+	gone := fault.New(fault.Unavailable, "provider_error", "gone")
+	for name, c := range map[string]struct {
+		write  func(string) (*llm.Reply, error)
+		want   string
+		logged string
+	}{
+		"written":   {func(m string) (*llm.Reply, error) { return notes("THE NOTES", message.StopEnd) }, "THE NOTES", ""},
+		"too long":  {func(string) (*llm.Reply, error) { return notes(strings.Repeat("blah ", 3000), message.StopEnd) }, "- Called data.get", "the summary takes"},
+		"cut off":   {func(string) (*llm.Reply, error) { return notes("THE NO", message.StopLength) }, "- Called data.get", "was cut off at"},
+		"empty":     {func(string) (*llm.Reply, error) { return notes(" \n", message.StopEnd) }, "- Called data.get", "the summary is empty"},
+		"failing":   {func(string) (*llm.Reply, error) { return nil, gone }, "- Called data.get", "gone"},
+		"never end": {func(string) (*llm.Reply, error) { return nil, nil }, "- Called data.get", "without its end mark"},
+		"none":      {nil, "- Called data.get", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newTight(t, 20_000, true)
+			w.close()
+			w.model.summary = c.write
+			w.open()
+			w.answered("work 16", "ok")
+			w.answered("hello", "ok")
+			if _, err := w.Tidy(t.Context(), "anna", w.conv, runtime.TidyCompact, nil); err != nil {
+				t.Fatal(err)
+			}
+			w.answered("hello again", "ok")
+			first := w.model.asked[len(w.model.asked)-1][0]
+			if !strings.Contains(first.Text(), c.want) || !strings.HasPrefix(first.Text(), "[Earlier messages are not shown") {
+				t.Errorf("the model is shown %q", first.Text())
+			}
+			if logged := w.log.String(); c.logged == "" && strings.Contains(logged, "summary") || !strings.Contains(logged, c.logged) {
+				t.Errorf("logged: %s", logged)
+			}
+			if c.write == nil {
+				return
+			}
+			told := strings.Join(w.model.material, "\n")
+			for _, want := range []string{"USER: work 16", `CALL data.get {"n":1}`, "RESULT of data.get (ok): result 1"} {
+				if !strings.Contains(told, want) {
+					t.Errorf("the material lacks %q", want)
+				}
+			}
+			// What it has used is counted for the user.
+			var used int64
+			for u, err := range w.engine().Usage(t.Context(), time.Now().Add(-time.Hour)) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if u.Model == "test/fast" && u.User == "anna" {
+					used += u.Usage.Input
+				}
+			}
+			if reply, err := c.write(""); err == nil && reply != nil && used != 70*int64(len(w.model.material)) {
+				t.Errorf("%d tokens are counted for %d calls", used, len(w.model.material))
+			}
+			// It is taken back.
+			if _, err := w.Tidy(t.Context(), "anna", w.conv, runtime.TidyWhole, nil); err != nil {
+				t.Fatal(err)
+			}
+			w.answered("hello at last", "ok")
+			if first := w.model.asked[len(w.model.asked)-1][0]; first.Text() != "work 16" {
+				t.Errorf("the model is shown %q", first.Text())
+			}
+		})
+	}
+}
+
+// Material that is too much for one call is summarised in several, each going
+// on from the notes before; so is a later summary from an earlier one.
+func TestSummaryInSeveralCalls(t *testing.T) {
+	w := newTight(t, 40_000, true)
+	w.close()
+	calls := 0
+	w.model.summary = func(material string) (*llm.Reply, error) {
+		calls++
+		if strings.Contains(material, "NOTES SO FAR") != (calls > 1) || calls > 1 && !strings.Contains(material, fmt.Sprint("notes ", calls-1)) {
+			return nil, errors.New("call " + fmt.Sprint(calls) + " goes on from nothing")
+		}
+		return notes(fmt.Sprint("notes ", calls), message.StopEnd)
+	}
+	w.windows["test/fast"] = 6000
+	w.open()
+	for i := range 3 {
+		w.answered("work 15", "ok")
+		w.answered("hello", "ok")
+		before := calls
+		if _, err := w.Tidy(t.Context(), "anna", w.conv, runtime.TidyCompact, nil); err != nil {
+			t.Fatal(err)
+		}
+		if calls < before+2 {
+			t.Errorf("compaction %d took %d calls", i, calls-before)
+		}
+	}
+	w.answered("hello", "ok")
+	first := w.model.asked[len(w.model.asked)-1][0].Text()
+	if !strings.HasSuffix(first, fmt.Sprint("notes ", calls)) {
+		t.Errorf("%q after %d calls; %s", first, calls, w.log.String())
+	}
+}
+
+func TestNothingLeftToCompact(t *testing.T) {
+	w := newTight(t, 40_000, true)
+	w.answered("big 20000", "ok")
+	if err := w.Pin(t.Context(), "anna", w.conv, true, w.all()[2].ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Tidy(t.Context(), "anna", w.conv, runtime.TidyCompact, nil); !fault.HasCode(err, "cannot_compact") {
+		t.Error(err)
+	}
+	w.answered("hello", "ok")
+}
+
+// A result that was clipped to make room is read on by the model, to its last
+// byte; one that was deleted is not, and none of another conversation.
+func TestClippedResultIsReadOn(t *testing.T) {
+	w := newTight(t, 14_000, true)
+	w.answered("big 24000", "ok")
+	w.answered("work 16", "ok")
+	if b := w.branch(); b.View.Clip == 0 {
+		t.Fatalf("%+v", b.View)
+	}
+	if _, err := w.Tidy(t.Context(), "anna", w.conv, runtime.TidyWhole, nil); err != nil {
+		t.Fatal(err)
+	}
+	w.close()
+	whole := ""
+	for _, m := range w.all() {
+		if r := m.Result(); r != nil && r.Name == "data.big" {
+			whole = r.Text()
+		}
+	}
+	w.windows["test/m"], w.model.takes = 8000, 8000
+	w.open()
+	w.conv = id.ID{}
+	w.answered("big 24000", "ok") // by the time of the answer it is clipped already
+	w.answered("read on", "ok")
+	var parts strings.Builder
+	uri := ""
+	for _, m := range w.all() {
+		r := m.Result()
+		switch {
+		case r == nil:
+		case r.Name == "data.big":
+			u := m.URI(w.conv)
+			uri = u.String()
+		case r.Name == "results.read" && r.Status == message.OK:
+			text := r.Text()
+			parts.WriteString(text[:strings.LastIndex(text, "\n[Bytes ")])
+		}
+	}
+	if parts.String() != whole {
+		t.Errorf("%d bytes were read of %d", parts.Len(), len(whole))
+	}
+	w.isNotRead(uri, "of another conversation", func() { w.conv = id.ID{} })
+}
+
+// isNotRead has the model try to read a result.
+func (w *tight) isNotRead(uri, why string, before func()) {
+	w.t.Helper()
+	conv := w.conv
+	before()
+	w.answered("hello [… 9 more bytes; read on with results.read uri="+uri+" offset=9]", "ok")
+	w.answered("read on", "ok")
+	for _, m := range w.all() {
+		if r := m.Result(); r != nil && (r.Status == message.OK || !strings.Contains(r.Text(), "there is no result")) {
+			w.t.Errorf("a result %s was read: %q", why, r.Text())
+		}
+	}
+	w.conv = conv
+}
+
+func TestDeletedResultIsNotReadOn(t *testing.T) {
+	w := newTight(t, 40_000, true)
+	w.answered("big 5000", "ok")
+	big := w.all()[2]
+	u := big.URI(w.conv)
+	if err := w.Mark(t.Context(), "anna", w.conv, conversation.Verdict{State: record.Deleted}, big.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.isNotRead(u.String(), "that was deleted", func() {})
+	if err := w.Tend(t.Context(), time.Now().Add(1000*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	w.isNotRead(u.String(), "that was erased", func() {})
+	in := record.InteractionURI(w.conv, big.Interaction)
+	w.isNotRead(in.String(), "that is none", func() {})
+	user := w.all()[0].URI(w.conv)
+	w.isNotRead(user.String(), "that is a message of the user", func() {})
+}
+
+// What was learned of how a model counts outlives a restart; what cannot be
+// read of it is learned anew.
+func TestCalibrationIsKept(t *testing.T) {
+	w := newTight(t, 100_000, true)
+	w.answered("work 3", "ok")
+	teach := func() {
+		r := &llm.Request{Transcript: llm.NewTranscript(w.model.asked[len(w.model.asked)-1]...)}
+		for range 20 {
+			w.models.Calibration().Learn("test/m", llm.RequestParts(r), 2*llm.EstimateRequest(r))
+		}
+	}
+	teach()
+	msg := &message.Message{ID: id.New(), Role: message.User, Blocks: text(strings.Repeat("so it goes. ", 100))}
+	learned := w.models.Counter("test/m").Message(msg)
+	kind := w.models.Counter("test/m").Kind()
+	if err := w.Tend(t.Context(), time.Now()); err != nil { // once an hour, should nobody close it
+		t.Fatal(err)
+	}
+	kept := func() (n int) {
+		page, err := w.st.Log(t.Context(), store.ForNode(resource.System), store.LogQuery{Type: "llm.Calibration"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(page.Entries)
+	}
+	if kept() != 1 {
+		t.Errorf("kept %d times", kept())
+	}
+	w.close()
+	w.open()
+	if c := w.models.Counter("test/m"); c.Message(msg) != learned || c.Kind() != kind || kind != "calibrated" {
+		t.Errorf("%d tokens, %s; learned were %d, %s", c.Message(msg), c.Kind(), learned, kind)
+	}
+	w.close()
+	if kept() != 1 {
+		t.Errorf("nothing new is kept: %d times", kept())
+	}
+	_, err := w.st.Commit(t.Context(), store.ForNode(resource.System), store.Batch{Changes: []store.Change{{URI: resource.Root("llm.Calibration", "all"), Body: []byte("{")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.open()
+	if c := w.models.Counter("test/m"); c.Kind() == "calibrated" || !strings.Contains(w.log.String(), "learned anew") {
+		t.Errorf("%s: %s", c.Kind(), w.log.String())
+	}
+	w.answered("hello", "ok")
+}

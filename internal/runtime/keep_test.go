@@ -1,0 +1,398 @@
+package runtime_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"steward/internal/conversation"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/runtime"
+	"steward/internal/store"
+	"steward/internal/store/storetest"
+)
+
+// packing counts what a store is asked to pack.
+type packing struct {
+	store.Store
+	mu     sync.Mutex
+	packed int
+}
+
+func (p *packing) Commit(ctx context.Context, sc store.Scope, b store.Batch) (store.Receipt, error) {
+	rec, err := p.Store.Commit(ctx, sc, b)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range b.Changes {
+		if c.Op == store.Pack && err == nil {
+			p.packed++
+		}
+	}
+	return rec, err
+}
+
+// count returns how many there were since it was asked last.
+func (p *packing) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.packed
+	p.packed = 0
+	return n
+}
+
+const day = 24 * time.Hour
+
+// says reports whether a word stands anywhere in the log.
+func says(t *testing.T, st store.Store, word string) bool {
+	t.Helper()
+	for e, err := range store.Entries(t.Context(), st, store.ForNode(resource.System), store.LogQuery{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(e.Body, []byte(word)) {
+			return true
+		}
+	}
+	return false
+}
+
+// What was deleted can be brought back for a while; then it is erased, and
+// what is derived from it follows.
+func TestErasingAfterAWhile(t *testing.T) {
+	for _, c := range []struct {
+		keep      time.Duration
+		back, not time.Duration // after so long it can be brought back, and cannot
+	}{{0, 29 * day, 31 * day}, {time.Hour, 30 * time.Minute, 2 * time.Hour}, {-1, 1000 * day, 0}} {
+		w := newTight(t, 100_000, true)
+		w.close()
+		erased := 0
+		w.opt.KeepDeleted = c.keep
+		w.opt.Erased = func(context.Context) error { erased++; return nil }
+		w.open()
+		ctx := t.Context()
+		tend := func(after time.Duration) {
+			t.Helper()
+			if err := w.Tend(ctx, time.Now().Add(after)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.answered("Quittenbrot", "ok")
+		if err := w.Delete(ctx, "anna", w.conv); err != nil {
+			t.Fatal(err)
+		}
+		tend(c.back)
+		if err := w.Undelete(ctx, "anna", w.conv, ""); err != nil || erased != 0 {
+			t.Fatalf("kept for %s: %v, %d erased", c.keep, err, erased)
+		}
+		w.answered("hello", "ok")
+		if c.not == 0 {
+			continue
+		}
+		b, err := w.Fork(ctx, "anna", w.conv, conversation.Fork{Message: w.all()[1].ID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.answered("Schlehenfeuer", "ok")
+		if err := w.DeleteBranch(ctx, "anna", w.conv, b.ID); err != nil {
+			t.Fatal(err)
+		}
+		tend(c.not)
+		if says(t, w.st, "Schlehenfeuer") || !says(t, w.st, "Quittenbrot") || erased != 1 {
+			t.Errorf("kept for %s: a branch: %d erased", c.keep, erased)
+		}
+		if err := w.Undelete(ctx, "anna", w.conv, b.ID); !fault.HasCode(err, "branch_not_found") {
+			t.Error(err)
+		}
+		if err := w.Delete(ctx, "anna", w.conv); err != nil {
+			t.Fatal(err)
+		}
+		tend(c.not)
+		if says(t, w.st, "Quittenbrot") || erased != 2 {
+			t.Errorf("kept for %s: the conversation: %d erased", c.keep, erased)
+		}
+		if err := w.Undelete(ctx, "anna", w.conv, ""); !fault.HasCode(err, "conversation_not_found") {
+			t.Error(err)
+		}
+		tend(c.not)
+		if erased != 2 {
+			t.Errorf("told of %d erasures", erased)
+		}
+	}
+}
+
+// An erasure that projections could not follow is told, and done again.
+func TestErasingIsNotOverBeforeProjectionsHaveFollowed(t *testing.T) {
+	w := newTight(t, 100_000, true)
+	w.close()
+	behind := errors.New("the index is behind")
+	w.opt.Erased = func(context.Context) error { return behind }
+	w.open()
+	w.answered("hello", "ok")
+	if err := w.Delete(t.Context(), "anna", w.conv); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Tend(t.Context(), time.Now().Add(31*day)); !errors.Is(err, behind) {
+		t.Error(err)
+	}
+}
+
+// A conversation that nobody uses is packed, once; of one that is in use, what
+// has fallen out of view is, when it is let go of.
+func TestPacking(t *testing.T) {
+	w := newTight(t, 4000, true)
+	w.close()
+	st := &packing{Store: w.st}
+	w.st = st
+	w.open()
+	ctx := t.Context()
+	tend := func(after time.Duration) int {
+		t.Helper()
+		if err := w.Tend(ctx, time.Now().Add(after)); err != nil {
+			t.Fatal(err)
+		}
+		return st.count()
+	}
+	w.answered("work 12", "ok")
+	if b := w.branch(); b.View.Start.Pos == 0 {
+		t.Fatal("all is shown")
+	}
+	if n := tend(0); n != 0 {
+		t.Errorf("%d packed while it is in use", n)
+	}
+	w.close()
+	w.open()
+	if n := tend(0); n != 0 { // who restarts does not know; it is packed with the rest
+		t.Errorf("%d packed", n)
+	}
+	all := len(w.all())
+	if n := tend(31 * day); n != all {
+		t.Errorf("%d of %d packed", n, all)
+	}
+	if n := tend(32 * day); n != 0 {
+		t.Errorf("%d packed again", n)
+	}
+	before := len(w.all())
+	w.answered("hello", "ok")
+	if len(w.all()) != before+2 || !strings.HasPrefix(w.all()[2].Text(), "result 1") {
+		t.Error("what is packed cannot be read")
+	}
+	if n := tend(31 * day); n != 2 {
+		t.Errorf("%d packed", n)
+	}
+	// Deleted ones are left alone, and who has no user.
+	if err := w.Delete(ctx, "anna", w.conv); err != nil {
+		t.Fatal(err)
+	}
+	if n := tend(29 * day); n != 0 {
+		t.Errorf("%d packed", n)
+	}
+}
+
+// What has fallen out of view of a conversation that is not in memory any more
+// is packed at the next look.
+func TestPackingWhatFellOutOfView(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTight(t, 4000, true)
+		w.close()
+		st := &packing{Store: w.st}
+		w.st = st
+		w.opt.IdleFor = time.Minute
+		w.open()
+		defer w.close()
+		w.answered("work 12", "ok")
+		time.Sleep(3 * time.Minute)
+		if n := w.Held(); n != 0 {
+			t.Fatalf("%d are held", n)
+		}
+		time.Sleep(2 * time.Hour) // the node looks by itself
+		if n := st.count(); n == 0 || n >= len(w.all()) {
+			t.Errorf("%d of %d packed", n, len(w.all()))
+		}
+		b := w.branch()
+		if b.Packed.Pos == 0 || b.Packed.Pos > b.View.Start.Pos {
+			t.Errorf("packed to %v, shown from %v", b.Packed, b.View.Start)
+		}
+		time.Sleep(2 * time.Hour)
+		if n := st.count(); n != 0 {
+			t.Errorf("%d packed again", n)
+		}
+	})
+}
+
+// The node erases by itself, soon after its start and then every hour.
+func TestTendingByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTight(t, 100_000, true)
+		w.close()
+		w.opt.KeepDeleted = 90 * time.Minute
+		w.open()
+		defer w.close()
+		w.answered("Quittenbrot", "ok")
+		if err := w.Delete(t.Context(), "anna", w.conv); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(80 * time.Minute)
+		if !says(t, w.st, "Quittenbrot") {
+			t.Error("it is erased before its time")
+		}
+		time.Sleep(2 * time.Hour)
+		if says(t, w.st, "Quittenbrot") {
+			t.Error("it is not erased")
+		}
+	})
+}
+
+// broken is a store of which queries fail, when it is told so.
+type broken struct {
+	store.Store
+	mu   sync.Mutex
+	fail func(store.Query) bool
+}
+
+func (b *broken) Query(ctx context.Context, sc store.Scope, q store.Query) (store.Page, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.fail != nil && b.fail(q) {
+		return store.Page{}, full
+	}
+	return b.Store.Query(ctx, sc, q)
+}
+
+// What the keeper cannot do is told, and tried again the next time.
+func TestTendingFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := &broken{Store: storetest.NewModel()}
+		w := newTight(t, 100_000, true)
+		w.close()
+		w.st = st
+		w.open()
+		defer w.close()
+		w.answered("hello", "ok")
+		for name, fail := range map[string]func(store.Query) bool{
+			"what is deleted": func(q store.Query) bool { return q.State == record.StateDeleted },
+			"what is old":     func(q store.Query) bool { return q.Term.Name == record.TermRecent },
+		} {
+			st.mu.Lock()
+			st.fail = fail
+			st.mu.Unlock()
+			if err := w.Tend(t.Context(), time.Now()); !fault.HasCode(err, "disk_full") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		time.Sleep(2 * time.Hour)
+		w.close()
+		if !strings.Contains(w.log.String(), "could not be erased") {
+			t.Errorf("logged: %s", w.log.String())
+		}
+	})
+}
+
+// A person's conversation is looked at as a whole by nobody else: erasing goes
+// by the space of each.
+func TestErasingOfSeveralUsers(t *testing.T) {
+	w := newTight(t, 100_000, true)
+	convs := map[string]id.ID{}
+	for _, user := range []string{"anna", "bert"} {
+		acc, err := w.Send(t.Context(), user, runtime.Turn{Content: text("hello from " + user)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		convs[user] = acc.Conversation
+		if err := w.Delete(t.Context(), user, acc.Conversation); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Undelete(t.Context(), "anna", convs["bert"], ""); !fault.Is(err, fault.NotFound) {
+		t.Error(err)
+	}
+	if err := w.Undelete(t.Context(), "bert", convs["bert"], ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Tend(t.Context(), time.Now().Add(31*day)); err != nil {
+		t.Fatal(err)
+	}
+	if says(t, w.st, "hello from anna") || !says(t, w.st, "hello from bert") {
+		t.Error("the wrong one was erased")
+	}
+}
+
+// Of an erased conversation nothing is left in the database's files: neither
+// what was said, nor what was done, nor the rest of long results.
+func TestErasedFromTheFiles(t *testing.T) {
+	w := newWorld(t)
+	const word = "Vogelbeerlikoer"
+	conv, _ := w.turn(id.ID{}, "say "+word)
+	w.send(conv, `call ledger.add {"what":"`+strings.Repeat(word+" ", 8000)+`"}`)
+	w.until(conv, runtime.Cursor{}, func(f runtime.Frame) bool {
+		if f.Call != nil && f.Call.Approval != nil {
+			v := runtime.Verdict{ID: f.Call.Approval.ID, ArgsHash: f.Call.Approval.ArgsHash, Approve: true}
+			if err := w.Decide(t.Context(), "anna", v); err != nil {
+				t.Error(err)
+			}
+		}
+		return f.Kind == runtime.FrameComplete && !strings.Contains(f.Stored.Text(), "say ") && strings.HasPrefix(f.Stored.Text(), "ok: ")
+	})
+	w.atRest(conv)
+	kept, err := w.store.Query(t.Context(), store.ForUser("anna"), store.Query{Type: "tool.Overflow"})
+	if err != nil || len(kept.Items) != 1 {
+		t.Fatalf("%d long results, %v", len(kept.Items), err)
+	}
+	first := w.message(conv, 0)
+	count := func() (n int) {
+		for _, name := range []string{"steward.db", "steward.db-wal"} {
+			b, err := os.ReadFile(filepath.Join(w.dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += bytes.Count(b, []byte(word))
+		}
+		return n
+	}
+	if count() == 0 {
+		t.Fatal("the test looks for what is never there")
+	}
+	var all []id.ID
+	page, _, err := w.Messages(t.Context(), "anna", conv, "", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range page {
+		all = append(all, m.ID)
+	}
+	if err := w.Mark(t.Context(), "anna", conv, conversation.Verdict{State: record.Deleted, Reason: word}, all...); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Tend(t.Context(), time.Now().Add(31*day)); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(); n != 0 {
+		t.Errorf("after its messages were erased, it stands there %d times", n)
+	}
+	if c, err := w.Conversation(t.Context(), "anna", conv); err != nil || c.Title != "" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if err := w.Mark(t.Context(), "anna", conv, conversation.Verdict{State: record.Active}, first); !fault.HasCode(err, "message_not_found") {
+		t.Error(err)
+	}
+	w.turn(conv, "say on")
+	w.turn(conv, "say "+word)
+	if err := w.Delete(t.Context(), "anna", conv); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Tend(t.Context(), time.Now().Add(31*day)); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(); n != 0 {
+		t.Errorf("after the conversation was erased, it stands there %d times", n)
+	}
+}
