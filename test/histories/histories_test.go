@@ -329,7 +329,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 			may(t, e.Mark(ctx, anna, m.conv, v, m.pick(t)))
 		},
 		"delete and undo": func(t *rapid.T) {
-			before, x := m.view(t), m.pick(t)
+			x := m.pick(t)
 			got, err := e.Find(ctx, anna, m.conv, x)
 			may(t, err)
 			was, err := e.Interaction(ctx, anna, m.conv, got.Interaction)
@@ -339,9 +339,18 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 					return // what is taken back would be more than the deletion
 				}
 			}
+			may(t, e.Refresh(ctx, anna, m.conv))
+			before := m.view(t)
 			may(t, e.Mark(ctx, anna, m.conv, conversation.Verdict{State: record.Deleted}, x))
+			for _, line := range m.view(t) {
+				if strings.HasPrefix(line, `{"id":"`+x.String()) {
+					t.Fatalf("deleted, and shown: %s", line)
+				}
+			}
 			may(t, e.Mark(ctx, anna, m.conv, conversation.Verdict{State: record.Active}, x))
-			_ = before
+			if after := m.view(t); !slices.Equal(before, after) {
+				t.Fatalf("before\n%s\nafter a deletion that was undone\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
+			}
 		},
 		"pin":     func(t *rapid.T) { may(t, e.Pin(ctx, anna, m.conv, rapid.Bool().Draw(t, "pinned"), m.pick(t))) },
 		"refresh": func(t *rapid.T) { may(t, e.Refresh(ctx, anna, m.conv)) },
