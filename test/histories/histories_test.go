@@ -152,12 +152,23 @@ func say(role message.Role, s string) *message.Message {
 
 // turn runs a turn on a session: rounds of parallel calls, then an answer.
 func (m *machine) turn(t *rapid.T, s *conversation.Session, user bool) {
-	inter := id.New()
-	m.inters = append(m.inters, inter)
 	var ask *message.Message
 	if user {
 		ask = say(message.User, words(t, "ask"))
 	}
+	m.begin(t, s, ask)
+	for range rapid.IntRange(0, 3).Draw(t, "rounds") {
+		m.round(t, s)
+		if rapid.IntRange(0, 5).Draw(t, "fit inside") == 0 {
+			m.fit(t, s)
+		}
+	}
+	m.finish(t, s)
+}
+
+func (m *machine) begin(t *rapid.T, s *conversation.Session, ask *message.Message) {
+	inter := id.New()
+	m.inters = append(m.inters, inter)
 	commit := s.Begin(conversation.Opening{Request: id.New(), Actor: "agent:test", Interaction: inter, Origin: "user", Message: ask,
 		Run: record.Run{ID: id.New(), Agent: "test"}})
 	if _, err := commit(m.ctx); err != nil {
@@ -166,12 +177,9 @@ func (m *machine) turn(t *rapid.T, s *conversation.Session, user bool) {
 	if ask != nil {
 		m.keep(ask)
 	}
-	for range rapid.IntRange(0, 3).Draw(t, "rounds") {
-		m.round(t, s)
-		if rapid.IntRange(0, 5).Draw(t, "fit inside") == 0 {
-			m.fit(t, s)
-		}
-	}
+}
+
+func (m *machine) finish(t *rapid.T, s *conversation.Session) {
 	last := say(message.Assistant, words(t, "answer"))
 	last.Final = true
 	if _, err := s.Finish(m.ctx, last, "answered", ""); err != nil {
@@ -179,6 +187,15 @@ func (m *machine) turn(t *rapid.T, s *conversation.Session, user bool) {
 	}
 	m.keep(last)
 	m.same(t, s)
+}
+
+// called runs a turn that calls tools, and returns its interaction.
+func (m *machine) called(t *rapid.T) id.ID {
+	s := m.open(t)
+	m.begin(t, s, say(message.User, words(t, "ask")))
+	m.round(t, s)
+	m.finish(t, s)
+	return m.inters[len(m.inters)-1]
 }
 
 func (m *machine) round(t *rapid.T, s *conversation.Session) {
@@ -389,6 +406,18 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 			_, err := e.Rollback(ctx, anna, m.conv, rapid.SampledFrom(m.inters).Draw(t, "interaction"),
 				rapid.SampledFrom([]string{"", "fs.read", "fs.write"}).Draw(t, "of tool"))
 			may(t, err)
+		},
+		"tidy and roll back": func(t *rapid.T) {
+			m.called(t) // what was found obsolete before is recorded now
+			may(t, e.Refresh(ctx, anna, m.conv))
+			before := m.view(t)
+			inter := m.called(t)
+			may(t, e.Refresh(ctx, anna, m.conv))
+			_, err := e.Rollback(ctx, anna, m.conv, inter, "")
+			may(t, err)
+			if after := m.view(t); len(after) < len(before) || !slices.Equal(before, after[:len(before)]) {
+				t.Fatalf("before\n%s\nafter a turn whose tidying was rolled back\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
+			}
 		},
 		"merge": func(t *rapid.T) {
 			may(t, e.Merge(ctx, anna, m.conv, rapid.SampledFrom(m.inters).Draw(t, "into"), rapid.SampledFrom(m.inters).Draw(t, "from")),
