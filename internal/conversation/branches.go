@@ -357,13 +357,39 @@ func (e *Engine) nextAfter(ctx context.Context, sc store.Scope, conv id.ID, b *r
 
 // Title names a branch.
 func (e *Engine) Title(ctx context.Context, sc store.Scope, conv id.ID, branch, title string) error {
+	return e.rewrite(ctx, sc, conv, branch, func(b *record.Branch) (bool, error) {
+		b.Title = title
+		return true, there(b)
+	})
+}
+
+// there refuses a branch that is hidden.
+func there(b *record.Branch) error {
+	if !b.Deleted.IsZero() {
+		return noBranch(b.ID)
+	}
+	return nil
+}
+
+// rewrite changes a branch, of hidden ones too, where change says that there
+// is something to change. It is repeated when somebody else was quicker.
+func (e *Engine) rewrite(ctx context.Context, sc store.Scope, conv id.ID, branch string, change func(*record.Branch) (bool, error)) error {
 	for try := 1; ; try++ {
-		b, version, err := e.branch(ctx, sc, conv, branch)
+		r, err := e.store.Get(ctx, sc, record.BranchURI(conv, branch))
+		if fault.Is(err, fault.NotFound) {
+			return noBranch(branch)
+		}
 		if err != nil {
 			return err
 		}
-		b.Title = title
-		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{putBranch(conv, &b, store.If{Version: version})}})
+		b := record.Branch{ID: branch}
+		if err := record.Decode(r.URI, r.Body, &b); err != nil {
+			return err
+		}
+		if write, err := change(&b); err != nil || !write {
+			return err
+		}
+		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{putBranch(conv, &b, store.If{Version: r.Version})}})
 		if !fault.Is(err, fault.Conflict) || try == maxTries {
 			return err
 		}

@@ -170,22 +170,9 @@ func (e *Engine) UndeleteBranch(ctx context.Context, sc store.Scope, conv id.ID,
 	if _, _, err := e.get(ctx, sc, conv); err != nil {
 		return err
 	}
-	for try := 1; ; try++ {
-		r, err := e.store.Get(ctx, sc, record.BranchURI(conv, branch))
-		if fault.Is(err, fault.NotFound) {
-			return noBranch(branch)
-		}
-		if err != nil {
-			return err
-		}
-		b := record.Branch{ID: branch}
-		if err := record.Decode(r.URI, r.Body, &b); err != nil || b.Deleted.IsZero() {
-			return err
-		}
+	return e.rewrite(ctx, sc, conv, branch, func(b *record.Branch) (bool, error) {
+		hidden := !b.Deleted.IsZero()
 		b.Deleted = time.Time{}
-		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{putBranch(conv, &b, store.If{Version: r.Version})}})
-		if !fault.Is(err, fault.Conflict) || try == maxTries {
-			return err
-		}
-	}
+		return hidden, nil
+	})
 }

@@ -313,22 +313,12 @@ func (e *Engine) unreasonAll(ctx context.Context, sc store.Scope, conv id.ID, m 
 
 // unsummarize takes a summary that is to be erased out of a branch's view.
 func (e *Engine) unsummarize(ctx context.Context, sc store.Scope, conv id.ID, branch string, derived map[string]bool) error {
-	for try := 1; ; try++ {
-		r, err := e.store.Get(ctx, sc, record.BranchURI(conv, branch))
-		if err != nil {
-			return err
-		}
-		b := record.Branch{ID: branch}
-		if err := record.Decode(r.URI, r.Body, &b); err != nil || !derived[b.View.Summary] {
-			return err
-		}
+	return e.rewrite(ctx, sc, conv, branch, func(b *record.Branch) (bool, error) {
+		had := derived[b.View.Summary]
 		b.View.Summary = ""
 		b.View.Revision++
-		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{putBranch(conv, &b, store.If{Version: r.Version})}})
-		if !fault.Is(err, fault.Conflict) || try == maxTries {
-			return err
-		}
-	}
+		return had, nil
+	})
 }
 
 // untitle erases all versions of a conversation's own facts but the present
@@ -420,15 +410,8 @@ func (e *Engine) Pack(ctx context.Context, sc store.Scope, conv id.ID, all bool)
 
 // packed records how far a branch is packed.
 func (e *Engine) packed(ctx context.Context, sc store.Scope, conv id.ID, branch string, to record.Point) error {
-	for try := 1; ; try++ {
-		b, version, err := e.branch(ctx, sc, conv, branch)
-		if err != nil {
-			return err
-		}
+	return e.rewrite(ctx, sc, conv, branch, func(b *record.Branch) (bool, error) {
 		b.Packed = to
-		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{putBranch(conv, &b, store.If{Version: version})}})
-		if !fault.Is(err, fault.Conflict) || try == maxTries {
-			return err
-		}
-	}
+		return true, there(b)
+	})
 }

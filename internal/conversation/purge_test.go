@@ -25,7 +25,7 @@ func TestPurgedSiblingsDoNotHarmABranchThatCanComeBack(t *testing.T) {
 	k.ok(k.e.Switch(t.Context(), anna, k.conv, "main"))
 	k.ok(k.e.DeleteBranch(t.Context(), anna, k.conv, second))
 	between := time.Now()
-	time.Sleep(2 * time.Millisecond)
+	time.Sleep(2 * time.Millisecond) // the clock is to move on: deletions are stamped in milliseconds
 	k.ok(k.e.DeleteBranch(t.Context(), anna, k.conv, third))
 	if n, err := k.e.Purge(t.Context(), between); n != 1 || err != nil {
 		t.Fatal(n, err)
