@@ -1,0 +1,351 @@
+package secret
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// Masker hides the secrets that it knows: their values as they are, and as
+// they look in JSON, URLs, quoted text, base64 (also in the midst of other
+// text) and hexadecimal digits; of values of several lines, also each longer
+// line. In their place it writes «secret:NAME».
+//
+// The zero Masker knows none, and costs next to nothing. A nil Masker hides
+// nothing. Safe for concurrent use.
+type Masker struct {
+	mu    sync.Mutex
+	known map[string]string // by value: its name
+	now   atomic.Pointer[matcher]
+}
+
+// minForm is how many bytes a form of a value needs to be looked for: fewer
+// would be found in other texts by chance.
+const minForm = MinLength
+
+// minLine is how long a line of a longer secret must be to be one by itself.
+const minLine = 20
+
+// Add makes a secret known (secret_short, secret_invalid). One value has one
+// name, the first; values that one name had before stay known, as they may
+// turn up still.
+func (m *Masker) Add(name, value string) error {
+	if m == nil {
+		return nil
+	}
+	value = strings.TrimSpace(value)
+	if err := Check(value); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.known[value]; ok {
+		return nil
+	}
+	if m.known == nil {
+		m.known = make(map[string]string)
+	}
+	m.known[value] = name
+	m.now.Store(newMatcher(m.known))
+	return nil
+}
+
+// Any reports whether there is something to hide.
+func (m *Masker) Any() bool { return m != nil && m.now.Load() != nil }
+
+// Mask returns the text with its secrets hidden.
+func (m *Masker) Mask(text string) string {
+	if !m.Any() {
+		return text
+	}
+	out, _ := m.now.Load().mask(nil, text, true)
+	if out == nil {
+		return text
+	}
+	return string(out)
+}
+
+// MaskBytes is Mask for bytes; what has no secrets is returned as it is.
+func (m *Masker) MaskBytes(b []byte) []byte {
+	if !m.Any() {
+		return b
+	}
+	if out, _ := m.now.Load().mask(nil, string(b), true); out != nil {
+		return out
+	}
+	return b
+}
+
+// Found returns the names of the secrets in a text, sorted.
+func (m *Masker) Found(text string) []string {
+	if !m.Any() {
+		return nil
+	}
+	var names []string
+	x := m.now.Load()
+	for i := 0; i < len(text); i++ {
+		if f := x.at(text, i); f != nil && !slices.Contains(names, f.name) {
+			names = append(names, f.name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Writer returns a writer that hides secrets, also those that are cut in two
+// by writes: it keeps back what may be the beginning of one, until Flush.
+func (m *Masker) Writer(to io.Writer) *Writer { return &Writer{m: m, to: to} }
+
+// Writer hides the secrets in a stream. One goroutine at a time.
+type Writer struct {
+	m    *Masker
+	to   io.Writer
+	held string
+}
+
+// Write implements io.Writer.
+func (w *Writer) Write(p []byte) (int, error) {
+	if w.held == "" && !w.m.Any() {
+		return w.to.Write(p)
+	}
+	if err := w.put(w.held+string(p), false); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Flush writes what was kept back.
+func (w *Writer) Flush() error {
+	if w.held == "" {
+		return nil
+	}
+	return w.put(w.held, true)
+}
+
+func (w *Writer) put(text string, all bool) error {
+	var out []byte
+	used := len(text)
+	if w.m.Any() {
+		out, used = w.m.now.Load().mask(nil, text, all)
+	}
+	w.held = text[used:]
+	if out == nil {
+		out = []byte(text[:used])
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	_, err := w.to.Write(out)
+	return err
+}
+
+// form is one look of a secret.
+type form struct {
+	text, name string
+}
+
+// matcher finds all forms of all secrets. It looks at two bytes at a time, and
+// further only where a form begins with them.
+type matcher struct {
+	begins [1 << 10]uint64 // a bit for each pair of bytes that a form begins with
+	first  [4]uint64       // likewise for single bytes
+	forms  map[[2]byte][]form
+	most   int // length of the longest form
+}
+
+func newMatcher(known map[string]string) *matcher {
+	x := &matcher{forms: make(map[[2]byte][]form)}
+	for value, name := range known {
+		for _, text := range looks(value) {
+			if len(text) < minForm {
+				continue
+			}
+			p := [2]byte{text[0], text[1]}
+			n := int(p[0])<<8 | int(p[1])
+			x.begins[n>>6] |= 1 << (n & 63)
+			x.first[p[0]>>6] |= 1 << (p[0] & 63)
+			x.forms[p] = append(x.forms[p], form{text, name})
+			x.most = max(x.most, len(text))
+		}
+	}
+	for _, list := range x.forms { // the longest first; the rest only so that it is always the same
+		slices.SortFunc(list, func(a, b form) int {
+			if len(a.text) != len(b.text) {
+				return len(b.text) - len(a.text)
+			}
+			return strings.Compare(a.text+a.name, b.text+b.name)
+		})
+	}
+	return x
+}
+
+// skip returns the next place from i on at which a form may begin.
+func (x *matcher) skip(text string, i int) int {
+	begins := &x.begins
+	for ; i+1 < len(text); i++ {
+		n := uint(text[i])<<8 | uint(text[i+1])
+		if begins[n>>6]>>(n&63)&1 != 0 {
+			return i
+		}
+	}
+	return i
+}
+
+// at returns the longest form that stands at a place; nil: none does.
+func (x *matcher) at(text string, i int) *form {
+	if i+1 >= len(text) {
+		return nil
+	}
+	n := int(text[i])<<8 | int(text[i+1])
+	if x.begins[n>>6]>>(n&63)&1 == 0 {
+		return nil
+	}
+	list := x.forms[[2]byte{text[i], text[i+1]}]
+	for k := range list {
+		if strings.HasPrefix(text[i:], list[k].text) {
+			return &list[k]
+		}
+	}
+	return nil
+}
+
+// opens reports whether a form may begin at a place and go on behind the end.
+func (x *matcher) opens(text string, i int) bool {
+	if len(text)-i >= x.most || x.first[text[i]>>6]>>(text[i]&63)&1 == 0 {
+		return false
+	}
+	rest := text[i:]
+	for p, list := range x.forms {
+		if p[0] != rest[0] {
+			continue
+		}
+		for _, f := range list {
+			if len(f.text) > len(rest) && strings.HasPrefix(f.text, rest) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// mask appends the text to out, with its secrets hidden, and returns how much
+// of it was used up: all of it, or what stands before the beginning of
+// something that may be a secret. out is nil if nothing was hidden. Where
+// secrets overlap, all of them is hidden, under the first one's name.
+func (x *matcher) mask(out []byte, text string, all bool) ([]byte, int) {
+	done := 0 // up to here it is in out
+	for i := 0; i < len(text); i++ {
+		if all || len(text)-i >= x.most {
+			if i = x.skip(text, i); i == len(text) {
+				break
+			}
+		}
+		if !all && x.opens(text, i) {
+			if done > 0 {
+				out = append(out, text[done:i]...)
+			}
+			return out, i
+		}
+		f := x.at(text, i)
+		if f == nil {
+			continue
+		}
+		end := i + len(f.text)
+		for k := i + 1; k < end; k++ {
+			if g := x.at(text, k); g != nil {
+				end = max(end, k+len(g.text))
+			}
+		}
+		out = append(out, text[done:i]...)
+		out = append(append(append(out, "«secret:"...), f.name...), "»"...)
+		done, i = end, end-1
+	}
+	if done > 0 {
+		out = append(out, text[done:]...)
+	}
+	return out, len(text)
+}
+
+// looks returns how a value may look, each once.
+func looks(value string) []string {
+	plain := []string{value}
+	if lines := strings.Split(value, "\n"); len(lines) > 1 {
+		for _, line := range lines {
+			if line = strings.TrimSpace(line); len(line) >= minLine && !strings.HasPrefix(line, "-----") {
+				plain = append(plain, line)
+			}
+		}
+	}
+	var out []string
+	for _, v := range plain {
+		once := jsonText(v)
+		html := htmlJSON(v)
+		out = append(out, v, once, jsonText(once), html, jsonText(html), htmlJSON(html), inner(strconv.Quote(v)), inner(strconv.QuoteToASCII(v)),
+			hex.EncodeToString([]byte(v)), strings.ToUpper(hex.EncodeToString([]byte(v))))
+		for _, u := range []string{url.QueryEscape(v), url.PathEscape(v)} {
+			out = append(out, u, lowerEscapes(u))
+		}
+		out = append(out, inBase64(v)...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// jsonText is a text as it stands in a JSON string.
+func jsonText(s string) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if enc.Encode(s) != nil {
+		return s
+	}
+	return inner(strings.TrimSuffix(b.String(), "\n"))
+}
+
+// inner is a quoted text without its quotes.
+func inner(quoted string) string { return quoted[1 : len(quoted)-1] }
+
+// htmlJSON is the same with <, > and & escaped, as Go and others write them.
+func htmlJSON(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return s
+	}
+	return inner(string(b))
+}
+
+// lowerEscapes writes %2F as %2f.
+func lowerEscapes(s string) string {
+	b := []byte(s)
+	for i := 0; i+2 < len(b); i++ {
+		if b[i] == '%' {
+			copy(b[i+1:], strings.ToLower(string(b[i+1:i+3])))
+		}
+	}
+	return string(b)
+}
+
+// inBase64 returns what a value looks like in base64, in both alphabets,
+// wherever in a longer text it stands: of the characters at its ends, those
+// that its neighbours have a part in are left out.
+func inBase64(v string) []string {
+	var out []string
+	for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		out = append(out, enc.EncodeToString([]byte(v)), enc.WithPadding('=').EncodeToString([]byte(v)))
+		for shift := range 3 {
+			s := enc.EncodeToString(append(make([]byte, shift), v...))
+			from, to := (shift*8+5)/6, (shift+len(v))*8/6
+			if to-from >= 2*minForm-4 {
+				out = append(out, s[from:to])
+			}
+		}
+	}
+	return out
+}

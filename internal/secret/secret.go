@@ -1,0 +1,281 @@
+// Package secret finds secrets by reference and hides them in all that is
+// recorded, logged or told.
+//
+// A reference is text in the place of a secret:
+//
+//	env:NAME        the environment variable
+//	file:PATH       a file that nobody else can read, without its last line break
+//	command:ARGV    what a program prints; no shell, words in quotes stay together
+//	store:NAME      Steward's own: a file under <data>/secrets
+package secret
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"steward/internal/fault"
+)
+
+// Bounds of a secret's value, in bytes. Shorter ones would be found, and
+// hidden, in the midst of ordinary words.
+const (
+	MinLength = 6
+	MaxLength = 64 << 10
+)
+
+// commandTimeout is how long a program may take that prints a secret.
+const commandTimeout = 10 * time.Second
+
+// kinds are the ways to refer to a secret.
+var kinds = [...]string{"env", "file", "command", "store"}
+
+// Is reports whether a text is a reference.
+func Is(text string) bool {
+	kind, rest, ok := strings.Cut(text, ":")
+	if !ok || strings.TrimSpace(rest) == "" || strings.HasPrefix(rest, "//") {
+		return false
+	}
+	for _, k := range kinds {
+		if k == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// Resolver resolves references. The zero Resolver knows no variables and no
+// store. Safe for concurrent use.
+type Resolver struct {
+	Getenv  func(name string) string // nil: no variables
+	Store   *Store                   // nil: none
+	Dir     string                   // what relative paths start from; empty: the current folder
+	Timeout time.Duration            // of a command; zero: 10 seconds
+	Masker  *Masker                  // learns what is resolved; nil: nobody does
+}
+
+// Resolve returns the value that a reference stands for. Error codes:
+// secret_ref_invalid, secret_missing, secret_exposed (a file that others may
+// read), secret_command_failed, secret_short, secret_invalid.
+func (r *Resolver) Resolve(ctx context.Context, ref string) (string, error) {
+	if !Is(ref) {
+		return "", fault.New(fault.Invalid, "secret_ref_invalid", "this is no reference to a secret").
+			With("write env:NAME, file:PATH, command:PROGRAM ARGS or store:NAME")
+	}
+	kind, rest, _ := strings.Cut(ref, ":")
+	var value string
+	var err error
+	switch kind {
+	case "env":
+		value, err = r.env(rest)
+	case "file":
+		value, err = r.file(rest)
+	case "command":
+		value, err = r.command(ctx, rest)
+	case "store":
+		if r.Store == nil {
+			return "", missing(rest)
+		}
+		value, err = r.Store.Get(rest)
+	}
+	if err != nil {
+		return "", err
+	}
+	if err := Check(value); err != nil {
+		return "", fault.Of(err).Detail("ref", ref)
+	}
+	if r.Masker != nil {
+		err = r.Masker.Add(nameOf(kind, rest), value)
+	}
+	return value, err
+}
+
+// nameOf is how a masked secret is called.
+func nameOf(kind, rest string) string {
+	switch kind {
+	case "file":
+		return filepath.Base(rest)
+	case "command":
+		words, err := split(rest)
+		if err != nil || len(words) == 0 {
+			return "command"
+		}
+		return filepath.Base(words[0])
+	}
+	return rest
+}
+
+// Check refuses what cannot be kept secret: secret_short, secret_invalid.
+func Check(value string) error {
+	switch {
+	case len(value) < MinLength:
+		return fault.New(fault.Invalid, "secret_short", "a secret has at least %d characters: a shorter one could not be hidden in what is recorded", MinLength).
+			With("choose a longer one")
+	case len(value) > MaxLength:
+		return fault.New(fault.TooLarge, "secret_invalid", "a secret has at most %d KiB", MaxLength>>10).With("keep large files elsewhere")
+	case !utf8.ValidString(value) || strings.ContainsRune(value, 0):
+		return fault.New(fault.Invalid, "secret_invalid", "a secret is text").With("encode it, for example with base64")
+	case len(strings.TrimSpace(value)) < MinLength:
+		return fault.New(fault.Invalid, "secret_invalid", "this secret is mostly blanks").With("look whether the right text was given")
+	}
+	return nil
+}
+
+func missing(name string) error {
+	return fault.New(fault.NotFound, "secret_missing", "there is no secret %.80q", name).
+		With("steward secrets set %.80s", name)
+}
+
+func (r *Resolver) env(name string) (string, error) {
+	if r.Getenv != nil {
+		if v := strings.TrimSpace(r.Getenv(name)); v != "" {
+			return v, nil
+		}
+	}
+	return "", fault.New(fault.NotFound, "secret_missing", "the environment variable %.80q is not set", name).
+		With("set it where Steward is started")
+}
+
+// file reads a file that nobody else can read.
+func (r *Resolver) file(path string) (string, error) {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok && r.Getenv != nil {
+		path = filepath.Join(r.Getenv("HOME"), rest)
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(r.Dir, path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fault.New(fault.NotFound, "secret_missing", "the file of a secret cannot be read: %w", err).
+			With("name a file that is there, and that Steward may read")
+	}
+	defer f.Close()
+	info, err := f.Stat() // of what was opened, not of what the path may be by now
+	if err != nil {
+		return "", err
+	}
+	if err := exposed(path, info); err != nil {
+		return "", err
+	}
+	b, err := io.ReadAll(io.LimitReader(f, MaxLength+2))
+	if err != nil {
+		return "", fault.New(fault.Unavailable, "secret_missing", "the file of a secret cannot be read: %w", err).With("name a plain file")
+	}
+	return trimLine(b), nil
+}
+
+// trimLine takes off the last line break, which editors and programs add.
+func trimLine(b []byte) string {
+	return string(bytes.TrimSuffix(bytes.TrimSuffix(b, []byte("\n")), []byte("\r")))
+}
+
+// exposed refuses a file that others than its owner may read, or whose owner
+// is somebody else.
+func exposed(path string, info fs.FileInfo) error {
+	switch {
+	case !info.Mode().IsRegular():
+		return fault.New(fault.Invalid, "secret_missing", "%s is no file", path).With("name a plain file")
+	case info.Mode().Perm()&0o077 != 0:
+		return fault.New(fault.Denied, "secret_exposed", "others may read or change %s (its mode is %04o)", path, info.Mode().Perm()).
+			With("chmod 600 %s", path)
+	case !ownedByUs(info):
+		return fault.New(fault.Denied, "secret_exposed", "%s belongs to somebody else", path).
+			With("chown it to the user that Steward runs as")
+	}
+	return nil
+}
+
+// command runs a program and takes what it prints. What it says on stderr is
+// not told: it may be the secret.
+func (r *Resolver) command(ctx context.Context, line string) (string, error) {
+	argv, err := split(line)
+	if err != nil {
+		return "", err
+	}
+	timeout := r.Timeout
+	if timeout == 0 {
+		timeout = commandTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir, cmd.WaitDelay = r.Dir, time.Second
+	var out bounded
+	cmd.Stdout = &out
+	err = cmd.Run()
+	switch {
+	case ctx.Err() != nil:
+		return "", commandFailed(argv[0], "did not end within %s", timeout)
+	case errors.Is(err, errTooLong):
+		return "", commandFailed(argv[0], "printed more than %d KiB", MaxLength>>10)
+	case err != nil:
+		return "", commandFailed(argv[0], "failed: %w", err)
+	}
+	return trimLine(out.text), nil
+}
+
+func commandFailed(name, format string, args ...any) error {
+	return fault.New(fault.Unavailable, "secret_command_failed", "%s, which is to print a secret, "+format, append([]any{name}, args...)...).
+		With("run it yourself, and look what it says")
+}
+
+var errTooLong = errors.New("too long")
+
+// bounded takes as much as a secret may have.
+type bounded struct{ text []byte }
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if len(b.text)+len(p) > MaxLength+2 {
+		return 0, errTooLong
+	}
+	b.text = append(b.text, p...)
+	return len(p), nil
+}
+
+// split cuts a command line into words. Quotes of both kinds keep blanks; a
+// backslash takes the next character as it is, but for in single quotes.
+// Nothing else means anything: there is no shell.
+func split(line string) ([]string, error) {
+	var words []string
+	var word strings.Builder
+	in, quote, escape := false, rune(0), false
+	for _, c := range line {
+		switch {
+		case escape:
+			word.WriteRune(c)
+			escape = false
+		case c == '\\' && quote != '\'':
+			in, escape = true, true
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == 0 && (c == '"' || c == '\''):
+			in, quote = true, c
+		case quote == 0 && unicode.IsSpace(c):
+			if in {
+				words = append(words, word.String())
+			}
+			word.Reset()
+			in = false
+		default:
+			in = true
+			word.WriteRune(c)
+		}
+	}
+	if in {
+		words = append(words, word.String())
+	}
+	if quote != 0 || escape || len(words) == 0 || words[0] == "" {
+		return nil, fault.New(fault.Invalid, "secret_ref_invalid", "the command of a secret has no program, or a quote that does not end").
+			With(`write command:PROGRAM ARGS, such as command:pass show "my key"`)
+	}
+	return words, nil
+}

@@ -1,0 +1,168 @@
+package secret
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/fault"
+)
+
+// Store keeps secrets as files that only their owner can read, one each.
+type Store struct {
+	dir string
+}
+
+// Folder is where the secrets of a data folder are.
+func Folder(data string) string { return filepath.Join(data, "secrets") }
+
+// NewStore returns the store in a folder, which is made when it is needed.
+func NewStore(dir string) *Store { return &Store{dir} }
+
+// Info is what is told of a secret.
+type Info struct {
+	Name    string    `json:"name"`
+	Changed time.Time `json:"changed"`
+}
+
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+
+// path is the file of a name (secret_name_invalid).
+func (s *Store) path(name string) (string, error) {
+	if !namePattern.MatchString(name) {
+		return "", fault.New(fault.Invalid, "secret_name_invalid", "%.80q is no name of a secret", name).
+			With("use up to 64 letters, digits, '_', '-' and '.', beginning with a letter or digit")
+	}
+	return filepath.Join(s.dir, name), nil
+}
+
+// Set keeps a secret, in the place of one of the same name. It is durable, and
+// never there by half, when Set returns.
+func (s *Store) Set(name, value string) (err error) {
+	path, err := s.path(name)
+	if err != nil {
+		return err
+	}
+	if err := Check(value); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return unwritable(err)
+	}
+	if err := os.Chmod(s.dir, 0o700); err != nil {
+		return unwritable(err)
+	}
+	f, err := os.CreateTemp(s.dir, ".new-*") // of mode 0600
+	if err != nil {
+		return unwritable(err)
+	}
+	_, err = io.WriteString(f, value)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return unwritable(errors.Join(err, os.Remove(f.Name())))
+	}
+	return s.sync()
+}
+
+// sync makes names durable.
+func (s *Store) sync() error {
+	d, err := os.Open(s.dir)
+	if err != nil {
+		return unwritable(err)
+	}
+	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+		return unwritable(err)
+	}
+	return nil
+}
+
+func unwritable(err error) error {
+	return fault.New(fault.Unavailable, "secret_unwritable", "the secret cannot be kept: %w", err).
+		With("make the data folder writable, and look whether the disk is full")
+}
+
+// Get returns a secret (secret_missing, secret_exposed).
+func (s *Store) Get(name string) (string, error) {
+	path, err := s.path(name)
+	if err != nil {
+		return "", err
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", missing(name)
+	}
+	if err != nil {
+		return "", fault.New(fault.Unavailable, "secret_missing", "the secret %s cannot be read: %w", name, err).
+			With("look who may read %s", path)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil {
+		err = exposed(path, info)
+	}
+	if err != nil {
+		return "", err
+	}
+	b, err := io.ReadAll(io.LimitReader(f, MaxLength+1))
+	return string(b), err
+}
+
+// Remove deletes a secret (secret_missing).
+func (s *Store) Remove(name string) error {
+	path, err := s.path(name)
+	if err != nil {
+		return err
+	}
+	switch err := os.Remove(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return missing(name)
+	case err != nil:
+		return unwritable(err)
+	}
+	return s.sync()
+}
+
+// List tells which secrets there are, by name; never what they are.
+func (s *Store) List() ([]Info, error) {
+	entries, err := os.ReadDir(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "secret_missing", "the secrets cannot be listed: %w", err).
+			With("look who may read %s", s.dir)
+	}
+	var out []Info
+	for _, e := range entries {
+		if !namePattern.MatchString(e.Name()) {
+			continue // what a crash left of Set
+		}
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+			out = append(out, Info{Name: e.Name(), Changed: info.ModTime().UTC()})
+		}
+	}
+	slices.SortFunc(out, func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// Learn tells a masker of all secrets. Those that cannot be read are joined in
+// the error; the others are learned all the same.
+func (s *Store) Learn(m *Masker) error {
+	list, err := s.List()
+	for _, one := range list {
+		value, bad := s.Get(one.Name)
+		if bad == nil {
+			bad = m.Add(one.Name, value)
+		}
+		err = errors.Join(err, bad)
+	}
+	return err
+}
