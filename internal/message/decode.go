@@ -84,7 +84,7 @@ func (m *Message) set(name []byte, v value) (known bool, err error) {
 var (
 	roles    = [...]Role{System, User, Assistant, Tool}
 	stops    = [...]Stop{StopEnd, StopTools, StopLength, StopSequence, StopRefused, StopCancelled, StopBound}
-	statuses = [...]Status{OK, Failed, DeniedCall, Queued, Unavailable, UnknownEnd, Interrupted}
+	statuses = [...]Status{OK, Failed, DeniedCall, Queued, Accepted, Unavailable, UnknownEnd, Interrupted}
 )
 
 // newBlock returns an empty block of the kind, or nil.

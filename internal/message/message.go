@@ -4,6 +4,7 @@
 package message
 
 import (
+	"strings"
 	"time"
 
 	"steward/internal/id"
@@ -153,6 +154,7 @@ const (
 	Failed      Status = "error"       // the tool failed, or its arguments did not hold
 	DeniedCall  Status = "denied"      // policy or a person said no
 	Queued      Status = "queued"      // a deferred intent was recorded
+	Accepted    Status = "accepted"    // the tool works on; its result opens an interaction of its own
 	Unavailable Status = "unavailable" // the tool is known and cannot be reached
 	UnknownEnd  Status = "unknown"     // nobody knows whether the effect happened
 	Interrupted Status = "interrupted" // stopped before it ran
@@ -198,6 +200,22 @@ func (m *Message) Text() string { return joinText(m.Blocks) }
 
 // Text joins the text blocks of the result.
 func (b *ToolResult) Text() string { return joinText(b.Content) }
+
+// FactsMark begins the last line of a failed result, on which a model is told
+// what a program would be: the code of the error and whether to try again.
+const FactsMark = "[error_code: "
+
+// Plain returns the text of the result for a person: without the line of facts.
+func (b *ToolResult) Plain() string {
+	text := b.Text()
+	if b.Status == OK || !strings.HasSuffix(text, "]") {
+		return text
+	}
+	if i := strings.LastIndexByte(text, '\n'); i >= 0 && strings.HasPrefix(text[i+1:], FactsMark) {
+		return text[:i]
+	}
+	return text
+}
 
 func joinText(blocks []Block) string {
 	var first string

@@ -182,6 +182,14 @@ func (m *Mark) On(b *Branch, shown bool) Change {
 	return Change{State: Active}
 }
 
+// Trust is a person's decision that labels of a message do not count any more
+// for what a model is shown of it.
+type Trust struct {
+	Labels []string  `json:"labels"`
+	By     string    `json:"by"` // a user's name
+	At     time.Time `json:"at"`
+}
+
 // Pin keeps a message in view whatever the window.
 type Pin struct {
 	Message id.ID     `json:"-"`

@@ -23,6 +23,7 @@ const (
 	TypeRun          = "agent.Run"
 	TypeMark         = "common.Mark"
 	TypePin          = "common.Pin"
+	TypeTrust        = "common.Trust"
 	TypeUsage        = "llm.Usage" // a model call outside of conversations
 )
 
@@ -55,6 +56,11 @@ type Conversation struct {
 	Branch    string            `json:"branch,omitzero"`   // the preferred path; empty: MainBranch
 	Last      int64             `json:"last,omitzero"`     // the highest position given out, but for the branch's own since
 	Deleted   time.Time         `json:"deleted,omitzero"`
+
+	// Of a conversation that an agent holds on behalf of another one: the
+	// Request's resource that it answers. It is not listed, and is deleted
+	// and erased with the one above it.
+	Asked resource.URI `json:"asked,omitzero"`
 }
 
 // BranchID returns the branch that the conversation goes on with.
@@ -130,6 +136,13 @@ func MarksURI(conv id.ID) resource.URI { return ConversationURI(conv).Child(Type
 
 // PinURI returns the URI of a message's pin.
 func PinURI(conv, msg id.ID) resource.URI { return ConversationURI(conv).ChildID(TypePin, msg) }
+
+// TrustURI returns the URI of the decision to trust a message.
+func TrustURI(conv, msg id.ID) resource.URI { return ConversationURI(conv).ChildID(TypeTrust, msg) }
+
+// TrustsURI returns the list of these decisions, by the positions of the
+// messages.
+func TrustsURI(conv id.ID) resource.URI { return ConversationURI(conv).Child(TypeTrust, "all") }
 
 // PinsURI returns the list of a conversation's pins, by the positions of
 // their messages.

@@ -159,7 +159,7 @@ func result(t *rapid.T, ref message.Ref, callID, name string) message.Block {
 	return &message.ToolResult{
 		Common: common(t), Call: ref, CallID: callID, Name: name,
 		Status: rapid.SampledFrom([]message.Status{message.OK, message.Failed, message.DeniedCall, message.Queued,
-			message.Unavailable, message.UnknownEnd, message.Interrupted}).Draw(t, "status"),
+			message.Unavailable, message.UnknownEnd, message.Interrupted, message.Accepted}).Draw(t, "status"),
 		Content: list(t, 0, 3, contentBlock),
 		Rest:    rapid.SampledFrom([]string{"", "cld:tool.Overflow.1"}).Draw(t, "rest"),
 	}

@@ -1,0 +1,44 @@
+package message
+
+import (
+	"net/url"
+	"path"
+	"strings"
+)
+
+// MediaType guesses the media type of what has a name or stands at a URL, from
+// its ending; otherwise is for what has none that tells. Not from the system's
+// own table, which differs from machine to machine.
+func MediaType(address, otherwise string) string {
+	name, _, _ := strings.Cut(address, "?")
+	if u, err := url.Parse(address); err == nil && u.Path+u.Host != "" {
+		name = u.Path
+	}
+	switch strings.ToLower(path.Ext(name)) {
+	case ".png":
+		return "image/png"
+	case ".jpg", ".jpeg":
+		return "image/jpeg"
+	case ".gif":
+		return "image/gif"
+	case ".webp":
+		return "image/webp"
+	case ".pdf":
+		return "application/pdf"
+	case ".txt":
+		return "text/plain"
+	case ".md":
+		return "text/markdown"
+	case ".csv":
+		return "text/csv"
+	case ".html", ".htm":
+		return "text/html"
+	case ".json":
+		return "application/json"
+	case ".wav":
+		return "audio/wav"
+	case ".mp3":
+		return "audio/mpeg"
+	}
+	return otherwise
+}
