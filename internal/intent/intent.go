@@ -49,7 +49,23 @@ type Intent struct {
 	Expires  time.Time // of the question to a person
 	Approval *Approval
 	DeniedBy string // the person who denied it
-	Attempts int    // how often the execution was started
+
+	Lineage   []string       // the agents on whose behalf Agent acts
+	Labels    message.Labels // of what the model was shown
+	Rule      string         // of the policy, that decided
+	Policy    string         // the policy's version
+	Approvers string         // the group that is asked; empty: the user
+	Mask      []string       // of the result, before anybody is shown it: see policy.Obligations
+	Cap       int            // likewise, in bytes; 0: as the tool says
+	Fixed     bool           // the call was fixed before anything untrusted was read: see policy.Flow
+	Open      []string       // what of it was not: JSON pointers
+	Undoes    string         // URI text of the intent that this one takes back
+	Undone    string         // URI text of the intent that took this one back
+	Retries   string         // URI text of the intent that this one tries again
+	Retried   string         // URI text of the intent that tried this one again
+	Dead      bool           // it ended badly, and nobody does anything about it by themselves
+	Resolved  *Resolution    // a person's word about what was unknown
+	Attempts  int            // how often the execution was started
 	// Result is the encoded tool result once it is settled, so that a crash
 	// between the effect and the conversation's record loses nothing.
 	Result []byte
@@ -62,6 +78,18 @@ type Approval struct {
 	ArgsHash string    `json:"args_hash"`
 	Version  string    `json:"version"` // of the tool
 	Expires  time.Time `json:"expires,omitzero"`
+	Shown    string    `json:"shown,omitzero"`  // hash over all that the person was shown
+	Grant    string    `json:"grant,omitzero"`  // URI text of the standing approval by which it was given
+	Edited   string    `json:"edited,omitzero"` // the arguments as they were before the person changed them
+}
+
+// Resolution is a person's word about whether an effect happened that nobody
+// could tell of.
+type Resolution struct {
+	By   string    `json:"by"`
+	At   time.Time `json:"at"`
+	Done bool      `json:"done"`
+	Note string    `json:"note,omitzero"`
 }
 
 // HashArgs is the hash by which an approval binds canonical arguments: SHA-256, hex.
@@ -78,6 +106,11 @@ func HashArgs(args []byte) string {
 func Key(tool string, args []byte, identity string) string {
 	return id.Derive("effect", identity, tool, string(args)).String()
 }
+
+// RetryKey derives the idempotency key of another attempt at an effect that
+// certainly did not happen, from the key of the one before it and the URI text
+// of its own intent: what was queued twice, and tried again twice, is two.
+func RetryKey(key, uri string) string { return id.Derive("effect", "retry", key, uri).String() }
 
 // CallIdentity is the identity of one call: its message and block.
 func CallIdentity(call message.Ref) string { return call.String() }

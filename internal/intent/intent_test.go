@@ -119,6 +119,9 @@ func TestKey(t *testing.T) {
 			t.Errorf("key %d is the same", i)
 		}
 	}
+	if a, b := RetryKey(base, "x"), RetryKey(base, "y"); a == b || a == base || b == base || a != RetryKey(base, "x") {
+		t.Error("another attempt has no key of its own")
+	}
 	if _, ok := id.Parse(base); !ok {
 		t.Errorf("%q is no UUID", base)
 	}
@@ -143,7 +146,11 @@ func anyIntent() *rapid.Generator[Intent] {
 			Request: maybe.Draw(t, "request"), Deferred: rapid.Bool().Draw(t, "deferred"),
 			State: rapid.SampledFrom(States()).Draw(t, "state"), Reason: text.Draw(t, "reason"),
 			Created: when.Draw(t, "created"), DeniedBy: text.Draw(t, "deniedby"),
+			Labels: message.Labels(rapid.Uint8().Draw(t, "labels")), Rule: text.Draw(t, "rule"), Policy: text.Draw(t, "policy"),
+			Approvers: text.Draw(t, "approvers"), Undoes: text.Draw(t, "undoes"), Undone: text.Draw(t, "undone"),
 			Attempts: rapid.IntRange(0, 9).Draw(t, "attempts"),
+			Cap:      rapid.IntRange(0, 9000).Draw(t, "cap"), Fixed: rapid.Bool().Draw(t, "fixed"), Dead: rapid.Bool().Draw(t, "dead"),
+			Retries: text.Draw(t, "retries"), Retried: text.Draw(t, "retried"),
 		}
 		if rapid.Bool().Draw(t, "asked") {
 			in.Expires = when.Draw(t, "expires")
@@ -151,6 +158,12 @@ func anyIntent() *rapid.Generator[Intent] {
 		if rapid.Bool().Draw(t, "approved") {
 			in.Approval = &Approval{By: text.Draw(t, "by"), At: when.Draw(t, "at"), ArgsHash: in.ArgsHash,
 				Version: in.Version, Expires: when.Draw(t, "good until")}
+		}
+		if rapid.Bool().Draw(t, "masked") {
+			in.Mask, in.Open = []string{text.Draw(t, "mask"), "/a/*"}, []string{text.Draw(t, "open")}
+		}
+		if rapid.Bool().Draw(t, "resolved") {
+			in.Resolved = &Resolution{By: text.Draw(t, "resolver"), At: when.Draw(t, "resolved at"), Done: rapid.Bool().Draw(t, "as done"), Note: text.Draw(t, "note")}
 		}
 		if rapid.Bool().Draw(t, "has result") {
 			in.Result = message.AppendBlocks(nil, []message.Block{&message.Text{Text: text.Draw(t, "result")}})
