@@ -5,6 +5,7 @@ package request
 
 import (
 	"context"
+	"fmt"
 
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -16,16 +17,39 @@ import (
 type Context struct {
 	ID           id.ID
 	Parent       id.ID        // zero for a request that came from outside
+	Root         id.ID        // the request from outside that all this is for; zero: this one
+	Depth        int          // how many levels below Root
 	User         string       // on whose behalf
-	Actor        string       // who acts: the user's name or "agent:NAME"
+	Actor        string       // who acts: the user's name or "agent:PATH"
+	Lineage      []string     // the agents on whose behalf the one of this request acts, the outermost first
 	Conversation resource.URI // zero outside a conversation
 	Attended     bool         // a person is there who can be asked
 }
 
 // Child returns the context of a sub-request that actor makes.
 func (c Context) Child(actor string) Context {
-	c.Parent, c.ID, c.Actor = c.ID, id.New(), actor
+	return c.ChildAs(id.New(), actor)
+}
+
+// ChildAs is Child with an id that is already known.
+func (c Context) ChildAs(own id.ID, actor string) Context {
+	if c.Root.Zero() {
+		c.Root = c.ID
+	}
+	c.Parent, c.ID, c.Actor = c.ID, own, actor
+	c.Depth++
 	return c
+}
+
+// Trace returns the request as a W3C traceparent: the root request's id is the
+// trace, the end of its own id the span, so that no state is needed to follow
+// a request over processes (https://www.w3.org/TR/trace-context/).
+func (c Context) Trace() string {
+	root := c.Root
+	if root.Zero() {
+		root = c.ID
+	}
+	return fmt.Sprintf("00-%x-%x-01", root[:], c.ID[8:])
 }
 
 type key struct{}

@@ -2,6 +2,7 @@ package request_test
 
 import (
 	"context"
+	"reflect"
 	"testing"
 
 	"steward/internal/id"
@@ -15,14 +16,14 @@ func TestContext(t *testing.T) {
 	}
 	c := request.Context{ID: id.New(), User: "ann", Actor: "ann", Conversation: resource.Root("common.Conversation", "1"), Attended: true}
 	ctx := request.With(context.Background(), c)
-	if got, ok := request.From(ctx); !ok || got != c {
+	if got, ok := request.From(ctx); !ok || !reflect.DeepEqual(got, c) {
 		t.Errorf("From = %#v, %v", got, ok)
 	}
 	inner := request.With(ctx, c.Child("agent:helper"))
 	if got, _ := request.From(inner); got.Parent != c.ID {
 		t.Errorf("the inner request: %#v", got)
 	}
-	if got, _ := request.From(ctx); got != c {
+	if got, _ := request.From(ctx); !reflect.DeepEqual(got, c) {
 		t.Errorf("the outer request has changed: %#v", got)
 	}
 }

@@ -1,0 +1,174 @@
+package request
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/fault"
+)
+
+// maxMessage bounds what a message of others adds to an error, in bytes.
+const maxMessage = 4 << 10
+
+// maxRetryAfter bounds how long an error of others may ask to wait.
+const maxRetryAfter = 24 * time.Hour
+
+// Fault returns the coded error that an error envelope tells of, and nil for
+// one of another type. Its kind is the detail "kind", where Steward wrote it,
+// else it is taken from the words of the code.
+func (e *Envelope) Fault() *fault.Error {
+	if e.Type != TypeError {
+		return nil
+	}
+	code := snake(e.Code)
+	message := e.Message
+	if message == "" {
+		message = strings.ReplaceAll(code, "_", " ")
+	}
+	f := &fault.Error{Code: code, Message: clip(message, maxMessage), Retry: fault.Retry(e.Retry)}
+	if f.Retry == fault.RetryAfter {
+		f.After = min(time.Duration(e.RetryAfter*float64(time.Second)), maxRetryAfter)
+		if f.After < 0 { // too large a number
+			f.After = maxRetryAfter
+		}
+	}
+	if f.Retry == fault.RetryNone {
+		f.Retry = ""
+	}
+	f.Details, f.Kind, f.Remedy = e.details()
+	if f.Kind == "" {
+		f.Kind = kindOf(code, e.Recoverable)
+	}
+	return f
+}
+
+// details splits what Steward keeps among the details from the others.
+func (e *Envelope) details() (rest map[string]any, kind fault.Kind, remedy string) {
+	if len(e.Details) == 0 {
+		return nil, "", ""
+	}
+	if err := json.Unmarshal(e.Details, &rest); err != nil {
+		var other any
+		if json.Unmarshal(e.Details, &other) != nil {
+			return nil, "", ""
+		}
+		return map[string]any{"details": other}, "", "" // a list, or a plain value
+	}
+	if k, ok := rest["kind"].(string); ok && slices.Contains(kinds(), fault.Kind(k)) {
+		kind = fault.Kind(k)
+		delete(rest, "kind")
+	}
+	if r, ok := rest["remedy"].(string); ok {
+		remedy = clip(r, maxMessage)
+		delete(rest, "remedy")
+	}
+	if len(rest) == 0 {
+		rest = nil
+	}
+	return rest, kind, remedy
+}
+
+// ErrorEnvelope tells of an error in answer to a request.
+func ErrorEnvelope(requestID, parentID string, err error) Envelope {
+	f := fault.Of(err)
+	if f == nil {
+		f = fault.New(fault.Internal, "internal", "no error")
+	}
+	details := map[string]any{}
+	for k, v := range f.Details {
+		details[k] = v
+	}
+	details["kind"] = f.Kind
+	if f.Remedy != "" {
+		details["remedy"] = f.Remedy
+	}
+	raw, cannot := json.Marshal(details)
+	if cannot != nil { // a detail that no program can be told
+		raw = []byte(`{"kind":"` + string(f.Kind) + `"}`)
+	}
+	plain := *f
+	plain.Remedy = "" // it stands among the details
+	e := Envelope{Type: TypeError, RequestID: requestID, ParentID: parentID, Code: f.Code, Message: plain.Error(),
+		Details: raw, Recoverable: f.Recoverable(), Retry: string(f.Retry)}
+	if e.Retry == "" {
+		e.Retry = string(fault.RetryNone)
+	}
+	if f.Retry == fault.RetryAfter {
+		e.RetryAfter = f.After.Seconds()
+	}
+	if e.Code == "" {
+		e.Code = "internal"
+	}
+	return e
+}
+
+func kinds() []fault.Kind {
+	return []fault.Kind{fault.Invalid, fault.NotFound, fault.Conflict, fault.Denied, fault.Unauthentic, fault.TooLarge,
+		fault.RateLimited, fault.Exhausted, fault.Unsupported, fault.Unavailable, fault.Timeout, fault.Cancelled, fault.Internal}
+}
+
+// kindOf tells the kind of error of a program from the words of its code. A
+// code that says nothing is a refusal, unless trying again may help.
+func kindOf(code string, recoverable bool) fault.Kind {
+	for _, c := range []struct {
+		kind  fault.Kind
+		words []string
+	}{
+		{fault.Timeout, []string{"timeout", "timed_out", "deadline"}},
+		{fault.RateLimited, []string{"rate_limit", "too_many", "throttl"}},
+		{fault.TooLarge, []string{"too_large", "too_big", "too_long"}},
+		{fault.NotFound, []string{"not_found", "no_such"}},
+		{fault.Unauthentic, []string{"unauthentic", "unauthoriz", "auth_", "credential"}},
+		{fault.Denied, []string{"denied", "forbidden", "permission"}},
+		{fault.Conflict, []string{"conflict", "already_exists", "precondition"}},
+		{fault.Unsupported, []string{"unsupported", "not_supported", "not_implemented"}},
+		{fault.Exhausted, []string{"quota", "exhausted", "exceeded"}},
+		{fault.Cancelled, []string{"cancel", "aborted"}},
+		{fault.Invalid, []string{"invalid", "validation", "bad_", "parameter", "argument"}},
+		{fault.Unavailable, []string{"unavailable", "connection", "network", "unreachable", "offline"}},
+		{fault.Internal, []string{"internal", "crash", "panic", "exception"}},
+	} {
+		if slices.ContainsFunc(c.words, func(w string) bool { return strings.Contains(code, w) }) {
+			return c.kind
+		}
+	}
+	if recoverable {
+		return fault.Unavailable
+	}
+	return fault.Invalid
+}
+
+// snake brings a code into the form of Steward's: a-z, 0-9 and single
+// underscores, 64 bytes at most. "FileNotFoundError" is file_not_found_error.
+func snake(code string) string {
+	var out []byte
+	lower := false // what came before
+	for _, c := range []byte(code) {
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+			if lower {
+				out = append(out, '_')
+			}
+			lower = false
+		} else {
+			lower = c >= 'a' && c <= 'z'
+		}
+		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
+			out = append(out, c)
+		} else if len(out) > 0 && out[len(out)-1] != '_' {
+			out = append(out, '_')
+		}
+	}
+	s := strings.Trim(string(out[:min(len(out), 64)]), "_")
+	return first(s, "tool_error")
+}
+
+// clip shortens a text at a rune boundary.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}

@@ -1,0 +1,334 @@
+package request
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+
+	"steward/internal/fault"
+)
+
+// MaxEnvelope is how long an envelope may be, in bytes.
+const MaxEnvelope = 16 << 20
+
+// The words of Status in statuses, and in results and responses.
+const (
+	StatusAcknowledged = "acknowledged"
+	StatusRunning      = "running"
+	StatusCompleted    = "completed"
+	StatusError        = "error"
+
+	StatusSuccess = "success"
+	StatusPartial = "partial"
+	StatusFailure = "failure"
+)
+
+// maxWord bounds ids, names and codes.
+const maxWord = 256
+
+// Check says what an envelope of its type lacks (Invalid, envelope_invalid).
+func (e *Envelope) Check() error {
+	switch {
+	case e.RequestID == "":
+		return badEnvelope("it has no request_id")
+	case slices.ContainsFunc([]string{e.RequestID, e.ParentID, e.Action, e.Tool, e.TaskID, e.Sender, e.Target, e.Trace, e.Code}, tooLong):
+		return badEnvelope("an id or a name in it is longer than %d bytes", maxWord)
+	}
+	switch e.Type {
+	case TypeRequest:
+		if e.Action == "" {
+			return badEnvelope("it is a request and has no action")
+		}
+		if len(e.Parameters) > 0 && e.Parameters[0] != '{' {
+			return badEnvelope("its parameters are not an object")
+		}
+	case TypeStatus:
+		return e.among(StatusAcknowledged, StatusRunning, StatusCompleted, StatusError)
+	case TypeResult, TypeResponse:
+		return e.among(StatusSuccess, StatusPartial, StatusFailure)
+	case TypeError:
+		if e.Code == "" {
+			return badEnvelope("it is an error and has no error_code")
+		}
+		if e.Retry != "" && strategies()[e.Retry] != e.Retry {
+			return badEnvelope("its retry_strategy %.40q is none of none, immediate, backoff and after", e.Retry)
+		}
+	default:
+		return badEnvelope("its type %.40q is none of request, response, status, result and error", e.Type)
+	}
+	return nil
+}
+
+func tooLong(s string) bool { return len(s) > maxWord }
+
+func (e *Envelope) among(words ...string) error {
+	if slices.Contains(words, e.Status) {
+		return nil
+	}
+	return badEnvelope("its status %.40q is none of %s", e.Status, strings.Join(words, ", "))
+}
+
+func badEnvelope(format string, args ...any) error {
+	return fault.New(fault.Invalid, "envelope_invalid", "the message cannot be understood: "+format, args...).
+		With("write each message as one line of JSON with type, request_id and what belongs to its type")
+}
+
+// Encode writes the envelope as one line, its end included. What Check refuses
+// is not written.
+func (e *Envelope) Encode() ([]byte, error) {
+	if err := e.Check(); err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(e); err != nil {
+		return nil, badEnvelope("%w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// loose is an envelope in all its shapes.
+type loose struct {
+	Type      string `json:"type"`
+	RequestID string `json:"request_id"`
+	ParentID  string `json:"parent_request_id"`
+	Timestamp any    `json:"timestamp"`
+	Sender    string `json:"sender"`
+	Target    string `json:"target"`
+	Trace     string `json:"traceparent"`
+
+	Action     string          `json:"action"`
+	Method     string          `json:"method"`
+	Parameters json.RawMessage `json:"parameters"`
+	Params     json.RawMessage `json:"params"`
+	Arguments  json.RawMessage `json:"arguments"`
+
+	Status   string          `json:"status"`
+	Tool     string          `json:"tool_name"`
+	TaskID   string          `json:"task_id"`
+	Progress *float64        `json:"progress"`
+	Message  string          `json:"message"`
+	Data     json.RawMessage `json:"data"`
+	Result   json.RawMessage `json:"result"`
+	Metadata json.RawMessage `json:"metadata"`
+	Next     json.RawMessage `json:"next_actions"`
+
+	Code        string          `json:"error_code"`
+	Details     json.RawMessage `json:"details"`
+	Recoverable *bool           `json:"recoverable"`
+	Retry       any             `json:"retry_strategy"`
+	RetryAfter  float64         `json:"retry_after"`
+	Error       json.RawMessage `json:"error"`
+}
+
+// ParseEnvelope reads one envelope: exactly one JSON object, its member names
+// in their own case and each once. It takes the older shapes too and returns
+// this one, checked. The input is not kept.
+func ParseEnvelope(line []byte) (Envelope, error) {
+	if len(line) > MaxEnvelope {
+		return Envelope{}, fault.New(fault.TooLarge, "envelope_invalid", "the message has %d bytes; %d are the most", len(line), MaxEnvelope).
+			With("send less at once")
+	}
+	var l loose
+	if err := jsonv2.Unmarshal(line, &l); err != nil {
+		return Envelope{}, badEnvelope("%w", err)
+	}
+	e := Envelope{Type: strings.ToLower(l.Type), RequestID: l.RequestID, ParentID: l.ParentID, Timestamp: moment(l.Timestamp),
+		Sender: l.Sender, Target: l.Target, Trace: l.Trace,
+		Action: first(l.Action, l.Method), Parameters: given(l.Parameters, l.Params, l.Arguments),
+		Status: strings.ToLower(l.Status), Tool: l.Tool, TaskID: l.TaskID, Message: l.Message,
+		Data: given(l.Data, l.Result), Metadata: given(l.Metadata), NextActions: list(l.Next)}
+	e.Progress = l.progress()
+	e.settleType(&l)
+	if e.Type == TypeError {
+		l.fail(&e)
+	}
+	return e, e.Check()
+}
+
+func first(words ...string) string {
+	for _, w := range words {
+		if w != "" {
+			return w
+		}
+	}
+	return ""
+}
+
+// given returns the first member that is there, without white space that
+// would break a line; null is not there.
+func given(members ...json.RawMessage) json.RawMessage {
+	for _, m := range members {
+		if len(m) == 0 || string(m) == "null" {
+			continue
+		}
+		var out bytes.Buffer
+		if json.Compact(&out, m) == nil { // it has been parsed already
+			return out.Bytes()
+		}
+	}
+	return nil
+}
+
+// list takes one thing for a list of one.
+func list(m json.RawMessage) []json.RawMessage {
+	m = given(m)
+	if m == nil {
+		return nil
+	}
+	if m[0] != '[' {
+		return []json.RawMessage{m}
+	}
+	var out []json.RawMessage
+	if json.Unmarshal(m, &out) != nil || len(out) == 0 { // it has been parsed already
+		return nil
+	}
+	return out
+}
+
+// moment reads a time as RFC 3339 or, as Python's isoformat writes it, without
+// a zone. A time that cannot be read is no reason to lose an answer.
+func moment(v any) time.Time {
+	s, ok := v.(string)
+	if !ok {
+		return time.Time{}
+	}
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999"} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t.UTC()
+		}
+	}
+	return time.Time{}
+}
+
+// progress is a part of 1; what is more than 1 was meant in per cent.
+func (l *loose) progress() float64 {
+	p := l.Progress
+	if p == nil {
+		var under struct {
+			Progress *float64 `json:"progress"`
+		}
+		if jsonv2.Unmarshal(l.Metadata, &under) == nil { // else it says nothing of it
+			p = under.Progress
+		}
+	}
+	switch {
+	case p == nil || *p < 0:
+		return 0
+	case *p > 1:
+		return math.Min(*p/100, 1)
+	}
+	return *p
+}
+
+// settleType finds the type of an envelope that does not say it, or says
+// "response" of an error, and its status in this form's words.
+func (e *Envelope) settleType(l *loose) {
+	failed := e.Status == StatusError || l.Code != "" || given(l.Error) != nil
+	working := e.Status == StatusAcknowledged || e.Status == StatusRunning
+	switch {
+	case (e.Type == "" || e.Type == TypeResponse || e.Type == TypeResult) && failed:
+		e.Type = TypeError
+	case e.Type == "" && working:
+		e.Type = TypeStatus
+	case e.Type == "" && e.Action != "":
+		e.Type = TypeRequest
+	case e.Type == "" && (e.Status != "" || e.Data != nil):
+		e.Type = TypeResult
+	}
+	switch e.Type {
+	case TypeResult, TypeResponse:
+		switch e.Status {
+		case "", StatusCompleted, "ok":
+			e.Status = StatusSuccess
+		case "failed":
+			e.Status = StatusFailure
+		}
+	case TypeError:
+		e.Status = ""
+	}
+}
+
+// fail fills in what belongs to an error.
+func (l *loose) fail(e *Envelope) {
+	e.Code, e.Details, e.RetryAfter = l.Code, given(l.Details), math.Max(l.RetryAfter, 0)
+	retry, recoverable := l.Retry, l.Recoverable
+	var under struct {
+		Code        any             `json:"code"`
+		ErrorCode   string          `json:"error_code"`
+		Message     string          `json:"message"`
+		Details     json.RawMessage `json:"details"`
+		Recoverable *bool           `json:"recoverable"`
+		Retry       any             `json:"retry_strategy"`
+		RetryAfter  float64         `json:"retry_after"`
+	}
+	var text string
+	switch raw := given(l.Error); {
+	case raw == nil:
+	case jsonv2.Unmarshal(raw, &under) == nil:
+		code, _ := under.Code.(string) // a number says nothing here
+		e.Code, e.Message = first(e.Code, code, under.ErrorCode), first(e.Message, under.Message)
+		if e.Details == nil {
+			e.Details = given(under.Details)
+		}
+		if retry == nil {
+			retry = under.Retry
+		}
+		if recoverable == nil {
+			recoverable = under.Recoverable
+		}
+		e.RetryAfter = math.Max(e.RetryAfter, under.RetryAfter)
+	case jsonv2.Unmarshal(raw, &text) == nil:
+		e.Message = first(e.Message, text)
+	}
+	e.Code = first(e.Code, "tool_error")
+	e.settleRetry(retry, recoverable)
+}
+
+// settleRetry brings a retry strategy into this form's words.
+func (e *Envelope) settleRetry(strategy any, recoverable *bool) {
+	word, _ := strategy.(string)
+	if m, object := strategy.(map[string]any); object {
+		if word, _ = m["type"].(string); word == "" {
+			word, _ = m["strategy"].(string)
+		}
+		for _, name := range []string{"retry_after", "after", "delay", "delay_seconds"} {
+			if s, is := m[name].(float64); is && e.RetryAfter == 0 {
+				e.RetryAfter = math.Max(s, 0)
+			}
+		}
+	}
+	word = strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(word))
+	e.Retry = strategies()[word]
+	e.Recoverable = e.Retry != "" && e.Retry != string(fault.RetryNone)
+	switch {
+	case recoverable != nil && !*recoverable:
+		e.Recoverable, e.Retry = false, string(fault.RetryNone)
+	case recoverable != nil && e.Retry == "":
+		e.Recoverable, e.Retry = true, string(fault.RetryBackoff)
+	case recoverable != nil:
+		e.Recoverable = e.Retry != string(fault.RetryNone)
+	}
+	if e.Retry == string(fault.RetryAfter) && e.RetryAfter == 0 {
+		e.Retry = string(fault.RetryBackoff)
+	}
+	if e.Retry != string(fault.RetryAfter) {
+		e.RetryAfter = 0
+	}
+}
+
+// strategies are the words for retry strategies, and what they mean here.
+func strategies() map[string]string {
+	return map[string]string{
+		"none": "none", "never": "none", "no": "none", "no_retry": "none", "abort": "none", "fail": "none",
+		"immediate": "immediate", "immediately": "immediate", "now": "immediate", "retry": "immediate", "retry_immediately": "immediate",
+		"backoff": "backoff", "exponential": "backoff", "exponential_backoff": "backoff", "linear_backoff": "backoff", "retry_with_backoff": "backoff",
+		"after": "after", "retry_after": "after", "delay": "after", "delayed": "after", "fixed_delay": "after", "wait": "after",
+	}
+}
