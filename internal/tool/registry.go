@@ -18,6 +18,8 @@ type Registry struct {
 	mu    sync.RWMutex
 	tools map[string]*entry
 	names []string // sorted; replaced, never written to
+
+	functions []byte // see Functions; nil: not made since the last change
 }
 
 // entry is a registered tool. It is a Tool itself, with a settled Spec.
@@ -69,19 +71,43 @@ func (r *Registry) Add(t Tool) error {
 		return fault.New(fault.Invalid, "tool_tidy_invalid", "the tool %s has a custom strategy and is no Optimizer", spec.Name).
 			With("implement tool.Optimizer, or declare a strategy of another kind").Detail("tool", spec.Name)
 	}
+	return r.enter(&entry{Tool: t, spec: spec, v: v})
+}
+
+// AddFrom registers tools of another registry as they stand there, compiled.
+// Error codes: tool_unknown, tool_conflict; those before it are registered.
+func (r *Registry) AddFrom(o *Registry, names ...string) error {
+	for _, name := range names {
+		o.mu.RLock()
+		e, ok := o.tools[name]
+		o.mu.RUnlock()
+		if !ok {
+			return unknownTool(name, o.Names())
+		}
+		if err := r.enter(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enter puts a tool under its name, if that is free.
+func (r *Registry) enter(e *entry) error {
+	name := e.spec.Name
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	// Names whose wire form can be reversed collide in it only if they are equal.
-	if _, taken := r.tools[spec.Name]; taken {
-		return fault.New(fault.Conflict, "tool_conflict", "there is a tool named %s already", spec.Name).
-			With("give one of the two another category or name").Detail("tool", spec.Name)
+	if _, taken := r.tools[name]; taken {
+		return fault.New(fault.Conflict, "tool_conflict", "there is a tool named %s already", name).
+			With("give one of the two another category or name").Detail("tool", name)
 	}
 	if r.tools == nil {
 		r.tools = map[string]*entry{}
 	}
-	r.tools[spec.Name] = &entry{Tool: t, spec: spec, v: v}
-	at, _ := slices.BinarySearch(r.names, spec.Name)
-	r.names = slices.Insert(slices.Clone(r.names), at, spec.Name)
+	r.tools[name] = e
+	at, _ := slices.BinarySearch(r.names, name)
+	r.names = slices.Insert(slices.Clone(r.names), at, name)
+	r.functions = nil
 	return nil
 }
 
@@ -94,6 +120,7 @@ func (r *Registry) Remove(name string) bool {
 	}
 	delete(r.tools, name)
 	r.names = slices.DeleteFunc(slices.Clone(r.names), func(n string) bool { return n == name })
+	r.functions = nil
 	return true
 }
 
@@ -179,7 +206,7 @@ func unknownTool(name string, names []string) error {
 }
 
 // CheckSpec looks a spec over and returns it settled (Delivery and Version
-// filled in) with its compiled schema. A spec without a version gets one made
+// filled in) with what checks its arguments. A spec without a version gets one made
 // from what a model and a judge are shown. Errors are Invalid, with the codes
 // tool_name_invalid, tool_description_missing, tool_effect_invalid,
 // tool_delivery_invalid, tool_limits_invalid, tool_schema_invalid,
@@ -209,7 +236,7 @@ func CheckSpec(s Spec) (Spec, *Validator, error) {
 	if s.Timeout < 0 || s.Concurrency < 0 || s.ResultCap < 0 {
 		return bad("tool_limits_invalid", "has a negative limit")
 	}
-	v, err := NewValidator(s.Input)
+	v, err := lazyValidator(s.Input)
 	if err != nil {
 		return bad("tool_schema_invalid", "cannot be called: %w", err)
 	}

@@ -418,3 +418,39 @@ func TestLookUpIsFast(t *testing.T) {
 		t.Errorf("a look-up takes %s", best)
 	}
 }
+
+func TestAddFrom(t *testing.T) {
+	mk := func(name string) Tool {
+		x, err := New(Spec{Name: name, Description: "It says its name.", Effect: Query},
+			func(context.Context, Invocation, struct{}) (string, error) { return name, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	var a, b Registry
+	for _, name := range []string{"one.say", "two.say", "three.say"} {
+		if err := a.Add(mk(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.AddFrom(&a, "one.say", "three.say"); err != nil {
+		t.Fatal(err)
+	}
+	from, _ := a.Get("one.say")
+	if got, ok := b.Get("one.say"); !ok || got != from {
+		t.Error("it does not stand there as it does in the other registry")
+	}
+	if got := b.Names(); !slices.Equal(got, []string{"one.say", "three.say"}) {
+		t.Errorf("names: %v", got)
+	}
+	if err := b.AddFrom(&a, "two.say", "one.say"); !fault.HasCode(err, "tool_conflict") {
+		t.Errorf("a name twice: %v", err)
+	}
+	if _, ok := b.Get("two.say"); !ok {
+		t.Error("what stands before the conflict was not added")
+	}
+	if err := b.AddFrom(&a, "four.say"); !fault.HasCode(err, "tool_unknown") {
+		t.Errorf("a name that is not there: %v", err)
+	}
+}

@@ -165,7 +165,8 @@ func checkLogged(s *Spec, v *Validator, bad func(string, ...any) *fault.Error) *
 // has reports whether the schema has a property of the name, or leaves open
 // which it has.
 func (v *Validator) has(name string) bool {
-	if name == "" {
+	v, err := v.compiled()
+	if name == "" || err != nil {
 		return false
 	}
 	_, ok := v.schema.Properties[name]

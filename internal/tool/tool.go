@@ -35,6 +35,27 @@ const (
 	Deferred Delivery = "deferred"
 )
 
+// Reach says where what a tool is given goes.
+type Reach string
+
+// The reaches. Of a tool that does not say, the worst is thought: what is
+// built in stays here if it is a query, everything else goes out.
+const (
+	ReachHere Reach = "here" // it stays on this node, in the user's own places
+	ReachOut  Reach = "out"  // it leaves: to a person, a server, a program of others
+)
+
+// Out reports whether what the tool is given leaves the node.
+func (s Spec) Out() bool {
+	switch s.Reach {
+	case ReachHere:
+		return false
+	case ReachOut:
+		return true
+	}
+	return s.Effect != Query || s.Origin != "" && s.Origin != OriginOwn
+}
+
 // Defaults for the zero values in Spec.
 const (
 	DefaultTimeout   = 30 * time.Second
@@ -58,6 +79,16 @@ type Spec struct {
 	Tidy        []Strategy     // what its calls make obsolete in a conversation
 	Log         LogSpec        // how its calls are told in the work log
 	Metadata    resource.Metadata
+
+	// Reach says where what the tool is given goes, and Targets which of its
+	// arguments (names of top-level members) say to whom or where to.
+	Reach   Reach
+	Targets []string
+
+	Origin     string        // where it comes from: "mcp:files", "grpc:hash", "process:weather", "agent:email"; empty: built in
+	Asks       bool          // a person is asked before each call, whatever policy allows
+	Async      bool          // the model is told "acknowledged" at once; the result comes later
+	AsyncAfter time.Duration // a call that runs longer goes on as if Async; zero: never
 }
 
 // Invocation is one call of a tool.
@@ -67,7 +98,13 @@ type Invocation struct {
 	Key          string       // actions: the idempotency key
 	Conversation resource.URI // zero outside a conversation
 	User         string
+	Agent        string // the path of the agent that calls; empty: the node's own
 	Request      id.ID
+	Parent       id.ID  // of the request; zero where it came from outside
+	Trace        string // W3C traceparent of the call
+	// Progress tells how far the call is. Safe for concurrent use, never
+	// blocks for long. May be nil; use Report.
+	Progress func(Progress)
 
 	checked bool // Args have passed the tool's own check
 }
@@ -77,6 +114,19 @@ type Invocation struct {
 func (in Invocation) Checked() Invocation {
 	in.checked = true
 	return in
+}
+
+// Progress is how far a call is, in the tool's own words.
+type Progress struct {
+	Message  string
+	Fraction float64 // 0 to 1; negative: not known
+}
+
+// Report tells how far the call is, if anybody wants to know.
+func (in Invocation) Report(p Progress) {
+	if in.Progress != nil {
+		in.Progress(p)
+	}
 }
 
 // Result is what a tool gives back. A fault that the model can mend is a
@@ -113,6 +163,33 @@ type Settler interface {
 	// if so. An error means that it cannot be told now.
 	Settle(ctx context.Context, in Invocation) (happened bool, res Result, err error)
 }
+
+// Undoer is a tool whose effect can be taken back.
+type Undoer interface {
+	// Undo takes back the effect with in.Key, which gave res. It can be asked
+	// for again after a crash: what is taken back already is no error. What
+	// cannot be taken back any more is refused (a coded error that Certain
+	// holds of).
+	Undo(ctx context.Context, in Invocation, res Result) (Result, error)
+}
+
+// UndoerOf returns the Undoer that t is, or that it wraps.
+func UndoerOf(t Tool) (Undoer, bool) { return unwrapped[Undoer](t) }
+
+// Batcher is a tool that takes several queued actions at once.
+type Batcher interface {
+	// CallAll does them in order. It returns an outcome for each.
+	CallAll(ctx context.Context, ins []Invocation) []Outcome
+}
+
+// Outcome is what became of one call: as Call returns it.
+type Outcome struct {
+	Result Result
+	Err    error
+}
+
+// BatcherOf returns the Batcher that t is, or that it wraps.
+func BatcherOf(t Tool) (Batcher, bool) { return unwrapped[Batcher](t) }
 
 // WireName is the name under which providers that allow no dots get a tool.
 // Names of registered tools have no "__", so it can be reversed.

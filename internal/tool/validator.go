@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"strings"
+	"sync"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/google/jsonschema-go/jsonschema"
@@ -17,6 +18,26 @@ type Validator struct {
 	schema   *jsonschema.Schema
 	resolved *jsonschema.Resolved
 	plain    bool // explain knows all its keywords, and decides alone
+
+	later func() (*Validator, error) // of one that is compiled when it is first used
+}
+
+// lazyValidator is NewValidator, except that a schema which is certain to be
+// good is compiled when it is first used: of the tools that an agent has, few
+// are called.
+func lazyValidator(schema []byte) (*Validator, error) {
+	if !obvious(schema) {
+		return NewValidator(schema)
+	}
+	return &Validator{later: sync.OnceValues(func() (*Validator, error) { return NewValidator(schema) })}, nil
+}
+
+// compiled returns the validator, compiled.
+func (v *Validator) compiled() (*Validator, error) {
+	if v.later == nil {
+		return v, nil
+	}
+	return v.later()
 }
 
 // NewValidator compiles an object schema (JSON Schema, draft 7 or 2020-12).
@@ -86,6 +107,10 @@ func draft(uri string) string {
 // error (Invalid, code args_invalid) tells a model what to mend: the path,
 // what was expected, and what came.
 func (v *Validator) Validate(args []byte) error {
+	v, err := v.compiled()
+	if err != nil {
+		return err
+	}
 	var val any
 	if err := jsonv2.Unmarshal(args, &val); err != nil {
 		return badJSON(args, err)

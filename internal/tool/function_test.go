@@ -1,0 +1,166 @@
+package tool_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"steward/internal/tool"
+)
+
+// bare is a tool that does nothing.
+type bare tool.Spec
+
+func (b bare) Spec() tool.Spec { return tool.Spec(b) }
+func (bare) Call(context.Context, tool.Invocation) (tool.Result, error) {
+	return tool.Text("done"), nil
+}
+
+const someSchema = `{
+	"type": "object",
+	"properties": {
+		"path": {"type": "string", "description": "where <it> is", "minLength": 1},
+		"depth": {"type": "integer", "minimum": 0, "maximum": 9},
+		"filter": {"type": "object", "properties": {"since": {"type": "string", "format": "date-time"}, "kinds": {"type": "array", "items": {"type": "string", "enum": ["file", "folder"]}}}}
+	},
+	"required": ["path"]
+}`
+
+func spec(name string) bare {
+	return bare{Name: name, Description: "Does \"" + name + "\" & more.", Effect: tool.Query, Input: []byte(someSchema)}
+}
+
+// function is OpenAI's form.
+type function struct {
+	Type     string
+	Function struct {
+		Name, Description string
+		Parameters        struct {
+			Type       string
+			Properties map[string]any
+			Required   []string
+		}
+	}
+}
+
+func TestOpenAIFunction(t *testing.T) {
+	b := tool.OpenAIFunction(tool.Spec(spec("files.list")))
+	var got function
+	if err := json.Unmarshal(b, &got); err != nil {
+		t.Fatalf("%v: %s", err, b)
+	}
+	f := got.Function
+	if got.Type != "function" || f.Name != "files__list" || f.Description != `Does "files.list" & more.` ||
+		f.Parameters.Type != "object" || len(f.Parameters.Properties) != 3 || !slices.Equal(f.Parameters.Required, []string{"path"}) {
+		t.Errorf("%s", b)
+	}
+	for _, input := range []string{"", "{", "null null"} {
+		b := tool.OpenAIFunction(tool.Spec{Name: "a.b", Input: []byte(input)})
+		if want := `{"type":"function","function":{"name":"a__b","description":"","parameters":{"type":"object"}}}`; string(b) != want {
+			t.Errorf("the schema %q makes %s", input, b)
+		}
+	}
+}
+
+// TestFunctionsFollowTheRegistry adds and removes at random: the list is always
+// that of what is there, and the same bytes as long as nothing changes.
+func TestFunctionsFollowTheRegistry(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var r tool.Registry
+		for range rapid.IntRange(0, 20).Draw(t, "steps") {
+			name := "some.tool_" + rapid.StringMatching("[a-d]").Draw(t, "name")
+			if rapid.Bool().Draw(t, "add") {
+				_, there := r.Get(name)
+				if err := r.Add(spec(name)); (err != nil) != there {
+					t.Fatal(err)
+				}
+			} else {
+				r.Remove(name)
+			}
+			list := r.Functions()
+			var got []function
+			if err := json.Unmarshal(list, &got); err != nil {
+				t.Fatalf("%v: %s", err, list)
+			}
+			names := []string{}
+			for _, f := range got {
+				names = append(names, tool.FromWire(f.Function.Name))
+			}
+			if !slices.Equal(names, append([]string{}, r.Names()...)) {
+				t.Fatalf("%v is listed as %v", r.Names(), names)
+			}
+			if again := r.Functions(); &again[0] != &list[0] {
+				t.Fatal("made again without a change")
+			}
+		}
+	})
+}
+
+func TestFunctionsWhileOthersChange(t *testing.T) {
+	var r tool.Registry
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for j := range 20 {
+				name := fmt.Sprintf("some.tool_%d_%d", i, j)
+				if err := r.Add(spec(name)); err != nil {
+					t.Error(err)
+				}
+				if !json.Valid(r.Functions()) {
+					t.Error("no JSON")
+				}
+				r.Remove(name)
+			}
+		})
+	}
+	wg.Wait()
+	if got := string(r.Functions()); got != "[]" {
+		t.Errorf("%s is left", got)
+	}
+}
+
+func thousand(t testing.TB) *tool.Registry {
+	var r tool.Registry
+	for i := range 1000 {
+		if err := r.Add(spec(fmt.Sprintf("source_%d.tool_%d", i/25, i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &r
+}
+
+// BenchmarkThousandTools measures what a registry of 1,000 tools costs.
+func BenchmarkThousandTools(b *testing.B) {
+	b.Run("build", func(b *testing.B) {
+		for b.Loop() {
+			thousand(b)
+		}
+	})
+	r := thousand(b)
+	b.Run("get", func(b *testing.B) {
+		for b.Loop() {
+			if _, ok := r.Get("source_20.tool_500"); !ok {
+				b.Fatal("it is not there")
+			}
+		}
+	})
+	b.Run("functions", func(b *testing.B) {
+		for b.Loop() {
+			r.Functions()
+		}
+	})
+	b.Run("functions/after-a-change", func(b *testing.B) {
+		for b.Loop() {
+			r.Remove("source_20.tool_500")
+			if err := r.Add(spec("source_20.tool_500")); err != nil {
+				b.Fatal(err)
+			}
+			r.Functions()
+		}
+	})
+}

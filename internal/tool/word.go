@@ -1,0 +1,51 @@
+package tool
+
+import (
+	"strings"
+
+	"steward/internal/fault"
+)
+
+// Word returns a name from outside (a server's, a method's) as a word of a
+// tool's name: CamelCase is lowered to snake_case, and what is not a letter or
+// a digit becomes '_'.
+// A name with characters beyond printable ASCII is refused (Invalid,
+// tool_name_invalid): they look like others, and people approve by looking.
+func Word(name string) (string, error) {
+	bad := func(why string) (string, error) {
+		return "", fault.New(fault.Invalid, "tool_name_invalid", "%.80q is no name for a tool: %s", name, why).
+			With("it needs letters or digits of ASCII")
+	}
+	var b strings.Builder
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		switch {
+		case c < ' ' || c > '~':
+			return bad("it has characters that are invisible or look like others")
+		case c >= 'A' && c <= 'Z':
+			if i > 0 && hump(name, i) {
+				b.WriteByte('_')
+			}
+			b.WriteByte(c + 'a' - 'A')
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9':
+			b.WriteByte(c)
+		default:
+			b.WriteByte('_')
+		}
+	}
+	word := strings.Join(strings.FieldsFunc(b.String(), func(r rune) bool { return r == '_' }), "_")
+	if word == "" {
+		return bad("nothing of it can be written")
+	}
+	return word, nil
+}
+
+// hump reports whether a word begins at the capital i: readFile, HTTPServer.
+func hump(s string, i int) bool {
+	lower := func(c byte) bool { return c >= 'a' && c <= 'z' }
+	before := s[i-1]
+	if lower(before) || before >= '0' && before <= '9' {
+		return true
+	}
+	return before >= 'A' && before <= 'Z' && i+1 < len(s) && lower(s[i+1])
+}
