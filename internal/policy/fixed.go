@@ -6,14 +6,18 @@ import (
 	"steward/internal/tool"
 )
 
-// Fixed is the judge that needs no configuration: queries are allowed, actions
-// ask the person who is there, and with nobody there they are denied. An
-// effect that is neither is denied.
+// Fixed is the judge that needs no configuration: queries are allowed, and so
+// is what changes nothing but an agent's own state; other actions ask the
+// person who is there, and with nobody there they are denied. An effect that
+// is neither is denied.
 type Fixed struct{}
 
-// Judge implements Judge. It never fails.
+// Judge implements Judge. It never fails. Who may ask at all may read, write,
+// choose a model and ask an agent: it decides about tools only.
 func (Fixed) Judge(_ context.Context, q Question) (Decision, error) {
 	switch {
+	case q.Point != "" && q.Point != PointTool && q.Point != PointIntent:
+		return Decision{Verdict: Allow, Reason: "only tools are judged", Rule: "fixed.point"}, nil
 	case q.Tool.Effect == tool.Query:
 		return Decision{Verdict: Allow, Reason: "queries change nothing", Rule: "fixed.query"}, nil
 	case q.Tool.Effect != tool.Action:
@@ -22,6 +26,8 @@ func (Fixed) Judge(_ context.Context, q Question) (Decision, error) {
 			Reason:  "the tool says neither that it reads nor that it changes something",
 			Rule:    "fixed.effect",
 		}, nil
+	case q.Tool.Origin == tool.OriginOwn:
+		return Decision{Verdict: Allow, Reason: "it changes nothing but the agent's own notes", Rule: "fixed.own"}, nil
 	case q.Attended:
 		return Decision{Verdict: Ask, Reason: q.Tool.Name + " changes something", Rule: "fixed.action"}, nil
 	}

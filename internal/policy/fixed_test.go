@@ -30,6 +30,10 @@ func TestFixed(t *testing.T) {
 			}
 		}
 	}
+	own, err := Fixed{}.Judge(context.Background(), Question{Tool: tool.Spec{Name: "state.put", Effect: tool.Action, Origin: tool.OriginOwn}})
+	if err != nil || own.Verdict != Allow {
+		t.Errorf("an agent's own notes: %+v, %v", own, err)
+	}
 	d, _ := Fixed{}.Judge(context.Background(), Question{Tool: tool.Spec{Name: "files.write", Effect: tool.Action}})
 	for _, s := range []string{"files.write", "steward chat", "WebSocket"} {
 		if !strings.Contains(d.Reason, s) {
