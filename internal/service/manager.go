@@ -1,0 +1,337 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"steward/internal/fault"
+)
+
+// Far is a service at a URL: another Steward's.
+type Far interface {
+	KV
+	Database
+	// Profile returns who the user is, as JSON.
+	Profile(ctx context.Context, c Caller) (json.RawMessage, error)
+	Close() error
+}
+
+// Options are the parts of a Manager; those that are nil are not to be had
+// (service_unsupported).
+type Options struct {
+	// Bindings returns an agent's services (agent_not_found).
+	Bindings func(agent string) (Bindings, error)
+	KV       KV
+	DB       Database
+	Profile  func(ctx context.Context, user string) (json.RawMessage, error)
+	// Dial opens a service at a URL; the key is the secret itself.
+	Dial func(url, key string) (Far, error)
+	// DialLog opens an OTLP endpoint for log lines.
+	DialLog func(url, key string) (slog.Handler, func() error, error)
+	// Secret returns a secret that an agent declares to need.
+	Secret func(agent, name string) (string, bool)
+	Log    *slog.Logger // nil: slog.Default()
+}
+
+// Manager hands agents their services: each is opened at its first use,
+// shared by all that mean the same one, and closed with the manager, the last
+// opened first. As a KV and a Database it serves the calling agent
+// (Caller.Agent) from wherever its own come. Safe for concurrent use.
+type Manager struct {
+	opt Options
+
+	mu     sync.Mutex
+	far    map[string]*opened
+	chosen map[string]Source // by owner and service: where what is stored goes, see settle
+	logs   map[string]*slog.Logger
+	order  []func() error
+	closed bool
+}
+
+// opened is a far service, or the error with which its opening ended.
+type opened struct {
+	once sync.Once
+	far  Far
+	err  error
+}
+
+// NewManager returns a manager; nothing is opened yet.
+func NewManager(opt Options) *Manager {
+	if opt.Log == nil {
+		opt.Log = slog.Default()
+	}
+	return &Manager{opt: opt, far: map[string]*opened{}, chosen: map[string]Source{}, logs: map[string]*slog.Logger{}}
+}
+
+// Close closes what was opened, the last one first. Later calls are refused.
+func (m *Manager) Close() error {
+	m.mu.Lock()
+	order := m.order
+	m.order, m.closed = nil, true
+	m.mu.Unlock()
+	var errs []error
+	for i := len(order) - 1; i >= 0; i-- {
+		errs = append(errs, order[i]())
+	}
+	return errors.Join(errs...)
+}
+
+// Binding returns where an agent's service comes from.
+func (m *Manager) Binding(agent string, n Name) (Binding, error) {
+	all, err := m.opt.Bindings(agent)
+	if err != nil {
+		return Binding{}, err
+	}
+	b, ok := all[n]
+	if !ok {
+		return Binding{}, fault.New(fault.NotFound, "service_unknown", "the agent %s has no service %s", agent, n)
+	}
+	return b, nil
+}
+
+// open returns the far service of a binding.
+func (m *Manager) open(b Binding) (Far, error) {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		return nil, errClosed()
+	}
+	id := b.Owner + "\x00" + b.URL
+	o := m.far[id]
+	if o == nil {
+		o = &opened{}
+		m.far[id] = o
+	}
+	m.mu.Unlock()
+	o.once.Do(func() {
+		var key string
+		if key, o.err = m.Key(b); o.err != nil {
+			return
+		}
+		if m.opt.Dial == nil {
+			o.err = unsupported("remote services")
+			return
+		}
+		if o.far, o.err = m.opt.Dial(b.URL, key); o.err == nil {
+			o.err = m.closing(o.far.Close)
+		}
+	})
+	return o.far, o.err
+}
+
+// closing has f called by Close; at once when the manager is closed already.
+func (m *Manager) closing(f func() error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return errors.Join(errClosed(), f())
+	}
+	m.order = append(m.order, f)
+	return nil
+}
+
+// Key returns the secret that opens a service at a URL; empty where it needs
+// none. Error code: secret_missing.
+func (m *Manager) Key(b Binding) (string, error) {
+	if b.Key == "" {
+		return "", nil
+	}
+	if m.opt.Secret != nil {
+		if s, ok := m.opt.Secret(b.Owner, b.Key); ok {
+			return s, nil
+		}
+	}
+	return "", fault.New(fault.NotFound, "secret_missing", "the secret %s of the agent %s is not set", b.Key, b.Owner).
+		With("set the environment variable %s, and name it under secrets in agent.yaml", b.Key)
+}
+
+// at calls near or far, wherever the caller's service is; when far cannot be
+// reached and there is a fallback, near.
+func at[T any](m *Manager, ctx context.Context, c Caller, n Name, near func(Caller) (T, error), far func(Far, Caller) (T, error)) (T, error) {
+	var none T
+	b, err := m.Binding(c.Agent, n)
+	if err != nil {
+		return none, err
+	}
+	c.Agent = b.Owner
+	if b.Source == Local || m.settled(b, n) == Local {
+		return near(c)
+	}
+	f, err := m.open(b)
+	if err == nil {
+		var v T
+		if v, err = far(f, c); err == nil || !away(err) {
+			m.settle(b, n, Remote)
+			return v, err
+		}
+	}
+	if b.Fallback != Local || ctx.Err() != nil || !away(err) || m.settle(b, n, Local) != Local {
+		return none, err
+	}
+	m.opt.Log.WarnContext(ctx, "a remote service cannot be reached: the local one is used", "agent", b.Owner, "service", string(n), "error", err)
+	return near(c)
+}
+
+// away reports whether an error says that a service cannot be reached.
+func away(err error) bool { return fault.Is(err, fault.Unavailable) || fault.Is(err, fault.Timeout) }
+
+func (m *Manager) settled(b Binding, n Name) Source {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.chosen[b.Owner+"\x00"+string(n)]
+}
+
+// settle notes where a service that keeps things was found first, and returns
+// where it is: what was stored at one place would be missed at the other, so
+// the first use decides for as long as the manager lives.
+func (m *Manager) settle(b Binding, n Name, s Source) Source {
+	if n != State && n != DB {
+		return s
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at := b.Owner + "\x00" + string(n)
+	if m.chosen[at] == "" {
+		m.chosen[at] = s
+	}
+	return m.chosen[at]
+}
+
+// Get implements KV.
+func (m *Manager) Get(ctx context.Context, c Caller, key string) (json.RawMessage, error) {
+	return at(m, ctx, c, State,
+		func(c Caller) (json.RawMessage, error) { return m.opt.KV.Get(ctx, c, key) },
+		func(f Far, c Caller) (json.RawMessage, error) { return f.Get(ctx, c, key) })
+}
+
+// Put implements KV.
+func (m *Manager) Put(ctx context.Context, c Caller, key string, value json.RawMessage) error {
+	_, err := at(m, ctx, c, State,
+		func(c Caller) (struct{}, error) { return struct{}{}, m.opt.KV.Put(ctx, c, key, value) },
+		func(f Far, c Caller) (struct{}, error) { return struct{}{}, f.Put(ctx, c, key, value) })
+	return err
+}
+
+// Delete implements KV.
+func (m *Manager) Delete(ctx context.Context, c Caller, key string) error {
+	_, err := at(m, ctx, c, State,
+		func(c Caller) (struct{}, error) { return struct{}{}, m.opt.KV.Delete(ctx, c, key) },
+		func(f Far, c Caller) (struct{}, error) { return struct{}{}, f.Delete(ctx, c, key) })
+	return err
+}
+
+// List implements KV.
+func (m *Manager) List(ctx context.Context, c Caller, prefix, after string, limit int) ([]string, error) {
+	return at(m, ctx, c, State,
+		func(c Caller) ([]string, error) { return m.opt.KV.List(ctx, c, prefix, after, limit) },
+		func(f Far, c Caller) ([]string, error) { return f.List(ctx, c, prefix, after, limit) })
+}
+
+// Query implements Database.
+func (m *Manager) Query(ctx context.Context, c Caller, statement string, args ...any) (Rows, error) {
+	return at(m, ctx, c, DB,
+		func(c Caller) (Rows, error) { return m.opt.DB.Query(ctx, c, statement, args...) },
+		func(f Far, c Caller) (Rows, error) { return f.Query(ctx, c, statement, args...) })
+}
+
+// Exec implements Database.
+func (m *Manager) Exec(ctx context.Context, c Caller, statements ...Statement) (int64, error) {
+	return at(m, ctx, c, DB,
+		func(c Caller) (int64, error) { return m.opt.DB.Exec(ctx, c, statements...) },
+		func(f Far, c Caller) (int64, error) { return f.Exec(ctx, c, statements...) })
+}
+
+// Profile returns what is known of the user, as JSON.
+func (m *Manager) Profile(ctx context.Context, c Caller) (json.RawMessage, error) {
+	return at(m, ctx, c, User,
+		func(c Caller) (json.RawMessage, error) {
+			if m.opt.Profile == nil {
+				return nil, unsupported("the service user")
+			}
+			return m.opt.Profile(ctx, c.User)
+		},
+		func(f Far, c Caller) (json.RawMessage, error) { return f.Profile(ctx, c) })
+}
+
+// Logger returns the logger of an agent. A line never fails: one that a
+// remote endpoint does not take is told to the node's log instead.
+func (m *Manager) Logger(agent string) (*slog.Logger, error) {
+	b, err := m.Binding(agent, Logging)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	l := m.logs[agent]
+	m.mu.Unlock()
+	if l != nil {
+		return l, nil
+	}
+	handler := m.opt.Log.Handler()
+	if b.Source == Remote {
+		far, err := m.dialLog(b)
+		switch {
+		case err == nil:
+			handler = far
+		case b.Fallback != Local:
+			return nil, err
+		default:
+			m.opt.Log.Warn("a remote log cannot be reached: the node's own is used", "agent", agent, "error", err)
+		}
+	}
+	l = slog.New(leveled{handler, levelOf(b.Level)}).With("agent", agent)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if other := m.logs[agent]; other != nil {
+		return other, nil
+	}
+	m.logs[agent] = l
+	return l, nil
+}
+
+func (m *Manager) dialLog(b Binding) (slog.Handler, error) {
+	if m.opt.DialLog == nil {
+		return nil, unsupported("a remote log")
+	}
+	key, err := m.Key(b)
+	if err != nil {
+		return nil, err
+	}
+	h, end, err := m.opt.DialLog(b.URL, key)
+	if err != nil {
+		return nil, err
+	}
+	return h, m.closing(end)
+}
+
+// leveled drops lines below a level.
+type leveled struct {
+	slog.Handler
+	least slog.Level
+}
+
+func (h leveled) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= h.least && h.Handler.Enabled(ctx, l)
+}
+func (h leveled) WithAttrs(a []slog.Attr) slog.Handler {
+	return leveled{h.Handler.WithAttrs(a), h.least}
+}
+func (h leveled) WithGroup(g string) slog.Handler { return leveled{h.Handler.WithGroup(g), h.least} }
+
+func levelOf(word string) slog.Level {
+	l := slog.LevelDebug
+	if word != "" {
+		_ = l.UnmarshalText([]byte(word)) // Resolve has checked it
+	}
+	return l
+}
+
+func unsupported(what string) error {
+	return fault.New(fault.Unsupported, "service_unsupported", "%s cannot be had here", what)
+}
+
+func errClosed() error {
+	return fault.New(fault.Unavailable, "closing", "Steward is closing").Retrying(fault.RetryBackoff, 0)
+}

@@ -1,0 +1,190 @@
+// Package remote reaches services at a URL: those of another Steward, and a
+// log that takes OpenTelemetry's protocol.
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/service"
+)
+
+// AgentHeader names the agent whose services are meant.
+const AgentHeader = "Steward-Agent"
+
+// maxAnswer bounds an answer, in bytes.
+const maxAnswer = 8 << 20
+
+// Client speaks to the services of another Steward (docs/services.md) with a
+// key of a user there. Safe for concurrent use. Errors are those that the
+// other one tells, or service_unreachable (Unavailable), service_answer_broken.
+type Client struct {
+	base string
+	key  string
+	http *http.Client
+}
+
+var _ service.Far = (*Client)(nil)
+
+// Dial returns a client; it connects at the first call.
+func Dial(base, key string) *Client {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConnsPerHost = 8
+	return &Client{base: strings.TrimSuffix(base, "/"), key: key, http: &http.Client{
+		Transport: t, Timeout: time.Minute,
+		// The key goes to the host that was named, and to no other.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Close closes idle connections.
+func (c *Client) Close() error {
+	c.http.CloseIdleConnections()
+	return nil
+}
+
+// Get implements service.KV.
+func (c *Client) Get(ctx context.Context, who service.Caller, key string) (json.RawMessage, error) {
+	var v json.RawMessage
+	return v, c.do(ctx, who, http.MethodGet, "/state/"+url.PathEscape(key), nil, &v)
+}
+
+// Put implements service.KV.
+func (c *Client) Put(ctx context.Context, who service.Caller, key string, value json.RawMessage) error {
+	return c.do(ctx, who, http.MethodPut, "/state/"+url.PathEscape(key), value, nil)
+}
+
+// Delete implements service.KV.
+func (c *Client) Delete(ctx context.Context, who service.Caller, key string) error {
+	return c.do(ctx, who, http.MethodDelete, "/state/"+url.PathEscape(key), nil, nil)
+}
+
+// List implements service.KV.
+func (c *Client) List(ctx context.Context, who service.Caller, prefix, after string, limit int) ([]string, error) {
+	q := url.Values{"prefix": {prefix}, "after": {after}, "limit": {strconv.Itoa(limit)}}
+	var v struct{ Keys []string }
+	return v.Keys, c.do(ctx, who, http.MethodGet, "/state?"+q.Encode(), nil, &v)
+}
+
+// Query implements service.Database.
+func (c *Client) Query(ctx context.Context, who service.Caller, statement string, args ...any) (service.Rows, error) {
+	var v service.Rows
+	return v, c.do(ctx, who, http.MethodPost, "/db/query", service.Statement{SQL: statement, Args: args}, &v)
+}
+
+// Exec implements service.Database.
+func (c *Client) Exec(ctx context.Context, who service.Caller, statements ...service.Statement) (int64, error) {
+	var v struct{ Changed int64 }
+	err := c.do(ctx, who, http.MethodPost, "/db/exec", map[string]any{"statements": statements}, &v)
+	return v.Changed, err
+}
+
+// Profile implements service.Far.
+func (c *Client) Profile(ctx context.Context, who service.Caller) (json.RawMessage, error) {
+	var v json.RawMessage
+	return v, c.do(ctx, who, http.MethodGet, "/user", nil, &v)
+}
+
+// do sends one request; a body that is not raw JSON is encoded.
+func (c *Client) do(ctx context.Context, who service.Caller, method, path string, body, into any) (err error) {
+	var payload io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return fault.New(fault.Invalid, "value_invalid", "what is to be sent is not JSON: %w", err)
+		}
+		payload = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, payload)
+	if err != nil {
+		return fault.New(fault.Invalid, "service_invalid", "%s is no address of a service: %w", c.base, err)
+	}
+	if payload != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	req.Header.Set(AgentHeader, who.Agent)
+	res, err := c.http.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return fault.Of(ctx.Err())
+		}
+		return c.unreachable(err)
+	}
+	defer func() { err = errors.Join(err, res.Body.Close()) }()
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return c.unreachable(err)
+	case len(answer) > maxAnswer:
+		return fault.New(fault.TooLarge, "answer_too_large", "the service at %s answers with more than %d bytes", c.base, maxAnswer)
+	case res.StatusCode >= 300:
+		return c.refusal(res, answer)
+	case into == nil:
+		return nil
+	}
+	if err := json.Unmarshal(answer, into); err != nil {
+		return fault.New(fault.Internal, "service_answer_broken", "the service at %s answers with no JSON: %w", c.base, err).
+			With("see whether %s is the services' address of a Steward (…/services/v1)", c.base)
+	}
+	return nil
+}
+
+func (c *Client) unreachable(err error) error {
+	return fault.New(fault.Unavailable, "service_unreachable", "the service at %s cannot be reached: %w", c.base, err).
+		With("see that it runs and that the url is right").Retrying(fault.RetryBackoff, 0)
+}
+
+// refusal reads the error that the other one tells.
+func (c *Client) refusal(res *http.Response, answer []byte) error {
+	var told struct {
+		Error struct {
+			Code, Message, Remedy string
+		}
+	}
+	kind := kindOf(res.StatusCode)
+	if err := json.Unmarshal(answer, &told); err != nil || told.Error.Code == "" {
+		return fault.New(kind, "service_refused", "the service at %s answers %s", c.base, res.Status).
+			With("see whether it is the services' address of a Steward (…/services/v1), and the key one of its keys")
+	}
+	return fault.New(kind, told.Error.Code, "%s", told.Error.Message).With("%s", told.Error.Remedy).
+		Detail("service", c.base).Detail("status", fmt.Sprint(res.StatusCode))
+}
+
+func kindOf(status int) fault.Kind {
+	switch status {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		return fault.Invalid
+	case http.StatusUnauthorized:
+		return fault.Unauthentic
+	case http.StatusForbidden:
+		return fault.Denied
+	case http.StatusNotFound, http.StatusGone:
+		return fault.NotFound
+	case http.StatusConflict, http.StatusPreconditionFailed:
+		return fault.Conflict
+	case http.StatusRequestEntityTooLarge:
+		return fault.TooLarge
+	case http.StatusTooManyRequests:
+		return fault.RateLimited
+	case http.StatusNotImplemented:
+		return fault.Unsupported
+	case http.StatusBadGateway, http.StatusServiceUnavailable:
+		return fault.Unavailable
+	case http.StatusGatewayTimeout, http.StatusRequestTimeout:
+		return fault.Timeout
+	}
+	return fault.Internal
+}
