@@ -1,0 +1,541 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// attack is what a program might try. It returns nil when it got through, and
+// else what kept it.
+type attack func(args []string) error
+
+// attacks are run by the test binary when it is started as a probe.
+func attacks() map[string]attack {
+	return map[string]attack{
+		// other processes
+		"see process":             seeProcess,
+		"signal process":          func(a []string) error { return unix.Kill(number(a[0]), 0) },
+		"ptrace process":          func(a []string) error { return unix.PtraceSeize(number(a[0])) },
+		"be traced":               func([]string) error { return call(unix.SYS_PTRACE, unix.PTRACE_TRACEME) },
+		"read memory":             readMemory,
+		"take descriptor":         takeDescriptor,
+		"compare processes":       func([]string) error { return call(unix.SYS_KCMP, pid(), pid(), 0) },
+		"root of first":           func(a []string) error { return read("/proc/1/root" + a[0]) },
+		"root of itself":          func(a []string) error { return read("/proc/self/root" + a[0]) },
+		"working folder":          func(a []string) error { return read("/proc/self/cwd" + strings.Repeat("/..", 64) + a[0]) },
+		"raise priority":          func([]string) error { return unix.Setpriority(unix.PRIO_PROCESS, 0, -5) },
+		"choice of who is killed": func([]string) error { return os.WriteFile("/proc/self/oom_score_adj", []byte("1"), 0) },
+		"raise limits":            raiseLimits,
+		"inherit environment":     inheritEnvironment,
+		"inherit descriptors":     inheritDescriptors,
+		"type into terminal":      typeIntoTerminal,
+		// network
+		"tcp":               func(a []string) error { return dial("tcp", a[0]) },
+		"udp":               udp,
+		"dns":               resolve,
+		"unix socket":       func(a []string) error { return dial("unix", a[0]) },
+		"abstract socket":   func(a []string) error { return dial("unix", "@"+a[0]) },
+		"socket from env":   func([]string) error { return dial("unix", os.Getenv("SSH_AUTH_SOCK")) },
+		"known sockets":     knownSockets,
+		"raw socket":        func([]string) error { return socket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP) },
+		"packet socket":     func([]string) error { return socket(unix.AF_PACKET, unix.SOCK_RAW, 0) },
+		"kernel crypto":     func([]string) error { return socket(unix.AF_ALG, unix.SOCK_SEQPACKET, 0) },
+		"virtual socket":    func([]string) error { return socket(unix.AF_VSOCK, unix.SOCK_STREAM, 0) },
+		"kernel events":     func([]string) error { return socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_KOBJECT_UEVENT) },
+		"audit socket":      func([]string) error { return socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT) },
+		"address of itself": func([]string) error { return socket(unix.AF_INET, unix.SOCK_STREAM, 0) },
+		// files
+		"read file":         func(a []string) error { return read(a[0]) },
+		"list folder":       func(a []string) error { _, err := os.ReadDir(a[0]); return err },
+		"write file":        func(a []string) error { return create(a[0]) },
+		"append to file":    func(a []string) error { return appendTo(a[0]) },
+		"change mode":       func(a []string) error { return os.Chmod(a[0], 0o777) },
+		"remove file":       func(a []string) error { return os.Remove(a[0]) },
+		"write by link":     func(a []string) error { return create(a[0]) },
+		"hard link":         hardLink,
+		"write own program": func([]string) error { return appendTo("/proc/self/exe") },
+		"make root file":    func([]string) error { return create("/steward-probe") },
+		"write kernel":      func([]string) error { return openWrite("/proc/sys/kernel/core_pattern") },
+		"system request":    func([]string) error { return openWrite("/proc/sysrq-trigger") },
+		"kernel memory":     func([]string) error { return read("/proc/kcore") },
+		"sysfs":             func([]string) error { _, err := os.ReadDir("/sys/class/net"); return err },
+		"devices":           devices,
+		"make device":       func([]string) error { return makeDevice() },
+		"control groups":    controlGroups,
+		"handles":           func([]string) error { _, _, err := unix.NameToHandleAt(unix.AT_FDCWD, "/", 0); return err },
+		"mount":             mount,
+		"new mount":         func([]string) error { return newMount() },
+		"clone mount":       func([]string) error { _, err := unix.OpenTree(unix.AT_FDCWD, "/", unix.OPEN_TREE_CLONE); return err },
+		"make writable":     func([]string) error { return unix.Mount("", "/usr", "", unix.MS_REMOUNT|unix.MS_BIND, "") },
+		"unmount":           func([]string) error { return not(unix.Unmount("/nowhere", 0), unix.EPERM) },
+		"change root":       func([]string) error { return unix.Chroot(os.TempDir()) },
+		"pivot root":        func([]string) error { return not(unix.PivotRoot("/nowhere", "/nowhere"), unix.EPERM) },
+		"setuid program":    setuid,
+		"capabilities":      func([]string) error { return capabilities() },
+		// kernel
+		"unshare":        func([]string) error { return unix.Unshare(unix.CLONE_NEWUTS) },
+		"unshare files":  func([]string) error { return unix.Unshare(unix.CLONE_FS) },
+		"clone user":     func([]string) error { return cloneFlags(unix.CLONE_NEWUSER) },
+		"clone network":  func([]string) error { return cloneFlags(unix.CLONE_NEWUSER | unix.CLONE_NEWNET) },
+		"clone3":         func([]string) error { return not(call(435), unix.ENOSYS) },
+		"join namespace": joinNamespace,
+		"host name":      hostName,
+		"clock": func([]string) error {
+			var t unix.Timex
+			_, err := unix.ClockAdjtime(unix.CLOCK_REALTIME, &t)
+			return err
+		},
+		"set clock": setClock,
+		"keyring": func([]string) error {
+			_, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_SESSION_KEYRING, true)
+			return err
+		},
+		"add key": func([]string) error {
+			_, err := unix.AddKey("user", "steward", []byte("x"), unix.KEY_SPEC_PROCESS_KEYRING)
+			return err
+		},
+		"bpf":             bpfMap,
+		"io_uring":        func([]string) error { return not(call(unix.SYS_IO_URING_SETUP, 1, 0), unix.ENOSYS) },
+		"userfaultfd":     func([]string) error { return call(unix.SYS_USERFAULTFD, unix.O_CLOEXEC) },
+		"perf":            perf,
+		"load module":     func([]string) error { return not(unix.InitModule(nil, ""), unix.EPERM) },
+		"kexec":           func([]string) error { return not(call(unix.SYS_KEXEC_LOAD, 0, 99, 0, 0), unix.EPERM) },
+		"reboot":          func([]string) error { return not(call(unix.SYS_REBOOT, 0, 0, 0), unix.EPERM) },
+		"swap":            func([]string) error { return not(call(unix.SYS_SWAPON, 0, 0), unix.EPERM) },
+		"kernel log":      func([]string) error { _, err := unix.Klogctl(10, nil); return err },
+		"accounting":      func([]string) error { return not(call(unix.SYS_ACCT, 1), unix.EPERM) },
+		"watch all files": func([]string) error { _, err := unix.FanotifyInit(unix.FAN_CLASS_NOTIF, 0); return err },
+		"personality":     func([]string) error { return call(unix.SYS_PERSONALITY, 0x40000) },
+		"foreign call":    func([]string) error { return not(call(0x40000000|unix.SYS_GETPID), unix.EPERM) },
+		"secret memory":   func([]string) error { _, err := unix.MemfdCreate("x", 0); return err },
+		"kernel shared":   func([]string) error { return call(unix.SYS_SHMGET, 0, 4096, unix.IPC_CREAT|0o600) },
+		"kernel queue":    func([]string) error { return call(unix.SYS_MSGGET, 0, unix.IPC_CREAT|0o600) },
+		// exhaustion
+		"many processes":   manyProcesses,
+		"many threads":     manyThreads,
+		"much memory":      func([]string) error { return fill(unix.MAP_PRIVATE) },
+		"shared memory":    func([]string) error { return fill(unix.MAP_SHARED) },
+		"memory in parts":  memoryInParts,
+		"long computation": compute,
+		"big file":         bigFile,
+		"many files":       manyFiles,
+		"shared folder":    func([]string) error { return fillFolder("/dev/shm") },
+		"temporary folder": func([]string) error { return fillFolder(os.TempDir()) },
+		"many descriptors": manyDescriptors,
+	}
+}
+
+func pid() uintptr { return uintptr(os.Getpid()) }
+
+func number(s string) int { n, _ := strconv.Atoi(s); return n }
+
+func call(nr uintptr, args ...uintptr) error {
+	args = append(args, 0, 0, 0, 0, 0, 0)
+	if _, _, e := unix.Syscall6(nr, args[0], args[1], args[2], args[3], args[4], args[5]); e != 0 {
+		return e
+	}
+	return nil
+}
+
+// not counts every answer as a way through but for one error.
+func not(err error, kept error) error {
+	if errors.Is(err, kept) {
+		return err
+	}
+	return nil
+}
+
+func read(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.Read(make([]byte, 1))
+	return err
+}
+
+func create(path string) error {
+	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+		return err
+	}
+	return os.Remove(path)
+}
+
+func openWrite(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err == nil {
+		f.Close()
+	}
+	return err
+}
+
+func appendTo(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err == nil {
+		f.Close()
+	}
+	return err
+}
+
+func dial(network, address string) error {
+	if address == "" {
+		return errors.New("no address")
+	}
+	c, err := net.DialTimeout(network, address, time.Second)
+	if err == nil {
+		c.Close()
+	}
+	return err
+}
+
+func udp(a []string) error {
+	c, err := net.Dial("udp", a[0])
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(time.Second))
+	if _, err := c.Write([]byte("ping")); err != nil {
+		return err
+	}
+	_, err = c.Read(make([]byte, 9))
+	return err
+}
+
+func resolve(a []string) error {
+	r := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "udp", a[0])
+	}}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	_, err := r.LookupHost(ctx, "steward.example.")
+	return err
+}
+
+func knownSockets([]string) error {
+	paths := []string{"/run/dbus/system_bus_socket", "/var/run/docker.sock", "/run/docker.sock", "/tmp/.X11-unix/X0", "@/tmp/.X11-unix/X0",
+		"/run/systemd/private", "/run/user/0/bus", "/run/user/1000/bus", "/run/containerd/containerd.sock", "/run/postgresql/.s.PGSQL.5432"}
+	if a, ok := strings.CutPrefix(os.Getenv("DBUS_SESSION_BUS_ADDRESS"), "unix:path="); ok {
+		paths = append(paths, a)
+	}
+	for _, p := range paths {
+		if dial("unix", p) == nil {
+			return nil
+		}
+	}
+	return errors.New("none answers")
+}
+
+func socket(family, kind, protocol int) error {
+	fd, err := unix.Socket(family, kind, protocol)
+	if err == nil {
+		unix.Close(fd)
+	}
+	return err
+}
+
+func seeProcess(a []string) error {
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return err
+	}
+	for _, path := range all {
+		if b, err := os.ReadFile(path); err == nil && bytes.HasPrefix(b, []byte("sleep\x00"+a[1])) {
+			return nil
+		}
+	}
+	return errors.New("not seen")
+}
+
+func readMemory([]string) error {
+	from, to := []byte("x"), make([]byte, 1)
+	_, err := unix.ProcessVMReadv(os.Getpid(), []unix.Iovec{{Base: &to[0], Len: 1}},
+		[]unix.RemoteIovec{{Base: uintptr(unsafe.Pointer(&from[0])), Len: 1}}, 0)
+	return err
+}
+
+func takeDescriptor([]string) error {
+	fd, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return err
+	}
+	_, err = unix.PidfdGetfd(fd, 0, 0)
+	return err
+}
+
+func raiseLimits([]string) error {
+	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1 << 40, Max: 1 << 40})
+}
+
+func inheritEnvironment([]string) error {
+	all, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		return err
+	}
+	for _, path := range all {
+		if b, err := os.ReadFile(path); err == nil && bytes.Contains(b, []byte("PROBE_SECRET=")) {
+			return nil
+		}
+	}
+	return errors.New("not there")
+}
+
+func inheritDescriptors(a []string) error {
+	for fd := 3; fd < 4096; fd++ {
+		if f, err := unix.Openat(fd, a[0], unix.O_RDONLY, 0); err == nil {
+			unix.Close(f)
+			return nil
+		}
+	}
+	for fd := range 3 { // by way of what it does have
+		if _, err := os.Stat(fmt.Sprintf("/proc/self/fd/%d/../%s", fd, a[0])); err == nil {
+			return nil
+		}
+	}
+	return errors.New("there are none")
+}
+
+func typeIntoTerminal([]string) error {
+	f, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	c := byte('x')
+	return not(call(unix.SYS_IOCTL, f.Fd(), unix.TIOCSTI, uintptr(unsafe.Pointer(&c))), unix.EPERM)
+}
+
+func hardLink(a []string) error {
+	to := filepath.Join(a[1], "linked")
+	if err := os.Link(a[0], to); err != nil {
+		return err
+	}
+	return os.Remove(to)
+}
+
+func devices([]string) error {
+	known := []string{"console", "core", "fd", "full", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom", "zero"}
+	entries, err := os.ReadDir("/dev")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !slices.Contains(known, e.Name()) && openWrite("/dev/"+e.Name()) == nil {
+			return nil
+		}
+	}
+	return errors.New("only the usual ones")
+}
+
+func makeDevice() error {
+	path := filepath.Join(os.TempDir(), fmt.Sprintf("null-%d", os.Getpid()))
+	if err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))); err != nil {
+		return err
+	}
+	defer os.Remove(path)
+	return openWrite(path)
+}
+
+func controlGroups([]string) error {
+	err := errors.New("there are none")
+	filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, _ error) error {
+		if d != nil && d.Name() == "cgroup.procs" && openWrite(path) == nil {
+			err = nil
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return err
+}
+
+func mount([]string) error {
+	dir, err := os.MkdirTemp("", "mount")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(dir)
+	if err := unix.Mount("none", dir, "tmpfs", 0, "size=4k"); err != nil {
+		return err
+	}
+	return unix.Unmount(dir, 0)
+}
+
+func newMount() error {
+	fd, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+	if err == nil {
+		unix.Close(fd)
+	}
+	return err
+}
+
+func setuid(a []string) error {
+	out, err := exec.Command(a[0], "probe", "capabilities").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
+func capabilities() error {
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return err
+	}
+	if bytes.Contains(b, []byte("CapEff:\t0000000000000000")) {
+		return errors.New("it has none")
+	}
+	return nil
+}
+
+func cloneFlags(flags uintptr) error {
+	cmd := exec.Command("/proc/self/exe", "probe", "nothing")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
+	return cmd.Run()
+}
+
+func joinNamespace([]string) error {
+	fd, err := unix.Open("/proc/self/ns/uts", unix.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	return unix.Setns(fd, unix.CLONE_NEWUTS)
+}
+
+func hostName([]string) error {
+	name, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	return unix.Sethostname([]byte(name))
+}
+
+func setClock([]string) error {
+	return not(call(unix.SYS_CLOCK_SETTIME, unix.CLOCK_REALTIME, 0), unix.EPERM)
+}
+
+func bpfMap([]string) error {
+	attr := struct{ kind, key, value, entries uint32 }{2, 4, 4, 1}
+	return call(unix.SYS_BPF, 0, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
+}
+
+func perf([]string) error {
+	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{}))}
+	_, err := unix.PerfEventOpen(&attr, 0, -1, -1, 0)
+	return err
+}
+
+func manyProcesses([]string) error {
+	var all []*exec.Cmd
+	defer func() {
+		for _, c := range all {
+			c.Process.Kill()
+			c.Wait()
+		}
+	}()
+	for range 60 {
+		c := exec.Command("sleep", "60")
+		if err := c.Start(); err != nil {
+			return err
+		}
+		all = append(all, c)
+	}
+	return nil
+}
+
+func manyThreads([]string) error {
+	for range 60 {
+		r, _, err := os.Pipe()
+		if err != nil {
+			return err
+		}
+		fd := int(r.Fd()) // blocking from here on: each read takes a thread
+		go unix.Read(fd, make([]byte, 1))
+	}
+	time.Sleep(300 * time.Millisecond)
+	return nil
+}
+
+func fill(how int) error {
+	const size = 400 << 20
+	b, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, how|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return err
+	}
+	for i := 0; i < size; i += 4096 {
+		b[i] = 1
+	}
+	time.Sleep(600 * time.Millisecond) // it is held, not only touched
+	return nil
+}
+
+// memoryInParts uses much in many processes that use little each.
+func memoryInParts([]string) error {
+	var all []*exec.Cmd
+	for range 8 {
+		c := exec.Command("/proc/self/exe", "probe", "hold")
+		if err := c.Start(); err != nil {
+			return err
+		}
+		all = append(all, c)
+	}
+	var errs []error
+	for _, c := range all {
+		errs = append(errs, c.Wait())
+	}
+	return errors.Join(errs...)
+}
+
+func compute([]string) error {
+	for began := time.Now(); time.Since(began) < 4*time.Second; {
+	}
+	return nil
+}
+
+func bigFile(a []string) error {
+	signal.Ignore(unix.SIGXFSZ)
+	path := filepath.Join(a[0], "big")
+	defer os.Remove(path)
+	return os.WriteFile(path, make([]byte, 3<<20), 0o600)
+}
+
+func manyFiles(a []string) error { return fillFolder(a[0]) }
+
+func fillFolder(in string) error {
+	dir, err := os.MkdirTemp(in, "fill")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	for i := range 6 {
+		if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(i)), make([]byte, 1<<20), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func manyDescriptors([]string) error {
+	for range 400 {
+		if _, err := unix.Open("/dev/null", unix.O_RDONLY, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}

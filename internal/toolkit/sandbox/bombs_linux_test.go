@@ -1,0 +1,274 @@
+package sandbox
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/internal/fault"
+)
+
+// marked returns the processes that have a text in their command line.
+func marked(t *testing.T, text string) []int {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	must(t, all, err)
+	var out []int
+	for _, path := range all {
+		b, err := os.ReadFile(path)
+		if err == nil && strings.Contains(string(b), text) {
+			pid, _ := strconv.Atoi(strings.Split(path, "/")[2])
+			if p, ok := stat(pid); ok && p.state != 'Z' && pid != os.Getpid() {
+				out = append(out, pid)
+			}
+		}
+	}
+	return out
+}
+
+// temporary returns what there is in the temporary folder and the cgroup.
+func temporary(t *testing.T) []string {
+	t.Helper()
+	out, err := filepath.Glob(filepath.Join(os.TempDir(), "steward-*"))
+	must(t, out, err)
+	if own, ok := ownCgroup("/proc/self/mountinfo", "/proc/self/cgroup"); ok {
+		groups, err := filepath.Glob(filepath.Join(own, fmt.Sprintf("steward-%d-*", os.Getpid())))
+		must(t, groups, err)
+		out = append(out, groups...)
+	}
+	return out
+}
+
+// Each of these is a program that does not want to end. It says when it has
+// made what is to be left.
+func stubborn(mark string) map[string]string {
+	return map[string]string{
+		"hangs":         `echo; sleep ` + mark,
+		"ignores":       `trap "" TERM INT HUP; echo; while :; do sleep ` + mark + `; done`,
+		"background":    `sleep ` + mark + ` & sleep ` + mark + ` & echo; wait`,
+		"leaves child":  `sleep ` + mark + ` & echo; exit 0`,
+		"leaves group":  `setsid sleep ` + mark + ` & echo; wait`,
+		"forks twice":   `(setsid sh -c "sleep ` + mark + ` & echo" &) ; sleep ` + mark,
+		"sheds all":     `(env -i setsid sh -c "sleep ` + mark + ` & echo" &) ; sleep ` + mark,
+		"closes output": `sleep ` + mark + ` & echo; exec >&- 2>&-; sleep ` + mark,
+	}
+}
+
+func TestNothingIsLeft(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir()) // for other tests use the same
+	before := temporary(t)
+	mark := fmt.Sprintf("87%06d", os.Getpid())
+	for _, free := range []bool{false, true} {
+		for name, script := range stubborn(mark) {
+			for want, how := range map[string]func(*Process, context.CancelCauseFunc){
+				"deadline_exceeded": func(_ *Process, cancel context.CancelCauseFunc) { cancel(context.DeadlineExceeded) },
+				"program_killed":    func(p *Process, _ context.CancelCauseFunc) { p.Kill() },
+				"":                  func(*Process, context.CancelCauseFunc) {},
+			} {
+				if (name == "leaves child") != (want == "") {
+					continue // it ends by itself, alone
+				}
+				t.Run(fmt.Sprintf("%s, unsandboxed %v, %s", name, free, want), func(t *testing.T) {
+					ctx, cancel := context.WithCancelCause(context.Background())
+					defer cancel(nil)
+					p, err := Start(ctx, Command{Path: "sh", Args: []string{"-c", script}, Unsandboxed: free})
+					must(t, p, err)
+					_, err = p.Stdout.Read(make([]byte, 1))
+					must(t, 0, err)
+					how(p, cancel)
+					err = p.Wait()
+					if want == "" && err != nil || want != "" && !fault.HasCode(err, want) {
+						t.Errorf("Wait: %v", err)
+					}
+					if again := p.Wait(); again != err {
+						t.Errorf("Wait again: %v", again)
+					}
+					p.Kill()
+					if left := marked(t, mark); len(left) > 0 {
+						t.Errorf("still running: %v", left)
+					}
+				})
+			}
+		}
+	}
+	if after := temporary(t); len(after) > 0 || len(before) > 0 {
+		t.Errorf("left behind: %v, there were %v", after, before)
+	}
+}
+
+func TestBombs(t *testing.T) {
+	limits := Limits{Memory: 128 << 20, Processes: 64, CPU: 20 * time.Second}
+	for _, free := range []bool{false, true} {
+		t.Run(fmt.Sprintf("forks, unsandboxed %v", free), func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+			defer cancel()
+			mark := fmt.Sprintf("88%06d", os.Getpid())
+			bomb := `f() { f | f & }; f; sleep ` + mark
+			if free { // where nothing but our looking at it stops it, it ends by itself some time
+				bomb = `f() { [ $1 -gt 10 ] || { f $(($1+1)) | f $(($1+1)) & }; }; f 0; sleep ` + mark
+			}
+			p, err := Start(ctx, Command{Path: "sh", Args: []string{"-c", bomb, mark}, Unsandboxed: free, Limits: limits})
+			must(t, p, err)
+			p.Stdin.Close()
+			err = p.Wait()
+			t.Logf("%v: %.300s", err, p.Stderr())
+			if err == nil {
+				t.Error("it ended well")
+			}
+			if left := marked(t, mark); len(left) > 0 {
+				t.Errorf("%d still running", len(left))
+			}
+		})
+		t.Run(fmt.Sprintf("memory, unsandboxed %v", free), func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			defer cancel()
+			const parts = `for i in 1 2 3 4 5; do { head -c 40000000 /dev/zero; sleep 60; } | tail & done; wait` // tail keeps what has no line
+			p, err := Start(ctx, Command{Path: "sh", Args: []string{"-c", parts}, Unsandboxed: free, Limits: limits})
+			must(t, p, err)
+			if err := p.Wait(); !fault.HasCode(err, "memory_exceeded") {
+				t.Errorf("Wait: %v", err)
+			}
+		})
+		t.Run(fmt.Sprintf("CPU, unsandboxed %v", free), func(t *testing.T) {
+			l := limits
+			l.CPU = time.Second
+			p, err := Start(context.Background(), Command{Path: "sh", Args: []string{"-c", "while :; do :; done & while :; do :; done"}, Unsandboxed: free, Limits: l})
+			must(t, p, err)
+			if err := p.Wait(); !fault.HasCode(err, "cpu_exceeded") {
+				t.Errorf("Wait: %v", err)
+			}
+		})
+	}
+}
+
+// rss is what this process holds in memory.
+func rss() int64 {
+	runtime.GC()
+	b, _ := os.ReadFile("/proc/self/status")
+	return kilobytes(b, "VmRSS:")
+}
+
+// A program that floods its output with a gigabyte costs Steward no memory.
+func TestFlood(t *testing.T) {
+	const lots = "head -c 1073741824 /dev/zero"
+	for name, c := range map[string]struct {
+		script string
+		code   string
+		read   bool
+	}{
+		"one line":     {lots, "output_too_large", true},
+		"many lines":   {"yes 0123456789 | head -c 1073741824", "", true},
+		"stderr":       {lots + " >&2; exit 3", "program_failed", true},
+		"nobody reads": {lots, "deadline_exceeded", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := rss()
+			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+			if !c.read {
+				ctx, cancel = context.WithTimeout(context.Background(), time.Second)
+			}
+			defer cancel()
+			p, err := Start(ctx, Command{Path: "sh", Args: []string{"-c", c.script}})
+			must(t, p, err)
+			var most int64
+			if c.read {
+				buf := make([]byte, 64<<10)
+				for n := 0; err == nil; n++ {
+					if _, err = p.Stdout.Read(buf); n%2000 == 0 {
+						most = max(most, rss())
+					}
+				}
+				if c.code == "output_too_large" && !fault.HasCode(err, c.code) || c.code != "output_too_large" && err != io.EOF {
+					t.Errorf("Read: %v", err)
+				}
+			}
+			if err := p.Wait(); c.code == "" && err != nil || c.code != "" && !fault.HasCode(err, c.code) {
+				t.Errorf("Wait: %v", err)
+			}
+			if rose := max(most, rss()) - before; rose > 64<<20 {
+				t.Errorf("memory rose by %d MiB", rose>>20)
+			}
+			if len(p.Stderr()) > 3*maxStderr {
+				t.Errorf("%d bytes of stderr are kept", len(p.Stderr()))
+			}
+		})
+	}
+}
+
+// A program without a network reaches what it is let to, and only that.
+func TestConnect(t *testing.T) {
+	dir := must2(t)(os.MkdirTemp("", "")) // not t's, whose long names no socket can have
+	defer os.RemoveAll(dir)
+	t.Setenv("TMPDIR", dir)
+	let, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, let, err)
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, other, err)
+	defer other.Close()
+	go func() {
+		for {
+			c, err := let.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				line, _ := bufio.NewReader(c).ReadString('\n')
+				fmt.Fprintf(c, "you said %s", line)
+			}()
+		}
+	}()
+	defer let.Close()
+	self := must2(t)(os.Executable())
+	run := func(args ...string) (string, error) {
+		return inSandbox(t, Command{Path: self, Args: append([]string{"probe"}, args...), Connect: []string{let.Addr().String()}})
+	}
+	for range 3 {
+		if out, err := run("talk", let.Addr().String()); err != nil || out != "you said hello\n" {
+			t.Errorf("%q, %v", out, err)
+		}
+	}
+	if out, err := run("tcp", other.Addr().String()); err == nil {
+		t.Errorf("it reached another address: %s", out)
+	}
+	if _, err := run("exit", "7"); fault.Of(err) == nil || fault.Of(err).Details["exit_code"] != 7 {
+		t.Errorf("the exit code does not come through: %v", err)
+	}
+	if _, err := run("crash"); fault.Of(err) == nil || fault.Of(err).Details["signal"] != "SIGKILL" {
+		t.Errorf("the signal does not come through: %v", err)
+	}
+	for _, bad := range []string{"10.0.0.1:8080", "127.0.0.1:80", "localhost:8080", "127.0.0.1", ""} {
+		_, err := Start(context.Background(), Command{Path: "true", Connect: []string{bad}})
+		if !fault.HasCode(err, "sandbox_connect_invalid") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	if left := temporary(t); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func talk(args []string) int {
+	c, err := net.Dial("tcp", args[0])
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Fprintln(c, "hello")
+	_, err = io.Copy(os.Stdout, c)
+	if err = errors.Join(err, c.Close()); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,76 @@
+package sandbox
+
+import (
+	"os/exec"
+	"strings"
+	"sync"
+
+	"steward/internal/fault"
+)
+
+// machine is what a computer allows. It remembers only that it can confine
+// programs: that it cannot may change at any time, so it is looked at again.
+type machine struct {
+	bwrap string // bubblewrap's program; empty: bwrap
+
+	mu   sync.Mutex
+	able string // its path, once it has shown that it works
+}
+
+// thisMachine holds nothing but a fact about the computer.
+var thisMachine = new(machine)
+
+func (m *machine) available() error {
+	_, err := m.confiner()
+	return err
+}
+
+// confiner returns the path of a bubblewrap that works: it has confined a
+// program that does nothing, in the way in which all others will be.
+func (m *machine) confiner() (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.able != "" {
+		return m.able, nil
+	}
+	name := m.bwrap
+	if name == "" {
+		name = "bwrap"
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", unavailable("bubblewrap is not installed").With("install bubblewrap (on Debian: apt install bubblewrap), %s", orFree)
+	}
+	help, err := exec.Command(path, "--help").CombinedOutput()
+	if err != nil || !strings.Contains(string(help), "--size") {
+		return "", unavailable("the bubblewrap here is too old").With("install bubblewrap 0.8 or later, %s", orFree)
+	}
+	r, err := launch(Command{Path: "true", Limits: Limits{}.WithDefaults()}, path)
+	if err == nil {
+		err = r.wait()
+	}
+	if err != nil {
+		return "", unavailable("programs cannot be confined here: %s", fault.Of(err).Message).With("%s, %s", remedy(err.Error()), orFree)
+	}
+	m.able = path
+	return path, nil
+}
+
+const orFree = "or give unsandboxed: true for this tool, which then runs with all rights of Steward"
+
+func unavailable(format string, args ...any) *fault.Error {
+	return fault.New(fault.Unsupported, "sandbox_unavailable", format, args...)
+}
+
+// remedy says what helps against what bubblewrap reports.
+func remedy(report string) string {
+	switch {
+	case strings.Contains(report, "proc on") || strings.Contains(report, "mount proc"):
+		return "let this container mount /proc (in Docker: --security-opt systempaths=unconfined)"
+	case strings.Contains(report, "uid map") || strings.Contains(report, "namespace") || strings.Contains(report, "Operation not permitted") ||
+		strings.Contains(report, "Permission denied") || strings.Contains(report, "No space left"):
+		return "let users make namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces above 0, " +
+			"on Ubuntu an AppArmor profile for bwrap; in Docker --security-opt seccomp=unconfined)"
+	}
+	return "see what bwrap says of this machine"
+}

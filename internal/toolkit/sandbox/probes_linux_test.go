@@ -1,0 +1,394 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+	"golang.org/x/sys/unix"
+
+	"steward/internal/fault"
+)
+
+// TestMain runs what this binary is started for: a probe, a way out of the
+// sandbox, or the tests.
+func TestMain(m *testing.M) {
+	if code, mine := Inside(os.Args); mine {
+		os.Exit(code)
+	}
+	if len(os.Args) > 2 && os.Args[1] == "probe" {
+		os.Exit(probe(os.Args[2], os.Args[3:]))
+	}
+	os.Exit(m.Run())
+}
+
+// noSleep lets programs that were built with the race detector end at once.
+const noSleep = "atexit_sleep_ms=0"
+
+// kept is the exit code of an attack that was kept from its aim.
+const kept = 42
+
+func probe(name string, args []string) int {
+	if run, ok := helpers()[name]; ok {
+		return run(args)
+	}
+	if err := attacks()[name](args); err != nil {
+		fmt.Println("kept:", err)
+		return kept
+	}
+	fmt.Println("through")
+	return 0
+}
+
+// proof says how it is shown that a probe would get through without the sandbox.
+type proof int
+
+const (
+	anyone proof = iota // for every user
+	root                // with root's capabilities
+	never               // it would do harm, or depends on the machine
+)
+
+// world is what a probe may aim at.
+type world struct {
+	home   string // a folder that is not granted, with a file secret and a socket
+	open   string // a folder that may be written, with a link to home
+	seen   string // a folder that may be read, with a file
+	sleep  *exec.Cmd
+	length string // of the sleep, to know it by
+	tcp    net.Listener
+	udp    net.PacketConn
+	unix   net.Listener
+	ghost  net.Listener // abstract
+	setuid string
+}
+
+func must[T any](t *testing.T, v T, err error) T {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{home: t.TempDir(), open: t.TempDir(), seen: t.TempDir()}
+	for _, f := range []string{filepath.Join(w.home, "secret"), filepath.Join(w.seen, "file"), filepath.Join(w.open, "own")} {
+		must(t, 0, os.WriteFile(f, []byte("x"), 0o600))
+	}
+	must(t, 0, os.Symlink(w.home, filepath.Join(w.open, "link")))
+	w.length = fmt.Sprintf("86%06d", os.Getpid())
+	w.sleep = exec.Command("sleep", w.length)
+	must(t, 0, w.sleep.Start())
+	name := fmt.Sprintf("steward-probe-%d", os.Getpid())
+	var err error
+	w.tcp, err = net.Listen("tcp", "127.0.0.1:0")
+	must(t, 0, err)
+	w.unix, err = net.Listen("unix", filepath.Join(w.home, "s"))
+	must(t, 0, err)
+	w.ghost, err = net.Listen("unix", "@"+name)
+	must(t, 0, err)
+	w.udp, err = net.ListenPacket("udp", "127.0.0.1:0")
+	must(t, 0, err)
+	go serveUDP(w.udp)
+	w.setuid = setuidProgram(t)
+	t.Setenv("PROBE_SECRET", "yes")
+	t.Setenv("SSH_AUTH_SOCK", w.unix.Addr().String())
+	t.Setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path="+w.unix.Addr().String())
+	t.Cleanup(func() {
+		w.sleep.Process.Kill()
+		w.sleep.Wait()
+		w.tcp.Close()
+		w.unix.Close()
+		w.ghost.Close()
+		w.udp.Close()
+	})
+	return w
+}
+
+// setuidProgram returns a program with the set-user-id bit: root's, if root
+// runs the tests, or ran those that started these.
+func setuidProgram(t *testing.T) string {
+	if path := os.Getenv("PROBE_SETUID"); path != "" {
+		return path
+	}
+	path := filepath.Join(t.TempDir(), "setuid")
+	copyFile(t, path)
+	must(t, 0, os.Chmod(path, 0o755|os.ModeSetuid))
+	return path
+}
+
+// copyFile copies this program.
+func copyFile(t *testing.T, to string) {
+	t.Helper()
+	b, err := os.ReadFile(must2(t)(os.Executable()))
+	must(t, b, err)
+	must(t, 0, os.WriteFile(to, b, 0o755))
+	must(t, 0, os.Chmod(to, 0o755))
+}
+
+func must2(t *testing.T) func(string, error) string {
+	return func(s string, err error) string { t.Helper(); return must(t, s, err) }
+}
+
+// serveUDP answers a ping, and each question for a name with an address.
+func serveUDP(c net.PacketConn) {
+	buf := make([]byte, 512)
+	for {
+		n, from, err := c.ReadFrom(buf)
+		if err != nil {
+			return
+		}
+		answer := []byte("pong")
+		var m dnsmessage.Message
+		if m.Unpack(buf[:n]) == nil && len(m.Questions) == 1 {
+			m.Response = true
+			m.Additionals = nil
+			if q := m.Questions[0]; q.Type == dnsmessage.TypeA {
+				m.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class},
+					Body: &dnsmessage.AResource{A: [4]byte{10, 1, 2, 3}}}}
+			}
+			if answer, err = m.Pack(); err != nil {
+				continue
+			}
+		}
+		c.WriteTo(answer, from)
+	}
+}
+
+// trial is one probe with its arguments.
+type trial struct {
+	name    string
+	args    []string
+	proof   proof
+	network bool
+	limits  Limits
+}
+
+func (w *world) trials() []trial {
+	secret, sleep := filepath.Join(w.home, "secret"), strconv.Itoa(w.sleep.Process.Pid)
+	small := Limits{Memory: 128 << 20, Processes: 40, FileSize: 2 << 20, CPU: time.Second, Files: 128}
+	all := []trial{
+		{name: "see process", args: []string{sleep, w.length}},
+		{name: "signal process", args: []string{sleep}},
+		{name: "ptrace process", args: []string{sleep}, proof: root},
+		{name: "be traced"}, {name: "read memory"}, {name: "take descriptor"}, {name: "compare processes", proof: root},
+		{name: "root of first", args: []string{secret}, proof: never},
+		{name: "root of itself", args: []string{secret}},
+		{name: "working folder", args: []string{secret}},
+		{name: "raise priority", proof: root}, {name: "choice of who is killed"}, {name: "raise limits", proof: root},
+		{name: "inherit environment"},
+		{name: "inherit descriptors", args: []string{"secret"}},
+		{name: "type into terminal", proof: root},
+
+		{name: "tcp", args: []string{w.tcp.Addr().String()}},
+		{name: "tcp", args: []string{"localhost:" + port(w.tcp.Addr())}},
+		{name: "udp", args: []string{w.udp.LocalAddr().String()}},
+		{name: "dns", args: []string{w.udp.LocalAddr().String()}},
+		{name: "unix socket", args: []string{w.unix.Addr().String()}},
+		{name: "abstract socket", args: []string{strings.TrimPrefix(w.ghost.Addr().String(), "@")}},
+		{name: "abstract socket", args: []string{strings.TrimPrefix(w.ghost.Addr().String(), "@")}, network: true},
+		{name: "socket from env"}, {name: "known sockets"},
+		{name: "raw socket", proof: root}, {name: "raw socket", proof: root, network: true},
+		{name: "packet socket", proof: root, network: true},
+		{name: "kernel crypto", proof: never, network: true}, {name: "virtual socket", proof: never, network: true},
+		{name: "kernel events", network: true}, {name: "audit socket", proof: never},
+		{name: "address of itself"},
+
+		{name: "read file", args: []string{secret}},
+		{name: "read file", args: []string{filepath.Join(w.open, "link/secret")}},
+		{name: "read file", args: []string{w.seen + "/../" + filepath.Base(w.home) + "/secret"}, proof: never},
+		{name: "read file", args: []string{"/etc/shadow"}, proof: root},
+		{name: "list folder", args: []string{w.home}},
+		{name: "list folder", args: []string{"/root"}, proof: root},
+		{name: "list folder", args: []string{"/home"}},
+		{name: "list folder", args: []string{"/var/log"}},
+		{name: "write file", args: []string{filepath.Join(w.home, "new")}},
+		{name: "write file", args: []string{filepath.Join(w.seen, "new")}},
+		{name: "write file", args: []string{"/usr/steward-probe"}, proof: root},
+		{name: "write file", args: []string{"/etc/steward-probe"}, proof: root},
+		{name: "write file", args: []string{"/dev/steward-probe"}, proof: root},
+		{name: "append to file", args: []string{filepath.Join(w.seen, "file")}},
+		{name: "change mode", args: []string{filepath.Join(w.seen, "file")}},
+		{name: "write by link", args: []string{filepath.Join(w.open, "link/new")}},
+		{name: "hard link", args: []string{secret, w.open}},
+		{name: "hard link", args: []string{filepath.Join(w.seen, "file"), w.open}},
+		{name: "write own program", proof: never}, {name: "make root file", proof: root},
+		{name: "write kernel", proof: root}, {name: "system request", proof: never}, {name: "kernel memory", proof: never},
+		{name: "sysfs"}, {name: "devices", proof: root}, {name: "make device", proof: root}, {name: "control groups", proof: root},
+		{name: "handles", proof: root}, {name: "mount", proof: root}, {name: "new mount", proof: root}, {name: "clone mount", proof: root},
+		{name: "make writable", proof: never}, {name: "unmount", proof: root}, {name: "change root", proof: root},
+		{name: "pivot root", proof: root},
+		{name: "setuid program", args: []string{w.setuid}, proof: root}, {name: "capabilities", proof: root},
+
+		{name: "unshare", proof: root}, {name: "unshare files"}, {name: "clone user", proof: root}, {name: "clone network", proof: root},
+		{name: "clone3"}, {name: "join namespace", proof: root}, {name: "host name", proof: root},
+		{name: "clock"}, {name: "set clock", proof: root}, {name: "keyring", proof: root}, {name: "add key", proof: root},
+		{name: "bpf", proof: root}, {name: "io_uring"}, {name: "userfaultfd", proof: root}, {name: "perf", proof: never},
+		{name: "load module", proof: root}, {name: "kexec", proof: root}, {name: "reboot", proof: root}, {name: "swap", proof: root},
+		{name: "kernel log", proof: root}, {name: "accounting", proof: root}, {name: "watch all files", proof: root},
+		{name: "personality"}, {name: "foreign call"}, {name: "secret memory"}, {name: "kernel shared"}, {name: "kernel queue"},
+
+		{name: "many processes", limits: small}, {name: "many threads", limits: small},
+		{name: "much memory", limits: small}, {name: "shared memory", limits: small}, {name: "memory in parts", limits: small},
+		{name: "long computation", limits: small, proof: never},
+		{name: "big file", args: []string{w.open}, limits: small},
+		{name: "shared folder", limits: small}, {name: "temporary folder", limits: small}, {name: "many descriptors", limits: small},
+	}
+	return all
+}
+
+func port(a net.Addr) string {
+	_, p, _ := net.SplitHostPort(a.String())
+	return p
+}
+
+// TestProbes shows that each attack gets through without the sandbox, where
+// that can be shown, and not from inside.
+func TestProbes(t *testing.T) {
+	must(t, 0, Available())
+	t.Setenv("GORACE", noSleep)
+	w := newWorld(t)
+	self := must2(t)(os.Executable())
+	kept, proved := 0, 0
+	for _, tr := range w.trials() {
+		name := tr.name
+		if tr.network {
+			name += " with a network"
+		}
+		t.Run(name, func(t *testing.T) {
+			line := append([]string{"probe", tr.name}, tr.args...)
+			w.leak(t)
+			if tr.proof == anyone || tr.proof == root && mighty() {
+				out, err := exec.Command(self, line...).CombinedOutput()
+				if err != nil {
+					t.Errorf("it proves nothing: without the sandbox: %s%v", out, err)
+				}
+				proved++
+			}
+			out, err := inSandbox(t, Command{Path: self, Args: line, Network: tr.network,
+				Read: []string{w.seen, w.setuid}, Write: []string{w.open}, Limits: tr.limits})
+			if !tr.kept(err) {
+				t.Errorf("it was not kept from its aim: %s%v", out, err)
+			}
+			t.Logf("%s%v", out, err)
+			kept++
+		})
+	}
+	t.Logf("as user %d: %d probes kept from their aim, %d of them shown to reach it without the sandbox", os.Getuid(), kept, proved)
+	if _, err := os.Stat(filepath.Join(w.home, "secret")); err != nil {
+		t.Error(err)
+	}
+	if err := w.sleep.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Error("the other process is gone")
+	}
+}
+
+// kept reports whether the attack was tried and failed, or was ended for it.
+func (tr trial) kept(err error) bool {
+	f := fault.Of(err)
+	switch {
+	case f == nil:
+		return false
+	case f.Details["exit_code"] == kept || f.Details["signal"] == "SIGSYS":
+		return true
+	case tr.limits == Limits{}:
+		return false
+	}
+	return f.Kind == fault.Exhausted || f.Details["exit_code"] == 2 // Go's run time gives up
+}
+
+// leak opens the folder that is not granted in the way of a careless library:
+// programs inherit it, unless it is kept from them.
+func (w *world) leak(t *testing.T) {
+	fd, err := unix.Open(w.home, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	must(t, fd, err)
+	t.Cleanup(func() { unix.Close(fd) })
+}
+
+// mighty reports whether this process has all that root can have.
+func mighty() bool { return os.Getuid() == 0 && capabilities() == nil }
+
+// inSandbox runs a program to its end and returns its stdout.
+func inSandbox(t *testing.T, c Command) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	c.Env = append(c.Env, "GORACE="+noSleep)
+	p, err := Start(ctx, c)
+	must(t, p, err)
+	p.Stdin.Close()
+	out, err := io.ReadAll(p.Stdout)
+	if werr := p.Wait(); werr != nil {
+		err = werr
+	}
+	return string(out), err
+}
+
+// TestAsOrdinaryUser runs these tests once more as a user without rights, when
+// root runs them.
+func TestAsOrdinaryUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		return // that is what the others show
+	}
+	dir := must2(t)(os.MkdirTemp("", "steward-ordinary-"))
+	defer os.RemoveAll(dir)
+	must(t, 0, os.Chmod(dir, 0o755))
+	self, setuid, temp := filepath.Join(dir, "test"), filepath.Join(dir, "setuid"), filepath.Join(dir, "tmp")
+	copyFile(t, self)
+	copyFile(t, setuid)
+	must(t, 0, os.Chmod(setuid, 0o755|os.ModeSetuid))
+	must(t, 0, os.Mkdir(temp, 0o700))
+	must(t, 0, os.Chown(temp, 65534, 65534))
+	cmd := exec.Command(self, "-test.v", "-test.timeout", "120s", "-test.run", "^(TestProbes|TestBombs|TestNothingIsLeft|TestConnect)$")
+	cmd.Dir = temp
+	cmd.Env = []string{"PATH=" + systemPath, "HOME=" + temp, "TMPDIR=" + temp, "PROBE_SETUID=" + setuid, "GORACE=" + noSleep}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, "as user") || strings.HasPrefix(line, "--- ") {
+			t.Log(strings.TrimSpace(line))
+		}
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if bytes.Contains(out, []byte("no tests to run")) {
+		t.Error("nothing was tested")
+	}
+}
+
+// helpers are what probes start in their turn.
+func helpers() map[string]func([]string) int {
+	return map[string]func([]string) int{
+		"nothing": func([]string) int { return 0 },
+		"talk":    talk,
+		"exit":    func(a []string) int { return number(a[0]) },
+		"crash": func([]string) int {
+			unix.Kill(os.Getpid(), unix.SIGKILL)
+			select {}
+		},
+		"hold": func([]string) int {
+			b := make([]byte, 40<<20)
+			for i := 0; i < len(b); i += 4096 {
+				b[i] = 1
+			}
+			time.Sleep(600 * time.Millisecond)
+			return int(b[0]) - 1
+		},
+	}
+}

@@ -1,0 +1,108 @@
+package sandbox
+
+import (
+	"debug/elf"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"steward/internal/fault"
+)
+
+// systemPath is where a confined program finds others.
+const systemPath = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+
+// find returns the absolute path of a program: as given, or looked up in the
+// folders of the first list that has it. Error codes: program_not_found,
+// program_not_executable.
+func find(name string, lists ...string) (string, error) {
+	if filepath.IsAbs(name) {
+		return name, runnable(name)
+	}
+	if name == "" || strings.ContainsRune(name, filepath.Separator) {
+		return "", fault.New(fault.Invalid, "program_not_found", "%q is neither an absolute path nor the name of a program", name).
+			With("give the absolute path of the program, or a name that stands in PATH")
+	}
+	var unfit error
+	for _, list := range lists {
+		for _, dir := range filepath.SplitList(list) {
+			if !filepath.IsAbs(dir) {
+				continue // what lies in the working directory is not meant
+			}
+			path := filepath.Join(dir, name)
+			err := runnable(path)
+			if err == nil {
+				return path, nil
+			}
+			if !fault.HasCode(err, "program_not_found") {
+				unfit = err
+			}
+		}
+	}
+	if unfit != nil {
+		return "", unfit
+	}
+	return "", fault.New(fault.NotFound, "program_not_found", "there is no program %s in %s", name, strings.Join(lists, ":")).
+		With("install it, or give its absolute path")
+}
+
+// runnable says why a file cannot be run.
+func runnable(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fault.New(fault.NotFound, "program_not_found", "there is no program %s", path).
+			With("install it, or correct the path")
+	case err != nil:
+		return fault.New(fault.NotFound, "program_not_found", "the program %s cannot be looked at: %w", path, err)
+	case info.IsDir():
+		return unfit(path, "it is a folder")
+	case !info.Mode().IsRegular():
+		return unfit(path, "it is not a file")
+	case runtime.GOOS != "windows" && info.Mode()&0o111 == 0:
+		return fault.New(fault.Invalid, "program_not_executable", "%s cannot be run: it is not marked as executable", path).
+			With("run chmod +x %s", path)
+	}
+	if runtime.GOOS != "linux" {
+		return nil
+	}
+	return format(path)
+}
+
+func unfit(path, why string) error {
+	return fault.New(fault.Invalid, "program_not_executable", "%s cannot be run: %s", path, why).
+		With("name a program, or a script that begins with #! and its interpreter")
+}
+
+// format looks whether the kernel would know what to do with a file: a shell
+// in between would take anything else for a script of its own.
+func format(path string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil // programs may be run that cannot be read
+	}
+	if err != nil {
+		return fault.New(fault.NotFound, "program_not_found", "the program %s cannot be opened: %w", path, err)
+	}
+	defer f.Close()
+	var head [20]byte
+	n, _ := f.ReadAt(head[:], 0) // a short file is none of both
+	switch {
+	case n > 2 && head[0] == '#' && head[1] == '!':
+		return nil
+	case n < len(head) || string(head[:4]) != elf.ELFMAG:
+		return unfit(path, "it is neither a program nor a script that begins with #!")
+	}
+	of := elf.Machine(uint16(head[18]) | uint16(head[19])<<8)
+	if want, known := machines()[runtime.GOARCH]; known && of != want {
+		return unfit(path, "it is made for another machine ("+of.String()+")")
+	}
+	return nil
+}
+
+func machines() map[string]elf.Machine {
+	return map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+}

@@ -1,0 +1,232 @@
+package sandbox
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"steward/internal/fault"
+)
+
+// running is a started program.
+type running struct {
+	program string
+	limits  Limits
+	cmd     *exec.Cmd // bubblewrap, or the program itself
+	in      *os.File
+	out     *lines
+	errs    tail
+	errPipe *os.File
+	errDone chan struct{} // all of stderr was read
+	pipes   []string      // its three, by the names that /proc has for them
+	watch   *watch        // nil until the limits are set
+	group   *cgroup       // nil: none
+	first   int           // pidfd of the first process in its namespace; -1: unconfined
+	mark    string        // in the environment of an unconfined program and its children
+	clean   []func()
+
+	mu     sync.Mutex
+	why    error // what ended it, where it did not end by itself
+	reaped bool  // its process id may be another's now
+
+	once sync.Once
+	err  error
+}
+
+// kill implements Process.Kill.
+func (r *running) kill() {
+	r.end(fault.New(fault.Cancelled, "program_killed", "the program was ended"))
+}
+
+// end ends the program and all its children, for a reason.
+func (r *running) end(why error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.reaped {
+		return
+	}
+	if r.why == nil {
+		r.why = why
+	}
+	r.killAll()
+}
+
+// killAll is called with the lock held, or when nothing else can have it.
+func (r *running) killAll() {
+	if r.group != nil {
+		r.group.kill()
+	}
+	if r.first >= 0 {
+		// The kernel ends all of a namespace with its first process. An error
+		// says that it has ended already.
+		_ = unix.PidfdSendSignal(r.first, unix.SIGKILL, nil, 0)
+	}
+	if r.cmd != nil && !r.reaped {
+		if r.first < 0 && r.group == nil {
+			r.family().kill()
+		}
+		_ = r.cmd.Process.Kill() // likewise
+	}
+}
+
+// family are the processes of an unconfined program.
+func (r *running) family() family {
+	f := family{root: r.cmd.Process.Pid, mark: r.mark, pipes: r.pipes}
+	if r.watch != nil {
+		f.seen = r.watch.known()
+	}
+	return f
+}
+
+// wait implements Process.Wait.
+func (r *running) wait() error {
+	r.once.Do(func() {
+		r.reap()
+		r.err = r.outcome()
+		r.cleanUp()
+	})
+	return r.err
+}
+
+// abandon ends what a start that failed has left.
+func (r *running) abandon() {
+	r.kill()
+	r.once.Do(func() {
+		r.reap()
+		r.cleanUp()
+	})
+}
+
+// reap waits for the end of the program and of all that it has started.
+func (r *running) reap() {
+	if r.cmd == nil {
+		return
+	}
+	// Until it is reaped, its id is not given to another: what is left of its
+	// session can be told by it.
+	for unix.Waitid(unix.P_PID, r.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+	r.mu.Lock()
+	r.killAll()
+	_ = r.cmd.Wait() // the state tells more than the error
+	r.reaped = true
+	killed := r.why != nil
+	r.mu.Unlock()
+	if r.first >= 0 {
+		awaitEnd(r.first)
+	}
+	if r.watch != nil {
+		r.watch.stop()
+	}
+	if r.first < 0 { // whoever may have escaped us does not hold us up
+		_ = r.errPipe.SetReadDeadline(time.Now().Add(time.Second))
+	}
+	<-r.errDone
+	r.in.Close()
+	if killed {
+		r.out.from.Close()
+	}
+}
+
+// awaitEnd waits until the process of a pidfd, which was killed, is gone.
+func awaitEnd(fd int) {
+	for {
+		_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
+		if !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+// cleanUp removes what was made for the program.
+func (r *running) cleanUp() {
+	if r.first >= 0 {
+		unix.Close(r.first)
+		r.first = -1
+	}
+	if r.group != nil {
+		r.group.remove()
+	}
+	for _, f := range r.clean {
+		f()
+	}
+	r.clean = nil
+}
+
+// outcome is the error of how the program ended.
+func (r *running) outcome() error {
+	if r.why != nil {
+		return r.why
+	}
+	if r.group != nil && r.group.outOfMemory() {
+		return exceeded("memory", "%d MiB of memory", r.limits.Memory>>20)
+	}
+	code, signal := r.exit()
+	switch {
+	case code == 0:
+		return nil
+	case signal == unix.SIGXCPU:
+		return exceeded("cpu", "%v of CPU time", r.limits.CPU)
+	case signal == unix.SIGXFSZ:
+		return exceeded("file_size", "%d bytes in a file", r.limits.FileSize)
+	}
+	said := strings.TrimSpace(r.errs.String())
+	if why, ok := r.notRun(code, said); ok {
+		return fault.New(fault.Invalid, "program_not_executable", "%s could not be run: %s", r.program, why).
+			With("look whether its interpreter is there, and, in the sandbox, lies where that shows it (sandbox.read)")
+	}
+	e := fault.New(fault.Unavailable, "program_failed", "the program ended with exit code %d", code).Detail("exit_code", code)
+	if signal != 0 {
+		e = fault.New(fault.Unavailable, "program_failed", "the program was ended by the signal %s", unix.SignalName(signal)).
+			Detail("signal", unix.SignalName(signal))
+	}
+	if text := lastLines(said); text != "" {
+		e = e.Detail("stderr", text)
+		e.Message += "; it said: " + text
+	}
+	return e
+}
+
+// notRun tells, from what bubblewrap or the shell in front says, that the
+// program was not even begun.
+func (r *running) notRun(code int, said string) (string, bool) {
+	if r.mark == "" {
+		why, ok := strings.CutPrefix(said, "bwrap: ")
+		return why, ok && code == 1 && !strings.Contains(why, "\n")
+	}
+	why, ok := strings.CutPrefix(said, r.program+": ") // the shell goes by the program's name
+	return why, ok && (code == 126 || code == 127) && !strings.Contains(why, "\n")
+}
+
+// exit returns the exit code, and the signal that it stands for: bubblewrap
+// and shells add 128 to that.
+func (r *running) exit() (int, unix.Signal) {
+	status, ok := r.cmd.ProcessState.Sys().(unix.WaitStatus)
+	if ok && status.Signaled() {
+		return 128 + int(status.Signal()), status.Signal()
+	}
+	code := r.cmd.ProcessState.ExitCode()
+	if r.mark == "" && code > 128 && unix.SignalName(unix.Signal(code-128)) != "" {
+		return code, unix.Signal(code - 128)
+	}
+	return code, 0
+}
+
+// exceeded is the error of a program that a limit has ended.
+func exceeded(limit, format string, args ...any) error {
+	return fault.New(fault.Exhausted, limit+"_exceeded", "the program was ended: it used more than "+format, args...).
+		With("give it less to do, or raise the limit %s in its sandbox", limit)
+}
+
+// lastLines is the end of what a program has said, as it fits into an error.
+func lastLines(s string) string {
+	if len(s) > 500 {
+		s = "… " + strings.ToValidUTF8(s[len(s)-500:], "")
+	}
+	return s
+}

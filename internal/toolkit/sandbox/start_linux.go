@@ -1,0 +1,290 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"steward/internal/fault"
+)
+
+func (m *machine) start(ctx context.Context, c Command) (*Process, error) {
+	if ctx.Err() != nil {
+		return nil, ended(ctx)
+	}
+	if err := c.Limits.check(); err != nil {
+		return nil, err
+	}
+	c.Limits = c.Limits.WithDefaults()
+	var bwrap string
+	if !c.Unsandboxed {
+		var err error
+		if bwrap, err = m.confiner(); err != nil {
+			return nil, err
+		}
+	}
+	r, err := launch(c, bwrap)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { r.end(ended(ctx)) })
+	r.clean = append(r.clean, func() { stop() })
+	return &Process{Stdin: r.in, Stdout: r.out, stderr: r.errs.String, wait: r.wait, kill: r.kill}, nil
+}
+
+// launch starts a program, confined by bwrap unless that is empty.
+func launch(c Command, bwrap string) (*running, error) {
+	program, err := c.find()
+	if err != nil {
+		return nil, err
+	}
+	if err := closeOnExec(); err != nil {
+		return nil, failed(fmt.Errorf("keeping Steward's open files from it: %w", err))
+	}
+	r := &running{program: program, limits: c.Limits, first: -1, errDone: make(chan struct{})}
+	if bwrap == "" {
+		err = r.startFree(c)
+	} else {
+		err = r.startConfined(c, bwrap)
+	}
+	if err != nil {
+		r.abandon()
+		return nil, err
+	}
+	return r, nil
+}
+
+// find looks the program up where it will look others up itself, and then
+// where Steward does.
+func (c *Command) find() (string, error) {
+	var lists []string
+	if !c.Unsandboxed {
+		lists = []string{systemPath}
+	}
+	for _, e := range c.Env {
+		if path, ok := strings.CutPrefix(e, "PATH="); ok {
+			lists = []string{path}
+		}
+	}
+	return find(c.Path, append(lists, os.Getenv("PATH"))...)
+}
+
+// closeOnExec marks all files that this process has inherited, so that no
+// program inherits them from it: Go marks only those that it opens itself.
+func closeOnExec() error {
+	err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
+	if !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EINVAL) {
+		return err
+	}
+	open, err := os.ReadDir("/proc/self/fd") // before Linux 5.11
+	if err != nil {
+		return err
+	}
+	for _, e := range open {
+		var fd int
+		if _, err := fmt.Sscan(e.Name(), &fd); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
+	return nil
+}
+
+// startConfined starts bubblewrap, sets the limits of the first process
+// inside while that is held back, and lets it go.
+func (r *running) startConfined(c Command, bwrap string) error {
+	in := &confined{Command: c, program: r.program}
+	defer in.close()
+	if len(c.Connect) > 0 && !c.Network {
+		if err := r.passOn(in); err != nil {
+			return err
+		}
+	}
+	p, err := in.plan(bwrap)
+	if err != nil {
+		return coded(err)
+	}
+	if err := r.spawn(p); err != nil {
+		return err
+	}
+	in.handed.close() // the child has its own
+	pid, err := in.first()
+	if err == nil {
+		err = r.hold(pid)
+	}
+	if err == nil {
+		_, err = in.gate.Write([]byte{1})
+	}
+	if err != nil {
+		r.end(err)
+		<-r.errDone // what bubblewrap says of it
+		return failed(fmt.Errorf("%w: %s", err, strings.TrimSpace(r.errs.String())))
+	}
+	return nil
+}
+
+// hold limits a process that does not run yet and keeps an eye on it.
+func (r *running) hold(pid int) error {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return fmt.Errorf("keeping hold of the program: %w", err)
+	}
+	r.first = fd
+	if err := limit(pid, r.limits, true); err != nil {
+		return err
+	}
+	r.watchOver(pid)
+	return nil
+}
+
+// watchOver begins to watch the tree of a process.
+func (r *running) watchOver(pid int) {
+	r.watch = newWatch(pid, r.first < 0, r.limits, r.group, r.end)
+	go r.watch.run() // not before it is known to end
+}
+
+// waits is what the shell in front of an unconfined program does: it waits
+// until the limits are set and becomes the program.
+const waits = `read -r _ <&3 || exit 1; exec 3<&-; exec "$0" "$@"`
+
+// startFree starts a program with Steward's own rights.
+func (r *running) startFree(c Command) error {
+	temp, err := os.MkdirTemp("", "steward-program-")
+	if err != nil {
+		return failed(err)
+	}
+	r.clean = append(r.clean, func() { os.RemoveAll(temp) })
+	blocked, gate, err := os.Pipe()
+	if err != nil {
+		return failed(err)
+	}
+	defer gate.Close()
+	defer blocked.Close()
+	r.mark = "STEWARD_PROGRAM=" + filepath.Base(temp)
+	p := plan{path: "/bin/sh", args: append([]string{"-c", waits, r.program}, c.Args...), dir: c.Dir,
+		env: append(append(freeEnvironment(temp), c.Env...), r.mark), files: []*os.File{blocked}}
+	if p.dir == "" {
+		p.dir = temp
+	}
+	if err := r.spawn(p); err != nil {
+		return err
+	}
+	pid := r.cmd.Process.Pid
+	err = limit(pid, r.limits, false)
+	if err == nil {
+		r.watchOver(pid)
+		_, err = gate.Write([]byte("\n"))
+	}
+	if err != nil {
+		r.end(err)
+		return failed(err)
+	}
+	return nil
+}
+
+// freeEnvironment is what an unconfined program finds beside what is declared.
+func freeEnvironment(temp string) []string {
+	env := []string{"TMPDIR=" + temp}
+	for name, other := range map[string]string{"PATH": systemPath, "HOME": temp, "LANG": "C.UTF-8"} {
+		if v := os.Getenv(name); v != "" {
+			other = v
+		}
+		env = append(env, name+"="+other)
+	}
+	return env
+}
+
+// plan is a process to start.
+type plan struct {
+	path  string
+	args  []string
+	env   []string
+	dir   string
+	files []*os.File // from number 3 on
+}
+
+// spawn starts the process in a session of its own, with pipes to its three
+// files, and in a cgroup of its own where that is allowed.
+func (r *running) spawn(p plan) error {
+	var ends [6]*os.File
+	var err error
+	for i := 0; i < len(ends) && err == nil; i += 2 {
+		ends[i], ends[i+1], err = os.Pipe()
+	}
+	for i := 0; i < len(ends) && err == nil; i += 2 {
+		var info os.FileInfo
+		if info, err = ends[i].Stat(); err == nil {
+			r.pipes = append(r.pipes, fmt.Sprintf("pipe:[%d]", info.Sys().(*syscall.Stat_t).Ino))
+		}
+	}
+	if err == nil {
+		r.group = newCgroup(r.limits)
+		err = r.exec(p, ends[0], ends[3], ends[5])
+		if err != nil && r.group != nil { // the kernel does not let it in: then without
+			r.group.remove()
+			r.group = nil
+			err = r.exec(p, ends[0], ends[3], ends[5])
+		}
+	}
+	for _, i := range []int{0, 3, 5} {
+		ends[i].Close() // of nil: an error that says nothing
+	}
+	if err != nil {
+		for _, i := range []int{1, 2, 4} {
+			ends[i].Close()
+		}
+		close(r.errDone)
+		return failed(err)
+	}
+	r.errPipe = ends[4]
+	r.in, r.out = ends[1], &lines{from: ends[2], limit: r.limits.Output, kill: r.end}
+	go func() {
+		defer close(r.errDone)
+		defer ends[4].Close()
+		r.errs.readFrom(ends[4])
+	}()
+	return nil
+}
+
+func (r *running) exec(p plan, in, out, errs *os.File) error {
+	cmd := exec.Command(p.path, p.args...)
+	cmd.Env, cmd.Dir, cmd.ExtraFiles = p.env, p.dir, p.files
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, errs
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if r.group != nil {
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(r.group.dir.Fd())
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	r.cmd = cmd
+	return nil
+}
+
+// failed is an error of starting that may pass.
+func failed(err error) error {
+	return fault.New(fault.Unavailable, "sandbox_failed", "the program could not be started: %w", err).
+		With("try again; if it stays, look whether this machine has memory, processes and files left")
+}
+
+// coded leaves a coded error as it is.
+func coded(err error) error {
+	var f *fault.Error
+	if errors.As(err, &f) {
+		return err
+	}
+	return failed(err)
+}
+
+// ended is the error of a program that the end of ctx has ended.
+func ended(ctx context.Context) error {
+	cause := fault.Of(context.Cause(ctx))
+	return fault.New(cause.Kind, cause.Code, "the program was ended: %w", context.Cause(ctx)).
+		Retrying(cause.Retry, cause.After)
+}

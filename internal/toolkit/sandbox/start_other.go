@@ -1,0 +1,104 @@
+//go:build !linux
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"sync"
+
+	"steward/internal/fault"
+)
+
+// machine is one that cannot confine programs: only Linux can.
+type machine struct{}
+
+var thisMachine = new(machine)
+
+func (m *machine) available() error {
+	return fault.New(fault.Unsupported, "sandbox_unavailable", "programs can be confined on Linux only").
+		With("give unsandboxed: true for this tool, which then runs with all rights of Steward")
+}
+
+// start starts an unconfined program. Its limits, but for those of its output,
+// are not enforced here.
+func (m *machine) start(ctx context.Context, c Command) (*Process, error) {
+	if !c.Unsandboxed {
+		return nil, m.available()
+	}
+	if err := c.Limits.check(); err != nil {
+		return nil, err
+	}
+	program, err := find(c.Path, os.Getenv("PATH"))
+	if err != nil {
+		return nil, err
+	}
+	temp, err := os.MkdirTemp("", "steward-program-")
+	if err != nil {
+		return nil, failed(err)
+	}
+	cmd := exec.Command(program, c.Args...)
+	cmd.Dir, cmd.Env = c.Dir, append([]string{"TMPDIR=" + temp}, c.Env...)
+	for _, name := range []string{"PATH", "HOME", "LANG", "SystemRoot"} {
+		if v := os.Getenv(name); v != "" {
+			cmd.Env = append([]string{name + "=" + v}, cmd.Env...)
+		}
+	}
+	apart(cmd)
+	return run(ctx, cmd, c.Limits.WithDefaults(), temp)
+}
+
+func run(ctx context.Context, cmd *exec.Cmd, l Limits, temp string) (*Process, error) {
+	var errs tail
+	cmd.Stderr = &errs
+	in, err1 := cmd.StdinPipe()
+	outR, outW, err2 := os.Pipe()
+	cmd.Stdout = outW
+	err := errors.Join(err1, err2)
+	if err == nil {
+		err = cmd.Start()
+	}
+	outW.Close() // of nil: an error that says nothing
+	if err != nil {
+		outR.Close()
+		os.RemoveAll(temp)
+		return nil, failed(err)
+	}
+	var mu sync.Mutex
+	var why error
+	end := func(reason error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if why == nil {
+			why = reason
+		}
+		killAll(cmd)
+	}
+	stop := context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })
+	wait := sync.OnceValue(func() error {
+		err := cmd.Wait()
+		killAll(cmd)
+		stop()
+		os.RemoveAll(temp)
+		mu.Lock()
+		defer mu.Unlock()
+		if why != nil {
+			outR.Close()
+			return why
+		}
+		if err != nil {
+			return fault.New(fault.Unavailable, "program_failed", "the program ended: %w", err)
+		}
+		return nil
+	})
+	kill := func() { end(fault.New(fault.Cancelled, "program_killed", "the program was ended")) }
+	return &Process{Stdin: in, Stdout: &lines{from: outR, limit: l.Output, kill: end}, stderr: errs.String, wait: wait, kill: kill}, nil
+}
+
+func failed(err error) error {
+	return fault.New(fault.Unavailable, "sandbox_failed", "the program could not be started: %w", err)
+}
+
+func exitCode(s *os.ProcessState) int { return s.ExitCode() }

@@ -1,0 +1,484 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
+	"steward/internal/fault"
+)
+
+func TestOutput(t *testing.T) {
+	out, err := inSandbox(t, Command{Path: "sh", Args: []string{"-c", "pwd; id -un; cat; echo $HOME $TMPDIR $LANG $A; echo to-stderr >&2; exit 3"},
+		Env: []string{"A=b c", "LD_PRELOAD=/nowhere.so", "junk", "=x"}})
+	f := fault.Of(err)
+	if want := "/tmp/home\nsteward\n/tmp/home /tmp C.UTF-8 b c\n"; !strings.HasSuffix(out, want) {
+		t.Errorf("%q, want %q", out, want)
+	}
+	if f == nil || f.Code != "program_failed" || f.Details["exit_code"] != 3 || !strings.Contains(f.Message, "to-stderr") {
+		t.Errorf("%#v", f)
+	}
+}
+
+// What is secret is in no argument, which every user of the machine can read.
+func TestSecretsAreNotInArguments(t *testing.T) {
+	p, err := Start(context.Background(), Command{Path: "cat", Env: []string{"KEY=s3cr3t-value"}})
+	must(t, p, err)
+	defer p.Wait()
+	defer p.Kill()
+	if found := marked(t, "s3cr3t-value"); len(found) > 0 {
+		t.Errorf("processes %v show it", found)
+	}
+}
+
+func TestProgramsThatCannotBeRun(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, content string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		must(t, 0, os.WriteFile(path, []byte(content), mode))
+		return path
+	}
+	elf := "\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 9) + "\x02\x00"
+	t.Setenv("PATH", os.Getenv("PATH")+":"+dir+":relative")
+	write("only-here", "#!/bin/sh\necho found\n", 0o755)
+	for path, code := range map[string]string{
+		"/nowhere/at/all": "program_not_found",
+		"no-such-program": "program_not_found",
+		"./relative":      "program_not_found",
+		"":                "program_not_found",
+		filepath.Join(write("file", "x", 0o755), "x"): "program_not_found",
+		dir:                                   "program_not_executable",
+		"/dev/null":                           "program_not_executable",
+		write("plain", "#!x", 0o644):          "program_not_executable",
+		write("empty", "", 0o755):             "program_not_executable",
+		write("text", "echo", 0o755):          "program_not_executable",
+		"text":                                "program_not_executable",
+		write("sparc", elf+"\x2b\x00", 0o755): "program_not_executable",
+		write("lost", "#!/nowhere/perl\n", 0o755): "program_not_executable",
+	} {
+		for _, free := range []bool{false, true} {
+			p, err := Start(context.Background(), Command{Path: path, Unsandboxed: free})
+			if err == nil {
+				err = p.Wait()
+			}
+			if !fault.HasCode(err, code) {
+				t.Errorf("%q, unsandboxed %v: %v", path, free, err)
+			}
+		}
+	}
+	if out, err := inSandbox(t, Command{Path: "only-here"}); err != nil || out != "found\n" {
+		t.Errorf("a program of Steward's own PATH: %q, %v", out, err)
+	}
+	if out, err := inSandbox(t, Command{Path: "only-here", Env: []string{"PATH=" + dir}}); err != nil || out != "found\n" {
+		t.Errorf("a program of its PATH: %q, %v", out, err)
+	}
+	if err := format("/nowhere"); !fault.HasCode(err, "program_not_found") {
+		t.Error(err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	done, cancel := context.WithCancelCause(context.Background())
+	cancel(fault.New(fault.Cancelled, "stopped", "stopped by the user"))
+	if _, err := Start(done, Command{Path: "true"}); !fault.HasCode(err, "stopped") {
+		t.Errorf("an ended context: %v", err)
+	}
+	for _, l := range []Limits{{Memory: -1}, {Processes: -1}, {Output: -1}, {FileSize: -1}, {Files: -1}} {
+		if _, err := Start(context.Background(), Command{Path: "true", Limits: l}); !fault.HasCode(err, "sandbox_limits_invalid") {
+			t.Errorf("%+v: %v", l, err)
+		}
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	must(t, 0, os.Symlink("/proc", link))
+	for _, path := range []string{"relative", "/", "/proc", "/proc/self", "/sys", "/dev/sda", "/nowhere", link} {
+		for _, c := range []Command{{Read: []string{path}}, {Write: []string{path}}, {Dir: path}} {
+			c.Path = "true"
+			p, err := Start(context.Background(), c)
+			if !fault.HasCode(err, "sandbox_path_invalid") {
+				t.Errorf("%+v: %v, %v", c, p, err)
+			}
+		}
+	}
+}
+
+// What lies below a writable path has no mount of its own, which a link that a
+// program leaves there could lead astray.
+func TestGrants(t *testing.T) {
+	dir := t.TempDir()
+	secret := filepath.Join(t.TempDir(), "secret")
+	must(t, 0, os.WriteFile(secret, []byte("x"), 0o600))
+	must(t, 0, os.Mkdir(filepath.Join(dir, "sub"), 0o700))
+	c := Command{Path: "sh", Dir: dir, Write: []string{dir, filepath.Join(dir, "sub")}, Read: []string{filepath.Join(dir, "sub")}}
+	c.Args = []string{"-c", "rmdir sub && ln -s " + filepath.Dir(secret) + " sub && pwd"}
+	if out, err := inSandbox(t, c); err != nil || out != dir+"\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	c.Args = []string{"-c", "cat sub/secret"}
+	if out, err := inSandbox(t, c); err == nil {
+		t.Errorf("the link was followed: %q", out)
+	}
+	// A writable folder in a readable one, and the other way round.
+	must(t, 0, os.Mkdir(filepath.Join(dir, "in"), 0o700))
+	c = Command{Path: "sh", Read: []string{dir}, Write: []string{filepath.Join(dir, "in")}}
+	c.Args = []string{"-c", "echo x >" + dir + "/in/new && ! echo x >" + dir + "/new"}
+	if _, err := inSandbox(t, c); err != nil {
+		t.Error(err)
+	}
+	c = Command{Path: "sh", Network: true, Args: []string{"-c", "test -e /etc/hosts && ! test -e /etc/shadow && ! test -e /home && echo x >/tmp/x"}}
+	if _, err := inSandbox(t, c); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestUnavailable(t *testing.T) {
+	dir := t.TempDir()
+	script := func(name, body string) string {
+		path := filepath.Join(dir, name)
+		must(t, 0, os.WriteFile(path, []byte("#!/bin/sh\n"+body+"\n"), 0o755))
+		return path
+	}
+	fake := func(name, says string) string {
+		return script(name, `[ "$1" = --help ] && { echo "--size BYTES"; exit 0; }`+"\necho \""+says+"\" >&2; exit 1")
+	}
+	for name, c := range map[string]struct{ bwrap, remedy string }{
+		"missing":    {"no-bwrap-here", "apt install bubblewrap"},
+		"old":        {script("old", "echo --tmpfs"), "0.8 or later"},
+		"broken":     {script("broken", "exit 1"), "0.8 or later"},
+		"namespaces": {fake("namespaces", "bwrap: No permissions to create new namespace"), "unprivileged_userns_clone"},
+		"proc":       {fake("proc", "bwrap: Can't mount proc on /newroot/proc: Operation not permitted"), "systempaths=unconfined"},
+		"odd":        {fake("odd", "bwrap: something else"), "see what bwrap says"},
+	} {
+		m := &machine{bwrap: c.bwrap}
+		err := m.available()
+		f := fault.Of(err)
+		if f == nil || f.Code != "sandbox_unavailable" || f.Kind != fault.Unsupported || !strings.Contains(f.Remedy, c.remedy) ||
+			!strings.Contains(f.Remedy, "unsandboxed: true") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := m.start(context.Background(), Command{Path: "true"}); !fault.HasCode(err, "sandbox_unavailable") {
+			t.Errorf("%s: Start: %v", name, err)
+		}
+		p, err := m.start(context.Background(), Command{Path: "true", Unsandboxed: true})
+		must(t, p, err)
+		if err := p.Wait(); err != nil {
+			t.Errorf("%s: unsandboxed: %v", name, err)
+		}
+	}
+	m := new(machine)
+	must(t, 0, m.available())
+	m.bwrap = "no-bwrap-here" // it is not looked at again
+	must(t, 0, m.available())
+}
+
+// The filter says the same on every machine as in the kernel's own reading.
+func TestFilter(t *testing.T) {
+	run := func(network, loopback bool, arch, nr uint32, args ...uint32) uint32 {
+		raw, err := filter(network, loopback)
+		must(t, raw, err)
+		var prog []bpf.Instruction
+		for i := 0; i < len(raw); i += 8 {
+			ins := bpf.RawInstruction{Op: binary.LittleEndian.Uint16(raw[i:]), Jt: raw[i+2], Jf: raw[i+3], K: binary.LittleEndian.Uint32(raw[i+4:])}
+			prog = append(prog, ins.Disassemble())
+		}
+		vm, err := bpf.NewVM(prog)
+		must(t, vm, err)
+		data := make([]byte, 64) // as the machine of package bpf reads it: big-endian
+		binary.BigEndian.PutUint32(data[offNumber:], nr)
+		binary.BigEndian.PutUint32(data[offArch:], arch)
+		for i, a := range args {
+			binary.BigEndian.PutUint32(data[offArgs+8*i:], a)
+		}
+		n, err := vm.Run(data)
+		must(t, n, err)
+		return uint32(n)
+	}
+	const allow, eperm, enosys, noFamily = retAllow, retErrno | uint32(unix.EPERM), retErrno | uint32(unix.ENOSYS), retErrno | uint32(unix.EAFNOSUPPORT)
+	for _, c := range []struct {
+		network, loopback bool
+		nr                uint32
+		args              []uint32
+		want              uint32
+	}{
+		{nr: unix.SYS_READ, want: allow}, {nr: unix.SYS_EXECVE, want: allow}, {nr: unix.SYS_PTRACE, want: eperm}, {nr: unix.SYS_MOUNT, want: eperm},
+		{nr: unix.SYS_CLONE3, want: enosys}, {nr: unix.SYS_IO_URING_SETUP, want: enosys},
+		{nr: unix.SYS_CLONE, args: []uint32{unix.CLONE_VM | unix.CLONE_THREAD}, want: allow},
+		{nr: unix.SYS_CLONE, args: []uint32{unix.CLONE_NEWUSER}, want: eperm}, {nr: unix.SYS_CLONE, args: []uint32{unix.CLONE_NEWNET | 17}, want: eperm},
+		{nr: unix.SYS_IOCTL, args: []uint32{0, unix.TIOCSTI}, want: eperm}, {nr: unix.SYS_IOCTL, args: []uint32{0, unix.TIOCLINUX}, want: eperm},
+		{nr: unix.SYS_IOCTL, args: []uint32{0, unix.TCGETS}, want: allow},
+		{nr: unix.SYS_PERSONALITY, args: []uint32{0}, want: allow}, {nr: unix.SYS_PERSONALITY, args: []uint32{0xffffffff}, want: allow},
+		{nr: unix.SYS_PERSONALITY, args: []uint32{0x40000}, want: eperm},
+		{nr: unix.SYS_SOCKET, args: []uint32{unix.AF_UNIX, 1, 0}, want: allow}, {nr: unix.SYS_SOCKET, args: []uint32{unix.AF_INET, 1, 0}, want: noFamily},
+		{nr: unix.SYS_SOCKET, args: []uint32{unix.AF_NETLINK, 3, 0}, want: allow}, {nr: unix.SYS_SOCKET, args: []uint32{unix.AF_NETLINK, 3, 9}, want: noFamily},
+		{network: true, nr: unix.SYS_SOCKET, args: []uint32{unix.AF_INET6, 1, 0}, want: allow},
+		{network: true, nr: unix.SYS_SOCKET, args: []uint32{unix.AF_UNIX, 1, 0}, want: noFamily},
+		{network: true, nr: unix.SYS_SOCKET, args: []uint32{unix.AF_VSOCK, 1, 0}, want: noFamily},
+		{loopback: true, nr: unix.SYS_SOCKET, args: []uint32{unix.AF_INET, 1, 0}, want: allow},
+		{loopback: true, nr: unix.SYS_SOCKET, args: []uint32{unix.AF_UNIX, 1, 0}, want: allow},
+		{nr: 999, want: allow},
+	} {
+		if got := run(c.network, c.loopback, auditArch, c.nr, c.args...); got != c.want {
+			t.Errorf("%+v: %#x", c, got)
+		}
+	}
+	if got := run(true, true, unix.AUDIT_ARCH_I386, unix.SYS_READ); got != retKill {
+		t.Errorf("another architecture: %#x", got)
+	}
+	if runtime.GOARCH == "amd64" {
+		if got := run(true, true, auditArch, 0x40000000|unix.SYS_READ); got != retKill {
+			t.Errorf("x32: %#x", got)
+		}
+	}
+}
+
+func TestTail(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var all strings.Builder
+		var kept tail
+		for range rapid.IntRange(0, 8).Draw(t, "writes") {
+			part := strings.Repeat(rapid.StringMatching(`[a-z]{1,3}`).Draw(t, "text"), rapid.IntRange(0, maxStderr/2).Draw(t, "times"))
+			all.WriteString(part)
+			if n, err := kept.Write([]byte(part)); n != len(part) || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		want := all.String()
+		if want = want[max(0, len(want)-maxStderr):]; kept.String() != want {
+			t.Fatalf("%d bytes kept of %d", len(kept.String()), all.Len())
+		}
+	})
+}
+
+// A line may be as long as the limit, however it is cut into reads.
+func TestLines(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.IntRange(1, 40).Draw(t, "limit")
+		text := rapid.StringMatching(`([a-z]{0,30}\n){0,9}[a-z]{0,30}`).Draw(t, "text")
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { w.WriteString(text); w.Close() }()
+		var why error
+		l := &lines{from: r, limit: int64(limit), kill: func(err error) { why = err }}
+		var from io.Reader = l
+		if rapid.Bool().Draw(t, "bytes") {
+			from = iotest.OneByteReader(l)
+		}
+		got, err := io.ReadAll(from)
+		r.Close()
+		long := slices.ContainsFunc(strings.Split(text, "\n"), func(s string) bool { return len(s) > limit })
+		if long != fault.HasCode(err, "output_too_large") || long != (why != nil) || !long && (err != nil || string(got) != text) {
+			t.Fatalf("%q with %d: %q, %v, ended for %v", text, limit, got, err, why)
+		}
+		if _, err := l.Read(make([]byte, 1)); err == nil {
+			t.Fatal("it can be read after its end")
+		}
+	})
+}
+
+func TestCgroupPlace(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		must(t, 0, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	mounts := file("mounts", "31 23 0:28 / /sys rw - sysfs sysfs rw\n41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n")
+	for name, c := range map[string]struct{ mounts, groups, want string }{
+		"systemd":   {mounts, "0::/user.slice/app.service\n", "/sys/fs/cgroup/user.slice/app.service"},
+		"both":      {mounts, "4:memory:/x\n0::/\n", "/sys/fs/cgroup"},
+		"container": {file("inner", "41 31 0:38 /docker/abc /cg rw - cgroup2 cgroup2 rw\n"), "0::/docker/abc/in\n", "/cg/in"},
+		"elsewhere": {file("other", "41 31 0:38 /docker/abc /cg rw - cgroup2 cgroup2 rw\n"), "0::/\n", ""},
+		"old":       {mounts, "4:memory:/x\n", ""},
+		"none":      {filepath.Join(dir, "none"), "0::/\n", ""},
+	} {
+		got, ok := ownCgroup(c.mounts, file("groups", c.groups))
+		if got != c.want || ok != (c.want != "") {
+			t.Errorf("%s: %q, %v", name, got, ok)
+		}
+	}
+}
+
+func TestCgroupFiles(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"memory.max": "max", "pids.max": "max", "cpu.stat": "usage_usec 1500000\nuser_usec 3\n",
+		"memory.events": "low 0\noom_kill 2\n", "cgroup.procs": ""} {
+		must(t, 0, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	g := &cgroup{path: dir}
+	must(t, 0, g.set(Limits{Memory: 1000, FileSize: 24, Processes: 5}))
+	if g.read("memory.max") != "1024" && !strings.HasPrefix(g.read("memory.max"), "1024") || g.read("pids.max")[:1] != "7" {
+		t.Errorf("%q, %q", g.read("memory.max"), g.read("pids.max"))
+	}
+	if d, ok := g.cpu(); d != 1500*time.Millisecond || !ok {
+		t.Error(d, ok)
+	}
+	if !g.outOfMemory() {
+		t.Error("the end for memory is not seen")
+	}
+	r := &running{limits: Limits{}.WithDefaults(), group: g}
+	if err := r.outcome(); !fault.HasCode(err, "memory_exceeded") {
+		t.Error(err)
+	}
+	g.kill() // nobody is in it
+	if _, ok := g.field("nothing", "x"); ok {
+		t.Error("a field of no file")
+	}
+}
+
+func TestStat(t *testing.T) {
+	p, ok := parseStat(7, []byte("7 (a) b (c)) S 1 2 3 0 -1 4194560 1 2 3 4 10 20 30 40 20 0 5 0 999 1 2 3"))
+	if want := (process{pid: 7, state: 'S', parent: 1, group: 2, session: 3, threads: 5, cpu: time.Second, started: 999}); !ok || p != want {
+		t.Errorf("%+v, %v", p, ok)
+	}
+	for _, bad := range []string{"", "7 a S 1", "7 (a) S 1 2"} {
+		if _, ok := parseStat(7, []byte(bad)); ok {
+			t.Errorf("%q is read", bad)
+		}
+	}
+	if _, ok := stat(1 << 30); ok {
+		t.Error("a process that is not there")
+	}
+	if n, ok := proportional(os.Getpid()); !ok || n < 1<<20 {
+		t.Errorf("%d, %v", n, ok)
+	}
+	if n, ok := proportional(1 << 30); ok || memoryOf(1<<30) != 0 || n != 0 {
+		t.Error("the memory of a process that is not there")
+	}
+}
+
+// Without a cgroup, what is left of an unconfined program is known by its
+// session, its mark, its pipes, and by having been seen.
+func TestFamily(t *testing.T) {
+	mark := fmt.Sprintf("83%06d", os.Getpid())
+	for name, script := range stubborn(mark) {
+		r, w, err := os.Pipe()
+		must(t, r, err)
+		info, err := r.Stat()
+		must(t, info, err)
+		cmd := exec.Command("sh", "-c", script)
+		cmd.Env = []string{"PATH=" + systemPath, "MARK=" + mark}
+		cmd.Stdout, cmd.SysProcAttr = w, &syscall.SysProcAttr{Setsid: true}
+		must(t, 0, cmd.Start())
+		w.Close()
+		_, err = r.Read(make([]byte, 1))
+		must(t, 0, err)
+		f := family{root: cmd.Process.Pid, mark: "MARK=" + mark, pipes: []string{fmt.Sprintf("pipe:[%d]", info.Sys().(*syscall.Stat_t).Ino)}}
+		if name != "leaves child" && len(f.members(true)) == 0 {
+			t.Errorf("%s: nobody is found", name)
+		}
+		f.seen = map[int]uint64{}
+		for _, p := range f.members(true) {
+			if p.pid != f.root { // which may end at any time
+				f.seen[p.pid] = p.started
+			}
+		}
+		if quick := f.members(false); len(quick) < len(f.seen) {
+			t.Errorf("%s: who was seen is not known again: %v of %v", name, quick, f.seen)
+		}
+		f.kill()
+		if left := marked(t, mark); len(left) > 0 {
+			t.Errorf("%s: still running: %v", name, left)
+		}
+		cmd.Wait()
+		r.Close()
+	}
+}
+
+func FuzzStat(f *testing.F) {
+	f.Add([]byte("7 (a) b (c)) S 1 2 3 0 -1 4194560 1 2 3 4 10 20 30 40 20 0 5 0 999 1 2 3"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		parseStat(1, b)
+		kilobytes(b, "VmRSS:")
+	})
+}
+
+func TestForwarderEnds(t *testing.T) {
+	dir := must2(t)(os.MkdirTemp("", ""))
+	defer os.RemoveAll(dir)
+	f, err := passOut([]string{"127.0.0.1:1"}, dir) // where nobody listens
+	must(t, f, err)
+	c, err := net.Dial("unix", filepath.Join(dir, "0"))
+	must(t, c, err)
+	if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil {
+		t.Error("it answers")
+	}
+	f.close()
+	if f.hold(c) {
+		t.Error("it takes more after its end")
+	}
+	if _, err := passOut([]string{"127.0.0.1:1"}, filepath.Join(dir, "none")); err == nil {
+		t.Error("it listens in a folder that is not there")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, l, err)
+	defer l.Close()
+	if code, err := inside([]string{l.Addr().String()}, dir, "true", nil); code != 126 || err == nil {
+		t.Errorf("an address that is taken: %d, %v", code, err)
+	}
+	if code, err := inside(nil, dir, "/nowhere", nil); code != 126 || err == nil {
+		t.Errorf("no program: %d, %v", code, err)
+	}
+	for want, script := range map[int]string{0: "exit 0", 5: "exit 5", 137: "kill -9 $$"} {
+		if code, err := inside(nil, dir, "/bin/sh", []string{"-c", script}); code != want || err != nil {
+			t.Errorf("%s: %d, %v", script, code, err)
+		}
+	}
+	if _, mine := Inside([]string{"steward", "chat"}); mine {
+		t.Error("it takes what is not its own")
+	}
+	if code, mine := Inside([]string{"steward", insideFlag, "127.0.0.1:none", "true"}); !mine || code != 126 {
+		t.Errorf("no port: %d, %v", code, mine)
+	}
+}
+
+// Errors that are no faults of ours say so.
+func TestFailed(t *testing.T) {
+	if err := coded(io.EOF); !fault.HasCode(err, "sandbox_failed") || !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+	if err := setLimit(1<<30, unix.RLIMIT_CORE, 1, 1); err == nil {
+		t.Error("a limit of no process is set")
+	}
+	r := &running{errDone: make(chan struct{}), first: -1, limits: Limits{}.WithDefaults()}
+	if err := r.spawn(plan{path: "/nowhere"}); !fault.HasCode(err, "sandbox_failed") {
+		t.Error(err)
+	}
+	r.abandon()
+	if got := lastLines(strings.Repeat("é", 600)); len(got) > 520 || !strings.HasPrefix(got, "… ") {
+		t.Error(fmt.Sprint(len(got)))
+	}
+}
+
+func BenchmarkStart(b *testing.B) {
+	for _, free := range []bool{false, true} {
+		b.Run(fmt.Sprintf("unsandboxed=%v", free), func(b *testing.B) {
+			for b.Loop() {
+				p, err := Start(context.Background(), Command{Path: "true", Unsandboxed: free})
+				if err == nil {
+					err = p.Wait()
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,152 @@
+package sandbox
+
+import (
+	"maps"
+	"sync"
+	"time"
+)
+
+// How often a program is looked at: often while it grows, seldom while it
+// rests. To look at an unconfined one takes a look at all processes.
+const (
+	watchLeast = 20 * time.Millisecond
+	watchMost  = 500 * time.Millisecond
+	watchFree  = 4 // times as seldom
+)
+
+// watch compares what a program and all its children use with its limits,
+// which the kernel holds for single processes only.
+type watch struct {
+	root   int
+	free   bool // unconfined: what its parent leaves behind is not in its tree any more
+	limits Limits
+	group  *cgroup
+	end    func(error)
+	quit   chan struct{}
+	done   chan struct{}
+
+	mu   sync.Mutex
+	seen map[int]uint64 // when each process started, by id
+}
+
+// newWatch returns a watch that is still to be run.
+func newWatch(root int, free bool, l Limits, group *cgroup, end func(error)) *watch {
+	return &watch{root: root, free: free, limits: l, group: group, end: end,
+		quit: make(chan struct{}), done: make(chan struct{}), seen: map[int]uint64{}}
+}
+
+// stop ends the watching.
+func (w *watch) stop() {
+	close(w.quit)
+	<-w.done
+}
+
+// known returns the processes that were seen, also those that have left the
+// tree.
+func (w *watch) known() map[int]uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.seen)
+}
+
+func (w *watch) run() {
+	defer close(w.done)
+	least, most := watchLeast, watchMost
+	if w.free {
+		most *= watchFree
+	}
+	pause := least
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	var before usage
+	for {
+		select {
+		case <-w.quit:
+			return
+		case <-timer.C:
+		}
+		now := w.look()
+		if err := w.judge(now); err != nil {
+			go w.end(err) // which waits for us
+			return
+		}
+		if pause = min(2*pause, most); now.grew(before) {
+			pause = least
+		}
+		before = now
+		timer.Reset(pause)
+	}
+}
+
+// usage is what a program and its children use.
+type usage struct {
+	memory  int64 // bytes, as each process counts its own
+	cpu     time.Duration
+	threads int
+	pids    []int
+}
+
+func (u usage) grew(before usage) bool {
+	return u.threads > before.threads || u.memory > before.memory+1<<20 || u.cpu > before.cpu+20*time.Millisecond
+}
+
+func (w *watch) look() usage {
+	var u usage
+	all := tree(w.root)
+	if w.free {
+		all = family{root: w.root, seen: w.known()}.members(false)
+	}
+	for _, p := range all {
+		u.pids = append(u.pids, p.pid)
+		u.cpu += p.cpu
+		u.threads += p.threads
+		u.memory += memoryOf(p.pid)
+	}
+	w.remember(all)
+	if w.group != nil {
+		if spent, ok := w.group.cpu(); ok {
+			u.cpu = spent
+		}
+	}
+	return u
+}
+
+// remember keeps who was seen, so that who leaves the tree is found again.
+func (w *watch) remember(all []process) {
+	if !w.free {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.seen) // the others have ended
+	for _, p := range all {
+		w.seen[p.pid] = p.started
+	}
+}
+
+// judge returns the error of the limit that was passed.
+func (w *watch) judge(u usage) error {
+	switch {
+	case u.threads > w.limits.Processes+1:
+		return exceeded("processes", "%d processes and threads", w.limits.Processes)
+	case w.limits.CPU > 0 && u.cpu > w.limits.CPU:
+		return exceeded("cpu", "%v of CPU time", w.limits.CPU)
+	case u.memory > w.limits.Memory && shared(u) > w.limits.Memory:
+		return exceeded("memory", "%d MiB of memory", w.limits.Memory>>20)
+	}
+	return nil
+}
+
+// shared counts memory that several processes share once. It is slow, so it
+// is asked only when the plain sum is over the limit.
+func shared(u usage) int64 {
+	var sum int64
+	for _, pid := range u.pids {
+		if part, ok := proportional(pid); ok {
+			sum += part
+		} else {
+			sum += memoryOf(pid)
+		}
+	}
+	return sum
+}
