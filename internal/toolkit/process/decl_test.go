@@ -1,0 +1,216 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/message"
+	"steward/internal/tool"
+)
+
+func TestAnnounce(t *testing.T) {
+	src := open_(t, testEnv(t), `
+command: [python3, main.py]
+tools:
+  - name: today
+    description: The weather today.
+    input: {properties: {city: {type: string}}, required: [city]}
+    effect: query
+    timeout: 5s
+    yields: []
+  - name: set_alarm
+    description: Sets an alarm.
+    asks: true
+    async: true
+    dedupes: true
+    yields: [private, untrusted]
+  - {name: later, description: Takes long., async_after: 2s}
+`)
+	a, err := src.Announce(context.Background())
+	if err != nil || len(a.Specs) != 3 || len(a.Refused) != 0 {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	today, alarm, later := a.Specs[0], a.Specs[1], a.Specs[2]
+	if today.Name != "box.today" || today.Effect != tool.Query || today.Timeout != 5*time.Second || today.Yields != 0 || today.Origin != "process:box" ||
+		string(today.Input) != `{"properties":{"city":{"type":"string"}},"required":["city"],"type":"object"}` {
+		t.Errorf("%+v, %s", today, today.Input)
+	}
+	if alarm.Effect != tool.Action || !alarm.Asks || !alarm.Async || !alarm.Dedupes || alarm.Yields != message.Private|message.Untrusted ||
+		string(alarm.Input) != `{"type":"object"}` {
+		t.Errorf("%+v", alarm)
+	}
+	if later.AsyncAfter != 2*time.Second || later.Yields != message.Untrusted {
+		t.Errorf("%+v", later)
+	}
+	one := only(t, open_(t, testEnv(t), "command: 'true'\ndescription: One.\neffect: query\nasync_after: 1m\n")).Spec()
+	if two := only(t, open_(t, testEnv(t), "command: 'true'\ndescription: One.\naction: count_words")).Spec(); two.Name != "box.count_words" {
+		t.Errorf("%+v", two)
+	}
+	if one.Name != "box.run" || one.Description != "One." || one.Effect != tool.Query || one.AsyncAfter != time.Minute {
+		t.Errorf("%+v", one)
+	}
+}
+
+func TestBadDeclarations(t *testing.T) {
+	const one = "\ndescription: d"
+	for decl, want := range map[string]string{
+		"description: d":                                                            "no command",
+		"command: ''" + one:                                                         "no command",
+		"command: [a, 1]" + one:                                                     "quotes",
+		"command: {a: b}" + one:                                                     "no command",
+		"command: a":                                                                "no tools",
+		"command: a\nprotocol: mcp" + one:                                           "put it under mcp:",
+		"command: a\nprotocol: grpc" + one:                                          "protocol",
+		"command: a\nmode: twice" + one:                                             "once",
+		"command: a\nidle: 5s" + one:                                                "mode: serve",
+		"command: a\nmode: serve\nidle: -5s" + one:                                  "negative",
+		"command: a\ntimeout: -5s" + one:                                            "negative",
+		"command: a\ninput: text" + one:                                             "no members",
+		"command: a\ninput: {type: string}" + one:                                   "object",
+		"command: a\neffect: both" + one:                                            "effect",
+		"command: a\nyields: [odd]" + one:                                           "odd",
+		"command: a\nenv: {'A B': c}" + one:                                         "variable",
+		"command: a\nsecrets: [A=B]" + one:                                          "variable",
+		"command: \"a\\0b\"" + one:                                                  "character",
+		"command: ../a" + one:                                                       "out of the agent's folder",
+		"command: ./../../a" + one:                                                  "out of the agent's folder",
+		"command: a\nsandbox: {read: [../x]}" + one:                                 "out of the agent's folder",
+		"command: a\nunsandboxed: true\nsandbox: {network: true}" + one:             "not both",
+		"command: a\ndescription: d\ntools: [{name: x, description: d}]":            "beside them",
+		"command: a\ntools: [{name: X, description: d}]":                            "no name for a tool",
+		"command: a\ntools: [{name: a__b, description: d}]":                         "no name for a tool",
+		"command: a\ntools: [{name: x}]":                                            "description",
+		"command: a\ntools: [{name: x, description: d}, {name: x, description: e}]": "two tools",
+		"command: a\nspeed: 5" + one:                                                "speed",
+	} {
+		src, err := Open(testEnv(t), decoder(decl))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, %v; want %q", decl, src, err, want)
+		}
+	}
+	env := testEnv(t)
+	env.Dir = ""
+	if _, err := Open(env, decoder("command: ./a"+one)); !fault.HasCode(err, "process_declaration_invalid") {
+		t.Error(err)
+	}
+}
+
+func TestFiles(t *testing.T) {
+	env := testEnv(t)
+	for _, name := range []string{"main.py", "lib/a.py", "lib/b.py", "run.sh"} {
+		path := filepath.Join(env.Dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := filepath.Join(t.TempDir(), "tool")
+	for decl, want := range map[string][]string{
+		"command: ./run.sh":                                        {env.Dir + "/run.sh"},
+		"command: [python3, main.py, --fast, lib]":                 {env.Dir + "/main.py"},
+		"command: /usr/bin/env\nargs: [./run.sh]":                  {env.Dir + "/run.sh"},
+		"command: " + other:                                        {other},
+		"command: [sh, " + env.Dir + "/main.py, /etc/passwd]":      {env.Dir + "/main.py"},
+		"command: ./run.sh\nfiles: ['lib/*.py', none.py, ../away]": {env.Dir + "/lib/a.py", env.Dir + "/lib/b.py", env.Dir + "/none.py", env.Dir + "/run.sh"},
+		"command: ~/bin/x":                                         {must(os.UserHomeDir()) + "/bin/x"},
+	} {
+		if got := open_(t, env, decl+"\ndescription: d").Files(); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", decl, got, want)
+		}
+	}
+	t.Chdir(filepath.Dir(env.Dir))
+	near := env
+	near.Dir = filepath.Base(env.Dir)
+	if got := open_(t, near, "command: ./run.sh\ndescription: d").Files(); !slices.Equal(got, []string{env.Dir + "/run.sh"}) {
+		t.Errorf("from a relative folder: %v", got)
+	}
+	free := env
+	free.Dir = ""
+	if got := open_(t, free, "command: [sh, main.py]\ndescription: d").Files(); len(got) != 0 {
+		t.Error(got)
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func TestHooks(t *testing.T) {
+	env := testEnv(t)
+	script := func(name, body string) string {
+		if err := os.WriteFile(filepath.Join(env.Dir, name), []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return "command: ./" + name + "\n"
+	}
+	text := "shorter"
+	ev := tool.HookEvent{On: tool.BeforeTool, Agent: "lab", User: "ann", Request: "r", Tool: "files.read", Args: []byte(`{"path":"x"}`)}
+	for name, c := range map[string]struct {
+		body, more string
+		want       tool.HookAnswer
+		code       string
+	}{
+		"lets be":       {"cat >/dev/null", "", tool.HookAnswer{}, ""},
+		"does not read": {"exit 0", "", tool.HookAnswer{}, ""},
+		"refuses":       {`grep -q '"on":"before_tool".*"tool":"files.read"' && echo '{"refuse":"no"}'`, "", tool.HookAnswer{Refuse: "no"}, ""},
+		"narrows":       {`echo '{"args":{"path":"y"},"note":"n","text":"shorter"}'`, "", tool.HookAnswer{Args: []byte(`{"path":"y"}`), Note: "n", Text: &text}, ""},
+		"concerns":      {`echo '{"refuse":"no"}'`, "tools: ['files.*']", tool.HookAnswer{Refuse: "no"}, ""},
+		"concerns not":  {`echo '{"refuse":"no"}'`, "tools: ['mail.*', files.write]", tool.HookAnswer{}, ""},
+		"has a secret":  {`echo "{\"note\":\"${#PASSWORD}\"}"`, "secrets: [PASSWORD]", tool.HookAnswer{Note: "8"}, ""},
+		"crashes":       {"echo oh $PASSWORD >&2; exit 1", "secrets: [PASSWORD]", tool.HookAnswer{}, "hook_failed"},
+		"babbles":       {"echo hello", "", tool.HookAnswer{}, "hook_failed"},
+		"allows":        {`echo '{"allow":true}'`, "", tool.HookAnswer{}, "hook_failed"},
+		"says it twice": {`echo '{"refuse":"","refuse":"x"}'`, "", tool.HookAnswer{}, "hook_failed"},
+		"two answers":   {`echo '{}{"refuse":"x"}'`, "", tool.HookAnswer{}, "hook_failed"},
+		"floods":        {"head -c 2000000 /dev/zero", "", tool.HookAnswer{}, "hook_failed"},
+		"hangs":         {"sleep 60 & sleep 60", "timeout: 200ms", tool.HookAnswer{}, "hook_failed"},
+		"is in need":    {"", "secrets: [OTHER]", tool.HookAnswer{}, "process_secret_missing"},
+		"is not there":  {"", "args: []\nfiles: []\nsandbox: {read: [/nowhere]}", tool.HookAnswer{}, "sandbox_path_invalid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := strings.ReplaceAll(name, " ", "_")
+			h, err := OpenHook(env, decoder(script(file, c.body)+c.more))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer h.Close()
+			got, err := h.Fire(within(t, 20*time.Second), ev)
+			if c.code == "" && err != nil || c.code != "" && !fault.HasCode(err, c.code) || strings.Contains(fmt.Sprint(err), "hunter22") {
+				t.Errorf("%v", err)
+			}
+			if fmt.Sprintf("%s %s %s", got.Refuse, got.Note, got.Args) != fmt.Sprintf("%s %s %s", c.want.Refuse, c.want.Note, c.want.Args) ||
+				(got.Text == nil) != (c.want.Text == nil) || got.Text != nil && *got.Text != text {
+				t.Errorf("%+v", got)
+			}
+			if got := h.Files(); !slices.Equal(got, []string{filepath.Join(env.Dir, file)}) {
+				t.Errorf("files: %v", got)
+			}
+		})
+	}
+	for decl, want := range map[string]string{"timeout: 1s": "command", "command: a\ntimeout: -1s": "negative", "command: a\ntools: ['[']": "pattern",
+		"command: ../a": "folder", "command: a\nmode: serve": "mode"} {
+		if _, err := OpenHook(env, decoder(decl)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", decl, err)
+		}
+	}
+	h, err := OpenHook(env, decoder(script("slow", "sleep 60")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Close()
+	if _, err := h.Fire(within(t, 10*time.Second), ev); err == nil {
+		t.Error("fired after the end")
+	}
+}

@@ -1,0 +1,233 @@
+// Package process makes tools and hooks of programs: any executable that reads
+// a request as a line of JSON and writes its answer as another one, in the
+// envelope of package request. Programs run confined (package sandbox), unless
+// the user has said otherwise.
+package process
+
+import (
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/tool"
+)
+
+// The protocols and modes of a declaration.
+const (
+	ProtocolEnvelope = "envelope"
+	ModeOnce         = "once"  // a process per call
+	ModeServe        = "serve" // one process, kept, for all calls
+)
+
+// DefaultIdle is how long a program that serves is kept without a call.
+const DefaultIdle = 10 * time.Minute
+
+// Decl declares a program and its tools, as agent.yaml has it under
+// process: NAME. A file tools/NAME.yaml has one tool: its members stand beside
+// the program's, and the tool is called NAME.ACTION.
+type Decl struct {
+	Program  `yaml:",inline"`
+	Protocol string        `yaml:"protocol"` // empty: envelope
+	Mode     string        `yaml:"mode"`     // empty: once
+	Idle     time.Duration `yaml:"idle"`     // with serve: it is ended after so long without a call; zero: DefaultIdle
+	Tools    []ToolDecl    `yaml:"tools"`
+
+	Action      string        `yaml:"action"` // empty: run
+	Description string        `yaml:"description"`
+	Input       any           `yaml:"input"`
+	Effect      tool.Effect   `yaml:"effect"`
+	Asks        bool          `yaml:"asks"`
+	Async       bool          `yaml:"async"`
+	AsyncAfter  time.Duration `yaml:"async_after"`
+	Timeout     time.Duration `yaml:"timeout"`
+	Yields      *[]string     `yaml:"yields"`
+	Reach       tool.Reach    `yaml:"reach"`
+	Targets     []string      `yaml:"targets"`
+	Dedupes     bool          `yaml:"dedupes"`
+}
+
+// ToolDecl is one tool of a program.
+type ToolDecl struct {
+	Name        string        `yaml:"name"` // a-z, 0-9 and '_': the action that the program is asked for
+	Description string        `yaml:"description"`
+	Input       any           `yaml:"input"`       // JSON Schema of the arguments; none: no arguments are checked
+	Effect      tool.Effect   `yaml:"effect"`      // empty: action
+	Asks        bool          `yaml:"asks"`        // a person is asked before each call
+	Async       bool          `yaml:"async"`       // the model is not kept waiting
+	AsyncAfter  time.Duration `yaml:"async_after"` // likewise, once it has taken so long
+	Timeout     time.Duration `yaml:"timeout"`
+	Yields      *[]string     `yaml:"yields"`  // labels of what it returns; none given: untrusted
+	Reach       tool.Reach    `yaml:"reach"`   // where what it is given goes: here or out; none given: out
+	Targets     []string      `yaml:"targets"` // the arguments that say to whom or where to; none given: any may
+	Dedupes     bool          `yaml:"dedupes"` // it recognises the idempotency_key of its request's metadata
+}
+
+// actionRun is the tool's name in the form with one tool, unless it has one.
+const actionRun = "run"
+
+// Open is the tool.Opener of kind "process". Error codes:
+// process_declaration_invalid, process_protocol_mcp, those of tool.CheckSpec
+// and of decode.
+func Open(env tool.Env, decode func(into any) error) (tool.Source, error) {
+	var d Decl
+	if err := decode(&d); err != nil {
+		return nil, err
+	}
+	env, err := settle(env)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.check(); err != nil {
+		return nil, err
+	}
+	if err := d.Program.check(env.Dir); err != nil {
+		return nil, err
+	}
+	s := &source{env: env, decl: d, specs: map[string]tool.Spec{}}
+	for _, t := range d.list() {
+		spec, err := t.spec(env.Name)
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := s.specs[spec.Name]; twice {
+			return nil, badDecl("two tools are called %s", t.Name).With("give one of them another name")
+		}
+		s.specs[spec.Name] = spec
+		s.order = append(s.order, spec.Name)
+	}
+	s.server.src = s
+	return s, nil
+}
+
+// settle fills in what of an Env may be left out.
+func settle(env tool.Env) (tool.Env, error) {
+	if env.Log == nil {
+		env.Log = slog.New(slog.DiscardHandler)
+	}
+	for _, dir := range []*string{&env.Dir, &env.Data} {
+		if *dir == "" {
+			continue
+		}
+		whole, err := filepath.Abs(*dir)
+		if err != nil {
+			return env, fault.New(fault.Unavailable, "process_declaration_invalid", "where the folder %s lies cannot be told: %w", *dir, err)
+		}
+		*dir = whole
+	}
+	return env, nil
+}
+
+func badDecl(format string, args ...any) *fault.Error {
+	return fault.New(fault.Invalid, "process_declaration_invalid", format, args...)
+}
+
+func (d *Decl) check() error {
+	switch d.Protocol {
+	case "", ProtocolEnvelope:
+	case "mcp":
+		return fault.New(fault.Invalid, "process_protocol_mcp", "an MCP server is not declared under process").
+			With("put it under mcp: with the same command")
+	default:
+		return badDecl("protocol is %.40q", d.Protocol).With("it is envelope; MCP servers stand under mcp:")
+	}
+	if d.Mode != "" && d.Mode != ModeOnce && d.Mode != ModeServe {
+		return badDecl("mode is %.40q", d.Mode).With("it is once (a process per call) or serve (one for all)")
+	}
+	if d.Idle < 0 {
+		return badDecl("idle is negative")
+	}
+	if d.Idle > 0 && d.Mode != ModeServe {
+		return badDecl("idle is for a program that is kept").With("write mode: serve, or leave idle out")
+	}
+	single := d.Action != "" || d.Description != "" || d.Input != nil || d.Effect != "" || d.Asks || d.Async || d.AsyncAfter != 0 ||
+		d.Timeout != 0 || d.Yields != nil || d.Reach != "" || d.Targets != nil || d.Dedupes
+	switch {
+	case single && len(d.Tools) > 0:
+		return badDecl("there are tools, and one more beside them").With("put description, input and effect into the list of tools")
+	case !single && len(d.Tools) == 0:
+		return badDecl("there are no tools").With("write tools: with name, description, input and effect of each")
+	}
+	return nil
+}
+
+// list returns the tools in one form.
+func (d *Decl) list() []ToolDecl {
+	if len(d.Tools) > 0 {
+		return d.Tools
+	}
+	action := d.Action
+	if action == "" {
+		action = actionRun
+	}
+	return []ToolDecl{{Name: action, Description: d.Description, Input: d.Input, Effect: d.Effect, Asks: d.Asks, Async: d.Async,
+		AsyncAfter: d.AsyncAfter, Timeout: d.Timeout, Yields: d.Yields, Reach: d.Reach, Targets: d.Targets, Dedupes: d.Dedupes}}
+}
+
+var goodName = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
+
+// spec makes the tool's spec, checked.
+func (t *ToolDecl) spec(source string) (tool.Spec, error) {
+	if !goodName.MatchString(t.Name) {
+		return tool.Spec{}, badDecl("%.80q is no name for a tool", t.Name).
+			With("name it of a-z, 0-9 and single '_', beginning with a letter")
+	}
+	s := tool.Spec{Name: source + "." + t.Name, Description: strings.TrimSpace(t.Description), Effect: t.Effect, Asks: t.Asks,
+		Async: t.Async, AsyncAfter: t.AsyncAfter, Timeout: t.Timeout, Dedupes: t.Dedupes, Origin: "process:" + source, Reach: t.Reach, Targets: t.Targets}
+	if s.Effect == "" {
+		s.Effect = tool.Action
+	}
+	if t.Timeout < 0 || t.AsyncAfter < 0 {
+		return s, badDecl("%s: timeout and async_after cannot be negative", t.Name)
+	}
+	var err error
+	if s.Input, err = schema(t.Input); err != nil {
+		return s, badDecl("%s: input: %w", t.Name, err).With(`give a JSON Schema: type: object, and its properties`)
+	}
+	if s.Yields, err = tool.Declared(t.Yields, t.Reach); err != nil {
+		return s, badDecl("%s: %w", t.Name, err)
+	}
+	s, _, err = tool.CheckSpec(s)
+	return s, err
+}
+
+// schema writes a schema as JSON.
+func schema(in any) ([]byte, error) {
+	if in == nil {
+		return []byte(`{"type":"object"}`), nil
+	}
+	m, ok := in.(map[string]any)
+	if !ok {
+		return nil, errors.New("it has no members")
+	}
+	if _, typed := m["type"]; !typed {
+		if _, has := m["properties"]; has {
+			m["type"] = "object"
+		}
+	}
+	return json.Marshal(m)
+}
+
+// same reports whether two specs are one tool, whatever a person has made of
+// its effect.
+func same(a, b tool.Spec) bool {
+	for _, s := range []*tool.Spec{&a, &b} {
+		s.Effect, s.Delivery, s.Asks = tool.Query, "", false
+	}
+	return tool.Fingerprint(a) == tool.Fingerprint(b)
+}
+
+// sorted returns the keys of a map in order.
+func sorted[V any](m map[string]V) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}

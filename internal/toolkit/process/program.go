@@ -1,0 +1,307 @@
+package process
+
+import (
+	"context"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"steward/internal/fault"
+	"steward/internal/tool"
+	"steward/internal/toolkit/sandbox"
+)
+
+// Program says what is run, and what it may do.
+type Program struct {
+	Command any               `yaml:"command"` // a program, or a list: a program and its first arguments; never split at spaces
+	Args    []string          `yaml:"args"`
+	Env     map[string]string `yaml:"env"`     // ${NAME} stands for the secret of that name
+	Secrets []string          `yaml:"secrets"` // that it finds in its environment under their own names
+	Files   []string          `yaml:"files"`   // further files beside the agent (globs) that an approval pins
+
+	Sandbox     *Sandbox `yaml:"sandbox"`
+	Unsandboxed bool     `yaml:"unsandboxed"` // with all rights of Steward
+}
+
+// Sandbox is what a confined program may do. Paths begin at the agent's
+// folder, or with ~/ at the user's.
+type Sandbox struct {
+	Network bool           `yaml:"network"`
+	Read    []string       `yaml:"read"`
+	Write   []string       `yaml:"write"`
+	Limits  sandbox.Limits `yaml:"limits"`
+}
+
+// words are the program and all its arguments.
+func (p *Program) words() ([]string, error) {
+	var words []string
+	switch c := p.Command.(type) {
+	case string:
+		words = []string{c}
+	case []string:
+		words = c
+	case []any:
+		for _, w := range c {
+			s, ok := w.(string)
+			if !ok {
+				return nil, badDecl("command: %v is no text", w).With("put it in quotes")
+			}
+			words = append(words, s)
+		}
+	}
+	if len(words) == 0 || words[0] == "" {
+		return nil, badDecl("there is no command").With("write command: and the program, or a list of the program and its arguments")
+	}
+	return append(slices.Clone(words), p.Args...), nil
+}
+
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// check looks the program over without starting it.
+func (p *Program) check(dir string) error {
+	words, err := p.words()
+	if err != nil {
+		return err
+	}
+	if _, err := place(dir, words[0]); strings.Contains(words[0], "/") && err != nil {
+		return err
+	}
+	for _, w := range words {
+		if strings.ContainsRune(w, 0) {
+			return badDecl("command has a character that no program can be given")
+		}
+	}
+	for _, name := range append(sorted(p.Env), p.Secrets...) {
+		if !envName.MatchString(name) || strings.ContainsRune(p.Env[name], 0) {
+			return badDecl("%.80q is no variable that a program can have", name)
+		}
+	}
+	if p.Unsandboxed && p.Sandbox != nil && (p.Sandbox.Network || len(p.Sandbox.Read)+len(p.Sandbox.Write) > 0) {
+		return badDecl("a program is confined by sandbox, or unsandboxed, and not both").
+			With("leave one of them out; limits may stand beside unsandboxed")
+	}
+	if p.Sandbox == nil {
+		return nil
+	}
+	for _, path := range slices.Concat(p.Sandbox.Read, p.Sandbox.Write) {
+		if _, err := place(dir, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// place makes a path absolute.
+func place(dir, path string) (string, error) {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", badDecl("%s: the user has no folder: %w", path, err)
+		}
+		return filepath.Join(home, rest), nil
+	}
+	switch {
+	case filepath.IsAbs(path):
+		return filepath.Clean(path), nil
+	case dir == "":
+		return "", badDecl("%s is a relative path, and there is nothing that it could be relative to", path).With("write the whole path")
+	case !filepath.IsLocal(path):
+		return "", badDecl("%s leads out of the agent's folder", path).With("put it into the folder, or write the whole path")
+	}
+	return filepath.Join(dir, path), nil
+}
+
+// files are those that decide what the program does, as far as they are not
+// the system's: the program, arguments that name files beside the agent, and
+// what is declared.
+func (p *Program) files(dir string) []string {
+	words, err := p.words()
+	if err != nil {
+		return nil // it was checked
+	}
+	var out []string
+	if strings.Contains(words[0], "/") {
+		if path, err := place(dir, words[0]); err == nil && !system(path) {
+			out = append(out, path)
+		}
+	}
+	if dir != "" {
+		for _, a := range words[1:] {
+			path := filepath.Join(dir, a)
+			if filepath.IsAbs(a) {
+				path = a
+			}
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && inside(dir, path) {
+				out = append(out, path)
+			}
+		}
+	}
+	for _, f := range p.Files {
+		path, err := place(dir, f)
+		if err != nil {
+			continue
+		}
+		found, err := filepath.Glob(path)
+		if err != nil || len(found) == 0 {
+			found = []string{path} // that it is not there is for who pins it to say
+		}
+		out = append(out, found...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func inside(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// system reports whether a program comes with the machine, whose updates are
+// not for an approval of an agent.
+func system(path string) bool {
+	for _, dir := range []string{"/usr", "/bin", "/sbin", "/lib", "/opt", "/nix/store", "/gnu/store"} {
+		if inside(dir, path) {
+			return true
+		}
+	}
+	return false
+}
+
+// prepared is a program that is ready to be started.
+type prepared struct {
+	command sandbox.Command
+	secrets []string // to be kept out of what is told
+	release func()   // ends the services; never nil
+}
+
+// prepare makes the command, with the secrets and services that it needs now.
+func (p *Program) prepare(ctx context.Context, env tool.Env) (prepared, error) {
+	out := prepared{release: func() {}}
+	words, err := p.words()
+	if err != nil {
+		return out, err
+	}
+	c := sandbox.Command{Path: words[0], Args: words[1:], Dir: env.Dir, Unsandboxed: p.Unsandboxed}
+	if strings.Contains(c.Path, "/") {
+		if c.Path, err = place(env.Dir, c.Path); err != nil {
+			return out, err
+		}
+	}
+	if b := p.Sandbox; b != nil {
+		c.Network, c.Limits = b.Network, b.Limits
+		for _, list := range []struct{ from, to *[]string }{{&b.Read, &c.Read}, {&b.Write, &c.Write}} {
+			for _, path := range *list.from {
+				path, err := place(env.Dir, path)
+				if err != nil {
+					return out, err
+				}
+				*list.to = append(*list.to, path)
+			}
+		}
+	}
+	if err := p.own(env, &c); err != nil {
+		return out, err
+	}
+	if out.secrets, err = p.variables(env, &c); err != nil {
+		return out, err
+	}
+	if env.Services != nil {
+		vars, release, err := env.Services(ctx)
+		if err != nil {
+			return out, err
+		}
+		if release != nil {
+			out.release = release
+		}
+		out.secrets = append(out.secrets, serve(&c, vars)...)
+	}
+	out.command = c
+	return out, nil
+}
+
+// own gives the program the folder that is its own.
+func (p *Program) own(env tool.Env, c *sandbox.Command) error {
+	if env.Data == "" {
+		return nil
+	}
+	if err := os.MkdirAll(env.Data, 0o700); err != nil {
+		return fault.New(fault.Unavailable, "process_start_failed", "the program's own folder cannot be made: %w", err)
+	}
+	c.Write = append(c.Write, env.Data)
+	c.Env = append(c.Env, "STEWARD_DATA="+env.Data)
+	return nil
+}
+
+var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_.-]*)\}`)
+
+// variables adds what is declared to the environment and returns the values of
+// secrets in it.
+func (p *Program) variables(env tool.Env, c *sandbox.Command) ([]string, error) {
+	var values, missing []string
+	secret := func(name string) string {
+		if env.Secret != nil {
+			if v, ok := env.Secret(name); ok {
+				values = append(values, v)
+				return v
+			}
+		}
+		missing = append(missing, name)
+		return ""
+	}
+	for _, name := range p.Secrets {
+		c.Env = append(c.Env, name+"="+secret(name))
+	}
+	for _, name := range sorted(p.Env) {
+		c.Env = append(c.Env, name+"="+variable.ReplaceAllStringFunc(p.Env[name], func(m string) string {
+			return secret(m[2 : len(m)-1])
+		}))
+	}
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		return nil, fault.New(fault.Unavailable, "process_secret_missing", "the program needs the secret %s, which is not there",
+			strings.Join(slices.Compact(missing), " and ")).With("set it, and name it under secrets of the agent")
+	}
+	return values, nil
+}
+
+// serve adds the services' variables, lets the program to their addresses, and
+// returns what of them is secret.
+func serve(c *sandbox.Command, vars []string) (secrets []string) {
+	for _, v := range vars {
+		c.Env = append(c.Env, v)
+		name, value, _ := strings.Cut(v, "=")
+		if u, err := url.Parse(value); err == nil && u.Host != "" && u.Port() != "" && !slices.Contains(c.Connect, u.Host) {
+			c.Connect = append(c.Connect, u.Host)
+		}
+		if strings.Contains(name, "TOKEN") || strings.Contains(name, "KEY") {
+			secrets = append(secrets, value)
+		}
+	}
+	return secrets
+}
+
+// mask takes the values of secrets out of a text.
+func mask(text string, secrets []string) string {
+	for _, v := range secrets {
+		if len(v) >= 4 { // a shorter one is no secret, and would blot out half of the text
+			text = strings.ReplaceAll(text, v, "•••")
+		}
+	}
+	return text
+}
+
+// masked takes the values of secrets out of an error.
+func masked(err error, secrets []string) error {
+	f := fault.Of(err)
+	if f == nil || len(secrets) == 0 {
+		return err
+	}
+	text := mask(f.Error(), secrets)
+	if text == f.Error() {
+		return err
+	}
+	return &fault.Error{Kind: f.Kind, Code: f.Code, Message: text, Retry: f.Retry, After: f.After}
+}

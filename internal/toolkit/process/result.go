@@ -1,0 +1,85 @@
+package process
+
+import (
+	"encoding/json"
+	"strings"
+
+	"steward/internal/request"
+	"steward/internal/tool"
+)
+
+// maxSuggestions bounds the next_actions that a model is shown.
+const maxSuggestions = 20
+
+// resultOf is what the model sees of an answer: the message, the data, and
+// what the tool suggests to do next.
+func resultOf(e request.Envelope) tool.Result {
+	var parts []string
+	if e.Status == request.StatusPartial {
+		parts = append(parts, "(This is a part of the answer; the tool could not do all of it.)")
+	}
+	if e.Message != "" {
+		parts = append(parts, e.Message)
+	}
+	if text := shown(e.Data); text != "" && text != e.Message {
+		parts = append(parts, text)
+	}
+	if len(parts) == 0 {
+		parts = append(parts, map[bool]string{true: "It failed; the tool does not say why.", false: "Done."}[e.Status == request.StatusFailure])
+	}
+	if list := suggestions(e.NextActions); list != "" {
+		parts = append(parts, "The tool suggests, and nothing of it has been done:\n"+list)
+	}
+	res := tool.Text(strings.Join(parts, "\n"))
+	res.Failed = e.Status == request.StatusFailure
+	return res
+}
+
+// shown writes a value as a model reads it: a text as it is, else JSON.
+func shown(raw json.RawMessage) string {
+	var s string
+	if len(raw) == 0 {
+		return ""
+	}
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	return string(raw)
+}
+
+// suggestions writes next_actions as a list.
+func suggestions(actions []json.RawMessage) string {
+	var out []string
+	for _, raw := range actions[:min(len(actions), maxSuggestions)] {
+		text := shown(raw)
+		var said struct {
+			Description string `json:"description"`
+			Message     string `json:"message"`
+		}
+		if json.Unmarshal(raw, &said) == nil && said.Description+said.Message != "" {
+			if text = said.Description; text == "" {
+				text = said.Message
+			}
+		}
+		out = append(out, "- "+strings.Join(strings.Fields(text), " "))
+	}
+	return strings.Join(out, "\n")
+}
+
+// metadata is what a request says of its call beside the arguments.
+func metadata(in tool.Invocation, token string) json.RawMessage {
+	m := map[string]string{}
+	for name, v := range map[string]string{"idempotency_key": in.Key, "user": in.User, "agent": in.Agent, "token": token} {
+		if v != "" {
+			m[name] = v
+		}
+	}
+	if len(m) == 0 {
+		return nil
+	}
+	b, err := json.Marshal(m)
+	if err != nil {
+		return nil // texts: cannot fail
+	}
+	return b
+}

@@ -1,0 +1,438 @@
+package process
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/request"
+	"steward/internal/tool"
+	"steward/internal/toolkit/sandbox"
+)
+
+// Bounds of what a program may write, and how long it is waited for.
+const (
+	maxNoise    = 1 << 20         // bytes that are no messages, between two that are
+	maxBetween  = 64 << 20        // bytes between two answers
+	maxStatuses = 100_000         // likewise
+	maxNotes    = 3               // of what was strange, told in an error
+	maxAnswered = 64              // ids that are remembered once they have their answer
+	grace       = 5 * time.Second // to end by itself, after the answer or the end of its output
+)
+
+// session is a running program and the calls that wait for its answers.
+type session struct {
+	env     tool.Env
+	proc    *sandbox.Process
+	secrets []string
+	release func()
+	serves  bool
+
+	began time.Time
+	turn  chan struct{} // holds one token: who has it writes
+	done  chan struct{} // closed when nothing of the program runs any more
+
+	mu       sync.Mutex
+	calls    map[string]*call
+	answered []string // the last ids that had their answer
+	notes    []string // what the program wrote that was strange
+	answers  int
+	// suspected: a call was given up, and the program has said nothing since.
+	suspected bool
+	why       error // what we ended it for
+	closing   bool  // no more calls
+	err       error // set before done is closed: why there is no answer
+}
+
+// call is one that waits.
+type call struct {
+	in     tool.Invocation
+	answer chan request.Envelope // holds one
+}
+
+func newSession(p prepared, env tool.Env, serves bool) (*session, error) {
+	// The program lives on its own: its calls end it.
+	proc, err := sandbox.Start(context.Background(), p.command)
+	if err != nil {
+		return nil, err
+	}
+	x := &session{env: env, proc: proc, secrets: p.secrets, release: p.release, serves: serves, began: time.Now(),
+		turn: make(chan struct{}, 1), done: make(chan struct{}), calls: map[string]*call{}}
+	x.turn <- struct{}{}
+	return x, nil
+}
+
+// run reads what the program writes until it has ended, and cleans up.
+func (x *session) run() {
+	defer close(x.done)
+	defer x.release()
+	rerr := x.read()
+	x.mu.Lock()
+	x.closing = true
+	x.mu.Unlock()
+	impatient := time.AfterFunc(grace, x.proc.Kill) // its output has ended
+	werr := x.proc.Wait()
+	impatient.Stop()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.err = masked(open(x.reason(rerr, werr)), x.secrets)
+}
+
+// read hands out what the program writes, line by line.
+func (x *session) read() error {
+	r := bufio.NewReaderSize(x.proc.Stdout, 64<<10)
+	noise, between, statuses := 0, 0, 0
+	for {
+		line, err := readLine(r)
+		if err != nil && err != io.EOF {
+			return err
+		}
+		if text := bytes.TrimSpace(line); len(text) > 0 {
+			between += len(line)
+			switch x.handle(text, err != nil) {
+			case request.TypeStatus:
+				noise = 0
+				statuses++
+			case "":
+				noise += len(line)
+			default:
+				noise, between, statuses = 0, 0, 0
+			}
+		}
+		if noise > maxNoise || between > maxBetween || statuses > maxStatuses {
+			x.end(fault.New(fault.TooLarge, "process_noise", "the program wrote too much that is no answer%s", x.strange()).
+				With("let it write other things to stderr"))
+			return nil
+		}
+		if err == io.EOF {
+			return nil
+		}
+	}
+}
+
+// readLine returns a line, also an unfinished last one. How long it may be is
+// for the sandbox to say.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
+}
+
+// handle takes one line, the last perhaps unfinished, and returns the type of
+// a message that was for a call, else nothing.
+func (x *session) handle(line []byte, last bool) string {
+	e, c := x.sort(line, last)
+	if c == nil {
+		return ""
+	}
+	if e.Type == request.TypeStatus {
+		p := progress(e)
+		p.Message = mask(p.Message, x.secrets)
+		c.in.Report(p)
+	} else {
+		c.answer <- e
+	}
+	return e.Type
+}
+
+// sort finds the call that a line is for; what is for none is noted.
+func (x *session) sort(line []byte, last bool) (request.Envelope, *call) {
+	e, err := request.ParseEnvelope(line)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	c := x.calls[e.RequestID]
+	switch {
+	case err != nil && last:
+		x.note("its last message is cut off: %.80q", line)
+		return e, nil
+	case err != nil:
+		x.note("%.80q (%s)", line, fault.Of(err).Message)
+		return e, nil
+	case e.Type == request.TypeRequest:
+		x.note("a request for %.40q, which Steward does not do", e.Action)
+		return e, nil
+	case c == nil && slices.Contains(x.answered, e.RequestID):
+		x.env.Log.Warn("a program has answered a call once more, or too late: the answer does not count", "type", e.Type)
+		return e, nil
+	case c == nil:
+		x.note("a %s for the request %.60q, which it was not asked", e.Type, e.RequestID)
+		return e, nil
+	}
+	x.suspected = false
+	if e.Type != request.TypeStatus {
+		x.answers++
+		x.forget(e.RequestID)
+	} else if e.Status == request.StatusError && e.Message != "" {
+		x.note("%.200s", e.Message)
+	}
+	return e, c
+}
+
+func progress(e request.Envelope) tool.Progress {
+	p := tool.Progress{Message: e.Message, Fraction: e.Progress}
+	if p.Fraction == 0 {
+		p.Fraction = -1
+	}
+	if p.Message == "" {
+		p.Message = e.Status
+	}
+	return p
+}
+
+// forget takes a call out; what comes for it later does not count.
+func (x *session) forget(requestID string) {
+	delete(x.calls, requestID)
+	if x.answered = append(x.answered, requestID); len(x.answered) > maxAnswered {
+		x.answered = x.answered[1:]
+	}
+}
+
+// note keeps something strange for the error to come. Under mu.
+func (x *session) note(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	x.env.Log.Debug("a program wrote something that is no answer", "what", mask(text, x.secrets))
+	if len(x.notes) < maxNotes {
+		x.notes = append(x.notes, text)
+	}
+}
+
+// strange tells what was noted.
+func (x *session) strange() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.told()
+}
+
+func (x *session) told() string {
+	if len(x.notes) == 0 {
+		return ""
+	}
+	return "; what it wrote instead: " + strings.Join(x.notes, "; ")
+}
+
+// end ends the program for a reason.
+func (x *session) end(why error) {
+	x.mu.Lock()
+	if x.why == nil {
+		x.why = why
+	}
+	x.closing = true
+	x.mu.Unlock()
+	x.proc.Kill()
+}
+
+// reason is the error of the calls that have no answer when the program has
+// ended. Under mu.
+func (x *session) reason(rerr, werr error) error {
+	f := fault.Of(werr)
+	switch {
+	case x.why != nil:
+		return x.why
+	case rerr != nil && fault.HasCode(rerr, "output_too_large"):
+		return rerr
+	case f == nil:
+		return fault.New(fault.Unavailable, "process_failed", "the program ended without an answer%s%s", x.told(), x.said()).
+			With("let it write one line of JSON: type result, the request_id that it was given, and a status")
+	case f.Code == "program_failed":
+		how, _, _ := strings.Cut(f.Message, "; it said: ")
+		return fault.New(fault.Unavailable, "process_failed", "%s without an answer%s%s", how, x.told(), x.said())
+	case f.Code == "program_killed": // by our impatience
+		return fault.New(fault.Unavailable, "process_failed", "the program closed its output without an answer%s%s", x.told(), x.said())
+	}
+	return werr
+}
+
+// open makes of an error one that leaves open whether an action was done: the
+// program had been asked before it came to its end. Only one that could not
+// be run at all has done nothing.
+func open(err error) error {
+	f := *fault.Of(err)
+	if f.Code != "program_not_executable" && tool.Certain(err) {
+		f.Kind = fault.Unavailable
+	}
+	return &f
+}
+
+// said is the end of the program's stderr, as far as it fits into an error.
+func (x *session) said() string {
+	s := strings.TrimSpace(x.proc.Stderr())
+	if s == "" {
+		return ""
+	}
+	if len(s) > 500 {
+		s = "… " + strings.ToValidUTF8(s[len(s)-500:], "")
+	}
+	return "; it said: " + s
+}
+
+// ask makes one call.
+func (x *session) ask(ctx context.Context, spec tool.Spec, in tool.Invocation) (tool.Result, error) {
+	token, release, err := x.token(ctx)
+	if err != nil {
+		return tool.Result{}, tool.NotDone(err)
+	}
+	defer release()
+	e := envelopeOf(spec, in, token)
+	line, err := e.Encode()
+	if err != nil {
+		return tool.Result{}, tool.NotDone(err)
+	}
+	c := &call{in: in, answer: make(chan request.Envelope, 1)}
+	x.mu.Lock()
+	if x.closing {
+		why := x.why
+		x.mu.Unlock()
+		if why != nil {
+			return tool.Result{}, tool.NotDone(why)
+		}
+		select {
+		case <-x.done:
+		case <-ctx.Done():
+			return tool.Result{}, tool.NotDone(ended(ctx))
+		}
+		if fault.HasCode(x.err, "program_not_executable") { // it ended before anybody could ask
+			return tool.Result{}, tool.NotDone(x.err)
+		}
+		return tool.Result{}, tool.NotDone(fault.New(fault.Unavailable, "process_failed", "the program has just ended").
+			Retrying(fault.RetryImmediate, 0))
+	}
+	x.calls[e.RequestID] = c
+	x.mu.Unlock()
+	if err := x.send(ctx, line); err != nil {
+		x.drop(e)
+		return tool.Result{}, tool.NotDone(err)
+	}
+	select {
+	case a := <-c.answer:
+		return x.result(a, token)
+	case <-x.done:
+	case <-ctx.Done():
+		if x.serves {
+			x.drop(e)
+			x.suspect()
+			return tool.Result{}, ended(ctx)
+		}
+		<-x.done
+	}
+	select {
+	case a := <-c.answer: // its last words
+		if ctx.Err() == nil {
+			return x.result(a, token)
+		}
+	default:
+	}
+	if ctx.Err() != nil {
+		return tool.Result{}, ended(ctx)
+	}
+	return tool.Result{}, x.err
+}
+
+// token is what opens the services to a call of a program that serves many.
+func (x *session) token(ctx context.Context) (token string, release func(), err error) {
+	release = func() {}
+	if !x.serves || x.env.Services == nil {
+		return "", release, nil
+	}
+	vars, end, err := x.env.Services(ctx)
+	if err != nil {
+		return "", release, err
+	}
+	if end != nil {
+		release = end
+	}
+	for _, v := range vars {
+		if value, ok := strings.CutPrefix(v, "STEWARD_TOKEN="); ok {
+			token = value
+		}
+	}
+	return token, release, nil
+}
+
+// envelopeOf makes the request of a call.
+func envelopeOf(spec tool.Spec, in tool.Invocation, token string) request.Envelope {
+	_, action, _ := strings.Cut(spec.Name, ".")
+	e := request.Envelope{Type: request.TypeRequest, RequestID: id.New().String(), Timestamp: time.Now().UTC(),
+		Sender: "steward", Target: spec.Origin, Trace: in.Trace, Action: action, Parameters: in.Args}
+	if !in.Request.Zero() {
+		e.ParentID = in.Request.String()
+	}
+	if in.Agent != "" {
+		e.Sender = "agent:" + in.Agent
+	}
+	if len(e.Parameters) == 0 {
+		e.Parameters = []byte("{}")
+	}
+	e.Metadata = metadata(in, token)
+	return e
+}
+
+// send writes a request. In mode once nothing else is written; a program that
+// does not read it may answer all the same.
+func (x *session) send(ctx context.Context, line []byte) error {
+	select {
+	case <-x.turn:
+	case <-x.done:
+		return x.err
+	case <-ctx.Done():
+		return ended(ctx)
+	}
+	go func() {
+		_, _ = x.proc.Stdin.Write(line) // who has ended cannot read: that is told by its end
+		if !x.serves {
+			x.proc.Stdin.Close()
+		}
+		x.turn <- struct{}{}
+	}()
+	return nil
+}
+
+// drop gives up on a call.
+func (x *session) drop(e request.Envelope) {
+	x.mu.Lock()
+	x.forget(e.RequestID)
+	x.mu.Unlock()
+}
+
+// letGo ends a program that has answered, unless it soon does so itself.
+func (x *session) letGo() {
+	select {
+	case <-x.done:
+		return
+	default:
+	}
+	timer := time.AfterFunc(grace, x.proc.Kill)
+	go func() {
+		<-x.done
+		timer.Stop()
+	}()
+}
+
+// result makes the tool's result of an answer.
+func (x *session) result(e request.Envelope, token string) (tool.Result, error) {
+	secrets := append(slices.Clone(x.secrets), token)
+	if f := e.Fault(); f != nil {
+		return tool.Result{}, masked(f, secrets)
+	}
+	res := resultOf(e)
+	for _, b := range res.Content {
+		if t, ok := b.(*message.Text); ok {
+			t.Text = mask(t.Text, secrets)
+		}
+	}
+	return res, nil
+}
