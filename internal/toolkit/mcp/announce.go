@@ -1,0 +1,324 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"steward/internal/fault"
+	"steward/internal/message"
+	"steward/internal/tool"
+)
+
+// Bounds of what a server may announce.
+const (
+	maxTools       = 20_000
+	maxPages       = 500
+	maxDescription = 16 << 10
+	maxSchema      = 256 << 10
+	maxListing     = 32 << 20 // bytes of all descriptions and schemas
+	relistAfter    = time.Second
+)
+
+// offer is a tool that a server offers.
+type offer struct {
+	spec     tool.Spec
+	remote   string // its name there; empty: one of Steward's own over the server
+	call     caller // nil: a tool of the server's
+	identity string
+}
+
+// list asks the server for its tools and sets what there is.
+func (x *session) list(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, listFor)
+	defer cancel()
+	tools, err := x.tools(ctx)
+	if err != nil {
+		return err
+	}
+	offers, refused := x.src.offers(tools, x.client.InitializeResult().Capabilities)
+	x.mu.Lock()
+	x.offers, x.refuse = offers, refused
+	x.mu.Unlock()
+	x.listedAt.Store(time.Now().UnixNano())
+	x.src.compare(offers)
+	return nil
+}
+
+// tools returns what the server lists, all pages of it.
+func (x *session) tools(ctx context.Context) ([]*sdk.Tool, error) {
+	if caps := x.client.InitializeResult().Capabilities; caps == nil || caps.Tools == nil {
+		return nil, nil
+	}
+	endless := func(format string, args ...any) error {
+		return fault.New(fault.Unavailable, "mcp_list_endless", "its list of tools "+format, args...)
+	}
+	var all []*sdk.Tool
+	seen := map[string]bool{}
+	params := &sdk.ListToolsParams{}
+	size := 0
+	for {
+		page, err := do(ctx, x, "listing the tools", func(ctx context.Context) (*sdk.ListToolsResult, error) {
+			return x.client.ListTools(ctx, params)
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range page.Tools {
+			size += len(t.Description) + len(t.Name)
+		}
+		all = append(all, page.Tools...)
+		switch next := page.NextCursor; {
+		case len(all) > maxTools:
+			return nil, endless("has more than %d of them", maxTools)
+		case size > maxListing:
+			return nil, endless("is too large")
+		case next == "":
+			return all, nil
+		case seen[next] || len(seen) >= maxPages:
+			return nil, endless("does not end")
+		default:
+			seen[next] = true
+			params = &sdk.ListToolsParams{Cursor: next}
+		}
+	}
+}
+
+// justListed reports whether the tools have been listed a moment ago: when the
+// session began.
+func (x *session) justListed() bool {
+	return time.Since(time.Unix(0, x.listedAt.Load())) < relistAfter
+}
+
+// fresh lists the tools again if they may have changed.
+func (x *session) fresh(ctx context.Context) error {
+	if x.changes.Load() == x.known.Load() {
+		return nil
+	}
+	select {
+	case x.listing <- struct{}{}:
+	case <-ctx.Done():
+		return slow(ctx, "the MCP server %s has not listed its tools in time", x.src.env.Name)
+	}
+	defer func() { <-x.listing }()
+	changes := x.changes.Load()
+	if changes == x.known.Load() {
+		return nil
+	}
+	if err := x.list(ctx); err != nil {
+		return err
+	}
+	x.known.Store(changes)
+	return nil
+}
+
+// relist lists the tools again when the server says that they have changed,
+// not more often than once in relistAfter. A server that says so and then
+// cannot tell what they are is ended.
+func (x *session) relist() {
+	for {
+		select {
+		case <-x.nudge:
+		case <-x.calls.Done():
+			return
+		}
+		if err := x.fresh(x.calls); err != nil && x.calls.Err() == nil {
+			x.fail(fault.New(fault.Unavailable, "mcp_list_failed", "it has changed its tools and cannot list them: %w", err))
+			return
+		}
+		select {
+		case <-time.After(relistAfter):
+		case <-x.calls.Done():
+			return
+		}
+	}
+}
+
+// announcement returns what was listed last, sorted by name.
+func (x *session) announcement() tool.Announcement {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	a := tool.Announcement{Refused: slices.Clone(x.refuse)}
+	for _, o := range x.offers {
+		a.Specs = append(a.Specs, o.spec)
+	}
+	slices.SortFunc(a.Specs, func(a, b tool.Spec) int { return strings.Compare(a.Name, b.Name) })
+	return a
+}
+
+func (x *session) offer(name string) *offer {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.offers[name]
+}
+
+// offers makes tools of what a server lists, and says what cannot be one and
+// why.
+func (s *source) offers(tools []*sdk.Tool, caps *sdk.ServerCapabilities) (map[string]*offer, []error) {
+	var refused []error
+	all := s.features(caps)
+	used := map[string]bool{}
+	for _, t := range tools {
+		o, err := s.offerOf(t, used)
+		if err != nil {
+			refused = append(refused, err)
+		} else if o != nil {
+			all = append(all, o)
+		}
+	}
+	named := map[string][]*offer{}
+	for _, o := range all {
+		named[o.spec.Name] = append(named[o.spec.Name], o)
+	}
+	offers := make(map[string]*offer, len(named))
+	for name, same := range named {
+		if len(same) == 1 {
+			offers[name] = same[0]
+			continue
+		}
+		var theirs []string
+		for _, o := range same {
+			if o.remote != "" {
+				theirs = append(theirs, fmt.Sprintf("%.80q", o.remote))
+			} else {
+				theirs = append(theirs, "Steward's own")
+			}
+		}
+		if len(theirs) > 5 {
+			theirs = append(theirs[:5], fmt.Sprintf("%d more", len(theirs)-5))
+		}
+		refused = append(refused, fault.New(fault.Conflict, "mcp_tool_conflict", "%s would be the name of %d tools: %s", name, len(same), strings.Join(theirs, ", ")).
+			With("take only one of them: name it under tools").Detail("tool", name))
+	}
+	for _, p := range slices.Concat(s.decl.Tools, sortedKeys(s.decl.Effects), sortedKeys(s.decl.Targets)) {
+		if !used[p] && !strings.ContainsAny(p, `*?[\`) {
+			refused = append(refused, fault.New(fault.NotFound, "mcp_tool_unknown", "the server has no tool %.80q, which its declaration names", p).Detail("tool", p))
+		}
+	}
+	slices.SortFunc(refused, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return offers, refused
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// offerOf makes a tool of the server's one of Steward's. It returns nil for
+// one that the declaration leaves out.
+func (s *source) offerOf(t *sdk.Tool, used map[string]bool) (*offer, error) {
+	word, err := tool.Word(t.Name)
+	if err != nil {
+		if !s.takes(used, t.Name, t.Name) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	if !s.takes(used, t.Name, word) {
+		return nil, nil
+	}
+	input, err := json.Marshal(t.InputSchema)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "tool_schema_invalid", "the input schema of %.80q cannot be written: %w", t.Name, err)
+	}
+	if len(t.Description) > maxDescription || len(input) > maxSchema {
+		return nil, fault.New(fault.TooLarge, "mcp_tool_too_large", "the tool %.80q has a description of %d bytes and a schema of %d: %d and %d are the most",
+			t.Name, len(t.Description), len(input), maxDescription, maxSchema)
+	}
+	spec := s.spec(word, t.Description, input)
+	spec.Effect, spec.Asks = hinted(t.Annotations)
+	if s.keeps(t.Annotations) {
+		spec.Reach = tool.ReachHere
+	}
+	for _, name := range []string{t.Name, word} {
+		if e, ok := s.decl.Effects[name]; ok {
+			used[name] = true
+			if e == tool.Query {
+				spec.Asks = false
+			}
+			spec.Effect = e
+		}
+		if targets, ok := s.decl.Targets[name]; ok {
+			used[name] = true
+			spec.Targets = append([]string{}, targets...)
+		}
+	}
+	o := &offer{spec: spec, remote: t.Name}
+	return o, o.settle()
+}
+
+// hinted reads a server's hints as the specification says: without one, a tool
+// changes and may destroy things.
+func hinted(a *sdk.ToolAnnotations) (e tool.Effect, asks bool) {
+	switch {
+	case a == nil:
+		return tool.Action, true
+	case a.ReadOnlyHint:
+		return tool.Query, false
+	}
+	return tool.Action, a.DestructiveHint == nil || *a.DestructiveHint
+}
+
+// spec is what all tools of the server have in common.
+func (s *source) spec(word, description string, input []byte) tool.Spec {
+	timeout := s.decl.Timeout
+	if timeout == 0 {
+		timeout = DefaultTimeout
+	}
+	labels, err := tool.Declared(s.decl.Yields, s.decl.Reach)
+	if err != nil { // check has seen it
+		labels = message.AllLabels
+	}
+	return tool.Spec{Name: s.word + "." + word, Description: description, Input: input, Effect: tool.Query,
+		Timeout: timeout, Yields: labels, Reach: s.decl.Reach, Origin: "mcp:" + s.word}
+}
+
+// keeps reports whether what a tool is given stays on this machine: the server
+// says that it deals with no open world, and it is a program that is confined
+// and has no network. The hint alone is nothing to go by.
+func (s *source) keeps(a *sdk.ToolAnnotations) bool {
+	if s.decl.Reach != "" || a == nil || a.OpenWorldHint == nil || *a.OpenWorldHint || s.decl.URL != "" || s.decl.Unsandboxed {
+		return false
+	}
+	if b := s.decl.Sandbox; b != nil {
+		return !b.Network
+	}
+	return s.env.Dir != "" // an agent's own program is confined anyhow
+}
+
+// settle checks the spec and fills in what follows from it.
+func (o *offer) settle() error {
+	spec, _, err := tool.CheckSpec(o.spec)
+	if err != nil {
+		return err
+	}
+	spec.Version = tool.Fingerprint(spec)[:12] // with its effect, as it is proposed
+	o.spec, o.identity = spec, identity(spec)
+	return nil
+}
+
+// takes reports whether the declaration takes a tool of these names.
+func (s *source) takes(used map[string]bool, names ...string) bool {
+	if len(s.decl.Tools) == 0 {
+		return true
+	}
+	takes := false
+	for _, p := range s.decl.Tools {
+		for _, n := range names {
+			if ok, err := path.Match(p, n); p == n || ok && err == nil {
+				takes, used[p] = true, true
+			}
+		}
+	}
+	return takes
+}

@@ -1,0 +1,282 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"steward/internal/fault"
+	"steward/internal/tool"
+)
+
+// pingFor is how long a server that has let a call time out has to answer a
+// ping; one that does not is ended.
+const pingFor = 5 * time.Second
+
+// remote is an approved tool of a server.
+type remote struct {
+	src  *source
+	spec tool.Spec
+}
+
+// Spec implements tool.Tool.
+func (t *remote) Spec() tool.Spec { return t.spec }
+
+// caller does a call of one of Steward's own tools over a server.
+type caller func(ctx context.Context, x *session, in tool.Invocation) (tool.Result, error)
+
+// Call implements tool.Tool. Error codes beside those of the server's own
+// refusal: tool_changed (Denied), mcp_timeout, mcp_server_ended and others of
+// the kind Unavailable.
+func (t *remote) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
+	var res tool.Result
+	err := twice(func() (err error) {
+		res, err = t.once(ctx, in)
+		return err
+	})
+	return res, err
+}
+
+// twice does something again where the server has forgotten the session and
+// said so instead of working, or had ended before it was asked.
+func twice(do func() error) error {
+	err := do()
+	if ended := fault.HasCode(err, "mcp_server_ended") && tool.Certain(err); ended || errors.Is(err, sdk.ErrSessionMissing) {
+		err = do()
+	}
+	return err
+}
+
+func (t *remote) once(ctx context.Context, in tool.Invocation) (tool.Result, error) {
+	x, err := t.src.connected(ctx)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	defer x.release()
+	if err := x.fresh(ctx); err != nil {
+		return tool.Result{}, tool.NotDone(err)
+	}
+	o := x.offer(t.spec.Name)
+	if err := t.same(o); err != nil {
+		t.src.changed()
+		return tool.Result{}, err
+	}
+	if o.call != nil {
+		return o.call(ctx, x, in)
+	}
+	params := &sdk.CallToolParams{Name: o.remote, Arguments: json.RawMessage(in.Args), Meta: meta(in)}
+	release, err := x.serve(ctx, params.Meta)
+	if err != nil {
+		return tool.Result{}, tool.NotDone(err)
+	}
+	defer release()
+	if in.Progress != nil {
+		token, forget := x.tokens.add(in.Report)
+		defer forget()
+		params.SetProgressToken(token)
+	}
+	res, err := do(ctx, x, "calling "+t.spec.Name, func(ctx context.Context) (*sdk.CallToolResult, error) {
+		return x.client.CallTool(ctx, params)
+	})
+	if err != nil {
+		return tool.Result{}, err
+	}
+	return result(t.src.word, res)
+}
+
+// same says whether what is offered now is what was approved.
+func (t *remote) same(o *offer) error {
+	switch {
+	case o == nil:
+		return fault.New(fault.Denied, "tool_changed", "the MCP server %s does not offer %s any more, or not so that it could be used", t.src.env.Name, t.spec.Name).
+			With("look at what it offers now, and approve that").Detail("tool", t.spec.Name)
+	case o.identity != identity(t.spec):
+		return fault.New(fault.Denied, "tool_changed", "the MCP server %s offers %s otherwise than it was approved", t.src.env.Name, t.spec.Name).
+			With("look at what has changed, and approve it if it is right").Detail("tool", t.spec.Name)
+	}
+	return nil
+}
+
+// meta is what goes along with a call: who asks, for tracing
+// (https://www.w3.org/TR/trace-context/).
+func meta(in tool.Invocation) sdk.Meta {
+	m := sdk.Meta{}
+	if in.Trace != "" {
+		m["traceparent"] = in.Trace
+	}
+	if !in.Request.Zero() {
+		m["steward/request_id"] = in.Request.String()
+	}
+	if !in.Parent.Zero() {
+		m["steward/parent_request_id"] = in.Parent.String()
+	}
+	return m
+}
+
+// serve puts the token that opens the agent's services to a program into what
+// goes along with a call. It ends with release.
+func (x *session) serve(ctx context.Context, m sdk.Meta) (release func(), err error) {
+	release = func() {}
+	if x.prog == nil || x.src.env.Services == nil {
+		return release, nil
+	}
+	vars, end, err := x.src.env.Services(ctx)
+	if err != nil {
+		return release, err
+	}
+	if end != nil {
+		release = end
+	}
+	for _, v := range vars {
+		if token, ok := strings.CutPrefix(v, "STEWARD_TOKEN="); ok {
+			m["steward/token"] = token
+		}
+	}
+	return release, nil
+}
+
+// do does one exchange with the server. Its error is coded, and NotDone where
+// the request has not left.
+func do[T any](ctx context.Context, x *session, what string, exchange func(context.Context) (T, error)) (T, error) {
+	m := &mark{}
+	inner, cancel := context.WithCancelCause(context.WithValue(ctx, markKey{}, m))
+	defer cancel(nil)
+	defer context.AfterFunc(x.calls, func() { cancel(errHungUp) })()
+	res, err := exchange(inner)
+	if err == nil {
+		return res, nil
+	}
+	sent, status := m.get()
+	err = x.failed(ctx, what, status, err)
+	if !sent {
+		err = tool.NotDone(err)
+	}
+	var none T
+	return none, err
+}
+
+// failed makes a coded error of why an exchange failed. ctx is the caller's.
+func (x *session) failed(ctx context.Context, what string, status int, err error) error {
+	var f *fault.Error
+	var wire *jsonrpc.Error
+	name := x.src.env.Name
+	switch {
+	case ctx.Err() != nil:
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			x.suspect()
+		}
+		return slow(ctx, "the MCP server %s has not answered in time (%s)", name, what)
+	case errors.As(err, &f):
+		return f
+	case errors.As(err, &wire) && wire.Message != rejected:
+		return x.refusal(what, wire)
+	case errors.Is(err, sdk.ErrSessionMissing):
+		x.src.drop(x)
+		return fmt.Errorf("%w: %w", fault.New(fault.Unavailable, "mcp_session_missing", "the MCP server %s has forgotten the session", name), err)
+	case shutOut(status):
+		return unauthorized(name, status)
+	case errors.Is(err, errFlood):
+		x.src.lost(x)
+		return fault.New(fault.Unavailable, "mcp_server_floods", "the MCP server %s was ended (%s): %w", name, what, err)
+	case x.calls.Err() != nil || errors.Is(err, sdk.ErrConnectionClosed) || x.prog != nil && broken(err):
+		x.src.lost(x)
+		return fault.New(fault.Unavailable, "mcp_server_ended", "the MCP server %s has ended (%s)%s", name, what, x.said())
+	}
+	return fault.New(fault.Unavailable, "mcp_server_failed", "the MCP server %s failed (%s): %s", name, what, clip(x.mask(err.Error()), 500))
+}
+
+// shutOut reports whether a server does not let Steward in, by its status.
+func shutOut(status int) bool {
+	return status == http.StatusUnauthorized || status == http.StatusForbidden
+}
+
+func unauthorized(name string, status int) error {
+	return fault.New(fault.Unauthentic, "mcp_unauthorized", "the MCP server %s does not let Steward in: %d %s", name, status, http.StatusText(status)).
+		With("give its declaration the header that it wants, such as Authorization: Bearer ${TOKEN}")
+}
+
+// rejected is how the SDK marks what its transport could not send.
+const rejected = "rejected by transport"
+
+// broken reports whether an error is that of a pipe whose other end is gone.
+func broken(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, os.ErrClosed) || errors.Is(err, syscall.EPIPE)
+}
+
+// refusal makes a coded error of the server's own. Only codes by which it says
+// that it did not understand tell that nothing was done.
+func (x *session) refusal(what string, e *jsonrpc.Error) error {
+	name, text := x.src.env.Name, clip(x.mask(e.Message), 2000)
+	switch e.Code {
+	case codeTooLarge:
+		return fault.New(fault.Unavailable, "mcp_answer_too_large", "%s from the MCP server %s (%s)", text, name, what).With("ask for less at once")
+	case codeGarbled:
+		return fault.New(fault.Unavailable, "mcp_answer_invalid", "%s of the MCP server %s (%s)", text, name, what)
+	case jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidParams, jsonrpc.CodeInvalidRequest, jsonrpc.CodeParseError:
+		return fault.New(fault.Invalid, "mcp_refused", "the MCP server %s refuses (%s): %s", name, what, text).Detail("code", e.Code)
+	}
+	return fault.New(fault.Unavailable, "mcp_server_error", "the MCP server %s failed (%s): %s", name, what, text).Detail("code", e.Code)
+}
+
+// suspect looks whether a server that has let a call time out is still there.
+func (x *session) suspect() {
+	since := time.Now().UnixNano()
+	x.src.mu.Lock()
+	defer x.src.mu.Unlock()
+	if x.src.closed || x.src.session != x {
+		return
+	}
+	x.src.tasks.Go(func() {
+		ctx, cancel := context.WithTimeout(x.calls, pingFor)
+		defer cancel()
+		_ = x.client.Ping(ctx, nil) // any answer is one, also that it knows no ping
+		if x.last.Load() < since && x.calls.Err() == nil {
+			x.fail(fault.New(fault.Unavailable, "mcp_server_hangs", "it did not answer a ping, and was ended"))
+		}
+	})
+}
+
+func (p *progress) add(tell func(tool.Progress)) (token string, forget func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.n++
+	token = fmt.Sprintf("steward-%d", p.n)
+	if p.want == nil {
+		p.want = map[string]func(tool.Progress){}
+	}
+	p.want[token] = tell
+	return token, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.want, token)
+	}
+}
+
+// tell hands on what a server says of how far a call is.
+func (p *progress) tell(in *sdk.ProgressNotificationParams) {
+	if in == nil {
+		return
+	}
+	token, _ := in.ProgressToken.(string)
+	p.mu.Lock()
+	tell := p.want[token]
+	p.mu.Unlock()
+	if tell == nil {
+		return
+	}
+	out := tool.Progress{Message: clip(in.Message, 1000), Fraction: -1}
+	if in.Total > 0 && in.Progress >= 0 {
+		out.Fraction = min(in.Progress/in.Total, 1)
+	}
+	tell(out)
+}

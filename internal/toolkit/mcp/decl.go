@@ -1,0 +1,252 @@
+package mcp
+
+import (
+	"net/http"
+	"net/url"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+
+	"steward/internal/fault"
+	"steward/internal/tool"
+	"steward/internal/toolkit/sandbox"
+)
+
+// The transports.
+const (
+	Stdio = "stdio" // a program that is talked to over its standard input and output
+	HTTP  = "http"  // streamable HTTP; also written "streamable-http"
+)
+
+// Decl declares an MCP server: a program (Command) or an address (URL).
+// ${NAME} in the values of Args, Env, Headers and in URL stands for the secret
+// of that name, ${NAME:-TEXT} for TEXT where there is none.
+type Decl struct {
+	Type    string            `yaml:"type" json:"type,omitempty"`       // empty: by what is there
+	Command any               `yaml:"command" json:"command,omitempty"` // a program, or a list: a program and its first arguments; never split at spaces
+	Args    []string          `yaml:"args" json:"args,omitempty"`
+	Env     map[string]string `yaml:"env" json:"env,omitempty"`
+	Cwd     string            `yaml:"cwd" json:"cwd,omitempty"` // empty: the agent's folder
+	URL     string            `yaml:"url" json:"url,omitempty"`
+	Headers map[string]string `yaml:"headers" json:"headers,omitempty"`
+
+	Tools   []string               `yaml:"tools" json:"tools,omitempty"`     // names and globs of the tools that are taken; none: all
+	Effects map[string]tool.Effect `yaml:"effects" json:"effects,omitempty"` // by tool, in place of what the server hints
+	// What a person approves of the server beside its tools. Yields are the
+	// labels of what it returns (none given: untrusted), Reach is where what it
+	// is given goes (empty: out), Targets are by tool the arguments that say to
+	// whom or where to (none given: any may).
+	Yields  *[]string           `yaml:"yields" json:"yields,omitempty"`
+	Reach   tool.Reach          `yaml:"reach" json:"reach,omitempty"`
+	Targets map[string][]string `yaml:"targets" json:"targets,omitempty"`
+	Timeout time.Duration       `yaml:"timeout" json:"-"` // of a call; zero: DefaultTimeout
+	Idle    time.Duration       `yaml:"idle" json:"-"`    // a server that was not used for so long is stopped; zero: DefaultIdle
+
+	// Sandbox confines the program. One of an agent's folder is confined
+	// anyhow, unless it is Unsandboxed; one that the settings name is not.
+	Sandbox     *Sandbox `yaml:"sandbox" json:"sandbox,omitempty"`
+	Unsandboxed bool     `yaml:"unsandboxed" json:"unsandboxed,omitempty"`
+}
+
+// Sandbox is what a confined program may do.
+type Sandbox struct {
+	Network bool           `yaml:"network" json:"network,omitempty"`
+	Read    []string       `yaml:"read" json:"read,omitempty"`
+	Write   []string       `yaml:"write" json:"write,omitempty"`
+	Limits  sandbox.Limits `yaml:"limits" json:"limits,omitzero"`
+}
+
+// words returns the program and its first arguments.
+func (d *Decl) words() ([]string, error) {
+	switch c := d.Command.(type) {
+	case nil:
+		return nil, nil
+	case string:
+		if c == "" {
+			return nil, nil
+		}
+		return []string{c}, nil
+	case []string:
+		return c, nil
+	case []any:
+		words := make([]string, len(c))
+		for i, w := range c {
+			s, ok := w.(string)
+			if !ok {
+				return nil, badDecl("command: %v is no text", w).With("put it in quotes")
+			}
+			words[i] = s
+		}
+		return words, nil
+	}
+	return nil, badDecl("command is neither a text nor a list of texts")
+}
+
+func badDecl(format string, args ...any) *fault.Error {
+	return fault.New(fault.Invalid, "mcp_decl_invalid", format, args...)
+}
+
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// check looks a declaration over. Dir is where relative paths begin; empty:
+// paths have to be absolute.
+func (d *Decl) check(dir string) error {
+	if d.Type == "sse" {
+		return fault.New(fault.Unsupported, "mcp_sse_unsupported", "the server speaks SSE, a transport that MCP has given up").
+			With("use the server's streamable HTTP address: type: http, and a url that mostly ends in /mcp")
+	}
+	switch d.Type {
+	case "", Stdio, HTTP, "streamable-http":
+	default:
+		return badDecl("type is %.40q", d.Type).With("it is stdio or http")
+	}
+	words, err := d.words()
+	if err != nil {
+		return err
+	}
+	program := len(words) > 0
+	switch {
+	case program == (d.URL != ""):
+		return badDecl("a server needs either a command or a url, and not both")
+	case program && d.Type != "" && d.Type != Stdio:
+		return badDecl("type is %s, and there is a command: a program is talked to over stdio", d.Type).With("give a url, or leave the type out")
+	case !program && d.Type == Stdio:
+		return badDecl("type is stdio, and there is no command").With("give the command that starts the server, or leave the type out")
+	}
+	if _, err := tool.Declared(d.Yields, d.Reach); err != nil {
+		return badDecl("%w", err)
+	}
+	if d.Timeout < 0 || d.Idle < 0 {
+		return badDecl("timeout and idle cannot be negative")
+	}
+	for _, g := range d.Tools {
+		if _, err := path.Match(g, ""); err != nil {
+			return badDecl("tools: %q is no pattern", g).With("write names, or globs such as read_*")
+		}
+	}
+	for name, e := range d.Effects {
+		if e != tool.Query && e != tool.Action {
+			return badDecl("effects: the effect of %s is %.40q", name, string(e)).With("it is query or action")
+		}
+	}
+	if program {
+		return d.checkProgram(dir, words)
+	}
+	return d.checkURL()
+}
+
+func (d *Decl) checkProgram(dir string, words []string) error {
+	if slices.Contains(words, "") {
+		return badDecl("command has an empty word")
+	}
+	if len(d.Headers) > 0 {
+		return badDecl("headers are for a url; a program has env")
+	}
+	for _, p := range []string{words[0], d.Cwd} {
+		if dir == "" && strings.Contains(p, "/") && !filepath.IsAbs(p) {
+			return badDecl("%s is a relative path, and there is nothing that it could be relative to", p).With("write the whole path")
+		}
+	}
+	for name, v := range d.Env {
+		if !envName.MatchString(name) || strings.ContainsRune(v, 0) {
+			return badDecl("env: %.80q is no variable that a program can have", name)
+		}
+	}
+	if d.Unsandboxed && d.Sandbox != nil {
+		return badDecl("a program is confined by sandbox, or unsandboxed, and not both")
+	}
+	return nil
+}
+
+func (d *Decl) checkURL() error {
+	switch {
+	case len(d.Args) > 0 || len(d.Env) > 0 || d.Cwd != "":
+		return badDecl("args, env and cwd are for a command; a url has headers")
+	case d.Sandbox != nil || d.Unsandboxed:
+		return badDecl("a server at a url cannot be confined: sandbox is for a command")
+	}
+	for name, v := range d.Headers {
+		name = http.CanonicalHeaderKey(name)
+		switch {
+		case !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(v):
+			return badDecl("headers: %.80q is no header that can be sent", name)
+		case strings.HasPrefix(name, "Mcp-") || slices.Contains([]string{"Accept", "Connection", "Content-Length", "Content-Type",
+			"Host", "Last-Event-Id", "Transfer-Encoding", "Upgrade"}, name):
+			return badDecl("headers: %s belongs to the protocol", name)
+		}
+	}
+	if strings.Contains(d.URL, "${") {
+		return nil // it is looked at when the secrets are there
+	}
+	_, err := parseURL(d.URL)
+	return err
+}
+
+func parseURL(s string) (*url.URL, error) {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil:
+		return nil, badDecl("url: this is none") // the parser's words would tell the whole of it, secrets included
+	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
+		return nil, badDecl("url: it has to begin with http:// or https:// and a host")
+	case u.User != nil:
+		return nil, badDecl("url: it holds a name or a password").With("use headers: Authorization: …")
+	}
+	u.Fragment = ""
+	return u, nil
+}
+
+// variable is ${NAME} or ${NAME:-TEXT}, also as other programs write it:
+// ${env:NAME}, ${input:NAME}.
+var variable = regexp.MustCompile(`\$\{(?:env:|input:)?([A-Za-z_][A-Za-z0-9_.-]*)(:-[^}]*)?\}`)
+
+// expander replaces secrets by their values and remembers them, so that they
+// can be kept out of what is told.
+type expander struct {
+	secret  func(string) (string, bool)
+	values  []string
+	missing []string
+}
+
+func (x *expander) expand(s string) string {
+	return variable.ReplaceAllStringFunc(s, func(m string) string {
+		parts := variable.FindStringSubmatch(m)
+		if x.secret != nil {
+			if v, ok := x.secret(parts[1]); ok {
+				x.values = append(x.values, v)
+				return v
+			}
+		}
+		if parts[2] != "" {
+			return parts[2][2:]
+		}
+		if !slices.Contains(x.missing, parts[1]) {
+			x.missing = append(x.missing, parts[1])
+		}
+		return ""
+	})
+}
+
+func (x *expander) err() error {
+	if len(x.missing) == 0 {
+		return nil
+	}
+	slices.Sort(x.missing)
+	return fault.New(fault.Unavailable, "mcp_secret_missing", "the server needs the secret %s, which is not there", strings.Join(x.missing, " and ")).
+		With("set it, and name it under secrets where the server belongs to an agent")
+}
+
+// mask takes the values of secrets out of a text.
+func mask(text string, secrets []string) string {
+	for _, v := range secrets {
+		if len(v) >= 4 { // a shorter one is no secret, and would blot out half of the text
+			text = strings.ReplaceAll(text, v, "•••")
+		}
+	}
+	return text
+}

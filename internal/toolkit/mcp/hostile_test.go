@@ -1,0 +1,312 @@
+package mcp
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/tool"
+)
+
+// memory watches the memory of this process until it is stopped; it returns
+// by how much it has risen at most.
+func memory(t *testing.T) func() int64 {
+	before := resident(t)
+	var most atomic.Int64
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(2 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			most.Store(max(most.Load(), resident(t)-before))
+			select {
+			case <-tick.C:
+			case <-stop:
+				return
+			}
+		}
+	}()
+	return func() int64 {
+		close(stop)
+		<-done
+		return most.Load()
+	}
+}
+
+// Whatever a server does during a call, the call has one result, in time and
+// in bounded memory, other servers are not disturbed, and nothing is left of it.
+func TestHostileCalls(t *testing.T) {
+	for _, c := range []struct {
+		mode    string
+		code    string // empty: it works
+		certain bool
+	}{
+		{mode: "wrong_ids", code: "mcp_timeout"},
+		{mode: "half_json", code: "mcp_timeout"},
+		{mode: "two_answers"},
+		{mode: "flood_line", code: "mcp_server_floods"},
+		{mode: "flood_lines", code: "mcp_server_floods"},
+		{mode: "flood_notes"},
+		{mode: "flood_stderr"},
+		{mode: "flood_pings", code: "mcp_timeout"},
+		{mode: "hang_call", code: "mcp_timeout"},
+		{mode: "deaf", code: "mcp_timeout"},
+		{mode: "fork_die", code: "mcp_server_ended"},
+		{mode: "fork"},
+		{mode: "slow_stop"},
+	} {
+		t.Run(c.mode, func(t *testing.T) {
+			good := start(t, "good")
+			other := good.tool(t, "srv.work")
+			w := start(t, c.mode)
+			work := w.tool(t, "srv.work")
+			rise := memory(t)
+			patience := 30 * time.Second
+			if c.code == "mcp_timeout" {
+				patience = 500 * time.Millisecond
+			}
+			began := time.Now()
+			r, err := call(within(t, patience), work, `{}`)
+			if took := time.Since(began); took > patience+time.Second {
+				t.Errorf("it took %v", took)
+			}
+			switch {
+			case c.code == "" && (err != nil || text(r) == "" || text(r) == "second"):
+				t.Errorf("%q, %v", text(r), err)
+			case c.code != "" && (!fault.HasCode(err, c.code) || tool.Certain(err)):
+				t.Errorf("%v; want %s, which leaves open what was done", err, c.code)
+			}
+			wantText(t, other, `{}`, "worked")
+			if most := rise(); most > 64<<20 {
+				t.Errorf("memory has risen by %d MiB", most>>20)
+			}
+		})
+	}
+}
+
+func TestTwoAnswers(t *testing.T) {
+	w := start(t, "two_answers")
+	work := w.tool(t, "srv.work")
+	for i := range 5 {
+		wantText(t, work, `{}`, fmt.Sprintf("first of %d", i+1))
+	}
+}
+
+func TestHalfJSON(t *testing.T) {
+	w := start(t, "half_json")
+	work := w.tool(t, "srv.work")
+	if _, err := call(within(t, 200*time.Millisecond), work, `{}`); !fault.HasCode(err, "mcp_timeout") {
+		t.Fatal(err)
+	}
+	wantText(t, work, `{}`, "worked") // half a message costs its own call only
+}
+
+// A server that reads nothing more cannot hold a caller, however much there
+// is to write.
+func TestDeafToALot(t *testing.T) {
+	w := start(t, "deaf")
+	work := w.tool(t, "srv.work")
+	lot := `{"x":"` + strings.Repeat("x", 1<<20) + `"}`
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			if _, err := call(within(t, 300*time.Millisecond), work, lot); !fault.HasCode(err, "mcp_timeout") {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestAnswerTooLarge(t *testing.T) {
+	w := start(t, "big_answer")
+	work := w.tool(t, "srv.work")
+	_, err := call(within(t, 20*time.Second), work, `{"big":true}`)
+	wantCode(t, err, fault.Unavailable, "mcp_answer_too_large")
+	if tool.Certain(err) {
+		t.Error("it has been done all the same")
+	}
+	pids := w.running(t)
+	wantText(t, work, `{}`, "worked")
+	if again := w.running(t); len(again) != 1 || again[0] != pids[0] {
+		t.Errorf("the server was ended for it: %v, %v", pids, again)
+	}
+}
+
+// Servers that do not come up, or do not come to the end of what they offer,
+// are unavailable; they do not hold anybody longer than they wait.
+func TestHostileStarts(t *testing.T) {
+	for mode, code := range map[string]string{
+		"hang_all": "mcp_timeout", "hang_init": "mcp_timeout", "hang_list": "mcp_timeout",
+		"cursor_loop": "mcp_list_endless", "cursor_endless": "mcp_list_endless", "too_many": "mcp_list_endless",
+		"die_start": "mcp_start_failed",
+	} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			w := start(t, mode)
+			patience := 20 * time.Second
+			if code == "mcp_timeout" {
+				patience = 300 * time.Millisecond
+			}
+			_, err := w.Announce(within(t, patience))
+			if !fault.HasCode(err, code) || !tool.Certain(err) {
+				t.Errorf("announcing: %v; want %s", err, code)
+			}
+			_, err = call(within(t, patience), w.Tool(tool.Spec{Name: "srv.work"}), `{}`)
+			if err == nil || !tool.Certain(err) {
+				t.Errorf("calling: %v", err)
+			}
+		})
+	}
+}
+
+// A server that does not even answer a ping any more is ended, and the next
+// call has a new one.
+func TestHangingServerIsReplaced(t *testing.T) {
+	w := start(t, "hang_call")
+	work := w.tool(t, "srv.work")
+	before := w.running(t)
+	if _, err := call(within(t, 100*time.Millisecond), work, `{}`); !fault.HasCode(err, "mcp_timeout") {
+		t.Fatal(err)
+	}
+	eventually(t, "it is ended", func() bool { return len(w.running(t)) == 0 })
+	eventually(t, "it is started again", func() bool {
+		_, err := w.Announce(within(t, 20*time.Second))
+		return err == nil
+	})
+	if after := w.running(t); len(after) != 1 || after[0] == before[0] {
+		t.Errorf("%v, %v", before, after)
+	}
+}
+
+// One that only lets one call hang stays.
+func TestLazyServerStays(t *testing.T) {
+	w := start(t, "lazy_call")
+	work := w.tool(t, "srv.work")
+	before := w.running(t)
+	if _, err := call(within(t, 100*time.Millisecond), work, `{"lazy":1}`); !fault.HasCode(err, "mcp_timeout") {
+		t.Fatal(err)
+	}
+	for range 20 {
+		wantText(t, work, `{}`, "worked")
+	}
+	if after := w.running(t); len(after) != 1 || after[0] != before[0] {
+		t.Errorf("%v, %v", before, after)
+	}
+}
+
+func TestManyTools(t *testing.T) {
+	w := start(t, "many")
+	rise := memory(t)
+	began := time.Now()
+	if n := len(w.announced(t)); n != 10_000 {
+		t.Errorf("%d tools", n)
+	}
+	t.Logf("10,000 tools in %v", time.Since(began))
+	wantText(t, w.tool(t, "srv.tool_9999"), `{}`, "worked")
+	if most := rise(); most > 64<<20 {
+		t.Errorf("memory has risen by %d MiB", most>>20)
+	}
+}
+
+func TestNames(t *testing.T) {
+	w := start(t, "names")
+	a, err := w.Announce(within(t, 20*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range a.Specs {
+		names = append(names, s.Name)
+	}
+	if got := strings.Join(names, " "); got != "srv.a_b srv.files_write srv.http_get2_go" {
+		t.Errorf("%s", got)
+	}
+	var refused []string
+	for _, err := range a.Refused {
+		refused = append(refused, fault.Of(err).Code+": "+err.Error())
+	}
+	all := strings.Join(refused, "\n")
+	for _, want := range []string{
+		`mcp_tool_conflict: srv.read_file would be the name of 3 tools: "readFile", "read_file", "READ-FILE"`,
+		`tool_name_invalid: "reаd"`, `tool_name_invalid: "wri\u200bte"`, `tool_name_invalid: ""`, `tool_name_invalid: "..."`,
+		"tool_description_missing: the tool srv.undescribed", "tool_schema_invalid: the tool srv.shapeless",
+		"tool_schema_invalid: the tool srv.elsewhere", `mcp_tool_too_large: the tool "wordy"`, "tool_name_invalid: \"srv.a_name_that",
+	} {
+		if !strings.Contains(all, want) {
+			t.Errorf("%s\nis not in\n%s", want, all)
+		}
+	}
+	if len(refused) != 10 {
+		t.Errorf("%d are refused", len(refused))
+	}
+}
+
+// A description that changes after the approval is caught before anything is
+// sent: the second call never reaches the server.
+func TestRugPull(t *testing.T) {
+	w := start(t, "rug")
+	work := w.tool(t, "srv.work")
+	wantText(t, work, `{"n":1}`, "worked")
+	eventually(t, "the change is told", func() bool { return w.changed.Load() > 0 })
+	_, err := call(within(t, 20*time.Second), work, `{"n":2}`)
+	wantCode(t, err, fault.Denied, "tool_changed")
+	if !tool.Certain(err) {
+		t.Error(err)
+	}
+	if said := w.session.prog.stderr(); !strings.Contains(said, `"n":1`) || strings.Contains(said, `"n":2`) {
+		t.Errorf("what was sent: %s", said)
+	}
+	// Also with a source that has seen nothing before, as after a restart.
+	again := start(t, "rug", func(_ *tool.Env, d *Decl) { d.Timeout = time.Minute })
+	spec := work.Spec()
+	spec.Description = "It worked otherwise once."
+	_, err = call(within(t, 20*time.Second), again.Tool(spec), `{}`)
+	wantCode(t, err, fault.Denied, "tool_changed")
+	if again.changed.Load() == 0 {
+		t.Error("the change is not told")
+	}
+	spec.Name = "srv.gone"
+	_, err = call(within(t, 20*time.Second), again.Tool(spec), `{}`)
+	wantCode(t, err, fault.Denied, "tool_changed")
+}
+
+func TestStorm(t *testing.T) {
+	w := start(t, "storm")
+	work := w.tool(t, "srv.work")
+	rise := memory(t)
+	for range 3 {
+		r, err := call(within(t, 20*time.Second), work, `{}`)
+		lists, _ := strconv.Atoi(strings.TrimPrefix(text(r), "lists: "))
+		if err != nil || lists < 1 || lists > 20 {
+			t.Errorf("%q, %v", text(r), err)
+		}
+	}
+	if w.changed.Load() != 0 {
+		t.Error("nothing has changed")
+	}
+	if most := rise(); most > 64<<20 {
+		t.Errorf("memory has risen by %d MiB", most>>20)
+	}
+}
+
+func TestListThatIsGone(t *testing.T) {
+	w := start(t, "gone_list")
+	work := w.tool(t, "srv.work")
+	wantText(t, work, `{}`, "worked")
+	eventually(t, "its change is heard", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.session == nil || w.session.changes.Load() > 0
+	})
+	_, err := call(within(t, 300*time.Millisecond), work, `{}`)
+	if err == nil || !tool.Certain(err) {
+		t.Errorf("%v", err)
+	}
+}

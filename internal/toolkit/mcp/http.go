@@ -1,0 +1,267 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"steward/internal/fault"
+)
+
+const (
+	streamFor  = 5 * time.Second // until a server has begun the stream of its own messages
+	deleteFor  = 2 * time.Second // until it has confirmed the end of a session
+	maxRefusal = 64 << 10        // bytes of an answer that is no success
+	maxStream  = 64 << 20        // bytes of the stream that answers one call
+)
+
+// guard is the way to a server over HTTP. It sends the headers to that server
+// and to nobody else, bounds what comes back, notes in a call's mark when its
+// request leaves, and ends everything with ctx.
+type guard struct {
+	ctx     context.Context
+	base    *http.Transport
+	origin  string
+	headers http.Header
+	heard   func()
+	replies atomic.Int32 // to requests of the server, under way
+}
+
+// httpTransport remembers the connection, so that it can be closed whatever
+// becomes of the SDK's session.
+type httpTransport struct {
+	sdk.StreamableClientTransport
+	guard *guard
+	mu    sync.Mutex
+	conn  sdk.Connection
+}
+
+func newHTTP(ctx context.Context, u *url.URL, headers http.Header, heard func()) *httpTransport {
+	base := http.DefaultTransport.(*http.Transport).Clone()
+	base.MaxIdleConnsPerHost = 16
+	g := &guard{ctx: ctx, base: base, origin: originOf(u), headers: headers, heard: heard}
+	return &httpTransport{guard: g, StreamableClientTransport: sdk.StreamableClientTransport{
+		Endpoint:     u.String(),
+		HTTPClient:   &http.Client{Transport: g, CheckRedirect: g.redirect},
+		MaxEventSize: maxMessage,
+	}}
+}
+
+// Connect implements the SDK's Transport.
+func (t *httpTransport) Connect(ctx context.Context) (sdk.Connection, error) {
+	c, err := t.StreamableClientTransport.Connect(ctx)
+	t.mu.Lock()
+	t.conn = c
+	t.mu.Unlock()
+	return c, err
+}
+
+// Close ends the session at the server, if there is one, and the connections.
+func (t *httpTransport) Close() error {
+	t.mu.Lock()
+	c := t.conn
+	t.mu.Unlock()
+	var err error
+	if c != nil {
+		err = c.Close()
+	}
+	t.guard.base.CloseIdleConnections()
+	return err
+}
+
+func originOf(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return u.Scheme + "://" + u.Hostname() + ":" + port
+}
+
+// redirect lets a server send on within itself only: what is sent may be
+// private, and the headers are secret.
+func (g *guard) redirect(req *http.Request, via []*http.Request) error {
+	if to := originOf(req.URL); to != g.origin {
+		return fault.New(fault.Denied, "mcp_redirected", "the server sends on to %s, which nobody has approved", to).
+			With("if that is right, make it the server's url")
+	}
+	if len(via) >= 5 {
+		return fault.New(fault.Unavailable, "mcp_redirected", "the server sends on and on")
+	}
+	return nil
+}
+
+// RoundTrip implements http.RoundTripper.
+func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
+	if originOf(req.URL) != g.origin {
+		return nil, g.redirect(req, nil)
+	}
+	mark := markOf(req.Context())
+	ctx, cancel := context.WithCancel(req.Context())
+	stop := context.AfterFunc(g.ctx, cancel)
+	end := func() { stop(); cancel() }
+	inTime := func() bool { return true }
+	switch req.Method {
+	case http.MethodGet:
+		inTime = time.AfterFunc(streamFor, cancel).Stop
+	case http.MethodDelete:
+		inTime = time.AfterFunc(deleteFor, cancel).Stop
+	}
+	out := req.Clone(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { mark.leave() }}))
+	for name, values := range g.headers {
+		out.Header[name] = values
+	}
+	asked := askedBy(req)
+	if asked.reply {
+		defer g.replies.Add(-1)
+		if g.replies.Add(1) > maxPending {
+			end()
+			return nil, errFlood
+		}
+	}
+	res, err := g.base.RoundTrip(out)
+	late := !inTime()
+	if err != nil {
+		end()
+		if req.Method == http.MethodGet && late && req.Context().Err() == nil && g.ctx.Err() == nil {
+			return noStream(req), nil
+		}
+		return nil, err
+	}
+	g.heard()
+	mark.answered(res.StatusCode)
+	return g.bound(ctx, res, asked, end)
+}
+
+// noStream is the answer of a server that has no messages of its own to send,
+// in the place of one that leaves open whether it has.
+func noStream(req *http.Request) *http.Response {
+	return &http.Response{Status: "405 Method Not Allowed", StatusCode: http.StatusMethodNotAllowed, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{}, Body: http.NoBody, Request: req}
+}
+
+// asked is what a POST holds: a call and its id, or the reply to one of the
+// server's.
+type asked struct {
+	id    json.RawMessage
+	call  bool
+	reply bool
+}
+
+func askedBy(req *http.Request) asked {
+	if req.Method != http.MethodPost || req.GetBody == nil {
+		return asked{}
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return asked{}
+	}
+	defer body.Close()
+	var m struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+	}
+	if err := json.NewDecoder(body).Decode(&m); err != nil {
+		return asked{}
+	}
+	return asked{id: m.ID, call: len(m.ID) > 0 && m.Method != "", reply: m.Method == ""}
+}
+
+// bound puts bounds to what an answer may hold.
+func (g *guard) bound(ctx context.Context, res *http.Response, a asked, end func()) (*http.Response, error) {
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	switch {
+	case res.StatusCode >= 300 || res.StatusCode < 200:
+		res.Body = &body{Reader: io.LimitReader(res.Body, maxRefusal), close: res.Body.Close, end: end}
+	case kind == "text/event-stream":
+		s := &stream{r: res.Body, stop: ctx.Done(), left: -1}
+		if a.call {
+			s.left = maxStream
+		}
+		res.Body = &body{Reader: s, close: res.Body.Close, end: end}
+	case a.call && kind == "application/json":
+		defer end()
+		data, err := g.whole(res, a)
+		if err != nil {
+			return nil, err
+		}
+		res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(data)), int64(len(data))
+	default:
+		res.Body = &body{Reader: io.LimitReader(res.Body, maxRefusal), close: res.Body.Close, end: end}
+	}
+	return res, nil
+}
+
+// whole reads the answer to a call. What is no answer to it becomes an error
+// of this call, so that the others of the session go on.
+func (g *guard) whole(res *http.Response, a asked) ([]byte, error) {
+	defer res.Body.Close()
+	instead := func(code int, text string) []byte {
+		return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`, a.id, code, text)
+	}
+	if res.ContentLength > maxMessage {
+		return instead(codeTooLarge, tooLargeText), nil
+	}
+	data, err := io.ReadAll(io.LimitReader(res.Body, maxMessage+1))
+	switch {
+	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, err
+	case len(data) > maxMessage:
+		return instead(codeTooLarge, tooLargeText), nil
+	}
+	m, err := jsonrpc.DecodeMessage(data)
+	if r, ok := m.(*jsonrpc.Response); err != nil || !ok || fmt.Sprint(r.ID.Raw()) != string(a.id) {
+		return instead(codeGarbled, "what came is no answer to the call"), nil
+	}
+	return data, nil
+}
+
+// body is an answer's body with its end.
+type body struct {
+	io.Reader
+	close func() error
+	end   func()
+}
+
+func (b *body) Close() error {
+	defer b.end()
+	return b.close()
+}
+
+// stream is a stream of events that cannot come faster than they are worked
+// on, nor, when it answers a call, go on for ever.
+type stream struct {
+	r    io.Reader
+	stop <-chan struct{}
+	left int // bytes; negative: no bound
+	pace pace
+}
+
+func (s *stream) Read(p []byte) (int, error) {
+	if s.left == 0 {
+		return 0, io.EOF
+	}
+	if s.left > 0 && len(p) > s.left {
+		p = p[:s.left]
+	}
+	n, err := s.r.Read(p)
+	if s.left > 0 {
+		s.left -= n
+	}
+	if !s.pace.wait(bytes.Count(p[:n], []byte("\n")), s.stop) {
+		return n, context.Canceled
+	}
+	return n, err
+}

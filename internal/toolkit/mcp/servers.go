@@ -1,0 +1,440 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/goccy/go-yaml"
+
+	"steward/internal/fault"
+	"steward/internal/tool"
+)
+
+// sections are the members under which programs keep their servers: Claude
+// Desktop, Claude Code, Cursor and most others the first, VS Code the second.
+var sections = [...]string{"mcpServers", "servers"}
+
+// ParseServers reads a file of MCP servers as Claude Desktop, Claude Code,
+// Cursor and VS Code have them; comments and trailing commas are allowed, as
+// there. It is strict about what it understands, and tells in notes what it
+// does not and passes over: other programs' settings, servers that are
+// disabled. Errors: mcp_servers_invalid.
+func ParseServers(b []byte) (servers map[string]Decl, notes []string, err error) {
+	top, err := members(plainJSON(b))
+	if err != nil {
+		return nil, nil, badServers("%w", err)
+	}
+	servers = map[string]Decl{}
+	words := map[string]string{}
+	found := false
+	for _, m := range top {
+		if !slices.Contains(sections[:], m.name) {
+			if m.name != "$schema" {
+				notes = append(notes, fmt.Sprintf("%s is not understood", m.name))
+			}
+			continue
+		}
+		found = true
+		list, err := members(m.value)
+		if err != nil {
+			return nil, nil, badServers("%s: %w", m.name, err)
+		}
+		for _, one := range list {
+			d, said, err := parseServer(one.value)
+			if err == nil {
+				err = distinct(words, one.name)
+			}
+			if err != nil {
+				return nil, nil, badServers("%s: %w", one.name, err)
+			}
+			for _, n := range said {
+				notes = append(notes, one.name+": "+n)
+			}
+			if d != nil {
+				servers[one.name] = *d
+			}
+		}
+	}
+	if !found {
+		return nil, nil, badServers("there is no member mcpServers")
+	}
+	return servers, notes, nil
+}
+
+func badServers(format string, args ...any) *fault.Error {
+	return fault.New(fault.Invalid, "mcp_servers_invalid", "this is no list of MCP servers: "+format, args...).
+		With(`write {"mcpServers": {"NAME": {"command": "…", "args": […]}}}`)
+}
+
+// distinct refuses a second server whose tools would have the same names.
+func distinct(words map[string]string, name string) error {
+	word, err := tool.Word(name)
+	if err != nil {
+		return err
+	}
+	if other, taken := words[word]; taken {
+		return fault.New(fault.Conflict, "mcp_server_conflict", "the tools of %s and of %s would have the same names", other, name)
+	}
+	words[word] = name
+	return nil
+}
+
+// parseServer reads one server; nil: it is disabled.
+func parseServer(raw jsontext.Value) (*Decl, []string, error) {
+	list, err := members(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	var d Decl
+	var notes []string
+	disabled := false
+	for _, m := range list {
+		switch m.name {
+		case "type", "transport":
+			err = decode(m, &d.Type)
+		case "command":
+			err = decode(m, &d.Command)
+		case "args":
+			err = decode(m, &d.Args)
+		case "env":
+			err = decode(m, &d.Env)
+		case "cwd":
+			err = decode(m, &d.Cwd)
+		case "url", "serverUrl":
+			err = decode(m, &d.URL)
+		case "headers":
+			err = decode(m, &d.Headers)
+		case "tools":
+			err = decode(m, &d.Tools)
+		case "effects":
+			err = decode(m, &d.Effects)
+		case "timeout", "idle":
+			var note string
+			if note, err = duration(m, &d); note != "" {
+				notes = append(notes, note)
+			}
+		case "sandbox":
+			d.Sandbox = new(Sandbox)
+			if err = yaml.UnmarshalWithOptions(m.value, d.Sandbox, yaml.Strict()); err != nil {
+				err = fault.New(fault.Invalid, "mcp_decl_invalid", "sandbox: %w", err)
+			}
+		case "unsandboxed":
+			err = decode(m, &d.Unsandboxed)
+		case "disabled":
+			err = decode(m, &disabled)
+		case "enabled":
+			enabled := true
+			err = decode(m, &enabled)
+			disabled = disabled || !enabled
+		default:
+			notes = append(notes, m.name+" is not understood")
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	if disabled {
+		return nil, []string{"it is disabled"}, nil
+	}
+	if d.Type == "streamableHttp" || d.Type == "streamable_http" {
+		d.Type = HTTP
+	}
+	return &d, notes, d.check("")
+}
+
+func decode(m member, into any) error {
+	if err := json.Unmarshal(m.value, into); err != nil {
+		return fault.New(fault.Invalid, "mcp_decl_invalid", "%s: %w", m.name, err)
+	}
+	return nil
+}
+
+// duration reads timeout or idle. Other programs write numbers there, of
+// seconds or of milliseconds: those are left alone.
+func duration(m member, d *Decl) (note string, err error) {
+	var text string
+	if json.Unmarshal(m.value, &text) != nil {
+		return m.name + ` is a number, which may mean seconds or less: write "90s"`, nil
+	}
+	v, err := time.ParseDuration(text)
+	if err != nil {
+		return "", badDecl("%s: %.40q is no duration", m.name, text).With(`write "90s" or "5m"`)
+	}
+	if m.name == "idle" {
+		d.Idle = v
+	} else {
+		d.Timeout = v
+	}
+	return "", nil
+}
+
+// member is a member of a JSON object, as it stands there.
+type member struct {
+	name  string
+	value jsontext.Value
+}
+
+// members returns the members of an object in their order.
+func members(raw []byte) ([]member, error) {
+	dec := jsontext.NewDecoder(bytes.NewReader(raw))
+	if dec.PeekKind() != '{' {
+		if _, err := dec.ReadToken(); err != nil {
+			return nil, err
+		}
+		return nil, errors.New("an object is expected")
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, err
+	}
+	var out []member
+	for dec.PeekKind() == '"' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			return nil, err
+		}
+		m := member{name: name.String()}
+		if m.value, err = dec.ReadValue(); err != nil {
+			return nil, err
+		}
+		m.value = m.value.Clone()
+		out = append(out, m)
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, err
+	}
+	if rest := bytes.TrimSpace(raw[dec.InputOffset():]); len(rest) > 0 {
+		return nil, errors.New("something follows its end")
+	}
+	return out, nil
+}
+
+// object writes members back.
+func object(list []member) (jsontext.Value, error) {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for i, m := range list {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		name, err := jsontext.AppendQuote(nil, m.name)
+		if err != nil {
+			return nil, err
+		}
+		b.Write(name)
+		b.WriteByte(':')
+		b.Write(m.value)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// plainJSON takes comments and trailing commas out, leaving everything else
+// where it is.
+func plainJSON(b []byte) []byte {
+	out := bytes.Clone(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")))
+	comma := -1 // a comma after which nothing has come yet
+	for i := 0; i < len(out); i++ {
+		switch c := out[i]; {
+		case c == '"':
+			comma = -1
+			for i++; i < len(out) && out[i] != '"'; i++ {
+				if out[i] == '\\' {
+					i++
+				}
+			}
+		case c == '/' && i+1 < len(out) && (out[i+1] == '/' || out[i+1] == '*'):
+			i = blank(out, i)
+		case c == ',':
+			comma = i
+		case c == '}' || c == ']':
+			if comma >= 0 {
+				out[comma] = ' '
+			}
+			comma = -1
+		case c != ' ' && c != '\t' && c != '\r' && c != '\n':
+			comma = -1
+		}
+	}
+	return out
+}
+
+// blank overwrites the comment that begins at i and returns its last index.
+func blank(b []byte, i int) int {
+	end := len(b)
+	if b[i+1] == '/' {
+		if n := bytes.IndexByte(b[i:], '\n'); n >= 0 {
+			end = i + n
+		}
+	} else if n := bytes.Index(b[i+2:], []byte("*/")); n >= 0 {
+		end = i + 2 + n + 2
+	} else {
+		return len(b) // not closed: the parser will tell
+	}
+	for j := i; j < end; j++ {
+		if b[j] != '\n' {
+			b[j] = ' '
+		}
+	}
+	return end - 1
+}
+
+// AddServer puts a server into a file of servers, which it makes where there
+// is none. Everything else in the file stays as it is, but for its
+// indentation. Errors: mcp_server_exists (Conflict), mcp_decl_invalid,
+// mcp_servers_invalid; a file with comments is not touched (mcp_file_comments).
+func AddServer(file, name string, d Decl) error {
+	if err := d.check(""); err != nil {
+		return err
+	}
+	if _, err := tool.Word(name); err != nil {
+		return err
+	}
+	entry, err := written(d)
+	if err != nil {
+		return err
+	}
+	return edit(file, func(servers []member) ([]member, error) {
+		words := map[string]string{}
+		for _, m := range servers {
+			if m.name == name {
+				return nil, fault.New(fault.Conflict, "mcp_server_exists", "%s has a server %s already", file, name).
+					With("remove it first, or choose another name")
+			}
+			_ = distinct(words, m.name) // what is wrong there already is not to hinder this
+		}
+		if err := distinct(words, name); err != nil {
+			return nil, err
+		}
+		return append(servers, member{name, entry}), nil
+	})
+}
+
+// RemoveServer takes a server out of a file of servers (mcp_server_unknown).
+func RemoveServer(file, name string) error {
+	return edit(file, func(servers []member) ([]member, error) {
+		rest := slices.DeleteFunc(slices.Clone(servers), func(m member) bool { return m.name == name })
+		if len(rest) == len(servers) {
+			return nil, fault.New(fault.NotFound, "mcp_server_unknown", "%s has no server %s", file, name)
+		}
+		return rest, nil
+	})
+}
+
+// written is a declaration as it stands in a file.
+func written(d Decl) (jsontext.Value, error) {
+	type limits struct {
+		Memory    int64  `json:"memory,omitempty"`
+		CPU       string `json:"cpu,omitempty"`
+		Processes int    `json:"processes,omitempty"`
+		Output    int64  `json:"output,omitempty"`
+		FileSize  int64  `json:"file_size,omitempty"`
+		Files     int    `json:"files,omitempty"`
+	}
+	type confinement struct {
+		Network bool     `json:"network,omitempty"`
+		Read    []string `json:"read,omitempty"`
+		Write   []string `json:"write,omitempty"`
+		Limits  limits   `json:"limits,omitzero"`
+	}
+	text := func(d time.Duration) string {
+		if d == 0 {
+			return ""
+		}
+		return d.String()
+	}
+	type bare Decl
+	out := struct {
+		bare
+		Timeout string       `json:"timeout,omitempty"`
+		Idle    string       `json:"idle,omitempty"`
+		Sandbox *confinement `json:"sandbox,omitempty"`
+	}{bare: bare(d), Timeout: text(d.Timeout), Idle: text(d.Idle)}
+	if b := d.Sandbox; b != nil {
+		out.Sandbox = &confinement{b.Network, b.Read, b.Write,
+			limits{b.Limits.Memory, text(b.Limits.CPU), b.Limits.Processes, b.Limits.Output, b.Limits.FileSize, b.Limits.Files}}
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(out); err != nil {
+		return nil, badDecl("it cannot be written: %w", err)
+	}
+	return bytes.TrimSpace(b.Bytes()), nil
+}
+
+// edit changes the servers of a file.
+func edit(file string, change func([]member) ([]member, error)) error {
+	b, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		b = []byte("{}")
+	case err != nil:
+		return fault.New(fault.Unavailable, "mcp_file_unreadable", "the file of MCP servers cannot be read: %w", err)
+	}
+	top, err := members(b)
+	if err != nil {
+		if _, other := members(plainJSON(b)); other == nil {
+			return fault.New(fault.Unsupported, "mcp_file_comments", "%s has comments or trailing commas, which would be lost", file).
+				With("change it by hand")
+		}
+		return badServers("%s: %w", file, err)
+	}
+	at := slices.IndexFunc(top, func(m member) bool { return slices.Contains(sections[:], m.name) })
+	if at < 0 {
+		at = len(top)
+		top = append(top, member{sections[0], jsontext.Value("{}")})
+	}
+	servers, err := members(top[at].value)
+	if err != nil {
+		return badServers("%s: %s: %w", file, top[at].name, err)
+	}
+	if servers, err = change(servers); err != nil {
+		return err
+	}
+	if top[at].value, err = object(servers); err != nil {
+		return badServers("%w", err)
+	}
+	whole, err := object(top)
+	if err == nil {
+		err = whole.Indent(jsontext.WithIndent("  "))
+	}
+	if err != nil {
+		return badServers("%w", err)
+	}
+	return replace(file, append(whole, '\n'))
+}
+
+// replace writes a file whole or not at all, readable to its owner only.
+func replace(file string, b []byte) (err error) {
+	if to, e := filepath.EvalSymlinks(file); e == nil {
+		file = to // what a link points to is changed, not the link
+	}
+	err = os.MkdirAll(filepath.Dir(file), 0o700)
+	var f *os.File
+	if err == nil {
+		f, err = os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-")
+	}
+	if err == nil {
+		_, err = f.Write(b)
+		err = errors.Join(err, f.Sync(), f.Close())
+		if err == nil {
+			err = os.Rename(f.Name(), file)
+		}
+		if err != nil {
+			_ = os.Remove(f.Name()) // the first error is the one to tell
+		}
+	}
+	if err != nil {
+		return fault.New(fault.Unavailable, "mcp_file_unwritable", "the file of MCP servers cannot be written: %s", strings.TrimSpace(err.Error()))
+	}
+	return nil
+}

@@ -1,0 +1,537 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/tool"
+)
+
+// world is a source under test, with what it has told.
+type world struct {
+	*source
+	changed atomic.Int32
+	mark    string
+}
+
+// start makes a source of one of programs, started through the sandbox as
+// the user's own programs are.
+func start(t *testing.T, mode string, more ...func(*tool.Env, *Decl)) *world {
+	t.Helper()
+	w := &world{mark: "STEWARD_TEST_MARK=" + id.New().String()}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, mark, _ := strings.Cut(w.mark, "=")
+	env := tool.Env{Name: "srv", Changed: func() { w.changed.Add(1) }}
+	d := Decl{Command: exe, Env: map[string]string{"STEWARD_TEST_SERVER": mode, name: mark, "GORACE": "atexit_sleep_ms=0"}}
+	for _, f := range more {
+		f(&env, &d)
+	}
+	if w.source, err = open(env, d, confined); err != nil {
+		t.Fatal(err)
+	}
+	w.wait = time.Millisecond
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+		if left := w.running(t); len(left) > 0 {
+			t.Errorf("it left behind: %v", left)
+		}
+	})
+	return w
+}
+
+// running returns the processes of a source's program, its children included.
+func (w *world) running(t *testing.T) (pids []string) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		if b, err := os.ReadFile(f); err == nil && bytes.Contains(b, []byte(w.mark)) {
+			pids = append(pids, filepath.Base(filepath.Dir(f)))
+		}
+	}
+	return pids
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// announced returns what is offered, by name.
+func (w *world) announced(t *testing.T) map[string]tool.Spec {
+	t.Helper()
+	a, err := w.Announce(within(t, 30*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return byName(a)
+}
+
+func byName(a tool.Announcement) map[string]tool.Spec {
+	m := map[string]tool.Spec{}
+	for _, s := range a.Specs {
+		m[s.Name] = s
+	}
+	return m
+}
+
+// tool returns an approved tool.
+func (w *world) tool(t *testing.T, name string) tool.Tool {
+	t.Helper()
+	spec, ok := w.announced(t)[name]
+	if !ok {
+		t.Fatalf("there is no tool %s", name)
+	}
+	return w.Tool(spec)
+}
+
+func call(ctx context.Context, tl tool.Tool, args string) (tool.Result, error) {
+	return tl.Call(ctx, tool.Invocation{Args: []byte(args)})
+}
+
+func text(r tool.Result) string {
+	return (&message.ToolResult{Content: r.Content}).Text()
+}
+
+func wantText(t *testing.T, tl tool.Tool, args, want string) {
+	t.Helper()
+	r, err := call(within(t, 30*time.Second), tl, args)
+	if err != nil || text(r) != want {
+		t.Fatalf("%s: %q, %v; want %q", tl.Spec().Name, text(r), err, want)
+	}
+}
+
+func wantCode(t *testing.T, err error, kind fault.Kind, code string) {
+	t.Helper()
+	if !fault.HasCode(err, code) || !fault.Is(err, kind) {
+		t.Errorf("%v (%+v); want %s, %s", err, fault.Of(err), kind, code)
+	}
+}
+
+func TestAnnounce(t *testing.T) {
+	w := start(t, "friendly")
+	specs := w.announced(t)
+	for name, want := range map[string]tool.Spec{
+		"srv.echo":           {Effect: tool.Query},
+		"srv.write_file":     {Effect: tool.Action, Asks: true, Delivery: tool.Inline},
+		"srv.add_note":       {Effect: tool.Action, Delivery: tool.Inline},
+		"srv.drop_all":       {Effect: tool.Action, Asks: true, Delivery: tool.Inline},
+		"srv.list_resources": {Effect: tool.Query},
+		"srv.read_resource":  {Effect: tool.Query},
+		"srv.list_prompts":   {Effect: tool.Query},
+		"srv.get_prompt":     {Effect: tool.Query},
+	} {
+		got, ok := specs[name]
+		if !ok || got.Effect != want.Effect || got.Asks != want.Asks || got.Delivery != want.Delivery ||
+			got.Yields != message.Untrusted || got.Origin != "mcp:srv" || got.Timeout != DefaultTimeout || got.Version == "" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if len(specs) != 17 {
+		t.Errorf("%d tools", len(specs))
+	}
+	if w.changed.Load() != 0 {
+		t.Error("it says that something has changed")
+	}
+}
+
+func TestDeclared(t *testing.T) {
+	w := start(t, "friendly", func(e *tool.Env, d *Decl) {
+		e.Name = "My-Server"
+		d.Tools = []string{"echo", "write*", "add_note", "gone", "list_*"}
+		d.Effects = map[string]tool.Effect{"writeFile": tool.Query, "echo": tool.Action, "nobody": tool.Query}
+		d.Timeout = 3 * time.Second
+	})
+	a, err := w.Announce(within(t, 30*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	specs := byName(a)
+	if len(specs) != 5 || specs["my_server.write_file"].Effect != tool.Query || specs["my_server.write_file"].Asks ||
+		specs["my_server.echo"].Effect != tool.Action || specs["my_server.echo"].Timeout != 3*time.Second {
+		t.Errorf("%+v", specs)
+	}
+	if len(a.Refused) != 2 || !fault.HasCode(a.Refused[0], "mcp_tool_unknown") || !fault.HasCode(a.Refused[1], "mcp_tool_unknown") {
+		t.Errorf("refused: %v", a.Refused)
+	}
+}
+
+func TestResults(t *testing.T) {
+	w := start(t, "friendly")
+	wantText(t, w.tool(t, "srv.echo"), `{"a":12345678901234567890}`, `{"a":12345678901234567890}`)
+	wantText(t, w.tool(t, "srv.structured"), `{}`, `{"n":1}`)
+
+	r, err := call(within(t, 10*time.Second), w.tool(t, "srv.everything"), `{}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, b := range r.Content {
+		switch b := b.(type) {
+		case *message.Text:
+			kinds = append(kinds, b.Text)
+		case *message.Image:
+			kinds = append(kinds, "image "+b.MIME+" "+string(b.Data))
+		case *message.File:
+			kinds = append(kinds, "file "+b.MIME+" "+b.Name+" "+string(b.Data))
+		}
+	}
+	want := []string{"hello", "image image/png png", "file audio/wav audio.wav wav", "file application/octet-stream image ?",
+		"[resource a: test://a, to be read with srv.read_resource; A; text/plain; 7 bytes]", "[test://a]\nwithin", "file application/zip b.bin blob"}
+	if !slices.Equal(kinds, want) {
+		t.Errorf("%q", kinds)
+	}
+
+	if r, err := call(within(t, 10*time.Second), w.tool(t, "srv.drop_all"), `{}`); err != nil || !r.Failed || text(r) != "there is nothing to drop" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err := call(within(t, 10*time.Second), w.tool(t, "srv.refuse"), `{}`); err == nil && !r.Failed {
+		t.Errorf("a failure passes for a success: %+v", r)
+	}
+}
+
+func TestResourcesAndPrompts(t *testing.T) {
+	w := start(t, "friendly")
+	wantText(t, w.tool(t, "srv.list_resources"), `{}`,
+		`{"resources":[{"uri":"test://a","name":"a","description":"the first","mime_type":"text/plain"},{"uri":"test://b.bin","name":"b"}],"templates":[{"uri":"test://{x}","name":"any"}]}`)
+	read := w.tool(t, "srv.read_resource")
+	wantText(t, read, `{"uri":"test://a"}`, "[test://a]\nthe text of test://a")
+	if r, err := call(within(t, 10*time.Second), read, `{"uri":"test://b.bin"}`); err != nil || string(r.Content[0].(*message.Image).Data) != "bytes" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := call(within(t, 10*time.Second), read, `{"uri":"other://a"}`); !fault.Is(err, fault.Invalid) {
+		t.Error(err)
+	}
+	wantText(t, w.tool(t, "srv.list_prompts"), `{}`, `{"prompts":[{"name":"greet","description":"greets","arguments":[{"name":"who","required":true}]}]}`)
+	get := w.tool(t, "srv.get_prompt")
+	r, err := call(within(t, 10*time.Second), get, `{"name":"greet","arguments":{"who":"Ada"}}`)
+	if err != nil || text(r) != "user: Greet Ada" || len(r.Content) != 2 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, tl := range []tool.Tool{get, read} {
+		_, err := call(within(t, 10*time.Second), tl, `{"uri":1,"name":1}`)
+		wantCode(t, err, fault.Invalid, "args_invalid")
+	}
+}
+
+func TestMetaAndProgress(t *testing.T) {
+	w := start(t, "friendly")
+	req, parent := id.New(), id.New()
+	r, err := w.tool(t, "srv.meta").Call(within(t, 10*time.Second), tool.Invocation{Args: []byte(`{}`), Request: req, Parent: parent, Trace: "00-trace-span-01"})
+	var got map[string]any
+	if err != nil || json.Unmarshal([]byte(text(r)), &got) != nil || got["traceparent"] != "00-trace-span-01" ||
+		got["steward/request_id"] != req.String() || got["steward/parent_request_id"] != parent.String() {
+		t.Errorf("%s, %v", text(r), err)
+	}
+	steps := make(chan tool.Progress, 10)
+	if _, err := w.tool(t, "srv.steps").Call(within(t, 10*time.Second), tool.Invocation{Args: []byte(`{}`), Progress: func(p tool.Progress) { steps <- p }}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []tool.Progress{{Message: "step 1", Fraction: -1}, {Message: "step 2", Fraction: 2.0 / 3}, {Message: "step 3", Fraction: 1}} {
+		if p := <-steps; p != want {
+			t.Errorf("%+v; want %+v", p, want)
+		}
+	}
+	(&progress{}).tell(nil) // says nothing to nobody
+}
+
+func TestCancel(t *testing.T) {
+	w := start(t, "friendly")
+	wait, was := w.tool(t, "srv.wait"), w.tool(t, "srv.was_cancelled")
+	stop := errors.New("stopped by a person")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(50*time.Millisecond, func() { cancel(stop) })
+	if _, err := call(ctx, wait, `{}`); !errors.Is(err, stop) {
+		t.Errorf("%v", err)
+	}
+	wantText(t, was, `{}`, "yes")
+}
+
+func TestChanges(t *testing.T) {
+	w := start(t, "friendly")
+	echo, grow, change := w.tool(t, "srv.echo"), w.tool(t, "srv.grow"), w.tool(t, "srv.change")
+	wantText(t, grow, `{}`, "grown")
+	wantText(t, echo, `{}`, `{}`) // what is not concerned goes on
+	eventually(t, "a new tool is told", func() bool { return w.changed.Load() > 0 })
+	wantText(t, change, `{}`, "changed")
+	told := w.changed.Load()
+	eventually(t, "a changed tool is told", func() bool { return w.changed.Load() > told })
+	_, err := call(within(t, 10*time.Second), echo, `{}`)
+	wantCode(t, err, fault.Denied, "tool_changed")
+	spec := w.announced(t)["srv.echo"]
+	spec.Effect, spec.Asks, spec.Delivery = tool.Action, true, tool.Deferred // as a person may set them
+	wantText(t, w.Tool(spec), `{}`, "changed")
+}
+
+// eventually waits for something that others do in their own time.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); {
+		if time.Now().After(end) {
+			t.Fatalf("it never came: %s", what)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+func TestLazyAndIdle(t *testing.T) {
+	w := start(t, "good", func(_ *tool.Env, d *Decl) { d.Idle = 50 * time.Millisecond })
+	if left := w.running(t); len(left) > 0 {
+		t.Fatalf("it runs unasked: %v", left)
+	}
+	work := w.tool(t, "srv.work")
+	wantText(t, work, `{}`, "worked")
+	eventually(t, "it stops when nobody needs it", func() bool { return len(w.running(t)) == 0 })
+	wantText(t, work, `{}`, "worked")
+	if w.changed.Load() != 0 {
+		t.Error("it says that something has changed")
+	}
+}
+
+func TestOneStart(t *testing.T) {
+	w := start(t, "good")
+	spec := tool.Spec{Name: "srv.work", Description: "It works.", Input: []byte(`{"type":"object"}`), Effect: tool.Query, Yields: message.Untrusted}
+	spec.Version = tool.Fingerprint(spec)[:12] // as it was announced once
+	work := w.Tool(spec)
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if r, err := call(within(t, 20*time.Second), work, `{}`); err != nil || text(r) != "worked" {
+				t.Errorf("%v, %v", text(r), err)
+			}
+		})
+	}
+	all.Wait()
+	if n := len(w.running(t)); n != 1 {
+		t.Errorf("%d processes", n)
+	}
+}
+
+func TestRestart(t *testing.T) {
+	w := start(t, "die_call")
+	work := w.tool(t, "srv.work")
+	for range 3 {
+		_, err := call(within(t, 20*time.Second), work, `{"die":true}`)
+		wantCode(t, err, fault.Unavailable, "mcp_server_ended")
+		if tool.Certain(err) {
+			t.Error("nobody knows whether it was done")
+		}
+		eventually(t, "it works again", func() bool {
+			r, err := call(within(t, 20*time.Second), work, `{}`)
+			if err != nil && (!tool.Certain(err) || !fault.Of(err).Recoverable()) {
+				t.Fatalf("%v", err)
+			}
+			return err == nil && text(r) == "worked"
+		})
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	w := start(t, "die_start", func(e *tool.Env, d *Decl) {
+		e.Secret = func(name string) (string, bool) { return "hunter2hunter2", name == "TOKEN" }
+		d.Env["TOKEN"] = "${TOKEN}"
+	})
+	w.wait = time.Hour
+	_, err := w.Announce(within(t, 20*time.Second))
+	wantCode(t, err, fault.Unavailable, "mcp_start_failed")
+	f := fault.Of(err)
+	if !tool.Certain(err) || !strings.Contains(f.Message, "no config") || strings.Contains(err.Error(), "hunter2") || f.Retry != fault.RetryAfter || f.After < time.Minute/2 {
+		t.Errorf("%v, %+v", err, f)
+	}
+	_, again := call(within(t, 20*time.Second), w.Tool(tool.Spec{Name: "srv.x"}), `{}`)
+	wantCode(t, again, fault.Unavailable, "mcp_start_failed")
+	if w.failures != 1 {
+		t.Errorf("it was started %d times", w.failures)
+	}
+}
+
+func TestCannotStart(t *testing.T) {
+	for code, change := range map[string]func(*tool.Env, *Decl){
+		"program_not_found":  func(_ *tool.Env, d *Decl) { d.Command = "/nowhere/server" },
+		"mcp_secret_missing": func(_ *tool.Env, d *Decl) { d.Args = []string{"--token=${TOKEN}", "${OTHER:-x}"} },
+		"no_services": func(e *tool.Env, _ *Decl) {
+			e.Services = func(context.Context) ([]string, func(), error) {
+				return nil, nil, fault.New(fault.Unavailable, "no_services", "none")
+			}
+		},
+	} {
+		w := start(t, "good", change)
+		_, err := w.Announce(within(t, 20*time.Second))
+		if !fault.HasCode(err, code) || !tool.Certain(err) {
+			t.Errorf("%v; want %s", err, code)
+		}
+	}
+	w := start(t, "good")
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.Announce(t.Context())
+	wantCode(t, err, fault.Unavailable, "mcp_closed")
+}
+
+func TestEnvironment(t *testing.T) {
+	t.Setenv("STEWARD_TEST_PRIVATE", "must not be seen")
+	var given, released atomic.Int32
+	w := start(t, "environ", func(e *tool.Env, d *Decl) {
+		e.Secret = func(name string) (string, bool) { return "s3cret", name == "TOKEN" || name == "KEY" }
+		e.Services = func(context.Context) ([]string, func(), error) {
+			given.Add(1)
+			return []string{"STEWARD_STATE=http://127.0.0.1:4/state"}, func() { released.Add(1) }, nil
+		}
+		d.Args = []string{"--key=${env:KEY}", "${MISSING:-else}", "plain"}
+		d.Env["TOKEN"] = "Bearer ${TOKEN}"
+	})
+	r, err := call(within(t, 20*time.Second), w.tool(t, "srv.work"), `{}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Split(text(r), "\n")
+	for _, want := range []string{"TOKEN=Bearer s3cret", "--key=s3cret", "else", "plain", "STEWARD_STATE=http://127.0.0.1:4/state"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%q is not in %q", want, got)
+		}
+	}
+	if strings.Contains(text(r), "must not be seen") {
+		t.Error("it inherits Steward's own environment")
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if given.Load() != 2 || released.Load() != 2 { // to the program, and to its call
+		t.Errorf("the services were given %d times and taken back %d times", given.Load(), released.Load())
+	}
+}
+
+// A program serves many users: each call brings a token of its own, which ends
+// with it. A server at an address gets none.
+func TestCallsBringTheirTokens(t *testing.T) {
+	type user struct{}
+	var open atomic.Int32
+	w := start(t, "friendly", func(e *tool.Env, _ *Decl) {
+		e.Services = func(ctx context.Context) ([]string, func(), error) {
+			who, ok := ctx.Value(user{}).(string)
+			if !ok {
+				return []string{"STEWARD_SERVICES_URL=http://127.0.0.1:4/x"}, nil, nil
+			}
+			if who == "nobody" {
+				return nil, nil, fault.New(fault.Denied, "no_services", "none")
+			}
+			open.Add(1)
+			return []string{"STEWARD_SERVICES_URL=http://127.0.0.1:4/x", "STEWARD_TOKEN=tok-" + who}, func() { open.Add(-1) }, nil
+		}
+	})
+	meta := w.tool(t, "srv.meta")
+	for _, who := range []string{"ada", "bob"} {
+		r, err := call(context.WithValue(within(t, 10*time.Second), user{}, who), meta, `{}`)
+		if err != nil || !strings.Contains(text(r), `"steward/token":"tok-`+who+`"`) {
+			t.Errorf("%s, %v", text(r), err)
+		}
+	}
+	if _, err := call(context.WithValue(within(t, 10*time.Second), user{}, "nobody"), meta, `{}`); !fault.HasCode(err, "no_services") || !tool.Certain(err) {
+		t.Error(err)
+	}
+	if open.Load() != 0 {
+		t.Error("a token is open after its call")
+	}
+}
+
+func TestErrors(t *testing.T) {
+	w := start(t, "error", func(e *tool.Env, d *Decl) {
+		e.Secret = func(string) (string, bool) { return "sesame-secret", true }
+		d.Env["X"] = "${X}"
+	})
+	work := w.tool(t, "srv.work")
+	_, err := call(within(t, 20*time.Second), work, `{}`)
+	wantCode(t, err, fault.Unavailable, "mcp_server_error")
+	if tool.Certain(err) || strings.Contains(err.Error(), "sesame") {
+		t.Error(err)
+	}
+	_, err = call(within(t, 20*time.Second), work, `{"refuse":1}`)
+	wantCode(t, err, fault.Invalid, "mcp_refused")
+	if !tool.Certain(err) {
+		t.Error(err)
+	}
+}
+
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	for name, mode := range map[string]os.FileMode{"server": 0o755, "main.js": 0o644, "data.db": 0o644, "tool": 0o755} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := func(names ...string) (out []string) {
+		for _, n := range names {
+			out = append(out, filepath.Join(dir, n))
+		}
+		return out
+	}
+	for i, c := range []struct {
+		dir  string
+		d    Decl
+		want []string
+	}{
+		{dir, Decl{Command: "./server", Args: []string{"data.db", "tool", "main.js"}}, at("server", "tool", "main.js")},
+		{dir, Decl{Command: []any{"node", "main.js", "main.js"}}, at("main.js")},
+		{dir, Decl{Command: "server"}, nil},
+		{"", Decl{Command: filepath.Join(dir, "server"), Args: []string{"main.js", filepath.Join(dir, "main.js")}}, at("server", "main.js")},
+		{"", Decl{URL: "https://example.org/mcp"}, nil},
+	} {
+		s, err := open(tool.Env{Name: "a", Dir: c.dir}, c.d, confined)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Files(); !slices.Equal(got, c.want) {
+			t.Errorf("%d: %q; want %q", i, got, c.want)
+		}
+		s.Close()
+	}
+}
+
+func ExampleWord() {
+	for _, name := range []string{"readFile", "HTTPGet2Go", "a--b", "list.all"} {
+		word, err := tool.Word(name)
+		fmt.Println(word, err)
+	}
+	// Output:
+	// read_file <nil>
+	// http_get2_go <nil>
+	// a_b <nil>
+	// list_all <nil>
+}
+
+// resident returns the resident memory of this process, in bytes.
+func resident(t testing.TB) int64 {
+	b, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.ParseInt(strings.Fields(string(b))[1], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n * int64(os.Getpagesize())
+}

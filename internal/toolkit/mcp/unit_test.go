@@ -1,0 +1,163 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"steward/internal/fault"
+	"steward/internal/message"
+)
+
+// pipes makes a connection to a program that the test plays.
+func pipes() (c *lines, in *io.PipeReader, out *io.PipeWriter) {
+	in, theirs := io.Pipe()
+	ours, out := io.Pipe()
+	return newLines(theirs, ours, slog.New(slog.DiscardHandler), func() {}, &atomic.Bool{}, &progress{}), in, out
+}
+
+// A server that leaves a question open which only newer ones know is taken for
+// an older one.
+func TestSilenceIsAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, in, out := pipes()
+		go func() { _, _ = io.Copy(io.Discard, in) }()
+		id, err := jsonrpc.MakeID(float64(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := c.Write(t.Context(), &jsonrpc.Request{ID: id, Method: "server/discover"}); err != nil {
+			t.Fatal(err)
+		}
+		m, err := c.Read(t.Context())
+		r, ok := m.(*jsonrpc.Response)
+		if err != nil || !ok || r.Error == nil || time.Since(began) != discoverFor {
+			t.Errorf("%+v, %v after %v", m, err, time.Since(began))
+		}
+		c.Close()
+		out.Close()
+		c.wait()
+	})
+}
+
+func TestClosedConnection(t *testing.T) {
+	c, _, out := pipes()
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Read(done); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	m := &mark{}
+	// Nobody reads: the first one is on its way for ever, the second has not left.
+	stuck, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer stop()
+	if err := c.Write(stuck, &jsonrpc.Request{Method: "a"}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	if err := c.Write(context.WithValue(stuck, markKey{}, m), &jsonrpc.Request{Method: "b"}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	if sent, _ := m.get(); sent {
+		t.Error("it has not left")
+	}
+	out.Close()
+	if _, err := c.Read(t.Context()); !errors.Is(err, io.EOF) || !broken(err) {
+		t.Error(err)
+	}
+	c.Close()
+	c.Close()
+	if err := c.Write(t.Context(), &jsonrpc.Request{Method: "c"}); !errors.Is(err, io.ErrClosedPipe) {
+		t.Error(err)
+	}
+	if _, err := c.Read(t.Context()); !errors.Is(err, io.EOF) || c.SessionID() != "" {
+		t.Error(err)
+	}
+	c.wait()
+}
+
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pace
+		began := time.Now()
+		for range 3*maxPace + 1 {
+			if !p.wait(1, nil) {
+				t.Fatal("it was not stopped")
+			}
+		}
+		if took := time.Since(began); took < 2*time.Second || took > 4*time.Second {
+			t.Errorf("%v", took)
+		}
+		stop := make(chan struct{})
+		close(stop)
+		if p.wait(10*maxPace, stop) {
+			t.Error("it was stopped")
+		}
+	})
+}
+
+func TestPages(t *testing.T) {
+	n := 0
+	for want, page := range map[string]func(string) (string, bool, error){
+		"more false, 1":   func(string) (string, bool, error) { return "", false, nil },
+		"more true, 1":    func(string) (string, bool, error) { return "x", true, nil },
+		"more true, 2":    func(string) (string, bool, error) { return "x", false, nil },
+		"more true, 501":  func(string) (string, bool, error) { return fmt.Sprint(n), false, nil },
+		"more false, 1 !": func(string) (string, bool, error) { return "x", false, io.EOF },
+	} {
+		n = 0
+		more, err := pages(func(c string) (string, bool, error) { n++; return page(c) })
+		got := fmt.Sprintf("more %v, %d", more, n)
+		if err != nil {
+			got += " !"
+		}
+		if got != want {
+			t.Errorf("%s; want %s", got, want)
+		}
+	}
+}
+
+func TestOddResults(t *testing.T) {
+	var asks sdk.CallToolResult
+	if err := json.Unmarshal([]byte(`{"resultType":"input_required","inputRequests":{}}`), &asks); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := result("a", &asks); !fault.HasCode(err, "mcp_input_needed") {
+		t.Error(err)
+	}
+	if _, err := result("a", &sdk.CallToolResult{StructuredContent: func() {}}); !fault.HasCode(err, "mcp_answer_invalid") {
+		t.Error(err)
+	}
+	r, err := result("a", &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{}, &sdk.ResourceLink{}, &sdk.EmbeddedResource{}}, StructuredContent: []any{1}})
+	if err != nil || len(r.Content) != 3 || !strings.HasSuffix(text(r), "[1]") {
+		t.Errorf("%s, %v", text(r), err)
+	}
+	f := contents(&sdk.ResourceContents{URI: "/", Blob: []byte("x")}).(*message.File)
+	if f.Name != "resource.octet-stream" && f.Name != "resource" || f.MIME != "application/octet-stream" {
+		t.Errorf("%+v", f)
+	}
+	if got := link("a", &sdk.ResourceLink{Name: "n", URI: "u"}); got != "[resource n: u, to be read with a.read_resource]" {
+		t.Error(got)
+	}
+	if got := clip("aéé", 2); got != "a…" {
+		t.Error(got)
+	}
+	if !broken(os.ErrClosed) || broken(io.ErrNoProgress) {
+		t.Error("broken")
+	}
+	if _, err := asJSON(func() {}); !fault.HasCode(err, "tool_output_invalid") {
+		t.Error(err)
+	}
+}
