@@ -1,0 +1,156 @@
+package grpc
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"steward/internal/fault"
+)
+
+// described is what .proto files or a server say about services. Immutable.
+type described struct {
+	files *protoregistry.Files
+	types *dynamicpb.Types
+}
+
+// link makes descriptors of files, by their names. Files of google.protobuf
+// are replaced by those that this program has, whose shape the JSON conversion
+// relies on; a missing import of Google's is filled in. A file that does not
+// hold is left out with those that import it, and told of in refused. With
+// lenient, other missing imports leave holes instead.
+func link(files map[string]*descriptorpb.FileDescriptorProto, lenient bool) (in *described, refused []error) {
+	l := joiner{files: files, lenient: lenient, done: map[string]error{}, out: new(protoregistry.Files)}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := l.add(name); err != nil {
+			refused = append(refused, err)
+		}
+	}
+	return &described{files: l.out, types: dynamicpb.NewTypes(l.out)}, refused
+}
+
+// joiner adds files after those that they import.
+type joiner struct {
+	files   map[string]*descriptorpb.FileDescriptorProto
+	lenient bool
+	done    map[string]error // by name; errLinking while a file's imports are added
+	out     *protoregistry.Files
+}
+
+var errLinking = errors.New("it is imported in a circle")
+
+func (l *joiner) add(name string) error {
+	if err, ok := l.done[name]; ok {
+		return err
+	}
+	l.done[name] = errLinking
+	err := l.link(name)
+	if err != nil && err != errNoFile {
+		err = badDescription("the file %q does not hold: %w", clip(name, 200), err)
+	}
+	l.done[name] = err
+	return err
+}
+
+func (l *joiner) link(name string) error {
+	f, ok := l.files[name]
+	if own := googles(name, ok); own != nil {
+		f = own
+	} else if !ok {
+		return errNoFile
+	} else if f.GetPackage() == "google.protobuf" || strings.HasPrefix(f.GetPackage(), "google.protobuf.") {
+		return errors.New("it defines types in the package google.protobuf, which is Google's")
+	}
+	for _, dep := range f.GetDependency() {
+		switch err := l.add(dep); {
+		case err == errNoFile && l.lenient, err == nil:
+		case err == errNoFile, err == errLinking:
+			return fmt.Errorf("its import %q: %w", clip(dep, 200), err)
+		default: // which is told of on its own
+			return fmt.Errorf("its import %q does not hold", clip(dep, 200))
+		}
+	}
+	fd, err := protodesc.FileOptions{AllowUnresolvable: l.lenient}.New(f, l.out)
+	if err != nil {
+		return err
+	}
+	return l.out.RegisterFile(fd)
+}
+
+var errNoFile = errors.New("there is no such file")
+
+func badDescription(format string, args ...any) *fault.Error {
+	return fault.New(fault.Invalid, "grpc_description_invalid", format, args...).
+		With("correct the service's .proto files, or what its server reports of them")
+}
+
+// googles returns a file that this program has itself: always those of
+// google.protobuf, the rest of google's only where there is no other.
+func googles(name string, have bool) *descriptorpb.FileDescriptorProto {
+	if !strings.HasPrefix(name, "google/protobuf/") && (have || !strings.HasPrefix(name, "google/")) {
+		return nil
+	}
+	fd, err := protoregistry.GlobalFiles.FindFileByPath(name)
+	if err != nil {
+		return nil
+	}
+	return protodesc.ToFileDescriptorProto(fd)
+}
+
+// services returns the services that are described, by name.
+func (d *described) services() map[protoreflect.FullName]protoreflect.ServiceDescriptor {
+	out := map[protoreflect.FullName]protoreflect.ServiceDescriptor{}
+	d.files.RangeFiles(func(f protoreflect.FileDescriptor) bool {
+		for i := range f.Services().Len() {
+			s := f.Services().Get(i)
+			out[s.FullName()] = s
+		}
+		return true
+	})
+	return out
+}
+
+// comment returns what the source says about a descriptor: the comment before
+// it, or else the one behind it.
+func comment(d protoreflect.Descriptor, most int) string {
+	f := d.ParentFile()
+	if f == nil || f.IsPlaceholder() {
+		return ""
+	}
+	loc := f.SourceLocations().ByDescriptor(d)
+	text := loc.LeadingComments
+	if strings.TrimSpace(text) == "" {
+		text = loc.TrailingComments
+	}
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		lines[i] = strings.TrimSpace(l)
+	}
+	return clip(strings.TrimSpace(strings.Join(lines, "\n")), most)
+}
+
+// annotated returns the behaviours that google.api.field_behavior says of a field.
+func annotated(fd protoreflect.FieldDescriptor) []annotations.FieldBehavior {
+	opts, ok := fd.Options().(*descriptorpb.FieldOptions)
+	if !ok || opts == nil {
+		return nil
+	}
+	list, _ := proto.GetExtension(opts, annotations.E_FieldBehavior).([]annotations.FieldBehavior)
+	return list
+}
+
+// idempotency returns what a method says about being called twice.
+func idempotency(m protoreflect.MethodDescriptor) descriptorpb.MethodOptions_IdempotencyLevel {
+	opts, _ := m.Options().(*descriptorpb.MethodOptions)
+	return opts.GetIdempotencyLevel()
+}

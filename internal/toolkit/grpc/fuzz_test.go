@@ -1,0 +1,122 @@
+package grpc
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"steward/internal/fault"
+	"steward/internal/tool"
+)
+
+// Whatever a model writes is a message or refused with what is wrong; what was
+// taken comes back as JSON that is taken again.
+func FuzzArguments(f *testing.F) {
+	for _, seed := range []string{`{}`, `{"anInt64":"9223372036854775807","first":"x"}`, `{"first":"x","second":{}}`, `{"at":"2026-01-01T00:00:00Z","lasts":"1.5s"}`,
+		`{"any":{"@type":"type.googleapis.com/kinds.v1.Tree","name":"x"}}`, `{"any":{"@type":"x/y"}}`, `{"value":null,"nullValue":null,"mask":"aB,c.d"}`,
+		`{"byNumber":{"1":"x","x":"y"}}`, `{"trees":[{"children":[{}]}]}`, `{"colour":"BLUE","colour":1}`, `[]`, `{"someBytes":"AA=="}`, `{"aDouble":"NaN","aFloat":1e99}`,
+		`{"free":{"a":[]},"list":[null]}`, `{"wrappedInt64":"1","wrappedBool":null}`, `{"empty":{"x":1}}`, "{\"aString\":\"\xff\"}"} {
+		f.Add([]byte(seed))
+	}
+	in := describing(f, "testdata/kinds.proto")
+	md, r := messageOf(f, in, "kinds.v1.All"), resolver{types: in.types}
+	f.Fuzz(func(t *testing.T, args []byte) {
+		b, err := request(md, r, args)
+		if err != nil {
+			e := fault.Of(err)
+			if e.Code != "args_invalid" || e.Message == "" || len(e.Message) > 10_000 {
+				t.Fatalf("%q: %+v", args, e)
+			}
+			return
+		}
+		text, err := answer(md, r, b)
+		if err != nil || !json.Valid(text) {
+			t.Fatalf("%q: %s, %v", args, text, err)
+		}
+		again, err := request(md, r, text)
+		if err != nil || !bytes.Equal(again, b) {
+			t.Fatalf("%q became %s, then %x instead of %x, %v", args, text, again, b, err)
+		}
+	})
+}
+
+// Whatever a server sends is JSON or an error.
+func FuzzAnswer(f *testing.F) {
+	in := describing(f, "testdata/kinds.proto", "testdata/old.proto")
+	all, question := messageOf(f, in, "kinds.v1.All"), messageOf(f, in, "old.Question")
+	for _, seed := range []string{`{}`, `{"anInt64":"1","trees":[{"name":"x"}],"any":{"@type":"type.googleapis.com/kinds.v1.Tree","name":"x"}}`, `{"at":"2026-01-01T00:00:00Z","free":{"a":1}}`} {
+		m := dynamicpb.NewMessage(all)
+		if err := (protojson.UnmarshalOptions{Resolver: resolver{types: in.types}}).Unmarshal([]byte(seed), m); err != nil {
+			f.Fatal(err)
+		}
+		b, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Add([]byte{1<<3 | 2, 1, 'x', 4<<3 | 3, 4<<3 | 4})
+	f.Add([]byte{0xa2, 6, 1, 'x'})
+	r := resolver{types: in.types, opaque: opaque()}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, md := range []string{"all", "question"} {
+			d := all
+			if md == "question" {
+				d = question
+			}
+			text, err := answer(d, r, b)
+			if err == nil && !json.Valid(text) {
+				t.Fatalf("%x became %s", b, text)
+			}
+			if err != nil && fault.Of(err).Message == "" {
+				t.Fatalf("%x: %v", b, err)
+			}
+		}
+	})
+}
+
+// Whatever a server says about itself makes tools or is refused.
+func FuzzDescription(f *testing.F) {
+	for _, file := range []string{"kinds", "old", "edition", "hash"} {
+		path, err := os.Getwd()
+		if err != nil {
+			f.Fatal(err)
+		}
+		protos, _, err := compile("", Declaration{}, []string{path + "/testdata/" + file + ".proto"})
+		if err != nil {
+			f.Fatal(err)
+		}
+		b, err := proto.Marshal(protos[file+".proto"])
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	s := open(f, tool.Env{}, "host: x:1")
+	f.Fuzz(func(t *testing.T, b []byte) {
+		file := new(descriptorpb.FileDescriptorProto)
+		if proto.Unmarshal(b, file) != nil {
+			return
+		}
+		for _, lenient := range []bool{false, true} {
+			in, refused := link(map[string]*descriptorpb.FileDescriptorProto{file.GetName(): file}, lenient)
+			o := s.offering(in)
+			for _, spec := range o.specs {
+				if _, _, err := tool.CheckSpec(spec); err != nil {
+					t.Fatalf("%s: %v\n%s", spec.Name, err, spec.Input)
+				}
+			}
+			for _, err := range append(refused, o.refused...) {
+				if fault.Of(err).Code == "internal" {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}

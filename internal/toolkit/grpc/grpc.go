@@ -1,0 +1,254 @@
+// Package grpc makes tools of gRPC methods: it learns them from .proto files
+// or from a server's own description (reflection), writes their JSON Schemas,
+// and calls them with arguments and answers converted both ways.
+//
+// A method is an action unless its descriptor says NO_SIDE_EFFECTS or the
+// declaration's effects say query: a name such as GetBook proves nothing.
+// Methods that take a stream of messages cannot be tools; a stream that a
+// server sends is collected, up to a bound.
+package grpc
+
+import (
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/tool"
+)
+
+// Defaults and bounds of a declaration.
+const (
+	DefaultMaxStreamed = 100     // messages of a stream
+	DefaultMaxBytes    = 4 << 20 // bytes of an answer, on the wire
+	mostBytes          = 64 << 20
+)
+
+// Declaration is a gRPC service, or one method of it, as agent.yaml has it
+// under grpc: NAME, and the settings under service.tool.endpoints: NAME.
+//
+// Tools are named NAME.method_in_snake_case; where two of the services have a
+// method of the same name, NAME.service_method. Keys of Effects and Required
+// name a method (Method, Service.Method or package.Service.Method) or a tool.
+type Declaration struct {
+	Host       string `yaml:"host" json:"host"`                        // HOST:PORT or unix:PATH; https:// or grpcs:// before it means TLS
+	TLS        bool   `yaml:"tls" json:"tls,omitzero"`                 // with the system's roots, or CA
+	CA         string `yaml:"ca" json:"ca,omitzero"`                   // file of PEM certificates to trust instead; means TLS
+	ServerName string `yaml:"server_name" json:"server_name,omitzero"` // that the certificate must have; empty: the host's
+
+	Call        string   `yaml:"call" json:"call,omitzero"`               // package.Service.Method: this one only
+	Name        string   `yaml:"name" json:"name,omitzero"`               // with Call: the tool's name; without a dot it gets the category NAME
+	Description string   `yaml:"description" json:"description,omitzero"` // with Call: the tool's; else put before each method's
+	Services    []string `yaml:"services" json:"services,omitzero"`       // package.Service; none and no Call: all
+
+	Protos     []string `yaml:"protos" json:"protos,omitzero"`         // files and globs; none: tools/*.proto of the folder, else reflection
+	Imports    []string `yaml:"imports" json:"imports,omitzero"`       // folders in which imports are looked for, as protoc's -I
+	Reflection bool     `yaml:"reflection" json:"reflection,omitzero"` // ask the server, even if the folder has .proto files
+
+	Effects  map[string]tool.Effect `yaml:"effects" json:"effects,omitzero"`   // query or action
+	Required map[string][]string    `yaml:"required" json:"required,omitzero"` // the arguments that must be given, in place of what the descriptor says
+	Dedupes  bool                   `yaml:"dedupes" json:"dedupes,omitzero"`   // the server recognises the metadata idempotency-key
+	Trusted  bool                   `yaml:"trusted" json:"trusted,omitzero"`   // answers are not labelled as written by others
+	Yields   *[]string              `yaml:"yields" json:"yields,omitzero"`     // labels of the answers, in place of untrusted
+	Reach    tool.Reach             `yaml:"reach" json:"reach,omitzero"`       // where requests go; empty: out
+	Targets  map[string][]string    `yaml:"targets" json:"targets,omitzero"`   // the arguments that say to whom or where to; none given: any may
+
+	Metadata    map[string]string `yaml:"metadata" json:"metadata,omitzero"` // sent along; ${NAME} is a secret
+	Timeout     time.Duration     `yaml:"timeout" json:"timeout,omitzero"`   // of a call
+	Async       bool              `yaml:"async" json:"async,omitzero"`
+	AsyncAfter  time.Duration     `yaml:"async_after" json:"async_after,omitzero"`
+	MaxStreamed int               `yaml:"max_streamed" json:"max_streamed,omitzero"` // messages of a stream that are collected
+	MaxBytes    int               `yaml:"max_bytes" json:"max_bytes,omitzero"`       // of one answer, or of a stream as a whole
+}
+
+// Open is the tool.Opener of kind "grpc". It reads the declaration and the
+// .proto files, and connects to nothing. Error codes: grpc_declaration_invalid,
+// grpc_proto_invalid (with the details file, line and column), grpc_call_unknown
+// and those of decode. The source has a method Warnings() []string, which tells
+// what a person should know before allowing it.
+func (k *Kit) Open(env tool.Env, decode func(into any) error) (tool.Source, error) {
+	var d Declaration
+	if err := decode(&d); err != nil {
+		return nil, err
+	}
+	if env.Log == nil {
+		env.Log = slog.New(slog.DiscardHandler)
+	}
+	d, to, err := settle(env, d)
+	if err != nil {
+		return nil, err
+	}
+	s := newSource(k, env, d, to)
+	if err := s.readProtos(); err != nil {
+		return nil, err
+	}
+	for _, w := range s.Warnings() {
+		env.Log.Warn(w, "source", env.Name)
+	}
+	return s, nil
+}
+
+func badDeclaration(format string, args ...any) *fault.Error {
+	return fault.New(fault.Invalid, "grpc_declaration_invalid", format, args...)
+}
+
+// settle looks a declaration over, fills in the defaults and makes paths absolute.
+func settle(env tool.Env, d Declaration) (Declaration, target, error) {
+	var to target
+	if word(env.Name) == "" {
+		return d, to, badDeclaration("%q is no name for a source of tools", env.Name).With("name it with letters of a-z and digits")
+	}
+	address, err := hostOf(d.Host)
+	if err != nil {
+		return d, to, err
+	}
+	to.address, to.serverName = address, d.ServerName
+	scheme, _, _ := strings.Cut(d.Host, "://")
+	to.tls = d.TLS || d.CA != "" || scheme == "https" || scheme == "grpcs"
+	if d.CA != "" {
+		d.CA = absolute(env.Dir, d.CA)
+		pem, err := os.ReadFile(d.CA)
+		if err != nil {
+			return d, to, badDeclaration("the file of certificates cannot be read: %w", err).With("correct ca, or leave it out to trust the system's")
+		}
+		if to.ca = string(pem); !x509.NewCertPool().AppendCertsFromPEM(pem) {
+			return d, to, badDeclaration("the file %s has no certificates", d.CA).With("give ca a file of PEM certificates")
+		}
+	}
+	if err := checkChoice(env, &d); err != nil {
+		return d, to, err
+	}
+	if d.Timeout < 0 || d.AsyncAfter < 0 || d.MaxStreamed < 0 || d.MaxBytes < 0 || d.MaxBytes > mostBytes {
+		return d, to, badDeclaration("timeout, async_after, max_streamed and max_bytes are not negative, and max_bytes is at most %d", mostBytes).
+			With("correct them, or leave them out")
+	}
+	if d.MaxStreamed == 0 {
+		d.MaxStreamed = DefaultMaxStreamed
+	}
+	if d.MaxBytes == 0 {
+		d.MaxBytes = DefaultMaxBytes
+	}
+	return d, to, checkMetadata(d.Metadata)
+}
+
+// checkChoice checks what of the service is chosen and how it is named.
+func checkChoice(env tool.Env, d *Declaration) error {
+	d.Call = strings.ReplaceAll(strings.TrimPrefix(d.Call, "/"), "/", ".")
+	if d.Call != "" && len(d.Services) > 0 {
+		return badDeclaration("call and services exclude each other").With("leave one of them out")
+	}
+	if d.Call != "" && !strings.Contains(d.Call, ".") {
+		return badDeclaration("call is %q: it names no method", d.Call).With("write call: package.Service.Method")
+	}
+	if d.Call == "" && d.Name != "" {
+		return badDeclaration("name is that of one tool: it needs call").With("write call: package.Service.Method, or leave name out")
+	}
+	if category, rest, dotted := strings.Cut(d.Name, "."); dotted && (category != word(env.Name) || rest == "") {
+		return badDeclaration("the tool's name %q is in a category that is not %s, this source's own", d.Name, word(env.Name)).
+			With("name it without a dot: it becomes %s.%s", word(env.Name), word(rest))
+	}
+	for _, key := range slices.Sorted(maps.Keys(d.Effects)) {
+		if e := d.Effects[key]; e != tool.Query && e != tool.Action {
+			return badDeclaration("the effect of %s is %q", key, e).With("write query (it changes nothing) or action")
+		}
+	}
+	return nil
+}
+
+// hostOf returns the address of a host as declared.
+func hostOf(host string) (string, error) {
+	bad := func(why string) error {
+		return badDeclaration("the host %q %s", host, why).With("write host: name:port, or https://name:port for TLS")
+	}
+	if path, ok := strings.CutPrefix(host, "unix:"); ok && filepath.IsAbs(path) {
+		return "unix:" + path, nil
+	}
+	scheme, rest, found := strings.Cut(host, "://")
+	if !found {
+		scheme, rest = "", host
+	}
+	if !slices.Contains([]string{"", "https", "grpcs", "http", "grpc"}, scheme) {
+		return "", bad("has a scheme that is not understood")
+	}
+	rest = strings.TrimSuffix(rest, "/")
+	if rest == "" {
+		return "", bad("is missing")
+	}
+	name, port, err := net.SplitHostPort(rest)
+	if err != nil && (scheme == "https" || scheme == "grpcs") && !strings.ContainsAny(rest, "/:") {
+		name, port, err = rest, "443", nil
+	}
+	if err != nil || name == "" || port == "" || strings.ContainsAny(name, "/@?# ") {
+		return "", bad("is not HOST:PORT")
+	}
+	return net.JoinHostPort(name, port), nil
+}
+
+func absolute(dir, path string) string {
+	if filepath.IsAbs(path) || dir == "" {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(dir, path)
+}
+
+var (
+	headerName = regexp.MustCompile(`^[a-z0-9_.-]{1,128}$`)
+	secretName = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+)
+
+// ownMetadata are the headers that Steward itself sends.
+func ownMetadata() []string {
+	return []string{"traceparent", "x-request-id", "x-parent-request-id", "idempotency-key"}
+}
+
+func checkMetadata(md map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(md)) {
+		switch {
+		case !headerName.MatchString(name) || strings.HasPrefix(name, "grpc-"):
+			return badDeclaration("%q is no name for metadata", name).With("use a-z, 0-9, '-', '_' and '.'; grpc-* is reserved")
+		case slices.Contains(ownMetadata(), name):
+			return badDeclaration("the metadata %s is set by Steward", name).With("leave it out")
+		}
+		if rest := secretName.ReplaceAllString(md[name], ""); strings.Contains(rest, "${") {
+			return badDeclaration("the metadata %s has a ${ that names no secret", name).With("write ${NAME}")
+		} else if !strings.HasSuffix(name, "-bin") && !printable(rest) {
+			return badDeclaration("the metadata %s has characters beyond printable ASCII", name).With("name it %s-bin to send bytes", name)
+		}
+	}
+	return nil
+}
+
+func printable(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
+// secretsIn returns the names of the secrets that a declaration's metadata has.
+func secretsIn(md map[string]string) (names []string) {
+	for _, v := range md {
+		for _, m := range secretName.FindAllStringSubmatch(v, -1) {
+			names = append(names, m[1])
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// warningsOf tells what a person should know before allowing calls.
+func warningsOf(d Declaration, to target) (out []string) {
+	if to.tls || to.local() {
+		return nil
+	}
+	out = append(out, fmt.Sprintf("calls to %s are neither encrypted nor is the server's identity checked: use https:// if it can do TLS", to.address))
+	if names := secretsIn(d.Metadata); len(names) > 0 {
+		out = append(out, fmt.Sprintf("the secrets %s go to %s unencrypted", strings.Join(names, ", "), to.address))
+	}
+	return out
+}

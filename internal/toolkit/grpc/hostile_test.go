@@ -1,0 +1,526 @@
+package grpc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	rpc "google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	reflection "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"steward/internal/fault"
+	"steward/internal/tool"
+)
+
+// hashes serves the hash tools with one handler for both, and opens them.
+func hashes(t testing.TB, decl string, h handler) (*server, *source, tool.Tool) {
+	t.Helper()
+	srv := serve(t, describing(t, "testdata/hash.proto"), serving{handle: map[string]handler{"Sha256Hash": h, "Md5Hash": h}})
+	s := open(t, tool.Env{Name: "h"}, "host: "+srv.address+"\n"+decl)
+	return srv, s, s.Tool(specOf(t, s, "h.sha256_hash"))
+}
+
+func fails(err error) handler {
+	return func(context.Context, *dynamicpb.Message, func(proto.Message) error) error { return err }
+}
+
+func with(c codes.Code, msg string, details ...protoadapt.MessageV1) error {
+	st, err := status.New(c, msg).WithDetails(details...)
+	if err != nil {
+		panic(err)
+	}
+	return st.Err()
+}
+
+func TestStatusOfTheServer(t *testing.T) {
+	for _, c := range []struct {
+		err     error
+		kind    fault.Kind
+		code    string
+		retry   fault.Retry
+		certain bool
+		says    string
+	}{
+		{with(codes.InvalidArgument, "bad", &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "input", Description: "too short"}}}),
+			fault.Invalid, "grpc_invalid_argument", fault.RetryNone, true, "InvalidArgument: bad; input: too short"},
+		{with(codes.OutOfRange, "x"), fault.Invalid, "grpc_out_of_range", fault.RetryNone, true, ""},
+		{with(codes.NotFound, "x"), fault.NotFound, "grpc_not_found", fault.RetryNone, true, ""},
+		{with(codes.AlreadyExists, "x"), fault.Conflict, "grpc_already_exists", fault.RetryNone, true, ""},
+		{with(codes.Aborted, "x"), fault.Conflict, "grpc_aborted", fault.RetryBackoff, true, ""},
+		{with(codes.FailedPrecondition, "", &errdetails.PreconditionFailure{Violations: []*errdetails.PreconditionFailure_Violation{{Subject: "terms", Description: "not accepted"}}}),
+			fault.Conflict, "grpc_failed_precondition", fault.RetryNone, true, "FailedPrecondition: terms: not accepted"},
+		{with(codes.PermissionDenied, "x"), fault.Denied, "grpc_permission_denied", fault.RetryNone, true, "metadata"},
+		{with(codes.Unauthenticated, "x"), fault.Denied, "grpc_unauthenticated", fault.RetryNone, true, "metadata"},
+		{with(codes.ResourceExhausted, "disk"), fault.Unavailable, "grpc_resource_exhausted", fault.RetryBackoff, false, ""},
+		{with(codes.ResourceExhausted, "", &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{Subject: "you", Description: "ten a day"}}}),
+			fault.RateLimited, "grpc_resource_exhausted", fault.RetryBackoff, true, "you: ten a day"},
+		{with(codes.ResourceExhausted, "slow", &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Minute)}),
+			fault.RateLimited, "grpc_resource_exhausted", fault.RetryAfter, true, ""},
+		{with(codes.Unavailable, "later"), fault.Unavailable, "grpc_unavailable", fault.RetryBackoff, false, ""},
+		{with(codes.DeadlineExceeded, "x"), fault.Timeout, "grpc_deadline_exceeded", fault.RetryBackoff, false, ""},
+		{with(codes.Unimplemented, "x"), fault.Unsupported, "grpc_unimplemented", fault.RetryNone, true, ""},
+		{with(codes.Canceled, "x"), fault.Cancelled, "grpc_cancelled", fault.RetryNone, false, ""},
+		{with(codes.Internal, "x", &errdetails.LocalizedMessage{Locale: "de", Message: "kaputt"}), fault.Internal, "grpc_internal", fault.RetryNone, false, "kaputt"},
+		{with(codes.DataLoss, "x"), fault.Internal, "grpc_data_loss", fault.RetryNone, false, ""},
+		{errors.New("plain\x1b[2J"), fault.Internal, "grpc_unknown", fault.RetryNone, false, "Unknown: plain [2J"},
+	} {
+		t.Run(c.code, func(t *testing.T) {
+			srv, _, tl := hashes(t, "", fails(c.err))
+			_, err := call(t.Context(), tl, `{"input":"x"}`)
+			e := wantCode(t, err, c.kind, c.code)
+			if e.Retry != c.retry || tool.Certain(err) != c.certain || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("error = %v, retry %s, certain %v", err, e.Retry, tool.Certain(err))
+			}
+			if e.Details["grpc_code"] != status.Code(c.err).String() || status.Code(err) != status.Code(c.err) {
+				t.Errorf("details = %v, status %v", e.Details, status.Code(err))
+			}
+			if n := srv.calls.Load(); n != 1 {
+				t.Errorf("an action was called %d times", n)
+			}
+		})
+	}
+}
+
+func TestDetailsOfAnError(t *testing.T) {
+	info := &errdetails.ErrorInfo{Reason: "NO_INK", Domain: "printer", Metadata: map[string]string{"tray": "2"}}
+	st := status.New(codes.FailedPrecondition, strings.Repeat("é", 5000)).Proto()
+	for range 20 {
+		d, err := anypb.New(info)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st.Details = append(st.Details, d)
+	}
+	st.Details[1] = &anypb.Any{TypeUrl: "type.googleapis.com/who.Knows", Value: []byte{1}}
+	_, _, tl := hashes(t, "", fails(status.FromProto(st).Err()))
+	_, err := call(t.Context(), tl, `{"input":"x"}`)
+	e := wantCode(t, err, fault.Conflict, "grpc_failed_precondition")
+	details := e.Details["details"].([]any)
+	if len(details) != maxDetails || len(err.Error()) > 2*maxErrorText {
+		t.Errorf("%d details, %d bytes", len(details), len(err.Error()))
+	}
+	if got := fmt.Sprint(details[0]); !strings.Contains(got, "reason:NO_INK") || !strings.Contains(got, "tray:2") {
+		t.Errorf("details = %s", got)
+	}
+	if got := fmt.Sprint(details[1]); got != "map[@type:type.googleapis.com/who.Knows]" {
+		t.Errorf("an unknown detail = %s", got)
+	}
+}
+
+func TestRetries(t *testing.T) {
+	soon := with(codes.Unavailable, "", &errdetails.RetryInfo{RetryDelay: durationpb.New(10 * time.Millisecond)})
+	n := 0
+	flaky := func(_ context.Context, in *dynamicpb.Message, send func(proto.Message) error) error {
+		if n++; n < 3 {
+			return soon
+		}
+		return send(in)
+	}
+	srv, _, tl := hashes(t, "effects: {Sha256Hash: query}", flaky)
+	if _, err := call(t.Context(), tl, `{"input":"x"}`); err != nil || srv.calls.Load() != 3 {
+		t.Errorf("a query: %v after %d calls", err, srv.calls.Load())
+	}
+	n = -10
+	_, err := call(t.Context(), tl, `{"input":"x"}`)
+	if e := wantCode(t, err, fault.Unavailable, "grpc_unavailable"); srv.calls.Load() != 6 || e.Retry != fault.RetryAfter || e.After != 10*time.Millisecond {
+		t.Errorf("%+v after %d calls", e, srv.calls.Load())
+	}
+	n = 0
+	srv, _, tl = hashes(t, "", flaky)
+	_, err = call(t.Context(), tl, `{"input":"x"}`)
+	if wantCode(t, err, fault.Unavailable, "grpc_unavailable"); srv.calls.Load() != 1 {
+		t.Errorf("an action was called %d times", srv.calls.Load())
+	}
+	// A method that says it may be repeated is, and keeps its key.
+	n = 0
+	srv = serve(t, describing(t, "testdata/kinds.proto"), serving{handle: map[string]handler{"Keep": flaky}})
+	s := open(t, tool.Env{}, "host: "+srv.address)
+	if _, err := call(t.Context(), s.Tool(specOf(t, s, "test.keep")), `{"name":"x"}`); err != nil || srv.calls.Load() != 3 || srv.metadata("idempotency-key") != "key-1" {
+		t.Errorf("an idempotent action: %v after %d calls", err, srv.calls.Load())
+	}
+	// There is no time to wait for.
+	n = 0
+	srv, _, tl = hashes(t, "effects: {Sha256Hash: query}", func(context.Context, *dynamicpb.Message, func(proto.Message) error) error {
+		return with(codes.Unavailable, "", &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Hour)})
+	})
+	_, err = call(t.Context(), tl, `{"input":"x"}`)
+	if e := wantCode(t, err, fault.Unavailable, "grpc_unavailable"); srv.calls.Load() != 1 || e.After != time.Hour {
+		t.Errorf("%+v after %d calls", e, srv.calls.Load())
+	}
+}
+
+func TestHang(t *testing.T) {
+	_, _, tl := hashes(t, "timeout: 200ms", func(ctx context.Context, _ *dynamicpb.Message, _ func(proto.Message) error) error {
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	_, err := call(t.Context(), tl, `{"input":"x"}`)
+	if e := wantCode(t, err, fault.Timeout, "grpc_deadline_exceeded"); tool.Certain(err) || !e.Recoverable() {
+		t.Errorf("error = %+v", e)
+	}
+}
+
+// A server that takes the connection and says nothing.
+func TestSilence(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done sync.WaitGroup
+	done.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer c.Close()
+		}
+	})
+	defer done.Wait()
+	defer l.Close()
+	s := open(t, tool.Env{}, "host: "+l.Addr().String())
+	_, err = s.Announce(within(t, 200*time.Millisecond))
+	wantCode(t, err, fault.Timeout, "grpc_deadline_exceeded")
+	tl := s.Tool(tool.Spec{Name: "test.x", Input: []byte(`{"type":"object"}`), Effect: tool.Action})
+	_, err = call(within(t, 200*time.Millisecond), tl, `{}`)
+	if wantCode(t, err, fault.Timeout, "grpc_deadline_exceeded"); !tool.Certain(err) {
+		t.Error("nothing was sent")
+	}
+}
+
+func TestNobodyThere(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	dir := t.TempDir()
+	write(t, dir, "tools/hash.proto", read(t, "testdata/hash.proto"))
+	for _, env := range []tool.Env{{Name: "h"}, {Name: "h", Dir: dir}} {
+		s := open(t, env, "host: "+address+"\neffects: {Md5Hash: query}")
+		spec := tool.Spec{Name: "h.sha256_hash", Input: []byte(`{"type":"object"}`), Effect: tool.Action}
+		if s.fixed != nil {
+			spec = specOf(t, s, "h.sha256_hash")
+		} else if _, err := s.Announce(t.Context()); !fault.HasCode(err, "grpc_unavailable") {
+			t.Errorf("Announce = %v", err)
+		}
+		tl := s.Tool(spec)
+		for range 2 { // also while the connection is being repaired
+			_, err = call(within(t, 10*time.Second), tl, `{"input":"x"}`)
+			e := wantCode(t, err, fault.Unavailable, "grpc_unavailable")
+			if !tool.Certain(err) || !e.Recoverable() || !strings.Contains(err.Error(), "connection refused") {
+				t.Errorf("error = %v", err)
+			}
+		}
+		// It comes, and is used at once.
+		srv := serve(t, describing(t, "testdata/hash.proto"), serving{listen: address, handle: map[string]handler{"Sha256Hash": echo}})
+		spec = specOf(t, s, "h.sha256_hash")
+		if _, err := call(within(t, 10*time.Second), s.Tool(spec), `{"input":"x"}`); err != nil {
+			t.Error(err)
+		}
+		srv.Stop()
+	}
+}
+
+// The connection breaks while a call is under way: what happened is not known.
+func TestReset(t *testing.T) {
+	var srv *server
+	cut := make(chan struct{})
+	h := func(ctx context.Context, in *dynamicpb.Message, send func(proto.Message) error) error {
+		srv.conns.breakAll()
+		<-ctx.Done()
+		close(cut)
+		return nil
+	}
+	srv, _, tl := hashes(t, "", h)
+	_, err := call(t.Context(), tl, `{"input":"x"}`)
+	if wantCode(t, err, fault.Unavailable, "grpc_unavailable"); tool.Certain(err) {
+		t.Errorf("an action that may have happened: %v", err)
+	}
+	<-cut
+}
+
+func TestHugeAnswers(t *testing.T) {
+	var before, after runtime.MemStats
+	flood := func(_ context.Context, in *dynamicpb.Message, send func(proto.Message) error) error {
+		out := dynamicpb.NewMessage(in.Descriptor().ParentFile().Messages().ByName("HashResponse"))
+		out.Set(out.Descriptor().Fields().ByName("hash"), valueOf(strings.Repeat("x", 8<<20)))
+		return send(out)
+	}
+	_, _, tl := hashes(t, "", flood)
+	_, err := call(t.Context(), tl, `{"input":"x"}`)
+	if e := wantCode(t, err, fault.Internal, "grpc_answer_too_large"); tool.Certain(err) || !strings.Contains(e.Remedy, "max_bytes") {
+		t.Errorf("an action that happened: %v", err)
+	}
+	_, _, tl = hashes(t, "effects: {sha256_hash: query}\nmax_bytes: 1000", flood)
+	_, err = call(t.Context(), tl, `{"input":"x"}`)
+	wantCode(t, err, fault.TooLarge, "grpc_answer_too_large")
+
+	// Small on the wire, large in memory.
+	in := describing(t, "testdata/kinds.proto", "testdata/hash.proto")
+	srv := serve(t, in, serving{handle: map[string]handler{"Keep": func(_ context.Context, in *dynamicpb.Message, send func(proto.Message) error) error {
+		out := dynamicpb.NewMessage(in.Descriptor())
+		out.ProtoReflect().SetUnknown(bytes.Repeat([]byte{2<<3 | 2, 0}, 2<<20-100)) // children
+		return send(out)
+	}}})
+	s := open(t, tool.Env{}, "host: "+srv.address)
+	tl = s.Tool(specOf(t, s, "test.keep"))
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	_, err = call(t.Context(), tl, `{"name":"x"}`)
+	runtime.ReadMemStats(&after)
+	wantCode(t, err, fault.Internal, "grpc_answer_too_large")
+	if rise := after.TotalAlloc - before.TotalAlloc; rise > 64<<20 {
+		t.Errorf("%d MiB were used", rise>>20)
+	}
+}
+
+func TestBrokenAnswers(t *testing.T) {
+	in := describing(t, "testdata/kinds.proto", "testdata/old.proto")
+	junk := func(b []byte) handler {
+		return func(_ context.Context, in *dynamicpb.Message, send func(proto.Message) error) error {
+			out := dynamicpb.NewMessage(in.Descriptor().ParentFile().Messages().ByName("Answer"))
+			out.SetUnknown(b)
+			return send(out)
+		}
+	}
+	for _, b := range [][]byte{{1<<3 | 2, 2, 0xff, 0xff}, {2<<3 | 2, 2, 1<<3 | 2, 5}, bytes.Repeat([]byte{2<<3 | 3}, 3000)} {
+		srv := serve(t, in, serving{handle: map[string]handler{"Ask": junk(b)}})
+		s := open(t, tool.Env{}, "host: "+srv.address)
+		_, err := call(t.Context(), s.Tool(specOf(t, s, "test.ask")), `{"what":"x"}`)
+		if !fault.Is(err, fault.Internal) || tool.Certain(err) {
+			t.Errorf("%x: %v", b[:3], err)
+		}
+	}
+}
+
+// liar answers the reflection protocol as a test wants.
+type liar struct {
+	reflection.UnimplementedServerReflectionServer
+	answer func(*reflection.ServerReflectionRequest) *reflection.ServerReflectionResponse
+}
+
+func (l liar) ServerReflectionInfo(s rpc.BidiStreamingServer[reflection.ServerReflectionRequest, reflection.ServerReflectionResponse]) error {
+	for {
+		r, err := s.Recv()
+		if err != nil {
+			return err
+		}
+		a := l.answer(r)
+		if a == nil {
+			return nil
+		}
+		if err := s.Send(a); err != nil {
+			return err
+		}
+	}
+}
+
+func lying(t testing.TB, answer func(*reflection.ServerReflectionRequest) *reflection.ServerReflectionResponse) *source {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := rpc.NewServer(rpc.WaitForHandlers(true))
+	reflection.RegisterServerReflectionServer(srv, liar{answer: answer})
+	var done sync.WaitGroup
+	done.Go(func() { srv.Serve(l) })
+	t.Cleanup(func() { srv.Stop(); done.Wait() })
+	return open(t, tool.Env{}, "host: "+l.Addr().String())
+}
+
+func services(names ...string) *reflection.ServerReflectionResponse {
+	list := &reflection.ListServiceResponse{}
+	for _, n := range names {
+		list.Service = append(list.Service, &reflection.ServiceResponse{Name: n})
+	}
+	return &reflection.ServerReflectionResponse{MessageResponse: &reflection.ServerReflectionResponse_ListServicesResponse{ListServicesResponse: list}}
+}
+
+func filesOf(t testing.TB, files ...*descriptorpb.FileDescriptorProto) *reflection.ServerReflectionResponse {
+	t.Helper()
+	r := &reflection.FileDescriptorResponse{}
+	for _, f := range files {
+		b, err := proto.Marshal(f)
+		if err != nil {
+			t.Error(err)
+		}
+		r.FileDescriptorProto = append(r.FileDescriptorProto, b)
+	}
+	return &reflection.ServerReflectionResponse{MessageResponse: &reflection.ServerReflectionResponse_FileDescriptorResponse{FileDescriptorResponse: r}}
+}
+
+func refusal(c codes.Code) *reflection.ServerReflectionResponse {
+	return &reflection.ServerReflectionResponse{MessageResponse: &reflection.ServerReflectionResponse_ErrorResponse{
+		ErrorResponse: &reflection.ErrorResponse{ErrorCode: int32(c), ErrorMessage: "no"}}}
+}
+
+// fileOf is a file with a service S of one method M in a package.
+func fileOf(name, pkg string, deps ...string) *descriptorpb.FileDescriptorProto {
+	return &descriptorpb.FileDescriptorProto{
+		Name: proto.String(name), Package: proto.String(pkg), Syntax: proto.String("proto3"), Dependency: deps,
+		MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("R")}},
+		Service: []*descriptorpb.ServiceDescriptorProto{{Name: proto.String("S"), Method: []*descriptorpb.MethodDescriptorProto{
+			{Name: proto.String("M"), InputType: proto.String("." + pkg + ".R"), OutputType: proto.String("." + pkg + ".R")}}}},
+	}
+}
+
+func TestReflectionThatLies(t *testing.T) {
+	weird := fileOf("google/protobuf/timestamp.proto", "google.protobuf")
+	weird.MessageType[0].Name = proto.String("Timestamp")
+	user := fileOf("a.proto", "a", "google/protobuf/timestamp.proto")
+	user.MessageType[0].Field = []*descriptorpb.FieldDescriptorProto{{Name: proto.String("at"), Number: proto.Int32(1), TypeName: proto.String(".google.protobuf.Timestamp"), Type: descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum()}}
+	holed := fileOf("h.proto", "h", "gone.proto")
+	holed.MessageType[0].Field = []*descriptorpb.FieldDescriptorProto{{Name: proto.String("x"), Number: proto.Int32(1), TypeName: proto.String(".gone.X"), Type: descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum()}}
+	holed.Service[0].Method = append(holed.Service[0].Method, &descriptorpb.MethodDescriptorProto{Name: proto.String("N"), InputType: proto.String(".gone.X"), OutputType: proto.String(".h.R")},
+		&descriptorpb.MethodDescriptorProto{Name: proto.String("O"), InputType: proto.String(".google.protobuf.Empty"), OutputType: proto.String(".gone.X")})
+	fine := fileOf("fine.proto", "fine")
+	for _, c := range []struct {
+		name    string
+		service []string
+		files   []*descriptorpb.FileDescriptorProto
+		tools   int
+		refused int
+		fails   string
+	}{
+		{"a circle of imports", []string{"a.S", "fine.S"}, []*descriptorpb.FileDescriptorProto{fileOf("a.proto", "a", "b.proto"), fileOf("b.proto", "b", "a.proto"), fine}, 1, 2, ""},
+		{"an import of itself", []string{"a.S"}, []*descriptorpb.FileDescriptorProto{fileOf("a.proto", "a", "a.proto")}, 0, 1, ""},
+		{"its own timestamp", []string{"a.S"}, []*descriptorpb.FileDescriptorProto{user, weird}, 1, 0, ""},
+		{"types of Google's", []string{"google.protobuf.S"}, []*descriptorpb.FileDescriptorProto{fileOf("evil.proto", "google.protobuf")}, 0, 1, ""},
+		{"two of a name", []string{"a.S"}, []*descriptorpb.FileDescriptorProto{fileOf("a.proto", "a"), fileOf("a.proto", "other")}, 0, 0, "two different files"},
+		{"the same type twice", []string{"a.S"}, []*descriptorpb.FileDescriptorProto{fileOf("a.proto", "a"), fileOf("b.proto", "a")}, 1, 1, ""},
+		{"another service", []string{"b.S"}, []*descriptorpb.FileDescriptorProto{fileOf("a.proto", "a")}, 1, 0, ""},
+		{"a missing import", []string{"h.S"}, []*descriptorpb.FileDescriptorProto{holed}, 0, 3, ""},
+		{"an invalid file", []string{"a.S", "fine.S"}, []*descriptorpb.FileDescriptorProto{{Name: proto.String("a.proto"), Syntax: proto.String("proto9")}, fine}, 1, 1, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := lying(t, func(r *reflection.ServerReflectionRequest) *reflection.ServerReflectionResponse {
+				switch r.MessageRequest.(type) {
+				case *reflection.ServerReflectionRequest_ListServices:
+					return services(c.service...)
+				case *reflection.ServerReflectionRequest_FileContainingSymbol:
+					return filesOf(t, c.files...)
+				}
+				return refusal(codes.NotFound)
+			})
+			a, err := s.Announce(within(t, 10*time.Second))
+			if c.fails != "" {
+				if wantCode(t, err, fault.Invalid, "grpc_description_invalid"); !strings.Contains(err.Error(), c.fails) {
+					t.Errorf("error = %v", err)
+				}
+				return
+			}
+			if err != nil || len(a.Specs) != c.tools || len(a.Refused) != c.refused {
+				t.Fatalf("announced %v, refused %v, %v", namesOf(a.Specs), a.Refused, err)
+			}
+			for _, err := range a.Refused {
+				if e := fault.Of(err); e.Code == "internal" || e.Remedy == "" {
+					t.Errorf("refused with %+v", e)
+				}
+			}
+		})
+	}
+}
+
+func TestReflectionWithoutEnd(t *testing.T) {
+	n := 0
+	s := lying(t, func(r *reflection.ServerReflectionRequest) *reflection.ServerReflectionResponse {
+		if r.GetListServices() != "" {
+			return services("a.S")
+		}
+		n++
+		return filesOf(t, fileOf(fmt.Sprintf("%d.proto", n-1), fmt.Sprintf("p%d", n-1), fmt.Sprintf("%d.proto", n)))
+	})
+	_, err := s.Announce(within(t, 30*time.Second))
+	wantCode(t, err, fault.Invalid, "grpc_description_invalid")
+
+	s = lying(t, func(*reflection.ServerReflectionRequest) *reflection.ServerReflectionResponse {
+		names := make([]string, maxServices+1)
+		for i := range names {
+			names[i] = fmt.Sprint("s", i)
+		}
+		return services(names...)
+	})
+	_, err = s.Announce(t.Context())
+	wantCode(t, err, fault.Invalid, "grpc_description_invalid")
+}
+
+func TestReflectionThatFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer  func(r *reflection.ServerReflectionRequest) *reflection.ServerReflectionResponse
+		code    string
+		refused int
+	}{
+		"ends": {func(*reflection.ServerReflectionRequest) *reflection.ServerReflectionResponse { return nil }, "grpc_description_invalid", 0},
+		"refuses": {func(*reflection.ServerReflectionRequest) *reflection.ServerReflectionResponse {
+			return refusal(codes.PermissionDenied)
+		}, "grpc_permission_denied", 0},
+		"does not know its service": {func(r *reflection.ServerReflectionRequest) *reflection.ServerReflectionResponse {
+			if r.GetListServices() != "" {
+				return services("a.S")
+			}
+			return refusal(codes.NotFound)
+		}, "", 1},
+		"junk": {func(r *reflection.ServerReflectionRequest) *reflection.ServerReflectionResponse {
+			if r.GetListServices() != "" {
+				return services("a.S")
+			}
+			return &reflection.ServerReflectionResponse{MessageResponse: &reflection.ServerReflectionResponse_FileDescriptorResponse{
+				FileDescriptorResponse: &reflection.FileDescriptorResponse{FileDescriptorProto: [][]byte{{0xff}}}}}
+		}, "grpc_description_invalid", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, err := lying(t, c.answer).Announce(t.Context())
+			if c.code == "" && err == nil && len(a.Refused) == c.refused {
+				return
+			}
+			if !fault.HasCode(err, c.code) {
+				t.Errorf("error = %v, refused %v", err, a.Refused)
+			}
+		})
+	}
+	srv := serve(t, describing(t, "testdata/hash.proto"), serving{reflection: "none"})
+	_, err := open(t, tool.Env{}, "host: "+srv.address).Announce(t.Context())
+	if e := wantCode(t, err, fault.Unsupported, "grpc_no_reflection"); !strings.Contains(e.Remedy, "protos") {
+		t.Errorf("remedy = %q", e.Remedy)
+	}
+}
+
+func TestTenThousandMethods(t *testing.T) {
+	f := fileOf("a.proto", "a")
+	for i := range 10_000 {
+		f.Service[0].Method = append(f.Service[0].Method, &descriptorpb.MethodDescriptorProto{
+			Name: proto.String(fmt.Sprintf("Do%d", i)), InputType: proto.String(".a.R"), OutputType: proto.String(".a.R")})
+	}
+	in, refused := link(map[string]*descriptorpb.FileDescriptorProto{"a.proto": f}, false)
+	if len(refused) > 0 {
+		t.Fatal(refused)
+	}
+	srv := serve(t, in, serving{handle: map[string]handler{"Do9999": echo}})
+	s := open(t, tool.Env{}, "host: "+srv.address)
+	a := announce(t, s)
+	if len(a.Specs) != 10_001 {
+		t.Fatalf("%d tools", len(a.Specs))
+	}
+	if got, err := call(t.Context(), s.Tool(specOf(t, s, "test.do9999")), `{}`); err != nil || got != "{}" {
+		t.Errorf("%s, %v", got, err)
+	}
+}

@@ -1,0 +1,32 @@
+package grpc
+
+import (
+	"strings"
+
+	"steward/internal/tool"
+)
+
+// word returns a name as a word of a tool's name. What descriptors and the
+// catalog name is ASCII; of anything else there is no word.
+func word(name string) string {
+	w, err := tool.Word(name)
+	if err != nil {
+		return ""
+	}
+	return w
+}
+
+// clip shortens a text from outside, at a rune boundary, and makes it valid UTF-8.
+func clip(s string, n int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && s[n]&0xc0 == 0x80 {
+		n--
+	}
+	return s[:n] + "…"
+}
+
+// serviceOf returns the service of a full method name.
+func serviceOf(call string) string { return call[:strings.LastIndexByte(call, '.')] }

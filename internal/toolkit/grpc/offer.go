@@ -1,0 +1,294 @@
+package grpc
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	"steward/internal/fault"
+	"steward/internal/tool"
+)
+
+// method is a method that is a tool.
+type method struct {
+	desc   protoreflect.MethodDescriptor
+	path   string // /package.Service/Method
+	full   string // package.Service.Method
+	safe   bool   // it may be called again
+	stream bool   // the server sends many
+	spec   tool.Spec
+	print  string // of the spec, as it is compared
+}
+
+// offer is what a source offers at one moment. Immutable.
+type offer struct {
+	methods map[string]*method // by the tool's name
+	specs   []tool.Spec        // sorted by name
+	refused []error
+	ask     resolver // for arguments
+	tell    resolver // for answers
+	sum     string   // over all that is offered
+
+	generation uint64 // of the connection over which it was learned
+	at         time.Time
+}
+
+// chosen returns the methods that a declaration means, in order, and what it
+// means and is not there.
+func (d Declaration) chosen(in *described) (out []protoreflect.MethodDescriptor, missing []error) {
+	services := in.services()
+	if d.Call != "" {
+		service := serviceOf(d.Call)
+		name := d.Call[len(service)+1:]
+		s, ok := services[protoreflect.FullName(service)]
+		if !ok {
+			return nil, []error{unknownCall("service", service, nameList(services))}
+		}
+		m := s.Methods().ByName(protoreflect.Name(name))
+		if m == nil {
+			return nil, []error{unknownCall("method", d.Call, methodList(s))}
+		}
+		return []protoreflect.MethodDescriptor{m}, nil
+	}
+	wanted := d.Services
+	if len(wanted) == 0 {
+		for _, name := range nameList(services) {
+			if !infrastructure(name) {
+				wanted = append(wanted, name)
+			}
+		}
+	}
+	for _, name := range wanted {
+		s, ok := services[protoreflect.FullName(name)]
+		if !ok {
+			missing = append(missing, unknownCall("service", name, nameList(services)))
+			continue
+		}
+		for i := range s.Methods().Len() {
+			out = append(out, s.Methods().Get(i))
+		}
+	}
+	return out, missing
+}
+
+// infrastructure reports whether a service is one of gRPC's own, which is a
+// tool only where it is named.
+func infrastructure(service string) bool {
+	return slices.ContainsFunc([]string{"grpc.reflection.", "grpc.health.", "grpc.channelz.", "grpc.lb."}, func(p string) bool {
+		return strings.HasPrefix(service, p)
+	})
+}
+
+func nameList(services map[protoreflect.FullName]protoreflect.ServiceDescriptor) (out []string) {
+	for _, name := range slices.Sorted(maps.Keys(services)) {
+		out = append(out, string(name))
+	}
+	return out
+}
+
+func methodList(s protoreflect.ServiceDescriptor) (out []string) {
+	for i := range s.Methods().Len() {
+		out = append(out, string(s.Methods().Get(i).FullName()))
+	}
+	return out
+}
+
+func unknownCall(what, name string, known []string) error {
+	e := fault.New(fault.NotFound, "grpc_call_unknown", "there is no %s %s", what, clip(name, 200))
+	if len(known) == 0 {
+		return e.With("no services are described")
+	}
+	return e.With("there are %s%s", list(known, 20), suggest(name, known))
+}
+
+// offering makes tools of what is described.
+func (s *source) offering(in *described) *offer {
+	o := &offer{methods: map[string]*method{}, ask: resolver{types: in.types}, tell: resolver{types: in.types, opaque: s.opaque}, at: time.Now()}
+	methods, missing := s.decl.chosen(in)
+	o.refused = missing
+	names := s.names(methods)
+	used := map[string]bool{}
+	same := map[string]*method{}
+	w := &schemer{}
+	for _, desc := range methods {
+		m, err := s.tool(w, desc, names[desc.FullName()], used)
+		if err != nil {
+			o.refused = append(o.refused, err)
+			continue
+		}
+		if other := same[m.spec.Name]; other != nil {
+			delete(o.methods, m.spec.Name)
+			o.refused = append(o.refused, fault.New(fault.Conflict, "tool_conflict", "%s and %s would both be the tool %s", other.full, m.full, m.spec.Name).
+				With("declare one of them with call and name").Detail("tool", m.spec.Name))
+			continue
+		}
+		same[m.spec.Name], o.methods[m.spec.Name] = m, m
+	}
+	o.refused = append(o.refused, s.unusedKeys(methods, names, used)...)
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(o.methods)) {
+		o.specs = append(o.specs, o.methods[name].spec)
+		fmt.Fprintln(h, o.methods[name].print)
+	}
+	o.sum = hex.EncodeToString(h.Sum(nil))
+	return o
+}
+
+// names returns the tools' names of methods.
+func (s *source) names(methods []protoreflect.MethodDescriptor) map[protoreflect.FullName]string {
+	category, out := word(s.env.Name), map[protoreflect.FullName]string{}
+	if s.decl.Name != "" && len(methods) == 1 {
+		name := s.decl.Name
+		if _, rest, dotted := strings.Cut(name, "."); dotted {
+			name = rest
+		}
+		out[methods[0].FullName()] = category + "." + word(name)
+		return out
+	}
+	in := map[string]map[protoreflect.FullName]bool{} // the services that have a name
+	for _, m := range methods {
+		short := word(string(m.Name()))
+		if in[short] == nil {
+			in[short] = map[protoreflect.FullName]bool{}
+		}
+		in[short][m.Parent().FullName()] = true
+	}
+	for _, m := range methods {
+		short := word(string(m.Name()))
+		if len(in[short]) > 1 {
+			short = word(string(m.Parent().Name())) + "_" + short
+		}
+		out[m.FullName()] = category + "." + short
+	}
+	return out
+}
+
+// keysOf are the names by which a declaration may mean a method.
+func keysOf(m protoreflect.MethodDescriptor, name string) []string {
+	_, short, _ := strings.Cut(name, ".")
+	return []string{string(m.FullName()), string(m.Parent().Name()) + "." + string(m.Name()), string(m.Name()), name, short}
+}
+
+// tool makes the tool of a method, or says why it cannot be one.
+func (s *source) tool(w *schemer, desc protoreflect.MethodDescriptor, name string, used map[string]bool) (*method, error) {
+	service := string(desc.Parent().FullName())
+	m := &method{desc: desc, path: "/" + service + "/" + string(desc.Name()), full: string(desc.FullName()), stream: desc.IsStreamingServer()}
+	refuse := func(kind fault.Kind, code, remedy, format string, args ...any) (*method, error) {
+		return nil, fault.New(kind, code, "%s cannot be a tool: "+format, append([]any{m.full}, args...)...).
+			With("%s", remedy).Detail("tool", name).Detail("method", m.full)
+	}
+	if desc.IsStreamingClient() {
+		return refuse(fault.Unsupported, "grpc_streaming_unsupported", "use a method that takes one message", "it takes a stream of messages")
+	}
+	if desc.Output().IsPlaceholder() {
+		return refuse(fault.Invalid, "grpc_method_unusable", "give its .proto files under protos", "the type %s is not described", desc.Output().FullName())
+	}
+	level := idempotency(desc)
+	effect := tool.Action
+	if level == descriptorpb.MethodOptions_NO_SIDE_EFFECTS {
+		effect = tool.Query
+	}
+	var required *[]string
+	var targets []string
+	for _, key := range keysOf(desc, name) {
+		if e, ok := s.decl.Effects[key]; ok {
+			effect, used[key] = e, true
+		}
+		if r, ok := s.decl.Required[key]; ok {
+			required, used[key] = &r, true
+		}
+		if t, ok := s.decl.Targets[key]; ok {
+			targets, used[key] = append([]string{}, t...), true
+		}
+	}
+	m.safe = level != descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN
+	input, err := w.input(desc.Input(), required)
+	if err != nil {
+		return refuse(fault.Of(err).Kind, fault.Of(err).Code, "leave it, or change the service", "%w", err)
+	}
+	spec := tool.Spec{
+		Name: name, Description: s.description(desc), Input: input, Effect: effect, Timeout: s.decl.Timeout,
+		Dedupes: s.decl.Dedupes && effect == tool.Action, Origin: "grpc:" + s.env.Name,
+		Async: s.decl.Async, AsyncAfter: s.decl.AsyncAfter, Reach: s.decl.Reach, Targets: targets,
+	}
+	if spec.Yields, err = tool.Declared(s.decl.Yields, s.decl.Reach); err != nil {
+		return refuse(fault.Invalid, "grpc_declaration_invalid", fault.Of(err).Remedy, "%w", err)
+	}
+	if s.decl.Trusted && s.decl.Yields == nil {
+		spec.Yields = 0
+	}
+	if effect == tool.Action {
+		spec.Delivery = tool.Inline
+	}
+	spec.Version = versionOf(m, spec)
+	m.spec = spec
+	// The schema holds as it was made; compiling it is left to who registers it.
+	spec.Input = []byte(`{"type":"object"}`)
+	if _, _, err = tool.CheckSpec(spec); err != nil {
+		return refuse(fault.Invalid, fault.Of(err).Code, "declare it with call and name", "%w", err)
+	}
+	m.print = printOf(m.spec)
+	return m, nil
+}
+
+// versionOf changes when another method is called, or it means something else.
+func versionOf(m *method, s tool.Spec) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\x00%t\x00%s\x00%s\x00%s\x00%s\x00%s", m.full, m.stream, m.desc.Output().FullName(), s.Name, s.Description, s.Effect, s.Input)
+	return hex.EncodeToString(h.Sum(nil)[:6])
+}
+
+// printOf is what an approved spec and an offered one must have in common.
+// What a person may set otherwise is left out.
+func printOf(s tool.Spec) string {
+	s.Effect, s.Delivery, s.Asks = tool.Query, "", false
+	return s.Version + " " + tool.Fingerprint(s)
+}
+
+const maxDescription = 1000 // bytes: what the strictest provider takes
+
+// description tells a model what a method does.
+func (s *source) description(m protoreflect.MethodDescriptor) string {
+	if s.decl.Call != "" && s.decl.Description != "" {
+		return clip(s.decl.Description, maxDescription)
+	}
+	parts := []string{s.decl.Description, comment(m, maxDescription)}
+	if parts[1] == "" {
+		parts[1] = fmt.Sprintf("Calls %s of the service %s with a %s.", m.Name(), m.Parent().FullName(), m.Input().Name())
+		if about := comment(m.Parent(), 300); about != "" {
+			parts = append(parts, "The service: "+about)
+		}
+	}
+	if m.IsStreamingServer() {
+		parts = append(parts, fmt.Sprintf("Answers a list of %s.", m.Output().Name()))
+	}
+	parts = slices.DeleteFunc(parts, func(p string) bool { return strings.TrimSpace(p) == "" })
+	return clip(strings.Join(parts, "\n"), maxDescription)
+}
+
+// unusedKeys tells of keys of effects and required that mean no method: what a
+// person wanted to be so is not.
+func (s *source) unusedKeys(methods []protoreflect.MethodDescriptor, names map[protoreflect.FullName]string, used map[string]bool) (out []error) {
+	var known []string
+	for _, m := range methods {
+		known = append(known, keysOf(m, names[m.FullName()])...)
+	}
+	check := func(what string, keys []string) {
+		for _, key := range keys {
+			if used[key] || slices.Contains(known, key) {
+				continue // a method that was refused for another reason
+			}
+			out = append(out, badDeclaration("%s names %q, which is no method or tool here", what, key).With("correct or remove it%s", suggest(key, known)))
+		}
+	}
+	check("effects", slices.Sorted(maps.Keys(s.decl.Effects)))
+	check("required", slices.Sorted(maps.Keys(s.decl.Required)))
+	return out
+}

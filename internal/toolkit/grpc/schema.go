@@ -1,0 +1,483 @@
+package grpc
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"steward/internal/fault"
+)
+
+// Bounds of a schema.
+const (
+	maxSchema     = 32 << 10 // bytes: what lies deeper is left out until it fits
+	inlineFields  = 200      // up to so many fields in all, messages are written out where they are used
+	maxEnumValues = 200
+	maxComment    = 600 // bytes of a field's description
+)
+
+// schema is a JSON Schema in the words that all providers take: no $ref but to
+// $defs, no oneOf, no lists of types, no property names beyond
+// [a-zA-Z0-9_.-]{1,64}.
+type schema struct {
+	Ref         string
+	Type        string
+	Description string
+	Enum        []string
+	Format      string
+	Pattern     string
+	Minimum     *int64
+	Maximum     *int64
+	AnyOf       []*schema
+	Items       *schema
+	Properties  []property // with Closed: also where there are none
+	Closed      bool       // no other properties
+	Values      *schema    // of a map
+	Required    []string
+	Defs        []property // sorted by name
+}
+
+// property is a schema with its name. Properties keep the order of the fields,
+// which is the order of what a model writes.
+type property struct {
+	name   string
+	schema *schema
+}
+
+// appendSchema writes a schema as JSON, with the same bytes for the same schema.
+func appendSchema(dst []byte, s *schema) []byte {
+	dst = append(dst, '{')
+	start := len(dst)
+	member := func(name string) {
+		if len(dst) > start {
+			dst = append(dst, ',')
+		}
+		dst = append(append(append(dst, '"'), name...), `":`...)
+	}
+	text := func(name, value string) {
+		if value != "" {
+			member(name)
+			dst = appendText(dst, value)
+		}
+	}
+	number := func(name string, value *int64) {
+		if value != nil {
+			member(name)
+			dst = strconv.AppendInt(dst, *value, 10)
+		}
+	}
+	under := func(name string, value *schema) {
+		if value != nil {
+			member(name)
+			dst = appendSchema(dst, value)
+		}
+	}
+	texts := func(name string, values []string) {
+		if len(values) > 0 {
+			member(name)
+			dst = appendList(dst, '[', ']', values, appendText)
+		}
+	}
+	text("$ref", s.Ref)
+	text("type", s.Type)
+	text("description", s.Description)
+	texts("enum", s.Enum)
+	text("format", s.Format)
+	text("pattern", s.Pattern)
+	number("minimum", s.Minimum)
+	number("maximum", s.Maximum)
+	if len(s.AnyOf) > 0 {
+		member("anyOf")
+		dst = appendList(dst, '[', ']', s.AnyOf, appendSchema)
+	}
+	under("items", s.Items)
+	if s.Closed {
+		member("properties")
+		dst = appendList(dst, '{', '}', s.Properties, appendProperty)
+		member("additionalProperties")
+		dst = append(dst, "false"...)
+	}
+	under("additionalProperties", s.Values)
+	texts("required", s.Required)
+	if len(s.Defs) > 0 {
+		member("$defs")
+		dst = appendList(dst, '{', '}', s.Defs, appendProperty)
+	}
+	return append(dst, '}')
+}
+
+func appendProperty(dst []byte, p property) []byte {
+	return appendSchema(append(appendText(dst, p.name), ':'), p.schema)
+}
+
+func appendList[T any](dst []byte, begin, end byte, list []T, item func([]byte, T) []byte) []byte {
+	dst = append(dst, begin)
+	for i, x := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = item(dst, x)
+	}
+	return append(dst, end)
+}
+
+func appendText(dst []byte, s string) []byte {
+	out, err := jsontext.AppendQuote(dst, s)
+	if err != nil { // invalid UTF-8, which is replaced
+		out, _ = jsontext.AppendQuote(dst, strings.ToValidUTF8(s, "\uFFFD"))
+	}
+	return out
+}
+
+// schemer writes schemas. It remembers what it has learned about messages. Not
+// safe for concurrent use.
+type schemer struct {
+	shapes  shapes
+	written map[protoreflect.FullName][]byte
+}
+
+// input returns the schema of a method's request. required, if not nil, are
+// the names of the arguments that must be given, in place of what the
+// descriptor says. Errors are Invalid, grpc_method_unusable.
+func (s *schemer) input(md protoreflect.MessageDescriptor, required *[]string) ([]byte, error) {
+	if special(md) != nil {
+		if md.FullName() != "google.protobuf.Empty" && md.FullName() != "google.protobuf.Struct" {
+			return nil, fault.New(fault.Invalid, "grpc_method_unusable", "its request is a %s: that is no JSON object", md.FullName())
+		}
+	}
+	if out := s.written[md.FullName()]; out != nil && required == nil {
+		return out, nil
+	}
+	for _, depth := range []int{16, 6, 3, 2, 1, 0} {
+		b := &builder{shapes: &s.shapes, root: md, depth: depth, refs: s.shapes.fields(md) > inlineFields, defs: map[string]*schema{}, names: map[protoreflect.FullName]string{}}
+		root, err := b.request(required)
+		if err != nil {
+			return nil, err
+		}
+		out := appendSchema(nil, root)
+		if len(out) > maxSchema {
+			continue
+		}
+		if s.written == nil {
+			s.written = map[protoreflect.FullName][]byte{}
+		}
+		if required == nil {
+			s.written[md.FullName()] = out
+		}
+		return out, nil
+	}
+	return nil, fault.New(fault.Invalid, "grpc_method_unusable", "the schema of its request %s is larger than %d bytes", md.FullName(), maxSchema)
+}
+
+// builder builds one schema.
+type builder struct {
+	shapes *shapes
+	root   protoreflect.MessageDescriptor
+	depth  int
+	refs   bool // messages are written once, under $defs
+	defs   map[string]*schema
+	names  map[protoreflect.FullName]string // of defs
+}
+
+// request returns the schema of the root message.
+func (b *builder) request(required *[]string) (*schema, error) {
+	root, err := b.message(b.root, 0)
+	if err != nil {
+		return nil, err
+	}
+	c := *root
+	if required != nil {
+		if c.Required, err = b.named(*required); err != nil {
+			return nil, err
+		}
+	} else {
+		c.Required = append(slices.Clone(c.Required), b.implied()...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(b.defs)) {
+		c.Defs = append(c.Defs, property{name, b.defs[name]})
+	}
+	return &c, nil
+}
+
+// named returns the properties that a declaration wants to be given.
+func (b *builder) named(required []string) ([]string, error) {
+	out := []string{}
+	for _, name := range required {
+		fd := fieldOf(b.root, name)
+		if fd == nil {
+			return nil, fault.New(fault.Invalid, "grpc_declaration_invalid", "required names %q, and %s has no such field", name, b.root.FullName()).
+				With("correct it%s", suggest(name, fieldNames(b.root)))
+		}
+		out = append(out, nameOf(fd))
+	}
+	return out, nil
+}
+
+// implied returns the fields of a request that must be given although protobuf
+// does not say so: texts, bytes and numbers that are not marked optional. One
+// that is left out would go to the server as "" or 0 without a word. Where the
+// request has field behaviours, they alone decide; and the fields of paging
+// and filtering (https://google.aip.dev/132, /158) are always optional.
+func (b *builder) implied() (out []string) {
+	fields := b.root.Fields()
+	for i := range fields.Len() {
+		fd := fields.Get(i)
+		if len(annotated(fd)) > 0 {
+			return nil
+		}
+		if fd.HasPresence() || fd.Cardinality() == protoreflect.Repeated || deprecated(fd) {
+			continue
+		}
+		if fd.Kind() == protoreflect.BoolKind || fd.Kind() == protoreflect.EnumKind {
+			continue // false and the first value say something
+		}
+		if slices.Contains([]protoreflect.Name{"page_size", "page_token", "filter", "order_by", "skip"}, fd.Name()) {
+			continue
+		}
+		if name := nameOf(fd); name != "" {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// message returns the schema of a message at a depth.
+func (b *builder) message(md protoreflect.MessageDescriptor, depth int) (*schema, error) {
+	if md.IsPlaceholder() {
+		return nil, fault.New(fault.Invalid, "grpc_method_unusable", "the type %s is not described", md.FullName())
+	}
+	if w := special(md); w != nil {
+		return w, nil
+	}
+	if depth > b.depth {
+		return &schema{Type: "object", Description: "a message " + string(md.FullName()) + "; its members are not listed here"}, nil
+	}
+	out := &schema{Type: "object", Description: comment(md, maxComment), Closed: true}
+	fields := md.Fields()
+	for i := range fields.Len() {
+		fd := fields.Get(i)
+		name := nameOf(fd)
+		must := fd.Cardinality() == protoreflect.Required || slices.Contains(annotated(fd), annotations.FieldBehavior_REQUIRED)
+		if name == "" {
+			if fd.Cardinality() == protoreflect.Required {
+				return nil, fault.New(fault.Invalid, "grpc_method_unusable", "the required field %s has a name that models cannot be given", fd.FullName())
+			}
+			continue
+		}
+		s, err := b.field(fd, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		out.Properties = append(out.Properties, property{name, s})
+		if must {
+			out.Required = append(out.Required, name)
+		}
+	}
+	return out, nil
+}
+
+// field returns the schema of a field with its description.
+func (b *builder) field(fd protoreflect.FieldDescriptor, depth int) (*schema, error) {
+	var s *schema
+	value := fd
+	if fd.IsMap() {
+		value = fd.MapValue()
+	}
+	s, err := b.value(value, depth)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case fd.IsMap():
+		s = &schema{Type: "object", Values: s}
+	case fd.IsList():
+		s = &schema{Type: "array", Items: s}
+	}
+	c := *s
+	c.Description = describe(fd, s.Description)
+	return &c, nil
+}
+
+// describe joins what there is to say about a field.
+func describe(fd protoreflect.FieldDescriptor, own string) string {
+	parts := []string{comment(fd, maxComment)}
+	if parts[0] == "" || special(fd.Message()) != nil || fd.Enum() != nil || fd.Kind() == protoreflect.BytesKind {
+		parts = append(parts, own)
+	}
+	if fd.IsMap() {
+		switch k := fd.MapKey().Kind(); k {
+		case protoreflect.StringKind:
+		case protoreflect.BoolKind:
+			parts = append(parts, `The keys are "true" and "false".`)
+		default:
+			parts = append(parts, "The keys are whole numbers.")
+		}
+	}
+	if o := fd.ContainingOneof(); o != nil && !o.IsSynthetic() {
+		var names []string
+		for i := range o.Fields().Len() {
+			names = append(names, nameOf(o.Fields().Get(i)))
+		}
+		parts = append(parts, "Give at most one of "+strings.Join(names, ", ")+".")
+	}
+	if fd.HasDefault() && fd.Kind() != protoreflect.BytesKind {
+		value := fd.Default().String()
+		if v := fd.DefaultEnumValue(); v != nil {
+			value = string(v.Name())
+		}
+		parts = append(parts, "Default: "+clip(value, 80)+".")
+	}
+	if slices.Contains(annotated(fd), annotations.FieldBehavior_OUTPUT_ONLY) {
+		parts = append(parts, "Set by the server.")
+	}
+	if deprecated(fd) {
+		parts = append(parts, "Deprecated.")
+	}
+	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
+	return clip(strings.Join(parts, "\n"), 2*maxComment)
+}
+
+// value returns the schema of one value of a field.
+func (b *builder) value(fd protoreflect.FieldDescriptor, depth int) (*schema, error) {
+	switch fd.Kind() {
+	case protoreflect.EnumKind:
+		return enum(fd.Enum())
+	case protoreflect.MessageKind, protoreflect.GroupKind:
+		return b.reference(fd.Message(), depth)
+	}
+	return scalar(fd.Kind()), nil
+}
+
+// reference returns the schema of a message that a field has: itself, or a
+// reference to it where it occurs within itself or the schema would get long.
+func (b *builder) reference(md protoreflect.MessageDescriptor, depth int) (*schema, error) {
+	if md.IsPlaceholder() || special(md) != nil || !b.shapes.recursive(md) && !(b.refs && md.Fields().Len() > 3) {
+		return b.message(md, depth)
+	}
+	if name, ok := b.names[md.FullName()]; ok {
+		return &schema{Ref: "#/$defs/" + name}, nil
+	}
+	name := strings.ReplaceAll(string(md.FullName()), ".", "_")
+	for b.defs[name] != nil {
+		name += "_"
+	}
+	b.names[md.FullName()] = name
+	b.defs[name] = &schema{} // taken
+	s, err := b.message(md, depth)
+	if err != nil {
+		return nil, err
+	}
+	b.defs[name] = s
+	return &schema{Ref: "#/$defs/" + name}, nil
+}
+
+func enum(ed protoreflect.EnumDescriptor) (*schema, error) {
+	if ed.IsPlaceholder() {
+		return nil, fault.New(fault.Invalid, "grpc_method_unusable", "the type %s is not described", ed.FullName())
+	}
+	if ed.FullName() == "google.protobuf.NullValue" {
+		return &schema{Type: "null"}, nil
+	}
+	s := &schema{Type: "string", Description: comment(ed, maxComment)}
+	var said []string
+	for i := range ed.Values().Len() {
+		v := ed.Values().Get(i)
+		s.Enum = append(s.Enum, string(v.Name()))
+		if c := comment(v, 120); c != "" {
+			said = append(said, string(v.Name())+": "+strings.ReplaceAll(c, "\n", " "))
+		}
+	}
+	if len(s.Enum) > maxEnumValues {
+		s.Description += "\nThe name of a value of " + string(ed.FullName()) + ", such as " + strings.Join(s.Enum[:20], ", ")
+		s.Enum = nil
+	}
+	s.Description = clip(strings.TrimSpace(s.Description+"\n"+strings.Join(said, "\n")), 2*maxComment)
+	return s, nil
+}
+
+func scalar(k protoreflect.Kind) *schema {
+	bounds := func(lo, hi int64) *schema { return &schema{Type: "integer", Minimum: &lo, Maximum: &hi} }
+	zero := int64(0)
+	switch k {
+	case protoreflect.BoolKind:
+		return &schema{Type: "boolean"}
+	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
+		return bounds(-1<<31, 1<<31-1)
+	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
+		return bounds(0, 1<<32-1)
+	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind:
+		return &schema{AnyOf: []*schema{{Type: "integer"}, {Type: "string", Pattern: "^-?[0-9]+$"}}}
+	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
+		return &schema{AnyOf: []*schema{{Type: "integer", Minimum: &zero}, {Type: "string", Pattern: "^[0-9]+$"}}}
+	case protoreflect.FloatKind, protoreflect.DoubleKind:
+		return &schema{Type: "number"}
+	case protoreflect.BytesKind:
+		return &schema{Type: "string", Description: "Bytes in base64."}
+	}
+	return &schema{Type: "string"}
+}
+
+// special returns the schema of a well-known type, whose JSON form is its own
+// (https://protobuf.dev/programming-guides/json/); nil for other messages.
+func special(md protoreflect.MessageDescriptor) *schema {
+	if md == nil || md.ParentFile() == nil || md.ParentFile().Package() != "google.protobuf" {
+		return nil
+	}
+	switch md.Name() {
+	case "Timestamp":
+		return &schema{Type: "string", Format: "date-time", Description: "A time as 2006-01-02T15:04:05Z."}
+	case "Duration":
+		return &schema{Type: "string", Pattern: `^-?[0-9]+(\.[0-9]{1,9})?s$`, Description: "A time span in seconds, as 1.5s."}
+	case "FieldMask":
+		return &schema{Type: "string", Description: "Names of fields in camelCase, with commas between, dots for fields of fields."}
+	case "Struct":
+		return &schema{Type: "object", Description: "Any JSON object."}
+	case "Value":
+		return &schema{Description: "Any JSON value."}
+	case "ListValue":
+		return &schema{Type: "array", Items: &schema{Description: "Any JSON value."}}
+	case "Empty":
+		return &schema{Type: "object", Closed: true}
+	case "Any":
+		return &schema{Type: "object", Description: `A message of any type: its members, and "@type": "type.googleapis.com/package.Message".`}
+	case "BoolValue", "StringValue", "BytesValue", "FloatValue", "DoubleValue", "Int32Value", "Int64Value", "UInt32Value", "UInt64Value":
+		return scalar(md.Fields().ByNumber(1).Kind())
+	}
+	return nil
+}
+
+var propertyName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
+
+// nameOf returns the name that a field has in JSON; empty where neither of
+// its names is one that all providers take.
+func nameOf(fd protoreflect.FieldDescriptor) string {
+	for _, name := range []string{fd.JSONName(), fd.TextName()} {
+		if propertyName.MatchString(name) && fieldOf(fd.ContainingMessage(), name) == fd {
+			return name
+		}
+	}
+	return ""
+}
+
+// fieldOf returns the field that a name in JSON means; nil where there is none.
+func fieldOf(md protoreflect.MessageDescriptor, name string) protoreflect.FieldDescriptor {
+	if fd := md.Fields().ByJSONName(name); fd != nil {
+		return fd
+	}
+	return md.Fields().ByTextName(name)
+}
+
+func fieldNames(md protoreflect.MessageDescriptor) (out []string) {
+	for i := range md.Fields().Len() {
+		if name := nameOf(md.Fields().Get(i)); name != "" {
+			out = append(out, name)
+		}
+	}
+	return out
+}

@@ -1,0 +1,287 @@
+package grpc
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"steward/internal/fault"
+	"steward/internal/tool"
+)
+
+// freshFor is how long what a server says about itself is taken for true on a
+// connection that stays: behind a proxy, the server may be another one.
+const freshFor = 10 * time.Minute
+
+// source is a tool.Source over one gRPC server.
+type source struct {
+	kit    *Kit
+	env    tool.Env
+	decl   Declaration
+	to     target
+	files  []string
+	fixed  *offer // of .proto files; nil: the server is asked
+	opaque protoreflect.MessageType
+
+	ctx  context.Context // done when it is closed
+	stop context.CancelFunc
+
+	learning chan struct{} // holds a token: one asks the server at a time
+
+	mu       sync.Mutex
+	conn     *conn  // nil until the first use
+	last     *offer // learned from the server
+	handed   map[string]string
+	reported string // the sum of the offer that Env.Changed was last told of
+}
+
+func newSource(k *Kit, env tool.Env, d Declaration, to target) *source {
+	s := &source{kit: k, env: env, decl: d, to: to, opaque: opaque(), learning: make(chan struct{}, 1), handed: map[string]string{}}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	if d.CA != "" {
+		s.files = []string{d.CA}
+	}
+	return s
+}
+
+// readProtos makes the offer of a source that has .proto files. Files that
+// were only found, and do not describe what is meant, are left to others.
+func (s *source) readProtos() error {
+	paths, found, err := findProtos(s.env.Dir, s.decl)
+	if err != nil || len(paths) == 0 {
+		return err
+	}
+	protos, read, err := compile(s.env.Dir, s.decl, paths)
+	if err != nil {
+		return err
+	}
+	in, refused := link(protos, false)
+	if len(refused) > 0 {
+		return refused[0]
+	}
+	methods, missing := s.decl.chosen(in)
+	if len(missing) > 0 || len(methods) == 0 {
+		if found {
+			return nil
+		}
+		if len(missing) > 0 {
+			return missing[0]
+		}
+		return unknownCall("method", "to call in the .proto files", nil)
+	}
+	s.fixed = s.offering(in)
+	s.files = append(s.files, read...)
+	slices.Sort(s.files)
+	return nil
+}
+
+// Files implements tool.Source.
+func (s *source) Files() []string { return slices.Clone(s.files) }
+
+// Warnings tells what a person should know before allowing the source.
+func (s *source) Warnings() []string { return warningsOf(s.decl, s.to) }
+
+// Announce implements tool.Source. A server with .proto files of its own is
+// not connected to: they say all. Error codes: grpc_no_reflection,
+// grpc_description_invalid, and those of calls.
+func (s *source) Announce(ctx context.Context) (tool.Announcement, error) {
+	ctx, done, err := s.scope(ctx)
+	if err != nil {
+		return tool.Announcement{}, err
+	}
+	defer done()
+	o := s.fixed
+	if o == nil {
+		if o, err = s.learn(ctx, true); err != nil {
+			return tool.Announcement{}, err
+		}
+	}
+	return tool.Announcement{Specs: slices.Clone(o.specs), Refused: slices.Clone(o.refused)}, nil
+}
+
+// Tool implements tool.Source.
+func (s *source) Tool(spec tool.Spec) tool.Tool {
+	print := printOf(spec)
+	s.mu.Lock()
+	s.handed[spec.Name] = print
+	s.mu.Unlock()
+	return &callable{source: s, spec: spec, print: print}
+}
+
+// Close implements tool.Source. Calls under way end.
+func (s *source) Close() error {
+	s.stop()
+	s.mu.Lock()
+	c := s.conn
+	s.conn = nil
+	s.mu.Unlock()
+	if c == nil {
+		return nil
+	}
+	return s.kit.release(c)
+}
+
+// scope returns a context that is also done when the source is closed.
+func (s *source) scope(ctx context.Context) (context.Context, func(), error) {
+	if s.ctx.Err() != nil {
+		return nil, nil, tool.NotDone(errClosed(s))
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.ctx, func() { cancel(errClosed(s)) })
+	return ctx, func() { stop(); cancel(nil) }, nil
+}
+
+func errClosed(s *source) error {
+	return fault.New(fault.Unavailable, "source_closed", "the source %s has been closed", s.env.Name).
+		With("look at the tools that there are now").Retrying(fault.RetryBackoff, 0)
+}
+
+// connection returns the connection, which the first use takes from the kit.
+func (s *source) connection() (*conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		return nil, errClosed(s)
+	}
+	if s.conn == nil {
+		c, err := s.kit.take(s.to)
+		if err != nil {
+			return nil, err
+		}
+		s.conn = c
+	}
+	return s.conn, nil
+}
+
+// current returns what may be called now: what the .proto files say, or what
+// the server behind the present connection has said about itself.
+func (s *source) current(ctx context.Context) (*offer, *conn, error) {
+	c, err := s.connection()
+	if err != nil {
+		return nil, nil, err
+	}
+	c.ready(ctx)
+	if s.fixed != nil {
+		return s.fixed, c, nil
+	}
+	s.mu.Lock()
+	o := s.last
+	s.mu.Unlock()
+	if !s.holds(o, c) {
+		if o, err = s.learn(ctx, false); err != nil {
+			return nil, nil, err
+		}
+	}
+	return o, c, nil
+}
+
+// holds reports whether an offer was learned over the present connection. One
+// that broke and was not made again changes nothing: a call tells why.
+func (s *source) holds(o *offer, c *conn) bool {
+	return o != nil && o.generation == c.generation.Load() && (time.Since(o.at) < freshFor || c.cc.GetState() != connectivity.Ready)
+}
+
+// learn asks the server what it offers; who waits for another's asking shares
+// its answer, unless it is to be asked anew.
+func (s *source) learn(ctx context.Context, anew bool) (*offer, error) {
+	select {
+	case s.learning <- struct{}{}:
+		defer func() { <-s.learning }()
+	case <-ctx.Done():
+		return nil, ended(ctx, s.to.address)
+	}
+	c, err := s.connection()
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	last := s.last
+	s.mu.Unlock()
+	if !anew && s.holds(last, c) {
+		return last, nil
+	}
+	for range 3 { // a connection that is made meanwhile may lead to another server
+		c.ready(ctx)
+		generation := c.generation.Load()
+		o, err := s.ask(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		if o.generation = generation; c.generation.Load() == generation {
+			s.learned(o)
+			return o, nil
+		}
+	}
+	return nil, fault.New(fault.Unavailable, "grpc_unavailable", "the connection to %s does not last", s.to.address).
+		With("try again later").Retrying(fault.RetryBackoff, 0)
+}
+
+// ask learns what the server says about itself.
+func (s *source) ask(ctx context.Context, c *conn) (*offer, error) {
+	r, err := reflect(ctx, c.cc, s.wanted())
+	if err != nil {
+		return nil, s.unreachable(ctx, err)
+	}
+	in, refused := link(r.files, r.missing)
+	o := s.offering(in)
+	o.refused = slices.Concat(refused, r.refused, o.refused)
+	return o, nil
+}
+
+// wanted are the services that the declaration names; none: all.
+func (s *source) wanted() []string {
+	if s.decl.Call != "" {
+		return []string{serviceOf(s.decl.Call)}
+	}
+	return slices.Clone(s.decl.Services)
+}
+
+// unreachable makes an error of one by which the server could not be asked.
+func (s *source) unreachable(ctx context.Context, err error) error {
+	if ctx.Err() == nil && status.Code(err) == codes.DeadlineExceeded {
+		return fault.New(fault.Unavailable, "grpc_unavailable", "%s did not describe its services in %v", s.to.address, reflectionTimeout).
+			With("look after the server, or name its .proto files under protos").Retrying(fault.RetryBackoff, 0)
+	}
+	return failure(ctx, s.to.address, err, resolver{types: dynamicpb.NewTypes(new(protoregistry.Files)), opaque: s.opaque})
+}
+
+// learned keeps an offer and tells of changes: against what was learned
+// before, and against what has been approved.
+func (s *source) learned(o *offer) {
+	s.mu.Lock()
+	changed := s.last != nil && s.last.sum != o.sum
+	for name, print := range s.handed {
+		changed = changed || o.methods[name] == nil || o.methods[name].print != print
+	}
+	changed = changed && s.reported != o.sum
+	if changed {
+		s.reported = o.sum
+	}
+	s.last = o
+	s.mu.Unlock()
+	if changed {
+		s.env.Log.Warn("a gRPC server offers other tools than before", "source", s.env.Name, "host", s.to.address)
+		if s.env.Changed != nil {
+			s.env.Changed()
+		}
+	}
+}
+
+// stale makes the next call ask the server anew.
+func (s *source) stale() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last != nil {
+		o := *s.last
+		o.at = time.Time{}
+		s.last = &o
+	}
+}
