@@ -1,0 +1,139 @@
+package rego
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/rego"
+
+	"steward/internal/message"
+	"steward/internal/policy"
+	"steward/internal/tool"
+)
+
+// benchQuestion is an action after something untrusted was read: most of the
+// default rules have to be looked at.
+func benchQuestion() policy.Question {
+	return policy.Question{Point: policy.PointTool, User: "ann", Agent: "assistant", Attended: true,
+		Labels: message.Private | message.Untrusted, Args: []byte(`{"to":"bob@example.org"}`),
+		Tool: tool.Spec{Name: "email.send", Effect: tool.Action, Origin: "domain:email"}}
+}
+
+func openBench(b *testing.B) *Judge {
+	j, err := Open(Options{Directory: people{"ann": {User: "ann", Roles: []string{policy.RoleMember}, Groups: []string{"family"}}}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { closed(b, j) })
+	return j
+}
+
+// BenchmarkUncached is a decision that was not made before.
+func BenchmarkUncached(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		q    policy.Question
+	}{
+		{"action", benchQuestion()},
+		{"query", policy.Question{User: "ann", Attended: true, Tool: tool.Spec{Name: "time.now", Effect: tool.Query}}},
+		{"access", policy.Question{Point: policy.PointAccess, User: "ann", Action: policy.Read, Resource: policy.Resource{Type: "note.Note", Space: "user:ann"}}},
+		{"model", policy.Question{Point: policy.PointModel, User: "ann", Labels: message.Private, Model: policy.Model{Provider: "openai", Name: "gpt"}}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			j := openBench(b)
+			p := j.now.Load()
+			q := c.q
+			if q.Point == "" {
+				q.Point = policy.PointTool
+			}
+			at, ctx := p.points[q.Point], b.Context()
+			took := make([]time.Duration, 0, 1<<16)
+			b.ReportAllocs()
+			for b.Loop() {
+				began := time.Now()
+				a := asked{Question: q, opt: &j.opt}
+				if err := a.identify(ctx); err != nil {
+					b.Fatal(err)
+				}
+				d, err := j.evaluate(ctx, p, at, &a)
+				if err != nil || d.Verdict == "" {
+					b.Fatal(d, err)
+				}
+				if len(took) < cap(took) {
+					took = append(took, time.Since(began))
+				}
+			}
+			b.ReportMetric(float64(median(took).Nanoseconds()), "median-ns")
+		})
+	}
+}
+
+// BenchmarkCached is one that was.
+func BenchmarkCached(b *testing.B) {
+	j, q, ctx := openBench(b), benchQuestion(), context.Background()
+	b.ReportAllocs()
+	for b.Loop() {
+		if d, err := j.Judge(ctx, q); err != nil || d.Verdict != policy.Ask {
+			b.Fatal(d, err)
+		}
+	}
+}
+
+// BenchmarkBareOPA is OPA's own way, prepared once, with the same rules and
+// the input as Go maps.
+func BenchmarkBareOPA(b *testing.B) {
+	src, err := gather("", false)
+	if err != nil {
+		b.Fatal(err)
+	}
+	opts := []func(*rego.Rego){rego.Query("x = {\"deny\": data.steward.deny, \"ask\": data.steward.ask, \"allow\": data.steward.allow}")}
+	for _, n := range src.names {
+		opts = append(opts, rego.Module(n, src.text[n]))
+	}
+	ctx := b.Context()
+	q, err := rego.New(append(opts, rego.SetRegoVersion(ast.RegoV1))...).PrepareForEval(ctx)
+	if err != nil {
+		b.Fatal(err)
+	}
+	a := asked{Question: benchQuestion(), opt: &Options{}, who: policy.Principal{Roles: []string{"member"}, Groups: []string{"family"}}}
+	doc, err := a.document(&point{term: ast.StringTerm("tool"), members: members(readsAll)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	input, err := ast.JSON(doc.Value)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		rs, err := q.Eval(ctx, rego.EvalInput(input))
+		if err != nil || len(rs) != 1 {
+			b.Fatal(rs, err)
+		}
+	}
+}
+
+// BenchmarkMap is the floor: a look-up in a Go map.
+func BenchmarkMap(b *testing.B) {
+	m := map[string]policy.Decision{"email.send ann attended": {Verdict: policy.Ask}}
+	key := []byte("email.send ann attended")
+	b.ReportAllocs()
+	for b.Loop() {
+		if m[string(key)].Verdict != policy.Ask {
+			b.Fatal()
+		}
+	}
+}
+
+// BenchmarkOpen is what the start of a program pays.
+func BenchmarkOpen(b *testing.B) {
+	for b.Loop() {
+		j, err := Open(Options{Settings: map[string]any{"approve": "actions"}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		closed(b, j)
+	}
+}

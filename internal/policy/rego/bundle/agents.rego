@@ -1,0 +1,12 @@
+# Agents: who approves them, and whom they may ask.
+package steward
+
+# An agent, or a source of tools, is used only when it was approved as it is.
+allow contains "administrators decide about agents" if {
+	input.point == "agent"
+	"admin" in input.user.roles
+}
+
+# An agent may ask those below it. What they do on its behalf is judged for it
+# as well as for them: nobody gets more by asking another one.
+allow contains "agents may ask the agents below them" if input.point == "delegate"

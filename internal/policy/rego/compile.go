@@ -1,0 +1,248 @@
+package rego
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/storage"
+	"github.com/open-policy-agent/opa/v1/storage/inmem"
+
+	"steward/internal/fault"
+	"steward/internal/policy"
+)
+
+// packageName is the package whose rules decide, and hidden begins the names
+// of the rules that stand for those of the package when it is asked.
+const (
+	packageName = "steward"
+	hidden      = "steward__"
+)
+
+// decidingPath is the path of that package, and settingsPath where the settings are.
+var (
+	decidingPath = ast.Ref{ast.DefaultRootDocument, ast.StringTerm(packageName)}
+	settingsPath = ast.Ref{ast.DefaultRootDocument, ast.StringTerm("settings")}
+)
+
+// program is one version of the policies, ready to decide. It is not changed.
+type program struct {
+	version  string
+	sources  *sources
+	compiler *ast.Compiler
+	store    storage.Store
+	txn      storage.Transaction // for reading, for as long as the program lives
+	points   map[policy.Point]*point
+}
+
+// point is what one point of decision needs.
+type point struct {
+	name     policy.Point
+	query    ast.Body      // nil: nothing allows anything here
+	compiler *ast.Compiler // of the rules that query asks
+	term     *ast.Term     // its name
+	reads    fields
+	members  []member // the fields read
+	known    memory
+}
+
+// compile prepares policies. All their faults are told at once
+// (policy_invalid).
+func compile(src *sources, settings map[string]any) (*program, error) {
+	data, err := src.documents(settings)
+	if err != nil {
+		return nil, err
+	}
+	p := &program{sources: src, points: map[policy.Point]*point{}}
+	if p.version, err = src.version(data); err != nil {
+		return nil, err
+	}
+	modules, err := parse(src.names, src.text)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range modules {
+		if err := double(m); err != nil {
+			return nil, err
+		}
+	}
+	p.store = inmem.NewFromObjectWithOpts(data, inmem.OptRoundTripOnWrite(false), inmem.OptReturnASTValuesOnRead(true))
+	if p.txn, err = p.store.NewTransaction(context.Background()); err != nil {
+		return nil, fmt.Errorf("the data of policies: %w", err)
+	}
+	p.compiler = compiler(p.store, p.txn)
+	if p.compiler.Compile(modules); p.compiler.Failed() {
+		return nil, invalid(p.compiler.Errors)
+	}
+	if err := p.known(); err != nil {
+		return nil, err
+	}
+	writable := p.writable()
+	for _, at := range policy.Points() {
+		if p.points[at], err = p.point(at); err != nil {
+			return nil, err
+		}
+		if writable {
+			p.specialise(p.points[at])
+		}
+	}
+	return p, nil
+}
+
+// parse reads the files of policies.
+func parse(names []string, text map[string]string) (map[string]*ast.Module, error) {
+	caps := capabilities()
+	modules := map[string]*ast.Module{}
+	var faults []error
+	for _, name := range names {
+		m, err := ast.ParseModuleWithOpts(name, text[name], ast.ParserOptions{RegoVersion: ast.RegoV1, Capabilities: caps})
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		modules[name] = m
+	}
+	if faults != nil {
+		return nil, invalid(errors.Join(faults...))
+	}
+	return modules, nil
+}
+
+// compiler returns a compiler as policies need it: strict, and with nothing
+// that reaches out. Rules must not stand where data stand.
+func compiler(store storage.Store, txn storage.Transaction) *ast.Compiler {
+	c := ast.NewCompiler().WithCapabilities(capabilities()).WithDefaultRegoVersion(ast.RegoV1).WithStrict(true).
+		WithPathConflictsCheck(storage.NonEmpty(context.Background(), store, txn))
+	return c.SetErrorLimit(maxFaults)
+}
+
+// maxFaults are told at once.
+const maxFaults = 20
+
+// unsafe are the built-in functions, or beginnings of their names, that
+// policies do not have: what reaches the network, the clock, chance, keys or
+// the program itself.
+var unsafe = []string{"http.", "net.", "opa.", "rego.", "rand.", "uuid.", "time.now_ns", "io.jwt.", "crypto.x509.", "providers.", "trace"}
+
+// capabilities are what policies may use.
+func capabilities() *ast.Capabilities {
+	c := ast.CapabilitiesForThisVersion()
+	c.Builtins = slices.DeleteFunc(c.Builtins, func(b *ast.Builtin) bool {
+		return b.Nondeterministic || slices.ContainsFunc(unsafe, func(u string) bool {
+			return b.Name == u || strings.HasSuffix(u, ".") && strings.HasPrefix(b.Name, u)
+		})
+	})
+	c.AllowNet = []string{}
+	return c
+}
+
+// verdicts are the rules that decide, and obligations those that go with it.
+var (
+	verdicts    = []string{"deny", "ask", "allow"}
+	obligations = []string{"mask", "approvers", "cap"}
+)
+
+// double gives each rule that decides a twin that is asked in its stead and
+// tells, beside the reason, where the rule stands: so it is known which rules
+// decided, at no cost. Obligations may be sets or single values; their twins
+// are sets.
+func double(m *ast.Module) error {
+	if m.Package.Path.HasPrefix(settingsPath) {
+		return invalid(at(m.Package.Location, "the package settings is Steward's own"))
+	}
+	if !m.Package.Path.Equal(decidingPath) {
+		return nil
+	}
+	var twins []*ast.Rule
+	var faults []error
+	for _, r := range m.Rules {
+		name := string(r.Head.Ref()[0].Value.(ast.Var)) // a head begins with its name
+		if strings.HasPrefix(name, hidden) {
+			faults = append(faults, at(r.Location, "names that begin with %s are Steward's own", hidden))
+		}
+		switch {
+		case slices.Contains(verdicts, name) && (len(r.Head.Ref()) != 1 || r.Head.Key == nil || r.Head.Value != nil || r.Head.Args != nil || r.Default):
+			faults = append(faults, at(r.Location, "%s gives no reason: write it as  %s contains \"why\" if { … }", name, name))
+		case slices.Contains(verdicts, name):
+			twins = append(twins, twin(r, name))
+		}
+	}
+	if faults != nil {
+		return invalid(errors.Join(faults...))
+	}
+	m.Rules = append(m.Rules, twins...)
+	return nil
+}
+
+// twin is a rule under its hidden name, which yields [where, why].
+func twin(r *ast.Rule, name string) *ast.Rule {
+	t := r.Copy()
+	t.Module = r.Module
+	where := ast.StringTerm(placeOf(r.Location)).SetLocation(r.Location)
+	t.Head.Name = ast.Var(hidden + name)
+	t.Head.SetRef(ast.Ref{ast.VarTerm(hidden + name).SetLocation(r.Location)})
+	t.Head.Key = ast.ArrayTerm(where, t.Head.Key).SetLocation(r.Location)
+	return t
+}
+
+func placeOf(l *ast.Location) string { return fmt.Sprintf("%s:%d", l.File, max(l.Row, 1)) }
+
+func at(l *ast.Location, format string, args ...any) error {
+	return fmt.Errorf("%s: "+format, append([]any{placeOf(l)}, args...)...)
+}
+
+// invalid is the error of policies that cannot be used: each fault with its
+// file and line.
+func invalid(err error) error {
+	var list ast.Errors
+	lines := []string{}
+	remedy := "mend that; steward policy check tells whether it holds"
+	each := []error{err}
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		each = many.Unwrap()
+	}
+	for _, e := range each {
+		var one *ast.Error
+		switch {
+		case errors.As(e, &list):
+		case errors.As(e, &one):
+			list = ast.Errors{one}
+		default:
+			lines = append(lines, e.Error())
+			continue
+		}
+		for _, e := range list {
+			line := e.Message
+			if e.Location != nil {
+				line = placeOf(e.Location) + ": " + line
+			}
+			lines = append(lines, line)
+			remedy = cmp.Or(remedyFor(e.Message), remedy)
+		}
+	}
+	slices.Sort(lines)
+	lines = slices.Compact(lines)
+	return fault.New(fault.Invalid, "policy_invalid", "the policies cannot be used: %s", strings.Join(lines, "\n  ")).
+		With("%s", remedy).Detail("faults", lines)
+}
+
+// remedyFor says what to do about faults that those who are new to Rego make.
+func remedyFor(message string) string {
+	switch {
+	case strings.Contains(message, "undefined function"):
+		return "policies have no network, no clock and no chance: what they may go by is in input (steward policy show --input)"
+	case strings.Contains(message, "multiple default rules"):
+		return "a default is given once, by Steward: add to the rule instead, as in  trusted if { … }"
+	case strings.Contains(message, "conflicting rules"), strings.Contains(message, "conflicting rule"):
+		return "Steward's own rules are added to, not replaced: write  deny contains \"why\" if { … }, or  trusted if { … }"
+	case strings.Contains(message, "is unsafe"):
+		return "nothing defines that name: check its spelling, and write texts in quotes"
+	case strings.Contains(message, "`if` keyword is required"), strings.Contains(message, "`contains` keyword is required"):
+		return "this is how Rego was written before version 1: write  deny contains \"why\" if { … }"
+	}
+	return ""
+}

@@ -1,0 +1,178 @@
+package rego
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/metrics"
+	"github.com/open-policy-agent/opa/v1/topdown"
+
+	"steward/internal/fault"
+	"steward/internal/policy"
+)
+
+// evaluate asks the rules, no longer than they may take.
+func (j *Judge) evaluate(ctx context.Context, p *program, at *point, a *asked) (d policy.Decision, err error) {
+	input, err := a.document(at)
+	if err != nil {
+		return d, err
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			j.log.ErrorContext(ctx, "a policy panicked", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+			d, err = policy.Decision{}, fault.New(fault.Internal, "policy_panicked", "the policy panicked: %v", r)
+		}
+	}()
+	stop := topdown.NewCancel()
+	late := time.AfterFunc(j.opt.Timeout, stop.Cancel)
+	defer late.Stop()
+	if ctx.Done() != nil {
+		defer context.AfterFunc(ctx, stop.Cancel)()
+	}
+	d, err = p.run(at, input, stop)
+	switch {
+	case err == nil || !stop.Cancelled():
+		return d, err
+	case ctx.Err() != nil:
+		return d, context.Cause(ctx)
+	}
+	return d, fault.New(fault.Timeout, "policy_timeout", "the policy did not decide within %s", j.opt.Timeout).
+		With("look for rules that try too much, and simplify them")
+}
+
+// run asks the rules once.
+func (p *program) run(at *point, input *ast.Term, stop topdown.Cancel) (policy.Decision, error) {
+	if at.query == nil {
+		return p.verdict(topdown.QueryResult{})
+	}
+	var d policy.Decision
+	answered := false
+	err := p.ask(at, input).WithCancel(stop).Iter(context.Background(), func(r topdown.QueryResult) error {
+		var err error
+		d, err = p.verdict(r)
+		answered = true
+		return err
+	})
+	switch {
+	case err != nil:
+		return policy.Decision{}, fmt.Errorf("%w", err)
+	case !answered:
+		return policy.Decision{}, fault.New(fault.Internal, "policy_undefined", "the policy gave no answer")
+	}
+	return d, nil
+}
+
+// ask is the query of a point. An error of a built-in function is one of the
+// whole decision: else a rule that forbids could fail without a word.
+func (p *program) ask(at *point, input *ast.Term) *topdown.Query {
+	return topdown.NewQuery(at.query).WithCompiler(at.compiler).WithStore(p.store).WithTransaction(p.txn).
+		WithInput(input).WithStrictBuiltinErrors(true).WithMetrics(metrics.NoOp())
+}
+
+// verdict makes the decision of what the rules yielded: what denies comes
+// before what asks, and that before what allows.
+func (p *program) verdict(r topdown.QueryResult) (policy.Decision, error) {
+	d := policy.Decision{Verdict: policy.Deny, Reason: "no rule allows it", Version: p.version}
+	for _, v := range verdicts {
+		found, ok := r[ast.Var(v)]
+		if !ok {
+			continue
+		}
+		set, ok := found.Value.(ast.Set)
+		if !ok || set.Len() == 0 {
+			continue
+		}
+		d.Verdict = policy.Verdict(v)
+		d.Reason, d.Rule = reasons(set)
+		break
+	}
+	if d.Verdict == policy.Deny {
+		return d, nil
+	}
+	return d, oblige(&d.Obligations, r)
+}
+
+// reasons joins what the rules of one verdict said, and where they stand.
+func reasons(set ast.Set) (why, where string) {
+	var says, places []string
+	for _, t := range set.Slice() {
+		pair, ok := t.Value.(*ast.Array)
+		if !ok || pair.Len() != 2 {
+			continue
+		}
+		places = append(places, plain(pair.Elem(0)))
+		says = append(says, plain(pair.Elem(1)))
+	}
+	slices.Sort(says)
+	return joined("; ", slices.Compact(says)...), joined(", ", slices.Compact(places)...)
+}
+
+// plain is a text as it is, and other values as Rego writes them.
+func plain(t *ast.Term) string {
+	if s, ok := t.Value.(ast.String); ok {
+		return string(s)
+	}
+	return t.String()
+}
+
+// oblige reads the obligations. One that cannot be understood is an error: it
+// could not be met.
+func oblige(o *policy.Obligations, r topdown.QueryResult) error {
+	for _, t := range values(r, "mask") {
+		s, ok := t.Value.(ast.String)
+		if !ok || string(s) != "" && s[0] != '/' {
+			return obligation("mask", t, "a JSON pointer, such as /body")
+		}
+		o.Mask = append(o.Mask, string(s))
+	}
+	for _, t := range values(r, "cap") {
+		n, ok := t.Value.(ast.Number)
+		if !ok {
+			return obligation("cap", t, "a whole number of bytes above 0")
+		}
+		size, ok := n.Int()
+		if !ok || size <= 0 {
+			return obligation("cap", t, "a whole number of bytes above 0")
+		}
+		if o.Cap == 0 || size < o.Cap {
+			o.Cap = size
+		}
+	}
+	for _, t := range values(r, "approvers") {
+		s, ok := t.Value.(ast.String)
+		switch {
+		case !ok || s == "":
+			return obligation("approvers", t, "the name of a group")
+		case o.Approvers != "" && o.Approvers != string(s):
+			return fault.New(fault.Invalid, "policy_obligation", "two groups are to approve it, %s and %s, and only one can be asked", o.Approvers, string(s)).
+				With("let one rule of approvers hold at a time")
+		}
+		o.Approvers = string(s)
+	}
+	return nil
+}
+
+func obligation(name string, t *ast.Term, want string) error {
+	return fault.New(fault.Invalid, "policy_obligation", "%s is %s, which is not %s", name, t, want).With("mend the rule")
+}
+
+// values are those of an obligation, whether it is a set or a single value.
+func values(r topdown.QueryResult, name ast.Var) []*ast.Term {
+	found, ok := r[name]
+	if !ok {
+		return nil
+	}
+	var out []*ast.Term
+	for _, t := range found.Value.(ast.Set).Slice() { // the query makes it a set
+		if inner, ok := t.Value.(ast.Set); ok {
+			out = append(out, inner.Slice()...)
+			continue
+		}
+		out = append(out, t)
+	}
+	return out
+}

@@ -1,0 +1,212 @@
+package rego
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/ast"
+	"github.com/open-policy-agent/opa/v1/topdown"
+
+	"steward/internal/fault"
+	"steward/internal/policy"
+)
+
+// Explained is a decision with what led to it. It has a fixed form in JSON.
+type Explained struct {
+	Verdict   policy.Verdict  `json:"verdict"`
+	Reason    string          `json:"reason"`
+	Rule      string          `json:"rule,omitzero"`
+	Version   string          `json:"version"`
+	Mask      []string        `json:"mask,omitzero"`
+	Cap       int             `json:"cap,omitzero"`
+	Approvers string          `json:"approvers,omitzero"`
+	Agent     string          `json:"agent,omitzero"` // for whom it is judged, where that decided
+	Rules     []RuleTrace     `json:"rules"`          // those that are about the point, as they stand in the files
+	Input     json.RawMessage `json:"input"`          // what the policies saw
+}
+
+// RuleTrace is what became of one rule.
+type RuleTrace struct {
+	Verdict policy.Verdict `json:"verdict"` // that it is for
+	Where   string         `json:"where"`   // file:line
+	Fired   bool           `json:"fired"`
+	Reasons []string       `json:"reasons,omitzero"` // where it fired
+	// Failed is the condition that did not hold, as it stands in the file, and
+	// FailedAt its file:line.
+	Failed   string `json:"failed,omitzero"`
+	FailedAt string `json:"failed_at,omitzero"`
+}
+
+// Explain decides a question as Judge does, with a trace of all rules that are
+// about its point. It is slow: for people.
+func (j *Judge) Explain(ctx context.Context, q policy.Question) (Explained, error) {
+	d, err := j.Judge(ctx, q)
+	if err != nil {
+		return Explained{}, err
+	}
+	q.Point = cmp.Or(q.Point, policy.PointTool)
+	out := Explained{Verdict: d.Verdict, Reason: d.Reason, Rule: d.Rule, Version: d.Version, Mask: d.Mask, Cap: d.Cap, Approvers: d.Approvers}
+	p := j.now.Load()
+	if p.points[q.Point] == nil {
+		return Explained{}, fault.New(fault.Invalid, "policy_point", "there is no point of decision named %q", q.Point).With("the points are %s", pointNames())
+	}
+	a := &asked{Question: q, opt: &j.opt}
+	if err := a.identify(ctx); err != nil {
+		return Explained{}, err
+	}
+	for i := len(q.Lineage); ; i-- { // the agent whose verdict counts
+		if out.Rules, out.Input, err = j.traced(ctx, p, a); err != nil {
+			return Explained{}, err
+		}
+		if i == 0 || yields(out.Rules) == d.Verdict {
+			break
+		}
+		a.Agent, a.Lineage = q.Lineage[i-1], q.Lineage[:i-1]
+	}
+	if len(q.Lineage) > 0 {
+		out.Agent = a.Agent
+	}
+	return out, nil
+}
+
+func pointNames() string {
+	var names []string
+	for _, p := range policy.Points() {
+		names = append(names, string(p))
+	}
+	return strings.Join(names, ", ")
+}
+
+// yields is the verdict of the rules that fired.
+func yields(rules []RuleTrace) policy.Verdict {
+	for _, v := range verdicts {
+		if slices.ContainsFunc(rules, func(r RuleTrace) bool { return r.Fired && string(r.Verdict) == v }) {
+			return policy.Verdict(v)
+		}
+	}
+	return policy.Deny
+}
+
+// traced asks the rules as they stand in the files, with the whole input.
+func (j *Judge) traced(ctx context.Context, p *program, a *asked) ([]RuleTrace, json.RawMessage, error) {
+	at, err := p.point(a.Point)
+	if err != nil {
+		return nil, nil, err
+	}
+	at.members = members(readsAll)
+	input, err := a.document(at)
+	if err != nil {
+		return nil, nil, err
+	}
+	doc, err := ast.JSON(input.Value)
+	if err != nil {
+		return nil, nil, err
+	}
+	shown, err := json.MarshalIndent(doc, "", "  ")
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*j.opt.Timeout)
+	defer cancel()
+	stop := topdown.NewCancel()
+	defer context.AfterFunc(ctx, stop.Cancel)()
+	tracer := topdown.NewBufferTracer()
+	found := topdown.QueryResult{}
+	if at.query != nil {
+		err = p.ask(at, input).WithCancel(stop).WithIndexing(false).WithEarlyExit(false).WithQueryTracer(tracer).
+			Iter(ctx, func(r topdown.QueryResult) error { found = r; return nil })
+	}
+	// A rule that failed with an error is told among the others.
+	rules := p.trace(a.Point, *tracer, found)
+	if err != nil && !slices.ContainsFunc(rules, func(r RuleTrace) bool { return r.Failed != "" }) {
+		return nil, nil, fault.New(fault.Invalid, "policy_failed", "the policy could not decide: %w", err)
+	}
+	return rules, shown, nil
+}
+
+// trace tells of each rule that is about a point what became of it.
+func (p *program) trace(at policy.Point, events []*topdown.Event, found topdown.QueryResult) []RuleTrace {
+	fired := map[string][]string{}
+	for _, v := range verdicts {
+		if set, ok := found[ast.Var(v)]; ok {
+			for _, t := range set.Value.(ast.Set).Slice() {
+				pair := t.Value.(*ast.Array) // a twin makes them so
+				key := v + " " + plain(pair.Elem(0))
+				fired[key] = append(fired[key], plain(pair.Elem(1)))
+			}
+		}
+	}
+	failed := failures(events)
+	var out []RuleTrace
+	for _, v := range verdicts {
+		for _, r := range p.rules(hidden + v) {
+			if !p.possible(r, at, 0) {
+				continue
+			}
+			t := RuleTrace{Verdict: policy.Verdict(v), Where: placeOf(r.Location)}
+			t.Reasons = fired[v+" "+t.Where]
+			if t.Fired = t.Reasons != nil; !t.Fired {
+				if e := failed[t.Where]; e != nil {
+					t.Failed, t.FailedAt = written(e.Location), placeOf(e.Location)
+				}
+			}
+			out = append(out, t)
+		}
+	}
+	slices.SortStableFunc(out, func(x, y RuleTrace) int {
+		fileX, lineX := split(x.Where)
+		fileY, lineY := split(y.Where)
+		return cmp.Or(slices.Index(verdicts, string(x.Verdict))-slices.Index(verdicts, string(y.Verdict)), strings.Compare(fileX, fileY), lineX-lineY)
+	})
+	return out
+}
+
+// split splits a place.
+func split(where string) (file string, line int) {
+	i := strings.LastIndexByte(where, ':')
+	line, err := strconv.Atoi(where[i+1:])
+	if err != nil {
+		return where, 0
+	}
+	return where[:i], line
+}
+
+// failures returns, by the place of a rule, the furthest of its conditions
+// that did not hold.
+func failures(events []*topdown.Event) map[string]*ast.Expr {
+	inside := map[uint64]*ast.Rule{} // by query
+	out := map[string]*ast.Expr{}
+	for _, e := range events {
+		switch e.Op {
+		case topdown.EnterOp:
+			if r, ok := e.Node.(*ast.Rule); ok {
+				inside[e.QueryID] = r
+			}
+		case topdown.FailOp:
+			x, ok := e.Node.(*ast.Expr)
+			r := inside[e.QueryID]
+			if !ok || r == nil || x.Location == nil || !strings.HasPrefix(string(r.Head.Name), hidden) {
+				continue
+			}
+			if at := placeOf(r.Location); out[at] == nil || out[at].Index <= x.Index {
+				out[at] = x
+			}
+		}
+	}
+	return out
+}
+
+// written is a piece of a policy as it stands in the file, on one line.
+func written(l *ast.Location) string {
+	const most = 200
+	text := strings.Join(strings.Fields(string(l.Text)), " ")
+	if len(text) > most {
+		text = fmt.Sprintf("%.*s…", most, text)
+	}
+	return text
+}

@@ -1,0 +1,221 @@
+// Package rego is the judge whose rules are written in Rego
+// (https://www.openpolicyagent.org/docs/policy-language): those that Steward
+// brings along and, over them, the user's own files. Policies have no network,
+// no clock and no dice; what they see is the question alone.
+package rego
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/policy"
+)
+
+// Options of a Judge. The zero value is the default bundle alone.
+type Options struct {
+	// Dir has the user's own policies, *.rego and perhaps a data.json; it is
+	// made where it is not there, and watched. Empty: there are none.
+	Dir string
+	// Bare leaves the default bundle away: then only Dir's policies decide.
+	Bare bool
+	// Directory knows roles and groups; nil: everybody is a member of no group.
+	Directory policy.Directory
+	// Settings are what policies see as data.settings.
+	Settings map[string]any
+	// Zone is where a user lives; nil, and where it is nil: the machine's own.
+	Zone func(user string) *time.Location
+	// Timeout bounds one decision, zero: a second. What takes longer is denied.
+	Timeout time.Duration
+	// Quiet is how long Dir has to be unchanged before it is read again; zero:
+	// a quarter of a second.
+	Quiet time.Duration
+	Log   *slog.Logger // nil: slog.Default()
+}
+
+// Judge decides by policies. Safe for concurrent use. It never takes longer
+// than its Timeout, and it never fails where it cannot decide: it denies.
+type Judge struct {
+	opt  Options
+	log  *slog.Logger
+	now  atomic.Pointer[program]
+	bad  atomic.Pointer[fault.Error] // why what lies in Dir is not in force
+	desk sync.Pool                   // of *asked, for the next question
+	stop context.CancelFunc
+	done chan struct{} // closed when nothing is watched any more; nil: nothing is
+}
+
+var _ policy.Judge = (*Judge)(nil)
+
+// Open prepares the policies. Faults of the user's own are an error here, with
+// the file and line of each (policy_invalid); when they come later, the
+// policies before them stay in force. Close it.
+func Open(opt Options) (*Judge, error) {
+	if opt.Timeout <= 0 {
+		opt.Timeout = time.Second
+	}
+	if opt.Quiet <= 0 {
+		opt.Quiet = 250 * time.Millisecond
+	}
+	if opt.Log == nil {
+		opt.Log = slog.Default()
+	}
+	j := &Judge{opt: opt, log: opt.Log}
+	if err := makeDir(opt.Dir); err != nil {
+		return nil, err
+	}
+	src, err := gather(opt.Dir, opt.Bare)
+	if err != nil {
+		return nil, err
+	}
+	p, err := compile(src, opt.Settings)
+	if err != nil {
+		return nil, err
+	}
+	j.now.Store(p)
+	ctx, cancel := context.WithCancel(context.Background())
+	j.stop = cancel
+	if opt.Dir != "" {
+		j.done = make(chan struct{})
+		go j.watch(ctx, src.looks)
+	}
+	return j, nil
+}
+
+// Close ends the watch over the policies. Judging goes on to work.
+func (j *Judge) Close() error {
+	j.stop()
+	if j.done != nil {
+		<-j.done
+	}
+	return nil
+}
+
+// Bounded reports that Judge comes back in bounded time and does not panic, so
+// that it needs no guard.
+func (j *Judge) Bounded() bool { return true }
+
+// Version returns the version of the policies in force.
+func (j *Judge) Version() string { return j.now.Load().version }
+
+// Broken returns why what lies in the user's folder is not in force, nil where
+// it is.
+func (j *Judge) Broken() error {
+	if f := j.bad.Load(); f != nil {
+		return f
+	}
+	return nil
+}
+
+// Judge implements policy.Judge. It never returns an error: what cannot be
+// decided is denied, and the Reason says why. The decision's slices are shared:
+// do not write to them.
+func (j *Judge) Judge(ctx context.Context, q policy.Question) (policy.Decision, error) {
+	p := j.now.Load()
+	if q.Point == "" {
+		q.Point = policy.PointTool
+	}
+	at := p.points[q.Point]
+	if at == nil {
+		return p.no(fault.New(fault.Invalid, "policy_point", "there is no point of decision named %q", q.Point)), nil
+	}
+	a, ok := j.desk.Get().(*asked)
+	if !ok {
+		a = &asked{}
+	}
+	defer func() {
+		a.Question = policy.Question{} // it may be large
+		j.desk.Put(a)
+	}()
+	a.Question, a.opt, a.when = q, &j.opt, time.Time{}
+	if err := a.identify(ctx); err != nil {
+		return p.no(err), nil
+	}
+	d := j.decide(ctx, p, at, a)
+	if at.reads&readsAgents != 0 { // else who acts makes no difference
+		for i := len(q.Lineage) - 1; i >= 0 && d.Verdict != policy.Deny; i-- {
+			a.Agent, a.Lineage = q.Lineage[i], q.Lineage[:i]
+			d = stricter(d, j.decide(ctx, p, at, a))
+		}
+	}
+	return a.deserted(d), nil
+}
+
+// deserted denies what a program is to be asked, whatever was said of its being
+// there. Where nobody is said to be there, to ask stands: a standing approval
+// may cover it, which the engine of effects knows.
+func (a *asked) deserted(d policy.Decision) policy.Decision {
+	if d.Verdict != policy.Ask || !a.Attended || a.Point == policy.PointIntent || !a.who.Has(policy.RoleService) {
+		return d
+	}
+	d.Verdict, d.Obligations = policy.Deny, policy.Obligations{}
+	d.Reason += ", and " + a.User + " is a program: nobody is there to approve it"
+	return d
+}
+
+// no is the decision where there can be none.
+func (p *program) no(err error) policy.Decision {
+	return policy.Decision{Verdict: policy.Deny, Reason: "policy could not decide: " + fault.Of(err).Error(), Version: p.version}
+}
+
+// decide decides one question, from memory if it was asked before.
+func (j *Judge) decide(ctx context.Context, p *program, at *point, a *asked) policy.Decision {
+	key, ok := at.key(a.room[:0], a)
+	if ok {
+		if d, found := at.known.get(key); found {
+			return d
+		}
+	}
+	d, err := j.evaluate(ctx, p, at, a)
+	switch {
+	case err != nil && ctx.Err() != nil: // it was not the policy's fault
+		return p.no(err)
+	case err != nil:
+		j.log.WarnContext(ctx, "a policy could not decide: it is denied", "point", string(a.Point), "user", a.User, "tool", a.Tool.Name, "error", err)
+		return p.no(err)
+	}
+	if ok {
+		at.known.put(key, d)
+	}
+	return d
+}
+
+// stricter returns the decision that allows less, with the obligations of
+// both. Approvers of two groups are more than one question can have: denied.
+func stricter(x, y policy.Decision) policy.Decision {
+	out, other := x, y
+	if rank(y.Verdict) > rank(x.Verdict) {
+		out, other = y, x
+	}
+	if out.Verdict == policy.Deny {
+		return out
+	}
+	out.Mask = slices.Compact(slices.Sorted(slices.Values(slices.Concat(x.Mask, y.Mask))))
+	if out.Cap == 0 || other.Cap != 0 && other.Cap < out.Cap {
+		out.Cap = other.Cap
+	}
+	switch {
+	case out.Approvers == "":
+		out.Approvers = other.Approvers
+	case other.Approvers != "" && other.Approvers != out.Approvers:
+		return policy.Decision{Verdict: policy.Deny, Version: out.Version, Rule: joined(", ", out.Rule, other.Rule),
+			Reason: "policy wants it approved by " + out.Approvers + " and by " + other.Approvers + ", and only one group can be asked"}
+	}
+	if other.Verdict == out.Verdict && other.Reason != out.Reason {
+		out.Reason, out.Rule = joined("; ", out.Reason, other.Reason), joined(", ", out.Rule, other.Rule)
+	}
+	return out
+}
+
+func rank(v policy.Verdict) int {
+	return slices.Index([]policy.Verdict{policy.Allow, policy.Ask, policy.Deny}, v)
+}
+
+func joined(by string, parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), by)
+}
