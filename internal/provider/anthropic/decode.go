@@ -282,6 +282,6 @@ func (d decoder) document(v wire.Value) message.Block {
 	if len(f.Data) == 0 {
 		f.Data = nil
 	}
-	f.MIME = cmp.Or(f.MIME, wire.MediaType(url, "application/pdf"))
+	f.MIME = cmp.Or(f.MIME, message.MediaType(url, "application/pdf"))
 	return f
 }

@@ -108,7 +108,7 @@ func (e *encoder) result(l *list, r *message.ToolResult) {
 	id := wire.CallID(r.CallID, r.Call, "toolu_", takesID)
 	l.dst = wire.AppendString(append(l.dst, `{"type":"tool_result","tool_use_id":`...), id)
 	switch r.Status {
-	case message.OK, message.Queued, "":
+	case message.OK, message.Queued, message.Accepted, "":
 	default:
 		l.dst = append(l.dst, `,"is_error":true`...)
 	}

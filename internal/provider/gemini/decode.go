@@ -271,7 +271,7 @@ func media(v wire.Value) (b message.Block, more []byte) {
 	if (len(data) > 0) == (url != "") {
 		v.Fault(wire.CodeHistory, "there is no data and no address, or both")
 	}
-	mime = cmp.Or(mime, wire.MediaType(url, "application/octet-stream"))
+	mime = cmp.Or(mime, message.MediaType(url, "application/octet-stream"))
 	if strings.HasPrefix(mime, "image/") {
 		return &message.Image{MIME: mime, Data: data, URL: url}, more
 	}

@@ -264,7 +264,7 @@ func (e encoder) functionResponse(dst []byte, r *message.ToolResult) []byte {
 	dst = append(dst, `"name":`...)
 	dst = wire.AppendString(dst, wireName(r.Name))
 	switch r.Status {
-	case message.OK, message.Queued, "":
+	case message.OK, message.Queued, message.Accepted, "":
 		dst = append(dst, `,"response":{"output":`...)
 	default:
 		dst = append(dst, `,"response":{"error":`...)

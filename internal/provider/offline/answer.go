@@ -94,6 +94,12 @@ func enumerate(names []string) string {
 func (s *step) told() string {
 	r := s.done.result
 	what := s.said()
+	if s.tool.ask != nil {
+		if r != nil && r.ok() && r.text != "" {
+			return clip(r.text, shownResult)
+		}
+		what = "Asking " + s.tool.asked()
+	}
 	if r == nil {
 		return fmt.Sprintf("There is no result of %s.", what)
 	}
@@ -107,6 +113,8 @@ func (s *step) told() string {
 		return sentence(fmt.Sprintf("%s was not allowed, so it was not done", what), text)
 	case message.Queued:
 		return sentence(fmt.Sprintf("%s is queued and will be done when this turn ends", what), "")
+	case message.Accepted:
+		return sentence(fmt.Sprintf("%s was started: it goes on in the background, and its result comes as soon as it is there", what), "")
 	case message.Unavailable:
 		return sentence(fmt.Sprintf("%s could not be reached", what), text)
 	case message.UnknownEnd:
@@ -179,6 +187,12 @@ func shown(v any) string {
 		return v
 	case float64:
 		return strconv.FormatFloat(v, 'f', -1, 64)
+	case []any:
+		parts := make([]string, len(v))
+		for i, x := range v {
+			parts[i] = shown(x)
+		}
+		return strings.Join(parts, ", ")
 	}
 	return string(encode(v))
 }

@@ -15,6 +15,10 @@ type clause struct {
 	then     bool // to be done after the one before
 	mentions []mention
 	words    []queryWord
+
+	to     *entry // the tool that asks the agent whom it is for
+	joined int    // where it ends with those that go along with it; 0: none do
+	lost   bool   // no tool fits it
 }
 
 // politeness that may open a wish, longest first.
@@ -121,6 +125,7 @@ func (c *clause) collect() {
 	c.names()
 	c.phrases()
 	c.texts()
+	c.deeds()
 	c.references()
 }
 
@@ -183,6 +188,10 @@ func (c *clause) names() {
 			}
 			break
 		}
+		if j == i+1 && determiners[c.toks[i].low] {
+			i = j
+			continue
+		}
 		c.note(mnName, i, j)
 		i = j
 	}
@@ -216,7 +225,8 @@ func (c *clause) phrases() {
 			continue
 		}
 		j := i + 1
-		for j < c.hi && !c.boundary(j) && !determiners[c.toks[j].low] {
+		title := determiners[c.toks[i].low] && c.toks[i].capitalInside(i, c.lo) // "The new office"
+		for j < c.hi && !c.boundary(j) && (title || !determiners[c.toks[j].low]) {
 			j++
 		}
 		if j < c.hi && c.toks[j].text == "-" && c.toks[j].glued { // a hyphen within a word
@@ -250,7 +260,7 @@ func (c *clause) boundary(i int) bool {
 	if t.capital && i > c.lo && len(t.low) > 1 && !c.stop(t.low) || determiners[t.low] {
 		return false
 	}
-	if particles[t.low] && !t.capital && i > c.body {
+	if (particles[t.low] || speaks[t.low]) && !t.capital && i > c.body {
 		return true
 	}
 	if measures[t.low] && i > c.lo && c.toks[i-1].low == "how" {

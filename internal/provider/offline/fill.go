@@ -77,6 +77,7 @@ func (f *filler) fill() *filled {
 	f.reclaim(out)
 	f.leftovers(out)
 	f.defaults(out)
+	f.extend(out)
 	return out
 }
 

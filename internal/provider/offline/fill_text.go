@@ -201,6 +201,9 @@ func (f *filler) noun(p *param, m *mention) (any, float64) {
 	if m.kind == mnPhrase && p.named(roleTitle|roleQuery|rolePlace|rolePerson) {
 		score += 0.05
 	}
+	if m.kind == mnPhrase && t.last > t.first+1 && f.c.toks[t.first].capital && p.named(roleTitle|roleQuery) && (leadsToTitle[m.prep] || t.first > m.first) {
+		score += 0.2 // "subject Holiday plans" is more than "Holiday"
+	}
 	if p.named(roleText) && !p.named(roleTitle|roleQuery) {
 		score -= 0.08
 	}
@@ -232,6 +235,9 @@ func (f *filler) noun(p *param, m *mention) (any, float64) {
 	}
 	return t, score + max(f.keyword(p, &mention{kind: m.kind, first: t.first, last: t.last, prep: m.prep}), f.own(p, m)) + f.affinity(p, m.prep)
 }
+
+// leadsToTitle are the prepositions that may stand before a title of several words.
+var leadsToTitle = words(`for about called of`)
 
 // familiar reports a phrase made of words of the tool's own description:
 // more likely its subject than a value.
@@ -333,37 +339,6 @@ func (f *filler) bare(t trimmed) bool {
 		}
 	}
 	return true
-}
-
-// freeText is prose for a parameter that takes prose.
-func (f *filler) freeText(p *param, m *mention) (any, float64) {
-	score := 0.0
-	switch {
-	case m.marked && p.named(roleText):
-		score = 0.75
-	case m.marked && p.is(roleText|roleTitle|roleQuery):
-		score = 0.55
-	case p.named(roleText|roleQuery) && m.prep != "" && m.prep == "about":
-		score = 0.45
-	case p.named(roleQuery) && m.prep == "for":
-		score = 0.6
-	case p.named(roleText) && m.prep == "":
-		score = 0.36
-	case p.is(roleTitle|roleQuery|roleText) && m.prep == "about":
-		score = 0.45
-	default:
-		return nil, 0
-	}
-	first := m.first
-	if !m.marked { // the tool's own words before the text: "the text good morning"
-		for first < m.last-1 && f.e.vocab[f.c.toks[first].stem] && !f.c.toks[first].capital {
-			first++
-		}
-	}
-	if len(p.nameWord) > 0 && first > f.c.lo {
-		score += min(0.2, f.keyword(p, m))
-	}
-	return trimmed{f.c.source(first, m.last), first, m.last}, score
 }
 
 // fits reports whether a text is within the schema's bounds.

@@ -31,6 +31,7 @@ type entry struct {
 	known     map[string]bool // stems of the description
 	schema    *jsonschema.Schema
 	resolved  func() *jsonschema.Resolved // nil if the schema does not hold
+	ask       *delegate                   // of a tool that asks an agent
 }
 
 // index is a toolset made ready for comparing.
@@ -43,6 +44,8 @@ type index struct {
 	deeds    map[int32]bool      // the concepts of the names' words
 	names    map[string]bool     // stems of the names' words
 	tokens   int64               // what the tools cost as input
+
+	delegates bool // there are tools that ask agents
 }
 
 type posting struct {
@@ -80,7 +83,8 @@ func newIndex(specs []tool.Spec) *index {
 
 // kinship lets the tools of a category share, lightly, the words of their
 // names and first sentences: a calendar tool is meant by "events" even where
-// only its sister says so.
+// only its sister says so. Where nearly all tools are of one category that
+// would say nothing, and hide what tells them apart.
 func (x *index) kinship() {
 	family := map[string][]int32{}
 	for i, e := range x.tools {
@@ -89,6 +93,7 @@ func (x *index) kinship() {
 			family[category] = append(family[category], int32(i))
 		}
 	}
+	maps.DeleteFunc(family, func(_ string, list []int32) bool { return 4*len(list) >= 3*len(x.tools) })
 	for s, list := range x.postings {
 		if s[0] == '~' || weak[s] {
 			continue
@@ -144,6 +149,10 @@ func newEntry(s tool.Spec) *entry {
 			e.vocab[w] = true
 		}
 	}
+	if e.ask = newDelegate(s, e.params); e.ask != nil {
+		delete(e.nameWords, "ask")
+		e.nameWord = slices.DeleteFunc(e.nameWord, func(w string) bool { return w == "ask" })
+	}
 	e.known = map[string]bool{}
 	for _, w := range wordStems(s.Description) {
 		e.known[w] = true
@@ -177,6 +186,18 @@ func (x *index) post(n int32, e *entry) {
 		if weights[s] < w {
 			weights[s] = w
 		}
+	}
+	if e.ask != nil {
+		x.delegates = true
+		e.posts(put)
+		for _, w := range e.does() {
+			x.verbs[w] = true
+		}
+		for _, w := range e.nameWord {
+			x.names[w] = true
+		}
+		x.enter(n, weights)
+		return
 	}
 	for _, w := range e.nameWord {
 		put(w, 1)
@@ -215,6 +236,11 @@ func (x *index) post(n int32, e *entry) {
 			}
 		}
 	}
+	x.enter(n, weights)
+}
+
+// enter adds a tool's words, and lightly the others of their groups.
+func (x *index) enter(n int32, weights map[string]float32) {
 	for _, s := range sortedKeys(weights) {
 		w := weights[s]
 		x.postings[s] = append(x.postings[s], posting{n, w})
@@ -327,7 +353,7 @@ type match struct {
 // hit is how a query word was found in a tool.
 type hit struct {
 	weight float64 // field and sureness; 0: not at all
-	rarity float64
+	tells  float64 // weight times the word's rarity
 }
 
 // rank returns the tools that share words with the wish, best first, at most
@@ -344,8 +370,8 @@ func (x *index) rank(words []queryWord, limit int) []match {
 					hits = make([]hit, len(words))
 					found[p.tool] = hits
 				}
-				if w := v.sure * float64(p.weight); w*rare > hits[i].weight*hits[i].rarity {
-					hits[i] = hit{w, rare}
+				if w := v.sure * float64(p.weight); w*rare > hits[i].tells {
+					hits[i] = hit{w, w * rare}
 				}
 			}
 		}
@@ -354,7 +380,7 @@ func (x *index) rank(words []queryWord, limit int) []match {
 	for n, hits := range found {
 		m := match{tool: x.tools[n], hits: hits}
 		for i, h := range hits {
-			m.score += words[i].weight * h.weight * h.rarity
+			m.score += words[i].weight * h.tells
 		}
 		m.score += 0.25 * x.nameShare(m.tool, words)
 		m.score -= clash(m.tool, words)

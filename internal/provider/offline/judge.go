@@ -34,7 +34,7 @@ func (v *verdict) weigh(m match, share float64) {
 	t.guesses = v.guesses()
 	t.asks = v.clause.question && v.tool.spec.Effect == tool.Action
 	t.who = v.clause.asksWho()
-	v.score = m.score + 0.5*t.coverage + args - t.wasted - 0.15*truth(t.asks)
+	v.score = m.score + 0.5*t.coverage + args - t.wasted - 0.15*truth(t.asks) - 0.05*truth(t.guesses)
 	v.accepted = t.enough()
 	if v.accepted {
 		v.score += 0.25
@@ -103,7 +103,7 @@ func (v *verdict) doubtful() float64 {
 // arguments scores how well the parameters are filled.
 func (v *verdict) arguments() float64 {
 	t, f := &v.traits, v.filled
-	sum, required, extra := 0.0, 0.0, 0.0
+	sum, required, extra, best := 0.0, 0.0, 0.0, 0.0
 	t.weakest = 1
 	for i, p := range v.tool.params {
 		switch {
@@ -115,10 +115,11 @@ func (v *verdict) arguments() float64 {
 			}
 		case f.values[i] != nil:
 			extra += 0.06 * min(1, f.scores[i])
+			best = max(best, min(1, f.scores[i]))
 		}
 	}
 	t.missing = float64(len(f.missing))
-	score := 0.2 + extra
+	score := 0.2 + 0.15*best + extra
 	if required > 0 {
 		score = 0.4*sum/required + extra
 	}

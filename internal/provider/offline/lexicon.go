@@ -112,7 +112,7 @@ var verbs = stems(`get show give tell display view see look fetch retrieve read 
  increase raise boost decrease lower reduce dim send deliver post submit forward message text notify start begin launch run activate
  enable stop end halt deactivate disable finish pause suspend resume continue close shut lock unlock buy purchase order book reserve
  schedule arrange remind pay transfer move copy duplicate convert calculate compute multiply subtract divide assign rate review play
- rename share invite save store keep remember record log translate summarize turn switch mark call email mail print upload download
+ rename share invite save store keep remember record log translate summarize turn switch mark call email mail print upload download research investigate
  wake mute define explain describe compare sort filter merge split pick choose roll flip count round hash encrypt decrypt ask let water
  file hand bring pour dispense prolong extend heat cook bake warm cool refund hire fire drive navigate guide teach highlight restock reorder
  relocate collect drop dispatch deploy restart reboot reset revert undo redo approve reject accept decline confirm deny grant revoke

@@ -117,6 +117,10 @@ func (p *Provider) respond(w *writer, r *llm.Request, msgs []*message.Message) {
 		return
 	}
 	cur := turns[len(turns)-1]
+	if cur.news {
+		w.text(retold(cur.text), cur.cut, r.Sampling)
+		return
+	}
 	x := p.indexes.of(r.Tools)
 	pl := &planner{x: x, zones: p.zones}
 	switch r.ToolChoice {

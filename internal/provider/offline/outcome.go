@@ -18,7 +18,7 @@ type outcome struct {
 }
 
 func newOutcome(r *message.ToolResult) *outcome {
-	o := &outcome{status: r.Status, text: strings.TrimSpace(r.Text()), rest: r.Rest}
+	o := &outcome{status: r.Status, text: strings.TrimSpace(r.Plain()), rest: r.Rest}
 	if v, ok := decode([]byte(o.text)); ok {
 		o.value = v
 	}

@@ -116,13 +116,16 @@ func splitName(name string) []string {
 // wordStems are the stems of a text's words that carry meaning.
 func wordStems(text string) []string {
 	var out []string
-	for _, w := range splitName(text) {
+	for _, w := range splitName(joined.Replace(text)) {
 		if !stopwords[w] || particles[w] {
 			out = append(out, stem(w))
 		}
 	}
 	return out
 }
+
+// joined writes the compounds without their hyphens.
+var joined = strings.NewReplacer("to-do", "todo", "To-do", "Todo", "e-mail", "email", "E-mail", "Email", "wi-fi", "wifi", "Wi-Fi", "Wifi")
 
 const maxDepth = 6 // of nested argument objects
 
@@ -351,7 +354,7 @@ var roleWords = parseRoles(map[role]string{
 	roleOrigin:     "from origin source start departure sender old src",
 	roleTarget:     "to target destination end recipient arrival new into dest dst goal onto",
 	roleText:       "text message body content note comment reason memo caption instruction remark feedback sentence paragraph input task todo reminder value",
-	roleTitle:      "title name label subject heading summary topic item product",
+	roleTitle:      "title name label subject heading summary topic item product event",
 	roleQuery:      "query search keyword term topic question q phrase about word pattern",
 	roleID:         "id number code reference tracking sku key isbn plate serial identifier ref num no uuid",
 	rolePath:       "path file filename folder directory document dir",

@@ -1,10 +1,7 @@
 package offline
 
 import (
-	"encoding/json"
-	"maps"
 	"slices"
-	"strings"
 )
 
 // verdict is how a wish is understood.
@@ -54,12 +51,38 @@ func (pl *planner) judge(c *clause, prior *priorCall) verdict {
 		list = []match{{tool: pl.only, hits: make([]hit, len(c.words))}}
 	} else if list = pl.x.rank(c.words, considered); len(list) == 0 && pl.force && len(pl.x.tools) > 0 {
 		list = []match{{tool: pl.x.tools[0], hits: make([]hit, len(c.words))}}
+	} else if pl.x.delegates && c.asksFrom() >= 0 {
+		list = pl.x.answering(list, len(c.words))
 	}
 	for _, m := range list {
+		if c.to != nil && m.tool != c.to {
+			continue
+		}
+		if m.tool.ask != nil && pl.only == nil {
+			if v := pl.asked(c, m); v.score > best.score+1e-9 && (v.accepted || !best.accepted) || v.accepted && !best.accepted {
+				best = v
+			}
+			continue
+		}
 		f := filler{c: c, e: m.tool, zones: pl.zones, names: pl.x.names, prior: prior}
 		v := verdict{tool: m.tool, filled: f.fill(), clause: c}
 		v.weigh(m, pl.x.nameShare(m.tool, c.words))
+		if best.tool != nil && best.tool.ask != nil && best.accepted && !v.accepted {
+			continue
+		}
 		if v.score > best.score+1e-9 {
+			best = v
+		}
+	}
+	if c.to != nil {
+		best.tool, best.clause, best.accepted = c.to, c, true
+		if best.filled == nil {
+			best.filled = (&filler{c: c, e: &entry{}}).fill()
+		}
+		return best
+	}
+	if !best.accepted && pl.only == nil {
+		if v, ok := pl.inquiry(c); ok {
 			best = v
 		}
 	}
@@ -73,7 +96,9 @@ func (pl *planner) judge(c *clause, prior *priorCall) verdict {
 func (pl *planner) make(r *reading, prior *priorCall, done []*doneCall) *plan {
 	p := &plan{}
 	b := &builder{planner: pl, plan: p, prior: prior, done: slices.Clone(done)}
-	for _, part := range pl.divide(r) {
+	parts := pl.gather(pl.divide(r))
+	b.sole = len(parts) == 1
+	for _, part := range parts {
 		b.add(part)
 	}
 	p.others = b.done
@@ -202,6 +227,7 @@ type builder struct {
 	plan  *plan
 	prior *priorCall
 	done  []*doneCall // not yet matched to a step
+	sole  bool        // the request is one wish
 }
 
 // add understands one wish.
@@ -225,6 +251,10 @@ func (b *builder) add(c *clause) {
 		if c.verb || c.question || len(b.plan.steps) == 0 {
 			b.plan.unknown = append(b.plan.unknown, c.source(c.lo, c.hi))
 		}
+		return
+	}
+	if v.tool.ask != nil && b.only == nil {
+		b.step(&v, v.filled)
 		return
 	}
 	for _, f := range b.spread(&v) {
@@ -333,7 +363,12 @@ func lookup(args map[string]any, path []string) (any, bool) {
 // step adds one call, unless it is there already.
 func (b *builder) step(v *verdict, f *filled) {
 	c := v.clause
-	s := &step{tool: v.tool, args: build(v.tool.params, f.values), wish: c.source(c.lo, c.hi)}
+	s := &step{tool: v.tool, wish: c.source(c.lo, c.hi)}
+	if v.tool.ask != nil && b.only == nil {
+		s.args = map[string]any{v.tool.ask.param: b.passed(c)}
+	} else {
+		s.args = build(v.tool.params, f.values)
+	}
 	for _, i := range f.missing {
 		s.missing = append(s.missing, v.tool.params[i])
 	}
@@ -414,57 +449,6 @@ func (b *builder) spread(v *verdict) []*filled {
 		}
 		if len(out) > 1 {
 			break
-		}
-	}
-	return out
-}
-
-// build makes the arguments' object from the values of the parameters.
-func build(params []*param, values []any) map[string]any {
-	args := map[string]any{}
-	for i, p := range params {
-		if values[i] == nil {
-			continue
-		}
-		at := args
-		for _, name := range p.path[:len(p.path)-1] {
-			next, ok := at[name].(map[string]any)
-			if !ok {
-				next = map[string]any{}
-				at[name] = next
-			}
-			at = next
-		}
-		at[p.path[len(p.path)-1]] = values[i]
-	}
-	return args
-}
-
-func equal(a, b map[string]any) bool {
-	return string(encode(a)) == string(encode(b))
-}
-
-// encode writes arguments as JSON; their members are sorted, so it is stable.
-func encode(v any) []byte {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil { // a pending value cannot be written, and is never sent
-		return []byte("{}")
-	}
-	return []byte(strings.TrimSuffix(b.String(), "\n"))
-}
-
-// drop removes an optional argument.
-func drop(args map[string]any, path []string) map[string]any {
-	out := maps.Clone(args)
-	if len(path) == 1 {
-		delete(out, path[0])
-	} else if sub, ok := out[path[0]].(map[string]any); ok {
-		if sub = drop(sub, path[1:]); len(sub) == 0 {
-			delete(out, path[0])
-		} else {
-			out[path[0]] = sub
 		}
 	}
 	return out

@@ -120,7 +120,7 @@ func TestTokens(t *testing.T) {
 		`notes/todo.txt ~/x ./a C:\tmp\x www.example.org example.com`: `path:notes/todo.txt path:~/x path:./a path:C:\tmp\x link:www.example.org link:example.com`,
 		`Europe/Berlin and/or 1/2`:                                    `word:Europe/Berlin word:and punct:/ word:or number:1 op:/ number:2`,
 		`INV-2041 #4512 B12 LX123 192.168.1.1 +49 170 1234567`:        `code:INV-2041 code:#4512 code:B12 code:LX123 code:192.168.1.1 code:+49 170 1234567`,
-		`Dr. Lang's e-mail`:                                           `word:Dr. word:Lang word:'s word:e punct:- word:mail`,
+		`Dr. Lang's e-mail`:                                           `word:Dr. word:Lang word:'s word:e-mail`,
 		`6*7 3-4 -5`:                                                  `number:6 op:* number:7 number:3 op:- number:4 number:-5`,
 		"日本 «ça va» „ja“":                                             `word:日本 quoted:ça va quoted:ja`,
 	} {

@@ -329,6 +329,14 @@ func (s *scanner) word(r rune) bool {
 		return true
 	}
 	n := lettersIn(rest)
+	if n <= 2 && strings.HasPrefix(rest[n:], "-") { // "to-do" is one word
+		m := n + 1 + lettersIn(rest[n+1:])
+		if low, ok := compounds[strings.ToLower(rest[:m])]; ok {
+			t := s.emit(tkWord, m)
+			t.low, t.stem = low, stem(low)
+			return true
+		}
+	}
 	if strings.HasSuffix(strings.ToLower(rest[:n]), "n") && (strings.HasPrefix(rest[n:], "'t") || strings.HasPrefix(rest[n:], "’t")) {
 		t := s.emit(tkWord, n) // don't, isn't
 		if strings.HasSuffix(rest[n:], "’t") || strings.HasPrefix(rest[n:], "’t") {
@@ -337,6 +345,10 @@ func (s *scanner) word(r rune) bool {
 			s.pos += len("'t")
 		}
 		t.end, t.low, t.stem = s.pos, "not", "not"
+		return true
+	}
+	if replies[strings.ToLower(rest[:n])] && strings.HasPrefix(rest[n:], ": ") {
+		s.emit(tkWord, n+1)
 		return true
 	}
 	if abbreviations[strings.ToLower(rest[:n])] && strings.HasPrefix(rest[n:], ".") {
@@ -348,6 +360,12 @@ func (s *scanner) word(r rune) bool {
 	s.emit(tkWord, n)
 	return true
 }
+
+// compounds are words with a hyphen that are also written without.
+var compounds = map[string]string{"to-do": "todo", "to-dos": "todos", "e-mail": "email", "e-mails": "emails", "wi-fi": "wifi"}
+
+// replies open the subjects of answers; their colon belongs to them.
+var replies = words(`re fwd fw aw wg tr`)
 
 // abbreviations whose full stop ends no sentence.
 var abbreviations = words(`dr mr mrs ms prof st mt sr jr inc ltd vs approx dept hr fr str nr bzw ca mme mlle sra`)

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"slices"
 	"strings"
 
 	"steward/internal/message"
@@ -14,6 +15,7 @@ type turn struct {
 	cut    string // text that an answer without end has given so far
 	bound  bool   // a bound of the run ended it
 	images bool
+	news   bool // not said by the user: what came of something that went on by itself
 }
 
 // doneCall is a call that was made, with its result once that is there.
@@ -31,7 +33,7 @@ func turnsOf(msgs []*message.Message) []*turn {
 	start, turns := len(msgs), 0
 	for start > 0 && turns <= maxTurns {
 		start--
-		if says(msgs[start]) && (start == 0 || !says(msgs[start-1])) {
+		if says(msgs[start]) && (start == 0 || !says(msgs[start-1]) || tellsNews(msgs[start]) || tellsNews(msgs[start-1])) {
 			turns++
 		}
 	}
@@ -44,8 +46,8 @@ func turnsOf(msgs []*message.Message) []*turn {
 			if !says(m) || cur.open() && asksToContinue(m.Text()) {
 				continue // go on with what was cut short
 			}
-			if said || len(out) == 0 {
-				cur, said = &turn{}, false
+			if news := tellsNews(m); said || len(out) == 0 || news || cur.news {
+				cur, said = &turn{news: news}, false
 				out = append(out, cur)
 			}
 			cur.user(m)
@@ -148,6 +150,7 @@ func lastCall(turns []*turn) *priorCall {
 
 // understand plans the last turn, in the light of those before it.
 func (pl *planner) understand(turns []*turn, r func(text string) *reading) *plan {
+	turns = slices.DeleteFunc(slices.Clone(turns), func(t *turn) bool { return t.news })
 	n := len(turns) - 1
 	cur := r(turns[n].text)
 	p := pl.make(cur, lastCall(turns[:n]), turns[n].calls)

@@ -308,9 +308,9 @@ func (d decoder) file(v wire.Value, extra []byte) (message.Block, []byte) {
 	extra = wire.AppendNested(extra, "file", more)
 	switch {
 	case url == "":
-		return &message.File{Name: name, MIME: wire.MediaType(name, "application/octet-stream")}, extra
+		return &message.File{Name: name, MIME: message.MediaType(name, "application/octet-stream")}, extra
 	case strings.HasPrefix(url, "data:"):
 		return wire.FileAt(url, name), extra
 	}
-	return &message.File{Name: name, MIME: wire.MediaType(name, "application/octet-stream"), Data: data.Base64()}, extra
+	return &message.File{Name: name, MIME: message.MediaType(name, "application/octet-stream"), Data: data.Base64()}, extra
 }

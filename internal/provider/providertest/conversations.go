@@ -186,7 +186,7 @@ func outcomes() Conversation {
 	turn := calls()
 	msgs := []*message.Message{user("Try everything"), turn}
 	for i, s := range []message.Status{message.OK, message.Failed, message.DeniedCall, message.Queued,
-		message.Unavailable, message.UnknownEnd, message.Interrupted} {
+		message.Unavailable, message.UnknownEnd, message.Interrupted, message.Accepted} {
 		id := "s" + string(rune('0'+i))
 		turn.Blocks = append(turn.Blocks, call(id, "time.now", `{}`))
 		msgs = append(msgs, result(id, "time.now", s, text(string(s))))

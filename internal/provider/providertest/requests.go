@@ -5,11 +5,14 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/tool"
 )
 
 // Requests is the part of Suite that is about what is sent: it passes the
@@ -114,6 +117,8 @@ func (v Vendor) continues(t *testing.T, e *Exchange, c Conversation) {
 		"bare":     {Transcript: llm.NewTranscript(c.Messages...)},
 		"equipped": {Transcript: llm.NewTranscript(c.Messages...), System: "Be brief.", Tools: Tools()},
 		"thinking": {Transcript: llm.NewTranscript(c.Messages...), Tools: Tools(), Sampling: llm.Sampling{Effort: llm.EffortMedium}},
+		// Another agent has it now, which has none of the tools, and a hook's note stands last.
+		"taken over": {Transcript: llm.NewTranscript(noted(c.Messages)...), System: "You rhyme.", Tools: otherTools()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			body := v.sends(t, e, r)
@@ -124,6 +129,19 @@ func (v Vendor) continues(t *testing.T, e *Exchange, c Conversation) {
 			}
 		})
 	}
+}
+
+// noted returns messages with a further one of the role user.
+func noted(msgs []*message.Message) []*message.Message {
+	note := *user("Mind the metre.")
+	note.ID, note.Prev = id.New(), msgs[len(msgs)-1].ID
+	return append(slices.Clone(msgs), &note)
+}
+
+// otherTools is a set that has nothing in common with Tools.
+func otherTools() *llm.Toolset {
+	return llm.NewToolset(tool.Spec{Name: "rhyme.find", Description: "Finds rhymes.", Effect: tool.Query, Version: "1",
+		Input: []byte(`{"type":"object","properties":{"word":{"type":"string"}},"required":["word"]}`)})
 }
 
 // stepwise: a conversation that grows is sent as if it had been sent at once,

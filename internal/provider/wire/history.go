@@ -3,7 +3,6 @@ package wire
 import (
 	"encoding/base64"
 	"fmt"
-	"path"
 	"strconv"
 	"strings"
 
@@ -195,11 +194,11 @@ func Words(r *message.ToolResult, failed, marked bool) {
 	word, rest, ok := strings.Cut(first.Text, "]")
 	status := message.Status(strings.TrimPrefix(word, "["))
 	switch status {
-	case message.Failed, message.DeniedCall, message.Queued, message.Unavailable, message.UnknownEnd, message.Interrupted:
+	case message.Failed, message.DeniedCall, message.Queued, message.Accepted, message.Unavailable, message.UnknownEnd, message.Interrupted:
 	default:
 		return
 	}
-	if !ok || word != "["+string(status) || marked && failed != (status != message.Queued) {
+	if !ok || word != "["+string(status) || marked && failed != (status != message.Queued && status != message.Accepted) {
 		return
 	}
 	text, spaced := strings.CutPrefix(rest, " ")
@@ -232,33 +231,12 @@ func InlineURL(url string) (mime string, data []byte, ok bool) {
 	return mime, data, true
 }
 
-// MediaType guesses the type of what has the name or address; other is for
-// what has no ending that tells.
-func MediaType(name, other string) string {
-	name, _, _ = strings.Cut(name, "?")
-	switch strings.ToLower(path.Ext(name)) {
-	case ".png":
-		return "image/png"
-	case ".jpg", ".jpeg":
-		return "image/jpeg"
-	case ".gif":
-		return "image/gif"
-	case ".webp":
-		return "image/webp"
-	case ".pdf":
-		return "application/pdf"
-	case ".txt":
-		return "text/plain"
-	}
-	return other
-}
-
 // ImageAt returns the image of a URL, which may be the data itself.
 func ImageAt(url string) *message.Image {
 	if mime, data, ok := InlineURL(url); ok {
 		return &message.Image{MIME: mime, Data: data}
 	}
-	return &message.Image{MIME: MediaType(url, "image/*"), URL: url}
+	return &message.Image{MIME: message.MediaType(url, "image/*"), URL: url}
 }
 
 // FileAt returns the file of a URL, which may be the data itself.
@@ -266,8 +244,8 @@ func FileAt(url, name string) *message.File {
 	if mime, data, ok := InlineURL(url); ok {
 		return &message.File{MIME: mime, Name: name, Data: data}
 	}
-	other := MediaType(url, "application/octet-stream")
-	return &message.File{MIME: MediaType(name, other), Name: name, URL: url}
+	other := message.MediaType(url, "application/octet-stream")
+	return &message.File{MIME: message.MediaType(name, other), Name: name, URL: url}
 }
 
 // Base64 returns the bytes of a string in base64, of either alphabet and with
