@@ -241,6 +241,11 @@ func (d *decoder) leaf(n ast.Node, v reflect.Value, path string, r rules) {
 			d.fault(p, "%s: expected %s, found %s", path, typeName(v.Type()), found(n))
 			return
 		}
+		if r.form == "path" {
+			for i := range items {
+				items[i] = d.resolve(items[i])
+			}
+		}
 		var list []string
 		list, why = parseList(items, r)
 		next = reflect.ValueOf(list)

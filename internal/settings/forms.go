@@ -56,12 +56,16 @@ type pattern struct {
 
 // patterns is read-only.
 var patterns = map[string]pattern{
-	"word":     {regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`), "is no name; use lower-case letters, digits, '-' and '_'"},
-	"provider": {regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`), "is no name of a provider; use lower-case letters, digits, '-' and '_'"},
-	"alias":    {regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`), "is no alias; use lower-case letters, digits, '.', '-' and '_'"},
-	"model":    {regexp.MustCompile(`^[^\s/]+(/\S+)?$`), "is no model; write provider/model or an alias"},
-	"tool":     {regexp.MustCompile(`^[a-z0-9_]+(\.[a-z0-9_]+)+$`), "is no tool; write category.name"},
-	"variable": {regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`), "is no name of an environment variable"},
+	"word":      {regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`), "is no name; use lower-case letters, digits, '-' and '_'"},
+	"provider":  {regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`), "is no name of a provider; use lower-case letters, digits, '-' and '_'"},
+	"alias":     {regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`), "is no alias; use lower-case letters, digits, '.', '-' and '_'"},
+	"model":     {regexp.MustCompile(`^[^\s/]+(/\S+)?$`), "is no model; write provider/model or an alias"},
+	"tool":      {regexp.MustCompile(`^[a-z0-9_]+(\.[a-z0-9_]+)+$`), "is no tool; write category.name"},
+	"source":    {regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`), "is no name of a source; use lower-case letters, digits and single '_'"},
+	"tool_word": {regexp.MustCompile(`^[a-z0-9]+(_[a-z0-9]+)*$`), "is no name of a tool; use lower-case letters, digits and single '_'"},
+	"method":    {regexp.MustCompile(`^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$`), "is no method; write package.Service.Method"},
+	"audited":   {regexp.MustCompile(`^(cld:\S+|[a-z][A-Za-z0-9_.]*\*?)$`), "is neither a type nor a place; write a type (email.Message), the beginning of one (email.*) or a URI (cld:…)"},
+	"variable":  {regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`), "is no name of an environment variable"},
 }
 
 func checkListen(v string) string {

@@ -211,7 +211,7 @@ func (l *loading) set(key, text string, src Source) {
 		return
 	}
 	if r.form == "path" {
-		text = resolve(text, l.dir, l.home)
+		text = l.resolved(text, v.Kind() == reflect.Slice)
 	}
 	next, why := parse(text, v.Type(), r)
 	if why != "" {
@@ -220,6 +220,18 @@ func (l *loading) set(key, text string, src Source) {
 	}
 	l.put(strings.Split(key, "."), next)
 	l.from[key] = src
+}
+
+// resolved makes a path, or each of a list, absolute.
+func (l *loading) resolved(text string, list bool) string {
+	if !list {
+		return resolve(text, l.dir, l.home)
+	}
+	paths := strings.Split(text, ",")
+	for i, p := range paths {
+		paths[i] = resolve(strings.TrimSpace(p), l.dir, l.home)
+	}
+	return strings.Join(paths, ",")
 }
 
 // find returns the leaf at a path; a name that a map lacks has the zero value.
@@ -288,6 +300,15 @@ func (l *loading) whole() {
 			l.faults = append(l.faults, fmt.Sprintf("%s: two folders are called %q; rename one", where, f.Name))
 		}
 		seen[f.Name] = true
+	}
+	for _, name := range sortedKeys(reflect.ValueOf(l.Service.Tool.Endpoints)) {
+		e, path := l.Service.Tool.Endpoints[name], join("service.tool.endpoints", name)
+		if e.Host == "" {
+			l.faults = append(l.faults, fmt.Sprintf("%s: %s needs a host: where its server is", l.where(path), path))
+		}
+		if e.Call == "" && (e.Name != "" || e.Effect != "") {
+			l.faults = append(l.faults, fmt.Sprintf("%s: %s has a name or an effect, which are of one method: say which with call", l.where(path), path))
+		}
 	}
 	l.chains()
 }

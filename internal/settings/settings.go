@@ -7,6 +7,8 @@ package settings
 import (
 	"log/slog"
 	"time"
+
+	"steward/internal/secret"
 )
 
 // Settings are the effective settings. The struct is also the schema: the
@@ -32,8 +34,13 @@ type Settings struct {
 	Prices    map[string]Price    `yaml:"prices" names:"model" project:"no" doc:"Prices of models in US dollars per million tokens, over those that Steward ships."`
 	Windows   map[string]int      `yaml:"windows" names:"model" min:"1024" max:"100000000" project:"no" doc:"Context windows of models in tokens, over what is known of them. Conversations are fitted to them."`
 	Keep      Keep                `yaml:"keep" project:"no" doc:"How long things are kept as they are."`
+	Audit     Audit               `yaml:"audit" project:"no" doc:"What is recorded beyond all that changes."`
 	Folders   []Folder            `yaml:"folders" project:"no" doc:"Folders that the files tools may use."`
 	Tools     Tools               `yaml:"tools" doc:"Bounds of tool calls."`
+	Approve   string              `yaml:"approve" oneof:"actions,unfixed" project:"no" doc:"What you are asked about before it is done: every action that changes something (actions), or those alone that your own words, or a plan made of them, had not fixed before anything of others was read (unfixed). Policies of your own may say otherwise."`
+	Agents    []string            `yaml:"agents" form:"path" project:"no" doc:"Folders of agents, besides agents in the data folder. Each agent is asked for once."`
+	MCP       []string            `yaml:"mcp" form:"path" project:"no" doc:"JSON files with mcpServers, besides mcp.json in the data folder. Each server is asked for once."`
+	Service   Service             `yaml:"service" project:"no" doc:"Services of others that Steward calls."`
 	Profile   Profile             `yaml:"profile" doc:"What Steward should know about you."`
 	Log       Log                 `yaml:"log" doc:"What is written to stderr."`
 	Timeouts  Timeouts            `yaml:"timeouts" doc:"How long Steward waits for others."`
@@ -42,10 +49,11 @@ type Settings struct {
 // Provider is an endpoint that offers models.
 type Provider struct {
 	BaseURL string `yaml:"base_url" form:"url" doc:"Where its API is."`
-	Key     Secret `yaml:"key" doc:"Its API key. Better in the environment or in key_file."`
+	Key     Secret `yaml:"key" doc:"Its API key, or where it is: env:NAME, file:PATH, command:PROGRAM ARGS or store:NAME (steward secrets set NAME)."`
 	KeyEnv  string `yaml:"key_env" form:"variable" doc:"Name of the environment variable that holds the key."`
 	KeyFile string `yaml:"key_file" form:"path" doc:"File that holds the key."`
 	Model   string `yaml:"model" doc:"The provider's own name of the model that is used unless another is asked for."`
+	Place   string `yaml:"place" oneof:"local,cloud" doc:"Whether what it is sent stays on this machine and its own network (local) or not (cloud), for policies; told from its address unless given."`
 	Off     bool   `yaml:"off" doc:"Do not use this provider, even where its key is in the environment."`
 }
 
@@ -82,6 +90,14 @@ type Keep struct {
 	Unused  time.Duration `yaml:"unused" min:"1h" max:"87600h" doc:"After so long a conversation that nobody uses is kept compressed. It reads as before."`
 }
 
+// Audit says what is recorded beyond all that changes.
+type Audit struct {
+	AnchorFile  string        `yaml:"anchor_file" form:"path" doc:"File, best on another machine's disk, to which the head of the log is appended from time to time, so that steward audit verify can tell whether the log is the one that it was."`
+	AnchorEvery time.Duration `yaml:"anchor_every" min:"1m" max:"8760h" doc:"How often that is done, if there is something new."`
+
+	Reads []string `yaml:"reads" form:"audited" doc:"Resources of which each read is recorded: types (email.Message), beginnings of types (email.*) and places (cld:…)."`
+}
+
 // Folder is a part of the file system that tools may use.
 type Folder struct {
 	Name  string `yaml:"name" form:"word" doc:"The name under which the model knows it."`
@@ -94,6 +110,27 @@ type Tools struct {
 	Timeout   time.Duration            `yaml:"timeout" min:"100ms" max:"24h" doc:"Time of a call, unless the tool has its own."`
 	Timeouts  map[string]time.Duration `yaml:"timeouts" names:"tool" min:"100ms" max:"24h" doc:"Time of a call of the named tool."`
 	ResultCap int                      `yaml:"result_cap" min:"1024" max:"1048576" doc:"Bytes of a result that the model is shown at once; it can read on."`
+}
+
+// Service are the services of others.
+type Service struct {
+	Tool ToolService `yaml:"tool" doc:"Those that offer tools."`
+}
+
+// ToolService are the services that offer tools.
+type ToolService struct {
+	Endpoints map[string]Endpoint `yaml:"endpoints" names:"source" doc:"Methods of gRPC services as tools. Each is asked for once."`
+}
+
+// Endpoint is a method of a gRPC service that is a tool.
+type Endpoint struct {
+	Call        string        `yaml:"call" form:"method" doc:"package.Service.Method; none: all that the server offers."`
+	Name        string        `yaml:"name" form:"tool_word" doc:"The tool's name after the endpoint's; the method's unless given."`
+	Description string        `yaml:"description" doc:"What the tool does, for the model; the method's comment unless given."`
+	Host        string        `yaml:"host" doc:"HOST:PORT of the server."`
+	TLS         bool          `yaml:"tls" doc:"Speak TLS, with the system's certificates."`
+	Effect      string        `yaml:"effect" oneof:"query,action" doc:"Whether it only reads (query) or changes something (action)."`
+	Timeout     time.Duration `yaml:"timeout" min:"100ms" max:"24h" doc:"Time of a call."`
 }
 
 // Profile is what Steward knows about its user.
@@ -114,11 +151,13 @@ type Log struct {
 type Timeouts struct {
 	FirstByte time.Duration `yaml:"first_byte" min:"100ms" max:"1h" doc:"For the first byte of a model's answer."`
 	Idle      time.Duration `yaml:"idle" min:"100ms" max:"1h" doc:"Between two pieces of a model's answer."`
+	Approval  time.Duration `yaml:"approval" min:"1m" max:"8760h" doc:"How long a question to a person stands, and an approval is good."`
 	Shutdown  time.Duration `yaml:"shutdown" min:"0s" max:"1h" doc:"For running turns to finish when Steward is asked to end."`
 }
 
-// Secret is text that must not be shown. Everything that prints it prints a
-// mask; Reveal gives it away.
+// Secret is text that must not be shown, or a reference to one (see package
+// secret). Everything that prints it prints a mask, or the reference; Reveal
+// gives it away.
 type Secret string
 
 // Reveal returns the secret itself.
@@ -128,8 +167,8 @@ func (s Secret) Reveal() string { return string(s) }
 func (s Secret) String() string {
 	const short = 16
 	switch {
-	case s == "":
-		return ""
+	case s == "", secret.Is(string(s)): // where it is, is none
+		return string(s)
 	case len(s) < short:
 		return "••••"
 	}
@@ -150,11 +189,13 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 func Defaults() Settings {
 	return Settings{
 		Listen:   "127.0.0.1:7420",
+		Approve:  "actions",
 		Limits:   Limits{Iterations: 20, Time: 10 * time.Minute},
 		Tools:    Tools{Timeout: 30 * time.Second, ResultCap: 32 << 10},
 		Profile:  Profile{Units: "metric"},
 		Log:      Log{Level: "info", Format: "text"},
+		Audit:    Audit{AnchorEvery: time.Hour},
 		Keep:     Keep{Deleted: 30 * 24 * time.Hour, Unused: 30 * 24 * time.Hour},
-		Timeouts: Timeouts{FirstByte: 2 * time.Minute, Idle: time.Minute, Shutdown: 10 * time.Second},
+		Timeouts: Timeouts{FirstByte: 2 * time.Minute, Idle: time.Minute, Approval: 7 * 24 * time.Hour, Shutdown: 10 * time.Second},
 	}
 }
