@@ -15,6 +15,9 @@ const System Space = "system"
 // UserSpace returns the space of a user.
 func UserSpace(user string) Space { return Space("user:" + user) }
 
+// GroupSpace returns the space of a group: its members read it.
+func GroupSpace(group string) Space { return Space("group:" + group) }
+
 // Metadata is the four-part description by which agents are found for tasks,
 // tools for requests and memories for prompts.
 type Metadata struct {

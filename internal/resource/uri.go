@@ -119,17 +119,28 @@ func (u URI) Find(typ string) (URI, bool) {
 
 // String returns the text form, "cld:type.id/type.id".
 func (u URI) String() string {
-	var b strings.Builder
-	b.WriteString(Scheme)
-	for i, e := range u.Elements() {
-		if i > 0 {
-			b.WriteByte('/')
+	var room [128]byte
+	return string(u.appendTo(room[:0]))
+}
+
+// AppendText implements encoding.TextAppender. There is never an error.
+func (u URI) AppendText(b []byte) ([]byte, error) { return u.appendTo(b), nil }
+
+func (u URI) appendTo(b []byte) []byte {
+	b = append(b, Scheme...)
+	for rest := u.key; rest != ""; {
+		e, next, _ := cutRaw(rest)
+		b = append(append(b, e.typ...), '.')
+		if e.uuid {
+			b = id.ID([]byte(e.id)).AppendText(b)
+		} else {
+			b = append(b, e.id...)
 		}
-		b.WriteString(e.Type)
-		b.WriteByte('.')
-		b.WriteString(e.ID)
+		if rest = next; rest != "" {
+			b = append(b, '/')
+		}
 	}
-	return b.String()
+	return b
 }
 
 // MarshalText implements encoding.TextMarshaler.
