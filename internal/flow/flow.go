@@ -1,0 +1,115 @@
+// Package flow says of a tool call what in it was fixed before anything
+// untrusted was read: the tool and the arguments that the user's own words
+// gave, or that a plan made before then named, by value or by the field of a
+// result from which they come (CaMeL, https://arxiv.org/abs/2503.18813).
+package flow
+
+import (
+	"slices"
+	"strings"
+
+	"steward/internal/message"
+	"steward/internal/policy"
+	"steward/internal/tool"
+)
+
+// Of returns where a call comes from. turn is what was recorded of the turn in
+// which the call stands, in order: the message of the call at least; what comes
+// after it does not count. spec and args are those of the call, the arguments
+// canonical. Each call carries the labels of all that its model was shown: so
+// this is a pure function of what is recorded, the same after a restart.
+//
+// A call is fixed if nothing untrusted had been shown when the model made it,
+// or if it is a step of the turn's plan: the step's tool, and each argument
+// equal to what the plan says, by value or as the field of the result of the
+// call that was the plan's earlier step. That a value is equal to one that was
+// read is not enough. A target (tool.Spec.Targets) that comes from a field of an
+// untrusted result is never fixed.
+func Of(turn []*message.Message, call message.Ref, spec tool.Spec, args []byte) policy.Flow {
+	labels, found := labelsOf(turn, call)
+	if found && !labels.Has(message.Untrusted) {
+		return policy.Flow{Fixed: true}
+	}
+	r := replay{}
+	for _, m := range turn {
+		if m.ID == call.Message {
+			r.calls(m, call.Block)
+			break
+		}
+		r.see(m)
+	}
+	if r.plan == nil {
+		return open("it was decided after something of others had been read", "")
+	}
+	return r.judge(spec, args)
+}
+
+// Literal reports whether a call that Of finds fixed holds nothing that was
+// read in the turn: only the user's or the plan's own words. What is told by it
+// is as clean as they are.
+func Literal(turn []*message.Message, call message.Ref, name string, args []byte) bool {
+	labels, found := labelsOf(turn, call)
+	if found && !labels.Has(message.Untrusted) {
+		return true
+	}
+	r := replay{}
+	for _, m := range turn {
+		if m.ID == call.Message {
+			r.calls(m, call.Block)
+			break
+		}
+		r.see(m)
+	}
+	if r.plan == nil {
+		return false
+	}
+	b, _ := r.bind(name, args)
+	return b != nil && len(b.untrusted) == 0
+}
+
+// labelsOf returns the labels of a call's block.
+func labelsOf(turn []*message.Message, call message.Ref) (message.Labels, bool) {
+	for _, m := range turn {
+		if m.ID == call.Message && call.Block >= 0 && call.Block < len(m.Blocks) {
+			return m.Blocks[call.Block].Base().Labels, true
+		}
+	}
+	return 0, false
+}
+
+func open(why string, where ...string) policy.Flow {
+	return policy.Flow{Open: where, Why: why}
+}
+
+// judge says where the next call comes from.
+func (r *replay) judge(spec tool.Spec, args []byte) policy.Flow {
+	b, miss := r.bind(spec.Name, args)
+	if b == nil {
+		return miss
+	}
+	var targets []string
+	for _, name := range b.untrusted {
+		if isTarget(spec, name) {
+			targets = append(targets, "/"+escape(name))
+		}
+	}
+	if len(targets) > 0 {
+		slices.Sort(targets)
+		return open("the plan takes from text of others where it would go: "+strings.Join(targets, ", "), targets...)
+	}
+	return policy.Flow{Fixed: true}
+}
+
+// isTarget reports whether an argument says to whom or where to. Of a foreign
+// tool that does not say which do, each one might.
+func isTarget(spec tool.Spec, arg string) bool {
+	if spec.Targets == nil && spec.Origin != "" && spec.Origin != tool.OriginOwn && !strings.HasPrefix(spec.Origin, "domain:") {
+		return true
+	}
+	return slices.Contains(spec.Targets, arg)
+}
+
+// escape writes a member's name as a word of a JSON pointer.
+func escape(name string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
+}
