@@ -52,6 +52,13 @@ func ForUser(user string) Scope {
 	return Scope{Actor: user, Read: []resource.Space{s}, Write: s}
 }
 
+// ForGroup is the scope of a user who writes the space of a group that he is
+// in. That he is, the caller has made sure of.
+func ForGroup(user, group string) Scope {
+	s := resource.GroupSpace(group)
+	return Scope{Actor: user, Read: []resource.Space{s}, Write: s}
+}
+
 // ForNode is the scope of the node's own business at start and in recovery:
 // it reads all spaces and writes the one given. Nothing that serves a user's
 // call may use it.

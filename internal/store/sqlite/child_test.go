@@ -288,6 +288,12 @@ func checkKilled(t *testing.T, path string, acked map[string]int) {
 		t.Fatal(err)
 	}
 	defer close1(t, s)
+	if _, err := s.Seal(t.Context()); err != nil { // then the writer rests
+		t.Fatal(err)
+	}
+	if v, err := s.Verify(t.Context()); err != nil || v.Flaw != nil || v.Open != 0 {
+		t.Errorf("after a crash the log does not verify: %+v %+v, %v", v, v.Flaw, err)
+	}
 	if n, err := s.writer.c.number("SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'"); err != nil || n != 0 {
 		t.Errorf("%d faults in the file, %v", n, err)
 	}

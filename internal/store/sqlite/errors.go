@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -102,7 +103,12 @@ func unreadable(path string, err error) error {
 		With("name a file that the user that runs Steward may read")
 }
 
+// broken tells of a failure that nobody knows better; that a caller did not
+// wait is none of the database's.
 func broken(path string, err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return fault.Of(err)
+	}
 	return fault.New(fault.Internal, "store_broken", "the database %s failed: %w", path, err).
 		With("keep a copy of the file as it is; restore a backup if this goes on")
 }

@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"crypto/sha256"
+
 	"steward/internal/resource"
 )
 
@@ -21,6 +23,7 @@ const (
 	versions = `WITH RECURSIVE v(seq, op, prev) AS (
 		SELECT seq, op, prev FROM log WHERE seq = ?
 		UNION ALL SELECT l.seq, l.op, l.prev FROM v CROSS JOIN log l ON l.seq = v.prev WHERE v.op <> 3) `
+	eraseScars = versions + `SELECT l.seq, l.op, l.body FROM v CROSS JOIN log l ON l.seq = v.seq WHERE l.body IS NOT NULL`
 	eraseApart = versions + `UPDATE pack SET body = NULL
 		WHERE id IN (SELECT l.body FROM v CROSS JOIN log l ON l.seq = v.seq WHERE v.op & 32)`
 	eraseLog = versions + `UPDATE log SET op = op & 15, body = NULL
@@ -36,6 +39,9 @@ func (p *planner) flush() error {
 		}
 	}
 	if err := p.packAll(); err != nil {
+		return err
+	}
+	if err := p.sealUp(); err != nil {
 		return err
 	}
 	// All that goes makes room before anything comes.
@@ -70,7 +76,10 @@ func (p *planner) writeEntry(e *entry) error {
 	} else {
 		s.argNull()
 	}
-	if err := s.run(); err != nil || e.op != resource.OpErase {
+	if err := s.run(); err != nil {
+		return err
+	}
+	if err := p.takeUp(e); err != nil || e.op != resource.OpErase {
 		return err
 	}
 	return p.erase(e.prev)
@@ -90,6 +99,9 @@ func (p *planner) writeEntry(e *entry) error {
 // the table pack are only appended, and never come to need more room.
 func (p *planner) erase(newest uint64) error {
 	p.erased = true
+	if err := p.scars(newest); err != nil {
+		return err
+	}
 	for _, sql := range []string{eraseApart, eraseLog} {
 		s, err := p.c.prepare(sql)
 		if err != nil {
@@ -100,6 +112,30 @@ func (p *planner) erase(newest uint64) error {
 		}
 	}
 	return nil
+}
+
+// scars has the audit chain keep the salted hashes of bodies that go.
+func (p *planner) scars(newest uint64) error {
+	s, err := p.c.prepare(eraseScars)
+	if err != nil {
+		return err
+	}
+	defer s.reset()
+	s.argInt(int64(newest))
+	r := rows{s: p.seal.s, st: s}
+	for {
+		ok, err := s.step()
+		if err != nil || !ok {
+			return err
+		}
+		body, err := r.body(2, s.int(1))
+		if err == nil {
+			err = p.seal.scar(uint64(s.int(0)), sha256.Sum256(body))
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 func (p *planner) removeRefs(was, now *node) error {

@@ -17,14 +17,21 @@ import (
 	"steward/internal/store/storetest"
 )
 
-// group hands batches to the writer as one group, in this order. The writer's
-// own goroutine must have nothing to do meanwhile.
+// group hands batches to the writer as one group, in this order, and returns
+// them done.
 func group(s *Store, sc store.Scope, batches ...store.Batch) []*job {
 	jobs := make([]*job, len(batches))
 	for i, b := range batches {
 		jobs[i] = &job{scope: sc, batch: b, done: make(chan struct{})}
 	}
-	s.writer.commit(jobs)
+	w := s.writer
+	w.mu.Lock()
+	w.queue = append(w.queue, jobs...)
+	w.mu.Unlock()
+	w.nudge()
+	for _, j := range jobs {
+		<-j.done
+	}
 	return jobs
 }
 

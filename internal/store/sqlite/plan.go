@@ -40,6 +40,7 @@ type planner struct {
 	newNames map[nameKey]int64
 	packs    []packing
 	erased   bool // since the last scrub
+	seal     sealer
 	undo     []undo
 	buf      []byte
 }
@@ -90,6 +91,7 @@ type entry struct {
 	space, actor int64
 	typ, state   int64
 	request      []byte
+	sum          *store.Hash // SHA-256 of the body; nil: not made yet
 }
 
 func newPlanner(c *conn, s *Store) *planner {
@@ -101,6 +103,7 @@ func newPlanner(c *conn, s *Store) *planner {
 		byURI:    make(map[resource.URI]*changed),
 		occupied: make(map[seat]bool),
 		newNames: make(map[nameKey]int64),
+		seal:     sealer{s: s, c: c},
 	}
 }
 
@@ -120,7 +123,7 @@ func (p *planner) reload() error {
 		p.committed, p.at = uint64(s.int(0)), max(p.at, s.int(1))
 	}
 	p.seq, p.stale = p.committed, false
-	return nil
+	return p.seal.reload()
 }
 
 func (p *planner) begin(now time.Time) { p.at = max(p.at, now.UnixMicro()) }
@@ -162,14 +165,21 @@ func (p *planner) clear() {
 	p.packs = p.packs[:0]
 }
 
+// ready is what was made of a batch before the writer took it.
+type ready struct {
+	frames frames
+	sums   []store.Hash // SHA-256 of what each change writes; none: not made
+}
+
 // author is who changes things, in numbers.
 type author struct {
 	space, actor int64
 	request      []byte
+	sum          *store.Hash // of the body of the change in work
 }
 
-// apply plans one batch, of which done has been packed already. A refusal (a fault) leaves the plan as it was.
-func (p *planner) apply(sc store.Scope, b *store.Batch, done frames) (r store.Receipt, err error) {
+// apply plans one batch, of which some has been made ready already. A refusal (a fault) leaves the plan as it was.
+func (p *planner) apply(sc store.Scope, b *store.Batch, done ready) (r store.Receipt, err error) {
 	p.undo = p.undo[:0]
 	seq, entries, packs := p.seq, len(p.entries), len(p.packs)
 	r.Versions = make([]uint64, len(b.Changes))
@@ -184,7 +194,10 @@ func (p *planner) apply(sc store.Scope, b *store.Batch, done frames) (r store.Re
 		by.request = b.Request[:]
 	}
 	for i := range b.Changes {
-		if r.Versions[i], err = p.change(by, &b.Changes[i], done); err != nil {
+		if i < len(done.sums) {
+			by.sum = &done.sums[i]
+		}
+		if r.Versions[i], err = p.change(by, &b.Changes[i], done.frames); err != nil {
 			p.seq, p.entries, p.packs = seq, p.entries[:entries], p.packs[:packs]
 			p.takeBack()
 			return store.Receipt{}, err
@@ -352,7 +365,7 @@ func (p *planner) record(by author, c *store.Change, op resource.Op, n, next *no
 	next.seq = p.seq
 	p.entries = append(p.entries, entry{
 		change: c, op: op, seq: next.seq, prev: n.seq, version: next.version,
-		space: by.space, actor: by.actor, typ: next.typ, state: next.state, request: by.request,
+		space: by.space, actor: by.actor, typ: next.typ, state: next.state, request: by.request, sum: by.sum,
 	})
 	p.replace(c.URI, n, next)
 }

@@ -26,7 +26,10 @@ import (
 	"steward/internal/store"
 )
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store  = (*Store)(nil)
+	_ store.Sealer = (*Store)(nil)
+)
 
 // Options of Open. Only Path is needed.
 type Options struct {
@@ -34,6 +37,11 @@ type Options struct {
 	ReadOnly bool         // look only; works while another process writes
 	Log      *slog.Logger // nil: nothing is logged
 	Readers  int          // connections for reading; zero: one per processor, 2 to 8
+
+	// Mask hides secrets in what is written: it returns the body, or another
+	// one in its place. It is the last guard; who writes should have hidden
+	// them before. nil: there are none.
+	Mask func([]byte) []byte
 }
 
 // Limits.
@@ -52,8 +60,10 @@ type Store struct {
 	names   *names
 	codec   func() (*codec, error)
 	readers *pool
-	writer  *writer // nil when read-only
-	window  uint64  // entries that one page of the log looks over
+	writer  *writer             // nil when read-only
+	mask    func([]byte) []byte // see Options
+	window  uint64              // entries that one page of the log looks over
+	plain   bool                // of a version without seals, as tests make it
 	news    news
 	closing sync.Once
 	err     error // what Close found
@@ -82,7 +92,7 @@ func open(ctx context.Context, o Options, steps []string) (*Store, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // one file, one lock
 	}
-	s := &Store{path: path, log: o.Log, names: newNames(), window: scanWindow}
+	s := &Store{path: path, log: o.Log, mask: o.Mask, names: newNames(), window: scanWindow, plain: len(steps) < sealVersion}
 	s.codec = sync.OnceValues(func() (*codec, error) { return newCodec(maxBlob) })
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

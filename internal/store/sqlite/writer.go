@@ -1,8 +1,11 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -37,7 +40,8 @@ type job struct {
 	scope   store.Scope
 	batch   store.Batch
 	bytes   int
-	frames  frames
+	ready   ready
+	seal    bool // no batch: everything is to be sealed
 	state   atomic.Int32
 	done    chan struct{}
 	receipt store.Receipt
@@ -60,7 +64,10 @@ func newWriter(s *Store, c *conn) (*writer, error) {
 	return w, nil
 }
 
-func (w *writer) start() { go w.loop() }
+func (w *writer) start() {
+	w.nudge() // the end of the log may not be sealed
+	go w.loop()
+}
 
 // stop lets the queue run empty and ends the goroutine. Once.
 func (w *writer) stop() {
@@ -113,6 +120,9 @@ func (s *Store) enqueue(ctx context.Context, j *job) error {
 		return fault.New(fault.Unavailable, "store_read_only", "%s was opened for reading only", s.path).
 			With("write through the Steward that serves this data")
 	}
+	if s.mask != nil {
+		s.hide(&j.batch)
+	}
 	for i := range j.batch.Changes {
 		c := &j.batch.Changes[i]
 		if len(c.Body) > maxBlob {
@@ -122,13 +132,47 @@ func (s *Store) enqueue(ctx context.Context, j *job) error {
 		j.bytes += len(c.Body)
 	}
 	var err error
-	if j.frames, err = s.prepack(ctx, &j.batch); err != nil {
+	if j.ready.frames, err = s.prepack(ctx, &j.batch); err != nil {
 		return err
 	}
-	for _, f := range j.frames {
+	for _, f := range j.ready.frames {
 		j.bytes += len(f)
 	}
+	j.ready.sums = sums(&j.batch)
 	return s.writer.add(j)
+}
+
+// hide hides the secrets in a batch, whose changes are the caller's.
+func (s *Store) hide(b *store.Batch) {
+	own := false
+	for i, c := range b.Changes {
+		masked := s.mask(c.Body)
+		if bytes.Equal(masked, c.Body) {
+			continue
+		}
+		if !own {
+			b.Changes, own = slices.Clone(b.Changes), true
+		}
+		b.Changes[i].Body = masked
+		s.log.Warn("a secret was about to be recorded, and was hidden", "uri", c.URI.String())
+	}
+}
+
+// sums makes the hashes of what a batch writes, so that the writer need not.
+func sums(b *store.Batch) []store.Hash {
+	out := make([]store.Hash, len(b.Changes))
+	for i := range b.Changes {
+		var body []byte
+		switch b.Changes[i].Op {
+		case store.Put:
+			body = b.Changes[i].Body
+		case store.Delete, store.Erase:
+		default:
+			continue
+		}
+		out[i] = sha256.Sum256(body)
+	}
+	return out
 }
 
 func (w *writer) add(j *job) error {
@@ -159,7 +203,11 @@ func (w *writer) loop() {
 				clear(group)
 				continue
 			}
+			if !closing && w.p.seal.behind(w.p.committed) && w.sealSome() {
+				continue
+			}
 			if closing {
+				w.sealSome()
 				return
 			}
 			break
@@ -170,17 +218,43 @@ func (w *writer) loop() {
 // scrubAgain is how long a reader that was in the way of an erasure gets.
 const scrubAgain = time.Second
 
-// wait returns when there is something to look at.
+// wait returns when there is something to look at. Meanwhile it does what is
+// better done when all is quiet.
 func (w *writer) wait() {
-	for w.p.erased {
+	for w.p.erased || w.p.seal.pending() {
+		rest := sealEvery
+		if w.p.erased {
+			rest = scrubAgain
+		}
 		select {
 		case <-w.wake:
 			return
-		case <-time.After(scrubAgain):
+		case <-time.After(rest):
 			w.scrub()
+			if !w.p.seal.due() {
+				continue
+			}
+			if !w.sealSome() {
+				<-w.wake
+				return
+			}
 		}
 	}
 	<-w.wake
+}
+
+// sealSome seals what the last commits left, and some of what was there
+// before. It reports whether it could.
+func (w *writer) sealSome() bool {
+	j := &job{seal: true}
+	if !w.p.seal.pending() && !w.p.seal.behind(w.p.committed) {
+		return true
+	}
+	err := w.try([]*job{j})
+	if err != nil {
+		w.s.log.Warn("the log could not be sealed; it is tried again with the next change", "error", err)
+	}
+	return err == nil && j.err == nil
 }
 
 // scrub works an erasure into the database file and empties the write-ahead
@@ -271,9 +345,16 @@ func (w *writer) transact(group []*job) error {
 		return err
 	}
 	w.p.begin(time.Now())
+	if err := w.p.beginSeal(slices.ContainsFunc(group, func(j *job) bool { return j.seal })); err != nil {
+		return err
+	}
 	for _, j := range group {
+		if j.seal {
+			j.err = w.p.seal.fault()
+			continue
+		}
 		var err error
-		if j.receipt, err = w.p.apply(j.scope, &j.batch, j.frames); err != nil {
+		if j.receipt, err = w.p.apply(j.scope, &j.batch, j.ready); err != nil {
 			if refused(err) {
 				j.err = err
 				continue

@@ -78,6 +78,10 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"WaitLosesNothing", waitLosesNothing},
 		{"ManyWriters", manyWriters},
 		{"OneWinner", oneWinner},
+		{"SealedLog", sealedLog},
+		{"SealedScopes", sealedScopes},
+		{"SealedForGood", sealedForGood},
+		{"SealedAnchors", sealedAnchors},
 		{"Close", closing},
 		{"Machine", machine},
 	} {

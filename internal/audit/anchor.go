@@ -1,0 +1,109 @@
+package audit
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/store"
+)
+
+// FormatHead is a head as people keep it: SEQ:HASH.
+func FormatHead(h store.Head) string { return strconv.FormatUint(h.Seq, 10) + ":" + h.Hash.String() }
+
+// ParseHead reads what FormatHead writes (head_invalid).
+func ParseHead(s string) (h store.Head, err error) {
+	seq, hash, ok := strings.Cut(s, ":")
+	if h.Seq, err = strconv.ParseUint(seq, 10, 64); err == nil && ok {
+		err = h.Hash.UnmarshalText([]byte(hash))
+	}
+	if err != nil || !ok {
+		return store.Head{}, fault.New(fault.Invalid, "head_invalid", "%.100q is no head of the log", s).
+			With("give SEQ:HASH, as `steward audit head` prints it")
+	}
+	return h, nil
+}
+
+// Anchor appends the head to a file, with the time, and syncs it. A head that
+// the file ends with already is not written again.
+func (l *Log) Anchor(ctx context.Context, file string) error {
+	head, err := l.Head(ctx)
+	if err != nil || head.Seq == 0 {
+		return err
+	}
+	known, err := ReadAnchors(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if n := len(known); n > 0 && known[n-1] == head {
+		return nil
+	}
+	if err := appendLine(file, time.Now().UTC().Format(time.RFC3339)+" "+FormatHead(head)+"\n"); err != nil {
+		return fault.New(fault.Unavailable, "anchor_unwritable", "the head of the log cannot be kept in %s: %w", file, err).
+			With("make the folder writable, or change audit.anchor_file in the settings")
+	}
+	return nil
+}
+
+// appendLine writes a line behind what is there, on a line of its own.
+func appendLine(file, text string) (err error) {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if size, err := f.Seek(0, 2); err == nil && size > 0 {
+		last := make([]byte, 1)
+		if _, err := f.ReadAt(last, size-1); err == nil && last[0] != '\n' {
+			text = "\n" + text // a line was broken off by a crash
+		}
+	}
+	if _, err := f.WriteString(text); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// ReadAnchors reads the heads of a file that Anchor has written: the last word
+// of each line. Lines that a crash broke off are passed over; a file without
+// any head is refused (head_invalid).
+func ReadAnchors(file string) ([]store.Head, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fault.New(fault.NotFound, "anchors_missing", "the heads of the log cannot be read: %w", err).
+			With("name the file that audit.anchor_file in the settings names")
+	}
+	defer f.Close()
+	var out []store.Head
+	lines, bad := bufio.NewScanner(f), ""
+	for lines.Scan() {
+		words := strings.Fields(lines.Text())
+		if len(words) == 0 {
+			continue
+		}
+		h, err := ParseHead(words[len(words)-1])
+		if err != nil {
+			bad = lines.Text()
+			continue
+		}
+		out = append(out, h)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	if out == nil && bad != "" {
+		_, err := ParseHead(bad)
+		return nil, err
+	}
+	return out, nil
+}

@@ -1,0 +1,110 @@
+// Package audit tells what happened, in a form that can be checked: the log,
+// entry by entry with the hashes of its chain (store.Sealer), as JSON lines
+// that verify without Steward's database, and heads to keep elsewhere.
+package audit
+
+import (
+	"context"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// Log is the audit's view of a store. Safe for concurrent use.
+type Log struct {
+	store  store.Store
+	sealer store.Sealer
+	opt    Options
+	turn   chan struct{} // holds a token while a Verify runs: they are long
+}
+
+// Options of a Log.
+type Options struct {
+	// Mask hides secrets in a text; nil: there are none to hide.
+	Mask func(string) string
+}
+
+// New returns the audit's view of st. A store that seals nothing is refused
+// (audit_unsupported).
+func New(st store.Store, opt Options) (*Log, error) {
+	s, ok := st.(store.Sealer)
+	if !ok {
+		return nil, fault.New(fault.Unsupported, "audit_unsupported", "this store keeps no chain of hashes").
+			With("keep Steward's data in SQLite")
+	}
+	return &Log{store: st, sealer: s, opt: opt, turn: make(chan struct{}, 1)}, nil
+}
+
+// Head seals what is committed and returns the head of the chain.
+func (l *Log) Head(ctx context.Context) (store.Head, error) { return l.sealer.Seal(ctx) }
+
+// Verify looks through the whole log: see store.Sealer. One at a time.
+func (l *Log) Verify(ctx context.Context, anchors ...store.Head) (store.Verdict, error) {
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+	case <-ctx.Done():
+		return store.Verdict{}, ctx.Err()
+	}
+	if _, err := l.sealer.Seal(ctx); err != nil && !fault.HasCode(err, "log_tampered") {
+		return store.Verdict{}, err // what is tampered with is told by what follows
+	}
+	return l.sealer.Verify(ctx, anchors...)
+}
+
+// Reader is for whom the log is told.
+type Reader struct {
+	User string
+	All  bool // an administrator, who sees all spaces
+}
+
+// scope is what the reader sees: his own, or all.
+func (r Reader) scope() store.Scope {
+	if r.All {
+		return store.ForNode(resource.System)
+	}
+	return store.ForUser(r.User)
+}
+
+// Query selects entries. The zero Query selects all.
+type Query struct {
+	Since  time.Time    // entries at or after it
+	Until  time.Time    // entries before it
+	User   string       // what this user did, and what is in his space
+	Under  resource.URI // at or below this place
+	Bodies bool         // with what was written
+}
+
+func (q *Query) selects(e *resource.Entry) bool {
+	switch {
+	case !q.Since.IsZero() && e.At.Before(q.Since),
+		!q.Until.IsZero() && !e.At.Before(q.Until),
+		q.User != "" && e.Actor != q.User && e.Space != resource.UserSpace(q.User):
+		return false
+	}
+	return e.URI.Under(q.Under)
+}
+
+// before returns the newest entry that is older than t, by halving the log:
+// times never decrease in it.
+func (l *Log) before(ctx context.Context, t time.Time, head uint64) (uint64, error) {
+	if t.IsZero() {
+		return 0, nil
+	}
+	lo, hi := uint64(0), head // all up to lo are older, and none behind hi is
+	for lo < hi {
+		mid := lo + (hi-lo)/2
+		page, err := l.store.Log(ctx, store.ForNode(resource.System), store.LogQuery{Since: mid, Limit: 1})
+		if err != nil {
+			return 0, err
+		}
+		if len(page.Entries) == 1 && page.Entries[0].At.Before(t) {
+			lo = page.Entries[0].Seq
+		} else {
+			hi = mid
+		}
+	}
+	return min(lo, head), nil
+}

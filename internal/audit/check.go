@@ -1,0 +1,209 @@
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"steward/internal/fault"
+	"steward/internal/store"
+)
+
+// maxLine bounds a line of an export: a body of the largest size that a store
+// takes, written as text.
+const maxLine = 1 << 30
+
+// Checked is what an export was found to be.
+type Checked struct {
+	After   store.Head  `json:"after"`           // where it begins
+	Head    store.Head  `json:"head"`            // where it ends
+	Entries int         `json:"entries"`         // that it tells
+	Omitted int         `json:"omitted"`         // whose hashes it has
+	Bodies  int         `json:"bodies"`          // that prove their hashes
+	Beyond  []uint64    `json:"beyond,omitzero"` // anchors before its beginning or behind its end
+	Flaw    *store.Flaw `json:"flaw,omitzero"`
+}
+
+// VerifyExport follows the chain through an export, without a store: each
+// entry gives its hash, all hashes give the chain's, and that is what the seals
+// and the anchors say. The first thing that is wrong is reported. What is no
+// export at all is an error (export_invalid).
+func VerifyExport(r io.Reader, anchors ...store.Head) (Checked, error) {
+	c := checker{anchors: make(map[uint64]store.Hash)}
+	for _, a := range anchors {
+		c.anchors[a.Seq] = a.Hash
+	}
+	in := bufio.NewScanner(r)
+	in.Buffer(make([]byte, 64<<10), maxLine)
+	for in.Scan() && c.Flaw == nil {
+		if len(bytes.TrimSpace(in.Bytes())) == 0 {
+			continue
+		}
+		c.number++
+		if err := c.line(in.Bytes()); err != nil {
+			return Checked{}, err
+		}
+	}
+	if err := in.Err(); err != nil {
+		if errors.Is(err, bufio.ErrTooLong) {
+			return Checked{}, invalid("a line is too long")
+		}
+		return Checked{}, fault.New(fault.Unavailable, "export_unreadable", "the export cannot be read: %w", err).
+			With("look whether the file is there and whole")
+	}
+	return c.end()
+}
+
+func invalid(format string, args ...any) error {
+	return fault.New(fault.Invalid, "export_invalid", "this is no export of the audit log: "+format, args...).
+		With("give a file that `steward audit export` has written")
+}
+
+type checker struct {
+	Checked
+	anchors map[uint64]store.Hash
+	number  int // of the line
+	ended   bool
+	sealed  uint64 // the newest entry under a seal
+}
+
+func (c *checker) line(b []byte) error {
+	var l line
+	if err := json.Unmarshal(b, &l); err != nil {
+		if c.number == 1 {
+			return invalid("line 1: %w", err)
+		}
+		c.wrong(c.Head.Seq+1, "line %d cannot be read: %s", c.number, err)
+		return nil
+	}
+	if c.number == 1 {
+		if l.Kind != kindBegin || l.Format != Format || l.After == nil {
+			return invalid("it does not begin as one (format %q)", l.Format)
+		}
+		c.After, c.Head, c.sealed = *l.After, *l.After, l.After.Seq
+		if c.Head.Seq == 0 && c.Head.Hash != (store.Hash{}) {
+			c.wrong(1, "the chain does not begin at its beginning")
+		}
+		c.anchor()
+		return nil
+	}
+	switch {
+	case c.ended:
+		c.wrong(c.Head.Seq+1, "there is more behind the end")
+	case l.Kind == kindEntry && l.Entry != nil:
+		c.entry(l.Entry)
+	case l.Kind == kindOmitted:
+		c.omitted(&l)
+	case l.Kind == kindSeal && l.Head != nil:
+		c.head(l.Head, "seal")
+		c.sealed = c.Head.Seq
+	case l.Kind == kindEnd && l.Head != nil:
+		c.ended = true
+		c.head(l.Head, "end")
+		if l.Entries != c.Entries {
+			c.wrong(c.Head.Seq, "it tells %d entries, and says that it tells %d", c.Entries, l.Entries)
+		}
+	default:
+		c.wrong(c.Head.Seq+1, "line %d is of no kind that is known", c.number)
+	}
+	return nil
+}
+
+// wrong keeps the first flaw.
+func (c *checker) wrong(seq uint64, format string, args ...any) {
+	if c.Flaw == nil {
+		c.Flaw = &store.Flaw{Seq: seq, What: fmt.Sprintf(format, args...)}
+	}
+}
+
+func (c *checker) entry(e *Entry) {
+	s, ok := e.sealed()
+	switch sum := s.Sum(); {
+	case e.Seq != c.Head.Seq+1:
+		c.wrong(c.Head.Seq+1, "missing: entry %d follows", e.Seq)
+	case !ok || sum != e.Hash:
+		c.wrong(e.Seq, "it is not what was written: its hash is another")
+	default:
+		c.body(e)
+	}
+	if c.Flaw != nil {
+		c.Flaw.URI = e.URI
+		return
+	}
+	c.Entries++
+	c.link(e.Hash)
+}
+
+// body looks whether a body that is told is what was hashed.
+func (c *checker) body(e *Entry) {
+	if e.Body == nil && e.Binary == nil || e.Masked {
+		return
+	}
+	b, salt, ok := e.body()
+	if !ok || store.MarkBody(salt, sha256.Sum256(b)) != e.BodyHash {
+		c.wrong(e.Seq, "its body is not what was written")
+		return
+	}
+	c.Bodies++
+}
+
+func (c *checker) omitted(l *line) {
+	const size = len(store.Hash{})
+	if l.From != c.Head.Seq+1 || len(l.Hashes) == 0 || len(l.Hashes)%size != 0 {
+		c.wrong(c.Head.Seq+1, "missing: hashes from entry %d on follow", l.From)
+		return
+	}
+	for b := l.Hashes; len(b) > 0; b = b[size:] {
+		c.Omitted++
+		c.link(store.Hash(b[:size]))
+	}
+}
+
+// link goes one entry on.
+func (c *checker) link(h store.Hash) {
+	c.Head = store.Head{Seq: c.Head.Seq + 1, Hash: c.Head.Hash.Link(h)}
+	c.anchor()
+}
+
+// anchor compares what is known of this place from elsewhere.
+func (c *checker) anchor() {
+	if want, ok := c.anchors[c.Head.Seq]; ok && want != c.Head.Hash {
+		c.between("the log up to entry %d is another one than when that head was taken", c.Head.Seq)
+	}
+}
+
+// between says that something is wrong behind the last seal, at or before here.
+func (c *checker) between(format string, args ...any) {
+	c.wrong(min(c.sealed+1, c.Head.Seq), format, args...)
+	if c.Flaw.Through == 0 && c.Flaw.Seq < c.Head.Seq {
+		c.Flaw.Through = c.Head.Seq
+	}
+}
+
+func (c *checker) head(h *store.Head, what string) {
+	if *h != c.Head {
+		c.between("the %s is not that of these entries: something among them was changed, or taken out", what)
+	}
+}
+
+func (c *checker) end() (Checked, error) {
+	switch {
+	case c.number == 0:
+		return Checked{}, invalid("it is empty")
+	case c.Flaw == nil && !c.ended:
+		c.wrong(c.Head.Seq+1, "missing: the export breaks off")
+	case c.Flaw == nil:
+		for seq := range c.anchors {
+			if seq < c.After.Seq || seq > c.Head.Seq {
+				c.Beyond = append(c.Beyond, seq)
+			}
+		}
+		slices.Sort(c.Beyond)
+	}
+	return c.Checked, nil
+}

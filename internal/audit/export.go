@@ -1,0 +1,126 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"time"
+
+	"steward/internal/store"
+)
+
+// maxOmitted bounds the hashes on one line.
+const maxOmitted = 256
+
+// Export writes the entries that a reader may see and that q selects, one JSON
+// object a line, oldest first. Of entries between them, and up to the seal
+// behind the last one, it writes the hashes, so that the chain can be followed:
+// see VerifyExport. A log that was tampered with is an error (log_tampered).
+func (l *Log) Export(ctx context.Context, who Reader, q Query, w io.Writer) error {
+	head, err := l.sealer.Seal(ctx)
+	if err != nil {
+		return err
+	}
+	since, err := l.before(ctx, q.Since, head.Seq)
+	if err != nil {
+		return err
+	}
+	x := &exporter{l: l, sc: who.scope(), q: q, out: json.NewEncoder(w)}
+	x.out.SetEscapeHTML(false)
+	x.at = store.Head{Seq: since}
+	if since > 0 {
+		for s, err := range l.sealer.Sealed(ctx, x.sc, since-1) {
+			if err != nil {
+				return err
+			}
+			x.at.Hash = s.Chain
+			break
+		}
+	}
+	begin := line{Kind: kindBegin, Format: Format, Made: time.Now().UTC(), By: who.User, Of: who.User, After: &x.at}
+	if who.All {
+		begin.Of = "all"
+	}
+	if err := x.out.Encode(begin); err != nil {
+		return err
+	}
+	return x.run(ctx, since)
+}
+
+// exporter is an export on its way.
+type exporter struct {
+	l     *Log
+	sc    store.Scope
+	q     Query
+	out   *json.Encoder
+	at    store.Head // behind the last entry that was looked at
+	gap   line       // the entries that are not told, as far as they are not written yet
+	count int
+}
+
+func (x *exporter) run(ctx context.Context, since uint64) error {
+	past := false
+	for s, err := range x.l.sealer.Sealed(ctx, x.sc, since) {
+		if err != nil {
+			return err
+		}
+		past = past || !x.q.Until.IsZero() && !s.Hidden && !s.At.Before(x.q.Until)
+		x.at = store.Head{Seq: s.Seq, Hash: s.Chain}
+		if s.Hidden || !x.q.selects(&s.Entry) {
+			err = x.omit(&s)
+		} else {
+			err = x.entry(ctx, &s)
+		}
+		if err == nil && s.Ends {
+			at := x.at
+			err = x.write(line{Kind: kindSeal, Head: &at})
+		}
+		if err != nil {
+			return err
+		}
+		if past && s.Ends {
+			break
+		}
+	}
+	return x.write(line{Kind: kindEnd, Head: &x.at, Entries: x.count})
+}
+
+// omit notes the hash of an entry that is not told.
+func (x *exporter) omit(s *store.Sealed) error {
+	if x.gap.From == 0 {
+		x.gap = line{Kind: kindOmitted, From: s.Seq}
+	}
+	x.gap.Hashes = append(x.gap.Hashes, s.Hash[:]...)
+	if len(x.gap.Hashes) < maxOmitted*len(s.Hash) {
+		return nil
+	}
+	return x.flush()
+}
+
+func (x *exporter) flush() error {
+	gap := x.gap
+	x.gap = line{}
+	if gap.From == 0 {
+		return nil
+	}
+	return x.out.Encode(gap)
+}
+
+func (x *exporter) write(l line) error {
+	if err := x.flush(); err != nil {
+		return err
+	}
+	return x.out.Encode(l)
+}
+
+func (x *exporter) entry(ctx context.Context, s *store.Sealed) error {
+	e := tell(s)
+	if x.q.Bodies {
+		e.setBody(s, x.l.mask)
+	}
+	if err := x.l.explain(ctx, x.sc, s, e, x.q.Bodies); err != nil {
+		return err
+	}
+	x.count++
+	return x.write(line{Kind: kindEntry, Entry: e})
+}

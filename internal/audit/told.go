@@ -1,0 +1,217 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/id"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// Decision is what an intent's record says of who decided, and by what.
+type Decision struct {
+	Tool      string    `json:"tool"`
+	Version   string    `json:"tool_version,omitzero"`
+	State     string    `json:"state"`
+	Reason    string    `json:"reason,omitzero"`
+	User      string    `json:"user,omitzero"` // on whose behalf
+	Agent     string    `json:"agent,omitzero"`
+	Lineage   []string  `json:"lineage,omitzero"` // the agents on whose behalf that agent acts
+	Rule      string    `json:"rule,omitzero"`    // of the policy, that decided
+	Policy    string    `json:"policy,omitzero"`  // the policy's version
+	Labels    []string  `json:"labels,omitzero"`  // of what the model had been shown
+	Approvers string    `json:"approvers,omitzero"`
+	Approved  string    `json:"approved_by,omitzero"`
+	At        time.Time `json:"approved_at,omitzero"`
+	Grant     string    `json:"by_grant,omitzero"` // the standing approval by which it was given
+	Denied    string    `json:"denied_by,omitzero"`
+	Resolved  string    `json:"resolved_by,omitzero"`
+	Message   string    `json:"message,omitzero"` // the message and block that called
+	ArgsHash  string    `json:"args_hash"`
+	Args      string    `json:"args,omitzero"`        // with bodies
+	Edited    string    `json:"args_before,omitzero"` // with bodies: the arguments before a person changed them
+}
+
+// Shown is what a model was shown before it wrote a message: the messages of
+// the turn before it, in order, and behind which message the turn stands.
+type Shown struct {
+	After    string         `json:"after,omitzero"` // the id of the message before the turn; what stands before it was shown as View says
+	Messages []ShownMessage `json:"messages,omitzero"`
+	View     *record.View   `json:"view,omitzero"` // how much of the branch was shown; none: all of it
+	Model    string         `json:"model,omitzero"`
+}
+
+// ShownMessage is one of them.
+type ShownMessage struct {
+	URI  resource.URI `json:"uri"`
+	Role message.Role `json:"role"`
+	Text string       `json:"text,omitzero"` // with bodies
+}
+
+// explain adds what the body of an entry says, where an auditor asks for it.
+// A body that cannot be read is left unexplained: it is told as it is.
+func (l *Log) explain(ctx context.Context, sc store.Scope, s *store.Sealed, e *Entry, bodies bool) error {
+	if s.Op != resource.OpPut || s.Body == nil {
+		return nil
+	}
+	switch e.Type {
+	case "effect.Intent":
+		if in, err := intent.Decode(s.Body); err == nil {
+			e.Decision = l.decision(&in, bodies)
+		}
+	case "effect.Grant":
+		if masked := l.mask(string(s.Body)); json.Valid([]byte(masked)) {
+			e.Grant = json.RawMessage(masked)
+		}
+	case record.TypeMessage:
+		m, err := record.DecodeMessage(s.URI, s.Body)
+		if err != nil || m.Role != message.Assistant {
+			return nil
+		}
+		e.Shown, err = l.shown(ctx, sc, s, m, bodies)
+		return err
+	}
+	return nil
+}
+
+func (l *Log) mask(s string) string {
+	if l.opt.Mask == nil {
+		return s
+	}
+	return l.opt.Mask(s)
+}
+
+func (l *Log) decision(in *intent.Intent, bodies bool) *Decision {
+	d := &Decision{
+		Tool: in.Tool, Version: in.Version, State: string(in.State), Reason: l.mask(in.Reason), User: in.User, Agent: in.Agent,
+		Lineage: in.Lineage, Rule: in.Rule, Policy: in.Policy, Labels: labelWords(in.Labels), Approvers: in.Approvers,
+		Denied: in.DeniedBy, ArgsHash: in.ArgsHash, Message: in.Call.String(),
+	}
+	if in.Approval != nil {
+		d.Approved, d.At, d.Grant = in.Approval.By, in.Approval.At, in.Approval.Grant
+	}
+	if in.Resolved != nil {
+		d.Resolved = in.Resolved.By
+	}
+	if bodies {
+		d.Args = l.mask(in.Args)
+		if in.Approval != nil {
+			d.Edited = l.mask(in.Approval.Edited)
+		}
+	}
+	return d
+}
+
+func labelWords(set message.Labels) (out []string) {
+	for _, one := range []struct {
+		label message.Labels
+		word  string
+	}{{message.Private, "private"}, {message.Untrusted, "untrusted"}, {message.Secret, "secret"}} {
+		if set&one.label != 0 {
+			out = append(out, one.word)
+		}
+	}
+	return out
+}
+
+// shown reads the messages of the turn that were there before one.
+func (l *Log) shown(ctx context.Context, sc store.Scope, s *store.Sealed, m *message.Message, bodies bool) (*Shown, error) {
+	out := &Shown{Model: m.Model}
+	turn, ok := s.URI.Find(record.TypeInteraction)
+	if !ok {
+		out.After = text(m.Prev)
+		return out, nil
+	}
+	var before []store.Item
+	for it, err := range store.Items(ctx, l.store, sc, store.Query{Under: turn, Type: record.TypeMessage}) {
+		if err != nil {
+			return nil, err
+		}
+		if it.Seq < s.Seq {
+			before = append(before, it)
+		}
+	}
+	slices.SortFunc(before, func(a, b store.Item) int { return int(int64(a.Seq) - int64(b.Seq)) })
+	out.After = text(m.Prev)
+	for i, it := range before {
+		one, err := record.DecodeMessage(it.URI, it.Body)
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			out.After = text(one.Prev)
+		}
+		sm := ShownMessage{URI: it.URI, Role: one.Role}
+		if bodies {
+			sm.Text = l.mask(textOf(one))
+		}
+		out.Messages = append(out.Messages, sm)
+	}
+	var err error
+	out.View, err = l.view(ctx, sc, turn, s.Seq)
+	return out, err
+}
+
+func text(x id.ID) string {
+	if x.Zero() {
+		return ""
+	}
+	return x.String()
+}
+
+// textOf is what a message says, calls and results included.
+func textOf(m *message.Message) string {
+	var b strings.Builder
+	for _, block := range m.Blocks {
+		switch v := block.(type) {
+		case *message.Text:
+			b.WriteString(v.Text)
+		case *message.ToolCall:
+			b.WriteString(v.Name + " " + string(v.Args))
+		case *message.ToolResult:
+			b.WriteString(textOf(&message.Message{Blocks: v.Content}))
+		default:
+			continue
+		}
+		b.WriteByte('\n')
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// view returns how much of its branch a turn was shown when an entry was
+// written; nil: all of it.
+func (l *Log) view(ctx context.Context, sc store.Scope, turn resource.URI, seq uint64) (*record.View, error) {
+	branch := record.MainBranch
+	for it, err := range store.Items(ctx, l.store, sc, store.Query{Under: turn, Type: record.TypeRun}) {
+		if err != nil {
+			return nil, err
+		}
+		var run record.Run
+		if record.Decode(it.URI, it.Body, &run) == nil && run.Branch != "" {
+			branch = run.Branch
+		}
+	}
+	q := store.LogQuery{Of: turn.Parent().Child(record.TypeBranch, branch), Reverse: true, Limit: 20}
+	for e, err := range store.Entries(ctx, l.store, sc, q) {
+		if err != nil {
+			return nil, err
+		}
+		if e.Seq > seq || e.Op != resource.OpPut || e.Body == nil {
+			continue
+		}
+		var b record.Branch
+		if record.Decode(e.URI, e.Body, &b) != nil || reflect.DeepEqual(b.View, record.View{}) {
+			return nil, nil
+		}
+		return &b.View, nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,250 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"iter"
+
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+const proofColumns = `SELECT l.seq, l.at, l.space, l.version, l.state, l.op, l.key, l.body, l.actor, l.request, l.prev, l.type
+	FROM log l `
+
+// proof is a row of the log as it is found, which may not be as it was written.
+type proof struct {
+	store.Sealed
+	body *store.Hash // SHA-256 of the body; nil: it is gone
+	key  []byte
+	flaw string // why it is no entry
+}
+
+// proof reads the columns of proofColumns. What is damaged is no error.
+func (r *rows) proof(c *conn, p *proof) error {
+	*p = proof{key: bytes.Clone(r.st.view(6))}
+	err := r.entry(&p.Entry)
+	p.Prev = uint64(r.st.int(10))
+	if err == nil {
+		p.flaw, err = r.odd(&p.Entry)
+	}
+	var sql *sqlError
+	switch {
+	case errors.As(err, &sql):
+		return err
+	case err != nil:
+		p.flaw = "it cannot be read: " + err.Error()
+	}
+	if p.Op == resource.OpPut && r.st.null(7) {
+		return p.readScar(c)
+	}
+	sum := store.Hash(sha256.Sum256(p.Body))
+	p.body = &sum
+	return nil
+}
+
+// odd looks at what the log says beside the entry itself.
+func (r *rows) odd(e *resource.Entry) (string, error) {
+	typ, err := r.s.names.text(r.st.c, r.st.int(11))
+	switch {
+	case err != nil:
+		return "", err
+	case typ != e.URI.Type():
+		return "it is listed under the type " + typ, nil
+	case r.st.int(5)&^(opMask|packed|apart) != 0 || e.Op < resource.OpPut || e.Op > resource.OpErase:
+		return "its operation is unknown", nil
+	}
+	return "", nil
+}
+
+// readScar takes the salted hash of a body that was erased.
+func (p *proof) readScar(c *conn) error {
+	st, err := c.prepare("SELECT hash FROM scar WHERE seq = ?")
+	if err != nil {
+		return err
+	}
+	defer st.reset()
+	ok, err := st.argInt(int64(p.Seq)).step()
+	if ok {
+		copy(p.Mark[:], st.view(0))
+	}
+	return err
+}
+
+// prove completes a proof by its salt.
+func (p *proof) prove(salt *store.Salt) {
+	p.Salt = salt
+	switch {
+	case p.Mark != (store.Hash{}): // from its scar
+		p.Salt = nil
+	case salt == nil: // nothing that can be proved
+	case p.body == nil:
+		p.Mark = store.MarkGone(salt)
+	default:
+		p.Mark = store.MarkBody(salt, *p.body)
+	}
+	p.Hash = p.Sum()
+}
+
+// sealRow is a seal as it is found.
+type sealRow struct {
+	first  uint64
+	hash   store.Hash
+	tags   []byte
+	leaves *[store.SealSize]*store.Salt
+	flaw   string
+}
+
+func (s *sealRow) size() uint64 { return uint64(len(s.tags) / tagSize) }
+
+// ledger reads the log and its seals side by side, from one state of the database.
+type ledger struct {
+	s     *Store // with names of its own, read from the database
+	c     *conn
+	log   *stmt
+	seals *stmt
+	rows  rows
+}
+
+// ledger begins behind the seal that ends before first.
+func (s *Store) ledger(c *conn, first uint64) (*ledger, error) {
+	own := &Store{path: s.path, codec: s.codec, names: newNames()}
+	l := &ledger{s: own, c: c}
+	if err := c.run("BEGIN"); err != nil { // ends when the connection goes back to the pool
+		return nil, err
+	}
+	var err error
+	if l.log, err = c.prepare(proofColumns + "WHERE l.seq >= ? ORDER BY l.seq"); err != nil {
+		return nil, err
+	}
+	if l.seals, err = c.prepare("SELECT first, hash, salt, tags FROM seal WHERE first >= ? ORDER BY first"); err != nil {
+		return nil, err
+	}
+	l.log.argInt(int64(first))
+	l.seals.argInt(int64(first))
+	l.rows = rows{s: own, st: l.log}
+	return l, nil
+}
+
+func (l *ledger) close() {
+	for _, st := range []*stmt{l.log, l.seals} {
+		if st != nil {
+			st.reset()
+		}
+	}
+}
+
+// entry reads the next entry; false at the end.
+func (l *ledger) entry(p *proof) (bool, error) {
+	ok, err := l.log.step()
+	if err != nil || !ok {
+		return false, err
+	}
+	return true, l.rows.proof(l.c, p)
+}
+
+// seal reads the next seal; false at the end.
+func (l *ledger) seal() (s sealRow, ok bool, err error) {
+	if ok, err = l.seals.step(); err != nil || !ok {
+		return s, false, err
+	}
+	s.first = uint64(l.seals.int(0))
+	copy(s.hash[:], l.seals.view(1))
+	s.tags = bytes.Clone(l.seals.view(3))
+	if len(s.tags) == 0 || len(s.tags)%tagSize != 0 || s.size() > store.SealSize || len(l.seals.view(1)) != len(s.hash) {
+		s.flaw = "the seal is damaged"
+		s.tags = s.tags[:min(len(s.tags)/tagSize, store.SealSize)*tagSize]
+	}
+	keys, err := saltsAt(l.c, l.seals.int(2))
+	if errors.Is(err, errSalts) {
+		s.flaw, err = "the seal's salts are missing or damaged", nil
+	}
+	s.leaves = keys.leaves()
+	return s, true, err
+}
+
+// Sealed implements store.Sealer.
+func (s *Store) Sealed(ctx context.Context, sc store.Scope, since uint64) iter.Seq2[store.Sealed, error] {
+	return func(yield func(store.Sealed, error) bool) {
+		if err := sc.CanRead(); err != nil {
+			yield(store.Sealed{}, err)
+			return
+		}
+		c, err := s.readers.get(ctx)
+		if err != nil {
+			yield(store.Sealed{}, coded(s.path, err))
+			return
+		}
+		defer s.readers.put(c)
+		defer c.interruptOn(ctx)()
+		if err := s.sealedFrom(c, sc, since, yield); err != nil {
+			yield(store.Sealed{}, s.readError(ctx, err))
+		}
+	}
+}
+
+// sealedFrom yields what is sealed, beginning with the seal that has the first
+// entry that is asked for. It returns nil once yield has had enough.
+func (s *Store) sealedFrom(c *conn, sc store.Scope, since uint64, yield func(store.Sealed, error) bool) error {
+	first, chain, err := sealBefore(c, since+1)
+	if err != nil {
+		return err
+	}
+	l, err := s.ledger(c, first)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	for next := first; ; {
+		seal, ok, err := l.seal()
+		if err != nil || !ok {
+			return err
+		}
+		if seal.first != next || seal.flaw != "" {
+			return holed(s.path, next)
+		}
+		for i := range seal.size() {
+			var p proof
+			if ok, err = l.entry(&p); err != nil {
+				return err
+			}
+			if !ok || p.Seq != next || p.flaw != "" {
+				return holed(s.path, next)
+			}
+			p.prove(seal.leaves[i])
+			chain = chain.Link(p.Hash)
+			p.Chain, p.Ends = chain, i+1 == seal.size()
+			if p.Ends && chain != seal.hash || [tagSize]byte(p.Hash[:]) != [tagSize]byte(seal.tags[i*tagSize:]) {
+				return holed(s.path, next)
+			}
+			next++
+			if !sc.Sees(p.Space) {
+				p.Sealed = store.Sealed{Entry: resource.Entry{Seq: p.Seq}, Hash: p.Hash, Chain: chain, Hidden: true, Ends: p.Ends}
+			}
+			if p.Seq > since && !yield(p.Sealed, nil) {
+				return nil
+			}
+		}
+	}
+}
+
+// sealBefore returns where the seal that has an entry begins, and the chain's
+// hash before it.
+func sealBefore(c *conn, seq uint64) (first uint64, chain store.Hash, err error) {
+	st, err := c.prepare("SELECT first, hash FROM seal WHERE first <= ? ORDER BY first DESC LIMIT 2")
+	if err != nil {
+		return 0, chain, err
+	}
+	defer st.reset()
+	ok, err := st.argInt(int64(min(seq, 1<<62))).step()
+	if err != nil || !ok {
+		return 1, chain, err
+	}
+	first = uint64(st.int(0))
+	if ok, err = st.step(); ok {
+		copy(chain[:], st.view(1))
+	}
+	return first, chain, err
+}

@@ -1,0 +1,486 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// Bounds of sealing. A seal is written with the commit that fills it, and
+// otherwise with the first commit that comes sealEvery after the last seal, or
+// on its own once nothing has come for that long.
+const (
+	sealEvery = 5 * time.Second
+	sealSlice = 2048 // entries from before that are sealed in one go
+	tagSize   = 2    // bytes of an entry's hash that its seal keeps
+
+	sealVersion = 3 // of the schema, since which there are seals
+)
+
+const (
+	insertSeal = `INSERT INTO seal (first, hash, salt, tags) VALUES (?, ?, ?, ?)
+		ON CONFLICT (first) DO UPDATE SET hash = excluded.hash, salt = excluded.salt, tags = excluded.tags`
+	lastSeal   = "SELECT first, hash, salt, tags FROM seal ORDER BY first DESC LIMIT 1"
+	sealOf     = "SELECT first, salt, length(tags) FROM seal WHERE first <= ? ORDER BY first DESC LIMIT 1"
+	insertSalt = "INSERT INTO salt (key) VALUES (?) RETURNING id"
+	insertScar = "INSERT OR IGNORE INTO scar (seq, hash) VALUES (?, ?)"
+)
+
+// sealer is the writer's end of the chain. It takes up each entry as it is
+// written; what is in the database already when it begins (the log of an
+// older Steward, or the end of one after a crash) it reads.
+//
+// It belongs to the transaction in work: after one that failed it is reloaded.
+type sealer struct {
+	s      *Store
+	c      *conn
+	next   uint64                       // the entry that comes next
+	sealed uint64                       // the newest entry under a seal
+	first  uint64                       // of the open seal
+	chain  store.Hash                   // behind the entry before next
+	tags   []byte                       // of the open seal
+	salts  salts                        // likewise
+	leaves *[store.SealSize]*store.Salt // of salts; nil: not derived yet
+	row    int64                        // of salts in the database; 0: none yet
+	at     time.Time                    // when a seal was written last
+	urgent bool                         // the group in work ends with a seal
+	hole   bool                         // the log misses next: nothing more can be sealed
+	gone   map[uint64][]int             // by seal: of whose entries the salts are to be forgotten
+	other  map[uint64]*closedSeal       // closed seals that an erasure reaches into
+}
+
+// closedSeal is a full seal (or one that was left short) with its salts.
+type closedSeal struct {
+	row    int64
+	salts  salts
+	leaves *[store.SealSize]*store.Salt
+}
+
+// reload goes on behind the last seal that is in the database. If that is
+// damaged, a new one begins: Verify tells about the old one.
+func (s *sealer) reload() error {
+	*s = sealer{s: s.s, c: s.c, at: s.at, hole: s.hole || s.s.plain}
+	if s.hole {
+		return nil
+	}
+	st, err := s.c.prepare(lastSeal)
+	if err != nil {
+		return err
+	}
+	ok, err := st.step()
+	if err != nil || !ok {
+		s.open(1)
+		return err
+	}
+	first, row := uint64(st.int(0)), st.int(2)
+	copy(s.chain[:], st.view(1))
+	s.tags = append(s.tags, st.view(3)...)
+	st.reset()
+	n := len(s.tags) / tagSize
+	s.sealed = first + uint64(n) - 1
+	keys, err := saltsAt(s.c, row)
+	if err != nil && !errors.Is(err, errSalts) {
+		return err
+	}
+	if err != nil || n >= store.SealSize {
+		s.open(s.sealed + 1)
+		return nil
+	}
+	s.first, s.next, s.salts, s.row = first, s.sealed+1, keys, row
+	return nil
+}
+
+// open begins a seal.
+func (s *sealer) open(first uint64) {
+	s.first, s.next, s.tags = first, first, s.tags[:0]
+	s.salts, s.leaves, s.row = newSalts(), nil, 0
+}
+
+// saltsAt reads salts by their row.
+func saltsAt(c *conn, row int64) (salts, error) {
+	st, err := c.prepare("SELECT key FROM salt WHERE id = ?")
+	if err != nil {
+		return nil, err
+	}
+	defer st.reset()
+	ok, err := st.argInt(row).step()
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok || st.null(0):
+		return nil, errSalts
+	}
+	return decodeSalts(st.view(0))
+}
+
+// behind reports whether the database has entries that were not taken up.
+func (s *sealer) behind(committed uint64) bool { return s.next <= committed && !s.hole }
+
+// pending reports whether something was taken up that is under no seal yet.
+func (s *sealer) pending() bool { return s.sealed+1 < s.next }
+
+func (s *sealer) due() bool { return s.pending() && time.Since(s.at) >= sealEvery }
+
+// salt returns the salt of an entry of the open seal.
+func (s *sealer) salt(seq uint64) *store.Salt {
+	if s.leaves == nil {
+		s.leaves = s.salts.leaves()
+	}
+	return s.leaves[seq-s.first]
+}
+
+// add takes up the next entry; its mark is made of body if it has none.
+func (s *sealer) add(e *store.Sealed, body *store.Hash) error {
+	if e.Mark == (store.Hash{}) {
+		salt := s.salt(s.next)
+		if salt == nil {
+			return errSalts
+		}
+		if body != nil {
+			e.Mark = store.MarkBody(salt, *body)
+		} else {
+			e.Mark = store.MarkGone(salt)
+		}
+	}
+	h := e.Sum()
+	s.chain = s.chain.Link(h)
+	s.tags = append(s.tags, h[:tagSize]...)
+	s.next++
+	if len(s.tags) < tagSize*store.SealSize {
+		return nil
+	}
+	if err := s.write(); err != nil {
+		return err
+	}
+	s.open(s.next)
+	return nil
+}
+
+// write puts the open seal into the database, as far as it has come.
+func (s *sealer) write() error {
+	if !s.pending() {
+		return nil
+	}
+	if s.row == 0 {
+		var err error
+		if s.row, err = s.insertSalts(s.salts); err != nil {
+			return err
+		}
+	}
+	st, err := s.c.prepare(insertSeal)
+	if err != nil {
+		return err
+	}
+	if err := st.argInt(int64(s.first)).argBlob(s.chain[:]).argInt(s.row).argBlob(s.tags).run(); err != nil {
+		return err
+	}
+	s.sealed, s.at = s.next-1, time.Now()
+	return nil
+}
+
+func (s *sealer) insertSalts(keys salts) (int64, error) {
+	st, err := s.c.prepare(insertSalt)
+	if err != nil {
+		return 0, err
+	}
+	defer st.reset()
+	_, err = st.argBlob(keys.encode()).step()
+	return st.int(0), err
+}
+
+// catchUp takes up to n entries up that are in the database.
+func (s *sealer) catchUp(committed uint64, n int) error {
+	if !s.behind(committed) {
+		return nil
+	}
+	st, err := s.c.prepare(proofColumns + "WHERE l.seq >= ? AND l.seq <= ? ORDER BY l.seq LIMIT ?")
+	if err != nil {
+		return err
+	}
+	r := rows{s: s.s, st: st}
+	defer st.reset()
+	st.argInt(int64(s.next)).argInt(int64(committed)).argInt(int64(n))
+	for {
+		ok, err := st.step()
+		if err != nil || !ok {
+			return err
+		}
+		var p proof
+		if err := r.proof(s.c, &p); err != nil {
+			return err
+		}
+		if p.Seq != s.next || p.flaw != "" {
+			s.hole = true
+			s.s.log.Error("the log is damaged and is not sealed from here on: run `steward audit verify`", "entry", s.next, "what", p.flaw)
+			return nil
+		}
+		if err := s.add(&p.Sealed, p.body); err != nil {
+			return err
+		}
+	}
+}
+
+// beginSeal takes up some of what the database has and the chain has not. When
+// all is to be sealed, that is more, and the group ends with a seal.
+func (p *planner) beginSeal(all bool) error {
+	n := store.SealSize
+	if all {
+		n = sealSlice
+	}
+	p.seal.urgent = all
+	return p.seal.catchUp(p.committed, n)
+}
+
+// sealUp ends the group's part in the chain: once its entries are taken up.
+func (p *planner) sealUp() error {
+	if err := p.seal.forget(); err != nil {
+		return err
+	}
+	if p.seal.urgent || p.seal.due() {
+		return p.seal.write()
+	}
+	return nil
+}
+
+// fault says why nothing more can be sealed, if that is so.
+func (s *sealer) fault() error {
+	if !s.hole {
+		return nil
+	}
+	return holed(s.s.path, s.next)
+}
+
+// takeUp takes up an entry that the planner writes.
+func (p *planner) takeUp(e *entry) error {
+	s := &p.seal
+	if s.hole || s.next != e.seq {
+		return nil // what came before is not taken up yet
+	}
+	var err error
+	out := store.Sealed{Prev: e.prev, Entry: resource.Entry{
+		Seq: e.seq, At: time.UnixMicro(p.at), Op: e.op, URI: e.change.URI, Version: e.version,
+	}}
+	var space string
+	if space, err = p.word(e.space); err != nil {
+		return err
+	}
+	out.Space = resource.Space(space)
+	if out.Actor, err = p.word(e.actor); err != nil {
+		return err
+	}
+	if out.State, err = p.word(e.state); err != nil {
+		return err
+	}
+	if e.request != nil {
+		out.Request = id.ID(e.request)
+	}
+	sum := e.sum
+	if sum == nil {
+		h := store.Hash(sha256.Sum256(e.body()))
+		sum = &h
+	}
+	return s.add(&out, sum)
+}
+
+// word returns a word by its number, also one that this group has brought.
+func (p *planner) word(n int64) (string, error) {
+	for k, id := range p.newNames {
+		if id == n {
+			return k.text, nil
+		}
+	}
+	return p.names.text(p.c, n)
+}
+
+// body is what the entry keeps of its change.
+func (e *entry) body() []byte {
+	if e.op == resource.OpPut {
+		return e.change.Body
+	}
+	return nil
+}
+
+// scar keeps the salted hash of a body that is about to be erased, and has its
+// salt forgotten at the end of the group.
+func (s *sealer) scar(seq uint64, body store.Hash) error {
+	if seq >= s.next {
+		return nil // it is sealed as one whose body is gone
+	}
+	salt, first, err := s.saltOf(seq)
+	if err != nil || salt == nil {
+		return err
+	}
+	st, err := s.c.prepare(insertScar)
+	if err != nil {
+		return err
+	}
+	mark := store.MarkBody(salt, body)
+	if err := st.argInt(int64(seq)).argBlob(mark[:]).run(); err != nil {
+		return err
+	}
+	if s.gone == nil {
+		s.gone = make(map[uint64][]int)
+	}
+	s.gone[first] = append(s.gone[first], int(seq-first))
+	return nil
+}
+
+// saltOf returns the salt of any entry that was taken up, and the seal that it
+// belongs to. There is none where the seals are damaged.
+func (s *sealer) saltOf(seq uint64) (*store.Salt, uint64, error) {
+	if seq >= s.first {
+		return s.salt(seq), s.first, nil
+	}
+	st, err := s.c.prepare(sealOf)
+	if err != nil {
+		return nil, 0, err
+	}
+	ok, err := st.argInt(int64(seq)).step()
+	if err != nil || !ok {
+		return nil, 0, err
+	}
+	first, row, end := uint64(st.int(0)), st.int(1), uint64(st.int(0)+st.int(2)/tagSize)
+	st.reset()
+	if seq >= end {
+		return nil, 0, nil
+	}
+	o := s.other[first]
+	if o == nil {
+		o = &closedSeal{row: row}
+		if o.salts, err = saltsAt(s.c, row); err != nil && !errors.Is(err, errSalts) {
+			return nil, 0, err
+		}
+		o.leaves = o.salts.leaves()
+		if s.other == nil {
+			s.other = make(map[uint64]*closedSeal)
+		}
+		s.other[first] = o
+	}
+	return o.leaves[seq-first], first, nil
+}
+
+// forget lets the salts go for good of what the group has erased.
+func (s *sealer) forget() error {
+	for first, entries := range s.gone {
+		o := s.other[first]
+		if first == s.first {
+			o = &closedSeal{row: s.row, salts: s.salts}
+		}
+		if o == nil { // the open seal of a moment ago
+			o = &closedSeal{}
+			if err := s.reread(first, o); err != nil {
+				return err
+			}
+		}
+		for _, i := range entries {
+			o.salts = o.salts.without(i)
+		}
+		if err := s.replace(first, o); err != nil {
+			return err
+		}
+		if first == s.first {
+			s.salts, s.leaves, s.row = o.salts, nil, o.row
+		}
+	}
+	s.gone, s.other = nil, nil
+	return nil
+}
+
+func (s *sealer) reread(first uint64, o *closedSeal) error {
+	st, err := s.c.prepare(sealOf)
+	if err != nil {
+		return err
+	}
+	ok, err := st.argInt(int64(first)).step()
+	if err != nil || !ok {
+		return errors.Join(err, errSalts)
+	}
+	o.row = st.int(1)
+	st.reset()
+	o.salts, err = saltsAt(s.c, o.row)
+	return err
+}
+
+// replace puts a seal's salts in the place of those that it had. The row of
+// these is emptied, so that they are overwritten where they stood (see erase).
+func (s *sealer) replace(first uint64, o *closedSeal) error {
+	if o.row == 0 {
+		return nil // they have never been written
+	}
+	was := o.row
+	var err error
+	if o.row, err = s.insertSalts(o.salts); err != nil {
+		return err
+	}
+	for _, step := range []struct {
+		sql  string
+		args [2]int64
+	}{
+		{"UPDATE salt SET key = NULL WHERE id = ? AND id <> ?", [2]int64{was, o.row}},
+		{"UPDATE seal SET salt = ? WHERE first = ?", [2]int64{o.row, int64(first)}},
+	} {
+		st, err := s.c.prepare(step.sql)
+		if err != nil {
+			return err
+		}
+		if err := st.argInt(step.args[0]).argInt(step.args[1]).run(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Seal implements store.Sealer.
+func (s *Store) Seal(ctx context.Context) (store.Head, error) {
+	if s.writer == nil {
+		return s.sealHead(ctx)
+	}
+	for target := s.news.current(); ; {
+		j := &job{seal: true, done: make(chan struct{})}
+		if err := s.writer.add(j); err != nil {
+			return store.Head{}, err
+		}
+		select {
+		case <-j.done:
+		case <-ctx.Done():
+			return store.Head{}, ctx.Err()
+		}
+		if j.err != nil {
+			return store.Head{}, j.err
+		}
+		if h, err := s.sealHead(ctx); err != nil || h.Seq >= target {
+			return h, err
+		}
+	}
+}
+
+func holed(path string, seq uint64) error {
+	return fault.New(fault.Internal, "log_tampered", "the log of %s is damaged at entry %d, and cannot be sealed from there on", path, seq).
+		Detail("seq", seq).With("run `steward audit verify`; restore the database from a backup if it was changed")
+}
+
+// sealHead returns what the newest seal says.
+func (s *Store) sealHead(ctx context.Context) (h store.Head, err error) {
+	c, err := s.readers.get(ctx)
+	if err != nil {
+		return h, coded(s.path, err)
+	}
+	defer s.readers.put(c)
+	st, err := c.prepare(lastSeal)
+	if err != nil {
+		return h, coded(s.path, err)
+	}
+	defer st.reset()
+	ok, err := st.step()
+	if err == nil && ok {
+		h.Seq = uint64(st.int(0)) + uint64(len(st.view(3))/tagSize) - 1
+		copy(h.Hash[:], st.view(1))
+	}
+	return h, coded(s.path, err)
+}

@@ -1,0 +1,318 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// Verify implements store.Sealer. Besides the chain it looks whether the tree
+// shows each resource's newest entry, and whether what is gone was erased by
+// an entry that says so. It costs about as much as reading the whole log.
+func (s *Store) Verify(ctx context.Context, anchors ...store.Head) (store.Verdict, error) {
+	c, err := s.readers.get(ctx)
+	if err != nil {
+		return store.Verdict{}, coded(s.path, err)
+	}
+	defer s.readers.put(c)
+	defer c.interruptOn(ctx)()
+	l, err := s.ledger(c, 0)
+	if err != nil {
+		return store.Verdict{}, coded(s.path, err)
+	}
+	v := verifier{l: l, next: 1, erased: make(map[string]*store.Flaw), anchors: slices.Clone(anchors)}
+	slices.SortFunc(v.anchors, func(a, b store.Head) int { return int(min(max(int64(a.Seq)-int64(b.Seq), -1), 1)) })
+	err = v.run()
+	l.close()
+	if err == nil && v.Flaw != nil && v.Flaw.URI.Zero() {
+		err = v.name()
+	}
+	if err != nil {
+		return store.Verdict{}, s.readError(ctx, err)
+	}
+	return v.Verdict, nil
+}
+
+// name says what the wrong entry is about, if that can be read.
+func (v *verifier) name() error {
+	st, err := v.l.c.prepare("SELECT key FROM log WHERE seq = ?")
+	if err != nil {
+		return err
+	}
+	defer st.reset()
+	ok, err := st.argInt(int64(v.Flaw.Seq)).step()
+	if ok {
+		if uri, err := resource.FromKey(bytes.Clone(st.view(0))); err == nil {
+			v.Flaw.URI = uri
+		}
+	}
+	return err
+}
+
+type verifier struct {
+	store.Verdict
+	l       *ledger
+	next    uint64 // the entry that is to come
+	chain   store.Hash
+	at      proof                  // the entry that was read last
+	ahead   bool                   // and is not used up yet
+	end     bool                   // there are no more
+	old     []uint64               // a bit for each entry that has a successor
+	erased  map[string]*store.Flaw // by key: whose body is gone, as long as no erasure is found
+	anchors []store.Head           // that are not met yet
+	firm    uint64                 // the newest anchor that was met
+}
+
+func (v *verifier) run() error {
+	for v.Flaw == nil {
+		seal, ok, err := v.l.seal()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		if err := v.sealed(&seal); err != nil {
+			return err
+		}
+	}
+	if err := v.rest(); err != nil {
+		return err
+	}
+	if v.Flaw != nil {
+		return nil
+	}
+	for _, f := range v.erased {
+		v.blame(f)
+	}
+	if v.Flaw == nil && len(v.anchors) > 0 {
+		a := v.anchors[0]
+		v.blame(v.flaw(v.Head.Seq+1, a.Seq, "the log was sealed up to entry %d when that head was taken, and is now up to %d: the end is missing", a.Seq, v.Head.Seq))
+	}
+	if v.Flaw != nil {
+		return nil
+	}
+	return v.tree()
+}
+
+// blame keeps the first flaw.
+func (v *verifier) blame(f *store.Flaw) {
+	if f != nil && (v.Flaw == nil || f.Seq < v.Flaw.Seq) {
+		v.Flaw = f
+	}
+}
+
+func (v *verifier) flaw(seq, through uint64, format string, args ...any) *store.Flaw {
+	f := &store.Flaw{Seq: seq, What: fmt.Sprintf(format, args...)}
+	if through > seq {
+		f.Through = through
+	}
+	if v.at.Seq == seq {
+		f.URI = v.at.URI
+	}
+	return f
+}
+
+// read makes v.at the next entry, which is to be v.next. What it finds instead is a flaw.
+func (v *verifier) read() (*store.Flaw, error) {
+	if !v.ahead {
+		ok, err := v.l.entry(&v.at)
+		if err != nil {
+			return nil, err
+		}
+		if v.end = !ok; v.end {
+			return nil, nil
+		}
+		v.ahead = true
+	}
+	switch got := v.at.Seq; {
+	case got > v.next:
+		return v.flaw(v.next, got-1, "missing: the log goes on with entry %d", got), nil
+	case got < v.next:
+		return v.flaw(got, 0, "the log has no entry of this number"), nil
+	}
+	v.ahead = false
+	v.Last = v.next
+	v.follow()
+	return nil, nil
+}
+
+// follow notes what the entry says of others.
+func (v *verifier) follow() {
+	p := &v.at
+	for uint64(len(v.old)) <= p.Seq/64 {
+		v.old = append(v.old, 0)
+	}
+	if p.Prev > 0 && p.Prev < p.Seq {
+		v.old[p.Prev/64] |= 1 << (p.Prev % 64)
+	}
+	switch {
+	case p.Op == resource.OpErase:
+		delete(v.erased, string(p.key))
+	case p.Op == resource.OpPut && p.body == nil:
+		v.Erased++
+		if v.erased[string(p.key)] == nil {
+			v.erased[string(p.key)] = v.flaw(p.Seq, 0, "its body is gone, and nothing in the log erased it")
+		}
+	}
+}
+
+// sealed looks through the entries of a seal.
+func (v *verifier) sealed(s *sealRow) error {
+	switch {
+	case s.first > v.next:
+		v.blame(v.flaw(v.next, s.first-1, "the seal over these entries is missing"))
+		return nil
+	case s.first < v.next:
+		v.blame(v.flaw(v.next, 0, "the seals do not follow each other here"))
+		return nil
+	}
+	var odd, loose *store.Flaw // the first entry that is wrong; the first anchor that is
+	wrong, last := uint64(0), s.first+s.size()-1
+	for i := range s.size() {
+		f, err := v.read()
+		if err != nil {
+			return err
+		}
+		if v.end {
+			f = v.flaw(v.next, last, "missing: the log ends before it, and it was sealed")
+		}
+		if f != nil {
+			if odd == nil {
+				odd = f
+			}
+			v.blame(odd)
+			return nil
+		}
+		v.at.prove(s.leaves[i])
+		v.chain = v.chain.Link(v.at.Hash)
+		if v.at.flaw != "" || !bytes.Equal(v.at.Hash[:tagSize], s.tags[i*tagSize:(i+1)*tagSize]) {
+			wrong++
+			if odd == nil {
+				odd = v.flaw(v.next, 0, "it is not what was written: its hash is another%s", because(v.at.flaw))
+			}
+		}
+		if f := v.anchored(); loose == nil {
+			loose = f
+		}
+		v.next++
+	}
+	v.blame(v.judge(s, odd, wrong, last))
+	v.blame(loose)
+	v.Head = store.Head{Seq: last, Hash: v.chain}
+	return nil
+}
+
+func because(flaw string) string {
+	if flaw == "" {
+		return ""
+	}
+	return " (" + flaw + ")"
+}
+
+// judge says what is wrong with a seal or its entries, if anything is.
+func (v *verifier) judge(s *sealRow, odd *store.Flaw, wrong, last uint64) *store.Flaw {
+	switch {
+	case s.flaw != "":
+		return v.flaw(s.first, last, "%s", s.flaw)
+	case s.hash == v.chain && odd == nil:
+		return nil
+	case s.hash == v.chain:
+		return v.flaw(s.first, last, "the entries are as they were written, and their seal was changed")
+	case odd == nil:
+		return v.flaw(s.first, last, "one of these is not what was written, or their seal was changed")
+	case wrong == s.size() && wrong > 1:
+		return v.flaw(s.first, last, "none of these is what was written, or the salts of their seal were changed")
+	}
+	return odd
+}
+
+// anchored compares the chain with what was known of it.
+func (v *verifier) anchored() *store.Flaw {
+	for len(v.anchors) > 0 && v.anchors[0].Seq <= v.next {
+		a := v.anchors[0]
+		v.anchors = v.anchors[1:]
+		if a.Seq == v.next && a.Hash != v.chain {
+			return v.flaw(v.firm+1, a.Seq, "the log up to entry %d is another one than when that head was taken", a.Seq)
+		}
+		v.firm = a.Seq
+	}
+	return nil
+}
+
+// rest looks at what is not sealed yet.
+func (v *verifier) rest() error {
+	for !v.end && v.Flaw == nil {
+		f, err := v.read()
+		if err != nil {
+			return err
+		}
+		if f == nil && !v.end {
+			v.Open++
+			if v.at.flaw != "" {
+				f = v.flaw(v.next, 0, "%s", v.at.flaw)
+			}
+			v.next++
+		}
+		v.blame(f)
+	}
+	if v.Flaw == nil && v.Open >= store.SealSize {
+		v.blame(v.flaw(v.Head.Seq+1, v.Last, "the seals over these entries are missing (a log that an older Steward wrote is sealed within moments of the first start)"))
+	}
+	return nil
+}
+
+// tree looks whether the tree has each resource as its newest entry says.
+func (v *verifier) tree() error {
+	st, err := v.l.c.prepare(`SELECT t.seq, t.key, l.seq IS NOT NULL AND t.key = l.key AND t.version = l.version AND t.space = l.space
+			AND t.type = l.type AND t.gone = (l.op & 15 <> 1) AND (t.gone OR t.state IS l.state)
+		FROM tree t LEFT JOIN log l ON l.seq = t.seq`)
+	if err != nil {
+		return err
+	}
+	defer st.reset()
+	shown := make([]uint64, len(v.old))
+	var stale *store.Flaw // the first row of the tree that shows what is not the newest
+	for {
+		ok, err := st.step()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		seq := uint64(st.int(0))
+		fits := seq > 0 && seq <= v.Last && st.int(2) == 1
+		if fits && v.old[seq/64]>>(seq%64)&1 == 0 {
+			shown[seq/64] |= 1 << (seq % 64)
+			continue
+		}
+		if stale == nil || seq < stale.Seq {
+			stale = v.flaw(seq, 0, "the tree shows this as the newest entry of a resource, and it is not")
+			if stale.URI, err = resource.FromKey(bytes.Clone(st.view(1))); err != nil {
+				stale.What += "; its key is damaged"
+			}
+		}
+	}
+	for i := uint64(1); i <= v.Last; i++ {
+		if bit := uint64(1) << (i % 64); (v.old[i/64]|shown[i/64])&bit == 0 {
+			v.blame(v.flaw(i, 0, "the tree does not show this entry, though it is the newest of its resource"))
+			return nil
+		}
+	}
+	v.blame(stale)
+	return v.orphans()
+}
+
+// orphans looks for salts whose seal is gone.
+func (v *verifier) orphans() error {
+	n, err := v.l.c.number("SELECT count(*) FROM salt WHERE key NOT NULL AND id NOT IN (SELECT salt FROM seal)")
+	if err == nil && n > 0 {
+		v.blame(v.flaw(v.Head.Seq+1, v.Last, "the seals over these entries are missing"))
+	}
+	return err
+}
