@@ -1,0 +1,256 @@
+package calendar
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/domain/local"
+	"steward/internal/fault"
+	"steward/internal/search"
+	"steward/internal/tool"
+)
+
+type addArgs struct {
+	Title     string   `json:"title"`
+	Start     string   `json:"start"`
+	Minutes   int      `json:"duration_minutes,omitzero"`
+	AllDay    bool     `json:"all_day,omitzero"`
+	Location  string   `json:"location,omitzero"`
+	Attendees []string `json:"attendees,omitzero"`
+	Notes     string   `json:"notes,omitzero"`
+}
+
+// JSONSchema has the formats that the tags cannot give.
+func (addArgs) JSONSchema() string {
+	return `{"type":"object","properties":{
+"title":{"type":"string","minLength":1,"maxLength":200,"description":"what the event is called"},
+"start":{"type":"string","format":"date-time","description":"when it begins"},
+"duration_minutes":{"type":"integer","minimum":1,"maximum":44640,"description":"how many minutes it takes; 60 unless given"},
+"all_day":{"type":"boolean","description":"the event is all day long; of start only the date counts"},
+"location":{"type":"string","maxLength":200,"description":"the place where it is, such as a room"},
+"attendees":{"type":"array","items":{"type":"string","format":"email"},"maxItems":50,"description":"e-mail addresses of who is invited"},
+"notes":{"type":"string","maxLength":4000,"description":"what else is to be remembered"}},
+"required":["title","start"],"additionalProperties":false}`
+}
+
+type moveArgs struct {
+	Event   string `json:"event"`
+	Start   string `json:"start"`
+	Minutes int    `json:"duration_minutes,omitzero"`
+}
+
+// JSONSchema has the formats that the tags cannot give.
+func (moveArgs) JSONSchema() string {
+	return `{"type":"object","properties":{
+"event":{"type":"string","minLength":1,"maxLength":200,"description":"the title of the event, or words of it"},
+"start":{"type":"string","format":"date-time","description":"when it begins instead"},
+"duration_minutes":{"type":"integer","minimum":1,"maximum":44640,"description":"how many minutes it takes; as long as before unless given"}},
+"required":["event","start"],"additionalProperties":false}`
+}
+
+type removeArgs struct {
+	Event string `json:"event" jsonschema:"the title of the event, or words of it" minlen:"1" maxlen:"200"`
+}
+
+// actions adds the tools that change the calendar.
+func (s *service) actions(k *local.Kit) {
+	stale := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{k.Name("list"), k.Name("search"), k.Name("free")}}}
+	settle := local.Settled(s.open)
+	local.Action(k, tool.Spec{Name: "add", Reach: tool.ReachOut, Targets: []string{"attendees"}, Tidy: stale,
+		Description: "Adds an event to the calendar: puts in or schedules a meeting or an appointment, and says if it overlaps with another.",
+		Log:         tool.LogSpec{Summary: "Add {title} to the calendar, {start}", Impact: []string{"title"}}}, s.add, settle)
+	local.Action(k, tool.Spec{Name: "move", Tidy: stale,
+		Description: "Moves an event in the calendar to another time: reschedules or postpones a meeting.",
+		Log:         tool.LogSpec{Summary: "Move {event} to {start}", Impact: []string{"event"}}}, s.move, settle)
+	local.Action(k, tool.Spec{Name: "remove", Tidy: stale,
+		Description: "Removes an event from the calendar: cancels or deletes a meeting or an appointment.",
+		Log:         tool.LogSpec{Summary: "Remove {event} from the calendar", Impact: []string{"event"}}}, s.remove, settle)
+	for _, name := range []string{"add", "move", "remove"} {
+		k.Undo(name, local.Reverted(s.open))
+	}
+}
+
+// at reads a time; the format is checked here, since a schema's format binds nobody.
+func at(text string, zone *time.Location) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02T15:04:05", day} {
+		if t, err := time.ParseInLocation(layout, strings.TrimSpace(text), zone); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fault.New(fault.Invalid, "time_invalid", "%.60q is no date and time", text).
+		With("write it like 2026-03-29T15:30:00+02:00")
+}
+
+func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs) (string, error) {
+	zone := s.zone(in.User)
+	start, err := at(a.Start, zone)
+	if err != nil {
+		return "", err
+	}
+	e := Event{Title: strings.Join(strings.Fields(a.Title), " "), Start: start, Location: a.Location, Notes: a.Notes, Attendees: a.Attendees, AllDay: a.AllDay}
+	if e.Title == "" {
+		return "", fault.New(fault.Invalid, "title_missing", "the event has no title").With("say what it is called")
+	}
+	e.lasts(minutes(a.Minutes, time.Hour), zone)
+	return s.apply(ctx, in, Change{Add: &e}, "Added %s to the calendar.")
+}
+
+// lasts sets the end. All-day events begin and end at midnight and leave time free.
+func (e *Event) lasts(d time.Duration, zone *time.Location) {
+	if !e.AllDay {
+		e.End = e.Start.Add(d)
+		return
+	}
+	local := e.Start.In(zone)
+	e.Start = time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, zone)
+	e.End = e.Start.AddDate(0, 0, max(1, int((d+24*time.Hour-1)/(24*time.Hour))))
+	e.Free = true
+}
+
+func minutes(n int, otherwise time.Duration) time.Duration {
+	if n == 0 {
+		return otherwise
+	}
+	return time.Duration(n) * time.Minute
+}
+
+// apply makes a change and tells of it and of what it overlaps with.
+func (s *service) apply(ctx context.Context, in tool.Invocation, c Change, format string) (string, error) {
+	cal, err := s.open(in.User)
+	if err != nil {
+		return "", tool.NotDone(err)
+	}
+	zone := s.zone(in.User)
+	clashes := ""
+	if e := cmpEvent(c); e != nil {
+		events, _, err := cal.Between(ctx, e.Start, e.End)
+		if err != nil {
+			return "", tool.NotDone(err)
+		}
+		clashes = overlaps(*e, events, zone)
+	}
+	return cal.Apply(ctx, local.Key(in), c, func(e Event) string {
+		return fmt.Sprintf(format, fmt.Sprintf("%q, %s,", e.Title, e.span(zone))) + clashes
+	})
+}
+
+// cmpEvent is the event whose time a change sets.
+func cmpEvent(c Change) *Event {
+	if c.Add != nil {
+		return c.Add
+	}
+	return c.Move
+}
+
+// overlaps says which events make the time of another busy already.
+func overlaps(e Event, events []Event, zone *time.Location) string {
+	var with []string
+	for _, o := range events {
+		if o.Free || e.Free || o.ID == e.ID && e.ID != "" || !o.overlaps(e.Start, e.End) {
+			continue
+		}
+		with = append(with, fmt.Sprintf("%q (%s)", o.Title, o.span(zone)))
+	}
+	if len(with) == 0 {
+		return ""
+	}
+	return " Note: it overlaps with " + strings.Join(with, " and ") + "."
+}
+
+func (s *service) move(ctx context.Context, in tool.Invocation, a moveArgs) (string, error) {
+	zone := s.zone(in.User)
+	start, err := at(a.Start, zone)
+	if err != nil {
+		return "", err
+	}
+	e, done, err := s.find(ctx, in, a.Event)
+	if err != nil || done != "" {
+		return done, err
+	}
+	length := e.End.Sub(e.Start)
+	e.Start = start
+	e.lasts(minutes(a.Minutes, length), zone)
+	return s.apply(ctx, in, Change{Move: &e}, "Moved %s in the calendar.")
+}
+
+func (s *service) remove(ctx context.Context, in tool.Invocation, a removeArgs) (string, error) {
+	e, done, err := s.find(ctx, in, a.Event)
+	if err != nil || done != "" {
+		return done, err
+	}
+	return s.apply(ctx, in, Change{Remove: e.ID}, "Removed %s from the calendar.")
+}
+
+// find finds the event that words mean; done is what was told if the change
+// of this call was made already. Errors: event_not_found, event_ambiguous.
+func (s *service) find(ctx context.Context, in tool.Invocation, words string) (e Event, done string, err error) {
+	c, err := s.open(in.User)
+	if err != nil {
+		return e, "", tool.NotDone(err)
+	}
+	if told, ok, err := c.Applied(ctx, local.Key(in)); err != nil || ok {
+		return e, told, err
+	}
+	all, err := c.All(ctx)
+	if err != nil {
+		return e, "", tool.NotDone(err)
+	}
+	found := named(all, words, s.opt.Now())
+	switch len(found) {
+	case 0:
+		return e, "", fault.New(fault.NotFound, "event_not_found", "there is no event %.100q in the calendar", words).With("search the calendar for it")
+	case 1:
+		return found[0], "", nil
+	}
+	return e, "", fault.New(fault.Conflict, "event_ambiguous", "several events are called like %.100q", words).
+		With("give more of the title: %s", lines(found[:min(len(found), 10)], s.zone(in.User)))
+}
+
+// named are the events that words mean: by id, by whole title, or by all the
+// words; of several those that are not over, if that leaves any.
+func named(all []Event, words string, now time.Time) []Event {
+	for _, match := range []func(Event) bool{
+		func(e Event) bool { return e.ID == words },
+		func(e Event) bool { return strings.EqualFold(e.Title, strings.TrimSpace(words)) },
+		func(e Event) bool { return e.has(words) },
+	} {
+		var found, ahead []Event
+		for _, e := range all {
+			if match(e) {
+				found = append(found, e)
+				if e.Repeats || e.End.After(now) {
+					ahead = append(ahead, e)
+				}
+			}
+		}
+		if len(ahead) > 0 {
+			return ahead
+		}
+		if len(found) > 0 {
+			return found
+		}
+	}
+	return nil
+}
+
+// has reports whether all the words begin words of the event.
+func (e Event) has(query string) bool {
+	var own []string
+	for t := range search.Tokens(strings.Join(append([]string{e.Title, e.Location, e.Notes}, e.Attendees...), "\n")) {
+		own = append(own, t.Text)
+	}
+	any := false
+	for q := range search.Tokens(query) {
+		if slices.Contains([]string{"the", "my", "event", "a"}, q.Text) {
+			continue
+		}
+		any = true
+		if !slices.ContainsFunc(own, func(w string) bool { return strings.HasPrefix(w, q.Text) }) {
+			return false
+		}
+	}
+	return any
+}

@@ -1,0 +1,343 @@
+package calendar
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	ical "github.com/emersion/go-ical"
+
+	"steward/internal/domain/local"
+	"steward/internal/fault"
+	"steward/internal/id"
+)
+
+// file is the local stand-in of a Calendar: an iCalendar file, which other
+// programs may read and write too. What a change was and under which key is
+// written with it, in the same file, so that neither is there without the other.
+type file struct {
+	path string
+	zone *time.Location
+	now  func() time.Time
+}
+
+const maxFile = 16 << 20 // bytes
+
+func (f *file) load() ([]piece, error) {
+	data, err := local.ReadFile(f.path, maxFile)
+	if err != nil {
+		return nil, err
+	}
+	return parse(data), nil
+}
+
+// Between implements Calendar.
+func (f *file) Between(ctx context.Context, from, to time.Time) (events []Event, problems []string, err error) {
+	pieces, err := f.load()
+	if err != nil {
+		return nil, nil, err
+	}
+	problem := func(p piece, err error) {
+		problems = append(problems, fmt.Sprintf("the event at line %d of the calendar's file: %v", p.line, err))
+	}
+	for _, p := range pieces {
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		if p.bad != nil {
+			problem(p, p.bad)
+		}
+		if p.event == nil {
+			continue
+		}
+		e, err := event(p.event, f.zone)
+		if err != nil {
+			problem(p, err)
+			continue
+		}
+		list, err := occurrences(p.event, e, from, to, f.zone)
+		if err != nil {
+			problem(p, err)
+		}
+		events = append(events, list...)
+	}
+	sorted(events)
+	return events, problems, nil
+}
+
+// All implements Calendar.
+func (f *file) All(ctx context.Context) ([]Event, error) {
+	pieces, err := f.load()
+	if err != nil {
+		return nil, err
+	}
+	var events []Event
+	for _, p := range pieces {
+		if p.event == nil {
+			continue
+		}
+		if e, err := event(p.event, f.zone); err == nil { // Between tells of those that are broken
+			events = append(events, e)
+		}
+	}
+	sorted(events)
+	return events, ctx.Err()
+}
+
+func sorted(events []Event) {
+	slices.SortStableFunc(events, func(a, b Event) int {
+		return cmp.Or(a.Start.Compare(b.Start), a.End.Compare(b.End), cmp.Compare(a.Title, b.Title))
+	})
+}
+
+// Applied implements Calendar.
+func (f *file) Applied(_ context.Context, key string) (string, bool, error) {
+	data, err := local.ReadFile(f.path, maxFile)
+	if err != nil {
+		return "", false, err
+	}
+	told, ok := done(data, key)
+	return told, ok, nil
+}
+
+// done finds what was told of the change under a key.
+func done(data []byte, key string) (string, bool) {
+	mark := doneLine + keyWord(key) + ":"
+	for line := range strings.Lines(unfolded(data)) {
+		if rest, ok := strings.CutPrefix(line, mark); ok {
+			p := ical.NewProp("X")
+			p.Value = strings.TrimRight(rest, "\r\n")
+			told, err := p.Text()
+			if err != nil {
+				told = p.Value
+			}
+			return told, true
+		}
+	}
+	return "", false
+}
+
+func unfolded(data []byte) string {
+	return strings.NewReplacer("\r\n ", "", "\r\n\t", "", "\n ", "", "\n\t", "").Replace(string(data))
+}
+
+// keyWord is a key as it stands in a parameter.
+func keyWord(key string) string { return id.Derive("calendar", key).String() }
+
+// Apply implements Calendar.
+func (f *file) Apply(ctx context.Context, key string, c Change, told func(Event) string) (string, error) {
+	said := ""
+	err := local.Update(ctx, f.path, maxFile, func(old []byte) ([]byte, error) {
+		if before, ok := done(old, key); ok {
+			said = before
+			return nil, nil
+		}
+		pieces, e, was, err := f.change(parse(old), key, c)
+		if err != nil {
+			return nil, err
+		}
+		was.What = fmt.Sprintf("the event %q", e.Title)
+		if err := local.KeepFormer(f.path, key, was); err != nil {
+			return nil, err
+		}
+		said = told(e)
+		return []byte(join(pieces, mark(key, said))), nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return said, nil
+}
+
+// Revert implements local.Reverter.
+func (f *file) Revert(ctx context.Context, key string) (string, error) {
+	said := ""
+	err := local.Update(ctx, f.path, maxFile, func(old []byte) ([]byte, error) {
+		if before, ok := done(old, local.UndoKey(key)); ok {
+			said = before
+			return nil, nil
+		}
+		was, ok, err := local.FormerOf(f.path, key)
+		if err != nil {
+			return nil, err
+		}
+		if _, applied := done(old, key); !ok || !applied {
+			return nil, local.NotApplied()
+		}
+		pieces, err := reverse(parse(old), was)
+		if err != nil {
+			return nil, err
+		}
+		said = "The calendar is as it was before: " + was.What + "."
+		return []byte(join(pieces, mark(local.UndoKey(key), said))), nil
+	})
+	return said, err
+}
+
+// reverse takes back a change in the pieces of a file.
+func reverse(pieces []piece, was local.Former) ([]piece, error) {
+	var raws []string
+	for _, p := range pieces {
+		raws = append(raws, p.raw)
+	}
+	added := false
+	now, err := was.Reverse(raws, func(pieces []string, before string) []string {
+		added = true
+		return pieces
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case added:
+		return append(pieces, piece{raw: was.Before, event: &ical.Component{}}), nil
+	}
+	i := slices.Index(raws, was.After)
+	if len(now) < len(pieces) {
+		return slices.Delete(pieces, i, i+1), nil
+	}
+	pieces[i].raw = was.Before
+	return pieces, nil
+}
+
+// change makes a change in the pieces of a file.
+func (f *file) change(pieces []piece, key string, c Change) ([]piece, Event, local.Former, error) {
+	var was local.Former
+	if c.Add != nil {
+		e := *c.Add
+		e.ID = keyWord(key) + "@steward.local"
+		raw, err := encode(e.component(f.now()))
+		was.After = raw
+		return append(pieces, piece{raw: raw, event: &ical.Component{}}), e, was, err
+	}
+	want := c.Remove
+	if c.Move != nil {
+		want = c.Move.ID
+	}
+	for i, p := range pieces {
+		if p.event == nil || text(p.event, ical.PropUID) != want {
+			continue
+		}
+		e, err := event(p.event, f.zone)
+		if err != nil {
+			return nil, e, was, fault.New(fault.Invalid, "event_invalid", "the event cannot be read: %w", err)
+		}
+		was.Before = p.raw
+		if c.Move == nil {
+			return slices.Delete(pieces, i, i+1), e, was, nil
+		}
+		if e.Repeats {
+			return nil, e, was, fault.New(fault.Unsupported, "event_repeats", "%q repeats, and cannot be moved here", e.Title).
+				With("add a single event, or change the rule in the calendar's file")
+		}
+		c.Move.times(p.event)
+		p.event.Props.SetDateTime(ical.PropLastModified, f.now().UTC())
+		if p.event.Props.Get(ical.PropDateTimeStamp) == nil {
+			p.event.Props.SetDateTime(ical.PropDateTimeStamp, f.now().UTC())
+		}
+		raw, err := encode(p.event)
+		pieces[i].raw, was.After = raw, raw
+		return pieces, *c.Move, was, err
+	}
+	return nil, Event{}, was, fault.New(fault.NotFound, "event_not_found", "the event is not in the calendar any more").With("search the calendar for it")
+}
+
+// mark is the line that keeps a key and what was told.
+func mark(key, told string) string {
+	p := ical.NewProp("X")
+	p.SetText(plain(told))
+	return folded(doneLine + keyWord(key) + ":" + p.Value)
+}
+
+// folded breaks a line after 75 bytes, at a character (RFC 5545, 3.1).
+func folded(line string) string {
+	var b strings.Builder
+	n := 0
+	for _, r := range line {
+		size := len(string(r))
+		if n+size > 75 {
+			b.WriteString("\r\n ")
+			n = 1
+		}
+		b.WriteRune(r)
+		n += size
+	}
+	return b.String() + "\r\n"
+}
+
+// join puts the pieces together: what was there as it was, new events and the
+// mark before the calendar's end, marks beyond maxDone taken out from the oldest.
+func join(pieces []piece, mark string) string {
+	var b strings.Builder
+	tail := ""
+	var fresh strings.Builder
+	for i, p := range pieces {
+		if p.line == 0 { // added
+			fresh.WriteString(p.raw)
+			continue
+		}
+		if at := lastEnd(p.raw); at >= 0 && !anyEnd(pieces[i+1:]) {
+			b.WriteString(p.raw[:at])
+			tail = p.raw[at:]
+			continue
+		}
+		if tail != "" { // something after the end of the calendar
+			tail += p.raw
+			continue
+		}
+		b.WriteString(p.raw)
+	}
+	head := b.String()
+	if strings.TrimSpace(head) == "" && tail == "" {
+		head = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:" + product + "\r\n"
+	}
+	if head != "" && !strings.HasSuffix(head, "\n") {
+		head += "\r\n"
+	}
+	if tail == "" {
+		tail = "END:VCALENDAR\r\n"
+	}
+	return forget(head+fresh.String()+mark) + tail
+}
+
+// lastEnd is where the line END:VCALENDAR begins, or -1.
+func lastEnd(raw string) int {
+	at, found := 0, -1
+	for line := range strings.Lines(raw) {
+		if strings.EqualFold(strings.TrimSpace(line), "END:VCALENDAR") {
+			found = at
+		}
+		at += len(line)
+	}
+	return found
+}
+
+func anyEnd(pieces []piece) bool {
+	return slices.ContainsFunc(pieces, func(p piece) bool { return p.line > 0 && p.event == nil && lastEnd(p.raw) >= 0 })
+}
+
+// forget takes out the oldest marks where there are too many.
+func forget(text string) string {
+	extra := strings.Count(text, "\n"+doneLine) - maxDone
+	if extra <= 0 {
+		return text
+	}
+	var b strings.Builder
+	dropping := false
+	for line := range strings.Lines(text) {
+		switch {
+		case strings.HasPrefix(line, doneLine):
+			dropping = extra > 0
+			extra--
+		case dropping && (strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t")):
+		default:
+			dropping = false
+		}
+		if !dropping {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}

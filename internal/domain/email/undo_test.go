@@ -1,0 +1,70 @@
+package email
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"steward/internal/domain/local/localtest"
+	"steward/internal/fault"
+	"steward/internal/tool"
+)
+
+func TestWhatWasSentIsTakenBackOutOfTheOutbox(t *testing.T) {
+	env := localtest.Env(t, "email")
+	s := localtest.Open(t, Opener(options()), env, "outbox: ./out\ninbox: ./in\ndelivery: deferred")
+	args := `{"to":["bob@example.com"],"subject":"Hi","body":"There"}`
+	tl, _ := s.Registry.Get("email.send")
+	if tl.Spec().Delivery != tool.Deferred {
+		t.Error("it is not deferred")
+	}
+	u, ok := tool.UndoerOf(tl)
+	if !ok {
+		t.Fatal("it cannot be taken back")
+	}
+	in := s.Invocation("a", "email.send", args)
+	if _, err := u.Undo(t.Context(), in, tool.Result{}); !fault.HasCode(err, "undo_unknown") {
+		t.Errorf("before it was sent: %v", err)
+	}
+	s.Call("a", "email.send", args)
+	for range 2 {
+		if res, err := u.Undo(t.Context(), in, tool.Result{}); err != nil || localtest.TextOf(res) == "" {
+			t.Fatal(res, err)
+		}
+		if got := s.Call("q", "email.list", `{"folder":"outbox"}`); got != "The outbox is empty." {
+			t.Errorf("%s", got)
+		}
+	}
+}
+
+func TestAnOutboxThatCannotBeWrittenKeepsWhatWasSent(t *testing.T) {
+	env := localtest.Env(t, "email")
+	s := localtest.Open(t, Opener(options()), env, "outbox: ./out")
+	args := `{"to":["bob@example.com"],"subject":"Hi","body":"There"}`
+	s.Call("a", "email.send", args)
+	if err := os.WriteFile(filepath.Join(env.Dir, "out", ".taken-back"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tl, _ := s.Registry.Get("email.send")
+	u, _ := tool.UndoerOf(tl)
+	if _, err := u.Undo(t.Context(), s.Invocation("a", "email.send", args), tool.Result{}); err == nil || !tool.Certain(err) {
+		t.Errorf("%v", err)
+	}
+	if got := s.Call("q", "email.list", `{"folder":"outbox"}`); got == "The outbox is empty." {
+		t.Error("it is gone")
+	}
+}
+
+// real is a service that sends for good.
+type real struct{ Mailer }
+
+func TestWhatIsGoneIsNotTakenBack(t *testing.T) {
+	opt := options()
+	opt.Open = func(string) (Mailer, error) { return real{}, nil }
+	s := localtest.Open(t, Opener(opt), localtest.Env(t, "email"), "")
+	tl, _ := s.Registry.Get("email.send")
+	u, _ := tool.UndoerOf(tl)
+	if _, err := u.Undo(t.Context(), tool.Invocation{User: "ann"}, tool.Result{}); !fault.HasCode(err, "action_not_undoable") || !tool.Certain(err) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,473 @@
+package local_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"steward/internal/domain/local"
+	"steward/internal/domain/local/localtest"
+	"steward/internal/fault"
+	"steward/internal/tool"
+)
+
+func TestPlaces(t *testing.T) {
+	env := tool.Env{Name: "x", Dir: "/agents/a", Data: "/data"}
+	for declared, want := range map[string]string{"": "/data/ann/rest", "./out": "/agents/a/out", "a/b": "/agents/a/a/b", ".": "/agents/a", "/abs//x/": "/abs/x"} {
+		p, err := local.NewPlace(env, declared, "rest")
+		if err != nil || p.For("ann") != want {
+			t.Errorf("%q is %q, %v", declared, p.For("ann"), err)
+		}
+	}
+	for _, declared := range []string{"../x", "a/../../x", "a\x00b"} {
+		if _, err := local.NewPlace(env, declared, "rest"); !fault.HasCode(err, "path_invalid") {
+			t.Errorf("%q: %v", declared, err)
+		}
+	}
+	if _, err := local.NewPlace(tool.Env{Data: "/d"}, "x", "rest"); !fault.HasCode(err, "path_invalid") {
+		t.Errorf("relative to nothing: %v", err)
+	}
+	if _, err := local.NewPlace(tool.Env{}, "", "rest"); !fault.HasCode(err, "path_invalid") {
+		t.Errorf("no data folder: %v", err)
+	}
+}
+
+// No two users share a folder, and none leads out of the data folder, also
+// where a file system does not tell cases apart.
+func TestFoldersOfUsers(t *testing.T) {
+	p, err := local.NewPlace(tool.Env{Data: "/data"}, "", "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := rapid.StringOf(rapid.OneOf(rapid.Rune(), rapid.SampledFrom([]rune("./\\_aA1-~\x00"))))
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := name.Draw(t, "a"), name.Draw(t, "b")
+		if a != b && strings.EqualFold(p.For(a), p.For(b)) {
+			t.Fatalf("%q and %q share %q", a, b, p.For(a))
+		}
+		if rel, err := filepath.Rel("/data", p.For(a)); err != nil || strings.Count(rel, "/") != 1 || !filepath.IsLocal(rel) {
+			t.Fatalf("%q leads to %q", a, p.For(a))
+		}
+	})
+}
+
+func TestCreateAndReplace(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a", "b", "f")
+	if err := local.Create(path, []byte("1")); err != nil {
+		t.Fatal(err)
+	}
+	if err := local.Create(path, []byte("2")); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("created twice: %v", err)
+	}
+	if err := os.Chmod(path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if err := local.Replace(path, []byte("3")); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := local.ReadFile(path, 10); err != nil || string(b) != "3" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if list, err := os.ReadDir(filepath.Dir(path)); err != nil || len(list) != 1 {
+		t.Errorf("left behind: %v, %v", list, err)
+	}
+	if _, err := local.ReadFile(path, 0); !fault.HasCode(err, "file_too_large") {
+		t.Errorf("%v", err)
+	}
+	if b, err := local.ReadFile(path+"x", 0); b != nil || err != nil {
+		t.Errorf("a missing one: %q, %v", b, err)
+	}
+	if _, err := local.ReadFile(dir, 1<<20); err == nil {
+		t.Error("a folder was read")
+	}
+	if err := local.Replace(filepath.Join(path, "x"), nil); err == nil {
+		t.Error("a file was a folder")
+	}
+}
+
+// Changes made at the same time by several are all there.
+func TestUpdatesOfMany(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			if err := local.Update(context.Background(), path, 100, func(old []byte) ([]byte, error) { return append(old, 'x'), nil }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if b, err := os.ReadFile(path); err != nil || len(b) != 20 {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+func TestUpdatesThatFailChangeNothing(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused := errors.New("no")
+	for name, change := range map[string]func([]byte) ([]byte, error){
+		"refused":  func([]byte) ([]byte, error) { return nil, refused },
+		"too long": func([]byte) ([]byte, error) { return make([]byte, 101), nil },
+	} {
+		if err := local.Update(t.Context(), path, 100, change); err == nil || !tool.Certain(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := local.Update(t.Context(), path, 100, func([]byte) ([]byte, error) { return nil, nil }); err != nil {
+		t.Error(err)
+	}
+	if err := local.Update(t.Context(), path, 2, func([]byte) ([]byte, error) { return nil, nil }); !fault.HasCode(err, "file_too_large") {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(path); err != nil || string(b) != "old" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if err := local.Update(t.Context(), filepath.Join(path, "below"), 2, nil); err == nil || !tool.Certain(err) {
+		t.Errorf("below a file: %v", err)
+	}
+	// While another one changes it, nobody waits longer than they want to.
+	err := local.Update(t.Context(), path, 100, func([]byte) ([]byte, error) {
+		ctx, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer stop()
+		return nil, local.Update(ctx, path, 100, nil)
+	})
+	if !fault.HasCode(err, "file_busy") || !tool.Certain(err) {
+		t.Errorf("while it is busy: %v", err)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	for want, err := range map[string]error{
+		"file_not_found":   &fs.PathError{Path: "/secret/place", Err: fs.ErrNotExist},
+		"file_denied":      fs.ErrPermission,
+		"file_unavailable": errors.New("broken"),
+	} {
+		got := local.Fault("/secret/place", err)
+		if !fault.HasCode(got, want) || strings.Contains(got.Error(), "secret") {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
+}
+
+func TestTexts(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	outside := filepath.Join(t.TempDir(), "outside.md")
+	if err := os.WriteFile(outside, []byte("# Outside\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	write("b.md", "\ufeff# The *second* one #\r\n\r\nText.\r\n")
+	write("a/x.TXT", "A first line\n\nmore")
+	write("a/bin.md", "caf\xe9 and more of it")
+	write(".git/c.md", "hidden")
+	write("c.pdf", "no text")
+	write("long.md", strings.Repeat("x", 200)+"\n"+strings.Repeat("word ", 1<<18))
+	if err := os.Symlink(outside, filepath.Join(dir, "link.md")); err != nil {
+		t.Fatal(err)
+	}
+	texts := local.NewTexts(dir)
+	list, problems, err := texts.All(t.Context())
+	if err != nil || local.Names(list, 10) != "a/bin.md, a/x.TXT, b.md, long.md" || len(problems) != 1 || !strings.Contains(problems[0], "link.md") {
+		t.Fatalf("%s, %v, %v", local.Names(list, 10), problems, err)
+	}
+	for i, want := range []string{"caf\ufffd and more of it", "A first line", "The *second* one", "long"} {
+		if list[i].Title != want {
+			t.Errorf("title %q, want %q", list[i].Title, want)
+		}
+	}
+	if !list[3].Cut || list[2].Body != "# The *second* one #\n\nText.\n" {
+		t.Errorf("%v %q", list[3].Cut, list[2].Body)
+	}
+	again, _, err := texts.All(t.Context())
+	if err != nil || again[2] != list[2] {
+		t.Errorf("read again without need: %v", err)
+	}
+	write("b.md", "# New\n")
+	if again, _, _ = texts.All(t.Context()); again[2].Title != "New" {
+		t.Errorf("a change was not seen: %q", again[2].Title)
+	}
+	if got, err := local.Find(again, "first line"); err != nil || got.Name != "a/x.TXT" {
+		t.Errorf("%v", err)
+	}
+	if local.Names(list, 1) != "a/bin.md, …" {
+		t.Error(local.Names(list, 1))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if _, _, err := texts.All(ctx); err == nil {
+		t.Error("it went on after it was to stop")
+	}
+	if _, _, err := local.NewTexts(outside).All(t.Context()); err == nil {
+		t.Error("a file is a folder")
+	}
+	if list, _, err := local.NewTexts(dir + "none").All(t.Context()); err != nil || len(list) != 0 {
+		t.Errorf("%v %v", list, err)
+	}
+}
+
+// The pages of a text put together are the text.
+func TestPages(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		body := strings.Repeat(rapid.StringMatching(`[a-zß漢\n ]{0,60}`).Draw(t, "piece"), rapid.IntRange(1, 900).Draw(t, "times"))
+		text := local.NewText("x", body)
+		var all strings.Builder
+		for from := 0; ; {
+			part, next := text.Page(from)
+			all.WriteString(part)
+			if next == 0 {
+				break
+			}
+			if next <= from {
+				t.Fatalf("from %d to %d", from, next)
+			}
+			from = next
+		}
+		if all.String() != text.Body {
+			t.Fatal("the pages are not the text")
+		}
+		text.Page(rapid.IntRange(-10, len(body)+10).Draw(t, "anywhere"))
+	})
+}
+
+// A text that says a rare word of the query stands before one that does not.
+func TestSearchRanks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		word := rapid.StringMatching(`[a-m]{5,8}`)
+		var texts []*local.Text
+		for range rapid.IntRange(1, 8).Draw(t, "texts") {
+			texts = append(texts, local.NewText("x", strings.Join(rapid.SliceOfN(word, 3, 30).Draw(t, "words"), " ")))
+		}
+		texts = append(texts, local.NewText("it", "zzzzz "+strings.Join(rapid.SliceOfN(word, 3, 30).Draw(t, "words"), " ")))
+		hits := local.Search(texts, "what is zzzzz", 3)
+		if len(hits) != 1 || hits[0].Name != "it" || !strings.Contains(hits[0].Snippet, "zzzzz") {
+			t.Fatalf("%v", hits)
+		}
+	})
+}
+
+func kit(env tool.Env, description string) tool.Source {
+	k := local.NewKit(env, "domain:test")
+	local.Action(k, tool.Spec{Name: "do", Description: description}, func(context.Context, tool.Invocation, struct{}) (string, error) { return "done", nil },
+		func(context.Context, tool.Invocation) (bool, tool.Result, error) {
+			return true, tool.Text("settled"), nil
+		})
+	local.Query(k, tool.Spec{Name: "ask", Description: "Asks."}, func(context.Context, tool.Invocation, struct{}) (string, error) { return "asked", nil })
+	src, err := k.Source()
+	if err != nil {
+		panic(err)
+	}
+	return src
+}
+
+func TestASourceHoldsToWhatWasApproved(t *testing.T) {
+	env := localtest.Env(t, "MyTools 2")
+	changed := 0
+	env.Changed = func() { changed++ }
+	src := kit(env, "Does.")
+	a, err := src.Announce(t.Context())
+	if err != nil || len(a.Specs) != 2 || a.Specs[0].Name != "my_tools_2.do" || a.Specs[0].Origin != "domain:test" || len(src.Files()) != 0 {
+		t.Fatalf("%+v %v", a, err)
+	}
+	asks := a.Specs[0]
+	asks.Asks = true
+	query := a.Specs[0]
+	query.Effect, query.Delivery = tool.Query, ""
+	for _, spec := range []tool.Spec{a.Specs[0], a.Specs[1], asks, query} {
+		tl := src.Tool(spec)
+		if got := tl.Spec(); got.Asks != spec.Asks || got.Effect != spec.Effect {
+			t.Errorf("%+v", got)
+		}
+		var r tool.Registry
+		if err := r.Add(tl); err != nil {
+			t.Error(err)
+		}
+		if _, err := tl.Call(t.Context(), tool.Invocation{Args: []byte("{}")}); err != nil {
+			t.Error(err)
+		}
+		if err := tl.(tool.Checker).Check([]byte(`{"x":1}`)); !fault.HasCode(err, "args_invalid") {
+			t.Errorf("%v", err)
+		}
+		if _, ok := tool.SettlerOf(tl); ok != strings.HasSuffix(spec.Name, "do") {
+			t.Errorf("%s: a settler %v", spec.Name, ok)
+		}
+	}
+	later := kit(env, "Does something else.")
+	gone := a.Specs[1]
+	gone.Name = "my_tools_2.gone"
+	for _, spec := range []tool.Spec{a.Specs[0], gone} {
+		tl := later.Tool(spec)
+		if _, err := tl.Call(t.Context(), tool.Invocation{Args: []byte("{}")}); !fault.HasCode(err, "tool_changed") || !fault.Is(err, fault.Denied) || tl.Spec().Name != spec.Name {
+			t.Errorf("%v", err)
+		}
+	}
+	if changed != 2 {
+		t.Errorf("told %d times that it has changed", changed)
+	}
+	env.Changed = nil
+	if _, err := kit(env, "Else.").Tool(gone).Call(t.Context(), tool.Invocation{}); !fault.HasCode(err, "tool_changed") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAKitKeepsItsFirstError(t *testing.T) {
+	k := local.NewKit(localtest.Env(t, "x"), "domain:test")
+	local.Action(k, tool.Spec{Name: "Bad Name", Description: "x"}, func(context.Context, tool.Invocation, struct{}) (string, error) { return "", nil }, nil)
+	local.Query(k, tool.Spec{Name: "good"}, func(context.Context, tool.Invocation, struct{}) (string, error) { return "", nil })
+	if _, err := k.Source(); !fault.HasCode(err, "tool_name_invalid") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestFind(t *testing.T) {
+	texts := []*local.Text{local.NewText("notes/tea.md", "# Kinds of tea\n\nGreen and black."), local.NewText("coffee.txt", "Coffee\n\nRoasted beans."),
+		local.NewText("cocoa.md", "# Kinds of cocoa\n\nDark.")}
+	for name, want := range map[string]string{"notes/tea.md": "notes/tea.md", "./coffee.txt": "coffee.txt", "TEA": "notes/tea.md", "kinds of tea": "notes/tea.md",
+		"the document about cocoa kind": "", "the cocoa document": "cocoa.md", "coffees": "coffee.txt", "cof": "coffee.txt"} {
+		got, err := local.Find(texts, name)
+		switch {
+		case want == "" && !fault.HasCode(err, "document_not_found"):
+			t.Errorf("%q: %v", name, err)
+		case want != "" && (err != nil || got.Name != want):
+			t.Errorf("%q: %v, %v", name, got, err)
+		}
+	}
+	if _, err := local.Find(texts, "kinds"); !fault.HasCode(err, "document_ambiguous") || !strings.Contains(err.Error(), "cocoa.md") {
+		t.Errorf("%v", err)
+	}
+	if _, err := local.Find(texts, " "); !fault.HasCode(err, "document_not_found") {
+		t.Errorf("%v", err)
+	}
+	if one := texts[0]; one.Words() != 6 || one.Terms()["tea"] != 1 || !local.Common("the") || local.Common("tea") {
+		t.Errorf("%d words: %v", one.Words(), one.Terms())
+	}
+}
+
+func TestClip(t *testing.T) {
+	for s, want := range map[string]string{"short": "short", "a longer one": "a long…", "äöüäöü": "äöü…"} {
+		if got := local.Clip(s, 6); got != want {
+			t.Errorf("%q is cut to %q", s, got)
+		}
+	}
+}
+
+func TestAnActionSettles(t *testing.T) {
+	k := local.NewKit(localtest.Env(t, "x"), "domain:test")
+	local.Action(k, tool.Spec{Name: "do", Description: "Does."}, func(context.Context, tool.Invocation, struct{}) (string, error) { return "done", nil },
+		func(context.Context, tool.Invocation) (bool, tool.Result, error) {
+			return true, tool.Text("settled"), nil
+		})
+	src, err := k.Source()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := src.Announce(t.Context())
+	if err != nil || !a.Specs[0].Dedupes {
+		t.Fatal(a, err)
+	}
+	settler, ok := tool.SettlerOf(src.Tool(a.Specs[0]))
+	if !ok {
+		t.Fatal("it cannot be asked")
+	}
+	if happened, res, err := settler.Settle(t.Context(), tool.Invocation{}); !happened || err != nil || localtest.TextOf(res) != "settled" {
+		t.Errorf("%v %v %v", happened, res, err)
+	}
+	if err := src.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhatIsDoneOnceCannotBeAskedAbout(t *testing.T) {
+	k := local.NewKit(localtest.Env(t, "x"), "domain:test")
+	local.Once(k, tool.Spec{Name: "do", Description: "Does."}, func(context.Context, tool.Invocation, struct{}) (string, error) { return "done", nil })
+	src, err := k.Source()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := src.Announce(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tl := src.Tool(a.Specs[0])
+	if s := tl.Spec(); s.Name != "x.do" || s.Effect != tool.Action || s.Dedupes {
+		t.Errorf("%+v", s)
+	}
+	if _, ok := tool.SettlerOf(tl); ok {
+		t.Error("it can be asked what it has done")
+	}
+	if res, err := tl.Call(t.Context(), tool.Invocation{Args: []byte("{}")}); err != nil || localtest.TextOf(res) != "done" {
+		t.Errorf("%v %v", res, err)
+	}
+}
+
+// done is a service in which one change was made.
+type done struct{ key, told string }
+
+func (d done) Applied(_ context.Context, key string) (string, bool, error) {
+	if key == "broken" {
+		return "", false, errors.New("broken")
+	}
+	return d.told, key == d.key, nil
+}
+
+func TestWhatWasAppliedIsSettled(t *testing.T) {
+	settle := local.Settled(func(user string) (done, error) {
+		if user != "ann" {
+			return done{}, errors.New("nobody knows " + user)
+		}
+		return done{"k", "Added."}, nil
+	})
+	if ok, res, err := settle(t.Context(), tool.Invocation{User: "ann", Key: "k"}); !ok || err != nil || localtest.TextOf(res) != "Added." {
+		t.Errorf("%v %v %v", ok, res, err)
+	}
+	if ok, _, err := settle(t.Context(), tool.Invocation{User: "ann", Key: "other"}); ok || err != nil {
+		t.Errorf("what was not done: %v %v", ok, err)
+	}
+	for _, in := range []tool.Invocation{{User: "bob", Key: "k"}, {User: "ann", Key: "broken"}} {
+		if ok, _, err := settle(t.Context(), in); ok || err == nil {
+			t.Errorf("%s of %s: %v %v", in.Key, in.User, ok, err)
+		}
+	}
+}
+
+func TestOpenFindsTheRealOneOrItsStandIn(t *testing.T) {
+	env := tool.Env{Name: "x", Data: "/data"}
+	standIn := func(user, path string) string { return user + " at " + path }
+	real := func(user string) (string, error) { return "the real one of " + user, nil }
+	for want, real := range map[string]func(string) (string, error){"ann at /data/ann/rest": nil, "the real one of ann": real} {
+		open, err := local.Open(env, "", "rest", real, standIn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := open("ann"); got != want || err != nil {
+			t.Errorf("%q, %v; want %q", got, err, want)
+		}
+		if _, err := local.Open(env, "../out", "rest", real, standIn); !fault.HasCode(err, "path_invalid") {
+			t.Errorf("out of the folder: %v", err)
+		}
+	}
+}

@@ -1,0 +1,47 @@
+//go:build unix
+
+package local
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"steward/internal/fault"
+)
+
+const lockWait = 5 * time.Millisecond // between two tries
+
+// lock keeps others out who change the file. The lock is the kernel's and goes
+// with the process however that ends; its file stays behind, as removing it
+// would let two processes lock two files.
+func lock(ctx context.Context, path string) (unlock func(), err error) {
+	dir, name := filepath.Split(path)
+	if err := makeAll(filepath.Clean(dir)); err != nil {
+		return nil, Fault(path, err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "."+name+".lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, Fault(path, err)
+	}
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil // nothing was written to it
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			f.Close()
+			return nil, Fault(path, err)
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, fault.New(fault.Unavailable, "file_busy", "%s is being changed by somebody else", name).With("try again")
+		case <-time.After(lockWait):
+		}
+	}
+}

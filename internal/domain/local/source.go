@@ -1,0 +1,186 @@
+package local
+
+import (
+	"context"
+
+	"steward/internal/fault"
+	"steward/internal/tool"
+)
+
+// Kit collects the tools of a domain and the first error.
+type Kit struct {
+	env   tool.Env
+	kind  string
+	tools map[string]tool.Tool
+	names []string
+	err   error
+
+	delivery tool.Delivery // of the actions; zero: inline
+}
+
+// NewKit begins the tools of a source of a kind, such as "domain:email".
+func NewKit(env tool.Env, kind string) *Kit {
+	word, err := tool.Word(env.Name)
+	env.Name = word
+	return &Kit{env: env, kind: kind, tools: map[string]tool.Tool{}, err: err}
+}
+
+// Name returns the full name of one of the kit's tools.
+func (k *Kit) Name(short string) string { return k.env.Name + "." + short }
+
+func (k *Kit) add(t tool.Tool, err error) {
+	if err != nil && k.err == nil {
+		k.err = err
+	}
+	if k.err == nil {
+		name := t.Spec().Name
+		k.tools[name] = t
+		k.names = append(k.names, name)
+	}
+}
+
+func (k *Kit) spec(s tool.Spec, effect tool.Effect) tool.Spec {
+	s.Name, s.Effect, s.Origin = k.Name(s.Name), effect, k.kind
+	if s.Reach == "" {
+		s.Reach = tool.ReachHere // in the user's own places; what sends says so
+	}
+	if s.Version == "" {
+		s.Version = "1"
+	}
+	if effect == tool.Action && !s.Async && s.AsyncAfter == 0 {
+		s.Delivery = k.delivery
+	}
+	return s
+}
+
+// Query adds a tool that changes nothing; spec.Name is its name within the kit.
+func Query[In, Out any](k *Kit, spec tool.Spec, fn func(ctx context.Context, in tool.Invocation, args In) (Out, error)) {
+	k.add(tool.New(k.spec(spec, tool.Query), fn))
+}
+
+// Action adds a tool that changes something, at most once for each
+// Invocation.Key, and whose settle says whether that has happened.
+func Action[In, Out any](k *Kit, spec tool.Spec, fn func(ctx context.Context, in tool.Invocation, args In) (Out, error),
+	settle func(ctx context.Context, in tool.Invocation) (bool, tool.Result, error)) {
+	spec.Dedupes = true
+	t, err := tool.New(k.spec(spec, tool.Action), fn)
+	if err != nil {
+		k.add(nil, err)
+		return
+	}
+	k.add(&settling{Tool: t, settle: settle}, nil)
+}
+
+// Once adds a tool that changes something and neither knows a call again nor
+// can tell whether it has happened: what is uncertain of it stays uncertain.
+func Once[In, Out any](k *Kit, spec tool.Spec, fn func(ctx context.Context, in tool.Invocation, args In) (Out, error)) {
+	k.add(tool.New(k.spec(spec, tool.Action), fn))
+}
+
+// settling is an action whose receiver can be asked.
+type settling struct {
+	tool.Tool
+	settle func(ctx context.Context, in tool.Invocation) (bool, tool.Result, error)
+}
+
+func (s *settling) Unwrap() tool.Tool       { return s.Tool }
+func (s *settling) Check(args []byte) error { return s.Tool.(tool.Checker).Check(args) }
+func (s *settling) Settle(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
+	return s.settle(ctx, in)
+}
+
+// Settled is what settles the actions of a service that keeps with each key
+// what was told of its change: open finds the service of the call's user.
+func Settled[S interface {
+	// Applied returns what was told of the change under a key, if it was made.
+	Applied(ctx context.Context, key string) (told string, ok bool, err error)
+}](open func(user string) (S, error)) func(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
+	return func(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
+		service, err := open(in.User)
+		if err != nil {
+			return false, tool.Result{}, err
+		}
+		told, ok, err := service.Applied(ctx, Key(in))
+		return ok, tool.Text(told), err
+	}
+}
+
+// Key is what makes a call's effect the same effect.
+func Key(in tool.Invocation) string {
+	if in.Key != "" {
+		return in.Key
+	}
+	return in.Call.String()
+}
+
+// Source returns the kit as a source, or the first error.
+func (k *Kit) Source() (tool.Source, error) {
+	if k.err != nil {
+		return nil, k.err
+	}
+	return &source{k}, nil
+}
+
+// source offers tools that live in this process: there is nothing to start,
+// and what is announced changes with Steward itself only.
+type source struct{ k *Kit }
+
+func (s *source) Announce(context.Context) (tool.Announcement, error) {
+	var a tool.Announcement
+	for _, n := range s.k.names {
+		a.Specs = append(a.Specs, s.k.tools[n].Spec())
+	}
+	return a, nil
+}
+
+func (s *source) Files() []string { return nil }
+
+func (s *source) Close() error { return nil }
+
+func (s *source) Tool(approved tool.Spec) tool.Tool {
+	own := s.k.tools[approved.Name]
+	if own == nil || !same(own.Spec(), approved) {
+		return changed{approved, s.k.env.Changed}
+	}
+	spec := own.Spec()
+	spec.Effect, spec.Asks, spec.Delivery = approved.Effect, approved.Asks, approved.Delivery
+	if spec.Effect == tool.Query {
+		spec.Delivery, spec.Dedupes = "", false
+	}
+	return &allowed{Tool: own, spec: spec}
+}
+
+// same compares what a tool is with what was approved, but for what a person
+// may set: its effect, and whether it asks.
+func same(a, b tool.Spec) bool {
+	for _, s := range []*tool.Spec{&a, &b} {
+		s.Effect, s.Asks, s.Delivery = "", false, ""
+	}
+	return tool.Fingerprint(a) == tool.Fingerprint(b)
+}
+
+// allowed is a tool as it was approved.
+type allowed struct {
+	tool.Tool
+	spec tool.Spec
+}
+
+func (a *allowed) Spec() tool.Spec         { return a.spec }
+func (a *allowed) Unwrap() tool.Tool       { return a.Tool }
+func (a *allowed) Check(args []byte) error { return a.Tool.(tool.Checker).Check(args) }
+
+// changed is a tool that was approved and is not offered like that.
+type changed struct {
+	spec tool.Spec
+	tell func()
+}
+
+func (c changed) Spec() tool.Spec { return c.spec }
+
+func (c changed) Call(context.Context, tool.Invocation) (tool.Result, error) {
+	if c.tell != nil {
+		c.tell()
+	}
+	return tool.Result{}, fault.New(fault.Denied, "tool_changed", "the tool %s is not what was approved any more", c.spec.Name).
+		With("look at the agent again with steward agents and approve it")
+}

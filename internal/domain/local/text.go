@@ -1,0 +1,396 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"steward/internal/fault"
+	"steward/internal/search"
+)
+
+// Bounds of a folder of texts.
+const (
+	maxTexts    = 2000    // files
+	maxText     = 1 << 20 // bytes of one that are read
+	minKinship  = 4       // letters that two words must begin with to be kin
+	maxEnding   = 3       // letters by which kin may differ at the end
+	snippetText = 300     // bytes of a paragraph that are shown
+)
+
+// Text is a file of a folder.
+type Text struct {
+	Name     string // its path in the folder, with slashes
+	Title    string // its first heading, else its first line, else its name
+	Body     string
+	Modified time.Time
+	Cut      bool // Body is only the beginning
+
+	size  int64
+	terms map[string]int // how often each word is there
+	words int
+}
+
+// Texts are the text files of a folder and those below it. Symbolic links are
+// not followed out of it. Safe for concurrent use.
+type Texts struct {
+	dir  string
+	mu   sync.Mutex
+	seen map[string]*Text
+}
+
+// NewTexts returns the texts of a folder, which need not be there yet.
+func NewTexts(dir string) *Texts { return &Texts{dir: dir, seen: map[string]*Text{}} }
+
+var textEndings = []string{".md", ".markdown", ".txt", ".text", ".rst", ".org", ".adoc"}
+
+// All returns the texts, sorted by name. What cannot be read is left out and
+// told in problems. A file that has not changed is not read again.
+func (t *Texts) All(ctx context.Context) (texts []*Text, problems []string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	root, err := os.OpenRoot(t.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	} else if err != nil {
+		return nil, nil, Fault(t.dir, err)
+	}
+	defer root.Close()
+	now := map[string]*Text{}
+	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, walkErr error) error {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case walkErr != nil:
+			problems = append(problems, Fault(name, walkErr).Error())
+			return nil
+		case name != "." && strings.HasPrefix(d.Name(), "."):
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case d.IsDir() || !slices.Contains(textEndings, strings.ToLower(path.Ext(name))):
+			return nil
+		case len(texts) == maxTexts:
+			problems = append(problems, "there are more files than are read")
+			return fs.SkipAll
+		}
+		text, err := t.read(root, name)
+		if err != nil {
+			problems = append(problems, Fault(name, err).Error())
+			return nil
+		}
+		now[name] = text
+		texts = append(texts, text)
+		return nil
+	})
+	if err != nil {
+		return nil, problems, err
+	}
+	t.seen = now
+	return texts, problems, nil
+}
+
+func (t *Texts) read(root *os.Root, name string) (*Text, error) {
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // only read from
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("it is no plain file")
+	}
+	if old := t.seen[name]; old != nil && old.size == info.Size() && old.Modified.Equal(info.ModTime()) {
+		return old, nil
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxText))
+	if err != nil {
+		return nil, err
+	}
+	text := NewText(name, string(b))
+	text.Modified, text.size, text.Cut = info.ModTime(), info.Size(), info.Size() > maxText
+	return text, nil
+}
+
+// NewText makes a text of a file's content; what is no UTF-8 is replaced.
+func NewText(name, content string) *Text {
+	content = strings.TrimPrefix(strings.ReplaceAll(content, "\r\n", "\n"), "\ufeff")
+	t := &Text{Name: name, Body: strings.ToValidUTF8(content, "�"), terms: map[string]int{}}
+	t.Title = title(name, t.Body)
+	for tok := range search.Tokens(t.Body) {
+		t.terms[tok.Text]++
+		t.words++
+	}
+	return t
+}
+
+func title(name, body string) string {
+	first := ""
+	for line := range strings.Lines(body) {
+		line = strings.TrimSpace(line)
+		if h, ok := strings.CutPrefix(line, "# "); ok {
+			return Clip(strings.TrimSpace(strings.TrimRight(h, "# ")), 120)
+		}
+		if first == "" {
+			first = line
+		}
+	}
+	if first != "" && len(first) <= 120 {
+		return strings.TrimSpace(strings.TrimLeft(first, "#=*- "))
+	}
+	return strings.TrimSuffix(path.Base(name), path.Ext(name))
+}
+
+// Terms returns how often each word is in the text, folded as search does.
+func (t *Text) Terms() map[string]int { return t.terms }
+
+// Words returns how many words the text has.
+func (t *Text) Words() int { return t.words }
+
+// Find finds the text that a name means: its path, its file's name, or its
+// title, whole or the only one that holds the words. Errors: NotFound,
+// document_not_found; Conflict, document_ambiguous.
+func Find(texts []*Text, name string) (*Text, error) {
+	want := strings.ToLower(strings.TrimSpace(strings.TrimPrefix(name, "./")))
+	var partly []*Text
+	for _, t := range texts {
+		file := strings.ToLower(t.Name)
+		base := path.Base(file)
+		if file == want || base == want || strings.TrimSuffix(base, path.Ext(base)) == want || strings.ToLower(t.Title) == want {
+			return t, nil
+		}
+		if want != "" && (strings.Contains(file, want) || strings.Contains(strings.ToLower(t.Title), want)) {
+			partly = append(partly, t)
+		}
+	}
+	if len(partly) == 0 {
+		partly = saying(texts, want)
+	}
+	switch len(partly) {
+	case 0:
+		return nil, fault.New(fault.NotFound, "document_not_found", "there is no document %.100q", name).With("the documents are: %s", Names(texts, 20))
+	case 1:
+		return partly[0], nil
+	}
+	return nil, fault.New(fault.Conflict, "document_ambiguous", "%.100q may be one of several documents", name).With("say which: %s", Names(partly, 20))
+}
+
+// saying are the texts whose name or title has all the words, or their kin.
+func saying(texts []*Text, want string) []*Text {
+	var out []*Text
+	for _, t := range texts {
+		has, n := true, 0
+		for q := range search.Tokens(want) {
+			if q.Text == "the" || q.Text == "document" || q.Text == "file" || q.Text == "text" || q.Text == "a" {
+				continue
+			}
+			n++
+			found := false
+			for w := range search.Tokens(t.Title + " " + t.Name) {
+				found = found || kin(q.Text, w.Text)
+			}
+			has = has && found
+		}
+		if has && n > 0 {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// Names lists the names of at most n texts.
+func Names(texts []*Text, n int) string {
+	var names []string
+	for i, t := range texts {
+		if i == n {
+			names = append(names, "…")
+			break
+		}
+		names = append(names, t.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// kin reports two words that are the same but for an ending.
+func kin(a, b string) bool {
+	if a == b || len(a) >= 3 && a+"s" == b || len(b) >= 3 && b+"s" == a {
+		return true
+	}
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n >= minKinship && n >= min(len(a), len(b))-1 && len(a)-n <= maxEnding && len(b)-n <= maxEnding
+}
+
+// Hit is a text that a search found.
+type Hit struct {
+	*Text
+	Score   float64
+	Snippet string // the paragraph that says most of what was asked
+}
+
+// Search ranks the texts by the words of a query (Okapi BM25, Robertson and
+// Zaragoza 2009, with k1 = 1.2 and b = 0.75), best first, at most limit; words
+// of one stem count for one another. A word that most texts have counts little.
+func Search(texts []*Text, query string, limit int) []Hit {
+	weights := weigh(texts, query)
+	mean := 0.0
+	for _, t := range texts {
+		mean += float64(t.words) / float64(len(texts))
+	}
+	var out []Hit
+	for _, t := range texts {
+		score := 0.0
+		for _, w := range weights {
+			n := 0.0
+			for _, form := range w.forms {
+				n += float64(t.terms[form])
+			}
+			n += 3 * inTitle(t, w) // a title says what the text is about
+			score += w.rarity * n * 2.2 / (n + 1.2*(0.25+0.75*float64(t.words)/max(mean, 1)))
+		}
+		if score > 0 {
+			out = append(out, Hit{Text: t, Score: score, Snippet: snippet(t.Body, weights)})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Hit) int { return cmp.Compare(b.Score, a.Score) })
+	return out[:min(len(out), limit)]
+}
+
+type weighed struct {
+	forms  []string
+	rarity float64
+}
+
+func inTitle(t *Text, w weighed) float64 {
+	for tok := range search.Tokens(t.Title) {
+		if slices.Contains(w.forms, tok.Text) {
+			return 1
+		}
+	}
+	return 0
+}
+
+// weigh finds the forms of the query's words in the texts, and how rare they are.
+func weigh(texts []*Text, query string) []weighed {
+	var out []weighed
+	seen := map[string]bool{}
+	for q := range search.Tokens(query) {
+		if seen[q.Text] || common[q.Text] {
+			continue
+		}
+		seen[q.Text] = true
+		forms := map[string]bool{}
+		with := 0
+		for _, t := range texts {
+			has := false
+			for term := range t.terms {
+				if kin(q.Text, term) {
+					forms[term], has = true, true
+				}
+			}
+			if has {
+				with++
+			}
+		}
+		if with == 0 {
+			continue
+		}
+		w := weighed{rarity: math.Log(1 + (float64(len(texts)-with)+0.5)/(float64(with)+0.5))}
+		for f := range forms {
+			w.forms = append(w.forms, f)
+		}
+		slices.Sort(w.forms)
+		out = append(out, w)
+	}
+	return out
+}
+
+// Common reports a word that says nothing of what a text is about.
+func Common(word string) bool { return common[word] }
+
+// common is read only.
+var common = map[string]bool{
+	"a": true, "an": true, "the": true, "of": true, "in": true, "on": true, "at": true, "to": true, "from": true, "for": true,
+	"with": true, "by": true, "and": true, "or": true, "is": true, "are": true, "was": true, "were": true, "be": true, "been": true,
+	"it": true, "its": true, "this": true, "that": true, "these": true, "those": true, "what": true, "which": true, "who": true, "when": true,
+	"where": true, "why": true, "how": true, "do": true, "does": true, "did": true, "has": true, "have": true, "had": true, "can": true,
+	"about": true, "as": true, "not": true, "i": true, "me": true, "my": true, "you": true, "they": true, "their": true, "them": true,
+	"there": true, "than": true, "then": true, "also": true, "into": true, "could": true, "would": true, "will": true, "only": true, "more": true,
+	"most": true, "some": true, "such": true, "very": true, "other": true, "after": true, "before": true, "over": true, "under": true, "between": true,
+	"through": true, "because": true, "while": true, "until": true, "being": true, "each": true, "every": true, "both": true, "many": true, "much": true,
+	"your": true, "our": true, "his": true, "her": true, "but": true,
+}
+
+// snippet is the paragraph that has most of the words, cut to a size.
+func snippet(body string, weights []weighed) string {
+	best, bestScore := "", -1.0
+	for p := range strings.SplitSeq(body, "\n\n") {
+		p = strings.Join(strings.Fields(p), " ")
+		if p == "" || strings.HasPrefix(p, "#") {
+			continue
+		}
+		score := 0.0
+		for _, w := range weights {
+			for tok := range search.Tokens(p) {
+				if slices.Contains(w.forms, tok.Text) {
+					score += w.rarity
+					break
+				}
+			}
+		}
+		if score > bestScore {
+			best, bestScore = p, score
+		}
+	}
+	return Clip(best, snippetText)
+}
+
+// Clip cuts a text to about n bytes at the end of a character.
+func Clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return strings.TrimSpace(s[:n]) + "…"
+}
+
+const pageText = 16 << 10 // bytes of a text that are shown at once
+
+// Page returns a part of the text from a byte on, ended at a line where there
+// is one, and where the rest begins; 0: there is none.
+func (t *Text) Page(from int) (part string, next int) {
+	from = min(max(from, 0), len(t.Body))
+	for from > 0 && from < len(t.Body) && !utf8.RuneStart(t.Body[from]) {
+		from--
+	}
+	rest := t.Body[from:]
+	if len(rest) <= pageText {
+		return rest, 0
+	}
+	end := pageText
+	for !utf8.RuneStart(rest[end]) {
+		end--
+	}
+	if i := strings.LastIndexByte(rest[:end], '\n'); i > pageText/2 {
+		end = i + 1
+	}
+	return rest[:end], from + end
+}

@@ -1,0 +1,207 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/tool"
+)
+
+// Declared is what the declaration of a domain may say beside its own.
+type Declared struct {
+	Delivery string `yaml:"delivery"` // of its actions: inline (the default) or deferred
+}
+
+// Deliver has the kit's actions delivered as declared; call it before they are
+// added. Those that go on by themselves stay inline. Errors: Invalid,
+// delivery_unknown.
+func (k *Kit) Deliver(d Declared) error {
+	switch tool.Delivery(d.Delivery) {
+	case "", tool.Inline:
+	case tool.Deferred:
+		k.delivery = tool.Deferred
+	default:
+		return fault.New(fault.Invalid, "delivery_unknown", "delivery: %.40q is no delivery", d.Delivery).
+			With("write inline, so that the agent waits for what becomes of an action, or deferred, so that actions are done when its turn ends")
+	}
+	return nil
+}
+
+// Undo lets what one of the kit's actions did be taken back; fn is as
+// tool.Undoer says.
+func (k *Kit) Undo(short string, fn func(ctx context.Context, in tool.Invocation, res tool.Result) (tool.Result, error)) {
+	if t := k.tools[k.Name(short)]; t != nil {
+		k.tools[k.Name(short)] = &undoable{t, fn}
+	}
+}
+
+// Batch lets one of the kit's actions take several calls at once; fn is as
+// tool.Batcher says.
+func (k *Kit) Batch(short string, fn func(ctx context.Context, ins []tool.Invocation) []tool.Outcome) {
+	if t := k.tools[k.Name(short)]; t != nil {
+		k.tools[k.Name(short)] = &batching{t, fn}
+	}
+}
+
+// undoable is an action that can be taken back.
+type undoable struct {
+	tool.Tool
+	undo func(ctx context.Context, in tool.Invocation, res tool.Result) (tool.Result, error)
+}
+
+func (u *undoable) Unwrap() tool.Tool       { return u.Tool }
+func (u *undoable) Check(args []byte) error { return u.Tool.(tool.Checker).Check(args) }
+func (u *undoable) Undo(ctx context.Context, in tool.Invocation, res tool.Result) (tool.Result, error) {
+	return u.undo(ctx, in, res)
+}
+
+// batching is an action that takes several calls at once.
+type batching struct {
+	tool.Tool
+	all func(ctx context.Context, ins []tool.Invocation) []tool.Outcome
+}
+
+func (b *batching) Unwrap() tool.Tool       { return b.Tool }
+func (b *batching) Check(args []byte) error { return b.Tool.(tool.Checker).Check(args) }
+func (b *batching) CallAll(ctx context.Context, ins []tool.Invocation) []tool.Outcome {
+	return b.all(ctx, ins)
+}
+
+// Reverted is what takes back the actions of a service that can do so by
+// their keys: open finds the service of the call's user. One that cannot is
+// Unsupported, action_not_undoable.
+func Reverted[S any](open func(user string) (S, error)) func(ctx context.Context, in tool.Invocation, res tool.Result) (tool.Result, error) {
+	return func(ctx context.Context, in tool.Invocation, _ tool.Result) (tool.Result, error) {
+		service, err := open(in.User)
+		if err != nil {
+			return tool.Result{}, tool.NotDone(err)
+		}
+		r, ok := any(service).(Reverter)
+		if !ok {
+			return tool.Result{}, fault.New(fault.Unsupported, "action_not_undoable", "this cannot be taken back here").With("undo it by hand")
+		}
+		told, err := r.Revert(ctx, Key(in))
+		if err != nil {
+			return tool.Result{}, err
+		}
+		return tool.Text(told), nil
+	}
+}
+
+// Reverter is a service whose changes can be taken back.
+type Reverter interface {
+	// Revert takes back the change under a key, and says so. Repeated, it says
+	// the same. What was changed by others since is left as it is; the error is
+	// a Conflict then.
+	Revert(ctx context.Context, key string) (told string, err error)
+}
+
+// UndoKey is the key under which the taking back of a change is kept.
+func UndoKey(key string) string { return "undo " + key }
+
+// Former is what a change of a file has replaced: by it the change can be
+// taken back.
+type Former struct {
+	Before string `json:"before,omitzero"` // the text that is not there any more
+	After  string `json:"after,omitzero"`  // the text that is there instead
+	What   string `json:"what,omitzero"`   // what it is called
+}
+
+// Bounds of what is kept to take changes back.
+const (
+	maxFormers = 500 // of a file
+	maxFormer  = 1 << 20
+)
+
+func formers(path string) string {
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".undo")
+}
+
+func formerOf(path, key string) string {
+	return filepath.Join(formers(path), id.Derive("undo", key).String()+".json")
+}
+
+// KeepFormer keeps what a change of a file is about to replace, durably. Call
+// it before the change, under the file's lock: what is kept of a change that
+// is not made then does no harm.
+func KeepFormer(path, key string, f Former) error {
+	b, err := json.Marshal(f)
+	if err != nil || len(b) > maxFormer {
+		return err // a change that large is not taken back
+	}
+	if err := Replace(formerOf(path, key), b); err != nil {
+		return Fault(path, err)
+	}
+	return pruneFormers(formers(path))
+}
+
+// FormerOf returns what a change of a file has replaced, if that is known.
+func FormerOf(path, key string) (Former, bool, error) {
+	var f Former
+	b, err := ReadFile(formerOf(path, key), maxFormer)
+	if err != nil || b == nil {
+		return f, false, err
+	}
+	if err := json.Unmarshal(b, &f); err != nil {
+		return f, false, fault.New(fault.Invalid, "undo_invalid", "what %s was before cannot be read: %w", filepath.Base(path), err).With("undo it by hand")
+	}
+	return f, true, nil
+}
+
+// pruneFormers forgets the oldest where there are too many.
+func pruneFormers(dir string) error {
+	list, err := os.ReadDir(dir)
+	if err != nil || len(list) <= maxFormers {
+		return gone(err)
+	}
+	type aged struct {
+		name string
+		at   int64
+	}
+	var all []aged
+	for _, d := range list {
+		info, err := d.Info()
+		if err == nil && strings.HasSuffix(d.Name(), ".json") {
+			all = append(all, aged{d.Name(), info.ModTime().UnixNano()})
+		}
+	}
+	slices.SortFunc(all, func(a, b aged) int { return cmp.Compare(a.at, b.at) })
+	for _, x := range all[:max(0, len(all)-maxFormers)] {
+		if err := gone(os.Remove(filepath.Join(dir, x.name))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Reverse takes back one replacement in a text made of pieces: the one piece
+// that is After becomes Before (nothing: it goes), and where the change took
+// a piece away, put puts it in. Errors: Conflict, changed_since.
+func (f Former) Reverse(pieces []string, put func(pieces []string, before string) []string) ([]string, error) {
+	if f.After == "" {
+		return put(pieces, f.Before), nil
+	}
+	i := slices.Index(pieces, f.After)
+	if i < 0 {
+		return nil, fault.New(fault.Conflict, "changed_since", "%.200s was changed since, or is not there any more", cmp.Or(f.What, "it")).
+			With("undo it by hand")
+	}
+	out := slices.Clone(pieces)
+	if f.Before == "" {
+		return slices.Delete(out, i, i+1), nil
+	}
+	out[i] = f.Before
+	return out, nil
+}
+
+// NotApplied refuses to take back what was not done, or what nobody remembers.
+func NotApplied() error {
+	return fault.New(fault.NotFound, "undo_unknown", "what was done, or what was there before it, is not remembered any more").With("undo it by hand")
+}

@@ -1,0 +1,138 @@
+// Package own gives an agent tools over what is its own: the state and the
+// database that its services keep for it, user by user.
+package own
+
+import (
+	"context"
+	"encoding/json"
+
+	"steward/internal/domain/local"
+	"steward/internal/fault"
+	"steward/internal/message"
+	"steward/internal/service"
+	"steward/internal/tool"
+)
+
+// The kinds of sources, as agent.yaml has them under domains.
+const (
+	KindState = "domain:state"
+	KindDB    = "domain:db"
+)
+
+// Openers returns the openers of both kinds over the services.
+func Openers(kv service.KV, db service.Database) map[string]tool.Opener {
+	return map[string]tool.Opener{
+		KindState: opener(func(env tool.Env, k *local.Kit) { state(env, k, kv) }),
+		KindDB:    opener(func(env tool.Env, k *local.Kit) { database(env, k, db) }),
+	}
+}
+
+func opener(add func(tool.Env, *local.Kit)) tool.Opener {
+	return func(env tool.Env, decode func(any) error) (tool.Source, error) {
+		var d local.Declared
+		if err := decode(&d); err != nil {
+			return nil, err
+		}
+		if word, err := tool.Word(env.Name); err != nil || word != env.Name {
+			return nil, fault.New(fault.Invalid, "tool_name_invalid", "%.80q is no name for a source", env.Name).
+				With("name it of a-z, 0-9 and '_'")
+		}
+		k := local.NewKit(env, tool.OriginOwn)
+		if err := k.Deliver(d); err != nil {
+			return nil, err
+		}
+		add(env, k)
+		return k.Source()
+	}
+}
+
+// kept tells who keeps what: the words of the other services' tools.
+const kept = "It is kept for this agent and this user alone."
+
+type keyArgs struct {
+	Key string `json:"key" jsonschema:"Name of the note, such as favourite_city" minlen:"1" maxlen:"160"`
+}
+
+type putArgs struct {
+	keyArgs
+	Value string `json:"value" jsonschema:"What to keep" maxlen:"60000"`
+}
+
+type listArgs struct {
+	Prefix string `json:"prefix,omitzero" jsonschema:"Only names that begin with this" maxlen:"160"`
+	After  string `json:"after,omitzero" jsonschema:"Only names after this one, to read on" maxlen:"160"`
+}
+
+func caller(in tool.Invocation, env tool.Env) service.Caller {
+	return service.Caller{Agent: env.Agent, User: in.User}
+}
+
+func state(env tool.Env, k *local.Kit, kv service.KV) {
+	local.Query(k, spec("get", "Read a note that was kept earlier. "+kept),
+		func(ctx context.Context, in tool.Invocation, a keyArgs) (string, error) {
+			v, err := kv.Get(ctx, caller(in, env), a.Key)
+			if err != nil {
+				return "", err
+			}
+			var text string
+			if json.Unmarshal(v, &text) != nil {
+				return string(v), nil // a program has put something else than text
+			}
+			return text, nil
+		})
+	local.Query(k, spec("list", "List the names of the notes that were kept. "+kept),
+		func(ctx context.Context, in tool.Invocation, a listArgs) ([]string, error) {
+			return kv.List(ctx, caller(in, env), a.Prefix, a.After, 200)
+		})
+	local.Once(k, spec("put", "Keep a note under a name, in place of what was there. "+kept),
+		func(ctx context.Context, in tool.Invocation, a putArgs) (string, error) {
+			v, err := json.Marshal(a.Value)
+			if err != nil {
+				return "", err
+			}
+			return "Kept.", kv.Put(ctx, caller(in, env), a.Key, v)
+		})
+	local.Once(k, spec("delete", "Forget a note. "+kept),
+		func(ctx context.Context, in tool.Invocation, a keyArgs) (string, error) {
+			return "Forgotten.", kv.Delete(ctx, caller(in, env), a.Key)
+		})
+}
+
+type queryArgs struct {
+	SQL  string   `json:"sql" jsonschema:"One SELECT statement of SQLite, with ? for each argument" minlen:"1" maxlen:"20000"`
+	Args []string `json:"args,omitzero" jsonschema:"The arguments, in order"`
+}
+
+type execArgs struct {
+	SQL  string   `json:"sql" jsonschema:"One statement of SQLite that changes rows or tables, with ? for each argument" minlen:"1" maxlen:"20000"`
+	Args []string `json:"args,omitzero" jsonschema:"The arguments, in order"`
+}
+
+func database(env tool.Env, k *local.Kit, db service.Database) {
+	local.Query(k, spec("query", "Ask the agent's own SQLite database. "+kept+" SELECT from sqlite_schema tells which tables there are."),
+		func(ctx context.Context, in tool.Invocation, a queryArgs) (service.Rows, error) {
+			return db.Query(ctx, caller(in, env), a.SQL, anys(a.Args)...)
+		})
+	local.Once(k, spec("exec", "Change the agent's own SQLite database: tables and rows. "+kept),
+		func(ctx context.Context, in tool.Invocation, a execArgs) (map[string]int64, error) {
+			n, err := db.Exec(ctx, caller(in, env), service.Statement{SQL: a.SQL, Args: anys(a.Args)})
+			return map[string]int64{"changed": n}, err
+		})
+}
+
+// mine are the labels of what an agent keeps: it is the user's, and what the
+// agent read of others may be in it.
+const mine = message.Private | message.Untrusted
+
+// spec is what all of the tools have in common.
+func spec(name, description string) tool.Spec {
+	return tool.Spec{Name: name, Description: description, Yields: mine}
+}
+
+func anys(texts []string) []any {
+	out := make([]any, len(texts))
+	for i, s := range texts {
+		out[i] = s
+	}
+	return out
+}

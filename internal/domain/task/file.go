@@ -1,0 +1,224 @@
+package task
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"steward/internal/domain/local"
+	"steward/internal/fault"
+	"steward/internal/id"
+)
+
+// file is the local stand-in of a List: a Markdown file whose task lines are
+// "- [ ] Buy milk (due 2026-03-29)", ticked when done. Whatever else is in the
+// file stays as it is. What a change was is written with it, in a comment that
+// no reader of Markdown shows, so that neither is there without the other.
+type file struct{ path string }
+
+const (
+	maxFile = 4 << 20 // bytes
+	maxDone = 200     // comments that are kept
+)
+
+// taskLine is a line with a box: its beginning, the mark, the text.
+var taskLine = regexp.MustCompile(`^(\s*(?:[-*+]|\d+[.)])\s+\[)([ xX])(\]\s+)(\S.*)$`)
+
+// dueMark is a due date at the end of a task.
+var dueMark = regexp.MustCompile(`\s*\(due:? (\d{4}-\d{2}-\d{2})\)\s*$`)
+
+// read lists the tasks, and for each the line that it stands in.
+func read(data []byte) (lines []string, tasks []Task, at []int) {
+	for line := range strings.Lines(string(data)) {
+		lines = append(lines, line)
+		m := taskLine.FindStringSubmatch(strings.TrimRight(line, "\r\n"))
+		if m == nil {
+			continue
+		}
+		t := Task{Number: len(tasks) + 1, Done: m[2] != " ", Title: strings.ToValidUTF8(strings.TrimSpace(m[4]), "�")}
+		if due := dueMark.FindStringSubmatchIndex(t.Title); due != nil && due[0] > 0 && checkDate(t.Title[due[2]:due[3]]) == nil {
+			t.Title, t.Due = t.Title[:due[0]], t.Title[due[2]:due[3]]
+		}
+		tasks = append(tasks, t)
+		at = append(at, len(lines)-1)
+	}
+	return lines, tasks, at
+}
+
+// All implements List.
+func (f *file) All(context.Context) ([]Task, error) {
+	data, err := local.ReadFile(f.path, maxFile)
+	if err != nil {
+		return nil, err
+	}
+	_, tasks, _ := read(data)
+	return tasks, nil
+}
+
+func (t Task) line() string {
+	out := "- [ ] " + t.Title
+	if t.Due != "" {
+		out += " (due " + t.Due + ")"
+	}
+	return out + "\n"
+}
+
+const markOpen, markClose = "<!-- steward:", " -->"
+
+// mark is the comment that keeps a key and what was told.
+func mark(key, told string) string {
+	return markOpen + keyWord(key) + " " + strings.ReplaceAll(told, "--", "-\u200b-") + markClose + "\n"
+}
+
+func keyWord(key string) string { return id.Derive("task", key).String() }
+
+// done finds what was told of the change under a key.
+func done(data []byte, key string) (string, bool) {
+	begin := markOpen + keyWord(key) + " "
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(line, begin); ok {
+			return strings.ReplaceAll(strings.TrimSuffix(strings.TrimRight(rest, "\r\n"), markClose), "-\u200b-", "--"), true
+		}
+	}
+	return "", false
+}
+
+// Applied implements List.
+func (f *file) Applied(_ context.Context, key string) (string, bool, error) {
+	data, err := local.ReadFile(f.path, maxFile)
+	if err != nil {
+		return "", false, err
+	}
+	told, ok := done(data, key)
+	return told, ok, nil
+}
+
+// Apply implements List.
+func (f *file) Apply(ctx context.Context, key string, c Change, told string) (string, error) {
+	said, err := f.ApplyAll(ctx, []Keyed{{key, c, told}})
+	if err != nil {
+		return "", err
+	}
+	return said[0], nil
+}
+
+// ApplyAll implements Adder.
+func (f *file) ApplyAll(ctx context.Context, all []Keyed) ([]string, error) {
+	told := make([]string, len(all))
+	err := local.Update(ctx, f.path, maxFile, func(old []byte) ([]byte, error) {
+		now := old
+		for i, k := range all {
+			if before, ok := done(now, k.Key); ok {
+				told[i] = before
+				continue
+			}
+			lines, was, err := change(now, k.Change)
+			if err == nil {
+				err = local.KeepFormer(f.path, k.Key, was)
+			}
+			if err != nil {
+				return nil, err
+			}
+			told[i] = k.Told
+			now = []byte(strings.Join(forget(append(lines, mark(k.Key, k.Told))), ""))
+		}
+		if bytes.Equal(now, old) {
+			return nil, nil
+		}
+		return now, nil
+	})
+	return told, err
+}
+
+// Revert implements local.Reverter.
+func (f *file) Revert(ctx context.Context, key string) (string, error) {
+	said := ""
+	err := local.Update(ctx, f.path, maxFile, func(old []byte) ([]byte, error) {
+		if before, ok := done(old, local.UndoKey(key)); ok {
+			said = before
+			return nil, nil
+		}
+		was, ok, err := local.FormerOf(f.path, key)
+		if err != nil {
+			return nil, err
+		}
+		if _, applied := done(old, key); !ok || !applied {
+			return nil, local.NotApplied()
+		}
+		lines, _, at := read(old)
+		lines, err = was.Reverse(lines, func(lines []string, before string) []string {
+			return slices.Insert(slices.Clone(lines), last(lines, at), before)
+		})
+		if err != nil {
+			return nil, err
+		}
+		said = "The to-do list is as it was before: " + was.What + "."
+		return []byte(strings.Join(forget(append(lines, mark(local.UndoKey(key), said))), "")), nil
+	})
+	return said, err
+}
+
+// change makes a change in a file's lines.
+func change(old []byte, c Change) ([]string, local.Former, error) {
+	lines, tasks, at := read(old)
+	var was local.Former
+	if n := len(lines); n > 0 && !strings.HasSuffix(lines[n-1], "\n") {
+		lines[n-1] += "\n"
+	}
+	if c.Add != nil {
+		was.After, was.What = c.Add.line(), fmt.Sprintf("the task %q", c.Add.Title)
+		return slices.Insert(lines, last(lines, at), was.After), was, nil
+	}
+	want := c.Complete
+	if want == nil {
+		want = c.Delete
+	}
+	// It stands where it was listed, or somewhere else if the file was changed since.
+	i := slices.IndexFunc(tasks, func(t Task) bool { return t == *want })
+	if i < 0 {
+		i = slices.IndexFunc(tasks, func(t Task) bool { return t.Title == want.Title && t.Due == want.Due && t.Done == want.Done })
+	}
+	if i < 0 {
+		return nil, was, fault.New(fault.NotFound, "task_not_found", "the task %.100q is not in the list any more", want.Title).With("list the tasks")
+	}
+	was.Before, was.What = lines[at[i]], fmt.Sprintf("the task %q", want.Title)
+	if c.Delete != nil {
+		return slices.Delete(lines, at[i], at[i]+1), was, nil
+	}
+	lines[at[i]] = taskLine.ReplaceAllString(strings.TrimRight(lines[at[i]], "\r\n"), "${1}x${3}${4}") + "\n"
+	was.After = lines[at[i]]
+	return lines, was, nil
+}
+
+// last is where a new task goes: after the last one, else before the comments.
+func last(lines []string, at []int) int {
+	if len(at) > 0 {
+		return at[len(at)-1] + 1
+	}
+	for i, l := range lines {
+		if strings.HasPrefix(l, markOpen) {
+			return i
+		}
+	}
+	return len(lines)
+}
+
+// forget takes out the oldest comments where there are too many.
+func forget(lines []string) []string {
+	extra := -maxDone
+	for _, l := range lines {
+		if strings.HasPrefix(l, markOpen) {
+			extra++
+		}
+	}
+	return slices.DeleteFunc(lines, func(l string) bool {
+		if !strings.HasPrefix(l, markOpen) || extra <= 0 {
+			return false
+		}
+		extra--
+		return true
+	})
+}

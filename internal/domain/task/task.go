@@ -1,0 +1,384 @@
+// Package task lets an agent keep a to-do list. A List is where the tasks are;
+// the local stand-in keeps them in a Markdown file.
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/domain/local"
+	"steward/internal/fault"
+	"steward/internal/message"
+	"steward/internal/search"
+	"steward/internal/tool"
+)
+
+// Kind is the kind of source.
+const Kind = "domain:task"
+
+// Task is one thing to do.
+type Task struct {
+	Number int // its place in the list, from 1
+	Title  string
+	Done   bool
+	Due    string // a date as 2006-01-02, or empty
+}
+
+// Change is what is to become of a list, once for a key. Exactly one member is set.
+type Change struct {
+	Add      *Task
+	Complete *Task // this one, as it was listed
+	Delete   *Task
+}
+
+// List is a user's to-do list. Safe for concurrent use.
+type List interface {
+	// All returns the tasks in the order of the list.
+	All(ctx context.Context) ([]Task, error)
+	// Apply makes a change, once for each key, and keeps with the key what was
+	// told. Repeated, it returns that. Errors: task_not_found, where a task is
+	// not any more what was listed.
+	Apply(ctx context.Context, key string, c Change, told string) (string, error)
+	// Applied returns what was told of the change under a key, if it was made.
+	Applied(ctx context.Context, key string) (told string, ok bool, err error)
+}
+
+// Options configure the source. The zero value works.
+type Options struct {
+	Now  func() time.Time                 // nil: time.Now
+	Zone func(user string) *time.Location // of a user; nil, or a nil answer: UTC
+	Open func(user string) (List, error)  // a real service in place of the file; nil: the file
+}
+
+// declaration is what agent.yaml says.
+type declaration struct {
+	local.Declared `yaml:",inline"`
+	File           string `yaml:"file"` // a Markdown file
+}
+
+// Opener makes the source: a to-do list in a file.
+func Opener(opt Options) tool.Opener {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	return func(env tool.Env, decode func(into any) error) (tool.Source, error) {
+		var d declaration
+		if err := decode(&d); err != nil {
+			return nil, err
+		}
+		open, err := local.Open(env, d.File, "tasks.md", opt.Open, func(_, path string) List { return &file{path} })
+		if err != nil {
+			return nil, err
+		}
+		s := &service{opt: opt, open: open}
+		k := local.NewKit(env, Kind)
+		if err := k.Deliver(d.Declared); err != nil {
+			return nil, err
+		}
+		return s.source(k)
+	}
+}
+
+// service are the tools over the users' lists.
+type service struct {
+	opt  Options
+	open func(user string) (List, error)
+}
+
+type addArgs struct {
+	Title string `json:"title"`
+	Due   string `json:"due,omitzero"`
+}
+
+// JSONSchema has the format that the tags cannot give.
+func (addArgs) JSONSchema() string {
+	return `{"type":"object","properties":{
+"title":{"type":"string","minLength":1,"maxLength":500,"description":"what is to be done"},
+"due":{"type":"string","format":"date","description":"the day by which it must be done"}},
+"required":["title"],"additionalProperties":false}`
+}
+
+type listArgs struct {
+	Show   string `json:"show,omitzero"`
+	Before string `json:"due_before,omitzero"`
+}
+
+// JSONSchema has the format that the tags cannot give.
+func (listArgs) JSONSchema() string {
+	return `{"type":"object","properties":{
+"show":{"type":"string","enum":["open","completed","all"],"description":"which tasks; the open ones unless given"},
+"due_before":{"type":"string","format":"date","description":"only tasks that are due on this day or before it"}},
+"additionalProperties":false}`
+}
+
+type oneArgs struct {
+	Task string `json:"task" jsonschema:"the task: its title, words of it, or its number in the list" minlen:"1" maxlen:"500"`
+}
+
+// mine are the labels of what stands in a list: it is the user's own, and what
+// others wrote (an e-mail, say) may have become a task.
+const mine = message.Private | message.Untrusted
+
+func (s *service) source(k *local.Kit) (tool.Source, error) {
+	local.Query(k, tool.Spec{Name: "list", Yields: mine, Tidy: []tool.Strategy{{Kind: tool.ByParameters, Parameters: []string{"show", "due_before"}}},
+		Description: "Lists the tasks of the to-do list: what is to be done, what is due, what is completed.",
+		Log:         tool.LogSpec{Summary: "List the {show|open} tasks"}}, s.list)
+	stale := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{k.Name("list")}}}
+	settle := local.Settled(s.open)
+	local.Action(k, tool.Spec{Name: "add", Tidy: stale,
+		Description: "Adds a task to the to-do list: something that is to be done, with the day by which it is due.",
+		Log:         tool.LogSpec{Summary: "Add the task {title}", Impact: []string{"title"}}}, s.add, settle)
+	local.Action(k, tool.Spec{Name: "complete", Tidy: stale,
+		Description: "Completes a task: marks it as done, checks or ticks it off.",
+		Log:         tool.LogSpec{Summary: "Complete the task {task}", Impact: []string{"task"}}}, s.complete, settle)
+	local.Action(k, tool.Spec{Name: "delete", Tidy: stale,
+		Description: "Deletes a task from the to-do list: it is not to be done any more.",
+		Log:         tool.LogSpec{Summary: "Delete the task {task}", Impact: []string{"task"}}}, s.delete, settle)
+	for _, name := range []string{"add", "complete", "delete"} {
+		k.Undo(name, local.Reverted(s.open))
+	}
+	k.Batch("add", s.addAll)
+	return k.Source()
+}
+
+func (s *service) list(ctx context.Context, in tool.Invocation, a listArgs) (string, error) {
+	if err := checkDate(a.Before); err != nil {
+		return "", err
+	}
+	l, err := s.open(in.User)
+	if err != nil {
+		return "", err
+	}
+	all, err := l.All(ctx)
+	if err != nil {
+		return "", err
+	}
+	today := s.today(in.User)
+	var out []string
+	for _, t := range all {
+		if a.Show != "all" && t.Done != (a.Show == "completed") || a.Before != "" && (t.Due == "" || t.Due > a.Before) {
+			continue
+		}
+		out = append(out, t.shown(today))
+	}
+	if len(out) == 0 {
+		which := map[string]string{"": "open task", "open": "open task", "completed": "completed task", "all": "task"}[a.Show]
+		if a.Before != "" {
+			which += " due by " + a.Before
+		}
+		return "There is no " + which + ".", nil
+	}
+	return strings.Join(out, "\n"), nil
+}
+
+func (s *service) today(user string) string {
+	zone := time.UTC
+	if s.opt.Zone != nil {
+		if z := s.opt.Zone(user); z != nil {
+			zone = z
+		}
+	}
+	return s.opt.Now().In(zone).Format(time.DateOnly)
+}
+
+func (t Task) shown(today string) string {
+	out := fmt.Sprintf("%d. %s", t.Number, t.Title)
+	switch {
+	case t.Done:
+		out += " (done)"
+	case t.Due != "" && t.Due < today:
+		out += " (was due on " + t.Due + ")"
+	case t.Due == today:
+		out += " (due today)"
+	case t.Due != "":
+		out += " (due on " + t.Due + ")"
+	}
+	return out
+}
+
+func checkDate(date string) error {
+	if _, err := time.Parse(time.DateOnly, date); date != "" && err != nil {
+		return fault.New(fault.Invalid, "time_invalid", "%.40q is no date", date).With("write it like 2026-03-29")
+	}
+	return nil
+}
+
+func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs) (string, error) {
+	c, told, err := a.change()
+	if err != nil {
+		return "", err
+	}
+	l, err := s.open(in.User)
+	if err != nil {
+		return "", tool.NotDone(err)
+	}
+	return l.Apply(ctx, local.Key(in), c, told)
+}
+
+// change is what the arguments want, and what is told of it.
+func (a addArgs) change() (Change, string, error) {
+	title := strings.Join(strings.Fields(a.Title), " ")
+	if title == "" {
+		return Change{}, "", fault.New(fault.Invalid, "title_missing", "the task has no title").With("say what is to be done")
+	}
+	if err := checkDate(a.Due); err != nil {
+		return Change{}, "", err
+	}
+	told := fmt.Sprintf("Added the task %q.", title)
+	if a.Due != "" {
+		told = fmt.Sprintf("Added the task %q, due on %s.", title, a.Due)
+	}
+	return Change{Add: &Task{Title: title, Due: a.Due}}, told, nil
+}
+
+// Adder is a List that takes several new tasks at once.
+type Adder interface {
+	// ApplyAll makes several changes as Apply does, all or none.
+	ApplyAll(ctx context.Context, all []Keyed) ([]string, error)
+}
+
+// Keyed is a change with its key, and what is told of it.
+type Keyed struct {
+	Key    string
+	Change Change
+	Told   string
+}
+
+// addAll adds several tasks. What is wrong with one of them is its own affair.
+func (s *service) addAll(ctx context.Context, ins []tool.Invocation) []tool.Outcome {
+	out := make([]tool.Outcome, len(ins))
+	var all []Keyed
+	var at []int // where each is in out
+	for i, in := range ins {
+		var a addArgs
+		err := json.Unmarshal(in.Args, &a)
+		k := Keyed{Key: local.Key(in)}
+		if err == nil {
+			k.Change, k.Told, err = a.change()
+		}
+		if err != nil {
+			out[i].Err = tool.NotDone(err)
+			continue
+		}
+		all, at = append(all, k), append(at, i)
+	}
+	told, err := s.applyAll(ctx, ins[0].User, all)
+	for n, i := range at {
+		if out[i].Err = err; err == nil {
+			out[i].Result = tool.Text(told[n])
+		}
+	}
+	return out
+}
+
+func (s *service) applyAll(ctx context.Context, user string, all []Keyed) ([]string, error) {
+	l, err := s.open(user)
+	if err != nil {
+		return nil, tool.NotDone(err)
+	}
+	if many, ok := l.(Adder); ok {
+		return many.ApplyAll(ctx, all)
+	}
+	var told []string
+	for _, k := range all {
+		said, err := l.Apply(ctx, k.Key, k.Change, k.Told)
+		if err != nil {
+			return nil, err
+		}
+		told = append(told, said)
+	}
+	return told, nil
+}
+
+func (s *service) complete(ctx context.Context, in tool.Invocation, a oneArgs) (string, error) {
+	return s.on(ctx, in, a.Task, func(t *Task) (Change, string) {
+		return Change{Complete: t}, fmt.Sprintf("Completed the task %q.", t.Title)
+	})
+}
+
+func (s *service) delete(ctx context.Context, in tool.Invocation, a oneArgs) (string, error) {
+	return s.on(ctx, in, a.Task, func(t *Task) (Change, string) {
+		return Change{Delete: t}, fmt.Sprintf("Deleted the task %q.", t.Title)
+	})
+}
+
+// on makes a change to the task that words mean.
+func (s *service) on(ctx context.Context, in tool.Invocation, words string, change func(*Task) (Change, string)) (string, error) {
+	l, err := s.open(in.User)
+	if err != nil {
+		return "", tool.NotDone(err)
+	}
+	if told, ok, err := l.Applied(ctx, local.Key(in)); err != nil || ok {
+		return told, err
+	}
+	all, err := l.All(ctx)
+	if err != nil {
+		return "", tool.NotDone(err)
+	}
+	t, err := find(all, words, s.today(in.User))
+	if err != nil {
+		return "", err
+	}
+	c, told := change(t)
+	return l.Apply(ctx, local.Key(in), c, told)
+}
+
+// find finds the task that words mean: by number, by whole title, or by all
+// the words; of several the open ones, if that leaves any. Errors:
+// task_not_found, task_ambiguous.
+func find(all []Task, words, today string) (*Task, error) {
+	words = strings.TrimSpace(words)
+	for _, match := range []func(Task) bool{
+		func(t Task) bool { return fmt.Sprint(t.Number) == strings.TrimPrefix(words, "#") },
+		func(t Task) bool { return strings.EqualFold(t.Title, words) },
+		func(t Task) bool { return t.has(words) },
+	} {
+		var found, open []Task
+		for _, t := range all {
+			if match(t) {
+				found = append(found, t)
+				if !t.Done {
+					open = append(open, t)
+				}
+			}
+		}
+		if len(open) > 0 {
+			found = open
+		}
+		switch {
+		case len(found) == 1:
+			return &found[0], nil
+		case len(found) > 1:
+			var list []string
+			for _, t := range found[:min(len(found), 10)] {
+				list = append(list, t.shown(today))
+			}
+			return nil, fault.New(fault.Conflict, "task_ambiguous", "several tasks are called like %.100q", words).
+				With("say which, by its number: %s", strings.Join(list, "; "))
+		}
+	}
+	return nil, fault.New(fault.NotFound, "task_not_found", "there is no task %.100q", words).With("list the tasks")
+}
+
+// has reports whether all the words begin words of the title.
+func (t Task) has(query string) bool {
+	var own []string
+	for w := range search.Tokens(t.Title) {
+		own = append(own, w.Text)
+	}
+	any := false
+	for q := range search.Tokens(query) {
+		if slices.Contains([]string{"the", "my", "task", "a", "to"}, q.Text) {
+			continue
+		}
+		any = true
+		if !slices.ContainsFunc(own, func(w string) bool { return strings.HasPrefix(w, q.Text) }) {
+			return false
+		}
+	}
+	return any
+}
