@@ -38,6 +38,7 @@ type Meter struct {
 	mu     sync.Mutex
 	budget Budget
 	spent  Spend
+	above  *Meter
 }
 
 // NewMeter returns a meter that bounds a request to the budget.
@@ -52,9 +53,59 @@ func (m *Meter) Spent() Spend {
 
 // Add counts what was used elsewhere, for example before a crash.
 func (m *Meter) Add(s Spend) {
+	for m != nil {
+		m.mu.Lock()
+		m.spent = m.spent.Add(s)
+		above := m.above
+		m.mu.Unlock()
+		m = above
+	}
+}
+
+// Left returns what may still be spent: the least that its own budget and those
+// above it leave. Zero members have no bound; what is used up is as near to
+// zero as can be.
+func (m *Meter) Left() Budget {
+	var out Budget
+	for ; m != nil; m = m.parent() {
+		spent := m.Spent()
+		if b := m.budget.MaxTokens; b > 0 {
+			if left := max(b-spent.Tokens, 1); out.MaxTokens == 0 || left < out.MaxTokens {
+				out.MaxTokens = left
+			}
+		}
+		if b := m.budget.MaxCost; b > 0 {
+			if left := max(b-spent.Cost, math.SmallestNonzeroFloat64); out.MaxCost == 0 || left < out.MaxCost {
+				out.MaxCost = left
+			}
+		}
+	}
+	return out
+}
+
+// Under makes m the meter of a part of what above counts: what m counts, and
+// has counted so far, is counted by above too, and a call must fit into both
+// budgets. It can be said again, of another one in place of the first.
+func (m *Meter) Under(above *Meter) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.spent = m.spent.Add(s)
+	if m.above == above {
+		m.mu.Unlock()
+		return
+	}
+	m.above = above
+	spent := m.spent
+	m.mu.Unlock()
+	above.Add(spent)
+}
+
+// lock locks the meter and all above it, and returns them, the lowest first.
+// What it locks must be unlocked.
+func (m *Meter) lock(room []*Meter) []*Meter {
+	for ; m != nil; m = m.above {
+		m.mu.Lock()
+		room = append(room, m)
+	}
+	return room
 }
 
 // Bounds of the output that is reckoned with.
@@ -77,6 +128,22 @@ type gate struct {
 	ledger     Ledger
 	log        *slog.Logger
 	mu         sync.Mutex // from looking to setting aside
+}
+
+// bounded reports whether a budget bounds the meter, its own or one above.
+func (m *Meter) bounded() bool {
+	for ; m != nil; m = m.parent() {
+		if m.budget != (Budget{}) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *Meter) parent() *Meter {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.above
 }
 
 // hold is what was set aside for a call.
@@ -109,7 +176,7 @@ func (m *metered) admit(ctx context.Context, r *Request) (*Request, *hold, error
 	if h.meter == nil {
 		h.meter = NewMeter(g.perRequest)
 	}
-	if g.perDay != (Budget{}) || h.meter.budget != (Budget{}) {
+	if g.perDay != (Budget{}) || h.meter.bounded() {
 		h.input = EstimateRequest(r)
 	}
 	g.mu.Lock()
@@ -118,12 +185,19 @@ func (m *metered) admit(ctx context.Context, r *Request) (*Request, *hold, error
 	if err != nil {
 		return nil, nil, fmt.Errorf("what was spent today cannot be told, so no model is called: %w", err)
 	}
-	h.meter.mu.Lock()
-	defer h.meter.mu.Unlock()
-	limits := [...]limit{
-		{h.meter.budget, h.meter.spent, "request", time.Time{}},
-		{g.perDay, day, "day", ends},
+	var room [4]*Meter // on the stack, for all but the deepest
+	meters := h.meter.lock(room[:0])
+	defer func() {
+		for _, m := range meters {
+			m.mu.Unlock()
+		}
+	}()
+	var bounds [5]limit
+	limits := bounds[:0]
+	for _, m := range meters {
+		limits = append(limits, limit{m.budget, m.spent, "request", time.Time{}})
 	}
+	limits = append(limits, limit{g.perDay, day, "day", ends})
 	output := int64(math.MaxInt64)
 	for _, l := range limits {
 		if l.budget == (Budget{}) {
@@ -146,7 +220,9 @@ func (m *metered) admit(ctx context.Context, r *Request) (*Request, *hold, error
 	if err := g.ledger.Add(ctx, h.user, h.at, h.reserved); err != nil {
 		return nil, nil, fmt.Errorf("what a model call may cost cannot be set aside, so it is not made: %w", err)
 	}
-	h.meter.spent = h.meter.spent.Add(h.reserved)
+	for _, m := range meters {
+		m.spent = m.spent.Add(h.reserved)
+	}
 	return r, h, nil
 }
 

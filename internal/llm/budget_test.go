@@ -426,3 +426,49 @@ func TestBudgetsHold(t *testing.T) {
 		}
 	})
 }
+
+func TestMeterUnder(t *testing.T) {
+	top := llm.NewMeter(llm.Budget{MaxTokens: 1000})
+	top.Add(llm.Spend{Tokens: 100, Cost: 1})
+	child := llm.NewMeter(llm.Budget{})
+	child.Add(llm.Spend{Tokens: 30, Cost: 0.5})
+	child.Under(top)
+	child.Under(top) // again
+	grand := llm.NewMeter(llm.Budget{MaxTokens: 500})
+	grand.Under(child)
+	grand.Add(llm.Spend{Tokens: 7})
+	for _, c := range []struct {
+		name string
+		m    *llm.Meter
+		want llm.Spend
+	}{{"grandchild", grand, llm.Spend{Tokens: 7}}, {"child", child, llm.Spend{Tokens: 37, Cost: 0.5}}, {"top", top, llm.Spend{Tokens: 137, Cost: 1.5}}} {
+		if got := c.m.Spent(); got != c.want {
+			t.Errorf("the %s's meter: %+v, want %+v", c.name, got, c.want)
+		}
+	}
+	other := llm.NewMeter(llm.Budget{})
+	child.Under(other)
+	child.Add(llm.Spend{Tokens: 3})
+	if got := other.Spent(); got.Tokens != 40 {
+		t.Errorf("the other one, after it took over: %+v", got)
+	}
+	if got := top.Spent(); got.Tokens != 137 {
+		t.Errorf("the first one goes on counting: %+v", got)
+	}
+}
+
+func TestWhatIsAboveBoundsACall(t *testing.T) {
+	_, m, _ := priced(t, llm.Config{}, used(100, 10))
+	top := llm.NewMeter(llm.Budget{MaxTokens: 1000})
+	r := ask()
+	r.Meter = llm.NewMeter(llm.Budget{})
+	r.Meter.Under(top)
+	read(t, t.Context(), m, r)
+	if got, all := r.Meter.Spent().Tokens, top.Spent().Tokens; got != 110 || all != 110 {
+		t.Errorf("counted: %d below, %d above, want 110 each", got, all)
+	}
+	top.Add(llm.Spend{Tokens: 880})
+	if g := read(t, t.Context(), m, r); !fault.HasCode(g.err, "budget_exhausted") {
+		t.Errorf("a call beyond the budget above: %v", g.err)
+	}
+}

@@ -70,6 +70,8 @@ func nextHelps(err error) bool {
 	switch f.Kind {
 	case fault.Unauthentic, fault.NotFound, fault.Unavailable, fault.RateLimited, fault.Timeout:
 		return true
+	case fault.Denied:
+		return f.Code == notAllowed
 	case fault.Unsupported:
 		return f.Code == "tools_unsupported" || f.Code == "images_unsupported" || f.Code == "schema_unsupported"
 	}

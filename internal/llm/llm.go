@@ -25,7 +25,8 @@ type Model interface {
 	// model_not_found (NotFound), tools_unsupported, images_unsupported,
 	// schema_unsupported (Unsupported), first_byte_timeout, idle_timeout
 	// (Timeout), stream_broken, unreachable (Unavailable), cancelled
-	// (Cancelled), budget_exhausted (Exhausted), price_unknown (Unsupported).
+	// (Cancelled), budget_exhausted (Exhausted), price_unknown (Unsupported),
+	// model_not_allowed (Denied).
 	Stream(ctx context.Context, r *Request) iter.Seq2[Event, error]
 }
 
@@ -39,6 +40,11 @@ type Request struct {
 	Schema     *Schema // non-nil: the answer is one JSON value of this schema
 	User       string  // for budgets and the provider's abuse tracking; may be empty
 	Meter      *Meter  // counts and bounds the whole request; nil: this call counts alone
+
+	// What policy goes by, where models are allowed or not (Config.Allow).
+	Labels  message.Labels // of all that the model is shown
+	Agent   string         // the path of the agent that asks; empty: the node's own
+	Lineage []string       // the agents on whose behalf it asks, the outermost first
 }
 
 // Effort is how much a model may think before it answers.

@@ -37,6 +37,11 @@ type Config struct {
 	PerDay     Budget // of a user and day
 	Ledger     Ledger // needed for PerDay; nil: a DayLedger of UTC days
 
+	// Allow says whether a model ("provider/model") may be asked; an error
+	// (model_not_allowed, see NotAllowed) says why not, and the next model of
+	// the chain is asked. Called before each model call; nil: all may.
+	Allow func(ctx context.Context, model string, r *Request) error
+
 	ListTimeout time.Duration // per provider; zero means DefaultListTimeout
 	Log         *slog.Logger  // nil: nothing is logged
 }
@@ -152,10 +157,19 @@ func (m *Models) link(provider, model string) link {
 	if p == nil {
 		return link{name: full, model: failing{m.unknownProvider(full, provider)}}
 	}
+	return m.linkTo(p, model, full)
+}
+
+// linkTo is a model of a provider with all that stands before it.
+func (m *Models) linkTo(p Provider, model, full string) link {
 	var inner Model = &adapted{name: full, next: p.Model(model), learning: &m.learning}
 	price, priced := priceOf(m.prices, full)
 	inner = &metered{name: full, next: inner, gate: m.gate, price: price, priced: priced}
-	return link{name: full, model: &retrying{name: full, next: inner, policy: m.cfg.Retry, log: m.cfg.Log}}
+	inner = &retrying{name: full, next: inner, policy: m.cfg.Retry, log: m.cfg.Log}
+	if m.cfg.Allow != nil {
+		inner = &admitted{name: full, next: inner, allow: m.cfg.Allow}
+	}
+	return link{name: full, model: inner}
 }
 
 // Resolve returns what stands behind an alias or a "provider/model" name (cut
@@ -191,6 +205,25 @@ func (m *Models) Resolve(name string) (Resolved, error) {
 		clear(m.direct)
 	}
 	m.direct[name] = r
+	return r, nil
+}
+
+// Beside returns a model of a provider that is not among those configured,
+// with the same retries and budgets before it; where it cannot answer, the
+// model that next names does, if it names one.
+func (m *Models) Beside(p Provider, model, next string) (Resolved, error) {
+	full := p.Name() + "/" + model
+	r := Resolved{Name: full, Models: []string{full}}
+	links := []link{m.linkTo(p, model, full)}
+	if next != "" {
+		other, err := m.Resolve(next)
+		if err != nil {
+			return Resolved{}, err
+		}
+		r.Models = append(r.Models, other.Models...)
+		links = append(links, link{name: next, model: other.Model})
+	}
+	r.Model = newChain(links, Sampling{}, m.cfg.Log)
 	return r, nil
 }
 
