@@ -1,5 +1,5 @@
-// Package identity knows the users: by the keys that they show, and by the
-// profile that they keep.
+// Package identity knows the users: by the keys that they show, by the
+// accounts and groups that say who they are, and by the profile that they keep.
 package identity
 
 import (
@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -67,9 +68,14 @@ const (
 // before it is looked up.
 var system = store.Scope{Actor: "system", Read: []resource.Space{resource.System}, Write: resource.System}
 
-// Registry keeps the keys and profiles. Safe for concurrent use.
+// Registry keeps the keys, accounts, groups and profiles. Safe for concurrent
+// use.
 type Registry struct {
 	store store.Store
+
+	crowd   sync.RWMutex
+	people  map[string]person // by user
+	version atomic.Uint64     // counts what may have changed who somebody is; written under crowd
 
 	mu      sync.Mutex
 	cache   map[digest]cached
@@ -83,7 +89,7 @@ type cached struct {
 
 // New returns a registry over the store.
 func New(s store.Store) *Registry {
-	return &Registry{store: s, cache: map[digest]cached{}}
+	return &Registry{store: s, cache: map[digest]cached{}, people: map[string]person{}}
 }
 
 // Create makes a key for a user and returns it with its secret, which is
@@ -228,8 +234,9 @@ func (r *Registry) forget(k storedKey) {
 }
 
 // Authenticate returns the user whom a secret belongs to. What is no secret,
-// unknown, revoked or expired is Unauthentic: key_malformed, key_unknown,
-// key_revoked, key_expired. Other errors are the store's.
+// unknown, revoked or expired, or belongs to a user who is disabled, is
+// Unauthentic: key_malformed, key_unknown, key_revoked, key_expired,
+// user_disabled. Other errors are the store's.
 func (r *Registry) Authenticate(ctx context.Context, secret string) (string, error) {
 	if !wellFormed(secret) {
 		return "", refuse("key_malformed", "this is no key of Steward's: it is cut or mistyped")
@@ -244,6 +251,13 @@ func (r *Registry) Authenticate(ctx context.Context, secret string) (string, err
 		return "", refuse("key_revoked", "this key was revoked")
 	case !k.public(id.ID{}).Usable(now):
 		return "", refuse("key_expired", "this key expired on %s", k.Expires.Format(time.RFC3339))
+	}
+	p, err := r.person(ctx, k.User)
+	if err != nil {
+		return "", err
+	}
+	if p.disabled {
+		return "", fault.New(fault.Unauthentic, "user_disabled", "the user %s is disabled", k.User).With(enableHint, k.User)
 	}
 	return k.User, nil
 }

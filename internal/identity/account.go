@@ -1,0 +1,298 @@
+package identity
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/policy"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// TypeAccount is the type of the resources that say who a user is, in the
+// system space: nobody raises himself.
+const TypeAccount = "identity.Account"
+
+// Account says who a user is. A user of whom none is recorded is a member;
+// the local user is then an admin.
+type Account struct {
+	User     string    `json:"user"`
+	Display  string    `json:"display,omitzero"` // the name that people read
+	Roles    []string  `json:"roles"`            // sorted; never empty
+	Disabled bool      `json:"disabled,omitzero"`
+	Created  time.Time `json:"created,omitzero"` // zero: none is recorded
+}
+
+// Admin reports whether the account may manage people.
+func (a Account) Admin() bool { return !a.Disabled && slices.Contains(a.Roles, policy.RoleAdmin) }
+
+// AccountChange is what is to be changed of an account; nil members stay.
+type AccountChange struct {
+	Display  *string   `json:"display"`
+	Roles    *[]string `json:"roles"` // empty: member
+	Disabled *bool     `json:"disabled"`
+}
+
+// storedAccount is an Account's body in the store; its id is the user.
+type storedAccount struct {
+	Display  string    `json:"display,omitzero"`
+	Roles    []string  `json:"roles,omitempty"`
+	Disabled bool      `json:"disabled,omitzero"`
+	Created  time.Time `json:"created"`
+}
+
+const maxDisplay = 100 // characters
+
+// implied is the account of a user of whom none is recorded.
+func implied(user string) Account {
+	role := policy.RoleMember
+	if user == Local {
+		role = policy.RoleAdmin
+	}
+	return Account{User: user, Roles: []string{role}}
+}
+
+// Roles returns the roles that there are.
+func Roles() []string {
+	return []string{policy.RoleAdmin, policy.RoleGuest, policy.RoleMember, policy.RoleService}
+}
+
+// checkRoles returns the roles sorted, each once; for none, member.
+func checkRoles(roles []string) ([]string, error) {
+	for _, r := range roles {
+		if !slices.Contains(Roles(), r) {
+			return nil, fault.New(fault.Invalid, "role_unknown", "there is no role %.80q", r).
+				With("the roles are %s", strings.Join(Roles(), ", "))
+		}
+	}
+	if len(roles) == 0 {
+		return []string{policy.RoleMember}, nil
+	}
+	return slices.Compact(slices.Sorted(slices.Values(roles))), nil
+}
+
+// account reads what is recorded of a user; version 0: nothing is.
+func (r *Registry) account(ctx context.Context, user string) (Account, uint64, error) {
+	res, err := r.store.Get(ctx, system, accountURI(user))
+	if fault.Is(err, fault.NotFound) {
+		return implied(user), 0, nil
+	}
+	if err != nil {
+		return Account{}, 0, err
+	}
+	a, err := readAccount(res)
+	return a, res.Version, err
+}
+
+func accountURI(user string) resource.URI { return resource.Root(TypeAccount, user) }
+
+func readAccount(res resource.Resource) (Account, error) {
+	var s storedAccount
+	if err := json.Unmarshal(res.Body, &s); err != nil {
+		return Account{}, broken(res.URI, err)
+	}
+	roles, err := checkRoles(s.Roles)
+	if err != nil {
+		return Account{}, broken(res.URI, err)
+	}
+	return Account{User: res.URI.ID(), Display: s.Display, Roles: roles, Disabled: s.Disabled, Created: s.Created}, nil
+}
+
+func (a Account) change(cond store.If) store.Change {
+	body, err := json.Marshal(storedAccount{a.Display, a.Roles, a.Disabled, a.Created})
+	if err != nil {
+		panic(err) // strings and a time of ours: cannot fail
+	}
+	return store.Change{URI: accountURI(a.User), If: cond, Body: body}
+}
+
+// Account returns who a user is. Errors: user_invalid, and the store's.
+func (r *Registry) Account(ctx context.Context, user string) (Account, error) {
+	if err := CheckUser(user); err != nil {
+		return Account{}, err
+	}
+	a, _, err := r.account(ctx, user)
+	return a, err
+}
+
+// Accounts returns all users of whom something is known, by name: who has an
+// account, who has a key or is in a group, and the local user.
+func (r *Registry) Accounts(ctx context.Context) ([]Account, error) {
+	all := map[string]Account{Local: implied(Local)}
+	keys, err := r.List(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range keys {
+		all[k.User] = implied(k.User)
+	}
+	groups, err := r.Groups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range groups {
+		for _, u := range g.Members {
+			all[u] = implied(u)
+		}
+	}
+	recorded, err := r.recorded(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range recorded {
+		all[a.User] = a.Account
+	}
+	out := make([]Account, 0, len(all))
+	for _, a := range all {
+		out = append(out, a)
+	}
+	slices.SortFunc(out, func(a, b Account) int { return strings.Compare(a.User, b.User) })
+	return out, nil
+}
+
+// versioned is an account as it is recorded.
+type versioned struct {
+	Account
+	version uint64
+}
+
+func (r *Registry) recorded(ctx context.Context) ([]versioned, error) {
+	var out []versioned
+	for it, err := range store.Items(ctx, r.store, system, store.Query{Type: TypeAccount}) {
+		if err != nil {
+			return nil, err
+		}
+		a, err := readAccount(it.Resource)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, versioned{a, it.Version})
+	}
+	return out, nil
+}
+
+// AddUser records an account on behalf of by. Errors: user_invalid,
+// user_exists (Conflict), those of SetUser, and the store's.
+func (r *Registry) AddUser(ctx context.Context, by, user string, c AccountChange) (Account, error) {
+	return r.setUser(ctx, by, user, c, true)
+}
+
+// SetUser changes who a user is, on behalf of by, at once for this process;
+// where nothing was recorded, it is now. Errors: user_invalid, role_unknown,
+// display_invalid, last_admin and local_user (Denied), and the store's.
+func (r *Registry) SetUser(ctx context.Context, by, user string, c AccountChange) (Account, error) {
+	return r.setUser(ctx, by, user, c, false)
+}
+
+func (r *Registry) setUser(ctx context.Context, by, user string, c AccountChange, add bool) (Account, error) {
+	if err := CheckUser(user); err != nil {
+		return Account{}, err
+	}
+	for {
+		was, version, err := r.account(ctx, user)
+		if err != nil {
+			return Account{}, err
+		}
+		if add && version > 0 {
+			return Account{}, fault.New(fault.Conflict, "user_exists", "%s has an account already", user).
+				With("steward users set %s changes it", user)
+		}
+		now, err := c.apply(was)
+		if err != nil {
+			return Account{}, err
+		}
+		if version > 0 && now.same(was) {
+			return was, nil
+		}
+		err = r.commitAccount(ctx, by, was, now, version)
+		if fault.Is(err, fault.Conflict) {
+			continue // overtaken: look again
+		}
+		if err != nil {
+			return Account{}, err
+		}
+		return now, nil
+	}
+}
+
+func (c AccountChange) apply(a Account) (Account, error) {
+	if a.Created.IsZero() {
+		a.Created = time.Now().UTC().Truncate(time.Microsecond)
+	}
+	if c.Display != nil {
+		if err := checkText("display_invalid", "the name of a user", *c.Display, maxDisplay); err != nil {
+			return a, err
+		}
+		a.Display = *c.Display
+	}
+	if c.Roles != nil {
+		roles, err := checkRoles(*c.Roles)
+		if err != nil {
+			return a, err
+		}
+		a.Roles = roles
+	}
+	if c.Disabled != nil {
+		a.Disabled = *c.Disabled
+	}
+	if a.Disabled && a.User == Local {
+		return a, fault.New(fault.Denied, "local_user", "the local user is who sits at this machine: there is no disabling him").
+			With("take his roles instead: steward users set %s --role guest", Local)
+	}
+	return a, nil
+}
+
+func (a Account) same(b Account) bool {
+	return a.Display == b.Display && a.Disabled == b.Disabled && slices.Equal(a.Roles, b.Roles)
+}
+
+// commitAccount records an account. Where an admin goes, the batch holds only
+// if another one is there when it is committed.
+func (r *Registry) commitAccount(ctx context.Context, by string, was, now Account, version uint64) error {
+	cond := store.If{Version: version, Absent: version == 0}
+	b := store.Batch{Changes: []store.Change{now.change(cond)}}
+	if was.Admin() && !now.Admin() {
+		other, err := r.otherAdmin(ctx, now.User)
+		if err != nil {
+			return err
+		}
+		b.Changes = append(b.Changes, other)
+	}
+	if _, err := r.store.Commit(ctx, systemBy(by), b); err != nil {
+		return err
+	}
+	r.changed()
+	return nil
+}
+
+// otherAdmin returns the condition that another user is still an admin.
+func (r *Registry) otherAdmin(ctx context.Context, than string) (store.Change, error) {
+	recorded, err := r.recorded(ctx)
+	if err != nil {
+		return store.Change{}, err
+	}
+	local := false
+	for _, a := range recorded {
+		local = local || a.User == Local
+		if a.User != than && a.Admin() {
+			return store.Change{Op: store.Check, URI: accountURI(a.User), If: store.If{Version: a.version}}, nil
+		}
+	}
+	if !local && than != Local {
+		return store.Change{Op: store.Check, URI: accountURI(Local), If: store.If{Absent: true}}, nil
+	}
+	return store.Change{}, fault.New(fault.Denied, "last_admin", "%s is the last admin", than).
+		With("make another user an admin before: steward users set NAME --role admin")
+}
+
+func systemBy(actor string) store.Scope {
+	sc := system
+	if actor != "" {
+		sc.Actor = actor
+	}
+	return sc
+}

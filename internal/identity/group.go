@@ -1,0 +1,279 @@
+package identity
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// TypeGroup is the type of the resources that say who is in a group, in the
+// system space.
+const TypeGroup = "identity.Group"
+
+// Group is users who share a space.
+type Group struct {
+	Name     string    `json:"name"`
+	Display  string    `json:"display,omitzero"` // the name that people read
+	Members  []string  `json:"members"`          // sorted
+	Managers []string  `json:"managers"`         // those of the members who say who else is one; sorted
+	Created  time.Time `json:"created"`
+}
+
+// Has reports whether the user is a member.
+func (g Group) Has(user string) bool { return slices.Contains(g.Members, user) }
+
+// Manages reports whether the user says who is a member.
+func (g Group) Manages(user string) bool { return slices.Contains(g.Managers, user) }
+
+type storedGroup struct {
+	Display  string    `json:"display,omitzero"`
+	Members  []string  `json:"members,omitempty"`
+	Managers []string  `json:"managers,omitempty"`
+	Created  time.Time `json:"created"`
+}
+
+const (
+	termMember = "group_member"
+	maxMembers = 10000
+)
+
+// CheckGroup checks the name of a group, which is like that of a user
+// (group_invalid).
+func CheckGroup(name string) error {
+	if CheckUser(name) != nil {
+		return fault.New(fault.Invalid, "group_invalid", "%.80q cannot be the name of a group", name).
+			With("use 1 to 64 lower-case letters, digits and . _ - @, beginning with a letter or digit")
+	}
+	return nil
+}
+
+func groupURI(name string) resource.URI { return resource.Root(TypeGroup, name) }
+
+func readGroup(res resource.Resource) (Group, error) {
+	var s storedGroup
+	if err := json.Unmarshal(res.Body, &s); err != nil {
+		return Group{}, broken(res.URI, err)
+	}
+	g := Group{Name: res.URI.ID(), Display: s.Display, Members: s.Members, Managers: s.Managers, Created: s.Created}
+	if g.Members == nil {
+		g.Members = []string{}
+	}
+	if g.Managers == nil {
+		g.Managers = []string{}
+	}
+	return g, nil
+}
+
+func (g Group) change(cond store.If) store.Change {
+	body, err := json.Marshal(storedGroup{g.Display, g.Members, g.Managers, g.Created})
+	if err != nil {
+		panic(err) // strings and a time of ours: cannot fail
+	}
+	c := store.Change{URI: groupURI(g.Name), If: cond, Body: body}
+	for _, u := range g.Members {
+		c.Terms = append(c.Terms, store.Term{Name: termMember, Value: u})
+	}
+	return c
+}
+
+// Groups returns all groups, by name.
+func (r *Registry) Groups(ctx context.Context) ([]Group, error) {
+	return r.groups(ctx, store.Query{Type: TypeGroup})
+}
+
+// groupsOf returns the groups that a user is in.
+func (r *Registry) groupsOf(ctx context.Context, user string) ([]Group, error) {
+	return r.groups(ctx, store.Query{Type: TypeGroup, Term: store.Term{Name: termMember, Value: user}})
+}
+
+func (r *Registry) groups(ctx context.Context, q store.Query) ([]Group, error) {
+	var out []Group
+	for it, err := range store.Items(ctx, r.store, system, q) {
+		if err != nil {
+			return nil, err
+		}
+		g, err := readGroup(it.Resource)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, g)
+	}
+	slices.SortFunc(out, func(a, b Group) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// Group returns a group. Errors: group_not_found, and the store's.
+func (r *Registry) Group(ctx context.Context, name string) (Group, error) {
+	g, _, err := r.group(ctx, name)
+	return g, err
+}
+
+func (r *Registry) group(ctx context.Context, name string) (Group, uint64, error) {
+	none := fault.New(fault.NotFound, "group_not_found", "there is no group %.80q", name).
+		With("steward groups list shows those that there are")
+	if CheckGroup(name) != nil {
+		return Group{}, 0, none
+	}
+	res, err := r.store.Get(ctx, system, groupURI(name))
+	if fault.Is(err, fault.NotFound) {
+		return Group{}, 0, none
+	}
+	if err != nil {
+		return Group{}, 0, err
+	}
+	g, err := readGroup(res)
+	return g, res.Version, err
+}
+
+// NewGroup is a group to be made.
+type NewGroup struct {
+	Name     string   `json:"name"`
+	Display  string   `json:"display"`
+	Members  []string `json:"members"`
+	Managers []string `json:"managers"` // are members too
+	// Inherit: a group of this name was there before, and its members are to
+	// have what it left.
+	Inherit bool `json:"inherit"`
+}
+
+// AddGroup makes a group on behalf of by. Errors: group_invalid,
+// group_exists and group_left (Conflict; one of this name was there and has
+// left something), display_invalid, user_invalid, group_full, and the store's.
+func (r *Registry) AddGroup(ctx context.Context, by string, n NewGroup) (Group, error) {
+	if err := CheckGroup(n.Name); err != nil {
+		return Group{}, err
+	}
+	if err := checkText("display_invalid", "the name of a group", n.Display, maxDisplay); err != nil {
+		return Group{}, err
+	}
+	g := Group{Name: n.Name, Display: n.Display, Created: time.Now().UTC().Truncate(time.Microsecond)}
+	g.Managers = slices.Compact(slices.Sorted(slices.Values(n.Managers)))
+	g.Members = slices.Compact(slices.Sorted(slices.Values(slices.Concat(n.Members, n.Managers))))
+	for _, u := range g.Members {
+		if err := CheckUser(u); err != nil {
+			return Group{}, err
+		}
+	}
+	if err := g.check(); err != nil {
+		return Group{}, err
+	}
+	if !n.Inherit {
+		if err := r.nothingLeft(ctx, n.Name); err != nil {
+			return Group{}, err
+		}
+	}
+	_, err := r.store.Commit(ctx, systemBy(by), store.Batch{Changes: []store.Change{g.change(store.If{Absent: true})}})
+	if fault.Is(err, fault.Conflict) {
+		return Group{}, fault.New(fault.Conflict, "group_exists", "there is a group %s already", n.Name).
+			With("steward groups show %s shows it", n.Name)
+	}
+	if err != nil {
+		return Group{}, err
+	}
+	r.changed()
+	return r.Group(ctx, n.Name)
+}
+
+func (g Group) check() error {
+	if len(g.Members) > maxMembers {
+		return fault.New(fault.Invalid, "group_full", "a group has at most %d members", maxMembers).With("make a second group")
+	}
+	return nil
+}
+
+// nothingLeft refuses a name that a group had which has left something in its
+// space: new members must not find what was never shared with them.
+func (r *Registry) nothingLeft(ctx context.Context, name string) error {
+	if _, err := r.Group(ctx, name); !fault.Is(err, fault.NotFound) {
+		return err // it exists: the commit tells so
+	}
+	sp := resource.GroupSpace(name)
+	page, err := r.store.Query(ctx, store.Scope{Actor: "system", Read: []resource.Space{sp}}, store.Query{Limit: 1, NoBody: true})
+	if err != nil || len(page.Items) == 0 {
+		return err
+	}
+	return fault.New(fault.Conflict, "group_left", "a group %s was there before, and what it shared is still there", name).
+		With("take another name, or give --inherit for the new members to have it")
+}
+
+// RemoveGroup ends a group on behalf of by. What it shared stays, and nobody
+// reaches it. Errors: group_not_found, and the store's.
+func (r *Registry) RemoveGroup(ctx context.Context, by, name string) error {
+	if _, _, err := r.group(ctx, name); err != nil {
+		return err
+	}
+	_, err := r.store.Commit(ctx, systemBy(by), store.Batch{Changes: []store.Change{{Op: store.Delete, URI: groupURI(name)}}})
+	if err == nil {
+		r.changed()
+	}
+	return err
+}
+
+// Join makes a user a member of a group, on behalf of by: one who manages it,
+// or one who does not. Errors: user_invalid, group_not_found, group_full, and
+// the store's.
+func (r *Registry) Join(ctx context.Context, by, name, user string, manages bool) (Group, error) {
+	if err := CheckUser(user); err != nil {
+		return Group{}, err
+	}
+	return r.setGroup(ctx, by, name, func(g *Group) error {
+		g.Members = with(g.Members, user)
+		g.Managers = without(g.Managers, user)
+		if manages {
+			g.Managers = with(g.Managers, user)
+		}
+		return g.check()
+	})
+}
+
+// Leave ends a user's membership, on behalf of by, at once for this process.
+// Errors: group_not_found, not_a_member, and the store's.
+func (r *Registry) Leave(ctx context.Context, by, name, user string) (Group, error) {
+	return r.setGroup(ctx, by, name, func(g *Group) error {
+		if !g.Has(user) {
+			return fault.New(fault.NotFound, "not_a_member", "%.80s is not in the group %s", user, name).
+				With("steward groups show %s shows who is", name)
+		}
+		g.Members, g.Managers = without(g.Members, user), without(g.Managers, user)
+		return nil
+	})
+}
+
+func (r *Registry) setGroup(ctx context.Context, by, name string, change func(*Group) error) (Group, error) {
+	for {
+		g, version, err := r.group(ctx, name)
+		if err != nil {
+			return Group{}, err
+		}
+		members, managers := g.Members, g.Managers
+		if err := change(&g); err != nil {
+			return Group{}, err
+		}
+		if slices.Equal(members, g.Members) && slices.Equal(managers, g.Managers) {
+			return g, nil
+		}
+		_, err = r.store.Commit(ctx, systemBy(by), store.Batch{Changes: []store.Change{g.change(store.If{Version: version})}})
+		if fault.Is(err, fault.Conflict) {
+			continue // overtaken: look again
+		}
+		if err != nil {
+			return Group{}, err
+		}
+		r.changed()
+		return g, nil
+	}
+}
+
+func with(list []string, s string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(list), s))))
+}
+
+func without(list []string, s string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(x string) bool { return x == s })
+}
