@@ -1,0 +1,180 @@
+package tree
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"time"
+	"unicode/utf8"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"steward/internal/fault"
+	"steward/internal/resource"
+)
+
+// MaxBody is how many bytes a body may have that is put.
+const MaxBody = 1 << 20
+
+const (
+	maxDepth = 64 // of a body's values
+	maxState = 64 // bytes
+)
+
+// CheckBody refuses what cannot be a resource's body, as Put does.
+func CheckBody(body []byte) error {
+	_, err := checkBody(body)
+	return err
+}
+
+// checkBody admits one JSON object of valid UTF-8 without a name twice, whose
+// four members of metadata, if there, are texts. Errors (Invalid):
+// body_invalid with Details["position"], metadata_invalid; too_large.
+func checkBody(body []byte) (resource.Metadata, error) {
+	var m resource.Metadata
+	if len(body) > MaxBody {
+		return m, fault.New(fault.TooLarge, "too_large", "the body has %d bytes; a resource has at most %d", len(body), MaxBody).
+			Detail("limit", MaxBody).With("put it in parts, each a resource of its own")
+	}
+	if at := validPrefix(body); at < len(body) {
+		return m, badBody(int64(at), "it is no valid UTF-8")
+	}
+	dec := jsontext.NewDecoder(bytes.NewReader(body))
+	if dec.PeekKind() != '{' {
+		return m, badBody(dec.InputOffset(), "it is no JSON object")
+	}
+	for {
+		tok, err := dec.ReadToken()
+		if err != nil {
+			return m, badBody(dec.InputOffset(), err.Error())
+		}
+		depth := dec.StackDepth()
+		if depth > maxDepth {
+			return m, badBody(dec.InputOffset(), "its values lie too deep in each other")
+		}
+		if tok.Kind() == '}' && depth == 0 {
+			break
+		}
+	}
+	if rest := bytes.TrimLeft(body[dec.InputOffset():], " \t\r\n"); len(rest) > 0 {
+		return m, badBody(int64(len(body)-len(rest)), "something follows the object")
+	}
+	var raw struct {
+		Purpose       jsontext.Value `json:"purpose"`
+		Instructions  jsontext.Value `json:"instructions"`
+		Applicability jsontext.Value `json:"applicability"`
+		Evaluation    jsontext.Value `json:"evaluation"`
+	}
+	if err := jsonv2.Unmarshal(body, &raw); err != nil {
+		return m, badBody(0, err.Error())
+	}
+	for _, f := range []struct {
+		name string
+		raw  jsontext.Value
+		to   *string
+	}{{"purpose", raw.Purpose, &m.Purpose}, {"instructions", raw.Instructions, &m.Instructions},
+		{"applicability", raw.Applicability, &m.Applicability}, {"evaluation", raw.Evaluation, &m.Evaluation}} {
+		if f.raw == nil {
+			continue
+		}
+		if err := jsonv2.Unmarshal(f.raw, f.to); err != nil || f.raw.Kind() != '"' {
+			return m, fault.New(fault.Invalid, "metadata_invalid", "the member %s of a resource is a text that describes it", f.name).
+				Detail("member", "/"+f.name).With("write it as a text, or call the member otherwise")
+		}
+	}
+	return m, nil
+}
+
+func badBody(at int64, why string) error {
+	return fault.New(fault.Invalid, "body_invalid", "the body cannot be kept: at byte %d: %.200s", at, why).
+		Detail("position", at).With(`send one JSON object, such as {"text": "…"}`)
+}
+
+func validPrefix(b []byte) int {
+	at := 0
+	for at < len(b) {
+		r, n := utf8.DecodeRune(b[at:])
+		if r == utf8.RuneError && n == 1 {
+			break
+		}
+		at += n
+	}
+	return at
+}
+
+// checkState admits a short word (state_invalid).
+func checkState(state string) error {
+	ok := len(state) <= maxState && state != Deleted
+	for _, c := range []byte(state) {
+		ok = ok && (c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '-')
+	}
+	if !ok {
+		return fault.New(fault.Invalid, "state_invalid", "%.80q is no state", state).
+			With("a state is a word of at most %d lower-case letters, digits, _ and -, and not %q", maxState, Deleted)
+	}
+	return nil
+}
+
+// decoded reads a body with its numbers as they stand.
+func decoded(body []byte) (any, error) {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.UseNumber()
+	var v any
+	err := dec.Decode(&v)
+	if err == nil && dec.More() {
+		err = fault.New(fault.Invalid, "body_invalid", "something follows")
+	}
+	return v, err
+}
+
+// described finds the metadata in a body, whoever wrote it.
+func described(body []byte) resource.Metadata {
+	var m resource.Metadata
+	if len(body) == 0 || body[0] != '{' {
+		return m
+	}
+	var raw struct {
+		Purpose       any `json:"purpose"`
+		Instructions  any `json:"instructions"`
+		Applicability any `json:"applicability"`
+		Evaluation    any `json:"evaluation"`
+	}
+	if jsonv2.Unmarshal(body, &raw) != nil { // it is no JSON: it describes nothing
+		return m
+	}
+	m.Purpose, _ = raw.Purpose.(string)
+	m.Instructions, _ = raw.Instructions.(string)
+	m.Applicability, _ = raw.Applicability.(string)
+	m.Evaluation, _ = raw.Evaluation.(string)
+	return m
+}
+
+// MarshalJSON implements json.Marshaler: a body that is JSON stands in "body"
+// as it is, another text in "text", and other bytes in "base64".
+func (r Resource) MarshalJSON() ([]byte, error) {
+	out := struct {
+		URI     resource.URI   `json:"uri"`
+		Type    string         `json:"type"`
+		Space   resource.Space `json:"space"`
+		Version uint64         `json:"version,omitzero"`
+		State   string         `json:"state,omitzero"`
+		At      time.Time      `json:"at,omitzero"`
+		Actor   string         `json:"actor,omitzero"`
+		resource.Metadata
+		Masked bool            `json:"masked,omitzero"`
+		Body   json.RawMessage `json:"body,omitempty"`
+		Text   string          `json:"text,omitzero"`
+		Base64 string          `json:"base64,omitzero"`
+	}{URI: r.URI, Type: r.URI.Type(), Space: r.Space, Version: r.Version, State: r.State, At: r.At, Actor: r.Actor,
+		Metadata: r.Metadata, Masked: r.Masked}
+	switch {
+	case json.Valid(r.Body) && utf8.Valid(r.Body):
+		out.Body = r.Body
+	case utf8.Valid(r.Body):
+		out.Text = string(r.Body)
+	default:
+		out.Base64 = base64.StdEncoding.EncodeToString(r.Body)
+	}
+	return json.Marshal(out)
+}

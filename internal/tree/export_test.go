@@ -1,0 +1,4 @@
+package tree
+
+// LabelsOf is labelsOf.
+var LabelsOf = labelsOf

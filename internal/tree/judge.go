@@ -1,0 +1,131 @@
+package tree
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"steward/internal/fault"
+	"steward/internal/policy"
+	"steward/internal/resource"
+)
+
+// mayRead decides whether what is stored of a type in a space may be read:
+// once in a call, whatever its number. An error of the judge is a no.
+func (c *call) mayRead(ctx context.Context, typ string, space resource.Space) (policy.Decision, bool, error) {
+	if c.hidden(typ, space) {
+		return policy.Decision{}, false, nil
+	}
+	return c.decide(ctx, typ, space)
+}
+
+// mayView is mayRead for what is mounted.
+func (c *call) mayView(ctx context.Context, m Mount, typ string) (policy.Decision, bool, error) {
+	return c.decide(ctx, typ, owner(m, c.User))
+}
+
+func (c *call) decide(ctx context.Context, typ string, space resource.Space) (policy.Decision, bool, error) {
+	at := placed{typ, space}
+	d, ok := c.decided[at]
+	if !ok {
+		var err error
+		if d, err = c.judge(ctx, policy.Read, policy.Resource{Type: typ, Space: space}); err != nil {
+			return d, false, err
+		}
+		c.decided[at] = d
+	}
+	return d, d.Verdict == policy.Allow, nil
+}
+
+// judge asks for a decision. What cannot be decided is denied; only the end of
+// the call is an error.
+func (c *call) judge(ctx context.Context, action string, r policy.Resource) (policy.Decision, error) {
+	d, err := c.opt.Judge.Judge(ctx, policy.Question{Point: policy.PointAccess, User: c.User, Agent: c.Agent,
+		Lineage: c.Lineage, Attended: c.Attended, Action: action, Resource: r})
+	if ctx.Err() != nil {
+		return policy.Decision{}, fault.Of(context.Cause(ctx))
+	}
+	if err != nil {
+		e := fault.Of(err)
+		return policy.Decision{Verdict: policy.Deny, Reason: "it could not be decided: " + e.Message}, nil
+	}
+	return d, nil
+}
+
+// mayChange decides about a single resource that is to be written or deleted.
+// Nobody is asked here: what policy wants a person to approve, an agent does
+// through a tool. Error: access_denied.
+func (c *call) mayChange(ctx context.Context, action string, r policy.Resource) error {
+	d, err := c.judge(ctx, action, r)
+	if err != nil || d.Verdict == policy.Allow {
+		return err
+	}
+	why := d.Reason
+	if why == "" {
+		why = "no rule allows it"
+	}
+	verb := map[string]string{policy.Write: "written", policy.Delete: "deleted"}[action]
+	return fault.New(fault.Denied, "access_denied", "%s may not be %s: %s", r.URI, verb, why).
+		With("an admin changes what is allowed in the policies")
+}
+
+const veil = "***"
+
+// masked returns a body with the members at the pointers hidden, and whether
+// any was. A body that is no JSON cannot be hidden in parts, and is hidden
+// altogether.
+func masked(body []byte, pointers []string) ([]byte, bool) {
+	if body == nil {
+		return nil, false
+	}
+	v, err := decoded(body)
+	if err != nil {
+		return nil, true
+	}
+	some := false
+	for _, p := range pointers {
+		if p == "" {
+			return []byte(`"` + veil + `"`), true
+		}
+		hid := false
+		v, hid = hide(v, strings.Split(strings.TrimPrefix(p, "/"), "/"))
+		some = some || hid
+	}
+	if !some {
+		return body, false
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		return nil, true
+	}
+	return out, true
+}
+
+// hide replaces what lies at a path.
+func hide(v any, path []string) (any, bool) {
+	if len(path) == 0 {
+		return veil, true
+	}
+	step := strings.NewReplacer("~1", "/", "~0", "~").Replace(path[0])
+	some := false
+	switch v := v.(type) {
+	case map[string]any:
+		for name, member := range v {
+			if path[0] == "*" || name == step {
+				var hid bool
+				v[name], hid = hide(member, path[1:])
+				some = some || hid
+			}
+		}
+	case []any:
+		for i, item := range v {
+			if path[0] == "*" || strconv.Itoa(i) == step {
+				var hid bool
+				v[i], hid = hide(item, path[1:])
+				some = some || hid
+			}
+		}
+	}
+	return v, some
+}

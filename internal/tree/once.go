@@ -1,0 +1,212 @@
+package tree
+
+import (
+	"context"
+	"encoding/json"
+
+	"steward/internal/fault"
+	"steward/internal/policy"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// typeDone is the type of the records by which an action that was done is
+// known again. They lie below the place of the space that was written. Each
+// is written in one batch with what was done, right after it: its own log
+// entry is the next one.
+const typeDone = "tree.Done"
+
+// done is the body of such a record.
+type done struct {
+	URI     resource.URI `json:"uri"`
+	Before  uint64       `json:"before,omitzero"` // the version that was there; 0: none
+	Deleted bool         `json:"deleted,omitzero"`
+	Undone  bool         `json:"undone,omitzero"`
+	Seq     uint64       `json:"seq,omitzero"` // once it is undone: of the entry that it stands for
+}
+
+func doneURI(space resource.Space, key string) resource.URI {
+	return Place(space).Child(typeDone, key)
+}
+
+// marked is such a record as it is kept.
+type marked struct {
+	done
+	uri     resource.URI
+	version uint64
+	seq     uint64 // of the entry that did it
+}
+
+func (c *call) marked(ctx context.Context, sc store.Scope, key string) (marked, error) {
+	m := marked{uri: doneURI(sc.Write, key)}
+	r, err := c.opt.Store.Get(ctx, sc, m.uri)
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(r.Body, &m.done); err != nil {
+		return m, fault.New(fault.Internal, "store_broken", "%s cannot be read: %w", m.uri, err)
+	}
+	m.version, m.seq = r.Version, r.Seq-1
+	if m.Undone {
+		m.seq = m.Seq
+	}
+	return m, nil
+}
+
+func (m marked) change(cond store.If) (store.Change, error) {
+	body, err := json.Marshal(m.done)
+	return store.Change{URI: m.uri, If: cond, Body: body}, err
+}
+
+// once commits a change under a key; one that was done is not done again. It
+// returns the entry's sequence number.
+func (c *call) once(ctx context.Context, sc store.Scope, key string, ch store.Change) (uint64, error) {
+	for {
+		m, err := c.marked(ctx, sc, key)
+		if !fault.Is(err, fault.NotFound) {
+			return m.seq, err
+		}
+		pinned := ch
+		m.done = done{URI: ch.URI, Deleted: ch.Op != store.Put}
+		old, err := c.opt.Store.Get(ctx, sc, ch.URI)
+		switch {
+		case err == nil:
+			m.Before = old.Version
+			if !ch.If.Absent && ch.If.Version == 0 {
+				pinned.If.Version = old.Version
+			}
+		case !fault.Is(err, fault.NotFound) || ch.Op != store.Put:
+			return 0, err
+		default:
+			pinned.If.Absent = ch.If.Version == 0
+		}
+		mark, err := m.change(store.If{Absent: true})
+		if err != nil {
+			return 0, err
+		}
+		rc, err := c.opt.Store.Commit(ctx, sc, store.Batch{Request: c.Request, Changes: []store.Change{pinned, mark}})
+		if err == nil {
+			return rc.Seq - 1, nil
+		}
+		if !fault.Is(err, fault.Conflict) {
+			return 0, err
+		}
+		if _, again := c.marked(ctx, sc, key); fault.Is(again, fault.NotFound) && ch.If.Version+b2u(ch.If.Absent) > 0 {
+			return 0, err
+		} // else it was overtaken, by itself or by another: look again
+	}
+}
+
+func b2u(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// made returns what an entry made of a resource.
+func (c *call) made(ctx context.Context, sc store.Scope, uri resource.URI, seq uint64) (resource.Entry, error) {
+	got, err := c.opt.Store.Log(ctx, sc, store.LogQuery{Of: uri, Since: seq - 1, Limit: 1})
+	if err != nil {
+		return resource.Entry{}, err
+	}
+	if len(got.Entries) == 0 || got.Entries[0].Seq != seq {
+		return resource.Entry{}, fault.New(fault.Internal, "store_broken", "the entry %d of %s is not in the log", seq, uri)
+	}
+	return got.Entries[0], nil
+}
+
+// settled tells whether the action with a key was done in a space.
+func (s *Service) settled(ctx context.Context, by Caller, space resource.Space, key string) (resource.Entry, bool, error) {
+	c, err := s.call(ctx, by)
+	if err != nil {
+		return resource.Entry{}, false, err
+	}
+	sc := c.writing(space)
+	m, err := c.marked(ctx, sc, key)
+	if fault.Is(err, fault.NotFound) {
+		return resource.Entry{}, false, nil
+	}
+	if err != nil {
+		return resource.Entry{}, false, err
+	}
+	e, err := c.made(ctx, sc, m.URI, m.seq)
+	return e, err == nil, err
+}
+
+// undo takes back the action with a key: what was there before is there
+// again. What has changed since is left alone (resource_changed), and what was
+// erased is gone (resource_erased).
+func (s *Service) undo(ctx context.Context, by Caller, space resource.Space, key string) (resource.URI, error) {
+	c, err := s.call(ctx, by)
+	if err != nil {
+		return resource.URI{}, err
+	}
+	sc := c.writing(space)
+	m, err := c.marked(ctx, sc, key)
+	if fault.Is(err, fault.NotFound) {
+		return m.URI, fault.New(fault.NotFound, "not_done", "this was never done: there is nothing to take back")
+	}
+	if err != nil || m.Undone {
+		return m.URI, err
+	}
+	if _, err := c.writable(m.URI, ""); err != nil {
+		return m.URI, err
+	}
+	ch, err := c.restore(ctx, sc, m)
+	if err != nil {
+		return m.URI, err
+	}
+	action := policy.Write
+	if ch.Op != store.Put {
+		action = policy.Delete
+	}
+	if err := c.mayChange(ctx, action, policy.Resource{URI: m.URI, Type: m.URI.Type(), Space: space, Metadata: described(ch.Body)}); err != nil {
+		return m.URI, err
+	}
+	m.Seq, m.Undone = m.seq, true
+	mark, err := m.change(store.If{Version: m.version})
+	if err != nil {
+		return m.URI, err
+	}
+	_, err = c.opt.Store.Commit(ctx, sc, store.Batch{Request: c.Request, Changes: []store.Change{ch, mark}})
+	if fault.Is(err, fault.Conflict) {
+		return m.URI, changedSince(m.URI)
+	}
+	return m.URI, err
+}
+
+func changedSince(uri resource.URI) error {
+	return fault.New(fault.Conflict, "resource_changed", "%s has changed since", uri).
+		With("steward resources history %s shows its versions: put back the one that you want", uri)
+}
+
+// restore is the change that puts back what was there before.
+func (c *call) restore(ctx context.Context, sc store.Scope, m marked) (store.Change, error) {
+	ch := store.Change{URI: m.URI}
+	now, err := c.opt.Store.Get(ctx, sc, m.URI)
+	switch there := err == nil; {
+	case err != nil && !fault.Is(err, fault.NotFound):
+		return ch, err
+	case there == m.Deleted, there && now.Seq != m.seq:
+		return ch, changedSince(m.URI)
+	case there:
+		ch.If.Version = now.Version
+	default:
+		ch.If.Absent = true
+	}
+	if m.Before == 0 {
+		ch.Op = store.Delete
+		return ch, nil
+	}
+	for e, err := range store.Entries(ctx, c.opt.Store, sc, store.LogQuery{Of: m.URI, Reverse: true}) {
+		if err != nil {
+			return ch, err
+		}
+		if e.Version == m.Before && e.Op == resource.OpPut && e.Body != nil {
+			ch.Body, ch.State = e.Body, e.State
+			return ch, nil
+		}
+	}
+	return ch, fault.New(fault.NotFound, "resource_erased", "what %s was before is gone for good", m.URI)
+}

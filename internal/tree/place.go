@@ -1,0 +1,173 @@
+package tree
+
+import (
+	"slices"
+	"strings"
+
+	"steward/internal/fault"
+	"steward/internal/resource"
+)
+
+// The places of users and groups: what they put lies below.
+const (
+	userPlace  = "identity.User"
+	groupPlace = "identity.Group"
+)
+
+// Place is the URI below which a space keeps what is put there; zero for the
+// system space, where nothing is put.
+func Place(space resource.Space) resource.URI {
+	if user, ok := strings.CutPrefix(string(space), "user:"); ok {
+		return resource.Root(userPlace, user)
+	}
+	if group, ok := strings.CutPrefix(string(space), "group:"); ok {
+		return resource.Root(groupPlace, group)
+	}
+	return resource.URI{}
+}
+
+// spaceOf is the space of what is put at a URI.
+func spaceOf(uri resource.URI) (resource.Space, bool) {
+	root := uri.Elements()[0]
+	switch root.Type {
+	case userPlace:
+		return resource.UserSpace(root.ID), true
+	case groupPlace:
+		return resource.GroupSpace(root.ID), true
+	}
+	return "", false
+}
+
+// owners are the types that have an owner of their own among the parts of
+// Steward, by their package word, and what to use to change them. All other
+// types are the users'.
+var owners = map[string]string{
+	"agent":    "steward agents decides about agents",
+	"audit":    "the audit trail is written by Steward alone; steward audit verify checks it",
+	"common":   "conversations are changed by talking: steward chat, steward conversations and steward messages",
+	"effect":   "intents and approvals are decided about with steward intents",
+	"event":    "events are published with steward events publish",
+	"identity": "people are managed with steward users, steward groups, steward keys and PUT /api/v1/profile",
+	"llm":      "what models have used is recorded by Steward alone",
+	"memory":   "memories are kept by the agents",
+	"plan":     "tasks are made by planning: ask for the work in a conversation",
+	"policy":   "policies are files: steward policy",
+	"secret":   "secrets are kept with steward secrets",
+	"service":  "an agent's state is its own: it is changed through its services",
+	"tool":     "tools come with agents and sources: steward agents",
+	"tree":     "this is how resources are put exactly once",
+	"worklog":  "the work log is written by what agents do: steward log",
+}
+
+func word(typ string) string {
+	w, _, _ := strings.Cut(typ, ".")
+	return w
+}
+
+// owned reports whether a part of Steward owns the type.
+func owned(typ string) bool {
+	_, ok := owners[word(typ)]
+	return ok
+}
+
+// closed reports whether nobody reads resources of the type: what opens doors.
+func closed(typ string) bool {
+	return typ == "identity.Key" || word(typ) == "secret" || word(typ) == "tree"
+}
+
+// Bounds of a URI that is put.
+const (
+	maxSteps = 32
+	maxURI   = 2048 // bytes of text
+)
+
+// Parse reads a URI as a person writes it. One that begins with a type of the
+// users' own is taken below the place of a space: cld:home.Note.a of user:ana
+// is cld:identity.User.ana/home.Note.a. The empty space stands for the user's
+// own. Errors: uri_invalid, with Details["position"], and space_invalid.
+func Parse(user string, space resource.Space, text string) (resource.URI, error) {
+	uri, err := resource.Parse(text)
+	if err != nil || uri.Zero() {
+		return uri, err
+	}
+	steps := uri.Elements()
+	if len(steps) >= maxSteps || len(text) > maxURI {
+		return resource.URI{}, tooFar(text, steps)
+	}
+	if owned(steps[0].Type) {
+		return uri, nil
+	}
+	if space == "" {
+		space = resource.UserSpace(user)
+	}
+	at := Place(space)
+	if at.Zero() {
+		return uri, fault.New(fault.Invalid, "space_invalid", "nothing is kept in the space %.100q", string(space)).
+			With("use user:NAME or group:NAME")
+	}
+	for _, e := range steps {
+		at = at.Child(e.Type, e.ID)
+	}
+	return at, nil
+}
+
+// tooFar tells where a URI goes beyond its bounds.
+func tooFar(text string, steps []resource.Element) error {
+	at := len(resource.Scheme)
+	for i, e := range steps {
+		if i == maxSteps-1 || at > maxURI {
+			break
+		}
+		at += len(e.Type) + len(e.ID) + 2
+	}
+	at = min(at, maxURI, len(text))
+	return fault.New(fault.Invalid, "uri_invalid", "the URI is too long: at byte %d: it has at most %d steps and %d bytes", at, maxSteps-1, maxURI).
+		Detail("position", at).With("put it nearer to the root")
+}
+
+// CheckSpace refuses what is the name of no space (space_invalid).
+func CheckSpace(space resource.Space) error {
+	kind, name, ok := strings.Cut(string(space), ":")
+	if space == resource.System || ok && name != "" && (kind == "user" || kind == "group") && !strings.ContainsAny(name, "/\x00") {
+		return nil
+	}
+	return fault.New(fault.Invalid, "space_invalid", "%.100q is the name of no space", string(space)).
+		With("use user:NAME, group:NAME or system")
+}
+
+// writable returns the space of what the caller wants to put or delete at a
+// URI. Errors: resource_owned, space_denied.
+func (c *call) writable(uri resource.URI, want resource.Space) (resource.Space, error) {
+	if uri.Zero() || owned(uri.Type()) {
+		return "", ownedError(uri)
+	}
+	space, ok := spaceOf(uri)
+	if !ok {
+		return "", fault.New(fault.Denied, "resource_owned", "below %s only Steward itself keeps something", uri.Parent()).
+			With("put it below your own place, as %s.%s", resource.Root(userPlace, c.User).String()+"/"+uri.Type(), uri.ID())
+	}
+	if want != "" && want != space {
+		return "", fault.New(fault.Invalid, "space_invalid", "%s is a place of the space %s, not of %.100q", uri, space, string(want)).
+			With("leave the space out, or begin the URI with the type of the resource")
+	}
+	if mine := c.spaces(); space == resource.System || !slices.Contains(mine, space) {
+		return "", fault.New(fault.Denied, "space_denied", "%s may not change what is in the space %s", c.User, space).
+			With("use your own space, or that of a group that you are in")
+	}
+	for _, e := range uri.Elements()[1:] {
+		if owned(e.Type) {
+			return "", ownedError(uri)
+		}
+	}
+	return space, nil
+}
+
+func ownedError(uri resource.URI) error {
+	remedy := "use types of your own, such as home.Note"
+	for _, e := range uri.Elements() {
+		if use, ok := owners[word(e.Type)]; ok {
+			remedy = use
+		}
+	}
+	return fault.New(fault.Denied, "resource_owned", "%s can only be read here", uri).With("%s", remedy)
+}

@@ -1,0 +1,594 @@
+package tree_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"steward/internal/fault"
+	"steward/internal/identity"
+	"steward/internal/policy"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/internal/store/storetest"
+	"steward/internal/tree"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var start = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// judge decides by rules of a test, and counts.
+type judge struct {
+	mu    sync.Mutex
+	asked []policy.Question
+	rule  func(policy.Question) (policy.Decision, error)
+}
+
+func (j *judge) Judge(_ context.Context, q policy.Question) (policy.Decision, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.asked = append(j.asked, q)
+	if j.rule == nil {
+		return policy.Decision{Verdict: policy.Allow}, nil
+	}
+	return j.rule(q)
+}
+
+// shelf is a mount of two tools, one of which only admins may know of.
+type shelf struct{}
+
+func (shelf) Types() []string { return []string{"tool.Tool"} }
+
+func (shelf) List(_ context.Context, p policy.Principal) ([]tree.Resource, error) {
+	out := []tree.Resource{{URI: resource.Root("tool.Tool", "math.add"), Space: resource.System, Body: []byte(`{"purpose":"Adds","secret":1}`)}}
+	if p.Has(policy.RoleAdmin) {
+		out = append(out, tree.Resource{URI: resource.Root("agent.Agent", "a").Child("tool.Tool", "x.y"), Space: resource.System, Body: []byte(`{}`)})
+	}
+	return out, nil
+}
+
+func (s shelf) Get(ctx context.Context, p policy.Principal, uri resource.URI) (tree.Resource, error) {
+	list, err := s.List(ctx, p)
+	for _, r := range list {
+		if r.URI == uri {
+			return r, err
+		}
+	}
+	return tree.Resource{}, fault.New(fault.NotFound, "not_found", "no")
+}
+
+// audit records reads.
+type audit struct {
+	mu    sync.Mutex
+	reads []string
+	fail  error
+}
+
+func (a *audit) Read(_ context.Context, user, agent string, uri resource.URI, space resource.Space) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.reads = append(a.reads, fmt.Sprint(user, " ", agent, " ", uri, " ", space))
+	return a.fail
+}
+
+type office struct {
+	*tree.Service
+	st    store.Store
+	reg   *identity.Registry
+	judge *judge
+	audit *audit
+}
+
+func open(t testing.TB) office {
+	t.Helper()
+	st := storetest.NewModel()
+	o := office{st: st, reg: identity.New(st), judge: &judge{}, audit: &audit{}}
+	o.Service = tree.New(tree.Options{Store: st, Judge: o.judge, People: o.reg, Mounts: []tree.Mount{shelf{}}, Audit: o.audit})
+	must(o.reg.AddGroup(t.Context(), "local", identity.NewGroup{Name: "family", Members: []string{"ana", "bo"}}))
+	return o
+}
+
+var ana, bo, local = tree.Caller{User: "ana"}, tree.Caller{User: "bo"}, tree.Caller{User: "local"}
+
+func note(user, name string) resource.URI {
+	return resource.Root("identity.User", user).Child("home.Note", name)
+}
+
+func uris(p tree.Page) string {
+	var out []string
+	for _, r := range p.Items {
+		out = append(out, r.URI.String())
+	}
+	return strings.Join(out, " ")
+}
+
+func TestBodies(t *testing.T) {
+	o := open(t)
+	deep := strings.Repeat(`{"a":`, 70) + "1" + strings.Repeat("}", 70)
+	for body, want := range map[string]string{
+		`{}`:                     "",
+		` {"a":[1,{"b":null}]} `: "",
+		`{"purpose":"p","instructions":"i","applicability":"a","evaluation":"e","Purpose":1}`: "",
+		``:                    "body_invalid",
+		`[]`:                  "body_invalid",
+		`"x"`:                 "body_invalid",
+		`{`:                   "body_invalid",
+		`{"a":1,"a":2}`:       "body_invalid",
+		`{"a":1}{}`:           "body_invalid at 7",
+		`{"a":1} x`:           "body_invalid at 8",
+		"{\"a\":\"\xff\"}":    "body_invalid at 6",
+		`{"a":"\ud800"}`:      "body_invalid",
+		`{"a":01}`:            "body_invalid",
+		deep:                  "body_invalid",
+		`{"purpose":1}`:       "metadata_invalid",
+		`{"evaluation":null}`: "metadata_invalid",
+		`{"a":"` + strings.Repeat("x", tree.MaxBody) + `"}`: "too_large",
+	} {
+		r, err := o.Put(t.Context(), ana, tree.Put{URI: note("ana", "b"), Body: []byte(body)})
+		code := ""
+		if err != nil {
+			code = fault.Of(err).Code
+			if at := fault.Of(err).Details["position"]; strings.Contains(want, " at ") {
+				code += fmt.Sprint(" at ", at)
+			}
+		}
+		if code != want || (tree.CheckBody([]byte(body)) == nil) != (want == "") {
+			t.Errorf("%.60q: %v, want %s", body, err, want)
+		}
+		if want == "" {
+			if got := must(o.Get(t.Context(), ana, note("ana", "b"))); string(got.Body) != body || got.Version != r.Version || got.Metadata != r.Metadata {
+				t.Errorf("%q is kept as %+v", body, got)
+			}
+		}
+	}
+	got := must(o.Put(t.Context(), ana, tree.Put{URI: note("ana", "m"), Body: []byte(`{"purpose":"p","instructions":"i","applicability":"a","evaluation":"e"}`)}))
+	if got.Metadata != (resource.Metadata{Purpose: "p", Instructions: "i", Applicability: "a", Evaluation: "e"}) {
+		t.Errorf("%+v", got.Metadata)
+	}
+}
+
+func TestWhatCannotBeChanged(t *testing.T) {
+	ctx := t.Context()
+	o := open(t)
+	conv := resource.Root("common.Conversation", "c")
+	must(o.st.Commit(ctx, store.ForUser("ana"), store.Batch{Changes: []store.Change{{URI: conv, Body: []byte(`{}`)}}}))
+	family := resource.Root("identity.Group", "family")
+	for name, c := range map[string]struct {
+		uri   resource.URI
+		space resource.Space
+		kind  fault.Kind
+		code  string
+	}{
+		"root":                {resource.URI{}, "", fault.Denied, "resource_owned"},
+		"conversation":        {conv, "", fault.Denied, "resource_owned"},
+		"own type below":      {conv.Child("home.Note", "x"), "", fault.Denied, "resource_owned"},
+		"own type at root":    {resource.Root("home.Note", "x"), "", fault.Denied, "resource_owned"},
+		"profile":             {resource.Root("identity.User", "ana"), "", fault.Denied, "resource_owned"},
+		"account":             {resource.Root("identity.Account", "ana"), "", fault.Denied, "resource_owned"},
+		"group":               {family, "", fault.Denied, "resource_owned"},
+		"event below":         {note("ana", "x").Child("event.Event", "e"), "", fault.Denied, "resource_owned"},
+		"own below an event":  {resource.Root("identity.User", "ana").Child("event.Event", "e").Child("home.Note", "x"), "", fault.Denied, "resource_owned"},
+		"done record":         {resource.Root("identity.User", "ana").Child("tree.Done", "k"), "", fault.Denied, "resource_owned"},
+		"tool":                {resource.Root("tool.Tool", "math.add"), "", fault.Denied, "resource_owned"},
+		"another user's":      {note("bo", "x"), "", fault.Denied, "space_denied"},
+		"nobody's":            {note("nobody", "x"), "", fault.Denied, "space_denied"},
+		"a group of others":   {resource.Root("identity.Group", "other").Child("home.Note", "x"), "", fault.Denied, "space_denied"},
+		"space says another":  {note("ana", "x"), "group:family", fault.Invalid, "space_invalid"},
+		"space and no member": {note("ana", "x"), "user:bo", fault.Invalid, "space_invalid"},
+	} {
+		_, err := o.Put(ctx, ana, tree.Put{URI: c.uri, Space: c.space, Body: []byte(`{}`)})
+		if !fault.HasCode(err, c.code) || !fault.Is(err, c.kind) || fault.Of(err).Remedy == "" {
+			t.Errorf("put %s: %v", name, err)
+		}
+		if c.space == "" {
+			if err := o.Delete(ctx, ana, tree.Removal{URI: c.uri}); !fault.HasCode(err, c.code) {
+				t.Errorf("delete %s: %v", name, err)
+			}
+		}
+	}
+	_, err := o.Put(ctx, ana, tree.Put{URI: note("ana", "x"), Body: []byte(`{}`), Version: 1, Create: true})
+	wantCode(t, err, fault.Invalid, "version_invalid")
+	for _, state := range []string{"Open", "a b", tree.Deleted, strings.Repeat("x", 65), "ä"} {
+		_, err := o.Put(ctx, ana, tree.Put{URI: note("ana", "x"), Body: []byte(`{}`), State: state})
+		wantCode(t, err, fault.Invalid, "state_invalid")
+	}
+	if r := must(o.Get(ctx, ana, conv)); string(r.Body) != `{}` {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestPolicyDecides(t *testing.T) {
+	ctx := t.Context()
+	o := open(t)
+	uri := note("ana", "x")
+	for i := range 20 {
+		must(o.Put(ctx, ana, tree.Put{URI: note("ana", fmt.Sprint("n", i)), Body: []byte(`{}`)}))
+	}
+	must(o.Put(ctx, ana, tree.Put{URI: uri, Body: []byte(`{"purpose":"p","pin":"1234","list":[{"pin":1},{"pin":2}]}`)}))
+	o.judge.asked = nil
+	agent := tree.Caller{User: "ana", Agent: "a/b", Lineage: []string{"a"}, Attended: true, Actor: "agent:a/b"}
+	if p := must(o.List(ctx, agent, tree.Query{Type: "home.Note"})); len(p.Items) != 21 {
+		t.Errorf("%d", len(p.Items))
+	}
+	if len(o.judge.asked) != 1 { // the mount has no such type
+		t.Errorf("%d questions for one list", len(o.judge.asked))
+	}
+	q := o.judge.asked[0]
+	if q.Point != policy.PointAccess || q.User != "ana" || q.Agent != "a/b" || !slices.Equal(q.Lineage, []string{"a"}) || !q.Attended || q.Action != policy.Read ||
+		q.Resource.Type != "home.Note" || q.Resource.Space != "user:ana" || !q.Resource.URI.Zero() {
+		t.Errorf("%+v", q)
+	}
+	must(o.Put(ctx, agent, tree.Put{URI: uri, Body: []byte(`{"purpose":"p","pin":"1234","list":[{"pin":1},{"pin":2}]}`)}))
+	q = o.judge.asked[1]
+	if q.Action != policy.Write || q.Resource.URI != uri || q.Resource.Purpose != "p" {
+		t.Errorf("%+v", q)
+	}
+	if r := must(o.Get(ctx, ana, uri)); r.Actor != "agent:a/b" {
+		t.Errorf("made by %s", r.Actor)
+	}
+
+	o.judge.rule = func(q policy.Question) (policy.Decision, error) {
+		return policy.Decision{Verdict: policy.Allow, Obligations: policy.Obligations{Mask: []string{"/pin", "/list/*/pin", "/none"}}}, nil
+	}
+	if r := must(o.Get(ctx, ana, uri)); !r.Masked || string(r.Body) != `{"list":[{"pin":"***"},{"pin":"***"}],"pin":"***","purpose":"p"}` || r.Purpose != "p" {
+		t.Errorf("%s %v", r.Body, r.Masked)
+	}
+	if p := must(o.History(ctx, ana, uri, "", 0)); strings.Contains(string(p.Items[1].Body), "1234") {
+		t.Errorf("%s", p.Items[1].Body)
+	}
+	if r := must(o.Version(ctx, ana, uri, 1)); !r.Masked {
+		t.Errorf("%+v", r)
+	}
+	if r := must(o.Get(ctx, ana, note("ana", "n1"))); r.Masked || string(r.Body) != `{}` {
+		t.Errorf("%s", r.Body)
+	}
+
+	for name, rule := range map[string]func(policy.Question) (policy.Decision, error){
+		"deny": func(policy.Question) (policy.Decision, error) { return policy.Decision{Verdict: policy.Deny}, nil },
+		"ask": func(policy.Question) (policy.Decision, error) {
+			return policy.Decision{Verdict: policy.Ask, Reason: "so"}, nil
+		},
+		"none": func(policy.Question) (policy.Decision, error) { return policy.Decision{}, nil },
+		"error": func(policy.Question) (policy.Decision, error) {
+			return policy.Decision{Verdict: policy.Allow}, errors.New("broken")
+		},
+	} {
+		o.judge.rule = rule
+		_, err := o.Get(ctx, ana, uri)
+		wantCode(t, err, fault.NotFound, "not_found")
+		_, err = o.Get(ctx, ana, resource.Root("tool.Tool", "math.add"))
+		wantCode(t, err, fault.NotFound, "not_found")
+		_, err = o.History(ctx, ana, uri, "", 0)
+		wantCode(t, err, fault.NotFound, "not_found")
+		for _, q := range []tree.Query{{}, {Since: start}} {
+			if p := must(o.List(ctx, ana, q)); len(p.Items) != 0 {
+				t.Errorf("%s: %s", name, uris(p))
+			}
+		}
+		if list := must(o.Parents(ctx, ana, uri.Child("home.Part", "p"))); len(list) != 0 {
+			t.Errorf("%s: %+v", name, list)
+		}
+		_, err = o.Put(ctx, ana, tree.Put{URI: uri, Body: []byte(`{}`)})
+		wantCode(t, err, fault.Denied, "access_denied")
+		wantCode(t, o.Delete(ctx, ana, tree.Removal{URI: uri}), fault.Denied, "access_denied")
+	}
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err := o.Get(gone, ana, uri)
+	wantCode(t, err, fault.Cancelled, fault.Of(context.Canceled).Code)
+}
+
+func TestWhoIsNobodyGetsNothing(t *testing.T) {
+	ctx := t.Context()
+	o := open(t)
+	must(o.Put(ctx, ana, tree.Put{URI: note("ana", "x"), Body: []byte(`{}`)}))
+	yes := true
+	must(o.reg.SetUser(ctx, "local", "ana", identity.AccountChange{Disabled: &yes}))
+	for who, code := range map[string]string{"": "unauthenticated", "ana": "user_disabled", "../x": "user_invalid"} {
+		by := tree.Caller{User: who}
+		for name, call := range map[string]func() error{
+			"get":     func() error { _, err := o.Get(ctx, by, note("ana", "x")); return err },
+			"list":    func() error { _, err := o.List(ctx, by, tree.Query{}); return err },
+			"parents": func() error { _, err := o.Parents(ctx, by, note("ana", "x")); return err },
+			"history": func() error { _, err := o.History(ctx, by, note("ana", "x"), "", 0); return err },
+			"version": func() error { _, err := o.Version(ctx, by, note("ana", "x"), 1); return err },
+			"put": func() error {
+				_, err := o.Put(ctx, by, tree.Put{URI: note("ana", "x"), Body: []byte(`{}`)})
+				return err
+			},
+			"delete": func() error { return o.Delete(ctx, by, tree.Removal{URI: note("ana", "x")}) },
+		} {
+			if err := call(); !fault.HasCode(err, code) {
+				t.Errorf("%s by %q: %v", name, who, err)
+			}
+		}
+	}
+}
+
+func TestWhatNobodyReads(t *testing.T) {
+	ctx := t.Context()
+	o := open(t)
+	key, _, err := o.reg.Create(ctx, "local", "", time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sys := store.ForNode(resource.System)
+	hidden := []resource.URI{resource.Root("identity.Key", key.ID.String()), resource.Root("secret.Secret", "s"), resource.Root("identity.User", "local").Child("tree.Done", "d"),
+		resource.Root("tool.Tool", "stored")} // a mount stands before it
+	admins := []resource.URI{resource.Root("identity.Group", "family"), resource.Root("llm.Calibration", "c")}
+	for _, u := range append(hidden[1:], admins[1]) {
+		must(o.st.Commit(ctx, sys, store.Batch{Changes: []store.Change{{URI: u, Body: []byte(`{}`)}}}))
+	}
+	shown := uris(must(o.List(ctx, local, tree.Query{}))) + uris(must(o.List(ctx, local, tree.Query{Since: start})))
+	for _, u := range hidden {
+		if _, err := o.Get(ctx, local, u); !fault.HasCode(err, "not_found") {
+			t.Errorf("%s: %v", u, err)
+		}
+		if _, err := o.History(ctx, local, u, "", 0); !fault.HasCode(err, "not_found") {
+			t.Errorf("history of %s: %v", u, err)
+		}
+		if strings.Contains(shown, u.String()) {
+			t.Errorf("%s is listed", u)
+		}
+	}
+	theirs := uris(must(o.List(ctx, ana, tree.Query{}))) + uris(must(o.List(ctx, ana, tree.Query{Since: start})))
+	for _, u := range admins {
+		if _, err := o.Get(ctx, local, u); err != nil || !strings.Contains(shown, u.String()) {
+			t.Errorf("%s: %v", u, err)
+		}
+		if _, err := o.Get(ctx, ana, u); !fault.HasCode(err, "not_found") || strings.Contains(theirs, u.String()) {
+			t.Errorf("ana reads %s: %v", u, err)
+		}
+	}
+}
+
+func TestMounts(t *testing.T) {
+	ctx := t.Context()
+	o := open(t)
+	add, deep := resource.Root("tool.Tool", "math.add"), resource.Root("agent.Agent", "a").Child("tool.Tool", "x.y")
+	must(o.Put(ctx, ana, tree.Put{URI: note("ana", "x"), Body: []byte(`{}`)}))
+	if r := must(o.Get(ctx, ana, add)); r.Purpose != "Adds" || r.Version != 0 || r.Space != resource.System {
+		t.Errorf("%+v", r)
+	}
+	if _, err := o.Get(ctx, ana, deep); !fault.HasCode(err, "not_found") {
+		t.Error(err)
+	}
+	must(o.Get(ctx, local, deep))
+	for name, c := range map[string]struct {
+		by   tree.Caller
+		q    tree.Query
+		want string
+	}{
+		"ana, all":    {ana, tree.Query{}, add.String() + " " + note("ana", "x").String()},
+		"ana, tools":  {ana, tree.Query{Type: "tool.Tool"}, add.String()},
+		"ana, notes":  {ana, tree.Query{Type: "home.Note"}, note("ana", "x").String()},
+		"system":      {ana, tree.Query{Space: resource.System}, add.String()},
+		"her own":     {ana, tree.Query{Space: "user:ana"}, note("ana", "x").String()},
+		"bo's":        {ana, tree.Query{Space: "user:bo"}, ""},
+		"under":       {local, tree.Query{Under: resource.Root("agent.Agent", "a")}, deep.String()},
+		"local tools": {local, tree.Query{Type: "tool.Tool"}, deep.String() + " " + add.String()},
+		"since":       {ana, tree.Query{Since: start}, note("ana", "x").String()},
+		"bo since":    {ana, tree.Query{Since: start, Space: "user:bo"}, ""},
+		"until":       {ana, tree.Query{Until: start}, ""},
+		"to come":     {ana, tree.Query{Since: time.Now().Add(time.Hour)}, ""},
+		"long ago":    {ana, tree.Query{Since: start, Until: start.Add(1)}, ""},
+	} {
+		for _, size := range []int{1, 2, 100} {
+			var all tree.Page
+			c.q.Limit, c.q.After = size, ""
+			for {
+				p := must(o.List(ctx, c.by, c.q))
+				all.Items = append(all.Items, p.Items...)
+				if c.q.After = p.Next; p.Next == "" {
+					break
+				}
+			}
+			if got := uris(all); got != c.want {
+				t.Errorf("%s in pages of %d: %q, want %q", name, size, got, c.want)
+			}
+		}
+	}
+}
+
+func TestListRefuses(t *testing.T) {
+	o := open(t)
+	for code, q := range map[string]tree.Query{
+		"limit_invalid": {Limit: 1001}, "space_invalid": {Space: "ana"}, "type_invalid": {Type: "note"},
+	} {
+		_, err := o.List(t.Context(), ana, q)
+		wantCode(t, err, fault.Invalid, code)
+	}
+	for _, after := range []string{"x", "m.!!", "l.x", "t.x", "q.abc"} {
+		_, err := o.List(t.Context(), ana, tree.Query{After: after})
+		wantCode(t, err, fault.Invalid, "cursor_invalid")
+	}
+	_, err := o.List(t.Context(), ana, tree.Query{Since: start, After: "t.x"})
+	wantCode(t, err, fault.Invalid, "cursor_invalid")
+	_, err = o.List(t.Context(), ana, tree.Query{Since: start, After: "l.x"})
+	wantCode(t, err, fault.Invalid, "cursor_invalid")
+	_, err = o.History(t.Context(), ana, note("ana", "x"), "", -1)
+	wantCode(t, err, fault.Invalid, "limit_invalid")
+	_, err = o.History(t.Context(), ana, note("ana", "x"), "x", 0)
+	wantCode(t, err, fault.Invalid, "cursor_invalid")
+	_, err = o.History(t.Context(), ana, resource.URI{}, "", 0)
+	wantCode(t, err, fault.NotFound, "not_found")
+}
+
+// A list that is read while things come, go and change shows everything that
+// was there all the while, once.
+func TestListsWhileThingsChange(t *testing.T) {
+	ctx := t.Context()
+	o := open(t)
+	put := func(name string) {
+		must(o.Put(ctx, ana, tree.Put{URI: note("ana", name), Body: []byte(`{}`)}))
+	}
+	for i := range 50 {
+		put(fmt.Sprintf("stays%02d", i))
+	}
+	q := tree.Query{Type: "home.Note", Limit: 3}
+	seen := map[string]int{}
+	for n := 0; ; n++ {
+		p := must(o.List(ctx, ana, q))
+		for _, r := range p.Items {
+			seen[r.URI.ID()]++
+		}
+		put(fmt.Sprintf("comes%02d", n))
+		put(fmt.Sprintf("stays%02d", n))
+		if n > 0 {
+			if err := o.Delete(ctx, ana, tree.Removal{URI: note("ana", fmt.Sprintf("comes%02d", n-1))}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if q.After = p.Next; q.After == "" {
+			break
+		}
+	}
+	for i := range 50 {
+		if n := seen[fmt.Sprintf("stays%02d", i)]; n != 1 {
+			t.Errorf("stays%02d was seen %d times", i, n)
+		}
+	}
+}
+
+func TestParentsAndHistory(t *testing.T) {
+	ctx := t.Context()
+	o := open(t)
+	must(o.reg.SetProfile(ctx, "ana", identity.Profile{Locale: "de"}))
+	a := note("ana", "a")
+	part := a.Child("home.Gap", "g").Child("home.Part", "p")
+	must(o.Put(ctx, ana, tree.Put{URI: a, Body: []byte(`{"purpose":"first"}`), State: "open"}))
+	must(o.Put(ctx, ana, tree.Put{URI: part, Body: []byte(`{}`)}))
+	got := must(o.Parents(ctx, ana, part))
+	if uris(tree.Page{Items: got}) != "cld:identity.User.ana "+a.String() || got[1].Purpose != "first" || got[1].State != "open" {
+		t.Errorf("%+v", got)
+	}
+	if got := must(o.Parents(ctx, bo, part)); len(got) != 0 {
+		t.Errorf("bo sees %+v", got)
+	}
+	if got := must(o.Parents(ctx, ana, resource.URI{})); len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
+	must(o.Put(ctx, ana, tree.Put{URI: a, Body: []byte(`{"purpose":"second"}`)}))
+	if err := o.Delete(ctx, ana, tree.Removal{URI: a, Version: 2}); err != nil {
+		t.Fatal(err)
+	}
+	var past tree.Page
+	for after := ""; ; {
+		p := must(o.History(ctx, ana, a, after, 1))
+		past.Items = append(past.Items, p.Items...)
+		if after = p.Next; after == "" {
+			break
+		}
+	}
+	if len(past.Items) != 3 || past.Items[0].State != tree.Deleted || past.Items[0].Body != nil || past.Items[1].Purpose != "second" || past.Items[2].State != "open" || past.Items[2].Actor != "ana" {
+		t.Errorf("%+v", past.Items)
+	}
+	if r := must(o.Version(ctx, ana, a, 1)); r.Purpose != "first" {
+		t.Errorf("%+v", r)
+	}
+	_, err := o.Version(ctx, ana, a, 9)
+	wantCode(t, err, fault.NotFound, "not_found")
+	if err := o.Delete(ctx, ana, tree.Removal{URI: a, Erase: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range must(o.History(ctx, ana, a, "", 0)).Items {
+		if r.Body != nil {
+			t.Errorf("version %d still has its body", r.Version)
+		}
+	}
+	must(o.Get(ctx, ana, part)) // what lies below stays
+}
+
+func TestReadsAreAudited(t *testing.T) {
+	ctx := t.Context()
+	o := open(t)
+	x := note("ana", "x")
+	must(o.Put(ctx, ana, tree.Put{URI: x, Body: []byte(`{}`)}))
+	must(o.Get(ctx, tree.Caller{User: "ana", Agent: "a"}, x))
+	must(o.History(ctx, ana, x, "", 0))
+	if got := strings.Join(o.audit.reads, "; "); got != fmt.Sprintf("ana a %s user:ana; ana  %s user:ana", x, x) {
+		t.Errorf("recorded: %s", got)
+	}
+	o.audit.fail = fault.New(fault.Unavailable, "disk_full", "no room")
+	if _, err := o.Get(ctx, ana, x); !errors.Is(err, o.audit.fail) {
+		t.Errorf("a read that could not be recorded: %v", err)
+	}
+}
+
+// Many at once replace the version that they have read: each version is
+// replaced once.
+func TestCompareAndSet(t *testing.T) {
+	ctx := t.Context()
+	o := open(t)
+	uri := resource.Root("identity.Group", "family").Child("home.Counter", "c")
+	must(o.Put(ctx, ana, tree.Put{URI: uri, Body: []byte(`{"n":0}`)}))
+	const workers, times = 8, 20
+	var wg sync.WaitGroup
+	for i := range workers {
+		by := []tree.Caller{ana, bo}[i%2]
+		wg.Go(func() {
+			for range times {
+				for {
+					var n struct{ N int }
+					r, err := o.Get(ctx, by, uri)
+					if err != nil || json.Unmarshal(r.Body, &n) != nil {
+						t.Errorf("%v %s", err, r.Body)
+						return
+					}
+					_, err = o.Put(ctx, by, tree.Put{URI: uri, Body: fmt.Appendf(nil, `{"n":%d}`, n.N+1), Version: r.Version})
+					if err == nil {
+						break
+					}
+					if !fault.HasCode(err, "resource_changed") {
+						t.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if r := must(o.Get(ctx, ana, uri)); string(r.Body) != fmt.Sprintf(`{"n":%d}`, workers*times) || r.Version != workers*times+1 {
+		t.Errorf("%s at version %d", r.Body, r.Version)
+	}
+	made := make(chan bool, workers)
+	for range workers {
+		wg.Go(func() {
+			_, err := o.Put(ctx, ana, tree.Put{URI: note("ana", "once"), Body: []byte(`{}`), Create: true})
+			made <- err == nil
+		})
+	}
+	wg.Wait()
+	close(made)
+	n := 0
+	for ok := range made {
+		if ok {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("made %d times", n)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	for want, r := range map[string]tree.Resource{
+		`{"uri":"cld:a.B.c","type":"a.B","space":"user:x","version":2,"purpose":"p","body":{"a":1}}`: {URI: resource.Root("a.B", "c"), Space: "user:x", Version: 2,
+			Metadata: resource.Metadata{Purpose: "p"}, Body: []byte(`{"a":1}`)},
+		`{"uri":"cld:a.B.c","type":"a.B","space":"","text":"plain"}`:                {URI: resource.Root("a.B", "c"), Body: []byte("plain")},
+		`{"uri":"cld:a.B.c","type":"a.B","space":"","masked":true,"base64":"/w=="}`: {URI: resource.Root("a.B", "c"), Body: []byte{0xff}, Masked: true},
+	} {
+		if got := string(must(json.Marshal(r))); got != want {
+			t.Errorf("got %s\nwant %s", got, want)
+		}
+	}
+}
