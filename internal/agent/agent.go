@@ -66,9 +66,11 @@ type Call struct {
 
 // Progress is a step of a call.
 type Progress struct {
-	Status   string // "running", "awaiting_approval"
-	Args     []byte // canonical arguments, once known
-	Approval any    // what the face needs to ask a person; opaque here
+	Status   string  // "running", "awaiting_approval"
+	Args     []byte  // canonical arguments, once known
+	Approval any     // what the face needs to ask a person; opaque here
+	Message  string  // how far it is, on one line
+	Fraction float64 // likewise, above 0 to 1; 0 or less: not known
 }
 
 // Job is one run's work.
@@ -80,6 +82,8 @@ type Job struct {
 	Sampling llm.Sampling
 	Limits   Limits
 	User     string
+	Agent    string    // its path
+	Lineage  []string  // the agents on whose behalf it acts, the outermost first
 	Approach string    // how the request was routed, stamped on the final message
 	Started  time.Time // of the turn
 
@@ -99,7 +103,21 @@ type Job struct {
 	Fitter Fitter
 	// Spent prices a model call that was made before a crash. May be nil.
 	Spent func(model string, u message.Usage) llm.Spend
+	// Hooks are called between the run's steps.
+	Hooks Hooks
 }
+
+// Hooks are what is called between the steps of a run; each may be nil. A note
+// is a word for the model, which stays in the conversation. An error refuses
+// the step, and thereby ends the run, with its code and words.
+type Hooks struct {
+	Begin  func(ctx context.Context, asked string) (note string, err error) // before the first model call
+	Before func(ctx context.Context) (note string, err error)               // before each
+	After  func(ctx context.Context, wrote string) error                    // after each: nothing of it is told or kept before
+}
+
+// OriginHook begins the origin of a hook's note; the place follows.
+const OriginHook = "hook:"
 
 // EventKind is the kind of an Event.
 type EventKind uint8

@@ -53,9 +53,10 @@ type running struct {
 }
 
 type slot struct {
-	done chan struct{}
-	res  *message.ToolResult
-	err  error
+	done  chan struct{}
+	res   *message.ToolResult
+	err   error
+	asked bool // a person is being asked about it
 }
 
 // start starts all calls; a single one runs here and now.
@@ -70,7 +71,8 @@ func (r *running) start(ctx context.Context, calls []message.Call) {
 				return
 			}
 			s.res, s.err = r.loop.Call(ctx, Call{Call: c, Labels: r.labels,
-				Progress: func(p Progress) { r.progress(c, p) }})
+				Progress: func(p Progress) { r.progress(s, c, p) }})
+			r.answered(s, c)
 		}
 		if len(calls) == 1 {
 			work()
@@ -80,10 +82,22 @@ func (r *running) start(ctx context.Context, calls []message.Call) {
 	}
 }
 
-func (r *running) progress(c message.Call, p Progress) {
+// answered tells that nobody is asked about a call any more: its result may
+// have to wait for those before it.
+func (r *running) answered(s *slot, c message.Call) {
+	r.mu.Lock()
+	asked := s.asked
+	r.mu.Unlock()
+	if asked {
+		r.progress(s, c, Progress{Status: "running"})
+	}
+}
+
+func (r *running) progress(s *slot, c message.Call, p Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.waited = r.waited || p.Approval != nil
+	s.asked = p.Approval != nil
+	r.waited = r.waited || s.asked
 	r.loop.Emit(Event{Kind: Calling, ID: c.Message, Call: c, Progress: p})
 }
 

@@ -40,6 +40,9 @@ func Run(ctx context.Context, j Job) (Outcome, error) {
 			return l.end(ctx, err)
 		}
 	}
+	if over, err := l.begin(ctx); over {
+		return l.refused(ctx, nil, err)
+	}
 	for {
 		if err := l.steer(ctx); err != nil {
 			return Failure, err
@@ -47,9 +50,15 @@ func Run(ctx context.Context, j Job) (Outcome, error) {
 		if why := l.bound(); why != "" {
 			return l.finish(ctx, system(why, message.StopBound), Bounded, nil)
 		}
+		if over, err := l.before(ctx); over {
+			return l.refused(ctx, nil, err)
+		}
 		m, err := l.askFitted(ctx)
 		if err != nil {
 			return l.failed(ctx, m, err)
+		}
+		if over, err := l.after(ctx, m); over {
+			return l.refused(ctx, m, err)
 		}
 		calls := m.Calls()
 		switch {
@@ -76,7 +85,7 @@ func (l *loop) recall() {
 	msgs := l.Journal.Transcript().Messages()
 	for i := len(msgs) - 1; i >= 0; i-- {
 		m := msgs[i]
-		if m.Final || m.Role == message.User && origin(m) == "user" {
+		if m.Final || m.Role == message.User && origin(m) != "system" {
 			return
 		}
 		if m.Role == message.Assistant {
@@ -176,7 +185,8 @@ func (l *loop) ask(ctx context.Context) (*message.Message, error) {
 	m := &message.Message{ID: id.New(), Role: message.Assistant}
 	var partial bytes.Buffer
 	var reply *llm.Reply
-	req := &llm.Request{System: l.System, Transcript: l.Journal.Transcript(), Tools: l.Tools, Sampling: l.Sampling, User: l.User, Meter: l.Meter}
+	req := &llm.Request{System: l.System, Transcript: l.Journal.Transcript(), Tools: l.Tools, Sampling: l.Sampling, User: l.User, Meter: l.Meter,
+		Labels: l.Journal.Labels(), Agent: l.Agent, Lineage: l.Lineage}
 	for ev, err := range l.Model.Stream(ctx, req) {
 		if err := l.ready(); err != nil {
 			return nil, err
@@ -196,7 +206,9 @@ func (l *loop) ask(ctx context.Context) (*message.Message, error) {
 		case llm.Reset:
 			partial.Reset()
 		}
-		l.Emit(Event{Kind: Delta, ID: m.ID, Stream: ev})
+		if l.Hooks.After == nil || ev.Kind == llm.Notice {
+			l.Emit(Event{Kind: Delta, ID: m.ID, Stream: ev})
+		}
 	}
 	if err := l.ready(); err != nil {
 		return nil, err
@@ -232,7 +244,7 @@ func (l *loop) mark(m *message.Message) {
 
 // cut makes a message of the text of a stream that did not end.
 func (l *loop) cut(m *message.Message, text string) *message.Message {
-	if text == "" {
+	if text == "" || l.Hooks.After != nil {
 		return nil
 	}
 	m.Blocks = []message.Block{&message.Text{Text: text}}
@@ -337,6 +349,9 @@ func (l *loop) finish(ctx context.Context, m *message.Message, out Outcome, caus
 	}
 	if err != nil {
 		return Failure, err
+	}
+	if out != Failure {
+		cause = nil // the message tells
 	}
 	l.Emit(Event{Kind: Finished, Message: m, Seq: seq, Outcome: out, Err: cause})
 	return out, nil

@@ -1,0 +1,100 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/tool"
+)
+
+// begin has the hook see what was asked, before the run's first model call. It
+// reports over when the run is to end.
+func (l *loop) begin(ctx context.Context) (over bool, err error) {
+	if l.Hooks.Begin == nil || l.calls > 0 {
+		return false, nil
+	}
+	return l.hook(ctx, tool.BeforeRequest, func(ctx context.Context) (string, error) {
+		return l.Hooks.Begin(ctx, l.asked())
+	})
+}
+
+// asked returns the words that opened the turn.
+func (l *loop) asked() string {
+	msgs := l.Journal.Transcript().Messages()
+	for i := len(msgs) - 1; i >= 0; i-- {
+		if msgs[i].Role == message.User {
+			return msgs[i].Text()
+		}
+	}
+	return ""
+}
+
+// before calls the hook of a model call.
+func (l *loop) before(ctx context.Context) (over bool, err error) {
+	if l.Hooks.Before == nil {
+		return false, nil
+	}
+	return l.hook(ctx, tool.BeforeModel, l.Hooks.Before)
+}
+
+// after has the hook see what the model wrote, before anybody else does.
+func (l *loop) after(ctx context.Context, m *message.Message) (over bool, err error) {
+	if l.Hooks.After == nil {
+		return false, nil
+	}
+	return l.hook(ctx, tool.AfterModel, func(ctx context.Context) (string, error) {
+		return "", l.Hooks.After(ctx, m.Text())
+	})
+}
+
+// hook calls a hook, and keeps its note for the model. One that a crash came
+// after is not called again.
+func (l *loop) hook(ctx context.Context, place string, call func(context.Context) (string, error)) (over bool, err error) {
+	if err := l.ready(); err != nil {
+		return true, unready{err}
+	}
+	msgs := l.Journal.Transcript().Messages()
+	if n := len(msgs); n > 0 && origin(msgs[n-1]) == OriginHook+place {
+		return false, nil
+	}
+	began := time.Now()
+	note, err := call(ctx)
+	l.active += time.Since(began)
+	if err != nil || ctx.Err() != nil {
+		return true, err
+	}
+	if note == "" {
+		return false, nil
+	}
+	common := message.Common{Origin: OriginHook + place, Labels: l.Journal.Labels()}
+	m := &message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{&message.Text{Common: common, Text: note}}}
+	if err := l.append(ctx, m); err != nil {
+		return true, unready{err}
+	}
+	return false, nil
+}
+
+// unready is an error by which nothing can be recorded any more.
+type unready struct{ error }
+
+func (u unready) Unwrap() error { return u.error }
+
+// refused ends a run at a hook: it was refused, or stopped meanwhile, or
+// nothing can be recorded. wrote is what the model wrote and nobody is to see:
+// what it has cost is kept.
+func (l *loop) refused(ctx context.Context, wrote *message.Message, err error) (Outcome, error) {
+	if u := (unready{}); errors.As(err, &u) {
+		return Failure, u.error
+	}
+	if ctx.Err() != nil {
+		return l.failed(ctx, nil, ctx.Err())
+	}
+	m := system("I stopped: "+err.Error(), message.StopBound)
+	if wrote != nil {
+		m.Model, m.Usage = wrote.Model, wrote.Usage
+	}
+	return l.finish(ctx, m, Bounded, err)
+}
