@@ -1,0 +1,162 @@
+// Package catalog finds the agents that live in folders, asks once whether
+// they may be used, pins what was approved, and hands out those that may be,
+// level by level, while folders come, change and go.
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"steward/internal/llm"
+	"steward/internal/resource"
+	"steward/internal/service"
+	"steward/internal/tool"
+)
+
+// Tree is all that may be used at one moment. It is immutable.
+type Tree struct {
+	Version uint64 // counts up with every change
+	Root    *Agent
+	ByPath  map[string]*Agent // "personal_assistant/email"; the root is under ""
+}
+
+// Agent is an agent that may be used: it and all above it are approved and
+// valid. Immutable.
+type Agent struct {
+	Path        string // names from the top, joined by "/"; empty: the root level
+	Name        string
+	Description string // for the level above: what it does, its capabilities and examples
+	Version     string // its own version and the beginning of its hash: what a run pins
+	Prompt      string // with its skills and the AGENTS.md beside it
+	Model       string // an alias or "provider/model"; empty: the one above's
+	Sampling    llm.Sampling
+	Limits      Limits
+	Parameters  []byte // JSON Schema of the arguments of NAME.ask; nil: one text, "request"
+	Examples    []Example
+	Metadata    resource.Metadata
+	Config      json.RawMessage // the definition's config, as JSON
+	Services    service.Configs
+	Bindings    service.Bindings       // its services, resolved through the levels above
+	Hooks       map[string][]tool.Hook // by place (tool.BeforeRequest, …)
+	Persona     bool                   // may take over a conversation as it stands
+	Dir         string
+
+	// Tools are those of its own level: what its own sources offer and the
+	// node's tools that it names. Child agents are not among them. The list
+	// of the root level has only what the settings name.
+	Tools    *tool.Registry
+	Uses     []string // names and globs of the node's own tools that it may use, as Registry.Select takes them; none: none
+	Children []*Agent // sorted by name
+}
+
+// Limits bound a run of an agent. Zero values mean the node's.
+type Limits struct {
+	Iterations int           `yaml:"iterations"`
+	Time       time.Duration `yaml:"time"`
+	Tokens     int64         `yaml:"tokens"`
+	Cost       float64       `yaml:"cost"` // US dollars
+}
+
+// Example is an utterance for the agent, and what a run of it should show.
+type Example struct {
+	Say    string   `yaml:"say" json:"say"`
+	Tools  []string `yaml:"tools" json:"tools,omitzero"`   // called, in this order, among others
+	Expect string   `yaml:"expect" json:"expect,omitzero"` // part of the answer, case ignored; empty: any answer
+}
+
+// Status is how far an agent or a source of the settings is allowed.
+type Status string
+
+// The statuses.
+const (
+	Pending  Status = "pending"  // nobody has said yet, or it has changed since
+	Approved Status = "approved" // as it is now
+	Denied   Status = "denied"
+	Revoked  Status = "revoked"
+	Invalid  Status = "invalid" // see Problems
+)
+
+// Kinds of listings.
+const (
+	KindAgent  = "agent"  // a folder
+	KindSource = "source" // an MCP server or a gRPC endpoint that the settings name: "mcp:NAME", "grpc:NAME"
+)
+
+// Listing is an agent or a source as it is found, whether it may be used or not.
+type Listing struct {
+	Path        string    `json:"path"`
+	Kind        string    `json:"kind"`
+	Description string    `json:"description,omitzero"`
+	Version     string    `json:"version,omitzero"`
+	Status      Status    `json:"status"`
+	Changed     bool      `json:"changed,omitzero"` // pending because it is not what was approved any more
+	Usable      bool      `json:"usable"`           // approved, and so is all above it
+	Hash        string    `json:"hash,omitzero"`    // of what is there now, as far as it is known without starting anything
+	Static      string    `json:"static,omitzero"`  // of that part of it which is known without starting anything, always
+	By          string    `json:"by,omitzero"`      // who decided
+	At          time.Time `json:"at,omitzero"`
+	Reason      string    `json:"reason,omitzero"`
+	Tools       []string  `json:"tools,omitzero"`
+	Problems    []Problem `json:"problems,omitzero"`
+	Dir         string    `json:"dir,omitzero"`
+	Examples    []Example `json:"examples,omitzero"`
+
+	// Settings are how tools are set otherwise than their source proposes; of
+	// what is approved.
+	Settings map[string]ToolSetting `json:"settings,omitempty"`
+}
+
+// Problem is a fault of a definition.
+type Problem struct {
+	File    string `json:"file"`
+	Line    int    `json:"line,omitzero"`
+	Column  int    `json:"column,omitzero"`
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Remedy  string `json:"remedy,omitzero"`
+}
+
+// Inspection is all that an approval is about.
+type Inspection struct {
+	Listing
+	// Hash is over all Items. An approval names it.
+	Hash  string `json:"hash"`
+	Items []Item `json:"items"`
+	// Diff tells what is not as approved before, as a unified diff in which
+	// control and bidirectional characters are written out; empty where
+	// nothing was approved before.
+	Diff string `json:"diff,omitzero"`
+	// Warnings are what a person should look at: hidden characters, words
+	// that speak to a model in a tool's description, names like others.
+	Warnings []string `json:"warnings,omitzero"`
+}
+
+// Item is one thing that is approved: a file, a tool.
+type Item struct {
+	Name string `json:"name"` // "agent.yaml", "PROMPT.md", "tool files.read", "file weather.py"
+	Hash string `json:"hash"`
+	Text string `json:"text,omitzero"` // as shown; long files by their hash alone
+}
+
+// ToolSetting is what a person sets otherwise for a tool when approving.
+type ToolSetting struct {
+	Effect tool.Effect `json:"effect,omitzero"`
+	Asks   *bool       `json:"asks,omitzero"`
+	Off    bool        `json:"off,omitzero"` // it is not given to the model
+}
+
+// Approver decides about agents and sources, for the faces. Paths are those
+// of listings. Error codes: agent_not_found, agent_invalid, agent_changed
+// (Conflict: the hash is not that of what is there now), agent_denied, and
+// those of the store.
+type Approver interface {
+	List(ctx context.Context) ([]Listing, error)
+	// Listings is List as of the last reading: it reads nothing.
+	Listings() []Listing
+	// Inspect starts what has to be started to learn what it announces.
+	Inspect(ctx context.Context, path string) (Inspection, error)
+	Approve(ctx context.Context, by, path, hash string, set map[string]ToolSetting) (Listing, error)
+	Deny(ctx context.Context, by, path, reason string) (Listing, error)
+	Revoke(ctx context.Context, by, path, reason string) (Listing, error)
+}

@@ -1,0 +1,446 @@
+package catalog
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/diff"
+
+	"steward/internal/fault"
+	"steward/internal/tool"
+)
+
+// announced is what the sources of a unit have said that they offer.
+type announced struct {
+	specs    []tool.Spec // sorted by name
+	items    []Item      // of the unit and of the tools
+	hash     string
+	refused  []string
+	warnings []string // of the sources themselves
+}
+
+// Inspect implements Approver.
+func (c *Catalog) Inspect(ctx context.Context, path string) (Inspection, error) {
+	_, insp, err := c.inspect(ctx, path, true)
+	return insp, err
+}
+
+// inspect reads a unit anew and learns what its sources announce; unless
+// fresh, what they have announced to the last inspection is good enough.
+func (c *Catalog) inspect(ctx context.Context, path string, fresh bool) (*unit, Inspection, error) {
+	if err := c.Rescan(ctx); err != nil {
+		return nil, Inspection{}, err
+	}
+	c.mu.Lock()
+	u, err := c.find(path)
+	if err != nil {
+		c.mu.Unlock()
+		return nil, Inspection{}, err
+	}
+	said, invalid := u.announced, len(u.problems) > 0
+	c.mu.Unlock()
+	if !invalid && (said == nil || fresh) {
+		if said, err = c.announce(ctx, u); err != nil {
+			return nil, Inspection{}, err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !invalid {
+		u.announced = said
+	}
+	return u, c.inspection(u), nil
+}
+
+// inspection tells all about a unit. Under mu.
+func (c *Catalog) inspection(u *unit) Inspection {
+	insp := Inspection{Listing: c.listing(u), Hash: u.hash, Items: u.items}
+	var specs []tool.Spec
+	var refused, more []string
+	if a := u.announced; a != nil {
+		insp.Hash, insp.Items = a.hash, a.items
+		specs, refused, more = a.specs, a.refused, a.warnings
+		insp.Tools = nil
+		for _, s := range a.specs {
+			insp.Tools = append(insp.Tools, s.Name)
+		}
+	}
+	insp.Listing.Hash = insp.Hash
+	if rec := c.records[u.path]; rec != nil && rec.Approved != nil {
+		insp.Diff = diffItems(rec.Approved.Items, insp.Items)
+	}
+	insp.Warnings = c.warnings(u, specs, refused, more)
+	return insp
+}
+
+// announce asks the sources of a unit what they offer: it starts them.
+func (c *Catalog) announce(ctx context.Context, u *unit) (*announced, error) {
+	a := &announced{}
+	count := map[string]int{}
+	ctx, cancel := context.WithTimeout(ctx, c.opt.AnnounceTimeout)
+	defer cancel()
+	for _, s := range u.sources {
+		said, err := announceOne(ctx, s)
+		if err != nil {
+			e := fault.Of(err)
+			say := fault.New(e.Kind, e.Code, "what %s offers cannot be learned: %s", whose(u, s), withoutRemedy(e))
+			return nil, say.With("%s", e.Remedy).Retrying(e.Retry, e.After)
+		}
+		if own, ok := s.src.(interface{ Warnings() []string }); ok {
+			a.warnings = append(a.warnings, own.Warnings()...)
+		}
+		for _, err := range said.Refused {
+			a.refused = append(a.refused, visible(err.Error()))
+		}
+		for _, spec := range said.Specs {
+			if why := c.unfit(s, &spec); why != "" {
+				a.refused = append(a.refused, visible(why))
+				continue
+			}
+			count[spec.Name]++
+			a.specs = append(a.specs, spec)
+		}
+	}
+	a.specs = slices.DeleteFunc(a.specs, func(s tool.Spec) bool {
+		if count[s.Name] > 1 {
+			a.refused = append(a.refused, fmt.Sprintf("%s: there are %d tools of this name; none of them is used", s.Name, count[s.Name]))
+		}
+		return count[s.Name] > 1
+	})
+	slices.SortFunc(a.specs, func(x, y tool.Spec) int { return strings.Compare(x.Name, y.Name) })
+	slices.Sort(a.refused)
+	a.refused = slices.Compact(a.refused)
+	a.items = slices.Clone(u.items)
+	for _, s := range a.specs {
+		a.items = append(a.items, toolItem(s))
+	}
+	a.hash = hashItems(u.path, a.items)
+	return a, nil
+}
+
+// whose names a source with its agent.
+func whose(u *unit, s *live) string {
+	if u.kind == KindSource {
+		return u.path
+	}
+	return s.name + " of " + u.path
+}
+
+func announceOne(ctx context.Context, s *live) (tool.Announcement, error) {
+	if !s.usage.acquire() {
+		return tool.Announcement{}, fault.New(fault.Conflict, "agent_changed", "it has changed meanwhile").With("look at it again")
+	}
+	defer s.usage.release()
+	return s.src.Announce(ctx)
+}
+
+const (
+	mostTools       = 4096     // of a source
+	mostDescription = 16 << 10 // bytes
+)
+
+// unfit says why a tool that a source announces cannot be used, or "".
+func (c *Catalog) unfit(s *live, spec *tool.Spec) string {
+	if category(spec.Name) != s.name {
+		return fmt.Sprintf("%s: the tools of %s are named %s.…", spec.Name, s.name, s.name)
+	}
+	if len(spec.Description) > mostDescription {
+		return fmt.Sprintf("%s: its description has %d bytes; at most %d are taken", spec.Name, len(spec.Description), mostDescription)
+	}
+	if _, _, err := tool.CheckSpec(*spec); err != nil {
+		return fmt.Sprintf("%s: %v", spec.Name, err)
+	}
+	// Where a tool comes from is not for what is outside to say: policy goes by it.
+	if _, domain := cutDomain(s.kind); !domain || spec.Origin == "" {
+		spec.Origin = s.kind + ":" + s.name
+		if domain {
+			spec.Origin = s.kind
+		}
+	}
+	return ""
+}
+
+// toolItem is a tool as it is approved.
+func toolItem(s tool.Spec) Item {
+	var b strings.Builder
+	fmt.Fprintf(&b, "effect: %s\n", s.Effect)
+	if s.Asks {
+		b.WriteString("asks: before each call\n")
+	}
+	if s.Async {
+		b.WriteString("async: its result comes later\n")
+	}
+	fmt.Fprintf(&b, "origin: %s\n", s.Origin)
+	if m := s.Metadata.Description(); m != "" {
+		fmt.Fprintf(&b, "metadata: %s\n", m)
+	}
+	fmt.Fprintf(&b, "description: %s\n", strings.TrimSpace(s.Description))
+	b.WriteString("input: " + indented(s.Input) + "\n")
+	sum := sha256.Sum256([]byte(tool.Fingerprint(s) + b.String()))
+	return Item{Name: "tool " + s.Name, Hash: hex.EncodeToString(sum[:]), Text: visible(b.String())}
+}
+
+// diffItems tells what is otherwise, as one unified diff.
+func diffItems(was, now []Item) string {
+	old := map[string]Item{}
+	for _, it := range was {
+		old[it.Name] = it
+	}
+	var b strings.Builder
+	for _, it := range now {
+		before, there := old[it.Name]
+		delete(old, it.Name)
+		if before.Hash != it.Hash {
+			b.WriteString(diffOne(it.Name, before, it, there, true))
+		}
+	}
+	for _, it := range was {
+		if _, gone := old[it.Name]; gone {
+			b.WriteString(diffOne(it.Name, it, Item{}, true, false))
+		}
+	}
+	return b.String()
+}
+
+func diffOne(name string, was, now Item, wasThere, isThere bool) string {
+	text := func(it Item, there bool) []byte {
+		if !there || it.Text == "" {
+			return []byte(it.Text)
+		}
+		if was.Text == now.Text { // it differs where the text does not tell
+			return fmt.Appendf(nil, "%sSHA-256 %s\n", ended(it.Text), it.Hash)
+		}
+		return []byte(ended(it.Text))
+	}
+	name = visible(name)
+	out := diff.Diff("approved "+name, text(was, wasThere), "now "+name, text(now, isThere))
+	if out == nil { // an empty file has come or gone
+		return fmt.Sprintf("--- approved %s\n+++ now %s\n", name, name)
+	}
+	return string(out)
+}
+
+func ended(text string) string {
+	if strings.HasSuffix(text, "\n") {
+		return text
+	}
+	return text + "\n"
+}
+
+// Approve implements Approver. What is approved is what was read and announced
+// under this hash, not what is there a moment later.
+func (c *Catalog) Approve(ctx context.Context, by, path, hash string, set map[string]ToolSetting) (Listing, error) {
+	u, insp, err := c.inspect(ctx, path, false)
+	if err != nil {
+		return Listing{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(u.problems) > 0 {
+		return Listing{}, invalidAgent(u)
+	}
+	now, err := c.find(path)
+	if err != nil {
+		return Listing{}, err
+	}
+	said := u.announced
+	if now != u || said == nil || hash != said.hash {
+		return Listing{}, fault.New(fault.Conflict, "agent_changed", "%s is not what was looked at: it is %s now", path, short(insp.Hash)).
+			Detail("hash", insp.Hash).With("look at it again: steward agents show %s", path)
+	}
+	a := &approval{Hash: hash, By: by, At: time.Now().UTC(), Items: said.items, Settings: map[string]ToolSetting{}}
+	for _, s := range said.specs {
+		a.Tools = append(a.Tools, storedSpec{s, string(s.Input)})
+	}
+	rec := c.records[path]
+	if rec != nil && rec.Approved != nil {
+		maps.Copy(a.Settings, rec.Approved.Settings)
+	}
+	maps.Copy(a.Settings, set)
+	if err := a.checkSettings(set); err != nil {
+		return Listing{}, err
+	}
+	next := c.decision(u, by, Approved, "")
+	next.Hash, next.Approved = hash, a
+	return c.decide(ctx, by, u, next)
+}
+
+func short(hash string) string { return hash[:min(12, len(hash))] }
+
+// checkSettings refuses settings of tools that are not there, and drops old
+// ones.
+func (a *approval) checkSettings(set map[string]ToolSetting) error {
+	var names []string
+	for _, s := range a.Tools {
+		names = append(names, s.Name)
+	}
+	for name, s := range set {
+		if !slices.Contains(names, name) {
+			e := fault.New(fault.NotFound, "tool_unknown", "it has no tool %s", clip(visible(name)))
+			if near := tool.Near(name, names, 3); len(near) > 0 {
+				return e.With("did you mean %s?", strings.Join(near, " or "))
+			}
+			return e.With("its tools are %s", joined(names))
+		}
+		if s.Effect != "" && s.Effect != tool.Query && s.Effect != tool.Action {
+			return fault.New(fault.Invalid, "tool_effect_invalid", "the effect of a tool is query or action, not %q", clip(string(s.Effect)))
+		}
+	}
+	maps.DeleteFunc(a.Settings, func(name string, _ ToolSetting) bool { return !slices.Contains(names, name) })
+	return nil
+}
+
+// decision begins a record of a decision about a unit as it is now. Under mu.
+func (c *Catalog) decision(u *unit, by string, s Status, reason string) *record {
+	r := &record{Path: u.path, Kind: u.kind, Name: u.name, Status: s, Hash: u.hash, Static: u.hash,
+		By: by, At: time.Now().UTC(), Reason: reason}
+	if u.announced != nil {
+		r.Hash = u.announced.hash
+	}
+	if u.def != nil {
+		r.Description, r.Version, r.Config = u.def.Description, u.def.definition.Version, u.def.Config
+	}
+	if old := c.records[u.path]; old != nil {
+		r.Approved = old.Approved
+	}
+	return r
+}
+
+// decide keeps a decision and lets it take effect. Under mu.
+func (c *Catalog) decide(ctx context.Context, by string, u *unit, r *record) (Listing, error) {
+	if c.closed {
+		return Listing{}, errClosed()
+	}
+	if err := c.save(ctx, by, r); err != nil {
+		return Listing{}, err
+	}
+	c.log.Info("agent "+string(r.Status), "agent", r.Path, "by", by, "hash", short(r.Hash), "reason", r.Reason)
+	c.publish()
+	return c.listing(u), nil
+}
+
+// Deny implements Approver.
+func (c *Catalog) Deny(ctx context.Context, by, path, reason string) (Listing, error) {
+	return c.refuse(ctx, by, path, reason, Denied)
+}
+
+// Revoke implements Approver. What was never approved cannot be revoked
+// (agent_not_approved, Conflict).
+func (c *Catalog) Revoke(ctx context.Context, by, path, reason string) (Listing, error) {
+	return c.refuse(ctx, by, path, reason, Revoked)
+}
+
+func (c *Catalog) refuse(ctx context.Context, by, path, reason string, s Status) (Listing, error) {
+	if err := c.Rescan(ctx); err != nil {
+		return Listing{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	u, err := c.find(path)
+	if err != nil {
+		return Listing{}, err
+	}
+	if rec := c.records[path]; s == Revoked && (rec == nil || rec.Approved == nil) {
+		return Listing{}, fault.New(fault.Conflict, "agent_not_approved", "%s was never approved", path).
+			With("steward agents deny %s says no for good", path)
+	}
+	const mostReason = 500
+	if len(reason) > mostReason {
+		reason = strings.ToValidUTF8(reason[:mostReason], "") + "…"
+	}
+	return c.decide(ctx, by, u, c.decision(u, by, s, reason))
+}
+
+// sourceChanged is called by a source whose tools may not be those that were
+// approved. It returns at once.
+func (c *Catalog) sourceChanged(u *unit, s *live) {
+	if s.checking.Swap(true) || c.life.Err() != nil {
+		return
+	}
+	c.work.Add(1)
+	go func() {
+		defer c.work.Done()
+		defer s.checking.Store(false)
+		c.recheck(u, s)
+	}()
+}
+
+// recheck compares what the sources of a unit announce now with what was
+// approved; where it differs, the agent waits for a person again.
+func (c *Catalog) recheck(u *unit, s *live) {
+	c.mu.Lock()
+	status, _ := c.status(u)
+	if u.announced = nil; !c.closed {
+		c.publish() // what was looked at is not known to be there any more
+	}
+	c.mu.Unlock()
+	if status != Approved {
+		return
+	}
+	said, err := c.announce(c.life, u)
+	if err != nil {
+		if c.life.Err() == nil {
+			c.log.Warn("a source has changed and does not say how", "agent", u.path, "source", s.name, "error", err)
+		}
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rec := c.records[u.path]
+	now, err := c.find(u.path)
+	if status, _ = c.status(u); err != nil || now != u || status != Approved || c.closed {
+		return
+	}
+	u.announced = said
+	if said.hash == rec.Approved.Hash {
+		return
+	}
+	r := c.decision(u, "system", Pending, s.name+" announces other tools than were approved")
+	if _, err := c.decide(c.life, "system", u, r); err != nil {
+		c.log.Error("an agent that is not as approved any more could not be put back", "agent", u.path, "error", err)
+		u.grant.ended.Store(true) // it is not used all the same
+	}
+}
+
+// indented writes JSON for people: what lies deep, on one line.
+func indented(b []byte) string {
+	var x any
+	if err := json.Unmarshal(b, &x); err != nil {
+		return string(b)
+	}
+	var out strings.Builder
+	writeJSON(&out, x, 0)
+	return out.String()
+}
+
+func writeJSON(out *strings.Builder, x any, depth int) {
+	m, ok := x.(map[string]any)
+	if !ok || depth > 1 || len(m) == 0 {
+		var one strings.Builder
+		enc := json.NewEncoder(&one)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(x); err != nil {
+			panic(err) // what was decoded from JSON: cannot fail
+		}
+		out.WriteString(strings.TrimSuffix(one.String(), "\n"))
+		return
+	}
+	pad := strings.Repeat("  ", depth)
+	out.WriteString("{\n")
+	for i, k := range sortedKeys(m) {
+		fmt.Fprintf(out, "%s  %q: ", pad, k)
+		writeJSON(out, m[k], depth+1)
+		if i < len(m)-1 {
+			out.WriteByte(',')
+		}
+		out.WriteByte('\n')
+	}
+	out.WriteString(pad + "}")
+}

@@ -1,0 +1,405 @@
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/service"
+	"steward/internal/store"
+	"steward/internal/tool"
+)
+
+// rootName is what the agent above all others is called.
+const rootName = "assistant"
+
+// Options of a catalog. Store is needed.
+type Options struct {
+	Store   store.Store
+	Folders []string // folders of agents; they need not be there
+	Servers []string // mcpServers JSON files; they need not be there
+	Root    []RootSource
+	Openers map[string]tool.Opener // by kind: "mcp", "grpc", "process", "domain:NAME"
+	// HookOpener makes hooks; nil: agents with hooks are invalid.
+	HookOpener tool.HookOpener
+	// Data is the folder in which sources get private folders of their own.
+	Data string
+	// Names returns the names of the node's own tools, which nothing may
+	// shadow; nil: they are not known.
+	Names func() []string
+	// Secrets returns a secret of an agent by name; nil: there are none.
+	Secrets func(agent, name string) (string, bool)
+	// Services returns what Env.Services is for an agent. May be nil.
+	Services func(agent string) func(ctx context.Context) (env []string, release func(), err error)
+	// Notify is called when anything that List tells may have changed. It
+	// must return at once. May be nil.
+	Notify func()
+	// Watch has the folders watched; without it only Rescan looks again.
+	Watch bool
+	// Poll watches by looking every so often in place of the system's
+	// notifications; zero: only where there are none, every 2 seconds.
+	Poll time.Duration
+	// Quiet is how long a folder has to be quiet before it is read: editors
+	// and copies take several steps. Zero: 100 ms.
+	Quiet time.Duration
+	// AnnounceTimeout bounds how long a source may take to say what it
+	// offers. Zero: a minute.
+	AnnounceTimeout time.Duration
+	Log             *slog.Logger // nil: slog.Default()
+}
+
+// RootSource is a source that the settings name: it belongs to the root level.
+type RootSource struct {
+	Kind       string // of its opener: "mcp", "grpc"
+	Name       string // the first word of its tools' names
+	File       string // where it is declared, for faults
+	Definition []byte // the declaration, JSON: what is approved
+}
+
+// Catalog knows the agents and sources, and which of them may be used. Safe
+// for concurrent use.
+type Catalog struct {
+	opt Options
+	log *slog.Logger
+
+	mu      sync.Mutex // one reading or decision at a time
+	units   []*unit    // sorted by path
+	records map[string]*record
+	dirs    []string // to be watched
+	logged  map[string]string
+	told    string // of what the last change was told
+	used    string // what the tree was made of
+	closed  bool
+
+	tree    atomic.Pointer[Tree]
+	changes struct {
+		sync.Mutex
+		next chan struct{}
+	}
+
+	life context.Context
+	end  context.CancelFunc
+	work sync.WaitGroup
+	kick chan struct{} // look again
+}
+
+var _ Approver = (*Catalog)(nil)
+
+// Open reads the approvals and the folders. It starts and connects nothing.
+// An agent that is not right is logged and does not stop the rest; errors are
+// those of the store.
+func Open(ctx context.Context, opt Options) (*Catalog, error) {
+	c := &Catalog{opt: opt, log: cmp.Or(opt.Log, slog.Default()), logged: map[string]string{}, kick: make(chan struct{}, 1)}
+	c.opt.Quiet = cmp.Or(opt.Quiet, 100*time.Millisecond)
+	c.opt.AnnounceTimeout = cmp.Or(opt.AnnounceTimeout, time.Minute)
+	c.changes.next = make(chan struct{})
+	c.life, c.end = context.WithCancel(context.WithoutCancel(ctx))
+	var err error
+	if c.records, err = readRecords(ctx, opt.Store); err != nil {
+		c.end()
+		return nil, err
+	}
+	c.tree.Store(&Tree{Root: &Agent{Name: rootName, Tools: &tool.Registry{}}, ByPath: map[string]*Agent{}})
+	c.tree.Load().ByPath[""] = c.tree.Load().Root
+	c.mu.Lock()
+	c.scan()
+	c.mu.Unlock()
+	if opt.Watch {
+		c.watch()
+	}
+	return c, nil
+}
+
+// Close ends the watch and all sources, and waits for them.
+func (c *Catalog) Close() error {
+	c.end()
+	c.mu.Lock()
+	already := c.closed
+	c.closed = true
+	if !already {
+		for _, u := range c.units {
+			u.retire(true)
+		}
+	}
+	c.mu.Unlock()
+	c.work.Wait()
+	return nil
+}
+
+// Tree returns all that may be used now.
+func (c *Catalog) Tree() *Tree { return c.tree.Load() }
+
+// Changed returns a channel that is closed when the tree, or anything that
+// List tells, is not any more what it is now. Get it before reading either.
+func (c *Catalog) Changed() <-chan struct{} {
+	c.changes.Lock()
+	defer c.changes.Unlock()
+	return c.changes.next
+}
+
+// Rescan reads all folders again.
+func (c *Catalog) Rescan(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return errClosed()
+	}
+	c.scan()
+	return nil
+}
+
+func errClosed() error {
+	return fault.New(fault.Unavailable, "catalog_closed", "Steward is closing").With("start it again")
+}
+
+// again asks for a reading by the watch; it returns at once.
+func (c *Catalog) again() {
+	select {
+	case c.kick <- struct{}{}:
+	default:
+	}
+}
+
+// scan reads everything, opens what is new, and retires what is gone. Under mu.
+func (c *Catalog) scan() {
+	r := &reader{dirs: map[string]bool{}}
+	if c.opt.Names != nil {
+		r.names = c.opt.Names()
+	}
+	for _, f := range c.opt.Folders {
+		if err := r.folder(f); err != nil {
+			c.complain(f, []Problem{{File: f, Code: "folder_unreadable", Message: err.Error(), Remedy: "mend its rights, or name another folder"}})
+		} else {
+			c.complain(f, nil)
+		}
+	}
+	for _, f := range c.opt.Servers {
+		problems := r.servers(f)
+		c.complain(f, problems)
+		r.broken(f, problems)
+	}
+	for _, s := range c.opt.Root {
+		r.root(s)
+	}
+	slices.SortStableFunc(r.units, func(a, b *unit) int { return strings.Compare(a.path, b.path) })
+	r.check()
+	r.bind()
+	c.adopt(r.units)
+	for _, u := range c.units {
+		for _, p := range u.run {
+			if u.dir != "" && strings.HasPrefix(p.path, u.dir) {
+				r.dirs[filepath.Dir(p.path)] = true
+			}
+		}
+		if !u.isBroken() { // that was told
+			c.complain(u.path+" "+u.dir, u.problems)
+		}
+	}
+	c.dirs = sortedKeys(r.dirs)
+	c.publish()
+}
+
+// complain logs what is wrong, once as long as it stays the same.
+func (c *Catalog) complain(what string, problems []Problem) {
+	var lines []string
+	for _, p := range problems {
+		lines = append(lines, p.String())
+	}
+	digest := strings.Join(lines, "\n")
+	if c.logged[what] == digest {
+		return
+	}
+	c.logged[what] = digest
+	for _, p := range problems {
+		c.log.Warn(p.Message, "file", p.File, "line", p.Line, "column", p.Column, "code", p.Code, "remedy", p.Remedy)
+	}
+}
+
+// adopt puts what was read in the place of what is known: what has not
+// changed stays as it is, with all that it has open.
+func (c *Catalog) adopt(read []*unit) {
+	old := map[string]*unit{}
+	for _, u := range c.units {
+		old[u.path+"\x00"+u.dir] = u
+	}
+	for i, u := range read {
+		u.read = u.content()
+		key := u.path + "\x00" + u.dir
+		if o := old[key]; o != nil && o.stays(u) {
+			read[i] = o
+			delete(old, key)
+			continue
+		}
+		if len(u.problems) == 0 {
+			c.openUnit(u)
+			u.pinPrograms()
+		}
+		if len(u.problems) > 0 {
+			u.retire(true)
+			u.sources, u.hooks = nil, nil
+		}
+		u.seal()
+	}
+	for _, o := range old {
+		o.retire(false)
+	}
+	c.units = read
+}
+
+// stays reports whether a reading found nothing new, in the files that are
+// executed either.
+func (u *unit) stays(read *unit) bool {
+	if u.read != read.read || u.file != read.file || len(u.problems) > 0 {
+		return false
+	}
+	now := &unit{path: u.path, dir: u.dir, file: u.file, pins: u.pins, sources: u.sources, hooks: u.hooks}
+	now.pinPrograms()
+	if len(now.problems) > 0 || len(now.run) != len(u.run) {
+		return false
+	}
+	for i, p := range now.run {
+		if p.name != u.run[i].name || p.hash != u.run[i].hash {
+			return false
+		}
+	}
+	u.run = now.run // the same bytes, perhaps in new files
+	u.bindings = read.bindings
+	if u.grant != nil {
+		u.grant.run.Store(&now.run)
+	}
+	return true
+}
+
+// env is what a source or hook of a unit is given.
+func (c *Catalog) env(u *unit, d decl, s *live) tool.Env {
+	e := tool.Env{Name: d.name, Dir: u.dir, Log: c.log.With("source", d.name)}
+	private := []string{c.opt.Data, "root", d.name}
+	if u.kind == KindAgent {
+		e.Agent = u.path
+		e.Log = e.Log.With("agent", u.path)
+		private = append([]string{c.opt.Data, "agents"}, strings.Split(u.path, "/")...)
+		private = append(private, "sources", d.name)
+	}
+	e.Data = filepath.Join(private...)
+	e.Secret = func(name string) (string, bool) {
+		if c.opt.Secrets == nil || u.def != nil && !slices.Contains(u.def.Secrets, name) {
+			return "", false
+		}
+		return c.opt.Secrets(e.Agent, name)
+	}
+	if c.opt.Services != nil && u.kind == KindAgent {
+		e.Services = c.opt.Services(u.path)
+	}
+	if s != nil {
+		e.Changed = func() { c.sourceChanged(u, s) }
+	}
+	return e
+}
+
+// shut closes something in its own time.
+func (c *Catalog) shut(what string, closing func() error) {
+	c.work.Add(1)
+	go func() {
+		defer c.work.Done()
+		if err := closing(); err != nil {
+			c.log.Warn("closing a source failed", "source", what, "error", err)
+		}
+	}()
+}
+
+// find returns the unit of a path. Under mu.
+func (c *Catalog) find(path string) (*unit, error) {
+	var paths []string
+	for _, u := range c.units {
+		if u.path == path {
+			return u, nil
+		}
+		paths = append(paths, u.path)
+	}
+	e := fault.New(fault.NotFound, "agent_not_found", "there is no agent or source %s", clip(visible(path))).Detail("path", path)
+	if w := likely(path, paths); w != "" {
+		return nil, e.With("did you mean %s?", w)
+	}
+	return nil, e.With("steward agents list shows what there is")
+}
+
+// Bindings are the services that an agent declares, resolved through the
+// levels above, whether it may be used or not.
+func (c *Catalog) Bindings(path string) (service.Bindings, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	u, err := c.find(path)
+	if err != nil {
+		return nil, err
+	}
+	return u.bindings, nil
+}
+
+// status says how far a unit is allowed. Under mu.
+func (c *Catalog) status(u *unit) (s Status, changed bool) {
+	rec := c.records[u.path]
+	switch {
+	case len(u.problems) > 0:
+		return Invalid, false
+	case rec == nil:
+		return Pending, false
+	case rec.Status == Pending || rec.Static != u.hash:
+		return Pending, rec.Approved != nil
+	}
+	return rec.Status, false
+}
+
+// listing tells of a unit. Under mu; usable are the paths that may be used.
+func (c *Catalog) listing(u *unit) Listing {
+	l := Listing{Path: u.path, Kind: u.kind, Hash: u.hash, Static: u.hash, Problems: u.problems, Dir: u.dir}
+	if u.dir == "" {
+		l.Dir = u.file
+	}
+	l.Status, l.Changed = c.status(u)
+	if u.def != nil {
+		l.Description, l.Version = visible(u.def.Description), visible(u.def.definition.Version)
+		l.Examples = u.def.Examples
+	}
+	l.Usable = l.Status == Approved && u.grant != nil && !u.grant.ended.Load()
+	if u.announced != nil {
+		l.Hash = u.announced.hash
+	}
+	rec := c.records[u.path]
+	if rec == nil {
+		return l
+	}
+	l.By, l.At, l.Reason = rec.By, rec.At, rec.Reason
+	if l.Status == Approved {
+		l.Hash, l.Tools, l.Settings = rec.Approved.Hash, rec.Approved.names(), rec.Approved.Settings
+	}
+	return l
+}
+
+// List implements Approver. It reads the folders anew.
+func (c *Catalog) List(ctx context.Context) ([]Listing, error) {
+	if err := c.Rescan(ctx); err != nil {
+		return nil, err
+	}
+	return c.Listings(), nil
+}
+
+// Listings is List as of the last reading.
+func (c *Catalog) Listings() []Listing {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]Listing, len(c.units))
+	for i, u := range c.units {
+		out[i] = c.listing(u)
+	}
+	return out
+}

@@ -1,0 +1,228 @@
+package catalog
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"unicode/utf8"
+)
+
+// Bounds of what is read of an agent's folder.
+const (
+	mostText    = 256 << 10 // bytes of a file of text
+	mostFile    = 64 << 20  // bytes of a file that is executed
+	mostFiles   = 2000      // that are pinned, of one agent
+	mostBytes   = 256 << 20 // of them together
+	mostShown   = 64 << 10  // bytes of a file that is shown with its text
+	mostSkills  = 64
+	mostEntries = 4096 // of a folder
+	deepest     = 8    // levels of agents
+)
+
+// pin is a file as it was read: what is approved, and what is used.
+type pin struct {
+	name string // relative to the agent's folder; absolute outside of it
+	path string // absolute
+	data []byte // of files that are used as text; nil: by its hash alone
+	hash string // SHA-256, hex
+	size int64
+	info fs.FileInfo
+	run  bool // it is executed, or may be by what is
+}
+
+func hashOf(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// folder is an agent's folder, beyond which nothing is read.
+type folder struct {
+	root *os.Root
+	dir  string
+}
+
+// errNotPlain is told of what is no regular file.
+var errNotPlain = errors.New("it is no regular file")
+
+// open opens a regular file of the folder, and nothing that a link outside of
+// it names; a pipe does not block.
+func (f folder) open(name string, most int64) (*os.File, fs.FileInfo, error) {
+	file, err := f.root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	return plainFile(file, most)
+}
+
+func plainFile(file *os.File, most int64) (*os.File, fs.FileInfo, error) {
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = errNotPlain
+	case info.Size() > most:
+		err = fmt.Errorf("it has %d bytes; at most %d are taken", info.Size(), most)
+	default:
+		return file, info, nil
+	}
+	return nil, nil, errors.Join(err, file.Close())
+}
+
+// text reads a file that is used as text.
+func (f folder) text(name string) (pin, error) {
+	file, info, err := f.open(name, mostText)
+	if err != nil {
+		return pin{}, err
+	}
+	data, err := io.ReadAll(io.LimitReader(file, mostText+1))
+	err = errors.Join(err, file.Close())
+	if err == nil && len(data) > mostText {
+		err = fmt.Errorf("it has more than %d bytes", mostText)
+	}
+	if err == nil && !utf8.Valid(data) {
+		err = errors.New("it is no UTF-8 text")
+	}
+	if data == nil {
+		data = []byte{}
+	}
+	return pin{name: name, path: filepath.Join(f.dir, name), data: data, hash: hashOf(data), size: int64(len(data)), info: info}, err
+}
+
+// bytes reads a file that is executed: its hash, and its text where it is short.
+func (f folder) bytes(name string) (pin, error) {
+	file, info, err := f.open(name, mostFile)
+	if err != nil {
+		return pin{}, err
+	}
+	return hashed(file, info, name, filepath.Join(f.dir, name))
+}
+
+// outside reads a file that lies elsewhere: a program of the machine.
+func outside(name string) (pin, error) {
+	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return pin{}, err
+	}
+	file, info, err := plainFile(file, 1<<30)
+	if err != nil {
+		return pin{}, err
+	}
+	return hashed(file, info, name, name)
+}
+
+func hashed(file *os.File, info fs.FileInfo, name, abs string) (pin, error) {
+	sum := sha256.New()
+	p := pin{name: name, path: abs, info: info, run: true}
+	var err error
+	if info.Size() <= mostShown {
+		if p.data, err = io.ReadAll(io.LimitReader(file, mostShown+1)); err == nil {
+			sum.Write(p.data)
+			p.size = int64(len(p.data))
+		}
+		if !utf8.Valid(p.data) || len(p.data) > mostShown {
+			p.data = nil
+		}
+	}
+	if p.data == nil && err == nil { // from where it was left
+		var n int64
+		n, err = io.Copy(sum, file)
+		p.size += n
+	}
+	p.hash = hex.EncodeToString(sum.Sum(nil))
+	return p, errors.Join(err, file.Close())
+}
+
+// entry is something in a folder.
+type entry struct {
+	name string
+	dir  bool
+	link bool
+}
+
+// entries lists a folder inside this one, sorted; none where it is missing.
+func (f folder) entries(name string) ([]entry, error) {
+	d, err := f.root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	list, err := d.ReadDir(mostEntries + 1)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	err = errors.Join(err, d.Close())
+	if len(list) > mostEntries {
+		err = fmt.Errorf("it has more than %d entries", mostEntries)
+	}
+	out := make([]entry, len(list))
+	for i, e := range list {
+		out[i] = entry{e.Name(), e.IsDir(), e.Type()&fs.ModeSymlink != 0}
+		if out[i].link { // followed inside the folder, refused beyond it by Root
+			if info, serr := f.root.Stat(filepath.FromSlash(path.Join(name, e.Name()))); serr == nil {
+				out[i].dir = info.IsDir()
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+	return out, err
+}
+
+// unrelated are the parts of an agent's folder in which nothing that it runs
+// is looked for.
+func unrelated(name string, dir bool) bool {
+	low := strings.ToLower(name)
+	if dir {
+		switch low {
+		case dirAgents, dirSkills, "tests", "test", "testdata", "logs", "log", "docs", "data":
+			return true
+		}
+		return strings.HasPrefix(name, ".")
+	}
+	if strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") {
+		return true
+	}
+	for _, doc := range []string{"readme", "license", "licence", "changelog", "copying", "notice", "authors"} {
+		if strings.HasPrefix(low, doc) {
+			return true
+		}
+	}
+	return false
+}
+
+// walk returns the regular files below a folder that belong to what runs.
+func (f folder) walk(name string, into map[string]bool, depth int) error {
+	if depth > 16 {
+		return fmt.Errorf("%s is nested too deeply", name)
+	}
+	list, err := f.entries(name)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		inner := path.Join(name, e.name)
+		switch {
+		case unrelated(e.name, e.dir) && (name == "." || strings.HasPrefix(e.name, ".")):
+		case e.dir && e.link: // what it leads to is walked where it is
+		case e.dir:
+			if err := f.walk(inner, into, depth+1); err != nil {
+				return err
+			}
+		default:
+			if into[inner] = true; len(into) > mostFiles {
+				return fmt.Errorf("more than %d files belong to its programs", mostFiles)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,275 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"steward/internal/fault"
+	"steward/internal/tool"
+)
+
+// live is an open source. It is closed when it is retired and nothing of it
+// is called any more.
+type live struct {
+	decl
+	src      tool.Source
+	usage    usage
+	checking atomic.Bool // what it announces is being compared
+}
+
+// liveHook is an open hook.
+type liveHook struct {
+	decl
+	src   tool.HookSource
+	usage usage
+}
+
+// usage counts the calls of what is to be closed once they are over.
+type usage struct {
+	mu      sync.Mutex
+	calls   int
+	retired bool
+	done    bool
+	shut    func() // starts the closing; set before the first use
+}
+
+// acquire begins a call, unless there is to be none any more.
+func (u *usage) acquire() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.retired {
+		return false
+	}
+	u.calls++
+	return true
+}
+
+func (u *usage) release() {
+	u.mu.Lock()
+	u.calls--
+	u.settle()
+}
+
+// retire lets no call begin, and has it closed after those that run; now: at
+// once.
+func (u *usage) retire(now bool) {
+	u.mu.Lock()
+	u.retired = true
+	if now && !u.done {
+		u.calls = 0
+	}
+	u.settle()
+}
+
+// settle closes what is over; it unlocks mu.
+func (u *usage) settle() {
+	over := u.retired && u.calls <= 0 && !u.done
+	if over {
+		u.done = true
+	}
+	u.mu.Unlock()
+	if over {
+		u.shut()
+	}
+}
+
+// grant stands for an approval that holds. It ends with the approval, the
+// agent's bytes, or the approval of an agent above.
+type grant struct {
+	path    string
+	version uint64 // of the approval's record
+	ended   atomic.Bool
+	run     atomic.Pointer[[]pin] // the files that are executed, as approved
+	stale   func()                // called when one of them is not
+
+}
+
+// check refuses a call for which there is no approval any more.
+func (g *grant) check() error {
+	if !g.ended.Load() && !g.unchanged() {
+		g.ended.Store(true)
+		g.stale()
+	}
+	if g.ended.Load() {
+		return tool.NotDone(fault.New(fault.Denied, "agent_changed", "%s is not what was approved any more, or not allowed any more", g.path).
+			With("a person can look at it and approve it: steward agents show %s", g.path))
+	}
+	return nil
+}
+
+// mostLooked bounds how many files are looked at before a call; the watch
+// over the folders sees to the others.
+const mostLooked = 128
+
+// unchanged looks whether the files that are executed are those of the
+// approval: by what the file system tells of them, and by their content where
+// that differs.
+func (g *grant) unchanged() bool {
+	for _, p := range firstOf(*g.run.Load(), mostLooked) {
+		now, err := os.Stat(p.path)
+		if err == nil && os.SameFile(now, p.info) && now.Size() == p.info.Size() && now.ModTime().Equal(p.info.ModTime()) {
+			continue
+		}
+		read, err := outside(p.path)
+		if err != nil || read.hash != p.hash {
+			return false
+		}
+	}
+	return true
+}
+
+func firstOf(list []pin, n int) []pin { return list[:min(len(list), n)] }
+
+// guarded is an approved tool: what stands in the registry of a level.
+type guarded struct {
+	tool.Tool
+	spec  tool.Spec
+	from  *live
+	grant *grant
+}
+
+// Spec returns the spec as approved.
+func (t guarded) Spec() tool.Spec { return t.spec }
+
+// Unwrap returns the source's own tool.
+func (t guarded) Unwrap() tool.Tool { return t.Tool }
+
+// Call implements tool.Tool.
+func (t guarded) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
+	if err := t.grant.check(); err != nil {
+		return tool.Result{}, err
+	}
+	if !t.from.usage.acquire() {
+		t.grant.ended.Store(true)
+		return tool.Result{}, t.grant.check()
+	}
+	defer t.from.usage.release()
+	return t.Tool.Call(ctx, in)
+}
+
+// guardedChecker is guarded for a tool that checks its own arguments.
+type guardedChecker struct {
+	guarded
+	tool.Checker
+}
+
+func guard(t tool.Tool, spec tool.Spec, from *live, g *grant) tool.Tool {
+	out := guarded{Tool: t, spec: spec, from: from, grant: g}
+	if c, ok := t.(tool.Checker); ok {
+		return guardedChecker{out, c}
+	}
+	return out
+}
+
+// guardedHook is an approved hook.
+type guardedHook struct {
+	from  *liveHook
+	grant *grant
+}
+
+// Fire implements tool.Hook.
+func (h guardedHook) Fire(ctx context.Context, ev tool.HookEvent) (tool.HookAnswer, error) {
+	if err := h.grant.check(); err != nil {
+		return tool.HookAnswer{}, err
+	}
+	if !h.from.usage.acquire() {
+		h.grant.ended.Store(true)
+		return tool.HookAnswer{}, h.grant.check()
+	}
+	defer h.from.usage.release()
+	return h.from.src.Fire(ctx, ev)
+}
+
+// open opens the sources and hooks of a unit, which starts nothing.
+func (c *Catalog) openUnit(u *unit) {
+	for _, d := range u.decls {
+		open := c.opt.Openers[d.kind]
+		bad := reporter(d.file, &u.problems)
+		if open == nil {
+			c.noOpener(u, d)
+			continue
+		}
+		s := &live{decl: d}
+		s.usage.shut = func() { c.shut(u.path+" "+d.name, s.src.Close) }
+		src, err := open(c.env(u, d, s), d.decode(&u.problems))
+		if err != nil {
+			if !errors.Is(err, errTold) {
+				e := fault.Of(err)
+				bad(d.node.place, e.Code, e.Remedy, "%s: %s", d.name, withoutRemedy(e))
+			}
+			continue
+		}
+		s.src = src
+		u.sources = append(u.sources, s)
+	}
+	if u.def != nil {
+		c.openHooks(u)
+	}
+}
+
+// noOpener says that a kind of source is not known here.
+func (c *Catalog) noOpener(u *unit, d decl) {
+	var known []string
+	for _, k := range sortedKeys(c.opt.Openers) {
+		if rest, ok := cutDomain(k); ok {
+			known = append(known, rest)
+		}
+	}
+	bad := reporter(d.file, &u.problems)
+	if name, ok := cutDomain(d.kind); ok {
+		remedy := "the domains are " + joined(known)
+		if w := likely(name, known); w != "" {
+			remedy = "did you mean " + w + "?"
+		}
+		bad(d.node.place, "domain_unknown", remedy, "there is no domain %q", name)
+		return
+	}
+	bad(d.node.place, "source_unsupported", "leave it out", "this Steward has no sources of the kind %s", d.kind)
+}
+
+func (c *Catalog) openHooks(u *unit) {
+	u.hooks = map[string][]*liveHook{}
+	for _, d := range u.def.hooks {
+		bad := reporter(d.file, &u.problems)
+		if c.opt.HookOpener == nil {
+			bad(d.node.place, "source_unsupported", "leave it out", "this Steward calls no hooks")
+			continue
+		}
+		h := &liveHook{decl: d}
+		h.usage.shut = func() { c.shut(u.path+" "+d.name, h.src.Close) }
+		src, err := c.opt.HookOpener(c.env(u, d, nil), d.decode(&u.problems))
+		if err != nil {
+			if !errors.Is(err, errTold) {
+				e := fault.Of(err)
+				bad(d.node.place, e.Code, e.Remedy, "hooks.%s: %s", d.kind, withoutRemedy(e))
+			}
+			continue
+		}
+		h.src = src
+		u.hooks[d.kind] = append(u.hooks[d.kind], h)
+	}
+}
+
+func withoutRemedy(e *fault.Error) string {
+	bare := *e
+	bare.Remedy = ""
+	return bare.Error()
+}
+
+// retire ends what a unit has open.
+func (u *unit) retire(now bool) {
+	if u.grant != nil {
+		u.grant.ended.Store(true)
+	}
+	for _, s := range u.sources {
+		s.usage.retire(now)
+	}
+	for _, list := range u.hooks {
+		for _, h := range list {
+			h.usage.retire(now)
+		}
+	}
+}

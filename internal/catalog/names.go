@@ -1,0 +1,94 @@
+package catalog
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"steward/internal/fault"
+	"steward/internal/tool"
+)
+
+const (
+	nameRemedy = "name it of a-z, 0-9 and single '_', beginning with a letter"
+	mostName   = 40 // bytes: NAME.ask and NAME.tool must fit where providers take 64
+)
+
+var goodName = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
+
+// badName says what is wrong with the name of an agent or a source, or "".
+func badName(name string) string {
+	for _, r := range name {
+		switch {
+		case r > unicode.MaxASCII:
+			return fmt.Sprintf("it holds U+%04X, which is not the letter that it may look like", r)
+		case r >= 'A' && r <= 'Z':
+			return "it holds a capital; names that differ in case alone could not be told apart"
+		}
+	}
+	switch {
+	case len(name) > mostName:
+		return fmt.Sprintf("it has more than %d letters", mostName)
+	case !goodName.MatchString(name):
+		return "it holds something else than a-z, 0-9 and single underscores"
+	}
+	return ""
+}
+
+// fits reports whether an agent of that name may live in a folder.
+func fits(name, folder string) bool { return folder == name || folder == name+"_agent" }
+
+// ownWords are names that a level may not give away: what Steward calls its
+// own things.
+var ownWords = []string{"conversation", "result", "skill", "steward"}
+
+// taken says why a name cannot be given on a level, or "". tools are the
+// names of the node's own tools.
+func taken(name string, tools []string) string {
+	for _, t := range tools {
+		if category, _, _ := strings.Cut(t, "."); category == name {
+			return fmt.Sprintf("it would pass for Steward's own tools, such as %s", t)
+		}
+	}
+	if slices.Contains(ownWords, name) {
+		return "Steward uses it itself"
+	}
+	return ""
+}
+
+// skeleton writes a name so that names which look alike become equal.
+func skeleton(name string) string {
+	return strings.NewReplacer("rn", "m", "vv", "w", "cl", "d", "0", "o", "1", "l", "i", "l", "5", "s", "_", "").Replace(name)
+}
+
+// alike reports whether two different names can be taken for each other.
+func alike(a, b string) bool {
+	if a == b {
+		return false
+	}
+	if skeleton(a) == skeleton(b) {
+		return true
+	}
+	return min(len(a), len(b)) >= 5 && fault.Distance(a, b) == 1
+}
+
+// SourcePath returns the path under which a source of that name is listed,
+// such as "mcp:brave_search" (Invalid, name_invalid).
+func SourcePath(kind, name string) (string, error) {
+	word, err := sourceName(name)
+	return kind + ":" + word, err
+}
+
+// sourceName makes a name of a server's, as files of other programs have them.
+func sourceName(name string) (string, error) {
+	word, err := tool.Word(name)
+	if err != nil {
+		word = name // what is wrong with it shows as it is
+	}
+	if why := badName(word); why != "" {
+		return "", fault.New(fault.Invalid, "name_invalid", "%q cannot be the name of a source: %s", clip(visible(name)), why).With(nameRemedy)
+	}
+	return word, err
+}

@@ -1,0 +1,150 @@
+package catalog
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"steward/internal/tool"
+)
+
+// publish makes the tree of what may be used, and tells of changes. Under mu.
+func (c *Catalog) publish() {
+	usable := map[string]bool{"": true}
+	var used strings.Builder
+	for _, u := range c.units {
+		s, _ := c.status(u)
+		if s != Approved || !usable[u.above] {
+			if u.grant != nil {
+				u.grant.ended.Store(true)
+				u.grant, u.tools = nil, nil
+			}
+			continue
+		}
+		usable[u.path] = true
+		rec := c.records[u.path]
+		if u.grant == nil || u.grant.ended.Load() || u.grant.version != rec.version {
+			c.grantTo(u, rec)
+		}
+		fmt.Fprintf(&used, "%s %p %d\n", u.path, u, rec.version)
+	}
+	if c.used != used.String() {
+		c.used = used.String()
+		c.tree.Store(c.makeTree(usable))
+	}
+	var told strings.Builder
+	for _, u := range c.units {
+		l := c.listing(u)
+		fmt.Fprintf(&told, "%s %s %s %v %v %v\n", l.Path, l.Status, l.Hash, l.Changed, l.Usable, l.Problems)
+	}
+	if told.WriteString(c.used); c.told == told.String() {
+		return
+	}
+	c.told = told.String()
+	c.changes.Lock()
+	close(c.changes.next)
+	c.changes.next = make(chan struct{})
+	c.changes.Unlock()
+	if c.opt.Notify != nil {
+		c.opt.Notify()
+	}
+}
+
+// grantTo makes the tools of a unit from what was approved. Under mu.
+func (c *Catalog) grantTo(u *unit, rec *record) {
+	if u.grant != nil {
+		u.grant.ended.Store(true)
+	}
+	u.grant = &grant{path: u.path, version: rec.version, stale: c.again}
+	run := u.run
+	u.grant.run.Store(&run)
+	u.tools = &tool.Registry{}
+	sources := map[string]*live{}
+	for _, s := range u.sources {
+		sources[s.name] = s
+	}
+	for _, spec := range rec.Approved.specs() {
+		from := sources[category(spec.Name)]
+		if from == nil {
+			continue
+		}
+		if spec.Version == "" {
+			spec.Version = rec.Approved.Hash[:12]
+		}
+		if err := u.tools.Add(guard(from.src.Tool(spec), spec, from, u.grant)); err != nil {
+			c.log.Warn("an approved tool cannot be used", "agent", u.path, "tool", spec.Name, "error", err)
+		}
+	}
+	if len(u.skills) > 0 {
+		if err := u.tools.Add(skillReader{u.skills}); err != nil {
+			c.log.Warn("the skills cannot be read", "agent", u.path, "error", err)
+		}
+	}
+}
+
+func category(name string) string {
+	first, _, _ := strings.Cut(name, ".")
+	return first
+}
+
+// makeTree makes the tree of the usable units. Under mu.
+func (c *Catalog) makeTree(usable map[string]bool) *Tree {
+	root := &Agent{Name: rootName, Tools: &tool.Registry{}}
+	t := &Tree{Version: c.tree.Load().Version + 1, Root: root, ByPath: map[string]*Agent{"": root}}
+	for _, u := range c.units { // an agent stands before those below it
+		if !usable[u.path] || u.grant == nil {
+			continue
+		}
+		if u.kind == KindSource {
+			c.lend(root.Tools, u)
+			continue
+		}
+		a := u.agent(c.records[u.path].Approved.Hash)
+		t.ByPath[u.path] = a
+		above := t.ByPath[u.above]
+		above.Children = append(above.Children, a)
+	}
+	for _, a := range t.ByPath {
+		slices.SortFunc(a.Children, func(x, y *Agent) int { return strings.Compare(x.Name, y.Name) })
+	}
+	return t
+}
+
+// lend gives the tools of a source to the root level.
+func (c *Catalog) lend(root *tool.Registry, u *unit) {
+	for _, name := range u.tools.Names() {
+		if err := root.AddFrom(u.tools, name); err != nil {
+			c.log.Warn("an approved tool cannot be used", "source", u.path, "tool", name, "error", err)
+		}
+	}
+}
+
+// agent makes what the runtime is given.
+func (u *unit) agent(hash string) *Agent {
+	d := u.def
+	a := &Agent{
+		Path: u.path, Name: u.name, Description: d.forAbove(), Version: cmp.Or(d.definition.Version, "0") + "+" + hash[:12],
+		Prompt: u.prompt(), Model: d.Model, Sampling: d.Sampling.llm(), Limits: d.Limits,
+		Examples: d.Examples, Metadata: d.metadata, Config: d.Config, Services: d.Services, Bindings: u.bindings,
+		Hooks: map[string][]tool.Hook{}, Persona: d.Persona, Dir: u.dir, Tools: u.tools, Uses: d.Tools,
+	}
+	if d.Parameters != nil {
+		a.Parameters = d.Parameters
+	}
+	for place, list := range u.hooks {
+		for _, h := range list {
+			a.Hooks[place] = append(a.Hooks[place], guardedHook{h, u.grant})
+		}
+	}
+	return a
+}
+
+func joined(words []string) string {
+	if len(words) == 0 {
+		return "none"
+	}
+	return strings.Join(words, ", ")
+}
+
+func cutDomain(kind string) (string, bool) { return strings.CutPrefix(kind, "domain:") }

@@ -1,0 +1,334 @@
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"steward/internal/fault"
+	"steward/internal/service"
+)
+
+// reader reads the folders of agents.
+type reader struct {
+	names []string // the node's tools
+	units []*unit
+	dirs  map[string]bool // to be watched
+}
+
+// folder reads the agents in a folder.
+func (r *reader) folder(dir string) error {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		r.dirs[filepath.Dir(dir)] = true // it may come
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	f := folder{root, dir}
+	return errors.Join(r.level(f, ".", "", 1), root.Close())
+}
+
+// level reads the agents in a folder of agents.
+func (r *reader) level(f folder, in, above string, depth int) error {
+	list, err := f.entries(in)
+	if err != nil {
+		return err
+	}
+	if list == nil && in != "." {
+		return nil
+	}
+	r.dirs[filepath.Join(f.dir, in)] = true
+	for _, e := range list {
+		if strings.HasPrefix(e.name, ".") || strings.HasPrefix(e.name, "_") || !e.dir && !e.link {
+			continue
+		}
+		if !e.dir && e.link {
+			if _, err := f.root.Stat(filepath.Join(in, e.name)); err == nil {
+				continue // a link to a file
+			}
+		}
+		r.agent(f, path.Join(in, e.name), e, above, depth)
+	}
+	return nil
+}
+
+// agent reads one agent's folder and those inside it.
+func (r *reader) agent(f folder, at string, e entry, above string, depth int) {
+	u := &unit{kind: KindAgent, above: above, dir: filepath.Join(f.dir, at), name: visible(e.name)}
+	u.file = filepath.Join(u.dir, fileAgent)
+	defer func() {
+		if u.path = u.name; above != "" {
+			u.path = above + "/" + u.name
+		}
+		r.units = append(r.units, u)
+	}()
+	if depth > deepest {
+		u.add(place{}, "agent_too_deep", "bring it further up", "agents are at most %d levels deep", deepest)
+		return
+	}
+	root, err := f.root.OpenRoot(filepath.FromSlash(at))
+	if err != nil {
+		u.unreadable(".", err)
+		return
+	}
+	own := folder{root, u.dir}
+	r.dirs[u.dir] = true
+	r.read(own, u, e.name)
+	if u.name != "" && badName(u.name) == "" {
+		full := u.name
+		if above != "" {
+			full = above + "/" + u.name
+		}
+		if err := r.level(own, dirAgents, full, depth+1); err != nil {
+			u.unreadable(dirAgents, err)
+		}
+	}
+	if err := root.Close(); err != nil {
+		u.unreadable(".", err)
+	}
+}
+
+// read reads an agent's definition and what stands beside it.
+func (r *reader) read(f folder, u *unit, folderName string) {
+	def, ok := r.definition(f, u)
+	if !ok {
+		return
+	}
+	u.def = parseDefinition(def.path, def.data, r.names)
+	u.problems = append(u.problems, u.def.problems...)
+	u.decls = u.def.sources
+	switch name := u.def.Name; {
+	case name == "" || badName(name) != "":
+		if why := badName(strings.TrimSuffix(folderName, "_agent")); why != "" {
+			u.add(place{1, 1}, "name_invalid", nameRemedy, "the folder “%s” cannot be called so: %s", folderName, why)
+		}
+	case !fits(name, folderName):
+		if badName(folderName) == "" {
+			u.name = folderName
+		}
+		u.add(u.def.namePlace, "name_mismatch", fmt.Sprintf("call the folder %q, or the agent %q", name, strings.TrimSuffix(folderName, "_agent")),
+			"the agent %q lies in the folder “%s”", name, folderName)
+	default:
+		u.name = name
+	}
+	r.beside(f, u)
+	r.skills(f, u)
+	r.toolFiles(f, u)
+}
+
+// definition finds and reads the definition's file.
+func (r *reader) definition(f folder, u *unit) (pin, bool) {
+	var found []pin
+	for _, name := range []string{fileAgent, fileConfig} {
+		p, err := f.text(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			u.unreadable(name, err)
+			return p, false
+		}
+		found = append(found, p)
+	}
+	switch len(found) {
+	case 0:
+		remedy := "steward agents new makes one that works"
+		for _, near := range []string{"agent.yml", "agent.json", "Agent.yaml", "tool_config.yml"} {
+			if _, err := f.root.Stat(near); err == nil {
+				remedy = "rename " + near + " to " + fileAgent
+			}
+		}
+		u.add(place{}, "definition_missing", remedy, "there is no %s in this folder", fileAgent)
+		return pin{}, false
+	case 2:
+		u.add(place{}, "definition_twice", "keep one of the two", "both %s and %s are there", fileAgent, fileConfig)
+		return pin{}, false
+	}
+	u.file = found[0].path
+	u.pins = append(u.pins, found[0])
+	return found[0], true
+}
+
+// beside reads PROMPT.md and AGENTS.md.
+func (r *reader) beside(f folder, u *unit) {
+	for _, name := range []string{filePrompt, fileNotes} {
+		p, err := f.text(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			u.unreadable(name, err)
+		default:
+			u.pins = append(u.pins, p)
+			if name == filePrompt && u.def.Prompt != "" {
+				u.add(place{1, 1}, "prompt_twice", "keep one of the two", "both prompt and %s are there", filePrompt)
+			}
+		}
+	}
+}
+
+// toolFiles reads tools/*.yaml, one process tool each.
+func (r *reader) toolFiles(f folder, u *unit) {
+	list, err := f.entries(dirTools)
+	if err != nil {
+		u.unreadable(dirTools, err)
+		return
+	}
+	if len(list) > 0 {
+		r.dirs[filepath.Join(u.dir, dirTools)] = true
+	}
+	for _, e := range list {
+		if e.dir || !strings.HasSuffix(e.name, ".yaml") || strings.HasPrefix(e.name, ".") {
+			continue
+		}
+		p, err := f.text(path.Join(dirTools, e.name))
+		if err != nil {
+			u.unreadable(path.Join(dirTools, e.name), err)
+			continue
+		}
+		u.pins = append(u.pins, p)
+		u.toolFile(p)
+	}
+}
+
+func (u *unit) toolFile(p pin) {
+	before := len(u.problems)
+	bad := reporter(p.path, &u.problems)
+	n := readYAML(p.data, bad)
+	if len(u.problems) > before {
+		return
+	}
+	name := n.get("name")
+	if n == nil || n.kind != kindMap || name == nil {
+		bad(place{1, 1}, "name_missing", "write name: and what else a process tool has", "the tool has no name")
+		return
+	}
+	if why := badName(name.text); name.kind != kindText || why != "" {
+		bad(name.place, "name_invalid", nameRemedy, "%q is no name for a tool's file: %s", clip(name.text), why)
+		return
+	}
+	u.decls = append(u.decls, decl{"process", name.text, declaration{file: p.path, node: n, known: []string{"name"}}})
+}
+
+// check refuses names on one level that shadow each other, or Steward's own.
+func (r *reader) check() {
+	byPath := map[string][]*unit{}
+	for _, u := range r.units {
+		byPath[u.path] = append(byPath[u.path], u)
+	}
+	for _, u := range r.units {
+		if u.kind != KindAgent {
+			continue
+		}
+		p := place{1, 1}
+		if u.def != nil {
+			p = u.def.namePlace
+		}
+		if same := byPath[u.path]; len(same) > 1 {
+			for _, o := range same {
+				if o != u {
+					u.add(p, "name_taken", "rename one of the two", "there is another agent %q: %s", u.path, o.dir)
+				}
+			}
+		}
+		if u.path == rootName {
+			u.add(p, "name_taken", "give it another name", "an agent cannot be called %q: the agent above all others is", u.name)
+		}
+		if why := taken(u.name, r.names); why != "" && badName(u.name) == "" {
+			u.add(p, "name_taken", "give it another name", "an agent cannot be called %q: %s", u.name, why)
+		}
+		if u.def != nil {
+			r.sourceNames(u)
+		}
+	}
+	r.rootNames(byPath)
+}
+
+// bind resolves the services of all agents through their levels; what the
+// level above does not offer is told now, not at the first call. The units are
+// sorted by path.
+func (r *reader) bind() {
+	bound := map[string]service.Bindings{"": service.Root()}
+	for _, u := range r.units {
+		if u.kind != KindAgent || u.def == nil || len(u.problems) > 0 {
+			continue
+		}
+		above, ok := bound[u.above]
+		if !ok { // it cannot be used anyway; what would be wrong with it is not known
+			above = service.Root()
+		}
+		b, errs := service.Resolve(u.path, u.def.Services, above)
+		for _, err := range errs {
+			e := fault.Of(err)
+			u.add(u.def.servicesPlace, e.Code, e.Remedy, "%s", withoutRemedy(e))
+		}
+		if len(errs) == 0 {
+			u.bindings, bound[u.path] = b, b
+		}
+	}
+}
+
+// sourceNames refuses sources of an agent that shadow each other, its
+// children, or Steward's own tools.
+func (r *reader) sourceNames(u *unit) {
+	seen := map[string]string{}
+	for _, o := range r.units {
+		if o.kind == KindAgent && o.above == u.path {
+			seen[o.name] = "the agent " + o.path
+		}
+	}
+	for _, d := range u.decls {
+		bad := reporter(d.file, &u.problems)
+		if other := seen[d.name]; other != "" {
+			bad(d.node.place, "name_taken", "rename one of the two", "the source %q has the name of %s", d.name, other)
+		}
+		seen[d.name] = "the source " + d.name
+		if why := taken(d.name, u.uses(r.names)); why != "" {
+			bad(d.node.place, "name_taken", "give it another name", "a source cannot be called %q: %s", d.name, why)
+		}
+	}
+}
+
+// uses returns those of the node's tools that stand on the agent's level.
+func (u *unit) uses(names []string) []string {
+	var out []string
+	for _, n := range names {
+		for _, pattern := range u.def.Tools {
+			if ok, err := path.Match(pattern, n); ok && err == nil {
+				out = append(out, n)
+			}
+		}
+	}
+	return out
+}
+
+// rootNames does the same for the root level.
+func (r *reader) rootNames(byPath map[string][]*unit) {
+	seen := map[string]*unit{}
+	for _, u := range r.units {
+		if u.kind != KindSource || u.isBroken() {
+			continue
+		}
+		bad := reporter(u.file, &u.problems)
+		p := u.decls[0].node.place
+		if other := seen[u.name]; other != nil {
+			bad(p, "name_taken", "rename one of the two", "the source %q has the name of %s in %s", u.name, other.path, other.file)
+			other.add(place{}, "name_taken", "rename one of the two", "the source %q has the name of %s in %s", u.name, u.path, u.file)
+		}
+		seen[u.name] = u
+		if agents := byPath[u.name]; len(agents) > 0 {
+			bad(p, "name_taken", "rename one of the two", "the source %q has the name of the agent in %s", u.name, agents[0].dir)
+		}
+		if why := taken(u.name, r.names); why != "" {
+			bad(p, "name_taken", "give it another name", "a source cannot be called %q: %s", u.name, why)
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/internal/tool"
+)
+
+// The types of the resources that the catalog keeps, in the system's space.
+// An agent's lies below that of the agent above it, its tools below its own.
+const (
+	TypeAgent  = "agent.Agent"
+	TypeSource = "tool.Source"
+	TypeTool   = "tool.Tool"
+)
+
+// record is what was decided about an agent or a source: the body of its
+// resource. Each decision is a version of it.
+type record struct {
+	Path        string          `json:"path"`
+	Kind        string          `json:"kind"`
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitzero"`
+	Version     string          `json:"version,omitzero"`
+	Config      json.RawMessage `json:"config,omitempty"`
+	Status      Status          `json:"status"`
+	Hash        string          `json:"hash"`   // that was decided about
+	Static      string          `json:"static"` // of its part that is known without starting anything
+	By          string          `json:"by"`
+	At          time.Time       `json:"at"`
+	Reason      string          `json:"reason,omitzero"`
+	Approved    *approval       `json:"approved,omitzero"` // the last one, also where it holds no more
+	Listed      []string        `json:"listed,omitempty"`  // tools that have a resource
+
+	version uint64
+}
+
+// approval is what was approved.
+type approval struct {
+	Hash     string                 `json:"hash"`
+	By       string                 `json:"by"`
+	At       time.Time              `json:"at"`
+	Items    []Item                 `json:"items"`
+	Tools    []storedSpec           `json:"tools,omitempty"`
+	Settings map[string]ToolSetting `json:"settings,omitempty"`
+}
+
+// storedSpec is a tool's spec as it was announced. Its schema is kept as the
+// text that it was: a fingerprint is over its bytes.
+type storedSpec struct {
+	tool.Spec
+	Input string
+}
+
+// announcedSpecs returns what the source said.
+func (a *approval) announcedSpecs() []tool.Spec {
+	out := make([]tool.Spec, len(a.Tools))
+	for i, s := range a.Tools {
+		out[i] = s.Spec
+		out[i].Input = []byte(s.Input)
+	}
+	return out
+}
+
+// specs returns what may be used, as the person has set it.
+func (a *approval) specs() []tool.Spec {
+	var out []tool.Spec
+	for _, s := range a.announcedSpecs() {
+		set := a.Settings[s.Name]
+		if set.Off {
+			continue
+		}
+		out = append(out, set.apply(s))
+	}
+	return out
+}
+
+// apply sets a tool otherwise than its source proposes.
+func (t ToolSetting) apply(s tool.Spec) tool.Spec {
+	switch t.Effect {
+	case tool.Query:
+		s.Effect, s.Delivery = tool.Query, ""
+	case tool.Action:
+		s.Effect = tool.Action
+	}
+	if t.Asks != nil {
+		s.Asks = *t.Asks
+	}
+	return s
+}
+
+func (a *approval) names() []string {
+	var out []string
+	for _, s := range a.specs() {
+		out = append(out, s.Name)
+	}
+	return out
+}
+
+// uriOf is where the record of a path is kept.
+func uriOf(kind, path string) resource.URI {
+	if kind == KindSource {
+		return resource.Root(TypeSource, path)
+	}
+	var u resource.URI
+	for name := range strings.SplitSeq(path, "/") {
+		u = u.Child(TypeAgent, name)
+	}
+	return u
+}
+
+// readRecords reads all decisions.
+func readRecords(ctx context.Context, st store.Store) (map[string]*record, error) {
+	out := map[string]*record{}
+	for _, typ := range []string{TypeAgent, TypeSource} {
+		q := store.Query{Type: typ, Limit: store.MaxLimit}
+		for {
+			page, err := st.Query(ctx, store.ForNode(resource.System), q)
+			if err != nil {
+				return nil, err
+			}
+			for _, it := range page.Items {
+				if it.Space != resource.System {
+					continue
+				}
+				r := &record{version: it.Version}
+				if err := json.Unmarshal(it.Body, r); err != nil {
+					return nil, fault.New(fault.Internal, "store_broken", "%s cannot be read: %w", it.URI, err).
+						With("run steward doctor, and restore the data folder from a backup if it reports damage")
+				}
+				if uriOf(r.Kind, r.Path) == it.URI && (r.Status != Approved || r.Approved != nil) {
+					out[r.Path] = r
+				}
+			}
+			if page.Next == "" {
+				break
+			}
+			q.After = page.Next
+		}
+	}
+	return out, nil
+}
+
+// save commits a decision with the tools that it allows, and knows it from
+// then on. Under mu.
+func (c *Catalog) save(ctx context.Context, actor string, r *record) error {
+	old := c.records[r.Path]
+	uri := uriOf(r.Kind, r.Path)
+	var b store.Batch
+	var listed []string
+	if r.Status == Approved {
+		for _, s := range r.Approved.specs() {
+			listed = append(listed, s.Name)
+			b.Changes = append(b.Changes, store.Change{URI: uri.Child(TypeTool, s.Name), Body: toolBody(s)})
+		}
+	}
+	if old != nil {
+		for _, name := range old.Listed {
+			if !slices.Contains(listed, name) {
+				b.Changes = append(b.Changes, store.Change{Op: store.Delete, URI: uri.Child(TypeTool, name)})
+			}
+		}
+	}
+	r.Listed = listed
+	body, err := json.Marshal(r)
+	if err != nil {
+		return fault.New(fault.Internal, "approval_unwritable", "the decision about %s cannot be written: %w", r.Path, err)
+	}
+	cond := store.If{Absent: true}
+	if old != nil {
+		cond = store.If{Version: old.version}
+	}
+	b.Changes = append(b.Changes, store.Change{URI: uri, Body: body, If: cond})
+	sc := store.Scope{Actor: actor, Read: []resource.Space{resource.System}, Write: resource.System}
+	rc, err := c.opt.Store.Commit(ctx, sc, b)
+	if err != nil {
+		return err
+	}
+	r.version = rc.Versions[len(rc.Versions)-1]
+	c.records[r.Path] = r
+	return nil
+}
+
+// toolBody is the body of a tool's resource: the form in which planners and
+// other programs know functions, and what Steward knows beside it.
+func toolBody(s tool.Spec) []byte {
+	b, err := json.Marshal(struct {
+		OpenAI  json.RawMessage `json:"openai"`
+		Name    string          `json:"name"`
+		Effect  tool.Effect     `json:"effect"`
+		Asks    bool            `json:"asks,omitzero"`
+		Origin  string          `json:"origin"`
+		Version string          `json:"version,omitzero"`
+	}{tool.OpenAIFunction(s), s.Name, s.Effect, s.Asks, s.Origin, s.Version})
+	if err != nil {
+		panic(err) // plain values and JSON that was checked: cannot fail
+	}
+	return b
+}

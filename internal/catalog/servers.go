@@ -1,0 +1,112 @@
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"steward/internal/fault"
+)
+
+// servers reads an mcpServers JSON file, as other programs have them: each
+// entry is a source of the root level. It returns what is wrong with the file
+// as a whole.
+func (r *reader) servers(file string) []Problem {
+	r.dirs[filepath.Dir(file)] = true
+	var problems []Problem
+	bad := reporter(file, &problems)
+	text, err := readPlain(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		bad(place{}, "file_unreadable", "mend or remove it", "it cannot be read: %v", err)
+		return problems
+	}
+	root := readJSON(text, bad)
+	list := root.get("mcpServers")
+	if root != nil && list == nil {
+		list = root.get("servers") // as some editors call it
+	}
+	switch {
+	case root == nil:
+	case list == nil || list.kind != kindMap:
+		bad(root.place, "servers_missing", `write {"mcpServers": {"NAME": {"command": "…"}}}`, "there is no mcpServers object in it")
+	default:
+		for _, f := range list.fields {
+			r.server(file, f, bad)
+		}
+	}
+	return problems
+}
+
+// broken lists a file of servers with what is wrong with it: one that cannot
+// be read is not to look like one that is empty.
+func (r *reader) broken(file string, problems []Problem) {
+	if len(problems) > 0 {
+		name := filepath.Base(file)
+		r.units = append(r.units, &unit{kind: KindSource, path: "mcp:" + name, name: name, file: file, problems: problems})
+	}
+}
+
+// isBroken reports whether u stands for a file of servers that is wrong.
+func (u *unit) isBroken() bool { return u.kind == KindSource && len(u.decls) == 0 }
+
+// server makes a source of an entry.
+func (r *reader) server(file string, f field, bad report) {
+	name, err := sourceName(f.key)
+	if err != nil {
+		bad(f.place, "name_invalid", "rename it", "%s", withoutRemedy(fault.Of(err)))
+		return
+	}
+	if off := f.value.get("disabled"); off != nil && off.text == "true" {
+		return
+	}
+	f.value.place = f.place
+	r.source("mcp", name, file, f.value, f.value.json(), true)
+}
+
+// root makes a source of what the settings declare.
+func (r *reader) root(s RootSource) {
+	var problems []Problem
+	n := readJSON(s.Definition, reporter(s.File, &problems))
+	if n == nil {
+		n = &node{}
+	}
+	n.place = place{}
+	r.source(s.Kind, s.Name, s.File, n, s.Definition, false)
+	u := r.units[len(r.units)-1]
+	u.problems = append(u.problems, problems...)
+	if why := badName(s.Name); why != "" {
+		u.add(place{}, "name_invalid", nameRemedy, "%q is no name for a source: %s", clip(s.Name), why)
+	}
+}
+
+func (r *reader) source(kind, name, file string, n *node, definition []byte, lenient bool) {
+	u := &unit{kind: KindSource, path: kind + ":" + name, name: name, file: file}
+	u.pins = []pin{{name: "declaration", path: file, data: masked(n), hash: hashOf(definition), size: int64(len(definition))}}
+	u.decls = []decl{{kind, name, declaration{file: file, node: n, lenient: lenient}}}
+	r.units = append(r.units, u)
+}
+
+// readPlain reads a regular file of a sane size.
+func readPlain(name string) ([]byte, error) {
+	const most = 1 << 20
+	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	file, _, err = plainFile(file, most)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err == nil && len(text) > most {
+		err = fmt.Errorf("it has more than %d bytes", most)
+	}
+	return text, errors.Join(err, file.Close())
+}

@@ -1,0 +1,238 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"steward/internal/fault"
+	"steward/internal/tool"
+)
+
+// skill is a folder with a SKILL.md: instructions that an agent reads when it
+// needs them (https://agentskills.io/specification).
+type skill struct {
+	name, description string
+	body              string
+	files             map[string]string // the texts beside it, by their names
+}
+
+var skillName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+
+// skills reads skills/*/SKILL.md and what lies beside it.
+func (r *reader) skills(f folder, u *unit) {
+	list, err := f.entries(dirSkills)
+	if err != nil {
+		u.unreadable(dirSkills, err)
+		return
+	}
+	if len(list) > 0 {
+		r.dirs[filepath.Join(u.dir, dirSkills)] = true
+	}
+	for _, e := range list {
+		if !e.dir || strings.HasPrefix(e.name, ".") {
+			continue
+		}
+		if len(u.skills) == mostSkills {
+			u.add(place{1, 1}, "skills_too_many", "remove some", "an agent has at most %d skills", mostSkills)
+			return
+		}
+		r.skill(f, u, e.name)
+	}
+}
+
+func (r *reader) skill(f folder, u *unit, name string) {
+	in := path.Join(dirSkills, name)
+	r.dirs[filepath.Join(u.dir, in)] = true
+	p, err := f.text(path.Join(in, fileSkill))
+	if errors.Is(err, fs.ErrNotExist) {
+		reporter(filepath.Join(u.dir, in), &u.problems)(place{}, "skill_missing", "write one, or remove the folder", "there is no %s in it", fileSkill)
+		return
+	}
+	if err != nil {
+		u.unreadable(path.Join(in, fileSkill), err)
+		return
+	}
+	s := u.frontMatter(p, name)
+	u.pins = append(u.pins, p)
+	s.files = map[string]string{}
+	files := map[string]bool{}
+	if err := f.walkAll(in, files, 0); err != nil {
+		u.unreadable(in, err)
+	}
+	for _, file := range sortedKeys(files) {
+		if file == p.name {
+			continue
+		}
+		beside, err := f.text(file)
+		if err != nil { // no text, or too long for one: pinned, and not read
+			if beside, err = f.bytes(file); err != nil {
+				u.unreadable(file, err)
+				continue
+			}
+			u.pins = append(u.pins, beside)
+			continue
+		}
+		u.pins = append(u.pins, beside)
+		s.files[strings.TrimPrefix(file, in+"/")] = string(beside.data)
+	}
+	u.skills = append(u.skills, s)
+}
+
+// walkAll returns all regular files below a folder.
+func (f folder) walkAll(name string, into map[string]bool, depth int) error {
+	list, err := f.entries(name)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		inner := path.Join(name, e.name)
+		switch {
+		case depth > 8 || len(into) > mostFiles:
+			return errors.New("it holds too much")
+		case e.dir && !e.link:
+			if err := f.walkAll(inner, into, depth+1); err != nil {
+				return err
+			}
+		case !e.dir:
+			into[inner] = true
+		}
+	}
+	return nil
+}
+
+// frontMatter reads the head of a SKILL.md.
+func (u *unit) frontMatter(p pin, folderName string) skill {
+	s := skill{name: folderName}
+	bad := reporter(p.path, &u.problems)
+	text := bytes.ReplaceAll(p.data, []byte("\r\n"), []byte("\n"))
+	rest, ok := bytes.CutPrefix(text, []byte("---\n"))
+	head, body, closed := bytes.Cut(rest, []byte("\n---"))
+	if !ok || !closed {
+		bad(place{1, 1}, "skill_invalid", "begin it with ---, name:, description: and ---", "the skill has no front matter")
+		return s
+	}
+	_, after, _ := bytes.Cut(body, []byte("\n"))
+	s.body = strings.TrimSpace(string(after))
+	down := func(p place, code, remedy, format string, args ...any) { // the head begins on line 2
+		bad(place{p.line + 1, p.column}, code, remedy, format, args...)
+	}
+	n := readYAML(head, down)
+	if n == nil {
+		return s
+	}
+	var front struct {
+		Name        string `yaml:"name"`
+		Description string `yaml:"description"`
+	}
+	decoder{bad: down, lenient: true}.decode(n, &front)
+	s.description = strings.Join(strings.Fields(front.Description), " ")
+	switch {
+	case front.Name != folderName:
+		down(n.place, "skill_invalid", fmt.Sprintf("call the folder as the skill, %q", clip(front.Name)), "the skill %q lies in the folder %q", clip(front.Name), visible(folderName))
+	case !skillName.MatchString(front.Name) || len(front.Name) > 64:
+		down(n.place, "skill_invalid", "name it of a-z, 0-9 and single '-'", "%q is no name of a skill", clip(front.Name))
+	}
+	switch {
+	case s.description == "":
+		down(n.place, "skill_invalid", "say what it is for and when to use it", "the skill has no description")
+	case len(s.description) > 1024:
+		down(n.place, "skill_invalid", "keep it below 1024 bytes", "the description of the skill has %d bytes", len(s.description))
+	}
+	return s
+}
+
+// prompt puts together what the agent itself is told.
+func (u *unit) prompt() string {
+	text := func(name string) string {
+		for _, p := range u.pins {
+			if p.name == name {
+				return strings.TrimSpace(string(p.data))
+			}
+		}
+		return ""
+	}
+	var parts []string
+	switch own := text(filePrompt); {
+	case own != "":
+		parts = append(parts, own)
+	case strings.TrimSpace(u.def.Prompt) != "":
+		parts = append(parts, strings.TrimSpace(u.def.Prompt))
+	default:
+		parts = append(parts, fmt.Sprintf("You are %s: %s", strings.ReplaceAll(u.name, "_", " "), strings.TrimSpace(u.def.Description)))
+		if m := u.def.metadata.Instructions; m != "" {
+			parts = append(parts, m)
+		}
+	}
+	if notes := text(fileNotes); notes != "" {
+		parts = append(parts, notes)
+	}
+	if len(u.skills) > 0 {
+		list := "You have skills. Before you do what one is for, read it with the tool " + skillTool + ":"
+		for _, s := range u.skills {
+			list += "\n- " + s.name + ": " + s.description
+		}
+		parts = append(parts, list)
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// skillTool is the name of the tool by which an agent reads its skills.
+const skillTool = "skill.read"
+
+// skillReader is the tool: a query that reads what was approved.
+type skillReader struct{ skills []skill }
+
+// Spec implements tool.Tool.
+func (t skillReader) Spec() tool.Spec {
+	names := make([]string, len(t.skills))
+	for i, s := range t.skills {
+		names[i] = s.name
+	}
+	input, err := json.Marshal(map[string]any{
+		"type": "object", "required": []string{"name"}, "additionalProperties": false,
+		"properties": map[string]any{
+			"name": map[string]any{"type": "string", "enum": names, "description": "Name of the skill"},
+			"file": map[string]any{"type": "string", "description": "A file that the skill names, such as reference.md; left out: the skill itself"},
+		}})
+	if err != nil {
+		panic(err) // plain values: cannot fail
+	}
+	return tool.Spec{Name: skillTool, Effect: tool.Query, Input: input, Origin: "skills", Reach: tool.ReachHere,
+		Description: "Reads one of your skills: instructions for a kind of work. Read it before you do that work.",
+		Log:         tool.LogSpec{Summary: "Read the skill {name}"}}
+}
+
+// Call implements tool.Tool.
+func (t skillReader) Call(_ context.Context, in tool.Invocation) (tool.Result, error) {
+	var args struct{ Name, File string }
+	if err := json.Unmarshal(in.Args, &args); err != nil {
+		return tool.Result{}, fault.New(fault.Invalid, "args_invalid", "the arguments cannot be read: %w", err)
+	}
+	i := slices.IndexFunc(t.skills, func(s skill) bool { return s.name == args.Name })
+	if i < 0 {
+		return tool.Result{}, fault.New(fault.NotFound, "skill_not_found", "there is no skill %s", clip(args.Name))
+	}
+	s := t.skills[i]
+	if args.File == "" || args.File == fileSkill {
+		text := s.body
+		if len(s.files) > 0 {
+			text += "\n\nFiles of this skill: " + strings.Join(sortedKeys(s.files), ", ")
+		}
+		return tool.Text(text), nil
+	}
+	text, ok := s.files[path.Clean(args.File)]
+	if !ok {
+		return tool.Result{}, fault.New(fault.NotFound, "skill_file_not_found", "the skill %s has no file %s", s.name, clip(args.File)).
+			With("its files are %s", strings.Join(sortedKeys(s.files), ", "))
+	}
+	return tool.Text(text), nil
+}

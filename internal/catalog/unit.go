@@ -1,0 +1,186 @@
+package catalog
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"steward/internal/fault"
+	"steward/internal/service"
+	"steward/internal/tool"
+)
+
+// unit is an agent or a source as it was found, with the bytes that were read.
+// Immutable once it is published, but for what is under Catalog.mu.
+type unit struct {
+	path, name, kind string
+	dir              string // agents: the folder
+	file             string // where it is defined
+	above            string // path of the level above; "" for the root's
+	def              *parsed
+	pins             []pin // what is used as text
+	skills           []skill
+	decls            []decl // sources
+	problems         []Problem
+
+	sources []*live
+	hooks   map[string][]*liveHook
+	run     []pin  // files that are executed
+	hash    string // over items: what is known without starting anything
+	items   []Item
+
+	announced *announced // of the last inspection; dropped when a source says so
+	grant     *grant     // while it may be used
+	tools     *tool.Registry
+	bindings  service.Bindings
+	read      string // content as it was read, before anything was opened
+}
+
+func (u *unit) add(p place, code, remedy, format string, args ...any) {
+	reporter(u.file, &u.problems)(p, code, remedy, format, args...)
+}
+
+// content is a hash over what was read as text, and what is wrong with it.
+func (u *unit) content() string {
+	h := sha256.New()
+	for _, p := range u.pins {
+		fmt.Fprintf(h, "%q %s\n", p.name, p.hash)
+	}
+	for _, p := range u.problems {
+		fmt.Fprintf(h, "%q\n", p.String())
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// unreadable notes that a part of the folder cannot be read.
+func (u *unit) unreadable(name string, err error) {
+	file := filepath.Join(u.dir, filepath.FromSlash(name))
+	bad := reporter(file, &u.problems)
+	var pe *fs.PathError
+	switch {
+	case errors.As(err, &pe) && strings.Contains(pe.Err.Error(), "escapes"):
+		bad(place{}, "link_outside", "put the file itself into the folder", "the link leads out of the agent's folder")
+	case errors.Is(err, errNotPlain):
+		bad(place{}, "file_unreadable", "replace it by a file", "it is no regular file")
+	default:
+		bad(place{}, "file_unreadable", "mend or remove it", "it cannot be read: %v", err)
+	}
+}
+
+// pinPrograms reads the files that decide what the sources and hooks do, and
+// those that lie beside them: what a program may load as its own.
+func (u *unit) pinPrograms() {
+	var named []string
+	for _, s := range u.sources {
+		named = append(named, s.src.Files()...)
+	}
+	for _, place := range sortedKeys(u.hooks) {
+		for _, h := range u.hooks[place] {
+			named = append(named, h.src.Files()...)
+		}
+	}
+	u.run = nil
+	if u.dir == "" {
+		u.pinOutside(named)
+		return
+	}
+	root, err := os.OpenRoot(u.dir)
+	if err != nil {
+		u.unreadable(".", err)
+		return
+	}
+	f := folder{root, u.dir}
+	u.pinInside(f, named)
+	if err := root.Close(); err != nil {
+		u.unreadable(".", err)
+	}
+}
+
+func (u *unit) pinOutside(named []string) {
+	slices.Sort(named)
+	for _, name := range slices.Compact(named) {
+		p, err := outside(name)
+		if err != nil {
+			reporter(name, &u.problems)(place{}, "file_unreadable", "put it there, or change what names it", "it cannot be read: %v", err)
+			continue
+		}
+		u.run = append(u.run, p)
+	}
+}
+
+func (u *unit) pinInside(f folder, named []string) {
+	inside, dirs, elsewhere := map[string]bool{}, map[string]bool{dirTools: true, dirHooks: true}, []string{}
+	for _, abs := range named {
+		rel, err := filepath.Rel(u.dir, abs)
+		if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
+			elsewhere = append(elsewhere, abs)
+			continue
+		}
+		rel = filepath.ToSlash(rel)
+		inside[rel], dirs[path.Dir(rel)] = true, true
+	}
+	for _, d := range sortedKeys(dirs) {
+		if err := f.walk(d, inside, 0); err != nil {
+			u.unreadable(d, err)
+		}
+	}
+	for _, p := range u.pins {
+		delete(inside, p.name) // pinned as text
+	}
+	var total int64
+	for _, name := range sortedKeys(inside) {
+		p, err := f.bytes(name)
+		if err != nil {
+			u.unreadable(name, err)
+			continue
+		}
+		if total += p.size; total > mostBytes {
+			u.add(place{}, "agent_too_large", "keep data outside of the folders of programs", "the files of its programs have more than %d bytes", mostBytes)
+			break
+		}
+		u.run = append(u.run, p)
+	}
+	u.pinOutside(elsewhere)
+}
+
+// seal makes the items and the hash of what was read.
+func (u *unit) seal() {
+	u.items = nil
+	for _, p := range slices.Concat(u.pins, u.run) {
+		it := Item{Name: p.name, Hash: p.hash, Text: fmt.Sprintf("%d bytes, SHA-256 %s\n", p.size, p.hash)}
+		if p.run {
+			it.Name = "file " + p.name
+		}
+		if p.data != nil {
+			it.Text = visible(string(p.data))
+		}
+		u.items = append(u.items, it)
+	}
+	u.hash = hashItems(u.path, u.items)
+}
+
+// hashItems is what an approval names: over the names and hashes of all items.
+func hashItems(path string, items []Item) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "steward approval 1\n%q\n", path)
+	for _, it := range items {
+		fmt.Fprintf(h, "%q %s\n", it.Name, it.Hash)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func invalidAgent(u *unit) error {
+	say := "it is not valid"
+	if len(u.problems) > 0 {
+		say = u.problems[0].String()
+	}
+	return fault.New(fault.Invalid, "agent_invalid", "%s cannot be used: %s", u.path, say).
+		Detail("problems", u.problems).With("mend it; steward agents show %s tells all that is wrong", u.path)
+}

@@ -1,0 +1,271 @@
+package catalog
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"steward/internal/service"
+	"steward/internal/tool"
+)
+
+// warnings are what a person should look at before approving. Under mu.
+func (c *Catalog) warnings(u *unit, specs []tool.Spec, refused, more []string) []string {
+	w := &warner{}
+	for _, r := range refused {
+		w.say("refused: %s", r)
+	}
+	for _, m := range more {
+		w.say("%s", m)
+	}
+	for _, p := range slices.Concat(u.pins, u.run) {
+		if at := hiddenAt(p.data); at != "" {
+			w.say("%s holds characters that are not seen: %s", visible(p.name), at)
+		}
+	}
+	var names []string
+	if c.opt.Names != nil {
+		names = c.opt.Names()
+	}
+	for _, d := range u.decls {
+		w.declaration(u, d)
+	}
+	w.alike(u, c.units, names)
+	if u.def != nil {
+		w.services(u.def)
+		w.hooks(u.def)
+	}
+	foreign := c.foreign(u, names)
+	var acts []string
+	for _, s := range specs {
+		w.tool(s, foreign)
+		if s.Effect == tool.Action && !s.Asks {
+			acts = append(acts, s.Name)
+		}
+	}
+	if len(acts) > 0 {
+		w.say("change something, and ask first only where policy wants it: %s", listed(acts))
+	}
+	return w.list
+}
+
+type warner struct{ list []string }
+
+const mostWarnings = 200
+
+func (w *warner) say(format string, args ...any) {
+	text := visible(fmt.Sprintf(format, args...))
+	if len(w.list) < mostWarnings && !slices.Contains(w.list, text) {
+		w.list = append(w.list, text)
+	}
+}
+
+func listed(names []string) string {
+	const most = 8
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// hiddenAt names the first characters of a text that are not seen.
+func hiddenAt(text []byte) string {
+	var out []string
+	line := 1
+	for i, r := range string(text) {
+		if r == '\n' {
+			line++
+		}
+		if r == '\r' && i+1 < len(text) && text[i+1] == '\n' {
+			continue
+		}
+		if hidden(r) {
+			if out = append(out, fmt.Sprintf("U+%04X on line %d", r, line)); len(out) == 3 {
+				return strings.Join(out, ", ") + ", …"
+			}
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// tells is what a description has no business to say: it speaks to the model
+// instead of about the tool.
+var tells = []struct {
+	re  *regexp.Regexp
+	say string
+}{
+	{regexp.MustCompile(`(?i)\b(ignore|disregard|forget|override)\b.{0,40}\b(previous|prior|above|earlier|other|all)\b.{0,40}\b(instructions?|prompts?|rules|messages|tools?)\b`), "tells the model to ignore what it was told"},
+	{regexp.MustCompile(`(?i)\b(do not|don't|never|without)\b.{0,20}\b(tell|telling|mention|mentioning|inform|informing|reveal|revealing|show|showing|notify|notifying|ask|asking)\b.{0,30}\b(user|person|human|anyone|them)\b`), "wants something kept from the person"},
+	{regexp.MustCompile(`(?i)<\s*/?\s*(important|system|instructions?|secret|admin|assistant|hidden)\b`), "imitates the marks of instructions"},
+	{regexp.MustCompile(`(?i)\bsystem prompt\b|\byour (previous |original )?instructions\b`), "speaks of the model's instructions"},
+	{regexp.MustCompile(`(?i)\b(before|after|instead of|whenever)\b.{0,30}\b(using|calling|use|call)\b.{0,20}\b(any|this|every|all|another|other)\b.{0,20}\btools?\b`), "gives orders about other tools"},
+	{regexp.MustCompile(`(?i)\byou (must|should|have to|shall) (always|first|never|also|now)\b`), "gives the model orders"},
+	{regexp.MustCompile(`(?i)~/\.|\.ssh\b|id_rsa|id_ed25519|\.env\b|/etc/(passwd|shadow)|\bmcp\.json\b|\.aws/|\.netrc|\bprivate keys?\b|\bapi[ _-]?keys?\b|\bpasswords?\b|\bcredentials?\b`), "names secrets or where they are kept"},
+}
+
+// changing are words by which a tool that says that it only reads may not be
+// what it says.
+var changing = regexp.MustCompile(`(^|[._])(delete|remove|write|send|create|update|set|put|post|execute|exec|drop|move|kill|buy|pay|transfer|install)(_|$)|[._]run_`)
+
+// tool looks at what a tool tells a model.
+func (w *warner) tool(s tool.Spec, foreign map[string]string) {
+	text := s.Description + "\n" + s.Metadata.Description() + "\n" + string(s.Input)
+	if at := hiddenAt([]byte(text)); at != "" {
+		w.say("the tool %s is described with characters that are not seen: %s", s.Name, at)
+	}
+	for _, t := range tells {
+		if found := t.re.FindString(text); found != "" {
+			w.say("the description of %s %s: “%s”", s.Name, t.say, clip(strings.Join(strings.Fields(found), " ")))
+		}
+	}
+	for _, word := range toolWord.FindAllString(text, 1000) {
+		if whose := foreign[tool.FromWire(word)]; whose != "" && tool.FromWire(word) != s.Name {
+			w.say("the description of %s speaks of %s, which is %s", s.Name, word, whose)
+		}
+	}
+	if s.Effect == tool.Query && changing.MatchString(s.Name) {
+		w.say("%s says that it only reads, and its name says otherwise: set its effect to action if it changes something", s.Name)
+	}
+}
+
+var toolWord = regexp.MustCompile(`[a-z][a-z0-9_]*(\.|__)[a-z0-9_.]*[a-z0-9]`)
+
+// foreign are the names of tools that are not the unit's own. Under mu.
+func (c *Catalog) foreign(u *unit, names []string) map[string]string {
+	out := map[string]string{}
+	for _, n := range names {
+		out[n] = "Steward's own"
+	}
+	for _, o := range c.units {
+		rec := c.records[o.path]
+		if o == u || rec == nil || rec.Approved == nil {
+			continue
+		}
+		for _, s := range rec.Approved.Tools {
+			out[s.Name] = "a tool of " + o.path
+		}
+	}
+	return out
+}
+
+// declaration looks at what a source may do.
+func (w *warner) declaration(u *unit, d decl) {
+	box := d.node.get("sandbox")
+	yes := func(key string) bool { return d.node.get(key).is("true") || box.get(key).is("true") }
+	if yes("unsandboxed") || u.kind == KindSource && d.node.get("command") != nil && box == nil {
+		w.say("%s runs unconfined, with all the rights that you have: %s", d.name, clip(commandLine(d.node)))
+	}
+	if yes("network") {
+		w.say("%s may reach the network", d.name)
+	}
+	w.hosts(d.name, d.node, "")
+}
+
+// commandLine is what is started, without what is secret.
+func commandLine(n *node) string {
+	var words []string
+	for _, key := range []string{"command", "args"} {
+		switch v := n.get(key); {
+		case v == nil:
+		case v.kind == kindList:
+			for _, e := range mask(v, key).([]any) {
+				words = append(words, fmt.Sprint(e))
+			}
+		default:
+			words = append(words, v.text)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// hosts looks for machines elsewhere.
+func (w *warner) hosts(name string, n *node, key string) {
+	switch key {
+	case "url", "host", "address", "base_url", "endpoint":
+		if host := hostOf(n.text); n.kind == kindText && host != "" && !loopback(host) {
+			w.say("%s is at another machine: %s", name, clip(host))
+		}
+	}
+	for _, f := range n.fields {
+		w.hosts(name, f.value, f.key)
+	}
+	for _, e := range n.list {
+		w.hosts(name, e, key)
+	}
+}
+
+// hostOf returns the host of a URL or an address.
+func hostOf(text string) string {
+	if u, err := url.Parse(text); err == nil && u.Host != "" {
+		return u.Hostname()
+	}
+	if host, _, err := net.SplitHostPort(text); err == nil {
+		return host
+	}
+	return strings.Trim(text, "[]")
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback() || strings.HasPrefix(host, "/") || strings.HasPrefix(host, "unix:")
+}
+
+func (w *warner) services(d *parsed) {
+	for _, name := range sortedKeys(d.Services) {
+		s := d.Services[name]
+		if host := hostOf(s.URL); s.Source == service.Remote && !loopback(host) {
+			w.say("its service %s is at another machine: %s", name, clip(host))
+		}
+	}
+}
+
+func (w *warner) hooks(d *parsed) {
+	var places []string
+	for _, h := range d.hooks {
+		if !slices.Contains(places, h.kind) {
+			places = append(places, h.kind)
+		}
+	}
+	if len(places) > 0 {
+		w.say("programs of its own are called around its steps: %s", strings.Join(places, ", "))
+	}
+}
+
+// alike looks for names on the unit's levels that can be taken for each other.
+func (w *warner) alike(u *unit, units []*unit, names []string) {
+	var level []string // of u itself
+	for _, o := range units {
+		if o != u && o.above == u.above {
+			level = append(level, o.name)
+		}
+	}
+	if u.above == "" {
+		level = append(level, rootName)
+		for _, n := range names {
+			level = append(level, category(n))
+		}
+	}
+	for _, o := range level {
+		if alike(u.name, o) {
+			w.say("its name, %s, can be taken for %s", u.name, o)
+		}
+	}
+	if u.kind != KindAgent {
+		return
+	}
+	for i, d := range u.decls {
+		for _, o := range u.decls[i+1:] {
+			if alike(d.name, o.name) {
+				w.say("the sources %s and %s can be taken for each other", d.name, o.name)
+			}
+		}
+		for _, n := range names {
+			if d.name == category(n) || alike(d.name, category(n)) {
+				w.say("the source %s can be taken for Steward's own %s", d.name, n)
+			}
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package catalog
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// watch looks after the folders until Close.
+func (c *Catalog) watch() {
+	c.work.Add(1)
+	if c.opt.Poll > 0 {
+		go c.poll(c.opt.Poll)
+		return
+	}
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		c.log.Warn("folders are looked at every few seconds: the system does not notify of changes", "error", err)
+		go c.poll(defaultPoll)
+		return
+	}
+	go c.follow(w)
+}
+
+const (
+	defaultPoll = 2 * time.Second
+	mostQuiet   = 20 // quiet times that a folder that never rests is waited for
+)
+
+// follow reads the folders again after each change, once they are quiet.
+func (c *Catalog) follow(w *fsnotify.Watcher) {
+	defer c.work.Done()
+	watched := map[string]bool{}
+	var quiet <-chan time.Time
+	var since time.Time
+	later := func() {
+		if quiet == nil {
+			since = time.Now()
+		}
+		if quiet == nil || time.Since(since) < mostQuiet*c.opt.Quiet {
+			quiet = time.After(c.opt.Quiet)
+		}
+	}
+	if !c.watchDirs(w, watched) {
+		c.fallBack(w)
+		return
+	}
+	later() // what came between the reading and the watch
+	for {
+		select {
+		case <-c.life.Done():
+			c.closeWatcher(w)
+			return
+		case ev, ok := <-w.Events:
+			if ok && !ignored(ev) {
+				later()
+			}
+		case err, ok := <-w.Errors:
+			if ok {
+				c.log.Warn("a change of a folder may have been missed; all are read again", "error", err)
+				later()
+			}
+		case <-c.kick:
+			later()
+		case <-quiet:
+			quiet = nil
+			if c.Rescan(c.life) != nil {
+				continue
+			}
+			before := len(watched)
+			if !c.watchDirs(w, watched) {
+				c.fallBack(w)
+				return
+			}
+			if len(watched) > before {
+				later() // what was put into a new folder before it was watched
+			}
+		}
+	}
+}
+
+// ignored reports whether an event changes nothing that is read: access times
+// and the leavings of editors. What is created or removed always counts.
+func ignored(ev fsnotify.Event) bool {
+	base := filepath.Base(ev.Name)
+	return ev.Op == fsnotify.Chmod && (strings.HasPrefix(base, ".") || strings.HasSuffix(base, "~"))
+}
+
+func (c *Catalog) closeWatcher(w *fsnotify.Watcher) {
+	if err := w.Close(); err != nil {
+		c.log.Warn("ending the watch over folders failed", "error", err)
+	}
+}
+
+// fallBack polls where the system has no more watches to give.
+func (c *Catalog) fallBack(w *fsnotify.Watcher) {
+	c.closeWatcher(w)
+	c.work.Add(1)
+	c.poll(defaultPoll)
+}
+
+// watchDirs watches the folders of the last reading, and no others. It
+// reports whether the system lets it.
+func (c *Catalog) watchDirs(w *fsnotify.Watcher, watched map[string]bool) bool {
+	c.mu.Lock()
+	dirs := c.dirs
+	c.mu.Unlock()
+	wanted := map[string]bool{}
+	for _, d := range dirs {
+		d = existing(d)
+		if wanted[d] = true; watched[d] {
+			continue
+		}
+		if err := w.Add(d); err != nil {
+			if _, gone := os.Stat(d); gone != nil {
+				continue // the reading that its removal leads to will tell
+			}
+			c.log.Warn("folders are looked at every few seconds: the system watches no more of them", "folder", d, "error", err)
+			return false
+		}
+		watched[d] = true
+	}
+	for d := range watched {
+		if !wanted[d] {
+			delete(watched, d)
+			if err := w.Remove(d); err != nil {
+				c.log.Debug("a folder is not watched any more", "folder", d, "error", err) // it is gone, and its watch with it
+			}
+		}
+	}
+	return true
+}
+
+// existing returns the nearest folder at or above one that is there.
+func existing(dir string) string {
+	for {
+		if _, err := os.Stat(dir); err == nil || filepath.Dir(dir) == dir {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// poll reads the folders again when they look otherwise.
+func (c *Catalog) poll(every time.Duration) {
+	defer c.work.Done()
+	tick := time.NewTicker(cmp.Or(every, defaultPoll))
+	defer tick.Stop()
+	last := ""
+	for {
+		looks := c.looks()
+		if looks != last && c.Rescan(c.life) == nil {
+			last = looks
+		}
+		select {
+		case <-c.life.Done():
+			return
+		case <-c.kick:
+			last = ""
+		case <-tick.C:
+		}
+	}
+}
+
+// looks is a digest over the names, sizes and times of everything below what
+// is read.
+func (c *Catalog) looks() string {
+	h := fnv.New128a()
+	for _, top := range append(append([]string{}, c.opt.Folders...), c.opt.Servers...) {
+		err := filepath.WalkDir(top, func(p string, e fs.DirEntry, err error) error {
+			if err != nil {
+				fmt.Fprintln(h, p, err)
+				return nil
+			}
+			if info, err := e.Info(); err == nil {
+				fmt.Fprintln(h, p, info.Size(), info.ModTime().UnixNano(), info.Mode())
+			}
+			return nil
+		})
+		fmt.Fprintln(h, err)
+	}
+	return string(h.Sum(nil))
+}

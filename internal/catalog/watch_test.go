@@ -1,0 +1,186 @@
+package catalog
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// watching runs a test with the system's notifications, and with polling.
+func watching(t *testing.T, test func(t *testing.T, w *world)) {
+	for name, poll := range map[string]time.Duration{"notified": 0, "polling": 5 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.opt.Watch, w.opt.Poll = true, poll
+			test(t, w)
+		})
+	}
+}
+
+func status(c *Catalog, path string) Status {
+	for _, l := range c.Listings() {
+		if l.Path == path {
+			return l.Status
+		}
+	}
+	return ""
+}
+
+func TestWatchFoldersComeChangeAndGo(t *testing.T) {
+	watching(t, func(t *testing.T, w *world) {
+		w.edge.offer("box", spec("box.add", "Adds."))
+		c := w.open()
+		w.agent("email", "mcp: {box: {files: [lib/run.py]}}\n")
+		w.write("email/lib/run.py", "print(1)")
+		until(t, c, "the new folder is found", func() bool { return status(c, "email") == Pending })
+		approve(t, c, "email")
+		w.agent("email/agents/filter", "")
+		until(t, c, "a new child is found", func() bool { return status(c, "email/filter") == Pending })
+		approve(t, c, "email/filter")
+
+		// As editors save: a new file that takes the old one's name.
+		w.write("email/.agent.yaml.swp", "name: email\ndescription: Better.\nmcp: {box: {files: [lib/run.py]}}\n")
+		if err := os.Rename(filepath.Join(w.dir, "email/.agent.yaml.swp"), filepath.Join(w.dir, "email/agent.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		until(t, c, "the change is found", func() bool { return !usable(c, "email") && status(c, "email") == Pending })
+		if usable(c, "email/filter") {
+			t.Fatal("below what waits something is used")
+		}
+		approve(t, c, "email")
+
+		w.write("email/lib/run.py", "print(2)")
+		until(t, c, "the changed program is found", func() bool { return !usable(c, "email") })
+		approve(t, c, "email")
+
+		if err := os.Rename(filepath.Join(w.dir, "email"), filepath.Join(w.dir, "..", "elsewhere")); err != nil {
+			t.Fatal(err)
+		}
+		until(t, c, "the folder is gone", func() bool { return status(c, "email") == "" && len(c.Tree().ByPath) == 1 })
+		if err := os.Rename(filepath.Join(w.dir, "..", "elsewhere"), filepath.Join(w.dir, "email")); err != nil {
+			t.Fatal(err)
+		}
+		until(t, c, "it is back, as approved", func() bool { return usable(c, "email") && usable(c, "email/filter") })
+		w.remove("email/agents/filter")
+		until(t, c, "the child is gone", func() bool { return !usable(c, "email/filter") && usable(c, "email") })
+	})
+}
+
+func TestWatchAFolderThatIsNotThereYet(t *testing.T) {
+	watching(t, func(t *testing.T, w *world) {
+		w.opt.Folders = []string{filepath.Join(w.dir, "not", "yet")}
+		w.opt.Servers = []string{filepath.Join(w.dir, "mcp.json")}
+		c := w.open()
+		w.agent("not/yet/email", "")
+		until(t, c, "the agent in the new folder is found", func() bool { return status(c, "email") == Pending })
+		w.write("mcp.json", `{"mcpServers":{"docs":{"command":["x"]}}}`)
+		until(t, c, "the server is found", func() bool { return status(c, "mcp:docs") == Pending })
+		approve(t, c, "mcp:docs")
+		w.remove("mcp.json")
+		until(t, c, "the server is gone", func() bool { return status(c, "mcp:docs") == "" })
+	})
+}
+
+func TestWatchAnInvalidAgentIsToldOnceAndTheRestGoesOn(t *testing.T) {
+	watching(t, func(t *testing.T, w *world) {
+		w.agent("good", "")
+		w.write("bad/agent.yaml", "name: bad\ndescripton: x\n")
+		c := w.open()
+		approve(t, c, "good")
+		file := filepath.Join(w.dir, "bad/agent.yaml")
+		if n := w.log.count("descripton"); n != 1 || !strings.Contains(w.log.String(), "file="+file) || !strings.Contains(w.log.String(), "line=2") || !strings.Contains(w.log.String(), "did you mean") {
+			t.Fatalf("told %d times: %s", n, w.log)
+		}
+		for range 3 {
+			rescan(t, c)
+		}
+		if n := w.log.count("descripton"); n != 1 {
+			t.Fatalf("told %d times", n)
+		}
+		w.write("bad/agent.yaml", "name: bad\ndescription: x\n")
+		until(t, c, "it is right now", func() bool { return status(c, "bad") == Pending })
+		w.write("bad/agent.yaml", "name: bad\ndescripton: x\n")
+		until(t, c, "it is told of again", func() bool { return status(c, "bad") == Invalid && w.log.count("descripton") == 2 })
+		if !usable(c, "good") {
+			t.Fatal("the rest does not go on")
+		}
+	})
+}
+
+func TestNotify(t *testing.T) {
+	w := newWorld(t)
+	told := make(chan struct{}, 100)
+	w.opt.Notify = func() { told <- struct{}{} }
+	w.agent("email", "")
+	c := w.open()
+	<-told
+	rescan(t, c)
+	if len(told) != 0 {
+		t.Fatal("told of nothing")
+	}
+	v := c.Tree().Version
+	approve(t, c, "email")
+	<-told
+	if c.Tree().Version <= v {
+		t.Fatal("the version does not count up")
+	}
+	v = c.Tree().Version
+	w.agent("other", "")
+	rescan(t, c)
+	<-told
+	if c.Tree().Version != v {
+		t.Fatal("what waits is no change of what may be used")
+	}
+}
+
+func TestAWatcherThatTheSystemDoesNotGrant(t *testing.T) {
+	w := newWorld(t)
+	w.opt.Watch = true
+	w.agent("email", "")
+	c := w.open()
+	// What is no folder cannot be watched.
+	c.mu.Lock()
+	c.dirs = append(c.dirs, "/dev/null/x")
+	c.mu.Unlock()
+	c.again()
+	w.agent("other", "")
+	until(t, c, "it is found all the same", func() bool { return status(c, "other") == Pending })
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Rescan(context.Background()); err == nil {
+		t.Fatal("a closed catalog reads")
+	}
+}
+
+func TestTheStateOfASourceIsKept(t *testing.T) {
+	w := newWorld(t)
+	w.agent("email", "mcp: {box: {}}\n")
+	w.agent("other", "mcp: {cup: {}}\n")
+	c := w.open()
+	approve(t, c, "email")
+	src := w.edge.last("box")
+	w.agent("other", "mcp: {cup: {url: 'http://localhost'}}\n")
+	rescan(t, c)
+	if w.edge.last("box") != src {
+		t.Fatal("a source that has not changed was opened again")
+	}
+	select {
+	case <-src.closed:
+		t.Fatal("it was closed")
+	default:
+	}
+	data := src.env.Data
+	w.agent("email", "mcp: {box: {url: 'http://localhost'}}\n")
+	rescan(t, c)
+	if now := w.edge.last("box"); now == src || now.env.Data != data {
+		t.Fatal("a changed source keeps its private folder, and is opened anew")
+	}
+}
