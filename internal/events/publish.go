@@ -1,0 +1,217 @@
+package events
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/policy"
+	"steward/internal/request"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// Publication is an event that is to be published.
+type Publication struct {
+	// ID is the caller's own id: the same again is the same event. A UUID
+	// becomes the event's id; empty: a fresh one.
+	ID        string
+	Source    string         // empty: the caller's own, the only one that he may claim
+	Space     resource.Space // that is told: the caller's own (empty), or that of a group of his
+	Time      time.Time      // when it happened; zero: now
+	Detail    DetailType     // empty: Put
+	Resources []Resource     // URI and Body count
+}
+
+// Published is an event that is in the log.
+type Published struct {
+	ID        id.ID
+	URI       resource.URI
+	Cursor    Cursor // behind it
+	Duplicate bool   // it was there already
+}
+
+// Bounds of what is published.
+const (
+	MaxResources = 100
+	MaxBytes     = 64 << 10 // of the event as it is kept, bodies included
+	maxClientID  = 256
+)
+
+// Publish appends an event to the log. It is durable when Publish returns.
+//
+// Errors: event_invalid, event_too_large; event_source_foreign for a source
+// that is not the caller's own; event_space_foreign; event_denied where policy
+// does not allow it; event_id_used for an id that another event has.
+func (e *Engine) Publish(ctx context.Context, who Caller, x Publication) (Published, error) {
+	p, err := e.opt.Directory.Principal(ctx, who.User)
+	if err != nil {
+		return Published{}, err
+	}
+	at, source, err := who.place(p)
+	if err != nil {
+		return Published{}, err
+	}
+	if x.Source != "" && x.Source != source {
+		return Published{}, fault.New(fault.Denied, "event_source_foreign", "%s cannot publish as %.80s", source, x.Source).
+			With("leave the source out, or name your own: %s", source)
+	}
+	space, err := spaceFor(p, x.Space)
+	if err != nil {
+		return Published{}, err
+	}
+	body, err := x.stored()
+	if err != nil {
+		return Published{}, err
+	}
+	if err := e.mayPublish(ctx, who, at, space); err != nil {
+		return Published{}, err
+	}
+	own, ok := id.Parse(x.ID)
+	switch {
+	case x.ID == "":
+		own = id.New()
+	case !ok || own.Zero():
+		own = id.Derive("event", string(space), x.ID)
+	}
+	return e.publish(ctx, who.actor(source), space, at.ChildID(TypeEvent, own), body)
+}
+
+// actor is who the log says has done it.
+func (c Caller) actor(source string) string {
+	if c.Agent == "" {
+		return c.User
+	}
+	return source
+}
+
+func spaceFor(p policy.Principal, sp resource.Space) (resource.Space, error) {
+	own := resource.UserSpace(p.User)
+	if sp == "" || sp == own {
+		return own, nil
+	}
+	for _, g := range p.Groups {
+		if sp == resource.GroupSpace(g) {
+			return sp, nil
+		}
+	}
+	return "", fault.New(fault.Denied, "event_space_foreign", "%s is not in the space %.80s", p.User, sp).
+		With("leave the space out for your own, or name a group that you are in: group:NAME")
+}
+
+// stored checks what is to be published, and returns what is kept of it.
+func (x *Publication) stored() (stored, error) {
+	bad := func(format string, args ...any) (stored, error) {
+		return stored{}, fault.New(fault.Invalid, "event_invalid", "the event cannot be published: "+format, args...)
+	}
+	out := stored{Detail: x.Detail, Time: x.Time.UTC()}
+	if out.Detail == "" {
+		out.Detail = Put
+	}
+	switch {
+	case !slices.Contains(DetailTypes(), out.Detail):
+		return bad("there is no detail type %.80q", x.Detail)
+	case len(x.ID) > maxClientID:
+		return bad("its id has more than %d bytes", maxClientID)
+	case len(x.Resources) == 0:
+		return bad("it names no resource")
+	case len(x.Resources) > MaxResources:
+		return bad("it names more than %d resources", MaxResources)
+	case !x.Time.IsZero() && (x.Time.Year() < 1970 || x.Time.Year() > 9999):
+		return bad("its time is %s", x.Time)
+	}
+	size := 0
+	for _, r := range x.Resources {
+		if r.URI.Zero() {
+			return bad("a resource of it has no URI")
+		}
+		size += len(r.Body) + len(r.URI.Key())
+		if size > MaxBytes {
+			return stored{}, tooLarge()
+		}
+		ref := storedRef{URI: r.URI}
+		if len(r.Body) > 0 {
+			var b bytes.Buffer
+			if err := json.Compact(&b, r.Body); err != nil {
+				return bad("the body of %s is no JSON: %w", r.URI, err)
+			}
+			ref.Body = b.Bytes()
+		}
+		out.Resources = append(out.Resources, ref)
+	}
+	return out, nil
+}
+
+func tooLarge() error {
+	return fault.New(fault.TooLarge, "event_too_large", "the event has more than %d KiB", MaxBytes>>10).
+		With("keep the content in a resource, and publish its URI")
+}
+
+// mayPublish asks policy. There is nobody who could be asked.
+func (e *Engine) mayPublish(ctx context.Context, who Caller, at resource.URI, space resource.Space) error {
+	d, err := e.opt.Judge.Judge(ctx, policy.Question{Point: policy.PointAccess, Action: policy.Write,
+		User: who.User, Agent: who.Agent, Lineage: who.Lineage,
+		Resource: policy.Resource{URI: at, Type: TypeEvent, Space: space}})
+	if err != nil {
+		return fault.New(fault.Denied, "event_denied", "policy could not be asked whether the event may be published: %w", err)
+	}
+	if d.Verdict != policy.Allow {
+		return fault.New(fault.Denied, "event_denied", "policy does not let %s publish events: %s", who.User, d.Reason)
+	}
+	return nil
+}
+
+// publish appends an event, or finds that it is there already.
+func (e *Engine) publish(ctx context.Context, actor string, space resource.Space, uri resource.URI, body stored) (Published, error) {
+	out := Published{URI: uri}
+	out.ID, _ = id.Parse(uri.ID())
+	r, err := e.append(ctx, actor, space, uri, body)
+	if err == nil {
+		out.Cursor = cursorOf(r.Seq)
+		return out, nil
+	}
+	if !fault.Is(err, fault.Conflict) {
+		return Published{}, err
+	}
+	used := fault.New(fault.Conflict, "event_id_used", "the id %s belongs to another event", uri.ID()).With("use an id of its own for each event")
+	there, err := e.opt.Store.Get(ctx, store.Scope{Actor: actor, Read: []resource.Space{space}}, uri)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return Published{}, used
+	case err != nil:
+		return Published{}, err
+	}
+	if !body.same(there.Body) {
+		return Published{}, used
+	}
+	out.Cursor, out.Duplicate = cursorOf(there.Seq), true
+	return out, nil
+}
+
+// same reports whether what is kept is this event.
+func (s stored) same(kept []byte) bool {
+	var k stored
+	if json.Unmarshal(kept, &k) != nil {
+		return false
+	}
+	return k.Seen == s.Seen && k.Detail == s.Detail && k.Time.Equal(s.Time) &&
+		slices.EqualFunc(k.Resources, s.Resources, func(a, b storedRef) bool { return a.URI == b.URI && bytes.Equal(a.Body, b.Body) })
+}
+
+func (e *Engine) append(ctx context.Context, actor string, space resource.Space, uri resource.URI, body stored) (store.Receipt, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // bodies are kept as they came
+	if err := enc.Encode(body); err != nil {
+		return store.Receipt{}, err
+	}
+	batch := store.Batch{Changes: []store.Change{{URI: uri, Body: bytes.TrimSuffix(b.Bytes(), []byte("\n")), If: store.If{Absent: true}}}}
+	if r, ok := request.From(ctx); ok {
+		batch.Request = r.ID
+	}
+	return e.opt.Store.Commit(ctx, store.Scope{Actor: actor, Read: []resource.Space{space}, Write: space}, batch)
+}
