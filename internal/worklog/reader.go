@@ -202,7 +202,7 @@ func plainOutcome(res *found) (Outcome, bool) {
 	switch res.Result().Status {
 	case message.OK:
 		return Success, true
-	case message.Queued, message.UnknownEnd:
+	case message.Queued, message.Accepted, message.UnknownEnd:
 		return "", false
 	}
 	return Failure, true
@@ -223,6 +223,9 @@ func (r *reader) outcome(en *Entry, w *words, m *found, c message.Call, res *fou
 	if ok {
 		return nil
 	}
+	if status == message.Accepted {
+		return r.task(en, w, m, c)
+	}
 	u := m.uri.Child(typeIntent, strconv.Itoa(c.Block))
 	stored, err := r.store.Get(r.ctx, r.sc, u)
 	if fault.Is(err, fault.NotFound) {
@@ -238,6 +241,37 @@ func (r *reader) outcome(en *Entry, w *words, m *found, c message.Call, res *fou
 	w.settle(en, &in)
 	if en.Outcome != Pending && stored.At.After(en.At) && status != message.UnknownEnd {
 		en.Took = stored.At.Sub(en.At)
+	}
+	return nil
+}
+
+// task says what became of a call that went on as a task.
+func (r *reader) task(en *Entry, w *words, m *found, c message.Call) error {
+	u := m.uri.Parent().ChildID(record.TypeRequest, record.TaskID(c.Ref))
+	stored, err := r.store.Get(r.ctx, r.sc, u)
+	if fault.Is(err, fault.NotFound) { // in a copy, say
+		en.Outcome, en.Error = Partial, "it went on in the background; what became of it is not recorded here"
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var t record.Request
+	if err := record.Decode(u, stored.Body, &t); err != nil {
+		return err
+	}
+	if t.Answered.IsZero() {
+		en.Outcome, en.Error = Pending, "it runs in the background"
+		return nil
+	}
+	en.Took = max(0, t.Answered.Sub(en.At))
+	switch message.Status(t.Outcome) {
+	case message.OK:
+		en.Outcome, en.Error = Success, ""
+	case message.UnknownEnd:
+		en.Outcome, en.Error = Partial, "it is not known whether it was done"
+	default:
+		en.Outcome, en.Error = Failure, w.reason(t.Message)
 	}
 	return nil
 }

@@ -193,7 +193,15 @@ func (w *words) why(res *message.ToolResult) string {
 	if w.quiet || message.LabelsOf([]message.Block{res}).Has(message.Secret) {
 		return Masked
 	}
-	return w.short(res.Text())
+	return w.short(res.Plain())
+}
+
+// reason is the beginning of what a task said last.
+func (w *words) reason(s string) string {
+	if w.quiet {
+		return Masked
+	}
+	return w.short(s)
 }
 
 // short makes a line of a text. What follows its beginning is not looked at:

@@ -113,7 +113,9 @@ func (w *writing) conversation(e *resource.Entry) error {
 		w.unreadable(e, err)
 		return nil
 	}
-	return w.conversationGone(uid, !c.Deleted.IsZero() || e.State == record.StateDeleted)
+	// What agents ask each other is not found: neither the user nor the
+	// assistant has said it, and what came of it stands where it was asked.
+	return w.conversationGone(uid, !c.Deleted.IsZero() || e.State == record.StateDeleted || !c.Asked.Zero())
 }
 
 func (w *writing) conversationGone(uid id.ID, gone bool) error {

@@ -188,6 +188,16 @@ func TestDeletedConversations(t *testing.T) {
 	w.expect("ana", "plum", "a [plum]")
 }
 
+func TestWhatAgentsAskEachOther(t *testing.T) {
+	w := newWorld(t)
+	c := w.talk("ana", "notes")
+	c.say("a plum")
+	w.expect("ana", "plum", "a [plum]")
+	c.Asked = record.RequestURI(id.New(), id.New(), id.New())
+	c.put()
+	w.expect("ana", "plum")
+}
+
 func TestPages(t *testing.T) {
 	w := newWorld(t)
 	c := w.talk("ana", "many")
