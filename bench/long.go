@@ -82,7 +82,10 @@ func (l *long) open() error {
 	if err != nil {
 		return err
 	}
-	l.engine = conversation.New(l.store, conversation.Options{Tools: reg.Get, Names: reg.Names})
+	l.engine = conversation.New(l.store, conversation.Options{
+		Tools: func(_, name string) (tool.Tool, bool) { return reg.Get(name) },
+		Names: func(string) []string { return reg.Names() },
+	})
 	l.log = worklog.New(l.store, func(name string) (tool.Spec, bool) {
 		t, ok := reg.Get(name)
 		if !ok {

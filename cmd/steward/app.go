@@ -14,6 +14,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/identity"
+	"steward/internal/secret"
 	"steward/internal/settings"
 )
 
@@ -38,10 +39,15 @@ type app struct {
 
 	// Global flags.
 	config, data, model string
+	agent               string // to talk to
 	quiet, json         bool
+	agentFolders        []string // besides those of the settings
+	mcpFiles            []string
 
 	flags []settings.Flag // those of the command that are settings
 	set   *settings.Loaded
+
+	masker *secret.Masker // hides the secrets of this run; see hidden
 }
 
 // run runs the program and returns its exit code.
@@ -116,7 +122,7 @@ func (a *app) explain(err error) {
 		e = fault.New(fault.Invalid, "usage", "%s", err.Error()).With("steward --help shows what there is")
 	}
 	if a.json {
-		body := map[string]any{"code": e.Code, "kind": e.Kind, "message": withoutRemedy(e)}
+		body := map[string]any{"code": e.Code, "kind": e.Kind, "message": a.hidden().Mask(withoutRemedy(e))}
 		if e.Remedy != "" {
 			body["remedy"] = e.Remedy
 		}
@@ -128,7 +134,7 @@ func (a *app) explain(err error) {
 		}
 		return
 	}
-	fmt.Fprintf(a.stderr, "steward: %s\n", withoutRemedy(e))
+	fmt.Fprintf(a.stderr, "steward: %s\n", a.hidden().Mask(withoutRemedy(e)))
 	if e.Remedy != "" {
 		fmt.Fprintf(a.stderr, "  %s\n", e.Remedy)
 	}
@@ -167,22 +173,27 @@ func (a *app) command() *cobra.Command {
 	f.StringVar(&a.config, "config", "", "settings `FILE` to use in place of ./steward.yaml")
 	f.StringVar(&a.data, "data", "", "`FOLDER` of the database and everything else that is kept")
 	f.StringVar(&a.model, "model", "", "model to use: provider/model or an alias")
+	f.StringArrayVar(&a.agentFolders, "agents", nil, "one more `FOLDER` of agents")
+	f.StringArrayVar(&a.mcpFiles, "mcp", nil, "one more JSON `FILE` with mcpServers")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "tell less on stderr")
 	f.BoolVar(&a.json, "json", false, "write JSON, for programs")
 	complete(root, "model", a.completeModels)
 	root.AddGroup(&cobra.Group{ID: "talk", Title: "Talk:"}, &cobra.Group{ID: "keep", Title: "Keep:"}, &cobra.Group{ID: "look", Title: "Look:"})
 	root.AddCommand(a.chatCommand(), a.askCommand(), a.serveCommand(),
-		a.conversationsCommand(), a.messagesCommand(), a.branchCommand(), a.importCommand(), a.searchCommand(), a.keysCommand(),
-		a.logCommand(), a.modelsCommand(), a.configCommand(), a.doctorCommand(), a.versionCommand(), a.manCommand(root))
+		a.conversationsCommand(), a.messagesCommand(), a.branchCommand(), a.importCommand(), a.searchCommand(), a.agentsCommand(), a.mcpCommand(), a.approvalsCommand(), a.grantsCommand(), a.keysCommand(), a.secretsCommand(), a.usersCommand(), a.groupsCommand(), a.resourcesCommand(),
+		a.logCommand(), a.auditCommand(), a.policyCommand(), a.eventsCommand(), a.requestsCommand(), a.intentsCommand(), a.modelsCommand(), a.configCommand(), a.doctorCommand(), a.versionCommand(), a.manCommand(root))
 	strict(root)
 	return root
 }
 
-// strict turns what cobra finds wrong with arguments into usage errors.
+// strict turns what cobra finds wrong with arguments and flags into usage errors.
 func strict(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			err := check(c, args)
+			if err == nil {
+				err = c.ValidateFlagGroups()
+			}
 			var use usageError
 			if err != nil && !errors.As(err, &use) {
 				return usageError{err}
@@ -219,6 +230,7 @@ func (a *app) settings() (*settings.Loaded, error) {
 		a.note("steward: %s", n)
 	}
 	a.set = set
+	a.learn(set)
 	return set, nil
 }
 
@@ -240,6 +252,7 @@ func (a *app) logger(set *settings.Loaded, w io.Writer) *slog.Logger {
 		level = max(level, slog.LevelWarn)
 	}
 	opt := &slog.HandlerOptions{Level: level}
+	w = hiding{w, a.hidden()}
 	if set.Log.Format == "json" {
 		return slog.New(slog.NewJSONHandler(w, opt))
 	}

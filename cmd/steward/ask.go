@@ -22,22 +22,25 @@ const largestInput = 10 << 20
 
 func (a *app) askCommand() *cobra.Command {
 	var which string
-	var last bool
+	var last, wait bool
 	c := &cobra.Command{
 		Use: "ask [TEXT…]", Short: "Ask one thing and print the answer", GroupID: "talk", Args: cobra.ArbitraryArgs,
 		Long: "Ask one thing. The answer goes to standard output as it comes, what is done on the way to\n" +
 			"standard error. What is piped in is context for the question, or the question itself. Nobody\n" +
-			"can be asked for approval: tools that change something are denied.\n\n" +
+			"can be asked for approval: tools that change something are denied. What goes on in the background\n" +
+			"is not waited for, unless with --wait: steward requests tells of it.\n\n" +
 			"Exit codes: 0 answered, 1 failed, 2 wrong usage, 3 answered but cut short by a limit,\n" +
 			"130 interrupted.",
 		Example: "  steward ask 'What is 12.5 times 8?'\n" +
 			"  git diff | steward ask --model anthropic/claude-sonnet-5 'Write a commit message for this'\n" +
 			"  steward ask --continue 'And in French?'",
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.ask(c.Context(), strings.Join(args, " "), which, last)
+			return a.ask(c.Context(), strings.Join(args, " "), which, last, wait)
 		},
 	}
 	a.whichFlags(c, &which, &last)
+	a.agentFlag(c)
+	c.Flags().BoolVar(&wait, "wait", false, "wait for what goes on in the background, and print what comes of it")
 	return c
 }
 
@@ -51,6 +54,9 @@ type answer struct {
 	DurationMS   int64         `json:"duration_ms"`
 	Usage        message.Usage `json:"usage"`
 	Tools        []toolUse     `json:"tools"`
+	Later        []string      `json:"later,omitzero"` // with --wait: what was answered to results that came later
+
+	at runtime.Cursor
 }
 
 type toolUse struct {
@@ -60,7 +66,7 @@ type toolUse struct {
 	Result string `json:"result"`
 }
 
-func (a *app) ask(ctx context.Context, question, which string, last bool) error {
+func (a *app) ask(ctx context.Context, question, which string, last, wait bool) error {
 	content, err := a.question(question)
 	if err != nil {
 		return err
@@ -73,7 +79,7 @@ func (a *app) ask(ctx context.Context, question, which string, last bool) error 
 	if err != nil {
 		return err
 	}
-	err = a.askBackend(ctx, b, content, which, last)
+	err = a.askBackend(ctx, b, content, which, last, wait)
 	return errors.Join(err, b.Close())
 }
 
@@ -113,7 +119,7 @@ func (a *app) piped() (string, error) {
 	return string(b), nil
 }
 
-func (a *app) askBackend(ctx context.Context, b backend, content []message.Block, which string, last bool) error {
+func (a *app) askBackend(ctx context.Context, b backend, content []message.Block, which string, last, wait bool) error {
 	conv, err := a.which(ctx, b, which, last)
 	if err != nil {
 		return err
@@ -126,10 +132,14 @@ func (a *app) askBackend(ctx context.Context, b backend, content []message.Block
 		w.Out = io.Discard
 	}
 	var out answer
-	acc, err := terminal.Follow(ctx, b, runtime.Turn{Conversation: conv, Model: a.model, Content: content}, func(f runtime.Frame) error {
+	acc, err := terminal.Follow(ctx, b, runtime.Turn{Conversation: conv, Model: a.model, Agent: a.agent, Content: content}, func(f runtime.Frame) error {
 		out.note(f)
+		out.at = f.Cursor
 		return w.Frame(f)
 	})
+	if err == nil && len(out.Tools) > 0 {
+		err = a.background(ctx, b, acc, &out, w, wait)
+	}
 	if err != nil {
 		return errors.Join(err, w.Close(), a.abandon(ctx, b, acc))
 	}
@@ -138,6 +148,9 @@ func (a *app) askBackend(ctx context.Context, b backend, content []message.Block
 		err = a.printJSON(out)
 	} else if err = w.Close(); err == nil {
 		a.note("conversation %s", acc.Conversation)
+	}
+	if say := terminal.HiddenNote(acc.Hidden); say != "" {
+		a.note("%s", say)
 	}
 	if err == nil && (w.Stop == message.StopBound || w.Stop == message.StopLength) {
 		return exitCode(exitBound)
@@ -165,6 +178,10 @@ func (o *answer) note(f runtime.Frame) {
 		o.Tools = append(o.Tools, u)
 	case runtime.FrameComplete:
 		m := f.Stored
+		if o.Message != "" {
+			o.Later = append(o.Later, m.Text())
+			return
+		}
 		o.Message, o.Answer, o.Model, o.Stop = m.ID.String(), m.Text(), m.Model, m.Stop
 		o.DurationMS, o.Usage, o.Tools = m.Took.Milliseconds(), m.Usage, orEmpty(o.Tools)
 	}

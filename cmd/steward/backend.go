@@ -12,13 +12,16 @@ import (
 	"time"
 
 	"steward/internal/agent"
+	"steward/internal/audit"
+	"steward/internal/catalog"
 	"steward/internal/conversation"
+	"steward/internal/face/openai"
 	"steward/internal/face/terminal"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/identity"
 	"steward/internal/llm"
-	"steward/internal/policy"
+	"steward/internal/policy/rego"
 	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/search/fts"
@@ -36,8 +39,12 @@ type backend interface {
 	terminal.Shelf
 	importer
 	caller
+	publisher
 	Delete(ctx context.Context, conv id.ID) error
 	ModelNames(ctx context.Context) ([]string, error)
+	AgentLines(ctx context.Context) ([]terminal.AgentLine, error)
+	// Waiting tells what waits for an approval; see terminal.Approvals.
+	Waiting(ctx context.Context) iter.Seq2[[]catalog.Listing, error]
 	// Close lets go of everything; turns that run are put aside.
 	Close() error
 }
@@ -93,10 +100,15 @@ type local struct {
 	store *sqlite.Store
 	index *fts.Index
 	keys  *identity.Registry
+	judge *rego.Judge
 	found *supply
 	node  *runtime.Node
 	log   *slog.Logger
 	grace time.Duration
+
+	audit    *audit.Log
+	catalog  *catalog.Catalog
+	services *agentServices
 }
 
 var _ backend = (*local)(nil)
@@ -107,10 +119,14 @@ func (a *app) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	if err != nil {
 		return nil, err
 	}
-	l := &local{store: st, keys: identity.New(st), log: log, grace: set.Timeouts.Shutdown,
+	trail, err := audit.New(st, audit.Options{Mask: a.hidden().Mask})
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	l := &local{audit: trail, store: st, keys: identity.New(st), log: log, grace: set.Timeouts.Shutdown,
 		shelf: shelf{a.user(), conversation.New(st, conversation.Options{})}}
 	if err := l.wire(ctx, a, set, log); err != nil {
-		return nil, errors.Join(err, st.Close())
+		return nil, errors.Join(err, l.closePolicies(), st.Close())
 	}
 	return l, nil
 }
@@ -120,13 +136,16 @@ func (a *app) openStore(ctx context.Context, set *settings.Loaded, log *slog.Log
 		return nil, fault.New(fault.Invalid, "data_unwritable", "the data folder cannot be made: %w", err).
 			With("name another with --data")
 	}
-	return sqlite.Open(ctx, sqlite.Options{Path: database(set.Data), Log: log})
+	return sqlite.Open(ctx, sqlite.Options{Path: database(set.Data), Log: log, Mask: a.hidden().MaskBytes})
 }
 
 // wire makes the node of its parts.
 func (l *local) wire(ctx context.Context, a *app, set *settings.Loaded, log *slog.Logger) error {
 	var err error
-	if l.found, err = a.supply(ctx, set, log); err != nil {
+	if err := l.openPolicies(set, log); err != nil {
+		return err
+	}
+	if l.found, err = a.supplyUnder(ctx, set, l.judge, log); err != nil {
 		return err
 	}
 	if set.Limits.DayTokens > 0 || set.Limits.DayCost > 0 {
@@ -138,18 +157,29 @@ func (l *local) wire(ctx context.Context, a *app, set *settings.Loaded, log *slo
 	if err != nil {
 		return err
 	}
+	if err := l.openAgents(ctx, a, set, tools, log); err != nil {
+		return err
+	}
 	l.index = newIndex(set.Data, l.store, log)
 	l.node, err = runtime.Open(ctx, runtime.Options{
+		Secrets: a.hidden(), Anchor: l.anchor(set), AnchorEvery: set.Audit.AnchorEvery,
 		Search: l.index, Erased: l.index.Catch,
-		KeepDeleted: max(set.Keep.Deleted, 1), PackAfter: set.Keep.Unused,
-		Store: l.store, Models: l.found.Models, Tools: tools, Judge: policy.Fixed{}, Log: log,
+		ApprovalTimeout: set.Timeouts.Approval,
+		KeepDeleted:     max(set.Keep.Deleted, 1), PackAfter: set.Keep.Unused,
+		Catalog: l.catalog,
+		Store:   l.store, Models: l.found.Models, Tools: tools, Judge: l.judge, People: l.keys, AuditReads: set.Audit.Reads, Log: log,
 		Profile: func(ctx context.Context, user string) (string, error) {
 			p, err := l.profile(ctx, set, user)
 			return about(p), err
 		},
-		Limits: agent.Limits{Iterations: set.Limits.Iterations, Time: set.Limits.Time},
+		Limits:       agent.Limits{Iterations: set.Limits.Iterations, Time: set.Limits.Time},
+		RemoteModels: l.services.remoteModels,
 	})
-	return err
+	if err != nil {
+		return errors.Join(err, l.closeAgents())
+	}
+	l.services.answer(openai.Handler(openai.Options{Node: l.node, Logger: log}))
+	return nil
 }
 
 // tools registers the tools that Steward brings along.
@@ -305,5 +335,5 @@ func (l *local) Close() error {
 	if err != nil {
 		err = fmt.Errorf("putting running turns aside: %w", err)
 	}
-	return errors.Join(err, l.index.Close(), l.store.Close())
+	return errors.Join(err, l.closeAgents(), l.closePolicies(), l.index.Close(), l.store.Close())
 }

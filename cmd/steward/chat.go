@@ -27,13 +27,20 @@ func (a *app) chatCommand() *cobra.Command {
 		Long: "Chat in the terminal. Steward serves on loopback meanwhile, so that other commands and programs\n" +
 			"can join; where one serves the data folder already, the chat joins it. /help tells what can be\n" +
 			"done. Without a terminal each line of standard input is a message.",
-		Example: "  steward chat\n  steward chat --continue\n  steward chat --model openai/gpt-5",
+		Example: "  steward chat\n  steward chat --continue\n  steward chat --model openai/gpt-5\n" +
+			"  steward chat --agent personal_assistant/email",
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.chat(c.Context(), which, last)
 		},
 	}
 	a.whichFlags(c, &which, &last)
+	a.agentFlag(c)
 	return c
+}
+
+// agentFlag is the flag by which the agent to talk to is chosen.
+func (a *app) agentFlag(c *cobra.Command) {
+	c.Flags().StringVar(&a.agent, "agent", "", "`PATH` of the agent to talk to: NAME, or NAME/NAME for one below another")
 }
 
 // whichFlags are the flags by which a conversation is chosen.
@@ -115,7 +122,8 @@ func (a *app) talk(ctx context.Context, set *settings.Loaded, b backend, which s
 		return err
 	}
 	p := pathsOf(b)
-	o := terminal.Options{Node: b, Shelf: b, Paths: p, Views: p, Models: b.ModelNames, Log: a.chatLog(p), Conversation: conv, Model: a.model}
+	o := terminal.Options{Node: b, Shelf: b, Paths: p, Views: p, Models: b.ModelNames, Agents: b.AgentLines, Log: a.chatLog(p),
+		Conversation: conv, Model: a.model, Agent: a.agent}
 	if l, ok := b.(*local); ok {
 		o.Tools = l.toolLines
 		o.Leaving = "the answer goes on when Steward is started again"
@@ -128,6 +136,7 @@ func (a *app) talk(ctx context.Context, set *settings.Loaded, b backend, which s
 		}
 		return terminal.Plain(ctx, o, a.stdin, a.stdout, notes)
 	}
+	o.Approvals = approvalsOf(b)
 	o.Greeting, o.History = greeting, filepath.Join(set.Data, "history")
 	o.In, o.Out, o.Environ = a.stdin, a.stdout, a.environ
 	return terminal.Run(ctx, o)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -131,7 +132,7 @@ func (a *app) printList(list []summary) error {
 // plainLine keeps text of others from doing anything to the terminal.
 func plainLine(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < 0x20 || 0x7f <= r && r < 0xa0 {
+		if r < 0x20 || 0x7f <= r && r < 0xa0 || unicode.Is(unicode.Bidi_Control, r) {
 			return ' '
 		}
 		return r

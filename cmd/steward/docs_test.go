@@ -31,8 +31,12 @@ func TestConsole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	concepts, err := filepath.Glob(repo + "/docs/concepts/*.md")
+	if err != nil || len(concepts) == 0 {
+		t.Fatalf("no concepts: %v", err)
+	}
 	ran := 0
-	for _, file := range append(files, repo+"/README.md") {
+	for _, file := range append(append(files, concepts...), repo+"/README.md") {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -42,7 +46,7 @@ func TestConsole(t *testing.T) {
 			continue
 		}
 		ran += len(blocks)
-		t.Run(filepath.Base(file), func(t *testing.T) { console(t, strings.Join(blocks, "\n")) })
+		t.Run(strings.TrimPrefix(file, repo+"/"), func(t *testing.T) { console(t, strings.Join(blocks, "\n")) })
 	}
 	if ran < 5 {
 		t.Errorf("only %d blocks were run", ran)
@@ -63,10 +67,19 @@ func fenced(text, language string) []string {
 // with "> "), and compares what they print.
 func console(t *testing.T, block string) {
 	env, dir := user(t), t.TempDir()
+	examples, err := filepath.Abs(repo + "/examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(examples, filepath.Join(dir, "examples")); err != nil { // as in the repository
+		t.Fatal(err)
+	}
 	var cmd string
 	var want []string
 	finish := func() {
-		if cmd != "" {
+		if strings.HasPrefix(cmd, "steward chat") {
+			chatConsole(t, env, cmd, want)
+		} else if cmd != "" {
 			runConsole(t, env, dir, cmd, strings.Join(want, "\n"))
 		}
 		cmd, want = "", nil
@@ -76,8 +89,8 @@ func console(t *testing.T, block string) {
 		case strings.HasPrefix(line, "$ "):
 			finish()
 			cmd = line[2:]
-		case strings.HasPrefix(line, "> ") && want == nil:
-			cmd += "\n" + line[2:]
+		case (line == ">" || strings.HasPrefix(line, "> ")) && want == nil:
+			cmd += "\n" + strings.TrimPrefix(line[1:], " ")
 		default:
 			want = append(want, line)
 		}

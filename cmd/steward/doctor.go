@@ -23,6 +23,7 @@ import (
 	"steward/internal/settings"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
+	"steward/internal/toolkit/sandbox"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -82,7 +83,7 @@ func (a *app) doctor(ctx context.Context) error {
 		checks = append(checks, a.checkModels(ctx, set)...)
 		checks = append(checks, a.checkClock(ctx, set))
 	}
-	checks = append(checks, a.checkTerminal())
+	checks = append(checks, checkSandbox(), a.checkTerminal())
 	return a.printChecks(checks)
 }
 
@@ -206,6 +207,14 @@ func checkDisk(data string) check {
 		return check{Name: "disk", Status: warn, Say: say, Remedy: "make room soon"}
 	}
 	return fine("disk", "%s", say)
+}
+
+// checkSandbox looks whether programs of others can be confined here.
+func checkSandbox() check {
+	if err := sandbox.Available(); err != nil {
+		return failed("sandbox", warn, err)
+	}
+	return fine("sandbox", "programs of agents can be confined")
 }
 
 func parent(dir string) string {

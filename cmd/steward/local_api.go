@@ -10,16 +10,19 @@ import (
 	"net/http"
 	"os"
 
+	"steward/internal/catalog"
 	"steward/internal/conversation"
 	"steward/internal/face/api"
 	"steward/internal/face/httpauth"
 	"steward/internal/face/terminal"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/policy"
 	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
+	"steward/internal/tree"
 )
 
 // caller makes requests to /api/v1: of the Steward that serves, or of what
@@ -70,10 +73,22 @@ func (w wire) call(ctx context.Context, method, path string, in, out any) error 
 	return nil
 }
 
-// within is the API in this process, for a user who may do everything.
-func within(n api.Node, keys api.Identity, user string, log *slog.Logger) wire {
+// within is the API in this process, for a user who may do what policy lets him:
+// the node's, or that of a judge.
+func within(n api.Node, keys api.Identity, agents catalog.Approver, user string, log *slog.Logger, judge ...policy.Judge) wire {
+	o := api.Options{Node: n, Identity: keys, Agents: agents, Logger: log}
+	for _, j := range judge {
+		o.Judge = j
+	}
+	if n, ok := n.(interface{ Judge() policy.Judge }); ok {
+		o.Judge = n.Judge()
+	}
+	o.People, _ = keys.(api.People)
+	if n, ok := n.(interface{ Resources() *tree.Service }); ok {
+		o.Resources = n.Resources()
+	}
 	return wire{url: "http://steward", http: &http.Client{Transport: inside{
-		handler: api.Handler(api.Options{Node: n, Identity: keys, Logger: log}),
+		handler: api.Handler(o),
 		caller:  httpauth.Caller{User: user, Admin: true}}}}
 }
 
@@ -109,7 +124,7 @@ func (a *answering) Write(p []byte) (int, error) { return a.body.Write(p) }
 
 // call implements caller.
 func (l *local) call(ctx context.Context, method, path string, in, out any) error {
-	return within(l.node, l.keys, l.user, l.log).call(ctx, method, path, in, out)
+	return within(l.node, l.keys, l.catalog, l.user, l.log).call(ctx, method, path, in, out)
 }
 
 // reader answers, of the API, what can be read from the store alone: looking
@@ -199,7 +214,7 @@ func (a *app) looking(ctx context.Context, which string, do func(talk) error) er
 
 func (a *app) look(ctx context.Context, st *sqlite.Store, which string, do func(talk) error) error {
 	s := shelf{a.user(), conversation.New(st, conversation.Options{})}
-	t, err := a.about(ctx, within(reader{shelf: s, store: st}, nil, s.user, slog.New(slog.DiscardHandler)), s.reader(), which)
+	t, err := a.about(ctx, within(reader{shelf: s, store: st}, nil, nil, s.user, slog.New(slog.DiscardHandler)), s.reader(), which)
 	if err != nil {
 		return err
 	}

@@ -7,12 +7,17 @@ import (
 	"os/signal"
 	"syscall"
 	_ "time/tzdata" // time zones also where the machine has none
+
+	"steward/internal/toolkit/sandbox"
 )
 
 // version is set by the linker.
 var version = "unknown"
 
 func main() {
+	if code, mine := sandbox.Inside(os.Args); mine { // started by Steward itself, around a confined program
+		os.Exit(code)
+	}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	a := &app{

@@ -16,12 +16,17 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"steward/internal/message"
+	"steward/internal/toolkit/sandbox"
 )
 
 // TestMain makes this test binary the program as well: the command steward of
-// scripts and tests runs main in a process of its own.
+// scripts and tests runs main in a process of its own; the others are programs
+// for it.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"steward": main})
+	if code, mine := sandbox.Inside(os.Args); mine {
+		os.Exit(code)
+	}
+	testscript.Main(m, map[string]func(){"steward": main, "mcpserver": mcpServer, "clerk": clerk, "desk": desk})
 }
 
 // home writes the settings that keep tests from finding an Ollama which runs

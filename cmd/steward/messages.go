@@ -26,7 +26,7 @@ func (a *app) messagesCommand() *cobra.Command {
 	c.PersistentFlags().StringVar(&conv, "conversation", "", "`ID` of the conversation; the last used one unless given")
 	complete(c, "conversation", a.completeConversations)
 	c.AddCommand(a.listMessages(&conv), a.showMessage(&conv),
-		a.pinMessages(&conv, true), a.pinMessages(&conv, false),
+		a.pinMessages(&conv, true), a.pinMessages(&conv, false), a.trustMessages(&conv),
 		a.markMessages(&conv, verb{"archive", "Keep messages for the record without showing them to a model", "archived", record.Archived}),
 		a.markMessages(&conv, verb{"invalidate", "Say that messages are obsolete", "obsolete now:", record.Invalidated}),
 		a.markMessages(&conv, verb{"restore", "Make messages active again, deleted ones too", "active again:", record.Active}),
@@ -211,6 +211,25 @@ func (a *app) pinMessages(conv *string, pin bool) *cobra.Command {
 					return err
 				}
 				a.note("%s %s", done, shortIDs(msgs))
+				return nil
+			})
+		},
+	}
+}
+
+// trustMessages is steward messages trust.
+func (a *app) trustMessages(conv *string) *cobra.Command {
+	return &cobra.Command{
+		Use: "trust ID…", Short: "Take what others wrote for your own words", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeMessages(conv),
+		Long: "Takes the label untrusted off messages: what stands in them counts as your own words from now on, and\n" +
+			"what a model does after it has read them is asked about no more than if it had not. Read them first.\n" +
+			"The decision is recorded with your name. Answers that were written after reading them keep the label.",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.onMessages(c.Context(), *conv, false, args, func(t talk, msgs []id.ID) error {
+				if err := t.post(c.Context(), "/messages/trust", map[string]any{"messages": msgs}, nil); err != nil {
+					return err
+				}
+				a.note("trusted from now on: %s", shortIDs(msgs))
 				return nil
 			})
 		},

@@ -20,11 +20,13 @@ import (
 	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/llm"
+	"steward/internal/policy"
 	"steward/internal/provider/anthropic"
 	"steward/internal/provider/gemini"
 	"steward/internal/provider/offline"
 	"steward/internal/provider/ollama"
 	"steward/internal/provider/openai"
+	"steward/internal/runtime"
 	"steward/internal/settings"
 )
 
@@ -74,6 +76,14 @@ func (s *supply) offlineOnly() bool {
 // supply finds the providers: those of the settings, then those whose key is
 // in the environment, then a local Ollama, then the offline one.
 func (a *app) supply(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*supply, error) {
+	return a.supplyUnder(ctx, set, nil, log)
+}
+
+// supplyUnder is supply where policy says which model may be asked; nil: any.
+func (a *app) supplyUnder(ctx context.Context, set *settings.Loaded, judge policy.Judge, log *slog.Logger) (*supply, error) {
+	if err := a.resolveKeys(ctx, set); err != nil {
+		return nil, err
+	}
 	s := &supply{sources: a.sources(ctx, set)}
 	var err error
 	if s.aliases, err = aliases(set, s.sources); err != nil {
@@ -85,6 +95,9 @@ func (a *app) supply(ctx context.Context, set *settings.Loaded, log *slog.Logger
 		PerDay:     llm.Budget{MaxTokens: set.Limits.DayTokens, MaxCost: set.Limits.DayCost}}
 	for _, src := range s.sources {
 		cfg.Providers = append(cfg.Providers, src.Provider)
+	}
+	if judge != nil {
+		cfg.Allow = runtime.ModelGate(judge, places(set))
 	}
 	s.Models, err = llm.New(cfg)
 	return s, err
@@ -118,6 +131,7 @@ func zoneOf(name string) *time.Location {
 func (a *app) sources(ctx context.Context, set *settings.Loaded) []source {
 	var mu sync.Mutex
 	var found []source
+	client := a.modelClient()
 	add := func(s source) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -134,12 +148,12 @@ func (a *app) sources(ctx context.Context, set *settings.Loaded) []source {
 			if p.Key == "" && p.BaseURL == "" {
 				continue // something is set, but nothing by which it could be reached
 			}
-			src.Provider, src.names = vendorOf(name, p, set.Timeouts), presets()[name]
+			src.Provider, src.names = vendorOf(name, p, set.Timeouts, client), presets()[name]
 			src.names.standard = cmp.Or(p.Model, src.names.standard)
 			add(src)
 		default:
 			asking.Go(func() {
-				src.Provider, src.names = served(ctx, name, p, set.Timeouts)
+				src.Provider, src.names = served(ctx, name, p, set.Timeouts, client)
 				add(src)
 			})
 		}
@@ -151,7 +165,7 @@ func (a *app) sources(ctx context.Context, set *settings.Loaded) []source {
 				return
 			}
 			src := source{rank: 3, how: "found at " + localOllama}
-			src.Provider, src.names = served(ctx, "ollama", p, set.Timeouts)
+			src.Provider, src.names = served(ctx, "ollama", p, set.Timeouts, client)
 			add(src)
 		})
 	}
@@ -187,29 +201,29 @@ func howFound(set *settings.Loaded, name string) string {
 }
 
 // vendorOf makes the client of a vendor's own API.
-func vendorOf(name string, p settings.Provider, t settings.Timeouts) llm.Provider {
+func vendorOf(name string, p settings.Provider, t settings.Timeouts, client *http.Client) llm.Provider {
 	switch name {
 	case "anthropic":
-		return anthropic.New(anthropic.Options{BaseURL: p.BaseURL, Key: p.Key.Reveal(), FirstByte: t.FirstByte, Idle: t.Idle})
+		return anthropic.New(anthropic.Options{BaseURL: p.BaseURL, Key: p.Key.Reveal(), HTTP: client, FirstByte: t.FirstByte, Idle: t.Idle})
 	case "gemini":
-		return gemini.New(gemini.Options{BaseURL: p.BaseURL, Key: p.Key.Reveal(), FirstByte: t.FirstByte, Idle: t.Idle})
+		return gemini.New(gemini.Options{BaseURL: p.BaseURL, Key: p.Key.Reveal(), HTTP: client, FirstByte: t.FirstByte, Idle: t.Idle})
 	}
-	return openai.New(openai.Options{Name: name, BaseURL: p.BaseURL, Key: p.Key.Reveal(), FirstByte: t.FirstByte, Idle: t.Idle})
+	return openai.New(openai.Options{Name: name, BaseURL: p.BaseURL, Key: p.Key.Reveal(), HTTP: client, FirstByte: t.FirstByte, Idle: t.Idle})
 }
 
 // served makes the client of a server that has whatever models its owner
 // chose, and asks it which, unless the settings say.
-func served(ctx context.Context, name string, p settings.Provider, t settings.Timeouts) (llm.Provider, preset) {
+func served(ctx context.Context, name string, p settings.Provider, t settings.Timeouts, client *http.Client) (llm.Provider, preset) {
 	var provider llm.Provider
 	takesTools := func(string) bool { return true }
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	if name == "ollama" {
-		o := ollama.New(ollama.Options{Host: p.BaseURL, Key: p.Key.Reveal(), FirstByte: t.FirstByte, Idle: t.Idle})
+		o := ollama.New(ollama.Options{Host: p.BaseURL, Key: p.Key.Reveal(), HTTP: client, FirstByte: t.FirstByte, Idle: t.Idle})
 		takesTools = func(model string) bool { return o.TakesTools(ctx, model) }
 		provider = o
 	} else {
-		provider = vendorOf(name, p, t)
+		provider = vendorOf(name, p, t, client)
 	}
 	names := preset{standard: p.Model}
 	if !knock(ctx, p.BaseURL) {

@@ -98,6 +98,7 @@ type frame struct {
 	Message      string          `json:"message_id"`
 	Client       string          `json:"client_message_id"`
 	Duplicate    bool            `json:"duplicate"`
+	Hidden       []string        `json:"hidden"`
 	Cursor       string          `json:"cursor"`
 	Block        int             `json:"block"`
 	Text         string          `json:"text"`
@@ -113,14 +114,11 @@ type frame struct {
 	Approach     string          `json:"approach"`
 	Duration     int64           `json:"duration_ms"`
 	Usage        message.Usage   `json:"usage"`
+	Call         string          `json:"call_id"`
+	Tool         string          `json:"tool"`
+	Progress     float64         `json:"progress"`
+	Origin       string          `json:"origin"`
 	wireError
-}
-
-type wireApproval struct {
-	ID       string    `json:"id"`
-	ArgsHash string    `json:"args_hash"`
-	Reason   string    `json:"reason"`
-	Expires  time.Time `json:"expires"`
 }
 
 type wireError struct {
@@ -223,25 +221,12 @@ func (r *remote) Send(ctx context.Context, t runtime.Turn) (runtime.Accepted, er
 	}
 	at, err := runtime.ParseCursor(f.Cursor)
 	return runtime.Accepted{Conversation: parseID(f.Conversation), Interaction: parseID(f.Interaction),
-		Message: parseID(f.Message), Seq: at.Seq, Duplicate: f.Duplicate}, err
+		Message: parseID(f.Message), Seq: at.Seq, Duplicate: f.Duplicate, Hidden: f.Hidden}, err
 }
 
 // Stop implements terminal.Node.
 func (r *remote) Stop(ctx context.Context, conv id.ID) error {
 	_, err := r.ask(ctx, map[string]any{"type": "stop", "id": "1", "conversation_id": conv.String()})
-	return err
-}
-
-// Decide implements terminal.Node.
-func (r *remote) Decide(ctx context.Context, _ id.ID, v runtime.Verdict) error {
-	out := map[string]any{"type": "deny", "id": "1", "approval_id": v.ID, "args_hash": v.ArgsHash}
-	if v.Approve {
-		out["type"] = "approve"
-	}
-	if v.Reason != "" {
-		out["reason"] = v.Reason
-	}
-	_, err := r.ask(ctx, out)
 	return err
 }
 
@@ -307,7 +292,7 @@ func (r *remote) watch(ctx context.Context, conv id.ID, at *runtime.Cursor, yiel
 			return unreachable(r.url, err)
 		case f.Type == "error" && f.Cursor == "":
 			return f.fault() // of the connection, not of a turn
-		case f.Type == "ok", f.Type == "accepted", f.Type == "pong":
+		case f.Type == "ok", f.Type == "accepted", f.Type == "pong", f.Type == "agents_waiting":
 			continue
 		}
 		out, err := f.decode()
@@ -339,6 +324,10 @@ func (f *frame) decode() (runtime.Frame, error) {
 			Usage: f.Usage, Approach: f.Approach, Took: time.Duration(f.Duration) * time.Millisecond, Blocks: blocks(f.Content)}
 	case runtime.FrameCall, runtime.FrameResult:
 		out.Call = f.call()
+	case runtime.FrameTask:
+		out.Task = f.task()
+	case runtime.FrameOpened:
+		out.Stored = f.opened()
 	case runtime.FrameError:
 		out.Err = f.fault()
 	}
@@ -346,19 +335,24 @@ func (f *frame) decode() (runtime.Frame, error) {
 }
 
 func (f *frame) call() *runtime.CallView {
-	v := &runtime.CallView{ID: f.ID, Name: f.Name, Args: string(f.Args), Status: f.Status}
-	var text string
-	if json.Unmarshal(f.Args, &text) == nil {
-		v.Args = text // what the model wrote was no object
-	}
+	v := &runtime.CallView{ID: f.ID, Name: f.Name, Args: argsText(f.Args), Status: f.Status, Message: f.Say, Fraction: f.Progress}
 	if a := f.Approval; a != nil {
-		v.Approval = &runtime.ApprovalView{ID: a.ID, ArgsHash: a.ArgsHash, Reason: a.Reason, Expires: a.Expires}
+		v.Approval = a.view()
 	}
 	if f.Type == string(runtime.FrameResult) {
 		v.Result = &message.ToolResult{Name: f.Name, Status: message.Status(f.Status), Rest: f.Rest,
 			Content: []message.Block{&message.Text{Text: f.Result}}}
 	}
 	return v
+}
+
+// argsText reads arguments: an object, or a text where the model wrote none.
+func argsText(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	return string(raw)
 }
 
 // blocks reads content: a text, or blocks of which the kind is enough.

@@ -20,6 +20,8 @@ import (
 	"steward/internal/face/chat"
 	"steward/internal/face/httpauth"
 	"steward/internal/face/openai"
+	"steward/internal/face/rpc"
+	"steward/internal/face/services"
 	"steward/internal/fault"
 	"steward/internal/settings"
 )
@@ -28,10 +30,10 @@ func (a *app) serveCommand() *cobra.Command {
 	var listen string
 	c := &cobra.Command{
 		Use: "serve", Short: "Serve the chat and the APIs over HTTP", GroupID: "talk", Args: cobra.NoArgs,
-		Long: "Serve the WebSocket chat at /ws (docs/websocket.md), OpenAI's API at /v1 (docs/openai.md) and\n" +
-			"Steward's own at /api/v1 (docs/api.md). On loopback no key is needed; beyond it Steward refuses\n" +
-			"to start until there is one (steward keys create). The first Ctrl-C ends gracefully, the second\n" +
-			"one at once.",
+		Long: "Serve the WebSocket chat at /ws (docs/websocket.md), OpenAI's API at /v1 (docs/openai.md),\n" +
+			"Steward's own at /api/v1 (docs/api.md) and over gRPC (docs/rpc.md). On loopback no key is needed;\n" +
+			"beyond it Steward refuses to start until there is one (steward keys create). The first Ctrl-C\n" +
+			"ends gracefully, the second one at once.",
 		Example: "  steward serve\n  steward serve --listen 0.0.0.0:7420 --data /srv/steward",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if listen != "" {
@@ -64,6 +66,7 @@ func (a *app) serve(ctx context.Context) error {
 	if err := a.welcome(s, l); err != nil {
 		return errors.Join(err, s.Close(), l.Close())
 	}
+	defer a.tellAlong(ctx, l)()
 	select {
 	case <-ctx.Done():
 		a.note("steward: ending; what runs is put aside and goes on at the next start (Ctrl-C ends at once)")
@@ -85,6 +88,9 @@ func (a *app) welcome(s *server, l *local) error {
 		fmt.Fprintf(&b, "  chat    steward chat   (WebSocket: %s/ws)\n", strings.Replace(s.url, "http", "ws", 1))
 		fmt.Fprintf(&b, "  try     curl -s %s/v1/chat/completions -H 'Content-Type: application/json' \\\n"+
 			"            -d '{\"model\":\"default\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello, who are you?\"}]}'\n", s.url)
+		if say := l.waitingAgents(); say != "" {
+			b.WriteString("  " + say + "\n")
+		}
 		if l.found.offlineOnly() {
 			b.WriteString("  The offline provider answers: rules, not a language model. Set OPENAI_API_KEY, ANTHROPIC_API_KEY\n" +
 				"  or GEMINI_API_KEY, or start Ollama, for a real one.\n")
@@ -119,25 +125,34 @@ func (a *app) listen(ctx context.Context, set *settings.Loaded, l *local, addres
 		return nil, errors.Join(err, ln.Close())
 	}
 	s := &server{url: urlOf(ln.Addr()), grace: set.Timeouts.Shutdown, file: noticeFile(set.Data), failed: make(chan error, 1)}
-	guard := httpauth.New(httpauth.Options{Keys: l.keys, AdminToken: token, RequireKey: needKey,
+	guard := httpauth.New(httpauth.Options{Keys: l.keys, AdminToken: token, RequireKey: needKey, People: l.keys,
 		Hosts: hosts(set.Hosts, address), Origins: set.Origins, Logger: log})
-	s.chat = chat.Handler(chat.Options{Node: l.node, Logger: log})
-	health := api.Health(func(ctx context.Context) error {
+	s.chat = chat.Handler(chat.Options{Mask: a.hidden().MaskBytes, Node: l.node, Agents: l.catalog, Judge: l.judge, Events: l.node, Logger: log})
+	ready := func(ctx context.Context) error {
 		_, _, err := l.Conversations(ctx, "", 1)
 		return err
-	})
+	}
+	health := api.Health(ready)
+	calls := rpc.New(rpc.Options{Node: l.node, Events: l.node, Guard: guard, Ready: ready, Logger: log})
 	mux := http.NewServeMux()
 	mux.Handle("/ws", guard.Wrap(s.chat, nil))
 	mux.Handle("/v1/", guard.Wrap(openai.Handler(openai.Options{Node: l.node, Logger: log}), openai.WriteError))
-	mux.Handle("/api/v1/", guard.Wrap(api.Handler(api.Options{Node: l.node, Identity: l.keys, Logger: log}), nil))
+	mux.Handle("/api/v1/", guard.Wrap(api.Handler(api.Options{Audit: l.audit, Node: l.node, Identity: l.keys, Agents: l.catalog, Judge: l.judge, Logger: log, People: l.keys, Resources: l.node.Resources()}), nil))
+	mux.Handle(services.Prefix+"/", guard.Wrap(l.services.handler(), nil))
 	mux.Handle("/healthz", health)
 	mux.Handle("/readyz", health)
+	if err := calls.Mount(mux); err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		httpauth.WriteError(w, r, log, fault.New(fault.NotFound, "unknown_url", "there is no %.200s", r.URL.Path).
-			With("Steward has /ws, /v1, /api/v1, /healthz and /readyz"))
+			With("Steward has /ws, /v1, /api/v1, /tool.Tool, /search.Search, /event.Event, /services/v1, /healthz and /readyz"))
 	})
-	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	s.http = &http.Server{Handler: masking(a.hidden(), mux), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), Protocols: new(http.Protocols)}
+	s.http.Protocols.SetHTTP1(true)
+	s.http.Protocols.SetUnencryptedHTTP2(true) // for gRPC
+	s.http.RegisterOnShutdown(calls.Close)
 	if err := s.announce(a.versionText()); err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}

@@ -305,11 +305,11 @@ func TestOverTheWire(t *testing.T) {
 			if f.Call.Args != "{\"content\":\"text\u202e\",\"path\":\"notes/a.txt\"}" {
 				t.Errorf("not the canonical arguments: %q", f.Call.Args)
 			}
-			verdict := runtime.Verdict{ID: f.Call.Approval.ID, ArgsHash: "wrong", Approve: true}
+			verdict := runtime.Verdict{ID: f.Call.Approval.ID, Hash: "wrong", Approve: true}
 			if err := r.Decide(ctx, acc.Conversation, verdict); err == nil {
 				t.Error("something else was approved")
 			}
-			verdict.ArgsHash = f.Call.Approval.ArgsHash
+			verdict.Hash = f.Call.Approval.Hash
 			if err := r.Decide(ctx, acc.Conversation, verdict); err != nil {
 				t.Fatal(err)
 			}
@@ -339,7 +339,7 @@ func TestOverTheWire(t *testing.T) {
 		}
 		at = f.Cursor
 		if f.Kind == runtime.FrameCall && f.Call.Approval != nil {
-			if err := r.Decide(ctx, acc.Conversation, runtime.Verdict{ID: f.Call.Approval.ID, ArgsHash: f.Call.Approval.ArgsHash, Reason: "not now"}); err != nil {
+			if err := r.Decide(ctx, acc.Conversation, runtime.Verdict{ID: f.Call.Approval.ID, Hash: f.Call.Approval.Hash, Reason: "not now"}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -15,10 +15,14 @@ import (
 // putConversation returns the change that writes c.
 func putConversation(c *record.Conversation, cond store.If) store.Change {
 	ch := store.Change{URI: record.ConversationURI(c.ID), Body: record.Encode(c), If: cond}
-	if c.Deleted.IsZero() {
-		ch.Terms = []store.Term{{Name: record.TermRecent}}
-	} else {
+	if !c.Deleted.IsZero() {
 		ch.State = record.StateDeleted
+	}
+	switch {
+	case !c.Asked.Zero(): // found by the one above it only, deleted or not
+		ch.Terms = []store.Term{{Name: record.TermChildren, Value: record.IDOf(c.Asked, record.TypeConversation).String()}}
+	case c.Deleted.IsZero():
+		ch.Terms = []store.Term{{Name: record.TermRecent}}
 	}
 	return ch
 }

@@ -7,6 +7,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/resource"
 	"steward/internal/store"
 )
 
@@ -25,6 +26,7 @@ func (e *Engine) CopyBranch(ctx context.Context, sc store.Scope, conv id.ID, bra
 	}
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	c.ID, c.Branch, c.Last, c.Created, c.Updated = id.New(), "", 0, now, now
+	c.Asked = resource.URI{}                                  // the copy is a person's
 	c.Messages, c.ToolCalls, c.Tokens = 0, 0, message.Usage{} // counted anew
 	cp := &copying{engine: e, scope: sc, from: conv, to: &c, seen: map[id.ID]bool{}}
 	main := record.Branch{ID: record.MainBranch, Created: now}

@@ -15,11 +15,12 @@ import (
 
 // Options of an Engine. The zero value is right for reading.
 type Options struct {
-	// Tools finds a tool by its name: what it says makes earlier results
-	// obsolete. Nil: nothing does.
-	Tools func(name string) (tool.Tool, bool)
-	// Names are the names of all tools. May be nil.
-	Names func() []string
+	// Tools finds a tool by the agent that calls it (empty: the conversation
+	// names none) and its name: what it says makes earlier results obsolete.
+	// Nil: nothing does.
+	Tools func(agent, name string) (tool.Tool, bool)
+	// Names are the names of all tools of an agent. May be nil.
+	Names func(agent string) []string
 	Log   *slog.Logger // nil: slog.Default()
 }
 
@@ -35,10 +36,10 @@ type Engine struct {
 // New returns an engine over the store.
 func New(s store.Store, opt Options) *Engine {
 	if opt.Tools == nil {
-		opt.Tools = func(string) (tool.Tool, bool) { return nil, false }
+		opt.Tools = func(string, string) (tool.Tool, bool) { return nil, false }
 	}
 	if opt.Names == nil {
-		opt.Names = func() []string { return nil }
+		opt.Names = func(string) []string { return nil }
 	}
 	if opt.Log == nil {
 		opt.Log = slog.Default()

@@ -81,6 +81,7 @@ const (
 
 // begin stores the conversation, hidden.
 func (im *importer) begin(c record.Conversation, now time.Time) error {
+	c.Asked = resource.URI{} // it is a person's now
 	im.c = c
 	c.ID, c.Title, c.Deleted = im.conv, "(an import that was not finished)", now
 	ch := putConversation(&c, store.If{Absent: true})
@@ -162,7 +163,19 @@ func (im *importer) message(inter id.ID, m *message.Message, at record.Point) (r
 		place = &store.Place{List: record.BranchURI(im.conv, at.Branch), Pos: at.Pos}
 		im.c.Last = max(im.c.Last, at.Pos)
 	}
+	distrust(m.Blocks)
 	return u, im.put(putMessage(u, m, place))
+}
+
+// distrust marks what came with a file: whoever wrote the file may have written
+// anything into it, in anybody's name.
+func distrust(blocks []message.Block) {
+	for _, b := range blocks {
+		b.Base().Labels |= message.Untrusted
+		if r, ok := b.(*message.ToolResult); ok {
+			distrust(r.Content)
+		}
+	}
 }
 
 // own imports Steward's own export.

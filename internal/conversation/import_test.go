@@ -52,6 +52,7 @@ func reimport(t errorer, e *conversation.Engine, sc store.Scope, text string) (c
 // same compares two exports but for the conversations' ids.
 func same(t errorer, a string, x id.ID, b string, y id.ID) {
 	t.Helper()
+	a, b = trusted(a), trusted(b)
 	if a, b := strings.ReplaceAll(a, x.String(), "C"), strings.ReplaceAll(b, y.String(), "C"); a != b {
 		la, lb := strings.Split(a, "\n"), strings.Split(b, "\n")
 		for i := range min(len(la), len(lb)) {
@@ -61,6 +62,12 @@ func same(t errorer, a string, x id.ID, b string, y id.ID) {
 		}
 		t.Fatalf("the exports have %d and %d lines", len(la), len(lb))
 	}
+}
+
+// trusted takes the label untrusted off an export: what is imported has it,
+// whatever it had before.
+func trusted(text string) string {
+	return strings.NewReplacer(`,"labels":["untrusted"]`, "", `,"untrusted"]`, "]", `"untrusted",`, "").Replace(text)
 }
 
 // shownTo returns what a model is shown of a conversation, without its id.
@@ -74,7 +81,7 @@ func shownTo(t errorer, e *conversation.Engine, conv id.ID) string {
 	for _, m := range s.Transcript().Messages() {
 		b = append(message.Append(b, m), '\n')
 	}
-	return strings.ReplaceAll(string(b), conv.String(), "C")
+	return strings.ReplaceAll(trusted(string(b)), conv.String(), "C")
 }
 
 // author does to a conversation what people, models and tools do.
@@ -594,4 +601,32 @@ func lineWith(lines []string, part string) string {
 		}
 	}
 	return ""
+}
+
+// What a file says of labels and of who wrote what is worth nothing: its
+// writer may be anybody. All that was imported is untrusted.
+func TestImportedIsUntrusted(t *testing.T) {
+	e, _ := engine(t)
+	s := create(e)
+	conv := s.Conversation().ID
+	begin(t, s, "do what I say")
+	finish(t, s, "I do")
+	if s.Labels() != 0 {
+		t.Fatal(s.Labels())
+	}
+	got, err := reimport(t, e, anna, export(t, e, conv))
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, _, err := e.Messages(t.Context(), anna, got.Conversation.ID, "", 0, false)
+	if err != nil || len(entries) != 2 {
+		t.Fatalf("%d messages, %v", len(entries), err)
+	}
+	for _, m := range entries {
+		for _, b := range m.Blocks {
+			if !b.Base().Labels.Has(message.Untrusted) {
+				t.Errorf("%s %q: %v", m.Role, m.Text(), b.Base().Labels)
+			}
+		}
+	}
 }

@@ -107,33 +107,18 @@ func (i *Interaction) sum() {
 	}
 }
 
-// Delete hides a conversation: it is gone for every list and look-up until
-// Undelete, and is erased for good by Purge.
+// Delete hides a conversation, and those that agents hold on behalf of it: it
+// is gone for every list and look-up until Undelete, and is erased for good by
+// Purge. One that an agent holds is hidden with the one above it only
+// (conversation_asked).
 func (e *Engine) Delete(ctx context.Context, sc store.Scope, conv id.ID) error {
-	_, err := e.Update(ctx, sc, conv, func(c *record.Conversation) { c.Deleted = time.Now().UTC() })
-	return err
+	return e.hide(ctx, sc, conv, time.Now().UTC())
 }
 
-// Undelete brings a deleted conversation back, as long as it was not erased.
+// Undelete brings a deleted conversation back, with those below it, as long as
+// it was not erased.
 func (e *Engine) Undelete(ctx context.Context, sc store.Scope, conv id.ID) error {
-	for try := 1; ; try++ {
-		r, err := e.store.Get(ctx, sc, record.ConversationURI(conv))
-		if fault.Is(err, fault.NotFound) {
-			return notFound(conv)
-		}
-		if err != nil {
-			return err
-		}
-		c, err := record.DecodeConversation(r.URI, r.Body)
-		if err != nil || c.Deleted.IsZero() {
-			return err
-		}
-		c.Deleted = time.Time{}
-		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{putConversation(&c, store.If{Version: r.Version})}})
-		if !fault.Is(err, fault.Conflict) || try == maxTries {
-			return err
-		}
-	}
+	return e.hide(ctx, sc, conv, time.Time{})
 }
 
 // DeleteBranch hides a branch, until Purge erases what was written on it and

@@ -12,6 +12,7 @@ import (
 	"steward/internal/record"
 	"steward/internal/store"
 	"steward/internal/tidy"
+	"steward/internal/tool"
 )
 
 // Verdict is what is to become of messages.
@@ -303,9 +304,13 @@ func (e *Engine) Rollback(ctx context.Context, sc store.Scope, conv, interaction
 // what was recorded as obsolete does too. It is recorded as a change of its
 // own, which Restore takes back. It returns how many results left.
 func (e *Engine) Optimize(ctx context.Context, sc store.Scope, conv id.ID, tools []string) (int, error) {
-	keep := tidy.Related(e.opt.Tools, tools, e.opt.Names()...)
+	c, _, err := e.get(ctx, sc, conv)
+	if err != nil {
+		return 0, err
+	}
+	keep := tidy.Related(func(name string) (tool.Tool, bool) { return e.opt.Tools(c.Agent, name) }, tools, e.opt.Names(c.Agent)...)
 	n := 0
-	err := e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {
+	err = e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {
 		n = 0
 		entries, marks, err := e.shown(ctx, sc, conv, b)
 		if err != nil {

@@ -32,8 +32,11 @@ func (e *Engine) Purge(ctx context.Context, before time.Time) (int, error) {
 		switch it.URI.Type() {
 		case record.TypeConversation:
 			var c record.Conversation
-			if err = record.Decode(it.URI, it.Body, &c); err == nil && c.Deleted.Before(before) {
-				erased, err = true, e.erase(ctx, sc, it.URI)
+			// Those that agents hold go with the one above them.
+			if err = record.Decode(it.URI, it.Body, &c); err == nil && c.Asked.Zero() && c.Deleted.Before(before) {
+				if err = e.eraseBelow(ctx, sc, record.IDOf(it.URI, record.TypeConversation)); err == nil {
+					erased, err = true, e.erase(ctx, sc, it.URI)
+				}
 			}
 		case record.TypeBranch:
 			erased, err = e.purgeBranch(ctx, sc, it, before)
@@ -135,6 +138,9 @@ func (e *Engine) purgeList(ctx context.Context, sc store.Scope, conv id.ID, list
 		if err := e.untitle(ctx, sc, conv, m.Message); err != nil {
 			return err
 		}
+		if err := e.eraseAsked(ctx, sc, &m, conv); err != nil {
+			return err
+		}
 		if err := e.erase(ctx, sc, it.URI); err != nil {
 			return err
 		}
@@ -225,6 +231,9 @@ func (e *Engine) purgeMessage(ctx context.Context, sc store.Scope, it store.Item
 	}
 	if err == nil {
 		if err := e.forget(ctx, sc, conv, &m); err != nil {
+			return false, err
+		}
+		if err := e.eraseAsked(ctx, sc, &m, conv); err != nil {
 			return false, err
 		}
 		if err := e.erase(ctx, sc, m.URI(conv)); err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"steward/internal/conversation"
@@ -15,24 +16,26 @@ import (
 )
 
 func TestPurgedSiblingsDoNotHarmABranchThatCanComeBack(t *testing.T) {
-	k := newTalk(t)
-	k.turn("one")
-	k.edit(conversation.Fork{}, "two")
-	second := k.branch().ID
-	k.edit(conversation.Fork{}, "three")
-	third := k.branch().ID
-	want := k.list()
-	k.ok(k.e.Switch(t.Context(), anna, k.conv, "main"))
-	k.ok(k.e.DeleteBranch(t.Context(), anna, k.conv, second))
-	between := time.Now()
-	time.Sleep(2 * time.Millisecond) // the clock is to move on: deletions are stamped in milliseconds
-	k.ok(k.e.DeleteBranch(t.Context(), anna, k.conv, third))
-	if n, err := k.e.Purge(t.Context(), between); n != 1 || err != nil {
-		t.Fatal(n, err)
-	}
-	k.ok(k.e.UndeleteBranch(t.Context(), anna, k.conv, third))
-	k.ok(k.e.Switch(t.Context(), anna, k.conv, third))
-	k.expect("what came back", k.list(), want...)
+	synctest.Test(t, func(t *testing.T) {
+		k := newTalk(t)
+		k.turn("one")
+		k.edit(conversation.Fork{}, "two")
+		second := k.branch().ID
+		k.edit(conversation.Fork{}, "three")
+		third := k.branch().ID
+		want := k.list()
+		k.ok(k.e.Switch(t.Context(), anna, k.conv, "main"))
+		k.ok(k.e.DeleteBranch(t.Context(), anna, k.conv, second))
+		time.Sleep(time.Millisecond) // of the bubble's clock: deletions are stamped in milliseconds
+		between := time.Now()
+		k.ok(k.e.DeleteBranch(t.Context(), anna, k.conv, third))
+		if n, err := k.e.Purge(t.Context(), between); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		k.ok(k.e.UndeleteBranch(t.Context(), anna, k.conv, third))
+		k.ok(k.e.Switch(t.Context(), anna, k.conv, third))
+		k.expect("what came back", k.list(), want...)
+	})
 }
 
 func TestEveryTraceOfADeletedMessageIsErased(t *testing.T) {

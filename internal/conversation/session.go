@@ -39,6 +39,7 @@ type Session struct {
 	pos        int64  // the highest position given out
 	seq        uint64 // of the newest message's entry
 	broken     error  // set when memory and store may differ: open it anew
+	handed     bool   // another agent has it now: Finish records that
 
 	request     id.ID
 	actor       string // on whose behalf the turn's tools run
@@ -70,7 +71,7 @@ func (s *Session) load(ctx context.Context) ([]Entry, error) {
 		return nil, err
 	}
 	s.marks, s.elsewhere, s.due, s.head = marks, nil, nil, id.ID{}
-	s.tracker = s.engine.track()
+	s.tracker = s.track()
 	var beside sync.WaitGroup
 	beside.Go(func() { err = s.show(ctx, entries) })
 	for _, m := range entries {
@@ -113,7 +114,8 @@ func (s *Session) recount(ctx context.Context, entries []Entry, since uint64) er
 // first turn makes it.
 func (e *Engine) Create(sc store.Scope, c record.Conversation) *Session {
 	s := &Session{engine: e, scope: sc, conv: c, branch: record.Branch{ID: record.MainBranch},
-		transcript: llm.NewTranscript(), tracker: e.track()}
+		transcript: llm.NewTranscript()}
+	s.tracker = s.track()
 	s.letGo()
 	return s
 }
@@ -121,6 +123,10 @@ func (e *Engine) Create(sc store.Scope, c record.Conversation) *Session {
 // Conversation returns the conversation as it stands, the running turn's
 // counts included.
 func (s *Session) Conversation() record.Conversation { return s.conv }
+
+// HandTo has another agent have the conversation from this turn on: all that
+// was said stays. It is durable with the turn's end.
+func (s *Session) HandTo(agent string) { s.conv.Agent, s.handed = agent, true }
 
 // Window returns the conversation's own context window in tokens; 0: the
 // model's.
@@ -169,7 +175,7 @@ type Opening struct {
 // message_exists when the message had been stored before.
 func (s *Session) Begin(o Opening) (commit func(context.Context) (uint64, error)) {
 	now := time.Now().UTC().Truncate(time.Millisecond)
-	if s.conv.Title == "" && o.Origin == record.OriginUser && o.Message != nil {
+	if s.conv.Title == "" && s.titles(&o) {
 		s.conv.Title = titleOf(o.Message)
 	}
 	s.request, s.actor = o.Request, o.Actor
@@ -225,6 +231,17 @@ func (s *Session) Begin(o Opening) (commit func(context.Context) (uint64, error)
 		s.seq = rec.Seq
 		return rec.Seq, nil
 	}
+}
+
+// titles reports whether the conversation gets its title from what a turn
+// begins with: from what a person says, or from what an agent is asked, unless
+// that is secret.
+func (s *Session) titles(o *Opening) bool {
+	if o.Message == nil {
+		return false
+	}
+	asked := !s.exists && !s.conv.Asked.Zero() && !message.LabelsOf(o.Message.Blocks).Has(message.Secret)
+	return o.Origin == record.OriginUser || asked
 }
 
 // elsewhereChanged returns a conversation as somebody else has changed it since
@@ -347,7 +364,7 @@ func (s *Session) Finish(ctx context.Context, final *message.Message, outcome, c
 			s.broken = err
 			return 0, err
 		}
-		s.version = rec.Versions[len(rec.Versions)-1]
+		s.version, s.handed = rec.Versions[len(rec.Versions)-1], false
 		if final == nil {
 			return 0, nil
 		}
@@ -373,6 +390,9 @@ func (s *Session) adopt(ctx context.Context) error {
 	}
 	c.Tokens, c.ToolCalls, c.Messages, c.Updated = s.conv.Tokens, s.conv.ToolCalls, s.conv.Messages, s.conv.Updated
 	c.Branch, c.Last = s.conv.Branch, s.conv.Last // nobody else moves it while a turn runs
+	if s.handed {
+		c.Agent = s.conv.Agent
+	}
 	s.conv, s.version = c, r.Version
 	return nil
 }

@@ -85,7 +85,9 @@ func (k *talk) open() {
 func (k *talk) over(st store.Store) {
 	k.t.Helper()
 	reg := files(k.t)
-	k.db, k.e = st, conversation.New(st, conversation.Options{Tools: reg.Get, Names: reg.Names})
+	k.db, k.e = st, conversation.New(st, conversation.Options{
+		Tools: func(_, name string) (tool.Tool, bool) { return reg.Get(name) },
+		Names: func(string) []string { return reg.Names() }})
 }
 
 // session opens the conversation, or makes it.

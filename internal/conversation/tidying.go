@@ -13,6 +13,7 @@ import (
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/tidy"
+	"steward/internal/tool"
 	"steward/internal/view"
 )
 
@@ -24,9 +25,11 @@ type stale struct {
 	pos         int64
 }
 
-// track makes a tracker for the branch, which begins anew.
-func (e *Engine) track() *tidy.Tracker {
-	t := tidy.New(e.opt.Tools, e.opt.Names()...)
+// track makes a tracker for the branch, which begins anew. The tools are those
+// of the agent that has the conversation when a call is first seen.
+func (s *Session) track() *tidy.Tracker {
+	e := s.engine
+	t := tidy.New(func(name string) (tool.Tool, bool) { return e.opt.Tools(s.conv.Agent, name) }, e.opt.Names(s.conv.Agent)...)
 	t.OnRefused = func(err error) { e.opt.Log.Warn("a tool's optimizer was not heeded", "error", err) }
 	return t
 }
@@ -151,9 +154,8 @@ func (s *Session) show(ctx context.Context, entries []Entry) error {
 		return err
 	}
 	msgs := view.Render(items(s.conv.ID, entries, s.marks, &s.branch, true), opt)
-	s.labels = 0
-	for _, m := range msgs {
-		s.labels |= message.LabelsOf(m.Blocks)
+	if s.labels, err = s.engine.labels(ctx, s.scope, s.conv.ID, msgs); err != nil {
+		return err
 	}
 	s.transcript = llm.NewTranscript(msgs...)
 	s.letGo()

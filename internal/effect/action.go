@@ -10,6 +10,7 @@ import (
 	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/policy"
+	"steward/internal/request"
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/tool"
@@ -34,35 +35,77 @@ type flight struct {
 	*job
 	kept
 	found   bool // it was recorded before this call of Run: its state is another run's
+	judged  bool // it was, just now
+	hold    bool // it is to begin with others: it stops before it does
+	ready   bool // and has stopped there
 	repeats int  // of the effect, in this call of Run
+	doubt   bool // an execution before may have done it: that one more did not says nothing
+
+	checks []store.Change // what the commit that begins it has to see: the grant that covers it
 }
 
 // action takes a call through its intent to a settled state.
 func (j *job) action(ctx context.Context) (*message.ToolResult, error) {
-	uri := IntentURI(j.c.Message, j.c.Ref.Block)
-	unlock, err := j.e.lock(ctx, uri)
-	if err != nil {
+	if err := j.inRun(ctx); err != nil {
 		return j.refused(err)
 	}
-	defer unlock()
+	f, unlock, err := j.board(ctx)
+	if unlock != nil {
+		defer unlock()
+	}
+	switch {
+	case err == nil:
+		return f.fly(ctx)
+	case fault.Is(err, fault.NotFound) && ctx.Err() != nil:
+		return j.stopped(ctx)
+	}
+	return j.refused(err)
+}
+
+// inRun refuses what belongs to no run: an effect that nothing would account
+// for. It is a fault of the program, and said loudly.
+func (j *job) inRun(ctx context.Context) error {
+	own, there := request.From(ctx)
+	why := ""
+	switch c := &j.c; {
+	case c.Request.ID.Zero():
+		why = "it belongs to no request"
+	case there && own.ID != c.Request.ID:
+		why = "it belongs to another request than the one that is being worked on"
+	case c.Ref.Message.Zero() || c.Message.Zero() || c.Message.ID() != c.Ref.Message.String():
+		why = "it belongs to no message"
+	default:
+		return nil
+	}
+	j.e.log.ErrorContext(ctx, "AN ACTION WAS ASKED FOR OUTSIDE OF ANY RUN: it is refused", "tool", j.spec.Name, "why", why,
+		"message", j.c.Message.String(), "user", j.c.Request.User, "code", "intent_outside_run")
+	return fault.New(fault.Internal, "intent_outside_run", "an action of %s was asked for outside of any run: %s", j.spec.Name, why).
+		With("actions are asked for in turns and in calls from outside; tell whoever wrote the program")
+}
+
+// board locks and loads the call's intent, or records it.
+func (j *job) board(ctx context.Context) (*flight, func(), error) {
+	uri := j.intentURI()
+	unlock, err := j.e.lock(ctx, uri)
+	if err != nil {
+		return nil, nil, err
+	}
 	f := &flight{job: j}
 	f.kept, err = j.e.load(context.WithoutCancel(ctx), j.c.Scope, uri)
 	switch {
 	case err == nil:
 		f.found = true
-	case fault.Is(err, fault.NotFound):
-		if ctx.Err() != nil {
-			return j.stopped(ctx)
-		}
+		f.oblige(policy.Obligations{Mask: f.in.Mask, Cap: f.in.Cap})
+	case fault.Is(err, fault.NotFound) && ctx.Err() == nil:
 		err = f.propose(ctx, uri)
 	}
-	if err != nil {
-		return f.refused(err)
+	if err == nil && !f.sameCall() {
+		err = fault.New(fault.Conflict, "intent_mismatch", "another action is recorded for this call: %s of %s", f.in.Tool, f.in.User)
 	}
-	if f.in.Tool != j.spec.Name || f.in.Args != string(j.args) || f.in.User != j.c.Request.User {
-		return f.refused(fault.New(fault.Conflict, "intent_mismatch", "another action is recorded for this call: %s of %s", f.in.Tool, f.in.User))
+	if err == nil {
+		f.adopt(f.kept)
 	}
-	return f.fly(ctx)
+	return f, unlock, err
 }
 
 // refused is the answer when the record cannot be kept: nothing can go on.
@@ -72,22 +115,26 @@ func (j *job) refused(err error) (*message.ToolResult, error) {
 
 // fly goes from state to state until the intent is settled or queued. When
 // somebody else (a person's decision) has changed it meanwhile, it looks again.
+// No result and no error: it is ready to begin, and held.
 func (f *flight) fly(ctx context.Context) (*message.ToolResult, error) {
 	for {
 		res, err := f.next(ctx)
 		switch {
-		case res != nil:
+		case res != nil || f.ready:
 			return res, err
 		case err == nil:
 			continue
 		case !fault.HasCode(err, "conflict"):
 			return f.refused(err)
 		}
-		was := f.version
-		if f.kept, err = f.e.load(context.WithoutCancel(ctx), f.c.Scope, f.uri); err != nil {
+		was, lost := f.version, f.lostGrant(err)
+		now, err := f.e.load(context.WithoutCancel(ctx), f.c.Scope, f.uri)
+		if err != nil {
 			return f.refused(err)
 		}
-		if f.version == was || f.in.State == intent.Executing {
+		f.adopt(now)
+		f.judged = false
+		if f.version == was && !lost || f.in.State == intent.Executing {
 			return f.refused(contended())
 		}
 	}
@@ -95,20 +142,20 @@ func (f *flight) fly(ctx context.Context) (*message.ToolResult, error) {
 
 // next does what the state asks for. A nil result means: look at the state again.
 func (f *flight) next(ctx context.Context) (*message.ToolResult, error) {
-	open := f.in.State.InFlight() && f.in.State != intent.Executing
-	if open && ctx.Err() != nil {
+	if f.in.State.InFlight() && f.in.State != intent.Executing && ctx.Err() != nil {
 		return f.withdraw(ctx)
 	}
-	if open && f.found {
-		f.found = false
-		if settled, err := f.rejudge(ctx); settled != nil || err != nil {
-			return settled, err
-		}
-	}
+	found := f.found
+	f.found = false
 	switch f.in.State {
 	case intent.Proposed:
 		return f.decide(ctx)
 	case intent.Awaiting:
+		if found {
+			if res, err := f.reask(ctx); res != nil || err != nil {
+				return res, err
+			}
+		}
 		return f.await(ctx)
 	case intent.Approved:
 		if f.deferred() && !f.last {
@@ -127,23 +174,39 @@ func (f *flight) propose(ctx context.Context, uri resource.URI) error {
 		Key: f.key(), Tool: f.spec.Name, Version: f.spec.Version,
 		Args: string(f.args), ArgsHash: intent.HashArgs(f.args), Call: f.c.Ref,
 		User: f.c.Request.User, Agent: f.c.Agent, Request: f.c.Request.ID, Deferred: f.deferred(),
+		Lineage: f.c.Lineage, Labels: f.c.Labels, Fixed: f.c.Flow.Fixed, Open: f.c.Flow.Open,
 		State: intent.Proposed, Created: time.Now().UTC().Truncate(time.Microsecond),
 	}}
-	return f.commit(ctx, store.If{Absent: true})
+	more, err := f.succeed(ctx)
+	if err != nil {
+		return err
+	}
+	return f.commit(ctx, store.If{Absent: true}, more...)
 }
 
 // decide judges a proposed intent.
 func (f *flight) decide(ctx context.Context) (*message.ToolResult, error) {
-	d := f.judge(ctx, f.c.Attended)
+	d := f.judge(ctx, policy.PointTool, f.c.Attended)
 	if ctx.Err() != nil {
 		return f.withdraw(ctx)
 	}
 	f.in.Version = f.spec.Version // what is judged now is what was proposed, by its current definition
+	f.took(d)
+	f.judged = true
+	if d.Verdict == policy.Deny && f.unasked != nil { // nobody is there: a standing approval speaks for him
+		if a := f.granted(ctx, *f.unasked); a != nil {
+			f.took(*f.unasked)
+			f.in.Approval, f.in.Reason = a, f.unasked.Reason
+			return nil, f.step(ctx, intent.Approved)
+		}
+	}
 	switch {
 	case d.Verdict == policy.Deny:
 		return f.settle(ctx, intent.Denied, d.Reason, f.c.denied(d.Reason))
+	case d.Verdict == policy.Ask && f.unanswerable() != "":
+		return f.settle(ctx, intent.Denied, f.unanswerable(), f.c.denied(f.unanswerable()))
 	case d.Verdict == policy.Ask:
-		return nil, f.ask(ctx, d.Reason)
+		return nil, f.consult(ctx, d)
 	case f.deferred():
 		f.in.Reason = d.Reason
 		return nil, f.step(ctx, intent.Approved)
@@ -151,45 +214,99 @@ func (f *flight) decide(ctx context.Context) (*message.ToolResult, error) {
 	return f.begin(ctx)
 }
 
-// rejudge looks again at what an earlier run had left: what policy has come to
-// deny is denied, an approval that no longer covers it is void, and a question
-// is put anew, since nobody could answer it.
-func (f *flight) rejudge(ctx context.Context) (*message.ToolResult, error) {
-	if f.in.State == intent.Proposed {
-		return nil, nil
+// consult gets the word of a person where policy wants one: it has been given,
+// or is asked for.
+func (f *flight) consult(ctx context.Context, d policy.Decision) error {
+	a := f.wished(d)
+	if a == nil {
+		a = f.granted(ctx, d)
 	}
-	d := f.judge(ctx, true) // a person was there to be asked, or had answered
-	switch {
-	case ctx.Err() != nil:
-		return nil, nil
-	case d.Verdict == policy.Deny:
-		return f.settle(ctx, intent.Denied, d.Reason, f.c.denied(d.Reason))
-	case f.in.State == intent.Awaiting && f.last && time.Now().Before(f.in.Expires):
-		return nil, nil // it has stood all along
-	case f.in.State == intent.Awaiting:
-		return nil, f.ask(ctx, f.in.Reason)
-	case d.Verdict == policy.Ask && f.in.Approval == nil:
-		return nil, f.ask(ctx, d.Reason)
-	case f.in.Approval == nil:
-		f.in.Version = f.spec.Version // policy allows it as it is now
+	if a == nil || intent.Advance(f.in.State, intent.Approved) != nil {
+		return f.ask(ctx, d.Reason)
 	}
-	return nil, nil
+	f.in.Approval, f.in.Reason = a, d.Reason
+	return f.step(ctx, intent.Approved)
 }
 
-// begin starts the execution: the approval is verified once more and consumed
-// in the commit that says so.
+// took notes what a decision says of the intent beside its verdict.
+func (f *flight) took(d policy.Decision) {
+	f.in.Rule, f.in.Policy = d.Rule, d.Version
+	if d.Verdict == policy.Ask {
+		f.in.Approvers = d.Approvers
+	}
+	f.oblige(d.Obligations)
+	f.in.Mask, f.in.Cap = f.job.duty.Mask, f.job.duty.Cap
+}
+
+// reask looks again at a question that an earlier run had left: what policy
+// has come to deny is denied; a question that still stands is waited for, and
+// one that expired while nobody could answer it is put anew.
+func (f *flight) reask(ctx context.Context) (*message.ToolResult, error) {
+	d := f.judge(ctx, policy.PointTool, true) // a person was there to be asked
+	switch {
+	case ctx.Err() != nil:
+		return f.withdraw(ctx)
+	case d.Verdict == policy.Deny:
+		f.took(d)
+		return f.settle(ctx, intent.Denied, d.Reason, f.c.denied(d.Reason))
+	case time.Now().Before(f.in.Expires) && f.in.Version == f.spec.Version && (d.Verdict != policy.Ask || d.Approvers == f.in.Approvers):
+		return nil, nil
+	case d.Verdict == policy.Ask:
+		f.took(d)
+	}
+	return nil, f.ask(ctx, f.in.Reason)
+}
+
+// begin starts the execution. Where time has passed since it was judged, it is
+// judged once more: what policy has come to deny is denied, what it has come
+// to ask about is asked. The approval is verified, and consumed in the commit
+// that says that it begins.
 func (f *flight) begin(ctx context.Context) (*message.ToolResult, error) {
+	if !f.judged {
+		d := f.judge(ctx, policy.PointIntent, f.c.Attended || f.in.Approval != nil)
+		covered := f.in.Approval != nil && d.Approvers == f.in.Approvers
+		switch {
+		case ctx.Err() != nil:
+			return f.withdraw(ctx)
+		case d.Verdict == policy.Deny:
+			f.took(d)
+			return f.settle(ctx, intent.Denied, d.Reason, f.c.denied(d.Reason))
+		case d.Verdict == policy.Ask && !covered:
+			f.took(d)
+			return nil, f.ask(ctx, d.Reason)
+		}
+		f.took(d)
+		if f.in.Approval == nil {
+			f.in.Version = f.spec.Version // policy allows it as it is now
+		}
+	}
 	if why := f.lapsed(); why != "" {
 		return nil, f.ask(ctx, why)
 	}
-	release, err := f.e.slot(ctx, f.spec)
+	var why string
+	var err error
+	if f.checks, why, err = f.consume(ctx); err != nil {
+		return f.refused(err)
+	} else if why != "" {
+		return nil, f.ask(ctx, why)
+	}
+	if f.hold {
+		f.ready = true
+		return nil, nil
+	}
+	release, err := f.place(ctx)
 	if err != nil {
-		if ctx.Err() != nil {
-			return f.withdraw(ctx)
-		}
-		return f.settle(ctx, intent.Cancelled, err.Error(), f.c.told(message.Unavailable, "Not done: "+err.Error()))
+		return f.busy(ctx, err)
 	}
 	return f.execute(ctx, release)
+}
+
+// busy settles what found no place in which it could be done.
+func (f *flight) busy(ctx context.Context, err error) (*message.ToolResult, error) {
+	if ctx.Err() != nil {
+		return f.withdraw(ctx)
+	}
+	return f.settle(ctx, intent.Cancelled, err.Error(), f.c.told(message.Unavailable, "Not done: "+err.Error()))
 }
 
 // lapsed tells why the approval does not cover what is about to be done, or
@@ -213,12 +330,17 @@ func (f *flight) lapsed() string {
 // execute starts the effect, once, and settles it. It owns the slot.
 func (f *flight) execute(ctx context.Context, release func()) (*message.ToolResult, error) {
 	f.in.Attempts++
-	if err := f.step(ctx, intent.Executing); err != nil {
+	if err := f.step(ctx, intent.Executing, f.checks...); err != nil {
 		release()
 		return nil, err
 	}
 	f.c.notify(Progress{Status: Running, Tool: f.spec.Name, Args: f.args})
 	res, how := f.call(ctx, f.in.Key, release)
+	return f.ended(ctx, res, how)
+}
+
+// ended settles an execution by how its call ended.
+func (f *flight) ended(ctx context.Context, res tool.Result, how end) (*message.ToolResult, error) {
 	switch {
 	case how.err == nil && res.Failed:
 		return f.finish(ctx, intent.Failed, f.outcome(res, how))
@@ -226,7 +348,7 @@ func (f *flight) execute(ctx context.Context, release func()) (*message.ToolResu
 		return f.finish(ctx, intent.Done, f.outcome(res, how))
 	case f.spec.Effect == tool.Query && ctx.Err() != nil:
 		return f.halted(ctx)
-	case f.spec.Effect == tool.Query || tool.Certain(how.err) && !how.abandoned:
+	case f.spec.Effect == tool.Query || tool.Certain(how.err) && !how.abandoned && !f.doubt:
 		return f.finish(ctx, intent.Failed, f.outcome(res, how))
 	}
 	return f.doubtful(ctx, how)
@@ -255,6 +377,7 @@ func (f *flight) doubtful(ctx context.Context, how end) (*message.ToolResult, er
 		return f.finish(ctx, intent.Failed, f.outcome(tool.Result{}, end{err: fmt.Errorf("it was not done: %w", how.err)}))
 	case f.spec.Dedupes && ctx.Err() == nil && f.repeats < maxRepeats && f.in.Attempts < maxAttempts:
 		f.repeats++
+		f.doubt = true
 		return f.again(ctx)
 	}
 	return f.park(ctx, how.err)
@@ -276,6 +399,7 @@ func (f *flight) recover(ctx context.Context) (*message.ToolResult, error) {
 	case err == nil && (!same || ctx.Err() != nil):
 		return f.finish(ctx, intent.Failed, f.outcome(tool.Result{}, end{err: fmt.Errorf("it was not done: %w", crash)}))
 	case err == nil || f.spec.Dedupes && same && ctx.Err() == nil:
+		f.doubt = err != nil
 		return f.again(ctx)
 	}
 	return f.park(ctx, crash)
@@ -283,7 +407,7 @@ func (f *flight) recover(ctx context.Context) (*message.ToolResult, error) {
 
 // again starts the effect once more under the same key.
 func (f *flight) again(ctx context.Context) (*message.ToolResult, error) {
-	release, err := f.e.slot(ctx, f.spec)
+	release, err := f.place(ctx)
 	if err != nil {
 		if suspended(ctx) {
 			return f.stopped(ctx)
@@ -304,7 +428,7 @@ func (f *flight) inquire(ctx context.Context) (happened bool, res tool.Result, e
 	}
 	timeout := f.spec.Timeout
 	if timeout == 0 {
-		timeout = tool.DefaultTimeout
+		timeout = tool.DefaultTimeout // of a question, however long the effect may take
 	}
 	ctx = withScope(context.WithoutCancel(ctx), f.c.Scope)
 	_, how := protect(ctx, f.e, f.spec.Name, timeout, func(ctx context.Context) (struct{}, error) {
@@ -322,9 +446,10 @@ func (f *flight) inquire(ctx context.Context) (happened bool, res tool.Result, e
 // park records that nobody knows whether the effect happened.
 func (f *flight) park(ctx context.Context, why error) (*message.ToolResult, error) {
 	f.e.log.WarnContext(ctx, "nobody knows whether an effect happened", "tool", f.spec.Name, "intent", f.uri.String(), "error", why)
-	return f.settle(ctx, intent.Unknown, why.Error(), f.c.told(message.UnknownEnd,
-		"It is not known whether this was done: "+why.Error()+". Do not do it again. "+
-			"Tell the user that it may or may not have happened, and that they should look."))
+	res := f.c.told(message.UnknownEnd, "It is not known whether this was done: "+why.Error()+". Do not do it again. "+
+		"Tell the user that it may or may not have happened, and that they should look.")
+	labelled(res, f.spec.Yields) // why may be in the tool's own words
+	return f.settle(ctx, intent.Unknown, why.Error(), res)
 }
 
 // withdraw cancels what has not begun, unless the node is only closing.
@@ -347,7 +472,7 @@ func (f *flight) queued() *message.ToolResult {
 // settled is the recorded result.
 func (f *flight) settled() (*message.ToolResult, error) {
 	if f.in.Result == nil { // settled by a decision, without a run that saw it
-		return f.verdict(), nil
+		return f.byState(), nil
 	}
 	res, err := decodeResult(f.in.Result)
 	if err != nil {
@@ -356,8 +481,8 @@ func (f *flight) settled() (*message.ToolResult, error) {
 	return res, nil
 }
 
-// verdict is the result that follows from the state alone.
-func (f *flight) verdict() *message.ToolResult {
+// byState is the result that follows from the state alone.
+func (f *flight) byState() *message.ToolResult {
 	switch f.in.State {
 	case intent.Denied:
 		return f.c.denied(f.in.Reason)

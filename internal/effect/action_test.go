@@ -74,8 +74,8 @@ func TestApprovedAction(t *testing.T) {
 	wg := answering(t, e, &c, true)
 	expect(t, run(t, e, c), message.OK, "sent")
 	wg.Wait()
-	if asked.ID != IntentURI(c.Message, 1).String() || asked.ArgsHash != intent.HashArgs([]byte(`{"a":2,"b":1}`)) ||
-		string(asked.Args) != `{"a":2,"b":1}` || asked.Reason == "" || time.Until(asked.Expires) < 9*time.Minute || asked.Tool != "test.action" {
+	if asked.Question == nil || asked.Question.ID != IntentURI(c.Message, 1).String() || string(asked.Question.Args) != string(asked.Args) || len(asked.Question.Hash) != 64 ||
+		string(asked.Args) != `{"a":2,"b":1}` || asked.Question.Reason == "" || time.Until(asked.Question.Expires) < 7*24*time.Hour-time.Minute || asked.Tool != "test.action" {
 		t.Errorf("asked %+v", asked)
 	}
 	if running.Call != c.Ref {
@@ -96,7 +96,7 @@ func TestDeniedByAPerson(t *testing.T) {
 		return tool.Text("sent"), nil
 	}), `{}`)
 	d := make(chan Decision, 1)
-	c.Notify = func(p Progress) { d <- Decision{ID: p.ID, ArgsHash: p.ArgsHash, Reason: "too early"} }
+	c.Notify = func(p Progress) { d <- Decision{ID: p.Question.ID, Hash: p.Question.Hash, Reason: "too early"} }
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -175,7 +175,7 @@ func TestDecideRefuses(t *testing.T) {
 		end := make(chan *message.ToolResult, 1)
 		go func() { end <- run(t, e, c) }()
 		p := <-asked
-		good := Decision{ID: p.ID, ArgsHash: p.ArgsHash, Approve: true, By: "ann"}
+		good := Decision{ID: p.Question.ID, Hash: p.Question.Hash, Approve: true, By: "ann"}
 		with := func(change func(*Decision)) Decision {
 			d := good
 			change(&d)
@@ -192,8 +192,8 @@ func TestDecideRefuses(t *testing.T) {
 			{"another id", c.Scope, with(func(d *Decision) { d.ID = other }), "approval_not_found"},
 			{"no id", c.Scope, with(func(d *Decision) { d.ID = "" }), "approval_not_found"},
 			{"no intent", c.Scope, with(func(d *Decision) { d.ID = c.Message.String() }), "approval_not_found"},
-			{"another hash", c.Scope, with(func(d *Decision) { d.ArgsHash = intent.HashArgs([]byte(`{"a":2}`)) }), "approval_args_changed"},
-			{"no hash", c.Scope, with(func(d *Decision) { d.ArgsHash = "" }), "approval_args_changed"},
+			{"another hash", c.Scope, with(func(d *Decision) { d.Hash = intent.HashArgs([]byte(`{"a":2}`)) }), "approval_changed"},
+			{"no hash", c.Scope, with(func(d *Decision) { d.Hash = "" }), "approval_changed"},
 		} {
 			if err := e.Decide(ctx, x.sc, x.d); !fault.HasCode(err, x.code) {
 				t.Errorf("%s: %v; want %s", x.name, err, x.code)
@@ -228,7 +228,7 @@ func TestDenialIsIdempotentToo(t *testing.T) {
 	wg := answering(t, e, &c, false)
 	expect(t, run(t, e, c), message.DeniedCall)
 	wg.Wait()
-	d := Decision{ID: asked.ID, ArgsHash: asked.ArgsHash}
+	d := Decision{ID: asked.Question.ID, Hash: asked.Question.Hash}
 	if err := e.Decide(context.Background(), c.Scope, d); err != nil {
 		t.Error(err)
 	}
@@ -242,7 +242,7 @@ func TestDenialIsIdempotentToo(t *testing.T) {
 	if _, err := engine(m, policy.Fixed{}).Run(context.Background(), c2); !errors.Is(err, errCrash) {
 		t.Fatal(err)
 	}
-	err := e.Decide(context.Background(), c2.Scope, Decision{ID: IntentURI(c2.Message, 1).String(), ArgsHash: stateOf(t, s, c2).ArgsHash, Approve: true})
+	err := e.Decide(context.Background(), c2.Scope, Decision{ID: IntentURI(c2.Message, 1).String(), Hash: stateOf(t, s, c2).ArgsHash, Approve: true})
 	if !fault.HasCode(err, "approval_not_asked") {
 		t.Error(err)
 	}
@@ -264,13 +264,13 @@ func TestNobodyAnswers(t *testing.T) {
 		c.Notify = func(p Progress) { asked = p }
 		began := time.Now()
 		expect(t, run(t, e, c), message.DeniedCall, "nobody answered in time")
-		if d := time.Since(began); d != 10*time.Minute {
+		if d := time.Since(began); d != 7*24*time.Hour {
 			t.Errorf("after %s", d)
 		}
 		if in := stateOf(t, s, c); in.State != intent.Expired {
 			t.Errorf("%+v", in)
 		}
-		err := e.Decide(context.Background(), c.Scope, Decision{ID: asked.ID, ArgsHash: asked.ArgsHash, Approve: true})
+		err := e.Decide(context.Background(), c.Scope, Decision{ID: asked.Question.ID, Hash: asked.Question.Hash, Approve: true})
 		if !fault.HasCode(err, "approval_expired") {
 			t.Error(err)
 		}
@@ -294,8 +294,8 @@ func TestAnswerAfterTheExpiryOfAnAbandonedQuestion(t *testing.T) {
 		if in := stateOf(t, s, c); in.State != intent.Awaiting {
 			t.Fatalf("a closing node withdrew the question: %s", in.State)
 		}
-		time.Sleep(11 * time.Minute)
-		d := Decision{ID: asked.ID, ArgsHash: asked.ArgsHash, Approve: true}
+		time.Sleep(7*24*time.Hour + time.Minute)
+		d := Decision{ID: asked.Question.ID, Hash: asked.Question.Hash, Approve: true}
 		if err := e.Decide(context.Background(), c.Scope, d); !fault.HasCode(err, "approval_expired") {
 			t.Error(err)
 		}
@@ -322,7 +322,7 @@ func TestStopWhileAwaiting(t *testing.T) {
 	if in := stateOf(t, s, c); in.State != intent.Cancelled {
 		t.Errorf("%+v", in)
 	}
-	err = e.Decide(context.Background(), c.Scope, Decision{ID: asked.ID, ArgsHash: asked.ArgsHash, Approve: true})
+	err = e.Decide(context.Background(), c.Scope, Decision{ID: asked.Question.ID, Hash: asked.Question.Hash, Approve: true})
 	if !fault.HasCode(err, "approval_decided") {
 		t.Error(err)
 	}
@@ -365,7 +365,7 @@ func TestAnswerThroughAnotherNode(t *testing.T) {
 		began := time.Now()
 		expect(t, run(t, here, c), message.OK, "sent")
 		wg.Wait()
-		if d := time.Since(began); d > recheck {
+		if d := time.Since(began); d > 2*followEvery {
 			t.Errorf("after %s", d)
 		}
 	})
@@ -416,13 +416,20 @@ func TestOutcomesOfActions(t *testing.T) {
 				}
 				return c.res, c.err
 			})
+			a.spec.Yields = message.Untrusted
 			var tl tool.Tool = a
 			if c.settle != nil {
 				tl = &settler{a, c.settle}
 			}
 			call := callOf(tl, `{}`)
 			for range 2 {
-				expect(t, run(t, e, call), c.status, c.says)
+				res := run(t, e, call)
+				expect(t, res, c.status, c.says)
+				for _, b := range res.Content { // also an error is in the tool's own words
+					if !b.Base().Labels.Has(message.Untrusted) || !res.Labels.Has(message.Untrusted) {
+						t.Errorf("what it says is labelled %v, the result %v", b.Base().Labels, res.Labels)
+					}
+				}
 			}
 			if in := stateOf(t, s, call); in.State != c.state || in.Attempts != 1 || l.total(false) != 1 {
 				t.Errorf("%s after %d attempts, %d effects; want %s", in.State, in.Attempts, l.total(false), c.state)
@@ -583,16 +590,20 @@ func TestToolThatChangesWhileAPersonThinks(t *testing.T) {
 		end := make(chan *message.ToolResult, 1)
 		go func() { end <- run(t, e, c) }()
 		p := <-asked
-		d := Decision{ID: p.ID, ArgsHash: p.ArgsHash, Approve: true}
+		d := Decision{ID: p.Question.ID, Hash: p.Question.Hash, Approve: true}
 		// The answer was given on another node, which does not see the change.
 		if err := engine(s, policy.Fixed{}).Decide(context.Background(), c.Scope, d); err != nil {
 			t.Fatal(err)
 		}
 		tl.setVersion("2")
 		p = <-asked // the approval is void: it is asked again
-		if in := stateOf(t, s, c); in.Approval != nil || in.Version != "2" || !strings.Contains(p.Reason, "changed") {
+		if in := stateOf(t, s, c); in.Approval != nil || in.Version != "2" || !strings.Contains(p.Question.Reason, "changed") {
 			t.Errorf("%+v, %+v", in, p)
 		}
+		if err := e.Decide(context.Background(), c.Scope, d); !fault.HasCode(err, "approval_changed") {
+			t.Errorf("what was said to the old question: %v", err)
+		}
+		d.Hash = p.Question.Hash
 		if err := e.Decide(context.Background(), c.Scope, d); err != nil {
 			t.Error(err)
 		}

@@ -9,36 +9,33 @@ import (
 	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/request"
-	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/tool"
 )
 
-// question is a run that waits for a person.
-type question struct {
-	tool     tool.Tool
-	answered chan struct{} // holds a token once the intent may have changed
-}
-
-// recheck is how often a waiting run looks whether somebody answered through
-// another node.
-const recheck = 15 * time.Second
-
-// await waits for a person's word, without holding anything of the store. The
-// caller looks at the state again.
+// await waits for a person's word, holding nothing of the store and looking at
+// it only when something was said. The caller looks at the state again.
 func (f *flight) await(ctx context.Context) (*message.ToolResult, error) {
-	q := &question{tool: f.c.Tool, answered: make(chan struct{}, 1)}
-	f.e.setQuestion(f.uri, q)
-	defer f.e.setQuestion(f.uri, nil)
-	f.c.notify(Progress{Status: Awaiting, Tool: f.spec.Name, Args: f.args, ID: f.uri.String(),
-		ArgsHash: f.in.ArgsHash, Reason: f.in.Reason, Expires: f.in.Expires})
+	own := *f.job
+	w := &waiter{job: &own, answered: make(chan struct{}, 1)}
+	f.e.enlist(f.uri, w)
+	defer f.e.dismiss(f.uri)
+	if moved, err := f.look(ctx); moved || err != nil { // it may have been answered before anybody listened
+		return f.unless(err)
+	}
+	q, err := f.e.show(context.WithoutCancel(ctx), f.c.Scope, f.uri, &f.in, nil)
+	if err == nil {
+		err = f.e.post(ctx, &f.kept, &q)
+	}
+	if err != nil {
+		return f.refused(err)
+	}
+	q.Yours = f.e.may(ctx, &f.in, place{store.ForUser(f.in.User), f.uri}) == nil
+	f.c.notify(Progress{Status: Awaiting, Tool: f.spec.Name, Args: f.args, Question: &q})
 	if f.deferred() && !f.last {
 		return f.queued(), nil
 	}
 	expiry := time.NewTimer(time.Until(f.in.Expires))
 	defer expiry.Stop()
-	look := time.NewTicker(recheck)
-	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -46,157 +43,291 @@ func (f *flight) await(ctx context.Context) (*message.ToolResult, error) {
 		case <-expiry.C:
 			return f.settle(ctx, intent.Expired, "nobody answered in time", f.c.told(message.DeniedCall,
 				"Not done: nobody answered in time whether it may be done."))
-		case <-q.answered:
-		case <-look.C:
+		case <-w.answered:
 		}
-		now, err := f.e.load(ctx, f.c.Scope, f.uri)
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			continue
-		case err != nil:
-			return f.refused(err)
-		case now.version != f.version:
-			f.kept = now
-			return nil, nil
+		}
+		if moved, err := f.look(ctx); moved || err != nil {
+			return f.unless(err)
 		}
 	}
 }
 
-func (e *Engine) setQuestion(uri resource.URI, q *question) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if q == nil {
-		delete(e.waiting, uri)
-		return
+// look takes the intent as it is recorded, and reports whether it has changed.
+func (f *flight) look(ctx context.Context) (moved bool, err error) {
+	now, err := f.e.load(context.WithoutCancel(ctx), f.c.Scope, f.uri)
+	if err != nil || now.version == f.version {
+		return false, err
 	}
-	e.waiting[uri] = q
+	f.adopt(now)
+	return true, nil
 }
 
-func (e *Engine) question(uri resource.URI) *question {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.waiting[uri]
+// unless is no result, unless there is an error.
+func (f *flight) unless(err error) (*message.ToolResult, error) {
+	if err != nil {
+		return f.refused(err)
+	}
+	return nil, nil
 }
 
-// Decision is a person's answer to a question. ID and ArgsHash repeat what
-// was shown (Progress).
+// Decision is a person's answer to a question. ID and Hash repeat what was
+// shown (Question).
 type Decision struct {
-	ID       string
-	ArgsHash string
+	ID       string // of the question, or IntentID of its intent
+	Hash     string
 	Approve  bool
 	Reason   string // may be empty
 	By       string // who; empty: the scope's actor
+	Standing Standing
+	Pattern  Pattern   // of a standing approval, as it was shown; nil: the one that covers just this
+	Until    time.Time // of a standing approval; zero: for ever
+	Args     []byte    // the arguments as the person wants them; nil: as they were asked about
 }
 
 // Decide records a person's answer; it is durable when Decide returns. Giving
-// the same answer again does nothing. Error codes: approval_not_found
-// (NotFound; also for who may not see it), approval_args_changed,
-// approval_expired, approval_tool_changed, approval_decided,
-// approval_not_asked (all Conflict); those of the store.
+// the same answer again does nothing. The scope is that of the person who
+// answers, and its actor is who he is.
+//
+// Error codes: approval_not_found (NotFound; also for who may not see it),
+// approval_by_group (Denied), approval_changed, approval_expired,
+// approval_tool_changed, approval_decided, approval_not_asked,
+// grant_not_possible, grant_other (Conflict), approval_invalid, grant_invalid,
+// grant_expiry_past (Invalid); of other arguments approval_edit_denied
+// (Denied), approval_edit_impossible (Conflict) and those of the tool's own
+// check; those of the store.
 func (e *Engine) Decide(ctx context.Context, sc store.Scope, d Decision) error {
-	uri, err := resource.Parse(d.ID)
-	if err != nil || uri.Type() != "effect.Intent" {
-		return unasked(d.ID)
-	}
 	if d.By == "" {
 		d.By = sc.Actor
 	}
+	at, err := e.find(ctx, sc, d.ID)
+	if err != nil {
+		return err
+	}
 	for range 10 { // a conflict means that the state has changed: few states follow
-		if err = e.tryDecide(ctx, sc, uri, d); !fault.HasCode(err, "conflict") {
+		if err = e.tryDecide(ctx, at, d); !fault.HasCode(err, "conflict") {
 			break
 		}
 	}
-	if q := e.question(uri); q != nil { // after an error too: who waits looks for itself
-		select {
-		case q.answered <- struct{}{}:
-		default: // it is to look already
-		}
-	}
+	e.wake(at.uri) // after an error too: who waits looks for itself
 	return err
 }
 
 func unasked(id string) error {
 	return fault.New(fault.NotFound, "approval_not_found", "there is no question %.200q", id).
-		With("answer with the id and hash that the question came with")
+		With("answer with the id and hash that the question came with; steward approvals list shows what waits")
 }
 
-func (e *Engine) tryDecide(ctx context.Context, sc store.Scope, uri resource.URI, d Decision) error {
-	r, err := e.load(ctx, sc, uri)
+func (e *Engine) tryDecide(ctx context.Context, at place, d Decision) error {
+	r, err := e.load(ctx, at.scope, at.uri)
 	switch {
 	case fault.Is(err, fault.NotFound):
 		return unasked(d.ID)
 	case err != nil:
 		return err
-	case d.ArgsHash != r.in.ArgsHash:
-		return fault.New(fault.Conflict, "approval_args_changed", "the answer is to other arguments than those recorded").
+	}
+	if err := e.may(ctx, &r.in, at); err != nil {
+		return err
+	}
+	if done, err := e.answerable(&r, d); done || err != nil {
+		return err
+	}
+	q, err := e.show(ctx, at.scope, at.uri, &r.in, d.Pattern)
+	if err != nil {
+		return err
+	}
+	if d.Hash != q.Hash {
+		return fault.New(fault.Conflict, "approval_changed", "the answer is to something else than what is asked").
 			With("look at the question again, and answer it with its hash")
 	}
-	if done, err := e.answerable(&r, uri, d); done || err != nil {
-		return err
-	}
-	now := time.Now().UTC()
-	to := intent.Denied
-	if d.Approve {
-		to = intent.Approved
-		r.in.Approval = &intent.Approval{By: d.By, At: now, ArgsHash: r.in.ArgsHash, Version: r.in.Version,
-			Expires: now.Add(e.goodFor(r.in.Deferred))}
-	} else {
-		r.in.DeniedBy = d.By
-		r.in.Reason = "the user said no"
-		if d.Reason != "" {
-			r.in.Reason += ": " + d.Reason
-		}
-	}
 	was := r.in.State
-	if err := intent.Advance(was, to); err != nil {
+	var more []store.Change
+	if d.Approve {
+		more, err = e.approve(ctx, at.scope, &r, &q, d)
+	} else {
+		refuse(&r.in, d)
+	}
+	if err == nil {
+		err = intent.Advance(was, r.in.State)
+	}
+	if err != nil {
 		return err
 	}
-	r.in.State = to
 	change, err := r.put(store.If{Version: r.version, States: []string{was.Mark()}})
 	if err != nil {
 		return err
 	}
-	_, err = e.opt.Store.Commit(context.WithoutCancel(ctx), sc, store.Batch{Request: requestOf(ctx), Changes: []store.Change{change}})
+	_, err = e.opt.Store.Commit(context.WithoutCancel(ctx), at.scope, store.Batch{Request: requestOf(ctx), Changes: append([]store.Change{change}, more...)})
+	if d.Standing != Once {
+		e.grants.forget(r.in.User) // after an error too: it may be recorded
+	}
+	if err == nil {
+		e.answered(ctx, &r)
+	}
 	return err
 }
 
-// goodFor is how long an approval stands. That of a queued action has to last
-// until the turn ends.
-func (e *Engine) goodFor(deferred bool) time.Duration {
-	if deferred {
-		return max(e.opt.ApprovalTimeout, 24*time.Hour)
+// refuse makes the intent one that a person has denied.
+func refuse(in *intent.Intent, d Decision) {
+	in.State, in.DeniedBy = intent.Denied, d.By
+	in.Reason = "the user said no"
+	if in.Approvers != "" {
+		in.Reason = d.By + " of the group " + in.Approvers + " said no"
 	}
-	return e.opt.ApprovalTimeout
+	if d.Reason != "" {
+		in.Reason += ": " + d.Reason
+	}
+}
+
+// approve makes the intent an approved one, and returns what is recorded with
+// it: a standing approval.
+func (e *Engine) approve(ctx context.Context, sc store.Scope, r *kept, q *Question, d Decision) ([]store.Change, error) {
+	if t, ok := e.toolOf(r.uri, &r.in); ok && t.Spec().Version != r.in.Version {
+		return nil, toolChanged(r.in.Tool)
+	}
+	now := time.Now().UTC()
+	a := &intent.Approval{By: d.By, At: now, Version: r.in.Version, Expires: now.Add(e.opt.ApprovalTimeout), Shown: q.Hash}
+	if d.Args != nil {
+		if d.Standing != Once {
+			return nil, fault.New(fault.Invalid, "approval_invalid", "an approval of other arguments than those asked about is for this once").
+				With("approve the changed call once, or the call as it was asked for with a pattern")
+		}
+		was := r.in.Args
+		switch edited, err := e.change(ctx, sc, r, d.Args); {
+		case err != nil:
+			return nil, err
+		case edited:
+			a.Edited = was
+		}
+	}
+	a.ArgsHash = r.in.ArgsHash
+	r.in.State, r.in.Approval = intent.Approved, a
+	if d.Standing == Once {
+		if d.Pattern != nil || !d.Until.IsZero() {
+			return nil, fault.New(fault.Invalid, "approval_invalid", "a pattern and an end belong to a standing approval").
+				With("say for how long it stands: conversation or always")
+		}
+		return nil, nil
+	}
+	g, err := grantFor(q, &r.in, d, now)
+	if err != nil {
+		return nil, err
+	}
+	put, err := g.put(store.If{Absent: true})
+	return []store.Change{put}, err
 }
 
 // answerable reports whether the intent waits for an answer; done means that
 // this very answer has been given already.
-func (e *Engine) answerable(r *kept, uri resource.URI, d Decision) (done bool, err error) {
+func (e *Engine) answerable(r *kept, d Decision) (done bool, err error) {
 	conflict := func(code, format string, args ...any) (bool, error) {
 		return false, fault.New(fault.Conflict, code, format, args...).Detail("state", string(r.in.State))
 	}
+	a := r.in.Approval
 	switch st := r.in.State; {
-	case st == intent.Awaiting:
-	case d.Approve && r.in.Approval != nil && st != intent.Denied && st != intent.Cancelled && st != intent.Expired,
+	case st == intent.Awaiting && time.Now().Before(r.in.Expires):
+		return false, nil
+	case d.Approve && a != nil && a.Shown == d.Hash && a.Shown != "" && st != intent.Denied && st != intent.Cancelled && st != intent.Expired,
 		!d.Approve && st == intent.Denied && r.in.DeniedBy != "":
 		return true, nil
-	case st == intent.Expired:
+	case st == intent.Awaiting, st == intent.Expired:
 		return conflict("approval_expired", "the answer comes too late: the question has expired")
 	case st == intent.Proposed:
 		return conflict("approval_not_asked", "nobody was asked about this yet")
-	default:
-		return conflict("approval_decided", "this has been decided already: it is %s", st)
 	}
-	if !time.Now().Before(r.in.Expires) {
-		return conflict("approval_expired", "the answer comes too late: the question has expired")
-	}
-	if q := e.question(uri); d.Approve && q != nil && q.tool.Spec().Version != r.in.Version {
-		return conflict("approval_tool_changed", "the tool %s has changed since the question was asked", r.in.Tool)
-	}
-	return false, nil
+	return conflict("approval_decided", "this has been decided already: it is %s", r.in.State)
+}
+
+// answered lets everybody know that a question does not wait any more.
+func (e *Engine) answered(ctx context.Context, r *kept) {
+	e.unpost(ctx, r.in.Approvers, r.uri)
+	e.tell()
 }
 
 func requestOf(ctx context.Context) id.ID {
 	c, _ := request.From(ctx)
 	return c.ID
+}
+
+// Questions returns what waits for a user's word, the oldest first: his own,
+// in all conversations and below, and what is put to groups that he is in. It
+// is found by what is recorded, whether a run waits or not. Those that others
+// answer have no Yours.
+func (e *Engine) Questions(ctx context.Context, user string) ([]Question, error) {
+	sc := store.ForUser(user)
+	var out []Question
+	for it, err := range store.Items(ctx, e.opt.Store, sc, store.Query{Type: TypeIntent, State: string(intent.Awaiting)}) {
+		if err != nil {
+			return nil, err
+		}
+		in, err := intent.Decode(it.Body)
+		if err != nil {
+			return nil, err
+		}
+		if out, err = e.appendShown(ctx, out, place{sc, it.URI}, &in); err != nil {
+			return nil, err
+		}
+	}
+	groups, err := e.groupsOf(ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	for _, group := range groups {
+		if out, err = e.appendPosted(ctx, out, group, user); err != nil {
+			return nil, err
+		}
+	}
+	oldestFirst(out)
+	return out, nil
+}
+
+// appendShown appends a question as the user of a place is shown it.
+func (e *Engine) appendShown(ctx context.Context, out []Question, at place, in *intent.Intent) ([]Question, error) {
+	if in.State != intent.Awaiting || !time.Now().Before(in.Expires) {
+		return out, nil
+	}
+	q, err := e.show(ctx, at.scope, at.uri, in, nil)
+	if err != nil {
+		return out, err
+	}
+	switch err := e.may(ctx, in, at); {
+	case err == nil:
+		q.Yours = true
+	case !fault.Is(err, fault.Denied):
+		return out, err
+	}
+	return append(out, q), nil
+}
+
+// Question returns one question as a user is shown it: with a pattern of his
+// own, if he wants to give a standing approval of that. Error codes as of
+// Decide.
+func (e *Engine) Question(ctx context.Context, sc store.Scope, name string, p Pattern) (Question, error) {
+	at, err := e.find(ctx, sc, name)
+	if err != nil {
+		return Question{}, err
+	}
+	r, err := e.load(ctx, at.scope, at.uri)
+	if err != nil {
+		return Question{}, err
+	}
+	if _, err := e.answerable(&r, Decision{}); err != nil {
+		return Question{}, err
+	}
+	if r.in.State != intent.Awaiting {
+		return Question{}, fault.New(fault.Conflict, "approval_decided", "this has been decided already: it is %s", r.in.State).
+			Detail("state", string(r.in.State))
+	}
+	q, err := e.show(ctx, at.scope, at.uri, &r.in, p)
+	if err != nil {
+		return q, err
+	}
+	switch err := e.may(ctx, &r.in, at); {
+	case err == nil:
+		q.Yours = true
+	case !fault.Is(err, fault.Denied):
+		return q, err
+	}
+	return q, nil
 }

@@ -26,10 +26,20 @@ import (
 type Options struct {
 	Store           store.Store
 	Judge           policy.Judge
-	ApprovalTimeout time.Duration // how long a question stands, and an approval is good; zero: 10 minutes
+	ApprovalTimeout time.Duration // how long a question stands, and an approval is good; zero: 7 days
 	JudgeTimeout    time.Duration // zero: 10 seconds
 	Grace           time.Duration // how long a tool may take to return once it is to stop; zero: 2 seconds
 	Log             *slog.Logger  // nil: slog.Default()
+
+	// Mask hides the secrets in a text: in arguments before they are judged, in
+	// results and errors before they are recorded or told. nil: there are none.
+	Mask func(string) string
+	// Directory knows who is in the groups that policy has asked; nil: there
+	// are none, and what a group would have to allow is denied.
+	Directory policy.Directory
+	// Tool finds a tool that an agent has, for questions of which no run waits
+	// here; nil: none is found.
+	Tool func(agent, name string) (tool.Tool, bool)
 }
 
 // Engine runs tool calls. Safe for concurrent use.
@@ -38,17 +48,21 @@ type Engine struct {
 	log    *slog.Logger
 	leaked atomic.Int64
 
-	mu      sync.Mutex
-	slots   map[string]chan struct{}   // by tool: a token per running call
-	locks   map[resource.URI]*lock     // by intent: one at a time
-	waiting map[resource.URI]*question // by intent: who waits for a person
-	schemas map[string]*tool.Validator // of tools that come without a check of their own
+	grants grants
+
+	mu        sync.Mutex
+	slots     map[string]chan struct{}   // by tool: a token per running call
+	locks     map[resource.URI]*lock     // by intent: one at a time
+	waiting   map[resource.URI]*waiter   // by intent: who waits for a person
+	following context.CancelFunc         // ends what follows the log for those who wait; nil: nobody does
+	changed   chan struct{}              // closed when a question is put or answered
+	schemas   map[string]*tool.Validator // of tools that come without a check of their own
 }
 
 // New returns an engine.
 func New(opt Options) *Engine {
 	if opt.ApprovalTimeout == 0 {
-		opt.ApprovalTimeout = 10 * time.Minute
+		opt.ApprovalTimeout = 7 * 24 * time.Hour
 	}
 	if opt.JudgeTimeout == 0 {
 		opt.JudgeTimeout = 10 * time.Second
@@ -63,7 +77,8 @@ func New(opt Options) *Engine {
 		opt: opt, log: opt.Log,
 		slots:   map[string]chan struct{}{},
 		locks:   map[resource.URI]*lock{},
-		waiting: map[resource.URI]*question{},
+		waiting: map[resource.URI]*waiter{},
+		changed: make(chan struct{}),
 		schemas: map[string]*tool.Validator{},
 	}
 }
@@ -82,10 +97,14 @@ type Call struct {
 	Scope    store.Scope
 	Request  request.Context
 	Agent    string
+	Lineage  []string       // the agents on whose behalf Agent acts; see policy.Question
 	Labels   message.Labels // of what the model was shown
+	Flow     policy.Flow    // where the call comes from
+	Left     policy.Left    // what the request may still spend
 	Attended bool           // a person is there who can be asked
+	anew     *anew          // it is what a person wants of a settled action; see CallOf
 	// Notify tells what becomes of the call before it has a result. It is
-	// called from one goroutine, and must not block. May be nil.
+	// called by one goroutine at a time, and must not block. May be nil.
 	Notify func(Progress)
 }
 
@@ -98,17 +117,15 @@ const (
 	Awaiting Status = "awaiting_approval"
 )
 
-// Progress is a step of a call. ID and what follows are set with Awaiting:
-// what a person is shown, and what the answer (Decision) has to repeat.
+// Progress is a step of a call.
 type Progress struct {
 	Status   Status
 	Call     message.Ref
 	Tool     string
-	Args     []byte // canonical
-	ID       string // of the question: the URI text of the intent
-	ArgsHash string
-	Reason   string
-	Expires  time.Time
+	Args     []byte    // canonical
+	Message  string    // with Running: how far it is, in the tool's own words; empty when it begins
+	Fraction float64   // with a Message: 0 to 1; negative: not known
+	Question *Question // with Awaiting: what a person is asked
 }
 
 func (c *Call) notify(p Progress) {
@@ -132,6 +149,11 @@ func IntentURI(msg resource.URI, block int) resource.URI {
 // Running a call again after a crash goes on from its recorded intent: what
 // was settled is not done again.
 func (e *Engine) Run(ctx context.Context, c Call) (*message.ToolResult, error) {
+	res, err := e.run(ctx, e.masked(c))
+	return e.hide(res), err
+}
+
+func (e *Engine) run(ctx context.Context, c Call) (*message.ToolResult, error) {
 	if c.Tool == nil {
 		return c.unknown(), nil
 	}
@@ -154,6 +176,9 @@ type job struct {
 	spec tool.Spec
 	args []byte // canonical
 	last bool   // a deferred action is to be done now, not queued
+
+	unasked *policy.Decision // what a person would have been asked, had one been there
+	duty    policy.Obligations
 }
 
 // check canonicalises and validates the arguments. Models leave out the
@@ -165,6 +190,9 @@ func (e *Engine) check(c *Call, spec tool.Spec) ([]byte, error) {
 	}
 	args, err := tool.Canonical(raw)
 	if err != nil {
+		return nil, err
+	}
+	if args, err = e.maskJSON(args); err != nil {
 		return nil, err
 	}
 	if t, ok := c.Tool.(tool.Checker); ok {
@@ -197,40 +225,75 @@ func (e *Engine) validator(schema []byte) (*tool.Validator, error) {
 	return v, nil
 }
 
-// judge asks the judge. No answer in time, an error and an unknown verdict all
-// mean no.
-func (j *job) judge(ctx context.Context, attended bool) policy.Decision {
-	q := policy.Question{User: j.c.Request.User, Agent: j.c.Agent, Tool: j.spec, Args: j.args,
-		Labels: j.c.Labels, Attended: attended}
-	if fixed, ok := j.e.opt.Judge.(policy.Fixed); ok { // it can neither hang nor fail
-		d, _ := fixed.Judge(ctx, q)
-		return d
-	}
-	d, end := protect(ctx, j.e, "the judge", j.e.opt.JudgeTimeout, func(ctx context.Context) (policy.Decision, error) {
-		return j.e.opt.Judge.Judge(ctx, q)
-	})
+// judge judges the call. What is allowed is asked about all the same where the
+// tool wants that.
+func (j *job) judge(ctx context.Context, point policy.Point, attended bool) policy.Decision {
+	d := j.verdict(ctx, point, attended)
 	switch {
-	case end.err != nil:
-		j.e.log.WarnContext(ctx, "judging a tool call failed: it is denied", "tool", j.spec.Name, "error", end.err)
-		return policy.Decision{Verdict: policy.Deny, Reason: "policy could not be asked: " + end.err.Error()}
-	case d.Verdict != policy.Allow && d.Verdict != policy.Ask && d.Verdict != policy.Deny:
-		return policy.Decision{Verdict: policy.Deny, Reason: fmt.Sprintf("policy gave no verdict that is known (%q)", d.Verdict), Rule: d.Rule}
+	case d.Verdict != policy.Allow || !j.spec.Asks:
+	case attended:
+		d.Verdict, d.Rule = policy.Ask, "tool.asks"
+		d.Reason = j.spec.Name + " is to be asked about each time, although policy allows it"
+	default:
+		d = policy.Decision{Verdict: policy.Deny, Reason: j.spec.Name + " is to be asked about each time, and nobody is there to be asked; " +
+			"use `steward chat` or a WebSocket client, where a person can be asked", Rule: "tool.asks", Version: d.Version}
 	}
 	return d
+}
+
+// verdict asks the judge. No answer in time, an error and an unknown verdict
+// all mean no.
+func (j *job) verdict(ctx context.Context, point policy.Point, attended bool) policy.Decision {
+	q := policy.Question{Point: point, User: j.c.Request.User, Agent: j.c.Agent, Lineage: j.c.Lineage,
+		Tool: j.spec, Args: j.args, Labels: j.c.Labels, Flow: j.c.Flow, Left: j.c.Left, Attended: attended}
+	if j.c.anew != nil && j.c.anew.undo() {
+		q.Action = "undo"
+	}
+	d, err := j.rule(ctx, q)
+	switch {
+	case err != nil:
+		j.e.log.WarnContext(ctx, "judging a tool call failed: it is denied", "tool", j.spec.Name, "error", err)
+		return policy.Decision{Verdict: policy.Deny, Reason: "policy could not be asked: " + err.Error()}
+	case d.Verdict != policy.Allow && d.Verdict != policy.Ask && d.Verdict != policy.Deny:
+		return policy.Decision{Verdict: policy.Deny, Reason: fmt.Sprintf("policy gave no verdict that is known (%q)", d.Verdict), Rule: d.Rule, Version: d.Version}
+	case d.Verdict == policy.Ask && !attended:
+		asks := d
+		j.unasked = &asks
+		return policy.Decision{Verdict: policy.Deny, Rule: d.Rule, Version: d.Version,
+			Reason: "a person has to be asked, and nobody is there; use `steward chat` or a WebSocket client, where a person can be asked (" + d.Reason + ")"}
+	}
+	return d
+}
+
+// rule asks the judge, protected unless it can neither hang nor panic.
+func (j *job) rule(ctx context.Context, q policy.Question) (policy.Decision, error) {
+	judge := j.e.opt.Judge
+	if _, fixed := judge.(policy.Fixed); fixed {
+		return judge.Judge(ctx, q)
+	}
+	if b, ok := judge.(interface{ Bounded() bool }); ok && b.Bounded() {
+		return judge.Judge(ctx, q)
+	}
+	d, end := protect(ctx, j.e, "the judge", j.e.opt.JudgeTimeout, func(ctx context.Context) (policy.Decision, error) {
+		return judge.Judge(ctx, q)
+	})
+	return d, end.err
 }
 
 // query judges a query and runs it at once. One that a person must be asked
 // about goes the way of actions.
 func (j *job) query(ctx context.Context) (*message.ToolResult, error) {
-	switch d := j.judge(ctx, j.c.Attended); {
+	d := j.judge(ctx, policy.PointTool, j.c.Attended)
+	switch {
 	case ctx.Err() != nil:
 		return j.stopped(ctx)
+	case d.Verdict == policy.Ask, d.Verdict == policy.Deny && j.unasked != nil && j.e.hasGrants(ctx, j.c.Request.User):
+		return j.action(ctx)
 	case d.Verdict == policy.Deny:
 		return j.c.denied(d.Reason), nil
-	case d.Verdict == policy.Ask:
-		return j.action(ctx)
 	}
-	release, err := j.e.slot(ctx, j.spec)
+	j.oblige(d.Obligations)
+	release, err := j.place(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
 			return j.stopped(ctx)
@@ -260,27 +323,33 @@ func suspended(ctx context.Context) bool {
 	return errors.Is(context.Cause(ctx), request.ErrSuspend)
 }
 
+// ownAgent is the name of the node's own agent, whose path is empty.
+const ownAgent = "assistant"
+
 // invocation is what the tool gets.
 func (j *job) invocation(key string) tool.Invocation {
-	return tool.Invocation{Args: j.args, Call: j.c.Ref, Key: key, Conversation: j.c.Request.Conversation,
-		User: j.c.Request.User, Request: j.c.Request.ID}.Checked()
+	rc := j.c.Request
+	agent := j.c.Agent
+	if agent == ownAgent {
+		agent = ""
+	}
+	return tool.Invocation{Args: j.args, Call: j.c.Ref, Key: key, Conversation: rc.Conversation, User: rc.User,
+		Agent: agent, Request: rc.ID, Parent: rc.Parent, Trace: rc.Trace()}.Checked()
 }
 
-// call calls the tool, protected, and gives the slot back when it has returned.
-func (j *job) call(ctx context.Context, key string, release func()) (tool.Result, end) {
-	timeout := j.spec.Timeout
-	if timeout == 0 {
-		timeout = tool.DefaultTimeout
+// intentURI is where the call's intent is kept.
+func (j *job) intentURI() resource.URI {
+	if j.c.anew != nil {
+		return j.c.anew.uri
 	}
-	ctx = withScope(ctx, j.c.Scope)
-	return protect(ctx, j.e, j.spec.Name, timeout, func(ctx context.Context) (tool.Result, error) {
-		defer release()
-		return j.c.Tool.Call(ctx, j.invocation(key))
-	})
+	return IntentURI(j.c.Message, j.c.Ref.Block)
 }
 
 // key is the idempotency key of the effect.
 func (j *job) key() string {
+	if j.c.anew != nil {
+		return j.c.anew.key
+	}
 	identity := intent.CallIdentity(j.c.Ref)
 	if j.deferred() {
 		place, ok := j.c.Message.Find("common.Interaction")
@@ -293,5 +362,5 @@ func (j *job) key() string {
 }
 
 func (j *job) deferred() bool {
-	return j.spec.Effect == tool.Action && j.spec.Delivery == tool.Deferred
+	return j.spec.Effect == tool.Action && j.spec.Delivery == tool.Deferred && j.c.anew == nil
 }

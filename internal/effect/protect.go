@@ -72,9 +72,21 @@ func (e *Engine) abandon(ctx context.Context, what string, wait func()) {
 	}()
 }
 
+// place waits for one of the tool's places. A call that may go on as a task
+// counts as running from then on.
+func (j *job) place(ctx context.Context) (release func(), err error) {
+	return j.e.slot(ctx, j.spec, func() {
+		if j.spec.Async || j.spec.AsyncAfter > 0 {
+			j.c.notify(Progress{Status: Running, Tool: j.spec.Name, Args: j.args, Fraction: -1,
+				Message: "it waits until another call of the tool has ended"})
+		}
+	})
+}
+
 // slot waits for one of the tool's places, no longer than a call may take: a
-// tool whose calls all hang must not hang the others for ever.
-func (e *Engine) slot(ctx context.Context, spec tool.Spec) (release func(), err error) {
+// tool whose calls all hang must not hang the others for ever. It says so when
+// it has to wait.
+func (e *Engine) slot(ctx context.Context, spec tool.Spec, waits func()) (release func(), err error) {
 	if spec.Concurrency <= 0 {
 		return func() {}, nil
 	}
@@ -91,10 +103,8 @@ func (e *Engine) slot(ctx context.Context, spec tool.Spec) (release func(), err 
 		return release, nil
 	default:
 	}
-	wait := spec.Timeout
-	if wait == 0 {
-		wait = tool.DefaultTimeout
-	}
+	waits()
+	wait := timeoutOf(spec)
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {

@@ -26,7 +26,8 @@ type readArgs struct {
 }
 
 // ReadTool returns the query tool by which a model reads on in a result that
-// was cut. It reads results of the invocation's own conversation only.
+// was cut. It reads results of the invocation's own conversation only; outside
+// of conversations, those of the user's calls from outside.
 func (e *Engine) ReadTool() tool.Tool {
 	t, err := tool.New(tool.Spec{
 		Name: ReadToolName,
@@ -46,7 +47,7 @@ func (e *Engine) readRest(ctx context.Context, in tool.Invocation, a readArgs) (
 	missing := fault.New(fault.NotFound, "result_not_found", "there is no result %.300q in this conversation", a.URI).
 		With("use the uri as the cut result names it")
 	uri, err := resource.Parse(a.URI)
-	if err != nil || in.Conversation.Zero() || !uri.Under(in.Conversation) {
+	if err != nil || !within(uri, in.Conversation) {
 		return tool.Result{}, missing
 	}
 	sc := scopeOf(ctx, in)
@@ -91,6 +92,15 @@ func (e *Engine) readMessage(ctx context.Context, sc store.Scope, r resource.Res
 		return tool.Result{}, missing
 	}
 	return page(restHead{Tool: res.Name, Labels: message.LabelsOf(m.Blocks)}, view.Whole(res), a)
+}
+
+// within reports whether a call in a conversation may read on in a result: one
+// of the conversation's own; outside of any, one of a call from outside.
+func within(result, conversation resource.URI) bool {
+	if conversation.Zero() {
+		return result.Parent().Type() == record.TypeRequest && result.Parent().Parent().Zero()
+	}
+	return result.Under(conversation)
 }
 
 func page(head restHead, text string, a readArgs) (tool.Result, error) {

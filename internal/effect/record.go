@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/id"
 	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/resource"
@@ -13,6 +14,19 @@ import (
 
 // keyTerm is the look-up of deferred intents by their idempotency key.
 const keyTerm = "effect.key"
+
+// The terms by which intents are found.
+const (
+	TermIntents = "effect.intents" // all, in the order in which they changed
+	TermIntent  = "effect.intent"  // one by its ID
+	TermDead    = "effect.dead"    // those about which somebody should do something
+)
+
+// TypeIntent is the type of an intent's resource.
+const TypeIntent = "effect.Intent"
+
+// IntentID is by what people and programs name an intent.
+func IntentID(uri resource.URI) id.ID { return id.Derive("intent", uri.String()) }
 
 // load reads an intent.
 func (e *Engine) load(ctx context.Context, sc store.Scope, uri resource.URI) (kept, error) {
@@ -34,8 +48,12 @@ func (r *kept) put(cond store.If) (store.Change, error) {
 		return store.Change{}, err
 	}
 	c := store.Change{Op: store.Put, URI: r.uri, If: cond, Body: body, State: r.in.State.Mark()}
+	c.Terms = []store.Term{{Name: TermIntents}, {Name: TermIntent, Value: IntentID(r.uri).String()}}
 	if r.in.Deferred {
-		c.Terms = []store.Term{{Name: keyTerm, Value: r.in.Key}}
+		c.Terms = append(c.Terms, store.Term{Name: keyTerm, Value: r.in.Key})
+	}
+	if r.in.Dead {
+		c.Terms = append(c.Terms, store.Term{Name: TermDead})
 	}
 	return c, nil
 }
@@ -64,13 +82,23 @@ func (f *flight) step(ctx context.Context, to intent.State, more ...store.Change
 		return err
 	}
 	f.in.State = to
-	return f.commit(ctx, store.If{Version: f.version, States: []string{from.Mark()}}, more...)
+	err := f.commit(ctx, store.If{Version: f.version, States: []string{from.Mark()}}, more...)
+	switch {
+	case err != nil:
+	case to == intent.Awaiting:
+		f.e.tell()
+	case from == intent.Awaiting:
+		f.e.answered(ctx, &f.kept)
+	}
+	return err
 }
 
 // ask puts the question to a person, or puts it anew.
 func (f *flight) ask(ctx context.Context, reason string) error {
+	f.restore()
 	f.in.Reason, f.in.Version, f.in.Approval = reason, f.c.Tool.Spec().Version, nil
 	f.in.Expires = time.Now().UTC().Add(f.e.opt.ApprovalTimeout)
+	f.judged = false
 	return f.step(ctx, intent.Awaiting)
 }
 
@@ -83,13 +111,18 @@ func (f *flight) settle(ctx context.Context, to intent.State, reason string, res
 // finish ends the intent with its result, in one record. When an effect
 // happened and cannot be recorded, the result comes with the error.
 func (f *flight) finish(ctx context.Context, to intent.State, s shaped) (*message.ToolResult, error) {
-	f.in.Result = encodeResult(s.res)
+	f.remark(s.res)
+	f.in.Result, f.in.Reason = encodeResult(f.e.hide(s.res)), f.e.mask(f.in.Reason)
+	f.in.Dead = to == intent.Unknown || to == intent.Failed && (f.in.Deferred || s.hopeful)
 	var more []store.Change
 	if s.rest != "" {
 		more = append(more, f.change(s))
 	}
 	ran := f.in.State == intent.Executing
-	err := f.step(ctx, to, more...)
+	linked, err := f.takenBack(ctx, to)
+	if err == nil {
+		err = f.step(ctx, to, append(more, linked...)...)
+	}
 	switch {
 	case err == nil:
 		return s.res, nil

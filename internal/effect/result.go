@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"steward/internal/fault"
@@ -30,7 +31,7 @@ func (c *Call) told(status message.Status, text string) *message.ToolResult {
 		Content: []message.Block{&message.Text{Common: own, Text: strings.ToValidUTF8(text, "\uFFFD")}}}
 }
 
-func (c *Call) failed(err error) *message.ToolResult { return c.told(message.Failed, err.Error()) }
+func (c *Call) failed(err error) *message.ToolResult { return c.told(message.Failed, explained(err)) }
 
 func (c *Call) denied(reason string) *message.ToolResult {
 	if reason == "" {
@@ -60,6 +61,8 @@ func (c *Call) unknown() *message.ToolResult {
 type shaped struct {
 	res  *message.ToolResult
 	rest string // the whole text, where the cap cut it
+
+	hopeful bool // it failed for a reason that may pass
 }
 
 // outcome makes the result of a call that ended.
@@ -67,7 +70,7 @@ func (j *job) outcome(res tool.Result, how end) shaped {
 	status := message.OK
 	switch {
 	case how.err != nil:
-		res = tool.Text(how.err.Error())
+		res = tool.Text(explained(how.err))
 		status = message.Failed
 		if fault.Is(how.err, fault.Unavailable) {
 			status = message.Unavailable
@@ -75,9 +78,13 @@ func (j *job) outcome(res tool.Result, how end) shaped {
 	case res.Failed:
 		status = message.Failed
 	}
-	s := shaped{res: &message.ToolResult{Call: j.c.Ref, Name: j.c.Name, Status: status}}
+	s := shaped{res: &message.ToolResult{Call: j.c.Ref, Name: j.c.Name, Status: status}, hopeful: passes(how.err)}
 	s.res.Origin = "tool:" + j.spec.Name
-	s.res.Content, s.rest = j.content(res.Content)
+	content, met := j.masked(res.Content)
+	if !met {
+		return j.withheld(s, res.Content)
+	}
+	s.res.Content, s.rest = j.content(content)
 	s.res.Labels = j.spec.Yields | message.LabelsOf(s.res.Content)
 	if s.rest != "" {
 		s.res.Rest = j.restURI().String()
@@ -85,13 +92,57 @@ func (j *job) outcome(res tool.Result, how end) shaped {
 	return s
 }
 
+// maxDetails bounds the details of an error that a model is told, in bytes.
+const maxDetails = 1000
+
+// explained is what a model is told of a tool's error: what happened and what
+// to do, and, where it is coded, on a line of its own what a program would be
+// told. Whether trying again helps is said of errors that are not the call's
+// own fault.
+func explained(err error) string {
+	var e *fault.Error
+	if !errors.As(err, &e) || e.Code == "" {
+		return err.Error()
+	}
+	facts := message.FactsMark + e.Code
+	if e.Kind != fault.Invalid || e.Recoverable() {
+		facts += fmt.Sprintf("; recoverable: %t; retry_strategy: %s", e.Recoverable(), strategy(e))
+	}
+	if len(e.Details) > 0 {
+		if b, err := json.Marshal(e.Details); err == nil && len(b) <= maxDetails {
+			facts += "; details: " + string(b)
+		}
+	}
+	return err.Error() + "\n" + facts + "]"
+}
+
+// passes reports whether an error is of a kind that may pass by itself.
+func passes(err error) bool {
+	if err == nil {
+		return false
+	}
+	switch e := fault.Of(err); e.Kind {
+	case fault.Unavailable, fault.Timeout, fault.RateLimited, fault.Exhausted:
+		return true
+	default:
+		return e.Recoverable()
+	}
+}
+
+func strategy(e *fault.Error) string {
+	switch e.Retry {
+	case "":
+		return string(fault.RetryNone)
+	case fault.RetryAfter:
+		return fmt.Sprintf("%s %s", e.Retry, e.After.Round(time.Millisecond))
+	}
+	return string(e.Retry)
+}
+
 // content copies a tool's blocks, marks where they come from, and cuts their
 // text to the cap. whole is the text that was cut, or empty.
 func (j *job) content(in []message.Block) (out []message.Block, whole string) {
-	limit := j.spec.ResultCap
-	if limit == 0 {
-		limit = tool.DefaultResultCap
-	}
+	limit := j.limit()
 	var texts []string
 	data := 0
 	for _, b := range in {
@@ -99,7 +150,7 @@ func (j *job) content(in []message.Block) (out []message.Block, whole string) {
 		switch v := b.(type) {
 		case *message.Text:
 			t := *v
-			t.Text = strings.ToValidUTF8(t.Text, "\uFFFD")
+			t.Text = j.e.mask(strings.ToValidUTF8(t.Text, "\uFFFD"))
 			texts = append(texts, t.Text)
 			b, c = &t, &t.Common
 		case *message.Image:
@@ -128,7 +179,10 @@ func (j *job) content(in []message.Block) (out []message.Block, whole string) {
 	if whole = strings.Join(texts, "\n"); len(whole) <= limit {
 		return out, ""
 	}
-	return j.cap(out, whole, limit), whole
+	if j.duty.Cap > 0 && j.duty.Cap <= limit { // there is no reading on
+		return j.cap(out, whole, limit, "Policy allows no more."), ""
+	}
+	return j.cap(out, whole, limit, fmt.Sprintf("Read on with %s: uri %q, offset %d.", ReadToolName, j.restURI().String(), len(cut(whole, limit)))), whole
 }
 
 // holds reports whether a message can hold the block.
@@ -146,7 +200,7 @@ func (j *job) note(text string) (message.Block, *message.Common) {
 
 // cap replaces the text blocks by one that holds the beginning and says how to
 // read on.
-func (j *job) cap(blocks []message.Block, whole string, limit int) []message.Block {
+func (j *job) cap(blocks []message.Block, whole string, limit int, more string) []message.Block {
 	var labels message.Labels
 	var out []message.Block
 	at := -1
@@ -162,8 +216,7 @@ func (j *job) cap(blocks []message.Block, whole string, limit int) []message.Blo
 		out = append(out, b)
 	}
 	shown := cut(whole, limit)
-	b, c := j.note(fmt.Sprintf("%s\n[Cut after %d of %d bytes. Read on with %s: uri %q, offset %d.]",
-		shown, len(shown), len(whole), ReadToolName, j.restURI().String(), len(shown)))
+	b, c := j.note(fmt.Sprintf("%s\n[Cut after %d of %d bytes. %s]", shown, len(shown), len(whole), more))
 	c.Labels |= labels
 	out[at] = b
 	return out
@@ -181,6 +234,9 @@ func cut(s string, n int) string {
 }
 
 func (j *job) restURI() resource.URI {
+	if j.c.anew != nil {
+		return j.c.anew.uri.Child("tool.Overflow", "0")
+	}
 	return j.c.Message.Child("tool.Overflow", fmt.Sprint(j.c.Ref.Block))
 }
 

@@ -21,10 +21,11 @@ type Settlement struct {
 	Under    resource.URI // the interaction, or another place above the run's messages
 	Scope    store.Scope
 	Request  request.Context
-	Labels   message.Labels // of what the model was shown
 	Attended bool
-	Tools    func(name string) (tool.Tool, bool)
+	Stopped  bool // a person has stopped the run: what has not begun is cancelled
+	Tools    func(agent, name string) (tool.Tool, bool)
 	Notify   func(Progress) // as in Call; may be nil
+	Settled  func(Outcome)  // is told of each outcome as soon as it is recorded; may be nil
 }
 
 // Outcome is what became of one queued action.
@@ -35,25 +36,52 @@ type Outcome struct {
 }
 
 // Settle does the queued actions of a run, in the order in which they were
-// asked for; the same effect asked for twice is done once. Questions that are
-// still open are waited for. It can be called again after a crash. An error
-// (those of Run) ends it; the outcomes up to there come with it.
+// asked for; the same effect asked for twice is done once, and such as stand
+// one after the other and are of one tool that takes several are given to it
+// together. Questions that are still open are waited for. It can be called
+// again after a crash. An error (those of Run) ends it; the outcomes up to
+// there come with it.
 func (e *Engine) Settle(ctx context.Context, s Settlement) ([]Outcome, error) {
-	queue, err := e.queue(ctx, s)
+	queue, err := e.queue(context.WithoutCancel(ctx), s)
 	if err != nil {
 		return nil, err
 	}
 	var out []Outcome
-	for _, r := range queue {
-		res, err := e.settleOne(ctx, s, r)
-		if res != nil {
-			out = append(out, Outcome{Intent: r.uri, Call: r.in.Call, Result: res})
+	for len(queue) > 0 {
+		if suspended(ctx) {
+			return out, request.ErrSuspend
+		}
+		done, n, err := e.settleNext(ctx, s, queue)
+		for _, o := range done {
+			out = append(out, o)
+			if s.Settled != nil && err == nil {
+				s.Settled(o)
+			}
 		}
 		if err != nil {
 			return out, err
 		}
+		queue = queue[n:]
 	}
 	return out, nil
+}
+
+// settleNext settles the first queued action, or the first few together. It
+// returns how many.
+func (e *Engine) settleNext(ctx context.Context, s Settlement, queue []kept) ([]Outcome, int, error) {
+	if !s.Stopped {
+		if batch := e.together(s, queue); len(batch) > 1 {
+			done, err := e.settleBatch(ctx, s, batch)
+			if done != nil || err != nil {
+				return done, len(batch), err
+			}
+		}
+	}
+	res, err := e.settleOne(ctx, s, queue[0])
+	if res == nil {
+		return nil, 1, err
+	}
+	return []Outcome{{Intent: queue[0].uri, Call: queue[0].in.Call, Result: res}}, 1, err
 }
 
 // queue finds the deferred intents in flight. Ids do not order: messages stand
@@ -98,27 +126,45 @@ func (e *Engine) queue(ctx context.Context, s Settlement) ([]kept, error) {
 	return found, nil
 }
 
+// queuedCall is the call of a queued action, as it is recorded.
+func (s *Settlement) queuedCall(r *kept) Call {
+	return Call{Name: r.in.Tool, Args: []byte(r.in.Args), Ref: r.in.Call, Message: r.uri.Parent(), Scope: s.Scope,
+		Request: s.Request, Agent: r.in.Agent, Lineage: r.in.Lineage, Labels: r.in.Labels, Flow: flowOf(&r.in), Attended: s.Attended, Notify: s.Notify}
+}
+
 // settleOne does one queued action.
 func (e *Engine) settleOne(ctx context.Context, s Settlement, r kept) (*message.ToolResult, error) {
-	c := Call{Name: r.in.Tool, Args: []byte(r.in.Args), Ref: r.in.Call, Message: r.uri.Parent(), Scope: s.Scope,
-		Request: s.Request, Agent: r.in.Agent, Labels: s.Labels, Attended: s.Attended, Notify: s.Notify}
+	c := s.queuedCall(&r)
 	j := &job{e: e, c: c, args: c.Args, last: true}
-	t, ok := s.Tools(r.in.Tool)
-	if !ok {
+	t, ok := s.Tools(r.in.Agent, r.in.Tool)
+	switch {
+	case !ok:
 		res := c.told(message.Unavailable, "Not done: the tool "+r.in.Tool+" is not there any more.")
-		return e.drop(ctx, j, r, "the tool is not there any more", res)
+		return e.drop(ctx, j, r, reasonGone, res)
+	case s.Stopped && r.in.State != intent.Executing:
+		return e.drop(ctx, j, r, ReasonStopped, c.told(message.Interrupted, "Stopped before it was done."))
 	}
 	j.c.Tool, j.spec = t, t.Spec()
-	twin, err := e.twin(ctx, s.Scope, r)
+	if r.in.State == intent.Executing { // it had begun before a crash, whatever became of its twin
+		return j.action(ctx)
+	}
+	twin, err := e.twin(context.WithoutCancel(ctx), s.Scope, r)
 	switch {
 	case err != nil:
 		return nil, err
 	case twin:
 		res := c.told(message.Interrupted, "Not done again: the same was asked for twice in this turn, and is done once.")
-		return e.drop(ctx, j, r, "the same action was queued before it", res)
+		return e.drop(ctx, j, r, ReasonTwin, res)
 	}
 	return j.action(ctx)
 }
+
+// The reasons for which queued actions are cancelled by themselves.
+const (
+	ReasonStopped = "stopped"
+	ReasonTwin    = "the same action was queued before it"
+	reasonGone    = "the tool is not there any more"
+)
 
 // twin reports whether the same effect was queued before and is settled.
 func (e *Engine) twin(ctx context.Context, sc store.Scope, r kept) (bool, error) {

@@ -35,7 +35,7 @@ func deferred(l *ledger, order *[]string) *fake {
 
 func settlement(c Call, tools ...tool.Tool) Settlement {
 	return Settlement{Under: interaction, Scope: c.Scope, Request: c.Request, Attended: true,
-		Tools: func(name string) (tool.Tool, bool) {
+		Tools: func(_, name string) (tool.Tool, bool) {
 			for _, t := range tools {
 				if t.Spec().Name == name {
 					return t, true
@@ -128,7 +128,7 @@ func TestDeferredActionThatIsAskedAbout(t *testing.T) {
 				var asked []Progress
 				c.Notify = func(p Progress) { asked = append(asked, p) }
 				expect(t, run(t, e, c), message.Queued, "if the user approves")
-				d := Decision{ID: asked[0].ID, ArgsHash: asked[0].ArgsHash, Approve: when != "no"}
+				d := Decision{ID: asked[0].Question.ID, Hash: asked[0].Question.Hash, Approve: when != "no"}
 				st := settlement(c, tl)
 				switch when {
 				case "before the run ends":

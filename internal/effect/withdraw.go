@@ -48,6 +48,10 @@ func (e *Engine) Withdraw(ctx context.Context, sc store.Scope, uri resource.URI,
 			return false, err
 		}
 		if _, err = e.opt.Store.Commit(ctx, sc, store.Batch{Request: requestOf(ctx), Changes: []store.Change{put}}); !fault.Is(err, fault.Conflict) {
+			if err == nil && from == intent.Awaiting {
+				e.answered(ctx, &r)
+			}
+			e.wake(uri)
 			return err == nil, err
 		}
 	}

@@ -283,7 +283,7 @@ func (t *claudeTurn) attached(m object) {
 		a := objectOf(v)
 		name := firstText(a, "file_name", "name")
 		if text := stringOf(a["extracted_content"]); text != "" {
-			f := &message.File{Common: foreign(Claude), MIME: mimeOf(name, "text/plain"), Name: name, Data: []byte(valid(text))}
+			f := &message.File{Common: foreign(Claude), MIME: message.MediaType(name, "text/plain"), Name: name, Data: []byte(valid(text))}
 			if !strings.HasPrefix(f.MIME, "text/") && f.MIME != "application/json" {
 				f.MIME = "text/plain" // what was extracted is text, whatever it was before
 			}

@@ -260,13 +260,13 @@ func openaiPart(s *sayer, p object, raw jsontext.Value, n *notes) {
 		}
 		if u := firstText(f, "file_data", "file_url"); u != "" {
 			name := stringOf(f["filename"])
-			s.link(u, mimeOf(name, "application/octet-stream"), name)
+			s.link(u, message.MediaType(name, "application/octet-stream"), name)
 			return
 		}
 	case "input_audio":
 		a := objectOf(p["input_audio"])
 		if data, ok := base64Bytes(stringOf(a["data"])); ok {
-			s.media(mimeOf("x."+stringOf(a["format"]), "application/octet-stream"), "", data)
+			s.media(message.MediaType("x."+stringOf(a["format"]), "application/octet-stream"), "", data)
 			return
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"mime"
 	"net/url"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -189,48 +188,13 @@ func (s *sayer) link(u, mimeType, name string) {
 		return
 	}
 	if mimeType == "" {
-		mimeType = mimeOf(u, "image/*")
+		mimeType = message.MediaType(u, "image/*")
 	}
 	if strings.HasPrefix(mimeType, "image/") {
 		s.blocks = append(s.blocks, &message.Image{Common: s.common(), MIME: valid(mimeType), URL: valid(u)})
 		return
 	}
 	s.blocks = append(s.blocks, &message.File{Common: s.common(), MIME: valid(mimeType), Name: valid(name), URL: valid(u)})
-}
-
-// mimeOf guesses a media type by a name's ending, from a short list that is
-// the same on every machine.
-func mimeOf(name, otherwise string) string {
-	if u, err := url.Parse(name); err == nil && u.Path != "" {
-		name = u.Path
-	}
-	switch strings.ToLower(path.Ext(name)) {
-	case ".png":
-		return "image/png"
-	case ".jpg", ".jpeg":
-		return "image/jpeg"
-	case ".gif":
-		return "image/gif"
-	case ".webp":
-		return "image/webp"
-	case ".pdf":
-		return "application/pdf"
-	case ".json":
-		return "application/json"
-	case ".csv":
-		return "text/csv"
-	case ".md":
-		return "text/markdown"
-	case ".html", ".htm":
-		return "text/html"
-	case ".txt":
-		return "text/plain"
-	case ".wav":
-		return "audio/wav"
-	case ".mp3":
-		return "audio/mpeg"
-	}
-	return otherwise
 }
 
 // sniffMIME guesses the media type of data by its first bytes, else by its name.
@@ -245,5 +209,5 @@ func sniffMIME(data []byte, name string) string {
 	if len(data) > 12 && string(data[:4]) == "RIFF" && string(data[8:12]) == "WEBP" {
 		return "image/webp"
 	}
-	return mimeOf(name, "application/octet-stream")
+	return message.MediaType(name, "application/octet-stream")
 }

@@ -228,6 +228,15 @@ func (n *Node) Pin(ctx context.Context, user string, conv id.ID, pinned bool, ms
 	})
 }
 
+// Trust records that labels of messages do not count any more, by a person's
+// decision: what the model is shown of them is as good as the user's own words.
+// Error codes: those of conversation.Engine.Trust.
+func (n *Node) Trust(ctx context.Context, user string, conv id.ID, labels message.Labels, msgs ...id.ID) error {
+	return n.alone(ctx, user, conv, func(sc store.Scope) error {
+		return n.conversations.Trust(ctx, sc, conv, labels, msgs...)
+	})
+}
+
 // Audit returns what tools and people changed in the validity of messages.
 func (n *Node) Audit(ctx context.Context, user string, conv, interaction id.ID, toolName string) ([]conversation.Optimization, error) {
 	return n.conversations.Audit(ctx, store.ForUser(user), conv, interaction, toolName)

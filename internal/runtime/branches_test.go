@@ -291,8 +291,8 @@ func TestRewindWithdrawsWhatWaits(t *testing.T) {
 	w.send(conv, "call ledger.add {\"what\":\"x\"}\ncall ledger.add {\"what\":\"y\"}")
 	var asked []string
 	w.until(conv, runtime.Cursor{}, func(f runtime.Frame) bool {
-		if f.Call != nil && f.Call.Approval != nil && !slices.Contains(asked, f.Call.Approval.ID+" "+f.Call.Approval.ArgsHash) {
-			asked = append(asked, f.Call.Approval.ID+" "+f.Call.Approval.ArgsHash)
+		if f.Call != nil && f.Call.Approval != nil && !slices.Contains(asked, f.Call.Approval.ID+" "+f.Call.Approval.Hash) {
+			asked = append(asked, f.Call.Approval.ID+" "+f.Call.Approval.Hash)
 		}
 		return len(asked) == 2
 	})
@@ -311,7 +311,7 @@ func TestRewindWithdrawsWhatWaits(t *testing.T) {
 	w.expect(conv, "say one", "one")
 	for _, a := range asked {
 		name, hash, _ := strings.Cut(a, " ")
-		if err := w.Decide(t.Context(), "anna", runtime.Verdict{ID: name, ArgsHash: hash, Approve: true}); !fault.HasCode(err, "approval_decided") {
+		if err := w.Decide(t.Context(), "anna", runtime.Verdict{ID: name, Hash: hash, Approve: true}); !fault.HasCode(err, "approval_decided") {
 			t.Error(err)
 		}
 	}

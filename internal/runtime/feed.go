@@ -26,6 +26,7 @@ type feed struct {
 	draft    *draft
 	notices  []Frame    // of the message that is being written
 	open     []CallView // calls that have no result yet
+	tasks    []Frame    // of the tasks that have not ended
 	failure  *Frame     // why the last turn failed
 	frames   []Frame
 	base     int // number of the first of frames
@@ -91,6 +92,7 @@ type snapshot struct {
 	draft   *draft
 	notices []Frame
 	open    []CallView
+	tasks   []Frame
 	failure *Frame
 }
 
@@ -99,7 +101,7 @@ func (f *feed) snapshot(w *watcher) snapshot {
 	defer f.mu.Unlock()
 	w.next = f.base + len(f.frames)
 	s := snapshot{known: f.known, seq: f.seq, inter: f.inter, notices: slices.Clone(f.notices),
-		open: slices.Clone(f.open), failure: f.failure}
+		open: slices.Clone(f.open), tasks: slices.Clone(f.tasks), failure: f.failure}
 	if f.draft != nil {
 		s.draft = &draft{message: f.draft.message}
 		for _, b := range f.draft.blocks {
@@ -139,7 +141,9 @@ func (f *feed) push(fr Frame) {
 	if len(f.watchers) == 0 {
 		return
 	}
-	fr.Conversation, fr.Interaction = f.conversation, f.inter
+	if fr.Conversation = f.conversation; fr.Interaction.Zero() {
+		fr.Interaction = f.inter
+	}
 	if fr.Cursor.Seq == 0 {
 		fr.Cursor.Seq = f.seq
 	}
@@ -162,10 +166,13 @@ func (f *feed) began(m *message.Message, inter id.ID, seq uint64, clientID strin
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.known, f.seq, f.inter, f.failure = true, seq, inter, nil
-	if m == nil {
-		return // an answer is given anew
+	switch {
+	case m == nil: // an answer is given anew
+	case isUsers(m):
+		f.push(Frame{Kind: FrameUser, Message: m.ID, Stored: m, ClientID: clientID})
+	case isOpening(m):
+		f.push(Frame{Kind: FrameOpened, Message: m.ID, Stored: m})
 	}
-	f.push(Frame{Kind: FrameUser, Message: m.ID, Stored: m, ClientID: clientID})
 }
 
 // resumed tells that a run goes on after a restart, beginning with the calls
@@ -239,6 +246,16 @@ func (f *feed) failed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.failure != nil
+}
+
+// why returns the failure of the last turn, if it was that of an interaction.
+func (f *feed) why(inter id.ID) *fault.Error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failure == nil || f.failure.Cursor.Message != inter {
+		return nil
+	}
+	return f.failure.Err
 }
 
 // void takes back a draft that did not become a message.
@@ -374,6 +391,16 @@ func isUsers(m *message.Message) bool {
 	return m.Role == message.User && len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == record.OriginUser
 }
 
+// isOpening reports whether a tool or another agent wrote the message, which
+// opened a turn by it.
+func isOpening(m *message.Message) bool {
+	if m.Role != message.User || len(m.Blocks) == 0 {
+		return false
+	}
+	from := m.Blocks[0].Base().Origin
+	return strings.HasPrefix(from, "tool:") || strings.HasPrefix(from, "agent:") || strings.HasPrefix(from, "intent:")
+}
+
 // calling tells what becomes of a call.
 func (f *feed) calling(ev agent.Event) {
 	v := callView(ev.Call, ev.Progress.Status)
@@ -381,9 +408,10 @@ func (f *feed) calling(ev agent.Event) {
 		v.Args = string(ev.Progress.Args)
 	}
 	v.Approval, _ = ev.Progress.Approval.(*ApprovalView)
+	v.Message, v.Fraction = ev.Progress.Message, ev.Progress.Fraction
 	for i := range f.open {
 		if f.open[i].ID == v.ID {
-			if f.open[i].Status == v.Status && v.Approval == nil {
+			if o := &f.open[i]; o.Status == v.Status && o.Message == v.Message && o.Fraction == v.Fraction && v.Approval == nil {
 				return
 			}
 			f.open[i] = v

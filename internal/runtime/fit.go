@@ -139,8 +139,8 @@ func (n *Node) compact(ctx context.Context, sc store.Scope, user string, conv id
 		return err
 	}
 	c := s.Conversation()
-	kit := n.agents[first(c.Agent, DefaultAgent)]
-	if kit == nil {
+	kit, err := n.kitOf(first(c.Agent, DefaultAgent))
+	if err != nil {
 		kit = n.agents[DefaultAgent]
 	}
 	model, err := n.opt.Models.Resolve(first(c.Model, kit.Model, "default"))
@@ -237,7 +237,7 @@ func (s *summarizer) write(ctx context.Context, notes, material string, most int
 	}
 	ask := &message.Message{ID: id.New(), Role: message.User,
 		Blocks: []message.Block{&message.Text{Common: message.Common{Origin: "system"}, Text: text}}}
-	req := &llm.Request{System: summaryPrompt, Transcript: llm.NewTranscript(ask), User: s.user, Meter: s.meter,
+	req := &llm.Request{System: summaryPrompt, Transcript: llm.NewTranscript(ask), User: s.user, Meter: s.meter, Labels: s.session.Labels(), Agent: s.session.Conversation().Agent,
 		Sampling: llm.Sampling{MaxTokens: int(most)}}
 	for ev, err := range s.model.Model.Stream(ctx, req) {
 		if err != nil {

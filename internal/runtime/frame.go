@@ -1,12 +1,12 @@
 package runtime
 
 import (
-	"time"
-
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/request"
+	"steward/internal/resource"
 )
 
 // Turn is what a person sends.
@@ -14,7 +14,7 @@ type Turn struct {
 	Conversation id.ID  // zero: a new conversation
 	ClientID     string // the client's own id of the message: sending it again does nothing twice
 	Content      []message.Block
-	Agent        string // empty: the conversation's, else "assistant"
+	Agent        string // the path of an agent, from now on the conversation's; empty: the conversation's, else "assistant"
 	Model        string // "provider/model" or an alias; empty: the conversation's, the agent's
 	Sampling     llm.Sampling
 	Tools        []string          // of a new conversation: names and globs that narrow its agent's tools
@@ -30,17 +30,26 @@ type Turn struct {
 	Regenerate id.ID
 
 	fresh   bool // the conversation's id was made for this turn
-	derived bool // it was derived from ClientID: the conversation may exist
+	derived bool // it was derived from something known: the conversation may exist
+
+	// Of turns that are not from outside:
+	origin string          // who opens it: "tool:NAME", "agent:PATH"; empty: the user
+	labels message.Labels  // of what it tells
+	opens  id.ID           // the interaction that it opens; zero: a new one
+	asked  request.Context // its lineage; zero: it is nobody's child
+	above  resource.URI    // the request that the conversation, where it is made, answers
+	under  *llm.Meter      // of the turn that asks; nil: none does
 }
 
 // Accepted says that a turn's user message is durable.
 type Accepted struct {
 	Conversation id.ID
 	Interaction  id.ID
-	Message      id.ID  // zero where an answer is regenerated
-	Branch       string // on which it stands
-	Seq          uint64 // of its log entry
-	Duplicate    bool   // this client id had been accepted before
+	Message      id.ID    // zero where an answer is regenerated
+	Branch       string   // on which it stands
+	Seq          uint64   // of its log entry
+	Duplicate    bool     // this client id had been accepted before
+	Hidden       []string // names of secrets that stood in the message, and do not any more
 }
 
 // Cursor is how far a watcher has come: everything up to the log position,
@@ -66,6 +75,8 @@ const (
 	FrameError     FrameKind = "error"       // the turn failed: Err
 	FrameReset     FrameKind = "reset"       // what was shown of Message is void; it begins anew or never comes
 	FrameNotice    FrameKind = "notice"      // Text for the person
+	FrameTask      FrameKind = "task"        // Task: how far a call is that goes on in the background
+	FrameOpened    FrameKind = "opened"      // a turn was begun by a tool or an agent: Message, Stored
 )
 
 // Frame is one thing that a watcher of a conversation sees.
@@ -78,6 +89,7 @@ type Frame struct {
 	Block        int
 	Text         string
 	Call         *CallView
+	Task         *TaskView
 	Stored       *message.Message // the durable message, where the frame tells of one
 	ClientID     string           // FrameUser
 	Err          *fault.Error
@@ -97,24 +109,10 @@ const (
 type CallView struct {
 	ID       string // "MESSAGE/BLOCK": its identity
 	Name     string
-	Args     string // as the model wrote them, or canonical where Approval is set
-	Status   string // a CallStatus, or the message.Status of the result
+	Args     string  // as the model wrote them, or canonical where Approval is set
+	Status   string  // a CallStatus, or the message.Status of the result
+	Message  string  // how far it is, on one line; of a call that runs
+	Fraction float64 // likewise, above 0 to 1; 0 or less: not known
 	Approval *ApprovalView
 	Result   *message.ToolResult
-}
-
-// ApprovalView is a question to a person.
-type ApprovalView struct {
-	ID       string // to be named in the answer
-	ArgsHash string // what an answer binds
-	Reason   string // why it is asked
-	Expires  time.Time
-}
-
-// Verdict is a person's answer to an ApprovalView.
-type Verdict struct {
-	ID       string
-	ArgsHash string
-	Approve  bool
-	Reason   string
 }

@@ -8,7 +8,6 @@ import (
 	"steward/internal/conversation"
 	"steward/internal/effect"
 	"steward/internal/fault"
-	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
@@ -16,19 +15,18 @@ import (
 	"steward/internal/store"
 )
 
-// job prepares a run's work; it fills in what the run pins.
-func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *record.Run, reqID id.ID) (agent.Job, error) {
-	kit := n.agents[run.Agent]
-	if kit == nil {
-		return agent.Job{}, fault.New(fault.NotFound, "agent_not_found", "there is no agent %q", run.Agent)
+// job prepares a run's work; it fills in what the run pins. rc is the turn's
+// request: its id, and its lineage if it has one.
+func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *record.Run, rc request.Context) (agent.Job, error) {
+	kit, err := n.kitOf(run.Agent)
+	if err == nil {
+		kit, err = n.narrowed(kit, s.Conversation().Tools, !s.Head().Zero())
 	}
-	kit, err := n.narrowed(kit, s.Conversation().Tools)
 	if err != nil {
 		return agent.Job{}, err
 	}
 	run.Version = kit.Version
-	run.Model = first(run.Model, kit.Model, "default")
-	model, err := n.opt.Models.Resolve(run.Model)
+	model, err := n.modelFor(kit, run)
 	if err != nil {
 		return agent.Job{}, err
 	}
@@ -47,20 +45,31 @@ func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *r
 		began = run.Started
 	}
 	sampling, meter := unpin(run.Sampling).Over(kit.Sampling), n.meter(kit)
-	return agent.Job{
-		Journal: s, Model: model.Model, System: system, Tools: kit.tools,
+	job := agent.Job{
+		Journal: s, Model: model.Model, System: system, Tools: kit.without(model.Models),
 		Sampling: sampling,
-		Limits:   kit.Limits, User: c.user, Approach: "direct", Started: began,
-		Call:  n.caller(c, s, kit, run, reqID),
+		Limits:   kit.Limits, User: c.user, Agent: kit.Name, Lineage: rc.Lineage, Approach: "direct", Started: began,
+		Call:  n.caller(c, s, kit, run, rc),
 		Steer: c.takeSteering, Emit: c.emit,
 		Meter: meter, Spent: n.spent,
 		Fitter: n.fitter(c, s, model.Models, system, kit.tools, sampling, meter),
-	}, nil
+	}
+	n.hooking(kit, rc, c.user).around(&job, s)
+	return job, nil
 }
 
 // meter returns the meter of a run: the agent's own budget, else the
-// configured one of a request.
+// configured one of a request. The budget of an agent of the catalog only
+// narrows the node's.
 func (n *Node) meter(kit *agentKit) *llm.Meter {
+	if kit.own && kit.Limits.Budget != (llm.Budget{}) {
+		m := llm.NewMeter(kit.Limits.Budget)
+		m.Under(n.meter(n.agents[DefaultAgent]))
+		return m
+	}
+	if kit.own {
+		return n.meter(n.agents[DefaultAgent])
+	}
 	if kit.Limits.Budget != (llm.Budget{}) {
 		return llm.NewMeter(kit.Limits.Budget)
 	}
@@ -74,24 +83,43 @@ func (n *Node) spent(model string, u message.Usage) llm.Spend {
 }
 
 // caller returns what runs the tool calls of a run.
-func (n *Node) caller(c *chat, s *conversation.Session, kit *agentKit, run *record.Run, reqID id.ID) func(context.Context, agent.Call) (*message.ToolResult, error) {
-	rc := request.Context{ID: reqID, User: c.user, Actor: actor(run),
-		Conversation: record.ConversationURI(c.id), Attended: run.Attended}
+func (n *Node) caller(c *chat, s *conversation.Session, kit *agentKit, run *record.Run, rc request.Context) func(context.Context, agent.Call) (*message.ToolResult, error) {
+	rc.User, rc.Actor, rc.Attended = c.user, actor(run), run.Attended
+	rc.Conversation = record.ConversationURI(c.id)
 	sc := store.ForUser(c.user)
 	sc.Actor = rc.Actor
 	return func(ctx context.Context, call agent.Call) (*message.ToolResult, error) {
 		ec := effect.Call{
 			Name: call.Name, Args: call.Args, Ref: call.Ref, Message: s.MessageURI(call.Message),
-			Scope: sc, Request: rc, Agent: kit.Name, Labels: call.Labels, Attended: run.Attended,
+			Scope: sc, Request: rc, Agent: kit.Name, Lineage: rc.Lineage, Labels: call.Labels, Left: c.left(rc.ID), Attended: run.Attended,
 			Notify: func(p effect.Progress) { call.Progress(progress(p)) },
 		}
 		if kit.has(call.Name) {
-			ec.Tool, _ = n.opt.Tools.Get(call.Name)
+			var err error
+			if ec.Tool, err = n.usable(kit, call.Name); err != nil {
+				return refused(err), nil
+			}
 		} else {
 			ec.Near = kit.names
 		}
-		return n.effects.Run(request.With(ctx, rc), ec)
+		if ec.Tool != nil {
+			var err error
+			if ec.Flow, err = n.flowOf(ctx, c, rc.ID, call, ec.Tool.Spec()); err != nil {
+				return nil, err
+			}
+			if ctx, err = n.around(ctx, c, kit, run, rc, call); err != nil {
+				return nil, err
+			}
+		}
+		return n.callTool(ctx, c, rc, ec)
 	}
+}
+
+// refused is the answer to a call that is not made.
+func refused(why error) *message.ToolResult {
+	own := message.Common{Origin: "system"}
+	text := "Denied, nothing was done: " + why.Error() + "\nerror_code: " + fault.Of(why).Code
+	return &message.ToolResult{Common: own, Status: message.DeniedCall, Content: []message.Block{&message.Text{Common: own, Text: text}}}
 }
 
 // actor is on whose behalf a run's tools are called.
@@ -106,21 +134,22 @@ func unpin(s record.SamplingPin) llm.Sampling {
 	return llm.Sampling{Temperature: s.Temperature, MaxTokens: s.MaxTokens, Stop: s.Stop, Effort: llm.Effort(s.Effort)}
 }
 
-// first returns the first of the words that is not empty.
-func first(words ...string) string {
-	for _, w := range words {
-		if w != "" {
-			return w
+// first returns the first of the values that is not the zero value.
+func first[T comparable](values ...T) T {
+	var zero T
+	for _, v := range values {
+		if v != zero {
+			return v
 		}
 	}
-	return ""
+	return zero
 }
 
 // progress translates a step of a tool call for the loop and its onlookers.
 func progress(p effect.Progress) agent.Progress {
 	out := agent.Progress{Status: string(p.Status), Args: p.Args}
 	if p.Status == effect.Awaiting {
-		out.Approval = &ApprovalView{ID: p.ID, ArgsHash: p.ArgsHash, Reason: p.Reason, Expires: p.Expires}
+		out.Approval = approvalView(p.Question)
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/id"
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
@@ -115,9 +116,22 @@ func (n *Node) packUnused(ctx context.Context, before time.Time) error {
 		if !ok {
 			continue
 		}
-		conv := record.IDOf(it.URI, record.TypeConversation)
-		err := n.alone(ctx, user, conv, func(sc store.Scope) error {
-			_, err := n.conversations.Pack(ctx, sc, conv, true)
+		if err := n.packAll(ctx, user, record.IDOf(it.URI, record.TypeConversation)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// packAll packs a conversation, and those that agents hold on behalf of it.
+func (n *Node) packAll(ctx context.Context, user string, conv id.ID) error {
+	below, err := n.conversations.Children(ctx, store.ForUser(user), conv)
+	if err != nil {
+		return err
+	}
+	for _, c := range append(below, conv) {
+		err := n.alone(ctx, user, c, func(sc store.Scope) error {
+			_, err := n.conversations.Pack(ctx, sc, c, true)
 			return err
 		})
 		if err != nil && !fault.Is(err, fault.NotFound) {

@@ -335,7 +335,7 @@ func TestErasedFromTheFiles(t *testing.T) {
 	w.send(conv, `call ledger.add {"what":"`+strings.Repeat(word+" ", 8000)+`"}`)
 	w.until(conv, runtime.Cursor{}, func(f runtime.Frame) bool {
 		if f.Call != nil && f.Call.Approval != nil {
-			v := runtime.Verdict{ID: f.Call.Approval.ID, ArgsHash: f.Call.Approval.ArgsHash, Approve: true}
+			v := runtime.Verdict{ID: f.Call.Approval.ID, Hash: f.Call.Approval.Hash, Approve: true}
 			if err := w.Decide(t.Context(), "anna", v); err != nil {
 				t.Error(err)
 			}

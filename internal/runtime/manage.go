@@ -6,7 +6,6 @@ import (
 	"iter"
 
 	"steward/internal/conversation"
-	"steward/internal/effect"
 	"steward/internal/embed"
 	"steward/internal/id"
 	"steward/internal/llm"
@@ -52,6 +51,8 @@ func (n *Node) Delete(ctx context.Context, user string, conv id.ID) error {
 		c.mu.Lock()
 		c.session = nil
 		c.mu.Unlock()
+		n.stopTasks(ctx, user, conv)
+		err = n.stopChildren(ctx, user, conv)
 	}
 	return err
 }
@@ -59,13 +60,6 @@ func (n *Node) Delete(ctx context.Context, user string, conv id.ID) error {
 // Export writes a conversation in a format: "json" or "markdown".
 func (n *Node) Export(ctx context.Context, user string, conv id.ID, format string, w io.Writer) error {
 	return n.conversations.Export(ctx, store.ForUser(user), conv, format, w)
-}
-
-// Decide records a person's answer to an approval. It is durable when Decide
-// returns.
-func (n *Node) Decide(ctx context.Context, user string, v Verdict) error {
-	return n.effects.Decide(ctx, store.ForUser(user), effect.Decision{
-		ID: v.ID, ArgsHash: v.ArgsHash, Approve: v.Approve, Reason: v.Reason, By: user})
 }
 
 // Models returns the models that the providers have, and the aliases' names.
@@ -118,8 +112,9 @@ func (n *Node) Embed(ctx context.Context, model string, texts []string) (embed.V
 
 // Tools returns the tools that an agent has.
 func (n *Node) Tools(agentName string) []tool.Spec {
-	if kit := n.agents[first(agentName, DefaultAgent)]; kit != nil {
-		return kit.tools.Specs()
+	kit, err := n.kitOf(first(agentName, DefaultAgent))
+	if err != nil {
+		return nil
 	}
-	return nil
+	return kit.tools.Specs()
 }

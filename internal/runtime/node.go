@@ -6,14 +6,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"steward/internal/agent"
 	"steward/internal/conversation"
 	"steward/internal/effect"
+	"steward/internal/events"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
@@ -21,8 +20,10 @@ import (
 	"steward/internal/policy"
 	"steward/internal/request"
 	"steward/internal/search"
+	"steward/internal/service"
 	"steward/internal/store"
 	"steward/internal/tool"
+	"steward/internal/tree"
 )
 
 // Options are the parts of a node. Store, Models, Tools and Judge are needed.
@@ -31,17 +32,28 @@ type Options struct {
 	Models *llm.Models
 	Tools  *tool.Registry
 	Judge  policy.Judge
+	// People knows the users; nil: everybody is a member, and in no group.
+	People policy.Directory
+	// AuditReads are the types and places of which reads are recorded; see
+	// events.Options.
+	AuditReads []string
 	// Agents by name; "assistant" is there in any case.
 	Agents []agent.Definition
+	// Catalog has the agents that live in folders; nil: there are none.
+	Catalog Catalog
 	// Limits are the assistant's; zero values mean the defaults.
 	Limits agent.Limits
+	// RemoteModels returns the server that an agent's llm service names. nil:
+	// there are none.
+	RemoteModels func(b service.Binding) (llm.Provider, error)
 	// Profile returns what the model is told about a user (time zone, units,
 	// …), as text for the system prompt. May be nil.
 	Profile func(ctx context.Context, user string) (string, error)
 	// Search finds messages, for people and by the tool conversation.search;
 	// its owner closes it after the node. nil: there is no search.
 	Search search.Index
-	// ApprovalTimeout is how long a question to a person stands; zero: 10 minutes.
+	// ApprovalTimeout is how long a question to a person stands, and an
+	// approval is good; zero: 7 days.
 	ApprovalTimeout time.Duration
 	// IdleFor is how long a conversation stays in memory after its last turn;
 	// zero: a minute.
@@ -57,7 +69,15 @@ type Options struct {
 	// Erased is called when something was erased for good: it returns when
 	// what is derived from it is gone too. May be nil.
 	Erased func(context.Context) error
-	Log    *slog.Logger // nil: slog.Default()
+	// Secrets hides what must not be recorded, told or sent; nil: there are
+	// none. secret.Masker is one.
+	Secrets Secrets
+	// Anchor keeps the head of the log where somebody who can change the log
+	// cannot change it, AnchorEvery so long (zero: an hour) and once at the
+	// end. nil: nothing is kept.
+	Anchor      func(context.Context) error
+	AnchorEvery time.Duration
+	Log         *slog.Logger // nil: slog.Default()
 }
 
 // Node is one running Steward. Safe for concurrent use.
@@ -65,14 +85,18 @@ type Node struct {
 	opt           Options
 	conversations *conversation.Engine
 	effects       *effect.Engine
-	agents        map[string]*agentKit
+	agents        map[string]*agentKit // the fixed ones
+	levels        levels               // those of the catalog
 	hub           *observe.Hub
+	events        *events.Engine
+	resources     *tree.Service
 	log           *slog.Logger
 
 	mu     sync.Mutex
 	chats  map[chatKey]*chat
-	kits   map[string]*agentKit // narrowed ones, by agent and patterns
 	toPack map[chatKey]struct{} // of which messages have fallen out of view
+
+	tasks tasks
 
 	calibration []byte // what is stored of how models count; the keeper's
 	closed      bool
@@ -82,13 +106,6 @@ type Node struct {
 	runs   sync.WaitGroup
 	work   chan func() // to a worker that waits for some
 	sweeps chan struct{}
-}
-
-// agentKit is an agent with its tools, made once.
-type agentKit struct {
-	agent.Definition
-	tools *llm.Toolset
-	names []string // of the tools
 }
 
 // DefaultAgent is the name of the agent that answers when none is named.
@@ -108,21 +125,26 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	}
 	n := &Node{
 		opt: opt, log: opt.Log,
-		conversations: conversation.New(opt.Store, conversation.Options{Tools: opt.Tools.Get, Names: opt.Tools.Names, Log: opt.Log}),
-		effects: effect.New(effect.Options{Store: opt.Store, Judge: opt.Judge,
-			ApprovalTimeout: opt.ApprovalTimeout, Log: opt.Log}),
 		agents: map[string]*agentKit{},
 		hub:    observe.New(observe.Options{Store: opt.Store, Log: opt.Log}),
 		chats:  map[chatKey]*chat{},
-		kits:   map[string]*agentKit{},
 		toPack: map[chatKey]struct{}{},
 		sweeps: make(chan struct{}),
 		work:   make(chan func()),
 	}
+	n.effects = effect.New(effect.Options{Store: opt.Store, Judge: judgeOf(opt.Judge), ApprovalTimeout: opt.ApprovalTimeout,
+		Directory: opt.People, Tool: n.callee, Mask: n.mask(), Log: opt.Log})
+	n.conversations = conversation.New(opt.Store, conversation.Options{Tools: n.toolOf, Names: n.namesOf, Log: opt.Log})
 	if err := opt.Tools.Add(n.effects.ReadTool()); err != nil {
 		return nil, err
 	}
 	if err := n.addSearch(); err != nil {
+		return nil, err
+	}
+	if err := n.addResources(); err != nil {
+		return nil, err
+	}
+	if err := n.addPlanning(); err != nil {
 		return nil, err
 	}
 	std := assistant
@@ -144,7 +166,14 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	if err := n.recover(ctx); err != nil {
 		return nil, fmt.Errorf("going on with interrupted runs: %w", err)
 	}
+	if err := n.recoverRequests(ctx); err != nil {
+		return nil, fmt.Errorf("going on with open requests: %w", err)
+	}
+	if err := n.recoverCalls(ctx); err != nil {
+		return nil, fmt.Errorf("settling interrupted calls: %w", err)
+	}
 	n.followLog()
+	n.anchor()
 	return n, nil
 }
 
@@ -157,58 +186,6 @@ var assistant = agent.Definition{
 		"Do not claim that something was done unless a tool result says it was.",
 }
 
-func (n *Node) kit(d agent.Definition) (*agentKit, error) {
-	if d.Name == "" {
-		return nil, fault.New(fault.Invalid, "agent_invalid", "an agent needs a name")
-	}
-	specs, err := n.opt.Tools.Select(d.Tools...)
-	if err != nil {
-		return nil, fmt.Errorf("agent %s: %w", d.Name, err)
-	}
-	kit := &agentKit{Definition: d, tools: llm.NewToolset(specs...)}
-	for _, sp := range specs {
-		if sp.Delivery == tool.Deferred { // queued, it would never be done
-			return nil, fault.New(fault.Unsupported, "delivery_unsupported", "the tool %s is deferred, and nothing settles deferred actions yet", sp.Name).
-				With("make it inline")
-		}
-		kit.names = append(kit.names, sp.Name)
-	}
-	return kit, nil
-}
-
-// narrowed returns the agent with those of its tools that a conversation is
-// to have; without patterns it has all.
-func (n *Node) narrowed(k *agentKit, patterns []string) (*agentKit, error) {
-	if len(patterns) == 0 {
-		return k, nil
-	}
-	key := k.Name + "\x00" + strings.Join(patterns, "\x00")
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if kit := n.kits[key]; kit != nil {
-		return kit, nil
-	}
-	specs, err := n.opt.Tools.Select(patterns...)
-	if err != nil {
-		return nil, err
-	}
-	specs = slices.DeleteFunc(slices.Clone(specs), func(sp tool.Spec) bool { return !k.has(sp.Name) })
-	kit := &agentKit{Definition: k.Definition, tools: llm.NewToolset(specs...)}
-	for _, sp := range specs {
-		kit.names = append(kit.names, sp.Name)
-	}
-	if len(n.kits) >= maxKits {
-		clear(n.kits)
-	}
-	n.kits[key] = kit
-	return kit, nil
-}
-
-// maxKits bounds the narrowed agents that are kept made.
-const maxKits = 256
-
-func (k *agentKit) has(name string) bool { return slices.Contains(k.names, name) }
-
 // Close puts all runs aside, to be continued at the next start, and returns
 // when nothing of the node runs any more, or with ctx's error.
 func (n *Node) Close(ctx context.Context) error {
@@ -220,6 +197,7 @@ func (n *Node) Close(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		n.hub.Close()
+		n.events.Close()
 		n.runs.Wait()
 		if !already {
 			<-n.sweeps
@@ -255,6 +233,8 @@ type chat struct {
 	mu      sync.Mutex
 	session *conversation.Session   // nil: not loaded
 	cancel  context.CancelCauseFunc // of the run; nil: idle
+	live    *liveRun                // likewise
+	moves   chan struct{}           // closed when a run begins or ends; nil: nobody waits for that
 	steer   []*steering
 	ids     []id.ID // of the messages that the turn began with, and that steer it
 

@@ -2,12 +2,14 @@ package runtime
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"steward/internal/agent"
 	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/resource"
@@ -29,27 +31,129 @@ func (n *Node) unfinished(ctx context.Context, c *chat, s *conversation.Session)
 }
 
 // resume goes on with a run that had not ended. It reports whether the run
-// was launched; if not, the run was recorded as failed, or the node is
+// was launched; if not, the run was recorded as ended, or the node is
 // closing, or there is an error.
 func (n *Node) resume(ctx context.Context, c *chat, s *conversation.Session, r conversation.OpenRun) (bool, error) {
-	reqID := id.New()
-	s.Resume(r, reqID, actor(&r.Run))
-	job, err := n.job(ctx, c, s, &r.Run, reqID)
+	rc, err := n.lineage(ctx, c.user, s.Conversation(), r.Interaction)
+	if err != nil {
+		return false, err
+	}
+	s.Resume(r, rc.ID, actor(&r.Run))
+	handTo(s, r.Agent)
+	above, err := n.asker(ctx, c, s, r)
+	if err != nil {
+		return false, err
+	}
+	if above.gone { // who asked was stopped
+		return false, n.giveUp(ctx, c, s, r, agent.Stopped, codeOrphaned)
+	}
+	job, err := n.job(ctx, c, s, &r.Run, rc)
 	if err != nil {
 		n.log.Warn("an interrupted run cannot go on", "conversation", c.id.String(), "error", err)
-		_, err := s.Finish(ctx, nil, string(agent.Failure), fault.Of(err).Code)
+		if fault.HasCode(err, "agent_not_found") {
+			err = fault.New(fault.Denied, "agent_not_approved", "the agent %s is not there any more, or may not be used any more", r.Agent)
+		}
+		return false, n.giveUp(ctx, c, s, r, agent.Failure, fault.Of(err).Code)
+	}
+	if above.live != nil {
+		job.Meter.Under(above.live.meter)
+	}
+	live := newLive(s, &r.Run, r.Interaction, job.Meter)
+	if err := n.recount(ctx, c, live); err != nil {
 		return false, err
 	}
 	c.feed.resumed(r.Interaction, message.Dangling(s.Transcript().Messages()))
-	return n.launch(c, s, job), nil
+	return n.launch(c, s, job, live), nil
 }
 
-// recover goes on with all runs that had not ended.
+// giveUp records that an interrupted run does not go on.
+func (n *Node) giveUp(ctx context.Context, c *chat, s *conversation.Session, r conversation.OpenRun, out agent.Outcome, code string) error {
+	if _, err := s.Finish(ctx, nil, string(out), code); err != nil {
+		return err
+	}
+	live := newLive(s, &r.Run, r.Interaction, nil)
+	live.asked.Store(true)
+	live.queued.Store(true)
+	n.over(c, live, out)
+	n.turnEnded(c.user, c.id, r.Interaction, out)
+	n.settleRun(c, live, out)
+	return nil
+}
+
+// above is the turn that has asked for a run.
+type above struct {
+	live *liveRun // nil: it does not run, or nobody asked
+	gone bool     // somebody asked, and that turn is over
+}
+
+// asker finds the turn that has asked for a run.
+func (n *Node) asker(ctx context.Context, c *chat, s *conversation.Session, r conversation.OpenRun) (above, error) {
+	asked := s.Conversation().Asked
+	if record.IDOf(asked, record.TypeRequest) != r.Interaction {
+		return above{}, nil
+	}
+	inter := asked.Parent()
+	runs, err := n.conversations.OpenRuns(ctx, store.ForUser(c.user), inter)
+	if err != nil || len(runs) == 0 {
+		return above{gone: err == nil}, err
+	}
+	up := n.enter(c.user, runs[0].Conversation)
+	defer n.exit(up)
+	return above{live: up.running(runs[0].Interaction)}, nil
+}
+
+// recount adds to a run that goes on what those that it had asked have used
+// by then. Those that are still at it tell it themselves.
+func (n *Node) recount(ctx context.Context, c *chat, live *liveRun) error {
+	sc := store.ForUser(c.user)
+	q := store.Query{Under: record.InteractionURI(c.id, live.interaction), Type: record.TypeRequest}
+	for it, err := range store.Items(ctx, n.opt.Store, sc, q) {
+		if err != nil {
+			return err
+		}
+		r, err := decodeRequest(it.Resource)
+		if err != nil {
+			return err
+		}
+		if r.Wish == record.WishQueued {
+			live.queued.Store(true)
+		}
+		if r.Kind != record.RequestAgent {
+			continue
+		}
+		live.asked.Store(true)
+		runs, err := n.conversations.OpenRuns(ctx, sc, record.InteractionURI(r.Conversation, r.Interaction))
+		if err != nil {
+			return err
+		}
+		if len(runs) > 0 {
+			continue
+		}
+		sum := tally{price: n.price}
+		if err := sum.all(ctx, n.opt.Store, sc, &r); err != nil {
+			return err
+		}
+		live.meter.Add(llm.Spend{Tokens: sum.usage.Input + sum.usage.Output, Cost: sum.cost})
+	}
+	return nil
+}
+
+// recover goes on with all runs that had not ended, those that others have
+// asked for after these.
 func (n *Node) recover(ctx context.Context) error {
 	runs, err := n.conversations.OpenRuns(ctx, store.ForNode(resource.System), resource.URI{})
 	if err != nil {
 		return err
 	}
+	depths := make(map[id.ID]int, len(runs))
+	for _, r := range runs {
+		rc, err := n.depth(ctx, r)
+		if err != nil {
+			n.log.Error("an interrupted run cannot be looked at", "run", r.URI.String(), "error", err)
+		}
+		depths[r.ID] = rc
+	}
+	slices.SortStableFunc(runs, func(a, b conversation.OpenRun) int { return depths[a.ID] - depths[b.ID] })
 	for _, r := range runs {
 		if err := n.recoverRun(ctx, r); err != nil {
 			n.log.Error("an interrupted run cannot go on", "run", r.URI.String(), "error", err)
@@ -58,20 +162,33 @@ func (n *Node) recover(ctx context.Context) error {
 	return nil
 }
 
+// depth is how many levels below a turn from outside a run is.
+func (n *Node) depth(ctx context.Context, r conversation.OpenRun) (int, error) {
+	user := strings.TrimPrefix(string(r.Space), "user:")
+	c, err := n.conversations.Get(ctx, store.ForUser(user), r.Conversation)
+	if err != nil || c.Asked.Zero() {
+		return 0, err
+	}
+	rc, err := n.lineage(ctx, user, c, r.Interaction)
+	return rc.Depth, err
+}
+
+// recoverRun goes on with a run, unless who asked for it has taken it up
+// meanwhile.
 func (n *Node) recoverRun(ctx context.Context, r conversation.OpenRun) error {
 	c := n.enter(strings.TrimPrefix(string(r.Space), "user:"), r.Conversation)
 	defer n.exit(c)
-	if err := c.await(ctx, n.life); err != nil {
-		return err
-	}
-	s, err := n.conversations.Open(ctx, store.ForUser(c.user), c.id)
-	launched := false
-	if err == nil {
-		c.feed.settle(s.Seq())
-		launched, err = n.resume(ctx, c, s, r)
-	}
-	if !launched {
-		c.release()
-	}
+	_, err := n.goOn(ctx, c, r.Interaction, false)
 	return err
+}
+
+// reopen opens a conversation to go on with its interrupted run. It reports
+// whether that was launched. The caller has the chat's turn.
+func (n *Node) reopen(ctx context.Context, c *chat, r conversation.OpenRun) (bool, error) {
+	s, err := n.conversations.Open(ctx, store.ForUser(c.user), c.id)
+	if err != nil {
+		return false, err
+	}
+	c.feed.settle(s.Seq())
+	return n.resume(ctx, c, s, r)
 }

@@ -25,6 +25,13 @@ import (
 // model_not_found, conversation_not_found, closing, and those of the store;
 // then nothing has been recorded.
 func (n *Node) Send(ctx context.Context, user string, t Turn) (Accepted, error) {
+	hidden := n.hideSecrets(&t)
+	acc, err := n.send(ctx, user, t)
+	acc.Hidden = hidden
+	return acc, err
+}
+
+func (n *Node) send(ctx context.Context, user string, t Turn) (Accepted, error) {
 	m, err := userMessage(user, &t)
 	if err != nil {
 		return Accepted{}, err
@@ -42,8 +49,16 @@ func (n *Node) Send(ctx context.Context, user string, t Turn) (Accepted, error) 
 		}
 	}
 	for {
-		if err := c.await(ctx, n.life); err != nil {
-			return Accepted{}, err
+		if n.life.Err() != nil {
+			return Accepted{}, errClosed
+		}
+		if !c.takes() { // who has it may be at this very turn, and wait for whoever sends it
+			if acc, ok, err := n.duplicate(ctx, c, t, m); ok || err != nil {
+				return acc, err
+			}
+			if err := c.await(ctx, n.life); err != nil {
+				return Accepted{}, err
+			}
 		}
 		acc, launched, err := n.accept(ctx, c, t, m)
 		if !launched {
@@ -94,6 +109,9 @@ func (n *Node) duplicate(ctx context.Context, c *chat, t Turn, m *message.Messag
 // interaction is the one that the turn opens: by it an answer that is to be
 // given anew is known, which has no message.
 func (t *Turn) interaction() id.ID {
+	if !t.opens.Zero() {
+		return t.opens
+	}
 	if t.ClientID == "" || t.Regenerate.Zero() {
 		return id.New()
 	}
@@ -118,7 +136,11 @@ func userMessage(user string, t *Turn) (*message.Message, error) {
 		return nil, fault.New(fault.Invalid, "message_empty", "the message is empty").With("write something")
 	}
 	for _, b := range t.Content {
-		b.Base().Origin = record.OriginUser
+		b.Base().Origin = t.from()
+		b.Base().Labels |= t.labels
+		if _, words := b.(*message.Text); !words { // nobody knows who wrote what is attached
+			b.Base().Labels |= message.Private | message.Untrusted
+		}
 		if x, ok := b.(*message.Text); ok && !utf8.ValidString(x.Text) {
 			return nil, fault.New(fault.Invalid, "message_invalid", "the message is not valid UTF-8").With("send UTF-8 text")
 		}
@@ -132,9 +154,31 @@ func userMessage(user string, t *Turn) (*message.Message, error) {
 		if t.Conversation.Zero() {
 			t.Conversation, t.derived = id.Derive("conversation", user, t.ClientID), true
 		}
-		m.ID = id.Derive("message", t.Conversation.String(), t.ClientID)
+		kind := "message"
+		if t.origin != "" {
+			kind = "woken" // no client's own id is taken for it
+		}
+		m.ID = id.Derive(kind, t.Conversation.String(), t.ClientID)
 	}
 	return m, message.Validate(m)
+}
+
+// from is the origin of what a turn says.
+func (t *Turn) from() string {
+	if t.origin == "" {
+		return record.OriginUser
+	}
+	return t.origin
+}
+
+// takes takes the conversation's turn, if nobody has it.
+func (c *chat) takes() bool {
+	select {
+	case c.turn <- struct{}{}:
+		return true
+	default:
+		return false
+	}
 }
 
 // await waits for the conversation's turn.
@@ -142,10 +186,8 @@ func (c *chat) await(ctx, life context.Context) error {
 	if life.Err() != nil {
 		return errClosed
 	}
-	select {
-	case c.turn <- struct{}{}:
+	if c.takes() {
 		return nil
-	default:
 	}
 	select {
 	case c.turn <- struct{}{}:
@@ -157,7 +199,12 @@ func (c *chat) await(ctx, life context.Context) error {
 	}
 }
 
-func (c *chat) release() { <-c.turn }
+func (c *chat) release() {
+	<-c.turn
+	c.mu.Lock()
+	c.move()
+	c.mu.Unlock()
+}
 
 // open returns the chat's session. Where a run of it had been interrupted and
 // is not running, that is taken up first: errResumed.
@@ -181,7 +228,7 @@ func (n *Node) open(ctx context.Context, c *chat, t *Turn) (*conversation.Sessio
 	}
 	c.feed.settle(0)
 	return n.conversations.Create(sc, record.Conversation{ID: c.id, Owner: c.user,
-		Agent: t.Agent, Model: t.Model, Tools: t.Tools, Metadata: t.Metadata}), false, nil
+		Agent: t.Agent, Model: t.Model, Tools: t.Tools, Metadata: t.Metadata, Asked: t.above}), false, nil
 }
 
 // begin records a turn's first message while its run already asks the model.
@@ -198,17 +245,25 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 	run := record.Run{ID: id.New(), Attended: t.Attended,
 		Agent: first(t.Agent, conv.Agent, DefaultAgent), Model: first(t.Model, conv.Model),
 		Sampling: pin(t.Sampling)}
-	reqID := id.New()
-	job, err := n.job(ctx, c, s, &run, reqID)
-	if err != nil {
+	if err := n.admit(s, &t, run.Agent); err != nil {
 		return Accepted{}, false, err
 	}
 	inter := t.interaction()
-	origin := record.OriginUser
+	rc := t.asked
+	rc.ID = inter
+	job, err := n.job(ctx, c, s, &run, rc)
+	if err != nil {
+		return Accepted{}, false, err
+	}
+	if t.under != nil {
+		job.Meter.Under(t.under)
+	}
+	handTo(s, run.Agent)
+	origin := t.from()
 	if m == nil {
 		origin = "regenerate"
 	}
-	commit := s.Begin(conversation.Opening{Request: reqID, Actor: actor(&run), Interaction: inter,
+	commit := s.Begin(conversation.Opening{Request: rc.ID, Actor: actor(&run), Interaction: inter,
 		Origin: origin, Message: m, Run: run})
 	ready := make(chan error, 1)
 	job.Ready = func() error {
@@ -222,7 +277,7 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 		acc.Message = m.ID
 	}
 	c.own(m)
-	if !n.launch(c, s, job) {
+	if !n.launch(c, s, job, newLive(s, &run, inter, job.Meter)) {
 		return Accepted{}, false, errClosed
 	}
 	seq, err := commit(context.WithoutCancel(ctx))
@@ -232,6 +287,26 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 	acc.Seq = seq
 	ready <- err // from here on the session is the run's
 	return acc, true, err
+}
+
+// admit refuses a turn that its conversation is not for.
+func (n *Node) admit(s *conversation.Session, t *Turn, path string) error {
+	conv := s.Conversation()
+	if !conv.Asked.Zero() && t.origin == "" {
+		return fault.New(fault.Conflict, "conversation_asked", "in this conversation the agent %s answers another one; nobody else can speak in it", conv.Agent).
+			With("talk to the agent in a conversation of its own: steward chat --agent %s", conv.Agent)
+	}
+	if s.Head().Zero() {
+		return nil
+	}
+	return n.takesOver(path, conv.Agent)
+}
+
+// handTo has an agent have the conversation from now on, if another one had it.
+func handTo(s *conversation.Session, path string) {
+	if first(s.Conversation().Agent, DefaultAgent) != path {
+		s.HandTo(path)
+	}
 }
 
 // fork opens the conversation on the branch on which a turn replaces a
@@ -263,7 +338,7 @@ func (u unrecorded) Unwrap() error { return u.error }
 
 // launch starts the run of a prepared turn, which gives the chat's turn back
 // when it is over; false when the node is closing.
-func (n *Node) launch(c *chat, s *conversation.Session, job agent.Job) bool {
+func (n *Node) launch(c *chat, s *conversation.Session, job agent.Job, live *liveRun) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
@@ -273,24 +348,34 @@ func (n *Node) launch(c *chat, s *conversation.Session, job agent.Job) bool {
 	c.users++
 	ctx, cancel := context.WithCancelCause(n.life)
 	c.mu.Lock()
-	c.session, c.cancel = s, cancel
+	c.session, c.cancel, c.live = s, cancel, live
+	c.move()
 	c.mu.Unlock()
-	n.spawn(func() { n.run(ctx, c, s, job) })
+	n.spawn(func() { n.run(ctx, c, s, job, live) })
 	return true
 }
 
 // run runs a turn to its end.
-func (n *Node) run(ctx context.Context, c *chat, s *conversation.Session, job agent.Job) {
+func (n *Node) run(ctx context.Context, c *chat, s *conversation.Session, job agent.Job, live *liveRun) {
 	defer n.runs.Done()
 	defer n.exit(c)
-	_, err := agent.Run(ctx, job)
+	ended := false
+	defer func() {
+		if !ended { // a goroutine that is ended from within: nobody is to wait for it
+			close(live.done)
+		}
+	}()
+	out, err := agent.Run(ctx, job)
 	if err != nil && !errors.Is(err, request.ErrSuspend) && !errors.As(err, new(unrecorded)) {
 		n.log.Error("a run could not go on", "conversation", c.id.String(), "error", err)
 		c.feed.fail(err)
 	}
+	if err == nil {
+		n.over(c, live, out)
+	}
 	c.mu.Lock()
 	c.cancel(nil)
-	c.cancel = nil
+	c.cancel, c.live = nil, nil
 	if err != nil {
 		c.session = nil // what is in memory may not be what is durable
 	}
@@ -300,7 +385,13 @@ func (n *Node) run(ctx context.Context, c *chat, s *conversation.Session, job ag
 	for _, st := range left {
 		close(st.done) // its sender begins a turn of its own
 	}
+	live.err, ended = err, true
+	close(live.done)
 	c.release()
+	if err == nil {
+		n.turnEnded(c.user, c.id, live.interaction, out)
+		n.settleRun(c, live, out)
+	}
 }
 
 // Stop stops the conversation's turn: the provider's request is cancelled,
@@ -311,10 +402,15 @@ func (n *Node) Stop(ctx context.Context, user string, conv id.ID) error {
 		return err
 	}
 	defer leave()
+	c.stop(nil, request.ErrStop)
+	return nil
+}
+
+// stop ends a run of the chat, or the one that is on, whichever it is.
+func (c *chat) stop(live *liveRun, cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.cancel != nil {
-		c.cancel(request.ErrStop)
+	if c.cancel != nil && (live == nil || live == c.live) {
+		c.cancel(cause)
 	}
-	return nil
 }

@@ -142,6 +142,10 @@ func (n *Node) catchUp(ctx context.Context, c *chat, w *watcher, at *position) e
 	for i := range snap.open {
 		at.tell(Frame{Kind: FrameCall, Interaction: snap.inter, Call: &snap.open[i], Cursor: at.Cursor})
 	}
+	for _, f := range snap.tasks {
+		f.Cursor = at.Cursor
+		at.tell(f)
+	}
 	if snap.failure != nil && !snap.failed(seen.Message) {
 		f := *snap.failure
 		f.Interaction = snap.inter
@@ -182,6 +186,9 @@ func replayed(m conversation.Entry, seen Cursor, args map[message.Ref]string) []
 	case message.User:
 		if isUsers(m.Message) {
 			return []Frame{{Kind: FrameUser, Message: m.ID, Stored: m.Message, Cursor: end}}
+		}
+		if isOpening(m.Message) {
+			return []Frame{{Kind: FrameOpened, Message: m.ID, Stored: m.Message, Cursor: end}}
 		}
 	case message.Tool:
 		v := resultView(m.Result(), args[m.Result().Call])

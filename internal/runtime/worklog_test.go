@@ -46,7 +46,7 @@ func TestWorkLog(t *testing.T) {
 	ask := w.until(conv, runtime.Cursor{Seq: acc.Seq}, func(f runtime.Frame) bool { return f.Call != nil && f.Call.Approval != nil })
 	expect(worklog.Filter{Outcome: worklog.Pending}, "pending Ledger: add x")
 	v := ask[len(ask)-1].Call.Approval
-	if err := w.Decide(t.Context(), "anna", runtime.Verdict{ID: v.ID, ArgsHash: v.ArgsHash, Reason: "not today"}); err != nil {
+	if err := w.Decide(t.Context(), "anna", runtime.Verdict{ID: v.ID, Hash: v.Hash, Reason: "not today"}); err != nil {
 		t.Fatal(err)
 	}
 	w.until(conv, runtime.Cursor{Seq: acc.Seq}, isKind(runtime.FrameComplete))

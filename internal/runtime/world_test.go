@@ -29,11 +29,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // "say WORDS", "call TOOL ARGS" (several, by line), "hang", "fail CODE". After
 // tool results it says what they said.
 type scripted struct {
-	mu    sync.Mutex
-	asked int
-	begun chan struct{} // gets a token when "hang" has begun, if not nil
-	gate  chan struct{} // "hang" goes on when it is closed
+	mu     sync.Mutex
+	asked  int
+	begun  chan struct{}   // gets a token when "hang" has begun, if not nil
+	gate   chan struct{}   // "hang" goes on when it is closed
+	obey   bool            // a result that is an order is obeyed
+	blocks []message.Block // what "draw" answers
+	seen   int             // how many messages the last call was shown
 }
+
+// last returns how many messages the last call was shown.
+func (s *scripted) last() int { s.mu.Lock(); defer s.mu.Unlock(); return s.seen }
 
 func (s *scripted) Name() string                               { return "test" }
 func (s *scripted) Model(string) llm.Model                     { return s }
@@ -43,6 +49,7 @@ func (s *scripted) count() int                                 { s.mu.Lock(); de
 func (s *scripted) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
 	s.mu.Lock()
 	s.asked++
+	s.seen = len(r.Transcript.Messages())
 	s.mu.Unlock()
 	return func(yield func(llm.Event, error) bool) {
 		msgs := r.Transcript.Messages()
@@ -51,11 +58,14 @@ func (s *scripted) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Eve
 		for ; msgs[i].Role == message.Tool; i-- {
 			results = append([]string{string(msgs[i].Result().Status) + ": " + msgs[i].Text()}, results...)
 		}
-		if len(results) > 0 {
+		words := msgs[i].Text()
+		if order := msgs[len(msgs)-1].Text(); s.obey && len(results) == 1 && strings.HasPrefix(order, "call ") {
+			words = order
+		} else if len(results) > 0 {
 			s.say(yield, strings.Join(results, "; "))
 			return
 		}
-		verb, rest, _ := strings.Cut(msgs[i].Text(), " ")
+		verb, rest, _ := strings.Cut(words, " ")
 		switch verb {
 		case "hang":
 			if strings.HasPrefix(rest, "noting") && !yield(llm.Event{Kind: llm.Notice, Text: "mind this"}, nil) {
@@ -84,6 +94,16 @@ func (s *scripted) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Eve
 			if yield(llm.Event{Kind: llm.TextDelta, Text: "draft"}, nil) {
 				s.done(yield, message.StopEnd, &message.Text{Text: "other"})
 			}
+		case "draw":
+			s.done(yield, message.StopEnd, s.blocks...)
+		case "spend":
+			var n int64
+			if _, err := fmt.Sscan(rest, &n); err != nil {
+				yield(llm.Event{}, err)
+				return
+			}
+			yield(llm.Event{Kind: llm.Done, Reply: &llm.Reply{Model: "test/m", Stop: message.StopEnd,
+				Blocks: []message.Block{&message.Text{Text: "spent"}}, Usage: message.Usage{Input: n}}}, nil)
 		case "fail":
 			yield(llm.Event{}, fmt.Errorf("no luck"))
 		case "call":
@@ -120,6 +140,7 @@ func (s *scripted) done(yield func(llm.Event, error) bool, stop message.Stop, bl
 type ledger struct {
 	mu      sync.Mutex
 	entries []string
+	keys    map[string]int
 }
 
 func (l *ledger) list() string {
@@ -138,6 +159,10 @@ type world struct {
 	faulty *faulty
 	fail   func(store.Batch) error // of the store, from the start
 	opt    runtime.Options
+	more   []tool.Tool
+	judge  policy.Judge // nil: policy.Fixed
+
+	provider llm.Provider // nil: model
 }
 
 func newWorld(t testing.TB) *world {
@@ -149,21 +174,32 @@ func newWorld(t testing.TB) *world {
 
 func (w *world) open() {
 	w.t.Helper()
-	var err error
-	if w.store, err = sqlite.Open(w.t.Context(), sqlite.Options{Path: filepath.Join(w.dir, "steward.db")}); err != nil {
+	if err := w.tryOpen(); err != nil {
 		w.t.Fatal(err)
 	}
-	models, err := llm.New(llm.Config{Providers: []llm.Provider{w.model},
+}
+
+func (w *world) tryOpen() (err error) {
+	if w.store, err = sqlite.Open(w.t.Context(), sqlite.Options{Path: filepath.Join(w.dir, "steward.db")}); err != nil {
+		return err
+	}
+	provider := w.provider
+	if provider == nil {
+		provider = w.model
+	}
+	models, err := llm.New(llm.Config{Providers: []llm.Provider{provider},
 		Aliases: map[string]llm.Alias{"default": {Models: []string{"test/m"}}}, Retry: llm.RetryPolicy{Attempts: 1}})
 	if err != nil {
-		w.t.Fatal(err)
+		return err
 	}
 	opt := w.opt
 	w.faulty = &faulty{Store: w.store, fail: w.fail}
-	opt.Store, opt.Models, opt.Tools, opt.Judge = w.faulty, models, w.tools(), policy.Fixed{}
-	if w.Node, err = runtime.Open(w.t.Context(), opt); err != nil {
-		w.t.Fatal(err)
+	opt.Store, opt.Models, opt.Tools, opt.Judge = w.faulty, models, w.tools(), w.judge
+	if w.judge == nil {
+		opt.Judge = policy.Fixed{}
 	}
+	w.Node, err = runtime.Open(w.t.Context(), opt)
+	return err
 }
 
 func (w *world) close() {
@@ -208,7 +244,7 @@ func (w *world) tools() *tool.Registry {
 		w.t.Fatal(err)
 	}
 	r := &tool.Registry{}
-	for _, t := range []tool.Tool{multiply, note} {
+	for _, t := range append([]tool.Tool{multiply, note}, w.more...) {
 		if err := r.Add(t); err != nil {
 			w.t.Fatal(err)
 		}

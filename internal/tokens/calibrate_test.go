@@ -117,7 +117,7 @@ func TestPiecesAddUpToTheWhole(t *testing.T) {
 			sum += k.Parts(p)
 		}
 		for what, got := range map[string]int64{"text": k.Parts(whole) + k.Overhead(), "request": k.Request(whole)} {
-			if float64(sum) < 0.85*float64(got) {
+			if float64(sum) < 0.75*float64(got) { // a few noisy requests do not tell more
 				t.Fatalf("the pieces make %d tokens, the %s %d", sum, what, got)
 			}
 		}

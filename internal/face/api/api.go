@@ -8,10 +8,12 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"steward/internal/catalog"
 	"steward/internal/conversation"
 	"steward/internal/face/httpauth"
 	"steward/internal/fault"
@@ -19,6 +21,7 @@ import (
 	"steward/internal/identity"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/policy"
 	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/search"
@@ -38,6 +41,8 @@ type Node interface {
 	Search(ctx context.Context, user string, q search.Query) (search.Page, error)
 	WorkLog(ctx context.Context, user string, f worklog.Filter, after store.Cursor, limit int) ([]worklog.Entry, store.Cursor, error)
 	History
+	Requester
+	Approver
 	WorkLogEntry(ctx context.Context, user, ref string) (worklog.Entry, []*message.Message, error)
 }
 
@@ -54,7 +59,13 @@ type Identity interface {
 type Options struct {
 	Node     Node
 	Identity Identity
+	Agents   catalog.Approver // nil: there are no agents
+	Judge    policy.Judge     // who may decide about agents; nil: administrators
 	Logger   *slog.Logger
+
+	People    People    // nil: there are no users to manage
+	Resources Resources // nil: there are none
+	Audit     Audit     // nil: the log is not audited
 }
 
 // maxBody is enough for what this face takes.
@@ -75,7 +86,37 @@ type serve func(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error
 // behind a httpauth.Guard.
 func Handler(o Options) http.Handler {
 	f := &face{o, http.NewServeMux()}
+	for pattern, h := range f.routes() {
+		method, path, _ := strings.Cut(pattern, " ")
+		f.mux.Handle(method+" "+Prefix+path, f.handle(h))
+	}
+	f.mux.HandleFunc("/", f.absent)
+	return f.mux
+}
+
+// Routes returns the patterns of all that the face serves, such as
+// "GET /api/v1/conversations/{id}", in order. It is Handler's own table, so
+// that what is said of each route can be held against it.
+func Routes() []string {
+	var all []string
+	for pattern := range (&face{}).routes() {
+		method, path, _ := strings.Cut(pattern, " ")
+		all = append(all, method+" "+Prefix+path)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// routes are what the face serves, by method and path below Prefix.
+func (f *face) routes() map[string]serve {
 	routes := f.histories()
+	maps.Copy(routes, f.agents())
+	maps.Copy(routes, f.asking())
+	maps.Copy(routes, f.actions())
+	maps.Copy(routes, f.accounts())
+	maps.Copy(routes, f.tree())
+	maps.Copy(routes, f.audits())
+	maps.Copy(routes, f.policies())
 	maps.Copy(routes, map[string]serve{
 		"GET /conversations":               f.conversations,
 		"GET /conversations/{id}":          f.conversation,
@@ -87,6 +128,9 @@ func Handler(o Options) http.Handler {
 		"GET /search":                      f.search,
 		"GET /log":                         f.workLog,
 		"GET /log/{message}/{block}":       f.workLogEntry,
+		"GET /requests":                    f.requests,
+		"GET /requests/{id}":               f.request,
+		"DELETE /requests/{id}":            f.cancelRequest,
 		"GET /keys":                        f.keys,
 		"POST /keys":                       f.createKey,
 		"DELETE /keys/{id}":                f.revokeKey,
@@ -94,12 +138,7 @@ func Handler(o Options) http.Handler {
 		"PUT /profile":                     f.setProfile,
 		"GET /models":                      f.models,
 	})
-	for pattern, h := range routes {
-		method, path, _ := strings.Cut(pattern, " ")
-		f.mux.Handle(method+" "+Prefix+path, f.handle(h))
-	}
-	f.mux.HandleFunc("/", f.absent)
-	return f.mux
+	return routes
 }
 
 func (f *face) handle(h serve) http.Handler {

@@ -34,6 +34,7 @@ type History interface {
 	Merge(ctx context.Context, user string, conv, into, from id.ID) error
 	Mark(ctx context.Context, user string, conv id.ID, v conversation.Verdict, msgs ...id.ID) error
 	Pin(ctx context.Context, user string, conv id.ID, pinned bool, msgs ...id.ID) error
+	Trust(ctx context.Context, user string, conv id.ID, labels message.Labels, msgs ...id.ID) error
 	Audit(ctx context.Context, user string, conv, interaction id.ID, tool string) ([]conversation.Optimization, error)
 	Rollback(ctx context.Context, user string, conv, interaction id.ID, tool string) (int, error)
 	Tidy(ctx context.Context, user string, conv id.ID, how runtime.Tidying, tools []string) (int, error)
@@ -56,6 +57,7 @@ func (f *face) histories() map[string]serve {
 		"POST " + conv + "/messages/insert":                     f.insert,
 		"POST " + conv + "/messages/mark":                       f.mark,
 		"POST " + conv + "/messages/pin":                        f.pin,
+		"POST " + conv + "/messages/trust":                      f.trust,
 		"GET " + conv + "/interactions/{interaction}":           f.interaction,
 		"POST " + conv + "/interactions/{interaction}/merge":    f.merge,
 		"POST " + conv + "/interactions/{interaction}/rollback": f.rollback,
@@ -372,6 +374,26 @@ func (f *face) pin(w http.ResponseWriter, r *http.Request, c httpauth.Caller) er
 	}
 	if err == nil {
 		err = f.Node.Pin(r.Context(), c.User, conv, in.Pinned, in.Messages...)
+	}
+	return done(w, err)
+}
+
+// trust takes labels off messages: untrusted unless others are named.
+func (f *face) trust(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	in := struct {
+		Messages []id.ID  `json:"messages"`
+		Labels   []string `json:"labels"`
+	}{Labels: []string{"untrusted"}}
+	conv, err := f.read(w, r, &in)
+	if err == nil && len(in.Messages) == 0 {
+		err = noMessages()
+	}
+	var labels message.Labels
+	if err == nil {
+		labels, err = message.ParseLabels(strings.Join(in.Labels, ","))
+	}
+	if err == nil {
+		err = f.Node.Trust(r.Context(), c.User, conv, labels, in.Messages...)
 	}
 	return done(w, err)
 }

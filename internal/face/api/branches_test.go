@@ -96,6 +96,10 @@ func (d *double) Mark(_ context.Context, user string, conv id.ID, v conversation
 	return d.ask(user, conv, "mark", v.State, v.Reason, v.By, msgs)
 }
 
+func (d *double) Trust(_ context.Context, user string, conv id.ID, labels message.Labels, msgs ...id.ID) error {
+	return d.ask(user, conv, "trust", labels, msgs)
+}
+
 func (d *double) Pin(_ context.Context, user string, conv id.ID, pinned bool, msgs ...id.ID) error {
 	return d.ask(user, conv, "pin", pinned, msgs)
 }
@@ -154,6 +158,8 @@ var history = []struct {
 	{"POST", "/messages/insert", `{"after":"` + user1 + `","text":"by the way"}`, 201, "{" + twigJSON + `,"message_id":"NEW"}`, "insert " + user1 + " user by the way user"},
 	{"POST", "/messages/insert", `{"role":"assistant","text":"ok"}`, 201, "{" + twigJSON + `,"message_id":"NEW"}`, "insert  assistant ok user"},
 	{"POST", "/messages/mark", `{"messages":["` + user1 + `"],"state":"superseded","reason":"r","by":"` + answer1 + `"}`, 204, "", "mark superseded r " + answer1 + " [" + user1 + "]"},
+	{"POST", "/messages/trust", `{"messages":["` + user1 + `"]}`, 204, "", "trust untrusted [" + user1 + "]"},
+	{"POST", "/messages/trust", `{"messages":["` + user1 + `"],"labels":["private","untrusted"]}`, 204, "", "trust private,untrusted [" + user1 + "]"},
 	{"POST", "/messages/pin", `{"messages":["` + user1 + `"]}`, 204, "", "pin true [" + user1 + "]"},
 	{"POST", "/messages/pin", `{"messages":["` + user1 + `"],"pinned":false}`, 204, "", "pin false [" + user1 + "]"},
 	{"GET", "/interactions/" + inter1, "", 200, `{"id":"` + inter1 + `","origin":"user","started":"2030-01-02T03:04:05Z","stopped":"2030-01-02T03:05:05Z","outcome":"answered","state":"active","tools":{"math.add":2},` +

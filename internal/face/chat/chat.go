@@ -9,14 +9,17 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
 
+	"steward/internal/effect"
 	"steward/internal/face/httpauth"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/observe"
+	"steward/internal/policy"
 	"steward/internal/runtime"
 )
 
@@ -27,16 +30,29 @@ type Node interface {
 	Position(ctx context.Context, user string, conversation id.ID) (runtime.Cursor, error)
 	Stop(ctx context.Context, user string, conversation id.ID) error
 	Decide(ctx context.Context, user string, v runtime.Verdict) error
+	Approvals(ctx context.Context, user string) ([]effect.Question, error)
+	Approval(ctx context.Context, user, which string, p effect.Pattern) (effect.Question, error)
+	FollowApprovals(ctx context.Context, user string) iter.Seq2[[]effect.Question, error]
 	Observe(ctx context.Context, user string, f observe.Filter, from observe.Cursor) iter.Seq2[observe.Batch, error]
+	Requests(ctx context.Context, user string, all bool, limit int) ([]runtime.RequestView, error)
+	RequestTree(ctx context.Context, user, which string) (runtime.RequestView, error)
+	CancelRequest(ctx context.Context, user, which string) error
 }
 
 // Options of the face. Node is needed; the rest has good zero values.
 type Options struct {
 	Node       Node
+	Agents     Agents        // nil: there are none
+	Judge      policy.Judge  // who may decide about agents; nil: administrators
+	Events     Events        // nil: there are none
 	MaxMessage int64         // bytes of one frame from a client; 0: httpauth.MaxBody
 	PingEvery  time.Duration // 0: 20 seconds
 	Patience   time.Duration // how long a client may leave a write waiting; 0: 10 seconds
 	Logger     *slog.Logger
+
+	// Mask hides secrets in what clients are told: it returns the frame, or
+	// another one in its place. nil: there are none.
+	Mask func(frame []byte) []byte
 }
 
 // Close codes of our own (RFC 6455, 7.4.2: the private range).
@@ -56,12 +72,17 @@ const (
 // Server is the face. It is an http.Handler, to be mounted at /ws behind a
 // httpauth.Guard, which has checked the caller and the Origin.
 type Server struct {
-	o Options
+	o      Options
+	frames map[string]frame // what clients may send
 
 	mu      sync.Mutex
 	conns   map[*conn]struct{}
 	closing bool
 	serving sync.WaitGroup
+
+	admins   int                     // connections that are told what waits for an approval
+	unattend context.CancelFunc      // ends what they are told by
+	waits    atomic.Pointer[waiting] // what they are told
 }
 
 // Handler returns the face.
@@ -78,7 +99,7 @@ func Handler(o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &Server{o: o, conns: map[*conn]struct{}{}}
+	return &Server{o: o, frames: frames(), conns: map[*conn]struct{}{}}
 }
 
 // ServeHTTP upgrades the request and serves the connection to its end.
@@ -118,6 +139,7 @@ func (s *Server) enter(c *conn) bool {
 	}
 	s.conns[c] = struct{}{}
 	s.serving.Add(1)
+	s.attend(c)
 	return true
 }
 
@@ -125,6 +147,7 @@ func (s *Server) leave(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
+	s.desert(c)
 	s.serving.Done()
 }
 

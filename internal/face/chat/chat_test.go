@@ -100,7 +100,7 @@ func TestWrongFrames(t *testing.T) {
 		{`{"type":"resume","id":"a"}`, "member_missing", "a"},
 		{`{"type":"resume","id":"a",` + in + `,"cursor":"yesterday"}`, "cursor_invalid", "a"},
 		{`{"type":"resume","id":"a",` + in + `,"from":"1"}`, "unknown_member", "a"},
-		{`{"type":"approve","id":"a","args_hash":"x"}`, "member_missing", "a"},
+		{`{"type":"approve","id":"a","hash":"x"}`, "member_missing", "a"},
 		{`{"type":"deny","id":"a","approval_id":"x"}`, "member_missing", "a"},
 		{`{"type":"deny","id":"a","approval":"x"}`, "unknown_member", "a"},
 	} {

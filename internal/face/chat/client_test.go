@@ -16,12 +16,14 @@ import (
 
 	"steward/internal/face/chat"
 	"steward/internal/face/httpauth"
+	"steward/internal/policy"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // serve runs the face before a node, for the caller that the header X-User
-// names ("local" without one).
+// names ("local" without one); "admin" is the local user as administrator,
+// "robot" a program.
 func serve(t *testing.T, o chat.Options) (*chat.Server, string) {
 	t.Helper()
 	o.Logger = slog.New(slog.DiscardHandler)
@@ -31,7 +33,14 @@ func serve(t *testing.T, o chat.Options) (*chat.Server, string) {
 		if user == "" {
 			user = "local"
 		}
-		face.ServeHTTP(w, r.WithContext(httpauth.With(r.Context(), httpauth.Caller{User: user})))
+		who := httpauth.Caller{User: user}
+		if user == "admin" {
+			who = httpauth.Caller{User: "local", Admin: true}
+		}
+		if user == "robot" {
+			who.Roles = []string{policy.RoleService}
+		}
+		face.ServeHTTP(w, r.WithContext(httpauth.With(r.Context(), who)))
 	}))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -57,12 +66,17 @@ type frame map[string]any
 
 func dial(t *testing.T, url, user string) *client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
 	h := http.Header{}
 	if user != "" {
 		h.Set("X-User", user)
 	}
+	return dialWith(t, url, h)
+}
+
+func dialWith(t *testing.T, url string, h http.Header) *client {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
 	ws, _, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPHeader: h})
 	if err != nil {
 		t.Fatal(err)

@@ -33,11 +33,17 @@ type conn struct {
 	ready sync.Mutex // guards ws until it is there
 	ws    *websocket.Conn
 
-	mu        sync.Mutex
-	talks     map[id.ID]*talk
-	observing map[string]*watching // by the id of the client's frame
+	mu         sync.Mutex
+	talks      map[id.ID]*talk
+	observing  map[string]*watching // by the id of the client's frame
+	subscribed map[string]*watching // likewise; nil: nothing yet
 
-	pending atomic.Int32 // messages that wait for their turn
+	pending atomic.Int32 // messages that wait for their turn, and frames about agents that wait for their answer
+
+	asking atomic.Bool // it is told what waits for the caller's word
+
+	news  chan struct{} // there may be something new that waits for an approval; nil: the caller is not told
+	knows string        // what the client was told of it last; the writer's own
 }
 
 // item is a frame for the client: a frame of the runtime, or one that is
@@ -198,6 +204,12 @@ func (c *conn) write() {
 		if !more {
 			select {
 			case it = <-c.out:
+			case <-c.news:
+				raw, ok := c.whatWaits()
+				if !ok {
+					continue
+				}
+				it = item{raw: raw}
 			case <-c.ctx.Done():
 				return
 			}
@@ -228,6 +240,9 @@ func (c *conn) batch(buf *[]byte, it item) (rest item, more, slow bool, err erro
 			if cap(it.raw) <= mostKept {
 				*buf = it.raw
 			}
+		}
+		if hide := c.server.o.Mask; hide != nil {
+			it.raw = hide(it.raw)
 		}
 		// What bounds the write is the cork's patience, not a context.
 		if err := c.ws.Write(context.Background(), websocket.MessageText, it.raw); err != nil {

@@ -1,6 +1,8 @@
 package chat
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -44,12 +46,6 @@ type (
 		head
 		Conversation string `json:"conversation_id"`
 	}
-	verdictFrame struct {
-		head
-		Approval string `json:"approval_id"`
-		ArgsHash string `json:"args_hash"`
-		Reason   string `json:"reason"`
-	}
 	resumeFrame struct {
 		head
 		Conversation string `json:"conversation_id"`
@@ -77,79 +73,116 @@ func (c *conn) handle(data []byte) {
 	}
 }
 
-// dispatch returns the conversation that the frame is about, if it has one.
-func (c *conn) dispatch(h head, data []byte) (conv id.ID, err error) {
-	switch h.Type {
-	case "message":
-		var f messageFrame
-		if err := httpauth.Unmarshal(data, &f); err != nil {
-			return conv, err
-		}
-		t, err := f.turn()
-		if err != nil {
-			return t.Conversation, err
-		}
-		return t.Conversation, c.begin(h.ID, t)
-	case "stop":
-		var f stopFrame
-		if err := httpauth.Unmarshal(data, &f); err != nil {
-			return conv, err
-		}
-		if conv, err = conversationID(f.Conversation); err == nil {
-			err = c.server.o.Node.Stop(c.ctx, c.caller.User, conv)
-		}
-	case "approve", "deny":
-		var f verdictFrame
-		if err := httpauth.Unmarshal(data, &f); err != nil {
-			return conv, err
-		}
-		err = c.decide(&f)
-	case "resume":
-		var f resumeFrame
-		if err := httpauth.Unmarshal(data, &f); err != nil {
-			return conv, err
-		}
-		if conv, err = conversationID(f.Conversation); err == nil {
-			return conv, c.resume(h.ID, conv, f.Cursor)
-		}
-	case "observe":
-		var f observeFrame
-		if err := httpauth.Unmarshal(data, &f); err != nil {
-			return conv, err
-		}
-		return conv, c.observe(&f)
-	case "unobserve":
-		var f unobserveFrame
-		if err := httpauth.Unmarshal(data, &f); err != nil {
-			return conv, err
-		}
-		err = c.unobserve(&f)
-	case "ping":
-		var f pingFrame
-		if err := httpauth.Unmarshal(data, &f); err != nil {
-			return conv, err
-		}
-		c.tell(c.ctx, appendAnswer(nil, "pong", h.ID, id.ID{}))
-		return conv, nil
-	default:
-		return conv, fault.New(fault.Invalid, "unknown_type", "there is no frame of the type %.80q", h.Type).
-			With("send message, stop, approve, deny, resume, observe, unobserve or ping")
+// frame does what a client's frame asks for. It returns the conversation that
+// the frame is about, if it has one.
+type frame func(c *conn, h head, data []byte) (id.ID, error)
+
+// Frames returns the types of frames that clients may send, in order. It is
+// the table that connections go by.
+func Frames() []string { return slices.Sorted(maps.Keys(frames())) }
+
+func frames() map[string]frame {
+	return map[string]frame{
+		"message":       (*conn).message,
+		"stop":          (*conn).stop,
+		"approve":       asked((*conn).decide),
+		"deny":          asked((*conn).decide),
+		"approvals":     told((*conn).approvals),
+		"approval":      told((*conn).question),
+		"resume":        (*conn).resumeFrom,
+		"observe":       told((*conn).observe),
+		"unobserve":     asked((*conn).unobserve),
+		"subscribe":     told((*conn).subscribe),
+		"unsubscribe":   asked((*conn).unsubscribe),
+		"requests":      told((*conn).requests),
+		"cancel":        asked((*conn).cancelRequest),
+		"agents":        (*conn).aboutAgents,
+		"inspect_agent": (*conn).aboutAgents,
+		"approve_agent": (*conn).aboutAgents,
+		"deny_agent":    (*conn).aboutAgents,
+		"revoke_agent":  (*conn).aboutAgents,
+		"ping":          (*conn).ping,
 	}
+}
+
+// told is a frame of the form F that is answered by itself.
+func told[F any](do func(*conn, *F) error) frame {
+	return func(c *conn, _ head, data []byte) (id.ID, error) {
+		f := new(F)
+		if err := httpauth.Unmarshal(data, f); err != nil {
+			return id.ID{}, err
+		}
+		return id.ID{}, do(c, f)
+	}
+}
+
+// asked is a frame of the form F that is answered with "ok".
+func asked[F any](do func(*conn, *F) error) frame {
+	return func(c *conn, h head, data []byte) (id.ID, error) {
+		_, err := told(do)(c, h, data)
+		return c.done(h, id.ID{}, err)
+	}
+}
+
+// done says "ok" to a client that has named its frame.
+func (c *conn) done(h head, conv id.ID, err error) (id.ID, error) {
 	if err == nil && h.ID != "" {
 		c.tell(c.ctx, appendAnswer(nil, "ok", h.ID, conv))
 	}
 	return conv, err
 }
 
-func (c *conn) decide(f *verdictFrame) error {
-	switch {
-	case f.Approval == "":
-		return missing("approval_id")
-	case f.ArgsHash == "":
-		return missing("args_hash")
+// dispatch returns the conversation that the frame is about, if it has one.
+func (c *conn) dispatch(h head, data []byte) (id.ID, error) {
+	do, ok := c.server.frames[h.Type]
+	if !ok {
+		return id.ID{}, fault.New(fault.Invalid, "unknown_type", "there is no frame of the type %.80q", h.Type).
+			With("docs/websocket.md describes those that there are")
 	}
-	return c.server.o.Node.Decide(c.ctx, c.caller.User, runtime.Verdict{
-		ID: f.Approval, ArgsHash: f.ArgsHash, Approve: f.Type == "approve", Reason: f.Reason})
+	return do(c, h, data)
+}
+
+func (c *conn) message(h head, data []byte) (conv id.ID, err error) {
+	var f messageFrame
+	if err := httpauth.Unmarshal(data, &f); err != nil {
+		return conv, err
+	}
+	t, err := f.turn()
+	if err != nil {
+		return t.Conversation, err
+	}
+	t.Attended = c.caller.Attended()
+	return t.Conversation, c.begin(h.ID, t)
+}
+
+func (c *conn) stop(h head, data []byte) (conv id.ID, err error) {
+	var f stopFrame
+	if err := httpauth.Unmarshal(data, &f); err != nil {
+		return conv, err
+	}
+	if conv, err = conversationID(f.Conversation); err == nil {
+		err = c.server.o.Node.Stop(c.ctx, c.caller.User, conv)
+	}
+	return c.done(h, conv, err)
+}
+
+func (c *conn) resumeFrom(h head, data []byte) (conv id.ID, err error) {
+	var f resumeFrame
+	if err := httpauth.Unmarshal(data, &f); err != nil {
+		return conv, err
+	}
+	if conv, err = conversationID(f.Conversation); err != nil {
+		return conv, err
+	}
+	return conv, c.resume(h.ID, conv, f.Cursor)
+}
+
+func (c *conn) ping(h head, data []byte) (id.ID, error) {
+	if err := httpauth.Unmarshal(data, &pingFrame{}); err != nil {
+		return id.ID{}, err
+	}
+	c.tell(c.ctx, appendAnswer(nil, "pong", h.ID, id.ID{}))
+	return id.ID{}, nil
 }
 
 func missing(member string) error {
@@ -316,7 +349,7 @@ func (b *block) read() (message.Block, error) {
 		return &message.Text{Text: b.Text}, nil
 	case "image":
 		if b.MIME == "" && b.URL != "" {
-			b.MIME = httpauth.MediaType(b.URL, "image/*")
+			b.MIME = message.MediaType(b.URL, "image/*")
 		}
 		if !source || !remote || b.Text != "" || b.Name != "" || !strings.HasPrefix(b.MIME, "image/") {
 			return nil, bad("an image block has data and a mime of image/…, or a url of http or https")
@@ -324,7 +357,7 @@ func (b *block) read() (message.Block, error) {
 		return &message.Image{MIME: b.MIME, Data: b.Data, URL: b.URL}, nil
 	case "file":
 		if b.MIME == "" && b.URL != "" {
-			b.MIME = httpauth.MediaType(b.URL, "application/octet-stream")
+			b.MIME = message.MediaType(b.URL, "application/octet-stream")
 		}
 		if !source || !remote || b.Text != "" || b.MIME == "" {
 			return nil, bad("a file block has data and a mime, or a url of http or https, and perhaps a name")

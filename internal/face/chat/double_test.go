@@ -12,6 +12,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/observe"
+	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/store"
 )
@@ -274,6 +275,34 @@ func (d *double) Observe(ctx context.Context, user string, f observe.Filter, fro
 	return d.hub.Subscribe(ctx, store.ForUser(user), f, from)
 }
 
+var (
+	counting = runtime.RequestView{ID: number(17), Kind: record.RequestTask, Agent: "assistant", Tool: "archive.count", Call: number(16).String() + "/0",
+		Conversation: number(1), Interaction: number(15), State: record.RequestOpen, Status: record.TaskRunning, Progress: 0.5,
+		Started: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}
+	asking = runtime.RequestView{ID: number(15), Kind: record.RequestTurn, Title: "How many words has the archive?", Origin: "user", Agent: "assistant",
+		Conversation: number(1), Interaction: number(15), State: record.RequestAnswered, Outcome: "answered",
+		Started: time.Date(2030, 1, 2, 3, 4, 4, 0, time.UTC), Ended: time.Date(2030, 1, 2, 3, 4, 6, 0, time.UTC),
+		Usage: message.Usage{Input: 60, Output: 24}, Below: []runtime.RequestView{counting}}
+)
+
+func (d *double) Requests(context.Context, string, bool, int) ([]runtime.RequestView, error) {
+	return []runtime.RequestView{counting}, d.failed()
+}
+
+func (d *double) RequestTree(_ context.Context, _, which string) (runtime.RequestView, error) {
+	if !strings.HasPrefix(asking.ID.String(), which) {
+		return runtime.RequestView{}, fault.New(fault.NotFound, "request_not_found", "there is no request %q", which)
+	}
+	return asking, nil
+}
+
+func (d *double) CancelRequest(_ context.Context, _, which string) error {
+	if counting.ID.String() != which {
+		return fault.New(fault.NotFound, "request_not_found", "there is no request %q", which)
+	}
+	return nil
+}
+
 // until waits until something is so.
 func (d *double) until(what func() bool) {
 	for {
@@ -312,10 +341,30 @@ func documented(d *double, t turn) {
 		d.tell(t, false, runtime.Frame{Kind: runtime.FrameReset, Message: msg})
 		d.tell(t, false, runtime.Frame{Kind: runtime.FrameError, Err: fault.New(fault.Unavailable, "stream_broken", "the model broke off").
 			With("send the message again").Retrying(fault.RetryBackoff, 0)})
+	case strings.Contains(said, "archive"):
+		msg := d.newID()
+		call := runtime.CallView{ID: msg.String() + "/0", Name: "archive.count", Args: "{}", Status: "running"}
+		d.tell(t, true, runtime.Frame{Kind: runtime.FrameCall, Message: msg, Call: &call})
+		task := runtime.TaskView{ID: d.newID(), Call: call.ID, Tool: call.Name, Status: record.TaskAcknowledged}
+		d.tell(t, false, runtime.Frame{Kind: runtime.FrameTask, Task: &task})
+		result := call
+		result.Status, result.Result = "accepted", &message.ToolResult{Content: []message.Block{&message.Text{Text: "Acknowledged: …"}}}
+		d.tell(t, true, runtime.Frame{Kind: runtime.FrameResult, Message: d.newID(), Call: &result})
+		d.complete(t, d.newID(), "It is under way.", message.StopEnd)
+		half, end := task, task
+		half.Status, half.Message, half.Fraction = record.TaskRunning, "page 200 of 400", 0.5
+		d.tell(t, false, runtime.Frame{Kind: runtime.FrameTask, Task: &half})
+		end.Status, end.Message, end.Fraction = record.TaskCompleted, "81,204 words", 1
+		d.tell(t, false, runtime.Frame{Kind: runtime.FrameTask, Task: &end})
+		t.Interaction = d.newID()
+		m := &message.Message{ID: d.newID(), Role: message.User, Blocks: []message.Block{&message.Text{
+			Common: message.Common{Origin: "tool:archive.count"}, Text: "archive.count has ended: it was done. …"}}}
+		d.tell(t, true, runtime.Frame{Kind: runtime.FrameOpened, Message: m.ID, Stored: m})
+		d.complete(t, d.newID(), "The archive has 81,204 words.", message.StopEnd)
 	case strings.Contains(said, "note"):
 		msg := d.newID()
 		call := runtime.CallView{ID: msg.String() + "/0", Name: "files.write", Args: `{"path":"note.txt","text":"hello"}`, Status: "awaiting_approval",
-			Approval: &runtime.ApprovalView{ID: "cld:effect.Intent.1", ArgsHash: "9f86d081", Reason: "files.write changes something",
+			Approval: &runtime.ApprovalView{ID: "cld:effect.Intent.1", Hash: "9f86d081", Reason: "files.write changes something",
 				Expires: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}}
 		d.tell(t, true, runtime.Frame{Kind: runtime.FrameCall, Message: msg, Call: &call})
 		d.until(func() bool { return len(d.verdicts) > 0 })

@@ -2,8 +2,8 @@ package chat
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"strconv"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -39,6 +39,14 @@ func appendFrame(dst []byte, f *runtime.Frame) []byte {
 	case runtime.FrameCall, runtime.FrameResult:
 		if f.Call != nil {
 			dst = appendCall(dst, f.Call)
+		}
+	case runtime.FrameTask:
+		if f.Task != nil {
+			dst = appendTask(dst, f.Task)
+		}
+	case runtime.FrameOpened:
+		if f.Stored != nil {
+			dst = appendOpened(dst, f.Stored)
 		}
 	case runtime.FrameComplete:
 		if f.Stored != nil {
@@ -83,17 +91,12 @@ func appendCall(dst []byte, v *runtime.CallView) []byte {
 	dst = appendText(dst, "name", v.Name)
 	dst = appendArgs(append(dst, `,"args":`...), v.Args)
 	dst = appendText(dst, "status", v.Status)
+	dst = appendSome(dst, "message", v.Message)
+	if v.Fraction > 0 {
+		dst = strconv.AppendFloat(append(dst, `,"progress":`...), v.Fraction, 'g', 4, 64)
+	}
 	if a := v.Approval; a != nil {
-		dst = append(dst, `,"approval":{"id":`...)
-		dst = quote(dst, a.ID)
-		dst = appendText(dst, "args_hash", a.ArgsHash)
-		dst = appendSome(dst, "reason", a.Reason)
-		if !a.Expires.IsZero() {
-			dst = append(dst, `,"expires":"`...)
-			dst = a.Expires.UTC().AppendFormat(dst, time.RFC3339)
-			dst = append(dst, '"')
-		}
-		dst = append(dst, '}')
+		dst = appendApproval(dst, a, true)
 	}
 	if r := v.Result; r != nil {
 		dst = appendText(dst, "result", r.Text())
@@ -179,8 +182,13 @@ func appendAccepted(dst []byte, a runtime.Accepted, re, clientID string) []byte 
 	dst = append(dst, `,"duplicate":`...)
 	dst = strconv.AppendBool(dst, a.Duplicate)
 	dst = append(dst, `,"cursor":"`...)
-	dst = runtime.Cursor{Seq: a.Seq}.AppendText(dst)
-	return append(dst, `"}`...)
+	dst = append(runtime.Cursor{Seq: a.Seq}.AppendText(dst), '"')
+	if len(a.Hidden) > 0 {
+		dst = append(dst, `,"hidden":`...)
+		names, _ := json.Marshal(a.Hidden) // texts only
+		dst = append(dst, names...)
+	}
+	return append(dst, '}')
 }
 
 // appendAnswer appends a frame that says no more than its type: ok or pong.

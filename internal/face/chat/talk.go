@@ -63,8 +63,7 @@ func (c *conn) talk(conv id.ID) (*talk, error) {
 func (c *conn) begin(re string, turn runtime.Turn) error {
 	if c.pending.Add(1) > maxPending {
 		c.pending.Add(-1)
-		return fault.New(fault.RateLimited, "too_many_pending", "%d messages are waiting for their turn already", maxPending).
-			With("wait until one is accepted").Retrying(fault.RetryBackoff, 0)
+		return tooManyPending()
 	}
 	s := &sending{turn: turn, done: make(chan struct{})}
 	var before chan struct{}
@@ -88,6 +87,11 @@ func (c *conn) begin(re string, turn runtime.Turn) error {
 		c.send(re, s, before)
 	})
 	return nil
+}
+
+func tooManyPending() error {
+	return fault.New(fault.RateLimited, "too_many_pending", "%d frames are waiting for their turn already", maxPending).
+		With("wait until one is answered").Retrying(fault.RetryBackoff, 0)
 }
 
 func (c *conn) send(re string, s *sending, before chan struct{}) {

@@ -227,16 +227,3 @@ func TestUnmarshalKnown(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
-
-func TestMediaType(t *testing.T) {
-	for url, want := range map[string]string{
-		"https://x/a.PNG": "image/png", "https://x/a.jpg?size=.gif": "image/jpeg", "https://x/a.jpeg": "image/jpeg", "https://x/a.gif": "image/gif",
-		"https://x/a.webp": "image/webp", "https://x/b.pdf#p": "application/pdf", "https://x/a.txt": "text/plain", "https://x/a.md": "text/markdown",
-		"https://x/a.csv": "text/csv", "https://x/a.htm": "text/html", "https://x/a.json": "application/json",
-		"https://x/a": "image/*", "https://x.png": "image/*", "http://%zz": "image/*",
-	} {
-		if got := httpauth.MediaType(url, "image/*"); got != want {
-			t.Errorf("%s: %s, want %s", url, got, want)
-		}
-	}
-}

@@ -9,10 +9,12 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 
 	"steward/internal/fault"
 	"steward/internal/identity"
+	"steward/internal/policy"
 )
 
 // Keys knows whom a secret belongs to; identity.Registry is one.
@@ -24,11 +26,14 @@ type Keys interface {
 // the local user, and nobody else.
 type Options struct {
 	Keys       Keys     // nil: no key opens anything
-	AdminToken string   // authenticates as the local user; empty: there is none
+	AdminToken string   // authenticates as the local user, who is an admin then; empty: there is none
 	RequireKey bool     // nobody is let in without a key or the token; see RequireKeys
 	Hosts      []string // names besides the loopback's under which we are called: "name" or "name:port"
 	Origins    []string // web pages besides our own that may call: "https://app.example"
 	Logger     *slog.Logger
+	// People knows the roles and groups of callers; identity.Registry does.
+	// nil: nobody has any, and the local user is an admin.
+	People policy.Directory
 }
 
 // Guard stands before the faces. Safe for concurrent use.
@@ -47,13 +52,24 @@ func New(o Options) *Guard {
 
 // Caller is who makes a request.
 type Caller struct {
-	User  string
-	Admin bool // may manage keys: the admin token, or the local user without a key
-	again func(context.Context) error
+	User   string
+	Admin  bool // decides about agents, people and policies: by role, or by the admin token
+	Roles  []string
+	Groups []string
+	again  func(context.Context) error
 }
 
-// Recheck tells whether the caller would still be let in: for connections
-// that outlive a key.
+// Principal is the caller as policies know him.
+func (c Caller) Principal() policy.Principal {
+	return policy.Principal{User: c.User, Roles: c.Roles, Groups: c.Groups}
+}
+
+// Attended reports whether somebody is there who can be asked: with a service
+// nobody is.
+func (c Caller) Attended() bool { return !slices.Contains(c.Roles, policy.RoleService) }
+
+// Recheck tells whether the caller would still be let in, as who he was: for
+// connections that outlive a key or a role.
 func (c Caller) Recheck(ctx context.Context) error {
 	if c.again == nil {
 		return nil
@@ -117,12 +133,17 @@ func (g *Guard) caller(r *http.Request) (Caller, error) {
 	secret := bearer(r)
 	if g.o.AdminToken != "" && secret != "" {
 		if sum := sha256.Sum256([]byte(secret)); subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1 {
-			return Caller{User: identity.Local, Admin: true}, nil
+			c, err := g.person(r.Context(), identity.Local, "")
+			if err != nil { // who holds the token mends it
+				c = Caller{User: identity.Local}
+			}
+			c.Admin = true
+			return c, nil
 		}
 	}
 	ours := strings.HasPrefix(secret, identity.Prefix)
 	if !ours && !g.o.RequireKey && near(r) {
-		return Caller{User: identity.Local, Admin: true}, nil
+		return g.person(r.Context(), identity.Local, "")
 	}
 	if secret == "" {
 		return Caller{}, fault.New(fault.Unauthentic, "key_missing", "a key is needed here").
@@ -136,10 +157,34 @@ func (g *Guard) caller(r *http.Request) (Caller, error) {
 	if err != nil {
 		return Caller{}, err
 	}
-	return Caller{User: user, again: func(ctx context.Context) error {
-		_, err := g.o.Keys.Authenticate(ctx, secret)
+	return g.person(r.Context(), user, secret)
+}
+
+// person is a user as a caller, with the secret by which he came.
+func (g *Guard) person(ctx context.Context, user, secret string) (Caller, error) {
+	c := Caller{User: user, Admin: user == identity.Local}
+	if g.o.People != nil {
+		p, err := g.o.People.Principal(ctx, user)
+		if err != nil {
+			return Caller{}, err
+		}
+		c = Caller{User: user, Admin: p.Has(policy.RoleAdmin), Roles: p.Roles, Groups: p.Groups}
+	}
+	was := c
+	c.again = func(ctx context.Context) error {
+		if secret != "" {
+			if _, err := g.o.Keys.Authenticate(ctx, secret); err != nil {
+				return err
+			}
+		}
+		now, err := g.person(ctx, user, secret)
+		if err == nil && (!slices.Equal(now.Roles, was.Roles) || !slices.Equal(now.Groups, was.Groups)) {
+			err = fault.New(fault.Unauthentic, "caller_changed", "the roles or groups of %s have changed", user).
+				With("connect again").Retrying(fault.RetryImmediate, 0)
+		}
 		return err
-	}}, nil
+	}
+	return c, nil
 }
 
 func bearer(r *http.Request) string {

@@ -15,6 +15,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/runtime"
 	"steward/internal/tool"
 )
 
@@ -49,9 +50,12 @@ func (f *face) chat(w http.ResponseWriter, r *http.Request, user string) error {
 	if err != nil {
 		return err
 	}
-	model, err := f.Node.Resolve(c.Model)
-	if err != nil {
-		return fault.Of(err).Detail("param", "model")
+	path, isAgent := strings.CutPrefix(c.Model, agentPrefix)
+	var model llm.Resolved
+	if !isAgent {
+		if model, err = f.Node.Resolve(c.Model); err != nil {
+			return fault.Of(err).Detail("param", "model")
+		}
 	}
 	system, msgs, err := history(c.Messages)
 	if err != nil {
@@ -63,9 +67,14 @@ func (f *face) chat(w http.ResponseWriter, r *http.Request, user string) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	var from events
-	if conv := c.Metadata["conversation_id"]; conv != "" {
-		from, err = f.continued(ctx, user, conv, c, msgs[len(msgs)-1], sampling, r.Header.Get("Idempotency-Key"))
-		if err != nil {
+	if conv := c.Metadata["conversation_id"]; conv != "" || isAgent {
+		t := runtime.Turn{ClientID: r.Header.Get("Idempotency-Key"), Sampling: sampling}
+		if isAgent {
+			t.Agent = path
+		} else {
+			t.Model = c.Model
+		}
+		if from, err = f.turn(ctx, w, user, conv, c, msgs, t); err != nil {
 			return err
 		}
 	} else {

@@ -38,6 +38,8 @@ type node struct {
 	watch  error
 	embed  func(model string, texts []string) (embed.Vectors, error)
 
+	agents []runtime.AgentView
+
 	mu        sync.Mutex
 	asked     *llm.Request
 	cancelled bool
@@ -90,6 +92,8 @@ func (n *node) Models(context.Context) (llm.Listing, []string) {
 	}, Errors: map[string]error{"down": fault.New(fault.Unavailable, "unreachable", "down is not reached")}}, []string{"default", "fast"}
 }
 
+func (n *node) Agents(context.Context) []runtime.AgentView { return n.agents }
+
 func (n *node) Embed(_ context.Context, model string, texts []string) (embed.Vectors, error) {
 	return n.embed(model, texts)
 }
@@ -105,6 +109,12 @@ var (
 )
 
 func (n *node) Send(_ context.Context, user string, t runtime.Turn) (runtime.Accepted, error) {
+	if t.Conversation.Zero() && t.Agent != "" {
+		if t.Agent == "nobody" {
+			return runtime.Accepted{}, fault.New(fault.NotFound, "agent_not_found", "there is no agent %q", t.Agent)
+		}
+		t.Conversation, _ = id.Parse(mine)
+	}
 	if t.Conversation.String() != mine || user != "ana" {
 		return runtime.Accepted{}, fault.New(fault.NotFound, "conversation_not_found", "there is no conversation %s", t.Conversation)
 	}

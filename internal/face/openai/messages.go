@@ -227,7 +227,7 @@ func (p *wirePart) block(role message.Role, at string) (message.Block, error) {
 
 func image(url, at string) (message.Block, error) {
 	if strings.HasPrefix(url, "https://") || strings.HasPrefix(url, "http://") {
-		return &message.Image{MIME: httpauth.MediaType(url, "image/*"), URL: url}, nil
+		return &message.Image{MIME: message.MediaType(url, "image/*"), URL: url}, nil
 	}
 	mime, data, ok := dataURL(url)
 	if !ok || !strings.HasPrefix(mime, "image/") {

@@ -16,10 +16,11 @@ import (
 	"steward/internal/fault"
 )
 
-// models answers GET /v1/models: the aliases, then all models of all
+// models answers GET /v1/models: the aliases and the agents, then all models of all
 // providers. A provider that does not answer has none.
 func (f *face) models(w http.ResponseWriter, r *http.Request, _ string) error {
 	found, aliases := f.Node.Models(r.Context())
+	aliases = append(slices.Clone(aliases), f.agents(r.Context())...)
 	dst := []byte(`{"object":"list","data":[`)
 	for i, name := range aliases {
 		if i > 0 {
@@ -40,6 +41,10 @@ func (f *face) models(w http.ResponseWriter, r *http.Request, _ string) error {
 // model answers GET /v1/models/{id}.
 func (f *face) model(w http.ResponseWriter, r *http.Request, _ string) error {
 	name := r.PathValue("id")
+	if slices.Contains(f.agents(r.Context()), name) {
+		httpauth.Reply(w, http.StatusOK, append(appendModel(nil, name, "steward", time.Time{}), '\n'))
+		return nil
+	}
 	if _, err := f.Node.Resolve(name); err != nil {
 		return fault.Of(err).Detail("param", "model")
 	}

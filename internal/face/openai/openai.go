@@ -8,7 +8,9 @@ import (
 	"context"
 	"iter"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,10 +51,10 @@ func Handler(o Options) http.Handler {
 	}
 	f := &face{o}
 	mux := http.NewServeMux()
-	mux.Handle("/v1/chat/completions", f.only(http.MethodPost, f.chat))
-	mux.Handle("/v1/embeddings", f.only(http.MethodPost, f.embeddings))
-	mux.Handle("/v1/models", f.only(http.MethodGet, f.models))
-	mux.Handle("/v1/models/{id...}", f.only(http.MethodGet, f.model))
+	for pattern, h := range f.routes() {
+		method, path, _ := strings.Cut(pattern, " ")
+		mux.Handle(path, f.only(method, h))
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		WriteError(w, r, fault.New(fault.NotFound, "unknown_url", "there is no %s %.200s", r.Method, r.URL.Path).
 			With("/v1/chat/completions, /v1/models and /v1/embeddings are here"))
@@ -60,8 +62,24 @@ func Handler(o Options) http.Handler {
 	return mux
 }
 
+// serve answers one request of a user.
+type serve func(w http.ResponseWriter, r *http.Request, user string) error
+
+// Routes returns the patterns of all that the face serves, such as
+// "GET /v1/models", in order. It is Handler's own table.
+func Routes() []string { return slices.Sorted(maps.Keys((&face{}).routes())) }
+
+func (f *face) routes() map[string]serve {
+	return map[string]serve{
+		"POST /v1/chat/completions": f.chat,
+		"POST /v1/embeddings":       f.embeddings,
+		"GET /v1/models":            f.models,
+		"GET /v1/models/{id...}":    f.model,
+	}
+}
+
 // only serves one method, for a caller who is known.
-func (f *face) only(method string, serve func(w http.ResponseWriter, r *http.Request, user string) error) http.Handler {
+func (f *face) only(method string, serve serve) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		caller, err := httpauth.From(r.Context())
 		switch {

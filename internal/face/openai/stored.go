@@ -2,6 +2,7 @@ package openai
 
 import (
 	"context"
+	"net/http"
 
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -10,44 +11,105 @@ import (
 	"steward/internal/runtime"
 )
 
-// continued continues a stored conversation with the caller's last message.
-// The conversation's own tools run here; of what they do the caller gets the
-// answer only. The turn goes on when the caller goes away.
-func (f *face) continued(ctx context.Context, user, conv string, c *completion, last *message.Message, s llm.Sampling, key string) (events, error) {
+// agentPrefix begins the name under which an agent is a model.
+const agentPrefix = "agent:"
+
+// conversationHeader names the conversation in which an agent answers.
+const conversationHeader = "Steward-Conversation"
+
+// turn continues a stored conversation with the caller's last message, or
+// begins one with an agent. The conversation's own tools run here; of what
+// they do the caller gets the answer only. The turn goes on when the caller
+// goes away.
+func (f *face) turn(ctx context.Context, w http.ResponseWriter, user, conv string, c *completion, msgs []*message.Message, t runtime.Turn) (events, error) {
+	last := msgs[len(msgs)-1]
+	t.Content = last.Blocks
+	if m := c.Metadata["message_id"]; m != "" {
+		t.ClientID = m
+	}
+	if err := own(conv, c, last); err != nil {
+		return nil, err
+	}
+	if conv == "" {
+		return f.begun(ctx, w, user, len(msgs), t)
+	}
 	x, ok := id.Parse(conv)
 	if !ok {
 		return nil, fault.New(fault.NotFound, "conversation_not_found", "there is no conversation %.80s", conv).Detail("param", "metadata.conversation_id")
 	}
-	switch {
-	case last.Role != message.User:
-		return nil, bad("messages", "a conversation is continued with a message of the role user")
-	case len(c.Tools) > 0:
-		return nil, unsupported("tools", "a stored conversation has tools of its own")
-	case c.Format != nil && c.Format.Type != "text":
-		return nil, unsupported("response_format", "a stored conversation answers in prose")
-	}
-	if m := c.Metadata["message_id"]; m != "" {
-		key = m
-	}
-	t := runtime.Turn{Conversation: x, ClientID: key, Content: last.Blocks, Model: c.Model, Sampling: s}
+	t.Conversation = x
 	return func(yield func(llm.Event, error) bool) {
 		acc, err := f.Node.Send(ctx, user, t)
 		if err != nil {
 			yield(llm.Event{}, err)
 			return
 		}
-		told := teller{turn: acc.Interaction}
-		for fr, err := range f.Node.Watch(ctx, user, x, runtime.Cursor{Seq: acc.Seq}) {
-			if err != nil {
-				yield(llm.Event{}, err)
-				return
-			}
-			more, ok := told.tell(&fr, yield)
-			if !more || !ok {
-				return
-			}
-		}
+		f.follow(ctx, user, acc, yield)
 	}, nil
+}
+
+// own refuses what a conversation with tools of its own has no use for.
+func own(conv string, c *completion, last *message.Message) error {
+	what := "a stored conversation"
+	if conv == "" {
+		what = "an agent"
+	}
+	switch {
+	case last.Role != message.User:
+		return bad("messages", "a conversation is continued with a message of the role user")
+	case len(c.Tools) > 0:
+		return unsupported("tools", "%s has tools of its own", what)
+	case c.Format != nil && c.Format.Type != "text":
+		return unsupported("response_format", "%s answers in prose", what)
+	}
+	return nil
+}
+
+// begun begins a conversation with an agent; a header names it.
+func (f *face) begun(ctx context.Context, w http.ResponseWriter, user string, said int, t runtime.Turn) (events, error) {
+	if said != 1 {
+		return nil, bad("messages", "a conversation with an agent begins with one message").
+			With("go on with metadata.conversation_id: the header %s of the first answer names it", conversationHeader)
+	}
+	acc, err := f.Node.Send(ctx, user, t)
+	if fault.HasCode(err, "agent_not_found") {
+		err = fault.Of(err).Detail("param", "model")
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.Header().Set(conversationHeader, acc.Conversation.String())
+	return func(yield func(llm.Event, error) bool) { f.follow(ctx, user, acc, yield) }, nil
+}
+
+// follow tells a turn until its end.
+func (f *face) follow(ctx context.Context, user string, acc runtime.Accepted, yield func(llm.Event, error) bool) {
+	told := teller{turn: acc.Interaction}
+	for fr, err := range f.Node.Watch(ctx, user, acc.Conversation, runtime.Cursor{Seq: acc.Seq}) {
+		if err != nil {
+			yield(llm.Event{}, err)
+			return
+		}
+		more, ok := told.tell(&fr, yield)
+		if !more || !ok {
+			return
+		}
+	}
+}
+
+// agents returns the names under which agents are models.
+func (f *face) agents(ctx context.Context) []string {
+	n, ok := f.Node.(interface {
+		Agents(context.Context) []runtime.AgentView
+	})
+	if !ok {
+		return nil
+	}
+	var out []string
+	for _, a := range n.Agents(ctx) {
+		out = append(out, agentPrefix+a.Path)
+	}
+	return out
 }
 
 // teller tells the frames of one turn as the events of a model's stream.
@@ -55,6 +117,7 @@ type teller struct {
 	turn    id.ID
 	message id.ID // whose text was told last
 	some    bool  // text was told
+	images  defanger
 }
 
 // tell yields what a frame says; more is false after the turn's end.
@@ -65,16 +128,18 @@ func (t *teller) tell(f *runtime.Frame, yield func(llm.Event, error) bool) (more
 	switch f.Kind {
 	case runtime.FrameToken:
 		if t.some && t.message != f.Message { // it goes on after tools have run
-			ok = yield(llm.Event{Kind: llm.TextDelta, Text: "\n\n"}, nil)
+			ok = yield(llm.Event{Kind: llm.TextDelta, Text: t.images.rest() + "\n\n"}, nil)
 			if !ok {
 				return false, false
 			}
 		}
 		t.some, t.message = true, f.Message
-		return true, yield(llm.Event{Kind: llm.TextDelta, Text: f.Text}, nil)
+		text := t.images.next(f.Text)
+		return true, text == "" || yield(llm.Event{Kind: llm.TextDelta, Text: text}, nil)
 	case runtime.FrameReasoning:
 		return true, yield(llm.Event{Kind: llm.ReasoningDelta, Text: f.Text}, nil)
 	case runtime.FrameReset:
+		t.images.rest()
 		return true, yield(llm.Event{Kind: llm.Reset}, nil)
 	case runtime.FrameNotice:
 		return true, yield(llm.Event{Kind: llm.Notice, Text: f.Text}, nil)
@@ -82,7 +147,10 @@ func (t *teller) tell(f *runtime.Frame, yield func(llm.Event, error) bool) (more
 		return false, yield(llm.Event{}, f.Err)
 	case runtime.FrameComplete:
 		m := f.Stored
-		return false, yield(llm.Event{Kind: llm.Done, Reply: &llm.Reply{Model: m.Model, Blocks: m.Blocks, Stop: m.Stop, Usage: m.Usage}}, nil)
+		if text := t.images.rest(); text != "" && !yield(llm.Event{Kind: llm.TextDelta, Text: text}, nil) {
+			return false, false
+		}
+		return false, yield(llm.Event{Kind: llm.Done, Reply: &llm.Reply{Model: m.Model, Blocks: defanged(m.Blocks), Stop: m.Stop, Usage: m.Usage}}, nil)
 	}
 	return true, true
 }

@@ -50,7 +50,7 @@ func TestStoredConversation(t *testing.T) {
 	}
 	turn := n.turns[0]
 	if turn.Conversation.String() != mine || len(turn.Content) != 1 || turn.Content[0].(*message.Text).Text != "And now?" ||
-		turn.Attended || turn.Steer || turn.Model != "test/one" || *turn.Sampling.Temperature != 0.5 || turn.ClientID != "" {
+		turn.Attended || turn.Steer || turn.Agent != "" || turn.Model != "test/one" || *turn.Sampling.Temperature != 0.5 || turn.ClientID != "" {
 		t.Errorf("sent %+v", turn)
 	}
 	if n.asked != nil {

@@ -209,7 +209,7 @@ func (m *chat) again(string) tea.Cmd {
 	if !m.atRest(true) {
 		return nil
 	}
-	conv, t := m.conv, runtime.Turn{Conversation: m.conv, Model: m.model, Attended: true}
+	conv, t := m.conv, runtime.Turn{Conversation: m.conv, Model: m.model, Agent: m.agent, Attended: true}
 	m.sending = "another answer, please"
 	m.say("another answer:")
 	return func() tea.Msg {

@@ -3,7 +3,6 @@ package terminal
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -38,6 +37,8 @@ type chat struct {
 	conv    id.ID
 	named   string // its title
 	model   string // asked for
+	agent   string // likewise
+	agents  []string
 	shelf   []record.Conversation
 	models  []string
 	sending string              // what is on its way and not yet durable
@@ -49,6 +50,8 @@ type chat struct {
 	cursor   runtime.Cursor
 	watchers sync.WaitGroup
 
+	reply    reply    // to what a call's question asks, in the making
+	pend     pending  // what is asked about agents and sources
 	ready    bool     // the first frame has been drawn; see drawn
 	queue    []string // what is to be printed above
 	printing bool
@@ -94,7 +97,7 @@ func newChat(ctx context.Context, o Options) (*chat, error) {
 		return nil, err
 	}
 	m := &chat{ctx: ctx, opt: o, past: past, now: time.Now, width: 80, height: 24, dark: true,
-		profile: colorprofile.ANSI, model: o.Model, unwatch: func() {}}
+		profile: colorprofile.ANSI, model: o.Model, agent: o.Agent, unwatch: func() {}}
 	m.turn.now = func() time.Time { return m.now() }
 	in := textarea.New()
 	in.ShowLineNumbers = false
@@ -137,6 +140,7 @@ func (m *chat) Init() tea.Cmd {
 // Update implements tea.Model.
 func (m *chat) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	cmd := m.update(msg)
+	m.settle()
 	return m, tea.Batch(cmd, m.flush(), m.animate())
 }
 
@@ -155,8 +159,9 @@ func (m *chat) update(msg tea.Msg) tea.Cmd {
 				m.say(m.opt.Greeting)
 			}
 			if !m.opt.Conversation.Zero() {
-				return m.fetch(m.opt.Conversation)
+				return tea.Batch(m.fetch(m.opt.Conversation), m.followWaiting())
 			}
+			return m.followWaiting()
 		}
 	case tea.ColorProfileMsg:
 		m.profile = msg.Profile
@@ -193,6 +198,22 @@ func (m *chat) update(msg tea.Msg) tea.Cmd {
 	case modelsMsg:
 		m.models = msg.names
 		m.answer(told{strings.Join(append(msg.names, "/model NAME uses one"), "\n"), msg.err})
+	case agentsMsg:
+		m.showAgents(msg)
+	case heardMsg:
+		return m.hear(msg)
+	case lookedMsg:
+		m.looked(msg)
+	case termsMsg:
+		m.termed(msg)
+	case refusedMsg:
+		m.refusedReply(msg)
+	case decidedMsg:
+		m.decided(msg)
+	case answeredMsg:
+		return m.rested(msg)
+	case approveMsg:
+		return m.approveNamed(msg)
 	case told:
 		m.answer(msg)
 	case stood:
@@ -276,18 +297,23 @@ func (m *chat) coloured(text string) string {
 
 // animate keeps the clocks going while something runs.
 func (m *chat) animate() tea.Cmd {
-	if m.spinning || !m.busy() {
+	every := 120 * time.Millisecond
+	busy := m.busy() || m.pend.working()
+	if !busy {
+		every = time.Second
+	}
+	if m.spinning || !busy && len(m.turn.tasks) == 0 {
 		return nil
 	}
 	m.spinning = true
-	return tea.Tick(120*time.Millisecond, func(time.Time) tea.Msg { return ticked{} })
+	return tea.Tick(every, func(time.Time) tea.Msg { return ticked{} })
 }
 
 func (m *chat) busy() bool { return m.turn.running || m.sending != "" }
 
 // next is a turn with a text.
 func (m *chat) next(text string) runtime.Turn {
-	return runtime.Turn{Conversation: m.conv, ClientID: id.New().String(), Model: m.model, Attended: true,
+	return runtime.Turn{Conversation: m.conv, ClientID: id.New().String(), Model: m.model, Agent: m.agent, Attended: true,
 		Content: []message.Block{&message.Text{Text: text}}}
 }
 
@@ -308,6 +334,7 @@ func (m *chat) dispatch(t runtime.Turn, text string, editing *conversation.Entry
 }
 
 func (m *chat) accepted(s sent) tea.Cmd {
+	unseen := m.sending != "" && !s.Message.Zero() && !s.Duplicate // its first frame is on the way
 	m.sending = ""
 	if s.err != nil {
 		m.fail(s.err)
@@ -320,11 +347,18 @@ func (m *chat) accepted(s sent) tea.Cmd {
 		}
 		return nil
 	}
-	if m.conv == s.Conversation {
-		return nil
+	if note := HiddenNote(s.Hidden); note != "" {
+		m.say(note)
 	}
-	m.conv = s.Conversation
-	return m.follow(runtime.Cursor{})
+	var cmd tea.Cmd
+	if m.conv != s.Conversation {
+		m.conv = s.Conversation
+		cmd = m.follow(runtime.Cursor{})
+	}
+	if unseen {
+		m.turn.start()
+	}
+	return cmd
 }
 
 // watchFromNow watches the open conversation for what is new.
@@ -414,73 +448,4 @@ func (m *chat) show(w watched) tea.Cmd {
 		return nil
 	}
 	return tea.Batch(receive(m.watch, m.frames), done)
-}
-
-// View implements tea.Model.
-func (m *chat) View() tea.View {
-	v := tea.NewView(m.screen())
-	v.WindowTitle = "steward"
-	if m.named != "" {
-		v.WindowTitle = "steward: " + oneLine(m.named, 60)
-	}
-	if c := m.input.Cursor(); c != nil && !m.leaving {
-		c.Y += strings.Count(m.above(), "\n")
-		v.Cursor = c
-	}
-	return v
-}
-
-func (m *chat) screen() string {
-	if m.leaving {
-		return ""
-	}
-	return m.above() + m.input.View() + "\n" + m.below()
-}
-
-// above is the live part over the input; it ends with a line feed.
-func (m *chat) above() string {
-	most := max(1, m.height-m.part()-m.input.Height()-4) // the question, an empty line, the line below
-	lines := m.turn.live(most, m.spinner())
-	if m.sending != "" {
-		lines = append(lines, m.turn.dim.Render(cut(m.spinner()+" sending: "+oneLine(m.sending, 400), m.width-1)))
-	}
-	if a, n := m.turn.pending(); a != nil {
-		which := ""
-		if n > 1 {
-			which = fmt.Sprintf(" (1 of %d)", n)
-		}
-		lines = append(lines, m.turn.warn.Render(cut("Allow "+bare(a.Name)+"? y/n"+which, m.width-1)))
-	}
-	return strings.Join(append(lines, ""), "\n") + "\n"
-}
-
-// below is the line under the input.
-func (m *chat) below() string {
-	text := ""
-	switch a, _ := m.turn.pending(); {
-	case m.now().Sub(m.ctrlC) < twice && !m.ctrlC.IsZero():
-		text = "Ctrl-C once more leaves"
-	case len(m.completions(m.input.Value())) > 0:
-		text = strings.Join(m.completions(m.input.Value()), "  ")
-	case a != nil:
-		text = "waiting for your word · Esc stops"
-	case m.editing != nil:
-		text = "in place of your last message · Esc leaves that as it is"
-	case m.turn.running:
-		text = fmt.Sprintf("%s %s · Esc stops", m.spinner(), clock(m.now().Sub(m.turn.began)))
-	default:
-		var parts []string
-		for _, p := range []string{m.model, m.named} {
-			if p != "" {
-				parts = append(parts, oneLine(p, 60))
-			}
-		}
-		text = strings.Join(append(parts, "/help"), " · ")
-	}
-	return m.turn.dim.Render(cut(text, m.width-1))
-}
-
-func (m *chat) spinner() string {
-	dots := []string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
-	return dots[m.spin%len(dots)]
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/creack/pty"
 	"go.uber.org/goleak"
 
+	"steward/internal/agent"
 	"steward/internal/conversation"
 	"steward/internal/face/terminal"
 	"steward/internal/fault"
@@ -134,7 +135,8 @@ func newNode(t *testing.T) node {
 	if err := reg.Add(p); err != nil {
 		t.Fatal(err)
 	}
-	n, err := runtime.Open(t.Context(), runtime.Options{Store: st, Models: models, Tools: reg, Judge: policy.Fixed{}})
+	n, err := runtime.Open(t.Context(), runtime.Options{Store: st, Models: models, Tools: reg, Judge: policy.Fixed{},
+		Agents: []agent.Definition{{Name: "poet", Version: "1", Prompt: "You rhyme."}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +212,8 @@ type screen struct {
 	done chan error
 
 	mu   sync.Mutex
-	text strings.Builder
+	text strings.Builder // what was written since the last keys
+	vt   *vt             // what stands there
 	more chan struct{}
 }
 
@@ -223,7 +226,7 @@ func start(t *testing.T, o terminal.Options) *screen {
 	if err := pty.Setsize(master, &pty.Winsize{Rows: 24, Cols: 80}); err != nil {
 		t.Fatal(err)
 	}
-	s := &screen{t: t, tty: tty, pty: master, done: make(chan error, 1), more: make(chan struct{}, 1)}
+	s := &screen{t: t, tty: tty, pty: master, done: make(chan error, 1), more: make(chan struct{}, 1), vt: newVT(24, 80)}
 	go s.read()
 	o.In, o.Out, o.Environ = tty, tty, []string{"TERM=xterm-256color", "NO_COLOR=1"}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -242,6 +245,7 @@ func (s *screen) read() {
 		n, err := s.pty.Read(buf)
 		s.mu.Lock()
 		s.text.Write(buf[:n])
+		s.vt.Write(buf[:n])
 		s.mu.Unlock()
 		select {
 		case s.more <- struct{}{}:
@@ -313,6 +317,7 @@ const hint = "/help"
 func options(n node) terminal.Options {
 	return terminal.Options{Node: n, Shelf: n, Paths: n, Views: n, Greeting: "hello there",
 		Models: func(context.Context) ([]string, error) { return []string{"default", "scripted/one"}, nil },
+		Agents: n.agents,
 		Tools: func(context.Context) ([]terminal.ToolLine, error) {
 			return []terminal.ToolLine{{Name: "test.put", Description: "puts"}}, nil
 		}}

@@ -46,6 +46,9 @@ func commands() []command {
 		{"log", "", "what the tools did here", (*chat).log},
 		{"title", "TEXT", "give this conversation a title", (*chat).title},
 		{"model", "[NAME]", "show the models, or use one from now on", (*chat).choose},
+		{"agent", "[NAME]", "show the agents, or have one go on here", (*chat).hand},
+		{"agents", "", "the agents and sources, and how far each is allowed", (*chat).listAgents},
+		{"approve", "[NAME]", "allow an agent or a source, or be asked again", (*chat).approve},
 		{"tools", "", "what Steward can use", (*chat).tools},
 		{"export", "[FILE]", "write this conversation to a file, .json or .md", (*chat).export},
 		{"stop", "", "stop the answer (as Esc does)", (*chat).halt},
@@ -175,6 +178,9 @@ func (m *chat) showOpened(o opened) tea.Cmd {
 		return nil
 	}
 	m.unwatch()
+	if o.conversation.ID != m.conv && o.conversation.ID != m.opt.Conversation {
+		m.agent = "" // its own goes on with it
+	}
 	m.conv, m.named, m.editing = o.conversation.ID, o.conversation.Title, nil
 	if o.say == "" {
 		o.say = "opened: " + titled(o.conversation)
@@ -203,7 +209,7 @@ func (t *turn) past(m *message.Message) []string {
 		if r.Status != message.OK {
 			mark = t.bad.Render("✗")
 		}
-		return []string{t.piece(kindCall, mark+" "+t.dim.Render(cut(bare(r.Name)+" → "+oneLine(r.Text(), 400), t.paint.width-3)))}
+		return []string{t.piece(kindCall, mark+" "+t.dim.Render(cut(bare(r.Name)+" → "+oneLine(r.Plain(), 400), t.paint.width-3)))}
 	}
 	return nil
 }
@@ -348,6 +354,12 @@ func (m *chat) completions(text string) []string {
 	switch name {
 	case "model":
 		words = m.models
+	case "agent":
+		words = m.agents
+	case "approve":
+		for _, l := range m.pend.waiting {
+			words = append(words, l.Path)
+		}
 	case "open":
 		for _, c := range m.shelf {
 			words = append(words, c.ID.String())

@@ -217,7 +217,7 @@ func TestNobodyApprovesByTypingOn(t *testing.T) {
 	d.conv = id.New()
 	ask := func(n string) {
 		f := call("x/"+n, "files.write", `{}`, "awaiting_approval")
-		f.Call.Approval = &runtime.ApprovalView{ID: n, ArgsHash: "h" + n}
+		f.Call.Approval = &runtime.ApprovalView{ID: n, Hash: "h" + n}
 		d.watch++
 		d.frames = make(chan watched)
 		close(d.frames)
@@ -236,7 +236,7 @@ func TestNobodyApprovesByTypingOn(t *testing.T) {
 	}
 	d.at = d.at.Add(quiet)
 	d.do(press("y"))
-	if len(node.decided) != 1 || !node.decided[0].Approve || node.decided[0].ID != "1" || node.decided[0].ArgsHash != "h1" {
+	if len(node.decided) != 1 || !node.decided[0].Approve || node.decided[0].ID != "1" || node.decided[0].Hash != "h1" {
 		t.Fatalf("%+v", node.decided)
 	}
 	d.at = d.at.Add(quiet - time.Millisecond) // the second question is too fresh
@@ -409,7 +409,7 @@ func TestFollow(t *testing.T) {
 	}
 	turn.Conversation = id.ID{}
 	ask := call("x/1", "files.write", "{}", "awaiting_approval")
-	ask.Call.Approval = &runtime.ApprovalView{ID: "1", ArgsHash: "h"}
+	ask.Call.Approval = &runtime.ApprovalView{ID: "1", Hash: "h"}
 	node := &down{frames: []runtime.Frame{ask}}
 	if _, err := Follow(t.Context(), node, turn, all); !errors.Is(err, error(errDown)) || len(node.decided) != 1 || node.decided[0].Approve {
 		t.Errorf("%v %+v", err, node.decided)

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
-
-	"steward/internal/runtime"
 )
 
 // twice is how soon a second Ctrl-C must come to leave.
@@ -17,7 +15,10 @@ func (m *chat) key(k tea.KeyPressMsg) tea.Cmd {
 	now, before := m.now(), m.typed
 	m.typed = now
 	name := k.String()
-	if cmd, ok := m.decide(name, now, before); ok {
+	if cmd, ok := m.replyKey(k, now, before); ok {
+		return cmd
+	}
+	if cmd, ok := m.word(name, now, before); ok {
 		return cmd
 	}
 	if name != "ctrl+c" {
@@ -52,28 +53,6 @@ func (m *chat) key(k tea.KeyPressMsg) tea.Cmd {
 	var cmd tea.Cmd
 	m.input, cmd = m.input.Update(k)
 	return cmd
-}
-
-// decide answers the question that stands there, if the key was meant for it.
-func (m *chat) decide(name string, now, before time.Time) (tea.Cmd, bool) {
-	a, _ := m.turn.pending()
-	if a == nil || name != "y" && name != "n" || now.Sub(before) < quiet || now.Sub(a.asks) < quiet {
-		return nil, false
-	}
-	v := runtime.Verdict{ID: a.Approval.ID, ArgsHash: a.Approval.ArgsHash, Approve: name == "y"}
-	a.Status = string(runtime.CallRunning) // answered here; the node has the last word
-	conv, word := m.conv, "denied"
-	if v.Approve {
-		word = "allowed"
-	}
-	m.print(m.turn.note(word + ": " + a.Name))
-	m.print(m.turn.ask()...)
-	return func() tea.Msg {
-		if err := m.opt.Node.Decide(m.ctx, conv, v); err != nil {
-			return told{err: err}
-		}
-		return nil
-	}, true
 }
 
 // interrupt is Ctrl-C: it stops what runs, else clears the input, and the

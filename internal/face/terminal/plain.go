@@ -11,6 +11,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
+	"steward/internal/record"
 	"steward/internal/runtime"
 )
 
@@ -39,10 +40,22 @@ func Plain(ctx context.Context, o Options, in io.Reader, out, notes io.Writer) e
 }
 
 func plainTurn(ctx context.Context, o Options, conv id.ID, text string, out, notes io.Writer) (runtime.Accepted, error) {
-	t := runtime.Turn{Conversation: conv, Model: o.Model, Content: []message.Block{&message.Text{Text: text}}}
+	t := runtime.Turn{Conversation: conv, Model: o.Model, Agent: o.Agent, Content: []message.Block{&message.Text{Text: text}}}
 	w := &Writer{Out: out, Notes: notes}
 	acc, err := Follow(ctx, o.Node, t, w.Frame)
-	return acc, errors.Join(err, w.Close())
+	err = errors.Join(err, w.Close())
+	if s := HiddenNote(acc.Hidden); s != "" {
+		fmt.Fprintln(notes, s)
+	}
+	return acc, err
+}
+
+// HiddenNote tells that a message held secrets; empty: it held none.
+func HiddenNote(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return "What you wrote held a secret (" + strings.Join(names, ", ") + "). It was replaced before anything was kept or sent."
 }
 
 // Follow sends a turn and hands its frames to each until the turn is over. It
@@ -93,7 +106,7 @@ func refuse(ctx context.Context, node Node, t runtime.Turn, acc runtime.Accepted
 	if t.Attended || f.Kind != runtime.FrameCall || f.Call.Approval == nil || f.Call.Status != string(runtime.CallAwaiting) {
 		return nil
 	}
-	err := node.Decide(ctx, acc.Conversation, runtime.Verdict{ID: f.Call.Approval.ID, ArgsHash: f.Call.Approval.ArgsHash,
+	err := node.Decide(ctx, acc.Conversation, runtime.Verdict{ID: f.Call.Approval.ID, Hash: f.Call.Approval.Hash,
 		Reason: "nobody is there who could be asked"})
 	if fault.Is(err, fault.Conflict) || fault.Is(err, fault.NotFound) {
 		return nil // somebody else has answered
@@ -110,7 +123,8 @@ type Writer struct {
 	noticed    bool   // a notice was written: the offline provider says itself what it is
 	called     string // the call that was told last
 	flying     id.ID
-	Offline    bool // the answer came from the offline provider
+	tasks      map[id.ID]string // what was said of each last
+	Offline    bool             // the answer came from the offline provider
 	Stop       message.Stop
 }
 
@@ -132,9 +146,14 @@ func (w *Writer) Frame(f runtime.Frame) error {
 	case runtime.FrameResult:
 		text := ""
 		if f.Call.Result != nil {
-			text = oneLine(f.Call.Result.Text(), 200)
+			text = oneLine(f.Call.Result.Plain(), 200)
 		}
 		return w.note("← %s %s: %s", bare(f.Call.Name), f.Call.Status, text)
+	case runtime.FrameTask:
+		return w.task(f.Task)
+	case runtime.FrameOpened:
+		said, _, _ := strings.Cut(f.Stored.Text(), "\n")
+		return w.note("« %s", oneLine(said, 200))
 	case runtime.FrameReset:
 		if w.wrote && f.Message == w.flying {
 			return w.note("what was written of this answer is void; it begins anew")
@@ -152,6 +171,22 @@ func (w *Writer) Frame(f runtime.Frame) error {
 		}
 	}
 	return err
+}
+
+// task notes how far a task is, whenever that is said in other words.
+func (w *Writer) task(v *runtime.TaskView) error {
+	if w.tasks == nil {
+		w.tasks = map[id.ID]string{}
+	}
+	line := bare(v.Tool) + " in the background: " + strings.ReplaceAll(v.Status, "_", " ")
+	if v.Message != "" && v.Status == record.TaskRunning {
+		line += ", " + oneLine(v.Message, 200)
+	}
+	if w.tasks[v.ID] == line || v.Status == record.TaskAcknowledged {
+		return nil
+	}
+	w.tasks[v.ID] = line
+	return w.note("∙ %s", line)
 }
 
 func (w *Writer) answer(text string) error {

@@ -14,6 +14,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"steward/internal/conversation"
+	"steward/internal/effect"
 	"steward/internal/id"
 	"steward/internal/record"
 	"steward/internal/runtime"
@@ -29,6 +30,7 @@ type Node interface {
 	Position(ctx context.Context, conv id.ID) (runtime.Cursor, error)
 	Stop(ctx context.Context, conv id.ID) error
 	Decide(ctx context.Context, conv id.ID, v runtime.Verdict) error
+	Question(ctx context.Context, which string, p effect.Pattern) (effect.Question, error) // as it is shown with a pattern
 }
 
 // Shelf holds the person's conversations. Safe for concurrent use.
@@ -43,10 +45,24 @@ type Shelf interface {
 // ToolLine is a tool as /tools lists it.
 type ToolLine struct{ Name, Description string }
 
+// AgentLine is an agent as /agents lists it.
+type AgentLine struct{ Path, Description string }
+
+// line is one as it is shown: status is empty where nobody has to allow it.
+type agentLine struct {
+	AgentLine
+	status string
+}
+
 // Options are what a chat needs. Node and Shelf are required.
 type Options struct {
 	Node  Node
 	Shelf Shelf
+	// Agents answers /agents; nil: they are not listed.
+	Agents func(ctx context.Context) ([]AgentLine, error)
+	// Approvals asks the person about agents and sources that wait, and
+	// answers /approve; nil: nobody is asked.
+	Approvals Approvals
 	// Tools and Models answer /tools and /model; nil: they are not offered.
 	Tools  func(ctx context.Context) ([]ToolLine, error)
 	Models func(ctx context.Context) ([]string, error)
@@ -59,6 +75,7 @@ type Options struct {
 
 	Conversation id.ID  // zero: a new one
 	Model        string // empty: the conversation's, else the default
+	Agent        string // path of the agent to talk to; empty: the conversation's, else the assistant
 	History      string // file of what was typed before; empty: not kept
 	Greeting     string // printed first, a line or a few
 	// Leaving is printed at the end when a turn is still running.

@@ -13,6 +13,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
+	"steward/internal/record"
 	"steward/internal/runtime"
 )
 
@@ -50,6 +51,7 @@ type turn struct {
 	told     bool   // part of it is in the scrollback already
 	thinking string
 	calls    []*activity // begun and not ended
+	tasks    []*activity // that go on in the background
 	last     string      // the kind of what was printed last
 	offline  bool        // the last answer came from the offline provider
 	model    string      // that wrote the last answer
@@ -71,11 +73,12 @@ const (
 	kindNote  = "note"
 	kindSaid  = "said"
 	kindError = "error"
+	kindShown = "shown" // of what is to be approved
 )
 
 // piece returns text with the blank line before it that its kind needs.
 func (t *turn) piece(kind, text string) string {
-	gap := t.last != "" && (kind != t.last || kind == kindText || kind == kindUser || kind == kindSaid)
+	gap := t.last != "" && (kind != t.last || kind == kindText || kind == kindUser || kind == kindSaid || kind == kindShown)
 	t.last = kind
 	if gap {
 		return "\n" + text
@@ -121,6 +124,11 @@ func (t *turn) take(f runtime.Frame) []string {
 		return t.reset(f.Message)
 	case runtime.FrameNotice:
 		return []string{t.note(f.Text)}
+	case runtime.FrameTask:
+		t.task(f.Task)
+	case runtime.FrameOpened:
+		t.start()
+		return append(t.flush(), t.opening(f.Stored))
 	}
 	return nil
 }
@@ -188,11 +196,45 @@ func (t *turn) call(v *runtime.CallView) []string {
 		a = &activity{began: t.now()}
 		t.calls = append(t.calls, a)
 	}
-	a.CallView = *v
-	if v.Status != string(runtime.CallAwaiting) {
+	if v.Status != string(runtime.CallAwaiting) || !sameQuestion(a.Approval, v.Approval) {
 		a.asked = false
 	}
+	a.CallView = *v
 	return t.flush()
+}
+
+// sameQuestion reports whether what was shown of one question is what is asked
+// by the other: a call can ask several on behalf of agents, one by one.
+func sameQuestion(a, b *runtime.ApprovalView) bool {
+	return a != nil && b != nil && a.ID == b.ID && a.Hash == b.Hash && a.Expires.Equal(b.Expires)
+}
+
+// task takes how far a task is. A question of its is asked like a call's.
+func (t *turn) task(v *runtime.TaskView) {
+	of := func(a *activity) bool { return a.ID == v.ID.String() }
+	over := v.Status == record.TaskCompleted || v.Status == record.TaskError
+	t.calls = slices.DeleteFunc(t.calls, of)
+	if over {
+		t.tasks = slices.DeleteFunc(t.tasks, of)
+		return
+	}
+	i := slices.IndexFunc(t.tasks, of)
+	if i < 0 {
+		i = len(t.tasks)
+		t.tasks = append(t.tasks, &activity{began: t.now()})
+	}
+	t.tasks[i].CallView = runtime.CallView{ID: v.ID.String(), Name: v.Tool, Status: v.Status, Message: v.Message, Fraction: v.Fraction, Approval: v.Approval}
+	if v.Approval != nil {
+		a := *t.tasks[i]
+		a.Args = v.Approval.Args
+		t.calls = append(t.calls, &a)
+	}
+}
+
+// opening shows that a tool or an agent has opened a turn.
+func (t *turn) opening(m *message.Message) string {
+	said, _, _ := strings.Cut(m.Text(), "\n")
+	return t.piece(kindUser, t.warn.Render("« ")+cut(oneLine(said, 400), max(t.paint.width-3, 1)))
 }
 
 // ask prints the next question, one at a time: what stands last on the screen
@@ -227,7 +269,7 @@ func (t *turn) result(v *runtime.CallView) []string {
 	mark, said := t.good.Render("✓"), ""
 	if v.Status != string(message.OK) {
 		mark, said = t.bad.Render("✗"), strings.ReplaceAll(v.Status, "_", " ")+": "
-		if v.Status == string(message.Queued) {
+		if v.Status == string(message.Queued) || v.Status == string(message.Accepted) {
 			mark = t.warn.Render("…")
 		}
 	}
@@ -238,8 +280,11 @@ func (t *turn) result(v *runtime.CallView) []string {
 		head += " " + cut(args, min(room-used-1, max(room/2, 20)))
 	}
 	tail := said
-	if v.Result != nil {
-		tail += oneLine(v.Result.Text(), 400)
+	switch {
+	case v.Status == string(message.Accepted):
+		tail = "goes on in the background"
+	case v.Result != nil:
+		tail += oneLine(v.Result.Plain(), 400)
 	}
 	if took != "" && took != "0s" {
 		tail += " · " + took
@@ -318,18 +363,13 @@ func (t *turn) fault(err error) string {
 	return text + "\n" + t.dim.Render("  "+e.Code)
 }
 
-// question shows everything that an approval binds: the tool and its whole
-// arguments, a member per line, nothing hidden.
-func (t *turn) question(v *runtime.CallView) string {
-	var b strings.Builder
-	b.WriteString(t.warn.Render(t.paint.wrap("? "+bare(v.Name))) + "\n")
-	if v.Approval.Reason != "" {
-		b.WriteString(t.dim.Render(t.paint.wrap("  "+oneLine(v.Approval.Reason, 400))) + "\n")
+// asked tells what is to be allowed: the call itself, or one of an agent that
+// was asked by it.
+func asked(v *runtime.CallView) (what, args string) {
+	if a := v.Approval; a != nil && a.Agent != "" {
+		return a.Agent + " wants " + a.Tool, a.Args
 	}
-	for _, l := range members(v.Args) {
-		b.WriteString(lipgloss.Wrap("  "+bare(l), max(t.paint.width-1, 4), "") + "\n")
-	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return v.Name, v.Args
 }
 
 // members puts each member of a JSON object on a line of its own, its bytes
@@ -402,6 +442,19 @@ func (t *turn) live(most int, spin string) []string {
 			continue
 		}
 		line := spin + " " + bare(a.Name) + " " + short(a.Args)
+		if a.Message != "" {
+			line = spin + " " + bare(a.Name) + ": " + oneLine(a.Message, 400)
+		}
+		out = append(out, t.dim.Render(cut(line, t.paint.width-8))+t.dim.Render(" "+clock(t.now().Sub(a.began))))
+	}
+	for _, a := range t.tasks {
+		line := "∙ " + bare(a.Name) + " in the background"
+		if a.Fraction > 0 {
+			line += fmt.Sprintf(" %d%%", int(a.Fraction*100))
+		}
+		if a.Message != "" {
+			line += ": " + oneLine(a.Message, 400)
+		}
 		out = append(out, t.dim.Render(cut(line, t.paint.width-8))+t.dim.Render(" "+clock(t.now().Sub(a.began))))
 	}
 	if n := len(out) - most; n > 0 {

@@ -162,7 +162,7 @@ func TestOneQuestionAtATime(t *testing.T) {
 	tr := newTurn(t, 60)
 	asking := func(id, args string) runtime.Frame {
 		f := call(id, "files.write", args, "awaiting_approval")
-		f.Call.Approval = &runtime.ApprovalView{ID: "i" + id, ArgsHash: "h", Reason: "it changes something"}
+		f.Call.Approval = &runtime.ApprovalView{ID: "i" + id, Hash: "h", Reason: "it changes something"}
 		return f
 	}
 	got := show(tr, asking("x/1", "{\"path\":\"a\u202etxt\",\"text\":\"b\"}"), asking("x/2", `{}`))
@@ -354,5 +354,30 @@ func TestCutAndStripped(t *testing.T) {
 		if got := since(d); got != want {
 			t.Errorf("%v: %s", d, got)
 		}
+	}
+}
+
+func TestQuestionsOfAgentsBelow(t *testing.T) {
+	tr := newTurn(t, 60)
+	asks := func(intent, agent, args string) runtime.Frame {
+		f := call("1/0", "personal.ask", `{"request":"write"}`, "awaiting_approval")
+		f.Call.Approval = &runtime.ApprovalView{ID: intent, Hash: args, Agent: agent, Tool: "mail.send", Args: args}
+		return f
+	}
+	got := show(tr, asks("a", "personal/email", `{"to":"bob"}`))
+	if want := "? personal/email wants mail.send\n  {\n    \"to\":\"bob\"\n  }"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if got := show(tr, asks("a", "personal/email", `{"to":"bob"}`)); got != "" {
+		t.Errorf("the same question again: %s", got)
+	}
+	if got := show(tr, asks("b", "personal/email", `{"to":"eve"}`)); !strings.Contains(got, "eve") {
+		t.Errorf("the next question of the same call is not shown: %q", got)
+	}
+	running := call("1/0", "personal.ask", `{"request":"write"}`, "running")
+	running.Call.Message = "email.ask: mail.send"
+	show(tr, running)
+	if got := strings.Join(tr.live(5, "*"), "\n"); !strings.Contains(got, "* personal.ask: email.ask: mail.send") {
+		t.Errorf("what runs below is not shown: %s", got)
 	}
 }

@@ -48,12 +48,12 @@ func (k *kit) files() {
 	if k.err != nil || len(k.opt.Folders) == 0 {
 		return
 	}
-	k.add(tool.New(tool.Spec{Name: "files.list", Effect: tool.Query, Version: "1", Yields: message.Private,
+	k.add(tool.New(tool.Spec{Name: "files.list", Effect: tool.Query, Version: "1", Yields: mine,
 		Description: "Lists the files and folders in a folder: names, sizes and times. " + k.granted(false),
 		Log:         tool.LogSpec{Summary: "List {path|the granted folders}", Impact: []string{"path"}},
 		Tidy:        []tool.Strategy{again("path", "offset")}},
 		func(_ context.Context, _ tool.Invocation, a listArgs) (string, error) { return k.list(a) }))
-	k.add(tool.New(tool.Spec{Name: "files.read", Effect: tool.Query, Version: "1", Yields: message.Private,
+	k.add(tool.New(tool.Spec{Name: "files.read", Effect: tool.Query, Version: "1", Yields: mine,
 		Description: "Reads a file: shows the content of a text file, an image or a PDF. A long text is read page by page. " + k.granted(false),
 		Log:         tool.LogSpec{Summary: "Read {path}", Impact: []string{"path"}},
 		Tidy:        []tool.Strategy{again("path", "offset", "limit")}},
@@ -62,6 +62,10 @@ func (k *kit) files() {
 		k.addWriter()
 	}
 }
+
+// mine are the labels of what stands in the granted folders: it is the user's,
+// and nobody knows who wrote it.
+const mine = message.Private | message.Untrusted
 
 func checkFolders(folders []Folder) error {
 	seen := map[string]bool{}

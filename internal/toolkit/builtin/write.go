@@ -36,7 +36,7 @@ func (w *writer) Unwrap() tool.Tool { return w.Tool }
 func (w *writer) Check(args []byte) error { return w.Tool.(tool.Checker).Check(args) }
 
 func (k *kit) addWriter() {
-	t, err := tool.New(tool.Spec{Name: "files.write", Effect: tool.Action, Version: "1", Yields: message.Private,
+	t, err := tool.New(tool.Spec{Name: "files.write", Effect: tool.Action, Version: "1", Yields: message.Private, Reach: tool.ReachHere, Targets: []string{"path"},
 		Description: "Writes a text file: creates it, or replaces its whole content (with overwrite). " + k.granted(true),
 		Log:         tool.LogSpec{Summary: "Write {path}", Parameters: []string{"path", "overwrite"}, Impact: []string{"path"}},
 		Tidy: []tool.Strategy{

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"steward/internal/catalog"
+	"steward/internal/face/terminal"
+	"steward/internal/fault"
+	"steward/internal/tool"
+)
+
+// approval is what the command line says about an approval.
+type approving struct {
+	all, yes bool
+	hash     string
+	tools    []string
+}
+
+func (a *app) approveAgents() *cobra.Command {
+	var o approving
+	c := &cobra.Command{
+		Use: "approve [PATH…]", Short: "Look at agents and sources, and allow them as they are", ValidArgsFunction: a.completeAgents,
+		Long: "Show all that is to be allowed, or what is otherwise than approved before, and ask for each. With --all\n" +
+			"the agents below are asked for too, and without a PATH everything that waits. --tool sets a tool\n" +
+			"otherwise than its source proposes: query, action, ask (before each call), or off.",
+		Example: "  steward agents approve personal_assistant --all\n" +
+			"  steward agents approve mcp:docs --tool docs.write_file=ask --tool docs.move_file=off",
+		RunE: func(c *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0 && !o.all:
+				return usage("name what is to be approved, or --all that waits")
+			case o.hash != "" && (len(args) != 1 || o.all):
+				return usage("--hash goes with one PATH alone")
+			}
+			set, err := toolSettings(o.tools)
+			if err != nil {
+				return err
+			}
+			return a.withAgents(c.Context(), func(api caller) error { return a.approveEach(c.Context(), api, args, o, set) })
+		},
+	}
+	f := c.Flags()
+	f.BoolVar(&o.all, "all", false, "those below too; without a PATH, all that wait")
+	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	f.StringVar(&o.hash, "hash", "", "approve what has this `HASH`, and nothing else, without asking")
+	f.StringArrayVar(&o.tools, "tool", nil, "`NAME=HOW` a tool is to be used: query, action, ask or off")
+	return c
+}
+
+// toolSettings reads --tool flags.
+func toolSettings(flags []string) (map[string]catalog.ToolSetting, error) {
+	out := map[string]catalog.ToolSetting{}
+	yes, no := true, false
+	for _, f := range flags {
+		name, how, _ := strings.Cut(f, "=")
+		s := out[name]
+		switch how {
+		case "query":
+			s.Effect = tool.Query
+		case "action":
+			s.Effect = tool.Action
+		case "ask":
+			s.Asks = &yes
+		case "noask":
+			s.Asks = &no
+		case "off":
+			s.Off = true
+		default:
+			return nil, usage("--tool wants NAME=query, action, ask, noask or off, not %q", f)
+		}
+		out[name] = s
+	}
+	return out, nil
+}
+
+// approveEach goes through what is named, the ones above first.
+func (a *app) approveEach(ctx context.Context, api caller, args []string, o approving, set map[string]catalog.ToolSetting) error {
+	list, err := agentList(ctx, api)
+	if err != nil {
+		return err
+	}
+	paths, err := chosen(list, args, o.all)
+	if err != nil {
+		return err
+	}
+	if len(paths) == 0 {
+		a.note("nothing waits for an approval")
+		return nil
+	}
+	in := bufio.NewReader(a.stdin)
+	var done []catalog.Listing
+	for _, path := range paths {
+		l, ok, err := a.approveOne(ctx, api, path, o, set, in)
+		if err != nil && len(paths) == 1 {
+			return err
+		}
+		if err != nil { // the rest is asked for all the same
+			a.explain(err)
+		}
+		if ok {
+			done = append(done, l)
+		}
+	}
+	if a.json {
+		return a.printJSON(done)
+	}
+	if len(done) < len(paths) {
+		return exitCode(exitFailed)
+	}
+	return nil
+}
+
+// chosen are the paths that are meant, in the order of the list. What is
+// named is taken as it is; of what --all adds, only what waits.
+func chosen(list []catalog.Listing, args []string, all bool) ([]string, error) {
+	var out []string
+	found := map[string]bool{}
+	for _, l := range list {
+		take := len(args) == 0 && l.Status == catalog.Pending
+		for _, arg := range args {
+			if l.Path == arg {
+				take, found[arg] = true, true
+			}
+			take = take || all && strings.HasPrefix(l.Path, arg+"/") && l.Status == catalog.Pending
+		}
+		if take {
+			out = append(out, l.Path)
+		}
+	}
+	for _, arg := range args {
+		if !found[arg] {
+			return nil, fault.New(fault.NotFound, "agent_not_found", "there is no agent or source %.200s", arg).With("steward agents list shows what there is")
+		}
+	}
+	return out, nil
+}
+
+// approveOne shows one, asks, and approves what was shown.
+func (a *app) approveOne(ctx context.Context, api caller, path string, o approving, set map[string]catalog.ToolSetting, in *bufio.Reader) (catalog.Listing, bool, error) {
+	hash := o.hash
+	if hash == "" {
+		insp, err := inspectAgent(ctx, api, path)
+		if err != nil {
+			return catalog.Listing{}, false, err
+		}
+		if insp.Status == catalog.Invalid {
+			return catalog.Listing{}, false, fault.New(fault.Invalid, "agent_invalid", "%s cannot be approved: %s", path, insp.Problems[0].String()).
+				With("mend it; steward agents show %s tells all that is wrong", path)
+		}
+		hash = insp.Hash
+		if !a.json && !a.quiet {
+			if _, err := io.WriteString(a.stdout, terminal.Inspected(insp, false)); err != nil {
+				return catalog.Listing{}, false, err
+			}
+		}
+		if !o.yes {
+			if ok, err := a.agrees(in, path); !ok {
+				return catalog.Listing{}, false, err
+			}
+		}
+	}
+	own := map[string]catalog.ToolSetting{}
+	for name, s := range set {
+		own[name] = s
+	}
+	var l catalog.Listing
+	err := api.call(ctx, http.MethodPost, "/agents/approve", map[string]any{"path": path, "hash": hash, "tools": own}, &l)
+	if err != nil {
+		return l, false, err
+	}
+	if !a.json {
+		a.note("%s is approved%s", l.Path, ifNotUsable(l))
+	}
+	return l, true, nil
+}
+
+func ifNotUsable(l catalog.Listing) string {
+	if l.Usable {
+		return ""
+	}
+	return "; it can be used when the agents above it are approved too"
+}
+
+// agrees asks a person at a terminal.
+func (a *app) agrees(in *bufio.Reader, path string) (bool, error) {
+	if !isTerminal(a.stdin) {
+		return false, fault.New(fault.Invalid, "approval_unattended", "nobody is there to approve %s", path).
+			With("say --yes, or --hash with the hash that steward agents show tells")
+	}
+	if _, err := fmt.Fprintf(a.stderr, "\nMay %s be used as it is shown? [y/N] ", path); err != nil {
+		return false, err
+	}
+	line, err := in.ReadString('\n')
+	if err != nil || strings.TrimSpace(strings.ToLower(line)) != "y" {
+		a.note("%s is not approved", path)
+		return false, nil
+	}
+	return true, nil
+}

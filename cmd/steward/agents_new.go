@@ -1,0 +1,123 @@
+package main
+
+import (
+	"embed"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"steward/internal/fault"
+)
+
+// agentTemplate is a working agent, in whose files NAME and PATH stand for
+// its own.
+//
+//go:embed agent_template
+var agentTemplate embed.FS
+
+func (a *app) newAgent() *cobra.Command {
+	var in string
+	c := &cobra.Command{
+		Use: "new NAME", Short: "Write an agent that works, to begin with", Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
+		Long: "Write a folder with an agent that works: a definition, a prompt, a tool of its own and examples. The\n" +
+			"name of an agent inside others has theirs before it. Nothing that is there is written over.",
+		Example: "  steward agents new greeter\n  steward agents new personal_assistant/greeter",
+		RunE:    func(_ *cobra.Command, args []string) error { return a.writeAgent(args[0], in) },
+	}
+	c.Flags().StringVar(&in, "in", "", "`FOLDER` of agents to write it into; agents in the data folder unless given")
+	return c
+}
+
+var agentPathText = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*(/[a-z][a-z0-9]*(_[a-z0-9]+)*){0,7}$`)
+
+func (a *app) writeAgent(path, in string) error {
+	if !agentPathText.MatchString(path) {
+		return usage("%q is no name for an agent: name it of a-z, 0-9 and single '_', beginning with a letter", path)
+	}
+	set, err := a.settings()
+	if err != nil {
+		return err
+	}
+	dir := agentsFolder(set.Data)
+	if in != "" {
+		dir = a.path(in)
+	}
+	names := strings.Split(path, "/")
+	for _, above := range names[:len(names)-1] {
+		if dir, err = folderOf(dir, above); err != nil {
+			return err
+		}
+		dir = filepath.Join(dir, "agents")
+	}
+	name := names[len(names)-1]
+	if found, err := folderOf(dir, name); err == nil {
+		return fault.New(fault.Conflict, "agent_exists", "there is an agent already: %s", found).With("choose another name, or remove it")
+	}
+	dir = filepath.Join(dir, name)
+	if err := copyAgent(dir, strings.NewReplacer("NAME", name, "PATH", path)); err != nil {
+		return fault.New(fault.Unavailable, "agent_unwritable", "the agent cannot be written: %w", err).With("make the folder %s writable, or name another with --in", filepath.Dir(dir))
+	}
+	if a.json {
+		return a.printJSON(map[string]string{"path": path, "dir": dir})
+	}
+	a.note("%s is written. Next: steward agents approve %s, then steward agents test %s", dir, path, path)
+	return nil
+}
+
+// folderOf finds an agent's folder, which may be called NAME_agent.
+func folderOf(dir, name string) (string, error) {
+	for _, folder := range []string{name, name + "_agent"} {
+		at := filepath.Join(dir, folder)
+		if info, err := os.Stat(at); err == nil && info.IsDir() {
+			return at, nil
+		}
+	}
+	return "", fault.New(fault.NotFound, "agent_not_found", "there is no agent %s in %s", name, dir).With("steward agents list shows what there is")
+}
+
+// copyAgent writes the template to a folder: whole, or not at all.
+func copyAgent(dir string, names *strings.Replacer) (err error) {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
+	}
+	building, err := os.MkdirTemp(filepath.Dir(dir), ".new-") // hidden: it is no agent yet
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(building))
+		}
+	}()
+	const root = "agent_template"
+	err = fs.WalkDir(agentTemplate, root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(building, filepath.FromSlash(strings.TrimPrefix(path, root)))
+		if e.IsDir() {
+			return os.MkdirAll(to, 0o755)
+		}
+		text, err := agentTemplate.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		mode := os.FileMode(0o644)
+		if strings.HasSuffix(path, ".sh") {
+			mode = 0o755
+		}
+		return os.WriteFile(to, []byte(names.Replace(string(text))), mode)
+	})
+	if err != nil {
+		return err
+	}
+	if err := os.Chmod(building, 0o755); err != nil {
+		return err
+	}
+	return os.Rename(building, dir)
+}

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"charm.land/lipgloss/v2"
+	"github.com/spf13/cobra"
+
+	"steward/internal/catalog"
+	"steward/internal/face/terminal"
+	"steward/internal/fault"
+	"steward/internal/message"
+	"steward/internal/runtime"
+	"steward/internal/settings"
+)
+
+func (a *app) testAgents() *cobra.Command {
+	var act bool
+	c := &cobra.Command{
+		Use: "test [PATH…]", Short: "Run the examples that agents declare", ValidArgsFunction: a.completeAgents,
+		Long: "Run the examples that agents declare: each is said to the agent in a conversation of its own, in a data\n" +
+			"folder that is thrown away, and is good when the tools that it names were called, in this order, and\n" +
+			"the answer holds what it expects. Without a PATH all agents are tested that may be used. What changes\n" +
+			"something outside is denied unless with --act.",
+		Example: "  steward agents test personal_assistant/email\n  steward agents test --act --model offline/default",
+		RunE:    func(c *cobra.Command, args []string) error { return a.tryAgents(c.Context(), args, act) },
+	}
+	c.Flags().BoolVar(&act, "act", false, "let the agents do what changes something, without asking")
+	return c
+}
+
+// trial is one example and what came of it.
+type trial struct {
+	Agent      string   `json:"agent"`
+	Say        string   `json:"say"`
+	Passed     bool     `json:"passed"`
+	Why        string   `json:"why,omitempty"`
+	Tools      []string `json:"tools"`
+	Answer     string   `json:"answer"`
+	DurationMS int64    `json:"duration_ms"`
+}
+
+func (a *app) tryAgents(ctx context.Context, paths []string, act bool) (err error) {
+	set, err := a.settings()
+	if err != nil {
+		return err
+	}
+	var list []catalog.Listing
+	if err := a.withAgents(ctx, func(api caller) error {
+		list, err = agentList(ctx, api)
+		return err
+	}); err != nil {
+		return err
+	}
+	tested, err := testable(list, paths)
+	if err != nil {
+		return err
+	}
+	l, done, err := a.trialNode(ctx, set, list, tested)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	trials := []trial{}
+	for _, t := range tested {
+		for _, e := range t.Examples {
+			out := l.try(ctx, t.Path, a.model, e, act)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			trials = append(trials, out)
+			if !a.json {
+				if _, err := io.WriteString(a.stdout, out.line(a.width())); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return a.reportTrials(trials, tested)
+}
+
+// testable are the agents that are meant.
+func testable(list []catalog.Listing, paths []string) ([]catalog.Listing, error) {
+	var out []catalog.Listing
+	for _, l := range list {
+		if l.Kind == catalog.KindAgent && (slices.Contains(paths, l.Path) || len(paths) == 0 && l.Usable) {
+			out = append(out, l)
+		}
+	}
+	for _, path := range paths {
+		i := slices.IndexFunc(out, func(l catalog.Listing) bool { return l.Path == path })
+		switch {
+		case i < 0:
+			return nil, fault.New(fault.NotFound, "agent_not_found", "there is no agent %.200s", path).With("steward agents list shows what there is")
+		case !out[i].Usable:
+			return nil, fault.New(fault.Denied, "agent_not_approved", "%s may not be used: it is %s", path, terminal.StatusWords(out[i])).
+				With("steward agents approve %s --all", strings.SplitN(path, "/", 2)[0])
+		}
+	}
+	if len(out) == 0 {
+		return nil, fault.New(fault.NotFound, "agent_not_found", "there is no agent that may be used").
+			With("steward agents new NAME makes one; steward agents approve allows it")
+	}
+	return out, nil
+}
+
+// trialNode is a node over a data folder that is thrown away, in which what is
+// needed for the tests is approved as it is approved here.
+func (a *app) trialNode(ctx context.Context, set *settings.Loaded, list, tested []catalog.Listing) (*local, func() error, error) {
+	dir, err := os.MkdirTemp("", "steward-test-")
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a folder for the tests: %w", err)
+	}
+	t := *a
+	t.set, t.data, t.quiet = nil, dir, true
+	t.agentFolders = append([]string{agentsFolder(set.Data)}, a.agentFolders...)
+	t.mcpFiles = append([]string{filepath.Join(set.Data, "mcp.json")}, a.mcpFiles...)
+	inner, err := t.settings()
+	if err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	l, err := t.openLocal(ctx, inner, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	done := func() error { return errors.Join(l.Close(), os.RemoveAll(dir)) }
+	for _, x := range list {
+		if !x.Usable || !needed(x.Path, tested) {
+			continue
+		}
+		if _, err := l.catalog.Approve(ctx, a.user(), x.Path, x.Hash, x.Settings); err != nil {
+			return nil, nil, errors.Join(err, done())
+		}
+	}
+	return l, done, nil
+}
+
+// needed reports whether an agent is one of those, above or below one.
+func needed(path string, tested []catalog.Listing) bool {
+	return slices.ContainsFunc(tested, func(t catalog.Listing) bool {
+		return path == t.Path || strings.HasPrefix(path, t.Path+"/") || strings.HasPrefix(t.Path, path+"/")
+	})
+}
+
+// try runs one example.
+func (l *local) try(ctx context.Context, path, model string, e catalog.Example, act bool) trial {
+	out := trial{Agent: path, Say: e.Say, Tools: []string{}}
+	began := time.Now()
+	var said answer
+	var denied []string
+	turn := runtime.Turn{Agent: path, Model: model, Attended: act, Content: []message.Block{&message.Text{Text: e.Say}}}
+	_, err := terminal.Follow(ctx, l, turn, func(f runtime.Frame) error {
+		said.note(f)
+		if f.Kind == runtime.FrameResult && f.Call.Status == string(message.DeniedCall) {
+			denied = append(denied, f.Call.Name)
+		}
+		if f.Kind != runtime.FrameCall || f.Call.Approval == nil {
+			return nil
+		}
+		return l.Decide(ctx, f.Conversation, runtime.Verdict{ID: f.Call.Approval.ID, Hash: f.Call.Approval.Hash, Approve: act})
+	})
+	for _, t := range said.Tools {
+		out.Tools = append(out.Tools, t.Name)
+	}
+	out.Answer, out.DurationMS = said.Answer, time.Since(began).Milliseconds()
+	if err != nil {
+		out.Why = withoutRemedy(fault.Of(err))
+	} else {
+		out.Why = falls(e, out)
+	}
+	if out.Passed = out.Why == ""; !out.Passed && len(denied) > 0 {
+		out.Why += "; denied without --act: " + strings.Join(denied, ", ")
+	}
+	return out
+}
+
+// falls says how an answer falls short of an example, or "".
+func falls(e catalog.Example, t trial) string {
+	next := 0
+	for _, name := range t.Tools {
+		if next < len(e.Tools) && name == e.Tools[next] {
+			next++
+		}
+	}
+	if next < len(e.Tools) {
+		if len(t.Tools) == 0 {
+			return e.Tools[next] + " was not called, nor was any other tool"
+		}
+		return fmt.Sprintf("%s was not called, only %s", e.Tools[next], strings.Join(t.Tools, ", "))
+	}
+	if !strings.Contains(strings.ToLower(t.Answer), strings.ToLower(e.Expect)) {
+		return fmt.Sprintf("the answer does not hold %q: %s", e.Expect, cell(plainLine(firstLine(t.Answer)), 120))
+	}
+	return ""
+}
+
+// line is a trial as a person reads it.
+func (t trial) line(width int) string {
+	mark := "ok   "
+	if !t.Passed {
+		mark = "FAIL "
+	}
+	head := mark + t.Agent + "  "
+	say := plainLine(t.Say)
+	if width > 0 {
+		say = cell(say, max(leastWhat, width-lipgloss.Width(head)))
+	}
+	if t.Passed {
+		return head + say + "\n"
+	}
+	return head + say + "\n       " + plainLine(t.Why) + "\n"
+}
+
+// reportTrials sums the trials up.
+func (a *app) reportTrials(trials []trial, tested []catalog.Listing) error {
+	failed := 0
+	for _, t := range trials {
+		if !t.Passed {
+			failed++
+		}
+	}
+	if a.json {
+		if err := a.printJSON(trials); err != nil {
+			return err
+		}
+	}
+	for _, t := range tested {
+		if len(t.Examples) == 0 {
+			a.note("%s declares no examples", t.Path)
+		}
+	}
+	if failed > 0 {
+		a.note("%d of %s failed", failed, counted(len(trials), "example", "examples"))
+		return exitCode(exitFailed)
+	}
+	if len(trials) > 0 {
+		a.note("%s passed", counted(len(trials), "example", "examples"))
+	}
+	return nil
+}

@@ -1,0 +1,384 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"charm.land/lipgloss/v2"
+	"github.com/spf13/cobra"
+
+	"steward/internal/effect"
+	"steward/internal/face/terminal"
+	"steward/internal/fault"
+	"steward/internal/runtime"
+)
+
+func (a *app) approvalsCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "approvals", Aliases: []string{"approval"}, Short: "Answer what waits for your word", GroupID: "talk", Args: cobra.NoArgs,
+		Long: "What policy wants you to decide waits until you have: in a chat, in the background, for agents that\n" +
+			"other agents have asked, and while Steward was down. A question is named by its id, or by at least 4\n" +
+			"characters of the beginning of it. What a group of yours is asked is among them.",
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.listApprovals(), a.showApproval(), a.approveQuestion(), a.denyQuestion())
+	return c
+}
+
+// questionsOf are all that wait for the user.
+func questionsOf(ctx context.Context, api caller) ([]effect.Question, error) {
+	var out struct {
+		Approvals []effect.Question `json:"approvals"`
+	}
+	err := api.call(ctx, http.MethodGet, "/approvals", nil, &out)
+	return out.Approvals, err
+}
+
+// minShort is how much of an id a person has to type.
+const minShort = 4
+
+// questionNamed finds the question that a person names.
+func questionNamed(ctx context.Context, api caller, which string) (effect.Question, error) {
+	list, err := questionsOf(ctx, api)
+	if err != nil {
+		return effect.Question{}, err
+	}
+	var found []effect.Question
+	for _, q := range list {
+		if q.ID == which || q.Short == which {
+			return q, nil
+		}
+		if len(which) >= minShort && strings.HasPrefix(q.Short, which) {
+			found = append(found, q)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return effect.Question{}, fault.New(fault.Invalid, "approval_ambiguous", "%d questions begin with %q", len(found), which).With("type more of it")
+	case len(which) < 32: // a name that was typed, and nothing waits under it
+		return effect.Question{}, fault.New(fault.NotFound, "approval_not_found", "nothing waits under %.80q", which).
+			With("steward approvals list shows what waits")
+	}
+	return questionOver(ctx, api, which, nil) // it may say what has become of it
+}
+
+func (a *app) listApprovals() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List what waits for your word", Args: cobra.NoArgs,
+		Long: "List what waits for your word, the oldest first.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.decidingIfAny(c.Context(), func(api caller, _ bool) error {
+				list, err := questionsOf(c.Context(), api)
+				if err != nil {
+					return err
+				}
+				return a.tellQuestions(list)
+			}, func() error { return a.tellQuestions(nil) })
+		},
+	}
+}
+
+func (a *app) tellQuestions(list []effect.Question) error {
+	switch {
+	case a.json:
+		return a.printJSON(append([]effect.Question{}, list...))
+	case len(list) == 0:
+		a.note("nothing waits for your word")
+		return nil
+	}
+	_, err := a.stdout.Write([]byte(questionTable(list, a.width(), time.Now())))
+	return err
+}
+
+// decidingIfAny is deciding, where anything is stored yet.
+func (a *app) decidingIfAny(ctx context.Context, do func(caller, bool) error, none func() error) error {
+	err := a.deciding(ctx, do)
+	if fault.HasCode(err, "conversation_not_found") {
+		return none()
+	}
+	return err
+}
+
+// questionTable draws the list.
+func questionTable(list []effect.Question, width int, now time.Time) string {
+	rows := [][]string{{"ID", "ASKED", "UNTIL", "WHO", "WHAT"}}
+	for _, q := range list {
+		who := "you"
+		if q.Approvers != "" {
+			who = q.Approvers
+		}
+		what := q.Tool + " " + string(q.Args)
+		if q.User != "" && q.Approvers != "" {
+			what += " (for " + q.User + ")"
+		}
+		rows = append(rows, []string{q.Short[:8], askedAgo(q.Asked, now), terminal.UntilWhen(q.Expires, now), plainLine(who), plainLine(what)})
+	}
+	return columns(rows, width)
+}
+
+func askedAgo(t, now time.Time) string {
+	switch d := now.Sub(t); {
+	case d < time.Minute:
+		return "just now"
+	case d < time.Hour:
+		return fmt.Sprintf("%d min ago", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h ago", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%d days ago", int(d.Hours()/24))
+	}
+}
+
+// columns draws rows in columns; the last one is cut to the width (0: it is not).
+func columns(rows [][]string, width int) string {
+	wide := make([]int, len(rows[0]))
+	for _, r := range rows {
+		for i, cell := range r {
+			wide[i] = max(wide[i], lipgloss.Width(cell))
+		}
+	}
+	var b strings.Builder
+	for _, r := range rows {
+		line := ""
+		for i, cell := range r {
+			if i == len(r)-1 {
+				if width == 0 { // it is written to no terminal
+					line += cell
+					break
+				}
+				line += terminal.Cut(cell, max(width-lipgloss.Width(line)-1, 12))
+				break
+			}
+			line += cell + strings.Repeat(" ", wide[i]-lipgloss.Width(cell)+2)
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	return b.String()
+}
+
+func (a *app) showApproval() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "Show all that a question is about", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeApprovals,
+		Long: "Show all that an answer binds: the tool, its version and its whole arguments, with what is not seen\n" +
+			"written out; why it is asked, what had been read before, who answers and until when.",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.deciding(c.Context(), func(api caller, _ bool) error {
+				q, err := questionNamed(c.Context(), api, args[0])
+				switch {
+				case err != nil:
+					return err
+				case a.json:
+					return a.printJSON(q)
+				}
+				_, err = a.stdout.Write([]byte(terminal.QuestionShown(&q, a.width(), time.Now())))
+				return err
+			})
+		},
+	}
+}
+
+// answerFlags is what the command line says of an approval.
+type answerFlags struct {
+	conversation, always, once, yes bool
+	pattern                         []string
+	until                           time.Duration
+	edit                            string
+}
+
+func (a *app) approveQuestion() *cobra.Command {
+	var o answerFlags
+	c := &cobra.Command{
+		Use: "approve ID", Short: "Allow what waits", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeApprovals,
+		Long: "Allow what waits: this once, or, with --conversation or --always, also what is like it. What is like\n" +
+			"it, --pattern says, an argument each: 'NAME is VALUE' (in JSON), 'NAME like GLOB' or 'NAME any';\n" +
+			"arguments that are not named have to be as they are now. In a glob, * stands for letters and digits\n" +
+			"up to the next separator and ** for anything. What would be allowed is shown and asked about first,\n" +
+			"unless --yes is said.\n\n" +
+			"--edit allows it once with other arguments, which policy judges again.",
+		Example: "  steward approvals approve 3f2a9c01\n" +
+			"  steward approvals approve 3f2a --always --pattern 'path like notes/*' --pattern 'text any'\n" +
+			"  steward approvals approve 3f2a --edit '{\"path\":\"notes/b.txt\",\"text\":\"hello\"}'",
+		RunE: func(c *cobra.Command, args []string) error { return a.approveNamed(c.Context(), args[0], &o) },
+	}
+	f := c.Flags()
+	f.BoolVar(&o.once, "once", false, "this once (the default)")
+	f.BoolVar(&o.conversation, "conversation", false, "from now on in the same conversation")
+	f.BoolVar(&o.always, "always", false, "from now on, always")
+	f.StringArrayVar(&o.pattern, "pattern", nil, "with --conversation or --always: what an `ARGUMENT` may be")
+	f.DurationVar(&o.until, "for", 0, "with --conversation or --always: for so long, such as 24h")
+	f.StringVar(&o.edit, "edit", "", "allow it once with these `ARGUMENTS`, a JSON object")
+	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	c.MarkFlagsMutuallyExclusive("once", "conversation", "always")
+	c.MarkFlagsMutuallyExclusive("edit", "pattern")
+	c.MarkFlagsMutuallyExclusive("edit", "conversation")
+	c.MarkFlagsMutuallyExclusive("edit", "always")
+	return c
+}
+
+// verdict is the answer that the command line gives to a question as it is
+// shown, which may be with another pattern.
+func (o *answerFlags) verdict(ctx context.Context, api caller, q *effect.Question) (runtime.Verdict, error) {
+	v := runtime.Verdict{ID: q.ID, Hash: q.Hash, Approve: true}
+	switch {
+	case o.conversation:
+		v.Standing = effect.InConversation
+	case o.always:
+		v.Standing = effect.Always
+	case o.pattern != nil || o.until != 0:
+		return v, usage("--pattern and --for belong to --conversation or --always")
+	case o.edit != "":
+		if !json.Valid([]byte(o.edit)) {
+			return v, usage("--edit wants a JSON object")
+		}
+		v.Args = []byte(o.edit)
+	}
+	if v.Standing == effect.Once {
+		return v, nil
+	}
+	if o.until < 0 {
+		return v, usage("--for wants a time to come")
+	}
+	if o.until > 0 {
+		v.Until = time.Now().Add(o.until)
+	}
+	p, err := effect.ParsePattern(strings.Join(o.pattern, "\n"), q.Pattern)
+	if err != nil {
+		return v, err
+	}
+	shown, err := questionOver(ctx, api, q.ID, p)
+	if err != nil {
+		return v, err
+	}
+	*q, v.Hash, v.Pattern = shown, shown.Hash, shown.Pattern
+	return v, nil
+}
+
+func (a *app) approveNamed(ctx context.Context, which string, o *answerFlags) error {
+	return a.deciding(ctx, func(api caller, alone bool) error {
+		q, err := questionNamed(ctx, api, which)
+		if err != nil {
+			return err
+		}
+		v, err := o.verdict(ctx, api, &q)
+		if err != nil {
+			return err
+		}
+		if !o.yes {
+			if ok, err := a.allows(&q, v); !ok {
+				return err
+			}
+		}
+		if err := decideOver(ctx, api, v); err != nil {
+			return err
+		}
+		return a.decidedNote(&q, v, alone)
+	})
+}
+
+// allows shows a question with the answer that is about to be given, and asks
+// a person at a terminal.
+func (a *app) allows(q *effect.Question, v runtime.Verdict) (bool, error) {
+	if !isTerminal(a.stdin) {
+		return false, fault.New(fault.Invalid, "approval_unattended", "nobody is there to look at what would be allowed").
+			With("look with steward approvals show %s, and say --yes", q.Short[:8])
+	}
+	text := terminal.QuestionShown(q, a.width(), time.Now()) + "\n" + termsOf(q, v)
+	if _, err := fmt.Fprintf(a.stderr, "%s\nAllow it? [y/N] ", text); err != nil {
+		return false, err
+	}
+	line, err := bufio.NewReader(a.stdin).ReadString('\n')
+	if err != nil || strings.TrimSpace(strings.ToLower(line)) != "y" {
+		a.note("nothing was answered: the question stands")
+		return false, nil
+	}
+	return true, nil
+}
+
+// termsOf says what an answer allows.
+func termsOf(q *effect.Question, v runtime.Verdict) string {
+	var head string
+	switch {
+	case v.Args != nil:
+		return "Once, with these arguments instead:\n" + indentLines(terminal.Visible(string(v.Args)))
+	case v.Standing == effect.Once:
+		return "Once, as it stands there.\n"
+	case v.Standing == effect.InConversation:
+		head = "From now on in this conversation"
+	default:
+		head = "From now on, always"
+	}
+	if !v.Until.IsZero() {
+		head += ", until " + terminal.UntilWhen(v.Until, time.Now())
+	}
+	return head + ", " + terminal.Visible(q.Tool) + " where\n" + indentLines(strings.Join(terminal.TermLines(v.Pattern), "\n"))
+}
+
+func indentLines(text string) string {
+	return "  " + strings.ReplaceAll(text, "\n", "\n  ") + "\n"
+}
+
+// decidedNote says what was recorded.
+func (a *app) decidedNote(q *effect.Question, v runtime.Verdict, alone bool) error {
+	if a.json {
+		return a.printJSON(map[string]any{"id": q.ID, "intent_id": q.Short, "approved": v.Approve})
+	}
+	word := "is denied"
+	if v.Approve {
+		word = "is allowed"
+	}
+	then := ""
+	if alone {
+		then = "; it goes on when Steward runs: steward serve, or steward chat"
+	}
+	a.note("%s %s%s", plainLine(q.Tool), word, then)
+	return nil
+}
+
+func (a *app) denyQuestion() *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use: "deny ID", Short: "Refuse what waits", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeApprovals,
+		Long: "Refuse what waits. The model is told, with the reason if you give one.",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.deciding(c.Context(), func(api caller, alone bool) error {
+				q, err := questionNamed(c.Context(), api, args[0])
+				if err != nil {
+					return err
+				}
+				v := runtime.Verdict{ID: q.ID, Hash: q.Hash, Reason: reason}
+				if err := decideOver(c.Context(), api, v); err != nil {
+					return err
+				}
+				return a.decidedNote(&q, v, alone)
+			})
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why not, for the model")
+	return c
+}
+
+// completeApprovals offers the ids of what waits.
+func (a *app) completeApprovals(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var out []cobra.Completion
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	err := a.deciding(c.Context(), func(api caller, _ bool) error {
+		list, err := questionsOf(c.Context(), api)
+		for _, q := range list {
+			out = append(out, cobra.CompletionWithDesc(q.Short[:8], plainLine(q.Tool)))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"steward/internal/catalog"
+	"steward/internal/domain/calendar"
+	"steward/internal/domain/document"
+	"steward/internal/domain/email"
+	"steward/internal/domain/own"
+	"steward/internal/domain/task"
+	"steward/internal/domain/timer"
+	"steward/internal/domain/weather"
+	"steward/internal/domain/websearch"
+	"steward/internal/effect"
+	"steward/internal/fault"
+	"steward/internal/identity"
+	"steward/internal/search"
+	"steward/internal/service"
+	"steward/internal/settings"
+	"steward/internal/tool"
+	"steward/internal/toolkit/grpc"
+	"steward/internal/toolkit/mcp"
+	"steward/internal/toolkit/process"
+)
+
+// agentsFolder is where agents lie in a data folder.
+func agentsFolder(data string) string { return filepath.Join(data, "agents") }
+
+// openAgents opens the catalog of agents and what their programs are served.
+// Nothing is started or connected.
+func (l *local) openAgents(ctx context.Context, a *app, set *settings.Loaded, tools *tool.Registry, log *slog.Logger) error {
+	l.services = newAgentServices(set, l.store, log, a.declared(set, log), l.bindings, func(ctx context.Context, user string) (json.RawMessage, error) {
+		p, err := l.profile(ctx, set, user)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(p)
+	})
+	opt := catalog.Options{
+		Store: l.store, Data: filepath.Join(set.Data, "private"), Log: log, Watch: true,
+		Folders:    append([]string{agentsFolder(set.Data)}, set.Agents...),
+		Servers:    append([]string{filepath.Join(set.Data, "mcp.json")}, set.MCP...),
+		Openers:    l.openers(set),
+		HookOpener: process.OpenHook,
+		Names:      func() []string { return append(slices.Clone(tools.Names()), effect.ReadToolName, search.ToolName) },
+		Secrets:    a.declared(set, log),
+		Services:   l.services.environ,
+	}
+	for _, dir := range a.agentFolders {
+		opt.Folders = append(opt.Folders, a.path(dir))
+	}
+	for _, file := range a.mcpFiles {
+		opt.Servers = append(opt.Servers, a.path(file))
+	}
+	var err error
+	if opt.Root, err = endpoints(set); err != nil {
+		return errors.Join(err, l.services.Close())
+	}
+	l.catalog, err = catalog.Open(ctx, opt)
+	if err != nil {
+		return errors.Join(err, l.services.Close())
+	}
+	l.services.declared = l.catalog.Bindings
+	return nil
+}
+
+// waitingAgents says how many agents and sources a person has to decide about.
+func (l *local) waitingAgents() string {
+	n := waiting(l.catalog.Listings())
+	if n == 0 {
+		return ""
+	}
+	return counted(n, "agent waits", "agents wait") + " for your approval: steward agents list"
+}
+
+// closeAgents ends what agents have open.
+func (l *local) closeAgents() error {
+	return errors.Join(l.catalog.Close(), l.services.Close())
+}
+
+// bindings are the services of an agent that may be used.
+func (l *local) bindings(agent string) (service.Bindings, error) {
+	if agent == "" {
+		return service.Root(), nil
+	}
+	if l.catalog != nil {
+		if x := l.catalog.Tree().ByPath[agent]; x != nil {
+			return x.Bindings, nil
+		}
+	}
+	return nil, fault.New(fault.NotFound, "agent_not_found", "there is no agent %s that may be used", agent)
+}
+
+// openers are the kinds of sources that agents may have.
+func (l *local) openers(set *settings.Loaded) map[string]tool.Opener {
+	zone := func(user string) *time.Location {
+		p, err := l.briefProfile(set, user)
+		if err != nil {
+			return time.Local
+		}
+		return zoneOf(p.TimeZone)
+	}
+	fahrenheit := func(user string) bool {
+		p, err := l.briefProfile(set, user)
+		return err == nil && p.Units == "imperial"
+	}
+	all := map[string]tool.Opener{
+		"mcp": mcp.Open, "grpc": (&grpc.Kit{}).Open, "process": process.Open,
+		"domain:email":     email.Opener(email.Options{Zone: zone}),
+		"domain:calendar":  calendar.Opener(calendar.Options{Zone: zone}),
+		"domain:task":      task.Opener(task.Options{Zone: zone}),
+		"domain:timer":     timer.Opener(timer.Options{Zone: zone}),
+		"domain:weather":   weather.Opener(weather.Options{Zone: zone, Fahrenheit: fahrenheit}),
+		"domain:websearch": websearch.Opener(websearch.Options{}),
+		"domain:document":  document.Opener(document.Options{}),
+	}
+	maps.Copy(all, own.Openers(l.services, l.services))
+	return all
+}
+
+// briefProfile is a user's profile where there is no context to ask with.
+func (l *local) briefProfile(set *settings.Loaded, user string) (identity.Profile, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	return l.profile(ctx, set, user)
+}
+
+// endpoints are the gRPC methods that the settings name, as sources.
+func endpoints(set *settings.Loaded) ([]catalog.RootSource, error) {
+	var out []catalog.RootSource
+	for _, name := range slices.Sorted(maps.Keys(set.Service.Tool.Endpoints)) {
+		e := set.Service.Tool.Endpoints[name]
+		decl := map[string]any{"host": e.Host}
+		for key, value := range map[string]string{"call": e.Call, "name": e.Name, "description": e.Description} {
+			if value != "" {
+				decl[key] = value
+			}
+		}
+		if e.TLS {
+			decl["tls"] = true
+		}
+		if e.Timeout > 0 {
+			decl["timeout"] = e.Timeout.String()
+		}
+		if e.Effect != "" {
+			decl["effects"] = map[string]string{e.Call: e.Effect}
+		}
+		b, err := json.Marshal(decl)
+		if err != nil {
+			return nil, err
+		}
+		where := set.SourceOf("service.tool.endpoints." + name + ".host").Where
+		out = append(out, catalog.RootSource{Kind: "grpc", Name: name, File: where, Definition: b})
+	}
+	return out, nil
+}

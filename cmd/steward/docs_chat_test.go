@@ -1,0 +1,33 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// chatConsole is a chat in a document: lines that begin with "› " are said,
+// "[y]" is a key, and what else stands there the screen has to show, where "…"
+// stands for anything.
+func chatConsole(t *testing.T, env []string, line string, says []string) {
+	t.Helper()
+	x := newTmux(t, 100, 60, env, strings.Fields(line)[1:]...)
+	x.wait("Ask something")
+	for _, say := range says {
+		key := strings.TrimSuffix(strings.TrimPrefix(say, "["), "]")
+		switch {
+		case strings.HasPrefix(say, "› "):
+			x.say(strings.TrimPrefix(say, "› "))
+		case say == "[Ctrl-D]":
+			x.keys("C-d")
+			x.ended()
+		case say == "["+key+"]":
+			<-time.After(700 * time.Millisecond) // an answer needs a rested keyboard
+			x.keys(key)
+		default:
+			for part := range strings.SplitSeq(say, "…") {
+				x.wait(strings.TrimSpace(part))
+			}
+		}
+	}
+}

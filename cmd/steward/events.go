@@ -1,0 +1,343 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"charm.land/lipgloss/v2"
+	"github.com/spf13/cobra"
+
+	"steward/internal/events"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/identity"
+	"steward/internal/resource"
+	"steward/internal/settings"
+	"steward/internal/store/sqlite"
+)
+
+// publisher is what events are published by: local and remote are ones.
+type publisher interface {
+	Publish(ctx context.Context, x events.Publication) (events.Published, error)
+}
+
+func (a *app) eventsCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "events", Short: "Watch what happens to resources, and publish events", GroupID: "look", Args: cobra.NoArgs,
+		Long: "Everything that Steward keeps is a resource, and each change of one is an event; so is what people,\n" +
+			"agents and services publish, and each read that the setting audit.reads records.",
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.watchEvents(), a.publishEvent())
+	return c
+}
+
+// eventFlags is what steward events watch was asked for.
+type eventFlags struct {
+	prefixes, types, sources, what []string
+	from                           string
+	bodies                         bool
+	limit                          int
+}
+
+func (a *app) watchEvents() *cobra.Command {
+	var f eventFlags
+	c := &cobra.Command{
+		Use: "watch", Short: "Tell what happens, as it happens", Args: cobra.NoArgs,
+		Long: "Tell what happens to your resources and those of your groups, in the order of the log, until Ctrl-C:\n" +
+			"when, what (put, get or delete; says put is what somebody has published), by whom, and to which\n" +
+			"resource. With --json each event is a line, with the cursor from which to go on behind it. Several\n" +
+			"values of a flag mean any of them; what is told fits all flags.",
+		Example: "  steward events watch --type common.Message\n  steward events watch --prefix cld:common.Conversation.42 --from start --json",
+		RunE:    func(c *cobra.Command, _ []string) error { return a.events(c.Context(), f) },
+	}
+	c.Flags().StringArrayVar(&f.prefixes, "prefix", nil, "only what is at or below the resource `URI`")
+	c.Flags().StringArrayVar(&f.types, "type", nil, "only resources of the type `TYPE`, or of those that a beginning such as common.* names")
+	c.Flags().StringArrayVar(&f.sources, "source", nil, "only what is by `SOURCE`: user:NAME, agent:PATH, service:NAME, system, or a beginning such as agent:*")
+	c.Flags().StringArrayVar(&f.what, "what", nil, "only `WHAT` happened: put, get or delete")
+	c.Flags().StringVar(&f.from, "from", "now", "begin at `CURSOR`, at now, or at the start of the log")
+	c.Flags().BoolVar(&f.bodies, "bodies", false, "with --json: tell what the resources hold, too")
+	c.Flags().IntVar(&f.limit, "limit", 0, "end after `N` events")
+	complete(c, "what", words("put", "get", "delete"))
+	complete(c, "from", words("now", "start"))
+	return c
+}
+
+func (f *eventFlags) filter() (events.Filter, error) {
+	out := events.Filter{Types: f.types, Sources: f.sources, Bodies: f.bodies}
+	if f.limit < 0 {
+		return out, usage("--limit must be 1 or more")
+	}
+	for _, s := range f.prefixes {
+		u, err := resource.Parse(s)
+		if err != nil {
+			return out, err
+		}
+		out.Prefixes = append(out.Prefixes, u)
+	}
+	for _, s := range f.what {
+		d, err := detailOf("--what", s)
+		if err != nil {
+			return out, err
+		}
+		out.Details = append(out.Details, d)
+	}
+	return out, nil
+}
+
+func detailOf(flag, word string) (events.DetailType, error) {
+	switch word {
+	case "put":
+		return events.Put, nil
+	case "get":
+		return events.Get, nil
+	case "delete":
+		return events.Delete, nil
+	}
+	return "", usage("%s wants put, get or delete, not %q", flag, word)
+}
+
+// events tells events until the context or the limit ends it: those of the
+// Steward that serves the data folder, and, without one or after its end,
+// those that stand in the folder.
+func (a *app) events(ctx context.Context, f eventFlags) error {
+	filter, err := f.filter()
+	if err != nil {
+		return err
+	}
+	set, err := a.settings()
+	if err != nil {
+		return err
+	}
+	w := &eventPrinter{app: a, left: f.limit, cursor: events.Cursor(f.from), width: a.width()}
+	err = a.eventsServed(ctx, set, filter, w)
+	if w.over || ctx.Err() != nil || !fault.Is(err, fault.Unavailable) {
+		return w.end(ctx, err)
+	}
+	return w.end(ctx, a.eventsKept(ctx, set, filter, w))
+}
+
+// eventsServed tells events of the Steward that serves; where there is none it
+// fails as unavailable.
+func (a *app) eventsServed(ctx context.Context, set *settings.Loaded, f events.Filter, w *eventPrinter) error {
+	r, err := a.join(set, a.logger(set, a.stderr))
+	if err != nil {
+		return fault.New(fault.Unavailable, "server_unknown", "no Steward serves this data folder: %w", err)
+	}
+	return errors.Join(w.tell(r.Subscribe(ctx, f, w.cursor)), r.Close())
+}
+
+// eventsKept tells events that are in the data folder, and that come into it.
+func (a *app) eventsKept(ctx context.Context, set *settings.Loaded, f events.Filter, w *eventPrinter) error {
+	st, err := a.reading(ctx)
+	if err != nil {
+		return err
+	}
+	if st == nil {
+		return fault.New(fault.NotFound, "nothing_kept", "nothing has happened yet: there are no data in %s", set.Data).
+			With(`begin: steward ask "…", or steward serve`)
+	}
+	return errors.Join(a.eventsIn(ctx, st, set, f, w), st.Close())
+}
+
+func (a *app) eventsIn(ctx context.Context, st *sqlite.Store, set *settings.Loaded, f events.Filter, w *eventPrinter) error {
+	log := a.logger(set, a.stderr)
+	l := &local{store: st, keys: identity.New(st), log: log, shelf: shelf{user: a.user()}}
+	if err := l.openPolicies(set, log); err != nil {
+		return err
+	}
+	e, err := events.New(events.Options{Store: st, Judge: l.judge, Directory: l.keys, Log: log})
+	if err == nil {
+		err = w.tell(e.Subscribe(ctx, events.Caller{User: l.user}, f, w.cursor))
+		e.Close()
+	}
+	return errors.Join(err, l.closePolicies())
+}
+
+// eventPrinter writes events, and remembers how far it has come.
+type eventPrinter struct {
+	app    *app
+	width  int // of the terminal; 0: none
+	left   int // events that are still to be told; 0: any number
+	over   bool
+	cursor events.Cursor
+	day    string
+	told   int
+}
+
+func (w *eventPrinter) tell(batches iter.Seq2[events.Batch, error]) error {
+	for b, err := range batches {
+		if err != nil {
+			return err
+		}
+		for i := range b.Events {
+			if err := w.event(&b.Events[i]); err != nil {
+				return err
+			}
+			w.cursor = b.Events[i].Cursor()
+			if w.told++; w.told == w.left {
+				w.over = true
+				return nil
+			}
+		}
+		w.cursor = b.Cursor
+	}
+	return nil
+}
+
+// end says where to go on.
+func (w *eventPrinter) end(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil {
+		w.app.note("go on with --from %s", w.cursor)
+	}
+	if ctx.Err() != nil {
+		return nil // to stop watching is how it ends
+	}
+	return err
+}
+
+func (w *eventPrinter) event(x *events.Event) error {
+	if w.app.json {
+		line, err := json.Marshal(struct {
+			*events.Event
+			Cursor events.Cursor `json:"cursor"`
+		}{x, x.Cursor()})
+		if err == nil {
+			_, err = fmt.Fprintf(w.app.stdout, "%s\n", line)
+		}
+		return err
+	}
+	at := x.Time.Local()
+	if day := dayOf(at, time.Now()); day != w.day {
+		if w.day != "" {
+			day = "\n" + day
+		}
+		w.day = strings.TrimPrefix(day, "\n")
+		if _, err := fmt.Fprintln(w.app.stdout, day); err != nil {
+			return err
+		}
+	}
+	for i := range x.Resources {
+		if _, err := fmt.Fprintln(w.app.stdout, w.line(x, &x.Resources[i], at)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// line is one resource of an event: when, what, by whom, to what. A terminal
+// is shown short ids.
+func (w *eventPrinter) line(x *events.Event, r *events.Resource, at time.Time) string {
+	what := strings.ToLower(strings.TrimPrefix(string(x.Detail), "RESOURCE_"))
+	if x.Published {
+		what = "says " + what
+	}
+	name := r.URI.String()
+	if w.width > 0 {
+		name = shortURI(r.URI)
+	}
+	if r.State != "" {
+		name += "  (" + r.State + ")"
+	}
+	line := fmt.Sprintf("%s  %s  %s  ", at.Format("15:04:05"), fill(what, 11), fill(plainLine(x.Source), 16))
+	name = plainLine(name)
+	if w.width > 0 {
+		name = cell(name, max(leastWhat, w.width-lipgloss.Width(line)))
+	}
+	return line + name
+}
+
+// shortURI is a URI for a person: the last step first, and of ids that are
+// UUIDs the end.
+func shortURI(u resource.URI) string {
+	steps := u.Elements()
+	out := make([]string, 0, len(steps))
+	for i := len(steps) - 1; i >= 0; i-- {
+		name := steps[i].ID
+		if x, ok := id.Parse(name); ok {
+			name = shortID(x)
+		}
+		out = append(out, steps[i].Type+" "+name)
+	}
+	return strings.Join(out, ", ")
+}
+
+func (a *app) publishEvent() *cobra.Command {
+	var what, body, own, space, at string
+	c := &cobra.Command{
+		Use: "publish URI…", Short: "Tell subscribers that something happened to resources", Args: cobra.MinimumNArgs(1),
+		Long: "Append an event to the log, under your own source: subscribers are told that the resources were put,\n" +
+			"read or deleted. The resources need not be kept by Steward. The same --id again is the same event.",
+		Example: "  steward events publish cld:home.Lamp.kitchen --body '{\"on\": true}'",
+		RunE: func(c *cobra.Command, args []string) error {
+			x, err := publication(args, what, body, at)
+			if err != nil {
+				return err
+			}
+			x.ID, x.Space = own, resource.Space(space)
+			return a.publish(c.Context(), x)
+		},
+	}
+	c.Flags().StringVar(&what, "what", "put", "`WHAT` happened: put, get or delete")
+	c.Flags().StringVar(&body, "body", "", "what the resource holds now: `JSON`")
+	c.Flags().StringVar(&own, "id", "", "your own `ID` for the event")
+	c.Flags().StringVar(&space, "space", "", "tell the members of a group: `group:NAME`")
+	c.Flags().StringVar(&at, "time", "", "when it happened: a `TIME` as in RFC 3339; now unless given")
+	complete(c, "what", words("put", "get", "delete"))
+	return c
+}
+
+func publication(uris []string, what, body, at string) (x events.Publication, err error) {
+	if x.Detail, err = detailOf("--what", what); err != nil {
+		return x, err
+	}
+	if at != "" {
+		if x.Time, err = time.Parse(time.RFC3339Nano, at); err != nil {
+			return x, usage("--time wants a time as in RFC 3339, 2030-01-31T12:00:00Z, not %q", at)
+		}
+	}
+	if body != "" && len(uris) > 1 {
+		return x, usage("--body is that of one resource, and there are %d", len(uris))
+	}
+	for _, s := range uris {
+		u, err := resource.Parse(s)
+		if err != nil {
+			return x, err
+		}
+		x.Resources = append(x.Resources, events.Resource{URI: u, Body: json.RawMessage(body)})
+	}
+	return x, nil
+}
+
+func (a *app) publish(ctx context.Context, x events.Publication) error {
+	set, err := a.settings()
+	if err != nil {
+		return err
+	}
+	b, err := a.open(ctx, set, a.logger(set, a.stderr))
+	if err != nil {
+		return err
+	}
+	done, err := b.Publish(ctx, x)
+	if err = errors.Join(err, b.Close()); err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(map[string]any{"id": done.ID, "uri": done.URI, "cursor": done.Cursor, "duplicate": done.Duplicate})
+	}
+	if done.Duplicate {
+		a.note("it was published before")
+	}
+	_, err = fmt.Fprintln(a.stdout, done.ID)
+	return err
+}
+
+// Publish implements publisher.
+func (l *local) Publish(ctx context.Context, x events.Publication) (events.Published, error) {
+	return l.node.Publish(ctx, l.user, x)
+}

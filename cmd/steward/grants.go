@@ -1,0 +1,296 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"steward/internal/effect"
+	"steward/internal/face/httpauth"
+	"steward/internal/face/terminal"
+	"steward/internal/fault"
+	"steward/internal/runtime"
+)
+
+func (a *app) grantsCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "grants", Aliases: []string{"grant"}, Short: "See and change what you have allowed beforehand", GroupID: "talk", Args: cobra.NoArgs,
+		Long: "A standing approval is given with an answer to a question (steward approvals approve --always, or\n" +
+			"in a chat). It covers one tool in one version, one agent, arguments as its pattern says, and nothing\n" +
+			"that was decided after more had been read than when it was given. When the tool changes, it lapses.\n" +
+			"A grant is named by its id, or by at least 4 characters of the beginning of it.",
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.listGrants(), a.showGrant(), a.editGrant(), a.revokeGrant())
+	return c
+}
+
+func grantsOf(ctx context.Context, api caller, all bool) ([]runtime.GrantView, error) {
+	var out struct {
+		Grants []runtime.GrantView `json:"grants"`
+	}
+	err := api.call(ctx, http.MethodGet, fmt.Sprintf("/grants?all=%t", all), nil, &out)
+	return out.Grants, err
+}
+
+// grantNamed finds the standing approval that a person names.
+func grantNamed(ctx context.Context, api caller, which string) (runtime.GrantView, error) {
+	list, err := grantsOf(ctx, api, true)
+	if err != nil {
+		return runtime.GrantView{}, err
+	}
+	var found []runtime.GrantView
+	for _, g := range list {
+		if g.ID.String() == which {
+			return g, nil
+		}
+		if len(which) >= minShort && strings.HasPrefix(g.ID.String(), which) {
+			found = append(found, g)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return runtime.GrantView{}, fault.New(fault.NotFound, "grant_not_found", "there is no standing approval %.80q", which).
+			With("steward grants list shows those that there are")
+	}
+	return runtime.GrantView{}, fault.New(fault.Invalid, "grant_ambiguous", "%d standing approvals begin with %q", len(found), which).With("type more of it")
+}
+
+func (a *app) listGrants() *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use: "list", Short: "List what you have allowed beforehand", Args: cobra.NoArgs,
+		Long: "List what you have allowed beforehand, the newest first; with --all also what was revoked or has ended.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.decidingIfAny(c.Context(), func(api caller, _ bool) error {
+				list, err := grantsOf(c.Context(), api, all)
+				if err != nil {
+					return err
+				}
+				return a.tellGrants(list)
+			}, func() error { return a.tellGrants(nil) })
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "also those that were revoked or have ended")
+	return c
+}
+
+func (a *app) tellGrants(list []runtime.GrantView) error {
+	switch {
+	case a.json:
+		return a.printJSON(append([]runtime.GrantView{}, list...))
+	case len(list) == 0:
+		a.note("nothing is allowed beforehand")
+		return nil
+	}
+	now := time.Now()
+	rows := [][]string{{"ID", "STATE", "WHERE", "UNTIL", "WHAT"}}
+	for _, g := range list {
+		where := "everywhere"
+		if g.Standing == effect.InConversation {
+			where = "one conversation"
+		}
+		rows = append(rows, []string{g.ID.String()[:8], g.State, where, grantEnd(&g, now), plainLine(g.Tool + ": " + g.Pattern.String())})
+	}
+	_, err := a.stdout.Write([]byte(columns(rows, a.width())))
+	return err
+}
+
+func grantEnd(g *runtime.GrantView, now time.Time) string {
+	if g.Expires.IsZero() {
+		return "for ever"
+	}
+	return terminal.UntilWhen(g.Expires, now)
+}
+
+func (a *app) showGrant() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "Show what a standing approval covers", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeGrants,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.deciding(c.Context(), func(api caller, _ bool) error {
+				g, err := grantNamed(c.Context(), api, args[0])
+				switch {
+				case err != nil:
+					return err
+				case a.json:
+					return a.printJSON(g)
+				}
+				_, err = a.stdout.Write([]byte(grantShown(&g, time.Now())))
+				return err
+			})
+		},
+	}
+}
+
+// grantShown tells all of a standing approval.
+func grantShown(g *runtime.GrantView, now time.Time) string {
+	where := "everywhere"
+	if g.Standing == effect.InConversation {
+		where = "in " + g.Conversation
+	}
+	agent := g.Agent
+	if len(g.Lineage) > 0 {
+		agent += ", asked by " + strings.Join(g.Lineage, " > ")
+	}
+	rows := [][2]string{{"id", g.ID.String()}, {"state", g.State}, {"tool", g.Tool + ", version " + g.Version}, {"agent", agent}, {"where", where},
+		{"until", grantEnd(g, now)}, {"only", terminal.Ceiling(g.Labels)}, {"given", g.Created.Local().Format("2 Jan 2006 15:04") + " by " + g.By}}
+	if !g.Changed.IsZero() {
+		rows = append(rows, [2]string{"changed", g.Changed.Local().Format("2 Jan 2006 15:04")})
+	}
+	var b strings.Builder
+	for _, r := range rows {
+		if r[1] != "" {
+			fmt.Fprintf(&b, "%-8s %s\n", r[0], plainLine(r[1]))
+		}
+	}
+	b.WriteString("covers\n")
+	if len(g.Pattern) == 0 {
+		return b.String() + "  calls without arguments\n"
+	}
+	return b.String() + indentLines(strings.Join(terminal.TermLines(g.Pattern), "\n"))
+}
+
+func (a *app) editGrant() *cobra.Command {
+	var pattern []string
+	var length time.Duration
+	var forever, conversation, always, yes bool
+	var labels []string
+	c := &cobra.Command{
+		Use: "edit ID", Short: "Change what a standing approval covers", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeGrants,
+		Long: "Change what a standing approval covers. What makes it narrower is done at once; what makes it wider\n" +
+			"is shown and asked about first. 'NAME none' takes an argument out of the pattern: calls that have it\n" +
+			"are not covered any more.",
+		Example: "  steward grants edit 3f2a --pattern 'path like notes/*' --for 24h",
+		RunE: func(c *cobra.Command, args []string) error {
+			ch := httpauth.GrantChange{}
+			switch {
+			case length < 0:
+				return usage("--for wants a time to come")
+			case length > 0:
+				ch.Until = time.Now().Add(length).Format(time.RFC3339)
+			case forever:
+				ch.Until = "never"
+			}
+			if conversation {
+				ch.Standing = string(effect.InConversation)
+			} else if always {
+				ch.Standing = string(effect.Always)
+			}
+			if c.Flags().Changed("labels") {
+				ch.Labels = &labels
+			}
+			if pattern == nil && ch.Labels == nil && ch.Until == "" && ch.Standing == "" {
+				return usage("say what is to be otherwise: --pattern, --for, --forever, --conversation or --always")
+			}
+			return a.deciding(c.Context(), func(api caller, _ bool) error { return a.changeGrant(c.Context(), api, args[0], pattern, ch, yes) })
+		},
+	}
+	f := c.Flags()
+	f.StringArrayVar(&pattern, "pattern", nil, "what an `ARGUMENT` may be: 'NAME is VALUE', 'NAME like GLOB', 'NAME any' or 'NAME none'")
+	f.StringSliceVar(&labels, "labels", nil, "what may have been read before: private, untrusted, or \"\" for neither")
+	f.DurationVar(&length, "for", 0, "for so long from now on, such as 24h")
+	f.BoolVar(&forever, "forever", false, "without an end")
+	f.BoolVar(&conversation, "conversation", false, "only in the conversation in which it was asked")
+	f.BoolVar(&always, "always", false, "everywhere")
+	f.BoolVarP(&yes, "yes", "y", false, "do not ask")
+	c.MarkFlagsMutuallyExclusive("for", "forever")
+	c.MarkFlagsMutuallyExclusive("conversation", "always")
+	return c
+}
+
+// changeGrant shows what would be otherwise, asks where it is wider, and does it.
+func (a *app) changeGrant(ctx context.Context, api caller, which string, pattern []string, ch httpauth.GrantChange, yes bool) error {
+	g, err := grantNamed(ctx, api, which)
+	if err != nil {
+		return err
+	}
+	if pattern != nil {
+		if ch.Pattern, err = effect.ParsePattern(strings.Join(pattern, "\n"), g.Pattern); err != nil {
+			return err
+		}
+	}
+	path := "/grants/" + url.PathEscape(g.ID.String())
+	var next runtime.GrantEdited
+	if err := api.call(ctx, http.MethodPost, path+"/preview", ch, &next); err != nil {
+		return err
+	}
+	if ch.Hash = next.Hash; next.Wider && !yes {
+		if ok, err := a.widens(&next); !ok {
+			return err
+		}
+	}
+	var done runtime.GrantView
+	if err := api.call(ctx, http.MethodPatch, path, ch, &done); err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(done)
+	}
+	_, err = a.stdout.Write([]byte(grantShown(&done, time.Now())))
+	return err
+}
+
+// widens asks a person at a terminal whether more is to be allowed than is.
+func (a *app) widens(next *runtime.GrantEdited) (bool, error) {
+	if !isTerminal(a.stdin) {
+		return false, fault.New(fault.Invalid, "grant_wider", "it would cover more than it does, and nobody is there to look").
+			With("say --yes if that is what you want")
+	}
+	if _, err := fmt.Fprintf(a.stderr, "%s\nThat covers more than now. Allow it? [y/N] ", grantShown(&next.Grant, time.Now())); err != nil {
+		return false, err
+	}
+	line, err := bufio.NewReader(a.stdin).ReadString('\n')
+	if err != nil || strings.TrimSpace(strings.ToLower(line)) != "y" {
+		a.note("nothing is changed")
+		return false, nil
+	}
+	return true, nil
+}
+
+func (a *app) revokeGrant() *cobra.Command {
+	return &cobra.Command{
+		Use: "revoke ID...", Short: "Take standing approvals back, at once", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeGrants,
+		Long: "Take standing approvals back. What they would have covered is asked about again from now on; what was\n" +
+			"approved by them and has not begun is asked about, too.",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.deciding(c.Context(), func(api caller, _ bool) error {
+				for _, which := range args {
+					g, err := grantNamed(c.Context(), api, which)
+					if err != nil {
+						return err
+					}
+					if err := api.call(c.Context(), http.MethodDelete, "/grants/"+url.PathEscape(g.ID.String()), nil, nil); err != nil {
+						return err
+					}
+					if !a.json {
+						a.note("%s is asked about again: %s", plainLine(g.Tool), g.ID.String()[:8])
+					}
+				}
+				return nil
+			})
+		},
+	}
+}
+
+func (a *app) completeGrants(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	var out []cobra.Completion
+	err := a.deciding(c.Context(), func(api caller, _ bool) error {
+		list, err := grantsOf(c.Context(), api, false)
+		for _, g := range list {
+			out = append(out, cobra.CompletionWithDesc(g.ID.String()[:8], plainLine(g.Tool+": "+g.Pattern.String())))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}

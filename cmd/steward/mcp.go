@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"steward/internal/catalog"
+	"steward/internal/face/terminal"
+	"steward/internal/fault"
+	"steward/internal/toolkit/mcp"
+)
+
+func (a *app) mcpCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "mcp", Short: "Add, list, test and remove MCP servers of your own", GroupID: "keep", Args: cobra.NoArgs,
+		Long: "Keep the MCP servers whose tools Steward's assistant may use, in the file mcp.json of the data folder,\n" +
+			"in the form that other programs use (mcpServers). A server's tools are used once you have approved\n" +
+			"them, and only as you have approved them. Agents have servers of their own in their agent.yaml.",
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.addMCP(), a.listMCP(), a.testMCP(), a.removeMCP())
+	return c
+}
+
+// mcpSource is the path under which a server is listed and approved.
+func mcpSource(name string) (string, error) { return catalog.SourcePath("mcp", name) }
+
+// mcpFile is where the servers of a data folder stand.
+func (a *app) mcpFile() (string, error) {
+	set, err := a.settings()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(set.Data, "mcp.json"), nil
+}
+
+func (a *app) addMCP() *cobra.Command {
+	var d mcp.Decl
+	var env, headers []string
+	var o approving
+	var confined bool
+	c := &cobra.Command{
+		Use: "add NAME [--] [COMMAND [ARG…]]", Short: "Add a server, look at its tools, and allow them", Args: cobra.MinimumNArgs(1),
+		Long: "Add a server to mcp.json: a program that speaks MCP over its standard input and output, or with --url\n" +
+			"one that is reached over streamable HTTP. It is started, its tools are shown, and you are asked.\n" +
+			"${NAME} in the values of --env and --header stands for the environment variable of that name.",
+		Example: "  steward mcp add docs -- npx -y @modelcontextprotocol/server-filesystem ~/Documents\n" +
+			"  steward mcp add wiki --url https://example.com/mcp --header 'Authorization: Bearer ${WIKI_TOKEN}'",
+		RunE: func(c *cobra.Command, args []string) error {
+			if (len(args) == 1) == (d.URL == "") {
+				return usage("give a command after the name, or --url")
+			}
+			d.Command, d.Args = nil, nil
+			if len(args) > 1 {
+				d.Command, d.Args = args[1], args[2:]
+			}
+			var err error
+			if d.Env, err = pairs("--env", "=", env); err != nil {
+				return err
+			}
+			if d.Headers, err = pairs("--header", ":", headers); err != nil {
+				return err
+			}
+			if confined {
+				d.Sandbox = &mcp.Sandbox{}
+			}
+			set, err := toolSettings(o.tools)
+			if err != nil {
+				return err
+			}
+			return a.addServer(c.Context(), args[0], d, o, set)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&d.URL, "url", "", "`ADDRESS` of a server over streamable HTTP")
+	f.StringArrayVar(&env, "env", nil, "`NAME=VALUE` for the program")
+	f.StringArrayVar(&headers, "header", nil, "`'NAME: VALUE'` sent with each request")
+	f.BoolVar(&confined, "sandbox", false, "confine the program: no network, no files but its own")
+	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	f.StringArrayVar(&o.tools, "tool", nil, "`NAME=HOW` a tool is to be used: query, action, ask or off")
+	return c
+}
+
+// pairs reads NAME<sep>VALUE flags.
+func pairs(flag, sep string, given []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, g := range given {
+		name, value, ok := strings.Cut(g, sep)
+		name = strings.TrimSpace(name)
+		if !ok || name == "" {
+			return nil, usage("%s wants NAME%sVALUE, not %q", flag, sep, g)
+		}
+		out[name] = strings.TrimSpace(value)
+	}
+	return out, nil
+}
+
+func (a *app) addServer(ctx context.Context, name string, d mcp.Decl, o approving, set map[string]catalog.ToolSetting) error {
+	path, err := mcpSource(name)
+	if err != nil {
+		return err
+	}
+	file, err := a.mcpFile()
+	if err != nil {
+		return err
+	}
+	if err := mcp.AddServer(file, name, d); err != nil {
+		return err
+	}
+	a.note("added to %s", file)
+	err = a.withAgents(ctx, func(api caller) error {
+		if err := listed(ctx, api, path); err != nil {
+			return err
+		}
+		return a.approveEach(ctx, api, []string{path}, o, set)
+	})
+	if err != nil {
+		a.note("it is kept and not used: steward mcp test %s looks at it again, steward agents approve %s allows it, steward mcp remove %s forgets it", name, path, name)
+	}
+	return err
+}
+
+// listed waits until a Steward that runs has seen what was added.
+func listed(ctx context.Context, api caller, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	look := time.NewTicker(50 * time.Millisecond)
+	defer look.Stop()
+	for {
+		list, err := agentList(ctx, api)
+		if err != nil {
+			return err
+		}
+		for _, l := range list {
+			if l.Path == path {
+				return nil
+			}
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return fault.New(fault.Timeout, "mcp_not_seen", "the Steward that runs has not taken %s up", path).
+				With("see whether it reads the same data folder; steward agents list shows what it has found")
+		}
+	}
+}
+
+func (a *app) listMCP() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the servers, and how far each is allowed", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.withAgents(c.Context(), func(api caller) error {
+				all, err := agentList(c.Context(), api)
+				if err != nil {
+					return err
+				}
+				list := []catalog.Listing{}
+				for _, l := range all {
+					if strings.HasPrefix(l.Path, "mcp:") {
+						list = append(list, l)
+					}
+				}
+				if a.json {
+					return a.printJSON(list)
+				}
+				if len(list) == 0 {
+					a.note("there are no MCP servers; steward mcp add NAME -- COMMAND adds one")
+					return nil
+				}
+				_, err = io.WriteString(a.stdout, agentTable(list, a.width()))
+				return err
+			})
+		},
+	}
+}
+
+func (a *app) testMCP() *cobra.Command {
+	return &cobra.Command{
+		Use: "test NAME", Short: "Start or reach a server and show its tools", Args: cobra.ExactArgs(1),
+		Long: "Start or reach a server and show the tools that it has now, and what each would be allowed as.\n" +
+			"Nothing is approved by that.",
+		RunE: func(c *cobra.Command, args []string) error {
+			path, err := mcpSource(strings.TrimPrefix(args[0], "mcp:"))
+			if err != nil {
+				return err
+			}
+			return a.withAgents(c.Context(), func(api caller) error {
+				began := time.Now()
+				insp, err := inspectAgent(c.Context(), api, path)
+				if err != nil {
+					return err
+				}
+				if a.json {
+					return a.printJSON(insp)
+				}
+				if _, err := io.WriteString(a.stdout, terminal.Inspected(insp, true)); err != nil {
+					return err
+				}
+				a.note("%s answered in %s; it is %s", path, time.Since(began).Round(time.Millisecond), terminal.StatusWords(insp.Listing))
+				return nil
+			})
+		},
+	}
+}
+
+func (a *app) removeMCP() *cobra.Command {
+	return &cobra.Command{
+		Use: "remove NAME", Short: "Remove a server from mcp.json", Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			file, err := a.mcpFile()
+			if err != nil {
+				return err
+			}
+			if err := mcp.RemoveServer(file, strings.TrimPrefix(args[0], "mcp:")); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(a.stdout, "%s is removed\n", args[0])
+			return err
+		},
+	}
+}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"steward/internal/fault"
+	"steward/internal/policy"
+	"steward/internal/policy/rego"
+	"steward/internal/runtime"
+)
+
+func (a *app) explainPolicy() *cobra.Command {
+	var q runtime.PolicyQuestion
+	var args, lineage, point string
+	var input, all bool
+	c := &cobra.Command{
+		Use: "explain [REQUEST]", Short: "Explain a decision: which rule, and what it went by", Args: cobra.MaximumNArgs(1),
+		Long: "Explain how policy decides: of a REQUEST that was judged (the id of an action, or of a request or turn\n" +
+			"with actions; the beginning of it will do), or of a question that you ask with flags, or as JSON in place\n" +
+			"of the REQUEST. For each rule that is about it, it is told whether it held, and if not, why not.",
+		Example: "  steward policy explain 0193b2c4\n" +
+			"  steward policy explain --tool email.send --user ann --args '{\"to\": \"bob@example.org\"}'\n" +
+			"  steward policy explain --tool web.fetch --labels private,untrusted --late\n" +
+			"  steward policy explain --point model --model openai/gpt-5.4 --labels secret\n" +
+			"  steward policy explain '{\"point\": \"access\", \"action\": \"read\", \"type\": \"home.Note\", \"space\": \"group:family\"}'",
+		ValidArgsFunction: a.completeIntents(""),
+		RunE: func(c *cobra.Command, rest []string) error {
+			q.Point = policy.Point(point)
+			if args != "" {
+				if !json.Valid([]byte(args)) {
+					return usage("--args wants JSON, such as '{\"to\": \"bob\"}', not %s", args)
+				}
+				q.Args = json.RawMessage(args)
+			}
+			if q.Point == policy.PointModel {
+				set, err := a.settings()
+				if err != nil {
+					return err
+				}
+				q.Model, q.Local = a.model, q.Local || places(set)(a.model)
+			}
+			if lineage != "" {
+				q.Lineage = strings.Split(lineage, ",")
+			}
+			if len(rest) == 1 {
+				if err := asked(&q, rest[0]); err != nil {
+					return err
+				}
+			}
+			if len(rest) == 0 && c.Flags().NFlag() == 0 {
+				return usage("name the request, or ask by flags such as --tool")
+			}
+			var out struct{ Answers []runtime.PolicyAnswer }
+			err := a.withPolicy(c.Context(), func(b caller) error {
+				return b.call(c.Context(), http.MethodPost, "/policy/explain", q, &out)
+			})
+			switch {
+			case err != nil:
+				return err
+			case a.json:
+				return a.printJSON(out.Answers)
+			}
+			for i, x := range out.Answers {
+				if i > 0 {
+					fmt.Fprintln(a.stdout)
+				}
+				if _, err := fmt.Fprint(a.stdout, explained(x, all, input)); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&point, "point", "", "what is decided: tool (unless said), intent, access, agent, model, delegate")
+	f.StringVar(&q.Tool, "tool", "", "the tool that is called, by its `NAME`")
+	f.StringVar(&q.Effect, "effect", "", "of a tool that there is not yet: query or action")
+	f.StringVar(&args, "args", "", "its arguments, as `JSON`")
+	f.StringVar(&q.User, "user", "", "on whose behalf, by `NAME`; yours unless said")
+	f.StringVar(&q.Agent, "agent", "", "the agent that acts, by its `PATH`")
+	f.StringVar(&lineage, "lineage", "", "the agents on whose behalf it acts: `PATH,PATH`, the outermost first")
+	f.StringVar(&q.Labels, "labels", "", "what the model has read: private, untrusted, secret, joined by commas")
+	f.BoolVar(&q.Late, "late", false, "the call was decided after something untrusted was read")
+	f.BoolVar(&q.Alone, "alone", false, "nobody is there who could be asked")
+	f.StringVar(&q.Action, "action", "", "access: read, write or delete")
+	f.StringVar(&q.Type, "type", "", "access: the resource's `TYPE`, such as home.Note")
+	f.StringVar(&q.Space, "space", "", "access: whose it is: user:ann, group:family, system")
+	f.BoolVar(&q.Local, "local", false, "model: the one that --model names runs at home; told from the settings unless said")
+	f.StringVar(&q.Target, "target", "", "delegate: the agent that is asked; agent: what is approved")
+	f.BoolVar(&input, "input", false, "show all that the policies saw")
+	f.BoolVar(&all, "all", false, "show the rules that did not hold too, also of who is not refused")
+	var points []string
+	for _, p := range policy.Points() {
+		points = append(points, string(p))
+	}
+	complete(c, "point", words(points...))
+	complete(c, "effect", words("query", "action"))
+	complete(c, "action", words("read", "write", "delete"))
+	return c
+}
+
+// asked reads what is asked about: a question as JSON, or an id.
+func asked(q *runtime.PolicyQuestion, arg string) error {
+	if !strings.HasPrefix(strings.TrimSpace(arg), "{") {
+		q.Request = arg
+		return nil
+	}
+	dec := json.NewDecoder(strings.NewReader(arg))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(q); err != nil {
+		return fault.New(fault.Invalid, "policy_question", "the question cannot be read: %w", err).
+			With(`write it like {"tool": "email.send", "user": "ann", "args": {"to": "bob"}}`)
+	}
+	return nil
+}
+
+// explained tells of an answer, for a person.
+func explained(x runtime.PolicyAnswer, all, input bool) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n", plainLine(x.About))
+	row := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "%-10s%s\n", name, plainLine(text))
+		}
+	}
+	row(string(x.Verdict), x.Reason)
+	row("rule", x.Rule)
+	if x.Agent != "" {
+		row("because of", x.Agent)
+	}
+	if x.Approvers != "" {
+		row("approvers", "a member of the group "+x.Approvers)
+	}
+	if x.Cap > 0 {
+		row("cap", fmt.Sprintf("%d bytes of the result are shown to the model", x.Cap))
+	}
+	row("mask", strings.Join(x.Mask, ", "))
+	row("policy", x.Version)
+	if r := x.Recorded; r != nil {
+		then := fmt.Sprintf("%s: %s", r.At.Local().Format("2006-01-02 15:04"), r.Reason)
+		if r.Rule != "" {
+			then += ", by " + r.Rule
+		}
+		if r.Policy != "" && r.Policy != x.Version {
+			then += ", under another policy (" + r.Policy + ")"
+		}
+		row("then", then)
+		row("state", strings.ReplaceAll(r.State, "_", " "))
+		if r.Gone {
+			row("note", "the tool is not there any more; it is judged by its name alone")
+		}
+	}
+	b.WriteString("\n" + ruleTable(x.Rules, all))
+	if input {
+		var doc bytes.Buffer
+		if json.Indent(&doc, x.Input, "", "  ") != nil {
+			doc.Reset()
+			doc.Write(x.Input)
+		}
+		fmt.Fprintf(&b, "\ninput\n%s\n", doc.String())
+	}
+	return b.String()
+}
+
+// ruleTable lists the rules that are about a question, those that held first.
+func ruleTable(list []rego.RuleTrace, all bool) string {
+	var b strings.Builder
+	wide := 0
+	for _, r := range list {
+		wide = max(wide, len(r.Where))
+	}
+	line := func(mark string, r rego.RuleTrace, text string) {
+		fmt.Fprintf(&b, "%s %-5s  %-*s  %s\n", mark, r.Verdict, wide, r.Where, plainLine(text))
+	}
+	silent := 0
+	for _, r := range list {
+		if r.Fired {
+			line("✓", r, strings.Join(r.Reasons, "; "))
+		}
+	}
+	for _, r := range list {
+		switch {
+		case r.Fired:
+		case !all && r.Verdict != policy.Allow && len(list) > 8:
+			silent++
+		default:
+			line("·", r, "needs "+cmp.Or(r.Failed, "what did not hold")+onLine(r))
+		}
+	}
+	if silent > 0 {
+		fmt.Fprintf(&b, "  %s that would deny or ask did not hold (--all shows them)\n", counted(silent, "rule", "rules"))
+	}
+	return b.String()
+}
+
+// onLine is the line of the condition that did not hold.
+func onLine(r rego.RuleTrace) string {
+	if r.FailedAt == "" {
+		return ""
+	}
+	_, line, _ := strings.Cut(r.FailedAt, ":")
+	return " (line " + line + ")"
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"steward/internal/fault"
+	"steward/internal/secret"
+)
+
+func (a *app) secretsCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "secrets", Aliases: []string{"secret"}, Short: "Keep passwords and keys", GroupID: "keep", Args: cobra.NoArgs,
+		Long: "Keep passwords and keys, each in a file of the data folder that only you can read. Settings\n" +
+			"refer to one as store:NAME; an agent gets those that it declares, by name. Whatever Steward\n" +
+			"records, logs, shows or sends to a model has «secret:NAME» in their place.",
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.setSecret(), a.listSecrets(), a.removeSecret())
+	return c
+}
+
+func (a *app) secrets() (*secret.Store, error) {
+	set, err := a.settings()
+	if err != nil {
+		return nil, err
+	}
+	return secret.NewStore(secret.Folder(set.Data)), nil
+}
+
+func (a *app) setSecret() *cobra.Command {
+	return &cobra.Command{
+		Use: "set NAME", Short: "Keep a secret, or change it", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeSecrets,
+		Long: "Keep a secret, or change it. It is asked for without being shown, or read from standard input.\n" +
+			"A Steward that runs uses it from its next start on.",
+		Example: "  steward secrets set SMTP_PASSWORD\n  pass show mail | steward secrets set SMTP_PASSWORD",
+		RunE: func(_ *cobra.Command, args []string) error {
+			s, err := a.secrets()
+			if err != nil {
+				return err
+			}
+			value, err := a.readSecret(args[0])
+			if err != nil {
+				return err
+			}
+			if err := s.Set(args[0], value); err != nil {
+				return err
+			}
+			a.note("kept; settings refer to it as store:%s", args[0])
+			return nil
+		},
+	}
+}
+
+// readSecret asks for a secret, or reads it from standard input.
+func (a *app) readSecret(name string) (string, error) {
+	if f, ok := terminalInput(a.stdin); ok {
+		fmt.Fprintf(a.stderr, "%s: ", name)
+		b, err := term.ReadPassword(int(f.Fd()))
+		fmt.Fprintln(a.stderr)
+		return string(b), err
+	}
+	if a.stdin == nil {
+		return "", usage("there is no secret on standard input")
+	}
+	b, err := io.ReadAll(io.LimitReader(a.stdin, secret.MaxLength+2))
+	if err != nil {
+		return "", fault.New(fault.Unavailable, "input_unreadable", "standard input cannot be read: %w", err).With("pipe the secret in")
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r"), nil
+}
+
+func (a *app) listSecrets() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the names of what is kept", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			s, err := a.secrets()
+			if err != nil {
+				return err
+			}
+			list, err := s.List()
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(orEmpty(list))
+			}
+			if len(list) == 0 {
+				a.note("no secret is kept")
+				return nil
+			}
+			w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "NAME\tCHANGED")
+			for _, one := range list {
+				fmt.Fprintf(w, "%s\t%s\n", one.Name, one.Changed.Local().Format(time.DateTime))
+			}
+			return w.Flush()
+		},
+	}
+}
+
+func (a *app) removeSecret() *cobra.Command {
+	return &cobra.Command{
+		Use: "remove NAME…", Aliases: []string{"rm"}, Short: "Delete secrets", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeSecrets,
+		RunE: func(_ *cobra.Command, args []string) error {
+			s, err := a.secrets()
+			if err != nil {
+				return err
+			}
+			for _, name := range args {
+				if err := s.Remove(name); err != nil {
+					return err
+				}
+				a.note("removed %s", name)
+			}
+			return nil
+		},
+	}
+}
+
+// completeSecrets completes the names of what is kept.
+func (a *app) completeSecrets(_ *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	s, err := a.secrets()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	list, err := s.List()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []cobra.Completion
+	for _, one := range list {
+		names = append(names, one.Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

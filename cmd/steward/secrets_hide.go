@@ -1,0 +1,212 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+
+	"steward/internal/fault"
+	providerwire "steward/internal/provider/wire"
+	"steward/internal/secret"
+	"steward/internal/settings"
+)
+
+// hidden is what hides the secrets of this run.
+func (a *app) hidden() *secret.Masker {
+	if a.masker == nil {
+		a.masker = &secret.Masker{}
+	}
+	return a.masker
+}
+
+// resolver finds secrets by reference; what it finds is hidden from then on.
+func (a *app) resolver(set *settings.Loaded) *secret.Resolver {
+	return &secret.Resolver{Getenv: a.getenv, Dir: a.dir, Masker: a.hidden(), Store: secret.NewStore(secret.Folder(set.Data))}
+}
+
+// learn has the secrets hidden that are known by now: those that Steward
+// keeps, and the keys that stand in the settings and the environment.
+func (a *app) learn(set *settings.Loaded) {
+	if err := secret.NewStore(secret.Folder(set.Data)).Learn(a.hidden()); err != nil {
+		a.note("steward: a secret is not used: %s", err)
+	}
+	for _, p := range set.Providers {
+		if key := p.Key.Reveal(); key != "" && !secret.Is(key) && secret.Check(key) == nil { // shorter ones are no secrets
+			a.hide(key, "provider key")
+		}
+	}
+}
+
+// hide hides a value that was checked.
+func (a *app) hide(value, name string) {
+	if err := a.hidden().Add(name, value); err != nil {
+		a.note("steward: %s", err)
+	}
+}
+
+// resolveKeys puts the keys in the place of references to them.
+func (a *app) resolveKeys(ctx context.Context, set *settings.Loaded) error {
+	for name, p := range set.Providers {
+		if p.Off || !secret.Is(p.Key.Reveal()) {
+			continue
+		}
+		key, err := a.resolver(set).Resolve(ctx, p.Key.Reveal())
+		if err != nil {
+			e := fault.Of(err)
+			return fault.New(e.Kind, e.Code, "the key of the provider %s: %s", name, withoutRemedy(e)).With("%s", e.Remedy)
+		}
+		p.Key = settings.Secret(key)
+		set.Providers[name] = p
+	}
+	return nil
+}
+
+// declared returns what finds the secrets that agents declare: a variable of
+// that name in the environment, which may be a reference, or else Steward's own
+// secret of that name.
+func (a *app) declared(set *settings.Loaded, log *slog.Logger) func(agent, name string) (string, bool) {
+	r := a.resolver(set)
+	return func(agent, name string) (string, bool) {
+		ref := "store:" + name
+		if v := strings.TrimSpace(a.getenv(name)); secret.Is(v) {
+			ref = v
+		} else if v != "" {
+			ref = "env:" + name
+		}
+		value, err := r.Resolve(context.Background(), ref)
+		switch {
+		case err == nil:
+			return value, true
+		case !fault.HasCode(err, "secret_missing") && !fault.HasCode(err, "secret_name_invalid"):
+			log.Warn("a secret cannot be used", "secret", name, "agent", agent, "error", err)
+		}
+		return "", false
+	}
+}
+
+// hiding writes what it is given with secrets hidden; each write is whole.
+type hiding struct {
+	to     io.Writer
+	masker *secret.Masker
+}
+
+func (h hiding) Write(p []byte) (int, error) {
+	if _, err := h.to.Write(h.masker.MaskBytes(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// modelClient is the HTTP client for models: no secret leaves in a prompt.
+func (a *app) modelClient() *http.Client {
+	c := providerwire.Pool()
+	c.Transport = discreet{c.Transport, a.hidden()}
+	return c
+}
+
+// discreet hides secrets in the bodies of requests.
+type discreet struct {
+	http.RoundTripper
+	masker *secret.Masker
+}
+
+func (d discreet) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body == nil || !d.masker.Any() {
+		return d.RoundTripper.RoundTrip(r)
+	}
+	body, err := io.ReadAll(r.Body)
+	if closing := r.Body.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		return nil, err
+	}
+	masked := d.masker.MaskBytes(body)
+	r = r.Clone(r.Context())
+	r.ContentLength = int64(len(masked))
+	r.Body = io.NopCloser(bytes.NewReader(masked))
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(masked)), nil }
+	return d.RoundTripper.RoundTrip(r)
+}
+
+// CloseIdleConnections implements what http.Client looks for.
+func (d discreet) CloseIdleConnections() {
+	if c, ok := d.RoundTripper.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+// masking hides secrets in what a face answers in text. Answers in the forms
+// of gRPC pass: what they tell was masked when it was recorded.
+func masking(m *secret.Masker, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !m.Any() || r.Header.Get("Upgrade") != "" || strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		x := &maskedAnswer{ResponseWriter: w, masker: m}
+		next.ServeHTTP(x, r)
+		x.end()
+	})
+}
+
+// maskedAnswer is an answer whose text is masked on its way.
+type maskedAnswer struct {
+	http.ResponseWriter
+	masker *secret.Masker
+	out    *secret.Writer // nil: it is no text, or has not begun
+	begun  bool
+}
+
+func (x *maskedAnswer) begin() {
+	if x.begun {
+		return
+	}
+	x.begun = true
+	h := x.Header()
+	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
+	if strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "json") || kind == "" {
+		h.Del("Content-Length") // it may become another one
+		x.out = x.masker.Writer(x.ResponseWriter)
+	}
+}
+
+func (x *maskedAnswer) WriteHeader(status int) {
+	x.begin()
+	x.ResponseWriter.WriteHeader(status)
+}
+
+func (x *maskedAnswer) Write(p []byte) (int, error) {
+	x.begin()
+	if x.out == nil {
+		return x.ResponseWriter.Write(p)
+	}
+	return x.out.Write(p)
+}
+
+// Unwrap is for http.ResponseController: flushing what is not kept back.
+func (x *maskedAnswer) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+
+// Flush implements http.Flusher.
+func (x *maskedAnswer) Flush() {
+	x.begin()
+	if f, ok := x.ResponseWriter.(http.Flusher); ok {
+		f.Flush()
+	}
+}
+
+func (x *maskedAnswer) end() {
+	if x.out != nil {
+		x.out.Flush() //nolint:errcheck // who went away has no use for it
+	}
+}
+
+// terminalInput reads a line that is not shown.
+func terminalInput(stdin any) (*os.File, bool) {
+	f, ok := stdin.(*os.File)
+	return f, ok && terminalFile(f)
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"steward/internal/face/httpauth"
+	"steward/internal/face/services"
+	"steward/internal/fault"
+	"steward/internal/llm"
+	"steward/internal/provider/openai"
+	"steward/internal/request"
+	"steward/internal/service"
+	servicelocal "steward/internal/service/local"
+	serviceremote "steward/internal/service/remote"
+	"steward/internal/settings"
+	"steward/internal/store"
+)
+
+// agentServices hands agents their services, and their programs the address
+// and the token of those that the agent offers.
+type agentServices struct {
+	*service.Manager
+	bindings func(agent string) (service.Bindings, error) // of agents that may be used
+	declared func(agent string) (service.Bindings, error) // of any
+	db       *servicelocal.DB
+	kv       servicelocal.KV
+	tokens   services.Tokens
+	log      *slog.Logger
+	timeouts settings.Timeouts
+
+	mu     sync.Mutex
+	chat   http.Handler            // of the llm service; nil until there is a node
+	models map[string]llm.Provider // at URLs, by owner and URL
+
+	once sync.Once
+	url  string // of the listener for programs, which opens with the first
+	http *http.Server
+	err  error
+}
+
+// farAgents is where the agents of other Stewards keep what is theirs, so
+// that they are never taken for one of ours.
+const farAgents = "remote/"
+
+func newAgentServices(set *settings.Loaded, st store.Store, log *slog.Logger, secrets func(agent, name string) (string, bool),
+	bindings func(agent string) (service.Bindings, error), profile func(ctx context.Context, user string) (json.RawMessage, error)) *agentServices {
+	s := &agentServices{db: &servicelocal.DB{Dir: filepath.Join(set.Data, "services")}, kv: servicelocal.KV{Store: st},
+		log: log, timeouts: set.Timeouts, models: map[string]llm.Provider{}}
+	s.bindings = func(agent string) (service.Bindings, error) {
+		if !strings.HasPrefix(agent, farAgents) {
+			return bindings(agent)
+		}
+		all := service.Root()
+		for n, b := range all {
+			b.Owner = agent
+			all[n] = b
+		}
+		return all, nil
+	}
+	s.Manager = service.NewManager(service.Options{
+		Bindings: s.bindings, KV: s.kv, DB: s.db, Profile: profile, Log: log,
+		Dial:    func(url, key string) (service.Far, error) { return serviceremote.Dial(url, key), nil },
+		DialLog: serviceremote.DialLog,
+		Secret:  secrets,
+	})
+	return s
+}
+
+// answer has the llm service answered by a handler.
+func (s *agentServices) answer(chat http.Handler) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.chat = chat
+}
+
+// handler serves the services; users come by their keys where a guard stands
+// before it.
+func (s *agentServices) handler() http.Handler {
+	return services.Handler(services.Options{Services: s, Tokens: &s.tokens, Known: s.known, Logger: s.log,
+		Chat: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s.mu.Lock()
+			chat := s.chat
+			s.mu.Unlock()
+			if chat == nil {
+				httpauth.WriteError(w, r, s.log, fault.New(fault.Unavailable, "starting", "Steward is still starting").Retrying(fault.RetryBackoff, 0))
+				return
+			}
+			chat.ServeHTTP(w, r)
+		})})
+}
+
+var agentPath = regexp.MustCompile(`^[a-z][a-z0-9_]*(/[a-z][a-z0-9_]*){0,7}$`)
+
+// known is what a user may use by an API key: what agents of another Steward
+// keep here for that user.
+func (s *agentServices) known(_ context.Context, user, agent string) (services.Grant, error) {
+	if !agentPath.MatchString(agent) {
+		return services.Grant{}, fault.New(fault.Invalid, "agent_invalid", "%.80q is no path of an agent", agent).
+			With("name the agent in the header %s, such as personal_assistant/email", serviceremote.AgentHeader)
+	}
+	return services.Grant{Caller: service.Caller{Agent: farAgents + agent, User: user}, Services: service.Names(), Model: "default"}, nil
+}
+
+// remoteModels returns the server of an llm service at a URL.
+func (s *agentServices) remoteModels(b service.Binding) (llm.Provider, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := b.Owner + " " + b.URL
+	if p := s.models[at]; p != nil {
+		return p, nil
+	}
+	key, err := s.Key(b)
+	if err != nil {
+		return nil, err
+	}
+	p := openai.New(openai.Options{Name: "service", BaseURL: strings.TrimSuffix(b.URL, "/"), Key: key,
+		FirstByte: s.timeouts.FirstByte, Idle: s.timeouts.Idle})
+	s.models[at] = p
+	return p, nil
+}
+
+// tokenLife is how long a program's token is good if nobody ends it before.
+const tokenLife = 24 * time.Hour
+
+// environ returns what gives an agent's programs the services that it offers.
+// A program that is started for nobody yet, and kept, learns where they are;
+// each of its calls then brings a token.
+func (s *agentServices) environ(agent string) func(ctx context.Context) ([]string, func(), error) {
+	return func(ctx context.Context) ([]string, func(), error) {
+		rc, _ := request.From(ctx)
+		find := s.bindings
+		if rc.User == "" { // perhaps to see what it is before it is approved
+			find = s.declared
+		}
+		all, err := find(agent)
+		if err != nil {
+			return nil, nil, err
+		}
+		grant := services.Grant{Caller: service.Caller{Agent: agent, User: rc.User}, Services: offered(all),
+			Model: cmp.Or(all[service.LLM].Model, "default"), Expires: time.Now().Add(tokenLife)}
+		if len(grant.Services) == 0 {
+			return nil, func() {}, nil
+		}
+		if s.once.Do(s.listen); s.err != nil {
+			return nil, nil, s.err
+		}
+		env := []string{"STEWARD_SERVICES_URL=" + s.url}
+		if rc.User == "" {
+			return env, func() {}, nil
+		}
+		token, revoke := s.tokens.Mint(grant)
+		return append(env, "STEWARD_TOKEN="+token), revoke, nil
+	}
+}
+
+// offered are the services that an agent hands on.
+func offered(all service.Bindings) []service.Name {
+	return slices.DeleteFunc(service.Names(), func(n service.Name) bool { return !all[n].Offered })
+}
+
+// listen opens the listener for programs, on this machine alone.
+func (s *agentServices) listen() {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		s.err = fault.New(fault.Unavailable, "listen_failed", "programs cannot be served: %w", err)
+		return
+	}
+	s.url = "http://" + ln.Addr().String() + services.Prefix
+	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+	go func() {
+		if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			s.log.Error("programs are not served any more", "error", err)
+		}
+	}()
+}
+
+// Close ends what is open.
+func (s *agentServices) Close() error {
+	s.once.Do(func() { s.err = fault.New(fault.Unavailable, "closing", "Steward is closing") })
+	var err error
+	if s.http != nil {
+		err = s.http.Close()
+	}
+	return errors.Join(err, s.Manager.Close(), s.db.Close())
+}

@@ -1,0 +1,3 @@
+// Package toolboxpb is the example service of hash.proto: its words on the wire,
+// a client, and what a server implements.
+package toolboxpb

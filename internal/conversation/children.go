@@ -1,0 +1,183 @@
+package conversation
+
+import (
+	"context"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// Children returns the conversations that agents hold on behalf of one, and on
+// behalf of those, all levels down, each after the one above it; deleted ones
+// too.
+func (e *Engine) Children(ctx context.Context, sc store.Scope, conv id.ID) ([]id.ID, error) {
+	var out []id.ID
+	err := e.eachBelow(ctx, sc, conv, func(it store.Item) error {
+		out = append(out, record.IDOf(it.URI, record.TypeConversation))
+		return nil
+	})
+	return out, err
+}
+
+// eachBelow hands over the conversations below one, each after the one above it.
+func (e *Engine) eachBelow(ctx context.Context, sc store.Scope, conv id.ID, do func(store.Item) error) error {
+	q := store.Query{Term: store.Term{Name: record.TermChildren, Value: conv.String()}, Type: record.TypeConversation}
+	for it, err := range store.Items(ctx, e.store, sc, q) {
+		if err != nil {
+			return err
+		}
+		if err := do(it); err != nil {
+			return err
+		}
+		if err := e.eachBelow(ctx, sc, record.IDOf(it.URI, record.TypeConversation), do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hide sets when a conversation and all below it were deleted, or that they
+// are not, in one commit.
+func (e *Engine) hide(ctx context.Context, sc store.Scope, conv id.ID, deleted time.Time) error {
+	for try := 1; ; try++ {
+		r, err := e.store.Get(ctx, sc, record.ConversationURI(conv))
+		if fault.Is(err, fault.NotFound) {
+			return notFound(conv)
+		}
+		if err != nil {
+			return err
+		}
+		changes, err := e.hiding(ctx, sc, r, deleted)
+		if err != nil || len(changes) == 0 {
+			return err
+		}
+		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: changes})
+		if !fault.Is(err, fault.Conflict) || try == maxTries {
+			return err
+		}
+	}
+}
+
+// hiding returns the changes that hide a conversation and those below it, or
+// bring them back. One that is not to be changed brings none.
+func (e *Engine) hiding(ctx context.Context, sc store.Scope, r resource.Resource, deleted time.Time) ([]store.Change, error) {
+	c, err := record.DecodeConversation(r.URI, r.Body)
+	switch {
+	case err != nil:
+		return nil, err
+	case !c.Asked.Zero():
+		above := record.IDOf(c.Asked, record.TypeConversation)
+		return nil, fault.New(fault.Conflict, "conversation_asked", "this conversation belongs to conversation %s, for which an agent holds it", above).
+			With("it is deleted, and brought back, with that one")
+	case c.Deleted.IsZero() == deleted.IsZero():
+		if !deleted.IsZero() {
+			return nil, notFound(c.ID)
+		}
+		return nil, nil
+	}
+	c.Deleted = deleted
+	changes := []store.Change{putConversation(&c, store.If{Version: r.Version})}
+	err = e.eachBelow(ctx, sc, c.ID, func(it store.Item) error {
+		below, err := record.DecodeConversation(it.URI, it.Body)
+		below.Deleted = deleted
+		changes = append(changes, putConversation(&below, store.If{Version: it.Version}))
+		return err
+	})
+	return changes, err
+}
+
+// eraseBelow erases the conversations below one, the lowest first.
+func (e *Engine) eraseBelow(ctx context.Context, sc store.Scope, conv id.ID) error {
+	below, err := e.Children(ctx, sc, conv)
+	for i := len(below) - 1; i >= 0 && err == nil; i-- {
+		err = e.erase(ctx, sc, record.ConversationURI(below[i]))
+	}
+	return err
+}
+
+// eraseAsked erases what agents were asked by the calls of a message, or by the
+// call that it answers: their conversations and what is recorded of the
+// requests.
+func (e *Engine) eraseAsked(ctx context.Context, sc store.Scope, m *Entry, conv id.ID) error {
+	var calls []message.Ref
+	for _, c := range m.Calls() {
+		calls = append(calls, c.Ref)
+	}
+	if r := m.Result(); r != nil {
+		calls = append(calls, r.Call)
+	}
+	for _, ref := range calls {
+		u := record.ConversationURI(record.AskedConversation(ref))
+		r, err := e.store.Get(ctx, sc, u)
+		if fault.Is(err, fault.NotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		c, err := record.DecodeConversation(u, r.Body)
+		if err != nil {
+			return err
+		}
+		if record.IDOf(c.Asked, record.TypeConversation) != conv {
+			continue // a copy's
+		}
+		if err := e.eraseBelow(ctx, sc, c.ID); err != nil {
+			return err
+		}
+		if err := e.erase(ctx, sc, u); err != nil {
+			return err
+		}
+		if err := e.erase(ctx, sc, c.Asked); err != nil && !fault.Is(err, fault.NotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Ending is how the work of an interaction ended.
+type Ending struct {
+	Interaction id.ID
+	Run         record.Run
+	Final       *message.Message // nil: there is none
+	Labels      message.Labels   // of all that was said and shown in it
+}
+
+// End reads how an interaction's run ended: the newest one that has. Error
+// code: run_not_found, where none has.
+func (e *Engine) End(ctx context.Context, sc store.Scope, conv, inter id.ID) (Ending, error) {
+	end := Ending{Interaction: inter}
+	for it, err := range store.Items(ctx, e.store, sc, store.Query{Under: record.InteractionURI(conv, inter)}) {
+		if err != nil {
+			return end, err
+		}
+		switch it.URI.Type() {
+		case record.TypeMessage:
+			m, err := record.DecodeMessage(it.URI, it.Body)
+			if err != nil {
+				return end, err
+			}
+			end.Labels |= message.LabelsOf(m.Blocks)
+			if m.Final && (end.Final == nil || m.At.After(end.Final.At)) {
+				end.Final = m
+			}
+		case record.TypeRun:
+			var r record.Run
+			if err := record.Decode(it.URI, it.Body, &r); err != nil {
+				return end, err
+			}
+			if r.ID, _ = id.Parse(it.URI.ID()); r.Ended.After(end.Run.Ended) {
+				end.Run = r
+			}
+		}
+	}
+	if end.Run.ID.Zero() {
+		return end, fault.New(fault.NotFound, "run_not_found", "no run of this interaction has ended")
+	}
+	return end, nil
+}

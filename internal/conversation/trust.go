@@ -1,0 +1,72 @@
+package conversation
+
+import (
+	"context"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/store"
+)
+
+// Trust records a person's decision that labels of messages do not count any
+// more for what a model is shown. The messages keep their labels, and so does
+// what was written after reading them. Error codes: label_stays, for a label
+// that nobody takes off (secret) or none at all; message_not_found.
+func (e *Engine) Trust(ctx context.Context, sc store.Scope, conv id.ID, labels message.Labels, msgs ...id.ID) error {
+	if labels == 0 || labels&^(message.Private|message.Untrusted) != 0 {
+		return fault.New(fault.Invalid, "label_stays", "the labels %q cannot be taken off a message", labels).
+			With("name untrusted, private, or both")
+	}
+	return e.change(ctx, sc, conv, func(*record.Branch) ([]store.Change, error) {
+		var out []store.Change
+		for _, x := range msgs {
+			m, err := e.Find(ctx, sc, conv, x)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, store.Change{URI: record.TrustURI(conv, m.ID), Place: &store.Place{List: record.TrustsURI(conv), Pos: m.Pos},
+				Body: record.Encode(record.Trust{Labels: labels.Names(), By: sc.Actor, At: time.Now().UTC()})})
+		}
+		return orUnchanged(out)
+	})
+}
+
+// labels returns the union of the labels of what is shown, but for those that
+// a person has taken off. What nobody labelled costs nothing.
+func (e *Engine) labels(ctx context.Context, sc store.Scope, conv id.ID, msgs []*message.Message) (message.Labels, error) {
+	var all message.Labels
+	for _, m := range msgs {
+		all |= message.LabelsOf(m.Blocks)
+	}
+	if all&(message.Private|message.Untrusted) == 0 {
+		return all, nil
+	}
+	trusted := map[id.ID]message.Labels{}
+	for it, err := range store.Items(ctx, e.store, sc, store.Query{List: record.TrustsURI(conv)}) {
+		if err != nil {
+			return all, err
+		}
+		var t record.Trust
+		if err := record.Decode(it.URI, it.Body, &t); err != nil {
+			return all, err
+		}
+		for _, name := range t.Labels {
+			l, err := message.ParseLabel(name)
+			if err != nil {
+				return all, err
+			}
+			trusted[record.IDOf(it.URI, record.TypeTrust)] |= l
+		}
+	}
+	if len(trusted) == 0 {
+		return all, nil
+	}
+	all = 0
+	for _, m := range msgs {
+		all |= message.LabelsOf(m.Blocks) &^ trusted[m.ID]
+	}
+	return all, nil
+}

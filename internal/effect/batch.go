@@ -1,0 +1,197 @@
+package effect
+
+import (
+	"context"
+	"fmt"
+
+	"steward/internal/fault"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/store"
+	"steward/internal/tool"
+)
+
+// maxBatch is how many queued actions a tool is given together at most.
+const maxBatch = 100
+
+// together returns the first of the queue that may be done in one go: of one
+// tool that takes several, with nothing left to wait for, no two the same.
+func (e *Engine) together(s Settlement, queue []kept) []kept {
+	first := &queue[0]
+	t, ok := s.Tools(first.in.Agent, first.in.Tool)
+	if !ok {
+		return nil
+	}
+	if _, ok := tool.BatcherOf(t); !ok {
+		return nil
+	}
+	keys := map[string]bool{}
+	for i := range queue {
+		in := &queue[i].in
+		if i == maxBatch || in.State != intent.Approved || in.Tool != first.in.Tool || in.Agent != first.in.Agent || keys[in.Key] {
+			return queue[:i]
+		}
+		keys[in.Key] = true
+	}
+	return queue
+}
+
+// settleBatch does several queued actions in one go. Nothing at all means that
+// they are to be done one by one.
+func (e *Engine) settleBatch(ctx context.Context, s Settlement, batch []kept) ([]Outcome, error) {
+	t, _ := s.Tools(batch[0].in.Agent, batch[0].in.Tool)
+	var out []Outcome
+	var ready []*flight
+	for i := range batch {
+		f, unlock, res, err := e.prepare(ctx, s, t, &batch[i])
+		if unlock != nil {
+			defer unlock()
+		}
+		if err != nil {
+			return out, err
+		}
+		out = append(out, Outcome{Intent: batch[i].uri, Call: batch[i].in.Call, Result: res})
+		ready = append(ready, f)
+	}
+	return out, e.carryOut(ctx, t, out, ready)
+}
+
+// prepare takes a queued action up to where it begins. With a result it is
+// settled already.
+func (e *Engine) prepare(ctx context.Context, s Settlement, t tool.Tool, r *kept) (*flight, func(), *message.ToolResult, error) {
+	c := s.queuedCall(r)
+	c.Tool = t
+	j := &job{e: e, c: c, spec: t.Spec(), args: c.Args, last: true}
+	if twin, err := e.twin(context.WithoutCancel(ctx), s.Scope, *r); err != nil {
+		return nil, nil, nil, err
+	} else if twin {
+		res, err := e.drop(ctx, j, *r, ReasonTwin, c.told(message.Interrupted, "Not done again: the same was asked for twice in this turn, and is done once."))
+		return nil, nil, res, err
+	}
+	if err := j.inRun(ctx); err != nil {
+		return nil, nil, nil, err
+	}
+	f, unlock, err := j.board(ctx)
+	if err != nil {
+		return nil, unlock, nil, err
+	}
+	f.hold = true
+	res, err := f.fly(ctx)
+	f.hold, f.ready = false, false
+	return f, unlock, res, err
+}
+
+// carryOut begins all that are ready in one commit, gives them to the tool
+// together, and settles each by its own outcome. It fills in the results.
+func (e *Engine) carryOut(ctx context.Context, t tool.Tool, out []Outcome, ready []*flight) error {
+	var begin []int
+	for i := range out {
+		if out[i].Result == nil {
+			begin = append(begin, i)
+		}
+	}
+	if len(begin) == 0 {
+		return nil
+	}
+	lead := ready[begin[0]]
+	release, err := lead.place(ctx)
+	if err != nil {
+		for _, i := range begin {
+			if out[i].Result, err = ready[i].busy(ctx, err); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := e.beginAll(ctx, begin, ready); err != nil {
+		release()
+		return err
+	}
+	ends := e.callAll(ctx, t, begin, ready, release)
+	var broken error
+	for k, i := range begin { // each is settled, whatever became of another one
+		var err error
+		if out[i].Result, err = ready[i].endedTogether(ctx, ends[k]); err != nil && broken == nil {
+			broken = err
+		}
+	}
+	return broken
+}
+
+// beginAll records that all of them begin, or that none does.
+func (e *Engine) beginAll(ctx context.Context, begin []int, ready []*flight) error {
+	lead := ready[begin[0]]
+	b := store.Batch{Request: lead.c.Request.ID}
+	for _, i := range begin {
+		f := ready[i]
+		from := f.in.State
+		if err := intent.Advance(from, intent.Executing); err != nil {
+			return err
+		}
+		f.in.State = intent.Executing
+		f.in.Attempts++
+		put, err := f.put(store.If{Version: f.version, States: []string{from.Mark()}})
+		if err != nil {
+			return err
+		}
+		b.Changes = append(b.Changes, put)
+	}
+	for _, i := range begin {
+		b.Changes = append(b.Changes, ready[i].checks...)
+	}
+	got, err := e.opt.Store.Commit(context.WithoutCancel(ctx), lead.c.Scope, b)
+	if fault.HasCode(err, "conflict") { // somebody has decided otherwise about one of them: settled again, the others are done
+		return contended()
+	}
+	if err != nil {
+		return err
+	}
+	for k, i := range begin {
+		f := ready[i]
+		f.version = got.Versions[k]
+		f.c.notify(Progress{Status: Running, Tool: f.spec.Name, Args: f.args})
+	}
+	return nil
+}
+
+// together is how one of several calls ended.
+type togetherEnd struct {
+	res tool.Result
+	how end
+}
+
+// callAll gives the calls to the tool. It owns the slot.
+func (e *Engine) callAll(ctx context.Context, t tool.Tool, begin []int, ready []*flight, release func()) []togetherEnd {
+	lead := ready[begin[0]]
+	batcher, _ := tool.BatcherOf(t)
+	var ins []tool.Invocation
+	for _, i := range begin {
+		ins = append(ins, ready[i].invocation(ready[i].in.Key))
+	}
+	timeout := timeoutOf(lead.spec)
+	got, how := protect(withScope(ctx, lead.c.Scope), e, lead.spec.Name, timeout, func(ctx context.Context) ([]tool.Outcome, error) {
+		defer release()
+		return batcher.CallAll(ctx, ins), nil
+	})
+	if how.err == nil && len(got) != len(ins) {
+		how.err = fault.New(fault.Internal, "tool_outcomes", "%s was given %d calls and told of %d outcomes", lead.spec.Name, len(ins), len(got))
+	}
+	out := make([]togetherEnd, len(ins))
+	for k := range out {
+		if out[k].how = how; how.err == nil {
+			out[k] = togetherEnd{got[k].Result, end{err: got[k].Err}}
+		}
+	}
+	return out
+}
+
+// endedTogether settles one of several. One that certainly was not done, and
+// may be tried again, is, by itself.
+func (f *flight) endedTogether(ctx context.Context, e togetherEnd) (*message.ToolResult, error) {
+	if wait, again := f.retry(e.how, 1); again && f.in.Attempts < maxAttempts && sleep(ctx, wait) {
+		f.c.notify(Progress{Status: Running, Tool: f.spec.Name, Args: f.args, Fraction: -1,
+			Message: fmt.Sprintf("%s; trying again", fault.Of(e.how.err).Message)})
+		return f.again(ctx)
+	}
+	return f.ended(ctx, e.res, e.how)
+}

@@ -1,0 +1,187 @@
+package effect
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"steward/internal/fault"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/internal/tool"
+)
+
+// Question is all that a person is shown of an action that waits for a word.
+type Question struct {
+	ID           string         `json:"id"`        // URI text of the intent
+	Short        string         `json:"intent_id"` // IntentID: what a person types
+	Tool         string         `json:"tool"`
+	Version      string         `json:"version,omitzero"`
+	Args         jsontext.Value `json:"args"` // canonical: the bytes that the tool will get
+	User         string         `json:"user"`
+	Agent        string         `json:"agent,omitzero"`
+	Lineage      []string       `json:"lineage,omitzero"` // on whose behalf the agent acts
+	Conversation string         `json:"conversation,omitzero"`
+	Labels       []string       `json:"labels,omitzero"` // of what the model was shown
+	Read         []string       `json:"read,omitzero"`   // what of others was read in this turn before: tool and where
+	Reason       string         `json:"reason,omitzero"`
+	Rule         string         `json:"rule,omitzero"`
+	Policy       string         `json:"policy,omitzero"` // its version
+	Approvers    string         `json:"approvers,omitzero"`
+	Pattern      Pattern        `json:"pattern,omitzero"` // what a standing approval would cover
+	Asked        time.Time      `json:"asked"`
+	Expires      time.Time      `json:"expires"`
+	Hash         string         `json:"hash"`              // over all of the above: an answer repeats it
+	NoGrant      string         `json:"no_grant,omitzero"` // why no standing approval can be given
+	Yours        bool           `json:"yours"`             // who is shown it may answer it
+}
+
+// Told says labels in a person's words: what was read before it was decided.
+func Told(labels, read []string) string {
+	var parts []string
+	switch {
+	case len(read) > 0:
+		parts = append(parts, "after reading "+strings.Join(read, ", "))
+	case slices.Contains(labels, message.Untrusted.String()):
+		parts = append(parts, "after reading what others wrote")
+	}
+	if slices.Contains(labels, message.Private.String()) {
+		parts = append(parts, "with private data in view")
+	}
+	if slices.Contains(labels, message.Secret.String()) {
+		parts = append(parts, "with secrets in view")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// show makes the question of an intent, with a pattern of the person's own or
+// (nil) the one that covers just this call.
+func (e *Engine) show(ctx context.Context, sc store.Scope, uri resource.URI, in *intent.Intent, p Pattern) (Question, error) {
+	q := Question{ID: uri.String(), Short: IntentID(uri).String(), Tool: in.Tool, Version: in.Version,
+		Args: jsontext.Value(in.Args), User: in.User, Agent: in.Agent, Lineage: in.Lineage,
+		Labels: in.Labels.Names(), Reason: in.Reason, Rule: in.Rule, Policy: in.Policy, Approvers: in.Approvers,
+		Asked: in.Created, Expires: in.Expires}
+	if conv, ok := uri.Find(record.TypeConversation); ok {
+		q.Conversation = conv.String()
+	}
+	var err error
+	if in.Labels.Has(message.Untrusted) {
+		if q.Read, err = e.read(ctx, sc, uri); err != nil {
+			return q, err
+		}
+	}
+	if q.Pattern, err = p.over([]byte(in.Args)); err != nil {
+		return q, err
+	}
+	b, err := json.Marshal(q, json.Deterministic(true))
+	if err != nil {
+		return q, fault.New(fault.Internal, "intent_broken", "the question cannot be shown: %w", err)
+	}
+	sum := sha256.Sum256(b)
+	q.Hash = hex.EncodeToString(sum[:])
+	t, _ := e.toolOf(uri, in)
+	q.NoGrant = grantable(in, t)
+	return q, nil
+}
+
+// over returns a pattern that covers the arguments: p, or the one that covers
+// nothing else. One that does not cover them is refused (grant_other).
+func (p Pattern) over(args []byte) (Pattern, error) {
+	if p == nil {
+		return Exactly(args)
+	}
+	p, err := p.check()
+	if err != nil {
+		return nil, err
+	}
+	if odd, ok := p.Covers(args); !ok {
+		return nil, fault.New(fault.Conflict, "grant_other", "the pattern does not cover what was asked: the argument %q is not as it says", odd).
+			With("widen it there, or approve once")
+	}
+	return p, nil
+}
+
+// toolOf finds the tool of an intent: of the run that waits, or by its name.
+func (e *Engine) toolOf(uri resource.URI, in *intent.Intent) (tool.Tool, bool) {
+	if w := e.waiter(uri); w != nil {
+		return w.job.c.Tool, true
+	}
+	if e.opt.Tool == nil {
+		return nil, false
+	}
+	return e.opt.Tool(in.Agent, in.Tool)
+}
+
+// Bounds of what is told of what was read.
+const (
+	maxRead     = 5
+	maxReadText = 200
+)
+
+// read tells what of others was read in the turn before the intent's message:
+// the tools and where they looked.
+func (e *Engine) read(ctx context.Context, sc store.Scope, uri resource.URI) ([]string, error) {
+	place, ok := uri.Find(record.TypeInteraction)
+	if !ok {
+		return nil, nil
+	}
+	var all []*message.Message
+	for it, err := range store.Items(ctx, e.opt.Store, sc, store.Query{Under: place, Type: record.TypeMessage}) {
+		if err != nil {
+			return nil, err
+		}
+		m, err := record.DecodeMessage(it.URI, it.Body)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	own := record.IDOf(uri, record.TypeMessage)
+	slices.SortStableFunc(all, func(a, b *message.Message) int { return cmp.Compare(a.At.UnixMicro(), b.At.UnixMicro()) })
+	args := map[message.Ref]string{}
+	var out []string
+	for _, m := range all {
+		if m.ID == own {
+			break
+		}
+		for i, b := range m.Blocks {
+			if call, ok := b.(*message.ToolCall); ok {
+				args[message.Ref{Message: m.ID, Block: i}] = string(call.Args)
+			}
+		}
+		res := m.Result()
+		if res == nil || !message.LabelsOf(m.Blocks).Has(message.Untrusted) {
+			continue
+		}
+		what := strings.ToValidUTF8(res.Name+" "+clipped(args[res.Call]), "\uFFFD")
+		if what = strings.TrimSpace(what); !slices.Contains(out, what) {
+			out = append(out, what)
+		}
+	}
+	if n := len(out); n > maxRead {
+		out = append(out[:maxRead:maxRead], "and more")
+	}
+	return out, nil
+}
+
+// clipped is the text of arguments for a line; those of a call without any are
+// not told.
+func clipped(args string) string {
+	if strings.TrimSpace(args) == "{}" {
+		return ""
+	}
+	if len(args) > maxReadText {
+		return cut(args, maxReadText) + "…"
+	}
+	return args
+}

@@ -1,0 +1,448 @@
+package effect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	goruntime "runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/policy"
+	"steward/internal/record"
+	"steward/internal/request"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/internal/store/storetest"
+	"steward/internal/tool"
+)
+
+// suspendedAt runs a call until it asks, and then ends as a closing node does.
+func suspendedAt(t *testing.T, e *Engine, c Call) *Question {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	var q *Question
+	c.Notify = func(p Progress) { q = p.Question; cancel(request.ErrSuspend) }
+	if _, err := e.Run(ctx, c); !errors.Is(err, request.ErrSuspend) || q == nil {
+		t.Fatalf("%v, asked %v", err, q)
+	}
+	return q
+}
+
+// What an approval does not bind is refused, whoever hands it on.
+func TestWhatAnAnswerDoesNotBind(t *testing.T) {
+	yes := func(q *Question) Decision { return Decision{ID: q.ID, Hash: q.Hash, Approve: true} }
+	for _, x := range []struct {
+		name   string
+		before func(t *testing.T, s store.Store, e *Engine, tl *fake, c Call, q *Question) // the answer
+		answer func(q *Question) (store.Scope, Decision)
+		code   string
+	}{
+		{name: "of another user", code: "approval_not_found", answer: func(q *Question) (store.Scope, Decision) { return store.ForUser("bob"), yes(q) }},
+		{name: "of another user, in his name", code: "approval_not_found", answer: func(q *Question) (store.Scope, Decision) {
+			d := yes(q)
+			d.By = "ann"
+			return store.ForUser("bob"), d
+		}},
+		{name: "to other arguments", code: "approval_changed", answer: func(q *Question) (store.Scope, Decision) {
+			d := yes(q)
+			d.Hash = intent.HashArgs([]byte(`{"path":"b"}`))
+			return store.ForUser("ann"), d
+		}},
+		{name: "by the hash of the arguments alone", code: "approval_changed", answer: func(q *Question) (store.Scope, Decision) {
+			d := yes(q)
+			d.Hash = intent.HashArgs(q.Args)
+			return store.ForUser("ann"), d
+		}},
+		{name: "after expiry", code: "approval_expired", before: func(*testing.T, store.Store, *Engine, *fake, Call, *Question) {
+			time.Sleep(7*24*time.Hour + time.Second)
+		}},
+		{name: "after the tool changed", code: "approval_tool_changed", before: func(_ *testing.T, _ store.Store, _ *Engine, tl *fake, _ Call, _ *Question) { tl.setVersion("2") }},
+		{name: "after it was withdrawn", code: "approval_decided", before: func(t *testing.T, s store.Store, e *Engine, _ *fake, c Call, _ *Question) {
+			if ok, err := e.Withdraw(context.Background(), c.Scope, IntentURI(c.Message, c.Ref.Block), "not any more"); !ok || err != nil {
+				t.Error(ok, err)
+			}
+		}},
+		{name: "after a no", code: "approval_decided", before: func(t *testing.T, _ store.Store, e *Engine, _ *fake, c Call, q *Question) {
+			if err := e.Decide(context.Background(), c.Scope, Decision{ID: q.ID, Hash: q.Hash}); err != nil {
+				t.Error(err)
+			}
+		}},
+		{name: "of an earlier asking", code: "approval_changed", before: func(t *testing.T, s store.Store, e *Engine, tl *fake, c Call, _ *Question) {
+			tl.setVersion("2")
+			suspendedAt(t, e, c) // it is asked anew
+		}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := storetest.NewModel()
+				tl := fileTool(func(context.Context, tool.Invocation) (tool.Result, error) {
+					t.Error("it was done")
+					return tool.Result{}, nil
+				})
+				e := newEngine(s, func(o *Options) { o.Tool = lookup(tl) })
+				c := callOf(tl, `{"path":"a"}`)
+				q := suspendedAt(t, e, c)
+				if x.before != nil {
+					x.before(t, s, e, tl, c, q)
+				}
+				sc, d := c.Scope, yes(q)
+				if x.answer != nil {
+					sc, d = x.answer(q)
+				}
+				if err := e.Decide(context.Background(), sc, d); !fault.HasCode(err, x.code) {
+					t.Errorf("%v, want %s", err, x.code)
+				}
+			})
+		})
+	}
+}
+
+// An approval is used once: the same call again is not done again, and the
+// approval of one call is none of another's.
+func TestAnApprovalIsUsedOnce(t *testing.T) {
+	s := openStore(t)
+	var l ledger
+	tl := fileTool(func(_ context.Context, in tool.Invocation) (tool.Result, error) {
+		l.add(in.Key)
+		return tool.Text("done"), nil
+	})
+	e := newEngine(s, nil)
+	c := callOf(tl, `{"path":"a"}`)
+	r := begin(t, e, c)
+	q := r.question()
+	d := Decision{ID: q.ID, Hash: q.Hash, Approve: true}
+	for range 3 {
+		if err := e.Decide(context.Background(), c.Scope, d); err != nil {
+			t.Error(err)
+		}
+	}
+	expect(t, <-r.end, message.OK)
+	expect(t, run(t, newEngine(s, nil), c), message.OK)
+	if err := e.Decide(context.Background(), c.Scope, d); err != nil {
+		t.Error(err)
+	}
+	if n := l.total(false); n != 1 {
+		t.Errorf("done %d times", n)
+	}
+	twin := begin(t, e, callOf(tl, `{"path":"a"}`)) // a parallel call of the same is asked for by itself
+	other := twin.question()
+	if other.Hash == q.Hash || other.ID == q.ID {
+		t.Error("two questions are one")
+	}
+	if err := e.Decide(context.Background(), c.Scope, Decision{ID: other.ID, Hash: q.Hash, Approve: true}); !fault.HasCode(err, "approval_changed") {
+		t.Error(err)
+	}
+	if err := e.Decide(context.Background(), c.Scope, Decision{ID: other.ID, Hash: other.Hash}); err != nil {
+		t.Error(err)
+	}
+	<-twin.end
+}
+
+// A question survives restarts over days, with its id and its expiry; an
+// answer given while nothing ran counts, once.
+func TestAQuestionOverDays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewModel()
+		var l ledger
+		tl := fileTool(func(_ context.Context, in tool.Invocation) (tool.Result, error) {
+			l.add(in.Key)
+			return tool.Text("done"), nil
+		})
+		c := callOf(tl, `{"path":"a"}`)
+		began := time.Now()
+		first := suspendedAt(t, newEngine(s, nil), c)
+		for range 3 {
+			time.Sleep(40 * time.Hour)
+			q := suspendedAt(t, newEngine(s, nil), c)
+			if q.ID != first.ID || q.Hash != first.Hash || !q.Expires.Equal(began.Add(7*24*time.Hour)) {
+				t.Errorf("asked anew: %+v", q)
+			}
+		}
+		away := newEngine(s, nil) // a process in which no run waits
+		list, err := away.Questions(context.Background(), "ann")
+		if err != nil || len(list) != 1 || list[0].Hash != first.Hash || !list[0].Yours {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		if err := away.Decide(context.Background(), c.Scope, Decision{ID: first.ID, Hash: first.Hash, Approve: true}); err != nil {
+			t.Fatal(err)
+		}
+		if list, err := away.Questions(context.Background(), "ann"); err != nil || len(list) != 0 {
+			t.Errorf("%+v, %v", list, err)
+		}
+		time.Sleep(24 * time.Hour)
+		for range 2 {
+			expect(t, run(t, newEngine(s, nil), c), message.OK, "done")
+		}
+		if n := l.total(false); n != 1 {
+			t.Errorf("done %d times", n)
+		}
+		// An approval is good for as long as a question stands, and no longer.
+		late := callOf(tl, `{"path":"b"}`)
+		q := suspendedAt(t, newEngine(s, nil), late)
+		if err := away.Decide(context.Background(), late.Scope, Decision{ID: q.ID, Hash: q.Hash, Approve: true}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(7*24*time.Hour + time.Second)
+		if again := suspendedAt(t, newEngine(s, nil), late); again.Hash == q.Hash || !strings.Contains(again.Reason, "expired") {
+			t.Errorf("%+v", again)
+		}
+		if n := l.total(false); n != 1 {
+			t.Errorf("done %d times", n)
+		}
+	})
+}
+
+// A run that waits does nothing for days: it looks at the store when it begins
+// and when something was said, and not in between.
+func TestWaitingLooksAtNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &counting{Store: storetest.NewModel()}
+		e := newEngine(s, nil)
+		c := callOf(fileTool(echo), `{"path":"a"}`)
+		r := begin(t, e, c)
+		q := r.question()
+		synctest.Wait()
+		before := s.calls()
+		time.Sleep(6 * 24 * time.Hour)
+		synctest.Wait()
+		if n := s.calls() - before; n != 0 {
+			t.Errorf("the store was asked %d times", n)
+		}
+		if err := e.Decide(context.Background(), c.Scope, Decision{ID: q.ID, Hash: q.Hash}); err != nil {
+			t.Fatal(err)
+		}
+		<-r.end
+	})
+}
+
+// counting counts what a store is asked.
+type counting struct {
+	store.Store
+	mu sync.Mutex
+	n  int
+}
+
+func (c *counting) count() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n++
+}
+
+func (c *counting) calls() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n
+}
+
+func (c *counting) Get(ctx context.Context, sc store.Scope, u resource.URI) (resource.Resource, error) {
+	c.count()
+	return c.Store.Get(ctx, sc, u)
+}
+
+func (c *counting) Log(ctx context.Context, sc store.Scope, q store.LogQuery) (store.LogPage, error) {
+	c.count()
+	return c.Store.Log(ctx, sc, q)
+}
+
+func (c *counting) Query(ctx context.Context, sc store.Scope, q store.Query) (store.Page, error) {
+	c.count()
+	return c.Store.Query(ctx, sc, q)
+}
+
+// Yes, no, other arguments, a stop, the expiry, restarts and another process,
+// at once and in any order: at most one effect, and none without a yes.
+func TestRacesOfAnswers(t *testing.T) {
+	for seed := range uint64(400) {
+		synctest.Test(t, func(t *testing.T) { race(t, seed) })
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+func race(t *testing.T, seed uint64) {
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	s := storetest.NewModel()
+	var l ledger
+	tl := fileTool(func(_ context.Context, in tool.Invocation) (tool.Result, error) {
+		l.add("x")
+		return tool.Text("done"), nil
+	})
+	c := callOf(tl, `{"path":"a"}`)
+	option := func(o *Options) { o.ApprovalTimeout, o.Tool = 100*time.Millisecond, lookup(tl) }
+	here, there := newEngine(s, option), newEngine(s, option)
+	var wg sync.WaitGroup
+	said := make(chan bool, 64) // whether each yes was taken
+	c.Notify = func(p Progress) {
+		if p.Status != Awaiting {
+			return
+		}
+		for range 1 + rnd.IntN(4) {
+			e, what, wait := here, rnd.IntN(5), time.Duration(rnd.IntN(120))*time.Millisecond
+			if rnd.IntN(2) == 0 {
+				e = there
+			}
+			d := Decision{ID: p.Question.ID, Hash: p.Question.Hash, Approve: what < 3}
+			if what == 1 {
+				d.Args = []byte(`{"path":"b"}`)
+			}
+			if what == 2 {
+				d.Standing = Always
+			}
+			wg.Go(func() {
+				time.Sleep(wait)
+				if what == 4 {
+					if _, err := e.Withdraw(context.Background(), c.Scope, IntentURI(c.Message, c.Ref.Block), "withdrawn"); err != nil {
+						t.Error(err)
+					}
+					return
+				}
+				if err := e.Decide(context.Background(), c.Scope, d); err == nil && d.Approve {
+					said <- true
+				} else if err != nil && !fault.Is(err, fault.Conflict) {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	lives := 1 + rnd.IntN(3)
+	for life := range lives {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		if life < lives-1 {
+			cause := request.ErrSuspend
+			if rnd.IntN(4) == 0 {
+				cause = request.ErrStop
+			}
+			time.AfterFunc(time.Duration(rnd.IntN(150))*time.Millisecond, func() { cancel(cause) })
+		}
+		_, err := newEngine(s, option).Run(ctx, c)
+		if err != nil && !errors.Is(err, request.ErrSuspend) && !fault.HasCode(err, "effect_contended") {
+			t.Error(err)
+		}
+		cancel(nil)
+	}
+	wg.Wait()
+	time.Sleep(time.Minute)
+	yes := len(said)
+	if n := l.total(false); n > 1 || n == 1 && yes == 0 {
+		t.Errorf("done %d times, after %d times yes", n, yes)
+	}
+}
+
+// What had been read of others before is told, by the tools and where they looked.
+func TestWhatWasReadIsTold(t *testing.T) {
+	ctx := context.Background()
+	s := openStore(t)
+	e := newEngine(s, nil)
+	c := callOf(fileTool(echo), `{"path":"a"}`)
+	c.Labels = message.Private | message.Untrusted
+	at := time.Now().Add(-time.Minute)
+	put := func(m *message.Message, labels message.Labels) {
+		t.Helper()
+		m.At = at
+		at = at.Add(time.Second)
+		for _, b := range m.Blocks {
+			b.Base().Labels, b.Base().Origin = labels, "test"
+		}
+		change := store.Change{URI: interaction.ChildID(record.TypeMessage, m.ID), Body: message.Append(nil, m)}
+		if _, err := s.Commit(ctx, c.Scope, store.Batch{Changes: []store.Change{change}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, x := range []struct {
+		name, args string
+		labels     message.Labels
+	}{{"web.fetch", `{"url":"https://example.org"}`, message.Untrusted}, {"notes.list", `{}`, message.Private},
+		{"mail.list", `{}`, message.Private | message.Untrusted}, {"web.fetch", `{"url":"https://example.org"}`, message.Untrusted},
+		{"long.read", `{"x":"` + strings.Repeat("y", 300) + `"}`, message.Untrusted}} {
+		call := &message.Message{ID: id.New(), Role: message.Assistant, Blocks: []message.Block{&message.ToolCall{CallID: fmt.Sprint(i), Name: x.name, Args: []byte(x.args)}}}
+		put(call, 0)
+		put(&message.Message{ID: id.New(), Role: message.Tool, Blocks: []message.Block{&message.ToolResult{Call: message.Ref{Message: call.ID}, Name: x.name, Status: message.OK,
+			Content: []message.Block{&message.Text{Common: message.Common{Origin: "test"}, Text: "said"}}}}}, x.labels)
+	}
+	q := suspendedAt(t, e, c)
+	want := []string{`web.fetch {"url":"https://example.org"}`, "mail.list", `long.read {"x":"` + strings.Repeat("y", 194) + "…"}
+	if strings.Join(q.Read, "|") != strings.Join(want, "|") {
+		t.Errorf("%q", q.Read)
+	}
+	if got := Told(q.Labels, q.Read[:2]); got != `after reading web.fetch {"url":"https://example.org"}, mail.list, with private data in view` {
+		t.Errorf("%q", got)
+	}
+	if got := Told([]string{"untrusted", "secret"}, nil); got != "after reading what others wrote, with secrets in view" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestQuestionsThatAreNone(t *testing.T) {
+	ctx := context.Background()
+	s := openStore(t)
+	e := newEngine(s, nil)
+	c := callOf(fileTool(echo), `{"path":"a"}`)
+	q := suspendedAt(t, e, c)
+	for name, which := range map[string]string{"nothing": "", "a word": "odd", "another id": id.New().String(), "another URI": c.Message.String()} {
+		if _, err := e.Question(ctx, c.Scope, which, nil); !fault.HasCode(err, "approval_not_found") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := e.Decide(ctx, c.Scope, Decision{ID: q.ID, Hash: q.Hash}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Question(ctx, c.Scope, q.ID, nil); !fault.HasCode(err, "approval_decided") {
+		t.Error(err)
+	}
+	select {
+	case <-e.Changed():
+		t.Error("something has changed before it was asked")
+	default:
+	}
+	changed := e.Changed()
+	suspendedAt(t, e, callOf(fileTool(echo), `{"path":"a"}`))
+	<-changed
+}
+
+// BenchmarkWaiting tells what a run costs that waits for a person: goroutines
+// and bytes of heap and stack per run, of 1,000.
+func BenchmarkWaiting(b *testing.B) {
+	const runs = 1000
+	for b.Loop() {
+		s := storetest.NewModel()
+		e := New(Options{Store: s, Judge: policy.Fixed{}, Log: quiet})
+		ctx, cancel := context.WithCancelCause(context.Background())
+		var wg, asked sync.WaitGroup
+		tl := fileTool(echo)
+		before, n := memory()
+		asked.Add(runs)
+		for range runs {
+			c := callOf(tl, `{"path":"notes/a.txt","text":"hello"}`)
+			c.Notify = func(Progress) { asked.Done() }
+			wg.Go(func() {
+				if _, err := e.Run(ctx, c); !errors.Is(err, request.ErrSuspend) {
+					b.Error(err)
+				}
+			})
+		}
+		asked.Wait()
+		after, m := memory()
+		b.ReportMetric(float64(m-n)/runs, "goroutines/run")
+		b.ReportMetric(float64(after-before)/runs, "B/run")
+		cancel(request.ErrSuspend)
+		wg.Wait()
+	}
+}
+
+// memory is what is in use, of heap and stacks, and by how many goroutines.
+func memory() (bytes int64, goroutines int) {
+	goruntime.GC()
+	var m goruntime.MemStats
+	goruntime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse), goruntime.NumGoroutine()
+}

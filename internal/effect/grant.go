@@ -1,0 +1,142 @@
+package effect
+
+import (
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/internal/tool"
+)
+
+// The resources of standing approvals and of questions to groups.
+const (
+	TypeGrant    = "effect.Grant"
+	TypeQuestion = "effect.Question"
+
+	stateActive = "active" // of a grant: not revoked
+	stateOpen   = "open"   // of a question
+)
+
+// Standing is how long an approval stands.
+type Standing string
+
+// The standings.
+const (
+	Once           Standing = ""
+	InConversation Standing = "conversation" // for what the pattern covers, in this conversation
+	Always         Standing = "always"       // likewise, everywhere
+)
+
+// Grant is a standing approval: what a person has allowed beforehand. It
+// covers calls of exactly this tool in exactly this version, by this agent for
+// this user, with arguments as in Pattern, of a model that was shown nothing
+// with labels beyond Labels. One that was given for a call that a plan had fixed
+// before anything of others was read covers none that was decided after.
+type Grant struct {
+	ID           id.ID          `json:"id"`
+	User         string         `json:"user"`
+	Tool         string         `json:"tool"`
+	Version      string         `json:"version"`
+	Agent        string         `json:"agent,omitzero"`
+	Lineage      []string       `json:"lineage,omitzero"`
+	Pattern      Pattern        `json:"pattern"`
+	Labels       message.Labels `json:"labels,omitzero"`
+	Fixed        bool           `json:"fixed,omitzero"` // only what was fixed before anything untrusted was read
+	Standing     Standing       `json:"standing"`
+	Conversation string         `json:"conversation,omitzero"` // URI text of the one in which it was asked
+	Expires      time.Time      `json:"expires,omitzero"`      // zero: never
+	By           string         `json:"by"`
+	Created      time.Time      `json:"created"`
+	Changed      time.Time      `json:"changed,omitzero"`
+	Intent       string         `json:"intent"` // URI text of the action that was asked about
+	Revoked      time.Time      `json:"revoked,omitzero"`
+
+	version uint64 // of the resource
+}
+
+// GrantURI is where a grant is kept.
+func GrantURI(grant id.ID) resource.URI { return resource.Root(TypeGrant, grant.String()) }
+
+// covers reports whether an action may be done by the grant.
+func (g *Grant) covers(in *intent.Intent, conversation string, labels message.Labels, now time.Time) bool {
+	if g.Tool != in.Tool || g.Version != in.Version || g.User != in.User || g.Agent != in.Agent || !slices.Equal(g.Lineage, in.Lineage) {
+		return false
+	}
+	if !g.Revoked.IsZero() || !g.Expires.IsZero() && !now.Before(g.Expires) || !g.Labels.Has(labels) {
+		return false
+	}
+	if g.Fixed && !in.Fixed {
+		return false
+	}
+	if g.Standing != Always && (g.Conversation == "" || g.Conversation != conversation) {
+		return false
+	}
+	_, ok := g.Pattern.Covers([]byte(in.Args))
+	return ok
+}
+
+// put is the change that records a grant.
+func (g *Grant) put(cond store.If) (store.Change, error) {
+	body, err := json.Marshal(g, json.Deterministic(true))
+	if err != nil {
+		return store.Change{}, fault.New(fault.Invalid, "grant_invalid", "the grant cannot be recorded: %w", err)
+	}
+	c := store.Change{Op: store.Put, URI: GrantURI(g.ID), If: cond, Body: body}
+	if g.Revoked.IsZero() {
+		c.State = stateActive
+	}
+	return c, nil
+}
+
+func decodeGrant(r resource.Resource) (Grant, error) {
+	var g Grant
+	if err := json.Unmarshal(r.Body, &g); err != nil {
+		return g, fault.New(fault.Internal, "store_broken", "the grant %s cannot be read: %w", r.URI, err)
+	}
+	g.version = r.Version
+	return g, nil
+}
+
+// grantable says why no standing approval can be given for an action, or nothing.
+func grantable(in *intent.Intent, t tool.Tool) string {
+	switch {
+	case t == nil:
+		return "the tool is not there"
+	case t.Spec().Asks:
+		return in.Tool + " is to be asked about each time"
+	case in.Version == "":
+		return in.Tool + " has no version that a standing approval could name"
+	case in.Approvers != "":
+		return "the group " + in.Approvers + " answers each time"
+	case in.Labels.Has(message.Secret):
+		return "it was decided after something secret had been read"
+	}
+	return ""
+}
+
+// grantFor makes the grant that an answer gives.
+func grantFor(q *Question, in *intent.Intent, d Decision, now time.Time) (Grant, error) {
+	g := Grant{ID: id.Derive("grant", q.ID, q.Hash, string(d.Standing)), User: in.User, Tool: in.Tool, Version: in.Version,
+		Agent: in.Agent, Lineage: in.Lineage, Pattern: q.Pattern, Labels: in.Labels, Fixed: in.Fixed && in.Labels.Has(message.Untrusted), Standing: d.Standing,
+		Conversation: q.Conversation, Expires: d.Until.UTC(), By: d.By, Created: now, Intent: q.ID}
+	switch {
+	case q.NoGrant != "":
+		return g, fault.New(fault.Conflict, "grant_not_possible", "no standing approval can be given: %s", q.NoGrant).
+			With("approve it once")
+	case d.Standing != InConversation && d.Standing != Always:
+		return g, fault.New(fault.Invalid, "approval_invalid", "%.40q is no way in which an approval stands", d.Standing).
+			With("use conversation or always, or leave it out")
+	case d.Standing == InConversation && q.Conversation == "":
+		return g, fault.New(fault.Conflict, "grant_not_possible", "it was not asked in a conversation").With("approve it once")
+	case !d.Until.IsZero() && !now.Before(d.Until):
+		return g, fault.New(fault.Invalid, "grant_expiry_past", "the approval would end before it begins").With("name a time to come")
+	}
+	return g, nil
+}

@@ -1,0 +1,155 @@
+package effect
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/store"
+)
+
+// GrantEdit is how a standing approval is to be otherwise; what is nil stays.
+type GrantEdit struct {
+	Pattern  Pattern
+	Until    *time.Time      // zero: for ever
+	Standing Standing        // empty: stays
+	Labels   *message.Labels // what the model may have been shown; never Secret
+	// Hash repeats the hash of what was shown (Shown), if what is covered
+	// becomes wider by it.
+	Hash string
+}
+
+// Edited is a standing approval as an edit would leave it.
+type Edited struct {
+	Grant Grant
+	Wider bool   // it covers something that it did not
+	Hash  string // over it as it is and as it would be
+}
+
+// ShowGrantEdit tells what an edit would make of a standing approval, without
+// doing it.
+func (e *Engine) ShowGrantEdit(ctx context.Context, user string, grant id.ID, ed GrantEdit) (Edited, error) {
+	g, err := e.Grant(ctx, user, grant)
+	if err != nil {
+		return Edited{}, err
+	}
+	return g.edited(ed, time.Now().UTC())
+}
+
+// EditGrant changes a standing approval. One that is to cover more than it did
+// takes the hash of what the person was shown (grant_wider, Conflict); one that
+// is narrower takes none.
+func (e *Engine) EditGrant(ctx context.Context, user string, grant id.ID, ed GrantEdit) (Grant, error) {
+	return e.changeGrant(ctx, user, grant, func(g Grant) (Grant, error) {
+		next, err := g.edited(ed, time.Now().UTC())
+		if err == nil && (next.Wider || ed.Hash != "") && ed.Hash != next.Hash {
+			err = fault.New(fault.Conflict, "grant_wider", "the standing approval would cover more than it does, or is not as it was shown").
+				With("look at what it would be, and repeat the hash of that")
+		}
+		next.Grant.Changed = time.Now().UTC()
+		return next.Grant, err
+	})
+}
+
+// edited is the grant as an edit leaves it.
+func (g Grant) edited(ed GrantEdit, now time.Time) (Edited, error) {
+	if !g.Revoked.IsZero() {
+		return Edited{}, fault.New(fault.Conflict, "grant_revoked", "this standing approval was revoked").
+			With("it is given anew when it is asked for again")
+	}
+	next := g
+	if ed.Pattern != nil {
+		p, err := ed.Pattern.check()
+		if err != nil {
+			return Edited{}, err
+		}
+		next.Pattern = p
+	}
+	if ed.Until != nil {
+		if next.Expires = ed.Until.UTC(); !next.Expires.IsZero() && !now.Before(next.Expires) {
+			return Edited{}, fault.New(fault.Invalid, "grant_expiry_past", "it would end before now").With("name a time to come, or revoke it")
+		}
+	}
+	switch ed.Standing {
+	case Once:
+	case InConversation, Always:
+		next.Standing = ed.Standing
+	default:
+		return Edited{}, fault.New(fault.Invalid, "approval_invalid", "%.40q is no way in which an approval stands", ed.Standing).
+			With("use conversation or always")
+	}
+	if ed.Labels != nil {
+		if ed.Labels.Has(message.Secret) {
+			return Edited{}, fault.New(fault.Invalid, "grant_invalid", "no standing approval covers what is decided after something secret had been read").
+				With("leave secret out")
+		}
+		next.Fixed = next.Fixed && *ed.Labels == g.Labels
+		next.Labels = *ed.Labels
+	}
+	if next.Standing == InConversation && next.Conversation == "" {
+		return Edited{}, fault.New(fault.Conflict, "grant_not_possible", "it was not asked in a conversation").With("use always")
+	}
+	b, err := json.Marshal([]Grant{g, next}, json.Deterministic(true))
+	if err != nil {
+		return Edited{}, fault.New(fault.Invalid, "grant_invalid", "the grant cannot be shown: %w", err)
+	}
+	sum := sha256.Sum256(b)
+	return Edited{Grant: next, Wider: !next.within(&g), Hash: hex.EncodeToString(sum[:])}, nil
+}
+
+// within reports whether a grant covers nothing that another version of it does not.
+func (g *Grant) within(of *Grant) bool {
+	return g.Pattern.Within(of.Pattern) && of.Labels.Has(g.Labels) && (g.Fixed || !of.Fixed) &&
+		(of.Standing == Always || g.Standing == of.Standing) &&
+		(of.Expires.IsZero() || !g.Expires.IsZero() && !g.Expires.After(of.Expires))
+}
+
+// Revoke takes a standing approval back, at once. Revoking it again does nothing.
+func (e *Engine) Revoke(ctx context.Context, user string, grant id.ID) (Grant, error) {
+	return e.changeGrant(ctx, user, grant, func(g Grant) (Grant, error) {
+		if g.Revoked.IsZero() {
+			g.Revoked = time.Now().UTC()
+		}
+		return g, nil
+	})
+}
+
+// changeGrant records what change makes of a grant.
+func (e *Engine) changeGrant(ctx context.Context, user string, grant id.ID, change func(Grant) (Grant, error)) (Grant, error) {
+	for {
+		g, err := e.Grant(ctx, user, grant)
+		if err != nil {
+			return g, err
+		}
+		next, err := change(g)
+		if err != nil {
+			return g, err
+		}
+		put, err := next.put(store.If{Version: g.version})
+		if err != nil {
+			return g, err
+		}
+		_, err = e.opt.Store.Commit(ctx, store.ForUser(user), store.Batch{Request: requestOf(ctx), Changes: []store.Change{put}})
+		e.grants.forget(user) // after an error too: it may be recorded
+		if !fault.HasCode(err, "conflict") {
+			return next, err
+		}
+	}
+}
+
+func newestFirst(list []Grant) {
+	slices.SortFunc(list, func(a, b Grant) int {
+		if c := b.Created.Compare(a.Created); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID.String(), b.ID.String())
+	})
+}

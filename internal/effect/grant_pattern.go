@@ -1,0 +1,290 @@
+package effect
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"steward/internal/fault"
+	"steward/internal/tool"
+)
+
+// Pattern says which calls of a tool a standing approval covers: by the name
+// of each top-level argument. A call with an argument that it does not name is
+// not covered.
+type Pattern map[string]Match
+
+// Match is what one argument may be: exactly one of the members is set.
+type Match struct {
+	Is   jsontext.Value `json:"is,omitzero"`   // exactly this value
+	Like string         `json:"like,omitzero"` // a text that this glob describes; see globs below
+	Any  bool           `json:"any,omitzero"`  // anything; it may also be left out
+}
+
+// Bounds of patterns.
+const (
+	maxGlob    = 1 << 10 // bytes of a glob
+	maxGlobbed = 8 << 10 // bytes of a text that a glob is compared with
+	maxMembers = 256
+)
+
+// Exactly returns the pattern that covers a call with just these arguments,
+// which are canonical.
+func Exactly(args []byte) (Pattern, error) {
+	given, err := members(args)
+	if err != nil {
+		return nil, err
+	}
+	p := make(Pattern, len(given))
+	for name, v := range given {
+		p[name] = Match{Is: v}
+	}
+	return p, nil
+}
+
+// members are the top-level arguments by name.
+func members(args []byte) (map[string]jsontext.Value, error) {
+	var m map[string]jsontext.Value
+	if err := json.Unmarshal(args, &m); err != nil || m == nil {
+		return nil, fault.New(fault.Invalid, "args_invalid", "the arguments are no JSON object")
+	}
+	return m, nil
+}
+
+// check refuses a pattern that means nothing (grant_invalid), and brings its
+// values into the form in which arguments are compared.
+func (p Pattern) check() (Pattern, error) {
+	if p == nil {
+		return nil, invalidPattern("it is not there")
+	}
+	if len(p) > maxMembers {
+		return nil, invalidPattern("it names more than %d arguments", maxMembers)
+	}
+	out := make(Pattern, len(p))
+	for name, m := range p {
+		n := 0
+		for _, set := range []bool{len(m.Is) > 0, m.Like != "", m.Any} {
+			if set {
+				n++
+			}
+		}
+		switch {
+		case n != 1:
+			return nil, invalidPattern("the argument %q needs one of is, like and any", name)
+		case !utf8.ValidString(name) || !utf8.ValidString(m.Like):
+			return nil, invalidPattern("the argument %q has a text that is not valid UTF-8", name)
+		case len(m.Like) > maxGlob:
+			return nil, invalidPattern("the glob of %q has more than %d bytes", name, maxGlob)
+		case strings.HasSuffix(strings.ReplaceAll(m.Like, `\\`, ""), `\`):
+			return nil, invalidPattern("the glob of %q ends in a backslash", name)
+		case len(m.Is) > 0:
+			v, err := canonicalValue(m.Is)
+			if err != nil {
+				return nil, err
+			}
+			m.Is = v
+		}
+		out[name] = m
+	}
+	return out, nil
+}
+
+// canonicalValue is a value in the form in which arguments have it.
+func canonicalValue(v jsontext.Value) (jsontext.Value, error) {
+	whole, err := tool.Canonical(slices.Concat([]byte(`{"v":`), v, []byte("}")))
+	if err != nil {
+		return nil, err
+	}
+	m, err := members(whole)
+	return m["v"], err
+}
+
+func invalidPattern(format string, args ...any) error {
+	return fault.New(fault.Invalid, "grant_invalid", "this is no pattern: "+format, args...).
+		With(`give each argument {"is": VALUE}, {"like": "GLOB"} or {"any": true}`)
+}
+
+// Covers reports whether a call with these canonical arguments is covered. It
+// returns the name of an argument that is not, in the order of the names.
+func (p Pattern) Covers(args []byte) (odd string, ok bool) {
+	given, err := members(args)
+	if err != nil {
+		return "", false
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if m, named := p[name]; !named || !m.holds(given[name]) {
+			return name, false
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		if _, there := given[name]; !there && !p[name].Any {
+			return name, false
+		}
+	}
+	return "", true
+}
+
+func (m Match) holds(v jsontext.Value) bool {
+	switch {
+	case m.Any:
+		return true
+	case m.Like != "":
+		var text string
+		return v.Kind() == '"' && json.Unmarshal(v, &text) == nil && like(m.Like, text)
+	}
+	return len(m.Is) > 0 && string(m.Is) == string(v)
+}
+
+// Within reports whether everything that p covers is covered by q. It may say
+// no of two globs of which it cannot tell.
+func (p Pattern) Within(q Pattern) bool {
+	for name, m := range p {
+		if of, named := q[name]; !named || !m.within(of) {
+			return false
+		}
+	}
+	for name, of := range q {
+		if _, named := p[name]; !named && !of.Any {
+			return false // it has to be there for q, and cannot be for p
+		}
+	}
+	return true
+}
+
+func (m Match) within(of Match) bool {
+	switch {
+	case of.Any:
+		return true
+	case m.Any:
+		return false
+	case m.Like != "":
+		return m.Like == of.Like
+	}
+	return of.holds(m.Is)
+}
+
+// like reports whether a glob describes a text:
+//
+//   - "*" stands for any run of letters, digits and - _ . + ~, so that it never
+//     reaches over a separator into another folder, host or address;
+//   - "**" for any run of characters but control and invisible ones;
+//   - "?" for one character of "*", and a backslash takes the next one as it is.
+//
+// A text with ".." as a step of a path is covered by no glob.
+func like(glob, text string) bool {
+	if len(text) > maxGlobbed {
+		return false
+	}
+	if climbs(text) {
+		return false
+	}
+	parts := parseGlob(glob)
+	at, next := make([]bool, len(parts)+1), make([]bool, len(parts)+1) // which parts may come next
+	reach(parts, at, 0)
+	for _, r := range text {
+		clear(next)
+		for i, here := range at[:len(parts)] {
+			if !here || !parts[i].takes(r) {
+				continue
+			}
+			if parts[i].many {
+				reach(parts, next, i)
+			} else {
+				reach(parts, next, i+1)
+			}
+		}
+		at, next = next, at
+	}
+	return at[len(parts)]
+}
+
+// reach marks a place, and those behind it that are reached without a character.
+func reach(parts []globPart, at []bool, i int) {
+	for at[i] = true; i < len(parts) && parts[i].many; {
+		i++
+		at[i] = true
+	}
+}
+
+// globPart is one character of a glob, or a wildcard.
+type globPart struct {
+	literal rune // of no wildcard
+	wild    bool
+	wide    bool // "**"
+	many    bool // any number of characters
+}
+
+func parseGlob(glob string) []globPart {
+	var parts []globPart
+	runes := []rune(glob)
+	for i := 0; i < len(runes); i++ {
+		switch r := runes[i]; {
+		case r == '\\' && i+1 < len(runes):
+			i++
+			parts = append(parts, globPart{literal: runes[i]})
+		case r == '*' && i+1 < len(runes) && runes[i+1] == '*':
+			i++
+			parts = append(parts, globPart{wild: true, wide: true, many: true})
+		case r == '*':
+			parts = append(parts, globPart{wild: true, many: true})
+		case r == '?':
+			parts = append(parts, globPart{wild: true})
+		default:
+			parts = append(parts, globPart{literal: r})
+		}
+	}
+	return parts
+}
+
+func (p globPart) takes(r rune) bool {
+	switch {
+	case !p.wild:
+		return r == p.literal
+	case p.wide:
+		return !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r) && r != '\u2028' && r != '\u2029' && r != utf8.RuneError
+	}
+	return unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r) || strings.ContainsRune("-_.+~", r)
+}
+
+// climbs reports whether a text has ".." as a step of a path, plainly or in
+// the escapes of URLs.
+func climbs(text string) bool {
+	text = strings.NewReplacer("%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", `\`, "%5C", `\`).Replace(text)
+	for step := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '/' || r == '\\' }) {
+		if step == ".." {
+			return true
+		}
+	}
+	return false
+}
+
+// String says a pattern on one line: names and what they may be.
+func (p Pattern) String() string {
+	var b strings.Builder
+	for i, name := range slices.Sorted(maps.Keys(p)) {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(name + " " + p[name].String())
+	}
+	if len(p) == 0 {
+		return "no arguments"
+	}
+	return b.String()
+}
+
+// String says what an argument may be.
+func (m Match) String() string {
+	switch {
+	case m.Any:
+		return "anything"
+	case m.Like != "":
+		return "like " + m.Like
+	}
+	return "= " + string(m.Is)
+}

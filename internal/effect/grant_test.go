@@ -1,0 +1,566 @@
+package effect
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/policy"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/internal/store/storetest"
+	"steward/internal/tool"
+)
+
+// running is a call on its way.
+type running struct {
+	t     *testing.T
+	asked chan *Question
+	end   chan *message.ToolResult
+}
+
+// begin runs a call; what it asks is heard by question, how it ends by result.
+func begin(t *testing.T, e *Engine, c Call) *running {
+	r := &running{t, make(chan *Question, 9), make(chan *message.ToolResult, 1)}
+	c.Notify = func(p Progress) {
+		if p.Status == Awaiting {
+			r.asked <- p.Question
+		}
+	}
+	go func() {
+		res, err := e.Run(context.Background(), c)
+		if err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		r.end <- res
+	}()
+	return r
+}
+
+func (r *running) question() *Question {
+	r.t.Helper()
+	select {
+	case q := <-r.asked:
+		return q
+	case res := <-r.end:
+		r.t.Fatalf("it was not asked: %s", describe(res))
+	}
+	return nil
+}
+
+// unasked waits for the end of a call that nobody is to be asked about.
+func (r *running) unasked() *message.ToolResult {
+	r.t.Helper()
+	select {
+	case q := <-r.asked:
+		r.t.Fatalf("it is asked: %+v", q)
+	case res := <-r.end:
+		return res
+	}
+	return nil
+}
+
+// fileTool writes files, by a schema.
+func fileTool(call func(context.Context, tool.Invocation) (tool.Result, error)) *fake {
+	tl := action(call)
+	tl.spec.Name = "files.write"
+	tl.spec.Input = []byte(`{"type":"object","properties":{"path":{"type":"string"},"text":{"type":"string"}},"required":["path"],"additionalProperties":false}`)
+	return tl
+}
+
+func echo(_ context.Context, in tool.Invocation) (tool.Result, error) {
+	return tool.Text(string(in.Args)), nil
+}
+
+// give answers a question with a standing approval of a pattern.
+func give(t *testing.T, e *Engine, q *Question, st Standing, pattern string, until time.Time) {
+	t.Helper()
+	sc := store.ForUser("ann")
+	p, err := ParsePattern(pattern, q.Pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, err := e.Question(context.Background(), sc, q.ID, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Decide(context.Background(), sc, Decision{ID: q.ID, Hash: shown.Hash, Approve: true, Standing: st, Pattern: p, Until: until}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newEngine(s store.Store, more func(*Options)) *Engine {
+	o := Options{Store: s, Judge: policy.Fixed{}, Log: quiet}
+	if more != nil {
+		more(&o)
+	}
+	return New(o)
+}
+
+func TestAGrantCoversWhatWasShownAndNothingElse(t *testing.T) {
+	s := openStore(t)
+	e := newEngine(s, func(o *Options) { o.Judge = judge(policy.Ask) })
+	tl := fileTool(echo)
+	c := callOf(tl, `{"path":"notes/a","text":"x"}`)
+	c.Labels = message.Private
+	r := begin(t, e, c)
+	give(t, e, r.question(), Always, "path like notes/*\ntext any", time.Time{})
+	expect(t, r.unasked(), message.OK)
+	list, err := e.Grants(context.Background(), "ann", false)
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	other := fileTool(echo)
+	other.spec.Name = "files.append"
+	for _, x := range []struct {
+		name    string
+		args    string
+		change  func(*Call)
+		covered bool
+	}{
+		{"the same", `{"path":"notes/a","text":"x"}`, nil, true},
+		{"what the pattern says", `{"path":"notes/b"}`, nil, true},
+		{"another conversation", `{"path":"notes/b"}`, func(c *Call) {
+			conv := resource.Root("common.Conversation", "c2")
+			c.Message = conv.Child("common.Interaction", "i").ChildID("common.Message", c.Ref.Message)
+			c.Request.Conversation = conv
+		}, true},
+		{"less was read", `{"path":"notes/b"}`, func(c *Call) { c.Labels = 0 }, true},
+		{"another place", `{"path":"other/b"}`, nil, false},
+		{"more was read", `{"path":"notes/b"}`, func(c *Call) { c.Labels |= message.Untrusted }, false},
+		{"another agent", `{"path":"notes/b"}`, func(c *Call) { c.Agent = "desk" }, false},
+		{"on behalf of another agent", `{"path":"notes/b"}`, func(c *Call) { c.Lineage = []string{"desk"} }, false},
+		{"another tool", `{"path":"notes/b"}`, func(c *Call) { c.Tool, c.Name = other, "files.append" }, false},
+		{"another user", `{"path":"notes/b"}`, func(c *Call) { c.Scope, c.Request.User = store.ForUser("bob"), "bob" }, false},
+		{"a tool that wants to be asked", `{"path":"notes/b"}`, func(c *Call) {
+			asks := fileTool(echo)
+			asks.spec.Asks = true
+			c.Tool = asks
+		}, false},
+		{"nobody is there", `{"path":"notes/b"}`, func(c *Call) { c.Attended = false }, true},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			c := callOf(tl, x.args)
+			c.Labels = message.Private
+			if x.change != nil {
+				x.change(&c)
+			}
+			r := begin(t, e, c)
+			if !x.covered {
+				q := r.question()
+				if err := e.Decide(context.Background(), c.Scope, Decision{ID: q.ID, Hash: q.Hash}); err != nil {
+					t.Fatal(err)
+				}
+				expect(t, <-r.end, message.DeniedCall)
+				return
+			}
+			expect(t, r.unasked(), message.OK)
+			in := stateOf(t, s, c)
+			if a := in.Approval; a == nil || a.By != "ann" || a.Grant != GrantURI(list[0].ID).String() {
+				t.Errorf("recorded %+v", in.Approval)
+			}
+		})
+	}
+}
+
+// What was given for a step of a plan covers no call that was decided after
+// something of others had been read, unless the person says so.
+func TestAGrantOfWhatWasFixed(t *testing.T) {
+	ctx := context.Background()
+	e := newEngine(openStore(t), nil)
+	tl := fileTool(echo)
+	const read = message.Private | message.Untrusted
+	call := func(fixed bool) *running {
+		c := callOf(tl, `{"path":"notes/a"}`)
+		c.Labels, c.Flow = read, policy.Flow{Fixed: fixed}
+		return begin(t, e, c)
+	}
+	r := call(true)
+	give(t, e, r.question(), Always, "", time.Time{})
+	expect(t, r.unasked(), message.OK)
+	expect(t, call(true).unasked(), message.OK)
+	open := call(false)
+	q := open.question()
+	list, err := e.Grants(ctx, "ann", false)
+	if err != nil || len(list) != 1 || !list[0].Fixed {
+		t.Fatal(list, err)
+	}
+	same, less := read, message.Untrusted
+	if shown, err := e.ShowGrantEdit(ctx, "ann", list[0].ID, GrantEdit{Labels: &same}); err != nil || shown.Wider || !shown.Grant.Fixed {
+		t.Errorf("%+v, %v", shown, err)
+	}
+	if shown, err := e.ShowGrantEdit(ctx, "ann", list[0].ID, GrantEdit{Labels: &less}); err != nil || !shown.Wider || shown.Grant.Fixed {
+		t.Errorf("%+v, %v", shown, err)
+	}
+	if err := e.Decide(ctx, store.ForUser("ann"), Decision{ID: q.ID, Hash: q.Hash, By: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, open.unasked(), message.DeniedCall)
+}
+
+func TestAGrantOfAConversationIsForThatOne(t *testing.T) {
+	s := openStore(t)
+	e := newEngine(s, nil)
+	tl := fileTool(echo)
+	r := begin(t, e, callOf(tl, `{"path":"a"}`))
+	give(t, e, r.question(), InConversation, "", time.Time{})
+	expect(t, r.unasked(), message.OK)
+	expect(t, begin(t, e, callOf(tl, `{"path":"a"}`)).unasked(), message.OK)
+	c := callOf(tl, `{"path":"a"}`)
+	c.Message = resource.Root("common.Conversation", "c2").Child("common.Interaction", "i").ChildID("common.Message", c.Ref.Message)
+	elsewhere := begin(t, e, c)
+	q := elsewhere.question()
+	if err := e.Decide(context.Background(), c.Scope, Decision{ID: q.ID, Hash: q.Hash, Approve: true}); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, <-elsewhere.end, message.OK)
+}
+
+func TestAGrantEndsAndLapses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewModel()
+		e := newEngine(s, nil)
+		tl := fileTool(echo)
+		refuse := func(r *running) {
+			t.Helper()
+			q := r.question()
+			if err := e.Decide(context.Background(), store.ForUser("ann"), Decision{ID: q.ID, Hash: q.Hash}); err != nil {
+				t.Fatal(err)
+			}
+			<-r.end
+		}
+		r := begin(t, e, callOf(tl, `{"path":"a"}`))
+		give(t, e, r.question(), Always, "", time.Now().Add(72*time.Hour))
+		expect(t, r.unasked(), message.OK)
+		time.Sleep(71 * time.Hour)
+		expect(t, begin(t, e, callOf(tl, `{"path":"a"}`)).unasked(), message.OK)
+		time.Sleep(time.Hour)
+		refuse(begin(t, e, callOf(tl, `{"path":"a"}`)))
+		if list, err := e.Grants(context.Background(), "ann", false); err != nil || len(list) != 0 {
+			t.Errorf("%+v, %v", list, err)
+		}
+		r = begin(t, e, callOf(tl, `{"path":"b"}`))
+		give(t, e, r.question(), Always, "", time.Time{})
+		r.unasked()
+		tl.setVersion("2")
+		refuse(begin(t, e, callOf(tl, `{"path":"b"}`)))
+	})
+}
+
+func TestWhatNoGrantCanBeGivenFor(t *testing.T) {
+	ctx := context.Background()
+	s := openStore(t)
+	e := newEngine(s, nil)
+	sc := store.ForUser("ann")
+	asks, bare := fileTool(echo), fileTool(echo)
+	asks.spec.Asks = true
+	bare.spec.Version = ""
+	secret := callOf(fileTool(echo), `{"path":"a"}`)
+	secret.Labels = message.Secret
+	for name, c := range map[string]Call{"asks each time": callOf(asks, `{"path":"a"}`), "has no version": callOf(bare, `{"path":"a"}`), "after a secret": secret} {
+		r := begin(t, e, c)
+		q := r.question()
+		if q.NoGrant == "" {
+			t.Errorf("%s: a grant is offered", name)
+		}
+		err := e.Decide(ctx, sc, Decision{ID: q.ID, Hash: q.Hash, Approve: true, Standing: Always})
+		if !fault.HasCode(err, "grant_not_possible") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := e.Decide(ctx, sc, Decision{ID: q.ID, Hash: q.Hash}); err != nil {
+			t.Error(err)
+		}
+		<-r.end
+	}
+	r := begin(t, e, callOf(fileTool(echo), `{"path":"a"}`))
+	q := r.question()
+	wide := Pattern{"path": {Any: true}}
+	for name, x := range map[string]struct {
+		d    Decision
+		code string
+	}{
+		"a pattern that was not shown": {Decision{Standing: Always, Pattern: wide}, "approval_changed"},
+		"one of something else":        {Decision{Standing: Always, Pattern: Pattern{"path": {Like: "b*"}}}, "grant_other"},
+		"one that is none":             {Decision{Standing: Always, Pattern: Pattern{"path": {}}}, "grant_invalid"},
+		"an odd standing":              {Decision{Standing: "sometimes"}, "approval_invalid"},
+		"an end before now":            {Decision{Standing: Always, Until: time.Now().Add(-time.Second)}, "grant_expiry_past"},
+		"once, with an end":            {Decision{Until: time.Now().Add(time.Hour)}, "approval_invalid"},
+		"with other arguments":         {Decision{Standing: Always, Args: []byte(`{"path":"b"}`)}, "approval_invalid"},
+	} {
+		x.d.ID, x.d.Hash, x.d.Approve = q.ID, q.Hash, true
+		if err := e.Decide(ctx, sc, x.d); !fault.HasCode(err, x.code) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := e.Question(ctx, sc, q.ID, Pattern{"path": {Like: "b*"}}); !fault.HasCode(err, "grant_other") {
+		t.Error(err)
+	}
+	if err := e.Decide(ctx, sc, Decision{ID: q.Short, Hash: q.Hash, Approve: true}); err != nil { // by its id too
+		t.Error(err)
+	}
+	expect(t, <-r.end, message.OK)
+	if list, err := e.Grants(ctx, "ann", true); err != nil || len(list) != 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+func TestEditingAGrant(t *testing.T) {
+	ctx := context.Background()
+	s := openStore(t)
+	e := newEngine(s, nil)
+	tl := fileTool(echo)
+	r := begin(t, e, callOf(tl, `{"path":"notes/a"}`))
+	give(t, e, r.question(), Always, "path like notes/*", time.Time{})
+	r.unasked()
+	list, err := e.Grants(ctx, "ann", false)
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	g := list[0].ID
+	soon, past, untrusted, secret := time.Now().Add(time.Hour), time.Now().Add(-time.Hour), message.Untrusted, message.Secret
+	for name, ed := range map[string]GrantEdit{
+		"a wider pattern": {Pattern: Pattern{"path": {Any: true}}},
+		"after more":      {Labels: &untrusted},
+	} {
+		shown, err := e.ShowGrantEdit(ctx, "ann", g, ed)
+		if err != nil || !shown.Wider {
+			t.Errorf("%s: %+v, %v", name, shown, err)
+		}
+		if _, err := e.EditGrant(ctx, "ann", g, ed); !fault.HasCode(err, "grant_wider") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if ed.Hash = shown.Hash + "0"; !fault.HasCode(func() error { _, err := e.EditGrant(ctx, "ann", g, ed); return err }(), "grant_wider") {
+			t.Errorf("%s: by another hash", name)
+		}
+	}
+	for name, x := range map[string]struct {
+		ed   GrantEdit
+		code string
+	}{
+		"no pattern": {GrantEdit{Pattern: Pattern{"path": {}}}, "grant_invalid"}, "over": {GrantEdit{Until: &past}, "grant_expiry_past"},
+		"odd": {GrantEdit{Standing: "odd"}, "approval_invalid"}, "secrets": {GrantEdit{Labels: &secret}, "grant_invalid"},
+	} {
+		if _, err := e.EditGrant(ctx, "ann", g, x.ed); !fault.HasCode(err, x.code) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := e.EditGrant(ctx, "bob", g, GrantEdit{Until: &soon}); !fault.HasCode(err, "grant_not_found") {
+		t.Error(err)
+	}
+	if got, err := e.EditGrant(ctx, "ann", g, GrantEdit{Pattern: Pattern{"path": {Is: []byte(`"notes/b"`)}}, Until: &soon, Standing: InConversation}); err != nil || got.Changed.IsZero() {
+		t.Fatalf("narrower: %+v, %v", got, err)
+	}
+	expect(t, begin(t, e, callOf(tl, `{"path":"notes/b"}`)).unasked(), message.OK)
+	ed := GrantEdit{Pattern: Pattern{"path": {Like: "notes/*"}}, Until: new(time.Time), Standing: Always}
+	shown, err := e.ShowGrantEdit(ctx, "ann", g, ed)
+	if err != nil || !shown.Wider {
+		t.Fatal(shown, err)
+	}
+	ed.Hash = shown.Hash
+	if _, err := e.EditGrant(ctx, "ann", g, ed); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, begin(t, e, callOf(tl, `{"path":"notes/c"}`)).unasked(), message.OK)
+	for range 2 {
+		if got, err := e.Revoke(ctx, "ann", g); err != nil || got.Revoked.IsZero() {
+			t.Fatal(got, err)
+		}
+	}
+	if _, err := e.EditGrant(ctx, "ann", g, GrantEdit{Until: &soon}); !fault.HasCode(err, "grant_revoked") {
+		t.Error(err)
+	}
+	c := callOf(tl, `{"path":"notes/c"}`)
+	again := begin(t, e, c)
+	q := again.question()
+	if err := e.Decide(ctx, c.Scope, Decision{ID: q.ID, Hash: q.Hash}); err != nil {
+		t.Fatal(err)
+	}
+	<-again.end
+	if list, err := e.Grants(ctx, "ann", true); err != nil || len(list) != 1 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// watched is a store that calls back before each commit, and counts queries
+// for grants.
+type watched struct {
+	store.Store
+	before func(store.Batch)
+	looks  atomic.Int64
+}
+
+func (w *watched) Commit(ctx context.Context, sc store.Scope, b store.Batch) (store.Receipt, error) {
+	if w.before != nil {
+		w.before(b)
+	}
+	return w.Store.Commit(ctx, sc, b)
+}
+
+func (w *watched) Query(ctx context.Context, sc store.Scope, q store.Query) (store.Page, error) {
+	if q.Type == TypeGrant {
+		w.looks.Add(1)
+	}
+	return w.Store.Query(ctx, sc, q)
+}
+
+// A grant that is taken back between the judging and the beginning does not
+// count: the commit that begins the action sees it.
+func TestAGrantRevokedOnTheWay(t *testing.T) {
+	ctx := context.Background()
+	w := &watched{Store: openStore(t)}
+	e := newEngine(w, nil)
+	other := newEngine(w.Store, nil) // of another process: e does not hear of it
+	tl := fileTool(echo)
+	r := begin(t, e, callOf(tl, `{"path":"a"}`))
+	give(t, e, r.question(), Always, "", time.Time{})
+	r.unasked()
+	list, err := e.Grants(ctx, "ann", false)
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	for _, at := range []intent.State{intent.Approved, intent.Executing} {
+		once := false
+		w.before = func(b store.Batch) {
+			if len(b.Changes) > 0 && b.Changes[0].State == string(at) && !once {
+				once = true
+				if _, err := other.Revoke(ctx, "ann", list[0].ID); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		c := callOf(tl, `{"path":"a"}`)
+		r := begin(t, e, c)
+		q := r.question()
+		w.before = nil
+		if in := stateOf(t, w, c); in.Attempts != 0 && in.State != intent.Awaiting || in.Approval != nil {
+			t.Errorf("at %s: %+v", at, in)
+		}
+		give(t, e, q, Always, "", time.Time{})
+		expect(t, <-r.end, message.OK)
+		if list, err = e.Grants(ctx, "ann", false); err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+	}
+}
+
+// Narrowing one on the way is seen as well, and one that still covers goes on.
+func TestAGrantChangedOnTheWayThatStillCovers(t *testing.T) {
+	ctx := context.Background()
+	w := &watched{Store: openStore(t)}
+	e := newEngine(w, nil)
+	tl := fileTool(echo)
+	r := begin(t, e, callOf(tl, `{"path":"a"}`))
+	give(t, e, r.question(), Always, "path any", time.Time{})
+	r.unasked()
+	list, err := e.Grants(ctx, "ann", false)
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	once := false
+	w.before = func(b store.Batch) {
+		if len(b.Changes) > 0 && b.Changes[0].State == string(intent.Executing) && !once {
+			once = true
+			if _, err := e.EditGrant(ctx, "ann", list[0].ID, GrantEdit{Pattern: Pattern{"path": {Like: "*"}}}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	expect(t, begin(t, e, callOf(tl, `{"path":"a"}`)).unasked(), message.OK)
+	if !once {
+		t.Error("it was not changed on the way")
+	}
+}
+
+func TestLookingForGrantsCostsNothingWhereThereAreNone(t *testing.T) {
+	w := &watched{Store: openStore(t)}
+	e := newEngine(w, nil)
+	tl := fileTool(echo)
+	for range 20 {
+		c := callOf(tl, `{"path":"a"}`)
+		wg := answering(t, e, &c, true)
+		run(t, e, c)
+		wg.Wait()
+	}
+	if n := w.looks.Load(); n != 1 {
+		t.Errorf("grants were looked for %d times", n)
+	}
+}
+
+// Of a queue that is done together, each is covered by its own approval.
+func TestGrantsOfQueuedActions(t *testing.T) {
+	ctx := context.Background()
+	s := openStore(t)
+	e := newEngine(s, nil)
+	tl := fileTool(echo)
+	tl.spec.Delivery = tool.Deferred
+	c := callOf(tl, `{"path":"a"}`)
+	r := begin(t, e, c)
+	q := r.question()
+	expect(t, <-r.end, message.Queued)
+	e.opt.Tool = func(string, string) (tool.Tool, bool) { return tl, true }
+	give(t, e, q, Always, "path any", time.Time{})
+	c2 := callOf(tl, `{"path":"b"}`)
+	c2.Request = c.Request
+	expect(t, run(t, e, c2), message.Queued)
+	if in := stateOf(t, s, c2); in.State != intent.Approved || in.Approval == nil || in.Approval.Grant == "" {
+		t.Fatalf("%+v", in)
+	}
+	list, err := e.Grants(ctx, "ann", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Revoke(ctx, "ann", list[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	// What was approved by it and has not begun is asked about; what a person has approved himself is done.
+	var asked []string
+	out, err := e.Settle(ctx, Settlement{Under: interaction, Scope: c.Scope, Request: c.Request, Attended: true,
+		Tools: func(string, string) (tool.Tool, bool) { return tl, true },
+		Notify: func(p Progress) {
+			if p.Status == Awaiting {
+				asked = append(asked, string(p.Args))
+				go func() {
+					if err := e.Decide(ctx, c.Scope, Decision{ID: p.Question.ID, Hash: p.Question.Hash}); err != nil {
+						t.Error(err)
+					}
+				}()
+			}
+		}})
+	if err != nil || len(out) != 2 || !slices.Equal(asked, []string{`{"path":"b"}`}) {
+		t.Fatalf("%v, asked %v, %v", out, asked, err)
+	}
+	expect(t, out[0].Result, message.OK)
+	expect(t, out[1].Result, message.DeniedCall)
+}
+
+// lookup finds one tool.
+func lookup(t tool.Tool) func(string, string) (tool.Tool, bool) {
+	return func(string, string) (tool.Tool, bool) { return t, true }
+}
+
+// A query that is asked about is covered like an action, also where nobody is
+// there; without a grant it is denied then, and nothing is recorded.
+func TestAGrantOfAQuery(t *testing.T) {
+	s := openStore(t)
+	e := newEngine(s, func(o *Options) { o.Judge = judge(policy.Ask) })
+	tl := query(echo)
+	alone := callOf(tl, `{"q":"a"}`)
+	alone.Attended = false
+	expect(t, run(t, e, alone), message.DeniedCall, "nobody is there")
+	noIntent(t, s, alone)
+	r := begin(t, e, callOf(tl, `{"q":"a"}`))
+	give(t, e, r.question(), Always, "", time.Time{})
+	expect(t, r.unasked(), message.OK)
+	alone = callOf(tl, `{"q":"a"}`)
+	alone.Attended = false
+	expect(t, run(t, e, alone), message.OK)
+	alone = callOf(tl, `{"q":"b"}`)
+	alone.Attended = false
+	expect(t, run(t, e, alone), message.DeniedCall, "nobody is there")
+}

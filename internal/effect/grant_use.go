@@ -1,0 +1,199 @@
+package effect
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/intent"
+	"steward/internal/policy"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// grants are the standing approvals of users in memory, so that looking for
+// one costs nothing where there is none. Every commit of one in this process
+// forgets them; the commit that begins an action looks again.
+type grants struct {
+	mu     sync.Mutex
+	of     map[string][]Grant // by user; present and empty: he has none
+	change uint64             // counts what was forgotten: what was read before is not kept
+}
+
+// maxGranted bounds the users whose grants are kept in memory.
+const maxGranted = 4096
+
+func (g *grants) forget(user string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.of, user)
+	g.change++
+}
+
+func (g *grants) get(user string) (list []Grant, known bool, change uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	list, known = g.of[user]
+	return list, known, g.change
+}
+
+func (g *grants) keep(user string, list []Grant, change uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.change != change {
+		return
+	}
+	if g.of == nil || len(g.of) >= maxGranted {
+		g.of = map[string][]Grant{}
+	}
+	g.of[user] = list
+}
+
+// grantsOf returns a user's standing approvals.
+func (e *Engine) grantsOf(ctx context.Context, user string) ([]Grant, error) {
+	list, known, change := e.grants.get(user)
+	if known {
+		return list, nil
+	}
+	list = nil
+	for it, err := range store.Items(ctx, e.opt.Store, store.ForUser(user), store.Query{Type: TypeGrant, State: stateActive}) {
+		if err != nil {
+			return nil, err
+		}
+		g, err := decodeGrant(it.Resource)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, g)
+	}
+	e.grants.keep(user, list, change)
+	return list, nil
+}
+
+// hasGrants reports whether a user has given standing approvals.
+func (e *Engine) hasGrants(ctx context.Context, user string) bool {
+	list, err := e.grantsOf(context.WithoutCancel(ctx), user)
+	return err == nil && len(list) > 0
+}
+
+// granted returns the standing approval that covers the action, or nil. What a
+// group decides, and what its tool wants to be asked about each time, none
+// covers. Where they cannot be read, there is none.
+func (f *flight) granted(ctx context.Context, d policy.Decision) *intent.Approval {
+	if d.Approvers != "" || f.spec.Asks || f.spec.Version == "" || f.c.anew != nil {
+		return nil
+	}
+	list, err := f.e.grantsOf(context.WithoutCancel(ctx), f.in.User)
+	if err != nil {
+		f.e.log.WarnContext(ctx, "standing approvals could not be read: a person is asked", "user", f.in.User, "error", err)
+	}
+	now := time.Now().UTC()
+	for i := range list {
+		g := &list[i]
+		if !g.covers(&f.in, conversationOf(f.uri), f.c.Labels, now) {
+			continue
+		}
+		until := now.Add(f.e.opt.ApprovalTimeout)
+		if !g.Expires.IsZero() && g.Expires.Before(until) {
+			until = g.Expires
+		}
+		return &intent.Approval{By: g.By, At: now, ArgsHash: f.in.ArgsHash, Version: f.in.Version,
+			Expires: until, Grant: GrantURI(g.ID).String()}
+	}
+	return nil
+}
+
+func conversationOf(uri resource.URI) string {
+	if conv, ok := uri.Find(record.TypeConversation); ok {
+		return conv.String()
+	}
+	return ""
+}
+
+// consume returns what the commit that begins an approved action has to see:
+// the grant by which it was approved, as it covers it now. why is why it does
+// not any more.
+func (f *flight) consume(ctx context.Context) (checks []store.Change, why string, err error) {
+	a := f.in.Approval
+	if a == nil || a.Grant == "" {
+		return nil, "", nil
+	}
+	uri, err := resource.Parse(a.Grant)
+	if err != nil {
+		return nil, "", fault.New(fault.Internal, "intent_broken", "a recorded intent names no grant: %w", err)
+	}
+	const gone = "the standing approval that covered it does not any more"
+	r, err := f.e.opt.Store.Get(context.WithoutCancel(ctx), store.ForUser(f.in.User), uri)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		f.e.grants.forget(f.in.User)
+		return nil, gone, nil
+	case err != nil:
+		return nil, "", err
+	}
+	g, err := decodeGrant(r)
+	if err != nil {
+		return nil, "", err
+	}
+	if f.spec.Asks || !g.covers(&f.in, conversationOf(f.uri), f.c.Labels, time.Now()) {
+		f.e.grants.forget(f.in.User)
+		return nil, gone, nil
+	}
+	return []store.Change{{Op: store.Check, URI: uri, If: store.If{Version: g.version}}}, "", nil
+}
+
+// lostGrant reports whether a commit failed because the grant that it was
+// approved by has changed meanwhile.
+func (f *flight) lostGrant(err error) bool {
+	a := f.in.Approval
+	if a == nil || a.Grant == "" || !fault.HasCode(err, "conflict") {
+		return false
+	}
+	at, _ := fault.Of(err).Details["uri"].(string)
+	if at != a.Grant {
+		return false
+	}
+	f.e.grants.forget(f.in.User)
+	return true
+}
+
+// Grants returns a user's standing approvals, the newest first; with all, also
+// those that were revoked or have ended.
+func (e *Engine) Grants(ctx context.Context, user string, all bool) ([]Grant, error) {
+	var out []Grant
+	q := store.Query{Type: TypeGrant}
+	if !all {
+		q.State = stateActive
+	}
+	now := time.Now()
+	for it, err := range store.Items(ctx, e.opt.Store, store.ForUser(user), q) {
+		if err != nil {
+			return nil, err
+		}
+		g, err := decodeGrant(it.Resource)
+		if err != nil {
+			return nil, err
+		}
+		if all || g.Expires.IsZero() || now.Before(g.Expires) {
+			out = append(out, g)
+		}
+	}
+	newestFirst(out)
+	return out, nil
+}
+
+// Grant returns one of a user's standing approvals (grant_not_found).
+func (e *Engine) Grant(ctx context.Context, user string, grant id.ID) (Grant, error) {
+	r, err := e.opt.Store.Get(ctx, store.ForUser(user), GrantURI(grant))
+	if fault.Is(err, fault.NotFound) {
+		return Grant{}, fault.New(fault.NotFound, "grant_not_found", "there is no standing approval %s", grant).
+			With("steward grants list shows those that there are")
+	}
+	if err != nil {
+		return Grant{}, err
+	}
+	return decodeGrant(r)
+}

@@ -1,0 +1,92 @@
+package effect
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Lines writes a pattern as people write it, an argument per line: its name,
+// and "is" with a value in JSON, "like" with a glob, or "any". ParsePattern
+// reads it.
+func (p Pattern) Lines() []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(p)) {
+		m, line := p[name], name
+		if name == "" || strings.ContainsAny(name, " \t\n\"") {
+			b, _ := jsontext.AppendQuote(nil, name) // what is no UTF-8 is shown as such
+			line = string(b)
+		}
+		switch {
+		case m.Any:
+			line += " any"
+		case m.Like != "":
+			line += " like " + m.Like
+		default:
+			line += " is " + string(m.Is)
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+// ParsePattern reads a pattern as Lines writes it, or as JSON (grant_invalid).
+// Arguments of base that no line names stay as they are there; a line
+// "NAME none" takes one away.
+func ParsePattern(text string, base Pattern) (Pattern, error) {
+	p := Pattern{}
+	maps.Copy(p, base)
+	if t := strings.TrimSpace(text); strings.HasPrefix(t, "{") {
+		p = nil
+		if err := json.Unmarshal([]byte(t), &p, json.RejectUnknownMembers(true)); err != nil {
+			return nil, invalidPattern("it cannot be read as JSON: %s", err)
+		}
+		return p.check()
+	}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		name, rest, err := nameOf(line)
+		if err != nil {
+			return nil, err
+		}
+		how, what, _ := strings.Cut(strings.TrimSpace(rest), " ")
+		what = strings.TrimSpace(what)
+		switch {
+		case how == "any" && what == "":
+			p[name] = Match{Any: true}
+		case how == "none" && what == "":
+			delete(p, name)
+		case how == "like" && what != "":
+			p[name] = Match{Like: what}
+		case how == "is" && what != "":
+			if !jsontext.Value(what).IsValid() {
+				return nil, invalidPattern("%q is no value in JSON; write a text in quotes", what)
+			}
+			p[name] = Match{Is: jsontext.Value(what)}
+		default:
+			return nil, invalidPattern("in the line %q, NAME is VALUE, NAME like GLOB or NAME any is missing", line)
+		}
+	}
+	return p.check()
+}
+
+// nameOf takes the name of an argument from the beginning of a line.
+func nameOf(line string) (name, rest string, err error) {
+	if !strings.HasPrefix(line, `"`) {
+		name, rest, _ = strings.Cut(line, " ")
+		return name, rest, nil
+	}
+	dec := jsontext.NewDecoder(strings.NewReader(line))
+	tok, err := dec.ReadToken()
+	if err != nil {
+		return "", "", invalidPattern("the name in %q has no end", line)
+	}
+	name = tok.String()
+	return name, line[dec.InputOffset():], nil
+}

@@ -1,0 +1,227 @@
+package effect
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// questionURI is where a question to a group is kept, in the group's space.
+func questionURI(intent resource.URI) resource.URI {
+	return resource.Root(TypeQuestion, IntentID(intent).String())
+}
+
+// groupScope is that of the engine itself, which puts questions to a group and
+// takes them back on behalf of users who need not be its members.
+func groupScope(group string) store.Scope { return store.ForGroup("system", group) }
+
+// post puts a question to the group that answers it. Putting it again does nothing.
+func (e *Engine) post(ctx context.Context, k *kept, q *Question) error {
+	if k.in.Approvers == "" {
+		return nil
+	}
+	body, err := json.Marshal(q, json.Deterministic(true))
+	if err != nil {
+		return fault.New(fault.Internal, "intent_broken", "the question cannot be put to %s: %w", k.in.Approvers, err)
+	}
+	ctx = context.WithoutCancel(ctx)
+	sc, uri := groupScope(k.in.Approvers), questionURI(k.uri)
+	if r, err := e.opt.Store.Get(ctx, sc, uri); err == nil && string(r.Body) == string(body) {
+		return nil
+	}
+	_, err = e.opt.Store.Commit(ctx, sc, store.Batch{Request: k.in.Request, Changes: []store.Change{
+		{Op: store.Put, URI: uri, Body: body, State: stateOpen}}})
+	return err
+}
+
+// unpost takes a question back from a group. What is left behind by a crash in
+// between is taken back by who lists it.
+func (e *Engine) unpost(ctx context.Context, group string, intent resource.URI) {
+	if group == "" {
+		return
+	}
+	e.takeBack(ctx, group, questionURI(intent))
+}
+
+func (e *Engine) takeBack(ctx context.Context, group string, at resource.URI) {
+	_, err := e.opt.Store.Commit(context.WithoutCancel(ctx), groupScope(group), store.Batch{Changes: []store.Change{{Op: store.Delete, URI: at}}})
+	if err != nil && !fault.Is(err, fault.NotFound) && !fault.HasCode(err, "conflict") {
+		e.log.WarnContext(ctx, "a question could not be taken back from a group", "group", group, "question", at.String(), "error", err)
+	}
+}
+
+// groupsOf returns the groups that a user is in.
+func (e *Engine) groupsOf(ctx context.Context, user string) ([]string, error) {
+	if e.opt.Directory == nil {
+		return nil, nil
+	}
+	p, err := e.opt.Directory.Principal(ctx, user)
+	return p.Groups, err
+}
+
+// place is where a question is: the intent, and the scope by which it is
+// reached, whose actor is who looks.
+type place struct {
+	scope store.Scope
+	uri   resource.URI
+}
+
+// may refuses a user who does not answer an action's questions (approval_by_group).
+func (e *Engine) may(ctx context.Context, in *intent.Intent, at place) error {
+	if in.Approvers == "" { // it is in his own space, or he would not have found it
+		return nil
+	}
+	groups, err := e.groupsOf(ctx, at.scope.Actor)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(groups, in.Approvers) {
+		return fault.New(fault.Denied, "approval_by_group", "a member of the group %s answers this, and you are not one", in.Approvers).
+			With("ask one of them")
+	}
+	return nil
+}
+
+// unanswerable says why nobody could answer what policy would ask, or nothing.
+func (f *flight) unanswerable() string {
+	if f.in.Approvers != "" && f.e.opt.Directory == nil {
+		return "the group " + f.in.Approvers + " would have to allow it, and there are no groups here"
+	}
+	return ""
+}
+
+// find finds the question that a user may see by the URI or the id of its
+// intent: his own, or one that is put to a group of his (approval_not_found).
+func (e *Engine) find(ctx context.Context, sc store.Scope, name string) (place, error) {
+	uri, err := resource.Parse(name)
+	if err != nil {
+		return e.findByID(ctx, sc, name)
+	}
+	if uri.Type() != TypeIntent {
+		return place{}, unasked(name)
+	}
+	if _, err = e.opt.Store.Get(ctx, sc, uri); err == nil {
+		return place{sc, uri}, nil
+	}
+	if !fault.Is(err, fault.NotFound) {
+		return place{}, err
+	}
+	return e.findPosted(ctx, sc, name, IntentID(uri))
+}
+
+func (e *Engine) findByID(ctx context.Context, sc store.Scope, name string) (place, error) {
+	x, ok := id.Parse(name)
+	if !ok || x.Zero() {
+		return place{}, unasked(name)
+	}
+	page, err := e.opt.Store.Query(ctx, sc, store.Query{Type: TypeIntent, Term: store.Term{Name: TermIntent, Value: x.String()}, Limit: 1, NoBody: true})
+	if err != nil {
+		return place{}, err
+	}
+	if len(page.Items) > 0 {
+		return place{sc, page.Items[0].URI}, nil
+	}
+	return e.findPosted(ctx, sc, name, x)
+}
+
+func (e *Engine) findPosted(ctx context.Context, sc store.Scope, name string, intent id.ID) (place, error) {
+	groups, err := e.groupsOf(ctx, sc.Actor)
+	if err != nil {
+		return place{}, err
+	}
+	for _, group := range groups {
+		at, _, err := e.posted(ctx, group, sc.Actor, resource.Root(TypeQuestion, intent.String()))
+		if !fault.Is(err, fault.NotFound) {
+			return at, err
+		}
+	}
+	return place{}, unasked(name)
+}
+
+// posted reads a question that was put to a group. What is none of Steward's
+// own is not there.
+func (e *Engine) posted(ctx context.Context, group, user string, at resource.URI) (place, intent.Intent, error) {
+	r, err := e.opt.Store.Get(ctx, groupScope(group), at)
+	if err != nil {
+		return place{}, intent.Intent{}, err
+	}
+	var q Question
+	if err := json.Unmarshal(r.Body, &q); err != nil {
+		return place{}, intent.Intent{}, fault.New(fault.Internal, "store_broken", "the question %s cannot be read: %w", at, err)
+	}
+	uri, err := resource.Parse(q.ID)
+	if err != nil {
+		return place{}, intent.Intent{}, fault.New(fault.Internal, "store_broken", "the question %s names no intent: %w", at, err)
+	}
+	p := place{store.ForUser(q.User), uri}
+	p.scope.Actor = user
+	k, err := e.load(ctx, p.scope, uri)
+	if err != nil {
+		return place{}, intent.Intent{}, err
+	}
+	if k.in.Approvers != group || k.in.User != q.User || questionURI(uri) != at {
+		return place{}, intent.Intent{}, unasked(q.ID)
+	}
+	return p, k.in, nil
+}
+
+// appendPosted appends what is put to a group, and takes back what does not
+// wait any more: a crash has left it.
+func (e *Engine) appendPosted(ctx context.Context, out []Question, group, user string) ([]Question, error) {
+	for it, err := range store.Items(ctx, e.opt.Store, groupScope(group), store.Query{Type: TypeQuestion, State: stateOpen, NoBody: true}) {
+		if err != nil {
+			return out, err
+		}
+		at, in, err := e.posted(ctx, group, user, it.URI)
+		switch {
+		case fault.Is(err, fault.NotFound) || err == nil && in.State != intent.Awaiting:
+			e.takeBack(ctx, group, it.URI)
+		case err != nil:
+			return out, err
+		case slices.ContainsFunc(out, func(q Question) bool { return q.ID == at.uri.String() }): // his own
+		default:
+			if out, err = e.appendShown(ctx, out, at, &in); err != nil {
+				return out, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// remark has the model know what a person has changed, and who of a group has
+// allowed it.
+func (f *flight) remark(res *message.ToolResult) {
+	a := f.in.Approval
+	if a == nil || f.in.Attempts == 0 {
+		return
+	}
+	var said []string
+	if f.in.Approvers != "" {
+		said = append(said, "Allowed by "+a.By+" of the group "+f.in.Approvers+".")
+	}
+	if a.Edited != "" {
+		args := f.in.Args
+		if len(args) > maxRemark {
+			args = cut(args, maxRemark) + "…"
+		}
+		said = append(said, "The person who allowed it changed the arguments first; it was called with "+args+".")
+	}
+	if said == nil {
+		return
+	}
+	own := message.Common{Origin: "system"}
+	note := &message.Text{Common: own, Text: "[" + strings.ToValidUTF8(strings.Join(said, " "), "\uFFFD") + "]"}
+	res.Content = append([]message.Block{note}, res.Content...)
+}
+
+// maxRemark bounds the arguments that a remark repeats, in bytes.
+const maxRemark = 2000

@@ -1,0 +1,6 @@
+//go:build !race
+
+package effect
+
+// schedules is how many TestSchedules goes through.
+const schedules = 10_000

@@ -1,0 +1,169 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"steward/internal/effect"
+	"steward/internal/face/httpauth"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/intent"
+	"steward/internal/runtime"
+	"steward/internal/store"
+)
+
+// Intender tells of actions and does what a person wants of them;
+// runtime.Node is one. which is an id, at least 8 characters of its beginning,
+// or the URI of the intent.
+type Intender interface {
+	Intents(ctx context.Context, user string, f runtime.IntentFilter, after store.Cursor, limit int) ([]runtime.IntentView, store.Cursor, error)
+	Intent(ctx context.Context, user, which string) (runtime.IntentView, error)
+	AnswerIntent(ctx context.Context, user, which, hash, reason string, approve bool) (runtime.IntentView, error)
+	CancelIntent(ctx context.Context, user, which string) (runtime.IntentView, error)
+	RetryIntent(ctx context.Context, user, which string) (runtime.IntentView, error)
+	UndoIntent(ctx context.Context, user, which string) (runtime.IntentView, error)
+	ResolveIntent(ctx context.Context, user, which string, w effect.Resolution) (runtime.IntentView, error)
+}
+
+// wishWait is how long a caller waits for what becomes of his wish; it goes on
+// by itself.
+const wishWait = time.Minute
+
+// actions are the routes of actions.
+func (f *face) actions() map[string]serve {
+	return map[string]serve{
+		"GET /intents":               f.intents,
+		"GET /intents/{id}":          f.intent,
+		"POST /intents/{id}/approve": f.answerIntent(true),
+		"POST /intents/{id}/deny":    f.answerIntent(false),
+		"POST /intents/{id}/cancel":  f.wishIntent(Intender.CancelIntent),
+		"POST /intents/{id}/retry":   f.wishIntent(Intender.RetryIntent),
+		"POST /intents/{id}/undo":    f.wishIntent(Intender.UndoIntent),
+		"POST /intents/{id}/resolve": f.resolveIntent,
+	}
+}
+
+// intender is the node, where it has actions.
+func (f *face) intender() (Intender, error) {
+	if n, ok := f.Node.(Intender); ok {
+		return n, nil
+	}
+	return nil, fault.New(fault.Unsupported, "intents_unsupported", "this server has no actions").With("ask the Steward that has the data folder in use")
+}
+
+// intents answers with a user's actions, those that changed last first.
+func (f *face) intents(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	n, err := f.intender()
+	if err != nil {
+		return err
+	}
+	after, limit, err := page(r)
+	if err != nil {
+		return err
+	}
+	q := r.URL.Query()
+	filter := runtime.IntentFilter{State: intent.State(q.Get("state"))}
+	if s := q.Get("dead"); s != "" {
+		if filter.Dead, err = strconv.ParseBool(s); err != nil {
+			return fault.New(fault.Invalid, "dead_invalid", "dead=%.40q is neither true nor false", s).With("use true or false")
+		}
+	}
+	if s := q.Get("conversation"); s != "" {
+		own, ok := id.Parse(s)
+		if !ok {
+			return fault.New(fault.Invalid, "conversation_invalid", "%.80q is no id of a conversation", s).With("GET %s/conversations lists them", Prefix)
+		}
+		filter.Conversation = own
+	}
+	list, next, err := n.Intents(r.Context(), c.User, filter, after, limit)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, struct {
+		Intents []runtime.IntentView `json:"intents"`
+		Next    store.Cursor         `json:"next,omitempty"`
+	}{list, next})
+}
+
+// intent answers with everything about an action.
+func (f *face) intent(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	n, err := f.intender()
+	if err != nil {
+		return err
+	}
+	v, err := n.Intent(r.Context(), c.User, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, v)
+}
+
+// wishIntent does what a person wants of an action.
+func (f *face) wishIntent(do func(n Intender, ctx context.Context, user, which string) (runtime.IntentView, error)) serve {
+	return func(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+		n, err := f.intender()
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), wishWait)
+		defer cancel()
+		v, err := do(n, ctx, c.User, r.PathValue("id"))
+		if err != nil {
+			return err
+		}
+		status := http.StatusOK
+		if v.State.InFlight() {
+			status = http.StatusAccepted
+		}
+		return reply(w, status, v)
+	}
+}
+
+// answerIntent records a person's word about an action that waits for it.
+func (f *face) answerIntent(approve bool) serve {
+	return func(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+		n, err := f.intender()
+		if err != nil {
+			return err
+		}
+		var in struct {
+			Hash   string `json:"hash"`
+			Reason string `json:"reason"`
+		}
+		if err := httpauth.Decode(w, r, maxBody, &in); err != nil {
+			return err
+		}
+		v, err := n.AnswerIntent(r.Context(), c.User, r.PathValue("id"), in.Hash, in.Reason, approve)
+		if err != nil {
+			return err
+		}
+		return reply(w, http.StatusOK, v)
+	}
+}
+
+// resolveIntent records a person's word about an action of which nobody knew
+// whether it was done.
+func (f *face) resolveIntent(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	n, err := f.intender()
+	if err != nil {
+		return err
+	}
+	var in struct {
+		Done *bool  `json:"done"`
+		Note string `json:"note"`
+	}
+	if err := httpauth.Decode(w, r, maxBody, &in); err != nil {
+		return err
+	}
+	if in.Done == nil {
+		return fault.New(fault.Invalid, "done_missing", "it is not said whether the action was done").With("set done to true or false")
+	}
+	v, err := n.ResolveIntent(r.Context(), c.User, r.PathValue("id"), effect.Resolution{Done: *in.Done, Note: in.Note})
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, v)
+}

@@ -1,0 +1,98 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/runtime"
+)
+
+var asked = runtime.RequestView{ID: id.ID{15: 8}, Kind: record.RequestTurn, Title: "2+2?", State: record.RequestAnswered, Started: at, Ended: at.Add(2 * time.Second),
+	Usage: message.Usage{Input: 3}, Cost: 0.5, Below: []runtime.RequestView{
+		{ID: id.ID{15: 9}, Kind: record.RequestTask, Tool: "math.add", State: record.RequestOpen, Status: record.TaskRunning, Progress: 0.25, Started: at}}}
+
+const askedJSON = `{"id":"00000000-0000-0000-0000-000000000008","kind":"turn","title":"2+2?","state":"answered","started":"2030-01-02T03:04:05Z",` +
+	`"ended":"2030-01-02T03:04:07Z","took_ms":2000,"usage":{"input":3},"cost":0.5,"below":[` +
+	`{"id":"00000000-0000-0000-0000-000000000009","kind":"task","tool":"math.add","state":"open","status":"running","progress":0.25,"started":"2030-01-02T03:04:05Z"}]}`
+
+// Requests has one, of ana's.
+func (d *double) Requests(_ context.Context, user string, all bool, limit int) ([]runtime.RequestView, error) {
+	d.asked = fmt.Sprint(user, "|", all, "|", limit)
+	if d.fail != nil || user != "ana" {
+		return nil, d.fail
+	}
+	return []runtime.RequestView{asked}, nil
+}
+
+func (d *double) RequestTree(_ context.Context, user, which string) (runtime.RequestView, error) {
+	d.asked = which
+	if user != "ana" {
+		return runtime.RequestView{}, fault.New(fault.NotFound, "request_not_found", "there is no request %q", which)
+	}
+	return asked, nil
+}
+
+func (d *double) CancelRequest(_ context.Context, user, which string) error {
+	d.asked = which
+	if user != "ana" {
+		return fault.New(fault.NotFound, "request_not_found", "there is no request %q", which)
+	}
+	return d.fail
+}
+
+func TestRequests(t *testing.T) {
+	d := &double{}
+	for _, c := range []struct {
+		user, method, path string
+		status             int
+		body, asked        string
+	}{
+		{"ana", "GET", "/requests", 200, `{"requests":[` + askedJSON + `]}`, "ana|false|100"},
+		{"ana", "GET", "/requests?all=true&limit=5", 200, `{"requests":[` + askedJSON + `]}`, "ana|true|5"},
+		{"eve", "GET", "/requests", 200, `{"requests":[]}`, "eve|false|100"},
+		{"ana", "GET", "/requests/00000000-0000", 200, askedJSON, "00000000-0000"},
+		{"ana", "DELETE", "/requests/00000000-0000", 204, "", "00000000-0000"},
+	} {
+		status, _, body, err := request(t, d, c.user, c.method, root+c.path, "")
+		if err != nil || status != c.status || body != c.body || d.asked != c.asked {
+			t.Errorf("%s %s: %d %s %v (%s)", c.method, c.path, status, body, err, d.asked)
+		}
+	}
+	for path, want := range map[string]string{
+		"GET /requests?all=some": "400 all_invalid", "GET /requests?limit=0": "400 limit_invalid",
+		"GET /requests/x": "404 request_not_found", "DELETE /requests/x": "404 request_not_found",
+	} {
+		var method, rest string
+		fmt.Sscan(path, &method, &rest)
+		status, _, body, err := request(t, d, "eve", method, root+rest, "")
+		var v struct{ Error struct{ Code string } }
+		if err = errors.Join(err, json.Unmarshal([]byte(body), &v)); err != nil || fmt.Sprint(status, " ", v.Error.Code) != want {
+			t.Errorf("%s: %d %s %v", path, status, body, err)
+		}
+	}
+	if status, _, _, _ := request(t, &double{fail: errors.New("no")}, "ana", "GET", root+"/requests", ""); status != 500 {
+		t.Error(status)
+	}
+}
+
+func TestRequestViewsAreReadAsTheyAreWritten(t *testing.T) {
+	b, err := json.Marshal(asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back runtime.RequestView
+	if err := json.Unmarshal(b, &back); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := json.Marshal(back); err != nil || string(again) != string(b) || back.Took(at) != 2*time.Second || back.Below[0].Took(at.Add(time.Second)) != time.Second {
+		t.Errorf("%s\n%s %v", b, again, err)
+	}
+}

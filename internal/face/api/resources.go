@@ -1,0 +1,277 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"steward/internal/face/httpauth"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/resource"
+	"steward/internal/tree"
+)
+
+// Resources is what the face needs of the tree; tree.Service is one.
+type Resources interface {
+	Get(ctx context.Context, by tree.Caller, uri resource.URI) (tree.Resource, error)
+	List(ctx context.Context, by tree.Caller, q tree.Query) (tree.Page, error)
+	Parents(ctx context.Context, by tree.Caller, uri resource.URI) ([]tree.Resource, error)
+	Put(ctx context.Context, by tree.Caller, p tree.Put) (tree.Resource, error)
+	Delete(ctx context.Context, by tree.Caller, d tree.Removal) error
+	Past
+}
+
+// Past is what resources were before.
+type Past interface {
+	History(ctx context.Context, by tree.Caller, uri resource.URI, after string, limit int) (tree.Page, error)
+	Version(ctx context.Context, by tree.Caller, uri resource.URI, version uint64) (tree.Resource, error)
+}
+
+// tree are the routes about resources. URIs have slashes, so they stand in the
+// query: ?uri=cld:home.Note.shopping
+func (f *face) tree() map[string]serve {
+	return map[string]serve{
+		"GET /resources":         f.listResources,
+		"GET /resources/item":    f.resource,
+		"PUT /resources/item":    f.putResource,
+		"DELETE /resources/item": f.deleteResource,
+		"GET /resources/parents": f.parents,
+		"GET /resources/history": f.history,
+	}
+}
+
+func (f *face) resources() (Resources, error) {
+	if f.Resources == nil {
+		return nil, fault.New(fault.Unsupported, "resources_unsupported", "this Steward has no resources")
+	}
+	return f.Resources, nil
+}
+
+// asking is the caller as the tree knows him.
+func asking(c httpauth.Caller) tree.Caller {
+	return tree.Caller{User: c.User, Attended: c.Attended(), Request: id.New()}
+}
+
+// named reads the URI in the query, and the space that it is meant in.
+func named(r *http.Request, c httpauth.Caller) (resource.URI, resource.Space, error) {
+	q := r.URL.Query()
+	space := resource.Space(q.Get("space"))
+	text := q.Get("uri")
+	if text == "" {
+		return resource.URI{}, space, fault.New(fault.Invalid, "uri_missing", "no resource is named").With("name one: ?uri=cld:home.Note.shopping")
+	}
+	uri, err := tree.Parse(c.User, space, text)
+	return uri, space, err
+}
+
+func (f *face) listResources(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	all, err := f.resources()
+	if err != nil {
+		return err
+	}
+	after, limit, err := page(r)
+	if err != nil {
+		return err
+	}
+	v := r.URL.Query()
+	q := tree.Query{Type: v.Get("type"), Space: resource.Space(v.Get("space")), State: v.Get("state"),
+		After: string(after), Limit: limit, Bodies: v.Get("bodies") == "true"}
+	if under := v.Get("under"); under != "" {
+		if q.Under, err = tree.Parse(c.User, q.Space, under); err != nil {
+			return err
+		}
+	}
+	if q.Since, err = moment(v.Get("since")); err != nil {
+		return err
+	}
+	if q.Until, err = moment(v.Get("until")); err != nil {
+		return err
+	}
+	got, err := all.List(r.Context(), asking(c), q)
+	if err != nil {
+		return err
+	}
+	return replyPage(w, got)
+}
+
+func replyPage(w http.ResponseWriter, p tree.Page) error {
+	return reply(w, http.StatusOK, struct {
+		Resources []tree.Resource `json:"resources"`
+		Next      string          `json:"next,omitzero"`
+	}{p.Items, p.Next})
+}
+
+// moment reads a time of RFC 3339; zero for none.
+func moment(s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return t, fault.New(fault.Invalid, "time_invalid", "%.60q is no time", s).With("write it like 2030-01-31T08:00:00Z")
+	}
+	return t, nil
+}
+
+func (f *face) resource(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	all, err := f.resources()
+	if err != nil {
+		return err
+	}
+	uri, _, err := named(r, c)
+	if err != nil {
+		return err
+	}
+	if s := r.URL.Query().Get("version"); s != "" {
+		version, err := number(s)
+		if err != nil {
+			return err
+		}
+		got, err := all.Version(r.Context(), asking(c), uri, version)
+		if err != nil {
+			return err
+		}
+		return reply(w, http.StatusOK, got)
+	}
+	got, err := all.Get(r.Context(), asking(c), uri)
+	if err != nil {
+		return err
+	}
+	if got.Version > 0 {
+		w.Header().Set("ETag", etag(got.Version))
+		if r.Header.Get("If-None-Match") == etag(got.Version) {
+			w.WriteHeader(http.StatusNotModified)
+			return nil
+		}
+	}
+	return reply(w, http.StatusOK, got)
+}
+
+func etag(version uint64) string { return `"` + strconv.FormatUint(version, 10) + `"` }
+
+func number(s string) (uint64, error) {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil || n == 0 {
+		return 0, fault.New(fault.Invalid, "version_invalid", "%.60q is no version", s).With("versions are numbers from 1 on")
+	}
+	return n, nil
+}
+
+// conditions reads If-Match: "3" and If-None-Match: * (RFC 9110, section 13.1),
+// or the same in the query, as ?version=3 and ?create=true.
+func conditions(r *http.Request) (version uint64, create bool, err error) {
+	if m := r.Header.Get("If-Match"); m != "" {
+		text, opened := strings.CutPrefix(m, `"`)
+		text, closed := strings.CutSuffix(text, `"`)
+		if !opened || !closed {
+			return 0, false, fault.New(fault.Invalid, "version_invalid", "%.60q is no version", m).With(`write it as If-Match: "3"`)
+		}
+		if version, err = number(text); err != nil {
+			return 0, false, err
+		}
+	}
+	if v := r.URL.Query().Get("version"); v != "" {
+		if version, err = number(v); err != nil {
+			return 0, false, err
+		}
+	}
+	create = r.URL.Query().Get("create") == "true"
+	switch none := r.Header.Get("If-None-Match"); none {
+	case "":
+	case "*":
+		create = true
+	default:
+		return 0, false, fault.New(fault.Invalid, "version_invalid", "If-None-Match can only be * here, not %.60q", none)
+	}
+	return version, create, nil
+}
+
+// putResource takes the resource's body as the request's. The state stands in
+// the query.
+func (f *face) putResource(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	all, err := f.resources()
+	if err != nil {
+		return err
+	}
+	uri, space, err := named(r, c)
+	if err != nil {
+		return err
+	}
+	version, create, err := conditions(r)
+	if err != nil {
+		return err
+	}
+	body, err := httpauth.ReadBody(w, r, tree.MaxBody)
+	if err != nil {
+		return err
+	}
+	got, err := all.Put(r.Context(), asking(c), tree.Put{URI: uri, Space: space, Body: body, State: r.URL.Query().Get("state"), Version: version, Create: create})
+	if err != nil {
+		return err
+	}
+	w.Header().Set("ETag", etag(got.Version))
+	status := http.StatusOK
+	if got.Version == 1 {
+		status = http.StatusCreated
+	}
+	return reply(w, status, got)
+}
+
+func (f *face) deleteResource(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	all, err := f.resources()
+	if err != nil {
+		return err
+	}
+	uri, _, err := named(r, c)
+	if err != nil {
+		return err
+	}
+	version, _, err := conditions(r)
+	if err != nil {
+		return err
+	}
+	if err := all.Delete(r.Context(), asking(c), tree.Removal{URI: uri, Version: version, Erase: r.URL.Query().Get("erase") == "true"}); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (f *face) parents(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	all, err := f.resources()
+	if err != nil {
+		return err
+	}
+	uri, _, err := named(r, c)
+	if err != nil {
+		return err
+	}
+	list, err := all.Parents(r.Context(), asking(c), uri)
+	if err != nil {
+		return err
+	}
+	return replyPage(w, tree.Page{Items: list})
+}
+
+func (f *face) history(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	all, err := f.resources()
+	if err != nil {
+		return err
+	}
+	uri, _, err := named(r, c)
+	if err != nil {
+		return err
+	}
+	after, limit, err := page(r)
+	if err != nil {
+		return err
+	}
+	got, err := all.History(r.Context(), asking(c), uri, string(after), limit)
+	if err != nil {
+		return err
+	}
+	return replyPage(w, got)
+}

@@ -1,0 +1,163 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"strconv"
+
+	"steward/internal/events"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/resource"
+)
+
+// Events tells what happens to resources.
+type Events interface {
+	Subscribe(ctx context.Context, user string, f events.Filter, from events.Cursor) iter.Seq2[events.Batch, error]
+}
+
+// The frames that ask for events.
+type (
+	subscribeFrame struct {
+		head
+		Sources  []string            `json:"sources"`
+		Details  []events.DetailType `json:"detail_types"`
+		Prefixes []string            `json:"prefixes"`
+		Types    []string            `json:"types"`
+		Bodies   bool                `json:"bodies"`
+		Cursor   string              `json:"cursor"`
+	}
+	unsubscribeFrame struct {
+		head
+		Re string `json:"re"` // the id of the frame that began it
+	}
+)
+
+// maxSubscriptions bounds those of one connection.
+const maxSubscriptions = 64
+
+// prefixesOf reads URIs; a fault says in which.
+func prefixesOf(texts []string) ([]resource.URI, error) {
+	var out []resource.URI
+	for i, s := range texts {
+		u, err := resource.Parse(s)
+		if err != nil {
+			return nil, fault.Of(err).Detail("member", "/prefixes/"+strconv.Itoa(i))
+		}
+		out = append(out, u)
+	}
+	return out, nil
+}
+
+// subscribe begins to tell the client of events, under the id of its frame.
+func (c *conn) subscribe(f *subscribeFrame) error {
+	switch {
+	case f.ID == "":
+		return missing("id")
+	case c.server.o.Events == nil:
+		return fault.New(fault.Unsupported, "events_missing", "this Steward tells no events")
+	}
+	prefixes, err := prefixesOf(f.Prefixes)
+	if err != nil {
+		return err
+	}
+	filter := events.Filter{Sources: f.Sources, Details: f.Details, Prefixes: prefixes, Types: f.Types, Bodies: f.Bodies}
+	ctx, cancel := context.WithCancel(c.ctx)
+	w := &watching{cancel: cancel, done: make(chan struct{})}
+	if err := c.enrol(f.ID, w); err != nil {
+		cancel()
+		return err
+	}
+	c.work.Go(func() {
+		err := c.tellEvents(ctx, f.ID, filter, events.Cursor(f.Cursor))
+		c.mu.Lock()
+		delete(c.subscribed, f.ID) // before the client can know
+		c.mu.Unlock()
+		if err != nil {
+			c.logFault(err)
+			c.tell(ctx, appendError(nil, err, f.ID, id.ID{}))
+		}
+		cancel()
+		close(w.done)
+	})
+	return nil
+}
+
+func (c *conn) enrol(key string, w *watching) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.subscribed[key] != nil:
+		return fault.New(fault.Conflict, "subscription_exists", "the connection has a subscription under the id %s already", key).
+			With("use another id, or unsubscribe that one first")
+	case len(c.subscribed) >= maxSubscriptions:
+		return fault.New(fault.Exhausted, "too_many_subscriptions", "one connection has at most %d subscriptions", maxSubscriptions).
+			With("subscribe to more with one filter, or open another connection")
+	}
+	if c.subscribed == nil {
+		c.subscribed = map[string]*watching{}
+	}
+	c.subscribed[key] = w
+	return nil
+}
+
+// tellEvents puts batch after batch. While the client leaves one waiting, the
+// log keeps the rest. A key that was revoked is found out before more is told.
+func (c *conn) tellEvents(ctx context.Context, re string, f events.Filter, from events.Cursor) error {
+	for b, err := range c.server.o.Events.Subscribe(ctx, c.caller.User, f, from) {
+		if err != nil {
+			return err
+		}
+		if again := c.caller.Recheck(ctx); again != nil {
+			if ctx.Err() == nil {
+				c.refuse(again)
+			}
+			return nil
+		}
+		raw, err := appendEvents(nil, re, &b)
+		if err != nil {
+			return err
+		}
+		if !c.tell(ctx, raw) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// unsubscribe ends a subscription: when it returns, nothing more is told of it.
+func (c *conn) unsubscribe(f *unsubscribeFrame) error {
+	if f.Re == "" {
+		return missing("re")
+	}
+	c.mu.Lock()
+	w := c.subscribed[f.Re]
+	c.mu.Unlock()
+	if w == nil {
+		return fault.New(fault.NotFound, "subscription_not_found", "the connection has no subscription under the id %.80s", f.Re)
+	}
+	w.cancel()
+	<-w.done
+	return nil
+}
+
+// appendEvents appends the frame of a batch of events.
+func appendEvents(dst []byte, re string, b *events.Batch) ([]byte, error) {
+	dst = append(dst, `{"type":"events"`...)
+	dst = appendText(dst, "re", re)
+	dst = append(dst, `,"events":[`...)
+	for i := range b.Events {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		one, err := json.Marshal(&b.Events[i])
+		if err != nil {
+			return nil, err
+		}
+		dst = append(dst, one...)
+	}
+	dst = append(dst, ']')
+	dst = appendText(dst, "cursor", string(b.Cursor))
+	return append(dst, '}'), nil
+}

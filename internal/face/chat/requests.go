@@ -1,0 +1,97 @@
+package chat
+
+import (
+	"strconv"
+
+	"steward/internal/fault"
+	"steward/internal/message"
+	"steward/internal/runtime"
+)
+
+// The frames that are about requests.
+type (
+	requestsFrame struct {
+		head
+		Request string `json:"request_id"` // its tree; empty: a list
+		All     bool   `json:"all"`        // those that are closed too
+		Limit   int    `json:"limit"`
+	}
+	cancelFrame struct {
+		head
+		Request string `json:"request_id"`
+	}
+)
+
+// The most requests that a frame lists, and how many unless it says.
+const (
+	maxRequests  = 1000
+	someRequests = 100
+)
+
+// requests answers with the requests that are open, or with the tree of one.
+func (c *conn) requests(f *requestsFrame) error {
+	node, user := c.server.o.Node, c.caller.User
+	answer := struct {
+		Type     string                `json:"type"`
+		Re       string                `json:"re,omitzero"`
+		Requests []runtime.RequestView `json:"requests,omitzero"`
+		Request  *runtime.RequestView  `json:"request,omitzero"`
+	}{Type: "requests", Re: f.ID}
+	if f.Request != "" {
+		tree, err := node.RequestTree(c.ctx, user, f.Request)
+		if err != nil {
+			return err
+		}
+		answer.Request = &tree
+	} else {
+		if f.Limit == 0 {
+			f.Limit = someRequests
+		}
+		if f.Limit < 0 || f.Limit > maxRequests {
+			return fault.New(fault.Invalid, "member_invalid", "limit is a number from 1 to %d", maxRequests).Detail("member", "/limit")
+		}
+		list, err := node.Requests(c.ctx, user, f.All, f.Limit)
+		if err != nil {
+			return err
+		}
+		answer.Requests = append([]runtime.RequestView{}, list...)
+	}
+	b, err := encodeAnswer(answer)
+	if err != nil {
+		return err
+	}
+	c.tell(c.ctx, b)
+	return nil
+}
+
+func (c *conn) cancelRequest(f *cancelFrame) error {
+	if f.Request == "" {
+		return missing("request_id")
+	}
+	return c.server.o.Node.CancelRequest(c.ctx, c.caller.User, f.Request)
+}
+
+// appendTask appends how far a task is.
+func appendTask(dst []byte, v *runtime.TaskView) []byte {
+	dst = appendID(dst, "id", v.ID)
+	dst = appendText(dst, "call_id", v.Call)
+	dst = appendText(dst, "tool", v.Tool)
+	dst = appendText(dst, "status", v.Status)
+	dst = appendSome(dst, "message", v.Message)
+	if v.Fraction > 0 {
+		dst = strconv.AppendFloat(append(dst, `,"progress":`...), v.Fraction, 'g', 4, 64)
+	}
+	if a := v.Approval; a != nil {
+		dst = appendArgs(append(dst, `,"args":`...), a.Args)
+		dst = appendApproval(dst, a, false)
+	}
+	return dst
+}
+
+// appendOpened appends what a tool or an agent has opened a turn with.
+func appendOpened(dst []byte, m *message.Message) []byte {
+	if len(m.Blocks) > 0 {
+		dst = appendText(dst, "origin", m.Blocks[0].Base().Origin)
+	}
+	return appendBlocks(append(dst, `,"content":`...), m.Blocks)
+}

@@ -1,0 +1,130 @@
+package openai
+
+import (
+	"slices"
+	"strings"
+
+	"steward/internal/message"
+)
+
+// defanger takes the images out of what agents answer, and all else that
+// clients of this protocol, which show Markdown and the HTML in it, fetch by
+// themselves. An address that text of others has made up would so send out what
+// the model had read. An image becomes a link, which somebody has to follow, and
+// a tag becomes its text.
+type defanger struct{ held string }
+
+// next returns a piece of text without images; the beginning of what may become
+// one is held back.
+func (d *defanger) next(text string) string {
+	text = defang(d.held + text)
+	keep := len(text) - len(strings.TrimRight(text, "!"))
+	for i := range len(text) - keep {
+		if text[i] != '<' {
+			continue
+		}
+		if _, _, whole := tag(text[i:]); !whole {
+			keep = len(text) - i
+			break
+		}
+	}
+	d.held = text[len(text)-keep:]
+	return text[:len(text)-keep]
+}
+
+// rest returns what was held back.
+func (d *defanger) rest() string {
+	text := d.held
+	d.held = ""
+	return text
+}
+
+// defang takes the images out of a whole text.
+func defang(text string) string {
+	for strings.Contains(text, "![") { // "!![" leaves one behind
+		text = strings.ReplaceAll(text, "![", "[")
+	}
+	for at := 0; ; {
+		i := strings.IndexByte(text[at:], '<')
+		if i < 0 {
+			return text
+		}
+		at += i
+		if name, rest, whole := tag(text[at:]); whole && fetches(name, rest) {
+			text = text[:at] + "&lt;" + text[at+1:]
+		}
+		at++
+	}
+}
+
+// maxTag bounds what is looked at, and held back, of a tag, in bytes.
+const maxTag = 2 << 10
+
+// tag reads the tag with which a text begins: its name, in lower case, and what
+// stands in it. It is not whole while more may follow.
+func tag(text string) (name, rest string, whole bool) {
+	n := 1
+	for n < len(text) && n <= 20 && (text[n]|0x20 >= 'a' && text[n]|0x20 <= 'z' || n > 1 && (text[n] >= '0' && text[n] <= '9' || text[n] == '-')) {
+		n++
+	}
+	name = strings.ToLower(text[1:n])
+	if n == len(text) {
+		return name, "", false
+	}
+	if name == "" || fetches(name, "") {
+		return name, "", true
+	}
+	if end := tagEnd(text[n:]); end >= 0 {
+		return name, text[n : n+end], true
+	}
+	return name, text[n:], len(text)-n > maxTag
+}
+
+// tagEnd is where a tag ends whose attributes a text begins with; -1: not yet.
+// A '>' in the quotes of a value does not end it.
+func tagEnd(text string) int {
+	var quote, last byte
+	for i := range len(text) {
+		c := text[i]
+		switch {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '>':
+			return i
+		case last == '=' && (c == '"' || c == '\''):
+			quote = c
+		}
+		if !strings.ContainsRune(" \t\n\f\r", rune(c)) {
+			last = c
+		}
+	}
+	return -1
+}
+
+// fetching are the elements of HTML, and of SVG, of which a browser fetches
+// something (https://html.spec.whatwg.org/#attributes-3).
+var fetching = [...]string{"applet", "audio", "base", "bgsound", "body", "embed", "feimage", "fencedframe", "frame", "iframe", "image", "img", "input",
+	"link", "meta", "object", "script", "source", "style", "svg", "track", "use", "video"}
+
+// fetches reports whether a browser fetches something by a tag: by its name, by
+// a style or by a background. What is too long to look at might.
+func fetches(name, rest string) bool {
+	rest = strings.ToLower(rest)
+	return slices.Contains(fetching[:], name) || name != "" && (len(rest) > maxTag || strings.Contains(rest, "style") || strings.Contains(rest, "background"))
+}
+
+// defanged returns the blocks of an answer without images in their texts.
+func defanged(blocks []message.Block) []message.Block {
+	out := make([]message.Block, len(blocks))
+	for i, b := range blocks {
+		if t, ok := b.(*message.Text); ok {
+			c := *t
+			c.Text = defang(c.Text)
+			b = &c
+		}
+		out[i] = b
+	}
+	return out
+}

@@ -1,0 +1,281 @@
+package terminal
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"steward/internal/effect"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/runtime"
+)
+
+// Question shows what is asked with another pattern, under a hash of its own.
+func (d *down) Question(_ context.Context, which string, p effect.Pattern) (effect.Question, error) {
+	if which != "1" {
+		return effect.Question{}, fault.New(fault.NotFound, "approval_not_found", "there is no question %q", which)
+	}
+	if _, ok := p.Covers([]byte(`{"path":"notes/a.txt","text":"hello"}`)); !ok {
+		return effect.Question{}, fault.New(fault.Conflict, "grant_other", "it does not cover what was asked")
+	}
+	return effect.Question{ID: which, Hash: "shown with " + strings.Join(p.Lines(), "; "), Pattern: p}, nil
+}
+
+// heeding is a node that takes answers.
+type heeding struct {
+	*down
+	err error
+}
+
+func (h *heeding) Decide(ctx context.Context, conv id.ID, v runtime.Verdict) error {
+	_ = h.down.Decide(ctx, conv, v)
+	return h.err
+}
+
+// asking is a chat in which a question stands.
+func asking(t *testing.T, change func(*runtime.ApprovalView)) (*drive, *heeding) {
+	t.Helper()
+	node := &heeding{down: &down{}}
+	d := newDrive(t, node.down)
+	d.opt.Node = node
+	d.conv = id.New()
+	args := `{"path":"notes/a.txt","text":"hello"}`
+	f := call("x/1", "files.write", args, "awaiting_approval")
+	p, err := effect.Exactly([]byte(args))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Call.Approval = &runtime.ApprovalView{ID: "1", Hash: "h1", Reason: "files.write changes something", Rule: "actions.ask", Pattern: p,
+		Labels: []string{"private", "untrusted"}, Read: []string{`web.fetch {"url":"https://example.org/a"}`}, Expires: d.now().Add(7 * 24 * time.Hour)}
+	if change != nil {
+		change(f.Call.Approval)
+	}
+	d.watch++
+	d.frames = make(chan watched)
+	close(d.frames)
+	d.do(watched{watch: d.watch, frames: []runtime.Frame{f}})
+	return d, node
+}
+
+// slowly presses keys as a person does who has read what stands there.
+func (d *drive) slowly(keys ...tea.Msg) {
+	for _, k := range keys {
+		d.at = d.at.Add(2 * quiet)
+		d.do(k)
+	}
+}
+
+// seen is all that the person sees.
+func (d *drive) seen() string { return d.look() + "\n" + stripped(d.screen()) }
+
+// typing puts a text in place of what the input holds.
+func (d *drive) typing(text string) {
+	d.input.SetValue(text)
+}
+
+func (h *heeding) only(t *testing.T) runtime.Verdict {
+	t.Helper()
+	if len(h.decided) != 1 {
+		t.Fatalf("answered %+v", h.decided)
+	}
+	return h.decided[0]
+}
+
+func TestAQuestionShowsAllThatItBinds(t *testing.T) {
+	d, _ := asking(t, nil)
+	got := d.seen()
+	for _, want := range []string{"? files.write", "files.write changes something", `"path":"notes/a.txt"`, `"text":"hello"`,
+		`after reading web.fetch {"url":"https://example.org/a"}, with private data in`, "rule actions.ask · open until ", "Allow files.write? y/n",
+		"y once · c this conversation · p always · e edit · n no · r reason · Esc stops"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in:\n%s", want, got)
+		}
+	}
+}
+
+func TestAnswersOfOneKey(t *testing.T) {
+	for key, want := range map[string]runtime.Verdict{
+		"y": {ID: "1", Hash: "h1", Approve: true},
+		"n": {ID: "1", Hash: "h1"},
+	} {
+		d, node := asking(t, nil)
+		d.slowly(press(key))
+		if v := node.only(t); v.ID != want.ID || v.Hash != want.Hash || v.Approve != want.Approve || v.Standing != "" || v.Args != nil {
+			t.Errorf("%s: %+v", key, v)
+		}
+	}
+}
+
+func TestAStandingApprovalIsShownBeforeItIsGiven(t *testing.T) {
+	for key, want := range map[string]effect.Standing{"c": effect.InConversation, "p": effect.Always} {
+		d, node := asking(t, nil)
+		d.slowly(press(key))
+		if len(node.decided) != 0 {
+			t.Fatalf("given unseen: %+v", node.decided)
+		}
+		got := d.seen()
+		for _, line := range []string{"allow files.write where", `path  is "notes/a.txt"`, `text  is "hello"`, "Give this standing approval? y/n · e edit"} {
+			if !strings.Contains(strings.ReplaceAll(got, "Always allow", "allow"), line) {
+				t.Errorf("%s: %q is not in:\n%s", key, line, got)
+			}
+		}
+		d.do(press("y")) // typed on: it cannot have been read
+		if len(node.decided) != 0 {
+			t.Fatal("given by typing on")
+		}
+		d.slowly(press("y"))
+		if v := node.only(t); v.Standing != want || v.Hash != "h1" || !v.Approve {
+			t.Errorf("%s: %+v", key, v)
+		}
+	}
+}
+
+func TestAnEditedPatternIsShownAgain(t *testing.T) {
+	d, node := asking(t, nil)
+	d.slowly(press("p"), press("e"))
+	if got := d.input.Value(); got != "path is \"notes/a.txt\"\ntext is \"hello\"" {
+		t.Fatalf("to edit: %q", got)
+	}
+	d.typing("path like notes/*\ntext any")
+	d.slowly(press("enter"))
+	got := d.seen()
+	if !strings.Contains(got, "path  like notes/*") || !strings.Contains(got, "text  anything") || len(node.decided) != 0 {
+		t.Fatalf("%+v\n%s", node.decided, got)
+	}
+	d.slowly(press("y"))
+	v := node.only(t)
+	if v.Hash != "shown with path like notes/*; text any" || v.Standing != effect.Always || v.Pattern.String() != "path like notes/*, text anything" {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestAPatternThatIsNone(t *testing.T) {
+	d, node := asking(t, nil)
+	d.slowly(press("p"), press("e"))
+	d.typing("path like other/*\ntext any")
+	d.slowly(press("enter"))
+	if got := d.seen(); !strings.Contains(got, "it does not cover what was asked") || d.input.Value() != "path like other/*\ntext any" {
+		t.Errorf("input %q\n%s", d.input.Value(), got)
+	}
+	d.typing("path")
+	d.slowly(press("enter"))
+	if got := d.seen(); !strings.Contains(got, "NAME like GLOB") {
+		t.Errorf("%s", got)
+	}
+	d.slowly(press("esc"))
+	if d.input.Value() != "" || d.reply.stage != notReplying || len(node.decided) != 0 {
+		t.Errorf("%+v, input %q", d.reply, d.input.Value())
+	}
+	d.slowly(press("y")) // the question stands as it did
+	node.only(t)
+}
+
+func TestEditedArgumentsAreSent(t *testing.T) {
+	d, node := asking(t, func(*runtime.ApprovalView) {})
+	d.slowly(press("e"))
+	if got := d.input.Value(); got != "{\n  \"path\": \"notes/a.txt\",\n  \"text\": \"hello\"\n}" {
+		t.Fatalf("to edit: %q", got)
+	}
+	d.typing(`["a"]`)
+	d.slowly(press("enter"))
+	if got := d.seen(); len(node.decided) != 0 || !strings.Contains(got, "no JSON object") {
+		t.Fatalf("%+v\n%s", node.decided, got)
+	}
+	d.typing(`{"path":"notes/b.txt","text":"hello"}`)
+	d.slowly(press("enter"))
+	if v := node.only(t); string(v.Args) != `{"path":"notes/b.txt","text":"hello"}` || !v.Approve || v.Hash != "h1" {
+		t.Errorf("%+v", v)
+	}
+	if got := d.seen(); !strings.Contains(got, "allowed, changed by you: files.write") {
+		t.Error(got)
+	}
+}
+
+func TestNoWithAReason(t *testing.T) {
+	d, node := asking(t, nil)
+	d.slowly(press("r"))
+	d.typing("not today")
+	d.slowly(press("enter"))
+	if v := node.only(t); v.Approve || v.Reason != "not today" {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestADraftIsNotLost(t *testing.T) {
+	d, node := asking(t, nil)
+	d.typing("what I was about to say")
+	d.slowly(press("p")) // that is a letter of it
+	if d.reply.stage != notReplying || d.input.Value() != "what I was about to sayp" {
+		t.Errorf("%q", d.input.Value())
+	}
+	d.slowly(press("y"))
+	if d.input.Value() != "what I was about to sayp" {
+		t.Errorf("%q", d.input.Value())
+	}
+	node.only(t)
+}
+
+func TestWhatCannotStandIsNotOffered(t *testing.T) {
+	d, _ := asking(t, func(a *runtime.ApprovalView) { a.NoGrant = "files.write is to be asked about each time" })
+	if got := d.seen(); strings.Contains(got, "p always") || !strings.Contains(got, "e edit") {
+		t.Error(got)
+	}
+	d.slowly(press("p"))
+	if d.reply.stage != notReplying || d.input.Value() != "p" {
+		t.Errorf("%+v %q", d.reply, d.input.Value())
+	}
+	d, node := asking(t, func(a *runtime.ApprovalView) { a.Approvers, a.Foreign = "parents", true })
+	if got := d.seen(); !strings.Contains(got, "files.write: the group parents answers") || !strings.Contains(got, "a member of the group parents answers · open until") {
+		t.Error(got)
+	}
+	d.slowly(press("y"))
+	if len(node.decided) != 0 {
+		t.Errorf("%+v", node.decided)
+	}
+}
+
+func TestAnsweredElsewhereWhileWriting(t *testing.T) {
+	d, node := asking(t, nil)
+	d.slowly(press("r"))
+	d.typing("because")
+	d.do(watched{watch: d.watch, frames: []runtime.Frame{call("x/1", "files.write", `{}`, "running")}})
+	d.slowly(press("enter"))
+	if got := d.seen(); len(node.decided) != 0 || !strings.Contains(got, "answered elsewhere") || d.input.Value() != "" {
+		t.Errorf("%+v\n%s", node.decided, got)
+	}
+}
+
+func TestARefusedAnswerIsAskedAgain(t *testing.T) {
+	d, node := asking(t, nil)
+	node.err = fault.New(fault.Denied, "approval_edit_denied", "policy does not allow it with these arguments")
+	d.slowly(press("y"))
+	if got := d.seen(); !strings.Contains(got, "policy does not allow it") || strings.Count(got, "? files.write") != 2 {
+		t.Errorf("%s", got)
+	}
+	if a, _ := d.turn.pending(); a == nil {
+		t.Error("the question is gone")
+	}
+}
+
+func TestWhatIsNotSeenIsWrittenOut(t *testing.T) {
+	if got := escaped("{\"a\": \"x\u202ey\U000e0041\t\"}\n"); got != "{\"a\": \"x\\u202ey\\udb40\\udc41\\u0009\"}\n" {
+		t.Errorf("%q", got)
+	}
+	if got := indented("no json"); got != "no json" {
+		t.Error(got)
+	}
+	lines := TermLines(effect.Pattern{"a\u202e": {Like: "x\u200b*"}, "bb": {Any: true}})
+	if strings.Join(lines, "|") != "a<U+202E>  like x<U+200B>*|bb         anything" {
+		t.Errorf("%q", lines)
+	}
+	now := time.Date(2030, 1, 2, 3, 4, 0, 0, time.Local)
+	for at, want := range map[time.Time]string{now.Add(time.Hour): "04:04", now.Add(48 * time.Hour): "Fri 4 Jan 03:04", now.AddDate(1, 0, 0): "2 Jan 2031 03:04"} {
+		if got := UntilWhen(at, now); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

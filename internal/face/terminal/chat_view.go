@@ -1,0 +1,76 @@
+package terminal
+
+import (
+	"fmt"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+)
+
+// View implements tea.Model.
+func (m *chat) View() tea.View {
+	v := tea.NewView(m.screen())
+	v.WindowTitle = "steward"
+	if m.named != "" {
+		v.WindowTitle = "steward: " + oneLine(m.named, 60)
+	}
+	if c := m.input.Cursor(); c != nil && !m.leaving {
+		c.Y += strings.Count(m.above(), "\n")
+		v.Cursor = c
+	}
+	return v
+}
+
+func (m *chat) screen() string {
+	if m.leaving {
+		return ""
+	}
+	return m.above() + m.input.View() + "\n" + m.below()
+}
+
+// above is the live part over the input; it ends with a line feed.
+func (m *chat) above() string {
+	asks := m.asks()
+	most := max(1, m.height-m.part()-m.input.Height()-4-len(asks)) // a call's question, an empty line, the line below
+	lines := append(m.turn.live(most, m.spinner()), asks...)
+	if m.sending != "" {
+		lines = append(lines, m.turn.dim.Render(cut(m.spinner()+" sending: "+oneLine(m.sending, 400), m.width-1)))
+	}
+	if a, n := m.turn.pending(); a != nil {
+		lines = append(lines, m.turn.warn.Render(cut(m.allowLine(a, n), m.width-1)))
+	}
+	return strings.Join(append(lines, ""), "\n") + "\n"
+}
+
+// below is the line under the input.
+func (m *chat) below() string {
+	text := ""
+	switch a, _ := m.turn.pending(); {
+	case m.now().Sub(m.ctrlC) < twice && !m.ctrlC.IsZero():
+		text = "Ctrl-C once more leaves"
+	case len(m.completions(m.input.Value())) > 0:
+		text = strings.Join(m.completions(m.input.Value()), "  ")
+	case a != nil:
+		text = m.replyLine(a)
+	case m.asking():
+		text = m.answersLine()
+	case m.editing != nil:
+		text = "in place of your last message · Esc leaves that as it is"
+	case m.turn.running:
+		text = fmt.Sprintf("%s %s · Esc stops", m.spinner(), clock(m.now().Sub(m.turn.began)))
+	default:
+		var parts []string
+		for _, p := range []string{m.agent, m.model, m.named} {
+			if p != "" {
+				parts = append(parts, oneLine(p, 60))
+			}
+		}
+		text = strings.Join(append(parts, "/help"), " · ")
+	}
+	return m.turn.dim.Render(cut(text, m.width-1))
+}
+
+func (m *chat) spinner() string {
+	dots := []string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
+	return dots[m.spin%len(dots)]
+}

@@ -1,0 +1,260 @@
+package terminal
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"steward/internal/catalog"
+	"steward/internal/fault"
+	"steward/internal/settings"
+)
+
+// question asks about the offer, in a line.
+func (m *chat) question() string {
+	o := m.pend.offer
+	about := o.subject()
+	what, ask := describe(about), ""
+	switch {
+	case o.stage == offered && about[0].Changed:
+		ask = what + " is not as you approved it any more. Look at what has changed?"
+	case o.stage == offered:
+		ask = what + " waits for your approval. Look at it?"
+	case len(about) > 1:
+		ask = fmt.Sprintf("Allow these %d as they are?", len(about))
+	default:
+		ask = fmt.Sprintf("Allow %s as it is%s?", bare(about[0].Path), extent(about[0].shown))
+	}
+	return "? " + ask + " y/n"
+}
+
+// extent says how much was shown.
+func extent(i catalog.Inspection) string {
+	var parts []string
+	if n := len(i.Tools); n > 0 {
+		parts = append(parts, counted(n, "tool"))
+	}
+	if n := len(i.Warnings); n > 0 {
+		parts = append(parts, counted(n, "warning"))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+// describe says what something is, and how many others lie below it.
+func describe(about []thing) string {
+	kind := "an agent"
+	switch first := about[0]; {
+	case strings.HasPrefix(first.Path, "mcp:"):
+		kind = "an MCP server"
+	case strings.HasPrefix(first.Path, "grpc:"):
+		kind = "a gRPC endpoint"
+	case first.Kind == catalog.KindSource:
+		kind = "a source of tools"
+	}
+	if n := len(about) - 1; n > 0 {
+		kind += fmt.Sprintf(" with %d below it", n)
+	}
+	return fmt.Sprintf("%s (%s)", bare(about[0].Path), kind)
+}
+
+// asks are the lines over the input that ask, or say what is being done.
+func (m *chat) asks() []string {
+	o := m.pend.offer
+	switch {
+	case m.asking():
+		line := m.question()
+		if m.pend.key != "" {
+			line += " " + m.pend.key
+		}
+		return append([]string{""}, strings.Split(m.turn.warn.Render(m.turn.paint.wrap(line)), "\n")...)
+	case !m.pend.working():
+		return nil
+	case o.stage == looking:
+		return []string{m.turn.dim.Render(cut(m.spinner()+" looking at "+bare(o.name())+": what has to be started for that is started", m.width-1))}
+	}
+	return []string{m.turn.dim.Render(cut(m.spinner()+" telling Steward", m.width-1))}
+}
+
+// answersLine says what the keys mean.
+func (m *chat) answersLine() string {
+	o := m.pend.offer
+	switch {
+	case o.stage == offered:
+		line := "y look · n not now · d deny"
+		if n := len(m.pend.open()); n > 1 {
+			line += fmt.Sprintf(" · 1 of %d", n)
+		}
+		return line
+	case len(o.subject()) > 1:
+		return "y allow · n not now · o one by one · d deny · what they are stands above"
+	}
+	return "y allow · n not now · d deny · what it is stands above"
+}
+
+// showLooked prints what an offer is about, and asks on.
+func (m *chat) showLooked(o *offer) {
+	o.stage = allowing
+	for _, err := range o.errs {
+		m.pend.told = m.pend.told || fault.HasCode(err, "admin_only")
+		m.fail(err)
+	}
+	for _, t := range o.things {
+		d := dossier{look: m.turn.look, width: m.width}
+		m.print(m.turn.piece(kindShown, strings.TrimSuffix(d.write(t.shown, false), "\n")))
+	}
+	o.things = slices.DeleteFunc(o.things, func(t thing) bool {
+		if t.Status == catalog.Invalid {
+			m.say(bare(t.Path) + " cannot be allowed before that is mended")
+		}
+		return t.Status == catalog.Invalid
+	})
+	switch {
+	case len(o.things) == 0:
+		m.pend.offer = nil
+	case len(o.things) > 1:
+		m.print(m.turn.piece(kindShown, m.summary(o.things)))
+	}
+}
+
+// summary lists what was shown, before it is asked about at once.
+func (m *chat) summary(things []thing) string {
+	wide := 0
+	for _, t := range things {
+		wide = max(wide, len(bare(t.Path)))
+	}
+	lines := []string{m.turn.strong.Render("To be allowed:")}
+	for _, t := range things {
+		tools := "no tools"
+		if n := len(t.shown.Tools); n > 0 {
+			tools = counted(n, "tool") + ": " + strings.Join(t.shown.Tools, ", ")
+		}
+		line, note := fmt.Sprintf("  %-*s  %s", wide, bare(t.Path), flatLine(tools)), ""
+		if n := len(t.shown.Warnings); n > 0 {
+			note = "  ! " + counted(n, "warning")
+		}
+		lines = append(lines, cut(line, m.width-1-len(note))+m.turn.warn.Render(note))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// sayDecided says what became of an offer.
+func (m *chat) sayDecided(done []catalog.Listing) {
+	first := done[0]
+	name := bare(first.Path)
+	if first.Status == catalog.Denied {
+		m.print(m.turn.piece(kindNote, m.turn.bad.Render("✗")+" "+m.turn.paint.wrap(name+" is denied; you are asked again when it changes")))
+		return
+	}
+	text := name + " is allowed"
+	switch n := len(done) - 1; {
+	case n > 0:
+		text += fmt.Sprintf(", with the %d below it", n)
+	case !first.Usable:
+		text += "; it can be used once those above it are allowed too"
+	}
+	m.print(m.turn.piece(kindNote, m.turn.good.Render("✓")+" "+m.turn.paint.wrap(text)))
+}
+
+// tellWaiting tells a person who may not decide.
+func (m *chat) tellWaiting(list [][]thing) {
+	for _, g := range list {
+		m.pend.mark(g)
+		m.say(describe(g) + " waits for an approval, which is given on the machine that Steward runs on: steward agents approve " + bare(g[0].Path))
+	}
+}
+
+// approveMsg is the answer to /approve with a name.
+type approveMsg struct {
+	name string
+	list []catalog.Listing
+	err  error
+}
+
+// approve asks about what waits: about one by name, else about all again.
+func (m *chat) approve(name string) tea.Cmd {
+	p := &m.pend
+	switch {
+	case m.opt.Approvals == nil:
+		m.say("nothing can be approved here")
+	case p.offer != nil && p.offer.stage == deciding:
+		m.say("one moment: the last answer is still on its way")
+	case name == "" && len(p.waiting) == 0:
+		m.say("nothing waits for an approval")
+	case name == "":
+		p.asked, p.offer, p.told = nil, nil, false
+	default:
+		return func() tea.Msg {
+			ctx, cancel := context.WithTimeout(m.ctx, 10*time.Second)
+			defer cancel()
+			list, err := m.opt.Approvals.List(ctx)
+			return approveMsg{name, list, err}
+		}
+	}
+	return nil
+}
+
+// approveNamed looks at what was named, with what waits below it.
+func (m *chat) approveNamed(a approveMsg) tea.Cmd {
+	if a.err != nil {
+		m.fail(a.err)
+		return nil
+	}
+	var names []string
+	var things []thing
+	waiting := catalog.Waiting(a.list)
+	for _, l := range a.list {
+		names = append(names, l.Path)
+		if l.Path == a.name {
+			things = append(things, thing{Listing: l})
+		}
+	}
+	if len(things) == 0 {
+		m.say(unknown(a.name, names))
+		return nil
+	}
+	if l := things[0]; l.Status == catalog.Approved {
+		if below := waitingBelow(waiting, l.Path); len(below) > 0 {
+			things = below
+		} else {
+			m.say(bare(l.Path) + " is allowed already: " + StatusWords(l.Listing))
+			return nil
+		}
+	} else {
+		things = append(things, waitingBelow(waiting, l.Path)...)
+	}
+	o := &offer{things: things, named: true}
+	m.pend.offer = o
+	return m.look(o)
+}
+
+func waitingBelow(waiting []catalog.Listing, path string) []thing {
+	var out []thing
+	for _, l := range waiting {
+		if strings.HasPrefix(l.Path, path+"/") {
+			out = append(out, thing{Listing: l})
+		}
+	}
+	return out
+}
+
+func unknown(name string, names []string) string {
+	say := fmt.Sprintf("there is no agent or source %s; /agents lists them", oneLine(name, 80))
+	if w := settings.Likely(name, names); w != "" {
+		say = fmt.Sprintf("there is no agent or source %s; did you mean /approve %s?", oneLine(name, 80), w)
+	}
+	return say
+}

@@ -1,0 +1,204 @@
+package runtime
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"time"
+
+	"steward/internal/effect"
+	"steward/internal/id"
+	"steward/internal/store"
+	"steward/internal/tool"
+)
+
+// Verdict is a person's answer to a question. ID and Hash repeat what was
+// shown; the rest is of an approval, and may be left out.
+type Verdict struct {
+	ID       string
+	Hash     string
+	Approve  bool
+	Reason   string
+	Standing effect.Standing // zero: once
+	Pattern  effect.Pattern  // of a standing approval, as it was shown; nil: as proposed
+	Until    time.Time       // of a standing approval; zero: for ever
+	Args     []byte          // other arguments than those asked about; nil: as asked
+}
+
+// Decide records a person's answer to a question, his own or one that was put
+// to a group of his. It is durable when Decide returns. Error codes as of
+// effect.Engine.Decide.
+func (n *Node) Decide(ctx context.Context, user string, v Verdict) error {
+	return Decide(ctx, n.effects, user, v)
+}
+
+// Decide records a person's answer by an engine, with or without a node.
+func Decide(ctx context.Context, e *effect.Engine, user string, v Verdict) error {
+	return e.Decide(ctx, store.ForUser(user), effect.Decision{
+		ID: v.ID, Hash: v.Hash, Approve: v.Approve, Reason: v.Reason, By: user,
+		Standing: v.Standing, Pattern: v.Pattern, Until: v.Until, Args: v.Args})
+}
+
+// Approvals returns what waits for a user's word, the oldest first: in all his
+// conversations, of agents that agents have asked, and in his groups.
+func (n *Node) Approvals(ctx context.Context, user string) ([]effect.Question, error) {
+	return n.effects.Questions(ctx, user)
+}
+
+// Approval returns one question; with a pattern as it would be shown with it.
+func (n *Node) Approval(ctx context.Context, user, which string, p effect.Pattern) (effect.Question, error) {
+	return n.effects.Question(ctx, store.ForUser(user), which, p)
+}
+
+// FollowApprovals tells what waits for a user's word: as it is, and again
+// whenever that becomes otherwise, until ctx is done.
+func (n *Node) FollowApprovals(ctx context.Context, user string) iter.Seq2[[]effect.Question, error] {
+	return func(yield func([]effect.Question, error) bool) {
+		var told []string
+		for first := true; ; first = false {
+			changed := n.effects.Changed()
+			list, err := n.effects.Questions(ctx, user)
+			if ctx.Err() != nil {
+				return
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			keys := questionKeys(list)
+			if (first || !slices.Equal(keys, told)) && !yield(list, nil) {
+				return
+			}
+			told = keys
+			if !n.awaitChange(ctx, changed, list) {
+				return
+			}
+		}
+	}
+}
+
+// awaitChange waits until something may be otherwise: also the first of the
+// questions to expire. False: ctx or the node has ended.
+func (n *Node) awaitChange(ctx context.Context, changed <-chan struct{}, list []effect.Question) bool {
+	var expired <-chan time.Time
+	for i := range list {
+		if d := time.Until(list[i].Expires); i == 0 || d < time.Until(list[0].Expires) {
+			t := time.NewTimer(d)
+			defer t.Stop()
+			expired = t.C
+		}
+	}
+	select {
+	case <-changed:
+	case <-expired:
+	case <-ctx.Done():
+		return false
+	case <-n.life.Done():
+		return false
+	}
+	return true
+}
+
+func questionKeys(list []effect.Question) []string {
+	keys := make([]string, len(list))
+	for i := range list {
+		keys[i] = list[i].ID + " " + list[i].Hash
+	}
+	return keys
+}
+
+// Grants returns a user's standing approvals, the newest first; with all, also
+// those that were revoked or have ended.
+func (n *Node) Grants(ctx context.Context, user string, all bool) ([]GrantView, error) {
+	list, err := n.effects.Grants(ctx, user, all)
+	out := make([]GrantView, len(list))
+	for i := range list {
+		out[i] = ShowGrant(list[i], n.callee)
+	}
+	return out, err
+}
+
+// Grant returns one of them (grant_not_found).
+func (n *Node) Grant(ctx context.Context, user string, grant id.ID) (GrantView, error) {
+	g, err := n.effects.Grant(ctx, user, grant)
+	return ShowGrant(g, n.callee), err
+}
+
+// GrantEdited is a standing approval as an edit would leave it.
+type GrantEdited struct {
+	Grant GrantView `json:"grant"`
+	Wider bool      `json:"wider"` // it would cover something that it does not
+	Hash  string    `json:"hash"`  // to be repeated where it is wider
+}
+
+// ShowGrantEdit tells what an edit would make of one, without doing it.
+func (n *Node) ShowGrantEdit(ctx context.Context, user string, grant id.ID, ed effect.GrantEdit) (GrantEdited, error) {
+	e, err := n.effects.ShowGrantEdit(ctx, user, grant, ed)
+	return GrantEdited{ShowGrant(e.Grant, n.callee), e.Wider, e.Hash}, err
+}
+
+// EditGrant changes one; see effect.Engine.EditGrant.
+func (n *Node) EditGrant(ctx context.Context, user string, grant id.ID, ed effect.GrantEdit) (GrantView, error) {
+	g, err := n.effects.EditGrant(ctx, user, grant, ed)
+	return ShowGrant(g, n.callee), err
+}
+
+// RevokeGrant takes one back, at once.
+func (n *Node) RevokeGrant(ctx context.Context, user string, grant id.ID) error {
+	_, err := n.effects.Revoke(ctx, user, grant)
+	return err
+}
+
+// ApprovalView is a question to a person, as the frames of a conversation tell it.
+type ApprovalView struct {
+	ID        string // to be named in the answer
+	Hash      string // over all that is shown: an answer repeats it
+	Reason    string // why it is asked
+	Expires   time.Time
+	Rule      string         // of the policy
+	Labels    []string       // of what the model was shown
+	Read      []string       // what of others it had read
+	Approvers string         // the group that answers; empty: the user
+	Foreign   bool           // the user cannot answer: a group does that he is not in
+	Pattern   effect.Pattern // what a standing approval would cover
+	NoGrant   string         // why none can be given
+
+	// Where it is not the call itself that is to be allowed, but one that an
+	// agent makes which was asked by it, perhaps through others:
+	Agent string // its path
+	Tool  string
+	Args  string // canonical
+}
+
+// approvalView is a question as a frame tells it.
+func approvalView(q *effect.Question) *ApprovalView {
+	if q == nil {
+		return nil
+	}
+	return &ApprovalView{ID: q.ID, Hash: q.Hash, Reason: q.Reason, Expires: q.Expires, Rule: q.Rule, Labels: q.Labels,
+		Read: q.Read, Approvers: q.Approvers, Foreign: !q.Yours, Pattern: q.Pattern, NoGrant: q.NoGrant}
+}
+
+// GrantView is a standing approval as a person is shown it.
+type GrantView struct {
+	effect.Grant
+	Labels []string `json:"labels,omitzero"`
+	State  string   `json:"state"` // "active", "expired", "revoked", or "lapsed": the tool has changed
+}
+
+// ShowGrant returns a standing approval as a person is shown it. toolOf finds
+// tools; nil: whether one has changed is not known.
+func ShowGrant(g effect.Grant, toolOf func(agent, name string) (tool.Tool, bool)) GrantView {
+	v := GrantView{Grant: g, Labels: g.Labels.Names(), State: "active"}
+	switch {
+	case !g.Revoked.IsZero():
+		v.State = "revoked"
+	case !g.Expires.IsZero() && !time.Now().Before(g.Expires):
+		v.State = "expired"
+	case toolOf != nil:
+		if t, ok := toolOf(g.Agent, g.Tool); !ok || t.Spec().Version != g.Version {
+			v.State = "lapsed"
+		}
+	}
+	return v
+}

@@ -1,0 +1,366 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"steward/internal/catalog"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/record"
+	"steward/internal/runtime"
+	"steward/internal/store"
+)
+
+var errCrash = errors.New("the machine is gone")
+
+// after returns a store's failure: all commits but the first n fail. crashed is
+// closed with the first that does.
+func after(n int) (fail func(store.Batch) error, crashed chan struct{}) {
+	var mu sync.Mutex
+	crashed = make(chan struct{})
+	return func(store.Batch) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if n--; n >= 0 {
+			return nil
+		}
+		if n == -1 {
+			close(crashed)
+		}
+		return errCrash
+	}, crashed
+}
+
+// through sends a turn of anna's, says yes to all that is asked, and returns
+// what was answered; or nothing when the machine is gone before.
+func (w *world) through(words string, crashed <-chan struct{}) (id.ID, string) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
+	defer cancel()
+	go func() {
+		select {
+		case <-crashed:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	acc, err := w.Send(ctx, "anna", runtime.Turn{ClientID: "the one", Content: text(words), Attended: true})
+	if err != nil {
+		w.gone(crashed, err)
+		return id.ID{}, ""
+	}
+	var out strings.Builder
+	for f, err := range w.Watch(ctx, "anna", acc.Conversation, runtime.Cursor{}) {
+		switch {
+		case err != nil:
+			w.gone(crashed, err)
+			return id.ID{}, ""
+		case f.Kind == runtime.FrameToken:
+			out.WriteString(f.Text)
+		case f.Kind == runtime.FrameReset:
+			out.Reset()
+		case f.Kind == runtime.FrameComplete:
+			return acc.Conversation, f.Stored.Text()
+		case f.Kind == runtime.FrameError:
+			w.gone(crashed, f.Err)
+			return id.ID{}, ""
+		case f.Kind == runtime.FrameCall && f.Call.Approval != nil:
+			a := f.Call.Approval
+			err := w.Decide(ctx, "anna", runtime.Verdict{ID: a.ID, Hash: a.Hash, Approve: true})
+			if err != nil && !fault.Is(err, fault.Conflict) {
+				w.gone(crashed, err)
+				return id.ID{}, ""
+			}
+		}
+	}
+	w.gone(crashed, ctx.Err())
+	return id.ID{}, ""
+}
+
+// gone fails the test unless the machine is.
+func (w *world) gone(crashed <-chan struct{}, err error) {
+	w.t.Helper()
+	select {
+	case <-crashed:
+	default:
+		w.t.Fatalf("it failed, and nothing had crashed: %v", err)
+	}
+}
+
+// kill ends the node without recording anything more.
+func (w *world) kill() {
+	w.t.Helper()
+	w.faulty.set(func(store.Batch) error { return errCrash })
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := w.Node.Close(ctx); err != nil && !errors.Is(err, errCrash) {
+		w.t.Fatal("Close:", err)
+	}
+	if err := w.store.Close(); err != nil {
+		w.t.Fatal("closing the store:", err)
+	}
+	w.Node = nil
+}
+
+func TestACrashAtEachStepOfAsking(t *testing.T) {
+	words := ask("personal", ask("email", `call mail.send {"what":"hello"}`)+"\n"+`call look.up {}`)
+	const want = "ok: ok: ok: done hello; ok: there"
+	plant := func(w *world) *grove {
+		g := &grove{}
+		g.plant(agentOf("personal", query("look.up", "there", 0)), agentOf("personal/email", w.action("mail.send")))
+		return g
+	}
+	for n := 1; ; n++ {
+		w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}}
+		w.opt.Catalog = plant(w)
+		fail, crashed := after(n)
+		w.fail = fail
+		w.open()
+		_, answer := w.through(words, crashed)
+		w.kill()
+		w.fail = nil
+		w.open()
+		conv, answer2 := w.through(words, nil)
+		if answer2 != want || answer != "" && answer != want {
+			t.Errorf("a crash after %d commits: the answers are %q and %q", n, answer, answer2)
+		}
+		if got := w.ledger.list(); got != "hello" {
+			t.Errorf("a crash after %d commits: done is %q", n, got)
+		}
+		w.closed(conv, 3)
+		w.close()
+		select {
+		case <-crashed:
+		default:
+			if n < 15 {
+				t.Errorf("the whole took %d commits only", n)
+			}
+			return
+		}
+	}
+}
+
+func TestAQuestionIsPutAgainAfterARestart(t *testing.T) {
+	w, _ := newLevels(t)
+	acc := w.send(id.ID{}, ask("personal", ask("email", `call mail.send {"what":"hello"}`)))
+	asks := func(f runtime.Frame) bool { return f.Kind == runtime.FrameCall && f.Call.Approval != nil }
+	w.until(acc.Conversation, runtime.Cursor{}, asks)
+	again := w.until(acc.Conversation, runtime.Cursor{}, asks) // after a reconnect
+	w.close()
+	w.open()
+	f := w.approve(acc.Conversation, runtime.Cursor{}, true)
+	if a, b := again[len(again)-1].Call.Approval, f.Call.Approval; a.ID != b.ID || b.Agent != "personal/email" || a.Hash != b.Hash {
+		t.Errorf("the questions differ: %+v, %+v", a, b)
+	}
+	if got := said(w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))); got != "ok: ok: ok: done hello" {
+		t.Errorf("the answer: %q", got)
+	}
+	if got := w.ledger.list(); got != "hello" {
+		t.Errorf("done: %q", got)
+	}
+	w.closed(acc.Conversation, 3)
+}
+
+// An agent whose turn above was stopped before a crash is not left to work on.
+func TestAnOrphanIsStopped(t *testing.T) {
+	w, _ := newLevels(t)
+	w.model.begun = make(chan struct{}, 9)
+	acc := w.send(id.ID{}, ask("personal", "hang"))
+	<-w.model.begun
+	child := w.below("personal")
+	w.faulty.set(func(b store.Batch) error { // the end of the run below is not recorded
+		for _, c := range b.Changes {
+			if c.URI.Type() == record.TypeRun && record.IDOf(c.URI, record.TypeConversation) == child {
+				return errCrash
+			}
+		}
+		return nil
+	})
+	if err := w.Stop(t.Context(), "anna", acc.Conversation); err != nil {
+		t.Fatal(err)
+	}
+	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	w.kill()
+	w.open()
+	w.atRest(child)
+	for _, r := range w.closed(acc.Conversation, 2) {
+		if r.Outcome != "stopped" {
+			t.Errorf("%s %s ended as %s %s", r.Kind, r.Agent, r.Outcome, r.Error)
+		}
+	}
+	if len(w.model.begun) > 0 {
+		t.Error("its model was asked again")
+	}
+}
+
+func TestARunWhoseAgentIsGoneAfterARestart(t *testing.T) {
+	w, g := newLevels(t)
+	w.model.begun = make(chan struct{}, 9)
+	acc := w.send(id.ID{}, ask("personal", "hang"))
+	<-w.model.begun
+	alone, err := w.Send(t.Context(), "anna", runtime.Turn{Agent: "weather", Content: text("hang")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-w.model.begun
+	w.close()
+	g.plant()
+	w.open()
+	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	if res := w.results(acc.Conversation)[0]; !strings.Contains(res.Text(), "personal") {
+		t.Errorf("the call of who is gone: %s %s", res.Status, res.Text())
+	}
+	end, err := conversationEngine(w).End(t.Context(), store.ForUser("anna"), alone.Conversation, alone.Interaction)
+	if err != nil || end.Run.Outcome != "failed" || end.Run.Error != "agent_not_approved" {
+		t.Errorf("the run of who is gone: %+v, %v", end.Run, err)
+	}
+	w.closed(acc.Conversation, 2)
+}
+
+// opened opens the world; false where that crashed.
+func (w *world) opened(crashed <-chan struct{}) bool {
+	w.t.Helper()
+	if err := w.tryOpen(); err != nil {
+		w.gone(crashed, err)
+		if err := w.store.Close(); err != nil {
+			w.t.Fatal(err)
+		}
+		return false
+	}
+	return true
+}
+
+// branch is an agent of a random tree, and what it does when it is asked.
+type branch struct {
+	path  string
+	below []*branch
+	acts  int
+	looks int
+}
+
+func (b *branch) words() string {
+	var lines []string
+	for _, c := range b.below {
+		lines = append(lines, ask(c.path[strings.LastIndexByte(c.path, '/')+1:], c.words()))
+	}
+	for i := range b.acts {
+		lines = append(lines, fmt.Sprintf(`call %s.act {"what":"%s %d"}`, flat(b.path), b.path, i))
+	}
+	for range b.looks {
+		lines = append(lines, fmt.Sprintf(`call %s.look {}`, flat(b.path)))
+	}
+	if len(lines) == 0 {
+		return "say " + b.path
+	}
+	return strings.Join(lines, "\n")
+}
+
+// answer is what the agent says in the end.
+func (b *branch) answer() string {
+	var parts []string
+	for _, c := range b.below {
+		parts = append(parts, "ok: "+c.answer())
+	}
+	for i := range b.acts {
+		parts = append(parts, fmt.Sprintf("ok: done %s %d", b.path, i))
+	}
+	for range b.looks {
+		parts = append(parts, "ok: seen")
+	}
+	if len(parts) == 0 {
+		return b.path
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (b *branch) each(do func(*branch)) {
+	do(b)
+	for _, c := range b.below {
+		c.each(do)
+	}
+}
+
+func flat(path string) string { return "t" + strings.ReplaceAll(path, "/", "_") }
+
+func drawBranch(t *rapid.T, path string, depth int) *branch {
+	b := &branch{path: path, acts: rapid.IntRange(0, 2).Draw(t, "acts"), looks: rapid.IntRange(0, 1).Draw(t, "looks")}
+	if depth < 3 {
+		for i := range rapid.IntRange(0, 2).Draw(t, "below") {
+			b.below = append(b.below, drawBranch(t, strings.TrimPrefix(fmt.Sprintf("%s/a%d", path, i), "/"), depth+1))
+		}
+	}
+	return b
+}
+
+// Random trees of agents that ask each other and act, killed at random, end
+// with every request answered and closed, and no effect twice.
+func TestRandomTreesKilledAtRandom(t *testing.T) {
+	dir := t.TempDir()
+	run := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		run++
+		root := &branch{path: "", below: []*branch{drawBranch(rt, "a0", 1)}}
+		if rapid.Bool().Draw(rt, "two") {
+			root.below = append(root.below, drawBranch(rt, "a1", 1))
+		}
+		w := &world{t: t, dir: fmt.Sprintf("%s/%d", dir, run), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}}
+		if err := os.Mkdir(w.dir, 0o700); err != nil {
+			rt.Fatal(err)
+		}
+		g := &grove{}
+		var agents []*catalog.Agent
+		want, asked := map[string]bool{}, 0
+		root.each(func(b *branch) {
+			if b.path == "" {
+				return
+			}
+			asked++
+			agents = append(agents, agentOf(b.path, w.action(flat(b.path)+".act"), query(flat(b.path)+".look", "seen", 0)))
+			for i := range b.acts {
+				want[fmt.Sprintf("%s %d", b.path, i)] = true
+			}
+		})
+		g.plant(agents...)
+		w.opt.Catalog = g
+		for range rapid.IntRange(0, 3).Draw(rt, "crashes") {
+			fail, crashed := after(rapid.IntRange(1, 40).Draw(rt, "commits"))
+			w.fail = fail
+			if !w.opened(crashed) {
+				continue
+			}
+			w.through(root.words(), crashed)
+			w.kill()
+		}
+		w.fail = nil
+		w.open()
+		conv, answer := w.through(root.words(), nil)
+		if answer != root.answer() {
+			rt.Errorf("the answer is\n%s\nwant\n%s", answer, root.answer())
+		}
+		w.ledger.mu.Lock()
+		done := map[string]int{}
+		for _, e := range w.ledger.entries {
+			done[e]++
+		}
+		w.ledger.mu.Unlock()
+		for e, n := range done {
+			if n != 1 || !want[e] {
+				rt.Errorf("%s was done %d times, wanted is %v", e, n, want[e])
+			}
+		}
+		if len(done) != len(want) {
+			rt.Errorf("done is %v, want %v", done, want)
+		}
+		w.closed(conv, asked+1)
+		w.close()
+	})
+}

@@ -1,0 +1,31 @@
+package runtime
+
+import (
+	"context"
+	"iter"
+
+	"steward/internal/events"
+)
+
+// openEvents makes the engine that tells what happens to resources.
+func (n *Node) openEvents() (err error) {
+	n.events, err = events.New(events.Options{Store: n.opt.Store, Judge: n.opt.Judge, Directory: n.opt.People,
+		Audit: n.opt.AuditReads, Log: n.log})
+	return err
+}
+
+// Events returns the engine itself, for what acts on behalf of agents.
+func (n *Node) Events() *events.Engine { return n.events }
+
+// Publish appends an event to the log under the user's own source; see
+// events.Engine.Publish for the errors.
+func (n *Node) Publish(ctx context.Context, user string, x events.Publication) (events.Published, error) {
+	return n.events.Publish(ctx, events.Caller{User: user}, x)
+}
+
+// Subscribe yields the events behind a cursor that fit the filter and that the
+// user may read, until ctx is done or the loop is left; see
+// events.Engine.Subscribe for what holds and for the errors.
+func (n *Node) Subscribe(ctx context.Context, user string, f events.Filter, from events.Cursor) iter.Seq2[events.Batch, error] {
+	return n.events.Subscribe(ctx, events.Caller{User: user}, f, from)
+}

@@ -1,0 +1,429 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/agent"
+	"steward/internal/effect"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/request"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/internal/tool"
+)
+
+// Execution is a tool call from outside, without a conversation.
+type Execution struct {
+	Agent    string // the path of the agent whose tool it is; empty: the node's own
+	Tool     string // category.name, or its wire form
+	Args     []byte // a JSON object; empty stands for {}
+	ClientID string // the caller's own id of the call, at most 256 bytes; empty: a fresh one
+}
+
+// Executed is what became of an Execution.
+type Executed struct {
+	Request  id.ID
+	ClientID string // by which the call is known: the caller's own, or the fresh one
+	Tool     string // category.name
+	Result   *message.ToolResult
+	Cut      bool // the text was cut to MaxExecuted
+	Recorded bool // it was done before, under the same ClientID
+}
+
+// Bounds of calls from outside.
+const (
+	MaxExecuted = 1 << 20 // bytes of text in a result
+	maxClientID = 256
+)
+
+// ExecuteTool calls one tool on behalf of a user, outside of any conversation.
+// Nobody is there who could be asked: what needs a person is denied, and the
+// result says how it can be done. A failing tool, a denial and the like are
+// results; an error says that nothing was called, or that the outcome is not
+// known here.
+//
+// A query ends with ctx, and leaves nothing behind. An action is recorded
+// before it is done and goes on when ctx ends (call_goes_on); the same
+// ClientID again returns its outcome, as soon as there is one, and does not do
+// it twice. One that had not begun when the process ended is withdrawn at the
+// next start, and its outcome is that it was interrupted.
+//
+// Error codes: tool_unknown, agent_not_found (NotFound), args_invalid and
+// other faults of the arguments, call_id_invalid (Invalid), call_id_used
+// (Conflict: by another call), call_goes_on (the kind is that of ctx's end),
+// closing, and those of the store.
+func (n *Node) ExecuteTool(ctx context.Context, user string, e Execution) (Executed, error) {
+	x, err := outside(user, e)
+	if err != nil {
+		return Executed{}, err
+	}
+	if e.ClientID != "" {
+		if done, err := n.recorded(ctx, x); done != nil || err != nil {
+			return x.executed(done, true), err
+		}
+	}
+	if err := n.callable(x, e.Tool); err != nil {
+		return Executed{}, err
+	}
+	if x.spec.Effect == tool.Query {
+		return n.query(ctx, x)
+	}
+	return n.act(ctx, x)
+}
+
+// ToolList returns the tools that may be called on the level of an agent by
+// its path (empty: the node's own), sorted by name; with a namespace only
+// those whose names begin with its words. Error code: agent_not_found.
+func (n *Node) ToolList(_ context.Context, _, agentPath, namespace string) ([]tool.Spec, error) {
+	_, specs, err := n.onLevel(agentPath)
+	if err != nil {
+		return nil, err
+	}
+	namespace = tool.FromWire(namespace)
+	within := func(s tool.Spec) bool {
+		return namespace == "" || s.Name == namespace || strings.HasPrefix(s.Name, namespace+".")
+	}
+	return slices.DeleteFunc(slices.Clone(specs), func(s tool.Spec) bool { return !within(s) }), nil
+}
+
+// onLevel returns an agent and those tools of its level that may be called
+// from outside. Other agents are asked in conversations: they are not among
+// them.
+func (n *Node) onLevel(path string) (*agentKit, []tool.Spec, error) {
+	kit, err := n.kitOf(first(path, DefaultAgent))
+	if err != nil {
+		return nil, nil, err
+	}
+	return kit, slices.DeleteFunc(slices.Clone(kit.tools.Specs()), func(s tool.Spec) bool {
+		return strings.HasPrefix(s.Origin, "agent:") || plans(s.Name)
+	}), nil
+}
+
+// external is a call from outside on its way.
+type external struct {
+	Executed
+	user, path string // path: of the agent
+	args       []byte // canonical
+	kit        *agentKit
+	tool       tool.Tool
+	spec       tool.Spec
+}
+
+func outside(user string, e Execution) (*external, error) {
+	if len(e.ClientID) > maxClientID {
+		return nil, fault.New(fault.Invalid, "call_id_invalid", "the call's id has more than %d bytes", maxClientID).
+			With("use a shorter one: a UUID, say")
+	}
+	raw := e.Args
+	if strings.TrimSpace(string(raw)) == "" {
+		raw = []byte("{}")
+	}
+	args, err := tool.Canonical(raw)
+	if err != nil {
+		return nil, err
+	}
+	x := &external{user: user, path: first(e.Agent, DefaultAgent), args: args}
+	x.Tool, x.ClientID = tool.FromWire(e.Tool), first(e.ClientID, id.New().String())
+	x.Request = id.Derive("call", user, x.ClientID)
+	return x, nil
+}
+
+// callable finds the tool and checks the arguments.
+func (n *Node) callable(x *external, name string) error {
+	kit, specs, err := n.onLevel(x.path)
+	if err != nil {
+		return err
+	}
+	names := make([]string, len(specs))
+	for i, s := range specs {
+		names[i] = s.Name
+	}
+	t, ok := kit.registry.Get(x.Tool)
+	if !ok || !slices.Contains(names, x.Tool) {
+		e := fault.New(fault.NotFound, "tool_unknown", "there is no tool named %.80q", name).With("ListTools lists what there is")
+		if near := tool.Near(x.Tool, names, 3); len(near) > 0 {
+			e = e.With("did you mean %s?", strings.Join(near, " or "))
+		}
+		return e
+	}
+	if c, ok := t.(tool.Checker); ok {
+		if err := c.Check(x.args); err != nil {
+			return err
+		}
+	}
+	x.spec = t.Spec()
+	x.spec.Async, x.spec.AsyncAfter = false, 0 // there is no conversation that the result could come to later
+	x.spec.Delivery = ""                       // nor a turn at whose end it could be done
+	x.spec.ResultCap = MaxExecuted
+	if x.spec.Effect == tool.Query {
+		x.spec.ResultCap = math.MaxInt // what is beyond is not kept: a query can be asked again
+	}
+	x.kit, x.tool = kit, capped{t, x.spec}
+	return nil
+}
+
+// capped is a tool with another cap for its results.
+type capped struct {
+	tool.Tool
+	spec tool.Spec
+}
+
+func (c capped) Spec() tool.Spec   { return c.spec }
+func (c capped) Unwrap() tool.Tool { return c.Tool }
+
+// Check implements tool.Checker.
+func (c capped) Check(args []byte) error {
+	if own, ok := c.Tool.(tool.Checker); ok {
+		return own.Check(args)
+	}
+	return nil
+}
+
+func (x *external) executed(res *message.ToolResult, recorded bool) Executed {
+	if res == nil {
+		return Executed{}
+	}
+	out := x.Executed
+	out.Result, out.Recorded, out.Cut = res, recorded, res.Rest != ""
+	return out
+}
+
+// runExternal runs the call, between the hooks of its agent.
+func (n *Node) runExternal(ctx context.Context, x *external) (*message.ToolResult, error) {
+	rc := x.request()
+	ctx = request.With(ctx, rc)
+	call := func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
+		return n.effects.Run(ctx, effect.Call{Name: x.Tool, Tool: x.tool, Args: c.Args, Ref: x.ref(), Message: x.uri(),
+			Scope: store.ForUser(x.user), Request: rc, Agent: x.path})
+	}
+	if h := n.hooking(x.kit, rc, x.user); h != nil {
+		return h.call(ctx, x, x.call(), call)
+	}
+	return call(ctx, x.call())
+}
+
+func (x *external) request() request.Context {
+	return request.Context{ID: x.Request, User: x.user, Actor: x.user}
+}
+
+func (x *external) call() agent.Call {
+	return agent.Call{Call: message.Call{Ref: x.ref(), ToolCall: &message.ToolCall{Name: x.Tool, Args: x.args}}}
+}
+
+// MessageURI is where what belongs to the call is kept.
+func (x *external) MessageURI(id.ID) resource.URI { return x.uri() }
+
+func (x *external) ref() message.Ref  { return message.Ref{Message: x.Request} }
+func (x *external) uri() resource.URI { return resource.URI{}.ChildID(record.TypeRequest, x.Request) }
+
+// joined returns ctx, or without its end, as it ends with the node; the node
+// waits for the returned function to be called before it is closed.
+func (n *Node) joined(ctx context.Context) (context.Context, func(), error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil, nil, errClosed
+	}
+	n.runs.Add(1)
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(n.life, func() { cancel(context.Cause(n.life)) })
+	return ctx, func() { stop(); cancel(nil); n.runs.Done() }, nil
+}
+
+// query runs a query for as long as the caller waits.
+func (n *Node) query(ctx context.Context, x *external) (Executed, error) {
+	running, leave, err := n.joined(ctx)
+	if err != nil {
+		return Executed{}, err
+	}
+	defer leave()
+	res, err := n.runExternal(running, x)
+	switch {
+	case ctx.Err() != nil:
+		return Executed{}, fault.Of(ctx.Err())
+	case errors.Is(err, request.ErrSuspend):
+		return Executed{}, errClosed
+	case err != nil:
+		return Executed{}, err
+	}
+	out := x.executed(res, false)
+	out.Cut = cutText(res, MaxExecuted)
+	return out, nil
+}
+
+// cutText cuts the text of a result, and says so in it.
+func cutText(res *message.ToolResult, most int) bool {
+	whole := len(res.Text())
+	if whole <= most {
+		return false
+	}
+	left := most
+	for _, b := range res.Content {
+		t, ok := b.(*message.Text)
+		if !ok {
+			continue
+		}
+		if len(t.Text) > left {
+			t.Text = strings.ToValidUTF8(t.Text[:left], "")
+		}
+		left -= len(t.Text)
+	}
+	note := fmt.Sprintf("\n[Cut after %d of %d bytes: ask for less.]", most-left, whole)
+	res.Content = append(res.Content, &message.Text{Common: message.Common{Origin: "system"}, Text: note})
+	return true
+}
+
+// act records an action and has it done, whether the caller waits or not.
+func (n *Node) act(ctx context.Context, x *external) (Executed, error) {
+	r := record.Request{ID: x.Request, Kind: record.RequestCall, Agent: x.path, Tool: x.Tool, Call: x.ref(),
+		CallID: x.ClientID, Args: string(x.args), User: x.user, Created: time.Now().UTC().Truncate(time.Microsecond)}
+	err := n.keepCall(ctx, x, &r, store.If{Absent: true})
+	again := fault.HasCode(err, "conflict")
+	if again { // another call with the same id is at it, or has just ended
+		var done *message.ToolResult
+		if done, err = n.recorded(ctx, x); done != nil {
+			return x.executed(done, true), nil
+		}
+	}
+	if err != nil {
+		return Executed{}, err
+	}
+	running, leave, err := n.joined(context.WithoutCancel(ctx))
+	if err != nil {
+		return Executed{}, err
+	}
+	type end struct {
+		res *message.ToolResult
+		err error
+	}
+	ended := make(chan end, 1)
+	go func() {
+		defer leave()
+		res, err := n.perform(running, x)
+		ended <- end{res, err}
+	}()
+	select {
+	case e := <-ended:
+		return x.executed(e.res, again), e.err
+	case <-ctx.Done():
+		return Executed{}, fault.New(fault.Of(ctx.Err()).Kind, "call_goes_on", "%s goes on", x.Tool).
+			With("call it again with the id %s to learn what became of it", x.ClientID).
+			Detail("id", x.ClientID).Retrying(fault.RetryBackoff, 0)
+	}
+}
+
+// perform takes an action through its intent and closes its request.
+func (n *Node) perform(ctx context.Context, x *external) (*message.ToolResult, error) {
+	res, err := n.runExternal(ctx, x)
+	switch { // without an outcome it stays open: the same id, or the next start, goes on with it
+	case errors.Is(err, request.ErrSuspend):
+		return nil, errClosed
+	case err != nil:
+		return nil, err
+	}
+	return res, n.closeCall(context.WithoutCancel(ctx), x, res.Status)
+}
+
+// closeCall records how a call ended, unless that is recorded.
+func (n *Node) closeCall(ctx context.Context, x *external, how message.Status) error {
+	for {
+		r, version, err := n.loadCall(ctx, x)
+		if err != nil || !r.Closed.IsZero() {
+			return err
+		}
+		r.Answered = time.Now().UTC().Truncate(time.Microsecond)
+		r.Closed, r.Outcome = r.Answered, string(how)
+		if err := n.keepCall(ctx, x, &r, store.If{Version: version}); !fault.HasCode(err, "conflict") {
+			return err
+		}
+	}
+}
+
+func (n *Node) keepCall(ctx context.Context, x *external, r *record.Request, cond store.If) error {
+	state := ""
+	if r.Closed.IsZero() {
+		state = record.RequestOpen
+	}
+	_, err := n.opt.Store.Commit(ctx, store.ForUser(x.user),
+		store.Batch{Request: x.Request, Changes: []store.Change{putRequest(x.uri(), r, state, cond)}})
+	return err
+}
+
+func (n *Node) loadCall(ctx context.Context, x *external) (record.Request, uint64, error) {
+	got, err := n.opt.Store.Get(ctx, store.ForUser(x.user), x.uri())
+	if err != nil {
+		return record.Request{}, 0, err
+	}
+	r := record.Request{ID: x.Request}
+	return r, got.Version, record.Decode(got.URI, got.Body, &r)
+}
+
+// recorded returns the outcome of an action that was called with the same id
+// before; nil where there is none yet.
+func (n *Node) recorded(ctx context.Context, x *external) (*message.ToolResult, error) {
+	r, _, err := n.loadCall(ctx, x)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case r.Tool != x.Tool || r.Agent != x.path || r.Args != string(x.args):
+		return nil, fault.New(fault.Conflict, "call_id_used", "the id %s belongs to another call, of %s", x.ClientID, r.Tool).
+			With("use a fresh id for each call")
+	case r.Closed.IsZero():
+		return nil, nil
+	}
+	kit, err := n.kitOf(x.path)
+	if err != nil {
+		return nil, err
+	}
+	res, err := n.settledResult(ctx, x, message.Status(r.Outcome))
+	if h := n.hooking(kit, x.request(), x.user); err == nil && h != nil && h.has(tool.AfterTool) {
+		res = h.after(ctx, x.call(), res) // what they withhold is not told later, either
+	}
+	return res, err
+}
+
+// settledResult is the recorded result of an action that ended so.
+func (n *Node) settledResult(ctx context.Context, x *external, how message.Status) (*message.ToolResult, error) {
+	in, err := n.intentOf(ctx, x)
+	switch {
+	case fault.Is(err, fault.NotFound) || err == nil && in.Result == nil: // it had not begun
+		own := message.Common{Origin: "system"}
+		text := "Stopped before it was done."
+		if how == message.DeniedCall {
+			text = "Denied, nothing was done."
+		}
+		return &message.ToolResult{Common: own, Call: x.ref(), Name: x.Tool, Status: how,
+			Content: []message.Block{&message.Text{Common: own, Text: text}}}, nil
+	case err != nil:
+		return nil, err
+	}
+	blocks, err := message.DecodeBlocks(in.Result)
+	if err != nil || len(blocks) != 1 {
+		return nil, fault.New(fault.Internal, "store_broken", "the result of %s cannot be read: %w", x.uri(), err)
+	}
+	res, ok := blocks[0].(*message.ToolResult)
+	if !ok {
+		return nil, fault.New(fault.Internal, "store_broken", "the result of %s is none", x.uri())
+	}
+	return res, nil
+}
+
+func (n *Node) intentOf(ctx context.Context, x *external) (intent.Intent, error) {
+	got, err := n.opt.Store.Get(ctx, store.ForUser(x.user), effect.IntentURI(x.uri(), 0))
+	if err != nil {
+		return intent.Intent{}, err
+	}
+	return intent.Decode(got.Body)
+}

@@ -1,0 +1,259 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/message"
+	"steward/internal/policy"
+	"steward/internal/record"
+	"steward/internal/runtime"
+	"steward/internal/store"
+)
+
+func TestAnActionIsDoneOnce(t *testing.T) {
+	o := newOuter(t, answers(policy.Allow))
+	if got := o.must("ledger.add", `{"what":"one"}`, "a"); got != "ok: added one" {
+		t.Error(got)
+	}
+	for range 2 {
+		if got := o.must("ledger__add", `{ "what": "one" }`, "a"); got != "recorded ok: added one" {
+			t.Error(got)
+		}
+		o.drop = "ledger.add" // what is recorded is told without the tool, too
+		o.reopen()
+	}
+	o.drop = ""
+	o.reopen()
+	for _, c := range []runtime.Execution{
+		{Tool: "ledger.add", Args: []byte(`{"what":"two"}`)}, {Tool: "ledger.slow", Args: []byte(`{"what":"one"}`)}, {Tool: "math.twice", Args: []byte(`{"n":1}`)},
+	} {
+		c.ClientID = "a"
+		if _, err := o.ExecuteTool(t.Context(), "anna", c); !fault.HasCode(err, "call_id_used") || !fault.Is(err, fault.Conflict) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	x, err := o.ExecuteTool(t.Context(), "bert", runtime.Execution{Tool: "ledger.add", Args: []byte(`{"what":"one"}`), ClientID: "a"})
+	if err != nil || x.Recorded {
+		t.Errorf("bert's own: %+v, %v", x, err)
+	}
+	if x, err = o.do("ledger.add", `{"what":"three"}`, ""); err != nil {
+		t.Fatal(err)
+	}
+	if got := o.must("ledger.add", `{"what":"three"}`, x.ClientID); got != "recorded ok: added three" {
+		t.Errorf("by the id that it was given: %s", got)
+	}
+	if got := o.ledger.list(); got != "one,one,three" {
+		t.Error(got)
+	}
+	for _, r := range o.requests() {
+		if r.Kind != record.RequestCall || r.Agent != runtime.DefaultAgent || r.Tool != "ledger.add" || r.CallID == "" ||
+			r.User == "" || !strings.HasPrefix(r.Args, `{"what":`) || r.Outcome != "ok" || r.Closed.IsZero() {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+func TestAnActionGoesOnWithoutItsCaller(t *testing.T) {
+	o := newOuter(t, answers(policy.Allow))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	e := runtime.Execution{Tool: "ledger.slow", Args: []byte(`{"what":"one"}`), ClientID: "a"}
+	go func() {
+		_, err := o.ExecuteTool(ctx, "anna", e)
+		ended <- err
+	}()
+	<-o.begun
+	cancel()
+	if err := <-ended; !fault.HasCode(err, "call_goes_on") || !fault.Is(err, fault.Cancelled) || fault.Of(err).Details["id"] != "a" || !fault.Of(err).Recoverable() {
+		t.Errorf("the caller is told %v", err)
+	}
+	late, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := o.ExecuteTool(late, "anna", e); !fault.Is(err, fault.Timeout) {
+		t.Errorf("who does not wait long is told %v", err)
+	}
+	o.listed(record.RequestOpen)
+	close(o.goOn)
+	if got := o.must("ledger.slow", `{"what":"one"}`, "a"); got != "recorded ok: added one at last" {
+		t.Error(got)
+	}
+	if got := o.ledger.list(); got != "one" {
+		t.Error(got)
+	}
+	o.listed(runtime.RequestClosed)
+}
+
+// listed looks at the one call of anna's from outside, which is listed like
+// other requests, is below none, and is not to be cancelled.
+func (o *outer) listed(state string) {
+	o.t.Helper()
+	ctx := o.t.Context()
+	list, err := o.Requests(ctx, "anna", true, 10)
+	if err != nil || len(list) != 1 || list[0].Kind != record.RequestCall || list[0].Tool != "ledger.slow" {
+		o.t.Fatalf("%+v, %v", list, err)
+	}
+	which := list[0].ID.String()
+	if one, err := o.RequestTree(ctx, "anna", which); err != nil || !reflect.DeepEqual(one, list[0]) {
+		o.t.Errorf("%+v, %v", one, err)
+	}
+	if _, err := o.RequestTree(ctx, "bert", which); !fault.HasCode(err, "request_not_found") {
+		o.t.Errorf("to bert: %v", err)
+	}
+	code := map[string]string{record.RequestOpen: "request_begun", runtime.RequestClosed: "request_closed"}[state]
+	if err := o.CancelRequest(ctx, "anna", which); !fault.HasCode(err, code) {
+		o.t.Errorf("cancelled: %v", err)
+	}
+}
+
+func TestManyWithTheSameID(t *testing.T) {
+	o := newOuter(t, answers(policy.Allow))
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			x, err := o.do("ledger.add", `{"what":"one"}`, "a")
+			if err != nil || x.Result.Status != message.OK {
+				t.Errorf("%+v, %v", x.Result, err)
+			}
+		})
+	}
+	wg.Wait()
+	if got := o.ledger.list(); got != "one" {
+		t.Errorf("done: %s", got)
+	}
+}
+
+func TestAQueryEndsWithItsCaller(t *testing.T) {
+	o := newOuter(t, policy.Fixed{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-o.begun; cancel() }()
+	if _, err := o.ExecuteTool(ctx, "anna", runtime.Execution{Tool: "text.wait"}); !fault.Is(err, fault.Cancelled) {
+		t.Errorf("the caller is told %v", err)
+	}
+}
+
+func TestClosingEndsCalls(t *testing.T) {
+	o := newOuter(t, answers(policy.Allow))
+	for _, name := range []string{"text.wait", "ledger.slow"} {
+		ended := make(chan error, 1)
+		go func() {
+			args := "{}"
+			if name == "ledger.slow" {
+				args = `{"what":"one"}`
+			}
+			_, err := o.do(name, args, "a")
+			ended <- err
+		}()
+		<-o.begun
+		o.reopen()
+		if err := <-ended; !fault.HasCode(err, "closing") {
+			t.Errorf("%s ends with %v", name, err)
+		}
+	}
+	// It may have been done: the next start says so, and does nothing twice.
+	if got := o.must("ledger.slow", `{"what":"one"}`, "a"); !strings.HasPrefix(got, "recorded unknown: ") || o.ledger.list() != "" {
+		t.Errorf("%s; %q was done", got, o.ledger.list())
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := o.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"text.wait", "ledger.all"} {
+		if _, err := o.do(name, "{}", "b"); !fault.HasCode(err, "closing") {
+			t.Errorf("%s after the end: %v", name, err)
+		}
+	}
+}
+
+var errDead = errors.New("the process is dead")
+
+// TestACrashAtEachCommit kills the store at each commit of a call: after the
+// next start the call is settled, with or without a caller who asks again, its
+// outcome is true, and nothing is done twice.
+func TestACrashAtEachCommit(t *testing.T) {
+	for _, wait := range []bool{true, false} {
+		for crash := 1; ; crash++ {
+			o := newOuter(t, answers(policy.Allow))
+			left := crash
+			var mu sync.Mutex
+			o.faulty.set(func(store.Batch) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if left--; left <= 0 {
+					return errDead
+				}
+				return nil
+			})
+			if _, err := o.do("ledger.add", `{"what":"one"}`, "a"); err == nil {
+				if crash < 5 {
+					t.Fatalf("only %d commits", crash)
+				}
+				break
+			}
+			before := o.ledger.list()
+			o.reopen()
+			if wait {
+				o.settled()
+				if got := o.ledger.list(); got != before {
+					t.Errorf("crash %d: the next start did %q", crash, got)
+				}
+			}
+			got := strings.TrimPrefix(o.must("ledger.add", `{"what":"one"}`, "a"), "recorded ")
+			o.settled()
+			done := o.ledger.list()
+			switch {
+			case got == "ok: added one" && done == "one":
+			case got == "interrupted: Stopped before it was done." && done == "":
+			case strings.HasPrefix(got, "unknown: ") && (done == "" || done == "one"):
+			default:
+				t.Errorf("crash %d: %q was done, and it is told %q", crash, done, got)
+			}
+			if again := o.must("ledger.add", `{"what":"one"}`, "a"); again != "recorded "+got || o.ledger.list() != done {
+				t.Errorf("crash %d: first %q, then %q; %q was done", crash, got, again, o.ledger.list())
+			}
+		}
+	}
+}
+
+// settled waits until no request is open.
+func (o *outer) settled() {
+	o.t.Helper()
+	ctx, cancel := context.WithTimeout(o.t.Context(), 20*time.Second)
+	defer cancel()
+	open := func(r record.Request) bool { return r.Closed.IsZero() }
+	for seq := uint64(0); slices.ContainsFunc(o.requests(), open); {
+		var err error
+		if seq, err = o.store.Wait(ctx, seq); err != nil {
+			o.t.Fatalf("%v; %+v", err, o.requests())
+		}
+	}
+}
+
+func TestACallWaitsForItsTool(t *testing.T) {
+	o := newOuter(t, answers(policy.Allow))
+	go func() { <-o.begun; o.faulty.set(func(store.Batch) error { return errDead }); close(o.goOn) }()
+	if _, err := o.do("ledger.slow", `{"what":"one"}`, "a"); err == nil {
+		t.Fatal("it was recorded by a dead store")
+	}
+	o.drop = "ledger.slow"
+	o.reopen()
+	if _, err := o.do("ledger.slow", `{"what":"one"}`, "a"); !fault.HasCode(err, "tool_unknown") {
+		t.Errorf("without the tool: %v", err)
+	}
+	if got := o.requests(); len(got) != 1 || !got[0].Closed.IsZero() {
+		t.Errorf("closed without its tool: %+v", got)
+	}
+	o.drop = ""
+	o.reopen()
+	if got := o.must("ledger.slow", `{"what":"one"}`, "a"); !strings.HasPrefix(got, "recorded unknown: ") {
+		t.Error(got)
+	}
+}

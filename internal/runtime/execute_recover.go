@@ -1,0 +1,62 @@
+package runtime
+
+import (
+	"context"
+
+	"steward/internal/fault"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// recoverCalls settles the actions called from outside that were on their way
+// when the process ended. It returns when they are known; the work goes on.
+func (n *Node) recoverCalls(ctx context.Context) error {
+	q := store.Query{State: record.RequestOpen, Type: record.TypeRequest}
+	for {
+		page, err := n.opt.Store.Query(ctx, store.ForNode(resource.System), q)
+		if err != nil {
+			return err
+		}
+		for _, it := range page.Items {
+			r := record.Request{ID: record.IDOf(it.URI, record.TypeRequest)}
+			if err := record.Decode(it.URI, it.Body, &r); err != nil {
+				return err
+			}
+			if r.Kind == record.RequestCall {
+				n.runs.Go(func() { n.settleCall(n.life, r) })
+			}
+		}
+		if q.After = page.Next; q.After == "" {
+			return nil
+		}
+	}
+}
+
+// settleCall settles one: what may have been done is found out, or done again
+// where the receiver knows it again; what had not begun is withdrawn, since
+// nobody waits for it any more.
+func (n *Node) settleCall(ctx context.Context, r record.Request) {
+	x := &external{user: r.User, path: r.Agent, args: []byte(r.Args)}
+	x.Request, x.Tool, x.ClientID = r.ID, r.Tool, r.CallID
+	err := n.callable(x, r.Tool)
+	in, broken := n.intentOf(ctx, x)
+	switch {
+	case fault.Is(broken, fault.NotFound):
+		err = n.closeCall(ctx, x, message.Interrupted)
+	case broken != nil:
+		err = broken
+	case err != nil: // it may be back at the next start
+	case in.State.InFlight() && in.State != intent.Executing:
+		gone, cancel := context.WithCancel(ctx)
+		cancel()
+		_, err = n.perform(gone, x)
+	default:
+		_, err = n.perform(ctx, x)
+	}
+	if err != nil && ctx.Err() == nil && !fault.HasCode(err, "effect_contended") { // then its caller asks again, and is at it
+		n.log.Warn("a call from outside that was interrupted cannot be settled yet", "tool", r.Tool, "request", r.ID.String(), "error", err)
+	}
+}

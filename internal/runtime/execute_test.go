@@ -1,0 +1,389 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/internal/catalog"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/policy"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/runtime"
+	"steward/internal/store"
+	"steward/internal/store/sqlite"
+	"steward/internal/tool"
+)
+
+// answers is a judge with one answer.
+type answers policy.Verdict
+
+func (s answers) Judge(context.Context, policy.Question) (policy.Decision, error) {
+	return policy.Decision{Verdict: policy.Verdict(s), Reason: "as the test wants it"}, nil
+}
+
+// outer is a node that is called from outside, with tools that a test holds.
+type outer struct {
+	*runtime.Node
+	t      *testing.T
+	dir    string
+	judge  policy.Judge
+	store  *sqlite.Store
+	faulty *faulty
+	ledger ledger
+	begun  chan struct{} // gets a token when ledger.slow has begun
+	goOn   chan struct{} // ledger.slow goes on when it is closed
+	more   []tool.Tool
+	drop   string // a tool that is not there
+
+	catalog runtime.Catalog
+}
+
+func newOuter(t *testing.T, judge policy.Judge) *outer {
+	o := &outer{t: t, dir: t.TempDir(), judge: judge, begun: make(chan struct{}, 8), goOn: make(chan struct{})}
+	o.open()
+	t.Cleanup(o.close)
+	return o
+}
+
+type noted struct {
+	What string `json:"what" minlen:"1"`
+}
+
+func (o *outer) tools() []tool.Tool {
+	made := func(t tool.Tool, err error) tool.Tool {
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		return t
+	}
+	note := func(what string) {
+		o.ledger.mu.Lock()
+		defer o.ledger.mu.Unlock()
+		o.ledger.entries = append(o.ledger.entries, what)
+	}
+	return append([]tool.Tool{
+		made(tool.New(tool.Spec{Name: "math.twice", Description: "Twice a number.", Effect: tool.Query},
+			func(_ context.Context, in tool.Invocation, a struct {
+				N int `json:"n"`
+			}) (string, error) {
+				if in.User == "" || !in.Conversation.Zero() {
+					return "", errors.New("called for nobody, or in a conversation")
+				}
+				return fmt.Sprint(2 * a.N), nil
+			})),
+		made(tool.New(tool.Spec{Name: "text.long", Description: "A long text.", Effect: tool.Query},
+			func(context.Context, tool.Invocation, struct{}) (string, error) {
+				return strings.Repeat("é", runtime.MaxExecuted), nil
+			})),
+		made(tool.New(tool.Spec{Name: "text.wait", Description: "Waits to be stopped.", Effect: tool.Query},
+			func(ctx context.Context, _ tool.Invocation, _ struct{}) (string, error) {
+				o.begun <- struct{}{}
+				<-ctx.Done()
+				return "", ctx.Err()
+			})),
+		made(tool.New(tool.Spec{Name: "ledger.add", Description: "Adds to the ledger.", Effect: tool.Action, Async: true},
+			func(_ context.Context, _ tool.Invocation, a noted) (string, error) {
+				note(a.What)
+				return "added " + a.What, nil
+			})),
+		made(tool.New(tool.Spec{Name: "ledger.slow", Description: "Adds slowly.", Effect: tool.Action},
+			func(ctx context.Context, _ tool.Invocation, a noted) (string, error) {
+				o.begun <- struct{}{}
+				select {
+				case <-o.goOn:
+				case <-ctx.Done():
+					return "", ctx.Err()
+				}
+				note(a.What)
+				return "added " + a.What + " at last", nil
+			})),
+		made(tool.New(tool.Spec{Name: "ledger.all", Description: "Adds, and tells a lot.", Effect: tool.Action},
+			func(context.Context, tool.Invocation, struct{}) (string, error) {
+				return strings.Repeat("all ", runtime.MaxExecuted/4) + "the end", nil
+			})),
+	}, o.more...)
+}
+
+func (o *outer) open() {
+	o.t.Helper()
+	var err error
+	if o.store, err = sqlite.Open(o.t.Context(), sqlite.Options{Path: filepath.Join(o.dir, "steward.db")}); err != nil {
+		o.t.Fatal(err)
+	}
+	models, err := llm.New(llm.Config{Providers: []llm.Provider{&scripted{}}, Aliases: map[string]llm.Alias{"default": {Models: []string{"test/m"}}}})
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	reg := &tool.Registry{}
+	for _, t := range o.tools() {
+		if t.Spec().Name == o.drop {
+			continue
+		}
+		if err := reg.Add(t); err != nil {
+			o.t.Fatal(err)
+		}
+	}
+	o.faulty = &faulty{Store: o.store}
+	if o.Node, err = runtime.Open(o.t.Context(), runtime.Options{Store: o.faulty, Models: models, Tools: reg, Judge: o.judge, Catalog: o.catalog}); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+func (o *outer) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := errors.Join(o.Close(ctx), o.store.Close()); err != nil {
+		o.t.Error("closing:", err)
+	}
+}
+
+func (o *outer) reopen() {
+	o.t.Helper()
+	o.close()
+	o.open()
+}
+
+// do calls a tool for anna.
+func (o *outer) do(name, args, clientID string) (runtime.Executed, error) {
+	ctx, cancel := context.WithTimeout(o.t.Context(), 30*time.Second)
+	defer cancel()
+	return o.ExecuteTool(ctx, "anna", runtime.Execution{Tool: name, Args: []byte(args), ClientID: clientID})
+}
+
+// must is do, and how it ended: "STATUS: TEXT".
+func (o *outer) must(name, args, clientID string) string {
+	o.t.Helper()
+	x, err := o.do(name, args, clientID)
+	if err != nil {
+		o.t.Fatalf("%s %s: %v", name, args, err)
+	}
+	how := ""
+	if x.Recorded {
+		how = "recorded "
+	}
+	return how + string(x.Result.Status) + ": " + x.Result.Text()
+}
+
+// requests returns the recorded requests of all users.
+func (o *outer) requests() (out []record.Request) {
+	o.t.Helper()
+	page, err := o.store.Query(o.t.Context(), store.ForNode(resource.System), store.Query{Type: record.TypeRequest})
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	for _, it := range page.Items {
+		var r record.Request
+		if err := record.Decode(it.URI, it.Body, &r); err != nil {
+			o.t.Fatal(err)
+		}
+		if (it.State == record.RequestOpen) != r.Closed.IsZero() {
+			o.t.Errorf("%s has the state %q and was closed at %v", it.URI, it.State, r.Closed)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func TestAQueryFromOutside(t *testing.T) {
+	o := newOuter(t, policy.Fixed{})
+	for _, name := range []string{"math.twice", "math__twice"} {
+		x, err := o.do(name, `{"n": 21}`, "mine")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x.Tool != "math.twice" || x.Result.Text() != "42" || x.Result.Status != message.OK || x.ClientID != "mine" || x.Recorded || x.Cut || x.Request.Zero() {
+			t.Errorf("%s: %+v", name, x)
+		}
+	}
+	if x, err := o.do("text.long", "", ""); err != nil || !x.Cut || x.ClientID == "" || x.Result.Rest != "" ||
+		len(x.Result.Text()) > runtime.MaxExecuted+100 || !strings.HasSuffix(x.Result.Text(), "é\n[Cut after 1048576 of 2097152 bytes: ask for less.]") {
+		t.Errorf("a long text: %v, cut: %v, %d bytes", err, x.Cut, len(x.Result.Text()))
+	}
+	if got := o.requests(); len(got) != 0 {
+		t.Errorf("queries are recorded: %+v", got)
+	}
+}
+
+func TestWhatIsNoCall(t *testing.T) {
+	o := newOuter(t, policy.Fixed{})
+	for _, c := range []struct {
+		e      runtime.Execution
+		code   string
+		remedy string
+	}{
+		{runtime.Execution{Tool: "math.twise"}, "tool_unknown", "did you mean math.twice?"},
+		{runtime.Execution{Tool: "nothing.like.it"}, "tool_unknown", "ListTools lists what there is"},
+		{runtime.Execution{Tool: ""}, "tool_unknown", "ListTools lists what there is"},
+		{runtime.Execution{Tool: "math.twice", Agent: "nobody/here"}, "agent_not_found", ""},
+		{runtime.Execution{Tool: "math.twice", Args: []byte(`{"n":"x"}`)}, "args_invalid", "call the tool again with these mended"},
+		{runtime.Execution{Tool: "math.twice", Args: []byte(`{"n":1`)}, "args_invalid", ""},
+		{runtime.Execution{Tool: "ledger.add", Args: []byte(`{"what":""}`), ClientID: "x"}, "args_invalid", ""},
+		{runtime.Execution{Tool: "math.twice", ClientID: strings.Repeat("x", 257)}, "call_id_invalid", "use a shorter one: a UUID, say"},
+	} {
+		_, err := o.ExecuteTool(t.Context(), "anna", c.e)
+		if !fault.HasCode(err, c.code) || c.remedy != "" && fault.Of(err).Remedy != c.remedy {
+			t.Errorf("%+v: %v", c.e, err)
+		}
+	}
+	if got := o.requests(); len(got) != 0 {
+		t.Errorf("what was no call is recorded: %+v", got)
+	}
+}
+
+func TestActionsNeedAPerson(t *testing.T) {
+	for name, judge := range map[string]policy.Judge{"fixed": policy.Fixed{}, "asks": answers(policy.Ask)} {
+		t.Run(name, func(t *testing.T) {
+			o := newOuter(t, judge)
+			for _, again := range []string{"", "recorded "} {
+				if got := o.must("ledger.add", `{"what":"one"}`, "a"); !strings.HasPrefix(got, again+"denied: ") || !strings.Contains(got, "steward chat") {
+					t.Error(got)
+				}
+			}
+			if got := o.requests(); o.ledger.list() != "" || len(got) != 1 || got[0].Outcome != "denied" || got[0].Closed.IsZero() {
+				t.Errorf("%q was done; %+v", o.ledger.list(), got)
+			}
+		})
+	}
+	o := newOuter(t, answers(policy.Ask))
+	if got := o.must("math.twice", `{"n":1}`, ""); !strings.HasPrefix(got, "denied: ") || len(o.requests()) != 0 {
+		t.Errorf("a query that is asked about: %s", got)
+	}
+}
+
+// TestTheRestOfAResult reads on in what was cut of an action's result.
+func TestTheRestOfAResult(t *testing.T) {
+	o := newOuter(t, answers(policy.Allow))
+	x, err := o.do("ledger.all", "", "a")
+	if err != nil || !x.Cut || x.Result.Rest == "" {
+		t.Fatalf("%v; cut: %v, rest: %q", err, x.Cut, x.Result.Rest)
+	}
+	args := fmt.Sprintf(`{"uri":%q,"offset":%d}`, x.Result.Rest, runtime.MaxExecuted)
+	if got := o.must("results.read", args, ""); !strings.HasPrefix(got, "ok: the end\n") {
+		t.Error(got)
+	}
+	other, err := o.ExecuteTool(t.Context(), "bert", runtime.Execution{Tool: "results.read", Args: []byte(args)})
+	if err != nil || other.Result.Status != message.Failed {
+		t.Errorf("somebody else reads it: %+v, %v", other.Result, err)
+	}
+	below := record.ConversationURI(id.New()).ChildID(record.TypeRequest, x.Request).Child("tool.Overflow", "0")
+	for _, uri := range []resource.URI{record.ConversationURI(id.New()), below, resource.Root("tool.Overflow", "0")} {
+		if got := o.must("results.read", fmt.Sprintf(`{"uri":%q}`, uri), ""); !strings.Contains(got, "result_not_found") && !strings.Contains(got, "there is no result") {
+			t.Error(got)
+		}
+	}
+}
+
+func TestToolList(t *testing.T) {
+	o := newOuter(t, policy.Fixed{})
+	for _, c := range []struct {
+		namespace string
+		want      []string
+	}{
+		{"", []string{"ledger.add", "ledger.all", "ledger.slow", "math.twice", "results.read", "text.long", "text.wait"}},
+		{"text", []string{"text.long", "text.wait"}},
+		{"math.twice", []string{"math.twice"}},
+		{"math__twice", []string{"math.twice"}},
+		{"tex", nil}, {"text.", nil}, {"nothing", nil},
+	} {
+		specs, err := o.ToolList(t.Context(), "anna", "", c.namespace)
+		var names []string
+		for _, s := range specs {
+			if !strings.HasPrefix(s.Name, "resource.") {
+				names = append(names, s.Name)
+			}
+		}
+		if err != nil || !slices.Equal(names, c.want) {
+			t.Errorf("%q: %v, %v", c.namespace, names, err)
+		}
+	}
+	if _, err := o.ToolList(t.Context(), "anna", "nobody", ""); !fault.HasCode(err, "agent_not_found") {
+		t.Errorf("of nobody: %v", err)
+	}
+}
+
+// outerTree is a catalog that does not change.
+type outerTree catalog.Tree
+
+func (t *outerTree) Tree() *catalog.Tree { return (*catalog.Tree)(t) }
+
+// outerHook is a hook that is a function.
+type outerHook func(tool.HookEvent) tool.HookAnswer
+
+func (f outerHook) Fire(_ context.Context, ev tool.HookEvent) (tool.HookAnswer, error) {
+	return f(ev), nil
+}
+
+// TestCallsFromOutsideOfAnAgent calls tools of an agent that has hooks: what
+// they refuse, narrow and withhold, they do for calls from outside, too.
+func TestCallsFromOutsideOfAnAgent(t *testing.T) {
+	child := &catalog.Agent{Path: "guard/child", Name: "child", Description: "A child.", Version: "1"}
+	guard := &catalog.Agent{Path: "guard", Name: "guard", Description: "Guards.", Version: "1", Uses: []string{"ledger.*"},
+		Children: []*catalog.Agent{child}, Hooks: map[string][]tool.Hook{
+			tool.BeforeTool: {outerHook(func(ev tool.HookEvent) tool.HookAnswer {
+				switch args := string(ev.Args); {
+				case ev.Agent != "guard" || ev.User != "anna" || ev.Tool != "ledger.add" || ev.Request == "":
+					return tool.HookAnswer{Refuse: fmt.Sprintf("told wrongly: %+v", ev)}
+				case strings.Contains(args, "never"):
+					return tool.HookAnswer{Refuse: "never is too long"}
+				case strings.Contains(args, "much"):
+					return tool.HookAnswer{Args: []byte(`{"what":"little"}`)}
+				}
+				return tool.HookAnswer{}
+			})},
+			tool.AfterTool: {outerHook(func(ev tool.HookEvent) tool.HookAnswer {
+				text := strings.ReplaceAll(ev.Text, "little", "a little")
+				return tool.HookAnswer{Text: &text}
+			})}}}
+	root := &catalog.Agent{Name: runtime.DefaultAgent, Children: []*catalog.Agent{guard}}
+	o := &outer{t: t, dir: t.TempDir(), judge: answers(policy.Allow), catalog: &outerTree{Version: 1, Root: root,
+		ByPath: map[string]*catalog.Agent{"": root, "guard": guard, "guard/child": child}}}
+	o.open()
+	t.Cleanup(o.close)
+	specs, err := o.ToolList(t.Context(), "anna", "guard", "")
+	var names []string
+	for _, s := range specs {
+		names = append(names, s.Name)
+	}
+	if err != nil || !slices.Equal(names, []string{"ledger.add", "ledger.all", "ledger.slow", "results.read"}) {
+		t.Errorf("%v, %v", names, err)
+	}
+	call := func(name, args, id string) string {
+		t.Helper()
+		x, err := o.ExecuteTool(t.Context(), "anna", runtime.Execution{Agent: "guard", Tool: name, Args: []byte(args), ClientID: id})
+		if err != nil {
+			return fault.Of(err).Code
+		}
+		return fmt.Sprintf("%s %v: %s", x.Result.Status, x.Recorded, x.Result.Text())
+	}
+	for _, c := range []struct{ name, args, id, want string }{
+		{"math.twice", `{"n":1}`, "", "tool_unknown"},
+		{"child.ask", `{}`, "", "tool_unknown"},
+		{"ledger.add", `{"what":"one"}`, "a", "ok false: added one"},
+		{"ledger.add", `{"what":"much"}`, "b", "ok false: added a little"},
+		{"ledger.add", `{"what":"much"}`, "b", "ok true: added a little"},
+		{"ledger.add", `{"what":"never"}`, "c", "denied false: Denied, nothing was done: a hook of guard refused this: never is too long\nerror_code: hook_refused"},
+		{"ledger.add", `{"what":"never"}`, "c", "denied true: Denied, nothing was done."},
+	} {
+		if got := call(c.name, c.args, c.id); got != c.want {
+			t.Errorf("%s %s: %s", c.name, c.args, got)
+		}
+	}
+	if got := o.ledger.list(); got != "one,little" {
+		t.Error(got)
+	}
+	o.catalog = &outerTree{Version: 2, Root: &catalog.Agent{}, ByPath: map[string]*catalog.Agent{}}
+	o.reopen()
+	if got := call("ledger.add", `{"what":"much"}`, "b"); got != "agent_not_found" {
+		t.Errorf("of an agent that may not be used any more: %s", got)
+	}
+}

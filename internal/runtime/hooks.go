@@ -1,0 +1,256 @@
+package runtime
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"steward/internal/agent"
+	"steward/internal/conversation"
+	"steward/internal/effect"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/request"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/internal/tool"
+)
+
+// hookTimeout bounds one call of a hook; one that takes longer refuses.
+const hookTimeout = 30 * time.Second
+
+// hooking are the hooks of a run's agent with what they are told.
+type hooking struct {
+	node  *Node
+	hooks map[string][]tool.Hook
+	event tool.HookEvent // without what belongs to a step
+	scope store.Scope
+}
+
+// hooking returns the hooks of a run; nil: its agent has none.
+func (n *Node) hooking(kit *agentKit, rc request.Context, user string) *hooking {
+	if len(kit.hooks) == 0 {
+		return nil
+	}
+	ev := tool.HookEvent{Agent: kit.Name, User: user, Request: rc.ID.String(), Parent: rc.Parent.String()}
+	return &hooking{node: n, hooks: kit.hooks, event: ev, scope: store.ForUser(user)}
+}
+
+// around has a job call the hooks at their places.
+func (h *hooking) around(job *agent.Job, s *conversation.Session) {
+	if h == nil {
+		return
+	}
+	if h.has(tool.BeforeRequest) {
+		job.Hooks.Begin = func(ctx context.Context, asked string) (string, error) {
+			return h.note(ctx, tool.HookEvent{On: tool.BeforeRequest, Text: asked})
+		}
+	}
+	if h.has(tool.BeforeModel) {
+		job.Hooks.Before = func(ctx context.Context) (string, error) { return h.note(ctx, tool.HookEvent{On: tool.BeforeModel}) }
+	}
+	if h.has(tool.AfterModel) {
+		job.Hooks.After = func(ctx context.Context, wrote string) error {
+			_, err := h.note(ctx, tool.HookEvent{On: tool.AfterModel, Text: wrote})
+			return err
+		}
+	}
+	if h.has(tool.BeforeTool) || h.has(tool.AfterTool) {
+		next := job.Call
+		job.Call = func(ctx context.Context, c agent.Call) (*message.ToolResult, error) { return h.call(ctx, s, c, next) }
+	}
+	if h.has(tool.AfterRequest) {
+		next := job.Emit
+		job.Emit = func(ev agent.Event) {
+			next(ev)
+			if ev.Kind == agent.Finished && ev.Message != nil {
+				h.node.runs.Go(func() { h.tell(h.node.life, ev.Message.Text()) })
+			}
+		}
+	}
+}
+
+func (h *hooking) has(place string) bool { return len(h.hooks[place]) > 0 }
+
+// fire calls the hooks of a place one after the other, until one refuses. each
+// takes an answer, and may change what the next one is told.
+func (h *hooking) fire(ctx context.Context, ev tool.HookEvent, each func(*tool.HookEvent, tool.HookAnswer) error) error {
+	step := ev
+	ev = h.event
+	ev.On, ev.Text, ev.Tool, ev.Args = step.On, step.Text, step.Tool, step.Args
+	for _, hook := range h.hooks[ev.On] {
+		ans, err := fireOne(ctx, hook, ev)
+		switch {
+		case err != nil:
+			h.node.log.WarnContext(ctx, "a hook failed", "agent", ev.Agent, "on", ev.On, "error", err)
+			return fault.New(fault.Denied, "hook_failed", "a hook of %s (%s) failed, so this is refused: %w", ev.Agent, ev.On, err)
+		case ans.Refuse != "":
+			return fault.New(fault.Denied, "hook_refused", "a hook of %s refused this: %s", ev.Agent, ans.Refuse)
+		}
+		if err := each(&ev, ans); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fireOne calls a hook; a panic of it is an error.
+func fireOne(ctx context.Context, hook tool.Hook, ev tool.HookEvent) (ans tool.HookAnswer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, hookTimeout)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("it panicked: %v", p)
+		}
+	}()
+	return hook.Fire(ctx, ev)
+}
+
+// note calls the hooks of a place and returns their notes.
+func (h *hooking) note(ctx context.Context, ev tool.HookEvent) (string, error) {
+	var notes []string
+	err := h.fire(ctx, ev, func(_ *tool.HookEvent, ans tool.HookAnswer) error {
+		if ans.Note != "" {
+			notes = append(notes, ans.Note)
+		}
+		return nil
+	})
+	return strings.Join(notes, "\n\n"), err
+}
+
+// keeping knows where a message is kept, below which its calls' intents are.
+type keeping interface {
+	MessageURI(m id.ID) resource.URI
+}
+
+// call runs a tool call between its hooks. What the first ones leave of the
+// arguments is what is checked, judged and run; a call that was recorded
+// before a crash keeps the arguments that it was recorded with.
+func (h *hooking) call(ctx context.Context, s keeping, c agent.Call, next func(context.Context, agent.Call) (*message.ToolResult, error)) (*message.ToolResult, error) {
+	args, err := h.before(ctx, s, c)
+	switch {
+	case ctx.Err() != nil && context.Cause(ctx) == request.ErrSuspend:
+		return nil, request.ErrSuspend
+	case ctx.Err() != nil:
+		return interrupted(), nil
+	case err != nil && fault.Of(err).Kind == fault.Denied:
+		return refused(err), nil
+	case err != nil:
+		return nil, err
+	}
+	c.Args = args
+	res, err := next(ctx, c)
+	if err != nil || !h.has(tool.AfterTool) || res.Status == message.Interrupted {
+		return res, err
+	}
+	return h.after(ctx, c, res), nil
+}
+
+// interrupted is the answer to a call that was stopped before it was made.
+func interrupted() *message.ToolResult {
+	own := message.Common{Origin: "system"}
+	return &message.ToolResult{Common: own, Status: message.Interrupted, Content: []message.Block{&message.Text{Common: own, Text: "Stopped before it was done."}}}
+}
+
+// before returns the arguments that the hooks leave.
+func (h *hooking) before(ctx context.Context, s keeping, c agent.Call) ([]byte, error) {
+	args, err := tool.Canonical(orEmptyObject(c.Args))
+	if err != nil || !h.has(tool.BeforeTool) {
+		return c.Args, nil // what is no JSON is refused where arguments are checked
+	}
+	if known, err := h.recorded(ctx, s, c); known != nil || err != nil {
+		return known, err
+	}
+	err = h.fire(ctx, tool.HookEvent{On: tool.BeforeTool, Tool: c.Name, Args: args}, func(ev *tool.HookEvent, ans tool.HookAnswer) error {
+		if len(ans.Args) == 0 {
+			return nil
+		}
+		narrowed, err := tool.Canonical(ans.Args)
+		if err != nil {
+			return fault.New(fault.Denied, "hook_failed", "a hook of %s gave arguments that are none: %w", ev.Agent, err)
+		}
+		ev.Args, args = narrowed, narrowed
+		return nil
+	})
+	return args, err
+}
+
+func orEmptyObject(args []byte) []byte {
+	if strings.TrimSpace(string(args)) == "" {
+		return []byte("{}")
+	}
+	return args
+}
+
+// recorded returns the arguments with which the call's intent is recorded; nil:
+// it has none.
+func (h *hooking) recorded(ctx context.Context, s keeping, c agent.Call) ([]byte, error) {
+	r, err := h.node.opt.Store.Get(context.WithoutCancel(ctx), h.scope, effect.IntentURI(s.MessageURI(c.Message), c.Block))
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	in, err := intent.Decode(r.Body)
+	return []byte(in.Args), err
+}
+
+// after has the hooks see a result. They can put another text in the place of
+// its text, and never take a label off it.
+func (h *hooking) after(ctx context.Context, c agent.Call, res *message.ToolResult) *message.ToolResult {
+	text, changed := res.Text(), false
+	err := h.fire(ctx, tool.HookEvent{On: tool.AfterTool, Tool: c.Name, Args: argsOf(c.Args), Text: text}, func(ev *tool.HookEvent, ans tool.HookAnswer) error {
+		if ans.Text != nil {
+			text, changed = *ans.Text, true
+			ev.Text = text
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return retold(res, "The tool has run, and what it said is withheld: "+err.Error(), false)
+	case changed:
+		return retold(res, text, true)
+	}
+	return res
+}
+
+// argsOf is what a hook is told of arguments: JSON, or nothing.
+func argsOf(args []byte) json.RawMessage {
+	if !json.Valid(args) {
+		return nil
+	}
+	return args
+}
+
+// retold returns a result with other words, and all labels that it had. What
+// the words cut off cannot be read on.
+func retold(res *message.ToolResult, text string, keep bool) *message.ToolResult {
+	out := *res
+	out.Rest, out.Content = "", nil
+	out.Labels |= message.LabelsOf(res.Content)
+	t := &message.Text{Common: message.Common{Origin: res.Origin, Labels: out.Labels}, Text: strings.ToValidUTF8(text, "\uFFFD")}
+	out.Content = append(out.Content, t)
+	for _, b := range res.Content {
+		if _, words := b.(*message.Text); !words && keep {
+			out.Content = append(out.Content, b)
+		}
+	}
+	return &out
+}
+
+// tell tells the hooks what was answered. Nothing that they say counts.
+func (h *hooking) tell(ctx context.Context, answer string) {
+	ev := h.event
+	ev.On, ev.Text = tool.AfterRequest, answer
+	for _, hook := range h.hooks[tool.AfterRequest] {
+		if _, err := fireOne(ctx, hook, ev); err != nil && ctx.Err() == nil {
+			h.node.log.Warn("a hook failed", "agent", ev.Agent, "on", ev.On, "error", err)
+		}
+	}
+}

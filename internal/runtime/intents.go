@@ -1,0 +1,272 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/effect"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// IntentView is an action as a person is told of it.
+type IntentView struct {
+	ID           id.ID              `json:"id"`
+	URI          string             `json:"uri"`
+	State        intent.State       `json:"state"`
+	Dead         bool               `json:"dead,omitzero"` // somebody should do something about it
+	Tool         string             `json:"tool"`
+	Version      string             `json:"version,omitzero"`
+	Args         json.RawMessage    `json:"args"`
+	ArgsHash     string             `json:"args_hash"`
+	Hash         string             `json:"hash,omitzero"` // while a person is asked: an answer repeats it
+	Key          string             `json:"key"`
+	User         string             `json:"user"`
+	Agent        string             `json:"agent,omitzero"`
+	Lineage      []string           `json:"lineage,omitzero"`
+	Labels       []string           `json:"labels,omitzero"` // of what the model had been shown
+	Fixed        bool               `json:"fixed"`           // before anything untrusted was read
+	Open         []string           `json:"open,omitzero"`   // what was not
+	Deferred     bool               `json:"deferred,omitzero"`
+	Reason       string             `json:"reason,omitzero"`
+	Rule         string             `json:"rule,omitzero"`
+	Policy       string             `json:"policy,omitzero"`
+	Approvers    string             `json:"approvers,omitzero"`
+	Approval     *intent.Approval   `json:"approval,omitzero"`
+	DeniedBy     string             `json:"denied_by,omitzero"`
+	Resolved     *intent.Resolution `json:"resolved,omitzero"`
+	Attempts     int                `json:"attempts"`
+	Conversation id.ID              `json:"conversation_id,omitzero"`
+	Interaction  id.ID              `json:"interaction_id,omitzero"`
+	Request      id.ID              `json:"request_id,omitzero"`
+	Call         string             `json:"call,omitzero"` // "MESSAGE/BLOCK"
+	Created      time.Time          `json:"created"`
+	Changed      time.Time          `json:"changed"`
+	Expires      time.Time          `json:"expires,omitzero"`
+	Undoes       id.ID              `json:"undoes,omitzero"`
+	Undone       id.ID              `json:"undone,omitzero"`
+	Retries      id.ID              `json:"retries,omitzero"`
+	Retried      id.ID              `json:"retried,omitzero"`
+
+	Result  string       `json:"result,omitzero"` // in words; not in lists
+	Status  string       `json:"status,omitzero"` // of the result
+	History []IntentStep `json:"history,omitzero"`
+}
+
+// IntentStep is a change of an intent, as the log tells of it.
+type IntentStep struct {
+	At     time.Time    `json:"at"`
+	Actor  string       `json:"actor"`
+	State  intent.State `json:"state"`
+	Reason string       `json:"reason,omitzero"`
+}
+
+// IntentFilter selects intents. The zero value selects all.
+type IntentFilter struct {
+	State        intent.State // empty: in any
+	Dead         bool         // only those about which somebody should do something
+	Conversation id.ID        // zero: of all
+}
+
+// Intents returns a user's actions, those that changed last first, at most
+// limit of them. Error code: state_invalid.
+func (n *Node) Intents(ctx context.Context, user string, f IntentFilter, after store.Cursor, limit int) ([]IntentView, store.Cursor, error) {
+	return Intents(ctx, n.opt.Store, store.ForUser(user), f, after, limit)
+}
+
+// Intents is Node.Intents for who has no node, only the store.
+func Intents(ctx context.Context, st store.Store, sc store.Scope, f IntentFilter, after store.Cursor, limit int) ([]IntentView, store.Cursor, error) {
+	if f.State != "" && !f.State.Known() {
+		return nil, "", fault.New(fault.Invalid, "state_invalid", "%.40q is no state of an action", f.State).With("use one of: %s", stateNames())
+	}
+	q := store.Query{Term: store.Term{Name: effect.TermIntents}, Type: effect.TypeIntent, Reverse: true, After: after}
+	if f.Dead {
+		q.Term.Name = effect.TermDead
+	}
+	if !f.Conversation.Zero() {
+		q.Under = record.ConversationURI(f.Conversation)
+	}
+	out := []IntentView{}
+	for {
+		q.Limit = min(max(limit-len(out), 1), store.DefaultLimit)
+		page, err := st.Query(ctx, sc, q)
+		if err != nil {
+			return nil, "", err
+		}
+		for _, it := range page.Items {
+			in, err := intent.Decode(it.Body)
+			if err != nil {
+				return nil, "", err
+			}
+			if f.State == "" || in.State == f.State {
+				out = append(out, intentView(it.Resource, &in))
+			}
+		}
+		if q.After = page.Next; q.After == "" || len(out) >= limit {
+			return out, q.After, nil
+		}
+	}
+}
+
+func stateNames() string {
+	var names []string
+	for _, s := range intent.States() {
+		names = append(names, string(s))
+	}
+	return strings.Join(names, ", ")
+}
+
+// intentView tells of an intent what its record does, but for the result.
+func intentView(r resource.Resource, in *intent.Intent) IntentView {
+	v := IntentView{ID: effect.IntentID(r.URI), URI: r.URI.String(), State: in.State, Dead: in.Dead, Tool: in.Tool, Version: in.Version,
+		Args: json.RawMessage(in.Args), ArgsHash: in.ArgsHash, Key: in.Key, User: in.User, Agent: in.Agent, Lineage: in.Lineage,
+		Labels: in.Labels.Names(), Fixed: in.Fixed, Open: in.Open, Deferred: in.Deferred, Reason: in.Reason, Rule: in.Rule, Policy: in.Policy,
+		Approvers: in.Approvers, Approval: in.Approval, DeniedBy: in.DeniedBy, Resolved: in.Resolved, Attempts: in.Attempts,
+		Conversation: record.IDOf(r.URI, record.TypeConversation), Interaction: record.IDOf(r.URI, record.TypeInteraction),
+		Request: in.Request, Created: in.Created, Changed: r.At, Call: callID(in.Call),
+		Undoes: linked(in.Undoes), Undone: linked(in.Undone), Retries: linked(in.Retries), Retried: linked(in.Retried)}
+	if in.State == intent.Awaiting {
+		v.Expires = in.Expires
+	}
+	return v
+}
+
+// linked is the id of an intent by its URI text; zero where there is none.
+func linked(text string) id.ID {
+	uri, err := resource.Parse(text)
+	if text == "" || err != nil {
+		return id.ID{}
+	}
+	return effect.IntentID(uri)
+}
+
+// Intent returns everything about one of a user's actions. which is its id, at
+// least 8 characters of its beginning, or its URI. Error codes:
+// intent_not_found, intent_ambiguous.
+func (n *Node) Intent(ctx context.Context, user, which string) (IntentView, error) {
+	v, err := Intent(ctx, n.opt.Store, store.ForUser(user), which)
+	if err != nil || v.State != intent.Awaiting {
+		return v, err
+	}
+	q, err := n.Approval(ctx, user, v.URI, nil)
+	if err != nil && !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Conflict) { // answered meanwhile
+		return v, err
+	}
+	v.Hash = q.Hash
+	return v, nil
+}
+
+// Intent is Node.Intent for who has no node, only the store.
+func Intent(ctx context.Context, st store.Store, sc store.Scope, which string) (IntentView, error) {
+	uri, err := resolveIntent(ctx, st, sc, which)
+	if err != nil {
+		return IntentView{}, err
+	}
+	r, err := st.Get(ctx, sc, uri)
+	if err != nil {
+		return IntentView{}, err
+	}
+	in, err := intent.Decode(r.Body)
+	if err != nil {
+		return IntentView{}, err
+	}
+	v := intentView(r, &in)
+	if in.Result != nil {
+		res := settledAs(&in)
+		v.Status = string(res.Status)
+		if v.Result = res.Plain(); message.LabelsOf([]message.Block{res}).Has(message.Secret) {
+			v.Result = "(secret)"
+		}
+	}
+	v.History, err = history(ctx, st, sc, uri)
+	return v, err
+}
+
+// history reads the versions of an intent from the log.
+func history(ctx context.Context, st store.Store, sc store.Scope, uri resource.URI) ([]IntentStep, error) {
+	var out []IntentStep
+	q := store.LogQuery{Of: uri}
+	for {
+		page, err := st.Log(ctx, sc, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range page.Entries {
+			if e.Body == nil {
+				continue
+			}
+			in, err := intent.Decode(e.Body)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, IntentStep{At: e.At, Actor: e.Actor, State: in.State, Reason: in.Reason})
+		}
+		if q.After = page.Next; !page.More {
+			return out, nil
+		}
+	}
+}
+
+// resolveIntent finds the intent that a text names.
+func resolveIntent(ctx context.Context, st store.Store, sc store.Scope, which string) (resource.URI, error) {
+	missing := fault.New(fault.NotFound, "intent_not_found", "there is no action %.200q", which).With("steward intents list shows them")
+	which = strings.TrimSpace(which)
+	if strings.HasPrefix(which, "cld:") {
+		uri, err := resource.Parse(which)
+		if err != nil || uri.Type() != effect.TypeIntent {
+			return uri, missing
+		}
+		if _, err = st.Get(ctx, sc, uri); fault.Is(err, fault.NotFound) {
+			err = missing
+		}
+		return uri, err
+	}
+	which = strings.ToLower(which)
+	if own, ok := id.Parse(which); ok && !own.Zero() {
+		page, err := st.Query(ctx, sc, store.Query{Term: store.Term{Name: effect.TermIntent, Value: own.String()}, Type: effect.TypeIntent, Limit: 1, NoBody: true})
+		if err == nil && len(page.Items) == 0 {
+			err = missing
+		}
+		if err != nil {
+			return resource.URI{}, err
+		}
+		return page.Items[0].URI, nil
+	}
+	if len(which) < shortest {
+		return resource.URI{}, fault.New(fault.Invalid, "intent_ambiguous", "%q may be the beginning of many ids", which).
+			With("name at least %d characters of the id", shortest)
+	}
+	return beginningOf(ctx, st, sc, which, missing)
+}
+
+// beginningOf finds the one intent whose id begins so.
+func beginningOf(ctx context.Context, st store.Store, sc store.Scope, which string, missing error) (resource.URI, error) {
+	var found []resource.URI
+	q := store.Query{Term: store.Term{Name: effect.TermIntents}, Type: effect.TypeIntent, Reverse: true, NoBody: true, Limit: 1000}
+	for it, err := range store.Items(ctx, st, sc, q) {
+		if err != nil {
+			return resource.URI{}, err
+		}
+		if strings.HasPrefix(effect.IntentID(it.URI).String(), which) && !slices.Contains(found, it.URI) {
+			found = append(found, it.URI)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return resource.URI{}, missing
+	case 1:
+		return found[0], nil
+	}
+	slices.SortFunc(found, func(a, b resource.URI) int { return cmp.Compare(a.String(), b.String()) })
+	return resource.URI{}, fault.New(fault.Conflict, "intent_ambiguous", "%q begins the ids of %d actions", which, len(found)).
+		With("name more of the id, such as %s", effect.IntentID(found[0]))
+}

@@ -1,0 +1,334 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"steward/internal/agent"
+	"steward/internal/effect"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/request"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// enqueue runs a call that is queued until its turn ends. That it is to be
+// settled is recorded before the model is told so.
+func (n *Node) enqueue(ctx context.Context, c *chat, rc request.Context, ec effect.Call) (*message.ToolResult, error) {
+	if far, err := n.tooFar(ctx, ec.Scope, c.id, rc.ID); err != nil {
+		return nil, err
+	} else if far {
+		return newTask(c, ec, ec.Tool.Spec()).refused(), nil
+	}
+	res, err := n.effects.Run(request.With(ctx, rc), ec)
+	if err != nil || res.Status != message.Queued {
+		return res, err
+	}
+	root := rc.Root
+	if root.Zero() {
+		root = rc.ID
+	}
+	at := ec.Message.Parent().ChildID(record.TypeRequest, record.TaskID(ec.Ref))
+	err = n.openRequest(context.WithoutCancel(ctx), c.user, at, record.Request{Parent: rc.ID, Root: root, Kind: record.RequestTask,
+		Agent: ec.Agent, Tool: ec.Tool.Spec().Name, Call: ec.Ref, Args: string(ec.Args), Attended: ec.Attended, Labels: uint8(ec.Labels),
+		Status: record.TaskAcknowledged, Intent: effect.IntentURI(ec.Message, ec.Ref.Block).String(), Wish: record.WishQueued})
+	if err != nil {
+		return nil, err
+	}
+	if live := c.running(rc.ID); live != nil {
+		live.queued.Store(true)
+	}
+	return res, nil
+}
+
+// quiet reports whether nobody is to be told of what became of an action.
+func (r *storedRequest) quiet() bool {
+	return r.Intent != "" && !r.Answered.IsZero() && !r.Told && len(r.Result) == 0
+}
+
+// settling is the doing of the actions that a run has queued.
+type settling struct {
+	user   string
+	conv   id.ID
+	cancel context.CancelCauseFunc
+}
+
+// settle takes the settling of an interaction; false where somebody is at it.
+func (t *tasks) settle(inter id.ID, s *settling) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.settling[inter] != nil {
+		return false
+	}
+	if t.settling == nil {
+		t.settling = map[id.ID]*settling{}
+	}
+	t.settling[inter] = s
+	return true
+}
+
+func (t *tasks) settled(inter id.ID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.settling, inter)
+}
+
+func (t *tasks) anySettling() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.settling) > 0
+}
+
+// endSettling withdraws what is still queued in conversations that were deleted.
+func (t *tasks) endSettling(user string, convs []id.ID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.settling {
+		if s.user == user && slices.Contains(convs, s.conv) {
+			s.cancel(errDeleted)
+		}
+	}
+}
+
+// settleRun does what a run that has ended has queued, by itself. The caller
+// is one of the node's runs.
+func (n *Node) settleRun(c *chat, live *liveRun, out agent.Outcome) {
+	if live.queued.Load() {
+		n.settleInteraction(c.user, record.InteractionURI(c.id, live.interaction), out == agent.Stopped)
+	}
+}
+
+// recoverQueues settles what runs that had ended had queued. Those that go on
+// settle it when they end.
+func (n *Node) recoverQueues(ctx context.Context, queues map[resource.URI]string) error {
+	for inter, user := range queues {
+		run, found, err := lastRun(ctx, n.opt.Store, store.ForUser(user), inter)
+		if err != nil {
+			return err
+		}
+		if found && !run.Ended.IsZero() {
+			n.settleInteraction(user, inter, run.Outcome == string(agent.Stopped))
+		}
+	}
+	return nil
+}
+
+// settleInteraction does what was queued in a turn, again and again until it
+// is settled or the node closes; the next start finds what is left.
+func (n *Node) settleInteraction(user string, inter resource.URI, stopped bool) {
+	own, conv := record.IDOf(inter, record.TypeInteraction), record.IDOf(inter, record.TypeConversation)
+	ctx, cancel := context.WithCancelCause(n.life)
+	if !n.tasks.settle(own, &settling{user: user, conv: conv, cancel: cancel}) {
+		cancel(nil)
+		return
+	}
+	c := n.enter(user, conv)
+	n.runs.Go(func() {
+		defer n.exit(c)
+		defer cancel(nil)
+		defer n.tasks.settled(own)
+		for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+			err := n.settleQueue(ctx, c, inter, stopped)
+			if err == nil || n.life.Err() != nil || fault.Is(err, fault.NotFound) {
+				return
+			}
+			n.log.Warn("what a turn has queued cannot be settled yet", "interaction", inter.String(), "error", err)
+			select {
+			case <-time.After(wait):
+			case <-n.life.Done():
+				return
+			}
+		}
+	})
+}
+
+// settleQueue does what is queued below an interaction, and sees to it that
+// what has to be told is.
+func (n *Node) settleQueue(ctx context.Context, c *chat, inter resource.URI, stopped bool) error {
+	sc := store.ForUser(c.user)
+	rows, err := n.queuedRows(sc, inter)
+	if err != nil {
+		return err
+	}
+	rc := request.Context{ID: record.IDOf(inter, record.TypeInteraction), User: c.user, Conversation: record.ConversationURI(c.id)}
+	s := effect.Settlement{Under: inter, Stopped: stopped, Tools: n.callee,
+		Notify:  func(p effect.Progress) { n.showQueued(c, inter, p) },
+		Settled: func(o effect.Outcome) { n.queuedEnded(c, inter, o.Call) }}
+	for _, r := range rows {
+		rc.Root, rc.Actor, rc.Attended = r.Root, actorOf(r.Agent), r.Attended
+	}
+	s.Scope, s.Attended = sc, rc.Attended
+	s.Scope.Actor = first(rc.Actor, c.user)
+	s.Request = rc
+	_, err = n.effects.Settle(request.With(ctx, rc), s)
+	if err != nil {
+		return err
+	}
+	if rows, err = n.queuedRows(sc, inter); err != nil { // of a crash after an action was settled
+		return err
+	}
+	for i := range rows {
+		if err := n.toldQueued(c, &rows[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// queuedRows returns the records of what is queued below an interaction.
+func (n *Node) queuedRows(sc store.Scope, inter resource.URI) ([]storedRequest, error) {
+	var out []storedRequest
+	q := store.Query{Under: inter, Type: record.TypeRequest, State: record.RequestOpen}
+	for it, err := range store.Items(context.WithoutCancel(n.life), n.opt.Store, sc, q) {
+		if err != nil {
+			return nil, err
+		}
+		r, err := decodeRequest(it.Resource)
+		if err != nil {
+			return nil, err
+		}
+		if r.Wish == record.WishQueued {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+// showQueued tells watchers of a step of a queued action.
+func (n *Node) showQueued(c *chat, inter resource.URI, p effect.Progress) {
+	v := taskView(record.TaskID(p.Call), p)
+	v.Status = first(v.Status, record.TaskRunning)
+	c.feed.task(v, record.IDOf(inter, record.TypeInteraction))
+}
+
+// queuedEnded goes on from a queued action that is settled. Where that fails,
+// the end of the settling finds it.
+func (n *Node) queuedEnded(c *chat, inter resource.URI, call message.Ref) {
+	at := inter.ChildID(record.TypeRequest, record.TaskID(call))
+	r, err := loadRequest(context.WithoutCancel(n.life), n.opt.Store, store.ForUser(c.user), at)
+	if err == nil && r.state == record.RequestOpen {
+		err = n.toldQueued(c, &r)
+	}
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		n.log.Warn("what became of a queued action could not be told yet", "request", at.String(), "error", err)
+	}
+}
+
+// toldQueued records what became of a queued action, and has it told where
+// that is needed.
+func (n *Node) toldQueued(c *chat, r *storedRequest) error {
+	if n.tasks.get(r.ID) != nil {
+		return nil // it is being told
+	}
+	in, err := n.intentAt(context.WithoutCancel(n.life), store.ForUser(c.user), r.Intent)
+	if err != nil {
+		return err
+	}
+	if !in.State.Settled() {
+		return fault.New(fault.Internal, "intent_unsettled", "the queued action %s is still %s", r.Intent, in.State)
+	}
+	t := n.recordedTask(c, r)
+	t.result <- ended{res: settledAs(&in)}
+	n.start(t)
+	return nil
+}
+
+// intentAt reads an intent by its URI text.
+func (n *Node) intentAt(ctx context.Context, sc store.Scope, text string) (intent.Intent, error) {
+	uri, err := resource.Parse(text)
+	if err != nil {
+		return intent.Intent{}, err
+	}
+	r, err := n.opt.Store.Get(ctx, sc, uri)
+	if err != nil {
+		return intent.Intent{}, err
+	}
+	return intent.Decode(r.Body)
+}
+
+// settledAs is the result of a settled intent: the recorded one, or what
+// follows from how it was decided.
+func settledAs(in *intent.Intent) *message.ToolResult {
+	if blocks, err := message.DecodeBlocks(in.Result); err == nil && len(blocks) == 1 {
+		if res, ok := blocks[0].(*message.ToolResult); ok {
+			return res
+		}
+	}
+	status, text := message.UnknownEnd, "It is not recorded what became of this."
+	switch in.State {
+	case intent.Denied:
+		status, text = message.DeniedCall, "Denied, nothing was done: "+in.Reason
+	case intent.Expired:
+		status, text = message.DeniedCall, "Not done: nobody answered in time whether it may be done."
+	case intent.Cancelled:
+		status, text = message.Interrupted, "Not done: "+in.Reason
+	}
+	own := message.Common{Origin: "system"}
+	return &message.ToolResult{Common: own, Call: in.Call, Name: in.Tool, Status: status, Content: []message.Block{&message.Text{Common: own, Text: text}}}
+}
+
+// telling reports whether the conversation is to be told of what became of a
+// task. Of an action that went as it was asked for, that the same turn had
+// asked for twice, or that its user has stopped, nobody has to be.
+func (n *Node) telling(t *task) (bool, error) {
+	if t.intent == "" {
+		return true, nil
+	}
+	in, err := n.intentAt(context.WithoutCancel(n.life), t.call.Scope, t.intent)
+	if fault.Is(err, fault.NotFound) { // nothing came of the wish
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	switch t.wish {
+	case record.WishQueued:
+		quiet := in.State == intent.Cancelled && in.Reason != reasonCancelled && settledAs(&in).Status == message.Interrupted
+		return in.State != intent.Done && !quiet, nil // stopped, rewound, or asked for twice
+	case record.WishResolve:
+		return true, nil
+	}
+	return in.State == intent.Done || in.State == intent.Unknown, nil // else all is as the model knows it
+}
+
+// intentTold says what a conversation is told of an action; empty: it is told
+// of a task that was none.
+func intentTold(r *storedRequest, how message.Status) string {
+	what := r.Tool
+	if r.Args != "" && r.Args != "{}" {
+		what += " with " + line(r.Args)
+	}
+	at := r.Created.UTC().Format("2006-01-02 15:04:05 MST")
+	switch r.Wish {
+	case record.WishQueued:
+		return fmt.Sprintf("%s, which you had queued at %s, did not go as it should: %s. Tell the user, and what can be done.", what, at, ending(how))
+	case record.WishRetry:
+		return fmt.Sprintf("At %s the user had %s tried again, which had not been done before: %s.", at, what, ending(how))
+	case record.WishUndo:
+		if how == message.OK {
+			return fmt.Sprintf("At %s the user has taken back what %s had done. It is as it was before; do not do it again unless the user asks for it.", at, what)
+		}
+		return fmt.Sprintf("At %s the user wanted to take back what %s had done: %s.", at, what, ending(how))
+	case record.WishResolve:
+		return fmt.Sprintf("It was not known what had become of %s. The user has looked since: %s.", what, ending(how))
+	}
+	return ""
+}
+
+// reasonCancelled is why an action is cancelled that a person has withdrawn.
+const reasonCancelled = "cancelled by the user"
+
+// withdrawIntent cancels an action that has not begun, by its intent's URI text.
+func (n *Node) withdrawIntent(ctx context.Context, sc store.Scope, text string) (bool, error) {
+	uri, err := resource.Parse(text)
+	if err != nil {
+		return false, err
+	}
+	return n.effects.Withdraw(ctx, sc, uri, reasonCancelled)
+}

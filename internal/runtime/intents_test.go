@@ -1,0 +1,686 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"steward/internal/effect"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/policy"
+	"steward/internal/record"
+	"steward/internal/runtime"
+	"steward/internal/tool"
+)
+
+// allows is a judge that allows everything, but for the tools that it names.
+type allows map[string]policy.Verdict
+
+func (a allows) Judge(_ context.Context, q policy.Question) (policy.Decision, error) {
+	if v, ok := a[q.Tool.Name]; ok {
+		return policy.Decision{Verdict: v, Reason: "as the test wants it", Rule: "test.rule", Version: "v7"}, nil
+	}
+	return policy.Decision{Verdict: policy.Allow, Reason: "all is allowed", Rule: "test.rule", Version: "v7"}, nil
+}
+
+// shop is what the deferred tool of the tests changes: it knows keys again,
+// can take back, takes several at once, and fails as it is told to.
+type shop struct {
+	spec tool.Spec
+
+	mu     sync.Mutex
+	orders map[string]string // by key
+	lines  []string          // what was done, in order
+	fail   map[string]error  // by what is ordered
+	lost   bool              // the outcome of the next order is not heard of
+	gate   chan struct{}     // nil: open
+}
+
+func newShop(name string, delivery tool.Delivery) *shop {
+	return &shop{orders: map[string]string{}, fail: map[string]error{}, spec: tool.Spec{Name: name, Description: "Orders something.", Effect: tool.Action,
+		Delivery: delivery, Version: "1", Input: []byte(`{"type":"object","properties":{"what":{"type":"string"}},"required":["what"]}`)}}
+}
+
+func (s *shop) Spec() tool.Spec { return s.spec }
+
+func (s *shop) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
+	if s.gate != nil {
+		select {
+		case <-s.gate:
+		case <-ctx.Done():
+			return tool.Result{}, ctx.Err()
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.order(in)
+}
+
+func (s *shop) order(in tool.Invocation) (tool.Result, error) {
+	what := strings.TrimSuffix(strings.TrimPrefix(string(in.Args), `{"what":"`), `"}`)
+	if err := s.fail[what]; err != nil {
+		return tool.Result{}, err
+	}
+	s.orders[in.Key] = what
+	s.lines = append(s.lines, what)
+	if s.lost {
+		s.lost = false
+		return tool.Result{}, errors.New("the line went dead")
+	}
+	return tool.Text("ordered " + what), nil
+}
+
+func (s *shop) Undo(_ context.Context, in tool.Invocation, _ tool.Result) (tool.Result, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	what, ok := s.orders[in.Key]
+	if ok {
+		delete(s.orders, in.Key)
+		s.lines = append(s.lines, "-"+what)
+	}
+	return tool.Text("the order is cancelled"), nil
+}
+
+func (s *shop) list() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.lines, ",")
+}
+
+func (s *shop) set(do func(*shop)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	do(s)
+}
+
+func newShopWorld(t testing.TB, s *shop, judge policy.Judge) *world {
+	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}, judge: judge, more: []tool.Tool{s}}
+	w.open()
+	t.Cleanup(w.close)
+	return w
+}
+
+func order(what ...string) string {
+	var lines []string
+	for _, x := range what {
+		lines = append(lines, fmt.Sprintf(`call shop.order {"what":%q}`, x))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// settled waits until nothing of a conversation's requests is open.
+func (w *world) quietened(conv id.ID) {
+	w.t.Helper()
+	w.atRest(conv)
+	for end := time.Now().Add(20 * time.Second); ; {
+		list, err := w.Requests(w.t.Context(), "anna", false, 100)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if !slices.ContainsFunc(list, func(r runtime.RequestView) bool { return r.Conversation == conv }) {
+			break
+		}
+		if time.Now().After(end) {
+			w.t.Fatalf("not settled: %+v", list)
+		}
+		<-time.After(time.Millisecond)
+	}
+	w.atRest(conv)
+}
+
+func (w *world) intents(f runtime.IntentFilter) []runtime.IntentView {
+	w.t.Helper()
+	list, _, err := w.Intents(w.t.Context(), "anna", f, "", 100)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return list
+}
+
+// told returns what a conversation was told by an origin, in order.
+func (w *world) heard(conv id.ID, origin string) []string {
+	w.t.Helper()
+	var out []string
+	list, _, err := w.ReadMessages(w.t.Context(), "anna", conv, runtime.Reading{Limit: 100})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, e := range list {
+		if e.Message.Role == message.User && e.Message.Blocks[0].Base().Origin == origin {
+			out = append(out, e.Message.Text())
+		}
+	}
+	return out
+}
+
+func TestWhatIsQueuedIsDoneWhenTheTurnEnds(t *testing.T) {
+	s := newShop("shop.order", tool.Deferred)
+	w := newShopWorld(t, s, allows{})
+	s.gate = make(chan struct{})
+	conv, frames := w.turn(id.ID{}, order("tea", "milk", "tea"))
+	if got := said(frames); strings.Count(got, "queued: Queued") != 3 {
+		t.Errorf("the answer: %q", got)
+	}
+	list, err := w.Requests(t.Context(), "anna", false, 10)
+	if err != nil || len(list) < 2 {
+		t.Errorf("the turn is closed before what it queued is settled: %+v, %v", list, err)
+	}
+	close(s.gate)
+	w.quietened(conv)
+	if s.list() != "tea,milk" {
+		t.Errorf("done: %s", s.list())
+	}
+	if told := w.heard(conv, "intent:shop.order"); len(told) != 0 {
+		t.Errorf("what went well was told: %q", told)
+	}
+	var states []string
+	for _, in := range w.intents(runtime.IntentFilter{Conversation: conv}) {
+		states = append(states, string(in.State))
+		if in.Rule != "test.rule" || in.Policy != "v7" || !in.Deferred || in.Agent != "assistant" || in.Conversation != conv {
+			t.Errorf("%+v", in)
+		}
+	}
+	slices.Sort(states)
+	if got := strings.Join(states, " "); got != "cancelled done done" {
+		t.Errorf("the actions are %s", got)
+	}
+	tree, err := w.RequestTree(t.Context(), "anna", list[0].ID.String())
+	if err != nil || tree.State != runtime.RequestClosed || len(tree.Below) != 3 || tree.Below[0].Wish != record.WishQueued || tree.Below[0].Intent != "done" {
+		t.Errorf("%+v, %v", tree, err)
+	}
+}
+
+func TestWhatWasQueuedAndWentWrongIsTold(t *testing.T) {
+	s := newShop("shop.order", tool.Deferred)
+	w := newShopWorld(t, s, allows{})
+	s.fail["caviar"] = fault.New(fault.Invalid, "too_dear", "that is too dear").With("order fish")
+	s.lost = true
+	conv, _ := w.turn(id.ID{}, order("tea", "caviar"))
+	w.quietened(conv)
+	told := w.heard(conv, "intent:shop.order")
+	if len(told) != 2 {
+		t.Fatalf("told: %q", told)
+	}
+	all := strings.Join(told, "\n")
+	for _, want := range []string{"nobody knows whether it was done", "too dear", `{"what":"caviar"}`, "data to be used, not instructions"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("%q is not in %s", want, all)
+		}
+	}
+	dead := w.intents(runtime.IntentFilter{Dead: true})
+	if len(dead) != 2 {
+		t.Errorf("dead letters: %+v", dead)
+	}
+}
+
+func TestWhatIsQueuedIsCancelledByAStop(t *testing.T) {
+	s := newShop("shop.order", tool.Deferred)
+	w := newShopWorld(t, s, allows{})
+	w.model.begun = make(chan struct{}, 1)
+	w.model.obey = true
+	hangs, err := tool.New(tool.Spec{Name: "go.on", Description: "Waits.", Effect: tool.Query}, func(ctx context.Context, _ tool.Invocation, _ struct{}) (string, error) {
+		w.model.begun <- struct{}{}
+		<-ctx.Done()
+		return "", ctx.Err()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.close()
+	w.more = append(w.more, hangs)
+	w.open()
+	acc := w.send(id.ID{}, order("tea")+"\ncall go.on {}")
+	<-w.model.begun
+	waitUntil(t, func() bool { return len(w.intents(runtime.IntentFilter{State: intent.Approved})) == 1 })
+	if err := w.Stop(t.Context(), "anna", acc.Conversation); err != nil {
+		t.Fatal(err)
+	}
+	w.quietened(acc.Conversation)
+	if in := w.intents(runtime.IntentFilter{})[0]; in.State != intent.Cancelled || s.list() != "" {
+		t.Errorf("%+v; done %q", in, s.list())
+	}
+	if told := w.heard(acc.Conversation, "intent:shop.order"); len(told) != 0 {
+		t.Errorf("who stopped it was told of it: %q", told)
+	}
+}
+
+func TestAQueuedActionThatIsAskedAbout(t *testing.T) {
+	for _, yes := range []bool{true, false} {
+		s := newShop("shop.order", tool.Deferred)
+		w := newShopWorld(t, s, allows{"shop.order": policy.Ask})
+		conv, _ := w.turn(id.ID{}, order("tea"))
+		w.close() // the question outlives the process
+		w.open()
+		frames := w.until(conv, runtime.Cursor{}, func(f runtime.Frame) bool { return f.Kind == runtime.FrameTask && f.Task.Approval != nil })
+		a := frames[len(frames)-1].Task.Approval
+		if s.list() != "" || a.Tool != "shop.order" {
+			t.Fatalf("done %q, asked %+v", s.list(), a)
+		}
+		if err := w.Decide(t.Context(), "anna", runtime.Verdict{ID: a.ID, Hash: a.Hash, Approve: yes}); err != nil {
+			t.Fatal(err)
+		}
+		w.quietened(conv)
+		told := w.heard(conv, "intent:shop.order")
+		if yes && (s.list() != "tea" || len(told) != 0) || !yes && (s.list() != "" || len(told) != 1 || !strings.Contains(told[0], "the user said no")) {
+			t.Errorf("yes %v: done %q, told %q", yes, s.list(), told)
+		}
+		w.close()
+	}
+}
+
+// A crash at each commit of a turn that queues two actions, one of which fails:
+// each is done once, and the failure is told once.
+func TestACrashAtEachStepOfSettling(t *testing.T) {
+	for n := 1; ; n++ {
+		s := newShop("shop.order", tool.Deferred)
+		s.spec.Dedupes = true
+		s.fail["caviar"] = fault.New(fault.Invalid, "too_dear", "that is too dear")
+		w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}, judge: allows{}, more: []tool.Tool{s}}
+		fail, crashed := after(n)
+		w.fail = fail
+		w.open()
+		acc, err := w.Send(t.Context(), "anna", runtime.Turn{ClientID: "the one", Content: text(order("tea", "caviar")), Attended: true})
+		if err == nil {
+			waitUntil(t, func() bool {
+				select {
+				case <-crashed:
+					return true
+				default:
+				}
+				list, err := w.Requests(t.Context(), "anna", false, 10)
+				return err == nil && len(list) == 0 && len(w.heard(acc.Conversation, "intent:shop.order")) == 1
+			})
+		}
+		w.kill()
+		w.fail = nil
+		w.open()
+		acc = w.again("the one", order("tea", "caviar"))
+		w.atRest(acc.Conversation)
+		w.quietened(acc.Conversation)
+		if told := w.heard(acc.Conversation, "intent:shop.order"); len(told) != 1 || !strings.Contains(told[0], "too dear") {
+			t.Errorf("a crash after %d commits: told %q", n, told)
+		}
+		s.mu.Lock()
+		if len(s.orders) != 1 {
+			t.Errorf("a crash after %d commits: orders %v", n, s.orders)
+		}
+		s.mu.Unlock()
+		w.close()
+		select {
+		case <-crashed:
+		default:
+			if n < 12 {
+				t.Errorf("the whole took %d commits only", n)
+			}
+			return
+		}
+	}
+}
+
+// again sends a turn that may have been sent before.
+func (w *world) again(clientID, words string) runtime.Accepted {
+	w.t.Helper()
+	acc, err := w.Send(w.t.Context(), "anna", runtime.Turn{ClientID: clientID, Content: text(words), Attended: true})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return acc
+}
+
+func waitUntil(t testing.TB, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); {
+		if time.Now().After(end) {
+			t.Fatal("it never came to be")
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+// Runs at the same time never settle each other's actions, nor mix their order.
+func TestConcurrentRunsDoNotMix(t *testing.T) {
+	s := newShop("shop.order", tool.Deferred)
+	w := newShopWorld(t, s, allows{})
+	const runs, each = 40, 5
+	var wg sync.WaitGroup
+	convs := make([]id.ID, runs)
+	for i := range runs {
+		wg.Go(func() {
+			var what []string
+			for k := range each {
+				what = append(what, fmt.Sprintf("%d.%d", i, k))
+			}
+			acc, err := w.Send(t.Context(), "anna", runtime.Turn{Content: text(order(what...)), Attended: true})
+			if err != nil {
+				t.Error(err)
+			}
+			convs[i] = acc.Conversation
+		})
+	}
+	wg.Wait()
+	for _, c := range convs {
+		w.atRest(c)
+		w.quietened(c)
+	}
+	at := map[string]int{} // how far each run has come
+	for _, line := range strings.Split(s.list(), ",") {
+		run, k, _ := strings.Cut(line, ".")
+		if k != fmt.Sprint(at[run]) {
+			t.Errorf("run %s has done %s in place of %d", run, k, at[run])
+		}
+		at[run]++
+	}
+	for i, c := range convs {
+		list := w.intents(runtime.IntentFilter{Conversation: c})
+		if len(list) != each || at[fmt.Sprint(i)] != each {
+			t.Errorf("run %d has %d actions and did %d", i, len(list), at[fmt.Sprint(i)])
+		}
+		for _, in := range list {
+			if in.State != intent.Done || !strings.Contains(string(in.Args), fmt.Sprintf(`"%d.`, i)) || in.Request != in.Interaction {
+				t.Errorf("run %d: %+v", i, in)
+			}
+		}
+	}
+}
+
+func TestRetryUndoResolveAndCancel(t *testing.T) {
+	for _, delivery := range []tool.Delivery{tool.Inline, tool.Deferred} {
+		t.Run(string(delivery), func(t *testing.T) {
+			s := newShop("shop.order", delivery)
+			w := newShopWorld(t, s, allows{})
+			ctx := t.Context()
+			s.fail["tea"] = tool.NotDone(fault.New(fault.Unavailable, "shop_closed", "the shop is closed"))
+			conv, _ := w.turn(id.ID{}, order("tea"))
+			w.quietened(conv)
+			before := len(w.heard(conv, "intent:shop.order"))
+			failed := w.intents(runtime.IntentFilter{Dead: true})
+			if len(failed) != 1 || failed[0].State != intent.Failed {
+				t.Fatalf("%+v", failed)
+			}
+			short := failed[0].ID.String()[:8]
+			if _, err := w.UndoIntent(ctx, "anna", short); !fault.HasCode(err, "intent_not_done") {
+				t.Errorf("what was not done was undone: %v", err)
+			}
+			again, err := w.RetryIntent(ctx, "anna", short) // it fails once more
+			if err != nil || again.State != intent.Failed || again.Retries != failed[0].ID || again.Key == failed[0].Key {
+				t.Fatalf("%+v, %v", again, err)
+			}
+			if _, err := w.RetryIntent(ctx, "anna", short); !fault.HasCode(err, "intent_retried") {
+				t.Errorf("tried again twice: %v", err)
+			}
+			s.set(func(s *shop) { delete(s.fail, "tea"); s.lost = true })
+			lost, err := w.RetryIntent(ctx, "anna", again.ID.String())
+			if err != nil || lost.State != intent.Unknown || lost.Retries != again.ID || lost.Deferred {
+				t.Fatalf("%+v, %v", lost, err)
+			}
+			for _, f := range []func(context.Context, string, string) (runtime.IntentView, error){w.RetryIntent, w.UndoIntent} {
+				if _, err := f(ctx, "anna", lost.ID.String()); !fault.HasCode(err, "intent_unknown") {
+					t.Errorf("of the unknown: %v", err)
+				}
+			}
+			if _, err := w.ResolveIntent(ctx, "bert", lost.ID.String(), effect.Resolution{Done: true}); !fault.HasCode(err, "intent_not_found") {
+				t.Errorf("somebody else's: %v", err)
+			}
+			done, err := w.ResolveIntent(ctx, "anna", lost.URI, effect.Resolution{Done: true, Note: "it came"})
+			if err != nil || done.State != intent.Done || done.Resolved.By != "anna" || !strings.Contains(done.Result, "it came") {
+				t.Fatalf("%+v, %v", done, err)
+			}
+			if _, err := w.ResolveIntent(ctx, "anna", lost.URI, effect.Resolution{Done: false}); !fault.HasCode(err, "intent_transition_illegal") {
+				t.Errorf("resolved otherwise: %v", err)
+			}
+			undone, err := w.UndoIntent(ctx, "anna", lost.URI)
+			if err != nil || undone.State != intent.Done || undone.Undoes != lost.ID || s.list() != "tea,-tea" {
+				t.Fatalf("%+v, %v; %s", undone, err, s.list())
+			}
+			if v, err := w.Intent(ctx, "anna", lost.URI); err != nil || v.Undone != undone.ID {
+				t.Errorf("%+v, %v", v, err)
+			}
+			if _, err := w.UndoIntent(ctx, "anna", lost.URI); !fault.HasCode(err, "intent_undone") {
+				t.Errorf("undone twice: %v", err)
+			}
+			if _, err := w.CancelIntent(ctx, "anna", lost.URI); !fault.HasCode(err, "intent_transition_illegal") {
+				t.Errorf("cancelled too late: %v", err)
+			}
+			w.quietened(conv)
+			told := strings.Join(w.heard(conv, "intent:shop.order")[before:], "\n")
+			for _, want := range []string{"tried again", "anna has looked: it was done. (it came)", "has taken back"} {
+				if strings.Count(told, want) != 1 {
+					t.Errorf("%q is in %s", want, told)
+				}
+			}
+			if v, err := w.Intent(ctx, "anna", failed[0].ID.String()); err != nil || v.Dead || len(v.History) < 3 || v.History[0].State != intent.Proposed {
+				t.Errorf("%+v, %v", v, err)
+			}
+		})
+	}
+}
+
+func TestAQueuedActionIsWithdrawn(t *testing.T) {
+	s := newShop("shop.order", tool.Deferred)
+	w := newShopWorld(t, s, allows{"shop.order": policy.Ask})
+	conv, _ := w.turn(id.ID{}, order("tea"))
+	in := w.intents(runtime.IntentFilter{State: intent.Awaiting})
+	if len(in) != 1 {
+		t.Fatal(in)
+	}
+	v, err := w.CancelIntent(t.Context(), "anna", in[0].ID.String())
+	if err != nil || v.State != intent.Cancelled {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	w.quietened(conv)
+	if told := w.heard(conv, "intent:shop.order"); len(told) != 1 || s.list() != "" {
+		t.Errorf("told %q, done %q", told, s.list())
+	}
+}
+
+func TestWishesThatCannotBe(t *testing.T) {
+	s := newShop("shop.order", tool.Inline)
+	w := newShopWorld(t, s, allows{})
+	ctx := t.Context()
+	for _, which := range []string{"", "abc", "12345678", id.New().String(), "cld:x.Y.1", "cld:effect.Intent.1"} {
+		if _, err := w.Intent(ctx, "anna", which); !fault.HasCode(err, "intent_not_found") && !fault.HasCode(err, "intent_ambiguous") {
+			t.Errorf("%q: %v", which, err)
+		}
+		if _, err := w.RetryIntent(ctx, "anna", which); err == nil {
+			t.Errorf("%q was tried again", which)
+		}
+	}
+	if _, _, err := w.Intents(ctx, "anna", runtime.IntentFilter{State: "odd"}, "", 10); !fault.HasCode(err, "state_invalid") {
+		t.Error(err)
+	}
+	conv, _ := w.turn(id.ID{}, `call ledger.add {"what":"x"}`)
+	w.quietened(conv)
+	in := w.intents(runtime.IntentFilter{})[0]
+	if _, err := w.UndoIntent(ctx, "anna", in.ID.String()); !fault.HasCode(err, "intent_not_undoable") {
+		t.Errorf("what cannot be taken back was: %v", err)
+	}
+	x, err := w.ExecuteTool(ctx, "anna", runtime.Execution{Tool: "shop.order", Args: []byte(`{"what":"tea"}`)})
+	if err != nil || x.Result.Status != message.OK {
+		t.Fatal(x, err)
+	}
+	if _, err := w.UndoIntent(ctx, "anna", w.intents(runtime.IntentFilter{})[0].ID.String()); !fault.HasCode(err, "intent_outside") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A crash at each commit of taking an action back: it is taken back once, and
+// told once, whether the node finds what is left or the person asks again.
+func TestACrashAtEachStepOfTakingBack(t *testing.T) {
+	for n := 1; ; n++ {
+		s := newShop("shop.order", tool.Inline)
+		w := newShopWorld(t, s, allows{"shop.order": policy.Ask})
+		acc := w.send(id.ID{}, order("tea"))
+		f := w.approve(acc.Conversation, runtime.Cursor{}, true)
+		w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+		w.quietened(acc.Conversation)
+		own := w.intents(runtime.IntentFilter{})[0]
+		if f.Call == nil || own.State != intent.Done {
+			t.Fatalf("%+v", own)
+		}
+		fail, crashed := after(n)
+		w.faulty.set(fail)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		go func() {
+			select {
+			case <-crashed:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		_, err := w.UndoIntent(ctx, "anna", own.ID.String())
+		if err == nil {
+			waitUntil(t, func() bool {
+				select {
+				case <-crashed:
+					return true
+				default:
+					return len(w.heard(acc.Conversation, "intent:shop.order")) == 1 && len(w.openOnes()) == 0
+				}
+			})
+		}
+		cancel()
+		w.kill()
+		w.open()
+		if _, err := w.UndoIntent(t.Context(), "anna", own.ID.String()); err != nil && !fault.HasCode(err, "intent_undone") {
+			t.Errorf("a crash after %d commits: asked again: %v", n, err)
+		}
+		w.quietened(acc.Conversation)
+		if told := w.heard(acc.Conversation, "intent:shop.order"); len(told) != 1 || !strings.Contains(told[0], "has taken back") {
+			t.Errorf("a crash after %d commits: told %q", n, told)
+		}
+		if s.list() != "tea,-tea" {
+			t.Errorf("a crash after %d commits: done %s", n, s.list())
+		}
+		if v, err := w.Intent(t.Context(), "anna", own.URI); err != nil || v.Undone.Zero() {
+			t.Errorf("a crash after %d commits: %+v, %v", n, v, err)
+		}
+		w.close()
+		select {
+		case <-crashed:
+		default:
+			if n < 8 {
+				t.Errorf("the whole took %d commits only", n)
+			}
+			return
+		}
+	}
+}
+
+func (w *world) openOnes() []runtime.RequestView {
+	w.t.Helper()
+	list, err := w.Requests(w.t.Context(), "anna", false, 100)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return list
+}
+
+// What waits in a conversation that is deleted, or below a request that is
+// cancelled, is withdrawn.
+func TestQueuedActionsFallAwayWithWhatTheyAreFor(t *testing.T) {
+	for _, deleted := range []bool{true, false} {
+		s := newShop("shop.order", tool.Deferred)
+		w := newShopWorld(t, s, allows{"shop.order": policy.Ask})
+		conv, _ := w.turn(id.ID{}, order("tea"))
+		w.until(conv, runtime.Cursor{}, func(f runtime.Frame) bool { return f.Kind == runtime.FrameTask && f.Task.Approval != nil })
+		in := w.intents(runtime.IntentFilter{State: intent.Awaiting})[0]
+		var err error
+		if deleted {
+			err = w.Delete(t.Context(), "anna", conv)
+		} else {
+			err = w.CancelRequest(t.Context(), "anna", in.Interaction.String())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		waitUntil(t, func() bool {
+			v, err := w.Intent(t.Context(), "anna", in.URI)
+			return err == nil && v.State == intent.Cancelled && len(w.openOnes()) == 0
+		})
+		if s.list() != "" {
+			t.Errorf("done %s", s.list())
+		}
+		w.close()
+	}
+}
+
+func TestAnActionIsAnsweredByItsHash(t *testing.T) {
+	s := newShop("shop.order", tool.Deferred)
+	w := newShopWorld(t, s, allows{"shop.order": policy.Ask})
+	conv, _ := w.turn(id.ID{}, order("tea"))
+	in := w.intents(runtime.IntentFilter{State: intent.Awaiting})[0]
+	v, err := w.Intent(t.Context(), "anna", in.ID.String())
+	if err != nil || v.Hash == "" || v.Expires.IsZero() {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	if _, err := w.AnswerIntent(t.Context(), "anna", in.ID.String(), "x", "", true); !fault.Is(err, fault.Conflict) {
+		t.Errorf("another hash: %v", err)
+	}
+	if _, err := w.AnswerIntent(t.Context(), "bert", in.ID.String(), v.Hash, "", true); !fault.HasCode(err, "intent_not_found") {
+		t.Errorf("somebody else: %v", err)
+	}
+	if v, err = w.AnswerIntent(t.Context(), "anna", in.ID.String(), v.Hash, "", true); err != nil || v.State == intent.Awaiting {
+		t.Errorf("%+v, %v", v, err)
+	}
+	w.quietened(conv)
+	if s.list() != "tea" {
+		t.Errorf("done %s", s.list())
+	}
+}
+
+// Who does not wait is told how far it is; it goes on, over a restart too.
+func TestAWishThatTakesLong(t *testing.T) {
+	s := newShop("shop.order", tool.Inline)
+	s.spec.Dedupes = true
+	w := newShopWorld(t, s, allows{})
+	s.fail["tea"] = tool.NotDone(fault.New(fault.Unavailable, "shop_closed", "the shop is closed"))
+	conv, _ := w.turn(id.ID{}, order("tea"))
+	own := w.intents(runtime.IntentFilter{Dead: true})[0]
+	delete(s.fail, "tea")
+	s.gate = make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		waitUntil(t, func() bool { return len(w.intents(runtime.IntentFilter{State: intent.Executing})) == 1 })
+		cancel()
+	}()
+	v, err := w.RetryIntent(ctx, "anna", own.ID.String())
+	if err != nil || v.State != intent.Executing || v.Retries != own.ID {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	w.close()
+	close(s.gate)
+	w.open()
+	w.quietened(conv)
+	if v, err = w.Intent(t.Context(), "anna", v.URI); err != nil || v.State != intent.Done || s.list() != "tea" {
+		t.Errorf("%+v, %v; done %s", v, err, s.list())
+	}
+	if told := w.heard(conv, "intent:shop.order"); len(told) != 1 || !strings.Contains(told[0], "tried again") {
+		t.Errorf("told %q", told)
+	}
+}
+
+// A tool that is gone when what was queued of it is to be done is told of.
+func TestTheToolOfAQueuedActionIsGone(t *testing.T) {
+	s := newShop("shop.order", tool.Deferred)
+	w := newShopWorld(t, s, allows{"shop.order": policy.Ask})
+	conv, _ := w.turn(id.ID{}, order("tea"))
+	own := w.intents(runtime.IntentFilter{})[0]
+	w.close()
+	w.more = nil
+	w.open()
+	w.quietened(conv)
+	if told := w.heard(conv, "intent:shop.order"); len(told) != 1 || !strings.Contains(told[0], "not there any more") {
+		t.Errorf("told %q", told)
+	}
+	if _, err := w.RetryIntent(t.Context(), "anna", own.ID.String()); !fault.HasCode(err, "tool_unknown") {
+		t.Error(err)
+	}
+}

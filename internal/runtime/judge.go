@@ -1,0 +1,83 @@
+package runtime
+
+import (
+	"context"
+	"strings"
+
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/policy"
+)
+
+// judge is the node's judge as calls of tools are judged by it: to ask an
+// agent is judged as the call that it is, and as a delegation.
+type judge struct{ inner policy.Judge }
+
+// judgeOf wraps the node's judge. The fixed one has nothing to say about
+// delegations.
+func judgeOf(j policy.Judge) policy.Judge {
+	if _, fixed := j.(policy.Fixed); fixed {
+		return j
+	}
+	return judge{j}
+}
+
+// Bounded reports that the judge needs no guard; see effect.Options.
+func (j judge) Bounded() bool {
+	b, ok := j.inner.(interface{ Bounded() bool })
+	return ok && b.Bounded()
+}
+
+// askedOrigin begins the origin of the tool by which an agent is asked; its
+// path follows.
+const askedOrigin = "agent:"
+
+// Judge implements policy.Judge. Of the two decisions the one that allows less
+// counts.
+func (j judge) Judge(ctx context.Context, q policy.Question) (policy.Decision, error) {
+	d, err := j.inner.Judge(ctx, q)
+	target, asks := strings.CutPrefix(q.Tool.Origin, askedOrigin)
+	if !asks || err != nil || d.Verdict != policy.Allow && d.Verdict != policy.Ask {
+		return d, err
+	}
+	q.Point, q.Target = policy.PointDelegate, target
+	other, err := j.inner.Judge(ctx, q)
+	if err != nil || other.Verdict == policy.Allow || other.Verdict == policy.Ask && d.Verdict == policy.Ask {
+		return d, err
+	}
+	return other, nil
+}
+
+// left is what the turn of an interaction may still spend.
+func (c *chat) left(inter id.ID) policy.Left {
+	live := c.running(inter)
+	if live == nil || live.meter == nil {
+		return policy.Left{}
+	}
+	b := live.meter.Left()
+	return policy.Left{Tokens: int(b.MaxTokens), Cost: b.MaxCost}
+}
+
+// ModelGate returns what keeps content from models that policy does not allow
+// it to go to; see llm.Config.Allow. local says of a "provider/model" whether
+// what it is sent stays on this machine and its own network. Nobody can be
+// asked before each call of a model: to ask means no.
+func ModelGate(p policy.Judge, local func(model string) bool) func(context.Context, string, *llm.Request) error {
+	return func(ctx context.Context, model string, r *llm.Request) error {
+		provider, name, _ := strings.Cut(model, "/")
+		q := policy.Question{Point: policy.PointModel, User: r.User, Agent: r.Agent, Lineage: r.Lineage, Labels: r.Labels,
+			Model: policy.Model{Provider: provider, Name: name, Local: local(model)}}
+		d, err := p.Judge(ctx, q)
+		switch {
+		case err != nil:
+			return llm.NotAllowed(model, "policy could not be asked: "+err.Error()).With("try again")
+		case d.Verdict == policy.Allow:
+			return nil
+		}
+		e := llm.NotAllowed(model, d.Reason)
+		if d.Rule == "" {
+			return e.With("allow it by a rule of your own: steward policy show")
+		}
+		return e.With("talk to a model that may be asked (--model, /model), name one further on in the alias (models.default), or change the rule at %s: steward policy show", d.Rule)
+	}
+}

@@ -1,0 +1,470 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"steward/internal/agent"
+	"steward/internal/catalog"
+	"steward/internal/effect"
+	"steward/internal/fault"
+	"steward/internal/llm"
+	"steward/internal/record"
+	"steward/internal/service"
+	"steward/internal/tool"
+)
+
+// Catalog has the agents that may be used. Safe for concurrent use.
+type Catalog interface {
+	// Tree returns what may be used now; never nil.
+	Tree() *catalog.Tree
+}
+
+// agentKit is an agent with its tools, made once. Its name is its path.
+type agentKit struct {
+	agent.Definition
+	tools    *llm.Toolset
+	plain    *llm.Toolset    // without those for planning; nil: it has none
+	registry *tool.Registry  // the tools of its level
+	names    []string        // of the tools
+	tree     uint64          // the version of the catalog's tree that it is of; 0: of none
+	own      bool            // its limits narrow the node's
+	asks     map[string]bool // the tools by which its children are asked
+	hooks    map[string][]tool.Hook
+	llm      service.Binding // of its llm service; the zero value: the node's
+}
+
+func (k *agentKit) has(name string) bool {
+	_, ok := k.registry.Get(name)
+	return ok
+}
+
+// levels are the kits of the catalog's agents as of one version of its tree.
+type levels struct {
+	mu       sync.Mutex
+	version  uint64
+	kits     map[string]*agentKit
+	narrowed map[narrowing]*agentKit
+	told     map[string]bool // what was logged already
+}
+
+type narrowing struct {
+	kit      *agentKit
+	patterns string
+}
+
+// maxKits bounds the narrowed agents that are kept made.
+const maxKits = 256
+
+// kitOf returns an agent by its path, as it may be used now. Error code:
+// agent_not_found.
+func (n *Node) kitOf(path string) (*agentKit, error) {
+	fixed := n.agents[path]
+	if n.opt.Catalog == nil || fixed != nil && path != DefaultAgent {
+		if fixed == nil {
+			return nil, unknownAgent(path)
+		}
+		return fixed, nil
+	}
+	n.levels.mu.Lock()
+	defer n.levels.mu.Unlock()
+	tree := n.tree()
+	if kit := n.levels.kits[path]; kit != nil {
+		return kit, nil
+	}
+	a := tree.ByPath[path]
+	if path == DefaultAgent {
+		a = tree.Root
+	}
+	if a == nil || a.Path == "" && path != DefaultAgent {
+		return nil, unknownAgent(path)
+	}
+	kit, err := n.level(tree, a)
+	if err == nil {
+		n.levels.kits[path] = kit
+	}
+	return kit, err
+}
+
+func unknownAgent(path string) error {
+	return fault.New(fault.NotFound, "agent_not_found", "there is no agent %.200q, or it may not be used", path).
+		With("steward agents list shows those that there are, and which of them wait for your approval")
+}
+
+// tree returns the catalog's tree, and drops the kits of another version. The
+// caller holds levels.mu.
+func (n *Node) tree() *catalog.Tree {
+	tree, l := n.opt.Catalog.Tree(), &n.levels
+	if l.version != tree.Version || l.kits == nil {
+		l.version, l.kits, l.narrowed = tree.Version, map[string]*agentKit{}, nil
+	}
+	return tree
+}
+
+// kit makes a fixed agent's kit.
+func (n *Node) kit(d agent.Definition) (*agentKit, error) {
+	if d.Name == "" {
+		return nil, fault.New(fault.Invalid, "agent_invalid", "an agent needs a name")
+	}
+	specs, err := n.opt.Tools.Select(d.Tools...)
+	if err != nil {
+		return nil, fmt.Errorf("agent %s: %w", d.Name, err)
+	}
+	kit := &agentKit{Definition: d, registry: &tool.Registry{}}
+	for _, sp := range specs {
+		if err := kit.registry.AddFrom(n.opt.Tools, sp.Name); err != nil {
+			return nil, err
+		}
+	}
+	if len(d.Tools) == 0 { // who names his tools names those for planning too
+		if err := n.plan(kit, needs{}, nil); err != nil {
+			return nil, err
+		}
+	}
+	kit.seal()
+	return kit, nil
+}
+
+// onlyNamed reports whether a tool is offered only by agents that name it:
+// most have no use for those over resources, and each call of a model would
+// carry them.
+func onlyNamed(name string) bool { return strings.HasPrefix(name, "resource.") }
+
+// seal makes what follows from the tools.
+func (k *agentKit) seal() {
+	k.names = k.registry.Names()
+	specs := k.registry.Specs()
+	if !k.own && len(k.Tools) == 0 {
+		specs = slices.DeleteFunc(slices.Clone(specs), func(s tool.Spec) bool { return onlyNamed(s.Name) })
+	}
+	k.tools, k.plain = llm.NewToolset(specs...), nil
+	if rest := slices.DeleteFunc(slices.Clone(specs), func(s tool.Spec) bool { return plans(s.Name) }); len(rest) < len(specs) {
+		k.plain = llm.NewToolset(rest...)
+	}
+}
+
+// level makes the kit of an agent of the catalog: of the node's tools those
+// that it names (the root level: all), its own, and its children as one tool
+// each. Where names collide, the first of these wins.
+func (n *Node) level(tree *catalog.Tree, a *catalog.Agent) (*agentKit, error) {
+	kit := &agentKit{registry: &tool.Registry{}, tree: tree.Version, own: true, hooks: a.Hooks, asks: map[string]bool{}}
+	from := n.agents[DefaultAgent].names
+	if a.Path == "" {
+		kit.Definition, kit.own = n.agents[DefaultAgent].Definition, false
+	} else {
+		kit.Definition = agent.Definition{Name: a.Path, Version: a.Version, Prompt: promptOf(a), Model: modelOf(tree, a),
+			Sampling: a.Sampling, Limits: narrower(a.Limits, n.opt.Limits)}
+		kit.serve(a.Bindings[service.LLM])
+		from = n.uses(a)
+	}
+	n.join(kit, n.opt.Tools, from)
+	if a.Tools != nil {
+		n.join(kit, a.Tools, a.Tools.Names())
+	}
+	var below needs
+	for _, c := range a.Children {
+		t := n.askTool(c)
+		if err := kit.registry.Add(t); err != nil {
+			n.once("an agent cannot be asked", c.Path, err)
+			continue
+		}
+		kit.asks[t.Spec().Name] = true
+		below.below(n, c)
+	}
+	if err := n.plan(kit, below, a.Uses); err != nil {
+		return nil, err
+	}
+	kit.seal()
+	return kit, nil
+}
+
+// serve gives a kit the model that the agent's llm service means, where the
+// definition itself names none.
+func (k *agentKit) serve(b service.Binding) {
+	k.llm = b
+	switch {
+	case b.Source == service.Remote:
+		k.Model = remoteModel
+	case b.Model != "":
+		k.Model = b.Model
+	}
+	k.Sampling = k.Sampling.Over(llm.Sampling{Temperature: b.Temperature, MaxTokens: b.MaxTokens})
+}
+
+// remoteModel is what a run pins as its model where that is at the URL of the
+// agent's llm service.
+const remoteModel = "service/llm"
+
+// modelFor returns the model of a run.
+func (n *Node) modelFor(kit *agentKit, run *record.Run) (llm.Resolved, error) {
+	run.Model = first(run.Model, kit.Model, "default")
+	if run.Model != remoteModel {
+		return n.opt.Models.Resolve(run.Model)
+	}
+	if kit.llm.Source != service.Remote || n.opt.RemoteModels == nil {
+		return llm.Resolved{}, fault.New(fault.NotFound, "model_not_found", "the agent %s has no llm service at a URL any more", kit.Name).
+			With("begin a new turn")
+	}
+	p, err := n.opt.RemoteModels(kit.llm)
+	if err != nil {
+		return llm.Resolved{}, err
+	}
+	next := ""
+	if kit.llm.Fallback == service.Local {
+		next = "default"
+	}
+	return n.opt.Models.Beside(p, first(kit.llm.Model, "default"), next)
+}
+
+// uses returns the names of the node's tools that an agent may use. Results
+// that were cut it can read on in any case.
+func (n *Node) uses(a *catalog.Agent) []string {
+	names := []string{effect.ReadToolName}
+	known := slices.DeleteFunc(slices.Clone(a.Uses), func(p string) bool {
+		_, there := n.opt.Tools.Get(p)
+		missing := !there && !strings.ContainsAny(p, `!*?[\`)
+		if missing {
+			n.once("an agent names a tool that is not there", a.Path, fault.New(fault.NotFound, "tool_unknown", "there is no tool named %s", p))
+		}
+		return missing
+	})
+	if len(known) == 0 {
+		return names
+	}
+	specs, err := n.opt.Tools.Select(known...)
+	if err != nil {
+		n.once("an agent's list of tools cannot be read: it has none of them", a.Path, err)
+	}
+	for _, sp := range specs {
+		if sp.Name != effect.ReadToolName {
+			names = append(names, sp.Name)
+		}
+	}
+	return names
+}
+
+// join gives a kit tools of a registry, but for those whose name is taken.
+func (n *Node) join(kit *agentKit, from *tool.Registry, names []string) {
+	for _, name := range names {
+		if _, ok := from.Get(name); !ok || plans(name) {
+			continue // taken out meanwhile; those for planning: see plan
+		}
+		if err := kit.registry.AddFrom(from, name); err != nil {
+			n.once("an agent does not get a tool", kit.Name, err)
+		}
+	}
+}
+
+// once logs something about an agent, once. The caller holds levels.mu.
+func (n *Node) once(what, path string, err error) {
+	key := path + "\x00" + err.Error()
+	if n.levels.told[key] {
+		return
+	}
+	if n.levels.told == nil {
+		n.levels.told = map[string]bool{}
+	}
+	n.levels.told[key] = true
+	n.log.Warn(what, "agent", path, "error", err)
+}
+
+// promptOf is what an agent is told: its role, and nothing of other levels.
+func promptOf(a *catalog.Agent) string {
+	role := strings.TrimSpace(a.Prompt)
+	if role == "" {
+		role = "You are " + strings.ReplaceAll(a.Name, "_", " ") + ". " + strings.TrimSpace(a.Description)
+	}
+	return role + "\n\nWhen a tool fails or is denied, say so. " +
+		"Do not claim that something was done unless a tool result says it was."
+}
+
+// ownModel is the model that an agent, by its path, or one above it names;
+// empty where none does.
+func (n *Node) ownModel(path string) string {
+	kit, err := n.kitOf(path)
+	if err != nil {
+		return "" // asking it will tell
+	}
+	return kit.Model
+}
+
+// modelOf is an agent's own model, else that of the level above.
+func modelOf(tree *catalog.Tree, a *catalog.Agent) string {
+	for a != nil && a.Path != "" {
+		if a.Model != "" {
+			return a.Model
+		}
+		above, _, _ := cutLast(a.Path)
+		a = tree.ByPath[above]
+	}
+	return ""
+}
+
+// cutLast splits a path into that of the level above and the agent's name.
+func cutLast(path string) (above, name string, nested bool) {
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		return path[:i], path[i+1:], true
+	}
+	return "", path, false
+}
+
+// narrower returns an agent's limits where they are narrower than the node's.
+func narrower(own catalog.Limits, node agent.Limits) agent.Limits {
+	out := agent.Limits{Iterations: first(node.Iterations, agent.DefaultIterations), Time: first(node.Time, agent.DefaultTime)}
+	if own.Iterations > 0 {
+		out.Iterations = min(out.Iterations, own.Iterations)
+	}
+	if own.Time > 0 {
+		out.Time = min(out.Time, own.Time)
+	}
+	out.Budget = llm.Budget{MaxTokens: own.Tokens, MaxCost: own.Cost} // the node's bounds it beside
+	return out
+}
+
+// narrowed returns the agent with those of its tools that a conversation is
+// to have; without patterns it has all. In a conversation that an agent takes
+// over, what it does not have is passed over; else a name that nobody has is
+// an error (tool_unknown).
+func (n *Node) narrowed(k *agentKit, patterns []string, over bool) (*agentKit, error) {
+	if len(patterns) == 0 {
+		return k, nil
+	}
+	key := narrowing{k, strings.Join(patterns, "\x00")}
+	n.levels.mu.Lock()
+	defer n.levels.mu.Unlock()
+	if kit := n.levels.narrowed[key]; kit != nil {
+		return kit, nil
+	}
+	kit := *k
+	kit.registry = &tool.Registry{}
+	names, err := n.selected(k, patterns, over)
+	if err != nil {
+		return nil, err
+	}
+	if err := kit.registry.AddFrom(k.registry, names...); err != nil {
+		return nil, err
+	}
+	kit.seal()
+	if len(n.levels.narrowed) >= maxKits || n.levels.narrowed == nil {
+		n.levels.narrowed = map[narrowing]*agentKit{}
+	}
+	n.levels.narrowed[key] = &kit
+	return &kit, nil
+}
+
+// selected returns the names of a kit's tools that patterns choose.
+func (n *Node) selected(k *agentKit, patterns []string, over bool) ([]string, error) {
+	here := slices.DeleteFunc(slices.Clone(patterns), func(p string) bool {
+		if k.has(p) || strings.ContainsAny(p, `!*?[\`) {
+			return false
+		}
+		_, there := n.opt.Tools.Get(p) // another agent's, perhaps
+		return there || over
+	})
+	if len(here) == 0 {
+		return nil, nil
+	}
+	specs, err := k.registry.Select(here...)
+	var names []string
+	for _, sp := range specs {
+		names = append(names, sp.Name)
+	}
+	return names, err
+}
+
+// usable returns a kit's tool as it may be called now; where what is in the
+// catalog has changed since the kit was made, it looks again. Error codes:
+// agent_not_approved, tool_changed.
+func (n *Node) usable(k *agentKit, name string) (tool.Tool, error) {
+	t, ok := k.registry.Get(name)
+	if !ok || k.tree == 0 || n.opt.Catalog.Tree().Version == k.tree {
+		return t, nil
+	}
+	now, err := n.kitOf(k.Name)
+	if err != nil {
+		return nil, fault.New(fault.Denied, "agent_not_approved", "the agent %s may not be used any more: it has changed, or its approval was taken back", k.Name).
+			With("tell the user to look at steward agents list")
+	}
+	u, ok := now.registry.Get(name)
+	if !ok || tool.Fingerprint(u.Spec()) != tool.Fingerprint(t.Spec()) {
+		return nil, fault.New(fault.Denied, "tool_changed", "the tool %s is not there any more as it was when this turn began", name).
+			With("tell the user; with the next message it is as it is now")
+	}
+	return u, nil
+}
+
+// toolOf finds a tool by its name for an agent: among its own, else the
+// node's, else those of any agent that may be used. It is for telling what a
+// call has meant, not for calling.
+func (n *Node) toolOf(path, name string) (tool.Tool, bool) {
+	if kit, err := n.kitOf(first(path, DefaultAgent)); err == nil {
+		if t, ok := kit.registry.Get(name); ok {
+			return t, true
+		}
+	}
+	if t, ok := n.opt.Tools.Get(name); ok || n.opt.Catalog == nil {
+		return t, ok
+	}
+	tree := n.opt.Catalog.Tree()
+	for _, p := range slices.Sorted(maps.Keys(tree.ByPath)) {
+		if a := tree.ByPath[p]; a.Tools != nil {
+			if t, ok := a.Tools.Get(name); ok {
+				return t, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// namesOf returns the names of an agent's tools.
+func (n *Node) namesOf(path string) []string {
+	kit, err := n.kitOf(first(path, DefaultAgent))
+	if err != nil {
+		return n.opt.Tools.Names()
+	}
+	return kit.names
+}
+
+// AgentView is an agent that may be used.
+type AgentView struct {
+	Path        string `json:"path"`
+	Description string `json:"description,omitzero"`
+	Persona     bool   `json:"persona,omitzero"` // may take over a conversation as it stands
+}
+
+// Agents returns the agents that may be used, sorted by their paths;
+// "assistant" is the first.
+func (n *Node) Agents(context.Context) []AgentView {
+	out := []AgentView{{Path: DefaultAgent, Description: "answers when no other agent is named", Persona: true}}
+	for _, name := range slices.Sorted(maps.Keys(n.agents)) {
+		if name != DefaultAgent {
+			out = append(out, AgentView{Path: name, Persona: true})
+		}
+	}
+	if n.opt.Catalog != nil {
+		tree := n.opt.Catalog.Tree()
+		for _, path := range slices.Sorted(maps.Keys(tree.ByPath)) {
+			if a := tree.ByPath[path]; a.Path != "" && n.agents[path] == nil {
+				out = append(out, AgentView{Path: path, Description: a.Description, Persona: a.Persona})
+			}
+		}
+	}
+	return out
+}
+
+// takesOver refuses an agent that is to go on with a conversation of another
+// one and is not made for it.
+func (n *Node) takesOver(path, before string) error {
+	if before = first(before, DefaultAgent); path == before || path == DefaultAgent || n.agents[path] != nil || n.opt.Catalog == nil {
+		return nil
+	}
+	if a := n.opt.Catalog.Tree().ByPath[path]; a != nil && !a.Persona {
+		return fault.New(fault.Conflict, "agent_no_persona", "the agent %s does not take over conversations: it would see all that was said in this one", path).
+			With("talk to it in a conversation of its own, or set persona: true in its agent.yaml")
+	}
+	return nil
+}

@@ -1,0 +1,477 @@
+package runtime_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"steward/internal/catalog"
+	"steward/internal/conversation"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/runtime"
+	"steward/internal/store"
+	"steward/internal/tool"
+)
+
+// grove is a catalog whose tree the tests change.
+type grove struct {
+	mu   sync.Mutex
+	tree atomic.Pointer[catalog.Tree]
+}
+
+func (g *grove) Tree() *catalog.Tree { return g.tree.Load() }
+
+// plant makes the tree anew: agents by their paths, those above before those
+// below them.
+func (g *grove) plant(agents ...*catalog.Agent) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t := &catalog.Tree{Version: 1, Root: &catalog.Agent{Name: "assistant"}, ByPath: map[string]*catalog.Agent{}}
+	if old := g.tree.Load(); old != nil {
+		t.Version = old.Version + 1
+	}
+	t.ByPath[""] = t.Root
+	for _, a := range agents {
+		c := *a
+		above := ""
+		if i := strings.LastIndexByte(c.Path, '/'); i >= 0 {
+			above = c.Path[:i]
+		}
+		c.Name = strings.TrimPrefix(c.Path[len(above):], "/")
+		c.Children = nil
+		if c.Version == "" {
+			c.Version = "1"
+		}
+		t.ByPath[c.Path] = &c
+		t.ByPath[above].Children = append(t.ByPath[above].Children, &c)
+	}
+	g.tree.Store(t)
+}
+
+// agentOf is an agent with tools of its own.
+func agentOf(path string, tools ...tool.Tool) *catalog.Agent {
+	a := &catalog.Agent{Path: path, Description: "It does what " + path + " does.", Tools: &tool.Registry{}}
+	for _, t := range tools {
+		if err := a.Tools.Add(t); err != nil {
+			panic(err)
+		}
+	}
+	return a
+}
+
+// ask writes the call by which an agent is asked, and what it is to do.
+func ask(name, words string) string {
+	b, err := json.Marshal(map[string]string{"request": words})
+	if err != nil {
+		panic(err)
+	}
+	return fmt.Sprintf("call %s.ask %s", name, b)
+}
+
+// action is a tool that enters in the ledger what it is given.
+func (w *world) action(name string) tool.Tool {
+	t, err := tool.New(tool.Spec{Name: name, Description: "It does " + name + ".", Effect: tool.Action, Dedupes: true},
+		func(_ context.Context, in tool.Invocation, a struct {
+			What string `json:"what"`
+		}) (string, error) {
+			w.ledger.enter(in.Key, a.What)
+			return "done " + a.What, nil
+		})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return t
+}
+
+// query is a tool that answers with its own words.
+func query(name, says string, yields message.Labels) tool.Tool {
+	t, err := tool.New(tool.Spec{Name: name, Description: "It tells " + name + ".", Effect: tool.Query, Yields: yields},
+		func(context.Context, tool.Invocation, struct{}) (string, error) { return says, nil })
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+// enter enters an effect, once by its key.
+func (l *ledger) enter(key, what string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.keys == nil {
+		l.keys = map[string]int{}
+	}
+	if l.keys[key]++; l.keys[key] == 1 {
+		l.entries = append(l.entries, what)
+	}
+}
+
+// approve answers the next question of a conversation.
+func (w *world) approve(conv id.ID, from runtime.Cursor, yes bool) runtime.Frame {
+	w.t.Helper()
+	frames := w.until(conv, from, func(f runtime.Frame) bool { return f.Kind == runtime.FrameCall && f.Call.Approval != nil })
+	f := frames[len(frames)-1]
+	if err := w.Decide(w.t.Context(), "anna", runtime.Verdict{ID: f.Call.Approval.ID, Hash: f.Call.Approval.Hash, Approve: yes}); err != nil {
+		w.t.Fatal(err)
+	}
+	return f
+}
+
+// assistant returns a world with a personal assistant that has an email agent
+// which sends.
+func newLevels(t testing.TB) (*world, *grove) {
+	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}}
+	g := &grove{}
+	g.plant(agentOf("personal"), agentOf("personal/email", w.action("mail.send"), query("mail.read", "the secret of the mail", message.Private)),
+		agentOf("weather", query("sky.look", "sunny", 0)))
+	w.opt.Catalog = g
+	w.open()
+	t.Cleanup(w.close)
+	return w, g
+}
+
+func TestThreeLevels(t *testing.T) {
+	w, _ := newLevels(t)
+	words := ask("personal", ask("email", `call mail.send {"what":"hello"}`))
+	acc := w.send(id.ID{}, words)
+	conv := acc.Conversation
+	f := w.approve(conv, runtime.Cursor{}, true)
+	if a := f.Call.Approval; f.Call.Name != "personal.ask" || a.Agent != "personal/email" || a.Tool != "mail.send" || a.Args != `{"what":"hello"}` {
+		t.Errorf("the question: %+v of %s", a, f.Call.Name)
+	}
+	frames := w.until(conv, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	if got, want := said(frames), "ok: ok: ok: done hello"; got != want {
+		t.Errorf("the answer is %q, want %q", got, want)
+	}
+	if got := w.ledger.list(); got != "hello" {
+		t.Errorf("what was done: %s", got)
+	}
+	w.closed(conv, 3)
+	list, _, err := w.Conversations(t.Context(), "anna", "", 0)
+	if err != nil || len(list) != 1 {
+		t.Errorf("listed: %d conversations, %v; want only the person's own", len(list), err)
+	}
+}
+
+// closed waits until all requests below a conversation are closed, and checks
+// how many there are.
+func (w *world) closed(conv id.ID, want int) []record.Request {
+	w.t.Helper()
+	for range 2000 {
+		all := w.requests()
+		open := 0
+		for _, r := range all {
+			if r.Closed.IsZero() {
+				open++
+			}
+		}
+		if open == 0 && len(all) == want {
+			return all
+		}
+		if open == 0 && len(all) > want {
+			break
+		}
+		<-time.After(time.Millisecond)
+	}
+	w.t.Fatalf("the requests are not closed, or not %d: %+v", want, w.requests())
+	return nil
+}
+
+// requests returns all requests that are stored.
+func (w *world) requests() []record.Request {
+	w.t.Helper()
+	var out []record.Request
+	for it, err := range store.Items(w.t.Context(), w.store, store.ForUser("anna"), store.Query{Type: record.TypeRequest}) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		var r record.Request
+		if err := record.Decode(it.URI, it.Body, &r); err != nil {
+			w.t.Fatal(err)
+		}
+		r.ID, _ = id.Parse(it.URI.ID())
+		out = append(out, r)
+	}
+	return out
+}
+
+// results returns the results of a conversation's calls, in order.
+func (w *world) results(conv id.ID) []*message.ToolResult {
+	w.t.Helper()
+	page, _, err := w.Messages(w.t.Context(), "anna", conv, "", 0)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var out []*message.ToolResult
+	for _, m := range page {
+		if r := m.Result(); r != nil {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// below returns the conversation in which the n-th agent was asked below one,
+// in the order of time.
+func (w *world) below(agent string) id.ID {
+	w.t.Helper()
+	for range 5000 {
+		for _, r := range w.requests() {
+			if r.Kind == record.RequestAgent && r.Agent == agent {
+				return r.Conversation
+			}
+		}
+		<-time.After(time.Millisecond)
+	}
+	w.t.Fatalf("nobody has asked %s", agent)
+	return id.ID{}
+}
+
+func TestLabelsReachUpAndDown(t *testing.T) {
+	w, _ := newLevels(t)
+	conv, _ := w.turn(id.ID{}, ask("personal", ask("email", "call mail.read {}")))
+	res := w.results(conv)
+	if len(res) != 1 || !message.LabelsOf(res[0].Content).Has(message.Private) || !res[0].Labels.Has(message.Private) {
+		t.Errorf("the answer of who read something private is labelled %v", res[0].Labels)
+	}
+	w.turn(conv, ask("weather", "say nothing"))
+	page, _, err := w.Messages(t.Context(), "anna", w.below("weather"), "", 0)
+	if err != nil || len(page) != 2 {
+		t.Fatalf("the weather's conversation: %d messages, %v", len(page), err)
+	}
+	b := page[0].Blocks[0].Base()
+	if !b.Labels.Has(message.Private) || b.Origin != "agent:assistant" {
+		t.Errorf("who is asked is told by %s with the labels %v", b.Origin, b.Labels)
+	}
+}
+
+func TestParallelChildrenAskTheirOwnQuestions(t *testing.T) {
+	w, g := newLevels(t)
+	g.plant(agentOf("one", w.action("one.act")), agentOf("two", w.action("two.act")))
+	acc := w.send(id.ID{}, ask("one", `call one.act {"what":"a"}`+"\n"+`call one.act {"what":"b"}`)+"\n"+ask("two", `call two.act {"what":"c"}`))
+	answered := map[string]bool{}
+	for f, err := range w.Watch(t.Context(), "anna", acc.Conversation, runtime.Cursor{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Kind == runtime.FrameComplete {
+			break
+		}
+		if f.Kind != runtime.FrameCall || f.Call.Approval == nil || answered[f.Call.Approval.ID] {
+			continue
+		}
+		a := f.Call.Approval
+		answered[a.ID] = true
+		if want := f.Call.Name[:3]; a.Agent != want || a.Tool != want+".act" {
+			t.Errorf("the call %s asks for %s of %s", f.Call.Name, a.Tool, a.Agent)
+		}
+		if err := w.Decide(t.Context(), "anna", runtime.Verdict{ID: a.ID, Hash: a.Hash, Approve: !strings.Contains(a.Args, "b")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(answered) != 3 {
+		t.Errorf("%d questions, want 3", len(answered))
+	}
+	if got := w.ledger.list(); len(got) != 3 || strings.Contains(got, "b") {
+		t.Errorf("what was done: %s", got)
+	}
+	w.closed(acc.Conversation, 3)
+}
+
+func TestStoppingStopsAllBelow(t *testing.T) {
+	w, _ := newLevels(t)
+	w.model.begun = make(chan struct{}, 1)
+	acc := w.send(id.ID{}, ask("personal", ask("email", "hang")))
+	<-w.model.begun
+	if err := w.Stop(t.Context(), "anna", acc.Conversation); err != nil {
+		t.Fatal(err)
+	}
+	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	for _, r := range w.closed(acc.Conversation, 3) {
+		if r.Outcome != "stopped" {
+			t.Errorf("%s %s ended as %s %s", r.Kind, r.Agent, r.Outcome, r.Error)
+		}
+	}
+	if w.Running("anna", w.below("personal/email")) {
+		t.Error("the one below runs on")
+	}
+}
+
+func TestAStoppedChildIsAResult(t *testing.T) {
+	w, _ := newLevels(t)
+	w.model.begun = make(chan struct{}, 1)
+	acc := w.send(id.ID{}, ask("personal", "hang"))
+	<-w.model.begun
+	if err := w.Stop(t.Context(), "anna", w.below("personal")); err != nil {
+		t.Fatal(err)
+	}
+	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	res := w.results(acc.Conversation)
+	if len(res) != 1 || res[0].Status != message.Failed || !strings.Contains(res[0].Text(), "agent_stopped") || !strings.Contains(res[0].Text(), "half") {
+		t.Errorf("the result: %s %s", res[0].Status, res[0].Text())
+	}
+}
+
+func TestWhyThereIsNoAnswer(t *testing.T) {
+	w, g := newLevels(t)
+	bounded := agentOf("bounded", query("a.b", "c", 0))
+	bounded.Limits.Iterations = 1
+	poor := agentOf("poor", query("d.e", "f", 0))
+	poor.Limits.Tokens = 30
+	g.plant(bounded, poor, agentOf("plain"))
+	for _, c := range []struct{ agent, words, code string }{
+		{"bounded", "call a.b {}", "agent_bound"},
+		{"poor", "call d.e {}", "agent_bound"},
+		{"plain", "fail", "no luck"},
+		{"plain", "call no.such {}", ""},
+	} {
+		conv, _ := w.turn(id.ID{}, ask(c.agent, c.words))
+		res := w.results(conv)[0]
+		if failed := res.Status == message.Failed; failed != (c.code != "") {
+			t.Errorf("%s %q: %s %s", c.agent, c.words, res.Status, res.Text())
+		}
+		if !strings.Contains(res.Text(), c.code) {
+			t.Errorf("%s %q does not tell %s: %s", c.agent, c.words, c.code, res.Text())
+		}
+	}
+}
+
+func TestChildrenSpendTheirParentsBudget(t *testing.T) {
+	w, g := newLevels(t)
+	w.opt.Limits.Budget.MaxTokens = 5000
+	w.close()
+	w.open()
+	g.plant(agentOf("one"), agentOf("one/below"), agentOf("two"))
+	end := func(words string) *message.Message {
+		t.Helper()
+		_, frames := w.turn(id.ID{}, words)
+		return frames[len(frames)-1].Stored
+	}
+	if m := end(ask("one", ask("below", "spend 1000"))); m.Stop != message.StopEnd || m.Text() != "ok: ok: spent" {
+		t.Errorf("within the budget: %s %s", m.Stop, m.Text())
+	}
+	if m := end(ask("one", ask("below", "spend 4900"))); m.Stop != message.StopBound || !strings.Contains(m.Text(), "budget") {
+		t.Errorf("two levels down more is spent than there is: %s %s", m.Stop, m.Text())
+	}
+	if m := end(ask("one", "spend 2600") + "\n" + ask("two", "spend 2300")); m.Stop != message.StopBound {
+		t.Errorf("in parallel more is spent than there is: %s %s", m.Stop, m.Text())
+	}
+}
+
+func TestWhatChildrenSpentCountsAfterACrash(t *testing.T) {
+	for name, lost := range map[string]message.Role{"the result above": message.Tool, "the answer below": message.Assistant} {
+		t.Run(name, func(t *testing.T) {
+			w, g := newLevels(t)
+			w.opt.Limits.Budget.MaxTokens = 5000
+			w.close()
+			w.open()
+			g.plant(agentOf("one"), agentOf("one/below"))
+			crashed := make(chan struct{})
+			var once sync.Once
+			var top id.ID
+			var mu sync.Mutex
+			gone := false // and from then on nothing is stored any more
+			w.faulty.set(func(b store.Batch) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if gone {
+					return errCrash
+				}
+				for _, c := range b.Changes {
+					if c.URI.Type() != record.TypeMessage {
+						continue
+					}
+					m, err := record.DecodeMessage(c.URI, c.Body)
+					if err != nil {
+						return err
+					}
+					conv := record.IDOf(c.URI, record.TypeConversation)
+					if m.Role == message.User && top.Zero() {
+						top = conv
+					}
+					below := conv != top && m.Final && m.Text() != "spent"
+					if lost == message.Tool && m.Role == message.Tool && conv == top || lost == message.Assistant && below {
+						gone = true
+						once.Do(func() { close(crashed) })
+						return errCrash
+					}
+				}
+				return nil
+			})
+			acc := w.send(id.ID{}, ask("one", ask("below", "spend 4900")))
+			<-crashed
+			w.kill()
+			w.open()
+			frames := w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+			if m := frames[len(frames)-1].Stored; m.Stop != message.StopBound || !strings.Contains(m.Text(), "budget") {
+				t.Errorf("after a crash more is spent than there is: %s %s", m.Stop, m.Text())
+			}
+			w.closed(acc.Conversation, 3)
+		})
+	}
+}
+
+func TestPicturesComeUp(t *testing.T) {
+	w, _ := newLevels(t)
+	w.model.blocks = []message.Block{&message.Text{Text: "see"}, &message.Image{MIME: "image/png", Data: []byte("png")}, &message.File{Name: "a.txt", MIME: "text/plain", Data: []byte("a")}}
+	conv, _ := w.turn(id.ID{}, ask("personal", "draw"))
+	r := w.results(conv)[0]
+	if len(r.Content) != 3 {
+		t.Errorf("%d blocks came up: %s", len(r.Content), r.Text())
+	}
+}
+
+func TestAChildsConversationIsItsOwn(t *testing.T) {
+	w, _ := newLevels(t)
+	conv, _ := w.turn(id.ID{}, ask("personal", ask("email", "say hello")))
+	personal, email := w.below("personal"), w.below("personal/email")
+	for _, c := range []id.ID{personal, email} {
+		if _, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: c, Content: text("say x")}); !fault.HasCode(err, "conversation_asked") {
+			t.Errorf("sending to it: %v", err)
+		}
+		if err := w.Delete(t.Context(), "anna", c); !fault.HasCode(err, "conversation_asked") {
+			t.Errorf("deleting it: %v", err)
+		}
+		if _, err := w.Conversation(t.Context(), "bob", c); !fault.HasCode(err, "conversation_not_found") {
+			t.Errorf("a stranger: %v", err)
+		}
+	}
+	if err := w.Delete(t.Context(), "anna", conv); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Conversation(t.Context(), "anna", email); !fault.HasCode(err, "conversation_not_found") {
+		t.Errorf("below a deleted one: %v", err)
+	}
+	if err := w.Undelete(t.Context(), "anna", conv, ""); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := w.Conversation(t.Context(), "anna", email); err != nil || c.Agent != "personal/email" {
+		t.Errorf("brought back: %+v, %v", c, err)
+	}
+	if err := w.Delete(t.Context(), "anna", conv); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Tend(t.Context(), time.Now().Add(365*24*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if all := w.requests(); len(all) != 0 {
+		t.Errorf("erased, and there are: %+v", all)
+	}
+	if err := w.Undelete(t.Context(), "anna", conv, ""); !fault.HasCode(err, "conversation_not_found") {
+		t.Errorf("what was erased: %v", err)
+	}
+	if _, err := w.store.Get(t.Context(), store.ForUser("anna"), record.ConversationURI(email)); !fault.HasCode(err, "not_found") {
+		t.Errorf("the lowest is still there: %v", err)
+	}
+}
+
+func conversationEngine(w *world) *conversation.Engine {
+	return conversation.New(w.store, conversation.Options{})
+}

@@ -1,0 +1,253 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"steward/internal/catalog"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/runtime"
+	"steward/internal/store"
+	"steward/internal/tool"
+)
+
+func TestWhatCannotEvenBegin(t *testing.T) {
+	w, g := newLevels(t)
+	a := agentOf("odd")
+	a.Model = "no/such"
+	g.plant(a)
+	conv, _ := w.turn(id.ID{}, ask("odd", "say x"))
+	if r := w.results(conv)[0]; r.Status == message.OK || !strings.Contains(r.Text(), "model_not_found") && !strings.Contains(r.Text(), "no/such") {
+		t.Errorf("%s %s", r.Status, r.Text())
+	}
+	for _, r := range w.closed(conv, 2) {
+		if r.Kind == record.RequestAgent && (r.Outcome != "failed" || r.Error == "") {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+func TestAToolThatIsOtherwiseNowIsNotCalled(t *testing.T) {
+	w, g := newLevels(t)
+	var change sync.Once
+	with := func(says string, more ...tool.Tool) {
+		look, err := tool.New(tool.Spec{Name: "first.look", Description: "It looks, as it says: " + says, Effect: tool.Query},
+			func(context.Context, tool.Invocation, struct{}) (string, error) { return says, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.plant(agentOf("personal", append(more, look)...))
+	}
+	start := query("start.now", "call first.look {}", 0)
+	turn, err := tool.New(tool.Spec{Name: "start.now", Description: start.Spec().Description, Effect: tool.Query},
+		func(context.Context, tool.Invocation, struct{}) (string, error) {
+			change.Do(func() { with("other", start) })
+			return "call first.look {}", nil
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	with("one", turn)
+	w.model.obey = true
+	conv, _ := w.turn(id.ID{}, ask("personal", "call start.now {}"))
+	if got := w.results(conv)[0].Text(); !strings.Contains(got, "tool_changed") {
+		t.Errorf("a tool that has changed since the turn began: %s", got)
+	}
+	conv, _ = w.turn(id.ID{}, ask("personal", "call first.look {}"))
+	if got := w.results(conv)[0].Text(); got != "ok: other" {
+		t.Errorf("in the next turn: %s", got)
+	}
+}
+
+func TestDeclaredParameters(t *testing.T) {
+	w, g := newLevels(t)
+	a := agentOf("typed")
+	a.Parameters = []byte(`{"type":"object","properties":{"to":{"type":"string"},"when":{"type":"object"},"n":{"type":"integer"}},"required":["to"]}`)
+	g.plant(a)
+	conv, _ := w.turn(id.ID{}, `call typed.ask {"to":"say bob","n":3,"when":{"h":1}}`+"\n"+`call typed.ask {"n":3}`)
+	res := w.results(conv)
+	if res[1].Status != message.Failed || !strings.Contains(res[1].Text(), "to") {
+		t.Errorf("without what is required: %s %s", res[1].Status, res[1].Text())
+	}
+	page, _, err := w.Messages(t.Context(), "anna", w.below("typed"), "", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := page[0].Text(), "n: 3\nto: say bob\nwhen: {\"h\":1}"; got != want {
+		t.Errorf("it is told %q, want %q", got, want)
+	}
+}
+
+func TestARevokedAgentsNextCallIsRefused(t *testing.T) {
+	w, g := newLevels(t)
+	plant := func() { g.plant(agentOf("personal", w.action("do.it"))) }
+	plant()
+	acc := w.send(id.ID{}, ask("personal", `call do.it {"what":"x"}`))
+	w.approve(acc.Conversation, runtime.Cursor{}, true) // it was asked before
+	frames := w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	if said(frames) != "ok: ok: done x" {
+		t.Fatalf("before: %s", said(frames))
+	}
+	w.model.begun = make(chan struct{}, 1)
+	acc = w.send(acc.Conversation, ask("personal", "hang then"))
+	<-w.model.begun
+	g.plant()
+	if _, err := w.Send(t.Context(), "anna", runtime.Turn{Agent: "personal", Content: text("say x")}); !fault.HasCode(err, "agent_not_found") {
+		t.Errorf("a revoked agent begins: %v", err)
+	}
+	close(w.model.gate) // the run keeps its kit, and ends
+	frames = w.until(acc.Conversation, runtime.Cursor{Seq: acc.Seq}, isKind(runtime.FrameComplete))
+	if said(frames) != "ok: half whole" {
+		t.Errorf("the run that was on: %s", said(frames))
+	}
+}
+
+func TestWhatIsRevokedMeanwhileIsNotCalled(t *testing.T) {
+	w, g := newLevels(t)
+	var revoke sync.Once
+	look, err := tool.New(tool.Spec{Name: "first.look", Description: "It looks.", Effect: tool.Query},
+		func(context.Context, tool.Invocation, struct{}) (string, error) {
+			revoke.Do(func() { g.plant() })
+			return "call first.look {}", nil
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.plant(agentOf("personal", look))
+	w.model.obey = true // what a tool says is done
+	conv, _ := w.turn(id.ID{}, ask("personal", "call first.look {}"))
+	page, _, err := w.Messages(t.Context(), "anna", w.below("personal"), "", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen []string
+	for _, m := range page {
+		if r := m.Result(); r != nil {
+			seen = append(seen, string(r.Status)+" "+r.Text())
+		}
+	}
+	if len(seen) != 2 || !strings.Contains(seen[1], "agent_not_approved") || !strings.HasPrefix(seen[1], string(message.DeniedCall)) {
+		t.Errorf("the calls of who was revoked: %q; %v", seen, w.results(conv)[0].Text())
+	}
+}
+
+func TestPersonas(t *testing.T) {
+	w, g := newLevels(t)
+	poet := agentOf("poet", query("rhyme.find", "moon, june", 0))
+	poet.Persona, poet.Uses = true, []string{"math.*"}
+	g.plant(poet, agentOf("clerk", query("file.read", "paper", 0)))
+	conv, _ := w.turn(id.ID{}, `call math.multiply {"a":2,"b":3}`)
+	turn := func(agent, words string) []runtime.Frame {
+		t.Helper()
+		acc, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: conv, Agent: agent, Content: text(words)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w.until(conv, runtime.Cursor{Seq: acc.Seq - 1}, isKind(runtime.FrameComplete))
+	}
+	if got := said(turn("poet", "call rhyme.find {}")); got != "ok: moon, june" {
+		t.Errorf("the poet: %s", got)
+	}
+	if got := said(turn("", `call ledger.add {"what":"x"}`)); !strings.HasPrefix(got, "error: There is no tool") {
+		t.Errorf("the poet has the conversation, and the assistant's tools: %s", got)
+	}
+	if c, err := w.Conversation(t.Context(), "anna", conv); err != nil || c.Agent != "poet" || c.Messages != 6 {
+		t.Errorf("the conversation: %+v, %v", c, err)
+	}
+	if got := w.model.last(); got != 11 {
+		t.Errorf("the last model call saw %d messages, want all that was said", got)
+	}
+	if _, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: conv, Agent: "clerk", Content: text("say x")}); !fault.HasCode(err, "agent_no_persona") {
+		t.Errorf("an agent that is no persona: %v", err)
+	}
+	w.close()
+	w.open()
+	if got := said(turn("", `call math.multiply {"a":2,"b":3}`)); got != "ok: 6" {
+		t.Errorf("the poet, after a restart: %s", got)
+	}
+	turn("assistant", "say back")
+	if c, _ := w.Conversation(t.Context(), "anna", conv); c.Agent != "assistant" {
+		t.Errorf("the conversation is %s's", c.Agent)
+	}
+	acc, err := w.Send(t.Context(), "anna", runtime.Turn{Agent: "clerk", Content: text("call file.read {}")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := said(w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))); got != "ok: paper" {
+		t.Errorf("an agent run alone: %s", got)
+	}
+}
+
+func TestNamesThatCollide(t *testing.T) {
+	w, g := newLevels(t)
+	a := agentOf("math", query("math.multiply", "wrong", 0))
+	a.Uses = []string{"math.multiply", "no.such"}
+	g.plant(a, agentOf("math/multiply"))
+	conv, _ := w.turn(id.ID{}, ask("math", `call math.multiply {"a":2,"b":3}`))
+	if got := w.results(conv)[0].Text(); got != "ok: 6" {
+		t.Errorf("the node's own tool does not win: %s", got)
+	}
+	var names []string
+	for _, sp := range w.Tools("math") {
+		names = append(names, sp.Name)
+	}
+	if got := strings.Join(names, " "); got != "math.multiply multiply.ask results.read" {
+		t.Errorf("tools: %s", got)
+	}
+	if got := w.Tools("nobody"); got != nil {
+		t.Errorf("tools of nobody: %v", got)
+	}
+	if list := w.Agents(t.Context()); len(list) != 3 || list[0].Path != "assistant" || list[2].Path != "math/multiply" {
+		t.Errorf("agents: %+v", list)
+	}
+}
+
+func TestDepthIsBounded(t *testing.T) {
+	w, g := newLevels(t)
+	var agents []*catalog.Agent
+	path := ""
+	words := "say deep"
+	for i := range 9 {
+		path = strings.TrimPrefix(fmt.Sprintf("%s/a%d", path, i), "/")
+		agents = append(agents, agentOf(path))
+	}
+	for i := 8; i >= 0; i-- {
+		words = ask(fmt.Sprintf("a%d", i), words)
+	}
+	g.plant(agents...)
+	_, frames := w.turn(id.ID{}, words)
+	if got := said(frames); !strings.Contains(got, "agent_too_deep") {
+		t.Errorf("nine levels: %s", got)
+	}
+}
+
+func TestSubAgentsStayWithTheChosenModel(t *testing.T) {
+	w, g := newLevels(t)
+	own := agentOf("own")
+	own.Model = "test/o"
+	g.plant(own, agentOf("own/below"), agentOf("other"))
+	acc, err := w.Send(t.Context(), "anna", runtime.Turn{Model: "test/chosen", Content: text(ask("other", "say a") + "\n" + ask("own", ask("below", "say b")))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	want := map[string]string{"other": "test/chosen", "own": "test/o", "own/below": "test/o"}
+	for it, err := range store.Items(t.Context(), w.store, store.ForUser("anna"), store.Query{Type: record.TypeRun}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r record.Run
+		if err := record.Decode(it.URI, it.Body, &r); err != nil {
+			t.Fatal(err)
+		}
+		if m := want[r.Agent]; m != "" && r.Model != m {
+			t.Errorf("%s ran with %s, want %s", r.Agent, r.Model, m)
+		}
+	}
+}

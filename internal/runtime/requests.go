@@ -1,0 +1,365 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"steward/internal/agent"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/record"
+	"steward/internal/request"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// The terms of requests.
+const (
+	termRequest  = "request"  // one by its id
+	termRequests = "requests" // all, in the order in which they changed
+	termOpened   = "opened"   // a task by the interactions that its result opens
+)
+
+// openRequest records, at its URI, that something is asked below a turn; the
+// first time in a turn, the turn itself too. What is recorded already stays as
+// it is. It is durable when openRequest returns.
+func (n *Node) openRequest(ctx context.Context, user string, at resource.URI, r record.Request) error {
+	sc := store.ForUser(user)
+	r.User = user
+	if r.Created.IsZero() {
+		r.Created = time.Now().UTC().Truncate(time.Millisecond)
+	}
+	for {
+		if _, err := n.opt.Store.Get(ctx, sc, at); !fault.Is(err, fault.NotFound) {
+			return err
+		}
+		own, err := n.turnRow(ctx, sc, at.Parent(), r)
+		if err != nil {
+			return err
+		}
+		_, err = n.opt.Store.Commit(ctx, sc, store.Batch{Request: r.Parent,
+			Changes: append(own, putRequest(at, &r, record.RequestOpen, store.If{Absent: true}))})
+		if fault.Is(err, fault.Conflict) { // another one below the turn was first: look again
+			continue
+		}
+		if err == nil {
+			n.tasks.note(record.IDOf(at, record.TypeInteraction))
+		}
+		return err
+	}
+}
+
+// turnRow returns the change that records the turn itself, unless it is
+// recorded already, or is the work of a request that is.
+func (n *Node) turnRow(ctx context.Context, sc store.Scope, inter resource.URI, r record.Request) ([]store.Change, error) {
+	own := record.IDOf(inter, record.TypeInteraction)
+	if n.tasks.noted(own) {
+		return nil, nil
+	}
+	c, err := n.conversations.Get(ctx, sc, record.IDOf(inter, record.TypeConversation))
+	if err != nil {
+		return nil, err
+	}
+	rc, above, err := lineage(ctx, n.opt.Store, sc, c, own)
+	if err != nil {
+		return nil, err
+	}
+	if above.Kind == record.RequestAgent { // its own row stands for it
+		return nil, nil
+	}
+	at := inter.ChildID(record.TypeRequest, own)
+	if _, err := n.opt.Store.Get(ctx, sc, at); !fault.Is(err, fault.NotFound) {
+		return nil, err
+	}
+	row := record.Request{Parent: rc.Parent, Root: rc.Root, Kind: record.RequestTurn, Agent: first(c.Agent, DefaultAgent), User: sc.Actor,
+		Attended: r.Attended, Created: time.Now().UTC().Truncate(time.Millisecond)}
+	if row.Root.Zero() {
+		row.Root = own
+	}
+	return []store.Change{putRequest(at, &row, record.RequestOpen, store.If{Absent: true})}, nil
+}
+
+func putRequest(at resource.URI, r *record.Request, state string, cond store.If) store.Change {
+	ch := store.Change{URI: at, Body: record.Encode(r), State: state, If: cond,
+		Terms: []store.Term{{Name: termRequest, Value: at.ID()}, {Name: termRequests}}}
+	if own, ok := id.Parse(at.ID()); ok && r.Kind == record.RequestTask && !r.Answered.IsZero() {
+		for k := range maxLevels {
+			ch.Terms = append(ch.Terms, store.Term{Name: termOpened, Value: opened(own, k).String()})
+		}
+	}
+	return ch
+}
+
+// maxLevels bounds how far up the answer to a task's result is passed: it is
+// as deep as agents ask each other.
+const maxLevels = 9
+
+// lineage tells of the turn of an interaction whose work it is. above is the
+// request that it answers (of the kind agent) or that opened it (a task); of
+// the zero kind where a person did.
+func lineage(ctx context.Context, st store.Store, sc store.Scope, c record.Conversation, inter id.ID) (rc request.Context, above storedRequest, err error) {
+	rc.ID = inter
+	up := c
+	for depth := 1; !up.Asked.Zero() && depth < maxLevels; depth++ {
+		if rc.Depth = depth; depth == 1 {
+			above, err = loadRequest(ctx, st, sc, up.Asked)
+			if err != nil && !fault.Is(err, fault.NotFound) {
+				return rc, above, err
+			}
+			rc.Lineage = above.Lineage
+		}
+		r, err := st.Get(ctx, sc, record.ConversationURI(record.IDOf(up.Asked, record.TypeConversation)))
+		if err != nil {
+			return rc, above, err
+		}
+		if up, err = record.DecodeConversation(r.URI, r.Body); err != nil {
+			return rc, above, err
+		}
+	}
+	if !above.at.Zero() && above.Interaction == inter {
+		rc.Parent, rc.Root = above.Parent, above.Root
+		return rc, above, nil
+	}
+	page, err := st.Query(ctx, sc, store.Query{Term: store.Term{Name: termOpened, Value: inter.String()}, Type: record.TypeRequest, Limit: 1})
+	if err != nil || len(page.Items) == 0 {
+		return rc, storedRequest{}, err
+	}
+	above, err = decodeRequest(page.Items[0].Resource)
+	rc.Parent, rc.Root = above.ID, above.Root
+	return rc, above, err
+}
+
+// lineage returns the request of a turn, as the store tells of it.
+func (n *Node) lineage(ctx context.Context, user string, c record.Conversation, inter id.ID) (request.Context, error) {
+	rc, _, err := lineage(ctx, n.opt.Store, store.ForUser(user), c, inter)
+	return rc, err
+}
+
+// storedRequest is a Request as the store has it.
+type storedRequest struct {
+	record.Request
+	at      resource.URI
+	space   resource.Space
+	version uint64
+	state   string
+}
+
+func loadRequest(ctx context.Context, st store.Store, sc store.Scope, at resource.URI) (storedRequest, error) {
+	r, err := st.Get(ctx, sc, at)
+	if err != nil {
+		return storedRequest{}, err
+	}
+	return decodeRequest(r)
+}
+
+func decodeRequest(r resource.Resource) (storedRequest, error) {
+	out := storedRequest{at: r.URI, space: r.Space, version: r.Version, state: r.State}
+	err := record.Decode(r.URI, r.Body, &out.Request)
+	out.ID, _ = id.Parse(r.URI.ID())
+	return out, err
+}
+
+// changeRequest changes a Request that is not closed; do may run more than
+// once, and says by its state what it is to be found by. A Request that is not
+// there, or is closed, is left alone.
+func (n *Node) changeRequest(ctx context.Context, sc store.Scope, at resource.URI, do func(*storedRequest) error) (storedRequest, error) {
+	for {
+		r, err := loadRequest(ctx, n.opt.Store, sc, at)
+		if fault.Is(err, fault.NotFound) || err == nil && r.state == "" {
+			return r, nil
+		}
+		if err == nil {
+			err = do(&r)
+		}
+		if err != nil {
+			if errors.Is(err, errUnchanged) {
+				err = nil
+			}
+			return r, err
+		}
+		rec, err := n.opt.Store.Commit(ctx, sc, store.Batch{Request: r.ID,
+			Changes: []store.Change{putRequest(at, &r.Request, r.state, store.If{Version: r.version})}})
+		if err == nil {
+			r.version = rec.Versions[0]
+		}
+		if !fault.Is(err, fault.Conflict) {
+			return r, err
+		}
+	}
+}
+
+// errUnchanged ends a change that is none.
+var errUnchanged = errors.New("unchanged")
+
+// answerRequest records that the work of a request is over, and closes it,
+// and those above it, if nothing is left to wait for. Again does nothing.
+func (n *Node) answerRequest(ctx context.Context, user string, at resource.URI, outcome, code string) error {
+	ctx, sc := context.WithoutCancel(ctx), store.ForUser(user)
+	_, err := n.changeRequest(ctx, sc, at, func(r *storedRequest) error {
+		if r.state == record.RequestAnswered {
+			return errUnchanged
+		}
+		r.state, r.Outcome, r.Error = record.RequestAnswered, outcome, code
+		r.Answered = time.Now().UTC().Truncate(time.Millisecond)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return n.closeDone(ctx, user, at)
+}
+
+// turnEnded is told of each run that has ended and is recorded so.
+func (n *Node) turnEnded(user string, conv, inter id.ID, out agent.Outcome) {
+	if n.tasks.noted(inter) {
+		at := record.RequestURI(conv, inter, inter)
+		n.insist("that a turn has ended could not be recorded yet", at, func() error {
+			run, _, err := lastRun(context.WithoutCancel(n.life), n.opt.Store, store.ForUser(user), at.Parent())
+			if err != nil {
+				return err
+			}
+			return n.answerRequest(n.life, user, at, string(out), run.Error)
+		})
+		n.tasks.forget(inter)
+	}
+	n.tasks.ended(inter)
+}
+
+// insist does something now, and, where it fails, again and again by itself
+// until it succeeds or the node closes; the next start finds what is left. The
+// caller is one of the node's runs.
+func (n *Node) insist(what string, at resource.URI, do func() error) {
+	err := do()
+	if err == nil {
+		return
+	}
+	n.log.Warn(what, "request", at.String(), "error", err)
+	n.runs.Go(func() {
+		for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+			select {
+			case <-time.After(wait):
+			case <-n.life.Done():
+				return
+			}
+			if err := do(); err == nil || n.life.Err() != nil {
+				return
+			}
+		}
+	})
+}
+
+// closeDone closes a request whose work is over and below which nothing is
+// open, and then those above it of which the same is true. Whoever closes the
+// last one below sees that it was the last: each looks after its own commit.
+func (n *Node) closeDone(ctx context.Context, user string, at resource.URI) error {
+	ctx, sc := context.WithoutCancel(ctx), store.ForUser(user)
+	for !at.Zero() {
+		closed := false
+		r, err := n.changeRequest(ctx, sc, at, func(r *storedRequest) error {
+			closed = false
+			done, err := n.done(ctx, sc, r)
+			if err != nil {
+				return err
+			}
+			if !done {
+				return errUnchanged
+			}
+			sum := tally{price: n.price}
+			if err := sum.all(ctx, n.opt.Store, sc, r); err != nil {
+				return err
+			}
+			r.Usage, r.Cost = sum.usage, sum.cost
+			r.state, r.Closed, closed = "", time.Now().UTC().Truncate(time.Millisecond), true
+			return nil
+		})
+		if err != nil || !closed {
+			return err
+		}
+		n.log.Debug("a request is closed", "request", r.ID.String(), "kind", r.Kind, "outcome", r.Outcome, "error", r.Error)
+		if at, err = n.above(ctx, sc, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// done reports whether nothing of a request, nor below it, is left to wait for.
+func (n *Node) done(ctx context.Context, sc store.Scope, r *storedRequest) (bool, error) {
+	if r.state != record.RequestAnswered {
+		return false, nil
+	}
+	if r.Kind == record.RequestTask && r.Error != codeUntold && !r.quiet() {
+		if told, err := n.toldThrough(ctx, sc, r); !told || err != nil {
+			return false, err
+		}
+	}
+	at, err := places(ctx, n.opt.Store, sc, r)
+	if err != nil {
+		return false, err
+	}
+	for _, inter := range at {
+		for _, state := range []string{record.RequestOpen, record.RequestAnswered} {
+			for it, err := range store.Items(ctx, n.opt.Store, sc, store.Query{Under: inter, Type: record.TypeRequest, State: state, NoBody: true}) {
+				if err != nil {
+					return false, err
+				}
+				if it.URI != r.at {
+					return false, nil
+				}
+			}
+		}
+	}
+	return true, nil
+}
+
+// places returns the interactions in which the work of a request is done, and
+// below which those stand that it led to.
+func places(ctx context.Context, st store.Store, sc store.Scope, r *storedRequest) ([]resource.URI, error) {
+	switch r.Kind {
+	case record.RequestTurn:
+		return []resource.URI{r.at.Parent()}, nil
+	case record.RequestAgent:
+		if !r.Conversation.Zero() && !r.Interaction.Zero() {
+			return []resource.URI{record.InteractionURI(r.Conversation, r.Interaction)}, nil
+		}
+	case record.RequestTask:
+		if r.Told {
+			return passage(ctx, st, sc, r)
+		}
+	}
+	return nil, nil
+}
+
+// above returns the request that waits for one; zero where none does.
+func (n *Node) above(ctx context.Context, sc store.Scope, r storedRequest) (resource.URI, error) {
+	inter := r.at.Parent()
+	own := record.IDOf(inter, record.TypeInteraction)
+	if own.Zero() {
+		return resource.URI{}, nil
+	}
+	if r.Kind != record.RequestTurn {
+		at := inter.ChildID(record.TypeRequest, own)
+		if _, err := n.opt.Store.Get(ctx, sc, at); !fault.Is(err, fault.NotFound) {
+			return at, err
+		}
+	}
+	c, err := n.opt.Store.Get(ctx, sc, record.ConversationURI(record.IDOf(inter, record.TypeConversation)))
+	if err != nil {
+		return resource.URI{}, notThere(err)
+	}
+	conv, err := record.DecodeConversation(c.URI, c.Body)
+	if err != nil {
+		return resource.URI{}, err
+	}
+	_, above, err := lineage(ctx, n.opt.Store, sc, conv, own)
+	return above.at, notThere(err)
+}
+
+// notThere lets be what has been erased meanwhile.
+func notThere(err error) error {
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,204 @@
+package runtime
+
+import (
+	"context"
+	"slices"
+
+	"steward/internal/fault"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// drawer makes the views of a tree, from the store alone.
+type drawer struct {
+	ctx   context.Context
+	st    store.Store
+	sc    store.Scope
+	price func(string, message.Usage) float64
+}
+
+// maxDrawn bounds how deep a tree is told.
+const maxDrawn = 64
+
+// turn tells of an interaction with all that it led to.
+func (d *drawer) turn(inter resource.URI, depth int) (RequestView, error) {
+	own := record.IDOf(inter, record.TypeInteraction)
+	v := RequestView{ID: own, Kind: record.RequestTurn, State: RequestClosed, Interaction: own, Conversation: record.IDOf(inter, record.TypeConversation)}
+	r, err := d.st.Get(d.ctx, d.sc, inter)
+	if fault.Is(err, fault.NotFound) {
+		err = requestNotFound(own.String())
+	}
+	if err != nil {
+		return v, err
+	}
+	var in record.Interaction
+	if err := record.Decode(inter, r.Body, &in); err != nil {
+		return v, err
+	}
+	v.Started, v.Origin = in.Started, in.Origin
+	run, found, err := lastRun(d.ctx, d.st, d.sc, inter)
+	if err != nil {
+		return v, err
+	}
+	if found {
+		v.Agent, v.Ended, v.Outcome, v.Error = run.Agent, run.Ended, run.Outcome, run.Error
+		if run.Ended.IsZero() {
+			v.State = record.RequestOpen
+		}
+	}
+	if depth > maxDrawn {
+		return v, nil
+	}
+	return v, d.fill(&v, inter, depth)
+}
+
+// fill adds what an interaction led to.
+func (d *drawer) fill(v *RequestView, inter resource.URI, depth int) error {
+	below, err := requestsBelow(d.ctx, d.st, d.sc, inter)
+	if err != nil {
+		return err
+	}
+	intents, err := d.intents(inter)
+	if err != nil {
+		return err
+	}
+	msgs, err := d.messages(inter)
+	if err != nil {
+		return err
+	}
+	sum := tally{price: d.price}
+	results := map[message.Ref]*message.Message{}
+	for _, m := range msgs {
+		sum.message(m)
+		if r := m.Result(); r != nil {
+			results[r.Call] = m
+		}
+		if v.Title == "" && m.Role == message.User {
+			v.Title = beginning(m)
+		}
+	}
+	for _, m := range msgs {
+		for _, c := range m.Calls() {
+			call, err := d.call(m, c, results[c.Ref], below, depth)
+			if err != nil {
+				return err
+			}
+			call.Intent = intents[c.Ref]
+			call.Conversation, call.Interaction = v.Conversation, v.Interaction
+			v.Below = append(v.Below, call)
+			sum.usage, sum.cost = sum.usage.Add(call.Usage), sum.cost+call.Cost
+		}
+	}
+	for i := range below {
+		if b := &below[i]; b.Intent == "" || !b.Call.Message.Zero() {
+			continue
+		}
+		wish, err := d.led(viewOf(&below[i]), &below[i], depth) // what a person wanted later
+		if err != nil {
+			return err
+		}
+		v.Below = append(v.Below, wish)
+		sum.usage, sum.cost = sum.usage.Add(wish.Usage), sum.cost+wish.Cost
+	}
+	v.Usage, v.Cost = sum.usage, sum.cost
+	for i := range below {
+		if b := &below[i]; b.Kind == record.RequestTurn {
+			v.State = viewOf(b).State
+			if v.State == RequestClosed {
+				v.Usage, v.Cost = b.Usage, b.Cost
+			}
+		}
+	}
+	return nil
+}
+
+// call tells of a tool call: of the agent that it asked, or the task that it
+// became, if it did.
+func (d *drawer) call(m *message.Message, c message.Call, res *message.Message, below []storedRequest, depth int) (RequestView, error) {
+	v := RequestView{Kind: RequestTool, Tool: c.Name, Call: callID(c.Ref), State: RequestClosed, Started: m.At}
+	if res == nil {
+		v.State, v.Status = record.RequestOpen, string(CallRunning)
+	} else {
+		r := res.Result()
+		v.Status, v.Ended = string(r.Status), res.At
+		if r.Status != message.OK && r.Status != message.Accepted && !message.LabelsOf(res.Blocks).Has(message.Secret) {
+			v.Message = line(r.Plain())
+		}
+	}
+	i := slices.IndexFunc(below, func(b storedRequest) bool { return b.Call == c.Ref && b.Kind != record.RequestTurn })
+	if i < 0 {
+		return v, nil
+	}
+	b := &below[i]
+	out := viewOf(b)
+	out.Tool, out.Call = c.Name, v.Call
+	if b.Kind == record.RequestAgent {
+		out.Status, out.Message = v.Status, v.Message
+	}
+	return d.led(out, b, depth)
+}
+
+// led adds to the view of a request what it led to.
+func (d *drawer) led(out RequestView, b *storedRequest, depth int) (RequestView, error) {
+	at, err := places(d.ctx, d.st, d.sc, b)
+	if err != nil {
+		return out, err
+	}
+	sum := tally{}
+	for _, inter := range at {
+		sub, err := d.turn(inter, depth+1)
+		switch {
+		case fault.Is(err, fault.NotFound):
+			continue
+		case err != nil:
+			return out, err
+		}
+		sum.usage, sum.cost = sum.usage.Add(sub.Usage), sum.cost+sub.Cost
+		if b.Kind == record.RequestAgent {
+			out.Title, out.Below = sub.Title, sub.Below
+		} else {
+			out.Below = append(out.Below, sub)
+		}
+	}
+	if out.State != RequestClosed {
+		out.Usage, out.Cost = sum.usage, sum.cost
+	}
+	return out, nil
+}
+
+// messages returns those of an interaction in the order in which they were
+// written.
+func (d *drawer) messages(inter resource.URI) ([]*message.Message, error) {
+	var out []*message.Message
+	for it, err := range store.Items(d.ctx, d.st, d.sc, store.Query{Under: inter, Type: record.TypeMessage}) {
+		if err != nil {
+			return nil, err
+		}
+		m, err := record.DecodeMessage(it.URI, it.Body)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, m)
+	}
+	slices.SortStableFunc(out, func(a, b *message.Message) int { return a.At.Compare(b.At) })
+	return out, nil
+}
+
+// intents returns the states of the intents of an interaction.
+func (d *drawer) intents(inter resource.URI) (map[message.Ref]string, error) {
+	out := map[message.Ref]string{}
+	for it, err := range store.Items(d.ctx, d.st, d.sc, store.Query{Under: inter, Type: "effect.Intent"}) {
+		if err != nil {
+			return nil, err
+		}
+		in, err := intent.Decode(it.Body)
+		if err != nil {
+			return nil, err
+		}
+		out[in.Call] = string(in.State)
+	}
+	return out, nil
+}

@@ -1,0 +1,123 @@
+package runtime
+
+import (
+	"context"
+	"strings"
+
+	"steward/internal/agent"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// recoverRequests goes on with the requests that were not closed, after the
+// runs that had not ended were taken up.
+func (n *Node) recoverRequests(ctx context.Context) error {
+	var found []storedRequest
+	for _, state := range []string{record.RequestOpen, record.RequestAnswered} {
+		for it, err := range store.Items(ctx, n.opt.Store, store.ForNode(resource.System), store.Query{State: state, Type: record.TypeRequest}) {
+			if err != nil {
+				return err
+			}
+			r, err := decodeRequest(it.Resource)
+			if err != nil {
+				return err
+			}
+			found = append(found, r)
+			n.tasks.note(record.IDOf(r.at, record.TypeInteraction))
+		}
+	}
+	queues := map[resource.URI]string{} // the interactions in which actions were queued, and whose they are
+	for i := range found {
+		r := &found[i]
+		var err error
+		switch user := strings.TrimPrefix(string(r.space), "user:"); {
+		case r.Kind == record.RequestCall: // whoever takes calls from outside settles them
+		case r.Wish == record.WishQueued && r.state == record.RequestOpen:
+			queues[r.at.Parent()] = user
+		case r.state == record.RequestAnswered && r.quiet():
+			err = n.closeDone(ctx, user, r.at)
+		case r.Kind == record.RequestTask:
+			n.takeUp(user, r)
+		default:
+			err = n.settleOrphan(ctx, user, r)
+		}
+		if err != nil {
+			n.log.Error("an open request cannot be settled", "request", r.at.String(), "error", err)
+		}
+	}
+	return n.recoverQueues(ctx, queues)
+}
+
+// settleOrphan answers a request of which no run is left, and closes what is
+// answered.
+func (n *Node) settleOrphan(ctx context.Context, user string, r *storedRequest) error {
+	if r.state == record.RequestAnswered {
+		return n.closeDone(ctx, user, r.at)
+	}
+	sc := store.ForUser(user)
+	outcome, code := string(agent.Failure), codeOrphaned
+	var at []resource.URI
+	if !record.IDOf(r.at, record.TypeInteraction).Zero() {
+		at = append(at, r.at.Parent()) // who asked may go on, and ask again
+	}
+	if r.Kind == record.RequestAgent {
+		at = append(at, record.InteractionURI(r.Conversation, r.Interaction))
+	}
+	for _, inter := range at {
+		run, found, err := lastRun(ctx, n.opt.Store, sc, inter)
+		switch {
+		case err != nil:
+			return err
+		case found && run.Ended.IsZero():
+			return nil // it was taken up
+		case found && (r.Kind == record.RequestTurn || inter != r.at.Parent()):
+			outcome, code = run.Outcome, run.Error
+		}
+	}
+	if code == codeOrphaned {
+		n.log.Warn("a request was left behind; nobody goes on with it", "request", r.at.String(), "kind", r.Kind)
+	}
+	return n.answerRequest(ctx, user, r.at, outcome, code)
+}
+
+// lastRun returns the newest run of an interaction.
+func lastRun(ctx context.Context, st store.Store, sc store.Scope, inter resource.URI) (run record.Run, found bool, err error) {
+	for it, err := range store.Items(ctx, st, sc, store.Query{Under: inter, Type: record.TypeRun}) {
+		if err != nil {
+			return run, false, err
+		}
+		var r record.Run
+		if err := record.Decode(it.URI, it.Body, &r); err != nil {
+			return run, false, err
+		}
+		if r.ID, _ = id.Parse(it.URI.ID()); !found || r.Started.After(run.Started) {
+			run, found = r, true
+		}
+	}
+	return run, found, nil
+}
+
+// answerOf returns what a turn has answered, and the labels of it.
+func answerOf(ctx context.Context, st store.Store, sc store.Scope, inter resource.URI) (text string, labels message.Labels, err error) {
+	var final *message.Message
+	for it, err := range store.Items(ctx, st, sc, store.Query{Under: inter, Type: record.TypeMessage}) {
+		if err != nil {
+			return "", 0, err
+		}
+		m, err := record.DecodeMessage(it.URI, it.Body)
+		if err != nil {
+			return "", 0, err
+		}
+		labels |= message.LabelsOf(m.Blocks)
+		if m.Final && (final == nil || m.At.After(final.At)) {
+			final = m
+		}
+	}
+	if final != nil {
+		return final.Text(), labels, nil
+	}
+	return "", labels, nil
+}

@@ -1,0 +1,88 @@
+package runtime
+
+import (
+	"context"
+	"slices"
+
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// tally sums up what requests have used.
+type tally struct {
+	price func(model string, u message.Usage) float64
+	usage message.Usage
+	cost  float64
+}
+
+// price is what a model call has cost, in US dollars.
+func (n *Node) price(model string, u message.Usage) float64 { return n.spent(model, u).Cost }
+
+// all adds what a request has used itself, and what those below it have.
+func (t *tally) all(ctx context.Context, st store.Store, sc store.Scope, r *storedRequest) error {
+	at, err := places(ctx, st, sc, r)
+	if err != nil {
+		return err
+	}
+	for _, inter := range at {
+		below, err := requestsBelow(ctx, st, sc, inter)
+		if err != nil {
+			return err
+		}
+		if i := slices.IndexFunc(below, func(b storedRequest) bool { return b.Kind == record.RequestTurn && b.at != r.at }); i >= 0 {
+			below = below[i : i+1] // it has summed up the whole turn
+		} else if err := t.interaction(ctx, st, sc, inter); err != nil {
+			return err
+		}
+		for _, b := range below {
+			if b.at != r.at {
+				t.usage, t.cost = t.usage.Add(b.Usage), t.cost+b.Cost
+			}
+		}
+	}
+	return nil
+}
+
+// requestsBelow returns the requests that are recorded at an interaction.
+func requestsBelow(ctx context.Context, st store.Store, sc store.Scope, inter resource.URI) ([]storedRequest, error) {
+	var out []storedRequest
+	for it, err := range store.Items(ctx, st, sc, store.Query{Under: inter, Type: record.TypeRequest}) {
+		if err != nil {
+			return nil, err
+		}
+		r, err := decodeRequest(it.Resource)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// interaction adds what the model calls of an interaction have used.
+func (t *tally) interaction(ctx context.Context, st store.Store, sc store.Scope, inter resource.URI) error {
+	for it, err := range store.Items(ctx, st, sc, store.Query{Under: inter, Type: record.TypeMessage}) {
+		if err != nil {
+			return err
+		}
+		m, err := record.DecodeMessage(it.URI, it.Body)
+		if err != nil {
+			return err
+		}
+		t.message(m)
+	}
+	return nil
+}
+
+func (t *tally) message(m *message.Message) {
+	t.usage = t.usage.Add(m.Usage)
+	if t.price != nil && m.Model != "" && m.Usage != (message.Usage{}) {
+		t.cost += t.price(m.Model, m.Usage)
+	}
+}
+
+// codeOrphaned is the code of requests whose work a crash took, and nobody
+// goes on with.
+const codeOrphaned = "orphaned"

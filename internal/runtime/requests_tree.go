@@ -1,0 +1,353 @@
+package runtime
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/store"
+)
+
+// RequestView is a request as a person is told of it, with what it led to:
+// turns, and below them tool calls, agents that were asked, and tasks.
+type RequestView struct {
+	ID           id.ID // of a tool call that is no request itself: zero
+	Kind         string
+	Title        string // of a turn: how what was asked begins; nothing of what is secret
+	Origin       string // of a turn: who opened it
+	Agent        string
+	Tool         string
+	Call         string // "MESSAGE/BLOCK"
+	Conversation id.ID
+	Interaction  id.ID
+	State        string // record.RequestOpen, record.RequestAnswered or RequestClosed
+	Status       string // of a call: its result's, or CallRunning; of a task: its last step
+	Intent       string // the state of the intent of an action
+	Wish         string // of a task that is about an action: record.WishQueued, …
+	Message      string
+	Progress     float64
+	Outcome      string
+	Error        string
+	Started      time.Time
+	Ended        time.Time // zero: it goes on
+	Usage        message.Usage
+	Cost         float64 // US dollars
+	Below        []RequestView
+}
+
+// The kinds of views beside those of records, and the state of what is over.
+const (
+	RequestTool   = "tool" // a call that was answered as it was made
+	RequestClosed = "closed"
+)
+
+// Took is how long it took, or takes until now.
+func (v *RequestView) Took(now time.Time) time.Duration {
+	if v.Started.IsZero() {
+		return 0
+	}
+	if !v.Ended.IsZero() {
+		now = v.Ended
+	}
+	return max(0, now.Sub(v.Started))
+}
+
+// MarshalJSON implements json.Marshaler.
+func (v RequestView) MarshalJSON() ([]byte, error) {
+	out := struct {
+		ID           id.ID          `json:"id,omitzero"`
+		Kind         string         `json:"kind"`
+		Title        string         `json:"title,omitzero"`
+		Origin       string         `json:"origin,omitzero"`
+		Agent        string         `json:"agent,omitzero"`
+		Tool         string         `json:"tool,omitzero"`
+		Call         string         `json:"call,omitzero"`
+		Conversation id.ID          `json:"conversation_id,omitzero"`
+		Interaction  id.ID          `json:"interaction_id,omitzero"`
+		State        string         `json:"state"`
+		Status       string         `json:"status,omitzero"`
+		Intent       string         `json:"intent,omitzero"`
+		Wish         string         `json:"wish,omitzero"`
+		Message      string         `json:"message,omitzero"`
+		Progress     float64        `json:"progress,omitzero"`
+		Outcome      string         `json:"outcome,omitzero"`
+		Error        string         `json:"error,omitzero"`
+		Started      time.Time      `json:"started,omitzero"`
+		Ended        time.Time      `json:"ended,omitzero"`
+		TookMS       *int64         `json:"took_ms,omitempty"`
+		Usage        *message.Usage `json:"usage,omitempty"`
+		Cost         float64        `json:"cost,omitzero"`
+		Below        []RequestView  `json:"below,omitzero"`
+	}{v.ID, v.Kind, v.Title, v.Origin, v.Agent, v.Tool, v.Call, v.Conversation, v.Interaction, v.State, v.Status, v.Intent, v.Wish,
+		v.Message, v.Progress, v.Outcome, v.Error, v.Started, v.Ended, nil, nil, v.Cost, v.Below}
+	if !v.Started.IsZero() && !v.Ended.IsZero() {
+		ms := v.Took(v.Ended).Milliseconds()
+		out.TookMS = &ms
+	}
+	if v.Usage != (message.Usage{}) {
+		out.Usage = &v.Usage
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (v *RequestView) UnmarshalJSON(b []byte) error {
+	var in struct {
+		ID           id.ID         `json:"id"`
+		Kind         string        `json:"kind"`
+		Title        string        `json:"title"`
+		Origin       string        `json:"origin"`
+		Agent        string        `json:"agent"`
+		Tool         string        `json:"tool"`
+		Call         string        `json:"call"`
+		Conversation id.ID         `json:"conversation_id"`
+		Interaction  id.ID         `json:"interaction_id"`
+		State        string        `json:"state"`
+		Status       string        `json:"status"`
+		Intent       string        `json:"intent"`
+		Wish         string        `json:"wish"`
+		Message      string        `json:"message"`
+		Progress     float64       `json:"progress"`
+		Outcome      string        `json:"outcome"`
+		Error        string        `json:"error"`
+		Started      time.Time     `json:"started"`
+		Ended        time.Time     `json:"ended"`
+		Usage        message.Usage `json:"usage"`
+		Cost         float64       `json:"cost"`
+		Below        []RequestView `json:"below"`
+	}
+	err := json.Unmarshal(b, &in)
+	*v = RequestView{in.ID, in.Kind, in.Title, in.Origin, in.Agent, in.Tool, in.Call, in.Conversation, in.Interaction, in.State,
+		in.Status, in.Intent, in.Wish, in.Message, in.Progress, in.Outcome, in.Error, in.Started, in.Ended, in.Usage, in.Cost, in.Below}
+	return err
+}
+
+// RequestTree returns the turn that all of a request is for, with everything
+// that it led to. which is the id of the turn's interaction or of any request
+// below it, or at least 8 characters of its beginning. Error codes:
+// request_not_found, request_ambiguous.
+func (n *Node) RequestTree(ctx context.Context, user, which string) (RequestView, error) {
+	return RequestTree(ctx, n.opt.Store, store.ForUser(user), which, n.price)
+}
+
+// RequestTree is Node.RequestTree for who has no node, only the store. price
+// tells what a model call cost; nil: only what is recorded of costs is told.
+func RequestTree(ctx context.Context, st store.Store, sc store.Scope, which string, price func(string, message.Usage) float64) (RequestView, error) {
+	own, err := resolveRequest(ctx, st, sc, which)
+	if err != nil {
+		return RequestView{}, err
+	}
+	r, err := findRequest(ctx, st, sc, own)
+	if err != nil {
+		return RequestView{}, err
+	}
+	if r.Kind == record.RequestCall { // it is below no turn
+		return viewOf(&r), nil
+	}
+	conv, root, err := rootOf(ctx, st, sc, &r)
+	if err != nil {
+		return RequestView{}, err
+	}
+	d := drawer{ctx: ctx, st: st, sc: sc, price: price}
+	return d.turn(record.InteractionURI(conv, root), 0)
+}
+
+// Requests returns the user's requests that are open, or with all those that
+// have changed last, at most limit of them, the newest first, without what is
+// below them.
+func (n *Node) Requests(ctx context.Context, user string, all bool, limit int) ([]RequestView, error) {
+	return Requests(ctx, n.opt.Store, store.ForUser(user), all, limit)
+}
+
+// Requests is Node.Requests for who has no node, only the store.
+func Requests(ctx context.Context, st store.Store, sc store.Scope, all bool, limit int) ([]RequestView, error) {
+	out := []RequestView{}
+	at := map[id.ID]int{} // one that was answered just now is found as open, and as answered
+	take := func(q store.Query) error {
+		for it, err := range store.Items(ctx, st, sc, q) {
+			if err != nil {
+				return err
+			}
+			r, err := decodeRequest(it.Resource)
+			if err != nil {
+				return err
+			}
+			if i, twice := at[r.ID]; twice {
+				out[i] = viewOf(&r)
+				continue
+			}
+			at[r.ID] = len(out)
+			if out = append(out, viewOf(&r)); all && len(out) == limit {
+				break
+			}
+		}
+		return nil
+	}
+	if all {
+		if err := take(store.Query{Term: store.Term{Name: termRequests}, Type: record.TypeRequest, Reverse: true, Limit: min(limit, store.DefaultLimit)}); err != nil {
+			return nil, err
+		}
+	} else {
+		for _, state := range []string{record.RequestOpen, record.RequestAnswered} {
+			if err := take(store.Query{State: state, Type: record.TypeRequest}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b RequestView) int { return b.Started.Compare(a.Started) })
+	out = out[:min(len(out), limit)]
+	d := drawer{ctx: ctx, st: st, sc: sc}
+	for i := range out {
+		if err := d.entitle(&out[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// entitle says what was asked in a turn, or of an agent.
+func (d *drawer) entitle(v *RequestView) error {
+	if v.Conversation.Zero() { // a call from outside: its tool says what it is
+		return nil
+	}
+	at := record.InteractionURI(v.Conversation, v.Interaction)
+	switch v.Kind {
+	case record.RequestAgent:
+		r, err := d.st.Get(d.ctx, d.sc, at.ChildID(record.TypeRequest, v.ID))
+		if err != nil {
+			return notThere(err)
+		}
+		own, err := decodeRequest(r)
+		if err != nil || own.Conversation.Zero() {
+			return err
+		}
+		at = record.InteractionURI(own.Conversation, own.Interaction)
+	case record.RequestTurn:
+	default:
+		return nil
+	}
+	msgs, err := d.messages(at)
+	for _, m := range msgs {
+		if v.Title == "" && m.Role == message.User {
+			v.Title = beginning(m)
+		}
+	}
+	return err
+}
+
+// viewOf tells of a request what its record does.
+func viewOf(r *storedRequest) RequestView {
+	v := RequestView{ID: r.ID, Kind: r.Kind, Agent: r.Agent, Tool: r.Tool, State: r.state, Message: r.Message,
+		Progress: r.Progress, Outcome: r.Outcome, Error: r.Error, Started: r.Created, Ended: r.Answered, Usage: r.Usage, Cost: r.Cost,
+		Conversation: record.IDOf(r.at, record.TypeConversation), Interaction: record.IDOf(r.at, record.TypeInteraction)}
+	if r.state == "" {
+		v.State = RequestClosed
+	}
+	if r.Kind == record.RequestTask {
+		v.Status, v.Wish = r.Status, r.Wish
+	}
+	if !r.Call.Message.Zero() {
+		v.Call = callID(r.Call)
+	}
+	return v
+}
+
+func requestNotFound(which string) error {
+	return fault.New(fault.NotFound, "request_not_found", "there is no request %.80q", which).
+		With("steward requests list --all shows the newest ones")
+}
+
+// shortest is how much of an id names a request.
+const shortest = 8
+
+// resolveRequest returns the id that a text names: of a request, or of an
+// interaction.
+func resolveRequest(ctx context.Context, st store.Store, sc store.Scope, which string) (id.ID, error) {
+	which = strings.ToLower(strings.TrimSpace(which))
+	if own, ok := id.Parse(which); ok && !own.Zero() {
+		return own, nil
+	}
+	if len(which) < shortest {
+		return id.ID{}, fault.New(fault.Invalid, "request_ambiguous", "%q may be the beginning of many requests", which).
+			With("name at least %d characters of the id", shortest)
+	}
+	var found []id.ID
+	for _, typ := range []string{record.TypeRequest, record.TypeInteraction} {
+		for it, err := range store.Items(ctx, st, sc, store.Query{Type: typ, NoBody: true, Limit: 1000}) {
+			if err != nil {
+				return id.ID{}, err
+			}
+			if x, ok := id.Parse(it.URI.ID()); ok && strings.HasPrefix(it.URI.ID(), which) && !slices.Contains(found, x) {
+				found = append(found, x)
+			}
+		}
+	}
+	switch len(found) {
+	case 0:
+		return id.ID{}, requestNotFound(which)
+	case 1:
+		return found[0], nil
+	}
+	return id.ID{}, fault.New(fault.Conflict, "request_ambiguous", "%q begins the ids of %d requests", which, len(found)).
+		With("name more of the id, such as %s", found[0])
+}
+
+// findRequest returns a request by its id. A turn that led to none has no
+// record: of it there is the place only.
+func findRequest(ctx context.Context, st store.Store, sc store.Scope, own id.ID) (storedRequest, error) {
+	page, err := st.Query(ctx, sc, store.Query{Term: store.Term{Name: termRequest, Value: own.String()}, Type: record.TypeRequest, Limit: 1})
+	if err != nil {
+		return storedRequest{}, err
+	}
+	if len(page.Items) > 0 {
+		return decodeRequest(page.Items[0].Resource)
+	}
+	for it, err := range store.Items(ctx, st, sc, store.Query{Type: record.TypeInteraction, NoBody: true, Limit: 1000}) {
+		if err != nil {
+			return storedRequest{}, err
+		}
+		if record.IDOf(it.URI, record.TypeInteraction) == own {
+			r := storedRequest{at: it.URI.ChildID(record.TypeRequest, own)}
+			r.ID = own
+			return r, nil
+		}
+	}
+	return storedRequest{}, requestNotFound(own.String())
+}
+
+// rootOf returns the conversation and the interaction of the turn that a
+// request is for.
+func rootOf(ctx context.Context, st store.Store, sc store.Scope, r *storedRequest) (conv, root id.ID, err error) {
+	conv, root = record.IDOf(r.at, record.TypeConversation), r.Root
+	inter := record.IDOf(r.at, record.TypeInteraction)
+	c, found, err := getConversation(ctx, st, sc, conv)
+	if err == nil && !found {
+		err = requestNotFound(r.ID.String())
+	}
+	if err != nil {
+		return conv, root, err
+	}
+	if root.Zero() {
+		rc, _, err := lineage(ctx, st, sc, c, inter)
+		if err != nil {
+			return conv, root, err
+		}
+		if root = rc.Root; root.Zero() {
+			return conv, inter, nil
+		}
+	}
+	for !c.Asked.Zero() {
+		conv = record.IDOf(c.Asked, record.TypeConversation)
+		if c, found, err = getConversation(ctx, st, sc, conv); err != nil || !found {
+			return conv, root, cmp.Or(err, requestNotFound(r.ID.String()))
+		}
+	}
+	return conv, root, nil
+}

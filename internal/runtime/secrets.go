@@ -1,0 +1,57 @@
+package runtime
+
+import (
+	"slices"
+
+	"steward/internal/message"
+)
+
+// Secrets hides secrets. Safe for concurrent use.
+type Secrets interface {
+	// Mask returns the text with its secrets hidden.
+	Mask(text string) string
+	// Found returns the names of the secrets in a text.
+	Found(text string) []string
+}
+
+// mask hides secrets; nil where there are none to hide.
+func (n *Node) mask() func(string) string {
+	if n.opt.Secrets == nil {
+		return nil
+	}
+	return n.opt.Secrets.Mask
+}
+
+// hideSecrets hides the secrets in what a user is about to say, before any of
+// it is recorded, and returns their names.
+func (n *Node) hideSecrets(t *Turn) (names []string) {
+	if n.opt.Secrets == nil {
+		return nil
+	}
+	own := false
+	for i, b := range t.Content {
+		text, put := words(b)
+		found := n.opt.Secrets.Found(text)
+		if len(found) == 0 {
+			continue
+		}
+		if !own {
+			t.Content, own = slices.Clone(t.Content), true
+		}
+		t.Content[i] = put(n.opt.Secrets.Mask(text))
+		names = append(names, found...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// words returns what a block says, and how one is made that says otherwise.
+func words(b message.Block) (string, func(string) message.Block) {
+	switch v := b.(type) {
+	case *message.Text:
+		return v.Text, func(s string) message.Block { c := *v; c.Text = s; return &c }
+	case *message.File:
+		return string(v.Data), func(s string) message.Block { c := *v; c.Data = []byte(s); return &c }
+	}
+	return "", nil
+}

@@ -1,0 +1,179 @@
+package runtime
+
+import (
+	"context"
+	"strings"
+
+	"steward/internal/agent"
+	"steward/internal/catalog"
+	"steward/internal/flow"
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/policy"
+	"steward/internal/record"
+	"steward/internal/request"
+	"steward/internal/store"
+	"steward/internal/tool"
+)
+
+// planning is the turn in which plan.fix or text.extract is called.
+type planning struct {
+	node  *Node
+	chat  *chat
+	inter id.ID
+	kit   *agentKit
+	run   *record.Run
+	call  agent.Call
+	rc    request.Context
+}
+
+type planningKey struct{}
+
+// plans reports whether a tool is one that has to know its turn.
+func plans(name string) bool { return name == flow.PlanTool || name == flow.ExtractTool }
+
+// flowOf says where a call comes from. Nothing is read where nothing untrusted
+// was shown, or where nobody asks: a query that stays here.
+func (n *Node) flowOf(ctx context.Context, c *chat, inter id.ID, call agent.Call, spec tool.Spec) (policy.Flow, error) {
+	if !call.Labels.Has(message.Untrusted) {
+		return policy.Flow{Fixed: true}, nil
+	}
+	if spec.Effect == tool.Query && !spec.Out() {
+		return policy.Flow{Open: []string{""}, Why: "it was decided after something of others had been read"}, nil
+	}
+	args, err := tool.Canonical(orEmptyObject(call.Args))
+	if err != nil {
+		return policy.Flow{Open: []string{""}, Why: "its arguments cannot be read"}, nil // and are refused where they are checked
+	}
+	turn, err := n.turnOf(ctx, c, inter)
+	if err != nil {
+		return policy.Flow{}, err
+	}
+	return flow.Of(turn, call.Ref, spec, args), nil
+}
+
+// turnOf reads what is recorded of a turn.
+func (n *Node) turnOf(ctx context.Context, c *chat, inter id.ID) ([]*message.Message, error) {
+	return n.conversations.Turn(context.WithoutCancel(ctx), store.ForUser(c.user), c.id, inter)
+}
+
+// askedWith returns the labels of what an agent is asked. What the plan of the
+// turn had fixed, to the letter, is as clean as the plan.
+func (n *Node) askedWith(ctx context.Context, c *chat, inter id.ID, call agent.Call) (message.Labels, error) {
+	if !call.Labels.Has(message.Untrusted) {
+		return call.Labels, nil
+	}
+	literal, err := n.literal(ctx, c, inter, call)
+	if literal {
+		return call.Labels &^ message.Untrusted, err
+	}
+	return call.Labels, err
+}
+
+// literal reports whether a call is to the letter what the turn's plan says.
+func (n *Node) literal(ctx context.Context, c *chat, inter id.ID, call agent.Call) (bool, error) {
+	args, err := tool.Canonical(orEmptyObject(call.Args))
+	if err != nil {
+		return false, nil // refused where arguments are checked
+	}
+	turn, err := n.turnOf(ctx, c, inter)
+	return err == nil && flow.Literal(turn, call.Ref, call.Name, args), err
+}
+
+// around gives a call what its tool has to know of the turn.
+func (n *Node) around(ctx context.Context, c *chat, kit *agentKit, run *record.Run, rc request.Context, call agent.Call) (context.Context, error) {
+	switch {
+	case kit.asks[call.Name]:
+		var err error
+		if call.Labels, err = n.askedWith(ctx, c, rc.ID, call); err != nil {
+			return ctx, err
+		}
+		return context.WithValue(ctx, askingKey{}, c.asking(run, rc.ID, call)), nil
+	case plans(call.Name):
+		return context.WithValue(ctx, planningKey{}, &planning{node: n, chat: c, inter: rc.ID, kit: kit, run: run, call: call, rc: rc}), nil
+	}
+	return ctx, nil
+}
+
+// meter is that of the turn.
+func (p *planning) meter() *llm.Meter {
+	if live := p.chat.running(p.inter); live != nil {
+		return live.meter
+	}
+	return nil
+}
+
+// addPlanning gives the node the tools by which a model plans beforehand, and
+// has text of others read for it.
+func (n *Node) addPlanning() error {
+	for _, t := range []tool.Tool{planTool{}, extractTool{}} {
+		if err := n.opt.Tools.Add(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// needs says what of planning a level would have: tools that bring in text of
+// others, and tools that act or send.
+type needs struct{ reads, acts bool }
+
+func (w *needs) see(s tool.Spec) {
+	if plans(s.Name) || strings.HasPrefix(s.Origin, "agent:") {
+		return
+	}
+	w.reads = w.reads || s.Yields.Has(message.Untrusted)
+	w.acts = w.acts || s.Effect == tool.Action
+}
+
+// below looks at an agent with all those below it.
+func (w *needs) below(n *Node, a *catalog.Agent) {
+	if a.Tools != nil {
+		for _, s := range a.Tools.Specs() {
+			w.see(s)
+		}
+	}
+	for _, name := range n.uses(a) {
+		if t, ok := n.opt.Tools.Get(name); ok {
+			w.see(t.Spec())
+		}
+	}
+	for _, c := range a.Children {
+		w.below(n, c)
+	}
+}
+
+// plan gives a kit the tools for planning where they are of use, or where it
+// names them, and no others of these names.
+func (n *Node) plan(kit *agentKit, w needs, named []string) error {
+	for _, s := range kit.registry.Specs() {
+		w.see(s)
+	}
+	for _, name := range []string{flow.PlanTool, flow.ExtractTool} {
+		kit.registry.Remove(name)
+		wanted := w.reads && w.acts
+		for _, p := range named {
+			wanted = wanted || p == name
+		}
+		if _, there := n.opt.Tools.Get(name); !wanted || !there {
+			continue
+		}
+		if err := kit.registry.AddFrom(n.opt.Tools, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// without returns the tools that a model gets that cannot plan: the built-in
+// one has no use for them.
+func (k *agentKit) without(models []string) *llm.Toolset {
+	if !offline(models) {
+		return k.tools
+	}
+	if k.plain == nil {
+		return k.tools
+	}
+	return k.plain
+}

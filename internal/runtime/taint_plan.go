@@ -1,0 +1,175 @@
+package runtime
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"steward/internal/fault"
+	"steward/internal/flow"
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/store"
+	"steward/internal/tool"
+)
+
+// planTool is plan.fix: it records the steps that a model will take before it
+// reads anything that others wrote. Where something was read already, a planner
+// apart makes the plan, who is shown the user's own words of this turn and the
+// tools, and nothing else.
+type planTool struct{}
+
+// Spec implements tool.Tool.
+func (planTool) Spec() tool.Spec {
+	return tool.Spec{Name: flow.PlanTool, Effect: tool.Query, Version: "1", Reach: tool.ReachHere, Input: []byte(flow.PlanSchema),
+		Timeout: apartTimeout, ResultCap: 64 << 10,
+		Description: "Writes down the calls that you are going to make, before you read anything that others wrote: e-mails, web pages, files, events, what other programs return. " +
+			"What follows the plan needs fewer approvals by the user, since nothing that you read can have been its cause. " +
+			"Use it first, when the user wants something done (sent, added, changed) and you have to read something for it. " +
+			"A value that you do not know yet is named by where it will stand: {\"$from\": STEP, \"field\": \"\"} is the whole text of an earlier step's result, and with text.extract and a schema you get fields. " +
+			"To whom or where something goes has to stand in the plan itself. Then make the calls exactly as planned. " +
+			"If you have read something already, the plan is made for you from the user's words: its steps are in the result.",
+		Log: tool.LogSpec{Summary: "Write down a plan"}}
+}
+
+// Call implements tool.Tool.
+func (planTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
+	p, ok := ctx.Value(planningKey{}).(*planning)
+	if !ok {
+		return tool.Result{}, outsideTurn(flow.PlanTool)
+	}
+	if !p.call.Labels.Has(message.Untrusted) {
+		plan, err := p.checked(in.Args)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		return tool.Text(fmt.Sprintf("Noted: %d steps. Now make these calls, exactly so.", len(plan.Steps))), nil
+	}
+	turn, err := p.node.turnOf(ctx, p.chat, p.inter)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	if flow.Planned(turn) {
+		return failedText("This turn has its plan. What is not in it can be done all the same: the user is asked."), nil
+	}
+	return p.apart(ctx, turn)
+}
+
+func failedText(text string) tool.Result {
+	res := tool.Text(text)
+	res.Failed = true
+	return res
+}
+
+func outsideTurn(name string) error {
+	return fault.New(fault.Unsupported, "plan_outside", "%s is for agents in conversations", name).
+		With("begin a conversation: steward chat")
+}
+
+// checked reads a plan and looks whether its tools are there.
+func (p *planning) checked(args []byte) (flow.Plan, error) {
+	plan, err := flow.ParsePlan(args)
+	if err != nil {
+		return plan, err
+	}
+	for _, name := range plan.Tools() {
+		if p.kit.has(name) {
+			continue
+		}
+		e := fault.New(fault.Invalid, "plan_invalid", "the plan names the tool %.80q, which is not there", name)
+		if near := tool.Near(name, p.kit.names, 3); len(near) > 0 {
+			return plan, e.With("did you mean %s?", strings.Join(near, " or "))
+		}
+		return plan, e.With("use the tools that you were given")
+	}
+	return plan, nil
+}
+
+const plannerPrompt = "You plan for an assistant that uses tools. You are given what the user asks for, and the tools. " +
+	"Answer with the calls that this takes, in order, as JSON of the schema that you are given. " +
+	"Put in what the user says, and nothing that the user does not ask for. " +
+	"A value that will only be known later is named by where it will stand: {\"$from\": STEP, \"field\": \"\"} is the whole text of an earlier step's result; " +
+	"text.extract with a schema makes fields of a text. To whom or where something goes must be what the user says. " +
+	"Where the user's words do not say enough, plan only what they do say."
+
+// apart has the plan made from the user's own words of the turn.
+func (p *planning) apart(ctx context.Context, turn []*message.Message) (tool.Result, error) {
+	words, labels := wordsOf(turn)
+	if words == "" {
+		return failedText("There are no words of the user in this turn from which a plan could be made. Go on without: the user is asked about what needs it."), nil
+	}
+	answer, err := p.ask(ctx, p.run.Model, &llm.Request{System: plannerPrompt, Labels: labels,
+		Schema: &llm.Schema{Name: "plan", JSON: []byte(flow.PlanSchema)}},
+		"THE USER:\n"+words+"\n\nTHE TOOLS:\n"+string(p.kit.registry.Functions()))
+	if err != nil {
+		return tool.Result{}, err
+	}
+	plan, err := p.checked([]byte(bare(answer)))
+	if err != nil {
+		return failedText("No plan could be made from the user's words (" + fault.Of(err).Code + "). Go on without: the user is asked about what needs it."), nil
+	}
+	text, err := json.Marshal(plan)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	return tool.Text(string(text)), nil
+}
+
+// wordsOf returns what the user has said in a turn: typed by a person, in a
+// turn that a person began, and nothing that came with it; and their labels.
+func wordsOf(turn []*message.Message) (text string, labels message.Labels) {
+	var words []string
+	for _, m := range turn {
+		if m.Role != message.User {
+			continue
+		}
+		for _, b := range m.Blocks {
+			if t, ok := b.(*message.Text); ok && t.Origin == record.OriginUser && !t.Labels.Has(message.Untrusted) {
+				words, labels = append(words, t.Text), labels|t.Labels
+			}
+		}
+	}
+	return strings.Join(words, "\n"), labels
+}
+
+// bare takes the marks of Markdown off a JSON text that models put around it.
+func bare(s string) string {
+	s = strings.TrimSpace(s)
+	if rest, ok := strings.CutPrefix(s, "```"); ok {
+		rest = strings.TrimPrefix(rest, "json")
+		return strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "```"))
+	}
+	return s
+}
+
+// ask asks a model something apart from the conversation, on the turn's
+// account.
+func (p *planning) ask(ctx context.Context, model string, req *llm.Request, text string) (string, error) {
+	m, err := p.node.opt.Models.Resolve(model)
+	if err != nil {
+		return "", err
+	}
+	req.Transcript = llm.NewTranscript(&message.Message{ID: id.New(), Role: message.User,
+		Blocks: []message.Block{&message.Text{Common: message.Common{Origin: "system"}, Text: text}}})
+	req.User, req.Meter, req.Agent, req.Lineage = p.chat.user, p.meter(), p.kit.Name, p.rc.Lineage
+	for ev, err := range m.Model.Stream(ctx, req) {
+		if err != nil {
+			return "", err
+		}
+		if ev.Kind != llm.Done {
+			continue
+		}
+		r := ev.Reply
+		if err := p.node.conversations.Record(context.WithoutCancel(ctx), store.ForUser(p.chat.user), r.Model, r.Usage); err != nil {
+			return "", err
+		}
+		if r.Stop == message.StopLength {
+			return "", fault.New(fault.TooLarge, "answer_too_long", "the answer was cut off by its length limit").With("ask for less")
+		}
+		return (&message.Message{Role: message.Assistant, Blocks: r.Blocks}).Text(), nil
+	}
+	return "", fault.New(fault.Unavailable, "stream_broken", "the model's stream ended without its end mark")
+}

@@ -1,0 +1,514 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"steward/internal/agent"
+	"steward/internal/effect"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/request"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/internal/tool"
+)
+
+// codeCancelled is the code of what a person has cancelled.
+const codeCancelled = "cancelled"
+
+// The causes by which the call of a task is ended.
+var (
+	errCancelled error = fault.New(fault.Cancelled, codeCancelled, "cancelled by the user")
+	errDeleted   error = fault.New(fault.Cancelled, "conversation_deleted", "the conversation was deleted")
+)
+
+// task is a call that goes on by itself, or may come to.
+type task struct {
+	id   id.ID
+	at   resource.URI
+	chat *chat
+	call effect.Call
+	spec tool.Spec
+
+	intent, wish string // as in its record
+
+	work   context.Context // of the call
+	cancel context.CancelCauseFunc
+	result chan ended    // holds the call's end
+	moved  chan struct{} // holds a token once what follows has changed
+	known  chan struct{} // closed once its result is recorded, or this life of the node leaves it
+	asks   chan struct{} // closed once a person was asked
+	asked  sync.Once
+
+	mu       sync.Mutex
+	first    func(effect.Progress) // who is told while it is no task; nil: it is one
+	running  time.Time             // since when it runs; zero: it waits for a person, or has not begun
+	ran      time.Duration         // before that
+	args     []byte                // canonical, once known
+	progress effect.Progress
+}
+
+type ended struct {
+	res *message.ToolResult
+	err error
+}
+
+// callTool runs a tool call of a turn. One that may go on as a task, and does,
+// is answered with "accepted"; its result opens an interaction of its own.
+func (n *Node) callTool(ctx context.Context, c *chat, rc request.Context, ec effect.Call) (*message.ToolResult, error) {
+	if ec.Tool == nil {
+		return n.effects.Run(request.With(ctx, rc), ec)
+	}
+	spec := ec.Tool.Spec()
+	if spec.Effect == tool.Action && spec.Delivery == tool.Deferred {
+		return n.enqueue(ctx, c, rc, ec)
+	}
+	if !spec.Async && spec.AsyncAfter <= 0 {
+		return n.effects.Run(request.With(ctx, rc), ec)
+	}
+	t := newTask(c, ec, spec)
+	_, err := n.opt.Store.Get(ctx, ec.Scope, t.at)
+	switch {
+	case err == nil: // it became a task before a crash
+		return t.accepted(), nil
+	case !fault.Is(err, fault.NotFound):
+		return nil, err
+	}
+	if far, err := n.tooFar(ctx, ec.Scope, c.id, rc.ID); err != nil {
+		return nil, err
+	} else if far && spec.Async {
+		return t.refused(), nil
+	} else if far {
+		return n.effects.Run(request.With(ctx, rc), ec)
+	}
+	work, cancel := context.WithCancelCause(request.With(context.WithoutCancel(ctx), rc))
+	t.work, t.cancel = work, cancel
+	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	go func() {
+		res, err := n.effects.Run(work, t.call)
+		t.result <- ended{res, err}
+	}()
+	if end, over := t.wait(); over {
+		stop()
+		cancel(nil)
+		return end.res, end.err
+	}
+	if !stop() { // it was stopped first
+		end := <-t.result
+		return end.res, end.err
+	}
+	if err := n.openRequest(context.WithoutCancel(ctx), c.user, t.at, t.row(rc)); err != nil {
+		cancel(request.ErrSuspend)
+		<-t.result
+		return nil, err
+	}
+	t.detach()
+	n.start(t)
+	return t.accepted(), nil
+}
+
+// maxChain bounds how often the result of a task may have an agent begin
+// another one, without anybody having asked for more.
+const maxChain = 32
+
+// tooFar reports whether a turn comes of so many tasks, one after the other.
+func (n *Node) tooFar(ctx context.Context, sc store.Scope, conv, inter id.ID) (bool, error) {
+	for tasks := 0; tasks < maxChain; {
+		c, found, err := getConversation(ctx, n.opt.Store, sc, conv)
+		if err != nil || !found { // it is about to be made
+			return false, err
+		}
+		_, above, err := lineage(ctx, n.opt.Store, sc, c, inter)
+		if err != nil || above.Kind == "" {
+			return false, err
+		}
+		if above.Kind == record.RequestTask {
+			tasks++
+		}
+		conv, inter = record.IDOf(above.at, record.TypeConversation), record.IDOf(above.at, record.TypeInteraction)
+	}
+	return true, nil
+}
+
+// refused is told where tasks go on from each other without end.
+func (t *task) refused() *message.ToolResult {
+	own := message.Common{Origin: "system"}
+	return &message.ToolResult{Common: own, Call: t.call.Ref, Name: t.call.Name, Status: message.Failed,
+		Content: []message.Block{&message.Text{Common: own, Text: fmt.Sprintf("Not begun: this is the %dth task in a row that was begun because of another one's result, "+
+			"and nobody has said anything in between. Tell the user how far you are and ask whether to go on.\n[error_code: task_chain_too_long; recoverable: false; retry_strategy: none]", maxChain+1)}}}
+}
+
+// newTask prepares a call; what is told of it comes to the task first.
+func newTask(c *chat, ec effect.Call, spec tool.Spec) *task {
+	t := &task{id: record.TaskID(ec.Ref), chat: c, spec: spec, first: ec.Notify, args: ec.Args,
+		result: make(chan ended, 1), moved: make(chan struct{}, 1), known: make(chan struct{}), asks: make(chan struct{})}
+	t.at = ec.Message.Parent().ChildID(record.TypeRequest, t.id)
+	ec.Notify = t.notify
+	t.call = ec
+	return t
+}
+
+// notify takes a step of the call.
+func (t *task) notify(p effect.Progress) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch now := time.Now(); {
+	case p.Status == effect.Running && t.running.IsZero():
+		t.running = now
+	case p.Status == effect.Awaiting && !t.running.IsZero():
+		t.ran, t.running = t.ran+now.Sub(t.running), time.Time{}
+	}
+	if p.Status == effect.Awaiting {
+		t.asked.Do(func() { close(t.asks) })
+	}
+	if len(p.Args) > 0 {
+		t.args = p.Args
+	}
+	t.progress = p
+	if t.first != nil {
+		t.first(p)
+	}
+	select {
+	case t.moved <- struct{}{}:
+	default:
+	}
+}
+
+// detach ends what the turn is told of the call: it is a task now.
+func (t *task) detach() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.first = nil
+	if t.progress.Status != "" { // it was told to the turn alone: now those who see the task are told
+		select {
+		case t.moved <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// wait waits until the call has ended, or has run so long that it is to go on
+// as a task.
+func (t *task) wait() (end ended, over bool) {
+	timer := time.NewTimer(math.MaxInt64)
+	defer timer.Stop()
+	for {
+		select {
+		case end = <-t.result:
+			if _, began := t.left(); began && t.spec.Async && end.err == nil { // however quick it was
+				t.result <- end
+				return ended{}, false
+			}
+			return end, true
+		case <-timer.C:
+			return ended{}, false
+		case <-t.moved:
+		}
+		timer.Stop()
+		if left, runs := t.left(); runs && left <= 0 {
+			return ended{}, false
+		} else if runs {
+			timer.Reset(left)
+		}
+	}
+}
+
+// left returns how long the call may still run before it is a task; false
+// while it does not run.
+func (t *task) left() (time.Duration, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.running.IsZero() {
+		return 0, false
+	}
+	if t.spec.Async {
+		return 0, true
+	}
+	return t.spec.AsyncAfter - t.ran - time.Since(t.running), true
+}
+
+// row is the record of the task.
+func (t *task) row(rc request.Context) record.Request {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	root := rc.Root
+	if root.Zero() {
+		root = rc.ID
+	}
+	return record.Request{Parent: rc.ID, Root: root, Kind: record.RequestTask, Agent: t.call.Agent, Tool: t.spec.Name,
+		Call: t.call.Ref, Args: string(t.args), Attended: t.call.Attended, Labels: uint8(t.call.Labels), Lineage: t.call.Lineage, Status: record.TaskAcknowledged}
+}
+
+// accepted is what the model is told at once.
+func (t *task) accepted() *message.ToolResult {
+	own := message.Common{Origin: "system"}
+	return &message.ToolResult{Common: own, Call: t.call.Ref, Name: t.call.Name, Status: message.Accepted,
+		Content: []message.Block{&message.Text{Common: own, Text: fmt.Sprintf("Acknowledged: %s goes on in the background as task %s. "+
+			"Its result comes by itself, as a message of its own; it is not known yet. Do not call it again for this, and do not wait: "+
+			"go on with what does not depend on it, or tell the user that it is under way.", t.spec.Name, t.id)}}}
+}
+
+// start has the node follow a task to its end.
+func (n *Node) start(t *task) {
+	n.mu.Lock()
+	n.runs.Add(1)
+	t.chat.users++
+	n.mu.Unlock()
+	n.tasks.add(t)
+	closing := context.AfterFunc(n.life, func() { t.cancel(context.Cause(n.life)) })
+	go func() {
+		defer n.runs.Done()
+		defer n.exit(t.chat)
+		defer t.cancel(nil)
+		defer closing()
+		defer n.tasks.remove(t)
+		n.follow(t, sync.OnceFunc(func() { close(t.known) }))
+	}()
+}
+
+// takeUp goes on with a task that an earlier life of the node has left.
+func (n *Node) takeUp(user string, r *storedRequest) {
+	c := n.enter(user, record.IDOf(r.at, record.TypeConversation))
+	defer n.exit(c)
+	t := n.recordedTask(c, r)
+	switch {
+	case r.state == record.RequestAnswered: // only to be told
+		t.result <- ended{}
+	default:
+		if r.Error == codeCancelled {
+			t.cancel(errCancelled)
+		}
+		go func() {
+			res, err := n.rerun(t)
+			t.result <- ended{res, err}
+		}()
+	}
+	n.start(t)
+}
+
+// recordedTask makes a task of its record.
+func (n *Node) recordedTask(c *chat, r *storedRequest) *task {
+	user, conv := c.user, c.id
+	sc := store.ForUser(user)
+	if sc.Actor = actorOf(r.Agent); r.Intent != "" && r.Wish != record.WishQueued {
+		sc.Actor = user
+	}
+	ec := effect.Call{Name: r.Tool, Args: []byte(r.Args), Ref: r.Call, Scope: sc, Agent: r.Agent,
+		Lineage: r.Lineage, Labels: message.Labels(r.Labels), Attended: r.Attended,
+		Request: request.Context{ID: r.Parent, Lineage: r.Lineage, Root: r.Root, User: user, Actor: sc.Actor, Conversation: record.ConversationURI(conv), Attended: r.Attended}}
+	if !r.Call.Message.Zero() {
+		ec.Message = r.at.Parent().ChildID(record.TypeMessage, r.Call.Message)
+	}
+	var spec tool.Spec
+	if found, ok := n.callee(r.Agent, r.Tool); ok {
+		ec.Tool, spec = found, found.Spec()
+	}
+	spec.Name = r.Tool
+	t := newTask(c, ec, spec)
+	t.first, t.at, t.id = nil, r.at, r.ID
+	t.intent, t.wish = r.Intent, r.Wish
+	t.work, t.cancel = context.WithCancelCause(request.With(context.WithoutCancel(n.life), ec.Request))
+	return t
+}
+
+// actorOf is on whose behalf the tools of an agent are called.
+func actorOf(path string) string { return "agent:" + path }
+
+// rerun runs the call of a task once more. What it calls may be gone.
+func (n *Node) rerun(t *task) (*message.ToolResult, error) {
+	if t.intent != "" {
+		return n.fulfil(t)
+	}
+	if t.call.Tool == nil {
+		own := message.Common{Origin: "system"}
+		return &message.ToolResult{Common: own, Call: t.call.Ref, Name: t.call.Name, Status: message.Unavailable,
+			Content: []message.Block{&message.Text{Common: own, Text: "The tool " + t.call.Name + " is not there any more. If it had begun to change something, that may be done or not."}}}, nil
+	}
+	return n.effects.Run(t.work, t.call)
+}
+
+// callee finds the tool that a task calls.
+func (n *Node) callee(path, name string) (tool.Tool, bool) {
+	kit, err := n.kitOf(first(path, DefaultAgent))
+	if err != nil {
+		return nil, false
+	}
+	return kit.registry.Get(name)
+}
+
+// follow tells how far a task is until it has ended, records its result, and
+// sees to it that it is told. known is called once the result is recorded.
+func (n *Node) follow(t *task, known func()) {
+	defer known()
+	ctx := context.WithoutCancel(n.life)
+	r, err := loadRequest(ctx, n.opt.Store, t.call.Scope, t.at)
+	if err != nil || r.state == "" {
+		n.abandon(t, err)
+		return
+	}
+	if r.state == record.RequestOpen {
+		if r, err = n.working(t); err != nil {
+			n.abandon(t, err)
+			return
+		}
+		n.showEnd(t, &r)
+	}
+	known()
+	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+		err := n.tell(t, r)
+		if err == nil {
+			return
+		}
+		if n.life.Err() == nil && !fault.HasCode(err, "store_broken") {
+			n.log.Warn("the result of a task cannot be told yet", "task", t.id.String(), "tool", t.spec.Name, "error", err)
+			select {
+			case <-time.After(wait):
+				r, err = loadRequest(ctx, n.opt.Store, t.call.Scope, t.at)
+			case <-n.life.Done():
+			}
+		}
+		if err != nil && (n.life.Err() != nil || fault.Is(err, fault.NotFound) || fault.HasCode(err, "store_broken")) {
+			n.abandon(t, err)
+			return
+		}
+	}
+}
+
+// abandon lets a task be until the next start, which takes it up.
+func (n *Node) abandon(t *task, err error) {
+	if err != nil && n.life.Err() == nil && !fault.Is(err, fault.NotFound) {
+		n.log.Error("a task cannot go on before the next start", "task", t.id.String(), "tool", t.spec.Name, "error", err)
+	}
+	t.chat.feed.untask(t.id)
+}
+
+// How often a task's progress is recorded at most, and how often where it has
+// hardly moved.
+const (
+	recordEvery = time.Second
+	recordStill = 10 * time.Second
+	recordStep  = 0.1
+)
+
+// working records how far the task is, until it has its result, and that.
+func (n *Node) working(t *task) (storedRequest, error) {
+	n.showTask(t, record.TaskAcknowledged)
+	var recorded effect.Progress
+	at := time.Time{}
+	tick := time.NewTicker(recordEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case end := <-t.result:
+			return n.finish(t, end)
+		case <-t.moved:
+			n.showTask(t, record.TaskRunning)
+		case <-tick.C:
+		}
+		t.mu.Lock()
+		p := t.progress
+		t.mu.Unlock()
+		moved := p.Message != recorded.Message || p.Fraction != recorded.Fraction
+		since := time.Since(at)
+		if !at.IsZero() && (!moved || since < recordEvery || since < recordStill && math.Abs(p.Fraction-recorded.Fraction) < recordStep) {
+			continue
+		}
+		_, err := n.changeRequest(context.WithoutCancel(n.life), t.call.Scope, t.at, func(r *storedRequest) error {
+			r.Status, r.Message, r.Progress = record.TaskRunning, p.Message, max(p.Fraction, 0)
+			return nil
+		})
+		if err != nil {
+			n.log.Warn("how far a task is could not be recorded", "task", t.id.String(), "error", err)
+		}
+		recorded, at = p, time.Now()
+	}
+}
+
+// finish records the result of a task. A call that could not be recorded is
+// run again: it goes on from its intent.
+func (n *Node) finish(t *task, end ended) (storedRequest, error) {
+	seen := false // by the hooks of the agent
+	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+		err := end.err
+		if err == nil {
+			if !seen {
+				end.res, seen = n.hooked(t, end.res), true
+			}
+			var r storedRequest
+			if r, err = n.recordResult(t, end.res); err == nil {
+				return r, nil
+			}
+		}
+		if n.life.Err() != nil || errors.Is(err, request.ErrSuspend) || fault.Is(err, fault.NotFound) {
+			return storedRequest{}, err
+		}
+		n.log.Warn("the result of a task cannot be recorded yet", "task", t.id.String(), "tool", t.spec.Name, "error", err)
+		select {
+		case <-time.After(wait):
+		case <-n.life.Done():
+			return storedRequest{}, request.ErrSuspend
+		}
+		if end.err != nil {
+			end.res, end.err = n.rerun(t)
+		}
+	}
+}
+
+// hooked has the hooks of the agent that asked see the result, as they see
+// those of calls that are no tasks.
+func (n *Node) hooked(t *task, res *message.ToolResult) *message.ToolResult {
+	kit, err := n.kitOf(first(t.call.Agent, DefaultAgent))
+	if err != nil || n.life.Err() != nil {
+		return res
+	}
+	h := n.hooking(kit, t.call.Request, t.chat.user)
+	if h == nil || !h.has(tool.AfterTool) || res.Status == message.Interrupted {
+		return res
+	}
+	return h.after(n.life, agent.Call{Call: message.Call{Ref: t.call.Ref, ToolCall: &message.ToolCall{Name: t.call.Name, Args: t.call.Args}}, Labels: t.call.Labels}, res)
+}
+
+// recordResult stores the result until it has been told.
+func (n *Node) recordResult(t *task, res *message.ToolResult) (storedRequest, error) {
+	telling, err := n.telling(t)
+	if err != nil {
+		return storedRequest{}, err
+	}
+	return n.changeRequest(context.WithoutCancel(n.life), t.call.Scope, t.at, func(r *storedRequest) error {
+		if r.state != record.RequestOpen {
+			return errUnchanged
+		}
+		r.state, r.Status, r.Outcome = record.RequestAnswered, record.TaskCompleted, string(res.Status)
+		if res.Status != message.OK {
+			r.Status = record.TaskError
+		} else {
+			r.Error = "" // it was done before it could be cancelled
+		}
+		r.Answered, r.Progress = time.Now().UTC().Truncate(time.Millisecond), 1
+		if r.Message = ""; !message.LabelsOf([]message.Block{res}).Has(message.Secret) {
+			r.Message = line(res.Text())
+		}
+		if telling {
+			r.Result = message.AppendBlocks(nil, []message.Block{res})
+		}
+		return nil
+	})
+}
+
+// line is the beginning of a text, on one line.
+func line(text string) string {
+	const most = 200
+	runes := []rune(strings.Join(strings.Fields(text), " "))
+	if len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return string(runes)
+}

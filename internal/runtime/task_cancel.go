@@ -1,0 +1,113 @@
+package runtime
+
+import (
+	"context"
+	"slices"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/record"
+	"steward/internal/request"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// stopTasks ends the calls of the tasks that began in a conversation that was
+// deleted, or in those of the agents that were asked in it.
+func (n *Node) stopTasks(ctx context.Context, user string, conv id.ID) {
+	live := n.tasks.all()
+	if len(live) == 0 && !n.tasks.anySettling() {
+		return
+	}
+	gone, err := n.conversations.Children(ctx, store.ForUser(user), conv)
+	if err != nil { // they find out when they have a result
+		n.log.Warn("the tasks of a deleted conversation go on", "conversation", conv.String(), "error", err)
+	}
+	gone = append(gone, conv)
+	for _, t := range live {
+		if t.chat.user == user && slices.Contains(gone, t.chat.id) {
+			t.cancel(errDeleted)
+		}
+	}
+	n.tasks.endSettling(user, gone)
+}
+
+// CancelRequest ends what a request of the user's still does: its task, or
+// those below it, and the runs of the agents that work on it. What had begun
+// and cannot be taken back is told as it is. which names it as RequestTree
+// does. Error codes: request_not_found, request_ambiguous, request_closed
+// (Conflict).
+func (n *Node) CancelRequest(ctx context.Context, user, which string) error {
+	sc := store.ForUser(user)
+	own, err := resolveRequest(ctx, n.opt.Store, sc, which)
+	if err != nil {
+		return err
+	}
+	r, err := findRequest(ctx, n.opt.Store, sc, own)
+	if err != nil {
+		return err
+	}
+	return n.cancelRequest(ctx, user, &r)
+}
+
+func (n *Node) cancelRequest(ctx context.Context, user string, r *storedRequest) error {
+	sc := store.ForUser(user)
+	switch {
+	case r.state == "" && r.Kind != "":
+		return fault.New(fault.Conflict, "request_closed", "request %s is closed already", r.ID)
+	case r.Kind == record.RequestCall:
+		return fault.New(fault.Conflict, "request_begun", "%s was called from outside, and goes on to its end", r.Tool).
+			With("call it again with the id %s to learn what becomes of it", r.CallID)
+	case r.Wish == record.WishQueued && r.state == record.RequestOpen:
+		_, err := n.withdrawIntent(ctx, sc, r.Intent)
+		return err
+	case r.Kind == record.RequestTask && r.state == record.RequestOpen:
+		_, err := n.changeRequest(ctx, sc, r.at, func(r *storedRequest) error {
+			if r.state != record.RequestOpen || r.Error == codeCancelled {
+				return errUnchanged
+			}
+			r.Error = codeCancelled
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if t := n.tasks.get(r.ID); t != nil {
+			t.cancel(errCancelled)
+		}
+		return nil
+	}
+	at, err := places(ctx, n.opt.Store, sc, r)
+	if err != nil {
+		return err
+	}
+	for _, inter := range at {
+		n.stopInteraction(user, inter)
+		below, err := requestsBelow(ctx, n.opt.Store, sc, inter)
+		if err != nil {
+			return err
+		}
+		for i := range below {
+			if b := &below[i]; b.at != r.at && b.state != "" {
+				if err := n.cancelRequest(ctx, user, b); err != nil && !fault.HasCode(err, "request_closed") {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// stopInteraction stops the run of an interaction, if it is the one that runs.
+func (n *Node) stopInteraction(user string, inter resource.URI) {
+	c := n.enter(user, record.IDOf(inter, record.TypeConversation))
+	defer n.exit(c)
+	if c.feed.interaction() != record.IDOf(inter, record.TypeInteraction) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cancel != nil {
+		c.cancel(request.ErrStop)
+	}
+}

@@ -1,0 +1,213 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/runtime"
+	"steward/internal/store"
+	"steward/internal/tool"
+)
+
+// newSlowLevels returns a world in which an agent two levels down works for long.
+func newSlowLevels(t testing.TB) (*world, *bench) {
+	b := newBench()
+	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}}
+	g := &grove{}
+	g.plant(agentOf("personal"), agentOf("personal/miller", b.tools(t)...))
+	w.opt.Catalog = g
+	w.open()
+	t.Cleanup(w.close)
+	return w, b
+}
+
+const askMiller = `call slow.work {"what":"flour"}`
+
+// grind has the agent two levels down begin a task, and returns the frames of
+// the turn.
+func (w *world) grind() (id.ID, []runtime.Frame) {
+	w.t.Helper()
+	return w.turn(id.ID{}, ask("personal", ask("miller", askMiller)))
+}
+
+func TestTaskOfAnAgentIsPassedUp(t *testing.T) {
+	w, b := newSlowLevels(t)
+	conv, frames := w.grind()
+	if got := said(frames); !strings.HasPrefix(got, "ok: ok: accepted: Acknowledged") {
+		t.Errorf("it said %q", got)
+	}
+	top := frames[0].Interaction
+	in := b.invocation()
+	if in.Agent != "personal/miller" || in.Request.Zero() || in.Parent.Zero() || in.Request == top || !strings.HasPrefix(in.Trace, "00-"+strings.ReplaceAll(top.String(), "-", "")) {
+		t.Errorf("the lineage of the call: %+v", in)
+	}
+	eventually(t, "four requests are open: the turn, both agents, the task", func() bool {
+		open, err := w.Requests(t.Context(), "anna", false, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(open) == 4
+	})
+	close(b.gate)
+	w.settled()
+	msgs := w.openings(conv)
+	if len(msgs) != 1 || msgs[0].Blocks[0].Base().Origin != "agent:personal" || !message.LabelsOf(msgs[0].Blocks).Has(message.Untrusted) ||
+		!strings.Contains(msgs[0].Text(), "The agent personal, which you had asked, has more to say") {
+		t.Fatalf("what came up: %v", msgs)
+	}
+	rows := w.rows()
+	if len(rows[record.RequestAgent]) != 2 || len(rows[record.RequestTask]) != 1 || len(rows[record.RequestTurn]) != 1 {
+		t.Fatalf("%+v", rows)
+	}
+	task, turn := rows[record.RequestTask][0], rows[record.RequestTurn][0]
+	if task.Root != top || task.Agent != "personal/miller" || turn.ID != top {
+		t.Errorf("task %+v, turn %+v", task, turn)
+	}
+	// Three turns of two calls each, and three that the result opened.
+	if task.Usage.Input != 30 || turn.Usage.Input != 90 {
+		t.Errorf("the task used %+v, the turn %+v", task.Usage, turn.Usage)
+	}
+	for _, which := range []string{top.String(), task.ID.String(), task.ID.String()[:9], rows[record.RequestAgent][0].ID.String(), task.Interaction.String()} {
+		tree, err := w.RequestTree(t.Context(), "anna", which)
+		if err != nil || tree.ID != top || tree.State != runtime.RequestClosed || tree.Usage.Input != 90 {
+			t.Fatalf("%s: %+v %v", which, tree, err)
+		}
+		personal := tree.Below[0]
+		miller := personal.Below[0]
+		grinding := miller.Below[0]
+		if personal.Agent != "personal" || miller.Agent != "personal/miller" || grinding.Kind != record.RequestTask || grinding.Status != record.TaskCompleted ||
+			len(grinding.Below) != 3 || grinding.Below[0].Origin != "tool:slow.work" || grinding.Below[1].Origin != "agent:personal/miller" || grinding.Below[2].Origin != "agent:personal" {
+			t.Errorf("%+v", tree)
+		}
+	}
+	if _, err := w.RequestTree(t.Context(), "ben", top.String()); !fault.HasCode(err, "request_not_found") {
+		t.Errorf("a stranger: %v", err)
+	}
+	if _, err := w.RequestTree(t.Context(), "anna", "0123"); !fault.HasCode(err, "request_ambiguous") {
+		t.Error(err)
+	}
+	if _, err := w.RequestTree(t.Context(), "anna", "ffffffff-ffff"); !fault.HasCode(err, "request_not_found") {
+		t.Error(err)
+	}
+}
+
+// The machine goes off at each commit of what follows an agent's task.
+func TestPassingUpAndCrashes(t *testing.T) {
+	for n := 1; ; n++ {
+		died := false
+		t.Run(fmt.Sprint("commit ", n), func(t *testing.T) {
+			w, b := newSlowLevels(t)
+			conv, _ := w.grind()
+			w.atRest(conv)
+			var mu sync.Mutex
+			left := n
+			w.faulty.set(func(store.Batch) error {
+				mu.Lock()
+				defer mu.Unlock()
+				if left--; left > 0 {
+					return nil
+				}
+				return errors.New("the machine is off")
+			})
+			close(b.gate)
+			eventually(t, "it is over, or the machine off", func() bool {
+				mu.Lock()
+				died = left <= 0
+				mu.Unlock()
+				list, err := w.Requests(t.Context(), "anna", false, 10)
+				return died || err == nil && len(list) == 0
+			})
+			if died {
+				w.crash()
+			}
+			w.settled()
+			if msgs := w.openings(conv); len(msgs) != 1 || !strings.Contains(msgs[0].Text(), "did flour") {
+				t.Errorf("%v", msgs)
+			}
+			if turn := w.rows()[record.RequestTurn]; len(turn) != 1 || turn[0].Usage.Input != 90 {
+				t.Errorf("%+v", turn)
+			}
+		})
+		if !died {
+			if n < 12 {
+				t.Errorf("only %d commits", n)
+			}
+			return
+		}
+	}
+}
+
+func TestDeletingEndsTheTasksOfAgents(t *testing.T) {
+	w, _ := newSlowLevels(t)
+	conv, _ := w.grind()
+	if err := w.Delete(t.Context(), "anna", conv); err != nil {
+		t.Fatal(err)
+	}
+	w.settled()
+	if r := w.rows()[record.RequestTask][0]; r.Error != "untold" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestCancellingATurnReachesTheTasksOfAgents(t *testing.T) {
+	w, _ := newSlowLevels(t)
+	_, frames := w.grind()
+	if err := w.CancelRequest(t.Context(), "anna", frames[0].Interaction.String()); err != nil {
+		t.Fatal(err)
+	}
+	w.settled()
+	if r := w.rows()[record.RequestTask][0]; r.Error != "cancelled" || r.Outcome != "interrupted" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// lateHook is a hook that is a function.
+type lateHook func(tool.HookEvent) tool.HookAnswer
+
+func (f lateHook) Fire(_ context.Context, ev tool.HookEvent) (tool.HookAnswer, error) {
+	return f(ev), nil
+}
+
+func TestHooksSeeTheResultsOfTasks(t *testing.T) {
+	b := newBench()
+	close(b.gate)
+	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}}
+	g := &grove{}
+	miller := agentOf("miller", b.tools(t)...)
+	var mu sync.Mutex
+	var saw []string
+	miller.Hooks = map[string][]tool.Hook{tool.AfterTool: {lateHook(func(ev tool.HookEvent) tool.HookAnswer {
+		mu.Lock()
+		defer mu.Unlock()
+		if saw = append(saw, ev.Text); strings.HasPrefix(ev.Text, "did ") {
+			text := "did it, says the hook"
+			return tool.HookAnswer{Text: &text}
+		}
+		return tool.HookAnswer{}
+	})}}
+	g.plant(miller)
+	w.opt.Catalog = g
+	w.open()
+	t.Cleanup(w.close)
+	acc, err := w.Send(t.Context(), "anna", runtime.Turn{Agent: "miller", Content: text(askMiller), Attended: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameOpened))
+	w.settled()
+	if msgs := w.openings(acc.Conversation); len(msgs) != 1 || !strings.Contains(msgs[0].Text(), "did it, says the hook") || strings.Contains(msgs[0].Text(), "did flour") {
+		t.Errorf("%v", msgs)
+	}
+	if mu.Lock(); len(saw) != 2 {
+		t.Errorf("the hook saw %q", saw)
+	}
+	mu.Unlock()
+}

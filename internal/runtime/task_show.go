@@ -1,0 +1,90 @@
+package runtime
+
+import (
+	"slices"
+
+	"steward/internal/effect"
+	"steward/internal/id"
+	"steward/internal/record"
+)
+
+// TaskView is a task as a person is shown it.
+type TaskView struct {
+	ID       id.ID
+	Call     string // "MESSAGE/BLOCK": the call that began it
+	Tool     string
+	Status   string  // record.TaskAcknowledged, …; or CallAwaiting
+	Message  string  // in the tool's own words
+	Fraction float64 // above 0 to 1; 0: not known
+	Approval *ApprovalView
+}
+
+// showTask tells the conversation's watchers how far a task is.
+func (n *Node) showTask(t *task, status string) {
+	t.mu.Lock()
+	p := t.progress
+	t.mu.Unlock()
+	v := taskView(t.id, p)
+	v.Call, v.Tool = t.callID(), t.spec.Name
+	if v.Status == "" {
+		v.Status = status
+	}
+	t.chat.feed.task(v, record.IDOf(t.at, record.TypeInteraction))
+}
+
+// callID names the call that began it; empty where none did.
+func (t *task) callID() string {
+	if t.call.Ref.Message.Zero() {
+		return ""
+	}
+	return callID(t.call.Ref)
+}
+
+// taskView is what a step of a task's call shows. Its status is empty unless a
+// person is asked.
+func taskView(task id.ID, p effect.Progress) TaskView {
+	v := TaskView{ID: task, Call: callID(p.Call), Tool: p.Tool, Message: p.Message, Fraction: max(p.Fraction, 0)}
+	if p.Status == effect.Awaiting {
+		v.Status = string(CallAwaiting)
+		v.Approval = approvalView(p.Question)
+		v.Approval.Tool, v.Approval.Args = p.Tool, string(p.Args)
+	}
+	return v
+}
+
+// showEnd tells them that it has ended.
+func (n *Node) showEnd(t *task, r *storedRequest) {
+	t.chat.feed.untask(t.id)
+	t.chat.feed.taskEnded(TaskView{ID: t.id, Call: t.callID(), Tool: t.spec.Name, Status: first(r.Status, record.TaskError), Message: r.Message, Fraction: r.Progress},
+		record.IDOf(t.at, record.TypeInteraction))
+}
+
+// task tells how far a task is, and keeps it for who comes later.
+func (f *feed) task(v TaskView, inter id.ID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fr := Frame{Kind: FrameTask, Interaction: inter, Task: &v}
+	if i := slices.IndexFunc(f.tasks, func(x Frame) bool { return x.Task.ID == v.ID }); i >= 0 {
+		if *f.tasks[i].Task == v {
+			return
+		}
+		f.tasks[i] = fr
+	} else {
+		f.tasks = append(f.tasks, fr)
+	}
+	f.push(fr)
+}
+
+// taskEnded tells how a task has ended.
+func (f *feed) taskEnded(v TaskView, inter id.ID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.push(Frame{Kind: FrameTask, Interaction: inter, Task: &v})
+}
+
+// untask forgets a task.
+func (f *feed) untask(task id.ID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tasks = slices.DeleteFunc(f.tasks, func(x Frame) bool { return x.Task.ID == task })
+}
