@@ -31,7 +31,7 @@ func floors() map[string]floor {
 	for level, names := range [][]string{
 		{"internal/fault", "internal/id"},
 		{"internal/resource", "internal/request", "internal/message", "internal/tool", "internal/intent", "internal/record", "internal/tidy"},
-		{"internal/store", "internal/policy", "internal/embed", "internal/tokens", "internal/llm", "internal/view", "internal/exchange", "internal/search", "internal/service"},
+		{"internal/store", "internal/policy", "internal/flow", "internal/embed", "internal/tokens", "internal/llm", "internal/view", "internal/exchange", "internal/search", "internal/service"},
 	} {
 		for order, name := range names {
 			table[name] = floor{level: level, order: order}
@@ -50,20 +50,36 @@ func floors() map[string]floor {
 	add(3, "internal/provider/wire", "internal/provider/wire", "internal/provider/openai", "internal/provider/anthropic",
 		"internal/provider/gemini", "internal/provider/ollama", "internal/provider/offline")
 	add(3, "", "internal/store/sqlite")
-	add(3, "", "internal/toolkit/builtin")
+	add(3, "", "internal/catalog")
+	add(3, "", "internal/policy/rego")
+	add(3, "", "internal/tree")
+	add(3, "", "internal/events")
+	add(3, "", "internal/secret")
+	add(3, "", "internal/audit")
+	add(3, "", "internal/service/local")
+	add(3, "", "internal/service/remote")
+	add(3, "internal/toolkit/sandbox", "internal/toolkit/sandbox", "internal/toolkit/builtin", "internal/toolkit/mcp",
+		"internal/toolkit/grpc", "internal/toolkit/process")
+	add(3, "internal/domain/local", "internal/domain/local", "internal/domain/email", "internal/domain/calendar", "internal/domain/task", "internal/domain/timer",
+		"internal/domain/weather", "internal/domain/websearch", "internal/domain/document", "internal/domain/own")
 	add(4, "", "internal/runtime", "internal/settings")
-	add(5, "internal/face/httpauth", "internal/face/httpauth", "internal/face/chat", "internal/face/openai", "internal/face/api")
+	// The words of the rpc face on the wire: for faces and clients only.
+	add(4, "proto/commonpb", "proto/commonpb", "proto/toolpb", "proto/searchpb", "proto/eventpb", "proto")
+	add(5, "internal/face/httpauth", "internal/face/httpauth", "internal/face/chat", "internal/face/openai", "internal/face/api",
+		"internal/face/rpc", "internal/face/services")
 	add(5, "", "internal/face/terminal")
 	add(6, "", "cmd/steward")
+	add(6, "", "proto/gen")
 	return table
 }
 
 // exempt reports whether a package stands on no floor because it serves tests
-// only: the trees test and bench, and X/Xtest beside the package X. No other
-// package may import it; what it imports is its own affair.
+// or as an example only: the trees test, bench and examples, and X/Xtest beside
+// the package X. No other package may import it; what it imports is its own
+// affair.
 func exempt(name string) bool {
 	top, _, _ := strings.Cut(name, "/")
-	if top == "test" || top == "bench" || name == "steward" {
+	if top == "test" || top == "bench" || top == "examples" || name == "steward" {
 		return true
 	}
 	dir, last := path.Split(name)
@@ -183,6 +199,10 @@ func TestTheJudgeOfImports(t *testing.T) {
 		{"internal/runtime", "steward/internal/store/storetest", false},
 		{"internal/runtime", "steward/test/chaos", false},
 		{"internal/runtime", "steward/internal/nowhere", false},
+		{"internal/runtime", "steward/proto/toolpb", false},
+		{"internal/face/rpc", "steward/proto/toolpb", true},
+		{"proto/toolpb", "steward/proto/commonpb", true},
+		{"proto/toolpb", "steward/proto/searchpb", false},
 		{"cmd/steward", "steward/internal/settings", true},
 	} {
 		if why := judge(table, c.from, c.to); (why == "") != c.good {

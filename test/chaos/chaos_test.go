@@ -6,8 +6,11 @@ package chaos
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -21,6 +24,7 @@ import (
 
 	"steward/internal/conversation"
 	"steward/internal/id"
+	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/resource"
 	"steward/internal/store"
@@ -80,6 +84,7 @@ func TestKill(t *testing.T) {
 		t.Logf("the node said:\n%s", n.said.String())
 		return
 	}
+	n.drain(ctx)
 	n.kill()
 	check(t, n.data, clients, led)
 	for _, p := range []string{sending, asked, streaming, calling, awaiting, executing, resulting, answering, settled} {
@@ -105,7 +110,8 @@ func number(t *testing.T, name string, otherwise int) int {
 // chooser returns which tools the turns of a conversation call.
 func chooser(seed uint64) func() string {
 	r := rand.New(rand.NewPCG(seed, 0))
-	kinds := []string{"ledger.look", "ledger.ask", "ledger.dedup", "ledger.blind", "ledger.ask,ledger.look", "ledger.dedup,ledger.ask,ledger.blind"}
+	kinds := []string{"ledger.look", "ledger.ask", "ledger.dedup", "ledger.blind", "ledger.ask,ledger.look", "ledger.dedup,ledger.ask,ledger.blind",
+		"later.ask", "later.dedup", "later.blind", "later.batch,later.batch,later.batch", "later.blind,ledger.ask,later.dedup"}
 	return func() string { return kinds[r.IntN(len(kinds))] }
 }
 
@@ -181,6 +187,48 @@ func (n *node) kill() {
 	n.cmd, n.addr = nil, "127.0.0.1:1"
 }
 
+// drain waits until nothing that was asked for is open any more.
+func (n *node) drain(ctx context.Context) {
+	n.t.Helper()
+	var open string
+	for ctx.Err() == nil {
+		res, err := http.Get("http://" + n.address() + "/open")
+		if err == nil {
+			b, err := io.ReadAll(res.Body)
+			res.Body.Close()
+			if open = string(b); err == nil && open == "0" {
+				return
+			}
+		}
+		pause(ctx, 20*time.Millisecond)
+	}
+	n.t.Errorf("requests are still open: %s", open)
+}
+
+// intents returns how the actions stand, by their token.
+func intents(t *testing.T, db store.Store) map[string]intent.State {
+	t.Helper()
+	out := map[string]intent.State{}
+	for it, err := range store.Items(t.Context(), db, store.ForUser("local"), store.Query{Type: "effect.Intent"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := intent.Decode(it.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e struct{ Token string }
+		if err := json.Unmarshal([]byte(in.Args), &e); err != nil {
+			t.Fatal(err)
+		}
+		out[e.Token] = in.State
+		if in.State.InFlight() {
+			t.Errorf("%s is left %s", e.Token, in.State)
+		}
+	}
+	return out
+}
+
 // check compares what the clients were told, what the ledger counted, and
 // what is stored.
 func check(t *testing.T, data string, clients []*client, led *ledger) {
@@ -191,7 +239,9 @@ func check(t *testing.T, data string, clients []*client, led *ledger) {
 	}
 	defer db.Close()
 	engine := conversation.New(db, conversation.Options{})
+	states := intents(t, db)
 	turns, unknown, effects := 0, 0, 0
+	kinds := map[string]int{}
 	for _, c := range clients {
 		for _, late := range c.late {
 			t.Errorf("after a restart %s", late)
@@ -208,8 +258,8 @@ func check(t *testing.T, data string, clients []*client, led *ledger) {
 			for k, tool := range strings.Split(tn.tools, ",") {
 				n := led.effects[fmt.Sprintf("%s/%d", tn.token, k)]
 				effects += n
-				u := judge(t, tn, k, tool, n)
-				unknown += u
+				kinds[tool]++
+				unknown += judge(t, tn, k, tool, n, states[fmt.Sprintf("%s/%d", tn.token, k)])
 			}
 		}
 	}
@@ -217,15 +267,24 @@ func check(t *testing.T, data string, clients []*client, led *ledger) {
 	if err != nil || len(runs) > 0 {
 		t.Errorf("%d runs have not ended, %v", len(runs), err)
 	}
-	t.Logf("%d turns, %d effects, none twice, %d reported as unknown", turns, effects, unknown)
+	t.Logf("%d turns, %d effects, none twice, %d reported as unknown; calls: %v", turns, effects, unknown, kinds)
 }
 
-// judge compares one call's effect count with what the conversation says of it.
-func judge(t *testing.T, tn *turn, k int, tool string, n int) (unknown int) {
+// judge compares one call's effect count with what the conversation says of
+// it, or its record where the conversation was told that it is queued.
+func judge(t *testing.T, tn *turn, k int, tool string, n int, state intent.State) (unknown int) {
 	var status string
 	for id, s := range tn.statuses {
 		if strings.HasSuffix(id, "/"+strconv.Itoa(k)) {
 			status = s
+		}
+	}
+	if strings.HasPrefix(tool, "later.") && status == string(message.Queued) {
+		switch state {
+		case intent.Done:
+			status = string(message.OK)
+		case intent.Unknown:
+			status = string(message.UnknownEnd)
 		}
 	}
 	switch {
@@ -237,7 +296,7 @@ func judge(t *testing.T, tn *turn, k int, tool string, n int) (unknown int) {
 		t.Errorf("%s: the effect of call %d (%s) happened %d times", tn.token, k, tool, n)
 	case status == string(message.OK) && n != 1:
 		t.Errorf("%s: call %d (%s) is reported done and happened %d times", tn.token, k, tool, n)
-	case status == string(message.UnknownEnd) && tool == "ledger.blind":
+	case status == string(message.UnknownEnd) && strings.HasSuffix(tool, ".blind"):
 		return 1
 	case status != string(message.OK):
 		t.Errorf("%s: call %d (%s) has the status %q and happened %d times", tn.token, k, tool, status, n)

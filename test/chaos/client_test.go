@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ type frame struct {
 	Conversation string `json:"conversation_id"`
 	Cursor       string `json:"cursor"`
 	Client       string `json:"client_message_id"`
+	Interaction  string `json:"interaction_id"`
 	Message      string `json:"message_id"`
 	Content      json.RawMessage
 	ID           string `json:"id"`
@@ -23,10 +25,15 @@ type frame struct {
 	Code         string `json:"code"`
 	Text         string `json:"message"`
 	Result       json.RawMessage
-	Approval     *struct {
-		ID       string `json:"id"`
-		ArgsHash string `json:"args_hash"`
-	} `json:"approval"`
+	Approval     *question  `json:"approval"`
+	Approvals    []question `json:"approvals"`
+}
+
+// question is what a person is asked.
+type question struct {
+	ID           string `json:"id"`
+	Hash         string `json:"hash"`
+	Conversation string `json:"conversation"`
 }
 
 // turn is one turn that a client has sent.
@@ -34,6 +41,7 @@ type turn struct {
 	token    string
 	tools    string
 	accepted bool
+	opened   string // its interaction
 	answer   string // of the complete frame
 	statuses map[string]string
 	killed   bool      // a kill came after it was acknowledged
@@ -129,6 +137,9 @@ func (c *client) resume(ctx context.Context, ws *websocket.Conn, stop <-chan str
 			return err
 		}
 	}
+	if err := write(ctx, ws, map[string]any{"type": "approvals", "follow": true}); err != nil {
+		return err
+	}
 	switch {
 	case last == nil || last.answer != "":
 		return c.next(ctx, ws, stop)
@@ -179,7 +190,7 @@ func (c *client) handle(ctx context.Context, ws *websocket.Conn, f frame, stop <
 	switch f.Type {
 	case "accepted":
 		c.mu.Lock()
-		t.accepted, c.conv = true, f.Conversation
+		t.accepted, t.opened, c.conv = true, f.Interaction, f.Conversation
 		if c.cursor == "" {
 			c.cursor = f.Cursor
 		}
@@ -187,7 +198,16 @@ func (c *client) handle(ctx context.Context, ws *websocket.Conn, f frame, stop <
 	case "tool_call":
 		if f.Approval != nil && f.Status == "awaiting_approval" {
 			c.board.set(t.token, awaiting)
-			return write(ctx, ws, map[string]any{"type": "approve", "approval_id": f.Approval.ID, "args_hash": f.Approval.ArgsHash})
+			return write(ctx, ws, map[string]any{"type": "approve", "approval_id": f.Approval.ID, "hash": f.Approval.Hash})
+		}
+	case "approvals": // what waits, also from before a restart
+		for _, q := range f.Approvals {
+			if c.conv == "" || !strings.Contains(q.ID, c.conv) {
+				continue
+			}
+			if err := write(ctx, ws, map[string]any{"type": "approve", "approval_id": q.ID, "hash": q.Hash}); err != nil {
+				return err
+			}
 		}
 	case "tool_result":
 		c.mu.Lock()
@@ -195,9 +215,9 @@ func (c *client) handle(ctx context.Context, ws *websocket.Conn, f frame, stop <
 		c.mu.Unlock()
 	case "complete":
 		c.mu.Lock()
-		if t.answer != "" || !t.accepted {
+		if t.answer != "" || !t.accepted || f.Interaction != t.opened {
 			c.mu.Unlock()
-			return nil // of an earlier turn, told again
+			return nil // of an earlier turn, told again, or of one that tells of a queued action
 		}
 		if err := json.Unmarshal(f.Content, &t.answer); err != nil {
 			c.mu.Unlock()

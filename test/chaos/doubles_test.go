@@ -83,6 +83,14 @@ func (m *modelServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	// The user's message is "TOOL[,TOOL…] TOKEN".
 	tools, token, _ := strings.Cut(in.Messages[i].Content, " ")
+	if strings.Contains(token, " ") { // not the user's: it tells what became of a queued action
+		w.Header().Set("Content-Type", "text/event-stream")
+		s := &sse{w: w, r: r, pace: m.pace}
+		if s.chunk(map[string]any{"content": "Noted."}, nil) {
+			s.end("stop")
+		}
+		return
+	}
 	phase := asked
 	if len(results) > 0 {
 		phase = answering

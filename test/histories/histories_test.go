@@ -124,7 +124,9 @@ func newMachine(t *rapid.T) *machine {
 	st := storetest.NewModel()
 	m := &machine{ctx: context.Background(), store: st, conv: id.New(), said: map[id.ID]string{}}
 	reg := kit(t)
-	m.engine = conversation.New(st, conversation.Options{Tools: reg.Get, Names: reg.Names})
+	m.engine = conversation.New(st, conversation.Options{
+		Tools: func(_, name string) (tool.Tool, bool) { return reg.Get(name) },
+		Names: func(string) []string { return reg.Names() }})
 	m.turn(t, m.engine.Create(anna, record.Conversation{ID: m.conv, Owner: "anna"}), true)
 	return m
 }

@@ -62,6 +62,14 @@ func serve(data, listen, model, ledger string) error {
 	}
 	guard := httpauth.New(httpauth.Options{Logger: log})
 	mux := http.NewServeMux()
+	mux.HandleFunc("/open", func(w http.ResponseWriter, r *http.Request) {
+		open, err := node.Requests(r.Context(), "local", false, 10_000)
+		if err != nil {
+			http.Error(w, err.Error(), 500)
+			return
+		}
+		fmt.Fprint(w, len(open))
+	})
 	mux.Handle("/ws", guard.Wrap(chat.Handler(chat.Options{Node: node, Logger: log}), nil))
 	fmt.Println("ready", ln.Addr())
 	return http.Serve(ln, mux)
@@ -71,29 +79,40 @@ type entry struct {
 	Token string `json:"token"`
 }
 
-// ledgerTools are one query and three actions: an effect that can be asked
-// about, one that the receiver deduplicates, and one with neither.
+// ledgerTools are one query and, done at once or queued until the turn ends,
+// the kinds of actions: an effect that can be asked about, one that the
+// receiver deduplicates, one with neither; and one that is done in batches.
 func ledgerTools(base string) (*tool.Registry, error) {
 	l := &ledgerClient{base: base, http: &http.Client{Timeout: 20 * time.Second}}
 	r := &tool.Registry{}
-	add := func(name, path string, effect tool.Effect, dedupes, asks bool) error {
-		t, err := tool.New(tool.Spec{Name: name, Description: "Write a token to the ledger (" + name + ").", Effect: effect, Dedupes: dedupes, Timeout: 20 * time.Second},
-			func(ctx context.Context, in tool.Invocation, e entry) (string, error) {
-				return l.post(ctx, path, in.Key, e.Token)
-			})
-		if err == nil && asks {
-			t = asked{t, l}
+	add := func(name, path string, spec tool.Spec, wrap func(tool.Tool) tool.Tool) error {
+		spec.Name, spec.Timeout = name, 20*time.Second
+		spec.Description = "Write a token to the ledger (" + name + ")."
+		t, err := tool.New(spec, func(ctx context.Context, in tool.Invocation, e entry) (string, error) {
+			return l.post(ctx, path, in.Key, e.Token)
+		})
+		if err == nil && wrap != nil {
+			t = wrap(t)
 		}
 		if err == nil {
 			err = r.Add(t)
 		}
 		return err
 	}
+	ask := func(t tool.Tool) tool.Tool { return asked{t, l} }
+	inline := tool.Spec{Effect: tool.Action}
+	later := tool.Spec{Effect: tool.Action, Delivery: tool.Deferred}
+	once, laterOnce := inline, later
+	once.Dedupes, laterOnce.Dedupes = true, true
 	for _, err := range []error{
-		add("ledger.look", "/look", tool.Query, false, false),
-		add("ledger.ask", "/add", tool.Action, false, true),
-		add("ledger.dedup", "/add-once", tool.Action, true, false),
-		add("ledger.blind", "/add", tool.Action, false, false),
+		add("ledger.look", "/look", tool.Spec{Effect: tool.Query}, nil),
+		add("ledger.ask", "/add", inline, ask),
+		add("ledger.dedup", "/add-once", once, nil),
+		add("ledger.blind", "/add", inline, nil),
+		add("later.ask", "/add", later, ask),
+		add("later.dedup", "/add-once", laterOnce, nil),
+		add("later.blind", "/add", later, nil),
+		add("later.batch", "/add-once", laterOnce, func(t tool.Tool) tool.Tool { return batch{t, l} }),
 	} {
 		if err != nil {
 			return nil, err
@@ -101,6 +120,31 @@ func ledgerTools(base string) (*tool.Registry, error) {
 	}
 	return r, nil
 }
+
+// batch is a tool that takes several queued actions at once. Its ledger knows
+// each by its key.
+type batch struct {
+	tool.Tool
+	ledger *ledgerClient
+}
+
+// CallAll implements tool.Batcher.
+func (b batch) CallAll(ctx context.Context, ins []tool.Invocation) []tool.Outcome {
+	out := make([]tool.Outcome, len(ins))
+	for i, in := range ins {
+		var e entry
+		if out[i].Err = json.Unmarshal(in.Args, &e); out[i].Err != nil {
+			continue
+		}
+		var text string
+		text, out[i].Err = b.ledger.post(ctx, "/add-once", in.Key, e.Token)
+		out[i].Result = tool.Text(text)
+	}
+	return out
+}
+
+// Unwrap lets the tool's own check be found.
+func (b batch) Unwrap() tool.Tool { return b.Tool }
 
 // asked is a tool whose ledger can be asked what has happened.
 type asked struct {

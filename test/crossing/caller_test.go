@@ -1,0 +1,278 @@
+package crossing
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// step is one call of a face: an HTTP request, frames over the WebSocket, a
+// stream, or a command.
+type step struct {
+	method, path string
+	body         string
+	header       [2]string
+	stream       bool     // Connect's streaming protocol: the answer is read until what happens meanwhile was told
+	frames       []string // without their ids
+	args         []string // of a command
+	agent, say   string   // a turn with an agent
+}
+
+func get(path string) step         { return step{method: http.MethodGet, path: path} }
+func del(path string) step         { return step{method: http.MethodDelete, path: path} }
+func post(path, body string) step  { return step{method: http.MethodPost, path: path, body: body} }
+func put(path, body string) step   { return step{method: http.MethodPut, path: path, body: body} }
+func patch(path, body string) step { return step{method: http.MethodPatch, path: path, body: body} }
+func frames(frames ...string) step { return step{frames: frames} }
+func command(args ...string) step  { return step{args: args} }
+func stream(path, body string) step {
+	return step{method: http.MethodPost, path: path, body: body, stream: true}
+}
+
+// said is a turn of the caller's.
+func said(agent, text string) step { return step{agent: agent, say: text} }
+
+// as is the step of an agent's services.
+func (s step) as(agent string) step {
+	s.header = [2]string{"Steward-Agent", agent}
+	return s
+}
+
+func (s step) String() string {
+	switch {
+	case s.args != nil:
+		return "steward " + strings.Join(s.args, " ")
+	case s.say != "":
+		return s.say
+	case s.frames != nil:
+		return strings.Join(s.frames, " ")
+	}
+	return s.method + " " + s.path + " " + s.body
+}
+
+// answer is what came back.
+type answer struct {
+	code string // of the error; empty: it was done
+	body string // every byte of it
+}
+
+// do makes a step for a user. Where something is streamed, meanwhile is run
+// once it has begun.
+func (w *world) do(user string, s step, meanwhile func()) answer {
+	w.t.Helper()
+	switch {
+	case s.args != nil:
+		limit := 30 * time.Second
+		if s.args[0] == "events" { // which goes on and on
+			limit = 3 * time.Second
+		}
+		out, err := w.command(limit, append([]string{"--json"}, s.args...)...)
+		a := answer{body: out}
+		if err != nil {
+			a.code = codeOf(out[max(strings.LastIndex(out, "\n{"), 0):], err.Error())
+		}
+		return a
+	case s.say != "":
+		w.turn(user, "", s.agent, s.say)
+		return answer{body: w.told}
+	case s.frames != nil:
+		return w.chat(user, s.frames, meanwhile)
+	case s.stream:
+		return w.stream(user, s, meanwhile)
+	}
+	return w.http(user, s)
+}
+
+func (w *world) request(ctx context.Context, user string, s step, body []byte) *http.Response {
+	w.t.Helper()
+	req, err := http.NewRequestWithContext(ctx, s.method, w.url+s.path, bytes.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+w.secrets[user])
+	req.Header.Set("Content-Type", "application/json")
+	if s.stream {
+		req.Header.Set("Content-Type", "application/connect+json")
+	}
+	if s.header[0] != "" {
+		req.Header.Set(s.header[0], s.header[1])
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return res
+}
+
+func (w *world) http(user string, s step) answer {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	res := w.request(ctx, user, s, []byte(s.body))
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		w.t.Fatalf("%s: %v", s, err)
+	}
+	a := answer{body: string(b)}
+	if res.StatusCode >= 400 {
+		a.code = codeOf(a.body, res.Status)
+	}
+	return a
+}
+
+// codeOf finds the code in an error of any face's form.
+func codeOf(body, otherwise string) string {
+	var e struct {
+		Error struct{ Code string }
+		Code  string
+		Type  string
+		// Connect's form has Steward's code in a detail.
+		Details []struct {
+			Debug struct{ Metadata map[string]string }
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &e); err != nil {
+		return otherwise
+	}
+	for _, d := range e.Details {
+		if c := d.Debug.Metadata["error_code"]; c != "" {
+			return c
+		}
+	}
+	if e.Error.Code != "" {
+		return e.Error.Code
+	}
+	if e.Code != "" {
+		return e.Code
+	}
+	return otherwise
+}
+
+// patience is how long something that has to come is waited for.
+const patience = 20 * time.Second
+
+// socket is a connection to the chat.
+type socket struct {
+	w    *world
+	ws   *websocket.Conn
+	ctx  context.Context
+	told bytes.Buffer // all that came
+}
+
+func (w *world) dial(user string) (*socket, func()) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ws, _, err := websocket.Dial(ctx, strings.Replace(w.url, "http", "ws", 1)+"/ws",
+		&websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + w.secrets[user]}}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ws.SetReadLimit(-1)
+	return &socket{w: w, ws: ws, ctx: ctx}, func() { ws.CloseNow(); cancel() }
+}
+
+func (s *socket) send(frame string) {
+	s.w.t.Helper()
+	if err := s.ws.Write(s.ctx, websocket.MessageText, []byte(frame)); err != nil {
+		s.w.t.Fatal(err)
+	}
+}
+
+// until reads frames until one is what was looked for.
+func (s *socket) until(what string, is func(f map[string]any) bool) map[string]any {
+	s.w.t.Helper()
+	for {
+		_, b, err := s.ws.Read(s.ctx)
+		if err != nil {
+			s.w.t.Fatalf("waiting for %s: %v\n%s", what, err, s.told.String())
+		}
+		s.told.Write(append(b, '\n'))
+		var f map[string]any
+		if err := json.Unmarshal(b, &f); err != nil {
+			s.w.t.Fatal(err)
+		}
+		if is(f) {
+			return f
+		}
+	}
+}
+
+// chat sends frames one after the other and returns all that came, and the
+// code of the last error.
+func (w *world) chat(user string, list []string, meanwhile func()) (a answer) {
+	w.t.Helper()
+	s, end := w.dial(user)
+	defer end()
+	for i, f := range list {
+		re := fmt.Sprintf("f%d", i)
+		s.send(strings.Replace(f, "{", fmt.Sprintf(`{"id":%q,`, re), 1))
+		got := s.until("the answer to "+f, func(f map[string]any) bool { return f["re"] == re })
+		if got["type"] == "error" {
+			a.code = got["code"].(string)
+		}
+		if meanwhile != nil && i == len(list)-1 && got["type"] != "error" {
+			meanwhile()
+			if !strings.Contains(s.told.String(), w.marker) {
+				s.until("what was done last", func(map[string]any) bool { return strings.Contains(s.told.String(), w.marker) })
+			}
+		}
+	}
+	s.send(`{"type":"ping","id":"end"}`)
+	s.until("pong", func(f map[string]any) bool { return f["re"] == "end" })
+	a.body = s.told.String()
+	return a
+}
+
+// stream reads the first message of a stream, or all until what was done
+// meanwhile was told, or its end.
+func (w *world) stream(user string, s step, meanwhile func()) (a answer) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	head := make([]byte, 5)
+	binary.BigEndian.PutUint32(head[1:], uint32(len(s.body)))
+	res := w.request(ctx, user, s, append(head, s.body...))
+	defer res.Body.Close()
+	if res.StatusCode >= 400 {
+		b, err := io.ReadAll(res.Body)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		return answer{code: codeOf(string(b), res.Status), body: string(b)}
+	}
+	begun := false
+	var all strings.Builder
+	for {
+		if _, err := io.ReadFull(res.Body, head); err != nil {
+			if !errors.Is(err, io.EOF) {
+				w.t.Fatalf("%s: %v\n%s", s, err, all.String())
+			}
+			return answer{body: all.String()}
+		}
+		msg := make([]byte, binary.BigEndian.Uint32(head[1:]))
+		if _, err := io.ReadFull(res.Body, msg); err != nil {
+			w.t.Fatal(err)
+		}
+		all.Write(append(msg, '\n'))
+		if head[0]&2 != 0 { // the end
+			return answer{code: codeOf(string(msg), ""), body: all.String()}
+		}
+		if meanwhile != nil && !begun {
+			begun = true
+			meanwhile()
+		}
+		if meanwhile == nil || strings.Contains(all.String(), w.marker) {
+			return answer{body: all.String()}
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package crossing
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// pages are the commands, as their manual pages have them: each is a page.
+func (w *world) pages() []string {
+	dir := w.path("man")
+	w.must("man", dir)
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var all []string
+	for _, f := range files {
+		name := strings.ReplaceAll(strings.TrimSuffix(f.Name(), filepath.Ext(f.Name())), "-", " ")
+		all = append(all, name)
+	}
+	// What has commands below it says which.
+	return slices.DeleteFunc(all, func(name string) bool {
+		return slices.ContainsFunc(all, func(other string) bool { return strings.HasPrefix(other, name+" ") }) && name != "steward log"
+	})
+}
+
+// commandLines are the commands, which are those of who can read the data
+// folder: the local user, who is the admin. What they tell of conversations
+// and the like is his own; those that look after the node or its people are
+// open to him by what he is.
+func commandLines() []entry {
+	const node = "it looks after the node, and he is its admin"
+	const people = "it looks after people, and he is the admin"
+	const text = "it has nothing of anybody's"
+	at := func(path string, want []string, calls func(x things) [][]string) entry {
+		return entry{route: "steward " + path, want: want, calls: func(x things) (list []step) {
+			for _, args := range calls(x) {
+				list = append(list, command(append(strings.Fields(path), args...)...))
+			}
+			return list
+		}}
+	}
+	bare := func(path, open string) entry { return entry{route: "steward " + path, calls: to(), open: open} }
+	// in is a command about a conversation.
+	in := func(path string, args func(x things) []string) entry {
+		return at(path, notFound, func(x things) [][]string { return [][]string{append(args(x), "--conversation", x.Conv)} })
+	}
+	open := func(e entry, why string) entry { e.open = why; return e }
+	later := func(e entry) entry { e.turn = late; return e }
+	own := own
+	return []entry{
+		at("conversations list", own, func(things) [][]string { return [][]string{{}} }),
+		at("conversations show", notFound, func(x things) [][]string { return [][]string{{x.Conv}, {x.Deleted}} }),
+		at("conversations export", notFound, func(x things) [][]string { return [][]string{{x.Conv}, {x.Conv, "--format", "markdown"}} }),
+		in("branch list", func(x things) []string { return []string{"--deleted"} }),
+		in("branch siblings", func(x things) []string { return []string{x.Said} }),
+		in("messages list", func(x things) []string { return []string{"--all"} }),
+		in("messages show", func(x things) []string { return []string{x.Said} }),
+		in("messages changes", func(x things) []string { return []string{"--interaction", x.Wrote} }),
+		at("search", []string{"", "conversation_not_found"}, func(x things) [][]string { return [][]string{{bait}, {bait, "--conversation", x.Conv}} }),
+		at("log", []string{"", "conversation_not_found"}, func(x things) [][]string {
+			return [][]string{{}, {"--conversation", x.Conv, "--all-branches"}, {"--interaction", x.Turn}}
+		}),
+		at("log show", []string{"call_not_found"}, func(x things) [][]string { return [][]string{{x.LogMessage + "/0"}} }),
+		at("requests list", own, func(things) [][]string { return [][]string{{"--all"}} }),
+		at("requests show", []string{"request_not_found"}, func(x things) [][]string { return [][]string{{x.Task}, {x.Turn}} }),
+		at("resources list", []string{"", "space_denied", "not_found"}, func(x things) [][]string {
+			return [][]string{{"--bodies", "--limit", "1000"}, {"--bodies", "--space", "user:ann"}, {"--bodies", "--space", "group:family"}, {"--bodies", "--under", "cld:common.Conversation." + x.Conv}}
+		}),
+		at("resources get", []string{"not_found"}, func(x things) [][]string {
+			return [][]string{{x.Note}, {x.Question}, {"cld:common.Conversation." + x.Conv}}
+		}),
+		at("resources history", []string{"not_found", ""}, func(x things) [][]string { return [][]string{{x.Note}} }),
+		at("resources parents", []string{"not_found", ""}, func(x things) [][]string { return [][]string{{x.Note + "/home.Note.below"}} }),
+		at("events watch", []string{"context deadline exceeded"}, func(x things) [][]string {
+			return [][]string{{"--from", "start", "--bodies"}}
+		}),
+
+		in("branch new", func(x things) []string { return []string{"--at", x.Asked} }),
+		in("branch rename", func(x things) []string { return []string{x.Branch, "taken"} }),
+		in("branch switch", func(x things) []string { return []string{x.Branch} }),
+		in("branch copy", func(x things) []string { return []string{"main"} }),
+		later(in("branch restore", func(x things) []string { return []string{x.Branch} })),
+		in("messages pin", func(x things) []string { return []string{x.Asked} }),
+		in("messages unpin", func(x things) []string { return []string{x.Asked} }),
+		in("messages insert", func(x things) []string { return []string{"slipped in", "--first"} }),
+		in("messages invalidate", func(x things) []string { return []string{x.Asked} }),
+		in("messages archive", func(x things) []string { return []string{x.Asked} }),
+		in("messages restore", func(x things) []string { return []string{x.Asked} }),
+		later(in("messages remove", func(x things) []string { return []string{x.Said} })),
+		later(in("messages delete", func(x things) []string { return []string{x.Asked} })),
+		in("messages rollback", func(x things) []string { return []string{x.Wrote} }),
+		at("conversations optimize", notFound, func(x things) [][]string { return [][]string{{x.Conv, "--undo"}} }),
+		at("conversations compact", notFound, func(x things) [][]string { return [][]string{{x.Conv}} }),
+		at("conversations refresh", notFound, func(x things) [][]string { return [][]string{{x.Conv}} }),
+		at("conversations whole", notFound, func(x things) [][]string { return [][]string{{x.Conv}} }),
+		at("conversations rewind", []string{"conversation_not_found", "message_not_found"}, func(x things) [][]string { return [][]string{{x.Conv, x.Asked}} }),
+		at("conversations undelete", notFound, func(x things) [][]string { return [][]string{{x.Deleted}} }),
+		at("ask", notFound, func(x things) [][]string { return [][]string{{"--conversation", x.Conv, "go on"}} }),
+		at("chat", notFound, func(x things) [][]string { return [][]string{{"--conversation", x.Conv}} }),
+		at("resources put", []string{"not_found", "space_denied", "access_denied", "resource_owned"}, func(x things) [][]string {
+			return [][]string{{x.Note, "--body", `{"text":"taken"}`}, {x.Note, "--space", "user:ann", "--body", `{"text":"taken"}`}}
+		}),
+		open(at("events publish", []string{"event_space_foreign", "event_source_foreign"}, func(x things) [][]string {
+			return [][]string{{"cld:home.Lamp.1", "--space", "group:family"}, {"cld:home.Lamp.1", "--space", "user:ann"}}
+		}), "what is one's own is published below one's own source"),
+		at("approvals list", own, func(things) [][]string { return [][]string{{}} }),
+		at("approvals show", []string{"approval_not_found"}, func(x things) [][]string { return [][]string{{x.Intent}} }),
+		at("intents list", own, func(things) [][]string { return [][]string{{}} }),
+		at("intents show", []string{"intent_not_found"}, func(x things) [][]string { return [][]string{{x.Intent}, {x.Done}} }),
+		at("policy explain", []string{"intent_not_found"}, func(x things) [][]string { return [][]string{{x.Intent}, {x.Done}} }),
+		at("grants list", own, func(things) [][]string { return [][]string{{}} }),
+		at("grants show", []string{"grant_not_found"}, func(x things) [][]string { return [][]string{{x.Grant}} }),
+		later(at("approvals approve", []string{"approval_not_found"}, func(x things) [][]string { return [][]string{{x.Intent}} })),
+		later(at("intents approve", []string{"intent_not_found"}, func(x things) [][]string { return [][]string{{x.Intent}} })),
+		later(at("approvals deny", []string{"approval_not_found"}, func(x things) [][]string { return [][]string{{x.Intent}} })),
+		later(at("intents deny", []string{"intent_not_found"}, func(x things) [][]string { return [][]string{{x.Intent}} })),
+		later(at("intents cancel", []string{"intent_not_found"}, func(x things) [][]string { return [][]string{{x.Done}} })),
+		later(at("intents retry", []string{"intent_not_found"}, func(x things) [][]string { return [][]string{{x.Done}} })),
+		later(at("intents undo", []string{"intent_not_found"}, func(x things) [][]string { return [][]string{{x.Done}} })),
+		later(at("intents resolve", []string{"intent_not_found"}, func(x things) [][]string { return [][]string{{x.Done, "--done"}} })),
+		at("grants edit", []string{"grant_not_found"}, func(x things) [][]string { return [][]string{{x.Grant, "--forever"}} }),
+		later(at("grants revoke", []string{"grant_not_found"}, func(x things) [][]string { return [][]string{{x.Grant}} })),
+		later(in("messages trust", func(x things) []string { return []string{x.Said} })),
+		later(at("requests cancel", []string{"request_not_found"}, func(x things) [][]string { return [][]string{{x.Task}} })),
+		later(at("resources delete", []string{"not_found", "space_denied"}, func(x things) [][]string { return [][]string{{x.Note}} })),
+		later(at("branch delete", notFound, func(x things) [][]string { return [][]string{{x.VictimBranch, "--conversation", x.Victim}} })),
+		later(at("conversations delete", notFound, func(x things) [][]string { return [][]string{{x.Victim, "--yes"}} })),
+
+		bare("agents approve", node), bare("agents deny", node), bare("agents list", node), bare("agents new", node), bare("agents revoke", node),
+		bare("agents show", node), bare("agents test", node), bare("config show", node), bare("doctor", node), bare("models", node), bare("serve", node),
+		bare("audit head", node), bare("audit verify", node), bare("audit export", node),
+		bare("policy check", node), bare("policy show", node), bare("policy test", node), bare("policy use", node),
+		bare("secrets list", node), bare("secrets remove", node), bare("secrets set", node),
+		bare("mcp add", node), bare("mcp list", node), bare("mcp remove", node), bare("mcp test", node), bare("import", "it makes conversations of his own"),
+		bare("groups add", people), bare("groups join", people), bare("groups leave", people), bare("groups list", people), bare("groups remove", people), bare("groups show", people),
+		bare("users add", people), bare("users disable", people), bare("users enable", people), bare("users list", people), bare("users set", people), bare("users show", people),
+		bare("keys create", people), bare("keys list", people), bare("keys revoke", people),
+		bare("version", text), bare("man", text), bare("completion bash", text), bare("completion fish", text), bare("completion powershell", text), bare("completion zsh", text),
+	}
+}

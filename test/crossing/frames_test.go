@@ -1,0 +1,119 @@
+package crossing
+
+// frameTypes are the frames of the chat.
+func frameTypes() []entry {
+	about := func(typ, conv string) string { return `{"type":"` + typ + `","conversation_id":"` + conv + `"}` }
+	return []entry{
+		{route: "resume", want: notFound, calls: func(x things) []step {
+			return []step{frames(about("resume", x.Conv)), frames(about("resume", x.Deleted)),
+				frames(`{"type":"resume","conversation_id":"` + x.Conv + `","cursor":"1"}`)}
+		}},
+		{route: "observe", want: own, live: true, calls: func(x things) []step {
+			return []step{frames(`{"type":"observe","conversation_ids":["`+x.Conv+`"]}`, `{"type":"observe"}`), frames(`{"type":"observe","cursor":"now"}`)}
+		}},
+		{route: "unobserve", want: []string{"observation_not_found"}, calls: to(frames(`{"type":"unobserve","re":"f0"}`)), open: "it ends what this connection began"},
+		{route: "subscribe", want: own, live: true, calls: func(x things) []step {
+			return []step{frames(`{"type":"subscribe","bodies":true,"prefixes":["cld:common.Conversation.`+x.Conv+`","cld:identity.User.ann","`+x.Note+`"]}`,
+				`{"type":"subscribe","bodies":true,"sources":["user:ann"]}`, `{"type":"subscribe","bodies":true}`), frames(`{"type":"subscribe","bodies":true,"cursor":"now"}`)}
+		}},
+		{route: "unsubscribe", want: []string{"subscription_not_found"}, calls: to(frames(`{"type":"unsubscribe","re":"f0"}`)), open: "it ends what this connection began"},
+		{route: "requests", want: []string{"", "request_not_found"}, calls: func(x things) []step {
+			return []step{frames(`{"type":"requests","all":true,"limit":1000}`), frames(`{"type":"requests","request_id":"` + x.Task + `"}`), frames(`{"type":"requests","request_id":"` + x.Turn + `"}`)}
+		}},
+		{route: "approvals", want: own, calls: to(frames(`{"type":"approvals"}`), frames(`{"type":"approvals","follow":true}`)), shared: to(frames(`{"type":"approvals"}`))},
+		{route: "approval", want: []string{"approval_not_found"}, calls: func(x things) []step {
+			return []step{frames(`{"type":"approval","approval_id":"` + x.Question + `"}`), frames(`{"type":"approval","approval_id":"` + x.Intent + `"}`)}
+		}, shared: func(x things) []step { return []step{frames(`{"type":"approval","approval_id":"` + x.Families + `"}`)} }},
+		{route: "agents", want: own, calls: to(frames(`{"type":"agents"}`)), open: "the agents are the node's"},
+		{route: "inspect_agent", want: admin, admin: true, calls: to(frames(`{"type":"inspect_agent","path":"desk"}`)), open: "the agents are the node's"},
+		{route: "ping", want: own, calls: to(frames(`{"type":"ping"}`)), open: "it is answered with pong"},
+		{route: "message", want: []string{"conversation_not_found", "message_not_found"}, calls: func(x things) []step {
+			return []step{frames(`{"type":"message","conversation_id":"` + x.Conv + `","content":"go on"}`),
+				frames(`{"type":"message","conversation_id":"` + x.Conv + `","content":"go on","steer":true}`),
+				frames(`{"type":"message","conversation_id":"` + x.Conv + `","content":"go on","replace":"` + x.Asked + `"}`),
+				frames(`{"type":"message","conversation_id":"` + x.Conv + `","regenerate":"` + x.Said + `"}`)}
+		}},
+		{route: "deny", turn: late, want: []string{"approval_not_found"}, calls: func(x things) []step {
+			return []step{frames(`{"type":"deny","approval_id":"` + x.Question + `",` + x.Seen + `,"reason":"no"}`)}
+		}},
+		{route: "approve", want: []string{"approval_not_found"}, calls: func(x things) []step {
+			return []step{frames(`{"type":"approve","approval_id":"` + x.Question + `",` + x.Seen + `}`)}
+		}},
+		{route: "cancel", want: []string{"request_not_found"}, turn: late, calls: func(x things) []step {
+			return []step{frames(`{"type":"cancel","request_id":"` + x.Task + `"}`), frames(`{"type":"cancel","request_id":"` + x.Turn + `"}`)}
+		}},
+		{route: "stop", want: notFound, turn: late, calls: func(x things) []step { return []step{frames(about("stop", x.Waiting))} }},
+		{route: "approve_agent", want: admin, admin: true, calls: to(frames(`{"type":"approve_agent","path":"desk","hash":"x"}`)), open: "refused for its hash, also to the admin"},
+		{route: "deny_agent", want: admin, admin: true, turn: late, calls: to(frames(`{"type":"deny_agent","path":"desk"}`))},
+		{route: "revoke_agent", want: admin, admin: true, turn: late, calls: to(frames(`{"type":"revoke_agent","path":"desk"}`))},
+	}
+}
+
+// toolNames are the tools that a user of the node's, or of the desk's, may
+// call. What a tool says is in its result; a call that is made has no code.
+func toolNames() []entry {
+	const pure = "it computes with its arguments"
+	const shared = "the folders of the settings are everybody's"
+	call := func(agent, name, args string) func(things) []step { return to(execute(agent, name, args)) }
+	one := func(agent, name, args string) entry {
+		return entry{route: agent + " " + name, want: own, calls: call(agent, name, args)}
+	}
+	of := func(e entry, open string) entry { e.open = open; return e }
+	later := func(e entry) entry { e.turn = late; return e }
+	list := []entry{
+		one("", "conversation.search", `{"query":"`+bait+`","limit":20}`),
+		of(one("", "files.list", `{}`), shared), of(one("", "files.read", `{"path":"notes/welcome.txt"}`), shared),
+		of(one("", "files.write", `{"path":"notes/x","content":"x"}`), shared),
+		of(one("", "math.add", `{"a":1,"b":1}`), pure), of(one("", "math.divide", `{"a":1,"b":1}`), pure), of(one("", "math.evaluate", `{"expression":"1"}`), pure),
+		of(one("", "math.modulo", `{"a":1,"b":1}`), pure), of(one("", "math.multiply", `{"a":1,"b":1}`), pure), of(one("", "math.percentage", `{"percent":1,"of":1}`), pure),
+		of(one("", "math.power", `{"base":1,"exponent":1}`), pure), of(one("", "math.root", `{"number":1}`), pure), of(one("", "math.subtract", `{"a":1,"b":1}`), pure),
+		of(one("", "text.hash", `{"text":"x"}`), pure), of(one("", "time.now", `{}`), pure), of(one("", "time.convert", `{"time":"10:00","from":"UTC","to":"UTC"}`), pure),
+		{route: "keeper resource.list", want: own, calls: func(x things) []step {
+			return []step{execute("keeper", "resource.list", `{}`), execute("keeper", "resource.list", `{"space":"user:ann"}`), execute("keeper", "resource.list", `{"under":"cld:identity.User.ann"}`)}
+		}, shared: to(execute("keeper", "resource.list", `{"space":"group:family"}`))},
+		{route: "keeper resource.get", want: own, calls: func(x things) (list []step) {
+			for _, u := range x.uris() {
+				list = append(list, execute("keeper", "resource.get", `{"uri":"`+u+`"}`))
+			}
+			return list
+		}, shared: func(x things) []step { return []step{execute("keeper", "resource.get", `{"uri":"`+x.Shared+`"}`)} }},
+		{route: "keeper resource.put", turn: late, want: own, calls: func(x things) (list []step) {
+			for _, u := range x.uris() {
+				list = append(list, execute("keeper", "resource.put", `{"uri":"`+u+`","body":{"text":"taken"}}`))
+			}
+			return list
+		}},
+		{route: "keeper resource.share", want: own, calls: to(), shared: func(x things) []step {
+			return []step{execute("keeper", "resource.share", `{"uri":"cld:home.Note.given","group":"family","body":{"text":"taken"}}`)}
+		}},
+		later(entry{route: "keeper resource.delete", want: own, calls: func(x things) (list []step) {
+			for _, u := range x.uris() {
+				list = append(list, execute("keeper", "resource.delete", `{"uri":"`+u+`"}`))
+			}
+			return list
+		}, shared: func(x things) []step { return []step{execute("keeper", "resource.delete", `{"uri":"`+x.Spare+`"}`)} }}),
+
+		one("desk", "state.get", `{"key":"of_ann"}`), one("desk", "state.list", `{}`), one("desk", "db.query", `{"sql":"select * from of_ann"}`),
+		one("desk", "task.list", `{}`), one("desk", "timer.list", `{}`), one("desk", "email.list", `{"folder":"outbox"}`), one("desk", "email.search", `{"query":"`+bait+`"}`),
+		one("desk", "calendar.list", `{"date":"2030-01-02"}`), one("desk", "calendar.search", `{"query":"`+bait+`"}`), one("desk", "calendar.free", `{"date":"2030-01-02"}`),
+		{route: "desk email.read", want: own, calls: func(x things) []step { return []step{execute("desk", "email.read", `{"id":"`+x.Mail+`"}`)} }},
+		one("desk", "calendar.add", `{"title":"x","start":"2030-01-02T10:00:00"}`),
+		one("desk", "calendar.move", `{"event":"`+bait+`","start":"2030-01-03T10:00:00"}`),
+		later(one("desk", "calendar.remove", `{"event":"`+bait+`"}`)), later(one("desk", "state.put", `{"key":"of_ann","value":"taken"}`)), later(one("desk", "state.delete", `{"key":"of_ann"}`)),
+		later(one("desk", "db.exec", `{"sql":"update of_ann set x='taken'"}`)), one("desk", "task.add", `{"title":"`+bait+`"}`),
+		later(one("desk", "task.complete", `{"task":"`+bait+`"}`)), later(one("desk", "task.delete", `{"task":"`+bait+`"}`)), later(one("desk", "timer.cancel", `{"name":"`+bait+`"}`)),
+		{route: "desk timer.set", want: own, calls: to(said("desk", `CALL timer.set {"name":"x","seconds":86000}`)), open: "it makes one of the caller's own"}, of(one("desk", "email.send", `{"to":["lib@example.com"],"subject":"x","body":"x"}`), "it sends what it is given"),
+	}
+	for _, t := range []struct{ name, args string }{{"document.list", `{}`}, {"document.read", `{"document":"doc.md"}`}, {"document.search", `{"query":"x"}`},
+		{"document.outline", `{"document":"doc.md"}`}, {"document.statistics", `{"document":"doc.md"}`}, {"document.compare", `{"first_document":"doc.md","second_document":"doc.md"}`},
+		{"weather.cities", `{}`}, {"weather.usual", `{"city":"Vienna"}`}, {"websearch.search", `{"query":"x"}`}, {"websearch.open", `{"page":"page.md"}`}} {
+		list = append(list, of(one("desk", t.name, t.args), "it reads what the agent has for everybody"))
+	}
+	for _, agent := range []string{"", "desk", "keeper"} {
+		list = append(list, entry{route: agent + " results.read", want: own, open: "it reads on in what was cut off in the conversation at hand",
+			calls: func(x things) []step {
+				return []step{execute(agent, "results.read", `{"uri":"`+x.Rest+`"}`), said(agent, `CALL results.read {"uri":"`+x.Rest+`"}`)}
+			}})
+	}
+	return list
+}

@@ -1,0 +1,41 @@
+package crossing
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/printer"
+	"go/token"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestMounts looks at what the server mounts: a face of which there is no table
+// here would be asked nothing.
+func TestMounts(t *testing.T) {
+	known := []string{`"/"`, `"/api/v1/"`, `"/healthz"`, `"/readyz"`, `"/v1/"`, `"/ws"`, `services.Prefix + "/"`} // and those of rpc, which mounts itself
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, "../../cmd/steward/serve.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mounted []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		if sel, ok := call.Fun.(*ast.SelectorExpr); ok && (sel.Sel.Name == "Handle" || sel.Sel.Name == "HandleFunc") {
+			var b strings.Builder
+			if err := printer.Fprint(&b, fset, call.Args[0]); err != nil {
+				t.Fatal(err)
+			}
+			mounted = append(mounted, b.String())
+		}
+		return true
+	})
+	slices.Sort(mounted)
+	if !slices.Equal(mounted, known) {
+		t.Errorf("the server mounts %v, and the tables here are about %v: give what is new a table, made of what it serves", mounted, known)
+	}
+}

@@ -1,0 +1,334 @@
+package crossing
+
+import "net/url"
+
+// entry is what is asked of a route for somebody's things, and what a
+// foreigner is answered.
+type entry struct {
+	route string
+	calls func(x things) []step
+	// want are the codes with which a foreigner is refused; "" stands for an
+	// answer that has nothing but his own.
+	want []string
+	// shared are calls that are about what is the family's: its members are
+	// told, others are refused like foreigners.
+	shared func(x things) []step
+	// managed: of the family, its manager may do it, who is ann.
+	managed bool
+	// ruled: admins look after it, whoever's it is.
+	ruled bool
+	// admin: it is for admins. Everybody else is refused (want: admin_only),
+	// and the admin is not a foreigner.
+	admin bool
+	// open says why it matters to nobody who asks: there is nothing of any
+	// user's in it.
+	open string
+	// live: what happens is told as it happens.
+	live bool
+	// turn is when ann does it: what takes away what others ask for is done
+	// late, and what takes away people last.
+	turn turn
+	// apart: what a foreigner has of his own is changed by asking, so that the
+	// same question again has another answer.
+	apart bool
+}
+
+// turn is a place in an order.
+type turn int
+
+const (
+	first turn = iota
+	late
+	last
+)
+
+var (
+	notFound = []string{"conversation_not_found"}
+	own      = []string{""}
+	admin    = []string{"admin_only"}
+)
+
+// to are calls that are the same for everybody's things.
+func to(s ...step) func(things) []step { return func(things) []step { return s } }
+
+// apiRoutes are in the order in which ann could do them one after the other.
+func apiRoutes() []entry {
+	const api = "/api/v1"
+	conv := func(x things) string { return api + "/conversations/" + x.Conv }
+	return []entry{
+		{route: "GET /api/v1/conversations", want: own, calls: func(x things) []step {
+			return []step{get(api + "/conversations"), get(api + "/conversations?limit=1000"), get(api + "/conversations?after=" + x.Pages)}
+		}},
+		{route: "GET /api/v1/conversations/{id}", want: notFound, calls: func(x things) []step {
+			return []step{get(conv(x)), get(api + "/conversations/" + x.Deleted)}
+		}},
+		{route: "GET /api/v1/conversations/{id}/messages", want: notFound, calls: func(x things) []step {
+			return []step{get(conv(x) + "/messages"), get(conv(x) + "/messages?branch=" + x.Branch), get(conv(x) + "/messages?deleted=true&reverse=true"),
+				get(conv(x) + "/messages?after=" + x.Next), get(api + "/conversations/" + x.Deleted + "/messages?deleted=true")}
+		}},
+		{route: "GET /api/v1/conversations/{id}/export", want: notFound, calls: func(x things) []step {
+			return []step{get(conv(x) + "/export"), get(conv(x) + "/export?format=markdown&mask_private=true")}
+		}},
+		{route: "GET /api/v1/conversations/{id}/branches", want: notFound, calls: func(x things) []step {
+			return []step{get(conv(x) + "/branches"), get(conv(x) + "/branches?deleted=true")}
+		}},
+		{route: "GET /api/v1/conversations/{id}/messages/{message}/siblings", want: notFound, calls: func(x things) []step {
+			return []step{get(conv(x) + "/messages/" + x.Said + "/siblings")}
+		}},
+		{route: "GET /api/v1/conversations/{id}/interactions/{interaction}", want: notFound, calls: func(x things) []step {
+			return []step{get(conv(x) + "/interactions/" + x.Turn)}
+		}},
+		{route: "GET /api/v1/conversations/{id}/changes", want: notFound, calls: func(x things) []step {
+			return []step{get(conv(x) + "/changes"), get(conv(x) + "/changes?interaction=" + x.Turn)}
+		}},
+		{route: "GET /api/v1/search", want: []string{"", "conversation_not_found"}, calls: func(x things) []step {
+			return []step{get(api + "/search?q=" + bait + "&around=5&limit=100"), get(api + "/search?q=" + bait + "&conversation=" + x.Conv),
+				get(api + "/search?q=" + bait + "+OR+you&role=assistant")}
+		}},
+		{route: "GET /api/v1/log", want: []string{"", "conversation_not_found"}, calls: func(x things) []step {
+			return []step{get(api + "/log"), get(api + "/log?branches=all&tool=*"), get(api + "/log?conversation=" + x.Conv), get(api + "/log?interaction=" + x.Turn)}
+		}},
+		{route: "GET /api/v1/log/{message}/{block}", want: []string{"call_not_found"}, calls: func(x things) []step {
+			return []step{get(api + "/log/" + x.LogMessage + "/0")}
+		}},
+		{route: "GET /api/v1/requests", want: own, calls: to(get(api+"/requests"), get(api+"/requests?all=true&limit=1000"))},
+		{route: "GET /api/v1/requests/{id}", want: []string{"request_not_found"}, calls: func(x things) []step {
+			return []step{get(api + "/requests/" + x.Task), get(api + "/requests/" + x.Turn), get(api + "/requests/" + x.Task[:13])}
+		}},
+		{route: "GET /api/v1/profile", want: own, calls: to(get(api + "/profile"))},
+		{route: "GET /api/v1/models", want: own, calls: to(get(api + "/models")), open: "the models are the node's"},
+		{route: "GET /api/v1/agents", want: own, calls: to(get(api + "/agents")), open: "the agents are the node's"},
+		{route: "GET /api/v1/resources", want: []string{"", "space_denied", "not_found"}, calls: func(x things) []step {
+			return []step{get(api + "/resources?bodies=true&limit=1000"), get(api + "/resources?bodies=true&space=user:" + ann), get(api + "/resources?bodies=true&under=cld:identity.User." + ann),
+				get(api + "/resources?type=common.Conversation&bodies=true"), get(api + "/resources?type=home.Note"), get(api + "/resources?under=cld:common.Conversation." + x.Conv + "&bodies=true"),
+				get(api + "/resources?type=identity.Key&bodies=true"), get(api + "/resources?space=system&bodies=true&limit=1000"), get(api + "/resources?state=awaiting_approval&bodies=true")}
+		}, shared: func(x things) []step {
+			return []step{get(api + "/resources?bodies=true&space=group:" + family), get(api + "/resources?bodies=true&under=cld:identity.Group." + family)}
+		}},
+		{route: "GET /api/v1/resources/item", want: []string{"not_found"}, calls: func(x things) (list []step) {
+			for _, u := range x.uris() {
+				list = append(list, get(api+"/resources/item?uri="+u), get(api+"/resources/item?version=1&uri="+u))
+			}
+			return list
+		}, shared: func(x things) []step { return []step{get(api + "/resources/item?uri=" + x.Shared)} }},
+		{route: "GET /api/v1/resources/history", want: []string{"not_found", ""}, calls: func(x things) (list []step) {
+			for _, u := range x.uris() {
+				list = append(list, get(api+"/resources/history?uri="+u))
+			}
+			return list
+		}, shared: func(x things) []step { return []step{get(api + "/resources/history?uri=" + x.Shared)} }},
+		{route: "GET /api/v1/resources/parents", want: []string{"not_found", ""}, calls: func(x things) (list []step) {
+			for _, u := range x.uris() {
+				list = append(list, get(api+"/resources/parents?uri="+u+"/home.Note.below"))
+			}
+			return list
+		}, shared: func(x things) []step {
+			return []step{get(api + "/resources/parents?uri=" + x.Shared + "/home.Note.below")}
+		}},
+		{route: "GET /api/v1/groups", want: own, ruled: true, calls: to(), shared: func(things) []step { return []step{get(api + "/groups")} }},
+		{route: "GET /api/v1/groups/{group}", want: []string{"group_not_found"}, ruled: true, calls: to(), shared: func(things) []step { return []step{get(api + "/groups/" + family)} }},
+		{route: "GET /api/v1/approvals", want: own, calls: to(get(api + "/approvals")), shared: to(get(api + "/approvals"))},
+		{route: "GET /api/v1/approvals/{id}", want: []string{"approval_not_found"}, calls: func(x things) []step {
+			return []step{get(api + "/approvals/" + x.Intent), get(api + "/approvals/" + url.PathEscape(x.Question))}
+		}, shared: func(x things) []step { return []step{get(api + "/approvals/" + url.PathEscape(x.Families))} }},
+		{route: "GET /api/v1/grants", want: own, calls: to(get(api+"/grants"), get(api+"/grants?all=true"))},
+		{route: "GET /api/v1/grants/{id}", want: []string{"grant_not_found"}, calls: func(x things) []step { return []step{get(api + "/grants/" + x.Grant)} }},
+		{route: "POST /api/v1/grants/{id}/preview", want: []string{"grant_not_found"}, calls: func(x things) []step {
+			return []step{post(api+"/grants/"+x.Grant+"/preview", `{"until":"never"}`)}
+		}},
+		{route: "GET /api/v1/intents", want: own, calls: func(x things) []step {
+			return []step{get(api + "/intents"), get(api + "/intents?state=awaiting_approval"), get(api + "/intents?dead=true"), get(api + "/intents?conversation=" + x.Conv)}
+		}},
+		{route: "GET /api/v1/intents/{id}", want: []string{"intent_not_found"}, calls: func(x things) []step {
+			return []step{get(api + "/intents/" + x.Intent), get(api + "/intents/" + url.PathEscape(x.Question)), get(api + "/intents/" + x.Done)}
+		}},
+		{route: "GET /api/v1/audit/head", want: own, calls: to(get(api + "/audit/head")), open: "a hash of everything tells of nothing"},
+		{route: "GET /api/v1/audit/verify", want: own, calls: to(get(api + "/audit/verify")), open: "it says whether the log is whole"},
+		{route: "GET /api/v1/audit/export", want: own, ruled: true, calls: to(get(api + "/audit/export"))},
+		{route: "GET /api/v1/policy", want: own, calls: to(get(api + "/policy")), open: "the policies are the node's"},
+		{route: "POST /api/v1/policy/explain", ruled: true, want: []string{"intent_not_found", "admin_only"}, calls: func(x things) []step {
+			return []step{post(api+"/policy/explain", `{"request":"`+x.Intent+`"}`), post(api+"/policy/explain", `{"request":"`+x.Done+`"}`), post(api+"/policy/explain", `{"request":"`+x.Turn+`"}`),
+				post(api+"/policy/explain", `{"user":"`+ann+`","tool":"math.add","args":{"a":1,"b":1}}`)}
+		}},
+		{route: "GET /api/v1/users", want: admin, admin: true, calls: to(get(api + "/users"))},
+		{route: "GET /api/v1/users/{user}", want: admin, admin: true, calls: to(get(api + "/users/" + ann))},
+		{route: "GET /api/v1/keys", want: admin, admin: true, calls: to(get(api+"/keys"), get(api+"/keys?user="+ann))},
+		{route: "GET /api/v1/agents/inspect", want: admin, admin: true, calls: to(get(api + "/agents/inspect?path=desk")), open: "the agents are the node's"},
+
+		{route: "PATCH /api/v1/conversations/{id}", want: notFound, calls: func(x things) []step {
+			return []step{patch(conv(x), `{"title":"taken"}`)}
+		}},
+		{route: "POST /api/v1/conversations/{id}/branches", want: notFound, calls: func(x things) []step {
+			return []step{post(conv(x)+"/branches", `{"message":"`+x.Asked+`","title":"taken"}`)}
+		}},
+		{route: "PATCH /api/v1/conversations/{id}/branches/{branch}", want: notFound, calls: func(x things) []step {
+			return []step{patch(conv(x)+"/branches/"+x.Branch, `{"title":"taken"}`), patch(conv(x)+"/branches/main", `{"preferred":true,"title":"taken"}`)}
+		}},
+		{route: "POST /api/v1/conversations/{id}/branches/{branch}/copy", want: notFound, calls: func(x things) []step {
+			return []step{post(conv(x)+"/branches/main/copy", ""), post(conv(x)+"/branches/"+x.Branch+"/copy", "")}
+		}},
+		{route: "POST /api/v1/conversations/{id}/messages/insert", want: notFound, calls: func(x things) []step {
+			return []step{post(conv(x)+"/messages/insert", `{"after":"`+x.Asked+`","text":"slipped in"}`)}
+		}},
+		{route: "POST /api/v1/conversations/{id}/messages/mark", want: notFound, calls: func(x things) []step {
+			return []step{post(conv(x)+"/messages/mark", `{"messages":["`+x.Asked+`"],"state":"invalidated","reason":"because"}`)}
+		}},
+		{route: "POST /api/v1/conversations/{id}/messages/trust", want: notFound, calls: func(x things) []step {
+			return []step{post(conv(x)+"/messages/trust", `{"messages":["`+x.Asked+`"]}`)}
+		}},
+		{route: "POST /api/v1/conversations/{id}/messages/pin", want: notFound, calls: func(x things) []step {
+			return []step{post(conv(x)+"/messages/pin", `{"messages":["`+x.Asked+`"]}`)}
+		}},
+		{route: "POST /api/v1/conversations/{id}/messages/remove", want: notFound, calls: func(x things) []step {
+			return []step{post(conv(x)+"/messages/remove", `{"messages":["`+x.Asked+`"]}`)}
+		}},
+		{route: "POST /api/v1/conversations/{id}/interactions/{interaction}/merge", want: notFound, calls: func(x things) []step {
+			return []step{post(conv(x)+"/interactions/"+x.Turn+"/merge", `{"from":"`+x.Second+`"}`)}
+		}},
+		{route: "POST /api/v1/conversations/{id}/interactions/{interaction}/rollback", want: notFound, calls: func(x things) []step {
+			return []step{post(conv(x)+"/interactions/"+x.Wrote+"/rollback", `{}`)}
+		}},
+		{route: "POST /api/v1/conversations/{id}/tidy", want: notFound, calls: func(x things) []step {
+			return []step{post(conv(x)+"/tidy", `{"how":"optimize"}`), post(conv(x)+"/tidy", `{"how":"compact"}`)}
+		}},
+		{route: "POST /api/v1/conversations/{id}/rewind", want: []string{"conversation_not_found", "message_not_found"}, calls: func(x things) []step {
+			return []step{post(conv(x)+"/rewind", `{"message":"`+x.Asked+`"}`), post(conv(x)+"/rewind", `{"message":"`+x.Asked+`","withdraw":true}`)}
+		}},
+		{route: "POST /api/v1/conversations/{id}/undelete", want: notFound, calls: func(x things) []step {
+			return []step{post(api+"/conversations/"+x.Deleted+"/undelete", `{}`), post(conv(x)+"/undelete", `{"branch":"`+x.Branch+`"}`)}
+		}},
+		{route: "POST /api/v1/import", want: own, calls: to(post(api+"/import?name=x.json", `[{"role":"user","content":"hello"},{"role":"assistant","content":"hm"}]`)), // into nobody's space but one's own
+			open: "what is imported becomes the caller's own, and names no other's"},
+		{route: "PUT /api/v1/profile", want: own, turn: late, calls: to(put(api+"/profile", `{"location":"elsewhere"}`))},
+		{route: "DELETE /api/v1/requests/{id}", want: []string{"request_not_found"}, calls: func(x things) []step {
+			return []step{del(api + "/requests/" + x.Task), del(api + "/requests/" + x.Task[:13])}
+		}},
+		{route: "DELETE /api/v1/conversations/{id}/branches/{branch}", want: notFound, calls: func(x things) []step {
+			return []step{del(api + "/conversations/" + x.Victim + "/branches/" + x.VictimBranch)}
+		}},
+		{route: "DELETE /api/v1/conversations/{id}", want: notFound, calls: func(x things) []step {
+			return []step{del(api + "/conversations/" + x.Victim)}
+		}},
+		{route: "PUT /api/v1/resources/item", turn: late, want: []string{"not_found", "conflict", "space_denied", "access_denied", "resource_owned", "resource_exists"}, calls: func(x things) (list []step) {
+			for _, u := range x.uris() {
+				list = append(list, put(api+"/resources/item?uri="+u, `{"text":"taken"}`))
+			}
+			return append(list, put(api+"/resources/item?space=user:"+ann+"&uri="+x.Note, `{"text":"taken"}`))
+		}, shared: func(x things) []step {
+			return []step{put(api+"/resources/item?space=group:"+family+"&uri="+x.Shared, `{"text":"taken"}`), put(api+"/resources/item?uri="+x.Shared, `{"text":"taken"}`)}
+		}},
+		{route: "DELETE /api/v1/resources/item", turn: late, want: []string{"not_found", "access_denied", "resource_owned", "space_denied"}, calls: func(x things) (list []step) {
+			for _, u := range x.uris() {
+				list = append(list, del(api+"/resources/item?uri="+u), del(api+"/resources/item?erase=true&uri="+u))
+			}
+			return list
+		}, shared: func(x things) []step { return []step{del(api + "/resources/item?uri=" + x.Shared)} }},
+		{route: "PATCH /api/v1/grants/{id}", want: []string{"grant_not_found"}, calls: func(x things) []step {
+			return []step{patch(api+"/grants/"+x.Grant, `{"until":"2040-01-01T00:00:00Z"}`)}
+		}},
+		{route: "DELETE /api/v1/grants/{id}", want: []string{"grant_not_found"}, turn: late, calls: func(x things) []step { return []step{del(api + "/grants/" + x.Grant)} }},
+		{route: "POST /api/v1/approvals/{id}", turn: late, want: []string{"approval_not_found"}, calls: func(x things) []step {
+			return []step{post(api+"/approvals/"+x.Intent, `{"approve":true,`+x.Seen+`}`), post(api+"/approvals/"+url.PathEscape(x.Question), `{"approve":false,`+x.Seen+`}`),
+				post(api+"/approvals/"+x.Intent, `{"approve":true,"standing":"always",`+x.Seen+`}`)}
+		}, shared: func(x things) []step {
+			return []step{post(api+"/approvals/"+url.PathEscape(x.Families), `{"approve":true,`+x.FamilySeen+`}`)}
+		}},
+		{route: "POST /api/v1/intents/{id}/approve", want: []string{"intent_not_found"}, calls: func(x things) []step {
+			return []step{post(api+"/intents/"+x.Intent+"/approve", `{`+x.Seen+`}`)}
+		}},
+		{route: "POST /api/v1/intents/{id}/deny", want: []string{"intent_not_found"}, calls: func(x things) []step {
+			return []step{post(api+"/intents/"+x.Intent+"/deny", `{`+x.Seen+`}`)}
+		}},
+		{route: "POST /api/v1/intents/{id}/cancel", want: []string{"intent_not_found"}, turn: late, calls: func(x things) []step {
+			return []step{post(api+"/intents/"+x.Intent+"/cancel", ``), post(api+"/intents/"+x.Done+"/cancel", ``)}
+		}},
+		{route: "POST /api/v1/intents/{id}/retry", want: []string{"intent_not_found"}, turn: late, calls: func(x things) []step {
+			return []step{post(api+"/intents/"+x.Intent+"/retry", ``), post(api+"/intents/"+x.Done+"/retry", ``)}
+		}},
+		{route: "POST /api/v1/intents/{id}/undo", want: []string{"intent_not_found"}, turn: late, calls: func(x things) []step {
+			return []step{post(api+"/intents/"+x.Intent+"/undo", ``), post(api+"/intents/"+x.Done+"/undo", ``)}
+		}},
+		{route: "POST /api/v1/intents/{id}/resolve", want: []string{"intent_not_found"}, turn: late, calls: func(x things) []step {
+			return []step{post(api+"/intents/"+x.Done+"/resolve", `{"done":true,"note":"taken"}`)}
+		}},
+		{route: "PUT /api/v1/groups/{group}/members/{user}", want: []string{"group_not_found", "admin_only", "group_denied"}, ruled: true, managed: true, calls: to(), shared: func(things) []step {
+			return []step{put(api+"/groups/"+family+"/members/"+eve, `{}`), put(api+"/groups/"+family+"/members/"+eve, `{"manages":true}`)}
+		}},
+		{route: "DELETE /api/v1/groups/{group}/members/{user}", want: []string{"group_not_found", "admin_only", "group_denied"}, ruled: true, managed: true, turn: last, calls: to(), shared: func(things) []step {
+			return []step{del(api + "/groups/" + family + "/members/" + ann)}
+		}},
+		{route: "DELETE /api/v1/groups/{group}", want: []string{"admin_only", "group_not_found"}, admin: true, turn: last, calls: to(del(api + "/groups/" + family))},
+		{route: "POST /api/v1/groups", want: admin, admin: true, calls: to(post(api+"/groups", `{"name":"mine","members":["ann"]}`))},
+		{route: "POST /api/v1/users", want: admin, admin: true, calls: to(post(api+"/users", `{"user":"mallory","roles":["admin"]}`))},
+		{route: "PATCH /api/v1/users/{user}", want: admin, admin: true, turn: last, calls: to(patch(api+"/users/"+bob, `{"display":"taken"}`), patch(api+"/users/"+bob, `{"roles":["admin"]}`),
+			patch(api+"/users/"+ann, `{"disabled":true}`))},
+		{route: "POST /api/v1/keys", want: admin, admin: true, calls: to(post(api+"/keys", `{"user":"ann","name":"mine"}`))},
+		{route: "DELETE /api/v1/keys/{id}", want: admin, admin: true, calls: func(x things) []step { return []step{del(api + "/keys/" + x.Key)} }},
+		{route: "POST /api/v1/agents/approve", want: admin, admin: true, calls: to(post(api+"/agents/approve", `{"path":"desk","hash":"x"}`)), open: "refused for its hash, also to the admin"},
+		{route: "POST /api/v1/agents/deny", want: admin, admin: true, calls: to(post(api+"/agents/deny", `{"path":"desk"}`))},
+		{route: "POST /api/v1/agents/revoke", want: admin, admin: true, calls: to(post(api+"/agents/revoke", `{"path":"desk"}`))},
+	}
+}
+
+// openaiRoutes are the routes of OpenAI's API.
+func openaiRoutes() []entry {
+	return []entry{
+		{route: "POST /v1/chat/completions", want: notFound, calls: func(x things) []step {
+			return []step{post("/v1/chat/completions", `{"model":"default","messages":[{"role":"user","content":"go on"}],"metadata":{"conversation_id":"`+x.Conv+`"}}`)}
+		}},
+		{route: "POST /v1/embeddings", want: own,
+			calls: to(post("/v1/embeddings", `{"model":"default","input":"`+bait+`"}`)), open: "it takes nothing but the text that is sent"},
+		{route: "GET /v1/models", want: own, calls: to(get("/v1/models")), open: "the models are the node's"},
+		{route: "GET /v1/models/{id...}", want: own, calls: to(get("/v1/models/default")), open: "the models are the node's"},
+	}
+}
+
+// serviceRoutes are the services of agents.
+func serviceRoutes() []entry {
+	const at = "/services/v1"
+	return []entry{
+		{route: "GET /services/v1/state", want: own, calls: to(get(at+"/state").as("desk"), get(at+"/state?prefix=h").as("desk"))},
+		{route: "GET /services/v1/state/{key...}", want: []string{"not_found", "unknown_url"}, calls: func(x things) []step {
+			return []step{get(at + "/state/" + x.StateKey).as("desk"), get(at + "/state/../" + ann + "/" + x.StateKey).as("desk")}
+		}},
+		{route: "POST /services/v1/db/query", want: []string{"sql_invalid"}, calls: to(post(at+"/db/query", `{"sql":"select * from of_ann"}`).as("desk"),
+			post(at+"/db/query", `{"sql":"select * from ann.of_ann"}`).as("desk"))},
+		{route: "GET /services/v1/user", want: own, calls: to(get(at + "/user").as("desk"))},
+		{route: "POST /services/v1/log", want: own, calls: to(post(at+"/log", `{"message":"hello"}`).as("desk")), open: "a line in the node's own log; nothing is read"},
+		{route: "POST /services/v1/llm/chat/completions", want: notFound, calls: func(x things) []step {
+			return []step{post(at+"/llm/chat/completions", `{"messages":[{"role":"user","content":"go on"}],"metadata":{"conversation_id":"`+x.Conv+`"}}`).as("desk")}
+		}},
+		{route: "PUT /services/v1/state/{key...}", want: own, turn: late, calls: func(x things) []step {
+			return []step{put(at+"/state/"+x.StateKey, `"taken"`).as("desk")}
+		}},
+		{route: "POST /services/v1/db/exec", want: []string{"sql_invalid"}, calls: to(post(at+"/db/exec", `{"statements":[{"sql":"update of_ann set x='taken'"}]}`).as("desk"))},
+		{route: "DELETE /services/v1/state/{key...}", want: []string{"", "not_found"}, apart: true, turn: late, calls: func(x things) []step {
+			return []step{del(at + "/state/" + x.StateKey).as("desk")}
+		}},
+	}
+}
+
+// methods are those of the services over gRPC, by Connect's JSON.
+func methods() []entry {
+	return []entry{
+		{route: "search.Search.QueryMessages", want: []string{"", "conversation_not_found"}, calls: func(x things) []step {
+			return []step{post("/search.Search/QueryMessages", `{"query":"`+bait+`","around":5,"limit":100}`),
+				post("/search.Search/QueryMessages", `{"query":"`+bait+`","conversation":"`+x.Conv+`"}`)}
+		}},
+		{route: "tool.Tool.ListTools", want: own, calls: to(post("/tool.Tool/ListTools", `{}`), post("/tool.Tool/ListTools", `{"agent":"desk"}`)), open: "the tools are the node's"},
+		{route: "tool.Tool.ExecuteTool", want: own, calls: func(x things) []step { return []step{execute("", "conversation.search", `{"query":"`+bait+`"}`)} }},
+		{route: "event.Event.Publish", want: []string{"event_source_foreign", "event_space_foreign"}, calls: func(x things) []step {
+			return []step{post("/event.Event/Publish", `{"source":"user:ann","resources":[{"uri":"`+x.Note+`"}]}`),
+				post("/event.Event/Publish", `{"space":"user:ann","resources":[{"uri":"`+x.Note+`"}]}`),
+				post("/event.Event/Publish", `{"source":"system","resources":[{"uri":"`+x.Note+`"}]}`)}
+		}, shared: func(x things) []step {
+			return []step{post("/event.Event/Publish", `{"space":"group:family","resources":[{"uri":"`+x.Shared+`"}]}`)}
+		}},
+		{route: "event.Event.Subscribe", live: true, want: own, calls: func(x things) []step {
+			return []step{stream("/event.Event/Subscribe", `{"bodies":true}`), stream("/event.Event/Subscribe", `{"bodies":true,"cursor":"now"}`)}
+		}},
+		{route: "grpc.health.v1.Health.Check", want: own, calls: to(post("/grpc.health.v1.Health/Check", `{}`)), open: "it tells whether Steward can serve"},
+		{route: "grpc.health.v1.Health.List", want: own, calls: to(post("/grpc.health.v1.Health/List", `{}`)), open: "it tells whether Steward can serve"},
+		{route: "grpc.health.v1.Health.Watch", want: own, calls: to(stream("/grpc.health.v1.Health/Watch", `{}`)), open: "it tells whether Steward can serve"},
+	}
+}

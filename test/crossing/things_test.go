@@ -1,0 +1,365 @@
+package crossing
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"reflect"
+	"regexp"
+	"strings"
+
+	"steward/internal/id"
+)
+
+// bait is a word of all that ann says, by which it can be searched for.
+const bait = "lighthousekeeper"
+
+// things are the ids of what is somebody's: of ann's, or of nobody's. Each is
+// text, so that those of nobody can be made for all of them.
+type things struct {
+	Conv, Asked, Said, Turn string // a conversation, the first message in it, its answer, their interaction
+	Second                  string // the interaction after it
+	Wrote                   string // the interaction in which a file was written that had been read
+	Branch, Next            string // its second branch; the cursor of a page of its messages
+	LogMessage              string // the message of a call, which is entry LogMessage/0 of the work log
+	Pages                   string // the cursor of a page of conversations
+	Waiting, Question       string // a conversation whose turn waits for an approval; the question
+	Seen                    string // the hash of what was shown of the question: the member of an answer that repeats it
+	Task                    string // the request of a task
+	Rest                    string // the resource that holds what was cut off a result
+	Victim, VictimBranch    string // a conversation that is to be deleted, and a branch of it
+	Deleted                 string // a conversation that is deleted
+	Key                     string
+	Intent, Done            string // the waiting action, by its id, and one that was done
+	Grant                   string // a standing approval
+	Mail                    string // the id of an e-mail that was sent
+	Families, FamilySeen    string // a question that the family answers, and what was shown of it
+	StateKey                string
+	Note, Shared, Spare     string // URIs of resources: of ann's, and of the family's
+}
+
+// uris are the URIs of what is ann's.
+func (x things) uris() []string {
+	conv := "cld:common.Conversation." + x.Conv
+	return []string{x.Note, conv, conv + "/common.Interaction." + x.Turn, conv + "/common.Interaction." + x.Turn + "/common.Message." + x.Said,
+		x.Question, x.Rest, "cld:identity.Key." + x.Key}
+}
+
+var uuid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+
+var rest = regexp.MustCompile(`"rest":"([^"]+)"`)
+
+var mail = regexp.MustCompile(`(outbox[^ "\\]*)`)
+
+// group is what the first group found.
+func group(found []string) string {
+	if found == nil {
+		return ""
+	}
+	return found[1]
+}
+
+// nobodys are ids of the same form that are nobody's.
+func (x things) nobodys() things {
+	made := map[string]string{}
+	v := reflect.ValueOf(&x).Elem()
+	for i := range v.NumField() {
+		v.Field(i).SetString(uuid.ReplaceAllStringFunc(v.Field(i).String(), func(s string) string {
+			if made[s] == "" {
+				made[s] = id.New().String()
+			}
+			return made[s]
+		}))
+	}
+	return x
+}
+
+// whole reports a field that ann's things lack.
+func (x things) whole() error {
+	v := reflect.ValueOf(x)
+	for i := range v.NumField() {
+		if v.Field(i).String() == "" {
+			return fmt.Errorf("ann made no %s", v.Type().Field(i).Name)
+		}
+	}
+	return nil
+}
+
+// mark is a text that may come back to nobody but a user.
+func (w *world) mark(user, of string) string { return bait + " " + of + " " + w.canary[user] }
+
+// maker makes things as a user.
+type maker struct {
+	*world
+	user string
+}
+
+// do makes a step, which has to be done, and keeps the ids that are told.
+func (w maker) do(s step) string {
+	w.t.Helper()
+	a := w.world.do(w.user, s, nil)
+	if a.code != "" {
+		w.t.Fatalf("%s: %s", s, a.body)
+	}
+	w.learn(w.user, a.body)
+	return a.body
+}
+
+func (w maker) mark(of string) string { return w.world.mark(w.user, of) }
+
+func (w maker) turn(conv, agent, text string) (accepted, last map[string]any) {
+	w.t.Helper()
+	return w.world.turn(w.user, conv, agent, text)
+}
+
+func (w *world) learn(user, text string) {
+	if w.ids[user] == nil {
+		return
+	}
+	for _, x := range uuid.FindAllString(text, -1) {
+		if !w.ids[family][x] {
+			w.ids[user][x] = true
+		}
+	}
+}
+
+// turn is a turn of a user's to its end, or until it waits for an approval.
+func (w *world) turn(user, conv, agent, text string) (accepted, last map[string]any) {
+	w.t.Helper()
+	s, end := w.dial(user)
+	defer end()
+	frame := map[string]any{"type": "message", "id": "1", "content": text}
+	if conv != "" {
+		frame["conversation_id"] = conv
+	}
+	if agent != "" {
+		frame["agent"] = agent
+	}
+	b, err := json.Marshal(frame)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	s.send(string(b))
+	accepted = s.until("the message's acceptance", func(f map[string]any) bool { return f["re"] == "1" })
+	if accepted["type"] != "accepted" {
+		w.t.Fatalf("%v", accepted)
+	}
+	last = s.until("the turn's end", func(f map[string]any) bool {
+		return f["type"] == "complete" || f["type"] == "error" || f["status"] == "awaiting_approval"
+	})
+	if last["type"] == "error" {
+		w.t.Fatalf("%s: %v", text, last)
+	}
+	w.learn(user, s.told.String())
+	w.told = s.told.String()
+	return accepted, last
+}
+
+func text(f map[string]any, key string) string { s, _ := f[key].(string); return s }
+
+// question is what a turn waits for: its id, and the member of an answer that
+// says what was shown.
+func question(waiting map[string]any) (id, seen string) {
+	q, _ := waiting["approval"].(map[string]any)
+	for k := range q {
+		if strings.HasSuffix(k, "hash") {
+			seen = fmt.Sprintf("%q:%q", k, q[k])
+		}
+	}
+	return text(q, "id"), seen
+}
+
+// approved is a turn that the user approves. It returns its interaction.
+func (w maker) approved(conv, agent, said string) string {
+	w.t.Helper()
+	acc, end := w.turn(conv, agent, said)
+	if end["status"] != "awaiting_approval" { // it needs none
+		return text(acc, "interaction_id")
+	}
+	s, done := w.dial(w.user)
+	defer done()
+	s.send(`{"type":"resume","conversation_id":"` + text(acc, "conversation_id") + `","cursor":"now"}`)
+	id, seen := question(end)
+	s.send(`{"type":"approve","id":"yes","approval_id":"` + id + `","standing":"always",` + seen + `}`)
+	s.until("the turn's end", func(f map[string]any) bool { return f["type"] == "complete" || f["type"] == "error" })
+	if all := s.told.String(); !strings.Contains(all, `"status":"ok"`) && !strings.Contains(all, `"status":"accepted"`) {
+		w.t.Fatalf("%s: %s", said, s.told.String())
+	}
+	w.learn(w.user, s.told.String())
+	return text(acc, "interaction_id")
+}
+
+// share makes what is in a text the family's.
+func (w *world) share(text string) {
+	for _, x := range uuid.FindAllString(text, -1) {
+		delete(w.ids[ann], x)
+		w.ids[family][x] = true
+	}
+}
+
+// intent is the id of an action in a state: of the one named, or of the newest
+// that can be taken back.
+func (w maker) intent(state, uri string) string {
+	w.t.Helper()
+	var out struct {
+		Intents []struct{ ID, URI, Tool string }
+	}
+	if err := json.Unmarshal([]byte(w.do(get("/api/v1/intents?state="+state))), &out); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, in := range out.Intents {
+		if in.URI == uri || uri == "" && in.Tool == "task.add" {
+			return in.ID
+		}
+	}
+	w.t.Fatalf("no action %s is %s: %+v", uri, state, out)
+	return ""
+}
+
+// made makes one of everything as a user.
+func (w *world) made(user string) things { return maker{w, user}.made() }
+
+func (w maker) made() (x things) {
+	w.t.Helper()
+	var out struct {
+		ID       string
+		Next     string
+		Messages []struct {
+			ID     string
+			Role   string
+			Blocks []struct{ Type string }
+		}
+		Branch string
+	}
+	read := func(body string) {
+		w.t.Helper()
+		out.Messages, out.ID, out.Next = nil, "", ""
+		if err := json.Unmarshal([]byte(body), &out); err != nil {
+			w.t.Fatalf("%v: %s", err, body)
+		}
+	}
+	acc, end := w.turn("", "", w.mark("talk"))
+	x.Conv, x.Asked, x.Said, x.Turn = text(acc, "conversation_id"), text(acc, "message_id"), text(end, "message_id"), text(acc, "interaction_id")
+	acc, _ = w.turn(x.Conv, "", `CALL math.evaluate {"expression":"6*7"} `+w.mark("log"))
+	x.Second = text(acc, "interaction_id")
+	for _, text := range []string{"more", "and more"} {
+		w.turn(x.Conv, "", w.mark(text))
+	}
+	conv := "/api/v1/conversations/" + x.Conv
+	read(w.do(get(conv + "/messages?limit=1000")))
+	for _, m := range out.Messages {
+		if m.Role == "assistant" && len(m.Blocks) > 0 && m.Blocks[0].Type == "tool_call" {
+			x.LogMessage = m.ID
+		}
+	}
+	w.do(patch(conv, `{"title":"`+w.mark("title")+`"}`))
+	w.do(post(conv+"/messages/mark", `{"messages":["`+x.Said+`"],"state":"invalidated","reason":"`+w.mark("reason")+`"}`))
+	read(w.do(post(conv+"/branches", `{"message":"`+x.Said+`","title":"`+w.mark("branch")+`"}`)))
+	x.Branch = out.ID
+	w.do(post(conv+"/messages/insert", `{"after":"`+x.Asked+`","text":"`+w.mark("inserted")+`"}`))
+	w.do(patch(conv+"/branches/main", `{"preferred":true}`))
+	read(w.do(get(conv + "/messages?limit=1")))
+	x.Next = out.Next
+
+	w.turn(x.Conv, "", `CALL files.read {"path":"notes/welcome.txt"} `+w.mark("read"))
+	x.Wrote = w.approved(x.Conv, "", `CALL files.write {"path":"notes/welcome.txt","overwrite":true,"content":"Welcome all.\n"} `+w.mark("write"))
+	acc, end = w.turn("", "", `CALL files.write {"path":"notes/of_`+w.user+`.txt","content":"`+w.mark("file")+`"}`)
+	x.Waiting = text(acc, "conversation_id")
+	x.Question, x.Seen = question(end)
+	if w.user == ann {
+		_, end = w.turn("", "", `CALL files.write {"path":"notes/ours.txt","content":"`+w.shared+`"}`)
+		x.Families, x.FamilySeen = question(end)
+		w.share(w.told)
+		w.share(w.do(get("/api/v1/intents/" + url.PathEscape(x.Families))))
+	} else {
+		x.Families, x.FamilySeen = x.Question, x.Seen
+	}
+	w.keep()
+	var list struct {
+		Requests []struct{ ID, Kind string }
+	}
+	if err := json.Unmarshal([]byte(w.do(get("/api/v1/requests"))), &list); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, r := range list.Requests {
+		if r.Kind == "task" {
+			x.Task = r.ID
+		}
+	}
+	x.Intent, x.Done = w.intent("awaiting_approval", x.Question), w.intent("done", "")
+	var grants struct{ Grants []struct{ ID string } }
+	if err := json.Unmarshal([]byte(w.do(get("/api/v1/grants"))), &grants); err != nil || len(grants.Grants) == 0 {
+		w.t.Fatalf("grants: %v", err)
+	}
+	x.Mail = group(mail.FindStringSubmatch(w.do(execute("desk", "email.list", `{"folder":"outbox"}`))))
+	x.Grant = grants.Grants[0].ID
+	w.turn("", "desk", `CALL db.query {"sql":"select '`+w.mark("rest")+`' || hex(zeroblob(100000))"}`)
+	x.Rest = group(rest.FindStringSubmatch(w.told))
+	w.turn("", "", `CALL desk.ask {"request":"CALL time.now {} `+w.mark("asked")+`"}`)
+
+	acc, _ = w.turn("", "", w.mark("victim"))
+	x.Victim = text(acc, "conversation_id")
+	read(w.do(post("/api/v1/conversations/"+x.Victim+"/branches", `{"message":"`+text(acc, "message_id")+`"}`)))
+	x.VictimBranch = out.ID
+	acc, _ = w.turn("", "", w.mark("deleted"))
+	x.Deleted = text(acc, "conversation_id")
+	w.do(del("/api/v1/conversations/" + x.Deleted))
+	read(w.do(get("/api/v1/conversations?limit=1")))
+	x.Pages = out.Next
+
+	w.do(post("/api/v1/import?name=hers.json", `[{"role":"user","content":"`+w.mark("import")+`"},{"role":"assistant","content":"hm"}]`))
+	w.do(put("/api/v1/profile", `{"location":"`+w.mark("place")+`"}`))
+	x.StateKey = "of_" + w.user
+	w.do(put("/services/v1/state/noted-"+w.canary[w.user], `1`).as("desk"))
+	w.do(put("/services/v1/state/"+x.StateKey, `"`+w.mark("state")+`"`).as("desk"))
+	w.do(post("/services/v1/db/exec", `{"statements":[{"sql":"create table of_`+w.user+` (x)"},{"sql":"insert into of_`+w.user+` values (?)","args":["`+w.mark("db")+`"]}]}`).as("desk"))
+	x.Key = w.spare[w.user].String()
+	x.Note = "cld:identity.User." + w.user + "/home.Note." + id.New().String()
+	w.do(put("/api/v1/resources/item?uri="+x.Note, `{"text":"`+w.mark("note")+`"}`))
+	for _, of := range []*string{&x.Shared, &x.Spare} {
+		*of = "cld:identity.Group.family/home.Note." + id.New().String()
+		w.share(*of)
+		if w.user != ann { // what is the family's is ann's to make
+			continue
+		}
+		if a := w.world.do(ann, put("/api/v1/resources/item?space=group:family&uri="+*of, `{"text":"`+w.shared+`"}`), nil); a.code != "" {
+			w.t.Fatal(a.body)
+		}
+	}
+	if err := x.whole(); err != nil {
+		w.t.Fatal(err)
+	}
+	return x
+}
+
+// keep makes what the tools of the desk keep.
+func (w maker) keep() {
+	w.t.Helper()
+	for _, c := range []struct{ tool, args string }{
+		{"state.put", `{"key":"of_%u","value":"%s"}`},
+		{"db.exec", `{"sql":"create table of_%u (x)"}`},
+		{"db.exec", `{"sql":"insert into of_%u values ('%s')"}`},
+	} {
+		args := strings.ReplaceAll(strings.ReplaceAll(c.args, "%s", w.mark(c.tool)), "%u", w.user)
+		if body := w.do(execute("desk", c.tool, args)); !strings.Contains(body, "CALL_STATUS_OK") {
+			w.t.Fatalf("%s: %s", c.tool, body)
+		}
+	}
+	for _, c := range []struct{ tool, args string }{
+		{"task.add", `{"title":"%s"}`},
+		{"timer.set", `{"name":"%s","seconds":86000}`},
+		{"calendar.add", `{"title":"%s","start":"2030-01-02T10:00:00"}`},
+		{"email.send", `{"to":["lib@example.com"],"subject":"%s","body":"hello"}`},
+	} {
+		w.approved("", "desk", "CALL "+c.tool+" "+strings.ReplaceAll(c.args, "%s", w.mark(c.tool)))
+	}
+}
+
+// execute calls a tool.
+func execute(agent, name, args string) step {
+	b, err := json.Marshal(map[string]any{"agent": agent, "function": map[string]any{"name": name, "arguments": args}})
+	if err != nil {
+		panic(err)
+	}
+	return post("/tool.Tool/ExecuteTool", string(b))
+}

@@ -1,0 +1,2 @@
+// Package grpc tests gRPC tools against servers that are not ours.
+package grpc

@@ -1,0 +1,282 @@
+package hostile
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// deed is what a rogue does in a call, and what is to come of it.
+type deed struct {
+	do     string
+	status string
+	code   string // in the text of a result that is no good, or the text of one that is
+	gone   bool   // nothing of it runs any more soon after the call
+}
+
+// mostRise is by how much Steward's memory may rise, whatever a tool does.
+const mostRise = 64 << 20
+
+// endsIn is how long it may take until nothing is left of a program that was
+// ended: until it has not answered a ping, and has had its time to end.
+const endsIn = 12 * time.Second
+
+// timeout is that of its call: short where it is to be waited for.
+func (d deed) timeout() time.Duration {
+	if strings.HasSuffix(d.code, "_timeout") {
+		return time.Second
+	}
+	return 20 * time.Second
+}
+
+// servers writes mcp.json.
+func (s *steward) servers(list map[string]any) {
+	s.t.Helper()
+	b, err := json.Marshal(map[string]any{"mcpServers": list})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.write(string(b), "mcp.json")
+}
+
+// rogue is an entry of it. The file behaviour says how it starts.
+func rogue(name, behaviour string, timeout time.Duration) map[string]any {
+	e := map[string]any{"command": roguePath, "args": []string{"mcp", name}, "timeout": timeout.String()}
+	if behaviour != "" {
+		e["env"] = map[string]string{"ROGUE_SWITCH": behaviour}
+	}
+	return e
+}
+
+// suffer has the rogues do their deeds, all of a group at the same time. Each
+// call has one result, in time and in bounded memory; an ordinary tool and a
+// good server work as ever; and of what was ended nothing is left.
+func (s *steward) suffer(agent, prefix, good string, groups ...[]deed) {
+	s.t.Helper()
+	if r := s.do(agent, good, "").one(s.t); r.Status != "ok" || r.Text != "worked" {
+		s.t.Fatalf("%+v", r)
+	}
+	stop := s.watch()
+	for _, group := range groups {
+		var all sync.WaitGroup
+		for _, d := range group {
+			all.Go(func() { s.try(agent, prefix, d) })
+		}
+		all.Go(func() {
+			if r := s.do(agent, good, "").one(s.t); r.Status != "ok" || r.Text != "worked" {
+				s.t.Errorf("meanwhile a good one: %+v", r)
+			}
+		})
+		all.Wait()
+	}
+	w := stop()
+	median, longest := w.latency()
+	s.t.Logf("memory rose by %d MiB; of %d calls of an ordinary tool the middle one took %v, the longest %v", w.rise>>20, len(w.times), median, longest)
+	if w.rise > mostRise {
+		s.t.Errorf("memory rose by %d MiB", w.rise>>20)
+	}
+	if median > 100*time.Millisecond || longest > 3*time.Second {
+		s.t.Errorf("calls of an ordinary tool take %v, and up to %v", median, longest)
+	}
+	for _, group := range groups {
+		for _, d := range group {
+			if d.gone {
+				eventually(s.t, "nothing is left of "+prefix+d.do, endsIn, func() bool { return len(alive(s.t, prefix+d.do)) == 0 })
+			}
+		}
+	}
+}
+
+// try has a rogue do its deed, on a source of that name.
+func (s *steward) try(agent, prefix string, d deed) {
+	name := prefix + d.do
+	c := call{name + ".do", map[string]string{"do": d.do}}
+	calls := []call{c}
+	switch d.do {
+	case "killed":
+		calls[0].Args = map[string]string{"do": "hang"}
+		done := make(chan struct{})
+		defer func() { <-done }()
+		go func() {
+			defer close(done)
+			pids := []int{}
+			tick := time.NewTicker(5 * time.Millisecond)
+			defer tick.Stop()
+			for deadline := time.Now().Add(15 * time.Second); len(pids) == 0 && time.Now().Before(deadline); <-tick.C {
+				pids = inCall(s.t, name)
+			}
+			for _, pid := range pids {
+				if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+					s.t.Error(err)
+				}
+			}
+		}()
+	case "swap":
+		calls = []call{c, {c.Name, map[string]string{"do": d.do, "n": "2"}}}
+	case "deaf": // more than fits into a pipe
+		calls = nil
+		for _, letter := range []string{"x", "y", "z"} {
+			calls = append(calls, call{c.Name, map[string]string{"do": d.do, "text": strings.Repeat(letter, 256<<10)}})
+		}
+	}
+	a := s.ask(agent, calls)
+	if len(a.results) != len(calls) || a.text != "done" {
+		s.t.Errorf("%s: %d results: %+v", name, len(a.results), a)
+	}
+	for _, r := range a.results {
+		if r.Status != d.status || !strings.Contains(r.Text, d.code) {
+			s.t.Errorf("%s: %+v; want %s %s", name, r, d.status, d.code)
+		}
+	}
+}
+
+func TestHostileServers(t *testing.T) {
+	quiet := []deed{
+		{do: "die", status: "unavailable", code: "mcp_server_ended", gone: true},
+		{do: "killed", status: "unavailable", code: "mcp_server_ended", gone: true},
+		{do: "hang", status: "error", code: "_timeout", gone: true},
+		{do: "deaf", status: "error", code: "_timeout", gone: true},
+		{do: "forks", status: "ok", code: "worked"},
+		{do: "forks_hang", status: "error", code: "_timeout", gone: true},
+		{do: "forks_die", status: "unavailable", code: "mcp_server_ended", gone: true},
+		{do: "wrong_id", status: "error", code: "_timeout"},
+		{do: "half", status: "unavailable", code: "mcp_server_ended", gone: true},
+		{do: "half_line", status: "error", code: "_timeout"},
+		{do: "twice", status: "ok", code: "first"},
+		{do: "swap", status: "ok", code: "answer"},
+		{do: "close", status: "unavailable", code: "mcp_server_ended", gone: true},
+	}
+	loud := [][]deed{
+		{{do: "flood", status: "unavailable", code: "mcp_server_floods", gone: true}},
+		{{do: "flood_line", status: "unavailable", code: "mcp_server_floods", gone: true}},
+		{{do: "flood_stderr", status: "ok", code: "worked"}},
+		{{do: "flood_talk", status: "ok", code: "worked"}},
+		{{do: "long", status: "unavailable", code: "mcp_server_floods", gone: true}},
+	}
+	s := newSteward(t)
+	list := map[string]any{"good": rogue("good", "", time.Minute)}
+	for _, d := range slices.Concat(append(loud, quiet)...) {
+		list[d.do] = rogue(d.do, "", d.timeout())
+	}
+	s.servers(list)
+	s.must("agents", "approve", "--all", "--yes", "-q")
+	s.serve()
+	s.suffer("", "", "good.do", append([][]deed{quiet}, loud...)...)
+}
+
+// TestServersThatDoNotStart any more, once they are approved.
+func TestServersThatDoNotStart(t *testing.T) {
+	s := newSteward(t)
+	modes := map[string]string{"hang_start": "error", "hang_list": "error", "exit": "unavailable", "restart": "unavailable"}
+	list := map[string]any{"good": rogue("good", "", time.Minute)}
+	for m := range modes {
+		list[m] = rogue(m, s.write("", "switches", m), time.Second)
+	}
+	s.servers(list)
+	s.must("agents", "approve", "--all", "--yes", "-q")
+	for m := range modes {
+		s.write(m, "switches", m)
+	}
+	s.serve()
+	if left := alive(t, ""); len(left) > 0 {
+		t.Errorf("started at the start: %v", left)
+	}
+	stop := s.watch()
+	for range 2 {
+		var all sync.WaitGroup
+		for m, status := range modes {
+			all.Go(func() {
+				if r := s.do("", m+".do", "").one(t); r.Status != status || !strings.Contains(r.Text, "recoverable: ") {
+					t.Errorf("%s: %+v", m, r)
+				}
+			})
+		}
+		all.Wait()
+		if r := s.do("", "good.do", "").one(t); r.Status != "ok" {
+			t.Errorf("%+v", r)
+		}
+	}
+	w := stop()
+	if median, longest := w.latency(); w.rise > mostRise || median > 100*time.Millisecond || longest > 3*time.Second {
+		t.Errorf("memory rose by %d MiB; an ordinary tool takes %v, and up to %v", w.rise>>20, median, longest)
+	}
+	// One that always ends again is started again after longer and longer
+	// pauses: not more than a few times in this while.
+	b, err := os.ReadFile(s.path("switches", "restart.log"))
+	if n := strings.Count(string(b), "\n"); err != nil || n == 0 || n > 8 {
+		t.Errorf("started %d times, %v", n, err)
+	}
+	// They can be used again when they have come to themselves.
+	for m := range modes {
+		s.write("", "switches", m)
+	}
+	eventually(t, "what ends at once works again", 30*time.Second, func() bool { return s.do("", "exit.do", "").one(t).Status == "ok" })
+}
+
+// TestHostilePrograms: the same with confined programs of an agent's folder,
+// one process for each call, and one for all.
+func TestHostilePrograms(t *testing.T) {
+	quiet := []deed{
+		{do: "die", status: "unavailable", code: "process_failed", gone: true},
+		{do: "killed", status: "unavailable", code: "process_failed", gone: true},
+		{do: "hang", status: "error", code: "_timeout", gone: true},
+		{do: "deaf", status: "error", code: "_timeout", gone: true},
+		{do: "forks", status: "ok", code: "worked"},
+		{do: "forks_hang", status: "error", code: "_timeout", gone: true},
+		{do: "forks_die", status: "unavailable", code: "process_failed", gone: true},
+		{do: "half", status: "error", code: "_timeout", gone: true},
+		{do: "twice", status: "ok", code: "first"},
+		{do: "close", status: "error", code: "_timeout", gone: true},
+	}
+	loud := [][]deed{
+		{{do: "flood", status: "unavailable", code: "process_noise", gone: true}},
+		{{do: "flood_line", status: "unavailable", code: "output_too_large", gone: true}},
+		{{do: "flood_stderr", status: "ok", code: "worked"}},
+		{{do: "flood_talk", status: "unavailable", code: "process_noise", gone: true}},
+		{{do: "long", status: "unavailable", code: "output_too_large", gone: true}},
+	}
+	// A program that ends with its input has not answered; one that is kept
+	// may still do so.
+	more := map[string][]deed{
+		"once": {{do: "wrong_id", status: "unavailable", code: "process_failed", gone: true}, {do: "half_line", status: "unavailable", code: "process_failed", gone: true}},
+		"serve": {{do: "wrong_id", status: "error", code: "_timeout"}, {do: "half_line", status: "error", code: "_timeout"},
+			{do: "swap", status: "ok", code: "answer"}},
+	}
+	for mode, some := range more {
+		t.Run(mode, func(t *testing.T) {
+			s := newSteward(t)
+			groups := [][]deed{slices.Concat(quiet, some)}
+			for _, group := range loud {
+				groups = append(groups, slices.Clone(group))
+			}
+			for _, group := range groups {
+				for i := range group { // nothing of a process per call outlives that for long
+					group[i].gone = group[i].gone || mode == "once"
+				}
+			}
+			s.programs(mode, groups)
+			s.must("agents", "approve", "rogues", "--yes", "-q")
+			s.serve()
+			s.suffer("rogues", "", "good.do", groups...)
+		})
+	}
+}
+
+// programs writes an agent with a program for each deed.
+func (s *steward) programs(mode string, groups [][]deed) {
+	s.t.Helper()
+	yaml := "name: rogues\ndescription: Has programs that misbehave.\nprocess:\n"
+	for _, group := range append(slices.Clone(groups), []deed{{do: "good"}}) {
+		for _, d := range group {
+			yaml += "  " + d.do + ": {command: [" + roguePath + ", envelope, " + d.do + "], mode: " + mode +
+				", tools: [{name: do, description: Does what do says., effect: query, timeout: " + d.timeout().String() + ", input: {type: object}}]}\n"
+		}
+	}
+	s.write(yaml, filepath.Join("agents", "rogues", "agent.yaml"))
+}

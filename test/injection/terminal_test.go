@@ -1,0 +1,146 @@
+package injection_test
+
+import (
+	"context"
+	"io"
+	"iter"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+
+	"steward/internal/conversation"
+	"steward/internal/effect"
+	"steward/internal/face/terminal"
+	"steward/internal/id"
+	"steward/internal/record"
+	"steward/internal/runtime"
+	"steward/internal/store"
+)
+
+// hers is the node as the person has it.
+type hers struct{ *runtime.Node }
+
+func (n hers) Send(ctx context.Context, t runtime.Turn) (runtime.Accepted, error) {
+	return n.Node.Send(ctx, person, t)
+}
+
+func (n hers) Watch(ctx context.Context, c id.ID, from runtime.Cursor) iter.Seq2[runtime.Frame, error] {
+	return n.Node.Watch(ctx, person, c, from)
+}
+
+func (n hers) Position(ctx context.Context, c id.ID) (runtime.Cursor, error) {
+	return n.Node.Position(ctx, person, c)
+}
+
+func (n hers) Stop(ctx context.Context, c id.ID) error { return n.Node.Stop(ctx, person, c) }
+
+func (n hers) Decide(ctx context.Context, _ id.ID, v runtime.Verdict) error {
+	return n.Node.Decide(ctx, person, v)
+}
+
+func (n hers) Question(ctx context.Context, which string, p effect.Pattern) (effect.Question, error) {
+	return n.Approval(ctx, person, which, p)
+}
+
+func (n hers) Conversations(ctx context.Context, after store.Cursor, limit int) ([]record.Conversation, store.Cursor, error) {
+	return n.Node.Conversations(ctx, person, after, limit)
+}
+
+func (n hers) Conversation(ctx context.Context, c id.ID) (record.Conversation, error) {
+	return n.Node.Conversation(ctx, person, c)
+}
+
+func (n hers) Newest(ctx context.Context, c id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error) {
+	return n.ReadMessages(ctx, person, c, runtime.Reading{After: after, Limit: limit, Reverse: true})
+}
+
+func (n hers) Rename(ctx context.Context, c id.ID, title string) (record.Conversation, error) {
+	return n.Node.Rename(ctx, person, c, title)
+}
+
+func (n hers) Export(ctx context.Context, c id.ID, format string, w io.Writer) error {
+	return n.Node.Export(ctx, person, c, format, w)
+}
+
+// A terminal is written no picture, no control sequence of an answer's own and
+// nothing into the clipboard, and nobody is called. Links of Markdown are links:
+// somebody has to follow them.
+func TestATerminalShowsText(t *testing.T) {
+	w := newWorld(t, judgeOf(t, "unfixed"))
+	w.reset()
+	answer := "" // the forms of pictures of kitty, iTerm2 and sixel, a link, and the clipboard
+	for _, text := range []string{"\x1b_Ga=T,f=100;AAAA\x1b\\", "\x1b]1337;File=inline=1:AAAA\a", "\x1bPq#0;2;0;0;0\x1b\\", "\x1b]8;;NET/eve\x1b\\x\x1b]8;;\x1b\\", "\x1b]52;c;ZXZl\a", "\u009b8m", "\u009fGa=T;AAAA\u009c"} {
+		answer += text + "\n\n"
+	}
+	for _, text := range shown {
+		answer += text + "\n\n"
+	}
+	answer += "ENDMARK\n"
+	w.model.think(func(v *view) reply {
+		if _, made := v.turn(); len(made) == 0 {
+			return reply{calls: []call{readBank}}
+		}
+		return reply{text: strings.ReplaceAll(answer, "NET", w.net.URL)}
+	})
+	master, tty, err := pty.Open()
+	w.must(err)
+	w.must(pty.Setsize(master, &pty.Winsize{Rows: 40, Cols: 120}))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	over := make(chan error, 1)
+	go func() {
+		over <- terminal.Run(ctx, terminal.Options{Node: hers{w.node}, Shelf: hers{w.node}, In: tty, Out: tty, Environ: []string{"TERM=xterm-kitty", "NO_COLOR=1"}})
+	}()
+	written, prompted := make(chan string, 1), make(chan struct{})
+	var ready sync.Once
+	go func() {
+		var all strings.Builder
+		buf := make([]byte, 4096)
+		for !strings.Contains(all.String(), "ENDMARK") {
+			n, err := master.Read(buf)
+			all.Write(buf[:n])
+			if strings.Contains(all.String(), "/help") {
+				ready.Do(func() { close(prompted) })
+			}
+			if err != nil {
+				break
+			}
+		}
+		written <- all.String()
+		for err := error(nil); err == nil; { // what it goes on to write is taken off it
+			_, err = master.Read(buf)
+		}
+	}()
+	select {
+	case <-prompted:
+	case <-ctx.Done():
+		t.Fatal("the chat does not begin")
+	}
+	_, err = master.WriteString("What is new?\r")
+	w.must(err)
+	var got string
+	select {
+	case got = <-written:
+	case <-ctx.Done():
+	}
+	cancel()
+	w.must(<-over)
+	tty.Close()
+	master.Close()
+	if !strings.Contains(got, "ENDMARK") || !strings.Contains(got, "SECRET-4711") {
+		t.Fatalf("the answer did not come: %q", got)
+	}
+	for name, seq := range map[string]string{"a picture of kitty": "\x1b_G", "a picture of iTerm2": "\x1b]1337", "a picture of sixels": "\x1bPq", "a link of the answer's own": "\x1b]8;;" + w.net.URL + "/eve\x1b", "the clipboard": "\x1b]52", "a control of C1": "\u009b", "another": "\u009f"} {
+		if strings.Contains(got, seq) {
+			t.Errorf("%s is written to the terminal", name)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.hits) > 0 {
+		t.Errorf("somebody was called: %q", w.hits)
+	}
+}

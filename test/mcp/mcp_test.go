@@ -1,0 +1,408 @@
+// Package mcp_test holds the MCP client against servers that others have
+// written, and against the suite by which MCP's authors judge clients.
+package mcp_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/tool"
+	"steward/internal/toolkit/mcp"
+)
+
+const packages = "node_modules/@modelcontextprotocol/"
+
+// TestMain makes of the test's own program the client that the suite runs.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == "conformance-client" {
+		if err := conformanceClient(os.Args[2], os.Getenv("MCP_CONFORMANCE_SCENARIO")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// node returns the Node of the packages: the suite needs a newer one than
+// many systems have.
+func node(t *testing.T) string {
+	t.Helper()
+	arch := map[string]string{"amd64": "x64"}[runtime.GOARCH]
+	if arch == "" {
+		arch = runtime.GOARCH
+	}
+	path, err := filepath.Abs("node_modules/node-linux-" + arch + "/bin/node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("the servers are not installed: run `make test`, or `npm ci` in test/mcp (%v)", err)
+	}
+	return path
+}
+
+func script(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(packages + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func open(t testing.TB, d mcp.Decl) tool.Source {
+	t.Helper()
+	s, err := mcp.Open(tool.Env{Name: "srv"}, func(into any) error { *into.(*mcp.Decl) = d; return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// kit announces and approves everything that a server offers.
+func kit(t *testing.T, s tool.Source) map[string]tool.Tool {
+	t.Helper()
+	a, err := s.Announce(within(t, time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range a.Refused {
+		t.Logf("refused: %v", r)
+	}
+	tools := map[string]tool.Tool{}
+	for _, spec := range a.Specs {
+		tools[spec.Name] = s.Tool(spec)
+	}
+	return tools
+}
+
+func call(t *testing.T, tools map[string]tool.Tool, name, args string) tool.Result {
+	t.Helper()
+	tl, ok := tools[name]
+	if !ok {
+		t.Fatalf("there is no tool %s", name)
+	}
+	r, err := tl.Call(within(t, time.Minute), tool.Invocation{Args: []byte(args)})
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return r
+}
+
+func text(r tool.Result) string {
+	return (&message.ToolResult{Content: r.Content}).Text()
+}
+
+// everything does with the server what there is to do.
+func everything(t *testing.T, s tool.Source) {
+	tools := kit(t, s)
+	if len(tools) < 10 {
+		t.Errorf("%d tools", len(tools))
+	}
+	if got := text(call(t, tools, "srv.echo", `{"message":"grüße"}`)); !strings.Contains(got, "grüße") {
+		t.Errorf("echo: %s", got)
+	}
+	if got := text(call(t, tools, "srv.get_sum", `{"a":2,"b":40}`)); !strings.Contains(got, "42") {
+		t.Errorf("get_sum: %s", got)
+	}
+	picture := false
+	for _, b := range call(t, tools, "srv.get_tiny_image", `{}`).Content {
+		i, ok := b.(*message.Image)
+		picture = picture || ok && i.MIME == "image/png" && strings.HasPrefix(string(i.Data), "\x89PNG")
+	}
+	if !picture {
+		t.Error("there is no picture")
+	}
+	if got := text(call(t, tools, "srv.get_structured_content", `{"location":"Chicago"}`)); !strings.Contains(got, "temperature") {
+		t.Errorf("get_structured_content: %s", got)
+	}
+	if got := text(call(t, tools, "srv.get_resource_links", `{"count":2}`)); strings.Count(got, "srv.read_resource") != 2 {
+		t.Errorf("get_resource_links: %s", got)
+	}
+	var list struct {
+		Resources []struct{ URI string }
+	}
+	if err := json.Unmarshal([]byte(text(call(t, tools, "srv.list_resources", `{}`))), &list); err != nil || len(list.Resources) == 0 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	args, _ := json.Marshal(map[string]string{"uri": list.Resources[0].URI})
+	if r := call(t, tools, "srv.read_resource", string(args)); len(r.Content) == 0 {
+		t.Error("a resource is empty")
+	}
+	if got := text(call(t, tools, "srv.list_prompts", `{}`)); !strings.Contains(got, "simple-prompt") {
+		t.Errorf("list_prompts: %s", got)
+	}
+	if got := text(call(t, tools, "srv.get_prompt", `{"name":"args-prompt","arguments":{"city":"Oslo"}}`)); !strings.Contains(got, "Oslo") {
+		t.Errorf("get_prompt: %s", got)
+	}
+	progress(t, tools)
+	cancelled(t, tools)
+	if _, err := tools["srv.echo"].Call(within(t, time.Minute), tool.Invocation{Args: []byte(`{"message":7}`)}); err != nil && !fault.Is(err, fault.Invalid) {
+		t.Errorf("wrong arguments: %v", err)
+	}
+}
+
+func progress(t *testing.T, tools map[string]tool.Tool) {
+	var mu sync.Mutex
+	var last tool.Progress
+	n := 0
+	_, err := tools["srv.trigger_long_running_operation"].Call(within(t, time.Minute), tool.Invocation{Args: []byte(`{"duration":1,"steps":4}`),
+		Request: id.New(), Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+		Progress: func(p tool.Progress) { mu.Lock(); defer mu.Unlock(); last, n = p, n+1 }})
+	mu.Lock()
+	defer mu.Unlock()
+	if err != nil || n < 3 || last.Fraction < 0.7 {
+		t.Errorf("progress: %d, %+v, %v", n, last, err)
+	}
+}
+
+func cancelled(t *testing.T, tools map[string]tool.Tool) {
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := tools["srv.trigger_long_running_operation"].Call(ctx, tool.Invocation{Args: []byte(`{"duration":60,"steps":600}`),
+		Progress: func(tool.Progress) { cancel() }})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestEverythingOverStdio(t *testing.T) {
+	everything(t, open(t, mcp.Decl{Command: node(t), Args: []string{script(t, "server-everything/dist/index.js"), "stdio"}}))
+}
+
+func TestEverythingOverHTTP(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	l.Close()
+	cmd := exec.Command(node(t), script(t, "server-everything/dist/index.js"), "streamableHttp")
+	cmd.Env = append(os.Environ(), "PORT="+port)
+	out, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ready := make(chan struct{})
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if strings.Contains(lines.Text(), "listening on port") {
+				close(ready)
+			}
+		}
+	})
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		reading.Wait()
+		cmd.Wait()
+	})
+	select {
+	case <-ready:
+	case <-within(t, 30*time.Second).Done():
+		t.Fatal("the server does not start")
+	}
+	everything(t, open(t, mcp.Decl{URL: "http://127.0.0.1:" + port + "/mcp"}))
+}
+
+func TestFilesystem(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	outside := filepath.Join(filepath.Dir(dir), "outside.txt")
+	for file, s := range map[string]string{filepath.Join(dir, "a.txt"): "hello from a file", outside: "not yours"} {
+		if err := os.WriteFile(file, []byte(s), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Its modules lie here, and the folder is all that it may write.
+	here, err := filepath.Abs("node_modules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, d := range map[string]mcp.Decl{
+		"free":     {},
+		"confined": {Sandbox: &mcp.Sandbox{Read: []string{here}, Write: []string{dir}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d.Command, d.Args = node(t), []string{script(t, "server-filesystem/dist/index.js"), dir}
+			if d.Sandbox != nil {
+				d.Sandbox.Limits.Memory = 4 << 30
+			}
+			tools := kit(t, open(t, d))
+			for name, want := range map[string]tool.Effect{"srv.read_text_file": tool.Query, "srv.list_directory": tool.Query,
+				"srv.write_file": tool.Action, "srv.edit_file": tool.Action, "srv.move_file": tool.Action} {
+				if tl := tools[name]; tl == nil || tl.Spec().Effect != want {
+					t.Errorf("%s is no %s", name, want)
+				}
+			}
+			if !tools["srv.write_file"].Spec().Asks || tools["srv.create_directory"].Spec().Asks {
+				t.Error("what overwrites asks, what only adds does not")
+			}
+			at := func(path string) string {
+				b, _ := json.Marshal(map[string]string{"path": path, "content": "written"})
+				return string(b)
+			}
+			read := func(path string) string { b, _ := json.Marshal(map[string]string{"path": path}); return string(b) }
+			if got := text(call(t, tools, "srv.read_text_file", read(filepath.Join(dir, "a.txt")))); !strings.Contains(got, "hello from a file") {
+				t.Errorf("%s", got)
+			}
+			call(t, tools, "srv.write_file", at(filepath.Join(dir, name+".txt")))
+			if b, err := os.ReadFile(filepath.Join(dir, name+".txt")); err != nil || string(b) != "written" {
+				t.Errorf("%s, %v", b, err)
+			}
+			if r := call(t, tools, "srv.read_text_file", read(outside)); !r.Failed || strings.Contains(text(r), "not yours") {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+// Scenarios of the suite that test what Steward does not offer: signing in by
+// OAuth (all that begin with auth/), and elicitation.
+func offered(scenario string) bool {
+	return !strings.HasPrefix(scenario, "auth/") && !strings.HasPrefix(scenario, "elicitation-")
+}
+
+// clients do what a scenario asks of a client.
+func clients() map[string]func(ctx context.Context, s tool.Source) error {
+	use := func(name, args string) func(context.Context, tool.Source) error {
+		return func(ctx context.Context, s tool.Source) error {
+			a, err := s.Announce(ctx)
+			if err != nil {
+				return err
+			}
+			at := slices.IndexFunc(a.Specs, func(spec tool.Spec) bool { return spec.Name == "srv."+name })
+			if at < 0 {
+				return fmt.Errorf("there is no tool %s among %d; refused: %v", name, len(a.Specs), a.Refused)
+			}
+			_, err = s.Tool(a.Specs[at]).Call(ctx, tool.Invocation{Args: []byte(args), Request: id.New()})
+			return err
+		}
+	}
+	return map[string]func(context.Context, tool.Source) error{
+		"initialize": func(ctx context.Context, s tool.Source) error { _, err := s.Announce(ctx); return err },
+		"tools_call": use("add_numbers", `{"a":5,"b":3}`),
+		"sse-retry":  use("test_reconnection", `{}`),
+	}
+}
+
+func conformanceClient(url, scenario string) (err error) {
+	do, ok := clients()[scenario]
+	if !ok {
+		return fmt.Errorf("there is no client for the scenario %q", scenario)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Second)
+	defer cancel()
+	s, err := mcp.Open(tool.Env{Name: "srv"}, func(into any) error { *into.(*mcp.Decl) = mcp.Decl{URL: url}; return nil })
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return do(ctx, s)
+}
+
+func TestConformance(t *testing.T) {
+	suite := script(t, "conformance/dist/index.js")
+	out, err := exec.Command(node(t), suite, "list", "--client").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var scenarios []string
+	for _, m := range regexp.MustCompile(`(?m)^ +- (\S+)`).FindAllStringSubmatch(string(out), -1) {
+		if offered(m[1]) {
+			scenarios = append(scenarios, m[1])
+		}
+	}
+	slices.Sort(scenarios)
+	var known []string
+	for name := range clients() {
+		known = append(known, name)
+	}
+	slices.Sort(known)
+	if !slices.Equal(scenarios, known) {
+		t.Fatalf("the suite has the scenarios %v, and there are clients for %v", scenarios, known)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range scenarios {
+		t.Run(name, func(t *testing.T) {
+			results := t.TempDir()
+			cmd := exec.CommandContext(within(t, time.Minute), node(t), suite, "client", "--command", exe+" conformance-client", "--scenario", name, "--output-dir", results)
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			checks(t, results, out)
+		})
+	}
+}
+
+// checks reads what the suite has noted: every check counts, warnings too.
+func checks(t *testing.T, dir string, out []byte) {
+	files, err := filepath.Glob(filepath.Join(dir, "*", "checks.json"))
+	if deeper, _ := filepath.Glob(filepath.Join(dir, "checks.json")); len(files) == 0 {
+		files = deeper
+	}
+	if err != nil || len(files) != 1 {
+		t.Fatalf("the suite has left %v, %v\n%s", files, err, out)
+	}
+	b, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []struct {
+		ID, Status, Description string
+		ErrorMessage            string `json:"errorMessage"`
+	}
+	if err := json.Unmarshal(b, &list); err != nil || len(list) == 0 {
+		t.Fatalf("%v\n%s", err, b)
+	}
+	good := 0
+	for _, c := range list {
+		switch c.Status {
+		case "SUCCESS":
+			good++
+		case "INFO":
+		default:
+			t.Errorf("%s %s: %s %s", c.Status, c.ID, c.Description, c.ErrorMessage)
+		}
+	}
+	if good == 0 {
+		t.Errorf("nothing was checked\n%s", out)
+	}
+}

@@ -1,0 +1,224 @@
+package rpc
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"google.golang.org/grpc/codes"
+	health "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"steward/proto/commonpb"
+	"steward/proto/searchpb"
+	"steward/proto/toolpb"
+)
+
+func call(name, args string) *commonpb.Tool {
+	return &commonpb.Tool{Function: &commonpb.Function{Name: name, Arguments: &args}}
+}
+
+// TestOnePort speaks everything that Steward speaks at one address.
+func TestOnePort(t *testing.T) {
+	s := serve(t, t.TempDir(), "127.0.0.1:0", "")
+	var list toolpb.ListToolsResponse
+	if err := s.grpc("/tool.Tool/ListTools", &toolpb.ListToolsRequest{Namespace: proto.String("math")}, &list); err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(list.Tools, func(t *commonpb.Tool) bool { return t.GetName() == "math.multiply" })
+	if at < 0 || list.Tools[at].GetFunction().GetName() != "math__multiply" || list.Tools[at].GetEffect() != commonpb.Effect_EFFECT_QUERY ||
+		list.Tools[at].GetFunction().GetParameters().GetFields()["type"].GetStringValue() != "object" {
+		t.Errorf("%v", list.Tools)
+	}
+	var viaGRPC, viaWeb commonpb.ToolCallResult
+	in := call("math__multiply", `{"a": 6, "b": 7}`)
+	if err := s.grpc("/tool.Tool/ExecuteTool", in, &viaGRPC); err != nil || viaGRPC.Content != "42" || viaGRPC.Status != commonpb.CallStatus_CALL_STATUS_OK {
+		t.Errorf("gRPC: %v, %v", &viaGRPC, err)
+	}
+	if got := s.web("/tool.Tool/ExecuteTool", in, &viaWeb); viaWeb.Content != "42" || !strings.Contains(strings.ToLower(got), "grpc-status: 0") {
+		t.Errorf("gRPC-Web: %v, %q", &viaWeb, got)
+	}
+	got := s.json("/tool.Tool/ExecuteTool", `{"function":{"name":"math.multiply","arguments":"{\"a\":6,\"b\":7}"}}`)
+	if got["content"] != "42" || got["status"] != "CALL_STATUS_OK" || got["id"] == "" {
+		t.Errorf("JSON: %v", got)
+	}
+	err := s.grpc("/tool.Tool/ExecuteTool", call("math.multipy", ""), &viaGRPC)
+	if status.Code(err) != codes.NotFound || !strings.Contains(err.Error(), "math.multiply") {
+		t.Errorf("an unknown tool: %v", err)
+	}
+	check, err := health.NewHealthClient(s.conn).Check(t.Context(), &health.HealthCheckRequest{})
+	if err != nil || check.Status != health.HealthCheckResponse_SERVING {
+		t.Errorf("health: %v, %v", check, err)
+	}
+
+	s.streams("HTTP/1.1", http.DefaultClient)
+	h2 := &http.Transport{Protocols: new(http.Protocols)}
+	h2.Protocols.SetUnencryptedHTTP2(true)
+	defer h2.CloseIdleConnections()
+	s.streams("HTTP/2.0", &http.Client{Transport: h2})
+
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	ws, _, err := websocket.Dial(ctx, s.url+"/ws", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ws.Write(ctx, websocket.MessageText, []byte(`{"type":"nothing_known"}`)); err != nil {
+		t.Error(err)
+	}
+	if _, frame, err := ws.Read(ctx); err != nil || !json.Valid(frame) {
+		t.Errorf("WebSocket: %s, %v", frame, err)
+	}
+	if err := ws.Close(websocket.StatusNormalClosure, ""); err != nil {
+		t.Error(err)
+	}
+
+	// A client that watches for ever does not keep Steward from ending.
+	watch, err := health.NewHealthClient(s.conn).Watch(t.Context(), &health.HealthCheckRequest{})
+	if err == nil {
+		_, err = watch.Recv()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took := s.end(t); took > 4*time.Second {
+		t.Errorf("it took %v to end", took)
+	}
+	if _, err := watch.Recv(); err == nil {
+		t.Error("the watch goes on")
+	}
+}
+
+// streams has an answer streamed by OpenAI's API.
+func (s *steward) streams(version string, client *http.Client) {
+	s.t.Helper()
+	r, err := client.Get(s.url + "/healthz")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Body.Close()
+	code, body := s.post(client, "/v1/chat/completions", "application/json",
+		[]byte(`{"model":"default","stream":true,"messages":[{"role":"user","content":"Hello, who are you?"}]}`))
+	if code != http.StatusOK || r.Proto != version || strings.Count(string(body), "\ndata: ") < 2 || !strings.HasSuffix(string(body), "data: [DONE]\n\n") {
+		s.t.Errorf("streamed over %s: %d %s", r.Proto, code, body)
+	}
+}
+
+// TestActionsAreNotDoneUnasked: nobody is there to approve them. The denial is
+// recorded under the call's id, over a restart.
+func TestActionsAreNotDoneUnasked(t *testing.T) {
+	dir := t.TempDir()
+	settings := fmt.Sprintf("folders:\n  - {name: notes, path: %q, write: true}\n", t.TempDir())
+	s := serve(t, dir, "127.0.0.1:0", settings)
+	in := call("files.write", `{"path":"notes/a.txt","content":"hello"}`)
+	in.Id = proto.String("call-1")
+	var first, again commonpb.ToolCallResult
+	if err := s.grpc("/tool.Tool/ExecuteTool", in, &first); err != nil {
+		t.Fatal(err)
+	}
+	if first.Status != commonpb.CallStatus_CALL_STATUS_DENIED || !strings.Contains(first.Content, "steward chat") || first.Recorded || first.Id != "call-1" {
+		t.Errorf("%v", &first)
+	}
+	s.end(t)
+	s = serve(t, dir, "127.0.0.1:0", settings)
+	if err := s.grpc("/tool.Tool/ExecuteTool", in, &again); err != nil {
+		t.Fatal(err)
+	}
+	again.Recorded = !again.Recorded
+	if !proto.Equal(&first, &again) {
+		t.Errorf("first %v, then %v", &first, &again)
+	}
+	err := s.grpc("/tool.Tool/ExecuteTool", &commonpb.Tool{Id: in.Id, Function: &commonpb.Function{Name: "math.add", Arguments: proto.String(`{"a":1,"b":2}`)}}, &again)
+	if status.Code(err) != codes.Aborted {
+		t.Errorf("the id for another call: %v", err)
+	}
+	if got := s.command("search", "--json", "hello"); strings.Contains(got, "hello") && strings.Contains(got, "files.write") {
+		t.Errorf("a call from outside is no message: %s", got)
+	}
+}
+
+// TestServicesAsTools maps a service of somebody else's, and Steward's own
+// search, to tools: nothing is used before it is approved, then they are
+// listed, called and, when the service is gone, unavailable.
+func TestServicesAsTools(t *testing.T) {
+	hash := start(t, nil, "hash", "--listen", "127.0.0.1:0")
+	line, err := hash.out.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := strings.TrimSpace(line[strings.LastIndex(line, " "):])
+	own := free(t)
+	s := serve(t, t.TempDir(), own, fmt.Sprintf(`
+service:
+  tool:
+    endpoints:
+      sha256_hash: {call: toolbox.HashTools.Sha256Hash, host: %q, name: calculate_sha256, description: Calculate SHA-256 hash of input text}
+      md5_hash: {call: toolbox.HashTools.Md5Hash, host: %q}
+      messages: {call: search.Search.QueryMessages, host: %q}
+`, server, server, own))
+	s.command("ask", "-q", "What is 6 times 7?")
+	var list toolpb.ListToolsResponse
+	if err := s.grpc("/tool.Tool/ListTools", &toolpb.ListToolsRequest{Namespace: proto.String("sha256_hash")}, &list); err != nil || len(list.Tools) != 0 {
+		t.Errorf("before anybody has approved it: %v, %v", list.Tools, err)
+	}
+	s.command("agents", "approve", "--yes", "grpc:sha256_hash", "grpc:md5_hash", "grpc:messages")
+
+	if err := s.grpc("/tool.Tool/ListTools", &toolpb.ListToolsRequest{Namespace: proto.String("sha256_hash")}, &list); err != nil || len(list.Tools) != 1 {
+		t.Fatalf("%v, %v", list.Tools, err)
+	}
+	def := list.Tools[0]
+	schema, err := def.GetFunction().GetParameters().MarshalJSON()
+	if err != nil || def.GetName() != "sha256_hash.calculate_sha256" || def.GetFunction().GetDescription() != "Calculate SHA-256 hash of input text" ||
+		def.GetEffect() != commonpb.Effect_EFFECT_QUERY || def.GetOrigin() != "grpc:sha256_hash" || !strings.Contains(strings.ReplaceAll(string(schema), " ", ""), `"required":["input"]`) {
+		t.Errorf("%v, %s", def, schema)
+	}
+	sum := sha256.Sum256([]byte("grüß dich"))
+	var res commonpb.ToolCallResult
+	if err := s.grpc("/tool.Tool/ExecuteTool", call("sha256_hash.calculate_sha256", `{"input":"grüß dich"}`), &res); err != nil {
+		t.Fatal(err)
+	}
+	if res.Status != commonpb.CallStatus_CALL_STATUS_OK || !strings.Contains(res.Content, hex.EncodeToString(sum[:])) || !slices.Contains(res.Labels, "untrusted") {
+		t.Errorf("%v", &res)
+	}
+	if got := s.json("/tool.Tool/ExecuteTool", `{"function":{"name":"md5_hash.md5_hash","arguments":"{\"input\":\"abc\"}"}}`); !strings.Contains(fmt.Sprint(got["content"]), "900150983cd24fb0d6963f7d28e17f72") {
+		t.Errorf("%v", got)
+	}
+
+	// Steward's own search, called directly and as a tool.
+	var direct searchpb.QueryMessagesResponse
+	if err := s.grpc("/search.Search/QueryMessages", &searchpb.QueryMessagesRequest{Query: "times", Role: proto.String("user")}, &direct); err != nil || len(direct.Hits) != 1 {
+		t.Fatalf("%v, %v", &direct, err)
+	}
+	if err := s.grpc("/tool.Tool/ExecuteTool", call("messages.query_messages", `{"query":"times","role":"user"}`), &res); err != nil {
+		t.Fatal(err)
+	}
+	if hit := direct.Hits[0]; res.Status != commonpb.CallStatus_CALL_STATUS_OK || !strings.Contains(res.Content, hit.Line.Message) || hit.Line.Text != "What is 6 times 7?" {
+		t.Errorf("directly %v, as a tool %v", hit, &res)
+	}
+
+	hash.kill()
+	if err := s.grpc("/tool.Tool/ExecuteTool", call("sha256_hash.calculate_sha256", `{"input":"x"}`), &res); err != nil || res.Status != commonpb.CallStatus_CALL_STATUS_UNAVAILABLE {
+		t.Errorf("without its server: %v, %v", &res, err)
+	}
+}
+
+// free returns an address that nobody listens on.
+func free(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return ln.Addr().String()
+}

@@ -1,0 +1,199 @@
+// Package rpc starts a real Steward and a gRPC service that is not part of it,
+// and calls them as other programs do: with grpc-go, with curl's JSON, and with
+// a browser's gRPC-Web.
+package rpc
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
+)
+
+// programs is the folder of the built programs.
+var programs string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "steward-rpc-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	programs = dir
+	build := exec.Command("go", "build", "-o", dir+"/", "./cmd/steward", "./examples/hash")
+	build.Dir = "../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		panic(fmt.Sprintf("%v\n%s", err, out))
+	}
+	return m.Run()
+}
+
+// program is a server that runs.
+type program struct {
+	cmd *exec.Cmd
+	out *bufio.Reader
+}
+
+// start starts a program and waits until it says where it is.
+func start(t *testing.T, env []string, name string, args ...string) *program {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(programs, name), args...)
+	cmd.Env, cmd.Dir = env, t.TempDir()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := &program{cmd, bufio.NewReader(out)}
+	t.Cleanup(p.kill)
+	if _, err := p.out.Peek(1); err != nil {
+		p.kill()
+		t.Fatalf("%s: %v\n%s", name, err, &said)
+	}
+	return p
+}
+
+func (p *program) kill() {
+	p.cmd.Process.Kill() // an error says that it has ended
+	p.cmd.Wait()
+}
+
+// end ends the program as Ctrl-C does, and returns how long that took.
+func (p *program) end(t *testing.T) time.Duration {
+	t.Helper()
+	began := time.Now()
+	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	return time.Since(began)
+}
+
+// steward is a Steward that runs.
+type steward struct {
+	*program
+	t    *testing.T
+	url  string
+	env  []string
+	dir  string
+	conn *grpc.ClientConn
+}
+
+// serve starts a Steward on a data folder, with settings.
+func serve(t *testing.T, dir, listen, settings string) *steward {
+	t.Helper()
+	file := filepath.Join(dir, "settings.yaml")
+	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &steward{t: t, dir: dir, env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}}
+	s.program = start(t, s.env, "steward", "serve", "--json", "--listen", listen, "--data", filepath.Join(dir, "data"), "--config", file)
+	var notice struct{ URL string }
+	if err := json.NewDecoder(s.out).Decode(&notice); err != nil {
+		t.Fatal(err)
+	}
+	s.url = notice.URL
+	var err error
+	s.conn, err = grpc.NewClient(strings.TrimPrefix(s.url, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.conn.Close() })
+	return s
+}
+
+// command runs another command of Steward's on the same data folder.
+func (s *steward) command(args ...string) string {
+	s.t.Helper()
+	cmd := exec.Command(filepath.Join(programs, "steward"), append(args, "--data", filepath.Join(s.dir, "data"))...)
+	cmd.Env, cmd.Dir = s.env, s.t.TempDir()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("steward %v: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// grpc calls a method with grpc-go.
+func (s *steward) grpc(method string, in, out proto.Message) error {
+	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
+	defer cancel()
+	return s.conn.Invoke(ctx, method, in, out)
+}
+
+// post posts as curl does.
+func (s *steward) post(client *http.Client, path, kind string, body []byte) (status int, answer []byte) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+path, bytes.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", kind)
+	res, err := client.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if answer, err = io.ReadAll(res.Body); err != nil {
+		s.t.Fatal(err)
+	}
+	return res.StatusCode, answer
+}
+
+// json calls a method with JSON.
+func (s *steward) json(method, in string) map[string]any {
+	s.t.Helper()
+	_, answer := s.post(http.DefaultClient, method, "application/json", []byte(in))
+	var out map[string]any
+	if err := json.Unmarshal(answer, &out); err != nil {
+		s.t.Fatalf("%v: %s", err, answer)
+	}
+	return out
+}
+
+// web calls a method with gRPC-Web and returns the trailers.
+func (s *steward) web(method string, in, out proto.Message) string {
+	s.t.Helper()
+	msg, err := proto.Marshal(in)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	frame := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(msg))), msg...)
+	_, rest := s.post(http.DefaultClient, method, "application/grpc-web+proto", frame)
+	for len(rest) >= 5 {
+		n := int(binary.BigEndian.Uint32(rest[1:5]))
+		if rest[0]&0x80 != 0 {
+			return string(rest[5 : 5+n])
+		}
+		if err := proto.Unmarshal(rest[5:5+n], out); err != nil {
+			s.t.Fatal(err)
+		}
+		rest = rest[5+n:]
+	}
+	s.t.Fatal("there are no trailers")
+	return ""
+}
