@@ -224,14 +224,19 @@ func (s *schedule) run() {
 	s.again(timeout)
 }
 
-// live runs the call through as many lives of the process as it takes.
+// live runs the call through as many lives of the process as it takes. A worker
+// that finds another at the action tries again in the same process: a new one
+// begins when the old one is dead, with all that worked in it.
 func (s *schedule) live(timeout time.Duration) {
+	alive, tries := false, 0
 	for {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		s.mu.Lock()
-		s.lives++
-		s.process = &mortal{Store: s.store, left: -1}
-		s.engine = s.node(s.process, timeout)
+		if !alive {
+			s.lives++
+			s.process = &mortal{Store: s.store, left: -1}
+			s.engine = s.node(s.process, timeout)
+		}
 		s.stop = cancel
 		e, p := s.engine, s.process
 		s.mu.Unlock()
@@ -246,9 +251,10 @@ func (s *schedule) live(timeout time.Duration) {
 		if !errors.Is(err, errCrash) && !errors.Is(err, request.ErrSuspend) && !fault.HasCode(err, "effect_contended") && !fault.HasCode(err, "conflict") {
 			s.t.Fatalf("life %d: %v", s.lives, err)
 		}
-		if s.lives > 60 {
-			s.t.Fatalf("not settled after %d lives: %v", s.lives, err)
+		if tries++; tries > 60 {
+			s.t.Fatalf("not settled after %d lives and %d tries: %v", s.lives, tries, err)
 		}
+		alive = !p.isDead()
 		time.Sleep(time.Millisecond)
 	}
 }
