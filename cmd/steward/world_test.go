@@ -69,7 +69,10 @@ func (v *vendor) chat(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	body, err := io.ReadAll(r.Body)
-	if err = errors.Join(err, providertest.CheckOpenAI(body), json.Unmarshal(body, &in)); err != nil {
+	if err != nil {
+		return // whoever asked was killed while asking
+	}
+	if err := errors.Join(providertest.CheckOpenAI(body), json.Unmarshal(body, &in)); err != nil {
 		v.t.Errorf("%v: %s", err, body)
 		return
 	}

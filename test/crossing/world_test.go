@@ -252,7 +252,10 @@ func (m model) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		}
 	}
 	body, err := io.ReadAll(r.Body)
-	if err = errors.Join(err, providertest.CheckOpenAI(body), json.Unmarshal(body, &in)); err != nil {
+	if err != nil {
+		return // whoever asked has gone
+	}
+	if err := errors.Join(providertest.CheckOpenAI(body), json.Unmarshal(body, &in)); err != nil {
 		m.t.Errorf("%v: %s", err, body)
 		http.Error(rw, err.Error(), http.StatusBadRequest)
 		return

@@ -39,7 +39,10 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	body, err := io.ReadAll(r.Body)
-	if err = errors.Join(err, providertest.CheckOpenAI(body), json.Unmarshal(body, &in)); err != nil {
+	if err != nil {
+		return // whoever asked was killed while asking
+	}
+	if err := errors.Join(providertest.CheckOpenAI(body), json.Unmarshal(body, &in)); err != nil {
 		m.t.Errorf("%v: %s", err, body)
 		http.Error(w, err.Error(), 400)
 		return

@@ -23,6 +23,11 @@ type deed struct {
 // mostRise is by how much Steward's memory may rise, whatever a tool does.
 const mostRise = 64 << 20
 
+// calm is what an ordinary tool's calls take at most in the middle, and a tenth
+// of what one may take, while others hang for seconds: it is no measure of
+// speed, and busy machines have room in it.
+const calm = time.Second
+
 // endsIn is how long it may take until nothing is left of a program that was
 // ended: until it has not answered a ping, and has had its time to end.
 const endsIn = 12 * time.Second
@@ -81,7 +86,7 @@ func (s *steward) suffer(agent, prefix, good string, groups ...[]deed) {
 	if w.rise > mostRise {
 		s.t.Errorf("memory rose by %d MiB", w.rise>>20)
 	}
-	if median > 100*time.Millisecond || longest > 3*time.Second {
+	if median > calm || longest > 10*calm {
 		s.t.Errorf("calls of an ordinary tool take %v, and up to %v", median, longest)
 	}
 	for _, group := range groups {
@@ -176,7 +181,11 @@ func TestServersThatDoNotStart(t *testing.T) {
 	modes := map[string]string{"hang_start": "error", "hang_list": "error", "exit": "unavailable", "restart": "unavailable"}
 	list := map[string]any{"good": rogue("good", "", time.Minute)}
 	for m := range modes {
-		list[m] = rogue(m, s.write("", "switches", m), time.Second)
+		start := time.Minute
+		if strings.HasPrefix(m, "hang") {
+			start = time.Second // the others start, however busy the machine is
+		}
+		list[m] = rogue(m, s.write("", "switches", m), start)
 	}
 	s.servers(list)
 	s.must("agents", "approve", "--all", "--yes", "-q")
@@ -203,7 +212,7 @@ func TestServersThatDoNotStart(t *testing.T) {
 		}
 	}
 	w := stop()
-	if median, longest := w.latency(); w.rise > mostRise || median > 100*time.Millisecond || longest > 3*time.Second {
+	if median, longest := w.latency(); w.rise > mostRise || median > calm || longest > 10*calm {
 		t.Errorf("memory rose by %d MiB; an ordinary tool takes %v, and up to %v", w.rise>>20, median, longest)
 	}
 	// One that always ends again is started again after longer and longer
