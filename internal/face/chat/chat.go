@@ -110,7 +110,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := &conn{server: s, caller: caller, log: s.o.Logger.With("face", "chat", "user", caller.User),
-		out: make(chan item, maxQueued), talks: map[id.ID]*talk{}, observing: map[string]*watching{}}
+		out: make(chan item, maxQueued), talks: map[id.ID]*talk{},
+		observing:  feeds{noun: "observation", end: "unobserve", most: maxObservations},
+		subscribed: feeds{noun: "subscription", end: "unsubscribe", most: maxSubscriptions}}
 	// The request's context ends with this call; what stops a connection is
 	// its client, or Shutdown.
 	c.ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(r.Context()))

@@ -35,8 +35,8 @@ type conn struct {
 
 	mu         sync.Mutex
 	talks      map[id.ID]*talk
-	observing  map[string]*watching // by the id of the client's frame
-	subscribed map[string]*watching // likewise; nil: nothing yet
+	observing  feeds // changes
+	subscribed feeds // events
 
 	pending atomic.Int32 // messages that wait for their turn, and frames about agents that wait for their answer
 

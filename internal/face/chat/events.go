@@ -8,7 +8,6 @@ import (
 
 	"steward/internal/events"
 	"steward/internal/fault"
-	"steward/internal/id"
 	"steward/internal/resource"
 )
 
@@ -17,22 +16,16 @@ type Events interface {
 	Subscribe(ctx context.Context, user string, f events.Filter, from events.Cursor) iter.Seq2[events.Batch, error]
 }
 
-// The frames that ask for events.
-type (
-	subscribeFrame struct {
-		head
-		Sources  []string            `json:"sources"`
-		Details  []events.DetailType `json:"detail_types"`
-		Prefixes []string            `json:"prefixes"`
-		Types    []string            `json:"types"`
-		Bodies   bool                `json:"bodies"`
-		Cursor   string              `json:"cursor"`
-	}
-	unsubscribeFrame struct {
-		head
-		Re string `json:"re"` // the id of the frame that began it
-	}
-)
+// subscribeFrame asks for events.
+type subscribeFrame struct {
+	head
+	Sources  []string            `json:"sources"`
+	Details  []events.DetailType `json:"detail_types"`
+	Prefixes []string            `json:"prefixes"`
+	Types    []string            `json:"types"`
+	Bodies   bool                `json:"bodies"`
+	Cursor   string              `json:"cursor"`
+}
 
 // maxSubscriptions bounds those of one connection.
 const maxSubscriptions = 64
@@ -63,43 +56,9 @@ func (c *conn) subscribe(f *subscribeFrame) error {
 		return err
 	}
 	filter := events.Filter{Sources: f.Sources, Details: f.Details, Prefixes: prefixes, Types: f.Types, Bodies: f.Bodies}
-	ctx, cancel := context.WithCancel(c.ctx)
-	w := &watching{cancel: cancel, done: make(chan struct{})}
-	if err := c.enrol(f.ID, w); err != nil {
-		cancel()
-		return err
-	}
-	c.work.Go(func() {
-		err := c.tellEvents(ctx, f.ID, filter, events.Cursor(f.Cursor))
-		c.mu.Lock()
-		delete(c.subscribed, f.ID) // before the client can know
-		c.mu.Unlock()
-		if err != nil {
-			c.logFault(err)
-			c.tell(ctx, appendError(nil, err, f.ID, id.ID{}))
-		}
-		cancel()
-		close(w.done)
+	return c.feed(&c.subscribed, f.ID, func(ctx context.Context) error {
+		return c.tellEvents(ctx, f.ID, filter, events.Cursor(f.Cursor))
 	})
-	return nil
-}
-
-func (c *conn) enrol(key string, w *watching) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.subscribed[key] != nil:
-		return fault.New(fault.Conflict, "subscription_exists", "the connection has a subscription under the id %s already", key).
-			With("use another id, or unsubscribe that one first")
-	case len(c.subscribed) >= maxSubscriptions:
-		return fault.New(fault.Exhausted, "too_many_subscriptions", "one connection has at most %d subscriptions", maxSubscriptions).
-			With("subscribe to more with one filter, or open another connection")
-	}
-	if c.subscribed == nil {
-		c.subscribed = map[string]*watching{}
-	}
-	c.subscribed[key] = w
-	return nil
 }
 
 // tellEvents puts batch after batch. While the client leaves one waiting, the
@@ -123,22 +82,6 @@ func (c *conn) tellEvents(ctx context.Context, re string, f events.Filter, from 
 			return nil
 		}
 	}
-	return nil
-}
-
-// unsubscribe ends a subscription: when it returns, nothing more is told of it.
-func (c *conn) unsubscribe(f *unsubscribeFrame) error {
-	if f.Re == "" {
-		return missing("re")
-	}
-	c.mu.Lock()
-	w := c.subscribed[f.Re]
-	c.mu.Unlock()
-	if w == nil {
-		return fault.New(fault.NotFound, "subscription_not_found", "the connection has no subscription under the id %.80s", f.Re)
-	}
-	w.cancel()
-	<-w.done
 	return nil
 }
 

@@ -10,21 +10,15 @@ import (
 	"steward/internal/observe"
 )
 
-// The frames that ask for changes.
-type (
-	observeFrame struct {
-		head
-		Conversations []string `json:"conversation_ids"`
-		Interactions  []string `json:"interaction_ids"`
-		Tools         []string `json:"tools"`
-		Kinds         []string `json:"kinds"`
-		Cursor        string   `json:"cursor"`
-	}
-	unobserveFrame struct {
-		head
-		Re string `json:"re"` // the id of the frame that began it
-	}
-)
+// observeFrame asks for changes.
+type observeFrame struct {
+	head
+	Conversations []string `json:"conversation_ids"`
+	Interactions  []string `json:"interaction_ids"`
+	Tools         []string `json:"tools"`
+	Kinds         []string `json:"kinds"`
+	Cursor        string   `json:"cursor"`
+}
 
 // maxObservations bounds those of one connection.
 const maxObservations = 16
@@ -60,40 +54,9 @@ func (c *conn) observe(f *observeFrame) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(c.ctx)
-	w := &watching{cancel: cancel, done: make(chan struct{})}
-	if err := c.register(f.ID, w); err != nil {
-		cancel()
-		return err
-	}
-	c.work.Go(func() {
-		err := c.tellChanges(ctx, f.ID, filter, observe.Cursor(f.Cursor))
-		c.mu.Lock()
-		delete(c.observing, f.ID) // before the client can know
-		c.mu.Unlock()
-		if err != nil {
-			c.logFault(err)
-			c.tell(ctx, appendError(nil, err, f.ID, id.ID{}))
-		}
-		cancel()
-		close(w.done)
+	return c.feed(&c.observing, f.ID, func(ctx context.Context) error {
+		return c.tellChanges(ctx, f.ID, filter, observe.Cursor(f.Cursor))
 	})
-	return nil
-}
-
-func (c *conn) register(key string, w *watching) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.observing[key] != nil:
-		return fault.New(fault.Conflict, "observation_exists", "the connection observes under the id %s already", key).
-			With("use another id, or unobserve that one first")
-	case len(c.observing) >= maxObservations:
-		return fault.New(fault.Exhausted, "too_many_observations", "one connection observes under at most %d ids", maxObservations).
-			With("observe more with one filter, or open another connection")
-	}
-	c.observing[key] = w
-	return nil
 }
 
 // tellChanges puts batch after batch. While the client leaves one waiting, the
@@ -107,22 +70,6 @@ func (c *conn) tellChanges(ctx context.Context, re string, f observe.Filter, fro
 			return nil
 		}
 	}
-	return nil
-}
-
-// unobserve ends an observation: when it returns, nothing more is told of it.
-func (c *conn) unobserve(f *unobserveFrame) error {
-	if f.Re == "" {
-		return missing("re")
-	}
-	c.mu.Lock()
-	w := c.observing[f.Re]
-	c.mu.Unlock()
-	if w == nil {
-		return fault.New(fault.NotFound, "observation_not_found", "the connection does not observe under the id %.80s", f.Re)
-	}
-	w.cancel()
-	<-w.done
 	return nil
 }
 
