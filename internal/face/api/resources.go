@@ -35,11 +35,11 @@ type Past interface {
 func (f *face) tree() map[string]serve {
 	return map[string]serve{
 		"GET /resources":         f.listResources,
-		"GET /resources/item":    f.resource,
-		"PUT /resources/item":    f.putResource,
-		"DELETE /resources/item": f.deleteResource,
-		"GET /resources/parents": f.parents,
-		"GET /resources/history": f.history,
+		"GET /resources/item":    f.named(getItem),
+		"PUT /resources/item":    f.named(putItem),
+		"DELETE /resources/item": f.named(deleteItem),
+		"GET /resources/parents": f.named(parentsOf),
+		"GET /resources/history": f.named(historyOf),
 	}
 }
 
@@ -55,16 +55,32 @@ func asking(c httpauth.Caller) tree.Caller {
 	return tree.Caller{User: c.User, Attended: c.Attended(), Request: id.New()}
 }
 
-// named reads the URI in the query, and the space that it is meant in.
-func named(r *http.Request, c httpauth.Caller) (resource.URI, resource.Space, error) {
-	q := r.URL.Query()
-	space := resource.Space(q.Get("space"))
-	text := q.Get("uri")
-	if text == "" {
-		return resource.URI{}, space, fault.New(fault.Invalid, "uri_missing", "no resource is named").With("name one: ?uri=cld:home.Note.shopping")
+// item is the resource that a request names, and who asks for it.
+type item struct {
+	all   Resources
+	by    tree.Caller
+	uri   resource.URI
+	space resource.Space // that the name is meant in
+}
+
+// named serves what is asked of the resource whose URI stands in the query.
+func (f *face) named(do func(w http.ResponseWriter, r *http.Request, it item) error) serve {
+	return func(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+		all, err := f.resources()
+		if err != nil {
+			return err
+		}
+		q := r.URL.Query()
+		it := item{all: all, by: asking(c), space: resource.Space(q.Get("space"))}
+		text := q.Get("uri")
+		if text == "" {
+			return fault.New(fault.Invalid, "uri_missing", "no resource is named").With("name one: ?uri=cld:home.Note.shopping")
+		}
+		if it.uri, err = tree.Parse(c.User, it.space, text); err != nil {
+			return err
+		}
+		return do(w, r, it)
 	}
-	uri, err := tree.Parse(c.User, space, text)
-	return uri, space, err
 }
 
 func (f *face) listResources(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
@@ -116,27 +132,19 @@ func moment(s string) (time.Time, error) {
 	return t, nil
 }
 
-func (f *face) resource(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
-	all, err := f.resources()
-	if err != nil {
-		return err
-	}
-	uri, _, err := named(r, c)
-	if err != nil {
-		return err
-	}
+func getItem(w http.ResponseWriter, r *http.Request, it item) error {
 	if s := r.URL.Query().Get("version"); s != "" {
 		version, err := number(s)
 		if err != nil {
 			return err
 		}
-		got, err := all.Version(r.Context(), asking(c), uri, version)
+		got, err := it.all.Version(r.Context(), it.by, it.uri, version)
 		if err != nil {
 			return err
 		}
 		return reply(w, http.StatusOK, got)
 	}
-	got, err := all.Get(r.Context(), asking(c), uri)
+	got, err := it.all.Get(r.Context(), it.by, it.uri)
 	if err != nil {
 		return err
 	}
@@ -189,17 +197,9 @@ func conditions(r *http.Request) (version uint64, create bool, err error) {
 	return version, create, nil
 }
 
-// putResource takes the resource's body as the request's. The state stands in
+// putItem takes the resource's body as the request's. The state stands in
 // the query.
-func (f *face) putResource(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
-	all, err := f.resources()
-	if err != nil {
-		return err
-	}
-	uri, space, err := named(r, c)
-	if err != nil {
-		return err
-	}
+func putItem(w http.ResponseWriter, r *http.Request, it item) error {
 	version, create, err := conditions(r)
 	if err != nil {
 		return err
@@ -208,7 +208,7 @@ func (f *face) putResource(w http.ResponseWriter, r *http.Request, c httpauth.Ca
 	if err != nil {
 		return err
 	}
-	got, err := all.Put(r.Context(), asking(c), tree.Put{URI: uri, Space: space, Body: body, State: r.URL.Query().Get("state"), Version: version, Create: create})
+	got, err := it.all.Put(r.Context(), it.by, tree.Put{URI: it.uri, Space: it.space, Body: body, State: r.URL.Query().Get("state"), Version: version, Create: create})
 	if err != nil {
 		return err
 	}
@@ -220,56 +220,32 @@ func (f *face) putResource(w http.ResponseWriter, r *http.Request, c httpauth.Ca
 	return reply(w, status, got)
 }
 
-func (f *face) deleteResource(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
-	all, err := f.resources()
-	if err != nil {
-		return err
-	}
-	uri, _, err := named(r, c)
-	if err != nil {
-		return err
-	}
+func deleteItem(w http.ResponseWriter, r *http.Request, it item) error {
 	version, _, err := conditions(r)
 	if err != nil {
 		return err
 	}
-	if err := all.Delete(r.Context(), asking(c), tree.Removal{URI: uri, Version: version, Erase: r.URL.Query().Get("erase") == "true"}); err != nil {
+	if err := it.all.Delete(r.Context(), it.by, tree.Removal{URI: it.uri, Version: version, Erase: r.URL.Query().Get("erase") == "true"}); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-func (f *face) parents(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
-	all, err := f.resources()
-	if err != nil {
-		return err
-	}
-	uri, _, err := named(r, c)
-	if err != nil {
-		return err
-	}
-	list, err := all.Parents(r.Context(), asking(c), uri)
+func parentsOf(w http.ResponseWriter, r *http.Request, it item) error {
+	list, err := it.all.Parents(r.Context(), it.by, it.uri)
 	if err != nil {
 		return err
 	}
 	return replyPage(w, tree.Page{Items: list})
 }
 
-func (f *face) history(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
-	all, err := f.resources()
-	if err != nil {
-		return err
-	}
-	uri, _, err := named(r, c)
-	if err != nil {
-		return err
-	}
+func historyOf(w http.ResponseWriter, r *http.Request, it item) error {
 	after, limit, err := page(r)
 	if err != nil {
 		return err
 	}
-	got, err := all.History(r.Context(), asking(c), uri, string(after), limit)
+	got, err := it.all.History(r.Context(), it.by, it.uri, string(after), limit)
 	if err != nil {
 		return err
 	}
