@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/intent"
@@ -276,75 +275,6 @@ func TestAQueuedActionThatIsAskedAbout(t *testing.T) {
 	}
 }
 
-// A crash at each commit of a turn that queues two actions, one of which fails:
-// each is done once, and the failure is told once.
-func TestACrashAtEachStepOfSettling(t *testing.T) {
-	for n := 1; ; n++ {
-		s := newShop("shop.order", tool.Deferred)
-		s.spec.Dedupes = true
-		s.fail["caviar"] = fault.New(fault.Invalid, "too_dear", "that is too dear")
-		w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}, judge: allows{}, more: []tool.Tool{s}}
-		fail, crashed := after(n)
-		w.fail = fail
-		w.open()
-		acc, err := w.Send(t.Context(), "anna", runtime.Turn{ClientID: "the one", Content: text(order("tea", "caviar")), Attended: true})
-		if err == nil {
-			waitUntil(t, func() bool {
-				select {
-				case <-crashed:
-					return true
-				default:
-				}
-				list, err := w.Requests(t.Context(), "anna", false, 10)
-				return err == nil && len(list) == 0 && len(w.heard(acc.Conversation, "intent:shop.order")) == 1
-			})
-		}
-		w.kill()
-		w.fail = nil
-		w.open()
-		acc = w.again("the one", order("tea", "caviar"))
-		w.atRest(acc.Conversation)
-		w.quietened(acc.Conversation)
-		if told := w.heard(acc.Conversation, "intent:shop.order"); len(told) != 1 || !strings.Contains(told[0], "too dear") {
-			t.Errorf("a crash after %d commits: told %q", n, told)
-		}
-		s.mu.Lock()
-		if len(s.orders) != 1 {
-			t.Errorf("a crash after %d commits: orders %v", n, s.orders)
-		}
-		s.mu.Unlock()
-		w.close()
-		select {
-		case <-crashed:
-		default:
-			if n < 12 {
-				t.Errorf("the whole took %d commits only", n)
-			}
-			return
-		}
-	}
-}
-
-// again sends a turn that may have been sent before.
-func (w *world) again(clientID, words string) runtime.Accepted {
-	w.t.Helper()
-	acc, err := w.Send(w.t.Context(), "anna", runtime.Turn{ClientID: clientID, Content: text(words), Attended: true})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return acc
-}
-
-func waitUntil(t testing.TB, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); {
-		if time.Now().After(end) {
-			t.Fatal("it never came to be")
-		}
-		<-time.After(time.Millisecond)
-	}
-}
-
 // Runs at the same time never settle each other's actions, nor mix their order.
 func TestConcurrentRunsDoNotMix(t *testing.T) {
 	s := newShop("shop.order", tool.Deferred)
@@ -391,78 +321,6 @@ func TestConcurrentRunsDoNotMix(t *testing.T) {
 	}
 }
 
-func TestRetryUndoResolveAndCancel(t *testing.T) {
-	for _, delivery := range []tool.Delivery{tool.Inline, tool.Deferred} {
-		t.Run(string(delivery), func(t *testing.T) {
-			s := newShop("shop.order", delivery)
-			w := newShopWorld(t, s, allows{})
-			ctx := t.Context()
-			s.fail["tea"] = tool.NotDone(fault.New(fault.Unavailable, "shop_closed", "the shop is closed"))
-			conv, _ := w.turn(id.ID{}, order("tea"))
-			w.quietened(conv)
-			before := len(w.heard(conv, "intent:shop.order"))
-			failed := w.intents(runtime.IntentFilter{Dead: true})
-			if len(failed) != 1 || failed[0].State != intent.Failed {
-				t.Fatalf("%+v", failed)
-			}
-			short := failed[0].ID.String()[:8]
-			if _, err := w.UndoIntent(ctx, "anna", short); !fault.HasCode(err, "intent_not_done") {
-				t.Errorf("what was not done was undone: %v", err)
-			}
-			again, err := w.RetryIntent(ctx, "anna", short) // it fails once more
-			if err != nil || again.State != intent.Failed || again.Retries != failed[0].ID || again.Key == failed[0].Key {
-				t.Fatalf("%+v, %v", again, err)
-			}
-			if _, err := w.RetryIntent(ctx, "anna", short); !fault.HasCode(err, "intent_retried") {
-				t.Errorf("tried again twice: %v", err)
-			}
-			s.set(func(s *shop) { delete(s.fail, "tea"); s.lost = true })
-			lost, err := w.RetryIntent(ctx, "anna", again.ID.String())
-			if err != nil || lost.State != intent.Unknown || lost.Retries != again.ID || lost.Deferred {
-				t.Fatalf("%+v, %v", lost, err)
-			}
-			for _, f := range []func(context.Context, string, string) (runtime.IntentView, error){w.RetryIntent, w.UndoIntent} {
-				if _, err := f(ctx, "anna", lost.ID.String()); !fault.HasCode(err, "intent_unknown") {
-					t.Errorf("of the unknown: %v", err)
-				}
-			}
-			if _, err := w.ResolveIntent(ctx, "bert", lost.ID.String(), effect.Resolution{Done: true}); !fault.HasCode(err, "intent_not_found") {
-				t.Errorf("somebody else's: %v", err)
-			}
-			done, err := w.ResolveIntent(ctx, "anna", lost.URI, effect.Resolution{Done: true, Note: "it came"})
-			if err != nil || done.State != intent.Done || done.Resolved.By != "anna" || !strings.Contains(done.Result, "it came") {
-				t.Fatalf("%+v, %v", done, err)
-			}
-			if _, err := w.ResolveIntent(ctx, "anna", lost.URI, effect.Resolution{Done: false}); !fault.HasCode(err, "intent_transition_illegal") {
-				t.Errorf("resolved otherwise: %v", err)
-			}
-			undone, err := w.UndoIntent(ctx, "anna", lost.URI)
-			if err != nil || undone.State != intent.Done || undone.Undoes != lost.ID || s.list() != "tea,-tea" {
-				t.Fatalf("%+v, %v; %s", undone, err, s.list())
-			}
-			if v, err := w.Intent(ctx, "anna", lost.URI); err != nil || v.Undone != undone.ID {
-				t.Errorf("%+v, %v", v, err)
-			}
-			if _, err := w.UndoIntent(ctx, "anna", lost.URI); !fault.HasCode(err, "intent_undone") {
-				t.Errorf("undone twice: %v", err)
-			}
-			if _, err := w.CancelIntent(ctx, "anna", lost.URI); !fault.HasCode(err, "intent_transition_illegal") {
-				t.Errorf("cancelled too late: %v", err)
-			}
-			w.quietened(conv)
-			told := strings.Join(w.heard(conv, "intent:shop.order")[before:], "\n")
-			for _, want := range []string{"tried again", "anna has looked: it was done. (it came)", "has taken back"} {
-				if strings.Count(told, want) != 1 {
-					t.Errorf("%q is in %s", want, told)
-				}
-			}
-			if v, err := w.Intent(ctx, "anna", failed[0].ID.String()); err != nil || v.Dead || len(v.History) < 3 || v.History[0].State != intent.Proposed {
-				t.Errorf("%+v, %v", v, err)
-			}
-		})
-	}
-}
-
 func TestAQueuedActionIsWithdrawn(t *testing.T) {
 	s := newShop("shop.order", tool.Deferred)
 	w := newShopWorld(t, s, allows{"shop.order": policy.Ask})
@@ -479,108 +337,6 @@ func TestAQueuedActionIsWithdrawn(t *testing.T) {
 	if told := w.heard(conv, "intent:shop.order"); len(told) != 1 || s.list() != "" {
 		t.Errorf("told %q, done %q", told, s.list())
 	}
-}
-
-func TestWishesThatCannotBe(t *testing.T) {
-	s := newShop("shop.order", tool.Inline)
-	w := newShopWorld(t, s, allows{})
-	ctx := t.Context()
-	for _, which := range []string{"", "abc", "12345678", id.New().String(), "cld:x.Y.1", "cld:effect.Intent.1"} {
-		if _, err := w.Intent(ctx, "anna", which); !fault.HasCode(err, "intent_not_found") && !fault.HasCode(err, "intent_ambiguous") {
-			t.Errorf("%q: %v", which, err)
-		}
-		if _, err := w.RetryIntent(ctx, "anna", which); err == nil {
-			t.Errorf("%q was tried again", which)
-		}
-	}
-	if _, _, err := w.Intents(ctx, "anna", runtime.IntentFilter{State: "odd"}, "", 10); !fault.HasCode(err, "state_invalid") {
-		t.Error(err)
-	}
-	conv, _ := w.turn(id.ID{}, `call ledger.add {"what":"x"}`)
-	w.quietened(conv)
-	in := w.intents(runtime.IntentFilter{})[0]
-	if _, err := w.UndoIntent(ctx, "anna", in.ID.String()); !fault.HasCode(err, "intent_not_undoable") {
-		t.Errorf("what cannot be taken back was: %v", err)
-	}
-	x, err := w.ExecuteTool(ctx, "anna", runtime.Execution{Tool: "shop.order", Args: []byte(`{"what":"tea"}`)})
-	if err != nil || x.Result.Status != message.OK {
-		t.Fatal(x, err)
-	}
-	if _, err := w.UndoIntent(ctx, "anna", w.intents(runtime.IntentFilter{})[0].ID.String()); !fault.HasCode(err, "intent_outside") {
-		t.Errorf("%v", err)
-	}
-}
-
-// A crash at each commit of taking an action back: it is taken back once, and
-// told once, whether the node finds what is left or the person asks again.
-func TestACrashAtEachStepOfTakingBack(t *testing.T) {
-	for n := 1; ; n++ {
-		s := newShop("shop.order", tool.Inline)
-		w := newShopWorld(t, s, allows{"shop.order": policy.Ask})
-		acc := w.send(id.ID{}, order("tea"))
-		f := w.approve(acc.Conversation, runtime.Cursor{}, true)
-		w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
-		w.quietened(acc.Conversation)
-		own := w.intents(runtime.IntentFilter{})[0]
-		if f.Call == nil || own.State != intent.Done {
-			t.Fatalf("%+v", own)
-		}
-		fail, crashed := after(n)
-		w.faulty.set(fail)
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		go func() {
-			select {
-			case <-crashed:
-				cancel()
-			case <-ctx.Done():
-			}
-		}()
-		_, err := w.UndoIntent(ctx, "anna", own.ID.String())
-		if err == nil {
-			waitUntil(t, func() bool {
-				select {
-				case <-crashed:
-					return true
-				default:
-					return len(w.heard(acc.Conversation, "intent:shop.order")) == 1 && len(w.openOnes()) == 0
-				}
-			})
-		}
-		cancel()
-		w.kill()
-		w.open()
-		if _, err := w.UndoIntent(t.Context(), "anna", own.ID.String()); err != nil && !fault.HasCode(err, "intent_undone") {
-			t.Errorf("a crash after %d commits: asked again: %v", n, err)
-		}
-		w.quietened(acc.Conversation)
-		if told := w.heard(acc.Conversation, "intent:shop.order"); len(told) != 1 || !strings.Contains(told[0], "has taken back") {
-			t.Errorf("a crash after %d commits: told %q", n, told)
-		}
-		if s.list() != "tea,-tea" {
-			t.Errorf("a crash after %d commits: done %s", n, s.list())
-		}
-		if v, err := w.Intent(t.Context(), "anna", own.URI); err != nil || v.Undone.Zero() {
-			t.Errorf("a crash after %d commits: %+v, %v", n, v, err)
-		}
-		w.close()
-		select {
-		case <-crashed:
-		default:
-			if n < 8 {
-				t.Errorf("the whole took %d commits only", n)
-			}
-			return
-		}
-	}
-}
-
-func (w *world) openOnes() []runtime.RequestView {
-	w.t.Helper()
-	list, err := w.Requests(w.t.Context(), "anna", false, 100)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return list
 }
 
 // What waits in a conversation that is deleted, or below a request that is
@@ -609,61 +365,6 @@ func TestQueuedActionsFallAwayWithWhatTheyAreFor(t *testing.T) {
 			t.Errorf("done %s", s.list())
 		}
 		w.close()
-	}
-}
-
-func TestAnActionIsAnsweredByItsHash(t *testing.T) {
-	s := newShop("shop.order", tool.Deferred)
-	w := newShopWorld(t, s, allows{"shop.order": policy.Ask})
-	conv, _ := w.turn(id.ID{}, order("tea"))
-	in := w.intents(runtime.IntentFilter{State: intent.Awaiting})[0]
-	v, err := w.Intent(t.Context(), "anna", in.ID.String())
-	if err != nil || v.Hash == "" || v.Expires.IsZero() {
-		t.Fatalf("%+v, %v", v, err)
-	}
-	if _, err := w.AnswerIntent(t.Context(), "anna", in.ID.String(), "x", "", true); !fault.Is(err, fault.Conflict) {
-		t.Errorf("another hash: %v", err)
-	}
-	if _, err := w.AnswerIntent(t.Context(), "bert", in.ID.String(), v.Hash, "", true); !fault.HasCode(err, "intent_not_found") {
-		t.Errorf("somebody else: %v", err)
-	}
-	if v, err = w.AnswerIntent(t.Context(), "anna", in.ID.String(), v.Hash, "", true); err != nil || v.State == intent.Awaiting {
-		t.Errorf("%+v, %v", v, err)
-	}
-	w.quietened(conv)
-	if s.list() != "tea" {
-		t.Errorf("done %s", s.list())
-	}
-}
-
-// Who does not wait is told how far it is; it goes on, over a restart too.
-func TestAWishThatTakesLong(t *testing.T) {
-	s := newShop("shop.order", tool.Inline)
-	s.spec.Dedupes = true
-	w := newShopWorld(t, s, allows{})
-	s.fail["tea"] = tool.NotDone(fault.New(fault.Unavailable, "shop_closed", "the shop is closed"))
-	conv, _ := w.turn(id.ID{}, order("tea"))
-	own := w.intents(runtime.IntentFilter{Dead: true})[0]
-	delete(s.fail, "tea")
-	s.gate = make(chan struct{})
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		waitUntil(t, func() bool { return len(w.intents(runtime.IntentFilter{State: intent.Executing})) == 1 })
-		cancel()
-	}()
-	v, err := w.RetryIntent(ctx, "anna", own.ID.String())
-	if err != nil || v.State != intent.Executing || v.Retries != own.ID {
-		t.Fatalf("%+v, %v", v, err)
-	}
-	w.close()
-	close(s.gate)
-	w.open()
-	w.quietened(conv)
-	if v, err = w.Intent(t.Context(), "anna", v.URI); err != nil || v.State != intent.Done || s.list() != "tea" {
-		t.Errorf("%+v, %v; done %s", v, err, s.list())
-	}
-	if told := w.heard(conv, "intent:shop.order"); len(told) != 1 || !strings.Contains(told[0], "tried again") {
-		t.Errorf("told %q", told)
 	}
 }
 

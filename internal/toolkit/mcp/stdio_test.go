@@ -3,9 +3,6 @@ package mcp
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -129,161 +126,6 @@ func wantCode(t *testing.T, err error, kind fault.Kind, code string) {
 	if !fault.HasCode(err, code) || !fault.Is(err, kind) {
 		t.Errorf("%v (%+v); want %s, %s", err, fault.Of(err), kind, code)
 	}
-}
-
-func TestAnnounce(t *testing.T) {
-	w := start(t, "friendly")
-	specs := w.announced(t)
-	for name, want := range map[string]tool.Spec{
-		"srv.echo":           {Effect: tool.Query},
-		"srv.write_file":     {Effect: tool.Action, Asks: true, Delivery: tool.Inline},
-		"srv.add_note":       {Effect: tool.Action, Delivery: tool.Inline},
-		"srv.drop_all":       {Effect: tool.Action, Asks: true, Delivery: tool.Inline},
-		"srv.list_resources": {Effect: tool.Query},
-		"srv.read_resource":  {Effect: tool.Query},
-		"srv.list_prompts":   {Effect: tool.Query},
-		"srv.get_prompt":     {Effect: tool.Query},
-	} {
-		got, ok := specs[name]
-		if !ok || got.Effect != want.Effect || got.Asks != want.Asks || got.Delivery != want.Delivery ||
-			got.Yields != message.Untrusted || got.Origin != "mcp:srv" || got.Timeout != DefaultTimeout || got.Version == "" {
-			t.Errorf("%s: %+v", name, got)
-		}
-	}
-	if len(specs) != 17 {
-		t.Errorf("%d tools", len(specs))
-	}
-	if w.changed.Load() != 0 {
-		t.Error("it says that something has changed")
-	}
-}
-
-func TestDeclared(t *testing.T) {
-	w := start(t, "friendly", func(e *tool.Env, d *Decl) {
-		e.Name = "My-Server"
-		d.Tools = []string{"echo", "write*", "add_note", "gone", "list_*"}
-		d.Effects = map[string]tool.Effect{"writeFile": tool.Query, "echo": tool.Action, "nobody": tool.Query}
-		d.Timeout = 3 * time.Second
-	})
-	a, err := w.Announce(within(t, 30*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	specs := byName(a)
-	if len(specs) != 5 || specs["my_server.write_file"].Effect != tool.Query || specs["my_server.write_file"].Asks ||
-		specs["my_server.echo"].Effect != tool.Action || specs["my_server.echo"].Timeout != 3*time.Second {
-		t.Errorf("%+v", specs)
-	}
-	if len(a.Refused) != 2 || !fault.HasCode(a.Refused[0], "mcp_tool_unknown") || !fault.HasCode(a.Refused[1], "mcp_tool_unknown") {
-		t.Errorf("refused: %v", a.Refused)
-	}
-}
-
-func TestResults(t *testing.T) {
-	w := start(t, "friendly")
-	wantText(t, w.tool(t, "srv.echo"), `{"a":12345678901234567890}`, `{"a":12345678901234567890}`)
-	wantText(t, w.tool(t, "srv.structured"), `{}`, `{"n":1}`)
-
-	r, err := call(within(t, 10*time.Second), w.tool(t, "srv.everything"), `{}`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var kinds []string
-	for _, b := range r.Content {
-		switch b := b.(type) {
-		case *message.Text:
-			kinds = append(kinds, b.Text)
-		case *message.Image:
-			kinds = append(kinds, "image "+b.MIME+" "+string(b.Data))
-		case *message.File:
-			kinds = append(kinds, "file "+b.MIME+" "+b.Name+" "+string(b.Data))
-		}
-	}
-	want := []string{"hello", "image image/png png", "file audio/wav audio.wav wav", "file application/octet-stream image ?",
-		"[resource a: test://a, to be read with srv.read_resource; A; text/plain; 7 bytes]", "[test://a]\nwithin", "file application/zip b.bin blob"}
-	if !slices.Equal(kinds, want) {
-		t.Errorf("%q", kinds)
-	}
-
-	if r, err := call(within(t, 10*time.Second), w.tool(t, "srv.drop_all"), `{}`); err != nil || !r.Failed || text(r) != "there is nothing to drop" {
-		t.Errorf("%+v, %v", r, err)
-	}
-	if r, err := call(within(t, 10*time.Second), w.tool(t, "srv.refuse"), `{}`); err == nil && !r.Failed {
-		t.Errorf("a failure passes for a success: %+v", r)
-	}
-}
-
-func TestResourcesAndPrompts(t *testing.T) {
-	w := start(t, "friendly")
-	wantText(t, w.tool(t, "srv.list_resources"), `{}`,
-		`{"resources":[{"uri":"test://a","name":"a","description":"the first","mime_type":"text/plain"},{"uri":"test://b.bin","name":"b"}],"templates":[{"uri":"test://{x}","name":"any"}]}`)
-	read := w.tool(t, "srv.read_resource")
-	wantText(t, read, `{"uri":"test://a"}`, "[test://a]\nthe text of test://a")
-	if r, err := call(within(t, 10*time.Second), read, `{"uri":"test://b.bin"}`); err != nil || string(r.Content[0].(*message.Image).Data) != "bytes" {
-		t.Errorf("%+v, %v", r, err)
-	}
-	if _, err := call(within(t, 10*time.Second), read, `{"uri":"other://a"}`); !fault.Is(err, fault.Invalid) {
-		t.Error(err)
-	}
-	wantText(t, w.tool(t, "srv.list_prompts"), `{}`, `{"prompts":[{"name":"greet","description":"greets","arguments":[{"name":"who","required":true}]}]}`)
-	get := w.tool(t, "srv.get_prompt")
-	r, err := call(within(t, 10*time.Second), get, `{"name":"greet","arguments":{"who":"Ada"}}`)
-	if err != nil || text(r) != "user: Greet Ada" || len(r.Content) != 2 {
-		t.Errorf("%+v, %v", r, err)
-	}
-	for _, tl := range []tool.Tool{get, read} {
-		_, err := call(within(t, 10*time.Second), tl, `{"uri":1,"name":1}`)
-		wantCode(t, err, fault.Invalid, "args_invalid")
-	}
-}
-
-func TestMetaAndProgress(t *testing.T) {
-	w := start(t, "friendly")
-	req, parent := id.New(), id.New()
-	r, err := w.tool(t, "srv.meta").Call(within(t, 10*time.Second), tool.Invocation{Args: []byte(`{}`), Request: req, Parent: parent, Trace: "00-trace-span-01"})
-	var got map[string]any
-	if err != nil || json.Unmarshal([]byte(text(r)), &got) != nil || got["traceparent"] != "00-trace-span-01" ||
-		got["steward/request_id"] != req.String() || got["steward/parent_request_id"] != parent.String() {
-		t.Errorf("%s, %v", text(r), err)
-	}
-	steps := make(chan tool.Progress, 10)
-	if _, err := w.tool(t, "srv.steps").Call(within(t, 10*time.Second), tool.Invocation{Args: []byte(`{}`), Progress: func(p tool.Progress) { steps <- p }}); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []tool.Progress{{Message: "step 1", Fraction: -1}, {Message: "step 2", Fraction: 2.0 / 3}, {Message: "step 3", Fraction: 1}} {
-		if p := <-steps; p != want {
-			t.Errorf("%+v; want %+v", p, want)
-		}
-	}
-	(&progress{}).tell(nil) // says nothing to nobody
-}
-
-func TestCancel(t *testing.T) {
-	w := start(t, "friendly")
-	wait, was := w.tool(t, "srv.wait"), w.tool(t, "srv.was_cancelled")
-	stop := errors.New("stopped by a person")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	time.AfterFunc(50*time.Millisecond, func() { cancel(stop) })
-	if _, err := call(ctx, wait, `{}`); !errors.Is(err, stop) {
-		t.Errorf("%v", err)
-	}
-	wantText(t, was, `{}`, "yes")
-}
-
-func TestChanges(t *testing.T) {
-	w := start(t, "friendly")
-	echo, grow, change := w.tool(t, "srv.echo"), w.tool(t, "srv.grow"), w.tool(t, "srv.change")
-	wantText(t, grow, `{}`, "grown")
-	wantText(t, echo, `{}`, `{}`) // what is not concerned goes on
-	eventually(t, "a new tool is told", func() bool { return w.changed.Load() > 0 })
-	wantText(t, change, `{}`, "changed")
-	told := w.changed.Load()
-	eventually(t, "a changed tool is told", func() bool { return w.changed.Load() > told })
-	_, err := call(within(t, 10*time.Second), echo, `{}`)
-	wantCode(t, err, fault.Denied, "tool_changed")
-	spec := w.announced(t)["srv.echo"]
-	spec.Effect, spec.Asks, spec.Delivery = tool.Action, true, tool.Deferred // as a person may set them
-	wantText(t, w.Tool(spec), `{}`, "changed")
 }
 
 // eventually waits for something that others do in their own time.
@@ -458,24 +300,6 @@ func TestCallsBringTheirTokens(t *testing.T) {
 	}
 }
 
-func TestErrors(t *testing.T) {
-	w := start(t, "error", func(e *tool.Env, d *Decl) {
-		e.Secret = func(string) (string, bool) { return "sesame-secret", true }
-		d.Env["X"] = "${X}"
-	})
-	work := w.tool(t, "srv.work")
-	_, err := call(within(t, 20*time.Second), work, `{}`)
-	wantCode(t, err, fault.Unavailable, "mcp_server_error")
-	if tool.Certain(err) || strings.Contains(err.Error(), "sesame") {
-		t.Error(err)
-	}
-	_, err = call(within(t, 20*time.Second), work, `{"refuse":1}`)
-	wantCode(t, err, fault.Invalid, "mcp_refused")
-	if !tool.Certain(err) {
-		t.Error(err)
-	}
-}
-
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"server": 0o755, "main.js": 0o644, "data.db": 0o644, "tool": 0o755} {
@@ -509,18 +333,6 @@ func TestFiles(t *testing.T) {
 		}
 		s.Close()
 	}
-}
-
-func ExampleWord() {
-	for _, name := range []string{"readFile", "HTTPGet2Go", "a--b", "list.all"} {
-		word, err := tool.Word(name)
-		fmt.Println(word, err)
-	}
-	// Output:
-	// read_file <nil>
-	// http_get2_go <nil>
-	// a_b <nil>
-	// list_all <nil>
 }
 
 // resident returns the resident memory of this process, in bytes.

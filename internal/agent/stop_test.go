@@ -1,0 +1,141 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"steward/internal/agent"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/request"
+)
+
+func TestDanglingCallsAreRunFirst(t *testing.T) {
+	w := newWorld(t, says("done"))
+	a := &message.Message{ID: id.New(), Role: message.Assistant, Model: "test/m", Blocks: []message.Block{
+		&message.ToolCall{CallID: "x", Name: "a.one", Args: []byte("{}")},
+		&message.ToolCall{CallID: "y", Name: "a.two", Args: []byte("{}")}}}
+	w.add(a)
+	res := result(message.OK, "was there")
+	res.Call, res.CallID, res.Name = message.Ref{Message: a.ID, Block: 0}, "x", "a.one"
+	w.add(&message.Message{ID: id.New(), Role: message.Tool, Blocks: []message.Block{res}})
+	var ran []string
+	w.job.Call = func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
+		ran = append(ran, c.Name)
+		return echo(ctx, c)
+	}
+	w.run(t.Context())
+	if fmt.Sprint(ran) != "[a.two]" || w.roles() != "uatta" {
+		t.Errorf("ran %v, messages %s", ran, w.roles())
+	}
+}
+
+func TestStopInAStreamKeepsWhatCame(t *testing.T) {
+	w := newWorld(t, step{events: []llm.Event{{Kind: llm.TextDelta, Text: "so far"}}, hang: true})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	w.job.Emit = func(e agent.Event) {
+		if e.Kind == agent.Delta {
+			cancel(request.ErrStop)
+		}
+	}
+	if out := w.run(ctx); out != agent.Stopped {
+		t.Error(out)
+	}
+	if m := w.last(); m.Text() != "so far" || m.Stop != message.StopCancelled || !m.Final {
+		t.Errorf("%+v", m)
+	}
+}
+
+func TestStopBeforeAnythingCame(t *testing.T) {
+	w := newWorld(t, step{hang: true})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(request.ErrStop)
+	if out := w.run(ctx); out != agent.Stopped || w.last().Stop != message.StopCancelled {
+		t.Errorf("%s %+v", out, w.last())
+	}
+}
+
+func TestStopInATool(t *testing.T) {
+	w := newWorld(t, calls("a.b", "c.d"))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	w.job.Call = func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
+		cancel(request.ErrStop)
+		<-ctx.Done()
+		return result(message.Interrupted, "stopped"), nil
+	}
+	if out := w.run(ctx); out != agent.Stopped || w.roles() != "uatta" {
+		t.Errorf("%s %s", out, w.roles())
+	}
+}
+
+func TestSuspendRecordsNothingMore(t *testing.T) {
+	for name, first := range map[string]step{"model": {hang: true}, "tools": calls("a.b", "c.d")} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, first)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			w.job.Call = func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
+				cancel(request.ErrSuspend)
+				return result(message.OK, "x"), nil
+			}
+			if name == "model" {
+				cancel(request.ErrSuspend)
+			}
+			_, err := agent.Run(ctx, w.job)
+			if !errors.Is(err, request.ErrSuspend) || w.outcome != "" || strings.Contains(w.roles(), "t") {
+				t.Errorf("err %v, outcome %q, messages %s", err, w.outcome, w.roles())
+			}
+		})
+	}
+}
+
+func TestModelFailureEndsTheRunAndLeavesAValidHistory(t *testing.T) {
+	w := newWorld(t, calls("a.b"), step{err: fault.New(fault.Unavailable, "overloaded", "try later")})
+	if out := w.run(t.Context()); out != agent.Failure || w.code != "overloaded" || w.roles() != "uat" {
+		t.Errorf("%s %s %s", out, w.code, w.roles())
+	}
+	if e := w.events[len(w.events)-1]; e.Kind != agent.Finished || !fault.HasCode(e.Err, "overloaded") {
+		t.Errorf("the last event is %+v", e)
+	}
+}
+
+func TestStreamWithoutItsEndIsAFailure(t *testing.T) {
+	w := newWorld(t, step{events: []llm.Event{{Kind: llm.TextDelta, Text: "half"}}})
+	if out := w.run(t.Context()); out != agent.Failure || w.code != "stream_broken" {
+		t.Errorf("%s %s", out, w.code)
+	}
+}
+
+func TestStoreFailureEndsEverything(t *testing.T) {
+	full := fault.New(fault.Exhausted, "disk_full", "no room")
+	for name, steps := range map[string][]step{"calls": {calls("a.b")}, "answer": {says("x")}, "length": {{reply: &llm.Reply{Stop: message.StopLength, Model: "m/m", Blocks: []message.Block{&message.Text{Text: "x"}}}}}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, steps...)
+			w.fail = full
+			w.job.Call = func(context.Context, agent.Call) (*message.ToolResult, error) {
+				t.Error("a tool ran whose call is not durable")
+				return nil, nil
+			}
+			if _, err := agent.Run(t.Context(), w.job); !fault.HasCode(err, "disk_full") {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestEffectThatCannotBeRecordedEndsTheRun(t *testing.T) {
+	w := newWorld(t, calls("a.b", "c.d"))
+	w.job.Call = func(_ context.Context, c agent.Call) (*message.ToolResult, error) {
+		if c.Name == "a.b" {
+			return nil, fault.New(fault.Exhausted, "disk_full", "no room")
+		}
+		return result(message.OK, "x"), nil
+	}
+	if _, err := agent.Run(t.Context(), w.job); !fault.HasCode(err, "disk_full") || w.roles() != "ua" {
+		t.Errorf("%v %s", err, w.roles())
+	}
+}

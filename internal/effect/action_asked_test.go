@@ -1,0 +1,379 @@
+package effect
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/policy"
+	"steward/internal/request"
+	"steward/internal/store"
+	"steward/internal/store/storetest"
+	"steward/internal/tool"
+)
+
+func TestApprovedAction(t *testing.T) {
+	s := openStore(t)
+	e := engine(s, policy.Fixed{})
+	c := callOf(action(says("sent")), `{"b":1,"a":2}`)
+	var asked, running Progress
+	c.Notify = func(p Progress) {
+		switch p.Status {
+		case Awaiting:
+			asked = p
+			if in := stateOf(t, s, c); in.State != intent.Awaiting {
+				t.Errorf("the face was told before it was recorded: %s", in.State)
+			}
+		case Running:
+			running = p
+			if in := stateOf(t, s, c); in.State != intent.Executing {
+				t.Errorf("it runs before it was recorded: %s", in.State)
+			}
+		}
+	}
+	wg := answering(t, e, &c, true)
+	expect(t, run(t, e, c), message.OK, "sent")
+	wg.Wait()
+	if asked.Question == nil || asked.Question.ID != IntentURI(c.Message, 1).String() || string(asked.Question.Args) != string(asked.Args) || len(asked.Question.Hash) != 64 ||
+		string(asked.Args) != `{"a":2,"b":1}` || asked.Question.Reason == "" || time.Until(asked.Question.Expires) < 7*24*time.Hour-time.Minute || asked.Tool != "test.action" {
+		t.Errorf("asked %+v", asked)
+	}
+	if running.Call != c.Ref {
+		t.Errorf("running %+v", running)
+	}
+	in := stateOf(t, s, c)
+	if a := in.Approval; in.State != intent.Done || a == nil || a.By != "ann" || a.ArgsHash != in.ArgsHash || a.Version != "1" || a.Expires.IsZero() {
+		t.Errorf("%+v", in)
+	}
+}
+
+func TestDeniedByAPerson(t *testing.T) {
+	s := openStore(t)
+	e := engine(s, policy.Fixed{})
+	var l ledger
+	c := callOf(action(func(_ context.Context, in tool.Invocation) (tool.Result, error) {
+		l.add(in.Key)
+		return tool.Text("sent"), nil
+	}), `{}`)
+	d := make(chan Decision, 1)
+	c.Notify = func(p Progress) { d <- Decision{ID: p.Question.ID, Hash: p.Question.Hash, Reason: "too early"} }
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := e.Decide(context.Background(), c.Scope, <-d); err != nil {
+			t.Error(err)
+		}
+	}()
+	expect(t, run(t, e, c), message.DeniedCall, "the user said no: too early")
+	<-done
+	expect(t, run(t, e, c), message.DeniedCall, "the user said no: too early")
+	if in := stateOf(t, s, c); in.State != intent.Denied || in.DeniedBy != "ann" || l.total(false) != 0 {
+		t.Errorf("%+v", in)
+	}
+}
+
+func TestUnattendedActionIsDenied(t *testing.T) {
+	s := openStore(t)
+	c := callOf(action(says("sent")), `{}`)
+	c.Attended = false
+	e := engine(s, policy.Fixed{})
+	expect(t, run(t, e, c), message.DeniedCall, "steward chat")
+	expect(t, run(t, e, c), message.DeniedCall, "steward chat")
+	if in := stateOf(t, s, c); in.State != intent.Denied || in.Reason == "" {
+		t.Errorf("%+v", in)
+	}
+}
+
+// A query that policy wants a person to confirm goes through an intent too.
+func TestQueryThatIsAskedAbout(t *testing.T) {
+	s := openStore(t)
+	e := engine(s, judge(policy.Ask))
+	c := callOf(query(says("read")), `{}`)
+	wg := answering(t, e, &c, true)
+	expect(t, run(t, e, c), message.OK, "read")
+	wg.Wait()
+	failing := callOf(query(func(context.Context, tool.Invocation) (tool.Result, error) {
+		return tool.Result{}, errors.New("broken")
+	}), `{}`)
+	wg = answering(t, e, &failing, true)
+	expect(t, run(t, e, failing), message.Failed, "broken") // no harm can be done
+	wg.Wait()
+	for cause, want := range map[error]intent.State{request.ErrStop: intent.Failed, request.ErrSuspend: intent.Executing} {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		stopped := callOf(query(func(ctx context.Context, _ tool.Invocation) (tool.Result, error) {
+			cancel(cause)
+			<-ctx.Done()
+			return tool.Result{}, ctx.Err()
+		}), `{}`)
+		wg = answering(t, e, &stopped, true)
+		res, err := e.Run(ctx, stopped)
+		wg.Wait()
+		expect(t, res, message.Interrupted)
+		if (err != nil) != (cause == request.ErrSuspend) || stateOf(t, s, stopped).State != want {
+			t.Errorf("%v: %v, %s", cause, err, stateOf(t, s, stopped).State)
+		}
+		if want == intent.Executing { // a query is simply run again
+			stopped.Tool = query(says("read"))
+			expect(t, run(t, e, stopped), message.OK, "read")
+		}
+	}
+}
+
+func TestDecideRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewModel()
+		e := engine(s, policy.Fixed{})
+		ctx := context.Background()
+		tl := action(says("sent"))
+		c := callOf(tl, `{"a":1}`)
+		asked := make(chan Progress, 1)
+		c.Notify = func(p Progress) {
+			if p.Status == Awaiting {
+				asked <- p
+			}
+		}
+		end := make(chan *message.ToolResult, 1)
+		go func() { end <- run(t, e, c) }()
+		p := <-asked
+		good := Decision{ID: p.Question.ID, Hash: p.Question.Hash, Approve: true, By: "ann"}
+		with := func(change func(*Decision)) Decision {
+			d := good
+			change(&d)
+			return d
+		}
+		other := c.Message.Child("effect.Intent", "99").String()
+		for _, x := range []struct {
+			name string
+			sc   store.Scope
+			d    Decision
+			code string
+		}{
+			{"another user", store.ForUser("bob"), good, "approval_not_found"},
+			{"another id", c.Scope, with(func(d *Decision) { d.ID = other }), "approval_not_found"},
+			{"no id", c.Scope, with(func(d *Decision) { d.ID = "" }), "approval_not_found"},
+			{"no intent", c.Scope, with(func(d *Decision) { d.ID = c.Message.String() }), "approval_not_found"},
+			{"another hash", c.Scope, with(func(d *Decision) { d.Hash = intent.HashArgs([]byte(`{"a":2}`)) }), "approval_changed"},
+			{"no hash", c.Scope, with(func(d *Decision) { d.Hash = "" }), "approval_changed"},
+		} {
+			if err := e.Decide(ctx, x.sc, x.d); !fault.HasCode(err, x.code) {
+				t.Errorf("%s: %v; want %s", x.name, err, x.code)
+			}
+		}
+		tl.setVersion("2")
+		if err := e.Decide(ctx, c.Scope, good); !fault.HasCode(err, "approval_tool_changed") {
+			t.Error(err)
+		}
+		tl.setVersion("1")
+		for range 2 { // the same answer again
+			if err := e.Decide(ctx, c.Scope, good); err != nil {
+				t.Error(err)
+			}
+		}
+		expect(t, <-end, message.OK, "sent")
+		if err := e.Decide(ctx, c.Scope, good); err != nil {
+			t.Errorf("the same answer, after it was done: %v", err)
+		}
+		if err := e.Decide(ctx, c.Scope, with(func(d *Decision) { d.Approve = false })); !fault.HasCode(err, "approval_decided") {
+			t.Error(err)
+		}
+	})
+}
+
+func TestDenialIsIdempotentToo(t *testing.T) {
+	s := openStore(t)
+	e := engine(s, policy.Fixed{})
+	c := callOf(action(says("sent")), `{}`)
+	var asked Progress
+	c.Notify = func(p Progress) { asked = p }
+	wg := answering(t, e, &c, false)
+	expect(t, run(t, e, c), message.DeniedCall)
+	wg.Wait()
+	d := Decision{ID: asked.Question.ID, Hash: asked.Question.Hash}
+	if err := e.Decide(context.Background(), c.Scope, d); err != nil {
+		t.Error(err)
+	}
+	d.Approve = true
+	if err := e.Decide(context.Background(), c.Scope, d); !fault.HasCode(err, "approval_decided") {
+		t.Error(err)
+	}
+	// What nobody was asked about cannot be answered.
+	c2 := callOf(action(says("sent")), `{}`)
+	m := &mortal{Store: s, left: 2}
+	if _, err := engine(m, policy.Fixed{}).Run(context.Background(), c2); !errors.Is(err, errCrash) {
+		t.Fatal(err)
+	}
+	err := e.Decide(context.Background(), c2.Scope, Decision{ID: IntentURI(c2.Message, 1).String(), Hash: stateOf(t, s, c2).ArgsHash, Approve: true})
+	if !fault.HasCode(err, "approval_not_asked") {
+		t.Error(err)
+	}
+	broken := c.Message.Child("effect.Intent", "7")
+	if _, err := s.Commit(context.Background(), c.Scope, store.Batch{Changes: []store.Change{{URI: broken, Body: []byte("{}")}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Decide(context.Background(), c.Scope, Decision{ID: broken.String()}); !fault.HasCode(err, "intent_broken") {
+		t.Error(err)
+	}
+}
+
+func TestNobodyAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewModel()
+		e := engine(s, policy.Fixed{})
+		c := callOf(action(says("sent")), `{}`)
+		var asked Progress
+		c.Notify = func(p Progress) { asked = p }
+		began := time.Now()
+		expect(t, run(t, e, c), message.DeniedCall, "nobody answered in time")
+		if d := time.Since(began); d != 7*24*time.Hour {
+			t.Errorf("after %s", d)
+		}
+		if in := stateOf(t, s, c); in.State != intent.Expired {
+			t.Errorf("%+v", in)
+		}
+		err := e.Decide(context.Background(), c.Scope, Decision{ID: asked.Question.ID, Hash: asked.Question.Hash, Approve: true})
+		if !fault.HasCode(err, "approval_expired") {
+			t.Error(err)
+		}
+		expect(t, run(t, e, c), message.DeniedCall, "nobody answered in time")
+	})
+}
+
+// An answer that comes when the question has expired, but before anybody
+// recorded that, is too late as well.
+func TestAnswerAfterTheExpiryOfAnAbandonedQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewModel()
+		e := engine(s, policy.Fixed{})
+		c := callOf(action(says("sent")), `{}`)
+		ctx, cancel := context.WithCancelCause(context.Background())
+		var asked Progress
+		c.Notify = func(p Progress) { asked = p; cancel(request.ErrSuspend) }
+		if _, err := e.Run(ctx, c); !errors.Is(err, request.ErrSuspend) {
+			t.Fatal(err)
+		}
+		if in := stateOf(t, s, c); in.State != intent.Awaiting {
+			t.Fatalf("a closing node withdrew the question: %s", in.State)
+		}
+		time.Sleep(7*24*time.Hour + time.Minute)
+		d := Decision{ID: asked.Question.ID, Hash: asked.Question.Hash, Approve: true}
+		if err := e.Decide(context.Background(), c.Scope, d); !fault.HasCode(err, "approval_expired") {
+			t.Error(err)
+		}
+		// The next start puts the question anew.
+		c.Notify = nil
+		wg := answering(t, e, &c, true)
+		expect(t, run(t, e, c), message.OK, "sent")
+		wg.Wait()
+	})
+}
+
+func TestStopWhileAwaiting(t *testing.T) {
+	s := openStore(t)
+	e := engine(s, policy.Fixed{})
+	ctx, cancel := context.WithCancelCause(context.Background())
+	c := callOf(action(says("sent")), `{}`)
+	var asked Progress
+	c.Notify = func(p Progress) { asked = p; cancel(request.ErrStop) }
+	res, err := e.Run(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, res, message.Interrupted)
+	if in := stateOf(t, s, c); in.State != intent.Cancelled {
+		t.Errorf("%+v", in)
+	}
+	err = e.Decide(context.Background(), c.Scope, Decision{ID: asked.Question.ID, Hash: asked.Question.Hash, Approve: true})
+	if !fault.HasCode(err, "approval_decided") {
+		t.Error(err)
+	}
+	expect(t, run(t, e, c), message.Interrupted)
+
+	// Stopped before anything was recorded: nothing is.
+	c = callOf(action(says("sent")), `{}`)
+	if res, err = e.Run(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, res, message.Interrupted)
+	noIntent(t, s, c)
+}
+
+func TestStopWhileJudging(t *testing.T) {
+	s := openStore(t)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	e := engine(s, judgeFunc(func(context.Context, policy.Question) (policy.Decision, error) {
+		cancel(request.ErrStop)
+		return policy.Decision{Verdict: policy.Allow}, nil
+	}))
+	c := callOf(action(says("sent")), `{}`)
+	res, err := e.Run(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, res, message.Interrupted)
+	if in := stateOf(t, s, c); in.State != intent.Cancelled {
+		t.Errorf("%+v", in)
+	}
+}
+
+// An answer given through another node of the same store is seen.
+func TestAnswerThroughAnotherNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewModel()
+		here, there := engine(s, policy.Fixed{}), engine(s, policy.Fixed{})
+		c := callOf(action(says("sent")), `{}`)
+		wg := answering(t, there, &c, true)
+		began := time.Now()
+		expect(t, run(t, here, c), message.OK, "sent")
+		wg.Wait()
+		if d := time.Since(began); d > 2*followEvery {
+			t.Errorf("after %s", d)
+		}
+	})
+}
+
+func TestToolThatChangesWhileAPersonThinks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewModel()
+		e := engine(s, policy.Fixed{})
+		tl := action(says("sent"))
+		c := callOf(tl, `{}`)
+		var questions []Progress
+		asked := make(chan Progress, 9)
+		c.Notify = func(p Progress) {
+			if p.Status == Awaiting {
+				questions = append(questions, p)
+				asked <- p
+			}
+		}
+		end := make(chan *message.ToolResult, 1)
+		go func() { end <- run(t, e, c) }()
+		p := <-asked
+		d := Decision{ID: p.Question.ID, Hash: p.Question.Hash, Approve: true}
+		// The answer was given on another node, which does not see the change.
+		if err := engine(s, policy.Fixed{}).Decide(context.Background(), c.Scope, d); err != nil {
+			t.Fatal(err)
+		}
+		tl.setVersion("2")
+		p = <-asked // the approval is void: it is asked again
+		if in := stateOf(t, s, c); in.Approval != nil || in.Version != "2" || !strings.Contains(p.Question.Reason, "changed") {
+			t.Errorf("%+v, %+v", in, p)
+		}
+		if err := e.Decide(context.Background(), c.Scope, d); !fault.HasCode(err, "approval_changed") {
+			t.Errorf("what was said to the old question: %v", err)
+		}
+		d.Hash = p.Question.Hash
+		if err := e.Decide(context.Background(), c.Scope, d); err != nil {
+			t.Error(err)
+		}
+		expect(t, <-end, message.OK, "sent")
+		if len(questions) != 2 {
+			t.Errorf("%d questions", len(questions))
+		}
+	})
+}

@@ -1,0 +1,234 @@
+package effect
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/policy"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/internal/store/storetest"
+	"steward/internal/tool"
+)
+
+// order is an action that can be taken back.
+type orderTool struct {
+	*fake
+	undo func(context.Context, tool.Invocation, tool.Result) (tool.Result, error)
+}
+
+func (o *orderTool) Undo(ctx context.Context, in tool.Invocation, res tool.Result) (tool.Result, error) {
+	return o.undo(ctx, in, res)
+}
+
+// anewCall prepares a person's wish about the intent of a call.
+func anewCall(t testing.TB, e *Engine, c Call, of resource.URI, w Wish, tl tool.Tool) Call {
+	t.Helper()
+	uri, err := e.Wished(context.Background(), c.Scope, of, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call, err := e.CallOf(context.Background(), c.Scope, uri, "ann", tl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call.Request = c.Request
+	return call
+}
+
+func loadIntent(t testing.TB, e *Engine, c Call, uri resource.URI) intent.Intent {
+	t.Helper()
+	r, err := e.load(context.Background(), c.Scope, uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.in
+}
+
+func TestUndo(t *testing.T) {
+	s := openStore(t)
+	l := &laws{}
+	l.set(policy.PointTool, policy.Decision{Verdict: policy.Ask, Reason: "all is asked about", Rule: "asks"})
+	e := engine(s, l)
+	var key, said string
+	fails := tool.NotDone(fault.New(fault.Conflict, "changed_since", "it was changed since"))
+	tl := &orderTool{fake: action(says("ordered")), undo: func(_ context.Context, in tool.Invocation, res tool.Result) (tool.Result, error) {
+		key, said = in.Key, res.Content[0].(*message.Text).Text
+		return tool.Text("taken back"), fails
+	}}
+	c := callOf(tl, `{"a":1}`)
+	wg := answering(t, e, &c, true)
+	run(t, e, c)
+	wg.Wait()
+	of := IntentURI(c.Message, c.Ref.Block)
+	first := anewCall(t, e, c, of, Undo, tl)
+	expect(t, run(t, e, first), message.Failed, "changed since")
+	if in := loadIntent(t, e, c, of); in.Undone != "" {
+		t.Errorf("%+v", in)
+	}
+	if _, err := e.Wished(context.Background(), c.Scope, of.Child(TypeIntent, "undo"), Undo); !fault.HasCode(err, "intent_not_done") {
+		t.Errorf("the undoing of what was not undone: %v", err)
+	}
+	fails = nil
+	again := anewCall(t, e, c, of.Child(TypeIntent, "undo"), Retry, tl) // the undoing is tried again
+	expect(t, run(t, e, again), message.OK, "taken back")
+	in2 := loadIntent(t, e, c, of.Child(TypeIntent, "undo").Child(TypeIntent, "retry-1"))
+	if in2.Undoes != of.String() || in2.Retries == "" || in2.State != intent.Done {
+		t.Errorf("%+v", in2)
+	}
+	if in := loadIntent(t, e, c, of); in.Undone == "" {
+		t.Errorf("%+v", in)
+	}
+	if _, err := e.Wished(context.Background(), c.Scope, of, Undo); !fault.HasCode(err, "intent_undone") {
+		t.Error(err)
+	}
+	in := loadIntent(t, e, c, of)
+	if key != in.Key || said != "ordered" {
+		t.Errorf("it was given the key %q and %q", key, said)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	undos := 0
+	for _, q := range l.asked {
+		if q.Action == "undo" {
+			undos++
+		}
+	}
+	if undos == 0 {
+		t.Error("policy was not told that it is an undoing")
+	}
+}
+
+func TestRetryIsJudgedAndApprovedAnew(t *testing.T) {
+	s := openStore(t)
+	l := &laws{}
+	e := engine(s, l)
+	var keys []string
+	err := tool.NotDone(fault.New(fault.Unavailable, "down", "it is down"))
+	tl := action(func(_ context.Context, in tool.Invocation) (tool.Result, error) {
+		keys = append(keys, in.Key)
+		return tool.Text("sent"), err
+	})
+	c := callOf(tl, `{}`)
+	expect(t, run(t, e, c), message.Unavailable)
+	of := IntentURI(c.Message, c.Ref.Block)
+	if in := loadIntent(t, e, c, of); !in.Dead || in.State != intent.Failed {
+		t.Fatalf("%+v", in)
+	}
+	page, qerr := s.Query(context.Background(), c.Scope, store.Query{Term: store.Term{Name: TermDead}})
+	if qerr != nil || len(page.Items) != 1 {
+		t.Fatal(page, qerr)
+	}
+	l.set(policy.PointTool, policy.Decision{Verdict: policy.Deny, Reason: "not today"})
+	second := anewCall(t, e, c, of, Retry, tl)
+	expect(t, run(t, e, second), message.DeniedCall, "not today")
+	if in := loadIntent(t, e, c, of); in.Dead || in.Retried == "" {
+		t.Errorf("%+v", in)
+	}
+	if _, err := e.Wished(context.Background(), c.Scope, of, Retry); !fault.HasCode(err, "intent_retried") {
+		t.Error(err)
+	}
+	if _, err := e.Wished(context.Background(), c.Scope, of.Child(TypeIntent, "retry-1"), Retry); !fault.HasCode(err, "intent_not_failed") {
+		t.Errorf("what was denied: %v", err)
+	}
+	// What policy asks the user about, his wish has answered; what it asks a group about, not.
+	c2 := callOf(tl, `{}`)
+	l.set(policy.PointTool, policy.Decision{Verdict: policy.Allow})
+	run(t, e, c2)
+	of2 := IntentURI(c2.Message, c2.Ref.Block)
+	l.set(policy.PointTool, policy.Decision{Verdict: policy.Ask, Reason: "asks"})
+	err = nil
+	third := anewCall(t, e, c2, of2, Retry, tl)
+	third.Notify = func(p Progress) {
+		if p.Status == Awaiting {
+			t.Error("asked, although the wish is the answer")
+		}
+	}
+	expect(t, run(t, e, third), message.OK)
+	in := loadIntent(t, e, c2, of2.Child(TypeIntent, "retry-1"))
+	if in.Approval == nil || in.Approval.By != "ann" || in.Retries != of2.String() || in.Key != intent.RetryKey(loadIntent(t, e, c2, of2).Key, of2.Child(TypeIntent, "retry-1").String()) {
+		t.Errorf("%+v", in)
+	}
+	if len(keys) != 3 || keys[1] == keys[2] {
+		t.Errorf("keys %v", keys)
+	}
+	if _, err := e.CallOf(context.Background(), c2.Scope, of2, "ann", tl); !fault.Is(err, fault.NotFound) {
+		t.Errorf("what is no wish: %v", err)
+	}
+	if _, err := e.CallOf(context.Background(), c2.Scope, of2.Child(TypeIntent, "undo"), "ann", tl); !fault.HasCode(err, "intent_not_undoable") {
+		t.Errorf("what cannot be undone: %v", err)
+	}
+}
+
+func TestRetryOfWhatExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewModel()
+		e := New(Options{Store: s, Judge: policy.Fixed{}, Log: quiet, ApprovalTimeout: time.Hour})
+		var w ledger
+		tl := deferred(&w, nil)
+		c := callOf(tl, `{}`)
+		expect(t, run(t, e, c), message.Queued)
+		if _, err := e.Wished(context.Background(), c.Scope, IntentURI(c.Message, c.Ref.Block), Retry); !fault.HasCode(err, "intent_unsettled") {
+			t.Error(err)
+		}
+		begun := time.Now()
+		out, err := e.Settle(context.Background(), settlement(c, tl))
+		if err != nil || len(out) != 1 || time.Since(begun) < time.Hour-time.Second {
+			t.Fatal(out, err, time.Since(begun))
+		}
+		of := IntentURI(c.Message, c.Ref.Block)
+		if in := loadIntent(t, e, c, of); in.State != intent.Expired || w.total(false) != 0 {
+			t.Fatalf("%+v", in)
+		}
+		time.Sleep(30 * 24 * time.Hour)
+		expect(t, run(t, e, anewCall(t, e, c, of, Retry, tl)), message.OK)
+		if w.total(false) != 1 {
+			t.Errorf("%d effects", w.total(false))
+		}
+	})
+}
+
+func TestResolve(t *testing.T) {
+	s := openStore(t)
+	e := engine(s, judge(policy.Allow))
+	ctx := context.Background()
+	for _, done := range []bool{true, false} {
+		c := callOf(action(func(context.Context, tool.Invocation) (tool.Result, error) {
+			return tool.Result{}, errors.New("the line went dead")
+		}), `{}`)
+		expect(t, run(t, e, c), message.UnknownEnd)
+		uri := IntentURI(c.Message, c.Ref.Block)
+		for range 2 {
+			if err := e.Resolve(ctx, c.Scope, uri, Resolution{Done: done, Note: "I looked \xff"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		in := stateOf(t, s, c)
+		if (in.State == intent.Done) != done || in.Dead || in.Resolved == nil || in.Resolved.By != "ann" || in.Resolved.Done != done {
+			t.Errorf("%+v", in)
+		}
+		if err := e.Resolve(ctx, c.Scope, uri, Resolution{Done: !done}); !fault.HasCode(err, "intent_transition_illegal") {
+			t.Error(err)
+		}
+		res := run(t, e, c)
+		if (res.Status == message.OK) != done || !strings.Contains(res.Text(), "ann has looked") {
+			t.Errorf("%s", describe(res))
+		}
+	}
+	c := callOf(action(says("x")), `{}`)
+	plant(t, s, c, intent.Intent{Tool: "test.action", Version: "1", Args: "{}", ArgsHash: intent.HashArgs([]byte("{}")), User: "ann",
+		Call: c.Ref, State: intent.Executing, Key: "k"})
+	if err := e.Resolve(ctx, c.Scope, IntentURI(c.Message, c.Ref.Block), Resolution{Done: true}); !fault.HasCode(err, "intent_transition_illegal") {
+		t.Errorf("what is being done: %v", err)
+	}
+	if err := e.Resolve(ctx, store.ForUser("bob"), IntentURI(c.Message, c.Ref.Block), Resolution{}); !fault.Is(err, fault.NotFound) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,193 @@
+package effect
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/policy"
+	"steward/internal/store"
+	"steward/internal/tool"
+)
+
+// watched is a store that calls back before each commit, and counts queries
+// for grants.
+type watched struct {
+	store.Store
+	before func(store.Batch)
+	looks  atomic.Int64
+}
+
+func (w *watched) Commit(ctx context.Context, sc store.Scope, b store.Batch) (store.Receipt, error) {
+	if w.before != nil {
+		w.before(b)
+	}
+	return w.Store.Commit(ctx, sc, b)
+}
+
+func (w *watched) Query(ctx context.Context, sc store.Scope, q store.Query) (store.Page, error) {
+	if q.Type == TypeGrant {
+		w.looks.Add(1)
+	}
+	return w.Store.Query(ctx, sc, q)
+}
+
+// A grant that is taken back between the judging and the beginning does not
+// count: the commit that begins the action sees it.
+func TestAGrantRevokedOnTheWay(t *testing.T) {
+	ctx := context.Background()
+	w := &watched{Store: openStore(t)}
+	e := newEngine(w, nil)
+	other := newEngine(w.Store, nil) // of another process: e does not hear of it
+	tl := fileTool(echo)
+	r := begin(t, e, callOf(tl, `{"path":"a"}`))
+	give(t, e, r.question(), Always, "", time.Time{})
+	r.unasked()
+	list, err := e.Grants(ctx, "ann", false)
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	for _, at := range []intent.State{intent.Approved, intent.Executing} {
+		once := false
+		w.before = func(b store.Batch) {
+			if len(b.Changes) > 0 && b.Changes[0].State == string(at) && !once {
+				once = true
+				if _, err := other.Revoke(ctx, "ann", list[0].ID); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		c := callOf(tl, `{"path":"a"}`)
+		r := begin(t, e, c)
+		q := r.question()
+		w.before = nil
+		if in := stateOf(t, w, c); in.Attempts != 0 && in.State != intent.Awaiting || in.Approval != nil {
+			t.Errorf("at %s: %+v", at, in)
+		}
+		give(t, e, q, Always, "", time.Time{})
+		expect(t, <-r.end, message.OK)
+		if list, err = e.Grants(ctx, "ann", false); err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+	}
+}
+
+// Narrowing one on the way is seen as well, and one that still covers goes on.
+func TestAGrantChangedOnTheWayThatStillCovers(t *testing.T) {
+	ctx := context.Background()
+	w := &watched{Store: openStore(t)}
+	e := newEngine(w, nil)
+	tl := fileTool(echo)
+	r := begin(t, e, callOf(tl, `{"path":"a"}`))
+	give(t, e, r.question(), Always, "path any", time.Time{})
+	r.unasked()
+	list, err := e.Grants(ctx, "ann", false)
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	once := false
+	w.before = func(b store.Batch) {
+		if len(b.Changes) > 0 && b.Changes[0].State == string(intent.Executing) && !once {
+			once = true
+			if _, err := e.EditGrant(ctx, "ann", list[0].ID, GrantEdit{Pattern: Pattern{"path": {Like: "*"}}}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	expect(t, begin(t, e, callOf(tl, `{"path":"a"}`)).unasked(), message.OK)
+	if !once {
+		t.Error("it was not changed on the way")
+	}
+}
+
+func TestLookingForGrantsCostsNothingWhereThereAreNone(t *testing.T) {
+	w := &watched{Store: openStore(t)}
+	e := newEngine(w, nil)
+	tl := fileTool(echo)
+	for range 20 {
+		c := callOf(tl, `{"path":"a"}`)
+		wg := answering(t, e, &c, true)
+		run(t, e, c)
+		wg.Wait()
+	}
+	if n := w.looks.Load(); n != 1 {
+		t.Errorf("grants were looked for %d times", n)
+	}
+}
+
+// Of a queue that is done together, each is covered by its own approval.
+func TestGrantsOfQueuedActions(t *testing.T) {
+	ctx := context.Background()
+	s := openStore(t)
+	e := newEngine(s, nil)
+	tl := fileTool(echo)
+	tl.spec.Delivery = tool.Deferred
+	c := callOf(tl, `{"path":"a"}`)
+	r := begin(t, e, c)
+	q := r.question()
+	expect(t, <-r.end, message.Queued)
+	e.opt.Tool = func(string, string) (tool.Tool, bool) { return tl, true }
+	give(t, e, q, Always, "path any", time.Time{})
+	c2 := callOf(tl, `{"path":"b"}`)
+	c2.Request = c.Request
+	expect(t, run(t, e, c2), message.Queued)
+	if in := stateOf(t, s, c2); in.State != intent.Approved || in.Approval == nil || in.Approval.Grant == "" {
+		t.Fatalf("%+v", in)
+	}
+	list, err := e.Grants(ctx, "ann", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Revoke(ctx, "ann", list[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	// What was approved by it and has not begun is asked about; what a person has approved himself is done.
+	var asked []string
+	out, err := e.Settle(ctx, Settlement{Under: interaction, Scope: c.Scope, Request: c.Request, Attended: true,
+		Tools: func(string, string) (tool.Tool, bool) { return tl, true },
+		Notify: func(p Progress) {
+			if p.Status == Awaiting {
+				asked = append(asked, string(p.Args))
+				go func() {
+					if err := e.Decide(ctx, c.Scope, Decision{ID: p.Question.ID, Hash: p.Question.Hash}); err != nil {
+						t.Error(err)
+					}
+				}()
+			}
+		}})
+	if err != nil || len(out) != 2 || !slices.Equal(asked, []string{`{"path":"b"}`}) {
+		t.Fatalf("%v, asked %v, %v", out, asked, err)
+	}
+	expect(t, out[0].Result, message.OK)
+	expect(t, out[1].Result, message.DeniedCall)
+}
+
+// lookup finds one tool.
+func lookup(t tool.Tool) func(string, string) (tool.Tool, bool) {
+	return func(string, string) (tool.Tool, bool) { return t, true }
+}
+
+// A query that is asked about is covered like an action, also where nobody is
+// there; without a grant it is denied then, and nothing is recorded.
+func TestAGrantOfAQuery(t *testing.T) {
+	s := openStore(t)
+	e := newEngine(s, func(o *Options) { o.Judge = judge(policy.Ask) })
+	tl := query(echo)
+	alone := callOf(tl, `{"q":"a"}`)
+	alone.Attended = false
+	expect(t, run(t, e, alone), message.DeniedCall, "nobody is there")
+	noIntent(t, s, alone)
+	r := begin(t, e, callOf(tl, `{"q":"a"}`))
+	give(t, e, r.question(), Always, "", time.Time{})
+	expect(t, r.unasked(), message.OK)
+	alone = callOf(tl, `{"q":"a"}`)
+	alone.Attended = false
+	expect(t, run(t, e, alone), message.OK)
+	alone = callOf(tl, `{"q":"b"}`)
+	alone.Attended = false
+	expect(t, run(t, e, alone), message.DeniedCall, "nobody is there")
+}

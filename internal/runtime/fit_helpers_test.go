@@ -1,0 +1,299 @@
+package runtime_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"steward/internal/conversation"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/policy"
+	"steward/internal/record"
+	"steward/internal/runtime"
+	"steward/internal/store"
+	"steward/internal/store/storetest"
+	"steward/internal/tool"
+)
+
+// narrow is a provider whose model m takes so many tokens and refuses more. It
+// does what the user's words ask for:
+//
+//	work N     calls data.get with 1 to N, one after the other; which is next, it sees from its last call
+//	big N      calls data.big once, for N bytes
+//	read on    reads on in the clipped result that it sees, to its end
+//
+// and answers all else with "ok". Its model fast writes summaries.
+type narrow struct {
+	takes   int64
+	summary func(material string) (*llm.Reply, error)
+
+	mu       sync.Mutex
+	asked    [][]*message.Message
+	sizes    []int64
+	refused  int
+	material []string
+}
+
+func (*narrow) Name() string                               { return "test" }
+func (*narrow) Models(context.Context) ([]llm.Info, error) { return nil, nil }
+func (n *narrow) Model(name string) llm.Model {
+	if name == "fast" {
+		return scribe{n}
+	}
+	return n
+}
+
+// scribe is the model that writes summaries.
+type scribe struct{ *narrow }
+
+func (s scribe) Stream(_ context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		text := r.Transcript.Messages()[0].Text()
+		s.mu.Lock()
+		s.material = append(s.material, text)
+		s.mu.Unlock()
+		reply, err := s.summary(text)
+		if err != nil {
+			yield(llm.Event{}, err)
+			return
+		}
+		if reply != nil { // else the stream just ends
+			yield(llm.Event{Kind: llm.Done, Reply: reply}, nil)
+		}
+	}
+}
+
+func notes(text string, stop message.Stop) (*llm.Reply, error) {
+	return &llm.Reply{Model: "test/fast", Stop: stop, Usage: message.Usage{Input: 70, Output: 7}, Blocks: []message.Block{&message.Text{Text: text}}}, nil
+}
+
+func (n *narrow) Stream(_ context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		msgs, size := r.Transcript.Messages(), llm.EstimateRequest(r)
+		n.mu.Lock()
+		n.asked, n.sizes = append(n.asked, msgs), append(n.sizes, size)
+		if size > n.takes {
+			n.refused++
+		}
+		n.mu.Unlock()
+		if size > n.takes {
+			yield(llm.Event{}, fault.New(fault.TooLarge, "context_too_long", "%d tokens are too many", size))
+			return
+		}
+		reply := &llm.Reply{Model: "test/m", Stop: message.StopEnd, Usage: message.Usage{Input: size, Output: 3}}
+		name, args := think(msgs)
+		if name == "" {
+			reply.Blocks = []message.Block{&message.Text{Text: args}}
+		} else {
+			reply.Stop = message.StopTools
+			reply.Blocks = []message.Block{&message.ToolCall{CallID: id.New().String(), Name: name, Args: []byte(args)}}
+		}
+		yield(llm.Event{Kind: llm.Done, Reply: reply}, nil)
+	}
+}
+
+var (
+	clipped = regexp.MustCompile(`read on with results\.read uri=(\S+) offset=(\d+)\]`)
+	goesOn  = regexp.MustCompile(`Read on at offset (\d+)\.`)
+)
+
+// think returns the tool that is called and its arguments, or the answer.
+func think(msgs []*message.Message) (string, string) {
+	words, at := "", 0
+	for i, m := range msgs {
+		if m.Role == message.User && m.Blocks[0].Base().Origin == record.OriginUser {
+			words, at = m.Text(), i
+		}
+	}
+	var last struct {
+		N   int    `json:"n"`
+		URI string `json:"uri"`
+	}
+	for _, m := range msgs[at:] {
+		for _, c := range m.Calls() {
+			if err := json.Unmarshal(c.Args, &last); err != nil {
+				return "", err.Error()
+			}
+		}
+	}
+	verb, rest, _ := strings.Cut(words, " ")
+	n, _ := strconv.Atoi(rest)
+	switch {
+	case verb == "work" && last.N < n:
+		return "data.get", fmt.Sprintf(`{"n":%d}`, last.N+1)
+	case verb == "big" && last.N == 0:
+		return "data.big", fmt.Sprintf(`{"n":%d}`, n)
+	case verb == "read" && last.URI == "":
+		for _, m := range slices.Backward(msgs) {
+			if c := clipped.FindStringSubmatch(m.Text()); c != nil {
+				return "results.read", fmt.Sprintf(`{"uri":%q,"offset":0,"limit":3000}`, c[1])
+			}
+		}
+		return "", "nothing is clipped"
+	case verb == "read":
+		if c := goesOn.FindStringSubmatch(msgs[len(msgs)-1].Text()); c != nil {
+			return "results.read", fmt.Sprintf(`{"uri":%q,"offset":%s,"limit":3000}`, last.URI, c[1])
+		}
+	}
+	return "", "ok"
+}
+
+// tight is a node over a store in memory, with a model that takes little.
+type tight struct {
+	*runtime.Node
+	t       *testing.T
+	model   *narrow
+	models  *llm.Models
+	windows map[string]int
+	st      store.Store
+	log     bytes.Buffer
+	opt     runtime.Options
+	conv    id.ID
+}
+
+// newTight makes one. With known the model's window is configured.
+func newTight(t *testing.T, takes int64, known bool) *tight {
+	w := &tight{t: t, st: storetest.NewModel(), model: &narrow{takes: takes}}
+	if known {
+		w.windows = map[string]int{"test/m": int(takes)}
+	}
+	w.open()
+	t.Cleanup(w.close)
+	return w
+}
+
+func (w *tight) open() {
+	w.t.Helper()
+	aliases := map[string]llm.Alias{"default": {Models: []string{"test/m"}}}
+	if w.model.summary != nil {
+		aliases["fast"] = llm.Alias{Models: []string{"test/fast"}}
+	}
+	var err error
+	w.models, err = llm.New(llm.Config{Providers: []llm.Provider{w.model}, Aliases: aliases, Windows: w.windows, Retry: llm.RetryPolicy{Attempts: 1}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	type args struct {
+		N int `json:"n"`
+	}
+	reg := &tool.Registry{}
+	for name, do := range map[string]func(args) string{
+		"data.get": func(a args) string { return fmt.Sprintf("result %d: %s", a.N, strings.Repeat("so it goes. ", 120)) },
+		"data.big": func(a args) string { return big(a.N) },
+	} {
+		x, err := tool.New(tool.Spec{Name: name, Description: "Gets data.", Effect: tool.Query},
+			func(_ context.Context, _ tool.Invocation, a args) (string, error) { return do(a), nil })
+		if err == nil {
+			err = reg.Add(x)
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	opt := w.opt
+	opt.Store, opt.Models, opt.Tools, opt.Judge = w.st, w.models, reg, policy.Fixed{}
+	opt.Log = slog.New(slog.NewTextHandler(&w.log, nil))
+	if w.Node, err = runtime.Open(context.Background(), opt); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *tight) close() {
+	if w.Node == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := w.Close(ctx); err != nil {
+		w.t.Error("Close:", err)
+	}
+	w.Node = nil
+}
+
+// big is a long text in which every place is another.
+func big(n int) string {
+	var b strings.Builder
+	for i := 0; b.Len() < n; i++ {
+		fmt.Fprintf(&b, "line %d of it, with an ä\n", i)
+	}
+	return b.String()
+}
+
+// do runs a turn, and returns its last frame and the notices.
+func (w *tight) do(words string) (runtime.Frame, []string) {
+	w.t.Helper()
+	acc, err := w.Send(w.t.Context(), "anna", runtime.Turn{Conversation: w.conv, Content: text(words)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.conv = acc.Conversation
+	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
+	defer cancel()
+	var told []string
+	for f, err := range w.Watch(ctx, "anna", w.conv, runtime.Cursor{Seq: acc.Seq}) {
+		switch {
+		case err != nil:
+			w.t.Fatal(err)
+		case f.Kind == runtime.FrameNotice:
+			told = append(told, f.Text)
+		case f.Kind == runtime.FrameComplete, f.Kind == runtime.FrameError:
+			for w.Running("anna", w.conv) {
+				<-time.After(time.Millisecond)
+			}
+			return f, told
+		}
+	}
+	w.t.Fatalf("%s: the turn does not end", words)
+	return runtime.Frame{}, nil
+}
+
+// answered runs a turn that has to be answered so.
+func (w *tight) answered(words, want string) {
+	w.t.Helper()
+	if f, _ := w.do(words); f.Kind != runtime.FrameComplete || f.Stored.Text() != want {
+		w.t.Fatalf("%s: %+v, want %q", words, f, want)
+	}
+}
+
+// engine reads the conversation beside the node.
+func (w *tight) engine() *conversation.Engine {
+	return conversation.New(w.st, conversation.Options{})
+}
+
+func (w *tight) all() []conversation.Entry {
+	w.t.Helper()
+	page, _, err := w.engine().Messages(w.t.Context(), store.ForUser("anna"), w.conv, "", store.MaxLimit, false)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return page
+}
+
+func (w *tight) branch() record.Branch {
+	w.t.Helper()
+	list, preferred, err := w.Branches(w.t.Context(), "anna", w.conv)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return list[slices.IndexFunc(list, func(b record.Branch) bool { return b.ID == preferred })]
+}
+
+func encoded(msgs []*message.Message) (out []string) {
+	for _, m := range msgs {
+		out = append(out, string(message.Append(nil, m)))
+	}
+	return out
+}

@@ -1,0 +1,156 @@
+package runtime_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/intent"
+	"steward/internal/policy"
+	"steward/internal/runtime"
+	"steward/internal/tool"
+)
+
+// A crash at each commit of a turn that queues two actions, one of which fails:
+// each is done once, and the failure is told once.
+func TestACrashAtEachStepOfSettling(t *testing.T) {
+	for n := 1; ; n++ {
+		s := newShop("shop.order", tool.Deferred)
+		s.spec.Dedupes = true
+		s.fail["caviar"] = fault.New(fault.Invalid, "too_dear", "that is too dear")
+		w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}, judge: allows{}, more: []tool.Tool{s}}
+		fail, crashed := after(n)
+		w.fail = fail
+		w.open()
+		acc, err := w.Send(t.Context(), "anna", runtime.Turn{ClientID: "the one", Content: text(order("tea", "caviar")), Attended: true})
+		if err == nil {
+			waitUntil(t, func() bool {
+				select {
+				case <-crashed:
+					return true
+				default:
+				}
+				list, err := w.Requests(t.Context(), "anna", false, 10)
+				return err == nil && len(list) == 0 && len(w.heard(acc.Conversation, "intent:shop.order")) == 1
+			})
+		}
+		w.kill()
+		w.fail = nil
+		w.open()
+		acc = w.again("the one", order("tea", "caviar"))
+		w.atRest(acc.Conversation)
+		w.quietened(acc.Conversation)
+		if told := w.heard(acc.Conversation, "intent:shop.order"); len(told) != 1 || !strings.Contains(told[0], "too dear") {
+			t.Errorf("a crash after %d commits: told %q", n, told)
+		}
+		s.mu.Lock()
+		if len(s.orders) != 1 {
+			t.Errorf("a crash after %d commits: orders %v", n, s.orders)
+		}
+		s.mu.Unlock()
+		w.close()
+		select {
+		case <-crashed:
+		default:
+			if n < 12 {
+				t.Errorf("the whole took %d commits only", n)
+			}
+			return
+		}
+	}
+}
+
+// again sends a turn that may have been sent before.
+func (w *world) again(clientID, words string) runtime.Accepted {
+	w.t.Helper()
+	acc, err := w.Send(w.t.Context(), "anna", runtime.Turn{ClientID: clientID, Content: text(words), Attended: true})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return acc
+}
+
+func waitUntil(t testing.TB, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); {
+		if time.Now().After(end) {
+			t.Fatal("it never came to be")
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
+// A crash at each commit of taking an action back: it is taken back once, and
+// told once, whether the node finds what is left or the person asks again.
+func TestACrashAtEachStepOfTakingBack(t *testing.T) {
+	for n := 1; ; n++ {
+		s := newShop("shop.order", tool.Inline)
+		w := newShopWorld(t, s, allows{"shop.order": policy.Ask})
+		acc := w.send(id.ID{}, order("tea"))
+		f := w.approve(acc.Conversation, runtime.Cursor{}, true)
+		w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+		w.quietened(acc.Conversation)
+		own := w.intents(runtime.IntentFilter{})[0]
+		if f.Call == nil || own.State != intent.Done {
+			t.Fatalf("%+v", own)
+		}
+		fail, crashed := after(n)
+		w.faulty.set(fail)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		go func() {
+			select {
+			case <-crashed:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		_, err := w.UndoIntent(ctx, "anna", own.ID.String())
+		if err == nil {
+			waitUntil(t, func() bool {
+				select {
+				case <-crashed:
+					return true
+				default:
+					return len(w.heard(acc.Conversation, "intent:shop.order")) == 1 && len(w.openOnes()) == 0
+				}
+			})
+		}
+		cancel()
+		w.kill()
+		w.open()
+		if _, err := w.UndoIntent(t.Context(), "anna", own.ID.String()); err != nil && !fault.HasCode(err, "intent_undone") {
+			t.Errorf("a crash after %d commits: asked again: %v", n, err)
+		}
+		w.quietened(acc.Conversation)
+		if told := w.heard(acc.Conversation, "intent:shop.order"); len(told) != 1 || !strings.Contains(told[0], "has taken back") {
+			t.Errorf("a crash after %d commits: told %q", n, told)
+		}
+		if s.list() != "tea,-tea" {
+			t.Errorf("a crash after %d commits: done %s", n, s.list())
+		}
+		if v, err := w.Intent(t.Context(), "anna", own.URI); err != nil || v.Undone.Zero() {
+			t.Errorf("a crash after %d commits: %+v, %v", n, v, err)
+		}
+		w.close()
+		select {
+		case <-crashed:
+		default:
+			if n < 8 {
+				t.Errorf("the whole took %d commits only", n)
+			}
+			return
+		}
+	}
+}
+
+func (w *world) openOnes() []runtime.RequestView {
+	w.t.Helper()
+	list, err := w.Requests(w.t.Context(), "anna", false, 100)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return list
+}

@@ -1,0 +1,173 @@
+package runtime_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"steward/internal/effect"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/policy"
+	"steward/internal/runtime"
+	"steward/internal/tool"
+)
+
+func TestRetryUndoResolveAndCancel(t *testing.T) {
+	for _, delivery := range []tool.Delivery{tool.Inline, tool.Deferred} {
+		t.Run(string(delivery), func(t *testing.T) {
+			s := newShop("shop.order", delivery)
+			w := newShopWorld(t, s, allows{})
+			ctx := t.Context()
+			s.fail["tea"] = tool.NotDone(fault.New(fault.Unavailable, "shop_closed", "the shop is closed"))
+			conv, _ := w.turn(id.ID{}, order("tea"))
+			w.quietened(conv)
+			before := len(w.heard(conv, "intent:shop.order"))
+			failed := w.intents(runtime.IntentFilter{Dead: true})
+			if len(failed) != 1 || failed[0].State != intent.Failed {
+				t.Fatalf("%+v", failed)
+			}
+			short := failed[0].ID.String()[:8]
+			if _, err := w.UndoIntent(ctx, "anna", short); !fault.HasCode(err, "intent_not_done") {
+				t.Errorf("what was not done was undone: %v", err)
+			}
+			again, err := w.RetryIntent(ctx, "anna", short) // it fails once more
+			if err != nil || again.State != intent.Failed || again.Retries != failed[0].ID || again.Key == failed[0].Key {
+				t.Fatalf("%+v, %v", again, err)
+			}
+			if _, err := w.RetryIntent(ctx, "anna", short); !fault.HasCode(err, "intent_retried") {
+				t.Errorf("tried again twice: %v", err)
+			}
+			s.set(func(s *shop) { delete(s.fail, "tea"); s.lost = true })
+			lost, err := w.RetryIntent(ctx, "anna", again.ID.String())
+			if err != nil || lost.State != intent.Unknown || lost.Retries != again.ID || lost.Deferred {
+				t.Fatalf("%+v, %v", lost, err)
+			}
+			for _, f := range []func(context.Context, string, string) (runtime.IntentView, error){w.RetryIntent, w.UndoIntent} {
+				if _, err := f(ctx, "anna", lost.ID.String()); !fault.HasCode(err, "intent_unknown") {
+					t.Errorf("of the unknown: %v", err)
+				}
+			}
+			if _, err := w.ResolveIntent(ctx, "bert", lost.ID.String(), effect.Resolution{Done: true}); !fault.HasCode(err, "intent_not_found") {
+				t.Errorf("somebody else's: %v", err)
+			}
+			done, err := w.ResolveIntent(ctx, "anna", lost.URI, effect.Resolution{Done: true, Note: "it came"})
+			if err != nil || done.State != intent.Done || done.Resolved.By != "anna" || !strings.Contains(done.Result, "it came") {
+				t.Fatalf("%+v, %v", done, err)
+			}
+			if _, err := w.ResolveIntent(ctx, "anna", lost.URI, effect.Resolution{Done: false}); !fault.HasCode(err, "intent_transition_illegal") {
+				t.Errorf("resolved otherwise: %v", err)
+			}
+			undone, err := w.UndoIntent(ctx, "anna", lost.URI)
+			if err != nil || undone.State != intent.Done || undone.Undoes != lost.ID || s.list() != "tea,-tea" {
+				t.Fatalf("%+v, %v; %s", undone, err, s.list())
+			}
+			if v, err := w.Intent(ctx, "anna", lost.URI); err != nil || v.Undone != undone.ID {
+				t.Errorf("%+v, %v", v, err)
+			}
+			if _, err := w.UndoIntent(ctx, "anna", lost.URI); !fault.HasCode(err, "intent_undone") {
+				t.Errorf("undone twice: %v", err)
+			}
+			if _, err := w.CancelIntent(ctx, "anna", lost.URI); !fault.HasCode(err, "intent_transition_illegal") {
+				t.Errorf("cancelled too late: %v", err)
+			}
+			w.quietened(conv)
+			told := strings.Join(w.heard(conv, "intent:shop.order")[before:], "\n")
+			for _, want := range []string{"tried again", "anna has looked: it was done. (it came)", "has taken back"} {
+				if strings.Count(told, want) != 1 {
+					t.Errorf("%q is in %s", want, told)
+				}
+			}
+			if v, err := w.Intent(ctx, "anna", failed[0].ID.String()); err != nil || v.Dead || len(v.History) < 3 || v.History[0].State != intent.Proposed {
+				t.Errorf("%+v, %v", v, err)
+			}
+		})
+	}
+}
+
+func TestWishesThatCannotBe(t *testing.T) {
+	s := newShop("shop.order", tool.Inline)
+	w := newShopWorld(t, s, allows{})
+	ctx := t.Context()
+	for _, which := range []string{"", "abc", "12345678", id.New().String(), "cld:x.Y.1", "cld:effect.Intent.1"} {
+		if _, err := w.Intent(ctx, "anna", which); !fault.HasCode(err, "intent_not_found") && !fault.HasCode(err, "intent_ambiguous") {
+			t.Errorf("%q: %v", which, err)
+		}
+		if _, err := w.RetryIntent(ctx, "anna", which); err == nil {
+			t.Errorf("%q was tried again", which)
+		}
+	}
+	if _, _, err := w.Intents(ctx, "anna", runtime.IntentFilter{State: "odd"}, "", 10); !fault.HasCode(err, "state_invalid") {
+		t.Error(err)
+	}
+	conv, _ := w.turn(id.ID{}, `call ledger.add {"what":"x"}`)
+	w.quietened(conv)
+	in := w.intents(runtime.IntentFilter{})[0]
+	if _, err := w.UndoIntent(ctx, "anna", in.ID.String()); !fault.HasCode(err, "intent_not_undoable") {
+		t.Errorf("what cannot be taken back was: %v", err)
+	}
+	x, err := w.ExecuteTool(ctx, "anna", runtime.Execution{Tool: "shop.order", Args: []byte(`{"what":"tea"}`)})
+	if err != nil || x.Result.Status != message.OK {
+		t.Fatal(x, err)
+	}
+	if _, err := w.UndoIntent(ctx, "anna", w.intents(runtime.IntentFilter{})[0].ID.String()); !fault.HasCode(err, "intent_outside") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAnActionIsAnsweredByItsHash(t *testing.T) {
+	s := newShop("shop.order", tool.Deferred)
+	w := newShopWorld(t, s, allows{"shop.order": policy.Ask})
+	conv, _ := w.turn(id.ID{}, order("tea"))
+	in := w.intents(runtime.IntentFilter{State: intent.Awaiting})[0]
+	v, err := w.Intent(t.Context(), "anna", in.ID.String())
+	if err != nil || v.Hash == "" || v.Expires.IsZero() {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	if _, err := w.AnswerIntent(t.Context(), "anna", in.ID.String(), "x", "", true); !fault.Is(err, fault.Conflict) {
+		t.Errorf("another hash: %v", err)
+	}
+	if _, err := w.AnswerIntent(t.Context(), "bert", in.ID.String(), v.Hash, "", true); !fault.HasCode(err, "intent_not_found") {
+		t.Errorf("somebody else: %v", err)
+	}
+	if v, err = w.AnswerIntent(t.Context(), "anna", in.ID.String(), v.Hash, "", true); err != nil || v.State == intent.Awaiting {
+		t.Errorf("%+v, %v", v, err)
+	}
+	w.quietened(conv)
+	if s.list() != "tea" {
+		t.Errorf("done %s", s.list())
+	}
+}
+
+// Who does not wait is told how far it is; it goes on, over a restart too.
+func TestAWishThatTakesLong(t *testing.T) {
+	s := newShop("shop.order", tool.Inline)
+	s.spec.Dedupes = true
+	w := newShopWorld(t, s, allows{})
+	s.fail["tea"] = tool.NotDone(fault.New(fault.Unavailable, "shop_closed", "the shop is closed"))
+	conv, _ := w.turn(id.ID{}, order("tea"))
+	own := w.intents(runtime.IntentFilter{Dead: true})[0]
+	delete(s.fail, "tea")
+	s.gate = make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		waitUntil(t, func() bool { return len(w.intents(runtime.IntentFilter{State: intent.Executing})) == 1 })
+		cancel()
+	}()
+	v, err := w.RetryIntent(ctx, "anna", own.ID.String())
+	if err != nil || v.State != intent.Executing || v.Retries != own.ID {
+		t.Fatalf("%+v, %v", v, err)
+	}
+	w.close()
+	close(s.gate)
+	w.open()
+	w.quietened(conv)
+	if v, err = w.Intent(t.Context(), "anna", v.URI); err != nil || v.State != intent.Done || s.list() != "tea" {
+		t.Errorf("%+v, %v; done %s", v, err, s.list())
+	}
+	if told := w.heard(conv, "intent:shop.order"); len(told) != 1 || !strings.Contains(told[0], "tried again") {
+		t.Errorf("told %q", told)
+	}
+}

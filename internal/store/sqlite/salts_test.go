@@ -1,0 +1,128 @@
+package sqlite
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"steward/internal/store"
+)
+
+// What is derived from punctured salts is what was derived before, without
+// those that were forgotten; and its stored form is the same.
+func TestSalts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newSalts()
+		want := *s.leaves()
+		for _, i := range rapid.SliceOfN(rapid.IntRange(0, store.SealSize-1), 0, 40).Draw(t, "forgotten") {
+			s = s.without(i)
+			want[i] = nil
+		}
+		again, err := decodeSalts(s.encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := again.leaves()
+		for i, w := range want {
+			if (got[i] == nil) != (w == nil) || w != nil && *got[i] != *w {
+				t.Fatalf("salt %d is %v, was %v", i, got[i], w)
+			}
+		}
+	})
+}
+
+func TestAllSaltsForgotten(t *testing.T) {
+	s := newSalts()
+	for i := range store.SealSize {
+		s = s.without(i)
+	}
+	if len(s) != 0 || *s.leaves() != [store.SealSize]*store.Salt{} {
+		t.Errorf("%d nodes are left", len(s))
+	}
+}
+
+func FuzzSalts(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(newSalts().encode())
+	f.Add(newSalts().without(7).encode())
+	f.Add(make([]byte, 18))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, err := decodeSalts(b)
+		if err != nil {
+			return
+		}
+		s.leaves()
+		if again := s.encode(); !bytes.Equal(again, b) {
+			t.Errorf("%x becomes %x", b, again)
+		}
+	})
+}
+
+// The salts of what is erased are nowhere in the files any more, and those of
+// the others can be derived.
+func TestErasedSaltsAreGone(t *testing.T) {
+	s := open1(t, dbPath(t))
+	for i := range 600 {
+		commit(t, s, put(conv(fmt.Sprint(i)), "x"))
+	}
+	if _, err := s.Seal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	proofs := func() (out []store.Sealed) {
+		for p, err := range s.Sealed(t.Context(), ada, 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, p)
+		}
+		return out
+	}
+	before := proofs()
+	keys := func() (out [][]byte) {
+		c, err := s.openReader()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.close()
+		st, err := c.prepare("SELECT key FROM salt WHERE key NOT NULL ORDER BY id")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer st.reset()
+		for {
+			ok, err := st.step()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !ok {
+				return out
+			}
+			out = append(out, bytes.Clone(st.view(0)))
+		}
+	}
+	was := keys()
+	if len(was) != 3 {
+		t.Fatalf("%d seals", len(was))
+	}
+	for round, i := range []int{3, 4, 300, 3 + 256, 599, 0} {
+		commit(t, s, store.Change{Op: store.Erase, URI: conv(fmt.Sprint(i))})
+		all := files(t, s)
+		root := was[i/256]
+		if bytes.Contains(all, root[2:]) {
+			t.Fatalf("round %d: what the salt was derived from is there still", round)
+		}
+		p := proofs()
+		if p[i].Salt != nil || p[i].Mark != before[i].Mark || p[i].Body != nil {
+			t.Errorf("entry %d: %+v", i, p[i])
+		}
+		if p[(i+1)%600].Salt == nil && !slices.Contains([]int{3, 4, 300, 259, 599, 0}, (i+1)%600) {
+			t.Errorf("entry %d has lost its salt", i+1)
+		}
+	}
+	if v, err := s.Verify(t.Context()); err != nil || v.Flaw != nil || v.Erased != 6 {
+		t.Errorf("%+v %+v, %v", v, v.Flaw, err)
+	}
+}

@@ -1,0 +1,87 @@
+package mcp
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/message"
+	"steward/internal/tool"
+)
+
+func TestAnnounce(t *testing.T) {
+	w := start(t, "friendly")
+	specs := w.announced(t)
+	for name, want := range map[string]tool.Spec{
+		"srv.echo":           {Effect: tool.Query},
+		"srv.write_file":     {Effect: tool.Action, Asks: true, Delivery: tool.Inline},
+		"srv.add_note":       {Effect: tool.Action, Delivery: tool.Inline},
+		"srv.drop_all":       {Effect: tool.Action, Asks: true, Delivery: tool.Inline},
+		"srv.list_resources": {Effect: tool.Query},
+		"srv.read_resource":  {Effect: tool.Query},
+		"srv.list_prompts":   {Effect: tool.Query},
+		"srv.get_prompt":     {Effect: tool.Query},
+	} {
+		got, ok := specs[name]
+		if !ok || got.Effect != want.Effect || got.Asks != want.Asks || got.Delivery != want.Delivery ||
+			got.Yields != message.Untrusted || got.Origin != "mcp:srv" || got.Timeout != DefaultTimeout || got.Version == "" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if len(specs) != 17 {
+		t.Errorf("%d tools", len(specs))
+	}
+	if w.changed.Load() != 0 {
+		t.Error("it says that something has changed")
+	}
+}
+
+func TestDeclared(t *testing.T) {
+	w := start(t, "friendly", func(e *tool.Env, d *Decl) {
+		e.Name = "My-Server"
+		d.Tools = []string{"echo", "write*", "add_note", "gone", "list_*"}
+		d.Effects = map[string]tool.Effect{"writeFile": tool.Query, "echo": tool.Action, "nobody": tool.Query}
+		d.Timeout = 3 * time.Second
+	})
+	a, err := w.Announce(within(t, 30*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	specs := byName(a)
+	if len(specs) != 5 || specs["my_server.write_file"].Effect != tool.Query || specs["my_server.write_file"].Asks ||
+		specs["my_server.echo"].Effect != tool.Action || specs["my_server.echo"].Timeout != 3*time.Second {
+		t.Errorf("%+v", specs)
+	}
+	if len(a.Refused) != 2 || !fault.HasCode(a.Refused[0], "mcp_tool_unknown") || !fault.HasCode(a.Refused[1], "mcp_tool_unknown") {
+		t.Errorf("refused: %v", a.Refused)
+	}
+}
+
+func TestChanges(t *testing.T) {
+	w := start(t, "friendly")
+	echo, grow, change := w.tool(t, "srv.echo"), w.tool(t, "srv.grow"), w.tool(t, "srv.change")
+	wantText(t, grow, `{}`, "grown")
+	wantText(t, echo, `{}`, `{}`) // what is not concerned goes on
+	eventually(t, "a new tool is told", func() bool { return w.changed.Load() > 0 })
+	wantText(t, change, `{}`, "changed")
+	told := w.changed.Load()
+	eventually(t, "a changed tool is told", func() bool { return w.changed.Load() > told })
+	_, err := call(within(t, 10*time.Second), echo, `{}`)
+	wantCode(t, err, fault.Denied, "tool_changed")
+	spec := w.announced(t)["srv.echo"]
+	spec.Effect, spec.Asks, spec.Delivery = tool.Action, true, tool.Deferred // as a person may set them
+	wantText(t, w.Tool(spec), `{}`, "changed")
+}
+
+func ExampleWord() {
+	for _, name := range []string{"readFile", "HTTPGet2Go", "a--b", "list.all"} {
+		word, err := tool.Word(name)
+		fmt.Println(word, err)
+	}
+	// Output:
+	// read_file <nil>
+	// http_get2_go <nil>
+	// a_b <nil>
+	// list_all <nil>
+}

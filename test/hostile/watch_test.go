@@ -1,0 +1,174 @@
+package hostile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// quick calls one of Steward's own tools from outside, and returns how long
+// that took.
+func (s *steward) quick(client *http.Client) (time.Duration, error) {
+	began := time.Now()
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+"/tool.Tool/ExecuteTool",
+		strings.NewReader(`{"function":{"name":"math.multiply","arguments":"{\"a\":6,\"b\":7}"}}`))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	b, err := io.ReadAll(res.Body)
+	if err = errors.Join(err, res.Body.Close()); err == nil && !bytes.Contains(b, []byte(`"42"`)) {
+		err = fmt.Errorf("%s", b)
+	}
+	return time.Since(began), err
+}
+
+// resident is how much memory the Steward holds, in bytes.
+func (s *steward) resident() int64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	if err != nil {
+		s.t.Error(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			if err != nil {
+				s.t.Error(err)
+			}
+			return kib << 10
+		}
+	}
+	return 0
+}
+
+// watched is what was seen of a Steward over a time.
+type watched struct {
+	rise  int64           // of its memory, at most
+	times []time.Duration // of calls of an ordinary tool
+}
+
+// median and longest of the times.
+func (w *watched) latency() (median, longest time.Duration) {
+	slices.Sort(w.times)
+	return w.times[len(w.times)/2], w.times[len(w.times)-1]
+}
+
+// watch watches its memory, and calls an ordinary tool all the while, until
+// it is stopped.
+func (s *steward) watch() (stop func() *watched) {
+	s.t.Helper()
+	w := &watched{}
+	client := &http.Client{Transport: &http.Transport{}}
+	for range 5 { // connected, and warm
+		if _, err := s.quick(client); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	before := s.resident()
+	end := make(chan struct{})
+	var all sync.WaitGroup
+	every := func(pause time.Duration, look func()) {
+		all.Go(func() {
+			tick := time.NewTicker(pause)
+			defer tick.Stop()
+			for {
+				look()
+				select {
+				case <-tick.C:
+				case <-end:
+					return
+				}
+			}
+		})
+	}
+	every(3*time.Millisecond, func() { w.rise = max(w.rise, s.resident()-before) })
+	every(20*time.Millisecond, func() {
+		took, err := s.quick(client)
+		if err != nil {
+			s.t.Errorf("an ordinary tool: %v", err)
+		}
+		w.times = append(w.times, took)
+	})
+	return func() *watched {
+		close(end)
+		all.Wait()
+		client.CloseIdleConnections()
+		return w
+	}
+}
+
+// alive returns the rogues that run, with their command lines; of one name, or
+// all.
+func alive(t *testing.T, name string) map[int]string {
+	t.Helper()
+	rogue, err := os.Stat(roguePath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := filepath.Glob("/proc/[0-9]*/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[int]string{}
+	for _, exe := range list {
+		info, err := os.Stat(exe)
+		if err != nil || !os.SameFile(info, rogue) {
+			continue // it has ended, or is another's
+		}
+		dir := filepath.Dir(exe)
+		b, err := os.ReadFile(filepath.Join(dir, "cmdline"))
+		pid, bad := strconv.Atoi(filepath.Base(dir))
+		if line := strings.Fields(strings.ReplaceAll(string(b), "\x00", " ")); err == nil && bad == nil && len(line) > 2 && (name == "" || line[2] == name) {
+			found[pid] = strings.Join(line[1:], " ")
+		}
+	}
+	return found
+}
+
+// eventually waits until something is so.
+func eventually(t *testing.T, what string, within time.Duration, is func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(within); !is(); {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("within %v it is not so that %s", within, what)
+		}
+	}
+}
+
+// inCall returns the ids of a rogue's processes that say that they are in the
+// middle of a call.
+func inCall(t *testing.T, name string) []int {
+	t.Helper()
+	var out []int
+	for pid := range alive(t, name) {
+		names, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/comm", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range names {
+			if b, err := os.ReadFile(n); err == nil && string(b) == "in a call\n" {
+				out = append(out, pid)
+				break
+			}
+		}
+	}
+	return out
+}
