@@ -17,8 +17,9 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/conversation"
 	"steward/internal/face/terminal"
-	"steward/internal/fault"
 	"steward/internal/identity"
+	"steward/internal/settings"
+	"steward/internal/store/sqlite"
 )
 
 func (a *app) agentsCommand() *cobra.Command {
@@ -41,18 +42,13 @@ func (a *app) withAgents(ctx context.Context, do func(caller) error) error {
 	if err != nil {
 		return err
 	}
+	return a.withStore(ctx, set, a.logger(set, a.stderr), func(st *sqlite.Store) error { return a.withCatalog(ctx, set, st, do) },
+		func(r *remote) error { return do(r) })
+}
+
+// withCatalog runs do over the agents of a data folder that nobody else uses.
+func (a *app) withCatalog(ctx context.Context, set *settings.Loaded, st *sqlite.Store, do func(caller) error) error {
 	log := slog.New(slog.DiscardHandler) // what is wrong is listed
-	st, err := a.openStore(ctx, set, a.logger(set, a.stderr))
-	if fault.HasCode(err, "data_in_use") {
-		r, joined := a.join(set, log)
-		if joined != nil {
-			return fault.Of(err).With("it cannot be joined: %s", joined)
-		}
-		return errors.Join(do(r), r.Close())
-	}
-	if err != nil {
-		return err
-	}
 	l := &local{store: st, keys: identity.New(st), log: log, shelf: shelf{a.user(), conversation.New(st, conversation.Options{})}}
 	tools, err := l.tools(set)
 	if err == nil {
@@ -62,10 +58,10 @@ func (a *app) withAgents(ctx context.Context, do func(caller) error) error {
 		err = l.openAgents(ctx, a, set, tools, log)
 	}
 	if err != nil {
-		return errors.Join(err, l.closePolicies(), st.Close())
+		return errors.Join(err, l.closePolicies())
 	}
 	err = do(within(nil, l.keys, l.catalog, l.user, log, l.judge))
-	return errors.Join(err, l.closeAgents(), l.closePolicies(), st.Close())
+	return errors.Join(err, l.closeAgents(), l.closePolicies())
 }
 
 func agentList(ctx context.Context, c caller) ([]catalog.Listing, error) {
@@ -215,21 +211,17 @@ func (a *app) refuseAgent(verb, short, long string) *cobra.Command {
 
 // completeAgents offers the paths of agents and sources.
 func (a *app) completeAgents(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	const none = cobra.ShellCompDirectiveNoFileComp
-	ctx, cancel := completing(c)
-	defer cancel()
-	var out []cobra.Completion
-	err := a.withAgents(ctx, func(api caller) error {
-		list, err := agentList(ctx, api)
-		for _, l := range list {
-			if !slices.Contains(args, l.Path) {
-				out = append(out, cobra.CompletionWithDesc(l.Path, terminal.StatusWords(l)))
+	return offer(c, func(ctx context.Context) ([]cobra.Completion, error) {
+		var out []cobra.Completion
+		err := a.withAgents(ctx, func(api caller) error {
+			list, err := agentList(ctx, api)
+			for _, l := range list {
+				if !slices.Contains(args, l.Path) {
+					out = append(out, cobra.CompletionWithDesc(l.Path, terminal.StatusWords(l)))
+				}
 			}
-		}
-		return err
+			return err
+		})
+		return out, err
 	})
-	if err != nil {
-		return nil, none
-	}
-	return out, none
 }

@@ -13,11 +13,11 @@ import (
 	"steward/internal/conversation"
 	"steward/internal/effect"
 	"steward/internal/face/httpauth"
-	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/identity"
 	"steward/internal/runtime"
 	"steward/internal/store"
+	"steward/internal/store/sqlite"
 )
 
 // wireApproval is a question as a frame tells it.
@@ -99,20 +99,11 @@ func (a *app) deciding(ctx context.Context, do func(api caller, alone bool) erro
 		return noConversation()
 	}
 	log := a.logger(set, a.stderr)
-	st, err := a.openStore(ctx, set, log)
-	if fault.HasCode(err, "data_in_use") {
-		r, err := a.join(set, log)
-		if err != nil {
-			return err
-		}
-		return errors.Join(do(r, false), r.Close())
-	}
-	if err != nil {
-		return err
-	}
-	n := decider{reader: reader{shelf: shelf{a.user(), conversation.New(st, conversation.Options{})}, store: st},
-		effects: effect.New(effect.Options{Store: st, Directory: identity.New(st), Log: log, ApprovalTimeout: set.Timeouts.Approval})}
-	return errors.Join(do(within(n, nil, nil, a.user(), slog.New(slog.DiscardHandler)), true), st.Close())
+	return a.withStore(ctx, set, log, func(st *sqlite.Store) error {
+		n := decider{reader: reader{shelf: shelf{a.user(), conversation.New(st, conversation.Options{})}, store: st},
+			effects: effect.New(effect.Options{Store: st, Directory: identity.New(st), Log: log, ApprovalTimeout: set.Timeouts.Approval})}
+		return do(within(n, nil, nil, a.user(), slog.New(slog.DiscardHandler)), true)
+	}, func(r *remote) error { return do(r, false) })
 }
 
 // decider answers, of the API, what can be decided without a node.

@@ -139,6 +139,23 @@ func (a *app) openStore(ctx context.Context, set *settings.Loaded, log *slog.Log
 	return sqlite.Open(ctx, sqlite.Options{Path: database(set.Data), Log: log, Mask: a.hidden().MaskBytes})
 }
 
+// withStore runs here over the data folder, or there with the Steward that has
+// it in use.
+func (a *app) withStore(ctx context.Context, set *settings.Loaded, log *slog.Logger, here func(*sqlite.Store) error, there func(*remote) error) error {
+	st, err := a.openStore(ctx, set, log)
+	if fault.HasCode(err, "data_in_use") {
+		r, joined := a.join(set, log)
+		if joined != nil {
+			return fault.Of(err).With("it cannot be joined: %s", joined)
+		}
+		return errors.Join(there(r), r.Close())
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(here(st), st.Close())
+}
+
 // wire makes the node of its parts.
 func (l *local) wire(ctx context.Context, a *app, set *settings.Loaded, log *slog.Logger) error {
 	var err error

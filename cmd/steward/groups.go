@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"steward/internal/identity"
+	"steward/internal/store/sqlite"
 )
 
 func (a *app) groupsCommand() *cobra.Command {
@@ -193,25 +194,19 @@ func (a *app) eachMember(ctx context.Context, args []string, method string, in a
 
 // completeGroups offers the names of groups.
 func (a *app) completeGroups(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	const none = cobra.ShellCompDirectiveNoFileComp
-	ctx, cancel := completing(c)
-	defer cancel()
-	st, err := a.reading(ctx)
-	if err != nil || st == nil {
-		return nil, none
-	}
-	defer st.Close()
-	list, err := identity.New(st).Groups(ctx)
-	if err != nil {
-		return nil, none
-	}
-	var out []cobra.Completion
-	for _, g := range list {
-		if !slices.Contains(args, g.Name) {
-			out = append(out, cobra.CompletionWithDesc(g.Name, plainLine(cmp.Or(g.Display, members(g)))))
+	return a.offerStored(c, func(ctx context.Context, st *sqlite.Store) ([]cobra.Completion, error) {
+		list, err := identity.New(st).Groups(ctx)
+		if err != nil {
+			return nil, err
 		}
-	}
-	return out, none
+		var out []cobra.Completion
+		for _, g := range list {
+			if !slices.Contains(args, g.Name) {
+				out = append(out, cobra.CompletionWithDesc(g.Name, plainLine(cmp.Or(g.Display, members(g)))))
+			}
+		}
+		return out, nil
+	})
 }
 
 func (a *app) completeGroupThenUsers(c *cobra.Command, args []string, to string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -408,19 +408,15 @@ func intentText(v *runtime.IntentView) string {
 // completeIntents offers the newest actions, or those in a state.
 func (a *app) completeIntents(s intent.State) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		ctx, cancel := completing(c)
-		defer cancel()
-		var out []cobra.Completion
-		err := a.withRequests(ctx, func(st *sqlite.Store, sh shelf) error {
-			list, _, err := runtime.Intents(ctx, st, sh.scope(), runtime.IntentFilter{State: s}, "", 30)
-			for i := range list {
-				out = append(out, cobra.CompletionWithDesc(intentRef(list[i].ID), intentWhat(&list[i])+": "+stateOfIntent(&list[i])))
-			}
-			return err
+		return offer(c, func(ctx context.Context) (out []cobra.Completion, err error) {
+			err = a.withRequests(ctx, func(st *sqlite.Store, sh shelf) error {
+				list, _, err := runtime.Intents(ctx, st, sh.scope(), runtime.IntentFilter{State: s}, "", 30)
+				for i := range list {
+					out = append(out, cobra.CompletionWithDesc(intentRef(list[i].ID), intentWhat(&list[i])+": "+stateOfIntent(&list[i])))
+				}
+				return err
+			})
+			return out, err
 		})
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return out, cobra.ShellCompDirectiveNoFileComp
 	}
 }

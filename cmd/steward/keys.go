@@ -14,6 +14,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/identity"
+	"steward/internal/store/sqlite"
 )
 
 func (a *app) keysCommand() *cobra.Command {
@@ -41,19 +42,8 @@ func (a *app) withKeys(ctx context.Context, do func(keyring) error) error {
 	if err != nil {
 		return err
 	}
-	log := a.logger(set, a.stderr)
-	st, err := a.openStore(ctx, set, log)
-	if fault.HasCode(err, "data_in_use") {
-		r, joined := a.join(set, log)
-		if joined != nil {
-			return fault.Of(err).With("it cannot be joined: %s", joined)
-		}
-		return errors.Join(do(r), r.Close())
-	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(do(identity.New(st)), st.Close())
+	return a.withStore(ctx, set, a.logger(set, a.stderr), func(st *sqlite.Store) error { return do(identity.New(st)) },
+		func(r *remote) error { return do(r) })
 }
 
 // keyReport is a key as --json writes it.

@@ -439,18 +439,15 @@ func (a *app) completeTools(*cobra.Command, []string, string) ([]cobra.Completio
 
 // completeCalls offers the newest calls.
 func (a *app) completeCalls(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	ctx, cancel := completing(c)
-	defer cancel()
-	out := []cobra.Completion{cobra.CompletionWithDesc("last", "the newest one")}
-	err := a.withLog(ctx, func(s shelf, e *worklog.Engine) error {
-		list, err := newest(ctx, e, s.scope(), worklog.Filter{}, 30)
-		for _, en := range list {
-			out = append(out, cobra.CompletionWithDesc(shortRef(en.ID), plainLine(en.Summary)))
-		}
-		return err
+	return offer(c, func(ctx context.Context) ([]cobra.Completion, error) {
+		out := []cobra.Completion{cobra.CompletionWithDesc("last", "the newest one")}
+		err := a.withLog(ctx, func(s shelf, e *worklog.Engine) error {
+			list, err := newest(ctx, e, s.scope(), worklog.Filter{}, 30)
+			for _, en := range list {
+				out = append(out, cobra.CompletionWithDesc(shortRef(en.ID), plainLine(en.Summary)))
+			}
+			return err
+		})
+		return out, err
 	})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
 }

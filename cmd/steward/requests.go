@@ -191,20 +191,17 @@ func (a *app) awaitOver(ctx context.Context, b backend, path string) error {
 
 // completeRequests offers the newest requests.
 func (a *app) completeRequests(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	ctx, cancel := completing(c)
-	defer cancel()
-	var out []cobra.Completion
-	err := a.withRequests(ctx, func(st *sqlite.Store, s shelf) error {
-		list, err := runtime.Requests(ctx, st, s.scope(), true, 30)
-		for i := range list {
-			out = append(out, cobra.CompletionWithDesc(requestRef(list[i].ID), plainLine(requestWhat(&list[i]))))
-		}
-		return err
+	return offer(c, func(ctx context.Context) ([]cobra.Completion, error) {
+		var out []cobra.Completion
+		err := a.withRequests(ctx, func(st *sqlite.Store, s shelf) error {
+			list, err := runtime.Requests(ctx, st, s.scope(), true, 30)
+			for i := range list {
+				out = append(out, cobra.CompletionWithDesc(requestRef(list[i].ID), plainLine(requestWhat(&list[i]))))
+			}
+			return err
+		})
+		return out, err
 	})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
 // requestRef is the beginning of an id: enough to find it by.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -8,6 +9,7 @@ import (
 	"steward/internal/identity"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/store/sqlite"
 )
 
 // plainText is plainLine for text of several lines.
@@ -21,27 +23,21 @@ func plainText(s string) string {
 
 // completeResources offers the URIs of what the user keeps.
 func (a *app) completeResources(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	const none = cobra.ShellCompDirectiveNoFileComp
-	ctx, cancel := completing(c)
-	defer cancel()
-	st, err := a.reading(ctx)
-	if err != nil || st == nil {
-		return nil, none
-	}
-	defer st.Close()
-	const most = 100
-	place := resource.Root(identity.TypeUser, a.user())
-	page, err := st.Query(ctx, store.ForUser(a.user()), store.Query{Under: place, Limit: most, NoBody: true})
-	if err != nil {
-		return nil, none
-	}
-	var out []cobra.Completion
-	for _, it := range page.Items {
-		if short, ok := strings.CutPrefix(it.URI.String(), place.String()+"/"); ok && !strings.HasPrefix(short, "tree.") {
-			out = append(out, resource.Scheme+short)
+	return a.offerStored(c, func(ctx context.Context, st *sqlite.Store) ([]cobra.Completion, error) {
+		const most = 100
+		place := resource.Root(identity.TypeUser, a.user())
+		page, err := st.Query(ctx, store.ForUser(a.user()), store.Query{Under: place, Limit: most, NoBody: true})
+		if err != nil {
+			return nil, err
 		}
-	}
-	return out, none
+		var out []cobra.Completion
+		for _, it := range page.Items {
+			if short, ok := strings.CutPrefix(it.URI.String(), place.String()+"/"); ok && !strings.HasPrefix(short, "tree.") {
+				out = append(out, resource.Scheme+short)
+			}
+		}
+		return out, nil
+	})
 }
 
 // completeSpaces offers the spaces that the user may write.

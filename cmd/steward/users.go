@@ -15,8 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"steward/internal/fault"
 	"steward/internal/identity"
+	"steward/internal/store/sqlite"
 )
 
 func (a *app) usersCommand() *cobra.Command {
@@ -42,18 +42,9 @@ func (a *app) withPeople(ctx context.Context, do func(caller) error) error {
 		return err
 	}
 	log := a.logger(set, a.stderr)
-	st, err := a.openStore(ctx, set, log)
-	if fault.HasCode(err, "data_in_use") {
-		r, joined := a.join(set, log)
-		if joined != nil {
-			return fault.Of(err).With("it cannot be joined: %s", joined)
-		}
-		return errors.Join(do(r), r.Close())
-	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(do(within(nil, identity.New(st), nil, a.user(), log)), st.Close())
+	return a.withStore(ctx, set, log, func(st *sqlite.Store) error {
+		return do(within(nil, identity.New(st), nil, a.user(), log))
+	}, func(r *remote) error { return do(r) })
 }
 
 // lookAtPeople is withPeople for what is only read.
@@ -276,23 +267,17 @@ func (a *app) switchUser(verb, short, done string, off bool) *cobra.Command {
 
 // completeUsers offers the names of users.
 func (a *app) completeUsers(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	const none = cobra.ShellCompDirectiveNoFileComp
-	ctx, cancel := completing(c)
-	defer cancel()
-	st, err := a.reading(ctx)
-	if err != nil || st == nil {
-		return nil, none
-	}
-	defer st.Close()
-	list, err := identity.New(st).Accounts(ctx)
-	if err != nil {
-		return nil, none
-	}
-	var out []cobra.Completion
-	for _, u := range list {
-		if !slices.Contains(args, u.User) {
-			out = append(out, cobra.CompletionWithDesc(u.User, plainLine(cmp.Or(u.Display, strings.Join(u.Roles, ", ")))))
+	return a.offerStored(c, func(ctx context.Context, st *sqlite.Store) ([]cobra.Completion, error) {
+		list, err := identity.New(st).Accounts(ctx)
+		if err != nil {
+			return nil, err
 		}
-	}
-	return out, none
+		var out []cobra.Completion
+		for _, u := range list {
+			if !slices.Contains(args, u.User) {
+				out = append(out, cobra.CompletionWithDesc(u.User, plainLine(cmp.Or(u.Display, strings.Join(u.Roles, ", ")))))
+			}
+		}
+		return out, nil
+	})
 }

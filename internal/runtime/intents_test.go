@@ -115,7 +115,7 @@ func order(what ...string) string {
 	return strings.Join(lines, "\n")
 }
 
-// settled waits until nothing of a conversation's requests is open.
+// quietened waits until nothing of a conversation's requests is open.
 func (w *world) quietened(conv id.ID) {
 	w.t.Helper()
 	w.atRest(conv)
@@ -144,7 +144,7 @@ func (w *world) intents(f runtime.IntentFilter) []runtime.IntentView {
 	return list
 }
 
-// told returns what a conversation was told by an origin, in order.
+// heard returns what a conversation was told by an origin, in order.
 func (w *world) heard(conv id.ID, origin string) []string {
 	w.t.Helper()
 	var out []string
