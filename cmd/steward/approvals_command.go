@@ -15,6 +15,7 @@ import (
 	"steward/internal/effect"
 	"steward/internal/face/terminal"
 	"steward/internal/fault"
+	"steward/internal/pattern"
 	"steward/internal/runtime"
 )
 
@@ -248,7 +249,7 @@ func (o *answerFlags) verdict(ctx context.Context, api caller, q *effect.Questio
 	if o.until > 0 {
 		v.Until = time.Now().Add(o.until)
 	}
-	p, err := effect.ParsePattern(strings.Join(o.pattern, "\n"), q.Pattern)
+	p, err := pattern.Parse(strings.Join(o.pattern, "\n"), q.Pattern)
 	if err != nil {
 		return v, err
 	}

@@ -15,6 +15,7 @@ import (
 	"steward/internal/face/httpauth"
 	"steward/internal/id"
 	"steward/internal/identity"
+	"steward/internal/pattern"
 	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
@@ -22,17 +23,17 @@ import (
 
 // wireApproval is a question as a frame tells it.
 type wireApproval struct {
-	ID        string         `json:"id"`
-	Hash      string         `json:"hash"`
-	Reason    string         `json:"reason"`
-	Expires   time.Time      `json:"expires"`
-	Rule      string         `json:"rule"`
-	Labels    []string       `json:"labels"`
-	Read      []string       `json:"read"`
-	Approvers string         `json:"approvers"`
-	Foreign   bool           `json:"foreign"`
-	Pattern   effect.Pattern `json:"pattern"`
-	NoGrant   string         `json:"no_grant"`
+	ID        string          `json:"id"`
+	Hash      string          `json:"hash"`
+	Reason    string          `json:"reason"`
+	Expires   time.Time       `json:"expires"`
+	Rule      string          `json:"rule"`
+	Labels    []string        `json:"labels"`
+	Read      []string        `json:"read"`
+	Approvers string          `json:"approvers"`
+	Foreign   bool            `json:"foreign"`
+	Pattern   pattern.Pattern `json:"pattern"`
+	NoGrant   string          `json:"no_grant"`
 
 	Agent string          `json:"agent"`
 	Tool  string          `json:"tool"`
@@ -51,17 +52,17 @@ func (r *remote) Decide(ctx context.Context, _ id.ID, v runtime.Verdict) error {
 }
 
 // Question implements terminal.Node.
-func (r *remote) Question(ctx context.Context, which string, p effect.Pattern) (effect.Question, error) {
+func (r *remote) Question(ctx context.Context, which string, p pattern.Pattern) (effect.Question, error) {
 	return questionOver(ctx, r, which, p)
 }
 
 // Question implements terminal.Node.
-func (l *local) Question(ctx context.Context, which string, p effect.Pattern) (effect.Question, error) {
+func (l *local) Question(ctx context.Context, which string, p pattern.Pattern) (effect.Question, error) {
 	return l.node.Approval(ctx, l.user, which, p)
 }
 
 // questionOver looks at a question over the API, as it is shown with a pattern.
-func questionOver(ctx context.Context, api caller, which string, p effect.Pattern) (effect.Question, error) {
+func questionOver(ctx context.Context, api caller, which string, p pattern.Pattern) (effect.Question, error) {
 	path := "/approvals/" + url.PathEscape(which)
 	if p != nil {
 		b, err := json.Marshal(p)
@@ -116,7 +117,7 @@ func (d decider) Approvals(ctx context.Context, user string) ([]effect.Question,
 	return d.effects.Questions(ctx, user)
 }
 
-func (d decider) Approval(ctx context.Context, user, which string, p effect.Pattern) (effect.Question, error) {
+func (d decider) Approval(ctx context.Context, user, which string, p pattern.Pattern) (effect.Question, error) {
 	return d.effects.Question(ctx, store.ForUser(user), which, p)
 }
 

@@ -15,6 +15,7 @@ import (
 	"steward/internal/face/httpauth"
 	"steward/internal/face/terminal"
 	"steward/internal/fault"
+	"steward/internal/pattern"
 	"steward/internal/runtime"
 )
 
@@ -207,13 +208,13 @@ func (a *app) editGrant() *cobra.Command {
 }
 
 // changeGrant shows what would be otherwise, asks where it is wider, and does it.
-func (a *app) changeGrant(ctx context.Context, api caller, which string, pattern []string, ch httpauth.GrantChange, yes bool) error {
+func (a *app) changeGrant(ctx context.Context, api caller, which string, lines []string, ch httpauth.GrantChange, yes bool) error {
 	g, err := grantNamed(ctx, api, which)
 	if err != nil {
 		return err
 	}
-	if pattern != nil {
-		if ch.Pattern, err = effect.ParsePattern(strings.Join(pattern, "\n"), g.Pattern); err != nil {
+	if lines != nil {
+		if ch.Pattern, err = pattern.Parse(strings.Join(lines, "\n"), g.Pattern); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/intent"
 	"steward/internal/message"
+	"steward/internal/pattern"
 	"steward/internal/request"
 	"steward/internal/store"
 )
@@ -81,9 +82,9 @@ type Decision struct {
 	Reason   string // may be empty
 	By       string // who; empty: the scope's actor
 	Standing Standing
-	Pattern  Pattern   // of a standing approval, as it was shown; nil: the one that covers just this
-	Until    time.Time // of a standing approval; zero: for ever
-	Args     []byte    // the arguments as the person wants them; nil: as they were asked about
+	Pattern  pattern.Pattern // of a standing approval, as it was shown; nil: the one that covers just this
+	Until    time.Time       // of a standing approval; zero: for ever
+	Args     []byte          // the arguments as the person wants them; nil: as they were asked about
 }
 
 // Decide records a person's answer; it is durable when Decide returns. Giving
@@ -303,7 +304,7 @@ func (e *Engine) appendShown(ctx context.Context, out []Question, at place, in *
 // Question returns one question as a user is shown it: with a pattern of his
 // own, if he wants to give a standing approval of that. Error codes as of
 // Decide.
-func (e *Engine) Question(ctx context.Context, sc store.Scope, name string, p Pattern) (Question, error) {
+func (e *Engine) Question(ctx context.Context, sc store.Scope, name string, p pattern.Pattern) (Question, error) {
 	at, err := e.find(ctx, sc, name)
 	if err != nil {
 		return Question{}, err

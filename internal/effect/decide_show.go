@@ -15,6 +15,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/intent"
 	"steward/internal/message"
+	"steward/internal/pattern"
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
@@ -23,27 +24,27 @@ import (
 
 // Question is all that a person is shown of an action that waits for a word.
 type Question struct {
-	ID           string         `json:"id"`        // URI text of the intent
-	Short        string         `json:"intent_id"` // IntentID: what a person types
-	Tool         string         `json:"tool"`
-	Version      string         `json:"version,omitzero"`
-	Args         jsontext.Value `json:"args"` // canonical: the bytes that the tool will get
-	User         string         `json:"user"`
-	Agent        string         `json:"agent,omitzero"`
-	Lineage      []string       `json:"lineage,omitzero"` // on whose behalf the agent acts
-	Conversation string         `json:"conversation,omitzero"`
-	Labels       []string       `json:"labels,omitzero"` // of what the model was shown
-	Read         []string       `json:"read,omitzero"`   // what of others was read in this turn before: tool and where
-	Reason       string         `json:"reason,omitzero"`
-	Rule         string         `json:"rule,omitzero"`
-	Policy       string         `json:"policy,omitzero"` // its version
-	Approvers    string         `json:"approvers,omitzero"`
-	Pattern      Pattern        `json:"pattern,omitzero"` // what a standing approval would cover
-	Asked        time.Time      `json:"asked"`
-	Expires      time.Time      `json:"expires"`
-	Hash         string         `json:"hash"`              // over all of the above: an answer repeats it
-	NoGrant      string         `json:"no_grant,omitzero"` // why no standing approval can be given
-	Yours        bool           `json:"yours"`             // who is shown it may answer it
+	ID           string          `json:"id"`        // URI text of the intent
+	Short        string          `json:"intent_id"` // IntentID: what a person types
+	Tool         string          `json:"tool"`
+	Version      string          `json:"version,omitzero"`
+	Args         jsontext.Value  `json:"args"` // canonical: the bytes that the tool will get
+	User         string          `json:"user"`
+	Agent        string          `json:"agent,omitzero"`
+	Lineage      []string        `json:"lineage,omitzero"` // on whose behalf the agent acts
+	Conversation string          `json:"conversation,omitzero"`
+	Labels       []string        `json:"labels,omitzero"` // of what the model was shown
+	Read         []string        `json:"read,omitzero"`   // what of others was read in this turn before: tool and where
+	Reason       string          `json:"reason,omitzero"`
+	Rule         string          `json:"rule,omitzero"`
+	Policy       string          `json:"policy,omitzero"` // its version
+	Approvers    string          `json:"approvers,omitzero"`
+	Pattern      pattern.Pattern `json:"pattern,omitzero"` // what a standing approval would cover
+	Asked        time.Time       `json:"asked"`
+	Expires      time.Time       `json:"expires"`
+	Hash         string          `json:"hash"`              // over all of the above: an answer repeats it
+	NoGrant      string          `json:"no_grant,omitzero"` // why no standing approval can be given
+	Yours        bool            `json:"yours"`             // who is shown it may answer it
 }
 
 // Told says labels in a person's words: what was read before it was decided.
@@ -66,7 +67,7 @@ func Told(labels, read []string) string {
 
 // show makes the question of an intent, with a pattern of the person's own or
 // (nil) the one that covers just this call.
-func (e *Engine) show(ctx context.Context, sc store.Scope, uri resource.URI, in *intent.Intent, p Pattern) (Question, error) {
+func (e *Engine) show(ctx context.Context, sc store.Scope, uri resource.URI, in *intent.Intent, p pattern.Pattern) (Question, error) {
 	q := Question{ID: uri.String(), Short: IntentID(uri).String(), Tool: in.Tool, Version: in.Version,
 		Args: jsontext.Value(in.Args), User: in.User, Agent: in.Agent, Lineage: in.Lineage,
 		Labels: in.Labels.Names(), Reason: in.Reason, Rule: in.Rule, Policy: in.Policy, Approvers: in.Approvers,
@@ -80,7 +81,7 @@ func (e *Engine) show(ctx context.Context, sc store.Scope, uri resource.URI, in 
 			return q, err
 		}
 	}
-	if q.Pattern, err = p.over([]byte(in.Args)); err != nil {
+	if q.Pattern, err = p.Over([]byte(in.Args)); err != nil {
 		return q, err
 	}
 	b, err := json.Marshal(q, json.Deterministic(true))
@@ -92,23 +93,6 @@ func (e *Engine) show(ctx context.Context, sc store.Scope, uri resource.URI, in 
 	t, _ := e.toolOf(uri, in)
 	q.NoGrant = grantable(in, t)
 	return q, nil
-}
-
-// over returns a pattern that covers the arguments: p, or the one that covers
-// nothing else. One that does not cover them is refused (grant_other).
-func (p Pattern) over(args []byte) (Pattern, error) {
-	if p == nil {
-		return Exactly(args)
-	}
-	p, err := p.check()
-	if err != nil {
-		return nil, err
-	}
-	if odd, ok := p.Covers(args); !ok {
-		return nil, fault.New(fault.Conflict, "grant_other", "the pattern does not cover what was asked: the argument %q is not as it says", odd).
-			With("widen it there, or approve once")
-	}
-	return p, nil
 }
 
 // toolOf finds the tool of an intent: of the run that waits, or by its name.

@@ -13,12 +13,13 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
+	"steward/internal/pattern"
 	"steward/internal/store"
 )
 
 // GrantEdit is how a standing approval is to be otherwise; what is nil stays.
 type GrantEdit struct {
-	Pattern  Pattern
+	Pattern  pattern.Pattern
 	Until    *time.Time      // zero: for ever
 	Standing Standing        // empty: stays
 	Labels   *message.Labels // what the model may have been shown; never Secret
@@ -67,7 +68,7 @@ func (g Grant) edited(ed GrantEdit, now time.Time) (Edited, error) {
 	}
 	next := g
 	if ed.Pattern != nil {
-		p, err := ed.Pattern.check()
+		p, err := ed.Pattern.Checked()
 		if err != nil {
 			return Edited{}, err
 		}

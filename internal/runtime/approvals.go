@@ -8,6 +8,7 @@ import (
 
 	"steward/internal/effect"
 	"steward/internal/id"
+	"steward/internal/pattern"
 	"steward/internal/store"
 	"steward/internal/tool"
 )
@@ -20,7 +21,7 @@ type Verdict struct {
 	Approve  bool
 	Reason   string
 	Standing effect.Standing // zero: once
-	Pattern  effect.Pattern  // of a standing approval, as it was shown; nil: as proposed
+	Pattern  pattern.Pattern // of a standing approval, as it was shown; nil: as proposed
 	Until    time.Time       // of a standing approval; zero: for ever
 	Args     []byte          // other arguments than those asked about; nil: as asked
 }
@@ -46,7 +47,7 @@ func (n *Node) Approvals(ctx context.Context, user string) ([]effect.Question, e
 }
 
 // Approval returns one question; with a pattern as it would be shown with it.
-func (n *Node) Approval(ctx context.Context, user, which string, p effect.Pattern) (effect.Question, error) {
+func (n *Node) Approval(ctx context.Context, user, which string, p pattern.Pattern) (effect.Question, error) {
 	return n.effects.Question(ctx, store.ForUser(user), which, p)
 }
 
@@ -155,13 +156,13 @@ type ApprovalView struct {
 	Hash      string // over all that is shown: an answer repeats it
 	Reason    string // why it is asked
 	Expires   time.Time
-	Rule      string         // of the policy
-	Labels    []string       // of what the model was shown
-	Read      []string       // what of others it had read
-	Approvers string         // the group that answers; empty: the user
-	Foreign   bool           // the user cannot answer: a group does that he is not in
-	Pattern   effect.Pattern // what a standing approval would cover
-	NoGrant   string         // why none can be given
+	Rule      string          // of the policy
+	Labels    []string        // of what the model was shown
+	Read      []string        // what of others it had read
+	Approvers string          // the group that answers; empty: the user
+	Foreign   bool            // the user cannot answer: a group does that he is not in
+	Pattern   pattern.Pattern // what a standing approval would cover
+	NoGrant   string          // why none can be given
 
 	// Where it is not the call itself that is to be allowed, but one that an
 	// agent makes which was asked by it, perhaps through others:

@@ -8,6 +8,7 @@ import (
 
 	"steward/internal/effect"
 	"steward/internal/id"
+	"steward/internal/pattern"
 	"steward/internal/runtime"
 )
 
@@ -15,10 +16,10 @@ import (
 // any, whatever they say.
 func (s *scene) grants(standing effect.Standing, any ...string) {
 	s.decide = func(q runtime.ApprovalView) runtime.Verdict {
-		p := effect.Pattern{}
+		p := pattern.Pattern{}
 		for name, m := range q.Pattern {
 			if slices.Contains(any, name) {
-				m = effect.Match{Any: true}
+				m = pattern.Match{Any: true}
 			}
 			p[name] = m
 		}

@@ -15,6 +15,7 @@ import (
 	"steward/internal/effect"
 	"steward/internal/face/terminal"
 	"steward/internal/id"
+	"steward/internal/pattern"
 	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/store"
@@ -41,7 +42,7 @@ func (n hers) Decide(ctx context.Context, _ id.ID, v runtime.Verdict) error {
 	return n.Node.Decide(ctx, person, v)
 }
 
-func (n hers) Question(ctx context.Context, which string, p effect.Pattern) (effect.Question, error) {
+func (n hers) Question(ctx context.Context, which string, p pattern.Pattern) (effect.Question, error) {
 	return n.Approval(ctx, person, which, p)
 }
 

@@ -9,6 +9,7 @@ import (
 	"steward/internal/face/httpauth"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/pattern"
 	"steward/internal/runtime"
 )
 
@@ -20,8 +21,8 @@ type (
 	}
 	questionFrame struct {
 		head
-		Approval string         `json:"approval_id"`
-		Pattern  effect.Pattern `json:"pattern"`
+		Approval string          `json:"approval_id"`
+		Pattern  pattern.Pattern `json:"pattern"`
 	}
 	verdictFrame struct {
 		head

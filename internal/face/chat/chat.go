@@ -19,6 +19,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/observe"
+	"steward/internal/pattern"
 	"steward/internal/policy"
 	"steward/internal/runtime"
 )
@@ -31,7 +32,7 @@ type Node interface {
 	Stop(ctx context.Context, user string, conversation id.ID) error
 	Decide(ctx context.Context, user string, v runtime.Verdict) error
 	Approvals(ctx context.Context, user string) ([]effect.Question, error)
-	Approval(ctx context.Context, user, which string, p effect.Pattern) (effect.Question, error)
+	Approval(ctx context.Context, user, which string, p pattern.Pattern) (effect.Question, error)
 	FollowApprovals(ctx context.Context, user string) iter.Seq2[[]effect.Question, error]
 	Observe(ctx context.Context, user string, f observe.Filter, from observe.Cursor) iter.Seq2[observe.Batch, error]
 	Requests(ctx context.Context, user string, all bool, limit int) ([]runtime.RequestView, error)

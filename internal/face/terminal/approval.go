@@ -17,6 +17,7 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/message"
+	"steward/internal/pattern"
 	"steward/internal/runtime"
 )
 
@@ -39,10 +40,10 @@ type reply struct {
 	stage    replying
 	id, hash string // of the question, as it was first shown
 	standing effect.Standing
-	terms    effect.Pattern // what is shown
-	shown    string         // the hash over the question with these terms
-	draft    string         // what stood in the input before
-	since    time.Time      // when it was shown
+	terms    pattern.Pattern // what is shown
+	shown    string          // the hash over the question with these terms
+	draft    string          // what stood in the input before
+	since    time.Time       // when it was shown
 }
 
 // termsMsg is a question as it is shown with a pattern.
@@ -172,7 +173,7 @@ func (m *chat) termsKey(name string, now, before time.Time) (tea.Cmd, bool) {
 
 // plainLines are the lines of a pattern for editing, with what is not seen
 // written out where JSON has a way to.
-func plainLines(p effect.Pattern) []string {
+func plainLines(p pattern.Pattern) []string {
 	lines := p.Lines()
 	for i, l := range lines {
 		if strings.Contains(l, " is ") {
@@ -292,7 +293,7 @@ func (m *chat) submitReply(a *activity) tea.Cmd {
 		}
 		return m.give(runtime.Verdict{ID: r.id, Hash: r.hash, Approve: true, Args: []byte(text)}, "allowed, changed by you")
 	}
-	p, err := effect.ParsePattern(text, nil)
+	p, err := pattern.Parse(text, nil)
 	if err != nil {
 		m.fail(err)
 		return nil
@@ -319,7 +320,7 @@ func checkArgs(text string) error {
 }
 
 // showTerms shows what a standing approval would cover.
-func (m *chat) showTerms(p effect.Pattern, hash string) {
+func (m *chat) showTerms(p pattern.Pattern, hash string) {
 	r := &m.reply
 	r.stage, r.terms, r.shown, r.since = showingTerms, p, hash, m.now()
 	m.input.SetValue(r.draft)
@@ -355,7 +356,7 @@ func Ceiling(labels []string) string {
 	return ""
 }
 
-func termsEnd(p effect.Pattern) string {
+func termsEnd(p pattern.Pattern) string {
 	if len(p) == 0 {
 		return " without arguments"
 	}
@@ -363,7 +364,7 @@ func termsEnd(p effect.Pattern) string {
 }
 
 // terms are the lines of a pattern, in columns.
-func (t *turn) terms(p effect.Pattern) string {
+func (t *turn) terms(p pattern.Pattern) string {
 	var b strings.Builder
 	for _, l := range TermLines(p) {
 		b.WriteString("\n" + t.hang(lipgloss.NewStyle(), l))
@@ -372,7 +373,7 @@ func (t *turn) terms(p effect.Pattern) string {
 }
 
 // TermLines says what each argument may be, in columns, with nothing hidden.
-func TermLines(p effect.Pattern) []string {
+func TermLines(p pattern.Pattern) []string {
 	names := slices.Sorted(maps.Keys(p))
 	wide := 0
 	for _, n := range names {

@@ -11,11 +11,12 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/pattern"
 	"steward/internal/runtime"
 )
 
 // Question shows what is asked with another pattern, under a hash of its own.
-func (d *down) Question(_ context.Context, which string, p effect.Pattern) (effect.Question, error) {
+func (d *down) Question(_ context.Context, which string, p pattern.Pattern) (effect.Question, error) {
 	if which != "1" {
 		return effect.Question{}, fault.New(fault.NotFound, "approval_not_found", "there is no question %q", which)
 	}
@@ -45,7 +46,7 @@ func asking(t *testing.T, change func(*runtime.ApprovalView)) (*drive, *heeding)
 	d.conv = id.New()
 	args := `{"path":"notes/a.txt","text":"hello"}`
 	f := call("x/1", "files.write", args, "awaiting_approval")
-	p, err := effect.Exactly([]byte(args))
+	p, err := pattern.Exactly([]byte(args))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +269,7 @@ func TestWhatIsNotSeenIsWrittenOut(t *testing.T) {
 	if got := indented("no json"); got != "no json" {
 		t.Error(got)
 	}
-	lines := TermLines(effect.Pattern{"a\u202e": {Like: "x\u200b*"}, "bb": {Any: true}})
+	lines := TermLines(pattern.Pattern{"a\u202e": {Like: "x\u200b*"}, "bb": {Any: true}})
 	if strings.Join(lines, "|") != "a<U+202E>  like x<U+200B>*|bb         anything" {
 		t.Errorf("%q", lines)
 	}

@@ -4,8 +4,9 @@ import (
 	"context"
 
 	"steward/internal/effect"
+	"steward/internal/pattern"
 )
 
-func (n node) Question(ctx context.Context, which string, p effect.Pattern) (effect.Question, error) {
+func (n node) Question(ctx context.Context, which string, p pattern.Pattern) (effect.Question, error) {
 	return n.Node.Approval(ctx, ada, which, p)
 }

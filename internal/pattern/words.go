@@ -1,4 +1,4 @@
-package effect
+package pattern
 
 import (
 	"maps"
@@ -10,7 +10,7 @@ import (
 )
 
 // Lines writes a pattern as people write it, an argument per line: its name,
-// and "is" with a value in JSON, "like" with a glob, or "any". ParsePattern
+// and "is" with a value in JSON, "like" with a glob, or "any". Parse
 // reads it.
 func (p Pattern) Lines() []string {
 	var out []string
@@ -33,10 +33,10 @@ func (p Pattern) Lines() []string {
 	return out
 }
 
-// ParsePattern reads a pattern as Lines writes it, or as JSON (grant_invalid).
+// Parse reads a pattern as Lines writes it, or as JSON (grant_invalid).
 // Arguments of base that no line names stay as they are there; a line
 // "NAME none" takes one away.
-func ParsePattern(text string, base Pattern) (Pattern, error) {
+func Parse(text string, base Pattern) (Pattern, error) {
 	p := Pattern{}
 	maps.Copy(p, base)
 	if t := strings.TrimSpace(text); strings.HasPrefix(t, "{") {
@@ -44,7 +44,7 @@ func ParsePattern(text string, base Pattern) (Pattern, error) {
 		if err := json.Unmarshal([]byte(t), &p, json.RejectUnknownMembers(true)); err != nil {
 			return nil, invalidPattern("it cannot be read as JSON: %s", err)
 		}
-		return p.check()
+		return p.Checked()
 	}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -73,7 +73,7 @@ func ParsePattern(text string, base Pattern) (Pattern, error) {
 			return nil, invalidPattern("in the line %q, NAME is VALUE, NAME like GLOB or NAME any is missing", line)
 		}
 	}
-	return p.check()
+	return p.Checked()
 }
 
 // nameOf takes the name of an argument from the beginning of a line.

@@ -1,4 +1,6 @@
-package effect
+// Package pattern says, by an agent's arguments, which calls of a tool a
+// person has allowed beforehand.
+package pattern
 
 import (
 	"maps"
@@ -56,9 +58,9 @@ func members(args []byte) (map[string]jsontext.Value, error) {
 	return m, nil
 }
 
-// check refuses a pattern that means nothing (grant_invalid), and brings its
-// values into the form in which arguments are compared.
-func (p Pattern) check() (Pattern, error) {
+// Checked returns p with its values in the form in which arguments are
+// compared. One that means nothing is refused (grant_invalid).
+func (p Pattern) Checked() (Pattern, error) {
 	if p == nil {
 		return nil, invalidPattern("it is not there")
 	}
@@ -127,6 +129,23 @@ func (p Pattern) Covers(args []byte) (odd string, ok bool) {
 		}
 	}
 	return "", true
+}
+
+// Over returns a pattern that covers the arguments: p, or the one that covers
+// nothing else. One that does not cover them is refused (grant_other).
+func (p Pattern) Over(args []byte) (Pattern, error) {
+	if p == nil {
+		return Exactly(args)
+	}
+	p, err := p.Checked()
+	if err != nil {
+		return nil, err
+	}
+	if odd, ok := p.Covers(args); !ok {
+		return nil, fault.New(fault.Conflict, "grant_other", "the pattern does not cover what was asked: the argument %q is not as it says", odd).
+			With("widen it there, or approve once")
+	}
+	return p, nil
 }
 
 func (m Match) holds(v jsontext.Value) bool {

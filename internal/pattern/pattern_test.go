@@ -1,4 +1,4 @@
-package effect
+package pattern
 
 import (
 	"encoding/json"
@@ -61,7 +61,7 @@ func TestPatterns(t *testing.T) {
 		{`{"n":{"is":1},"path":{"like":"notes/*"},"to":{"is":["bob","eve"]}}`, "to"},
 		{`{}`, "n"},
 	} {
-		p, err := ParsePattern(c.pattern, nil)
+		p, err := Parse(c.pattern, nil)
 		if err != nil {
 			t.Errorf("%s: %v", c.pattern, err)
 			continue
@@ -73,7 +73,7 @@ func TestPatterns(t *testing.T) {
 	}
 	for _, bad := range []string{`{"a":{}}`, `{"a":{"is":1,"any":true}}`, `{"a":{"like":"x\\"}}`, `{"a":{"like":"` + strings.Repeat("x", maxGlob+1) + `"}}`, `{"a":{"odd":1}}`, `{`, `null`,
 		"a", "a is", "a is x", "a like", "a any thing", `"a is 1`} {
-		if p, err := ParsePattern(bad, nil); err == nil && strings.HasPrefix(bad, "{") || err == nil && p != nil || err != nil && !fault.Is(err, fault.Invalid) {
+		if p, err := Parse(bad, nil); err == nil && strings.HasPrefix(bad, "{") || err == nil && p != nil || err != nil && !fault.Is(err, fault.Invalid) {
 			t.Errorf("%q: %v, %v", bad, p, err)
 		}
 	}
@@ -84,7 +84,7 @@ func TestPatterns(t *testing.T) {
 
 func TestWithin(t *testing.T) {
 	read := func(text string) Pattern {
-		p, err := ParsePattern(text, nil)
+		p, err := Parse(text, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestPatternsProperties(t *testing.T) {
 				t.Fatalf("%s is covered by %s", other, p)
 			}
 		}
-		again, err := ParsePattern(strings.Join(p.Lines(), "\n"), nil)
+		again, err := Parse(strings.Join(p.Lines(), "\n"), nil)
 		if err != nil || again.String() != p.String() {
 			t.Fatalf("%s became %s, %v", p, again, err)
 		}
@@ -153,19 +153,19 @@ func TestPatternsProperties(t *testing.T) {
 	})
 }
 
-func FuzzParsePattern(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	f.Add("path like notes/*\ntext any", `{"path":"notes/a","text":""}`)
 	f.Add(`{"a":{"is":{"b":[1]}}}`, `{"a":{"b":[1]}}`)
 	f.Add(`"a b" is "c"`, `{}`)
 	f.Fuzz(func(t *testing.T, text, args string) {
-		p, err := ParsePattern(text, nil)
+		p, err := Parse(text, nil)
 		if err != nil {
 			if !fault.Is(err, fault.Invalid) {
 				t.Fatal(err)
 			}
 			return
 		}
-		again, err := ParsePattern(strings.Join(p.Lines(), "\n"), nil)
+		again, err := Parse(strings.Join(p.Lines(), "\n"), nil)
 		if err != nil || again.String() != p.String() || !again.Within(p) {
 			t.Fatalf("%q: %s became %s, %v", text, p, again, err)
 		}
