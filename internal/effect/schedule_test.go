@@ -24,6 +24,9 @@ import (
 	"steward/internal/tool"
 )
 
+// schedules is how many TestSchedules goes through.
+const schedules = 10_000
+
 // TestSchedules lets people approve, edit, deny, stop, withdraw, try again and
 // answer too late, tools change, and processes die, at the moments that a seed
 // says, around one action. Whatever happens: at most one effect, and what is

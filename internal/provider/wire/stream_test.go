@@ -230,7 +230,7 @@ func TestTooLong(t *testing.T) {
 	}
 	// Comments without end are not gathered.
 	n := 0
-	a := answerOf(io.MultiReader(io.LimitReader(endless{[]byte(": keep-alive\n\n")}, 14*3<<20), strings.NewReader("data: a\n\n")))
+	a := answerOf(io.MultiReader(io.LimitReader(endless{[]byte(": keep-alive\n\n")}, 14*5<<18), strings.NewReader("data: a\n\n")))
 	for ev, err := range a.Events() {
 		if err != nil || string(ev.Data) != "a" {
 			t.Fatalf("%s, %v", ev.Data, err)
