@@ -294,8 +294,10 @@ func TestReads(t *testing.T) {
 		`{"a": input.tool.version}.a == "bob"`:               "tool.version",
 		`[input.tool.async][0]`:                              "tool.async",
 		`true with input.tool as {"name": input.model.name}`: "model.name",
+		`large with input.point as "tool"`:                   "args",
 	} {
-		text := "package steward\n\nhelper := x if x := input.time.minute\n\nf(x) if input.budget.cost == x\n\ndeny contains \"it is so\" if { " + rule + " }\n"
+		text := "package steward\n\nhelper := x if x := input.time.minute\n\nf(x) if input.budget.cost == x\n\n" +
+			"large if { input.point == \"tool\"; input.args.amount > 100 }\n\ndeny contains \"it is so\" if { " + rule + " }\n"
 		j := opened(t, Options{Dir: folder(t, map[string]string{"a.rego": text})})
 		if got := read(j, policy.PointDelegate); !slices.Contains(got, want) {
 			t.Errorf("%s reads %v, not %s", rule, got, want)

@@ -132,14 +132,16 @@ func lacks(t *ast.Term, at policy.Point) bool {
 }
 
 // readBy returns the fields that rules, and those that they depend on, can
-// read at a point.
+// read at a point. Where something puts another input in place of the question's,
+// a rule about another point may be asked all the same.
 func (p *program) readBy(open []*ast.Rule, at policy.Point) fields {
 	var reads fields
+	replaced := p.replaces()
 	seen := map[*ast.Rule]bool{}
 	for len(open) > 0 {
 		r := open[len(open)-1]
 		open = open[:len(open)-1]
-		if seen[r] || !p.possible(r, at, 0) {
+		if seen[r] || !replaced && !p.possible(r, at, 0) {
 			continue
 		}
 		seen[r] = true

@@ -106,12 +106,21 @@ func (p *program) writable() bool {
 			}
 			return whole
 		})
+	}
+	return !whole && !p.replaces()
+}
+
+// replaces reports whether something stands in place of something else while a
+// condition is tried ("with").
+func (p *program) replaces() bool {
+	found := false
+	for _, m := range p.compiler.Modules {
 		ast.WalkWiths(m, func(*ast.With) bool {
-			whole = true
+			found = true
 			return true
 		})
 	}
-	return !whole
+	return found
 }
 
 // unknowns are the members of the input that only a question tells.
