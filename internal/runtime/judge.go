@@ -33,7 +33,7 @@ func (j judge) Bounded() bool {
 const askedOrigin = "agent:"
 
 // Judge implements policy.Judge. Of the two decisions the one that allows less
-// counts.
+// counts, with what either of them obliges to.
 func (j judge) Judge(ctx context.Context, q policy.Question) (policy.Decision, error) {
 	d, err := j.inner.Judge(ctx, q)
 	target, asks := strings.CutPrefix(q.Tool.Origin, askedOrigin)
@@ -42,10 +42,10 @@ func (j judge) Judge(ctx context.Context, q policy.Question) (policy.Decision, e
 	}
 	q.Point, q.Target = policy.PointDelegate, target
 	other, err := j.inner.Judge(ctx, q)
-	if err != nil || other.Verdict == policy.Allow || other.Verdict == policy.Ask && d.Verdict == policy.Ask {
-		return d, err
+	if err != nil {
+		return other, err
 	}
-	return other, nil
+	return policy.Stricter(d, other), nil
 }
 
 // left is what the turn of an interaction may still spend.

@@ -214,7 +214,7 @@ func (j *Judge) byTheBook(t *rapid.T, p *program, at *point, q policy.Question) 
 	for i := len(q.Lineage) - 1; i >= 0 && d.Verdict != policy.Deny; i-- {
 		before := d
 		if other := one(q.Lineage[i], q.Lineage[:i]); shape(other) != shape(d) {
-			d = stricter(before, other)
+			d = policy.Stricter(before, other)
 		}
 	}
 	a := asked{Question: q, opt: &j.opt}

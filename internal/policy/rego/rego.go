@@ -140,7 +140,7 @@ func (j *Judge) Judge(ctx context.Context, q policy.Question) (policy.Decision, 
 	if at.reads&readsAgents != 0 { // else who acts makes no difference
 		for i := len(q.Lineage) - 1; i >= 0 && d.Verdict != policy.Deny; i-- {
 			a.Agent, a.Lineage = q.Lineage[i], q.Lineage[:i]
-			d = stricter(d, j.decide(ctx, p, at, a))
+			d = policy.Stricter(d, j.decide(ctx, p, at, a))
 		}
 	}
 	return a.deserted(d), nil
@@ -183,37 +183,6 @@ func (j *Judge) decide(ctx context.Context, p *program, at *point, a *asked) pol
 		at.known.put(key, d)
 	}
 	return d
-}
-
-// stricter returns the decision that allows less, with the obligations of
-// both. Approvers of two groups are more than one question can have: denied.
-func stricter(x, y policy.Decision) policy.Decision {
-	out, other := x, y
-	if rank(y.Verdict) > rank(x.Verdict) {
-		out, other = y, x
-	}
-	if out.Verdict == policy.Deny {
-		return out
-	}
-	out.Mask = slices.Compact(slices.Sorted(slices.Values(slices.Concat(x.Mask, y.Mask))))
-	if out.Cap == 0 || other.Cap != 0 && other.Cap < out.Cap {
-		out.Cap = other.Cap
-	}
-	switch {
-	case out.Approvers == "":
-		out.Approvers = other.Approvers
-	case other.Approvers != "" && other.Approvers != out.Approvers:
-		return policy.Decision{Verdict: policy.Deny, Version: out.Version, Rule: joined(", ", out.Rule, other.Rule),
-			Reason: "policy wants it approved by " + out.Approvers + " and by " + other.Approvers + ", and only one group can be asked"}
-	}
-	if other.Verdict == out.Verdict && other.Reason != out.Reason {
-		out.Reason, out.Rule = joined("; ", out.Reason, other.Reason), joined(", ", out.Rule, other.Rule)
-	}
-	return out
-}
-
-func rank(v policy.Verdict) int {
-	return slices.Index([]policy.Verdict{policy.Allow, policy.Ask, policy.Deny}, v)
 }
 
 func joined(by string, parts ...string) string {
