@@ -193,13 +193,16 @@ func (r *Registry) nothingLeft(ctx context.Context, name string) error {
 	if _, err := r.Group(ctx, name); !fault.Is(err, fault.NotFound) {
 		return err // it exists: the commit tells so
 	}
-	sp := resource.GroupSpace(name)
-	page, err := r.store.Query(ctx, store.Scope{Actor: "system", Read: []resource.Space{sp}}, store.Query{Limit: 1, NoBody: true})
-	if err != nil || len(page.Items) == 0 {
-		return err
+	// What was deleted counts: its history can still be read, and events told of it.
+	sc := store.Scope{Actor: "system", Read: []resource.Space{resource.GroupSpace(name)}}
+	for _, err := range store.Entries(ctx, r.store, sc, store.LogQuery{Limit: 1}) {
+		if err != nil {
+			return err
+		}
+		return fault.New(fault.Conflict, "group_left", "a group %s was there before, and what it shared is still there, if only in the log", name).
+			With("take another name, or give --inherit for the new members to have it")
 	}
-	return fault.New(fault.Conflict, "group_left", "a group %s was there before, and what it shared is still there", name).
-		With("take another name, or give --inherit for the new members to have it")
+	return nil
 }
 
 // RemoveGroup ends a group on behalf of by. What it shared stays, and nobody

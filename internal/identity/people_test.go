@@ -184,20 +184,30 @@ func TestDisabledUsersKeysOpenNothing(t *testing.T) {
 
 func TestGroupsLeaveNothingToStrangers(t *testing.T) {
 	ctx := t.Context()
-	st := storetest.NewModel()
-	reg := identity.New(st)
-	must(reg.AddGroup(ctx, "local", identity.NewGroup{Name: "family", Members: []string{"ana"}}))
-	must(st.Commit(ctx, store.ForGroup("ana", "family"), store.Batch{Changes: []store.Change{
-		{URI: resource.Root(identity.TypeGroup, "family").Child("home.Note", "x"), Body: []byte("{}")}}}))
-	if err := reg.RemoveGroup(ctx, "local", "family"); err != nil {
-		t.Fatal(err)
+	x := resource.Root(identity.TypeGroup, "family").Child("home.Note", "x")
+	for name, then := range map[string][]store.Change{
+		"kept": nil,
+		// Its versions can still be read by who is in the space, and events tell of them.
+		"deleted": {{URI: x, Op: store.Delete}},
+		"erased":  {{URI: x, Op: store.Erase}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := storetest.NewModel()
+			reg := identity.New(st)
+			must(reg.AddGroup(ctx, "local", identity.NewGroup{Name: "family", Members: []string{"ana"}}))
+			must(st.Commit(ctx, store.ForGroup("ana", "family"), store.Batch{Changes: []store.Change{{URI: x, Body: []byte("{}")}}}))
+			must(st.Commit(ctx, store.ForGroup("ana", "family"), store.Batch{Changes: then}))
+			if err := reg.RemoveGroup(ctx, "local", "family"); err != nil {
+				t.Fatal(err)
+			}
+			_, err := reg.AddGroup(ctx, "local", identity.NewGroup{Name: "family", Members: []string{"eve"}})
+			wantCode(t, err, fault.Conflict, "group_left")
+			if got := principal(t, reg, "eve"); got != "member in " {
+				t.Errorf("eve is %s", got)
+			}
+			must(reg.AddGroup(ctx, "local", identity.NewGroup{Name: "family", Members: []string{"ana"}, Inherit: true}))
+		})
 	}
-	_, err := reg.AddGroup(ctx, "local", identity.NewGroup{Name: "family", Members: []string{"eve"}})
-	wantCode(t, err, fault.Conflict, "group_left")
-	if got := principal(t, reg, "eve"); got != "member in " {
-		t.Errorf("eve is %s", got)
-	}
-	must(reg.AddGroup(ctx, "local", identity.NewGroup{Name: "family", Members: []string{"ana"}, Inherit: true}))
 }
 
 // Whatever is done, in whatever order and by whom at once: an admin is left
