@@ -4,13 +4,18 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // Masker hides the secrets that it knows: their values as they are, and as
@@ -52,9 +57,20 @@ func (m *Masker) Add(name, value string) error {
 	if m.known == nil {
 		m.known = make(map[string]string)
 	}
-	m.known[value] = name
+	m.known[value] = plainName(name)
 	m.now.Store(newMatcher(m.known))
 	return nil
+}
+
+// plainName is a name that stands in JSON and in a line as it is: that of a
+// file or a program may have any characters.
+func plainName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '"' || r == '\\' || r == utf8.RuneError || unicode.IsControl(r) {
+			return '_'
+		}
+		return r
+	}, name)
 }
 
 // Any reports whether there is something to hide.
@@ -247,21 +263,26 @@ func (x *matcher) mask(out []byte, text string, all bool) ([]byte, int) {
 				break
 			}
 		}
-		if !all && x.opens(text, i) {
+		held := !all && x.opens(text, i)
+		f := x.at(text, i)
+		if f == nil && !held {
+			continue
+		}
+		end := i
+		if f != nil {
+			end += len(f.text)
+		}
+		for k := i + 1; k < end && !held; k++ {
+			if g := x.at(text, k); g != nil {
+				end = max(end, k+len(g.text))
+			}
+			held = !all && x.opens(text, k) // another one that begins in this one
+		}
+		if held {
 			if done > 0 {
 				out = append(out, text[done:i]...)
 			}
 			return out, i
-		}
-		f := x.at(text, i)
-		if f == nil {
-			continue
-		}
-		end := i + len(f.text)
-		for k := i + 1; k < end; k++ {
-			if g := x.at(text, k); g != nil {
-				end = max(end, k+len(g.text))
-			}
 		}
 		out = append(out, text[done:i]...)
 		out = append(append(append(out, "«secret:"...), f.name...), "»"...)
@@ -285,17 +306,82 @@ func looks(value string) []string {
 	}
 	var out []string
 	for _, v := range plain {
-		once := jsonText(v)
-		html := htmlJSON(v)
-		out = append(out, v, once, jsonText(once), html, jsonText(html), htmlJSON(html), inner(strconv.Quote(v)), inner(strconv.QuoteToASCII(v)),
+		out = append(out, v, inner(strconv.Quote(v)), inner(strconv.QuoteToASCII(v)),
 			hex.EncodeToString([]byte(v)), strings.ToUpper(hex.EncodeToString([]byte(v))))
-		for _, u := range []string{url.QueryEscape(v), url.PathEscape(v)} {
+		for _, once := range inJSON(v) {
+			out = append(out, once, jsonText(once), htmlJSON(once))
+		}
+		for _, u := range inURL(v) {
 			out = append(out, u, lowerEscapes(u))
 		}
 		out = append(out, inBase64(v)...)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// inJSON returns how a text may stand in a JSON string: writers differ in
+// which characters they escape (other alphabets, slashes, those that mean
+// something in HTML), and in the case of the digits.
+func inJSON(v string) []string {
+	var out []string
+	for _, s := range []string{jsonText(v), htmlJSON(v), asciiJSON(v)} {
+		for _, t := range []string{s, strings.ReplaceAll(s, "/", `\/`)} {
+			out = append(out, t, unicodeEscape.ReplaceAllStringFunc(t, func(e string) string { return e[:2] + strings.ToUpper(e[2:]) }))
+		}
+	}
+	return out
+}
+
+var unicodeEscape = regexp.MustCompile(`\\u[0-9a-f]{4}`)
+
+// asciiJSON is a text as it stands in a JSON string of ASCII alone.
+func asciiJSON(s string) string {
+	var b strings.Builder
+	for _, r := range jsonText(s) {
+		if r < utf8.RuneSelf {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
+}
+
+// inURL returns how a text may stand in a URL: writers differ in which
+// characters they leave as they are, and in how they write a blank.
+func inURL(v string) []string {
+	out := []string{url.PathEscape(v)}
+	for _, keep := range []string{
+		"",                  // form data of PHP
+		"*",                 // and of Java and browsers
+		"~",                 // RFC 3986, Go
+		"~/",                // Python
+		"~!'()*",            // JavaScript's encodeURIComponent
+		"~!'()*;/?:@&=+$,#", // its encodeURI
+	} {
+		out = append(out, escaped(v, keep, "%20"), escaped(v, keep, "+"))
+	}
+	return out
+}
+
+// escaped writes all bytes as %XX but letters, digits, -, _, . and those to be
+// kept.
+func escaped(s, keep, blank string) string {
+	var b strings.Builder
+	for _, c := range []byte(s) {
+		switch {
+		case c == ' ':
+			b.WriteString(blank)
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("-_.", c) >= 0, strings.IndexByte(keep, c) >= 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
 }
 
 // jsonText is a text as it stands in a JSON string.

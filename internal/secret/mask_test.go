@@ -52,6 +52,7 @@ func TestMaskForms(t *testing.T) {
 		"query":     "https://x/?q=" + url.QueryEscape(secret),
 		"path":      "https://x/" + url.PathEscape(secret) + "/y",
 		"lower":     lowerEscapes("https://x/?q=" + url.QueryEscape(secret)),
+		"%20":       "https://x/?q=" + strings.ReplaceAll(url.QueryEscape(secret), "+", "%20"),
 		"base64":    base64.StdEncoding.EncodeToString([]byte(secret)),
 		"base64url": base64.RawURLEncoding.EncodeToString([]byte(secret)),
 		"basic 0":   basic("ada:"),
@@ -75,6 +76,35 @@ func TestMaskForms(t *testing.T) {
 		if m.Mask(got) != got {
 			t.Errorf("%s: masked twice it is %s", name, m.Mask(got))
 		}
+	}
+}
+
+// Other languages escape other characters than Go.
+func TestMaskFormsOfOthers(t *testing.T) {
+	m := masker(t, `p@ss w/rd&é😀!(x)*'`)
+	for name, text := range map[string]string{
+		"encodeURIComponent": `https://x/?q=p%40ss%20w%2Frd%26%C3%A9%F0%9F%98%80!(x)*'`,
+		"encodeURI":          `https://x/?q=p@ss%20w/rd&%C3%A9%F0%9F%98%80!(x)*'`,
+		"Python's quote":     `https://x/?q=p%40ss%20w/rd%26%C3%A9%F0%9F%98%80%21%28x%29%2A%27`,
+		"PHP's JSON":         `{"a":"p@ss w\/rd&\u00e9\ud83d\ude00!(x)*'"}`,
+		"Python's JSON":      `{"a":"p@ss w/rd&\u00e9\ud83d\ude00!(x)*'"}`,
+		"slashes":            `{"a":"p@ss w\/rd&é😀!(x)*'"}`,
+		"large digits":       `{"a":"p@ss w/rd&\u00E9\uD83D\uDE00!(x)*'"}`,
+		"twice":              `"{\"a\":\"p@ss w/rd&\\u00e9\\ud83d\\ude00!(x)*'\"}"`,
+	} {
+		if got := m.Mask(text); !strings.Contains(got, "«secret:S0»") {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+// A name is a file's or a program's, and what is masked stays JSON.
+func TestMaskNames(t *testing.T) {
+	var m Masker
+	m.Add("my \"key\"\\\n\xff", "correct-horse")
+	got := m.Mask(`{"a":"correct-horse"}`)
+	if !json.Valid([]byte(got)) || got != `{"a":"«secret:my _key____»"}` {
+		t.Error(got)
 	}
 }
 
@@ -131,6 +161,22 @@ func TestMaskerRefuses(t *testing.T) {
 	}
 }
 
+// Of secrets that overlap nothing comes out, whichever piece ends in which.
+func TestWriterOverlaps(t *testing.T) {
+	m := masker(t, "abcdef", "defghi", "hijklmn")
+	for _, text := range []string{"abcdefghi.", "abcdefgh", "abcdefghijklmn", "abcdefghijklm"} {
+		var b bytes.Buffer
+		w := m.Writer(&b)
+		for _, c := range []byte(text) {
+			w.Write([]byte{c})
+		}
+		w.Flush()
+		if b.String() != m.Mask(text) {
+			t.Errorf("%s in pieces is %s, and whole %s", text, &b, m.Mask(text))
+		}
+	}
+}
+
 // However a stream is cut, what comes out is what Mask makes of the whole; and
 // as soon as nothing can be a secret any more, it has come out.
 func TestWriter(t *testing.T) {
@@ -182,7 +228,9 @@ func TestWriterHoldsBackLittle(t *testing.T) {
 	var out bytes.Buffer
 	w := m.Writer(&out)
 	for _, step := range []struct{ in, out string }{
-		{"hello ", "hello "}, {"abc", "hello "}, {"xyz", "hello abcxyz"}, {"abcdef", "hello abcxyz"}, {"gh", "hello abcxyz«secret:S0»"}, {"ab", "hello abcxyz«secret:S0»"},
+		{"hello ", "hello "}, {"abc", "hello "}, {"xyz", "hello abcxyz"}, {"abcdef", "hello abcxyz"},
+		{"gh", "hello abcxyz"}, // its base64 behind another byte begins with h
+		{"ab", "hello abcxyz«secret:S0»"},
 	} {
 		if _, err := w.Write([]byte(step.in)); err != nil || out.String() != step.out {
 			t.Fatalf("after %q: %q, %v", step.in, out.String(), err)

@@ -153,6 +153,9 @@ func (r *Resolver) file(path string) (string, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(r.Dir, path)
 	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return "", exposed(path, info) // to open a pipe would wait for who writes into it
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return "", fault.New(fault.NotFound, "secret_missing", "the file of a secret cannot be read: %w", err).
