@@ -124,6 +124,8 @@ func (f *flight) fly(ctx context.Context) (*message.ToolResult, error) {
 			return res, err
 		case err == nil:
 			continue
+		case errors.Is(err, errAsks):
+			return nil, err
 		case !fault.HasCode(err, "conflict"):
 			return f.refused(err)
 		}
@@ -151,6 +153,9 @@ func (f *flight) next(ctx context.Context) (*message.ToolResult, error) {
 	case intent.Proposed:
 		return f.decide(ctx)
 	case intent.Awaiting:
+		if f.hold {
+			return nil, errAsks
+		}
 		if found {
 			if res, err := f.reask(ctx); res != nil || err != nil {
 				return res, err
@@ -297,6 +302,10 @@ func (f *flight) begin(ctx context.Context) (*message.ToolResult, error) {
 	release, err := f.place(ctx)
 	if err != nil {
 		return f.busy(ctx, err)
+	}
+	if why := f.lapsed(); why != "" { // while it waited for its place
+		release()
+		return nil, f.ask(ctx, why)
 	}
 	return f.execute(ctx, release)
 }

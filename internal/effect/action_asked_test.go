@@ -377,3 +377,33 @@ func TestToolThatChangesWhileAPersonThinks(t *testing.T) {
 		}
 	})
 }
+
+func TestAnApprovalThatExpiresWhileWaitingForAPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewModel()
+		e := newEngine(s, func(o *Options) { o.ApprovalTimeout = time.Minute })
+		var w ledger
+		tl := action(func(_ context.Context, in tool.Invocation) (tool.Result, error) {
+			w.add(in.Key)
+			return tool.Text("x"), nil
+		})
+		tl.spec.Concurrency, tl.spec.Timeout = 1, time.Hour
+		release, err := e.slot(context.Background(), tl.spec, func() {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := callOf(tl, `{}`)
+		r := begin(t, e, c)
+		q := r.question()
+		if err := e.Decide(context.Background(), c.Scope, Decision{ID: q.ID, Hash: q.Hash, Approve: true}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		release()
+		synctest.Wait()
+		if in := stateOf(t, s, c); w.total(false) != 0 || in.State != intent.Awaiting || in.Reason != "the approval has expired" {
+			t.Errorf("%d effects, %+v", w.total(false), in)
+		}
+		expect(t, <-r.end, message.DeniedCall)
+	})
+}

@@ -2,6 +2,7 @@ package effect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"steward/internal/fault"
@@ -10,6 +11,9 @@ import (
 	"steward/internal/store"
 	"steward/internal/tool"
 )
+
+// errAsks says that an action of a batch waits for a person.
+var errAsks = errors.New("a person is asked about it")
 
 // maxBatch is how many queued actions a tool is given together at most.
 const maxBatch = 100
@@ -36,8 +40,9 @@ func (e *Engine) together(s Settlement, queue []kept) []kept {
 	return queue
 }
 
-// settleBatch does several queued actions in one go. Nothing at all means that
-// they are to be done one by one.
+// settleBatch does several queued actions in one go, up to the first that a
+// person is asked about: those before it do not wait for that. Nothing at all
+// means that the first is to be done by itself.
 func (e *Engine) settleBatch(ctx context.Context, s Settlement, batch []kept) ([]Outcome, error) {
 	t, _ := s.Tools(batch[0].in.Agent, batch[0].in.Tool)
 	var out []Outcome
@@ -46,6 +51,9 @@ func (e *Engine) settleBatch(ctx context.Context, s Settlement, batch []kept) ([
 		f, unlock, res, err := e.prepare(ctx, s, t, &batch[i])
 		if unlock != nil {
 			defer unlock()
+		}
+		if errors.Is(err, errAsks) {
+			break
 		}
 		if err != nil {
 			return out, err
@@ -97,8 +105,9 @@ func (e *Engine) carryOut(ctx context.Context, t tool.Tool, out []Outcome, ready
 	release, err := lead.place(ctx)
 	if err != nil {
 		for _, i := range begin {
-			if out[i].Result, err = ready[i].busy(ctx, err); err != nil {
-				return err
+			var broken error
+			if out[i].Result, broken = ready[i].busy(ctx, err); broken != nil {
+				return broken
 			}
 		}
 		return nil
@@ -124,6 +133,9 @@ func (e *Engine) beginAll(ctx context.Context, begin []int, ready []*flight) err
 	b := store.Batch{Request: lead.c.Request.ID}
 	for _, i := range begin {
 		f := ready[i]
+		if f.lapsed() != "" { // while it was held: settled again, it is asked about
+			return contended()
+		}
 		from := f.in.State
 		if err := intent.Advance(from, intent.Executing); err != nil {
 			return err

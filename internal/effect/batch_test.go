@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"steward/internal/fault"
 	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/policy"
+	"steward/internal/store/storetest"
 	"steward/internal/tool"
 )
 
@@ -192,4 +195,65 @@ func TestAStoppedRunSettlesNothing(t *testing.T) {
 			t.Errorf("%+v", in)
 		}
 	}
+}
+
+func TestABatchThatFindsNoPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := engine(storetest.NewModel(), judge(policy.Allow))
+		var w ledger
+		m := newMany(&w)
+		m.spec.Concurrency, m.spec.Timeout = 1, time.Minute
+		a, b := callOf(m, `{"n":1}`), callOf(m, `{"n":2}`)
+		run(t, e, a)
+		run(t, e, b)
+		release, err := e.slot(context.Background(), m.spec, func() {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release()
+		out, err := e.Settle(context.Background(), settlement(a, m))
+		if err != nil || len(out) != 2 {
+			t.Fatal(out, err)
+		}
+		for _, o := range out {
+			expect(t, o.Result, message.Unavailable, "busy")
+		}
+	})
+}
+
+// What policy allows is done before a person is asked about what comes after it.
+func TestABatchDoesNotWaitForAPerson(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewModel()
+		var w ledger
+		m := newMany(&w)
+		e := engine(s, judgeFunc(func(_ context.Context, q policy.Question) (policy.Decision, error) {
+			if q.Point == policy.PointIntent && string(q.Args) == `{"n":2}` {
+				return policy.Decision{Verdict: policy.Ask, Reason: "this one"}, nil
+			}
+			return policy.Decision{Verdict: policy.Allow}, nil
+		}))
+		a, b, c := callOf(m, `{"n":1}`), callOf(m, `{"n":2}`), callOf(m, `{"n":3}`)
+		for _, x := range []Call{a, b, c} {
+			run(t, e, x)
+		}
+		st := settlement(a, m)
+		st.Notify = func(p Progress) {
+			if p.Status != Awaiting {
+				return
+			}
+			if in := stateOf(t, s, a); in.State != intent.Done {
+				t.Errorf("the one before it is %s", in.State)
+			}
+			go func() {
+				if err := e.Decide(context.Background(), a.Scope, Decision{ID: p.Question.ID, Hash: p.Question.Hash, Approve: true}); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		out, err := e.Settle(context.Background(), st)
+		if err != nil || len(out) != 3 || w.total(false) != 3 {
+			t.Fatal(out, err, w.total(false))
+		}
+	})
 }

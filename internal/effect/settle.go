@@ -73,7 +73,7 @@ func (e *Engine) settleNext(ctx context.Context, s Settlement, queue []kept) ([]
 		if batch := e.together(s, queue); len(batch) > 1 {
 			done, err := e.settleBatch(ctx, s, batch)
 			if done != nil || err != nil {
-				return done, len(batch), err
+				return done, len(done), err
 			}
 		}
 	}
