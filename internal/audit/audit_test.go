@@ -177,6 +177,48 @@ func TestExportBetweenTimes(t *testing.T) {
 	}
 }
 
+// While whoever takes an export is slow, the store is there for others, and
+// what large bodies are told of is not all in memory.
+func TestExportHoldsNothingUp(t *testing.T) {
+	st, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "steward.db"), Readers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	l, err := New(st, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t, st, l}
+	w.fill(300)
+	w.put(ada, id.New(), store.Change{URI: note(1000), Body: bytes.Repeat([]byte("x"), sliceBytes)}, store.Change{URI: note(1001), Body: []byte("{}")})
+	var b bytes.Buffer
+	lines := writing(func(p []byte) (int, error) {
+		if _, err := st.Get(t.Context(), ada, note(0)); err != nil {
+			t.Error(err)
+		}
+		return b.Write(p)
+	})
+	if err := l.Export(t.Context(), all, Query{Bodies: true}, lines); err != nil {
+		t.Fatal(err)
+	}
+	if c := w.verified(b.Bytes()); c.Entries != 302 || c.Bodies != 302 || c.Head.Seq != 302 {
+		t.Errorf("%+v", c)
+	}
+	// It ends, however much is written meanwhile.
+	more := writing(func(p []byte) (int, error) {
+		w.put(ada, id.New(), store.Change{URI: note(2000), Body: []byte("{}")})
+		return len(p), nil
+	})
+	if err := l.Export(t.Context(), all, Query{}, more); err != nil {
+		t.Error(err)
+	}
+}
+
+type writing func(p []byte) (int, error)
+
+func (w writing) Write(p []byte) (int, error) { return w(p) }
+
 // Whatever is changed in an export is found, at the place.
 func TestExportTampered(t *testing.T) {
 	w := newWorld(t, Options{})

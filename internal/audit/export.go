@@ -44,7 +44,7 @@ func (l *Log) Export(ctx context.Context, who Reader, q Query, w io.Writer) erro
 	if err := x.out.Encode(begin); err != nil {
 		return err
 	}
-	return x.run(ctx, since)
+	return x.run(ctx, since, head.Seq)
 }
 
 // exporter is an export on its way.
@@ -55,34 +55,65 @@ type exporter struct {
 	out   *json.Encoder
 	at    store.Head // behind the last entry that was looked at
 	gap   line       // the entries that are not told, as far as they are not written yet
+	past  bool       // an entry from after q.Until has come
 	count int
 }
 
-func (x *exporter) run(ctx context.Context, since uint64) error {
-	past := false
-	for s, err := range x.l.sealer.Sealed(ctx, x.sc, since) {
+// sliceBytes is how many bytes of bodies are in memory together, unless a
+// single one has more.
+const sliceBytes = 4 << 20
+
+// run tells slice after slice, up to the end of the seal that has the last
+// entry.
+func (x *exporter) run(ctx context.Context, since, last uint64) error {
+	for done := false; !done; {
+		list, err := x.slice(ctx, since)
 		if err != nil {
 			return err
 		}
-		past = past || !x.q.Until.IsZero() && !s.Hidden && !s.At.Before(x.q.Until)
-		x.at = store.Head{Seq: s.Seq, Hash: s.Chain}
-		if s.Hidden || !x.q.selects(&s.Entry) {
-			err = x.omit(&s)
-		} else {
-			err = x.entry(ctx, &s)
-		}
-		if err == nil && s.Ends {
-			at := x.at
-			err = x.write(line{Kind: kindSeal, Head: &at})
-		}
-		if err != nil {
-			return err
-		}
-		if past && s.Ends {
-			break
+		done = len(list) == 0
+		for i := range list {
+			s := &list[i]
+			if err := x.tell(ctx, s); err != nil {
+				return err
+			}
+			since, done = s.Seq, s.Ends && (x.past || s.Seq >= last)
 		}
 	}
 	return x.write(line{Kind: kindEnd, Head: &x.at, Entries: x.count})
+}
+
+// slice reads the entries after one, up to the end of a seal at most. Only
+// while it reads is the store busy with it: who takes the export may be slow.
+func (x *exporter) slice(ctx context.Context, since uint64) ([]store.Sealed, error) {
+	var list []store.Sealed
+	size := 0
+	for s, err := range x.l.sealer.Sealed(ctx, x.sc, since) {
+		if err != nil {
+			return nil, err
+		}
+		list, size = append(list, s), size+len(s.Body)
+		if s.Ends || size >= sliceBytes {
+			break
+		}
+	}
+	return list, nil
+}
+
+// tell writes what is told of an entry.
+func (x *exporter) tell(ctx context.Context, s *store.Sealed) (err error) {
+	x.past = x.past || !x.q.Until.IsZero() && !s.Hidden && !s.At.Before(x.q.Until)
+	x.at = store.Head{Seq: s.Seq, Hash: s.Chain}
+	if s.Hidden || !x.q.selects(&s.Entry) {
+		err = x.omit(s)
+	} else {
+		err = x.entry(ctx, s)
+	}
+	if err == nil && s.Ends {
+		at := x.at
+		err = x.write(line{Kind: kindSeal, Head: &at})
+	}
+	return err
 }
 
 // omit notes the hash of an entry that is not told.
