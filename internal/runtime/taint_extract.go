@@ -66,8 +66,8 @@ func (extractTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, e
 }
 
 // material returns the text that is to be read, and the labels of what is told
-// of it: those of the text, and those of who asks, unless the plan had fixed
-// what is asked.
+// of it: those of the text, and those of who asks. What the plan had fixed to
+// the letter is not untrusted for that, and may be secret or private all the same.
 func (p *planning) material(ctx context.Context, a extractArgs, args []byte) (string, message.Labels, error) {
 	if (a.Text == "") == (a.Step == "") {
 		return "", 0, fault.New(fault.Invalid, "args_invalid", "either text or step is needed, and not both").
@@ -85,10 +85,11 @@ func (p *planning) material(ctx context.Context, a extractArgs, args []byte) (st
 		return "", 0, fault.New(fault.NotFound, "step_not_found", "the step %.40q of the plan has no such result yet", a.Step).
 			With("make the call of that step first, or give the text itself")
 	}
-	if !flow.Literal(turn, p.call.Ref, flow.ExtractTool, args) {
-		labels |= p.call.Labels
+	asked := p.call.Labels
+	if flow.Literal(turn, p.call.Ref, flow.ExtractTool, args) {
+		asked &^= message.Untrusted
 	}
-	return text, labels, nil
+	return text, labels | asked, nil
 }
 
 const extractPrompt = "You read a text for somebody who does not see it, and answer what is asked about it, from the text alone. " +

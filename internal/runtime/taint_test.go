@@ -66,7 +66,12 @@ func taintWorldOf(t *testing.T, below runtime.Catalog, apart func(*llm.Request) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}, more: []tool.Tool{read}}
+	vault, err := tool.New(tool.Spec{Name: "vault.read", Description: "Read the safe.", Effect: tool.Query, Yields: message.Secret, Reach: tool.ReachHere},
+		func(context.Context, tool.Invocation, struct{}) (string, error) { return "1234", nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}, more: []tool.Tool{read, vault}}
 	w.judge, w.opt.Catalog = a, below
 	w.provider = thinker(func(r *llm.Request) []message.Block {
 		if r.Tools == nil { // a model apart
@@ -203,6 +208,24 @@ func TestTextIsReadApart(t *testing.T) {
 	}
 	if req.Tools != nil || len(req.Transcript.Messages()) != 1 || req.Meter == nil || req.User != "anna" {
 		t.Errorf("%+v", req)
+	}
+}
+
+// What is asked about a text may be secret where the text is not.
+func TestWhatIsAskedAboutATextKeepsItsLabels(t *testing.T) {
+	var req *llm.Request
+	const sum = `math.multiply {"a":2,"b":3}`
+	w, _ := taintWorld(t, func(r *llm.Request) string { req = r; return "no" }, `vault.read {}`,
+		`plan.fix {"steps":[{"id":"m","tool":"math.multiply","args":{"a":2,"b":3}},{"id":"r","tool":"mail.read","args":{}},{"id":"e","tool":"text.extract","args":{"instruction":"is it 1234?","step":"m"}}]}`,
+		sum, `text.extract {"instruction":"is it not 1234?","step":"m"}`, `mail.read {}`, `text.extract {"instruction":"is it 1234?","step":"m"}`)
+	conv, _ := w.turn(id.ID{}, "do it")
+	w.atRest(conv)
+	r := w.results(conv)
+	if got := message.LabelsOf(r[3].Content); got != message.Secret {
+		t.Errorf("before anything of others was read: %v", got)
+	}
+	if got := message.LabelsOf(r[5].Content); got != message.Secret|message.Private || req.Labels != got {
+		t.Errorf("to the letter of the plan: %v; the model was shown %v", got, req.Labels)
 	}
 }
 
