@@ -67,6 +67,13 @@ func (e *Engine) settleBatch(ctx context.Context, s Settlement, batch []kept) ([
 // prepare takes a queued action up to where it begins. With a result it is
 // settled already.
 func (e *Engine) prepare(ctx context.Context, s Settlement, t tool.Tool, r *kept) (*flight, func(), *message.ToolResult, error) {
+	now, err := e.load(context.WithoutCancel(ctx), s.Scope, r.uri)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if *r = now; r.in.State == intent.Awaiting {
+		return nil, nil, nil, errAsks
+	}
 	c := s.queuedCall(r)
 	c.Tool = t
 	j := &job{e: e, c: c, spec: t.Spec(), args: c.Args, last: true}

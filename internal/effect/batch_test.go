@@ -236,6 +236,7 @@ func TestABatchDoesNotWaitForAPerson(t *testing.T) {
 		a, b, c := callOf(m, `{"n":1}`), callOf(m, `{"n":2}`), callOf(m, `{"n":3}`)
 		for _, x := range []Call{a, b, c} {
 			run(t, e, x)
+			time.Sleep(time.Second) // they stand in the order of their time
 		}
 		st := settlement(a, m)
 		st.Notify = func(p Progress) {

@@ -249,6 +249,7 @@ func (j *job) verdict(ctx context.Context, point policy.Point, attended bool) po
 	if j.c.anew != nil && j.c.anew.undo() {
 		q.Action = "undo"
 	}
+	j.unasked = nil // what was asked before is not what is asked now
 	d, err := j.rule(ctx, q)
 	switch {
 	case err != nil:

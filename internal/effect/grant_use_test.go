@@ -2,6 +2,7 @@ package effect
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -191,4 +192,28 @@ func TestAGrantOfAQuery(t *testing.T) {
 	alone = callOf(tl, `{"q":"b"}`)
 	alone.Attended = false
 	expect(t, run(t, e, alone), message.DeniedCall, "nobody is there")
+}
+
+// A standing approval stands in for a person whom policy wants asked, and not
+// for policy: what it cannot decide the second time is denied.
+func TestAGrantDoesNotStandInForPolicy(t *testing.T) {
+	var judged int
+	out := false
+	e := newEngine(openStore(t), func(o *Options) {
+		o.Judge = judgeFunc(func(context.Context, policy.Question) (policy.Decision, error) {
+			if judged++; out && judged > 1 {
+				return policy.Decision{}, errors.New("out of order")
+			}
+			return policy.Decision{Verdict: policy.Ask, Reason: "it reads"}, nil
+		})
+	})
+	tl := query(says("read"))
+	e.opt.Tool = lookup(tl)
+	r := begin(t, e, callOf(tl, `{}`))
+	give(t, e, r.question(), Always, "", time.Time{})
+	expect(t, <-r.end, message.OK)
+	c := callOf(tl, `{}`)
+	c.Attended = false
+	judged, out = 0, true
+	expect(t, run(t, e, c), message.DeniedCall, "policy could not be asked")
 }

@@ -132,8 +132,13 @@ func (s *Settlement) queuedCall(r *kept) Call {
 		Request: s.Request, Agent: r.in.Agent, Lineage: r.in.Lineage, Labels: r.in.Labels, Flow: flowOf(&r.in), Attended: s.Attended, Notify: s.Notify}
 }
 
-// settleOne does one queued action.
+// settleOne does one queued action. It is looked at again: while those before
+// it were done, a person may have answered, with other arguments.
 func (e *Engine) settleOne(ctx context.Context, s Settlement, r kept) (*message.ToolResult, error) {
+	r, err := e.load(context.WithoutCancel(ctx), s.Scope, r.uri)
+	if err != nil {
+		return nil, err
+	}
 	c := s.queuedCall(&r)
 	j := &job{e: e, c: c, args: c.Args, last: true}
 	t, ok := s.Tools(r.in.Agent, r.in.Tool)
@@ -202,7 +207,10 @@ func (e *Engine) drop(ctx context.Context, j *job, r kept, why string, res *mess
 		return nil, err
 	}
 	to := intent.Cancelled
-	if f.in.State == intent.Executing {
+	switch {
+	case f.in.State.Settled(): // meanwhile
+		return f.settled()
+	case f.in.State == intent.Executing:
 		to = intent.Unknown
 		res = j.c.told(message.UnknownEnd, "It is not known whether this was done: Steward stopped while it was being done, and "+why+".")
 	}

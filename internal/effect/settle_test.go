@@ -225,3 +225,50 @@ func TestManyQueuedActionsFillMoreThanAPage(t *testing.T) {
 		t.Errorf("%d outcomes, %d effects, %v", len(out), l.total(false), err)
 	}
 }
+
+// While the first of two that are the same is asked about, a person says of
+// the other that it is to be another one, or that it is not to be.
+func TestTwinsOfWhichOneIsAnsweredMeanwhile(t *testing.T) {
+	for how, want := range map[string]message.Status{"changed": message.OK, "refused": message.DeniedCall, "allowed": message.Interrupted} {
+		synctest.Test(t, func(t *testing.T) {
+			s := storetest.NewModel()
+			e := engine(s, policy.Fixed{})
+			var l ledger
+			tl := deferred(&l, nil)
+			e.opt.Tool = lookup(tl)
+			first, other := callOf(tl, `{"n":1}`), callOf(tl, `{"n":1}`)
+			var asked []*Question
+			for _, c := range []*Call{&first, &other} {
+				c.Notify = func(p Progress) { asked = append(asked, p.Question) }
+				expect(t, run(t, e, *c), message.Queued)
+				time.Sleep(time.Second) // they stand in the order of their time
+			}
+			var out []Outcome
+			var err error
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				out, err = e.Settle(context.Background(), settlement(first, tl))
+			}()
+			synctest.Wait()
+			d := Decision{ID: asked[1].ID, Hash: asked[1].Hash, Approve: how != "refused"}
+			if how == "changed" {
+				d.Args = []byte(`{"n":2}`)
+			}
+			for _, d := range []Decision{d, {ID: asked[0].ID, Hash: asked[0].Hash, Approve: true}} {
+				if err := e.Decide(context.Background(), first.Scope, d); err != nil {
+					t.Fatal(err)
+				}
+			}
+			<-ended
+			if err != nil || len(out) != 2 {
+				t.Fatal(how, out, err)
+			}
+			expect(t, out[0].Result, message.OK)
+			expect(t, out[1].Result, want)
+			if n := map[bool]int{true: 2, false: 1}[how == "changed"]; l.total(false) != n {
+				t.Errorf("%s: %d effects", how, l.total(false))
+			}
+		})
+	}
+}
