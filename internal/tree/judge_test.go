@@ -172,8 +172,27 @@ func TestReadsAreAudited(t *testing.T) {
 	if got := strings.Join(o.audit.reads, "; "); got != fmt.Sprintf("ana a %s user:ana; ana  %s user:ana", x, x) {
 		t.Errorf("recorded: %s", got)
 	}
+	// What is told with others is read, too, if its body is told.
+	o.audit.reads = nil
+	notes := tree.Query{Type: "home.Note"}
+	must(o.List(ctx, ana, notes))
+	if o.audit.reads != nil {
+		t.Errorf("a list without bodies is recorded: %s", o.audit.reads)
+	}
+	notes.Bodies = true
+	must(o.List(ctx, ana, notes))
+	must(o.Parents(ctx, ana, x.Child("home.Line", "1")))
+	if got := strings.Join(o.audit.reads, "; "); got != fmt.Sprintf("ana  %s user:ana; ana  %s user:ana", x, x) {
+		t.Errorf("recorded: %s", got)
+	}
 	o.audit.fail = fault.New(fault.Unavailable, "disk_full", "no room")
 	if _, err := o.Get(ctx, ana, x); !errors.Is(err, o.audit.fail) {
 		t.Errorf("a read that could not be recorded: %v", err)
+	}
+	if _, err := o.List(ctx, ana, notes); !errors.Is(err, o.audit.fail) {
+		t.Errorf("a list that could not be recorded: %v", err)
+	}
+	if _, err := o.Parents(ctx, ana, x.Child("home.Line", "1")); !errors.Is(err, o.audit.fail) {
+		t.Errorf("parents that could not be recorded: %v", err)
 	}
 }

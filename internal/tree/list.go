@@ -88,8 +88,11 @@ func (c *call) finish(ctx context.Context, q Query, r *Resource) (err error) {
 	if q.Actors && r.Version > 0 {
 		r.Actor, err = c.author(ctx, r.URI, r.Version)
 	}
-	if !q.Bodies {
+	switch {
+	case !q.Bodies:
 		r.Body = nil
+	case err == nil:
+		err = c.audit(ctx, *r)
 	}
 	return err
 }

@@ -54,8 +54,8 @@ func owner(m Mount, user string) resource.Space {
 
 // Audit records reads.
 type Audit interface {
-	// Read is told of each read of a single resource. An error means that the
-	// read could not be recorded: it is refused then.
+	// Read is told of each resource whose body is about to be given. An error
+	// means that the read could not be recorded: it is refused then.
 	Read(ctx context.Context, user, agent string, uri resource.URI, space resource.Space) error
 }
 
@@ -269,6 +269,9 @@ func (s *Service) Parents(ctx context.Context, by Caller, uri resource.URI) ([]R
 		r, err := c.get(ctx, at)
 		if fault.Is(err, fault.NotFound) {
 			continue
+		}
+		if err == nil {
+			err = c.audit(ctx, r)
 		}
 		if err != nil {
 			return nil, err
