@@ -136,7 +136,11 @@ func (f *face) answerIntent(approve bool) serve {
 		if err := httpauth.Decode(w, r, maxBody, &in); err != nil {
 			return err
 		}
-		v, err := n.AnswerIntent(r.Context(), c.User, r.PathValue("id"), in.Hash, in.Reason, approve)
+		said, err := httpauth.Answer{Hash: in.Hash, Reason: in.Reason}.Verdict(c, r.PathValue("id"), approve)
+		if err != nil {
+			return err
+		}
+		v, err := n.AnswerIntent(r.Context(), c.User, said.ID, said.Hash, said.Reason, said.Approve)
 		if err != nil {
 			return err
 		}

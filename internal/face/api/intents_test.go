@@ -5,14 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"steward/internal/effect"
 	"steward/internal/face/api"
+	"steward/internal/face/httpauth"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/intent"
+	"steward/internal/policy"
 	"steward/internal/runtime"
 	"steward/internal/store"
 )
@@ -109,6 +112,22 @@ func TestIntents(t *testing.T) {
 		var v struct{ Error struct{ Code string } }
 		if err = errors.Join(err, json.Unmarshal([]byte(body), &v)); err != nil || fmt.Sprint(status, " ", v.Error.Code) != want {
 			t.Errorf("%s: %d %s %v", path, status, body, err)
+		}
+	}
+}
+
+// A service approves nothing by this way either; it may say no.
+func TestIntentsOfServices(t *testing.T) {
+	d := &double{}
+	h := api.Handler(api.Options{Node: d, Identity: d})
+	bot := httpauth.Caller{User: "ana", Roles: []string{policy.RoleService}}
+	for path, want := range map[string]int{"/intents/x/approve": 403, "/intents/x/deny": 200} {
+		w := httptest.NewRecorder()
+		d.asked = ""
+		r := httptest.NewRequest("POST", root+path, strings.NewReader(`{"hash":"h"}`))
+		h.ServeHTTP(w, r.WithContext(httpauth.With(r.Context(), bot)))
+		if w.Code != want || (d.asked == "") != (want == 403) {
+			t.Errorf("%s: %d %s (%q)", path, w.Code, w.Body, d.asked)
 		}
 	}
 }

@@ -182,9 +182,14 @@ func conditions(r *http.Request) (version uint64, create bool, err error) {
 		}
 	}
 	if v := r.URL.Query().Get("version"); v != "" {
-		if version, err = number(v); err != nil {
+		asked, err := number(v)
+		if err != nil {
 			return 0, false, err
 		}
+		if version != 0 && version != asked {
+			return 0, false, fault.New(fault.Invalid, "version_invalid", "If-Match says version %d, and the query %d", version, asked).With("say it once")
+		}
+		version = asked
 	}
 	create = r.URL.Query().Get("create") == "true"
 	switch none := r.Header.Get("If-None-Match"); none {

@@ -129,6 +129,7 @@ func TestResourcesOverTheAPI(t *testing.T) {
 		w.want("ana", "PUT", item, `{}`, 400, "version_invalid", bad)
 	}
 	w.want("ana", "PUT", item+"&version=x", `{}`, 400, "version_invalid")
+	w.want("ana", "PUT", item+"&version=2", `{}`, 400, "version_invalid", `If-Match: "1"`)
 	w.want("ana", "DELETE", item+"&version=x", ``, 400, "version_invalid")
 	w.want("ana", "PUT", item, `{"a":1,"a":2}`, 400, "body_invalid")
 	w.want("ana", "PUT", item, `{"a":"`+strings.Repeat("x", tree.MaxBody)+`"}`, 413, "too_large")
