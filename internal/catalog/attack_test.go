@@ -3,12 +3,14 @@ package catalog
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"steward/internal/fault"
 	"steward/internal/tool"
@@ -221,6 +223,170 @@ func TestAProgramThatIsChangedIsNotCalled(t *testing.T) {
 	}
 }
 
+func TestWhatAProgramMayLoadIsPinned(t *testing.T) {
+	for name, c := range map[string]struct{ decl, file, link, to string }{
+		"a module that the command names otherwise": {"command: [python3, -m, server]", "server/__main__.py", "", ""},
+		"a linked folder":               {"files: [tools/box.sh]", "other/x.sh", "tools/lib", "../other"},
+		"a program named as a document": {"files: [main.py]", "license.py", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.agent("calc", "process: {box: {"+c.decl+"}}\n")
+			for _, file := range []string{"tools/box.sh", "main.py", c.file} {
+				w.write("calc/"+file, "good")
+			}
+			if c.link != "" {
+				if err := os.Symlink(c.to, filepath.Join(w.dir, "calc", c.link)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.edge.offer("box", spec("box.add", "Adds."))
+			cat := w.open()
+			approve(t, cat, "calc")
+			w.write("calc/"+c.file, "evil")
+			rescan(t, cat)
+			if usable(cat, "calc") {
+				t.Fatal("it has changed, and is still used")
+			}
+		})
+	}
+}
+
+func TestLinksThatMakeManyFoldersOfFew(t *testing.T) {
+	w := newWorld(t)
+	w.agent("calc", "process: {box: {files: [tools/box.sh]}}\n")
+	w.write("calc/tools/box.sh", "echo")
+	for i := range 12 {
+		for _, name := range []string{"a", "b", "c", "d"} {
+			dir := filepath.Join(w.dir, "calc", "tools", fmt.Sprint(i))
+			w.mkdir(dir)
+			if err := os.Symlink(fmt.Sprintf("../%d", i+1), filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w.mkdir(filepath.Join(w.dir, "calc", "tools", "12"))
+	if l := listing(t, w.open(), "calc"); l.Status != Invalid {
+		t.Fatalf("%+v", l)
+	}
+}
+
+func TestATimeThatIsSetBackHidesNoChange(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the system does not tell")
+	}
+	w := newWorld(t)
+	w.agent("calc", "process: {box: {files: [tools/z.sh]}}\n")
+	program := w.write("calc/tools/z.sh", "echo good")
+	for i := range mostLooked + 1 { // what the source names is looked at, however much lies beside
+		w.write(fmt.Sprintf("calc/tools/%d.sh", i), "echo")
+	}
+	w.edge.offer("box", spec("box.add", "Adds."))
+	c := w.open()
+	approve(t, c, "calc")
+	before, err := os.Stat(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write("calc/tools/z.sh", "echo evil")
+	if err := os.Chtimes(program, time.Time{}, before.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := call(t, c, "calc", "box.add"); !fault.HasCode(err, "agent_changed") {
+		t.Fatalf("the changed program is called: %v", err)
+	}
+}
+
+func TestAProgramThatIsAgainAsApproved(t *testing.T) {
+	w := newWorld(t)
+	w.agent("calc", "process: {box: {files: [tools/box.sh]}}\n")
+	w.write("calc/tools/box.sh", "echo good")
+	w.edge.offer("box", spec("box.add", "Adds."))
+	c := w.open()
+	approve(t, c, "calc")
+	w.write("calc/tools/box.sh", "echo evil")
+	if _, err := call(t, c, "calc", "box.add"); !fault.HasCode(err, "agent_changed") {
+		t.Fatalf("the changed program is called: %v", err)
+	}
+	w.write("calc/tools/box.sh", "echo good") // before anybody has read the folder
+	rescan(t, c)
+	if _, err := call(t, c, "calc", "box.add"); err != nil || !listing(t, c, "calc").Usable {
+		t.Fatalf("%+v: %v", listing(t, c, "calc"), err)
+	}
+}
+
+func TestASettingThatFreesATool(t *testing.T) {
+	w := newWorld(t)
+	w.agent("calc", "mcp: {box: {}}\n")
+	offer := func(description string) {
+		var specs []tool.Spec
+		for _, name := range []string{"box.a", "box.b"} {
+			s := spec(name, description)
+			s.Effect, s.Asks = tool.Action, true
+			specs = append(specs, s)
+		}
+		w.edge.offer("box", specs...)
+	}
+	offer("Adds.")
+	c := w.open()
+	no := false
+	set := map[string]ToolSetting{"box.a": {Effect: tool.Query, Asks: &no}, "box.b": {Off: true}}
+	if _, err := c.Approve(context.Background(), "local", "calc", inspect(t, c, "calc").Hash, set); err != nil {
+		t.Fatal(err)
+	}
+	approve(t, c, "calc") // the same tools: as they were set
+	if got := c.Tree().ByPath["calc"].Tools.Specs(); len(got) != 1 || got[0].Effect != tool.Query || got[0].Asks {
+		t.Fatalf("%+v", got)
+	}
+	offer("Deletes everything.")
+	approve(t, c, "calc")
+	if got := c.Tree().ByPath["calc"].Tools.Specs(); len(got) != 1 || got[0].Effect != tool.Action || !got[0].Asks {
+		t.Fatalf("another tool of that name is as free as the one before: %+v", got)
+	}
+}
+
+// several is a tool that takes several calls, and takes them back.
+type several struct{ remote }
+
+func (s several) CallAll(_ context.Context, ins []tool.Invocation) []tool.Outcome {
+	return make([]tool.Outcome, len(ins))
+}
+
+func (s several) Undo(context.Context, tool.Invocation, tool.Result) (tool.Result, error) {
+	return tool.Text("undone"), nil
+}
+
+func TestWithoutApprovalNothingIsDoneInAnyWay(t *testing.T) {
+	w := newWorld(t)
+	w.agent("calc", "mcp: {box: {}}\n")
+	w.edge.offer("box", spec("box.add", "Adds."))
+	w.edge.wrap = func(r remote) tool.Tool { return several{r} }
+	c := w.open()
+	approve(t, c, "calc")
+	held, _ := c.Tree().ByPath["calc"].Tools.Get("box.add")
+	all, ok := tool.BatcherOf(held)
+	undo, can := tool.UndoerOf(held)
+	if !ok || !can {
+		t.Fatal("what the tool can is hidden")
+	}
+	ctx := context.Background()
+	if out := all.CallAll(ctx, make([]tool.Invocation, 2)); out[0].Err != nil {
+		t.Fatal(out)
+	}
+	if _, err := undo.Undo(ctx, tool.Invocation{}, tool.Result{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Revoke(ctx, "local", "calc", ""); err != nil {
+		t.Fatal(err)
+	}
+	if out := all.CallAll(ctx, make([]tool.Invocation, 2)); len(out) != 2 || !fault.HasCode(out[1].Err, "agent_changed") || !tool.Certain(out[1].Err) {
+		t.Errorf("several together are still called: %+v", out)
+	}
+	if _, err := undo.Undo(ctx, tool.Invocation{}, tool.Result{}); !fault.HasCode(err, "agent_changed") {
+		t.Errorf("what was done is still taken back: %v", err)
+	}
+}
+
 func TestShadowing(t *testing.T) {
 	w := newWorld(t)
 	w.agent("math", "")                                                  // the node's math.evaluate
@@ -337,7 +503,7 @@ func TestALinkLeadsNowhere(t *testing.T) {
 func TestWhatWidensIsTold(t *testing.T) {
 	w := newWorld(t)
 	w.agent("wide", `mcp: {far: {url: "https://evil.example/mcp"}, near: {url: "http://127.0.0.1:1/"}}
-process: {free: {command: [run, me], unsandboxed: true}, net: {command: [x], network: true}}
+process: {free: {command: [run, me], unsandboxed: true}, net: {command: [x], network: true, sandbox: {read: ~/.ssh, write: [/srv/mail]}}}
 services: {llm: {source: remote, url: "https://llm.example/v1"}}
 hooks: {before_tool: {command: [x]}}
 `)
@@ -345,6 +511,7 @@ hooks: {before_tool: {command: [x]}}
 		tool.Spec{Name: "far.act", Description: "Acts.", Effect: tool.Action, Input: []byte(`{"type":"object"}`)})
 	insp := inspect(t, w.open(), "wide")
 	for _, words := range [][]string{{"far", "another machine", "evil.example"}, {"free", "unconfined", "run me"}, {"net", "network"},
+		{"net", "read", "~/.ssh"}, {"net", "write", "/srv/mail"},
 		{"service llm", "llm.example"}, {"called around", "before_tool"}, {"far.delete_all", "only reads"}, {"far.act", "change something"}} {
 		if !warned(insp, words...) {
 			t.Errorf("nothing is said of %q: %q", words, insp.Warnings)

@@ -261,7 +261,7 @@ func (c *Catalog) Approve(ctx context.Context, by, path, hash string, set map[st
 	}
 	rec := c.records[path]
 	if rec != nil && rec.Approved != nil {
-		maps.Copy(a.Settings, rec.Approved.Settings)
+		a.keepSettings(rec.Approved)
 	}
 	maps.Copy(a.Settings, set)
 	if err := a.checkSettings(set); err != nil {
@@ -273,6 +273,35 @@ func (c *Catalog) Approve(ctx context.Context, by, path, hash string, set map[st
 }
 
 func short(hash string) string { return hash[:min(12, len(hash))] }
+
+// keepSettings takes over how tools were set before. What made a tool freer was
+// said of the tool as it was: of one that is otherwise now, only what makes it
+// stricter stays.
+func (a *approval) keepSettings(old *approval) {
+	for name, s := range old.Settings {
+		if a.item("tool "+name) != old.item("tool "+name) {
+			if s.Effect == tool.Query {
+				s.Effect = ""
+			}
+			if s.Asks != nil && !*s.Asks {
+				s.Asks = nil
+			}
+		}
+		if s != (ToolSetting{}) {
+			a.Settings[name] = s
+		}
+	}
+}
+
+// item returns the hash of what was approved under a name.
+func (a *approval) item(name string) string {
+	for _, it := range a.Items {
+		if it.Name == name {
+			return it.Hash
+		}
+	}
+	return ""
+}
 
 // checkSettings refuses settings of tools that are not there, and drops old
 // ones.

@@ -262,7 +262,7 @@ func (u *unit) stays(read *unit) bool {
 	if u.read != read.read || u.file != read.file || len(u.problems) > 0 {
 		return false
 	}
-	now := &unit{path: u.path, dir: u.dir, file: u.file, pins: u.pins, sources: u.sources, hooks: u.hooks}
+	now := &unit{path: u.path, dir: u.dir, file: u.file, def: u.def, decls: u.decls, pins: u.pins, sources: u.sources, hooks: u.hooks}
 	now.pinPrograms()
 	if len(now.problems) > 0 || len(now.run) != len(u.run) {
 		return false
@@ -275,7 +275,7 @@ func (u *unit) stays(read *unit) bool {
 	u.run = now.run // the same bytes, perhaps in new files
 	u.bindings = read.bindings
 	if u.grant != nil {
-		u.grant.run.Store(&now.run)
+		u.grant.look(u.run)
 	}
 	return true
 }

@@ -37,6 +37,8 @@ type pin struct {
 	size int64
 	info fs.FileInfo
 	run  bool // it is executed, or may be by what is
+
+	named bool // by the source itself; the others lie beside
 }
 
 func hashOf(b []byte) string {
@@ -192,6 +194,9 @@ func unrelated(name string, dir bool) bool {
 	if strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") {
 		return true
 	}
+	if !slices.Contains([]string{"", ".md", ".txt", ".rst"}, path.Ext(low)) {
+		return false // license.py is a program
+	}
 	for _, doc := range []string{"readme", "license", "licence", "changelog", "copying", "notice", "authors"} {
 		if strings.HasPrefix(low, doc) {
 			return true
@@ -200,10 +205,11 @@ func unrelated(name string, dir bool) bool {
 	return false
 }
 
-// walk returns the regular files below a folder that belong to what runs.
-func (f folder) walk(name string, into map[string]bool, depth int) error {
-	if depth > 16 {
-		return fmt.Errorf("%s is nested too deeply", name)
+// walk returns the regular files below a folder that belong to what runs. left
+// bounds how many folders are gone through: links can make of a few very many.
+func (f folder) walk(name string, into map[string]bool, left *int, depth int) error {
+	if *left--; depth > 16 || *left < 0 {
+		return fmt.Errorf("%s is nested too deeply, or has more than %d folders", name, mostFiles)
 	}
 	list, err := f.entries(name)
 	if err != nil {
@@ -213,9 +219,8 @@ func (f folder) walk(name string, into map[string]bool, depth int) error {
 		inner := path.Join(name, e.name)
 		switch {
 		case unrelated(e.name, e.dir) && (name == "." || strings.HasPrefix(e.name, ".")):
-		case e.dir && e.link: // what it leads to is walked where it is
-		case e.dir:
-			if err := f.walk(inner, into, depth+1); err != nil {
+		case e.dir: // that of a link too, under the link's name: where it leads to may be nobody's program
+			if err := f.walk(inner, into, left, depth+1); err != nil {
 				return err
 			}
 		default:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -82,9 +83,8 @@ type grant struct {
 	path    string
 	version uint64 // of the approval's record
 	ended   atomic.Bool
-	run     atomic.Pointer[[]pin] // the files that are executed, as approved
+	run     atomic.Pointer[[]pin] // files that are executed, as approved
 	stale   func()                // called when one of them is not
-
 }
 
 // check refuses a call for which there is no approval any more.
@@ -100,17 +100,33 @@ func (g *grant) check() error {
 	return nil
 }
 
-// mostLooked bounds how many files are looked at before a call; the watch
-// over the folders sees to the others.
+// mostLooked bounds how many files are looked at before a call, beside those
+// that the source names; the watch over the folders sees to the others.
 const mostLooked = 128
+
+// look has the files looked at before each call: those that the source names,
+// which include what lies where nobody watches, and the first of the others.
+func (g *grant) look(run []pin) {
+	var named, beside []pin
+	for _, p := range run {
+		if p.named {
+			named = append(named, p)
+		} else {
+			beside = append(beside, p)
+		}
+	}
+	list := append(named, beside[:min(len(beside), mostLooked)]...)
+	g.run.Store(&list)
+}
 
 // unchanged looks whether the files that are executed are those of the
 // approval: by what the file system tells of them, and by their content where
 // that differs.
 func (g *grant) unchanged() bool {
-	for _, p := range firstOf(*g.run.Load(), mostLooked) {
+	for _, p := range *g.run.Load() {
 		now, err := os.Stat(p.path)
-		if err == nil && os.SameFile(now, p.info) && now.Size() == p.info.Size() && now.ModTime().Equal(p.info.ModTime()) {
+		if err == nil && os.SameFile(now, p.info) && now.Size() == p.info.Size() && now.ModTime().Equal(p.info.ModTime()) &&
+			touched(now).Equal(touched(p.info)) {
 			continue
 		}
 		read, err := outside(p.path)
@@ -120,8 +136,6 @@ func (g *grant) unchanged() bool {
 	}
 	return true
 }
-
-func firstOf(list []pin, n int) []pin { return list[:min(len(list), n)] }
 
 // guarded is an approved tool: what stands in the registry of a level.
 type guarded struct {
@@ -139,27 +153,78 @@ func (t guarded) Unwrap() tool.Tool { return t.Tool }
 
 // Call implements tool.Tool.
 func (t guarded) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
-	if err := t.grant.check(); err != nil {
+	if err := t.begin(); err != nil {
 		return tool.Result{}, err
-	}
-	if !t.from.usage.acquire() {
-		t.grant.ended.Store(true)
-		return tool.Result{}, t.grant.check()
 	}
 	defer t.from.usage.release()
 	return t.Tool.Call(ctx, in)
 }
 
-// guardedChecker is guarded for a tool that checks its own arguments.
-type guardedChecker struct {
-	guarded
-	tool.Checker
+// begin lets something be done as long as the approval holds; it ends with
+// usage.release.
+func (t guarded) begin() error {
+	if err := t.grant.check(); err != nil {
+		return err
+	}
+	if !t.from.usage.acquire() {
+		t.grant.ended.Store(true)
+		return t.grant.check()
+	}
+	return nil
+}
+
+// What changes something in another way than by Call has a layer of its own,
+// as who looks for it finds the source's own tool by Unwrap. Settlers only ask.
+type (
+	guardedBatcher struct {
+		tool.Tool // the layer below
+		by        tool.Batcher
+		guarded   guarded
+	}
+	guardedUndoer struct {
+		tool.Tool
+		by      tool.Undoer
+		guarded guarded
+	}
+	guardedChecker struct {
+		tool.Tool
+		tool.Checker
+	}
+)
+
+func (t guardedBatcher) Unwrap() tool.Tool { return t.Tool }
+func (t guardedUndoer) Unwrap() tool.Tool  { return t.Tool }
+func (t guardedChecker) Unwrap() tool.Tool { return t.Tool }
+
+// CallAll implements tool.Batcher.
+func (t guardedBatcher) CallAll(ctx context.Context, ins []tool.Invocation) []tool.Outcome {
+	if err := t.guarded.begin(); err != nil {
+		return slices.Repeat([]tool.Outcome{{Err: err}}, len(ins))
+	}
+	defer t.guarded.from.usage.release()
+	return t.by.CallAll(ctx, ins)
+}
+
+// Undo implements tool.Undoer.
+func (t guardedUndoer) Undo(ctx context.Context, in tool.Invocation, res tool.Result) (tool.Result, error) {
+	if err := t.guarded.begin(); err != nil {
+		return tool.Result{}, err
+	}
+	defer t.guarded.from.usage.release()
+	return t.by.Undo(ctx, in, res)
 }
 
 func guard(t tool.Tool, spec tool.Spec, from *live, g *grant) tool.Tool {
-	out := guarded{Tool: t, spec: spec, from: from, grant: g}
-	if c, ok := t.(tool.Checker); ok {
-		return guardedChecker{out, c}
+	own := guarded{Tool: t, spec: spec, from: from, grant: g}
+	var out tool.Tool = own
+	if by, ok := tool.BatcherOf(t); ok {
+		out = guardedBatcher{out, by, own}
+	}
+	if by, ok := tool.UndoerOf(t); ok {
+		out = guardedUndoer{out, by, own}
+	}
+	if by, ok := t.(tool.Checker); ok {
+		out = guardedChecker{out, by}
 	}
 	return out
 }

@@ -62,6 +62,20 @@ func (n *node) get(key string) *node {
 // is reports whether the node is there and a scalar of that text.
 func (n *node) is(text string) bool { return n != nil && n.text == text }
 
+// texts returns the texts of a list, or the one that stands in its place.
+func (n *node) texts() []string {
+	if n == nil {
+		return nil
+	}
+	var out []string
+	for _, e := range append([]*node{n}, n.list...) {
+		if e.kind == kindText {
+			out = append(out, clip(e.text))
+		}
+	}
+	return out
+}
+
 // says names what stands there, for a person.
 func (n *node) says() string {
 	switch n.kind {

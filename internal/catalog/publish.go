@@ -27,7 +27,8 @@ func (c *Catalog) publish() {
 		if u.grant == nil || u.grant.ended.Load() || u.grant.version != rec.version {
 			c.grantTo(u, rec)
 		}
-		fmt.Fprintf(&used, "%s %p %d\n", u.path, u, rec.version)
+		// A grant that has ended is not given again: the tree needs the new one.
+		fmt.Fprintf(&used, "%s %p %p\n", u.path, u, u.grant)
 	}
 	if c.used != used.String() {
 		c.used = used.String()
@@ -57,8 +58,7 @@ func (c *Catalog) grantTo(u *unit, rec *record) {
 		u.grant.ended.Store(true)
 	}
 	u.grant = &grant{path: u.path, version: rec.version, stale: c.again}
-	run := u.run
-	u.grant.run.Store(&run)
+	u.grant.look(u.run)
 	u.tools = &tool.Registry{}
 	sources := map[string]*live{}
 	for _, s := range u.sources {

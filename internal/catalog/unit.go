@@ -103,10 +103,17 @@ func (u *unit) pinPrograms() {
 	}
 }
 
+// runs reports whether the unit has programs that are started.
+func (u *unit) runs() bool {
+	started := func(d decl) bool { return d.node.get("command") != nil }
+	return slices.ContainsFunc(u.decls, started) || u.def != nil && slices.ContainsFunc(u.def.hooks, started)
+}
+
 func (u *unit) pinOutside(named []string) {
 	slices.Sort(named)
 	for _, name := range slices.Compact(named) {
 		p, err := outside(name)
+		p.named = true
 		if err != nil {
 			reporter(name, &u.problems)(place{}, "file_unreadable", "put it there, or change what names it", "it cannot be read: %v", err)
 			continue
@@ -116,7 +123,11 @@ func (u *unit) pinOutside(named []string) {
 }
 
 func (u *unit) pinInside(f folder, named []string) {
-	inside, dirs, elsewhere := map[string]bool{}, map[string]bool{dirTools: true, dirHooks: true}, []string{}
+	inside, chosen, elsewhere := map[string]bool{}, map[string]bool{}, []string{}
+	dirs := map[string]bool{dirTools: true, dirHooks: true}
+	if u.runs() { // it may load what lies anywhere in the folder, whatever its command names
+		dirs["."] = true
+	}
 	for _, abs := range named {
 		rel, err := filepath.Rel(u.dir, abs)
 		if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
@@ -124,10 +135,11 @@ func (u *unit) pinInside(f folder, named []string) {
 			continue
 		}
 		rel = filepath.ToSlash(rel)
-		inside[rel], dirs[path.Dir(rel)] = true, true
+		inside[rel], chosen[rel], dirs[path.Dir(rel)] = true, true, true
 	}
+	folders := mostFiles
 	for _, d := range sortedKeys(dirs) {
-		if err := f.walk(d, inside, 0); err != nil {
+		if err := f.walk(d, inside, &folders, 0); err != nil {
 			u.unreadable(d, err)
 		}
 	}
@@ -141,6 +153,7 @@ func (u *unit) pinInside(f folder, named []string) {
 			u.unreadable(name, err)
 			continue
 		}
+		p.named = chosen[name]
 		if total += p.size; total > mostBytes {
 			u.add(place{}, "agent_too_large", "keep data outside of the folders of programs", "the files of its programs have more than %d bytes", mostBytes)
 			break

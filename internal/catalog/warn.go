@@ -161,6 +161,11 @@ func (w *warner) declaration(u *unit, d decl) {
 	if yes("network") {
 		w.say("%s may reach the network", d.name)
 	}
+	for _, key := range []string{"read", "write"} {
+		if paths := box.get(key).texts(); len(paths) > 0 {
+			w.say("%s may %s beside its own: %s", d.name, key, listed(paths))
+		}
+	}
 	w.hosts(d.name, d.node, "")
 }
 

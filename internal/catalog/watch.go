@@ -48,7 +48,7 @@ func (c *Catalog) follow(w *fsnotify.Watcher) {
 			quiet = time.After(c.opt.Quiet)
 		}
 	}
-	if !c.watchDirs(w, watched) {
+	if _, ok := c.watchDirs(w, watched); !ok {
 		c.fallBack(w)
 		return
 	}
@@ -59,6 +59,9 @@ func (c *Catalog) follow(w *fsnotify.Watcher) {
 			c.closeWatcher(w)
 			return
 		case ev, ok := <-w.Events:
+			if ok && ev.Has(fsnotify.Remove|fsnotify.Rename) {
+				forget(w, watched, ev.Name)
+			}
 			if ok && !ignored(ev) {
 				later()
 			}
@@ -74,12 +77,12 @@ func (c *Catalog) follow(w *fsnotify.Watcher) {
 			if c.Rescan(c.life) != nil {
 				continue
 			}
-			before := len(watched)
-			if !c.watchDirs(w, watched) {
+			more, ok := c.watchDirs(w, watched)
+			if !ok {
 				c.fallBack(w)
 				return
 			}
-			if len(watched) > before {
+			if more {
 				later() // what was put into a new folder before it was watched
 			}
 		}
@@ -106,9 +109,20 @@ func (c *Catalog) fallBack(w *fsnotify.Watcher) {
 	c.poll(defaultPoll)
 }
 
-// watchDirs watches the folders of the last reading, and no others. It
-// reports whether the system lets it.
-func (c *Catalog) watchDirs(w *fsnotify.Watcher, watched map[string]bool) bool {
+// forget takes up nothing more of a folder that has gone, and of those below:
+// another one that comes by its name is to be watched anew.
+func forget(w *fsnotify.Watcher, watched map[string]bool, name string) {
+	for d := range watched {
+		if d == name || strings.HasPrefix(d, name+string(filepath.Separator)) {
+			delete(watched, d)
+			_ = w.Remove(d) // mostly its watch has gone with it
+		}
+	}
+}
+
+// watchDirs watches the folders of the last reading, and no others. It tells
+// whether there are more of them, and whether the system lets it.
+func (c *Catalog) watchDirs(w *fsnotify.Watcher, watched map[string]bool) (more, ok bool) {
 	c.mu.Lock()
 	dirs := c.dirs
 	c.mu.Unlock()
@@ -123,9 +137,9 @@ func (c *Catalog) watchDirs(w *fsnotify.Watcher, watched map[string]bool) bool {
 				continue // the reading that its removal leads to will tell
 			}
 			c.log.Warn("folders are looked at every few seconds: the system watches no more of them", "folder", d, "error", err)
-			return false
+			return more, false
 		}
-		watched[d] = true
+		watched[d], more = true, true
 	}
 	for d := range watched {
 		if !wanted[d] {
@@ -135,7 +149,7 @@ func (c *Catalog) watchDirs(w *fsnotify.Watcher, watched map[string]bool) bool {
 			}
 		}
 	}
-	return true
+	return more, true
 }
 
 // existing returns the nearest folder at or above one that is there.
@@ -174,13 +188,16 @@ func (c *Catalog) poll(every time.Duration) {
 func (c *Catalog) looks() string {
 	h := fnv.New128a()
 	for _, top := range append(append([]string{}, c.opt.Folders...), c.opt.Servers...) {
+		if real, err := filepath.EvalSymlinks(top); err == nil {
+			top = real // which is what is read; a walk would stop at the link
+		}
 		err := filepath.WalkDir(top, func(p string, e fs.DirEntry, err error) error {
 			if err != nil {
 				fmt.Fprintln(h, p, err)
 				return nil
 			}
 			if info, err := e.Info(); err == nil {
-				fmt.Fprintln(h, p, info.Size(), info.ModTime().UnixNano(), info.Mode())
+				fmt.Fprintln(h, p, info.Size(), info.ModTime().UnixNano(), touched(info).UnixNano(), info.Mode())
 			}
 			return nil
 		})

@@ -73,6 +73,32 @@ func TestWatchFoldersComeChangeAndGo(t *testing.T) {
 	})
 }
 
+func TestWatchAFolderThatAnotherOneHasReplaced(t *testing.T) {
+	watching(t, func(t *testing.T, w *world) {
+		w.agent("email", "")
+		c := w.open()
+		old := filepath.Join(w.dir, "..", "old")
+		if err := os.Rename(filepath.Join(w.dir, "email"), old); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.CopyFS(filepath.Join(w.dir, "email"), os.DirFS(old)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(old); err != nil {
+			t.Fatal(err)
+		}
+		says := func(what string) {
+			w.write("email/agent.yaml", "name: email\ndescription: "+what+"\n")
+			until(t, c, what+" is seen", func() bool {
+				list := c.Listings()
+				return len(list) == 1 && list[0].Description == what
+			})
+		}
+		says("New.")
+		says("In place.")
+	})
+}
+
 func TestWatchAFolderThatIsNotThereYet(t *testing.T) {
 	watching(t, func(t *testing.T, w *world) {
 		w.opt.Folders = []string{filepath.Join(w.dir, "not", "yet")}

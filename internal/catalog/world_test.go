@@ -153,6 +153,7 @@ type edge struct {
 	opened  []*source
 	starts  int
 	asked   chan struct{} // a word for each announcement, if anybody listens
+	wrap    func(remote) tool.Tool
 }
 
 type decl0 struct {
@@ -162,6 +163,7 @@ type decl0 struct {
 	Env     map[string]string `yaml:"env"`
 	Network bool              `yaml:"network"`
 	Free    bool              `yaml:"unsandboxed"`
+	Sandbox any               `yaml:"sandbox"`
 	Timeout time.Duration     `yaml:"timeout"`
 }
 
@@ -241,7 +243,12 @@ func (s *source) Announce(context.Context) (tool.Announcement, error) {
 	return tool.Announcement{Specs: s.edge.offers[s.env.Name]}, nil
 }
 
-func (s *source) Tool(spec tool.Spec) tool.Tool { return remote{s, spec} }
+func (s *source) Tool(spec tool.Spec) tool.Tool {
+	if s.edge.wrap != nil {
+		return s.edge.wrap(remote{s, spec})
+	}
+	return remote{s, spec}
+}
 
 func (s *source) Files() []string {
 	var out []string
