@@ -215,6 +215,18 @@ func TestHangingActionIsInDoubt(t *testing.T) {
 	})
 }
 
+// What a tool says of its failure need not be text.
+func TestAnOutcomeInOddWordsIsRecorded(t *testing.T) {
+	s := openStore(t)
+	c := callOf(action(func(context.Context, tool.Invocation) (tool.Result, error) {
+		return tool.Result{}, errors.New("the line \xff went dead")
+	}), `{}`)
+	expect(t, run(t, engine(s, judge(policy.Allow)), c), message.UnknownEnd)
+	if in := stateOf(t, s, c); in.State != intent.Unknown || in.Reason != "the line \uFFFD went dead" {
+		t.Errorf("%+v", in)
+	}
+}
+
 func TestLongResultOfAnAction(t *testing.T) {
 	s := openStore(t)
 	e := engine(s, judge(policy.Allow))

@@ -238,13 +238,7 @@ func (f *flight) takenBack(ctx context.Context, to intent.State) ([]store.Change
 	if a == nil || !a.undo() || to != intent.Done {
 		return nil, nil
 	}
-	r, err := f.e.load(context.WithoutCancel(ctx), f.c.Scope, a.undoes)
-	if err != nil {
-		return nil, err
-	}
-	r.in.Undone = a.uri.String()
-	put, err := r.put(store.If{Version: r.version})
-	return []store.Change{put}, err
+	return f.e.markUndone(context.WithoutCancel(ctx), f.c.Scope, a.undoes, a.uri)
 }
 
 // Resolution is a person's word about what was unknown.
@@ -289,16 +283,44 @@ func (e *Engine) Resolve(ctx context.Context, sc store.Scope, uri resource.URI, 
 		if err != nil {
 			return err
 		}
-		if _, err = e.opt.Store.Commit(ctx, sc, store.Batch{Request: requestOf(ctx), Changes: []store.Change{put}}); !fault.Is(err, fault.Conflict) {
+		more, err := e.resolvedUndo(ctx, sc, &r)
+		if err != nil {
+			return err
+		}
+		if _, err = e.opt.Store.Commit(ctx, sc, store.Batch{Request: requestOf(ctx), Changes: append(more, put)}); !fault.Is(err, fault.Conflict) {
 			return err
 		}
 	}
 }
 
+// resolvedUndo notes at an action that it was taken back, where a person has
+// said so.
+func (e *Engine) resolvedUndo(ctx context.Context, sc store.Scope, r *kept) ([]store.Change, error) {
+	if r.in.Undoes == "" || r.in.State != intent.Done {
+		return nil, nil
+	}
+	of, err := resource.Parse(r.in.Undoes)
+	if err != nil {
+		return nil, err
+	}
+	return e.markUndone(ctx, sc, of, r.uri)
+}
+
+// markUndone is the change that notes at an action which one took it back.
+func (e *Engine) markUndone(ctx context.Context, sc store.Scope, of, by resource.URI) ([]store.Change, error) {
+	r, err := e.load(ctx, sc, of)
+	if err != nil {
+		return nil, err
+	}
+	r.in.Undone = by.String()
+	put, err := r.put(store.If{Version: r.version})
+	return []store.Change{put}, err
+}
+
 // resolvable refuses a person's word where Steward knows better: of what is
-// executing, the outcome is still to come.
+// under way, the outcome is still to come.
 func resolvable(from, to intent.State) error {
-	if from == intent.Executing {
+	if from.InFlight() {
 		return fault.New(fault.Conflict, "intent_transition_illegal", "an intent that is %s is not resolved by a person", from).
 			Detail("from", string(from)).Detail("to", string(to)).With("wait until it has ended")
 	}

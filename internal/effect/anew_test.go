@@ -228,7 +228,57 @@ func TestResolve(t *testing.T) {
 	if err := e.Resolve(ctx, c.Scope, IntentURI(c.Message, c.Ref.Block), Resolution{Done: true}); !fault.HasCode(err, "intent_transition_illegal") {
 		t.Errorf("what is being done: %v", err)
 	}
+	early := callOf(action(says("x")), `{}`)
+	plant(t, s, early, intent.Intent{Tool: "test.action", Version: "1", Args: "{}", ArgsHash: intent.HashArgs([]byte("{}")), User: "ann",
+		Call: early.Ref, State: intent.Proposed, Key: "k"})
+	if err := e.Resolve(ctx, c.Scope, IntentURI(early.Message, early.Ref.Block), Resolution{}); !fault.HasCode(err, "intent_transition_illegal") {
+		t.Errorf("what is to be judged: %v", err)
+	}
 	if err := e.Resolve(ctx, store.ForUser("bob"), IntentURI(c.Message, c.Ref.Block), Resolution{}); !fault.Is(err, fault.NotFound) {
 		t.Error(err)
+	}
+}
+
+// What is unknown of a taking back, and a person says that it was done, is
+// noted at what was taken back.
+func TestResolvedUndo(t *testing.T) {
+	e := engine(openStore(t), judge(policy.Allow))
+	tl := &orderTool{fake: action(says("ordered")), undo: func(context.Context, tool.Invocation, tool.Result) (tool.Result, error) {
+		return tool.Result{}, errors.New("the line went dead")
+	}}
+	c := callOf(tl, `{}`)
+	run(t, e, c)
+	of := IntentURI(c.Message, c.Ref.Block)
+	u := anewCall(t, e, c, of, Undo, tl)
+	expect(t, run(t, e, u), message.UnknownEnd)
+	if err := e.Resolve(context.Background(), c.Scope, u.anew.uri, Resolution{Done: true}); err != nil {
+		t.Fatal(err)
+	}
+	if in := loadIntent(t, e, c, of); in.Undone != u.anew.uri.String() {
+		t.Errorf("%+v", in)
+	}
+}
+
+// Who is asked about a taking back is told that it is one, and cannot allow
+// the doing with it.
+func TestAskedAboutAnUndo(t *testing.T) {
+	l := &laws{}
+	e := newEngine(openStore(t), func(o *Options) { o.Judge, o.Directory = l, family })
+	tl := &orderTool{fake: action(says("ordered")), undo: func(context.Context, tool.Invocation, tool.Result) (tool.Result, error) {
+		return tool.Text("taken back"), nil
+	}}
+	e.opt.Tool = lookup(tl)
+	c := callOf(tl, `{}`)
+	run(t, e, c)
+	of := IntentURI(c.Message, c.Ref.Block)
+	l.set(policy.PointTool, policy.Decision{Verdict: policy.Ask, Reason: "it costs money", Obligations: policy.Obligations{Approvers: "parents"}})
+	u := anewCall(t, e, c, of, Undo, tl)
+	q := suspendedAt(t, e, u)
+	if q.Undoes != of.String() || q.Reason != "this takes back what was done; it costs money" {
+		t.Errorf("%+v", q)
+	}
+	in := loadIntent(t, e, c, u.anew.uri)
+	if in.Approvers = ""; grantable(&in, tl) != "it takes something back" {
+		t.Errorf("a standing approval of it: %q", grantable(&in, tl))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"steward/internal/pattern"
 	"steward/internal/request"
 	"steward/internal/store"
+	"steward/internal/tool"
 )
 
 // await waits for a person's word, holding nothing of the store and looking at
@@ -131,8 +132,11 @@ func (e *Engine) tryDecide(ctx context.Context, at place, d Decision) error {
 	if err := e.may(ctx, &r.in, at); err != nil {
 		return err
 	}
-	if done, err := e.answerable(&r, d); done || err != nil {
+	switch done, err := e.answerable(&r, d); {
+	case err != nil:
 		return err
+	case done:
+		return e.sameAnswer(ctx, at, &r, d)
 	}
 	q, err := e.show(ctx, at.scope, at.uri, &r.in, d.Pattern)
 	if err != nil {
@@ -238,6 +242,41 @@ func (e *Engine) answerable(r *kept, d Decision) (done bool, err error) {
 		return conflict("approval_not_asked", "nobody was asked about this yet")
 	}
 	return conflict("approval_decided", "this has been decided already: it is %s", r.in.State)
+}
+
+// sameAnswer refuses an answer to a question that was answered otherwise: with
+// other arguments, or not for as long.
+func (e *Engine) sameAnswer(ctx context.Context, at place, r *kept, d Decision) error {
+	if !d.Approve {
+		return nil
+	}
+	other := fault.New(fault.Conflict, "approval_decided", "this was approved otherwise already: it is %s", r.in.State).
+		Detail("state", string(r.in.State)).With("look at what was approved")
+	args := r.in.Approval.Edited
+	if args == "" {
+		args = r.in.Args
+	}
+	if d.Args != nil {
+		own, err := tool.Canonical(d.Args)
+		if err == nil {
+			own, err = e.maskJSON(own)
+		}
+		if err != nil {
+			return err
+		}
+		args = string(own)
+	}
+	if args != r.in.Args {
+		return other
+	}
+	if d.Standing == Once {
+		return nil
+	}
+	_, err := e.opt.Store.Get(ctx, at.scope, GrantURI(grantID(at.uri.String(), d.Hash, d.Standing)))
+	if fault.Is(err, fault.NotFound) {
+		return other
+	}
+	return err
 }
 
 // answered lets everybody know that a question does not wait any more.

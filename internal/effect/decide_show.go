@@ -36,6 +36,7 @@ type Question struct {
 	Labels       []string        `json:"labels,omitzero"` // of what the model was shown
 	Read         []string        `json:"read,omitzero"`   // what of others was read in this turn before: tool and where
 	Reason       string          `json:"reason,omitzero"`
+	Undoes       string          `json:"undoes,omitzero"` // URI text of the intent whose effect it takes back
 	Rule         string          `json:"rule,omitzero"`
 	Policy       string          `json:"policy,omitzero"` // its version
 	Approvers    string          `json:"approvers,omitzero"`
@@ -74,6 +75,9 @@ func (e *Engine) show(ctx context.Context, sc store.Scope, uri resource.URI, in 
 		Asked: in.Created, Expires: in.Expires}
 	if conv, ok := uri.Find(record.TypeConversation); ok {
 		q.Conversation = conv.String()
+	}
+	if q.Undoes = in.Undoes; q.Undoes != "" { // said in words too: the tool and its arguments are those of the doing
+		q.Reason = strings.TrimSuffix("this takes back what was done; "+q.Reason, "; ")
 	}
 	var err error
 	if in.Labels.Has(message.Untrusted) {

@@ -108,6 +108,49 @@ func TestWhatAnAnswerDoesNotBind(t *testing.T) {
 
 // An approval is used once: the same call again is not done again, and the
 // approval of one call is none of another's.
+func TestAnAnswerOtherThanTheOneGiven(t *testing.T) {
+	ctx := context.Background()
+	e := newEngine(openStore(t), nil)
+	tl := fileTool(echo)
+	e.opt.Tool = lookup(tl)
+	a := callOf(tl, `{"path":"a"}`)
+	q := suspendedAt(t, e, a)
+	plain := Decision{ID: q.ID, Hash: q.Hash, Approve: true}
+	same, args, standing := plain, plain, plain
+	same.Args, args.Args, standing.Standing = []byte(`{ "path": "a" }`), []byte(`{"path":"b"}`), Always
+	for _, d := range []Decision{plain, same, plain} {
+		if err := e.Decide(ctx, a.Scope, d); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, d := range []Decision{args, standing} {
+		if err := e.Decide(ctx, a.Scope, d); !fault.HasCode(err, "approval_decided") {
+			t.Errorf("%+v: %v", d, err)
+		}
+	}
+	b := callOf(tl, `{"path":"a"}`)
+	q = suspendedAt(t, e, b)
+	for i, x := range []struct {
+		args string
+		fits bool
+	}{{`{"path":"b"}`, true}, {`{"path":"b"}`, true}, {`{"path":"c"}`, false}, {"", false}} {
+		d := Decision{ID: q.ID, Hash: q.Hash, Approve: true}
+		if x.args != "" {
+			d.Args = []byte(x.args)
+		}
+		if err := e.Decide(ctx, b.Scope, d); (err == nil) != x.fits || err != nil && !fault.HasCode(err, "approval_decided") {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	c := callOf(tl, `{"path":"a"}`)
+	q = suspendedAt(t, e, c)
+	for range 2 {
+		if err := e.Decide(ctx, c.Scope, Decision{ID: q.ID, Hash: q.Hash, Approve: true, Standing: Always}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestAnApprovalIsUsedOnce(t *testing.T) {
 	s := openStore(t)
 	var l ledger

@@ -114,6 +114,8 @@ func grantable(in *intent.Intent, t tool.Tool) string {
 		return in.Tool + " is to be asked about each time"
 	case in.Version == "":
 		return in.Tool + " has no version that a standing approval could name"
+	case in.Undoes != "":
+		return "it takes something back"
 	case in.Approvers != "":
 		return "the group " + in.Approvers + " answers each time"
 	case in.Labels.Has(message.Secret):
@@ -122,9 +124,15 @@ func grantable(in *intent.Intent, t tool.Tool) string {
 	return ""
 }
 
+// grantID is the id of the grant that an answer gives: the same answer again
+// gives no other one.
+func grantID(question, hash string, st Standing) id.ID {
+	return id.Derive("grant", question, hash, string(st))
+}
+
 // grantFor makes the grant that an answer gives.
 func grantFor(q *Question, in *intent.Intent, d Decision, now time.Time) (Grant, error) {
-	g := Grant{ID: id.Derive("grant", q.ID, q.Hash, string(d.Standing)), User: in.User, Tool: in.Tool, Version: in.Version,
+	g := Grant{ID: grantID(q.ID, q.Hash, d.Standing), User: in.User, Tool: in.Tool, Version: in.Version,
 		Agent: in.Agent, Lineage: in.Lineage, Pattern: q.Pattern, Labels: in.Labels, Fixed: in.Fixed && in.Labels.Has(message.Untrusted), Standing: d.Standing,
 		Conversation: q.Conversation, Expires: d.Until.UTC(), By: d.By, Created: now, Intent: q.ID}
 	switch {

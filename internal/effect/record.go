@@ -2,6 +2,7 @@ package effect
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"steward/internal/fault"
@@ -112,7 +113,8 @@ func (f *flight) settle(ctx context.Context, to intent.State, reason string, res
 // happened and cannot be recorded, the result comes with the error.
 func (f *flight) finish(ctx context.Context, to intent.State, s shaped) (*message.ToolResult, error) {
 	f.remark(s.res)
-	f.in.Result, f.in.Reason = encodeResult(f.e.hide(s.res)), f.e.mask(f.in.Reason)
+	f.in.Result = encodeResult(f.e.hide(s.res))
+	f.in.Reason = strings.ToValidUTF8(f.e.mask(f.in.Reason), "\uFFFD") // of a tool's error, perhaps
 	f.in.Dead = to == intent.Unknown || to == intent.Failed && (f.in.Deferred || s.hopeful)
 	var more []store.Change
 	if s.rest != "" {
