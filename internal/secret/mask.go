@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -88,15 +89,49 @@ func (m *Masker) Mask(text string) string {
 	return string(out)
 }
 
-// MaskBytes is Mask for bytes; what has no secrets is returned as it is.
+// MaskBytes is Mask for bytes; what has no secrets is returned as it is. JSON
+// stays JSON: where a secret of digits is found in a number, by chance as in a
+// time or as itself, only texts are masked. A record that cannot be read any
+// more is worse than a number that can.
 func (m *Masker) MaskBytes(b []byte) []byte {
 	if !m.Any() {
 		return b
 	}
-	if out, _ := m.now.Load().mask(nil, string(b), true); out != nil {
-		return out
+	x := m.now.Load()
+	out, _ := x.mask(nil, string(b), true)
+	switch {
+	case out == nil:
+		return b
+	case !json.Valid(out) && json.Valid(b):
+		return x.maskTexts(b)
 	}
-	return b
+	return out
+}
+
+// maskTexts hides the secrets in the texts of a JSON value, and leaves all
+// else as it stands.
+func (x *matcher) maskTexts(b []byte) []byte {
+	var out []byte
+	for at := 0; ; {
+		from := bytes.IndexByte(b[at:], '"')
+		if from < 0 {
+			return append(out, b[at:]...)
+		}
+		from += at
+		to := from + 1
+		for ; b[to] != '"'; to++ {
+			if b[to] == '\\' {
+				to++
+			}
+		}
+		to++
+		out = append(out, b[at:from]...)
+		masked, _ := x.mask(nil, string(b[from:to]), true)
+		if masked == nil {
+			masked = b[from:to]
+		}
+		out, at = append(out, masked...), to
+	}
 }
 
 // Found returns the names of the secrets in a text, sorted.

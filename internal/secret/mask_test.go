@@ -108,6 +108,24 @@ func TestMaskNames(t *testing.T) {
 	}
 }
 
+// A secret of digits is found in numbers by chance: a time in microseconds
+// begins with the same six for hours. What is written stays readable.
+func TestMaskKeepsJSON(t *testing.T) {
+	m := masker(t, "171234", `a"b\c:1`)
+	for text, want := range map[string]string{
+		`{"at":1712345678901234,"text":"it is 171234"}`: `{"at":1712345678901234,"text":"it is «secret:S0»"}`,
+		`[171234,"a\"","\\","171234",{"171234":null}]`:  `[171234,"a\"","\\","«secret:S0»",{"«secret:S0»":null}]`,
+		`{"n":171234,"x":"y a\"b\\c:1 z"}`:              `{"n":171234,"x":"y «secret:S1» z"}`,
+		`{"n":1712340}`:                                 `{"n":1712340}`,
+		`n=1712340`:                                     `n=«secret:S0»0`, // it is no JSON
+		`{"t":"1712340"}`:                               `{"t":"«secret:S0»0"}`,
+	} {
+		if got := string(m.MaskBytes([]byte(text))); got != want {
+			t.Errorf("%s becomes %s, want %s", text, got, want)
+		}
+	}
+}
+
 func TestMaskLines(t *testing.T) {
 	key := "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nshort\nBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\n-----END KEY-----\n"
 	m := masker(t, key)
