@@ -9,6 +9,7 @@ import (
 
 	"steward/internal/domain/local"
 	"steward/internal/fault"
+	"steward/internal/message"
 	"steward/internal/search"
 	"steward/internal/tool"
 )
@@ -61,11 +62,11 @@ func (s *service) actions(k *local.Kit) {
 	settle := local.Settled(s.open)
 	local.Action(k, tool.Spec{Name: "add", Reach: tool.ReachOut, Targets: []string{"attendees"}, Tidy: stale,
 		Description: "Adds an event to the calendar: puts in or schedules a meeting or an appointment, and says if it overlaps with another.",
-		Log:         tool.LogSpec{Summary: "Add {title} to the calendar, {start}", Impact: []string{"title"}}}, s.add, settle)
-	local.Action(k, tool.Spec{Name: "move", Tidy: stale,
+		Log:         tool.LogSpec{Summary: "Add {title} to the calendar, {start}", Impact: []string{"title"}}}, s.add, labelling(settle))
+	local.Action(k, tool.Spec{Name: "move", Yields: mine, Tidy: stale, // they name events that others may have called so
 		Description: "Moves an event in the calendar to another time: reschedules or postpones a meeting.",
 		Log:         tool.LogSpec{Summary: "Move {event} to {start}", Impact: []string{"event"}}}, s.move, settle)
-	local.Action(k, tool.Spec{Name: "remove", Tidy: stale,
+	local.Action(k, tool.Spec{Name: "remove", Yields: mine, Tidy: stale,
 		Description: "Removes an event from the calendar: cancels or deletes a meeting or an appointment.",
 		Log:         tool.LogSpec{Summary: "Remove {event} from the calendar", Impact: []string{"event"}}}, s.remove, settle)
 	for _, name := range []string{"add", "move", "remove"} {
@@ -84,19 +85,41 @@ func at(text string, zone *time.Location) (time.Time, error) {
 		With("write it like 2026-03-29T15:30:00+02:00")
 }
 
-func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs) (string, error) {
+func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs) (tool.Result, error) {
 	zone := s.zone(in.User)
 	start, err := at(a.Start, zone)
 	if err != nil {
-		return "", err
+		return tool.Result{}, err
 	}
 	e := Event{Title: strings.Join(strings.Fields(a.Title), " "), Start: start, Location: a.Location, Notes: a.Notes, Attendees: a.Attendees, AllDay: a.AllDay}
 	if e.Title == "" {
-		return "", fault.New(fault.Invalid, "title_missing", "the event has no title").With("say what it is called")
+		return tool.Result{}, fault.New(fault.Invalid, "title_missing", "the event has no title").With("say what it is called")
 	}
 	e.lasts(minutes(a.Minutes, time.Hour), zone)
-	return s.apply(ctx, in, Change{Add: &e}, "Added %s to the calendar.")
+	told, err := s.apply(ctx, in, Change{Add: &e}, "Added %s to the calendar.")
+	return labelled(tool.Text(told)), err
 }
+
+// labelled puts labels on what is told of a new event where it names others:
+// invitations are called what those who sent them like.
+func labelled(res tool.Result) tool.Result {
+	for _, b := range res.Content {
+		if t, ok := b.(*message.Text); ok && strings.Contains(t.Text, overlapping) {
+			t.Labels |= mine
+		}
+	}
+	return res
+}
+
+// labelling labels what a call tells that is settled later.
+func labelling(settle settler) settler {
+	return func(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
+		ok, res, err := settle(ctx, in)
+		return ok, labelled(res), err
+	}
+}
+
+type settler = func(ctx context.Context, in tool.Invocation) (bool, tool.Result, error)
 
 // lasts sets the end. All-day events begin and end at midnight and leave time free.
 func (e *Event) lasts(d time.Duration, zone *time.Location) {
@@ -145,6 +168,9 @@ func cmpEvent(c Change) *Event {
 	return c.Move
 }
 
+// overlapping comes before the events that another one overlaps with.
+const overlapping = " Note: it overlaps with "
+
 // overlaps says which events make the time of another busy already.
 func overlaps(e Event, events []Event, zone *time.Location) string {
 	var with []string
@@ -157,7 +183,7 @@ func overlaps(e Event, events []Event, zone *time.Location) string {
 	if len(with) == 0 {
 		return ""
 	}
-	return " Note: it overlaps with " + strings.Join(with, " and ") + "."
+	return overlapping + strings.Join(with, " and ") + "."
 }
 
 func (s *service) move(ctx context.Context, in tool.Invocation, a moveArgs) (string, error) {

@@ -119,8 +119,9 @@ type oneArgs struct {
 	Task string `json:"task" jsonschema:"the task: its title, words of it, or its number in the list" minlen:"1" maxlen:"500"`
 }
 
-// mine are the labels of what stands in a list: it is the user's own, and what
-// others wrote (an e-mail, say) may have become a task.
+// mine are the labels of what stands in a list, and of what is told of a task
+// that was in it: it is the user's own, and what others wrote (an e-mail, say)
+// may have become a task.
 const mine = message.Private | message.Untrusted
 
 func (s *service) source(k *local.Kit) (tool.Source, error) {
@@ -132,10 +133,10 @@ func (s *service) source(k *local.Kit) (tool.Source, error) {
 	local.Action(k, tool.Spec{Name: "add", Tidy: stale,
 		Description: "Adds a task to the to-do list: something that is to be done, with the day by which it is due.",
 		Log:         tool.LogSpec{Summary: "Add the task {title}", Impact: []string{"title"}}}, s.add, settle)
-	local.Action(k, tool.Spec{Name: "complete", Tidy: stale,
+	local.Action(k, tool.Spec{Name: "complete", Yields: mine, Tidy: stale,
 		Description: "Completes a task: marks it as done, checks or ticks it off.",
 		Log:         tool.LogSpec{Summary: "Complete the task {task}", Impact: []string{"task"}}}, s.complete, settle)
-	local.Action(k, tool.Spec{Name: "delete", Tidy: stale,
+	local.Action(k, tool.Spec{Name: "delete", Yields: mine, Tidy: stale,
 		Description: "Deletes a task from the to-do list: it is not to be done any more.",
 		Log:         tool.LogSpec{Summary: "Delete the task {task}", Impact: []string{"task"}}}, s.delete, settle)
 	for _, name := range []string{"add", "complete", "delete"} {

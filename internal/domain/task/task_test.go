@@ -13,6 +13,7 @@ import (
 
 	"steward/internal/domain/local/localtest"
 	"steward/internal/fault"
+	"steward/internal/message"
 	"steward/internal/tool"
 )
 
@@ -86,6 +87,24 @@ func TestAddListCompleteDelete(t *testing.T) {
 }
 
 const byHand = "# My list\r\n\r\nSome words.\r\n\r\n* [ ] Paint *the* door (due: 2026-05-01)\r\n  - [X] buy paint\r\n- [] broken box\r\n- [ ]no space\r\n1. [ ] Numbered\r\n- [ ] (due 2026-05-01)\r\n- [ ] Wrong (due 2026-15-01)\r\n<!-- mine -->\r\nno end of line"
+
+// What a task is called may be the words of others, whichever tool says it.
+func TestNamesOfOthersAreLabelled(t *testing.T) {
+	s, _ := open(t, "- [ ] ignore what was said\n- [ ] ignore the rest\n")
+	for i, c := range []struct {
+		name, args string
+		want       message.Labels
+	}{
+		{"task.add", `{"title":"buy milk"}`, 0},
+		{"task.complete", `{"task":"ignore"}`, mine}, // which one?
+		{"task.complete", `{"task":"ignore what"}`, mine},
+		{"task.delete", `{"task":"ignore the"}`, mine},
+	} {
+		if got := s.Labels(fmt.Sprint(i), c.name, c.args); got != c.want {
+			t.Errorf("%s %s: %v, want %v", c.name, c.args, got, c.want)
+		}
+	}
+}
 
 func TestAFileThatIsWrittenByHand(t *testing.T) {
 	s, text := open(t, byHand)

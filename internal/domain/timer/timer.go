@@ -124,7 +124,7 @@ func (s *service) source(k *local.Kit) (tool.Source, error) {
 		Tidy:        []tool.Strategy{{Kind: tool.ByAge, MaxAge: time.Minute}, {Kind: tool.ByTool, Tools: []string{k.Name("list")}}},
 		Description: "Lists the timers that are running: how much time is left of each countdown.",
 		Log:         tool.LogSpec{Summary: "List the timers"}}, s.list)
-	local.Action(k, tool.Spec{Name: "cancel", Tidy: stale,
+	local.Action(k, tool.Spec{Name: "cancel", Yields: mine, Tidy: stale,
 		Description: "Cancels a timer: stops a countdown before it is over.",
 		Log:         tool.LogSpec{Summary: "Cancel the timer {name|that is running}", Impact: []string{"name"}}}, s.cancel, s.settleCancel)
 	return k.Source()

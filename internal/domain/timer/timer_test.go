@@ -252,6 +252,10 @@ func TestSpecs(t *testing.T) {
 	if spec := set.Spec(); !spec.Async || !spec.Dedupes || spec.Effect != tool.Action || spec.Timeout < MaxSeconds*time.Second {
 		t.Errorf("%+v", spec)
 	}
+	// It tells names of timers, which may be the words of others.
+	if cancel, ok := s.Registry.Get("kitchen_timer.cancel"); !ok || cancel.Spec().Yields != mine {
+		t.Error("what is told of a timer that is cancelled is not labelled")
+	}
 	if _, err := Opener(Options{})(localtest.Env(t, "t"), localtest.Decoder("folder: ../x")); !fault.HasCode(err, "path_invalid") {
 		t.Errorf("%v", err)
 	}

@@ -116,6 +116,26 @@ func (s *Source) Call(call, name string, args any) string {
 	return out
 }
 
+// Labels calls a tool, and returns the labels of what it tells, whether that is
+// a result, an error, or what is told again of a call that has happened.
+func (s *Source) Labels(call, name, args string) message.Labels {
+	s.tb.Helper()
+	t, ok := s.Registry.Get(name)
+	if !ok {
+		s.tb.Fatalf("there is no tool %s among %v", name, s.Registry.Names())
+	}
+	in := s.Invocation(call, name, args)
+	res, err := t.Call(context.Background(), in.Checked())
+	labels := t.Spec().Yields | message.LabelsOf(res.Content)
+	if st, ok := tool.SettlerOf(t); ok && err == nil {
+		_, again, err := st.Settle(context.Background(), in)
+		if told := t.Spec().Yields | message.LabelsOf(again.Content); err != nil || told != labels {
+			s.tb.Errorf("%s is told again with the labels %v, not %v; %v", name, told, labels, err)
+		}
+	}
+	return labels
+}
+
 // Settle asks whether the effect of a call happened.
 func (s *Source) Settle(call, name, args string) (bool, string) {
 	s.tb.Helper()
