@@ -61,17 +61,17 @@ func (s *Store) logPage(c *conn, sc store.Scope, r logRange) (page store.LogPage
 	if err != nil {
 		return page, err
 	}
+	var full bool
 	if listed {
-		page.Entries, err = s.entriesOf(c, sc, seqs, size+1)
+		page.Entries, full, err = s.entriesOf(c, sc, seqs, size+1)
 	} else {
-		page.Entries, err = s.scan(c, sc, &r, size+1)
+		page.Entries, full, err = s.scan(c, sc, &r, size+1)
 	}
 	if err != nil {
 		return page, err
 	}
-	full := len(page.Entries) > size
-	if full {
-		page.Entries = page.Entries[:size]
+	if len(page.Entries) > size {
+		page.Entries, full = page.Entries[:size], true
 	}
 	page.More = full || r.cut
 	page.Next = r.q.Cursor(r.next(page.Entries, full))
@@ -115,18 +115,18 @@ func (r *logRange) window(size uint64) {
 const scanWindow = 16384
 
 // scan reads the log itself, up to the end of a window.
-func (s *Store) scan(c *conn, sc store.Scope, r *logRange, limit int) ([]resource.Entry, error) {
+func (s *Store) scan(c *conn, sc store.Scope, r *logRange, limit int) (out []resource.Entry, full bool, err error) {
 	b := builder{s: s, c: c}
 	b.add(entryColumns + "WHERE l.seq > ? AND l.seq < ?")
 	b.args = make([]any, 2)
 	if r.q.Type != "" {
 		if err := b.word(" AND l.type = ?", typeName, r.q.Type); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	b.under("l.key", r.q.Under)
 	if err := b.spaces("l.space", sc); err != nil || b.empty {
-		return nil, err
+		return nil, false, err
 	}
 	r.window(s.window)
 	b.args[0], b.args[1] = int64(r.over), int64(r.below)
@@ -137,7 +137,7 @@ func (s *Store) scan(c *conn, sc store.Scope, r *logRange, limit int) ([]resourc
 	b.add(" ORDER BY l.seq"+direction+" LIMIT ?", int64(limit))
 	st, err := c.prepare(b.sql.String())
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	return s.entries(c, st.args(b.args))
 }
@@ -216,43 +216,51 @@ func (s *Store) small(c *conn, from, to []byte, r logRange) (bool, error) {
 	return st.int(0) < limit, nil
 }
 
-// entriesOf reads entries by their sequence numbers, up to limit.
-func (s *Store) entriesOf(c *conn, sc store.Scope, seqs []int64, limit int) ([]resource.Entry, error) {
-	var out []resource.Entry
+// pageBytes is how many bytes of bodies a page of the log has, unless a single
+// one has more: a page is in memory as a whole.
+const pageBytes = 16 << 20
+
+// entriesOf reads entries by their sequence numbers, up to limit, or until the
+// page is full of bodies.
+func (s *Store) entriesOf(c *conn, sc store.Scope, seqs []int64, limit int) (out []resource.Entry, full bool, err error) {
+	size := 0
 	for _, seq := range seqs {
 		st, err := c.prepare(entryColumns + "WHERE l.seq = ?")
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		found, err := s.entries(c, st.argInt(seq))
+		found, _, err := s.entries(c, st.argInt(seq))
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		for _, e := range found {
 			if sc.Sees(e.Space) {
-				out = append(out, e)
+				out, size = append(out, e), size+len(e.Body)
 			}
 		}
-		if len(out) == limit {
+		if len(out) == limit || size >= pageBytes {
 			break
 		}
 	}
-	return out, nil
+	return out, size >= pageBytes, nil
 }
 
-// entries reads all rows of a statement that begins with entryColumns.
-func (s *Store) entries(c *conn, st *stmt) ([]resource.Entry, error) {
+// entries reads the rows of a statement that begins with entryColumns: all, or
+// until the page is full of bodies.
+func (s *Store) entries(c *conn, st *stmt) (out []resource.Entry, full bool, err error) {
 	defer st.reset()
 	r := rows{s: s, st: st}
-	var out []resource.Entry
-	for {
+	for size := 0; size < pageBytes; {
 		ok, err := st.step()
 		if err != nil || !ok {
-			return out, err
+			return out, false, err
 		}
 		out = append(out, resource.Entry{})
-		if err := r.entry(&out[len(out)-1]); err != nil {
-			return nil, err
+		e := &out[len(out)-1]
+		if err := r.entry(e); err != nil {
+			return nil, false, err
 		}
+		size += len(e.Body)
 	}
+	return out, true, nil
 }

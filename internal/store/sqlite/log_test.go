@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"steward/internal/resource"
@@ -97,6 +98,44 @@ func TestTermsOfManySpaces(t *testing.T) {
 			if len(seqs) != 60 {
 				t.Errorf("%+v gives %d items", q, len(seqs))
 			}
+		}
+	}
+}
+
+// Large bodies make short pages, in which nothing is missing.
+func TestLogPagesOfLargeBodies(t *testing.T) {
+	s := open1(t, dbPath(t))
+	body := strings.Repeat("x", pageBytes/3)
+	for range 8 {
+		commit(t, s, put(conv("c"), body), put(conv("d"), "small"))
+	}
+	for name, c := range map[string]struct {
+		q    store.LogQuery
+		want int
+	}{
+		"all": {store.LogQuery{}, 16}, "from the end": {store.LogQuery{Reverse: true}, 16},
+		"one": {store.LogQuery{Of: conv("c")}, 8}, "one from the end": {store.LogQuery{Of: conv("c"), Reverse: true}, 8},
+	} {
+		found, last := 0, uint64(0)
+		for more := true; more; {
+			p, err := s.Log(t.Context(), ada, c.q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			size := 0
+			for _, e := range p.Entries {
+				if last != 0 && (e.Seq > last) == c.q.Reverse || e.Seq == last {
+					t.Fatalf("%s: %d after %d", name, e.Seq, last)
+				}
+				found, last, size = found+1, e.Seq, size+len(e.Body)
+			}
+			if size >= pageBytes+len(body) {
+				t.Errorf("%s: a page of %d bytes", name, size)
+			}
+			more, c.q.After = p.More, p.Next
+		}
+		if found != c.want {
+			t.Errorf("%s: %d entries, want %d", name, found, c.want)
 		}
 	}
 }
