@@ -71,9 +71,16 @@ func (x *session) tools(ctx context.Context) ([]*sdk.Tool, error) {
 			return nil, err
 		}
 		for _, t := range page.Tools {
-			size += len(t.Description) + len(t.Name)
+			if t == nil {
+				continue
+			}
+			t, err := kept(t)
+			if err != nil {
+				return nil, err
+			}
+			size += len(t.Description) + len(t.Name) + len(t.InputSchema.(json.RawMessage))
+			all = append(all, t)
 		}
-		all = append(all, page.Tools...)
 		switch next := page.NextCursor; {
 		case len(all) > maxTools:
 			return nil, endless("has more than %d of them", maxTools)
@@ -88,6 +95,22 @@ func (x *session) tools(ctx context.Context) ([]*sdk.Tool, error) {
 			params = &sdk.ListToolsParams{Cursor: next}
 		}
 	}
+}
+
+// kept is what of a listed tool is looked at, its schema as it is written: what
+// else a server may say of it is of any size.
+func kept(t *sdk.Tool) (*sdk.Tool, error) {
+	input, err := json.Marshal(t.InputSchema)
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "mcp_answer_invalid", "the input schema of %.80q cannot be written: %w", t.Name, err)
+	}
+	out := &sdk.Tool{Name: t.Name, Description: t.Description, InputSchema: json.RawMessage(input)}
+	if t.Annotations != nil {
+		hints := *t.Annotations
+		hints.Title = ""
+		out.Annotations = &hints
+	}
+	return out, nil
 }
 
 // justListed reports whether the tools have been listed a moment ago: when the
@@ -227,10 +250,7 @@ func (s *source) offerOf(t *sdk.Tool, used map[string]bool) (*offer, error) {
 	if !s.takes(used, t.Name, word) {
 		return nil, nil
 	}
-	input, err := json.Marshal(t.InputSchema)
-	if err != nil {
-		return nil, fault.New(fault.Invalid, "tool_schema_invalid", "the input schema of %.80q cannot be written: %w", t.Name, err)
-	}
+	input := t.InputSchema.(json.RawMessage) // kept made it one
 	if len(t.Description) > maxDescription || len(input) > maxSchema {
 		return nil, fault.New(fault.TooLarge, "mcp_tool_too_large", "the tool %.80q has a description of %d bytes and a schema of %d: %d and %d are the most",
 			t.Name, len(t.Description), len(input), maxDescription, maxSchema)

@@ -13,8 +13,12 @@ import (
 	"steward/internal/tool"
 )
 
-// maxListed is how many resources or prompts a list shows.
-const maxListed = 1000
+// Bounds of a list of resources or prompts: how many, and the bytes of what is
+// said of them.
+const (
+	maxListed = 1000
+	maxSaid   = 4 << 20
+)
 
 // features are the tools by which Steward makes a server's resources and
 // prompts known. Their words are Steward's own.
@@ -56,6 +60,11 @@ type resource struct {
 	Size        int64  `json:"size,omitempty"`
 }
 
+// size is how much is said of it.
+func (r resource) size() int {
+	return len(r.URI) + len(r.Name) + len(r.Title) + len(r.Description) + len(r.MIME)
+}
+
 func listResources(ctx context.Context, x *session, _ tool.Invocation) (tool.Result, error) {
 	var out struct {
 		Resources []resource `json:"resources"`
@@ -63,6 +72,7 @@ func listResources(ctx context.Context, x *session, _ tool.Invocation) (tool.Res
 		More      bool       `json:"more,omitempty"`
 	}
 	out.Resources = []resource{}
+	var said int
 	var err error
 	out.More, err = pages(func(cursor string) (string, bool, error) {
 		page, err := do(ctx, x, "listing the resources", func(ctx context.Context) (*sdk.ListResourcesResult, error) {
@@ -74,9 +84,10 @@ func listResources(ctx context.Context, x *session, _ tool.Invocation) (tool.Res
 		for _, r := range page.Resources {
 			if r != nil {
 				out.Resources = append(out.Resources, resource{r.URI, r.Name, r.Title, r.Description, r.MIMEType, r.Size})
+				said += out.Resources[len(out.Resources)-1].size()
 			}
 		}
-		return page.NextCursor, len(out.Resources) >= maxListed, nil
+		return page.NextCursor, len(out.Resources) >= maxListed || said >= maxSaid, nil
 	})
 	if err != nil {
 		return tool.Result{}, err
@@ -93,9 +104,10 @@ func listResources(ctx context.Context, x *session, _ tool.Invocation) (tool.Res
 		for _, r := range page.ResourceTemplates {
 			if r != nil {
 				out.Templates = append(out.Templates, resource{r.URITemplate, r.Name, r.Title, r.Description, r.MIMEType, 0})
+				said += out.Templates[len(out.Templates)-1].size()
 			}
 		}
-		return page.NextCursor, len(out.Templates) >= maxListed, nil
+		return page.NextCursor, len(out.Templates) >= maxListed || said >= maxSaid, nil
 	})
 	out.More = out.More || more
 	if err != nil {
@@ -175,6 +187,7 @@ func listPrompts(ctx context.Context, x *session, _ tool.Invocation) (tool.Resul
 		More    bool     `json:"more,omitempty"`
 	}
 	out.Prompts = []prompt{}
+	var said int
 	var err error
 	out.More, err = pages(func(cursor string) (string, bool, error) {
 		page, err := do(ctx, x, "listing the prompts", func(ctx context.Context) (*sdk.ListPromptsResult, error) {
@@ -188,14 +201,16 @@ func listPrompts(ctx context.Context, x *session, _ tool.Invocation) (tool.Resul
 				continue
 			}
 			one := prompt{Name: p.Name, Title: p.Title, Description: p.Description}
+			said += len(p.Name) + len(p.Title) + len(p.Description)
 			for _, a := range p.Arguments {
 				if a != nil {
 					one.Arguments = append(one.Arguments, argument{a.Name, a.Description, a.Required})
+					said += len(a.Name) + len(a.Description)
 				}
 			}
 			out.Prompts = append(out.Prompts, one)
 		}
-		return page.NextCursor, len(out.Prompts) >= maxListed, nil
+		return page.NextCursor, len(out.Prompts) >= maxListed || said >= maxSaid, nil
 	})
 	if err != nil {
 		return tool.Result{}, err

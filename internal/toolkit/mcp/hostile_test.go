@@ -144,7 +144,7 @@ func TestAnswerTooLarge(t *testing.T) {
 func TestHostileStarts(t *testing.T) {
 	for mode, code := range map[string]string{
 		"hang_all": "mcp_timeout", "hang_init": "mcp_timeout", "hang_list": "mcp_timeout",
-		"cursor_loop": "mcp_list_endless", "cursor_endless": "mcp_list_endless", "too_many": "mcp_list_endless",
+		"cursor_loop": "mcp_list_endless", "cursor_endless": "mcp_list_endless", "too_many": "mcp_list_endless", "wide": "mcp_list_endless",
 		"die_start": "mcp_start_failed",
 	} {
 		t.Run(mode, func(t *testing.T) {
@@ -163,6 +163,17 @@ func TestHostileStarts(t *testing.T) {
 				t.Errorf("calling: %v", err)
 			}
 		})
+	}
+}
+
+// A list without an end is cut where it has said enough.
+func TestWordyLists(t *testing.T) {
+	w := start(t, "wordy")
+	for _, name := range []string{"srv.list_resources", "srv.list_prompts"} {
+		r, err := call(within(t, 30*time.Second), w.tool(t, name), `{}`)
+		if err != nil || !strings.HasSuffix(text(r), `"more":true}`) || len(text(r)) > 3*maxSaid {
+			t.Errorf("%s: %d bytes, %v", name, len(text(r)), err)
+		}
 	}
 }
 

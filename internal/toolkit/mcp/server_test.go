@@ -139,6 +139,7 @@ type wire struct {
 	tools func(cursor string) string            // the result of tools/list
 	call  func(w *wire, id, params string)      // answers tools/call
 	other func(w *wire, method, id string) bool // does something else than usual
+	more  string                                // capabilities beside tools
 }
 
 func (w *wire) say(format string, args ...any) {
@@ -173,7 +174,7 @@ func (w *wire) serve() {
 		}
 		switch m.Method {
 		case "initialize":
-			w.answer(id, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"hand","version":"1"}}`)
+			w.answer(id, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}`+w.more+`},"serverInfo":{"name":"hand","version":"1"}}`)
 		case "tools/list":
 			var p struct{ Cursor string }
 			_ = json.Unmarshal(m.Params, &p)
@@ -311,6 +312,20 @@ func programs() map[string]func() {
 				fmt.Fprintf(&b, `{"name":"tool_%d","description":"It is number %d.","inputSchema":{"type":"object","properties":{"x":{"type":"string"}}}}`, i, i)
 			}
 			return b.String() + "]}"
+		}}),
+		"wordy": byHand(wire{more: `,"resources":{},"prompts":{}`, other: func(w *wire, method, id string) bool {
+			words := strings.Repeat("words ", 1<<18)
+			kind := map[string]string{"resources/list": "resources", "resources/templates/list": "resourceTemplates", "prompts/list": "prompts"}[method]
+			if kind != "" {
+				lists++
+				w.answer(id, fmt.Sprintf(`{%q:[{"uri":"test://a","uriTemplate":"test://{x}","name":"a","description":%q}],"nextCursor":"c%d"}`, kind, words, lists))
+			}
+			return kind != ""
+		}}),
+		"wide": byHand(wire{tools: func(string) string {
+			lists++
+			return fmt.Sprintf(`{"tools":[{"name":"work_%d","description":"It works.","inputSchema":{"type":"object","description":%q}}],"nextCursor":"c%d"}`,
+				lists, strings.Repeat("wide ", 1<<20), lists)
 		}}),
 		"too_many": byHand(wire{tools: func(string) string {
 			return `{"tools":[` + strings.Repeat(`{"name":"a","inputSchema":{"type":"object"}},`, 20_000) + `{"name":"a","inputSchema":{"type":"object"}}]}`
