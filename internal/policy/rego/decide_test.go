@@ -47,6 +47,7 @@ func TestDefault(t *testing.T) {
 		{"no leak when fixed", policy.Question{User: "ann", Tool: fetch(), Attended: true, Labels: tainted, Flow: fixed}, policy.Allow, "queries", ""},
 		{"no leak here", policy.Question{User: "ann", Tool: clock(), Labels: tainted, Flow: open}, policy.Allow, "queries", ""},
 		{"secret leak", policy.Question{User: "ann", Tool: fetch(), Attended: true, Labels: message.Secret | message.Untrusted, Flow: fixed}, policy.Ask, "secret", ""},
+		{"secret leak of one's own idea", policy.Question{User: "ann", Tool: fetch(), Attended: true, Labels: message.Secret, Flow: fixed}, policy.Ask, "secret", ""},
 		{"unknown label", policy.Question{User: "ann", Tool: fetch(), Attended: true, Labels: 1<<6 | message.Untrusted, Flow: fixed}, policy.Ask, "secret", ""},
 		{"leaking action", policy.Question{User: "ann", Tool: send(), Attended: true, Labels: tainted, Flow: open}, policy.Ask, "email.send changes something; email.send could send out", ""},
 		{"a program's leak", policy.Question{User: "bot", Attended: true, Tool: fetch(), Labels: tainted, Flow: open}, policy.Deny, nobody, ""},

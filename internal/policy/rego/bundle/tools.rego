@@ -75,11 +75,10 @@ ask contains sprintf("%s could send out what is private, after something was rea
 	not input.flow.fixed
 }
 
-# What is secret is asked about in any case.
-ask contains sprintf("%s could send out what is secret, after something was read that others wrote", [input.tool.name]) if {
+# What is secret is asked about in any case, whoever's idea it was.
+ask contains sprintf("%s could send out what is secret", [input.tool.name]) if {
 	call
 	input.labels.secret
-	input.labels.untrusted
 	input.tool.out
 }
 

@@ -54,7 +54,11 @@ test_the_three_dangerous_things_together_are_asked_about if {
 	count(steward.ask) == 0 with input as asked(member, look, tainted, open)
 }
 
-test_secrets_are_asked_about_also_where_fixed if count(steward.ask) == 1 with input as asked(member, fetch, {"private": false, "untrusted": true, "secret": true}, fixed)
+test_secrets_are_asked_about_also_where_fixed if {
+	count(steward.ask) == 1 with input as asked(member, fetch, {"private": false, "untrusted": true, "secret": true}, fixed)
+	count(steward.ask) == 1 with input as asked(member, fetch, {"private": false, "untrusted": false, "secret": true}, fixed)
+	count(steward.ask) == 0 with input as asked(member, look, {"private": false, "untrusted": true, "secret": true}, fixed)
+}
 
 test_a_tool_says_what_it_does if count(steward.deny) == 1 with input as asked(member, object.union(look, {"effect": ""}), calm, fixed)
 
