@@ -350,6 +350,9 @@ func (f *flight) execute(ctx context.Context, release func()) (*message.ToolResu
 
 // ended settles an execution by how its call ended.
 func (f *flight) ended(ctx context.Context, res tool.Result, how end) (*message.ToolResult, error) {
+	if how.abandoned {
+		f.e.hang(f.uri)
+	}
 	switch {
 	case how.err == nil && res.Failed:
 		return f.finish(ctx, intent.Failed, f.outcome(res, how))
@@ -392,9 +395,14 @@ func (f *flight) doubtful(ctx context.Context, how end) (*message.ToolResult, er
 	return f.park(ctx, how.err)
 }
 
-// recover goes on with an execution that a crash interrupted.
+// recover goes on with an execution that a crash interrupted, or whose outcome
+// could not be recorded.
 func (f *flight) recover(ctx context.Context) (*message.ToolResult, error) {
 	crash := errors.New("the process ended while it was being done")
+	hangs := f.e.hangs(f.uri) // then that it was not done may become untrue
+	if hangs {
+		crash = errors.New("it did not end in time")
+	}
 	if f.spec.Effect == tool.Query {
 		return f.again(ctx)
 	}
@@ -405,10 +413,10 @@ func (f *flight) recover(ctx context.Context) (*message.ToolResult, error) {
 		return f.stopped(ctx)
 	case err == nil && happened:
 		return f.finish(ctx, intent.Done, f.outcome(res, end{}))
-	case err == nil && (!same || ctx.Err() != nil):
+	case err == nil && !hangs && (!same || ctx.Err() != nil):
 		return f.finish(ctx, intent.Failed, f.outcome(tool.Result{}, end{err: fmt.Errorf("it was not done: %w", crash)}))
-	case err == nil || f.spec.Dedupes && same && ctx.Err() == nil:
-		f.doubt = err != nil
+	case err == nil && !hangs || f.spec.Dedupes && same && ctx.Err() == nil:
+		f.doubt = err != nil || hangs
 		return f.again(ctx)
 	}
 	return f.park(ctx, crash)

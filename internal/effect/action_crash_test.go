@@ -167,3 +167,90 @@ func TestRepeatThatFindsNoPlace(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+// What a run before had begun is settled, also where the call cannot be made
+// any more: its tool is gone, or takes other arguments by now.
+func TestACallThatCannotBeMadeAnyMore(t *testing.T) {
+	asked := func(happened bool) func(context.Context, tool.Invocation) (bool, tool.Result, error) {
+		return func(_ context.Context, in tool.Invocation) (bool, tool.Result, error) {
+			if in.Key != "the key" || string(in.Args) != "{}" {
+				t.Errorf("asked about %s under the key %q", in.Args, in.Key)
+			}
+			return happened, tool.Text("it had happened"), nil
+		}
+	}
+	s := openStore(t)
+	e := engine(s, judge(policy.Allow))
+	for _, c := range []struct {
+		name   string
+		was    intent.State
+		tool   tool.Tool
+		status message.Status
+		state  intent.State
+	}{
+		{"gone, executing", intent.Executing, nil, message.UnknownEnd, intent.Unknown},
+		{"gone, approved", intent.Approved, nil, message.Failed, intent.Cancelled},
+		{"gone, asked about", intent.Awaiting, nil, message.Failed, intent.Cancelled},
+		{"gone, denied", intent.Denied, nil, message.DeniedCall, intent.Denied},
+		{"otherwise, executing", intent.Executing, action(says("x")), message.UnknownEnd, intent.Unknown},
+		{"otherwise, it happened", intent.Executing, &settler{action(says("x")), asked(true)}, message.OK, intent.Done},
+		{"otherwise, it did not", intent.Executing, &settler{action(says("x")), asked(false)}, message.Failed, intent.Failed},
+		{"otherwise, approved", intent.Approved, action(says("x")), message.Failed, intent.Cancelled},
+		{"otherwise, a query", intent.Executing, query(says("x")), message.Failed, intent.Failed},
+	} {
+		switch tl := c.tool.(type) {
+		case *fake:
+			tl.spec.Input = []byte(`{"type":"object","required":["a"]}`)
+		case *settler:
+			tl.spec.Input = []byte(`{"type":"object","required":["a"]}`)
+		}
+		call := callOf(c.tool, `{}`)
+		call.Name = "test.action"
+		plant(t, s, call, intent.Intent{Tool: "test.action", Version: "1", Args: "{}", ArgsHash: intent.HashArgs([]byte("{}")), User: "ann",
+			Call: call.Ref, State: c.was, Key: "the key"})
+		for range 2 {
+			expect(t, run(t, e, call), c.status)
+		}
+		if in := stateOf(t, s, call); in.State != c.state {
+			t.Errorf("%s: %+v", c.name, in)
+		}
+	}
+	broken := &mortal{Store: s, dead: true}
+	if _, err := engine(broken, judge(policy.Allow)).Run(context.Background(), callOf(nil, `{}`)); !errors.Is(err, errCrash) {
+		t.Errorf("what is recorded of it cannot be read: %v", err)
+	}
+}
+
+// A call that was left alone may be doing its effect yet: that its receiver
+// has not seen it says nothing, as long as this process lives.
+func TestACallThatHangsAndWhoseOutcomeWasNotRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewModel()
+		var w ledger
+		goOn := make(chan struct{})
+		tl := &settler{action(func(_ context.Context, in tool.Invocation) (tool.Result, error) {
+			<-goOn
+			w.add(in.Key)
+			return tool.Text("done"), nil
+		}), func(_ context.Context, in tool.Invocation) (bool, tool.Result, error) {
+			return w.has(in.Key), tool.Result{}, nil
+		}}
+		tl.spec.Timeout = time.Second
+		dying := &mortal{Store: s, left: 3} // it is recorded, begins, and its outcome is refused
+		e := engine(dying, judge(policy.Allow))
+		c := callOf(tl, `{}`)
+		if _, err := e.Run(context.Background(), c); !errors.Is(err, errCrash) {
+			t.Fatal(err)
+		}
+		dying.dead, dying.left = false, -1
+		expect(t, run(t, e, c), message.UnknownEnd)
+		close(goOn)
+		synctest.Wait()
+		if in := stateOf(t, s, c); in.State != intent.Unknown || w.total(false) != 1 {
+			t.Errorf("%d effects, %+v", w.total(false), in)
+		}
+		if len(e.hanging) != 0 {
+			t.Error("what is settled is remembered")
+		}
+	})
+}

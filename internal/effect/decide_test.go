@@ -106,8 +106,6 @@ func TestWhatAnAnswerDoesNotBind(t *testing.T) {
 	}
 }
 
-// An approval is used once: the same call again is not done again, and the
-// approval of one call is none of another's.
 func TestAnAnswerOtherThanTheOneGiven(t *testing.T) {
 	ctx := context.Background()
 	e := newEngine(openStore(t), nil)
@@ -151,6 +149,8 @@ func TestAnAnswerOtherThanTheOneGiven(t *testing.T) {
 	}
 }
 
+// An approval is used once: the same call again is not done again, and the
+// approval of one call is none of another's.
 func TestAnApprovalIsUsedOnce(t *testing.T) {
 	s := openStore(t)
 	var l ledger

@@ -57,6 +57,7 @@ type Engine struct {
 	following context.CancelFunc         // ends what follows the log for those who wait; nil: nobody does
 	changed   chan struct{}              // closed when a question is put or answered
 	schemas   map[string]*tool.Validator // of tools that come without a check of their own
+	hanging   map[resource.URI]struct{}  // intents that a call left alone may still be doing, until they are settled
 }
 
 // New returns an engine.
@@ -80,6 +81,7 @@ func New(opt Options) *Engine {
 		waiting: map[resource.URI]*waiter{},
 		changed: make(chan struct{}),
 		schemas: map[string]*tool.Validator{},
+		hanging: map[resource.URI]struct{}{},
 	}
 }
 
@@ -155,12 +157,12 @@ func (e *Engine) Run(ctx context.Context, c Call) (*message.ToolResult, error) {
 
 func (e *Engine) run(ctx context.Context, c Call) (*message.ToolResult, error) {
 	if c.Tool == nil {
-		return c.unknown(), nil
+		return e.strand(ctx, c, c.unknown(), "its tool is not there any more")
 	}
 	spec := c.Tool.Spec()
 	args, err := e.check(&c, spec)
 	if err != nil {
-		return c.failed(err), nil
+		return e.strand(ctx, c, c.failed(err), "its tool does not take its arguments any more")
 	}
 	j := &job{e: e, c: c, spec: spec, args: args}
 	if spec.Effect == tool.Query {

@@ -72,6 +72,27 @@ func (e *Engine) abandon(ctx context.Context, what string, wait func()) {
 	}()
 }
 
+// hang notes that a call which does not return may still be doing an intent.
+func (e *Engine) hang(uri resource.URI) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.hanging[uri] = struct{}{}
+}
+
+func (e *Engine) hangs(uri resource.URI) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, ok := e.hanging[uri]
+	return ok
+}
+
+// unhang forgets it: the intent is settled.
+func (e *Engine) unhang(uri resource.URI) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.hanging, uri)
+}
+
 // place waits for one of the tool's places. A call that may go on as a task
 // counts as running from then on.
 func (j *job) place(ctx context.Context) (release func(), err error) {

@@ -127,6 +127,7 @@ func (f *flight) finish(ctx context.Context, to intent.State, s shaped) (*messag
 	}
 	switch {
 	case err == nil:
+		f.e.unhang(f.uri)
 		return s.res, nil
 	case fault.HasCode(err, "conflict") && !ran:
 		return nil, err // somebody else has decided: look again

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/intent"
 	"steward/internal/message"
@@ -192,31 +191,4 @@ func (e *Engine) twin(ctx context.Context, sc store.Scope, r kept) (bool, error)
 			return false, nil
 		}
 	}
-}
-
-// drop settles a queued action that is not done. One that had begun before a
-// crash is nobody's to drop.
-func (e *Engine) drop(ctx context.Context, j *job, r kept, why string, res *message.ToolResult) (*message.ToolResult, error) {
-	unlock, err := e.lock(ctx, r.uri)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	f := &flight{job: j, kept: r}
-	if f.kept, err = e.load(ctx, j.c.Scope, r.uri); err != nil {
-		return nil, err
-	}
-	to := intent.Cancelled
-	switch {
-	case f.in.State.Settled(): // meanwhile
-		return f.settled()
-	case f.in.State == intent.Executing:
-		to = intent.Unknown
-		res = j.c.told(message.UnknownEnd, "It is not known whether this was done: Steward stopped while it was being done, and "+why+".")
-	}
-	out, err := f.settle(ctx, to, why, res)
-	if fault.HasCode(err, "conflict") {
-		return nil, contended()
-	}
-	return out, err
 }

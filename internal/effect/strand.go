@@ -1,0 +1,85 @@
+package effect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"steward/internal/fault"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/tool"
+)
+
+// Strand answers a call that is not to be made with res. Where an earlier run
+// had recorded its intent, that is settled first, and its outcome is the
+// answer: nothing that may have been done is told of as if it was not.
+func (e *Engine) Strand(ctx context.Context, c Call, res *message.ToolResult, why string) (*message.ToolResult, error) {
+	res, err := e.strand(ctx, e.masked(c), res, why)
+	return e.hide(res), err
+}
+
+func (e *Engine) strand(ctx context.Context, c Call, res *message.ToolResult, why string) (*message.ToolResult, error) {
+	if c.Message.Zero() {
+		return res, nil
+	}
+	j := &job{e: e, c: c}
+	if c.Tool != nil {
+		j.spec = c.Tool.Spec()
+	}
+	r, err := e.load(context.WithoutCancel(ctx), c.Scope, j.intentURI())
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return res, nil
+	case err != nil:
+		return j.refused(err)
+	}
+	if res, err = e.drop(ctx, j, r, why, res); res == nil {
+		return j.refused(err)
+	}
+	return res, err
+}
+
+// drop settles an action that is not to be done. One that had begun before a
+// crash is nobody's to drop.
+func (e *Engine) drop(ctx context.Context, j *job, r kept, why string, res *message.ToolResult) (*message.ToolResult, error) {
+	unlock, err := e.lock(ctx, r.uri)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	f := &flight{job: j, kept: r}
+	if f.kept, err = e.load(context.WithoutCancel(ctx), j.c.Scope, r.uri); err != nil {
+		return nil, err
+	}
+	switch {
+	case f.in.State.Settled(): // meanwhile
+		return f.settled()
+	case f.in.State == intent.Executing:
+		return f.stranded(ctx, why, res)
+	}
+	out, err := f.settle(ctx, intent.Cancelled, why, res)
+	if fault.HasCode(err, "conflict") {
+		return nil, contended()
+	}
+	return out, err
+}
+
+// stranded settles what had begun and cannot be gone on with.
+func (f *flight) stranded(ctx context.Context, why string, res *message.ToolResult) (*message.ToolResult, error) {
+	if f.c.Tool != nil && f.spec.Effect == tool.Query {
+		return f.settle(ctx, intent.Failed, why, res)
+	}
+	f.adopt(f.kept) // the receiver is asked about what was begun
+	crash := errors.New("Steward stopped while it was being done, and " + why)
+	happened, got, err := f.inquire(ctx)
+	switch {
+	case suspended(ctx):
+		return f.stopped(ctx)
+	case err == nil && happened:
+		return f.finish(ctx, intent.Done, f.outcome(got, end{}))
+	case err == nil && !f.e.hangs(f.uri):
+		return f.finish(ctx, intent.Failed, f.outcome(tool.Result{}, end{err: fmt.Errorf("it was not done: %w", crash)}))
+	}
+	return f.park(ctx, crash)
+}
