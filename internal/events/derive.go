@@ -30,6 +30,7 @@ type told struct {
 	own     bool // the entry holds an event; else it is one
 	space   resource.Space
 	uriType string // of URI
+	size    int    // bytes of what a published event names
 }
 
 // content is the bodies of an event's resources, for those who want them.
@@ -83,6 +84,7 @@ func (e *Engine) published(t *told, c *content, x *resource.Entry) bool {
 			res.Space = x.Space
 		}
 		t.Resources = append(t.Resources, res)
+		t.size += len(r.URI.Key())
 		c.add(r.Body)
 	}
 	return true

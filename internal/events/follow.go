@@ -34,7 +34,7 @@ type subscriber struct {
 
 	mu    sync.Mutex
 	queue []waiting
-	bytes int    // of the bodies in the queue
+	bytes int    // of what is in the queue; see mostBytes
 	late  bool   // something that was for him did not fit: he reads on in the log
 	safe  uint64 // late: what is up to here was in the queue
 	err   error  // why nothing more comes
@@ -56,12 +56,13 @@ func (m *matcher) waiting(t *told, c *content) waiting {
 
 func (w *waiting) size() int {
 	if w.content == nil {
-		return 0
+		return w.told.size
 	}
-	return w.content.size
+	return w.told.size + w.content.size
 }
 
-// mostBytes bounds the bodies that wait for one subscriber.
+// mostBytes bounds the bodies, and what published events name, that wait for
+// one subscriber.
 const mostBytes = 4 << 20
 
 // pageSize is how many entries are read from the log at once: their bodies

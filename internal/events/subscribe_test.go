@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -297,6 +299,38 @@ func TestQueue(t *testing.T) {
 	s = &subscriber{most: 100, matcher: &matcher{}}
 	page(0, mostBytes, 1, 2)
 	next(9, 5, 5, false, 1, 2)
+}
+
+// Names do not wait in memory without bound either: an event may have a
+// hundred long ones.
+func TestLongNames(t *testing.T) {
+	w := newWorld(t, Options{})
+	x := Publication{}
+	for i := range MaxResources {
+		x.Resources = append(x.Resources, Resource{URI: resource.Root("home.Lamp", strings.Repeat("x", 500)+strconv.Itoa(i))})
+	}
+	done, err := w.Publish(t.Context(), Caller{User: "ana"}, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := w.st.Log(t.Context(), store.ForUser("ana"), store.LogQuery{Of: done.URI})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, _, ok := w.derive(t.Context(), &page.Entries[0])
+	if !ok || told.size < 500*MaxResources {
+		t.Fatalf("%d bytes, %v", told.size, ok)
+	}
+	s := &subscriber{most: 4096, matcher: &matcher{}}
+	for n := 0; !s.late; n++ {
+		s.fresh = append(s.fresh, s.matcher.waiting(told, nil))
+		if s.take(0); n > mostBytes/told.size+1 {
+			t.Fatalf("%d events of %d bytes wait", n, told.size)
+		}
+	}
+	if s.next(4096, 0); s.bytes != 0 {
+		t.Errorf("%d bytes are left", s.bytes)
+	}
 }
 
 func TestHugeBacklog(t *testing.T) {
