@@ -146,7 +146,7 @@ func (c *confined) folders() ([]string, error) {
 	}
 	args = append(append(args, names...), granted...)
 	if c.sockets != "" {
-		args = append(args, "--ro-bind", c.self, insideProgram, "--bind", c.sockets, insideSockets)
+		args = append(args, "--ro-bind", c.self, insideProgram, "--ro-bind", c.sockets, insideSockets)
 	}
 	// What bubblewrap has made itself would be writable, and of any size.
 	return append(args, "--remount-ro", "/dev", "--remount-ro", "/proc", "--remount-ro", "/"), nil

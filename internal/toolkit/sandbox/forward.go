@@ -107,17 +107,26 @@ func (f *forwarder) drop(c io.Closer) {
 	delete(f.open, c)
 }
 
+// mostPassed is how many connections to one address are passed on at once;
+// more wait. Each takes two of Steward's own files.
+const mostPassed = 64
+
 // serve passes on what arrives at l.
 func (f *forwarder) serve(l net.Listener, network, address string) {
 	f.hold(l)
 	f.wg.Go(func() {
 		defer f.drop(l)
+		passing := make(chan struct{}, mostPassed)
 		for {
+			passing <- struct{}{} // close ends those that are passed on
 			conn, err := l.Accept()
 			if err != nil {
 				return
 			}
-			f.wg.Go(func() { f.pass(conn, network, address) })
+			f.wg.Go(func() {
+				defer func() { <-passing }()
+				f.pass(conn, network, address)
+			})
 		}
 	})
 }

@@ -377,7 +377,14 @@ func helpers() map[string]func([]string) int {
 	return map[string]func([]string) int{
 		"nothing": func([]string) int { return 0 },
 		"talk":    talk,
-		"exit":    func(a []string) int { return number(a[0]) },
+		"litter": func(a []string) int {
+			if err := os.WriteFile(a[0]+"/litter", nil, 0o600); err != nil {
+				fmt.Println(err)
+				return 1
+			}
+			return 0
+		},
+		"exit": func(a []string) int { return number(a[0]) },
 		"crash": func([]string) int {
 			unix.Kill(os.Getpid(), unix.SIGKILL)
 			select {}

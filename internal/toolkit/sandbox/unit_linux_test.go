@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/iotest"
@@ -408,6 +409,53 @@ func FuzzStat(f *testing.F) {
 		parseStat(1, b)
 		kilobytes(b, "VmRSS:")
 	})
+}
+
+// However many connections a program makes, a bounded number of them has files
+// of Steward's, and the others have their turn when one ends.
+func TestForwarderBounds(t *testing.T) {
+	dir := must2(t)(os.MkdirTemp("", ""))
+	defer os.RemoveAll(dir)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, l, err)
+	defer l.Close()
+	var now, most atomic.Int64
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				if n := now.Add(1); n > most.Load() {
+					most.Store(n)
+				}
+				_, _ = io.Copy(c, c)
+				now.Add(-1)
+			}()
+		}
+	}()
+	f, err := passOut([]string{l.Addr().String()}, dir)
+	must(t, f, err)
+	defer f.close()
+	var all []net.Conn
+	for range mostPassed + 20 {
+		c, err := net.Dial("unix", filepath.Join(dir, "0"))
+		must(t, c, err)
+		_, err = c.Write([]byte("x"))
+		must(t, c, err)
+		all = append(all, c)
+	}
+	for _, c := range all {
+		if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+	}
+	if most.Load() > mostPassed {
+		t.Errorf("%d connections at once", most.Load())
+	}
 }
 
 func TestForwarderEnds(t *testing.T) {
