@@ -23,6 +23,8 @@ type fitter struct {
 	tools    *llm.Toolset
 	reserve  int64 // tokens kept free for the answer
 	user     string
+	agent    string   // its path
+	lineage  []string // the agents on whose behalf it acts
 	meter    *llm.Meter
 	fittedIn *llm.Transcript // the transcript that was fitted last,
 	fittedAt int64           // and its tokens then: fitting it again gains nothing
@@ -34,9 +36,9 @@ const (
 	answerMost  = 8 << 10 // and its tokens
 )
 
-func (n *Node) fitter(c *chat, s *conversation.Session, models []string, system string, tools *llm.Toolset, sampling llm.Sampling, meter *llm.Meter) *fitter {
-	return &fitter{node: n, chat: c, session: s, models: models, user: c.user, meter: meter,
-		system: system, tools: tools, reserve: int64(sampling.MaxTokens)}
+func (n *Node) fitter(c *chat, s *conversation.Session, kit *agentKit, lineage, models []string, system string, sampling llm.Sampling, meter *llm.Meter) *fitter {
+	return &fitter{node: n, chat: c, session: s, models: models, user: c.user, agent: kit.Name, lineage: lineage, meter: meter,
+		system: system, tools: kit.tools, reserve: int64(sampling.MaxTokens)}
 }
 
 // window is how many tokens a request may take, the answer aside; 0 where
@@ -147,7 +149,11 @@ func (n *Node) compact(ctx context.Context, sc store.Scope, user string, conv id
 	if err != nil {
 		return err
 	}
-	f := n.fitter(n.enter(user, conv), s, model.Models, kit.Prompt, kit.tools, kit.Sampling, n.meter(kit))
+	rc, err := n.lineage(ctx, user, c, id.ID{})
+	if err != nil {
+		return err
+	}
+	f := n.fitter(n.enter(user, conv), s, kit, rc.Lineage, model.Models, kit.Prompt, kit.Sampling, n.meter(kit))
 	defer n.exit(f.chat)
 	fits, err := s.Fit(ctx, f.into(max(f.count(s.Transcript())/2, minRoom)))
 	n.revised(f.chat.chatKey)
@@ -237,7 +243,7 @@ func (s *summarizer) write(ctx context.Context, notes, material string, most int
 	}
 	ask := &message.Message{ID: id.New(), Role: message.User,
 		Blocks: []message.Block{&message.Text{Common: message.Common{Origin: "system"}, Text: text}}}
-	req := &llm.Request{System: summaryPrompt, Transcript: llm.NewTranscript(ask), User: s.user, Meter: s.meter, Labels: s.session.Labels(), Agent: s.session.Conversation().Agent,
+	req := &llm.Request{System: summaryPrompt, Transcript: llm.NewTranscript(ask), User: s.user, Meter: s.meter, Labels: s.session.Labels(), Agent: s.agent, Lineage: s.lineage,
 		Sampling: llm.Sampling{MaxTokens: int(most)}}
 	for ev, err := range s.model.Model.Stream(ctx, req) {
 		if err != nil {

@@ -45,6 +45,7 @@ type narrow struct {
 	sizes    []int64
 	refused  int
 	material []string
+	writers  []string // for whom summaries were written
 }
 
 func (*narrow) Name() string                               { return "test" }
@@ -63,7 +64,7 @@ func (s scribe) Stream(_ context.Context, r *llm.Request) iter.Seq2[llm.Event, e
 	return func(yield func(llm.Event, error) bool) {
 		text := r.Transcript.Messages()[0].Text()
 		s.mu.Lock()
-		s.material = append(s.material, text)
+		s.material, s.writers = append(s.material, text), append(s.writers, r.Agent)
 		s.mu.Unlock()
 		reply, err := s.summary(text)
 		if err != nil {

@@ -145,6 +145,9 @@ func TestSummaries(t *testing.T) {
 			if c.write == nil {
 				return
 			}
+			if slices.ContainsFunc(w.model.writers, func(agent string) bool { return agent != "assistant" }) {
+				t.Errorf("they were written for %q: policy is asked for whom", w.model.writers)
+			}
 			told := strings.Join(w.model.material, "\n")
 			for _, want := range []string{"USER: work 16", `CALL data.get {"n":1}`, "RESULT of data.get (ok): result 1"} {
 				if !strings.Contains(told, want) {

@@ -52,7 +52,7 @@ func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *r
 		Call:  n.caller(c, s, kit, run, rc),
 		Steer: c.takeSteering, Emit: c.emit,
 		Meter: meter, Spent: n.spent,
-		Fitter: n.fitter(c, s, model.Models, system, kit.tools, sampling, meter),
+		Fitter: n.fitter(c, s, kit, rc.Lineage, model.Models, system, sampling, meter),
 	}
 	n.hooking(kit, rc, c.user).around(&job, s)
 	return job, nil
