@@ -96,8 +96,8 @@ func (n *Node) caller(c *chat, s *conversation.Session, kit *agentKit, run *reco
 		}
 		if kit.has(call.Name) {
 			var err error
-			if ec.Tool, err = n.usable(kit, call.Name); err != nil {
-				return refused(err), nil
+			if ec.Tool, err = n.usable(kit, call.Name); err != nil { // it may have begun before a crash all the same
+				return n.effects.Strand(ctx, ec, refused(err), fault.Of(err).Message)
 			}
 		} else {
 			ec.Near = kit.names
