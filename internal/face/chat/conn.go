@@ -19,7 +19,8 @@ import (
 )
 
 // conn is one connection: a reader (the handler's own goroutine), a writer
-// that alone sends frames, a pinger, and what its talks need.
+// that alone sends frames, a pinger, one that looks whether the caller is still
+// let in, and what its talks need.
 type conn struct {
 	server *Server
 	caller httpauth.Caller
@@ -85,6 +86,7 @@ func (c *conn) drop() {
 func (c *conn) serve() {
 	c.work.Go(c.write)
 	c.work.Go(c.pinging)
+	c.work.Go(c.looking)
 	err := c.read()
 	c.cancel(err)
 	c.work.Wait()
@@ -154,10 +156,15 @@ func (c *conn) refuse(err error) error {
 	return err
 }
 
-// pinging keeps proxies from taking a long turn for a dead connection, and
-// finds out about dead ones and about keys that were revoked.
-func (c *conn) pinging() {
-	tick := time.NewTicker(c.server.o.PingEvery)
+// lookEvery is how long a connection may outlive the right to it, while its
+// client only listens.
+const lookEvery = time.Second
+
+// looking finds out about keys that were revoked, and roles that have changed,
+// also while a ping waits for its answer. What cannot be looked up now is
+// looked up again.
+func (c *conn) looking() {
+	tick := time.NewTicker(min(lookEvery, c.server.o.PingEvery))
 	defer tick.Stop()
 	for {
 		select {
@@ -165,8 +172,22 @@ func (c *conn) pinging() {
 		case <-c.ctx.Done():
 			return
 		}
-		if err := c.caller.Recheck(c.ctx); err != nil && c.ctx.Err() == nil {
+		if err := c.caller.Recheck(c.ctx); fault.Is(err, fault.Unauthentic) || fault.Is(err, fault.Denied) {
 			c.refuse(err)
+			return
+		}
+	}
+}
+
+// pinging keeps proxies from taking a long turn for a dead connection, and
+// finds out about dead ones.
+func (c *conn) pinging() {
+	tick := time.NewTicker(c.server.o.PingEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-c.ctx.Done():
 			return
 		}
 		ctx, cancel := context.WithTimeout(c.ctx, c.server.o.PingEvery+3*c.server.o.Patience)

@@ -282,7 +282,8 @@ func TestRevokedKey(t *testing.T) {
 		code websocket.StatusCode
 	}{
 		"at the next frame":        {&revoked, time.Hour, chat.CloseRevoked},
-		"at the next ping":         {&revoked, time.Millisecond, chat.CloseRevoked},
+		"soon":                     {&revoked, time.Millisecond, chat.CloseRevoked},
+		"soon, whatever the pings": {&revoked, time.Minute, chat.CloseRevoked},
 		"when it cannot be looked": {&broken, time.Hour, websocket.StatusInternalError},
 	} {
 		t.Run(name, func(t *testing.T) {
