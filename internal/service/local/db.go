@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/base64"
@@ -34,7 +35,8 @@ const (
 // concurrent use. Error codes: sql_invalid, sql_refused, db_too_large,
 // answer_too_large, timeout.
 type DB struct {
-	Dir string
+	Dir  string
+	Most int64 // bytes of a file; zero: MaxDatabase
 
 	mu     sync.Mutex
 	files  map[string]*file
@@ -47,7 +49,11 @@ type file struct {
 	db   *sql.DB
 	conn *sql.Conn
 	path string
-	used time.Time
+	most int64
+	gone bool // it is not to be opened again
+
+	users int // that have it, or wait for it; under DB.mu, as used
+	used  time.Time
 }
 
 // Close closes all files.
@@ -58,6 +64,7 @@ func (d *DB) Close() error {
 	var errs []error
 	for _, f := range d.files {
 		f.mu.Lock()
+		f.gone = true
 		errs = append(errs, f.close())
 		f.mu.Unlock()
 	}
@@ -83,7 +90,7 @@ func (d *DB) use(ctx context.Context, c service.Caller, do func(context.Context,
 	d.mu.Lock()
 	if d.closed {
 		d.mu.Unlock()
-		return fault.New(fault.Unavailable, "closing", "Steward is closing").Retrying(fault.RetryBackoff, 0)
+		return errClosing()
 	}
 	if d.files == nil {
 		d.files = map[string]*file{}
@@ -91,13 +98,22 @@ func (d *DB) use(ctx context.Context, c service.Caller, do func(context.Context,
 	f := d.files[path]
 	if f == nil {
 		d.makeRoom()
-		f = &file{path: path}
+		f = &file{path: path, most: cmp.Or(d.Most, MaxDatabase)}
 		d.files[path] = f
 	}
 	f.used = time.Now()
+	f.users++
 	d.mu.Unlock()
+	defer func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		f.users--
+	}()
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.gone {
+		return errClosing()
+	}
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
 	if err := f.open(ctx); err != nil {
@@ -106,15 +122,16 @@ func (d *DB) use(ctx context.Context, c service.Caller, do func(context.Context,
 	return do(ctx, f)
 }
 
+func errClosing() error {
+	return fault.New(fault.Unavailable, "closing", "Steward is closing").Retrying(fault.RetryBackoff, 0)
+}
+
 // makeRoom closes the file that was used longest ago if there are many.
 func (d *DB) makeRoom() {
 	for len(d.files) >= maxOpen {
 		var oldest *file
 		for _, f := range d.files {
-			if (oldest == nil || f.used.Before(oldest.used)) && f.mu.TryLock() {
-				if oldest != nil {
-					oldest.mu.Unlock()
-				}
+			if f.users == 0 && (oldest == nil || f.used.Before(oldest.used)) {
 				oldest = f
 			}
 		}
@@ -122,16 +139,22 @@ func (d *DB) makeRoom() {
 			return // all are in use
 		}
 		delete(d.files, oldest.path)
-		_ = oldest.close() // nothing is unsaved: each call commits
-		oldest.mu.Unlock()
+		_ = oldest.close() // nobody has it, and nothing is unsaved: each call commits
 	}
 }
+
+// pageSize is SQLite's own default, which nobody here can change.
+const pageSize = 4096
 
 // limits of SQLite for a connection: https://www.sqlite.org/c3ref/c_limit_attached.html
 const (
 	limitLength   = 0
 	limitAttached = 7
 )
+
+// sqliteFull is SQLite's code for a file that may not grow:
+// https://www.sqlite.org/rescode.html#full
+const sqliteFull = 13
 
 func (f *file) open(ctx context.Context) error {
 	if f.db != nil {
@@ -140,7 +163,10 @@ func (f *file) open(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		return broken(err)
 	}
-	dsn := "file:" + (&url.URL{Path: f.path}).EscapedPath() + "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)&_pragma=trusted_schema(0)&_pragma=busy_timeout(5000)"
+	dsn := "file:" + (&url.URL{Path: f.path}).EscapedPath() + "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)&_pragma=trusted_schema(0)&_pragma=busy_timeout(5000)" +
+		// One statement can make a file of any size: the bound is SQLite's to
+		// keep. A little more lets what is deleted be written down.
+		fmt.Sprintf("&_pragma=max_page_count(%d)", f.most/pageSize+64)
 	db, err := sql.Open("sqlite", dsn)
 	if err != nil {
 		return broken(err)
@@ -243,7 +269,12 @@ func (d *DB) Exec(ctx context.Context, c service.Caller, statements ...service.S
 		for i, s := range statements {
 			r, err := tx.ExecContext(ctx, s.SQL, s.Args...)
 			if err != nil {
-				return errors.Join(fmt.Errorf("statement %d: %w", i+1, refused(ctx, err)), tx.Rollback())
+				if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code() == sqliteFull {
+					err = f.full()
+				} else {
+					err = refused(ctx, err)
+				}
+				return errors.Join(fmt.Errorf("statement %d: %w", i+1, err), tx.Rollback())
 			}
 			n, err := r.RowsAffected()
 			if err != nil {
@@ -262,16 +293,20 @@ func (d *DB) Exec(ctx context.Context, c service.Caller, statements ...service.S
 // room refuses what could grow a file that is at its bound.
 func (f *file) room(statements []service.Statement) error {
 	st, err := os.Stat(f.path)
-	if err != nil || st.Size() < MaxDatabase {
+	if err != nil || st.Size() < f.most {
 		return nil // a file that is not there yet has room
 	}
 	for _, s := range statements {
 		if w := word(s.SQL); w != "DELETE" && w != "DROP" {
-			return fault.New(fault.Exhausted, "db_too_large", "the database has reached its %d MiB", MaxDatabase>>20).
-				With("delete rows or drop tables first")
+			return f.full()
 		}
 	}
 	return nil
+}
+
+func (f *file) full() error {
+	return fault.New(fault.Exhausted, "db_too_large", "the database has reached its %d MiB", f.most>>20).
+		With("delete rows or drop tables first")
 }
 
 func refused(ctx context.Context, err error) error {

@@ -215,6 +215,29 @@ func TestDatabaseBounds(t *testing.T) {
 	}
 }
 
+// A file has a bound, which one statement cannot pass either.
+func TestDatabaseOfItsSize(t *testing.T) {
+	dir := t.TempDir()
+	d := &local.DB{Dir: dir, Most: 1 << 20}
+	defer d.Close()
+	ctx, c := context.Background(), service.Caller{Agent: "a", User: "ann"}
+	const grow = "INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < 1000) SELECT zeroblob(10000) FROM n"
+	_, err := d.Exec(ctx, c, service.Statement{SQL: "CREATE TABLE t (a)"}, service.Statement{SQL: grow})
+	code(t, err, "db_too_large")
+	_, err = d.Exec(ctx, c, service.Statement{SQL: "CREATE TABLE t (a)"}, service.Statement{SQL: strings.Replace(grow, "1000)", "90)", 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = d.Exec(ctx, c, service.Statement{SQL: grow})
+	code(t, err, "db_too_large")
+	if _, err := d.Exec(ctx, c, service.Statement{SQL: "DELETE FROM t"}); err != nil {
+		t.Errorf("nothing can be deleted: %v", err)
+	}
+	if _, err := d.Exec(ctx, c, service.Statement{SQL: "INSERT INTO t VALUES (1)"}); err != nil {
+		t.Errorf("there is no room after that: %v", err)
+	}
+}
+
 // Many agents at once use more files than are held open.
 func TestManyDatabases(t *testing.T) {
 	d, _ := database(t)
