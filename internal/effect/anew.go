@@ -96,7 +96,8 @@ func wishable(in *intent.Intent, w Wish) error {
 // CallOf returns the call whose intent is, or is to be, at a place that Wished
 // has given, for Run: the caller sets its Request and what it wants to be told.
 // What policy asks the user about, by has answered with the wish itself. Error
-// codes: not_found, intent_not_undoable (Unsupported).
+// codes: not_found, intent_not_undoable (Unsupported), and those of the tool's
+// check of the arguments.
 func (e *Engine) CallOf(ctx context.Context, sc store.Scope, uri resource.URI, by string, t tool.Tool) (Call, error) {
 	base, n := attempt(uri)
 	a := &anew{uri: uri, of: uri.Parent(), by: by}
@@ -133,8 +134,10 @@ func (e *Engine) CallOf(ctx context.Context, sc store.Scope, uri resource.URI, b
 	for msg.Type() == TypeIntent {
 		msg = msg.Parent()
 	}
-	return Call{Name: r.in.Tool, Tool: t, Args: []byte(r.in.Args), Ref: r.in.Call, Message: msg, Scope: sc, Agent: r.in.Agent,
-		Lineage: r.in.Lineage, Labels: r.in.Labels, Flow: flowOf(&r.in), Attended: true, anew: a}, nil
+	c := Call{Name: r.in.Tool, Tool: t, Args: []byte(r.in.Args), Ref: r.in.Call, Message: msg, Scope: sc, Agent: r.in.Agent,
+		Lineage: r.in.Lineage, Labels: r.in.Labels, Flow: flowOf(&r.in), Attended: true, anew: a}
+	_, err = e.check(&c, t.Spec())
+	return c, err
 }
 
 // flowOf is where a recorded call came from.

@@ -19,7 +19,8 @@ import (
 // the user himself about, he has answered by this. It returns the new intent
 // once it is settled, or waits for somebody else's approval, or ctx is done;
 // then it goes on by itself. which names an intent as Intent does. Error codes:
-// those of effect.Wished, intent_not_found, intent_ambiguous, tool_unknown.
+// those of effect.Wished and effect.CallOf, intent_not_found, intent_ambiguous,
+// tool_unknown, intent_not_begun (Conflict: it was cancelled before).
 func (n *Node) RetryIntent(ctx context.Context, user, which string) (IntentView, error) {
 	return n.wish(ctx, user, which, effect.Retry)
 }
@@ -54,7 +55,11 @@ func (n *Node) wish(ctx context.Context, user, which string, w effect.Wish) (Int
 	}
 	r := record.Request{Kind: record.RequestTask, Agent: in.Agent, Tool: in.Tool, Args: in.Args, Attended: true,
 		Labels: uint8(in.Labels), Status: record.TaskAcknowledged, Intent: uri.String(), Wish: string(w)}
-	wished, err := n.wishTask(ctx, user, of, id.Derive("wish", uri.String()), r)
+	own, err := n.wishID(ctx, sc, uri)
+	if err != nil {
+		return IntentView{}, err
+	}
+	wished, err := n.wishTask(ctx, user, of, own, r)
 	if err != nil {
 		return IntentView{}, err
 	}
@@ -63,7 +68,33 @@ func (n *Node) wish(ctx context.Context, user, which string, w effect.Wish) (Int
 			return IntentView{}, err
 		}
 	}
-	return n.Intent(context.WithoutCancel(ctx), user, uri.String())
+	v, err := n.Intent(context.WithoutCancel(ctx), user, uri.String())
+	if fault.HasCode(err, "intent_not_found") && ctx.Err() != nil { // it goes on
+		return v, fault.Of(ctx.Err())
+	}
+	if fault.HasCode(err, "intent_not_found") {
+		err = fault.New(fault.Conflict, "intent_not_begun", "nothing has come of it: the action was not begun anew").
+			With("look at steward requests for why, and try again")
+	}
+	return v, err
+}
+
+// wishID returns the id of the task of a wish whose intent is to be at a
+// place: the same as long as something may come of it, another one after
+// nothing has.
+func (n *Node) wishID(ctx context.Context, sc store.Scope, at resource.URI) (id.ID, error) {
+	inter, ok := at.Find(record.TypeInteraction)
+	own := id.Derive("wish", at.String())
+	for ; ok; own = id.Derive("wish", own.String()) {
+		row, err := loadRequest(ctx, n.opt.Store, sc, inter.ChildID(record.TypeRequest, own))
+		if err != nil || row.state != "" {
+			return own, notThere(err)
+		}
+		if _, err = n.intentAt(ctx, sc, at.String()); !fault.Is(err, fault.NotFound) {
+			return own, err
+		}
+	}
+	return own, nil
 }
 
 // wishTask records what a person wants of an action as a task below the turn

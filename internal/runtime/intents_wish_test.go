@@ -2,7 +2,9 @@ package runtime_test
 
 import (
 	"context"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"steward/internal/effect"
@@ -12,6 +14,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/runtime"
+	"steward/internal/store"
 	"steward/internal/tool"
 )
 
@@ -169,5 +172,58 @@ func TestAWishThatTakesLong(t *testing.T) {
 	}
 	if told := w.heard(conv, "intent:shop.order"); len(told) != 1 || !strings.Contains(told[0], "tried again") {
 		t.Errorf("told %q", told)
+	}
+}
+
+// A wish of which nothing came, because its tool had gone meanwhile, can be
+// had again; and where nothing can come of it, it is said why.
+func TestAWishOfWhichNothingCame(t *testing.T) {
+	s := newShop("shop.order", tool.Inline)
+	w := newShopWorld(t, s, allows{})
+	s.fail["tea"] = tool.NotDone(fault.New(fault.Unavailable, "shop_closed", "the shop is closed"))
+	conv, _ := w.turn(id.ID{}, order("tea"))
+	w.quietened(conv)
+	failed := w.intents(runtime.IntentFilter{Dead: true})[0].ID.String()
+	fits := s.spec.Input
+	reopen := func(more ...tool.Tool) {
+		w.kill()
+		w.faulty.set(nil)
+		w.more = more
+		w.open()
+	}
+	s.spec.Input = []byte(`{"type":"object","properties":{"size":{"type":"string"}},"required":["size"]}`)
+	reopen(s)
+	if _, err := w.RetryIntent(t.Context(), "anna", failed); !fault.HasCode(err, "args_invalid") {
+		t.Errorf("arguments that the tool does not take any more: %v", err)
+	}
+	s.spec.Input = fits
+	reopen(s)
+	began := make(chan struct{})
+	var once sync.Once
+	w.faulty.set(func(b store.Batch) error { // the wish is recorded, and its intent is not
+		if slices.ContainsFunc(b.Changes, func(c store.Change) bool { return c.URI.Type() == effect.TypeIntent }) {
+			once.Do(func() { close(began) })
+			return errCrash
+		}
+		return nil
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-began
+		cancel()
+	}()
+	if _, err := w.RetryIntent(ctx, "anna", failed); err == nil {
+		t.Fatal("it was done")
+	}
+	reopen()
+	w.quietened(conv)
+	reopen(s)
+	delete(s.fail, "tea")
+	again, err := w.RetryIntent(t.Context(), "anna", failed)
+	if err != nil || again.State != intent.Done || s.list() != "tea" {
+		t.Errorf("%+v, %v; %s", again, err, s.list())
+	}
+	if _, err := w.RetryIntent(t.Context(), "anna", failed); !fault.HasCode(err, "intent_retried") {
+		t.Error(err)
 	}
 }
