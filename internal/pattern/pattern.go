@@ -82,6 +82,8 @@ func (p Pattern) Checked() (Pattern, error) {
 			return nil, invalidPattern("the argument %q has a text that is not valid UTF-8", name)
 		case len(m.Like) > maxGlob:
 			return nil, invalidPattern("the glob of %q has more than %d bytes", name, maxGlob)
+		case strings.TrimSpace(m.Like) != m.Like || strings.ContainsFunc(m.Like, unicode.IsControl):
+			return nil, invalidPattern("the glob of %q begins or ends in a space, or has a line break or another control character", name)
 		case strings.HasSuffix(strings.ReplaceAll(m.Like, `\\`, ""), `\`):
 			return nil, invalidPattern("the glob of %q ends in a backslash", name)
 		case len(m.Is) > 0:
@@ -271,10 +273,11 @@ func (p globPart) takes(r rune) bool {
 }
 
 // climbs reports whether a text has ".." as a step of a path, plainly or in
-// the escapes of URLs.
+// the escapes of URLs. A step of a URL ends with its query, its fragment and
+// its parameters, too.
 func climbs(text string) bool {
 	text = strings.NewReplacer("%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", `\`, "%5C", `\`).Replace(text)
-	for step := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '/' || r == '\\' }) {
+	for step := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(`/\?#;`, r) }) {
 		if step == ".." {
 			return true
 		}

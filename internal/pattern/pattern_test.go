@@ -22,6 +22,8 @@ func TestGlobs(t *testing.T) {
 		{"notes/*", "notes/a.txt", true}, {"notes/*", "notes/b/a.txt", false}, {"notes/**", "notes/b/a.txt", true},
 		{"notes/**", "notes/../secret", false}, {"notes/*", "notes/..", false}, {"**", "a/../b", false}, {"../*", "../..", false},
 		{"notes/**", "notes/%2e%2e/x", false}, {"notes/**", `notes\..\x`, false}, {"**", "wait..", true}, {"**", "a..b/c", true},
+		{"https://a.org/open/**", "https://a.org/open/..?x", false}, {"https://a.org/open/**", "https://a.org/open/..#x", false},
+		{"https://a.org/open/**", "https://a.org/open/..;x/secret", false}, {"https://a.org/open/**", "https://a.org/open/a?x#y;z", true},
 		{"*@example.org", "bob@example.org", true}, {"*@example.org", "eve@evil.com,bob@example.org", false},
 		{"*@example.org", "eve@evil.com bob@example.org", false}, {"*@example.org", "x@evil.com\nbob@example.org", false},
 		{"https://*.example.org/", "https://www.example.org/", true}, {"https://*.example.org/", "https://evil.com/?x.example.org/", false},
@@ -157,6 +159,10 @@ func FuzzParse(f *testing.F) {
 	f.Add("path like notes/*\ntext any", `{"path":"notes/a","text":""}`)
 	f.Add(`{"a":{"is":{"b":[1]}}}`, `{"a":{"b":[1]}}`)
 	f.Add(`"a b" is "c"`, `{}`)
+	f.Add(`{"a":{"like":"x\nb any"}}`, `{"a":"x","b":1}`)
+	f.Add(`{"a":{"like":" x "}}`, `{"a":"x"}`)
+	f.Add(`{"{a":{"any":true}}`, `{"{a":1}`)
+	f.Add(`{"\u00a0a\r":{"any":true}}`, `{}`)
 	f.Fuzz(func(t *testing.T, text, args string) {
 		p, err := Parse(text, nil)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -16,7 +17,7 @@ func (p Pattern) Lines() []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		m, line := p[name], name
-		if name == "" || strings.ContainsAny(name, " \t\n\"") {
+		if name == "" || strings.ContainsAny(name, `"{`) || strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
 			b, _ := jsontext.AppendQuote(nil, name) // what is no UTF-8 is shown as such
 			line = string(b)
 		}
