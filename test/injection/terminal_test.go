@@ -95,24 +95,24 @@ func TestATerminalShowsText(t *testing.T) {
 	go func() {
 		over <- terminal.Run(ctx, terminal.Options{Node: hers{w.node}, Shelf: hers{w.node}, In: tty, Out: tty, Environ: []string{"TERM=xterm-kitty", "NO_COLOR=1"}})
 	}()
-	written, prompted := make(chan string, 1), make(chan struct{})
-	var ready sync.Once
+	written, prompted, answered := make(chan string, 1), make(chan struct{}), make(chan struct{})
 	go func() {
 		var all strings.Builder
+		var ready, done sync.Once
 		buf := make([]byte, 4096)
-		for !strings.Contains(all.String(), "ENDMARK") {
+		for {
 			n, err := master.Read(buf)
+			if err != nil { // nobody writes any more
+				written <- all.String()
+				return
+			}
 			all.Write(buf[:n])
 			if strings.Contains(all.String(), "/help") {
 				ready.Do(func() { close(prompted) })
 			}
-			if err != nil {
-				break
+			if strings.Contains(all.String(), "ENDMARK") && strings.Contains(all.String(), "SECRET-4711") { // the end may be drawn first
+				done.Do(func() { close(answered) })
 			}
-		}
-		written <- all.String()
-		for err := error(nil); err == nil; { // what it goes on to write is taken off it
-			_, err = master.Read(buf)
 		}
 	}()
 	select {
@@ -122,14 +122,14 @@ func TestATerminalShowsText(t *testing.T) {
 	}
 	_, err = master.WriteString("What is new?\r")
 	w.must(err)
-	var got string
 	select {
-	case got = <-written:
+	case <-answered:
 	case <-ctx.Done():
 	}
 	cancel()
 	w.must(<-over)
 	tty.Close()
+	got := <-written
 	master.Close()
 	if !strings.Contains(got, "ENDMARK") || !strings.Contains(got, "SECRET-4711") {
 		t.Fatalf("the answer did not come: %q", got)
