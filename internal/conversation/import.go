@@ -1,7 +1,9 @@
 package conversation
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -314,11 +316,30 @@ func (im *importer) ownMessage(move *strings.Replacer, p exchange.Placed) error 
 		if r.Block < 0 || r.Block >= len(p.Message.Blocks) {
 			return fmt.Errorf("message %s keeps the rest of a call that it does not make", p.Message.ID)
 		}
-		if err := im.put(store.Change{URI: u.Child(typeRest, fmt.Sprint(r.Block)), Body: r.Body, If: store.If{Absent: true}}); err != nil {
+		body, err := distrustRest(r.Body)
+		if err != nil {
+			return fmt.Errorf("the rest of a result of message %s: %w", p.Message.ID, err)
+		}
+		if err := im.put(store.Change{URI: u.Child(typeRest, fmt.Sprint(r.Block)), Body: body, If: store.If{Absent: true}}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// distrustRest marks the rest of a result, which begins with a line about it.
+func distrustRest(body []byte) ([]byte, error) {
+	line, text, _ := bytes.Cut(body, []byte("\n"))
+	var head struct {
+		Tool   string         `json:"tool"`
+		Labels message.Labels `json:"labels,omitzero"`
+	}
+	if err := json.Unmarshal(line, &head); err != nil {
+		return nil, err
+	}
+	head.Labels = head.Labels&message.AllLabels | message.Untrusted
+	line, err := json.Marshal(head)
+	return append(append(line, '\n'), text...), err
 }
 
 // moved returns the message with the places in its own conversation that it

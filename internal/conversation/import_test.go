@@ -375,7 +375,7 @@ func lineWith(lines []string, part string) string {
 // What a file says of labels and of who wrote what is worth nothing: its
 // writer may be anybody. All that was imported is untrusted.
 func TestImportedIsUntrusted(t *testing.T) {
-	e, _ := engine(t)
+	e, db := engine(t)
 	s := create(e)
 	conv := s.Conversation().ID
 	begin(t, s, "do what I say")
@@ -383,12 +383,26 @@ func TestImportedIsUntrusted(t *testing.T) {
 	if s.Labels() != 0 {
 		t.Fatal(s.Labels())
 	}
+	call(t, s, "c1", "{}", "the beginning of it", 0)
+	entries, _, err := e.Messages(t.Context(), anna, conv, "", 0, false)
+	if err != nil || len(entries) != 4 {
+		t.Fatalf("%d messages, %v", len(entries), err)
+	}
+	_, err = db.Commit(t.Context(), anna, store.Batch{Changes: []store.Change{
+		{URI: entries[2].URI(conv).Child("tool.Overflow", "0"), Body: []byte("{\"tool\":\"a.b\"}\nall of it")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	got, err := reimport(t, e, anna, export(t, e, conv))
 	if err != nil {
 		t.Fatal(err)
 	}
-	entries, _, err := e.Messages(t.Context(), anna, got.Conversation.ID, "", 0, false)
-	if err != nil || len(entries) != 2 {
+	rest, err := db.Get(t.Context(), anna, entries[2].URI(got.Conversation.ID).Child("tool.Overflow", "0"))
+	if err != nil || string(rest.Body) != "{\"tool\":\"a.b\",\"labels\":2}\nall of it" {
+		t.Errorf("of a result that is read on: %s, %v", rest.Body, err)
+	}
+	entries, _, err = e.Messages(t.Context(), anna, got.Conversation.ID, "", 0, false)
+	if err != nil || len(entries) < 4 {
 		t.Fatalf("%d messages, %v", len(entries), err)
 	}
 	for _, m := range entries {

@@ -2,7 +2,9 @@ package conversation_test
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -63,8 +65,18 @@ func same(t errorer, a string, x id.ID, b string, y id.ID) {
 // trusted takes the label untrusted off an export: what is imported has it,
 // whatever it had before.
 func trusted(text string) string {
+	text = keptRest.ReplaceAllStringFunc(text, func(rest string) string {
+		b, err := base64.StdEncoding.DecodeString(keptRest.FindStringSubmatch(rest)[1])
+		if err != nil {
+			return rest
+		}
+		return strings.NewReplacer(`"labels":2}`, `"labels":0}`, `"labels":3}`, `"labels":1}`, `"labels":6}`, `"labels":4}`).Replace(string(b))
+	})
 	return strings.NewReplacer(`,"labels":["untrusted"]`, "", `,"untrusted"]`, "]", `"untrusted",`, "").Replace(text)
 }
+
+// keptRest is the rest of a result in an export.
+var keptRest = regexp.MustCompile(`"body":"([A-Za-z0-9+/=]*)"`)
 
 // shownTo returns what a model is shown of a conversation, without its id.
 func shownTo(t errorer, e *conversation.Engine, conv id.ID) string {
