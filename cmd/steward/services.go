@@ -50,9 +50,9 @@ type agentServices struct {
 	err  error
 }
 
-// farAgents is where the agents of other Stewards keep what is theirs, so
-// that they are never taken for one of ours.
-const farAgents = "remote/"
+// farAgents is where the agents of other Stewards keep what is theirs: below
+// a name that none of ours can have, so that they are never taken for one.
+const farAgents = "remote-steward/"
 
 func newAgentServices(set *settings.Loaded, st store.Store, log *slog.Logger, secrets func(agent, name string) (string, bool),
 	bindings func(agent string) (service.Bindings, error), profile func(ctx context.Context, user string) (json.RawMessage, error)) *agentServices {

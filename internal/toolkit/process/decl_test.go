@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -209,7 +210,27 @@ func TestHooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	fired := make(chan error, 1)
+	go func() {
+		_, err := h.Fire(within(t, 60*time.Second), ev)
+		fired <- err
+	}()
+	slow := filepath.Join(env.Dir, "slow")
+	for len(running(slow)) == 0 {
+		select {
+		case err := <-fired:
+			t.Fatal(err)
+		default:
+			runtime.Gosched()
+		}
+	}
 	h.Close()
+	if left := running(slow); len(left) > 0 {
+		t.Errorf("it runs on after the end: %v", left)
+	}
+	if err := <-fired; !fault.HasCode(err, "hook_failed") {
+		t.Error(err)
+	}
 	if _, err := h.Fire(within(t, 10*time.Second), ev); err == nil {
 		t.Error("fired after the end")
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -67,14 +68,31 @@ type hook struct {
 	decl  HookDecl
 	life  context.Context
 	close context.CancelCauseFunc
+
+	mu    sync.Mutex // a step begins before or after Close
+	steps sync.WaitGroup
 }
 
 // Files implements tool.HookSource.
 func (h *hook) Files() []string { return h.decl.files(h.env.Dir) }
 
-// Close implements tool.HookSource.
+// Close implements tool.HookSource: programs that still run are ended.
 func (h *hook) Close() error {
+	h.mu.Lock()
 	h.close(fault.New(fault.Unavailable, "process_closed", "the hook was ended with its agent"))
+	h.mu.Unlock()
+	h.steps.Wait()
+	return nil
+}
+
+// begin counts a step, which ends with h.steps.Done.
+func (h *hook) begin() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.life.Err() != nil {
+		return context.Cause(h.life)
+	}
+	h.steps.Add(1)
 	return nil
 }
 
@@ -84,6 +102,10 @@ func (h *hook) Fire(ctx context.Context, ev tool.HookEvent) (tool.HookAnswer, er
 	if !h.concerns(ev.Tool) {
 		return tool.HookAnswer{}, nil
 	}
+	if err := h.begin(); err != nil {
+		return tool.HookAnswer{}, err
+	}
+	defer h.steps.Done()
 	late := fault.New(fault.Timeout, "hook_timeout", "the hook took longer than %s", h.decl.Timeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, h.decl.Timeout, late)
 	defer cancel()
