@@ -21,7 +21,8 @@ import (
 	"steward/internal/tool"
 )
 
-// Retries of calls that may be repeated.
+// Retries of actions that say that they may be repeated. All else is tried
+// again by who calls, as the error says.
 const (
 	maxAttempts = 3
 	firstWait   = 100 * time.Millisecond
@@ -103,7 +104,7 @@ func (t *callable) Call(ctx context.Context, in tool.Invocation) (tool.Result, e
 // where that is not for this call to do.
 func pause(ctx context.Context, n int, err error) bool {
 	e := fault.Of(err)
-	if e.Kind != fault.Unavailable && e.Kind != fault.RateLimited {
+	if e.Kind != fault.Unavailable {
 		return false
 	}
 	wait := firstWait << (2 * (n - 1))
@@ -124,7 +125,8 @@ func pause(ctx context.Context, n int, err error) bool {
 	}
 }
 
-// once is one attempt. repeatable says that another one does no harm, and may help.
+// once is one attempt. repeatable says that another one does no harm, may help,
+// and is nobody else's to make.
 func (t *callable) once(ctx context.Context, in tool.Invocation) (res tool.Result, repeatable bool, err error) {
 	s := t.source
 	o, c, err := s.current(ctx)
@@ -160,7 +162,7 @@ func (t *callable) once(ctx context.Context, in tool.Invocation) (res tool.Resul
 	if !a.sent.Load() {
 		return tool.Result{}, false, tool.NotDone(err)
 	}
-	return tool.Result{}, m.safe || t.spec.Effect == tool.Query, err
+	return tool.Result{}, m.safe && t.spec.Effect == tool.Action && !tool.Certain(err), err
 }
 
 // changed refuses a call of what is not as approved, after telling of it.
