@@ -20,6 +20,7 @@ import (
 	"steward/internal/face/httpauth"
 	"steward/internal/fault"
 	"steward/internal/identity"
+	"steward/internal/policy/rego"
 	"steward/internal/settings"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
@@ -29,7 +30,7 @@ import (
 func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: "Look for what is wrong, and say what to do about it", GroupID: "look", Args: cobra.NoArgs,
-		Long: "Check settings, data folder, database, disk, port, models, clock and terminal. Nothing is\n" +
+		Long: "Check settings, data folder, database, disk, policies, port, models, clock and terminal. Nothing is\n" +
 			"changed. The exit code is 1 when a check has failed.",
 		RunE: func(c *cobra.Command, _ []string) error { return a.doctor(c.Context()) },
 	}
@@ -78,7 +79,7 @@ func (a *app) doctor(ctx context.Context) error {
 		if serving == nil && !answers(ctx, running.URL) {
 			serving = errors.New("it does not answer")
 		}
-		checks = append(checks, checkFolder(set.Data), a.checkDatabase(ctx, set), checkDisk(set.Data),
+		checks = append(checks, checkFolder(set.Data), a.checkDatabase(ctx, set), checkDisk(set.Data), a.checkPolicies(),
 			checkPort(ctx, set, running, serving == nil))
 		checks = append(checks, a.checkModels(ctx, set)...)
 		checks = append(checks, a.checkClock(ctx, set))
@@ -207,6 +208,22 @@ func checkDisk(data string) check {
 		return check{Name: "disk", Status: warn, Say: say, Remedy: "make room soon"}
 	}
 	return fine("disk", "%s", say)
+}
+
+// checkPolicies looks whether the policies can be used as they are: with broken
+// ones Steward does not start.
+func (a *app) checkPolicies() check {
+	dir, p, err := a.policyFiles()
+	if err != nil {
+		return failed("policies", bad, err).with("mend the file, or move it out of " + dir)
+	}
+	own := 0
+	for _, f := range p.Files {
+		if !strings.HasPrefix(f.Name, rego.DefaultPrefix) {
+			own++
+		}
+	}
+	return fine("policies", "version %s, with %s of your own", p.Version, plural(own, "file"))
 }
 
 // checkSandbox looks whether programs of others can be confined here.
