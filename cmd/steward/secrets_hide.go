@@ -140,11 +140,12 @@ func (d discreet) CloseIdleConnections() {
 	}
 }
 
-// masking hides secrets in what a face answers in text. Answers in the forms
-// of gRPC pass: what they tell was masked when it was recorded.
+// masking hides secrets in what a face answers in text, whatever was asked.
+// The chat, whose connection is taken over, and answers of gRPC, whose messages
+// say how long they are, pass: what they tell was masked when it was recorded.
 func masking(m *secret.Masker, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !m.Any() || r.Header.Get("Upgrade") != "" || strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+		if !m.Any() || r.URL.Path == chatPath {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -169,7 +170,8 @@ func (x *maskedAnswer) begin() {
 	x.begun = true
 	h := x.Header()
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
-	if strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "json") || kind == "" {
+	framed := strings.HasPrefix(kind, "application/grpc") || strings.HasPrefix(kind, "application/connect")
+	if !framed && (strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "json") || kind == "") {
 		h.Del("Content-Length") // it may become another one
 		x.out = x.masker.Writer(x.ResponseWriter)
 	}
