@@ -82,12 +82,11 @@ func (n *Node) FollowApprovals(ctx context.Context, user string) iter.Seq2[[]eff
 // questions to expire. False: ctx or the node has ended.
 func (n *Node) awaitChange(ctx context.Context, changed <-chan struct{}, list []effect.Question) bool {
 	var expired <-chan time.Time
-	for i := range list {
-		if d := time.Until(list[i].Expires); i == 0 || d < time.Until(list[0].Expires) {
-			t := time.NewTimer(d)
-			defer t.Stop()
-			expired = t.C
-		}
+	if len(list) > 0 {
+		first := slices.MinFunc(list, func(a, b effect.Question) int { return a.Expires.Compare(b.Expires) })
+		t := time.NewTimer(time.Until(first.Expires))
+		defer t.Stop()
+		expired = t.C
 	}
 	select {
 	case <-changed:

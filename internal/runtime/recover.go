@@ -7,13 +7,16 @@ import (
 
 	"steward/internal/agent"
 	"steward/internal/conversation"
+	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/request"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/tool"
 )
 
 // unfinished takes up a run of the conversation that had been interrupted and
@@ -68,6 +71,9 @@ func (n *Node) resume(ctx context.Context, c *chat, s *conversation.Session, r c
 
 // giveUp records that an interrupted run does not go on.
 func (n *Node) giveUp(ctx context.Context, c *chat, s *conversation.Session, r conversation.OpenRun, out agent.Outcome, code string) error {
+	if err := n.answerOpen(ctx, c, s, r); err != nil {
+		return err
+	}
 	if _, err := s.Finish(ctx, nil, string(out), code); err != nil {
 		return err
 	}
@@ -78,6 +84,38 @@ func (n *Node) giveUp(ctx context.Context, c *chat, s *conversation.Session, r c
 	n.turnEnded(c.user, c.id, r.Interaction, out)
 	n.settleRun(c, live, out)
 	return nil
+}
+
+// answerOpen answers the calls of a run that does not go on, and settles what
+// they had begun: a later turn would take them for its own and begin anew.
+func (n *Node) answerOpen(ctx context.Context, c *chat, s *conversation.Session, r conversation.OpenRun) error {
+	sc := store.ForUser(c.user)
+	sc.Actor = actor(&r.Run)
+	var out []*message.Message
+	for _, call := range message.Dangling(s.Transcript().Messages()) {
+		ec := effect.Call{Name: call.Name, Args: call.Args, Ref: call.Ref, Message: s.MessageURI(call.Message), Scope: sc, Agent: r.Agent,
+			Request: request.Context{ID: r.Interaction, User: c.user, Conversation: record.ConversationURI(c.id)}}
+		t := newTask(c, ec, tool.Spec{Name: call.Name})
+		res := t.accepted()
+		_, err := n.opt.Store.Get(ctx, sc, t.at)
+		if fault.Is(err, fault.NotFound) { // else it is a task, and goes on by itself
+			ec.Tool, _ = n.callee(r.Agent, call.Name)
+			res, err = n.effects.Strand(ctx, ec, interrupted(), "its turn could not go on")
+		}
+		if err != nil {
+			return err
+		}
+		res.Call, res.CallID, res.Name = call.Ref, call.CallID, call.Name
+		out = append(out, &message.Message{ID: id.New(), Role: message.Tool, Blocks: []message.Block{res}})
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	seqs, err := s.Append(ctx, out...)
+	for i, seq := range seqs {
+		c.emit(agent.Event{Kind: agent.Stored, ID: out[i].ID, Message: out[i], Seq: seq})
+	}
+	return err
 }
 
 // above is the turn that has asked for a run.
