@@ -95,7 +95,9 @@ type Options struct {
 	Size      int           // events of a batch; zero: 256
 	Beat      time.Duration // after so long without an event a batch without one is told; zero: 15 s
 	Recheck   time.Duration // how long a subscriber's rights are taken to be what they were; zero: 1 s
-	Log       *slog.Logger  // nil: slog.Default()
+	// Mask hides secrets in a body, as the store does; nil: there are none.
+	Mask func([]byte) []byte
+	Log  *slog.Logger // nil: slog.Default()
 }
 
 func (o Options) settled() Options {
@@ -110,6 +112,9 @@ func (o Options) settled() Options {
 	}
 	if o.Recheck <= 0 {
 		o.Recheck = time.Second
+	}
+	if o.Mask == nil {
+		o.Mask = func(b []byte) []byte { return b }
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()

@@ -64,7 +64,7 @@ func (e *Engine) Publish(ctx context.Context, who Caller, x Publication) (Publis
 	if err != nil {
 		return Published{}, err
 	}
-	body, err := x.stored()
+	body, err := x.stored(e.opt.Mask)
 	if err != nil {
 		return Published{}, err
 	}
@@ -103,8 +103,9 @@ func spaceFor(p policy.Principal, sp resource.Space) (resource.Space, error) {
 		With("leave the space out for your own, or name a group that you are in: group:NAME")
 }
 
-// stored checks what is to be published, and returns what is kept of it.
-func (x *Publication) stored() (stored, error) {
+// stored checks what is to be published, and returns what is kept of it: with
+// its secrets hidden, so that the same published again is seen to be the same.
+func (x *Publication) stored(mask func([]byte) []byte) (stored, error) {
 	bad := func(format string, args ...any) (stored, error) {
 		return stored{}, fault.New(fault.Invalid, "event_invalid", "the event cannot be published: "+format, args...)
 	}
@@ -139,7 +140,7 @@ func (x *Publication) stored() (stored, error) {
 			if err := json.Compact(&b, r.Body); err != nil {
 				return bad("the body of %s is no JSON: %w", r.URI, err)
 			}
-			ref.Body = b.Bytes()
+			ref.Body = mask(b.Bytes())
 		}
 		out.Resources = append(out.Resources, ref)
 	}

@@ -1,8 +1,11 @@
 package events
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +22,35 @@ import (
 
 func lamp(body string) Publication {
 	return Publication{Resources: []Resource{{URI: resource.Root("home.Lamp", "lamp"), Body: json.RawMessage(body)}}}
+}
+
+// hiding is a store that hides a secret, as SQLite's does.
+type hiding struct{ store.Store }
+
+func hidden(b []byte) []byte {
+	return bytes.ReplaceAll(b, []byte("correct-horse"), []byte("«secret»"))
+}
+
+func (h hiding) Commit(ctx context.Context, sc store.Scope, b store.Batch) (store.Receipt, error) {
+	b.Changes = slices.Clone(b.Changes)
+	for i := range b.Changes {
+		b.Changes[i].Body = hidden(b.Changes[i].Body)
+	}
+	return h.Store.Commit(ctx, sc, b)
+}
+
+// What is published again is the same when a secret of it was hidden, too.
+func TestPublishedAgainWithASecret(t *testing.T) {
+	w := newWorld(t, Options{Store: hiding{storetest.NewModel()}, Mask: hidden})
+	x := lamp(`{"word":"correct-horse"}`)
+	x.ID = "a1"
+	one, err := w.Publish(t.Context(), Caller{User: "ana"}, x)
+	if err != nil || one.Duplicate {
+		t.Fatalf("%+v, %v", one, err)
+	}
+	if two, err := w.Publish(t.Context(), Caller{User: "ana"}, x); err != nil || !two.Duplicate || two.ID != one.ID {
+		t.Errorf("%+v, %v", two, err)
+	}
 }
 
 func TestPublish(t *testing.T) {

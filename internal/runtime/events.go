@@ -9,8 +9,12 @@ import (
 
 // openEvents makes the engine that tells what happens to resources.
 func (n *Node) openEvents() (err error) {
+	var mask func([]byte) []byte
+	if n.opt.Secrets != nil {
+		mask = n.opt.Secrets.MaskBytes
+	}
 	n.events, err = events.New(events.Options{Store: n.opt.Store, Judge: n.opt.Judge, Directory: n.opt.People,
-		Audit: n.opt.AuditReads, Log: n.log})
+		Audit: n.opt.AuditReads, Mask: mask, Log: n.log})
 	return err
 }
 

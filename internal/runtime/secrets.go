@@ -10,6 +10,8 @@ import (
 type Secrets interface {
 	// Mask returns the text with its secrets hidden.
 	Mask(text string) string
+	// MaskBytes is Mask for bytes; JSON stays JSON.
+	MaskBytes(b []byte) []byte
 	// Found returns the names of the secrets in a text.
 	Found(text string) []string
 }

@@ -18,7 +18,8 @@ import (
 // hider hides one secret.
 type hider struct{}
 
-func (hider) Mask(s string) string { return strings.ReplaceAll(s, "hunter22", "«secret:P»") }
+func (hider) Mask(s string) string        { return strings.ReplaceAll(s, "hunter22", "«secret:P»") }
+func (h hider) MaskBytes(b []byte) []byte { return []byte(h.Mask(string(b))) }
 func (h hider) Found(s string) []string {
 	if h.Mask(s) != s {
 		return []string{"P"}
