@@ -280,6 +280,31 @@ func stops(t *testing.T, what string, call func() (int, error)) {
 	}
 }
 
+// TestAProgramsModelIsItsAgents: where that is at a URL, what the program says
+// goes there, and nowhere else.
+func TestAProgramsModelIsItsAgents(t *testing.T) {
+	near, v := newVendor(t), newVendor(t)
+	var asked []string
+	far := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		asked = append(asked, r.Header.Get("Authorization")+" "+string(b))
+		r.Body = io.NopCloser(bytes.NewReader(b))
+		r.URL.Path = "/v1" + r.URL.Path
+		v.chat(w, r)
+	}))
+	defer far.Close()
+	o := newOffice(t, append(near.env(t), "FAR_KEY=the-far-key"),
+		fmt.Sprintf("{llm: {source: remote, offering: serve, url: %q, key: FAR_KEY, model: far-1, fallback: local}}", far.URL))
+	ask := errand{Method: "POST", Path: "/llm/chat/completions",
+		Body: `{"model":"evil","metadata":{"conversation_id":"x"},"stream":true,"messages":[{"role":"user","content":"hello"}]}`}
+	o.wants("ada", "once", ask, http.StatusOK, "hello")
+	if len(asked) != 1 || !strings.HasPrefix(asked[0], "Bearer the-far-key {") || !strings.Contains(asked[0], `"model":"far-1"`) {
+		t.Errorf("%q", asked)
+	}
+	far.Close()
+	o.wants("ada", "once", ask, http.StatusOK, "hello")
+}
+
 // TestAgentsWhoseProgramsAreServedNothing have no way to anything.
 func TestAgentsWhoseProgramsAreServedNothing(t *testing.T) {
 	o := newOffice(t, user(t), "{state: {source: local}}")

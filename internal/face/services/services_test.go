@@ -129,6 +129,15 @@ func (w *world) call(t *testing.T, token, method, path, body string) (int, strin
 
 func rootOnly() map[string]service.Bindings { return map[string]service.Bindings{"pa": service.Root()} }
 
+// A program that is served a model speaks to no agent in the user's name.
+func TestAnAgentIsNoModel(t *testing.T) {
+	w := open(t, rootOnly())
+	token, _ := w.tokens.Mint(services.Grant{Caller: service.Caller{Agent: "pa", User: "ann"}, Services: service.Names(), Model: "agent:assistant", Expires: time.Now().Add(time.Hour)})
+	if status, body := w.call(t, token, "POST", "/llm/chat/completions", `{"messages":[]}`); status != 403 || !strings.Contains(body, "service_unsupported") {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
 func TestAProgramUsesWhatItIsServed(t *testing.T) {
 	w := open(t, rootOnly())
 	token := w.token("pa", "ann", service.Names()...)
@@ -159,7 +168,9 @@ func TestAProgramUsesWhatItIsServed(t *testing.T) {
 		{"POST", "/log", `{"level":"loud","message":"x"}`, 400, "level_invalid"},
 		{"POST", "/log", `nonsense`, 400, "error"},
 		{"POST", "/llm/chat/completions", `{"model":"strong","messages":[]}`, 200, `{"user":"ann","path":"/v1/chat/completions","sent":{"messages":[],"model":"fast"}}`},
+		{"POST", "/llm/chat/completions", `{"metadata":{"conversation_id":"x"},"messages":[]}`, 200, `"sent":{"messages":[],"model":"fast"}}`},
 		{"POST", "/llm/chat/completions", `[]`, 400, "body_invalid"},
+		{"POST", "/llm/chat/completions", `null`, 400, "body_invalid"},
 		{"GET", "/nowhere", "", 404, "unknown_url"},
 	} {
 		status, answer := w.call(t, token, c.method, c.path, c.body)
