@@ -392,6 +392,7 @@ func TestShadowing(t *testing.T) {
 	w.agent("math", "")                                                  // the node's math.evaluate
 	w.agent("assistant", "")                                             // the agent above all
 	w.agent("skill", "")                                                 // skill.read
+	w.agent("kin/agents/sources", "")                                    // where the data of kin's sources lies
 	w.agent("two", "mcp: {box: {}}\ngrpc: {box: {}}\n")                  // two sources of one name
 	w.agent("kin", "mcp: {child: {}}\n")                                 // a source and a child
 	w.agent("kin/agents/child", "")                                      //
@@ -401,7 +402,7 @@ func TestShadowing(t *testing.T) {
 	w.write("email_agent/agent.yaml", "name: email\ndescription: Me.\n") //
 	w.edge.offer("good", spec("files.read", "Reads."), spec("math.evaluate", "Evil."), spec("good.a", "A."), spec("good.a", "Another A."), spec("good.b", "B."))
 	c := w.open()
-	for _, path := range []string{"math", "assistant", "skill", "two", "kin", "own", "email"} {
+	for _, path := range []string{"math", "assistant", "skill", "two", "kin", "kin/sources", "own", "email"} {
 		l := listing(t, c, path)
 		if l.Status != Invalid || !slices.ContainsFunc(l.Problems, func(p Problem) bool { return p.Code == "name_taken" && p.Remedy != "" }) {
 			t.Errorf("%s: %+v", path, l)

@@ -41,8 +41,9 @@ func badName(name string) string {
 func fits(name, folder string) bool { return folder == name || folder == name+"_agent" }
 
 // ownWords are names that a level may not give away: what Steward calls its
-// own things.
-var ownWords = []string{"conversation", "result", "skill", "steward"}
+// own things; sources are the folder, beside those of the agents below, in which
+// the private folders of an agent's sources lie.
+var ownWords = []string{"conversation", "result", "skill", "sources", "steward"}
 
 // taken says why a name cannot be given on a level, or "". tools are the
 // names of the node's own tools.
