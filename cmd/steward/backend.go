@@ -21,6 +21,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/identity"
 	"steward/internal/llm"
+	"steward/internal/message"
 	"steward/internal/policy/rego"
 	"steward/internal/record"
 	"steward/internal/runtime"
@@ -195,7 +196,8 @@ func (l *local) wire(ctx context.Context, a *app, set *settings.Loaded, log *slo
 	if err != nil {
 		return errors.Join(err, l.closeAgents())
 	}
-	l.services.answer(openai.Handler(openai.Options{Node: l.node, Logger: log}))
+	// What a program asks may hold whatever it was given and has read.
+	l.services.answer(openai.Handler(openai.Options{Node: l.node, Labels: message.Private | message.Untrusted, Logger: log}))
 	return nil
 }
 

@@ -79,7 +79,7 @@ func (f *face) chat(w http.ResponseWriter, r *http.Request, user string) error {
 		}
 	} else {
 		from = model.Model.Stream(ctx, &llm.Request{System: system, Transcript: llm.NewTranscript(msgs...),
-			Tools: tools, ToolChoice: choice, Sampling: sampling, Schema: schema, User: user})
+			Tools: tools, ToolChoice: choice, Sampling: sampling, Schema: schema, User: user, Labels: f.Labels | labelsOf(msgs)})
 	}
 	if c.Stream {
 		usage := c.StreamOptions != nil && c.StreamOptions.IncludeUsage
@@ -91,6 +91,21 @@ func (f *face) chat(w http.ResponseWriter, r *http.Request, user string) error {
 	}
 	httpauth.Reply(w, http.StatusOK, append(a.whole(reply), '\n'))
 	return nil
+}
+
+// labelsOf are those of messages that no conversation has labelled: nobody knows
+// who wrote what is attached, or what tools of the caller have told.
+func labelsOf(msgs []*message.Message) message.Labels {
+	for _, m := range msgs {
+		for _, b := range m.Blocks {
+			switch b.(type) {
+			case *message.Text, *message.Reasoning, *message.ToolCall:
+			default:
+				return message.Private | message.Untrusted
+			}
+		}
+	}
+	return 0
 }
 
 // collect reads the stream to its end.

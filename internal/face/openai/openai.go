@@ -21,6 +21,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
+	"steward/internal/message"
 	"steward/internal/runtime"
 )
 
@@ -36,8 +37,9 @@ type Node interface {
 // Options of the face. Node is needed; the rest has good zero values.
 type Options struct {
 	Node      Node
-	MaxBody   int64         // bytes of a request; 0: httpauth.MaxBody
-	KeepAlive time.Duration // how often a quiet stream says that it lives; 0: 15 seconds
+	MaxBody   int64          // bytes of a request; 0: httpauth.MaxBody
+	KeepAlive time.Duration  // how often a quiet stream says that it lives; 0: 15 seconds
+	Labels    message.Labels // of what is sent to a model without a conversation, whatever it is
 	Logger    *slog.Logger
 }
 
