@@ -9,13 +9,15 @@ import (
 	"testing"
 	"time"
 
-	"steward/internal/agent"
 	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/intent"
+	"steward/internal/policy"
 	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/store"
+	"steward/internal/tool"
 )
 
 // texts are what the messages of the preferred branch say.
@@ -323,28 +325,17 @@ func TestRewindWithdrawsWhatWaits(t *testing.T) {
 	}
 }
 
-// What a run that cannot go on has left to be done is withdrawn too, also
-// where its branch was deleted.
+// What a turn has queued, and a person is still asked about, is withdrawn too,
+// also where its branch was deleted.
 func TestRewindWithdrawsWhatWasLeft(t *testing.T) {
 	for _, deleted := range []bool{false, true} {
-		w := newWorld(t)
-		w.opt.Agents = []agent.Definition{{Name: "clerk", Version: "1", Model: "default"}}
-		w.close()
-		w.open()
+		w := newShopWorld(t, newShop("shop.order", tool.Deferred), allows{"shop.order": policy.Ask})
 		conv, _ := w.turn(id.ID{}, "say one")
 		to := w.message(conv, 1)
 		if _, err := w.Fork(t.Context(), "anna", conv, conversation.Fork{}); err != nil {
 			t.Fatal(err)
 		}
-		_, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: conv, Agent: "clerk", Content: text(`call ledger.add {"what":"x"}`), Attended: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.until(conv, runtime.Cursor{}, func(f runtime.Frame) bool { return f.Call != nil && f.Call.Approval != nil })
-		w.close()
-		w.opt.Agents = nil // nobody can go on with the run
-		w.open()
-		w.atRest(conv)
+		w.turn(conv, order("tea"))
 		if deleted {
 			list, preferred, err := w.Branches(t.Context(), "anna", conv)
 			if err != nil || len(list) != 2 {
@@ -359,6 +350,10 @@ func TestRewindWithdrawsWhatWasLeft(t *testing.T) {
 		}
 		if _, n, err := w.Rewind(t.Context(), "anna", conv, to, true); err != nil || n != 1 {
 			t.Errorf("deleted %v: %d withdrawn, %v", deleted, n, err)
+		}
+		w.quietened(conv)
+		if in := w.intents(runtime.IntentFilter{})[0]; in.State != intent.Cancelled {
+			t.Errorf("deleted %v: %+v", deleted, in)
 		}
 	}
 }
