@@ -36,6 +36,13 @@ const MaxPage = 1000
 // are to be shown, a page is short, even empty, and goes on.
 const maxScan = 10000
 
+// What a page has in memory is bounded, too: so many resources are read from the
+// store at once, and none any more when the page has so many bytes of bodies.
+const (
+	atOnce   = 32
+	maxBytes = 8 << 20
+)
+
 // Page is an answer to a Query.
 type Page struct {
 	Items []Resource
@@ -209,7 +216,7 @@ func (c *call) listTree(ctx context.Context, q Query, after store.Cursor, items 
 	}
 	sq := store.Query{Under: q.Under, Type: q.Type, State: q.State, After: after}
 	for scanned := 0; scanned < maxScan; {
-		sq.Limit = q.Limit - len(page.Items)
+		sq.Limit = min(q.Limit-len(page.Items), atOnce)
 		got, err := c.opt.Store.Query(ctx, sc, sq)
 		if err != nil {
 			return Page{}, err
@@ -229,7 +236,7 @@ func (c *call) listTree(ctx context.Context, q Query, after store.Cursor, items 
 		}
 		sq.After = got.Next
 		page.Next = inTree + "." + string(got.Next)
-		if len(page.Items) >= q.Limit {
+		if q.full(page.Items) {
 			return page, nil
 		}
 		scanned += max(len(got.Items), 1)
@@ -249,7 +256,20 @@ func (c *call) admit(ctx context.Context, q Query, r resource.Resource) (Resourc
 	if err != nil || !ok {
 		return Resource{}, false, err
 	}
-	return shown(r, d), true, nil
+	out := shown(r, d)
+	if !q.Bodies {
+		out.Body = nil // what a page does not tell it does not keep
+	}
+	return out, true, nil
+}
+
+// full reports whether a page has all that fits.
+func (q Query) full(items []Resource) bool {
+	size := 0
+	for i := range items {
+		size += len(items[i].Body)
+	}
+	return len(items) >= q.Limit || size >= maxBytes
 }
 
 // listLog fills a page from the log, backwards: where each resource is found
@@ -262,7 +282,7 @@ func (c *call) listLog(ctx context.Context, q Query, after store.Cursor) (Page, 
 	}
 	lq := store.LogQuery{Under: q.Under, Type: q.Type, Reverse: true, After: after}
 	for scanned := 0; scanned < maxScan; {
-		lq.Limit = q.Limit - len(page.Items)
+		lq.Limit = min(q.Limit-len(page.Items), atOnce)
 		got, err := c.opt.Store.Log(ctx, sc, lq)
 		if err != nil {
 			return Page{}, err
@@ -286,7 +306,7 @@ func (c *call) listLog(ctx context.Context, q Query, after store.Cursor) (Page, 
 		}
 		lq.After = got.Next
 		page.Next = inLog + "." + string(got.Next)
-		if len(page.Items) >= q.Limit {
+		if q.full(page.Items) {
 			return page, nil
 		}
 		scanned += max(len(got.Entries), 1)

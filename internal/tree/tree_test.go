@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -107,6 +108,37 @@ func uris(p tree.Page) string {
 		out = append(out, r.URI.String())
 	}
 	return strings.Join(out, " ")
+}
+
+// A page of large bodies is a short one, and nothing is missing in those that
+// follow.
+func TestPagesOfLargeBodies(t *testing.T) {
+	o := open(t)
+	body := []byte(`{"purpose":"` + strings.Repeat("x", 1<<19) + `"}`)
+	want := ""
+	for i := range 40 {
+		name := fmt.Sprintf("n%02d", i)
+		want += name + " "
+		must(o.Put(t.Context(), ana, tree.Put{URI: note("ana", name), Body: body}))
+	}
+	for _, q := range []tree.Query{{Type: note("ana", "x").Type(), Bodies: true}, {Type: note("ana", "x").Type(), Bodies: true, Since: time.Unix(1, 0)}, {Type: note("ana", "x").Type()}} {
+		var got []string
+		pages := 0
+		for more := true; more; pages++ {
+			p := must(o.List(t.Context(), ana, q))
+			size := 0
+			for _, r := range p.Items {
+				got, size = append(got, r.URI.ID()), size+len(r.Body)
+			}
+			if size > 8<<20+32*len(body) {
+				t.Errorf("a page of %d bytes", size)
+			}
+			q.After, more = p.Next, p.Next != ""
+		}
+		if slices.Sort(got); strings.Join(got, " ")+" " != want || q.Bodies == (pages == 1) {
+			t.Errorf("%+v: %d pages: %s", q, pages, got)
+		}
+	}
 }
 
 func TestBodies(t *testing.T) {
