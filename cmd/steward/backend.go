@@ -197,7 +197,7 @@ func (l *local) wire(ctx context.Context, a *app, set *settings.Loaded, log *slo
 		return errors.Join(err, l.closeAgents())
 	}
 	// What a program asks may hold whatever it was given and has read.
-	l.services.answer(openai.Handler(openai.Options{Node: l.node, Labels: message.Private | message.Untrusted, Logger: log}))
+	l.services.answer(openai.Handler(openai.Options{Node: programsNode{l.node, l.services}, Labels: message.Private | message.Untrusted, Logger: log}))
 	return nil
 }
 

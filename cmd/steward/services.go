@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -22,6 +21,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/provider/openai"
 	"steward/internal/request"
+	"steward/internal/runtime"
 	"steward/internal/service"
 	servicelocal "steward/internal/service/local"
 	serviceremote "steward/internal/service/remote"
@@ -40,7 +40,6 @@ type agentServices struct {
 	tokens   services.Tokens
 	log      *slog.Logger
 	timeouts settings.Timeouts
-	far      *http.Client // to models at URLs, for programs
 
 	mu     sync.Mutex
 	chat   http.Handler            // of the llm service; nil until there is a node
@@ -60,9 +59,6 @@ func newAgentServices(set *settings.Loaded, st store.Store, log *slog.Logger, se
 	bindings func(agent string) (service.Bindings, error), profile func(ctx context.Context, user string) (json.RawMessage, error)) *agentServices {
 	s := &agentServices{db: &servicelocal.DB{Dir: filepath.Join(set.Data, "services")}, kv: servicelocal.KV{Store: st},
 		log: log, timeouts: set.Timeouts, models: map[string]llm.Provider{}}
-	way := http.DefaultTransport.(*http.Transport).Clone()
-	way.ResponseHeaderTimeout = set.Timeouts.FirstByte
-	s.far = &http.Client{Transport: way, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	s.bindings = func(agent string) (service.Bindings, error) {
 		if !strings.HasPrefix(agent, farAgents) {
 			return bindings(agent)
@@ -136,29 +132,27 @@ func (s *agentServices) remoteModels(b service.Binding) (llm.Provider, error) {
 	return p, nil
 }
 
-// farModel asks the server of an llm service at a URL for a completion. What is
-// sent is the body and the agent's own key, and goes to that server alone.
-func (s *agentServices) farModel(b service.Binding) func(context.Context, []byte) (*http.Response, error) {
-	return func(ctx context.Context, body []byte) (*http.Response, error) {
-		key, err := s.Key(b)
-		if err != nil {
-			return nil, err
-		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(b.URL, "/")+"/chat/completions", bytes.NewReader(body))
-		if err != nil {
-			return nil, fault.New(fault.Invalid, "service_invalid", "the llm service of %s has no address that can be asked: %w", b.Owner, err)
-		}
-		req.Header.Set("Content-Type", "application/json")
-		if key != "" {
-			req.Header.Set("Authorization", "Bearer "+key)
-		}
-		res, err := s.far.Do(req)
-		if err != nil {
-			return nil, fault.New(fault.Unavailable, "service_unreachable", "the llm service of %s cannot be reached: %w", b.Owner, err).
-				Retrying(fault.RetryBackoff, 0)
-		}
-		return res, nil
+// farModel begins the name under which programs have the model of an agent's llm
+// service that is at a URL; the agent's path follows.
+const farModel = "service:"
+
+// programsNode is the node as programs' requests to models have it.
+type programsNode struct {
+	*runtime.Node
+	services *agentServices
+}
+
+// Resolve finds the models of agents' llm services too.
+func (n programsNode) Resolve(name string) (llm.Resolved, error) {
+	agent, far := strings.CutPrefix(name, farModel)
+	if !far {
+		return n.Node.Resolve(name)
 	}
+	b, err := n.services.Binding(agent, service.LLM)
+	if err != nil {
+		return llm.Resolved{}, err
+	}
+	return n.ServiceModel(b)
 }
 
 // tokenLife is how long a program's token is good if nobody ends it before.
@@ -178,11 +172,10 @@ func (s *agentServices) environ(agent string) func(ctx context.Context) ([]strin
 		if err != nil {
 			return nil, nil, err
 		}
-		llm := all[service.LLM]
 		grant := services.Grant{Caller: service.Caller{Agent: agent, User: rc.User}, Services: offered(all),
-			Model: cmp.Or(llm.Model, "default"), Expires: time.Now().Add(tokenLife)}
-		if llm.Source == service.Remote {
-			grant.Far, grant.Fallback = s.farModel(llm), llm.Fallback == service.Local
+			Model: cmp.Or(all[service.LLM].Model, "default"), Expires: time.Now().Add(tokenLife)}
+		if all[service.LLM].Source == service.Remote {
+			grant.Model = farModel + agent
 		}
 		if len(grant.Services) == 0 {
 			return nil, func() {}, nil
@@ -228,6 +221,5 @@ func (s *agentServices) Close() error {
 	if s.http != nil {
 		err = s.http.Close()
 	}
-	s.far.CloseIdleConnections()
 	return errors.Join(err, s.Manager.Close(), s.db.Close())
 }

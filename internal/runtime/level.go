@@ -209,15 +209,21 @@ func (n *Node) modelFor(kit *agentKit, run *record.Run) (llm.Resolved, error) {
 		return llm.Resolved{}, fault.New(fault.NotFound, "model_not_found", "the agent %s has no llm service at a URL any more", kit.Name).
 			With("begin a new turn")
 	}
-	p, err := n.opt.RemoteModels(kit.llm)
+	return n.farModel(kit.llm)
+}
+
+// farModel is the model of an llm service at a URL, with the node's own behind
+// it if the agent has said so.
+func (n *Node) farModel(b service.Binding) (llm.Resolved, error) {
+	p, err := n.opt.RemoteModels(b)
 	if err != nil {
 		return llm.Resolved{}, err
 	}
 	next := ""
-	if kit.llm.Fallback == service.Local {
+	if b.Fallback == service.Local {
 		next = "default"
 	}
-	return n.opt.Models.Beside(p, first(kit.llm.Model, "default"), next)
+	return n.opt.Models.Beside(p, first(b.Model, "default"), next)
 }
 
 // uses returns the names of the node's tools that an agent may use. Results

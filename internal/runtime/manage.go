@@ -7,9 +7,11 @@ import (
 
 	"steward/internal/conversation"
 	"steward/internal/embed"
+	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/record"
+	"steward/internal/service"
 	"steward/internal/store"
 	"steward/internal/tool"
 )
@@ -72,6 +74,19 @@ func (n *Node) Models(ctx context.Context) (llm.Listing, []string) {
 // so that budgets of the day hold over restarts.
 func (n *Node) Resolve(name string) (llm.Resolved, error) {
 	r, err := n.opt.Models.Resolve(name)
+	if err == nil {
+		r.Model = recorded{r.Model, n}
+	}
+	return r, err
+}
+
+// ServiceModel is Resolve for an agent's llm service that is at a URL.
+func (n *Node) ServiceModel(b service.Binding) (llm.Resolved, error) {
+	if b.Source != service.Remote || n.opt.RemoteModels == nil {
+		return llm.Resolved{}, fault.New(fault.NotFound, "model_not_found", "the llm service of %s is at no URL any more", b.Owner).
+			With("begin a new call")
+	}
+	r, err := n.farModel(b)
 	if err == nil {
 		r.Model = recorded{r.Model, n}
 	}

@@ -243,18 +243,12 @@ func (f *face) chat(g Grant, w http.ResponseWriter, r *http.Request) (any, error
 		return nil, fault.New(fault.Invalid, "body_invalid", "the request is no JSON object").With("send a chat completions request")
 	}
 	delete(in, "metadata") // by it a conversation is continued, which is the user's to do
-	if g.Far != nil {
-		res, err := f.far(g, r, in)
-		if err == nil {
-			return answered{}, pass(w, res)
-		}
-		if !g.Fallback || !fault.Is(err, fault.Unavailable) && !fault.Is(err, fault.Timeout) || r.Context().Err() != nil {
-			return nil, err
-		}
-		f.Logger.WarnContext(r.Context(), "a remote service cannot be reached: the local one is used", "agent", g.Agent, "service", "llm", "error", err)
-		g.Model = "default"
+	model, err := json.Marshal(g.Model)
+	if err != nil {
+		return nil, err
 	}
-	if body, err = named(in, g.Model); err != nil {
+	in["model"] = model
+	if body, err = json.Marshal(in); err != nil {
 		return nil, err
 	}
 	r = r.Clone(httpauth.With(r.Context(), httpauth.Caller{User: g.User}))
@@ -262,43 +256,4 @@ func (f *face) chat(g Grant, w http.ResponseWriter, r *http.Request) (any, error
 	r.URL.Path, r.ContentLength, r.Body = "/v1/chat/completions", int64(len(body)), io.NopCloser(bytes.NewReader(body))
 	f.Chat.ServeHTTP(w, r)
 	return answered{}, nil
-}
-
-// far asks the server of an llm service at a URL.
-func (f *face) far(g Grant, r *http.Request, in map[string]json.RawMessage) (*http.Response, error) {
-	body, err := named(in, g.Model)
-	if err != nil {
-		return nil, err
-	}
-	return g.Far(r.Context(), body)
-}
-
-// named writes a request with the name of a model; empty: as it is.
-func named(in map[string]json.RawMessage, model string) ([]byte, error) {
-	if model != "" {
-		name, err := json.Marshal(model)
-		if err != nil {
-			return nil, err
-		}
-		in["model"] = name
-	}
-	return json.Marshal(in)
-}
-
-// pass hands an answer on as it comes.
-func pass(w http.ResponseWriter, res *http.Response) error {
-	defer res.Body.Close()
-	w.Header().Set("Content-Type", res.Header.Get("Content-Type"))
-	w.WriteHeader(res.StatusCode)
-	_, _ = io.Copy(flushing{w}, res.Body) // what is cut off, the program sees
-	return nil
-}
-
-// flushing writes at once.
-type flushing struct{ http.ResponseWriter }
-
-func (w flushing) Write(p []byte) (int, error) {
-	n, err := w.ResponseWriter.Write(p)
-	_ = http.NewResponseController(w.ResponseWriter).Flush() // an error of it is the next write's too
-	return n, err
 }

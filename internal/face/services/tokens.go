@@ -1,11 +1,9 @@
 package services
 
 import (
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"net/http"
 	"sync"
 	"time"
 
@@ -18,14 +16,8 @@ import (
 type Grant struct {
 	service.Caller
 	Services []service.Name
+	Model    string // of the llm service
 	Expires  time.Time
-
-	// Model is that of the llm service. Far asks the server of one that is at a
-	// URL, by the body of a chat completion; nil: it is here. Fallback says that
-	// the node's own answers while that one cannot be reached.
-	Model    string
-	Far      func(ctx context.Context, body []byte) (*http.Response, error)
-	Fallback bool
 }
 
 // may refuses a service that is not granted.
