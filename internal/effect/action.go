@@ -288,6 +288,9 @@ func (f *flight) begin(ctx context.Context) (*message.ToolResult, error) {
 	if why := f.lapsed(); why != "" {
 		return nil, f.ask(ctx, why)
 	}
+	if res, err := f.madeTwin(ctx); res != nil || err != nil {
+		return res, err
+	}
 	var why string
 	var err error
 	if f.checks, why, err = f.consume(ctx); err != nil {

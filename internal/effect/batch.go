@@ -77,10 +77,10 @@ func (e *Engine) prepare(ctx context.Context, s Settlement, t tool.Tool, r *kept
 	c := s.queuedCall(r)
 	c.Tool = t
 	j := &job{e: e, c: c, spec: t.Spec(), args: c.Args, last: true}
-	if twin, err := e.twin(context.WithoutCancel(ctx), s.Scope, *r); err != nil {
+	if twin, err := e.twin(context.WithoutCancel(ctx), s.Scope, *r, intent.State.Settled); err != nil {
 		return nil, nil, nil, err
 	} else if twin {
-		res, err := e.drop(ctx, j, *r, ReasonTwin, c.told(message.Interrupted, "Not done again: the same was asked for twice in this turn, and is done once."))
+		res, err := e.drop(ctx, j, *r, ReasonTwin, c.notAgain())
 		return nil, nil, res, err
 	}
 	if err := j.inRun(ctx); err != nil {

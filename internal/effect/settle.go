@@ -152,13 +152,12 @@ func (e *Engine) settleOne(ctx context.Context, s Settlement, r kept) (*message.
 	if r.in.State == intent.Executing { // it had begun before a crash, whatever became of its twin
 		return j.action(ctx)
 	}
-	twin, err := e.twin(context.WithoutCancel(ctx), s.Scope, r)
+	twin, err := e.twin(context.WithoutCancel(ctx), s.Scope, r, intent.State.Settled)
 	switch {
 	case err != nil:
 		return nil, err
 	case twin:
-		res := c.told(message.Interrupted, "Not done again: the same was asked for twice in this turn, and is done once.")
-		return e.drop(ctx, j, r, ReasonTwin, res)
+		return e.drop(ctx, j, r, ReasonTwin, c.notAgain())
 	}
 	return j.action(ctx)
 }
@@ -170,8 +169,8 @@ const (
 	reasonGone    = "the tool is not there any more"
 )
 
-// twin reports whether the same effect was queued before and is settled.
-func (e *Engine) twin(ctx context.Context, sc store.Scope, r kept) (bool, error) {
+// twin reports whether the same effect was queued, too, and has come so far.
+func (e *Engine) twin(ctx context.Context, sc store.Scope, r kept, far func(intent.State) bool) (bool, error) {
 	q := store.Query{Term: store.Term{Name: keyTerm, Value: r.in.Key}, Type: "effect.Intent"}
 	for {
 		page, err := e.opt.Store.Query(ctx, sc, q)
@@ -183,7 +182,7 @@ func (e *Engine) twin(ctx context.Context, sc store.Scope, r kept) (bool, error)
 			if err != nil {
 				return false, err
 			}
-			if it.URI != r.uri && in.State.Settled() {
+			if it.URI != r.uri && far(in.State) {
 				return true, nil
 			}
 		}
@@ -191,4 +190,30 @@ func (e *Engine) twin(ctx context.Context, sc store.Scope, r kept) (bool, error)
 			return false, nil
 		}
 	}
+}
+
+// mayBeDone is how far a twin has come that stands in the way of what a person
+// has allowed.
+func mayBeDone(s intent.State) bool {
+	return s == intent.Executing || s == intent.Done || s == intent.Unknown
+}
+
+// madeTwin settles a queued action that a person has changed into one that was
+// done, or may have been: both have one key, and the effect of it is there once.
+func (f *flight) madeTwin(ctx context.Context) (*message.ToolResult, error) {
+	if a := f.in.Approval; a == nil || a.Edited == "" || !f.deferred() {
+		return nil, nil
+	}
+	twin, err := f.e.twin(context.WithoutCancel(ctx), f.c.Scope, f.kept, mayBeDone)
+	if err != nil {
+		return f.refused(err)
+	}
+	if !twin {
+		return nil, nil
+	}
+	return f.settle(ctx, intent.Cancelled, ReasonTwin, f.c.notAgain())
+}
+
+func (c *Call) notAgain() *message.ToolResult {
+	return c.told(message.Interrupted, "Not done again: the same was asked for twice in this turn, and is done once.")
 }

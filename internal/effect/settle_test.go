@@ -226,6 +226,48 @@ func TestManyQueuedActionsFillMoreThanAPage(t *testing.T) {
 	}
 }
 
+// What is asked about is changed into what was done before it: it is there once.
+func TestChangedIntoWhatWasDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := storetest.NewModel()
+		e := engine(s, policy.Fixed{})
+		var l ledger
+		tl := deferred(&l, nil)
+		e.opt.Tool = lookup(tl)
+		first, other := callOf(tl, `{"n":1}`), callOf(tl, `{"n":2}`)
+		var asked []*Question
+		for _, c := range []*Call{&first, &other} {
+			c.Notify = func(p Progress) { asked = append(asked, p.Question) }
+			expect(t, run(t, e, *c), message.Queued)
+			time.Sleep(time.Second) // they stand in the order of their time
+		}
+		var out []Outcome
+		var err error
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			out, err = e.Settle(context.Background(), settlement(first, tl))
+		}()
+		synctest.Wait()
+		for i, args := range [][]byte{nil, []byte(`{"n":1}`)} {
+			d := Decision{ID: asked[i].ID, Hash: asked[i].Hash, Approve: true, Args: args}
+			if err := e.Decide(context.Background(), first.Scope, d); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait() // the first is done before the other is answered
+		}
+		<-ended
+		if err != nil || len(out) != 2 {
+			t.Fatal(out, err)
+		}
+		expect(t, out[0].Result, message.OK)
+		expect(t, out[1].Result, message.Interrupted, "Not done again")
+		if n := l.total(false); n != 1 {
+			t.Errorf("%d effects", n)
+		}
+	})
+}
+
 // While the first of two that are the same is asked about, a person says of
 // the other that it is to be another one, or that it is not to be.
 func TestTwinsOfWhichOneIsAnsweredMeanwhile(t *testing.T) {
