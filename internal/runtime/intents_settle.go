@@ -135,7 +135,7 @@ func (n *Node) settleInteraction(user string, inter resource.URI, stopped bool) 
 		defer n.tasks.settled(own)
 		for wait := time.Second; ; wait = min(2*wait, time.Minute) {
 			err := n.settleQueue(ctx, c, inter, stopped)
-			if err == nil || n.life.Err() != nil || fault.Is(err, fault.NotFound) {
+			if err == nil || n.life.Err() != nil || n.gone(user, conv, err) {
 				return
 			}
 			n.log.Warn("what a turn has queued cannot be settled yet", "interaction", inter.String(), "error", err)
@@ -146,6 +146,15 @@ func (n *Node) settleInteraction(user string, inter resource.URI, stopped bool) 
 			}
 		}
 	})
+}
+
+// gone reports whether an error is that a conversation is not there any more.
+func (n *Node) gone(user string, conv id.ID, err error) bool {
+	if !fault.Is(err, fault.NotFound) {
+		return false
+	}
+	_, err = n.conversations.Get(n.life, store.ForUser(user), conv)
+	return fault.Is(err, fault.NotFound)
 }
 
 // settleQueue does what is queued below an interaction, and sees to it that

@@ -368,6 +368,28 @@ func TestQueuedActionsFallAwayWithWhatTheyAreFor(t *testing.T) {
 	}
 }
 
+// What has begun goes on to its end, and whoever cancels it is told; what has
+// not begun beside it is cancelled all the same.
+func TestAQueuedActionThatHasBegunIsNotCancelled(t *testing.T) {
+	s := newShop("shop.order", tool.Deferred)
+	s.gate = make(chan struct{})
+	w := newShopWorld(t, s, allows{})
+	conv, _ := w.turn(id.ID{}, order("tea", "salt"))
+	waitUntil(t, func() bool { return len(w.intents(runtime.IntentFilter{State: intent.Executing})) == 1 })
+	in := w.intents(runtime.IntentFilter{State: intent.Executing})[0]
+	if err := w.CancelRequest(t.Context(), "anna", in.Interaction.String()); !fault.HasCode(err, "request_begun") {
+		t.Errorf("cancelled: %v", err)
+	}
+	close(s.gate)
+	w.quietened(conv)
+	if s.list() != "tea" {
+		t.Errorf("done %s", s.list())
+	}
+	if told := w.heard(conv, "intent:shop.order"); len(told) != 1 || !strings.Contains(told[0], "salt") {
+		t.Errorf("told %q", told)
+	}
+}
+
 // A tool that is gone when what was queued of it is to be done is told of.
 func TestTheToolOfAQueuedActionIsGone(t *testing.T) {
 	s := newShop("shop.order", tool.Deferred)

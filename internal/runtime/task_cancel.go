@@ -36,7 +36,8 @@ func (n *Node) stopTasks(ctx context.Context, user string, conv id.ID) {
 // those below it, and the runs of the agents that work on it. What had begun
 // and cannot be taken back is told as it is. which names it as RequestTree
 // does. Error codes: request_not_found, request_ambiguous, request_closed
-// (Conflict).
+// (Conflict), request_begun (Conflict): of something that goes on to its end;
+// what else is below it is cancelled all the same.
 func (n *Node) CancelRequest(ctx context.Context, user, which string) error {
 	sc := store.ForUser(user)
 	own, err := resolveRequest(ctx, n.opt.Store, sc, which)
@@ -59,7 +60,11 @@ func (n *Node) cancelRequest(ctx context.Context, user string, r *storedRequest)
 		return fault.New(fault.Conflict, "request_begun", "%s was called from outside, and goes on to its end", r.Tool).
 			With("call it again with the id %s to learn what becomes of it", r.CallID)
 	case r.Wish == record.WishQueued && r.state == record.RequestOpen:
-		_, err := n.withdrawIntent(ctx, sc, r.Intent)
+		withdrawn, err := n.withdrawIntent(ctx, sc, r.Intent)
+		if err == nil && !withdrawn {
+			err = fault.New(fault.Conflict, "request_begun", "%s has begun, and goes on to its end", r.Tool).
+				With("look with steward requests show at what becomes of it")
+		}
 		return err
 	case r.Kind == record.RequestTask && r.state == record.RequestOpen:
 		_, err := n.changeRequest(ctx, sc, r.at, func(r *storedRequest) error {
@@ -81,6 +86,7 @@ func (n *Node) cancelRequest(ctx context.Context, user string, r *storedRequest)
 	if err != nil {
 		return err
 	}
+	var begun error
 	for _, inter := range at {
 		n.stopInteraction(user, inter)
 		below, err := requestsBelow(ctx, n.opt.Store, sc, inter)
@@ -88,14 +94,20 @@ func (n *Node) cancelRequest(ctx context.Context, user string, r *storedRequest)
 			return err
 		}
 		for i := range below {
-			if b := &below[i]; b.at != r.at && b.state != "" {
-				if err := n.cancelRequest(ctx, user, b); err != nil && !fault.HasCode(err, "request_closed") {
-					return err
-				}
+			b := &below[i]
+			if b.at == r.at || b.state == "" {
+				continue
+			}
+			switch err := n.cancelRequest(ctx, user, b); {
+			case err == nil, fault.HasCode(err, "request_closed"):
+			case fault.HasCode(err, "request_begun"):
+				begun = err
+			default:
+				return err
 			}
 		}
 	}
-	return nil
+	return begun
 }
 
 // stopInteraction stops the run of an interaction, if it is the one that runs.
