@@ -192,3 +192,20 @@ func TestServicesThatNobodyOffers(t *testing.T) {
 		t.Fatalf("%+v", b)
 	}
 }
+
+// The model of an agent is that of its programs, too, unless its service names
+// another one; an agent that names none has that of the level above.
+func TestTheModelOfTheLLMService(t *testing.T) {
+	w := newWorld(t)
+	w.agent("top", "model: fast\nservices: {llm: {source: local, offering: serve}}\n")
+	w.agent("top/agents/silent", "services: {llm: {source: local, offering: serve}}\n")
+	w.agent("top/agents/other", "model: big\nservices: {llm: {source: local, model: small}}\n")
+	w.agent("top/agents/lent", "model: big\nservices: {llm: {source: parent}}\n")
+	c := w.open()
+	for path, want := range map[string]string{"top": "fast", "top/silent": "fast", "top/other": "small", "top/lent": "fast"} {
+		approve(t, c, path)
+		if b := c.Tree().ByPath[path].Bindings["llm"]; b.Model != want {
+			t.Errorf("%s: %+v", path, b)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -253,10 +254,12 @@ func (r *reader) check() {
 }
 
 // bind resolves the services of all agents through their levels; what the
-// level above does not offer is told now, not at the first call. The units are
-// sorted by path.
+// level above does not offer is told now, not at the first call. A model of an
+// agent's own is the one that its programs have, too. The units are sorted by
+// path.
 func (r *reader) bind() {
 	bound := map[string]service.Bindings{"": service.Root()}
+	models := map[string]string{} // that agents name, or those above them
 	for _, u := range r.units {
 		if u.kind != KindAgent || u.def == nil || len(u.problems) > 0 {
 			continue
@@ -269,6 +272,11 @@ func (r *reader) bind() {
 		for _, err := range errs {
 			e := fault.Of(err)
 			u.add(u.def.servicesPlace, e.Code, e.Remedy, "%s", withoutRemedy(e))
+		}
+		models[u.path] = cmp.Or(u.def.Model, models[u.above])
+		if m := b[service.LLM]; m.Source == service.Local && m.Owner == u.path && m.Model == "" {
+			m.Model = models[u.path]
+			b[service.LLM] = m
 		}
 		if len(errs) == 0 {
 			u.bindings, bound[u.path] = b, b
