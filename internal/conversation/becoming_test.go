@@ -486,3 +486,36 @@ func TestWhatADigestIsMadeOf(t *testing.T) {
 		}
 	}
 }
+
+// Calls without results are not carried over to a branch: whoever went on there
+// would make them again.
+func TestAForkWhileCallsAreOpen(t *testing.T) {
+	k := newTalk(t)
+	s := k.session()
+	asked := k.begin(s, "order tea and salt")
+	calls := &message.Message{ID: id.New(), Role: message.Assistant}
+	for _, what := range []string{"tea", "salt"} {
+		calls.Blocks = append(calls.Blocks, &message.ToolCall{Common: message.Common{Origin: "model:test/m"}, CallID: what, Name: "shop.order", Args: fmt.Appendf(nil, `{"what":%q}`, what)})
+	}
+	_, err := s.Append(t.Context(), calls)
+	k.ok(err)
+	var last id.ID
+	for _, c := range calls.Calls() {
+		for _, f := range []conversation.Fork{{}, {Message: calls.ID}, {Message: last}} { // without a message: at the end
+			_, err := k.e.Fork(t.Context(), anna, k.conv, f)
+			k.code(err, "call_open")
+		}
+		_, err := k.e.Fork(t.Context(), anna, k.conv, conversation.Fork{Message: calls.ID, Before: true})
+		k.ok(err)
+		k.ok(k.e.Switch(t.Context(), anna, k.conv, record.MainBranch))
+		r := &message.Message{ID: id.New(), Role: message.Tool, Blocks: []message.Block{&message.ToolResult{
+			Common: message.Common{Origin: "tool:" + c.Name}, Call: c.Ref, CallID: c.CallID, Name: c.Name, Status: message.OK, Content: []message.Block{&message.Text{Text: "ordered"}}}}}
+		_, err = s.Append(t.Context(), r)
+		k.ok(err)
+		last = r.ID
+	}
+	_, err = k.e.Fork(t.Context(), anna, k.conv, conversation.Fork{})
+	k.ok(err)
+	_, err = k.e.Fork(t.Context(), anna, k.conv, conversation.Fork{Message: asked})
+	k.ok(err)
+}

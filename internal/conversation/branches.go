@@ -119,11 +119,12 @@ func (e *Engine) forkAt(ctx context.Context, sc store.Scope, conv id.ID, b *reco
 	if err != nil || len(page) == 0 {
 		return Entry{}, err
 	}
-	return page[0], nil
+	return page[0], e.parts(ctx, sc, conv, b, page[0], false)
 }
 
 // parts refuses a cut, behind a message or before it, between a call and its
-// results.
+// results, also those that it does not have yet: whoever went on there would
+// make the call again.
 func (e *Engine) parts(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, m Entry, before bool) error {
 	if m.Role != message.Tool && len(m.Calls()) == 0 {
 		return nil
@@ -133,7 +134,14 @@ func (e *Engine) parts(ctx context.Context, sc store.Scope, conv id.ID, b *recor
 		return err
 	}
 	first, last := group[0], group[len(group)-1]
-	if before && m.ID == first.ID || !before && m.ID == last.ID {
+	if before && m.ID == first.ID {
+		return nil
+	}
+	if len(group)-1 < len(first.Calls()) {
+		return fault.New(fault.Conflict, "call_open", "the calls of message %s have no results yet", first.ID).
+			With("wait for them, or take a message before")
+	}
+	if !before && m.ID == last.ID {
 		return nil
 	}
 	return fault.New(fault.Invalid, "splits_call", "a call and its results cannot be parted").
