@@ -154,27 +154,14 @@ func (f *file) Apply(ctx context.Context, key string, c Change, told func(Event)
 
 // Revert implements local.Reverter.
 func (f *file) Revert(ctx context.Context, key string) (string, error) {
-	said := ""
-	err := local.Update(ctx, f.path, maxFile, func(old []byte) ([]byte, error) {
-		if before, ok := done(old, local.UndoKey(key)); ok {
-			said = before
-			return nil, nil
-		}
-		was, ok, err := local.FormerOf(f.path, key)
-		if err != nil {
-			return nil, err
-		}
-		if _, applied := done(old, key); !ok || !applied {
-			return nil, local.NotApplied()
-		}
+	return local.Undone{Path: f.path, Max: maxFile, Done: done, Back: func(old []byte, was local.Former, under string) ([]byte, string, error) {
 		pieces, err := reverse(parse(old), was)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
-		said = "The calendar is as it was before: " + was.What + "."
-		return []byte(join(pieces, mark(local.UndoKey(key), said))), nil
-	})
-	return said, err
+		said := "The calendar is as it was before: " + was.What + "."
+		return []byte(join(pieces, mark(under, said))), said, nil
+	}}.Revert(ctx, key)
 }
 
 // reverse takes back a change in the pieces of a file.

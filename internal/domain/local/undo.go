@@ -201,6 +201,35 @@ func (f Former) Reverse(pieces []string, put func(pieces []string, before string
 	return out, nil
 }
 
+// Undone is a file whose changes are taken back by their keys: each is marked in
+// it, and so is each taking back.
+type Undone struct {
+	Path string
+	Max  int64                                                                           // bytes of the file
+	Done func(file []byte, key string) (string, bool)                                    // what was said of the change under a key, if it is marked
+	Back func(file []byte, was Former, mark string) (now []byte, said string, err error) // marks the taking back under its key
+}
+
+// Revert does what Reverter says.
+func (u Undone) Revert(ctx context.Context, key string) (said string, err error) {
+	err = Update(ctx, u.Path, u.Max, func(old []byte) (now []byte, err error) {
+		if before, ok := u.Done(old, UndoKey(key)); ok {
+			said = before
+			return nil, nil
+		}
+		was, ok, err := FormerOf(u.Path, key)
+		if err != nil {
+			return nil, err
+		}
+		if _, applied := u.Done(old, key); !ok || !applied {
+			return nil, NotApplied()
+		}
+		now, said, err = u.Back(old, was, UndoKey(key))
+		return now, err
+	})
+	return said, err
+}
+
 // NotApplied refuses to take back what was not done, or what nobody remembers.
 func NotApplied() error {
 	return fault.New(fault.NotFound, "undo_unknown", "what was done, or what was there before it, is not remembered any more").With("undo it by hand")

@@ -135,30 +135,17 @@ func (f *file) ApplyAll(ctx context.Context, all []Keyed) ([]string, error) {
 
 // Revert implements local.Reverter.
 func (f *file) Revert(ctx context.Context, key string) (string, error) {
-	said := ""
-	err := local.Update(ctx, f.path, maxFile, func(old []byte) ([]byte, error) {
-		if before, ok := done(old, local.UndoKey(key)); ok {
-			said = before
-			return nil, nil
-		}
-		was, ok, err := local.FormerOf(f.path, key)
-		if err != nil {
-			return nil, err
-		}
-		if _, applied := done(old, key); !ok || !applied {
-			return nil, local.NotApplied()
-		}
+	return local.Undone{Path: f.path, Max: maxFile, Done: done, Back: func(old []byte, was local.Former, under string) ([]byte, string, error) {
 		lines, _, at := read(old)
-		lines, err = was.Reverse(lines, func(lines []string, before string) []string {
+		lines, err := was.Reverse(lines, func(lines []string, before string) []string {
 			return slices.Insert(slices.Clone(lines), last(lines, at), before)
 		})
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
-		said = "The to-do list is as it was before: " + was.What + "."
-		return []byte(strings.Join(forget(append(lines, mark(local.UndoKey(key), said))), "")), nil
-	})
-	return said, err
+		said := "The to-do list is as it was before: " + was.What + "."
+		return []byte(strings.Join(forget(append(lines, mark(under, said))), "")), said, nil
+	}}.Revert(ctx, key)
 }
 
 // change makes a change in a file's lines.
