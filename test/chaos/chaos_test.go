@@ -84,7 +84,14 @@ func TestKill(t *testing.T) {
 		t.Logf("the node said:\n%s", n.said.String())
 		return
 	}
+	left, done := context.WithCancel(ctx)
+	answered := make(chan error, 1)
+	go func() { answered <- answerAll(left, n.address()) }()
 	n.drain(ctx)
+	done()
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
 	n.kill()
 	check(t, n.data, clients, led)
 	for _, p := range []string{sending, asked, streaming, calling, awaiting, executing, resulting, answering, settled} {

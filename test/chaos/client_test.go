@@ -240,6 +240,38 @@ func (c *client) handle(ctx context.Context, ws *websocket.Conn, f frame, stop <
 	return nil
 }
 
+// answerAll approves whatever is asked until ctx is done: a client that has its
+// last answer goes, and what that turn has queued may be asked about later.
+func answerAll(ctx context.Context, addr string) error {
+	ws, _, err := websocket.Dial(ctx, "ws://"+addr+"/ws", nil)
+	if err != nil {
+		return err
+	}
+	defer ws.CloseNow()
+	ws.SetReadLimit(32 << 20)
+	if err := write(ctx, ws, map[string]any{"type": "approvals", "follow": true}); err != nil {
+		return err
+	}
+	for {
+		_, b, err := ws.Read(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var f frame
+		if err := json.Unmarshal(b, &f); err != nil {
+			return fmt.Errorf("%s: %w", b, err)
+		}
+		for _, q := range f.Approvals {
+			if err := write(ctx, ws, map[string]any{"type": "approve", "approval_id": q.ID, "hash": q.Hash}); err != nil && ctx.Err() == nil {
+				return err
+			}
+		}
+	}
+}
+
 // struck notes that Steward has been killed and was started again at the time.
 func (c *client) struck(at time.Time) {
 	c.mu.Lock()

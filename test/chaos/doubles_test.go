@@ -77,7 +77,8 @@ func (m *modelServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var results []string
 	i := len(in.Messages) - 1
 	for ; in.Messages[i].Role == "tool"; i-- {
-		results = append([]string{in.Messages[i].Content}, results...)
+		words := strings.Fields(in.Messages[i].Content) // an answer that takes longer than from kill to kill would never come
+		results = append([]string{strings.Join(words[:min(len(words), 4)], " ")}, results...)
 	}
 	for ; in.Messages[i].Role != "user"; i-- {
 	}
