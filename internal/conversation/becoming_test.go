@@ -15,6 +15,7 @@ import (
 	"steward/internal/record"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
+	"steward/internal/tool"
 )
 
 func (k *talk) mark(state record.Validity, msgs ...id.ID) {
@@ -518,4 +519,32 @@ func TestAForkWhileCallsAreOpen(t *testing.T) {
 	k.ok(err)
 	_, err = k.e.Fork(t.Context(), anna, k.conv, conversation.Fork{Message: asked})
 	k.ok(err)
+}
+
+// What became obsolete is recorded on the branch that goes on first, and is
+// shown on another one, too, when that is refreshed: not at some later change.
+func TestObsoleteOnABranchThatIsNotRefreshedAsOften(t *testing.T) {
+	k := newTalk(t)
+	known := k.e
+	k.e = conversation.New(k.db, conversation.Options{ // the tools do not say yet what they make obsolete
+		Tools: func(string, string) (tool.Tool, bool) { return nil, false }, Names: func(string) []string { return nil }})
+	k.turn("look", "file.read a")
+	k.turn("change", "file.write a")
+	_, err := k.e.Fork(t.Context(), anna, k.conv, conversation.Fork{})
+	k.ok(err)
+	k.e = known
+	for range 3 {
+		k.ok(k.e.Refresh(t.Context(), anna, k.conv))
+	}
+	k.turn("on with the fork", "web.get x")
+	k.ok(k.e.Switch(t.Context(), anna, k.conv, record.MainBranch))
+	k.ok(k.e.Refresh(t.Context(), anna, k.conv))
+	before := k.view()
+	if !slices.ContainsFunc(before, func(line string) bool { return strings.Contains(line, "obsolete") }) {
+		t.Errorf("refreshed, and what is obsolete is shown: %s", strings.Join(before, "\n"))
+	}
+	for range 3 {
+		k.ok(k.e.Refresh(t.Context(), anna, k.conv))
+		k.expect("the view after more changes", k.view(), before...)
+	}
 }

@@ -17,6 +17,11 @@ import (
 // Branches returns a conversation's branches, the oldest first; those that
 // were deleted are left out.
 func (e *Engine) Branches(ctx context.Context, sc store.Scope, conv id.ID) ([]record.Branch, error) {
+	return e.branches(ctx, sc, conv, false)
+}
+
+// branches lists the branches, on request with those that were deleted.
+func (e *Engine) branches(ctx context.Context, sc store.Scope, conv id.ID, deleted bool) ([]record.Branch, error) {
 	main, _, err := e.branch(ctx, sc, conv, record.MainBranch)
 	out := []record.Branch{main}
 	if fault.Is(err, fault.NotFound) {
@@ -33,7 +38,7 @@ func (e *Engine) Branches(ctx context.Context, sc store.Scope, conv id.ID) ([]re
 		if err := record.Decode(it.URI, it.Body, &b); err != nil {
 			return nil, err
 		}
-		if b.ID != record.MainBranch && b.Deleted.IsZero() {
+		if deleted || b.ID != record.MainBranch && b.Deleted.IsZero() {
 			out = append(out, b)
 		}
 	}

@@ -230,7 +230,13 @@ func orUnchanged(changes []store.Change) ([]store.Change, error) {
 // Refresh shows what has been recorded as obsolete, without waiting for the
 // window to fill.
 func (e *Engine) Refresh(ctx context.Context, sc store.Scope, conv id.ID) error {
-	return e.change(ctx, sc, conv, func(*record.Branch) ([]store.Change, error) { return nil, nil })
+	return e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {
+		all, err := e.branches(ctx, sc, conv, true)
+		for i := range all { // what was recorded on another branch counts by that one's revisions
+			b.View.Revision = max(b.View.Revision, all[i].View.Revision)
+		}
+		return nil, err
+	})
 }
 
 // Optimization is one recorded change of a message's validity.
