@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"steward/internal/face/chat"
 	"steward/internal/fault"
 	providerwire "steward/internal/provider/wire"
 	"steward/internal/secret"
@@ -145,7 +146,7 @@ func (d discreet) CloseIdleConnections() {
 // say how long they are, pass: what they tell was masked when it was recorded.
 func masking(m *secret.Masker, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !m.Any() || r.URL.Path == chatPath {
+		if !m.Any() || r.URL.Path == chat.Path {
 			next.ServeHTTP(w, r)
 			return
 		}

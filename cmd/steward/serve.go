@@ -26,9 +26,6 @@ import (
 	"steward/internal/settings"
 )
 
-// chatPath is where the chat is served.
-const chatPath = "/ws"
-
 func (a *app) serveCommand() *cobra.Command {
 	var listen string
 	c := &cobra.Command{
@@ -138,7 +135,7 @@ func (a *app) listen(ctx context.Context, set *settings.Loaded, l *local, addres
 	health := api.Health(ready)
 	calls := rpc.New(rpc.Options{Node: l.node, Events: l.node, Guard: guard, Ready: ready, Logger: log})
 	mux := http.NewServeMux()
-	mux.Handle(chatPath, guard.Wrap(s.chat, nil))
+	mux.Handle(chat.Path, guard.Wrap(s.chat, nil))
 	mux.Handle("/v1/", guard.Wrap(openai.Handler(openai.Options{Node: l.node, Logger: log}), openai.WriteError))
 	mux.Handle("/api/v1/", guard.Wrap(api.Handler(api.Options{Audit: l.audit, Node: l.node, Identity: l.keys, Agents: l.catalog, Judge: l.judge, Logger: log, People: l.keys, Resources: l.node.Resources()}), nil))
 	mux.Handle(services.Prefix+"/", guard.Wrap(l.services.handler(), nil))

@@ -13,7 +13,7 @@ import (
 // TestMounts looks at what the server mounts: a face of which there is no table
 // here would be asked nothing.
 func TestMounts(t *testing.T) {
-	known := []string{`"/"`, `"/api/v1/"`, `"/healthz"`, `"/readyz"`, `"/v1/"`, `"/ws"`, `services.Prefix + "/"`} // and those of rpc, which mounts itself
+	known := []string{`"/"`, `"/api/v1/"`, `"/healthz"`, `"/readyz"`, `"/v1/"`, `chat.Path`, `services.Prefix + "/"`} // and those of rpc, which mounts itself
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, "../../cmd/steward/serve.go", nil, 0)
 	if err != nil {

@@ -295,7 +295,7 @@ func serviceRoutes() []entry {
 			post(at+"/db/query", `{"sql":"select * from ann.of_ann"}`).as("desk"))},
 		{route: "GET /services/v1/user", want: own, calls: to(get(at + "/user").as("desk"))},
 		{route: "POST /services/v1/log", want: own, calls: to(post(at+"/log", `{"message":"hello"}`).as("desk")), open: "a line in the node's own log; nothing is read"},
-		{route: "POST /services/v1/llm/chat/completions", want: notFound, calls: func(x things) []step {
+		{route: "POST /services/v1/llm/chat/completions", want: own, calls: func(x things) []step {
 			return []step{post(at+"/llm/chat/completions", `{"messages":[{"role":"user","content":"go on"}],"metadata":{"conversation_id":"`+x.Conv+`"}}`).as("desk")}
 		}},
 		{route: "PUT /services/v1/state/{key...}", want: own, turn: late, calls: func(x things) []step {

@@ -70,7 +70,10 @@ const (
 	maxBatch   = 64   // frames that leave in one write
 )
 
-// Server is the face. It is an http.Handler, to be mounted at /ws behind a
+// Path is where the face is served.
+const Path = "/ws"
+
+// Server is the face. It is an http.Handler, to be mounted at Path behind a
 // httpauth.Guard, which has checked the caller and the Origin.
 type Server struct {
 	o      Options
