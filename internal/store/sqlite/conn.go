@@ -51,6 +51,9 @@ func openConn(name string, flags int32) (*conn, error) {
 		return nil, err
 	}
 	sqlite3.Xsqlite3_extended_result_codes(c.tls, c.db, 1)
+	// From the first statement on: another process may be just opening, closing
+	// or recovering the database.
+	sqlite3.Xsqlite3_busy_timeout(c.tls, c.db, int32(busyTimeout.Milliseconds()))
 	return c, nil
 }
 

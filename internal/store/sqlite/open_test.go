@@ -12,8 +12,10 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+	"modernc.org/sqlite/lib"
 
 	"steward/internal/fault"
 	"steward/internal/store"
@@ -409,4 +411,44 @@ func TestOneLockForLinks(t *testing.T) {
 	wantCode(t, err, "data_in_use")
 	close1(t, s)
 	open1(t, link)
+}
+
+// Who opens the database while another process has it for a moment, as at its
+// first or last connection, waits for it.
+func TestOpenedWhileAnotherProcessHasIt(t *testing.T) {
+	path := dbPath(t)
+	s := open1(t, path)
+	commit(t, s, put(conv("c"), "body"))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	other, err := openConn(path, sqlite3.SQLITE_OPEN_READWRITE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sql := range []string{"PRAGMA locking_mode=EXCLUSIVE", "CREATE TABLE other (x)"} {
+		if _, err := other.number(sql); err != nil && !strings.Contains(err.Error(), "no row") {
+			t.Fatal(sql, err)
+		}
+	}
+	opened := make(chan error, 1)
+	go func() {
+		look, err := Open(t.Context(), Options{Path: path, ReadOnly: true})
+		if err == nil {
+			err = look.Close()
+		}
+		opened <- err
+	}()
+	select {
+	case err := <-opened:
+		t.Errorf("it did not wait: %v", err)
+		opened <- err
+	case <-time.After(100 * time.Millisecond):
+	}
+	if err := other.close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-opened; err != nil {
+		t.Error(err)
+	}
 }

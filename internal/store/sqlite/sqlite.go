@@ -163,7 +163,6 @@ func (s *Store) look(newest int) (int, error) {
 
 func (s *Store) prepareWriter(c *conn, version int, steps []string) error {
 	for _, p := range []struct{ name, set, want string }{
-		{"busy_timeout", strconv.Itoa(int(busyTimeout.Milliseconds())), ""},
 		{"journal_mode", "WAL", ""},
 		{"synchronous", "FULL", "2"},
 		{"wal_autocheckpoint", strconv.Itoa(checkpointPages), ""},
@@ -248,7 +247,6 @@ func (s *Store) openReader() (*conn, error) {
 		return nil, err
 	}
 	for _, p := range [][2]string{
-		{"busy_timeout", strconv.Itoa(int(busyTimeout.Milliseconds()))},
 		{"query_only", "1"},
 		{"cache_size", "-2048"}, // KiB: a long page read again is read from here
 	} {
