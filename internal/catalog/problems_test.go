@@ -202,10 +202,10 @@ func TestTheModelOfTheLLMService(t *testing.T) {
 	w.agent("top/agents/other", "model: big\nservices: {llm: {source: local, model: small}}\n")
 	w.agent("top/agents/lent", "model: big\nservices: {llm: {source: parent}}\n")
 	c := w.open()
-	for path, want := range map[string]string{"top": "fast", "top/silent": "fast", "top/other": "small", "top/lent": "fast"} {
-		approve(t, c, path)
-		if b := c.Tree().ByPath[path].Bindings["llm"]; b.Model != want {
-			t.Errorf("%s: %+v", path, b)
+	for _, x := range []struct{ path, want string }{{"top", "fast"}, {"top/silent", "fast"}, {"top/other", "small"}, {"top/lent", "fast"}} {
+		approve(t, c, x.path)
+		if b := c.Tree().ByPath[x.path].Bindings["llm"]; b.Model != x.want {
+			t.Errorf("%s: %+v", x.path, b)
 		}
 	}
 }
