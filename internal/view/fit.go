@@ -29,7 +29,7 @@ type Plan struct {
 	Clip       int   // Options.Clip
 	Pins       []int // items before StartIndex that must be pinned, whether they are or not
 	Summarize  Span  // what falls out of view, pinned ones included; empty where the start stays
-	Tokens     int64 // of what is shown then, with SummaryTokens for a summary that is to be made
+	Tokens     int64 // of what is shown then, with SummaryTokens for a summary that is to be made (or with the notice in its place, if that takes more)
 	Fits       bool  // Tokens is not above Window
 }
 

@@ -66,13 +66,32 @@ func budgets(items []view.Item) *rapid.Generator[view.Budget] {
 	})
 }
 
+// A plan that is said to fit does so without a summary, too: the window may be
+// too small for any, and the notice that stands there is then the longer one.
+func TestFitsWithoutTheSummary(t *testing.T) {
+	items := []view.Item{
+		{Pos: 1, Message: &message.Message{ID: id.Derive("1"), Role: message.User, Blocks: []message.Block{text("user", strings.Repeat("long ", 100))}}},
+		{Pos: 2, Message: &message.Message{ID: id.Derive("2"), Role: message.Assistant, Blocks: []message.Block{text("model", "yes")}}},
+		{Pos: 3, Message: &message.Message{ID: id.Derive("3"), Role: message.User, Blocks: []message.Block{text("user", "and now?")}}},
+	}
+	for window := int64(1); window < 60; window++ {
+		b := view.Budget{Window: window, Target: window, SummaryTokens: 1}
+		p := view.Fit(items, b, count)
+		kept, o := p.Apply(items, b)
+		if n := sum(view.Render(kept, o)); p.Fits && n > window {
+			t.Errorf("it is said to fit %d tokens and takes %d", window, n)
+		}
+	}
+}
+
 // tokensOf is what a plan costs when it is rendered.
 func tokensOf(items []view.Item, b view.Budget, p view.Plan) (int64, []*message.Message) {
 	kept, o := p.Apply(items, b)
 	if p.StartIndex > 0 && b.SummaryTokens > 0 {
+		notice := view.Render(kept, o)[0] // it stands there if no summary comes about
 		o.Summary = &message.Message{ID: id.Derive("new"), Role: message.User, Blocks: []message.Block{text("system", "x")}}
 		msgs := view.Render(kept, o)
-		return sum(msgs[1:]) + b.SummaryTokens, msgs
+		return sum(msgs[1:]) + max(b.SummaryTokens, count(notice)), msgs
 	}
 	msgs := view.Render(kept, o)
 	return sum(msgs), msgs

@@ -203,7 +203,7 @@ func (f *fitter) weighFronts() {
 	}
 	switch {
 	case f.b.SummaryTokens > 0:
-		f.fronts[1] = f.b.SummaryTokens
+		f.fronts[1] = max(f.b.SummaryTokens, notice(true)) // where no summary comes about, the notice stands there
 	case f.b.Summary != nil:
 		f.fronts[1] = f.fronts[0]
 	default:
