@@ -102,7 +102,7 @@ func (a *app) approveEach(ctx context.Context, api caller, args []string, o appr
 			return err
 		}
 		if err != nil { // the rest is asked for all the same
-			a.explain(err)
+			a.explain(err, "steward agents approve")
 		}
 		if ok {
 			done = append(done, l)

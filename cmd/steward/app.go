@@ -59,7 +59,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	err := root.ExecuteContext(ctx)
+	ran, err := root.ExecuteContextC(ctx)
 	var code exitCode
 	switch {
 	case err == nil:
@@ -67,7 +67,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	case errors.As(err, &code):
 		return int(code)
 	}
-	a.explain(err)
+	a.explain(err, ran.CommandPath())
 	var usage usageError
 	switch {
 	case errors.As(err, &usage):
@@ -113,13 +113,14 @@ func (a *app) interruptible(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { close(done); cancel(nil) }
 }
 
-// explain tells of an error: what happened, what to do next, and its code.
-func (a *app) explain(err error) {
+// explain tells of an error of a command: what happened, what to do next, and
+// its code.
+func (a *app) explain(err error, command string) {
 	var use usageError
 	isUsage := errors.As(err, &use)
 	e := fault.Of(err)
 	if isUsage {
-		e = fault.New(fault.Invalid, "usage", "%s", err.Error()).With("steward --help shows what there is")
+		e = fault.New(fault.Invalid, "usage", "%s", err.Error()).With("%s --help shows what there is", command)
 	}
 	if a.json {
 		body := map[string]any{"code": e.Code, "kind": e.Kind, "message": a.hidden().Mask(withoutRemedy(e))}
