@@ -226,43 +226,57 @@ func TestManyQueuedActionsFillMoreThanAPage(t *testing.T) {
 	}
 }
 
+// pair is a run of which two queued actions are being settled, with a
+// person asked about both.
+type pair struct {
+	e     *Engine
+	l     *ledger
+	scope store.Scope
+	asked []*Question
+	ended chan struct{} // then out and err are there
+	out   []Outcome
+	err   error
+}
+
+func settlingTwo(t *testing.T, args ...string) *pair {
+	t.Helper()
+	x := &pair{e: engine(storetest.NewModel(), policy.Fixed{}), l: &ledger{}, ended: make(chan struct{})}
+	tl := deferred(x.l, nil)
+	x.e.opt.Tool = lookup(tl)
+	var c Call
+	for _, a := range args {
+		c = callOf(tl, a)
+		c.Notify = func(p Progress) { x.asked = append(x.asked, p.Question) }
+		expect(t, run(t, x.e, c), message.Queued)
+		time.Sleep(time.Second) // they stand in the order of their time
+	}
+	x.scope = c.Scope
+	go func() {
+		defer close(x.ended)
+		x.out, x.err = x.e.Settle(context.Background(), settlement(c, tl))
+	}()
+	synctest.Wait()
+	return x
+}
+
 // What is asked about is changed into what was done before it: it is there once.
 func TestChangedIntoWhatWasDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := storetest.NewModel()
-		e := engine(s, policy.Fixed{})
-		var l ledger
-		tl := deferred(&l, nil)
-		e.opt.Tool = lookup(tl)
-		first, other := callOf(tl, `{"n":1}`), callOf(tl, `{"n":2}`)
-		var asked []*Question
-		for _, c := range []*Call{&first, &other} {
-			c.Notify = func(p Progress) { asked = append(asked, p.Question) }
-			expect(t, run(t, e, *c), message.Queued)
-			time.Sleep(time.Second) // they stand in the order of their time
-		}
-		var out []Outcome
-		var err error
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			out, err = e.Settle(context.Background(), settlement(first, tl))
-		}()
-		synctest.Wait()
+		x := settlingTwo(t, `{"n":1}`, `{"n":2}`)
 		for i, args := range [][]byte{nil, []byte(`{"n":1}`)} {
-			d := Decision{ID: asked[i].ID, Hash: asked[i].Hash, Approve: true, Args: args}
-			if err := e.Decide(context.Background(), first.Scope, d); err != nil {
+			d := Decision{ID: x.asked[i].ID, Hash: x.asked[i].Hash, Approve: true, Args: args}
+			if err := x.e.Decide(context.Background(), x.scope, d); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait() // the first is done before the other is answered
 		}
-		<-ended
-		if err != nil || len(out) != 2 {
-			t.Fatal(out, err)
+		<-x.ended
+		if x.err != nil || len(x.out) != 2 {
+			t.Fatal(x.out, x.err)
 		}
-		expect(t, out[0].Result, message.OK)
-		expect(t, out[1].Result, message.Interrupted, "Not done again")
-		if n := l.total(false); n != 1 {
+		expect(t, x.out[0].Result, message.OK)
+		expect(t, x.out[1].Result, message.Interrupted, "Not done again")
+		if n := x.l.total(false); n != 1 {
 			t.Errorf("%d effects", n)
 		}
 	})
@@ -273,43 +287,24 @@ func TestChangedIntoWhatWasDone(t *testing.T) {
 func TestTwinsOfWhichOneIsAnsweredMeanwhile(t *testing.T) {
 	for how, want := range map[string]message.Status{"changed": message.OK, "refused": message.DeniedCall, "allowed": message.Interrupted} {
 		synctest.Test(t, func(t *testing.T) {
-			s := storetest.NewModel()
-			e := engine(s, policy.Fixed{})
-			var l ledger
-			tl := deferred(&l, nil)
-			e.opt.Tool = lookup(tl)
-			first, other := callOf(tl, `{"n":1}`), callOf(tl, `{"n":1}`)
-			var asked []*Question
-			for _, c := range []*Call{&first, &other} {
-				c.Notify = func(p Progress) { asked = append(asked, p.Question) }
-				expect(t, run(t, e, *c), message.Queued)
-				time.Sleep(time.Second) // they stand in the order of their time
-			}
-			var out []Outcome
-			var err error
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				out, err = e.Settle(context.Background(), settlement(first, tl))
-			}()
-			synctest.Wait()
-			d := Decision{ID: asked[1].ID, Hash: asked[1].Hash, Approve: how != "refused"}
+			x := settlingTwo(t, `{"n":1}`, `{"n":1}`)
+			d := Decision{ID: x.asked[1].ID, Hash: x.asked[1].Hash, Approve: how != "refused"}
 			if how == "changed" {
 				d.Args = []byte(`{"n":2}`)
 			}
-			for _, d := range []Decision{d, {ID: asked[0].ID, Hash: asked[0].Hash, Approve: true}} {
-				if err := e.Decide(context.Background(), first.Scope, d); err != nil {
+			for _, d := range []Decision{d, {ID: x.asked[0].ID, Hash: x.asked[0].Hash, Approve: true}} {
+				if err := x.e.Decide(context.Background(), x.scope, d); err != nil {
 					t.Fatal(err)
 				}
 			}
-			<-ended
-			if err != nil || len(out) != 2 {
-				t.Fatal(how, out, err)
+			<-x.ended
+			if x.err != nil || len(x.out) != 2 {
+				t.Fatal(how, x.out, x.err)
 			}
-			expect(t, out[0].Result, message.OK)
-			expect(t, out[1].Result, want)
-			if n := map[bool]int{true: 2, false: 1}[how == "changed"]; l.total(false) != n {
-				t.Errorf("%s: %d effects", how, l.total(false))
+			expect(t, x.out[0].Result, message.OK)
+			expect(t, x.out[1].Result, want)
+			if n := map[bool]int{true: 2, false: 1}[how == "changed"]; x.l.total(false) != n {
+				t.Errorf("%s: %d effects", how, x.l.total(false))
 			}
 		})
 	}
