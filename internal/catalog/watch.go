@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"steward/internal/watch"
 )
 
 // watch looks after the folders until Close.
@@ -20,7 +22,7 @@ func (c *Catalog) watch() {
 		go c.poll(c.opt.Poll)
 		return
 	}
-	w, err := fsnotify.NewWatcher()
+	w, err := watch.New()
 	if err != nil {
 		c.log.Warn("folders are looked at every few seconds: the system does not notify of changes", "error", err)
 		go c.poll(defaultPoll)
@@ -35,7 +37,7 @@ const (
 )
 
 // follow reads the folders again after each change, once they are quiet.
-func (c *Catalog) follow(w *fsnotify.Watcher) {
+func (c *Catalog) follow(w *watch.Watcher) {
 	defer c.work.Done()
 	watched := map[string]bool{}
 	var quiet <-chan time.Time
@@ -65,11 +67,9 @@ func (c *Catalog) follow(w *fsnotify.Watcher) {
 			if ok && !ignored(ev) {
 				later()
 			}
-		case err, ok := <-w.Errors:
-			if ok {
-				c.log.Warn("a change of a folder may have been missed; all are read again", "error", err)
-				later()
-			}
+		case err := <-w.Errors:
+			c.log.Warn("a change of a folder may have been missed; all are read again", "error", err)
+			later()
 		case <-c.kick:
 			later()
 		case <-quiet:
@@ -96,14 +96,14 @@ func ignored(ev fsnotify.Event) bool {
 	return ev.Op == fsnotify.Chmod && (strings.HasPrefix(base, ".") || strings.HasSuffix(base, "~"))
 }
 
-func (c *Catalog) closeWatcher(w *fsnotify.Watcher) {
+func (c *Catalog) closeWatcher(w *watch.Watcher) {
 	if err := w.Close(); err != nil {
 		c.log.Warn("ending the watch over folders failed", "error", err)
 	}
 }
 
 // fallBack polls where the system has no more watches to give.
-func (c *Catalog) fallBack(w *fsnotify.Watcher) {
+func (c *Catalog) fallBack(w *watch.Watcher) {
 	c.closeWatcher(w)
 	c.work.Add(1)
 	c.poll(defaultPoll)
@@ -111,7 +111,7 @@ func (c *Catalog) fallBack(w *fsnotify.Watcher) {
 
 // forget takes up nothing more of a folder that has gone, and of those below:
 // another one that comes by its name is to be watched anew.
-func forget(w *fsnotify.Watcher, watched map[string]bool, name string) {
+func forget(w *watch.Watcher, watched map[string]bool, name string) {
 	for d := range watched {
 		if d == name || strings.HasPrefix(d, name+string(filepath.Separator)) {
 			delete(watched, d)
@@ -122,7 +122,7 @@ func forget(w *fsnotify.Watcher, watched map[string]bool, name string) {
 
 // watchDirs watches the folders of the last reading, and no others. It tells
 // whether there are more of them, and whether the system lets it.
-func (c *Catalog) watchDirs(w *fsnotify.Watcher, watched map[string]bool) (more, ok bool) {
+func (c *Catalog) watchDirs(w *watch.Watcher, watched map[string]bool) (more, ok bool) {
 	c.mu.Lock()
 	dirs := c.dirs
 	c.mu.Unlock()

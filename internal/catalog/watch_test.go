@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -97,6 +98,29 @@ func TestWatchAFolderThatAnotherOneHasReplaced(t *testing.T) {
 		says("New.")
 		says("In place.")
 	})
+}
+
+func TestWatchManyFoldersThatAreMovedAwayAndDeleted(t *testing.T) {
+	w := newWorld(t)
+	w.opt.Watch, w.opt.Folders = true, nil
+	for i := range 40 {
+		top := filepath.Join(w.dir, fmt.Sprint(i))
+		w.mkdir(top)
+		w.opt.Folders = append(w.opt.Folders, top)
+	}
+	c := w.open()
+	w.agent("0/first", "")
+	until(t, c, "the folders are watched", func() bool { return status(c, "first") == Pending })
+	for _, top := range w.opt.Folders[1:] {
+		if err := os.Rename(top, top+".away"); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(top + ".away"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.agent("39/last", "")
+	until(t, c, "the watch goes on", func() bool { return status(c, "last") == Pending })
 }
 
 func TestWatchAFolderThatIsNotThereYet(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"steward/internal/fault"
+	"steward/internal/watch"
 )
 
 // pollEvery is how often the folder is looked at, also where the system tells
@@ -53,7 +54,7 @@ func (j *Judge) watch(ctx context.Context, looks string) {
 // notify has the system tell of changes; where it cannot, the folder is only
 // looked at every few seconds.
 func (j *Judge) notify() (<-chan fsnotify.Event, <-chan error, func()) {
-	w, err := fsnotify.NewWatcher()
+	w, err := watch.New()
 	if err == nil {
 		err = filepath.WalkDir(j.opt.Dir, func(p string, e fs.DirEntry, err error) error {
 			if err != nil || !e.IsDir() {
