@@ -26,6 +26,7 @@ import (
 	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/search/fts"
+	"steward/internal/secret"
 	"steward/internal/settings"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
@@ -110,6 +111,7 @@ type local struct {
 	audit    *audit.Log
 	catalog  *catalog.Catalog
 	services *agentServices
+	secrets  *secret.Follower
 }
 
 var _ backend = (*local)(nil)
@@ -129,6 +131,7 @@ func (a *app) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	if err := l.wire(ctx, a, set, log); err != nil {
 		return nil, errors.Join(err, l.closePolicies(), st.Close())
 	}
+	l.secrets = secret.NewStore(secret.Folder(set.Data)).Follow(a.hidden(), log)
 	return l, nil
 }
 
@@ -354,5 +357,5 @@ func (l *local) Close() error {
 	if err != nil {
 		err = fmt.Errorf("putting running turns aside: %w", err)
 	}
-	return errors.Join(err, l.closeAgents(), l.closePolicies(), l.index.Close(), l.store.Close())
+	return errors.Join(err, l.closeAgents(), l.closePolicies(), l.secrets.Close(), l.index.Close(), l.store.Close())
 }

@@ -90,7 +90,7 @@ func (a *app) supplyUnder(ctx context.Context, set *settings.Loaded, judge polic
 		return nil, err
 	}
 	s.ledger = llm.NewDayLedger(func(string) *time.Location { return zoneOf(set.Profile.TimeZone) })
-	cfg := llm.Config{Ledger: s.ledger, Aliases: s.aliases, Prices: prices(set), Windows: set.Windows, Log: log,
+	cfg := llm.Config{Ledger: s.ledger, Aliases: s.aliases, Prices: prices(set), Windows: set.Windows, Log: log, Hide: a.hidden(),
 		PerRequest: llm.Budget{MaxTokens: set.Limits.Tokens, MaxCost: set.Limits.Cost},
 		PerDay:     llm.Budget{MaxTokens: set.Limits.DayTokens, MaxCost: set.Limits.DayCost}}
 	for _, src := range s.sources {

@@ -38,7 +38,8 @@ func (a *app) setSecret() *cobra.Command {
 	return &cobra.Command{
 		Use: "set NAME", Short: "Keep a secret, or change it", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeSecrets,
 		Long: "Keep a secret, or change it. It is asked for without being shown, or read from standard input.\n" +
-			"A Steward that runs uses it from its next start on.",
+			"A Steward that runs hides it within a moment, and hands it to what it starts from then on; to models' providers\n" +
+			"from its own next start on.",
 		Example: "  steward secrets set SMTP_PASSWORD\n  pass show mail | steward secrets set SMTP_PASSWORD",
 		RunE: func(_ *cobra.Command, args []string) error {
 			s, err := a.secrets()

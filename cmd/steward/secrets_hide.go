@@ -146,7 +146,7 @@ func (d discreet) CloseIdleConnections() {
 // say how long they are, pass: what they tell was masked when it was recorded.
 func masking(m *secret.Masker, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !m.Any() || r.URL.Path == chat.Path {
+		if r.URL.Path == chat.Path {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -170,6 +170,9 @@ func (x *maskedAnswer) begin() {
 	}
 	x.begun = true
 	h := x.Header()
+	if h.Get("Content-Length") != "" && !x.masker.Any() {
+		return // it is whole; a stream may outlast the moment at which a secret becomes known
+	}
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	framed := strings.HasPrefix(kind, "application/grpc") || strings.HasPrefix(kind, "application/connect")
 	if !framed && (strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "json") || kind == "") {

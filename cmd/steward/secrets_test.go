@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"steward/internal/id"
 	"steward/internal/runtime"
@@ -24,14 +25,16 @@ import (
 
 // spy is a vendor that keeps what it is sent, has a file read when it is asked
 // to leak, and fails with the key that it was given when it is asked to fail.
+// Asked to go slowly it writes on once somebody has seen how it begins.
 type spy struct {
-	url string
-	mu  sync.Mutex
-	got bytes.Buffer
+	url  string
+	seen chan struct{}
+	mu   sync.Mutex
+	got  bytes.Buffer
 }
 
 func newSpy(t *testing.T, tell string) *spy {
-	s := &spy{}
+	s := &spy{seen: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"object":"list","data":[{"id":"spy","object":"model","created":1}]}`)
@@ -72,12 +75,27 @@ func newSpy(t *testing.T, tell string) *spy {
 			finish = "tool_calls"
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
-		for _, choice := range []any{map[string]any{"index": 0, "delta": delta}, map[string]any{"index": 0, "delta": map[string]any{}, "finish_reason": finish}} {
+		var once sync.Once
+		var choices []any
+		for rest := []rune(fmt.Sprint(delta["content"])); delta["content"] != nil && len(rest) > 0; rest = rest[min(7, len(rest)):] {
+			choices = append(choices, map[string]any{"index": 0, "delta": map[string]any{"content": string(rest[:min(7, len(rest))])}})
+		}
+		delete(delta, "content")
+		for _, choice := range append(choices, map[string]any{"index": 0, "delta": delta}, map[string]any{"index": 0, "delta": map[string]any{}, "finish_reason": finish}) {
 			b, err := json.Marshal(map[string]any{"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "spy", "choices": []any{choice}})
 			if err != nil {
 				t.Error(err)
 			}
 			fmt.Fprintf(w, "data: %s\n\n", b)
+			if strings.Contains(fmt.Sprint(last.Content), "please go slowly") {
+				http.NewResponseController(w).Flush()
+				once.Do(func() {
+					select {
+					case <-s.seen:
+					case <-r.Context().Done():
+					}
+				})
+			}
 		}
 		fmt.Fprint(w, "data: [DONE]\n\n")
 	})
@@ -125,11 +143,12 @@ func TestCanaries(t *testing.T) {
 	if code, out, errs := in(t, canaries["store"]+"\n", env, "secrets", "set", "STORED"); code != exitOK || out != "" || !strings.Contains(errs, "store:STORED") {
 		t.Fatalf("%d %q %q", code, out, errs)
 	}
-	var told bytes.Buffer // by every face, and the log
+	var told, live bytes.Buffer // by every face, and the log; the pieces of answers, put together
+	seen := false
 	cmd, r := serveFor(t, env)
 	server := cmd.Stderr.(*bytes.Buffer)
 	var conv id.ID
-	for _, text := range []string{"my password is " + canaries["store"] + ", and " + canaries["file"], "please leak", "please leak plainly", "please fail"} {
+	for _, text := range []string{"my password is " + canaries["store"] + ", and " + canaries["file"], "please leak", "please leak plainly", "please go slowly", "please fail"} {
 		acc := say(t, r, conv, text)
 		conv = acc.Conversation
 		fmt.Fprintf(&told, "%+v\n", acc)
@@ -141,6 +160,10 @@ func TestCanaries(t *testing.T) {
 				t.Fatal(err)
 			}
 			fmt.Fprintf(&told, "%+v %+v %+v\n", f, f.Stored, f.Call)
+			if live.WriteString(f.Text); f.Kind == runtime.FrameToken && text == "please go slowly" && !seen {
+				close(spied.seen)
+				seen = true
+			}
 			if f.Interaction == acc.Interaction && (f.Kind == runtime.FrameComplete || f.Kind == runtime.FrameError) {
 				break
 			}
@@ -196,6 +219,7 @@ func TestCanaries(t *testing.T) {
 		t.Error("nothing was hidden")
 	}
 	look("what was told", told.Bytes())
+	look("what was told while it was written", live.Bytes())
 	look("what the model was sent", spied.got.Bytes())
 	if !bytes.Contains(spied.got.Bytes(), []byte("«secret:STORED»")) {
 		t.Error("the model was sent nothing of it")
@@ -213,6 +237,30 @@ func TestCanaries(t *testing.T) {
 	})
 	if err != nil || files < 3 {
 		t.Errorf("%d files were looked through, %v", files, err)
+	}
+}
+
+// A secret that is kept while Steward runs is hidden without a restart.
+func TestASecretThatIsKeptWhileStewardRuns(t *testing.T) {
+	env := user(t)
+	cmd, r := serveFor(t, env)
+	if code, _, errs := in(t, "canary-late-77\n", env, "secrets", "set", "LATE"); code != exitOK {
+		t.Fatal(code, errs)
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		acc := say(t, r, id.ID{}, "it is canary-late-77")
+		if strings.Join(acc.Hidden, " ") == "LATE" {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it is never hidden")
+		}
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -241,8 +289,17 @@ func TestMaskingAnswers(t *testing.T) {
 	if got := get("application/json"); got != "15|a canary-1234 b" {
 		t.Errorf("without secrets: %q", got)
 	}
-	if err := m.Add("C", "canary-1234"); err != nil {
-		t.Fatal(err)
+	stream := httptest.NewRecorder() // one that began when nothing was known
+	masking(m, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.WriteHeader(http.StatusOK)
+		if err := m.Add("C", "canary-1234"); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprint(w, "a canary-1234 b")
+	})).ServeHTTP(stream, httptest.NewRequest("GET", "/", nil))
+	if got := stream.Body.String(); got != "a «secret:C» b" {
+		t.Errorf("a stream that had begun: %q", got)
 	}
 	for typ, want := range map[string]string{"application/json": "|a «secret:C» b", "text/event-stream": "|a «secret:C» b", "application/x-ndjson": "|a «secret:C» b",
 		"application/octet-stream": "15|a canary-1234 b", "application/proto": "15|a canary-1234 b",

@@ -42,6 +42,10 @@ type Config struct {
 	// the chain is asked. Called before each model call; nil: all may.
 	Allow func(ctx context.Context, model string, r *Request) error
 
+	// Hide hides secrets in what models write, from the first piece on; nil:
+	// there are none.
+	Hide Secrets
+
 	ListTimeout time.Duration // per provider; zero means DefaultListTimeout
 	Log         *slog.Logger  // nil: nothing is logged
 }
@@ -162,7 +166,11 @@ func (m *Models) link(provider, model string) link {
 
 // linkTo is a model of a provider with all that stands before it.
 func (m *Models) linkTo(p Provider, model, full string) link {
-	var inner Model = &adapted{name: full, next: p.Model(model), learning: &m.learning}
+	inner := p.Model(model)
+	if m.cfg.Hide != nil {
+		inner = &discreet{inner, m.cfg.Hide}
+	}
+	inner = &adapted{name: full, next: inner, learning: &m.learning}
 	price, priced := priceOf(m.prices, full)
 	inner = &metered{name: full, next: inner, gate: m.gate, price: price, priced: priced}
 	inner = &retrying{name: full, next: inner, policy: m.cfg.Retry, log: m.cfg.Log}

@@ -197,6 +197,21 @@ func (w *Writer) put(text string, all bool) error {
 	return err
 }
 
+// Pieces returns a function that hides the secrets in a text that comes in
+// pieces, as Writer does. One goroutine at a time.
+func (m *Masker) Pieces() func(piece string, last bool) string {
+	var out strings.Builder
+	w := m.Writer(&out)
+	return func(piece string, last bool) string {
+		if w.held == "" && !m.Any() {
+			return piece
+		}
+		out.Reset()
+		_ = w.put(w.held+piece, last) // a Builder has room for all
+		return out.String()
+	}
+}
+
 // form is one look of a secret.
 type form struct {
 	text, name string

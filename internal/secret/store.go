@@ -158,11 +158,15 @@ func (s *Store) List() ([]Info, error) {
 func (s *Store) Learn(m *Masker) error {
 	list, err := s.List()
 	for _, one := range list {
-		value, bad := s.Get(one.Name)
-		if bad == nil {
-			bad = m.Add(one.Name, value)
-		}
-		err = errors.Join(err, bad)
+		err = errors.Join(err, s.learn(one.Name, m))
 	}
 	return err
+}
+
+func (s *Store) learn(name string, m *Masker) error {
+	value, err := s.Get(name)
+	if err != nil {
+		return err
+	}
+	return m.Add(name, value)
 }

@@ -1,0 +1,126 @@
+package llm
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+
+	"steward/internal/message"
+)
+
+// Secrets hides secrets in texts. Safe for concurrent use.
+type Secrets interface {
+	// Any reports whether there are some to hide.
+	Any() bool
+	// Mask returns the text with its secrets hidden.
+	Mask(text string) string
+	// Pieces returns a function that hides secrets in one text that comes in
+	// pieces: what may be the beginning of one it keeps back until the next
+	// piece, or the last. It is for one goroutine.
+	Pieces() func(piece string, last bool) string
+}
+
+// discreet is a model whose words come without secrets, however it cuts them
+// up. The arguments of its calls are left to who judges and makes the calls.
+type discreet struct {
+	next Model
+	hide Secrets
+}
+
+// Stream implements Model.
+func (d *discreet) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		words := words{hide: d.hide}
+		for ev, err := range d.next.Stream(ctx, r) {
+			switch {
+			case err != nil || ev.Kind == Done:
+				if !words.rest(yield) {
+					return
+				}
+				ev.Reply = d.reply(ev.Reply)
+			case ev.Kind == Reset:
+				words.open = nil
+			case ev.Kind == TextDelta || ev.Kind == ReasoningDelta:
+				text := words.next(ev)
+				if text == "" && ev.Text != "" {
+					continue
+				}
+				ev.Text = text
+			}
+			if !yield(ev, err) {
+				return
+			}
+		}
+	}
+}
+
+// reply is a reply without secrets in its words.
+func (d *discreet) reply(r *Reply) *Reply {
+	if r == nil || !d.hide.Any() {
+		return r
+	}
+	out := *r
+	own := false
+	for i, b := range r.Blocks {
+		var masked message.Block
+		switch b := b.(type) {
+		case *message.Text:
+			if text := d.hide.Mask(b.Text); text != b.Text {
+				c := *b
+				c.Text, masked = text, &c
+			}
+		case *message.Reasoning:
+			if text := d.hide.Mask(b.Text); text != b.Text {
+				c := *b
+				c.Text, c.Meta, masked = text, message.Meta{}, &c // a vendor's signature is not for this text
+			}
+		}
+		if masked == nil {
+			continue
+		}
+		if !own {
+			out.Blocks, own = slices.Clone(r.Blocks), true
+		}
+		out.Blocks[i] = masked
+	}
+	return &out
+}
+
+// words are the texts of a message that is being written.
+type words struct {
+	hide Secrets
+	open map[int]*text // by their blocks; those that began when there was something to hide
+}
+
+type text struct {
+	kind   Kind
+	pieces func(piece string, last bool) string
+}
+
+// next returns what may be told of a text when another piece of it has come.
+func (w *words) next(ev Event) string {
+	t := w.open[ev.Block]
+	if t == nil {
+		if !w.hide.Any() {
+			return ev.Text
+		}
+		if w.open == nil {
+			w.open = map[int]*text{}
+		}
+		t = &text{ev.Kind, w.hide.Pieces()}
+		w.open[ev.Block] = t
+	}
+	return t.pieces(ev.Text, false)
+}
+
+// rest yields what was kept back; nothing follows it.
+func (w *words) rest(yield func(Event, error) bool) bool {
+	for _, block := range slices.Sorted(maps.Keys(w.open)) {
+		t := w.open[block]
+		if last := t.pieces("", true); last != "" && !yield(Event{Kind: t.kind, Block: block, Text: last}, nil) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,113 @@
+package secret
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// lines is a log that is read while it is written.
+type lines struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// comes waits for something that another goroutine brings about.
+func comes(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(20 * time.Second); !ok(); {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("it never came to be that %s", what)
+		}
+	}
+}
+
+func TestFollow(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "secrets")
+	m, log := &Masker{}, &lines{}
+	f := NewStore(dir).Follow(m, slog.New(slog.NewTextHandler(log, nil)))
+	defer func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	other := NewStore(dir)
+	set := func(name, value string) {
+		t.Helper()
+		if err := other.Set(name, value); err != nil {
+			t.Fatal(err)
+		}
+		want := "«secret:" + name + "»"
+		comes(t, value+" is hidden", func() bool { return m.Mask(value) == want })
+	}
+	set("first", "the first value")
+	set("second", "another value")
+	set("first", "a changed value")
+	if got := m.Mask("the first value"); got != "«secret:first»" {
+		t.Errorf("what it was before is shown: %s", got)
+	}
+	open := write(t, filepath.Join(filepath.Dir(dir), "open"), "for all to see", 0o644)
+	if err := os.Rename(open, filepath.Join(dir, "open")); err != nil {
+		t.Fatal(err)
+	}
+	comes(t, "it is told that a secret is not hidden", func() bool { return strings.Contains(log.String(), "open") })
+	if err := other.Remove("second"); err != nil {
+		t.Fatal(err)
+	}
+	set("third", "the third value")
+	if got := m.Mask("another value"); got != "«secret:second»" {
+		t.Errorf("what was removed is shown: %s", got)
+	}
+}
+
+// What was kept between a program's start and the watch is learned as well.
+func TestFollowLearnsWhatIsThere(t *testing.T) {
+	st := NewStore(filepath.Join(t.TempDir(), "secrets"))
+	if err := st.Set("early", "an early value"); err != nil {
+		t.Fatal(err)
+	}
+	m := &Masker{}
+	f := st.Follow(m, slog.New(slog.DiscardHandler))
+	if got := m.Mask("an early value"); got != "«secret:early»" {
+		t.Error(got)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFollowWhereThereCannotBeAFolder(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log := &lines{}
+	f := NewStore(filepath.Join(file, "secrets")).Follow(&Masker{}, slog.New(slog.NewTextHandler(log, nil)))
+	if !strings.Contains(log.String(), "from the next start on") {
+		t.Errorf("it is not told: %s", log)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
