@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"slices"
 	"strconv"
@@ -195,8 +196,13 @@ func (f family) marked(p process) bool {
 	if p.parent == os.Getpid() {
 		return false // another program of ours; before it is run, it has all files of Steward
 	}
-	env, err := os.ReadFile(procFile(p.pid, "environ"))
-	return err == nil && bytes.Contains(env, []byte(f.mark+"\x00")) || f.holds(p.pid)
+	if f.mark != "" { // one that was confined has none: what failed before it ran carries nothing
+		env, err := os.ReadFile(procFile(p.pid, "environ"))
+		if err == nil && bytes.Contains(env, []byte(f.mark+"\x00")) {
+			return true
+		}
+	}
+	return f.holds(p.pid)
 }
 
 // holds reports whether a process has a pipe of the program open.
@@ -219,17 +225,23 @@ func (f family) holds(pid int) bool {
 const killRounds = 1000
 
 // kill ends the family. A signal to a group reaches all that are in it at
-// once, also those that are just being forked.
+// once, also those that are just being forked. What may not be ended, as it has
+// become another user's, is left.
 func (f family) kill() {
+	own := unix.Getpgrp()
 	for range killRounds {
 		_ = unix.Kill(-f.root, unix.SIGKILL) // the groups are the family's own, for its root began a session
-		left := f.members(true)
-		if len(left) == 0 {
-			return
+		reached := false
+		for _, p := range f.members(true) {
+			if p.group > 1 && p.group != own {
+				_ = unix.Kill(-p.group, unix.SIGKILL)
+			}
+			if err := unix.Kill(p.pid, unix.SIGKILL); !errors.Is(err, unix.EPERM) {
+				reached = true // gone is as good
+			}
 		}
-		for _, p := range left {
-			_ = unix.Kill(-p.group, unix.SIGKILL)
-			_ = unix.Kill(p.pid, unix.SIGKILL) // gone is as good
+		if !reached {
+			return
 		}
 	}
 }
