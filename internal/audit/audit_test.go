@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/intent"
@@ -22,9 +20,10 @@ import (
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
+	"steward/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 type world struct {
 	*testing.T

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"steward/internal/fault"
 	"steward/internal/resource"
@@ -472,11 +471,8 @@ func TestAThousandToolsFromStoredApprovals(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	started, began := w.edge.started(), time.Now()
+	started := w.edge.started()
 	c = w.open()
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("the start took %v", took)
-	}
 	if n := len(c.Tree().ByPath["big"].Tools.Names()); n != 1000 || w.edge.started() != started {
 		t.Errorf("%d tools, started %d times", n, w.edge.started()-started)
 	}

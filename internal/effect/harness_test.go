@@ -10,8 +10,6 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/intent"
@@ -21,9 +19,10 @@ import (
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/tool"
+	"steward/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 

@@ -9,16 +9,15 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"steward/internal/fault"
 	"steward/internal/policy"
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/store/storetest"
+	"steward/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // people is a directory that can be changed.
 type people struct {

@@ -23,7 +23,7 @@ type script struct {
 	name  string
 	steps []step
 	infos []llm.Info
-	hang  bool // Models never answers, and does not listen to its context
+	hang  chan struct{} // Models answers when it is closed, and does not listen to its context
 
 	mu    sync.Mutex
 	asked []*llm.Request
@@ -43,8 +43,8 @@ func (p *script) Name() string { return p.name }
 func (p *script) Model(name string) llm.Model { return scripted{p, name} }
 
 func (p *script) Models(ctx context.Context) ([]llm.Info, error) {
-	if p.hang {
-		select {}
+	if p.hang != nil {
+		<-p.hang
 	}
 	if p.infos == nil {
 		return nil, fault.New(fault.Unavailable, "unreachable", "nobody answers")
@@ -253,9 +253,13 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-func TestListDoesNotWaitForTheSlow(t *testing.T) {
+func TestListDoesNotWaitForTheSlow(t *testing.T) { synctest.Test(t, listsWithoutTheSlow) }
+
+func listsWithoutTheSlow(t *testing.T) {
+	hang := make(chan struct{})
+	defer close(hang)
 	m := newModels(t, llm.Config{ListTimeout: 20 * time.Millisecond, Providers: []llm.Provider{
-		&script{name: "hangs", hang: true},
+		&script{name: "hangs", hang: hang},
 		&script{name: "fails"},
 		&script{name: "openai", infos: []llm.Info{{Name: "gpt-5"}, {Name: "text-embedding", Embedder: true}}},
 	}})

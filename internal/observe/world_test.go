@@ -8,16 +8,15 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // world writes conversations into a store, and keeps by itself what an
 // observer of everything would have to be told.

@@ -81,6 +81,7 @@ func (b *bench) tools(t testing.TB) []tool.Tool {
 	for _, sp := range []tool.Spec{
 		{Name: "slow.work", Description: "Works for long.", Effect: tool.Query, Async: true, Yields: message.Untrusted},
 		{Name: "slow.later", Description: "Works, perhaps for long.", Effect: tool.Query, AsyncAfter: 30 * time.Millisecond},
+		{Name: "slow.quick", Description: "Works, not for long.", Effect: tool.Query, AsyncAfter: time.Hour},
 		{Name: "slow.change", Description: "Changes something for long.", Effect: tool.Action, Async: true, Dedupes: true},
 	} {
 		x, err := tool.New(sp, b.call)
@@ -263,7 +264,7 @@ func TestPlainTurnsRecordNoRequests(t *testing.T) {
 
 func TestQuickCallsAreNoTasks(t *testing.T) {
 	w, b := newSlowWorld(t)
-	conv, frames := w.turn(id.ID{}, `call slow.later {"what":"tea","ms":1}`)
+	conv, frames := w.turn(id.ID{}, `call slow.quick {"what":"tea","ms":1}`)
 	if got := said(frames); got != "ok: did tea" {
 		t.Errorf("it said %q", got)
 	}

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
@@ -21,9 +19,10 @@ import (
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
 	"steward/internal/tool"
+	"steward/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // scripted is a provider whose one model does what the user's words ask for:
 // "say WORDS", "call TOOL ARGS" (several, by line), "hang", "fail CODE". After

@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"steward/internal/fault"
+	"steward/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 func write(t *testing.T, path, text string, mode os.FileMode) string {
 	t.Helper()

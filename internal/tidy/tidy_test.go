@@ -9,16 +9,16 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/tidy"
 	"steward/internal/tool"
+	"steward/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // fake is a tool that is only described.
 type fake struct{ spec tool.Spec }

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"steward/internal/fault"
 	"steward/internal/identity"
 	"steward/internal/policy"
@@ -19,9 +17,10 @@ import (
 	"steward/internal/store"
 	"steward/internal/store/storetest"
 	"steward/internal/tree"
+	"steward/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 var start = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 

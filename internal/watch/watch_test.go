@@ -7,10 +7,11 @@ import (
 	"testing"
 
 	"github.com/fsnotify/fsnotify"
-	"go.uber.org/goleak"
+
+	"steward/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // awayAndGone makes folders in dir and has w watch them, then moves each of
 // them away and deletes it: the system says that they moved when their watch is

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"steward/internal/conversation"
 	"steward/internal/face/api"
 	"steward/internal/face/httpauth"
@@ -26,9 +24,10 @@ import (
 	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/store"
+	"steward/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 var (
 	mine = record.Conversation{ID: id.ID{6: 0x70, 8: 0x80, 15: 1}, Owner: "ana", Title: "Sums", Created: at, Updated: at.Add(time.Hour),

@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
-	"go.uber.org/goleak"
 
 	"steward/internal/face/chat"
 	"steward/internal/face/httpauth"
 	"steward/internal/policy"
+	"steward/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // serve runs the face before a node, for the caller that the header X-User
 // names ("local" without one); "admin" is the local user as administrator,

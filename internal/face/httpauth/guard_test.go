@@ -16,14 +16,13 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"steward/internal/face/httpauth"
 	"steward/internal/fault"
 	"steward/internal/identity"
+	"steward/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // keys is a set of secrets that one may take from.
 type keys map[string]string

@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"steward/internal/embed"
 	"steward/internal/face/httpauth"
 	"steward/internal/face/openai"
@@ -24,9 +22,10 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/runtime"
+	"steward/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // node stands in for the runtime: a model that plays events, and
 // conversations whose turns play frames.

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
@@ -25,9 +24,10 @@ import (
 	"steward/internal/runtime"
 	"steward/internal/search"
 	"steward/internal/tool"
+	"steward/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // node is a runtime that answers as a test wants it.
 type node struct {

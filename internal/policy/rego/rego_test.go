@@ -1,6 +1,7 @@
 package rego
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -49,6 +50,7 @@ func opened(t testing.TB, opt Options) *Judge {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
+	opt.Timeout = cmp.Or(opt.Timeout, time.Minute)
 	j, err := Open(opt)
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,7 @@ package gemini
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"steward/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }

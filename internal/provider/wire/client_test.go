@@ -14,12 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"steward/internal/fault"
+	"steward/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // server answers with f, and is closed with its clients at the end.
 func server(t *testing.T, opt Options, f http.HandlerFunc) *Client {
@@ -274,7 +273,7 @@ func TestCancelCauses(t *testing.T) {
 }
 
 func TestWholeAnswers(t *testing.T) {
-	c := server(t, Options{FirstByte: 50 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
+	answers := func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/base/huge":
 			io.Copy(w, io.LimitReader(endless{[]byte(" ")}, maxWhole+10))
@@ -289,10 +288,15 @@ func TestWholeAnswers(t *testing.T) {
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 		}
-	})
+	}
+	patient, c := server(t, Options{}, answers), server(t, Options{FirstByte: 50 * time.Millisecond}, answers)
 	for path, want := range map[string]string{
 		"/huge": "over 16 MB", "/page": "web page: Log in", "/cut": "broke off", "/slow": "sent nothing for 50ms",
 	} {
+		c := c
+		if path != "/slow" {
+			c = patient
+		}
 		if _, err := c.Get(t.Context(), path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", path, err)
 		}

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
@@ -18,9 +16,10 @@ import (
 	"steward/internal/search/fts"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
+	"steward/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // fatal is what a world needs of a test.
 type fatal interface {

@@ -6,12 +6,11 @@ import (
 	"path/filepath"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"steward/internal/fault"
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/store/storetest"
+	"steward/test/leak"
 )
 
 // TestMain also serves the tests that need another process: they start this
@@ -20,7 +19,7 @@ func TestMain(m *testing.M) {
 	if part := os.Getenv(childPart); part != "" {
 		os.Exit(playChild(part, os.Getenv(childPath)))
 	}
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }
 
 func TestSuite(t *testing.T) {
