@@ -9,7 +9,6 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
-	"steward/internal/fault"
 	"steward/internal/watch"
 )
 
@@ -75,8 +74,10 @@ func (s *Store) follow(ctx context.Context, w *watch.Watcher, m *Masker, log *sl
 			if !ev.Has(fsnotify.Create) || !namePattern.MatchString(name) {
 				continue // Set puts a whole file in its place
 			}
-			if err = s.learn(name, m); fault.HasCode(err, "secret_missing") {
-				continue // removed again
+			if err = s.learn(name, m); err != nil {
+				if _, gone := os.Lstat(ev.Name); gone != nil {
+					continue // removed again
+				}
 			}
 		case <-w.Errors:
 			err = s.Learn(m)

@@ -3,7 +3,9 @@
 package secret
 
 import (
+	"log/slog"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -18,5 +20,23 @@ func TestPipeIsNoFile(t *testing.T) {
 	}
 	if _, err := (&Resolver{}).Resolve(t.Context(), "file:"+path); !fault.HasCode(err, "secret_missing") {
 		t.Error(err)
+	}
+}
+
+// Nor does one among Steward's own secrets hold anybody up, who follows them
+// least of all.
+func TestPipeAmongTheSecrets(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "secrets")
+	st, m, log := NewStore(dir), &Masker{}, &lines{}
+	f := st.Follow(m, slog.New(slog.NewTextHandler(log, nil)))
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	comes(t, "it is told of", func() bool { return strings.Contains(log.String(), "pipe") })
+	if _, err := st.Get("pipe"); !fault.HasCode(err, "secret_missing") {
+		t.Error(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -172,6 +172,8 @@ func syncDir(dir string) error {
 	return errors.Join(err, d.Close())
 }
 
+var errNotPlain = errors.New("it is no plain file")
+
 // ReadFile reads a file of at most limit bytes. One that is not there is
 // empty. Errors: TooLarge, file_too_large; Unavailable, file_unavailable.
 func ReadFile(path string, limit int64) ([]byte, error) {
@@ -181,6 +183,8 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 		return nil, nil
 	case err != nil:
 		return nil, Fault(path, err)
+	case !info.Mode().IsRegular():
+		return nil, Fault(path, errNotPlain) // to read a pipe would wait for who writes into it
 	case info.Size() > limit:
 		return nil, fault.New(fault.TooLarge, "file_too_large", "%s has %d bytes: at most %d are read", filepath.Base(path), info.Size(), limit)
 	}
