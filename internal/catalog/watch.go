@@ -31,30 +31,18 @@ func (c *Catalog) watch() {
 	go c.follow(w)
 }
 
-const (
-	defaultPoll = 2 * time.Second
-	mostQuiet   = 20 // quiet times that a folder that never rests is waited for
-)
+const defaultPoll = 2 * time.Second
 
 // follow reads the folders again after each change, once they are quiet.
 func (c *Catalog) follow(w *watch.Watcher) {
 	defer c.work.Done()
 	watched := map[string]bool{}
-	var quiet <-chan time.Time
-	var since time.Time
-	later := func() {
-		if quiet == nil {
-			since = time.Now()
-		}
-		if quiet == nil || time.Since(since) < mostQuiet*c.opt.Quiet {
-			quiet = time.After(c.opt.Quiet)
-		}
-	}
+	rest := watch.Rest{Quiet: c.opt.Quiet}
 	if _, ok := c.watchDirs(w, watched); !ok {
 		c.fallBack(w)
 		return
 	}
-	later() // what came between the reading and the watch
+	rest.Disturb() // what came between the reading and the watch
 	for {
 		select {
 		case <-c.life.Done():
@@ -65,15 +53,15 @@ func (c *Catalog) follow(w *watch.Watcher) {
 				forget(w, watched, ev.Name)
 			}
 			if ok && !ignored(ev) {
-				later()
+				rest.Disturb()
 			}
 		case err := <-w.Errors:
 			c.log.Warn("a change of a folder may have been missed; all are read again", "error", err)
-			later()
+			rest.Disturb()
 		case <-c.kick:
-			later()
-		case <-quiet:
-			quiet = nil
+			rest.Disturb()
+		case <-rest.C:
+			rest.Done()
 			if c.Rescan(c.life) != nil {
 				continue
 			}
@@ -83,7 +71,7 @@ func (c *Catalog) follow(w *watch.Watcher) {
 				return
 			}
 			if more {
-				later() // what was put into a new folder before it was watched
+				rest.Disturb() // what was put into a new folder before it was watched
 			}
 		}
 	}

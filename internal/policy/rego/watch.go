@@ -27,22 +27,22 @@ func (j *Judge) watch(ctx context.Context, looks string) {
 	defer end()
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
-	var quiet <-chan time.Time
+	rest := watch.Rest{Quiet: j.opt.Quiet}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-events:
-			quiet = time.After(j.opt.Quiet)
+			rest.Disturb()
 		case err := <-errs:
 			j.log.Warn("a change of the policies may have been missed; they are looked at", "error", err)
-			quiet = time.After(j.opt.Quiet)
+			rest.Disturb()
 		case <-tick.C:
-			if quiet == nil && looksOf(j.opt.Dir) != looks {
-				quiet = time.After(j.opt.Quiet)
+			if rest.C == nil && looksOf(j.opt.Dir) != looks {
+				rest.Disturb()
 			}
-		case <-quiet:
-			quiet = nil
+		case <-rest.C:
+			rest.Done()
 			if now := looksOf(j.opt.Dir); now != looks {
 				looks = now
 				j.Reload()

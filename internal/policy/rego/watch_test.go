@@ -283,3 +283,30 @@ deny contains "second hand" if input.lineage == ["assistant", "third"]
 		t.Errorf("%+v, %v", e, err)
 	}
 }
+
+// A folder that something else writes to all the time is read all the same.
+func TestReloadInARestlessFolder(t *testing.T) {
+	dir := t.TempDir()
+	said := newLines()
+	j := opened(t, Options{Dir: dir, Quiet: 100 * time.Millisecond, Log: slog.New(slog.NewTextHandler(said, nil))})
+	stop, restless := make(chan struct{}), sync.WaitGroup{}
+	restless.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+				if err := os.WriteFile(filepath.Join(dir, "log.txt"), []byte(time.Now().String()), 0o600); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	put(t, dir, "house.rego", "package steward\n\ndeny contains \"not now\" if true\n")
+	said.await(t, "the policies have changed")
+	close(stop)
+	restless.Wait()
+	if d := judged(t, j, policy.Question{User: "ann", Tool: clock()}); d.Reason != "not now" {
+		t.Errorf("%+v", d)
+	}
+}
