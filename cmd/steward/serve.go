@@ -148,8 +148,8 @@ func (a *app) listen(ctx context.Context, set *settings.Loaded, l *local, addres
 		httpauth.WriteError(w, r, log, fault.New(fault.NotFound, "unknown_url", "there is no %.200s", r.URL.Path).
 			With("Steward has /ws, /v1, /api/v1, /tool.Tool, /search.Search, /event.Event, /services/v1, /healthz and /readyz"))
 	})
-	s.http = &http.Server{Handler: masking(a.hidden(), mux), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), Protocols: new(http.Protocols)}
+	s.http = httpauth.Patience{Talks: rpc.Talks}.Server(masking(a.hidden(), mux))
+	s.http.ErrorLog, s.http.Protocols = slog.NewLogLogger(log.Handler(), slog.LevelDebug), new(http.Protocols)
 	s.http.Protocols.SetHTTP1(true)
 	s.http.Protocols.SetUnencryptedHTTP2(true) // for gRPC
 	s.http.RegisterOnShutdown(calls.Close)

@@ -205,8 +205,8 @@ func (s *agentServices) listen() {
 		return
 	}
 	s.url = "http://" + ln.Addr().String() + services.Prefix
-	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)}
+	s.http = httpauth.Patience{}.Server(s.handler())
+	s.http.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)
 	go func() {
 		if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("programs are not served any more", "error", err)

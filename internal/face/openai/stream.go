@@ -13,9 +13,6 @@ import (
 	"steward/internal/message"
 )
 
-// writeTimeout is how long a client may leave a write waiting.
-const writeTimeout = 30 * time.Second
-
 // stream answers with server-sent events, one chunk for each piece. An error
 // before the first has a status of its own; a later one is an event.
 func (f *face) stream(w http.ResponseWriter, r *http.Request, a *answer, from events, usage bool) error {
@@ -217,7 +214,6 @@ func (s *sse) write(b []byte) {
 		h.Set("X-Accel-Buffering", "no") // nginx holds streams back otherwise
 		s.w.WriteHeader(http.StatusOK)
 	}
-	s.rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // where it cannot be set, the server's own holds
 	if _, err := s.w.Write(b); err != nil {
 		s.gone = goneAway(err)
 		return
