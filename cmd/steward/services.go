@@ -116,20 +116,29 @@ func (s *agentServices) known(_ context.Context, user, agent string) (services.G
 
 // remoteModels returns the server of an llm service at a URL.
 func (s *agentServices) remoteModels(b service.Binding) (llm.Provider, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	at := b.Owner + " " + b.URL
-	if p := s.models[at]; p != nil {
+	if p := s.remoteModel(at, nil); p != nil {
 		return p, nil
 	}
-	key, err := s.Key(b)
+	key, err := s.Key(b) // without the lock: a program may be run for it, which may ask us for a model itself
 	if err != nil {
 		return nil, err
 	}
-	p := openai.New(openai.Options{Name: "service", BaseURL: strings.TrimSuffix(b.URL, "/"), Key: key,
-		FirstByte: s.timeouts.FirstByte, Idle: s.timeouts.Idle})
-	s.models[at] = p
-	return p, nil
+	return s.remoteModel(at, openai.New(openai.Options{Name: "service", BaseURL: strings.TrimSuffix(b.URL, "/"), Key: key,
+		FirstByte: s.timeouts.FirstByte, Idle: s.timeouts.Idle})), nil
+}
+
+// remoteModel returns the server that is known; where none is, it is made, unless that is nil.
+func (s *agentServices) remoteModel(at string, made llm.Provider) llm.Provider {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.models[at]; p != nil {
+		return p
+	}
+	if made != nil {
+		s.models[at] = made
+	}
+	return made
 }
 
 // farModel begins the name under which programs have the model of an agent's llm
