@@ -22,7 +22,25 @@ func (n *Node) alone(ctx context.Context, user string, conv id.ID, do func(sc st
 		return err
 	}
 	defer c.release()
-	if err := do(store.ForUser(user)); err != nil {
+	return c.anew(do)
+}
+
+// ifIdle is alone for what can be done another time: false where a turn runs,
+// which may wait for a person for days.
+func (n *Node) ifIdle(user string, conv id.ID, do func(sc store.Scope) error) (bool, error) {
+	c := n.enter(user, conv)
+	defer n.exit(c)
+	if !c.takes() {
+		return false, nil
+	}
+	defer c.release()
+	return true, c.anew(do)
+}
+
+// anew does something to a conversation, of which what is in memory is read
+// anew afterwards. The caller has the chat's turn.
+func (c *chat) anew(do func(sc store.Scope) error) error {
+	if err := do(store.ForUser(c.user)); err != nil {
 		return err
 	}
 	c.mu.Lock()

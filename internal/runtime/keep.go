@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/record"
 	"steward/internal/resource"
@@ -79,27 +78,39 @@ func (n *Node) revised(key chatKey) {
 }
 
 // packRevised packs what has fallen out of view in conversations that are not
-// in use.
+// in use; those that come to be in use meanwhile the next time.
 func (n *Node) packRevised(ctx context.Context) error {
 	n.mu.Lock()
 	var keys []chatKey
 	for k := range n.toPack {
 		if n.chats[k] == nil {
 			keys = append(keys, k)
-			delete(n.toPack, k)
 		}
 	}
 	n.mu.Unlock()
 	for _, k := range keys {
-		err := n.alone(ctx, k.user, k.id, func(sc store.Scope) error {
-			_, err := n.conversations.Pack(ctx, sc, k.id, false)
-			return err
-		})
-		if err != nil && !fault.Is(err, fault.NotFound) {
+		n.mu.Lock()
+		delete(n.toPack, k) // first: more may fall out of view as soon as it is packed
+		n.mu.Unlock()
+		packed, err := n.pack(ctx, k, false)
+		if err != nil || !packed {
+			n.revised(k)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// pack packs a conversation, the whole of it or what has fallen out of view;
+// false where a turn of it runs. One that is gone is as good as packed.
+func (n *Node) pack(ctx context.Context, k chatKey, whole bool) (bool, error) {
+	packed, err := n.ifIdle(k.user, k.id, func(sc store.Scope) error {
+		_, err := n.conversations.Pack(ctx, sc, k.id, whole)
+		return err
+	})
+	return packed, notThere(err)
 }
 
 // packUnused packs the conversations that were used last before a time.
@@ -123,18 +134,15 @@ func (n *Node) packUnused(ctx context.Context, before time.Time) error {
 	return nil
 }
 
-// packAll packs a conversation, and those that agents hold on behalf of it.
+// packAll packs a conversation, and those that agents hold on behalf of it, but
+// for those that are busy: the next time finds them again.
 func (n *Node) packAll(ctx context.Context, user string, conv id.ID) error {
 	below, err := n.conversations.Children(ctx, store.ForUser(user), conv)
 	if err != nil {
 		return err
 	}
 	for _, c := range append(below, conv) {
-		err := n.alone(ctx, user, c, func(sc store.Scope) error {
-			_, err := n.conversations.Pack(ctx, sc, c, true)
-			return err
-		})
-		if err != nil && !fault.Is(err, fault.NotFound) {
+		if _, err := n.pack(ctx, chatKey{user, c}, true); err != nil {
 			return err
 		}
 	}
