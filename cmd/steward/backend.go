@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,6 +109,7 @@ type local struct {
 	log   *slog.Logger
 	grace time.Duration
 
+	beyond   time.Duration // the grace: how long closing may take; zero: 30 s
 	audit    *audit.Log
 	catalog  *catalog.Catalog
 	services *agentServices
@@ -351,11 +353,16 @@ func modelNames(list llm.Listing, aliases []string) ([]string, error) {
 
 // Close puts running turns aside and closes the data folder.
 func (l *local) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), max(l.grace, time.Second))
-	defer cancel()
-	err := l.node.Close(ctx)
-	if err != nil {
-		err = fmt.Errorf("putting running turns aside: %w", err)
+	grace := max(l.grace, time.Second)
+	suspend := func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), grace)
+		defer cancel()
+		if err := l.node.Close(ctx); err != nil {
+			return fmt.Errorf("putting running turns aside: %w", err)
+		}
+		return nil
 	}
-	return errors.Join(err, l.closeAgents(), l.closePolicies(), l.secrets.Close(), l.index.Close(), l.store.Close())
+	return closeWithin(grace+cmp.Or(l.beyond, 30*time.Second), l.log, part{"the node", suspend},
+		part{"the agents", l.catalog.Close}, part{"the services of agents", l.services.Close}, part{"the policies", l.closePolicies},
+		part{"the secrets", l.secrets.Close}, part{"the index of the search", l.index.Close}, part{"the data folder", l.store.Close})
 }

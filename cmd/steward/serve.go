@@ -106,7 +106,9 @@ type server struct {
 	http   *http.Server
 	chat   *chat.Server
 	grace  time.Duration
-	file   string // the notice
+	beyond time.Duration // the grace: how long closing may take; zero: 10 s
+	file   string        // the notice
+	log    *slog.Logger
 	failed chan error
 }
 
@@ -124,7 +126,7 @@ func (a *app) listen(ctx context.Context, set *settings.Loaded, l *local, addres
 	if err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
-	s := &server{url: urlOf(ln.Addr()), grace: set.Timeouts.Shutdown, file: noticeFile(set.Data), failed: make(chan error, 1)}
+	s := &server{url: urlOf(ln.Addr()), grace: set.Timeouts.Shutdown, file: noticeFile(set.Data), log: log, failed: make(chan error, 1)}
 	guard := httpauth.New(httpauth.Options{Keys: l.keys, AdminToken: token, RequireKey: needKey, People: l.keys,
 		Hosts: hosts(set.Hosts, address), Origins: set.Origins, Logger: log})
 	s.chat = chat.Handler(chat.Options{Mask: a.hidden().MaskBytes, Node: l.node, Agents: l.catalog, Judge: l.judge, Events: l.node, Logger: log})
@@ -236,12 +238,20 @@ func (s *server) announce(version string) error {
 // are being answered.
 func (s *server) Close() error {
 	err := os.Remove(s.file)
-	ctx, cancel := context.WithTimeout(context.Background(), max(s.grace, time.Second))
+	grace := max(s.grace, time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	// Long requests end when the node puts their turns aside; nothing is lost
 	// by cutting off those that do not end by themselves.
-	if s.chat.Shutdown(ctx) != nil || s.http.Shutdown(ctx) != nil {
-		err = errors.Join(err, s.http.Close())
+	talks := func() error {
+		s.chat.Shutdown(ctx) //nolint:errcheck // says that it has cut some off
+		return nil
 	}
-	return err
+	requests := func() error {
+		if s.http.Shutdown(ctx) != nil {
+			return s.http.Close()
+		}
+		return nil
+	}
+	return errors.Join(err, closeWithin(grace+cmp.Or(s.beyond, 10*time.Second), s.log, part{"the chat", talks}, part{"the APIs", requests}))
 }
