@@ -236,7 +236,8 @@ type chat struct {
 	live    *liveRun                // likewise
 	moves   chan struct{}           // closed when a run begins or ends; nil: nobody waits for that
 	steer   []*steering
-	ids     []id.ID // of the messages that the turn began with, and that steer it
+	ids     []id.ID                   // of the messages that the turn began with, and that steer it
+	same    map[sameKey]chan struct{} // by what is being sent: closed once that is over
 
 	// Under Node.mu:
 	users    int // who is at it: runs, waiting senders, watchers

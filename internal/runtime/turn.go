@@ -38,6 +38,11 @@ func (n *Node) send(ctx context.Context, user string, t Turn) (Accepted, error) 
 	}
 	c := n.enter(user, t.Conversation)
 	defer n.exit(c)
+	leave, err := c.alike(ctx, n.life, t.key(m))
+	if err != nil {
+		return Accepted{}, err
+	}
+	defer leave()
 	if len(c.turn) > 0 { // else it is looked for when it has its turn
 		if acc, ok, err := n.duplicate(ctx, c, t, m); ok || err != nil {
 			return acc, err
@@ -47,6 +52,12 @@ func (n *Node) send(ctx context.Context, user string, t Turn) (Accepted, error) 
 		if acc, ok, err := c.steerInto(ctx, m); ok {
 			return acc, err
 		}
+		t.Steer = false // nothing takes it: from here on it is like any other
+		leave, err := c.alike(ctx, n.life, t.key(m))
+		if err != nil {
+			return Accepted{}, err
+		}
+		defer leave()
 	}
 	for {
 		if n.life.Err() != nil {
@@ -66,6 +77,60 @@ func (n *Node) send(ctx context.Context, user string, t Turn) (Accepted, error) 
 		}
 		if !errors.Is(err, errResumed) {
 			return acc, err
+		}
+	}
+}
+
+// sameKey is what is sent, and how.
+type sameKey struct {
+	id    id.ID // zero: nobody can send it again
+	steer bool
+}
+
+// key is by what a turn is known that is sent again.
+func (t *Turn) key(m *message.Message) sameKey {
+	switch {
+	case t.ClientID == "":
+		return sameKey{}
+	case m == nil:
+		return sameKey{t.interaction(), t.Steer}
+	}
+	return sameKey{m.ID, t.Steer}
+}
+
+// alike lets one at a time send the same: who sends it again, after a
+// reconnect, say, learns what became of the first as soon as that is known,
+// and goes on in its place where it was given up. Without this both would wait
+// for the conversation's turn, and the second for the end of its own. It
+// returns what lets the next one go on.
+func (c *chat) alike(ctx, life context.Context, k sameKey) (func(), error) {
+	if k.id.Zero() {
+		return func() {}, nil
+	}
+	for {
+		c.mu.Lock()
+		first := c.same[k]
+		if first == nil {
+			if c.same == nil {
+				c.same = map[sameKey]chan struct{}{}
+			}
+			mine := make(chan struct{})
+			c.same[k] = mine
+			c.mu.Unlock()
+			return func() {
+				c.mu.Lock()
+				delete(c.same, k)
+				c.mu.Unlock()
+				close(mine)
+			}, nil
+		}
+		c.mu.Unlock()
+		select {
+		case <-first:
+		case <-ctx.Done():
+			return nil, fault.Of(ctx.Err())
+		case <-life.Done():
+			return nil, errClosed
 		}
 	}
 }
