@@ -223,7 +223,6 @@ func (n *Node) turnEnded(user string, conv, inter id.ID, out agent.Outcome) {
 		})
 		n.tasks.forget(inter)
 	}
-	n.tasks.ended(inter)
 }
 
 // insist does something now, and, where it fails, again and again by itself

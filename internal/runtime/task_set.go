@@ -10,9 +10,8 @@ import (
 // what is known in memory of the requests that are open.
 type tasks struct {
 	mu   sync.Mutex
-	live map[id.ID]*task                      // by the task's id
-	rows map[id.ID]struct{}                   // interactions below which requests are recorded
-	ends map[id.ID]map[chan struct{}]struct{} // by interaction: who waits for its run to end
+	live map[id.ID]*task    // by the task's id
+	rows map[id.ID]struct{} // interactions below which requests are recorded
 
 	settling map[id.ID]*settling // by interaction: whose queued actions are being done
 
@@ -40,37 +39,6 @@ func (t *tasks) forget(inter id.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.rows, inter)
-}
-
-// await returns a channel that is closed when the run of an interaction has
-// ended, and what lets go of it.
-func (t *tasks) await(inter id.ID) (<-chan struct{}, func()) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.ends == nil {
-		t.ends = map[id.ID]map[chan struct{}]struct{}{}
-	}
-	if t.ends[inter] == nil {
-		t.ends[inter] = map[chan struct{}]struct{}{}
-	}
-	ch := make(chan struct{})
-	t.ends[inter][ch] = struct{}{}
-	return ch, func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if delete(t.ends[inter], ch); len(t.ends[inter]) == 0 {
-			delete(t.ends, inter)
-		}
-	}
-}
-
-func (t *tasks) ended(inter id.ID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for ch := range t.ends[inter] {
-		close(ch)
-	}
-	delete(t.ends, inter)
 }
 
 func (t *tasks) add(x *task) {

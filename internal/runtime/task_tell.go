@@ -13,7 +13,6 @@ import (
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/request"
 	"steward/internal/resource"
 	"steward/internal/store"
 )
@@ -111,8 +110,6 @@ func (n *Node) tell(t *task, r storedRequest) error {
 			return n.untold(t, level, errDeleted)
 		}
 		inter := opened(t.id, level)
-		over, leave := n.tasks.await(inter)
-		defer leave()
 		if level > 0 || !r.Told {
 			if err := n.sendTold(ctx, t, &r, c, level, what); err != nil {
 				if forGood(err) {
@@ -126,7 +123,7 @@ func (n *Node) tell(t *task, r storedRequest) error {
 				return err
 			}
 		}
-		if err := n.awaitRun(ctx, t.call.Scope, record.InteractionURI(conv, inter), over); err != nil {
+		if err := n.awaitRun(ctx, t.chat.user, conv, inter); err != nil {
 			return err
 		}
 		if c.Asked.Zero() {
@@ -196,18 +193,26 @@ func (n *Node) markTold(t *task) (storedRequest, error) {
 	})
 }
 
-// awaitRun waits until the run of an interaction has ended, in this life of
-// the node.
-func (n *Node) awaitRun(ctx context.Context, sc store.Scope, inter resource.URI, over <-chan struct{}) error {
-	run, found, err := lastRun(ctx, n.opt.Store, sc, inter)
-	if err != nil || found && !run.Ended.IsZero() {
-		return err
-	}
-	select {
-	case <-over:
-		return nil
-	case <-n.life.Done():
-		return request.ErrSuspend
+// awaitRun waits until the run of an interaction has ended. One that could not
+// go on, and that nobody has taken up, is taken up; why it could not, its error
+// tells, upon which the caller tries again.
+func (n *Node) awaitRun(ctx context.Context, user string, conv, inter id.ID) error {
+	c := n.enter(user, conv)
+	defer n.exit(c)
+	for {
+		if live := c.running(inter); live != nil {
+			if err := n.until(ctx, live.done); err != nil {
+				return err
+			}
+			return live.err
+		}
+		again, err := n.goOn(ctx, c, inter, true)
+		if err != nil || !again {
+			return err
+		}
+		if n.life.Err() != nil {
+			return context.Cause(n.life)
+		}
 	}
 }
 
