@@ -298,28 +298,53 @@ func (n *Node) act(ctx context.Context, x *external) (Executed, error) {
 	if err != nil {
 		return Executed{}, err
 	}
-	running, leave, err := n.joined(context.WithoutCancel(ctx))
+	p, err := n.performed(ctx, x)
 	if err != nil {
 		return Executed{}, err
 	}
-	type end struct {
-		res *message.ToolResult
-		err error
-	}
-	ended := make(chan end, 1)
-	go func() {
-		defer leave()
-		res, err := n.perform(running, x)
-		ended <- end{res, err}
-	}()
 	select {
-	case e := <-ended:
-		return x.executed(e.res, again), e.err
+	case <-p.done:
+		return x.executed(p.res, again), p.err
 	case <-ctx.Done():
 		return Executed{}, fault.New(fault.Of(ctx.Err()).Kind, "call_goes_on", "%s goes on", x.Tool).
 			With("call it again with the id %s to learn what became of it", x.ClientID).
 			Detail("id", x.ClientID).Retrying(fault.RetryBackoff, 0)
 	}
+}
+
+// performing is an action called from outside that is on its way.
+type performing struct {
+	done chan struct{} // closed when it has ended
+	res  *message.ToolResult
+	err  error // likewise once done
+}
+
+// performed has an action done that is recorded, or finds who is at it: who
+// asks again and again what became of one adds nothing to do.
+func (n *Node) performed(ctx context.Context, x *external) (*performing, error) {
+	running, leave, err := n.joined(context.WithoutCancel(ctx))
+	if err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	p := n.outer[x.Request]
+	if p != nil {
+		n.mu.Unlock()
+		leave()
+		return p, nil
+	}
+	p = &performing{done: make(chan struct{})}
+	n.outer[x.Request] = p
+	n.mu.Unlock()
+	go func() {
+		defer leave()
+		p.res, p.err = n.perform(running, x)
+		n.mu.Lock()
+		delete(n.outer, x.Request)
+		n.mu.Unlock()
+		close(p.done)
+	}()
+	return p, nil
 }
 
 // perform takes an action through its intent and closes its request.

@@ -97,6 +97,7 @@ type Node struct {
 	toPack map[chatKey]struct{} // of which messages have fallen out of view
 
 	tasks tasks
+	outer map[id.ID]*performing // the actions called from outside that are on their way
 
 	calibration []byte // what is stored of how models count; the keeper's
 	closed      bool
@@ -129,6 +130,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		hub:    observe.New(observe.Options{Store: opt.Store, Log: opt.Log}),
 		chats:  map[chatKey]*chat{},
 		toPack: map[chatKey]struct{}{},
+		outer:  map[id.ID]*performing{},
 		sweeps: make(chan struct{}),
 		work:   make(chan func()),
 	}
