@@ -96,8 +96,7 @@ func (t *tasks) endSettling(user string, convs []id.ID) {
 	}
 }
 
-// settleRun does what a run that has ended has queued, by itself. The caller
-// is one of the node's runs.
+// settleRun does what a run that has ended has queued, by itself.
 func (n *Node) settleRun(c *chat, live *liveRun, out agent.Outcome) {
 	if live.queued.Load() {
 		n.settleInteraction(c.user, record.InteractionURI(c.id, live.interaction), out == agent.Stopped)
@@ -129,10 +128,13 @@ func (n *Node) settleInteraction(user string, inter resource.URI, stopped bool) 
 		return
 	}
 	c := n.enter(user, conv)
-	n.runs.Go(func() {
-		defer n.exit(c)
-		defer cancel(nil)
-		defer n.tasks.settled(own)
+	leave := func() {
+		n.tasks.settled(own)
+		cancel(nil)
+		n.exit(c)
+	}
+	went := n.goes(func() {
+		defer leave()
 		for wait := time.Second; ; wait = min(2*wait, time.Minute) {
 			err := n.settleQueue(ctx, c, inter, stopped)
 			if err == nil || n.life.Err() != nil || n.gone(user, conv, err) {
@@ -146,6 +148,9 @@ func (n *Node) settleInteraction(user string, inter resource.URI, stopped bool) 
 			}
 		}
 	})
+	if !went {
+		leave()
+	}
 }
 
 // gone reports whether an error is that a conversation is not there any more.
@@ -244,7 +249,9 @@ func (n *Node) toldQueued(c *chat, r *storedRequest) error {
 	}
 	t := n.recordedTask(c, r)
 	t.result <- ended{res: settledAs(&in)}
-	n.start(t)
+	if !n.start(t) {
+		return errClosed
+	}
 	return nil
 }
 

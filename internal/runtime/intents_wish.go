@@ -123,13 +123,9 @@ func (n *Node) wishTask(ctx context.Context, user string, of resource.URI, own i
 	if err != nil || row.state == "" {
 		return nil, err
 	}
-	n.mu.Lock()
-	closed := n.closed
-	n.mu.Unlock()
-	if closed {
+	if !n.takeUp(user, &row) {
 		return nil, errClosed
 	}
-	n.takeUp(user, &row)
 	return n.tasks.get(own), nil
 }
 

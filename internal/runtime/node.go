@@ -299,6 +299,19 @@ func (n *Node) spawn(f func()) {
 	}
 }
 
+// goes runs f in a goroutine that Close waits for. False, and f does not run,
+// when the node is closing: Close may be past waiting, and the next start finds
+// what is left.
+func (n *Node) goes(f func()) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return false
+	}
+	n.runs.Go(f)
+	return true
+}
+
 // worker runs f, and what else comes before it has been idle for long.
 func (n *Node) worker(f func()) {
 	idle := time.NewTimer(n.opt.IdleFor)

@@ -226,15 +226,14 @@ func (n *Node) turnEnded(user string, conv, inter id.ID, out agent.Outcome) {
 }
 
 // insist does something now, and, where it fails, again and again by itself
-// until it succeeds or the node closes; the next start finds what is left. The
-// caller is one of the node's runs.
+// until it succeeds or the node closes; the next start finds what is left.
 func (n *Node) insist(what string, at resource.URI, do func() error) {
 	err := do()
 	if err == nil {
 		return
 	}
 	n.log.Warn(what, "request", at.String(), "error", err)
-	n.runs.Go(func() {
+	n.goes(func() {
 		for wait := time.Second; ; wait = min(2*wait, time.Minute) {
 			select {
 			case <-time.After(wait):

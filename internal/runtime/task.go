@@ -111,7 +111,10 @@ func (n *Node) callTool(ctx context.Context, c *chat, rc request.Context, ec eff
 		return nil, err
 	}
 	t.detach()
-	n.start(t)
+	if !n.start(t) {
+		<-t.result
+		return nil, request.ErrSuspend
+	}
 	return t.accepted(), nil
 }
 
@@ -256,9 +259,15 @@ func (t *task) accepted() *message.ToolResult {
 			"go on with what does not depend on it, or tell the user that it is under way.", t.spec.Name, t.id)}}}
 }
 
-// start has the node follow a task to its end.
-func (n *Node) start(t *task) {
+// start has the node follow a task to its end. False when the node is closing:
+// then its call is ended, and the next start takes it up.
+func (n *Node) start(t *task) bool {
 	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
+		t.cancel(request.ErrSuspend)
+		return false
+	}
 	n.runs.Add(1)
 	t.chat.users++
 	n.mu.Unlock()
@@ -272,13 +281,18 @@ func (n *Node) start(t *task) {
 		defer n.tasks.remove(t)
 		n.follow(t, sync.OnceFunc(func() { close(t.known) }))
 	}()
+	return true
 }
 
-// takeUp goes on with a task that an earlier life of the node has left.
-func (n *Node) takeUp(user string, r *storedRequest) {
+// takeUp goes on with a task that an earlier life of the node has left; false
+// when the node is closing.
+func (n *Node) takeUp(user string, r *storedRequest) bool {
 	c := n.enter(user, record.IDOf(r.at, record.TypeConversation))
 	defer n.exit(c)
 	t := n.recordedTask(c, r)
+	if !n.start(t) {
+		return false
+	}
 	switch {
 	case r.state == record.RequestAnswered: // only to be told
 		t.result <- ended{}
@@ -291,7 +305,7 @@ func (n *Node) takeUp(user string, r *storedRequest) {
 			t.result <- ended{res, err}
 		}()
 	}
-	n.start(t)
+	return true
 }
 
 // recordedTask makes a task of its record.
