@@ -45,6 +45,10 @@ func run(m *testing.M) int {
 	return code
 }
 
+// patience is how long what has to come is waited for: on no machine is it too
+// short for what is right.
+const patience = 5 * time.Minute
+
 // steward is a data folder, and the Steward that serves it while it runs.
 type steward struct {
 	t     *testing.T
@@ -61,6 +65,7 @@ func newSteward(t *testing.T) *steward {
 	t.Helper()
 	s := &steward{t: t, model: newModel(t), dir: t.TempDir()}
 	s.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir, "STEWARD_DATA=" + s.path(), "STEWARD_LISTEN=127.0.0.1:0", "OLLAMA_HOST=127.0.0.1:1",
+		"STEWARD_TIMEOUTS_SHUTDOWN=" + (2 * patience).String(),
 		"OPENAI_API_KEY=test-key", "OPENAI_BASE_URL=" + s.model.url + "/v1"}
 	return s
 }
@@ -102,7 +107,8 @@ func (s *steward) serve() {
 	s.ready, s.url = time.Since(began), notice.URL
 }
 
-// end ends it as Ctrl-C does; nothing of what it started may be left.
+// end ends it as Ctrl-C does; it does not wait for what hangs for as long as
+// it might, and nothing of what it started may be left.
 func (s *steward) end() {
 	s.t.Helper()
 	if s.cmd == nil {
@@ -113,7 +119,7 @@ func (s *steward) end() {
 	if err := errors.Join(err, s.cmd.Wait()); err != nil {
 		s.t.Errorf("%v: %s", err, s.said)
 	}
-	if took := time.Since(began); took > 10*time.Second {
+	if took := time.Since(began); took > patience {
 		s.t.Errorf("it took %v to end", took)
 	}
 	s.cmd = nil
@@ -156,10 +162,12 @@ type answer struct {
 	code    string // of an error
 }
 
+// one is its only result. Any goroutine may ask for it.
 func (a answer) one(t *testing.T) result {
 	t.Helper()
 	if len(a.results) != 1 {
-		t.Fatalf("%d results: %+v", len(a.results), a)
+		t.Errorf("%d results: %+v", len(a.results), a)
+		return result{}
 	}
 	return a.results[0]
 }
@@ -180,7 +188,7 @@ func (s *steward) narrowed(tools []string, rounds ...[]call) answer {
 
 func (s *steward) converse(agent string, tools []string, rounds [][]call) answer {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 50*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 2*patience) // longer than any call may take
 	defer cancel()
 	content, err := json.Marshal(rounds)
 	if err != nil {
@@ -239,6 +247,23 @@ func (s *steward) converse(agent string, tools []string, rounds [][]call) answer
 	}
 	s.t.Errorf("%s %s: %v; so far %+v", agent, content, err, a)
 	return a
+}
+
+// during asks likewise, and does something while the model stops.
+func (s *steward) during(meanwhile func(), agent string, rounds ...[]call) answer {
+	s.t.Helper()
+	asked := make(chan answer, 1)
+	go func() { asked <- s.ask(agent, rounds...) }()
+	select {
+	case <-s.model.reach:
+	case a := <-asked:
+		s.t.Fatalf("the model has not stopped: %+v", a)
+	}
+	func() {
+		defer func() { s.model.let <- struct{}{} }()
+		meanwhile()
+	}()
+	return <-asked
 }
 
 // do has one tool called.

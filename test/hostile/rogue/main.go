@@ -183,12 +183,12 @@ func (r *rogue) behave(id, do string) {
 	case "flood_line":
 		flood(os.Stdout, strings.Repeat("x", 64<<10), 1<<30)
 	case "flood_stderr":
-		flood(os.Stderr, "complaints, and more complaints, and more of them\n", 1<<30)
+		flood(os.Stderr, "complaints, and more complaints, and more of them\n", patiently)
 	case "flood_talk":
 		if r.mcp {
-			flood(os.Stdout, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"`+strings.Repeat("x", 4000)+`"}}`+"\n", 256<<20)
+			flood(os.Stdout, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"`+strings.Repeat("x", 4000)+`"}}`+"\n", patiently)
 		} else {
-			flood(os.Stdout, `{"type":"status","request_id":`+id+`,"status":"running","message":"`+strings.Repeat("x", 4000)+`"}`+"\n", 256<<20)
+			flood(os.Stdout, `{"type":"status","request_id":`+id+`,"status":"running","message":"`+strings.Repeat("x", 4000)+`"}`+"\n", patiently)
 		}
 	case "forks":
 		forks()
@@ -231,6 +231,11 @@ func (r *rogue) behave(id, do string) {
 	}
 	r.say("%s", good)
 }
+
+// patiently is how many bytes are written where somebody may read them all:
+// four times what Steward's memory may rise by, and no more, as slow machines
+// have to read them too.
+const patiently = 256 << 20
 
 // flood writes a lot of something.
 func flood(f *os.File, piece string, bytes int) {
