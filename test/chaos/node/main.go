@@ -75,6 +75,10 @@ func serve(data, listen, model, ledger string) error {
 	return http.Serve(ln, mux)
 }
 
+// patience is how long a call may take: one that ends for its time would be
+// taken for one that was lost.
+const patience = 5 * time.Minute
+
 type entry struct {
 	Token string `json:"token"`
 }
@@ -83,10 +87,10 @@ type entry struct {
 // the kinds of actions: an effect that can be asked about, one that the
 // receiver deduplicates, one with neither; and one that is done in batches.
 func ledgerTools(base string) (*tool.Registry, error) {
-	l := &ledgerClient{base: base, http: &http.Client{Timeout: 20 * time.Second}}
+	l := &ledgerClient{base: base, http: &http.Client{Timeout: patience}}
 	r := &tool.Registry{}
 	add := func(name, path string, spec tool.Spec, wrap func(tool.Tool) tool.Tool) error {
-		spec.Name, spec.Timeout = name, 20*time.Second
+		spec.Name, spec.Timeout = name, patience
 		spec.Description = "Write a token to the ledger (" + name + ")."
 		t, err := tool.New(spec, func(ctx context.Context, in tool.Invocation, e entry) (string, error) {
 			return l.post(ctx, path, in.Key, e.Token)
