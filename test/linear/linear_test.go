@@ -38,6 +38,8 @@ const (
 	each  = 5  // things that each of them does
 	few   = 16 // where something is wrong: the checker has to try everything
 	user  = "anna"
+
+	patience = 15 * time.Minute // for the checker and whatever else has to come to its end
 )
 
 // parrot is a provider whose model says what the newest message says.
@@ -79,7 +81,7 @@ func open(t *testing.T, st store.Store) *runtime.Node {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := n.Close(ctx); err != nil {
 			t.Error("Close:", err)
@@ -224,13 +226,13 @@ func (h *history) order(wrote map[int]written) {
 
 // check has the checker judge the history.
 func (h *history) check(first string) porcupine.CheckResult {
-	return porcupine.CheckOperationsTimeout(model(first), h.ops, time.Minute)
+	return porcupine.CheckOperationsTimeout(model(first), h.ops, patience)
 }
 
 // explain keeps a picture of a history that is not linearizable, and tells
 // the operations on which it fails.
 func (h *history) explain(first string, seed uint64) {
-	_, info := porcupine.CheckOperationsVerbose(model(first), h.ops, time.Minute)
+	_, info := porcupine.CheckOperationsVerbose(model(first), h.ops, patience)
 	path := filepath.Join(os.TempDir(), fmt.Sprintf("linear-%d.html", seed))
 	if err := porcupine.VisualizePath(model(first), info, path); err != nil {
 		h.t.Error(err)
@@ -270,7 +272,7 @@ func (h *history) kept(st store.Store) {
 // rest waits until the last turn is over.
 func rest(t *testing.T, n *runtime.Node, conv id.ID) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for n.Running(user, conv) {
 		select {
