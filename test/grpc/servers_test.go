@@ -2,13 +2,12 @@ package grpc
 
 import (
 	"bytes"
-	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +22,9 @@ import (
 
 const examples = "google.golang.org/grpc/examples"
 
+// patience is how long a server has until it listens.
+const patience = 5 * time.Minute
+
 // start builds and runs a server of grpc-go's examples until the test ends,
 // and returns its port.
 func start(t *testing.T, pkg string, args ...string) string {
@@ -31,33 +33,59 @@ func start(t *testing.T, pkg string, args ...string) string {
 	if out, err := exec.Command("go", "build", "-o", program, examples+"/"+pkg).CombinedOutput(); err != nil {
 		t.Fatalf("building %s: %v\n%s", pkg, err, out)
 	}
-	l, err := net.Listen("tcp", "localhost:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
-	l.Close()
-	cmd := exec.Command(program, append([]string{"-port", port}, args...)...)
+	cmd := exec.Command(program, append([]string{"-port", "0"}, args...)...)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	for tick := time.NewTicker(10 * time.Millisecond); ; {
-		c, err := net.Dial("tcp", "localhost:"+port)
-		if err == nil {
-			c.Close()
+	ended := make(chan struct{})
+	go func() { defer close(ended); cmd.Wait() }()
+	t.Cleanup(func() { cmd.Process.Kill(); <-ended })
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(patience); ; {
+		if port := listens(cmd.Process.Pid); port != "" {
 			return port
 		}
 		select {
 		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("%s does not listen: %v\n%s", pkg, err, said.String())
+		case <-ended:
+			t.Fatalf("%s has ended: %s", pkg, said.String())
+		case <-late:
+			t.Fatalf("%s does not listen", pkg)
 		}
 	}
+}
+
+// listens returns the port on which a process listens, if it does: not every
+// server says which one it was given.
+func listens(pid int) string {
+	own := map[string]bool{}
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid)) // the pattern is right
+	for _, f := range files {
+		if to, err := os.Readlink(f); err == nil { // it may be closed meanwhile
+			own[to] = true
+		}
+	}
+	for _, table := range []string{"tcp", "tcp6"} {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, table))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(b)) {
+			const local, state, inode, listening = 1, 3, 9, "0A"
+			f := strings.Fields(line)
+			if len(f) <= inode || f[state] != listening || !own["socket:["+f[inode]+"]"] {
+				continue
+			}
+			_, hex, _ := strings.Cut(f[local], ":")
+			if port, err := strconv.ParseUint(hex, 16, 16); err == nil {
+				return fmt.Sprint(port)
+			}
+		}
+	}
+	return ""
 }
 
 func open(t *testing.T, env tool.Env, decl string) tool.Source {

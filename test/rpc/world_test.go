@@ -24,6 +24,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
+// patience is how long what has to come is waited for: on no machine is it too
+// short for what is right.
+const patience = 5 * time.Minute
+
 // programs is the folder of the built programs.
 var programs string
 
@@ -108,7 +112,7 @@ func serve(t *testing.T, dir, listen, settings string) *steward {
 	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &steward{t: t, dir: dir, env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}}
+	s := &steward{t: t, dir: dir, env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "STEWARD_TIMEOUTS_SHUTDOWN=" + patience.String()}}
 	s.program = start(t, s.env, "steward", "serve", "--json", "--listen", listen, "--data", filepath.Join(dir, "data"), "--config", file)
 	var notice struct{ URL string }
 	if err := json.NewDecoder(s.out).Decode(&notice); err != nil {
@@ -138,7 +142,7 @@ func (s *steward) command(args ...string) string {
 
 // grpc calls a method with grpc-go.
 func (s *steward) grpc(method string, in, out proto.Message) error {
-	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
 	return s.conn.Invoke(ctx, method, in, out)
 }
@@ -146,7 +150,7 @@ func (s *steward) grpc(method string, in, out proto.Message) error {
 // post posts as curl does.
 func (s *steward) post(client *http.Client, path, kind string, body []byte) (status int, answer []byte) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+path, bytes.NewReader(body))
 	if err != nil {
