@@ -19,8 +19,13 @@ import (
 	"steward/internal/provider/providertest"
 )
 
-// model speaks OpenAI's protocol: a call of the calculator, then what it said.
-// Asked for a story it stops after a few words, until it is let go on.
+// patience is how long what has to come is waited for: on no machine is it too
+// short for what is right.
+const patience = 5 * time.Minute
+
+// model speaks OpenAI's protocol: a call of the calculator, then what it said,
+// from the second time on in other words. Asked for a story it stops after a
+// few words, until it is let go on.
 type model struct {
 	t       *testing.T
 	halfway chan struct{} // gets a token in the middle of each story
@@ -55,9 +60,19 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "data: %s\n\n", b)
 		w.(http.Flusher).Flush()
 	}
+	results := 0
+	for _, msg := range in.Messages {
+		if msg.Role == "tool" {
+			results++
+		}
+	}
 	switch {
 	case last.Role == "tool":
-		say(map[string]any{"content": "It is " + strings.Trim(string(last.Content), `"`) + "."}, nil)
+		is := "It is "
+		if results > 1 {
+			is = "It is still "
+		}
+		say(map[string]any{"content": is + strings.Trim(string(last.Content), `"`) + "."}, nil)
 		say(map[string]any{}, "stop")
 	case strings.Contains(string(last.Content), "story"):
 		say(map[string]any{"content": "Once upon a time "}, nil)
@@ -82,7 +97,9 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // terminal is a tmux session of its own server.
 type terminal struct {
 	t      *testing.T
+	dir    string
 	socket string
+	opened int
 }
 
 func (tm *terminal) tmux(args ...string) string {
@@ -94,7 +111,13 @@ func (tm *terminal) tmux(args ...string) string {
 	return string(out)
 }
 
+// open runs a command in a session of a new server: the one before may still be
+// about to end.
 func (tm *terminal) open(env []string, command string) {
+	tm.opened++
+	tm.socket = filepath.Join(tm.dir, fmt.Sprintf("tmux%d", tm.opened))
+	end := exec.Command("tmux", "-S", tm.socket, "kill-server")
+	tm.t.Cleanup(func() { end.Run() })
 	args := []string{"new-session", "-d", "-s", "chat", "-x", "100", "-y", "40"}
 	for _, e := range env {
 		args = append(args, "-e", e)
@@ -110,28 +133,39 @@ func (tm *terminal) type_(text string) {
 
 func (tm *terminal) screen() string { return tm.tmux("capture-pane", "-p", "-S", "-200", "-t", "chat") }
 
-// see waits until the terminal shows the text.
-func (tm *terminal) see(text string) {
+// wait waits until something is so.
+func (tm *terminal) wait(what string, is func() bool) {
 	tm.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for !strings.Contains(tm.screen(), text) {
+	for deadline := time.Now().Add(patience); !is(); {
 		if time.Now().After(deadline) {
-			tm.t.Fatalf("the terminal does not show %q:\n%s", text, tm.screen())
+			tm.t.Fatalf("the terminal does not show that %s:\n%s", what, tm.screen())
 		}
 		<-time.After(50 * time.Millisecond)
 	}
 }
 
+// see waits until the terminal shows the text.
+func (tm *terminal) see(text string) {
+	tm.t.Helper()
+	tm.wait(fmt.Sprintf("%q was said", text), func() bool { return strings.Contains(tm.screen(), text) })
+}
+
+// rest waits until the terminal shows the text, which it has not shown before,
+// and the turn in which it was said is over.
+func (tm *terminal) rest(text string) {
+	tm.t.Helper()
+	tm.wait(fmt.Sprintf("%q was said, and that is all", text), func() bool {
+		screen := strings.TrimSpace(tm.screen())
+		return strings.Contains(screen, text) && strings.HasSuffix(screen, " · /help")
+	})
+}
+
 // ended waits until the program has ended.
 func (tm *terminal) ended() {
 	tm.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for strings.TrimSpace(tm.tmux("list-panes", "-t", "chat", "-F", "#{pane_dead}")) != "1" {
-		if time.Now().After(deadline) {
-			tm.t.Fatalf("the program does not end:\n%s", tm.screen())
-		}
-		<-time.After(50 * time.Millisecond)
-	}
+	tm.wait("the program has ended", func() bool {
+		return strings.TrimSpace(tm.tmux("list-panes", "-t", "chat", "-F", "#{pane_dead}")) == "1"
+	})
 }
 
 func TestFirstConversation(t *testing.T) {
@@ -146,12 +180,11 @@ func TestFirstConversation(t *testing.T) {
 	env := []string{"HOME=" + dir, "XDG_CONFIG_HOME=", "XDG_DATA_HOME=", "STEWARD_DATA=" + filepath.Join(dir, "data"), "STEWARD_LISTEN=127.0.0.1:0",
 		"OPENAI_API_KEY=test-key", "OPENAI_BASE_URL=" + srv.URL + "/v1", "OLLAMA_HOST=127.0.0.1:1"}
 
-	tm := &terminal{t, filepath.Join(dir, "tmux")}
+	tm := &terminal{t: t, dir: dir}
 	tm.open(env, bin+" chat --model openai/gpt-test")
-	defer exec.Command("tmux", "-S", tm.socket, "kill-server").Run()
-	tm.see("/help")
+	tm.rest("serving at ")
 	tm.type_("What is 12 times 34?")
-	tm.see("It is 408.")
+	tm.rest("It is 408.")
 	tm.type_("Tell me a story")
 	<-m.halfway
 	tm.see("Once upon a time")
@@ -160,16 +193,15 @@ func TestFirstConversation(t *testing.T) {
 		t.Fatalf("kill: %v %s", err, out)
 	}
 	tm.ended()
-	tm.tmux("kill-session", "-t", "chat")
 
 	m.goOn.Store(true)
 	tm.open(env, bin+" chat --continue --model openai/gpt-test")
-	tm.see("there was a steward.")
+	tm.rest("there was a steward.")
 	for _, said := range []string{"What is 12 times 34?", "It is 408.", "Tell me a story"} {
 		tm.see(said)
 	}
 	tm.type_("What is 12 times 34, again?")
-	tm.see("again?")
+	tm.rest("It is still 408.")
 	tm.type_("/quit")
 	tm.ended()
 
