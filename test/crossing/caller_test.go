@@ -47,6 +47,9 @@ func (s step) as(agent string) step {
 	return s
 }
 
+// endless is a command that goes on and on.
+func (s step) endless() bool { return len(s.args) > 1 && s.args[0] == "events" && s.args[1] == "watch" }
+
 func (s step) String() string {
 	switch {
 	case s.args != nil:
@@ -71,11 +74,11 @@ func (w *world) do(user string, s step, meanwhile func()) answer {
 	w.t.Helper()
 	switch {
 	case s.args != nil:
-		limit := 30 * time.Second
-		if s.args[0] == "events" { // which goes on and on
-			limit = 3 * time.Second
+		run := w.command
+		if s.endless() {
+			run = w.watched
 		}
-		out, err := w.command(limit, append([]string{"--json"}, s.args...)...)
+		out, err := run(append([]string{"--json"}, s.args...)...)
 		a := answer{body: out}
 		if err != nil {
 			a.code = codeOf(out[max(strings.LastIndex(out, "\n{"), 0):], err.Error())
@@ -115,7 +118,7 @@ func (w *world) request(ctx context.Context, user string, s step, body []byte) *
 
 func (w *world) http(user string, s step) answer {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	res := w.request(ctx, user, s, []byte(s.body))
 	defer res.Body.Close()
@@ -158,8 +161,9 @@ func codeOf(body, otherwise string) string {
 	return otherwise
 }
 
-// patience is how long something that has to come is waited for.
-const patience = 20 * time.Second
+// patience is how long what has to come is waited for: on no machine is it too
+// short for what is right.
+const patience = 5 * time.Minute
 
 // socket is a connection to the chat.
 type socket struct {

@@ -74,7 +74,7 @@ func commandLines() []entry {
 		}),
 		at("resources history", []string{"not_found", ""}, func(x things) [][]string { return [][]string{{x.Note}} }),
 		at("resources parents", []string{"not_found", ""}, func(x things) [][]string { return [][]string{{x.Note + "/home.Note.below"}} }),
-		at("events watch", []string{"context deadline exceeded"}, func(x things) [][]string {
+		at("events watch", own, func(x things) [][]string {
 			return [][]string{{"--from", "start", "--bodies"}}
 		}),
 

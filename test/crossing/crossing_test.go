@@ -214,6 +214,10 @@ func (w *world) silent(e entry, owner, who string, steps []step) string {
 
 // asked makes a step and finds what it tells and changes of an owner's.
 func (w *world) asked(owner, who string, s step, live bool) (got answer, finds []string) {
+	if s.endless() {
+		acc, _ := w.turn(who, "", "", "and I?")
+		w.marker = text(acc, "conversation_id")
+	}
 	spaces := []resource.Space{resource.UserSpace(owner), resource.GroupSpace(family), resource.System}
 	before := make([]uint64, len(spaces))
 	for i, sp := range spaces {

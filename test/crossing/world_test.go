@@ -74,7 +74,8 @@ func newWorld(t *testing.T) *world {
 	double := httptest.NewServer(model{t})
 	t.Cleanup(double.Close)
 	w.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.dir, "STEWARD_LISTEN=127.0.0.1:0", "OPENAI_API_KEY=test-key",
-		"OPENAI_BASE_URL=" + double.URL + "/v1", "OLLAMA_HOST=127.0.0.1:1", "NO_COLOR=1"}
+		"OPENAI_BASE_URL=" + double.URL + "/v1", "OLLAMA_HOST=127.0.0.1:1", "NO_COLOR=1",
+		"STEWARD_TIMEOUTS_SHUTDOWN=" + patience.String()}
 	w.desk()
 	w.must("agents", "approve", "--all", "--yes")
 	w.people()
@@ -195,21 +196,54 @@ func (w *world) flags(args ...string) []string {
 	return append([]string{"--config", w.path("steward.yaml"), "--data", w.data()}, args...)
 }
 
-// command runs a command of the admin's, beside the server or before it.
-func (w *world) command(limit time.Duration, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
+// program is a command of the admin's, to be run beside the server or before it.
+func (w *world) program(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, w.bin, w.flags(args...)...)
 	cmd.Env, cmd.Dir = w.env, w.dir
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = patience
-	out, err := cmd.CombinedOutput()
+	return cmd
+}
+
+// command runs a command to its end.
+func (w *world) command(args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	out, err := w.program(ctx, args...).CombinedOutput()
 	return string(out), err
+}
+
+// watched runs a command until it has told what is told last.
+func (w *world) watched(args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := w.program(ctx, args...)
+	all := &until{text: w.marker, seen: cancel}
+	cmd.Stdout, cmd.Stderr = all, all
+	err := cmd.Run()
+	if errors.Is(err, context.Canceled) { // it has told it, and has ended well
+		err = nil
+	}
+	return string(all.all), err
+}
+
+// until says when a text has been written to it.
+type until struct {
+	all  []byte
+	text string
+	seen func()
+}
+
+func (u *until) Write(b []byte) (int, error) {
+	if u.all = append(u.all, b...); bytes.Contains(u.all, []byte(u.text)) {
+		u.seen()
+	}
+	return len(b), nil
 }
 
 func (w *world) must(args ...string) string {
 	w.t.Helper()
-	out, err := w.command(30*time.Second, args...)
+	out, err := w.command(args...)
 	if err != nil {
 		w.t.Fatalf("steward %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
