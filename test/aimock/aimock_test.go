@@ -81,8 +81,8 @@ func start(t *testing.T) []vendor {
 			t.Fatalf("aimock did not start: %s", errs.String())
 		}
 		return vendors(proxy(t, at))
-	case <-time.After(30 * time.Second):
-		t.Fatal("aimock did not start within 30 s")
+	case <-time.After(5 * time.Minute):
+		t.Fatal("aimock did not start within 5 minutes")
 	}
 	return nil
 }

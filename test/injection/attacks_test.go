@@ -373,7 +373,7 @@ func (a *attack) run(t *testing.T, w *world, approve bool) outcome {
 		s.told(approve)
 	}
 	after := w.outside()
-	for until := time.Now().Add(2 * time.Second); a.tries == "timer.set" && marked(after) == before && len(s.asked) == 0 && time.Now().Before(until); {
+	for until := time.Now().Add(patience); a.tries == "timer.set" && marked(after) == before && len(s.asked) == 0 && time.Now().Before(until); {
 		after = w.outside() // it is set beside the turn
 	}
 	out := outcome{tried: tried[a.tries] > 0, asked: s.asked, done: marked(after) > before}

@@ -19,7 +19,7 @@ func staying(t *testing.T) policy.Judge {
 	if err := os.WriteFile(filepath.Join(dir, "own.rego"), []byte("package steward\n\nstays_local contains \"private\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	j, err := rego.Open(rego.Options{Dir: dir, Directory: family{}, Settings: map[string]any{"approve": "unfixed"}})
+	j, err := rego.Open(rego.Options{Dir: dir, Directory: family{}, Settings: map[string]any{"approve": "unfixed"}, Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}

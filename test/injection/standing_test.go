@@ -157,7 +157,7 @@ func TestAToolThatHasChangedIsNotCalled(t *testing.T) {
 			return s.answers[0]
 		}
 		const refusal = "than it was approved"
-		for until := time.Now().Add(20 * time.Second); changed && !strings.Contains(post("hello"), refusal) && time.Now().Before(until); {
+		for until := time.Now().Add(patience); changed && !strings.Contains(post("hello"), refusal) && time.Now().Before(until); {
 		} // what the server announces takes its time to arrive
 		answer := post("eve")
 		if done := strings.Contains(w.outside(), "post general: eve"); done == changed || changed != strings.Contains(answer, refusal) {

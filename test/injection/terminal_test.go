@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/creack/pty"
 
@@ -89,7 +88,7 @@ func TestATerminalShowsText(t *testing.T) {
 	master, tty, err := pty.Open()
 	w.must(err)
 	w.must(pty.Setsize(master, &pty.Winsize{Rows: 40, Cols: 120}))
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	over := make(chan error, 1)
 	go func() {

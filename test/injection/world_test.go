@@ -46,6 +46,10 @@ import (
 
 const person = "ann"
 
+// patience is how long what has to come is waited for: on no machine is it too
+// short for what is right.
+const patience = 5 * time.Minute
+
 // now is a Sunday.
 var now = time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
 
@@ -96,7 +100,7 @@ func newWorld(t testing.TB, judge policy.Judge, first ...string) *world {
 		Search: found, People: family{}, Agents: []agent.Definition{assistant(tools)}, Log: quiet})
 	w.must(err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		for _, end := range []func() error{func() error { return w.node.Close(ctx) }, found.Close, w.catalog.Close, st.Close} {
 			if err := end(); err != nil {
@@ -390,7 +394,7 @@ func (s *scene) before(text string, calls ...call) {
 // answer is there.
 func (s *scene) say(content []message.Block, approve bool) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	acc, err := s.node.Send(ctx, person, runtime.Turn{Conversation: s.conv, Attended: true, Content: content})
 	s.must(err)
@@ -401,7 +405,7 @@ func (s *scene) say(content []message.Block, approve bool) {
 // told waits for a turn that opened by itself.
 func (s *scene) told(approve bool) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	opened := id.ID{}
 	s.watch(ctx, func(f runtime.Frame) bool {
@@ -454,7 +458,7 @@ func judgeOf(t testing.TB, approve string) policy.Judge {
 	case "tainted":
 		return tainted{}
 	}
-	opt := rego.Options{Directory: family{}, Settings: map[string]any{"approve": approve}, Log: slog.New(slog.DiscardHandler)}
+	opt := rego.Options{Directory: family{}, Settings: map[string]any{"approve": approve}, Timeout: patience, Log: slog.New(slog.DiscardHandler)}
 	if approve == "family" || approve == "team" {
 		text, err := os.ReadFile(filepath.Join("..", "..", "internal", "policy", "rego", "templates", approve+".rego"))
 		if err != nil {

@@ -30,6 +30,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const user = "anna"
 
+// patience is how long what has to come is waited for: on no machine is it too
+// short for what is right.
+const patience = 5 * time.Minute
+
 // office is a Steward with the real files tools over a folder of real files,
 // and a model that sees no more than what it is sent.
 type office struct {
@@ -80,7 +84,7 @@ func open(t *testing.T, strategies bool, window int) *office {
 		Agents: []agent.Definition{{Name: "clerk", Version: "1", Model: "default", Prompt: "You keep the books.", Tools: []string{"files.*"}}}})
 	o.must(err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := o.Close(ctx); err != nil {
 			t.Error(err)
@@ -158,7 +162,7 @@ func (o *office) edit(path, old, new string) {
 // was shown when it gave it.
 func (o *office) ask(words string) (string, int64) {
 	o.t.Helper()
-	ctx, cancel := context.WithTimeout(o.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(o.t.Context(), patience)
 	defer cancel()
 	acc, err := o.Send(ctx, user, runtime.Turn{Conversation: o.conv, Agent: "clerk", Content: []message.Block{&message.Text{Text: words}}})
 	o.must(err)
