@@ -104,11 +104,14 @@ func (n *Node) Switch(ctx context.Context, user string, conv id.ID, branch strin
 
 // Rewind goes on from a message: what was said after it is kept on a branch
 // of its own. With withdraw, what was decided there to be done and has not
-// been done is withdrawn, and what runs is stopped; without it, Rewind waits
-// for what runs.
+// been done is withdrawn, what runs is stopped, and messages that wait for
+// their turn are refused; without it, Rewind waits for all of them.
 func (n *Node) Rewind(ctx context.Context, user string, conv, msg id.ID, withdraw bool) (b record.Branch, withdrawn int, err error) {
 	var open []resource.URI
 	if withdraw { // a turn that waits for a person would wait for long
+		c := n.enter(user, conv)
+		defer n.exit(c)
+		defer c.leave()()
 		if open, err = n.stopped(ctx, user, conv, msg); err != nil {
 			return b, 0, err
 		}

@@ -37,13 +37,15 @@ func (n *Node) Rename(ctx context.Context, user string, conv id.ID, title string
 	return n.conversations.Update(ctx, store.ForUser(user), conv, func(c *record.Conversation) { c.Title = title })
 }
 
-// Delete stops what runs in a conversation and hides it.
+// Delete stops what runs in a conversation, refuses what waits for its turn in
+// it, and hides it.
 func (n *Node) Delete(ctx context.Context, user string, conv id.ID) error {
+	c := n.enter(user, conv)
+	defer n.exit(c)
+	defer c.leave()()
 	if err := n.Stop(ctx, user, conv); err != nil {
 		return err
 	}
-	c := n.enter(user, conv)
-	defer n.exit(c)
 	if err := c.await(ctx, n.life); err != nil {
 		return err
 	}

@@ -240,6 +240,7 @@ type chat struct {
 	steer   []*steering
 	ids     []id.ID                   // of the messages that the turn began with, and that steer it
 	same    map[sameKey]chan struct{} // by what is being sent: closed once that is over
+	leaving int                       // how many are about to delete or to rewind it, and wait for the turn
 
 	// Under Node.mu:
 	users    int // who is at it: runs, waiting senders, watchers

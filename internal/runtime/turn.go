@@ -22,8 +22,9 @@ import (
 // reaches it at its next safe point.
 //
 // Error codes: message_empty, message_invalid, agent_not_found,
-// model_not_found, conversation_not_found, closing, and those of the store;
-// then nothing has been recorded.
+// model_not_found, conversation_not_found, turn_withdrawn (Conflict: while it
+// waited, the conversation was deleted or rewound), closing, and those of the
+// store; then nothing has been recorded.
 func (n *Node) Send(ctx context.Context, user string, t Turn) (Accepted, error) {
 	hidden := n.hideSecrets(&t)
 	acc, err := n.send(ctx, user, t)
@@ -144,7 +145,33 @@ func (n *Node) accept(ctx context.Context, c *chat, t Turn, m *message.Message) 
 	if acc, ok, err := n.duplicate(ctx, c, t, m); ok || err != nil {
 		return acc, false, err
 	}
+	if c.isLeft() {
+		return Accepted{}, false, errLeft
+	}
 	return n.begin(ctx, c, t, m)
+}
+
+var errLeft = fault.New(fault.Conflict, "turn_withdrawn", "the conversation was deleted or rewound before this message had its turn").
+	With("look at the conversation, and send it again where it still belongs")
+
+// leave has nothing begin in the conversation until the returned function is
+// called: who waits for a turn is refused, and who has it already is stopped.
+// Else each of them would have its turn first, and perhaps wait for a person.
+func (c *chat) leave() func() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leaving++
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.leaving--
+	}
+}
+
+func (c *chat) isLeft() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.leaving > 0
 }
 
 // duplicate finds out whether a turn has been accepted before.
@@ -414,6 +441,9 @@ func (n *Node) launch(c *chat, s *conversation.Session, job agent.Job, live *liv
 	ctx, cancel := context.WithCancelCause(n.life)
 	c.mu.Lock()
 	c.session, c.cancel, c.live = s, cancel, live
+	if c.leaving > 0 {
+		cancel(request.ErrStop)
+	}
 	c.move()
 	c.mu.Unlock()
 	n.spawn(func() { n.run(ctx, c, s, job, live) })
