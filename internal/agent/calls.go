@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -50,9 +51,12 @@ type running struct {
 	slots  []slot
 	mu     sync.Mutex // one emits at a time
 	waited bool       // a person was asked: that takes as long as it takes
+	broken bool       // nothing of the round can be recorded any more
 }
 
 type slot struct {
+	ctx   context.Context
+	end   context.CancelCauseFunc
 	done  chan struct{}
 	res   *message.ToolResult
 	err   error
@@ -61,17 +65,25 @@ type slot struct {
 
 // start starts all calls; a single one runs here and now.
 func (r *running) start(ctx context.Context, calls []message.Call) {
+	for i := range r.slots {
+		s := &r.slots[i]
+		s.done = make(chan struct{})
+		s.ctx, s.end = context.WithCancelCause(ctx)
+	}
 	for i := range calls {
 		s, c := &r.slots[i], calls[i]
-		s.done = make(chan struct{})
 		work := func() {
 			defer close(s.done)
+			defer s.end(nil)
 			if c.Ref == r.half {
 				s.res = told(message.Failed, "Not run: your reply was cut off by its length limit inside this call. Make the call again, with shorter arguments.")
 				return
 			}
-			s.res, s.err = r.loop.Call(ctx, Call{Call: c, Labels: r.labels,
+			s.res, s.err = r.loop.Call(s.ctx, Call{Call: c, Labels: r.labels,
 				Progress: func(p Progress) { r.progress(s, c, p) }})
+			if s.err != nil {
+				r.giveUp()
+			}
 			r.answered(s, c)
 		}
 		if len(calls) == 1 {
@@ -99,6 +111,23 @@ func (r *running) progress(s *slot, c message.Call, p Progress) {
 	s.asked = p.Approval != nil
 	r.waited = r.waited || s.asked
 	r.loop.Emit(Event{Kind: Calling, ID: c.Message, Call: c, Progress: p})
+	if s.asked && r.broken {
+		s.end(request.ErrSuspend)
+	}
+}
+
+// giveUp puts the calls aside about which a person is asked, now or later, as
+// when Steward closes: no result of the round can be recorded, so the run ends,
+// and who goes on with it makes them again. Those that work come to their end.
+func (r *running) giveUp() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.broken = true
+	for i := range r.slots {
+		if s := &r.slots[i]; s.asked {
+			s.end(request.ErrSuspend)
+		}
+	}
 }
 
 // collect appends the results, and returns a digest of them once all calls
@@ -111,7 +140,9 @@ func (r *running) collect(ctx context.Context, calls []message.Call) (digest [32
 			s := &r.slots[i]
 			<-s.done
 			if s.err != nil {
-				err = s.err
+				if err == nil || errors.Is(err, request.ErrSuspend) { // another one tells why they were put aside
+					err = s.err
+				}
 				continue
 			}
 			m := resultMessage(calls[i], s.res)
@@ -129,6 +160,9 @@ func (r *running) collect(ctx context.Context, calls []message.Call) (digest [32
 		r.mu.Lock()
 		err = r.loop.append(ctx, msgs...)
 		r.mu.Unlock()
+		if err != nil {
+			r.giveUp()
+		}
 	}
 	return [32]byte(h.Sum(nil)), err
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"steward/internal/agent"
 	"steward/internal/fault"
@@ -137,5 +139,59 @@ func TestEffectThatCannotBeRecordedEndsTheRun(t *testing.T) {
 	}
 	if _, err := agent.Run(t.Context(), w.job); !fault.HasCode(err, "disk_full") || w.roles() != "ua" {
 		t.Errorf("%v %s", err, w.roles())
+	}
+}
+
+// When what a round does cannot be recorded, nobody waits for those of its
+// calls that would go on when a person answers: they are put aside. Those that
+// work come to their end.
+func TestCallsArePutAsideWhenARoundCannotBeRecorded(t *testing.T) {
+	full := fault.New(fault.Exhausted, "disk_full", "no room")
+	for _, order := range []string{"asks works fails", "fails works asks", "works asks results", "results asks works"} {
+		for _, delay := range []time.Duration{0, time.Minute} { // until a person is asked; it fails in between
+			t.Run(fmt.Sprint(order, " after ", delay), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					names := strings.Fields(order)
+					for i := range names {
+						names[i] = "a." + names[i]
+					}
+					w := newWorld(t, calls(names...))
+					var asked, worked error
+					w.job.Call = func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
+						switch c.Name {
+						case "a.fails":
+							time.Sleep(time.Second)
+							return nil, full
+						case "a.results":
+							time.Sleep(time.Second)
+							w.fail = full
+						case "a.asks":
+							time.Sleep(delay)
+							c.Progress(agent.Progress{Status: "awaiting_approval", Approval: "may I?"})
+							select {
+							case <-ctx.Done():
+								asked = context.Cause(ctx)
+								return nil, asked
+							case <-time.After(7 * 24 * time.Hour):
+							}
+						case "a.works":
+							time.Sleep(time.Hour)
+							worked = ctx.Err()
+						}
+						return result(message.OK, "x"), nil
+					}
+					_, err := agent.Run(t.Context(), w.job)
+					if !fault.HasCode(err, "disk_full") || w.outcome != "" {
+						t.Errorf("it ends with %v, recorded as %q", err, w.outcome)
+					}
+					if worked != nil {
+						t.Errorf("the one that worked was ended: %v", worked)
+					}
+					if asked != request.ErrSuspend {
+						t.Errorf("the one that asked was ended with %v", asked)
+					}
+				})
+			})
+		}
 	}
 }
