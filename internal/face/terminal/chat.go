@@ -29,6 +29,7 @@ type chat struct {
 	input textarea.Model
 	past  *history
 	now   func() time.Time
+	tick  func(time.Duration, func(time.Time) tea.Msg) tea.Cmd // tea.Tick
 
 	width, height int
 	profile       colorprofile.Profile
@@ -96,7 +97,7 @@ func newChat(ctx context.Context, o Options) (*chat, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &chat{ctx: ctx, opt: o, past: past, now: time.Now, width: 80, height: 24, dark: true,
+	m := &chat{ctx: ctx, opt: o, past: past, now: time.Now, tick: tea.Tick, width: 80, height: 24, dark: true,
 		profile: colorprofile.ANSI, model: o.Model, agent: o.Agent, unwatch: func() {}}
 	m.turn.now = func() time.Time { return m.now() }
 	in := textarea.New()
@@ -150,7 +151,7 @@ func (m *chat) update(msg tea.Msg) tea.Cmd {
 		m.width, m.height = max(msg.Width, 10), max(msg.Height, 4)
 		m.must(m.restyle())
 		if !m.ready {
-			return tea.Tick(firstFrame, func(time.Time) tea.Msg { return drawn{} })
+			return m.tick(firstFrame, func(time.Time) tea.Msg { return drawn{} })
 		}
 	case drawn:
 		if !m.ready {
@@ -306,7 +307,7 @@ func (m *chat) animate() tea.Cmd {
 		return nil
 	}
 	m.spinning = true
-	return tea.Tick(every, func(time.Time) tea.Msg { return ticked{} })
+	return m.tick(every, func(time.Time) tea.Msg { return ticked{} })
 }
 
 func (m *chat) busy() bool { return m.turn.running || m.sending != "" }
@@ -443,7 +444,7 @@ func (m *chat) show(w watched) tea.Cmd {
 			return nil
 		}
 		n := m.watch
-		return tea.Tick(time.Second, func(time.Time) tea.Msg { return rewatch{n} })
+		return m.tick(time.Second, func(time.Time) tea.Msg { return rewatch{n} })
 	case w.over:
 		return nil
 	}

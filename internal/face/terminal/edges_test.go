@@ -15,6 +15,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"steward/internal/catalog"
 	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -78,9 +79,15 @@ func (*down) Export(context.Context, id.ID, string, io.Writer) error { return er
 // drive is a chat without a screen, at a clock of its own.
 type drive struct {
 	*chat
-	t   *testing.T
-	at  time.Time
-	out string // what was printed since the last look
+	t      *testing.T
+	at     time.Time
+	timers []timer
+	out    string // what was printed since the last look
+}
+
+type timer struct {
+	at   time.Time
+	then func(time.Time) tea.Msg
 }
 
 func newDrive(t *testing.T, d *down) *drive {
@@ -92,27 +99,40 @@ func newDrive(t *testing.T, d *down) *drive {
 	m.input.Focus()
 	dr := &drive{chat: m, t: t, at: time.Unix(1000, 0)}
 	m.now = func() time.Time { return dr.at }
+	m.tick = func(after time.Duration, then func(time.Time) tea.Msg) tea.Cmd {
+		dr.timers = append(dr.timers, timer{dr.at.Add(after), then})
+		return nil
+	}
 	return dr
 }
 
-// do handles a message and what its command brings, but for timers.
+// do handles a message and what its command brings; for timers see pass. What
+// is printed is printed at once.
 func (d *drive) do(msg tea.Msg) {
 	cmd := d.update(msg)
+	d.settle()
 	d.out += strings.Join(d.queue, "\n") + "\n"
 	d.queue = nil
+	d.settle()
 	if cmd == nil {
 		return
 	}
-	done := make(chan tea.Msg, 1)
-	go func() { done <- cmd() }()
-	select {
-	case next := <-done:
-		switch next.(type) {
-		case nil, rewatch, ticked:
-		default:
-			d.do(next)
+	if next := cmd(); next != nil {
+		d.do(next)
+	}
+}
+
+// pass lets time pass, and the timers come that are due by then.
+func (d *drive) pass(by time.Duration) {
+	d.at = d.at.Add(by)
+	all := d.timers
+	d.timers = nil
+	for _, t := range all {
+		if t.at.After(d.at) {
+			d.timers = append(d.timers, t)
+		} else {
+			d.do(t.then(t.at))
 		}
-	case <-time.After(100 * time.Millisecond): // a timer
 	}
 }
 
@@ -130,6 +150,8 @@ func press(s string) tea.KeyPressMsg {
 		return tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl}
 	case "esc":
 		return tea.KeyPressMsg{Code: tea.KeyEscape}
+	case "backspace":
+		return tea.KeyPressMsg{Code: tea.KeyBackspace}
 	}
 	return tea.KeyPressMsg{Code: rune(s[0]), Text: s}
 }
@@ -194,7 +216,7 @@ func TestAWatchThatBreaksIsTakenUpAgain(t *testing.T) {
 		t.Errorf("%q, cursor %+v", got, d.cursor)
 	}
 	before := d.watch
-	d.do(rewatch{before})
+	d.pass(time.Second)
 	if d.watch != before+1 {
 		t.Error("it was not taken up again")
 	}
@@ -249,6 +271,81 @@ func TestNobodyApprovesByTypingOn(t *testing.T) {
 	if got := d.look(); !strings.Contains(got, "allowed: files.write") || !strings.Contains(got, "denied: files.write") {
 		t.Errorf("%q", got)
 	}
+}
+
+// waits is an agent that waits for an approval.
+type waits struct {
+	Approvals
+	looked, allowed int
+}
+
+func (*waits) is(s catalog.Status) catalog.Listing {
+	return catalog.Listing{Path: "desk", Kind: catalog.KindAgent, Status: s, Usable: s == catalog.Approved}
+}
+func (w *waits) Inspect(context.Context, string) (catalog.Inspection, error) {
+	w.looked++
+	return catalog.Inspection{Listing: w.is(catalog.Pending), Hash: "h"}, nil
+}
+func (w *waits) Approve(context.Context, string, string) (catalog.Listing, error) {
+	w.allowed++
+	return w.is(catalog.Approved), nil
+}
+
+// A key answers once the keyboard has rested behind it: who types on has not
+// answered but begun to write.
+func TestNobodyAllowsByTypingOn(t *testing.T) {
+	w := &waits{}
+	d := newDrive(t, &down{})
+	d.opt.Approvals, d.ready, d.pend.waiting = w, true, []catalog.Listing{w.is(catalog.Pending)}
+	d.settle()
+	sees := func(want string, looked, allowed int, input string) {
+		t.Helper()
+		if got := d.seen(); !strings.Contains(got, want) || w.looked != looked || w.allowed != allowed || d.input.Value() != input {
+			t.Fatalf("looked at %d times, allowed %d times, input %q:\n%s\nlacks %q", w.looked, w.allowed, d.input.Value(), got, want)
+		}
+	}
+	sees("? desk (an agent) waits for your approval. Look at it? y/n", 0, 0, "")
+	d.pass(quiet - time.Millisecond)
+	d.do(press("y")) // the question is too fresh
+	sees("› y", 0, 0, "y")
+	d.do(press("backspace"))
+	d.slowly(press("enter"))
+	d.pass(quiet - time.Millisecond)
+	d.do(press("y")) // the person is typing
+	sees("› y", 0, 0, "y")
+	d.do(press("backspace"))
+	d.slowly(press("y"))
+	sees("Look at it? y/n y", 0, 0, "")
+	d.pass(resting - time.Millisecond)
+	for _, key := range "es, do" {
+		d.do(press(string(key)))
+	}
+	d.pass(time.Minute)
+	sees("› yes, do", 0, 0, "yes, do")
+	d.typing("")
+	d.settle()
+	d.slowly(press("y"))
+	d.do(press("enter")) // as some do
+	sees("? Allow desk as it is? y/n", 1, 0, "")
+	d.pass(time.Minute)
+	for _, key := range []string{"backspace", "esc", "ctrl+c"} {
+		d.slowly(press("y"))
+		sees("? Allow desk as it is? y/n y", 1, 0, "")
+		d.do(press(key)) // taken back
+		d.pass(time.Minute)
+		sees("? Allow desk as it is? y/n\n", 1, 0, "")
+	}
+	d.slowly(press("y"))
+	d.do(press("o")) // typed on
+	d.pass(time.Minute)
+	sees("› yo", 1, 0, "yo")
+	d.typing("")
+	d.settle()
+	d.slowly(press("y"), press("backspace"), press("y"))
+	d.pass(resting - time.Millisecond) // the timer of the first one comes late
+	sees("? Allow desk as it is? y/n y", 1, 0, "")
+	d.pass(time.Millisecond)
+	sees("✓ desk is allowed", 1, 1, "")
 }
 
 func TestInterrupt(t *testing.T) {

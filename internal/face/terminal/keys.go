@@ -69,7 +69,7 @@ func (m *chat) interrupt(now time.Time) tea.Cmd {
 		m.input.Reset()
 		m.editing = nil
 	}
-	return tea.Tick(twice, func(time.Time) tea.Msg { return ticked{} })
+	return m.tick(twice, func(time.Time) tea.Msg { return ticked{} })
 }
 
 // enter sends the input, or obeys it, or goes on in a new line.

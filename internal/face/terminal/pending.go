@@ -279,7 +279,7 @@ func (m *chat) word(name string, now, before time.Time) (tea.Cmd, bool) {
 	p.key = name
 	p.keys++
 	n := p.keys
-	return tea.Tick(resting, func(time.Time) tea.Msg { return answeredMsg{n} }), true
+	return m.tick(resting, func(time.Time) tea.Msg { return answeredMsg{n} }), true
 }
 
 // rested is called when the keyboard has rested after an answer.
