@@ -34,8 +34,10 @@ func TestVersions(t *testing.T) {
 	s.wait("there is no other version after this one")
 	s.keys("/again\r")
 	s.wait("another answer:", "you said: one", "scripted/one", "this answer (2 of 2) · /prev and /next")
+	s.rests() // that it was sent may be told after the answer
 	s.keys("/again\r")
 	s.wait("another answer:", "you said: one", "this answer (3 of 3)")
+	s.rests()
 	s.keys("/prev\r")
 	s.wait("goes on from here", "› one", "you said: one", "this answer (2 of 3)")
 	s.keys("/edit two\r")
@@ -71,7 +73,7 @@ func TestVersions(t *testing.T) {
 	s.keys("/edit\r")
 	s.wait("in place of your last message")
 	s.keys("\x03")
-	s.wait("Ctrl-C once more leaves")
+	s.wait("Ask something")
 	s.keys("four\r")
 	s.wait("› four", "you said: four", "scripted/one")
 
@@ -97,8 +99,7 @@ func TestVersions(t *testing.T) {
 	s.wait("the log")
 
 	// While an answer comes, the way is not changed.
-	s.keys("hang\r")
-	<-n.hangs
+	s.hang(n)
 	s.keys("/again\r")
 	s.wait("wait for the answer, or stop it with Esc, first")
 	s.keys("\x1b")
@@ -135,6 +136,7 @@ func TestVersionsOfTheBeginning(t *testing.T) {
 	s.wait("› fail [image]", "request_refused")
 	s.keys("/again\r")
 	s.wait("another answer:", "request_refused")
+	s.rests()
 	s.keys("/rewind\r")
 	s.wait("back before: fail") // the draft "fail" may be drawn before it
 	s.keys("\x15anew\r")

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -257,31 +258,69 @@ func (s *screen) read() {
 	}
 }
 
-// wait waits until the chat has written each of the texts, in order.
-func (s *screen) wait(texts ...string) {
+// patience is how long is waited for what must come. It is long because
+// machines are slow; what comes at once costs nothing.
+const patience = 2 * time.Minute
+
+// until waits until nothing is missing.
+func (s *screen) until(missing func() string) {
 	s.t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(patience)
 	for {
 		s.mu.Lock()
-		rest, missing := s.text.String(), ""
+		what, all, unknown := missing(), s.vt.text(), s.vt.unknown
 		s.mu.Unlock()
-		for _, w := range texts {
-			_, after, ok := strings.Cut(rest, w)
-			if !ok {
-				missing = w
-				break
-			}
-			rest = after
+		if len(unknown) > 0 {
+			s.t.Fatalf("the screen does not know %q", unknown)
 		}
-		if missing == "" {
+		if what == "" {
 			return
 		}
 		select {
 		case <-s.more:
 		case <-deadline:
-			s.t.Fatalf("%q never came; the screen has\n%s", missing, rest)
+			s.t.Fatalf("%s never came:\n%s", what, all)
 		}
 	}
+}
+
+// lacking returns the first of the texts that is not in all, below those
+// before it.
+func lacking(all string, texts []string) string {
+	for _, w := range texts {
+		var ok bool
+		if _, all, ok = strings.Cut(all, w); !ok {
+			return strconv.Quote(w)
+		}
+	}
+	return ""
+}
+
+// wait waits until the chat has written each of the texts, in order, since the
+// last keys.
+func (s *screen) wait(texts ...string) {
+	s.t.Helper()
+	s.until(func() string { return lacking(s.text.String(), texts) })
+}
+
+// rests waits until nothing is sent and no turn runs, as the chat has it.
+func (s *screen) rests() {
+	s.t.Helper()
+	s.until(func() string {
+		if all := s.vt.text(); strings.Contains(all, "sending: ") || strings.Contains(all, "Esc stops") {
+			return "rest"
+		}
+		return ""
+	})
+}
+
+// hang has the model hang, and waits until the chat has it that a turn runs.
+func (s *screen) hang(n node) {
+	s.t.Helper()
+	s.rests()
+	s.keys("hang\r")
+	<-n.hangs
+	s.shows("Esc stops")
 }
 
 // clear forgets what was written so far.
@@ -307,7 +346,7 @@ func (s *screen) end() {
 		if err != nil {
 			s.t.Error(err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		s.t.Fatal("the chat does not end")
 	}
 }
@@ -382,7 +421,9 @@ func TestChat(t *testing.T) {
 	s.wait(hint)
 	s.keys("\x1b[A")
 	s.wait("/export")
-	s.keys("\x03\x03")
+	s.keys("\x03")
+	s.wait("Ask something")
+	s.keys("\x04")
 	s.end()
 }
 
@@ -392,16 +433,11 @@ func TestApprovals(t *testing.T) {
 	s.wait(hint)
 	s.keys("put home\r")
 	s.wait("? test.put", `"text":"to home"`)
-	s.keys("y")                          // typed on: no answer
-	<-time.After(600 * time.Millisecond) // the keyboard rests
-	s.keys("y")
+	s.press("y")
 	s.wait("allowed: test.put", "✓ test.put", "the tool said:", "scripted/one")
-	s.keys("\x03") // clears the first y
-	s.wait("Ctrl-C once more leaves")
 	s.keys("put away\r")
 	s.wait("? test.put", `"text":"to away"`)
-	<-time.After(600 * time.Millisecond)
-	s.keys("n")
+	s.press("n")
 	s.wait("denied: test.put", "✗ test.put", "the tool said:", "scripted/one")
 	if got := n.put.all(); got != "to home" {
 		t.Errorf("done: %s", got)
@@ -416,16 +452,13 @@ func TestStop(t *testing.T) {
 	o.Leaving = "it goes on later"
 	s := start(t, o)
 	s.wait(hint)
-	s.keys("hang\r")
-	<-n.hangs
+	s.hang(n)
 	s.keys("\x1b")
 	s.wait("stopped")
-	s.keys("hang\r")
-	<-n.hangs
+	s.hang(n)
 	s.keys("\x03")
 	s.wait("stopped")
-	s.keys("hang\r")
-	<-n.hangs
+	s.hang(n)
 	s.keys("/quit\r")
 	s.wait("it goes on later")
 	s.end()

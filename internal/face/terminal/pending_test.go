@@ -2,6 +2,7 @@ package terminal_test
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"os"
 	"path/filepath"
@@ -35,41 +36,16 @@ func (s *screen) quit() {
 	s.end()
 }
 
-// shows waits until the texts stand on the screen, in order, below what stood
-// there when it was last asked.
+// shows waits until the texts stand on the screen or have scrolled out of it,
+// in order. What stood there before the last keys counts as well.
 func (s *screen) shows(texts ...string) {
 	s.t.Helper()
-	deadline := time.After(20 * time.Second)
-	for {
-		s.mu.Lock()
-		all, unknown := s.vt.text(), s.vt.unknown
-		s.mu.Unlock()
-		if len(unknown) > 0 {
-			s.t.Fatalf("the screen does not know %q", unknown)
-		}
-		rest, missing := all, ""
-		for _, w := range texts {
-			var ok bool
-			if _, rest, ok = strings.Cut(rest, w); !ok {
-				missing = w
-				break
-			}
-		}
-		if missing == "" {
-			return
-		}
-		select {
-		case <-s.more:
-		case <-deadline:
-			s.t.Fatalf("%q never came:\n%s", missing, all)
-		}
-	}
+	s.until(func() string { return lacking(s.vt.text(), texts) })
 }
 
-// question is what the person is asked on the screen; empty: nothing.
+// question is what the person is asked on the screen; empty: nothing. s.mu is
+// held.
 func (s *screen) question() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	lines := s.vt.screen()
 	for i, l := range lines {
 		if strings.HasPrefix(l, "? ") {
@@ -82,18 +58,12 @@ func (s *screen) question() string {
 // asks waits until a question stands over the input; "" is none.
 func (s *screen) asks(question string) {
 	s.t.Helper()
-	deadline := time.After(20 * time.Second)
-	for {
-		q := s.question()
-		if strings.HasPrefix(q, question) && (question != "" || q == "") {
-			return
+	s.until(func() string {
+		if q := s.question(); strings.HasPrefix(q, question) && (question != "" || q == "") {
+			return ""
 		}
-		select {
-		case <-s.more:
-		case <-deadline:
-			s.t.Fatalf("what is asked is %q, not %q", q, question)
-		}
-	}
+		return fmt.Sprintf("the question %q", question)
+	})
 }
 
 // lacks reports a text that stands there and should not.
@@ -200,8 +170,7 @@ func TestNobodyIsInterrupted(t *testing.T) {
 	o := newOffice(t)
 	s, n := chatIn(t, o)
 	s.shows("hello there")
-	s.keys("hang\r")
-	<-n.hangs
+	s.hang(n)
 	o.agent("desk", "")
 	s.keys("some words") // while it runs, and stays in the input
 	s.shows("some words")
@@ -212,17 +181,15 @@ func TestNobodyIsInterrupted(t *testing.T) {
 	s.keys(strings.Repeat("\x7f", len("some words")))
 	s.asks("? desk (an agent) waits")
 
-	// Who types on has not answered.
-	s.press("yes, that is what I mean")
-	s.keys("\r")
-	s.shows("you said: yes, that is what I mean")
+	// Who writes something else is asked again when that is done.
+	s.press("let me think\r")
+	s.shows("you said: let me think")
 	s.asks("? desk (an agent) waits")
-	s.press("y\r") // as some do
+	s.press("y")
 	s.asks("? Allow desk as it is")
-	s.press("you there?\r")
-	s.shows("you said: you there?")
+	s.press("is it good?\r")
+	s.shows("you said: is it good?")
 	s.asks("? Allow desk as it is")
-	s.press("y\x7f") // taken back
 	s.press("n")
 	s.shows("not now: desk")
 	o.is("desk", catalog.Pending)
@@ -238,8 +205,7 @@ func TestWhatIsFoundOutWaitsForTheTurn(t *testing.T) {
 	s.asks("? desk (an agent) waits")
 	s.press("y")
 	s.shows("looking at desk")
-	s.keys("hang\r")
-	<-n.hangs
+	s.hang(n)
 	close(holds)
 	s.keys("a word")
 	s.shows("a word")
