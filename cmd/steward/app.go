@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -43,6 +44,8 @@ type app struct {
 	quiet, json         bool
 	agentFolders        []string // besides those of the settings
 	mcpFiles            []string
+
+	knockFor, listFor time.Duration // limits of the search for models; zero: knockTimeout, listTimeout
 
 	flags []settings.Flag // those of the command that are settings
 	set   *settings.Loaded

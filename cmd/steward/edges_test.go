@@ -238,7 +238,7 @@ func TestSmallThings(t *testing.T) {
 		t.Errorf("%v %+v", err, out)
 	}
 	for in, want := range map[string]bool{"http://127.0.0.1:9": false, "https://example.invalid": true, "::": false} {
-		if got := knock(t.Context(), in); got != want {
+		if got := a.knock(t.Context(), in); got != want {
 			t.Errorf("knock at %s: %v", in, got)
 		}
 	}

@@ -55,10 +55,14 @@ func TestScripts(t *testing.T) {
 	})
 }
 
+// patience is how long is waited for what must come. It is long because
+// machines are slow; what comes at once costs nothing.
+const patience = 2 * time.Minute
+
 // await FILE waits until a file is there.
 func await(ts *testscript.TestScript, _ bool, args []string) {
 	file := ts.MkAbs(args[0])
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for range tick.C {
@@ -119,7 +123,8 @@ func poke(ts *testscript.TestScript, neg bool, args []string) {
 func in(t *testing.T, stdin string, env []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
-	a := &app{stdin: strings.NewReader(stdin), stdout: &out, stderr: &err, environ: env, dir: t.TempDir(), version: "test"}
+	a := &app{stdin: strings.NewReader(stdin), stdout: &out, stderr: &err, environ: env, dir: t.TempDir(), version: "test",
+		knockFor: patience, listFor: patience}
 	code = a.run(context.Background(), args)
 	return code, out.String(), err.String()
 }
@@ -157,7 +162,7 @@ func TestExitCodesOfScripts(t *testing.T) {
 }
 
 func httpGet(url string) (int, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -30,7 +30,7 @@ import (
 	"steward/internal/settings"
 )
 
-// Time limits of the search for models at the start.
+// Time limits of the search for models at the start, unless the app has others.
 const (
 	knockTimeout = 300 * time.Millisecond // is somebody there?
 	listTimeout  = 2 * time.Second        // what does he have?
@@ -153,7 +153,7 @@ func (a *app) sources(ctx context.Context, set *settings.Loaded) []source {
 			add(src)
 		default:
 			asking.Go(func() {
-				src.Provider, src.names = served(ctx, name, p, set.Timeouts, client)
+				src.Provider, src.names = a.served(ctx, name, p, set.Timeouts, client)
 				add(src)
 			})
 		}
@@ -161,11 +161,11 @@ func (a *app) sources(ctx context.Context, set *settings.Loaded) []source {
 	if p := set.Providers["ollama"]; !p.Off && p.BaseURL == "" {
 		asking.Go(func() {
 			p.BaseURL = localOllama
-			if !knock(ctx, p.BaseURL) {
+			if !a.knock(ctx, p.BaseURL) {
 				return
 			}
 			src := source{rank: 3, how: "found at " + localOllama}
-			src.Provider, src.names = served(ctx, "ollama", p, set.Timeouts, client)
+			src.Provider, src.names = a.served(ctx, "ollama", p, set.Timeouts, client)
 			add(src)
 		})
 	}
@@ -213,10 +213,10 @@ func vendorOf(name string, p settings.Provider, t settings.Timeouts, client *htt
 
 // served makes the client of a server that has whatever models its owner
 // chose, and asks it which, unless the settings say.
-func served(ctx context.Context, name string, p settings.Provider, t settings.Timeouts, client *http.Client) (llm.Provider, preset) {
+func (a *app) served(ctx context.Context, name string, p settings.Provider, t settings.Timeouts, client *http.Client) (llm.Provider, preset) {
 	var provider llm.Provider
 	takesTools := func(string) bool { return true }
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.listFor, listTimeout))
 	defer cancel()
 	if name == "ollama" {
 		o := ollama.New(ollama.Options{Host: p.BaseURL, Key: p.Key.Reveal(), HTTP: client, FirstByte: t.FirstByte, Idle: t.Idle})
@@ -226,7 +226,7 @@ func served(ctx context.Context, name string, p settings.Provider, t settings.Ti
 		provider = vendorOf(name, p, t, client)
 	}
 	names := preset{standard: p.Model}
-	if !knock(ctx, p.BaseURL) {
+	if !a.knock(ctx, p.BaseURL) {
 		return provider, names // it may come up later
 	}
 	infos, err := provider.Models(ctx)
@@ -248,7 +248,7 @@ func served(ctx context.Context, name string, p settings.Provider, t settings.Ti
 }
 
 // knock finds out, in a short time, whether somebody listens at a URL.
-func knock(ctx context.Context, base string) bool {
+func (a *app) knock(ctx context.Context, base string) bool {
 	u, err := url.Parse(base)
 	if err != nil {
 		return false
@@ -257,7 +257,7 @@ func knock(ctx context.Context, base string) bool {
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	ctx, cancel := context.WithTimeout(ctx, knockTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.knockFor, knockTimeout))
 	defer cancel()
 	if u.Scheme == "https" || proxied(u) {
 		return true // not at home: the listing has its own limit
