@@ -3,7 +3,6 @@ package main
 import (
 	"strings"
 	"testing"
-	"time"
 )
 
 // chatConsole is a chat in a document: lines that begin with "› " are said,
@@ -22,8 +21,7 @@ func chatConsole(t *testing.T, env []string, line string, says []string) {
 			x.keys("C-d")
 			x.ended()
 		case say == "["+key+"]":
-			<-time.After(700 * time.Millisecond) // an answer needs a rested keyboard
-			x.keys(key)
+			x.answer(key)
 		default:
 			for part := range strings.SplitSeq(say, "…") {
 				x.wait(strings.TrimSpace(part))

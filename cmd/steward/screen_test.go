@@ -32,7 +32,7 @@ func newTmux(t *testing.T, width, height int, env []string, args ...string) *tmu
 		os.RemoveAll(dir)
 	})
 	line := []string{"-f", "/dev/null", "new-session", "-d", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height), "env", "-i", "TERM=screen-256color", "LANG=C.UTF-8"}
-	script := `"$@"; echo "it ended with $?"; exec sleep 60`
+	script := `"$@"; echo "it ended with $?"; exec sleep 600`
 	line = append(append(append(line, env...), "sh", "-c", script, "sh", path), args...)
 	if out, err := x.do(line...); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -56,29 +56,60 @@ func (x *tmux) screen() string {
 	return out
 }
 
-// wait looks until all of the texts stand there, and returns the screen.
+// wait looks until all of the texts stand there, and returns the screen. What
+// stood there before counts as well: see done.
 func (x *tmux) wait(texts ...string) string {
 	x.t.Helper()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(30 * time.Second)
-	for {
-		screen := x.screen()
-		missing := ""
+	return x.until(func(screen string) (missing string) {
 		for _, w := range texts {
 			if !strings.Contains(screen, w) {
 				missing = w
 			}
 		}
-		if missing == "" {
+		return missing
+	})
+}
+
+// until looks until nothing is missing, and returns the screen.
+func (x *tmux) until(missing func(screen string) string) string {
+	x.t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(patience)
+	for {
+		screen := x.screen()
+		what := missing(screen)
+		if what == "" {
 			return screen
 		}
 		select {
 		case <-tick.C:
 		case <-deadline:
-			x.t.Fatalf("%q never came:\n%s", missing, screen)
+			x.t.Fatalf("%q never came:\n%s", what, screen)
 		}
 	}
+}
+
+// done waits until all of the texts stand there, in order, below what was said
+// last, and the chat has it that nothing is sent and no turn runs: what is said
+// earlier is said into the turn.
+func (x *tmux) done(said string, texts ...string) string {
+	x.t.Helper()
+	return x.until(func(screen string) string {
+		rest := screen[max(strings.LastIndex(screen, said), 0):]
+		for _, w := range append([]string{said}, texts...) {
+			var ok bool
+			if _, rest, ok = strings.Cut(rest, w); !ok {
+				return w
+			}
+		}
+		for _, w := range []string{"sending: ", "Esc stops"} {
+			if strings.Contains(screen, w) {
+				return "rest"
+			}
+		}
+		return ""
+	})
 }
 
 // ended waits until the program has ended, and well.
@@ -113,15 +144,14 @@ func onScreen(t *testing.T, width, height int) {
 	x := newTmux(t, width, height, env, "chat")
 	x.wait("serving at http://127.0.0.1:", "Ask something, or /help")
 	x.say("show markdown")
-	screen := x.wait("› show markdown", "• one", "• two", "The end.", "openai/gpt-5.4")
+	screen := x.done("› show markdown", "• one", "• two", "The end.", "openai/gpt-5.4")
 	if strings.Count(screen, "• one") != 1 || strings.Contains(screen, "**") {
 		t.Errorf("drawn twice, or not at all:\n%s", screen)
 	}
 	x.say("write a.txt")
 	x.wait("? files.write", `"content":"text<U+202E>",`, `"path":"notes/a.txt"`, "Allow files.write? y/n")
-	<-time.After(700 * time.Millisecond) // an answer needs a rested keyboard
-	x.keys("y")
-	x.wait("allowed: files.write", "✓ files.write", "The tool said:")
+	x.answer("y")
+	x.done("allowed: files.write", "✓ files.write", "The tool said:", "openai/gpt-5.4")
 	if _, err := os.Stat(filepath.Join(notes, "a.txt")); err != nil {
 		t.Error(err)
 	}
@@ -140,15 +170,14 @@ func onScreen(t *testing.T, width, height int) {
 	y := newTmux(t, width, height, env, "chat", "--continue")
 	y.wait("joined the Steward at", "› please hang")
 	y.say("from the other side")
-	x.wait("› from the other side", "You said: from the other side")
-	y.wait("You said: from the other side")
+	x.done("› from the other side", "You said: from the other side", "openai/gpt-5.4")
+	y.done("› from the other side", "You said: from the other side", "openai/gpt-5.4")
 	y.say("/title Both")
 	y.wait("the title is now: Both")
 	y.keys("C-d")
 	y.ended()
-	x.keys("C-c")
-	x.wait("Ctrl-C once more leaves")
-	x.keys("C-c")
+	x.keys("C-c") // once, it ends nothing
+	x.say("/quit")
 	x.ended()
 	screen = x.screen()
 	for line := range strings.SplitSeq(screen, "\n") {
