@@ -29,7 +29,7 @@ func eventually(t *testing.T, what string, check func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	over := time.After(20 * time.Second)
+	over := time.After(patience)
 	for !check() {
 		select {
 		case <-tick.C:

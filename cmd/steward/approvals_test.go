@@ -99,7 +99,7 @@ func TestWhatWaitsIsToldFromElsewhere(t *testing.T) {
 	env := user(t)
 	dir := agentFolder(t, env)
 	cmd, r := serveFor(t, env)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	desk := approvalsOf(r)
 	n := 0

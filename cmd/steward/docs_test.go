@@ -139,7 +139,7 @@ func serving(t *testing.T, cmd *exec.Cmd) {
 		}
 		pr.Close()
 	})
-	if err := pr.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := pr.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pr.Read(make([]byte, 1)); err != nil {

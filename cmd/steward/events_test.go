@@ -85,7 +85,7 @@ func TestWatchingOutlivesTheServer(t *testing.T) {
 		if n := strings.Count(out.String(), "\n"); code != exitOK || n != 3 || errs.Len() > 0 {
 			t.Errorf("%d, %d lines: %s%s", code, n, out, &errs)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatalf("it goes on: %s%s", out, &errs)
 	}
 }
@@ -114,7 +114,7 @@ func (s *shared) await(t *testing.T) {
 	t.Helper()
 	select {
 	case <-s.news:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatalf("nothing comes: %s", s)
 	}
 }

@@ -39,7 +39,7 @@ func asking(t *testing.T, env []string, config, words string) string {
 	if _, err := l.Send(t.Context(), runtime.Turn{Attended: true, Content: []message.Block{&message.Text{Text: words}}}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
 		list, _, err := l.node.Intents(ctx, l.user, runtime.IntentFilter{State: intent.Awaiting}, "", 10)

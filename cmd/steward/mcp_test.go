@@ -224,7 +224,7 @@ func ended(t *testing.T, file string) {
 	}
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.After(10 * time.Second); syscall.Kill(pid, 0) == nil; {
+	for deadline := time.After(patience); syscall.Kill(pid, 0) == nil; {
 		select {
 		case <-tick.C:
 		case <-deadline:
@@ -418,10 +418,9 @@ func TestAnMCPServerThatHangsCanBeLeft(t *testing.T) {
 				}
 				signals <- os.Interrupt
 			}()
-			began := time.Now()
 			code := a.run(context.Background(), []string{"mcp", "add", "hangs", "--yes", "--env", "MCP_MODE=hang", "--env", "MCP_PID=" + pid, "--", "mcpserver"})
-			if took := time.Since(began); code != exitInterrupted || took > 10*time.Second {
-				t.Errorf("%d after %s: %s", code, took, &errs)
+			if code != exitInterrupted || strings.Contains(errs.String(), "cannot be learned") { // that is what one who waits to the end is told
+				t.Errorf("%d %s", code, &errs)
 			}
 			hears(t, "left", errs.String(), "it is kept and not used")
 			if where == "alone" {

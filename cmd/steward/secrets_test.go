@@ -247,7 +247,7 @@ func TestASecretThatIsKeptWhileStewardRuns(t *testing.T) {
 	if code, _, errs := in(t, "canary-late-77\n", env, "secrets", "set", "LATE"); code != exitOK {
 		t.Fatal(code, errs)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(patience); ; {
 		acc := say(t, r, id.ID{}, "it is canary-late-77")
 		if strings.Join(acc.Hidden, " ") == "LATE" {
 			break

@@ -64,7 +64,7 @@ func (d done) failed(err error) done {
 }
 
 func serviceCall(method, url, token, agent, body string) (int, string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
@@ -264,7 +264,7 @@ func stops(t *testing.T, what string, call func() (int, error)) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.After(15 * time.Second); ; {
+	for deadline := time.After(patience); ; {
 		status, err := call()
 		if err != nil {
 			t.Fatal(err)

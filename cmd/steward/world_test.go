@@ -197,7 +197,7 @@ func TestSignals(t *testing.T) {
 	}
 	select {
 	case <-v.gone: // the provider's request was cancelled too
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Error("the provider is still asked")
 	}
 	code, show, _ := in(t, "", env, "conversations", "show", "last")
