@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -198,7 +199,7 @@ func dial(network, address string) error {
 	if address == "" {
 		return errors.New("no address")
 	}
-	c, err := net.DialTimeout(network, address, time.Second)
+	c, err := net.DialTimeout(network, address, 30*time.Second)
 	if err == nil {
 		c.Close()
 	}
@@ -211,7 +212,7 @@ func udp(a []string) error {
 		return err
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(time.Second))
+	c.SetDeadline(time.Now().Add(30 * time.Second))
 	if _, err := c.Write([]byte("ping")); err != nil {
 		return err
 	}
@@ -223,7 +224,7 @@ func resolve(a []string) error {
 	r := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "udp", a[0])
 	}}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	_, err := r.LookupHost(ctx, "steward.example.")
 	return err
@@ -441,6 +442,15 @@ func perf([]string) error {
 	return err
 }
 
+// hold is called by an attack that has reached its aim. Without the sandbox
+// that is all. Inside, it keeps what it has taken until it is ended for it:
+// limits that the kernel does not hold are looked after now and then only.
+func hold() {
+	if os.Getenv("PROBE_FREE") == "" {
+		time.Sleep(time.Minute)
+	}
+}
+
 func manyProcesses([]string) error {
 	var all []*exec.Cmd
 	defer func() {
@@ -450,26 +460,35 @@ func manyProcesses([]string) error {
 		}
 	}()
 	for range 60 {
-		c := exec.Command("sleep", "60")
+		c := exec.Command("sleep", "600")
 		if err := c.Start(); err != nil {
 			return err
 		}
 		all = append(all, c)
 	}
+	hold()
 	return nil
 }
 
 func manyThreads([]string) error {
+	var ends [2]int
+	if err := unix.Pipe(ends[:]); err != nil {
+		return err
+	}
 	for range 60 {
-		r, _, err := os.Pipe()
+		go unix.Read(ends[0], make([]byte, 1)) // each read takes a thread, for nobody writes
+	}
+	for {
+		threads, err := os.ReadDir("/proc/self/task")
 		if err != nil {
 			return err
 		}
-		fd := int(r.Fd()) // blocking from here on: each read takes a thread
-		go unix.Read(fd, make([]byte, 1))
+		if len(threads) >= 60 {
+			hold()
+			return nil
+		}
+		time.Sleep(time.Millisecond)
 	}
-	time.Sleep(300 * time.Millisecond)
-	return nil
 }
 
 func fill(how int) error {
@@ -481,31 +500,41 @@ func fill(how int) error {
 	for i := 0; i < size; i += 4096 {
 		b[i] = 1
 	}
-	time.Sleep(600 * time.Millisecond) // it is held, not only touched
+	hold()
 	return nil
 }
 
-// memoryInParts uses much in many processes that use little each.
+// memoryInParts uses much in many processes that use little each, all at once.
 func memoryInParts([]string) error {
-	var all []*exec.Cmd
+	var told []io.Reader
 	for range 8 {
-		c := exec.Command("/proc/self/exe", "probe", "hold")
-		if err := c.Start(); err != nil {
+		c := exec.Command("/proc/self/exe", "probe", "part")
+		in, err1 := c.StdinPipe()
+		out, err2 := c.StdoutPipe()
+		if err := errors.Join(err1, err2, c.Start()); err != nil {
 			return err
 		}
-		all = append(all, c)
+		defer c.Wait()
+		defer in.Close() // lets it go
+		told = append(told, out)
 	}
-	var errs []error
-	for _, c := range all {
-		errs = append(errs, c.Wait())
+	for _, out := range told {
+		if _, err := out.Read(make([]byte, 1)); err != nil {
+			return fmt.Errorf("a part is gone: %w", err)
+		}
 	}
-	return errors.Join(errs...)
+	hold()
+	return nil
 }
 
+// compute uses four seconds of a processor, however long that takes.
 func compute([]string) error {
-	for began := time.Now(); time.Since(began) < 4*time.Second; {
+	for {
+		var used unix.Rusage
+		if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err == nil && used.Utime.Nano()+used.Stime.Nano() > int64(4*time.Second) {
+			return nil
+		}
 	}
-	return nil
 }
 
 func bigFile(a []string) error {
