@@ -24,7 +24,7 @@ import (
 )
 
 func TestAnswers(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	defer noLeak(t, goleak.IgnoreCurrent())
 	for behaviour, want := range map[string]string{
 		"progress":          "(This is a part of the answer; the tool could not do all of it.)\nSome of it.\nfound\nThe tool suggests, and nothing of it has been done:\n- look\n- ask again\n- {\"do\":1}",
 		"message":           "Sent.",
@@ -42,7 +42,7 @@ func TestAnswers(t *testing.T) {
 		t.Run(behaviour, func(t *testing.T) {
 			length := fmt.Sprintf("85%06d", os.Getpid())
 			src := open_(t, testEnv(t), behaving(t, behaviour, "env: {MARK: "+quoted(length)+"}"))
-			res, err := only(t, src).Call(within(t, 30*time.Second), invocation(`{}`))
+			res, err := only(t, src).Call(within(t, ample), invocation(`{}`))
 			if err != nil || text(res) != want || res.Failed != (behaviour == "failure") {
 				t.Errorf("%.300s (failed: %v), %v", text(res), res.Failed, err)
 			}
@@ -57,7 +57,7 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	defer noLeak(t, goleak.IgnoreCurrent())
 	for behaviour, want := range map[string]struct {
 		code string
 		kind fault.Kind
@@ -89,9 +89,9 @@ func TestErrors(t *testing.T) {
 				decl = "command: [sh, -c, '{ head -c 250000000 /dev/zero; sleep 60; } | tail']\ndescription: d\nsandbox: {limits: {memory: 134217728}}"
 			}
 			src := open_(t, testEnv(t), decl)
-			limit := 20 * time.Second
+			limit := ample
 			if want.kind == fault.Timeout {
-				limit = time.Second
+				limit = 5 * time.Second // it is asked by then
 			}
 			before := memory()
 			began := time.Now()
@@ -106,7 +106,7 @@ func TestErrors(t *testing.T) {
 			if tool.Certain(err) != (behaviour == "other shape") {
 				t.Errorf("whether it was done: %v", err)
 			}
-			if took := time.Since(began); took > limit+5*time.Second {
+			if took := time.Since(began); took > limit+time.Minute {
 				t.Errorf("it took %v", took)
 			}
 			if rose := memory() - before; rose > 64<<20 {
@@ -139,7 +139,7 @@ func TestRequest(t *testing.T) {
 	in := invocation(`{"a":[1,"` + strings.Repeat("z", 1<<20) + `"]}`)
 	var told []tool.Progress
 	in.Progress = func(p tool.Progress) { told = append(told, p) }
-	res, err := only(t, src).Call(within(t, 20*time.Second), in)
+	res, err := only(t, src).Call(within(t, ample), in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,18 +148,18 @@ func TestRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Type != "request" || got.ID == "" || got.Parent != in.Request.String() || got.Action != "run" || got.Sender != "agent:lab" ||
-		got.Target != "process:box" || got.Trace != in.Trace || time.Since(got.Time) > time.Minute || len(got.Args["a"].([]any)) != 2 ||
+		got.Target != "process:box" || got.Trace != in.Trace || time.Since(got.Time) > ample || len(got.Args["a"].([]any)) != 2 ||
 		got.Metadata["idempotency_key"] != "k1" || got.Metadata["user"] != "ann" {
 		t.Errorf("%.500s", text(res))
 	}
-	res, err = only(t, src).Call(within(t, 20*time.Second), tool.Invocation{})
+	res, err = only(t, src).Call(within(t, ample), tool.Invocation{})
 	if err != nil || !strings.Contains(text(res), `"sender":"steward"`) || !strings.Contains(text(res), `"parameters":{}`) {
 		t.Errorf("%s, %v", text(res), err)
 	}
 	var mu sync.Mutex
 	in = invocation(`{}`)
 	in.Progress = func(p tool.Progress) { mu.Lock(); told = append(told, p); mu.Unlock() }
-	if _, err := only(t, open_(t, testEnv(t), behaving(t, "progress", ""))).Call(within(t, 20*time.Second), in); err != nil {
+	if _, err := only(t, open_(t, testEnv(t), behaving(t, "progress", ""))).Call(within(t, ample), in); err != nil {
 		t.Fatal(err)
 	}
 	if want := []tool.Progress{{Message: "acknowledged", Fraction: -1}, {Message: "half with •••", Fraction: 0.5}}; !slices.Equal(told, want) {
@@ -176,7 +176,7 @@ func TestEnvironment(t *testing.T) {
 	}
 	for _, free := range []string{"", "unsandboxed: true\n"} {
 		src := open_(t, env, behaving(t, "env", free+"env: {MODE: fast, LOGIN: \"ann:${PASSWORD}\"}"))
-		res, err := only(t, src).Call(within(t, 20*time.Second), invocation(`{}`))
+		res, err := only(t, src).Call(within(t, ample), invocation(`{}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,7 +200,7 @@ func TestEnvironment(t *testing.T) {
 	}
 	src := open_(t, env, behaving(t, "keep", ""))
 	for _, want := range []string{"Done.", "x", "xx"} { // an empty text is nothing
-		if res, err := only(t, src).Call(within(t, 20*time.Second), invocation(`{}`)); err != nil || text(res) != want {
+		if res, err := only(t, src).Call(within(t, ample), invocation(`{}`)); err != nil || text(res) != want {
 			t.Errorf("%q, %v; want %q", text(res), err, want)
 		}
 	}
@@ -244,7 +244,7 @@ func TestNotStarted(t *testing.T) {
 	} {
 		for _, mode := range []string{"once", "serve"} {
 			src := open_(t, c.env, decl+"\ndescription: d\nmode: "+mode)
-			_, err := only(t, src).Call(within(t, 10*time.Second), invocation(`{}`))
+			_, err := only(t, src).Call(within(t, ample), invocation(`{}`))
 			if !fault.HasCode(err, c.code) || !tool.Certain(err) {
 				t.Errorf("%s, %s: %v", decl, mode, err)
 			}
@@ -259,19 +259,19 @@ func TestChanged(t *testing.T) {
 	src := open_(t, env, behaving(t, "message", ""))
 	spec := only(t, src).Spec()
 	spec.Effect, spec.Delivery, spec.Asks = tool.Query, "", true // as a person has set it
-	if _, err := src.Tool(spec).Call(within(t, 10*time.Second), invocation(`{}`)); err != nil || changed != 0 {
+	if _, err := src.Tool(spec).Call(within(t, ample), invocation(`{}`)); err != nil || changed != 0 {
 		t.Errorf("%v, changed %d times", err, changed)
 	}
 	if got := src.Tool(spec).Spec(); got.Effect != tool.Query || !got.Asks {
 		t.Errorf("%+v", got)
 	}
 	spec.Description = "Something else."
-	if _, err := src.Tool(spec).Call(within(t, 10*time.Second), invocation(`{}`)); !fault.HasCode(err, "tool_changed") || !fault.Is(err, fault.Denied) || changed != 1 {
+	if _, err := src.Tool(spec).Call(within(t, ample), invocation(`{}`)); !fault.HasCode(err, "tool_changed") || !fault.Is(err, fault.Denied) || changed != 1 {
 		t.Errorf("%v, changed %d times", err, changed)
 	}
 	src.env.Changed = nil
 	spec.Name = "box.other"
-	if _, err := src.Tool(spec).Call(within(t, 10*time.Second), invocation(`{}`)); !fault.HasCode(err, "tool_changed") || !tool.Certain(err) {
+	if _, err := src.Tool(spec).Call(within(t, ample), invocation(`{}`)); !fault.HasCode(err, "tool_changed") || !tool.Certain(err) {
 		t.Error(err)
 	}
 }
@@ -284,7 +284,7 @@ func TestClosed(t *testing.T) {
 			_, err := only(t, src).Call(context.Background(), invocation(`{}`))
 			failed <- err
 		}()
-		for began := time.Now(); time.Since(began) < 10*time.Second; runtime.Gosched() {
+		for began := time.Now(); time.Since(began) < ample; <-time.After(5 * time.Millisecond) {
 			src.mu.Lock()
 			n := len(src.open)
 			src.mu.Unlock()
@@ -308,7 +308,7 @@ func TestSecondAnswer(t *testing.T) {
 	env := testEnv(t)
 	env.Log = slog.New(slog.NewTextHandler(&buf, nil))
 	src := open_(t, env, behaving(t, "twice", ""))
-	if _, err := only(t, src).Call(within(t, 10*time.Second), invocation(`{}`)); err != nil {
+	if _, err := only(t, src).Call(within(t, ample), invocation(`{}`)); err != nil {
 		t.Error(err)
 	}
 	src.tasks.Wait()
@@ -332,7 +332,7 @@ func TestSandboxOfAProgram(t *testing.T) {
 	for more, want := range map[string]string{"": "kept", "unsandboxed: true": "wrote", "sandbox: {write: [" + filepath.Dir(outside) + "]}": "wrote",
 		"sandbox: {read: [" + filepath.Dir(outside) + "]}": "kept"} {
 		src := open_(t, env, "command: ./tool.sh\ndescription: d\n"+more)
-		if res, err := only(t, src).Call(within(t, 10*time.Second), invocation(`{}`)); err != nil || text(res) != want {
+		if res, err := only(t, src).Call(within(t, ample), invocation(`{}`)); err != nil || text(res) != want {
 			t.Errorf("%s: %s, %v", more, text(res), err)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -176,18 +175,21 @@ func TestHooks(t *testing.T) {
 		"says it twice": {`echo '{"refuse":"","refuse":"x"}'`, "", tool.HookAnswer{}, "hook_failed"},
 		"two answers":   {`echo '{}{"refuse":"x"}'`, "", tool.HookAnswer{}, "hook_failed"},
 		"floods":        {"head -c 2000000 /dev/zero", "", tool.HookAnswer{}, "hook_failed"},
-		"hangs":         {"sleep 60 & sleep 60", "timeout: 200ms", tool.HookAnswer{}, "hook_failed"},
+		"hangs":         {"sleep 60 & sleep 60", "timeout: 1s", tool.HookAnswer{}, "hook_failed"},
 		"is in need":    {"", "secrets: [OTHER]", tool.HookAnswer{}, "process_secret_missing"},
 		"is not there":  {"", "args: []\nfiles: []\nsandbox: {read: [/nowhere]}", tool.HookAnswer{}, "sandbox_path_invalid"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := strings.ReplaceAll(name, " ", "_")
+			if !strings.Contains(c.more, "timeout") {
+				c.more += "\ntimeout: " + ample.String()
+			}
 			h, err := OpenHook(env, decoder(script(file, c.body)+c.more))
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer h.Close()
-			got, err := h.Fire(within(t, 20*time.Second), ev)
+			got, err := h.Fire(within(t, ample), ev)
 			if c.code == "" && err != nil || c.code != "" && !fault.HasCode(err, c.code) || strings.Contains(fmt.Sprint(err), "hunter22") {
 				t.Errorf("%v", err)
 			}
@@ -206,13 +208,13 @@ func TestHooks(t *testing.T) {
 			t.Errorf("%s: %v", decl, err)
 		}
 	}
-	h, err := OpenHook(env, decoder(script("slow", "sleep 60")))
+	h, err := OpenHook(env, decoder(script("slow", "sleep 600")+"timeout: "+ample.String()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	fired := make(chan error, 1)
 	go func() {
-		_, err := h.Fire(within(t, 60*time.Second), ev)
+		_, err := h.Fire(within(t, ample), ev)
 		fired <- err
 	}()
 	slow := filepath.Join(env.Dir, "slow")
@@ -220,8 +222,7 @@ func TestHooks(t *testing.T) {
 		select {
 		case err := <-fired:
 			t.Fatal(err)
-		default:
-			runtime.Gosched()
+		case <-time.After(5 * time.Millisecond):
 		}
 	}
 	h.Close()
@@ -231,7 +232,7 @@ func TestHooks(t *testing.T) {
 	if err := <-fired; !fault.HasCode(err, "hook_failed") {
 		t.Error(err)
 	}
-	if _, err := h.Fire(within(t, 10*time.Second), ev); err == nil {
+	if _, err := h.Fire(within(t, ample), ev); err == nil {
 		t.Error("fired after the end")
 	}
 }

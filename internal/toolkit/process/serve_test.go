@@ -17,8 +17,8 @@ import (
 
 // served is what the serving program answers.
 type served struct {
-	Pid int
-	N   string
+	Life string
+	N    string
 }
 
 func serveCall(t *testing.T, src *source, ctx context.Context, args string) (served, error) {
@@ -31,48 +31,73 @@ func serveCall(t *testing.T, src *source, ctx context.Context, args string) (ser
 	return s, err
 }
 
+// hang makes a call that is never answered, whose time is over once the program
+// has it.
+func hang(t *testing.T, src *source) error {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(within(t, ample))
+	defer cancel(nil)
+	in := invocation(`{"do":"hang"}`)
+	in.Progress = func(tool.Progress) { cancel(context.DeadlineExceeded) }
+	_, err := only(t, src).Call(ctx, in)
+	return err
+}
+
+// current returns the program that serves.
+func current(src *source) *session {
+	src.server.mu.Lock()
+	defer src.server.mu.Unlock()
+	return src.server.cur
+}
+
 func TestServe(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	defer noLeak(t, goleak.IgnoreCurrent())
 	src := open_(t, testEnv(t), behaving(t, "serve", "mode: serve\ninput: {properties: {n: {type: string}}}"))
 	var wg sync.WaitGroup
-	pids := make([]int, 20)
-	for i := range pids {
+	lives := make([]string, 20)
+	for i := range lives {
 		wg.Go(func() {
-			s, err := serveCall(t, src, within(t, 20*time.Second), fmt.Sprintf(`{"do":"sleep","ms":%d,"n":"%d"}`, (20-i)*5, i))
+			s, err := serveCall(t, src, within(t, ample), fmt.Sprintf(`{"do":"sleep","ms":%d,"n":"%d"}`, (20-i)*5, i))
 			if err != nil || s.N != fmt.Sprint(i) {
 				t.Errorf("call %d: %+v, %v", i, s, err)
 			}
-			pids[i] = s.Pid
+			lives[i] = s.Life
 		})
 	}
 	wg.Wait()
-	for _, pid := range pids {
-		if pid != pids[0] {
-			t.Errorf("several processes: %v", pids)
+	for _, l := range lives {
+		if l != lives[0] {
+			t.Errorf("several processes: %v", lives)
 		}
 	}
 	// A call that hangs ends alone, while others are answered.
-	long := make(chan error)
+	begun, long := make(chan struct{}), make(chan error)
 	go func() {
-		_, err := serveCall(t, src, within(t, 20*time.Second), `{"do":"sleep","ms":3500,"n":"long"}`)
+		in := invocation(`{"do":"wait","n":"long"}`)
+		in.Progress = func(tool.Progress) { close(begun) }
+		_, err := only(t, src).Call(within(t, ample), in)
 		long <- err
 	}()
-	if _, err := serveCall(t, src, within(t, 300*time.Millisecond), `{"do":"hang","n":"x"}`); !fault.Is(err, fault.Timeout) || tool.Certain(err) {
+	<-begun
+	if err := hang(t, src); !fault.Is(err, fault.Timeout) || tool.Certain(err) {
 		t.Errorf("the call that hangs: %v", err)
 	}
-	if s, err := serveCall(t, src, within(t, 20*time.Second), `{"n":"again"}`); err != nil || s.Pid != pids[0] {
+	current(src).replace() // as it will be when it has been silent for long
+	if s, err := serveCall(t, src, within(t, ample), `{"n":"again"}`); err != nil || s.Life != lives[0] {
 		t.Errorf("another one: %+v, %v", s, err)
+	}
+	if s, err := serveCall(t, src, within(t, ample), `{"do":"release"}`); err != nil || s.Life != lives[0] {
+		t.Errorf("the last one: %+v, %v", s, err)
 	}
 	if err := <-long; err != nil {
 		t.Errorf("the long one: %v", err)
 	}
 	src.Close()
-	if _, err := serveCall(t, src, within(t, time.Second), `{}`); err == nil {
+	if _, err := serveCall(t, src, within(t, ample), `{}`); err == nil {
 		t.Error("called after the end")
 	}
 }
 
-// A program that hangs is ended, and the next call gets a new one.
 // A program that serves many users has no token of its own: each call brings
 // one, for its user, which ends with it.
 func TestServeTokens(t *testing.T) {
@@ -96,12 +121,12 @@ func TestServeTokens(t *testing.T) {
 	}
 	src := open_(t, env, behaving(t, "serve", "mode: serve\ninput: {type: object}"))
 	for who, want := range map[string]string{"ada": "t o k - a d a", "bob": "t o k - b o b"} {
-		res, err := only(t, src).Call(context.WithValue(within(t, 20*time.Second), user{}, who), invocation(`{"do":"token"}`))
+		res, err := only(t, src).Call(context.WithValue(within(t, ample), user{}, who), invocation(`{"do":"token"}`))
 		if err != nil || text(res) != "http://127.0.0.1:18999/x |"+want+"|•••" {
 			t.Errorf("%q, %v", text(res), err)
 		}
 	}
-	_, err := only(t, src).Call(context.WithValue(within(t, 20*time.Second), user{}, "nobody"), invocation(`{}`))
+	_, err := only(t, src).Call(context.WithValue(within(t, ample), user{}, "nobody"), invocation(`{}`))
 	if !fault.HasCode(err, "no_services") || !tool.Certain(err) {
 		t.Error(err)
 	}
@@ -110,32 +135,36 @@ func TestServeTokens(t *testing.T) {
 	}
 }
 
+// A program that hangs is ended, and the next call gets a new one.
 func TestServeHangs(t *testing.T) {
 	src := open_(t, testEnv(t), behaving(t, "serve", "mode: serve"))
-	if _, err := serveCall(t, src, within(t, 500*time.Millisecond), `{"do":"hang"}`); !fault.Is(err, fault.Timeout) {
+	first, err := serveCall(t, src, within(t, ample), `{"n":"1"}`)
+	if err != nil {
 		t.Fatal(err)
 	}
-	src.server.mu.Lock()
-	hung := src.server.cur
-	src.server.mu.Unlock()
+	hung := current(src)
+	if err := hang(t, src); !fault.Is(err, fault.Timeout) {
+		t.Fatal(err)
+	}
 	select {
 	case <-hung.done:
-	case <-time.After(10 * time.Second):
-		t.Error("it is not ended")
+	case <-time.After(ample):
+		t.Fatal("it is not ended")
 	}
 	if !fault.HasCode(hung.err, "process_hangs") {
 		t.Error(hung.err)
 	}
-	if _, err := serveCall(t, src, within(t, 10*time.Second), `{"n":"1"}`); err != nil {
-		t.Error(err)
+	second, err := serveCall(t, src, within(t, ample), `{"n":"1"}`)
+	if err != nil || second.Life == first.Life {
+		t.Errorf("%+v after %+v, %v", second, first, err)
 	}
 	// One that is called before it is ended is replaced at once.
-	if _, err := serveCall(t, src, within(t, 300*time.Millisecond), `{"do":"hang"}`); !fault.Is(err, fault.Timeout) {
+	if err := hang(t, src); !fault.Is(err, fault.Timeout) {
 		t.Fatal(err)
 	}
-	began := time.Now()
-	if _, err := serveCall(t, src, within(t, 10*time.Second), `{"n":"1"}`); err != nil || time.Since(began) > silentFor {
-		t.Error(err, time.Since(began))
+	third, err := serveCall(t, src, within(t, ample), `{"n":"1"}`)
+	if err != nil || third.Life == second.Life {
+		t.Errorf("%+v after %+v, %v", third, second, err)
 	}
 }
 
@@ -143,8 +172,8 @@ func TestServeHangs(t *testing.T) {
 func TestServeCrashes(t *testing.T) {
 	src := open_(t, testEnv(t), behaving(t, "serve", "mode: serve"))
 	codes := map[string]int{}
-	for range 4 {
-		_, err := serveCall(t, src, within(t, 10*time.Second), `{"do":"crash"}`)
+	for n := range 4 {
+		_, err := serveCall(t, src, within(t, ample), `{"do":"crash"}`)
 		f := fault.Of(err)
 		codes[f.Code]++
 		if f.Code == "process_restarting" && (!tool.Certain(err) || f.Retry != fault.RetryAfter || f.After <= 0) {
@@ -154,6 +183,14 @@ func TestServeCrashes(t *testing.T) {
 			t.Errorf("%#v", f)
 		}
 		src.tasks.Wait()
+		src.server.mu.Lock()
+		if next := src.server.next; next.IsZero() != (n == 0) || n == 1 && time.Until(next) > firstPause {
+			t.Errorf("after %d calls, a pause until %v", n+1, next)
+		}
+		if n == 1 {
+			src.server.next = time.Now().Add(time.Hour) // longer than the calls take
+		}
+		src.server.mu.Unlock()
 	}
 	if codes["process_failed"] != 2 || codes["process_restarting"] != 2 {
 		t.Errorf("%v", codes)
@@ -161,14 +198,14 @@ func TestServeCrashes(t *testing.T) {
 	src.server.mu.Lock()
 	src.server.next = time.Time{} // the pause is over
 	src.server.mu.Unlock()
-	if _, err := serveCall(t, src, within(t, 10*time.Second), `{"n":"1"}`); err != nil {
+	if _, err := serveCall(t, src, within(t, ample), `{"n":"1"}`); err != nil {
 		t.Error(err)
 	}
-	if _, err := serveCall(t, src, within(t, 10*time.Second), `{"do":"crash"}`); !fault.HasCode(err, "process_failed") {
+	if _, err := serveCall(t, src, within(t, ample), `{"do":"crash"}`); !fault.HasCode(err, "process_failed") {
 		t.Error(err)
 	}
 	src.tasks.Wait()
-	if _, err := serveCall(t, src, within(t, 10*time.Second), `{"n":"1"}`); err != nil { // it had answered: no pause
+	if _, err := serveCall(t, src, within(t, ample), `{"n":"1"}`); err != nil { // it had answered: no pause
 		t.Error(err)
 	}
 }
@@ -176,7 +213,7 @@ func TestServeCrashes(t *testing.T) {
 // A program that nobody calls is ended, and started again for the next call.
 func TestServeIdle(t *testing.T) {
 	src := open_(t, testEnv(t), behaving(t, "serve", "mode: serve\nidle: 50ms"))
-	first, err := serveCall(t, src, within(t, 10*time.Second), `{"n":"1"}`)
+	first, err := serveCall(t, src, within(t, ample), `{"n":"1"}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +223,7 @@ func TestServeIdle(t *testing.T) {
 		t.Errorf("%+v", src.server.cur)
 	}
 	src.server.mu.Unlock()
-	second, err := serveCall(t, src, within(t, 10*time.Second), `{"n":"2"}`)
+	second, err := serveCall(t, src, within(t, ample), `{"n":"2"}`)
 	if err != nil || second.N != "2" {
 		t.Errorf("%+v after %+v: %v", second, first, err)
 	}

@@ -14,11 +14,16 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+	"go.uber.org/goleak"
 
 	"steward/internal/id"
 	"steward/internal/tool"
 	"steward/internal/toolkit/sandbox"
+	"steward/test/leak"
 )
+
+// ample is for what must come, however slow the machine.
+const ample = 5 * time.Minute
 
 // TestMain runs what this binary is started for: a program that is asked, or
 // the tests.
@@ -72,8 +77,9 @@ func program(behaviour string) {
 		time.Sleep(time.Hour)
 	}
 	if behaviour == "serve" {
+		l := life{id: id.New().String(), released: make(chan struct{})}
 		for a, ok := next(); ok; a, ok = next() {
-			go serving(a)
+			go l.serve(a)
 		}
 		return
 	}
@@ -160,16 +166,31 @@ func flood(s string) {
 
 func forks() {
 	length := os.Getenv("MARK")
-	exec.Command("sh", "-c", "sleep "+length+" & setsid sleep "+length+" & sleep "+length).Start()
-	time.Sleep(100 * time.Millisecond)
+	c := exec.Command("sh", "-c", "sleep "+length+" & setsid sleep "+length+" & echo; exec sleep "+length)
+	out := must(c.StdoutPipe())
+	must(0, c.Start())
+	must(out.Read(make([]byte, 1))) // they are there
 }
 
-// serving is what a program that serves does for one call.
-func serving(a asked) {
+// life is one of a program that serves. Its id tells it from others: in the
+// sandbox, process ids are the same each time.
+type life struct {
+	id       string
+	released chan struct{}
+}
+
+// serve is what the program does for one call.
+func (l life) serve(a asked) {
 	switch a.Args["do"] {
 	case "sleep":
 		time.Sleep(time.Duration(a.Args["ms"].(float64)) * time.Millisecond)
+	case "wait":
+		say(`{"type":"status","request_id":%q,"status":"running"}`, a.ID)
+		<-l.released
+	case "release":
+		close(l.released)
 	case "hang":
+		say(`{"type":"status","request_id":%q,"status":"running"}`, a.ID)
 		return
 	case "crash":
 		os.Exit(4)
@@ -178,7 +199,7 @@ func serving(a asked) {
 		a.ok(quoted(fmt.Sprintf("%s %s|%s|%s", os.Getenv("STEWARD_SERVICES_URL"), os.Getenv("STEWARD_TOKEN"), spelled, a.Metadata["token"])))
 		return
 	}
-	a.ok(fmt.Sprintf(`{"pid":%d,"n":%v}`, os.Getpid(), quoted(fmt.Sprint(a.Args["n"]))))
+	a.ok(fmt.Sprintf(`{"life":%q,"n":%v}`, l.id, quoted(fmt.Sprint(a.Args["n"]))))
 }
 
 // decoder reads a declaration as the settings do.
@@ -226,6 +247,14 @@ func only(t *testing.T, src tool.Source) tool.Tool {
 
 func invocation(args string) tool.Invocation {
 	return tool.Invocation{Args: []byte(args), Request: id.New(), User: "ann", Agent: "lab", Key: "k1", Trace: "00-aa-bb-01"}
+}
+
+// noLeak fails a test that leaves goroutines behind.
+func noLeak(t *testing.T, before goleak.Option) {
+	t.Helper()
+	if err := leak.Find(before); err != nil {
+		t.Error(err)
+	}
 }
 
 // within is a context with a deadline.
