@@ -96,22 +96,23 @@ func (x *session) explain(ctx context.Context, err error) error {
 	if errors.As(err, &f) {
 		return f
 	}
-	said := x.said()
 	switch {
 	case ctx.Err() != nil && x.src.ctx.Err() == nil:
-		return fault.New(fault.Unavailable, "mcp_start_timeout", "it has not answered within %v%s", time.Since(x.began).Round(time.Second), said)
+		return fault.New(fault.Unavailable, "mcp_start_timeout", "it has not answered within %v%s", time.Since(x.began).Round(time.Second), x.said())
 	case x.prog != nil && x.hasExited():
-		return fault.New(fault.Unavailable, "mcp_start_failed", "the program has ended before it answered%s", said).
+		return fault.New(fault.Unavailable, "mcp_start_failed", "the program has ended before it answered%s", x.said()).
 			With("run it by hand and see what it needs")
 	}
-	return fault.New(fault.Unavailable, "mcp_start_failed", "it cannot be agreed with: %s%s", x.mask(err.Error()), said)
+	return fault.New(fault.Unavailable, "mcp_start_failed", "it cannot be agreed with: %s%s", x.mask(err.Error()), x.said())
 }
 
+// hasExited reports whether the program has ended, or does so now: the end of
+// its output comes before, and what it said is read by then.
 func (x *session) hasExited() bool {
 	select {
 	case <-x.exited:
 		return true
-	case <-time.After(100 * time.Millisecond): // the end of the output comes a little before
+	case <-time.After(graceFor):
 		return false
 	}
 }
