@@ -36,7 +36,10 @@ const (
 	codeGarbled  = -32951
 )
 
-var errFlood = errors.New("it wrote too much that is no message")
+var (
+	errFlood     = errors.New("it wrote too much that is no message")
+	errNoMessage = errors.New("it is no message")
+)
 
 // lines is a connection to a program: a JSON-RPC message per line. What is no
 // message is skipped, one that is too large ends its own call only.
@@ -247,7 +250,7 @@ func (c *lines) messages(r *bufio.Reader) error {
 			c.heard()
 			continue
 		}
-		m, err := jsonrpc.DecodeMessage(line)
+		m, err := messageOf(line)
 		if err != nil {
 			if junk += len(line) + 1; junk > maxJunk {
 				return errFlood
@@ -274,6 +277,15 @@ func (c *lines) messages(r *bufio.Reader) error {
 		}
 		c.deliver(event{msg: m})
 	}
+}
+
+// messageOf reads a message. What does not begin as one is not tried: it would
+// take 16 KiB for each line, however short.
+func messageOf(line []byte) (jsonrpc.Message, error) {
+	if !bytes.HasPrefix(bytes.TrimSpace(line), []byte("{")) {
+		return nil, errNoMessage
+	}
+	return jsonrpc.DecodeMessage(line)
 }
 
 // idle reports whether a line is a notification that means nothing now. It
