@@ -36,7 +36,7 @@ type offer struct {
 
 // list asks the server for its tools and sets what there is.
 func (x *session) list(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, listFor)
+	ctx, cancel := context.WithTimeout(ctx, x.src.listFor)
 	defer cancel()
 	tools, err := x.tools(ctx)
 	if err != nil {

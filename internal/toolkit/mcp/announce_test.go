@@ -44,7 +44,7 @@ func TestDeclared(t *testing.T) {
 		d.Effects = map[string]tool.Effect{"writeFile": tool.Query, "echo": tool.Action, "nobody": tool.Query}
 		d.Timeout = 3 * time.Second
 	})
-	a, err := w.Announce(within(t, 30*time.Second))
+	a, err := w.Announce(within(t, ample))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,10 +64,10 @@ func TestChanges(t *testing.T) {
 	wantText(t, grow, `{}`, "grown")
 	wantText(t, echo, `{}`, `{}`) // what is not concerned goes on
 	eventually(t, "a new tool is told", func() bool { return w.changed.Load() > 0 })
-	wantText(t, change, `{}`, "changed")
 	told := w.changed.Load()
+	wantText(t, change, `{}`, "changed")
 	eventually(t, "a changed tool is told", func() bool { return w.changed.Load() > told })
-	_, err := call(within(t, 10*time.Second), echo, `{}`)
+	_, err := call(within(t, ample), echo, `{}`)
 	wantCode(t, err, fault.Denied, "tool_changed")
 	spec := w.announced(t)["srv.echo"]
 	spec.Effect, spec.Asks, spec.Delivery = tool.Action, true, tool.Deferred // as a person may set them

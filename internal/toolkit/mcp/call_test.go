@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -20,7 +19,7 @@ func TestResults(t *testing.T) {
 	wantText(t, w.tool(t, "srv.echo"), `{"a":12345678901234567890}`, `{"a":12345678901234567890}`)
 	wantText(t, w.tool(t, "srv.structured"), `{}`, `{"n":1}`)
 
-	r, err := call(within(t, 10*time.Second), w.tool(t, "srv.everything"), `{}`)
+	r, err := call(within(t, ample), w.tool(t, "srv.everything"), `{}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,10 +40,10 @@ func TestResults(t *testing.T) {
 		t.Errorf("%q", kinds)
 	}
 
-	if r, err := call(within(t, 10*time.Second), w.tool(t, "srv.drop_all"), `{}`); err != nil || !r.Failed || text(r) != "there is nothing to drop" {
+	if r, err := call(within(t, ample), w.tool(t, "srv.drop_all"), `{}`); err != nil || !r.Failed || text(r) != "there is nothing to drop" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if r, err := call(within(t, 10*time.Second), w.tool(t, "srv.refuse"), `{}`); err == nil && !r.Failed {
+	if r, err := call(within(t, ample), w.tool(t, "srv.refuse"), `{}`); err == nil && !r.Failed {
 		t.Errorf("a failure passes for a success: %+v", r)
 	}
 }
@@ -55,20 +54,20 @@ func TestResourcesAndPrompts(t *testing.T) {
 		`{"resources":[{"uri":"test://a","name":"a","description":"the first","mime_type":"text/plain"},{"uri":"test://b.bin","name":"b"}],"templates":[{"uri":"test://{x}","name":"any"}]}`)
 	read := w.tool(t, "srv.read_resource")
 	wantText(t, read, `{"uri":"test://a"}`, "[test://a]\nthe text of test://a")
-	if r, err := call(within(t, 10*time.Second), read, `{"uri":"test://b.bin"}`); err != nil || string(r.Content[0].(*message.Image).Data) != "bytes" {
+	if r, err := call(within(t, ample), read, `{"uri":"test://b.bin"}`); err != nil || string(r.Content[0].(*message.Image).Data) != "bytes" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := call(within(t, 10*time.Second), read, `{"uri":"other://a"}`); !fault.Is(err, fault.Invalid) {
+	if _, err := call(within(t, ample), read, `{"uri":"other://a"}`); !fault.Is(err, fault.Invalid) {
 		t.Error(err)
 	}
 	wantText(t, w.tool(t, "srv.list_prompts"), `{}`, `{"prompts":[{"name":"greet","description":"greets","arguments":[{"name":"who","required":true}]}]}`)
 	get := w.tool(t, "srv.get_prompt")
-	r, err := call(within(t, 10*time.Second), get, `{"name":"greet","arguments":{"who":"Ada"}}`)
+	r, err := call(within(t, ample), get, `{"name":"greet","arguments":{"who":"Ada"}}`)
 	if err != nil || text(r) != "user: Greet Ada" || len(r.Content) != 2 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for _, tl := range []tool.Tool{get, read} {
-		_, err := call(within(t, 10*time.Second), tl, `{"uri":1,"name":1}`)
+		_, err := call(within(t, ample), tl, `{"uri":1,"name":1}`)
 		wantCode(t, err, fault.Invalid, "args_invalid")
 	}
 }
@@ -76,14 +75,14 @@ func TestResourcesAndPrompts(t *testing.T) {
 func TestMetaAndProgress(t *testing.T) {
 	w := start(t, "friendly")
 	req, parent := id.New(), id.New()
-	r, err := w.tool(t, "srv.meta").Call(within(t, 10*time.Second), tool.Invocation{Args: []byte(`{}`), Request: req, Parent: parent, Trace: "00-trace-span-01"})
+	r, err := w.tool(t, "srv.meta").Call(within(t, ample), tool.Invocation{Args: []byte(`{}`), Request: req, Parent: parent, Trace: "00-trace-span-01"})
 	var got map[string]any
 	if err != nil || json.Unmarshal([]byte(text(r)), &got) != nil || got["traceparent"] != "00-trace-span-01" ||
 		got["steward/request_id"] != req.String() || got["steward/parent_request_id"] != parent.String() {
 		t.Errorf("%s, %v", text(r), err)
 	}
 	steps := make(chan tool.Progress, 10)
-	if _, err := w.tool(t, "srv.steps").Call(within(t, 10*time.Second), tool.Invocation{Args: []byte(`{}`), Progress: func(p tool.Progress) { steps <- p }}); err != nil {
+	if _, err := w.tool(t, "srv.steps").Call(within(t, ample), tool.Invocation{Args: []byte(`{}`), Progress: func(p tool.Progress) { steps <- p }}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []tool.Progress{{Message: "step 1", Fraction: -1}, {Message: "step 2", Fraction: 2.0 / 3}, {Message: "step 3", Fraction: 1}} {
@@ -99,8 +98,9 @@ func TestCancel(t *testing.T) {
 	wait, was := w.tool(t, "srv.wait"), w.tool(t, "srv.was_cancelled")
 	stop := errors.New("stopped by a person")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	time.AfterFunc(50*time.Millisecond, func() { cancel(stop) })
-	if _, err := call(ctx, wait, `{}`); !errors.Is(err, stop) {
+	defer cancel(nil)
+	in := tool.Invocation{Args: []byte(`{}`), Progress: func(tool.Progress) { cancel(stop) }} // the server has it
+	if _, err := wait.Call(ctx, in); !errors.Is(err, stop) {
 		t.Errorf("%v", err)
 	}
 	wantText(t, was, `{}`, "yes")
@@ -112,12 +112,12 @@ func TestErrors(t *testing.T) {
 		d.Env["X"] = "${X}"
 	})
 	work := w.tool(t, "srv.work")
-	_, err := call(within(t, 20*time.Second), work, `{}`)
+	_, err := call(within(t, ample), work, `{}`)
 	wantCode(t, err, fault.Unavailable, "mcp_server_error")
 	if tool.Certain(err) || strings.Contains(err.Error(), "sesame") {
 		t.Error(err)
 	}
-	_, err = call(within(t, 20*time.Second), work, `{"refuse":1}`)
+	_, err = call(within(t, ample), work, `{"refuse":1}`)
 	wantCode(t, err, fault.Invalid, "mcp_refused")
 	if !tool.Certain(err) {
 		t.Error(err)

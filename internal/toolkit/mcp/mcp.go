@@ -72,7 +72,7 @@ func open(env tool.Env, d Decl, start starter) (*source, error) {
 		return nil, err
 	}
 	s := &source{env: env, decl: d, command: words, word: word, start: start, idle: d.Idle, wait: firstWait,
-		approved: map[string]string{}}
+		startFor: startFor, listFor: listFor, approved: map[string]string{}}
 	if s.idle == 0 {
 		s.idle = DefaultIdle
 	}
@@ -92,6 +92,8 @@ type source struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	tasks   sync.WaitGroup // everything that it has started
+
+	startFor, listFor time.Duration // how long these may take
 
 	mu       sync.Mutex
 	closed   bool
@@ -257,7 +259,7 @@ func slow(ctx context.Context, format string, args ...any) error {
 
 // begin starts the server, once.
 func (s *source) begin() {
-	ctx, cancel := context.WithTimeout(s.ctx, startFor)
+	ctx, cancel := context.WithTimeout(s.ctx, s.startFor)
 	defer cancel()
 	x, err := s.dial(ctx)
 	s.mu.Lock()

@@ -14,7 +14,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"go.uber.org/goleak"
+
+	"steward/test/leak"
 )
 
 // TestMain makes of the test's own program the servers that the tests talk to.
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "there is no server", mode)
 		os.Exit(2)
 	}
-	goleak.VerifyTestMain(m)
+	leak.Main(m)
 }
 
 // friendly is a server as it should be, of the SDK's own making.
@@ -87,7 +88,12 @@ func friendly() *sdk.Server {
 		return text("stepped"), nil
 	})
 	cancelled := make(chan struct{}, 1)
-	add("wait", reads, func(ctx context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	add("wait", reads, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		if token := r.Params.GetProgressToken(); token != nil {
+			if err := r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Message: "waiting"}); err != nil {
+				return nil, err
+			}
+		}
 		<-ctx.Done()
 		cancelled <- struct{}{}
 		return nil, ctx.Err()

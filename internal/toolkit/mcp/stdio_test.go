@@ -19,6 +19,9 @@ import (
 	"steward/internal/tool"
 )
 
+// ample is for what must come, however slow the machine.
+const ample = 5 * time.Minute
+
 // world is a source under test, with what it has told.
 type world struct {
 	*source
@@ -44,7 +47,7 @@ func start(t *testing.T, mode string, more ...func(*tool.Env, *Decl)) *world {
 	if w.source, err = open(env, d, confined); err != nil {
 		t.Fatal(err)
 	}
-	w.wait = time.Millisecond
+	w.wait, w.startFor, w.listFor = time.Millisecond, ample, ample
 	t.Cleanup(func() {
 		if err := w.Close(); err != nil {
 			t.Error(err)
@@ -80,7 +83,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 // announced returns what is offered, by name.
 func (w *world) announced(t *testing.T) map[string]tool.Spec {
 	t.Helper()
-	a, err := w.Announce(within(t, 30*time.Second))
+	a, err := w.Announce(within(t, ample))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +118,7 @@ func text(r tool.Result) string {
 
 func wantText(t *testing.T, tl tool.Tool, args, want string) {
 	t.Helper()
-	r, err := call(within(t, 30*time.Second), tl, args)
+	r, err := call(within(t, ample), tl, args)
 	if err != nil || text(r) != want {
 		t.Fatalf("%s: %q, %v; want %q", tl.Spec().Name, text(r), err, want)
 	}
@@ -131,7 +134,7 @@ func wantCode(t *testing.T, err error, kind fault.Kind, code string) {
 // eventually waits for something that others do in their own time.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !is(); {
+	for end := time.Now().Add(ample); !is(); {
 		if time.Now().After(end) {
 			t.Fatalf("it never came: %s", what)
 		}
@@ -161,7 +164,7 @@ func TestOneStart(t *testing.T) {
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			if r, err := call(within(t, 20*time.Second), work, `{}`); err != nil || text(r) != "worked" {
+			if r, err := call(within(t, ample), work, `{}`); err != nil || text(r) != "worked" {
 				t.Errorf("%v, %v", text(r), err)
 			}
 		})
@@ -176,13 +179,13 @@ func TestRestart(t *testing.T) {
 	w := start(t, "die_call")
 	work := w.tool(t, "srv.work")
 	for range 3 {
-		_, err := call(within(t, 20*time.Second), work, `{"die":true}`)
+		_, err := call(within(t, ample), work, `{"die":true}`)
 		wantCode(t, err, fault.Unavailable, "mcp_server_ended")
 		if tool.Certain(err) {
 			t.Error("nobody knows whether it was done")
 		}
 		eventually(t, "it works again", func() bool {
-			r, err := call(within(t, 20*time.Second), work, `{}`)
+			r, err := call(within(t, ample), work, `{}`)
 			if err != nil && (!tool.Certain(err) || !fault.Of(err).Recoverable()) {
 				t.Fatalf("%v", err)
 			}
@@ -197,13 +200,13 @@ func TestBackoff(t *testing.T) {
 		d.Env["TOKEN"] = "${TOKEN}"
 	})
 	w.wait = time.Hour
-	_, err := w.Announce(within(t, 20*time.Second))
+	_, err := w.Announce(within(t, ample))
 	wantCode(t, err, fault.Unavailable, "mcp_start_failed")
 	f := fault.Of(err)
 	if !tool.Certain(err) || !strings.Contains(f.Message, "no config") || strings.Contains(err.Error(), "hunter2") || f.Retry != fault.RetryAfter || f.After < time.Minute/2 {
 		t.Errorf("%v, %+v", err, f)
 	}
-	_, again := call(within(t, 20*time.Second), w.Tool(tool.Spec{Name: "srv.x"}), `{}`)
+	_, again := call(within(t, ample), w.Tool(tool.Spec{Name: "srv.x"}), `{}`)
 	wantCode(t, again, fault.Unavailable, "mcp_start_failed")
 	if w.failures != 1 {
 		t.Errorf("it was started %d times", w.failures)
@@ -221,7 +224,7 @@ func TestCannotStart(t *testing.T) {
 		},
 	} {
 		w := start(t, "good", change)
-		_, err := w.Announce(within(t, 20*time.Second))
+		_, err := w.Announce(within(t, ample))
 		if !fault.HasCode(err, code) || !tool.Certain(err) {
 			t.Errorf("%v; want %s", err, code)
 		}
@@ -246,7 +249,7 @@ func TestEnvironment(t *testing.T) {
 		d.Args = []string{"--key=${env:KEY}", "${MISSING:-else}", "plain"}
 		d.Env["TOKEN"] = "Bearer ${TOKEN}"
 	})
-	r, err := call(within(t, 20*time.Second), w.tool(t, "srv.work"), `{}`)
+	r, err := call(within(t, ample), w.tool(t, "srv.work"), `{}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,12 +290,12 @@ func TestCallsBringTheirTokens(t *testing.T) {
 	})
 	meta := w.tool(t, "srv.meta")
 	for _, who := range []string{"ada", "bob"} {
-		r, err := call(context.WithValue(within(t, 10*time.Second), user{}, who), meta, `{}`)
+		r, err := call(context.WithValue(within(t, ample), user{}, who), meta, `{}`)
 		if err != nil || !strings.Contains(text(r), `"steward/token":"tok-`+who+`"`) {
 			t.Errorf("%s, %v", text(r), err)
 		}
 	}
-	if _, err := call(context.WithValue(within(t, 10*time.Second), user{}, "nobody"), meta, `{}`); !fault.HasCode(err, "no_services") || !tool.Certain(err) {
+	if _, err := call(context.WithValue(within(t, ample), user{}, "nobody"), meta, `{}`); !fault.HasCode(err, "no_services") || !tool.Certain(err) {
 		t.Error(err)
 	}
 	if open.Load() != 0 {

@@ -19,6 +19,8 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/message"
+	"steward/internal/tool"
+	"steward/internal/toolkit/sandbox"
 )
 
 // pipes makes a connection to a program that the test plays.
@@ -54,38 +56,67 @@ func TestSilenceIsAnAnswer(t *testing.T) {
 }
 
 func TestClosedConnection(t *testing.T) {
-	c, _, out := pipes()
-	done, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := c.Read(done); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	m := &mark{}
-	// Nobody reads: the first one is on its way for ever, the second has not left.
-	stuck, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer stop()
-	if err := c.Write(stuck, &jsonrpc.Request{Method: "a"}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Error(err)
-	}
-	if err := c.Write(context.WithValue(stuck, markKey{}, m), &jsonrpc.Request{Method: "b"}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Error(err)
-	}
-	if sent, _ := m.get(); sent {
-		t.Error("it has not left")
-	}
-	out.Close()
-	if _, err := c.Read(t.Context()); !errors.Is(err, io.EOF) || !broken(err) {
-		t.Error(err)
-	}
-	c.Close()
-	c.Close()
-	if err := c.Write(t.Context(), &jsonrpc.Request{Method: "c"}); !errors.Is(err, io.ErrClosedPipe) {
-		t.Error(err)
-	}
-	if _, err := c.Read(t.Context()); !errors.Is(err, io.EOF) || c.SessionID() != "" {
-		t.Error(err)
-	}
-	c.wait()
+	synctest.Test(t, func(t *testing.T) {
+		c, _, out := pipes()
+		done, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := c.Read(done); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		m := &mark{}
+		// Nobody reads: the first one is on its way for ever, the second has not left.
+		stuck, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer stop()
+		if err := c.Write(stuck, &jsonrpc.Request{Method: "a"}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if err := c.Write(context.WithValue(stuck, markKey{}, m), &jsonrpc.Request{Method: "b"}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		if sent, _ := m.get(); sent {
+			t.Error("it has not left")
+		}
+		out.Close()
+		if _, err := c.Read(t.Context()); !errors.Is(err, io.EOF) || !broken(err) {
+			t.Error(err)
+		}
+		c.Close()
+		c.Close()
+		if err := c.Write(t.Context(), &jsonrpc.Request{Method: "c"}); !errors.Is(err, io.ErrClosedPipe) {
+			t.Error(err)
+		}
+		if _, err := c.Read(t.Context()); !errors.Is(err, io.EOF) || c.SessionID() != "" {
+			t.Error(err)
+		}
+		c.wait()
+	})
+}
+
+// A program that ends is told as one, with what it has said, also where that is
+// known some time after the end of its output.
+func TestEndThatIsKnownLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said atomic.Value
+		said.Store("")
+		_, theirs := io.Pipe()
+		s, err := open(tool.Env{Name: "srv"}, Decl{Command: "server"}, func(context.Context, sandbox.Command) (*program, error) {
+			return &program{in: theirs, out: strings.NewReader(""), kill: func() {}, stderr: func() string { return said.Load().(string) },
+				wait: func() error {
+					<-time.After(graceFor / 2)
+					said.Store("no config")
+					return nil
+				}}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		_, err = s.Announce(t.Context())
+		wantCode(t, err, fault.Unavailable, "mcp_start_failed")
+		if f := fault.Of(err); !strings.Contains(f.Message, "has ended before it answered; it said: no config") || !strings.Contains(f.Remedy, "by hand") {
+			t.Errorf("%+v", f)
+		}
+	})
 }
 
 func TestPace(t *testing.T) {
