@@ -70,12 +70,16 @@ func (a *app) run(ctx context.Context, args []string) int {
 	case errors.As(err, &code):
 		return int(code)
 	}
+	interrupted := errors.Is(context.Cause(ctx), errInterrupted)
+	if interrupted && (errors.Is(err, errInterrupted) || errors.Is(err, context.Canceled) || fault.Is(err, fault.Internal)) {
+		err = fault.New(fault.Cancelled, "interrupted", "interrupted") // whatever it was that broke off
+	}
 	a.explain(err, ran.CommandPath())
 	var usage usageError
 	switch {
 	case errors.As(err, &usage):
 		return exitUsage
-	case errors.Is(context.Cause(ctx), errInterrupted):
+	case interrupted:
 		return exitInterrupted
 	}
 	return exitFailed

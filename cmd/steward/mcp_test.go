@@ -422,7 +422,7 @@ func TestAnMCPServerThatHangsCanBeLeft(t *testing.T) {
 			if code != exitInterrupted || strings.Contains(errs.String(), "cannot be learned") { // that is what one who waits to the end is told
 				t.Errorf("%d %s", code, &errs)
 			}
-			hears(t, "left", errs.String(), "it is kept and not used")
+			hears(t, "left", errs.String(), "it is kept and not used", "steward: interrupted\n  (interrupted)")
 			if where == "alone" {
 				ended(t, pid)
 			}
