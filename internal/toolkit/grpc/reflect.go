@@ -43,8 +43,6 @@ func reflectionMethods() []string {
 // reflect asks a server for its services and the files that describe them:
 // those that wanted names, or all but those of gRPC's own.
 func reflect(ctx context.Context, cc *rpc.ClientConn, wanted []string) (*reflected, error) {
-	ctx, cancel := context.WithTimeout(ctx, reflectionTimeout)
-	defer cancel()
 	var err error
 	for _, method := range reflectionMethods() {
 		q := &questioner{files: map[string]*descriptorpb.FileDescriptorProto{}, asked: map[string]bool{}}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	rpc "google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -128,7 +127,7 @@ func TestReflectionThatLies(t *testing.T) {
 				}
 				return refusal(codes.NotFound)
 			})
-			a, err := s.Announce(within(t, 10*time.Second))
+			a, err := s.Announce(within(t, ample))
 			if c.fails != "" {
 				if wantCode(t, err, fault.Invalid, "grpc_description_invalid"); !strings.Contains(err.Error(), c.fails) {
 					t.Errorf("error = %v", err)
@@ -156,7 +155,7 @@ func TestReflectionWithoutEnd(t *testing.T) {
 		n++
 		return filesOf(t, fileOf(fmt.Sprintf("%d.proto", n-1), fmt.Sprintf("p%d", n-1), fmt.Sprintf("%d.proto", n)))
 	})
-	_, err := s.Announce(within(t, 30*time.Second))
+	_, err := s.Announce(within(t, ample))
 	wantCode(t, err, fault.Invalid, "grpc_description_invalid")
 
 	s = lying(t, func(*reflection.ServerReflectionRequest) *reflection.ServerReflectionResponse {

@@ -2,6 +2,7 @@ package grpc
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net"
 	"os"
@@ -14,7 +15,6 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
-	"go.uber.org/goleak"
 	rpc "google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
@@ -30,9 +30,17 @@ import (
 	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/tool"
+	"steward/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// ample is for what must come, however slow the machine.
+const ample = 5 * time.Minute
+
+// aside is where a server listens that is to come back to its port: what others
+// dial and listen at meanwhile is at 127.0.0.1.
+const aside = "127.0.0.77:0"
+
+func TestMain(m *testing.M) { leak.Main(m) }
 
 // handler answers a call: it sends as many messages as it likes.
 type handler func(ctx context.Context, in *dynamicpb.Message, send func(proto.Message) error) error
@@ -140,7 +148,7 @@ func serve(t testing.TB, in *described, how serving) *server {
 	}
 	var done sync.WaitGroup
 	done.Go(func() {
-		if err := s.Serve(s.conns); err != nil {
+		if err := s.Serve(s.conns); err != nil && !errors.Is(err, rpc.ErrServerStopped) { // before it began
 			t.Error(err)
 		}
 	})
@@ -224,6 +232,7 @@ func open(t testing.TB, env tool.Env, decl string) *source {
 			t.Errorf("%d connections are left", len(kit.conns))
 		}
 	})
+	s.(*source).patience = ample
 	return s.(*source)
 }
 

@@ -34,6 +34,7 @@ type source struct {
 	ctx  context.Context // done when it is closed
 	stop context.CancelFunc
 
+	patience time.Duration // with a server that is asked what it offers
 	learning chan struct{} // holds a token: one asks the server at a time
 
 	mu       sync.Mutex
@@ -44,7 +45,7 @@ type source struct {
 }
 
 func newSource(k *Kit, env tool.Env, d Declaration, to target) *source {
-	s := &source{kit: k, env: env, decl: d, to: to, opaque: opaque(), learning: make(chan struct{}, 1), handed: map[string]string{}}
+	s := &source{kit: k, env: env, decl: d, to: to, opaque: opaque(), patience: reflectionTimeout, learning: make(chan struct{}, 1), handed: map[string]string{}}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	if d.CA != "" {
 		s.files = []string{d.CA}
@@ -226,7 +227,9 @@ func (s *source) learn(ctx context.Context, anew bool) (*offer, error) {
 
 // ask learns what the server says about itself.
 func (s *source) ask(ctx context.Context, c *conn) (*offer, error) {
-	r, err := reflect(ctx, c.cc, s.wanted())
+	asking, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	r, err := reflect(asking, c.cc, s.wanted())
 	if err != nil {
 		return nil, s.unreachable(ctx, err)
 	}
@@ -247,7 +250,7 @@ func (s *source) wanted() []string {
 // unreachable makes an error of one by which the server could not be asked.
 func (s *source) unreachable(ctx context.Context, err error) error {
 	if ctx.Err() == nil && status.Code(err) == codes.DeadlineExceeded {
-		return fault.New(fault.Unavailable, "grpc_unavailable", "%s did not describe its services in %v", s.to.address, reflectionTimeout).
+		return fault.New(fault.Unavailable, "grpc_unavailable", "%s did not describe its services in %v", s.to.address, s.patience).
 			With("look after the server, or name its .proto files under protos").Retrying(fault.RetryBackoff, 0)
 	}
 	return failure(ctx, s.to.address, err, resolver{types: dynamicpb.NewTypes(new(protoregistry.Files)), opaque: s.opaque})

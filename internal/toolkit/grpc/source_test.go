@@ -194,7 +194,7 @@ func TestServerStream(t *testing.T) {
 	<-endless // the server was told
 
 	// What came before the deadline is told.
-	if got, err = call(within(t, 500*time.Millisecond), tl, `{"number":1,"fail":true}`); err != nil || !strings.Contains(got, "cut after 1 messages: the time") {
+	if got, err = call(within(t, 5*time.Second), tl, `{"number":1,"fail":true}`); err != nil || !strings.Contains(got, "cut after 1 messages: the time") {
 		t.Errorf("slow = %s, %v", got, err)
 	}
 	_, err = call(within(t, 300*time.Millisecond), tl, `{"number":0,"fail":true}`)
@@ -221,7 +221,7 @@ func TestServerStream(t *testing.T) {
 
 func TestToolChanged(t *testing.T) {
 	before := describing(t, "testdata/hash.proto")
-	srv := serve(t, before, serving{handle: map[string]handler{"Sha256Hash": echo, "Md5Hash": echo}})
+	srv := serve(t, before, serving{listen: aside, handle: map[string]handler{"Sha256Hash": echo, "Md5Hash": echo}})
 	changes := make(chan struct{}, 10)
 	env := tool.Env{Name: "h", Changed: func() { changes <- struct{}{} }}
 	s := open(t, env, "host: "+srv.address)
@@ -245,7 +245,7 @@ func TestToolChanged(t *testing.T) {
 	text = strings.Replace(text, "rpc Md5Hash", "rpc Md4Hash", 1)
 	after := serve(t, describingText(t, text), serving{listen: srv.address, handle: map[string]handler{"Sha256Hash": echo, "Md4Hash": echo}})
 	for _, tl := range []tool.Tool{md5, sha, s.Tool(asked)} {
-		_, err := call(within(t, 20*time.Second), tl, `{"input":"x"}`)
+		_, err := call(within(t, ample), tl, `{"input":"x"}`)
 		if wantCode(t, err, fault.Denied, "tool_changed"); !tool.Certain(err) {
 			t.Error("a refused call leaves open what happened")
 		}
