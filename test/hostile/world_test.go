@@ -17,7 +17,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
-	"go.uber.org/goleak"
+
+	"steward/test/leak"
 )
 
 // The built programs.
@@ -38,7 +39,7 @@ func run(m *testing.M) int {
 		panic(fmt.Sprintf("%v\n%s", err, out))
 	}
 	code := m.Run()
-	if err := goleak.Find(); code == 0 && err != nil {
+	if err := leak.Find(); code == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
-	"go.uber.org/goleak"
 
 	"steward/internal/conversation"
 	"steward/internal/id"
@@ -29,9 +28,10 @@ import (
 	"steward/internal/store"
 	"steward/internal/store/storetest"
 	"steward/internal/tool"
+	"steward/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 const (
 	crowd = 64 // at one conversation

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"steward/internal/agent"
 	"steward/internal/conversation"
 	"steward/internal/id"
@@ -24,9 +22,10 @@ import (
 	"steward/internal/store/storetest"
 	"steward/internal/tool"
 	"steward/internal/toolkit/builtin"
+	"steward/test/leak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leak.Main(m) }
 
 const user = "anna"
 

@@ -30,11 +30,12 @@ import (
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
 	"steward/internal/tool"
+	"steward/test/leak"
 )
 
 func TestMain(m *testing.M) {
 	// The program's timers end by themselves, at most two seconds later.
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("charm.land/bubbletea/v2.Tick.func1"))
+	leak.Main(m, goleak.IgnoreTopFunction("charm.land/bubbletea/v2.Tick.func1"))
 }
 
 // scripted is a model that does what the last message says.
