@@ -153,6 +153,20 @@ func TestBombs(t *testing.T) {
 	}
 }
 
+// What the kernel itself ends is told as what it is.
+func TestSignals(t *testing.T) {
+	for _, free := range []bool{false, true} {
+		for signal, code := range map[string]string{"KILL": "program_failed", "XCPU": "cpu_exceeded", "XFSZ": "file_size_exceeded"} {
+			p, err := Start(context.Background(), Command{Path: "sh", Args: []string{"-c", "kill -" + signal + " $$"}, Unsandboxed: free})
+			must(t, p, err)
+			f := fault.Of(p.Wait())
+			if f == nil || f.Code != code || code == "program_failed" && f.Details["signal"] != "SIG"+signal {
+				t.Errorf("%s, unsandboxed %v: %+v", signal, free, f)
+			}
+		}
+	}
+}
+
 // rss is what this process holds in memory.
 func rss() int64 {
 	runtime.GC()

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -206,7 +207,7 @@ func (r *running) notRun(code int, said string) (string, bool) {
 // exit returns the exit code, and the signal that it stands for: bubblewrap
 // and shells add 128 to that.
 func (r *running) exit() (int, unix.Signal) {
-	status, ok := r.cmd.ProcessState.Sys().(unix.WaitStatus)
+	status, ok := r.cmd.ProcessState.Sys().(syscall.WaitStatus) // not unix.WaitStatus, which is another type
 	if ok && status.Signaled() {
 		return 128 + int(status.Signal()), status.Signal()
 	}
