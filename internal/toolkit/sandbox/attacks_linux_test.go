@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,7 +34,7 @@ func attacks() map[string]attack {
 		"see process":             seeProcess,
 		"signal process":          func(a []string) error { return unix.Kill(number(a[0]), 0) },
 		"ptrace process":          func(a []string) error { return unix.PtraceSeize(number(a[0])) },
-		"be traced":               func([]string) error { return call(unix.SYS_PTRACE, unix.PTRACE_TRACEME) },
+		"be traced":               beTraced,
 		"read memory":             readMemory,
 		"take descriptor":         takeDescriptor,
 		"compare processes":       func([]string) error { return call(unix.SYS_KCMP, pid(), pid(), 0) },
@@ -409,6 +410,21 @@ func cloneFlags(flags uintptr) error {
 	cmd := exec.Command("/proc/self/exe", "probe", "nothing")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
 	return cmd.Run()
+}
+
+// beTraced asks to be traced by the program that has started it, which does not
+// look after it: the first signal would stop it for good, and Go's runtime sends
+// some to threads that run for long.
+func beTraced([]string) error {
+	runtime.LockOSThread() // until the end: only this thread is traced, and deaf
+	var all unix.Sigset_t
+	for i := range all.Val {
+		all.Val[i] = ^all.Val[i]
+	}
+	if err := unix.PthreadSigmask(unix.SIG_SETMASK, &all, nil); err != nil {
+		return err
+	}
+	return call(unix.SYS_PTRACE, unix.PTRACE_TRACEME)
 }
 
 func joinNamespace([]string) error {
