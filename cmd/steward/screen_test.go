@@ -104,7 +104,7 @@ func (x *tmux) done(said string, texts ...string) string {
 			}
 		}
 		for _, w := range []string{"sending: ", "Esc stops"} {
-			if strings.Contains(screen, w) {
+			if strings.Contains(rest, w) { // above may stand what was drawn before the first frame
 				return "rest"
 			}
 		}
