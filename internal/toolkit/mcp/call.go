@@ -185,9 +185,9 @@ func (x *session) failed(ctx context.Context, what string, status int, err error
 		return fmt.Errorf("%w: %w", fault.New(fault.Unavailable, "mcp_session_missing", "the MCP server %s has forgotten the session", name), err)
 	case shutOut(status):
 		return unauthorized(name, status)
-	case errors.Is(err, errFlood):
+	case errors.Is(err, errFlood) || errors.Is(x.reason(), errFlood): // it may have been hung up before it saw that itself
 		x.src.lost(x)
-		return fault.New(fault.Unavailable, "mcp_server_floods", "the MCP server %s was ended (%s): %w", name, what, err)
+		return fault.New(fault.Unavailable, "mcp_server_floods", "the MCP server %s was ended (%s): %w", name, what, errFlood)
 	case x.calls.Err() != nil || errors.Is(err, sdk.ErrConnectionClosed) || x.prog != nil && broken(err):
 		x.src.lost(x)
 		return fault.New(fault.Unavailable, "mcp_server_ended", "the MCP server %s has ended (%s)%s", name, what, x.said())

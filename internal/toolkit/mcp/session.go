@@ -189,7 +189,7 @@ func (x *session) run(cmd sandbox.Command) (sdk.Transport, error) {
 		return nil, err
 	}
 	x.prog, x.exited = prog, make(chan struct{})
-	x.lines = newLines(prog.in, prog.out, x.src.env.Log, x.heard, &x.changing, &x.tokens)
+	x.lines = newLines(prog.in, prog.out, x.src.env.Log, x.heard, x.blame, &x.changing, &x.tokens)
 	x.wire = x.lines
 	x.src.tasks.Go(func() {
 		defer close(x.exited)
@@ -344,6 +344,13 @@ func (x *session) blame(err error) {
 	}
 }
 
+// reason is why the session ends, nil as long as nothing has said so.
+func (x *session) reason() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.why
+}
+
 // fail ends a session that is of no use.
 func (x *session) fail(err error) {
 	x.blame(err)
@@ -356,9 +363,7 @@ func (x *session) ending() error {
 	case <-x.over:
 	case <-time.After(100 * time.Millisecond): // its calls may know a little earlier
 	}
-	x.mu.Lock()
-	why := x.why
-	x.mu.Unlock()
+	why := x.reason()
 	var f *fault.Error
 	switch {
 	case errors.As(why, &f):

@@ -47,7 +47,8 @@ type lines struct {
 	in    io.WriteCloser
 	out   io.Reader
 	log   *slog.Logger
-	heard func() // is told of every message
+	heard func()      // is told of every message
+	ended func(error) // is told why there are no more, before anybody else learns that
 
 	incoming chan event
 	outgoing chan *outgoing
@@ -106,8 +107,8 @@ func markOf(ctx context.Context) *mark {
 	return m
 }
 
-func newLines(in io.WriteCloser, out io.Reader, log *slog.Logger, heard func(), changing *atomic.Bool, tokens *progress) *lines {
-	c := &lines{in: in, out: out, log: log, heard: heard, changing: changing, tokens: tokens, pending: make(chan struct{}, maxPending),
+func newLines(in io.WriteCloser, out io.Reader, log *slog.Logger, heard func(), ended func(error), changing *atomic.Bool, tokens *progress) *lines {
+	c := &lines{in: in, out: out, log: log, heard: heard, ended: ended, changing: changing, tokens: tokens, pending: make(chan struct{}, maxPending),
 		incoming: make(chan event), outgoing: make(chan *outgoing), closed: make(chan struct{})}
 	c.done.Go(c.read)
 	c.done.Go(c.write)
@@ -222,6 +223,7 @@ func (c *lines) deliver(e event) {
 
 func (c *lines) read() {
 	err := c.messages(bufio.NewReaderSize(c.out, 64<<10))
+	c.ended(err)
 	c.deliver(event{err: err})
 	// What comes now is nobody's: it is read until the program has ended, as it
 	// would wait else.

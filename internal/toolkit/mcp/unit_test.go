@@ -27,7 +27,7 @@ import (
 func pipes() (c *lines, in *io.PipeReader, out *io.PipeWriter) {
 	in, theirs := io.Pipe()
 	ours, out := io.Pipe()
-	return newLines(theirs, ours, slog.New(slog.DiscardHandler), func() {}, &atomic.Bool{}, &progress{}), in, out
+	return newLines(theirs, ours, slog.New(slog.DiscardHandler), func() {}, func(error) {}, &atomic.Bool{}, &progress{}), in, out
 }
 
 // A server that leaves a question open which only newer ones know is taken for
@@ -189,6 +189,19 @@ func TestOddResults(t *testing.T) {
 		t.Error("broken")
 	}
 	if _, err := asJSON(func() {}); !fault.HasCode(err, "tool_output_invalid") {
+		t.Error(err)
+	}
+}
+
+// A call that is hung up because its server floods says so, also where it did
+// not see that itself.
+func TestHungUpByAFlood(t *testing.T) {
+	x := &session{src: &source{env: tool.Env{Name: "srv"}}, over: make(chan struct{})}
+	x.calls, x.hangUp = context.WithCancelCause(t.Context())
+	close(x.over)
+	x.blame(fmt.Errorf("reading: %w", errFlood))
+	x.hangUp(errHungUp)
+	if err := x.failed(t.Context(), "calling srv.work", 0, context.Canceled); !fault.HasCode(err, "mcp_server_floods") {
 		t.Error(err)
 	}
 }
