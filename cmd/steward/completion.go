@@ -11,7 +11,7 @@ import (
 )
 
 // completeTimeout is how long a shell may be kept waiting for names.
-const completeTimeout = 2 * time.Second
+const completeTimeout = 5 * time.Second
 
 type completer = func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective)
 

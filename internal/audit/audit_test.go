@@ -147,7 +147,7 @@ func TestExportOfOnesOwn(t *testing.T) {
 	if c := w.verified(b, head); c.Entries != 20 || c.Omitted != 20 {
 		t.Errorf("%+v", c)
 	}
-	if bytes.Contains(b, []byte(`"ada`)) || bytes.Contains(b, []byte("user:ada")) || bytes.Contains(b, []byte(`{\"n\":2}`)) || bytes.Contains(b, []byte("test.Note.2\"")) {
+	if bytes.Contains(b, []byte(`"ada"`)) || bytes.Contains(b, []byte("user:ada")) || bytes.Contains(b, []byte(`{\"n\":2}`)) || bytes.Contains(b, []byte("test.Note.2\"")) {
 		t.Errorf("bob is told of ada:\n%s", b)
 	}
 }

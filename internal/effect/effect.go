@@ -305,7 +305,10 @@ func (j *job) query(ctx context.Context) (*message.ToolResult, error) {
 	}
 	j.c.notify(Progress{Status: Running, Tool: j.spec.Name, Args: j.args})
 	res, end := j.call(ctx, "", release)
-	if end.err != nil && ctx.Err() != nil {
+	switch {
+	case errors.Is(end.err, request.ErrSuspend):
+		return j.aside()
+	case end.err != nil && ctx.Err() != nil:
 		return j.stopped(ctx)
 	}
 	return j.keepRest(ctx, j.outcome(res, end))
@@ -313,11 +316,17 @@ func (j *job) query(ctx context.Context) (*message.ToolResult, error) {
 
 // stopped is the answer to a call that the end of ctx kept from running.
 func (j *job) stopped(ctx context.Context) (*message.ToolResult, error) {
-	res := j.c.told(message.Interrupted, "Stopped before it was done.")
 	if suspended(ctx) {
-		return res, request.ErrSuspend
+		return j.aside()
 	}
-	return res, nil
+	return j.c.told(message.Interrupted, "Stopped before it was done."), nil
+}
+
+// aside leaves a call as it is recorded, to be gone on with: the node is
+// closing. A tool that waits for a part of the node may say so a moment before
+// ctx does.
+func (j *job) aside() (*message.ToolResult, error) {
+	return j.c.told(message.Interrupted, "Stopped before it was done."), request.ErrSuspend
 }
 
 // suspended reports whether ctx ended because the node is closing: then

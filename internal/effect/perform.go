@@ -7,6 +7,7 @@ import (
 
 	"steward/internal/intent"
 	"steward/internal/message"
+	"steward/internal/request"
 	"steward/internal/tool"
 )
 
@@ -32,6 +33,8 @@ func (f *flight) ended(ctx context.Context, res tool.Result, how end) (*message.
 		return f.finish(ctx, intent.Failed, f.outcome(res, how))
 	case how.err == nil:
 		return f.finish(ctx, intent.Done, f.outcome(res, how))
+	case f.spec.Effect == tool.Query && errors.Is(how.err, request.ErrSuspend): // the next start finds it executing
+		return f.aside()
 	case f.spec.Effect == tool.Query && ctx.Err() != nil:
 		return f.halted(ctx)
 	case f.spec.Effect == tool.Query || tool.Certain(how.err) && !how.abandoned && !f.doubt:

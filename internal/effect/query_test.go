@@ -470,3 +470,28 @@ func TestSharedBlocksStayAsTheyAre(t *testing.T) {
 		t.Errorf("the tool's own block was changed: %+v", shared)
 	}
 }
+
+// What a tool waits for may learn that the node closes before its call does:
+// that is no result, and the next start goes on.
+func TestAQueryThatIsPutAsideFirst(t *testing.T) {
+	for name, v := range map[string]policy.Verdict{"allowed": policy.Allow, "asked about": policy.Ask} {
+		t.Run(name, func(t *testing.T) {
+			e := engine(openStore(t), judge(v))
+			closing := true
+			c := callOf(query(func(context.Context, tool.Invocation) (tool.Result, error) {
+				if closing {
+					return tool.Result{}, fmt.Errorf("asking: %w", request.ErrSuspend)
+				}
+				return tool.Text("there"), nil
+			}), `{}`)
+			if v == policy.Ask {
+				answering(t, e, &c, true)
+			}
+			if res, err := e.Run(t.Context(), c); !errors.Is(err, request.ErrSuspend) {
+				t.Fatalf("%s, %v", describe(res), err)
+			}
+			closing = false
+			expect(t, run(t, e, c), message.OK, "there")
+		})
+	}
+}

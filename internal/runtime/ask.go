@@ -109,7 +109,10 @@ func (n *Node) ask(ctx context.Context, a *asking, rc request.Context, path stri
 	c := n.enter(a.chat.user, conv)
 	defer n.exit(c)
 	if _, err := n.Send(ctx, c.user, t); err != nil {
-		if ctx.Err() != nil {
+		switch {
+		case n.life.Err() != nil: // which ctx may learn of a moment later
+			return tool.Result{}, request.ErrSuspend
+		case ctx.Err() != nil:
 			return tool.Result{}, err
 		}
 		return tool.Result{}, n.unasked(ctx, c, at, err)

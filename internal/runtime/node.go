@@ -193,9 +193,9 @@ var assistant = agent.Definition{
 func (n *Node) Close(ctx context.Context) error {
 	n.mu.Lock()
 	already := n.closed
+	n.end(request.ErrSuspend) // first: who is refused finds why
 	n.closed = true
 	n.mu.Unlock()
-	n.end(request.ErrSuspend)
 	done := make(chan struct{})
 	go func() {
 		n.hub.Close()

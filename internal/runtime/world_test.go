@@ -279,8 +279,26 @@ func (w *world) until(conv id.ID, from runtime.Cursor, stop func(runtime.Frame) 
 			return got
 		}
 	}
-	w.t.Fatalf("it never came; frames: %s", kinds(got))
+	w.t.Fatalf("it never came; frames: %s", told(got))
 	return nil
+}
+
+// told is what frames tell, for who wants to know why one did not come.
+func told(frames []runtime.Frame) string {
+	var b strings.Builder
+	for _, f := range frames {
+		fmt.Fprintf(&b, "\n%s %s", f.Kind, f.Text)
+		if f.Call != nil {
+			fmt.Fprintf(&b, " %s %s", f.Call.Name, f.Call.Status)
+			if f.Call.Result != nil {
+				fmt.Fprintf(&b, " %s", f.Call.Result.Text())
+			}
+		}
+		if f.Err != nil {
+			fmt.Fprintf(&b, " %v", f.Err)
+		}
+	}
+	return b.String()
 }
 
 // atRest waits until no turn of the conversation runs.
