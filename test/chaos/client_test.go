@@ -244,12 +244,15 @@ func (c *client) handle(ctx context.Context, ws *websocket.Conn, f frame, stop <
 // last answer goes, and what that turn has queued may be asked about later.
 func answerAll(ctx context.Context, addr string) error {
 	ws, _, err := websocket.Dial(ctx, "ws://"+addr+"/ws", nil)
+	if err != nil && ctx.Err() != nil { // nothing was left to ask about
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	defer ws.CloseNow()
 	ws.SetReadLimit(32 << 20)
-	if err := write(ctx, ws, map[string]any{"type": "approvals", "follow": true}); err != nil {
+	if err := write(ctx, ws, map[string]any{"type": "approvals", "follow": true}); err != nil && ctx.Err() == nil {
 		return err
 	}
 	for {
