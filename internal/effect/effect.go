@@ -319,14 +319,14 @@ func (j *job) stopped(ctx context.Context) (*message.ToolResult, error) {
 	if suspended(ctx) {
 		return j.aside()
 	}
-	return j.c.told(message.Interrupted, "Stopped before it was done."), nil
+	return j.c.interrupted(), nil
 }
 
 // aside leaves a call as it is recorded, to be gone on with: the node is
 // closing. A tool that waits for a part of the node may say so a moment before
 // ctx does.
 func (j *job) aside() (*message.ToolResult, error) {
-	return j.c.told(message.Interrupted, "Stopped before it was done."), request.ErrSuspend
+	return j.c.interrupted(), request.ErrSuspend
 }
 
 // suspended reports whether ctx ended because the node is closing: then

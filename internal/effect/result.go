@@ -31,6 +31,11 @@ func (c *Call) told(status message.Status, text string) *message.ToolResult {
 		Content: []message.Block{&message.Text{Common: own, Text: strings.ToValidUTF8(text, "\uFFFD")}}}
 }
 
+// interrupted is the result of a call that was stopped before it was done.
+func (c *Call) interrupted() *message.ToolResult {
+	return c.told(message.Interrupted, "Stopped before it was done.")
+}
+
 func (c *Call) failed(err error) *message.ToolResult { return c.told(message.Failed, explained(err)) }
 
 func (c *Call) denied(reason string) *message.ToolResult {

@@ -146,7 +146,7 @@ func (e *Engine) settleOne(ctx context.Context, s Settlement, r kept) (*message.
 		res := c.told(message.Unavailable, "Not done: the tool "+r.in.Tool+" is not there any more.")
 		return e.drop(ctx, j, r, reasonGone, res)
 	case s.Stopped && r.in.State != intent.Executing:
-		return e.drop(ctx, j, r, ReasonStopped, c.told(message.Interrupted, "Stopped before it was done."))
+		return e.drop(ctx, j, r, ReasonStopped, c.interrupted())
 	}
 	j.c.Tool, j.spec = t, t.Spec()
 	if r.in.State == intent.Executing { // it had begun before a crash, whatever became of its twin
