@@ -114,6 +114,7 @@ func sources() []source {
 			last := slices.IndexFunc(list, func(v runtime.IntentView) bool {
 				return v.Conversation.String() == s.seen && strings.Contains(string(v.Args), "fine")
 			})
+			s.model.think(doing()) // the conversation is told of it, and would keep it all anew
 			v, err := s.node.UndoIntent(s.t.Context(), person, list[last].ID.String())
 			s.must(err)
 			if v.Undone.Zero() && v.Undoes.Zero() {
