@@ -24,6 +24,7 @@ check:
 ## bench: Steward beside a bare loop, and one very long conversation
 bench:
 	@$(GO) run ./bench
+	@$(GO) run ./bench/long
 
 ## fuzz: each fuzz target for FUZZTIME
 fuzz:

@@ -29,9 +29,9 @@ type floor struct {
 func floors() map[string]floor {
 	table := map[string]floor{}
 	for level, names := range [][]string{
-		{"internal/fault", "internal/id"},
+		{"internal/fault", "internal/id", "internal/words"},
 		{"internal/resource", "internal/request", "internal/message", "internal/tool", "internal/pattern", "internal/intent", "internal/record", "internal/tidy"},
-		{"internal/store", "internal/policy", "internal/flow", "internal/embed", "internal/tokens", "internal/llm", "internal/view", "internal/exchange", "internal/search", "internal/service", "internal/watch"},
+		{"internal/store", "internal/policy", "internal/flow", "internal/embed", "internal/tokens", "internal/llm", "internal/view", "internal/exchange", "internal/search", "internal/service", "internal/watch", "internal/egress"},
 	} {
 		for order, name := range names {
 			table[name] = floor{level: level, order: order}

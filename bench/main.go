@@ -1,23 +1,38 @@
-// Command bench measures a chat turn with one tool call, every message
-// durably committed, through Steward and through a bare loop side by side:
-// same machine, same run, in turns. The model server, the bare loop and
-// Steward each are a process of their own.
+// Command bench measures what ships: the built steward binary with its
+// default settings, driven over its WebSocket, beside a bare loop that serves
+// a WebSocket over the same SQLite with the same syncs (package bare). One
+// driver serves both, in alternating windows of one run. The model server, the
+// driver and the two servers are processes of their own; only the CPU of the
+// servers counts.
 package main
 
 import (
-	"bufio"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 
 	"steward/bench/fakemodel"
+)
+
+// shape is one way of using a chat server.
+type shape struct {
+	turns   int // of each conversation
+	window  int // conversations in a window
+	windows int
+}
+
+// atOnce is how many conversations run at the same time, each over a
+// connection of its own that ends with it.
+const atOnce = 32
+
+var (
+	shapes      = []shape{{turns: 1, window: 500, windows: 5}, {turns: 10, window: 200, windows: 5}, {turns: 60, window: 64, windows: 3}}
+	shortShapes = []shape{{turns: 1, window: 32, windows: 1}, {turns: 3, window: 32, windows: 1}}
 )
 
 func main() {
@@ -28,254 +43,210 @@ func main() {
 		}
 		return
 	}
-	short := flag.Bool("short", false, "fewer turns and windows: a check that it runs, not a measurement")
-	only := flag.String("only", "", "turns, or long: one part of it")
+	short := flag.Bool("short", false, "a check that it runs, not a measurement")
+	only := flag.String("only", "", "one part of it: turns, aged or start")
+	binary := flag.String("binary", "", "measure this steward `FILE` instead of building one")
 	flag.Parse()
-	var err error
-	if *only != "long" {
-		err = run(*short)
-	}
-	if err == nil && *only != "turns" {
-		err = runLong(*short)
-	}
-	if err != nil {
+	if err := run(*short, *only, *binary); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-// child runs one of the processes: the model server, or a contender that
-// takes orders on its standard input.
+// child runs one of the processes until its standard input ends.
 func child(kind string, args []string) error {
-	if kind == "child-model" {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+	var handler http.Handler
+	switch kind {
+	case "child-model":
+		handler = fakemodel.Handler("math__multiply")
+	case "child-bare":
+		var err error
+		var end func()
+		if handler, end, err = bareServer(args[0], args[1]); err != nil {
 			return err
 		}
-		fmt.Println("http://" + ln.Addr().String() + "/v1")
-		go http.Serve(ln, fakemodel.Handler("math__multiply"))
-		_, err = io.Copy(io.Discard, os.Stdin) // until the parent is gone
-		return err
+		defer end()
+	default:
+		return fmt.Errorf("there is no such child")
 	}
-	if strings.HasPrefix(kind, "child-serve-") {
-		return serveWS(kind, args[0], args[1])
-	}
-	open := map[string]func(dir, model string) (contender, error){
-		"child-bare": openBare, "child-bare-ws": openRemote("child-serve-bare"),
-		"child-steward": openSteward, "child-steward-ws": openRemote("child-serve-steward"),
-	}[kind]
-	if open == nil || len(args) != 2 {
-		return fmt.Errorf("no such child")
-	}
-	c, err := open(args[0], args[1])
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	return serve(c)
+	fmt.Println("http://" + ln.Addr().String())
+	go http.Serve(ln, handler) //nolint:errcheck // it ends with the process
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
 }
 
-// process is a child that takes orders.
-type process struct {
-	cmd   *exec.Cmd
-	stdin io.Closer
-	in    *json.Encoder
-	out   *bufio.Scanner
-}
-
-func start(kind string, args ...string) (*process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(self, append([]string{kind}, args...)...)
-	cmd.Stderr = os.Stderr
-	w, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	r, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	out := bufio.NewScanner(r)
-	out.Buffer(nil, 1<<20)
-	return &process{cmd, w, json.NewEncoder(w), out}, nil
-}
-
-func (p *process) line() (string, error) {
-	if !p.out.Scan() {
-		return "", fmt.Errorf("%s ended: %v", p.cmd.Args[1], p.out.Err())
-	}
-	return p.out.Text(), nil
-}
-
-func (p *process) do(o order) (report, error) {
-	if err := p.in.Encode(o); err != nil {
-		return report{}, err
-	}
-	l, err := p.line()
-	if err != nil {
-		return report{}, err
-	}
-	var r report
-	return r, json.Unmarshal([]byte(l), &r)
-}
-
-// stop ends the process as it likes to end: when it is told nothing more.
-func (p *process) stop() {
-	p.stdin.Close()
-	p.cmd.Wait()
-}
-
-func run(short bool) error {
-	model, err := start("child-model")
+func run(short bool, only, binary string) error {
+	dir, err := os.MkdirTemp("", "steward-bench-")
 	if err != nil {
 		return err
 	}
-	defer model.stop()
-	url, err := model.line()
-	if err != nil {
-		return err
-	}
-	windows := 7
-	afters := []int{10, 100, 1000}
+	defer os.RemoveAll(dir)
+	b := &bench{dir: dir, binary: binary, shapes: shapes, aged: 1000, sample: 40, starts: 20}
 	if short {
-		windows, afters = 3, []int{5, 20}
+		b.shapes, b.aged, b.sample, b.starts = shortShapes, 20, 5, 2
+	}
+	if b.binary == "" {
+		if b.binary, err = build(dir); err != nil {
+			return err
+		}
 	}
 	about, err := machine()
 	if err != nil {
 		return err
 	}
 	fmt.Println(about)
-	fmt.Println("A turn: user message, tool call, result, answer; two model calls; four messages durably committed.")
-	fmt.Println("Each figure is the median of", windows, "windows, bare and Steward in turns; the ratio is the median of the windows' ratios.")
-	fmt.Println()
-	fmt.Println("| through | conversations | after turns | CPU ms/turn bare | Steward | ratio | p50 ms bare | Steward | ratio | p99 ms bare | Steward | turns/s bare | Steward |")
-	fmt.Println("|---|---|---|---|---|---|---|---|---|---|---|---|---|")
-	var tails []string
-	for _, through := range []string{"runtime", "WebSocket"} {
-		for _, convs := range []int{1, 32} {
-			lines, err := pair(url, through, convs, afters, windows, short)
-			if err != nil {
-				return err
-			}
-			tails = append(tails, lines...)
+	model, url, err := start("child-model")
+	if err != nil {
+		return err
+	}
+	defer model.stop()
+	b.model = url
+	for _, part := range []struct {
+		name string
+		run  func() error
+	}{{"turns", b.turns}, {"aged", b.agedTurns}, {"start", b.start}} {
+		if only != "" && only != part.name {
+			continue
+		}
+		if err := part.run(); err != nil {
+			return fmt.Errorf("%s: %w", part.name, err)
 		}
 	}
-	fmt.Println()
-	fmt.Println("| through | conversations | turns each | memory MB bare (RSS) | Steward (RSS) | Steward (live heap) | disk B/turn bare | Steward | of it content | Steward beyond content, first and last stretch |")
-	fmt.Println("|---|---|---|---|---|---|---|---|---|---|")
-	fmt.Println(strings.Join(tails, "\n"))
 	return nil
 }
 
-// pair measures both contenders in turns.
-func pair(url, through string, convs int, afters []int, windows int, short bool) ([]string, error) {
-	suffix := ""
-	if through == "WebSocket" {
-		suffix = "-ws"
-		afters = afters[:1]
-	}
-	var ps [2]*process
-	for i, kind := range []string{"child-bare", "child-steward"} {
-		dir, err := os.MkdirTemp("", "steward-bench-")
+// bench is one run.
+type bench struct {
+	dir, binary, model string
+	shapes             []shape
+	aged, sample       int
+	starts             int
+	made               int // folders made so far
+}
+
+// both starts a bare server and a Steward in fresh folders.
+func (b *bench) both() (servers [2]*server, err error) {
+	for i, open := range []func(folder string) (*server, error){b.openBare, b.openSteward} {
+		b.made++
+		folder := fmt.Sprintf("%s/%d", b.dir, b.made)
+		if err = os.Mkdir(folder, 0o700); err == nil {
+			servers[i], err = open(folder)
+		}
 		if err != nil {
-			return nil, err
+			return servers, err
 		}
-		defer os.RemoveAll(dir)
-		if ps[i], err = start(kind+suffix, dir, url); err != nil {
-			return nil, err
-		}
-		defer ps[i].stop()
 	}
-	full := 20
-	if convs == 1 || through == "WebSocket" { // its CPU is read in steps of 10 ms
-		full = 100
+	return servers, nil
+}
+
+// turns measures each shape.
+func (b *bench) turns() error {
+	fmt.Printf("\nA turn is a user's message, a tool call, its result and an answer: two model calls, four messages durably\n"+
+		"committed. %d conversations run at once, each over a connection of its own that ends with it. Each figure is\n"+
+		"the median of alternating windows, the ratio the median of the windows' ratios; memory and disk at the end.\n\n", atOnce)
+	fmt.Println("| turns a conversation | conversations | CPU s per 1,000 turns: bare | Steward | ratio | p50 ms: bare | Steward | ratio | memory MB: bare | Steward | disk KB a turn: bare | Steward |")
+	fmt.Println("|---|---|---|---|---|---|---|---|---|---|---|---|")
+	for _, s := range b.shapes {
+		if err := b.turnsOf(s); err != nil {
+			return err
+		}
 	}
-	if short {
-		full = 5
+	return nil
+}
+
+func (b *bench) turnsOf(s shape) error {
+	servers, err := b.both()
+	if err != nil {
+		return err
 	}
-	window := full
-	done := 0
-	var disks [2][]report
-	for n, after := range afters {
-		if n+1 < len(afters) { // the windows must not reach the next mark
-			window = min(window, (afters[n+1]-after)/windows)
-		} else {
-			window = full
-		}
-		var got [2][]report
-		for i := range ps {
-			if _, err := ps[i].do(order{Conversations: convs, Turns: after - done}); err != nil {
-				return nil, err
-			}
-		}
-		done = after
-		for range windows {
-			for i := range ps {
-				r, err := ps[i].do(order{Conversations: convs, Turns: window})
-				if err != nil {
-					return nil, err
-				}
-				got[i] = append(got[i], r)
-			}
-			done += window
-		}
-		fmt.Println(row(through, convs, after, got))
-		for i := range ps {
-			r, err := ps[i].do(order{Disk: true})
+	var got [2][]figures
+	for range s.windows {
+		for i, srv := range servers {
+			f, err := srv.run(s.window, s.turns)
 			if err != nil {
-				return nil, err
+				return fmt.Errorf("%s: %w", srv.name, err)
 			}
-			r.Turns = done
-			disks[i] = append(disks[i], r)
+			got[i] = append(got[i], f)
 		}
 	}
-	return []string{memoryRow(through, convs, done, disks)}, nil
+	var memory, disk [2]float64
+	for i, srv := range servers {
+		memory[i] = rss(srv.pid)
+		if err := srv.stop(); err != nil {
+			return err
+		}
+		bytes, err := size(srv.folder)
+		if err != nil {
+			return err
+		}
+		disk[i] = bytes / 1024 / float64(s.window*s.windows*s.turns)
+	}
+	cpu := func(f figures) float64 { return f.cpu }
+	p50 := func(f figures) float64 { return f.p50 }
+	fmt.Printf("| %d | %d | %.2f | %.2f | **%.2f** | %.1f | %.1f | **%.2f** | %.0f | %.0f | %.1f | %.1f |\n", s.turns, s.window*s.windows,
+		of(got[0], cpu), of(got[1], cpu), ratio(got, cpu), of(got[0], p50), of(got[1], p50), ratio(got, p50),
+		memory[0], memory[1], disk[0], disk[1])
+	return nil
 }
 
-func row(through string, convs, after int, got [2][]report) string {
-	med := func(i int, f func(report) float64) float64 {
-		var v []float64
-		for _, r := range got[i] {
-			v = append(v, f(r))
-		}
-		return median(v)
+// agedTurns measures what a turn costs early and late in conversations of many
+// turns.
+func (b *bench) agedTurns() error {
+	const chats = 8
+	fmt.Printf("\n%d conversations at once, each over one connection: CPU ms of a turn after 10 turns and after %d.\n\n", chats, b.aged)
+	fmt.Println("| | after 10 | after many | ratio |")
+	fmt.Println("|---|---|---|---|")
+	servers, err := b.both()
+	if err != nil {
+		return err
 	}
-	ratio := func(f func(report) float64) float64 {
-		var v []float64
-		for i := range got[0] {
-			v = append(v, f(got[1][i])/f(got[0][i]))
+	for _, srv := range servers {
+		open, err := srv.connect(chats)
+		if err != nil {
+			return err
 		}
-		return median(v)
+		var early, late figures
+		for _, part := range []struct {
+			turns int
+			into  *figures
+		}{{10, nil}, {b.sample, &early}, {b.aged - 10 - b.sample, nil}, {b.sample, &late}} {
+			f, err := srv.measure(open, part.turns)
+			if err != nil {
+				return fmt.Errorf("%s: %w", srv.name, err)
+			}
+			if part.into != nil {
+				*part.into = f
+			}
+		}
+		fmt.Printf("| %s | %.2f | %.2f | **%.2f** |\n", srv.name, early.cpu, late.cpu, late.cpu/early.cpu)
+		for _, c := range open {
+			c.close()
+		}
+		if err := srv.stop(); err != nil {
+			return err
+		}
 	}
-	cpu := func(r report) float64 { return r.CPU }
-	p50 := func(r report) float64 { return r.P50 }
-	p99 := func(r report) float64 { return r.P99 }
-	rate := func(r report) float64 { return r.Rate }
-	return fmt.Sprintf("| %s | %d | %d | %.3f | %.3f | **%.2f** | %.2f | %.2f | **%.2f** | %.2f | %.2f | %.0f | %.0f |",
-		through, convs, after, med(0, cpu), med(1, cpu), ratio(cpu), med(0, p50), med(1, p50), ratio(p50),
-		med(0, p99), med(1, p99), med(0, rate), med(1, rate))
+	return nil
 }
 
-func memoryRow(through string, convs, turns int, d [2][]report) string {
-	last := len(d[0]) - 1
-	per := func(r report) float64 { return float64(r.DiskBytes) / float64(r.Turns*convs) }
-	stretch := func(a, b report) float64 {
-		return float64(b.DiskBytes-a.DiskBytes-(b.Content-a.Content)) / float64((b.Turns-a.Turns)*convs)
+func of(list []figures, f func(figures) float64) float64 {
+	v := make([]float64, len(list))
+	for i := range list {
+		v[i] = f(list[i])
 	}
-	steward := d[1]
-	firstStretch := stretch(report{}, steward[0])
-	lastStretch := firstStretch
-	if last > 0 {
-		lastStretch = stretch(steward[last-1], steward[last])
+	return median(v)
+}
+
+func ratio(got [2][]figures, f func(figures) float64) float64 {
+	v := make([]float64, len(got[0]))
+	for i := range v {
+		v[i] = f(got[1][i]) / f(got[0][i])
 	}
-	return fmt.Sprintf("| %s | %d | %d | %.0f | %.0f | %.1f | %.0f | %.0f | %.0f | %.0f, %.0f |", through, convs, turns,
-		d[0][last].RSS, steward[last].RSS, steward[last].Heap, per(d[0][last]), per(steward[last]),
-		float64(steward[last].Content)/float64(turns*convs), firstStretch, lastStretch)
+	return median(v)
 }
 
 func median(v []float64) float64 {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -72,7 +71,7 @@ func agentList(ctx context.Context, c caller) ([]catalog.Listing, error) {
 
 func inspectAgent(ctx context.Context, c caller, path string) (catalog.Inspection, error) {
 	var out catalog.Inspection
-	err := c.call(ctx, http.MethodGet, "/agents/inspect?path="+url.QueryEscape(path), nil, &out)
+	err := c.call(ctx, http.MethodPost, "/agents/inspect", map[string]string{"path": path}, &out)
 	return out, err
 }
 

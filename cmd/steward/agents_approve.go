@@ -28,10 +28,13 @@ func (a *app) approveAgents() *cobra.Command {
 	c := &cobra.Command{
 		Use: "approve [PATH…]", Short: "Look at agents and sources, and allow them as they are", ValidArgsFunction: a.completeAgents,
 		Long: "Show all that is to be allowed, or what is otherwise than approved before, and ask for each. With --all\n" +
-			"the agents below are asked for too, and without a PATH everything that waits. --tool sets a tool\n" +
-			"otherwise than its source proposes: query, action, ask (before each call), or off.",
+			"the agents below are asked for too, and without a PATH everything that waits. --tool sets tools\n" +
+			"otherwise than their source proposes: query, action, ask (before each call), noask or off, or several\n" +
+			"of them with commas. NAME may be a glob; of several that match a tool, the most specific counts.\n" +
+			"yields:private+untrusted, reach:here and targets:to+cc change what is proposed for their data.",
 		Example: "  steward agents approve personal_assistant --all\n" +
-			"  steward agents approve mcp:docs --tool docs.write_file=ask --tool docs.move_file=off",
+			"  steward agents approve mcp:docs --tool docs.write_file=ask --tool docs.move_file=off\n" +
+			"  steward agents approve mcp:sim --yes --tool 'sim.*=query,noask'",
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0 && !o.all:
@@ -50,7 +53,7 @@ func (a *app) approveAgents() *cobra.Command {
 	f.BoolVar(&o.all, "all", false, "those below too; without a PATH, all that wait")
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
 	f.StringVar(&o.hash, "hash", "", "approve what has this `HASH`, and nothing else, without asking")
-	f.StringArrayVar(&o.tools, "tool", nil, "`NAME=HOW` a tool is to be used: query, action, ask or off")
+	f.StringArrayVar(&o.tools, "tool", nil, "`NAME=HOW` tools are to be used: query, action, ask, noask or off; NAME may be a glob")
 	return c
 }
 
@@ -61,19 +64,32 @@ func toolSettings(flags []string) (map[string]catalog.ToolSetting, error) {
 	for _, f := range flags {
 		name, how, _ := strings.Cut(f, "=")
 		s := out[name]
-		switch how {
-		case "query":
-			s.Effect = tool.Query
-		case "action":
-			s.Effect = tool.Action
-		case "ask":
-			s.Asks = &yes
-		case "noask":
-			s.Asks = &no
-		case "off":
-			s.Off = true
-		default:
-			return nil, usage("--tool wants NAME=query, action, ask, noask or off, not %q", f)
+		for word := range strings.SplitSeq(how, ",") {
+			switch strings.TrimSpace(word) {
+			case "query":
+				s.Effect = tool.Query
+			case "action":
+				s.Effect = tool.Action
+			case "ask":
+				s.Asks = &yes
+			case "noask":
+				s.Asks = &no
+			case "off":
+				s.Off = true
+			default:
+				key, list, _ := strings.Cut(strings.TrimSpace(word), ":")
+				words := strings.FieldsFunc(list, func(c rune) bool { return c == '+' })
+				switch key {
+				case "yields":
+					s.Yields = &words
+				case "reach":
+					s.Reach = tool.Reach(list)
+				case "targets":
+					s.Targets = &words
+				default:
+					return nil, usage("--tool wants NAME=query, action, ask, noask, off, yields:LABEL+LABEL, reach:here, reach:out or targets:ARG+ARG, or several with commas, not %q", f)
+				}
+			}
 		}
 		out[name] = s
 	}
@@ -123,12 +139,12 @@ func chosen(list []catalog.Listing, args []string, all bool) ([]string, error) {
 	var out []string
 	found := map[string]bool{}
 	for _, l := range list {
-		take := len(args) == 0 && l.Status == catalog.Pending
+		take := len(args) == 0 && l.Waits()
 		for _, arg := range args {
 			if l.Path == arg {
 				take, found[arg] = true, true
 			}
-			take = take || all && strings.HasPrefix(l.Path, arg+"/") && l.Status == catalog.Pending
+			take = take || all && strings.HasPrefix(l.Path, arg+"/") && l.Waits()
 		}
 		if take {
 			out = append(out, l.Path)

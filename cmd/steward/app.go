@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"steward/internal/face/terminal"
 	"steward/internal/fault"
 	"steward/internal/identity"
 	"steward/internal/secret"
@@ -47,6 +48,7 @@ type app struct {
 
 	knockFor, listFor time.Duration // limits of the search for models; zero: knockTimeout, listTimeout
 
+	idle  bool            // the command takes up nothing that was interrupted
 	flags []settings.Flag // those of the command that are settings
 	set   *settings.Loaded
 
@@ -57,6 +59,17 @@ type app struct {
 func (a *app) run(ctx context.Context, args []string) int {
 	ctx, stop := a.interruptible(ctx)
 	defer stop()
+	a.stdout, a.stderr = screened(a.stdout), screened(a.stderr)
+	defer func() {
+		for _, w := range []io.Writer{a.stdout, a.stderr} {
+			if s, ok := w.(*terminal.Screen); ok {
+				s.Flush() //nolint:errcheck // nobody is left to tell
+			}
+		}
+	}()
+	if a.stdin != nil {
+		a.stdin = &input{ctx: ctx, from: a.stdin}
+	}
 	root := a.command()
 	root.SetArgs(args)
 	root.SetIn(a.stdin)
@@ -175,7 +188,9 @@ func (a *app) command() *cobra.Command {
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		DisableAutoGenTag: true,
+		Version:           a.versionText(),
 	}
+	root.SetVersionTemplate("steward {{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	f := root.PersistentFlags()
 	f.StringVar(&a.config, "config", "", "settings `FILE` to use in place of ./steward.yaml")
@@ -188,7 +203,7 @@ func (a *app) command() *cobra.Command {
 	complete(root, "model", a.completeModels)
 	root.AddGroup(&cobra.Group{ID: "talk", Title: "Talk:"}, &cobra.Group{ID: "keep", Title: "Keep:"}, &cobra.Group{ID: "look", Title: "Look:"})
 	root.AddCommand(a.chatCommand(), a.askCommand(), a.serveCommand(),
-		a.conversationsCommand(), a.messagesCommand(), a.branchCommand(), a.importCommand(), a.searchCommand(), a.agentsCommand(), a.mcpCommand(), a.approvalsCommand(), a.grantsCommand(), a.keysCommand(), a.secretsCommand(), a.usersCommand(), a.groupsCommand(), a.resourcesCommand(),
+		a.conversationsCommand(), a.messagesCommand(), a.branchCommand(), a.importCommand(), a.searchCommand(), a.agentsCommand(), a.mcpCommand(), a.approvalsCommand(), a.grantsCommand(), a.tokenCommand(), a.keysCommand(), a.secretsCommand(), a.usersCommand(), a.groupsCommand(), a.resourcesCommand(),
 		a.logCommand(), a.auditCommand(), a.policyCommand(), a.eventsCommand(), a.requestsCommand(), a.intentsCommand(), a.modelsCommand(), a.configCommand(), a.doctorCommand(), a.versionCommand(), a.manCommand(root))
 	strict(root)
 	return root
@@ -267,16 +282,66 @@ func (a *app) logger(set *settings.Loaded, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, opt))
 }
 
+// plainLogger tells a person what went wrong on the way, in a line each.
+// Whoever wants the log itself sets its level to debug, or its format to json.
+func (a *app) plainLogger(set *settings.Loaded) *slog.Logger {
+	if set.Log.Format == "json" || strings.EqualFold(set.Log.Level, "debug") {
+		return a.logger(set, a.stderr)
+	}
+	return slog.New(plainLog{app: a})
+}
+
+// plainLog is a slog.Handler that writes warnings and errors as notes.
+type plainLog struct {
+	app   *app
+	attrs string
+}
+
+func (p plainLog) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
+
+func (p plainLog) Handle(_ context.Context, r slog.Record) error {
+	var b strings.Builder
+	r.Attrs(func(at slog.Attr) bool {
+		b.WriteString(", " + at.Key + " " + at.Value.String())
+		return true
+	})
+	p.app.note("steward: %s", p.app.hidden().Mask(r.Message+p.attrs+b.String()))
+	return nil
+}
+
+func (p plainLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	for _, at := range attrs {
+		p.attrs += ", " + at.Key + " " + at.Value.String()
+	}
+	return p
+}
+
+func (p plainLog) WithGroup(string) slog.Handler { return p }
+
 // user is whom the commands act for: who can read the data folder is the
 // local user.
 func (a *app) user() string { return identity.Local }
 
 // printJSON writes a value for programs.
 func (a *app) printJSON(v any) error {
-	enc := json.NewEncoder(a.stdout)
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := io.WriteString(a.stdout, a.jsonText(b.String()))
+	return err
+}
+
+// jsonText is a JSON text as standard output gets it: a terminal gets escapes
+// for what is not seen.
+func (a *app) jsonText(text string) string {
+	if isTerminal(a.stdout) {
+		return terminal.EscapedJSON(text)
+	}
+	return text
 }
 
 // getenv returns a variable of the app's own environment.
@@ -287,10 +352,4 @@ func (a *app) getenv(name string) string {
 		}
 	}
 	return ""
-}
-
-// isTerminal reports whether a stream of the app is one.
-func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	return ok && terminalFile(f)
 }

@@ -170,6 +170,9 @@ func tellWaiting(ctx context.Context, l *local, w io.Writer) error {
 }
 
 func waitsHow(l catalog.Listing) string {
+	if n := len(l.Waiting); n > 0 {
+		return fmt.Sprintf("offers %s, off until you approve", counted(n, "tool that is new or changed", "tools that are new or changed"))
+	}
 	if l.Changed {
 		return "is not as it was approved any more, and waits for your approval"
 	}

@@ -115,7 +115,7 @@ func questionTable(list []effect.Question, width int, now time.Time) string {
 		if q.Approvers != "" {
 			who = q.Approvers
 		}
-		what := q.Tool + " " + string(q.Args)
+		what := q.Tool + " " + terminal.ArgumentsLine(&q)
 		if q.User != "" && q.Approvers != "" {
 			what += " (for " + q.User + ")"
 		}
@@ -165,10 +165,12 @@ func columns(rows [][]string, width int) string {
 }
 
 func (a *app) showApproval() *cobra.Command {
-	return &cobra.Command{
+	var whole bool
+	c := &cobra.Command{
 		Use: "show ID", Short: "Show all that a question is about", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeApprovals,
 		Long: "Show all that an answer binds: the tool, its version and its whole arguments, with what is not seen\n" +
-			"written out; why it is asked, what had been read before, who answers and until when.",
+			"written out; why it is asked, what had been read before, who answers and until when. On a terminal long\n" +
+			"arguments are cut, below a list of all of them; --whole shows them whole.",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.deciding(c.Context(), func(api caller, _ bool) error {
 				q, err := questionNamed(c.Context(), api, args[0])
@@ -178,11 +180,13 @@ func (a *app) showApproval() *cobra.Command {
 				case a.json:
 					return a.printJSON(q)
 				}
-				_, err = a.stdout.Write([]byte(terminal.QuestionShown(&q, a.width(), time.Now())))
+				_, err = a.stdout.Write([]byte(terminal.QuestionShown(&q, a.width(), time.Now(), whole || a.width() == 0)))
 				return err
 			})
 		},
 	}
+	c.Flags().BoolVar(&whole, "whole", false, "do not cut long arguments")
+	return c
 }
 
 // answerFlags is what the command line says of an approval.
@@ -290,7 +294,7 @@ func (a *app) allows(q *effect.Question, v runtime.Verdict) (bool, error) {
 		return false, fault.New(fault.Invalid, "approval_unattended", "nobody is there to look at what would be allowed").
 			With("look with steward approvals show %s, and say --yes", q.Short[:8])
 	}
-	text := terminal.QuestionShown(q, a.width(), time.Now()) + "\n" + termsOf(q, v)
+	text := terminal.QuestionShown(q, a.width(), time.Now(), false) + "\n" + termsOf(q, v)
 	if _, err := fmt.Fprintf(a.stderr, "%s\nAllow it? [y/N] ", text); err != nil {
 		return false, err
 	}

@@ -145,7 +145,7 @@ func TestWhatWaitsIsToldFromElsewhere(t *testing.T) {
 	}
 
 	// Who has no right to is refused, and knows it.
-	stranger := &remote{wire: wire{url: r.url, token: "sk-steward-none", http: &http.Client{Transport: &http.Transport{}}}}
+	stranger := &remote{wire: wire{url: r.url, token: func() (string, error) { return "sk-steward-none", nil }, http: &http.Client{Transport: &http.Transport{}}}}
 	defer stranger.http.CloseIdleConnections()
 	for _, err := range stranger.Waiting(t.Context()) {
 		if fault.Of(err) == nil || !fault.Is(err, fault.Unauthentic) {

@@ -19,6 +19,7 @@ import (
 	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
+	"steward/internal/tool"
 )
 
 // wireApproval is a question as a frame tells it.
@@ -34,6 +35,7 @@ type wireApproval struct {
 	Foreign   bool            `json:"foreign"`
 	Pattern   pattern.Pattern `json:"pattern"`
 	NoGrant   string          `json:"no_grant"`
+	Arguments []tool.Argument `json:"arguments"`
 
 	Agent string          `json:"agent"`
 	Tool  string          `json:"tool"`
@@ -42,7 +44,7 @@ type wireApproval struct {
 
 func (a *wireApproval) view() *runtime.ApprovalView {
 	return &runtime.ApprovalView{ID: a.ID, Hash: a.Hash, Reason: a.Reason, Expires: a.Expires, Rule: a.Rule,
-		Labels: a.Labels, Read: a.Read, Approvers: a.Approvers, Foreign: a.Foreign, Pattern: a.Pattern, NoGrant: a.NoGrant,
+		Labels: a.Labels, Read: a.Read, Approvers: a.Approvers, Foreign: a.Foreign, Pattern: a.Pattern, NoGrant: a.NoGrant, Arguments: a.Arguments,
 		Agent: a.Agent, Tool: a.Tool, Args: argsText(a.Args)}
 }
 

@@ -3,43 +3,42 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"os"
-	"strings"
-	"unicode/utf8"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"steward/internal/face/terminal"
-	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/runtime"
 )
 
-// largestInput bounds what ask reads from standard input.
-const largestInput = 10 << 20
-
 func (a *app) askCommand() *cobra.Command {
 	var which string
 	var last, wait bool
+	var files []string
 	c := &cobra.Command{
 		Use: "ask [TEXT…]", Short: "Ask one thing and print the answer", GroupID: "talk", Args: cobra.ArbitraryArgs,
 		Long: "Ask one thing. The answer goes to standard output as it comes, what is done on the way to\n" +
-			"standard error. What is piped in is context for the question, or the question itself. Nobody\n" +
-			"can be asked for approval: tools that change something are denied. What goes on in the background\n" +
-			"is not waited for, unless with --wait: steward requests tells of it.\n\n" +
+			"standard error. TEXT is your own words. What is piped in, and each --file (text, image or PDF,\n" +
+			"10 MB in all), is attached: it is private, may be from others, and the model is told that it is\n" +
+			"content, not instructions. A lone - as TEXT says that standard input has your own words.\n" +
+			"A pipe on which nothing comes for 3 seconds is left alone, unless with --file -.\n\n" +
+			"Nobody can be asked for approval: tools that change something are denied. What goes on in the\n" +
+			"background is not waited for, unless with --wait: steward requests tells of it.\n\n" +
 			"Exit codes: 0 answered, 1 failed, 2 wrong usage, 3 answered but cut short by a limit,\n" +
 			"130 interrupted.",
 		Example: "  steward ask 'What is 12.5 times 8?'\n" +
 			"  git diff | steward ask --model anthropic/claude-sonnet-5 'Write a commit message for this'\n" +
+			"  steward ask --file invoice.pdf --file terms.txt 'Does the invoice keep to the terms?'\n" +
 			"  steward ask --continue 'And in French?'",
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.ask(c.Context(), strings.Join(args, " "), which, last, wait)
+			return a.ask(c.Context(), args, files, which, last, wait)
 		},
 	}
 	a.whichFlags(c, &which, &last)
 	a.agentFlag(c)
+	c.Flags().StringArrayVar(&files, "file", nil, "attach a `FILE`: text, an image or a PDF; - is standard input")
 	c.Flags().BoolVar(&wait, "wait", false, "wait for what goes on in the background, and print what comes of it")
 	return c
 }
@@ -66,57 +65,24 @@ type toolUse struct {
 	Result string `json:"result"`
 }
 
-func (a *app) ask(ctx context.Context, question, which string, last, wait bool) error {
-	content, err := a.question(question)
+func (a *app) ask(ctx context.Context, args, files []string, which string, last, wait bool) error {
+	content, err := a.question(ctx, args, files)
 	if err != nil {
 		return err
+	}
+	if size := sizeOf(content); size > longInput {
+		a.note("steward: %s", terminal.Weight(size))
 	}
 	set, err := a.settings()
 	if err != nil {
 		return err
 	}
-	b, err := a.open(ctx, set, a.logger(set, a.stderr))
+	b, err := a.open(ctx, set, a.plainLogger(set))
 	if err != nil {
 		return err
 	}
 	err = a.askBackend(ctx, b, content, which, last, wait)
 	return errors.Join(err, b.Close())
-}
-
-// question makes a message of the arguments and of what is piped in.
-func (a *app) question(text string) ([]message.Block, error) {
-	piped, err := a.piped()
-	if err != nil {
-		return nil, err
-	}
-	text = strings.TrimSpace(text)
-	switch {
-	case text == "" && strings.TrimSpace(piped) == "":
-		return nil, usage("there is no question; write it behind ask, or pipe it in")
-	case text == "":
-		return []message.Block{&message.Text{Text: strings.TrimSpace(piped)}}, nil
-	case strings.TrimSpace(piped) == "":
-		return []message.Block{&message.Text{Text: text}}, nil
-	}
-	return []message.Block{&message.Text{Text: text}, &message.Text{Text: "\n\nContext, from standard input:\n\n" + piped}}, nil
-}
-
-func (a *app) piped() (string, error) {
-	if isTerminal(a.stdin) || a.stdin == nil {
-		return "", nil
-	}
-	b, err := io.ReadAll(io.LimitReader(a.stdin, largestInput+1))
-	switch {
-	case errors.Is(err, os.ErrClosed):
-		return "", nil
-	case err != nil:
-		return "", fmt.Errorf("reading standard input: %w", err)
-	case len(b) > largestInput:
-		return "", fault.New(fault.TooLarge, "input_too_large", "standard input has more than %d MB", largestInput>>20).With("pipe less in")
-	case !utf8.Valid(b):
-		return "", fault.New(fault.Invalid, "input_invalid", "standard input is no text in UTF-8").With("pipe text in")
-	}
-	return string(b), nil
 }
 
 func (a *app) askBackend(ctx context.Context, b backend, content []message.Block, which string, last, wait bool) error {
@@ -158,13 +124,19 @@ func (a *app) askBackend(ctx context.Context, b backend, content []message.Block
 	return err
 }
 
+// stopTimeout is how long ask waits until its turn is stopped, once it is
+// interrupted. After that the turn is put aside.
+const stopTimeout = 2 * time.Second
+
 // abandon stops the turn when the person has lost patience: it should not go
 // on by itself at the next start.
 func (a *app) abandon(ctx context.Context, b backend, acc runtime.Accepted) error {
 	if ctx.Err() == nil || acc.Conversation.Zero() {
 		return nil
 	}
-	return b.Stop(context.WithoutCancel(ctx), acc.Conversation)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	return b.Stop(ctx, acc.Conversation)
 }
 
 // note keeps what the report tells.

@@ -43,7 +43,7 @@ type backend interface {
 	importer
 	caller
 	publisher
-	Delete(ctx context.Context, conv id.ID) error
+	Delete(ctx context.Context, conv id.ID, erase bool) error
 	ModelNames(ctx context.Context) ([]string, error)
 	AgentLines(ctx context.Context) ([]terminal.AgentLine, error)
 	// Waiting tells what waits for an approval; see terminal.Approvals.
@@ -187,6 +187,7 @@ func (l *local) wire(ctx context.Context, a *app, set *settings.Loaded, log *slo
 	l.node, err = runtime.Open(ctx, runtime.Options{
 		Secrets: a.hidden(), Anchor: l.anchor(set), AnchorEvery: set.Audit.AnchorEvery,
 		Search: l.index, Erased: l.index.Catch,
+		Idle:            a.idle,
 		ApprovalTimeout: set.Timeouts.Approval,
 		KeepDeleted:     max(set.Keep.Deleted, 1), PackAfter: set.Keep.Unused,
 		Catalog: l.catalog,
@@ -195,7 +196,8 @@ func (l *local) wire(ctx context.Context, a *app, set *settings.Loaded, log *slo
 			p, err := l.profile(ctx, set, user)
 			return about(p), err
 		},
-		Limits:       agent.Limits{Iterations: set.Limits.Iterations, Time: set.Limits.Time},
+		Limits:       agent.Limits{Iterations: set.Limits.Iterations, Time: set.Limits.Time, Calls: set.Limits.Calls},
+		Parallel:     set.Limits.Parallel,
 		RemoteModels: l.services.remoteModels,
 	})
 	if err != nil {
@@ -217,8 +219,12 @@ func (l *local) tools(set *settings.Loaded) (*tool.Registry, error) {
 		}
 		return zoneOf(p.TimeZone)
 	}}
+	opt.Groups = func(ctx context.Context, user string) ([]string, error) {
+		p, err := l.keys.Principal(ctx, user)
+		return p.Groups, err
+	}
 	for _, f := range set.Folders {
-		opt.Folders = append(opt.Folders, builtin.Folder{Name: f.Name, Path: f.Path, Write: f.Write})
+		opt.Folders = append(opt.Folders, builtin.Folder{Name: f.Name, Path: f.Path, Write: f.Write, For: tool.OwnedBy(f.Users, f.Groups)})
 	}
 	tools, err := builtin.Tools(opt)
 	if err != nil {
@@ -332,8 +338,12 @@ func (l *local) Rename(ctx context.Context, conv id.ID, title string) (record.Co
 	return l.node.Rename(ctx, l.user, conv, title)
 }
 
-func (l *local) Delete(ctx context.Context, conv id.ID) error {
-	return l.node.Delete(ctx, l.user, conv)
+func (l *local) Delete(ctx context.Context, conv id.ID, erase bool) error {
+	err := l.node.Delete(ctx, l.user, conv)
+	if err == nil && erase {
+		err = l.node.Erase(ctx, l.user, conv)
+	}
+	return err
 }
 
 func (l *local) ModelNames(ctx context.Context) ([]string, error) {

@@ -261,16 +261,19 @@ func (a *app) renameBranch(conv *string) *cobra.Command {
 }
 
 func (a *app) deleteBranch(conv *string) *cobra.Command {
-	return a.onBranch(conv, "delete BRANCH", "Delete a branch",
-		"Delete a branch. What is on other branches too stays. It can be brought back for a while; then what\nwas written on it alone is erased for good.", false,
+	var erase bool
+	c := a.onBranch(conv, "delete BRANCH", "Delete a branch",
+		"Delete a branch. What is on other branches too stays. It can be brought back for a while; then what\nwas written on it alone is erased for good; with --erase before the command ends.", false,
 		func(ctx context.Context, t talk, b branchInfo, _ []string) error {
-			if err := t.do(ctx, http.MethodDelete, "/branches/"+b.ID, nil, nil); err != nil {
+			if err := t.do(ctx, http.MethodDelete, fmt.Sprintf("/branches/%s?erase=%v", b.ID, erase), nil, nil); err != nil {
 				return err
 			}
 			a.note("deleted the branch %s", b.name())
-			a.note("%s", a.until("steward branch restore "+b.name()+t.flag))
+			a.note("%s", a.until(erase, "steward branch restore "+b.name()+t.flag))
 			return nil
 		})
+	c.Flags().BoolVar(&erase, "erase", false, "for good, at once")
+	return c
 }
 
 func (a *app) restoreBranch(conv *string) *cobra.Command {

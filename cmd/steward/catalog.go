@@ -29,6 +29,7 @@ import (
 	"steward/internal/toolkit/grpc"
 	"steward/internal/toolkit/mcp"
 	"steward/internal/toolkit/process"
+	"steward/internal/toolkit/sandbox"
 )
 
 // agentsFolder is where agents lie in a data folder.
@@ -53,6 +54,12 @@ func (l *local) openAgents(ctx context.Context, a *app, set *settings.Loaded, to
 		Names:      func() []string { return append(slices.Clone(tools.Names()), effect.ReadToolName, search.ToolName) },
 		Secrets:    a.declared(set, log),
 		Services:   l.services.environ,
+		Snapshots:  filepath.Join(set.Data, "snapshots"),
+		Hide:       []string{set.Data},
+		Confined:   sandbox.Available,
+	}
+	if err := sandbox.RemoveLeftovers(); err != nil {
+		log.Warn("temporary folders of programs that were killed could not be removed", "error", err)
 	}
 	for _, dir := range a.agentFolders {
 		opt.Folders = append(opt.Folders, a.path(dir))
@@ -144,6 +151,11 @@ func endpoints(set *settings.Loaded) ([]catalog.RootSource, error) {
 				decl[key] = value
 			}
 		}
+		for key, names := range map[string][]string{"users": e.Users, "groups": e.Groups} {
+			if len(names) > 0 {
+				decl[key] = names
+			}
+		}
 		if e.TLS {
 			decl["tls"] = true
 		}
@@ -152,6 +164,9 @@ func endpoints(set *settings.Loaded) ([]catalog.RootSource, error) {
 		}
 		if e.Effect != "" {
 			decl["effects"] = map[string]string{e.Call: e.Effect}
+		}
+		if len(e.Metadata) > 0 {
+			decl["metadata"] = e.Metadata
 		}
 		b, err := json.Marshal(decl)
 		if err != nil {

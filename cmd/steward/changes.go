@@ -105,7 +105,11 @@ func changesTable(list []change, width int, now time.Time) string {
 		if !ch.Interaction.Zero() {
 			in = shortID(ch.Interaction)
 		}
-		line := fmt.Sprintf("%s  %s  %s  %s  %-8s  ", at.Format("15:04"), shortID(ch.Message), fill(rows[i][0], wide[0]), fill(cell(rows[i][1], wide[1]), wide[1]), in)
+		msg := "many    "
+		if !ch.Message.Zero() {
+			msg = shortID(ch.Message)
+		}
+		line := fmt.Sprintf("%s  %s  %s  %s  %-8s  ", at.Format("15:04"), msg, fill(rows[i][0], wide[0]), fill(cell(rows[i][1], wide[1]), wide[1]), in)
 		why := rows[i][2]
 		if width > 0 {
 			why = cell(why, max(leastWhat, width-lipgloss.Width(line)))

@@ -26,7 +26,8 @@ func (a *app) chatCommand() *cobra.Command {
 		Use: "chat", Short: "Chat in the terminal", GroupID: "talk", Args: cobra.NoArgs,
 		Long: "Chat in the terminal. Steward serves on loopback meanwhile, so that other commands and programs\n" +
 			"can join; where one serves the data folder already, the chat joins it. /help tells what can be\n" +
-			"done. Without a terminal each line of standard input is a message.",
+			"done. Without a terminal each line of standard input is a message in your own words: pipe in nothing\n" +
+			"that others wrote (steward ask takes that).",
 		Example: "  steward chat\n  steward chat --continue\n  steward chat --model openai/gpt-5\n" +
 			"  steward chat --agent personal_assistant/email",
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -138,7 +139,7 @@ func (a *app) talk(ctx context.Context, set *settings.Loaded, b backend, which s
 	}
 	o.Approvals = approvalsOf(b)
 	o.Greeting, o.History = greeting, filepath.Join(set.Data, "history")
-	o.In, o.Out, o.Environ = a.stdin, a.stdout, a.environ
+	o.In, o.Out, o.Environ = fileOf(a.stdin), fileOf(a.stdout), a.environ
 	return terminal.Run(ctx, o)
 }
 

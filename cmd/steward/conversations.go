@@ -9,11 +9,11 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"steward/internal/conversation"
+	"steward/internal/face/terminal"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
@@ -132,7 +132,7 @@ func (a *app) printList(list []summary) error {
 // plainLine keeps text of others from doing anything to the terminal.
 func plainLine(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < 0x20 || 0x7f <= r && r < 0xa0 || unicode.Is(unicode.Bidi_Control, r) {
+		if r == '\n' || r == '\t' || terminal.Unsafe(r) {
 			return ' '
 		}
 		return r
@@ -202,16 +202,19 @@ func (a *app) export(ctx context.Context, which string, o conversation.ExportOpt
 }
 
 func (a *app) deleteConversations() *cobra.Command {
-	var yes bool
+	var yes, erase bool
 	c := &cobra.Command{
-		Use: "delete ID…", Short: "Delete conversations", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeConversations,
-		RunE: func(c *cobra.Command, args []string) error { return a.delete(c.Context(), args, yes) },
+		Use: "delete ID…", Short: "Delete conversations",
+		Long: "Delete conversations. They can be brought back for a while (the setting keep.deleted), and are then erased\n" +
+			"for good; with --erase they are erased before the command ends.", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeConversations,
+		RunE: func(c *cobra.Command, args []string) error { return a.delete(c.Context(), args, yes, erase) },
 	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	c.Flags().BoolVar(&erase, "erase", false, "for good, at once")
 	return c
 }
 
-func (a *app) delete(ctx context.Context, args []string, yes bool) error {
+func (a *app) delete(ctx context.Context, args []string, yes, erase bool) error {
 	set, err := a.settings()
 	if err != nil {
 		return err
@@ -223,11 +226,11 @@ func (a *app) delete(ctx context.Context, args []string, yes bool) error {
 	if err != nil {
 		return err
 	}
-	err = a.deleteFrom(ctx, b, args, yes)
+	err = a.deleteFrom(ctx, b, args, yes, erase)
 	return errors.Join(err, b.Close())
 }
 
-func (a *app) deleteFrom(ctx context.Context, b backend, args []string, yes bool) error {
+func (a *app) deleteFrom(ctx context.Context, b backend, args []string, yes, erase bool) error {
 	var convs []record.Conversation
 	for _, arg := range args { // all are looked at before one is touched
 		x, err := a.which(ctx, b, arg, false)
@@ -255,11 +258,11 @@ func (a *app) deleteFrom(ctx context.Context, b backend, args []string, yes bool
 		}
 	}
 	for _, c := range convs {
-		if err := b.Delete(ctx, c.ID); err != nil {
+		if err := b.Delete(ctx, c.ID, erase); err != nil {
 			return err
 		}
 		a.note("deleted %s", c.ID)
-		a.note("%s", a.until("steward conversations undelete "+c.ID.String()))
+		a.note("%s", a.until(erase, "steward conversations undelete "+c.ID.String()))
 	}
 	return nil
 }

@@ -79,6 +79,14 @@ func console(t *testing.T, block string) {
 	finish := func() {
 		if strings.HasPrefix(cmd, "steward chat") {
 			chatConsole(t, env, cmd, want)
+		} else if name, _, ok := strings.Cut(cmd, "=$("); ok && !strings.Contains(name, " ") { // a variable for the commands that follow
+			set := exec.Command("bash", "-c", cmd+"; printf %s \"$"+name+"\"")
+			set.Env, set.Dir = env, dir
+			value, err := set.Output()
+			if err != nil || len(value) == 0 {
+				t.Errorf("$ %s\n%v", cmd, err)
+			}
+			env = append(env, name+"="+string(value))
 		} else if cmd != "" {
 			runConsole(t, env, dir, cmd, strings.Join(want, "\n"))
 		}

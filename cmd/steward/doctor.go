@@ -19,7 +19,6 @@ import (
 
 	"steward/internal/face/httpauth"
 	"steward/internal/fault"
-	"steward/internal/identity"
 	"steward/internal/policy/rego"
 	"steward/internal/settings"
 	"steward/internal/store"
@@ -30,8 +29,8 @@ import (
 func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: "Look for what is wrong, and say what to do about it", GroupID: "look", Args: cobra.NoArgs,
-		Long: "Check settings, data folder, database, disk, policies, port, models, clock and terminal. Nothing is\n" +
-			"changed. The exit code is 1 when a check has failed.",
+		Long: "Check settings, data folder, database (SQLite's integrity check and the audit's), disk, policies, port,\n" +
+			"models, clock and terminal. Nothing is changed. The exit code is 1 when a check has failed.",
 		RunE: func(c *cobra.Command, _ []string) error { return a.doctor(c.Context()) },
 	}
 }
@@ -79,8 +78,8 @@ func (a *app) doctor(ctx context.Context) error {
 		if serving == nil && !answers(ctx, running.URL) {
 			serving = errors.New("it does not answer")
 		}
-		checks = append(checks, checkFolder(set.Data), a.checkDatabase(ctx, set), checkDisk(set.Data), a.checkPolicies(),
-			checkPort(ctx, set, running, serving == nil))
+		checks = append(checks, checkFolder(set.Data), checkToken(set), a.checkDatabase(ctx, set), checkDisk(set.Data), a.checkPolicies(),
+			checkPort(set, running, serving == nil))
 		checks = append(checks, a.checkModels(ctx, set)...)
 		checks = append(checks, a.checkClock(ctx, set))
 	}
@@ -172,14 +171,28 @@ func (a *app) checkDatabase(ctx context.Context, set *settings.Loaded) check {
 		return failed("database", bad, err)
 	}
 	defer st.Close()
+	damage, err := st.Damage(ctx)
+	if err == nil && len(damage) > 0 {
+		err = fault.New(fault.Internal, "database_damaged", "the file is damaged:\n%s", strings.Join(damage, "\n"))
+	}
+	if err != nil {
+		return failed("database", bad, err).with("keep a copy of the data folder as it is, and restore the database from a backup")
+	}
+	verdict, err := st.Verify(ctx)
+	if err == nil && verdict.Flaw != nil {
+		err = fault.New(fault.Internal, "log_tampered", "entry %d of the log is not as it was written", verdict.Flaw.Seq)
+	}
+	if err != nil {
+		return failed("database", bad, err).with("steward audit verify tells more")
+	}
 	log, err := st.Log(ctx, store.ForNode("system"), store.LogQuery{Reverse: true, Limit: 1})
 	if err != nil {
 		return failed("database", bad, err)
 	}
 	if len(log.Entries) == 0 {
-		return fine("database", "readable, empty")
+		return fine("database", "sound, empty")
 	}
-	return fine("database", "readable, %d entries, the last one of %s", log.Entries[0].Seq, log.Entries[0].At.Local().Format(time.DateTime))
+	return fine("database", "sound, and the log is as it was written: %d entries, the last one of %s", log.Entries[0].Seq, log.Entries[0].At.Local().Format(time.DateTime))
 }
 
 // Room on the disk.
@@ -257,14 +270,9 @@ func answers(ctx context.Context, url string) bool {
 	return errors.Join(err, res.Body.Close()) == nil && res.StatusCode == http.StatusOK
 }
 
-func checkPort(ctx context.Context, set *settings.Loaded, running notice, serving bool) check {
+func checkPort(set *settings.Loaded, running notice, serving bool) check {
 	if serving {
 		return fine("port", "Steward serves at %s (process %d)", running.URL, running.PID)
-	}
-	if httpauth.BeyondLoopback(set.Listen) {
-		if c, refused := checkKeys(ctx, set); refused {
-			return c
-		}
 	}
 	ln, err := net.Listen("tcp", set.Listen)
 	if err != nil {
@@ -276,21 +284,15 @@ func checkPort(ctx context.Context, set *settings.Loaded, running notice, servin
 	return fine("port", "%s is free", set.Listen)
 }
 
-// checkKeys finds out whether Steward would refuse to listen for want of a key.
-func checkKeys(ctx context.Context, set *settings.Loaded) (check, bool) {
-	st, err := sqlite.Open(ctx, sqlite.Options{Path: database(set.Data), ReadOnly: true})
-	if fault.HasCode(err, "database_missing") {
-		return check{Name: "port", Status: bad, Say: set.Listen + " is beyond loopback, and there is no key", Code: "keys_required",
-			Remedy: "make one with steward keys create, or listen on 127.0.0.1"}, true
+// checkToken finds out whether the token of the machine's own user is usable.
+func checkToken(set *settings.Loaded) check {
+	switch _, err := httpauth.ReadToken(set.Data); {
+	case fault.HasCode(err, "token_missing"):
+		return fine("token", "it is made at the first start")
+	case err != nil:
+		return failed("token", bad, err)
 	}
-	if err != nil {
-		return check{}, false // the check of the database tells
-	}
-	defer st.Close()
-	if _, err := httpauth.RequireKeys(ctx, set.Listen, identity.New(st)); err != nil {
-		return failed("port", bad, err), true
-	}
-	return check{}, false
+	return fine("token", "%s; only you can read it", httpauth.TokenFile(set.Data))
 }
 
 // checkModels asks every provider what it has, which also tries its key.
@@ -363,11 +365,7 @@ func (a *app) checkTerminal() check {
 	if !isTerminal(a.stdin) || !isTerminal(a.stdout) {
 		return fine("terminal", "none here: chat would read lines")
 	}
-	f, ok := a.stdout.(*os.File)
-	if !ok {
-		return fine("terminal", "none here: chat would read lines")
-	}
-	w, h, err := term.GetSize(int(f.Fd()))
+	w, h, err := term.GetSize(int(fileOf(a.stdout).Fd()))
 	if err != nil {
 		return failed("terminal", warn, err).with("use another terminal")
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/identity"
 	"steward/internal/message"
 	"steward/internal/settings"
 	"steward/internal/store/sqlite"
@@ -45,28 +46,28 @@ func TestDoctorOfAnOpenServer(t *testing.T) {
 	env := user(t)
 	conf(t, env, "listen: 0.0.0.0:0\n")
 	env = append(env, "STEWARD_LISTEN=")
-	code, out, _ := in(t, "", env, "doctor")
-	if code != exitFailed || !strings.Contains(out, "beyond loopback, and there is no key") {
+	if code, out, _ := in(t, "", env, "doctor"); code != exitOK || !strings.Contains(out, "0.0.0.0:0 is free") || !strings.Contains(out, "it is made at the first start") {
 		t.Errorf("%d %s", code, out)
 	}
-	if code, _, errs := in(t, "", env, "ask", "-q", "What is 6 times 7?"); code != exitOK {
-		t.Error(errs)
+	code, token, errs := in(t, "", env, "token")
+	if code != exitOK || !strings.HasPrefix(token, identity.Prefix) {
+		t.Fatalf("%d %q %q", code, token, errs)
 	}
-	if code, out, _ = in(t, "", env, "doctor"); code != exitFailed || !strings.Contains(out, "steward keys create") {
+	if code, out, _ := in(t, "", env, "doctor"); code != exitOK || !strings.Contains(out, "only you can read it") || strings.Contains(out, strings.TrimSpace(token)) {
 		t.Errorf("%d %s", code, out)
 	}
-	if code, _, errs := in(t, "", env, "serve"); code != exitFailed || !strings.Contains(errs, "keys_required") {
+	data := filepath.Join(homeOf(env), ".local/share/steward")
+	if err := os.Chmod(filepath.Join(data, "token"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, _ := in(t, "", env, "doctor"); code != exitFailed || !strings.Contains(out, "steward token --new") {
+		t.Errorf("%d %s", code, out)
+	}
+	if code, _, errs := in(t, "", env, "serve"); code != exitFailed || !strings.Contains(errs, "token_unusable") {
 		t.Errorf("%d %s", code, errs)
 	}
-	// A chat needs no key: it serves on loopback instead.
-	if code, out, errs := in(t, "What is 6 times 7?\n", env, "chat"); code != exitOK || !strings.Contains(out, "42") {
+	if code, out, errs := in(t, "", env, "token", "--new", "--json"); code != exitOK || !strings.Contains(out, `"token":`) || strings.Contains(out, strings.TrimSpace(token)) {
 		t.Errorf("%d %q %q", code, out, errs)
-	}
-	if code, _, errs := in(t, "", env, "keys", "create"); code != exitOK {
-		t.Error(errs)
-	}
-	if code, out, _ = in(t, "", env, "doctor"); code != exitOK || !strings.Contains(out, "0.0.0.0:0 is free") {
-		t.Errorf("%d %s", code, out)
 	}
 }
 

@@ -208,7 +208,7 @@ func (w *eventPrinter) event(x *events.Event) error {
 			Cursor events.Cursor `json:"cursor"`
 		}{x, x.Cursor()})
 		if err == nil {
-			_, err = fmt.Fprintf(w.app.stdout, "%s\n", line)
+			_, err = fmt.Fprintln(w.app.stdout, w.app.jsonText(string(line)))
 		}
 		return err
 	}
@@ -319,6 +319,7 @@ func (a *app) publish(ctx context.Context, x events.Publication) error {
 	if err != nil {
 		return err
 	}
+	a.idle = true
 	b, err := a.open(ctx, set, a.logger(set, a.stderr))
 	if err != nil {
 		return err

@@ -85,6 +85,7 @@ func (a *app) importFiles(ctx context.Context, files []string, format string) er
 	if err != nil {
 		return err
 	}
+	a.idle = true
 	b, err := a.open(ctx, set, a.logger(set, a.stderr))
 	if err != nil {
 		return err

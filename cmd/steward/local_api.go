@@ -35,8 +35,20 @@ type caller interface {
 // wire is the API somewhere.
 type wire struct {
 	url   string
-	token string
+	token func() (string, error) // read anew each time, as it may be replaced; nil: there is no need of one
 	http  *http.Client
+}
+
+// authorize adds the token to the headers of a request.
+func (w wire) authorize(h http.Header) error {
+	if w.token == nil {
+		return nil
+	}
+	token, err := w.token()
+	if err == nil {
+		h.Set("Authorization", "Bearer "+token)
+	}
+	return err
 }
 
 func (w wire) call(ctx context.Context, method, path string, in, out any) error {
@@ -52,7 +64,9 @@ func (w wire) call(ctx context.Context, method, path string, in, out any) error 
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Authorization", "Bearer "+w.token)
+	if err := w.authorize(req.Header); err != nil {
+		return err
+	}
 	if in != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -174,11 +173,11 @@ func past(flag, text string, now time.Time) (time.Time, error) {
 
 // width is how many columns the terminal has; 0: there is none.
 func (a *app) width() int {
-	f, ok := a.stdout.(*os.File)
-	if !ok || !isTerminal(f) {
+	f := fileOf(a.stdout)
+	if f == nil {
 		return 0
 	}
-	w, _, err := term.GetSize(int(f.Fd()))
+	w, _, err := term.GetSize(int(f.Fd())) // an error where it is no terminal
 	if err != nil {
 		return 0
 	}

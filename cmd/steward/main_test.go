@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	thermostathome "steward/examples/thermostat/home"
+	"steward/internal/face/httpauth"
 	"steward/internal/message"
 	"steward/internal/toolkit/sandbox"
 )
@@ -26,7 +29,15 @@ func TestMain(m *testing.M) {
 	if code, mine := sandbox.Inside(os.Args); mine {
 		os.Exit(code)
 	}
-	testscript.Main(m, map[string]func(){"steward": main, "mcpserver": mcpServer, "clerk": clerk, "desk": desk})
+	testscript.Main(m, map[string]func(){"steward": main, "mcpserver": mcpServer, "clerk": clerk, "desk": desk, "thermostat": thermostat})
+}
+
+// thermostat is the server of docs/headless.md.
+func thermostat() {
+	if err := thermostathome.Serve(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }
 
 // home writes the settings that keep tests from finding an Ollama which runs
@@ -108,11 +119,14 @@ func hangUp(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// poke FILE PATH fetches a path of the server whose notice is in FILE.
+// poke FILE PATH fetches a path of the server whose notice is in FILE, with the
+// token that lies beside it.
 func poke(ts *testscript.TestScript, neg bool, args []string) {
 	var n notice
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &n))
-	res, err := httpGet(n.URL + args[1])
+	token, err := httpauth.ReadToken(filepath.Dir(ts.MkAbs(args[0])))
+	ts.Check(err)
+	res, err := httpGet(n.URL+args[1], token)
 	ts.Check(err)
 	if good := res < 400; good == neg {
 		ts.Fatalf("%s: %d", args[1], res)
@@ -161,13 +175,14 @@ func TestExitCodesOfScripts(t *testing.T) {
 	}
 }
 
-func httpGet(url string) (int, error) {
+func httpGet(url, token string) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, err
 	}
+	req.Header.Set("Authorization", "Bearer "+token)
 	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
 	if err != nil {
 		return 0, err

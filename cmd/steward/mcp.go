@@ -83,7 +83,7 @@ func (a *app) addMCP() *cobra.Command {
 	f.StringArrayVar(&headers, "header", nil, "`'NAME: VALUE'` sent with each request")
 	f.BoolVar(&confined, "sandbox", false, "confine the program: no network, no files but its own")
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
-	f.StringArrayVar(&o.tools, "tool", nil, "`NAME=HOW` a tool is to be used: query, action, ask or off")
+	f.StringArrayVar(&o.tools, "tool", nil, "`NAME=HOW` tools are to be used: query, action, ask, noask or off; NAME may be a glob")
 	return c
 }
 

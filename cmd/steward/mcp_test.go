@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,10 +26,12 @@ import (
 const wikiToken = "sesame-open-the-door"
 
 // mcpServer is the program mcpserver: a server over its standard input and
-// output. It writes its process id to the file MCP_PID, if that is named.
+// output. It locks the file MCP_PID, if that is named.
 func mcpServer() {
 	if file := os.Getenv("MCP_PID"); file != "" {
-		if err := os.WriteFile(file, []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
+		// Its lock ends with this process, whose id means nothing outside of its namespace.
+		fd, err := syscall.Open(file, syscall.O_CREAT|syscall.O_WRONLY|syscall.O_CLOEXEC, 0o600)
+		if err = errors.Join(err, syscall.Flock(fd, syscall.LOCK_EX)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -159,7 +160,7 @@ func keepServers(t *testing.T, env []string, url string) {
 	}
 	hears(t, "add", errs, "added to "+file+"\n", "mcp:team_wiki is approved\n")
 	hears(t, "add", out, "── tool team_wiki.search\n   effect: query\n", "── tool team_wiki.save\n   effect: action\n   asks: before each call\n",
-		"! team_wiki runs unconfined, with all the rights that you have: mcpserver --lang en\n")
+		"! team_wiki runs unconfined, with the files and the network that you have: mcpserver --lang en\n")
 	if strings.Contains(out, "team_wiki.search can be taken") {
 		t.Error(out)
 	}
@@ -215,16 +216,17 @@ func keepServers(t *testing.T, env []string, url string) {
 	ended(t, pid)
 }
 
-// ended waits until the process is gone whose id is in a file.
+// ended waits until the process is gone that has locked a file.
 func ended(t *testing.T, file string) {
 	t.Helper()
-	pid, err := strconv.Atoi(fileText(t, file))
+	f, err := os.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer f.Close()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.After(patience); syscall.Kill(pid, 0) == nil; {
+	for deadline := time.After(patience); syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil; {
 		select {
 		case <-tick.C:
 		case <-deadline:
@@ -412,7 +414,7 @@ func TestAnMCPServerThatHangsCanBeLeft(t *testing.T) {
 				exit: func(int) { t.Error("ended at once") }}
 			go func() {
 				for tick := time.NewTicker(5 * time.Millisecond); ; <-tick.C {
-					if b, err := os.ReadFile(pid); err == nil && len(b) > 0 {
+					if _, err := os.Stat(pid); err == nil {
 						break
 					}
 				}

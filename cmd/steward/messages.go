@@ -255,25 +255,27 @@ type verb struct {
 
 func (a *app) markMessages(conv *string, v verb) *cobra.Command {
 	var reason string
+	var erase bool
 	c := &cobra.Command{
 		Use: v.name + " ID…", Short: v.short, Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeMessages(conv),
 		Long: v.short + ", on all branches and at once. A call and its results go together.",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.onMessages(c.Context(), *conv, v.state == record.Active, args, func(t talk, msgs []id.ID) error {
-				in := map[string]any{"messages": msgs, "state": v.state, "reason": reason}
+				in := map[string]any{"messages": msgs, "state": v.state, "reason": reason, "erase": erase}
 				if err := t.post(c.Context(), "/messages/mark", in, nil); err != nil {
 					return err
 				}
 				a.note("%s %s", v.done, shortIDs(msgs))
 				if v.state == record.Deleted {
-					a.note("%s", a.until("steward messages restore "+strings.ReplaceAll(shortIDs(msgs), ",", "")+t.flag))
+					a.note("%s", a.until(erase, "steward messages restore "+strings.ReplaceAll(shortIDs(msgs), ",", "")+t.flag))
 				}
 				return nil
 			})
 		},
 	}
 	if v.state == record.Deleted {
-		c.Long += " They can be\nbrought back for a while, and are then erased for good."
+		c.Long += " They can be\nbrought back for a while, and are then erased for good; with --erase before the command ends."
+		c.Flags().BoolVar(&erase, "erase", false, "for good, at once")
 	}
 	if v.state != record.Active {
 		c.Flags().StringVar(&reason, "reason", "", "`WHY`, for the record")
@@ -281,16 +283,20 @@ func (a *app) markMessages(conv *string, v verb) *cobra.Command {
 	return c
 }
 
-// until says for how long a command brings back what was deleted.
-func (a *app) until(command string) string {
+// until says for how long a command brings back what was deleted, unless it
+// was erased.
+func (a *app) until(erased bool, command string) string {
 	keep := time.Duration(0)
 	if a.set != nil {
 		keep = a.set.Keep.Deleted
 	}
-	if keep < time.Hour {
-		return "it is erased for good at once (the setting keep.deleted)"
+	switch {
+	case erased:
+		return "it is erased for good"
+	case keep == 0:
+		return "it is erased for good (the setting keep.deleted)"
 	}
-	return fmt.Sprintf("until %s this brings it back: %s", time.Now().Add(keep).Local().Format("2 January 2006"), command)
+	return fmt.Sprintf("until %s this brings it back: %s", time.Now().Add(keep).Local().Format("2 January 2006 15:04"), command)
 }
 
 func (a *app) removeMessages(conv *string) *cobra.Command {

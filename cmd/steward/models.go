@@ -96,11 +96,34 @@ func (a *app) supplyUnder(ctx context.Context, set *settings.Loaded, judge polic
 	for _, src := range s.sources {
 		cfg.Providers = append(cfg.Providers, src.Provider)
 	}
+	cfg.Missing = missing(set, s.sources)
+	if p := set.Providers["ollama"]; !p.Off && !slices.ContainsFunc(s.sources, func(src source) bool { return src.Name() == "ollama" }) {
+		cfg.Later = append(cfg.Later, ollama.New(ollama.Options{Host: localOllama, Key: p.Key.Reveal(), HTTP: a.modelClient(),
+			FirstByte: set.Timeouts.FirstByte, Idle: set.Timeouts.Idle}))
+	}
 	if judge != nil {
 		cfg.Allow = runtime.ModelGate(judge, places(set))
 	}
 	s.Models, err = llm.New(cfg)
 	return s, err
+}
+
+// missing says of each provider that was not found what brings it in.
+func missing(set *settings.Loaded, found []source) map[string]string {
+	out := map[string]string{}
+	for name, how := range map[string]string{
+		"openai": "set OPENAI_API_KEY, or providers.openai.key in the settings", "anthropic": "set ANTHROPIC_API_KEY, or providers.anthropic.key in the settings",
+		"gemini": "set GEMINI_API_KEY, or providers.gemini.key in the settings", "ollama": "start Ollama, or say with OLLAMA_HOST where it is",
+	} {
+		switch {
+		case slices.ContainsFunc(found, func(s source) bool { return s.Name() == name }):
+		case set.Providers[name].Off:
+			out[name] = "take providers." + name + ".off out of the settings"
+		default:
+			out[name] = how
+		}
+	}
+	return out
 }
 
 // recall tells the day's ledger what was spent before this start.

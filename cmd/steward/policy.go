@@ -50,6 +50,7 @@ func (a *app) withPolicy(ctx context.Context, do func(caller) error) error {
 	if err != nil {
 		return err
 	}
+	a.idle = true
 	b, err := a.open(ctx, set, a.logger(set, a.stderr))
 	if err != nil {
 		return err

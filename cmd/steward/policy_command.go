@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -148,14 +149,16 @@ func (a *app) listPolicies(dir string, p rego.Loaded, broken error) error {
 	return nil
 }
 
+// deciding begins a rule that decides, or that adds to what Steward's own
+// rules go by.
+var deciding = regexp.MustCompile(`^((allow|ask|deny|approvers|cap|mask|stays_local|everyone_sees) contains |trusted (if|:=|=) ?)`)
+
 // rules counts the rules that decide.
 func rules(text string) int {
 	n := 0
 	for line := range strings.Lines(text) {
-		for _, verdict := range []string{"allow", "ask", "deny"} {
-			if strings.HasPrefix(line, verdict+" contains ") {
-				n++
-			}
+		if deciding.MatchString(line) {
+			n++
 		}
 	}
 	return n

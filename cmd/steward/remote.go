@@ -18,7 +18,6 @@ import (
 	"github.com/coder/websocket"
 
 	"steward/internal/conversation"
-	"steward/internal/face/httpauth"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/identity"
@@ -68,8 +67,8 @@ func (a *app) join(set *settings.Loaded, log *slog.Logger) (*remote, error) {
 		return nil, fault.New(fault.Unavailable, "server_unknown", "the Steward that uses %s does not say where it can be reached: %w", set.Data, err).
 			With("end it, or begin with steward serve and chat beside it")
 	}
-	token, err := httpauth.ReadAdminToken(set.Data)
-	if err != nil {
+	token := a.token(set.Data)
+	if _, err := token(); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -140,8 +139,11 @@ func (e wireError) fault() *fault.Error {
 const largestFrame = 256 << 20
 
 func (r *remote) dial(ctx context.Context) (*websocket.Conn, error) {
-	c, res, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(r.url, "http")+"/ws", &websocket.DialOptions{
-		HTTPClient: r.http, HTTPHeader: http.Header{"Authorization": {"Bearer " + r.token}}})
+	header := http.Header{}
+	if err := r.authorize(header); err != nil {
+		return nil, err
+	}
+	c, res, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(r.url, "http")+"/ws", &websocket.DialOptions{HTTPClient: r.http, HTTPHeader: header})
 	if err != nil {
 		if res != nil && res.StatusCode >= 400 {
 			return nil, refused(res)
@@ -399,8 +401,8 @@ func (r *remote) Rename(ctx context.Context, conv id.ID, title string) (record.C
 }
 
 // Delete implements backend.
-func (r *remote) Delete(ctx context.Context, conv id.ID) error {
-	return r.call(ctx, http.MethodDelete, "/conversations/"+conv.String(), nil, nil)
+func (r *remote) Delete(ctx context.Context, conv id.ID, erase bool) error {
+	return r.call(ctx, http.MethodDelete, fmt.Sprintf("/conversations/%s?erase=%v", conv, erase), nil, nil)
 }
 
 // ModelNames implements backend.

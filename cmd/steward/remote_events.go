@@ -79,7 +79,9 @@ func (r *remote) Publish(ctx context.Context, x events.Publication) (events.Publ
 	}
 	auth := connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-			req.Header().Set("Authorization", "Bearer "+r.token)
+			if err := r.authorize(req.Header()); err != nil {
+				return nil, err
+			}
 			return next(ctx, req)
 		}
 	})

@@ -18,7 +18,9 @@ func (r *remote) Import(ctx context.Context, in io.Reader, o exchange.Options) (
 	if err != nil {
 		return rep, err
 	}
-	req.Header.Set("Authorization", "Bearer "+r.token)
+	if err := r.authorize(req.Header); err != nil {
+		return rep, err
+	}
 	req.Header.Set("Content-Type", "application/octet-stream")
 	res, err := r.http.Do(req)
 	if err != nil {

@@ -19,7 +19,9 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/resource"
 	"steward/internal/runtime"
+	"steward/internal/store"
 	"steward/internal/store/sqlite"
 )
 
@@ -31,24 +33,29 @@ func (a *app) requestsCommand() *cobra.Command {
 			"least 8 characters of the beginning of it.",
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.listRequests(), a.showRequest(), a.cancelRequest())
+	c.AddCommand(a.listRequests(), a.showRequest(), a.cancelRequest(), a.resumeRequest())
 	return c
 }
 
 func (a *app) listRequests() *cobra.Command {
-	var all bool
+	var all, everybody bool
 	var limit int
 	c := &cobra.Command{
 		Use: "list", Short: "List the requests that are open", Args: cobra.NoArgs,
 		Long: "List the requests that are open, the newest first; with --all the newest ones, closed or not. Turns\n" +
-			"that led to no other request are not among them: steward log tells what they did.",
+			"that led to no other request are not among them, unless they are parked or wait for their model:\n" +
+			"steward log tells what they did.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if limit < 1 {
 				return usage("--limit must be 1 or more")
 			}
 			list := []runtime.RequestView{}
 			err := a.withRequests(c.Context(), func(st *sqlite.Store, s shelf) (err error) {
-				list, err = runtime.Requests(c.Context(), st, s.scope(), all, limit)
+				sc := s.scope()
+				if everybody {
+					sc = store.ForNode(resource.System)
+				}
+				list, err = runtime.Requests(c.Context(), st, sc, all, limit)
 				return err
 			})
 			switch {
@@ -61,12 +68,13 @@ func (a *app) listRequests() *cobra.Command {
 			case len(list) == 0:
 				a.note("no request is open")
 			default:
-				_, err = a.stdout.Write([]byte(requestTable(list, a.width(), time.Now())))
+				_, err = a.stdout.Write([]byte(requestTable(list, everybody, a.width(), time.Now())))
 			}
 			return err
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "closed ones too")
+	c.Flags().BoolVar(&everybody, "all-users", false, "those of all users")
 	c.Flags().IntVar(&limit, "limit", 50, "list at most `N`")
 	return c
 }
@@ -151,22 +159,57 @@ func (a *app) pricing() (func(string, message.Usage) float64, error) {
 	}, nil
 }
 
+// decideRequest makes a request of the API about a request, perhaps another
+// user's.
+func (a *app) decideRequest(ctx context.Context, b backend, method, path, user string) error {
+	if user != "" {
+		path += "?user=" + url.QueryEscape(user)
+	}
+	return b.call(ctx, method, path, nil, nil)
+}
+
 func (a *app) cancelRequest() *cobra.Command {
-	return &cobra.Command{
+	var user string
+	c := &cobra.Command{
 		Use: "cancel ID", Short: "End what a request still does", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeRequests,
 		Long: "End what a request still does: a task, or all that is open below a turn. Whoever asked is told. What\n" +
 			"had been changed by then stays changed.",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.opened(c.Context(), func(b backend) error {
 				path := "/requests/" + url.PathEscape(args[0])
-				if err := b.call(c.Context(), http.MethodDelete, path, nil, nil); err != nil {
+				if err := a.decideRequest(c.Context(), b, http.MethodDelete, path, user); err != nil {
 					return err
 				}
 				a.note("cancelled")
+				if user != "" {
+					return nil
+				}
 				return a.awaitOver(c.Context(), b, path)
 			})
 		},
 	}
+	c.Flags().StringVar(&user, "user", "", "whose request it is: `NAME`; yours unless given")
+	return c
+}
+
+func (a *app) resumeRequest() *cobra.Command {
+	var user string
+	c := &cobra.Command{
+		Use: "resume ID", Short: "Go on with a turn that is parked", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeRequests,
+		Long: "Go on with a turn that is parked: Steward crashed twice in a row while it ran. Where no Steward\n" +
+			"serves, it goes on when one does.",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.opened(c.Context(), func(b backend) error {
+				if err := a.decideRequest(c.Context(), b, http.MethodPost, "/requests/"+url.PathEscape(args[0])+"/resume", user); err != nil {
+					return err
+				}
+				a.note("resumed")
+				return nil
+			})
+		},
+	}
+	c.Flags().StringVar(&user, "user", "", "whose request it is: `NAME`; yours unless given")
+	return c
 }
 
 // awaitOver gives what was cancelled a while to end, so that it does before
@@ -274,6 +317,9 @@ func requestState(v *runtime.RequestView) string {
 			add(fmt.Sprintf("%d%%", int(v.Progress*100)))
 		}
 		add(v.Message)
+	case v.Status == runtime.RequestParked, v.Status == runtime.RequestWaiting:
+		add(v.Status)
+		add(v.Message)
 	case v.State == record.RequestOpen:
 		add("runs")
 	case v.State == record.RequestAnswered:
@@ -296,14 +342,17 @@ func requestState(v *runtime.RequestView) string {
 	return strings.Join(parts, ", ")
 }
 
-// requestTable lists requests, one a line.
-func requestTable(list []runtime.RequestView, width int, now time.Time) string {
+// requestTable lists requests, one a line, and perhaps whose they are.
+func requestTable(list []runtime.RequestView, users bool, width int, now time.Time) string {
 	type row struct{ kind, took, id, what string }
 	rows := make([]row, len(list))
 	var kind, took int
 	for i := range list {
 		v := &list[i]
 		rows[i] = row{v.Started.Local().Format("01-02 15:04"), tookOf(v, now), requestRef(v.ID), plainLine(requestWhat(v))}
+		if users {
+			rows[i].what = plainLine(v.User) + ": " + rows[i].what
+		}
 		kind, took = max(kind, len(rows[i].kind)), max(took, lipgloss.Width(rows[i].took))
 	}
 	var b strings.Builder

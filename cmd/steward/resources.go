@@ -67,6 +67,7 @@ func (a *app) withResources(ctx context.Context, do func(caller) error) error {
 	if err != nil {
 		return err
 	}
+	a.idle = true
 	b, err := a.open(ctx, set, a.logger(set, a.stderr))
 	if err != nil {
 		return err

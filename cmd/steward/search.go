@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -13,7 +13,6 @@ import (
 
 	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"steward/internal/conversation"
 	"steward/internal/fault"
@@ -156,7 +155,7 @@ func everything(ctx context.Context, find func(context.Context, search.Query) (s
 		if err != nil {
 			return search.Page{}, err
 		}
-		all.Hits, all.Next = append(all.Hits, page.Hits...), page.Next
+		all.Hits, all.Next, all.Behind = append(all.Hits, page.Hits...), page.Next, page.Behind
 		if page.Next == "" || len(all.Hits) >= limit {
 			return all, nil
 		}
@@ -168,15 +167,19 @@ func (a *app) printHits(page search.Page, limit int) error {
 	if a.json {
 		return a.printJSON(page)
 	}
+	if page.Behind > 0 {
+		a.note("not complete: %d new entries are still being indexed; search again in a while", page.Behind)
+	}
 	if len(page.Hits) == 0 {
 		a.note("nothing was found")
 		return nil
 	}
-	p := hitPrinter{colour: isTerminal(a.stdout) && a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb"}
-	if f, ok := a.stdout.(*os.File); ok && isTerminal(f) {
-		p.width, _, _ = term.GetSize(int(f.Fd())) // of unknown width: lines as they are
+	p := hitPrinter{colour: isTerminal(a.stdout) && a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb", width: a.width()}
+	out := a.stdout
+	if p.colour {
+		out = fileOf(a.stdout) // the colours are its own, and all else is plainLine's
 	}
-	if _, err := a.stdout.Write([]byte(p.page(page))); err != nil {
+	if _, err := io.WriteString(out, p.page(page)); err != nil {
 		return err
 	}
 	if page.Next != "" {

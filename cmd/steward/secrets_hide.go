@@ -30,11 +30,12 @@ func (a *app) resolver(set *settings.Loaded) *secret.Resolver {
 }
 
 // learn has the secrets hidden that are known by now: those that Steward
-// keeps, and the keys that stand in the settings and the environment.
+// keeps, the token of the machine's own user, and the keys that stand in the settings and the environment.
 func (a *app) learn(set *settings.Loaded) {
 	if err := secret.NewStore(secret.Folder(set.Data)).Learn(a.hidden()); err != nil {
 		a.note("steward: a secret is not used: %s", err)
 	}
+	a.token(set.Data)() //nolint:errcheck // the command that needs it fails
 	for _, p := range set.Providers {
 		if key := p.Key.Reveal(); key != "" && !secret.Is(key) && secret.Check(key) == nil { // shorter ones are no secrets
 			a.hide(key, "provider key")
@@ -213,6 +214,5 @@ func (x *maskedAnswer) end() {
 
 // terminalInput reads a line that is not shown.
 func terminalInput(stdin any) (*os.File, bool) {
-	f, ok := stdin.(*os.File)
-	return f, ok && terminalFile(f)
+	return fileOf(stdin), isTerminal(stdin)
 }

@@ -175,7 +175,9 @@ func TestCanaries(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header.Set("Authorization", "Bearer "+r.token)
+		if err := r.authorize(req.Header); err != nil {
+			t.Fatal(err)
+		}
 		res, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Fatal(err)

@@ -31,9 +31,9 @@ func (a *app) serveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "serve", Short: "Serve the chat and the APIs over HTTP", GroupID: "talk", Args: cobra.NoArgs,
 		Long: "Serve the WebSocket chat at /ws (docs/websocket.md), OpenAI's API at /v1 (docs/openai.md),\n" +
-			"Steward's own at /api/v1 (docs/api.md) and over gRPC (docs/rpc.md). On loopback no key is needed;\n" +
-			"beyond it Steward refuses to start until there is one (steward keys create). The first Ctrl-C\n" +
-			"ends gracefully, the second one at once.",
+			"Steward's own at /api/v1 (docs/api.md) and over gRPC (docs/rpc.md). Programs of yours send what\n" +
+			"steward token prints; for others make keys (steward keys create). The first Ctrl-C ends\n" +
+			"gracefully, the second one at once.",
 		Example: "  steward serve\n  steward serve --listen 0.0.0.0:7420 --data /srv/steward",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if listen != "" {
@@ -63,7 +63,7 @@ func (a *app) serve(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	if err := a.welcome(s, l); err != nil {
+	if err := a.welcome(set, s, l); err != nil {
 		return errors.Join(err, s.Close(), l.Close())
 	}
 	defer a.tellAlong(ctx, l)()
@@ -76,7 +76,7 @@ func (a *app) serve(ctx context.Context) error {
 }
 
 // welcome says where Steward is and what to do next.
-func (a *app) welcome(s *server, l *local) error {
+func (a *app) welcome(set *settings.Loaded, s *server, l *local) error {
 	if a.json {
 		return a.printJSON(notice{URL: s.url, PID: os.Getpid(), Version: a.versionText()})
 	}
@@ -87,7 +87,12 @@ func (a *app) welcome(s *server, l *local) error {
 		fmt.Fprintf(&b, "  model   %s\n", model)
 		fmt.Fprintf(&b, "  chat    steward chat   (WebSocket: %s/ws)\n", strings.Replace(s.url, "http", "ws", 1))
 		fmt.Fprintf(&b, "  try     curl -s %s/v1/chat/completions -H 'Content-Type: application/json' \\\n"+
-			"            -d '{\"model\":\"default\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello, who are you?\"}]}'\n", s.url)
+			"            -H \"Authorization: Bearer $(%s)\" \\\n"+
+			"            -d '{\"model\":\"default\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello, who are you?\"}]}'\n", s.url, "cat "+shellWord(httpauth.TokenFile(set.Data)))
+		if httpauth.BeyondLoopback(set.Listen) {
+			b.WriteString("  Other machines reach it, and what they send is not encrypted. Give each person a key:\n" +
+				"  steward keys create --user NAME\n")
+		}
 		if say := l.waitingAgents(); say != "" {
 			b.WriteString("  " + say + "\n")
 		}
@@ -98,6 +103,23 @@ func (a *app) welcome(s *server, l *local) error {
 	}
 	_, err := a.stdout.Write([]byte(b.String()))
 	return err
+}
+
+// token returns what reads the token of the machine's own user in a data
+// folder. What it reads is hidden wherever Steward writes.
+func (a *app) token(data string) func() (string, error) {
+	return func() (string, error) {
+		token, err := httpauth.ReadToken(data)
+		if err == nil {
+			a.hide(token, "token")
+		}
+		return token, err
+	}
+}
+
+// shellWord is a text as one word of a POSIX shell.
+func shellWord(text string) string {
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // server serves the faces of a node.
@@ -114,28 +136,19 @@ type server struct {
 
 // listen opens the faces at an address.
 func (a *app) listen(ctx context.Context, set *settings.Loaded, l *local, address string, log *slog.Logger) (*server, error) {
-	needKey, err := httpauth.RequireKeys(ctx, address, l.keys)
-	if err != nil {
+	if _, err := httpauth.MakeToken(set.Data); err != nil {
 		return nil, err
 	}
 	ln, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, cannotListen(address, err)
 	}
-	token, err := httpauth.WriteAdminToken(set.Data)
-	if err != nil {
-		return nil, errors.Join(err, ln.Close())
-	}
 	s := &server{url: urlOf(ln.Addr()), grace: set.Timeouts.Shutdown, file: noticeFile(set.Data), log: log, failed: make(chan error, 1)}
-	guard := httpauth.New(httpauth.Options{Keys: l.keys, AdminToken: token, RequireKey: needKey, People: l.keys,
-		Hosts: hosts(set.Hosts, address), Origins: set.Origins, Logger: log})
+	guard := httpauth.New(httpauth.Options{Keys: l.keys, Token: a.token(set.Data), AnyHost: httpauth.BeyondLoopback(address), People: l.keys,
+		Hosts: hosts(set.Hosts, address), Origins: set.Origins, Open: set.Open, Logger: log})
 	s.chat = chat.Handler(chat.Options{Mask: a.hidden().MaskBytes, Node: l.node, Agents: l.catalog, Judge: l.judge, Events: l.node, Logger: log})
-	ready := func(ctx context.Context) error {
-		_, _, err := l.Conversations(ctx, "", 1)
-		return err
-	}
-	health := api.Health(ready)
-	calls := rpc.New(rpc.Options{Node: l.node, Events: l.node, Guard: guard, Ready: ready, Logger: log})
+	health := api.Health(l.store.Ready)
+	calls := rpc.New(rpc.Options{Node: l.node, Events: l.node, Guard: guard, Ready: l.store.Ready, Logger: log})
 	mux := http.NewServeMux()
 	mux.Handle(chat.Path, guard.Wrap(s.chat, nil))
 	mux.Handle("/v1/", guard.Wrap(openai.Handler(openai.Options{Node: l.node, Logger: log}), openai.WriteError))
@@ -182,29 +195,10 @@ func urlOf(addr net.Addr) string {
 	if err != nil {
 		return "http://" + addr.String()
 	}
-	switch host {
-	case "::":
-		host = "::1"
-		if !hasIPv6() {
-			host = "127.0.0.1"
-		}
-	case "0.0.0.0":
-		host = "127.0.0.1"
+	if host == "::" || host == "0.0.0.0" {
+		host = "127.0.0.1" // a listener on every address says "::" whichever was asked for
 	}
 	return "http://" + net.JoinHostPort(host, port)
-}
-
-func hasIPv6() bool {
-	addrs, err := net.InterfaceAddrs()
-	if err != nil {
-		return false
-	}
-	for _, a := range addrs {
-		if n, ok := a.(*net.IPNet); ok && n.IP.Equal(net.IPv6loopback) {
-			return true
-		}
-	}
-	return false
 }
 
 func cannotListen(address string, err error) error {

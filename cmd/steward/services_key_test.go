@@ -32,6 +32,7 @@ func TestAKeyThatTakesItsTime(t *testing.T) {
 		}
 		r := httptest.NewRequest("POST", services.Prefix+"/llm/chat/completions", strings.NewReader("{}"))
 		r.Header.Set("Authorization", "Bearer "+token)
+		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
 		s.handler().ServeHTTP(w, r)
 		if w.Code != http.StatusTeapot {

@@ -70,6 +70,7 @@ func serviceCall(method, url, token, agent, body string) (int, string, error) {
 	if err != nil {
 		return 0, "", err
 	}
+	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+token)
 	if agent != "" {
 		req.Header.Set("Steward-Agent", agent)

@@ -22,12 +22,16 @@ func (a *app) versionCommand() *cobra.Command {
 	}
 }
 
-// versionText is what the linker was told, else the commit that Go noted.
+// versionText is what the linker was told, else what Go noted of the module or
+// the commit.
 func (a *app) versionText() string {
 	if a.version != "unknown" && a.version != "" {
 		return a.version
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
+		if v := info.Main.Version; v != "" && v != "(devel)" {
+			return v // Go makes it of the tag, or of the commit and its time
+		}
 		for _, s := range info.Settings {
 			if s.Key == "vcs.revision" && len(s.Value) >= 12 {
 				return s.Value[:12]

@@ -27,6 +27,7 @@ type Definition struct {
 // are then unbounded.
 type Limits struct {
 	Iterations int           // model calls; DefaultIterations
+	Calls      int           // tool calls of one reply that are run; DefaultCalls
 	Time       time.Duration // in the model and in tools, waiting for a person not counted; DefaultTime
 	Budget     llm.Budget    // tokens and cost of all its model calls; zero: as configured for a request
 }
@@ -34,13 +35,20 @@ type Limits struct {
 // The defaults of Limits.
 const (
 	DefaultIterations = 20
+	DefaultCalls      = 64
 	DefaultTime       = 15 * time.Minute
 )
+
+// maxTurn bounds the bytes that the model's replies and the results of one turn
+// have together.
+const maxTurn = 64 << 20
 
 // Journal is where the loop's messages go: a conversation's open session.
 type Journal interface {
 	Transcript() *llm.Transcript
 	Labels() message.Labels
+	// Sources returns whose private data the model is shown; see message.Common.
+	Sources() []string
 	// Append makes messages durable in order; their log positions.
 	Append(ctx context.Context, msgs ...*message.Message) ([]uint64, error)
 	// Finish ends the run with its last message, if any.
@@ -93,6 +101,13 @@ type Job struct {
 	// Ready returns once the turn's first message is durable. Until then
 	// nothing is emitted and no tool runs. Nil: it is.
 	Ready func() error
+	// Await is called where no model can be asked for now and the turn has
+	// begun already, and returns when one may be asked again. Its time does not
+	// count. Nil: the turn fails.
+	Await func(ctx context.Context, why error) error
+	// Begun says that the turn had begun before: it is taken up after a restart,
+	// or nobody would send what it answers again.
+	Begun bool
 	// Steer returns what the user said meanwhile, at each safe point. May be nil.
 	Steer func() []*message.Message
 	// Emit tells what happens, in order, from one goroutine at a time.

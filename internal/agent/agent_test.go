@@ -41,6 +41,7 @@ func newJournal(t *testing.T, msgs ...*message.Message) *journal {
 
 func (j *journal) Transcript() *llm.Transcript { return j.tr }
 func (j *journal) Labels() message.Labels      { return j.labels }
+func (j *journal) Sources() []string           { return nil }
 
 func (j *journal) add(m *message.Message) uint64 {
 	j.t.Helper()

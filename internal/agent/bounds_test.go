@@ -204,3 +204,64 @@ func TestBoundsHoldOverACrash(t *testing.T) {
 		t.Errorf("the meter counts %d tokens from before the crash, want 15", got)
 	}
 }
+
+func TestCallsOfAReplyAreBounded(t *testing.T) {
+	names := make([]string, 10)
+	for i := range names {
+		names[i] = fmt.Sprintf("a.n%d", i)
+	}
+	var ran atomic.Int64
+	w := newWorld(t, calls(names...), says("done"))
+	w.job.Limits.Calls = 3
+	w.job.Call = func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
+		ran.Add(1)
+		return echo(ctx, c)
+	}
+	if out := w.run(t.Context()); out != agent.Answered || ran.Load() != 3 {
+		t.Errorf("%s after %d calls", out, ran.Load())
+	}
+	said := map[message.Status]int{}
+	for _, m := range w.tr.Messages() {
+		if m.Role == message.Tool {
+			said[m.Result().Status]++
+		}
+	}
+	if said[message.OK] != 3 || said[message.Failed] != 7 {
+		t.Errorf("results %v", said)
+	}
+}
+
+// What was beyond the limit before a crash is so after it.
+func TestTheBoundOfCallsHoldsOverACrash(t *testing.T) {
+	w := newWorld(t, says("done"))
+	a := &message.Message{ID: id.New(), Role: message.Assistant, Model: "test/m"}
+	for i := range 5 {
+		a.Blocks = append(a.Blocks, &message.ToolCall{CallID: fmt.Sprint(i), Name: fmt.Sprintf("a.n%d", i), Args: []byte("{}")})
+	}
+	w.add(a)
+	res := result(message.OK, "was there")
+	res.Call, res.CallID, res.Name = message.Ref{Message: a.ID}, "0", "a.n0"
+	w.add(&message.Message{ID: id.New(), Role: message.Tool, Blocks: []message.Block{res}})
+	var ran []string
+	w.job.Limits.Calls = 2
+	w.job.Call = func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
+		ran = append(ran, c.Name)
+		return echo(ctx, c)
+	}
+	w.run(t.Context())
+	if fmt.Sprint(ran) != "[a.n1]" || w.roles() != "uattttta" {
+		t.Errorf("ran %v, messages %s", ran, w.roles())
+	}
+}
+
+func TestATurnIsBoundedInBytes(t *testing.T) {
+	i := 0
+	w := newWorld(t, calls("a.b"))
+	w.job.Call = func(context.Context, agent.Call) (*message.ToolResult, error) {
+		i++
+		return result(message.OK, fmt.Sprint(i)+strings.Repeat("x", 20<<20)), nil
+	}
+	if out := w.run(t.Context()); out != agent.Bounded || i != 4 || !strings.Contains(w.last().Text(), "80 MiB") {
+		t.Errorf("%s after %d calls: %s", out, i, w.last().Text())
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -14,8 +15,9 @@ import (
 )
 
 // runCalls runs the calls of one assistant message in parallel and appends
-// their results in call order, each as soon as those before it are there. It
-// reports done when the run is to end: it was stopped, or goes in circles.
+// their results in call order, each as soon as those before it are there. Calls
+// beyond the limit of a reply are answered with an error. It reports done when
+// the run is to end: it was stopped, or goes in circles.
 func (l *loop) runCalls(ctx context.Context, calls []message.Call) (done bool, err error) {
 	if err := l.ready(); err != nil {
 		return false, err
@@ -23,16 +25,25 @@ func (l *loop) runCalls(ctx context.Context, calls []message.Call) (done bool, e
 	asked := signature(calls)
 	switch n, before := l.repeats(asked); {
 	case n >= stopAfter:
-		return true, l.append(ctx, refusals(calls, "Not run: the turn was ended because it went in circles.")...)
+		return true, l.append(ctx, refusals(calls, message.Interrupted, "Not run: the turn was ended because it went in circles.")...)
 	case n >= warnAfter:
 		l.rounds = append(l.rounds, before)
-		return false, l.append(ctx, refusals(calls,
+		return false, l.append(ctx, refusals(calls, message.Interrupted,
 			"Not run: you have made this call several times with the same result. Use the result that you have, try something else, or tell the user what stands in the way.")...)
 	}
-	r := &running{loop: l, slots: make([]slot, len(calls)), labels: l.Journal.Labels(), half: l.halfCall(calls[0].Message)}
+	all, half := l.reply(calls[0].Message)
+	run, beyond := calls, []message.Call(nil)
+	if most := l.Limits.Calls; len(all) > most { // after a crash some of them have their results
+		n, _ := slices.BinarySearchFunc(calls, all[most].Block, func(c message.Call, block int) int { return c.Block - block })
+		run, beyond = calls[:n], calls[n:]
+	}
+	r := &running{loop: l, slots: make([]slot, len(run)), labels: l.Journal.Labels(), half: half}
 	began := time.Now()
-	r.start(ctx, calls)
-	results, err := r.collect(ctx, calls)
+	r.start(ctx, run)
+	results, err := r.collect(ctx, run)
+	if err == nil && len(beyond) > 0 {
+		err = l.append(ctx, refusals(beyond, message.Failed, fmt.Sprintf("Not run: a reply may make at most %d calls. Make fewer at once.", l.Limits.Calls))...)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -184,10 +195,10 @@ func resultMessage(c message.Call, res *message.ToolResult) *message.Message {
 }
 
 // refusals answers calls that are not run.
-func refusals(calls []message.Call, why string) []*message.Message {
+func refusals(calls []message.Call, status message.Status, why string) []*message.Message {
 	out := make([]*message.Message, len(calls))
 	for i, c := range calls {
-		out[i] = resultMessage(c, told(message.Interrupted, why))
+		out[i] = resultMessage(c, told(status, why))
 	}
 	return out
 }
@@ -198,21 +209,22 @@ func told(status message.Status, why string) *message.ToolResult {
 	return &message.ToolResult{Common: common, Status: status, Content: []message.Block{&message.Text{Common: common, Text: why}}}
 }
 
-// halfCall returns the call in which a message was cut off by its length:
-// whatever its arguments look like, they may not be all.
-func (l *loop) halfCall(msg id.ID) message.Ref {
+// reply returns all calls of a message, and the one in which it was cut off by
+// its length: whatever its arguments look like, they may not be all.
+func (l *loop) reply(msg id.ID) (calls []message.Call, half message.Ref) {
 	for _, m := range slices.Backward(l.Journal.Transcript().Messages()) {
 		if m.ID != msg {
 			continue
 		}
-		if calls := m.Calls(); m.Stop == message.StopLength && len(calls) > 0 {
+		calls = m.Calls()
+		if m.Stop == message.StopLength && len(calls) > 0 {
 			if last := calls[len(calls)-1].Ref; last.Block == len(m.Blocks)-1 {
-				return last
+				half = last
 			}
 		}
 		break
 	}
-	return message.Ref{}
+	return calls, half
 }
 
 // A round is what the model asked for and what came back, as hashes.

@@ -69,7 +69,7 @@ func (l *loop) hook(ctx context.Context, place string, call func(context.Context
 	if note == "" {
 		return false, nil
 	}
-	common := message.Common{Origin: OriginHook + place, Labels: l.Journal.Labels()}
+	common := message.Common{Origin: OriginHook + place, Labels: l.Journal.Labels(), Sources: l.Journal.Sources()}
 	m := &message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{&message.Text{Common: common, Text: note}}}
 	if err := l.append(ctx, m); err != nil {
 		return true, unready{err}

@@ -19,6 +19,8 @@ type loop struct {
 	rounds  []round // of tool calls, for noticing cycles
 	calls   int     // model calls so far
 	active  time.Duration
+	size    int  // bytes of the turn's replies and results so far
+	absent  bool // no model could be asked lately
 	pending bool // Ready has not been waited for
 }
 
@@ -29,6 +31,9 @@ type loop struct {
 func Run(ctx context.Context, j Job) (Outcome, error) {
 	if j.Limits.Iterations == 0 {
 		j.Limits.Iterations = DefaultIterations
+	}
+	if j.Limits.Calls == 0 {
+		j.Limits.Calls = DefaultCalls
 	}
 	if j.Limits.Time == 0 {
 		j.Limits.Time = DefaultTime
@@ -53,7 +58,7 @@ func Run(ctx context.Context, j Job) (Outcome, error) {
 		if over, err := l.before(ctx); over {
 			return l.refused(ctx, nil, err)
 		}
-		m, err := l.askFitted(ctx)
+		m, err := l.askPatiently(ctx)
 		if err != nil {
 			return l.failed(ctx, m, err)
 		}
@@ -88,6 +93,7 @@ func (l *loop) recall() {
 		if m.Final || m.Role == message.User && origin(m) != "system" {
 			return
 		}
+		l.size += sizeOf(m.Blocks)
 		if m.Role == message.Assistant {
 			l.calls++
 			if l.Meter != nil && l.Spent != nil {
@@ -95,6 +101,28 @@ func (l *loop) recall() {
 			}
 		}
 	}
+}
+
+// sizeOf returns about how many bytes blocks have.
+func sizeOf(blocks []message.Block) (n int) {
+	for _, b := range blocks {
+		n += len(b.Base().Meta.Fields)
+		switch b := b.(type) {
+		case *message.Text:
+			n += len(b.Text)
+		case *message.Reasoning:
+			n += len(b.Text)
+		case *message.ToolCall:
+			n += len(b.Name) + len(b.Args)
+		case *message.ToolResult:
+			n += sizeOf(b.Content)
+		case *message.Image:
+			n += len(b.Data)
+		case *message.File:
+			n += len(b.Data)
+		}
+	}
+	return n
 }
 
 func origin(m *message.Message) string {
@@ -111,6 +139,8 @@ func (l *loop) bound() string {
 		return fmt.Sprintf("I stopped: this turn has asked the model %d times, which is its limit, without coming to an answer. What was found so far stands above. Say “go on” to continue, or raise limits.iterations.", l.calls)
 	case l.active >= lim.Time:
 		return fmt.Sprintf("I stopped: this turn has worked for %s, which is its limit, without coming to an answer. What was found so far stands above. Say “go on” to continue, or raise limits.time.", lim.Time)
+	case l.size >= maxTurn:
+		return fmt.Sprintf("I stopped: this turn has read and written %d MiB, which is more than a turn may. What was found so far stands above. Ask for less at once.", l.size>>20)
 	}
 	return ""
 }
@@ -139,6 +169,22 @@ func (l *loop) ready() error {
 	}
 	l.pending = false
 	return nil
+}
+
+// askPatiently asks the model. Where none can be asked for now, a turn that has
+// begun already waits until one can.
+func (l *loop) askPatiently(ctx context.Context) (*message.Message, error) {
+	for {
+		calls, active := l.calls, l.active
+		m, err := l.askFitted(ctx)
+		if l.Await == nil || m != nil || !llm.Absent(err) || calls == 0 && !l.Begun || l.pending || ctx.Err() != nil {
+			return m, err
+		}
+		l.calls, l.active, l.absent = calls, active, true
+		if err := l.Await(ctx, err); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // askFitted asks the model with what fits into its window; where the model
@@ -199,8 +245,12 @@ func (l *loop) ask(ctx context.Context) (*message.Message, error) {
 		}
 		switch ev.Kind {
 		case llm.Done:
-			reply = ev.Reply
+			reply, l.absent = ev.Reply, false
 			continue
+		case llm.Notice:
+			if l.absent { // they have been told
+				continue
+			}
 		case llm.TextDelta:
 			partial.WriteString(ev.Text)
 		case llm.Reset:
@@ -226,11 +276,12 @@ var errTime = errors.New("the run's time is up")
 // mark sets the origin and labels of what a model wrote, and gives calls that
 // came without an id or a name one of our own.
 func (l *loop) mark(m *message.Message) {
-	labels, from := l.Journal.Labels(), "model:"+m.Model
+	labels, sources, from := l.Journal.Labels(), l.Journal.Sources(), "model:"+m.Model
 	for i, b := range m.Blocks {
 		c := b.Base()
 		c.Origin = from
 		c.Labels |= labels
+		c.Sources = sources
 		if call, ok := b.(*message.ToolCall); ok {
 			if call.CallID == "" {
 				call.CallID = fmt.Sprintf("call_%x_%d", m.ID[10:], i)
@@ -260,6 +311,7 @@ func (l *loop) append(ctx context.Context, msgs ...*message.Message) error {
 		return err
 	}
 	for i, m := range msgs {
+		l.size += sizeOf(m.Blocks)
 		l.Emit(Event{Kind: Stored, ID: m.ID, Message: m, Seq: seqs[i]})
 	}
 	return nil

@@ -98,6 +98,8 @@ type Listing struct {
 	At          time.Time `json:"at,omitzero"`
 	Reason      string    `json:"reason,omitzero"`
 	Tools       []string  `json:"tools,omitzero"`
+	Waiting     []string  `json:"waiting,omitzero"` // of what is approved: tools that are new or different, and off until they are approved
+	Gone        []string  `json:"gone,omitzero"`    // of what is approved: tools that are not announced any more
 	Problems    []Problem `json:"problems,omitzero"`
 	Dir         string    `json:"dir,omitzero"`
 	Examples    []Example `json:"examples,omitzero"`
@@ -144,6 +146,10 @@ type ToolSetting struct {
 	Effect tool.Effect `json:"effect,omitzero"`
 	Asks   *bool       `json:"asks,omitzero"`
 	Off    bool        `json:"off,omitzero"` // it is not given to the model
+
+	Yields  *[]string  `json:"yields,omitzero"`  // labels of what it returns
+	Reach   tool.Reach `json:"reach,omitzero"`   // where what it is given goes: here or out
+	Targets *[]string  `json:"targets,omitzero"` // the arguments that say to whom or where to
 }
 
 // Approver decides about agents and sources, for the faces. Paths are those

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -44,7 +45,7 @@ func (c *Catalog) inspect(ctx context.Context, path string, fresh bool) (*unit, 
 		c.mu.Unlock()
 		return nil, Inspection{}, err
 	}
-	said, invalid := u.announced, len(u.problems) > 0
+	said, invalid := u.announced, len(u.faults()) > 0
 	c.mu.Unlock()
 	if !invalid && (said == nil || fresh) {
 		if said, err = c.announce(ctx, u); err != nil {
@@ -55,6 +56,7 @@ func (c *Catalog) inspect(ctx context.Context, path string, fresh bool) (*unit, 
 	defer c.mu.Unlock()
 	if !invalid {
 		u.announced = said
+		c.heard(u, said)
 	}
 	return u, c.inspection(u), nil
 }
@@ -170,6 +172,9 @@ func (c *Catalog) unfit(s *live, spec *tool.Spec) string {
 // toolItem is a tool as it is approved.
 func toolItem(s tool.Spec) Item {
 	var b strings.Builder
+	if s.FullName != "" {
+		fmt.Fprintf(&b, "name in full: %s\n", s.FullName)
+	}
 	fmt.Fprintf(&b, "effect: %s\n", s.Effect)
 	if s.Asks {
 		b.WriteString("asks: before each call\n")
@@ -177,7 +182,22 @@ func toolItem(s tool.Spec) Item {
 	if s.Async {
 		b.WriteString("async: its result comes later\n")
 	}
+	if s.Foreign() && s.Dedupes {
+		b.WriteString("dedupes: it recognises the idempotency key, so that it is called again after a crash\n")
+	}
+	if s.Status != "" {
+		fmt.Fprintf(&b, "status: after a crash, %s is asked whether it was done\n", s.Status)
+	}
+	for _, st := range s.Tidy {
+		if s.Foreign() {
+			fmt.Fprintf(&b, "makes obsolete: %s\n", st.Told())
+		}
+	}
 	fmt.Fprintf(&b, "origin: %s\n", s.Origin)
+	fmt.Fprintf(&b, "yields: %s\nreach: %s\ntargets: %s\n", cmp.Or(s.Yields.String(), "nothing private, nothing of others"), reachOf(s), targetsOf(s))
+	if s.For != nil {
+		fmt.Fprintf(&b, "for: %s\n", strings.Join(append(slices.Clone(s.For.Users), s.For.Groups...), ", "))
+	}
 	if m := s.Metadata.Description(); m != "" {
 		fmt.Fprintf(&b, "metadata: %s\n", m)
 	}
@@ -185,6 +205,28 @@ func toolItem(s tool.Spec) Item {
 	b.WriteString("input: " + indented(s.Input) + "\n")
 	sum := sha256.Sum256([]byte(tool.Fingerprint(s) + b.String()))
 	return Item{Name: "tool " + s.Name, Hash: hex.EncodeToString(sum[:]), Text: visible(b.String())}
+}
+
+// reachOf says where what a tool is given goes.
+func reachOf(s tool.Spec) string {
+	switch {
+	case !s.Out():
+		return "here"
+	case s.Host != "":
+		return "out, to " + s.Host
+	}
+	return "out"
+}
+
+// targetsOf names the arguments that say to whom or where to.
+func targetsOf(s tool.Spec) string {
+	switch {
+	case s.Targets == nil:
+		return "any argument"
+	case len(s.Targets) == 0:
+		return "none"
+	}
+	return strings.Join(s.Targets, ", ")
 }
 
 // diffItems tells what is otherwise, as one unified diff.
@@ -243,7 +285,7 @@ func (c *Catalog) Approve(ctx context.Context, by, path, hash string, set map[st
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(u.problems) > 0 {
+	if len(u.faults()) > 0 {
 		return Listing{}, invalidAgent(u)
 	}
 	now, err := c.find(path)
@@ -255,6 +297,11 @@ func (c *Catalog) Approve(ctx context.Context, by, path, hash string, set map[st
 		return Listing{}, fault.New(fault.Conflict, "agent_changed", "%s is not what was looked at: it is %s now", path, short(insp.Hash)).
 			Detail("hash", insp.Hash).With("look at it again: steward agents show %s", path)
 	}
+	if c.opt.Snapshots != "" && u.runs() {
+		if _, err := c.snapshotOf(u); err != nil {
+			return Listing{}, err
+		}
+	}
 	a := &approval{Hash: hash, By: by, At: time.Now().UTC(), Items: said.items, Settings: map[string]ToolSetting{}}
 	for _, s := range said.specs {
 		a.Tools = append(a.Tools, storedSpec{s, string(s.Input)})
@@ -263,8 +310,7 @@ func (c *Catalog) Approve(ctx context.Context, by, path, hash string, set map[st
 	if rec != nil && rec.Approved != nil {
 		a.keepSettings(rec.Approved)
 	}
-	maps.Copy(a.Settings, set)
-	if err := a.checkSettings(set); err != nil {
+	if err := a.set(set); err != nil {
 		return Listing{}, err
 	}
 	next := c.decision(u, by, Approved, "")
@@ -286,6 +332,7 @@ func (a *approval) keepSettings(old *approval) {
 			if s.Asks != nil && !*s.Asks {
 				s.Asks = nil
 			}
+			s.Yields, s.Reach, s.Targets = nil, "", nil
 		}
 		if s != (ToolSetting{}) {
 			a.Settings[name] = s
@@ -303,27 +350,51 @@ func (a *approval) item(name string) string {
 	return ""
 }
 
-// checkSettings refuses settings of tools that are not there, and drops old
-// ones.
-func (a *approval) checkSettings(set map[string]ToolSetting) error {
+// set takes settings over, by name or glob: for each tool the most specific
+// one. It refuses one that means no tool, and drops old ones of tools that are
+// not there any more.
+func (a *approval) set(set map[string]ToolSetting) error {
 	var names []string
+	used := map[string]bool{}
 	for _, s := range a.Tools {
 		names = append(names, s.Name)
-	}
-	for name, s := range set {
-		if !slices.Contains(names, name) {
-			e := fault.New(fault.NotFound, "tool_unknown", "it has no tool %s", clip(visible(name)))
-			if near := tool.Near(name, names, 3); len(near) > 0 {
-				return e.With("did you mean %s?", strings.Join(near, " or "))
+		if _, how, ok := tool.Matched(set, s.Names()...); ok {
+			a.Settings[s.Name] = how
+		}
+		for pattern := range set {
+			if _, _, ok := tool.Matched(map[string]bool{pattern: true}, s.Names()...); ok {
+				used[pattern] = true
 			}
-			return e.With("its tools are %s", joined(names))
 		}
-		if s.Effect != "" && s.Effect != tool.Query && s.Effect != tool.Action {
-			return fault.New(fault.Invalid, "tool_effect_invalid", "the effect of a tool is query or action, not %q", clip(string(s.Effect)))
+	}
+	for _, name := range sortedKeys(set) {
+		if err := set[name].check(); err != nil {
+			return err
 		}
+		if e := set[name].Effect; e != "" && e != tool.Query && e != tool.Action {
+			return fault.New(fault.Invalid, "tool_effect_invalid", "the effect of a tool is query or action, not %q", clip(string(e)))
+		}
+		if used[name] {
+			continue
+		}
+		e := fault.New(fault.NotFound, "tool_unknown", "it has no tool %s", clip(visible(name)))
+		if near := tool.Near(name, names, 3); len(near) > 0 {
+			return e.With("did you mean %s?", strings.Join(near, " or "))
+		}
+		return e.With("its tools are %s", listed(names))
 	}
 	maps.DeleteFunc(a.Settings, func(name string, _ ToolSetting) bool { return !slices.Contains(names, name) })
 	return nil
+}
+
+// check refuses labels and reaches that there are not.
+func (t ToolSetting) check() error {
+	var yields any
+	if t.Yields != nil {
+		yields = *t.Yields
+	}
+	_, err := tool.Declare(yields, string(t.Reach), nil)
+	return err
 }
 
 // decision begins a record of a decision about a unit as it is now. Under mu.
@@ -351,6 +422,7 @@ func (c *Catalog) decide(ctx context.Context, by string, u *unit, r *record) (Li
 		return Listing{}, err
 	}
 	c.log.Info("agent "+string(r.Status), "agent", r.Path, "by", by, "hash", short(r.Hash), "reason", r.Reason)
+	c.settleNames()
 	c.publish()
 	return c.listing(u), nil
 }
@@ -401,8 +473,8 @@ func (c *Catalog) sourceChanged(u *unit, s *live) {
 	}()
 }
 
-// recheck compares what the sources of a unit announce now with what was
-// approved; where it differs, the agent waits for a person again.
+// recheck compares what the sources of an approved unit announce now with what
+// was approved.
 func (c *Catalog) recheck(u *unit, s *live) {
 	c.mu.Lock()
 	status, _ := c.status(u)
@@ -422,20 +494,96 @@ func (c *Catalog) recheck(u *unit, s *live) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	rec := c.records[u.path]
-	now, err := c.find(u.path)
-	if status, _ = c.status(u); err != nil || now != u || status != Approved || c.closed {
+	if now, err := c.find(u.path); err != nil || now != u || c.closed {
 		return
 	}
 	u.announced = said
-	if said.hash == rec.Approved.Hash {
+	c.heard(u, said)
+}
+
+// heard lets what the sources of a unit announce take effect. What was
+// approved and is the same goes on. What is new or different is off until it
+// is approved, and what is not announced any more is not offered. Under mu.
+func (c *Catalog) heard(u *unit, said *announced) {
+	u.heard = said
+	status, _ := c.status(u)
+	if status != Approved {
 		return
 	}
-	r := c.decision(u, "system", Pending, s.name+" announces other tools than were approved")
-	if _, err := c.decide(c.life, "system", u, r); err != nil {
-		c.log.Error("an agent that is not as approved any more could not be put back", "agent", u.path, "error", err)
-		u.grant.ended.Store(true) // it is not used all the same
+	rec := c.records[u.path]
+	d := u.differs(rec)
+	news, lost := u.untold(d.Waiting, said), u.untold(d.Gone, said)
+	if len(news) > 0 {
+		c.log.Warn("tools are off until they are approved: they are new, or not as they were approved",
+			"agent", u.path, "tools", listed(news), "remedy", "look at them: steward agents approve "+u.path)
 	}
+	if len(lost) > 0 {
+		c.log.Warn("approved tools are not offered any more", "agent", u.path, "tools", listed(lost))
+	}
+	// It is kept for the next start, when the sources have said nothing yet:
+	// once for each news, however often a source changes its mind.
+	if len(news)+len(lost) > 0 || d.same() && !rec.Differs.same() {
+		if err := c.keep(c.life, rec, d); err != nil && c.life.Err() == nil {
+			c.log.Error("what a source offers otherwise than approved could not be kept", "agent", u.path, "error", err)
+		}
+	}
+	c.publish()
+}
+
+// difference is how what is announced differs from what was approved.
+type difference struct {
+	Hash    string   `json:"hash,omitzero"`    // of what is announced
+	Waiting []string `json:"waiting,omitzero"` // tools that are new or different
+	Gone    []string `json:"gone,omitzero"`    // tools that are not announced
+}
+
+func (d difference) same() bool { return len(d.Waiting)+len(d.Gone) == 0 }
+
+func (d difference) off(name string) bool {
+	return slices.Contains(d.Waiting, name) || slices.Contains(d.Gone, name)
+}
+
+// differs compares what a unit announced last with what was approved.
+func (u *unit) differs(rec *record) difference {
+	if u.heard == nil {
+		return rec.Differs
+	}
+	d := difference{Hash: u.heard.hash}
+	was := map[string]string{}
+	for _, it := range rec.Approved.Items {
+		if name, ok := strings.CutPrefix(it.Name, "tool "); ok {
+			was[name] = it.Hash
+		}
+	}
+	for _, it := range u.heard.items {
+		name, ok := strings.CutPrefix(it.Name, "tool ")
+		if ok && was[name] != it.Hash {
+			d.Waiting = append(d.Waiting, name)
+		}
+		delete(was, name)
+	}
+	d.Gone = sortedKeys(was)
+	return d
+}
+
+// untold returns those of the tools of which the same was not told before.
+func (u *unit) untold(names []string, said *announced) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		key := name
+		for _, it := range said.items {
+			if it.Name == "tool "+name {
+				key += " " + it.Hash
+			}
+		}
+		if u.told[key] {
+			return true
+		}
+		if len(u.told) >= mostTools || u.told == nil {
+			u.told = map[string]bool{}
+		}
+		u.told[key] = true
+		return false
+	})
 }
 
 // indented writes JSON for people: what lies deep, on one line.

@@ -3,7 +3,9 @@ package catalog
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -31,6 +33,14 @@ type Options struct {
 	HookOpener tool.HookOpener
 	// Data is the folder in which sources get private folders of their own.
 	Data string
+	// Snapshots is the folder in which copies of what is approved are kept, from
+	// which programs run. Empty: they run where they lie.
+	Snapshots string
+	// Hide are folders that no program may see, but for what is its own there.
+	Hide []string
+	// Confined returns nil where Hide holds for programs that run unconfined
+	// too, and else why not. nil: it does not.
+	Confined func() error
 	// Names returns the names of the node's own tools, which nothing may
 	// shadow; nil: they are not known.
 	Names func() []string
@@ -71,6 +81,7 @@ type Catalog struct {
 
 	mu      sync.Mutex // one reading or decision at a time
 	units   []*unit    // sorted by path
+	retired []*unit    // that may still be running
 	records map[string]*record
 	dirs    []string // to be watched
 	logged  map[string]string
@@ -79,6 +90,10 @@ type Catalog struct {
 	closed  bool
 
 	tree    atomic.Pointer[Tree]
+	noted   atomic.Uint64 // changes that the watch was told of
+	seen    atomic.Uint64 // how many of them the last reading knew
+	scans   atomic.Uint64 // readings
+	top     atomic.Pointer[string]
 	changes struct {
 		sync.Mutex
 		next chan struct{}
@@ -110,6 +125,7 @@ func Open(ctx context.Context, opt Options) (*Catalog, error) {
 	c.tree.Load().ByPath[""] = c.tree.Load().Root
 	c.mu.Lock()
 	c.scan()
+	c.dropSnapshots()
 	c.mu.Unlock()
 	if opt.Watch {
 		c.watch()
@@ -170,8 +186,24 @@ func (c *Catalog) again() {
 	}
 }
 
+// tops tells the times of the folders and files that are read, not of what is
+// in them.
+func (c *Catalog) tops() string {
+	var b strings.Builder
+	for _, name := range slices.Concat(c.opt.Folders, c.opt.Servers) {
+		if info, err := os.Stat(name); err == nil {
+			fmt.Fprintln(&b, name, info.Size(), info.ModTime().UnixNano(), touched(info).UnixNano())
+		}
+	}
+	return b.String()
+}
+
 // scan reads everything, opens what is new, and retires what is gone. Under mu.
 func (c *Catalog) scan() {
+	c.seen.Store(c.noted.Load())
+	tops := c.tops()
+	c.top.Store(&tops)
+	c.scans.Add(1)
 	r := &reader{dirs: map[string]bool{}}
 	if c.opt.Names != nil {
 		r.names = c.opt.Names()
@@ -195,6 +227,7 @@ func (c *Catalog) scan() {
 	r.check()
 	r.bind()
 	c.adopt(r.units)
+	c.settleNames()
 	for _, u := range c.units {
 		for _, p := range u.run {
 			if u.dir != "" && strings.HasPrefix(p.path, u.dir) {
@@ -202,7 +235,7 @@ func (c *Catalog) scan() {
 			}
 		}
 		if !u.isBroken() { // that was told
-			c.complain(u.path+" "+u.dir, u.problems)
+			c.complain(u.path+" "+u.dir, u.faults())
 		}
 	}
 	c.dirs = sortedKeys(r.dirs)
@@ -252,6 +285,7 @@ func (c *Catalog) adopt(read []*unit) {
 	}
 	for _, o := range old {
 		o.retire(false)
+		c.retired = append(c.retired, o)
 	}
 	c.units = read
 }
@@ -282,7 +316,10 @@ func (u *unit) stays(read *unit) bool {
 
 // env is what a source or hook of a unit is given.
 func (c *Catalog) env(u *unit, d decl, s *live) tool.Env {
-	e := tool.Env{Name: d.name, Dir: u.dir, Log: c.log.With("source", d.name)}
+	e := tool.Env{Name: d.name, Dir: u.dir, Hide: c.opt.Hide, Log: c.log.With("source", d.name)}
+	if c.opt.Snapshots != "" {
+		e.Snapshot = func() (map[string]string, error) { return c.snapshotOf(u) }
+	}
 	private := []string{c.opt.Data, "root", d.name}
 	if u.kind == KindAgent {
 		e.Agent = u.path
@@ -317,14 +354,18 @@ func (c *Catalog) shut(what string, closing func() error) {
 	}()
 }
 
-// find returns the unit of a path. Under mu.
+// find returns the unit of a path: of several, the one that has the name. Under mu.
 func (c *Catalog) find(path string) (*unit, error) {
 	var paths []string
+	var found *unit
 	for _, u := range c.units {
-		if u.path == path {
-			return u, nil
+		if u.path == path && (found == nil || len(found.clash) > 0) {
+			found = u
 		}
 		paths = append(paths, u.path)
+	}
+	if found != nil {
+		return found, nil
 	}
 	e := fault.New(fault.NotFound, "agent_not_found", "there is no agent or source %s", clip(visible(path))).Detail("path", path)
 	if w := likely(path, paths); w != "" {
@@ -349,7 +390,7 @@ func (c *Catalog) Bindings(path string) (service.Bindings, error) {
 func (c *Catalog) status(u *unit) (s Status, changed bool) {
 	rec := c.records[u.path]
 	switch {
-	case len(u.problems) > 0:
+	case len(u.faults()) > 0:
 		return Invalid, false
 	case rec == nil:
 		return Pending, false
@@ -361,7 +402,7 @@ func (c *Catalog) status(u *unit) (s Status, changed bool) {
 
 // listing tells of a unit. Under mu; usable are the paths that may be used.
 func (c *Catalog) listing(u *unit) Listing {
-	l := Listing{Path: u.path, Kind: u.kind, Hash: u.hash, Static: u.hash, Problems: u.problems, Dir: u.dir}
+	l := Listing{Path: u.path, Kind: u.kind, Hash: u.hash, Static: u.hash, Problems: u.faults(), Dir: u.dir}
 	if u.dir == "" {
 		l.Dir = u.file
 	}
@@ -381,14 +422,22 @@ func (c *Catalog) listing(u *unit) Listing {
 	l.By, l.At, l.Reason = rec.By, rec.At, rec.Reason
 	if l.Status == Approved {
 		l.Hash, l.Tools, l.Settings = rec.Approved.Hash, rec.Approved.names(), rec.Approved.Settings
+		if d := u.differs(rec); !d.same() {
+			l.Hash, l.Waiting, l.Gone = d.Hash, d.Waiting, d.Gone
+			l.Tools = slices.DeleteFunc(l.Tools, d.off)
+		}
 	}
 	return l
 }
 
-// List implements Approver. It reads the folders anew.
+// List implements Approver. It reads the folders anew only where the watch has
+// been told of a change that was not read yet, where something has come or gone
+// at the top, which the watch may be about to tell, or where nobody watches.
 func (c *Catalog) List(ctx context.Context) ([]Listing, error) {
-	if err := c.Rescan(ctx); err != nil {
-		return nil, err
+	if !c.opt.Watch || c.noted.Load() != c.seen.Load() || c.tops() != *c.top.Load() {
+		if err := c.Rescan(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return c.Listings(), nil
 }

@@ -65,6 +65,13 @@ func (u *usage) retire(now bool) {
 	u.settle()
 }
 
+// busy reports whether a call runs.
+func (u *usage) busy() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.calls > 0
+}
+
 // settle closes what is over; it unlocks mu.
 func (u *usage) settle() {
 	over := u.retired && u.calls <= 0 && !u.done
@@ -80,11 +87,12 @@ func (u *usage) settle() {
 // grant stands for an approval that holds. It ends with the approval, the
 // agent's bytes, or the approval of an agent above.
 type grant struct {
-	path    string
-	version uint64 // of the approval's record
-	ended   atomic.Bool
-	run     atomic.Pointer[[]pin] // files that are executed, as approved
-	stale   func()                // called when one of them is not
+	path     string
+	approval *approval // as the record has it
+	ended    atomic.Bool
+	differs  atomic.Pointer[difference] // of what is announced: those tools are off
+	run      atomic.Pointer[[]pin]      // files that are executed, as approved
+	stale    func()                     // called when one of them is not
 }
 
 // check refuses a call for which there is no approval any more.
@@ -122,8 +130,10 @@ func (g *grant) look(run []pin) {
 // unchanged looks whether the files that are executed are those of the
 // approval: by what the file system tells of them, and by their content where
 // that differs.
-func (g *grant) unchanged() bool {
-	for _, p := range *g.run.Load() {
+func (g *grant) unchanged() bool { return unchanged(*g.run.Load()) }
+
+func unchanged(files []pin) bool {
+	for _, p := range files {
 		now, err := os.Stat(p.path)
 		if err == nil && os.SameFile(now, p.info) && now.Size() == p.info.Size() && now.ModTime().Equal(p.info.ModTime()) &&
 			touched(now).Equal(touched(p.info)) {
@@ -165,6 +175,10 @@ func (t guarded) Call(ctx context.Context, in tool.Invocation) (tool.Result, err
 func (t guarded) begin() error {
 	if err := t.grant.check(); err != nil {
 		return err
+	}
+	if t.grant.differs.Load().off(t.spec.Name) {
+		return tool.NotDone(fault.New(fault.Denied, "tool_changed", "%s is not announced as it was approved any more", t.spec.Name).
+			With("a person can look at it and approve it: steward agents show %s", t.grant.path))
 	}
 	if !t.from.usage.acquire() {
 		t.grant.ended.Store(true)

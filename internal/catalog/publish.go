@@ -3,6 +3,7 @@ package catalog
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -24,11 +25,13 @@ func (c *Catalog) publish() {
 		}
 		usable[u.path] = true
 		rec := c.records[u.path]
-		if u.grant == nil || u.grant.ended.Load() || u.grant.version != rec.version {
+		if u.grant == nil || u.grant.ended.Load() || u.grant.approval != rec.Approved {
 			c.grantTo(u, rec)
+		} else if !reflect.DeepEqual(u.differs(rec), *u.grant.differs.Load()) {
+			c.makeTools(u, rec)
 		}
 		// A grant that has ended is not given again: the tree needs the new one.
-		fmt.Fprintf(&used, "%s %p %p\n", u.path, u, u.grant)
+		fmt.Fprintf(&used, "%s %p %p %v\n", u.path, u, u.grant, u.grant.differs.Load())
 	}
 	if c.used != used.String() {
 		c.used = used.String()
@@ -37,12 +40,13 @@ func (c *Catalog) publish() {
 	var told strings.Builder
 	for _, u := range c.units {
 		l := c.listing(u)
-		fmt.Fprintf(&told, "%s %s %s %v %v %v\n", l.Path, l.Status, l.Hash, l.Changed, l.Usable, l.Problems)
+		fmt.Fprintf(&told, "%s %s %s %v %v %v %v %v\n", l.Path, l.Status, l.Hash, l.Changed, l.Usable, l.Problems, l.Waiting, l.Gone)
 	}
 	if told.WriteString(c.used); c.told == told.String() {
 		return
 	}
 	c.told = told.String()
+	c.dropSnapshots()
 	c.changes.Lock()
 	close(c.changes.next)
 	c.changes.next = make(chan struct{})
@@ -57,8 +61,21 @@ func (c *Catalog) grantTo(u *unit, rec *record) {
 	if u.grant != nil {
 		u.grant.ended.Store(true)
 	}
-	u.grant = &grant{path: u.path, version: rec.version, stale: c.again}
+	u.grant = &grant{path: u.path, approval: rec.Approved, stale: c.again}
 	u.grant.look(u.run)
+	if c.opt.Snapshots != "" && u.runs() { // those of older approvals have none yet
+		if _, err := c.snapshotOf(u); err != nil {
+			c.log.Warn("the programs of an approved agent cannot be run", "agent", u.path, "error", err)
+		}
+	}
+	c.makeTools(u, rec)
+}
+
+// makeTools makes those of the approved tools that are announced as approved,
+// under the grant that there is. Under mu.
+func (c *Catalog) makeTools(u *unit, rec *record) {
+	d := u.differs(rec)
+	u.grant.differs.Store(&d)
 	u.tools = &tool.Registry{}
 	sources := map[string]*live{}
 	for _, s := range u.sources {
@@ -66,7 +83,7 @@ func (c *Catalog) grantTo(u *unit, rec *record) {
 	}
 	for _, spec := range rec.Approved.specs() {
 		from := sources[category(spec.Name)]
-		if from == nil {
+		if from == nil || d.off(spec.Name) {
 			continue
 		}
 		if spec.Version == "" {

@@ -219,52 +219,58 @@ func (u *unit) toolFile(p pin) {
 	u.decls = append(u.decls, decl{"process", name.text, declaration{file: p.path, node: n, known: []string{"name"}}})
 }
 
-// check refuses names on one level that shadow each other, or Steward's own.
+// check refuses names that shadow Steward's own, and sources of one agent
+// that shadow each other. Names that two agents or sources claim are settled
+// once it is known which of them is approved (settleNames).
 func (r *reader) check() {
-	byPath := map[string][]*unit{}
 	for _, u := range r.units {
-		byPath[u.path] = append(byPath[u.path], u)
-	}
-	for _, u := range r.units {
-		if u.kind != KindAgent {
+		if u.isBroken() {
 			continue
 		}
-		p := place{1, 1}
-		if u.def != nil {
-			p = u.def.namePlace
-		}
-		if same := byPath[u.path]; len(same) > 1 {
-			for _, o := range same {
-				if o != u {
-					u.add(p, "name_taken", "rename one of the two", "there is another agent %q: %s", u.path, o.dir)
-				}
-			}
-		}
-		if u.path == rootName {
-			u.add(p, "name_taken", "give it another name", "an agent cannot be called %q: the agent above all others is", u.name)
+		if u.kind == KindAgent && u.path == rootName {
+			u.add(u.namePlace(), "name_taken", "give it another name", "an agent cannot be called %q: the agent above all others is", u.name)
 		}
 		if why := taken(u.name, r.names); why != "" && badName(u.name) == "" {
-			u.add(p, "name_taken", "give it another name", "an agent cannot be called %q: %s", u.name, why)
+			u.add(u.namePlace(), "name_taken", "give it another name", "%s %s cannot be called %q: %s", article(u.kind), u.kind, u.name, why)
 		}
 		if u.def != nil {
 			r.sourceNames(u)
 		}
 	}
-	r.rootNames(byPath)
+}
+
+func article(word string) string {
+	if strings.HasPrefix(word, "a") {
+		return "an"
+	}
+	return "a"
+}
+
+// namePlace is where the name of a unit is written.
+func (u *unit) namePlace() place {
+	switch {
+	case u.def != nil:
+		return u.def.namePlace
+	case u.kind == KindSource:
+		return u.decls[0].node.place
+	}
+	return place{1, 1}
 }
 
 // bind resolves the services of all agents through their levels; what the
 // level above does not offer is told now, not at the first call. A model of an
 // agent's own is the one that its programs have, too. The units are sorted by
-// path.
+// path. Levels are told apart by their folders: of two agents of one name, only
+// one is used.
 func (r *reader) bind() {
-	bound := map[string]service.Bindings{"": service.Root()}
+	bound := map[string]service.Bindings{}
 	models := map[string]string{} // that agents name, or those above them
 	for _, u := range r.units {
 		if u.kind != KindAgent || u.def == nil || len(u.problems) > 0 {
 			continue
 		}
-		above, ok := bound[u.above]
+		in := filepath.Dir(filepath.Dir(u.dir))
+		above, ok := bound[in]
 		if !ok { // it cannot be used anyway; what would be wrong with it is not known
 			above = service.Root()
 		}
@@ -273,32 +279,27 @@ func (r *reader) bind() {
 			e := fault.Of(err)
 			u.add(u.def.servicesPlace, e.Code, e.Remedy, "%s", withoutRemedy(e))
 		}
-		models[u.path] = cmp.Or(u.def.Model, models[u.above])
+		models[u.dir] = cmp.Or(u.def.Model, models[in])
 		if m := b[service.LLM]; m.Source == service.Local && m.Owner == u.path && m.Model == "" {
-			m.Model = models[u.path]
+			m.Model = models[u.dir]
 			b[service.LLM] = m
 		}
 		if len(errs) == 0 {
-			u.bindings, bound[u.path] = b, b
+			u.bindings, bound[u.dir] = b, b
 		}
 	}
 }
 
-// sourceNames refuses sources of an agent that shadow each other, its
-// children, or Steward's own tools.
+// sourceNames refuses sources of an agent that shadow each other or Steward's
+// own tools.
 func (r *reader) sourceNames(u *unit) {
-	seen := map[string]string{}
-	for _, o := range r.units {
-		if o.kind == KindAgent && o.above == u.path {
-			seen[o.name] = "the agent " + o.path
-		}
-	}
+	seen := map[string]bool{}
 	for _, d := range u.decls {
 		bad := reporter(d.file, &u.problems)
-		if other := seen[d.name]; other != "" {
-			bad(d.node.place, "name_taken", "rename one of the two", "the source %q has the name of %s", d.name, other)
+		if seen[d.name] {
+			bad(d.node.place, "name_taken", "rename one of the two", "there are two sources called %q", d.name)
 		}
-		seen[d.name] = "the source " + d.name
+		seen[d.name] = true
 		if why := taken(d.name, u.uses(r.names)); why != "" {
 			bad(d.node.place, "name_taken", "give it another name", "a source cannot be called %q: %s", d.name, why)
 		}
@@ -316,27 +317,4 @@ func (u *unit) uses(names []string) []string {
 		}
 	}
 	return out
-}
-
-// rootNames does the same for the root level.
-func (r *reader) rootNames(byPath map[string][]*unit) {
-	seen := map[string]*unit{}
-	for _, u := range r.units {
-		if u.kind != KindSource || u.isBroken() {
-			continue
-		}
-		bad := reporter(u.file, &u.problems)
-		p := u.decls[0].node.place
-		if other := seen[u.name]; other != nil {
-			bad(p, "name_taken", "rename one of the two", "the source %q has the name of %s in %s", u.name, other.path, other.file)
-			other.add(place{}, "name_taken", "rename one of the two", "the source %q has the name of %s in %s", u.name, u.path, u.file)
-		}
-		seen[u.name] = u
-		if agents := byPath[u.name]; len(agents) > 0 {
-			bad(p, "name_taken", "rename one of the two", "the source %q has the name of the agent in %s", u.name, agents[0].dir)
-		}
-		if why := taken(u.name, r.names); why != "" {
-			bad(p, "name_taken", "give it another name", "a source cannot be called %q: %s", u.name, why)
-		}
-	}
 }

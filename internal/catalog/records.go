@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/message"
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/tool"
@@ -37,6 +38,7 @@ type record struct {
 	At          time.Time       `json:"at"`
 	Reason      string          `json:"reason,omitzero"`
 	Approved    *approval       `json:"approved,omitzero"` // the last one, also where it holds no more
+	Differs     difference      `json:"differs,omitzero"`  // of what was announced since from what is approved
 	Listed      []string        `json:"listed,omitempty"`  // tools that have a resource
 
 	version uint64
@@ -88,10 +90,24 @@ func (t ToolSetting) apply(s tool.Spec) tool.Spec {
 	case tool.Query:
 		s.Effect, s.Delivery = tool.Query, ""
 	case tool.Action:
+		if s.Effect != tool.Action && len(s.Targets) == 0 {
+			s.Targets = nil // what does not lead anywhere in a query may in an action
+		}
 		s.Effect = tool.Action
 	}
 	if t.Asks != nil {
 		s.Asks = *t.Asks
+	}
+	if t.Yields != nil {
+		if l, err := message.ParseLabels(strings.Join(*t.Yields, ",")); err == nil { // checkSettings has seen it
+			s.Yields = l
+		}
+	}
+	if t.Reach != "" {
+		s.Reach = t.Reach
+	}
+	if t.Targets != nil {
+		s.Targets = append([]string{}, *t.Targets...)
 	}
 	return s
 }
@@ -148,6 +164,14 @@ func readRecords(ctx context.Context, st store.Store) (map[string]*record, error
 	return out, nil
 }
 
+// keep commits what is announced otherwise than approved; the decision stays.
+// Under mu.
+func (c *Catalog) keep(ctx context.Context, rec *record, d difference) error {
+	next := *rec
+	next.Differs = d
+	return c.commit(ctx, "system", &next, store.Batch{})
+}
+
 // save commits a decision with the tools that it allows, and knows it from
 // then on. Under mu.
 func (c *Catalog) save(ctx context.Context, actor string, r *record) error {
@@ -169,6 +193,12 @@ func (c *Catalog) save(ctx context.Context, actor string, r *record) error {
 		}
 	}
 	r.Listed = listed
+	return c.commit(ctx, actor, r, b)
+}
+
+// commit commits a record with other changes. Under mu.
+func (c *Catalog) commit(ctx context.Context, actor string, r *record, b store.Batch) error {
+	old := c.records[r.Path]
 	body, err := json.Marshal(r)
 	if err != nil {
 		return fault.New(fault.Internal, "approval_unwritable", "the decision about %s cannot be written: %w", r.Path, err)
@@ -177,7 +207,7 @@ func (c *Catalog) save(ctx context.Context, actor string, r *record) error {
 	if old != nil {
 		cond = store.If{Version: old.version}
 	}
-	b.Changes = append(b.Changes, store.Change{URI: uri, Body: body, If: cond})
+	b.Changes = append(b.Changes, store.Change{URI: uriOf(r.Kind, r.Path), Body: body, If: cond})
 	sc := store.Scope{Actor: actor, Read: []resource.Space{resource.System}, Write: resource.System}
 	rc, err := c.opt.Store.Commit(ctx, sc, b)
 	if err != nil {

@@ -27,20 +27,25 @@ type unit struct {
 	def              *parsed
 	pins             []pin // what is used as text
 	skills           []skill
-	decls            []decl // sources
-	problems         []Problem
+	decls            []decl    // sources
+	problems         []Problem // of its own
+	clash            []Problem // its name is another one's; see settleNames
 
 	sources []*live
 	hooks   map[string][]*liveHook
 	run     []pin  // files that are executed
+	sealed  []pin  // all that was read, for the snapshot
 	hash    string // over items: what is known without starting anything
 	items   []Item
 
-	announced *announced // of the last inspection; dropped when a source says so
-	grant     *grant     // while it may be used
+	announced *announced      // of the last inspection; dropped when a source says so
+	heard     *announced      // the last that was announced; nil: nothing yet
+	told      map[string]bool // what was logged of tools that are not as approved
+	grant     *grant          // while it may be used
 	tools     *tool.Registry
 	bindings  service.Bindings
 	read      string // content as it was read, before anything was opened
+	snapshot  snapshot
 }
 
 func (u *unit) add(p place, code, remedy, format string, args ...any) {
@@ -166,7 +171,8 @@ func (u *unit) pinInside(f folder, named []string) {
 // seal makes the items and the hash of what was read.
 func (u *unit) seal() {
 	u.items = nil
-	for _, p := range slices.Concat(u.pins, u.run) {
+	u.sealed = slices.Concat(u.pins, u.run)
+	for _, p := range u.sealed {
 		it := Item{Name: p.name, Hash: p.hash, Text: fmt.Sprintf("%d bytes, SHA-256 %s\n", p.size, p.hash)}
 		if p.run {
 			it.Name = "file " + p.name
@@ -189,11 +195,16 @@ func hashItems(path string, items []Item) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-func invalidAgent(u *unit) error {
-	say := "it is not valid"
-	if len(u.problems) > 0 {
-		say = u.problems[0].String()
+// faults is all that is wrong with a unit.
+func (u *unit) faults() []Problem {
+	if len(u.clash) == 0 {
+		return u.problems
 	}
-	return fault.New(fault.Invalid, "agent_invalid", "%s cannot be used: %s", u.path, say).
-		Detail("problems", u.problems).With("mend it; steward agents show %s tells all that is wrong", u.path)
+	return slices.Concat(u.problems, u.clash)
+}
+
+func invalidAgent(u *unit) error {
+	faults := u.faults()
+	return fault.New(fault.Invalid, "agent_invalid", "%s cannot be used: %s", u.path, faults[0].String()).
+		Detail("problems", faults).With("mend it; steward agents show %s tells all that is wrong", u.path)
 }

@@ -15,12 +15,15 @@ func Waiting(list []Listing) []Listing {
 		switch {
 		case above != "" && shut[above], l.Status == Denied, l.Status == Revoked, l.Status == Invalid:
 			shut[l.Path] = true
-		case l.Status == Pending:
+		case l.Waits():
 			out = append(out, l)
 		}
 	}
 	return out
 }
+
+// Waits reports whether a person has something to decide about it.
+func (l Listing) Waits() bool { return l.Status == Pending || len(l.Waiting) > 0 }
 
 // Told is a listing as those are told of it who may not decide: the agents
 // that may be used, and what they do.
@@ -38,5 +41,8 @@ func Told(list []Listing) []Listing {
 // it is another one once something else lies there, or once its source has
 // announced something else than was approved.
 func (l Listing) Question() string {
+	if l.Status == Approved && len(l.Waiting) > 0 {
+		return l.Path + " " + l.Hash
+	}
 	return l.Path + " " + l.Static + " " + l.At.String()
 }

@@ -14,7 +14,7 @@ import (
 
 // warnings are what a person should look at before approving. Under mu.
 func (c *Catalog) warnings(u *unit, specs []tool.Spec, refused, more []string) []string {
-	w := &warner{}
+	w := &warner{hides: c.opt.Confined != nil && c.opt.Confined() == nil}
 	for _, r := range refused {
 		w.say("refused: %s", r)
 	}
@@ -52,7 +52,10 @@ func (c *Catalog) warnings(u *unit, specs []tool.Spec, refused, more []string) [
 	return w.list
 }
 
-type warner struct{ list []string }
+type warner struct {
+	list  []string
+	hides bool // what is unconfined sees nothing of the data folder all the same
+}
 
 const mostWarnings = 200
 
@@ -156,10 +159,18 @@ func (w *warner) declaration(u *unit, d decl) {
 	box := d.node.get("sandbox")
 	yes := func(key string) bool { return d.node.get(key).is("true") || box.get(key).is("true") }
 	if yes("unsandboxed") || u.kind == KindSource && d.node.get("command") != nil && box == nil {
-		w.say("%s runs unconfined, with all the rights that you have: %s", d.name, clip(commandLine(d.node)))
+		say := "%s runs unconfined, with the files and the network that you have: %s"
+		if !w.hides {
+			say = "%s runs unconfined, with all the rights that you have, and can answer in your name: Steward's data folder cannot be hidden from it here (see steward doctor): %s"
+		}
+		w.say(say, d.name, clip(commandLine(d.node)))
 	}
-	if yes("network") {
-		w.say("%s may reach the network", d.name)
+	for _, n := range []*node{d.node.get("network"), box.get("network")} {
+		if hosts := n.texts(); len(hosts) > 0 {
+			w.say("%s may connect to these hosts alone: %s", d.name, strings.Join(hosts, ", "))
+		} else if n.is("true") {
+			w.say("%s may reach the network: any public host", d.name)
+		}
 	}
 	for _, key := range []string{"read", "write"} {
 		if paths := box.get(key).texts(); len(paths) > 0 {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +39,8 @@ func (c *Catalog) follow(w *watch.Watcher) {
 	defer c.work.Done()
 	watched := map[string]bool{}
 	rest := watch.Rest{Quiet: c.opt.Quiet}
+	// mcp.json lies beside the database, which changes all the time.
+	concerns := slices.Concat(c.opt.Folders, c.opt.Servers)
 	if _, ok := c.watchDirs(w, watched); !ok {
 		c.fallBack(w)
 		return
@@ -52,11 +55,13 @@ func (c *Catalog) follow(w *watch.Watcher) {
 			if ok && ev.Has(fsnotify.Remove|fsnotify.Rename) {
 				forget(w, watched, ev.Name)
 			}
-			if ok && !ignored(ev) {
+			if ok && !ignored(ev) && !watch.Beside(ev.Name, concerns...) {
+				c.noted.Add(1)
 				rest.Disturb()
 			}
 		case err := <-w.Errors:
 			c.log.Warn("a change of a folder may have been missed; all are read again", "error", err)
+			c.noted.Add(1)
 			rest.Disturb()
 		case <-c.kick:
 			rest.Disturb()
@@ -71,6 +76,7 @@ func (c *Catalog) follow(w *watch.Watcher) {
 				return
 			}
 			if more {
+				c.noted.Add(1)
 				rest.Disturb() // what was put into a new folder before it was watched
 			}
 		}

@@ -106,7 +106,7 @@ func (e *Engine) departing(ctx context.Context, sc store.Scope, c *record.Conver
 		return record.Branch{}, err
 	}
 	if b.View.Start.Pos != 0 && made.Start().Span < 0 { // the view began behind the cut
-		made.View = record.View{Revision: b.View.Revision, Clip: b.View.Clip}
+		made.View = record.View{Revision: b.View.Revision, Clip: b.View.Clip, Room: b.View.Room}
 	}
 	return made, nil
 }

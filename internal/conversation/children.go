@@ -145,7 +145,6 @@ type Ending struct {
 	Interaction id.ID
 	Run         record.Run
 	Final       *message.Message // nil: there is none
-	Labels      message.Labels   // of all that was said and shown in it
 }
 
 // End reads how an interaction's run ended: the newest one that has. Error
@@ -162,7 +161,6 @@ func (e *Engine) End(ctx context.Context, sc store.Scope, conv, inter id.ID) (En
 			if err != nil {
 				return end, err
 			}
-			end.Labels |= message.LabelsOf(m.Blocks)
 			if m.Final && (end.Final == nil || m.At.After(end.Final.At)) {
 				end.Final = m
 			}

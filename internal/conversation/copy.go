@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"steward/internal/id"
@@ -29,23 +30,28 @@ func (e *Engine) CopyBranch(ctx context.Context, sc store.Scope, conv id.ID, bra
 	c.Asked = resource.URI{}                                  // the copy is a person's
 	c.Messages, c.ToolCalls, c.Tokens = 0, 0, message.Usage{} // counted anew
 	cp := &copying{engine: e, scope: sc, from: conv, to: &c, seen: map[id.ID]bool{}}
-	main := record.Branch{ID: record.MainBranch, Created: now}
-	cp.batch = append(cp.batch, putBranch(c.ID, &main, store.If{Absent: true}))
+	main := record.Branch{ID: record.MainBranch, Created: now, View: record.View{Room: slices.Clone(b.View.Room)}}
 	for after := store.Cursor(""); ; {
 		page, next, err := e.MessagesOf(ctx, sc, conv, &b, after, 0, false)
 		if err != nil {
 			return id.ID{}, err
 		}
 		for i := range page {
-			if err := cp.message(ctx, &page[i]); err != nil {
+			_, out := b.LeftOut(page[i].Message, page[i].Pos, nil)
+			if err := cp.message(ctx, &page[i], out); err != nil {
 				return id.ID{}, err
+			}
+			for j := range main.View.Room { // positions are counted anew
+				if page[i].Pos <= b.View.Room[j].Upto {
+					main.View.Room[j].Upto = cp.pos
+				}
 			}
 		}
 		if after = next; after == "" {
 			break
 		}
 	}
-	cp.batch = append(cp.batch, putConversation(&c, store.If{Absent: true}))
+	cp.batch = append(cp.batch, putBranch(c.ID, &main, store.If{Absent: true}), putConversation(&c, store.If{Absent: true}))
 	return c.ID, cp.flush(ctx)
 }
 
@@ -62,8 +68,9 @@ type copying struct {
 
 const copyBatch = 500
 
-// message copies a message, with its interaction if that is new.
-func (c *copying) message(ctx context.Context, m *Entry) error {
+// message copies a message, with its interaction if that is new. One that a
+// Room covers, and that is active, was made so by a person.
+func (c *copying) message(ctx context.Context, m *Entry, room bool) error {
 	if !c.seen[m.Interaction] {
 		c.seen[m.Interaction] = true
 		in, _, err := c.engine.interaction(ctx, c.scope, c.from, m.Interaction)
@@ -75,9 +82,12 @@ func (c *copying) message(ctx context.Context, m *Entry) error {
 	c.pos++
 	count(c.to, m.Message)
 	c.batch = append(c.batch, putMessage(m.URI(c.to.ID), m.Message, &store.Place{List: record.BranchURI(c.to.ID, record.MainBranch), Pos: c.pos}))
-	if m.Change.State != record.Active && m.Shown {
+	if m.Shown && m.Change.Strategy != record.StrategySequence && (room || m.Change.State != record.Active) {
 		ch := m.Change
 		ch.Branch, ch.Pos, ch.Revision = "", 0, 0
+		if ch.At.IsZero() { // active
+			ch.At, ch.Actor = c.to.Created, c.scope.Actor
+		}
 		k := marked{Mark: record.Mark{Message: m.ID, Pos: c.pos, Branch: record.MainBranch, Changes: []record.Change{ch}}}
 		c.batch = append(c.batch, k.put(c.to.ID))
 	}

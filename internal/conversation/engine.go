@@ -29,8 +29,9 @@ type Options struct {
 // marks are not to be changed while a turn runs, which their owner (the
 // runtime) sees to.
 type Engine struct {
-	store store.Store
-	opt   Options
+	store  store.Store
+	opt    Options
+	counts counts
 }
 
 // New returns an engine over the store.

@@ -15,21 +15,26 @@ import (
 )
 
 // Find returns a message of a conversation, with its place, on whichever
-// branch it was written. Lists are in the order of time, and a UUIDv7 tells
-// when it was made: so a list is searched by halves for that time, and read
-// from there on (a message that had to wait for its turn stands later).
-// Error code: message_not_found.
+// branch it was written. It reads a few dozen records, however long the
+// conversation is: a list is in the order in which its messages were written,
+// so it is searched by halves, for the time that a UUIDv7 tells, and read from
+// there on (a message that had to wait for its turn stands later). A derived
+// id tells no time; the store finds it by a term, and then its place by its
+// log position. Error code: message_not_found.
 func (e *Engine) Find(ctx context.Context, sc store.Scope, conv, msg id.ID) (Entry, error) {
-	made := timeOf(msg)
+	begins := func(it *store.Item) (yes, known bool) {
+		x := record.IDOf(it.URI, record.TypeMessage)
+		return !timeOf(x).Before(timeOf(msg)), !x.Derived()
+	}
 	if msg.Derived() {
 		m, err := e.FindMessage(ctx, sc, conv, msg)
 		if err != nil {
 			return Entry{}, err
 		}
-		made = m.At
+		begins = func(it *store.Item) (yes, known bool) { return it.Seq >= m.Seq, true }
 	}
 	lists := listsOf(e.preferred(ctx, sc, conv))
-	m, err := e.scanAll(ctx, sc, conv, lists, msg, made, near)
+	m, err := e.scanAll(ctx, sc, conv, lists, msg, begins)
 	if !fault.Is(err, fault.NotFound) {
 		return m, err
 	}
@@ -38,9 +43,9 @@ func (e *Engine) Find(ctx context.Context, sc store.Scope, conv, msg id.ID) (Ent
 		return Entry{}, err
 	}
 	all := listsOf(branches...)
-	m, err = e.scanAll(ctx, sc, conv, slices.DeleteFunc(slices.Clone(all), func(l string) bool { return slices.Contains(lists, l) }), msg, made, near)
-	if fault.Is(err, fault.NotFound) { // the clock went back, or another machine made the id
-		m, err = e.scanAll(ctx, sc, conv, all, msg, time.Time{}, math.MaxInt)
+	m, err = e.scanAll(ctx, sc, conv, slices.DeleteFunc(slices.Clone(all), func(l string) bool { return slices.Contains(lists, l) }), msg, begins)
+	if fault.Is(err, fault.NotFound) { // the clock went back, another machine made the id, or there is none
+		m, err = e.scanAll(ctx, sc, conv, all, msg, nil)
 	}
 	return m, err
 }
@@ -79,9 +84,9 @@ func timeOf(x id.ID) time.Time {
 }
 
 // scanAll looks for a message in lists, one after the other.
-func (e *Engine) scanAll(ctx context.Context, sc store.Scope, conv id.ID, lists []string, msg id.ID, made time.Time, most int) (Entry, error) {
+func (e *Engine) scanAll(ctx context.Context, sc store.Scope, conv id.ID, lists []string, msg id.ID, begins func(*store.Item) (yes, known bool)) (Entry, error) {
 	for _, l := range lists {
-		m, err := e.scan(ctx, sc, conv, l, msg, made, most)
+		m, err := e.scan(ctx, sc, conv, l, msg, begins)
 		if !fault.Is(err, fault.NotFound) {
 			return m, err
 		}
@@ -90,45 +95,59 @@ func (e *Engine) scanAll(ctx context.Context, sc store.Scope, conv id.ID, lists 
 		With("steward messages list shows those that it has, with their ids")
 }
 
-// scan looks for a message among so many that were stored at a time or later.
-func (e *Engine) scan(ctx context.Context, sc store.Scope, conv id.ID, branch string, msg id.ID, made time.Time, most int) (Entry, error) {
-	list := record.BranchURI(conv, branch)
-	from, err := e.firstSince(ctx, sc, list, made)
-	if err != nil {
-		return Entry{}, err
+// scan looks for a message near the place in a list where begins becomes true;
+// with nil, in all of the list.
+func (e *Engine) scan(ctx context.Context, sc store.Scope, conv id.ID, branch string, msg id.ID, begins func(*store.Item) (yes, known bool)) (Entry, error) {
+	q := store.Query{List: record.BranchURI(conv, branch), NoBody: true, Limit: near}
+	left := math.MaxInt
+	if begins != nil {
+		var err error
+		if q.From, err = e.first(ctx, sc, q.List, begins); err != nil {
+			return Entry{}, err
+		}
+		q.Limit, left = 50, near
 	}
-	for it, err := range store.Items(ctx, e.store, sc, store.Query{List: list, From: from, NoBody: true, Limit: 50}) {
+	for it, err := range store.Items(ctx, e.store, sc, q) {
 		if err != nil {
 			return Entry{}, err
 		}
 		if record.IDOf(it.URI, record.TypeMessage) == msg {
 			return e.at(ctx, sc, conv, branch, it.Pos)
 		}
-		if most--; most == 0 {
+		if left--; left == 0 {
 			break
 		}
 	}
 	return Entry{}, fault.New(fault.NotFound, "message_not_found", "this branch has no message %s", msg)
 }
 
-// firstSince returns the position in a list from which on its members were
-// stored at a time or later.
-func (e *Engine) firstSince(ctx context.Context, sc store.Scope, list resource.URI, t time.Time) (int64, error) {
+// first returns the position in a list from which on a condition holds. Where
+// that is not known of a message, the next one is asked.
+func (e *Engine) first(ctx context.Context, sc store.Scope, list resource.URI, holds func(*store.Item) (yes, known bool)) (int64, error) {
 	last, err := e.store.Query(ctx, sc, store.Query{List: list, NoBody: true, Reverse: true, Limit: 1})
 	if err != nil || len(last.Items) == 0 {
 		return 0, err
 	}
-	lo, hi := int64(0), last.Items[0].Pos
+	lo, hi := int64(0), last.Items[0].Pos+1
 	for lo < hi {
 		mid := lo + (hi-lo)/2
-		page, err := e.store.Query(ctx, sc, store.Query{List: list, NoBody: true, From: mid, Limit: 1})
+		page, err := e.store.Query(ctx, sc, store.Query{List: list, NoBody: true, From: mid, Limit: 4})
 		if err != nil {
 			return 0, err
 		}
-		if len(page.Items) == 0 || !page.Items[0].At.Before(t) {
+		below := int64(0) // the last position that is known not to hold
+		for i := range page.Items {
+			if yes, known := holds(&page.Items[i]); known {
+				if !yes {
+					below = page.Items[i].Pos
+				}
+				break
+			}
+		}
+		if below == 0 {
 			hi = mid
 		} else {
-			lo = page.Items[0].Pos + 1
+			lo = below + 1
 		}
 	}
 	return lo, nil

@@ -20,6 +20,9 @@ import (
 type Window struct {
 	Tokens int64                        // for messages; what else goes to the model is not part of it
 	Count  func(*message.Message) int64 // tokens of a message
+	// Estimate is a quicker Count, on the safe side, for what is far from the
+	// end of a long conversation; nil: all is counted.
+	Estimate func(*message.Message) int64
 	// Summarize writes what is to stand for messages that are not shown any
 	// more, in at most so many tokens; earlier is the summary that stood for
 	// what came before them, or nil. Nil, or with an error or a text that is
@@ -61,9 +64,12 @@ func (s *Session) again(ctx context.Context) error {
 }
 
 func (s *Session) fit(ctx context.Context, w Window) (fits bool, err error) {
-	entries, marks, err := s.engine.shown(ctx, s.scope, s.conv.ID, &s.branch)
-	if err != nil {
-		return false, err
+	entries, marks := s.fresh, s.marks
+	s.fresh = nil
+	if entries == nil {
+		if entries, marks, err = s.engine.shown(ctx, s.scope, s.conv.ID, &s.branch); err != nil {
+			return false, err
+		}
 	}
 	all := items(s.conv.ID, entries, marks, &s.branch, false)
 	reserve := min(w.Tokens/summaryShare, summaryMost)
@@ -72,7 +78,7 @@ func (s *Session) fit(ctx context.Context, w Window) (fits bool, err error) {
 		return false, err
 	}
 	plan := view.Fit(all, view.Budget{Window: w.Tokens, SummaryTokens: reserve,
-		Start: s.branch.View.Start.Pos, Clip: opt.Clip, Summary: opt.Summary, Cut: opt.Cut}, w.Count)
+		Start: s.branch.View.Start.Pos, Clip: opt.Clip, Summary: opt.Summary, Cut: opt.Cut}, w.counting(all))
 
 	next := s.branch
 	next.View.Revision++
@@ -100,6 +106,32 @@ func (s *Session) fit(ctx context.Context, w Window) (fits bool, err error) {
 		}
 	}
 	return plan.Fits, s.revise(ctx, next, changes)
+}
+
+// mostCounted is how many tokens, by the estimate, are counted for a fitting.
+const mostCounted = 500_000
+
+// counting returns how the messages of a view are counted: the newest exactly,
+// all before them by the estimate.
+func (w *Window) counting(all []view.Item) func(*message.Message) int64 {
+	if w.Estimate == nil {
+		return w.Count
+	}
+	newest := map[id.ID]bool{}
+	total := int64(0)
+	for i := len(all) - 1; i >= 0 && total < mostCounted; i-- {
+		newest[all[i].Message.ID] = true
+		total += w.Estimate(all[i].Message)
+	}
+	if len(newest) == len(all) {
+		return w.Count
+	}
+	return func(m *message.Message) int64 {
+		if newest[m.ID] {
+			return w.Count(m)
+		}
+		return w.Estimate(m)
+	}
 }
 
 // The part of a window that a summary may take, and the tokens that it takes
@@ -135,13 +167,15 @@ func (s *Session) summarize(ctx context.Context, w Window, at resource.URI, earl
 	}
 	m := &message.Message{ID: id.New(), Role: message.User, At: time.Now().UTC().Truncate(time.Microsecond)}
 	var labels message.Labels
+	var sources []string
 	for _, x := range append(msgs[:len(msgs):len(msgs)], earlier) {
 		if x != nil {
 			labels |= message.LabelsOf(x.Blocks)
+			sources = message.JoinSources(sources, message.SourcesOf(x.Blocks))
 		}
 	}
 	words := func(text string) *message.Message {
-		m.Blocks = []message.Block{&message.Text{Common: message.Common{Origin: "system", Labels: labels}, Text: summaryHead + text}}
+		m.Blocks = []message.Block{&message.Text{Common: message.Common{Origin: "system", Labels: labels, Sources: sources}, Text: summaryHead + text}}
 		return m
 	}
 	written := false

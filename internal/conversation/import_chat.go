@@ -137,6 +137,7 @@ func (im *importer) nodes(chat *exchange.Chat, paths *paths, now time.Time) erro
 		if _, err := im.message(turns[i].id, n.Message, record.Point{Branch: paths.of[i], Pos: int64(i) + 1}); err != nil {
 			return err
 		}
+		chat.Nodes[i].Message = nil // it is stored: a long chat need not stay in memory
 	}
 	for _, t := range all {
 		if err := im.finishTurn(t, now); err != nil {

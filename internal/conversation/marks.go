@@ -3,7 +3,10 @@ package conversation
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"steward/internal/fault"
@@ -32,13 +35,11 @@ func (e *Engine) Mark(ctx context.Context, sc store.Scope, conv id.ID, v Verdict
 		return fault.New(fault.Invalid, "validity_unknown", "a message cannot be %.40q", v.State).
 			With("use active, invalidated, superseded, archived or deleted")
 	}
-	if v.State == record.Superseded {
-		if _, err := e.Find(ctx, sc, conv, v.By); err != nil {
-			return err
-		}
-	}
 	return e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {
 		group, err := e.group(ctx, sc, conv, b, msgs, v.State)
+		if err == nil && v.State == record.Superseded {
+			err = e.stands(ctx, sc, conv, b, v.By, group)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -49,18 +50,51 @@ func (e *Engine) Mark(ctx context.Context, sc store.Scope, conv id.ID, v Verdict
 			if err != nil {
 				return nil, err
 			}
-			if k.On(b, false).State == v.State {
+			_, room := b.LeftOut(m.Message, m.Pos, &k.Mark)
+			room = room && v.State == record.Active
+			if k.On(b, false).State == v.State && !room {
 				continue
 			}
 			if v.State == record.Active {
 				k.undo(b, now, sc.Actor)
-			} else {
+			}
+			if room || v.State != record.Active {
 				k.Changes = append(k.Changes, record.Change{State: v.State, At: now, Actor: sc.Actor, Reason: v.Reason, By: v.By})
 			}
 			out = append(out, k.put(conv))
 		}
 		return orUnchanged(out)
 	})
+}
+
+// stands refuses that a message stands for others where none would be shown in
+// the end: it is one of them, or is not shown itself, or one of them stands for
+// it.
+func (e *Engine) stands(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, by id.ID, group []Entry) error {
+	for seen := map[id.ID]bool{}; ; {
+		m, err := e.Find(ctx, sc, conv, by)
+		if err != nil {
+			return err
+		}
+		k, err := e.mark(ctx, sc, conv, &m)
+		if err != nil {
+			return err
+		}
+		now := k.On(b, false)
+		if seen[by] || slices.ContainsFunc(group, func(x Entry) bool { return x.ID == by }) {
+			return fault.New(fault.Invalid, "supersedes_itself", "message %s would stand for itself", by).
+				With("name a message that is shown and is none of these")
+		}
+		switch now.State {
+		case record.Active:
+			return nil
+		case record.Superseded:
+			seen[by], by = true, now.By
+		default:
+			return fault.New(fault.Conflict, "superseded_by_hidden", "message %s cannot stand for others: it is %s", by, now.State).
+				With("make it active first, or name another one")
+		}
+	}
 }
 
 // undo takes back changes, from the newest on, until the message is active on
@@ -242,7 +276,7 @@ func (e *Engine) Refresh(ctx context.Context, sc store.Scope, conv id.ID) error 
 // Optimization is one recorded change of a message's validity.
 type Optimization struct {
 	record.Change
-	Message id.ID
+	Message id.ID // zero: many, as the reason tells
 	Pos     int64
 }
 
@@ -258,6 +292,11 @@ func (e *Engine) Audit(ctx context.Context, sc store.Scope, conv, interaction id
 		return nil, err
 	}
 	var out []Optimization
+	if interaction.Zero() && toolName == "" {
+		if out, err = e.rooms(ctx, sc, conv); err != nil {
+			return nil, err
+		}
+	}
 	for _, k := range marks {
 		for _, c := range k.Changes {
 			if (interaction.Zero() || c.Interaction == interaction) && (toolName == "" || c.Tool == toolName) {
@@ -272,6 +311,18 @@ func (e *Engine) Audit(ctx context.Context, sc store.Scope, conv, interaction id
 		return int(a.Pos - b.Pos)
 	})
 	return out, nil
+}
+
+// rooms are the decisions to make room on the preferred branch.
+func (e *Engine) rooms(ctx context.Context, sc store.Scope, conv id.ID) ([]Optimization, error) {
+	_, b, err := e.current(ctx, sc, conv)
+	var out []Optimization
+	for _, r := range b.View.Room {
+		out = append(out, Optimization{Change: record.Change{State: record.Invalidated, At: r.At, Actor: r.Actor, Strategy: record.StrategySequence,
+			Reason: fmt.Sprintf("%d results of tools other than %s were left out to make room", r.Results, strings.Join(r.Keep, ", ")),
+			Undone: r.Undone, UndoneBy: r.UndoneBy}, Pos: r.Upto})
+	}
+	return out, err
 }
 
 // Rollback takes back what an interaction's calls of a tool (of all tools, if
@@ -307,66 +358,78 @@ func (e *Engine) Rollback(ctx context.Context, sc store.Scope, conv, interaction
 
 // Optimize prepares a conversation for the tools that are about to be used:
 // results of other tools, which these do not build on, leave the view, and
-// what was recorded as obsolete does too. It is recorded as a change of its
-// own, which Restore takes back. It returns how many results left.
+// what was recorded as obsolete does too. It is one record in the branch,
+// which Restore takes back. It returns how many results left. Error code:
+// room_full.
 func (e *Engine) Optimize(ctx context.Context, sc store.Scope, conv id.ID, tools []string) (int, error) {
 	c, _, err := e.get(ctx, sc, conv)
 	if err != nil {
 		return 0, err
 	}
-	keep := tidy.Related(func(name string) (tool.Tool, bool) { return e.opt.Tools(c.Agent, name) }, tools, e.opt.Names(c.Agent)...)
+	related := tidy.Related(func(name string) (tool.Tool, bool) { return e.opt.Tools(c.Agent, name) }, tools, e.opt.Names(c.Agent)...)
+	keep := slices.Sorted(maps.Keys(related))
 	n := 0
 	err = e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {
 		n = 0
-		entries, marks, err := e.shown(ctx, sc, conv, b)
-		if err != nil {
+		room := record.Room{Keep: keep, At: time.Now().UTC().Truncate(time.Millisecond), Actor: sc.Actor}
+		err := e.eachShown(ctx, sc, conv, b, func(m *Entry) {
+			room.Upto = max(room.Upto, m.Pos)
+			r := m.Result()
+			if r != nil && r.Status == message.OK && !related[r.Name] && !m.Pinned && m.Change.State == record.Active {
+				n++
+			}
+		})
+		if err != nil || n == 0 {
 			return nil, err
 		}
-		now := time.Now().UTC().Truncate(time.Millisecond)
-		var out []store.Change
-		for i := range entries {
-			m := &entries[i]
-			r := m.Result()
-			if r == nil || r.Status != message.OK || keep[r.Name] || m.Pinned || m.Change.State != record.Active {
-				continue
-			}
-			k := marks[m.Pos]
-			if k == nil {
-				k = &marked{Mark: record.Mark{Message: m.ID, Pos: m.Pos, Branch: m.Branch}}
-			}
-			k.Changes = append(k.Changes, record.Change{State: record.Invalidated, At: now, Actor: sc.Actor, Strategy: StrategySequence,
-				Reason: "left out to make room: call " + r.Name + " again if it is needed"})
-			out = append(out, k.put(conv))
-			n++
-		}
-		return out, nil
+		room.Results = n
+		list, err := makeRoom(b.View.Room, room)
+		b.View.Room = list
+		return nil, err
 	})
 	return n, err
 }
 
-// StrategySequence marks changes that Optimize made.
-const StrategySequence = "sequence"
+// mostRoom is how many decisions to make room a branch remembers.
+const mostRoom = 32
 
-// Restore takes back what Optimize left out, on the preferred branch.
+// makeRoom adds a decision. It stands for earlier ones that keep the same
+// tools; those that were taken back are forgotten where there are many.
+func makeRoom(list []record.Room, add record.Room) ([]record.Room, error) {
+	out := slices.DeleteFunc(slices.Clone(list), func(r record.Room) bool {
+		same := r.Undone.IsZero() && slices.Equal(r.Keep, add.Keep)
+		if same {
+			add.Results += r.Results
+		}
+		return same
+	})
+	if len(out) >= mostRoom {
+		out = slices.DeleteFunc(out, func(r record.Room) bool { return !r.Undone.IsZero() })
+	}
+	if len(out) >= mostRoom {
+		return nil, fault.New(fault.Conflict, "room_full", "room was made in %d ways already", len(out)).
+			With("take them back first: steward conversations optimize --undo")
+	}
+	return append(out, add), nil
+}
+
+// Restore takes back what Optimize left out, on the preferred branch. It
+// returns how many results had left.
 func (e *Engine) Restore(ctx context.Context, sc store.Scope, conv id.ID) (int, error) {
 	n := 0
-	err := e.change(ctx, sc, conv, func(*record.Branch) ([]store.Change, error) {
+	err := e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {
 		n = 0
-		marks, err := e.marks(ctx, sc, conv, 0, 0)
-		if err != nil {
-			return nil, err
-		}
-		var out []store.Change
-		for _, k := range marks {
-			if i := slices.IndexFunc(k.Changes, func(c record.Change) bool {
-				return c.Strategy == StrategySequence && c.Undone.IsZero()
-			}); i >= 0 {
-				k.Changes[i].Undone, k.Changes[i].UndoneBy = time.Now().UTC().Truncate(time.Millisecond), sc.Actor
-				out = append(out, k.put(conv))
-				n++
+		b.View.Room = slices.Clone(b.View.Room)
+		for i := range b.View.Room {
+			if r := &b.View.Room[i]; r.Undone.IsZero() {
+				n += r.Results
+				r.Undone, r.UndoneBy = time.Now().UTC().Truncate(time.Millisecond), sc.Actor
 			}
 		}
-		return orUnchanged(out)
+		if n == 0 {
+			return nil, errUnchanged
+		}
+		return nil, nil
 	})
 	return n, err
 }

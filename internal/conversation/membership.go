@@ -176,7 +176,7 @@ func (e *Engine) restart(ctx context.Context, sc store.Scope, conv id.ID, b *rec
 			return nil
 		}
 	}
-	b.View = record.View{Revision: b.View.Revision, Clip: b.View.Clip}
+	b.View = record.View{Revision: b.View.Revision, Clip: b.View.Clip, Room: b.View.Room}
 	return nil
 }
 
@@ -195,13 +195,13 @@ func (e *Engine) Unfit(ctx context.Context, sc store.Scope, conv id.ID) error {
 				return nil, err
 			}
 			if shows(b, old.View, b.View) {
-				old.View.Revision = b.View.Revision
+				old.View.Revision, old.View.Room = b.View.Revision, b.View.Room
 				b.View = old.View
 				return nil, nil
 			}
 		}
 		if shows(b, record.View{}, b.View) { // it was fitted before the branch was made
-			b.View = record.View{Revision: b.View.Revision}
+			b.View = record.View{Revision: b.View.Revision, Room: b.View.Room}
 			return nil, nil
 		}
 		return nil, fault.New(fault.NotFound, "nothing_to_undo", "all of this branch is shown")

@@ -234,10 +234,8 @@ func (e *Engine) judge(ctx context.Context, sc store.Scope, conv id.ID, b *recor
 	start := b.Start()
 	for i := range page {
 		m := &page[i]
-		if k := marks[m.Pos]; k != nil {
-			m.Change = k.On(b, false)
-		}
 		_, m.Pinned = pins[m.Pos]
+		m.Change = marks[m.Pos].on(b, m, false)
 		m.Shown = !b.PlaceOf(m.Branch, m.Pos).Before(start) || m.Pinned || slices.Contains(b.View.Keep, record.Point{Branch: m.Branch, Pos: m.Pos})
 		if !m.Shown && b.View.Summary != "" && m.Change.State == record.Active {
 			m.Change = record.Change{State: record.Superseded, By: summaryID(b), Reason: "a summary stands for it"}
@@ -311,17 +309,9 @@ func (e *Engine) pins(ctx context.Context, sc store.Scope, conv id.ID, lo, hi in
 // shown reads what a model is shown of a branch, in order: from the view's
 // start on, and before that what is pinned. It also tells the marks.
 func (e *Engine) shown(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch) ([]Entry, map[int64]*marked, error) {
-	out, lowest, err := e.pinned(ctx, sc, conv, b)
+	out, spans, lowest, err := e.reach(ctx, sc, conv, b)
 	if err != nil {
 		return nil, nil, err
-	}
-	spans := b.Spans()
-	if p := b.Start(); p.Span >= 0 {
-		spans = spans[p.Span:]
-		spans[0].From = b.View.Start.Pos
-	}
-	for _, s := range spans {
-		lowest = min(lowest, s.From)
 	}
 	var marks map[int64]*marked
 	var pins map[int64]record.Pin
@@ -345,12 +335,71 @@ func (e *Engine) shown(ctx context.Context, sc store.Scope, conv id.ID, b *recor
 	}
 	for i := range out {
 		out[i].Shown = true
-		if k := marks[out[i].Pos]; k != nil {
-			out[i].Change = k.On(b, false)
-		}
 		_, out[i].Pinned = pins[out[i].Pos]
+		out[i].Change = marks[out[i].Pos].on(b, &out[i], false)
 	}
 	return out, marks, nil
+}
+
+// reach returns what a view consists of: the messages that are shown although
+// they stand before its start, the spans from there on, and the lowest position
+// of all.
+func (e *Engine) reach(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch) ([]Entry, []record.Span, int64, error) {
+	out, lowest, err := e.pinned(ctx, sc, conv, b)
+	spans := b.Spans()
+	if p := b.Start(); p.Span >= 0 {
+		spans = spans[p.Span:]
+		spans[0].From = b.View.Start.Pos
+	}
+	for _, s := range spans {
+		lowest = min(lowest, s.From)
+	}
+	return out, spans, lowest, err
+}
+
+// eachShown is shown for a view of any length: it hands over one message after
+// the other, and keeps none.
+func (e *Engine) eachShown(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, do func(*Entry)) error {
+	first, spans, lowest, err := e.reach(ctx, sc, conv, b)
+	if err != nil {
+		return err
+	}
+	marks, err := e.marks(ctx, sc, conv, lowest, 0)
+	if err != nil {
+		return err
+	}
+	pins, err := e.pins(ctx, sc, conv, lowest, 0)
+	if err != nil {
+		return err
+	}
+	each := func(list []Entry) {
+		for i := range list {
+			m := &list[i]
+			_, m.Pinned = pins[m.Pos]
+			m.Shown, m.Change = true, marks[m.Pos].on(b, m, false)
+			do(m)
+		}
+	}
+	each(first)
+	for _, s := range spans {
+		for from := s.From; ; {
+			page, err := e.store.Query(ctx, sc, store.Query{List: record.BranchURI(conv, s.Branch), From: from, Limit: 1000})
+			if err != nil {
+				return err
+			}
+			items := slices.DeleteFunc(page.Items, func(it store.Item) bool { return !s.Holds(s.Branch, it.Pos) })
+			list, err := entries(s.Branch, items)
+			if err != nil {
+				return err
+			}
+			each(list)
+			if page.Next == "" || len(items) == 0 {
+				break
+			}
+			from = items[len(items)-1].Pos + 1
+		}
+	}
+	return nil
 }
 
 // span reads all messages of a span.

@@ -21,11 +21,44 @@ import (
 // summaries that were made of them. Projections follow the log, where each
 // erasure has its entry. It returns how many of the deleted were erased.
 func (e *Engine) Purge(ctx context.Context, before time.Time) (int, error) {
+	all := func(resource.URI) bool { return true }
+	return e.purge(ctx, store.ForNode(resource.System), store.Query{State: record.StateDeleted}, before, all)
+}
+
+// Erase erases for good what is deleted of a conversation: those of its
+// branches and messages that are named, or, when none is, all of it.
+func (e *Engine) Erase(ctx context.Context, sc store.Scope, conv id.ID, names ...string) (int, error) {
+	q := store.Query{State: record.StateDeleted, Under: record.ConversationURI(conv)}
+	named := func(u resource.URI) bool { return len(names) == 0 || slices.Contains(names, u.ID()) }
+	return e.purge(ctx, sc, q, time.Now().Add(time.Minute), named)
+}
+
+// EraseMessages erases deleted messages for good, and with them what was
+// deleted together with them: a call and its results.
+func (e *Engine) EraseMessages(ctx context.Context, sc store.Scope, conv id.ID, msgs ...id.ID) (int, error) {
+	_, b, err := e.current(ctx, sc, conv)
+	if err != nil {
+		return 0, err
+	}
+	group, err := e.group(ctx, sc, conv, &b, msgs, record.Deleted)
+	if err != nil || len(group) == 0 {
+		return 0, err
+	}
+	var names []string
+	for _, m := range group {
+		names = append(names, m.ID.String())
+	}
+	return e.Erase(ctx, sc, conv, names...)
+}
+
+func (e *Engine) purge(ctx context.Context, in store.Scope, q store.Query, before time.Time, which func(resource.URI) bool) (int, error) {
 	n := 0
-	q := store.Query{State: record.StateDeleted}
-	for it, err := range store.Items(ctx, e.store, store.ForNode(resource.System), q) {
+	for it, err := range store.Items(ctx, e.store, in, q) {
 		if err != nil {
 			return n, err
+		}
+		if !which(it.URI) {
+			continue
 		}
 		sc := store.ForNode(it.Space)
 		erased := false
@@ -65,6 +98,7 @@ func (e *Engine) erase(ctx context.Context, sc store.Scope, u resource.URI) erro
 			return nil
 		}
 		_, err := e.store.Commit(ctx, sc, store.Batch{Changes: batch})
+		e.counts.forget(record.IDOf(u, record.TypeConversation))
 		batch = batch[:0]
 		return err
 	}

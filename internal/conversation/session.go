@@ -33,9 +33,11 @@ type Session struct {
 	tracker    *tidy.Tracker
 	marks      map[int64]*marked // of the messages shown, by position
 	elsewhere  map[int64]string  // of the messages shown, in which other branch's list they stand
+	fresh      []Entry           // what was read for compacting it at once
 	due        []stale           // became obsolete: recorded with the next message
 	head       id.ID
 	labels     message.Labels
+	sources    []string
 	pos        int64  // the highest position given out
 	seq        uint64 // of the newest message's entry
 	broken     error  // set when memory and store may differ: open it anew
@@ -49,19 +51,34 @@ type Session struct {
 
 // Open loads a conversation for running turns.
 func (e *Engine) Open(ctx context.Context, sc store.Scope, conv id.ID) (*Session, error) {
+	s, _, err := e.openSession(ctx, sc, conv)
+	return s, err
+}
+
+func (e *Engine) openSession(ctx context.Context, sc store.Scope, conv id.ID) (*Session, []Entry, error) {
 	c, r, err := e.get(ctx, sc, conv)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	s := &Session{engine: e, scope: sc, conv: c, version: r.Version, exists: true, pos: c.Last}
 	if s.branch, s.branchVer, err = e.branch(ctx, sc, conv, c.BranchID()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	entries, err := s.load(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return s, s.recount(ctx, entries, r.Seq)
+	return s, entries, s.recount(ctx, entries, r.Seq)
+}
+
+// OpenToFit is Open for a conversation that is fitted at once: what is read is
+// not read again for that.
+func (e *Engine) OpenToFit(ctx context.Context, sc store.Scope, conv id.ID) (*Session, error) {
+	s, entries, err := e.openSession(ctx, sc, conv)
+	if err == nil {
+		s.fresh = entries
+	}
+	return s, err
 }
 
 // load reads what the model is shown.
@@ -140,6 +157,9 @@ func (s *Session) Transcript() *llm.Transcript { return s.transcript }
 
 // Labels returns the union of the labels of all that the model is shown.
 func (s *Session) Labels() message.Labels { return s.labels }
+
+// Sources returns whose private data the model is shown; see message.Common.
+func (s *Session) Sources() []string { return s.sources }
 
 // Head returns the id of the newest message; zero before the first.
 func (s *Session) Head() id.ID { return s.head }
@@ -266,6 +286,27 @@ func (s *Session) Resume(r OpenRun, request id.ID, actor string) {
 	s.interaction = record.InteractionURI(s.conv.ID, r.Interaction)
 }
 
+// Note records a change of the run's own facts.
+func (s *Session) Note(ctx context.Context, change func(*record.Run)) error {
+	if s.broken != nil {
+		return s.broken
+	}
+	change(&s.run)
+	_, err := s.engine.store.Commit(ctx, s.scope, store.Batch{Request: s.request, Changes: []store.Change{s.putRun()}})
+	if err != nil {
+		s.broken = err
+	}
+	return err
+}
+
+// putRun returns the change that records the run, which goes on.
+func (s *Session) putRun() store.Change {
+	return store.Change{URI: s.run.URI, Body: record.Encode(s.run), State: record.StateRunning, If: store.If{States: []string{record.StateRunning}}}
+}
+
+// Run returns the run as it is recorded.
+func (s *Session) Run() record.Run { return s.run }
+
 // stage adds a message to memory and returns the change that stores it. At is
 // set here, so that times follow the order.
 func (s *Session) stage(m *message.Message) store.Change {
@@ -275,6 +316,7 @@ func (s *Session) stage(m *message.Message) store.Change {
 	}
 	s.head = m.ID
 	s.labels |= message.LabelsOf(m.Blocks)
+	s.sources = message.JoinSources(s.sources, message.SourcesOf(m.Blocks))
 	s.pos++
 	count(&s.conv, m)
 	u := s.MessageURI(m.ID)
@@ -321,6 +363,10 @@ func (s *Session) Append(ctx context.Context, msgs ...*message.Message) ([]uint6
 		s.follow(ctx, Entry{Message: m, Interaction: record.IDOf(s.interaction, record.TypeInteraction), Branch: s.branch.ID, Pos: s.pos})
 	}
 	changes = append(changes, s.tidied(time.Now().UTC())...)
+	if s.run.Waits != "" { // it goes on
+		s.run.Waits = ""
+		changes = append(changes, s.putRun())
+	}
 	rec, err := s.engine.store.Commit(ctx, s.scope, store.Batch{Request: s.request, Changes: changes})
 	if err != nil {
 		s.broken = err
@@ -349,7 +395,8 @@ func (s *Session) Finish(ctx context.Context, final *message.Message, outcome, c
 		}
 		changes = append(changes, s.stage(final))
 	}
-	s.run.Ended, s.run.Outcome, s.run.Error = now, outcome, code
+	changes = append(changes, s.tidied(now)...) // what grew too old in a turn without calls
+	s.run.Ended, s.run.Outcome, s.run.Error, s.run.Waits, s.run.Parked = now, outcome, code, "", time.Time{}
 	s.conv.Updated = now
 	changes = append(changes,
 		store.Change{URI: s.run.URI, Body: record.Encode(s.run), If: store.If{States: []string{record.StateRunning}}},

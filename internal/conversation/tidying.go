@@ -75,6 +75,22 @@ func (s *Session) tidied(now time.Time) []store.Change {
 	return out
 }
 
+// on returns what counts of a message on a branch, by its mark (nil: it has
+// none) and by what was left out to make room.
+func (k *marked) on(b *record.Branch, e *Entry, shown bool) record.Change {
+	c := record.Change{State: record.Active}
+	var mark *record.Mark
+	if k != nil {
+		mark, c = &k.Mark, k.On(b, shown)
+	}
+	if c.State == record.Active && !e.Pinned {
+		if room, ok := b.LeftOut(e.Message, e.Pos, mark); ok {
+			return room
+		}
+	}
+	return c
+}
+
 // takes reports whether a mark is to record that its message became obsolete:
 // not if it is marked already, nor if the same call's verdict was recorded
 // before, which a person may have undone.
@@ -123,9 +139,7 @@ func items(conv id.ID, entries []Entry, marks map[int64]*marked, b *record.Branc
 	for i := range entries {
 		e := &entries[i]
 		out[i] = view.Item{Message: e.Message, Pos: e.Pos, Pinned: e.Pinned}
-		if k := marks[e.Pos]; k != nil {
-			out[i].State = k.On(b, shown)
-		}
+		out[i].State = marks[e.Pos].on(b, e, shown)
 		if e.Role == message.Tool {
 			out[i].URI = e.URI(conv).String()
 		}
@@ -154,7 +168,7 @@ func (s *Session) show(ctx context.Context, entries []Entry) error {
 		return err
 	}
 	msgs := view.Render(items(s.conv.ID, entries, s.marks, &s.branch, true), opt)
-	if s.labels, err = s.engine.labels(ctx, s.scope, s.conv.ID, msgs); err != nil {
+	if s.labels, s.sources, err = s.engine.labels(ctx, s.scope, s.conv.ID, msgs); err != nil {
 		return err
 	}
 	s.transcript = llm.NewTranscript(msgs...)

@@ -35,38 +35,43 @@ func (e *Engine) Trust(ctx context.Context, sc store.Scope, conv id.ID, labels m
 }
 
 // labels returns the union of the labels of what is shown, but for those that
-// a person has taken off. What nobody labelled costs nothing.
-func (e *Engine) labels(ctx context.Context, sc store.Scope, conv id.ID, msgs []*message.Message) (message.Labels, error) {
+// a person has taken off, and whose private data that is. What nobody labelled costs nothing.
+func (e *Engine) labels(ctx context.Context, sc store.Scope, conv id.ID, msgs []*message.Message) (message.Labels, []string, error) {
 	var all message.Labels
+	var sources []string
 	for _, m := range msgs {
 		all |= message.LabelsOf(m.Blocks)
+		sources = message.JoinSources(sources, message.SourcesOf(m.Blocks))
 	}
 	if all&(message.Private|message.Untrusted) == 0 {
-		return all, nil
+		return all, sources, nil
 	}
 	trusted := map[id.ID]message.Labels{}
 	for it, err := range store.Items(ctx, e.store, sc, store.Query{List: record.TrustsURI(conv)}) {
 		if err != nil {
-			return all, err
+			return all, sources, err
 		}
 		var t record.Trust
 		if err := record.Decode(it.URI, it.Body, &t); err != nil {
-			return all, err
+			return all, sources, err
 		}
 		for _, name := range t.Labels {
 			l, err := message.ParseLabel(name)
 			if err != nil {
-				return all, err
+				return all, sources, err
 			}
 			trusted[record.IDOf(it.URI, record.TypeTrust)] |= l
 		}
 	}
 	if len(trusted) == 0 {
-		return all, nil
+		return all, sources, nil
 	}
-	all = 0
+	all, sources = 0, nil
 	for _, m := range msgs {
-		all |= message.LabelsOf(m.Blocks) &^ trusted[m.ID]
+		left := message.LabelsOf(m.Blocks) &^ trusted[m.ID]
+		if all |= left; left.Has(message.Private) {
+			sources = message.JoinSources(sources, message.SourcesOf(m.Blocks))
+		}
 	}
-	return all, nil
+	return all, sources, nil
 }

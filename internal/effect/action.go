@@ -189,7 +189,7 @@ func (f *flight) propose(ctx context.Context, uri resource.URI) error {
 
 // decide judges a proposed intent.
 func (f *flight) decide(ctx context.Context) (*message.ToolResult, error) {
-	d := f.judge(ctx, policy.PointTool, f.c.Attended)
+	d := f.planned(ctx, f.c.Attended)
 	if ctx.Err() != nil {
 		return f.withdraw(ctx)
 	}
@@ -245,7 +245,7 @@ func (f *flight) took(d policy.Decision) {
 // has come to deny is denied; a question that still stands is waited for, and
 // one that expired while nobody could answer it is put anew.
 func (f *flight) reask(ctx context.Context) (*message.ToolResult, error) {
-	d := f.judge(ctx, policy.PointTool, true) // a person was there to be asked
+	d := f.planned(ctx, true) // a person was there to be asked
 	switch {
 	case ctx.Err() != nil:
 		return f.withdraw(ctx)
@@ -267,7 +267,7 @@ func (f *flight) reask(ctx context.Context) (*message.ToolResult, error) {
 func (f *flight) begin(ctx context.Context) (*message.ToolResult, error) {
 	if !f.judged {
 		d := f.judge(ctx, policy.PointIntent, f.c.Attended || f.in.Approval != nil)
-		covered := f.in.Approval != nil && d.Approvers == f.in.Approvers
+		covered := f.in.Approval != nil && (d.Approvers == f.in.Approvers || d.Approvers == "")
 		switch {
 		case ctx.Err() != nil:
 			return f.withdraw(ctx)
@@ -277,6 +277,9 @@ func (f *flight) begin(ctx context.Context) (*message.ToolResult, error) {
 		case d.Verdict == policy.Ask && !covered:
 			f.took(d)
 			return nil, f.ask(ctx, d.Reason)
+		}
+		if d.Approvers == "" { // who has answered stays on record
+			d.Approvers = f.in.Approvers
 		}
 		f.took(d)
 		if f.in.Approval == nil {

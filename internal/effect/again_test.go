@@ -83,7 +83,7 @@ func TestActionsAreJudgedOnceMoreWhenTimeHasPassed(t *testing.T) {
 		if in := stateOf(t, s, c); in.Policy != "v3" || in.Rule != "asks" || in.Approval == nil || in.Approval.By != "ann" {
 			t.Errorf("%+v", in)
 		}
-		if got := l.points(); got != "tool intent" {
+		if got := l.points(); got != "tool intent intent" { // who answers is settled before anybody is asked
 			t.Errorf("after an approval: judged at %s", got)
 		}
 		l.set(policy.PointIntent, policy.Decision{Verdict: policy.Deny, Reason: "not any more", Rule: "denies", Version: "v4"})
@@ -138,7 +138,6 @@ func TestApprovalByTheWrongPeople(t *testing.T) {
 	s := openStore(t)
 	l := &laws{}
 	l.set(policy.PointTool, policy.Decision{Verdict: policy.Ask})
-	l.set(policy.PointIntent, policy.Decision{Verdict: policy.Ask, Reason: "the parents decide", Obligations: policy.Obligations{Approvers: "parents"}})
 	e := engine(s, l)
 	c := callOf(action(says("sent")), `{}`)
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -151,6 +150,7 @@ func TestApprovalByTheWrongPeople(t *testing.T) {
 			cancel(request.ErrStop)
 			return
 		}
+		l.set(policy.PointIntent, policy.Decision{Verdict: policy.Ask, Reason: "the parents decide", Obligations: policy.Obligations{Approvers: "parents"}})
 		go func() {
 			if err := e.Decide(context.Background(), c.Scope, Decision{ID: p.Question.ID, Hash: p.Question.Hash, Approve: true, By: "ann"}); err != nil {
 				t.Error(err)

@@ -42,6 +42,9 @@ func (j *job) call(ctx context.Context, key string, release func()) (tool.Result
 	ctx = withScope(ctx, j.c.Scope)
 	for try := 1; ; try++ {
 		res, how := j.try(ctx, key, timeout, release)
+		if how.abandoned && j.leave != nil {
+			j.leave()
+		}
 		wait, again := j.retry(how, try)
 		if timeout = time.Until(over).Round(time.Millisecond); !again || ctx.Err() != nil || timeout <= wait {
 			return res, how

@@ -10,6 +10,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/pattern"
 	"steward/internal/request"
+	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/tool"
 )
@@ -370,4 +371,24 @@ func (e *Engine) Question(ctx context.Context, sc store.Scope, name string, p pa
 		return q, err
 	}
 	return q, nil
+}
+
+// Answered reports what a person has said in a turn to queries that were not
+// fixed: of tools that match picks, but for the intent own.
+func (e *Engine) Answered(ctx context.Context, sc store.Scope, turn, own resource.URI, match func(tool string) bool) (yes, no bool, err error) {
+	for it, err := range store.Items(ctx, e.opt.Store, sc, store.Query{Under: turn, Type: TypeIntent}) {
+		if err != nil {
+			return false, false, err
+		}
+		in, err := intent.Decode(it.Body)
+		if err != nil {
+			return false, false, err
+		}
+		if it.URI == own || in.Fixed || !match(in.Tool) {
+			continue
+		}
+		yes = yes || in.Approval != nil && in.Approval.Grant == ""
+		no = no || in.State == intent.Denied && in.DeniedBy != ""
+	}
+	return yes, no, nil
 }

@@ -43,9 +43,10 @@ type Question struct {
 	Pattern      pattern.Pattern `json:"pattern,omitzero"` // what a standing approval would cover
 	Asked        time.Time       `json:"asked"`
 	Expires      time.Time       `json:"expires"`
-	Hash         string          `json:"hash"`              // over all of the above: an answer repeats it
-	NoGrant      string          `json:"no_grant,omitzero"` // why no standing approval can be given
-	Yours        bool            `json:"yours"`             // who is shown it may answer it
+	Hash         string          `json:"hash"`               // over all of the above: an answer repeats it
+	NoGrant      string          `json:"no_grant,omitzero"`  // why no standing approval can be given
+	Yours        bool            `json:"yours"`              // who is shown it may answer it
+	Arguments    []tool.Argument `json:"arguments,omitzero"` // sizes and marks of Args, in their order
 }
 
 // Told says labels in a person's words: what was read before it was decided.
@@ -96,6 +97,11 @@ func (e *Engine) show(ctx context.Context, sc store.Scope, uri resource.URI, in 
 	q.Hash = hex.EncodeToString(sum[:])
 	t, _ := e.toolOf(uri, in)
 	q.NoGrant = grantable(in, t)
+	var schema []byte
+	if t != nil {
+		schema = t.Spec().Input
+	}
+	q.Arguments = tool.Arguments(q.Args, schema)
 	return q, nil
 }
 

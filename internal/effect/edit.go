@@ -31,7 +31,7 @@ func (e *Engine) change(ctx context.Context, sc store.Scope, r *kept, raw []byte
 	if string(j.args) == r.in.Args {
 		return false, nil
 	}
-	switch d := j.judge(ctx, policy.PointTool, true); {
+	switch d := j.planned(ctx, true); {
 	case ctx.Err() != nil:
 		return false, ctx.Err()
 	case d.Verdict == policy.Deny:

@@ -105,6 +105,10 @@ type Call struct {
 	Left     policy.Left    // what the request may still spend
 	Attended bool           // a person is there who can be asked
 	anew     *anew          // it is what a person wants of a settled action; see CallOf
+	// Room waits until the call may run, each time that its tool is about to be
+	// called; leave is called when the tool has returned or is left alone, and
+	// perhaps again. Nil: it may at once.
+	Room func(ctx context.Context) (leave func(), err error)
 	// Notify tells what becomes of the call before it has a result. It is
 	// called by one goroutine at a time, and must not block. May be nil.
 	Notify func(Progress)
@@ -179,6 +183,7 @@ type job struct {
 	args []byte // canonical
 	last bool   // a deferred action is to be done now, not queued
 
+	leave   func()           // gives the room of the call back; see Call.Room
 	unasked *policy.Decision // what a person would have been asked, had one been there
 	duty    policy.Obligations
 }
@@ -230,6 +235,9 @@ func (e *Engine) validator(schema []byte) (*tool.Validator, error) {
 // judge judges the call. What is allowed is asked about all the same where the
 // tool wants that.
 func (j *job) judge(ctx context.Context, point policy.Point, attended bool) policy.Decision {
+	if why := j.barred(ctx); why != "" {
+		return policy.Decision{Verdict: policy.Deny, Reason: why, Rule: "tool.audience"}
+	}
 	d := j.verdict(ctx, point, attended)
 	switch {
 	case d.Verdict != policy.Allow || !j.spec.Asks:
@@ -241,6 +249,37 @@ func (j *job) judge(ctx context.Context, point policy.Point, attended bool) poli
 			"use `steward chat` or a WebSocket client, where a person can be asked", Rule: "tool.asks", Version: d.Version}
 	}
 	return d
+}
+
+// barred says why the tool is not this user's to call, or nothing. No policy
+// can loosen that.
+func (j *job) barred(ctx context.Context) string {
+	user := j.c.Request.User
+	if j.spec.For.Admits(user, nil) {
+		return ""
+	}
+	groups, err := j.e.groupsOf(ctx, user)
+	switch {
+	case err != nil:
+		return "the groups of " + user + " cannot be told: " + err.Error()
+	case j.spec.For.Admits(user, groups):
+		return ""
+	}
+	return j.spec.Name + " works on what belongs to others: who declared it can name you, or a group of yours, under users or groups"
+}
+
+// planned judges an action that is called. Where a person is to be asked, it
+// names the group that answers at either point: one approval is for both.
+func (j *job) planned(ctx context.Context, attended bool) policy.Decision {
+	d := j.judge(ctx, policy.PointTool, attended)
+	if d.Verdict != policy.Ask {
+		return d
+	}
+	begin := j.verdict(ctx, policy.PointIntent, attended)
+	if begin.Verdict != policy.Ask || begin.Approvers == "" {
+		return d
+	}
+	return policy.Stricter(d, policy.Decision{Verdict: policy.Allow, Obligations: policy.Obligations{Approvers: begin.Approvers}, Rule: begin.Rule})
 }
 
 // verdict asks the judge. No answer in time, an error and an unknown verdict
@@ -309,7 +348,10 @@ func (j *job) query(ctx context.Context) (*message.ToolResult, error) {
 	case errors.Is(end.err, request.ErrSuspend):
 		return j.aside()
 	case end.err != nil && ctx.Err() != nil:
-		return j.stopped(ctx)
+		stopped, err := j.stopped(ctx)
+		labelled(stopped, j.shown(res, end))
+		stopped.Sources = j.sources(res)
+		return stopped, err
 	}
 	return j.keepRest(ctx, j.outcome(res, end))
 }

@@ -290,3 +290,31 @@ func TestAnEditedApprovalThatLapses(t *testing.T) {
 		t.Errorf("%s", describe(res))
 	}
 }
+
+// Where the policy names a group at one point only, its member approves once
+// and the call runs: nobody else is asked.
+func TestAGroupNamedAtOnePointAnswersOnce(t *testing.T) {
+	ctx := context.Background()
+	for _, at := range []policy.Point{policy.PointTool, policy.PointIntent} {
+		s := openStore(t)
+		e := newEngine(s, func(o *Options) {
+			o.Directory = family
+			o.Judge = judgeFunc(func(_ context.Context, q policy.Question) (policy.Decision, error) {
+				d := policy.Decision{Verdict: policy.Ask, Reason: "it costs money"}
+				if q.Point == at {
+					d.Approvers = "parents"
+				}
+				return d, nil
+			})
+		})
+		r := begin(t, e, callOf(fileTool(echo), `{"path":"a"}`))
+		q := r.question()
+		if q.Approvers != "parents" {
+			t.Fatalf("%s: the question is put to %q", at, q.Approvers)
+		}
+		if err := e.Decide(ctx, store.ForUser("mum"), Decision{ID: q.ID, Hash: q.Hash, Approve: true}); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, <-r.end, message.OK, "[Allowed by mum of the group parents.]")
+	}
+}

@@ -36,7 +36,7 @@ func (f *flight) ended(ctx context.Context, res tool.Result, how end) (*message.
 	case f.spec.Effect == tool.Query && errors.Is(how.err, request.ErrSuspend): // the next start finds it executing
 		return f.aside()
 	case f.spec.Effect == tool.Query && ctx.Err() != nil:
-		return f.halted(ctx)
+		return f.halted(ctx, f.shown(res, how))
 	case f.spec.Effect == tool.Query || tool.Certain(how.err) && !how.abandoned && !f.doubt:
 		return f.finish(ctx, intent.Failed, f.outcome(res, how))
 	}
@@ -44,11 +44,12 @@ func (f *flight) ended(ctx context.Context, res tool.Result, how end) (*message.
 }
 
 // halted settles a query that was stopped while it ran.
-func (f *flight) halted(ctx context.Context) (*message.ToolResult, error) {
+func (f *flight) halted(ctx context.Context, shown message.Labels) (*message.ToolResult, error) {
 	res, err := f.stopped(ctx)
 	if err != nil {
 		return res, err
 	}
+	labelled(res, shown)
 	return f.settle(ctx, intent.Failed, "stopped", res)
 }
 

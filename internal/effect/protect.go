@@ -93,15 +93,24 @@ func (e *Engine) unhang(uri resource.URI) {
 	delete(e.hanging, uri)
 }
 
-// place waits for one of the tool's places. A call that may go on as a task
-// counts as running from then on.
+// place waits for one of the tool's places, and then for room. A call that may
+// go on as a task counts as running from then on.
 func (j *job) place(ctx context.Context) (release func(), err error) {
-	return j.e.slot(ctx, j.spec, func() {
+	release, err = j.e.slot(ctx, j.spec, func() {
 		if j.spec.Async || j.spec.AsyncAfter > 0 {
 			j.c.notify(Progress{Status: Running, Tool: j.spec.Name, Args: j.args, Fraction: -1,
 				Message: "it waits until another call of the tool has ended"})
 		}
 	})
+	if err != nil || j.c.Room == nil {
+		return release, err
+	}
+	if j.leave, err = j.c.Room(ctx); err != nil {
+		release()
+		return nil, err
+	}
+	leave, free := j.leave, release
+	return func() { leave(); free() }, nil
 }
 
 // slot waits for one of the tool's places, no longer than a call may take: a

@@ -91,7 +91,7 @@ func (e *Engine) readMessage(ctx context.Context, sc store.Scope, r resource.Res
 	if err == nil && k.State == record.StateDeleted {
 		return tool.Result{}, missing
 	}
-	return page(restHead{Tool: res.Name, Labels: message.LabelsOf(m.Blocks)}, view.Whole(res), a)
+	return page(restHead{Tool: res.Name, Labels: message.LabelsOf(m.Blocks), Sources: res.Sources}, view.Whole(res), a)
 }
 
 // within reports whether a call in a conversation may read on in a result: one
@@ -121,8 +121,7 @@ func page(head restHead, text string, a readArgs) (tool.Result, error) {
 	if end < len(text) {
 		note += fmt.Sprintf(" Read on at offset %d.", end)
 	}
-	return tool.Result{Content: []message.Block{&message.Text{
-		Common: message.Common{Labels: head.Labels}, Text: part + note + "]"}}}, nil
+	return tool.Result{Content: []message.Block{&message.Text{Text: part + note + "]"}}, Labels: head.Labels, Sources: head.Sources}, nil
 }
 
 // scopeKey carries the scope of the call to tools of this package.

@@ -72,7 +72,7 @@ type shaped struct {
 
 // outcome makes the result of a call that ended.
 func (j *job) outcome(res tool.Result, how end) shaped {
-	status := message.OK
+	status, shown, sources := message.OK, j.shown(res, how), j.sources(res)
 	switch {
 	case how.err != nil:
 		res = tool.Text(explained(how.err))
@@ -87,10 +87,15 @@ func (j *job) outcome(res tool.Result, how end) shaped {
 	s.res.Origin = "tool:" + j.spec.Name
 	content, met := j.masked(res.Content)
 	if !met {
-		return j.withheld(s, res.Content)
+		s = j.withheld(s, res.Content)
+		labelled(s.res, shown)
+		s.res.Sources = sources
+		return s
 	}
 	s.res.Content, s.rest = j.content(content)
-	s.res.Labels = j.spec.Yields | message.LabelsOf(s.res.Content)
+	s.res.Labels = message.LabelsOf(s.res.Content)
+	labelled(s.res, shown)
+	s.res.Sources = sources
 	if s.rest != "" {
 		s.res.Rest = j.restURI().String()
 	}
@@ -127,7 +132,7 @@ func passes(err error) bool {
 		return false
 	}
 	switch e := fault.Of(err); e.Kind {
-	case fault.Unavailable, fault.Timeout, fault.RateLimited, fault.Exhausted:
+	case fault.Unavailable, fault.Timeout, fault.RateLimited, fault.Exhausted, fault.NoSpace:
 		return true
 	default:
 		return e.Recoverable()
@@ -247,13 +252,14 @@ func (j *job) restURI() resource.URI {
 
 // restHead is the first line of a tool.Overflow; the text follows.
 type restHead struct {
-	Tool   string         `json:"tool"`
-	Labels message.Labels `json:"labels,omitzero"`
+	Tool    string         `json:"tool"`
+	Labels  message.Labels `json:"labels,omitzero"`
+	Sources []string       `json:"sources,omitzero"`
 }
 
 // change is what keeps the rest.
 func (j *job) change(s shaped) store.Change {
-	head, err := json.Marshal(restHead{Tool: j.spec.Name, Labels: s.res.Labels})
+	head, err := json.Marshal(restHead{Tool: j.spec.Name, Labels: s.res.Labels, Sources: s.res.Sources})
 	if err != nil {
 		panic(err) // a string and a number
 	}

@@ -47,8 +47,8 @@ func (r *reader) chatgpt(raw []byte) (*Chat, error) {
 	t := gptTreeOf(in.Mapping)
 	order := t.order()
 	n := &notes{}
-	if left := len(in.Mapping) - len(order); left > 0 {
-		n.add("%d nodes that follow themselves are left out", left)
+	for range t.cuts {
+		n.add("messages that follow each other in a circle are kept, and the circle is cut before the oldest")
 	}
 	r.assets.renew()
 	b := &gptReader{tree: t, notes: n, assets: r.assets, ends: map[string]int{}, model: c.Model}
@@ -84,6 +84,7 @@ type gptTree struct {
 	parent   map[string]string
 	children map[string][]string
 	roots    []string
+	cuts     int // circles that were cut
 }
 
 func gptTreeOf(nodes map[string]gptNode) *gptTree {
@@ -106,6 +107,7 @@ func gptTreeOf(nodes map[string]gptNode) *gptTree {
 			}
 		}
 	}
+	t.cut(ids)
 	for _, id := range ids {
 		for _, c := range nodes[id].Children {
 			if t.parent[c] == id && !slices.Contains(t.children[id], c) {
@@ -124,6 +126,31 @@ func gptTreeOf(nodes map[string]gptNode) *gptTree {
 	return t
 }
 
+// cut breaks circles of parents, each before the oldest node on it.
+func (t *gptTree) cut(oldestFirst []string) {
+	walk := map[string]int{} // by node: the walk that passed it
+	for n, id := range oldestFirst {
+		var path []string
+		at := id
+		for at != "" && walk[at] == 0 {
+			walk[at] = n + 1
+			path = append(path, at)
+			at = t.parent[at]
+		}
+		if at == "" || walk[at] != n+1 {
+			continue
+		}
+		circle := path[slices.Index(path, at):]
+		for _, old := range oldestFirst {
+			if slices.Contains(circle, old) {
+				delete(t.parent, old)
+				t.cuts++
+				break
+			}
+		}
+	}
+}
+
 func gptTime(n gptNode) int64 {
 	if t := seconds(n.Message["create_time"]); !t.IsZero() {
 		return t.UnixMicro()
@@ -131,7 +158,7 @@ func gptTime(n gptNode) int64 {
 	return 0
 }
 
-// order returns the nodes, parents before children; without those on rings.
+// order returns the nodes, parents before children.
 func (t *gptTree) order() []string {
 	var out []string
 	stack := slices.Clone(t.roots)

@@ -204,7 +204,9 @@ chatgpt "Handmade: rings and strays" from c1
 4<3 assistant tools "!"! dalle.text2im[]{"input":"draw"}
 5<4 tool dalle.text2im[]=interrupted "The export holds no result of this call."!
 6<5 user "hm"!
-- 2 nodes that follow themselves are left out
+7<-1 user opens "ring"
+8<7 assistant final "ring"!
+- messages that follow each other in a circle are kept, and the circle is cut before the oldest
 - content of the type "hologram" is kept as text
 - a message of the role "critic" is kept as one that nobody here wrote
 - a call without a result is marked as interrupted`)

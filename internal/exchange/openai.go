@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,10 +20,10 @@ type chatHead struct {
 // asMessage reports whether a value is one message, and returns it.
 func (r *reader) asMessage(raw []byte) (wireMessage, bool) {
 	if raw[0] != '{' || !r.takes(OpenAI) {
-		return nil, false
+		return wireMessage{}, false
 	}
 	o := objectOf(raw)
-	return wireMessage(o), isMessage(o)
+	return wireMessage{raw, plain(o)}, isMessage(o)
 }
 
 // isMessage: a message has a role and says something.
@@ -38,8 +39,12 @@ func isMessage(o object) bool {
 	return false
 }
 
-// wireMessage is a message as OpenAI's chat completions have it.
-type wireMessage object
+// wireMessage is a message as OpenAI's chat completions have it. It is kept
+// as it came: read, it takes several times the memory.
+type wireMessage struct {
+	raw   jsontext.Value
+	plain bool // nothing but a role and a text
+}
 
 // openaiChat reads a conversation that is a list of messages, or an object
 // with one.
@@ -61,7 +66,7 @@ func (r *reader) openaiChat(raw []byte) (*Chat, error) {
 		if !isMessage(o) {
 			return nil, errors.New("one of its messages has no role or no content")
 		}
-		msgs[i] = wireMessage(o)
+		msgs[i] = wireMessage{v, plain(o)}
 	}
 	return r.openai(msgs, head)
 }
@@ -87,13 +92,14 @@ func firstTime(o object, names ...string) time.Time {
 // openai makes a chat of a list of messages.
 func (r *reader) openai(msgs []wireMessage, head chatHead) (*Chat, error) {
 	source := OpenAI
-	if plain(msgs) {
+	if !slices.ContainsFunc(msgs, func(m wireMessage) bool { return !m.plain }) {
 		source = Plain
 	}
 	n := &notes{}
 	entries := make([]entry, 0, len(msgs))
 	for i, m := range msgs {
-		e := openaiEntry(source, object(m), n)
+		e := openaiEntry(source, objectOf(m.raw), n)
+		msgs[i].raw = nil // it is not needed any more
 		e.parent = i - 1
 		if e.role == message.Assistant && e.model == "" {
 			e.model = modelName("", head.model)
@@ -111,19 +117,16 @@ func (r *reader) openai(msgs []wireMessage, head chatHead) (*Chat, error) {
 		Model: modelName("", head.model), Nodes: nodes, Current: last[len(last)-1], Notes: n.list}, nil
 }
 
-// plain reports whether messages are nothing but roles and texts.
-func plain(msgs []wireMessage) bool {
-	for _, m := range msgs {
-		if len(m) != 2 || m["content"].Kind() != '"' {
-			return false
-		}
-		switch stringOf(m["role"]) {
-		case "user", "assistant", "system":
-		default:
-			return false
-		}
+// plain reports whether a message is nothing but a role and a text.
+func plain(o object) bool {
+	if len(o) != 2 || o["content"].Kind() != '"' {
+		return false
 	}
-	return true
+	switch stringOf(o["role"]) {
+	case "user", "assistant", "system":
+		return true
+	}
+	return false
 }
 
 // openaiEntry reads one message.

@@ -23,6 +23,7 @@ const (
 	TooLarge    Kind = "too_large"    // over a size limit
 	RateLimited Kind = "rate_limited" // try again after Error.After
 	Exhausted   Kind = "exhausted"    // a budget or bound is used up
+	NoSpace     Kind = "no_space"     // the disk is full
 	Unsupported Kind = "unsupported"  // this part cannot do that
 	Unavailable Kind = "unavailable"  // something outside did not answer; may pass
 	Timeout     Kind = "timeout"      // it took too long

@@ -49,11 +49,13 @@ const maxDisplay = 100 // characters
 
 // implied is the account of a user of whom none is recorded.
 func implied(user string) Account {
-	role := policy.RoleMember
-	if user == Local {
-		role = policy.RoleAdmin
+	switch user {
+	case Local:
+		return Account{User: user, Roles: []string{policy.RoleAdmin}}
+	case Anonymous:
+		return Account{User: user, Roles: []string{policy.RoleGuest, policy.RoleService}}
 	}
-	return Account{User: user, Roles: []string{role}}
+	return Account{User: user, Roles: []string{policy.RoleMember}}
 }
 
 // Roles returns the roles that there are.

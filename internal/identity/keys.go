@@ -17,10 +17,16 @@ import (
 	"steward/internal/id"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/tool"
 )
 
-// Local is the user of a node that asks for no key.
-const Local = "local"
+// Local is the machine's own user.
+const Local = tool.OwnUser
+
+// Anonymous is who calls without a credential, where the settings allow that:
+// a service and a guest. CheckUser refuses the name, so that nobody has a key,
+// an account or a group by it.
+const Anonymous = "_anonymous"
 
 // The types of the resources that this package keeps.
 const (
@@ -238,7 +244,7 @@ func (r *Registry) forget(k storedKey) {
 // Unauthentic: key_malformed, key_unknown, key_revoked, key_expired,
 // user_disabled. Other errors are the store's.
 func (r *Registry) Authenticate(ctx context.Context, secret string) (string, error) {
-	if !wellFormed(secret) {
+	if !WellFormed(secret) {
 		return "", refuse("key_malformed", "this is no key of Steward's: it is cut or mistyped")
 	}
 	sum := digestOf(secret)

@@ -315,7 +315,7 @@ func TestPeopleAreRemembered(t *testing.T) {
 		for range 100 {
 			principal(t, here, "ana")
 		}
-		if st.reads != 2 {
+		if st.reads != 3 { // the account, the groups and the profile
 			t.Errorf("%d reads for one user", st.reads)
 		}
 		v := here.Version()
@@ -413,5 +413,22 @@ func BenchmarkPrincipal(b *testing.B) {
 		if _, err := d.Principal(b.Context(), "ana"); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func TestNobodyIsAnonymousByName(t *testing.T) {
+	r, ctx := identity.New(storetest.NewModel()), t.Context()
+	p, err := r.Principal(ctx, identity.Anonymous)
+	if err != nil || !slices.Equal(p.Roles, []string{policy.RoleGuest, policy.RoleService}) || len(p.Groups) != 0 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if _, _, err := r.Create(ctx, identity.Anonymous, "", time.Time{}); !fault.HasCode(err, "user_invalid") {
+		t.Errorf("a key: %v", err)
+	}
+	if _, err := r.SetUser(ctx, identity.Local, identity.Anonymous, identity.AccountChange{}); !fault.HasCode(err, "user_invalid") {
+		t.Errorf("an account: %v", err)
+	}
+	if _, err := r.AddGroup(ctx, identity.Local, identity.NewGroup{Name: "family", Members: []string{identity.Anonymous}}); !fault.HasCode(err, "user_invalid") {
+		t.Errorf("a group: %v", err)
 	}
 }

@@ -15,6 +15,7 @@ var _ policy.Directory = (*Registry)(nil)
 type person struct {
 	policy.Principal
 	disabled bool
+	profile  []byte // as it is stored; nil: there is none
 	until    time.Time
 }
 
@@ -78,7 +79,7 @@ func (r *Registry) remember(p person, before uint64) {
 
 // meet reads who a user is.
 func (r *Registry) meet(ctx context.Context, user string) (person, error) {
-	if err := CheckUser(user); err != nil {
+	if err := CheckUser(user); err != nil && user != Anonymous {
 		return person{}, err
 	}
 	a, _, err := r.account(ctx, user)
@@ -90,6 +91,9 @@ func (r *Registry) meet(ctx context.Context, user string) (person, error) {
 		return person{}, err
 	}
 	p := person{Principal: policy.Principal{User: user, Roles: a.Roles}, disabled: a.Disabled}
+	if p.profile, err = r.readProfile(ctx, user); err != nil {
+		return person{}, err
+	}
 	for _, g := range groups {
 		p.Groups = append(p.Groups, g.Name)
 	}

@@ -64,23 +64,28 @@ func (p Profile) Check() (Profile, error) {
 
 const zoneHint = "give its name in the IANA database, such as Europe/Madrid, or UTC"
 
-// Profile returns the profile of a user; of one who has set none, the empty one.
+// Profile returns the profile of a user; of one who has set none, the empty
+// one. It is read from memory: a change that another process makes is seen
+// within ten seconds.
 func (r *Registry) Profile(ctx context.Context, user string) (Profile, error) {
+	who, err := r.person(ctx, user)
+	if err != nil || who.profile == nil {
+		return Profile{}, err
+	}
 	var p Profile
-	if err := CheckUser(user); err != nil {
-		return p, err
-	}
-	res, err := r.store.Get(ctx, store.ForUser(user), resource.Root(TypeUser, user))
-	if fault.Is(err, fault.NotFound) {
-		return p, nil
-	}
-	if err != nil {
-		return p, err
-	}
-	if err := json.Unmarshal(res.Body, &p); err != nil {
-		return Profile{}, broken(res.URI, err)
+	if err := json.Unmarshal(who.profile, &p); err != nil {
+		return Profile{}, broken(resource.Root(TypeUser, user), err)
 	}
 	return p, nil
+}
+
+// readProfile returns the stored profile of a user; nil: there is none.
+func (r *Registry) readProfile(ctx context.Context, user string) ([]byte, error) {
+	res, err := r.store.Get(ctx, store.ForUser(user), resource.Root(TypeUser, user))
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil
+	}
+	return res.Body, err
 }
 
 // SetProfile replaces the profile of a user and returns it as it was kept.
@@ -103,5 +108,6 @@ func (r *Registry) SetProfile(ctx context.Context, user string, p Profile) (Prof
 	if err != nil {
 		return Profile{}, err
 	}
+	r.changed()
 	return p, nil
 }

@@ -34,8 +34,8 @@ func checksum(random []byte) uint32 {
 	return crc32.Update(crc32.ChecksumIEEE([]byte(Prefix)), crc32.IEEETable, random)
 }
 
-// wellFormed reports whether the text can be a secret at all.
-func wellFormed(secret string) bool {
+// WellFormed reports whether the text can be a secret at all.
+func WellFormed(secret string) bool {
 	text, ok := strings.CutPrefix(secret, Prefix)
 	if !ok || len(text) != secretText.EncodedLen(secretBytes+4) {
 		return false

@@ -26,7 +26,7 @@ type chain struct {
 
 // newChain returns the chain of the links, which are not none.
 func newChain(links []link, s Sampling, log *slog.Logger) Model {
-	plain := s.Temperature == nil && s.MaxTokens == 0 && s.Stop == nil && s.Effort == ""
+	plain := s.Zero()
 	if plain && len(links) == 1 {
 		return links[0].model
 	}
@@ -74,6 +74,18 @@ func nextHelps(err error) bool {
 		return f.Code == notAllowed
 	case fault.Unsupported:
 		return f.Code == "tools_unsupported" || f.Code == "images_unsupported" || f.Code == "schema_unsupported"
+	}
+	return false
+}
+
+// Absent reports whether an error says that a model is not there for now: its
+// provider has no key or is not running, or it asks for a long pause.
+func Absent(err error) bool {
+	switch f := fault.Of(err); f.Code {
+	case "model_not_found", "unreachable", "auth_failed":
+		return true
+	case "rate_limited":
+		return f.Retry == fault.RetryAfter && f.After > longAfter
 	}
 	return false
 }

@@ -4,6 +4,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"time"
@@ -65,6 +66,17 @@ type Sampling struct {
 	MaxTokens   int
 	Stop        []string
 	Effort      Effort
+
+	TopP             *float64 // 0 to 1: only the likeliest tokens that add up to so much
+	Seed             *int64   // the same seed is answered alike, where the model can
+	FrequencyPenalty *float64 // -2 to 2
+	PresencePenalty  *float64 // -2 to 2
+}
+
+// Zero reports whether s sets nothing.
+func (s Sampling) Zero() bool {
+	return s.Temperature == nil && s.MaxTokens == 0 && s.Stop == nil && s.Effort == "" &&
+		s.TopP == nil && s.Seed == nil && s.FrequencyPenalty == nil && s.PresencePenalty == nil
 }
 
 // Over returns s with its zero values taken from base: a request's settings
@@ -82,6 +94,8 @@ func (s Sampling) Over(base Sampling) Sampling {
 	if s.Effort == "" {
 		s.Effort = base.Effort
 	}
+	s.TopP, s.Seed = cmp.Or(s.TopP, base.TopP), cmp.Or(s.Seed, base.Seed)
+	s.FrequencyPenalty, s.PresencePenalty = cmp.Or(s.FrequencyPenalty, base.FrequencyPenalty), cmp.Or(s.PresencePenalty, base.PresencePenalty)
 	return s
 }
 

@@ -28,6 +28,7 @@ const DefaultListTimeout = 3 * time.Second
 // Providers is good.
 type Config struct {
 	Providers []Provider
+	Later     []Provider // not there yet: asked only for what a chain has been pinned to
 	Aliases   map[string]Alias
 	Prices    map[string]Price // laid over DefaultPrices; see Price for the names
 	Windows   map[string]int   // context windows in tokens by "provider/model", over what providers tell
@@ -48,6 +49,8 @@ type Config struct {
 
 	ListTimeout time.Duration // per provider; zero means DefaultListTimeout
 	Log         *slog.Logger  // nil: nothing is logged
+
+	Missing map[string]string // what to do so that a provider is there which is not, by its name
 }
 
 // Alias is a name of one's own for a chain of models: the first one answers;
@@ -235,6 +238,42 @@ func (m *Models) Beside(p Provider, model, next string) (Resolved, error) {
 	return r, nil
 }
 
+// Pinned returns what a name stood for when it was resolved to a chain before.
+// A provider that is not there now is a model that fails.
+func (m *Models) Pinned(name string, chain []string) Resolved {
+	if r, err := m.Resolve(name); err == nil && slices.Equal(r.Models, chain) {
+		return r
+	}
+	links := make([]link, len(chain))
+	for i, full := range chain {
+		provider, model, _ := strings.Cut(full, "/")
+		links[i] = m.link(provider, model)
+		if later := m.later(provider); later != nil {
+			links[i] = m.linkTo(later, model, full)
+		}
+	}
+	sampling := m.aliases[cmp.Or(name, DefaultAlias)].Sampling
+	return Resolved{Name: name, Models: chain, Sampling: sampling, Model: newChain(links, sampling, m.cfg.Log)}
+}
+
+// Missing reports whether none of a chain's providers is there, so that
+// nothing changes before the next start.
+func (m *Models) Missing(chain []string) bool {
+	return m.allMissing(chain) && !slices.ContainsFunc(chain, func(full string) bool {
+		provider, _, _ := strings.Cut(full, "/")
+		return m.later(provider) != nil
+	})
+}
+
+func (m *Models) later(provider string) Provider {
+	for _, p := range m.cfg.Later {
+		if p.Name() == provider && m.providers[provider] == nil {
+			return p
+		}
+	}
+	return nil
+}
+
 func (m *Models) allMissing(names []string) bool {
 	return !slices.ContainsFunc(names, func(full string) bool {
 		p, _, _ := strings.Cut(full, "/")
@@ -255,7 +294,11 @@ func (m *Models) provider(name string) (Provider, error) {
 }
 
 func (m *Models) unknownProvider(name, provider string) *fault.Error {
-	return m.notFound(name, "there is no provider %.60q for the model %.100q", provider, name)
+	e := m.notFound(name, "there is no provider %.60q for the model %.100q", provider, name)
+	if how := m.cfg.Missing[provider]; how != "" {
+		return e.With("%s", how)
+	}
+	return e
 }
 
 func (m *Models) notFound(name, format string, args ...any) *fault.Error {

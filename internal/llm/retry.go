@@ -19,16 +19,20 @@ type RetryPolicy struct {
 	Attempts int            // calls in all; default 4; 1 means no retry
 	Base     time.Duration  // the first wait is at most this long, each further one twice that; default 500 ms
 	Max      time.Duration  // bound of one such wait; default 15 s
-	MaxAfter time.Duration  // bound of a wait that the provider asks for; default 60 s
+	MaxAfter time.Duration  // a provider that asks for a longer wait is not asked again; default 60 s
 	Total    time.Duration  // from the first failure to the start of the last call; default 2 min
 	Rand     func() float64 // in [0, 1); nil: math/rand
 }
+
+// longAfter is the default of MaxAfter. A provider that asks for a longer pause
+// is not waited for by a call.
+const longAfter = time.Minute
 
 func (p RetryPolicy) withDefaults() RetryPolicy {
 	p.Attempts = cmp.Or(max(p.Attempts, 0), 4)
 	p.Base = cmp.Or(max(p.Base, 0), 500*time.Millisecond)
 	p.Max = cmp.Or(max(p.Max, 0), 15*time.Second)
-	p.MaxAfter = cmp.Or(max(p.MaxAfter, 0), time.Minute)
+	p.MaxAfter = cmp.Or(max(p.MaxAfter, 0), longAfter)
 	p.Total = cmp.Or(max(p.Total, 0), 2*time.Minute)
 	if p.Rand == nil {
 		p.Rand = rand.Float64
@@ -42,7 +46,7 @@ func (p RetryPolicy) withDefaults() RetryPolicy {
 // comes back at once.
 func (p RetryPolicy) wait(failures int, err *fault.Error) time.Duration {
 	if err.After > 0 {
-		return min(err.After, p.MaxAfter) + time.Duration(p.Rand()*float64(p.Base))
+		return err.After + time.Duration(p.Rand()*float64(p.Base))
 	}
 	bound := p.Base
 	for i := 1; i < failures && bound < p.Max; i++ {
@@ -88,7 +92,7 @@ func (m *retrying) Stream(ctx context.Context, r *Request) iter.Seq2[Event, erro
 			}
 			f := fault.Of(o.err)
 			wait := m.policy.wait(failures, f)
-			if !passing(f) || failures >= m.policy.Attempts || time.Since(failing)+wait > m.policy.Total {
+			if !passing(f) || failures >= m.policy.Attempts || f.After > m.policy.MaxAfter || time.Since(failing)+wait > m.policy.Total {
 				yield(Event{}, attempted(o.err, failures))
 				return
 			}

@@ -55,7 +55,6 @@ func TestRetryHonoursTheProvidersWord(t *testing.T) {
 	}{
 		{2 * time.Second, 2*time.Second + 250*time.Millisecond, 0},
 		{20 * time.Second, 20*time.Second + 250*time.Millisecond, 1},
-		{time.Hour, 30*time.Second + 250*time.Millisecond, 1}, // capped
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p, m := one(t, llm.RetryPolicy{MaxAfter: 30 * time.Second, Rand: func() float64 { return 0.5 }}, limited(c.after), good("hi"))
@@ -67,6 +66,14 @@ func TestRetryHonoursTheProvidersWord(t *testing.T) {
 				t.Errorf("asked to wait %v, waited %v, want %v", c.after, got, c.want)
 			}
 		})
+	}
+}
+
+// A provider that asks for a long pause is not asked again by the call.
+func TestALongPauseEndsTheCall(t *testing.T) {
+	p, m := one(t, llm.RetryPolicy{}, step{err: fault.New(fault.RateLimited, "rate_limited", "slow down").Retrying(fault.RetryAfter, 2*time.Hour)}, good("hi"))
+	if g := read(t, t.Context(), m, ask()); fault.Of(g.err).After != 2*time.Hour || len(p.at) != 1 {
+		t.Errorf("%+v after %d calls", g, len(p.at))
 	}
 }
 

@@ -272,6 +272,12 @@ func (c *Common) setCommon(name []byte, v value) (known bool, err error) {
 			c.Labels |= one
 			return err
 		})
+	case "sources":
+		err = v.items(func(v value) error {
+			s, err := v.text()
+			c.Sources = append(c.Sources, s)
+			return err
+		})
 	case "meta":
 		c.Meta, err = decodeMeta(v)
 	default:

@@ -55,6 +55,7 @@ func AppendBlocks(dst []byte, blocks []Block) []byte {
 		c := b.Base()
 		dst = appendText(dst, `"origin":`, c.Origin)
 		dst = appendLabels(dst, c.Labels)
+		dst = appendSources(dst, c.Sources)
 		dst = appendMeta(dst, c.Meta)
 		dst = appendUnknown(dst, c.Unknown)
 		dst = append(dst, '}')
@@ -170,6 +171,20 @@ func appendLabels(dst []byte, l Labels) []byte {
 		first = false
 		dst = append(dst, '"')
 		dst = append(append(dst, labelName(i)...), '"')
+	}
+	return append(dst, ']')
+}
+
+func appendSources(dst []byte, list []string) []byte {
+	if len(list) == 0 {
+		return dst
+	}
+	dst = append(appendName(dst, `"sources":`), '[')
+	for i, s := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst, _ = jsontext.AppendQuote(dst, s) // the error is of UTF-8; see Append
 	}
 	return append(dst, ']')
 }

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -64,4 +65,37 @@ func ParseLabels(s string) (Labels, error) {
 		l |= one
 	}
 	return l, nil
+}
+
+// UnknownSource stands among sources for private data of which nobody knows
+// where they are from.
+const UnknownSource = "?"
+
+// SourcesOf returns whose private data blocks may hold, sorted.
+func SourcesOf(blocks []Block) []string {
+	var out []string
+	for _, b := range blocks {
+		l := b.Base().Labels
+		if r, ok := b.(*ToolResult); ok {
+			l |= LabelsOf(r.Content)
+		}
+		switch list := b.Base().Sources; {
+		case !l.Has(Private):
+		case len(list) == 0:
+			out = JoinSources(out, []string{UnknownSource})
+		default:
+			out = JoinSources(out, list)
+		}
+	}
+	return out
+}
+
+// JoinSources returns the union of two lists of sources.
+func JoinSources(x, y []string) []string {
+	for _, s := range y {
+		if i, found := slices.BinarySearch(x, s); !found {
+			x = slices.Insert(slices.Clip(x), i, s)
+		}
+	}
+	return x
 }

@@ -98,8 +98,12 @@ type Meta struct {
 
 // Common is what every block carries.
 type Common struct {
-	Origin  string // "user", "model:PROVIDER/MODEL", "tool:NAME", "system", "import:…"
-	Labels  Labels
+	Origin string // "user", "model:PROVIDER/MODEL", "tool:NAME", "system", "import:…"
+	Labels Labels
+	// Sources are whose private data it may hold: the first words of tools'
+	// names, sorted. With Private, and none given, they are not known. Those of
+	// a result are its content's too.
+	Sources []string
 	Meta    Meta
 	Unknown []byte // see Message.Unknown
 }

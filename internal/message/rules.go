@@ -117,6 +117,9 @@ func checkBlock(b Block) *fault.Error {
 	if c.Labels&^AllLabels != 0 {
 		return broken("message_label_unknown", "the labels %v hold one that this version of Steward does not know", c.Labels)
 	}
+	if err := checkUTF8("the sources", c.Sources...); err != nil {
+		return err
+	}
 	if err := checkUTF8("the origin", c.Origin); err != nil {
 		return err
 	}

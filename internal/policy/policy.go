@@ -121,6 +121,9 @@ type Flow struct {
 	Fixed bool
 	Open  []string // arguments that were not: JSON pointers; "" is the call itself
 	Why   string   // in a person's words, where it is not Fixed
+	// A person has been asked about a query of the same source in
+	// this turn, and has said yes (Cleared) or no (Refused).
+	Cleared, Refused bool
 }
 
 // Decision is the answer to a Question.

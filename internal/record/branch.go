@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"steward/internal/id"
+	"steward/internal/message"
 )
 
 // MainBranch is the id of the branch that a conversation begins with.
@@ -57,6 +58,47 @@ type View struct {
 	Keep     []Point `json:"keep,omitzero"`    // messages before Start that are shown too: what a turn that ran needs
 	Summary  string  `json:"summary,omitzero"` // URI text of the message that stands for what lies before Start
 	Clip     int     `json:"clip,omitzero"`    // tool results of more bytes are shown by their beginning and a reference; 0: whole
+	Room     []Room  `json:"room,omitzero"`    // what was left out to make room, the oldest first
+}
+
+// Room is a decision to leave out earlier results of all tools but some. It
+// is one record, however many results it covers. A pinned result stays, and so
+// does one that a person has made active since.
+type Room struct {
+	Keep     []string  `json:"keep"` // the tools whose results stay, sorted
+	Upto     int64     `json:"p"`    // it covers the results up to this position
+	Results  int       `json:"n"`    // how many results left the view
+	At       time.Time `json:"at"`
+	Actor    string    `json:"actor"`
+	Undone   time.Time `json:"undone,omitzero"`
+	UndoneBy string    `json:"undone_by,omitzero"`
+}
+
+// StrategySequence is the strategy of changes that make room (Room).
+const StrategySequence = "sequence"
+
+// LeftOut returns how an active message of the branch was left out to make
+// room; false where it was not. The mark may be nil.
+func (b *Branch) LeftOut(m *message.Message, pos int64, k *Mark) (Change, bool) {
+	if len(b.View.Room) == 0 {
+		return Change{}, false
+	}
+	r := m.Result()
+	if r == nil || r.Status != message.OK {
+		return Change{}, false
+	}
+	for _, room := range slices.Backward(b.View.Room) {
+		if !room.Undone.IsZero() || pos > room.Upto || slices.Contains(room.Keep, r.Name) {
+			continue
+		}
+		since := func(c Change) bool { return c.State == Active && c.Undone.IsZero() && !c.At.Before(room.At) }
+		if k != nil && slices.ContainsFunc(k.Changes, since) {
+			return Change{}, false
+		}
+		return Change{State: Invalidated, At: room.At, Actor: room.Actor, Strategy: StrategySequence,
+			Reason: "left out to make room: call " + r.Name + " again if it is needed"}, true
+	}
+	return Change{}, false
 }
 
 // Spans returns all spans of the branch in order; the last one is its own, open.
@@ -151,7 +193,7 @@ type Mark struct {
 
 // Change is one change of a message's validity.
 type Change struct {
-	State       Validity  `json:"state"`
+	State       Validity  `json:"state"` // Active: a person wants it shown in spite of an earlier Room
 	At          time.Time `json:"at"`
 	Actor       string    `json:"actor"`                // who: a user's name, "agent:NAME", "system"
 	Tool        string    `json:"tool,omitzero"`        // the tool that caused it; empty: a person or Steward did
@@ -173,7 +215,7 @@ type Change struct {
 func (m *Mark) On(b *Branch, shown bool) Change {
 	for _, c := range slices.Backward(m.Changes) {
 		switch {
-		case !c.Undone.IsZero():
+		case !c.Undone.IsZero(), c.State == Active:
 		case shown && c.Revision > b.View.Revision:
 		case c.Pos == 0 || b.Holds(c.Branch, c.Pos):
 			return c

@@ -96,8 +96,16 @@ type Run struct {
 	Outcome  string       `json:"outcome,omitzero"` // "answered", "stopped", "bound", "failed"
 	Error    string       `json:"error,omitzero"`   // the code, when it failed
 	Sampling SamplingPin  `json:"sampling,omitzero"`
+	Models   []string     `json:"models,omitzero"`  // the chain that Model stood for when the run began, as "provider/model"
+	Waits    string       `json:"waits,omitzero"`   // why none of Models can be asked now: the run waits for one
+	Crashes  int          `json:"crashes,omitzero"` // during which it ran, one after the other
+	Parked   time.Time    `json:"parked,omitzero"`  // since when it is not taken up by itself; see MaxCrashes
 	URI      resource.URI `json:"-"`
 }
+
+// MaxCrashes is after how many crashes in a row a run is parked: it may be
+// what takes the process down.
+const MaxCrashes = 2
 
 // SamplingPin are the request's own sampling settings, kept so that a run
 // that is continued after a crash goes on with them.
@@ -106,6 +114,11 @@ type SamplingPin struct {
 	MaxTokens   int      `json:"max_tokens,omitzero"`
 	Stop        []string `json:"stop,omitzero"`
 	Effort      string   `json:"effort,omitzero"`
+
+	TopP             *float64 `json:"top_p,omitzero"`
+	Seed             *int64   `json:"seed,omitzero"`
+	FrequencyPenalty *float64 `json:"frequency_penalty,omitzero"`
+	PresencePenalty  *float64 `json:"presence_penalty,omitzero"`
 }
 
 // StateRunning is the state of a Run's resource until the run ends.

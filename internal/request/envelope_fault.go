@@ -106,7 +106,7 @@ func ErrorEnvelope(requestID, parentID string, err error) Envelope {
 
 func kinds() []fault.Kind {
 	return []fault.Kind{fault.Invalid, fault.NotFound, fault.Conflict, fault.Denied, fault.Unauthentic, fault.TooLarge,
-		fault.RateLimited, fault.Exhausted, fault.Unsupported, fault.Unavailable, fault.Timeout, fault.Cancelled, fault.Internal}
+		fault.RateLimited, fault.Exhausted, fault.NoSpace, fault.Unsupported, fault.Unavailable, fault.Timeout, fault.Cancelled, fault.Internal}
 }
 
 // kindOf tells the kind of error of a program from the words of its code. A

@@ -162,6 +162,7 @@ type ApprovalView struct {
 	Foreign   bool            // the user cannot answer: a group does that he is not in
 	Pattern   pattern.Pattern // what a standing approval would cover
 	NoGrant   string          // why none can be given
+	Arguments []tool.Argument // sizes and marks of the arguments, in their order
 
 	// Where it is not the call itself that is to be allowed, but one that an
 	// agent makes which was asked by it, perhaps through others:
@@ -176,7 +177,7 @@ func approvalView(q *effect.Question) *ApprovalView {
 		return nil
 	}
 	return &ApprovalView{ID: q.ID, Hash: q.Hash, Reason: q.Reason, Expires: q.Expires, Rule: q.Rule, Labels: q.Labels,
-		Read: q.Read, Approvers: q.Approvers, Foreign: !q.Yours, Pattern: q.Pattern, NoGrant: q.NoGrant}
+		Read: q.Read, Approvers: q.Approvers, Foreign: !q.Yours, Pattern: q.Pattern, NoGrant: q.NoGrant, Arguments: q.Arguments}
 }
 
 // GrantView is a standing approval as a person is shown it.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -73,8 +74,7 @@ type askingKey struct{}
 // interaction in which it is answered.
 func askedRequest(call message.Ref) id.ID { return id.Derive("asked", call.String()) }
 
-// Call asks the agent and waits for its answer. What it was shown, the answer
-// may tell of: it has the labels of all of it.
+// Call asks the agent and waits for its answer.
 func (t *askTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
 	a, ok := ctx.Value(askingKey{}).(*asking)
 	rc, there := request.From(ctx)
@@ -86,7 +86,25 @@ func (t *askTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, er
 		return tool.Result{}, fault.New(fault.Exhausted, "agent_too_deep", "the agent %s cannot be asked: %d levels of agents are asking each other already", t.path, rc.Depth).
 			With("do without it")
 	}
-	return t.node.ask(ctx, a, rc, t.path, in)
+	res, err := t.node.ask(ctx, a, rc, t.path, in)
+	if errors.Is(err, request.ErrSuspend) {
+		return res, err
+	}
+	res.Labels, res.Sources = t.node.seen(ctx, a.chat.user, record.AskedConversation(in.Call))
+	return res, err
+}
+
+// seen returns the labels of all that was said and shown in the conversation
+// of an agent that was asked. Whoever asked it has them from then on, also
+// where it answered nothing, failed or was stopped: that it did may tell of
+// what it read. Where they cannot be read, the worst is assumed.
+func (n *Node) seen(ctx context.Context, user string, conv id.ID) (message.Labels, []string) {
+	_, labels, sources, err := finalAndLabels(context.WithoutCancel(ctx), n.opt.Store, store.ForUser(user), record.ConversationURI(conv))
+	if err != nil {
+		n.log.ErrorContext(ctx, "what an agent had read cannot be told", "conversation", conv.String(), "error", err)
+		return message.Private | message.Untrusted, nil
+	}
+	return labels, sources
 }
 
 // ask sends the request, unless that was done before, and waits for the end.
@@ -102,7 +120,7 @@ func (n *Node) ask(ctx context.Context, a *asking, rc request.Context, path stri
 		return tool.Result{}, err
 	}
 	t := Turn{Conversation: conv, ClientID: "ask", Agent: path, Attended: rc.Attended, Content: []message.Block{&message.Text{Text: readable(in.Args)}},
-		origin: actor(a.run), labels: a.call.Labels, opens: own, asked: child, above: at, under: a.live.meter, derived: true}
+		origin: actor(a.run), labels: a.call.Labels, sources: a.call.Sources, opens: own, asked: child, above: at, under: a.live.meter, derived: true}
 	if n.ownModel(path) == "" {
 		t.Model = a.run.Model // it stays with the one that was chosen
 	}
@@ -218,7 +236,10 @@ func (n *Node) goOn(ctx context.Context, c *chat, inter id.ID, wait bool) (bool,
 		return true, nil
 	}
 	launched := false
-	runs, err := open() // it may have been taken up, and ended, meanwhile
+	runs, err := open()                                                  // it may have been taken up, and ended, meanwhile
+	if err == nil && len(runs) > 0 && wait && !runs[0].Parked.IsZero() { // who asks for it has been taken up
+		runs[0].Run, err = n.unpark(ctx, c, runs[0])
+	}
 	if err == nil && len(runs) > 0 {
 		launched, err = n.reopen(ctx, c, runs[0])
 	}
@@ -259,9 +280,6 @@ func (n *Node) answer(ctx context.Context, c *chat, at resource.URI, path string
 			res.Content = append(res.Content, &message.Text{Text: "Its last words:"})
 		}
 		res.Content = append(res.Content, shown(end.Final)...)
-	}
-	for _, b := range res.Content {
-		b.Base().Labels |= end.Labels
 	}
 	return res, nil
 }

@@ -70,6 +70,11 @@ func (w *world) through(words string, crashed <-chan struct{}) (id.ID, string) {
 			out.Reset()
 		case f.Kind == runtime.FrameComplete:
 			return acc.Conversation, f.Stored.Text()
+		case f.Kind == runtime.FrameError && f.Err.Code == "turn_parked":
+			if err := w.ResumeRequest(ctx, "anna", f.Interaction.String()); err != nil {
+				w.gone(crashed, err)
+				return id.ID{}, ""
+			}
 		case f.Kind == runtime.FrameError:
 			w.gone(crashed, f.Err)
 			return id.ID{}, ""

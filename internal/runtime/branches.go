@@ -187,9 +187,13 @@ func (n *Node) CopyBranch(ctx context.Context, user string, conv id.ID, branch s
 
 // DeleteBranch hides a branch; Undelete with its name brings it back for a while.
 func (n *Node) DeleteBranch(ctx context.Context, user string, conv id.ID, branch string) error {
-	return n.alone(ctx, user, conv, func(sc store.Scope) error {
+	err := n.alone(ctx, user, conv, func(sc store.Scope) error {
 		return n.conversations.DeleteBranch(ctx, sc, conv, branch)
 	})
+	if err != nil {
+		return err
+	}
+	return n.eraseAtOnce(ctx, user, conv, branch)
 }
 
 // Undelete brings a deleted conversation back, or a branch of it.
@@ -237,9 +241,13 @@ func (n *Node) Merge(ctx context.Context, user string, conv, into, from id.ID) e
 
 // Mark records what became of messages, by a person's decision.
 func (n *Node) Mark(ctx context.Context, user string, conv id.ID, v conversation.Verdict, msgs ...id.ID) error {
-	return n.alone(ctx, user, conv, func(sc store.Scope) error {
+	err := n.alone(ctx, user, conv, func(sc store.Scope) error {
 		return n.conversations.Mark(ctx, sc, conv, v, msgs...)
 	})
+	if err != nil || v.State != record.Deleted {
+		return err
+	}
+	return n.eraseAtOnce(ctx, user, conv) // a call and its results go together
 }
 
 // Pin keeps messages in view whatever the window, or lets go of them.

@@ -213,13 +213,22 @@ func (f *feed) tell(ev agent.Event) {
 	}
 }
 
-// notice tells the person something about the running turn.
-func (f *feed) notice(text string) {
+// notice tells the person something about the running turn, and whether it
+// waits for its model.
+func (f *feed) notice(text string, waiting bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	fr := Frame{Kind: FrameNotice, Text: text}
+	fr := Frame{Kind: FrameNotice, Text: text, Waiting: waiting}
 	f.notices = append(f.notices, fr)
 	f.push(fr)
+}
+
+// park tells that a turn is not taken up, and why.
+func (f *feed) park(inter id.ID, why error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.inter = inter
+	f.over(why)
 }
 
 // fail tells that a turn could not go on; nothing more comes of it.

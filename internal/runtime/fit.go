@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"steward/internal/conversation"
@@ -86,9 +87,16 @@ func (f *fitter) Over() bool {
 
 // count counts a transcript's tokens as well as can be.
 func (f *fitter) count(t *llm.Transcript) int64 {
+	if n := t.Tokens(); n > mostExact {
+		return n
+	}
 	c := f.counter()
 	return t.Count(f.models[0]+" "+string(c.Kind()), c.Message)
 }
+
+// mostExact is how many tokens are counted with a vocabulary, which reads 3 MB
+// a second; what is more is estimated, on the safe side.
+const mostExact = 500_000
 
 // counter counts for the model that answers first.
 func (f *fitter) counter() tokens.Counter { return f.node.opt.Models.Counter(f.models[0]) }
@@ -111,13 +119,13 @@ func (f *fitter) Fit(ctx context.Context, refused bool) (bool, error) {
 		return false, err
 	}
 	f.node.revised(f.chat.chatKey)
-	f.chat.feed.notice("Earlier messages were left out or summarised, so that the conversation fits the model's context window.")
+	f.chat.feed.notice("Earlier messages were left out or summarised, so that the conversation fits the model's context window.", false)
 	return f.count(f.fittedIn) < now, nil
 }
 
 // into is the window that messages are fitted into.
 func (f *fitter) into(room int64) conversation.Window {
-	w := conversation.Window{Tokens: room, Count: f.counter().Message,
+	w := conversation.Window{Tokens: room, Count: f.counter().Message, Estimate: f.counter().AtMost,
 		Log: func(msg string, err error) {
 			f.node.log.Warn(msg, "conversation", f.chat.id.String(), "error", err)
 		}}
@@ -136,7 +144,7 @@ func offline(models []string) bool { return strings.HasPrefix(models[0], "offlin
 
 // compact fits a conversation into half of what it takes now.
 func (n *Node) compact(ctx context.Context, sc store.Scope, user string, conv id.ID) error {
-	s, err := n.conversations.Open(ctx, sc, conv)
+	s, err := n.conversations.OpenToFit(ctx, sc, conv)
 	if err != nil {
 		return err
 	}
@@ -186,6 +194,10 @@ func (s *summarizer) summarize(ctx context.Context, earlier *message.Message, ms
 	if room == 0 {
 		room = defaultMaterial
 	}
+	if left := beyond(msgs, summaryCalls*(room-2*most)); left > 0 {
+		notes += fmt.Sprintf("\n(%d messages of the time after these notes are left out.)", left)
+		msgs = msgs[left:]
+	}
 	for len(msgs) > 0 {
 		n, material := material(msgs, room-2*most)
 		var err error
@@ -195,6 +207,22 @@ func (s *summarizer) summarize(ctx context.Context, earlier *message.Message, ms
 		msgs = msgs[n:]
 	}
 	return notes, nil
+}
+
+// summaryCalls is about how many model calls a summary takes at most. What is
+// older than what these can be given is left out of it.
+const summaryCalls = 8
+
+// beyond returns how many messages stand before the newest that make so many
+// tokens.
+func beyond(msgs []*message.Message, most int64) int {
+	var size int64
+	for i := len(msgs) - 1; i >= 0; i-- {
+		if size += tokens.Estimate(told(msgs[i])); size > most {
+			return i
+		}
+	}
+	return 0
 }
 
 // defaultMaterial is how many tokens of material a model of an unknown window
@@ -230,6 +258,9 @@ func told(m *message.Message) string {
 			b.WriteString("[an image]\n")
 		case *message.File:
 			b.WriteString("[the file " + x.Name + "]\n")
+			if strings.HasPrefix(x.MIME, "text/") {
+				b.WriteString(string(x.Data) + "\n")
+			}
 		}
 	}
 	return b.String()

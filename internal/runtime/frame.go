@@ -33,12 +33,13 @@ type Turn struct {
 	derived bool // it was derived from something known: the conversation may exist
 
 	// Of turns that are not from outside:
-	origin string          // who opens it: "tool:NAME", "agent:PATH"; empty: the user
-	labels message.Labels  // of what it tells
-	opens  id.ID           // the interaction that it opens; zero: a new one
-	asked  request.Context // its lineage; zero: it is nobody's child
-	above  resource.URI    // the request that the conversation, where it is made, answers
-	under  *llm.Meter      // of the turn that asks; nil: none does
+	origin  string          // who opens it: "tool:NAME", "agent:PATH"; empty: the user
+	labels  message.Labels  // of what it tells
+	sources []string        // whose private data that is
+	opens   id.ID           // the interaction that it opens; zero: a new one
+	asked   request.Context // its lineage; zero: it is nobody's child
+	above   resource.URI    // the request that the conversation, where it is made, answers
+	under   *llm.Meter      // of the turn that asks; nil: none does
 }
 
 // Accepted says that a turn's user message is durable.
@@ -93,6 +94,7 @@ type Frame struct {
 	Stored       *message.Message // the durable message, where the frame tells of one
 	ClientID     string           // FrameUser
 	Err          *fault.Error
+	Waiting      bool // FrameNotice: the turn waits for its model
 }
 
 // CallStatus is where a tool call stands.

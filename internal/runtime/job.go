@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"steward/internal/agent"
@@ -54,6 +55,8 @@ func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *r
 		Meter: meter, Spent: n.spent,
 		Fitter: n.fitter(c, s, kit, rc.Lineage, model.Models, system, sampling, meter),
 	}
+	job.Await = n.awaitModel(c, s, model.Models)
+	job.Begun = !run.Started.IsZero()
 	n.hooking(kit, rc, c.user).around(&job, s)
 	return job, nil
 }
@@ -88,6 +91,7 @@ func (n *Node) caller(c *chat, s *conversation.Session, kit *agentKit, run *reco
 	rc.Conversation = record.ConversationURI(c.id)
 	sc := store.ForUser(c.user)
 	sc.Actor = rc.Actor
+	own := make(slots, n.opt.Parallel)
 	return func(ctx context.Context, call agent.Call) (*message.ToolResult, error) {
 		ec := effect.Call{
 			Name: call.Name, Args: call.Args, Ref: call.Ref, Message: s.MessageURI(call.Message),
@@ -104,12 +108,29 @@ func (n *Node) caller(c *chat, s *conversation.Session, kit *agentKit, run *reco
 		}
 		if ec.Tool != nil {
 			var err error
-			if ec.Flow, err = n.flowOf(ctx, c, rc.ID, call, ec.Tool.Spec()); err != nil {
+			spec := ec.Tool.Spec()
+			if ec.Flow, err = n.flowOf(ctx, c, rc.ID, kit.Name, call, spec); err != nil {
 				return nil, err
+			}
+			if asksToRead(spec, call.Labels, ec.Flow) {
+				if leave, ok := c.readAlone(ctx, spec.Source()); ok {
+					defer leave()
+					if ec.Flow, err = n.flowOf(ctx, c, rc.ID, kit.Name, call, spec); err != nil {
+						return nil, err
+					}
+					if !asksToRead(spec, call.Labels, ec.Flow) { // it was answered meanwhile
+						leave()
+					}
+				}
 			}
 			if ctx, err = n.around(ctx, c, kit, run, rc, call); err != nil {
 				return nil, err
 			}
+		}
+		if !kit.asks[call.Name] {
+			p := &place{of: []slots{own, n.slots}}
+			defer p.end()
+			ec.Room = p.take
 		}
 		return n.callTool(ctx, c, rc, ec)
 	}
@@ -118,8 +139,12 @@ func (n *Node) caller(c *chat, s *conversation.Session, kit *agentKit, run *reco
 // refused is the answer to a call that is not made.
 func refused(why error) *message.ToolResult {
 	own := message.Common{Origin: "system"}
-	text := "Denied, nothing was done: " + why.Error() + "\nerror_code: " + fault.Of(why).Code
-	return &message.ToolResult{Common: own, Status: message.DeniedCall, Content: []message.Block{&message.Text{Common: own, Text: text}}}
+	status, text := message.DeniedCall, "Denied, nothing was done: "
+	if fault.Is(why, fault.Unavailable) {
+		status, text = message.Unavailable, "Not done: "
+	}
+	text += why.Error() + "\nerror_code: " + fault.Of(why).Code
+	return &message.ToolResult{Common: own, Status: status, Content: []message.Block{&message.Text{Common: own, Text: text}}}
 }
 
 // actor is on whose behalf a run's tools are called.
@@ -127,11 +152,13 @@ func actor(run *record.Run) string { return "agent:" + run.Agent }
 
 // pin keeps a request's own sampling settings with its run.
 func pin(s llm.Sampling) record.SamplingPin {
-	return record.SamplingPin{Temperature: s.Temperature, MaxTokens: s.MaxTokens, Stop: s.Stop, Effort: string(s.Effort)}
+	return record.SamplingPin{Temperature: s.Temperature, MaxTokens: s.MaxTokens, Stop: s.Stop, Effort: string(s.Effort),
+		TopP: s.TopP, Seed: s.Seed, FrequencyPenalty: s.FrequencyPenalty, PresencePenalty: s.PresencePenalty}
 }
 
 func unpin(s record.SamplingPin) llm.Sampling {
-	return llm.Sampling{Temperature: s.Temperature, MaxTokens: s.MaxTokens, Stop: s.Stop, Effort: llm.Effort(s.Effort)}
+	return llm.Sampling{Temperature: s.Temperature, MaxTokens: s.MaxTokens, Stop: s.Stop, Effort: llm.Effort(s.Effort),
+		TopP: s.TopP, Seed: s.Seed, FrequencyPenalty: s.FrequencyPenalty, PresencePenalty: s.PresencePenalty}
 }
 
 // first returns the first of the values that is not the zero value.
@@ -147,7 +174,7 @@ func first[T comparable](values ...T) T {
 
 // progress translates a step of a tool call for the loop and its onlookers.
 func progress(p effect.Progress) agent.Progress {
-	out := agent.Progress{Status: string(p.Status), Args: p.Args}
+	out := agent.Progress{Status: string(p.Status), Args: p.Args, Message: strings.Join(strings.Fields(p.Message), " "), Fraction: p.Fraction}
 	if p.Status == effect.Awaiting {
 		out.Approval = approvalView(p.Question)
 	}

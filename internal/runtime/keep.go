@@ -48,10 +48,8 @@ func (n *Node) Tend(ctx context.Context, now time.Time) error {
 		if err != nil {
 			return err
 		}
-		if erased > 0 && n.opt.Erased != nil {
-			if err := n.opt.Erased(ctx); err != nil {
-				return err
-			}
+		if err := n.expunge(ctx, erased); err != nil {
+			return err
 		}
 	}
 	if err := n.packRevised(ctx); err != nil {
@@ -61,6 +59,43 @@ func (n *Node) Tend(ctx context.Context, now time.Time) error {
 		return err
 	}
 	return n.packUnused(ctx, now.Add(-orDefault(n.opt.PackAfter, packAfter)))
+}
+
+// Erase erases for good what a user has deleted of a conversation: the
+// branches and messages that are named, or, when none is, all of it. When it
+// returns without an error no file of the data folder holds the text.
+func (n *Node) Erase(ctx context.Context, user string, conv id.ID, names ...string) error {
+	erased, err := n.conversations.Erase(ctx, store.ForUser(user), conv, names...)
+	if err != nil {
+		return err
+	}
+	return n.expunge(ctx, erased)
+}
+
+// EraseMessages is Erase for messages, and for what was deleted together with
+// them: a call and its results.
+func (n *Node) EraseMessages(ctx context.Context, user string, conv id.ID, msgs ...id.ID) error {
+	erased, err := n.conversations.EraseMessages(ctx, store.ForUser(user), conv, msgs...)
+	if err != nil {
+		return err
+	}
+	return n.expunge(ctx, erased)
+}
+
+// eraseAtOnce is Erase where nothing that is deleted is kept.
+func (n *Node) eraseAtOnce(ctx context.Context, user string, conv id.ID, names ...string) error {
+	if n.opt.KeepDeleted <= 0 || n.opt.KeepDeleted >= time.Second {
+		return nil // kept for a while, or for ever
+	}
+	return n.Erase(ctx, user, conv, names...)
+}
+
+// expunge has the projections of the log forget what was erased.
+func (n *Node) expunge(ctx context.Context, erased int) error {
+	if erased == 0 || n.opt.Erased == nil {
+		return nil
+	}
+	return n.opt.Erased(ctx)
 }
 
 func orDefault(d, std time.Duration) time.Duration {

@@ -199,11 +199,17 @@ func (k *agentKit) serve(b service.Binding) {
 // agent's llm service.
 const remoteModel = "service/llm"
 
-// modelFor returns the model of a run.
+// modelFor returns the model of a run, which pins the chain that it stands for:
+// when the run goes on at another start, no other model takes its place.
 func (n *Node) modelFor(kit *agentKit, run *record.Run) (llm.Resolved, error) {
 	run.Model = first(run.Model, kit.Model, "default")
+	if run.Model != remoteModel && len(run.Models) > 0 {
+		return n.opt.Models.Pinned(run.Model, run.Models), nil
+	}
 	if run.Model != remoteModel {
-		return n.opt.Models.Resolve(run.Model)
+		r, err := n.opt.Models.Resolve(run.Model)
+		run.Models = r.Models
+		return r, err
 	}
 	if kit.llm.Source != service.Remote || n.opt.RemoteModels == nil {
 		return llm.Resolved{}, fault.New(fault.NotFound, "model_not_found", "the agent %s has no llm service at a URL any more", kit.Name).
@@ -320,7 +326,7 @@ func cutLast(path string) (above, name string, nested bool) {
 
 // narrower returns an agent's limits where they are narrower than the node's.
 func narrower(own catalog.Limits, node agent.Limits) agent.Limits {
-	out := agent.Limits{Iterations: first(node.Iterations, agent.DefaultIterations), Time: first(node.Time, agent.DefaultTime)}
+	out := agent.Limits{Iterations: first(node.Iterations, agent.DefaultIterations), Time: first(node.Time, agent.DefaultTime), Calls: node.Calls}
 	if own.Iterations > 0 {
 		out.Iterations = min(out.Iterations, own.Iterations)
 	}
@@ -384,7 +390,7 @@ func (n *Node) selected(k *agentKit, patterns []string, over bool) ([]string, er
 
 // usable returns a kit's tool as it may be called now; where what is in the
 // catalog has changed since the kit was made, it looks again. Error codes:
-// agent_not_approved, tool_changed.
+// agent_not_approved, tool_changed, tool_unavailable.
 func (n *Node) usable(k *agentKit, name string) (tool.Tool, error) {
 	t, ok := k.registry.Get(name)
 	if !ok || k.tree == 0 || n.opt.Catalog.Tree().Version == k.tree {
@@ -396,7 +402,11 @@ func (n *Node) usable(k *agentKit, name string) (tool.Tool, error) {
 			With("tell the user to look at steward agents list")
 	}
 	u, ok := now.registry.Get(name)
-	if !ok || tool.Fingerprint(u.Spec()) != tool.Fingerprint(t.Spec()) {
+	if !ok {
+		return nil, tool.NotDone(fault.New(fault.Unavailable, "tool_unavailable", "the tool %s is not offered any more, or not as it was approved", name).
+			With("tell the user; steward agents list shows what waits for an approval"))
+	}
+	if tool.Fingerprint(u.Spec()) != tool.Fingerprint(t.Spec()) {
 		return nil, fault.New(fault.Denied, "tool_changed", "the tool %s is not there any more as it was when this turn began", name).
 			With("tell the user; with the next message it is as it is now")
 	}

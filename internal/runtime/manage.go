@@ -38,7 +38,7 @@ func (n *Node) Rename(ctx context.Context, user string, conv id.ID, title string
 }
 
 // Delete stops what runs in a conversation, refuses what waits for its turn in
-// it, and hides it.
+// it, and hides it. Where nothing deleted is kept, it is erased at once.
 func (n *Node) Delete(ctx context.Context, user string, conv id.ID) error {
 	c := n.enter(user, conv)
 	defer n.exit(c)
@@ -57,6 +57,9 @@ func (n *Node) Delete(ctx context.Context, user string, conv id.ID) error {
 		c.mu.Unlock()
 		n.stopTasks(ctx, user, conv)
 		err = n.stopChildren(ctx, user, conv)
+	}
+	if err == nil {
+		err = n.eraseAtOnce(ctx, user, conv)
 	}
 	return err
 }

@@ -54,7 +54,10 @@ func Paths(ctx context.Context, st store.Store, e *conversation.Engine, sc store
 				break
 			}
 		}
-		if err := p.count(ctx, st, sc, conv); err != nil {
+		if p.Messages, p.Own, err = e.Count(ctx, sc, conv, &p.Branch); err != nil {
+			return nil, err
+		}
+		if err := p.begins(ctx, st, sc, conv); err != nil {
 			return nil, err
 		}
 		out = append(out, p)
@@ -63,22 +66,8 @@ func Paths(ctx context.Context, st store.Store, e *conversation.Engine, sc store
 	return out, nil
 }
 
-// count counts the messages of a branch and reads how its own begin.
-func (p *Path) count(ctx context.Context, st store.Store, sc store.Scope, conv id.ID) error {
-	for _, s := range p.Spans() {
-		q := store.Query{List: record.BranchURI(conv, s.Branch), From: s.From, NoBody: true, Limit: 1000}
-		for it, err := range store.Items(ctx, st, sc, q) {
-			if err != nil {
-				return err
-			}
-			if !s.Holds(s.Branch, it.Pos) {
-				break
-			}
-			if p.Messages++; s.Branch == p.ID {
-				p.Own++
-			}
-		}
-	}
+// begins reads how the messages that were written on a branch begin.
+func (p *Path) begins(ctx context.Context, st store.Store, sc store.Scope, conv id.ID) error {
 	if p.Own == 0 {
 		return nil
 	}

@@ -42,6 +42,9 @@ func (n *Node) resume(ctx context.Context, c *chat, s *conversation.Session, r c
 		return false, err
 	}
 	s.Resume(r, rc.ID, actor(&r.Run))
+	if !r.Parked.IsZero() {
+		return false, errParked(r)
+	}
 	handTo(s, r.Agent)
 	above, err := n.asker(ctx, c, s, r)
 	if err != nil {
@@ -53,7 +56,10 @@ func (n *Node) resume(ctx context.Context, c *chat, s *conversation.Session, r c
 	job, err := n.job(ctx, c, s, &r.Run, rc)
 	if err != nil {
 		n.log.Warn("an interrupted run cannot go on", "conversation", c.id.String(), "error", err)
-		if fault.HasCode(err, "agent_not_found") {
+		switch {
+		case !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Denied) && !fault.Is(err, fault.Invalid): // it may be otherwise at the next start
+			return false, err
+		case fault.HasCode(err, "agent_not_found"):
 			err = fault.New(fault.Denied, "agent_not_approved", "the agent %s is not there any more, or may not be used any more", r.Agent)
 		}
 		return false, n.giveUp(ctx, c, s, r, agent.Failure, fault.Of(err).Code)
@@ -179,6 +185,10 @@ func (n *Node) recount(ctx context.Context, c *chat, live *liveRun) error {
 // recover goes on with all runs that had not ended, those that others have
 // asked for after these.
 func (n *Node) recover(ctx context.Context) error {
+	crashed, err := n.begun(ctx)
+	if err != nil {
+		return err
+	}
 	runs, err := n.conversations.OpenRuns(ctx, store.ForNode(resource.System), resource.URI{})
 	if err != nil {
 		return err
@@ -193,7 +203,7 @@ func (n *Node) recover(ctx context.Context) error {
 	}
 	slices.SortStableFunc(runs, func(a, b conversation.OpenRun) int { return depths[a.ID] - depths[b.ID] })
 	for _, r := range runs {
-		if err := n.recoverRun(ctx, r); err != nil {
+		if err := n.recoverRun(ctx, r, crashed); err != nil && !fault.HasCode(err, codeParked) {
 			n.log.Error("an interrupted run cannot go on", "run", r.URI.String(), "error", err)
 		}
 	}
@@ -213,9 +223,14 @@ func (n *Node) depth(ctx context.Context, r conversation.OpenRun) (int, error) {
 
 // recoverRun goes on with a run, unless who asked for it has taken it up
 // meanwhile.
-func (n *Node) recoverRun(ctx context.Context, r conversation.OpenRun) error {
+func (n *Node) recoverRun(ctx context.Context, r conversation.OpenRun, crashed bool) error {
 	c := n.enter(strings.TrimPrefix(string(r.Space), "user:"), r.Conversation)
 	defer n.exit(c)
+	if c.running(r.Interaction) == nil {
+		if err := n.countCrash(ctx, c, r, crashed); err != nil {
+			return err
+		}
+	}
 	_, err := n.goOn(ctx, c, r.Interaction, false)
 	return err
 }

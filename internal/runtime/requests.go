@@ -315,7 +315,7 @@ func (n *Node) done(ctx context.Context, sc store.Scope, r *storedRequest) (bool
 // below which those stand that it led to.
 func places(ctx context.Context, st store.Store, sc store.Scope, r *storedRequest) ([]resource.URI, error) {
 	switch r.Kind {
-	case record.RequestTurn:
+	case record.RequestTurn, "": // a turn that led to no request has no record
 		return []resource.URI{r.at.Parent()}, nil
 	case record.RequestAgent:
 		if !r.Conversation.Zero() && !r.Interaction.Zero() {

@@ -100,24 +100,22 @@ func lastRun(ctx context.Context, st store.Store, sc store.Scope, inter resource
 	return run, found, nil
 }
 
-// answerOf returns what a turn has answered, and the labels of it.
-func answerOf(ctx context.Context, st store.Store, sc store.Scope, inter resource.URI) (text string, labels message.Labels, err error) {
-	var final *message.Message
-	for it, err := range store.Items(ctx, st, sc, store.Query{Under: inter, Type: record.TypeMessage}) {
+// finalAndLabels returns the newest final message below a place, nil where
+// there is none, and the labels of all messages there.
+func finalAndLabels(ctx context.Context, st store.Store, sc store.Scope, under resource.URI) (final *message.Message, labels message.Labels, sources []string, err error) {
+	for it, err := range store.Items(ctx, st, sc, store.Query{Under: under, Type: record.TypeMessage}) {
 		if err != nil {
-			return "", 0, err
+			return nil, 0, nil, err
 		}
 		m, err := record.DecodeMessage(it.URI, it.Body)
 		if err != nil {
-			return "", 0, err
+			return nil, 0, nil, err
 		}
 		labels |= message.LabelsOf(m.Blocks)
+		sources = message.JoinSources(sources, message.SourcesOf(m.Blocks))
 		if m.Final && (final == nil || m.At.After(final.At)) {
 			final = m
 		}
 	}
-	if final != nil {
-		return final.Text(), labels, nil
-	}
-	return "", labels, nil
+	return final, labels, sources, nil
 }

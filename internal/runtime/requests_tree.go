@@ -4,14 +4,17 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/resource"
 	"steward/internal/store"
 )
 
@@ -19,6 +22,7 @@ import (
 // turns, and below them tool calls, agents that were asked, and tasks.
 type RequestView struct {
 	ID           id.ID // of a tool call that is no request itself: zero
+	User         string
 	Kind         string
 	Title        string // of a turn: how what was asked begins; nothing of what is secret
 	Origin       string // of a turn: who opened it
@@ -63,6 +67,7 @@ func (v *RequestView) Took(now time.Time) time.Duration {
 func (v RequestView) MarshalJSON() ([]byte, error) {
 	out := struct {
 		ID           id.ID          `json:"id,omitzero"`
+		User         string         `json:"user,omitzero"`
 		Kind         string         `json:"kind"`
 		Title        string         `json:"title,omitzero"`
 		Origin       string         `json:"origin,omitzero"`
@@ -85,7 +90,7 @@ func (v RequestView) MarshalJSON() ([]byte, error) {
 		Usage        *message.Usage `json:"usage,omitempty"`
 		Cost         float64        `json:"cost,omitzero"`
 		Below        []RequestView  `json:"below,omitzero"`
-	}{v.ID, v.Kind, v.Title, v.Origin, v.Agent, v.Tool, v.Call, v.Conversation, v.Interaction, v.State, v.Status, v.Intent, v.Wish,
+	}{v.ID, v.User, v.Kind, v.Title, v.Origin, v.Agent, v.Tool, v.Call, v.Conversation, v.Interaction, v.State, v.Status, v.Intent, v.Wish,
 		v.Message, v.Progress, v.Outcome, v.Error, v.Started, v.Ended, nil, nil, v.Cost, v.Below}
 	if !v.Started.IsZero() && !v.Ended.IsZero() {
 		ms := v.Took(v.Ended).Milliseconds()
@@ -101,6 +106,7 @@ func (v RequestView) MarshalJSON() ([]byte, error) {
 func (v *RequestView) UnmarshalJSON(b []byte) error {
 	var in struct {
 		ID           id.ID         `json:"id"`
+		User         string        `json:"user"`
 		Kind         string        `json:"kind"`
 		Title        string        `json:"title"`
 		Origin       string        `json:"origin"`
@@ -124,7 +130,7 @@ func (v *RequestView) UnmarshalJSON(b []byte) error {
 		Below        []RequestView `json:"below"`
 	}
 	err := json.Unmarshal(b, &in)
-	*v = RequestView{in.ID, in.Kind, in.Title, in.Origin, in.Agent, in.Tool, in.Call, in.Conversation, in.Interaction, in.State,
+	*v = RequestView{in.ID, in.User, in.Kind, in.Title, in.Origin, in.Agent, in.Tool, in.Call, in.Conversation, in.Interaction, in.State,
 		in.Status, in.Intent, in.Wish, in.Message, in.Progress, in.Outcome, in.Error, in.Started, in.Ended, in.Usage, in.Cost, in.Below}
 	return err
 }
@@ -166,6 +172,11 @@ func (n *Node) Requests(ctx context.Context, user string, all bool, limit int) (
 	return Requests(ctx, n.opt.Store, store.ForUser(user), all, limit)
 }
 
+// EverybodysRequests is Requests of all users, for admins.
+func (n *Node) EverybodysRequests(ctx context.Context, all bool, limit int) ([]RequestView, error) {
+	return Requests(ctx, n.opt.Store, store.ForNode(resource.System), all, limit)
+}
+
 // Requests is Node.Requests for who has no node, only the store.
 func Requests(ctx context.Context, st store.Store, sc store.Scope, all bool, limit int) ([]RequestView, error) {
 	out := []RequestView{}
@@ -201,6 +212,9 @@ func Requests(ctx context.Context, st store.Store, sc store.Scope, all bool, lim
 			}
 		}
 	}
+	if err := held(ctx, st, sc, &out); err != nil {
+		return nil, err
+	}
 	slices.SortStableFunc(out, func(a, b RequestView) int { return b.Started.Compare(a.Started) })
 	out = out[:min(len(out), limit)]
 	d := drawer{ctx: ctx, st: st, sc: sc}
@@ -210,6 +224,35 @@ func Requests(ctx context.Context, st store.Store, sc store.Scope, all bool, lim
 		}
 	}
 	return out, nil
+}
+
+// The statuses of a turn that is open and does not run.
+const (
+	RequestParked  = "parked"
+	RequestWaiting = "waiting for its model"
+)
+
+// held says of turns which of them are parked or wait for their model, and adds
+// those that led to no other request.
+func held(ctx context.Context, st store.Store, sc store.Scope, list *[]RequestView) error {
+	runs, err := conversation.New(st, conversation.Options{}).OpenRuns(ctx, sc, resource.URI{})
+	for i := range runs {
+		r := &runs[i]
+		if r.Parked.IsZero() && r.Waits == "" {
+			continue
+		}
+		at := slices.IndexFunc(*list, func(v RequestView) bool { return v.ID == r.Interaction })
+		if at < 0 {
+			at = len(*list)
+			*list = append(*list, RequestView{ID: r.Interaction, User: userOf(r.Space), Kind: record.RequestTurn, Agent: r.Agent,
+				Conversation: r.Conversation, Interaction: r.Interaction, State: record.RequestOpen, Started: r.Started})
+		}
+		v := &(*list)[at]
+		if v.Status, v.Message = RequestWaiting, r.Waits; !r.Parked.IsZero() {
+			v.Status, v.Message = RequestParked, fmt.Sprintf("Steward crashed %d times in a row while it ran; steward requests resume goes on with it", r.Crashes)
+		}
+	}
+	return err
 }
 
 // entitle says what was asked in a turn, or of an agent.
@@ -244,7 +287,7 @@ func (d *drawer) entitle(v *RequestView) error {
 
 // viewOf tells of a request what its record does.
 func viewOf(r *storedRequest) RequestView {
-	v := RequestView{ID: r.ID, Kind: r.Kind, Agent: r.Agent, Tool: r.Tool, State: r.state, Message: r.Message,
+	v := RequestView{ID: r.ID, User: userOf(r.space), Kind: r.Kind, Agent: r.Agent, Tool: r.Tool, State: r.state, Message: r.Message,
 		Progress: r.Progress, Outcome: r.Outcome, Error: r.Error, Started: r.Created, Ended: r.Answered, Usage: r.Usage, Cost: r.Cost,
 		Conversation: record.IDOf(r.at, record.TypeConversation), Interaction: record.IDOf(r.at, record.TypeInteraction)}
 	if r.state == "" {
@@ -314,7 +357,7 @@ func findRequest(ctx context.Context, st store.Store, sc store.Scope, own id.ID)
 			return storedRequest{}, err
 		}
 		if record.IDOf(it.URI, record.TypeInteraction) == own {
-			r := storedRequest{at: it.URI.ChildID(record.TypeRequest, own)}
+			r := storedRequest{at: it.URI.ChildID(record.TypeRequest, own), space: it.Space}
 			r.ID = own
 			return r, nil
 		}

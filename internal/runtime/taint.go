@@ -3,9 +3,12 @@ package runtime
 import (
 	"context"
 	"strings"
+	"sync"
+	"time"
 
 	"steward/internal/agent"
 	"steward/internal/catalog"
+	"steward/internal/effect"
 	"steward/internal/flow"
 	"steward/internal/id"
 	"steward/internal/llm"
@@ -35,7 +38,7 @@ func plans(name string) bool { return name == flow.PlanTool || name == flow.Extr
 
 // flowOf says where a call comes from. Nothing is read where nothing untrusted
 // was shown, or where nobody asks: a query that stays here.
-func (n *Node) flowOf(ctx context.Context, c *chat, inter id.ID, call agent.Call, spec tool.Spec) (policy.Flow, error) {
+func (n *Node) flowOf(ctx context.Context, c *chat, inter id.ID, agentPath string, call agent.Call, spec tool.Spec) (policy.Flow, error) {
 	if !call.Labels.Has(message.Untrusted) {
 		return policy.Flow{Fixed: true}, nil
 	}
@@ -46,16 +49,78 @@ func (n *Node) flowOf(ctx context.Context, c *chat, inter id.ID, call agent.Call
 	if err != nil {
 		return policy.Flow{Open: []string{""}, Why: "its arguments cannot be read"}, nil // and are refused where they are checked
 	}
-	turn, err := n.turnOf(ctx, c, inter)
+	turn, err := n.turnBefore(ctx, c, inter, call)
 	if err != nil {
 		return policy.Flow{}, err
 	}
-	return flow.Of(turn, call.Ref, spec, args), nil
+	if spec.Effect != tool.Query || !call.Labels.Has(message.Private) {
+		return flow.Of(turn, call.Ref, spec, args), nil
+	}
+	f := flow.OfQuery(turn, call.Ref, spec, args, call.Sources, time.Now())
+	if f.Fixed || spec.Source() == "" {
+		return f, nil
+	}
+	at := record.InteractionURI(c.id, inter)
+	own := effect.IntentURI(at.ChildID(record.TypeMessage, call.Message), call.Block)
+	f.Cleared, f.Refused, err = n.effects.Answered(context.WithoutCancel(ctx), store.ForUser(c.user), at, own, func(name string) bool {
+		t, ok := n.toolOf(agentPath, name)
+		return ok && t.Spec().Effect == tool.Query && t.Spec().Source() == spec.Source()
+	})
+	return f, err
+}
+
+// asksToRead reports whether a call is a query that may be asked about for what
+// it would carry.
+func asksToRead(spec tool.Spec, l message.Labels, f policy.Flow) bool {
+	return spec.Effect == tool.Query && spec.Out() && l.Has(message.Private|message.Untrusted) && !f.Fixed && !f.Cleared && !f.Refused
+}
+
+// readAlone waits until no other query of a source is asked about in the
+// conversation, so that one answer counts for all. False: ctx has ended.
+func (c *chat) readAlone(ctx context.Context, source string) (leave func(), ok bool) {
+	c.mu.Lock()
+	if c.reads == nil {
+		c.reads = map[string]chan struct{}{}
+	}
+	gate := c.reads[source]
+	if gate == nil {
+		gate = make(chan struct{}, 1)
+		c.reads[source] = gate
+	}
+	c.mu.Unlock()
+	select {
+	case gate <- struct{}{}:
+		return sync.OnceFunc(func() { <-gate }), true
+	case <-ctx.Done():
+		return nil, false
+	}
 }
 
 // turnOf reads what is recorded of a turn.
 func (n *Node) turnOf(ctx context.Context, c *chat, inter id.ID) ([]*message.Message, error) {
 	return n.conversations.Turn(context.WithoutCancel(ctx), store.ForUser(c.user), c.id, inter)
+}
+
+// turnRead is a turn as it was when the calls of a message began.
+type turnRead struct {
+	mu      sync.Mutex
+	message id.ID
+	turn    []*message.Message
+}
+
+// turnBefore is turnOf for the calls of one message, which read the turn once
+// for all of them.
+func (n *Node) turnBefore(ctx context.Context, c *chat, inter id.ID, call agent.Call) ([]*message.Message, error) {
+	c.read.mu.Lock()
+	defer c.read.mu.Unlock()
+	if c.read.message != call.Message {
+		turn, err := n.turnOf(ctx, c, inter)
+		if err != nil {
+			return nil, err
+		}
+		c.read.message, c.read.turn = call.Message, turn
+	}
+	return c.read.turn, nil
 }
 
 // askedWith returns the labels of what an agent is asked. What the plan of the
@@ -77,7 +142,7 @@ func (n *Node) literal(ctx context.Context, c *chat, inter id.ID, call agent.Cal
 	if err != nil {
 		return false, nil // refused where arguments are checked
 	}
-	turn, err := n.turnOf(ctx, c, inter)
+	turn, err := n.turnBefore(ctx, c, inter, call)
 	return err == nil && flow.Literal(turn, call.Ref, call.Name, args), err
 }
 

@@ -60,9 +60,9 @@ func (extractTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, e
 	}
 	answer, err := p.extract(ctx, a, text, labels)
 	if err != nil {
-		return tool.Result{}, err
+		return tool.Result{Labels: labels}, err
 	}
-	return tool.Result{Content: []message.Block{&message.Text{Common: message.Common{Labels: labels}, Text: answer}}}, nil
+	return tool.Result{Content: []message.Block{&message.Text{Text: answer}}, Labels: labels}, nil
 }
 
 // material returns the text that is to be read, and the labels of what is told

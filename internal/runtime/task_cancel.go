@@ -89,6 +89,9 @@ func (n *Node) cancelRequest(ctx context.Context, user string, r *storedRequest)
 	var begun error
 	for _, inter := range at {
 		n.stopInteraction(user, inter)
+		if err := n.endIdle(ctx, user, inter); err != nil {
+			return err
+		}
 		below, err := requestsBelow(ctx, n.opt.Store, sc, inter)
 		if err != nil {
 			return err

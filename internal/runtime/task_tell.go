@@ -82,7 +82,9 @@ func (n *Node) toldThrough(ctx context.Context, sc store.Scope, r *storedRequest
 type telling struct {
 	origin string
 	labels message.Labels
-	blocks []message.Block
+
+	sources []string // see message.Common
+	blocks  []message.Block
 }
 
 // tell opens an interaction with the result of a task, and, where that is an
@@ -145,7 +147,7 @@ func (n *Node) sendTold(ctx context.Context, t *task, r *storedRequest, c record
 		return err
 	}
 	turn := Turn{Conversation: c.ID, ClientID: t.id.String(), Content: what.blocks, Attended: r.Attended,
-		origin: what.origin, labels: what.labels, opens: inter, asked: rc}
+		origin: what.origin, labels: what.labels, sources: what.sources, opens: inter, asked: rc}
 	if level > 0 {
 		turn.ClientID += "/" + strconv.Itoa(level)
 	}
@@ -219,9 +221,13 @@ func (n *Node) awaitRun(ctx context.Context, user string, conv, inter id.ID) err
 // answerTold makes what is passed on of an agent's answer to a result.
 func (n *Node) answerTold(ctx context.Context, t *task, c record.Conversation, inter id.ID) (telling, error) {
 	at := record.InteractionURI(c.ID, inter)
-	text, labels, err := answerOf(ctx, n.opt.Store, t.call.Scope, at)
+	final, _, _, err := finalAndLabels(ctx, n.opt.Store, t.call.Scope, at)
 	if err != nil {
 		return telling{}, err
+	}
+	text := ""
+	if final != nil {
+		text = final.Text()
 	}
 	name := first(c.Agent, DefaultAgent)
 	head := fmt.Sprintf("The agent %s, which you had asked, has more to say: a task of its own (%s, task %s) has ended since.", name, t.spec.Name, t.id)
@@ -232,7 +238,8 @@ func (n *Node) answerTold(ctx context.Context, t *task, c record.Conversation, i
 		}
 		text = "(It could not say what: its turn ended as " + strings.TrimSuffix(run.Outcome+", "+run.Error, ", ") + ".)"
 	}
-	return telling{origin: "agent:" + name, labels: labels,
+	labels, sources := n.seen(ctx, t.chat.user, c.ID)
+	return telling{origin: "agent:" + name, labels: labels, sources: sources,
 		blocks: []message.Block{&message.Text{Text: head + "\n" + fenced("its answer", text)}}}, nil
 }
 

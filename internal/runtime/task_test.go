@@ -300,9 +300,9 @@ func TestCallsThatEndAsTheyBecomeTasks(t *testing.T) {
 	t.Logf("%d inline, %d as tasks", inline, later)
 }
 
-func TestHundredTasks(t *testing.T) {
+func TestManyTasks(t *testing.T) {
 	w, b := newSlowWorld(t)
-	const n = 100
+	const n = 64
 	words := make([]string, n)
 	for i := range words {
 		words[i] = fmt.Sprintf(`call slow.work {"what":"w%d"}`, i)

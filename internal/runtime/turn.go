@@ -230,6 +230,7 @@ func userMessage(user string, t *Turn) (*message.Message, error) {
 	for _, b := range t.Content {
 		b.Base().Origin = t.from()
 		b.Base().Labels |= t.labels
+		b.Base().Sources = t.sources
 		if _, words := b.(*message.Text); !words { // nobody knows who wrote what is attached
 			b.Base().Labels |= message.Private | message.Untrusted
 		}
@@ -347,6 +348,7 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 	if err != nil {
 		return Accepted{}, false, err
 	}
+	job.Begun = t.origin != ""
 	if t.under != nil {
 		job.Meter.Under(t.under)
 	}
@@ -477,6 +479,9 @@ func (n *Node) run(ctx context.Context, c *chat, s *conversation.Session, job ag
 	left := c.steer
 	c.steer, c.ids = nil, nil
 	c.mu.Unlock()
+	c.read.mu.Lock()
+	c.read.message, c.read.turn = id.ID{}, nil
+	c.read.mu.Unlock()
 	for _, st := range left {
 		close(st.done) // its sender begins a turn of its own
 	}

@@ -58,7 +58,10 @@ func (s *scripted) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Eve
 			results = append([]string{string(msgs[i].Result().Status) + ": " + msgs[i].Text()}, results...)
 		}
 		words := msgs[i].Text()
-		if order := msgs[len(msgs)-1].Text(); s.obey && len(results) == 1 && strings.HasPrefix(order, "call ") {
+		order := msgs[len(msgs)-1].Text()
+		if then, ok := strings.CutPrefix(order, "then "); ok && len(results) == 1 {
+			words = then
+		} else if s.obey && len(results) == 1 && strings.HasPrefix(order, "call ") {
 			words = order
 		} else if len(results) > 0 {
 			s.say(yield, strings.Join(results, "; "))
@@ -103,6 +106,8 @@ func (s *scripted) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Eve
 			}
 			yield(llm.Event{Kind: llm.Done, Reply: &llm.Reply{Model: "test/m", Stop: message.StopEnd,
 				Blocks: []message.Block{&message.Text{Text: "spent"}}, Usage: message.Usage{Input: n}}}, nil)
+		case "nothing":
+			s.done(yield, message.StopEnd)
 		case "fail":
 			yield(llm.Event{}, fmt.Errorf("no luck"))
 		case "call":

@@ -11,8 +11,9 @@ import (
 
 // pageForm is a page as JSON, the same on the command line and over HTTP.
 type pageForm struct {
-	Hits []hitForm `json:"hits"`
-	Next Cursor    `json:"next,omitzero"`
+	Hits   []hitForm `json:"hits"`
+	Next   Cursor    `json:"next,omitzero"`
+	Behind uint64    `json:"behind,omitzero"`
 }
 
 type lineForm struct {
@@ -38,7 +39,7 @@ type hitForm struct {
 
 // MarshalJSON implements json.Marshaler; docs/search.md describes the form.
 func (p Page) MarshalJSON() ([]byte, error) {
-	out := pageForm{Hits: make([]hitForm, len(p.Hits)), Next: p.Next}
+	out := pageForm{Hits: make([]hitForm, len(p.Hits)), Next: p.Next, Behind: p.Behind}
 	for i, h := range p.Hits {
 		f := &out.Hits[i]
 		*f = hitForm{lineForm: h.Line.form(), URI: h.URI, Conversation: h.Conversation.String(), Title: h.Title,
@@ -57,7 +58,7 @@ func (p *Page) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &in); err != nil {
 		return err
 	}
-	*p = Page{Next: in.Next}
+	*p = Page{Next: in.Next, Behind: in.Behind}
 	for _, f := range in.Hits {
 		h := Hit{Line: f.line(), URI: f.URI, Title: f.Title, Seq: f.Seq, Before: lines(f.Before), After: lines(f.After)}
 		h.Conversation, _ = id.Parse(f.Conversation)

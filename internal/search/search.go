@@ -18,7 +18,8 @@ import (
 type Index interface {
 	// Search returns one page of the messages in the scope's readable spaces
 	// that match, newest first. All that was committed before the call is
-	// found. Error codes: search_empty, search_too_long, cursor_invalid,
+	// found, unless there is much that is not indexed yet, as after an import,
+	// and Follow runs, which goes on with it: then Page.Behind says so. Error codes: search_empty, search_too_long, cursor_invalid,
 	// scope_missing, search_unavailable, and those of the store.
 	Search(ctx context.Context, sc store.Scope, q Query) (Page, error)
 
@@ -61,6 +62,10 @@ type Cursor string
 type Page struct {
 	Hits []Hit
 	Next Cursor // empty when there is no more
+
+	// Behind is how many entries of the log are not indexed yet: what they say
+	// is not found. Zero: the answer is complete.
+	Behind uint64
 }
 
 // Hit is a message that matches.

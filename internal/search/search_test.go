@@ -342,7 +342,7 @@ func TestTool(t *testing.T) {
    after, assistant: after it
 There are more: search again with the cursor "c2".`, call, there)
 	text := res.Content[0].(*message.Text)
-	if text.Text != want || text.Labels != message.Untrusted {
+	if text.Text != want || res.Labels != message.Untrusted {
 		t.Errorf("%s\nnot\n%s", text.Text, want)
 	}
 	if s.asked.Text != "train" || s.asked.Limit != 10 || s.asked.Around != 1 || s.asked.Except != call || !s.asked.Conversation.Zero() || s.scope.Write != "user:ana" {

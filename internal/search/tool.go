@@ -90,7 +90,10 @@ func answer(page Page, query string, here id.ID) tool.Result {
 	if page.Next != "" {
 		fmt.Fprintf(&b, "There are more: search again with the cursor %q.", page.Next)
 	}
-	return tool.Result{Content: []message.Block{&message.Text{Common: message.Common{Labels: labels}, Text: b.String()}}}
+	if page.Behind > 0 {
+		b.WriteString("\nThis is not complete: much was added lately and is still being indexed. Search again in a while.")
+	}
+	return tool.Result{Content: []message.Block{&message.Text{Text: b.String()}}, Labels: labels}
 }
 
 // Speaker says who a line is by: "user", "assistant", or "tool NAME".

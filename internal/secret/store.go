@@ -96,13 +96,24 @@ func (s *Store) Get(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a pipe would wait for who writes into it
-	if errors.Is(err, fs.ErrNotExist) {
+	b, err := ReadPrivate(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return "", missing(name)
-	}
-	if err != nil {
+	case errors.As(err, new(*fs.PathError)):
 		return "", fault.New(fault.Unavailable, "secret_missing", "the secret %s cannot be read: %w", name, err).
 			With("look who may read %s", path)
+	}
+	return string(b), err
+}
+
+// ReadPrivate reads a regular file that only its owner can read, who is the
+// user that this process runs as, or root (secret_exposed). Of a longer file it
+// returns the first MaxLength+1 bytes.
+func ReadPrivate(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a pipe would wait for who writes into it
+	if err != nil {
+		return nil, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
@@ -110,10 +121,9 @@ func (s *Store) Get(name string) (string, error) {
 		err = exposed(path, info)
 	}
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	b, err := io.ReadAll(io.LimitReader(f, MaxLength+1))
-	return string(b), err
+	return io.ReadAll(io.LimitReader(f, MaxLength+1))
 }
 
 // Remove deletes a secret (secret_missing).

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +12,7 @@ import (
 func TestFoldersOfAgentsAndServers(t *testing.T) {
 	w := newWorld(t)
 	w.userFile("agents: [mine, /srv/agents, ~/more]\nmcp: servers.json\nservice:\n  tool:\n    endpoints:\n" +
-		"      sha256_hash: {call: toolbox.HashTools.Sha256Hash, name: calculate_sha256, host: 127.0.0.1:9000, tls: true, effect: query, timeout: 3s}\n" +
+		"      sha256_hash: {call: toolbox.HashTools.Sha256Hash, name: calculate_sha256, host: 127.0.0.1:9000, tls: true, effect: query, timeout: 3s, metadata: {authorization: \"Bearer ${KEY}\"}}\n" +
 		"      search: {host: unix:/run/search.sock}\n")
 	l := w.must(Options{})
 	config := filepath.Join(w.home, ".config", "steward")
@@ -21,8 +22,9 @@ func TestFoldersOfAgentsAndServers(t *testing.T) {
 	if want := []string{filepath.Join(config, "servers.json")}; !slices.Equal(l.MCP, want) {
 		t.Errorf("mcp %v, want %v", l.MCP, want)
 	}
-	want := Endpoint{Call: "toolbox.HashTools.Sha256Hash", Name: "calculate_sha256", Host: "127.0.0.1:9000", TLS: true, Effect: "query", Timeout: 3 * time.Second}
-	if got := l.Service.Tool.Endpoints["sha256_hash"]; got != want {
+	want := Endpoint{Call: "toolbox.HashTools.Sha256Hash", Name: "calculate_sha256", Host: "127.0.0.1:9000", TLS: true, Effect: "query", Timeout: 3 * time.Second,
+		Metadata: map[string]string{"authorization": "Bearer ${KEY}"}}
+	if got := l.Service.Tool.Endpoints["sha256_hash"]; !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
 	l = w.must(Options{Environ: []string{"STEWARD_AGENTS=a, /b", "STEWARD_MCP=c.json"}, Flags: []Flag{{"mcp", "d.json", "--mcp"}}})

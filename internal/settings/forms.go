@@ -64,6 +64,7 @@ var patterns = map[string]pattern{
 	"source":    {regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`), "is no name of a source; use lower-case letters, digits and single '_'"},
 	"tool_word": {regexp.MustCompile(`^[a-z0-9]+(_[a-z0-9]+)*$`), "is no name of a tool; use lower-case letters, digits and single '_'"},
 	"method":    {regexp.MustCompile(`^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$`), "is no method; write package.Service.Method"},
+	"metadata":  {regexp.MustCompile(`^[a-z0-9_.-]{1,100}$`), "is no name of metadata; use lower-case letters, digits, '.', '-' and '_'"},
 	"audited":   {regexp.MustCompile(`^(cld:\S+|[a-z][A-Za-z0-9_.]*\*?)$`), "is neither a type nor a place; write a type (email.Message), the beginning of one (email.*) or a URI (cld:…)"},
 	"variable":  {regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`), "is no name of an environment variable"},
 }

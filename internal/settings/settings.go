@@ -24,10 +24,11 @@ import (
 //	project "no": a project's file may not set it; "less": only to less
 //	vendor  variables of others that set it, the first one wins
 type Settings struct {
-	Listen    string              `yaml:"listen" form:"listen" project:"no" doc:"Address of the server. Beyond loopback at least one key must exist (steward keys create)."`
+	Listen    string              `yaml:"listen" form:"listen" project:"no" doc:"Address of the server."`
 	Data      string              `yaml:"data" form:"path" project:"no" doc:"Folder of the database and everything else that Steward keeps."`
 	Hosts     []string            `yaml:"hosts" form:"host" project:"no" doc:"Host names, besides loopback and the listening address, under which the server may be reached."`
 	Origins   []string            `yaml:"origins" form:"origin" project:"no" doc:"Web origins, besides the server's own, whose pages may talk to it."`
+	Open      []string            `yaml:"open" oneof:"/v1/chat/completions,/v1/models,/v1/embeddings" project:"no" doc:"Paths that any program on this machine may use without a credential, to ask models. It reads no conversation and decides nothing."`
 	Providers map[string]Provider `yaml:"providers" names:"provider" project:"no" doc:"openai, anthropic, gemini, ollama, and servers of your own that speak OpenAI's protocol under names of your own."`
 	Models    map[string]Alias    `yaml:"models" names:"alias" doc:"Names for models: default, fast, strong and embed are used by Steward, others are yours."`
 	Limits    Limits              `yaml:"limits" doc:"Bounds of what one turn and one user may use; 0 means no bound."`
@@ -70,6 +71,8 @@ type Alias struct {
 type Limits struct {
 	Iterations int           `yaml:"iterations" min:"1" max:"1000" project:"less" doc:"Model calls of one turn."`
 	Time       time.Duration `yaml:"time" min:"1s" max:"168h" project:"less" doc:"Duration of one turn."`
+	Calls      int           `yaml:"calls" min:"1" max:"1024" project:"less" doc:"Tool calls of one reply of a model that are run. Further ones are answered with an error."`
+	Parallel   int           `yaml:"parallel" min:"1" max:"1024" project:"less" doc:"Tool calls of one turn that run at the same time. All turns together run at most eight times as many."`
 	Tokens     int64         `yaml:"tokens" min:"0" project:"less" doc:"Tokens of one turn, in and out."`
 	Cost       float64       `yaml:"cost" min:"0" project:"less" doc:"US dollars of one turn, for models with a known price."`
 	DayTokens  int64         `yaml:"day_tokens" min:"0" project:"less" doc:"Tokens of one user in a day."`
@@ -103,6 +106,9 @@ type Folder struct {
 	Name  string `yaml:"name" form:"word" doc:"The name under which the model knows it."`
 	Path  string `yaml:"path" form:"path" doc:"Where it is."`
 	Write bool   `yaml:"write" doc:"Files may be written too, after you have approved each."`
+
+	Users  []string `yaml:"users" doc:"Users who may use it; * is everybody. Without users and groups it is the machine's own user alone."`
+	Groups []string `yaml:"groups" doc:"Groups whose members may use it."`
 }
 
 // Tools bounds tool calls.
@@ -129,8 +135,12 @@ type Endpoint struct {
 	Description string        `yaml:"description" doc:"What the tool does, for the model; the method's comment unless given."`
 	Host        string        `yaml:"host" doc:"HOST:PORT of the server."`
 	TLS         bool          `yaml:"tls" doc:"Speak TLS, with the system's certificates."`
+	Users       []string      `yaml:"users" doc:"Users who may call it; * is everybody. Without users and groups it is the machine's own user alone."`
+	Groups      []string      `yaml:"groups" doc:"Groups whose members may call it."`
 	Effect      string        `yaml:"effect" oneof:"query,action" doc:"Whether it only reads (query) or changes something (action)."`
 	Timeout     time.Duration `yaml:"timeout" min:"100ms" max:"24h" doc:"Time of a call."`
+
+	Metadata map[string]string `yaml:"metadata" names:"metadata" doc:"Sent along with each call; ${NAME} stands for a secret (steward secrets set NAME)."`
 }
 
 // Profile is what Steward knows about its user.
@@ -190,7 +200,7 @@ func Defaults() Settings {
 	return Settings{
 		Listen:   "127.0.0.1:7420",
 		Approve:  "actions",
-		Limits:   Limits{Iterations: 20, Time: 10 * time.Minute},
+		Limits:   Limits{Iterations: 20, Time: 10 * time.Minute, Calls: 64, Parallel: 8},
 		Tools:    Tools{Timeout: 30 * time.Second, ResultCap: 32 << 10},
 		Profile:  Profile{Units: "metric"},
 		Log:      Log{Level: "info", Format: "text"},

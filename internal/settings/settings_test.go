@@ -159,8 +159,8 @@ timeouts: {first_byte: 1s, idle: 1s, shutdown: 0s}
 		"time":      {l.Limits.Time, 90 * time.Second},
 		"tokens":    {l.Limits.Tokens, int64(1000)},
 		"price":     {l.Prices["openai/gpt-4.1"], Price{Input: 2, Output: 8, CacheRead: .5}},
-		"folder":    {l.Folders[0], Folder{"notes", filepath.Join(w.home, "notes"), true}},
-		"folder 2":  {l.Folders[1], Folder{"here", conf, false}},
+		"folder":    {fmt.Sprint(l.Folders[0]), fmt.Sprint(Folder{Name: "notes", Path: filepath.Join(w.home, "notes"), Write: true})},
+		"folder 2":  {fmt.Sprint(l.Folders[1]), fmt.Sprint(Folder{Name: "here", Path: conf})},
 		"tool":      {l.Tools.Timeouts["files.read"], 2 * time.Second},
 		"location":  {l.Profile.Location, "Vienna, Austria"},
 		"shown":     {value(t, l, "folders").Value, fmt.Sprintf("notes=%s/notes (read, write); here=%s (read)", w.home, conf)},
@@ -279,7 +279,7 @@ models: {default: openai/gpt-5}
 	if l.Listen != "127.0.0.1:7420" || l.Hosts != nil || l.Origins != nil || l.Providers != nil || l.Folders != nil || l.Prices != nil || strings.Contains(l.Data, "evil") {
 		t.Errorf("a project's file granted something: %+v", l.Settings)
 	}
-	want := Limits{Iterations: 3, Cost: 1, Tokens: 100, Time: 10 * time.Minute, DayCost: 5}
+	want := Limits{Iterations: 3, Cost: 1, Tokens: 100, Time: 10 * time.Minute, Calls: 64, Parallel: 8, DayCost: 5}
 	if l.Limits != want {
 		t.Errorf("limits %+v, want %+v", l.Limits, want)
 	}

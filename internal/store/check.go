@@ -81,8 +81,8 @@ func (q *Query) Order() (Order, error) {
 	if q.State != "" {
 		o, n = ByState, n+1
 	}
-	if n > 1 {
-		return 0, fault.New(fault.Invalid, "query_invalid", "a query has one of List, Term and State, not more")
+	if n > 1 || q.Count != nil && o != ByList {
+		return 0, fault.New(fault.Invalid, "query_invalid", "a query has one of List, Term and State, not more, and counts the members of a list only")
 	}
 	return o, nil
 }

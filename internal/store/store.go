@@ -159,7 +159,11 @@ type Query struct {
 	After   Cursor
 	Limit   int // at most MaxLimit; zero means DefaultLimit
 	NoBody  bool
+	Count   *Count // List only: the answer has no items, but Page.Count
 }
+
+// Count asks how many members of a list stand at positions From to To.
+type Count struct{ From, To int64 }
 
 // Limits of a page.
 const (
@@ -171,6 +175,7 @@ const (
 type Page struct {
 	Items []Item
 	Next  Cursor // empty when there is no more
+	Count int    // the answer to Query.Count
 }
 
 // Item is a resource in a page.

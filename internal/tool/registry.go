@@ -179,6 +179,9 @@ func (r *Registry) Select(patterns ...string) ([]Spec, error) {
 		}
 		for _, n := range r.names {
 			ok, err := path.Match(glob, n)
+			if full := r.tools[n].spec.FullName; !ok && err == nil && full != "" {
+				ok, err = path.Match(glob, full)
+			}
 			if err != nil {
 				return nil, fault.New(fault.Invalid, "tool_pattern_invalid", "%q is no pattern for tool names", p).
 					With("write a name, or a glob such as math.*")

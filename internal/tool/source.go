@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"log/slog"
+	"strings"
 )
 
 // Source is something outside of Steward that offers tools: an MCP server, a
@@ -22,7 +23,7 @@ type Source interface {
 	// does not offer any more, or offers otherwise than approved (compare
 	// Fingerprint without Effect and Asks, and Version, into which goes what
 	// the source itself says of these), is refused with tool_changed (Denied)
-	// after Env.Changed was called; one of a source that cannot be reached is
+	// or tool_unavailable after Env.Changed was called; one of a source that cannot be reached is
 	// Unavailable, and NotDone where nothing was sent.
 	Tool(spec Spec) Tool
 
@@ -51,6 +52,13 @@ type Env struct {
 	Agent string // path of the agent that it belongs to; empty: the node's own level
 	Dir   string // the agent's folder, where relative paths begin; empty: the settings name it, paths are absolute
 	Data  string // a private folder that it may make and write in; kept over restarts
+	// Hide are folders that no program of the source may see, but for Data:
+	// Steward's data folder.
+	Hide []string
+	// Snapshot returns, by absolute path, the copies from which programs are to
+	// run: Dir, and each of Files that lies elsewhere, as they were approved.
+	// nil: they are run where they lie.
+	Snapshot func() (map[string]string, error)
 	// Secret returns a secret that the agent declares to need, by name.
 	Secret func(name string) (string, bool)
 	// Services returns the variables (NAME=value) by which a program reaches
@@ -61,6 +69,15 @@ type Env struct {
 	// approved. It returns at once. May be nil.
 	Changed func()
 	Log     *slog.Logger // never nil
+}
+
+// Audience returns who may use a source that names users and groups. Without
+// any, a source of the settings is OwnUser's, and one of an agent everybody's.
+func (e Env) Audience(users, groups []string) *Audience {
+	if e.Dir != "" && len(users)+len(groups) == 0 {
+		return nil
+	}
+	return OwnedBy(users, groups)
 }
 
 // Opener makes a source from its declaration without connecting or starting
@@ -78,14 +95,34 @@ func Fingerprint(s Spec) string {
 		Delivery          Delivery
 		Asks, Async       bool
 		Yields            uint8
-		Reach             Reach    `json:",omitzero"`
-		Targets           []string `json:",omitempty"`
-	}{s.Name, s.Description, string(s.Input), s.Effect, s.Delivery, s.Asks, s.Async, uint8(s.Yields), s.Reach, s.Targets})
+		Reach             Reach      `json:",omitzero"`
+		Targets           []string   `json:",omitempty"`
+		For               *Audience  `json:",omitempty"`
+		Dedupes           bool       `json:",omitzero"`
+		FullName          string     `json:",omitzero"`
+		Status            string     `json:",omitzero"`
+		Tidy              []Strategy `json:",omitempty"`
+	}{s.Name, s.Description, string(s.Input), s.Effect, s.Delivery, s.Asks, s.Async, uint8(s.Yields), s.Reach, s.Targets, s.For,
+		s.Foreign() && s.Dedupes, s.FullName, s.Status, s.declaredTidy()})
 	if err != nil {
 		panic(err) // plain values: cannot fail
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
+}
+
+// Foreign reports whether a tool comes from outside of Steward, so that what
+// it says of itself is a proposal.
+func (s Spec) Foreign() bool {
+	kind, _, _ := strings.Cut(s.Origin, ":")
+	return kind == "mcp" || kind == "grpc" || kind == "process"
+}
+
+func (s Spec) declaredTidy() []Strategy {
+	if s.Foreign() {
+		return s.Tidy
+	}
+	return nil
 }
 
 // The places at which hooks are called, in the order of a turn.

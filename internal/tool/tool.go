@@ -56,6 +56,17 @@ func (s Spec) Out() bool {
 	return s.Effect != Query || s.Origin != "" && s.Origin != OriginOwn
 }
 
+// Source is whose data a tool returns: the first word of its name. It is empty
+// where they may be anybody's, as of Steward's own tools that read what others
+// have returned, and of agents.
+func (s Spec) Source() string {
+	word, _, _ := strings.Cut(s.Name, ".")
+	if s.Origin == "" && word != "files" || strings.HasPrefix(s.Origin, "agent:") {
+		return ""
+	}
+	return word
+}
+
 // Defaults for the zero values in Spec.
 const (
 	DefaultTimeout   = 30 * time.Second
@@ -66,6 +77,7 @@ const (
 // points to.
 type Spec struct {
 	Name        string // category.name
+	FullName    string // what Name was shortened from; empty: it is the whole name
 	Description string // for the model: what it does, when to use it
 	Input       []byte // JSON Schema of the arguments, an object schema
 	Effect      Effect
@@ -76,6 +88,7 @@ type Spec struct {
 	ResultCap   int            // zero means DefaultResultCap
 	Yields      message.Labels // labels on what it returns
 	Dedupes     bool           // actions: the receiver recognises Invocation.Key
+	Status      string         // actions: the tool of its source that tells what became of Invocation.Key; empty: none
 	Tidy        []Strategy     // what its calls make obsolete in a conversation
 	Log         LogSpec        // how its calls are told in the work log
 	Metadata    resource.Metadata
@@ -84,7 +97,9 @@ type Spec struct {
 	// arguments (names of top-level members) say to whom or where to.
 	Reach   Reach
 	Targets []string
+	Host    string // where Reach leads, for people: "search.example.com"; empty: not known
 
+	For        *Audience     // who may call it; nil: everybody
 	Origin     string        // where it comes from: "mcp:files", "grpc:hash", "process:weather", "agent:email"; empty: built in
 	Asks       bool          // a person is asked before each call, whatever policy allows
 	Async      bool          // the model is told "acknowledged" at once; the result comes later
@@ -136,6 +151,11 @@ func (in Invocation) Report(p Progress) {
 type Result struct {
 	Content []message.Block // Text, Image, File
 	Failed  bool
+	// Labels are those of all that the call was shown, whatever it tells of it:
+	// they count without any content, and beside an error. Sources are whose
+	// private data that was; none: not known.
+	Labels  message.Labels
+	Sources []string
 }
 
 // Text makes a result of one text block.

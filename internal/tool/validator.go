@@ -51,6 +51,9 @@ func NewValidator(schema []byte) (*Validator, error) {
 	if s.Type != "object" {
 		return nil, badSchema(`its type is not "object"`)
 	}
+	if err := checkRecursion(schema); err != nil {
+		return nil, badSchema("%w", err)
+	}
 	s.Schema = draft(s.Schema)
 	r, err := s.Resolve(nil)
 	if err != nil {

@@ -1,6 +1,8 @@
 package tool
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"strings"
 
 	"steward/internal/fault"
@@ -48,4 +50,27 @@ func hump(s string, i int) bool {
 		return true
 	}
 	return before >= 'A' && before <= 'Z' && i+1 < len(s) && lower(s[i+1])
+}
+
+// Fit returns category.word as a tool's name, and where that is longer than
+// providers take, a shorter one with a part of the hash of it, which is always
+// the same, and the whole name as full.
+func Fit(category, word string) (name, full string) {
+	name = category + "." + word
+	if len(WireName(name)) <= maxWireName {
+		return name, ""
+	}
+	const digits = 10
+	sum := sha256.Sum256([]byte(name))
+	keep := max(0, min(len(word), maxWireName-len(category)-len("__")-len("_")-digits))
+	short := strings.TrimRight(strings.ReplaceAll(word[:keep], ".", "_"), "_")
+	return category + "." + short + "_" + hex.EncodeToString(sum[:])[:digits], name
+}
+
+// Names are those by which people and policies mean a tool.
+func (s Spec) Names() []string {
+	if s.FullName == "" {
+		return []string{s.Name}
+	}
+	return []string{s.Name, s.FullName}
 }

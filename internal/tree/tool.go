@@ -216,13 +216,13 @@ func hasSecret(v any) bool {
 
 func told(v any, labels message.Labels, err error) (tool.Result, error) {
 	if err != nil {
-		return tool.Result{}, err
+		return tool.Result{Labels: labels}, err
 	}
 	b, err := json.Marshal(v)
 	if err != nil {
-		return tool.Result{}, err
+		return tool.Result{Labels: labels}, err
 	}
-	return tool.Result{Content: []message.Block{&message.Text{Common: message.Common{Labels: labels}, Text: string(b)}}}, nil
+	return tool.Result{Content: []message.Block{&message.Text{Text: string(b)}}, Labels: labels}, nil
 }
 
 func (s *Service) putTool() (tool.Tool, error) {

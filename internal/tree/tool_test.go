@@ -38,7 +38,7 @@ func run(t testing.TB, x tool.Tool, user, key, args string) (string, message.Lab
 		return "", 0, err
 	}
 	b := res.Content[0].(*message.Text)
-	return b.Text, b.Labels | x.Spec().Yields, nil
+	return b.Text, res.Labels | b.Labels | x.Spec().Yields, nil
 }
 
 func TestToolsSpecs(t *testing.T) {

@@ -2,6 +2,8 @@
 package watch
 
 import (
+	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/fsnotify/fsnotify"
@@ -47,4 +49,19 @@ func (w *Watcher) Close() error {
 	err := w.Watcher.Close()
 	w.read.Wait()
 	return err
+}
+
+// Beside reports whether what an event names only lies beside folders or files
+// that are looked after, such as a database in the folder above them: neither
+// in one of them, nor on the way to it.
+func Beside(name string, paths ...string) bool {
+	within := func(p, dir string) bool { return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/") }
+	beside := false
+	for _, p := range paths {
+		if within(name, p) || within(p, name) {
+			return false
+		}
+		beside = beside || within(filepath.Dir(p), filepath.Dir(name))
+	}
+	return beside
 }

@@ -148,7 +148,10 @@ type QueryMessagesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Hits  []*Hit                 `protobuf:"bytes,1,rep,name=hits,proto3" json:"hits,omitempty"`
 	// Where the next page begins; empty: there is no more.
-	Next          string `protobuf:"bytes,2,opt,name=next,proto3" json:"next,omitempty"`
+	Next string `protobuf:"bytes,2,opt,name=next,proto3" json:"next,omitempty"`
+	// How many entries of the log are not indexed yet, as after an import: what
+	// they say is not found. 0: the answer is complete.
+	Behind        uint64 `protobuf:"varint,3,opt,name=behind,proto3" json:"behind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -195,6 +198,13 @@ func (x *QueryMessagesResponse) GetNext() string {
 		return x.Next
 	}
 	return ""
+}
+
+func (x *QueryMessagesResponse) GetBehind() uint64 {
+	if x != nil {
+		return x.Behind
+	}
+	return 0
 }
 
 // Hit is a message that matches.
@@ -471,10 +481,11 @@ const file_search_proto_rawDesc = "" +
 	"\x05_toolB\t\n" +
 	"\a_aroundB\b\n" +
 	"\x06_limitB\b\n" +
-	"\x06_after\"L\n" +
+	"\x06_after\"d\n" +
 	"\x15QueryMessagesResponse\x12\x1f\n" +
 	"\x04hits\x18\x01 \x03(\v2\v.search.HitR\x04hits\x12\x12\n" +
-	"\x04next\x18\x02 \x01(\tR\x04next\"\x9b\x02\n" +
+	"\x04next\x18\x02 \x01(\tR\x04next\x12\x16\n" +
+	"\x06behind\x18\x03 \x01(\x04R\x06behind\"\x9b\x02\n" +
 	"\x03Hit\x12 \n" +
 	"\x04line\x18\x01 \x01(\v2\f.search.LineR\x04line\x12\"\n" +
 	"\x05spans\x18\x02 \x03(\v2\f.search.SpanR\x05spans\x12$\n" +

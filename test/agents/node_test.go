@@ -21,7 +21,7 @@ import (
 	"steward/internal/store/sqlite"
 )
 
-const person = "ann"
+const person = "local"
 
 // patience is how long what has to come is waited for: on no machine is it too
 // short for what is right.
@@ -180,7 +180,7 @@ func (t talk) tools() []string {
 
 func TestAnEmailIsSentThreeLevelsDownOnceItIsAllowed(t *testing.T) {
 	h := newHome(t)
-	const wish = "Send an email to ann@example.com with subject Lunch saying shall we meet at noon"
+	const wish = `Send an email to ann@example.com with subject "Lunch" saying "shall we meet at noon"`
 	for _, approve := range []bool{false, true} {
 		got := h.say("", wish, approve)
 		if want := []string{"personal_assistant/email email.send"}; !slices.Equal(got.tools(), want) {
@@ -211,7 +211,7 @@ func TestAnEmailIsSentThreeLevelsDownOnceItIsAllowed(t *testing.T) {
 
 func TestEventsAndTasksLandInTheirFiles(t *testing.T) {
 	h := newHome(t)
-	got := h.say("", "Add a meeting with Bob tomorrow at 3pm for an hour, and add a task to buy milk", true)
+	got := h.say("", `Add the event "meeting with Bob" tomorrow at 3pm for an hour, and add the task "buy milk"`, true)
 	if tools := got.tools(); len(tools) != 2 || !slices.Contains(tools, "personal_assistant/calendar calendar.add") || !slices.Contains(tools, "personal_assistant/task task.add") {
 		t.Errorf("asked about %v", tools)
 	}
@@ -239,7 +239,7 @@ func TestEventsAndTasksLandInTheirFiles(t *testing.T) {
 
 func TestATimerTellsTheUserThroughTheLevels(t *testing.T) {
 	h := newHome(t)
-	got := h.say("", "Set a timer for 1 second named tea", true)
+	got := h.say("", `Set a timer for 1 second named "tea"`, true)
 	if !strings.Contains(got.answer, "was started") {
 		t.Errorf("the answer: %s", got.answer)
 	}
@@ -250,7 +250,7 @@ func TestATimerTellsTheUserThroughTheLevels(t *testing.T) {
 
 func TestATimerGoesOnAfterARestart(t *testing.T) {
 	h := newHome(t)
-	got := h.say("", "Set a timer for 20 minutes named eggs", true)
+	got := h.say("", `Set a timer for 20 minutes named "eggs"`, true)
 	h.close()
 	h.ahead = 20*time.Minute - 2*time.Second
 	h.open()

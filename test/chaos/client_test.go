@@ -234,6 +234,10 @@ func (c *client) handle(ctx context.Context, ws *websocket.Conn, f frame, stop <
 		switch f.Code {
 		case "approval_decided", "approval_settled", "approval_not_found":
 			return nil // answered before the kill
+		case "turn_parked": // it was killed in twice: a person looks, and lets it go on
+			return write(ctx, ws, map[string]any{"type": "resume_turn", "request_id": f.Interaction})
+		case "request_not_parked": // by the connection before
+			return nil
 		}
 		return fmt.Errorf("error frame %s: %s", f.Code, f.Text)
 	}

@@ -39,6 +39,9 @@ func frameTypes() []entry {
 		{route: "approve", want: []string{"approval_not_found"}, calls: func(x things) []step {
 			return []step{frames(`{"type":"approve","approval_id":"` + x.Question + `",` + x.Seen + `}`)}
 		}},
+		{route: "resume_turn", want: []string{"request_not_found"}, calls: func(x things) []step {
+			return []step{frames(`{"type":"resume_turn","request_id":"` + x.Task + `"}`), frames(`{"type":"resume_turn","request_id":"` + x.Turn + `"}`)}
+		}},
 		{route: "cancel", want: []string{"request_not_found"}, turn: late, calls: func(x things) []step {
 			return []step{frames(`{"type":"cancel","request_id":"` + x.Task + `"}`), frames(`{"type":"cancel","request_id":"` + x.Turn + `"}`)}
 		}},

@@ -153,7 +153,7 @@ func apiRoutes() []entry {
 		{route: "GET /api/v1/users", want: admin, admin: true, calls: to(get(api + "/users"))},
 		{route: "GET /api/v1/users/{user}", want: admin, admin: true, calls: to(get(api + "/users/" + ann))},
 		{route: "GET /api/v1/keys", want: admin, admin: true, calls: to(get(api+"/keys"), get(api+"/keys?user="+ann))},
-		{route: "GET /api/v1/agents/inspect", want: admin, admin: true, calls: to(get(api + "/agents/inspect?path=desk")), open: "the agents are the node's"},
+		{route: "POST /api/v1/agents/inspect", want: admin, admin: true, calls: to(post(api+"/agents/inspect", `{"path":"desk"}`)), open: "the agents are the node's"},
 
 		{route: "PATCH /api/v1/conversations/{id}", want: notFound, calls: func(x things) []step {
 			return []step{patch(conv(x), `{"title":"taken"}`)}
@@ -200,6 +200,9 @@ func apiRoutes() []entry {
 		{route: "POST /api/v1/import", want: own, calls: to(post(api+"/import?name=x.json", `[{"role":"user","content":"hello"},{"role":"assistant","content":"hm"}]`)), // into nobody's space but one's own
 			open: "what is imported becomes the caller's own, and names no other's"},
 		{route: "PUT /api/v1/profile", want: own, turn: late, calls: to(put(api+"/profile", `{"location":"elsewhere"}`))},
+		{route: "POST /api/v1/requests/{id}/resume", want: []string{"request_not_found"}, calls: func(x things) []step {
+			return []step{post(api+"/requests/"+x.Task+"/resume", ""), post(api+"/requests/"+x.Turn+"/resume", "")}
+		}},
 		{route: "DELETE /api/v1/requests/{id}", want: []string{"request_not_found"}, calls: func(x things) []step {
 			return []step{del(api + "/requests/" + x.Task), del(api + "/requests/" + x.Task[:13])}
 		}},

@@ -100,10 +100,10 @@ func (w *world) file(text string, mode os.FileMode, parts ...string) {
 // desk writes the settings, an agent that has one of each domain, and one that
 // keeps resources.
 func (w *world) desk() {
-	w.file(fmt.Sprintf("agents: [%q]\nfolders: [{name: notes, path: %q, write: true}]\nmodels: {default: {use: openai/gpt-test}}\n",
+	w.file(fmt.Sprintf("agents: [%q]\nfolders: [{name: notes, path: %q, write: true, users: [\"*\"]}]\nmodels: {default: {use: openai/gpt-test}}\n",
 		w.path("agents"), w.path("notes")), 0o644, "steward.yaml")
 	w.file("name: desk\ndescription: Does what a desk is for.\n"+
-		"domains: {state: , db: , task: , calendar: , timer: , email: {from: Me <me@example.com>}, weather: , websearch: {folder: ./web}, document: {folder: ./documents}}\n"+
+		"domains: {state: , db: , task: , calendar: , timer: , email: {from: Me <me@example.com>}, weather: , websearch: {folder: ./web, users: [\"*\"]}, document: {folder: ./documents, users: [\"*\"]}}\n"+
 		"services:\n  state: {source: local, offering: serve}\n  db: {source: local, offering: serve}\n", 0o644, "agents", "desk", "agent.yaml")
 	w.file("name: keeper\ndescription: Keeps things.\ntools: [resource.*]\n", 0o644, "agents", "keeper", "agent.yaml")
 	w.file("# Lighthouses\n\nThey shine.\n", 0o644, "agents", "desk", "web", "page.md")
@@ -182,7 +182,7 @@ func (w *world) serve() {
 	}
 	go io.Copy(io.Discard, out)
 	w.url = strings.TrimPrefix(strings.Split(string(line[:n]), "\n")[0], "Steward serves at ")
-	if w.secrets[local], err = httpauth.ReadAdminToken(w.data()); err != nil {
+	if w.secrets[local], err = httpauth.ReadToken(w.data()); err != nil {
 		w.t.Fatal(err)
 	}
 	w.log, err = sqlite.Open(context.Background(), sqlite.Options{Path: filepath.Join(w.data(), "steward.db"), ReadOnly: true})

@@ -345,7 +345,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 			if v.State == record.Superseded {
 				v.By = m.pick(t)
 			}
-			may(t, e.Mark(ctx, anna, m.conv, v, m.pick(t)))
+			may(t, e.Mark(ctx, anna, m.conv, v, m.pick(t)), "supersedes_itself", "superseded_by_hidden")
 		},
 		"delete and undo": func(t *rapid.T) {
 			x := m.pick(t)

@@ -155,11 +155,11 @@ func TestHostileServers(t *testing.T) {
 		{do: "forks_hang", status: "error", code: "_timeout", gone: true},
 		{do: "forks_die", status: "unavailable", code: "mcp_server_ended", gone: true},
 		{do: "wrong_id", status: "error", code: "_timeout"},
-		{do: "half", status: "unavailable", code: "mcp_server_ended", gone: true},
+		{do: "half", status: "error", code: "_timeout", gone: true}, // what confines it keeps its output open
 		{do: "half_line", status: "error", code: "_timeout"},
 		{do: "twice", status: "ok", code: "first"},
 		{do: "swap", status: "ok", code: "answer"},
-		{do: "close", status: "unavailable", code: "mcp_server_ended", gone: true},
+		{do: "close", status: "error", code: "_timeout", gone: true},
 	}
 	loud := [][]deed{
 		{{do: "flood", status: "unavailable", code: "mcp_server_floods", gone: true}},
@@ -189,12 +189,12 @@ func TestServersThatDoNotStart(t *testing.T) {
 		if strings.HasPrefix(m, "hang") {
 			start = time.Second // the others end, however busy the machine is
 		}
-		list[m] = rogue(m, s.write("", "switches", m), start)
+		list[m] = rogue(m, s.write("", "..", "switches", m), start)
 	}
 	s.servers(list)
 	s.must("agents", "approve", "--all", "--yes", "-q")
 	for m := range modes {
-		s.write(m, "switches", m)
+		s.write(m, "..", "switches", m)
 	}
 	s.serve()
 	if left := alive(t, ""); len(left) > 0 {
@@ -225,13 +225,13 @@ func TestServersThatDoNotStart(t *testing.T) {
 	}
 	// One that always ends again is started again after longer and longer
 	// pauses: not more than a few times in this while.
-	b, err := os.ReadFile(s.path("switches", "restart.log"))
+	b, err := os.ReadFile(s.path("..", "switches", "restart.log"))
 	if n := strings.Count(string(b), "\n"); err != nil || n == 0 || n > 8 {
 		t.Errorf("started %d times, %v", n, err)
 	}
 	// They can be used again when they have come to themselves.
 	for m := range modes {
-		s.write("", "switches", m)
+		s.write("", "..", "switches", m)
 	}
 	eventually(t, "what ends at once works again", patience, func() bool { return s.do("", "exit.do", "").one(t).Status == "ok" })
 }

@@ -9,9 +9,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -108,6 +110,16 @@ func (s *steward) serve() {
 	s.ready, s.url = time.Since(began), notice.URL
 }
 
+// mine are the headers with the token.
+func (s *steward) mine() http.Header {
+	s.t.Helper()
+	token, err := os.ReadFile(s.path("token"))
+	if err != nil {
+		s.t.Error(err)
+	}
+	return http.Header{"Authorization": {"Bearer " + strings.TrimSpace(string(token))}}
+}
+
 // end ends it as Ctrl-C does; it does not wait for what hangs for as long as
 // it might, and nothing of what it started may be left.
 func (s *steward) end() {
@@ -195,7 +207,7 @@ func (s *steward) converse(agent string, tools []string, rounds [][]call) answer
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	ws, _, err := websocket.Dial(ctx, s.url+"/ws", nil)
+	ws, _, err := websocket.Dial(ctx, s.url+"/ws", &websocket.DialOptions{HTTPHeader: s.mine()})
 	if err != nil {
 		s.t.Error(err)
 		return answer{}

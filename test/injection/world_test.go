@@ -164,7 +164,7 @@ func (w *world) tools() (*tool.Registry, []tool.Source) {
 		"timer":    {timer.Opener(timer.Options{}), nil},
 		"notes":    {own.Openers(local.KV{Store: w.store}, nil)[own.KindState], nil},
 		"web":      {websearch.Opener(websearch.Options{Engine: watched{websearch.Folder(filepath.Join(w.dir, "web")), w}}), nil},
-		"desk": {mcp.Open, map[string]any{"command": exe, "yields": []string{"private", "untrusted"},
+		"desk": {mcp.Open, map[string]any{"command": exe, "users": []string{"*"}, "yields": []string{"private", "untrusted"},
 			"targets": map[string]any{"pay": []string{"to"}, "post": []string{"channel"}, "fetch": []string{"url"}},
 			"env":     map[string]string{"STEWARD_TEST_DESK": w.dir}}},
 	} {

@@ -2,10 +2,15 @@ package oracle
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	openaisdk "github.com/openai/openai-go/v3"
@@ -84,10 +89,11 @@ func (faceNode) Watch(context.Context, string, id.ID, runtime.Cursor) iter.Seq2[
 }
 
 func faceClient(t *testing.T) openaisdk.Client {
-	h := httpauth.New(httpauth.Options{}).Wrap(face.Handler(face.Options{Node: faceNode{}}), face.WriteError)
+	guard := httpauth.New(httpauth.Options{Token: func() (string, error) { return "sk-steward-test", nil }})
+	h := guard.Wrap(face.Handler(face.Options{Node: faceNode{}}), face.WriteError)
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	return openaisdk.NewClient(option.WithBaseURL(s.URL+"/v1"), option.WithAPIKey("none"), option.WithMaxRetries(0))
+	return openaisdk.NewClient(option.WithBaseURL(s.URL+"/v1"), option.WithAPIKey("sk-steward-test"), option.WithMaxRetries(0))
 }
 
 func faceQuestion(text string) openaisdk.ChatCompletionNewParams {
@@ -160,7 +166,7 @@ func TestOpenAIClientReadsOurErrors(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	q.Model, q.N = "test/one", param.NewOpt[int64](2)
-	if _, err = c.Chat.Completions.New(t.Context(), q); !errors.As(err, &e) || e.StatusCode != http.StatusBadRequest || e.Param != "n" {
+	if _, err = c.Chat.Completions.New(t.Context(), q); err != nil { // it is passed over, and a header says so
 		t.Errorf("got %v", err)
 	}
 	stream := c.Chat.Completions.NewStreaming(t.Context(), faceQuestion("fail"))
@@ -187,5 +193,63 @@ func TestOpenAIClientReadsOurModelsAndEmbeddings(t *testing.T) {
 	e, err := c.Embeddings.New(t.Context(), openaisdk.EmbeddingNewParams{Model: "embed", Input: openaisdk.EmbeddingNewParamsInputUnion{OfArrayOfStrings: []string{"a", "b"}}})
 	if err != nil || len(e.Data) != 2 || e.Data[1].Embedding[1] != -0.5 || e.Usage.TotalTokens != 3 {
 		t.Errorf("got %+v, %v", e, err)
+	}
+}
+
+// A program that uses OpenAI's own client needs a base URL and a key, from the
+// environment as ever, and nothing else: here with the shipped binary.
+func TestOpenAIClientNeedsABaseURLAndAKey(t *testing.T) {
+	dir := t.TempDir()
+	binary := filepath.Join(dir, "steward")
+	build := exec.Command("go", "build", "-o", binary, "./cmd/steward")
+	build.Dir = "../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	steward := func(args ...string) *exec.Cmd {
+		cmd := exec.Command(binary, args...)
+		cmd.Env, cmd.Dir = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "OLLAMA_HOST=127.0.0.1:1", "STEWARD_LISTEN=127.0.0.1:0"}, dir
+		return cmd
+	}
+	server := steward("serve", "--json")
+	out, err := server.StdoutPipe()
+	if err == nil {
+		err = server.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(server.Process.Signal(os.Interrupt), server.Wait()); err != nil {
+			t.Error(err)
+		}
+	})
+	var notice struct{ URL string }
+	if err := json.NewDecoder(out).Decode(&notice); err != nil {
+		t.Fatal(err)
+	}
+	token, err := steward("token").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("OPENAI_BASE_URL", notice.URL+"/v1")
+	t.Setenv("OPENAI_API_KEY", strings.TrimSpace(string(token)))
+	c := openaisdk.NewClient()
+	q := openaisdk.ChatCompletionNewParams{Model: "default", Messages: []openaisdk.ChatCompletionMessageParamUnion{openaisdk.UserMessage("hello")}}
+	if answer, err := c.Chat.Completions.New(t.Context(), q); err != nil || len(answer.Choices) != 1 || answer.Choices[0].Message.Content == "" {
+		t.Errorf("%+v, %v", answer, err)
+	}
+	stream := c.Chat.Completions.NewStreaming(t.Context(), q)
+	said := ""
+	for stream.Next() {
+		for _, choice := range stream.Current().Choices {
+			said += choice.Delta.Content
+		}
+	}
+	if err := stream.Err(); err != nil || said == "" {
+		t.Errorf("%q, %v", said, err)
+	}
+	if _, err := c.Chat.Completions.New(t.Context(), q, option.WithAPIKey("none"), option.WithMaxRetries(0)); err == nil || !strings.Contains(err.Error(), "401") {
+		t.Errorf("another key: %v", err)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -70,7 +72,7 @@ func TestOnePort(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	ws, _, err := websocket.Dial(ctx, s.url+"/ws", nil)
+	ws, _, err := websocket.Dial(ctx, s.url+"/ws", &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {s.bearer()}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,8 +168,13 @@ service:
     endpoints:
       sha256_hash: {call: toolbox.HashTools.Sha256Hash, host: %q, name: calculate_sha256, description: Calculate SHA-256 hash of input text}
       md5_hash: {call: toolbox.HashTools.Md5Hash, host: %q}
-      messages: {call: search.Search.QueryMessages, host: %q}
+      messages: {call: search.Search.QueryMessages, host: %q, metadata: {authorization: "Bearer ${MESSAGES_KEY}"}}
 `, server, server, own))
+	key := exec.Command(filepath.Join(programs, "steward"), "secrets", "set", "MESSAGES_KEY", "--data", filepath.Join(s.dir, "data"))
+	key.Env, key.Dir, key.Stdin = s.env, s.dir, strings.NewReader(s.command("keys", "create", "-q"))
+	if out, err := key.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	s.command("ask", "-q", "What is 6 times 7?")
 	var list toolpb.ListToolsResponse
 	if err := s.grpc("/tool.Tool/ListTools", &toolpb.ListToolsRequest{Namespace: proto.String("sha256_hash")}, &list); err != nil || len(list.Tools) != 0 {

@@ -120,13 +120,30 @@ func serve(t *testing.T, dir, listen, settings string) *steward {
 	}
 	s.url = notice.URL
 	var err error
-	s.conn, err = grpc.NewClient(strings.TrimPrefix(s.url, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	s.conn, err = grpc.NewClient(strings.TrimPrefix(s.url, "http://"), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(s))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.conn.Close() })
 	return s
 }
+
+// bearer is the header with the token.
+func (s *steward) bearer() string {
+	b, err := os.ReadFile(filepath.Join(s.dir, "data", "token"))
+	if err != nil {
+		s.t.Error(err)
+	}
+	return "Bearer " + strings.TrimSpace(string(b))
+}
+
+// GetRequestMetadata implements credentials.PerRPCCredentials.
+func (s *steward) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": s.bearer()}, nil
+}
+
+// RequireTransportSecurity implements credentials.PerRPCCredentials.
+func (s *steward) RequireTransportSecurity() bool { return false }
 
 // command runs another command of Steward's on the same data folder.
 func (s *steward) command(args ...string) string {
@@ -157,6 +174,7 @@ func (s *steward) post(client *http.Client, path, kind string, body []byte) (sta
 		s.t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", kind)
+	r.Header.Set("Authorization", s.bearer())
 	res, err := client.Do(r)
 	if err != nil {
 		s.t.Fatal(err)

@@ -94,7 +94,7 @@ func Opener(opt Options) tool.Opener {
 			return nil, err
 		}
 		k := local.NewKit(env, Kind)
-		if err := k.Deliver(d.Declared); err != nil {
+		if err := k.Deliver(d.Declared, d.File); err != nil {
 			return nil, err
 		}
 		s.queries(k)

@@ -28,7 +28,8 @@ type Options struct {
 
 // declaration is what agent.yaml says.
 type declaration struct {
-	Folder string `yaml:"folder"`
+	local.Shared `yaml:",inline"`
+	Folder       string `yaml:"folder"`
 }
 
 // Opener makes the source: documents in a folder.
@@ -46,7 +47,9 @@ func Opener(opt Options) tool.Opener {
 			}
 			s.open = func(user string) Library { return local.NewTexts(place.For(user)) }
 		}
-		return s.source(local.NewKit(env, Kind))
+		k := local.NewKit(env, Kind)
+		k.Share(d.Shared, d.Folder)
+		return s.source(k)
 	}
 }
 

@@ -116,7 +116,7 @@ func Opener(opt Options) tool.Opener {
 				return &folders{inbox: in.For(user), outbox: out.For(user), from: sender, now: opt.Now}, nil
 			}
 		}
-		return tools(env, d.Declared, opt, open)
+		return tools(env, d, opt, open)
 	}
 }
 
@@ -174,9 +174,9 @@ const (
 )
 
 // tools are the tools over the users' mailboxes.
-func tools(env tool.Env, d local.Declared, opt Options, open func(user string) (Mailer, error)) (tool.Source, error) {
+func tools(env tool.Env, d declaration, opt Options, open func(user string) (Mailer, error)) (tool.Source, error) {
 	k := local.NewKit(env, Kind)
-	if err := k.Deliver(d); err != nil {
+	if err := k.Deliver(d.Declared, d.Inbox, d.Outbox); err != nil {
 		return nil, err
 	}
 	again := func(names ...string) []tool.Strategy {

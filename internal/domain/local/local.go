@@ -208,7 +208,7 @@ func Fault(path string, err error) error {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return fault.New(fault.Denied, "file_denied", "the system does not let Steward use %s", name).With("look at the rights of the file")
 	case errors.Is(err, syscall.ENOSPC):
-		return fault.New(fault.Exhausted, "disk_full", "the disk is full")
+		return fault.New(fault.NoSpace, "disk_full", "the disk is full")
 	}
 	return fault.New(fault.Unavailable, "file_unavailable", "%s cannot be used: %w", name, err)
 }

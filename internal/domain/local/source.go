@@ -15,7 +15,8 @@ type Kit struct {
 	names []string
 	err   error
 
-	delivery tool.Delivery // of the actions; zero: inline
+	delivery tool.Delivery  // of the actions; zero: inline
+	audience *tool.Audience // of all tools
 }
 
 // NewKit begins the tools of a source of a kind, such as "domain:email".
@@ -40,7 +41,7 @@ func (k *Kit) add(t tool.Tool, err error) {
 }
 
 func (k *Kit) spec(s tool.Spec, effect tool.Effect) tool.Spec {
-	s.Name, s.Effect, s.Origin = k.Name(s.Name), effect, k.kind
+	s.Name, s.Effect, s.Origin, s.For = k.Name(s.Name), effect, k.kind, k.audience
 	if s.Reach == "" {
 		s.Reach = tool.ReachHere // in the user's own places; what sends says so
 	}

@@ -16,13 +16,30 @@ import (
 
 // Declared is what the declaration of a domain may say beside its own.
 type Declared struct {
+	Shared   `yaml:",inline"`
 	Delivery string `yaml:"delivery"` // of its actions: inline (the default) or deferred
 }
 
-// Deliver has the kit's actions delivered as declared; call it before they are
-// added. Those that go on by themselves stay inline. Errors: Invalid,
-// delivery_unknown.
-func (k *Kit) Deliver(d Declared) error {
+// Shared says who may use files that a declaration names.
+type Shared struct {
+	Users  []string `yaml:"users"`
+	Groups []string `yaml:"groups"`
+}
+
+// Share limits the kit's tools to those whose the declared files are: the
+// machine's own user, or whoever is named. Without declared files each user
+// has files of their own. Call it before tools are added.
+func (k *Kit) Share(s Shared, files ...string) {
+	if strings.Join(files, "") != "" || len(s.Users)+len(s.Groups) > 0 {
+		k.audience = tool.OwnedBy(s.Users, s.Groups)
+	}
+}
+
+// Deliver has the kit's actions delivered as declared, and shares its tools
+// (Share); call it before they are added. Actions that go on by themselves stay
+// inline. Errors: Invalid, delivery_unknown.
+func (k *Kit) Deliver(d Declared, files ...string) error {
+	k.Share(d.Shared, files...)
 	switch tool.Delivery(d.Delivery) {
 	case "", tool.Inline:
 	case tool.Deferred:

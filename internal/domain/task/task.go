@@ -76,7 +76,7 @@ func Opener(opt Options) tool.Opener {
 		}
 		s := &service{opt: opt, open: open}
 		k := local.NewKit(env, Kind)
-		if err := k.Deliver(d.Declared); err != nil {
+		if err := k.Deliver(d.Declared, d.File); err != nil {
 			return nil, err
 		}
 		return s.source(k)

@@ -84,7 +84,7 @@ func Opener(opt Options) tool.Opener {
 		}
 		s := &service{opt: opt, open: open, cancelled: map[string]chan struct{}{}}
 		k := local.NewKit(env, Kind)
-		if err := k.Deliver(d.Declared); err != nil {
+		if err := k.Deliver(d.Declared, d.Folder); err != nil {
 			return nil, err
 		}
 		return s.source(k)

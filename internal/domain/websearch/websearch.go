@@ -48,7 +48,8 @@ type Options struct {
 
 // declaration is what agent.yaml says.
 type declaration struct {
-	Folder string `yaml:"folder"` // of texts that stand in for the web
+	local.Shared `yaml:",inline"`
+	Folder       string `yaml:"folder"` // of texts that stand in for the web
 }
 
 // Opener makes the source: a search in a folder.
@@ -66,7 +67,9 @@ func Opener(opt Options) tool.Opener {
 			}
 			s.engine = Folder(place.For(""))
 		}
-		return s.source(local.NewKit(env, Kind))
+		k := local.NewKit(env, Kind)
+		k.Share(d.Shared, d.Folder)
+		return s.source(k)
 	}
 }
 

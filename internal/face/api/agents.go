@@ -14,7 +14,7 @@ func (f *face) agents() map[string]serve {
 	a := httpauth.Agents{Catalog: f.Agents, Judge: f.Judge}
 	return map[string]serve{
 		"GET /agents":          listAgents(a),
-		"GET /agents/inspect":  inspectAgent(a),
+		"POST /agents/inspect": inspectAgent(a),
 		"POST /agents/approve": decideAgent(a.Approve),
 		"POST /agents/deny":    decideAgent(a.Deny),
 		"POST /agents/revoke":  decideAgent(a.Revoke),
@@ -35,7 +35,13 @@ func listAgents(a httpauth.Agents) serve {
 
 func inspectAgent(a httpauth.Agents) serve {
 	return func(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
-		insp, err := a.Inspect(r.Context(), c, r.URL.Query().Get("path"))
+		var in struct {
+			Path string `json:"path"`
+		}
+		if err := httpauth.Decode(w, r, maxBody, &in); err != nil {
+			return err
+		}
+		insp, err := a.Inspect(r.Context(), c, in.Path)
 		if err != nil {
 			return err
 		}

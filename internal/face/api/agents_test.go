@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -43,6 +42,7 @@ func agentsFace(t *testing.T) (call func(c httpauth.Caller, method, path, body s
 	h := api.Handler(api.Options{Agents: cat, Logger: log})
 	return func(c httpauth.Caller, method, path, body string) (int, string) {
 		r := httptest.NewRequest(method, api.Prefix+path, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r.WithContext(httpauth.With(r.Context(), c)))
 		b, err := io.ReadAll(w.Result().Body)
@@ -75,7 +75,7 @@ func TestAgents(t *testing.T) {
 		t.Fatalf("a user sees what may not be used: %+v", l)
 	}
 	inspect := func(path string) catalog.Inspection {
-		status, body := call(boss, "GET", "/agents/inspect?path="+url.QueryEscape(path), "")
+		status, body := call(boss, "POST", "/agents/inspect", `{"path":"`+path+`"}`)
 		var out catalog.Inspection
 		if err := json.Unmarshal([]byte(body), &out); err != nil || status != 200 {
 			t.Fatalf("%d %s %v", status, body, err)
@@ -121,11 +121,11 @@ func TestAgentsRefusals(t *testing.T) {
 		body, want   string
 		status       int
 	}{
-		{ana, "GET", "/agents/inspect?path=email", "", "admin_only", http.StatusForbidden},
+		{ana, "POST", "/agents/inspect", `{"path":"email"}`, "admin_only", http.StatusForbidden},
 		{ana, "POST", "/agents/approve", `{"path":"email","hash":"x"}`, "admin_only", http.StatusForbidden},
 		{ana, "POST", "/agents/deny", `{"path":"email"}`, "admin_only", http.StatusForbidden},
 		{ana, "POST", "/agents/revoke", `{"path":"email"}`, "admin_only", http.StatusForbidden},
-		{boss, "GET", "/agents/inspect?path=emial", "", "agent_not_found", http.StatusNotFound},
+		{boss, "POST", "/agents/inspect", `{"path":"emial"}`, "agent_not_found", http.StatusNotFound},
 		{boss, "POST", "/agents/approve", `{"path":"email","hash":"x"}`, "agent_changed", http.StatusConflict},
 		{boss, "POST", "/agents/approve", `{"path":"email","hsh":"x"}`, "unknown_member", http.StatusBadRequest},
 		{boss, "POST", "/agents/revoke", `{"path":"email"}`, "agent_not_approved", http.StatusConflict},
@@ -143,7 +143,7 @@ func TestWithoutAgents(t *testing.T) {
 	if status, _, body, err := request(t, d, "ana", "GET", root+"/agents", ""); err != nil || status != 200 || body != `{"agents":[]}` {
 		t.Errorf("%d %s %v", status, body, err)
 	}
-	if status, _, body, err := request(t, d, "boss", "GET", root+"/agents/inspect?path=x", ""); err != nil || status == 200 || !strings.Contains(body, "agents_unsupported") {
+	if status, _, body, err := request(t, d, "boss", "POST", root+"/agents/inspect", `{"path":"x"}`); err != nil || status == 200 || !strings.Contains(body, "agents_unsupported") {
 		t.Errorf("%d %s %v", status, body, err)
 	}
 }

@@ -36,6 +36,8 @@ type Node interface {
 	ReadMessages(ctx context.Context, user string, conv id.ID, r runtime.Reading) ([]conversation.Entry, store.Cursor, error)
 	Rename(ctx context.Context, user string, conv id.ID, title string) (record.Conversation, error)
 	Delete(ctx context.Context, user string, conv id.ID) error
+	Erase(ctx context.Context, user string, conv id.ID, names ...string) error
+	EraseMessages(ctx context.Context, user string, conv id.ID, msgs ...id.ID) error
 	Exchanger
 	Models(ctx context.Context) (found llm.Listing, aliases []string)
 	Search(ctx context.Context, user string, q search.Query) (search.Page, error)
@@ -131,6 +133,7 @@ func (f *face) routes() map[string]serve {
 		"GET /requests":                    f.requests,
 		"GET /requests/{id}":               f.request,
 		"DELETE /requests/{id}":            f.cancelRequest,
+		"POST /requests/{id}/resume":       f.resumeRequest,
 		"GET /keys":                        f.keys,
 		"POST /keys":                       f.createKey,
 		"DELETE /keys/{id}":                f.revokeKey,

@@ -91,6 +91,14 @@ func (d *double) Rename(_ context.Context, user string, conv id.ID, title string
 	return c, d.find(user, conv)
 }
 
+func (d *double) Erase(_ context.Context, user string, conv id.ID, names ...string) error {
+	return d.ask(user, conv, "erase", names)
+}
+
+func (d *double) EraseMessages(_ context.Context, user string, conv id.ID, msgs ...id.ID) error {
+	return d.ask(user, conv, "erase messages", msgs)
+}
+
 func (d *double) Delete(_ context.Context, user string, conv id.ID) error {
 	d.deleted = true
 	return d.find(user, conv)
@@ -159,6 +167,7 @@ func request(t *testing.T, d *double, caller, method, path, body string) (int, h
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.Header.Set("Content-Type", "application/json")
 	res, err := s.Client().Do(r)
 	if err != nil {
 		return 0, nil, "", err

@@ -212,8 +212,15 @@ func done(w http.ResponseWriter, err error) error {
 
 func (f *face) deleteBranch(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
 	conv, branch, err := f.onBranch(w, r, nil)
+	erase := false
+	if err == nil {
+		erase, err = flagOf(r.URL.Query().Get("erase"), "erase")
+	}
 	if err == nil {
 		err = f.Node.DeleteBranch(r.Context(), c.User, conv, branch)
+	}
+	if err == nil && erase {
+		err = f.Node.Erase(r.Context(), c.User, conv, branch)
 	}
 	return done(w, err)
 }
@@ -352,13 +359,20 @@ func (f *face) mark(w http.ResponseWriter, r *http.Request, c httpauth.Caller) e
 		State    record.Validity `json:"state"`
 		Reason   string          `json:"reason"`
 		By       id.ID           `json:"by"`
+		Erase    bool            `json:"erase"` // with the state deleted: for good
 	}
 	conv, err := f.read(w, r, &in)
 	if err == nil && len(in.Messages) == 0 {
 		err = noMessages()
 	}
+	if err == nil && in.Erase && in.State != record.Deleted {
+		err = fault.New(fault.Invalid, "erase_not_deleted", "only messages that are deleted can be erased").With(`send the state "deleted" with it`)
+	}
 	if err == nil {
 		err = f.Node.Mark(r.Context(), c.User, conv, conversation.Verdict{State: in.State, Reason: in.Reason, By: in.By}, in.Messages...)
+	}
+	if err == nil && in.Erase {
+		err = f.Node.EraseMessages(r.Context(), c.User, conv, in.Messages...)
 	}
 	return done(w, err)
 }

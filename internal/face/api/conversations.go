@@ -103,8 +103,17 @@ func (f *face) delete(w http.ResponseWriter, r *http.Request, c httpauth.Caller)
 	if err != nil {
 		return err
 	}
+	erase, err := flagOf(r.URL.Query().Get("erase"), "erase")
+	if err != nil {
+		return err
+	}
 	if err := f.Node.Delete(r.Context(), c.User, x); err != nil {
 		return err
+	}
+	if erase {
+		if err := f.Node.Erase(r.Context(), c.User, x); err != nil {
+			return err
+		}
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil

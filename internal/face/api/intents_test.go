@@ -125,6 +125,7 @@ func TestIntentsOfServices(t *testing.T) {
 		w := httptest.NewRecorder()
 		d.asked = ""
 		r := httptest.NewRequest("POST", root+path, strings.NewReader(`{"hash":"h"}`))
+		r.Header.Set("Content-Type", "application/json")
 		h.ServeHTTP(w, r.WithContext(httpauth.With(r.Context(), bot)))
 		if w.Code != want || (d.asked == "") != (want == 403) {
 			t.Errorf("%s: %d %s (%q)", path, w.Code, w.Body, d.asked)

@@ -14,7 +14,7 @@ import (
 
 // changeView is what became of a message.
 type changeView struct {
-	Message     id.ID           `json:"message_id"`
+	Message     id.ID           `json:"message_id,omitzero"` // absent: many, as the reason tells
 	State       record.Validity `json:"state"`
 	At          time.Time       `json:"at"`
 	Actor       string          `json:"actor"`

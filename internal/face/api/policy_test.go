@@ -47,6 +47,7 @@ func TestPolicy(t *testing.T) {
 	call := func(o api.Options, c httpauth.Caller, method, path, body string) (int, string) {
 		o.Logger = log
 		r := httptest.NewRequest(method, api.Prefix+path, bytes.NewReader([]byte(body)))
+		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
 		api.Handler(o).ServeHTTP(w, r.WithContext(httpauth.With(r.Context(), c)))
 		return w.Code, w.Body.String()

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strconv"
@@ -16,6 +17,9 @@ type Requester interface {
 	Requests(ctx context.Context, user string, all bool, limit int) ([]runtime.RequestView, error)
 	RequestTree(ctx context.Context, user, which string) (runtime.RequestView, error)
 	CancelRequest(ctx context.Context, user, which string) error
+	ResumeRequest(ctx context.Context, user, which string) error
+	// EverybodysRequests are those of all users, for admins.
+	EverybodysRequests(ctx context.Context, all bool, limit int) ([]runtime.RequestView, error)
 }
 
 // requests answers with the requests that are open, or the newest ones.
@@ -30,7 +34,19 @@ func (f *face) requests(w http.ResponseWriter, r *http.Request, c httpauth.Calle
 			return fault.New(fault.Invalid, "all_invalid", "all=%.40q is neither true nor false", s).With("use true or false")
 		}
 	}
-	list, err := f.Node.Requests(r.Context(), c.User, all, limit)
+	everybody, err := flagOf(r.URL.Query().Get("all_users"), "all_users")
+	if err != nil {
+		return err
+	}
+	var list []runtime.RequestView
+	switch {
+	case !everybody:
+		list, err = f.Node.Requests(r.Context(), c.User, all, limit)
+	case c.Admin:
+		list, err = f.Node.EverybodysRequests(r.Context(), all, limit)
+	default:
+		err = fault.New(fault.Denied, "admin_only", "only an admin is told of the requests of all users").With("leave all_users out")
+	}
 	if err != nil {
 		return err
 	}
@@ -50,7 +66,22 @@ func (f *face) request(w http.ResponseWriter, r *http.Request, c httpauth.Caller
 
 // cancelRequest ends what a request still does.
 func (f *face) cancelRequest(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
-	if err := f.Node.CancelRequest(r.Context(), c.User, r.PathValue("id")); err != nil {
+	return f.onRequest(w, r, c, f.Node.CancelRequest)
+}
+
+// resumeRequest goes on with a turn that is parked.
+func (f *face) resumeRequest(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	return f.onRequest(w, r, c, f.Node.ResumeRequest)
+}
+
+// onRequest does something with a request of the caller, or, for an admin, of
+// the user that is named.
+func (f *face) onRequest(w http.ResponseWriter, r *http.Request, c httpauth.Caller, do func(ctx context.Context, user, which string) error) error {
+	user := cmp.Or(r.URL.Query().Get("user"), c.User)
+	if user != c.User && !c.Admin {
+		return fault.New(fault.Denied, "admin_only", "only an admin decides about the requests of others").With("leave user out")
+	}
+	if err := do(r.Context(), user, r.PathValue("id")); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)

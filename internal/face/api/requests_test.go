@@ -48,6 +48,14 @@ func (d *double) CancelRequest(_ context.Context, user, which string) error {
 	return d.fail
 }
 
+func (d *double) ResumeRequest(ctx context.Context, user, which string) error {
+	return d.CancelRequest(ctx, user, which)
+}
+
+func (d *double) EverybodysRequests(ctx context.Context, all bool, limit int) ([]runtime.RequestView, error) {
+	return d.Requests(ctx, "ana", all, limit)
+}
+
 func TestRequests(t *testing.T) {
 	d := &double{}
 	for _, c := range []struct {

@@ -230,7 +230,11 @@ func deleteItem(w http.ResponseWriter, r *http.Request, it item) error {
 	if err != nil {
 		return err
 	}
-	if err := it.all.Delete(r.Context(), it.by, tree.Removal{URI: it.uri, Version: version, Erase: r.URL.Query().Get("erase") == "true"}); err != nil {
+	erase, err := flagOf(r.URL.Query().Get("erase"), "erase")
+	if err != nil {
+		return err
+	}
+	if err := it.all.Delete(r.Context(), it.by, tree.Removal{URI: it.uri, Version: version, Erase: erase}); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)

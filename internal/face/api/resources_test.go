@@ -36,6 +36,7 @@ func newTown(t *testing.T) town {
 func (w town) as(user, method, path, body string, head ...string) (int, string, http.Header) {
 	w.t.Helper()
 	r := httptest.NewRequest(method, root+path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
 	name, admin := strings.CutSuffix(user, "+admin")
 	r = r.WithContext(httpauth.With(r.Context(), httpauth.Caller{User: name, Admin: admin}))
 	for _, h := range head {

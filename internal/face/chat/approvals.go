@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"encoding/json"
 	"strconv"
 	"time"
 
@@ -141,6 +142,9 @@ func appendApproval(dst []byte, a *runtime.ApprovalView, args bool) []byte {
 		}
 	}
 	dst = appendSome(dst, "no_grant", a.NoGrant)
+	if b, err := json.Marshal(a.Arguments); err == nil && len(a.Arguments) > 0 { // texts and numbers only
+		dst = append(append(dst, `,"arguments":`...), b...)
+	}
 	return append(dst, '}')
 }
 

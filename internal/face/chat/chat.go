@@ -38,6 +38,7 @@ type Node interface {
 	Requests(ctx context.Context, user string, all bool, limit int) ([]runtime.RequestView, error)
 	RequestTree(ctx context.Context, user, which string) (runtime.RequestView, error)
 	CancelRequest(ctx context.Context, user, which string) error
+	ResumeRequest(ctx context.Context, user, which string) error
 }
 
 // Options of the face. Node is needed; the rest has good zero values.
@@ -64,7 +65,7 @@ const (
 
 // Bounds of one connection.
 const (
-	maxTalks   = 1024 // conversations
+	maxTalks   = 1024 // conversations that are followed at once
 	maxPending = 32   // messages that wait for their turn
 	maxQueued  = 32   // frames for the client; who watches a conversation waits then
 	maxBatch   = 64   // frames that leave in one write

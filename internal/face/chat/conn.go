@@ -36,8 +36,9 @@ type conn struct {
 
 	mu         sync.Mutex
 	talks      map[id.ID]*talk
-	observing  feeds // changes
-	subscribed feeds // events
+	uses       uint64 // counts how often a talk was asked for
+	observing  feeds  // changes
+	subscribed feeds  // events
 
 	pending atomic.Int32 // messages that wait for their turn, and frames about agents that wait for their answer
 

@@ -19,12 +19,14 @@ import (
 	"steward/internal/face/chat"
 	"steward/internal/face/httpauth"
 	"steward/internal/fault"
+	"steward/internal/id"
 	"steward/internal/identity"
 	"steward/internal/message"
 	"steward/internal/runtime"
 )
 
-// One connection follows a bounded number of conversations.
+// One connection follows a bounded number of conversations: those in which
+// something is going on stay, and of the others the one that was used last.
 func TestTooManyConversations(t *testing.T) {
 	d := newDouble(nil)
 	for range 1030 {
@@ -38,19 +40,42 @@ func TestTooManyConversations(t *testing.T) {
 	}
 	_, url := serve(t, chat.Options{Node: d})
 	c := dial(t, url, "")
-	for _, x := range convs[:1024] {
+	quiet := func(x string) { // nothing is going on in it, as far as the connection is told
 		c.send(`{"type":"resume","conversation_id":"` + x + `","cursor":"now","id":"r"}`)
 		c.want(frame{"type": "ok"})
 	}
-	c.send(`{"type":"resume","conversation_id":"` + convs[1024] + `","cursor":"now"}`)
-	c.want(frame{"type": "error", "code": "too_many_conversations"})
-	c.send(`{"type":"message","conversation_id":"` + convs[1025] + `","content":"x"}`)
-	c.want(frame{"type": "error", "code": "too_many_conversations"})
-	c.send(`{"type":"message","content":"x"}`) // its conversation is not known before it is accepted
-	c.want(frame{"type": "accepted"})
-	c.want(frame{"type": "error", "code": "too_many_conversations"})
-	c.send(`{"type":"message","conversation_id":"` + convs[0] + `","content":"x"}`)
-	c.want(frame{"type": "accepted"})
+	for _, x := range append(convs[:1024:1024], convs[0]) {
+		quiet(x)
+	}
+	quiet(convs[1024]) // in the place of convs[1]
+	for _, f := range []struct {
+		conv  string
+		heard bool
+	}{{convs[1], false}, {convs[0], true}} {
+		conv, _ := id.Parse(f.conv)
+		if _, err := d.Send(t.Context(), "local", runtime.Turn{Conversation: conv, Content: []message.Block{&message.Text{Text: "x"}}}); err != nil {
+			t.Fatal(err)
+		}
+		if f.heard {
+			c.want(frame{"type": "user", "conversation_id": f.conv}) // and nothing before it
+		}
+	}
+
+	busy := dial(t, url, "")
+	for _, x := range convs[2:1026] { // each has a turn without an end
+		busy.send(`{"type":"resume","conversation_id":"` + x + `","id":"r"}`)
+		busy.want(frame{"type": "ok"})
+		busy.want(frame{"type": "user"})
+	}
+	busy.send(`{"type":"resume","conversation_id":"` + convs[1026] + `","cursor":"now"}`)
+	busy.want(frame{"type": "error", "code": "too_many_conversations"})
+	busy.send(`{"type":"message","conversation_id":"` + convs[1027] + `","content":"x"}`)
+	busy.want(frame{"type": "error", "code": "too_many_conversations"})
+	busy.send(`{"type":"message","content":"x"}`) // its conversation is not known before it is accepted
+	busy.want(frame{"type": "accepted"})
+	busy.want(frame{"type": "error", "code": "too_many_conversations"})
+	busy.send(`{"type":"message","conversation_id":"` + convs[2] + `","content":"x"}`)
+	busy.want(frame{"type": "accepted"})
 }
 
 // A frame that goes on and on is cut off; one that ends is only refused.
@@ -292,7 +317,7 @@ func TestRevokedKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			keys := &changing{}
 			face := chat.Handler(chat.Options{Node: newDouble(nil), PingEvery: c.ping, Logger: slog.New(slog.DiscardHandler)})
-			s := httptest.NewServer(httpauth.New(httpauth.Options{Keys: keys, RequireKey: true, Logger: slog.New(slog.DiscardHandler)}).Wrap(face, nil))
+			s := httptest.NewServer(httpauth.New(httpauth.Options{Keys: keys, Logger: slog.New(slog.DiscardHandler)}).Wrap(face, nil))
 			defer s.Close()
 			ws, _, err := websocket.Dial(t.Context(), s.URL, &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + identity.NewSecret()}}})
 			if err != nil {

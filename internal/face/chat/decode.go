@@ -41,6 +41,7 @@ type (
 		MaxTokens   int        `json:"max_tokens"`
 		Stop        []string   `json:"stop"`
 		Effort      llm.Effort `json:"effort"`
+		TopP        *float64   `json:"top_p"`
 	}
 	stopFrame struct {
 		head
@@ -96,6 +97,7 @@ func frames() map[string]frame {
 		"unsubscribe":   asked(func(c *conn, f *endFrame) error { return c.endFeed(&c.subscribed, f.Re) }),
 		"requests":      told((*conn).requests),
 		"cancel":        asked((*conn).cancelRequest),
+		"resume_turn":   asked((*conn).resumeTurn),
 		"agents":        (*conn).aboutAgents,
 		"inspect_agent": (*conn).aboutAgents,
 		"approve_agent": (*conn).aboutAgents,
@@ -219,7 +221,7 @@ func (f *messageFrame) turn() (t runtime.Turn, err error) {
 	t.ClientID, t.Agent, t.Model, t.Steer, t.Attended = f.MessageID, f.Agent, f.Model, f.Steer, true
 	t.Tools = f.Tools
 	t.Sampling = llm.Sampling{Temperature: f.Sampling.Temperature, MaxTokens: f.Sampling.MaxTokens,
-		Stop: f.Sampling.Stop, Effort: f.Sampling.Effort}
+		Stop: f.Sampling.Stop, Effort: f.Sampling.Effort, TopP: f.Sampling.TopP}
 	if err := f.anew(&t); err != nil || !t.Regenerate.Zero() {
 		return t, err
 	}
@@ -275,6 +277,8 @@ func (s *samplingPart) check() error {
 	switch {
 	case s.Temperature != nil && (*s.Temperature < 0 || *s.Temperature > 2):
 		return bad("temperature", "a number from 0 to 2")
+	case s.TopP != nil && (*s.TopP < 0 || *s.TopP > 1):
+		return bad("top_p", "a number from 0 to 1")
 	case s.MaxTokens < 0:
 		return bad("max_tokens", "a positive number")
 	}

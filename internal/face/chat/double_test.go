@@ -296,6 +296,10 @@ func (d *double) RequestTree(_ context.Context, _, which string) (runtime.Reques
 	return asking, nil
 }
 
+func (d *double) ResumeRequest(ctx context.Context, user, which string) error {
+	return d.CancelRequest(ctx, user, which)
+}
+
 func (d *double) CancelRequest(_ context.Context, _, which string) error {
 	if counting.ID.String() != which {
 		return fault.New(fault.NotFound, "request_not_found", "there is no request %q", which)

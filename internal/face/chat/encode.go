@@ -31,6 +31,9 @@ func appendFrame(dst []byte, f *runtime.Frame) []byte {
 		dst = appendText(dst, "text", f.Text)
 	case runtime.FrameNotice:
 		dst = appendText(dst, "text", f.Text)
+		if f.Waiting {
+			dst = append(dst, `,"waiting":true`...)
+		}
 	case runtime.FrameUser:
 		dst = appendSome(dst, "client_message_id", f.ClientID)
 		if f.Stored != nil {

@@ -187,7 +187,7 @@ func (r *revocable) Authenticate(context.Context, string) (string, error) {
 func TestRevokedKeyEndsSubscriptions(t *testing.T) {
 	h, k := newHappening(t, storetest.NewModel(), 0), &revocable{}
 	face := chat.Handler(chat.Options{Node: newDouble(nil), Events: h, PingEvery: time.Hour, Logger: slog.New(slog.DiscardHandler)})
-	guard := httpauth.New(httpauth.Options{Keys: k, RequireKey: true, Logger: slog.New(slog.DiscardHandler)})
+	guard := httpauth.New(httpauth.Options{Keys: k, Logger: slog.New(slog.DiscardHandler)})
 	s := httptest.NewServer(guard.Wrap(face, nil))
 	defer s.Close()
 	defer face.Shutdown(context.Background())

@@ -71,6 +71,14 @@ func (c *conn) cancelRequest(f *cancelFrame) error {
 	return c.server.o.Node.CancelRequest(c.ctx, c.caller.User, f.Request)
 }
 
+// resumeTurn goes on with a turn that is parked.
+func (c *conn) resumeTurn(f *cancelFrame) error {
+	if f.Request == "" {
+		return missing("request_id")
+	}
+	return c.server.o.Node.ResumeRequest(c.ctx, c.caller.User, f.Request)
+}
+
 // appendTask appends how far a task is.
 func appendTask(dst []byte, v *runtime.TaskView) []byte {
 	dst = appendID(dst, "id", v.ID)

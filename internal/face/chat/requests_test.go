@@ -17,6 +17,8 @@ func TestRequestFrames(t *testing.T) {
 		{`{"type":"requests","id":"1","request_id":"ffffffff"}`, "request_not_found"},
 		{`{"type":"requests","id":"1","open":true}`, "unknown_member"},
 		{`{"type":"cancel","id":"1"}`, "member_missing"},
+		{`{"type":"resume_turn","id":"1"}`, "member_missing"},
+		{`{"type":"resume_turn","id":"1","request_id":"ffffffff"}`, "request_not_found"},
 		{`{"type":"cancel","id":"1","request_id":"ffffffff"}`, "request_not_found"},
 		{`{"type":"cancel","id":"1","which":"x"}`, "unknown_member"},
 	} {

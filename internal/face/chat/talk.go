@@ -3,6 +3,7 @@ package chat
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -17,6 +18,8 @@ type talk struct {
 	sending  []*sending
 	accepted map[id.ID]struct{} // messages that this connection sent and the watch has yet to meet
 	lanes    [2]chan struct{}   // per lane (waiting, steering): closed when its last message is through
+	used     uint64             // when it was asked for last, in the connection's count; guarded by the connection
+	running  atomic.Bool        // a turn has been told in part
 }
 
 // watching is a watch or an observation that goes on.
@@ -42,20 +45,50 @@ func (s *sending) is(f *runtime.Frame) bool {
 	return f.Stored != nil && len(f.Stored.Blocks) > 0 && len(s.turn.Content) > 0 && f.Stored.Blocks[0] == s.turn.Content[0]
 }
 
-// talk finds or makes the talk of a conversation.
+// talk finds or makes the talk of a conversation. Where there are too many, it
+// takes the place of the one that has been quiet for longest.
 func (c *conn) talk(conv id.ID) (*talk, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.talks[conv]
 	if t == nil {
-		if len(c.talks) >= maxTalks {
+		if len(c.talks) >= maxTalks && !c.dropQuiet() {
 			return nil, fault.New(fault.Exhausted, "too_many_conversations", "one connection follows at most %d conversations", maxTalks).
 				With("open another connection")
 		}
 		t = &talk{accepted: map[id.ID]struct{}{}}
 		c.talks[conv] = t
 	}
+	c.uses++
+	t.used = c.uses
 	return t, nil
+}
+
+// dropQuiet stops following the conversation that was used least recently and
+// in which nothing is going on; false: there is none. Under mu.
+func (c *conn) dropQuiet() bool {
+	var oldest id.ID
+	var found *talk
+	for conv, t := range c.talks {
+		if t.running.Load() || found != nil && t.used > found.used {
+			continue
+		}
+		t.mu.Lock()
+		if len(t.sending) == 0 {
+			oldest, found = conv, t
+		}
+		t.mu.Unlock()
+	}
+	if found == nil {
+		return false
+	}
+	delete(c.talks, oldest)
+	found.mu.Lock()
+	defer found.mu.Unlock()
+	if found.watching != nil {
+		found.watching.cancel()
+	}
+	return true
 }
 
 // begin sends a turn to the runtime. Messages of one conversation are sent in
@@ -200,6 +233,7 @@ func (c *conn) follow(conv id.ID, t *talk, from runtime.Cursor, anew bool) {
 		t.mu.Lock()
 		if t.watching == w {
 			t.watching = nil
+			t.running.Store(false)
 		}
 		t.mu.Unlock()
 		if err != nil {
@@ -214,6 +248,12 @@ func (c *conn) watch(ctx context.Context, conv id.ID, t *talk, from runtime.Curs
 	for f, err := range c.server.o.Node.Watch(ctx, c.caller.User, conv, from) {
 		if err != nil {
 			return err
+		}
+		switch f.Kind {
+		case runtime.FrameUser, runtime.FrameOpened, runtime.FrameToken, runtime.FrameReasoning, runtime.FrameCall:
+			t.running.Store(true)
+		case runtime.FrameComplete, runtime.FrameError:
+			t.running.Store(false)
 		}
 		if f.Kind == runtime.FrameUser && t.knows(ctx, &f) {
 			continue // accepted has told it

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"mime"
 	"net/http"
 	"strings"
 	"unicode/utf8"
@@ -23,9 +24,13 @@ const MaxBody = 32 << 20
 // resets the connection, and the client never sees why.
 const drainFactor = 8
 
-// ReadBody returns a request's body. One of more than limit bytes (0:
-// MaxBody) is too_large, and the connection goes on where it can.
+// ReadBody returns a request's body, which is JSON (media_type). One of more
+// than limit bytes (0: MaxBody) is too_large, and the connection goes on where
+// it can.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if t := mediaType(r); t != "application/json" && r.ContentLength != 0 {
+		return nil, wrongType(t, "application/json")
+	}
 	if limit <= 0 {
 		limit = MaxBody
 	}
@@ -48,6 +53,31 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 		w.Header().Set("Connection", "close")
 	}
 	return nil, TooLarge(limit)
+}
+
+// mediaType is the type of a request's body, without parameters; empty where
+// none is said, or none that can be understood.
+func mediaType(r *http.Request) string {
+	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return t
+}
+
+// formless refuses a body that a form of any web page, or a script without
+// leave, could have sent: every face takes types of application/ alone.
+func formless(r *http.Request) error {
+	t := mediaType(r)
+	if r.ContentLength == 0 || strings.HasPrefix(t, "application/") && t != "application/x-www-form-urlencoded" {
+		return nil
+	}
+	return wrongType(t, "application/json, or another type that the path takes")
+}
+
+func wrongType(t, want string) error {
+	return fault.New(fault.Unsupported, "media_type", "a body of the type %.100q is not taken here", t).
+		With("send the header Content-Type: %s", want)
 }
 
 // TooLarge is the error for what has more than limit bytes.

@@ -60,6 +60,7 @@ func TestReadBody(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			r.Header.Set("Content-Type", "application/json")
 			if c.expect {
 				r.Header.Set("Expect", "100-continue")
 			}
@@ -103,11 +104,12 @@ func TestReadBody(t *testing.T) {
 
 func TestReadBodyThatBreaksOff(t *testing.T) {
 	r := httptest.NewRequest("POST", "/", io.MultiReader(strings.NewReader("abc"), broken{}))
+	r.Header.Set("Content-Type", "application/json")
 	_, err := httpauth.ReadBody(httptest.NewRecorder(), r, 0)
 	if !fault.HasCode(err, "body_broken") || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("got %v", err)
 	}
-	if err := httpauth.Decode(httptest.NewRecorder(), httptest.NewRequest("POST", "/", broken{}), 0, new(int)); !fault.HasCode(err, "body_broken") {
+	if err := httpauth.Decode(httptest.NewRecorder(), jsonRequest("/", broken{}), 0, new(int)); !fault.HasCode(err, "body_broken") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -146,7 +148,7 @@ func TestDecode(t *testing.T) {
 		`{"` + strings.Repeat("x", 300) + `":1}`: "unknown_member /" + strings.Repeat("x", 199) + "…",
 	} {
 		var v sample
-		err := httpauth.Decode(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader(in)), 0, &v)
+		err := httpauth.Decode(httptest.NewRecorder(), jsonRequest("/", strings.NewReader(in)), 0, &v)
 		if want == "" {
 			if err != nil {
 				t.Errorf("%s: %v", in, err)
@@ -225,5 +227,38 @@ func TestUnmarshalKnown(t *testing.T) {
 	}
 	if err := httpauth.UnmarshalKnown([]byte(`{"b":2,"b":1}`), &v); !fault.HasCode(err, "duplicate_member") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// jsonRequest posts JSON.
+func jsonRequest(path string, body io.Reader) *http.Request {
+	r := httptest.NewRequest("POST", path, body)
+	r.Header.Set("Content-Type", "application/json")
+	return r
+}
+
+func TestABodyOfAnotherTypeIsRefused(t *testing.T) {
+	guard := httpauth.New(httpauth.Options{Token: fixed("token")}).Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var v map[string]any
+		if err := httpauth.Decode(w, r, 0, &v); err != nil {
+			httpauth.WriteError(w, r, nil, err)
+		}
+	}), nil)
+	for kind, want := range map[string]int{
+		"application/json": 200, "application/json; charset=utf-8": 200, "Application/JSON": 200,
+		"application/jsonp": 415, "application/octet-stream": 415, "text/plain": 415, "text/plain; application/json": 415,
+		"application/x-www-form-urlencoded": 415, "multipart/form-data; boundary=x": 415, "": 415, "application/json, text/plain": 415, ";": 415,
+	} {
+		for _, length := range []int64{2, -1} {
+			r := httptest.NewRequest("POST", "http://localhost/", strings.NewReader("{}"))
+			r.Header.Set("Authorization", "Bearer token")
+			r.Header.Set("Content-Type", kind)
+			r.ContentLength = length
+			w := httptest.NewRecorder()
+			guard.ServeHTTP(w, r)
+			if w.Code != want || want == 415 && !strings.Contains(w.Body.String(), `"media_type"`) {
+				t.Errorf("%q: %d %s", kind, w.Code, w.Body)
+			}
+		}
 	}
 }

@@ -32,6 +32,8 @@ func Status(k fault.Kind) int {
 		return http.StatusRequestEntityTooLarge
 	case fault.RateLimited, fault.Exhausted:
 		return http.StatusTooManyRequests
+	case fault.NoSpace:
+		return http.StatusInsufficientStorage
 	case fault.Unsupported:
 		return http.StatusUnprocessableEntity
 	case fault.Unavailable:
@@ -42,6 +44,14 @@ func Status(k fault.Kind) int {
 		return StatusCancelled
 	}
 	return http.StatusInternalServerError
+}
+
+// StatusOf returns the HTTP status of an error.
+func StatusOf(e *fault.Error) int {
+	if e.Code == "media_type" {
+		return http.StatusUnsupportedMediaType
+	}
+	return Status(e.Kind)
 }
 
 // Public returns the error as it is told outside. One without a code may say
@@ -125,7 +135,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, log *slog.Logger, err er
 	e := Public(err)
 	RetryAfter(w.Header(), e)
 	body := append(AppendMembers([]byte(`{"error":{`), e), "}}\n"...)
-	Reply(w, Status(e.Kind), body)
+	Reply(w, StatusOf(e), body)
 }
 
 // Reply answers a request with JSON.

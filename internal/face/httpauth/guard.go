@@ -22,38 +22,38 @@ type Keys interface {
 	Authenticate(ctx context.Context, secret string) (user string, err error)
 }
 
-// Options of a Guard. The zero value lets in who calls from this machine, as
-// the local user, and nobody else.
+// Options of a Guard. With the zero value nobody is let in.
 type Options struct {
-	Keys       Keys     // nil: no key opens anything
-	AdminToken string   // authenticates as the local user, who is an admin then; empty: there is none
-	RequireKey bool     // nobody is let in without a key or the token; see RequireKeys
-	Hosts      []string // names besides the loopback's under which we are called: "name" or "name:port"
-	Origins    []string // web pages besides our own that may call: "https://app.example"
-	Logger     *slog.Logger
+	Keys Keys // nil: no key opens anything
+	// Token reads the token of the machine's own user (ReadToken), who is an
+	// admin by it. An error lets nobody in. nil: there is none.
+	Token   func() (string, error)
+	AnyHost bool     // without Hosts, any name will do: for what other machines reach under names that nobody has told
+	Hosts   []string // names besides the loopback's under which we are called: "name" or "name:port"
+	Origins []string // web pages besides our own that may call: "https://app.example"
+	Open    []string // paths that programs of this machine may use without a credential, as identity.Anonymous
+	Logger  *slog.Logger
 	// People knows the roles and groups of callers; identity.Registry does.
 	// nil: nobody has any, and the local user is an admin.
 	People policy.Directory
 }
 
-// Guard stands before the faces. Safe for concurrent use.
-type Guard struct {
-	o     Options
-	token [sha256.Size]byte
-}
+// Guard stands before the faces: nobody comes through without a key or the
+// token, wherever he calls from. Safe for concurrent use.
+type Guard struct{ o Options }
 
 // New returns a guard.
 func New(o Options) *Guard {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &Guard{o: o, token: sha256.Sum256([]byte(o.AdminToken))}
+	return &Guard{o}
 }
 
 // Caller is who makes a request.
 type Caller struct {
 	User   string
-	Admin  bool // decides about agents, people and policies: by role, or by the admin token
+	Admin  bool // decides about agents, people and policies: by role, or by the token
 	Roles  []string
 	Groups []string
 	again  func(context.Context) error
@@ -101,7 +101,7 @@ type Fail func(w http.ResponseWriter, r *http.Request, err error)
 // Wrap lets through to next whom the guard lets in, with the Caller in the
 // request's context, and answers the others by fail (nil: WriteError).
 // Refusals are host_refused, origin_refused (Denied), key_missing and those
-// of Keys (Unauthentic).
+// of Keys (Unauthentic), media_type (Unsupported).
 func (g *Guard) Wrap(next http.Handler, fail Fail) http.Handler {
 	if fail == nil {
 		fail = func(w http.ResponseWriter, r *http.Request, err error) { WriteError(w, r, g.o.Logger, err) }
@@ -115,6 +115,9 @@ func (g *Guard) Wrap(next http.Handler, fail Fail) http.Handler {
 		if err == nil {
 			c, err = g.caller(r)
 		}
+		if err == nil {
+			err = formless(r)
+		}
 		if err != nil {
 			g.o.Logger.InfoContext(r.Context(), "request refused", "code", fault.Of(err).Code, "path", r.URL.Path, "from", r.RemoteAddr)
 			if fault.Is(err, fault.Unauthentic) {
@@ -127,41 +130,81 @@ func (g *Guard) Wrap(next http.Handler, fail Fail) http.Handler {
 	})
 }
 
-// caller finds out who calls. Where no key is needed, a bearer token that is
-// none of ours counts as none: many clients insist on sending something.
+// caller finds out who calls.
 func (g *Guard) caller(r *http.Request) (Caller, error) {
 	secret := bearer(r)
-	if g.o.AdminToken != "" && secret != "" {
-		if sum := sha256.Sum256([]byte(secret)); subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1 {
-			c, err := g.person(r.Context(), identity.Local, "")
-			if err != nil { // who holds the token mends it
-				c = Caller{User: identity.Local}
-			}
-			c.Admin = true
-			return c, nil
-		}
-	}
-	ours := strings.HasPrefix(secret, identity.Prefix)
-	if !ours && !g.o.RequireKey && near(r) {
-		return g.person(r.Context(), identity.Local, "")
+	if !strings.HasPrefix(secret, identity.Prefix) && g.open(r) { // many clients insist on sending something
+		return Caller{User: identity.Anonymous, Roles: []string{policy.RoleGuest, policy.RoleService}}, nil
 	}
 	if secret == "" {
-		return Caller{}, fault.New(fault.Unauthentic, "key_missing", "a key is needed here").
-			With("send the header Authorization: Bearer sk-steward-…; steward keys create makes one")
+		return Caller{}, fault.New(fault.Unauthentic, "key_missing", "a credential is needed here").
+			With("send the header Authorization: Bearer …, with what steward token prints on this machine, or with a key of steward keys create")
+	}
+	if g.isToken(secret) == nil {
+		c, err := g.person(r.Context(), identity.Local, func(context.Context) error { return g.isToken(secret) })
+		if err != nil { // who holds the token mends it
+			c = Caller{User: identity.Local}
+		}
+		c.Admin = true
+		return c, nil
 	}
 	if g.o.Keys == nil {
-		return Caller{}, fault.New(fault.Unauthentic, "key_unknown", "nobody has this key").
-			With("make one with steward keys create")
+		return Caller{}, unknown()
 	}
 	user, err := g.o.Keys.Authenticate(r.Context(), secret)
 	if err != nil {
 		return Caller{}, err
 	}
-	return g.person(r.Context(), user, secret)
+	return g.person(r.Context(), user, func(ctx context.Context) error {
+		_, err := g.o.Keys.Authenticate(ctx, secret)
+		return err
+	})
 }
 
-// person is a user as a caller, with the secret by which he came.
-func (g *Guard) person(ctx context.Context, user, secret string) (Caller, error) {
+// open reports whether a request needs no credential: it is for a path that the
+// settings name, or below one, and comes from this machine, under a name of
+// this machine, and not through a proxy that speaks for others.
+func (g *Guard) open(r *http.Request) bool {
+	for _, h := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip"} {
+		if r.Header.Get(h) != "" {
+			return false
+		}
+	}
+	from, _, err := net.SplitHostPort(r.RemoteAddr)
+	name, _ := splitHost(r.Host, "")
+	return err == nil && net.ParseIP(from).IsLoopback() && loopbackName(name) && slices.ContainsFunc(g.o.Open, func(path string) bool {
+		return r.URL.Path == path || strings.HasPrefix(r.URL.Path, path+"/")
+	})
+}
+
+// isToken refuses a secret that is not the token as it is now (key_unknown, or
+// token_unusable of the kind Unavailable where that cannot be told).
+func (g *Guard) isToken(secret string) error {
+	if g.o.Token == nil {
+		return unknown()
+	}
+	token, err := g.o.Token()
+	if err != nil {
+		g.o.Logger.Warn("the token opens nothing", "error", err)
+		if fault.Is(err, fault.Unavailable) {
+			return err // it may still be the one
+		}
+		return unknown()
+	}
+	got, want := sha256.Sum256([]byte(secret)), sha256.Sum256([]byte(token))
+	if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+		return unknown()
+	}
+	return nil
+}
+
+func unknown() error {
+	return fault.New(fault.Unauthentic, "key_unknown", "nobody has this key").
+		With("steward token prints the token of this machine's user, and steward keys create makes a key")
+}
+
+// person is a user as a caller, whose credential good looks at again.
+func (g *Guard) person(ctx context.Context, user string, good func(context.Context) error) (Caller, error) {
 	c := Caller{User: user, Admin: user == identity.Local}
 	if g.o.People != nil {
 		p, err := g.o.People.Principal(ctx, user)
@@ -172,12 +215,10 @@ func (g *Guard) person(ctx context.Context, user, secret string) (Caller, error)
 	}
 	was := c
 	c.again = func(ctx context.Context) error {
-		if secret != "" {
-			if _, err := g.o.Keys.Authenticate(ctx, secret); err != nil {
-				return err
-			}
+		if err := good(ctx); err != nil {
+			return err
 		}
-		now, err := g.person(ctx, user, secret)
+		now, err := g.person(ctx, user, good)
 		if err == nil && (!slices.Equal(now.Roles, was.Roles) || !slices.Equal(now.Groups, was.Groups)) {
 			err = fault.New(fault.Unauthentic, "caller_changed", "the roles or groups of %s have changed", user).
 				With("connect again").Retrying(fault.RetryImmediate, 0)
@@ -193,17 +234,4 @@ func bearer(r *http.Request) string {
 		return ""
 	}
 	return strings.TrimSpace(secret)
-}
-
-// near reports whether the request comes from this machine, and not through
-// a proxy on it that speaks for others.
-func near(r *http.Request) bool {
-	for _, h := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip"} {
-		if r.Header.Get(h) != "" {
-			return false
-		}
-	}
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	ip := net.ParseIP(host)
-	return err == nil && ip != nil && ip.IsLoopback()
 }

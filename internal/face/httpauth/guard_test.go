@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,11 @@ func (k keys) Authenticate(_ context.Context, secret string) (string, error) {
 		return user, nil
 	}
 	return "", fault.New(fault.Unauthentic, "key_unknown", "nobody has this key")
+}
+
+// fixed is a token that stays the same.
+func fixed(token string) func() (string, error) {
+	return func() (string, error) { return token, nil }
 }
 
 // serve runs a guarded handler that answers with the caller's name.
@@ -93,16 +99,18 @@ func ask(t *testing.T, s *httptest.Server, method, host string, headers ...strin
 
 func TestGuard(t *testing.T) {
 	good, gone, token := identity.NewSecret(), identity.NewSecret(), identity.NewSecret()
-	loopback := httpauth.Options{Keys: keys{good: "ana"}, AdminToken: token}
+	loopback := httpauth.Options{Keys: keys{good: "ana"}, Token: fixed(token)}
 	named := loopback
 	named.Hosts = []string{"steward.example", "box:9999"}
 	named.Origins = []string{"https://app.example/"}
 	open := loopback
-	open.RequireKey = true
+	open.AnyHost = true
 	openNamed := named
-	openNamed.RequireKey = true
+	openNamed.AnyHost = true
+	untold := loopback
+	untold.Token = func() (string, error) { return "", errors.New("damaged") }
+	mine := "Authorization: Bearer " + token
 
-	local := httpauth.Options{}
 	for name, c := range map[string]struct {
 		o       httpauth.Options
 		host    string // PORT stands for the server's
@@ -110,48 +118,49 @@ func TestGuard(t *testing.T) {
 		status  int
 		answer  string
 	}{
-		"loopback, nothing":          {local, "", nil, 200, "local admin"},
-		"loopback by name":           {loopback, "localhost:PORT", nil, 200, "local admin"},
-		"loopback in capitals":       {loopback, "LocalHost:PORT", nil, 200, "local admin"},
-		"another loopback address":   {loopback, "127.8.9.1:PORT", nil, 200, "local admin"},
-		"IPv6 loopback":              {loopback, "[::1]:PORT", nil, 200, "local admin"},
-		"rebound name":               {loopback, "evil.example:PORT", nil, 403, "host_refused"},
-		"rebound name, no port":      {loopback, "evil.example", nil, 403, "host_refused"},
-		"name that begins well":      {loopback, "localhost.evil.example:PORT", nil, 403, "host_refused"},
-		"name that begins as IP":     {loopback, "127.0.0.1.evil.example:PORT", nil, 403, "host_refused"},
-		"another port":               {loopback, "localhost:1", nil, 403, "host_refused"},
-		"no port is port 80":         {loopback, "localhost", nil, 403, "host_refused"},
+		"loopback":                   {loopback, "", []string{mine}, 200, "local admin"},
+		"loopback by name":           {loopback, "localhost:PORT", []string{mine}, 200, "local admin"},
+		"loopback in capitals":       {loopback, "LocalHost:PORT", []string{mine}, 200, "local admin"},
+		"another loopback address":   {loopback, "127.8.9.1:PORT", []string{mine}, 200, "local admin"},
+		"IPv6 loopback":              {loopback, "[::1]:PORT", []string{mine}, 200, "local admin"},
+		"rebound name":               {loopback, "evil.example:PORT", []string{mine}, 403, "host_refused"},
+		"rebound name, no port":      {loopback, "evil.example", []string{mine}, 403, "host_refused"},
+		"name that begins well":      {loopback, "localhost.evil.example:PORT", []string{mine}, 403, "host_refused"},
+		"name that begins as IP":     {loopback, "127.0.0.1.evil.example:PORT", []string{mine}, 403, "host_refused"},
+		"another port":               {loopback, "localhost:1", []string{mine}, 403, "host_refused"},
+		"no port is port 80":         {loopback, "localhost", []string{mine}, 403, "host_refused"},
 		"rebound name with a key":    {loopback, "evil.example", []string{"Authorization: Bearer " + good}, 403, "host_refused"},
-		"configured name":            {named, "Steward.example", nil, 200, "local admin"},
-		"configured name and port":   {named, "box:9999", nil, 200, "local admin"},
-		"configured, another port":   {named, "box:9998", nil, 403, "host_refused"},
-		"own page":                   {loopback, "localhost:PORT", []string{"Origin: http://localhost:PORT"}, 200, "local admin"},
-		"foreign page":               {loopback, "", []string{"Origin: https://evil.example"}, 403, "origin_refused"},
-		"page on another port":       {loopback, "localhost:PORT", []string{"Origin: http://localhost:1"}, 403, "origin_refused"},
-		"page of localhost, by IP":   {loopback, "127.0.0.1:PORT", []string{"Origin: http://localhost:PORT"}, 403, "origin_refused"},
-		"page from a file":           {loopback, "", []string{"Origin: null"}, 403, "origin_refused"},
-		"page of another scheme":     {loopback, "localhost:PORT", []string{"Origin: ftp://localhost:PORT"}, 403, "origin_refused"},
-		"https on the default port":  {named, "steward.example:443", []string{"Origin: https://steward.example"}, 200, "local admin"},
-		"broken origin":              {loopback, "", []string{"Origin: http://%zz"}, 403, "origin_refused"},
-		"configured page":            {named, "", []string{"Origin: https://app.example"}, 200, "local admin"},
-		"configured page, http":      {named, "", []string{"Origin: http://app.example"}, 403, "origin_refused"},
+		"configured name":            {named, "Steward.example", []string{mine}, 200, "local admin"},
+		"configured name and port":   {named, "box:9999", []string{mine}, 200, "local admin"},
+		"configured, another port":   {named, "box:9998", []string{mine}, 403, "host_refused"},
+		"own page":                   {loopback, "localhost:PORT", []string{mine, "Origin: http://localhost:PORT"}, 200, "local admin"},
+		"foreign page":               {loopback, "", []string{mine, "Origin: https://evil.example"}, 403, "origin_refused"},
+		"page on another port":       {loopback, "localhost:PORT", []string{mine, "Origin: http://localhost:1"}, 403, "origin_refused"},
+		"page of localhost, by IP":   {loopback, "127.0.0.1:PORT", []string{mine, "Origin: http://localhost:PORT"}, 403, "origin_refused"},
+		"page from a file":           {loopback, "", []string{mine, "Origin: null"}, 403, "origin_refused"},
+		"page of another scheme":     {loopback, "localhost:PORT", []string{mine, "Origin: ftp://localhost:PORT"}, 403, "origin_refused"},
+		"https on the default port":  {named, "steward.example:443", []string{mine, "Origin: https://steward.example"}, 200, "local admin"},
+		"broken origin":              {loopback, "", []string{mine, "Origin: http://%zz"}, 403, "origin_refused"},
+		"configured page":            {named, "", []string{mine, "Origin: https://app.example"}, 200, "local admin"},
+		"configured page, http":      {named, "", []string{mine, "Origin: http://app.example"}, 403, "origin_refused"},
 		"key":                        {loopback, "", []string{"Authorization: Bearer " + good}, 200, "ana"},
 		"key, scheme in lower case":  {loopback, "", []string{"Authorization: bearer  " + good}, 200, "ana"},
-		"revoked key is not local":   {loopback, "", []string{"Authorization: Bearer " + gone}, 401, "key_unknown"},
-		"cut key is not local":       {loopback, "", []string{"Authorization: Bearer sk-steward-"}, 401, "key_unknown"},
-		"some other token":           {loopback, "", []string{"Authorization: Bearer none"}, 200, "local admin"},
-		"another scheme":             {loopback, "", []string{"Authorization: Basic eDp5"}, 200, "local admin"},
-		"through a proxy":            {loopback, "", []string{"X-Forwarded-For: 203.0.113.9"}, 401, "key_missing"},
-		"through a proxy, RFC 7239":  {loopback, "", []string{"Forwarded: for=203.0.113.9"}, 401, "key_missing"},
+		"key, no token":              {untold, "", []string{"Authorization: Bearer " + good}, 200, "ana"},
+		"nothing":                    {loopback, "", nil, 401, "key_missing"},
+		"revoked key":                {loopback, "", []string{"Authorization: Bearer " + gone}, 401, "key_unknown"},
+		"cut key":                    {loopback, "", []string{"Authorization: Bearer sk-steward-"}, 401, "key_unknown"},
+		"some other token":           {loopback, "", []string{"Authorization: Bearer none"}, 401, "key_unknown"},
+		"another scheme":             {loopback, "", []string{"Authorization: Basic eDp5"}, 401, "key_missing"},
+		"two credentials":            {loopback, "", []string{"Authorization: Bearer none, " + token}, 401, "key_unknown"},
+		"through a proxy":            {loopback, "", []string{"X-Forwarded-For: 127.0.0.1"}, 401, "key_missing"},
 		"through a proxy with a key": {loopback, "", []string{"X-Real-IP: 203.0.113.9", "Authorization: Bearer " + good}, 200, "ana"},
-		"admin":                      {loopback, "", []string{"Authorization: Bearer " + token}, 200, "local admin"},
-		"no keys known":              {local, "", []string{"Authorization: Bearer " + good}, 401, "key_unknown"},
+		"no keys known":              {httpauth.Options{}, "", []string{"Authorization: Bearer " + good}, 401, "key_unknown"},
+		"token that is damaged":      {untold, "", []string{mine}, 401, "key_unknown"},
+		"token of nobody":            {httpauth.Options{Token: fixed("")}, "", []string{"Authorization: Bearer  "}, 401, "key_missing"},
 		"open, nothing":              {open, "", nil, 401, "key_missing"},
 		"open, any name, nothing":    {open, "steward.example", nil, 401, "key_missing"},
-		"open, some other token":     {open, "", []string{"Authorization: Bearer none"}, 401, "key_unknown"},
-		"open, another scheme":       {open, "", []string{"Authorization: Basic eDp5"}, 401, "key_missing"},
 		"open, key, any name":        {open, "steward.example", []string{"Authorization: Bearer " + good}, 200, "ana"},
-		"open, admin":                {open, "", []string{"Authorization: Bearer " + token}, 200, "local admin"},
+		"open, token":                {open, "", []string{mine}, 200, "local admin"},
 		"open, foreign page, key":    {open, "", []string{"Origin: https://evil.example", "Authorization: Bearer " + good}, 403, "origin_refused"},
 		"open with names, another":   {openNamed, "evil.example", []string{"Authorization: Bearer " + good}, 403, "host_refused"},
 		"open with names, the one":   {openNamed, "steward.example", []string{"Authorization: Bearer " + good}, 200, "ana"},
@@ -160,6 +169,7 @@ func TestGuard(t *testing.T) {
 			s, log := serve(t, c.o)
 			_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
 			put := func(v string) string { return strings.ReplaceAll(v, "PORT", port) }
+			c.headers = slices.Clone(c.headers)
 			for i := range c.headers {
 				c.headers[i] = put(c.headers[i])
 			}
@@ -180,7 +190,7 @@ func TestGuard(t *testing.T) {
 }
 
 func TestCrossOriginAnswers(t *testing.T) {
-	s, _ := serve(t, httpauth.Options{Origins: []string{"https://app.example"}, RequireKey: true})
+	s, _ := serve(t, httpauth.Options{Origins: []string{"https://app.example"}})
 	// A browser's preliminary question bears no key.
 	status, _, h := ask(t, s, "OPTIONS", "", "Origin: https://app.example", "Access-Control-Request-Method: POST")
 	if status != 204 || h.Get("Access-Control-Allow-Origin") != "https://app.example" || h.Get("Vary") != "Origin" ||
@@ -199,7 +209,7 @@ func TestCrossOriginAnswers(t *testing.T) {
 }
 
 func TestOwnFail(t *testing.T) {
-	h := httpauth.New(httpauth.Options{RequireKey: true}).Wrap(http.NotFoundHandler(), func(w http.ResponseWriter, r *http.Request, err error) {
+	h := httpauth.New(httpauth.Options{}).Wrap(http.NotFoundHandler(), func(w http.ResponseWriter, r *http.Request, err error) {
 		w.WriteHeader(418)
 		io.WriteString(w, fault.Of(err).Code)
 	})
@@ -207,19 +217,6 @@ func TestOwnFail(t *testing.T) {
 	h.ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/", nil))
 	if w.Code != 418 || w.Body.String() != "key_missing" {
 		t.Errorf("got %d %s", w.Code, w.Body)
-	}
-}
-
-func TestRemoteIsNotLocal(t *testing.T) {
-	h := httpauth.New(httpauth.Options{}).Wrap(http.NotFoundHandler(), nil)
-	for _, from := range []string{"192.0.2.1:1234", "", "@"} {
-		r := httptest.NewRequest("GET", "http://localhost/", nil)
-		r.RemoteAddr = from
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		if w.Code != 401 {
-			t.Errorf("from %q: %d", from, w.Code)
-		}
 	}
 }
 
@@ -237,7 +234,7 @@ func TestRecheck(t *testing.T) {
 	secret := identity.NewSecret()
 	known := keys{secret: "ana"}
 	var caller httpauth.Caller
-	h := httpauth.New(httpauth.Options{Keys: known, RequireKey: true}).Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	h := httpauth.New(httpauth.Options{Keys: known, AnyHost: true}).Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		caller, _ = httpauth.From(r.Context())
 	}), nil)
 	r := httptest.NewRequest("GET", "http://x/", nil)
@@ -255,15 +252,7 @@ func TestRecheck(t *testing.T) {
 	}
 }
 
-type anyKey struct {
-	any bool
-	err error
-}
-
-func (a anyKey) Any(context.Context) (bool, error) { return a.any, a.err }
-
-func TestRequireKeys(t *testing.T) {
-	broken := errors.New("broken")
+func TestBeyondLoopback(t *testing.T) {
 	for listen, beyond := range map[string]bool{
 		"127.0.0.1:80": false, "localhost:0": false, "[::1]:80": false, "127.3.2.1:1": false,
 		"0.0.0.0:80": true, ":80": true, "[::]:80": true, "192.168.1.2:80": true, "myhost:80": true, "nonsense": true, "": true,
@@ -271,67 +260,151 @@ func TestRequireKeys(t *testing.T) {
 		if got := httpauth.BeyondLoopback(listen); got != beyond {
 			t.Errorf("BeyondLoopback(%q) = %v", listen, got)
 		}
-		if need, err := httpauth.RequireKeys(t.Context(), listen, anyKey{any: true}); need != beyond || err != nil {
-			t.Errorf("%q with a key: %v, %v", listen, need, err)
-		}
-		need, err := httpauth.RequireKeys(t.Context(), listen, anyKey{})
-		if need != beyond || fault.HasCode(err, "keys_required") != beyond {
-			t.Errorf("%q without keys: %v, %v", listen, need, err)
-		}
-		if _, err := httpauth.RequireKeys(t.Context(), listen, anyKey{err: broken}); errors.Is(err, broken) != beyond {
-			t.Errorf("%q with a broken store: %v", listen, err)
-		}
 	}
 }
 
-func TestAdminToken(t *testing.T) {
-	dir := t.TempDir()
-	if _, err := httpauth.ReadAdminToken(dir); !fault.HasCode(err, "token_missing") {
+func TestTokenIsMadeOnceAndReplaced(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	if _, err := httpauth.ReadToken(dir); !fault.HasCode(err, "token_missing") {
 		t.Errorf("got %v", err)
 	}
-	first, err := httpauth.WriteAdminToken(dir)
-	if err != nil {
-		t.Fatal(err)
+	made := make(chan string)
+	for range 8 {
+		go func() {
+			token, err := httpauth.MakeToken(dir)
+			if err != nil {
+				t.Error(err)
+			}
+			made <- token
+		}()
 	}
-	second, err := httpauth.WriteAdminToken(dir)
+	first := <-made
+	for range 7 {
+		if other := <-made; other != first || first == "" {
+			t.Errorf("two tokens: %q, %q", first, other)
+		}
+	}
+	if got, err := httpauth.MakeToken(dir); err != nil || got != first {
+		t.Errorf("it is not kept: %v", err)
+	}
+	second, err := httpauth.NewToken(dir)
 	if err != nil || second == first {
 		t.Fatalf("the same token again, or %v", err)
 	}
-	if got, err := httpauth.ReadAdminToken(dir); err != nil || got != second {
+	if got, err := httpauth.ReadToken(dir); err != nil || got != second {
 		t.Errorf("got %q, %v", got, err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 1 {
 		t.Fatalf("%v, %v are left", entries, err)
 	}
-	path := filepath.Join(dir, entries[0].Name())
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(httpauth.TokenFile(dir)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	if _, err := httpauth.WriteAdminToken(filepath.Join(dir, "absent")); !fault.HasCode(err, "token_unwritable") {
+}
+
+func TestTokenThatCannotBeTrusted(t *testing.T) {
+	good := identity.NewSecret()
+	for name, lay := range map[string]func(path string) error{
+		"empty":     func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"cut":       func(path string) error { return os.WriteFile(path, []byte(good[:30]), 0o600) },
+		"two lines": func(path string) error { return os.WriteFile(path, []byte(good+"\n"+good), 0o600) },
+		"group reads it": func(path string) error {
+			return errors.Join(os.WriteFile(path, []byte(good), 0o600), os.Chmod(path, 0o640))
+		},
+		"all read it": func(path string) error {
+			return errors.Join(os.WriteFile(path, []byte(good), 0o600), os.Chmod(path, 0o604))
+		},
+		"a folder": func(path string) error { return os.MkdirAll(filepath.Join(path, "sub"), 0o700) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := lay(httpauth.TokenFile(dir)); err != nil {
+				t.Fatal(err)
+			}
+			for _, get := range []func(string) (string, error){httpauth.ReadToken, httpauth.MakeToken} {
+				if token, err := get(dir); token != "" || !fault.HasCode(err, "token_unusable") || !strings.Contains(err.Error(), "steward token --new") {
+					t.Errorf("got %q, %v", token, err)
+				}
+			}
+			if name == "a folder" {
+				if _, err := httpauth.NewToken(dir); !fault.HasCode(err, "token_unwritable") {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			token, err := httpauth.NewToken(dir)
+			if err != nil || token == good {
+				t.Fatalf("got %v", err)
+			}
+			if got, err := httpauth.MakeToken(dir); err != nil || got != token {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := httpauth.MakeToken(file); !fault.HasCode(err, "token_unusable") {
+		t.Errorf("below a file: %v", err)
+	}
+}
+
+func TestTokenOfSomebodyElse(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := httpauth.NewToken(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(httpauth.TokenFile(dir), 65534, 65534); err != nil {
+		if os.Geteuid() == 0 {
+			t.Fatal(err)
+		}
+		return // only root can give a file away
+	}
+	if _, err := httpauth.ReadToken(dir); !fault.HasCode(err, "token_unusable") {
 		t.Errorf("got %v", err)
 	}
-	if err := os.Remove(path); err != nil {
+}
+
+func TestAReplacedTokenOpensNothing(t *testing.T) {
+	dir := t.TempDir()
+	first, err := httpauth.MakeToken(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(filepath.Join(path, "sub"), 0o700); err != nil {
+	guard := httpauth.New(httpauth.Options{Token: func() (string, error) { return httpauth.ReadToken(dir) }})
+	c, code := let(t, guard, first)
+	if code != "" || !c.Admin {
+		t.Fatalf("%+v %s", c, code)
+	}
+	second, err := httpauth.NewToken(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := httpauth.WriteAdminToken(dir); !fault.HasCode(err, "token_unwritable") {
-		t.Errorf("over a folder: %v", err)
+	if _, code := let(t, guard, first); code != "key_unknown" {
+		t.Errorf("the old one: %s", code)
 	}
-	if _, err := httpauth.ReadAdminToken(dir); !fault.HasCode(err, "token_unreadable") {
-		t.Errorf("a folder: %v", err)
+	if err := c.Recheck(t.Context()); !fault.HasCode(err, "key_unknown") || !fault.Is(err, fault.Unauthentic) {
+		t.Errorf("a connection of the old one stays: %v", err)
 	}
-	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
-		t.Errorf("%v are left", entries)
+	if c, code := let(t, guard, second); code != "" || c.Recheck(t.Context()) != nil {
+		t.Errorf("the new one: %s", code)
+	}
+	// What cannot be told now is no reason to hang up.
+	var broken error
+	busy := httpauth.New(httpauth.Options{Token: func() (string, error) { return second, broken }})
+	c, _ = let(t, busy, second)
+	broken = fault.New(fault.Unavailable, "token_unusable", "too many open files")
+	if err := c.Recheck(t.Context()); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("got %v", err)
 	}
 }
 
 func TestStatusOfEveryKind(t *testing.T) {
 	for kind, want := range map[fault.Kind]int{
 		fault.Invalid: 400, fault.Unauthentic: 401, fault.Denied: 403, fault.NotFound: 404, fault.Conflict: 409,
-		fault.TooLarge: 413, fault.Unsupported: 422, fault.RateLimited: 429, fault.Exhausted: 429,
+		fault.TooLarge: 413, fault.Unsupported: 422, fault.RateLimited: 429, fault.Exhausted: 429, fault.NoSpace: 507,
 		fault.Cancelled: 499, fault.Internal: 500, fault.Unavailable: 503, fault.Timeout: 504, "": 500,
 	} {
 		if got := httpauth.Status(kind); got != want {
@@ -374,4 +447,46 @@ func TestWriteError(t *testing.T) {
 		})
 	}
 	httpauth.Log(httptest.NewRequest("GET", "/p", nil), nil, nil)
+}
+
+func TestAnOpenPathNeedsNoCredentialOnThisMachine(t *testing.T) {
+	guard := httpauth.New(httpauth.Options{Token: fixed("token"), AnyHost: true, Open: []string{"/v1/models"}})
+	for name, c := range map[string]struct {
+		path, host, from string
+		header           [2]string
+		answer           string // the user, or a code
+	}{
+		"open":                  {"/v1/models", "localhost:7420", "127.0.0.1:9", [2]string{}, identity.Anonymous},
+		"below":                 {"/v1/models/x", "127.0.0.1", "127.0.0.1:9", [2]string{}, identity.Anonymous},
+		"IPv6":                  {"/v1/models", "[::1]:7420", "[::1]:9", [2]string{}, identity.Anonymous},
+		"some other credential": {"/v1/models", "localhost", "127.0.0.1:9", [2]string{"Authorization", "Bearer none"}, identity.Anonymous},
+		"a key that is not good": {"/v1/models", "localhost", "127.0.0.1:9",
+			[2]string{"Authorization", "Bearer " + identity.NewSecret()}, "key_unknown"},
+		"the token":           {"/v1/models", "localhost", "127.0.0.1:9", [2]string{"Authorization", "Bearer token"}, identity.Anonymous},
+		"another path":        {"/v1/modelsx", "localhost", "127.0.0.1:9", [2]string{}, "key_missing"},
+		"another machine":     {"/v1/models", "localhost", "192.0.2.1:9", [2]string{}, "key_missing"},
+		"from nowhere":        {"/v1/models", "localhost", "@", [2]string{}, "key_missing"},
+		"a rebound name":      {"/v1/models", "evil.example", "127.0.0.1:9", [2]string{}, "key_missing"},
+		"through a proxy":     {"/v1/models", "localhost", "127.0.0.1:9", [2]string{"X-Forwarded-For", "127.0.0.1"}, "key_missing"},
+		"another page":        {"/v1/models", "localhost", "127.0.0.1:9", [2]string{"Sec-Fetch-Site", "cross-site"}, "origin_refused"},
+		"a page of this host": {"/v1/models", "localhost", "127.0.0.1:9", [2]string{"Sec-Fetch-Site", "same-origin"}, identity.Anonymous},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := httptest.NewRequest("GET", "http://x"+c.path, nil)
+			r.Host, r.RemoteAddr = c.host, c.from
+			if c.header[0] != "" {
+				r.Header.Set(c.header[0], c.header[1])
+			}
+			got := ""
+			guard.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				caller, err := httpauth.From(r.Context())
+				if got = caller.User; err != nil || caller.Admin || caller.Attended() || caller.Recheck(t.Context()) != nil {
+					t.Errorf("%+v, %v", caller, err)
+				}
+			}), func(_ http.ResponseWriter, _ *http.Request, err error) { got = fault.Of(err).Code }).ServeHTTP(httptest.NewRecorder(), r)
+			if got != c.answer {
+				t.Errorf("got %q, want %q", got, c.answer)
+			}
+		})
+	}
 }

@@ -81,8 +81,8 @@ func (p *peer) ended() {
 }
 
 const (
-	announced = "POST /%s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"
-	whole     = "POST /%s HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nabcd"
+	announced = "POST /%s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+	whole     = "POST /%s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\nabcd"
 	bare      = "GET /%s HTTP/1.1\r\nHost: x\r\n\r\n"
 )
 
@@ -130,7 +130,7 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 // TestARefusalIsToldAtOnce waits for no body.
 func TestARefusalIsToldAtOnce(t *testing.T) {
 	s := impatient(t, httpauth.Patience{Read: 2 * forEver}, func(w http.ResponseWriter, r *http.Request) {
-		httpauth.New(httpauth.Options{RequireKey: true}).Wrap(nil, nil).ServeHTTP(w, r)
+		httpauth.New(httpauth.Options{AnyHost: true}).Wrap(nil, nil).ServeHTTP(w, r)
 	})
 	p := dial(t, s)
 	p.send(fmt.Sprintf(announced, ""))

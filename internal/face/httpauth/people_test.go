@@ -52,8 +52,8 @@ func TestWhoACallerIs(t *testing.T) {
 		}
 		secrets[user] = secret
 	}
-	const token = "the admin token"
-	guard := httpauth.New(httpauth.Options{Keys: reg, People: reg, AdminToken: token})
+	const token = "the token"
+	guard := httpauth.New(httpauth.Options{Keys: reg, People: reg, Token: fixed(token)})
 	set("ana", false, policy.RoleAdmin)
 	set("bo", false, policy.RoleGuest)
 	set("robot", false, policy.RoleService, policy.RoleMember)
@@ -68,7 +68,6 @@ func TestWhoACallerIs(t *testing.T) {
 		roles    []string
 		groups   []string
 	}{
-		"near":    {"", "local", true, true, []string{"admin"}, nil},
 		"token":   {token, "local", true, true, []string{"admin"}, nil},
 		"admin":   {secrets["ana"], "ana", true, true, []string{"admin"}, nil},
 		"guest":   {secrets["bo"], "bo", false, true, []string{"guest"}, []string{"family"}},
@@ -87,7 +86,7 @@ func TestWhoACallerIs(t *testing.T) {
 
 	ana, _ := let(t, guard, secrets["ana"])
 	bo, _ := let(t, guard, secrets["bo"])
-	near, _ := let(t, guard, "")
+	near, _ := let(t, guard, token)
 	set("local", false, policy.RoleMember)
 	set("bo", true)
 	if c, code := let(t, guard, secrets["bo"]); code != "user_disabled" {
@@ -99,11 +98,8 @@ func TestWhoACallerIs(t *testing.T) {
 	if err := near.Recheck(ctx); !fault.HasCode(err, "caller_changed") {
 		t.Errorf("who is no admin any more stays: %v", err)
 	}
-	if c, _ := let(t, guard, ""); c.Admin {
-		t.Error("the local user is an admin against his account")
-	}
 	if c, _ := let(t, guard, token); !c.Admin {
-		t.Error("the admin token has lost its power")
+		t.Error("the token has lost its power")
 	}
 	if err := ana.Recheck(ctx); err != nil {
 		t.Error(err)
@@ -123,11 +119,9 @@ func (lost) Principal(context.Context, string) (policy.Principal, error) {
 }
 
 func TestNobodyIsLetInUnknown(t *testing.T) {
-	guard := httpauth.New(httpauth.Options{Keys: keys{"sk-steward-x": "ana"}, People: lost{}, AdminToken: "token"})
-	for _, secret := range []string{"", "sk-steward-x"} {
-		if c, code := let(t, guard, secret); code != "disk_full" {
-			t.Errorf("%+v %s", c, code)
-		}
+	guard := httpauth.New(httpauth.Options{Keys: keys{"sk-steward-x": "ana"}, People: lost{}, Token: fixed("token")})
+	if c, code := let(t, guard, "sk-steward-x"); code != "disk_full" {
+		t.Errorf("%+v %s", c, code)
 	}
 	if c, code := let(t, guard, "token"); code != "" || !c.Admin || c.User != "local" {
 		t.Errorf("%+v %s", c, code)

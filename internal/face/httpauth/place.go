@@ -1,7 +1,6 @@
 package httpauth
 
 import (
-	"context"
 	"net"
 	"net/http"
 	"net/url"
@@ -20,6 +19,10 @@ func (g *Guard) place(w http.ResponseWriter, r *http.Request) (done bool, err er
 			With("use the address that Steward listens on, or add the name to the setting hosts")
 	}
 	origin := r.Header.Get("Origin")
+	if site := r.Header.Get("Sec-Fetch-Site"); origin == "" && (site == "cross-site" || site == "same-site") {
+		return false, fault.New(fault.Denied, "origin_refused", "another page made this request").
+			With("use Steward's own page, or add the page's origin to the setting origins and have it send CORS requests")
+	}
 	if origin == "" || sameHost(origin, r.Host) {
 		return false, nil
 	}
@@ -42,11 +45,9 @@ func (g *Guard) place(w http.ResponseWriter, r *http.Request) (done bool, err er
 	return true, nil
 }
 
-// hostAllowed reports whether the request was sent to one of our names. Where
-// everybody needs a key, a name proves nothing and only configured ones are
-// asked for.
+// hostAllowed reports whether the request was sent to one of our names.
 func (g *Guard) hostAllowed(r *http.Request) bool {
-	if g.o.RequireKey && len(g.o.Hosts) == 0 {
+	if g.o.AnyHost && len(g.o.Hosts) == 0 {
 		return true
 	}
 	name, port := splitHost(r.Host, defaultPort(r))
@@ -119,23 +120,4 @@ func (g *Guard) originConfigured(origin string) bool {
 func BeyondLoopback(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	return err != nil || !loopbackName(host)
-}
-
-// RequireKeys reports whether keys are needed on a listen address, and
-// refuses (keys_required) one that needs them while there is none.
-func RequireKeys(ctx context.Context, listen string, keys interface {
-	Any(ctx context.Context) (bool, error)
-}) (bool, error) {
-	if !BeyondLoopback(listen) {
-		return false, nil
-	}
-	any, err := keys.Any(ctx)
-	if err != nil {
-		return true, err
-	}
-	if !any {
-		return true, fault.New(fault.Denied, "keys_required", "Steward would be open to other machines on %s, and there is no key", listen).
-			With("make one with steward keys create, or listen on 127.0.0.1")
-	}
-	return true, nil
 }

@@ -2,63 +2,92 @@ package httpauth
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"steward/internal/fault"
 	"steward/internal/identity"
+	"steward/internal/secret"
 )
 
-// tokenFile holds the admin token of the server that runs on a data folder.
-const tokenFile = "admin.token"
+// tokenFile holds the token of the machine's own user. It lies in the data
+// folder, so that who can read it can read the database too. It is made at the
+// first start and kept until NewToken replaces it. It is read anew for every
+// request, so that a running server honours a new token at once, and refuses
+// the old one.
+const tokenFile = "token"
 
-// WriteAdminToken makes a fresh admin token and leaves it in the data folder,
-// readable for the owner of the process only: who can read the file can read
-// the database too. A server does so at start, which ends the old token.
-func WriteAdminToken(folder string) (string, error) {
-	token := identity.NewSecret()
-	err := writePrivate(filepath.Join(folder, tokenFile), token+"\n")
-	if err != nil {
-		return "", fault.New(fault.Unavailable, "token_unwritable", "the admin token cannot be written: %w", err).
-			With("make the data folder %s writable", folder)
+// TokenFile is the path of the token of a data folder.
+func TokenFile(folder string) string { return filepath.Join(folder, tokenFile) }
+
+// ReadToken returns the token of a data folder. A file that others than its
+// owner can read, that belongs to somebody else, or that holds anything but a
+// whole token is refused. Errors: token_missing (NotFound), token_unusable
+// (Denied; Unavailable where the system could not read it now).
+func ReadToken(folder string) (string, error) {
+	path := TokenFile(folder)
+	kind := fault.Denied
+	b, err := secret.ReadPrivate(path)
+	token := strings.TrimSpace(string(b))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fault.New(fault.NotFound, "token_missing", "the data folder %s has no token", folder).
+			With("steward token makes one; --data names another folder")
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.EIO):
+		kind = fault.Unavailable
+	case err != nil:
+	case !identity.WellFormed(token):
+		err = fmt.Errorf("%s is damaged", path)
+	default:
+		return token, nil
 	}
-	return token, nil
+	return "", fault.New(kind, "token_unusable", "the token cannot be used: %w", err).
+		With("call as the user who runs Steward; steward token --new replaces the file")
 }
 
-// writePrivate puts a whole file of mode 0600 in place, or leaves what is there.
-func writePrivate(path, content string) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".admin-*") // mode 0600
-	if err != nil {
-		return err
+// MakeToken returns the token of a data folder, and makes it where there is
+// none. Errors: token_unusable, token_unwritable.
+func MakeToken(folder string) (string, error) {
+	if token, err := ReadToken(folder); !fault.HasCode(err, "token_missing") {
+		return token, err
 	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	if _, err = f.WriteString(content); err != nil {
-		f.Close()
-		return err
+	// Of two processes that make it at once, one wins.
+	if err := writeToken(folder, os.Link); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", unwritable(folder, err)
 	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return ReadToken(folder)
 }
 
-// ReadAdminToken returns the token of the server that runs, or last ran, on
-// a data folder. Errors: token_missing (NotFound), token_unreadable.
-func ReadAdminToken(folder string) (string, error) {
-	b, err := os.ReadFile(filepath.Join(folder, tokenFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", fault.New(fault.NotFound, "token_missing", "no Steward has run on the data folder %s", folder).
-			With("start it with steward serve, or name its folder with --data")
+// NewToken replaces the token of a data folder. Errors: token_unwritable.
+func NewToken(folder string) (string, error) {
+	if err := writeToken(folder, os.Rename); err != nil {
+		return "", unwritable(folder, err)
 	}
+	return ReadToken(folder)
+}
+
+func unwritable(folder string, err error) error {
+	return fault.New(fault.Unavailable, "token_unwritable", "the token cannot be written: %w", err).
+		With("make the data folder %s writable", folder)
+}
+
+// writeToken writes a whole file of mode 0600 and puts it in place.
+func writeToken(folder string, place func(from, to string) error) error {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(folder, ".token-*") // mode 0600
 	if err != nil {
-		return "", fault.New(fault.Denied, "token_unreadable", "the admin token cannot be read: %w", err).
-			With("call as the user who runs Steward")
+		return err
 	}
-	return strings.TrimSpace(string(b)), nil
+	defer os.Remove(f.Name())
+	_, err = f.WriteString(identity.NewSecret() + "\n")
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return place(f.Name(), TokenFile(folder))
 }

@@ -19,6 +19,9 @@ import (
 	"steward/internal/tool"
 )
 
+// ignoredHeader names the members of a request that were passed over.
+const ignoredHeader = "Steward-Ignored"
+
 // events is what an answer comes from: a model's stream, or the turn of a
 // conversation told in the same words.
 type events = iter.Seq2[llm.Event, error]
@@ -61,6 +64,9 @@ func (f *face) chat(w http.ResponseWriter, r *http.Request, user string) error {
 	if err != nil {
 		return err
 	}
+	if passed := c.ignored(); len(passed) > 0 {
+		w.Header().Set(ignoredHeader, strings.Join(passed, ", "))
+	}
 	x := id.New()
 	a := &answer{id: "chatcmpl-" + hex.EncodeToString(x[:]), created: time.Now().Unix(), model: c.Model,
 		tools: tools, single: c.Parallel != nil && !*c.Parallel}
@@ -74,12 +80,15 @@ func (f *face) chat(w http.ResponseWriter, r *http.Request, user string) error {
 		} else {
 			t.Model = c.Model
 		}
-		if from, err = f.turn(ctx, w, user, conv, c, msgs, t); err != nil {
+		if from, err = f.turn(ctx, w, user, conv, c, system, msgs, t); err != nil {
 			return err
 		}
 	} else {
-		from = model.Model.Stream(ctx, &llm.Request{System: system, Transcript: llm.NewTranscript(msgs...),
-			Tools: tools, ToolChoice: choice, Sampling: sampling, Schema: schema, User: user, Labels: f.Labels | labelsOf(msgs)})
+		request := &llm.Request{System: system, Transcript: llm.NewTranscript(msgs...),
+			Tools: tools, ToolChoice: choice, Sampling: sampling, Schema: schema, User: user, Labels: f.Labels | labelsOf(msgs)}
+		if from, err = structured(ctx, model.Model, request, msgs); err != nil {
+			return err
+		}
 	}
 	if c.Stream {
 		usage := c.StreamOptions != nil && c.StreamOptions.IncludeUsage

@@ -30,7 +30,8 @@ func TestMain(m *testing.M) { leak.Main(m) }
 // node stands in for the runtime: a model that plays events, and
 // conversations whose turns play frames.
 type node struct {
-	events []llm.Event // what the model says; the last may be err
+	events []llm.Event        // what the model says; the last may be err
+	stream func() []llm.Event // makes the events of each call; nil: they are events
 	err    error
 	pause  chan struct{} // when set, the model waits for it before its first event
 	frames func(acc runtime.Accepted) []runtime.Frame
@@ -49,6 +50,9 @@ func (n *node) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, 
 	return func(yield func(llm.Event, error) bool) {
 		n.mu.Lock()
 		n.asked = r
+		if n.stream != nil {
+			n.events = n.stream()
+		}
 		n.mu.Unlock()
 		if n.pause != nil {
 			select {
@@ -161,6 +165,7 @@ func do(t *testing.T, s *httptest.Server, method, path, body string, headers ...
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.Header.Set("Content-Type", "application/json")
 	for _, h := range headers {
 		name, value, _ := strings.Cut(h, ": ")
 		r.Header.Set(name, value)
@@ -246,6 +251,13 @@ func handler(n *node) http.Handler {
 
 func post(h http.Handler, path, body string) (int, []byte) {
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest("POST", path, strings.NewReader(body)))
+	h.ServeHTTP(w, jsonRequest(path, strings.NewReader(body)))
 	return w.Code, w.Body.Bytes()
+}
+
+// jsonRequest posts JSON.
+func jsonRequest(path string, body io.Reader) *http.Request {
+	r := httptest.NewRequest("POST", path, body)
+	r.Header.Set("Content-Type", "application/json")
+	return r
 }

@@ -141,7 +141,7 @@ func (e *embeddingRequest) texts() ([]string, error) {
 		return nil, bad("model", "a model is needed").With("GET /v1/models lists them")
 	case e.Format != "" && e.Format != "float" && e.Format != "base64":
 		return nil, bad("encoding_format", "the encoding is float or base64, not %.40q", e.Format)
-	case !neutral(e.Dimensions, nil):
+	case len(e.Dimensions) > 0 && e.Dimensions.Kind() != 'n': // vectors of another length are not what was asked for
 		return nil, unsupported("dimensions", "dimensions is not supported").With("leave it out")
 	}
 	var texts []string

@@ -119,6 +119,8 @@ func status(e *fault.Error) int {
 	switch {
 	case e.Code == "auth_failed": // the provider's key is at fault, not the caller's
 		return http.StatusBadGateway
+	case e.Code == "media_type":
+		return httpauth.StatusOf(e)
 	case e.Code == "context_too_long", e.Kind == fault.Unsupported:
 		return http.StatusBadRequest
 	}

@@ -1,8 +1,10 @@
 package openai
 
 import (
+	"maps"
 	"net/http"
 	"regexp"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -32,28 +34,14 @@ type completion struct {
 	Effort           *string           `json:"reasoning_effort"`
 	Format           *formatPart       `json:"response_format"`
 	Metadata         map[string]string `json:"metadata"`
-	User             *string           `json:"user"` // whom the caller's own users are, is the caller's affair
-	SafetyIdentifier *string           `json:"safety_identifier"`
-	CacheKey         *string           `json:"prompt_cache_key"` // caching changes no answer
-	CacheRetention   *string           `json:"prompt_cache_retention"`
+	TopP             *float64          `json:"top_p"`
+	Seed             *int64            `json:"seed"`
+	FrequencyPenalty *float64          `json:"frequency_penalty"`
+	PresencePenalty  *float64          `json:"presence_penalty"`
 
-	N                jsontext.Value `json:"n"`
-	Store            jsontext.Value `json:"store"`
-	Seed             jsontext.Value `json:"seed"`
-	TopP             jsontext.Value `json:"top_p"`
-	FrequencyPenalty jsontext.Value `json:"frequency_penalty"`
-	PresencePenalty  jsontext.Value `json:"presence_penalty"`
-	LogitBias        jsontext.Value `json:"logit_bias"`
-	Logprobs         jsontext.Value `json:"logprobs"`
-	TopLogprobs      jsontext.Value `json:"top_logprobs"`
-	Modalities       jsontext.Value `json:"modalities"`
-	Audio            jsontext.Value `json:"audio"`
-	Prediction       jsontext.Value `json:"prediction"`
-	ServiceTier      jsontext.Value `json:"service_tier"`
-	Verbosity        jsontext.Value `json:"verbosity"`
-	WebSearch        jsontext.Value `json:"web_search_options"`
-	Functions        jsontext.Value `json:"functions"`
-	FunctionCall     jsontext.Value `json:"function_call"`
+	// Rest are the members that change nothing here, known to the protocol or
+	// not. Programs send many that they do not depend on.
+	Rest map[string]jsontext.Value `json:",embed"`
 }
 
 type toolPart struct {
@@ -80,7 +68,11 @@ type formatPart struct {
 // readCompletion reads and checks a request's body, apart from its messages.
 func readCompletion(w http.ResponseWriter, r *http.Request, limit int64) (*completion, error) {
 	var c completion
-	if err := httpauth.Decode(w, r, limit, &c); err != nil {
+	body, err := httpauth.ReadBody(w, r, limit)
+	if err == nil {
+		err = httpauth.UnmarshalKnown(body, &c)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if c.Model == "" {
@@ -92,57 +84,28 @@ func readCompletion(w http.ResponseWriter, r *http.Request, limit int64) (*compl
 	if c.StreamOptions != nil && !c.Stream {
 		return nil, bad("stream_options", "stream_options go with \"stream\": true")
 	}
-	return &c, c.checkNeutral()
+	return &c, nil
 }
 
-// checkNeutral refuses the parameters that Steward has no way to honour,
-// unless they are what they would be if they were left out.
-func (c *completion) checkNeutral() error {
-	for _, p := range []struct {
-		name    string
-		value   jsontext.Value
-		neutral []string
-	}{
-		{"n", c.N, []string{"1"}},
-		{"store", c.Store, []string{"false"}},
-		{"seed", c.Seed, nil},
-		{"top_p", c.TopP, []string{"1"}},
-		{"frequency_penalty", c.FrequencyPenalty, []string{"0"}},
-		{"presence_penalty", c.PresencePenalty, []string{"0"}},
-		{"logit_bias", c.LogitBias, []string{"{}"}},
-		{"logprobs", c.Logprobs, []string{"false"}},
-		{"top_logprobs", c.TopLogprobs, []string{"0"}},
-		{"modalities", c.Modalities, []string{`["text"]`}},
-		{"audio", c.Audio, nil},
-		{"prediction", c.Prediction, nil},
-		{"service_tier", c.ServiceTier, []string{`"auto"`, `"default"`}},
-		{"verbosity", c.Verbosity, []string{`"medium"`}},
-		{"web_search_options", c.WebSearch, nil},
-		{"functions", c.Functions, []string{"[]"}},
-		{"function_call", c.FunctionCall, []string{`"none"`}},
-	} {
-		if !neutral(p.value, p.neutral) {
-			return unsupported(p.name, "%s is not supported", p.name).With("leave it out")
-		}
-	}
-	return nil
-}
+// silent are members that change no answer wherever they are honoured.
+var silent = []string{"user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "service_tier"}
 
-// neutral reports whether a value is absent, null, or one of a few.
-func neutral(v jsontext.Value, values []string) bool {
-	if len(v) == 0 || v.Kind() == 'n' {
-		return true
-	}
-	v = v.Clone()
-	if v.Canonicalize() != nil {
-		return false
-	}
-	for _, n := range values {
-		if string(v) == n {
-			return true
+// asDefault are the values with which other members say what holds anyway.
+var asDefault = map[string]string{"n": "1", "store": "false", "logit_bias": "{}", "logprobs": "false", "top_logprobs": "0",
+	"modalities": `["text"]`, "verbosity": `"medium"`, "functions": "[]", "function_call": `"none"`}
+
+// ignored names the members of the request that are passed over although they
+// ask for something, in order.
+func (c *completion) ignored() []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(c.Rest)) {
+		v := c.Rest[name].Clone()
+		if slices.Contains(silent, name) || v.Kind() == 'n' || v.Canonicalize() == nil && string(v) == asDefault[name] {
+			continue
 		}
+		out = append(out, name)
 	}
-	return false
+	return out
 }
 
 // sampling reads how the model is to answer.
@@ -151,6 +114,16 @@ func (c *completion) sampling() (s llm.Sampling, err error) {
 	if t := c.Temperature; t != nil && (*t < 0 || *t > 2) {
 		return s, bad("temperature", "the temperature is a number from 0 to 2, not %v", *t)
 	}
+	for _, f := range []struct {
+		name      string
+		v         *float64
+		low, high float64
+	}{{"top_p", c.TopP, 0, 1}, {"frequency_penalty", c.FrequencyPenalty, -2, 2}, {"presence_penalty", c.PresencePenalty, -2, 2}} {
+		if f.v != nil && (*f.v < f.low || *f.v > f.high) {
+			return s, bad(f.name, "%s is a number from %v to %v, not %v", f.name, f.low, f.high, *f.v)
+		}
+	}
+	s.TopP, s.Seed, s.FrequencyPenalty, s.PresencePenalty = c.TopP, c.Seed, c.FrequencyPenalty, c.PresencePenalty
 	for name, n := range map[string]*int{"max_tokens": c.MaxTokens, "max_completion_tokens": c.MaxCompletion} {
 		if n != nil && *n < 1 {
 			return s, bad(name, "%s is at least 1, not %d", name, *n)

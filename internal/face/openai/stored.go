@@ -2,10 +2,14 @@ package openai
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"strings"
 
+	"steward/internal/face/httpauth"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/identity"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/runtime"
@@ -21,7 +25,7 @@ const conversationHeader = "Steward-Conversation"
 // begins one with an agent. The conversation's own tools run here; of what
 // they do the caller gets the answer only. The turn goes on when the caller
 // goes away.
-func (f *face) turn(ctx context.Context, w http.ResponseWriter, user, conv string, c *completion, msgs []*message.Message, t runtime.Turn) (events, error) {
+func (f *face) turn(ctx context.Context, w http.ResponseWriter, user, conv string, c *completion, system string, msgs []*message.Message, t runtime.Turn) (events, error) {
 	last := msgs[len(msgs)-1]
 	t.Content = last.Blocks
 	if m := c.Metadata["message_id"]; m != "" {
@@ -31,7 +35,17 @@ func (f *face) turn(ctx context.Context, w http.ResponseWriter, user, conv strin
 		return nil, err
 	}
 	if conv == "" {
-		return f.begun(ctx, w, user, len(msgs), t)
+		if before := transcript(system, msgs[:len(msgs)-1]); before != nil {
+			t.Content = append([]message.Block{before}, t.Content...)
+		}
+		return f.begun(ctx, w, user, t)
+	}
+	if system != "" { // the conversation has its own; a client that sends one should know
+		w.Header().Add(ignoredHeader, "system messages")
+	}
+	if user == identity.Anonymous { // whoever calls without a credential is the same to us
+		return nil, fault.New(fault.Unauthentic, "key_missing", "a conversation is continued with a credential only").
+			With("send the token (steward token) or a key as the API key")
 	}
 	x, ok := id.Parse(conv)
 	if !ok {
@@ -65,12 +79,41 @@ func own(conv string, c *completion, last *message.Message) error {
 	return nil
 }
 
-// begun begins a conversation with an agent; a header names it.
-func (f *face) begun(ctx context.Context, w http.ResponseWriter, user string, said int, t runtime.Turn) (events, error) {
-	if said != 1 {
-		return nil, bad("messages", "a conversation with an agent begins with one message").
-			With("go on with metadata.conversation_id: the header %s of the first answer names it", conversationHeader)
+// transcript attaches to a turn what a client tells of a conversation that
+// Steward does not know. Nobody can say who wrote it, so it is content of
+// others to the agent, instructions of the role system included.
+func transcript(system string, msgs []*message.Message) message.Block {
+	var b strings.Builder
+	add := func(who, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "[%s]\n%s\n\n", who, text)
+		}
 	}
+	add("system", system)
+	for _, m := range msgs {
+		for _, block := range m.Blocks {
+			switch x := block.(type) {
+			case *message.Text:
+				add(string(m.Role), x.Text)
+			case *message.ToolCall:
+				add(string(m.Role), x.Name+" "+string(x.Args))
+			case *message.ToolResult:
+				add(string(m.Role), x.Plain())
+			case *message.Image:
+				add(string(m.Role), "(an image, which is not attached)")
+			case *message.File:
+				add(string(m.Role), "(the file "+x.Name+", which is not attached)")
+			}
+		}
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	return &message.File{MIME: "text/plain", Name: "the conversation so far, as the client tells it", Data: []byte(strings.TrimRight(b.String(), "\n"))}
+}
+
+// begun begins a conversation with an agent; a header names it.
+func (f *face) begun(ctx context.Context, w http.ResponseWriter, user string, t runtime.Turn) (events, error) {
 	acc, err := f.Node.Send(ctx, user, t)
 	if fault.HasCode(err, "agent_not_found") {
 		err = fault.Of(err).Detail("param", "model")
@@ -99,6 +142,9 @@ func (f *face) follow(ctx context.Context, user string, acc runtime.Accepted, yi
 
 // agents returns the names under which agents are models.
 func (f *face) agents(ctx context.Context) []string {
+	if c, err := httpauth.From(ctx); err != nil || c.User == identity.Anonymous {
+		return nil
+	}
 	n, ok := f.Node.(interface {
 		Agents(context.Context) []runtime.AgentView
 	})

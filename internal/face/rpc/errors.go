@@ -31,7 +31,7 @@ func codeOf(k fault.Kind) connect.Code {
 		return connect.CodePermissionDenied
 	case fault.Unauthentic:
 		return connect.CodeUnauthenticated
-	case fault.TooLarge, fault.RateLimited, fault.Exhausted:
+	case fault.TooLarge, fault.RateLimited, fault.Exhausted, fault.NoSpace:
 		return connect.CodeResourceExhausted
 	case fault.Unsupported:
 		return connect.CodeUnimplemented

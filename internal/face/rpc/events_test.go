@@ -130,7 +130,7 @@ func (s *stream) ends(code codes.Code, reason string) {
 
 func TestSubscribeByGRPC(t *testing.T) {
 	h := newHappening(t, 0)
-	s := serve(t, httpauth.Options{Keys: keys{}, RequireKey: true}, Options{Events: h})
+	s := serve(t, httpauth.Options{Keys: keys{}}, Options{Events: h})
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	anna := []string{"authorization", "Bearer " + annas}
@@ -184,7 +184,7 @@ func TestSubscribeByGRPC(t *testing.T) {
 
 func TestSubscribeRefuses(t *testing.T) {
 	h := newHappening(t, 0)
-	s := serve(t, httpauth.Options{Keys: keys{}, RequireKey: true}, Options{Events: h})
+	s := serve(t, httpauth.Options{Keys: keys{}}, Options{Events: h})
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	anna := []string{"authorization", "Bearer " + annas}
@@ -245,7 +245,7 @@ func (r *revocable) revoke() {
 func TestRevokedKeyEndsStreams(t *testing.T) {
 	for _, quiet := range []bool{false, true} {
 		h, k := newHappening(t, map[bool]time.Duration{false: time.Hour, true: 20 * time.Millisecond}[quiet]), &revocable{}
-		s := serve(t, httpauth.Options{Keys: k, RequireKey: true}, Options{Events: h})
+		s := serve(t, httpauth.Options{Keys: k}, Options{Events: h})
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		st := s.stream(ctx, &eventpb.SubscribeRequest{}, "authorization", "Bearer "+annas)
 		st.next()

@@ -35,7 +35,7 @@ func TestHealth(t *testing.T) {
 		}
 		return nil
 	}
-	s := serve(t, httpauth.Options{Keys: keys{}, RequireKey: true}, Options{Ready: ready, Every: 5 * time.Millisecond})
+	s := serve(t, httpauth.Options{Keys: keys{}}, Options{Ready: ready, Every: 5 * time.Millisecond})
 	c := health.NewHealthClient(s.conn)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -100,7 +100,7 @@ func TestHealth(t *testing.T) {
 // TestReflection asks as grpcurl does, and finds the comments that say what
 // the methods are for.
 func TestReflection(t *testing.T) {
-	s := serve(t, httpauth.Options{Keys: keys{}, RequireKey: true}, Options{})
+	s := serve(t, httpauth.Options{Keys: keys{}}, Options{})
 	ask := func(key string, in ...*reflection.ServerReflectionRequest) (out []*reflection.ServerReflectionResponse, err error) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()

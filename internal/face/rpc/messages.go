@@ -31,7 +31,7 @@ func (m messages) QueryMessages(ctx context.Context, in *searchpb.QueryMessagesR
 	if err != nil {
 		return nil, err
 	}
-	out := &searchpb.QueryMessagesResponse{Hits: make([]*searchpb.Hit, len(page.Hits)), Next: string(page.Next)}
+	out := &searchpb.QueryMessagesResponse{Hits: make([]*searchpb.Hit, len(page.Hits)), Next: string(page.Next), Behind: page.Behind}
 	for i := range page.Hits {
 		out.Hits[i] = hitOf(&page.Hits[i])
 	}

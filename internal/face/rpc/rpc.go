@@ -149,7 +149,7 @@ func (f *Face) Mount(mux *http.ServeMux) error {
 func (f *Face) guarded(h http.Handler) http.Handler {
 	refusals := connect.NewErrorWriter()
 	return f.Guard.Wrap(private(h), func(w http.ResponseWriter, r *http.Request, err error) {
-		if !refusals.IsSupported(r) {
+		if !refusals.IsSupported(r) || fault.HasCode(err, "media_type") {
 			httpauth.WriteError(w, r, f.Logger, err)
 			return
 		}

@@ -159,7 +159,7 @@ func TestErrors(t *testing.T) {
 	for kind, want := range map[fault.Kind]codes.Code{
 		fault.Invalid: codes.InvalidArgument, fault.NotFound: codes.NotFound, fault.Conflict: codes.Aborted, fault.Denied: codes.PermissionDenied,
 		fault.Unauthentic: codes.Unauthenticated, fault.TooLarge: codes.ResourceExhausted, fault.RateLimited: codes.ResourceExhausted,
-		fault.Exhausted: codes.ResourceExhausted, fault.Unsupported: codes.Unimplemented, fault.Unavailable: codes.Unavailable,
+		fault.Exhausted: codes.ResourceExhausted, fault.NoSpace: codes.ResourceExhausted, fault.Unsupported: codes.Unimplemented, fault.Unavailable: codes.Unavailable,
 		fault.Timeout: codes.DeadlineExceeded, fault.Cancelled: codes.Canceled, fault.Internal: codes.Internal,
 	} {
 		e := fault.New(kind, "some_code", "it went wrong").With("do this").Retrying(fault.RetryAfter, 1500*time.Millisecond).
@@ -218,7 +218,7 @@ func TestAPanicIsAnError(t *testing.T) {
 // TestWhoIsLetIn tries every protocol with and without keys, from foreign
 // pages and under foreign names.
 func TestWhoIsLetIn(t *testing.T) {
-	s := serve(t, httpauth.Options{Keys: keys{}, RequireKey: true, AdminToken: "admin", Hosts: []string{"127.0.0.1"}, Origins: []string{"https://app.example"}}, Options{})
+	s := serve(t, httpauth.Options{Keys: keys{}, Token: func() (string, error) { return "admin", nil }, Hosts: []string{"127.0.0.1"}, Origins: []string{"https://app.example"}}, Options{})
 	var user string
 	s.node.list = func(u, _, _ string) ([]tool.Spec, error) { user = u; return nil, nil }
 	s.node.find = func(u string, _ search.Query) (search.Page, error) { user = u; return search.Page{}, nil }
@@ -398,7 +398,7 @@ func FuzzJSON(f *testing.F) {
 	}, find: func(_ string, q search.Query) (search.Page, error) {
 		return search.Page{Hits: []search.Hit{{Title: q.Text, Line: search.Line{Text: q.Tool, At: q.Since}}}, Next: q.After}, nil
 	}}
-	face := New(Options{Node: n, Guard: httpauth.New(httpauth.Options{})})
+	face := New(Options{Node: n, Guard: httpauth.New(httpauth.Options{Token: func() (string, error) { return "token", nil }})})
 	mux := http.NewServeMux()
 	if err := face.Mount(mux); err != nil {
 		f.Fatal(err)
@@ -409,7 +409,7 @@ func FuzzJSON(f *testing.F) {
 			path = toolpb.ToolExecuteToolProcedure
 		}
 		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1"+path, strings.NewReader(body))
-		r.RemoteAddr = "127.0.0.1:1"
+		r.Header.Set("Authorization", "Bearer token")
 		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, r)

@@ -111,6 +111,7 @@ func (w *world) call(t *testing.T, token, method, path, body string) (int, strin
 	if err != nil {
 		t.Fatal(err)
 	}
+	req.Header.Set("Content-Type", "application/json")
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}

@@ -81,7 +81,7 @@ func agentLines(agents []AgentLine, all []catalog.Listing) []agentLine {
 	var out []agentLine
 	for _, l := range agents {
 		if !slices.ContainsFunc(all, func(x catalog.Listing) bool { return x.Path == l.Path }) {
-			out = append(out, agentLine{l, ""})
+			out = append(out, agentLine{AgentLine: l})
 		}
 	}
 	for _, l := range all {
@@ -92,7 +92,7 @@ func agentLines(agents []AgentLine, all []catalog.Listing) []agentLine {
 		case l.Kind == catalog.KindSource:
 			text = "from " + l.Dir
 		}
-		out = append(out, agentLine{AgentLine{l.Path, text}, StatusWords(l)})
+		out = append(out, agentLine{AgentLine{l.Path, text}, StatusWords(l), l.Waits()})
 	}
 	return out
 }
@@ -108,11 +108,11 @@ func (m *chat) agentList(agents []agentLine) string {
 	var b strings.Builder
 	waits := false
 	for _, l := range agents {
+		waits = waits || l.waits
 		mark := " "
 		if l.Path == m.agent {
 			mark = "*"
 		}
-		waits = waits || l.status == string(catalog.Pending) || l.status == "changed"
 		line := fmt.Sprintf("%s %-*s  %-*s%s", mark, wide, l.Path, states, l.status, oneLine(firstOf(l.Description), 400))
 		b.WriteString(strings.TrimRight(cut(bare(line), max(m.width-1, 10)), " ") + "\n")
 	}

@@ -19,6 +19,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/pattern"
 	"steward/internal/runtime"
+	"steward/internal/tool"
 )
 
 // replying is where the person is in answering a question with more than yes
@@ -53,10 +54,19 @@ type termsMsg struct {
 	err      error
 }
 
-// question shows everything that an approval binds: the tool and its whole
-// arguments, a member per line, nothing hidden; why it is asked, what had been
-// read, who answers and until when.
-func (t *turn) question(v *runtime.CallView) string {
+// mostValue is how much of an argument is shown before it is cut, and mostArgs
+// how many arguments are.
+const (
+	mostValue = 600
+	mostArgs  = 40
+)
+
+// question shows all that an approval binds: the tool and its arguments, a
+// member per line, nothing hidden; why it is asked, what had been read, who
+// answers and until when. Where an argument is long or marked, a list of all of
+// them comes first. Unless whole, long values are cut, so that no argument
+// pushes another one off the screen; cut reports that.
+func (t *turn) question(v *runtime.CallView, whole bool) (text string, cut bool) {
 	var b strings.Builder
 	what, args := asked(v)
 	a := v.Approval
@@ -64,7 +74,26 @@ func (t *turn) question(v *runtime.CallView) string {
 	if a.Reason != "" {
 		b.WriteString(t.hang(t.dim, oneLine(a.Reason, 400)) + "\n")
 	}
-	for _, l := range members(args) {
+	lines := members(args)
+	list, marked := argumentList(a.Arguments)
+	for i, l := range lines {
+		if n := len(l); n > mostValue && len(lines) > 1 || len(lines) > mostArgs+2 && i > mostArgs {
+			cut = true
+			if !whole {
+				lines[i] = strings.ToValidUTF8(l[:min(n, mostValue)], "") + "…"
+			}
+		}
+	}
+	if cut && !whole && len(lines) > mostArgs+2 {
+		lines = append(lines[:mostArgs+1:mostArgs+1], "  …", "}")
+	}
+	switch {
+	case marked:
+		b.WriteString(t.hang(t.warn, bare(list)) + "\n")
+	case cut:
+		b.WriteString(t.hang(lipgloss.NewStyle(), bare(list)) + "\n")
+	}
+	for _, l := range lines {
 		b.WriteString(t.hang(lipgloss.NewStyle(), bare(l)) + "\n")
 	}
 	if told := effect.Told(a.Labels, a.Read); told != "" {
@@ -73,7 +102,63 @@ func (t *turn) question(v *runtime.CallView) string {
 	if about := aboutQuestion(a, t.now()); about != "" {
 		b.WriteString(t.hang(t.dim, oneLine(about, 400)) + "\n")
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return strings.TrimSuffix(b.String(), "\n"), cut
+}
+
+// argumentList names the arguments of a call with their sizes and marks, those
+// that are marked first; marked reports whether any is.
+func argumentList(args []tool.Argument) (list string, marked bool) {
+	var first, rest []string
+	total := 0
+	for _, a := range args {
+		total += a.Size
+		name := Cut(bare(a.Name), 40)
+		if len(a.Marks) > 0 {
+			first = append(first, fmt.Sprintf("%s (%s: %s)", name, SizeOf(a.Size), strings.Join(a.Marks, ", ")))
+		} else {
+			rest = append(rest, fmt.Sprintf("%s (%s)", name, SizeOf(a.Size)))
+		}
+	}
+	all := append(first, rest...)
+	if n := len(all) - mostArgs; n > 0 {
+		all = append(all[:mostArgs], fmt.Sprintf("%d more", n))
+	}
+	return fmt.Sprintf("%s, %s: %s", counted(len(args), "argument"), SizeOf(total), strings.Join(all, " · ")), len(first) > 0
+}
+
+// ArgumentsLine tells the arguments of a question on one line: none of them
+// takes the room of the others, and the names of those that are marked come
+// first.
+func ArgumentsLine(q *effect.Question) string {
+	var parts []string
+	for _, l := range members(string(q.Args)) {
+		if l = strings.TrimPrefix(l, "  "); len(l) > 60 {
+			l = strings.ToValidUTF8(l[:60], "") + "…,"
+		}
+		parts = append(parts, l)
+	}
+	line := bare(strings.Join(parts, ""))
+	var look []string
+	for _, a := range q.Arguments {
+		if len(a.Marks) > 0 {
+			look = append(look, Cut(bare(a.Name), 20))
+		}
+	}
+	if len(look) > 0 {
+		line = "! " + strings.Join(look, ", ") + ": " + line
+	}
+	return line
+}
+
+// SizeOf is a number of bytes in a person's words.
+func SizeOf(n int) string {
+	switch {
+	case n < 1000:
+		return fmt.Sprintf("%d bytes", n)
+	case n < 1_000_000:
+		return fmt.Sprintf("%.1f KB", float64(n)/1e3)
+	}
+	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
 }
 
 // hang writes a text in from the left, all its lines alike.
@@ -208,19 +293,29 @@ func (m *chat) decide(name string, now, before time.Time) (tea.Cmd, bool) {
 		m.write(editingArgs, escaped(indented(args)))
 	case "r":
 		m.write(givingReason, "")
+	case "v":
+		m.reply = reply{}
+		whole, _ := m.turn.question(&a.CallView, true)
+		m.print(m.turn.piece(kindNote, whole))
+		a.asked = false // what stands last on the screen is what an answer means
+		m.print(m.turn.ask()...)
 	}
 	return nil, true
 }
 
 // replies are the keys by which a question can be answered.
 func (m *chat) replies(a *activity) string {
+	keys := "ycpner"
 	switch {
 	case a.Approval.Foreign:
-		return ""
+		keys = ""
 	case a.Approval.Pattern == nil || a.Approval.NoGrant != "":
-		return "yner"
+		keys = "yner"
 	}
-	return "ycpner"
+	if a.cut {
+		keys += "v"
+	}
+	return keys
 }
 
 // give gives the answer. The node has the last word.
@@ -452,12 +547,12 @@ func (m *chat) replyLine(a *activity) string {
 		return "Esc goes back"
 	}
 	keys := m.replies(a)
-	words := []string{"y once", "c in this conversation", "p always like this", "e edit", "n no", "r no, because"}
+	words := []string{"v view all", "y once", "c in this conversation", "p always like this", "e edit", "n no", "r no, because"}
 	switch {
 	case m.width < 80:
-		words = []string{"c conversation", "p always", "e edit", "r reason"}
+		words = []string{"v view all", "c conversation", "p always", "e edit", "r reason"}
 	case m.width < 100:
-		words = []string{"y once", "c this conversation", "p always", "e edit", "n no", "r reason"}
+		words = []string{"v view all", "y once", "c this conversation", "p always", "e edit", "n no", "r reason"}
 	}
 	words = slices.DeleteFunc(words, func(w string) bool { return !strings.Contains(keys, w[:1]) })
 	return strings.Join(append(words, "Esc stops"), " · ")
@@ -489,19 +584,27 @@ func escaped(s string) string {
 	return b.String()
 }
 
+// EscapedJSON writes what is not seen in a JSON text by escapes, which mean the same.
+func EscapedJSON(s string) string { return escaped(s) }
+
 // Visible makes text show everything that it holds, for what a person decides about.
 func Visible(s string) string { return bare(s) }
 
 // QuestionShown writes all that a question is about, within a width in columns.
-func QuestionShown(q *effect.Question, width int, now time.Time) string {
+// Unless whole, long arguments are cut.
+func QuestionShown(q *effect.Question, width int, now time.Time, whole bool) string {
 	t := turn{look: newLook(false), now: func() time.Time { return now }}
 	if t.paint.width = width; width == 0 { // it is written to no terminal
 		t.paint.width = 1 << 16
 	}
 	v := runtime.CallView{Name: q.Tool, Args: string(q.Args), Approval: &runtime.ApprovalView{ID: q.ID, Hash: q.Hash, Reason: q.Reason,
-		Expires: q.Expires, Rule: q.Rule, Labels: q.Labels, Read: q.Read, Approvers: q.Approvers}}
+		Expires: q.Expires, Rule: q.Rule, Labels: q.Labels, Read: q.Read, Approvers: q.Approvers, Arguments: q.Arguments}}
 	var b strings.Builder
-	b.WriteString(t.question(&v) + "\n")
+	text, cut := t.question(&v, whole)
+	b.WriteString(text + "\n")
+	if cut && !whole {
+		fmt.Fprintf(&b, "  cut: steward approvals show %s --whole shows all of it\n", q.Short[:min(8, len(q.Short))])
+	}
 	for _, l := range [][2]string{{"id", q.Short}, {"version", q.Version}, {"agent", strings.Join(append(slices.Clone(q.Lineage), q.Agent), " > ")},
 		{"for", q.User}, {"in", q.Conversation}, {"policy", q.Policy}, {"once", q.NoGrant}} {
 		if l[1] != "" {

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/pattern"
 	"steward/internal/runtime"
+	"steward/internal/tool"
 )
 
 // Question shows what is asked with another pattern, under a hash of its own.
@@ -278,5 +280,41 @@ func TestWhatIsNotSeenIsWrittenOut(t *testing.T) {
 		if got := UntilWhen(at, now); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+func TestALongArgumentIsCutUntilItIsViewed(t *testing.T) {
+	long := strings.Repeat("lorem ipsum ", 5000)
+	d, node := asking(t, func(a *runtime.ApprovalView) {
+		a.Agent, a.Tool, a.Args = "post", "post.send", `{"body":"`+long+`","bcc":"mallory@example.com"}`
+		a.Arguments = tool.Arguments([]byte(a.Args), []byte(`{"properties":{"body":{}}}`))
+	})
+	got := d.seen()
+	if strings.Count(got, "ipsum") > 60 || !strings.Contains(got, "mallory@example.com") || !strings.Contains(got, "bcc (21 bytes: not in the tool's schema)") ||
+		!strings.Contains(strings.Join(strings.Fields(got), " "), "body (60.0 KB)") || !strings.Contains(got, "v view all") {
+		t.Fatalf("%.3000s", got)
+	}
+	d.slowly(press("v"))
+	got = d.seen()
+	if strings.Count(got, "ipsum") < 5000 || len(node.decided) != 0 {
+		t.Errorf("v shows %d of 5000; %+v", strings.Count(got, "ipsum"), node.decided)
+	}
+	if after := got[strings.LastIndex(got, "? post wants post.send"):]; strings.Count(after, "ipsum") > 60 || !strings.Contains(after, "mallory") {
+		t.Error("the question does not stand last")
+	}
+	many := make([]string, 100)
+	for i := range many {
+		many[i] = fmt.Sprintf(`"a%d":1`, i)
+	}
+	args := "{" + strings.Join(many, ",") + "}"
+	q := effect.Question{Short: "0123456789", Tool: "x.y", Args: []byte(args), Arguments: tool.Arguments([]byte(args), nil)}
+	if got := QuestionShown(&q, 80, d.now(), false); !strings.Contains(got, "60 more") || strings.Contains(got, `"a99":1`) || !strings.Contains(got, "show 01234567 --whole") {
+		t.Errorf("%s", got)
+	}
+	if got := QuestionShown(&q, 80, d.now(), true); !strings.Contains(got, `"a99":1`) {
+		t.Errorf("%s", got)
+	}
+	if got := ArgumentsLine(&effect.Question{Args: []byte(`{"a":"` + long + `","b":1}`)}); len(got) > 100 || !strings.Contains(got, `"b":1`) {
+		t.Errorf("%s", got)
 	}
 }

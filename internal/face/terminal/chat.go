@@ -43,6 +43,8 @@ type chat struct {
 	shelf   []record.Conversation
 	models  []string
 	sending string              // what is on its way and not yet durable
+	outbox  []string            // what is sent after that, in order
+	weighed string              // the long text whose size was told
 	editing *conversation.Entry // what the input is written in place of
 
 	frames   chan watched // of the present watch
@@ -114,11 +116,12 @@ func newChat(ctx context.Context, o Options) (*chat, error) {
 	})
 	in.Placeholder = "Ask something, or /help"
 	m.input = in
-	return m, m.restyle()
+	m.restyle()
+	return m, nil
 }
 
 // restyle follows the terminal's size, colours and background.
-func (m *chat) restyle() error {
+func (m *chat) restyle() {
 	colour := m.profile >= colorprofile.ANSI
 	m.turn.look = newLook(colour)
 	styles := textarea.DefaultStyles(m.dark)
@@ -130,7 +133,7 @@ func (m *chat) restyle() error {
 	m.input.SetStyles(styles)
 	m.input.MaxHeight = max(1, min(8, m.part()))
 	m.input.SetWidth(max(m.width-1, 8))
-	return m.turn.paint.set(m.width, m.dark, colour)
+	m.turn.paint.set(m.width, m.dark, colour)
 }
 
 // Init implements tea.Model.
@@ -149,7 +152,7 @@ func (m *chat) update(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = max(msg.Width, 10), max(msg.Height, 4)
-		m.must(m.restyle())
+		m.restyle()
 		if !m.ready {
 			return m.tick(firstFrame, func(time.Time) tea.Msg { return drawn{} })
 		}
@@ -166,10 +169,10 @@ func (m *chat) update(msg tea.Msg) tea.Cmd {
 		}
 	case tea.ColorProfileMsg:
 		m.profile = msg.Profile
-		m.must(m.restyle())
+		m.restyle()
 	case tea.BackgroundColorMsg:
 		m.dark = msg.IsDark()
-		m.must(m.restyle())
+		m.restyle()
 	case tea.KeyPressMsg:
 		return m.key(msg)
 	case printed:
@@ -197,8 +200,7 @@ func (m *chat) update(msg tea.Msg) tea.Cmd {
 			m.say("the title is now: " + m.named)
 		}
 	case modelsMsg:
-		m.models = msg.names
-		m.answer(told{strings.Join(append(msg.names, "/model NAME uses one"), "\n"), msg.err})
+		m.showModels(msg)
 	case agentsMsg:
 		m.showAgents(msg)
 	case heardMsg:
@@ -229,13 +231,6 @@ func (m *chat) update(msg tea.Msg) tea.Cmd {
 		return cmd
 	}
 	return nil
-}
-
-// must tells of a fault of the drawing itself.
-func (m *chat) must(err error) {
-	if err != nil {
-		m.fail(err)
-	}
 }
 
 func (m *chat) answer(t told) {
@@ -320,7 +315,11 @@ func (m *chat) next(text string) runtime.Turn {
 
 // send sends what stands in the input.
 func (m *chat) send(text string) tea.Cmd {
-	if m.editing != nil {
+	switch {
+	case m.sending != "" || len(m.outbox) > 0:
+		m.outbox = append(m.outbox, text)
+		return nil
+	case m.editing != nil:
 		return m.replace(text)
 	}
 	return m.dispatch(m.next(text), text, nil)
@@ -346,6 +345,11 @@ func (m *chat) accepted(s sent) tea.Cmd {
 		} else if s.text != "" {
 			m.say("not sent: " + s.text)
 		}
+		for _, text := range m.outbox { // they were meant to follow it
+			m.past.keep(text)
+			m.say("not sent: " + text)
+		}
+		m.outbox = nil
 		return nil
 	}
 	if note := HiddenNote(s.Hidden); note != "" {
@@ -358,6 +362,11 @@ func (m *chat) accepted(s sent) tea.Cmd {
 	}
 	if unseen {
 		m.turn.start()
+	}
+	if len(m.outbox) > 0 {
+		text := m.outbox[0]
+		m.outbox = m.outbox[1:]
+		return tea.Batch(cmd, m.dispatch(m.next(text), text, nil))
 	}
 	return cmd
 }

@@ -31,10 +31,13 @@ func (m *chat) screen() string {
 // above is the live part over the input; it ends with a line feed.
 func (m *chat) above() string {
 	asks := m.asks()
-	most := max(1, m.height-m.part()-m.input.Height()-4-len(asks)) // a call's question, an empty line, the line below
+	most := max(1, m.height-m.part()-m.input.Height()-4-len(asks)-min(len(m.outbox), 3)) // a call's question, an empty line, the line below
 	lines := append(m.turn.live(most, m.spinner()), asks...)
 	if m.sending != "" {
 		lines = append(lines, m.turn.dim.Render(cut(m.spinner()+" sending: "+oneLine(m.sending, 400), m.width-1)))
+	}
+	for _, text := range m.outbox[:min(len(m.outbox), 3)] {
+		lines = append(lines, m.turn.dim.Render(cut("then: "+oneLine(text, 400), m.width-1)))
 	}
 	if a, n := m.turn.pending(); a != nil {
 		lines = append(lines, m.turn.warn.Render(cut(m.allowLine(a, n), m.width-1)))

@@ -241,11 +241,6 @@ type told struct {
 }
 
 func (m *chat) choose(name string) tea.Cmd {
-	if name != "" {
-		m.model = name
-		m.say("from now on: " + name)
-		return nil
-	}
 	if m.opt.Models == nil {
 		m.say("the models cannot be listed here")
 		return nil
@@ -254,13 +249,36 @@ func (m *chat) choose(name string) tea.Cmd {
 		ctx, cancel := context.WithTimeout(m.ctx, 10*time.Second)
 		defer cancel()
 		names, err := m.opt.Models(ctx)
-		return modelsMsg{names, err}
+		return modelsMsg{names, name, err}
 	}
 }
 
+// modelsMsg is the answer to /model.
 type modelsMsg struct {
-	names []string
-	err   error
+	names  []string
+	chosen string // that is to be used; empty: they are only listed
+	err    error
+}
+
+func (m *chat) showModels(l modelsMsg) {
+	provider, _, full := strings.Cut(l.chosen, "/")
+	switch {
+	case l.err != nil:
+		m.fail(l.err)
+		return
+	case l.chosen == "":
+		m.say(strings.Join(append(slices.Clone(l.names), "/model NAME uses one"), "\n"))
+	case slices.Contains(l.names, l.chosen), full && !slices.ContainsFunc(l.names, func(n string) bool { return strings.HasPrefix(n, provider+"/") }) && slices.Contains(settings.Vendors(), provider):
+		m.model = l.chosen // a vendor that cannot be asked now may have it
+		m.say("from now on: " + l.chosen)
+	default:
+		say := "there is no model " + oneLine(l.chosen, 80) + "; /model lists them"
+		if w := settings.Likely(l.chosen, l.names); w != "" {
+			say = "there is no model " + oneLine(l.chosen, 80) + "; did you mean /model " + w + "?"
+		}
+		m.say(say)
+	}
+	m.models = l.names
 }
 
 func (m *chat) tools(string) tea.Cmd {

@@ -102,6 +102,13 @@ func (h *history) add(s string) error {
 	return errors.Join(err, f.Close())
 }
 
+// keep holds on to a text that was not sent: Up brings it back, and nothing is
+// written to the file.
+func (h *history) keep(s string) {
+	h.lines = append(h.lines, s)
+	h.at, h.draft = len(h.lines), ""
+}
+
 // move goes back (-1) or forth (+1) from the text that stands in the input.
 func (h *history) move(by int, now string) (string, bool) {
 	next := h.at + by

@@ -24,6 +24,8 @@ func StatusWords(l catalog.Listing) string {
 		return "changed"
 	case l.Status == catalog.Approved && !l.Usable:
 		return "approved, the one above is not"
+	case len(l.Waiting) > 0:
+		return fmt.Sprintf("approved, %d new or changed off", len(l.Waiting))
 	}
 	return string(l.Status)
 }

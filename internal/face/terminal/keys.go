@@ -1,11 +1,20 @@
 package terminal
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 )
+
+// longPaste is how many bytes are sent only when Enter was pressed twice.
+const longPaste = 50_000
+
+// Weight says how large a text is that is to be sent to a model.
+func Weight(size int) string {
+	return fmt.Sprintf("That is %s of text, about %d thousand tokens", SizeOf(size), max(1, size/4000))
+}
 
 // twice is how soon a second Ctrl-C must come to leave.
 const twice = 2 * time.Second
@@ -66,6 +75,7 @@ func (m *chat) interrupt(now time.Time) tea.Cmd {
 	case m.turn.running:
 		return m.halt("")
 	case m.input.Value() != "":
+		m.past.keep(m.input.Value())
 		m.input.Reset()
 		m.editing = nil
 	}
@@ -84,8 +94,10 @@ func (m *chat) enter() tea.Cmd {
 	if text == "" {
 		return nil
 	}
-	if m.sending != "" {
-		return nil // one at a time: the input stays as it is
+	if len(text) > longPaste && m.weighed != text {
+		m.weighed = text
+		m.say(Weight(len(text)) + ". Enter once more sends it.")
+		return nil
 	}
 	m.input.Reset()
 	if err := m.past.add(text); err != nil {

@@ -3,9 +3,6 @@ package terminal
 import (
 	"strings"
 
-	"charm.land/glamour/v2"
-	"charm.land/glamour/v2/ansi"
-	"charm.land/glamour/v2/styles"
 	"charm.land/lipgloss/v2"
 )
 
@@ -74,75 +71,21 @@ type painter struct {
 	width  int
 	dark   bool
 	colour bool
-	md     *glamour.TermRenderer
+	md     *renderer
 }
 
-// resized returns a painter for another width or background.
-func (p *painter) set(width int, dark, colour bool) error {
-	width = max(width, 10)
-	if p.md != nil && p.width == width && p.dark == dark && p.colour == colour {
-		return nil
-	}
-	style := styles.ASCIIStyleConfig
-	switch {
-	case colour && dark:
-		style = styles.DarkStyleConfig
-	case colour:
-		style = styles.LightStyleConfig
-	}
-	flat(&style)
-	md, err := glamour.NewTermRenderer(glamour.WithStyles(style), glamour.WithWordWrap(width-1))
-	if err != nil {
-		return err
-	}
-	p.width, p.dark, p.colour, p.md = width, dark, colour, md
-	return nil
-}
-
-// flat takes the margins away: the terminal has its own edges, and text that
-// is copied should not be indented.
-func flat(s *ansi.StyleConfig) {
-	none := uint(0)
-	s.Document.Margin = &none
-	s.Document.BlockPrefix, s.Document.BlockSuffix = "", ""
-	s.CodeBlock.Margin = &none
-	if strings.TrimSpace(s.Code.Prefix) == "" {
-		s.Code.Prefix, s.Code.Suffix = "", ""
+// set prepares the painter for a width and a background.
+func (p *painter) set(width int, dark, colour bool) {
+	p.width = max(width, 10)
+	if p.md == nil || p.dark != dark || p.colour != colour {
+		p.dark, p.colour, p.md = dark, colour, newRenderer(dark, colour)
 	}
 }
 
 // markdown renders Markdown into lines that fit the width.
 func (p *painter) markdown(text string) string {
 	text = strings.ReplaceAll(safe(text), "\t", "    ") // widths are counted without tabs
-	out, err := p.md.Render(text)
-	if err != nil {
-		return p.wrap(text) // better plain than not at all
-	}
-	lines := strings.Split(strings.Trim(out, "\n"), "\n")
-	for i, l := range lines {
-		lines[i] = p.fit(l)
-	}
-	for len(lines) > 0 && lipgloss.Width(strings.TrimSpace(lines[0])) == 0 {
-		lines = lines[1:]
-	}
-	for len(lines) > 0 && lines[len(lines)-1] == "" {
-		lines = lines[:len(lines)-1]
-	}
-	return strings.Join(lines, "\n")
-}
-
-// fit takes the padding off a line and wraps what is still too wide: code.
-func (p *painter) fit(line string) string {
-	plain := lipgloss.NewStyle().Inline(false)
-	w := lipgloss.Width(strings.TrimRight(stripped(line), " "))
-	if w == 0 {
-		return ""
-	}
-	line = plain.MaxWidth(w).Render(line)
-	if w < p.width {
-		return line
-	}
-	return lipgloss.Wrap(line, p.width-1, "")
+	return strings.Join(p.md.render(text, p.width-1), "\n")
 }
 
 // wrap breaks plain text at the width, hard where it must.

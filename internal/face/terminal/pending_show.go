@@ -226,7 +226,7 @@ func (m *chat) approveNamed(a approveMsg) tea.Cmd {
 		m.say(unknown(a.name, names))
 		return nil
 	}
-	if l := things[0]; l.Status == catalog.Approved {
+	if l := things[0]; l.Status == catalog.Approved && !l.Waits() {
 		if below := waitingBelow(waiting, l.Path); len(below) > 0 {
 			things = below
 		} else {

@@ -53,6 +53,7 @@ type AgentLine struct{ Path, Description string }
 type agentLine struct {
 	AgentLine
 	status string
+	waits  bool // for an approval
 }
 
 // Options are what a chat needs. Node and Shelf are required.

@@ -62,6 +62,7 @@ type activity struct {
 	runtime.CallView
 	began time.Time
 	asked bool // its question has been printed
+	cut   bool // and not all of it is shown
 	asks  time.Time
 }
 
@@ -245,7 +246,9 @@ func (t *turn) ask() []string {
 		return nil
 	}
 	a.asked, a.asks = true, t.now()
-	return []string{t.piece(kindNote, t.question(&a.CallView))}
+	text, cut := t.question(&a.CallView, false)
+	a.cut = cut
+	return []string{t.piece(kindNote, text)}
 }
 
 func (t *turn) find(call string) *activity {

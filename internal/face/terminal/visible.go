@@ -5,32 +5,37 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"steward/internal/tool"
 )
 
-// safe makes text harmless for a terminal: control characters other than line
-// feed and tab, which could move the cursor, set the clipboard or hide text,
-// are replaced by pictures of themselves.
-func safe(s string) string {
-	return visible(s, func(r rune) bool {
-		return r != '\n' && r != '\t' && (unicode.IsControl(r) || r == '\u2028' || r == '\u2029')
-	})
+// safe makes text harmless for a terminal. Characters that can move the cursor,
+// set the clipboard, change the direction of writing or carry text that nobody
+// sees are written out; line feeds and tabs stay.
+func safe(s string) string { return visible(s, Unsafe) }
+
+// Unsafe reports whether a character of somebody else's text must not reach a
+// terminal: control characters except line feed and tab, separators of lines,
+// bidirectional controls, and characters that are never seen. Joiners and the
+// variation selectors of emoji are safe: scripts and emoji need them.
+func Unsafe(r rune) bool {
+	switch {
+	case r == '\n' || r == '\t':
+		return false
+	case r < 0x7f && r >= 0x20:
+		return false
+	case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r), r == '\u2028', r == '\u2029':
+		return true
+	case r == '\u200b', 0x2060 <= r && r <= 0x206f, r == '\ufeff', 0xfff9 <= r && r <= 0xfffb:
+		return true
+	}
+	return 0xe0000 <= r && r <= 0xe0fff // tags, and the selectors that can spell bytes
 }
 
 // bare makes text show everything that it holds, for what a person decides
 // about: also what changes the direction of writing, joins or is not seen.
 func bare(s string) string {
-	return visible(s, func(r rune) bool {
-		switch {
-		case r == '\n':
-			return false
-		case unicode.IsControl(r), unicode.Is(unicode.Cf, r), unicode.Is(unicode.Co, r),
-			r == '\u2028', r == '\u2029', r == '\u115f', r == '\u1160', r == '\u3164', r == '\uffa0':
-			return true
-		case unicode.Is(unicode.Zs, r):
-			return r != ' '
-		}
-		return 0xfe00 <= r && r <= 0xfe0f || 0xe0100 <= r && r <= 0xe01ef // variation selectors
-	})
+	return visible(s, func(r rune) bool { return r != '\n' && tool.Unseen(r) })
 }
 
 func visible(s string, hidden func(rune) bool) string {

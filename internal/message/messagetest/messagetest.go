@@ -179,6 +179,7 @@ func common(t *rapid.T) message.Common {
 	return message.Common{
 		Origin:  rapid.SampledFrom([]string{"", "user", "model:openai/gpt-5", "tool:math.multiply"}).Draw(t, "origin"),
 		Labels:  message.Labels(rapid.IntRange(0, int(message.AllLabels)).Draw(t, "labels")),
+		Sources: rapid.SampledFrom([][]string{nil, nil, {"mail"}, {"?", "home", "mail"}}).Draw(t, "sources"),
 		Meta:    meta(t),
 		Unknown: unknown(t),
 	}

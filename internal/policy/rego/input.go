@@ -2,6 +2,7 @@ package rego
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"math"
@@ -127,6 +128,7 @@ var table = [...]field{
 	}, func(b []byte, a *asked) []byte { return keyText(b, string(a.Resource.Space)) }},
 	metadata("resource.metadata", func(a *asked) *resource.Metadata { return &a.Resource.Metadata }),
 	text("tool.name", func(a *asked) string { return a.Tool.Name }),
+	text("tool.full_name", func(a *asked) string { return cmp.Or(a.Tool.FullName, a.Tool.Name) }),
 	text("tool.effect", func(a *asked) string { return string(a.Tool.Effect) }),
 	text("tool.origin", func(a *asked) string { return a.Tool.Origin }),
 	text("tool.description", func(a *asked) string { return a.Tool.Description }),
@@ -147,6 +149,8 @@ var table = [...]field{
 	flag("flow.fixed", func(a *asked) bool { return a.Flow.Fixed }),
 	list("flow.open", func(a *asked) []string { return a.Flow.Open }),
 	text("flow.why", func(a *asked) string { return a.Flow.Why }),
+	flag("flow.cleared", func(a *asked) bool { return a.Flow.Cleared }),
+	flag("flow.refused", func(a *asked) bool { return a.Flow.Refused }),
 	flag("attended", func(a *asked) bool { return a.Attended }),
 	text("model.provider", func(a *asked) string { return a.Model.Provider }),
 	text("model.name", func(a *asked) string { return a.Model.Name }),

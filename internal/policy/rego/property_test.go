@@ -273,7 +273,7 @@ func TestReads(t *testing.T) {
 		policy.PointAgent:    {"user.roles"},
 		policy.PointDelegate: nil,
 		policy.PointTool: {"user.roles", "tool.name", "tool.effect", "tool.origin", "tool.out", "tool.asks",
-			"labels.private", "labels.untrusted", "labels.secret", "flow.fixed", "flow.why"},
+			"labels.private", "labels.untrusted", "labels.secret", "flow.fixed", "flow.why", "flow.cleared", "flow.refused"},
 	} {
 		if got := read(j, at); !slices.Equal(got, want) {
 			t.Errorf("%s reads %v, want %v", at, got, want)
@@ -335,11 +335,11 @@ func TestInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"action":"undo","agent":"email","args":{"n":12345678901234567890,"to":["bob"]},"attended":true,"budget":{"cost":0.5,"tokens":7},` +
-		`"flow":{"fixed":false,"open":["/to"],"why":"late"},"labels":{"private":false,"secret":false,"untrusted":true},"lineage":["assistant"],` +
+		`"flow":{"cleared":false,"fixed":false,"open":["/to"],"refused":false,"why":"late"},"labels":{"private":false,"secret":false,"untrusted":true},"lineage":["assistant"],` +
 		`"model":{"local":true,"name":"m","provider":"ollama"},"point":"tool",` +
 		`"resource":{"metadata":{"applicability":"","evaluation":"","instructions":"","purpose":""},"owner":{"kind":"group","name":"family"},"space":"group:family","type":"home.Note","uri":"cld:home.Note.a"},` +
 		`"target":"x","time":{"date":"2026-03-02","hour":0,"minute":59,"rfc3339":"2026-03-02T00:59:58+01:00","weekday":"monday"},` +
-		`"tool":{"asks":false,"async":false,"dedupes":false,"delivery":"inline","description":"","effect":"action","metadata":{"applicability":"","evaluation":"","instructions":"","purpose":"mail"},` +
+		`"tool":{"asks":false,"async":false,"dedupes":false,"delivery":"inline","description":"","effect":"action","full_name":"email.send","metadata":{"applicability":"","evaluation":"","instructions":"","purpose":"mail"},` +
 		`"name":"email.send","origin":"domain:email","out":true,"reach":"out","targets":["to"],"version":"","yields":{"private":true,"secret":false,"untrusted":false}},` +
 		`"user":{"groups":["family","children"],"name":"kim","roles":["member"]}}`
 	var wanted map[string]any

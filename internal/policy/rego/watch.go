@@ -16,28 +16,42 @@ import (
 	"steward/internal/watch"
 )
 
-// pollEvery is how often the folder is looked at, also where the system tells
-// of changes: it may miss one.
+// pollEvery is how often the folder is looked at where the system does not tell
+// of changes.
 const pollEvery = 2 * time.Second
 
 // watch puts what changes in the folder in force, until ctx ends.
 func (j *Judge) watch(ctx context.Context, looks string) {
 	defer close(j.done)
-	events, errs, end := j.notify()
-	defer end()
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
+	var events <-chan fsnotify.Event
+	var errs <-chan error
+	var poll <-chan time.Time
+	w, err := watch.New()
+	if err == nil {
+		defer j.unwatch(w)
+		events, errs = w.Events, w.Errors
+		err = j.follow(w)
+	}
+	if err != nil {
+		j.log.Warn("the policies are looked at every few seconds: the system does not notify of changes", "error", err)
+		tick := time.NewTicker(pollEvery)
+		defer tick.Stop()
+		poll = tick.C
+	}
 	rest := watch.Rest{Quiet: j.opt.Quiet}
+	rest.Disturb() // what came between the reading and the watch
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-events:
-			rest.Disturb()
+		case ev := <-events:
+			if !watch.Beside(ev.Name, j.opt.Dir) {
+				rest.Disturb()
+			}
 		case err := <-errs:
 			j.log.Warn("a change of the policies may have been missed; they are looked at", "error", err)
 			rest.Disturb()
-		case <-tick.C:
+		case <-poll:
 			if rest.C == nil && looksOf(j.opt.Dir) != looks {
 				rest.Disturb()
 			}
@@ -46,33 +60,52 @@ func (j *Judge) watch(ctx context.Context, looks string) {
 			if now := looksOf(j.opt.Dir); now != looks {
 				looks = now
 				j.Reload()
+				rest.Disturb() // what was put into a new folder before it was watched
+			}
+			if w != nil && poll == nil {
+				if err := j.follow(w); err != nil {
+					j.log.Warn("the policies are looked at every few seconds: the system watches no more folders", "error", err)
+					tick := time.NewTicker(pollEvery)
+					defer tick.Stop()
+					poll = tick.C
+				}
 			}
 		}
 	}
 }
 
-// notify has the system tell of changes; where it cannot, the folder is only
-// looked at every few seconds.
-func (j *Judge) notify() (<-chan fsnotify.Event, <-chan error, func()) {
-	w, err := watch.New()
-	if err == nil {
-		err = filepath.WalkDir(j.opt.Dir, func(p string, e fs.DirEntry, err error) error {
-			if err != nil || !e.IsDir() {
-				return err
-			}
-			return w.Add(p)
-		})
-	}
-	if err != nil {
-		j.log.Warn("the policies are looked at every few seconds: the system does not notify of changes", "error", err)
-	}
-	if w == nil {
-		return nil, nil, func() {}
-	}
-	return w.Events, w.Errors, func() {
-		if err := w.Close(); err != nil {
-			j.log.Warn("ending the watch over the policies failed", "error", err)
+// follow has the system tell of changes in the folder, those in it and those
+// to which links in it lead; where it is missing, in the one that it is to
+// come into. What is watched already stays so.
+func (j *Judge) follow(w *watch.Watcher) error {
+	dir := j.opt.Dir
+	for {
+		if _, err := os.Stat(dir); err == nil || filepath.Dir(dir) == dir {
+			break
 		}
+		dir = filepath.Dir(dir)
+	}
+	if dir != j.opt.Dir {
+		return w.Add(dir)
+	}
+	return filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return nil //nolint:nilerr // it has gone, which the next event tells
+		case e.IsDir():
+			return w.Add(p)
+		case e.Type()&fs.ModeSymlink != 0:
+			if to, err := filepath.EvalSymlinks(p); err == nil {
+				return w.Add(filepath.Dir(to))
+			}
+		}
+		return nil
+	})
+}
+
+func (j *Judge) unwatch(w *watch.Watcher) {
+	if err := w.Close(); err != nil {
+		j.log.Warn("ending the watch over the policies failed", "error", err)
 	}
 }
 

@@ -158,6 +158,7 @@ func TestErrors(t *testing.T) {
 		{200, event(`{"type":"error","error":{"type":"rate_limit_error","message":"slow"}}`), "rate_limited", true},
 		{200, event(`{"type":"message_stop"}`), "stream_broken", true},
 		{200, event(`{"type":`), "stream_broken", true},
+		{200, event(`{"type":"message_start","message":{}}`) + stream("end_turn", `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Hi"}}`), "stream_broken", true},
 		{200, ``, "stream_broken", true},
 	} {
 		_, _, err := collect(provider(&says{status: c.status, bodies: []string{c.body}}).Model("claude-opus-4-6"), ask())

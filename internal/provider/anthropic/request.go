@@ -201,6 +201,7 @@ func (b *body) settings() {
 	b.out = strconv.AppendInt(append(b.out, `,"max_tokens":`...), int64(limit), 10)
 	effort := b.effort(s.Effort, limit)
 	b.temperature(s.Temperature)
+	b.fine(s)
 	b.stop(s.Stop)
 	b.outputConfig(effort)
 	if b.r.User != "" {
@@ -360,6 +361,21 @@ func (b *body) temperature(t *float64) {
 		b.out = append(b.out, `,"temperature":1`...)
 	default:
 		b.out = strconv.AppendFloat(append(b.out, `,"temperature":`...), *t, 'g', -1, 64)
+	}
+}
+
+// fine: Anthropic knows top_p alone of the finer settings, and not beside a
+// temperature or while a model thinks.
+func (b *body) fine(s llm.Sampling) {
+	switch {
+	case s.TopP == nil:
+	case !b.sampling, s.Temperature != nil, bytes.Contains(b.out, []byte(`"thinking":`)):
+		b.notice("does not take top_p here; it was left out.")
+	default:
+		b.out = strconv.AppendFloat(append(b.out, `,"top_p":`...), *s.TopP, 'g', -1, 64)
+	}
+	if s.Seed != nil || s.FrequencyPenalty != nil || s.PresencePenalty != nil {
+		b.notice("does not know seed and penalties; they were left out.")
 	}
 }
 

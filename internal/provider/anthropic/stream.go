@@ -3,6 +3,7 @@ package anthropic
 import (
 	"bytes"
 	"context"
+	"errors"
 	"iter"
 
 	"steward/internal/llm"
@@ -67,6 +68,7 @@ type events struct {
 
 	blocks []*open
 	stop   string
+	begun  bool // message_start has come
 	over   bool // message_stop has come
 	usage  message.Usage
 	calls  int
@@ -138,6 +140,12 @@ func (e *events) event(data []byte) {
 		e.readUsage(usage)
 	}
 	switch typ {
+	case "message_start":
+		if e.begun { // a proxy has put two answers into one stream
+			e.asm.Fail(e.wire.Malformed(errors.New("a second message begins in the stream of the first")))
+			return
+		}
+		e.begun = true
 	case "content_block_start":
 		e.start(index, block)
 	case "content_block_delta":
@@ -258,7 +266,9 @@ func (e *events) delta(index int64, raw []byte) {
 		case "text", "thinking", "partial_json":
 			o.Add(d.Bytes())
 		case "signature":
-			o.signature = appendInner(o.signature, d.Span())
+			if s := d.Span(); e.asm.Keep(len(s)) {
+				o.signature = appendInner(o.signature, s)
+			}
 		}
 	})
 }

@@ -187,6 +187,19 @@ func (m *model) config(dst []byte, r *llm.Request, loose bool) ([]byte, []string
 		member("temperature")
 		dst = strconv.AppendFloat(dst, *s.Temperature, 'g', -1, 64)
 	}
+	for _, f := range [...]struct {
+		name  string
+		value *float64
+	}{{"topP", s.TopP}, {"frequencyPenalty", s.FrequencyPenalty}, {"presencePenalty", s.PresencePenalty}} {
+		if f.value != nil {
+			member(f.name)
+			dst = strconv.AppendFloat(dst, *f.value, 'g', -1, 64)
+		}
+	}
+	if s.Seed != nil {
+		member("seed")
+		dst = strconv.AppendInt(dst, *s.Seed, 10)
+	}
 	if s.MaxTokens > 0 {
 		member("maxOutputTokens")
 		dst = strconv.AppendInt(dst, int64(s.MaxTokens), 10)

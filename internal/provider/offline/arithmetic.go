@@ -1,97 +1,94 @@
 package offline
 
-import "strings"
+import (
+	"regexp"
+	"slices"
+	"strings"
 
-// operators are the words and signs of arithmetic, with the sign for each and
-// the word by which tools go that do it.
-var operators = map[string]struct{ sign, word string }{
-	"+": {"+", "add"}, "plus": {"+", "add"},
-	"-": {"-", "subtract"}, "−": {"-", "subtract"}, "minus": {"-", "subtract"}, "menos": {"-", "subtract"}, "moins": {"-", "subtract"},
-	"*": {"*", "multiply"}, "×": {"*", "multiply"}, "·": {"*", "multiply"}, "x": {"*", "multiply"}, "times": {"*", "multiply"}, "mal": {"*", "multiply"}, "fois": {"*", "multiply"},
-	"/": {"/", "divide"}, "÷": {"/", "divide"}, "over": {"/", "divide"}, "durch": {"/", "divide"},
-	"^": {"^", "power"},
+	"steward/internal/tool"
+)
+
+// Arithmetic is handed to a calculator as a whole expression. It is certain
+// only if nothing but numbers, operators and the words around them is said.
+
+// sumRules turn words into an expression, one after the other. N is a number.
+var sumRules = rules(
+	`^(?:(?:what is|what's|what are|how much is|how much are|how many is|calculate|compute|evaluate|work out|find|is|the result of|=) )*`, ``,
+	`[ ?.!=]+$`, ``,
+	`^(?:subtract|take) (N) (?:away )?from (N)$`, `$2 - $1`,
+	`^(?:the )?difference (?:of|between) (N) and (N)$`, `$1 - $2`,
+	`^(?:add (N) (?:and|to|plus)|(?:the )?sum of (N) and) (N)$`, `$1$2 + $3`,
+	`^(?:multiply (N) (?:by|and|with)|(?:the )?product of (N) and) (N)$`, `$1$2 * $3`,
+	`^(?:divide (N) by|(?:the )?quotient of (N) and) (N)$`, `$1$2 / $3`,
+	`^(?:the )?remainder of (N) (?:divided by|/) (N)$`, `$1 mod $2`,
+	`^half of (N)$`, `$1 / 2`,
+	`\b(?:plus)\b`, `+`, `\b(?:minus)\b|−`, `-`, `\b(?:times|multiplied by|x)\b|×|·`, `*`, `\b(?:divided by|over)\b|÷`, `/`,
+	`\bto the power of\b`, `^`, `\bmodulo\b`, `mod`, ` squared\b`, ` ^2`, ` cubed\b`, ` ^3`,
+	`(?:percent|%) of (N)`, `% of $1`,
+	`(?:the )?(?:square root of|√) (N)`, `sqrt($1)`, `(?:the )?(?:cube root of|∛) (N)`, `cbrt($1)`,
+	`\( `, `(`, ` \)`, `)`,
+)
+
+var (
+	operators = regexp.MustCompile(`^(?:N|%|[-+*/^()]|mod| )+$`)
+	functions = regexp.MustCompile(`\d[\d.]*(?: % of \d[\d.]*)?|(?:sqrt|cbrt)\(\d[\d.]*\)`)
+	pair      = regexp.MustCompile(`^(\d[\d.]*) ([-+*/^]|mod) (\d[\d.]*)$`)
+)
+
+type rule struct {
+	form *regexp.Regexp
+	is   string
 }
 
-// operator returns the operator at token i, if it stands beside a number, and
-// how many tokens it takes.
-func (r *reading) operator(i int) (sign, word string, n int) {
-	t := &r.toks[i]
-	op, ok := operators[t.low]
-	switch {
-	case t.kind == tkOp && ok:
-		if isNumeric(r.toks, i+1) || i > 0 && isNumeric(r.toks, i-1) || i+1 < len(r.toks) && r.toks[i+1].low == "(" {
-			return op.sign, op.word, 1
-		}
-	case t.kind != tkWord:
-	case ok && isNumeric(r.toks, i+1) && (i > 0 && isNumeric(r.toks, i-1) || t.low == "plus" || t.low == "minus" || t.low == "times"):
-		return op.sign, op.word, 1
-	case (t.low == "divided" || t.low == "multiplied" || t.low == "geteilt") && i+1 < len(r.toks) && isNumeric(r.toks, i+2) && r.preposition(i+1) == "by" || t.low == "geteilt" && wordAt(r.toks, i+1) == "durch":
-		if t.low == "multiplied" {
-			return "*", "multiply", 2
-		}
-		return "/", "divide", 2
+func rules(list ...string) (out []rule) {
+	for i := 0; i < len(list); i += 2 {
+		out = append(out, rule{regexp.MustCompile(strings.ReplaceAll(list[i], "N", `\d[\d.]*`)), strings.NewReplacer("$1", "${1}", "$2", "${2}", "$3", "${3}").Replace(list[i+1])})
 	}
-	return "", "", 0
+	return out
 }
 
-// arithmetics returns the longest piece of arithmetic of at least one
-// operator and two operands, in signs; last is 0 if there is none.
-func (c *clause) arithmetics() (first, last int, text string) {
-	for i := c.lo; i < c.hi; {
-		n, s, ops := c.formula(i)
-		if ops > 0 && n > last-first {
-			first, last, text = i, i+n, s
+// arithmetic reads a clause as an expression; "" if it is none.
+func arithmetic(c clause) string {
+	var said []string
+	for _, t := range c.tokens {
+		if t.kind != numeral && t.kind != plain || t.word == "n" {
+			return ""
 		}
-		i += max(n, 1)
+		said = append(said, t.word+t.value)
 	}
-	return first, last, text
+	out := strings.Join(said, " ")
+	for _, r := range sumRules {
+		out = r.form.ReplaceAllString(out, r.is)
+	}
+	shape := functions.ReplaceAllString(out, "N")
+	if !operators.MatchString(shape) || !strings.Contains(shape, "N") || strings.Contains(shape, "N N") || strings.Contains(shape, "%") || !strings.ContainsAny(out, " (") {
+		return ""
+	}
+	return out
 }
 
-// formula reads arithmetic that begins at token i: how many tokens, in signs,
-// and how many operators.
-func (c *clause) formula(i int) (n int, text string, ops int) {
-	var b strings.Builder
-	end := 0
-	operand := true // wanted next
-	open := 0
-	for k := i; k < c.hi; {
-		t := &c.toks[k]
-		switch sign, _, m := c.operator(k); {
-		case t.low == "(" && operand:
-			b.WriteByte('(')
-			open++
-			k++
-			continue
-		case t.low == ")" && !operand && open > 0:
-			b.WriteByte(')')
-			open--
-			k++
-		case operand && t.kind == tkOp && (t.low == "-" || t.low == "−") && isNumeric(c.toks, k+1):
-			b.WriteByte('-')
-			k++
-			continue
-		case operand && isNumeric(c.toks, k):
-			v, m := numberAt(c.toks, k)
-			b.WriteString(shown(v))
-			operand = false
-			k += m
-		case !operand && m > 0:
-			b.WriteString(" " + sign + " ")
-			operand = true
-			ops++
-			k += m
-			continue
-		case !operand && t.low == "%":
-			b.WriteByte('%')
-			k++
-		default:
-			k = c.hi
-			continue
-		}
-		if open == 0 && !operand { // it may end here
-			n, end = k-i, ops
-			text = b.String()
+// calculator finds the tool for an expression: one that is named after its
+// only operation, or one that takes an expression.
+func (x *toolbox) calculator(expression string) (*entry, map[string]any) {
+	if m := pair.FindStringSubmatch(expression); m != nil {
+		names := map[string][]string{"+": {"add", "plus", "sum"}, "-": {"subtract", "minus"}, "*": {"multiply", "times"}, "/": {"divide"},
+			"mod": {"modulo", "mod"}, "^": {"power", "pow"}}[m[2]]
+		for _, e := range x.entries {
+			if last := e.spec.Name[strings.LastIndexByte(e.spec.Name, '.')+1:]; !slices.Contains(names, last) || len(e.params) != 2 || e.required != 2 {
+				continue
+			}
+			a, first := e.params[0].number(m[1])
+			if b, second := e.params[1].number(m[3]); first && second {
+				return e, map[string]any{e.params[0].name: a, e.params[1].name: b}
+			}
 		}
 	}
-	return n, text, end
+	for _, e := range x.entries {
+		if e.required == 1 && e.spec.Effect == tool.Query && !e.broken {
+			if p := e.params[0]; p.shape == "string" && (p.has("expression") || p.has("formula")) {
+				return e, map[string]any{p.name: expression}
+			}
+		}
+	}
+	return nil, nil
 }

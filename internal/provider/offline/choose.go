@@ -1,179 +1,337 @@
 package offline
 
 import (
+	"encoding/json"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+
+	"steward/internal/tool"
+	"steward/internal/words"
 )
 
-// enumOptions finds the values of an enumeration by their words.
-func (f *filler) enumOptions(i int, p *param) {
-	for _, ch := range p.enum {
-		if o, ok := f.choose(p, ch); ok {
-			o.param = i
-			f.opts = append(f.opts, o)
-		}
-	}
+// How alike a sentence and a tool must be before the tool is called.
+const (
+	likeTool  = 0.6  // of a tool
+	likeAgent = 0.5  // of an agent, which decides for itself
+	clearly   = 0.08 // by how much the best is better than the next
+	rival     = 0.9  // a tool that cannot be called stands in the way of one this much worse
+	lightness = 0.2  // how much "show" and its like count beside other words
+)
+
+// light reports a word that says little about what is wanted.
+func light(word string) bool { return strings.Contains(lightWords, " "+word+" ") }
+
+const lightWords = " show tell give see check know make look current currently latest last first new all called named titled saying much many long right like lot happen "
+
+// lists are openings that ask for a list, rather than for anything else.
+var lists = regexp.MustCompile(`^(?:which|what(?: is|'s) (?:in|on)|what \w+ (?:are|do)) `)
+
+// step is a call that a clause wants, for certain.
+type step struct {
+	tool *entry
+	args map[string]any
 }
 
-// choose looks for one value of an enumeration in the wish.
-func (f *filler) choose(p *param, ch choice) (option, bool) {
-	best := option{mention: -1}
-	for j := range f.c.mentions {
-		m := &f.c.mentions[j]
-		if v, ok := ch.value.(float64); ok && m.kind == mnNumber && m.num == v {
-			return option{mention: j, first: m.first, last: m.last, value: ch.value, score: 0.6 + f.evidence(p, m)}, true
-		}
-		if m.kind == mnQuoted && strings.EqualFold(m.text, ch.text) && ch.text != "" {
-			return option{mention: j, first: m.first, last: m.last, value: ch.value, score: 1}, true
-		}
-		if m.unit.code != "" && strings.EqualFold(m.unit.code, ch.text) {
-			return option{mention: -1, first: m.last, last: m.last, value: ch.value, score: 0.9}, true
-		}
-	}
-	if len(ch.words) == 0 {
-		return best, false
-	}
-	for k := f.c.lo; k < f.c.hi; k++ {
-		if s, n := f.spells(ch, k); s > 0 {
-			m := mention{kind: mnPhrase, first: k, last: k + n, prep: f.c.within(k)}
-			if s == 1 {
-				s = 0.95
-			} else {
-				s *= 0.75
-			}
-			s += min(0.3, f.evidence(p, &m))
-			if s > best.score {
-				best = option{mention: -1, first: k, last: k + n, value: ch.value, score: s}
-			}
-		}
-	}
-	return best, best.score > 0
+// doubt is a clause of which it is not certain what it wants.
+type doubt struct {
+	clause clause
+	near   []*entry // the nearest tools, at most two
 }
 
-// spells reports how well the tokens from k on say an enumeration's value,
-// and how many they are.
-func (f *filler) spells(ch choice, k int) (float64, int) {
-	sum, n := 0.0, 0
-	for _, w := range ch.words {
-		for k+n < f.c.hi && n > 0 && (f.c.toks[k+n].text == "-" || determiners[f.c.toks[k+n].low]) {
-			n++
+// decide finds the call that a clause wants. Either step or doubt is set.
+func (s *speech) decide(c clause, force bool) (*step, *doubt) {
+	if sum := arithmetic(c); sum != "" {
+		if e, args := s.x.calculator(sum); e != nil && s.may(e) && e.accepts(args) {
+			return &step{e, args}, nil
 		}
-		if k+n >= f.c.hi || f.c.toks[k+n].kind != tkWord && f.c.toks[k+n].kind != tkCode && f.c.toks[k+n].kind != tkNumber {
-			return 0, 0
+	}
+	d := &doubt{clause: c}
+	var best *step
+	var score, top, next float64
+	for i, m := range s.x.rank(c) {
+		if s.ctx.Err() != nil {
+			return nil, d
 		}
-		t := &f.c.toks[k+n]
-		s := 0.0
+		e := s.x.entries[m.Doc]
+		top = max(top, m.Score)
+		if i < 2 {
+			d.near = append(d.near, e)
+		}
+		if m.Score < top*rival-clearly || !s.may(e) {
+			continue
+		}
+		args := e.fill(c)
 		switch {
-		case stem(t.low) == w:
-			s = 1
-		case languages[t.low] == w || strings.EqualFold(units[t.low].code, w) && units[t.low].code != "":
-			s = 0.95
-		case f.c.stop(t.low) || len(w) < 3 && len(ch.words) == 1:
+		case args == nil || !s.x.suits(e, c) || c.unclear:
+		case best == nil:
+			best, score = &step{e, args}, m.Score
 		default:
-			if s = same(t.stem, w); s > 0.65 || s > 0 && len(ch.words) > 1 {
-				s *= 0.9
-			} else if s > 0 && weak[t.stem] {
-				s = 0
+			next = max(next, m.Score)
+		}
+	}
+	need := likeTool
+	if best != nil && best.tool.agent {
+		need = likeAgent
+	}
+	if best == nil || !force && (score < need || score < top*rival) || score-next < clearly {
+		return nil, d
+	}
+	return best, nil
+}
+
+// rank compares a clause with the tools by its words that are no values.
+func (x *toolbox) rank(c clause) []words.Match {
+	var terms []words.Term
+	said := lower(c.tokens)
+	for _, w := range words.Split(said) {
+		weight := 1.0
+		if light(w) {
+			weight = lightness
+		}
+		if !words.Common(w) {
+			terms = append(terms, words.Term{Stem: words.Stem(w), Weight: weight})
+		}
+	}
+	if lists.MatchString(said) {
+		terms = append(terms, words.Term{Stem: "list", Weight: lightness})
+	}
+	return x.index.Rank(terms)
+}
+
+// suits reports whether the form of a clause allows the call: a question
+// changes nothing, and an order begins with a word that the tool knows.
+func (x *toolbox) suits(e *entry, c clause) bool {
+	if e.broken || e.spec.Effect == tool.Action && !c.orders {
+		return false
+	}
+	return !c.orders || !slices.ContainsFunc(words.Split(c.tokens[0].text), func(w string) bool {
+		return !light(w) && x.index.Weight(e.at, words.Stem(w)) < weightParameter
+	})
+}
+
+// filling is the making of arguments for one tool from one clause.
+type filling struct {
+	params []*param
+	c      clause
+	args   map[string]any
+	used   []bool // by token
+}
+
+func newFilling(params []*param, c clause) *filling {
+	f := &filling{params: params, c: c, args: map[string]any{}, used: make([]bool, len(c.tokens))}
+	f.choices(true)
+	f.choices(false)
+	f.place(func(p *param, cue string, t token) bool {
+		return p.takes(t, true) && (p.has(cue) || strings.EqualFold(p.name, cue))
+	})
+	return f
+}
+
+// fill makes the arguments; nil unless every value of the clause has a place,
+// every required parameter a value, and the schema accepts them.
+func (e *entry) fill(c clause) map[string]any {
+	if e.agent {
+		return map[string]any{e.params[0].name: c.text}
+	}
+	f := newFilling(e.params, c)
+	f.place(func(p *param, _ string, t token) bool { return p.required && p.takes(t, false) })
+	f.place(func(p *param, _ string, t token) bool { return p.takes(t, false) })
+	for i, t := range c.tokens {
+		if !f.used[i] && (t.kind != plain || f.bare(i)) {
+			return nil
+		}
+	}
+	if slices.ContainsFunc(e.params[:e.required], f.open) || !e.accepts(f.args) {
+		return nil
+	}
+	return f.args
+}
+
+// accepts reports whether the arguments are valid under the tool's schema.
+func (e *entry) accepts(args map[string]any) bool {
+	if len(e.spec.Input) == 0 {
+		return true
+	}
+	v, err := tool.NewValidator(e.spec.Input)
+	return err == nil && v.Validate(encode(args)) == nil
+}
+
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil { // of strings, numbers and lists of them there is none
+		return []byte("{}")
+	}
+	return b
+}
+
+// open reports whether a parameter takes another value.
+func (f *filling) open(p *param) bool {
+	_, done := f.args[p.name]
+	return !done
+}
+
+// bare reports a word that may be a value without quotation marks: it follows
+// a word for a parameter that has no value, as in "the folder notes".
+func (f *filling) bare(i int) bool {
+	says := func(i int) bool {
+		w := f.c.tokens[i].word
+		return len(words.Split(w)) > 0 && !words.Common(w) && !light(w)
+	}
+	return i > 0 && says(i) && says(i-1) && !(i == 1 && f.c.orders) && slices.ContainsFunc(f.params, func(p *param) bool {
+		return f.open(p) && p.shape == "string" && p.format == "" && len(p.enum) == 0 && p.speaks(f.c.tokens[i-1].word)
+	})
+}
+
+// choices fills enumerations: with the only value that the clause says. named
+// looks only at values behind the name of their parameter.
+func (f *filling) choices(named bool) {
+	said := map[string][2]int{} // normal form → first token, and the one after the last
+	for i := range f.c.tokens {
+		form := ""
+		for j := i; j < min(i+3, len(f.c.tokens)) && f.c.tokens[j].kind != quoted; j++ {
+			form += normal(f.c.tokens[j].text)
+			if _, ok := said[form]; !ok && !words.Common(form) {
+				said[form] = [2]int{i, j + 1}
 			}
 		}
-		if s == 0 {
-			return 0, 0
-		}
-		sum += s
-		n++
 	}
-	s := sum / float64(len(ch.words))
-	if f.c.body > f.c.lo && k < f.c.body { // the verb itself seldom names a value
-		s *= 0.6
-	}
-	return s, n
-}
-
-var negations = words(`not no without never off kein keine ohne nicht sans pas sin exclude excluding disable except`)
-
-// boolOptions finds out whether a flag is wanted.
-func (f *filler) boolOptions(i int, p *param) {
-	best := option{param: i, mention: -1}
-	for k := f.c.lo; k < f.c.hi; k++ {
-		t := &f.c.toks[k]
-		if t.kind != tkWord || f.c.covered[k] || f.c.stop(t.low) {
-			continue
-		}
-		s := 0.0
-		for _, w := range p.nameWord {
-			if w != "is" && w != "has" && !f.e.nameWords[w] {
-				s = max(s, same(t.stem, w))
+	for _, p := range f.params {
+		var found []string
+		for _, v := range p.enum {
+			at, ok := said[normal(v)]
+			if ok && !p.list && f.open(p) && !f.used[at[0]] && (!named || at[0] > 0 && f.c.tokens[at[0]-1].word == strings.ToLower(p.name)) {
+				found = append(found, v)
 			}
 		}
-		if s < 0.7 && p.describes(t.stem) && !f.e.nameWords[t.stem] {
-			s = 0.62
-		}
-		if s > best.score {
-			best.score, best.first, best.last, best.value = s, k, k+1, !f.negated(k)
-		}
-	}
-	if best.score == 0 && contains(p.nameWord, "on") || contains(p.nameWord, "enabl") || contains(p.nameWord, stem("enabled")) || contains(p.nameWord, "state") || contains(p.nameWord, "activ") {
-		f.onOff(&best)
-	}
-	if best.score >= enoughOptional || p.required && best.score > 0 {
-		f.opts = append(f.opts, best)
-	}
-}
-
-func (p *param) describes(s string) bool {
-	return len(s) > 3 && contains(p.descWord, s) && !weak[s]
-}
-
-// onOff reads "turn … on", "switch … off", "enable", "disable".
-func (f *filler) onOff(best *option) {
-	for k := f.c.lo; k < f.c.hi; k++ {
-		switch f.c.toks[k].low {
-		case "on", "enable", "activate", "start":
-			if f.c.toks[k].low != "on" || k < f.c.body || f.c.loneParticle(k) {
-				best.value, best.score, best.first, best.last = true, 0.8, k, k+1
-			}
-		case "off", "disable", "deactivate", "stop":
-			best.value, best.score, best.first, best.last = false, 0.8, k, k+1
-		}
-	}
-}
-
-func (f *filler) negated(k int) bool {
-	for i := k - 1; i >= f.c.lo && i >= k-3; i-- {
-		if negations[f.c.toks[i].low] {
-			return true
-		}
-		if f.c.toks[i].kind == tkPunct || f.c.toks[i].low == "and" || f.c.toks[i].low == "with" {
-			return false
-		}
-	}
-	return false
-}
-
-var describedValue = regexp.MustCompile(`(\d+(?:\.\d+)?) (?:for|=|means) (?:the |a |an )?(\p{L}+)`)
-
-// described offers the numbers that a description gives to words: "3 for the cube root".
-func (f *filler) described(i int, p *param) {
-	if p.shape == shString || !strings.ContainsAny(p.hint, "0123456789") {
-		return
-	}
-	for _, m := range describedValue.FindAllStringSubmatch(p.hint, 8) {
-		v, err := strconv.ParseFloat(m[1], 64)
-		if err != nil || !p.holds(v) {
-			continue
-		}
-		for k := f.c.lo; k < f.c.hi; k++ {
-			if t := &f.c.toks[k]; t.kind == tkWord && t.stem == stem(m[2]) {
-				f.opts = append(f.opts, option{i, -1, k, k + 1, v, 0.9})
+		if len(found) == 1 {
+			f.args[p.name] = found[0]
+			for i := said[normal(found[0])][0]; i < said[normal(found[0])][1]; i++ {
+				f.used[i] = true
 			}
 		}
 	}
 }
 
-// expression offers the longest piece of arithmetic.
-func (f *filler) expression(i int) {
-	if first, last, text := f.c.arithmetics(); last > first {
-		f.opts = append(f.opts, option{i, -1, first, last, text, 0.95})
+// normal is the form in which values of enumerations are compared.
+func normal(s string) string {
+	return strings.ToLower(strings.NewReplacer("-", "", "_", "", " ", "").Replace(s))
+}
+
+// cue is the word before a token, or before a colon or function words there; a
+// preposition directly before it counts if a parameter has its name.
+func (f *filling) cue(i int) string {
+	for j := i - 1; j >= 0 && j >= i-3; j-- {
+		t := f.c.tokens[j]
+		if t.kind != plain && !f.used[j] {
+			return ""
+		}
+		if t.word != "" && (j == i-1 && slices.ContainsFunc(f.params, func(p *param) bool { return strings.EqualFold(p.name, t.word) }) ||
+			!words.Common(t.word) && !(j == 0 && f.c.orders)) { // what is to be done names no value
+			return t.word
+		}
 	}
+	return ""
+}
+
+// kindWords are words of parameters that are made for a kind of value.
+var kindWords = map[kind][]string{date: {"date", "day"}, clock: {"time", "clock"}, address: {"email", "to", "mail", "address", "recipient"},
+	file: {"path", "file", "document", "folder", "attachment"}, link: {"url", "uri", "link", "page", "address", "website"}}
+
+// place gives values to the parameters that fit: where one parameter does, or
+// a row of them, or only one by its name. What is placed may leave a single
+// parameter for another value, so it looks again.
+func (f *filling) place(fits func(p *param, cue string, t token) bool) {
+	for more := true; more; {
+		more = false
+		for i, t := range f.c.tokens {
+			if t.kind == plain || f.used[i] {
+				continue
+			}
+			var list []*param
+			cue := f.cue(i)
+			for _, p := range f.params {
+				if (f.open(p) || p.list) && fits(p, cue, t) {
+					list = append(list, p)
+				}
+			}
+			if len(list) > 1 && !row(list) {
+				list = slices.DeleteFunc(list, func(p *param) bool { return !slices.ContainsFunc(kindWords[t.kind], p.has) })
+			}
+			if len(list) == 1 || len(list) > 1 && row(list) {
+				p := list[0]
+				v, _ := p.value(t) // it fits
+				if p.list {
+					given, _ := f.args[p.name].([]any)
+					v = append(given, v)
+				}
+				f.args[p.name], f.used[i], more = v, true, true
+			}
+		}
+	}
+}
+
+// after is the mark that follows another one in the names of parameters.
+var after = map[string]string{"a": "b", "x": "y", "first": "second"}
+
+// row reports parameters whose names are a sequence: a and b, x and y,
+// first_name and second_name.
+func row(list []*param) bool {
+	first, _, _ := strings.Cut(list[0].name, "_")
+	second, _, _ := strings.Cut(list[1].name, "_")
+	return after[first] != "" && after[first] == second
+}
+
+// takes reports whether a value can be the parameter's. named says that its
+// name stands before the value.
+func (p *param) takes(t token, named bool) bool {
+	if _, ok := p.value(t); !ok {
+		return false
+	}
+	if t.kind == name && !named {
+		return !slices.ContainsFunc([]string{"text", "body", "content", "message", "subject", "title", "path", "time", "uri", "note"}, p.has)
+	}
+	return named || t.kind == quoted || p.shape != "string" || p.format != "" || slices.ContainsFunc(kindWords[t.kind], p.speaks)
+}
+
+// formats are the kinds of values that the formats of JSON Schema take.
+var formats = map[string]kind{"date": date, "date-time": moment, "time": clock, "email": address, "uri": link}
+
+// value is a token's value in the parameter's form.
+func (p *param) value(t token) (any, bool) {
+	if len(p.enum) > 0 {
+		i := slices.IndexFunc(p.enum, func(v string) bool { return normal(v) == normal(t.value) })
+		if i < 0 || t.kind != quoted {
+			return nil, false
+		}
+		return p.enum[i], true
+	}
+	if p.shape != "string" {
+		text := t.value
+		if t.kind == length {
+			text = p.inUnit(t.value)
+		} else if t.kind != numeral || slices.ContainsFunc(unitNames, p.has) {
+			return nil, false
+		}
+		return p.number(text)
+	}
+	if want, ok := formats[p.format]; ok {
+		return t.value, t.kind == want && t.value != ""
+	}
+	return t.value, t.value != "" && !slices.Contains([]kind{plain, length, date, moment}, t.kind)
+}
+
+var unitNames = []string{"seconds", "minutes", "hours", "days", "weeks"}
+
+// inUnit turns seconds into the unit that the parameter names; "" if it names none.
+func (p *param) inUnit(seconds string) string {
+	i := slices.IndexFunc(unitNames, p.has)
+	if i < 0 {
+		i = slices.IndexFunc(unitNames, p.speaks)
+	}
+	if i < 0 {
+		return ""
+	}
+	return strconv.FormatFloat(numberOf(seconds)/unit(unitNames[i]), 'f', -1, 64)
 }

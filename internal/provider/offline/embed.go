@@ -2,131 +2,106 @@ package offline
 
 import (
 	"context"
+	"hash/fnv"
 	"math"
-	"slices"
 	"strings"
 
 	"steward/internal/embed"
 	"steward/internal/fault"
+	"steward/internal/words"
 )
 
-// Dimensions is the length of the lexical embedder's vectors.
-const Dimensions = 256
+// Limits of the lexical embedder.
+const (
+	Dimensions   = 256     // of a vector
+	maxEmbedded  = 1 << 20 // bytes of all texts of a request together
+	embedPiece   = 4 << 10 // bytes between two looks at the context
+	countBuckets = 4096
+)
 
-// lexical turns texts into vectors by hashing: stems of words, the groups of
-// words that are used for one another, and pieces of words, each weighted by
-// the logarithm of its count, signed, and scaled to length one. Texts that
-// share words, or parts of words, point the same way. The same text gives the
-// same vector on every machine; a text without a word gives the zero vector.
+// lexical turns texts into vectors by hashing the stems of their words and the
+// pairs that neighbours make. Texts that share words point the same way;
+// meaning is not looked at. The same text gives the same vector on every
+// machine; a text without a word gives the zero vector. It needs the same
+// memory for every text.
 type lexical struct{}
 
-// Weights of the features of a word.
-const (
-	weightStem    = 1.0
-	weightStop    = 0.1
-	weightConcept = 0.4
-	weightGram    = 0.3 // of a whole word's grams together
-)
-
-// Embed implements embed.Embedder. Its only error is that of ctx.
+// Embed implements embed.Embedder. Errors: TooLarge, context_too_long; those
+// of ctx.
 func (lexical) Embed(ctx context.Context, texts []string) (embed.Vectors, error) {
+	size := 0
+	for _, t := range texts {
+		size += len(t)
+	}
+	if size > maxEmbedded {
+		return embed.Vectors{}, fault.New(fault.TooLarge, "context_too_long", "the texts have %d bytes, and the offline embedder takes %d at most", size, maxEmbedded).
+			With("send fewer texts at once, or shorter pieces of them")
+	}
 	out := embed.Vectors{Model: ProviderName + "/" + EmbedderName, Values: make([][]float32, 0, len(texts))}
 	for _, t := range texts {
-		if err := ctx.Err(); err != nil {
+		v, err := vectorOf(ctx, t)
+		if err != nil {
 			return embed.Vectors{}, fault.Of(err)
 		}
-		out.Values = append(out.Values, vectorOf(t))
+		out.Values = append(out.Values, v)
 		out.Tokens += tokensOf(len(t))
 	}
 	return out, nil
 }
 
-// feature is one thing that a text has: where it goes in the vector, with
-// which sign, and with what weight.
-type feature struct {
-	hash   uint64
-	weight float64
-}
-
-func vectorOf(text string) []float32 {
-	feats := features(text)
-	slices.SortFunc(feats, func(a, b feature) int {
-		switch {
-		case a.hash < b.hash:
-			return -1
-		case a.hash > b.hash:
-			return 1
+// vectorOf counts the words of a text in buckets, adds each bucket to one
+// dimension with its own sign, weighted by the logarithm of its count so that
+// repeating a word does not drown the rest, and scales the sum to length one.
+func vectorOf(ctx context.Context, text string) ([]float32, error) {
+	var counts [countBuckets]float64
+	before := ""
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
 		}
-		return 0
-	})
-	var sums [Dimensions]float64
-	for i := 0; i < len(feats); {
-		j, total := i, 0.0
-		for ; j < len(feats) && feats[j].hash == feats[i].hash; j++ {
-			total += feats[j].weight
+		piece := text[:min(len(text), embedPiece)]
+		if n := strings.LastIndexAny(piece, " \n"); n > 0 && len(piece) < len(text) {
+			piece = piece[:n] // not within a word
 		}
-		// weight × (1 + ln count), so that repeating a word does not drown the rest
-		n := float64(j - i)
-		v := float64(total/n) * float64(1+math.Log(n))
-		if feats[i].hash>>63 == 1 {
-			v = -v
+		for _, w := range words.Split(piece) {
+			if words.Common(w) {
+				counts[bucket(w)] += 0.1
+				continue
+			}
+			stem := words.Stem(w)
+			counts[bucket(stem)]++
+			if before != "" {
+				counts[bucket(before+" "+stem)] += 0.3
+			}
+			before = stem
 		}
-		sums[feats[i].hash%Dimensions] += v
-		i = j
+		if text = text[len(piece):]; text == "" {
+			break
+		}
 	}
+	var sums [Dimensions]float64
 	norm := 0.0
+	for i, n := range counts {
+		if n > 0 {
+			sign := float64(1 - 2*(i>>8&1))
+			sums[i%Dimensions] += sign * math.Log1p(n)
+		}
+	}
 	for _, v := range sums {
-		norm += float64(v * v)
+		norm += v * v
 	}
 	out := make([]float32, Dimensions)
-	if norm == 0 {
-		return out
+	if norm > 0 {
+		for i, v := range sums {
+			out[i] = float32(v / math.Sqrt(norm))
+		}
 	}
-	norm = math.Sqrt(norm)
-	for i, v := range sums {
-		out[i] = float32(v / norm)
-	}
-	return out
+	return out, nil
 }
 
-func features(text string) []feature {
-	var out []feature
-	for _, w := range splitName(text) {
-		s := stem(w)
-		if stopwords[w] {
-			out = append(out, feature{hash64("w", s), weightStop})
-			continue
-		}
-		out = append(out, feature{hash64("w", s), weightStem})
-		for _, c := range concepts[s] {
-			out = append(out, feature{hash64("c", conceptKey(c)), weightConcept / float64(len(concepts[s]))})
-		}
-		out = grams(out, s)
-	}
-	return out
-}
-
-// grams adds the pieces of three and four characters of a word with its ends marked.
-func grams(out []feature, word string) []feature {
-	runes := []rune("^" + strings.ToLower(word) + "$")
-	count := max(0, len(runes)-2) + max(0, len(runes)-3)
-	for n := 3; n <= 4; n++ {
-		for i := 0; i+n <= len(runes); i++ {
-			out = append(out, feature{hash64("g", string(runes[i:i+n])), weightGram / math.Sqrt(float64(count))})
-		}
-	}
-	return out
-}
-
-// hash64 is FNV-1a with a final mix, so that all its bits depend on all of the input.
-func hash64(kind, s string) uint64 {
-	h := uint64(14695981039346656037)
-	for _, part := range [2]string{kind, s} {
-		for i := range len(part) {
-			h = (h ^ uint64(part[i])) * 1099511628211
-		}
-	}
-	h ^= h >> 33
-	h *= 0xff51afd7ed558ccd
-	return h ^ h>>33
+func bucket(s string) uint32 {
+	h := fnv.New32a()
+	h.Write([]byte(s)) // a hash's Write does not fail
+	sum := h.Sum32()
+	return (sum ^ sum>>15) % countBuckets
 }

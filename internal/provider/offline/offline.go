@@ -1,20 +1,30 @@
 // Package offline is Steward's embedded default: a small deterministic model
-// that needs no network and no key. It picks tools by the words that a request
-// shares with them, fills arguments by the tools' schemas, and says openly
-// that it is not a language model. docs/offline.md tells what it can do.
+// that needs no network and no key. It is not a language model, and says so.
+//
+// A sentence is compared with the tools by the words that both have. A tool is
+// called only where the sentence leaves no doubt: it resembles one tool and no
+// other, every value in it (a number, a quotation, a date, an address, the
+// name of a file, a word of an enumeration) has a place in the call, and no
+// required parameter is left without a value. Arithmetic goes to a calculator
+// as a whole expression. Anything else is answered by the two nearest tools
+// and how to say it for certain. Grammar beyond that is left to real models.
+//
+// Everything is bounded: the length of a sentence (8 KiB), how many tools and
+// parameters are looked at, how much of a result is repeated, what the
+// embedder reads. The work grows in proportion to its input and ends with its
+// context. docs/offline.md tells users what to expect.
 package offline
 
 import (
+	"cmp"
 	"context"
-	_ "embed"
 	"iter"
 	"strings"
-	"sync"
 	"time"
 
 	"steward/internal/embed"
+	"steward/internal/fault"
 	"steward/internal/llm"
-	"steward/internal/message"
 )
 
 // Names of the provider and its models.
@@ -22,7 +32,7 @@ const (
 	ProviderName  = "offline"
 	ModelName     = "steward"
 	EmbedderName  = "lexical"
-	contextWindow = 1 << 20 // tokens; the model itself has no limit
+	contextWindow = 1 << 20 // tokens; old messages cost it nothing
 )
 
 // Options configure a Provider. The zero value works.
@@ -34,44 +44,18 @@ type Options struct {
 
 // Provider is the offline provider. Safe for concurrent use.
 type Provider struct {
-	now     func() time.Time
-	zones   map[string]string // lower-case place → IANA name
-	indexes indexes
-	mu      sync.Mutex
-	places  map[string]*time.Location // by IANA name; nil: there is none
+	now   func() time.Time
+	shelf shelf
 }
 
 var _ llm.Provider = (*Provider)(nil)
 
-//go:embed zones.txt
-var zoneTable string
-
 // New makes a provider.
 func New(o Options) *Provider {
-	p := &Provider{now: o.Now, zones: parseZones(zoneTable), places: map[string]*time.Location{}}
-	if p.now == nil {
-		p.now = time.Now
+	if o.Now == nil {
+		o.Now = time.Now
 	}
-	return p
-}
-
-// parseZones reads lines of "Area/City" and of "place Area/City".
-func parseZones(table string) map[string]string {
-	out := map[string]string{}
-	for line := range strings.Lines(table) {
-		line = strings.TrimSpace(line)
-		place, zone := line, line
-		if i := strings.LastIndexByte(line, ' '); i >= 0 {
-			place, zone = line[:i], line[i+1:]
-		} else {
-			place = strings.ToLower(strings.ReplaceAll(line[strings.LastIndexByte(line, '/')+1:], "_", " "))
-		}
-		if place != "" {
-			out[place] = zone
-			out[strings.ToLower(zone)] = zone
-		}
-	}
-	return out
+	return &Provider{now: o.Now}
 }
 
 // Name returns "offline".
@@ -91,121 +75,136 @@ func (p *Provider) Embedder(name string) embed.Embedder { return lexical{} }
 type model struct{ p *Provider }
 
 // Stream answers a request as llm.Model says. It returns schema_unsupported
-// where it finds no value for a schema, and cancelled or deadline_exceeded
-// when ctx is done.
+// where it is not certain of a value for a schema, and cancelled or
+// deadline_exceeded when ctx is done.
 func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
-		msgs, err := r.Transcript.All()
-		if err != nil {
-			yield(llm.Event{}, err)
-			return
+		w := &writer{ctx: ctx, yield: yield}
+		if err := m.p.respond(w, r); err != nil && !w.closed {
+			yield(llm.Event{}, fault.Of(cmp.Or(ctx.Err(), err)))
 		}
-		w := &writer{ctx: ctx, yield: yield, usage: m.p.input(r, msgs)}
-		m.p.respond(w, r, msgs)
 	}
 }
 
 // respond writes the next message.
-func (p *Provider) respond(w *writer, r *llm.Request, msgs []*message.Message) {
-	turns := turnsOf(msgs)
-	if !w.notices(r, msgs, turns) {
-		return
+func (p *Provider) respond(w *writer, r *llm.Request) error {
+	x, err := p.shelf.of(w.ctx, r.Tools)
+	if err != nil {
+		return err
 	}
-	now := p.clock(r.System)
+	msgs := r.Transcript.Messages()
+	cur := turnOf(msgs)
+	w.usage.Input = tokensOf(len(r.System)) + x.tokens + r.Transcript.Count(ProviderName, messageTokens)
 	if r.Schema != nil {
-		w.structured(p, r, turns, now)
-		return
+		w.usage.Input += tokensOf(len(r.Schema.JSON))
 	}
-	cur := turns[len(turns)-1]
-	if cur.news {
+	if !w.notices(r, msgs, cur) {
+		return nil
+	}
+	s := &speech{ctx: w.ctx, x: x, now: p.clock(r.System), only: x.byName[r.ToolChoice], force: r.ToolChoice == "required" || x.byName[r.ToolChoice] != nil}
+	switch {
+	case r.Schema != nil:
+		text, err := s.structured(r.Schema, cur)
+		if err != nil {
+			return err
+		}
+		w.text(text, cur.cut, r.Sampling)
+	case cur.news:
 		w.text(retold(cur.text), cur.cut, r.Sampling)
-		return
-	}
-	x := p.indexes.of(r.Tools)
-	pl := &planner{x: x, zones: p.zones}
-	switch r.ToolChoice {
-	case "", "auto", "none":
-	case "required":
-		pl.force = true
+	case len(cur.text) > maxWish:
+		w.text(tooLong(len(cur.text)), cur.cut, r.Sampling)
+	case r.ToolChoice == "none" && len(cur.calls) == 0:
+		w.text(selfDescription+" No tool may be used here, and without tools I can do nothing. "+remedy, cur.cut, r.Sampling)
 	default:
-		pl.only = x.byName[r.ToolChoice]
-	}
-	plan := pl.understand(turns, func(text string) *reading { return read(text, now) })
-	if r.ToolChoice != "none" {
-		if calls := plan.next(); len(calls) > 0 {
-			w.calls(calls, len(msgs), r.Sampling.MaxTokens)
-			return
+		steps, doubts := s.understand(cur.text)
+		if done := len(cur.calls); done < len(steps) && len(doubts) == 0 && r.ToolChoice != "none" {
+			w.calls(steps[done:], len(msgs), r.Sampling.MaxTokens)
+			return nil
 		}
+		w.text(x.answer(cur, doubts), cur.cut, r.Sampling)
 	}
-	var words []queryWord
-	if plan.last != nil {
-		words = plan.last.clause.words
-	}
-	w.text(plan.answer(x, words), cur.cut, r.Sampling)
+	return nil
 }
 
-// next returns the calls to make now: all that wait for nothing.
-func (p *plan) next() []*step {
-	var out []*step
-	for _, s := range p.steps {
-		if s.done == nil && !s.waits && !s.broken && len(s.missing) == 0 && s.mend() {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
-// clock returns the time now in the zone that the system prompt names.
+// clock returns the time now, in the zone that the system prompt names in a
+// line "Time zone: Area/City".
 func (p *Provider) clock(system string) time.Time {
 	now := p.now()
-	if loc := p.location(system); loc != nil {
-		return now.In(loc)
+	if _, rest, ok := strings.Cut(system, "Time zone: "); ok {
+		zone, _, _ := strings.Cut(rest, "\n")
+		if loc, err := time.LoadLocation(strings.TrimRight(strings.TrimSpace(zone), ".")); err == nil && len(zone) < 64 {
+			return now.In(loc)
+		}
 	}
 	return now
 }
 
-// location finds the first IANA zone name in a text.
-func (p *Provider) location(text string) *time.Location {
-	for rest := text; ; {
-		i := strings.IndexByte(rest, '/')
-		if i < 0 {
-			return nil
+// speech is what a text is understood with. When ctx is done it is understood
+// no further, and nothing comes of it: the writer looks at ctx too.
+type speech struct {
+	ctx   context.Context
+	x     *toolbox
+	now   time.Time
+	only  *entry // the only tool that may be called
+	force bool   // a tool has to be called
+	ands  int    // places at which sentences were divided
+}
+
+// may reports whether a tool may be called.
+func (s *speech) may(e *entry) bool { return s.only == nil || s.only == e }
+
+// Limits of a text.
+const (
+	maxClauses = 8
+	maxAnds    = 16
+)
+
+// understand finds the calls that a text wants. If any part of it is in
+// doubt, nothing should be called.
+func (s *speech) understand(text string) (steps []*step, doubts []*doubt) {
+	list := clauses(text, scan(s.ctx, text, s.now))
+	if len(list) == 0 || len(list) > maxClauses {
+		return nil, []*doubt{{}}
+	}
+	start := 0 // of what the agent of the last step hears
+	for _, c := range list {
+		some, d := s.wish(text, c)
+		if d != nil {
+			doubts = append(doubts, d)
 		}
-		start := i
-		for start > 0 && isZoneByte(rest[start-1]) {
-			start--
+		for _, st := range some {
+			if n := len(steps); n > 0 && st.tool.agent && st.tool == steps[n-1].tool { // one agent hears all that is for it
+				steps[n-1].args[st.tool.params[0].name] = text[start:c.hi]
+				continue
+			}
+			steps, start = append(steps, st), c.lo
 		}
-		end := i + 1
-		for end < len(rest) && (isZoneByte(rest[end]) || rest[end] == '/') {
-			end++
+	}
+	return steps, doubts
+}
+
+// wish finds the calls of one sentence: of its two halves where both stand for
+// themselves, else of the whole.
+func (s *speech) wish(text string, c clause) ([]*step, *doubt) {
+	for i := 1; i+1 < len(c.tokens) && s.ands < maxAnds; i++ {
+		if c.tokens[i].word != "and" && c.tokens[i].word != "then" {
+			continue
 		}
-		if name := strings.TrimRight(rest[start:end], "/-"); isZone(name) && len(name) < 64 {
-			if loc := p.load(name); loc != nil {
-				return loc
+		s.ands++
+		left, right := newClause(text, c.tokens[:i]), newClause(text, c.tokens[i+1:])
+		right.unclear = right.unclear || points.MatchString(lower(right.tokens))
+		if len(left.tokens) == 0 || !right.orders && !right.question {
+			continue
+		}
+		if a, _ := s.decide(left, false); a != nil {
+			if b, d := s.wish(text, right); d == nil {
+				return append([]*step{a}, b...), nil
 			}
 		}
-		rest = rest[end:]
 	}
-}
-
-func isZoneByte(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' || c == '-' || c >= '0' && c <= '9' || c == '+'
-}
-
-// load reads a zone once; names that are none are forgotten when there are many.
-func (p *Provider) load(name string) *time.Location {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if loc, ok := p.places[name]; ok {
-		return loc
+	st, d := s.decide(c, s.force)
+	if d != nil {
+		return nil, d
 	}
-	loc, err := time.LoadLocation(name)
-	if err != nil {
-		loc = nil
-	}
-	if len(p.places) > 512 {
-		clear(p.places)
-	}
-	p.places[name] = loc
-	return loc
+	return []*step{st}, nil
 }

@@ -174,6 +174,19 @@ func (b *builder) options(dst []byte) []byte {
 		member("temperature")
 		o = strconv.AppendFloat(o, *s.Temperature, 'g', -1, 64)
 	}
+	for _, f := range [...]struct {
+		name  string
+		value *float64
+	}{{"top_p", s.TopP}, {"frequency_penalty", s.FrequencyPenalty}, {"presence_penalty", s.PresencePenalty}} {
+		if f.value != nil {
+			member(f.name)
+			o = strconv.AppendFloat(o, *f.value, 'g', -1, 64)
+		}
+	}
+	if s.Seed != nil {
+		member("seed")
+		o = strconv.AppendInt(o, *s.Seed, 10)
+	}
 	if s.MaxTokens > 0 {
 		member("num_predict")
 		o = strconv.AppendInt(o, int64(s.MaxTokens), 10)

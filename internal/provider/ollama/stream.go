@@ -231,19 +231,30 @@ type writer struct {
 	tools    *llm.Toolset
 	size     int // bytes of what the model was asked: tells its answers apart
 
-	ids     wire.CallIDs
-	created string // of the stream's first line
+	ids      wire.CallIDs
+	thoughts wire.Thoughts
+	created  string // of the stream's first line
+}
+
+// say: a model whose template does not mark its reasoning leaves it in the text.
+func (w *writer) say(think, text []byte) {
+	if len(think) > 0 {
+		w.Last(llm.ReasoningDelta).Add(think)
+	}
+	if len(text) > 0 {
+		w.Last(llm.TextDelta).Add(text)
+	}
 }
 
 func (w *writer) add(l line) {
 	if w.created == "" {
 		w.created = l.created
 	}
-	if len(l.thinking) > 0 {
-		w.Last(llm.ReasoningDelta).Add(l.thinking)
-	}
-	if len(l.text) > 0 {
-		w.Last(llm.TextDelta).Add(l.text)
+	think, text := w.thoughts.Split(l.text)
+	w.say(l.thinking, nil)
+	w.say(think, text)
+	if l.done {
+		w.say(w.thoughts.Rest())
 	}
 	for _, data := range l.images {
 		w.Show(&message.Image{MIME: http.DetectContentType(data), Data: data})

@@ -26,8 +26,9 @@ type chunks struct {
 	calls    []openCall
 	extras   []extra // members of the message beyond those modelled
 	think    string  // the metadata of the member in which reasoning comes
-	ended    string  // the finish reason
-	sequence bool    // a stop sequence was written, as vLLM tells
+	thoughts wire.Thoughts
+	ended    string // the finish reason
+	sequence bool   // a stop sequence was written, as vLLM tells
 	refused  bool
 	usage    message.Usage
 }
@@ -149,10 +150,21 @@ func (c *chunks) settle() {
 	}
 }
 
+// text: servers of local models that are not told how a model marks its
+// reasoning leave it in the text.
 func (c *chunks) text(s []byte) {
-	if len(s) > 0 {
+	var think []byte
+	if !c.official {
+		think, s = c.thoughts.Split(s)
+	}
+	c.say(think, s)
+}
+
+func (c *chunks) say(think, text []byte) {
+	c.reasoning(think, "")
+	if len(text) > 0 {
 		c.settle()
-		c.asm.Last(llm.TextDelta).Add(s)
+		c.asm.Last(llm.TextDelta).Add(text)
 	}
 }
 
@@ -231,7 +243,7 @@ func (c *chunks) call(d *wire.Decoder, whole bool) {
 		}
 	})
 	call := c.openCall(&cd, whole)
-	call.addName(cd.name)
+	c.addName(call, cd.name)
 	if cd.extra != nil {
 		call.Meta = message.Meta{Provider: c.name, Fields: append(append([]byte{'{'}, cd.extra...), '}')}
 	}
@@ -274,8 +286,8 @@ func (cd *callDelta) continues(o *openCall) bool {
 }
 
 // addName takes a name, whole, again, or in pieces.
-func (o *openCall) addName(piece []byte) {
-	if len(piece) == 0 || o.Announced() || bytes.Equal(piece, o.name) {
+func (c *chunks) addName(o *openCall, piece []byte) {
+	if len(piece) == 0 || o.Announced() || bytes.Equal(piece, o.name) || !c.asm.Keep(len(piece)) {
 		return
 	}
 	o.name = append(o.name, piece...)
@@ -307,7 +319,7 @@ type extra struct {
 // keep joins what a member says over several chunks: lists and strings add
 // up, of anything else the last one holds.
 func (c *chunks) keep(key string, raw []byte) {
-	if len(raw) == 0 {
+	if len(raw) == 0 || !c.asm.Keep(len(key)+len(raw)) {
 		return
 	}
 	for i := range c.extras {
@@ -323,12 +335,12 @@ func joined(a, b []byte) []byte {
 	switch {
 	case bytes.Equal(a, b):
 		return a
-	case a[0] == '[' && b[0] == '[':
-		x, y := bytes.TrimSpace(a[1:len(a)-1]), bytes.TrimSpace(b[1:len(b)-1])
-		if len(x) == 0 || len(y) == 0 {
-			return bytes.Clone(append(append([]byte{'['}, append(x, y...)...), ']'))
+	case a[0] == '[' && b[0] == '[': // in place: there may be many
+		x, y := bytes.TrimSpace(a[:len(a)-1]), bytes.TrimSpace(b[1:len(b)-1])
+		if len(x) > 1 && len(y) > 0 {
+			x = append(x, ',')
 		}
-		return append(append(append(append([]byte{'['}, x...), ','), y...), ']')
+		return append(append(x, y...), ']')
 	case a[0] == '"' && b[0] == '"':
 		return append(a[:len(a)-1], b[1:]...)
 	}
@@ -360,7 +372,7 @@ func (c *chunks) readUsage(d *wire.Decoder) {
 			c.usage.Input = d.Int()
 		case "completion_tokens":
 			c.usage.Output = d.Int()
-		case "prompt_cache_hit_tokens": // DeepSeek
+		case "prompt_cache_hit_tokens", "cached_tokens": // DeepSeek; Moonshot
 			c.usage.CacheRead = d.Int()
 		case "prompt_tokens_details":
 			c.details(d)
@@ -389,6 +401,7 @@ func (c *chunks) finish() {
 		c.asm.Fail(c.wire.Broken(nil))
 		return
 	}
+	c.say(c.thoughts.Rest())
 	for i := range c.calls {
 		o := &c.calls[i]
 		c.announce(o)

@@ -68,6 +68,12 @@ func (s *settings) add(r *llm.Request) {
 		}
 		s.out = strconv.AppendInt(s.member(key), int64(n), 10)
 	}
+	s.fine("top_p", r.Sampling.TopP, r.Sampling.Effort)
+	s.fine("frequency_penalty", r.Sampling.FrequencyPenalty, r.Sampling.Effort)
+	s.fine("presence_penalty", r.Sampling.PresencePenalty, r.Sampling.Effort)
+	if n := r.Sampling.Seed; n != nil {
+		s.out = strconv.AppendInt(s.member("seed"), *n, 10)
+	}
 	s.stop(r.Sampling.Stop)
 	if r.Schema != nil {
 		s.schema(r.Schema)
@@ -128,14 +134,29 @@ func (s *settings) effort(e llm.Effort) {
 
 // temperature: OpenAI's reasoning models take none but their default, 1.
 func (s *settings) temperature(t float64, e llm.Effort) {
-	if s.official && t != 1 {
-		f := familyOf(s.model.model)
-		if f != plainModel && (f != gpt51 || e != llm.EffortNone) {
-			s.notice("temperature")
-			return
-		}
+	if t != 1 && !s.samples(e) {
+		s.notice("temperature")
+		return
 	}
 	s.out = strconv.AppendFloat(s.member("temperature"), t, 'g', -1, 64)
+}
+
+// samples reports whether the model lets its sampling be set: OpenAI's own
+// reasoning models do not, while they reason.
+func (s *settings) samples(e llm.Effort) bool {
+	f := familyOf(s.model.model)
+	return !s.official || f == plainModel || f == gpt51 && e == llm.EffortNone
+}
+
+// fine sends one of the finer settings, if it is set and the model takes it.
+func (s *settings) fine(name string, v *float64, e llm.Effort) {
+	switch {
+	case v == nil:
+	case !s.samples(e):
+		s.notice(name)
+	default:
+		s.out = strconv.AppendFloat(s.member(name), *v, 'g', -1, 64)
+	}
 }
 
 func (s *settings) stop(all []string) {

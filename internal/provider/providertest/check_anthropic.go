@@ -26,6 +26,7 @@ type anthropicRequest struct {
 	Tools       []anthropicTool    `json:"tools"`
 	ToolChoice  *anthropicChoice   `json:"tool_choice"`
 	Temperature *float64           `json:"temperature"`
+	TopP        *float64           `json:"top_p"`
 	Stop        []string           `json:"stop_sequences"`
 	Thinking    *struct {
 		Type    string `json:"type"`
@@ -399,6 +400,8 @@ func (r *anthropicRequest) thinks(turns []anthropicTurn) error {
 		return fmt.Errorf("prefix_mismatch_behavior %q", t.Binding.Mismatch)
 	case on && forced:
 		return errors.New("thinking may not be enabled when tool_choice forces tool use")
+	case on && r.TopP != nil && *r.TopP < 0.95:
+		return errors.New("top_p must be at least 0.95 when thinking is enabled")
 	case on && r.Temperature != nil && *r.Temperature != 1:
 		return errors.New("temperature may only be set to 1 when thinking is enabled")
 	}
@@ -412,6 +415,10 @@ func (r *anthropicRequest) thinks(turns []anthropicTurn) error {
 
 func (r *anthropicRequest) settings() error {
 	switch {
+	case r.TopP != nil && (*r.TopP < 0 || *r.TopP > 1):
+		return fmt.Errorf("top_p %v", *r.TopP)
+	case r.TopP != nil && r.Temperature != nil: // refused by its newer models
+		return errors.New("temperature and top_p cannot both be specified")
 	case r.Temperature != nil && (*r.Temperature < 0 || *r.Temperature > 1):
 		return fmt.Errorf("temperature %v", *r.Temperature)
 	case slices.ContainsFunc(r.Stop, func(s string) bool { return strings.TrimSpace(s) == "" }):

@@ -28,7 +28,7 @@ func TestCheckAnthropic(t *testing.T) {
 	refusals(t, CheckAnthropic, [][2]string{
 		{with(""), ""}, {talk(use, res), ""}, {talk(think+","+use, res, `,"thinking":{"type":"adaptive","display":"summarized"}`), ""},
 		{with(`,"system":[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}],"temperature":1,"stop_sequences":["a"],"metadata":{"user_id":"x"}`), ""},
-		{`{`, "not a request"}, {with(`,"top_p":1`), "unknown"}, {`{"model":"m","messages":[]}`, "max_tokens"}, {says(""), "first and the last"},
+		{`{`, "not a request"}, {with(`,"top_x":1`), "unknown"}, {`{"model":"m","messages":[]}`, "max_tokens"}, {says(""), "first and the last"},
 		{says(model(hi)), "first and the last"}, {says(user(hi) + "," + model(hi)), "first and the last"},
 		{says(user(hi) + `,{"role":"system","content":[` + hi + `]},` + user(hi)), "role"}, {says(user("")), "no content"},
 		{with(`,"system":[]`), "system"}, {with(`,"system":[{"type":"image"}]`), "type"}, {with(`,"system":[{"type":"text","text":" "}]`), "non-whitespace"},

@@ -27,6 +27,10 @@ type geminiRequest struct {
 	} `json:"toolConfig"`
 	GenerationConfig struct {
 		Temperature        *float64       `json:"temperature"`
+		TopP               *float64       `json:"topP"`
+		FrequencyPenalty   *float64       `json:"frequencyPenalty"`
+		PresencePenalty    *float64       `json:"presencePenalty"`
+		Seed               *int64         `json:"seed"`
 		MaxOutputTokens    *int           `json:"maxOutputTokens"`
 		StopSequences      []string       `json:"stopSequences"`
 		ResponseMimeType   string         `json:"responseMimeType"`
@@ -342,6 +346,8 @@ func (r *geminiRequest) config() error {
 	switch {
 	case g.Temperature != nil && (*g.Temperature < 0 || *g.Temperature > 2):
 		return errors.New("temperature must be in the range [0.0, 2.0]")
+	case g.TopP != nil && (*g.TopP < 0 || *g.TopP > 1):
+		return errors.New("top_p must be in the range [0.0, 1.0]")
 	case g.MaxOutputTokens != nil && *g.MaxOutputTokens < 1:
 		return errors.New("max_output_tokens must be positive")
 	case len(g.StopSequences) > 5 || slices.Contains(g.StopSequences, ""):

@@ -25,7 +25,7 @@ func TestCheckGemini(t *testing.T) {
 
 		`{`:                                 "unexpected EOF",
 		contents():                          "not specified",
-		with(`"seed":1`):                    "seed",
+		with(`"seedling":1`):                "seed",
 		contents(model(`{"text":"x"}`), hi): "begin and end",
 		contents(hi, model(`{"text":"x"}`)): "begin and end",
 		contents(hi, `{"role":"system","parts":[]}`, hi):                                    "role",

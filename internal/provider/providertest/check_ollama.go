@@ -23,6 +23,10 @@ type ollamaRequest struct {
 	KeepAlive jsontext.Value  `json:"keep_alive"`
 	Options   *struct {
 		Temperature *float64 `json:"temperature"`
+		TopP        *float64 `json:"top_p"`
+		Frequency   *float64 `json:"frequency_penalty"`
+		Presence    *float64 `json:"presence_penalty"`
+		Seed        *int64   `json:"seed"`
 		NumPredict  *int     `json:"num_predict"`
 		NumCtx      *int     `json:"num_ctx"`
 		Stop        []string `json:"stop"`

@@ -27,6 +27,10 @@ type openaiRequest struct {
 	Tools               []openaiTool   `json:"tools"`
 	ToolChoice          jsontext.Value `json:"tool_choice"`
 	Temperature         *float64       `json:"temperature"`
+	TopP                *float64       `json:"top_p"`
+	FrequencyPenalty    *float64       `json:"frequency_penalty"`
+	PresencePenalty     *float64       `json:"presence_penalty"`
+	Seed                *int64         `json:"seed"`
 	MaxTokens           *int           `json:"max_tokens"`
 	MaxCompletionTokens *int           `json:"max_completion_tokens"`
 	Stop                []string       `json:"stop"`
@@ -333,6 +337,8 @@ func openaiSettings(r *openaiRequest) error {
 		return errors.New("stream_options without stream")
 	case r.Temperature != nil && (*r.Temperature < 0 || *r.Temperature > 2):
 		return fmt.Errorf("temperature %v", *r.Temperature)
+	case r.TopP != nil && (*r.TopP < 0 || *r.TopP > 1):
+		return fmt.Errorf("top_p %v", *r.TopP)
 	case r.MaxTokens != nil && r.MaxCompletionTokens != nil:
 		return errors.New("max_tokens beside max_completion_tokens")
 	case r.MaxTokens != nil && *r.MaxTokens < 1, r.MaxCompletionTokens != nil && *r.MaxCompletionTokens < 1:

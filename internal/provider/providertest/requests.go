@@ -51,6 +51,11 @@ func settings() map[string]*llm.Request {
 	add("sampling", func(r *llm.Request) {
 		r.Sampling = llm.Sampling{Temperature: &warm, MaxTokens: 100, Stop: []string{"END", "\n\n"}}
 	})
+	seed, half, less := int64(7), 0.5, -0.5
+	fine := llm.Sampling{TopP: &half, Seed: &seed, FrequencyPenalty: &half, PresencePenalty: &less}
+	add("fine sampling", func(r *llm.Request) { r.Sampling = fine })
+	add("fine sampling with a temperature", func(r *llm.Request) { r.Sampling = fine.Over(llm.Sampling{Temperature: &warm}) })
+	add("fine sampling while thinking", func(r *llm.Request) { r.Sampling = fine.Over(llm.Sampling{Effort: llm.EffortHigh}) })
 	add("temperature 0", func(r *llm.Request) { r.Sampling.Temperature = &zero })
 	add("temperature 2", func(r *llm.Request) { r.Sampling.Temperature = &hot })
 	add("nine stop sequences", func(r *llm.Request) {

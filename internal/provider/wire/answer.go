@@ -15,6 +15,7 @@ import (
 const (
 	maxWhole  = 16 << 20 // an answer that is no stream
 	maxEvent  = 16 << 20 // one event or line of a stream
+	maxStream = 256 << 20
 	maxError  = 64 << 10 // the body of a refusal
 	maxDrain  = 4 << 10  // what may follow a stream's own end mark
 	drainTime = 100 * time.Millisecond
@@ -32,6 +33,7 @@ type Answer struct {
 	timer  *time.Timer // fires expired when the other side is silent for too long
 	begun  bool        // a byte of the body was read
 	ended  bool        // the body was read to its end
+	read   int         // bytes of the body
 	body   io.ReadCloser
 }
 
@@ -53,6 +55,7 @@ func (a *Answer) Read(p []byte) (int, error) {
 	a.timer.Stop()
 	if n > 0 {
 		a.begun = true
+		a.read += n
 	}
 	if err == io.EOF {
 		a.ended = true
@@ -67,7 +70,7 @@ func (a *Answer) All() ([]byte, error) {
 		return nil, a.fail(err)
 	}
 	if len(b) > maxWhole {
-		return nil, a.client.Fault(CodeProvider, "the answer is over 16 MB", 0)
+		return nil, tooLarge("the model's answer has more than %d MiB", maxWhole>>20)
 	}
 	return b, nil
 }

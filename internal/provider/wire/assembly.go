@@ -3,14 +3,30 @@ package wire
 import (
 	"strings"
 
+	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/message"
 )
 
+// Bounds of one reply. A reply that breaks one of them fails with
+// CodeTooLarge, and the request for it is cancelled.
+const (
+	maxText   = 16 << 20 // bytes of text and reasoning
+	maxArgs   = 4 << 20  // bytes of the arguments of one call
+	maxCalls  = 16 << 20 // bytes of the arguments of all calls
+	maxImages = 32 << 20 // bytes of images
+	maxMeta   = 4 << 20  // bytes of names, ids and members that Steward does not model
+	maxParts  = 8192     // blocks
+)
+
 // Assembly puts a streamed reply together, and yields its events on the way.
-// It belongs to one stream.
+// It belongs to one stream. What comes after Gone is dropped.
 type Assembly struct {
 	Gone   bool // the consumer has left: stop reading
+	text   int  // the sizes that are bounded
+	args   int
+	shown  int
+	meta   int
 	yield  func(llm.Event, error) bool
 	parts  []*Part
 	images []*message.Image // stand at the end of the reply
@@ -56,16 +72,52 @@ func (a *Assembly) send(ev llm.Event) {
 }
 
 // Show adds a picture at the reply's end. There is no event for it.
-func (a *Assembly) Show(img *message.Image) { a.images = append(a.images, img) }
+func (a *Assembly) Show(img *message.Image) {
+	if a.grow(&a.shown, len(img.Data), maxImages, "images") {
+		a.images = append(a.images, img)
+	}
+}
+
+// Keep counts bytes that a provider keeps beside the text and the arguments.
+// It is false where they are too many.
+func (a *Assembly) Keep(n int) bool {
+	return a.grow(&a.meta, n, maxMeta, "names, ids and unknown members")
+}
+
+// grow adds n to a size. It is false, and the stream has failed, where that
+// exceeds the bound.
+func (a *Assembly) grow(size *int, n, most int, what string) bool {
+	if a.Gone {
+		return false
+	}
+	if *size += n; *size > most {
+		a.Fail(tooLarge("the model's reply has more than %d MiB of %s", most>>20, what))
+	}
+	return !a.Gone
+}
+
+// tooLarge is the error of a reply that breaks a bound. The same request may
+// well end in the same way, so it is not made again.
+func tooLarge(format string, args ...any) error {
+	return fault.New(fault.TooLarge, CodeTooLarge, format, args...).
+		With("ask for less at once, or choose another model").Retrying(fault.RetryNone, 0)
+}
 
 // Open begins a block: of text (llm.TextDelta), reasoning (llm.ReasoningDelta)
 // or a call (llm.CallArgs). Calls before it that are not yet announced are.
 func (a *Assembly) Open(kind llm.Kind) *Part {
 	if n := len(a.parts); n > 0 {
-		a.parts[n-1].Announce()
+		last := a.parts[n-1]
+		last.Announce()
+		a.Keep(len(last.Name) + len(last.CallID) + len(last.Meta.Fields))
 	}
 	p := &Part{asm: a, kind: kind, place: len(a.parts)}
-	a.parts = append(a.parts, p)
+	if len(a.parts) == maxParts {
+		a.Fail(tooLarge("the model's reply has more than %d parts", maxParts))
+	}
+	if !a.Gone {
+		a.parts = append(a.parts, p)
+	}
 	return p
 }
 
@@ -109,9 +161,21 @@ func (p *Part) Add(b []byte) {
 	}
 	p.Announce()
 	n := p.text.Len()
+	if !p.grow(n+len(b), len(b)) {
+		return
+	}
 	p.text.Write(b)
 	// The event's text is a part of the builder's: no copy of its own.
 	p.asm.send(llm.Event{Kind: p.kind, Block: p.place, Text: p.text.String()[n:]})
+}
+
+// grow counts what is added to a part, which is then of a size.
+func (p *Part) grow(size, added int) bool {
+	a := p.asm
+	if p.kind != llm.CallArgs {
+		return a.grow(&a.text, added, maxText, "text")
+	}
+	return a.grow(&size, 0, maxArgs, "arguments of one call") && a.grow(&a.args, added, maxCalls, "arguments")
 }
 
 // Len returns the length of what was added.

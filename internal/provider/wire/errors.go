@@ -33,10 +33,11 @@ const (
 	CodeBroken      = "stream_broken"
 	CodeUnreachable = "unreachable"
 	CodeCancelled   = "cancelled"
+	CodeTooLarge    = "reply_too_large"
 )
 
 const (
-	maxRetryAfter = 5 * time.Minute
+	maxRetryAfter = 24 * time.Hour
 	maxExcerpt    = 300 // runes of a foreign message in an error
 )
 
@@ -212,10 +213,14 @@ func (c *Client) safe(err error) error {
 	return err
 }
 
+// leastSecret is how long a key is that is looked for in messages. Shorter ones
+// stand in other words by chance, and guard nothing.
+const leastSecret = 6
+
 // clean makes a foreign message fit to be shown: no secrets, one line, short.
 func (c *Client) clean(s string) string {
 	for _, secret := range c.opt.Secrets {
-		if secret != "" {
+		if len(secret) >= leastSecret {
 			s = strings.ReplaceAll(s, secret, "[secret]")
 		}
 	}
@@ -286,7 +291,7 @@ func skipElement(page []byte) []byte {
 }
 
 // retryAfter reads Retry-After (RFC 9110, 10.2.3: seconds or a date) and
-// OpenAI's retry-after-ms. Zero if there is none; at most 5 minutes.
+// OpenAI's retry-after-ms. Zero if there is none; at most a day.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	var d time.Duration
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms >= 0 {

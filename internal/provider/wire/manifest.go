@@ -142,7 +142,7 @@ func bareBlocks(blocks []message.Block) []message.Block {
 
 func bareBlock(b message.Block) message.Block {
 	from := b.Base()
-	c := message.Common{Origin: from.Origin, Labels: from.Labels, Meta: message.Meta{Provider: from.Meta.Provider}}
+	c := message.Common{Origin: from.Origin, Labels: from.Labels, Sources: from.Sources, Meta: message.Meta{Provider: from.Meta.Provider}}
 	switch b := b.(type) {
 	case *message.Reasoning:
 		return &message.Reasoning{Common: c}

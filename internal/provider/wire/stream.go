@@ -2,7 +2,6 @@ package wire
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"iter"
 )
@@ -12,8 +11,6 @@ type Event struct {
 	Type []byte // empty for "message"
 	Data []byte // the data lines, joined by \n
 }
-
-var errTooLong = errors.New("an event is over 16 MB")
 
 // Events yields the answer as server-sent events (WHATWG HTML, 9.2.6), however
 // its bytes are cut. An event that the end of the body interrupts is dropped,
@@ -242,7 +239,7 @@ func (l *lineReader) fill() bool {
 	}
 	if l.to == len(l.buf) {
 		if len(l.buf) >= maxEvent {
-			l.err = l.a.client.Malformed(errTooLong)
+			l.err = tooLarge("an event of the model's stream has more than %d MiB", maxEvent>>20)
 			return false
 		}
 		l.buf = append(l.buf, make([]byte, len(l.buf))...)
@@ -250,6 +247,9 @@ func (l *lineReader) fill() bool {
 	n, err := l.a.Read(l.buf[l.to:])
 	l.to += n
 	switch {
+	case l.a.read > maxStream:
+		l.err = tooLarge("the model's stream has more than %d MiB", maxStream>>20)
+		return false
 	case err == io.EOF:
 		l.eof = true
 		return n > 0

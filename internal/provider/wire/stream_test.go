@@ -225,7 +225,7 @@ func (e endless) Read(b []byte) (int, error) {
 
 func TestTooLong(t *testing.T) {
 	_, err := readEvents(io.MultiReader(strings.NewReader("data: "), endless{[]byte("x")}))
-	if fault.Of(err).Code != CodeBroken || !strings.Contains(err.Error(), "16 MB") {
+	if fault.Of(err).Code != CodeTooLarge || !strings.Contains(err.Error(), "16 MiB") {
 		t.Errorf("%v", err)
 	}
 	// Comments without end are not gathered.

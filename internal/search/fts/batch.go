@@ -30,12 +30,15 @@ type writing struct {
 	erased bool             // something must be expunged
 	cuts   map[id.ID]bool   // conversations whose branches are to be looked at
 
-	rank, last int64 // of the last message: what it would be, and what it became
+	rank, last int64 // of the last message: the number that its time gives, and the one that it got
+	top        int64 // the highest number of all messages; -1: not known yet
 	words      []byte
 }
 
 func newBatch(ctx context.Context, tx *sql.Tx, st store.Store, log *slog.Logger) *writing {
-	return &writing{ctx: ctx, tx: tx, store: st, log: log, stmts: map[string]*sql.Stmt{}, nums: map[string]int64{}, cuts: map[id.ID]bool{}}
+	// A statement whose context can end costs the driver a goroutine; they are
+	// short, and apply looks at the context between entries.
+	return &writing{ctx: context.WithoutCancel(ctx), tx: tx, store: st, log: log, stmts: map[string]*sql.Stmt{}, nums: map[string]int64{}, cuts: map[id.ID]bool{}, top: -1}
 }
 
 func (w *writing) close() {
@@ -207,9 +210,12 @@ func (w *writing) message(e *resource.Entry) error {
 	if err != nil {
 		return err
 	}
-	doc, there, err := w.number("SELECT id FROM doc WHERE conv = ? AND msg = ?", n, msg[:])
-	if err != nil {
-		return err
+	var doc int64
+	var there bool
+	if e.Version > 1 { // the first version is in no earlier batch
+		if doc, there, err = w.number("SELECT id FROM doc WHERE conv = ? AND msg = ?", n, msg[:]); err != nil {
+			return err
+		}
 	}
 	if e.Op != resource.OpPut {
 		w.erased = w.erased || e.Op == resource.OpErase
@@ -294,22 +300,32 @@ func (w *writing) facets(space, conv int64, role message.Role, tools []string) (
 func rankOf(at time.Time) int64 { return max(at.UnixMilli(), 0) << 6 }
 
 // place returns the number of a message with a rank: above all that share it.
-// Where more than 64 do, they spread into the milliseconds after it.
+// Where more than 64 do, they spread into the milliseconds after it. A message
+// that is newer than all others, which is the rule, needs no look at the table.
 func (w *writing) place(rank int64) (int64, error) {
+	if w.top < 0 {
+		top, _, err := w.number("SELECT COALESCE(max(id), 0) FROM doc")
+		if err != nil {
+			return 0, err
+		}
+		w.top = top
+	}
 	at := rank
 	if rank == w.rank {
 		at = w.last + 1
 	}
-	for {
+	for at <= w.top {
 		end := at | 63
 		top, _, err := w.number("SELECT COALESCE(max(id), -1) FROM doc WHERE id BETWEEN ? AND ?", at, end)
 		if err != nil {
 			return 0, err
 		}
 		if top < end {
-			w.rank, w.last = rank, max(at, top+1)
-			return w.last, nil
+			at = max(at, top+1)
+			break
 		}
 		at = end + 1
 	}
+	w.rank, w.last, w.top = rank, at, max(w.top, at)
+	return at, nil
 }

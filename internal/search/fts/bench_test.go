@@ -91,3 +91,33 @@ func BenchmarkSearch(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkCatch takes in turns of a chat with a tool call, four messages each.
+func BenchmarkCatch(b *testing.B) {
+	w := openWorld(b, b.TempDir())
+	defer w.close()
+	var talks []*talk
+	for i := range 32 {
+		talks = append(talks, w.talk("ana", fmt.Sprint("talk ", i)))
+	}
+	const turns = 5000
+	for i := range turns {
+		c := talks[i%len(talks)]
+		w.now = w.now.Add(5 * time.Millisecond)
+		var changes []store.Change
+		for _, said := range []*message.Message{
+			{Role: message.User, Blocks: text(fmt.Sprintf("What is 12 times 7? This is question %d of the conversation, and it has about as many words as such a question tends to have.", i))},
+			{Role: message.Assistant, Blocks: text("multiply")},
+			{Role: message.Assistant, Blocks: text("84")},
+			{Role: message.Assistant, Blocks: text("The product of the two numbers is what the tool said.")},
+		} {
+			changes = append(changes, c.change(said))
+		}
+		w.commit(c.Owner, changes...)
+	}
+	b.ResetTimer()
+	if err := w.index.Catch(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/(4*turns), "µs/message")
+}

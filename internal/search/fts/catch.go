@@ -16,33 +16,62 @@ func nodeScope() store.Scope { return store.ForNode(resource.System) }
 const batch = 512
 
 // Catch implements search.Index.
-func (x *Index) Catch(ctx context.Context) error {
+func (x *Index) Catch(ctx context.Context) error { return x.catch(ctx, 0) }
+
+// catch is Catch that rests after each batch for as long as the batch took,
+// times a factor.
+func (x *Index) catch(ctx context.Context, rest time.Duration) error {
 	return x.with(ctx, func(d *database) error {
-		if err := x.advance(ctx, d); err != nil {
-			return err
+		for more := true; more; {
+			began := time.Now()
+			var err error
+			if more, err = x.step(ctx, d); err != nil {
+				return err
+			}
+			if more && rest > 0 && !pause(ctx, rest*time.Since(began)) {
+				return ctx.Err()
+			}
 		}
 		return d.expunge(ctx)
 	})
 }
 
-// advance reads the log up to its end.
-func (x *Index) advance(ctx context.Context, d *database) error {
-	select {
-	case x.turn <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { <-x.turn }()
-	for {
+// searchSteps is how many batches a search reads itself, where Follow runs: the
+// rest is left to it, so that no search waits for long.
+const searchSteps = 4
+
+// advance reads the log up to its end, or, where Follow goes on with it, a few
+// batches. It returns how many entries are left.
+func (x *Index) advance(ctx context.Context, d *database) (behind uint64, err error) {
+	for n := 0; !x.followed.Load() || n < searchSteps; n++ {
 		more, err := x.step(ctx, d)
 		if err != nil || !more {
-			return err
+			return 0, err
 		}
 	}
+	select {
+	case x.hurry <- struct{}{}:
+	default: // it has been told
+	}
+	var seq uint64
+	if err := d.reads.QueryRowContext(ctx, "SELECT seq FROM state").Scan(&seq); err != nil {
+		return 0, err
+	}
+	page, err := x.opt.Store.Log(ctx, nodeScope(), store.LogQuery{Reverse: true, Limit: 1})
+	if err != nil || len(page.Entries) == 0 {
+		return 0, err
+	}
+	return page.Entries[0].Seq - min(seq, page.Entries[0].Seq), nil
 }
 
 // step reads one batch; false when that was the last.
 func (x *Index) step(ctx context.Context, d *database) (more bool, err error) {
+	select {
+	case x.turn <- struct{}{}:
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	defer func() { <-x.turn }()
 	var at string
 	if err := d.reads.QueryRowContext(ctx, "SELECT cursor FROM state").Scan(&at); err != nil {
 		return false, err
@@ -73,6 +102,9 @@ func (x *Index) apply(ctx context.Context, d *database, at string, page store.Lo
 	w := newBatch(ctx, tx, x.opt.Store, x.log)
 	defer w.close()
 	for i := range page.Entries {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
 		if err := w.entry(&page.Entries[i]); err != nil {
 			return false, err
 		}
@@ -144,12 +176,14 @@ func (d *database) merge(ctx context.Context, pages int) (more bool, err error) 
 // Follow implements search.Index. It wakes when there is news and then looks
 // once in a while whether the log rests, so that those who write do not pay.
 func (x *Index) Follow(ctx context.Context) {
+	x.followed.Store(true)
+	defer x.followed.Store(false)
 	var seen uint64
 	for ctx.Err() == nil {
 		head, err := x.opt.Store.Wait(ctx, seen)
 		if err == nil {
 			if head, err = x.rest(ctx, head); err == nil {
-				err = x.Catch(ctx)
+				err = x.catch(ctx, 1)
 			}
 		}
 		switch {
@@ -166,10 +200,18 @@ func (x *Index) Follow(ctx context.Context) {
 	}
 }
 
-// rest waits until the log rests, or has grown a lot, and returns its head.
+// rest waits until the log rests, has grown a lot, or a search has found much
+// to be indexed, and returns its head.
 func (x *Index) rest(ctx context.Context, head uint64) (uint64, error) {
 	for from := head; ; {
-		if !pause(ctx, x.opt.Quiet) {
+		t := time.NewTimer(x.opt.Quiet)
+		select {
+		case <-t.C:
+		case <-x.hurry:
+			t.Stop()
+			return head, nil
+		case <-ctx.Done():
+			t.Stop()
 			return 0, ctx.Err()
 		}
 		page, err := x.opt.Store.Log(ctx, nodeScope(), store.LogQuery{Reverse: true, Limit: 1})

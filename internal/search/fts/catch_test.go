@@ -12,6 +12,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/search"
@@ -270,4 +271,47 @@ func TestErasedVersionsOfAConversation(t *testing.T) {
 	must(t, os.Remove(w.path()))
 	w.index = w.another(fts.Options{})
 	w.expect("ana", "sloe", "a [sloe]")
+}
+
+// A search after much was added at once reads a few batches of it, says that
+// more is to come, and has Follow go on at once. Where nobody follows the log,
+// the search reads all.
+func TestASearchDoesNotWaitForAnImport(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := openWorld(t, dir)
+		c := w.talk("ana", "x")
+		const messages, read = 6000, 4 * 512
+		for range messages / 500 {
+			var changes []store.Change
+			for range 500 {
+				changes = append(changes, c.change(&message.Message{Role: message.User, Blocks: text("a word")}))
+			}
+			c.commit("ana", changes...)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		var wg sync.WaitGroup
+		wg.Go(func() { w.index.Follow(ctx) })
+		synctest.Wait() // it waits for the log to rest
+		page := w.search("ana", search.Query{Text: "word"})
+		if page.Behind < messages-read || page.Behind > messages || len(page.Hits) == 0 {
+			t.Errorf("%d entries behind, %d hits", page.Behind, len(page.Hits))
+		}
+		time.Sleep(time.Second) // less than the log must rest otherwise
+		if page = w.search("ana", search.Query{Text: "word"}); page.Behind != 0 || docs(t, w.path()) != messages {
+			t.Errorf("%d entries behind, %d messages are indexed", page.Behind, docs(t, w.path()))
+		}
+		cancel()
+		wg.Wait()
+		w.close()
+
+		w = openWorld(t, dir)
+		defer w.close()
+		if err := os.Remove(w.path()); err != nil {
+			t.Fatal(err)
+		}
+		if page = w.search("ana", search.Query{Text: "word"}); page.Behind != 0 || docs(t, w.path()) != messages {
+			t.Errorf("without Follow: %d entries behind, %d messages are indexed", page.Behind, docs(t, w.path()))
+		}
+	})
 }

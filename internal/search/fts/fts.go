@@ -9,6 +9,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"steward/internal/fault"
@@ -37,6 +38,9 @@ type Index struct {
 	log  *slog.Logger
 	turn chan struct{} // holds a token while somebody writes
 
+	followed atomic.Bool   // Follow runs
+	hurry    chan struct{} // tells it that a search found much to be indexed
+
 	mu     sync.RWMutex // held for reading while db is in use
 	db     *database
 	closed bool
@@ -53,7 +57,7 @@ func New(opt Options) *Index {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Index{opt: opt, log: opt.Log, turn: make(chan struct{}, 1)}
+	return &Index{opt: opt, log: opt.Log, turn: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
 }
 
 // Close closes the file. What comes later is refused with search_closed.

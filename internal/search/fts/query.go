@@ -36,8 +36,9 @@ func (x *Index) Search(ctx context.Context, sc store.Scope, q search.Query) (sea
 		below = math.MaxInt64
 	}
 	var found []doc
+	var page search.Page
 	err = x.with(ctx, func(d *database) error {
-		if err := x.advance(ctx, d); err != nil {
+		if page.Behind, err = x.advance(ctx, d); err != nil {
 			return err
 		}
 		s := sought{ctx: ctx, db: d.reads, sc: sc, q: &q, terms: terms}
@@ -47,7 +48,6 @@ func (x *Index) Search(ctx context.Context, sc store.Scope, q search.Query) (sea
 	if err != nil {
 		return search.Page{}, err
 	}
-	var page search.Page
 	if size := q.PageSize(); len(found) > size {
 		found = found[:size]
 		page.Next = q.Seal(found[size-1].id)

@@ -26,7 +26,7 @@ func fill(t *testing.T, s *Store, from int) int {
 			put(conv("count"), strconv.Itoa(n))))
 		if err != nil {
 			wantCode(t, err, "disk_full")
-			if fault.Of(err).Kind != fault.Exhausted || !fault.Of(err).Recoverable() {
+			if fault.Of(err).Kind != fault.NoSpace || !fault.Of(err).Recoverable() {
 				t.Errorf("the kind is %s, recoverable %v", fault.Of(err).Kind, fault.Of(err).Recoverable())
 			}
 			return n

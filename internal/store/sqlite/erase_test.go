@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
@@ -161,8 +162,8 @@ func eraseAndLook(t *testing.T, s *Store, u resource.URI, was []written) {
 	}
 }
 
-// A reader in the way is not waited for; once it is gone, the write-ahead log
-// is emptied all the same.
+// An erasure is acknowledged once no reader is in the way any more and the
+// write-ahead log is empty; other changes do not wait for it.
 func TestErasureBesideAReader(t *testing.T) {
 	s := open1(t, dbPath(t))
 	commit(t, s, put(conv("c"), "a secret that is looked at"))
@@ -176,12 +177,24 @@ func TestErasureBesideAReader(t *testing.T) {
 	if _, err := c.number("SELECT count(*) FROM log"); err != nil {
 		t.Fatal(err)
 	}
-	commit(t, s, store.Change{Op: store.Erase, URI: conv("c")})
-	if !bytes.Contains(files(t, s), []byte("a secret that")) {
-		t.Fatal("the reader was not in the way")
+	erased := make(chan error, 1)
+	go func() {
+		_, err := s.Commit(context.Background(), ada, store.Batch{Changes: []store.Change{{Op: store.Erase, URI: conv("c")}}})
+		erased <- err
+	}()
+	if _, err := s.Wait(t.Context(), 1); err != nil { // it is committed
+		t.Fatal(err)
+	}
+	commit(t, s, put(conv("d"), "something else"))
+	select {
+	case err := <-erased:
+		t.Fatalf("acknowledged beside a reader: %v", err)
+	default:
 	}
 	s.readers.put(c) // which ends what it reads
-	commit(t, s)
+	if err := <-erased; err != nil {
+		t.Fatal(err)
+	}
 	if bytes.Contains(files(t, s), []byte("a secret that")) {
 		t.Error("the body is there still")
 	}

@@ -89,7 +89,7 @@ func (e *sqlError) coded(path string) error {
 }
 
 func diskFull(path string, err error) error {
-	return fault.New(fault.Exhausted, "disk_full", "there is no room to write %s: %w", path, err).
+	return fault.New(fault.NoSpace, "disk_full", "there is no room to write %s: %w", path, err).
 		With("free some space; nothing that was acknowledged is lost").Retrying(fault.RetryBackoff, 0)
 }
 

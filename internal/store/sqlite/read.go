@@ -10,6 +10,41 @@ import (
 	"steward/internal/store"
 )
 
+// Ready reports whether the database can be read, and written where the last
+// change found the disk full. It has a connection of its own, so it does not
+// wait for other readers.
+func (s *Store) Ready(ctx context.Context) error {
+	if s.full.Load() {
+		if err := s.tryWrite(ctx); err != nil {
+			return err
+		}
+	}
+	c, err := s.probe.get(ctx)
+	if err != nil {
+		return coded(s.path, err)
+	}
+	defer s.probe.put(c)
+	defer c.interruptOn(ctx)()
+	if err := c.exec("SELECT seq FROM log LIMIT 1"); err != nil {
+		return s.readError(ctx, err)
+	}
+	return nil
+}
+
+// tryWrite writes without changing anything.
+func (s *Store) tryWrite(ctx context.Context) error {
+	j := &job{probe: true, done: make(chan struct{})}
+	if err := s.writer.add(j); err != nil {
+		return err
+	}
+	select {
+	case <-j.done:
+		return j.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 const selectOne = `SELECT l.seq, l.at, l.space, l.version, l.state, l.op, l.body
 	FROM tree t CROSS JOIN log l ON l.seq = t.seq WHERE t.key = ? AND t.gone = 0`
 
@@ -86,6 +121,10 @@ func (s *Store) readError(ctx context.Context, err error) error {
 
 func (s *Store) query(c *conn, sc store.Scope, q *store.Query, after store.Position, more bool) (page store.Page, err error) {
 	b := builder{s: s, c: c, q: q, after: after, more: more}
+	if q.Count != nil {
+		page.Count, err = b.count(sc)
+		return page, err
+	}
 	if err := b.build(sc); err != nil || b.empty {
 		return page, err
 	}
@@ -227,6 +266,22 @@ func (b *builder) byList(sc store.Scope) error {
 	err := errors.Join(b.spaces("p.space", sc), b.filter("l"))
 	b.add(" ORDER BY p.pos" + direction + ", p.space" + direction)
 	return err
+}
+
+// count counts the members of a list. It reads the index of places only.
+func (b *builder) count(sc store.Scope) (int, error) {
+	b.add("SELECT count(*) FROM place p WHERE p.list = (SELECT id FROM list WHERE key = ?) AND p.pos BETWEEN ? AND ?",
+		b.q.List.Key(), b.q.Count.From, b.q.Count.To)
+	if err := b.spaces("p.space", sc); err != nil || b.empty {
+		return 0, err
+	}
+	st, err := b.c.prepare(b.sql.String())
+	if err != nil {
+		return 0, err
+	}
+	defer st.reset()
+	_, err = st.args(b.args).step()
+	return int(st.int(0)), err
 }
 
 func (b *builder) byTree(sc store.Scope) error {

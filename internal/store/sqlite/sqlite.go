@@ -18,6 +18,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sqlite3 "modernc.org/sqlite/lib"
@@ -60,7 +61,9 @@ type Store struct {
 	names   *names
 	codec   func() (*codec, error)
 	readers *pool
+	probe   *pool               // the one connection of Ready
 	writer  *writer             // nil when read-only
+	full    atomic.Bool         // the last change found no room on the disk
 	mask    func([]byte) []byte // see Options
 	window  uint64              // entries that one page of the log looks over
 	plain   bool                // of a version without seals, as tests make it
@@ -105,6 +108,7 @@ func open(ctx context.Context, o Options, steps []string) (*Store, error) {
 	if err == nil && s.readers == nil {
 		s.readers = newPool(o.readers(), s.openReader)
 	}
+	s.probe = newPool(1, s.openReader)
 	if err == nil && s.writer != nil {
 		s.writer.start()
 	}
@@ -277,7 +281,7 @@ func (s *Store) Close() error {
 			s.writer.stop()
 		}
 		s.news.close()
-		s.err = s.readers.close()
+		s.err = errors.Join(s.readers.close(), s.probe.close())
 		if s.writer != nil {
 			s.err = errors.Join(s.err, s.writer.c.close())
 		}

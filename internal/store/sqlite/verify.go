@@ -37,6 +37,35 @@ func (s *Store) Verify(ctx context.Context, anchors ...store.Head) (store.Verdic
 	return v.Verdict, nil
 }
 
+// Damage runs SQLite's own integrity check over the whole file, indexes
+// included, and returns what it finds, at most 20 lines; none means that the
+// file is sound. Reading a damaged page may end it with store_broken.
+func (s *Store) Damage(ctx context.Context) (found []string, err error) {
+	c, err := s.readers.get(ctx)
+	if err != nil {
+		return nil, coded(s.path, err)
+	}
+	defer s.readers.put(c)
+	defer c.interruptOn(ctx)()
+	st, err := c.prepare("PRAGMA integrity_check(20)")
+	if err != nil {
+		return nil, s.readError(ctx, err)
+	}
+	defer st.reset()
+	for {
+		more, err := st.step()
+		if err != nil {
+			return found, s.readError(ctx, err)
+		}
+		if !more {
+			return found, nil
+		}
+		if line := string(st.view(0)); line != "ok" {
+			found = append(found, line)
+		}
+	}
+}
+
 // name says what the wrong entry is about, if that can be read.
 func (v *verifier) name() error {
 	st, err := v.l.c.prepare("SELECT key FROM log WHERE seq = ?")

@@ -5,6 +5,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -32,6 +35,8 @@ type writer struct {
 	closing bool
 	wake    chan struct{} // holds one when there is something to look at
 	gone    chan struct{} // closed when the goroutine has ended
+
+	held []*job // erasures that are committed and wait for a reader before they are acknowledged
 }
 
 // job is a batch on its way. state decides between the writer that takes it
@@ -41,7 +46,9 @@ type job struct {
 	batch   store.Batch
 	bytes   int
 	ready   ready
-	seal    bool // no batch: everything is to be sealed
+	seal    bool      // no batch: everything is to be sealed
+	probe   bool      // no batch: only whether the database can be written
+	until   time.Time // of a held erasure: then it is answered in any case
 	state   atomic.Int32
 	done    chan struct{}
 	receipt store.Receipt
@@ -208,6 +215,8 @@ func (w *writer) loop() {
 			}
 			if closing {
 				w.sealSome()
+				w.scrub()
+				w.acknowledge(time.Now().Add(eraseWait)) // Close empties the log at the latest
 				return
 			}
 			break
@@ -215,8 +224,12 @@ func (w *writer) loop() {
 	}
 }
 
-// scrubAgain is how long a reader that was in the way of an erasure gets.
-const scrubAgain = time.Second
+// How long a reader that is in the way of an erasure gets before the next try,
+// and how long somebody waits for the acknowledgement of an erasure.
+const (
+	scrubAgain = 20 * time.Millisecond
+	eraseWait  = 30 * time.Second
+)
 
 // wait returns when there is something to look at. Meanwhile it does what is
 // better done when all is quiet.
@@ -258,17 +271,52 @@ func (w *writer) sealSome() bool {
 }
 
 // scrub works an erasure into the database file and empties the write-ahead
-// log. A reader that still looks at an earlier state is not waited for; it is
-// tried again then, and Close does it at the latest.
+// log, and then acknowledges the erasures that waited for it. While a reader
+// looks at an earlier state it cannot; it is tried again soon, and Close does
+// it at the latest.
 func (w *writer) scrub() {
 	if !w.p.erased {
+		w.acknowledge(time.Now())
 		return
 	}
 	busy, err := w.checkpoint()
 	if err != nil {
 		w.s.log.Warn("what was erased may stand in the write-ahead log for a while", "error", err)
 	}
+	if err == nil && !busy {
+		err = w.emptied()
+	}
 	w.p.erased = busy || err != nil
+	w.acknowledge(time.Now())
+}
+
+// emptied checks that nothing is left in the write-ahead log's file.
+func (w *writer) emptied() error {
+	st, err := os.Stat(w.s.path + "-wal")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && st.Size() > 0 {
+		err = fmt.Errorf("the write-ahead log still holds %d bytes", st.Size())
+	}
+	return err
+}
+
+// acknowledge answers the erasures that have reached the file, and those that
+// have waited for too long.
+func (w *writer) acknowledge(now time.Time) {
+	w.held = slices.DeleteFunc(w.held, func(j *job) bool {
+		if w.p.erased && now.Before(j.until) {
+			return false
+		}
+		if w.p.erased {
+			j.err = fault.New(fault.Unavailable, "erasure_unfinished",
+				"it is deleted, but another program reads %s, so that its text may still stand in the write-ahead log", w.s.path).
+				With("end what reads the database, such as a backup; Steward goes on erasing by itself")
+		}
+		close(j.done)
+		return true
+	})
 }
 
 func (w *writer) checkpoint() (busy bool, err error) {
@@ -307,18 +355,24 @@ func (w *writer) commit(group []*job) {
 	if err != nil && len(group) > 1 {
 		w.s.log.Warn("a group commit failed; its batches are tried alone", "batches", len(group), "error", err)
 		for i, j := range group {
-			if err := w.try(group[i : i+1]); err != nil {
+			if err = w.try(group[i : i+1]); err != nil {
 				j.receipt, j.err = store.Receipt{}, coded(w.s.path, err)
 			}
 		}
 	} else if err != nil {
 		group[0].receipt, group[0].err = store.Receipt{}, coded(w.s.path, err)
 	}
+	w.s.full.Store(fault.HasCode(coded(w.s.path, err), "disk_full"))
 	w.s.news.publish(w.p.committed)
-	w.scrub()
 	for _, j := range group {
+		if j.err == nil && slices.ContainsFunc(j.batch.Changes, func(c store.Change) bool { return c.Op == store.Erase }) {
+			j.until = time.Now().Add(eraseWait)
+			w.held = append(w.held, j)
+			continue
+		}
 		close(j.done)
 	}
+	w.scrub()
 }
 
 // try runs one transaction. On an error nothing of it is left, neither in the
@@ -351,6 +405,16 @@ func (w *writer) transact(group []*job) error {
 	for _, j := range group {
 		if j.seal {
 			j.err = w.p.seal.fault()
+			continue
+		}
+		if j.probe { // the version that is there already: a page is written, nothing changes
+			version, err := w.c.number("PRAGMA user_version")
+			if err == nil {
+				err = w.c.exec(fmt.Sprintf("PRAGMA user_version=%d", version))
+			}
+			if err != nil {
+				return err
+			}
 			continue
 		}
 		var err error

@@ -270,6 +270,10 @@ func (m *Model) Query(ctx context.Context, sc store.Scope, q store.Query) (store
 			found = append(found, it)
 		}
 	}
+	if q.Count != nil {
+		within := slices.DeleteFunc(found, func(it store.Item) bool { return it.Pos < q.Count.From || it.Pos > q.Count.To })
+		return store.Page{Count: len(within)}, nil
+	}
 	direction := 1
 	if q.Reverse {
 		direction = -1

@@ -61,6 +61,14 @@ func listOrder(e *env) {
 	e.wantNames(ada, store.Query{List: conv("c"), Type: "common.Branch"})
 	e.wantNames(ada, store.Query{List: conv("c"), Under: message("c", "5")}, "5")
 	e.wantNames(ada, store.Query{List: conv("none")})
+	for _, c := range []struct {
+		list     string
+		from, to int64
+		want     int
+	}{{"c", 10, 20, 2}, {"c", -1 << 63, 1 << 62, 7}, {"c", 11, 19, 0}, {"other", 0, 99, 1}, {"none", 0, 99, 0}} {
+		page, err := e.st.Query(e.ctx, ada, store.Query{List: conv(c.list), Count: &store.Count{From: c.from, To: c.to}})
+		e.failIf(err != nil || page.Count != c.want || len(page.Items) != 0, "%v: %d, %v", c, page.Count, err)
+	}
 	e.wantNames(ada, store.Query{List: message("c", "5")})
 }
 
@@ -114,6 +122,9 @@ func listsAndSpaces(e *env) {
 	e.wantNames(ada, store.Query{List: conv("c")}, "ada")
 	e.wantNames(bob, store.Query{List: conv("c")}, "bob")
 	e.wantNames(bob, store.Query{List: conv("c"), Reverse: true, From: 1}, "bob")
+	if page, err := e.st.Query(e.ctx, ada, store.Query{List: conv("c"), Count: &store.Count{From: 0, To: 9}}); err != nil || page.Count != 1 {
+		e.Errorf("ada counts %d, %v", page.Count, err)
+	}
 	if got := e.all(system, store.Query{List: conv("c")}); len(got) != 2 {
 		e.Errorf("the node finds %v", names(got))
 	}

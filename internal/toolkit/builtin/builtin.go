@@ -19,6 +19,8 @@ type Options struct {
 	// Zone returns a user's own time zone, used where a call names none. Nil,
 	// or a nil answer: UTC.
 	Zone func(user string) *time.Location
+	// Groups returns the groups that a user is in; nil: there are none.
+	Groups func(ctx context.Context, user string) ([]string, error)
 }
 
 // Folder is a granted folder.
@@ -26,6 +28,8 @@ type Folder struct {
 	Name  string // how the model names it: one word, the first part of every path
 	Path  string // where it is
 	Write bool   // it may be written to
+	// For are the users who may use it; nil: everybody.
+	For *tool.Audience
 }
 
 // Tools returns the tools. Errors: Invalid, folder_invalid (a bad or repeated

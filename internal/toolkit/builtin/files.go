@@ -49,15 +49,19 @@ func (k *kit) files() {
 		return
 	}
 	k.add(tool.New(tool.Spec{Name: "files.list", Effect: tool.Query, Version: "1", Yields: mine,
-		Description: "Lists the files and folders in a folder: names, sizes and times. " + k.granted(false),
+		Description: "Lists the files and folders in a folder: names, sizes and times. " + begin,
 		Log:         tool.LogSpec{Summary: "List {path|the granted folders}", Impact: []string{"path"}},
 		Tidy:        []tool.Strategy{again("path", "offset")}},
-		func(_ context.Context, _ tool.Invocation, a listArgs) (string, error) { return k.list(a) }))
+		func(ctx context.Context, in tool.Invocation, a listArgs) (string, error) {
+			return k.list(ctx, in.User, a)
+		}))
 	k.add(tool.New(tool.Spec{Name: "files.read", Effect: tool.Query, Version: "1", Yields: mine,
-		Description: "Reads a file: shows the content of a text file, an image or a PDF. A long text is read page by page. " + k.granted(false),
+		Description: "Reads a file: shows the content of a text file, an image or a PDF. A long text is read page by page. " + begin,
 		Log:         tool.LogSpec{Summary: "Read {path}", Impact: []string{"path"}},
 		Tidy:        []tool.Strategy{again("path", "offset", "limit")}},
-		func(_ context.Context, _ tool.Invocation, a readArgs) (tool.Result, error) { return k.read(a) }))
+		func(ctx context.Context, in tool.Invocation, a readArgs) (tool.Result, error) {
+			return k.read(ctx, in.User, a)
+		}))
 	if slices.ContainsFunc(k.opt.Folders, func(f Folder) bool { return f.Write }) {
 		k.addWriter()
 	}
@@ -88,13 +92,38 @@ func checkFolders(folders []Folder) error {
 	return nil
 }
 
-// granted says which folders there are, for a description.
-func (k *kit) granted(writable bool) string {
-	var names []string
+// foldersOf returns the folders that a user may use.
+func (k *kit) foldersOf(ctx context.Context, user string) (folders, error) {
+	var out folders
 	for _, f := range k.opt.Folders {
+		admits := f.For.Admits(user, nil)
+		if !admits && k.opt.Groups != nil {
+			groups, err := k.opt.Groups(ctx, user)
+			if err != nil {
+				return nil, err
+			}
+			admits = f.For.Admits(user, groups)
+		}
+		if admits {
+			out = append(out, f)
+		}
+	}
+	return out, nil
+}
+
+// folders are granted folders.
+type folders []Folder
+
+// granted says which folders there are.
+func (list folders) granted(writable bool) string {
+	var names []string
+	for _, f := range list {
 		if f.Write || !writable {
 			names = append(names, f.Name)
 		}
+	}
+	if len(names) == 0 {
+		return "No folder is granted to this user."
 	}
 	return "Paths begin with one of the granted folders: " + strings.Join(names, ", ") + "."
 }
@@ -106,11 +135,15 @@ type place struct {
 	rel   string // inside the folder, "." for the folder itself
 }
 
+// begin is how paths begin: the names of folders are told to those alone who
+// may use them.
+const begin = "Paths begin with the name of a granted folder; files.list without a path tells which there are."
+
 // find takes a model's path apart. What could lead out of the folder is
 // refused here already; os.Root keeps it in whatever happens between.
-func (k *kit) find(shown string) (place, error) {
+func (list folders) find(shown string) (place, error) {
 	bad := func(why string) (place, error) {
-		return place{}, fault.New(fault.Denied, "path_refused", "%.200q is refused: %s", shown, why).With("%s", k.granted(false))
+		return place{}, fault.New(fault.Denied, "path_refused", "%.200q is refused: %s", shown, why).With("%s", list.granted(false))
 	}
 	clean := strings.TrimSuffix(shown, "/")
 	switch {
@@ -122,7 +155,7 @@ func (k *kit) find(shown string) (place, error) {
 		return bad(`a path has no empty parts, no "." and no ".."`)
 	}
 	name, rel, _ := strings.Cut(clean, "/")
-	for _, f := range k.opt.Folders {
+	for _, f := range list {
 		if f.Name == name {
 			if rel == "" {
 				rel = "."
@@ -163,7 +196,7 @@ func (p place) fault(err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		return fault.New(fault.Denied, "file_denied", "the system does not let Steward do that with %q", p.shown)
 	case errors.Is(err, syscall.ENOSPC):
-		return fault.New(fault.Exhausted, "disk_full", "the disk is full")
+		return fault.New(fault.NoSpace, "disk_full", "the disk is full")
 	case errors.Is(err, syscall.EROFS):
 		return fault.New(fault.Denied, "file_denied", "%q is on a file system that is read-only", p.shown)
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist): // the latter from making folders
@@ -178,10 +211,17 @@ func (p place) fault(err error) error {
 	return fault.New(fault.Unavailable, "file_unavailable", "%q cannot be used: %w", p.shown, err)
 }
 
-func (k *kit) list(a listArgs) (string, error) {
+func (k *kit) list(ctx context.Context, user string, a listArgs) (string, error) {
+	mine, err := k.foldersOf(ctx, user)
+	if err != nil {
+		return "", err
+	}
 	if strings.Trim(a.Path, "./ ") == "" {
+		if len(mine) == 0 {
+			return mine.granted(false), nil
+		}
 		var b strings.Builder
-		for _, f := range k.opt.Folders {
+		for _, f := range mine {
 			mode := "read only"
 			if f.Write {
 				mode = "read and write"
@@ -190,7 +230,7 @@ func (k *kit) list(a listArgs) (string, error) {
 		}
 		return b.String(), nil
 	}
-	p, err := k.find(a.Path)
+	p, err := mine.find(a.Path)
 	if err != nil {
 		return "", err
 	}
@@ -285,8 +325,12 @@ func (p place) notPlain(m fs.FileMode) error {
 	return e
 }
 
-func (k *kit) read(a readArgs) (tool.Result, error) {
-	p, err := k.find(a.Path)
+func (k *kit) read(ctx context.Context, user string, a readArgs) (tool.Result, error) {
+	mine, err := k.foldersOf(ctx, user)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	p, err := mine.find(a.Path)
 	if err != nil {
 		return tool.Result{}, err
 	}

@@ -49,6 +49,6 @@ func (k *kit) pathOf(p tool.Past) (string, error) {
 	if err := json.Unmarshal(p.Args, &a); err != nil {
 		return "", err
 	}
-	at, err := k.find(a.Path)
+	at, err := folders(k.opt.Folders).find(a.Path)
 	return path.Clean(at.shown), err
 }

@@ -37,12 +37,12 @@ func (w *writer) Check(args []byte) error { return w.Tool.(tool.Checker).Check(a
 
 func (k *kit) addWriter() {
 	t, err := tool.New(tool.Spec{Name: "files.write", Effect: tool.Action, Version: "1", Yields: message.Private, Reach: tool.ReachHere, Targets: []string{"path"},
-		Description: "Writes a text file: creates it, or replaces its whole content (with overwrite). " + k.granted(true),
+		Description: "Writes a text file: creates it, or replaces its whole content (with overwrite). " + begin,
 		Log:         tool.LogSpec{Summary: "Write {path}", Parameters: []string{"path", "overwrite"}, Impact: []string{"path"}},
 		Tidy: []tool.Strategy{
 			{Kind: tool.ByTool, Tools: []string{"files.read"}, Parameters: []string{"path"}},
 			{Kind: tool.Custom, Tools: []string{"files.list"}}}},
-		func(_ context.Context, in tool.Invocation, a writeArgs) (string, error) { return k.write(in.Key, a) })
+		func(ctx context.Context, in tool.Invocation, a writeArgs) (string, error) { return k.write(ctx, in, a) })
 	if err != nil {
 		k.add(nil, err)
 		return
@@ -51,14 +51,18 @@ func (k *kit) addWriter() {
 }
 
 // target finds the place of a write and opens its folder.
-func (k *kit) target(a writeArgs) (place, *os.Root, error) {
-	p, err := k.find(a.Path)
+func (k *kit) target(ctx context.Context, user string, a writeArgs) (place, *os.Root, error) {
+	mine, err := k.foldersOf(ctx, user)
+	if err != nil {
+		return place{}, nil, err
+	}
+	p, err := mine.find(a.Path)
 	if err != nil {
 		return p, nil, err
 	}
 	switch {
 	case !p.Write:
-		return p, nil, fault.New(fault.Denied, "folder_read_only", "the folder %s may only be read", p.Name).With("%s", k.granted(true))
+		return p, nil, fault.New(fault.Denied, "folder_read_only", "the folder %s may only be read", p.Name).With("%s", mine.granted(true))
 	case p.rel == ".":
 		return p, nil, p.notPlain(fs.ModeDir)
 	case len(a.Content) > maxWrite:
@@ -71,8 +75,8 @@ func (k *kit) target(a writeArgs) (place, *os.Root, error) {
 // write puts the content in a temporary file in the same folder, syncs it, and
 // lets it take the file's name, so that the file is never half there. Up to
 // that moment a failure means that nothing was changed.
-func (k *kit) write(key string, a writeArgs) (string, error) {
-	p, root, err := k.target(a)
+func (k *kit) write(ctx context.Context, in tool.Invocation, a writeArgs) (string, error) {
+	p, root, err := k.target(ctx, in.User, a)
 	if err != nil {
 		return "", err
 	}
@@ -87,7 +91,7 @@ func (k *kit) write(key string, a writeArgs) (string, error) {
 	case err == nil:
 		mode = old.Mode().Perm()
 	}
-	temp := tempName(p.rel, key)
+	temp := tempName(p.rel, in.Key)
 	if err := p.prepare(root, temp, a.Content, mode); err != nil {
 		return "", tool.NotDone(p.fault(err))
 	}
@@ -185,12 +189,12 @@ func syncUp(root *os.Root, dir string) error {
 // temporary file that was to replace another and is still there did not take
 // its name. Anything else may be somebody's later change or deletion of what
 // was written: then it cannot be told.
-func (w *writer) Settle(_ context.Context, in tool.Invocation) (bool, tool.Result, error) {
+func (w *writer) Settle(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
 	var a writeArgs
 	if err := json.Unmarshal(in.Args, &a); err != nil {
 		return false, tool.Result{}, fault.New(fault.Invalid, "args_invalid", "the arguments do not fit: %w", err)
 	}
-	p, root, err := w.k.target(a)
+	p, root, err := w.k.target(ctx, in.User, a)
 	if err != nil {
 		return false, tool.Result{}, err
 	}

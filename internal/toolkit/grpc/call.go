@@ -290,13 +290,9 @@ func (t *callable) lost(err error) error {
 
 // outgoing returns ctx with the metadata of a call.
 func (s *source) outgoing(ctx context.Context, spec tool.Spec, in tool.Invocation) (context.Context, error) {
-	md := metadata.MD{}
-	for name, value := range s.decl.Metadata {
-		value, err := s.filled(name, value)
-		if err != nil {
-			return nil, err
-		}
-		md.Set(name, value)
+	md, err := s.metadata()
+	if err != nil {
+		return nil, err
 	}
 	set := func(name, value string) {
 		if value != "" {
@@ -314,6 +310,19 @@ func (s *source) outgoing(ctx context.Context, spec tool.Spec, in tool.Invocatio
 		set("idempotency-key", in.Key)
 	}
 	return metadata.NewOutgoingContext(ctx, md), nil
+}
+
+// metadata is what the declaration sends along, with its secrets in place.
+func (s *source) metadata() (metadata.MD, error) {
+	md := metadata.MD{}
+	for name, value := range s.decl.Metadata {
+		value, err := s.filled(name, value)
+		if err != nil {
+			return nil, err
+		}
+		md.Set(name, value)
+	}
+	return md, nil
 }
 
 // filled returns a metadata value with its secrets in place. Errors never show them.

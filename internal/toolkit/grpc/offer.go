@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -190,37 +191,45 @@ func (s *source) tool(w *schemer, desc protoreflect.MethodDescriptor, name strin
 	if desc.Output().IsPlaceholder() {
 		return refuse(fault.Invalid, "grpc_method_unusable", "give its .proto files under protos", "the type %s is not described", desc.Output().FullName())
 	}
+	whole := name
+	category, rest, _ := strings.Cut(name, ".")
+	name, full := tool.Fit(category, rest)
 	level := idempotency(desc)
 	effect := tool.Action
 	if level == descriptorpb.MethodOptions_NO_SIDE_EFFECTS {
 		effect = tool.Query
 	}
 	var required *[]string
-	var targets []string
-	for _, key := range keysOf(desc, name) {
-		if e, ok := s.decl.Effects[key]; ok {
-			effect, used[key] = e, true
-		}
-		if r, ok := s.decl.Required[key]; ok {
-			required, used[key] = &r, true
-		}
-		if t, ok := s.decl.Targets[key]; ok {
-			targets, used[key] = append([]string{}, t...), true
-		}
+	keys := keysOf(desc, whole)
+	if key, e, ok := tool.Matched(s.decl.Effects, keys...); ok {
+		effect, used[key] = e, true
 	}
+	if key, r, ok := tool.Matched(s.decl.Required, keys...); ok {
+		required, used[key] = &r, true
+	}
+	if key, _, ok := tool.Matched(s.decl.Targets, keys...); ok {
+		used[key] = true
+	}
+	key, tidy, _ := tool.Matched(s.decl.Tidy, keys...)
+	used[key] = true
 	m.safe = level != descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN
 	input, err := w.input(desc.Input(), required)
 	if err != nil {
 		return refuse(fault.Of(err).Kind, fault.Of(err).Code, "leave it, or change the service", "%w", err)
 	}
 	spec := tool.Spec{
-		Name: name, Description: s.description(desc), Input: input, Effect: effect, Timeout: s.decl.Timeout,
+		Name: name, FullName: full, Description: s.description(desc), Input: input, Effect: effect, Timeout: s.decl.Timeout,
 		Dedupes: s.decl.Dedupes && effect == tool.Action, Origin: "grpc:" + s.env.Name,
-		Async: s.decl.Async, AsyncAfter: s.decl.AsyncAfter, Reach: s.decl.Reach, Targets: targets,
+		Async: s.decl.Async, AsyncAfter: s.decl.AsyncAfter, Host: s.host(), For: s.env.Audience(s.decl.Users, s.decl.Groups),
 	}
-	if spec.Yields, err = tool.Declared(s.decl.Yields, s.decl.Reach); err != nil {
+	flows, err := tool.Declare(s.decl.Yields, s.decl.Reach, s.decl.Targets, keys...)
+	if err != nil {
 		return refuse(fault.Invalid, "grpc_declaration_invalid", fault.Of(err).Remedy, "%w", err)
 	}
+	if spec.Tidy, err = tool.DeclaredTidy(category, tidy, false); err != nil {
+		return refuse(fault.Invalid, "tool_tidy_invalid", fault.Of(err).Remedy, "%w", err)
+	}
+	spec.Flows(flows, false)
 	if s.decl.Trusted && s.decl.Yields == nil {
 		spec.Yields = 0
 	}
@@ -238,6 +247,14 @@ func (s *source) tool(w *schemer, desc protoreflect.MethodDescriptor, name strin
 	return m, nil
 }
 
+// host is where the server is.
+func (s *source) host() string {
+	if host, _, err := net.SplitHostPort(s.to.address); err == nil {
+		return host
+	}
+	return ""
+}
+
 // versionOf changes when another method is called, or it means something else.
 func versionOf(m *method, s tool.Spec) string {
 	h := sha256.New()
@@ -249,6 +266,7 @@ func versionOf(m *method, s tool.Spec) string {
 // What a person may set otherwise is left out.
 func printOf(s tool.Spec) string {
 	s.Effect, s.Delivery, s.Asks = tool.Query, "", false
+	s.Yields, s.Reach, s.Targets = 0, "", nil
 	return s.Version + " " + tool.Fingerprint(s)
 }
 
@@ -282,7 +300,7 @@ func (s *source) unusedKeys(methods []protoreflect.MethodDescriptor, names map[p
 	}
 	check := func(what string, keys []string) {
 		for _, key := range keys {
-			if used[key] || slices.Contains(known, key) {
+			if _, _, ok := tool.Matched(map[string]bool{key: true}, known...); ok || used[key] {
 				continue // a method that was refused for another reason
 			}
 			out = append(out, badDeclaration("%s names %q, which is no method or tool here", what, key).With("correct or remove it%s", suggest(key, known)))
@@ -290,5 +308,7 @@ func (s *source) unusedKeys(methods []protoreflect.MethodDescriptor, names map[p
 	}
 	check("effects", slices.Sorted(maps.Keys(s.decl.Effects)))
 	check("required", slices.Sorted(maps.Keys(s.decl.Required)))
+	check("targets", slices.Sorted(maps.Keys(s.decl.Targets)))
+	check("tidy", slices.Sorted(maps.Keys(s.decl.Tidy)))
 	return out
 }

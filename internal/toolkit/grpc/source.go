@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -229,6 +230,11 @@ func (s *source) learn(ctx context.Context, anew bool) (*offer, error) {
 func (s *source) ask(ctx context.Context, c *conn) (*offer, error) {
 	asking, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
+	if s.env.Agent == "" { // the settings name the server, not an agent that may still wait for approval: it may have the secrets
+		if md, err := s.metadata(); err == nil { // else the call says what is missing
+			asking = metadata.NewOutgoingContext(asking, md)
+		}
+	}
 	r, err := reflect(asking, c.cc, s.wanted())
 	if err != nil {
 		return nil, s.unreachable(ctx, err)
@@ -260,7 +266,7 @@ func (s *source) unreachable(ctx context.Context, err error) error {
 // before, and against what has been approved.
 func (s *source) learned(o *offer) {
 	s.mu.Lock()
-	changed := s.last != nil && s.last.sum != o.sum
+	changed := s.last != nil && s.last.sum != o.sum || s.last == nil && len(s.handed) > 0 && len(s.handed) != len(o.methods)
 	for name, print := range s.handed {
 		changed = changed || o.methods[name] == nil || o.methods[name].print != print
 	}

@@ -4,15 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path"
+	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"steward/internal/egress"
 	"steward/internal/fault"
-	"steward/internal/message"
 	"steward/internal/tool"
 )
 
@@ -20,6 +21,7 @@ import (
 const (
 	maxTools       = 20_000
 	maxPages       = 500
+	maxName        = 1 << 10
 	maxDescription = 16 << 10
 	maxSchema      = 256 << 10
 	maxListing     = 32 << 20 // bytes of all descriptions and schemas
@@ -78,7 +80,11 @@ func (x *session) tools(ctx context.Context) ([]*sdk.Tool, error) {
 			if err != nil {
 				return nil, err
 			}
-			size += len(t.Description) + len(t.Name) + len(t.InputSchema.(json.RawMessage))
+			said, err := json.Marshal(t.Meta)
+			if err != nil {
+				return nil, fault.New(fault.Unavailable, "mcp_answer_invalid", "the _meta of %.80q cannot be written: %w", t.Name, err)
+			}
+			size += len(t.Description) + len(t.Name) + len(t.InputSchema.(json.RawMessage)) + len(said)
 			all = append(all, t)
 		}
 		switch next := page.NextCursor; {
@@ -104,7 +110,12 @@ func kept(t *sdk.Tool) (*sdk.Tool, error) {
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "mcp_answer_invalid", "the input schema of %.80q cannot be written: %w", t.Name, err)
 	}
-	out := &sdk.Tool{Name: t.Name, Description: t.Description, InputSchema: json.RawMessage(input)}
+	out := &sdk.Tool{Name: t.Name, Description: t.Description, InputSchema: json.RawMessage(input), Meta: sdk.Meta{}}
+	for _, key := range []string{metaDedupes, metaStatus, metaTidy} {
+		if v, ok := t.Meta[key]; ok {
+			out.Meta[key] = v
+		}
+	}
 	if t.Annotations != nil {
 		hints := *t.Annotations
 		hints.Title = ""
@@ -186,9 +197,8 @@ func (x *session) offer(name string) *offer {
 func (s *source) offers(tools []*sdk.Tool, caps *sdk.ServerCapabilities) (map[string]*offer, []error) {
 	var refused []error
 	all := s.features(caps)
-	used := map[string]bool{}
 	for _, t := range tools {
-		o, err := s.offerOf(t, used)
+		o, err := s.offerOf(t)
 		if err != nil {
 			refused = append(refused, err)
 		} else if o != nil {
@@ -199,8 +209,14 @@ func (s *source) offers(tools []*sdk.Tool, caps *sdk.ServerCapabilities) (map[st
 	for _, o := range all {
 		named[o.spec.Name] = append(named[o.spec.Name], o)
 	}
+	s.mu.Lock()
+	approved := maps.Clone(s.approved)
+	s.mu.Unlock()
 	offers := make(map[string]*offer, len(named))
 	for name, same := range named {
+		if i := slices.IndexFunc(same, func(o *offer) bool { return o.identity == approved[name] }); i >= 0 { // newcomers take nothing from it
+			same = same[i : i+1]
+		}
 		if len(same) == 1 {
 			offers[name] = same[0]
 			continue
@@ -219,9 +235,23 @@ func (s *source) offers(tools []*sdk.Tool, caps *sdk.ServerCapabilities) (map[st
 		refused = append(refused, fault.New(fault.Conflict, "mcp_tool_conflict", "%s would be the name of %d tools: %s", name, len(same), strings.Join(theirs, ", ")).
 			With("take only one of them: name it under tools").Detail("tool", name))
 	}
-	for _, p := range slices.Concat(s.decl.Tools, sortedKeys(s.decl.Effects), sortedKeys(s.decl.Targets)) {
-		if !used[p] && !strings.ContainsAny(p, `*?[\`) {
-			refused = append(refused, fault.New(fault.NotFound, "mcp_tool_unknown", "the server has no tool %.80q, which its declaration names", p).Detail("tool", p))
+	for _, p := range slices.Compact(slices.Sorted(slices.Values(s.decl.patterns()))) {
+		if !s.meets(tools, p) {
+			what := "tool"
+			if tool.IsGlob(p) {
+				what = "tools like"
+			}
+			refused = append(refused, fault.New(fault.NotFound, "mcp_tool_unknown", "the server has no %s %.80q, which its declaration names", what, p).Detail("tool", p))
+		}
+	}
+	for name, o := range offers {
+		if o.spec.Status == "" {
+			continue
+		}
+		if ask := offers[o.spec.Status]; ask == nil || ask.spec.Effect != tool.Query {
+			delete(offers, name)
+			refused = append(refused, fault.New(fault.Invalid, "mcp_status_invalid", "%s names %.80q as the tool that tells its status, which is no query of this server", name, o.spec.Status).
+				With("name one that only reads, and set its effect to query where the server does not say so").Detail("tool", name))
 		}
 	}
 	slices.SortFunc(refused, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
@@ -239,42 +269,112 @@ func sortedKeys[V any](m map[string]V) []string {
 
 // offerOf makes a tool of the server's one of Steward's. It returns nil for
 // one that the declaration leaves out.
-func (s *source) offerOf(t *sdk.Tool, used map[string]bool) (*offer, error) {
-	word, err := tool.Word(t.Name)
-	if err != nil {
-		if !s.takes(used, t.Name, t.Name) {
-			return nil, nil
-		}
-		return nil, err
-	}
-	if !s.takes(used, t.Name, word) {
+func (s *source) offerOf(t *sdk.Tool) (*offer, error) {
+	if !s.takes(s.names(t.Name)) {
 		return nil, nil
 	}
+	word, err := tool.Word(t.Name)
+	if err != nil {
+		return nil, err
+	}
 	input := t.InputSchema.(json.RawMessage) // kept made it one
-	if len(t.Description) > maxDescription || len(input) > maxSchema {
+	if len(t.Name) > maxName || len(t.Description) > maxDescription || len(input) > maxSchema {
 		return nil, fault.New(fault.TooLarge, "mcp_tool_too_large", "the tool %.80q has a description of %d bytes and a schema of %d: %d and %d are the most",
 			t.Name, len(t.Description), len(input), maxDescription, maxSchema)
 	}
 	spec := s.spec(word, t.Description, input)
 	spec.Effect, spec.Asks = hinted(t.Annotations)
-	if s.keeps(t.Annotations) {
-		spec.Reach = tool.ReachHere
-	}
-	for _, name := range []string{t.Name, word} {
-		if e, ok := s.decl.Effects[name]; ok {
-			used[name] = true
-			if e == tool.Query {
-				spec.Asks = false
-			}
-			spec.Effect = e
-		}
-		if targets, ok := s.decl.Targets[name]; ok {
-			used[name] = true
-			spec.Targets = append([]string{}, targets...)
-		}
+	if err := s.declare(&spec, t, s.names(t.Name)); err != nil {
+		return nil, err
 	}
 	o := &offer{spec: spec, remote: t.Name}
 	return o, o.settle()
+}
+
+// names are those by which a declaration may mean a tool: the server's own,
+// its word, and both after the name of the server.
+func (s *source) names(remote string) []string {
+	names := []string{remote}
+	if word, err := tool.Word(remote); err == nil && word != remote {
+		names = append(names, word)
+	}
+	for _, n := range slices.Clone(names) {
+		names = append(names, s.word+"."+n)
+	}
+	return names
+}
+
+// meets reports whether a name or glob of the declaration means a tool.
+func (s *source) meets(tools []*sdk.Tool, pattern string) bool {
+	one := map[string]bool{pattern: true}
+	_, own := found(one, []string{"list_resources", "read_resource", "list_prompts", "get_prompt"})
+	return own || slices.ContainsFunc(tools, func(t *sdk.Tool) bool {
+		_, ok := found(one, s.names(t.Name))
+		return ok
+	})
+}
+
+// The names in _meta by which Steward and a server speak of the key of an
+// action, and a server of what its tools make obsolete.
+const (
+	metaKey     = "steward/idempotency_key" // of a call
+	metaDedupes = "steward/dedupes"         // of a tool: true
+	metaStatus  = "steward/status_tool"     // of a tool: the name of another one
+	metaTidy    = "steward/tidy"            // of a tool: a list of strategies
+)
+
+// declare fills in what the server says of a tool in _meta, and over it what
+// the person's declaration says.
+func (s *source) declare(spec *tool.Spec, t *sdk.Tool, names []string) (err error) {
+	if e, ok := found(s.decl.Effects, names); ok {
+		if e == tool.Query {
+			spec.Asks = false
+		}
+		spec.Effect = e
+	}
+	if err := s.flows(spec, names...); err != nil {
+		return err
+	}
+	var said struct {
+		Dedupes bool                `json:"steward/dedupes"`
+		Status  string              `json:"steward/status_tool"`
+		Tidy    []tool.StrategyDecl `json:"steward/tidy"`
+	}
+	b, err := json.Marshal(t.Meta)
+	if err == nil {
+		err = json.Unmarshal(b, &said)
+	}
+	if err != nil {
+		return fault.New(fault.Invalid, "mcp_meta_invalid", "the _meta of %.80q is not as Steward reads it: %w", t.Name, err)
+	}
+	mine := false
+	if tidy, ok := found(s.decl.Tidy, names); ok {
+		said.Tidy, mine = tidy, true
+	}
+	if spec.Tidy, err = tool.DeclaredTidy(s.word, said.Tidy, !mine); err != nil {
+		return fmt.Errorf("%s: %w", spec.Name, err)
+	}
+	if spec.Effect != tool.Action {
+		return nil
+	}
+	if status, ok := found(s.decl.Status, names); ok {
+		said.Status = status
+	}
+	spec.Dedupes = said.Dedupes || slices.ContainsFunc(s.decl.Dedupes, func(p string) bool {
+		_, ok := found(map[string]bool{p: true}, names)
+		return ok
+	})
+	if said.Status == "" {
+		return nil
+	}
+	word, err := tool.Word(strings.TrimPrefix(said.Status, s.word+"."))
+	spec.Status, _ = tool.Fit(s.word, word)
+	return err
+}
+
+func found[V any](m map[string]V, names []string) (V, bool) {
+	_, v, ok := tool.Matched(m, names...)
+	return v, ok
 }
 
 // hinted reads a server's hints as the specification says: without one, a tool
@@ -295,23 +395,40 @@ func (s *source) spec(word, description string, input []byte) tool.Spec {
 	if timeout == 0 {
 		timeout = DefaultTimeout
 	}
-	labels, err := tool.Declared(s.decl.Yields, s.decl.Reach)
-	if err != nil { // check has seen it
-		labels = message.AllLabels
-	}
-	return tool.Spec{Name: s.word + "." + word, Description: description, Input: input, Effect: tool.Query,
-		Timeout: timeout, Yields: labels, Reach: s.decl.Reach, Origin: "mcp:" + s.word}
+	name, full := tool.Fit(s.word, word)
+	return tool.Spec{Name: name, FullName: full, Description: description, Input: input, Effect: tool.Query,
+		Timeout: timeout, Host: s.host(), Origin: "mcp:" + s.word, For: s.env.Audience(s.decl.Users, s.decl.Groups)}
 }
 
-// keeps reports whether what a tool is given stays on this machine: the server
-// says that it deals with no open world, and it is a program that is confined
-// and has no network. The hint alone is nothing to go by.
-func (s *source) keeps(a *sdk.ToolAnnotations) bool {
-	if s.decl.Reach != "" || a == nil || a.OpenWorldHint == nil || *a.OpenWorldHint || s.decl.URL != "" || s.decl.Unsandboxed {
+// flows says where a tool's data come from and go to: what is declared, or
+// proposed.
+func (s *source) flows(spec *tool.Spec, names ...string) error {
+	d, err := tool.Declare(s.decl.Yields, s.decl.Reach, s.decl.Targets, names...)
+	if err == nil {
+		spec.Flows(d, s.stays())
+	}
+	return err
+}
+
+// host is the host of a server at a URL.
+func (s *source) host() string {
+	u, err := url.Parse(s.decl.URL)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
+}
+
+// stays reports whether what the server is given cannot leave this machine: it
+// is a program that is confined and has no network. Its own word that it deals
+// with no open world is nothing to go by.
+func (s *source) stays() bool {
+	if s.decl.URL != "" || s.decl.Unsandboxed {
 		return false
 	}
 	if b := s.decl.Sandbox; b != nil {
-		return !b.Network
+		network, err := egress.Declared(b.Network)
+		return err == nil && network.Zero()
 	}
 	return s.env.Dir != "" // an agent's own program is confined anyhow
 }
@@ -328,17 +445,9 @@ func (o *offer) settle() error {
 }
 
 // takes reports whether the declaration takes a tool of these names.
-func (s *source) takes(used map[string]bool, names ...string) bool {
-	if len(s.decl.Tools) == 0 {
-		return true
-	}
-	takes := false
-	for _, p := range s.decl.Tools {
-		for _, n := range names {
-			if ok, err := path.Match(p, n); p == n || ok && err == nil {
-				takes, used[p] = true, true
-			}
-		}
-	}
-	return takes
+func (s *source) takes(names []string) bool {
+	return len(s.decl.Tools) == 0 || slices.ContainsFunc(s.decl.Tools, func(p string) bool {
+		_, ok := found(map[string]bool{p: true}, names)
+		return ok
+	})
 }

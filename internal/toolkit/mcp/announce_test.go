@@ -25,7 +25,7 @@ func TestAnnounce(t *testing.T) {
 	} {
 		got, ok := specs[name]
 		if !ok || got.Effect != want.Effect || got.Asks != want.Asks || got.Delivery != want.Delivery ||
-			got.Yields != message.Untrusted || got.Origin != "mcp:srv" || got.Timeout != DefaultTimeout || got.Version == "" {
+			got.Yields != message.Private|message.Untrusted || got.Origin != "mcp:srv" || got.Timeout != DefaultTimeout || got.Version == "" {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

@@ -94,12 +94,76 @@ func (t *remote) once(ctx context.Context, in tool.Invocation) (tool.Result, err
 	return result(t.src.word, res)
 }
 
+// settled is an approved action whose server has a tool that tells what became
+// of a key.
+type settled struct{ *remote }
+
+// Settle implements tool.Settler: it calls the declared tool with the argument
+// idempotency_key. The tool answers a JSON object: status "done", with the
+// result under result, or status "not_done". Anything else tells nothing.
+func (t *settled) Settle(ctx context.Context, in tool.Invocation) (happened bool, res tool.Result, err error) {
+	x, err := t.src.connected(ctx)
+	if err != nil {
+		return false, res, err
+	}
+	defer x.release()
+	if err := x.fresh(ctx); err != nil {
+		return false, res, err
+	}
+	ask := x.offer(t.spec.Status)
+	t.src.mu.Lock()
+	approved := ask != nil && t.src.approved[t.spec.Status] == ask.identity
+	t.src.mu.Unlock()
+	if err := t.same(x.offer(t.spec.Name)); err != nil || !approved {
+		return false, res, fault.New(fault.Denied, "tool_changed", "%s is not to be asked what became of %s: it is not as it was approved", t.spec.Status, t.spec.Name)
+	}
+	args, err := json.Marshal(map[string]string{"idempotency_key": in.Key})
+	if err != nil {
+		return false, res, err
+	}
+	out, err := do(ctx, x, "calling "+t.spec.Status, func(ctx context.Context) (*sdk.CallToolResult, error) {
+		return x.client.CallTool(ctx, &sdk.CallToolParams{Name: ask.remote, Arguments: json.RawMessage(args), Meta: meta(in)})
+	})
+	if err != nil {
+		return false, res, err
+	}
+	return statusOf(t.spec.Status, out)
+}
+
+// statusOf reads the answer of a status tool.
+func statusOf(name string, out *sdk.CallToolResult) (happened bool, res tool.Result, err error) {
+	var said struct {
+		Status string          `json:"status"`
+		Result json.RawMessage `json:"result"`
+	}
+	raw, err := json.Marshal(out.StructuredContent)
+	if len(out.Content) > 0 && out.StructuredContent == nil {
+		if t, ok := out.Content[0].(*sdk.TextContent); ok {
+			raw = []byte(t.Text)
+		}
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &said)
+	}
+	switch {
+	case err == nil && !out.IsError && said.Status == "not_done":
+		return false, res, nil
+	case err == nil && !out.IsError && said.Status == "done":
+		var text string
+		if json.Unmarshal(said.Result, &text) != nil {
+			text = string(said.Result)
+		}
+		return true, tool.Text(text), nil
+	}
+	return false, res, fault.New(fault.Unavailable, "mcp_status_unknown", "%s does not say whether it was done: %s", name, clip(string(raw), 200))
+}
+
 // same says whether what is offered now is what was approved.
 func (t *remote) same(o *offer) error {
 	switch {
 	case o == nil:
-		return fault.New(fault.Denied, "tool_changed", "the MCP server %s does not offer %s any more, or not so that it could be used", t.src.env.Name, t.spec.Name).
-			With("look at what it offers now, and approve that").Detail("tool", t.spec.Name)
+		return tool.NotDone(fault.New(fault.Unavailable, "tool_unavailable", "the MCP server %s does not offer %s any more, or not so that it could be used", t.src.env.Name, t.spec.Name).
+			With("look at what it offers now: steward mcp test %s", t.src.env.Name).Detail("tool", t.spec.Name))
 	case o.identity != identity(t.spec):
 		return fault.New(fault.Denied, "tool_changed", "the MCP server %s offers %s otherwise than it was approved", t.src.env.Name, t.spec.Name).
 			With("look at what has changed, and approve it if it is right").Detail("tool", t.spec.Name)
@@ -111,6 +175,9 @@ func (t *remote) same(o *offer) error {
 // (https://www.w3.org/TR/trace-context/).
 func meta(in tool.Invocation) sdk.Meta {
 	m := sdk.Meta{}
+	if in.Key != "" {
+		m[metaKey] = in.Key
+	}
 	if in.Trace != "" {
 		m["traceparent"] = in.Trace
 	}

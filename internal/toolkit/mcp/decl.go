@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"steward/internal/egress"
 	"steward/internal/fault"
 	"steward/internal/tool"
 	"steward/internal/toolkit/sandbox"
@@ -36,16 +37,28 @@ type Decl struct {
 	Headers map[string]string `yaml:"headers" json:"headers,omitempty"`
 
 	Tools   []string               `yaml:"tools" json:"tools,omitempty"`     // names and globs of the tools that are taken; none: all
-	Effects map[string]tool.Effect `yaml:"effects" json:"effects,omitempty"` // by tool, in place of what the server hints
-	// What a person approves of the server beside its tools. Yields are the
-	// labels of what it returns (none given: untrusted), Reach is where what it
-	// is given goes (empty: out), Targets are by tool the arguments that say to
-	// whom or where to (none given: any may).
-	Yields  *[]string           `yaml:"yields" json:"yields,omitempty"`
-	Reach   tool.Reach          `yaml:"reach" json:"reach,omitempty"`
+	Effects map[string]tool.Effect `yaml:"effects" json:"effects,omitempty"` // by name or glob, in place of what the server hints
+	// What the server does with the idempotency key of an action: the tools
+	// (names and globs) that recognise it, and by name or glob the tool that
+	// tells what became of one. Either lets Steward settle, after a crash, what
+	// would otherwise be left to a person.
+	Dedupes []string          `yaml:"dedupes" json:"dedupes,omitempty"`
+	Status  map[string]string `yaml:"status" json:"status,omitempty"`
+	// Tidy says by name or glob which earlier results a call makes obsolete.
+	Tidy map[string][]tool.StrategyDecl `yaml:"tidy" json:"tidy,omitempty"`
+	// Yields are the labels of what it returns and Reach is where what it is
+	// given goes, each for all tools or by tool; Targets are by tool the
+	// arguments that say to whom or where to. What is not said is proposed
+	// (tool.Spec.Flows) and approved with the tools.
+	Yields  any                 `yaml:"yields" json:"yields,omitempty"`
+	Reach   any                 `yaml:"reach" json:"reach,omitempty"`
 	Targets map[string][]string `yaml:"targets" json:"targets,omitempty"`
-	Timeout time.Duration       `yaml:"timeout" json:"-"` // of a call; zero: DefaultTimeout
-	Idle    time.Duration       `yaml:"idle" json:"-"`    // a server that was not used for so long is stopped; zero: DefaultIdle
+	// Users and Groups may use the server. Without any, one that the settings
+	// name is the machine's own user's, and one of an agent everybody's.
+	Users   []string      `yaml:"users" json:"users,omitempty"`
+	Groups  []string      `yaml:"groups" json:"groups,omitempty"`
+	Timeout time.Duration `yaml:"timeout" json:"-"` // of a call; zero: DefaultTimeout
+	Idle    time.Duration `yaml:"idle" json:"-"`    // a server that was not used for so long is stopped; zero: DefaultIdle
 
 	// Sandbox confines the program. One of an agent's folder is confined
 	// anyhow, unless it is Unsandboxed; one that the settings name is not.
@@ -55,7 +68,7 @@ type Decl struct {
 
 // Sandbox is what a confined program may do.
 type Sandbox struct {
-	Network bool           `yaml:"network" json:"network,omitempty"`
+	Network any            `yaml:"network" json:"network,omitempty"` // as egress.Declared takes it
 	Read    []string       `yaml:"read" json:"read,omitempty"`
 	Write   []string       `yaml:"write" json:"write,omitempty"`
 	Limits  sandbox.Limits `yaml:"limits" json:"limits,omitzero"`
@@ -118,15 +131,15 @@ func (d *Decl) check(dir string) error {
 	case !program && d.Type == Stdio:
 		return badDecl("type is stdio, and there is no command").With("give the command that starts the server, or leave the type out")
 	}
-	if _, err := tool.Declared(d.Yields, d.Reach); err != nil {
+	if _, err := tool.Declare(d.Yields, d.Reach, nil); err != nil {
 		return badDecl("%w", err)
 	}
 	if d.Timeout < 0 || d.Idle < 0 {
 		return badDecl("timeout and idle cannot be negative")
 	}
-	for _, g := range d.Tools {
+	for _, g := range d.patterns() {
 		if _, err := path.Match(g, ""); err != nil {
-			return badDecl("tools: %q is no pattern", g).With("write names, or globs such as read_*")
+			return badDecl("%q is no pattern for tools", g).With("write names, or globs such as read_*")
 		}
 	}
 	for name, e := range d.Effects {
@@ -138,6 +151,11 @@ func (d *Decl) check(dir string) error {
 		return d.checkProgram(dir, words)
 	}
 	return d.checkURL()
+}
+
+// patterns are the names and globs by which the declaration means tools.
+func (d *Decl) patterns() []string {
+	return slices.Concat(d.Tools, sortedKeys(d.Effects), sortedKeys(d.Targets), d.Dedupes, sortedKeys(d.Status), sortedKeys(d.Tidy))
 }
 
 func (d *Decl) checkProgram(dir string, words []string) error {
@@ -157,10 +175,14 @@ func (d *Decl) checkProgram(dir string, words []string) error {
 			return badDecl("env: %.80q is no variable that a program can have", name)
 		}
 	}
-	if d.Unsandboxed && d.Sandbox != nil {
+	if d.Sandbox == nil {
+		return nil
+	}
+	if d.Unsandboxed {
 		return badDecl("a program is confined by sandbox, or unsandboxed, and not both")
 	}
-	return nil
+	_, err := egress.Declared(d.Sandbox.Network)
+	return err
 }
 
 func (d *Decl) checkURL() error {

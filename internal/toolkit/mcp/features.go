@@ -28,11 +28,11 @@ func (s *source) features(caps *sdk.ServerCapabilities) []*offer {
 	}
 	var out []*offer
 	add := func(word, description, input string, call caller) {
-		if !s.takes(map[string]bool{}, word) {
+		if !s.takes([]string{word}) {
 			return
 		}
 		o := &offer{spec: s.spec(word, description, []byte(input)), call: call}
-		if o.settle() == nil { // its words are ours; a name too long is told by the server's tools
+		if s.flows(&o.spec, word) == nil && o.settle() == nil { // its words are ours; a name too long is told by the server's tools
 			out = append(out, o)
 		}
 	}

@@ -238,7 +238,7 @@ func TestNames(t *testing.T) {
 	for _, s := range a.Specs {
 		names = append(names, s.Name)
 	}
-	if got := strings.Join(names, " "); got != "srv.a_b srv.files_write srv.http_get2_go" {
+	if got := strings.Join(names, " "); got != "srv.a_b srv.a_name_that_is_much_longer_than_any_provider_wou_565cd1cc37 srv.files_write srv.http_get2_go" {
 		t.Errorf("%s", got)
 	}
 	var refused []string
@@ -250,13 +250,13 @@ func TestNames(t *testing.T) {
 		`mcp_tool_conflict: srv.read_file would be the name of 3 tools: "readFile", "read_file", "READ-FILE"`,
 		`tool_name_invalid: "reаd"`, `tool_name_invalid: "wri\u200bte"`, `tool_name_invalid: ""`, `tool_name_invalid: "..."`,
 		"tool_description_missing: the tool srv.undescribed", "tool_schema_invalid: the tool srv.shapeless",
-		"tool_schema_invalid: the tool srv.elsewhere", `mcp_tool_too_large: the tool "wordy"`, "tool_name_invalid: \"srv.a_name_that",
+		"tool_schema_invalid: the tool srv.elsewhere", `mcp_tool_too_large: the tool "wordy"`,
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("%s\nis not in\n%s", want, all)
 		}
 	}
-	if len(refused) != 10 {
+	if len(refused) != 9 {
 		t.Errorf("%d are refused", len(refused))
 	}
 }
@@ -289,7 +289,7 @@ func TestRugPull(t *testing.T) {
 	}
 	spec.Name = "srv.gone"
 	_, err = call(within(t, ample), again.Tool(spec), `{}`)
-	wantCode(t, err, fault.Denied, "tool_changed")
+	wantCode(t, err, fault.Unavailable, "tool_unavailable")
 }
 
 func TestStorm(t *testing.T) {

@@ -132,13 +132,18 @@ func (s *source) Tool(spec tool.Spec) tool.Tool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.approved[spec.Name] = identity(spec)
-	return &remote{s, spec}
+	t := &remote{s, spec}
+	if spec.Status != "" {
+		return &settled{t}
+	}
+	return t
 }
 
 // identity is the fingerprint of a spec without what a person may set
 // otherwise. What the server itself has said of that is in the version.
 func identity(s tool.Spec) string {
 	s.Effect, s.Asks, s.Delivery = "", false, ""
+	s.Yields, s.Reach, s.Targets = 0, "", nil
 	return s.Version + " " + tool.Fingerprint(s)
 }
 
@@ -346,10 +351,11 @@ func (s *source) compare(offers map[string]*offer) {
 		now[name] = o.identity
 	}
 	s.mu.Lock()
-	changed := s.seen != nil && !maps.Equal(s.seen, now)
-	for name, want := range s.approved {
-		changed = changed || s.seen == nil && now[name] != want
+	before := s.seen
+	if before == nil {
+		before = s.approved
 	}
+	changed := len(s.approved) > 0 && !maps.Equal(before, now)
 	s.seen = now
 	s.mu.Unlock()
 	if changed {

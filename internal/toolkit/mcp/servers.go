@@ -338,9 +338,10 @@ func written(d Decl) (jsontext.Value, error) {
 		Output    int64  `json:"output,omitempty"`
 		FileSize  int64  `json:"file_size,omitempty"`
 		Files     int    `json:"files,omitempty"`
+		Data      int64  `json:"data,omitempty"`
 	}
 	type confinement struct {
-		Network bool     `json:"network,omitempty"`
+		Network any      `json:"network,omitempty"`
 		Read    []string `json:"read,omitempty"`
 		Write   []string `json:"write,omitempty"`
 		Limits  limits   `json:"limits,omitzero"`
@@ -360,7 +361,7 @@ func written(d Decl) (jsontext.Value, error) {
 	}{bare: bare(d), Timeout: text(d.Timeout), Idle: text(d.Idle)}
 	if b := d.Sandbox; b != nil {
 		out.Sandbox = &confinement{b.Network, b.Read, b.Write,
-			limits{b.Limits.Memory, text(b.Limits.CPU), b.Limits.Processes, b.Limits.Output, b.Limits.FileSize, b.Limits.Files}}
+			limits{b.Limits.Memory, text(b.Limits.CPU), b.Limits.Processes, b.Limits.Output, b.Limits.FileSize, b.Limits.Files, b.Limits.Data}}
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

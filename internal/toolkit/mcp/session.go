@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"steward/internal/egress"
 	"steward/internal/fault"
 	"steward/internal/tool"
 	"steward/internal/toolkit/sandbox"
@@ -30,6 +32,7 @@ type session struct {
 	over    chan struct{} // closed when the connection has ended
 	secrets []string
 
+	command  sandbox.Command
 	prog     *program      // nil: HTTP
 	exited   chan struct{} // closed when the program has ended
 	wire     interface{ Close() error }
@@ -100,8 +103,12 @@ func (x *session) explain(ctx context.Context, err error) error {
 	case ctx.Err() != nil && x.src.ctx.Err() == nil:
 		return fault.New(fault.Unavailable, "mcp_start_timeout", "it has not answered within %v%s", time.Since(x.began).Round(time.Second), x.said())
 	case x.prog != nil && x.hasExited():
-		return fault.New(fault.Unavailable, "mcp_start_failed", "the program has ended before it answered%s", x.said()).
-			With("run it by hand and see what it needs")
+		e := fault.New(fault.Unavailable, "mcp_start_failed", "the program has ended before it answered%s", x.said())
+		if path := x.command.Unseen(); path != "" {
+			return fault.New(fault.Invalid, "mcp_sandbox_hides", "%s; the sandbox does not show it %s, which it is started with", e.Message, path).
+				With("let it read that: \"sandbox\": {\"read\": [%q]}", filepath.Dir(path))
+		}
+		return e.With("run it by hand and see what it needs")
 	}
 	return fault.New(fault.Unavailable, "mcp_start_failed", "it cannot be agreed with: %s%s", x.mask(err.Error()), x.said())
 }
@@ -184,6 +191,7 @@ func (x *session) run(cmd sandbox.Command) (sdk.Transport, error) {
 	if err := x.allow(&cmd); err != nil {
 		return nil, err
 	}
+	x.command = cmd
 	prog, err := x.src.start(x.ctx, cmd)
 	if err != nil {
 		return nil, err
@@ -204,13 +212,23 @@ func (x *session) run(cmd sandbox.Command) (sdk.Transport, error) {
 // allow says what the program may do.
 func (x *session) allow(cmd *sandbox.Command) error {
 	d, env := &x.src.decl, &x.src.env
+	cmd.Name, cmd.Log, cmd.Hide = env.Name, env.Log, env.Hide
 	cmd.Unsandboxed = d.Unsandboxed || d.Sandbox == nil && env.Dir == ""
 	if cmd.Unsandboxed { // a program of the user's own, bounded as they would bound it
 		cmd.Limits = sandbox.Limits{Memory: 16 << 30, Processes: 4096, FileSize: 1 << 40, Files: 1024}
 	}
+	var err error
 	if b := d.Sandbox; b != nil {
-		cmd.Network, cmd.Limits = b.Network, b.Limits
+		cmd.Limits = b.Limits
+		if cmd.Network, err = egress.Declared(b.Network); err != nil {
+			return err
+		}
 		cmd.Read, cmd.Write = x.src.paths(b.Read), x.src.paths(b.Write)
+	}
+	if env.Snapshot != nil {
+		if cmd.Instead, err = env.Snapshot(); err != nil {
+			return err
+		}
 	}
 	if cmd.Limits.CPU == 0 {
 		cmd.Limits.CPU = -1 // it serves for as long as it is used
@@ -221,11 +239,11 @@ func (x *session) allow(cmd *sandbox.Command) error {
 	if env.Dir != "" {
 		cmd.Read = append(cmd.Read, env.Dir)
 	}
-	if env.Data != "" && !cmd.Unsandboxed {
+	if env.Data != "" && (env.Dir != "" || !cmd.Unsandboxed) {
 		if err := os.MkdirAll(env.Data, 0o700); err != nil {
 			return fault.New(fault.Unavailable, "mcp_start_failed", "its folder cannot be made: %w", err)
 		}
-		cmd.Write = append(cmd.Write, env.Data)
+		cmd.Data = env.Data
 		cmd.Env = append(cmd.Env, "STEWARD_DATA="+env.Data)
 	}
 	if env.Services == nil {

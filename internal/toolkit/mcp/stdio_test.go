@@ -158,7 +158,7 @@ func TestLazyAndIdle(t *testing.T) {
 
 func TestOneStart(t *testing.T) {
 	w := start(t, "good")
-	spec := tool.Spec{Name: "srv.work", Description: "It works.", Input: []byte(`{"type":"object"}`), Effect: tool.Query, Yields: message.Untrusted}
+	spec := tool.Spec{Name: "srv.work", Description: "It works.", Input: []byte(`{"type":"object"}`), Effect: tool.Query, Yields: message.Private | message.Untrusted, For: tool.OwnedBy(nil, nil)}
 	spec.Version = tool.Fingerprint(spec)[:12] // as it was announced once
 	work := w.Tool(spec)
 	var all sync.WaitGroup

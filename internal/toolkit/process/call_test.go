@@ -70,7 +70,7 @@ func TestErrors(t *testing.T) {
 		"silent":          {"process_failed", fault.Unavailable, "without an answer"},
 		"crashes":         {"process_failed", fault.Unavailable, "exit code 3 without an answer; it said: my ••• is gone"},
 		"complains":       {"process_failed", fault.Unavailable, "the disk is full"},
-		"closes":          {"process_failed", fault.Unavailable, "closed its output"},
+		"closes":          {"deadline_exceeded", fault.Timeout, "ended"}, // bubblewrap keeps the output open
 		"hangs":           {"deadline_exceeded", fault.Timeout, "ended"},
 		"forks and hangs": {"deadline_exceeded", fault.Timeout, "ended"},
 		"deaf":            {"deadline_exceeded", fault.Timeout, "ended"},
@@ -83,8 +83,6 @@ func TestErrors(t *testing.T) {
 			length := fmt.Sprintf("84%06d", os.Getpid())
 			decl := behaving(t, behaviour, "env: {MARK: "+quoted(length)+"}")
 			switch behaviour {
-			case "closes": // bubblewrap keeps the output open
-				decl += "\nunsandboxed: true"
 			case "memory": // tail keeps what has no line
 				decl = "command: [sh, -c, '{ head -c 250000000 /dev/zero; sleep 60; } | tail']\ndescription: d\nsandbox: {limits: {memory: 134217728}}"
 			}

@@ -46,7 +46,7 @@ tools:
 		string(alarm.Input) != `{"type":"object"}` {
 		t.Errorf("%+v", alarm)
 	}
-	if later.AsyncAfter != 2*time.Second || later.Yields != message.Untrusted {
+	if later.AsyncAfter != 2*time.Second || later.Yields != message.Private|message.Untrusted || later.Out() {
 		t.Errorf("%+v", later)
 	}
 	one := only(t, open_(t, testEnv(t), "command: 'true'\ndescription: One.\neffect: query\nasync_after: 1m\n")).Spec()

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/egress"
 	"steward/internal/fault"
 	"steward/internal/tool"
 )
@@ -46,10 +47,12 @@ type Decl struct {
 	Async       bool          `yaml:"async"`
 	AsyncAfter  time.Duration `yaml:"async_after"`
 	Timeout     time.Duration `yaml:"timeout"`
-	Yields      *[]string     `yaml:"yields"`
+	Yields      any           `yaml:"yields"`
 	Reach       tool.Reach    `yaml:"reach"`
 	Targets     []string      `yaml:"targets"`
 	Dedupes     bool          `yaml:"dedupes"`
+
+	Tidy []tool.StrategyDecl `yaml:"tidy"`
 }
 
 // ToolDecl is one tool of a program.
@@ -62,10 +65,12 @@ type ToolDecl struct {
 	Async       bool          `yaml:"async"`       // the model is not kept waiting
 	AsyncAfter  time.Duration `yaml:"async_after"` // likewise, once it has taken so long
 	Timeout     time.Duration `yaml:"timeout"`
-	Yields      *[]string     `yaml:"yields"`  // labels of what it returns; none given: untrusted
-	Reach       tool.Reach    `yaml:"reach"`   // where what it is given goes: here or out; none given: out
-	Targets     []string      `yaml:"targets"` // the arguments that say to whom or where to; none given: any may
+	Yields      any           `yaml:"yields"`  // labels of what it returns; see tool.Spec.Flows
+	Reach       tool.Reach    `yaml:"reach"`   // where what it is given goes: here or out; none given: here without a network
+	Targets     []string      `yaml:"targets"` // the arguments that say to whom or where to
 	Dedupes     bool          `yaml:"dedupes"` // it recognises the idempotency_key of its request's metadata
+
+	Tidy []tool.StrategyDecl `yaml:"tidy"` // which earlier results a call makes obsolete
 }
 
 // actionRun is the tool's name in the form with one tool, unless it has one.
@@ -91,7 +96,7 @@ func Open(env tool.Env, decode func(into any) error) (tool.Source, error) {
 	}
 	s := &source{env: env, decl: d, specs: map[string]tool.Spec{}}
 	for _, t := range d.list() {
-		spec, err := t.spec(env.Name)
+		spec, err := t.spec(env.Name, d.stays())
 		if err != nil {
 			return nil, err
 		}
@@ -146,7 +151,7 @@ func (d *Decl) check() error {
 		return badDecl("idle is for a program that is kept").With("write mode: serve, or leave idle out")
 	}
 	single := d.Action != "" || d.Description != "" || d.Input != nil || d.Effect != "" || d.Asks || d.Async || d.AsyncAfter != 0 ||
-		d.Timeout != 0 || d.Yields != nil || d.Reach != "" || d.Targets != nil || d.Dedupes
+		d.Timeout != 0 || d.Yields != nil || d.Reach != "" || d.Targets != nil || d.Dedupes || d.Tidy != nil
 	switch {
 	case single && len(d.Tools) > 0:
 		return badDecl("there are tools, and one more beside them").With("put description, input and effect into the list of tools")
@@ -166,19 +171,19 @@ func (d *Decl) list() []ToolDecl {
 		action = actionRun
 	}
 	return []ToolDecl{{Name: action, Description: d.Description, Input: d.Input, Effect: d.Effect, Asks: d.Asks, Async: d.Async,
-		AsyncAfter: d.AsyncAfter, Timeout: d.Timeout, Yields: d.Yields, Reach: d.Reach, Targets: d.Targets, Dedupes: d.Dedupes}}
+		AsyncAfter: d.AsyncAfter, Timeout: d.Timeout, Yields: d.Yields, Reach: d.Reach, Targets: d.Targets, Dedupes: d.Dedupes, Tidy: d.Tidy}}
 }
 
 var goodName = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 
 // spec makes the tool's spec, checked.
-func (t *ToolDecl) spec(source string) (tool.Spec, error) {
+func (t *ToolDecl) spec(source string, stays bool) (tool.Spec, error) {
 	if !goodName.MatchString(t.Name) {
 		return tool.Spec{}, badDecl("%.80q is no name for a tool", t.Name).
 			With("name it of a-z, 0-9 and single '_', beginning with a letter")
 	}
 	s := tool.Spec{Name: source + "." + t.Name, Description: strings.TrimSpace(t.Description), Effect: t.Effect, Asks: t.Asks,
-		Async: t.Async, AsyncAfter: t.AsyncAfter, Timeout: t.Timeout, Dedupes: t.Dedupes, Origin: "process:" + source, Reach: t.Reach, Targets: t.Targets}
+		Async: t.Async, AsyncAfter: t.AsyncAfter, Timeout: t.Timeout, Dedupes: t.Dedupes, Origin: "process:" + source}
 	if s.Effect == "" {
 		s.Effect = tool.Action
 	}
@@ -189,9 +194,15 @@ func (t *ToolDecl) spec(source string) (tool.Spec, error) {
 	if s.Input, err = schema(t.Input); err != nil {
 		return s, badDecl("%s: input: %w", t.Name, err).With(`give a JSON Schema: type: object, and its properties`)
 	}
-	if s.Yields, err = tool.Declared(t.Yields, t.Reach); err != nil {
+	flows, err := tool.Declare(t.Yields, string(t.Reach), nil)
+	if err != nil {
 		return s, badDecl("%s: %w", t.Name, err)
 	}
+	if s.Tidy, err = tool.DeclaredTidy(source, t.Tidy, false); err != nil {
+		return s, badDecl("%s: %w", t.Name, err)
+	}
+	flows.Targets = t.Targets
+	s.Flows(flows, stays)
 	s, _, err = tool.CheckSpec(s)
 	return s, err
 }
@@ -218,6 +229,7 @@ func schema(in any) ([]byte, error) {
 func same(a, b tool.Spec) bool {
 	for _, s := range []*tool.Spec{&a, &b} {
 		s.Effect, s.Delivery, s.Asks = tool.Query, "", false
+		s.Yields, s.Reach, s.Targets = 0, "", nil
 	}
 	return tool.Fingerprint(a) == tool.Fingerprint(b)
 }
@@ -230,4 +242,13 @@ func sorted[V any](m map[string]V) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// stays reports whether what the program is given cannot leave this machine.
+func (p *Program) stays() bool {
+	if p.Unsandboxed || p.Sandbox == nil {
+		return !p.Unsandboxed
+	}
+	network, err := egress.Declared(p.Sandbox.Network)
+	return err == nil && network.Zero()
 }

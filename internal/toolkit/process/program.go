@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"steward/internal/egress"
 	"steward/internal/fault"
 	"steward/internal/tool"
 	"steward/internal/toolkit/sandbox"
@@ -29,7 +30,7 @@ type Program struct {
 // Sandbox is what a confined program may do. Paths begin at the agent's
 // folder, or with ~/ at the user's.
 type Sandbox struct {
-	Network bool           `yaml:"network"`
+	Network any            `yaml:"network"` // as egress.Declared takes it
 	Read    []string       `yaml:"read"`
 	Write   []string       `yaml:"write"`
 	Limits  sandbox.Limits `yaml:"limits"`
@@ -79,12 +80,16 @@ func (p *Program) check(dir string) error {
 			return badDecl("%.80q is no variable that a program can have", name)
 		}
 	}
-	if p.Unsandboxed && p.Sandbox != nil && (p.Sandbox.Network || len(p.Sandbox.Read)+len(p.Sandbox.Write) > 0) {
-		return badDecl("a program is confined by sandbox, or unsandboxed, and not both").
-			With("leave one of them out; limits may stand beside unsandboxed")
-	}
 	if p.Sandbox == nil {
 		return nil
+	}
+	network, err := egress.Declared(p.Sandbox.Network)
+	if err != nil {
+		return err
+	}
+	if p.Unsandboxed && (!network.Zero() || len(p.Sandbox.Read)+len(p.Sandbox.Write) > 0) {
+		return badDecl("a program is confined by sandbox, or unsandboxed, and not both").
+			With("leave one of them out; limits may stand beside unsandboxed")
 	}
 	for _, path := range slices.Concat(p.Sandbox.Read, p.Sandbox.Write) {
 		if _, err := place(dir, path); err != nil {
@@ -184,14 +189,17 @@ func (p *Program) prepare(ctx context.Context, env tool.Env) (prepared, error) {
 	if err != nil {
 		return out, err
 	}
-	c := sandbox.Command{Path: words[0], Args: words[1:], Dir: env.Dir, Unsandboxed: p.Unsandboxed}
+	c := sandbox.Command{Path: words[0], Args: words[1:], Dir: env.Dir, Unsandboxed: p.Unsandboxed, Name: env.Name, Log: env.Log, Hide: env.Hide}
 	if strings.Contains(c.Path, "/") {
 		if c.Path, err = place(env.Dir, c.Path); err != nil {
 			return out, err
 		}
 	}
 	if b := p.Sandbox; b != nil {
-		c.Network, c.Limits = b.Network, b.Limits
+		c.Limits = b.Limits
+		if c.Network, err = egress.Declared(b.Network); err != nil {
+			return out, err
+		}
 		for _, list := range []struct{ from, to *[]string }{{&b.Read, &c.Read}, {&b.Write, &c.Write}} {
 			for _, path := range *list.from {
 				path, err := place(env.Dir, path)
@@ -200,6 +208,11 @@ func (p *Program) prepare(ctx context.Context, env tool.Env) (prepared, error) {
 				}
 				*list.to = append(*list.to, path)
 			}
+		}
+	}
+	if env.Snapshot != nil {
+		if c.Instead, err = env.Snapshot(); err != nil {
+			return out, err
 		}
 	}
 	if err := p.own(env, &c); err != nil {
@@ -230,7 +243,7 @@ func (p *Program) own(env tool.Env, c *sandbox.Command) error {
 	if err := os.MkdirAll(env.Data, 0o700); err != nil {
 		return fault.New(fault.Unavailable, "process_start_failed", "the program's own folder cannot be made: %w", err)
 	}
-	c.Write = append(c.Write, env.Data)
+	c.Data = env.Data
 	c.Env = append(c.Env, "STEWARD_DATA="+env.Data)
 	return nil
 }

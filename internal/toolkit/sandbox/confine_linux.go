@@ -70,10 +70,14 @@ func (h *handed) close() {
 type confined struct {
 	Command
 	program string // absolute
-	sockets string // a folder of the host with Unix sockets to pass Connect on; empty: none
-	self    string // the program that passes them on
+	temp    string // of an unsandboxed program: a folder of the host for what it needs for a while
 	handed
 	gate, info *os.File // our ends: a byte opens the gate; info tells the first process
+
+	ways          []way    // what is listened for inside
+	self          string   // the program that listens
+	channel       *os.File // hands the listeners over: our end
+	channelInside string   // the number of the other end inside
 }
 
 // plan makes the call of bubblewrap. What it says of secrets goes through a
@@ -88,8 +92,12 @@ func (c *confined) plan(bwrap string) (plan, error) {
 		return plan{}, err
 	}
 	line := []string{"--args", number, "--"}
-	if c.sockets != "" {
-		line = append(line, insideProgram, insideFlag, strings.Join(c.Connect, ","))
+	if len(c.ways) > 0 {
+		var addresses []string
+		for _, w := range c.ways {
+			addresses = append(addresses, w.address)
+		}
+		line = append(line, insideProgram, insideFlag, c.channelInside, strings.Join(addresses, ","))
 	}
 	line = append(append(line, c.program), c.Args...)
 	// The environment is bubblewrap's own: what is declared must not reach it.
@@ -98,19 +106,19 @@ func (c *confined) plan(bwrap string) (plan, error) {
 
 // arguments are bubblewrap's, in the order in which it does them.
 func (c *confined) arguments() ([]string, error) {
-	id := strconv.Itoa(innerID)
-	args := []string{"--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
-		"--uid", id, "--gid", id, "--hostname", "sandbox", "--die-with-parent", "--new-session", "--cap-drop", "ALL"}
-	if !c.Network {
-		args = append(args, "--unshare-net")
+	args := []string{"--unshare-user", "--unshare-pid", "--die-with-parent", "--new-session", "--cap-drop", "ALL"}
+	folders := c.wholeMachine
+	if !c.Unsandboxed {
+		id := strconv.Itoa(innerID)
+		args = append(args, "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--uid", id, "--gid", id, "--hostname", "sandbox")
+		folders = c.folders
 	}
-	folders, err := c.folders()
+	more, err := folders()
 	if err != nil {
 		return nil, err
 	}
-	args = append(args, folders...)
-	args = append(args, c.environment()...)
-	more, err := c.channels()
+	args = append(append(args, more...), c.environment()...)
+	more, err = c.channels()
 	return append(args, more...), err
 }
 
@@ -145,8 +153,8 @@ func (c *confined) folders() ([]string, error) {
 		return nil, err
 	}
 	args = append(append(args, names...), granted...)
-	if c.sockets != "" {
-		args = append(args, "--ro-bind", c.self, insideProgram, "--ro-bind", c.sockets, insideSockets)
+	if len(c.ways) > 0 {
+		args = append(args, "--ro-bind", c.self, insideProgram)
 	}
 	// What bubblewrap has made itself would be writable, and of any size.
 	return append(args, "--remount-ro", "/dev", "--remount-ro", "/proc", "--remount-ro", "/"), nil
@@ -163,58 +171,7 @@ func (c *confined) names() ([]string, error) {
 	err := errors.Join(
 		give("/etc/passwd", fmt.Sprintf("steward:x:%d:%d:Steward:%s:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n", innerID, innerID, innerHome)),
 		give("/etc/group", fmt.Sprintf("steward:x:%d:\nnogroup:x:65534:\n", innerID)))
-	if !c.Network {
-		return args, errors.Join(err, give("/etc/hosts", "127.0.0.1 localhost sandbox\n::1 localhost sandbox\n"))
-	}
-	for _, path := range []string{"/etc/hosts", "/etc/resolv.conf"} { // often links to where nothing is shown
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			args = append(args, "--ro-bind-try", real, path)
-		}
-	}
-	return args, err
-}
-
-// grant is a path that is shown beside the system's.
-type grant struct {
-	path  string
-	write bool
-}
-
-// granted are the folder of the command, the paths that it may read and
-// write, and the program itself where it lies elsewhere: parents first. What
-// lies below a writable path is shown with it: a mount of its own there could
-// be led astray by a link that the program leaves behind for the next time.
-func (c *confined) granted() ([]string, error) {
-	var all []grant
-	for _, p := range c.Write {
-		all = append(all, grant{filepath.Clean(p), true})
-	}
-	for _, p := range c.Read {
-		all = append(all, grant{filepath.Clean(p), false})
-	}
-	if c.Dir != "" {
-		all = append(all, grant{filepath.Clean(c.Dir), false})
-	}
-	all = append(all, grant{c.program, false})
-	slices.SortStableFunc(all, func(a, b grant) int { return strings.Compare(a.path, b.path) })
-	var args []string
-	var shown []grant
-	for _, g := range all {
-		if err := grantable(g.path); err != nil {
-			return nil, err
-		}
-		covered := slices.ContainsFunc(shown, func(s grant) bool { return below(g.path, s.path) && (s.write || !g.write) })
-		if covered || !g.write && isSystem(g.path) {
-			continue
-		}
-		shown = append(shown, g)
-		how := "--ro-bind"
-		if g.write {
-			how = "--bind"
-		}
-		args = append(args, how, g.path, g.path)
-	}
-	return args, nil
+	return args, errors.Join(err, give("/etc/hosts", "127.0.0.1 localhost sandbox\n::1 localhost sandbox\n"))
 }
 
 // grantable says why a path cannot be granted.
@@ -243,11 +200,6 @@ func grantable(path string) error {
 	return nil
 }
 
-// below reports whether a path is another one or lies in it.
-func below(path, parent string) bool {
-	return path == parent || strings.HasPrefix(path, strings.TrimSuffix(parent, "/")+"/")
-}
-
 func isSystem(path string) bool {
 	return slices.ContainsFunc(systemFolders(), func(dir string) bool { return below(path, dir) })
 }
@@ -256,16 +208,24 @@ func isSystem(path string) bool {
 func (c *confined) environment() []string {
 	args := []string{"--clearenv"}
 	set := func(name, value string) { args = append(args, "--setenv", name, value) }
-	set("PATH", systemPath)
-	set("HOME", innerHome)
-	set("TMPDIR", innerTemp)
-	set("LANG", "C.UTF-8")
+	dir := innerHome
+	if c.Unsandboxed {
+		dir = c.temp
+		for _, e := range freeEnvironment(c.temp) {
+			name, value, _ := strings.Cut(e, "=")
+			set(name, value)
+		}
+	} else {
+		set("PATH", systemPath)
+		set("HOME", innerHome)
+		set("TMPDIR", innerTemp)
+		set("LANG", "C.UTF-8")
+	}
 	for _, e := range c.Env {
 		if name, value, ok := strings.Cut(e, "="); ok && name != "" {
 			set(name, value)
 		}
 	}
-	dir := innerHome
 	if c.Dir != "" {
 		dir = filepath.Clean(c.Dir)
 	}
@@ -275,19 +235,23 @@ func (c *confined) environment() []string {
 // channels hands over the filter and the two ends by which the program is
 // held back until its limits are set.
 func (c *confined) channels() ([]string, error) {
-	program, err := filter(c.Network, c.sockets != "")
-	if err != nil {
-		return nil, err
-	}
-	calls, err := c.data(program)
-	if err != nil {
-		return nil, err
+	var args []string
+	if !c.Unsandboxed {
+		program, err := filter(len(c.ways) > 0)
+		if err != nil {
+			return nil, err
+		}
+		calls, err := c.data(program)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, "--seccomp", calls)
 	}
 	blocked, gate, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"--seccomp", calls, "--block-fd", c.add(blocked)}
+	args = append(args, "--block-fd", c.add(blocked))
 	c.gate = gate
 	info, told, err := os.Pipe()
 	if err != nil {

@@ -61,8 +61,8 @@ func absent() []uint32 {
 }
 
 // filter returns the seccomp program for a confined program, as the kernel
-// reads it.
-func filter(network, loopback bool) ([]byte, error) {
+// reads it. loopback: it may make sockets for its own loopback network.
+func filter(loopback bool) ([]byte, error) {
 	p := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offArch, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: auditArch, SkipTrue: 1},
@@ -87,7 +87,7 @@ func filter(network, loopback bool) ([]byte, error) {
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 2},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0xffffffff, SkipTrue: 1},
 		bpf.RetConstant{Val: errno(unix.EPERM)}, bpf.RetConstant{Val: retAllow})...)
-	p = append(p, on(unix.SYS_SOCKET, sockets(network, loopback)...)...)
+	p = append(p, on(unix.SYS_SOCKET, sockets(loopback)...)...)
 	raw, err := bpf.Assemble(append(p, bpf.RetConstant{Val: retAllow}))
 	if err != nil {
 		return nil, err
@@ -102,15 +102,13 @@ func filter(network, loopback bool) ([]byte, error) {
 }
 
 // sockets judges the family of a new socket.
-func sockets(network, loopback bool) []bpf.Instruction {
+func sockets(loopback bool) []bpf.Instruction {
 	p := []bpf.Instruction{argument(0)}
 	allow := func(family uint32) {
 		p = append(p, bpf.JumpIf{Cond: bpf.JumpEqual, Val: family, SkipFalse: 1}, bpf.RetConstant{Val: retAllow})
 	}
-	if !network {
-		allow(unix.AF_UNIX)
-	}
-	if network || loopback {
+	allow(unix.AF_UNIX)
+	if loopback {
 		allow(unix.AF_INET)
 		allow(unix.AF_INET6)
 	}

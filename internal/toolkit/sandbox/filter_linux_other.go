@@ -9,6 +9,6 @@ import (
 )
 
 // filter is not known for this machine's system calls.
-func filter(network, loopback bool) ([]byte, error) {
+func filter(bool) ([]byte, error) {
 	return nil, fault.New(fault.Unsupported, "sandbox_unavailable", "there is no filter of system calls for %s", runtime.GOARCH)
 }

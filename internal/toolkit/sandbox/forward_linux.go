@@ -1,37 +1,175 @@
 package sandbox
 
 import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
 	"os"
-	"syscall"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"steward/internal/egress"
 )
 
-// passOn opens the way to the addresses of Connect.
-func (r *running) passOn(in *confined) error {
-	if err := checkConnect(in.Connect); err != nil {
+// Inside must be called first in main with os.Args. When this process was
+// started in front of a confined program, it opens the ways out for it and
+// becomes the program; it returns only where that fails: main is to exit with
+// the code.
+func Inside(args []string) (code int, mine bool) {
+	if len(args) < 5 || args[1] != insideFlag {
+		return 0, false
+	}
+	channel, err := strconv.Atoi(args[2])
+	if err == nil {
+		err = inside(channel, strings.Split(args[3], ","), args[4:])
+	}
+	// In the words of bubblewrap, in whose place this is.
+	fmt.Fprintf(os.Stderr, "bwrap: execvp %s: %v\n", args[4], err)
+	return 1, true
+}
+
+// inside listens at each address, hands the listeners over, and becomes the
+// program.
+func inside(channel int, addresses, program []string) error {
+	unix.CloseOnExec(channel)
+	var fds []int
+	var files []*os.File
+	for _, address := range addresses {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			return err
+		}
+		f, err := l.(*net.TCPListener).File()
+		if err != nil {
+			return err
+		}
+		fds, files = append(fds, int(f.Fd())), append(files, f)
+	}
+	if err := unix.Sendmsg(channel, []byte{0}, unix.UnixRights(fds...), nil, 0); err != nil {
 		return err
+	}
+	runtime.KeepAlive(files)
+	return unix.Exec(program[0], program, os.Environ())
+}
+
+// maxWays bounds the addresses inside: the listeners travel in one message.
+const maxWays = 64
+
+// proxyPort is where the proxy is inside, unless it is taken.
+const proxyPort = 3128
+
+// openWays prepares what the program may reach, and adds to its environment
+// where the proxy is.
+func (r *running) openWays(in *confined) error {
+	direct := in.Network.Loopback()
+	if err := checkConnect(slices.Concat(in.Connect, direct)); err != nil {
+		return err
+	}
+	if len(in.Connect) == 0 && in.Network.Zero() {
+		return nil
+	}
+	f := new(forwarder)
+	passing := func(dial dialer, addresses []string) {
+		for _, a := range addresses {
+			in.ways = append(in.ways, way{a, func(l net.Listener) { f.serve(l, dial, a) }})
+		}
+	}
+	out := egress.Dialer{Rule: in.Network}
+	passing(new(net.Dialer).DialContext, in.Connect)
+	passing(out.DialContext, slices.DeleteFunc(direct, func(a string) bool { return slices.Contains(in.Connect, a) }))
+	if !in.Network.Zero() {
+		log := in.Log
+		if log == nil {
+			log = slog.New(slog.DiscardHandler)
+		}
+		proxy := egress.NewProxy(out, "sandbox.network", log.With("program", in.Name))
+		r.clean = append(r.clean, proxy.Close)
+		at := in.freeAddress()
+		in.ways = append(in.ways, way{at, func(l net.Listener) { f.wg.Go(func() { _ = proxy.Serve(l) }) }}) // ends with the proxy
+		in.Env = append(proxyEnvironment(at), in.Env...)
+	}
+	r.clean = append(r.clean, f.close) // it waits for the proxy to have ended
+	if len(in.ways) > maxWays {
+		return errors.New("too many addresses of this machine are named")
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return failed(err)
+		return err
 	}
-	dir, err := os.MkdirTemp("", "steward-sockets-")
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
-		return failed(err)
+		return err
 	}
-	r.clean = append(r.clean, func() { os.RemoveAll(dir) })
-	f, err := passOut(in.Connect, dir)
-	if err != nil {
-		return failed(err)
-	}
-	r.clean = append(r.clean, f.close)
-	in.sockets, in.self = dir, self
+	in.self, in.channel = self, os.NewFile(uintptr(pair[0]), "listeners")
+	in.channelInside = in.add(os.NewFile(uintptr(pair[1]), "listeners"))
+	f.hold(in.channel)
+	ways, channel := in.ways, in.channel
+	f.wg.Go(func() {
+		defer f.drop(channel)
+		for i, l := range receive(channel) {
+			ways[i].serve(l)
+		}
+	})
 	return nil
 }
 
-// exitCode is the exit code, or 128 and the signal, as shells have it.
-func exitCode(s *os.ProcessState) int {
-	if status, ok := s.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return 128 + int(status.Signal())
+// freeAddress is an address inside that nothing else has.
+func (c *confined) freeAddress() string {
+	for port := proxyPort; ; port++ {
+		a := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		if !slices.ContainsFunc(c.ways, func(w way) bool { return w.address == a }) {
+			return a
+		}
 	}
-	return s.ExitCode()
+}
+
+// proxyEnvironment tells a program where its proxy is, in the names that
+// programs look at.
+func proxyEnvironment(address string) []string {
+	url, none := "http://"+address, "localhost,127.0.0.1,::1"
+	return []string{"HTTP_PROXY=" + url, "http_proxy=" + url, "HTTPS_PROXY=" + url, "https_proxy=" + url,
+		"NO_PROXY=" + none, "no_proxy=" + none, "NODE_USE_ENV_PROXY=1"}
+}
+
+// receive returns the listeners that come through a socket; none where the
+// program has ended before.
+func receive(channel *os.File) []net.Listener {
+	raw, err := channel.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	rights := make([]byte, unix.CmsgSpace(4*maxWays))
+	var n int
+	var got error
+	err = raw.Read(func(fd uintptr) bool {
+		_, n, _, _, got = unix.Recvmsg(int(fd), make([]byte, 1), rights, unix.MSG_CMSG_CLOEXEC)
+		return !errors.Is(got, unix.EAGAIN)
+	})
+	if errors.Join(err, got) != nil {
+		return nil
+	}
+	messages, err := unix.ParseSocketControlMessage(rights[:n])
+	if err != nil || len(messages) == 0 {
+		return nil
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil {
+		return nil
+	}
+	var out []net.Listener
+	for _, fd := range fds {
+		f := os.NewFile(uintptr(fd), "listener")
+		l, err := net.FileListener(f)
+		f.Close()
+		if err != nil {
+			break // what follows would stand for another address
+		}
+		out = append(out, l)
+	}
+	return out
 }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 	"golang.org/x/sys/unix"
 
+	"steward/internal/egress"
 	"steward/internal/fault"
 )
 
@@ -199,8 +200,11 @@ func (w *world) trials() []trial {
 
 		{name: "tcp", args: []string{w.tcp.Addr().String()}},
 		{name: "tcp", args: []string{"localhost:" + port(w.tcp.Addr())}},
+		{name: "tcp", args: []string{w.tcp.Addr().String()}, network: true},
 		{name: "udp", args: []string{w.udp.LocalAddr().String()}},
+		{name: "udp", args: []string{w.udp.LocalAddr().String()}, network: true},
 		{name: "dns", args: []string{w.udp.LocalAddr().String()}},
+		{name: "dns", args: []string{w.udp.LocalAddr().String()}, network: true},
 		{name: "unix socket", args: []string{w.unix.Addr().String()}},
 		{name: "abstract socket", args: []string{strings.TrimPrefix(w.ghost.Addr().String(), "@")}},
 		{name: "abstract socket", args: []string{strings.TrimPrefix(w.ghost.Addr().String(), "@")}, network: true},
@@ -282,7 +286,11 @@ func TestProbes(t *testing.T) {
 				}
 				proved++
 			}
-			out, err := inSandbox(t, Command{Path: self, Args: line, Network: tr.network,
+			var network egress.Rule
+			if tr.network {
+				network = egress.Public()
+			}
+			out, err := inSandbox(t, Command{Path: self, Args: line, Network: network,
 				Read: []string{w.seen, w.setuid}, Write: []string{w.open}, Limits: tr.limits})
 			if !tr.kept(err) {
 				t.Errorf("it was not kept from its aim: %s%v", out, err)

@@ -25,6 +25,7 @@ type running struct {
 	errPipe *os.File
 	errDone chan struct{} // all of stderr was read
 	pipes   []string      // its three, by the names that /proc has for them
+	data    *gauge        // of its own folder; nil: it has none
 	watch   *watch        // nil until the limits are set
 	group   *cgroup       // nil: none
 	first   int           // pidfd of the first process in its namespace; -1: unconfined

@@ -5,14 +5,22 @@
 // namespaces of its own for users, processes, network, IPC, host name and
 // cgroups; a file system of the system's read-only folders, an empty /tmp and
 // what it was granted; no capabilities; and a filter of system calls
-// (seccomp). Its limits are set before its first instruction runs.
+// (seccomp). Its limits are set before its first instruction runs. What it may
+// reach of the network it reaches through a proxy of Steward's (package
+// egress), which is all that its own network namespace has beside loopback.
+//
+// A program that a person runs unsandboxed keeps the user's files and network.
+// Where bubblewrap works it still has a process tree of its own, and sees
+// nothing of the folders in Command.Hide.
 package sandbox
 
 import (
 	"context"
 	"io"
+	"log/slog"
 	"time"
 
+	"steward/internal/egress"
 	"steward/internal/fault"
 )
 
@@ -23,20 +31,30 @@ type Command struct {
 	Dir  string   // working directory; readable by the program. Empty: its HOME
 	Env  []string // NAME=value, beside a minimal PATH, HOME, TMPDIR and LANG; nothing else is inherited
 
-	// Network lets it reach the network, this machine's own services among it.
-	// It may make no Unix sockets then: abstract ones would reach other
-	// programs of this machine.
-	Network bool
-	// Connect, without Network: addresses 127.0.0.1:PORT that it may reach all
-	// the same (Steward's services). The program of this process runs in
-	// front of it then, to pass the connections on: main must begin with
-	// Inside.
+	Name string       // what the log calls it
+	Log  *slog.Logger // is told what it was kept from; nil: nobody
+
+	// Network is what it may connect to, by way of the HTTP proxy that its
+	// environment names. Loopback addresses in it are reached directly.
+	Network egress.Rule
+	// Connect are addresses 127.0.0.1:PORT of Steward's services, which it
+	// reaches directly. For both, the program of this process runs in front of
+	// it first: main must begin with Inside.
 	Connect []string
 	Read    []string // further absolute paths that it may read
 	Write   []string // absolute paths that it may write, with all below them
+	Data    string   // a folder of its own that it may write, bounded by Limits.Data; empty: none
 
-	// Unsandboxed runs it with the rights of Steward itself, with the limits
-	// and the clean environment only. The user has said so.
+	// Instead has, by absolute path, files and folders that the program finds
+	// at that path in place of what lies there: the approved copies of its own
+	// files, read-only. Of a folder, the folder data in it is shown as it is.
+	Instead map[string]string
+	// Hide are folders of which the program sees nothing but Data and Instead,
+	// by whatever path they can be reached.
+	Hide []string
+
+	// Unsandboxed runs it with the files and the network of Steward's user. The
+	// user has said so. Hide holds where programs can be confined (Available).
 	Unsandboxed bool
 	Limits      Limits
 }
@@ -49,6 +67,7 @@ type Limits struct {
 	Output    int64         `yaml:"output"`    // bytes of one line on stdout; 4 MiB
 	FileSize  int64         `yaml:"file_size"` // bytes of a file that it writes, and of all in its /tmp; 256 MiB
 	Files     int           `yaml:"files"`     // open at once in each process; 256
+	Data      int64         `yaml:"data"`      // bytes of all in its own folder; 256 MiB
 }
 
 // WithDefaults returns l with its zero values filled in.
@@ -62,6 +81,7 @@ func (l Limits) WithDefaults() Limits {
 	or((*int64)(&l.CPU), int64(5*time.Minute))
 	or(&l.Output, 4<<20)
 	or(&l.FileSize, 256<<20)
+	or(&l.Data, 256<<20)
 	if l.Processes == 0 {
 		l.Processes = 256
 	}
@@ -73,7 +93,7 @@ func (l Limits) WithDefaults() Limits {
 
 // check says what is wrong with limits.
 func (l Limits) check() error {
-	if l.Memory < 0 || l.Processes < 0 || l.Output < 0 || l.FileSize < 0 || l.Files < 0 {
+	if l.Memory < 0 || l.Processes < 0 || l.Output < 0 || l.FileSize < 0 || l.Files < 0 || l.Data < 0 {
 		return fault.New(fault.Invalid, "sandbox_limits_invalid", "a limit of a program is negative").
 			With("leave a limit out for its default")
 	}

@@ -23,12 +23,9 @@ func (m *machine) start(ctx context.Context, c Command) (*Process, error) {
 		return nil, err
 	}
 	c.Limits = c.Limits.WithDefaults()
-	var bwrap string
-	if !c.Unsandboxed {
-		var err error
-		if bwrap, err = m.confiner(); err != nil {
-			return nil, err
-		}
+	bwrap, err := m.confiner()
+	if err != nil && !c.Unsandboxed {
+		return nil, err
 	}
 	r, err := launch(c, bwrap)
 	if err != nil {
@@ -48,7 +45,11 @@ func launch(c Command, bwrap string) (*running, error) {
 	if err := closeOnExec(); err != nil {
 		return nil, failed(fmt.Errorf("keeping Steward's open files from it: %w", err))
 	}
-	r := &running{program: program, limits: c.Limits, first: -1, errDone: make(chan struct{})}
+	data, err := newGauge(c.Data, c.Limits.Data)
+	if err != nil {
+		return nil, err
+	}
+	r := &running{program: program, limits: c.Limits, data: data, first: -1, errDone: make(chan struct{})}
 	if bwrap == "" {
 		err = r.startFree(c)
 	} else {
@@ -64,6 +65,9 @@ func launch(c Command, bwrap string) (*running, error) {
 // find looks the program up where it will look others up itself, and then
 // where Steward does.
 func (c *Command) find() (string, error) {
+	if filepath.IsAbs(c.Path) {
+		return c.Path, runnable(c.instead(c.Path))
+	}
 	var lists []string
 	if !c.Unsandboxed {
 		lists = []string{systemPath}
@@ -101,10 +105,14 @@ func closeOnExec() error {
 func (r *running) startConfined(c Command, bwrap string) error {
 	in := &confined{Command: c, program: r.program}
 	defer in.close()
-	if len(c.Connect) > 0 && !c.Network {
-		if err := r.passOn(in); err != nil {
-			return err
-		}
+	var err error
+	if c.Unsandboxed {
+		in.temp, err = r.makeTemp()
+	} else {
+		err = r.openWays(in)
+	}
+	if err != nil {
+		return coded(err)
 	}
 	p, err := in.plan(bwrap)
 	if err != nil {
@@ -145,7 +153,7 @@ func (r *running) hold(pid int) error {
 
 // watchOver begins to watch the tree of a process.
 func (r *running) watchOver(pid int) {
-	r.watch = newWatch(pid, r.first < 0, r.limits, r.group, r.end)
+	r.watch = newWatch(pid, r.first < 0, r.limits, r.group, r.data, r.end)
 	go r.watch.run() // not before it is known to end
 }
 
@@ -153,13 +161,17 @@ func (r *running) watchOver(pid int) {
 // until the limits are set and becomes the program.
 const waits = `read -r _ <&3 || exit 1; exec 3<&-; exec "$0" "$@"`
 
-// startFree starts a program with Steward's own rights.
+// startFree starts a program with Steward's own rights, where nothing can be
+// kept from it.
 func (r *running) startFree(c Command) error {
-	temp, err := os.MkdirTemp("", "steward-program-")
+	temp, err := r.makeTemp()
 	if err != nil {
 		return failed(err)
 	}
-	r.clean = append(r.clean, func() { os.RemoveAll(temp) })
+	c.rewrite()
+	if r.program, err = c.find(); err != nil {
+		return err
+	}
 	blocked, gate, err := os.Pipe()
 	if err != nil {
 		return failed(err)
@@ -186,6 +198,16 @@ func (r *running) startFree(c Command) error {
 		return failed(err)
 	}
 	return nil
+}
+
+// makeTemp makes a folder for the temporary files of a program, to be removed
+// with it.
+func (r *running) makeTemp() (string, error) {
+	temp, remove, err := makeTemp()
+	if err == nil {
+		r.clean = append(r.clean, remove)
+	}
+	return temp, err
 }
 
 // freeEnvironment is what an unconfined program finds beside what is declared.

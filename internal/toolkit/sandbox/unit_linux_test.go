@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
+	"steward/internal/egress"
 	"steward/internal/fault"
 )
 
@@ -142,7 +143,7 @@ func TestGrants(t *testing.T) {
 	if _, err := inSandbox(t, c); err != nil {
 		t.Error(err)
 	}
-	c = Command{Path: "sh", Network: true, Args: []string{"-c", "test -e /etc/hosts && ! test -e /etc/shadow && ! test -e /home && echo x >/tmp/x"}}
+	c = Command{Path: "sh", Network: egress.Public(), Args: []string{"-c", "test -e /etc/hosts && ! test -e /etc/shadow && ! test -e /home && echo x >/tmp/x"}}
 	if _, err := inSandbox(t, c); err != nil {
 		t.Error(err)
 	}
@@ -190,8 +191,8 @@ func TestUnavailable(t *testing.T) {
 
 // The filter says the same on every machine as in the kernel's own reading.
 func TestFilter(t *testing.T) {
-	run := func(network, loopback bool, arch, nr uint32, args ...uint32) uint32 {
-		raw, err := filter(network, loopback)
+	run := func(loopback bool, arch, nr uint32, args ...uint32) uint32 {
+		raw, err := filter(loopback)
 		must(t, raw, err)
 		var prog []bpf.Instruction
 		for i := 0; i < len(raw); i += 8 {
@@ -212,10 +213,10 @@ func TestFilter(t *testing.T) {
 	}
 	const allow, eperm, enosys, noFamily = retAllow, retErrno | uint32(unix.EPERM), retErrno | uint32(unix.ENOSYS), retErrno | uint32(unix.EAFNOSUPPORT)
 	for _, c := range []struct {
-		network, loopback bool
-		nr                uint32
-		args              []uint32
-		want              uint32
+		loopback bool
+		nr       uint32
+		args     []uint32
+		want     uint32
 	}{
 		{nr: unix.SYS_READ, want: allow}, {nr: unix.SYS_EXECVE, want: allow}, {nr: unix.SYS_PTRACE, want: eperm}, {nr: unix.SYS_MOUNT, want: eperm},
 		{nr: unix.SYS_CLONE3, want: enosys}, {nr: unix.SYS_IO_URING_SETUP, want: enosys},
@@ -227,22 +228,21 @@ func TestFilter(t *testing.T) {
 		{nr: unix.SYS_PERSONALITY, args: []uint32{0x40000}, want: eperm},
 		{nr: unix.SYS_SOCKET, args: []uint32{unix.AF_UNIX, 1, 0}, want: allow}, {nr: unix.SYS_SOCKET, args: []uint32{unix.AF_INET, 1, 0}, want: noFamily},
 		{nr: unix.SYS_SOCKET, args: []uint32{unix.AF_NETLINK, 3, 0}, want: allow}, {nr: unix.SYS_SOCKET, args: []uint32{unix.AF_NETLINK, 3, 9}, want: noFamily},
-		{network: true, nr: unix.SYS_SOCKET, args: []uint32{unix.AF_INET6, 1, 0}, want: allow},
-		{network: true, nr: unix.SYS_SOCKET, args: []uint32{unix.AF_UNIX, 1, 0}, want: noFamily},
-		{network: true, nr: unix.SYS_SOCKET, args: []uint32{unix.AF_VSOCK, 1, 0}, want: noFamily},
+		{loopback: true, nr: unix.SYS_SOCKET, args: []uint32{unix.AF_INET6, 1, 0}, want: allow},
+		{loopback: true, nr: unix.SYS_SOCKET, args: []uint32{unix.AF_VSOCK, 1, 0}, want: noFamily},
 		{loopback: true, nr: unix.SYS_SOCKET, args: []uint32{unix.AF_INET, 1, 0}, want: allow},
 		{loopback: true, nr: unix.SYS_SOCKET, args: []uint32{unix.AF_UNIX, 1, 0}, want: allow},
 		{nr: 999, want: allow},
 	} {
-		if got := run(c.network, c.loopback, auditArch, c.nr, c.args...); got != c.want {
+		if got := run(c.loopback, auditArch, c.nr, c.args...); got != c.want {
 			t.Errorf("%+v: %#x", c, got)
 		}
 	}
-	if got := run(true, true, unix.AUDIT_ARCH_I386, unix.SYS_READ); got != retKill {
+	if got := run(true, unix.AUDIT_ARCH_I386, unix.SYS_READ); got != retKill {
 		t.Errorf("another architecture: %#x", got)
 	}
 	if runtime.GOARCH == "amd64" {
-		if got := run(true, true, auditArch, 0x40000000|unix.SYS_READ); got != retKill {
+		if got := run(true, auditArch, 0x40000000|unix.SYS_READ); got != retKill {
 			t.Errorf("x32: %#x", got)
 		}
 	}
@@ -436,12 +436,14 @@ func TestForwarderBounds(t *testing.T) {
 			}()
 		}
 	}()
-	f, err := passOut([]string{l.Addr().String()}, dir)
-	must(t, f, err)
+	in, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, in, err)
+	f := new(forwarder)
 	defer f.close()
+	f.serve(in, new(net.Dialer).DialContext, l.Addr().String())
 	var all []net.Conn
 	for range mostPassed + 20 {
-		c, err := net.Dial("unix", filepath.Join(dir, "0"))
+		c, err := net.Dial("tcp", in.Addr().String())
 		must(t, c, err)
 		_, err = c.Write([]byte("x"))
 		must(t, c, err)
@@ -459,12 +461,13 @@ func TestForwarderBounds(t *testing.T) {
 }
 
 func TestForwarderEnds(t *testing.T) {
-	dir := must2(t)(os.MkdirTemp("", ""))
-	defer os.RemoveAll(dir)
-	f, err := passOut([]string{"127.0.0.1:1"}, dir) // where nobody listens
-	must(t, f, err)
-	c, err := net.Dial("unix", filepath.Join(dir, "0"))
+	in, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, in, err)
+	f := new(forwarder)
+	f.serve(in, new(net.Dialer).DialContext, "127.0.0.1:1") // where nobody listens
+	c, err := net.Dial("tcp", in.Addr().String())
 	must(t, c, err)
+	defer c.Close()
 	if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil {
 		t.Error("it answers")
 	}
@@ -472,28 +475,19 @@ func TestForwarderEnds(t *testing.T) {
 	if f.hold(c) {
 		t.Error("it takes more after its end")
 	}
-	if _, err := passOut([]string{"127.0.0.1:1"}, filepath.Join(dir, "none")); err == nil {
-		t.Error("it listens in a folder that is not there")
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, l, err)
-	defer l.Close()
-	if code, err := inside([]string{l.Addr().String()}, dir, "true", nil); code != 126 || err == nil {
-		t.Errorf("an address that is taken: %d, %v", code, err)
-	}
-	if code, err := inside(nil, dir, "/nowhere", nil); code != 126 || err == nil {
-		t.Errorf("no program: %d, %v", code, err)
-	}
-	for want, script := range map[int]string{0: "exit 0", 5: "exit 5", 137: "kill -9 $$"} {
-		if code, err := inside(nil, dir, "/bin/sh", []string{"-c", script}); code != want || err != nil {
-			t.Errorf("%s: %d, %v", script, code, err)
-		}
+	late, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, late, err)
+	f.serve(late, new(net.Dialer).DialContext, "127.0.0.1:1")
+	if _, err := late.Accept(); err == nil {
+		t.Error("it serves after its end")
 	}
 	if _, mine := Inside([]string{"steward", "chat"}); mine {
 		t.Error("it takes what is not its own")
 	}
-	if code, mine := Inside([]string{"steward", insideFlag, "127.0.0.1:none", "true"}); !mine || code != 126 {
-		t.Errorf("no port: %d, %v", code, mine)
+	for _, args := range [][]string{{"x", "127.0.0.1:0", "true"}, {"99", "127.0.0.1:none", "true"}, {"99", "127.0.0.1:0", "true"}} {
+		if code, mine := Inside(append([]string{"steward", insideFlag}, args...)); !mine || code != 1 {
+			t.Errorf("%v: %d, %v", args, code, mine)
+		}
 	}
 }
 

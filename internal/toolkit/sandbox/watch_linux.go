@@ -21,6 +21,7 @@ type watch struct {
 	free   bool // unconfined: what its parent leaves behind is not in its tree any more
 	limits Limits
 	group  *cgroup
+	data   *gauge
 	end    func(error)
 	quit   chan struct{}
 	done   chan struct{}
@@ -30,8 +31,8 @@ type watch struct {
 }
 
 // newWatch returns a watch that is still to be run.
-func newWatch(root int, free bool, l Limits, group *cgroup, end func(error)) *watch {
-	return &watch{root: root, free: free, limits: l, group: group, end: end,
+func newWatch(root int, free bool, l Limits, group *cgroup, data *gauge, end func(error)) *watch {
+	return &watch{root: root, free: free, limits: l, group: group, data: data, end: end,
 		quit: make(chan struct{}), done: make(chan struct{}), seen: map[int]uint64{}}
 }
 
@@ -133,6 +134,8 @@ func (w *watch) judge(u usage) error {
 		return exceeded("cpu", "%v of CPU time", w.limits.CPU)
 	case u.memory > w.limits.Memory && shared(u) > w.limits.Memory:
 		return exceeded("memory", "%d MiB of memory", w.limits.Memory>>20)
+	case w.data.full():
+		return w.data.err()
 	}
 	return nil
 }

@@ -67,13 +67,34 @@ ask contains sprintf("%s changes something", [input.tool.name]) if {
 # Three things together are dangerous: something private, the words of others,
 # and a way out. Those words may ask for the private thing to be sent to them.
 # What was fixed before they were read cannot have been their idea.
-ask contains sprintf("%s could send out what is private, after something was read that others wrote%s", [input.tool.name, because]) if {
+three_dangers if {
 	call
 	input.labels.private
 	input.labels.untrusted
 	input.tool.out
 	not input.flow.fixed
 }
+
+ask contains sprintf("%s could send out what is private, after something was read that others wrote%s", [input.tool.name, because]) if {
+	three_dangers
+	action
+}
+
+# Of queries, one answer counts for all further ones of the same source in the
+# turn.
+ask contains sprintf("%s could send out what is private, after something was read that others wrote%s; the answer counts for all reads of %s in this turn", [input.tool.name, because, tool_source]) if {
+	three_dangers
+	query
+	not input.flow.cleared
+}
+
+deny contains sprintf("the user said no to reads of %s in this turn", [tool_source]) if {
+	three_dangers
+	query
+	input.flow.refused
+}
+
+tool_source := split(input.tool.name, ".")[0]
 
 # What is secret is asked about in any case, whoever's idea it was.
 ask contains sprintf("%s could send out what is secret", [input.tool.name]) if {

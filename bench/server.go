@@ -1,0 +1,228 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"steward/bench/bare"
+)
+
+// server is a chat server under measurement, a process of its own.
+type server struct {
+	name, folder, url, token string
+	pid                      int
+	stop                     func() error
+}
+
+// process is a child of this program.
+type process struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+}
+
+// start runs this program as one of its children and returns the line that it
+// prints first.
+func start(kind string, args ...string) (*process, string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, "", err
+	}
+	cmd := exec.Command(self, append([]string{kind}, args...)...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, "", err
+	}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	return &process{cmd, in}, strings.TrimSpace(line), err
+}
+
+// stop ends the process as it likes to end: its standard input ends.
+func (p *process) stop() error { return errors.Join(p.stdin.Close(), p.cmd.Wait()) }
+
+// build builds the binary as make build does.
+func build(dir string) (string, error) {
+	path := filepath.Join(dir, "steward")
+	out, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "steward/cmd/steward").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return path, nil
+}
+
+func (b *bench) openBare(folder string) (*server, error) {
+	p, url, err := start("child-bare", folder, b.model+"/v1")
+	if err != nil {
+		return nil, err
+	}
+	return &server{name: "bare", folder: folder, url: url, pid: p.cmd.Process.Pid, stop: p.stop}, nil
+}
+
+func (b *bench) openSteward(folder string) (*server, error) {
+	cmd := exec.Command(b.binary, "serve", "--json", "--quiet")
+	cmd.Dir, cmd.Stderr = folder, os.Stderr
+	data := filepath.Join(folder, "data")
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + folder, "STEWARD_DATA=" + data, "STEWARD_LISTEN=127.0.0.1:0", "STEWARD_LOG_LEVEL=warn",
+		"OLLAMA_HOST=127.0.0.1:1", "OPENAI_API_KEY=none", "OPENAI_BASE_URL=" + b.model + "/v1"}, profiling()...)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return nil, err
+	}
+	var notice struct{ URL string }
+	if err := json.NewDecoder(out).Decode(&notice); err != nil {
+		return nil, errors.Join(err, cmd.Wait())
+	}
+	go io.Copy(io.Discard, out) //nolint:errcheck // it prints nothing more
+	s := &server{name: "Steward", folder: data, url: notice.URL, pid: cmd.Process.Pid}
+	if secret, err := os.ReadFile(filepath.Join(data, "token")); err == nil {
+		s.token = strings.TrimSpace(string(secret))
+	}
+	s.stop = func() error { return errors.Join(cmd.Process.Signal(os.Interrupt), cmd.Wait()) }
+	return s, nil
+}
+
+// profiling passes what Go itself reads from the environment.
+func profiling() (env []string) {
+	for _, name := range []string{"GODEBUG", "GOGC", "GOMEMLIMIT"} {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
+// bareServer serves the bare loop: a conversation a connection, a frame a token.
+func bareServer(folder, model string) (http.Handler, func(), error) {
+	l, err := bare.Open(filepath.Join(folder, "bare.db"), model)
+	if err != nil {
+		return nil, nil, err
+	}
+	next := make(chan int64, 1)
+	next <- 1
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ws, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer ws.CloseNow()
+		n := <-next
+		next <- n + 1
+		c := l.NewChat(n)
+		for {
+			_, b, err := ws.Read(r.Context())
+			if err != nil {
+				return
+			}
+			var in struct{ Content string }
+			if err := json.Unmarshal(b, &in); err != nil {
+				return
+			}
+			answer, err := c.Turn(r.Context(), in.Content, func(piece string) {
+				ws.Write(r.Context(), websocket.MessageText, frame("token", piece)) //nolint:errcheck // the next read tells
+			})
+			if err != nil {
+				return
+			}
+			if err := ws.Write(r.Context(), websocket.MessageText, frame("complete", answer)); err != nil {
+				return
+			}
+		}
+	})
+	return handler, func() { errors.Join(l.Checkpoint(), l.Close()) }, nil
+}
+
+func frame(kind, content string) []byte {
+	b := append([]byte(`{"type":"`), kind...)
+	b = append(b, `","content":`...)
+	b = strconv.AppendQuote(b, content)
+	return append(b, '}')
+}
+
+// cpu is what a process has used so far, user and system, in steps of the
+// kernel's clock tick (10 ms).
+func cpu(pid int) (time.Duration, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+2:]))
+	user, err := strconv.Atoi(fields[11])
+	if err != nil {
+		return 0, err
+	}
+	system, err := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond, err
+}
+
+// rss is a process's resident set in megabytes.
+func rss(pid int) float64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := bytes.Cut(b, []byte("VmRSS:"))
+	fields := bytes.Fields(rest)
+	if len(fields) == 0 {
+		return 0
+	}
+	kb, _ := strconv.ParseFloat(string(fields[0]), 64)
+	return kb / 1024
+}
+
+// size is how many bytes the files below a folder have.
+func size(folder string) (total float64, err error) {
+	err = filepath.WalkDir(folder, func(path string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil {
+			total += float64(info.Size())
+		}
+		return err
+	})
+	return total, err
+}
+
+// start measures what a command costs that only tells about itself.
+func (b *bench) start() error {
+	fmt.Printf("\nA command that only tells about itself, CPU ms, median of %d:\n\n", b.starts)
+	for _, args := range [][]string{{"--help"}, {"version"}, {"__complete", "ask", "--mo"}} {
+		var times []float64
+		for range b.starts {
+			cmd := exec.Command(b.binary, args...)
+			cmd.Dir, cmd.Env = b.dir, []string{"HOME=" + b.dir, "PATH=" + os.Getenv("PATH")}
+			if out, err := cmd.CombinedOutput(); err != nil {
+				return fmt.Errorf("%v: %w\n%s", args, err, out)
+			}
+			use := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+			times = append(times, float64(use.Utime.Nano()+use.Stime.Nano())/1e6)
+		}
+		fmt.Printf("- `steward %s`: %.0f\n", strings.Join(args, " "), median(times))
+	}
+	return nil
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"steward/internal/fault"
+	"steward/internal/message"
+)
+
+// largestInput bounds what ask takes: its question, and all that is attached.
+const largestInput = 10 << 20
+
+// longInput is how many bytes of text are not sent without a word about it.
+const longInput = 50_000
+
+// sizeOf is how many bytes of text blocks have.
+func sizeOf(blocks []message.Block) (n int) {
+	for _, b := range blocks {
+		switch b := b.(type) {
+		case *message.Text:
+			n += len(b.Text)
+		case *message.File:
+			n += len(b.Data)
+		}
+	}
+	return n
+}
+
+// pipeWait is how long ask waits for the first byte of a pipe that it was not
+// told to read. Programs that start others leave such pipes open for ever.
+const pipeWait = 3 * time.Second
+
+// question makes a message of the command line. The words of the arguments
+// are the user's own. Files, and what is piped in, are attached: Steward takes
+// them for what others wrote (see docs/taint.md). "-" in place of the words
+// says that standard input has the user's own.
+func (a *app) question(ctx context.Context, args, files []string) ([]message.Block, error) {
+	text := strings.TrimSpace(strings.Join(args, " "))
+	own := text == "-"
+	switch {
+	case own && slices.Contains(files, "-"):
+		return nil, usage("standard input cannot be the question and attached")
+	case own:
+		b, err := readAll(a.stdin, "standard input", largestInput)
+		if err == nil && !utf8.Valid(b) {
+			err = fault.New(fault.Invalid, "input_invalid", "standard input is no text in UTF-8").With("attach it with --file -, beside a question")
+		}
+		if err != nil {
+			return nil, err
+		}
+		text = strings.TrimSpace(string(b))
+	case !slices.Contains(files, "-") && a.piped(ctx):
+		files = append(slices.Clip(files), "-")
+	}
+	attached, err := a.attach(ctx, files)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case text == "" && len(attached) > 0:
+		return nil, usage("there is no question about what is attached; write it behind ask. If what is piped in are your own words: steward ask -")
+	case text == "":
+		return nil, usage("there is no question; write it behind ask")
+	}
+	return append([]message.Block{&message.Text{Text: text}}, attached...), nil
+}
+
+// piped reports whether there is anything on a standard input that nobody has
+// asked for.
+func (a *app) piped(ctx context.Context) bool {
+	in, ok := a.stdin.(*input)
+	if !ok || isTerminal(in) {
+		return false
+	}
+	wait := time.NewTimer(pipeWait)
+	defer wait.Stop()
+	if !in.await(wait.C) {
+		if ctx.Err() == nil {
+			a.note("steward: standard input is open, but nothing came within %s; it is not read (--file - waits for it, < /dev/null says that there is none)", pipeWait)
+		}
+		return false
+	}
+	return len(in.got) > 0 || !errors.Is(in.err, io.EOF) && !errors.Is(in.err, os.ErrClosed)
+}
+
+// attach reads files; "-" is standard input. Together they have a bound.
+func (a *app) attach(ctx context.Context, files []string) (blocks []message.Block, err error) {
+	left := largestInput
+	for _, path := range files {
+		var b []byte
+		name := "standard input"
+		if path == "-" {
+			b, err = readAll(a.stdin, name, left)
+		} else {
+			name = filepath.Base(path)
+			b, err = a.readFile(ctx, path, left)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(b) == 0 {
+			continue
+		}
+		left -= len(b)
+		x, err := attachment(name, b)
+		if err != nil {
+			return nil, err
+		}
+		blocks = append(blocks, x)
+	}
+	return blocks, nil
+}
+
+func (a *app) readFile(ctx context.Context, path string, most int) ([]byte, error) {
+	unreadable := func(err error) error {
+		return fault.New(fault.Invalid, "file_unreadable", "the file cannot be attached: %w", err).With("name a file of text, an image or a PDF")
+	}
+	f, err := os.Open(a.path(path))
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err == nil && st.IsDir() {
+		err = fmt.Errorf("%s is a folder", path)
+	}
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	return readAll(&input{ctx: ctx, from: f}, path, most) // it may be a pipe
+}
+
+// readAll reads a source to its end, if that comes within the bound.
+func readAll(in io.Reader, name string, most int) ([]byte, error) {
+	if in == nil {
+		return nil, nil
+	}
+	b, err := io.ReadAll(io.LimitReader(in, int64(most)+1))
+	switch {
+	case errors.Is(err, os.ErrClosed):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading %s: %w", name, err)
+	case len(b) > most:
+		return nil, fault.New(fault.TooLarge, "input_too_large", "%s has too much: at most %d MB can be asked about at once", name, largestInput>>20).
+			With("attach less")
+	}
+	return b, nil
+}
+
+// attachment makes a block of a file. What it is, its content says.
+func attachment(name string, b []byte) (message.Block, error) {
+	switch kind := http.DetectContentType(b); kind {
+	case "image/png", "image/jpeg", "image/gif", "image/webp":
+		return &message.Image{MIME: kind, Data: b}, nil
+	case "application/pdf":
+		return &message.File{MIME: kind, Name: name, Data: b}, nil
+	}
+	if !utf8.Valid(b) || slices.Contains(b, 0) {
+		return nil, fault.New(fault.Invalid, "input_invalid", "%s is no text in UTF-8, no image (PNG, JPEG, GIF, WebP) and no PDF", name).
+			With("convert it to one of these")
+	}
+	kind := message.MediaType(name, "text/plain")
+	if !strings.HasPrefix(kind, "text/") && kind != "application/json" {
+		kind = "text/plain"
+	}
+	return &message.File{MIME: kind, Name: name, Data: b}, nil
+}

@@ -1,0 +1,260 @@
+package conversation_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"steward/internal/conversation"
+	"steward/internal/exchange"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/internal/store/sqlite"
+)
+
+// meter counts what is read of a store, and what is written to it.
+type meter struct {
+	store.Store
+	rows, counted, written atomic.Int64
+}
+
+func (c *meter) Commit(ctx context.Context, sc store.Scope, b store.Batch) (store.Receipt, error) {
+	c.written.Add(int64(len(b.Changes)))
+	return c.Store.Commit(ctx, sc, b)
+}
+
+func (c *meter) Get(ctx context.Context, sc store.Scope, u resource.URI) (resource.Resource, error) {
+	c.rows.Add(1)
+	return c.Store.Get(ctx, sc, u)
+}
+
+func (c *meter) Query(ctx context.Context, sc store.Scope, q store.Query) (store.Page, error) {
+	page, err := c.Store.Query(ctx, sc, q)
+	c.rows.Add(int64(len(page.Items) + 1))
+	c.counted.Add(int64(page.Count))
+	return page, err
+}
+
+// history writes a conversation as OpenAI's messages, a question, a call, its
+// result and an answer in turns.
+func history(messages int) string {
+	var b strings.Builder
+	b.WriteString("[")
+	for i := 0; i < messages; i += 4 {
+		fmt.Fprintf(&b, `{"role":"user","content":"question %d"},
+			{"role":"assistant","content":null,"tool_calls":[{"id":"c%d","type":"function","function":{"name":"notes__read","arguments":"{}"}}]},
+			{"role":"tool","tool_call_id":"c%d","content":"result %d"},{"role":"assistant","content":"answer %d"},`, i, i, i, i, i)
+	}
+	return strings.TrimSuffix(b.String(), ",") + "]"
+}
+
+// imported is an engine with a conversation of many messages.
+func imported(t *testing.T, messages int) (*meter, *conversation.Engine, id.ID) {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "steward.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	st := &meter{Store: db}
+	e := conversation.New(st, conversation.Options{})
+	for got, err := range e.ImportAll(t.Context(), anna, "anna", strings.NewReader(history(messages)), exchange.Options{}) {
+		if err != nil || got.Stored != messages {
+			t.Fatalf("%d messages, %v", got.Stored, err)
+		}
+		return st, e, got.Conversation.ID
+	}
+	t.Fatal("nothing was imported")
+	return nil, nil, id.ID{}
+}
+
+// What is done near the end of a long conversation reads no more than a few
+// pages of it, wherever the conversation comes from.
+func TestALongConversationIsNotReadForOneOfItsMessages(t *testing.T) {
+	const messages, most = 20_000, 1600 // rows: a page of them, and the messages of one millisecond of the import
+	st, e, first := imported(t, messages)
+	ctx := t.Context()
+	copied, err := e.CopyBranch(ctx, anna, first, record.MainBranch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	if err := e.Export(ctx, anna, first, "json", &file); err != nil {
+		t.Fatal(err)
+	}
+	var again id.ID
+	for got, err := range e.ImportAll(ctx, anna, "anna", &file, exchange.Options{}) {
+		if again = got.Conversation.ID; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, conv := range map[string]id.ID{"imported": first, "copied": copied, "imported from an export": again} {
+		newest, _, err := e.Messages(ctx, anna, conv, "", 40, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := newest[4].ID // an answer
+		switchBack := func() error { return e.Switch(ctx, anna, conv, record.MainBranch) }
+		for what, do := range map[string]func() error{
+			"find": func() error { _, err := e.Find(ctx, anna, conv, at); return err },
+			"mark": func() error {
+				return e.Mark(ctx, anna, conv, conversation.Verdict{State: record.Archived}, newest[8].ID)
+			},
+			"pin":    func() error { return e.Pin(ctx, anna, conv, true, at) },
+			"insert": func() error { _, err := e.Insert(ctx, anna, conv, at, say(message.User, "between")); return err },
+			"remove": func() error { _, err := e.Remove(ctx, anna, conv, newest[12].ID); return err },
+			"fork":   func() error { _, err := e.Fork(ctx, anna, conv, conversation.Fork{Message: at}); return err },
+			"siblings": func() error {
+				list, err := e.Siblings(ctx, anna, conv, at)
+				if err == nil && !slices.ContainsFunc(list, func(s conversation.Sibling) bool { return s.Message == at }) {
+					err = fmt.Errorf("it is not its own sibling: %v", list)
+				}
+				return err
+			},
+		} {
+			before := st.rows.Load()
+			if err := do(); err != nil {
+				t.Errorf("%s, %s: %v", name, what, err)
+			}
+			if n := st.rows.Load() - before; n > most {
+				t.Errorf("%s, %s: %d rows are read", name, what, n)
+			}
+			if err := switchBack(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := e.Find(ctx, anna, first, id.New()); !fault.HasCode(err, "message_not_found") {
+		t.Error(err)
+	}
+}
+
+// Branches are told with the number of their messages; what was counted once
+// is not counted again, and what is erased does not count.
+func TestBranchesAreCountedOnce(t *testing.T) {
+	const messages = 4000
+	st, e, conv := imported(t, messages)
+	ctx := t.Context()
+	newest, _, err := e.Messages(ctx, anna, conv, "", 40, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][2]int{record.MainBranch: {messages, messages}}
+	for i := range 9 {
+		b, err := e.Fork(ctx, anna, conv, conversation.Fork{Message: newest[4*i].ID})
+		if err == nil {
+			err = e.Switch(ctx, anna, conv, record.MainBranch)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[b.ID] = [2]int{messages - 4*i, 0}
+	}
+	inserted, err := e.Insert(ctx, anna, conv, newest[8].ID, say(message.User, "between"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want[inserted.ID] = [2]int{messages + 1, 1}
+	count := func() {
+		t.Helper()
+		list, err := e.Branches(ctx, anna, conv)
+		if err != nil || len(list) != len(want) {
+			t.Fatalf("%d branches, %v", len(list), err)
+		}
+		for i := range list {
+			all, own, err := e.Count(ctx, anna, conv, &list[i])
+			if got := [2]int{all, own}; err != nil || got != want[list[i].ID] {
+				t.Errorf("%s: %d, want %d, %v", list[i].ID, got, want[list[i].ID], err)
+			}
+		}
+	}
+	count()
+	before := st.counted.Load()
+	count()
+	if n := st.counted.Load() - before; n != 0 {
+		t.Errorf("%d messages are counted again", n)
+	}
+	gone := newest[0].ID // and with it what it stands for
+	if err := e.Mark(ctx, anna, conv, conversation.Verdict{State: record.Deleted}, gone); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Purge(ctx, time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	for x, n := range want {
+		if n[0] >= messages {
+			want[x] = [2]int{n[0] - 1, max(n[1]-1, 0)}
+		}
+	}
+	want[inserted.ID] = [2]int{messages, 1}
+	count()
+}
+
+// To make room is one record, however many results leave the view; a person's
+// later word about one of them counts, on copies too.
+func TestMakingRoomIsOneRecord(t *testing.T) {
+	const messages = 4000
+	st, e, conv := imported(t, messages)
+	ctx := t.Context()
+	before := st.written.Load()
+	if n, err := e.Optimize(ctx, anna, conv, []string{"math.add"}); n != messages/4 || err != nil {
+		t.Fatalf("%d results left, %v", n, err)
+	}
+	if n := st.written.Load() - before; n > 2 { // the branch, and a check of the conversation
+		t.Errorf("%d entries are written", n)
+	}
+	newest, _, err := e.Messages(ctx, anna, conv, "", 8, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted, left := newest[1], newest[5]
+	if err := e.Mark(ctx, anna, conv, conversation.Verdict{State: record.Active}, wanted.ID); err != nil {
+		t.Fatal(err)
+	}
+	copied, err := e.CopyBranch(ctx, anna, conv, record.MainBranch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, x := range map[string]id.ID{"the conversation": conv, "its copy": copied} {
+		for _, m := range []struct {
+			id   id.ID
+			want record.Validity
+		}{{wanted.ID, record.Active}, {left.ID, record.Invalidated}} {
+			list, _, err := e.Messages(ctx, anna, x, "", 8, true)
+			i := slices.IndexFunc(list, func(en conversation.Entry) bool { return en.ID == m.id })
+			if err != nil || i < 0 || list[i].Change.State != m.want {
+				t.Errorf("%s: %v: %v", name, m, err)
+			}
+		}
+		s, err := e.Open(ctx, anna, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := s.Transcript().Messages()
+		for i, want := range map[int]string{2: "result ", 6: "[obsolete: left out to make room"} {
+			r := shown[len(shown)-i].Result()
+			if r == nil || !strings.HasPrefix(r.Text(), want) {
+				t.Errorf("%s shows %v, want %q", name, r, want)
+			}
+		}
+		if list, err := e.Audit(ctx, anna, x, id.ID{}, ""); err != nil || len(list) != 2 || !strings.HasPrefix(list[0].Reason, "1000 results") {
+			t.Errorf("%s: changes %v, %v", name, list, err)
+		}
+		if n, err := e.Restore(ctx, anna, x); n != messages/4 || err != nil {
+			t.Errorf("%s: %d restored, %v", name, n, err)
+		}
+		if s, err = e.Open(ctx, anna, x); err != nil || !strings.HasPrefix(s.Transcript().Messages()[len(shown)-6].Result().Text(), "result ") {
+			t.Errorf("%s: nothing came back, %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,221 @@
+// Package egress decides where connections may go that a model, a program of
+// others or fetched content asks for.
+//
+// A Rule is what a person has allowed: nothing, any public host, or a list of
+// hosts and ports. A Dialer resolves a name, checks every address that it gets
+// against the rule, and dials the very address that it checked, so that a name
+// that changes its address between the two (DNS rebinding) gains nothing. Used
+// as http.Transport.DialContext it checks redirects as well. A Proxy serves a
+// Dialer as an HTTP proxy to one program that has no network of its own.
+//
+// Addresses are of three classes. Public ones may be reached by any rule that
+// names the host. Private ones (loopback, RFC 1918, CGNAT, ULA, link-local,
+// documentation and benchmark ranges, and whatever address this machine's own
+// interfaces have) may be reached only where the rule names the host literally
+// with its port. Metadata services of clouds, unspecified, multicast and
+// broadcast addresses, and the ports that this process listens on, are never
+// reached. IPv6 addresses that carry an IPv4 address (mapped, NAT64, 6to4) have
+// the stricter class of the two.
+package egress
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"steward/internal/fault"
+)
+
+// Rule says where connections may go. The zero value allows nothing.
+type Rule struct {
+	public bool
+	hosts  []host
+}
+
+// host is one entry of a list.
+type host struct {
+	name string     // lower case, without a final dot; of a wildcard what follows "*."
+	wild bool       // any name below it
+	addr netip.Addr // of an entry that is an IP address
+	port uint16     // 0: 80 and 443
+}
+
+// maxHosts bounds the entries of a list.
+const maxHosts = 256
+
+// Public returns the rule that allows any public host.
+func Public() Rule { return Rule{public: true} }
+
+// Declared reads a rule as a declaration has it: true for any public host,
+// false or nothing for none, else a host or a list of hosts. Error code:
+// network_rule_invalid.
+func Declared(v any) (Rule, error) {
+	switch v := v.(type) {
+	case nil:
+		return Rule{}, nil
+	case bool:
+		return Rule{public: v}, nil
+	case string:
+		return List(v)
+	case []string:
+		return List(v...)
+	case []any:
+		var list []string
+		for _, e := range v {
+			text, ok := e.(string)
+			if !ok {
+				return Rule{}, badRule(fmt.Sprint(e), "it is no text")
+			}
+			list = append(list, text)
+		}
+		return List(list...)
+	}
+	return Rule{}, badRule(fmt.Sprint(v), "it is neither true nor false nor a list of hosts")
+}
+
+// List makes a rule of hosts: "example.org" (ports 80 and 443),
+// "example.org:8443", "*.example.org" (all names below it, not itself), and IP
+// addresses in place of names, with IPv6 in brackets where a port follows.
+func List(hosts ...string) (Rule, error) {
+	if len(hosts) > maxHosts {
+		return Rule{}, badRule(fmt.Sprintf("%d hosts", len(hosts)), fmt.Sprintf("at most %d are taken", maxHosts))
+	}
+	var r Rule
+	for _, text := range hosts {
+		h, why := parseHost(text)
+		if why != "" {
+			return Rule{}, badRule(text, why)
+		}
+		r.hosts = append(r.hosts, h)
+	}
+	return r, nil
+}
+
+func badRule(text, why string) error {
+	return fault.New(fault.Invalid, "network_rule_invalid", "%.200q cannot be allowed: %s", text, why).
+		With(`write true for any public host, or a list such as ["api.example.org", "*.example.net:8443", "192.168.1.20:8123"]`)
+}
+
+func parseHost(text string) (h host, why string) {
+	name := text
+	if a, err := netip.ParseAddr(strings.Trim(text, "[]")); err == nil {
+		name = a.String()
+	} else if at := strings.LastIndexByte(text, ':'); at >= 0 {
+		port, err := strconv.ParseUint(text[at+1:], 10, 16)
+		if err != nil || port == 0 {
+			return host{}, "its port is no number from 1 to 65535"
+		}
+		name, h.port = strings.Trim(text[:at], "[]"), uint16(port)
+	}
+	if a, err := netip.ParseAddr(name); err == nil {
+		if a.Zone() != "" {
+			return host{}, "an address with a zone belongs to one interface"
+		}
+		h.addr = a.Unmap()
+		return h, ""
+	}
+	name = plainName(name)
+	if rest, ok := strings.CutPrefix(name, "*."); ok {
+		h.wild, name = true, rest
+	}
+	if why := badName(name); why != "" {
+		return host{}, why
+	}
+	h.name = name
+	return h, ""
+}
+
+// badName says why a text is no name of a host.
+func badName(name string) string {
+	if name == "" || len(name) > 253 {
+		return "it is no name of a host"
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || len(label) > 63 {
+			return "it is no name of a host"
+		}
+	}
+	for _, c := range []byte(name) {
+		switch {
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '-', c == '_', c == '.':
+		case c >= 0x80:
+			return "write its ASCII form (xn--…)"
+		default:
+			return "it is no name of a host; * stands for all names below one, as in *.example.org"
+		}
+	}
+	return ""
+}
+
+// plainName is a name as names are compared.
+func plainName(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
+
+// Zero reports whether the rule allows nothing.
+func (r Rule) Zero() bool { return !r.public && len(r.hosts) == 0 }
+
+// String tells a person what the rule allows.
+func (r Rule) String() string {
+	if r.public {
+		return "any public host"
+	}
+	var out []string
+	for _, h := range r.hosts {
+		out = append(out, h.String())
+	}
+	return strings.Join(out, ", ")
+}
+
+func (h host) String() string {
+	name := h.name
+	switch {
+	case h.wild:
+		name = "*." + name
+	case h.addr.IsValid():
+		name = h.addr.String()
+	}
+	if h.port == 0 {
+		return name
+	}
+	return net.JoinHostPort(name, strconv.Itoa(int(h.port)))
+}
+
+// Loopback returns the entries that name a loopback address and a port, as
+// addresses: "127.0.0.1:8080". Programs reach these without a proxy.
+func (r Rule) Loopback() []string {
+	var out []string
+	for _, h := range r.hosts {
+		switch {
+		case h.port == 0 || h.wild:
+		case h.addr.IsValid() && h.addr.IsLoopback():
+			out = append(out, h.String())
+		case h.name == "localhost":
+			out = append(out, net.JoinHostPort("127.0.0.1", strconv.Itoa(int(h.port))))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// allows reports whether the rule names a host, given as a name or as an
+// address, and whether it does so literally with its port, which opens private
+// addresses too.
+func (r Rule) allows(name string, addr netip.Addr, port uint16) (named, literal bool) {
+	named = r.public
+	for _, h := range r.hosts {
+		if h.port != port && (h.port != 0 || port != 80 && port != 443) {
+			continue
+		}
+		switch {
+		case addr.IsValid() && h.addr != addr.Unmap():
+		case !addr.IsValid() && h.wild && !strings.HasSuffix(name, "."+h.name):
+		case !addr.IsValid() && !h.wild && h.name != name:
+		default:
+			named = true
+			literal = literal || !h.wild && h.port != 0
+		}
+	}
+	return named, literal
+}

@@ -1,0 +1,57 @@
+package terminal
+
+import (
+	"strings"
+	"testing"
+
+	"charm.land/lipgloss/v2"
+	"pgregory.net/rapid"
+)
+
+func TestRenderedMarkdown(t *testing.T) {
+	var p painter
+	p.set(60, true, false)
+	for in, want := range map[string]string{
+		"# Head\n\nThe **end** of *it*, ~~gone~~.":        "# Head\n\nThe end of it, gone.",
+		"- one\n- two\n  - deeper\n\n1. first\n2. second": "• one\n• two\n  • deeper\n\n1. first\n2. second",
+		"- [x] done\n- [ ] open":                          "• [x] done\n• [ ] open",
+		"> said\n> so":                                    "│ said so",
+		"`a && b` and AT&amp;T, 2 \\* 3":                  "`a && b` and AT&T, 2 * 3",
+		"```go\nif a {\n\tb()\n}\n```":                    "  if a {\n      b()\n  }",
+		"[the page](https://example.org) ![pic](p.png)":   "the page (https://example.org) image: pic (p.png)",
+		"<https://example.org> <b>bold</b>":               "https://example.org <b>bold</b>",
+		"one  \ntwo\nthree":                               "one\ntwo three",
+		"| a | bee |\n|---|---|\n| 1 | 2 |":               "┌───┬─────┐\n│ a │ bee │\n├───┼─────┤\n│ 1 │ 2   │\n└───┴─────┘",
+		"a\n\n---\n\nb":                                   "a\n\n────────────────────────────────────────\n\nb",
+		"":                                                "",
+	} {
+		if got := p.markdown(in); got != want {
+			t.Errorf("%q:\ngot\n%s\nwant\n%s", in, got, want)
+		}
+	}
+}
+
+// An entity can stand for a control character.
+func TestAnEntityIsNoControlSequence(t *testing.T) {
+	var p painter
+	p.set(60, true, false)
+	for _, in := range []string{"a&#27;[2Jb", "a&#x9b;2Jb", "`&#27;`", "[x](y&#27;)", "![&#27;]0;t](x)", "| &#27; |\n|---|\n"} {
+		if got := p.markdown(in); strings.ContainsAny(got, "\x1b\u009b") {
+			t.Errorf("%q became %q", in, got)
+		}
+	}
+}
+
+func TestAnyMarkdownFits(t *testing.T) {
+	words := []string{"text ", "\n", "\n\n", "- ", "1. ", "```\n", "> ", "    ", "averyveryverylongwordindeed", "| a | b |\n|---|---|\n| c | d |\n", "**", "`", "# ", "日本語", "&#27;", "<b>", "[a](b)"}
+	rapid.Check(t, func(t *rapid.T) {
+		in := strings.Join(rapid.SliceOfN(rapid.SampledFrom(words), 0, 20).Draw(t, "text"), "")
+		var p painter
+		p.set(rapid.IntRange(40, 90).Draw(t, "width"), true, rapid.Bool().Draw(t, "colour"))
+		for line := range strings.SplitSeq(p.markdown(in), "\n") {
+			if lipgloss.Width(line) >= p.width {
+				t.Fatalf("a line of %d cells on a screen of %d: %q", lipgloss.Width(line), p.width, line)
+			}
+		}
+	})
+}

@@ -1,0 +1,81 @@
+package terminal
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	tea "charm.land/bubbletea/v2"
+
+	"steward/internal/id"
+	"steward/internal/runtime"
+)
+
+func TestMessagesWaitForTheOneBeforeThem(t *testing.T) {
+	d := newDrive(t, &down{})
+	d.sending = "first"
+	for _, text := range []string{"second", "third"} {
+		d.input.SetValue(text)
+		d.slowly(press("enter"))
+	}
+	if !slices.Equal(d.outbox, []string{"second", "third"}) || d.input.Value() != "" {
+		t.Fatalf("%q %q", d.outbox, d.input.Value())
+	}
+	if s := stripped(d.screen()); !strings.Contains(s, "then: second") || !strings.Contains(s, "then: third") {
+		t.Errorf("%s", s)
+	}
+	d.update(sent{Accepted: runtime.Accepted{Conversation: id.New()}, text: "first"})
+	if d.sending != "second" || !slices.Equal(d.outbox, []string{"third"}) {
+		t.Errorf("%q %q", d.sending, d.outbox)
+	}
+	d.do(sent{text: "second", err: errors.New("it is down")})
+	if len(d.outbox) != 0 || d.input.Value() != "second" || !strings.Contains(d.look(), "not sent: third") {
+		t.Errorf("%q %q", d.outbox, d.input.Value())
+	}
+}
+
+func TestADraftThatWasClearedComesBack(t *testing.T) {
+	d := newDrive(t, &down{})
+	d.input.SetValue("half a thought")
+	d.slowly(press("ctrl+c"))
+	if d.input.Value() != "" {
+		t.Fatal(d.input.Value())
+	}
+	d.slowly(tea.KeyPressMsg{Code: tea.KeyUp})
+	if d.input.Value() != "half a thought" {
+		t.Errorf("%q", d.input.Value())
+	}
+}
+
+func TestALongTextIsSentAfterAWordAboutItsSize(t *testing.T) {
+	d := newDrive(t, &down{})
+	d.input.SetValue(strings.Repeat("many words ", 10_000))
+	d.slowly(press("enter"))
+	if d.sending != "" || !strings.Contains(strings.Join(strings.Fields(d.look()), " "), "That is 110.0 KB of text, about 27 thousand tokens. Enter once more sends it.") {
+		t.Fatalf("%.200s", d.sending)
+	}
+	d.update(press("enter"))
+	if d.sending == "" {
+		t.Error("it is not sent")
+	}
+}
+
+func TestAModelThatIsNotThereIsNotTaken(t *testing.T) {
+	d := newDrive(t, &down{})
+	d.opt.Models = func(context.Context) ([]string, error) { return []string{"default", "openai/gpt-5"}, nil }
+	for name, want := range map[string]string{
+		"nosuch": "there is no model nosuch; /model lists them", "openai/gpt-6": "did you mean /model openai/gpt-5?", "nosuch/x": "there is no model nosuch/x",
+	} {
+		d.do(d.obey("/model " + name)())
+		if got := d.look(); d.model != "" || !strings.Contains(got, want) {
+			t.Errorf("%s: %q is used: %s", name, d.model, got)
+		}
+	}
+	for _, name := range []string{"default", "openai/gpt-5", "anthropic/claude-x"} { // a vendor that is not listed now may have it
+		if d.do(d.obey("/model " + name)()); d.model != name {
+			t.Errorf("%s is not taken: %s", name, d.look())
+		}
+	}
+}

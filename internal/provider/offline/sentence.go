@@ -1,0 +1,297 @@
+package offline
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"steward/internal/words"
+)
+
+// maxWish is how many bytes of a user's text are read. A longer one is
+// refused: what cannot be read whole cannot be understood for certain.
+const maxWish = 8 << 10
+
+// maxRun is how many bytes a token has at most, unless it is a quotation.
+const maxRun = 256
+
+// kind is what a value in a sentence is. The values follow the groups of the
+// pattern, except for a quotation, which is found before.
+type kind uint8
+
+const (
+	plain   kind = iota // an ordinary word or sign
+	link                // a URL
+	address             // an e-mail address
+	moment              // a day with a time of day
+	date                // a day
+	length              // a length of time, in seconds
+	clock               // a time of day
+	file                // the name or path of a file
+	numeral             // 12, 1,250.5, twelve
+	name                // words with capital letters within a sentence
+	quoted              // a text in quotation marks
+)
+
+// token is a word, a sign or a value of a sentence.
+type token struct {
+	kind   kind
+	text   string // as written; of a quotation what it encloses
+	word   string // a plain word in lower case; a sign itself
+	value  string // of a value: in the form that arguments have; "" if that is not certain
+	lo, hi int    // bytes of the sentence
+}
+
+const (
+	numberPattern = `\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|` +
+		`(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen|twenty)\b`
+	monthPattern = `(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sep(?:tember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)`
+	datePattern  = `(?:\d{4}-\d\d-\d\d|today|tomorrow|(?:(?:next|last)\s)?(?:mon|tues|wednes|thurs|fri|satur|sun)day|` +
+		monthPattern + `\s\d{1,2}(?:st|nd|rd|th)?(?:,?\s\d{4})?|\d{1,2}(?:st|nd|rd|th)?\s` + monthPattern + `(?:\s\d{4})?)\b(?:['’]s)?`
+	clockPattern  = `(?:(?:[01]?\d|2[0-3]):[0-5]\d\b(?:\s?[ap]\.?m\b\.?)?|(?:1[0-2]|[1-9])\s?[ap]m\b|noon\b)`
+	unitPattern   = `\s(?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?)\b`
+	lengthPattern = `half an?` + unitPattern + `|(?:an?|` + numberPattern + `)` + unitPattern + `(?:\sand\sa\shalf\b|(?:\sand)?\s(?:` + numberPattern + `)` + unitPattern + `)?`
+	wordPattern   = `[\p{L}\p{M}]*(?:['’-][\p{L}\p{M}\d]+)*\d*`
+)
+
+var (
+	patterns = regexp.MustCompile(`^(?:` +
+		`(https?://[^\s<>"“”]+)|` +
+		`([\w.+-]+@[\w-]+(?:\.[\w-]+)+)|` +
+		`(?i:(\d{4}-\d\d-\d\d[T ]\d\d:\d\d|` + datePattern + `(?:,?\sat|,)?\s` + clockPattern + `|` + clockPattern + `(?:\son|,)?\s` + datePattern + `)|` +
+		`(` + datePattern + `)|(` + lengthPattern + `)|(` + clockPattern + `))|` +
+		`((?:[\w.-]*/)?[A-Za-z][\w-]*\.[a-z][a-z0-9]{1,4}\b(?:/[\w.-]*)*|[\w.-]+/(?:[\w.-]+/?)*)|` +
+		`(?i:(` + numberPattern + `))|` +
+		`(\p{Lu}` + wordPattern + `(?:\s(?:(?:de|del|of|am|upon|da|la)\s)?\p{Lu}` + wordPattern + `)*)|` +
+		`([\p{L}\p{M}]` + wordPattern + `)|(\S))`)
+	dates   = regexp.MustCompile(`(?i)` + datePattern)
+	clocks  = regexp.MustCompile(`(?i)` + clockPattern)
+	closers = map[rune]string{'"': `"`, '“': "”", '„': "“", '«': "»", '`': "`", '\'': "'", '‘': "’"}
+)
+
+// scan cuts a text into tokens. It takes time in proportion to the text, for
+// no pattern looks further than maxRun bytes.
+func scan(ctx context.Context, text string, now time.Time) (out []token) {
+	for at, begins := 0, true; at < len(text); {
+		if ctx.Err() != nil {
+			return nil
+		}
+		t, ok := quotation(text, at)
+		if !ok {
+			rest := text[at:min(len(text), at+maxRun)]
+			m := patterns.FindStringSubmatchIndex(rest)
+			if m == nil { // a space
+				at++
+				continue
+			}
+			group := 1
+			for m[2*group] < 0 {
+				group++
+			}
+			t = tokenOf(kind(group), rest[:m[1]], begins, now)
+			t.lo, t.hi = at, at+len(t.text)
+		}
+		begins = t.kind == plain && strings.ContainsAny(t.text, ".!?;")
+		out, at = append(out, t), t.hi
+	}
+	return out
+}
+
+// tokenOf reads a token. A capital at the beginning of a sentence makes no name.
+func tokenOf(k kind, text string, begins bool, now time.Time) token {
+	t := token{kind: k, text: text, value: text}
+	lower := strings.ReplaceAll(strings.ToLower(text), "’", "'")
+	switch first, _, _ := strings.Cut(lower, " "); {
+	case k == link:
+		t.text = strings.TrimRight(text, ".,;:!?)")
+		t.value = t.text
+	case k == moment:
+		t.value = momentOf(dateOf(dates.FindString(text), now), clocks.FindString(lower), now)
+	case k == date:
+		t.value = dateOf(text, now)
+	case k == length:
+		t.value = secondsOf(lower)
+	case k == clock:
+		t.value = strings.Replace(text, "noon", "12:00", 1)
+	case k == file:
+		t.value = strings.TrimRight(text, ".")
+	case k == numeral && text[0] <= '9':
+		t.value = strings.ReplaceAll(text, ",", "")
+	case k == numeral && lower != "one":
+		t.value = strconv.Itoa(slices.Index(small, lower))
+	case k == name && !begins && first != "i" && !strings.HasPrefix(first, "i'"):
+		t.value = strings.TrimSuffix(strings.TrimSuffix(text, "'s"), "’s")
+	case k == numeral || k == name || k > name:
+		t.kind, t.text, t.word, t.value = plain, text[:max(strings.IndexFunc(text+" ", unicode.IsSpace), 1)], "", ""
+		t.word = strings.ReplaceAll(strings.ToLower(t.text), "’", "'")
+	}
+	return t
+}
+
+// quotation reads a text in quotation marks at a place of the text.
+func quotation(text string, at int) (t token, ok bool) {
+	r, size := utf8.DecodeRuneInString(text[at:])
+	before, _ := utf8.DecodeLastRuneInString(text[:at])
+	closer, ok := closers[r]
+	n := strings.Index(text[at+size:], closer)
+	if !ok || n < 0 || at > 0 && !unicode.IsSpace(before) && !unicode.IsPunct(before) { // the end of "the dogs' food", or inches
+		return t, false
+	}
+	t = token{kind: quoted, text: text[at+size : at+size+n], lo: at, hi: at + size + n + len(closer)}
+	t.value = t.text
+	next, _ := utf8.DecodeRuneInString(text[t.hi:])
+	return t, !unicode.IsLetter(next) // an apostrophe within a word closes nothing
+}
+
+var small = strings.Fields("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty")
+
+// numberOf reads a number in digits or words.
+func numberOf(word string) float64 {
+	if f, err := strconv.ParseFloat(strings.ReplaceAll(word, ",", ""), 64); err == nil {
+		return f
+	}
+	return float64(slices.Index(small, word))
+}
+
+// unit is a unit of time in seconds; 0 for any other word.
+func unit(word string) float64 {
+	for name, seconds := range map[string]float64{"sec": 1, "min": 60, "hour": 3600, "hr": 3600, "day": 86400, "week": 7 * 86400} {
+		if strings.HasPrefix(word, name) {
+			return seconds
+		}
+	}
+	return 0
+}
+
+// secondsOf reads a length of time: "5 minutes", "half an hour", "an hour and
+// a half", "1 hour 30 minutes".
+func secondsOf(text string) string {
+	total, count, last := 0.0, 1.0, 0.0
+	for _, w := range strings.Fields(text) {
+		switch u := unit(w); {
+		case u > 0:
+			total, last = total+count*u, u
+		case w == "half" && last > 0:
+			total += last / 2
+		case w == "half":
+			count = 0.5
+		case w != "a" && w != "an" && w != "and":
+			count = numberOf(w)
+		}
+	}
+	return strconv.FormatFloat(total, 'f', -1, 64)
+}
+
+var ordinal = regexp.MustCompile(`(\d)(?:st|nd|rd|th)\b|,|['’]s$`)
+
+// dateOf reads a day: "tomorrow", "Friday", "March 12", "12 March 2027",
+// "2026-03-12". A weekday is the next one; the name of today is not certain.
+func dateOf(text string, now time.Time) string {
+	text = ordinal.ReplaceAllString(strings.ToLower(text), "$1")
+	for ahead := range 7 {
+		day := now.AddDate(0, 0, ahead)
+		if ahead == 0 && text == "today" || ahead == 1 && text == "tomorrow" || ahead > 0 && text == strings.ToLower(day.Weekday().String()) {
+			return day.Format(time.DateOnly)
+		}
+	}
+	for _, layout := range []string{time.DateOnly, "January 2 2006", "Jan 2 2006", "2 January 2006", "2 Jan 2006"} {
+		if day, err := time.Parse(layout, text); err == nil {
+			return day.Format(time.DateOnly)
+		}
+		for year := now.Year(); year <= now.Year()+1; year++ {
+			if day, err := time.Parse(layout, text+" "+strconv.Itoa(year)); err == nil && day.After(now.AddDate(0, 0, -2)) {
+				return day.Format(time.DateOnly)
+			}
+		}
+	}
+	return ""
+}
+
+// momentOf joins a day and a time of day.
+func momentOf(day, clock string, now time.Time) string {
+	clock = strings.NewReplacer(" ", "", ".", "", "noon", "12:00").Replace(clock)
+	for _, layout := range []string{"15:04", "3:04pm", "3pm"} {
+		if at, err := time.ParseInLocation(time.DateOnly+" "+layout, day+" "+clock, now.Location()); err == nil {
+			return at.Format(time.RFC3339)
+		}
+	}
+	return ""
+}
+
+// clause is one wish: tokens between the ends of sentences.
+type clause struct {
+	text     string // as written
+	lo, hi   int    // where it stands
+	tokens   []token
+	question bool // it asks; nothing may be changed for it
+	orders   bool // it begins as an order does
+	unclear  bool // it says no, if, or points at something else
+}
+
+var (
+	polite = regexp.MustCompile(`^(?:(?:hi|hello|hey|ok|okay|so|and|also|then|now|please|kindly|just|thanks|thank you)\b[ ,!.]*|` +
+		`(can|could|will|would) you (?:please )?|i want (?:you )?(?:to )?|i(?:'d| would) like (?:you )?to (?:know )?|` +
+		`i need (?:you )?(?:to )?|(?:tell|show|give) me |let me know |do you know )`)
+	asks    = regexp.MustCompile(`^(?:what|what's|which|when|when's|where|where's|who|who's|whose|why|how|how's|is|are|am|was|were|do|does|did|has|have|had|will|would|should|shall|may|might|can|could|any|isn't|aren't|don't|doesn't|didn't)\b`)
+	unclear = regexp.MustCompile(`\b(?:not|never|no|none|neither|nor|without|unless|if|whether|except|instead|otherwise|until|them|those|these|him|n't|older|newer|than|because|while|every|each|again|after|before)\b|n't\b|[^es] there\b`)
+	points  = regexp.MustCompile(`\b(?:it|this|her|one|same)\b|\bthat(?:$| [.!,]| to\b| by\b| from\b| and\b)`)
+)
+
+// newClause looks at how a wish begins and strips words of politeness.
+func newClause(text string, tokens []token) clause {
+	c := clause{lo: tokens[0].lo, hi: tokens[len(tokens)-1].hi}
+	c.text = text[c.lo:c.hi]
+	c.question = strings.HasSuffix(c.text, "?")
+	for range 8 {
+		said := lower(tokens)
+		m := polite.FindStringSubmatchIndex(said)
+		if m == nil {
+			break
+		}
+		if m[2] >= 0 {
+			c.question = false
+		}
+		for tokens = tokens[len(words.Split(said[:m[1]])):]; len(tokens) > 0 && (tokens[0].word == "," || tokens[0].word == "!"); {
+			tokens = tokens[1:]
+		}
+	}
+	c.tokens = tokens
+	said := lower(tokens)
+	c.question = c.question || asks.MatchString(said)
+	c.orders = !c.question && len(tokens) > 0 && tokens[0].word != "" && !words.Common(tokens[0].word)
+	c.unclear = unclear.MatchString(said) || !c.question && points.MatchString(said)
+	return c
+}
+
+// lower is what the sentence says beside its values.
+func lower(tokens []token) string {
+	var out []string
+	for _, t := range tokens {
+		if t.word == "" {
+			t.word = "_"
+		}
+		out = append(out, t.word)
+	}
+	return strings.Join(out, " ")
+}
+
+// clauses cuts a text into its wishes: at the ends of sentences.
+func clauses(text string, tokens []token) []clause {
+	var out []clause
+	for len(tokens) > 0 {
+		n := 1 + slices.IndexFunc(tokens, func(t token) bool { return t.word != "" && strings.Contains(".!?;", t.word) })
+		if n == 0 {
+			n = len(tokens)
+		}
+		if c := newClause(text, tokens[:n]); strings.Trim(lower(c.tokens), " .!?;,") != "" {
+			out = append(out, c)
+		}
+		tokens = tokens[n:]
+	}
+	return out
+}

@@ -1,0 +1,202 @@
+package offline
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"steward/internal/fault"
+	"steward/internal/llm"
+	"steward/internal/tool"
+	"steward/internal/words"
+)
+
+// How much the parts of a tool's description count.
+const (
+	weightName        = 1.0
+	weightDescription = 0.85
+	weightParameter   = 0.75
+	weightHint        = 0.4 // a parameter's description
+)
+
+// Limits of what is read of a set of tools.
+const (
+	maxTools      = 4096
+	maxParameters = 64
+	maxSchema     = 64 << 10
+	maxToolboxes  = 16 // kept for the next requests
+)
+
+// toolbox is a set of tools made ready for comparing sentences with them.
+type toolbox struct {
+	entries []*entry
+	byName  map[string]*entry
+	index   *words.Index
+	tokens  int64
+}
+
+// entry is a tool with what is to be known of it. One whose schema cannot be
+// read has broken set, and is never called.
+type entry struct {
+	at       int // in the toolbox
+	spec     tool.Spec
+	params   []*param
+	required int  // how many of params, which come first
+	agent    bool // it hands the wish to another agent as it is said
+	broken   bool
+}
+
+// param is a parameter of a tool: a member of its schema's top level.
+type param struct {
+	name, description string
+	shape, format     string // of the schema, or of a list's items
+	list, required    bool
+	enum              []string
+	words             map[string]bool // stems of the name
+	hints             map[string]bool // stems of the description
+}
+
+// has reports whether the parameter's name has a word.
+func (p *param) has(word string) bool { return p.words[words.Stem(word)] }
+
+// speaks reports whether the parameter's name or description has a word.
+func (p *param) speaks(word string) bool { return p.has(word) || p.hints[words.Stem(word)] }
+
+// number is a numeral as an argument.
+func (p *param) number(text string) (any, bool) {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || p.shape != "number" && (p.shape != "integer" || strings.Contains(text, ".")) {
+		return nil, false
+	}
+	return json.Number(strconv.FormatFloat(f, 'f', -1, 64)), true
+}
+
+// newToolbox reads the tools. It takes time in proportion to their text.
+func newToolbox(ctx context.Context, specs []tool.Spec) (*toolbox, error) {
+	x := &toolbox{byName: map[string]*entry{}}
+	var docs [][]words.Field
+	for i, s := range specs {
+		if err := ctx.Err(); err != nil {
+			return nil, fault.Of(err)
+		}
+		x.tokens += tokensOf(len(s.Name) + len(s.Description) + len(s.Input))
+		if i >= maxTools {
+			continue
+		}
+		e := &entry{at: i, spec: s}
+		e.params, e.required, e.broken = parameters(s.Input)
+		e.agent = strings.HasPrefix(s.Origin, "agent:") && len(e.params) == 1 && e.required == 1 && e.params[0].shape == "string"
+		doc := []words.Field{{Text: s.Name, Weight: weightName}, {Text: s.Description, Weight: weightDescription}}
+		for _, p := range e.params {
+			if !e.agent { // an agent's only parameter says nothing of what it is for
+				doc = append(doc, words.Field{Text: p.name + " " + strings.Join(p.enum, " "), Weight: weightParameter}, words.Field{Text: p.description, Weight: weightHint})
+			}
+		}
+		x.entries, x.byName[s.Name], docs = append(x.entries, e), e, append(docs, doc)
+	}
+	x.index = words.NewIndex(docs)
+	return x, nil
+}
+
+// member is a property of a schema as far as it is read.
+type member struct {
+	Type        any
+	Description string
+	Format      string
+	Enum        []any
+	Items       *member
+}
+
+// parameters reads the top level of an object schema: the required parameters
+// first, then the others by name. A required one that is no plain value makes
+// the tool one that cannot be called.
+func parameters(schema []byte) (out []*param, required int, broken bool) {
+	var s struct {
+		Properties map[string]member
+		Required   []string
+	}
+	if len(schema) > 0 && (len(schema) > maxSchema || json.Unmarshal(schema, &s) != nil) {
+		return nil, 0, true
+	}
+	add := func(name string, needed bool) {
+		m := s.Properties[name]
+		delete(s.Properties, name)
+		p := m.param(name)
+		p.required = needed
+		if p.shape == "" || len(out) == maxParameters {
+			broken = broken || needed
+			return
+		}
+		out = append(out, p)
+	}
+	for _, name := range s.Required {
+		add(name, true)
+	}
+	required = len(out)
+	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		add(name, false)
+	}
+	return out, required, broken
+}
+
+func (m *member) param(name string) *param {
+	p := &param{name: name, description: m.Description, words: stems(name), hints: stems(m.Description)}
+	if p.list = m.Type == "array"; p.list {
+		if m = m.Items; m == nil {
+			return p
+		}
+	}
+	p.format = m.Format
+	if shape, ok := m.Type.(string); ok && slices.Contains([]string{"string", "number", "integer", "boolean"}, shape) {
+		p.shape = shape
+	}
+	for _, v := range m.Enum {
+		s, ok := v.(string)
+		if !ok {
+			p.shape = ""
+		}
+		p.enum = append(p.enum, s)
+	}
+	return p
+}
+
+func stems(text string) map[string]bool {
+	out := map[string]bool{}
+	for _, w := range words.Split(text[:min(len(text), 4096)]) {
+		if !words.Common(w) {
+			out[words.Stem(w)] = true
+		}
+	}
+	return out
+}
+
+// shelf keeps toolboxes by their sets of tools.
+type shelf struct {
+	mu    sync.Mutex
+	boxes map[*llm.Toolset]*toolbox
+}
+
+// of returns the toolbox of a set of tools.
+func (s *shelf) of(ctx context.Context, set *llm.Toolset) (*toolbox, error) {
+	s.mu.Lock()
+	x := s.boxes[set]
+	s.mu.Unlock()
+	if x != nil {
+		return x, nil
+	}
+	x, err := newToolbox(ctx, set.Specs())
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.boxes == nil || len(s.boxes) >= maxToolboxes {
+		s.boxes = map[*llm.Toolset]*toolbox{}
+	}
+	s.boxes[set] = x
+	return x, nil
+}

@@ -1,0 +1,190 @@
+package runtime
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"steward/internal/agent"
+	"steward/internal/conversation"
+	"steward/internal/fault"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// A turn that takes the process down would do so at every start, were it taken
+// up each time. So each run counts the crashes in a row during which it ran,
+// and at record.MaxCrashes of them it is parked: it stays open, its user is
+// told, and it goes on when somebody resumes its request. An end in good order,
+// even in the middle of the turn, begins the count anew.
+
+// codeParked is the code of a turn that is parked.
+const codeParked = "turn_parked"
+
+func errParked(r conversation.OpenRun) error {
+	return fault.New(fault.Conflict, codeParked, "the turn %s is parked: Steward crashed %d times in a row while it ran", r.Interaction, r.Crashes).
+		With("steward requests resume %s goes on with it, steward requests cancel %s ends it", r.Interaction, r.Interaction).
+		Detail("request", r.Interaction.String())
+}
+
+// lifeURI is where it is kept whether the node has ended in good order.
+func lifeURI() resource.URI { return resource.Root("runtime.Life", "node") }
+
+type lifeRecord struct {
+	Open bool `json:"open"`
+}
+
+// begun records that the node runs. It reports whether the last one that did
+// crashed.
+func (n *Node) begun(ctx context.Context) (crashed bool, err error) {
+	var last lifeRecord
+	r, err := n.opt.Store.Get(ctx, store.ForNode(resource.System), lifeURI())
+	if err == nil {
+		err = record.Decode(r.URI, r.Body, &last)
+	} else if fault.Is(err, fault.NotFound) {
+		err = nil
+	}
+	if err != nil {
+		return false, err
+	}
+	n.keepLife(ctx, true)
+	return last.Open, nil
+}
+
+// keepLife records whether the node runs. Where it cannot be recorded, a start
+// too many or too few counts as one after a crash.
+func (n *Node) keepLife(ctx context.Context, open bool) {
+	_, err := n.opt.Store.Commit(ctx, store.ForNode(resource.System), store.Batch{Changes: []store.Change{{URI: lifeURI(), Body: record.Encode(lifeRecord{open})}}})
+	if err != nil {
+		n.log.Warn("whether Steward runs could not be recorded", "error", err)
+	}
+}
+
+// countCrash records how many crashes in a row a run has seen, in the commit
+// after which it is taken up, or parks it.
+func (n *Node) countCrash(ctx context.Context, c *chat, r conversation.OpenRun, crashed bool) error {
+	before := r.Crashes
+	switch {
+	case !r.Parked.IsZero(): // it did not run
+	case crashed:
+		r.Crashes++
+	default:
+		r.Crashes = 0
+	}
+	if r.Crashes >= record.MaxCrashes && r.Parked.IsZero() {
+		r.Parked = time.Now().UTC().Truncate(time.Millisecond)
+		n.log.Warn("a turn is parked: it ran at several crashes in a row", "user", c.user, "conversation", c.id.String(), "request", r.Interaction.String(), "crashes", r.Crashes)
+	}
+	if !r.Parked.IsZero() {
+		n.mu.Lock()
+		n.parked[c.chatKey] = r
+		n.mu.Unlock()
+		c.feed.park(r.Interaction, errParked(r))
+	}
+	if r.Crashes == before {
+		return nil
+	}
+	return n.putRun(ctx, c, r)
+}
+
+func (n *Node) putRun(ctx context.Context, c *chat, r conversation.OpenRun) error {
+	_, err := n.opt.Store.Commit(ctx, store.ForUser(c.user), store.Batch{Request: r.Interaction, Changes: []store.Change{{URI: r.URI,
+		Body: record.Encode(r.Run), State: record.StateRunning, If: store.If{States: []string{record.StateRunning}}}}})
+	return err
+}
+
+// unpark lets a run be taken up again.
+func (n *Node) unpark(ctx context.Context, c *chat, r conversation.OpenRun) (record.Run, error) {
+	r.Parked, r.Crashes = time.Time{}, 0
+	if err := n.putRun(ctx, c, r); err != nil {
+		return r.Run, err
+	}
+	n.mu.Lock()
+	delete(n.parked, c.chatKey)
+	n.mu.Unlock()
+	return r.Run, nil
+}
+
+// ResumeRequest goes on with a turn that is parked. which is the id of its
+// request, or at least 8 characters of its beginning. Error codes:
+// request_not_found, request_ambiguous, request_not_parked.
+func (n *Node) ResumeRequest(ctx context.Context, user, which string) error {
+	c, r, err := n.openRun(ctx, user, which)
+	if err != nil {
+		return err
+	}
+	defer n.exit(c)
+	if r.Parked.IsZero() {
+		return fault.New(fault.Conflict, "request_not_parked", "request %s is not parked", which).
+			With("steward requests list shows what is")
+	}
+	if _, err := n.unpark(ctx, c, r); err != nil {
+		return err
+	}
+	_, err = n.goOn(ctx, c, r.Interaction, false)
+	return err
+}
+
+// openRun returns the run of a request that has not ended. The caller exits
+// the chat.
+func (n *Node) openRun(ctx context.Context, user, which string) (*chat, conversation.OpenRun, error) {
+	sc := store.ForUser(user)
+	own, err := resolveRequest(ctx, n.opt.Store, sc, which)
+	if err != nil {
+		return nil, conversation.OpenRun{}, err
+	}
+	runs, err := n.conversations.OpenRuns(ctx, sc, resource.URI{})
+	if err != nil {
+		return nil, conversation.OpenRun{}, err
+	}
+	for _, r := range runs {
+		if r.Interaction == own {
+			return n.enter(user, r.Conversation), r, nil
+		}
+	}
+	if _, err := findRequest(ctx, n.opt.Store, sc, own); err != nil {
+		return nil, conversation.OpenRun{}, err
+	}
+	return nil, conversation.OpenRun{}, fault.New(fault.Conflict, "request_not_parked", "request %s is not parked", which).
+		With("steward requests list shows what is")
+}
+
+// endIdle ends the run of an interaction that has not ended and does not run
+// here: it is parked.
+func (n *Node) endIdle(ctx context.Context, user string, inter resource.URI) error {
+	conv := record.IDOf(inter, record.TypeConversation)
+	sc := store.ForUser(user)
+	runs, err := n.conversations.OpenRuns(ctx, sc, inter)
+	if err != nil || len(runs) == 0 {
+		return err
+	}
+	c := n.enter(user, conv)
+	defer n.exit(c)
+	if !c.takes() {
+		return nil // it is stopped by then
+	}
+	defer c.release()
+	s, err := n.conversations.Open(ctx, sc, conv)
+	if err != nil {
+		return err
+	}
+	r := runs[0]
+	if r.Run, err = n.unpark(ctx, c, r); err != nil {
+		return err
+	}
+	c.feed.settle(s.Seq())
+	s.Resume(r, r.Interaction, actor(&r.Run))
+	c.feed.resumed(r.Interaction, nil)
+	return n.giveUp(ctx, c, s, r, agent.Stopped, codeCancelled)
+}
+
+func userOf(s resource.Space) string { return strings.TrimPrefix(string(s), "user:") }
+
+// tellParked tells a chat that comes into memory that its turn is parked. The
+// caller holds n.mu.
+func (n *Node) tellParked(c *chat) {
+	if r, ok := n.parked[c.chatKey]; ok {
+		c.feed.park(r.Interaction, errParked(r))
+	}
+}

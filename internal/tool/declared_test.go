@@ -1,0 +1,63 @@
+package tool
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"steward/internal/fault"
+)
+
+func TestFit(t *testing.T) {
+	if name, full := Fit("sim", "look"); name != "sim.look" || full != "" {
+		t.Errorf("%s %s", name, full)
+	}
+	seen := map[string]bool{}
+	for _, category := range []string{"s", strings.Repeat("s", 40)} {
+		for _, end := range []string{"", "a", "b", "_c.d"} {
+			word := strings.Repeat("very_long_", 20) + "x" + end
+			name, full := Fit(category, word)
+			again, _ := Fit(category, word)
+			if name != again || seen[name] || full != category+"."+word || checkName(name) != nil {
+				t.Errorf("%s (%v): %s, again %s", word, checkName(name), name, again)
+			}
+			seen[name] = true
+		}
+	}
+}
+
+func TestMatched(t *testing.T) {
+	m := map[string]int{"*": 1, "sim.*": 2, "sim.read_*": 3, "sim.read_all": 4, "pay": 5}
+	for names, want := range map[string]int{"other": 1, "sim.look": 2, "sim.read_one": 3, "sim.read_all": 4, "sim.pay pay": 5} {
+		if _, got, ok := Matched(m, strings.Fields(names)...); got != want || !ok {
+			t.Errorf("%s: %d, want %d", names, got, want)
+		}
+	}
+	if key, _, ok := Matched(map[string]int{"a*": 1}, "b"); ok || key != "" {
+		t.Error("what matches nothing was matched")
+	}
+}
+
+func TestDeclaredTidy(t *testing.T) {
+	got, err := DeclaredTidy("notes", []StrategyDecl{
+		{By: "parameters", Parameters: []string{"path"}, Cascade: []string{"list"}},
+		{By: "tools", Tools: []string{"read", "files.read"}}, {By: "age", MaxAge: "10m"},
+	}, false)
+	if err != nil || len(got) != 3 || got[0].Cascade[0] != "notes.list" || strings.Join(got[1].Tools, " ") != "notes.read files.read" || got[2].MaxAge != 10*time.Minute {
+		t.Errorf("%+v %v", got, err)
+	}
+	for i, want := range []string{"earlier results of its own calls with the same path, and with them results of notes.list",
+		"earlier results of notes.read, files.read", "its results that are older than 10m0s"} {
+		if got[i].Told() != want {
+			t.Errorf("%s", got[i].Told())
+		}
+	}
+	for name, d := range map[string]StrategyDecl{"custom": {By: "custom"}, "no duration": {By: "age", MaxAge: "soon"}, "another source": {By: "tools", Tools: []string{"mail.read"}}} {
+		if _, err := DeclaredTidy("notes", []StrategyDecl{d}, true); !fault.HasCode(err, "tool_tidy_invalid") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := DeclaredTidy("notes", make([]StrategyDecl, maxStrategies+1), true); err == nil {
+		t.Error("any number of strategies is taken")
+	}
+}

@@ -1,0 +1,52 @@
+package tool
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"steward/internal/fault"
+)
+
+func TestASchemaThatRefersToItselfWithoutEndIsRefused(t *testing.T) {
+	for _, schema := range []string{
+		`{"type":"object","$ref":"#"}`,
+		`{"type":"object","allOf":[{"$ref":"#"}]}`,
+		`{"type":"object","anyOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"not":{"$ref":"#/$defs/b"}},"b":{"if":{"$ref":"#/$defs/a"}}}}`,
+		`{"type":"object","properties":{"x":{"$ref":"#/$defs/a~1b"}},"$defs":{"a/b":{"oneOf":[{"type":"null"},{"$ref":"#/$defs/a~1b"}]}}}`,
+		`{"type":"object","properties":{"x":{"$ref":"#loop"}},"$defs":{"l":{"$anchor":"loop","allOf":[{"$ref":"#loop"}]}}}`,
+		`{"type":"object","dependentSchemas":{"x":{"$ref":"#"}}}`,
+		`{"type":"object","properties":{"x":{"allOf":[{"$ref":"#/properties/x/allOf/0"}]}}}`,
+		multiplying(40),
+		`{"type":"object","properties":` + strings.Repeat(`{"a":{"properties":`, 300) + `{}` + strings.Repeat(`}}`, 300) + `}`,
+	} {
+		if _, err := NewValidator([]byte(schema)); !fault.HasCode(err, "tool_schema_invalid") {
+			t.Errorf("%.120s: %v", schema, err)
+		}
+	}
+}
+
+// multiplying is a schema of n definitions each of which applies the next twice.
+func multiplying(n int) string {
+	var defs []string
+	for i := range n {
+		defs = append(defs, fmt.Sprintf(`"d%d":{"allOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]}`, i, i+1, i+1))
+	}
+	return fmt.Sprintf(`{"type":"object","$ref":"#/$defs/d0","$defs":{%s,"d%d":{}}}`, strings.Join(defs, ","), n)
+}
+
+func TestASchemaOfATreeHolds(t *testing.T) {
+	v, err := NewValidator([]byte(`{"type":"object","properties":{"left":{"$ref":"#"},"right":{"$ref":"#"},"tags":{"type":"array","items":{"anyOf":[{"type":"string"},{"$ref":"#"}]}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.Validate([]byte(`{"left":{"right":{"tags":["x",{"left":{}}]}}}`)); err != nil {
+		t.Error(err)
+	}
+	if err := v.Validate([]byte(`{"left":{"right":{"tags":[1]}}}`)); err == nil {
+		t.Error("a number passed")
+	}
+	if _, err := NewValidator([]byte(multiplying(8))); err != nil {
+		t.Error(err)
+	}
+}

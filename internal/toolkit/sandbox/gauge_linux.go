@@ -1,0 +1,66 @@
+package sandbox
+
+import (
+	"io/fs"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"steward/internal/fault"
+)
+
+// gauge measures what lies in a program's own folder, while it runs.
+type gauge struct {
+	dir  string
+	most int64
+	next time.Time // not to be measured before: measuring takes time itself
+}
+
+// leastEntry is what a file or folder counts at least: it takes that of a disk.
+const leastEntry = 4 << 10
+
+// newGauge measures a folder first: a program whose folder is full does not
+// start.
+func newGauge(dir string, limit int64) (*gauge, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	g := &gauge{dir: dir, most: limit}
+	if g.full() {
+		return nil, g.err()
+	}
+	return g, nil
+}
+
+// size adds up what lies in the folder.
+func (g *gauge) size() int64 {
+	var sum int64
+	_ = filepath.WalkDir(g.dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // it has gone meanwhile
+		}
+		if info, err := d.Info(); err == nil {
+			sum += max(leastEntry, info.Sys().(*syscall.Stat_t).Blocks*512)
+		}
+		return nil
+	})
+	return sum
+}
+
+// full reports whether more lies there than may. It takes at most a tenth of
+// the time.
+func (g *gauge) full() bool {
+	began := time.Now()
+	if g == nil || began.Before(g.next) {
+		return false
+	}
+	over := g.size() > g.most
+	now := time.Now()
+	g.next = now.Add(9 * now.Sub(began))
+	return over
+}
+
+func (g *gauge) err() error {
+	return fault.New(fault.Exhausted, "data_exceeded", "the program has more than %d MiB in its own folder", g.most>>20).
+		With("remove what is not needed from %s, or raise the limit data in its sandbox", g.dir)
+}

@@ -1,0 +1,196 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"steward/internal/fault"
+)
+
+// grant is a part of the file system that is shown to a program, or hidden
+// from it.
+type grant struct {
+	path  string // inside
+	from  string // outside
+	write bool
+	copy  bool // approved copies, in the place of what lies there
+	hide  bool // an empty folder
+}
+
+// liveFolder is the part of an agent's folder that an approval does not pin.
+// It is shown as it is.
+const liveFolder = "data"
+
+// wholeMachine shows the file system as it is, for an unsandboxed program.
+func (c *confined) wholeMachine() ([]string, error) {
+	args := []string{"--bind", "/", "/"}
+	if os.Getuid() == 0 { // the machine's disks are files to root
+		args = append(args, "--dev", "/dev")
+	} else {
+		args = append(args, "--dev-bind", "/dev", "/dev")
+	}
+	more, err := c.granted(grant{path: "/", from: "/", write: true})
+	return append(append(args, "--proc", "/proc"), more...), err
+}
+
+// granted are bubblewrap's arguments for what is shown beside the base: the
+// folder of the command, the paths that it may read and write, the approved
+// copies, and the program itself where it lies elsewhere, parents first; and
+// for what is hidden of all that. What lies below a writable path is shown
+// with it: a mount of its own there could be led astray by a link that the
+// program leaves behind for the next time.
+func (c *confined) granted(base ...grant) ([]string, error) {
+	all := c.wanted()
+	hidden, err := places(c.Hide)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range slices.Concat(base, all) {
+		if g.copy {
+			continue
+		}
+		real, err := filepath.EvalSymlinks(g.from)
+		if err != nil {
+			continue // grantable tells
+		}
+		for _, h := range hidden {
+			if below(h, real) && h != real {
+				all = append(all, grant{path: filepath.Join(g.path, strings.TrimPrefix(h, real)), hide: true})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b grant) int { return strings.Compare(a.path, b.path) })
+	var args, after []string
+	shown := slices.Clone(base)
+	for _, g := range all {
+		over := enclosing(shown, g.path)
+		switch {
+		case g.hide && over.hide, g == over:
+			continue
+		case g.hide:
+			args, after = append(args, "--perms", "0755", "--tmpfs", g.path), append(after, "--remount-ro", g.path)
+		case g.copy:
+			more, later := g.parts(all)
+			args, after = append(args, more...), append(after, later...)
+		default:
+			if err := c.grantable(g, over, hidden); err != nil {
+				return nil, err
+			}
+			if over.path != "" && !over.hide && !over.copy && (over.write || !g.write) || over.copy && over.has(g.path) && !g.write ||
+				!g.write && over.path == "" && isSystem(g.path) {
+				continue
+			}
+			how := "--ro-bind"
+			if g.write {
+				how = "--bind"
+			}
+			args = append(args, how, g.from, g.path)
+		}
+		shown = append(shown, g)
+	}
+	return append(args, after...), nil
+}
+
+// wanted are all grants of the command, with paths as the program knows them.
+func (c *confined) wanted() []grant {
+	var all []grant
+	add := func(write bool, paths ...string) {
+		for _, p := range paths {
+			if p != "" {
+				all = append(all, grant{path: c.inside(p), from: filepath.Clean(p), write: write})
+			}
+		}
+	}
+	for path, from := range c.Instead {
+		all = append(all, grant{path: c.inside(path), from: from, copy: true})
+		if own := filepath.Join(path, liveFolder); isFolder(own) && isFolder(from) {
+			add(c.Unsandboxed, own)
+		}
+	}
+	add(true, append(slices.Clone(c.Write), c.Data)...)
+	if !c.Unsandboxed {
+		add(false, c.Read...)
+	}
+	add(false, c.Dir, c.program)
+	return all
+}
+
+// inside is where a path stands inside. On the whole machine links are there
+// too, and nothing can be mounted by way of them.
+func (c *confined) inside(path string) string {
+	if c.Unsandboxed {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			return real
+		}
+	}
+	return filepath.Clean(path)
+}
+
+// enclosing is the grant that a path lies in: the deepest one.
+func enclosing(shown []grant, path string) grant {
+	var found grant
+	for _, g := range shown {
+		if below(path, g.path) && len(g.path) >= len(found.path) {
+			found = g
+		}
+	}
+	return found
+}
+
+// has reports whether a path is part of a copied folder.
+func (g grant) has(path string) bool {
+	_, err := os.Lstat(filepath.Join(g.from, strings.TrimPrefix(path, g.path)))
+	return err == nil
+}
+
+// isFolder reports whether a path is a folder itself, and no link to one.
+func isFolder(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
+}
+
+// parts shows an approved copy. A folder in which something else is shown too
+// is put together of its parts: in the copy itself nothing can be mounted.
+func (g grant) parts(all []grant) (args, after []string) {
+	inner := slices.ContainsFunc(all, func(o grant) bool { return o.path != g.path && below(o.path, g.path) && !g.has(o.path) })
+	list, err := os.ReadDir(g.from)
+	if !inner || err != nil {
+		return []string{"--ro-bind", g.from, g.path}, nil
+	}
+	args = []string{"--perms", "0755", "--tmpfs", g.path}
+	for _, p := range list {
+		args = append(args, "--ro-bind", filepath.Join(g.from, p.Name()), filepath.Join(g.path, p.Name()))
+	}
+	return args, []string{"--remount-ro", g.path}
+}
+
+// grantable says why a path cannot be granted where it lies.
+func (c *confined) grantable(g, over grant, hidden []string) error {
+	if err := grantable(g.from); err != nil {
+		return err
+	}
+	bad := func(why, remedy string) error {
+		return fault.New(fault.Invalid, "sandbox_path_invalid", "%s cannot be shown to a program: %s", g.from, why).With("%s", remedy)
+	}
+	if over.copy && g.write && g.path == over.path {
+		return bad("the program runs from a copy of this folder as it was approved, which nothing writes",
+			"let it write into the folder that STEWARD_DATA names, or into one of its own, such as "+liveFolder)
+	}
+	if over.copy && !over.has(g.path) {
+		if first, _, deep := strings.Cut(strings.TrimPrefix(g.path, over.path+"/"), "/"); deep && over.has(filepath.Join(over.path, first)) {
+			return bad("it lies inside of what was approved", "put it at the top of the agent's folder, such as in "+liveFolder)
+		}
+		return nil
+	}
+	real, err := filepath.EvalSymlinks(g.from)
+	if err != nil {
+		return err
+	}
+	own := c.Data != "" && below(g.from, filepath.Clean(c.Data)) || over.copy
+	if !own && slices.ContainsFunc(hidden, func(h string) bool { return below(real, h) }) {
+		return bad("it is Steward's own data folder, or lies in it", "put what programs are to see elsewhere")
+	}
+	return nil
+}

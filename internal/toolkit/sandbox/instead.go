@@ -1,0 +1,57 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// below reports whether a path is another one or lies in it.
+func below(path, parent string) bool {
+	return path == parent || strings.HasPrefix(path, strings.TrimSuffix(parent, "/")+"/")
+}
+
+// instead is where the approved copy of a path lies, or the path itself.
+func (c *Command) instead(path string) string {
+	for was, now := range c.Instead {
+		if filepath.IsAbs(path) && below(filepath.Clean(path), was) {
+			return filepath.Join(now, strings.TrimPrefix(filepath.Clean(path), was))
+		}
+	}
+	return path
+}
+
+// rewrite names the approved copies themselves, where nothing can be put in
+// the place of what they are copies of.
+func (c *Command) rewrite() {
+	c.Path, c.Dir, c.Args = c.instead(c.Path), c.instead(c.Dir), slices.Clone(c.Args)
+	for i, a := range c.Args {
+		c.Args[i] = c.instead(a)
+	}
+}
+
+// Unseen returns the first of a confined program's arguments that names a file
+// here of which the program would see nothing, or nothing of what lies beside
+// it, as a script needs its modules; "" where there is none.
+func (c *Command) Unseen() string {
+	if c.Unsandboxed {
+		return ""
+	}
+	seen := append(append([]string{c.Dir, c.Data, "/usr", "/bin", "/lib", "/opt"}, c.Read...), c.Write...)
+	for _, path := range append([]string{c.Path}, c.Args...) {
+		if !filepath.IsAbs(path) {
+			if path = filepath.Join(c.Dir, path); c.Dir == "" {
+				continue
+			}
+		}
+		info, err := os.Stat(path)
+		if err != nil || slices.ContainsFunc(seen, func(s string) bool { return s != "" && below(path, filepath.Clean(s)) }) {
+			continue
+		}
+		if info.Mode().IsRegular() || info.IsDir() {
+			return path
+		}
+	}
+	return ""
+}

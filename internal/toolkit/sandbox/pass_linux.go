@@ -1,0 +1,138 @@
+package sandbox
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+
+	"steward/internal/fault"
+)
+
+// What a program may reach although its network is empty (Steward's services,
+// loopback addresses of its rule, its proxy) is listened for inside: this
+// program runs in front of it there, opens the listeners, hands them to
+// Steward through a socket that it has inherited, and becomes the program.
+// Steward accepts outside what is dialled inside.
+const (
+	insideProgram = "/run/steward/program"
+	insideFlag    = "--inside-sandbox"
+)
+
+// way is an address inside, and what answers there.
+type way struct {
+	address string
+	serve   func(net.Listener) // until it is closed
+}
+
+// checkConnect says what is wrong with the addresses of Command.Connect.
+func checkConnect(addresses []string) error {
+	for _, a := range addresses {
+		to, err := netip.ParseAddrPort(a)
+		if err != nil || !to.Addr().IsLoopback() || to.Port() < 1024 {
+			return fault.New(fault.Invalid, "sandbox_connect_invalid", "a confined program cannot be let to %q", a).
+				With("name an address of this machine, 127.0.0.1 or [::1], with a port from 1024 on")
+		}
+	}
+	return nil
+}
+
+// forwarder passes connections on until it is closed.
+type forwarder struct {
+	mu     sync.Mutex
+	open   map[io.Closer]bool
+	closed bool
+	wg     sync.WaitGroup
+}
+
+// hold keeps c to be closed with the forwarder; false: that has happened.
+func (f *forwarder) hold(c io.Closer) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return false
+	}
+	if f.open == nil {
+		f.open = map[io.Closer]bool{}
+	}
+	f.open[c] = true
+	return true
+}
+
+// drop closes c.
+func (f *forwarder) drop(c io.Closer) {
+	c.Close()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.open, c)
+}
+
+// mostPassed is how many connections to one address are passed on at once;
+// more wait. Each takes two of Steward's own files.
+const mostPassed = 64
+
+// dialer connects to where a connection is passed on to.
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// serve passes on what arrives at l to an address.
+func (f *forwarder) serve(l net.Listener, dial dialer, address string) {
+	if !f.hold(l) {
+		l.Close()
+		return
+	}
+	f.wg.Go(func() {
+		defer f.drop(l)
+		passing := make(chan struct{}, mostPassed)
+		for {
+			passing <- struct{}{} // close ends those that are passed on
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			f.wg.Go(func() {
+				defer func() { <-passing }()
+				f.pass(conn, dial, address)
+			})
+		}
+	})
+}
+
+// pass joins a connection with one to the address, until both sides are done.
+func (f *forwarder) pass(from net.Conn, dial dialer, address string) {
+	if !f.hold(from) {
+		from.Close()
+		return
+	}
+	defer f.drop(from)
+	to, err := dial(context.Background(), "tcp", address)
+	if err != nil {
+		return // the caller sees its connection end
+	}
+	if !f.hold(to) {
+		to.Close()
+		return
+	}
+	defer f.drop(to)
+	var wg sync.WaitGroup
+	copyTo := func(dst, src net.Conn) {
+		_, _ = io.Copy(dst, src) // its end is passed on, whatever the reason
+		if half, ok := dst.(interface{ CloseWrite() error }); ok {
+			half.CloseWrite()
+		}
+	}
+	wg.Go(func() { copyTo(to, from) })
+	copyTo(from, to)
+	wg.Wait()
+}
+
+// close ends all connections and waits for it.
+func (f *forwarder) close() {
+	f.mu.Lock()
+	f.closed = true
+	for c := range f.open {
+		c.Close()
+	}
+	f.mu.Unlock()
+	f.wg.Wait()
+}

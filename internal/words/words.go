@@ -1,0 +1,135 @@
+// Package words finds, among many descriptions, those that share the most
+// words with a text.
+//
+// A text is split into words, and a word is cut to its stem, so that
+// "Schedules", "scheduled" and "scheduling" are one. Function words ("the",
+// "what", "please") say nothing about a subject and are called common. An
+// Index holds documents, each made of fields with a weight; Rank compares a
+// query with all of them at once. A word that few documents have counts more
+// than one that many have. Meaning is not looked at: two words that share no
+// stem are strangers.
+//
+// All functions take time in proportion to their input. There is no learned
+// or random part: the same input gives the same answer.
+package words
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Split cuts a text or a name into words in lower case: "calendar.addEvent"
+// gives calendar, add, event. A short hyphenated word is one ("e-mail" gives
+// email, "to-do" gives todo).
+func Split(text string) []string {
+	var out []string
+	for text != "" {
+		n := next(text)
+		if n == 0 {
+			_, size := utf8.DecodeRuneInString(text)
+			text = text[size:]
+			continue
+		}
+		for _, part := range hyphens(text[:n]) {
+			out = append(out, camel(part)...)
+		}
+		text = text[n:]
+	}
+	return out
+}
+
+// next is the length of the run of letters, digits, apostrophes and hyphens
+// that the text begins with; it ends with a letter or a digit.
+func next(text string) int {
+	end := 0
+	for i, r := range text {
+		switch {
+		case unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r):
+			end = i + utf8.RuneLen(r)
+		case (r == '\'' || r == '’' || r == '-') && end == i && i > 0:
+		default:
+			return end
+		}
+	}
+	return end
+}
+
+// hyphens cuts a hyphenated word in two where both parts are long.
+func hyphens(word string) []string {
+	parts := strings.Split(word, "-")
+	for _, p := range parts {
+		if len(p) < 3 {
+			return []string{strings.Join(parts, "")}
+		}
+	}
+	return parts
+}
+
+// camel cuts "addEvent" into two and drops a possessive "'s".
+func camel(word string) []string {
+	for _, s := range []string{"'s", "’s", "'S", "’S"} {
+		word = strings.TrimSuffix(word, s)
+	}
+	var out []string
+	start, lower := 0, false
+	for i, r := range word {
+		if lower && unicode.IsUpper(r) {
+			out = append(out, strings.ToLower(word[start:i]))
+			start = i
+		}
+		lower = unicode.IsLower(r)
+	}
+	return append(out, strings.ToLower(word[start:]))
+}
+
+// Stem cuts an English word in lower case to its stem. The stem need not be a
+// word itself.
+func Stem(word string) string {
+	w := word
+	switch {
+	case strings.HasSuffix(w, "ies") && len(w) > 4:
+		w = w[:len(w)-3] + "y"
+	case hasAny(w, "sses", "xes", "ches", "shes"):
+		w = w[:len(w)-2]
+	case strings.HasSuffix(w, "s") && len(w) > 3 && !hasAny(w, "ss", "us", "is"):
+		w = w[:len(w)-1]
+	}
+	if len(w) > 5 {
+		w = strings.TrimSuffix(w, "ly")
+	}
+	for _, end := range []string{"ing", "ed"} {
+		if base, ok := strings.CutSuffix(w, end); ok && len(base) >= 3 && strings.ContainsAny(base, "aeiouy") {
+			if n := len(base); base[n-1] == base[n-2] && !strings.ContainsAny(base[n-1:], "lsz") {
+				base = base[:n-1] // running
+			}
+			w = base
+			break
+		}
+	}
+	if len(w) >= 4 {
+		w = strings.TrimSuffix(w, "e")
+	}
+	return w
+}
+
+func hasAny(w string, ends ...string) bool {
+	for _, e := range ends {
+		if strings.HasSuffix(w, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// Common reports whether a word in lower case is a function word.
+func Common(word string) bool {
+	return len(word) < 2 || strings.Contains(common, " "+word+" ")
+}
+
+const common = " a about after again ago also am an and any are aren't as at be because been before being between but by can can't could did didn't do does " +
+	"doesn't don't down each either else ever every for from get gets got had has have he hello her here hers hey hi him his how i i'd " +
+	"i'll i'm i've if in into is isn't it its just kindly let me might mine more most must my no nor not now of off ok okay on once one " +
+	"or our ours out over own please really shall she should so some such than thank thanks that that's the their them then there these " +
+	"they this those to too under until up upon us very want was wasn't we were what what's when where which while who whom whose why " +
+	"will with without won't would yes yet you your yours "

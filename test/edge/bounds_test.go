@@ -1,0 +1,101 @@
+package edge_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"steward/test/edge"
+)
+
+// parallel returns many calls of a tool.
+func parallel(n int, name string, args any) []edge.Call {
+	calls := make([]edge.Call, n)
+	for i := range calls {
+		calls[i] = edge.Call{Name: name, Args: args}
+	}
+	return calls
+}
+
+// A model that asks for thousands of calls at once gets a few of them, and the
+// node goes on serving everybody.
+func TestCallsOfOneReplyAreBounded(t *testing.T) {
+	t.Parallel()
+	n := edge.New(t, edge.Options{Settings: "limits: {calls: 10}", Model: edge.Script(t, func(in edge.Asked) edge.Reply {
+		if in.Rounds() < 2 {
+			return edge.Reply{Calls: parallel(5000, "math.multiply", map[string]any{"a": 6, "b": 7 + in.Rounds()})}
+		}
+		return edge.Reply{Text: fmt.Sprint(len(in.Results()), " results")}
+	})})
+	n.Serve()
+	a := n.Ask("Multiply.", nil)
+	ok, refused := 0, 0
+	for _, r := range a.Results {
+		switch {
+		case r.Status == "ok":
+			ok++
+		case r.Status == "error" && strings.Contains(string(r.Raw), "at most 10 calls"):
+			refused++
+		}
+	}
+	if a.Text != "5000 results" || ok != 20 || refused != 9980 {
+		t.Errorf("%q: %d calls were run, %d refused, code %q", a.Text, ok, refused, a.Code)
+	}
+	if status, b := n.HTTP("GET", "/readyz", nil); status != http.StatusOK {
+		t.Errorf("%d %s", status, b)
+	}
+}
+
+// A reply without an end is ended with a coded error, the provider's request
+// is cancelled, and it is not asked again.
+func TestAReplyWithoutAnEndIsEnded(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 64<<10)
+	for name, chunk := range map[string]func(i int) map[string]any{
+		"text":      func(int) map[string]any { return map[string]any{"content": long} },
+		"reasoning": func(int) map[string]any { return map[string]any{"reasoning_content": long} },
+		"one call": func(int) map[string]any {
+			return map[string]any{"tool_calls": []any{map[string]any{"index": 0, "id": "c", "type": "function",
+				"function": map[string]any{"name": "math__multiply", "arguments": long}}}}
+		},
+		"many calls": func(i int) map[string]any {
+			return map[string]any{"tool_calls": []any{map[string]any{"index": i, "id": fmt.Sprint(i), "type": "function",
+				"function": map[string]any{"name": "math__multiply", "arguments": "{}"}}}}
+		},
+		"unknown members": func(int) map[string]any { return map[string]any{"noise": []string{long}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var requests atomic.Int64
+			cancelled := make(chan struct{}, 10)
+			n := edge.New(t, edge.Options{Model: edge.Script(t, func(edge.Asked) edge.Reply {
+				requests.Add(1)
+				return edge.Reply{Raw: func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Content-Type", "text/event-stream")
+					for i := 0; r.Context().Err() == nil; i++ {
+						edge.Chunk(w, chunk(i), nil)
+					}
+					cancelled <- struct{}{}
+				}}
+			})})
+			n.Serve()
+			if a := n.Ask("Go on for ever.", nil); a.Code != "reply_too_large" {
+				t.Errorf("%s: %.200s", a.Code, a.Text)
+			}
+			<-cancelled
+			if requests.Load() != 1 {
+				t.Errorf("the model was asked %d times", requests.Load())
+			}
+			if memory := peak(t, n); memory > 400<<20 {
+				t.Errorf("it took %d MiB", memory>>20)
+			}
+			var list struct{ Conversations []json.RawMessage }
+			if n.Get("/api/v1/conversations", &list); len(list.Conversations) != 1 {
+				t.Errorf("%d conversations", len(list.Conversations))
+			}
+		})
+	}
+}

@@ -1,0 +1,559 @@
+package edge_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"steward/internal/face/api"
+	"steward/internal/face/chat"
+	"steward/internal/face/openai"
+	"steward/internal/face/rpc"
+	"steward/internal/face/services"
+	"steward/internal/identity"
+	"steward/test/edge"
+)
+
+// routes are all that Steward serves to those who have a credential, as
+// "METHOD /path", made of the faces' own tables.
+func routes(t *testing.T) []string {
+	t.Helper()
+	methods, err := rpc.Methods()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := append(append(append([]string{"GET " + chat.Path}, api.Routes()...), openai.Routes()...), services.Routes()...)
+	for _, m := range methods {
+		if dot := strings.LastIndex(m, "."); !strings.HasPrefix(m, "grpc.health.") {
+			all = append(all, "POST /"+m[:dot]+"/"+m[dot+1:])
+		}
+	}
+	all = append(all, "GET /tool.Tool/ListTools?encoding=json&message=%7B%7D", "POST /grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
+	if len(all) < 90 {
+		t.Errorf("there are only %d routes", len(all))
+	}
+	for i, route := range all {
+		all[i] = regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(route, "x")
+	}
+	return all
+}
+
+func TestNothingAnswersWithoutACredential(t *testing.T) {
+	t.Parallel()
+	n := edge.New(t, edge.Options{})
+	n.Serve()
+	token := n.Token()
+	for _, route := range routes(t) {
+		method, path, _ := strings.Cut(route, " ")
+		for _, headers := range [][]string{
+			{"Authorization", ""},
+			{"Authorization", "Bearer none"},
+			{"Authorization", "Bearer"},
+			{"Authorization", "Bearer " + identity.NewSecret()},
+			{"Authorization", "Bearer " + token[:len(token)-1]},
+			{"Authorization", "Bearer sts_x"},
+			{"Authorization", "Basic " + token},
+			{"Authorization", "", "Cookie", "token=" + token, "X-Api-Key", token, "X-Forwarded-For", "127.0.0.1", "Forwarded", "for=127.0.0.1"},
+		} {
+			var body any
+			if method != http.MethodGet {
+				body = map[string]any{}
+			}
+			if status, b := n.HTTP(method, path, body, headers...); status != http.StatusUnauthorized {
+				t.Errorf("%s with %v: %d %.200s", route, headers[1:], status, b)
+			}
+		}
+	}
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if status, b := n.HTTP("GET", path, nil, "Authorization", ""); status != http.StatusOK {
+			t.Errorf("%s: %d %s", path, status, b)
+		}
+	}
+	if status, b := n.HTTP("GET", "/api/v1/profile", nil); status != http.StatusOK {
+		t.Errorf("with the token: %d %s", status, b)
+	}
+}
+
+// stranger runs commands as another account of the machine, in a folder of its
+// own. Only root can do that.
+func stranger(t *testing.T, dir string, name string, args ...string) (out string, err error) {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	b, err := cmd.CombinedOutput()
+	return string(b), err
+}
+
+func TestAnotherAccountOfTheMachineGetsNothing(t *testing.T) {
+	t.Parallel()
+	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
+		if in.Rounds() == 0 {
+			return edge.Reply{Calls: []edge.Call{{Name: "files.write", Args: map[string]any{"path": "home/paid.txt", "content": "1000 EUR"}}}}
+		}
+		return edge.Reply{Text: "done"}
+	})})
+	if err := os.Mkdir(filepath.Join(n.Dir, "home"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	n.Write("folders: [{name: home, path: "+filepath.Join(n.Dir, "home")+", write: true}]\n", ".config", "steward", "steward.yaml")
+	n.Serve()
+	for path, want := range map[string]fs.FileMode{n.Data(): 0o700 | fs.ModeDir, n.Data("token"): 0o600} {
+		if info, err := os.Stat(path); err != nil || info.Mode() != want {
+			t.Errorf("%s: %v, %v", path, info.Mode(), err)
+		}
+	}
+	if os.Geteuid() != 0 {
+		return // nobody else can be tried: the modes above say it
+	}
+	c := n.Dial()
+	tried := false
+	a := c.Turn(map[string]any{"content": "Pay."}, func(q edge.Approval) string {
+		tried = true
+		attack(t, n, q)
+		return "deny"
+	})
+	if !tried || len(a.Results) != 1 || a.Results[0].Status != "denied" {
+		t.Errorf("the question was not the owner's to answer: %+v", a)
+	}
+	if _, err := os.Stat(filepath.Join(n.Dir, "home", "paid.txt")); err == nil {
+		t.Error("it was paid")
+	}
+	for _, path := range []string{"/api/v1/keys", "/api/v1/conversations"} {
+		_, b := n.HTTP("GET", path, nil)
+		if bytes.Contains(b, []byte("mallory")) {
+			t.Errorf("%s", b)
+		}
+	}
+}
+
+// attack tries, as another account, all that would be worth it while a
+// question waits.
+func attack(t *testing.T, n *edge.Node, q edge.Approval) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "steward-stranger-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	program, err := os.ReadFile(edge.Binary())
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "steward"), program, 0o755)
+	}
+	if err == nil {
+		err = os.Chmod(dir, 0o777)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{n.Data("token"), n.Data("steward.db"), n.Data("server.json")} {
+		if out, err := stranger(t, dir, "cat", path); err == nil {
+			t.Errorf("cat %s: %s", path, out)
+		}
+	}
+	for _, args := range [][]string{{"token"}, {"token", "--new"}, {"ask", "Pay mallory."}, {"keys", "create", "--user", "mallory"},
+		{"approvals", "list"}, {"conversations", "list"}, {"chat"}} {
+		if out, err := stranger(t, dir, filepath.Join(dir, "steward"), append(args, "--data", n.Data())...); err == nil {
+			t.Errorf("steward %v: %s", args, out)
+		}
+	}
+	answer, err := json.Marshal(map[string]any{"approve": true, "hash": q.Hash})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, try := range [][]string{
+		{"/v1/chat/completions", `{"model":"default","messages":[{"role":"user","content":"mallory"}]}`},
+		{"/api/v1/approvals/" + q.ID, string(answer)},
+		{"/api/v1/keys", `{"user":"mallory"}`},
+		{"/api/v1/agents/approve", `{"path":"evil","hash":"x"}`},
+		{"/api/v1/conversations", ""},
+		{"/ws", ""},
+		{"/tool.Tool/ExecuteTool", `{"function":{"name":"files.write","arguments":"{}"}}`},
+	} {
+		for _, credential := range []string{"", "none"} {
+			args := []string{"-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", "Authorization: Bearer " + credential, "-H", "Content-Type: application/json", n.URL + try[0]}
+			if try[1] != "" {
+				args = append(args, "-d", try[1])
+			}
+			if out, err := stranger(t, dir, "curl", args...); err != nil || out != "401" {
+				t.Errorf("%s: %s, %v", try[0], out, err)
+			}
+		}
+	}
+}
+
+func TestANewTokenReplacesTheOldOneAtOnce(t *testing.T) {
+	t.Parallel()
+	n := edge.New(t, edge.Options{})
+	printed := strings.TrimSpace(n.Must("token")) // before the first start
+	n.Serve()
+	old := n.Token()
+	if old != printed {
+		t.Error("the first start made another token")
+	}
+	n.Stop()
+	n.Serve()
+	if n.Token() != old {
+		t.Error("a restart has changed the token")
+	}
+	key := strings.TrimSpace(n.Must("keys", "create", "--user", "ada"))
+	mine, hers := n.Dial(), n.Dial(key)
+	fresh := strings.TrimSpace(n.Must("token", "--new"))
+	if fresh == old || fresh != n.Token() || fresh != strings.TrimSpace(n.Must("token")) {
+		t.Error("there is no new token")
+	}
+	if status, b := n.HTTP("GET", "/api/v1/profile", nil, "Authorization", "Bearer "+old); status != http.StatusUnauthorized {
+		t.Errorf("the old token: %d %s", status, b)
+	}
+	if status, b := n.HTTP("GET", "/api/v1/profile", nil); status != http.StatusOK {
+		t.Errorf("the new token: %d %s", status, b)
+	}
+	if code := mine.Ended(); code != int(chat.CloseRevoked) {
+		t.Errorf("the connection of the old token ends with %d", code)
+	}
+	if a := hers.Turn(map[string]any{"content": "What is 6 times 7?"}, nil); a.Stop == "" {
+		t.Errorf("the connection of a key ends too: %+v", a)
+	}
+	if out := n.Must("ask", "-q", "What is 6 times 7?"); !strings.Contains(out, "42") {
+		t.Errorf("Steward's own commands do not know the new token: %s", out)
+	}
+}
+
+func TestATokenFileThatOthersCanReadIsRefused(t *testing.T) {
+	t.Parallel()
+	n := edge.New(t, edge.Options{})
+	n.Serve()
+	token := n.Token()
+	lay := func(content string, mode fs.FileMode) {
+		t.Helper()
+		if err := os.WriteFile(n.Data("token"), []byte(content), mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(n.Data("token"), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, spoil := range map[string]func(){
+		"readable": func() { lay(token, 0o644) },
+		"empty":    func() { lay("", 0o600) },
+		"damaged":  func() { lay(token[:20], 0o600) },
+		"foreign":  func() { lay("secret", 0o600) },
+	} {
+		spoil()
+		for _, credential := range []string{token, "", token[:20], "secret"} {
+			if status, b := n.HTTP("GET", "/api/v1/profile", nil, "Authorization", "Bearer "+credential); status != http.StatusUnauthorized {
+				t.Errorf("%s: %d %s", name, status, b)
+			}
+		}
+		for _, args := range [][]string{{"token"}, {"ask", "hello"}, {"doctor"}} {
+			if r := n.Run(args...); r.Code == 0 || !strings.Contains(r.Out+r.Err, "steward token --new") {
+				t.Errorf("%s: steward %v: %d %s%s", name, args, r.Code, r.Out, r.Err)
+			}
+		}
+		token = strings.TrimSpace(n.Must("token", "--new"))
+		if status, b := n.HTTP("GET", "/api/v1/profile", nil, "Authorization", "Bearer "+token); status != http.StatusOK {
+			t.Errorf("%s: a new token does not help: %d %s", name, status, b)
+		}
+	}
+	n.Stop()
+	lay("", 0o600)
+	if r := n.Run("serve"); r.Code == 0 || !strings.Contains(r.Err, "token_unusable") {
+		t.Errorf("it serves with an empty token: %d %s%s", r.Code, r.Out, r.Err)
+	}
+}
+
+// The token is in no environment and no argument of what Steward starts, in no
+// log, and in no file but its own, even where somebody pastes it.
+func TestTheTokenStaysInItsFile(t *testing.T) {
+	t.Parallel()
+	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
+		if bytes.Contains(in.Body, []byte("sk-steward-")) {
+			t.Errorf("the model is sent a token: %.300s", in.Body)
+		}
+		if in.Rounds() == 0 {
+			return edge.Reply{Calls: []edge.Call{{Name: "spy.look", Args: map[string]any{}}}}
+		}
+		return edge.Reply{Text: "done"}
+	}), Settings: "log: {level: debug}\n"})
+	n.Write("name: spy\ndescription: Looks around.\nprocess:\n  spy:\n    command: ./look.sh\n    tools:\n      - {name: look, description: Look around., effect: query}\n", "data", "agents", "spy", "agent.yaml")
+	n.Write(`#!/bin/sh
+read -r request
+id=$(printf '%s' "$request" | sed 's/.*"request_id":"\([^"]*\)".*/\1/')
+seen=$( (env; cat /proc/*/environ /proc/*/cmdline; printf '%s' "$request") 2>/dev/null | base64 | tr -d '\n')
+printf '{"type":"result","request_id":"%s","status":"success","data":{"seen":"%s"}}\n' "$id" "$seen"
+`, "data", "agents", "spy", "look.sh")
+	n.Must("agents", "approve", "spy", "--yes")
+	n.Serve()
+	token := n.Token()
+	a := n.Dial().Turn(map[string]any{"content": "Look around for " + token, "agent": "spy"}, func(edge.Approval) string { return "approve" })
+	if len(a.Results) != 1 || a.Results[0].Status != "ok" || len(a.Results[0].Result) < 200 {
+		t.Fatalf("%+v", a)
+	}
+	var told struct{ Seen []byte }
+	if err := json.Unmarshal([]byte(a.Results[0].Result), &told); err != nil {
+		t.Fatalf("%v: %s", err, a.Results[0].Result)
+	}
+	if bytes.Contains(told.Seen, []byte(token)) || !bytes.Contains(told.Seen, []byte("PATH=")) {
+		t.Errorf("a program sees %q", told.Seen)
+	}
+	n.Must("ask", "-q", "--agent", "spy", "Look around.")
+	n.Stop()
+	if strings.Contains(n.Log(), token) {
+		t.Error("the log has the token")
+	}
+	err := filepath.WalkDir(n.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || path == n.Data("token") {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if bytes.Contains(b, []byte(token)) {
+			err = fmt.Errorf("%s has the token", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// A page of somebody else that a browser has open can neither ask nor send
+// anything, whatever credential the browser might add, and no form can.
+func TestAForeignPageChangesNothing(t *testing.T) {
+	t.Parallel()
+	n := edge.New(t, edge.Options{})
+	n.Write("origins: ['https://app.example']\n", ".config", "steward", "steward.yaml")
+	n.Serve()
+	before := head(t, n)
+	for _, route := range routes(t) {
+		method, path, _ := strings.Cut(route, " ")
+		for _, headers := range [][]string{
+			{"Sec-Fetch-Site", "cross-site"},
+			{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "no-cors"},
+			{"Origin", "https://evil.example"},
+			{"Origin", "null", "Sec-Fetch-Site", "cross-site"},
+			{"Origin", "https://app.example.evil.example"},
+		} {
+			if status, b := n.HTTP(method, path, nil, headers...); status != http.StatusForbidden || !bytes.Contains(bytes.ToLower(b), []byte("origin_refused")) {
+				t.Errorf("%s with %v: %d %.200s", route, headers, status, b)
+			}
+		}
+		if method == http.MethodGet {
+			continue
+		}
+		for _, kind := range []string{"text/plain", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""} {
+			if status, b := n.HTTP(method, path, map[string]any{}, "Content-Type", kind); status != http.StatusUnsupportedMediaType {
+				t.Errorf("%s with a body of the type %q: %d %.200s", route, kind, status, b)
+			}
+			if status, b := n.HTTP(method, path, map[string]any{}, "Content-Type", kind, "Authorization", ""); status != http.StatusUnauthorized {
+				t.Errorf("%s with a body of the type %q and no credential: %d %.200s", route, kind, status, b)
+			}
+		}
+	}
+	if after := head(t, n); after != before {
+		t.Errorf("the log went on from %v to %v", before, after)
+	}
+	if status, b := n.HTTP("GET", "/api/v1/profile", nil, "Origin", "https://app.example", "Sec-Fetch-Site", "cross-site"); status != http.StatusOK {
+		t.Errorf("a page of the settings: %d %s", status, b)
+	}
+}
+
+// head is how far the log has come.
+func head(t *testing.T, n *edge.Node) uint64 {
+	t.Helper()
+	var h struct{ Seq uint64 }
+	n.Get("/api/v1/audit/head", &h)
+	return h.Seq
+}
+
+func TestGETStartsAndChangesNothing(t *testing.T) {
+	t.Parallel()
+	n := edge.New(t, edge.Options{})
+	mark := filepath.Join(n.Dir, "started")
+	program := n.Write("#!/bin/sh\necho started > "+mark+"\n", "server.sh")
+	n.Write(`{"mcpServers":{"evil":{"command":"`+program+`","unsandboxed":true}}}`, "data", "mcp.json")
+	n.Serve()
+	if a := n.Ask("What is 6 times 7?", nil); a.Stop == "" {
+		t.Fatalf("%+v", a)
+	}
+	before := head(t, n)
+	for _, route := range routes(t) {
+		if method, path, _ := strings.Cut(route, " "); method == http.MethodGet {
+			if strings.HasPrefix(path, "/api/v1/") {
+				n.HTTP(method, path+"?path=mcp:evil", nil)
+			}
+			n.HTTP(method, path, nil)
+		}
+	}
+	if status, b := n.HTTP("GET", "/api/v1/agents/inspect?path=mcp:evil", nil); status != http.StatusMethodNotAllowed {
+		t.Errorf("%d %s", status, b)
+	}
+	if after := head(t, n); after != before {
+		t.Errorf("the log went on from %d to %d", before, after)
+	}
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("a server that nobody has approved was started")
+	}
+	n.HTTP("POST", "/api/v1/agents/inspect", map[string]any{"path": "mcp:evil"}) // it speaks no MCP, but it runs
+	if _, err := os.Stat(mark); err != nil {
+		t.Error("to ask for an inspection does not start it either, so that the test shows nothing")
+	}
+}
+
+func TestAnOpenPathChatsAndNothingElse(t *testing.T) {
+	t.Parallel()
+	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
+		if strings.Contains(in.User(), "write") && in.Rounds() == 0 {
+			return edge.Reply{Calls: []edge.Call{{Name: "files.write", Args: map[string]any{"path": "home/evil.txt", "content": "x"}}}}
+		}
+		return edge.Reply{Text: "hello there"}
+	})})
+	if err := os.Mkdir(filepath.Join(n.Dir, "home"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	n.Write("open: [/v1/chat/completions, /v1/models]\nfolders: [{name: home, path: "+filepath.Join(n.Dir, "home")+", write: true}]\n", ".config", "steward", "steward.yaml")
+	n.Serve()
+	mine := n.Ask("My secret is 4711.", nil).Conversation
+	chat := func(more string, headers ...string) (int, string) {
+		t.Helper()
+		body := json.RawMessage(`{"model":"default","messages":[{"role":"user","content":"Please write."}]` + more + `}`)
+		status, b := n.HTTP("POST", "/v1/chat/completions", body, headers...)
+		return status, string(b)
+	}
+	for _, credential := range []string{"", "Bearer none", "Bearer"} {
+		if status, b := n.HTTP("POST", "/v1/chat/completions", json.RawMessage(`{"model":"default","messages":[{"role":"user","content":"Hello?"}]}`),
+			"Authorization", credential); status != http.StatusOK || !bytes.Contains(b, []byte("hello there")) {
+			t.Errorf("%q: %d %s", credential, status, b)
+		}
+		if status, b := n.HTTP("GET", "/v1/models", nil, "Authorization", credential); status != http.StatusOK || bytes.Contains(b, []byte("agent:")) {
+			t.Errorf("%q: %d %s", credential, status, b)
+		}
+	}
+	// It continues no conversation, and an agent that is asked changes nothing.
+	if status, b := chat(`,"metadata":{"conversation_id":"`+mine+`"}`, "Authorization", ""); status != http.StatusUnauthorized || strings.Contains(b, "4711") {
+		t.Errorf("a conversation is continued: %d %s", status, b)
+	}
+	if status, b := n.HTTP("POST", "/v1/chat/completions", json.RawMessage(`{"model":"agent:assistant","messages":[{"role":"user","content":"Please write."}]}`),
+		"Authorization", ""); status != http.StatusOK {
+		t.Errorf("an agent: %d %s", status, b)
+	}
+	if _, err := os.Stat(filepath.Join(n.Dir, "home", "evil.txt")); err == nil {
+		t.Error("an agent has written a file for somebody without a credential")
+	}
+	// From elsewhere, with a key that is not good, or from a page: nothing.
+	for status, headers := range map[int][][]string{
+		http.StatusUnauthorized: {{"Authorization", "Bearer " + identity.NewSecret()}, {"Authorization", "", "X-Forwarded-For", "203.0.113.9"}},
+		http.StatusForbidden:    {{"Authorization", "", "Origin", "https://evil.example"}, {"Authorization", "", "Sec-Fetch-Site", "cross-site"}},
+		http.StatusUnsupportedMediaType: {{"Authorization", "", "Content-Type", "text/plain"}, {"Authorization", "", "Content-Type", ""},
+			{"Authorization", "", "Content-Type", "application/x-www-form-urlencoded"}},
+	} {
+		for _, h := range headers {
+			if got, b := chat("", h...); got != status {
+				t.Errorf("%v: %d %s", h, got, b)
+			}
+		}
+	}
+	for _, route := range routes(t) {
+		method, path, _ := strings.Cut(route, " ")
+		if path == "/v1/chat/completions" || strings.HasPrefix(path, "/v1/models") {
+			continue
+		}
+		var body any
+		if method != http.MethodGet {
+			body = map[string]any{}
+		}
+		if status, b := n.HTTP(method, path, body, "Authorization", ""); status != http.StatusUnauthorized {
+			t.Errorf("%s: %d %.200s", route, status, b)
+		}
+	}
+}
+
+func TestOnlyPathsOfChatsCanBeOpened(t *testing.T) {
+	t.Parallel()
+	n := edge.New(t, edge.Options{})
+	for _, path := range []string{"/ws", "/api/v1/keys", "/v1/", "/v1", "v1/models", "/v1/chat/completions/", "/v1/models/../../api/v1/keys", "/", "*"} {
+		n.Write("open: ['"+path+"']\n", ".config", "steward", "steward.yaml")
+		if r := n.Run("serve"); r.Code == 0 || !strings.Contains(r.Err, "open") || !strings.Contains(r.Err, "settings_invalid") {
+			t.Errorf("%s: %d %s%s", path, r.Code, r.Out, r.Err)
+		}
+	}
+	n.Write("", ".config", "steward", "steward.yaml")
+	n.Write("open: [/v1/chat/completions]\n", "steward.yaml") // the project's
+	n.Serve()
+	if status, b := n.HTTP("POST", "/v1/chat/completions", json.RawMessage(`{"model":"default","messages":[{"role":"user","content":"Hello?"}]}`),
+		"Authorization", ""); status != http.StatusUnauthorized {
+		t.Errorf("a project has opened a path: %d %s", status, b)
+	}
+}
+
+func TestAWebSocketAnswersAfterManyConversations(t *testing.T) {
+	t.Parallel()
+	n := edge.New(t, edge.Options{Model: edge.Script(t, func(edge.Asked) edge.Reply { return edge.Reply{Text: "yes"} })})
+	n.Serve()
+	c := n.Dial()
+	first := ""
+	for i := range 1100 {
+		a := c.Turn(map[string]any{"content": fmt.Sprint("Are you there, ", i, "?")}, nil)
+		if a.Text != "yes" {
+			t.Fatalf("conversation %d: %s %s", i, a.Code, a.Text)
+		}
+		if first == "" {
+			first = a.Conversation
+		}
+	}
+	if a := c.Turn(map[string]any{"content": "And in the first one?", "conversation_id": first}, nil); a.Text != "yes" || a.Conversation != first {
+		t.Errorf("%s %s", a.Code, a.Text)
+	}
+}
+
+func TestServePrintsACommandThatWorks(t *testing.T) {
+	t.Parallel()
+	n := edge.New(t, edge.Options{})
+	cmd := exec.Command(edge.Binary(), "serve", "--listen", "0.0.0.0:0", "--data", n.Data("it's")) // a folder that has to be quoted
+	cmd.Env, cmd.Dir = n.Env, n.Dir
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(cmd.Process.Signal(os.Interrupt), cmd.Wait()); err != nil {
+			t.Error(err)
+		}
+	})
+	var curl, said strings.Builder
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		said.WriteString(lines.Text() + "\n")
+		line := strings.TrimSpace(lines.Text())
+		if rest, ok := strings.CutPrefix(line, "try "); ok {
+			line = strings.TrimSpace(rest)
+		} else if curl.Len() == 0 {
+			continue
+		}
+		curl.WriteString(line + "\n")
+		if !strings.HasSuffix(line, "\\") {
+			break
+		}
+	}
+	if !strings.Contains(said.String(), "serves at http://127.0.0.1:") || strings.Contains(said.String(), identity.Prefix) {
+		t.Errorf("it says\n%s", said.String())
+	}
+	paste := exec.Command("sh", "-c", curl.String())
+	paste.Env = []string{"PATH=" + os.Getenv("PATH")}
+	b, err := paste.CombinedOutput()
+	if err != nil || !bytes.Contains(b, []byte(`"object":"chat.completion"`)) {
+		t.Errorf("%s%v: %s", curl.String(), err, b)
+	}
+}

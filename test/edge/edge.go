@@ -1,0 +1,338 @@
+// Package edge drives the built steward binary in tests: it starts
+// "steward serve" on a data folder of its own, runs commands beside it, and
+// talks to it over its sockets as a stranger would.
+//
+// A test package that uses it needs
+//
+//	func TestMain(m *testing.M) { os.Exit(edge.Main(m)) }
+package edge
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"steward/test/leak"
+)
+
+// Patience is how long a test waits for what must happen. It is long enough
+// for any machine, so that no test depends on speed.
+const Patience = 3 * time.Minute
+
+var binary string
+
+// Main builds the binary, runs the tests and returns the exit code.
+func Main(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "steward-edge-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary = filepath.Join(dir, "steward")
+	if out, err := exec.Command("go", "build", "-o", binary, "steward/cmd/steward").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+		return 1
+	}
+	code := m.Run()
+	if err := leak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// Binary is the path of the built binary.
+func Binary() string { return binary }
+
+// Options of a Node. With the zero value the node has the offline model only.
+type Options struct {
+	Model    http.Handler // a double of an OpenAI server; see Script
+	Settings string       // the content of steward.yaml
+	Env      []string     // more environment, as NAME=value
+}
+
+// Node is a data folder, and the Steward that serves it between Serve and Stop.
+type Node struct {
+	T   testing.TB
+	Dir string // the home and working folder; steward.yaml lies here
+	URL string // where it serves
+	Env []string
+
+	model string
+	cmd   *exec.Cmd
+	done  chan struct{} // closed when cmd has ended
+	err   error         // how it ended
+	log   lockedBuffer
+}
+
+// New prepares a node. Nothing runs until Serve or Run.
+func New(t testing.TB, o Options) *Node {
+	t.Helper()
+	n := &Node{T: t, Dir: t.TempDir()}
+	n.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + n.Dir, "STEWARD_DATA=" + n.Data(), "STEWARD_LISTEN=127.0.0.1:0",
+		"OLLAMA_HOST=127.0.0.1:1", "NO_COLOR=1"}
+	if o.Model != nil {
+		s := httptest.NewServer(o.Model)
+		t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+		n.model = s.URL
+		n.Env = append(n.Env, "OPENAI_API_KEY=test-key", "OPENAI_BASE_URL="+s.URL+"/v1")
+	}
+	n.Env = append(n.Env, o.Env...)
+	if o.Settings != "" {
+		n.Write(o.Settings, "steward.yaml")
+	}
+	return n
+}
+
+// Data is a path in the data folder.
+func (n *Node) Data(names ...string) string {
+	return filepath.Join(append([]string{n.Dir, "data"}, names...)...)
+}
+
+// Write writes a file below Dir, executable, and returns its path.
+func (n *Node) Write(text string, names ...string) string {
+	n.T.Helper()
+	path := filepath.Join(append([]string{n.Dir}, names...)...)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o700)); err != nil {
+		n.T.Fatal(err)
+	}
+	return path
+}
+
+// Serve starts "steward serve --json" with more arguments and waits until it
+// says where it serves. The test's end stops it.
+func (n *Node) Serve(args ...string) {
+	n.T.Helper()
+	n.cmd = exec.Command(binary, append([]string{"serve", "--json"}, args...)...)
+	n.start()
+}
+
+// ServeUnder starts it likewise, by a program that runs it: "prlimit", "systemd-run" …
+func (n *Node) ServeUnder(prefix []string, args ...string) {
+	n.T.Helper()
+	all := append(append(append([]string{}, prefix[1:]...), binary, "serve", "--json"), args...)
+	n.cmd = exec.Command(prefix[0], all...)
+	n.start()
+}
+
+func (n *Node) start() {
+	n.T.Helper()
+	n.cmd.Env, n.cmd.Dir, n.cmd.Stderr = n.Env, n.Dir, &n.log
+	out, err := n.cmd.StdoutPipe()
+	if err == nil {
+		err = n.cmd.Start()
+	}
+	if err != nil {
+		n.T.Fatal(err)
+	}
+	n.done = make(chan struct{})
+	var notice struct{ URL string }
+	if err := json.NewDecoder(out).Decode(&notice); err != nil {
+		n.T.Fatalf("steward serve: %v, %v: %s", err, n.cmd.Wait(), n.log.String())
+	}
+	cmd, done := n.cmd, n.done
+	go func() {
+		io.Copy(io.Discard, out) //nolint:errcheck // whatever else it prints
+		n.err = cmd.Wait()
+		close(done)
+	}()
+	n.URL = notice.URL
+	n.T.Cleanup(n.Stop)
+}
+
+// Alive reports whether the served Steward still runs.
+func (n *Node) Alive() bool {
+	select {
+	case <-n.done:
+		return false
+	default:
+		return n.cmd != nil
+	}
+}
+
+// PID is the process that Serve started.
+func (n *Node) PID() int { return n.cmd.Process.Pid }
+
+// Log is what the served Steward has written to standard error so far.
+func (n *Node) Log() string { return n.log.String() }
+
+// Stop ends the served Steward as Ctrl-C does. An exit code is an error.
+func (n *Node) Stop() {
+	n.T.Helper()
+	if n.cmd == nil {
+		return
+	}
+	if n.Alive() {
+		if err := n.cmd.Process.Signal(os.Interrupt); err != nil {
+			n.T.Error(err)
+		}
+	}
+	select {
+	case <-n.done:
+	case <-time.After(Patience):
+		n.T.Errorf("steward serve does not end")
+		n.Kill()
+		return
+	}
+	if n.err != nil {
+		n.T.Errorf("steward serve: %v\n%s", n.err, n.log.String())
+	}
+	n.cmd = nil
+}
+
+// Kill ends the served Steward as kill -9 does.
+func (n *Node) Kill() {
+	n.T.Helper()
+	if n.cmd == nil {
+		return
+	}
+	n.cmd.Process.Kill() //nolint:errcheck // it may have ended
+	<-n.done
+	n.cmd = nil
+}
+
+// Result is what became of a command.
+type Result struct {
+	Out, Err string
+	Code     int
+}
+
+// Run runs a command of steward on the node's data folder, with an empty
+// standard input.
+func (n *Node) Run(args ...string) Result { n.T.Helper(); return n.RunIn("", args...) }
+
+// RunIn runs a command with a text piped into it.
+func (n *Node) RunIn(stdin string, args ...string) Result {
+	n.T.Helper()
+	cmd := n.Command(args...)
+	if stdin != "" {
+		cmd.Stdin = strings.NewReader(stdin)
+	}
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		n.T.Fatalf("steward %v: %v", args, err)
+	}
+	return Result{out.String(), errs.String(), cmd.ProcessState.ExitCode()}
+}
+
+// Must runs a command that has to succeed and returns its standard output.
+func (n *Node) Must(args ...string) string {
+	n.T.Helper()
+	r := n.Run(args...)
+	if r.Code != 0 {
+		n.T.Fatalf("steward %v: exit %d\n%s%s", args, r.Code, r.Out, r.Err)
+	}
+	return r.Out
+}
+
+// Token is the credential of the machine's own user, as it lies in the data
+// folder.
+func (n *Node) Token() string {
+	n.T.Helper()
+	b, err := os.ReadFile(n.Data("token"))
+	if err != nil {
+		n.T.Fatal(err)
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// HTTP makes a request with the token. A body that is not nil is sent as
+// JSON. Headers are pairs of a name and a value; an empty value removes the
+// header.
+func (n *Node) HTTP(method, path string, body any, headers ...string) (status int, answer []byte) {
+	n.T.Helper()
+	var in io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			n.T.Fatal(err)
+		}
+		in = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(n.T.Context(), method, n.URL+path, in)
+	if err != nil {
+		n.T.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+n.Token())
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		if req.Header.Del(headers[i]); headers[i+1] != "" {
+			req.Header.Set(headers[i], headers[i+1])
+		}
+	}
+	client := http.Client{Timeout: Patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Do(req)
+	if err != nil {
+		n.T.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer res.Body.Close()
+	answer, err = io.ReadAll(res.Body)
+	if err != nil {
+		n.T.Fatalf("%s %s: %v", method, path, err)
+	}
+	return res.StatusCode, answer
+}
+
+// Get reads a JSON answer into out. Any status but 200 ends the test.
+func (n *Node) Get(path string, out any) {
+	n.T.Helper()
+	status, b := n.HTTP(http.MethodGet, path, nil)
+	if status != http.StatusOK {
+		n.T.Fatalf("GET %s: %d %s", path, status, b)
+	}
+	if err := json.Unmarshal(b, out); err != nil {
+		n.T.Fatalf("GET %s: %v: %s", path, err, b)
+	}
+}
+
+// Until waits until something has become true.
+func (n *Node) Until(what string, true func() bool) {
+	n.T.Helper()
+	for end := time.Now().Add(Patience); !true(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			n.T.Fatalf("waited in vain: %s\n%s", what, n.log.String())
+		}
+	}
+}
+
+// lockedBuffer is a buffer that a test reads while a process writes it.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// Command prepares a command of steward on the node's data folder.
+func (n *Node) Command(args ...string) *exec.Cmd {
+	cmd := exec.Command(binary, args...)
+	cmd.Env, cmd.Dir = n.Env, n.Dir
+	return cmd
+}

@@ -1,0 +1,171 @@
+package edge
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"steward/internal/provider/providertest"
+)
+
+// Call is a tool call that the model is to make. Args is marshalled as JSON,
+// except a json.RawMessage or a string, which is sent as it is.
+type Call struct {
+	Name string // as Steward names it, with dots
+	Args any
+}
+
+// Reply is what the model answers to one request.
+type Reply struct {
+	Text   string
+	Calls  []Call
+	Finish string // of the protocol; empty: "stop" or "tool_calls"
+	// Raw, if not nil, writes the whole answer itself.
+	Raw func(w http.ResponseWriter, r *http.Request)
+}
+
+// Said is a message of the request.
+type Said struct {
+	Role    string
+	Content any // a string or a list of parts
+	Calls   []struct {
+		ID       string
+		Function struct{ Name, Arguments string }
+	} `json:"tool_calls"`
+	CallID string `json:"tool_call_id"`
+}
+
+// Text is the message's content as one text.
+func (s Said) Text() string {
+	if text, ok := s.Content.(string); ok {
+		return text
+	}
+	var b strings.Builder
+	parts, _ := s.Content.([]any)
+	for _, p := range parts {
+		if m, ok := p.(map[string]any); ok {
+			if text, ok := m["text"].(string); ok {
+				b.WriteString(text)
+			}
+		}
+	}
+	return b.String()
+}
+
+// Asked is a request that the model got.
+type Asked struct {
+	Model    string
+	Messages []Said
+	Tools    []struct {
+		Function struct {
+			Name, Description string
+			Parameters        json.RawMessage
+		}
+	}
+	Body []byte
+}
+
+// Last is the newest message.
+func (a Asked) Last() Said { return a.Messages[len(a.Messages)-1] }
+
+// User is the newest message of the user as text.
+func (a Asked) User() string {
+	for i := len(a.Messages) - 1; i >= 0; i-- {
+		if a.Messages[i].Role == "user" {
+			return a.Messages[i].Text()
+		}
+	}
+	return ""
+}
+
+// Results are the tool results since the last message of the model.
+func (a Asked) Results() []string {
+	var out []string
+	for i := len(a.Messages) - 1; i >= 0 && a.Messages[i].Role == "tool"; i-- {
+		out = append([]string{a.Messages[i].Text()}, out...)
+	}
+	return out
+}
+
+// Rounds is how many replies the model has given since the user's last message.
+func (a Asked) Rounds() int {
+	n := 0
+	for i := len(a.Messages) - 1; i >= 0 && a.Messages[i].Role != "user"; i-- {
+		if a.Messages[i].Role == "assistant" {
+			n++
+		}
+	}
+	return n
+}
+
+// Script is a double of an OpenAI server that streams chat completions. It
+// checks each request as strictly as the vendor does and answers by reply,
+// which any goroutine may call.
+func Script(t testing.TB, reply func(Asked) Reply) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"object":"list","data":[{"id":"gpt-test","object":"model","created":1}]}`)
+	})
+	mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return // the caller was stopped
+		}
+		asked := Asked{Body: body}
+		if err := json.Unmarshal(body, &asked); err != nil {
+			t.Errorf("%v: %s", err, body)
+			return
+		}
+		if err := providertest.CheckOpenAI(body); err != nil {
+			t.Errorf("%v: %.2000s", err, body)
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		answer(t, w, r, asked, reply(asked))
+	})
+	return mux
+}
+
+func answer(t testing.TB, w http.ResponseWriter, r *http.Request, asked Asked, reply Reply) {
+	if reply.Raw != nil {
+		reply.Raw(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	finish := reply.Finish
+	if reply.Text != "" {
+		Chunk(w, map[string]any{"content": reply.Text}, nil)
+	}
+	for i, c := range reply.Calls {
+		args, raw := c.Args.(string)
+		if !raw {
+			b, err := json.Marshal(c.Args)
+			if err != nil {
+				t.Error(err)
+			}
+			args = string(b)
+		}
+		Chunk(w, map[string]any{"tool_calls": []any{map[string]any{"index": i, "id": fmt.Sprintf("call_%d_%d", len(asked.Messages), i), "type": "function",
+			"function": map[string]any{"name": strings.ReplaceAll(c.Name, ".", "__"), "arguments": args}}}}, nil)
+	}
+	if finish == "" {
+		if finish = "stop"; len(reply.Calls) > 0 {
+			finish = "tool_calls"
+		}
+	}
+	Chunk(w, map[string]any{}, finish)
+	fmt.Fprint(w, "data: [DONE]\n\n")
+}
+
+// Chunk writes one event of a streamed chat completion; for Reply.Raw.
+func Chunk(w io.Writer, delta map[string]any, finish any) {
+	b, err := json.Marshal(map[string]any{"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "gpt-test",
+		"choices": []any{map[string]any{"index": 0, "delta": delta, "finish_reason": finish}}})
+	if err != nil {
+		panic(err) // a delta of a test is always JSON
+	}
+	fmt.Fprintf(w, "data: %s\n\n", b) //nolint:errcheck // the caller may be gone
+}

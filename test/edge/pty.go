@@ -1,0 +1,58 @@
+package edge
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/creack/pty"
+)
+
+// Screen runs a command with a terminal of 100 by 40 as its standard streams
+// and returns every byte that reached the terminal, with the exit code.
+func (n *Node) Screen(args ...string) (string, int) {
+	n.T.Helper()
+	cmd := exec.Command(binary, args...)
+	cmd.Env, cmd.Dir = append(n.Env, "TERM=xterm-256color", "LANG=C.UTF-8"), n.Dir
+	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: 100, Rows: 40})
+	if err != nil {
+		n.T.Fatal(err)
+	}
+	defer tty.Close()
+	stop := time.AfterFunc(Patience, func() { cmd.Process.Kill() }) //nolint:errcheck // it may have ended
+	defer stop.Stop()
+	var out bytes.Buffer
+	if _, err := io.Copy(&out, tty); err != nil && !errors.Is(err, syscall.EIO) && !errors.Is(err, os.ErrClosed) { // EIO: the other side is gone
+		n.T.Fatal(err)
+	}
+	cmd.Wait() //nolint:errcheck // the exit code says it
+	return out.String(), cmd.ProcessState.ExitCode()
+}
+
+// Commands are all commands of the binary, as "conversations list".
+func (n *Node) Commands() []string {
+	n.T.Helper()
+	dir := n.Dir + "/man"
+	n.Must("man", dir)
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		n.T.Fatal(err)
+	}
+	return commandsOf(files)
+}
+
+// commandsOf reads the names of manual pages: each command has one.
+func commandsOf(files []os.DirEntry) (out []string) {
+	for _, f := range files {
+		name := strings.TrimSuffix(f.Name(), filepath.Ext(f.Name()))
+		out = append(out, strings.TrimPrefix(strings.ReplaceAll(name, "-", " "), "steward "))
+	}
+	return slices.DeleteFunc(out, func(name string) bool { return name == "steward" })
+}
