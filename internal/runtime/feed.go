@@ -28,6 +28,7 @@ type feed struct {
 	open     []CallView // calls that have no result yet
 	tasks    []Frame    // of the tasks that have not ended
 	failure  *Frame     // why the last turn failed
+	parked   bool       // failure says that a turn is parked, which stays so
 	frames   []Frame
 	base     int // number of the first of frames
 	watchers map[*watcher]struct{}
@@ -94,6 +95,7 @@ type snapshot struct {
 	open    []CallView
 	tasks   []Frame
 	failure *Frame
+	parked  bool
 }
 
 func (f *feed) snapshot(w *watcher) snapshot {
@@ -101,7 +103,7 @@ func (f *feed) snapshot(w *watcher) snapshot {
 	defer f.mu.Unlock()
 	w.next = f.base + len(f.frames)
 	s := snapshot{known: f.known, seq: f.seq, inter: f.inter, notices: slices.Clone(f.notices),
-		open: slices.Clone(f.open), tasks: slices.Clone(f.tasks), failure: f.failure}
+		open: slices.Clone(f.open), tasks: slices.Clone(f.tasks), failure: f.failure, parked: f.parked}
 	if f.draft != nil {
 		s.draft = &draft{message: f.draft.message}
 		for _, b := range f.draft.blocks {
@@ -165,7 +167,7 @@ func (f *feed) push(fr Frame) {
 func (f *feed) began(m *message.Message, inter id.ID, seq uint64, clientID string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.known, f.seq, f.inter, f.failure = true, seq, inter, nil
+	f.known, f.seq, f.inter, f.failure, f.parked = true, seq, inter, nil, false
 	switch {
 	case m == nil: // an answer is given anew
 	case isUsers(m):
@@ -180,7 +182,7 @@ func (f *feed) began(m *message.Message, inter id.ID, seq uint64, clientID strin
 func (f *feed) resumed(inter id.ID, open []message.Call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.inter, f.failure, f.open = inter, nil, nil
+	f.inter, f.failure, f.parked, f.open = inter, nil, false, nil
 	for _, c := range open {
 		f.open = append(f.open, callView(c, string(CallRunning)))
 	}
@@ -223,12 +225,15 @@ func (f *feed) notice(text string, waiting bool) {
 	f.push(fr)
 }
 
-// park tells that a turn is not taken up, and why.
+// park tells that a turn is not taken up, and why. Everybody who comes to watch
+// is told until the turn is resumed or cancelled, whatever their cursor has
+// seen: the answer to what they saw may have been lost in the next crash.
 func (f *feed) park(inter id.ID, why error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.inter = inter
 	f.over(why)
+	f.parked = true
 }
 
 // fail tells that a turn could not go on; nothing more comes of it.
@@ -243,7 +248,7 @@ func (f *feed) fail(err error) {
 // comes back is known to have seen it.
 func (f *feed) over(err error) {
 	f.void()
-	f.open, f.notices = nil, nil
+	f.open, f.notices, f.parked = nil, nil, false
 	if err != nil {
 		f.failure = &Frame{Kind: FrameError, Err: fault.Of(err), Cursor: Cursor{Seq: f.seq, Message: f.inter}}
 		f.push(*f.failure)

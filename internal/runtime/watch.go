@@ -146,7 +146,7 @@ func (n *Node) catchUp(ctx context.Context, c *chat, w *watcher, at *position) e
 		f.Cursor = at.Cursor
 		at.tell(f)
 	}
-	if snap.failure != nil && !snap.failed(seen.Message) {
+	if snap.failure != nil && (snap.parked || !snap.failed(seen.Message)) {
 		f := *snap.failure
 		f.Interaction = snap.inter
 		at.tell(f)
