@@ -120,14 +120,16 @@ func (d discreet) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body == nil || !d.masker.Any() {
 		return d.RoundTripper.RoundTrip(r)
 	}
-	body, err := io.ReadAll(r.Body)
+	var body bytes.Buffer
+	body.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead)
+	_, err := body.ReadFrom(r.Body)
 	if closing := r.Body.Close(); err == nil {
 		err = closing
 	}
 	if err != nil {
 		return nil, err
 	}
-	masked := d.masker.MaskBytes(body)
+	masked := d.masker.MaskBytes(body.Bytes())
 	r = r.Clone(r.Context())
 	r.ContentLength = int64(len(masked))
 	r.Body = io.NopCloser(bytes.NewReader(masked))

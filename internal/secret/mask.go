@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/url"
 	"regexp"
 	"slices"
@@ -217,17 +218,24 @@ type form struct {
 	text, name string
 }
 
-// matcher finds all forms of all secrets. It looks at two bytes at a time, and
-// further only where a form begins with them.
+// matcher finds all forms of all secrets. It skips what no form can begin with
+// (S. Wu and U. Manber, A fast algorithm for multi-pattern searching, 1994):
+// of as many bytes as the shortest form has, the last two tell how far off the
+// next form is at least.
 type matcher struct {
 	begins [1 << 10]uint64 // a bit for each pair of bytes that a form begins with
 	first  [4]uint64       // likewise for single bytes
+	beyond [1 << 14]uint8  // by pairHash: how many places may be skipped
 	forms  map[[2]byte][]form
-	most   int // length of the longest form
+	least  int // length of the shortest form, as far as beyond can tell
+	most   int // and of the longest
 }
 
+// pairHash tells all pairs of ASCII characters apart.
+func pairHash(a, b byte) int { return (int(a)<<7 ^ int(b)) & (1<<14 - 1) }
+
 func newMatcher(known map[string]string) *matcher {
-	x := &matcher{forms: make(map[[2]byte][]form)}
+	x := &matcher{forms: make(map[[2]byte][]form), least: math.MaxUint8}
 	for value, name := range known {
 		for _, text := range looks(value) {
 			if len(text) < minForm {
@@ -238,8 +246,11 @@ func newMatcher(known map[string]string) *matcher {
 			x.begins[n>>6] |= 1 << (n & 63)
 			x.first[p[0]>>6] |= 1 << (p[0] & 63)
 			x.forms[p] = append(x.forms[p], form{text, name})
-			x.most = max(x.most, len(text))
+			x.least, x.most = min(x.least, len(text)), max(x.most, len(text))
 		}
+	}
+	for i := range x.beyond {
+		x.beyond[i] = uint8(x.least - 1)
 	}
 	for _, list := range x.forms { // the longest first; the rest only so that it is always the same
 		slices.SortFunc(list, func(a, b form) int {
@@ -248,18 +259,26 @@ func newMatcher(known map[string]string) *matcher {
 			}
 			return strings.Compare(a.text+a.name, b.text+b.name)
 		})
+		for _, f := range list {
+			for k := range x.least - 1 {
+				n := &x.beyond[pairHash(f.text[k], f.text[k+1])]
+				*n = min(*n, uint8(x.least-2-k))
+			}
+		}
 	}
 	return x
 }
 
-// skip returns the next place from i on at which a form may begin.
-func (x *matcher) skip(text string, i int) int {
-	begins := &x.begins
-	for ; i+1 < len(text); i++ {
-		n := uint(text[i])<<8 | uint(text[i+1])
-		if begins[n>>6]>>(n&63)&1 != 0 {
-			return i
+// skip returns a place from i on before which no form begins, though none may
+// begin there either. It looks no further than where a form of need bytes has
+// room.
+func (x *matcher) skip(text string, i, need int) int {
+	for i+need <= len(text) {
+		n := x.beyond[pairHash(text[i+x.least-2], text[i+x.least-1])]
+		if n == 0 {
+			break
 		}
+		i += int(n)
 	}
 	return i
 }
@@ -308,10 +327,12 @@ func (x *matcher) opens(text string, i int) bool {
 func (x *matcher) mask(out []byte, text string, all bool) ([]byte, int) {
 	done := 0 // up to here it is in out
 	for i := 0; i < len(text); i++ {
-		if all || len(text)-i >= x.most {
-			if i = x.skip(text, i); i == len(text) {
+		if all {
+			if i = x.skip(text, i, x.least); i+x.least > len(text) {
 				break
 			}
+		} else if i = x.skip(text, i, x.most); i == len(text) {
+			break
 		}
 		held := !all && x.opens(text, i)
 		f := x.at(text, i)
