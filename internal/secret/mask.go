@@ -18,6 +18,7 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // Masker hides the secrets that it knows: their values as they are, and as
@@ -99,7 +100,8 @@ func (m *Masker) MaskBytes(b []byte) []byte {
 		return b
 	}
 	x := m.now.Load()
-	out, _ := x.mask(nil, string(b), true)
+	// Not copied: the text is only read, and nothing of it is kept.
+	out, _ := x.mask(nil, unsafe.String(unsafe.SliceData(b), len(b)), true)
 	switch {
 	case out == nil:
 		return b
