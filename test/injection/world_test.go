@@ -65,6 +65,7 @@ type world struct {
 	report  string // what report.make comes to
 
 	store *sqlite.Store
+	found *fts.Index
 	cloud *double // a model that is not on this machine
 	seen  string  // what an attack has to know of what came before it: SEEN in what is called
 
@@ -93,16 +94,16 @@ func newWorld(t testing.TB, judge policy.Judge, first ...string) *world {
 	st, err := sqlite.Open(context.Background(), sqlite.Options{Path: filepath.Join(w.dir, "steward.db"), Log: quiet})
 	w.must(err)
 	w.store = st
-	found := fts.New(fts.Options{Path: filepath.Join(w.dir, "steward.db.search"), Store: st, Log: quiet})
+	w.found = fts.New(fts.Options{Path: filepath.Join(w.dir, "steward.db.search"), Store: st, Log: quiet})
 	tools, sources := w.tools()
 	w.helper(st, tools)
 	w.node, err = runtime.Open(context.Background(), runtime.Options{Store: st, Models: models, Tools: tools, Judge: judge, Catalog: w.catalog,
-		Search: found, People: family{}, Agents: []agent.Definition{assistant(tools)}, Log: quiet})
+		Search: w.found, People: family{}, Agents: []agent.Definition{assistant(tools)}, Log: quiet})
 	w.must(err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		for _, end := range []func() error{func() error { return w.node.Close(ctx) }, found.Close, w.catalog.Close, st.Close} {
+		for _, end := range []func() error{func() error { return w.node.Close(ctx) }, w.found.Close, w.catalog.Close, st.Close} {
 			if err := end(); err != nil {
 				t.Error(err)
 			}
@@ -382,12 +383,13 @@ func doing(calls ...call) func(*view) reply {
 }
 
 // before has something done in a conversation of its own, allowed.
-func (s *scene) before(text string, calls ...call) {
+func (s *scene) before(text string, calls ...call) (old *scene) {
 	s.t.Helper()
 	s.model.think(doing(calls...))
-	old := &scene{world: s.world}
+	old = &scene{world: s.world}
 	old.say(words(text), true)
 	s.seen = old.conv.String()
+	return old
 }
 
 // say says something and answers all questions alike; it returns once the
