@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"steward/internal/fault"
+	"steward/internal/id"
 	"steward/internal/policy"
 	"steward/internal/policy/rego"
 	"steward/internal/runtime"
@@ -18,7 +19,7 @@ import (
 
 func (a *app) explainPolicy() *cobra.Command {
 	var q runtime.PolicyQuestion
-	var args, lineage, point string
+	var args, lineage, point, conversation string
 	var input, all bool
 	c := &cobra.Command{
 		Use: "explain [REQUEST]", Short: "Explain a decision: which rule, and what it went by", Args: cobra.MaximumNArgs(1),
@@ -48,6 +49,12 @@ func (a *app) explainPolicy() *cobra.Command {
 			}
 			if lineage != "" {
 				q.Lineage = strings.Split(lineage, ",")
+			}
+			if conversation != "" {
+				var ok bool
+				if q.Conversation, ok = id.Parse(conversation); !ok {
+					return usage("--conversation wants the whole id of one, not %s", conversation)
+				}
 			}
 			if len(rest) == 1 {
 				if err := asked(&q, rest[0]); err != nil {
@@ -86,6 +93,7 @@ func (a *app) explainPolicy() *cobra.Command {
 	f.StringVar(&q.User, "user", "", "on whose behalf, by `NAME`; yours unless said")
 	f.StringVar(&q.Agent, "agent", "", "the agent that acts, by its `PATH`")
 	f.StringVar(&lineage, "lineage", "", "the agents on whose behalf it acts: `PATH,PATH`, the outermost first")
+	f.StringVar(&conversation, "conversation", "", "the conversation in which it is called, by its `ID`: approvals may stand for one only")
 	f.StringVar(&q.Labels, "labels", "", "what the model has read: private, untrusted, secret, joined by commas")
 	f.BoolVar(&q.Late, "late", false, "the call was decided after something untrusted was read")
 	f.BoolVar(&q.Alone, "alone", false, "nobody is there who could be asked")
@@ -101,6 +109,7 @@ func (a *app) explainPolicy() *cobra.Command {
 		points = append(points, string(p))
 	}
 	complete(c, "point", words(points...))
+	complete(c, "conversation", a.completeConversations)
 	complete(c, "effect", words("query", "action"))
 	complete(c, "action", words("read", "write", "delete"))
 	return c
@@ -142,6 +151,8 @@ func explained(x runtime.PolicyAnswer, all, input bool) string {
 		row("cap", fmt.Sprintf("%d bytes of the result are shown to the model", x.Cap))
 	}
 	row("mask", strings.Join(x.Mask, ", "))
+	row("grant", x.Grant)
+	row("note", x.Note)
 	row("policy", x.Version)
 	if r := x.Recorded; r != nil {
 		then := fmt.Sprintf("%s: %s", r.At.Local().Format("2006-01-02 15:04"), r.Reason)

@@ -173,13 +173,7 @@ func (f *flight) next(ctx context.Context) (*message.ToolResult, error) {
 
 // propose records the intent, not yet judged.
 func (f *flight) propose(ctx context.Context, uri resource.URI) error {
-	f.kept = kept{uri: uri, in: intent.Intent{
-		Key: f.key(), Tool: f.spec.Name, Version: f.spec.Version,
-		Args: string(f.args), ArgsHash: intent.HashArgs(f.args), Call: f.c.Ref,
-		User: f.c.Request.User, Agent: f.c.Agent, Request: f.c.Request.ID, Deferred: f.deferred(),
-		Lineage: f.c.Lineage, Labels: f.c.Labels, Fixed: f.c.Flow.Fixed, Open: f.c.Flow.Open,
-		State: intent.Proposed, Created: time.Now().UTC().Truncate(time.Microsecond),
-	}}
+	f.kept = f.draft(uri)
 	more, err := f.succeed(ctx)
 	if err != nil {
 		return err
@@ -187,48 +181,39 @@ func (f *flight) propose(ctx context.Context, uri resource.URI) error {
 	return f.commit(ctx, store.If{Absent: true}, more...)
 }
 
+// draft is the call's intent, not yet judged.
+func (j *job) draft(uri resource.URI) kept {
+	return kept{uri: uri, in: intent.Intent{
+		Key: j.key(), Tool: j.spec.Name, Version: j.spec.Version,
+		Args: string(j.args), ArgsHash: intent.HashArgs(j.args), Call: j.c.Ref,
+		User: j.c.Request.User, Agent: j.c.Agent, Request: j.c.Request.ID, Deferred: j.deferred(),
+		Lineage: j.c.Lineage, Labels: j.c.Labels, Fixed: j.c.Flow.Fixed, Open: j.c.Flow.Open,
+		State: intent.Proposed, Created: time.Now().UTC().Truncate(time.Microsecond),
+	}}
+}
+
 // decide judges a proposed intent.
 func (f *flight) decide(ctx context.Context) (*message.ToolResult, error) {
-	d := f.planned(ctx, f.c.Attended)
+	f.in.Version = f.spec.Version // what is judged now is what was proposed, by its current definition
+	d, a := f.ruled(ctx)
 	if ctx.Err() != nil {
 		return f.withdraw(ctx)
 	}
-	f.in.Version = f.spec.Version // what is judged now is what was proposed, by its current definition
 	f.took(d)
 	f.judged = true
-	if d.Verdict == policy.Deny && f.unasked != nil { // nobody is there: a standing approval speaks for him
-		if a := f.granted(ctx, *f.unasked); a != nil {
-			f.took(*f.unasked)
-			f.in.Approval, f.in.Reason = a, f.unasked.Reason
-			return nil, f.step(ctx, intent.Approved)
-		}
-	}
 	switch {
 	case d.Verdict == policy.Deny:
 		return f.settle(ctx, intent.Denied, d.Reason, f.c.denied(d.Reason))
-	case d.Verdict == policy.Ask && f.unanswerable() != "":
-		return f.settle(ctx, intent.Denied, f.unanswerable(), f.c.denied(f.unanswerable()))
+	case a != nil:
+		f.in.Approval, f.in.Reason = a, d.Reason
+		return nil, f.step(ctx, intent.Approved)
 	case d.Verdict == policy.Ask:
-		return nil, f.consult(ctx, d)
+		return nil, f.ask(ctx, d.Reason)
 	case f.deferred():
 		f.in.Reason = d.Reason
 		return nil, f.step(ctx, intent.Approved)
 	}
 	return f.begin(ctx)
-}
-
-// consult gets the word of a person where policy wants one: it has been given,
-// or is asked for.
-func (f *flight) consult(ctx context.Context, d policy.Decision) error {
-	a := f.wished(d)
-	if a == nil {
-		a = f.granted(ctx, d)
-	}
-	if a == nil || intent.Advance(f.in.State, intent.Approved) != nil {
-		return f.ask(ctx, d.Reason)
-	}
-	f.in.Approval, f.in.Reason = a, d.Reason
-	return f.step(ctx, intent.Approved)
 }
 
 // took notes what a decision says of the intent beside its verdict.

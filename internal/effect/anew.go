@@ -136,6 +136,9 @@ func (e *Engine) CallOf(ctx context.Context, sc store.Scope, uri resource.URI, b
 	}
 	c := Call{Name: r.in.Tool, Tool: t, Args: []byte(r.in.Args), Ref: r.in.Call, Message: msg, Scope: sc, Agent: r.in.Agent,
 		Lineage: r.in.Lineage, Labels: r.in.Labels, Flow: flowOf(&r.in), Attended: true, anew: a}
+	if a.undo() {
+		c.Action = ActionUndo
+	}
 	_, err = e.check(&c, t.Spec())
 	return c, err
 }

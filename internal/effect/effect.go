@@ -104,6 +104,8 @@ type Call struct {
 	Flow     policy.Flow    // where the call comes from
 	Left     policy.Left    // what the request may still spend
 	Attended bool           // a person is there who can be asked
+	Action   string         // ActionUndo: it takes an effect back
+	At       time.Time      // as of when policy judges; zero: now
 	anew     *anew          // it is what a person wants of a settled action; see CallOf
 	// Room waits until the call may run, each time that its tool is about to be
 	// called; leave is called when the tool has returned or is left alone, and
@@ -113,6 +115,9 @@ type Call struct {
 	// called by one goroutine at a time, and must not block. May be nil.
 	Notify func(Progress)
 }
+
+// ActionUndo is the Action of a call that takes an effect back.
+const ActionUndo = "undo"
 
 // Status is where a call stands before it has a result.
 type Status string
@@ -230,81 +235,6 @@ func (e *Engine) validator(schema []byte) (*tool.Validator, error) {
 	}
 	e.schemas[string(schema)] = v
 	return v, nil
-}
-
-// judge judges the call. What is allowed is asked about all the same where the
-// tool wants that.
-func (j *job) judge(ctx context.Context, point policy.Point, attended bool) policy.Decision {
-	if why := j.barred(ctx); why != "" {
-		return policy.Decision{Verdict: policy.Deny, Reason: why, Rule: "tool.audience"}
-	}
-	d := j.verdict(ctx, point, attended)
-	switch {
-	case d.Verdict != policy.Allow || !j.spec.Asks:
-	case attended:
-		d.Verdict, d.Rule = policy.Ask, "tool.asks"
-		d.Reason = j.spec.Name + " is to be asked about each time, although policy allows it"
-	default:
-		d = policy.Decision{Verdict: policy.Deny, Reason: j.spec.Name + " is to be asked about each time, and nobody is there to be asked; " +
-			"use `steward chat` or a WebSocket client, where a person can be asked", Rule: "tool.asks", Version: d.Version}
-	}
-	return d
-}
-
-// barred says why the tool is not this user's to call, or nothing. No policy
-// can loosen that.
-func (j *job) barred(ctx context.Context) string {
-	user := j.c.Request.User
-	if j.spec.For.Admits(user, nil) {
-		return ""
-	}
-	groups, err := j.e.groupsOf(ctx, user)
-	switch {
-	case err != nil:
-		return "the groups of " + user + " cannot be told: " + err.Error()
-	case j.spec.For.Admits(user, groups):
-		return ""
-	}
-	return j.spec.Name + " works on what belongs to others: who declared it can name you, or a group of yours, under users or groups"
-}
-
-// planned judges an action that is called. Where a person is to be asked, it
-// names the group that answers at either point: one approval is for both.
-func (j *job) planned(ctx context.Context, attended bool) policy.Decision {
-	d := j.judge(ctx, policy.PointTool, attended)
-	if d.Verdict != policy.Ask {
-		return d
-	}
-	begin := j.verdict(ctx, policy.PointIntent, attended)
-	if begin.Verdict != policy.Ask || begin.Approvers == "" {
-		return d
-	}
-	return policy.Stricter(d, policy.Decision{Verdict: policy.Allow, Obligations: policy.Obligations{Approvers: begin.Approvers}, Rule: begin.Rule})
-}
-
-// verdict asks the judge. No answer in time, an error and an unknown verdict
-// all mean no.
-func (j *job) verdict(ctx context.Context, point policy.Point, attended bool) policy.Decision {
-	q := policy.Question{Point: point, User: j.c.Request.User, Agent: j.c.Agent, Lineage: j.c.Lineage,
-		Tool: j.spec, Args: j.args, Labels: j.c.Labels, Flow: j.c.Flow, Left: j.c.Left, Attended: attended}
-	if j.c.anew != nil && j.c.anew.undo() {
-		q.Action = "undo"
-	}
-	j.unasked = nil // what was asked before is not what is asked now
-	d, err := j.rule(ctx, q)
-	switch {
-	case err != nil:
-		j.e.log.WarnContext(ctx, "judging a tool call failed: it is denied", "tool", j.spec.Name, "error", err)
-		return policy.Decision{Verdict: policy.Deny, Reason: "policy could not be asked: " + err.Error()}
-	case d.Verdict != policy.Allow && d.Verdict != policy.Ask && d.Verdict != policy.Deny:
-		return policy.Decision{Verdict: policy.Deny, Reason: fmt.Sprintf("policy gave no verdict that is known (%q)", d.Verdict), Rule: d.Rule, Version: d.Version}
-	case d.Verdict == policy.Ask && !attended:
-		asks := d
-		j.unasked = &asks
-		return policy.Decision{Verdict: policy.Deny, Rule: d.Rule, Version: d.Version,
-			Reason: "a person has to be asked, and nobody is there; use `steward chat` or a WebSocket client, where a person can be asked (" + d.Reason + ")"}
-	}
-	return d
 }
 
 // rule asks the judge, protected unless it can neither hang nor panic.

@@ -91,14 +91,6 @@ func (e *Engine) may(ctx context.Context, in *intent.Intent, at place) error {
 	return nil
 }
 
-// unanswerable says why nobody could answer what policy would ask, or nothing.
-func (f *flight) unanswerable() string {
-	if f.in.Approvers != "" && f.e.opt.Directory == nil {
-		return "the group " + f.in.Approvers + " would have to allow it, and there are no groups here"
-	}
-	return ""
-}
-
 // find finds the question that a user may see by the URI or the id of its
 // intent: his own, or one that is put to a group of his (approval_not_found).
 func (e *Engine) find(ctx context.Context, sc store.Scope, name string) (place, error) {

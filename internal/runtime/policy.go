@@ -4,13 +4,18 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
+	"steward/internal/effect"
 	"steward/internal/fault"
+	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/policy/rego"
+	"steward/internal/record"
+	"steward/internal/request"
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/tool"
@@ -43,6 +48,8 @@ type PolicyQuestion struct {
 	Local   bool            `json:"local,omitzero"`  // model
 	Target  string          `json:"target,omitzero"` // delegate: the agent that is asked; agent: what is approved
 	At      time.Time       `json:"at,omitzero"`
+
+	Conversation id.ID `json:"conversation_id,omitzero"` // in which it is called: approvals may stand for one only
 }
 
 // PolicyAnswer tells how policy decides a question, and, where it is about
@@ -50,7 +57,9 @@ type PolicyQuestion struct {
 type PolicyAnswer struct {
 	rego.Explained
 	Point    policy.Point    `json:"point"`
-	About    string          `json:"about"` // in a line: "email.send by assistant for ann"
+	About    string          `json:"about"`          // in a line: "email.send by assistant for ann"
+	Grant    string          `json:"grant,omitzero"` // the standing approval that allows it
+	Note     string          `json:"note,omitzero"`
 	Recorded *PolicyRecorded `json:"recorded,omitzero"`
 }
 
@@ -83,6 +92,10 @@ func (n *Node) ExplainPolicy(ctx context.Context, user string, q PolicyQuestion)
 	if err != nil {
 		return nil, err
 	}
+	if asked.Point == policy.PointTool || asked.Point == policy.PointIntent {
+		a, err := n.explainCall(ctx, j, asked, q)
+		return []PolicyAnswer{a}, err
+	}
 	a, err := policyAnswer(ctx, j, asked)
 	return []PolicyAnswer{a}, err
 }
@@ -90,48 +103,81 @@ func (n *Node) ExplainPolicy(ctx context.Context, user string, q PolicyQuestion)
 // policyQuestion is a person's question as the judge takes it.
 func (n *Node) policyQuestion(user string, q PolicyQuestion) (policy.Question, error) {
 	out := policy.Question{Point: cmp.Or(q.Point, policy.PointTool), User: cmp.Or(q.User, user), Agent: cmp.Or(q.Agent, DefaultAgent), Lineage: q.Lineage,
-		Attended: !q.Alone, Flow: policy.Flow{Fixed: !q.Late}, Action: q.Action, Target: q.Target, At: q.At,
+		Attended: !q.Alone, Action: q.Action, Target: q.Target, At: q.At,
 		Resource: policy.Resource{Type: q.Type, Space: resource.Space(q.Space)}}
 	var err error
 	if out.Labels, err = message.ParseLabels(q.Labels); err != nil {
 		return out, err
 	}
-	if q.Late {
-		out.Flow.Open, out.Flow.Why = []string{""}, "it was decided after something untrusted had been read"
-	}
 	out.Model.Provider, out.Model.Name, _ = strings.Cut(q.Model, "/")
 	out.Model.Local = q.Local
-	if out.Point != policy.PointTool && out.Point != policy.PointIntent {
-		return out, nil
-	}
-	return out, n.aboutTool(&out, q)
+	return out, nil
 }
 
-// aboutTool fills in the tool of a question and its arguments.
-func (n *Node) aboutTool(out *policy.Question, q PolicyQuestion) error {
+// explainCall explains what would become of a call of a tool.
+func (n *Node) explainCall(ctx context.Context, j Explainer, asked policy.Question, q PolicyQuestion) (PolicyAnswer, error) {
 	if q.Tool == "" {
-		return fault.New(fault.Invalid, "policy_question", "it is not said which tool the question is about").With("name one: --tool email.send")
+		return PolicyAnswer{}, fault.New(fault.Invalid, "policy_question", "it is not said which tool the question is about").With("name one: --tool email.send")
 	}
-	out.Tool = tool.Spec{Name: q.Tool, Effect: tool.Effect(q.Effect)}
-	t, ok := n.callee(out.Agent, q.Tool)
-	if !ok {
-		t, ok = n.toolOf(out.Agent, q.Tool)
+	c := effect.Call{Name: q.Tool, Args: q.Args, Request: request.Context{User: asked.User}, Agent: asked.Agent, Lineage: asked.Lineage,
+		Labels: asked.Labels, Attended: asked.Attended, Action: asked.Action, At: asked.At}
+	if !q.Conversation.Zero() {
+		c.Message = record.ConversationURI(q.Conversation)
+	}
+	note := ""
+	var ok bool
+	if c.Tool, ok = n.callee(asked.Agent, q.Tool); !ok {
+		c.Tool, ok = n.toolOf(asked.Agent, q.Tool)
+		note = asked.Agent + " does not have it: a call of it fails"
 	}
 	switch {
 	case ok:
-		out.Tool = t.Spec()
 	case q.Effect == "":
-		return fault.New(fault.NotFound, "tool_unknown", "there is no tool %.100q", q.Tool).
+		return PolicyAnswer{}, fault.New(fault.NotFound, "tool_unknown", "there is no tool %.100q", q.Tool).
 			With("steward agents show tells those that there are; of one that there is not yet, say --effect query or action")
+	default:
+		c.Tool, note = capped{spec: tool.Spec{Name: q.Tool, Effect: tool.Effect(q.Effect)}}, ""
 	}
-	if len(q.Args) > 0 {
-		args, err := tool.Canonical(q.Args)
+	if q.Late {
+		c.Labels |= message.Untrusted
+	}
+	if c.Flow, ok = plainFlow(c.Labels, c.Tool.Spec()); !ok && !q.Late {
+		c.Flow = policy.Flow{Fixed: true}
+	}
+	a, err := n.ruled(ctx, j, asked.Point, c)
+	a.Note = note
+	return a, err
+}
+
+// ruled decides about a call as it would be decided when it is made, and tells
+// what policy went by.
+func (n *Node) ruled(ctx context.Context, j Explainer, point policy.Point, c effect.Call) (PolicyAnswer, error) {
+	r, err := n.effects.Rule(ctx, point, c)
+	if err != nil {
+		return PolicyAnswer{}, err
+	}
+	a, err := policyAnswer(ctx, j, r.Question)
+	if err != nil {
+		return a, err
+	}
+	if target, asks := strings.CutPrefix(r.Question.Tool.Origin, askedOrigin); asks {
+		q := r.Question
+		q.Point, q.Target = policy.PointDelegate, target
+		other, err := policyAnswer(ctx, j, q)
 		if err != nil {
-			return err
+			return a, err
 		}
-		out.Args = args
+		a.Rules = append(a.Rules, slices.DeleteFunc(other.Rules, func(t rego.RuleTrace) bool { return !t.Fired })...)
 	}
-	return nil
+	a.Verdict, a.Reason, a.Rule, a.Mask, a.Cap, a.Approvers = r.Verdict, r.Reason, r.Rule, r.Mask, r.Cap, r.Approvers
+	if r.Grant != "" {
+		uri, err := resource.Parse(r.Grant)
+		if err != nil {
+			return a, err
+		}
+		a.Verdict, a.Grant, a.Reason = policy.Allow, uri.ID(), "a standing approval answers what would be asked: "+r.Reason
+	}
+	return a, nil
 }
 
 func policyAnswer(ctx context.Context, j Explainer, q policy.Question) (PolicyAnswer, error) {
@@ -220,17 +266,22 @@ func (n *Node) intentsOf(ctx context.Context, user, which string) ([]IntentView,
 
 // explainIntent judges an action once more, as it was judged.
 func (n *Node) explainIntent(ctx context.Context, j Explainer, v IntentView) (PolicyAnswer, error) {
-	q := policy.Question{Point: policy.PointTool, User: v.User, Agent: v.Agent, Lineage: v.Lineage, Args: v.Args, Attended: true,
-		Flow: policy.Flow{Fixed: v.Fixed, Open: v.Open}, At: v.Created, Tool: tool.Spec{Name: v.Tool, Effect: tool.Action}}
+	c := effect.Call{Name: v.Tool, Args: v.Args, Message: record.ConversationURI(v.Conversation), Request: request.Context{User: v.User}, Agent: v.Agent,
+		Lineage: v.Lineage, Attended: true, Flow: policy.Flow{Fixed: v.Fixed, Open: v.Open}, At: v.Created}
 	var err error
-	if q.Labels, err = message.ParseLabels(strings.Join(v.Labels, ",")); err != nil {
+	if c.Labels, err = message.ParseLabels(strings.Join(v.Labels, ",")); err != nil {
 		return PolicyAnswer{}, err
 	}
+	if !v.Undoes.Zero() {
+		c.Action = effect.ActionUndo
+	}
+	spec := tool.Spec{Name: v.Tool, Effect: tool.Action}
 	t, ok := n.callee(v.Agent, v.Tool)
 	if ok {
-		q.Tool = t.Spec()
+		spec = t.Spec()
 	}
-	a, err := policyAnswer(ctx, j, q)
+	c.Tool = capped{spec: spec} // its arguments were checked
+	a, err := n.ruled(ctx, j, policy.PointTool, c)
 	a.Recorded = &PolicyRecorded{Intent: v.ID.String(), State: string(v.State), Rule: v.Rule, Reason: v.Reason, Policy: v.Policy, At: v.Created, Gone: !ok}
 	return a, err
 }

@@ -39,11 +39,8 @@ func plans(name string) bool { return name == flow.PlanTool || name == flow.Extr
 // flowOf says where a call comes from. Nothing is read where nothing untrusted
 // was shown, or where nobody asks: a query that stays here.
 func (n *Node) flowOf(ctx context.Context, c *chat, inter id.ID, agentPath string, call agent.Call, spec tool.Spec) (policy.Flow, error) {
-	if !call.Labels.Has(message.Untrusted) {
-		return policy.Flow{Fixed: true}, nil
-	}
-	if spec.Effect == tool.Query && !spec.Out() {
-		return policy.Flow{Open: []string{""}, Why: "it was decided after something of others had been read"}, nil
+	if f, ok := plainFlow(call.Labels, spec); ok {
+		return f, nil
 	}
 	args, err := tool.Canonical(orEmptyObject(call.Args))
 	if err != nil {
@@ -67,6 +64,15 @@ func (n *Node) flowOf(ctx context.Context, c *chat, inter id.ID, agentPath strin
 		return ok && t.Spec().Effect == tool.Query && t.Spec().Source() == spec.Source()
 	})
 	return f, err
+}
+
+// plainFlow says where a call comes from, where its turn need not be read for
+// that. False: it need.
+func plainFlow(l message.Labels, spec tool.Spec) (policy.Flow, bool) {
+	if !l.Has(message.Untrusted) {
+		return policy.Flow{Fixed: true}, true
+	}
+	return policy.Flow{Open: []string{""}, Why: "it was decided after something of others had been read"}, spec.Effect == tool.Query && !spec.Out()
 }
 
 // asksToRead reports whether a call is a query that may be asked about for what

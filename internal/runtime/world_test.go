@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -166,7 +167,8 @@ type world struct {
 	more   []tool.Tool
 	judge  policy.Judge // nil: policy.Fixed
 
-	provider llm.Provider // nil: model
+	provider llm.Provider           // nil: model
+	order    atomic.Pointer[string] // what a tool that orders says is to be called
 }
 
 func newWorld(t testing.TB) *world {

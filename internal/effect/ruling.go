@@ -1,0 +1,157 @@
+package effect
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"steward/internal/fault"
+	"steward/internal/intent"
+	"steward/internal/policy"
+)
+
+// Ruling is what is decided about a call before it begins.
+type Ruling struct {
+	policy.Decision
+	Grant    string          // URI text of the standing approval that answers what a person would be asked
+	Question policy.Question // that policy was asked first
+}
+
+// Rule decides about a call as Run does at a point, records nothing and runs
+// nothing. Empty arguments are not checked. Error codes: those of the tool's
+// check of the arguments.
+func (e *Engine) Rule(ctx context.Context, point policy.Point, c Call) (Ruling, error) {
+	c = e.masked(c)
+	j := &job{e: e, c: c, spec: c.Tool.Spec(), args: []byte("{}")}
+	if strings.TrimSpace(string(c.Args)) != "" {
+		var err error
+		if j.args, err = e.check(&c, j.spec); err != nil {
+			return Ruling{}, err
+		}
+	}
+	r := Ruling{Question: j.question(point, c.Attended)}
+	if point == policy.PointIntent {
+		r.Decision = j.judge(ctx, point, c.Attended)
+	} else {
+		f := &flight{job: j, kept: j.draft(j.intentURI())}
+		var a *intent.Approval
+		if r.Decision, a = f.ruled(ctx); a != nil {
+			r.Grant = a.Grant
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return r, fault.Of(err)
+	}
+	return r, nil
+}
+
+// ruled decides about a call that has not begun: what policy and the tool's own
+// settings say, and the approval that answers what a person would be asked:
+// one that stands, or the wish by which the call is made. With nobody there,
+// such an approval speaks for him.
+func (f *flight) ruled(ctx context.Context) (policy.Decision, *intent.Approval) {
+	d := f.planned(ctx, f.c.Attended)
+	if f.unasked != nil && f.unasked.Verdict == policy.Ask {
+		if a := f.granted(ctx, *f.unasked); a != nil {
+			return *f.unasked, a
+		}
+	}
+	if d.Verdict != policy.Ask {
+		return d, nil
+	}
+	if d.Approvers != "" && f.e.opt.Directory == nil {
+		return policy.Decision{Verdict: policy.Deny, Rule: d.Rule, Version: d.Version,
+			Reason: "the group " + d.Approvers + " would have to allow it, and there are no groups here"}, nil
+	}
+	if a := f.wished(d); a != nil {
+		return d, a
+	}
+	return d, f.granted(ctx, d)
+}
+
+// judge judges the call. What is allowed is asked about all the same where the
+// tool wants that.
+func (j *job) judge(ctx context.Context, point policy.Point, attended bool) policy.Decision {
+	if why := j.barred(ctx); why != "" {
+		return policy.Decision{Verdict: policy.Deny, Reason: why, Rule: "tool.audience"}
+	}
+	d := j.verdict(ctx, point, attended)
+	switch {
+	case d.Verdict != policy.Allow || !j.spec.Asks:
+	case attended:
+		d.Verdict, d.Rule = policy.Ask, "tool.asks"
+		d.Reason = j.spec.Name + " is to be asked about each time, although policy allows it"
+	default:
+		d = policy.Decision{Verdict: policy.Deny, Reason: j.spec.Name + " is to be asked about each time, and nobody is there to be asked; " +
+			"use `steward chat` or a WebSocket client, where a person can be asked", Rule: "tool.asks", Version: d.Version}
+	}
+	return d
+}
+
+// barred says why the tool is not this user's to call, or nothing. No policy
+// can loosen that.
+func (j *job) barred(ctx context.Context) string {
+	user := j.c.Request.User
+	if j.spec.For.Admits(user, nil) {
+		return ""
+	}
+	groups, err := j.e.groupsOf(ctx, user)
+	switch {
+	case err != nil:
+		return "the groups of " + user + " cannot be told: " + err.Error()
+	case j.spec.For.Admits(user, groups):
+		return ""
+	}
+	return j.spec.Name + " works on what belongs to others: who declared it can name you, or a group of yours, under users or groups"
+}
+
+// planned judges an action that is called. Where a person is to be asked, or
+// would be, it names the group that answers at either point: one approval is
+// for both.
+func (j *job) planned(ctx context.Context, attended bool) policy.Decision {
+	d := j.judge(ctx, policy.PointTool, attended)
+	would := j.unasked
+	if d.Verdict != policy.Ask && would == nil {
+		return d
+	}
+	begin := j.judge(ctx, policy.PointIntent, attended)
+	if j.unasked != nil {
+		begin = *j.unasked
+	}
+	j.unasked = would
+	if begin.Verdict != policy.Ask || begin.Approvers == "" {
+		return d
+	}
+	asks := &d
+	if would != nil {
+		asks = would
+	}
+	*asks = policy.Stricter(*asks, policy.Decision{Verdict: policy.Allow, Obligations: policy.Obligations{Approvers: begin.Approvers}, Rule: begin.Rule})
+	return d
+}
+
+// verdict asks the judge. No answer in time, an error and an unknown verdict
+// all mean no.
+func (j *job) verdict(ctx context.Context, point policy.Point, attended bool) policy.Decision {
+	j.unasked = nil // what was asked before is not what is asked now
+	d, err := j.rule(ctx, j.question(point, attended))
+	switch {
+	case err != nil:
+		j.e.log.WarnContext(ctx, "judging a tool call failed: it is denied", "tool", j.spec.Name, "error", err)
+		return policy.Decision{Verdict: policy.Deny, Reason: "policy could not be asked: " + err.Error()}
+	case d.Verdict != policy.Allow && d.Verdict != policy.Ask && d.Verdict != policy.Deny:
+		return policy.Decision{Verdict: policy.Deny, Reason: fmt.Sprintf("policy gave no verdict that is known (%q)", d.Verdict), Rule: d.Rule, Version: d.Version}
+	case d.Verdict == policy.Ask && !attended:
+		asks := d
+		j.unasked = &asks
+		return policy.Decision{Verdict: policy.Deny, Rule: d.Rule, Version: d.Version,
+			Reason: "a person has to be asked, and nobody is there; use `steward chat` or a WebSocket client, where a person can be asked (" + d.Reason + ")"}
+	}
+	return d
+}
+
+// question is what policy is asked about the call.
+func (j *job) question(point policy.Point, attended bool) policy.Question {
+	return policy.Question{Point: point, User: j.c.Request.User, Agent: j.c.Agent, Lineage: j.c.Lineage, Tool: j.spec, Args: j.args,
+		Labels: j.c.Labels, Flow: j.c.Flow, Left: j.c.Left, Attended: attended, Action: j.c.Action, At: j.c.At}
+}
