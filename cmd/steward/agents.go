@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"steward/internal/catalog"
-	"steward/internal/conversation"
 	"steward/internal/face/terminal"
 	"steward/internal/identity"
 	"steward/internal/settings"
@@ -48,7 +47,7 @@ func (a *app) withAgents(ctx context.Context, do func(caller) error) error {
 // withCatalog runs do over the agents of a data folder that nobody else uses.
 func (a *app) withCatalog(ctx context.Context, set *settings.Loaded, st *sqlite.Store, do func(caller) error) error {
 	log := slog.New(slog.DiscardHandler) // what is wrong is listed
-	l := &local{store: st, keys: identity.New(st), log: log, shelf: shelf{a.user(), conversation.New(st, conversation.Options{})}}
+	l := &local{store: st, keys: identity.New(st), log: log, shelf: a.shelf(st)}
 	tools, err := l.tools(set)
 	if err == nil {
 		err = l.openPolicies(set, log)

@@ -10,7 +10,6 @@ import (
 	"os"
 	"time"
 
-	"steward/internal/conversation"
 	"steward/internal/effect"
 	"steward/internal/face/httpauth"
 	"steward/internal/id"
@@ -103,7 +102,7 @@ func (a *app) deciding(ctx context.Context, do func(api caller, alone bool) erro
 	}
 	log := a.logger(set, a.stderr)
 	return a.withStore(ctx, set, log, func(st *sqlite.Store) error {
-		n := decider{reader: reader{shelf: shelf{a.user(), conversation.New(st, conversation.Options{})}, store: st},
+		n := decider{reader: reader{shelf: a.shelf(st), store: st},
 			effects: effect.New(effect.Options{Store: st, Directory: identity.New(st), Log: log, ApprovalTimeout: set.Timeouts.Approval})}
 		return do(within(n, nil, nil, a.user(), slog.New(slog.DiscardHandler)), true)
 	}, func(r *remote) error { return do(r, false) })

@@ -16,6 +16,7 @@ import (
 	"steward/internal/audit"
 	"steward/internal/catalog"
 	"steward/internal/conversation"
+	"steward/internal/face/httpauth"
 	"steward/internal/face/openai"
 	"steward/internal/face/terminal"
 	"steward/internal/fault"
@@ -75,6 +76,21 @@ type shelf struct {
 	engine *conversation.Engine
 }
 
+func (a *app) shelf(st store.Store) shelf {
+	return shelf{a.user(), conversation.New(st, conversation.Options{Key: a.exportKey})}
+}
+
+// exportKey is the key by which exports are signed: a secret in a file of its
+// own in the data folder, made when it is first needed.
+func (a *app) exportKey() ([]byte, error) {
+	set, err := a.settings()
+	if err != nil {
+		return nil, err
+	}
+	key, err := httpauth.MakeSecret(set.Data, "export.key")
+	return []byte(key), err
+}
+
 func (s shelf) scope() store.Scope { return store.ForUser(s.user) }
 
 func (s shelf) Conversations(ctx context.Context, after store.Cursor, limit int) ([]record.Conversation, store.Cursor, error) {
@@ -129,7 +145,7 @@ func (a *app) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 		return nil, errors.Join(err, st.Close())
 	}
 	l := &local{audit: trail, store: st, keys: identity.New(st), log: log, grace: set.Timeouts.Shutdown,
-		shelf: shelf{a.user(), conversation.New(st, conversation.Options{})}}
+		shelf: a.shelf(st)}
 	if err := l.wire(ctx, a, set, log); err != nil {
 		return nil, errors.Join(err, l.closePolicies(), st.Close())
 	}
@@ -185,7 +201,8 @@ func (l *local) wire(ctx context.Context, a *app, set *settings.Loaded, log *slo
 	}
 	l.index = newIndex(set.Data, l.store, log)
 	l.node, err = runtime.Open(ctx, runtime.Options{
-		Secrets: a.hidden(), Anchor: l.anchor(set), AnchorEvery: set.Audit.AnchorEvery,
+		ExportKey: a.exportKey,
+		Secrets:   a.hidden(), Anchor: l.anchor(set), AnchorEvery: set.Audit.AnchorEvery,
 		Search: l.index, Erased: l.index.Catch,
 		Idle:            a.idle,
 		ApprovalTimeout: set.Timeouts.Approval,

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"steward/internal/conversation"
 	"steward/internal/store/sqlite"
 )
 
@@ -31,7 +30,7 @@ func words(list ...string) completer {
 // their titles.
 func (a *app) completeConversations(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return a.offerStored(c, func(ctx context.Context, st *sqlite.Store) ([]cobra.Completion, error) {
-		list, err := summaries(ctx, shelf{a.user(), conversation.New(st, conversation.Options{})}, 30)
+		list, err := summaries(ctx, a.shelf(st), 30)
 		if err != nil {
 			return nil, err
 		}

@@ -55,7 +55,7 @@ func (a *app) withShelf(ctx context.Context, do func(shelf) error) error {
 	if st == nil {
 		return fault.New(fault.NotFound, "conversation_not_found", "there is no conversation yet").With(`begin one: steward ask "…"`)
 	}
-	return errors.Join(do(shelf{a.user(), conversation.New(st, conversation.Options{})}), st.Close())
+	return errors.Join(do(a.shelf(st)), st.Close())
 }
 
 // summary is a conversation as the list shows it.
@@ -83,7 +83,7 @@ func (a *app) listConversations() *cobra.Command {
 			}
 			list := []summary{}
 			if st != nil {
-				list, err = summaries(c.Context(), shelf{a.user(), conversation.New(st, conversation.Options{})}, limit)
+				list, err = summaries(c.Context(), a.shelf(st), limit)
 				if err = errors.Join(err, st.Close()); err != nil {
 					return err
 				}

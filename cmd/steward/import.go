@@ -26,7 +26,8 @@ func (a *app) importCommand() *cobra.Command {
 		Long: "Import conversations: Steward's own exports, conversations.json of ChatGPT and of Claude (also in the\n" +
 			"zip file in which they come), lists of messages with role and content as OpenAI's, and files with one\n" +
 			"of these per line. What a file is, is seen from its content. - stands for standard input.\n\n" +
-			"Every import makes new conversations. What was not written by you is marked as untrusted.",
+			"Every import makes new conversations. What was not written by you is marked as untrusted; an export of\n" +
+			"your own from this data folder, unchanged, comes back as it was.",
 		Example: "  steward import chatgpt-export.zip\n  steward import backup/*.json --json",
 		RunE: func(c *cobra.Command, args []string) error {
 			if !slices.Contains(exchange.Formats(), format) {

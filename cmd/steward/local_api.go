@@ -227,7 +227,7 @@ func (a *app) looking(ctx context.Context, which string, do func(talk) error) er
 }
 
 func (a *app) look(ctx context.Context, st *sqlite.Store, which string, do func(talk) error) error {
-	s := shelf{a.user(), conversation.New(st, conversation.Options{})}
+	s := a.shelf(st)
 	t, err := a.about(ctx, within(reader{shelf: s, store: st}, nil, nil, s.user, slog.New(slog.DiscardHandler)), s.reader(), which)
 	if err != nil {
 		return err

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"steward/internal/conversation"
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -128,7 +127,7 @@ func (a *app) withLog(ctx context.Context, do func(shelf, *worklog.Engine) error
 	}
 	specs, err := a.specs()
 	if err == nil {
-		err = do(shelf{a.user(), conversation.New(st, conversation.Options{})}, worklog.New(st, func(name string) (tool.Spec, bool) {
+		err = do(a.shelf(st), worklog.New(st, func(name string) (tool.Spec, bool) {
 			s, ok := specs[name]
 			return s, ok
 		}))

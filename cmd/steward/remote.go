@@ -17,7 +17,6 @@ import (
 
 	"github.com/coder/websocket"
 
-	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/identity"
@@ -77,7 +76,7 @@ func (a *app) join(set *settings.Loaded, log *slog.Logger) (*remote, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &remote{shelf: shelf{a.user(), conversation.New(st, conversation.Options{})}, store: st,
+	return &remote{shelf: a.shelf(st), store: st,
 		wire: wire{url: n.URL, token: token, http: &http.Client{Transport: &http.Transport{}}}}, nil
 }
 

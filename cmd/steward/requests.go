@@ -13,7 +13,6 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 
-	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
@@ -85,7 +84,7 @@ func (a *app) withRequests(ctx context.Context, do func(*sqlite.Store, shelf) er
 	if err != nil || st == nil {
 		return err
 	}
-	return errors.Join(do(st, shelf{a.user(), conversation.New(st, conversation.Options{})}), st.Close())
+	return errors.Join(do(st, a.shelf(st)), st.Close())
 }
 
 func (a *app) showRequest() *cobra.Command {

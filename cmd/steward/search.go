@@ -14,7 +14,6 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 
-	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
@@ -74,7 +73,7 @@ func (a *app) search(ctx context.Context, text string, f searchFlags) error {
 	if st == nil {
 		return a.printHits(search.Page{}, f.limit)
 	}
-	page, err := a.find(ctx, shelf{a.user(), conversation.New(st, conversation.Options{})}, st, q, f)
+	page, err := a.find(ctx, a.shelf(st), st, q, f)
 	if err = errors.Join(err, st.Close()); err != nil {
 		return err
 	}

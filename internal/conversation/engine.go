@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 
+	"steward/internal/exchange"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/record"
@@ -21,7 +22,10 @@ type Options struct {
 	Tools func(agent, name string) (tool.Tool, bool)
 	// Names are the names of all tools of an agent. May be nil.
 	Names func(agent string) []string
-	Log   *slog.Logger // nil: slog.Default()
+	// Key signs exports, so that they can be believed when they come back.
+	// nil: they are not signed, and none is believed.
+	Key func() ([]byte, error)
+	Log *slog.Logger // nil: slog.Default()
 }
 
 // Engine reads and writes conversations. Safe for concurrent use; of one
@@ -46,6 +50,18 @@ func New(s store.Store, opt Options) *Engine {
 		opt.Log = slog.Default()
 	}
 	return &Engine{store: s, opt: opt}
+}
+
+// seal signs and verifies exports of the space that a scope writes.
+func (e *Engine) seal(sc store.Scope) (exchange.Seal, error) {
+	if e.opt.Key == nil {
+		return nil, nil
+	}
+	key, err := e.opt.Key()
+	if err != nil {
+		return nil, err
+	}
+	return exchange.NewSeal(key, string(sc.Write)), nil
 }
 
 // Get returns a conversation. One that is deleted, or lies outside the scope,

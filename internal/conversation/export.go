@@ -192,7 +192,11 @@ func (x *exporter) deleted(pos int64) bool {
 
 // json writes everything.
 func (x *exporter) json(out io.Writer) error {
-	w := exchange.NewWriter(out, &x.c)
+	seal, err := x.engine.seal(x.sc)
+	if err != nil {
+		return err
+	}
+	w := exchange.NewWriter(out, &x.c, seal)
 	for i := range x.branches {
 		w.Branch(&x.branches[i])
 	}

@@ -68,6 +68,7 @@ type importer struct {
 	c        record.Conversation
 	branches int
 	notes    []exchange.Note
+	trust    bool // it comes back as this Steward exported it for the same space
 
 	batch  []store.Change
 	bytes  int
@@ -165,7 +166,9 @@ func (im *importer) message(inter id.ID, m *message.Message, at record.Point) (r
 		place = &store.Place{List: record.BranchURI(im.conv, at.Branch), Pos: at.Pos}
 		im.c.Last = max(im.c.Last, at.Pos)
 	}
-	distrust(m.Blocks)
+	if !im.trust {
+		distrust(m.Blocks)
+	}
 	return u, im.put(putMessage(u, m, place))
 }
 
@@ -180,10 +183,46 @@ func distrust(blocks []message.Block) {
 	}
 }
 
+// distrustAll marks what is stored already of an export that, as its end
+// tells, was changed.
+func (im *importer) distrustAll() error {
+	im.trust = false
+	if err := im.flush(); err != nil {
+		return err
+	}
+	for it, err := range store.Items(im.ctx, im.engine.store, im.sc, store.Query{Under: record.ConversationURI(im.conv)}) {
+		if err != nil {
+			return err
+		}
+		switch it.URI.Type() {
+		case record.TypeMessage:
+			m, err := record.DecodeMessage(it.URI, it.Body)
+			if err != nil {
+				return err
+			}
+			distrust(m.Blocks)
+			ch := putMessage(it.URI, m, nil)
+			ch.If = store.If{Version: it.Version}
+			if err := im.put(ch); err != nil {
+				return err
+			}
+		case typeRest:
+			body, err := distrustRest(it.Body)
+			if err != nil {
+				return err
+			}
+			if err := im.put(store.Change{URI: it.URI, Body: body}); err != nil {
+				return err
+			}
+		}
+	}
+	return im.flush()
+}
+
 // own imports Steward's own export.
 func (im *importer) own(o *exchange.Own, owner string, now time.Time) error {
 	c := o.Conversation
-	c.Owner = owner
+	c.Owner, im.trust = owner, o.Signed
 	if err := im.begin(c, now); err != nil {
 		return err
 	}
@@ -228,6 +267,11 @@ func (im *importer) own(o *exchange.Own, owner string, now time.Time) error {
 			return im.named(err)
 		}
 	}
+	if im.trust && !o.Signed {
+		if err := im.distrustAll(); err != nil {
+			return err
+		}
+	}
 	for _, t := range synthetic {
 		if err := im.finishTurn(t, now); err != nil {
 			return err
@@ -238,6 +282,9 @@ func (im *importer) own(o *exchange.Own, owner string, now time.Time) error {
 	}
 	if err := im.ownMarks(o); err != nil {
 		return err
+	}
+	if !im.trust && im.engine.opt.Key != nil {
+		im.note("it is not as this Steward exported it for you: all of it is marked as untrusted")
 	}
 	for i := range o.Branches {
 		if err := im.interrupt(&o.Branches[i], now); err != nil {
@@ -316,9 +363,11 @@ func (im *importer) ownMessage(move *strings.Replacer, p exchange.Placed) error 
 		if r.Block < 0 || r.Block >= len(p.Message.Blocks) {
 			return fmt.Errorf("message %s keeps the rest of a call that it does not make", p.Message.ID)
 		}
-		body, err := distrustRest(r.Body)
-		if err != nil {
-			return fmt.Errorf("the rest of a result of message %s: %w", p.Message.ID, err)
+		body := r.Body
+		if !im.trust {
+			if body, err = distrustRest(body); err != nil {
+				return fmt.Errorf("the rest of a result of message %s: %w", p.Message.ID, err)
+			}
 		}
 		if err := im.put(store.Change{URI: u.Child(typeRest, fmt.Sprint(r.Block)), Body: body, If: store.If{Absent: true}}); err != nil {
 			return err
@@ -473,6 +522,11 @@ func oneLine(s string) string {
 // does not end the sequence; one of the store, or of the context, does.
 func (e *Engine) ImportAll(ctx context.Context, sc store.Scope, owner string, r io.Reader, o exchange.Options) iter.Seq2[Imported, error] {
 	return func(yield func(Imported, error) bool) {
+		var err error
+		if o.Seal, err = e.seal(sc); err != nil {
+			yield(Imported{}, err)
+			return
+		}
 		for chat, err := range exchange.Read(r, o) {
 			var got Imported
 			if err == nil {

@@ -240,7 +240,27 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		same(t, second, again, export(t, e, third.Conversation.ID), third.Conversation.ID)
+		restored(t, conversation.New(db, conversation.Options{Key: func() ([]byte, error) { return []byte("key"), nil }}), a.conv)
 	})
+}
+
+// restored checks that a signed export comes back with its labels.
+func restored(t errorer, e *conversation.Engine, conv id.ID) {
+	t.Helper()
+	body := func(text string) string { return text[:strings.LastIndex(text, "\n\"mac\":")] }
+	signed := regexp.MustCompile(`\n"signed":"[0-9a-f]*",`)
+	text := export(t, e, conv)
+	for got, err := range e.ImportAll(context.Background(), anna, "anna", strings.NewReader(text), exchange.Options{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := got.Conversation.ID
+		want := strings.ReplaceAll(signed.ReplaceAllString(body(text), ""), conv.String(), "C")
+		again := strings.ReplaceAll(signed.ReplaceAllString(body(export(t, e, x)), ""), x.String(), "C")
+		if want != again {
+			t.Fatalf("exported\n%s\nand restored\n%s", want, again)
+		}
+	}
 }
 
 // deletions reports whether something of a conversation was deleted.

@@ -76,6 +76,7 @@ type Options struct {
 	Format   string // one of Formats; empty: Auto
 	MaxChat  int    // bytes of JSON of one chat (or of one message of Steward's own); 0: 64 MiB
 	MaxTotal int64  // bytes of the whole, unpacked; 0: 4 GiB
+	Seal     Seal   // under which exports of our own verify; nil: none does
 	TempDir  string // where a zip file that comes as a stream is kept meanwhile; empty: the system's place
 
 	// Tell is told what concerns no single chat, such as files of an archive

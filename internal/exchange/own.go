@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
+	"io"
 	"iter"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -28,6 +30,10 @@ type Own struct {
 	Marks        []record.Mark
 	Pins         []record.Pin
 	Summaries    []Placed // messages that stand for others: in no branch's list
+
+	// Signed says that what was read so far verifies. It is settled when
+	// Messages has ended.
+	Signed bool
 
 	// Messages yields the messages of all branches, in the order of their
 	// positions. It may be asked once. An error concerns the rest.
@@ -110,6 +116,9 @@ func (r *reader) own(s *splitter) error {
 		r.ended = true // what follows has a form that is not known
 		return nil
 	}
+	if b.own.Version == Version {
+		b.sum = r.Seal.begin()
+	}
 	c, err := b.head()
 	if err != nil {
 		if f := fault.Of(err); f.Code == "import_not_json" || f.Code == "import_unreadable" || f.Code == "import_too_large" {
@@ -131,6 +140,7 @@ type ownReader struct {
 	listed bool // the list of messages was begun
 	closed bool // and ended, or there is none
 	past   int64
+	sum    hash.Hash // of what was read; nil: nothing verifies
 }
 
 func (b *ownReader) version(v []byte) error {
@@ -161,6 +171,7 @@ func (b *ownReader) head() (*Chat, error) {
 				return nil, err
 			}
 			b.listed = true
+			b.add(`"messages":[`, nil)
 			break
 		}
 		v, err := b.s.value(b.total)
@@ -172,6 +183,11 @@ func (b *ownReader) head() (*Chat, error) {
 			return nil, err
 		}
 		b.total -= len(v)
+		if name == "signed" {
+			b.own.Signed = fits(v, b.sum)
+			continue
+		}
+		b.add(`"`+name+`":`, v)
 		if err := b.member(name, v); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -299,7 +315,10 @@ func (b *ownReader) messages(yield func(Placed, error) bool) {
 		more, err := b.s.more(']', n == 1 && b.past == 0)
 		if err == nil && !more {
 			b.listed = false
-			return
+			b.add("\n]", nil)
+			if err = b.verify(); err == nil {
+				return
+			}
 		}
 		b.past++
 		var p Placed
@@ -317,6 +336,37 @@ func (b *ownReader) messages(yield func(Placed, error) bool) {
 	}
 }
 
+// add takes up what is signed: each member and message as Writer writes it.
+func (b *ownReader) add(lead string, v []byte) {
+	if b.sum != nil {
+		io.WriteString(b.sum, lead) //nolint:errcheck // a hash takes everything
+		b.sum.Write(v)              //nolint:errcheck
+	}
+}
+
+// verify reads the signature behind the messages. Nothing may follow it.
+func (b *ownReader) verify() error {
+	ours := b.own.Signed
+	b.own.Signed = false
+	if c, err := b.s.next(); !ours || err != nil || c != ',' {
+		return nil // skip reads what there is
+	}
+	if err := b.s.expect(','); err != nil {
+		return err
+	}
+	name, err := b.s.memberName()
+	if err != nil {
+		return err
+	}
+	v, err := b.s.value(1 << 10)
+	if err != nil && !errors.Is(err, errOversize) {
+		return err
+	}
+	c, err := b.s.next()
+	b.own.Signed = err == nil && c == '}' && name == "mac" && fits(v, b.sum)
+	return nil
+}
+
 // message reads one message with its place.
 func (b *ownReader) message() (Placed, error) {
 	at := b.s.at()
@@ -327,6 +377,11 @@ func (b *ownReader) message() (Placed, error) {
 	}
 	if err != nil {
 		return Placed{}, err
+	}
+	if b.past == 1 {
+		b.add("\n", raw)
+	} else {
+		b.add(",\n", raw)
 	}
 	p, err := placed(raw, b.past)
 	if err != nil {

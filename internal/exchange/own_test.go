@@ -38,8 +38,7 @@ func readOwn(t errorer, in string, o exchange.Options) ([]whole, []error) {
 		if c.Own == nil || c.Source != exchange.Steward || c.SourceID != c.Own.Conversation.ID.String() {
 			t.Fatalf("%+v", c)
 		}
-		w := whole{Own: *c.Own}
-		w.Own.Messages = nil
+		var w whole
 		for p, err := range c.Own.Messages {
 			if err != nil {
 				errs = append(errs, err)
@@ -47,6 +46,8 @@ func readOwn(t errorer, in string, o exchange.Options) ([]whole, []error) {
 			}
 			w.messages = append(w.messages, p)
 		}
+		w.Own = *c.Own // settled only now
+		w.Own.Messages = nil
 		out = append(out, w)
 	}
 	return out, errs
@@ -58,10 +59,12 @@ type errorer interface {
 	Fatalf(string, ...any)
 }
 
-func written(t errorer, w *whole) string {
+func written(t errorer, w *whole) string { return sealed(t, w, nil) }
+
+func sealed(t errorer, w *whole, seal exchange.Seal) string {
 	t.Helper()
 	var b bytes.Buffer
-	x := exchange.NewWriter(&b, &w.Conversation)
+	x := exchange.NewWriter(&b, &w.Conversation, seal)
 	for i := range w.Branches {
 		x.Branch(&w.Branches[i])
 	}
@@ -264,7 +267,7 @@ func (f *failing) Write(b []byte) (int, error) {
 
 func TestWriterFails(t *testing.T) {
 	_, w := example(t)
-	x := exchange.NewWriter(&failing{100}, &w.Conversation)
+	x := exchange.NewWriter(&failing{100}, &w.Conversation, nil)
 	var err error
 	for range 1000 {
 		if err = x.Message(w.messages[0]); err != nil {

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bufio"
+	"hash"
 	"io"
 	"strconv"
 
@@ -17,16 +18,28 @@ import (
 // error of the stream.
 type Writer struct {
 	w    *bufio.Writer
-	list string // the list that is open
-	buf  []byte // of the newest message
+	sum  hash.Hash // nil: it is not signed
+	list string    // the list that is open
+	buf  []byte    // of the newest message
 }
 
-// NewWriter begins the export of a conversation.
-func NewWriter(w io.Writer, c *record.Conversation) *Writer {
-	x := &Writer{w: bufio.NewWriterSize(w, 32<<10)}
-	x.w.WriteString(`{"steward_export":2,"id":"` + c.ID.String() + `","conversation":`)
-	x.w.Write(record.Encode(c))
+// NewWriter begins the export of a conversation, signed under a seal.
+func NewWriter(w io.Writer, c *record.Conversation, seal Seal) *Writer {
+	x := &Writer{w: bufio.NewWriterSize(w, 32<<10), sum: seal.begin()}
+	x.w.WriteString(`{"steward_export":2,`)
+	x.put(`"id":"` + c.ID.String() + `"`)
+	x.w.WriteByte(',')
+	x.put(`"conversation":`)
+	x.put(string(record.Encode(c)))
 	return x
+}
+
+// put writes what is signed.
+func (x *Writer) put(s string) {
+	x.w.WriteString(s)
+	if x.sum != nil {
+		io.WriteString(x.sum, s) //nolint:errcheck // a hash takes everything
+	}
 }
 
 // Branch adds a branch.
@@ -79,17 +92,29 @@ func (x *Writer) Close() error {
 	if x.list != "messages" {
 		x.open("messages")
 	}
-	x.w.WriteString("\n]}\n")
+	x.put("\n]")
+	x.sign("mac")
+	x.w.WriteString("}\n")
 	return x.w.Flush()
 }
 
 // open ends the list that is open and begins another.
 func (x *Writer) open(list string) {
 	if x.list != "" {
-		x.w.WriteString("\n]")
+		x.put("\n]")
 	}
-	x.list = list
-	x.w.WriteString(",\n\"" + list + "\":[")
+	if x.list = list; list == "messages" {
+		x.sign("signed") // so that who reads it knows at once whether the rest is worth believing
+	}
+	x.w.WriteString(",\n")
+	x.put(`"` + list + `":[`)
+}
+
+// sign writes a member that signs what was written so far.
+func (x *Writer) sign(name string) {
+	if x.sum != nil {
+		x.w.WriteString(",\n\"" + name + `":` + signature(x.sum))
+	}
 }
 
 func (x *Writer) line(list string, v any) { x.write(list, record.Encode(v)) }
@@ -97,9 +122,9 @@ func (x *Writer) line(list string, v any) { x.write(list, record.Encode(v)) }
 func (x *Writer) write(list string, line []byte) {
 	if x.list != list {
 		x.open(list)
-		x.w.WriteByte('\n')
+		x.put("\n")
 	} else {
-		x.w.WriteString(",\n")
+		x.put(",\n")
 	}
-	x.w.Write(line)
+	x.put(string(line))
 }

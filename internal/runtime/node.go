@@ -78,6 +78,9 @@ type Options struct {
 	// Erased is called when something was erased for good: it returns when
 	// what is derived from it is gone too. May be nil.
 	Erased func(context.Context) error
+	// ExportKey returns the key by which exports are signed and believed again.
+	// nil: none is.
+	ExportKey func() ([]byte, error)
 	// Secrets hides what must not be recorded, told or sent; nil: there are
 	// none. secret.Masker is one.
 	Secrets Secrets
@@ -154,7 +157,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	}
 	n.effects = effect.New(effect.Options{Store: opt.Store, Judge: judgeOf(opt.Judge), ApprovalTimeout: opt.ApprovalTimeout,
 		Directory: opt.People, Tool: n.callee, Mask: n.mask(), Log: opt.Log})
-	n.conversations = conversation.New(opt.Store, conversation.Options{Tools: n.toolOf, Names: n.namesOf, Log: opt.Log})
+	n.conversations = conversation.New(opt.Store, conversation.Options{Tools: n.toolOf, Names: n.namesOf, Key: opt.ExportKey, Log: opt.Log})
 	if err := opt.Tools.Add(n.effects.ReadTool()); err != nil {
 		return nil, err
 	}

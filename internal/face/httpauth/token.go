@@ -28,14 +28,16 @@ func TokenFile(folder string) string { return filepath.Join(folder, tokenFile) }
 // owner can read, that belongs to somebody else, or that holds anything but a
 // whole token is refused. Errors: token_missing (NotFound), token_unusable
 // (Denied; Unavailable where the system could not read it now).
-func ReadToken(folder string) (string, error) {
-	path := TokenFile(folder)
+func ReadToken(folder string) (string, error) { return readSecret(folder, tokenFile) }
+
+func readSecret(folder, name string) (string, error) {
+	path := filepath.Join(folder, name)
 	kind := fault.Denied
 	b, err := secret.ReadPrivate(path)
 	token := strings.TrimSpace(string(b))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", fault.New(fault.NotFound, "token_missing", "the data folder %s has no token", folder).
+		return "", fault.New(fault.NotFound, "token_missing", "the data folder %s has no %s", folder, name).
 			With("steward token makes one; --data names another folder")
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.EIO):
 		kind = fault.Unavailable
@@ -45,26 +47,29 @@ func ReadToken(folder string) (string, error) {
 	default:
 		return token, nil
 	}
-	return "", fault.New(kind, "token_unusable", "the token cannot be used: %w", err).
-		With("call as the user who runs Steward; steward token --new replaces the file")
+	return "", fault.New(kind, "token_unusable", "the %s cannot be used: %w", name, err).
+		With("call as the user who runs Steward; steward token --new replaces a token")
 }
 
 // MakeToken returns the token of a data folder, and makes it where there is
 // none. Errors: token_unusable, token_unwritable.
-func MakeToken(folder string) (string, error) {
-	if token, err := ReadToken(folder); !fault.HasCode(err, "token_missing") {
+func MakeToken(folder string) (string, error) { return MakeSecret(folder, tokenFile) }
+
+// MakeSecret is MakeToken for a secret in a file of another name.
+func MakeSecret(folder, name string) (string, error) {
+	if token, err := readSecret(folder, name); !fault.HasCode(err, "token_missing") {
 		return token, err
 	}
 	// Of two processes that make it at once, one wins.
-	if err := writeToken(folder, os.Link); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := writeSecret(folder, name, os.Link); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", unwritable(folder, err)
 	}
-	return ReadToken(folder)
+	return readSecret(folder, name)
 }
 
 // NewToken replaces the token of a data folder. Errors: token_unwritable.
 func NewToken(folder string) (string, error) {
-	if err := writeToken(folder, os.Rename); err != nil {
+	if err := writeSecret(folder, tokenFile, os.Rename); err != nil {
 		return "", unwritable(folder, err)
 	}
 	return ReadToken(folder)
@@ -75,8 +80,8 @@ func unwritable(folder string, err error) error {
 		With("make the data folder %s writable", folder)
 }
 
-// writeToken writes a whole file of mode 0600 and puts it in place.
-func writeToken(folder string, place func(from, to string) error) error {
+// writeSecret writes a whole file of mode 0600 and puts it in place.
+func writeSecret(folder, name string, place func(from, to string) error) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
@@ -89,5 +94,5 @@ func writeToken(folder string, place func(from, to string) error) error {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	return place(f.Name(), TokenFile(folder))
+	return place(f.Name(), filepath.Join(folder, name))
 }

@@ -1,0 +1,94 @@
+package edge_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"steward/test/edge"
+)
+
+// imported imports a file as whoever the header names, and reports whether
+// every message of it is untrusted, or none.
+func imported(n *edge.Node, text string, auth ...string) (foreign bool) {
+	n.T.Helper()
+	req, err := http.NewRequestWithContext(n.T.Context(), "POST", n.URL+"/api/v1/import", strings.NewReader(text))
+	if err != nil {
+		n.T.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/octet-stream")
+	req.Header.Set("Authorization", "Bearer "+n.Token())
+	for i := 0; i < len(auth); i += 2 {
+		req.Header.Set(auth[i], auth[i+1])
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		n.T.Fatal(err)
+	}
+	defer res.Body.Close()
+	var rep struct{ Imported []struct{ ID string } }
+	if err := json.NewDecoder(res.Body).Decode(&rep); err != nil || len(rep.Imported) != 1 {
+		n.T.Fatalf("%d %+v %v", res.StatusCode, rep, err)
+	}
+	status, b := n.HTTP("GET", "/api/v1/conversations/"+rep.Imported[0].ID+"/messages", nil, auth...)
+	var page struct{ Messages []json.RawMessage }
+	if err := json.Unmarshal(b, &page); status != 200 || err != nil || len(page.Messages) < 3 {
+		n.T.Fatalf("%d %s %v", status, b, err)
+	}
+	marked := 0
+	for _, m := range page.Messages {
+		if strings.Contains(string(m), `"untrusted"`) {
+			marked++
+		}
+	}
+	if marked != 0 && marked != len(page.Messages) {
+		n.T.Fatalf("%d of %d messages are untrusted", marked, len(page.Messages))
+	}
+	return marked > 0
+}
+
+func TestARestoredConversationHasItsRights(t *testing.T) {
+	t.Parallel()
+	n := edge.New(t, edge.Options{Model: talker(t)})
+	n.Serve()
+	c := n.Dial()
+	conv := c.Turn(map[string]any{"content": "the first"}, nil).Conversation
+	for _, text := range []string{"the second", "the third"} {
+		c.Turn(map[string]any{"content": text, "conversation_id": conv}, nil)
+	}
+	text := n.Must("conversations", "export", conv)
+	if st, err := os.Stat(n.Data("export.key")); err != nil || st.Mode().Perm() != 0o600 {
+		t.Fatalf("%v %v", st, err)
+	}
+	n.Must("conversations", "delete", "--yes", "--erase", conv)
+	if imported(n, text) {
+		t.Error("what this Steward exported for the same user came back as foreign")
+	}
+	var ada struct{ Secret string }
+	if err := json.Unmarshal([]byte(n.Must("keys", "create", "--user", "ada", "--json")), &ada); err != nil || ada.Secret == "" {
+		t.Fatalf("%+v %v", ada, err)
+	}
+	if !imported(n, text, "Authorization", "Bearer "+ada.Secret) {
+		t.Error("another user's import came back as her own")
+	}
+	lines := strings.SplitAfter(text, "\n")
+	at := len(lines) - 5 // the last message but one
+	edits := map[string]string{
+		"a word":         strings.Replace(text, "the second", "the sekond", 1),
+		"the last word":  strings.Replace(text, "You said the third", "You said the thirt", 1),
+		"its title":      strings.Replace(text, `"title":"the first"`, `"title":"the fisrt"`, 1),
+		"a line removed": strings.Join(append(append([]string{}, lines[:at]...), lines[at+1:]...), ""),
+		"a line moved":   strings.Join(append(append(append([]string{}, lines[:at-1]...), lines[at], lines[at-1]), lines[at+1:]...), ""),
+		"the end cut":    strings.Join(append(append([]string{}, lines[:at]...), strings.Replace(lines[at], "},\n", "}\n", 1), strings.Join(lines[at+2:], "")), ""),
+		"no signature":   text[:strings.LastIndex(text, `,`)] + "}",
+	}
+	for name, edited := range edits {
+		if edited == text {
+			t.Errorf("%s: nothing was edited", name)
+		} else if !imported(n, edited) {
+			t.Errorf("%s: what was edited came back as the user's own", name)
+		}
+	}
+}
