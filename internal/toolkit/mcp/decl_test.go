@@ -1,16 +1,13 @@
 package mcp
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,67 +101,6 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
-const servers = "\xef\xbb\xbf" + `{
-	// as editors write it
-	"$schema": "https://example.org/x.json",
-	"mcpServers": {
-		"files": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "/data"], "env": {"A": "${env:A}"}, "autoApprove": ["x"], "timeout": 30000,},
-		"Git Hub": {"type": "streamableHttp", "url": "https://example.org/mcp", "headers": {"Authorization": "Bearer ${input:token}"}, "timeout": "90s", "idle": "1h"},
-		"own": {"command": ["python", "x.py"], "cwd": "/srv", "tools": ["read_*"], "effects": {"write": "query"}, "sandbox": {"network": true, "limits": {"memory": 1000, "cpu": "2m"}}}, /* all
-		of it */
-		"off": {"command": "x", "disabled": true}, "off2": {"command": "x", "enabled": false}, "un": {"command": "x", "unsandboxed": true, "transport": "stdio"},
-	},
-	"inputs": [],
-}`
-
-func TestParseServers(t *testing.T) {
-	got, notes, err := ParseServers([]byte(servers))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]Decl{
-		"files":   {Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "/data"}, Env: map[string]string{"A": "${env:A}"}},
-		"Git Hub": {Type: "http", URL: "https://example.org/mcp", Headers: map[string]string{"Authorization": "Bearer ${input:token}"}, Timeout: 90 * time.Second, Idle: time.Hour},
-		"own": {Command: []any{"python", "x.py"}, Cwd: "/srv", Tools: []string{"read_*"}, Effects: map[string]tool.Effect{"write": "query"},
-			Sandbox: &Sandbox{Network: true, Limits: sandbox.Limits{Memory: 1000, CPU: 2 * time.Minute}}},
-		"un": {Type: "stdio", Command: "x", Unsandboxed: true},
-	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v", got)
-	}
-	if !slices.Equal(notes, []string{"files: autoApprove is not understood", `files: timeout is a number, which may mean seconds or less: write "90s"`,
-		"off: it is disabled", "off2: it is disabled", "inputs is not understood"}) {
-		t.Errorf("%q", notes)
-	}
-	if got, _, err := ParseServers([]byte(`{"servers":{"a":{"command":"x"}}}`)); err != nil || got["a"].Command != "x" {
-		t.Errorf("%+v, %v", got, err)
-	}
-}
-
-func TestParseServersRefuses(t *testing.T) {
-	for text, want := range map[string]string{
-		``:                                  "EOF",
-		`[]`:                                "an object is expected",
-		`{}`:                                "there is no member mcpServers",
-		`{"mcpServers":{}} x`:               "something follows",
-		`{"mcpServers":{}`:                  "EOF",
-		`{"mcpServers":{},"mcpServers":{}}`: "duplicate",
-		`{"mcpServers":[]}`:                 "an object is expected",
-		`{"mcpServers":{"a":1}}`:            "an object is expected",
-		`{"mcpServers":{"a":{}}}`:           "either a command or a url",
-		`{"mcpServers":{"a":{"command":"x","args":"y"}}}`:              "args",
-		`{"mcpServers":{"a":{"command":"x","timeout":"soon"}}}`:        "no duration",
-		`{"mcpServers":{"a":{"command":"x","sandbox":{"sky":1}}}}`:     "sandbox",
-		`{"mcpServers":{"a-b":{"command":"x"},"a_b":{"command":"x"}}}`: "the same names",
-		`{"mcpServers":{"ä":{"command":"x"}}}`:                         "look like others",
-		`{"mcpServers":{"a":{"command":"x"} /* open`:                   "",
-	} {
-		if _, _, err := ParseServers([]byte(text)); !fault.HasCode(err, "mcp_servers_invalid") || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v; want %s", text, err, want)
-		}
-	}
-}
-
 func TestEditServers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcp.json")
 	all := Decl{Command: []string{"a", "b"}, Args: []string{"<&>"}, Env: map[string]string{"A": "b"}, Cwd: "/x", Tools: []string{"t"},
@@ -177,10 +113,11 @@ func TestEditServers(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	b, _ := os.ReadFile(file)
-	got, notes, err := ParseServers(b)
-	all.Command = []any{"a", "b"}
-	if err != nil || len(notes) > 0 || !reflect.DeepEqual(got["one"], all) {
-		t.Errorf("%s\n%+v, %v, %v", b, got, notes, err)
+	const want = `{"mcpServers": {"one": {"command": ["a", "b"], "args": ["<&>"], "env": {"A": "b"}, "cwd": "/x", "tools": ["t"], "effects": {"t": "query"},
+		"timeout": "1m0s", "idle": "1h0m0s", "sandbox": {"network": true, "read": ["/r"], "write": ["/w"],
+		"limits": {"memory": 1, "cpu": "1m0s", "processes": 2, "output": 3, "file_size": 4, "files": 5}}}}}`
+	if !sameJSON(t, want, string(b)) {
+		t.Errorf("%s\nwant %s", b, want)
 	}
 	for code, err := range map[string]error{
 		"mcp_server_exists":   AddServer(file, "one", Decl{Command: "x"}),
@@ -243,8 +180,9 @@ func TestEditKeepsTheRest(t *testing.T) {
 			t.Fatal(err)
 		}
 		with, _ := os.ReadFile(link)
-		got, _, err := ParseServers(with)
-		if err != nil || len(got) != len(names)+1 {
+		var file map[string]json.RawMessage
+		var got map[string]json.RawMessage
+		if err := errors.Join(json.Unmarshal(with, &file), json.Unmarshal(file[section], &got)); err != nil || len(got) != len(names)+1 {
 			t.Fatalf("%s: %v", with, err)
 		}
 		if err := RemoveServer(link, "zz"); err != nil {
@@ -261,106 +199,11 @@ func TestEditKeepsTheRest(t *testing.T) {
 	})
 }
 
-func FuzzParseServers(f *testing.F) {
-	f.Add([]byte(servers))
-	f.Add([]byte(`{"mcpServers":{"a":{"command":"x" // y
-	,}}}`))
-	f.Add([]byte(`{"servers":/*`))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		servers, _, err := ParseServers(b)
-		if err != nil && !fault.HasCode(err, "mcp_servers_invalid") {
-			t.Fatal(err)
-		}
-		for name, d := range servers {
-			if err := d.check(""); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-		}
-	})
-}
-
-func FuzzWord(f *testing.F) {
-	for _, s := range []string{"readFile", "HTTPServer", "a__b", "_", "é", "a.b-c/d"} {
-		f.Add(s)
+func sameJSON(t *testing.T, x, y string) bool {
+	t.Helper()
+	var a, b any
+	if err := errors.Join(json.Unmarshal([]byte(x), &a), json.Unmarshal([]byte(y), &b)); err != nil {
+		t.Fatal(err)
 	}
-	f.Fuzz(func(t *testing.T, s string) {
-		w, err := tool.Word(s)
-		if err != nil {
-			return
-		}
-		if again, err := tool.Word(w); err != nil || again != w {
-			t.Fatalf("%q, then %q, %v", w, again, err)
-		}
-		if strings.Trim(w, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" || strings.Contains(w, "__") || strings.HasPrefix(w, "_") || strings.HasSuffix(w, "_") {
-			t.Fatalf("%q", w)
-		}
-	})
-}
-
-// The outline of a message finds its id, wherever it stands.
-func FuzzOutline(f *testing.F) {
-	f.Add([]byte(`{"jsonrpc":"2.0","id":12,"result":{"id":13,"method":"x","a":["\"id\":14"]}}`), 3)
-	f.Add([]byte(`{"result":{},"id":7}`), 1)
-	f.Add([]byte(`{"id":7,"method":"x"}`), 9)
-	f.Fuzz(func(t *testing.T, b []byte, cut int) {
-		var o outline
-		cut = max(0, min(cut, len(b)))
-		o.feed(b[:cut])
-		o.feed(b[cut:])
-		got := o.response()
-		var m struct {
-			ID     *int64           `json:"id"`
-			Method *json.RawMessage `json:"method"`
-		}
-		list, err := members(b)
-		if err != nil || json.Unmarshal(b, &m) != nil || strings.Contains(string(b), `\`) || strings.ContainsAny(string(b), "ſK") {
-			return // what is no message may give anything
-		}
-		for _, x := range list {
-			if strings.EqualFold(x.name, "id") && x.name != "id" || strings.EqualFold(x.name, "method") && x.name != "method" {
-				return // encoding/json does not look at case
-			}
-		}
-		has := slices.ContainsFunc(list, func(x member) bool { return x.name == "method" })
-		switch {
-		case has || m.ID == nil || *m.ID < 0 || *m.ID > 1<<50:
-			if has && got != nil {
-				t.Fatalf("%s: %v", b, got)
-			}
-		case got != float64(*m.ID):
-			t.Fatalf("%s: %v, want %d", b, got, *m.ID)
-		}
-	})
-}
-
-func TestReadLine(t *testing.T) {
-	big := strings.Repeat("x", maxMessage)
-	r := bufio.NewReader(strings.NewReader("a\n\n" + big[1:] + "\n" + `{"id":5,"x":"` + big + `"}` + "\n" + big + "xx\n" + "last"))
-	for _, want := range []string{"a", "", big[1:], "5", "<nil>", "last", "EOF"} {
-		line, err := readLine(r)
-		got := string(line)
-		if large, ok := errors.AsType[*tooLarge](err); ok {
-			got = fmt.Sprint(large.id)
-		} else if err != nil {
-			got = err.Error()
-		}
-		if got != want {
-			t.Fatalf("%.40q; want %.40q", got, want)
-		}
-	}
-	if _, err := readLine(bufio.NewReader(io.LimitReader(endless{}, 2*maxSkipped))); !errors.Is(err, errFlood) {
-		t.Error(err)
-	}
-	if _, err := readLine(bufio.NewReader(io.LimitReader(endless{}, maxMessage+10))); !errors.Is(err, io.EOF) {
-		t.Error(err)
-	}
-}
-
-type endless struct{}
-
-func (endless) Read(p []byte) (int, error) {
-	for i := range p {
-		p[i] = 'x'
-	}
-	return len(p), nil
+	return reflect.DeepEqual(a, b)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/goccy/go-yaml"
 
 	"steward/internal/fault"
 	"steward/internal/tool"
@@ -22,53 +20,6 @@ import (
 // sections are the members under which programs keep their servers: Claude
 // Desktop, Claude Code, Cursor and most others the first, VS Code the second.
 var sections = [...]string{"mcpServers", "servers"}
-
-// ParseServers reads a file of MCP servers as Claude Desktop, Claude Code,
-// Cursor and VS Code have them; comments and trailing commas are allowed, as
-// there. It is strict about what it understands, and tells in notes what it
-// does not and passes over: other programs' settings, servers that are
-// disabled. Errors: mcp_servers_invalid.
-func ParseServers(b []byte) (servers map[string]Decl, notes []string, err error) {
-	top, err := members(plainJSON(b))
-	if err != nil {
-		return nil, nil, badServers("%w", err)
-	}
-	servers = map[string]Decl{}
-	words := map[string]string{}
-	found := false
-	for _, m := range top {
-		if !slices.Contains(sections[:], m.name) {
-			if m.name != "$schema" {
-				notes = append(notes, fmt.Sprintf("%s is not understood", m.name))
-			}
-			continue
-		}
-		found = true
-		list, err := members(m.value)
-		if err != nil {
-			return nil, nil, badServers("%s: %w", m.name, err)
-		}
-		for _, one := range list {
-			d, said, err := parseServer(one.value)
-			if err == nil {
-				err = distinct(words, one.name)
-			}
-			if err != nil {
-				return nil, nil, badServers("%s: %w", one.name, err)
-			}
-			for _, n := range said {
-				notes = append(notes, one.name+": "+n)
-			}
-			if d != nil {
-				servers[one.name] = *d
-			}
-		}
-	}
-	if !found {
-		return nil, nil, badServers("there is no member mcpServers")
-	}
-	return servers, notes, nil
-}
 
 func badServers(format string, args ...any) *fault.Error {
 	return fault.New(fault.Invalid, "mcp_servers_invalid", "this is no list of MCP servers: "+format, args...).
@@ -86,95 +37,6 @@ func distinct(words map[string]string, name string) error {
 	}
 	words[word] = name
 	return nil
-}
-
-// parseServer reads one server; nil: it is disabled.
-func parseServer(raw jsontext.Value) (*Decl, []string, error) {
-	list, err := members(raw)
-	if err != nil {
-		return nil, nil, err
-	}
-	var d Decl
-	var notes []string
-	disabled := false
-	for _, m := range list {
-		switch m.name {
-		case "type", "transport":
-			err = decode(m, &d.Type)
-		case "command":
-			err = decode(m, &d.Command)
-		case "args":
-			err = decode(m, &d.Args)
-		case "env":
-			err = decode(m, &d.Env)
-		case "cwd":
-			err = decode(m, &d.Cwd)
-		case "url", "serverUrl":
-			err = decode(m, &d.URL)
-		case "headers":
-			err = decode(m, &d.Headers)
-		case "tools":
-			err = decode(m, &d.Tools)
-		case "effects":
-			err = decode(m, &d.Effects)
-		case "timeout", "idle":
-			var note string
-			if note, err = duration(m, &d); note != "" {
-				notes = append(notes, note)
-			}
-		case "sandbox":
-			d.Sandbox = new(Sandbox)
-			if err = yaml.UnmarshalWithOptions(m.value, d.Sandbox, yaml.Strict()); err != nil {
-				err = fault.New(fault.Invalid, "mcp_decl_invalid", "sandbox: %w", err)
-			}
-		case "unsandboxed":
-			err = decode(m, &d.Unsandboxed)
-		case "disabled":
-			err = decode(m, &disabled)
-		case "enabled":
-			enabled := true
-			err = decode(m, &enabled)
-			disabled = disabled || !enabled
-		default:
-			notes = append(notes, m.name+" is not understood")
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-	}
-	if disabled {
-		return nil, []string{"it is disabled"}, nil
-	}
-	if d.Type == "streamableHttp" || d.Type == "streamable_http" {
-		d.Type = HTTP
-	}
-	return &d, notes, d.check("")
-}
-
-func decode(m member, into any) error {
-	if err := json.Unmarshal(m.value, into); err != nil {
-		return fault.New(fault.Invalid, "mcp_decl_invalid", "%s: %w", m.name, err)
-	}
-	return nil
-}
-
-// duration reads timeout or idle. Other programs write numbers there, of
-// seconds or of milliseconds: those are left alone.
-func duration(m member, d *Decl) (note string, err error) {
-	var text string
-	if json.Unmarshal(m.value, &text) != nil {
-		return m.name + ` is a number, which may mean seconds or less: write "90s"`, nil
-	}
-	v, err := time.ParseDuration(text)
-	if err != nil {
-		return "", badDecl("%s: %.40q is no duration", m.name, text).With(`write "90s" or "5m"`)
-	}
-	if m.name == "idle" {
-		d.Idle = v
-	} else {
-		d.Timeout = v
-	}
-	return "", nil
 }
 
 // member is a member of a JSON object, as it stands there.
