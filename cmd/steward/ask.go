@@ -63,15 +63,14 @@ type toolUse struct {
 	Args   string `json:"args"`
 	Status string `json:"status"`
 	Result string `json:"result"`
+	// Denied are tools that were denied to an agent that the call asked.
+	Denied []string `json:"denied,omitempty"`
 }
 
 func (a *app) ask(ctx context.Context, args, files []string, which string, last, wait bool) error {
 	content, err := a.question(ctx, args, files)
 	if err != nil {
 		return err
-	}
-	if size := sizeOf(content); size > longInput {
-		a.note("steward: %s", terminal.Weight(size))
 	}
 	set, err := a.settings()
 	if err != nil {
@@ -80,6 +79,9 @@ func (a *app) ask(ctx context.Context, args, files []string, which string, last,
 	b, err := a.open(ctx, set, a.plainLogger(set))
 	if err != nil {
 		return err
+	}
+	if size := sizeOf(content); size > terminal.Long {
+		a.note("steward: %s", terminal.Weight(size, a.costOf(set, b), a.model))
 	}
 	err = a.askBackend(ctx, b, content, which, last, wait)
 	return errors.Join(err, b.Close())
@@ -145,7 +147,7 @@ func (o *answer) note(f runtime.Frame) {
 	case runtime.FrameResult:
 		u := toolUse{Name: f.Call.Name, Args: f.Call.Args, Status: f.Call.Status}
 		if f.Call.Result != nil {
-			u.Result = f.Call.Result.Text()
+			u.Result, u.Denied = f.Call.Result.Text(), f.Call.Result.Denied
 		}
 		o.Tools = append(o.Tools, u)
 	case runtime.FrameComplete:

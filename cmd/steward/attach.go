@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,14 +15,13 @@ import (
 	"unicode/utf8"
 
 	"steward/internal/fault"
+	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/settings"
 )
 
 // largestInput bounds what ask takes: its question, and all that is attached.
 const largestInput = 10 << 20
-
-// longInput is how many bytes of text are not sent without a word about it.
-const longInput = 50_000
 
 // sizeOf is how many bytes of text blocks have.
 func sizeOf(blocks []message.Block) (n int) {
@@ -34,6 +34,22 @@ func sizeOf(blocks []message.Block) (n int) {
 		}
 	}
 	return n
+}
+
+// costOf returns what so many tokens cost in a model, in US dollars; 0: it is
+// not known. Where Steward runs elsewhere, only full names of models are.
+func (a *app) costOf(set *settings.Loaded, b backend) func(model string, tokens int64) float64 {
+	aliases := map[string]llm.Alias{}
+	if l, ok := b.(*local); ok {
+		aliases = l.found.aliases
+	}
+	return func(model string, tokens int64) float64 {
+		if chain := aliases[cmp.Or(model, llm.DefaultAlias)].Models; len(chain) > 0 {
+			model = chain[0]
+		}
+		price, _ := llm.PriceOf(prices(set), model)
+		return price.Cost(message.Usage{Input: tokens})
+	}
 }
 
 // pipeWait is how long ask waits for the first byte of a pipe that it was not

@@ -105,6 +105,7 @@ type frame struct {
 	Status       string          `json:"status"`
 	Result       string          `json:"result"`
 	Rest         string          `json:"rest"`
+	Denied       []string        `json:"denied"`
 	Content      json.RawMessage `json:"content"`
 	Approval     *wireApproval   `json:"approval"`
 	Model        string          `json:"model"`
@@ -341,7 +342,7 @@ func (f *frame) call() *runtime.CallView {
 		v.Approval = a.view()
 	}
 	if f.Type == string(runtime.FrameResult) {
-		v.Result = &message.ToolResult{Name: f.Name, Status: message.Status(f.Status), Rest: f.Rest,
+		v.Result = &message.ToolResult{Name: f.Name, Status: message.Status(f.Status), Rest: f.Rest, Denied: f.Denied,
 			Content: []message.Block{&message.Text{Text: f.Result}}}
 	}
 	return v

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -8,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"steward/internal/fault"
 	"steward/internal/secret"
@@ -41,12 +41,12 @@ func (a *app) setSecret() *cobra.Command {
 			"A Steward that runs hides it within a moment, and hands it to what it starts from then on; to models' providers\n" +
 			"from its own next start on.",
 		Example: "  steward secrets set SMTP_PASSWORD\n  pass show mail | steward secrets set SMTP_PASSWORD",
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.secrets()
 			if err != nil {
 				return err
 			}
-			value, err := a.readSecret(args[0])
+			value, err := a.readSecret(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -60,12 +60,9 @@ func (a *app) setSecret() *cobra.Command {
 }
 
 // readSecret asks for a secret, or reads it from standard input.
-func (a *app) readSecret(name string) (string, error) {
+func (a *app) readSecret(ctx context.Context, name string) (string, error) {
 	if f, ok := terminalInput(a.stdin); ok {
-		fmt.Fprintf(a.stderr, "%s: ", name)
-		b, err := term.ReadPassword(int(f.Fd()))
-		fmt.Fprintln(a.stderr)
-		return string(b), err
+		return a.readHidden(ctx, f, name)
 	}
 	if a.stdin == nil {
 		return "", usage("there is no secret on standard input")

@@ -3,11 +3,15 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"os"
 	"strings"
+
+	"golang.org/x/term"
 
 	"steward/internal/face/chat"
 	"steward/internal/fault"
@@ -214,7 +218,34 @@ func (x *maskedAnswer) end() {
 	}
 }
 
-// terminalInput reads a line that is not shown.
+// readHidden asks for a line that is not shown. When the command is interrupted
+// it returns at once, and the terminal shows again what is typed.
+func (a *app) readHidden(ctx context.Context, f *os.File, what string) (string, error) {
+	fd := int(f.Fd())
+	before, err := term.GetState(fd)
+	if err != nil {
+		return "", fmt.Errorf("asking for %s: %w", what, err)
+	}
+	fmt.Fprintf(a.stderr, "%s: ", what)
+	defer fmt.Fprintln(a.stderr)
+	type line struct {
+		text []byte
+		err  error
+	}
+	read := make(chan line, 1)
+	go func() {
+		b, err := term.ReadPassword(fd)
+		read <- line{b, err}
+	}()
+	select {
+	case l := <-read:
+		return string(l.text), l.err
+	case <-ctx.Done():
+		return "", errors.Join(context.Cause(ctx), term.Restore(fd, before))
+	}
+}
+
+// terminalInput is the terminal at which somebody can be asked.
 func terminalInput(stdin any) (*os.File, bool) {
 	return fileOf(stdin), isTerminal(stdin)
 }

@@ -83,7 +83,7 @@ func (j *job) outcome(res tool.Result, how end) shaped {
 	case res.Failed:
 		status = message.Failed
 	}
-	s := shaped{res: &message.ToolResult{Call: j.c.Ref, Name: j.c.Name, Status: status}, hopeful: passes(how.err)}
+	s := shaped{res: &message.ToolResult{Call: j.c.Ref, Name: j.c.Name, Status: status, Denied: res.Denied}, hopeful: passes(how.err)}
 	s.res.Origin = "tool:" + j.spec.Name
 	content, met := j.masked(res.Content)
 	if !met {

@@ -70,11 +70,11 @@ func TestTheStoredForm(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, full)
 	}
 	tool := &message.Message{Role: message.Tool, Blocks: []message.Block{&message.ToolResult{
-		Call: message.Ref{Message: id.Derive("a"), Block: 2}, CallID: "c1", Name: "math.add", Status: message.OK, Rest: "cld:a.B.c",
+		Call: message.Ref{Message: id.Derive("a"), Block: 2}, CallID: "c1", Name: "math.add", Status: message.OK, Rest: "cld:a.B.c", Denied: []string{"a.b", "c.d"},
 		Content: []message.Block{&message.Image{MIME: "image/png", Data: []byte{0, 255}}, &message.File{MIME: "text/plain", Name: "n", URL: "u"}},
 	}}}
 	full = `{"role":"tool","blocks":[{"type":"tool_result","call":"` + a + `/2","call_id":"c1","name":"math.add","status":"ok",` +
-		`"content":[{"type":"image","mime":"image/png","data":"AP8="},{"type":"file","mime":"text/plain","name":"n","url":"u"}],"rest":"cld:a.B.c"}]}`
+		`"content":[{"type":"image","mime":"image/png","data":"AP8="},{"type":"file","mime":"text/plain","name":"n","url":"u"}],"rest":"cld:a.B.c","denied":["a.b","c.d"]}]}`
 	if got := string(message.Append(nil, tool)); got != full {
 		t.Errorf("got  %s\nwant %s", got, full)
 	}

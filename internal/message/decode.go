@@ -221,6 +221,8 @@ func (b *ToolResult) set(name []byte, v value) (known bool, err error) {
 		b.Content, err = decodeBlocks(v, true)
 	case "rest":
 		b.Rest, err = v.text()
+	case "denied":
+		b.Denied, err = v.texts()
 	default:
 		return false, nil
 	}
@@ -273,17 +275,23 @@ func (c *Common) setCommon(name []byte, v value) (known bool, err error) {
 			return err
 		})
 	case "sources":
-		err = v.items(func(v value) error {
-			s, err := v.text()
-			c.Sources = append(c.Sources, s)
-			return err
-		})
+		c.Sources, err = v.texts()
 	case "meta":
 		c.Meta, err = decodeMeta(v)
 	default:
 		return false, nil
 	}
 	return true, err
+}
+
+// texts is a list of texts.
+func (v value) texts() (out []string, err error) {
+	err = v.items(func(v value) error {
+		s, err := v.text()
+		out = append(out, s)
+		return err
+	})
+	return out, err
 }
 
 func decodeUsage(v value) (u Usage, err error) {

@@ -55,7 +55,7 @@ func AppendBlocks(dst []byte, blocks []Block) []byte {
 		c := b.Base()
 		dst = appendText(dst, `"origin":`, c.Origin)
 		dst = appendLabels(dst, c.Labels)
-		dst = appendSources(dst, c.Sources)
+		dst = appendTexts(dst, `"sources":`, c.Sources)
 		dst = appendMeta(dst, c.Meta)
 		dst = appendUnknown(dst, c.Unknown)
 		dst = append(dst, '}')
@@ -83,7 +83,8 @@ func (b *ToolResult) appendOwn(dst []byte) []byte {
 	if len(b.Content) > 0 {
 		dst = AppendBlocks(appendName(dst, `"content":`), b.Content)
 	}
-	return appendText(dst, `"rest":`, b.Rest)
+	dst = appendText(dst, `"rest":`, b.Rest)
+	return appendTexts(dst, `"denied":`, b.Denied)
 }
 
 func (b *Image) appendOwn(dst []byte) []byte {
@@ -175,11 +176,11 @@ func appendLabels(dst []byte, l Labels) []byte {
 	return append(dst, ']')
 }
 
-func appendSources(dst []byte, list []string) []byte {
+func appendTexts(dst []byte, name string, list []string) []byte {
 	if len(list) == 0 {
 		return dst
 	}
-	dst = append(appendName(dst, `"sources":`), '[')
+	dst = append(appendName(dst, name), '[')
 	for i, s := range list {
 		if i > 0 {
 			dst = append(dst, ',')

@@ -173,6 +173,9 @@ type ToolResult struct {
 	Status  Status
 	Content []Block // Text, Image and File only
 	Rest    string  // URI text of the resource that holds what the cap cut off, or empty
+	// Denied are the tools that were denied to the agent that the call asked,
+	// and to those that it asked in turn.
+	Denied []string
 }
 
 // Image is a picture, inline or by URL.

@@ -182,6 +182,9 @@ func checkResult(r *ToolResult) *fault.Error {
 			return err
 		}
 	}
+	if err := checkUTF8("a tool result", r.Denied...); err != nil {
+		return err
+	}
 	return checkUTF8("a tool result", r.CallID, r.Name, r.Rest)
 }
 

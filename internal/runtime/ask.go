@@ -90,21 +90,22 @@ func (t *askTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, er
 	if errors.Is(err, request.ErrSuspend) {
 		return res, err
 	}
-	res.Labels, res.Sources = t.node.seen(ctx, a.chat.user, record.AskedConversation(in.Call))
+	m := t.node.seen(ctx, a.chat.user, record.AskedConversation(in.Call))
+	res.Labels, res.Sources, res.Denied = m.labels, m.sources, m.denied
 	return res, err
 }
 
 // seen returns the labels of all that was said and shown in the conversation
-// of an agent that was asked. Whoever asked it has them from then on, also
+// of an agent that was asked, and what was denied in it. Whoever asked it has them from then on, also
 // where it answered nothing, failed or was stopped: that it did may tell of
 // what it read. Where they cannot be read, the worst is assumed.
-func (n *Node) seen(ctx context.Context, user string, conv id.ID) (message.Labels, []string) {
-	_, labels, sources, err := finalAndLabels(context.WithoutCancel(ctx), n.opt.Store, store.ForUser(user), record.ConversationURI(conv))
+func (n *Node) seen(ctx context.Context, user string, conv id.ID) gist {
+	m, err := sumUp(context.WithoutCancel(ctx), n.opt.Store, store.ForUser(user), record.ConversationURI(conv))
 	if err != nil {
 		n.log.ErrorContext(ctx, "what an agent had read cannot be told", "conversation", conv.String(), "error", err)
-		return message.Private | message.Untrusted, nil
+		m.labels = message.Private | message.Untrusted
 	}
-	return labels, sources
+	return m
 }
 
 // ask sends the request, unless that was done before, and waits for the end.

@@ -100,22 +100,34 @@ func lastRun(ctx context.Context, st store.Store, sc store.Scope, inter resource
 	return run, found, nil
 }
 
-// finalAndLabels returns the newest final message below a place, nil where
-// there is none, and the labels of all messages there.
-func finalAndLabels(ctx context.Context, st store.Store, sc store.Scope, under resource.URI) (final *message.Message, labels message.Labels, sources []string, err error) {
+// gist is what there is to say of all messages below a place.
+type gist struct {
+	final   *message.Message // the newest one; nil: there is none
+	labels  message.Labels
+	sources []string
+	denied  []string // tools, sorted
+}
+
+func sumUp(ctx context.Context, st store.Store, sc store.Scope, under resource.URI) (s gist, err error) {
 	for it, err := range store.Items(ctx, st, sc, store.Query{Under: under, Type: record.TypeMessage}) {
 		if err != nil {
-			return nil, 0, nil, err
+			return gist{}, err
 		}
 		m, err := record.DecodeMessage(it.URI, it.Body)
 		if err != nil {
-			return nil, 0, nil, err
+			return gist{}, err
 		}
-		labels |= message.LabelsOf(m.Blocks)
-		sources = message.JoinSources(sources, message.SourcesOf(m.Blocks))
-		if m.Final && (final == nil || m.At.After(final.At)) {
-			final = m
+		s.labels |= message.LabelsOf(m.Blocks)
+		s.sources = message.JoinSources(s.sources, message.SourcesOf(m.Blocks))
+		if r := m.Result(); r != nil {
+			s.denied = message.JoinSources(s.denied, r.Denied)
+			if r.Status == message.DeniedCall {
+				s.denied = message.JoinSources(s.denied, []string{r.Name})
+			}
+		}
+		if m.Final && (s.final == nil || m.At.After(s.final.At)) {
+			s.final = m
 		}
 	}
-	return final, labels, sources, nil
+	return s, nil
 }

@@ -221,13 +221,13 @@ func (n *Node) awaitRun(ctx context.Context, user string, conv, inter id.ID) err
 // answerTold makes what is passed on of an agent's answer to a result.
 func (n *Node) answerTold(ctx context.Context, t *task, c record.Conversation, inter id.ID) (telling, error) {
 	at := record.InteractionURI(c.ID, inter)
-	final, _, _, err := finalAndLabels(ctx, n.opt.Store, t.call.Scope, at)
+	below, err := sumUp(ctx, n.opt.Store, t.call.Scope, at)
 	if err != nil {
 		return telling{}, err
 	}
 	text := ""
-	if final != nil {
-		text = final.Text()
+	if below.final != nil {
+		text = below.final.Text()
 	}
 	name := first(c.Agent, DefaultAgent)
 	head := fmt.Sprintf("The agent %s, which you had asked, has more to say: a task of its own (%s, task %s) has ended since.", name, t.spec.Name, t.id)
@@ -238,8 +238,8 @@ func (n *Node) answerTold(ctx context.Context, t *task, c record.Conversation, i
 		}
 		text = "(It could not say what: its turn ended as " + strings.TrimSuffix(run.Outcome+", "+run.Error, ", ") + ".)"
 	}
-	labels, sources := n.seen(ctx, t.chat.user, c.ID)
-	return telling{origin: "agent:" + name, labels: labels, sources: sources,
+	m := n.seen(ctx, t.chat.user, c.ID)
+	return telling{origin: "agent:" + name, labels: m.labels, sources: m.sources,
 		blocks: []message.Block{&message.Text{Text: head + "\n" + fenced("its answer", text)}}}, nil
 }
 

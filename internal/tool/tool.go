@@ -156,6 +156,7 @@ type Result struct {
 	// private data that was; none: not known.
 	Labels  message.Labels
 	Sources []string
+	Denied  []string // the tools that were denied to an agent that the call asked
 }
 
 // Text makes a result of one text block.

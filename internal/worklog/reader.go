@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"steward/internal/fault"
@@ -12,6 +13,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/store"
+	"steward/internal/tool"
 )
 
 // typeIntent is the type of the resources in which intents are kept, each
@@ -64,7 +66,7 @@ func (r *reader) run() (store.Cursor, error) {
 					return "", err
 				}
 			}
-			if scanned++; len(r.out) == r.limit || scanned == maxScan {
+			if scanned++; len(r.out) >= r.limit || scanned == maxScan {
 				return r.filter.cursor(r.source.place(m, block))
 			}
 		}
@@ -83,7 +85,13 @@ func (r *reader) tell(m *found, below int, results map[message.Ref]*found) (int,
 	calls := m.Calls()
 	looked := r.resumed == place{} // then what answers a call has been read before it
 	for i, c := range slices.Backward(calls) {
-		if c.Block >= below || !r.filter.wants(c.Name, m.time()) {
+		if c.Block >= below {
+			continue
+		}
+		if err := r.asked(c); err != nil {
+			return 0, err
+		}
+		if !r.filter.wants(c.Name, m.time()) {
 			continue
 		}
 		if results[c.Ref] == nil && !looked {
@@ -104,7 +112,7 @@ func (r *reader) tell(m *found, below int, results map[message.Ref]*found) (int,
 			continue
 		}
 		r.out = append(r.out, en)
-		if len(r.out) == r.limit {
+		if len(r.out) >= r.limit {
 			if i == 0 {
 				return 0, nil
 			}
@@ -115,6 +123,25 @@ func (r *reader) tell(m *found, below int, results map[message.Ref]*found) (int,
 		delete(results, c.Ref)
 	}
 	return 0, nil
+}
+
+// asked tells, in the log of a conversation, what the agent did that a call
+// has asked: it works in a conversation of its own, which belongs to the call.
+func (r *reader) asked(c message.Call) error {
+	if r.filter.Conversation.Zero() || !strings.HasSuffix(tool.FromWire(c.Name), ".ask") {
+		return nil
+	}
+	below := &reader{Engine: r.Engine, ctx: r.ctx, sc: r.sc, filter: r.filter, limit: MaxLimit, known: r.known}
+	below.filter.Conversation, below.filter.Interaction = record.AskedConversation(c.Ref), id.ID{}
+	var err error
+	if below.source, err = below.open(place{}); err == nil {
+		_, err = below.run()
+	}
+	if fault.HasCode(err, "conversation_not_found") {
+		return nil // it has not begun, or another tool has such a name
+	}
+	r.out = append(r.out, below.out...)
+	return err
 }
 
 // time is when a message was written; one that does not say it, when it was stored.

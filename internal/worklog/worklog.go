@@ -145,7 +145,8 @@ const (
 // with; empty: there is no more. No more than 5,000 messages are looked
 // through in one go, so that a page of a sparse filter may be short or empty
 // and have a cursor none the less. Entries tell what is known at the time of
-// the call. Limit: at most MaxLimit; 0 means DefaultLimit.
+// the call. Limit: at most MaxLimit; 0 means DefaultLimit. What an agent did
+// that a call of the conversation asked stands with that call, beyond the limit.
 //
 // Error codes: outcome_unknown, tool_pattern_invalid, cursor_invalid,
 // conversation_not_found, interaction_not_found, and those of the store.

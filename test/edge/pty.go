@@ -17,7 +17,11 @@ import (
 
 // Screen runs a command with a terminal of 100 by 40 as its standard streams
 // and returns every byte that reached the terminal, with the exit code.
-func (n *Node) Screen(args ...string) (string, int) {
+func (n *Node) Screen(args ...string) (string, int) { n.T.Helper(); return n.Type("", "", args...) }
+
+// Type is Screen for a command that asks: once the terminal shows a text, keys
+// are typed.
+func (n *Node) Type(at, keys string, args ...string) (string, int) {
 	n.T.Helper()
 	cmd := exec.Command(binary, args...)
 	cmd.Env, cmd.Dir = append(n.Env, "TERM=xterm-256color", "LANG=C.UTF-8"), n.Dir
@@ -29,6 +33,15 @@ func (n *Node) Screen(args ...string) (string, int) {
 	stop := time.AfterFunc(Patience, func() { cmd.Process.Kill() }) //nolint:errcheck // it may have ended
 	defer stop.Stop()
 	var out bytes.Buffer
+	for b := make([]byte, 1); keys != "" && !strings.HasSuffix(out.String(), at); {
+		if _, err := tty.Read(b); err != nil {
+			n.T.Fatalf("%q never came: %s", at, out.String())
+		}
+		out.Write(b)
+	}
+	if _, err := tty.WriteString(keys); err != nil {
+		n.T.Fatal(err)
+	}
 	if _, err := io.Copy(&out, tty); err != nil && !errors.Is(err, syscall.EIO) && !errors.Is(err, os.ErrClosed) { // EIO: the other side is gone
 		n.T.Fatal(err)
 	}

@@ -107,6 +107,13 @@ func appendCall(dst []byte, v *runtime.CallView) []byte {
 			dst = appendBlocks(append(dst, `,"content":`...), r.Content)
 		}
 		dst = appendSome(dst, "rest", r.Rest)
+		for i, name := range r.Denied {
+			dst = append(dst, [...]string{`,"denied":[`, ","}[min(i, 1)]...)
+			dst = quote(dst, name)
+		}
+		if len(r.Denied) > 0 {
+			dst = append(dst, ']')
+		}
 	}
 	return dst
 }

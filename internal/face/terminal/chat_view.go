@@ -68,7 +68,9 @@ func (m *chat) below() string {
 				parts = append(parts, oneLine(p, 60))
 			}
 		}
-		text = strings.Join(append(parts, "/help"), " · ")
+		if len(parts) > 0 { // else the empty input says it
+			text = strings.Join(append(parts, "/help"), " · ")
+		}
 	}
 	return m.turn.dim.Render(cut(text, m.width-1))
 }

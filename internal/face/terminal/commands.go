@@ -81,7 +81,7 @@ func (m *chat) help(string) tea.Cmd {
 	}
 	b.WriteString("\nEnter sends; Alt-Enter, Shift-Enter, Ctrl-J or a \\ at the end begins a new line.\n" +
 		"Up and Down bring back what you typed. Tab completes commands.\n" +
-		"Esc or Ctrl-C stops the answer; Ctrl-C twice leaves.")
+		"Esc or Ctrl-C stops the answer; Ctrl-C twice leaves. Ctrl-R unfolds the model's reasoning.")
 	m.say(b.String())
 	return nil
 }
@@ -205,11 +205,7 @@ func (t *turn) past(m *message.Message) []string {
 		return t.prose(m.Text())
 	case message.Tool:
 		r := m.Result()
-		mark := t.good.Render("✓")
-		if r.Status != message.OK {
-			mark = t.bad.Render("✗")
-		}
-		return []string{t.piece(kindCall, mark+" "+t.dim.Render(cut(bare(r.Name)+" → "+oneLine(r.Plain(), 400), t.paint.width-3)))}
+		return []string{t.piece(kindCall, t.mark(r.Status, r)+" "+t.dim.Render(cut(bare(r.Name)+" → "+denied(r)+oneLine(r.Plain(), 400), t.paint.width-3)))}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -8,12 +9,21 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// longPaste is how many bytes are sent only when Enter was pressed twice.
-const longPaste = 50_000
+// Long is how many bytes of text are not sent without a word about it: in the
+// chat, only when Enter was pressed twice.
+const Long = 50_000
 
-// Weight says how large a text is that is to be sent to a model.
-func Weight(size int) string {
-	return fmt.Sprintf("That is %s of text, about %d thousand tokens", SizeOf(size), max(1, size/4000))
+// Weight says how large a text is that is to be sent to a model, and what that
+// costs at least, where cost knows it.
+func Weight(size int, cost func(model string, tokens int64) float64, model string) string {
+	tokens := int64(size / 4)
+	say := fmt.Sprintf("That is %s of text, about %d thousand tokens", SizeOf(size), max(1, tokens/1000))
+	if cost != nil {
+		if usd := cost(model, tokens); usd > 0 {
+			say += fmt.Sprintf(", some %.2f USD in each call of the model", usd)
+		}
+	}
+	return say
 }
 
 // twice is how soon a second Ctrl-C must come to leave.
@@ -53,6 +63,9 @@ func (m *chat) key(k tea.KeyPressMsg) tea.Cmd {
 		return m.enter()
 	case "tab":
 		m.tab()
+		return nil
+	case "ctrl+r":
+		m.print(m.turn.unfold()...)
 		return nil
 	case "up", "down":
 		if m.recall(name) {
@@ -94,9 +107,9 @@ func (m *chat) enter() tea.Cmd {
 	if text == "" {
 		return nil
 	}
-	if len(text) > longPaste && m.weighed != text {
+	if len(text) > Long && m.weighed != text {
 		m.weighed = text
-		m.say(Weight(len(text)) + ". Enter once more sends it.")
+		m.say(Weight(len(text), m.opt.Cost, cmp.Or(m.model, m.turn.model)) + ". Enter once more sends it.")
 		return nil
 	}
 	m.input.Reset()

@@ -146,7 +146,7 @@ func (w *Writer) Frame(f runtime.Frame) error {
 	case runtime.FrameResult:
 		text := ""
 		if f.Call.Result != nil {
-			text = oneLine(f.Call.Result.Plain(), 200)
+			text = denied(f.Call.Result) + oneLine(f.Call.Result.Plain(), 200)
 		}
 		return w.note("← %s %s: %s", bare(f.Call.Name), f.Call.Status, text)
 	case runtime.FrameTask:

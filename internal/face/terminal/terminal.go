@@ -68,6 +68,9 @@ type Options struct {
 	// Tools and Models answer /tools and /model; nil: they are not offered.
 	Tools  func(ctx context.Context) ([]ToolLine, error)
 	Models func(ctx context.Context) ([]string, error)
+	// Cost is what a call with so many tokens costs in US dollars; 0, or nil:
+	// it is not known.
+	Cost func(model string, tokens int64) float64
 	// Paths and Views serve /branches, /pin and the like; nil: they are not offered.
 	Paths Paths
 	Views Views

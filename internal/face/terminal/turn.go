@@ -46,10 +46,12 @@ type turn struct {
 
 	running  bool
 	began    time.Time
-	flying   id.ID  // the message being written
-	text     string // of it: the Markdown that may still change
-	told     bool   // part of it is in the scrollback already
-	thinking string
+	flying   id.ID       // the message being written
+	text     string      // of it: the Markdown that may still change
+	told     bool        // part of it is in the scrollback already
+	thinking string      // of it: the reasoning that goes on
+	thought  string      // the reasoning that came last
+	unfolded bool        // reasoning is shown whole
 	calls    []*activity // begun and not ended
 	tasks    []*activity // that go on in the background
 	last     string      // the kind of what was printed last
@@ -96,11 +98,11 @@ func (t *turn) take(f runtime.Frame) []string {
 	switch f.Kind {
 	case runtime.FrameUser:
 		t.start()
+		t.thought = ""
 		return []string{t.user(f.Stored)}
 	case runtime.FrameToken:
 		t.start()
-		out := t.fly(f.Message)
-		t.thinking = ""
+		out := append(t.fly(f.Message), t.conclude()...)
 		t.text += f.Text
 		done, rest := split(t.text)
 		t.text = rest
@@ -158,8 +160,38 @@ func (t *turn) fly(msg id.ID) []string {
 // flush finishes the text that is still changing.
 func (t *turn) flush() []string {
 	text := t.text
-	t.text, t.thinking = "", ""
-	return t.prose(text)
+	t.text = ""
+	return append(t.conclude(), t.prose(text)...)
+}
+
+// conclude ends the reasoning that goes on.
+func (t *turn) conclude() []string {
+	if t.thinking == "" {
+		return nil
+	}
+	t.thought, t.thinking = t.thinking, ""
+	if !t.unfolded {
+		return nil
+	}
+	return []string{t.reasoning()}
+}
+
+func (t *turn) reasoning() string {
+	return t.piece(kindSaid, t.dim.Render(t.paint.wrap("thinking: "+safe(strings.TrimSpace(t.thought)))))
+}
+
+// unfold shows reasoning whole from now on, the last one too, or folds it again.
+func (t *turn) unfold() []string {
+	t.unfolded = !t.unfolded
+	switch {
+	case !t.unfolded:
+		return []string{t.note("reasoning is folded again")}
+	case t.thinking != "":
+		return nil // it goes on
+	case t.thought == "":
+		return []string{t.note("reasoning is shown whole from now on; there was none yet")}
+	}
+	return []string{t.reasoning()}
 }
 
 func (t *turn) prose(text string) []string {
@@ -269,13 +301,11 @@ func (t *turn) result(v *runtime.CallView) []string {
 		}
 		t.calls = slices.DeleteFunc(t.calls, func(x *activity) bool { return x == a })
 	}
-	mark, said := t.good.Render("✓"), ""
+	mark, said := t.mark(message.Status(v.Status), v.Result), ""
 	if v.Status != string(message.OK) {
-		mark, said = t.bad.Render("✗"), strings.ReplaceAll(v.Status, "_", " ")+": "
-		if v.Status == string(message.Queued) || v.Status == string(message.Accepted) {
-			mark = t.warn.Render("…")
-		}
+		said = strings.ReplaceAll(v.Status, "_", " ") + ": "
 	}
+	said += denied(v.Result)
 	room := t.paint.width - 3
 	head := cut(bare(v.Name), room)
 	args := short(v.Args)
@@ -301,6 +331,28 @@ func (t *turn) result(v *runtime.CallView) []string {
 		line += "\n" + t.dim.Render("  → "+cut(tail, room-3))
 	}
 	return append(t.flush(), t.piece(kindCall, line))
+}
+
+// mark says at a glance what became of a call.
+func (t *turn) mark(status message.Status, r *message.ToolResult) string {
+	switch {
+	case status == message.Queued || status == message.Accepted:
+		return t.warn.Render("…")
+	case status != message.OK:
+		return t.bad.Render("✗")
+	case r != nil && len(r.Denied) > 0:
+		return t.warn.Render("!")
+	}
+	return t.good.Render("✓")
+}
+
+// denied says what was denied to agents that a call asked: nobody is to take
+// their answer for the deed.
+func denied(r *message.ToolResult) string {
+	if r == nil || len(r.Denied) == 0 {
+		return ""
+	}
+	return "denied in it: " + bare(strings.Join(r.Denied, ", ")) + "; "
 }
 
 func (t *turn) complete(m *message.Message) []string {
@@ -330,6 +382,9 @@ func (t *turn) foot(m *message.Message) string {
 	}
 	if n := m.Usage.Input + m.Usage.Output; n > 0 {
 		parts = append(parts, fmt.Sprintf("%d tokens", n))
+	}
+	if t.thought != "" && !t.unfolded {
+		parts = append(parts, "Ctrl-R shows the reasoning")
 	}
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " · ")
 }
@@ -438,7 +493,13 @@ func (t *turn) live(most int, spin string) []string {
 		}
 	}
 	if t.thinking != "" {
-		out = append(out, t.dim.Render(cut("thinking: "+lastLine(t.thinking), t.paint.width-1)))
+		said := []string{cut("thinking: "+lastLine(t.thinking), t.paint.width-1)}
+		if t.unfolded {
+			said = strings.Split(t.paint.wrap("thinking: "+safe(strings.TrimSpace(t.thinking))), "\n")
+		}
+		for _, line := range said {
+			out = append(out, t.dim.Render(line))
+		}
 	}
 	for _, a := range t.calls {
 		if a.Status == string(runtime.CallAwaiting) {

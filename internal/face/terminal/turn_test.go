@@ -78,12 +78,32 @@ I multiply.
 
 It is 42.
 
-openai/x · 1.5s · 7 tokens`
+openai/x · 1.5s · 7 tokens · Ctrl-R shows the reasoning`
 	if got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 	if tr.running || len(tr.calls) != 0 || tr.text != "" {
 		t.Errorf("something is left: %+v", tr)
+	}
+}
+
+func TestReasoningUnfolds(t *testing.T) {
+	tr := newTurn(t, 60)
+	think := func(text string) runtime.Frame {
+		return runtime.Frame{Kind: runtime.FrameReasoning, Message: id.Derive("one"), Text: text}
+	}
+	if got := show(tr, think("first\nsecond\x1b[2J")); got != "" || strings.Join(tr.live(9, "*"), "|") != "thinking: second␛[2J" {
+		t.Errorf("%q, live %q", got, tr.live(9, "*"))
+	}
+	if got := tr.unfold(); got != nil || strings.Join(tr.live(9, "*"), "|") != "thinking: first|second␛[2J" {
+		t.Errorf("%q, live %q", got, tr.live(9, "*"))
+	}
+	if got := show(tr, token(id.Derive("one"), "It is so.\n\n")); got != "thinking: first\nsecond␛[2J" {
+		t.Errorf("%q", got)
+	}
+	tr.unfold()
+	if got := strings.Join(tr.unfold(), ""); !strings.Contains(got, "thinking: first") {
+		t.Errorf("the last one does not come again: %q", got)
 	}
 }
 
@@ -147,6 +167,11 @@ func TestResultsOfEveryKind(t *testing.T) {
 		if !strings.HasPrefix(got, c.want) {
 			t.Errorf("%s: got %q, want %q", c.status, got, c.want)
 		}
+	}
+	inside := result("x/1", "desk.ask", "ok", "done")
+	inside.Call.Result.Denied = []string{"files.write"}
+	if got := show(newTurn(t, 60), inside); got != "! desk.ask → denied in it: files.write; done" {
+		t.Errorf("%q", got)
 	}
 	// Where the line has no room, the result gets one of its own.
 	tr := newTurn(t, 24)
