@@ -157,6 +157,6 @@ func (o *answer) note(f runtime.Frame) {
 			return
 		}
 		o.Message, o.Answer, o.Model, o.Stop = m.ID.String(), m.Text(), m.Model, m.Stop
-		o.DurationMS, o.Usage, o.Tools = m.Took.Milliseconds(), m.Usage, orEmpty(o.Tools)
+		o.DurationMS, o.Usage, o.Tools = m.Took.Milliseconds(), m.TurnUsage(), orEmpty(o.Tools)
 	}
 }

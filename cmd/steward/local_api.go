@@ -163,6 +163,10 @@ func (r reader) ReadMessages(ctx context.Context, user string, conv id.ID, q run
 	return runtime.ReadMessages(ctx, r.engine, store.ForUser(user), conv, q)
 }
 
+func (r reader) FindCall(ctx context.Context, user, callID string) ([]conversation.Called, error) {
+	return r.engine.FindCall(ctx, store.ForUser(user), callID)
+}
+
 func (r reader) Paths(ctx context.Context, user string, conv id.ID, deleted bool) ([]runtime.Path, error) {
 	return runtime.Paths(ctx, r.store, r.engine, store.ForUser(user), conv, deleted)
 }

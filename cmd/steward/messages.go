@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -11,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"steward/internal/conversation"
+	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/record"
 )
@@ -180,9 +185,19 @@ func (t talk) source(ctx context.Context, f listing) (func(func(*spoken, error) 
 }
 
 func (a *app) showMessage(conv *string) *cobra.Command {
-	return &cobra.Command{
-		Use: "show ID", Short: "Show a message at length", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeMessages(conv),
+	var call string
+	show := &cobra.Command{
+		Use: "show ID", Short: "Show a message at length", ValidArgsFunction: a.completeMessages(conv),
+		Args: func(_ *cobra.Command, args []string) error {
+			if (len(args) == 1) == (call != "") || len(args) > 1 {
+				return usage("name one message, or a call with --call")
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, args []string) error {
+			if call != "" {
+				return a.showCalled(c.Context(), call)
+			}
 			return a.looking(c.Context(), *conv, func(t talk) error {
 				found, err := t.find(c.Context(), true, args[0])
 				if err != nil {
@@ -196,6 +211,45 @@ func (a *app) showMessage(conv *string) *cobra.Command {
 			})
 		},
 	}
+	show.Flags().StringVar(&call, "call", "", "the message that makes the tool call to which a provider gave the `ID`, in whichever conversation")
+	return show
+}
+
+// showCalled shows the messages that make a call with a provider's id.
+func (a *app) showCalled(ctx context.Context, call string) error {
+	st, err := a.reading(ctx)
+	if err != nil {
+		return err
+	}
+	if st == nil {
+		return noConversation()
+	}
+	s := shelf{a.user(), conversation.New(st, conversation.Options{})}
+	var out struct{ Messages []json.RawMessage }
+	err = within(reader{shelf: s, store: st}, nil, nil, s.user, slog.New(slog.DiscardHandler)).
+		call(ctx, http.MethodGet, "/messages?call="+url.QueryEscape(call), nil, &out)
+	if err = errors.Join(err, st.Close()); err != nil {
+		return err
+	}
+	if len(out.Messages) == 0 {
+		return fault.New(fault.NotFound, "call_not_found", "no message of yours makes a call with the id %.80q", call)
+	}
+	if a.json {
+		return a.printJSON(out.Messages)
+	}
+	for _, raw := range out.Messages {
+		var m spoken
+		var in struct {
+			Conversation id.ID `json:"conversation_id"`
+		}
+		if err := errors.Join(json.Unmarshal(raw, &m), json.Unmarshal(raw, &in)); err != nil {
+			return err
+		}
+		if _, err := a.stdout.Write([]byte(spokenText(&m, in.Conversation))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (a *app) pinMessages(conv *string, pin bool) *cobra.Command {
@@ -262,12 +316,25 @@ func (a *app) markMessages(conv *string, v verb) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.onMessages(c.Context(), *conv, v.state == record.Active, args, func(t talk, msgs []id.ID) error {
 				in := map[string]any{"messages": msgs, "state": v.state, "reason": reason, "erase": erase}
-				if err := t.post(c.Context(), "/messages/mark", in, nil); err != nil {
+				var out struct {
+					Changed int `json:"changed"`
+				}
+				if err := t.post(c.Context(), "/messages/mark", in, &out); err != nil {
 					return err
+				}
+				if a.json {
+					return a.printJSON(out)
+				}
+				if out.Changed == 0 && !erase {
+					a.note("nothing has changed, it was so before: %s", shortIDs(msgs))
+					return nil
 				}
 				a.note("%s %s", v.done, shortIDs(msgs))
 				if v.state == record.Deleted {
 					a.note("%s", a.until(erase, "steward messages restore "+strings.ReplaceAll(shortIDs(msgs), ",", "")+t.flag))
+				}
+				if more := out.Changed - len(msgs); more > 0 {
+					a.note("%s with them, since calls and their results go together", counted(more, "other message", "other messages"))
 				}
 				return nil
 			})

@@ -62,17 +62,25 @@ func (a *app) tidyConversation(how runtime.Tidying, use, short, long, done strin
 				if err != nil {
 					return err
 				}
-				if err := t.post(c.Context(), "/tidy", map[string]any{"how": how}, nil); err != nil {
+				var out struct {
+					Changed int `json:"changed"`
+				}
+				if err := t.post(c.Context(), "/tidy", map[string]any{"how": how}, &out); err != nil {
 					return err
 				}
 				now, err := t.preferred(c.Context())
-				if err != nil {
+				switch {
+				case err != nil:
 					return err
+				case a.json:
+					return a.printJSON(out)
+				case how == runtime.TidyCompact && !now.Cut && !was.Cut:
+					a.note("there is nothing to summarise: all of it is short enough")
+				case how == runtime.TidyRefresh && out.Changed == 0:
+					a.note("nothing has changed: nothing that is obsolete is shown")
+				default:
+					a.note("%s (%s)", done, counted(out.Changed, "message", "messages"))
 				}
-				if how == runtime.TidyCompact && !now.Cut && !was.Cut {
-					done = "there is nothing to summarise: all of it is short enough"
-				}
-				a.note("%s", done)
 				return nil
 			})
 		},

@@ -118,6 +118,8 @@ type Job struct {
 	Fitter Fitter
 	// Spent prices a model call that was made before a crash. May be nil.
 	Spent func(model string, u message.Usage) llm.Spend
+	// Below returns what agents have used that were asked in the turn. May be nil.
+	Below func(context.Context) message.Usage
 	// Hooks are called between the run's steps.
 	Hooks Hooks
 }

@@ -19,9 +19,10 @@ type loop struct {
 	rounds  []round // of tool calls, for noticing cycles
 	calls   int     // model calls so far
 	active  time.Duration
-	size    int  // bytes of the turn's replies and results so far
-	absent  bool // no model could be asked lately
-	pending bool // Ready has not been waited for
+	size    int           // bytes of the turn's replies and results so far
+	used    message.Usage // by the turn's replies so far
+	absent  bool          // no model could be asked lately
+	pending bool          // Ready has not been waited for
 }
 
 // Run runs the loop to its end, beginning with what the conversation's last
@@ -96,6 +97,7 @@ func (l *loop) recall() {
 		l.size += sizeOf(m.Blocks)
 		if m.Role == message.Assistant {
 			l.calls++
+			l.used = l.used.Add(m.Usage)
 			if l.Meter != nil && l.Spent != nil {
 				l.Meter.Add(l.Spent(m.Model, m.Usage))
 			}
@@ -312,6 +314,7 @@ func (l *loop) append(ctx context.Context, msgs ...*message.Message) error {
 	}
 	for i, m := range msgs {
 		l.size += sizeOf(m.Blocks)
+		l.used = l.used.Add(m.Usage)
 		l.Emit(Event{Kind: Stored, ID: m.ID, Message: m, Seq: seqs[i]})
 	}
 	return nil
@@ -394,6 +397,9 @@ func (l *loop) finish(ctx context.Context, m *message.Message, out Outcome, caus
 		m.Final = true
 		m.Approach = l.Approach
 		m.Took = time.Since(l.Started).Truncate(time.Millisecond)
+		if all := l.turnUsage(ctx, m); all != m.Usage {
+			m.Turn = all
+		}
 	}
 	seq, err := l.Journal.Finish(context.WithoutCancel(ctx), m, string(out), code)
 	if m != nil && fault.Is(err, fault.Invalid) {
@@ -407,4 +413,13 @@ func (l *loop) finish(ctx context.Context, m *message.Message, out Outcome, caus
 	}
 	l.Emit(Event{Kind: Finished, Message: m, Seq: seq, Outcome: out, Err: cause})
 	return out, nil
+}
+
+// turnUsage adds up what a turn has cost that a message ends.
+func (l *loop) turnUsage(ctx context.Context, m *message.Message) message.Usage {
+	all := l.used.Add(m.Usage)
+	if l.Below != nil {
+		all = all.Add(l.Below(context.WithoutCancel(ctx)))
+	}
+	return all
 }

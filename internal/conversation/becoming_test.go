@@ -19,7 +19,7 @@ import (
 
 func (k *talk) mark(state record.Validity, msgs ...id.ID) {
 	k.t.Helper()
-	k.ok(k.e.Mark(k.t.Context(), anna, k.conv, conversation.Verdict{State: state, Reason: "a test"}, msgs...))
+	k.ok(second(k.e.Mark(k.t.Context(), anna, k.conv, conversation.Verdict{State: state, Reason: "a test"}, msgs...)))
 }
 
 // states tells what became of each message of the preferred branch.
@@ -46,7 +46,7 @@ func TestMarksAcrossBranches(t *testing.T) {
 	}
 	main := k.view()
 	k.expect("the view before the revision", main[:3], "read", "call file.read", "content 1 of file.read a")
-	k.ok(k.e.Refresh(ctx, anna, k.conv))
+	k.ok(second(k.e.Refresh(ctx, anna, k.conv)))
 	if v := k.view(); !strings.HasPrefix(v[2], "[obsolete: ") {
 		t.Errorf("%q", v)
 	}
@@ -150,10 +150,10 @@ func TestRollbackIsExact(t *testing.T) {
 		return string(b)
 	}
 	k.turn("read", "file.read a", "file.read b", "file.list x")
-	k.ok(k.e.Refresh(ctx, anna, k.conv))
+	k.ok(second(k.e.Refresh(ctx, anna, k.conv)))
 	before := exact()
 	k.turn("read and write", "file.read a", "file.write b")
-	k.ok(k.e.Refresh(ctx, anna, k.conv))
+	k.ok(second(k.e.Refresh(ctx, anna, k.conv)))
 	after := exact()
 	if strings.HasPrefix(after, before) {
 		t.Fatal("nothing became obsolete")
@@ -220,8 +220,8 @@ func TestErrorCodes(t *testing.T) {
 	bad.Blocks = nil
 	calls := &message.Message{ID: id.New(), Role: message.Assistant, Blocks: []message.Block{&message.ToolCall{CallID: "c", Name: "a.b", Args: []byte("{}")}}}
 	for code, errs := range map[string][]error{
-		"validity_unknown":  {k.e.Mark(ctx, anna, k.conv, verdict("lost", id.ID{}), user)},
-		"message_not_found": {k.e.Mark(ctx, anna, k.conv, verdict(record.Archived, id.ID{}), none), k.e.Mark(ctx, anna, k.conv, verdict(record.Superseded, none), user), k.e.Pin(ctx, anna, k.conv, true, none), second(k.e.Fork(ctx, anna, k.conv, conversation.Fork{Message: none})), second(k.e.Remove(ctx, anna, k.conv, none)), second(k.e.OpenFork(ctx, anna, k.conv, conversation.Fork{Message: none})), second(k.e.OpenAgain(ctx, anna, k.conv, none)), second(k.e.Siblings(ctx, anna, k.conv, none)), second(k.e.Insert(ctx, anna, k.conv, none, say(message.User, "x"))), second(k.e.Find(ctx, anna, k.conv, id.Derive("message", "none")))},
+		"validity_unknown":  {second(k.e.Mark(ctx, anna, k.conv, verdict("lost", id.ID{}), user))},
+		"message_not_found": {second(k.e.Mark(ctx, anna, k.conv, verdict(record.Archived, id.ID{}), none)), second(k.e.Mark(ctx, anna, k.conv, verdict(record.Superseded, none), user)), k.e.Pin(ctx, anna, k.conv, true, none), second(k.e.Fork(ctx, anna, k.conv, conversation.Fork{Message: none})), second(k.e.Remove(ctx, anna, k.conv, none)), second(k.e.OpenFork(ctx, anna, k.conv, conversation.Fork{Message: none})), second(k.e.OpenAgain(ctx, anna, k.conv, none)), second(k.e.Siblings(ctx, anna, k.conv, none)), second(k.e.Insert(ctx, anna, k.conv, none, say(message.User, "x"))), second(k.e.Find(ctx, anna, k.conv, id.Derive("message", "none")))},
 		"splits_call":       {second(k.e.Fork(ctx, anna, k.conv, conversation.Fork{Message: call})), second(k.e.Fork(ctx, anna, k.conv, conversation.Fork{Message: result, Before: true})), second(k.e.OpenFork(ctx, anna, k.conv, conversation.Fork{Message: call})), second(k.e.Insert(ctx, anna, k.conv, call, say(message.User, "x")))},
 		"insert_call":       {second(k.e.Insert(ctx, anna, k.conv, user, calls))},
 		"branch_not_found": {k.e.Switch(ctx, anna, k.conv, "none"), k.e.Title(ctx, anna, k.conv, "none", "x"), k.e.DeleteBranch(ctx, anna, k.conv, "none"),

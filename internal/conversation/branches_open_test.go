@@ -59,17 +59,17 @@ func TestObsoleteOnABranchThatIsNotRefreshedAsOften(t *testing.T) {
 	k.ok(err)
 	k.e = known
 	for range 3 {
-		k.ok(k.e.Refresh(t.Context(), anna, k.conv))
+		k.ok(second(k.e.Refresh(t.Context(), anna, k.conv)))
 	}
 	k.turn("on with the fork", "web.get x")
 	k.ok(k.e.Switch(t.Context(), anna, k.conv, record.MainBranch))
-	k.ok(k.e.Refresh(t.Context(), anna, k.conv))
+	k.ok(second(k.e.Refresh(t.Context(), anna, k.conv)))
 	before := k.view()
 	if !slices.ContainsFunc(before, func(line string) bool { return strings.Contains(line, "obsolete") }) {
 		t.Errorf("refreshed, and what is obsolete is shown: %s", strings.Join(before, "\n"))
 	}
 	for range 3 {
-		k.ok(k.e.Refresh(t.Context(), anna, k.conv))
+		k.ok(second(k.e.Refresh(t.Context(), anna, k.conv)))
 		k.expect("the view after more changes", k.view(), before...)
 	}
 }

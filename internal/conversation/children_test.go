@@ -141,7 +141,7 @@ func TestWhatAnAgentWasAskedGoesWithTheMessage(t *testing.T) {
 			f := newFamily(t)
 			copied, err := f.e.CopyBranch(t.Context(), anna, f.top, record.MainBranch)
 			f.must(err)
-			f.must(f.e.Mark(t.Context(), anna, f.top, conversation.Verdict{State: record.Deleted}, which(f)))
+			f.must(second(f.e.Mark(t.Context(), anna, f.top, conversation.Verdict{State: record.Deleted}, which(f))))
 			_, err = f.e.Purge(t.Context(), time.Now().Add(time.Hour))
 			f.must(err)
 			if f.there(f.child) || f.there(f.grand) || !f.there(f.top) || !f.there(copied) {
@@ -150,7 +150,7 @@ func TestWhatAnAgentWasAskedGoesWithTheMessage(t *testing.T) {
 			f2 := newFamily(t)
 			copied, err = f2.e.CopyBranch(t.Context(), anna, f2.top, record.MainBranch)
 			f2.must(err)
-			f2.must(f2.e.Mark(t.Context(), anna, copied, conversation.Verdict{State: record.Deleted}, which(f2)))
+			f2.must(second(f2.e.Mark(t.Context(), anna, copied, conversation.Verdict{State: record.Deleted}, which(f2))))
 			_, err = f2.e.Purge(t.Context(), time.Now().Add(time.Hour))
 			f2.must(err)
 			if !f2.there(f2.child) {

@@ -209,15 +209,15 @@ func TestFind(t *testing.T) {
 	begin(t, s, "x")
 	call(t, s, "call_77", "{}", "r", 0)
 	conv := s.Conversation().ID
-	m, err := e.FindCall(t.Context(), anna, conv, "call_77")
-	if err != nil || m.Role != message.Assistant || m.Calls()[0].CallID != "call_77" {
-		t.Errorf("%+v %v", m, err)
+	found, err := e.FindCall(t.Context(), anna, "call_77")
+	if err != nil || len(found) != 1 || found[0].Conversation != conv || found[0].Role != message.Assistant || found[0].Calls()[0].CallID != "call_77" || !found[0].Shown {
+		t.Errorf("%+v %v", found, err)
 	}
-	if _, err := e.FindCall(t.Context(), anna, conv, "call_78"); !fault.Is(err, fault.NotFound) {
-		t.Error(err)
+	if found, err := e.FindCall(t.Context(), anna, "call_78"); err != nil || len(found) != 0 {
+		t.Error(found, err)
 	}
-	if _, err := e.FindCall(t.Context(), store.ForUser("bert"), conv, "call_77"); !fault.Is(err, fault.NotFound) {
-		t.Error(err)
+	if found, err := e.FindCall(t.Context(), store.ForUser("bert"), "call_77"); err != nil || len(found) != 0 {
+		t.Error(found, err)
 	}
 	derived := say(message.User, "again")
 	derived.ID = id.Derive("message", "1")
@@ -349,7 +349,7 @@ func TestClosedStoreBreaksTheSession(t *testing.T) {
 		func() error { _, err := s.Finish(t.Context(), nil, "failed", "x"); return err }(),
 		func() error { _, _, err := e.List(t.Context(), anna, "", 0); return err }(),
 		func() error { _, err := e.Open(t.Context(), anna, s.Conversation().ID); return err }(),
-		func() error { _, err := e.FindCall(t.Context(), anna, s.Conversation().ID, "x"); return err }(),
+		func() error { _, err := e.FindCall(t.Context(), anna, "x"); return err }(),
 		func() error { _, err := e.OpenRuns(t.Context(), anna, resource.URI{}); return err }(),
 		func() error { return e.Delete(t.Context(), anna, s.Conversation().ID) }(),
 	} {

@@ -155,18 +155,61 @@ func (e *Engine) since(ctx context.Context, sc store.Scope, conv id.ID, b *recor
 	return newest, nil
 }
 
-// FindCall returns the message of a conversation that bears a provider's call
-// id; the newest one, should the provider have used it twice.
-func (e *Engine) FindCall(ctx context.Context, sc store.Scope, conv id.ID, callID string) (Entry, error) {
-	return e.find(ctx, sc, conv, store.Term{Name: record.TermCall, Value: callID})
+// Called is a message that bears a provider's call id.
+type Called struct {
+	Entry
+	Conversation id.ID
+}
+
+// mostCalled is how many messages FindCall looks at.
+const mostCalled = 100
+
+// FindCall returns the messages that make a call with a provider's id, in
+// whichever conversation, the newest first: some providers use ids again. What
+// was deleted is left out.
+func (e *Engine) FindCall(ctx context.Context, sc store.Scope, callID string) ([]Called, error) {
+	page, err := e.store.Query(ctx, sc, store.Query{Term: store.Term{Name: record.TermCall, Value: callID}, Reverse: true, Limit: mostCalled, NoBody: true})
+	if err != nil {
+		return nil, err
+	}
+	var out []Called
+	for _, it := range page.Items {
+		conv := record.IDOf(it.URI, record.TypeConversation)
+		m, err := e.placed(ctx, sc, conv, record.IDOf(it.URI, record.TypeMessage))
+		if fault.Is(err, fault.NotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if m.Change.State != record.Deleted {
+			out = append(out, Called{m, conv})
+		}
+	}
+	return out, nil
+}
+
+// placed finds a message, with what became of it on the preferred branch.
+func (e *Engine) placed(ctx context.Context, sc store.Scope, conv, msg id.ID) (Entry, error) {
+	c, _, err := e.get(ctx, sc, conv)
+	if err != nil {
+		return Entry{}, err
+	}
+	m, err := e.Find(ctx, sc, conv, msg)
+	if err != nil {
+		return Entry{}, err
+	}
+	b, _, err := e.branch(ctx, sc, conv, c.BranchID())
+	one := []Entry{m}
+	if err == nil {
+		err = e.judge(ctx, sc, conv, &b, one)
+	}
+	return one[0], err
 }
 
 // FindMessage returns a message whose id was derived from the client's own.
 func (e *Engine) FindMessage(ctx context.Context, sc store.Scope, conv, msg id.ID) (Entry, error) {
-	return e.find(ctx, sc, conv, store.Term{Name: record.TermMessage, Value: msg.String()})
-}
-
-func (e *Engine) find(ctx context.Context, sc store.Scope, conv id.ID, t store.Term) (Entry, error) {
+	t := store.Term{Name: record.TermMessage, Value: msg.String()}
 	page, err := e.store.Query(ctx, sc, store.Query{Term: t, Under: record.ConversationURI(conv), Reverse: true, Limit: 1})
 	if err != nil {
 		return Entry{}, err

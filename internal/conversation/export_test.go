@@ -73,7 +73,7 @@ func TestExportOfSummaries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Mark(t.Context(), anna, conv, conversation.Verdict{State: record.Deleted}, page[1].ID); err != nil {
+	if _, err := e.Mark(t.Context(), anna, conv, conversation.Verdict{State: record.Deleted}, page[1].ID); err != nil {
 		t.Fatal(err)
 	}
 	if text := export(t, e, conv); strings.Contains(text, "summaries") || strings.Contains(text, "answer 0") {

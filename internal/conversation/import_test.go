@@ -36,7 +36,7 @@ func sample(t *testing.T, e *conversation.Engine, labels message.Labels) id.ID {
 		t.Fatal(err)
 	}
 	for _, err := range []error{
-		e.Mark(t.Context(), anna, conv, conversation.Verdict{State: record.Invalidated, Reason: "hunter2 is old"}, page[2].ID),
+		second(e.Mark(t.Context(), anna, conv, conversation.Verdict{State: record.Invalidated, Reason: "hunter2 is old"}, page[2].ID)),
 		e.Pin(t.Context(), anna, conv, true, page[0].ID),
 		func() error {
 			_, err := e.Fork(t.Context(), anna, conv, conversation.Fork{Message: page[0].ID})
@@ -79,7 +79,7 @@ func TestExportOfDeleted(t *testing.T) {
 	e, _ := engine(t)
 	conv := sample(t, e, 0)
 	page, _, _ := e.Messages(t.Context(), anna, conv, "", 0, false)
-	if err := e.Mark(t.Context(), anna, conv, conversation.Verdict{State: record.Deleted}, page[0].ID); err != nil {
+	if _, err := e.Mark(t.Context(), anna, conv, conversation.Verdict{State: record.Deleted}, page[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	if text := export(t, e, conv); strings.Contains(text, "the word is") && !strings.Contains(text, `"title":"the word is`) || strings.Contains(text, page[0].ID.String()+`","role"`) {

@@ -27,15 +27,19 @@ type Verdict struct {
 
 // Mark records what became of messages of a conversation, by a person's
 // decision: it holds on all branches, and at once. Marking them Active takes
-// back what holds now. Error codes: message_not_found, validity_unknown.
-func (e *Engine) Mark(ctx context.Context, sc store.Scope, conv id.ID, v Verdict, msgs ...id.ID) error {
+// back what holds now. It returns how many messages were not so before, those
+// among them that go together with the named ones. Error codes:
+// message_not_found, validity_unknown.
+func (e *Engine) Mark(ctx context.Context, sc store.Scope, conv id.ID, v Verdict, msgs ...id.ID) (int, error) {
 	switch v.State {
 	case record.Active, record.Invalidated, record.Superseded, record.Archived, record.Deleted:
 	default:
-		return fault.New(fault.Invalid, "validity_unknown", "a message cannot be %.40q", v.State).
+		return 0, fault.New(fault.Invalid, "validity_unknown", "a message cannot be %.40q", v.State).
 			With("use active, invalidated, superseded, archived or deleted")
 	}
-	return e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {
+	n := 0
+	err := e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {
+		n = 0
 		group, err := e.group(ctx, sc, conv, b, msgs, v.State)
 		if err == nil && v.State == record.Superseded {
 			err = e.stands(ctx, sc, conv, b, v.By, group)
@@ -63,8 +67,10 @@ func (e *Engine) Mark(ctx context.Context, sc store.Scope, conv id.ID, v Verdict
 			}
 			out = append(out, k.put(conv))
 		}
+		n = len(out)
 		return orUnchanged(out)
 	})
+	return n, err
 }
 
 // stands refuses that a message stands for others where none would be shown in
@@ -262,15 +268,38 @@ func orUnchanged(changes []store.Change) ([]store.Change, error) {
 }
 
 // Refresh shows what has been recorded as obsolete, without waiting for the
-// window to fill.
-func (e *Engine) Refresh(ctx context.Context, sc store.Scope, conv id.ID) error {
-	return e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {
+// window to fill. It returns how many messages left the view.
+func (e *Engine) Refresh(ctx context.Context, sc store.Scope, conv id.ID) (int, error) {
+	n := 0
+	err := e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {
+		n = 0
+		was := *b
 		all, err := e.branches(ctx, sc, conv, true)
+		if err != nil {
+			return nil, err
+		}
 		for i := range all { // what was recorded on another branch counts by that one's revisions
 			b.View.Revision = max(b.View.Revision, all[i].View.Revision)
 		}
-		return nil, err
+		after := *b
+		after.View.Revision++ // as change leaves it
+		_, spans, lowest, err := e.reach(ctx, sc, conv, b)
+		if err != nil {
+			return nil, err
+		}
+		marks, err := e.marks(ctx, sc, conv, lowest, 0)
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range marks {
+			seen := slices.ContainsFunc(spans, func(s record.Span) bool { return s.Holds(k.Branch, k.Pos) })
+			if seen && k.On(&was, true).State == record.Active && k.On(&after, true).State != record.Active {
+				n++
+			}
+		}
+		return nil, nil
 	})
+	return n, err
 }
 
 // Optimization is one recorded change of a message's validity.

@@ -180,6 +180,33 @@ func (e *Engine) restart(ctx context.Context, sc store.Scope, conv id.ID, b *rec
 	return nil
 }
 
+// InView returns how many messages stand in the preferred branch's view, before
+// what is obsolete leaves it.
+func (e *Engine) InView(ctx context.Context, sc store.Scope, conv id.ID) (int, error) {
+	c, _, err := e.get(ctx, sc, conv)
+	if err != nil {
+		return 0, err
+	}
+	b, _, err := e.branch(ctx, sc, conv, c.BranchID())
+	if err != nil {
+		return 0, err
+	}
+	first, spans, _, err := e.reach(ctx, sc, conv, &b)
+	n := len(first)
+	for _, s := range spans {
+		if err != nil {
+			return 0, err
+		}
+		if s.To == 0 {
+			s.To = math.MaxInt64
+		}
+		var page store.Page
+		page, err = e.store.Query(ctx, sc, store.Query{List: record.BranchURI(conv, s.Branch), Count: &store.Count{From: s.From, To: s.To}})
+		n += page.Count
+	}
+	return n, err
+}
+
 // Unfit takes the preferred branch's view back to what it was before the last
 // messages fell out of it: they are shown again, in place of their summary.
 // Error code: nothing_to_undo.

@@ -179,14 +179,14 @@ func operations() []operation {
 		{name: "switch", do: func(ctx c, p *place, e E, sc S) error { return e.Switch(ctx, sc, p.conv, p.other) }},
 		{name: "title", do: func(ctx c, p *place, e E, sc S) error { return e.Title(ctx, sc, p.conv, p.other, "x") }},
 		{name: "mark", do: func(ctx c, p *place, e E, sc S) error {
-			return e.Mark(ctx, sc, p.conv, conversation.Verdict{State: record.Archived}, p.reading[0])
+			return second(e.Mark(ctx, sc, p.conv, conversation.Verdict{State: record.Archived}, p.reading[0]))
 		}},
 		{name: "mark superseded", do: func(ctx c, p *place, e E, sc S) error {
-			return e.Mark(ctx, sc, p.conv, conversation.Verdict{State: record.Superseded, By: p.all[len(p.all)-1]}, p.all[len(p.all)-4])
+			return second(e.Mark(ctx, sc, p.conv, conversation.Verdict{State: record.Superseded, By: p.all[len(p.all)-1]}, p.all[len(p.all)-4]))
 		}},
 		{name: "pin", do: func(ctx c, p *place, e E, sc S) error { return e.Pin(ctx, sc, p.conv, true, p.reading[1]) }},
 		{name: "unpin", do: func(ctx c, p *place, e E, sc S) error { return e.Pin(ctx, sc, p.conv, false, p.all[3]) }},
-		{name: "refresh", do: func(ctx c, p *place, e E, sc S) error { return e.Refresh(ctx, sc, p.conv) }},
+		{name: "refresh", do: func(ctx c, p *place, e E, sc S) error { return second(e.Refresh(ctx, sc, p.conv)) }},
 		{name: "rollback", do: func(ctx c, p *place, e E, sc S) error {
 			n, err := e.Rollback(ctx, sc, p.conv, p.in[1], "")
 			if err == nil && n != 1 {
@@ -360,7 +360,7 @@ func TestPurgeAfterCrashes(t *testing.T) {
 		"the messages": func(p *place) error {
 			ctx := p.t.Context()
 			p.ok(p.e.DeleteBranch(ctx, anna, p.conv, p.other))
-			return p.e.Mark(ctx, anna, p.conv, conversation.Verdict{State: record.Deleted, Reason: password}, p.second...)
+			return second(p.e.Mark(ctx, anna, p.conv, conversation.Verdict{State: record.Deleted, Reason: password}, p.second...))
 		},
 	}
 	for name, remove := range what {

@@ -108,7 +108,7 @@ func TestALongConversationIsNotReadForOneOfItsMessages(t *testing.T) {
 		for what, do := range map[string]func() error{
 			"find": func() error { _, err := e.Find(ctx, anna, conv, at); return err },
 			"mark": func() error {
-				return e.Mark(ctx, anna, conv, conversation.Verdict{State: record.Archived}, newest[8].ID)
+				return second(e.Mark(ctx, anna, conv, conversation.Verdict{State: record.Archived}, newest[8].ID))
 			},
 			"pin":    func() error { return e.Pin(ctx, anna, conv, true, at) },
 			"insert": func() error { _, err := e.Insert(ctx, anna, conv, at, say(message.User, "between")); return err },
@@ -185,7 +185,7 @@ func TestBranchesAreCountedOnce(t *testing.T) {
 		t.Errorf("%d messages are counted again", n)
 	}
 	gone := newest[0].ID // and with it what it stands for
-	if err := e.Mark(ctx, anna, conv, conversation.Verdict{State: record.Deleted}, gone); err != nil {
+	if _, err := e.Mark(ctx, anna, conv, conversation.Verdict{State: record.Deleted}, gone); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.Purge(ctx, time.Now().Add(time.Hour)); err != nil {
@@ -218,7 +218,7 @@ func TestMakingRoomIsOneRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	wanted, left := newest[1], newest[5]
-	if err := e.Mark(ctx, anna, conv, conversation.Verdict{State: record.Active}, wanted.ID); err != nil {
+	if _, err := e.Mark(ctx, anna, conv, conversation.Verdict{State: record.Active}, wanted.ID); err != nil {
 		t.Fatal(err)
 	}
 	copied, err := e.CopyBranch(ctx, anna, conv, record.MainBranch)

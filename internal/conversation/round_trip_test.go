@@ -168,7 +168,7 @@ func (a *author) act() {
 		a.check(a.e.Switch(ctx, anna, a.conv, rapid.SampledFrom(branches).Draw(a.t, "branch").ID))
 	case 2:
 		state := rapid.SampledFrom([]record.Validity{record.Active, record.Invalidated, record.Archived, record.Deleted}).Draw(a.t, "state")
-		a.check(a.e.Mark(ctx, anna, a.conv, conversation.Verdict{State: state, Reason: "because"}, a.pick()))
+		a.check(second(a.e.Mark(ctx, anna, a.conv, conversation.Verdict{State: state, Reason: "because"}, a.pick())))
 	case 3:
 		a.check(a.e.Pin(ctx, anna, a.conv, rapid.Bool().Draw(a.t, "pin"), a.pick()))
 	case 4:

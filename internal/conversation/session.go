@@ -173,6 +173,9 @@ func (s *Session) Size() int { return s.transcript.Size() }
 // Broken returns why the session must not be used any further, or nil.
 func (s *Session) Broken() error { return s.broken }
 
+// Interaction returns the URI of the interaction that goes on.
+func (s *Session) Interaction() resource.URI { return s.interaction }
+
 // MessageURI returns the URI of a message of the present turn.
 func (s *Session) MessageURI(m id.ID) resource.URI {
 	return s.interaction.ChildID(record.TypeMessage, m)

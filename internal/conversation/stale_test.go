@@ -36,7 +36,7 @@ func TestAgeIsSeenInATurnWithoutCalls(t *testing.T) {
 		if err != nil || len(list) != 1 || list[0].Strategy != string(tool.ByAge) || list[0].Interaction != k.in[1] {
 			t.Errorf("%+v, %v", list, err)
 		}
-		k.ok(k.e.Refresh(t.Context(), anna, k.conv))
+		k.ok(second(k.e.Refresh(t.Context(), anna, k.conv)))
 		if v := k.view(); !strings.HasPrefix(v[2], "[obsolete: ") {
 			t.Errorf("the model is still shown\n%s", strings.Join(v, "\n"))
 		}
@@ -50,20 +50,21 @@ func TestWhatStandsForMessagesIsShown(t *testing.T) {
 	ctx := t.Context()
 	k.turn("one", "file.read a")
 	k.turn("two")
-	first, call, result, second, last := k.all[0], k.all[1], k.all[2], k.all[4], k.all[5]
+	first, call, result, later, last := k.all[0], k.all[1], k.all[2], k.all[4], k.all[5]
 	before := k.view()
 	mark := func(by id.ID, msgs ...id.ID) error {
-		return k.e.Mark(ctx, anna, k.conv, conversation.Verdict{State: record.Superseded, By: by}, msgs...)
+		_, err := k.e.Mark(ctx, anna, k.conv, conversation.Verdict{State: record.Superseded, By: by}, msgs...)
+		return err
 	}
 	k.code(mark(first, first), "supersedes_itself")
 	k.code(mark(result, call), "supersedes_itself") // they live and fall together
-	k.code(mark(second, first, second), "supersedes_itself")
-	k.ok(k.e.Mark(ctx, anna, k.conv, conversation.Verdict{State: record.Deleted}, last))
+	k.code(mark(later, first, later), "supersedes_itself")
+	k.ok(second(k.e.Mark(ctx, anna, k.conv, conversation.Verdict{State: record.Deleted}, last)))
 	k.code(mark(last, first), "superseded_by_hidden")
-	k.ok(k.e.Mark(ctx, anna, k.conv, conversation.Verdict{State: record.Active}, last))
+	k.ok(second(k.e.Mark(ctx, anna, k.conv, conversation.Verdict{State: record.Active}, last)))
 	k.expect("the view", k.view(), before...)
-	k.ok(mark(second, first))
-	k.code(mark(first, second), "supersedes_itself")
-	k.ok(mark(last, second))
+	k.ok(mark(later, first))
+	k.code(mark(first, later), "supersedes_itself")
+	k.ok(mark(last, later))
 	k.code(mark(first, last), "supersedes_itself")
 }

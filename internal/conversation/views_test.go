@@ -86,7 +86,7 @@ func TestWhatWasRolledBackBecomesObsoleteAnew(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	k.turn("write", "file.write a")
-	k.ok(k.e.Refresh(t.Context(), anna, k.conv))
+	k.ok(second(k.e.Refresh(t.Context(), anna, k.conv)))
 	if v := strings.Join(k.view(), "\n"); strings.Contains(v, "of file.read") {
 		t.Errorf("what was written over is still shown:\n%s", v)
 	}
@@ -148,7 +148,7 @@ func TestAnswerAnewNeedsTheQuestion(t *testing.T) {
 	k := newTalk(t)
 	k.turn("one")
 	m := k.turn("two")
-	k.ok(k.e.Mark(t.Context(), anna, k.conv, conversation.Verdict{State: record.Archived}, m[0]))
+	k.ok(second(k.e.Mark(t.Context(), anna, k.conv, conversation.Verdict{State: record.Archived}, m[0])))
 	_, err := k.e.OpenAgain(t.Context(), anna, k.conv, m[1])
 	k.code(err, "nothing_asked")
 }

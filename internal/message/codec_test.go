@@ -53,7 +53,7 @@ func whole() *message.Message {
 			&message.ToolCall{CallID: "c1", Name: "math.add", Args: []byte(`{"a":1}`)},
 		},
 		Model: "a/b", Stop: message.StopTools, Usage: message.Usage{Input: 1, Output: 2, Reasoning: 3, CacheRead: 4, CacheWrite: 5},
-		Approach: "direct", Took: 12 * time.Millisecond, Unknown: []byte(`"later":{"x":1}`),
+		Approach: "direct", Took: 12 * time.Millisecond, Turn: message.Usage{Input: 9}, Unknown: []byte(`"later":{"x":1}`),
 	}
 }
 
@@ -65,7 +65,7 @@ func TestTheStoredForm(t *testing.T) {
 		`{"type":"text","text":"a \"b\"\n","origin":"model:a/b","labels":["private","secret"],"new":[ 1]},` +
 		`{"type":"tool_call","call_id":"c1","name":"math.add","args":"{\"a\":1}"}],` +
 		`"model":"a/b","stop":"tools","usage":{"input":1,"output":2,"reasoning":3,"cache_read":4,"cache_write":5},` +
-		`"approach":"direct","took_ms":12,"later":{"x":1}}`
+		`"approach":"direct","took_ms":12,"turn_usage":{"input":9},"later":{"x":1}}`
 	if got != full {
 		t.Errorf("got  %s\nwant %s", got, full)
 	}

@@ -73,6 +73,8 @@ func (m *Message) set(name []byte, v value) (known bool, err error) {
 		m.Approach, err = v.text()
 	case "took_ms":
 		m.Took, err = decodeMillis(v)
+	case "turn_usage":
+		m.Turn, err = decodeUsage(v)
 	case "meta":
 		m.Meta, err = decodeMeta(v)
 	default:

@@ -31,11 +31,12 @@ func Append(dst []byte, m *Message) []byte {
 	}
 	dst = appendText(dst, `"model":`, m.Model)
 	dst = appendText(dst, `"stop":`, string(m.Stop))
-	dst = appendUsage(dst, m.Usage)
+	dst = appendUsage(dst, `"usage":`, m.Usage)
 	dst = appendText(dst, `"approach":`, m.Approach)
 	if ms := m.Took / time.Millisecond; ms != 0 {
 		dst = appendInt(dst, `"took_ms":`, int64(ms))
 	}
+	dst = appendUsage(dst, `"turn_usage":`, m.Turn)
 	dst = appendMeta(dst, m.Meta)
 	dst = appendUnknown(dst, m.Unknown)
 	return append(dst, '}')
@@ -137,11 +138,11 @@ func appendData(dst, data []byte) []byte {
 	return append(base64.StdEncoding.AppendEncode(dst, data), '"')
 }
 
-func appendUsage(dst []byte, u Usage) []byte {
+func appendUsage(dst []byte, name string, u Usage) []byte {
 	if u == (Usage{}) {
 		return dst
 	}
-	dst = append(appendName(dst, `"usage":`), '{')
+	dst = append(appendName(dst, name), '{')
 	for _, f := range [...]struct {
 		name string
 		n    int64

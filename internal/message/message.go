@@ -46,10 +46,13 @@ type Message struct {
 	Stop   Stop   // why the model stopped; assistant messages only
 	Usage  Usage  // what the model call cost; assistant messages only
 
-	// Approach and Took are of the whole turn, on the message that ends it:
-	// how it was answered ("direct", …) and for how long (whole milliseconds).
+	// Approach, Took and Turn are of the whole turn, on the message that ends
+	// it: how it was answered ("direct", …), for how long (whole milliseconds),
+	// and what all of its model calls have cost, those of agents that were asked
+	// included. Turn is zero where that is Usage; see TurnUsage.
 	Approach string
 	Took     time.Duration
+	Turn     Usage
 
 	Meta Meta // fields of the provider's message beyond those modelled here
 
@@ -85,6 +88,18 @@ type Usage struct {
 func (u Usage) Add(v Usage) Usage {
 	return Usage{u.Input + v.Input, u.Output + v.Output, u.Reasoning + v.Reasoning,
 		u.CacheRead + v.CacheRead, u.CacheWrite + v.CacheWrite}
+}
+
+func (u Usage) negative() bool {
+	return min(u.Input, u.Output, u.Reasoning, u.CacheRead, u.CacheWrite) < 0
+}
+
+// TurnUsage returns what the turn has cost that the message ends.
+func (m *Message) TurnUsage() Usage {
+	if m.Turn != (Usage{}) {
+		return m.Turn
+	}
+	return m.Usage
 }
 
 // Meta is what a provider's wire form carried beyond the modelled fields:

@@ -50,7 +50,7 @@ func checkHead(m *Message) *fault.Error {
 		return broken("message_empty", "a %s message has no content", m.Role)
 	case m.Stop != "" && !oneOf(m.Stop, stops[:]):
 		return unknownWord(string(m.Stop), "message_stop_unknown", stops[:])
-	case m.Usage.Input < 0 || m.Usage.Output < 0 || m.Usage.Reasoning < 0 || m.Usage.CacheRead < 0 || m.Usage.CacheWrite < 0:
+	case m.Usage.negative() || m.Turn.negative():
 		return broken("message_usage_negative", "a token count is negative")
 	case m.Took < 0:
 		return broken("message_took_negative", "the duration is negative")
@@ -79,7 +79,7 @@ func checkAssistantOnly(m *Message) *fault.Error {
 		{m.Model != "", "message_model_outside_assistant", "a model's name"},
 		{m.Stop != "", "message_stop_outside_assistant", "a stop reason"},
 		{m.Usage != Usage{}, "message_usage_outside_assistant", "token counts"},
-		{m.Approach != "" || m.Took != 0, "message_turn_outside_assistant", "the approach and duration of a turn"},
+		{m.Approach != "" || m.Took != 0 || m.Turn != Usage{}, "message_turn_outside_assistant", "the approach and duration of a turn"},
 	} {
 		if f.set {
 			return broken(f.code, "%s belongs on assistant messages only, not on a %s message", f.what, m.Role)

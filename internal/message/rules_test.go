@@ -67,6 +67,8 @@ func TestValidate(t *testing.T) {
 		{"message_usage_outside_assistant", with(user(hello()), func(m *message.Message) { m.Usage.Input = 1 })},
 		{"message_turn_outside_assistant", with(user(hello()), func(m *message.Message) { m.Approach = "direct" })},
 		{"message_turn_outside_assistant", with(user(hello()), func(m *message.Message) { m.Took = 1 })},
+		{"message_turn_outside_assistant", with(user(hello()), func(m *message.Message) { m.Turn.Input = 1 })},
+		{"message_usage_negative", with(assistant(), func(m *message.Message) { m.Turn.Output = -1 })},
 		{"message_final_with_calls", with(assistant(call()), func(m *message.Message) { m.Final = true })},
 		{"message_call_outside_assistant", user(call())},
 		{"message_reasoning_outside_assistant", user(&message.Reasoning{})},

@@ -239,15 +239,17 @@ func (n *Node) Merge(ctx context.Context, user string, conv, into, from id.ID) e
 	})
 }
 
-// Mark records what became of messages, by a person's decision.
-func (n *Node) Mark(ctx context.Context, user string, conv id.ID, v conversation.Verdict, msgs ...id.ID) error {
-	err := n.alone(ctx, user, conv, func(sc store.Scope) error {
-		return n.conversations.Mark(ctx, sc, conv, v, msgs...)
+// Mark records what became of messages, by a person's decision. It returns how
+// many were not so before.
+func (n *Node) Mark(ctx context.Context, user string, conv id.ID, v conversation.Verdict, msgs ...id.ID) (changed int, err error) {
+	err = n.alone(ctx, user, conv, func(sc store.Scope) error {
+		changed, err = n.conversations.Mark(ctx, sc, conv, v, msgs...)
+		return err
 	})
 	if err != nil || v.State != record.Deleted {
-		return err
+		return changed, err
 	}
-	return n.eraseAtOnce(ctx, user, conv) // a call and its results go together
+	return changed, n.eraseAtOnce(ctx, user, conv) // a call and its results go together
 }
 
 // Pin keeps messages in view whatever the window, or lets go of them.
@@ -292,17 +294,20 @@ const (
 	TidyRestore  Tidying = "restore"  // what optimize left out comes back
 )
 
-// Tidy changes what the model is shown of a conversation. It returns how many
-// messages it changed, where that is known.
+// Tidy changes what the model is shown of a conversation. It returns of how
+// many messages: those that left the view or came back to it.
 func (n *Node) Tidy(ctx context.Context, user string, conv id.ID, how Tidying, tools []string) (changed int, err error) {
 	err = n.alone(ctx, user, conv, func(sc store.Scope) error {
 		switch how {
 		case TidyRefresh:
-			return n.conversations.Refresh(ctx, sc, conv)
+			changed, err = n.conversations.Refresh(ctx, sc, conv)
+			return err
 		case TidyCompact:
-			return n.compact(ctx, sc, user, conv)
+			changed, err = n.viewChange(ctx, sc, conv, func() error { return n.compact(ctx, sc, user, conv) })
+			return err
 		case TidyWhole:
-			return n.conversations.Unfit(ctx, sc, conv)
+			changed, err = n.viewChange(ctx, sc, conv, func() error { return n.conversations.Unfit(ctx, sc, conv) })
+			return err
 		case TidyOptimize:
 			changed, err = n.conversations.Optimize(ctx, sc, conv, tools)
 			return err
@@ -314,4 +319,18 @@ func (n *Node) Tidy(ctx context.Context, user string, conv id.ID, how Tidying, t
 			With("use refresh, compact, whole, optimize or restore")
 	})
 	return changed, err
+}
+
+// viewChange does something to a view, and returns how many messages it has
+// more or fewer afterwards.
+func (n *Node) viewChange(ctx context.Context, sc store.Scope, conv id.ID, do func() error) (int, error) {
+	before, err := n.conversations.InView(ctx, sc, conv)
+	if err == nil {
+		err = do()
+	}
+	if err != nil {
+		return 0, err
+	}
+	after, err := n.conversations.InView(ctx, sc, conv)
+	return max(before-after, after-before), err
 }

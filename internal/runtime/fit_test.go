@@ -288,7 +288,7 @@ func TestDeletedResultIsNotReadOn(t *testing.T) {
 	w.answered("big 5000", "ok")
 	big := w.all()[2]
 	u := big.URI(w.conv)
-	if err := w.Mark(t.Context(), "anna", w.conv, conversation.Verdict{State: record.Deleted}, big.ID); err != nil {
+	if _, err := w.Mark(t.Context(), "anna", w.conv, conversation.Verdict{State: record.Deleted}, big.ID); err != nil {
 		t.Fatal(err)
 	}
 	w.isNotRead(u.String(), "that was deleted", func() {})

@@ -55,6 +55,7 @@ func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *r
 		Meter: meter, Spent: n.spent,
 		Fitter: n.fitter(c, s, kit, rc.Lineage, model.Models, system, sampling, meter),
 	}
+	job.Below = func(ctx context.Context) message.Usage { return n.usedBelow(ctx, c, s.Interaction()) }
 	job.Await = n.awaitModel(c, s, model.Models)
 	job.Begun = !run.Started.IsZero()
 	n.hooking(kit, rc, c.user).around(&job, s)

@@ -369,7 +369,7 @@ func TestErasedFromTheFiles(t *testing.T) {
 	for _, m := range page {
 		all = append(all, m.ID)
 	}
-	if err := w.Mark(t.Context(), "anna", conv, conversation.Verdict{State: record.Deleted, Reason: word}, all...); err != nil {
+	if _, err := w.Mark(t.Context(), "anna", conv, conversation.Verdict{State: record.Deleted, Reason: word}, all...); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Tend(t.Context(), time.Now().Add(31*day)); err != nil {
@@ -381,7 +381,7 @@ func TestErasedFromTheFiles(t *testing.T) {
 	if c, err := w.Conversation(t.Context(), "anna", conv); err != nil || c.Title != "" {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if err := w.Mark(t.Context(), "anna", conv, conversation.Verdict{State: record.Active}, first); !fault.HasCode(err, "message_not_found") {
+	if _, err := w.Mark(t.Context(), "anna", conv, conversation.Verdict{State: record.Active}, first); !fault.HasCode(err, "message_not_found") {
 		t.Error(err)
 	}
 	w.turn(conv, "say on")

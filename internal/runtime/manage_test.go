@@ -33,7 +33,7 @@ func everything(w *world, user string, conv, msg, inter id.ID, branch string) ma
 	_, out["Insert"] = w.Insert(ctx, user, conv, msg, &message.Message{ID: id.New(), Role: message.User, Blocks: text("x")})
 	_, out["Interaction"] = w.Interaction(ctx, user, conv, inter)
 	out["Merge"] = w.Merge(ctx, user, conv, inter, id.New())
-	out["Mark"] = w.Mark(ctx, user, conv, conversation.Verdict{State: record.Archived}, msg)
+	_, out["Mark"] = w.Mark(ctx, user, conv, conversation.Verdict{State: record.Archived}, msg)
 	out["Pin"] = w.Pin(ctx, user, conv, true, msg)
 	_, out["Audit"] = w.Audit(ctx, user, conv, id.ID{}, "")
 	_, out["Rollback"] = w.Rollback(ctx, user, conv, inter, "")
@@ -131,7 +131,7 @@ func TestManagingBranches(t *testing.T) {
 	if err != nil || len(in.Entries) != 5 || in.Outcome != "answered" || in.Stopped.IsZero() { // with the inserted one
 		t.Errorf("%d messages, %+v %v", len(in.Entries), in, err)
 	}
-	ok(w.Mark(ctx, "anna", conv, conversation.Verdict{State: record.Archived, Reason: "old"}, w.message(conv, 0)))
+	ok(second(w.Mark(ctx, "anna", conv, conversation.Verdict{State: record.Archived, Reason: "old"}, w.message(conv, 0))))
 	audit, err := w.Audit(ctx, "anna", conv, id.ID{}, "")
 	if err != nil || len(audit) != 1 || audit[0].Actor != "anna" || audit[0].Reason != "old" {
 		t.Errorf("%+v %v", audit, err)
@@ -193,3 +193,5 @@ func TestRenamingWhileEditing(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func second[T any](_ T, err error) error { return err }

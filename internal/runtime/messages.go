@@ -28,6 +28,12 @@ func (n *Node) ReadMessages(ctx context.Context, user string, conv id.ID, r Read
 	return ReadMessages(ctx, n.conversations, store.ForUser(user), conv, r)
 }
 
+// FindCall returns the messages of the user's that make a call with a
+// provider's id, the newest first.
+func (n *Node) FindCall(ctx context.Context, user, callID string) ([]conversation.Called, error) {
+	return n.conversations.FindCall(ctx, store.ForUser(user), callID)
+}
+
 // ReadMessages is Node.ReadMessages for who has no node, only the store.
 func ReadMessages(ctx context.Context, e *conversation.Engine, sc store.Scope, conv id.ID, r Reading) ([]conversation.Entry, store.Cursor, error) {
 	switch {

@@ -82,7 +82,7 @@ func TestReadingBranchesAndWhatWasDeleted(t *testing.T) {
 	// What is deleted is told in the order of its deletion, until it is back.
 	mark := func(state record.Validity, msg id.ID) {
 		t.Helper()
-		if err := w.Mark(ctx, "anna", conv, conversation.Verdict{State: state, Reason: "so"}, msg); err != nil {
+		if _, err := w.Mark(ctx, "anna", conv, conversation.Verdict{State: state, Reason: "so"}, msg); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -45,6 +45,30 @@ func (t *tally) all(ctx context.Context, st store.Store, sc store.Scope, r *stor
 	return nil
 }
 
+// usedBelow returns what agents and tasks have used so far that were asked in a
+// turn: nothing is read where none were.
+func (n *Node) usedBelow(ctx context.Context, c *chat, inter resource.URI) message.Usage {
+	live := c.running(record.IDOf(inter, record.TypeInteraction))
+	if live == nil || !live.asked.Load() {
+		return message.Usage{}
+	}
+	sc, sum := store.ForUser(c.user), tally{}
+	below, err := requestsBelow(ctx, n.opt.Store, sc, inter)
+	for i := range below {
+		switch b := &below[i]; {
+		case err != nil || b.Kind == record.RequestTurn:
+		case b.Usage != (message.Usage{}):
+			sum.usage = sum.usage.Add(b.Usage)
+		default: // it is not closed yet
+			err = sum.all(ctx, n.opt.Store, sc, b)
+		}
+	}
+	if err != nil {
+		n.log.Warn("what a turn has used cannot be added up", "error", err)
+	}
+	return sum.usage
+}
+
 // requestsBelow returns the requests that are recorded at an interaction.
 func requestsBelow(ctx context.Context, st store.Store, sc store.Scope, inter resource.URI) ([]storedRequest, error) {
 	var out []storedRequest

@@ -80,7 +80,7 @@ func TestWorkLog(t *testing.T) {
 	expect(worklog.Filter{}, append([]string{first}, all...)...)
 
 	// What a person says of a message counts.
-	if err := w.Mark(t.Context(), "anna", conv, conversation.Verdict{State: record.Invalidated, Reason: "wrong"}, list[1].Messages[1]); err != nil {
+	if _, err := w.Mark(t.Context(), "anna", conv, conversation.Verdict{State: record.Invalidated, Reason: "wrong"}, list[1].Messages[1]); err != nil {
 		t.Fatal(err)
 	}
 	if one, _, err := w.WorkLogEntry(t.Context(), "anna", list[1].ID); err != nil || !one.Obsolete {

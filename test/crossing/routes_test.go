@@ -81,6 +81,9 @@ func apiRoutes() []entry {
 		{route: "GET /api/v1/conversations/{id}/changes", want: notFound, calls: func(x things) []step {
 			return []step{get(conv(x) + "/changes"), get(conv(x) + "/changes?interaction=" + x.Turn)}
 		}},
+		{route: "GET /api/v1/messages", want: own, calls: func(x things) []step {
+			return []step{get(api + "/messages?call=" + x.CallID)}
+		}},
 		{route: "GET /api/v1/search", want: []string{"", "conversation_not_found"}, calls: func(x things) []step {
 			return []step{get(api + "/search?q=" + bait + "&around=5&limit=100"), get(api + "/search?q=" + bait + "&conversation=" + x.Conv),
 				get(api + "/search?q=" + bait + "+OR+you&role=assistant")}

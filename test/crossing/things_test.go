@@ -22,6 +22,7 @@ type things struct {
 	Wrote                   string // the interaction in which a file was written that had been read
 	Branch, Next            string // its second branch; the cursor of a page of its messages
 	LogMessage              string // the message of a call, which is entry LogMessage/0 of the work log
+	CallID                  string // the provider's id of that call
 	Pages                   string // the cursor of a page of conversations
 	Waiting, Question       string // a conversation whose turn waits for an approval; the question
 	Seen                    string // the hash of what was shown of the question: the member of an answer that repeats it
@@ -227,7 +228,10 @@ func (w maker) made() (x things) {
 		Messages []struct {
 			ID     string
 			Role   string
-			Blocks []struct{ Type string }
+			Blocks []struct {
+				Type   string
+				CallID string `json:"call_id"`
+			}
 		}
 		Branch string
 	}
@@ -249,7 +253,7 @@ func (w maker) made() (x things) {
 	read(w.do(get(conv + "/messages?limit=1000")))
 	for _, m := range out.Messages {
 		if m.Role == "assistant" && len(m.Blocks) > 0 && m.Blocks[0].Type == "tool_call" {
-			x.LogMessage = m.ID
+			x.LogMessage, x.CallID = m.ID, m.Blocks[0].CallID
 		}
 	}
 	w.do(patch(conv, `{"title":"`+w.mark("title")+`"}`))

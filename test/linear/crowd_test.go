@@ -140,7 +140,7 @@ func (m *member) become(k kind, of sent, on bool) {
 		if on {
 			v.State = record.Archived
 		}
-		err = m.node.Mark(at.ctx, user, m.conv, v, of.id)
+		_, err = m.node.Mark(at.ctx, user, m.conv, v, of.id)
 	}
 	if err != nil {
 		m.fail(k, err)

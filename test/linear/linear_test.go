@@ -62,7 +62,7 @@ type node interface {
 	Fork(ctx context.Context, user string, conv id.ID, f conversation.Fork) (record.Branch, error)
 	Remove(ctx context.Context, user string, conv id.ID, msgs ...id.ID) (record.Branch, error)
 	Switch(ctx context.Context, user string, conv id.ID, branch string) error
-	Mark(ctx context.Context, user string, conv id.ID, v conversation.Verdict, msgs ...id.ID) error
+	Mark(ctx context.Context, user string, conv id.ID, v conversation.Verdict, msgs ...id.ID) (int, error)
 	Pin(ctx context.Context, user string, conv id.ID, pinned bool, msgs ...id.ID) error
 	Messages(ctx context.Context, user string, conv id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error)
 	Branches(ctx context.Context, user string, conv id.ID) ([]record.Branch, string, error)

@@ -82,7 +82,9 @@ func (s shuffled) Messages(ctx context.Context, user string, conv id.ID, after s
 // lazy is a node that says that it has marked a message, and has not.
 type lazy struct{ *runtime.Node }
 
-func (lazy) Mark(context.Context, string, id.ID, conversation.Verdict, ...id.ID) error { return nil }
+func (lazy) Mark(context.Context, string, id.ID, conversation.Verdict, ...id.ID) (int, error) {
+	return 0, nil
+}
 
 // stubborn is a node that does not switch.
 type stubborn struct{ *runtime.Node }

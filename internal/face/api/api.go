@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,6 +35,7 @@ type Node interface {
 	Conversations(ctx context.Context, user string, after store.Cursor, limit int) ([]record.Conversation, store.Cursor, error)
 	Conversation(ctx context.Context, user string, conv id.ID) (record.Conversation, error)
 	ReadMessages(ctx context.Context, user string, conv id.ID, r runtime.Reading) ([]conversation.Entry, store.Cursor, error)
+	FindCall(ctx context.Context, user, callID string) ([]conversation.Called, error)
 	Rename(ctx context.Context, user string, conv id.ID, title string) (record.Conversation, error)
 	Delete(ctx context.Context, user string, conv id.ID) error
 	Erase(ctx context.Context, user string, conv id.ID, names ...string) error
@@ -89,8 +91,9 @@ type serve func(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error
 func Handler(o Options) http.Handler {
 	f := &face{o, http.NewServeMux()}
 	for pattern, h := range f.routes() {
-		method, path, _ := strings.Cut(pattern, " ")
-		f.mux.Handle(method+" "+Prefix+path, f.handle(h))
+		route, params, _ := strings.Cut(pattern, "?")
+		method, path, _ := strings.Cut(route, " ")
+		f.mux.Handle(method+" "+Prefix+path, f.handle(h, params))
 	}
 	f.mux.HandleFunc("/", f.absent)
 	return f.mux
@@ -102,14 +105,17 @@ func Handler(o Options) http.Handler {
 func Routes() []string {
 	var all []string
 	for pattern := range (&face{}).routes() {
-		method, path, _ := strings.Cut(pattern, " ")
+		route, _, _ := strings.Cut(pattern, "?")
+		method, path, _ := strings.Cut(route, " ")
 		all = append(all, method+" "+Prefix+path)
 	}
 	slices.Sort(all)
 	return all
 }
 
-// routes are what the face serves, by method and path below Prefix.
+// routes are what the face serves, by method and path below Prefix, and after
+// a question mark the names of the parameters that a route takes, joined by &;
+// those that may be given several times have a * behind them.
 func (f *face) routes() map[string]serve {
 	routes := f.histories()
 	maps.Copy(routes, f.agents())
@@ -120,33 +126,38 @@ func (f *face) routes() map[string]serve {
 	maps.Copy(routes, f.audits())
 	maps.Copy(routes, f.policies())
 	maps.Copy(routes, map[string]serve{
-		"GET /conversations":               f.conversations,
-		"GET /conversations/{id}":          f.conversation,
-		"PATCH /conversations/{id}":        f.rename,
-		"DELETE /conversations/{id}":       f.delete,
-		"GET /conversations/{id}/messages": f.messages,
-		"GET /conversations/{id}/export":   f.export,
-		"POST /import":                     f.importChats,
-		"GET /search":                      f.search,
-		"GET /log":                         f.workLog,
-		"GET /log/{message}/{block}":       f.workLogEntry,
-		"GET /requests":                    f.requests,
-		"GET /requests/{id}":               f.request,
-		"DELETE /requests/{id}":            f.cancelRequest,
-		"POST /requests/{id}/resume":       f.resumeRequest,
-		"GET /keys":                        f.keys,
-		"POST /keys":                       f.createKey,
-		"DELETE /keys/{id}":                f.revokeKey,
-		"GET /profile":                     f.profile,
-		"PUT /profile":                     f.setProfile,
-		"GET /models":                      f.models,
+		"GET /conversations?after&limit":                                                  f.conversations,
+		"GET /conversations/{id}":                                                         f.conversation,
+		"PATCH /conversations/{id}":                                                       f.rename,
+		"DELETE /conversations/{id}?erase":                                                f.delete,
+		"GET /conversations/{id}/messages?branch&after&limit&reverse&deleted":             f.messages,
+		"GET /conversations/{id}/export?format&mask_private":                              f.export,
+		"GET /messages?call":                                                              f.called,
+		"POST /import?name&format":                                                        f.importChats,
+		"GET /search?q&role&tool&conversation&since&until&limit&around&after":             f.search,
+		"GET /log?tool&outcome&branches&conversation&interaction&since&until&after&limit": f.workLog,
+		"GET /log/{message}/{block}":                                                      f.workLogEntry,
+		"GET /requests?all&all_users&limit":                                               f.requests,
+		"GET /requests/{id}":                                                              f.request,
+		"DELETE /requests/{id}?user":                                                      f.cancelRequest,
+		"POST /requests/{id}/resume?user":                                                 f.resumeRequest,
+		"GET /keys?user":                                                                  f.keys,
+		"POST /keys":                                                                      f.createKey,
+		"DELETE /keys/{id}":                                                               f.revokeKey,
+		"GET /profile":                                                                    f.profile,
+		"PUT /profile":                                                                    f.setProfile,
+		"GET /models":                                                                     f.models,
 	})
 	return routes
 }
 
-func (f *face) handle(h serve) http.Handler {
+func (f *face) handle(h serve, params string) http.Handler {
+	known := strings.FieldsFunc(params, func(r rune) bool { return r == '&' })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := httpauth.From(r.Context())
+		if err == nil {
+			err = understood(r.URL, known)
+		}
 		if err == nil {
 			err = h(w, r, c)
 		}
@@ -154,6 +165,30 @@ func (f *face) handle(h serve) http.Handler {
 			httpauth.WriteError(w, r, f.Logger, err)
 		}
 	})
+}
+
+// understood refuses a query of which a part would be passed over: a parameter
+// that the route does not have, or has once and is given twice.
+func understood(u *url.URL, known []string) error {
+	given, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return fault.New(fault.Invalid, "query_invalid", "the query of the address cannot be read: %w", err).With("escape what stands in it")
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		switch {
+		case slices.Contains(known, name+"*"):
+		case !slices.Contains(known, name):
+			e := fault.New(fault.Invalid, "parameter_unknown", "there is no parameter %.40q here", name).Detail("parameter", name)
+			if len(known) == 0 {
+				return e.With("leave it out: there are none")
+			}
+			return e.With("use %s", strings.ReplaceAll(strings.Join(known, ", "), "*", ""))
+		case len(given[name]) > 1:
+			return fault.New(fault.Invalid, "parameter_repeated", "%s is given %d times", name, len(given[name])).
+				With("give it once").Detail("parameter", name)
+		}
+	}
+	return nil
 }
 
 // absent answers what no pattern matches: the path, or its method.

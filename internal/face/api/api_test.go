@@ -352,3 +352,49 @@ func TestHealth(t *testing.T) {
 	check("GET", "/readyz", 503, `{"code":"disk_full","status":"unavailable"}`)
 	check("POST", "/healthz", 405, "")
 }
+
+// Every route of the table refuses what it would have to pass over.
+func TestEveryRouteRefusesUnknownParameters(t *testing.T) {
+	routes := api.Routes()
+	if len(routes) < 60 {
+		t.Fatalf("only %d routes", len(routes))
+	}
+	for _, route := range routes {
+		method, path, _ := strings.Cut(route, " ")
+		for _, name := range []string{"id", "branch", "message", "interaction", "block", "user", "group"} {
+			path = strings.ReplaceAll(path, "{"+name+"}", mine.ID.String())
+		}
+		for query, code := range map[string]string{"stat=done": "parameter_unknown", "Limit=1": "parameter_unknown", "%zz": "query_invalid"} {
+			d := &double{}
+			status, _, body, err := request(t, d, "ana+admin", method, path+"?"+query, "{}")
+			if err != nil || status != 400 || !strings.Contains(body, `"code":"`+code+`"`) || d.asked != "" {
+				t.Errorf("%s?%s: %d %s, %v, asked %q", route, query, status, body, err, d.asked)
+			}
+		}
+	}
+}
+
+func TestParametersAreGivenOnce(t *testing.T) {
+	for path, want := range map[string]string{
+		"/search?q=a&q=b": "parameter_repeated", "/conversations?limit=1&limit=2": "parameter_repeated",
+		"/audit/verify?anchor=1:a&anchor=2:b": "audit_unsupported", "/log?outcome=done": "outcome_unknown",
+		"/resources?bodies=yes": "resources_unsupported", "/search?mode=hybrid&q=a": "parameter_unknown", "/messages": "call_missing",
+	} {
+		_, _, body, err := request(t, &double{}, "ana", "GET", root+path, "")
+		if err != nil || !strings.Contains(body, `"code":"`+want+`"`) {
+			t.Errorf("%s: %s, %v, want %s", path, body, err, want)
+		}
+	}
+}
+
+func TestCallsAreFoundByTheProvidersID(t *testing.T) {
+	for user, want := range map[string]string{
+		"ana": `{"messages":[{"conversation_id":"` + mine.ID.String() + `","interaction_id":"00000000-0000-7000-8000-000000000009","branch":"main","pinned":true,` +
+			`"id":"00000000-0000-7000-8000-000000000002","role":"user","blocks":[{"type":"text","text":"2+2?"}]}]}`,
+		"bob": `{"messages":[]}`,
+	} {
+		if status, _, body, err := request(t, &double{}, user, "GET", root+"/messages?call=call_1", ""); err != nil || status != 200 || body != want {
+			t.Errorf("%s: %d %s, %v", user, status, body, err)
+		}
+	}
+}

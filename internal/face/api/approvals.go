@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"strconv"
 
 	"steward/internal/effect"
 	"steward/internal/face/httpauth"
@@ -29,14 +28,14 @@ type Approver interface {
 // asking are the routes about what waits for a person, and standing approvals.
 func (f *face) asking() map[string]serve {
 	return map[string]serve{
-		"GET /approvals":            f.approvals,
-		"GET /approvals/{id}":       f.approval,
-		"POST /approvals/{id}":      f.answer,
-		"GET /grants":               f.grants,
-		"GET /grants/{id}":          f.grant,
-		"POST /grants/{id}/preview": f.previewGrant,
-		"PATCH /grants/{id}":        f.editGrant,
-		"DELETE /grants/{id}":       f.revokeGrant,
+		"GET /approvals":              f.approvals,
+		"GET /approvals/{id}?pattern": f.approval,
+		"POST /approvals/{id}":        f.answer,
+		"GET /grants?all":             f.grants,
+		"GET /grants/{id}":            f.grant,
+		"POST /grants/{id}/preview":   f.previewGrant,
+		"PATCH /grants/{id}":          f.editGrant,
+		"DELETE /grants/{id}":         f.revokeGrant,
 	}
 }
 
@@ -101,12 +100,9 @@ func missing(member string) error {
 
 // grants answers with the caller's standing approvals.
 func (f *face) grants(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
-	all := false
-	if s := r.URL.Query().Get("all"); s != "" {
-		var err error
-		if all, err = strconv.ParseBool(s); err != nil {
-			return fault.New(fault.Invalid, "all_invalid", "all=%.40q is neither true nor false", s).With("use true or false")
-		}
+	all, err := flagOf(r.URL.Query().Get("all"), "all")
+	if err != nil {
+		return err
 	}
 	list, err := f.Node.Grants(r.Context(), c.User, all)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"steward/internal/audit"
@@ -24,9 +23,9 @@ type Audit interface {
 
 func (f *face) audits() map[string]serve {
 	return map[string]serve{
-		"GET /audit/head":   f.auditHead,
-		"GET /audit/verify": f.auditVerify,
-		"GET /audit/export": f.auditExport,
+		"GET /audit/head":                                 f.auditHead,
+		"GET /audit/verify?anchor*":                       f.auditVerify,
+		"GET /audit/export?user&since&until&under&bodies": f.auditExport,
 	}
 }
 
@@ -109,12 +108,8 @@ func auditQuery(v url.Values) (q audit.Query, err error) {
 			return q, err
 		}
 	}
-	if s := v.Get("bodies"); s != "" {
-		if q.Bodies, err = strconv.ParseBool(s); err != nil {
-			return q, fault.New(fault.Invalid, "bodies_invalid", "bodies=%.40q is neither true nor false", s).With("use true or false")
-		}
-	}
-	return q, nil
+	q.Bodies, err = flagOf(v.Get("bodies"), "bodies")
+	return q, err
 }
 
 // lateHeader says what comes once something does, so that an error before can

@@ -32,7 +32,7 @@ type History interface {
 	Insert(ctx context.Context, user string, conv, after id.ID, m *message.Message) (record.Branch, error)
 	Interaction(ctx context.Context, user string, conv, inter id.ID) (conversation.Interaction, error)
 	Merge(ctx context.Context, user string, conv, into, from id.ID) error
-	Mark(ctx context.Context, user string, conv id.ID, v conversation.Verdict, msgs ...id.ID) error
+	Mark(ctx context.Context, user string, conv id.ID, v conversation.Verdict, msgs ...id.ID) (int, error)
 	Pin(ctx context.Context, user string, conv id.ID, pinned bool, msgs ...id.ID) error
 	Trust(ctx context.Context, user string, conv id.ID, labels message.Labels, msgs ...id.ID) error
 	Audit(ctx context.Context, user string, conv, interaction id.ID, tool string) ([]conversation.Optimization, error)
@@ -45,10 +45,10 @@ type History interface {
 func (f *face) histories() map[string]serve {
 	const conv = "/conversations/{id}"
 	return map[string]serve{
-		"GET " + conv + "/branches":                             f.branches,
+		"GET " + conv + "/branches?deleted":                     f.branches,
 		"POST " + conv + "/branches":                            f.fork,
 		"PATCH " + conv + "/branches/{branch}":                  f.changeBranch,
-		"DELETE " + conv + "/branches/{branch}":                 f.deleteBranch,
+		"DELETE " + conv + "/branches/{branch}?erase":           f.deleteBranch,
 		"POST " + conv + "/branches/{branch}/copy":              f.copyBranch,
 		"POST " + conv + "/undelete":                            f.undelete,
 		"POST " + conv + "/rewind":                              f.rewind,
@@ -61,7 +61,7 @@ func (f *face) histories() map[string]serve {
 		"GET " + conv + "/interactions/{interaction}":           f.interaction,
 		"POST " + conv + "/interactions/{interaction}/merge":    f.merge,
 		"POST " + conv + "/interactions/{interaction}/rollback": f.rollback,
-		"GET " + conv + "/changes":                              f.changes,
+		"GET " + conv + "/changes?interaction&tool":             f.changes,
 		"POST " + conv + "/tidy":                                f.tidy,
 	}
 }
@@ -368,13 +368,17 @@ func (f *face) mark(w http.ResponseWriter, r *http.Request, c httpauth.Caller) e
 	if err == nil && in.Erase && in.State != record.Deleted {
 		err = fault.New(fault.Invalid, "erase_not_deleted", "only messages that are deleted can be erased").With(`send the state "deleted" with it`)
 	}
+	n := 0
 	if err == nil {
-		err = f.Node.Mark(r.Context(), c.User, conv, conversation.Verdict{State: in.State, Reason: in.Reason, By: in.By}, in.Messages...)
+		n, err = f.Node.Mark(r.Context(), c.User, conv, conversation.Verdict{State: in.State, Reason: in.Reason, By: in.By}, in.Messages...)
 	}
 	if err == nil && in.Erase {
 		err = f.Node.EraseMessages(r.Context(), c.User, conv, in.Messages...)
 	}
-	return done(w, err)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, map[string]int{"changed": n})
 }
 
 func (f *face) pin(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {

@@ -92,8 +92,15 @@ func (d *double) Merge(_ context.Context, user string, conv, into, from id.ID) e
 	return d.ask(user, conv, "merge", into, from)
 }
 
-func (d *double) Mark(_ context.Context, user string, conv id.ID, v conversation.Verdict, msgs ...id.ID) error {
-	return d.ask(user, conv, "mark", v.State, v.Reason, v.By, msgs)
+func (d *double) Mark(_ context.Context, user string, conv id.ID, v conversation.Verdict, msgs ...id.ID) (int, error) {
+	return len(msgs), d.ask(user, conv, "mark", v.State, v.Reason, v.By, msgs)
+}
+
+func (d *double) FindCall(_ context.Context, user, callID string) ([]conversation.Called, error) {
+	if user != "ana" || callID != "call_1" {
+		return nil, nil
+	}
+	return []conversation.Called{{Entry: changed[0], Conversation: mine.ID}}, nil
 }
 
 func (d *double) Trust(_ context.Context, user string, conv id.ID, labels message.Labels, msgs ...id.ID) error {
@@ -157,7 +164,7 @@ var history = []struct {
 	{"POST", "/messages/remove", `{"messages":["` + user1 + `","` + answer1 + `"]}`, 201, "{" + twigJSON + "}", "remove [" + user1 + " " + answer1 + "]"},
 	{"POST", "/messages/insert", `{"after":"` + user1 + `","text":"by the way"}`, 201, "{" + twigJSON + `,"message_id":"NEW"}`, "insert " + user1 + " user by the way user"},
 	{"POST", "/messages/insert", `{"role":"assistant","text":"ok"}`, 201, "{" + twigJSON + `,"message_id":"NEW"}`, "insert  assistant ok user"},
-	{"POST", "/messages/mark", `{"messages":["` + user1 + `"],"state":"superseded","reason":"r","by":"` + answer1 + `"}`, 204, "", "mark superseded r " + answer1 + " [" + user1 + "]"},
+	{"POST", "/messages/mark", `{"messages":["` + user1 + `"],"state":"superseded","reason":"r","by":"` + answer1 + `"}`, 200, `{"changed":1}`, "mark superseded r " + answer1 + " [" + user1 + "]"},
 	{"POST", "/messages/trust", `{"messages":["` + user1 + `"]}`, 204, "", "trust untrusted [" + user1 + "]"},
 	{"POST", "/messages/trust", `{"messages":["` + user1 + `"],"labels":["private","untrusted"]}`, 204, "", "trust private,untrusted [" + user1 + "]"},
 	{"POST", "/messages/pin", `{"messages":["` + user1 + `"]}`, 204, "", "pin true [" + user1 + "]"},
@@ -215,9 +222,9 @@ func TestHistoryIsNobodyElses(t *testing.T) {
 func TestHistoryRefuses(t *testing.T) {
 	const zero = "00000000-0000-0000-0000-000000000000"
 	for _, c := range []struct{ method, path, body, want string }{
-		{"GET", "/messages?reverse=perhaps", "", "400 flag_invalid"},
-		{"GET", "/messages?deleted=perhaps", "", "400 flag_invalid"},
-		{"GET", "/branches?deleted=perhaps", "", "400 flag_invalid"},
+		{"GET", "/messages?reverse=perhaps", "", "400 reverse_invalid"},
+		{"GET", "/messages?deleted=perhaps", "", "400 deleted_invalid"},
+		{"GET", "/branches?deleted=perhaps", "", "400 deleted_invalid"},
 		{"POST", "/branches", "", "400 invalid_json"},
 		{"POST", "/branches", `{"message":"x"}`, "400 member_invalid"},
 		{"POST", "/branches", `{"Title":"x"}`, "400 unknown_member"},

@@ -171,14 +171,9 @@ func (f *face) messages(w http.ResponseWriter, r *http.Request, c httpauth.Calle
 		if i > 0 {
 			b = append(b, ',')
 		}
-		head, err := json.Marshal(placeOf(&list[i]))
-		if err != nil {
+		if b, err = appendPlaced(b, placeOf(&list[i]), list[i].Message); err != nil {
 			return err
 		}
-		b = append(append(b, head[:len(head)-1]...), ',')
-		at := len(b)
-		b = message.Append(b, list[i].Message)
-		b = append(b[:at], b[at+1:]...) // its own opening brace
 	}
 	b = append(b, ']')
 	if next != "" {
@@ -187,6 +182,45 @@ func (f *face) messages(w http.ResponseWriter, r *http.Request, c httpauth.Calle
 		}
 	}
 	httpauth.Reply(w, http.StatusOK, append(b, "}\n"...))
+	return nil
+}
+
+// appendPlaced appends a message in its stored form, after members of its own.
+func appendPlaced(b []byte, place any, m *message.Message) ([]byte, error) {
+	head, err := json.Marshal(place)
+	if err != nil {
+		return b, err
+	}
+	b = append(append(b, head[:len(head)-1]...), ',')
+	at := len(b)
+	b = message.Append(b, m)
+	return append(b[:at], b[at+1:]...), nil // without its own opening brace
+}
+
+// called answers with the messages that make a call with a provider's id.
+func (f *face) called(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	call := r.URL.Query().Get("call")
+	if call == "" {
+		return fault.New(fault.Invalid, "call_missing", "it is not said which call is looked for").With("name it by the provider's id: ?call=…")
+	}
+	list, err := f.Node.FindCall(r.Context(), c.User, call)
+	if err != nil {
+		return err
+	}
+	b := []byte(`{"messages":[`)
+	for i := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		at := struct {
+			Conversation id.ID `json:"conversation_id"`
+			place
+		}{list[i].Conversation, placeOf(&list[i].Entry)}
+		if b, err = appendPlaced(b, at, list[i].Message); err != nil {
+			return err
+		}
+	}
+	httpauth.Reply(w, http.StatusOK, append(b, "]}\n"...))
 	return nil
 }
 

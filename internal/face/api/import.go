@@ -127,7 +127,7 @@ func flagOf(s, name string) (bool, error) {
 	}
 	b, err := strconv.ParseBool(s)
 	if err != nil {
-		return false, fault.New(fault.Invalid, "flag_invalid", "%s=%.40q is neither yes nor no", name, s).With("use true or false")
+		return false, fault.New(fault.Invalid, name+"_invalid", "%s=%.40q is neither yes nor no", name, s).With("use true or false")
 	}
 	return b, nil
 }

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"time"
 
 	"steward/internal/effect"
@@ -35,7 +34,7 @@ const wishWait = time.Minute
 // actions are the routes of actions.
 func (f *face) actions() map[string]serve {
 	return map[string]serve{
-		"GET /intents":               f.intents,
+		"GET /intents?state&dead&conversation&after&limit": f.intents,
 		"GET /intents/{id}":          f.intent,
 		"POST /intents/{id}/approve": f.answerIntent(true),
 		"POST /intents/{id}/deny":    f.answerIntent(false),
@@ -66,10 +65,8 @@ func (f *face) intents(w http.ResponseWriter, r *http.Request, c httpauth.Caller
 	}
 	q := r.URL.Query()
 	filter := runtime.IntentFilter{State: intent.State(q.Get("state"))}
-	if s := q.Get("dead"); s != "" {
-		if filter.Dead, err = strconv.ParseBool(s); err != nil {
-			return fault.New(fault.Invalid, "dead_invalid", "dead=%.40q is neither true nor false", s).With("use true or false")
-		}
+	if filter.Dead, err = flagOf(q.Get("dead"), "dead"); err != nil {
+		return err
 	}
 	if s := q.Get("conversation"); s != "" {
 		own, ok := id.Parse(s)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"strconv"
 
 	"steward/internal/face/httpauth"
 	"steward/internal/fault"
@@ -28,11 +27,9 @@ func (f *face) requests(w http.ResponseWriter, r *http.Request, c httpauth.Calle
 	if err != nil {
 		return err
 	}
-	all := false
-	if s := r.URL.Query().Get("all"); s != "" {
-		if all, err = strconv.ParseBool(s); err != nil {
-			return fault.New(fault.Invalid, "all_invalid", "all=%.40q is neither true nor false", s).With("use true or false")
-		}
+	all, err := flagOf(r.URL.Query().Get("all"), "all")
+	if err != nil {
+		return err
 	}
 	everybody, err := flagOf(r.URL.Query().Get("all_users"), "all_users")
 	if err != nil {

@@ -34,12 +34,12 @@ type Past interface {
 // query: ?uri=cld:home.Note.shopping
 func (f *face) tree() map[string]serve {
 	return map[string]serve{
-		"GET /resources":         f.listResources,
-		"GET /resources/item":    f.named(getItem),
-		"PUT /resources/item":    f.named(putItem),
-		"DELETE /resources/item": f.named(deleteItem),
-		"GET /resources/parents": f.named(parentsOf),
-		"GET /resources/history": f.named(historyOf),
+		"GET /resources?type&space&state&under&since&until&bodies&after&limit": f.listResources,
+		"GET /resources/item?uri&space&version":                                f.named(getItem),
+		"PUT /resources/item?uri&space&version&create&state":                   f.named(putItem),
+		"DELETE /resources/item?uri&space&version&erase":                       f.named(deleteItem),
+		"GET /resources/parents?uri&space":                                     f.named(parentsOf),
+		"GET /resources/history?uri&space&after&limit":                         f.named(historyOf),
 	}
 }
 
@@ -94,7 +94,10 @@ func (f *face) listResources(w http.ResponseWriter, r *http.Request, c httpauth.
 	}
 	v := r.URL.Query()
 	q := tree.Query{Type: v.Get("type"), Space: resource.Space(v.Get("space")), State: v.Get("state"),
-		After: string(after), Limit: limit, Bodies: v.Get("bodies") == "true"}
+		After: string(after), Limit: limit}
+	if q.Bodies, err = flagOf(v.Get("bodies"), "bodies"); err != nil {
+		return err
+	}
 	if under := v.Get("under"); under != "" {
 		if q.Under, err = tree.Parse(c.User, q.Space, under); err != nil {
 			return err
@@ -191,7 +194,9 @@ func conditions(r *http.Request) (version uint64, create bool, err error) {
 		}
 		version = asked
 	}
-	create = r.URL.Query().Get("create") == "true"
+	if create, err = flagOf(r.URL.Query().Get("create"), "create"); err != nil {
+		return 0, false, err
+	}
 	switch none := r.Header.Get("If-None-Match"); none {
 	case "":
 	case "*":

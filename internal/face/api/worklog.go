@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"steward/internal/face/httpauth"
@@ -36,6 +37,9 @@ func (f *face) workLog(w http.ResponseWriter, r *http.Request, c httpauth.Caller
 
 func workLogFilter(v url.Values) (f worklog.Filter, err error) {
 	f = worklog.Filter{Tool: v.Get("tool"), Outcome: worklog.Outcome(v.Get("outcome"))}
+	if f.Outcome != "" && !slices.Contains(worklog.Outcomes(), f.Outcome) {
+		return f, fault.New(fault.Invalid, "outcome_unknown", "no call ends as %.40q", f.Outcome).With("use one of %v", worklog.Outcomes())
+	}
 	switch s := v.Get("branches"); s {
 	case "", "preferred":
 	case "all":

@@ -72,15 +72,16 @@ func appendComplete(dst []byte, m *message.Message) []byte {
 	dst = appendSome(dst, "approach", m.Approach)
 	dst = append(dst, `,"duration_ms":`...)
 	dst = strconv.AppendInt(dst, m.Took.Milliseconds(), 10)
+	u := m.TurnUsage()
 	dst = append(dst, `,"usage":{"input":`...)
-	dst = strconv.AppendInt(dst, m.Usage.Input, 10)
+	dst = strconv.AppendInt(dst, u.Input, 10)
 	dst = append(dst, `,"output":`...)
-	dst = strconv.AppendInt(dst, m.Usage.Output, 10)
+	dst = strconv.AppendInt(dst, u.Output, 10)
 	for _, part := range [...]struct {
 		name string
 		n    int64
 	}{
-		{`,"reasoning":`, m.Usage.Reasoning}, {`,"cache_read":`, m.Usage.CacheRead}, {`,"cache_write":`, m.Usage.CacheWrite},
+		{`,"reasoning":`, u.Reasoning}, {`,"cache_read":`, u.CacheRead}, {`,"cache_write":`, u.CacheWrite},
 	} {
 		if part.n != 0 {
 			dst = strconv.AppendInt(append(dst, part.name...), part.n, 10)

@@ -196,7 +196,7 @@ func (t *teller) tell(f *runtime.Frame, yield func(llm.Event, error) bool) (more
 		if text := t.images.rest(); text != "" && !yield(llm.Event{Kind: llm.TextDelta, Text: text}, nil) {
 			return false, false
 		}
-		return false, yield(llm.Event{Kind: llm.Done, Reply: &llm.Reply{Model: m.Model, Blocks: defanged(m.Blocks), Stop: m.Stop, Usage: m.Usage}}, nil)
+		return false, yield(llm.Event{Kind: llm.Done, Reply: &llm.Reply{Model: m.Model, Blocks: defanged(m.Blocks), Stop: m.Stop, Usage: m.TurnUsage()}}, nil)
 	}
 	return true, true
 }

@@ -380,8 +380,8 @@ func (t *turn) foot(m *message.Message) string {
 	if m.Took > 0 {
 		parts = append(parts, since(m.Took))
 	}
-	if n := m.Usage.Input + m.Usage.Output; n > 0 {
-		parts = append(parts, fmt.Sprintf("%d tokens", n))
+	if u := m.TurnUsage(); u.Input+u.Output > 0 {
+		parts = append(parts, fmt.Sprintf("%d tokens", u.Input+u.Output))
 	}
 	if t.thought != "" && !t.unfolded {
 		parts = append(parts, "Ctrl-R shows the reasoning")

@@ -110,6 +110,7 @@ func head(t *rapid.T, role message.Role) *message.Message {
 		count := rapid.Int64Range(0, 1<<40)
 		m.Usage = message.Usage{Input: count.Draw(t, "input"), Output: count.Draw(t, "output"), Reasoning: count.Draw(t, "reasoning"),
 			CacheRead: count.Draw(t, "cache read"), CacheWrite: count.Draw(t, "cache write")}
+		m.Turn = message.Usage{Input: count.Draw(t, "the turn's input")}
 	}
 	return m
 }
