@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/tidy"
 	"steward/internal/tool"
@@ -26,10 +28,12 @@ type Verdict struct {
 }
 
 // Mark records what became of messages of a conversation, by a person's
-// decision: it holds on all branches, and at once. Marking them Active takes
-// back what holds now. It returns how many messages were not so before, those
-// among them that go together with the named ones. Error codes:
-// message_not_found, validity_unknown.
+// decision: it holds at once, on all branches; one that another message stands
+// for is hidden on those that have that one. Marking them Active takes back what
+// holds now. While what stands for others is hidden, they are shown. It returns
+// how many messages were not so before, those among them that go together with
+// the named ones. Error codes: message_not_found, validity_unknown,
+// supersedes_itself, superseded_by_hidden.
 func (e *Engine) Mark(ctx context.Context, sc store.Scope, conv id.ID, v Verdict, msgs ...id.ID) (int, error) {
 	switch v.State {
 	case record.Active, record.Invalidated, record.Superseded, record.Archived, record.Deleted:
@@ -41,66 +45,129 @@ func (e *Engine) Mark(ctx context.Context, sc store.Scope, conv id.ID, v Verdict
 	err := e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {
 		n = 0
 		group, err := e.group(ctx, sc, conv, b, msgs, v.State)
+		c := record.Change{State: v.State, At: time.Now().UTC().Truncate(time.Microsecond), Actor: sc.Actor, Reason: v.Reason, By: v.By}
 		if err == nil && v.State == record.Superseded {
-			err = e.stands(ctx, sc, conv, b, v.By, group)
+			var by Entry
+			by, err = e.stands(ctx, sc, conv, b, v.By, group)
+			c.Branch, c.Pos = by.Branch, by.Pos
 		}
 		if err != nil {
 			return nil, err
 		}
-		now := time.Now().UTC().Truncate(time.Millisecond)
-		var out []store.Change
+		changed := map[id.ID]*marked{}
 		for _, m := range group {
 			k, err := e.mark(ctx, sc, conv, &m)
 			if err != nil {
 				return nil, err
 			}
-			_, room := b.LeftOut(m.Message, m.Pos, &k.Mark)
-			room = room && v.State == record.Active
-			if k.On(b, false).State == v.State && !room {
+			if was := changed[m.ID]; was != nil {
+				k = was
+			}
+			if !k.decide(b, &m, c) {
 				continue
 			}
-			if v.State == record.Active {
-				k.undo(b, now, sc.Actor)
+			changed[m.ID] = k
+			n++
+			if err := e.lean(ctx, sc, conv, &m, k, c, changed); err != nil {
+				return nil, err
 			}
-			if room || v.State != record.Active {
-				k.Changes = append(k.Changes, record.Change{State: v.State, At: now, Actor: sc.Actor, Reason: v.Reason, By: v.By})
-			}
+		}
+		var out []store.Change
+		for _, k := range slices.SortedFunc(maps.Values(changed), func(x, y *marked) int { return cmp.Compare(x.Pos, y.Pos) }) {
 			out = append(out, k.put(conv))
 		}
-		n = len(out)
 		return orUnchanged(out)
 	})
 	return n, err
 }
 
-// stands refuses that a message stands for others where none would be shown in
-// the end: it is one of them, or is not shown itself, or one of them stands for
-// it.
-func (e *Engine) stands(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, by id.ID, group []Entry) error {
-	for seen := map[id.ID]bool{}; ; {
-		m, err := e.Find(ctx, sc, conv, by)
+// decide adds a person's decision about a message; false: it holds already.
+func (k *marked) decide(b *record.Branch, m *Entry, c record.Change) bool {
+	_, room := b.LeftOut(m.Message, m.Pos, &k.Mark)
+	room = room && c.State == record.Active
+	if k.On(b, false).State == c.State && !room {
+		return false
+	}
+	if c.State == record.Active {
+		k.undo(b, c.At, c.Actor)
+	}
+	if room || c.State != record.Active {
+		k.Changes = append(k.Changes, c)
+	}
+	return true
+}
+
+// lean adds what a decision about a message does to those that it stands for:
+// they are shown when it is hidden, and give way again when that is taken back.
+func (e *Engine) lean(ctx context.Context, sc store.Scope, conv id.ID, m *Entry, by *marked, now record.Change, changed map[id.ID]*marked) error {
+	since := map[time.Time]bool{} // when what is taken back now had hidden it
+	for _, c := range by.Changes {
+		if c.Undone.Equal(now.At) && hides(c.State, m.Role) {
+			since[c.At] = true
+		}
+	}
+	if len(since) == 0 && !hides(now.State, m.Role) {
+		return nil
+	}
+	q := store.Query{Under: record.ConversationURI(conv), Term: store.Term{Name: record.TermStands, Value: m.ID.String()}}
+	for it, err := range store.Items(ctx, e.store, sc, q) {
 		if err != nil {
 			return err
 		}
+		k := &marked{version: it.Version}
+		if err := record.Decode(it.URI, it.Body, &k.Mark); err != nil {
+			return err
+		}
+		k.Message, _ = id.Parse(it.URI.ID())
+		if was := changed[k.Message]; was != nil {
+			k = was
+		}
+		for i := range k.Changes {
+			switch c := &k.Changes[i]; {
+			case c.State != record.Superseded || c.By != m.ID:
+			case since[c.Undone]:
+				c.Undone, c.UndoneBy, changed[k.Message] = time.Time{}, "", k
+			case c.Undone.IsZero() && hides(now.State, m.Role):
+				c.Undone, c.UndoneBy, changed[k.Message] = now.At, now.Actor, k
+			}
+		}
+	}
+	return nil
+}
+
+// hides reports whether nothing of a message is shown in a state, and no other
+// message stands for it.
+func hides(v record.Validity, r message.Role) bool {
+	return v == record.Deleted || v == record.Archived || v == record.Invalidated && r != message.Tool
+}
+
+// stands finds the message that is to stand for others. It refuses one where
+// none would be shown in the end: it is one of them, or is not shown itself, or
+// one of them stands for it.
+func (e *Engine) stands(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, by id.ID, group []Entry) (Entry, error) {
+	first, err := e.Find(ctx, sc, conv, by)
+	m := first
+	for seen := map[id.ID]bool{}; err == nil; m, err = e.Find(ctx, sc, conv, by) {
 		k, err := e.mark(ctx, sc, conv, &m)
 		if err != nil {
-			return err
+			return first, err
 		}
 		now := k.On(b, false)
 		if seen[by] || slices.ContainsFunc(group, func(x Entry) bool { return x.ID == by }) {
-			return fault.New(fault.Invalid, "supersedes_itself", "message %s would stand for itself", by).
+			return first, fault.New(fault.Invalid, "supersedes_itself", "message %s would stand for itself", by).
 				With("name a message that is shown and is none of these")
 		}
 		switch now.State {
 		case record.Active:
-			return nil
+			return first, nil
 		case record.Superseded:
 			seen[by], by = true, now.By
 		default:
-			return fault.New(fault.Conflict, "superseded_by_hidden", "message %s cannot stand for others: it is %s", by, now.State).
+			return first, fault.New(fault.Conflict, "superseded_by_hidden", "message %s cannot stand for others: it is %s", by, now.State).
 				With("make it active first, or name another one")
 		}
 	}
+	return first, err
 }
 
 // undo takes back changes, from the newest on, until the message is active on
@@ -108,7 +175,7 @@ func (e *Engine) stands(ctx context.Context, sc store.Scope, conv id.ID, b *reco
 func (k *marked) undo(b *record.Branch, now time.Time, by string) {
 	for i := len(k.Changes) - 1; i >= 0 && k.On(b, false).State != record.Active; i-- {
 		if c := &k.Changes[i]; c.Undone.IsZero() && (c.Pos == 0 || b.Holds(c.Branch, c.Pos)) {
-			c.Undone, c.UndoneBy = now, by
+			c.Undone, c.UndoneBy, c.Kept = now, by, true
 		}
 	}
 }
@@ -355,34 +422,61 @@ func (e *Engine) rooms(ctx context.Context, sc store.Scope, conv id.ID) ([]Optim
 }
 
 // Rollback takes back what an interaction's calls of a tool (of all tools, if
-// it is empty) made obsolete: what was shown before is shown again, at once.
-// It returns how many messages it restored.
+// it is empty) made obsolete: what was shown before is shown again, at once,
+// unless what other calls say makes it obsolete, too. It returns how many
+// messages it restored.
 func (e *Engine) Rollback(ctx context.Context, sc store.Scope, conv, interaction id.ID, toolName string) (int, error) {
 	n := 0
-	err := e.change(ctx, sc, conv, func(*record.Branch) ([]store.Change, error) {
-		n = 0
+	err := e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {
 		marks, err := e.marks(ctx, sc, conv, 0, 0)
 		if err != nil {
 			return nil, err
 		}
-		now := time.Now().UTC().Truncate(time.Millisecond)
-		var out []store.Change
-		for _, k := range marks {
-			undone := false
+		now := time.Now().UTC().Truncate(time.Microsecond)
+		rolled, puts := map[int64]*marked{}, map[resource.URI]store.Change{}
+		for pos, k := range marks {
 			for i := range k.Changes {
 				c := &k.Changes[i]
 				if c.Undone.IsZero() && c.Tool != "" && c.Interaction == interaction && (toolName == "" || c.Tool == toolName) {
-					c.Undone, c.UndoneBy, undone = now, sc.Actor, true
+					c.Undone, c.UndoneBy, rolled[pos] = now, sc.Actor, k
 				}
 			}
-			if undone {
-				n++
-				out = append(out, k.put(conv))
+			if rolled[pos] != nil {
+				puts[record.MarkURI(conv, k.Message)] = k.put(conv)
 			}
 		}
-		return orUnchanged(out)
+		if len(puts) == 0 {
+			return nil, errUnchanged
+		}
+		again, err := e.stillStale(ctx, sc, conv, b, rolled)
+		n = len(puts) - len(again)
+		for _, p := range again {
+			puts[p.URI] = p
+		}
+		return slices.Collect(maps.Values(puts)), err
 	})
 	return n, err
+}
+
+// stillStale follows a branch anew and returns the changes of those marks, of
+// results that were rolled back just now, that calls of other interactions or
+// tools make obsolete.
+func (e *Engine) stillStale(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, marks map[int64]*marked) ([]store.Change, error) {
+	c, _, err := e.get(ctx, sc, conv)
+	if err != nil {
+		return nil, err
+	}
+	entries, _, err := e.shown(ctx, sc, conv, b)
+	if err != nil {
+		return nil, err
+	}
+	s := &Session{engine: e, scope: sc, conv: c, branch: *b, marks: marks, actor: sc.Actor}
+	s.tracker = s.track()
+	for _, m := range entries {
+		s.follow(ctx, m)
+	}
+	s.due = slices.DeleteFunc(s.due, func(o stale) bool { return marks[o.Pos] == nil })
+	return s.recorded(time.Now().UTC()), nil
 }
 
 // Optimize prepares a conversation for the tools that are about to be used:

@@ -2,6 +2,7 @@ package conversation_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -67,4 +68,82 @@ func TestWhatStandsForMessagesIsShown(t *testing.T) {
 	k.code(mark(first, later), "supersedes_itself")
 	k.ok(mark(last, later))
 	k.code(mark(first, last), "supersedes_itself")
+}
+
+// What a rollback takes back is what one interaction said: a result that a
+// write of another one made stale, too, stays so, and says so by that one. Two
+// writes of one interaction are taken back together.
+func TestARollbackDoesNotReviveWhatAnotherWriteMadeStale(t *testing.T) {
+	k := newTalk(t)
+	ctx := t.Context()
+	k.turn("read", "file.read a")
+	read := k.all[2]
+	k.turn("write", "file.write a", "file.write a")
+	k.turn("write again", "file.write a")
+	holds := func(what string, want record.Validity, cause id.ID) {
+		t.Helper()
+		k.turn(what) // opens the conversation anew
+		m, err := k.e.Find(ctx, anna, k.conv, read)
+		k.ok(err)
+		i, err := k.e.Interaction(ctx, anna, k.conv, m.Interaction)
+		k.ok(err)
+		for _, m := range i.Entries {
+			if m.ID == read && (m.Change.State != want || m.Change.Interaction != cause) {
+				t.Errorf("%s: the result is %+v", what, m.Change)
+			}
+		}
+	}
+	roll := func(inter id.ID, want int) {
+		t.Helper()
+		if n, err := k.e.Rollback(ctx, anna, k.conv, inter, ""); err != nil || n != want {
+			t.Errorf("%d restored, %v; want %d", n, err, want)
+		}
+	}
+	holds("before", record.Invalidated, k.in[1])
+	roll(k.in[1], 0)
+	holds("one rolled back", record.Invalidated, k.in[2])
+	roll(k.in[2], 1)
+	holds("both rolled back", record.Active, id.ID{})
+	k.turn("once more", "file.write a")
+	holds("written once more", record.Invalidated, k.in[len(k.in)-1])
+	k.ok(second(k.e.Mark(ctx, anna, k.conv, conversation.Verdict{State: record.Active}, read)))
+	holds("a person says that it holds", record.Active, id.ID{})
+}
+
+// What stands for others and is hidden afterwards, or is not on the branch,
+// takes nothing with it: they are shown until it is.
+func TestWhatStoodForMessagesLeavesThemWhenItGoes(t *testing.T) {
+	k := newTalk(t)
+	ctx := t.Context()
+	k.turn("one")
+	k.turn("two")
+	k.turn("in short")
+	one, two, short := k.all[0], k.all[2], k.all[4]
+	mark := func(v conversation.Verdict, msgs ...id.ID) {
+		t.Helper()
+		k.ok(second(k.e.Mark(ctx, anna, k.conv, v, msgs...)))
+	}
+	mark(conversation.Verdict{State: record.Superseded, By: short}, one, two)
+	brief := k.view()
+	if slices.Contains(brief, "one") || slices.Contains(brief, "two") {
+		t.Fatalf("%q", brief)
+	}
+	for _, state := range []record.Validity{record.Deleted, record.Archived, record.Invalidated} {
+		mark(conversation.Verdict{State: state}, short)
+		if got := k.view(); !slices.Contains(got, "one") || !slices.Contains(got, "two") || slices.Contains(got, "in short") {
+			t.Errorf("%s: %q", state, got)
+		}
+		mark(conversation.Verdict{State: record.Active}, short)
+		k.expect(string(state)+" and taken back", k.view(), brief...)
+	}
+	mark(conversation.Verdict{State: record.Deleted}, short, one)
+	if got := k.view(); slices.Contains(got, "one") || !slices.Contains(got, "two") {
+		t.Errorf("one of them deleted, too: %q", got)
+	}
+	mark(conversation.Verdict{State: record.Active}, short, one)
+	_, err := k.e.Fork(ctx, anna, k.conv, conversation.Fork{Message: short, Before: true})
+	k.ok(err)
+	if got := k.view(); !slices.Contains(got, "one") || !slices.Contains(got, "two") {
+		t.Errorf("on a branch without it: %q", got)
+	}
 }

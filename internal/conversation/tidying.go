@@ -38,7 +38,7 @@ func (s *Session) track() *tidy.Tracker {
 // what becomes obsolete by it until it is recorded.
 func (s *Session) follow(ctx context.Context, e Entry) {
 	for _, o := range s.tracker.Observe(ctx, e.Message, e.Pos) {
-		if k := s.marks[o.Pos]; k != nil && k.undone(o) {
+		if k := s.marks[o.Pos]; k != nil && k.undone(o, &e) {
 			s.tracker.Keep(o.Ref) // a person took it back: only a later call makes it obsolete anew
 			continue
 		}
@@ -52,6 +52,11 @@ func (s *Session) tidied(now time.Time) []store.Change {
 	for _, o := range s.tracker.Aged(now) {
 		s.due = append(s.due, stale{o, record.IDOf(s.interaction, record.TypeInteraction), s.branch.ID, s.pos})
 	}
+	return s.recorded(now)
+}
+
+// recorded returns the changes that record what is due, and forgets it.
+func (s *Session) recorded(now time.Time) []store.Change {
 	var out []store.Change
 	for _, o := range s.due {
 		k := s.marks[o.Pos]
@@ -99,10 +104,18 @@ func (k *marked) takes(o stale, b *record.Branch) bool {
 	return k.On(b, false).State == record.Active && !slices.ContainsFunc(k.Changes, same)
 }
 
-// undone reports whether a verdict was recorded, and taken back.
-func (k *marked) undone(o tidy.Obsolete) bool {
+// undone reports whether what a message's call says of a result is taken back:
+// it was recorded so, or else all of its interaction and tool is, or a person has
+// said since that the result holds.
+func (k *marked) undone(o tidy.Obsolete, e *Entry) bool {
+	for _, c := range k.Changes {
+		if c.Tool == o.By && c.Call == o.Call.String() {
+			return !c.Undone.IsZero()
+		}
+	}
 	return slices.ContainsFunc(k.Changes, func(c record.Change) bool {
-		return c.Tool == o.By && c.Call == o.Call.String() && !c.Undone.IsZero()
+		together := c.Tool == o.By && c.Interaction == e.Interaction
+		return !c.Undone.IsZero() && c.Tool != "" && (together || c.Kept && c.Undone.After(e.At))
 	})
 }
 
@@ -115,6 +128,11 @@ func (k *marked) put(conv id.ID) store.Change {
 	}
 	if k.gone() {
 		ch.State = record.StateDeleted
+	}
+	for _, c := range k.Changes {
+		if t := (store.Term{Name: record.TermStands, Value: c.By.String()}); c.State == record.Superseded && !slices.Contains(ch.Terms, t) {
+			ch.Terms = append(ch.Terms, t)
+		}
 	}
 	return ch
 }

@@ -33,6 +33,7 @@ const (
 	TermMessage = "message"      // a message whose id was derived from the client's own
 	TermCall    = "call"         // a message by a provider's call id
 	TermBranch  = "branch"       // the branches of a conversation, by its id
+	TermStands  = "stands"       // the marks of messages for which one stands, by its id
 )
 
 // OriginUser is the origin of what the user wrote.

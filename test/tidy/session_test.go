@@ -158,14 +158,19 @@ func (r *told) keptAll(whole *told) {
 	}
 }
 
-// rollsBack takes back what one reading made obsolete: the result is shown
-// again, whole, and the next answer is right none the less.
+// rollsBack takes back what the last reading made obsolete: the result is shown
+// again, whole, and the next answer is right none the less. What the first one
+// made obsolete was read again since, and stays so.
 func (r *told) rollsBack() {
 	t := r.t
 	t.Helper()
 	changes, err := r.Audit(t.Context(), user, r.conv, id.ID{}, "files.read")
 	r.must(err)
-	c := changes[0]
+	n, err := r.Rollback(t.Context(), user, r.conv, changes[0].Interaction, "files.read")
+	if r.must(err); n != 0 {
+		t.Errorf("%d results came back that were read again since", n)
+	}
+	c := changes[len(changes)-1]
 	text := ""
 	for _, m := range r.all() {
 		if m.ID == c.Message {
@@ -177,7 +182,7 @@ func (r *told) rollsBack() {
 	if r.shows(text) {
 		t.Fatal("what is obsolete is shown")
 	}
-	n, err := r.Rollback(t.Context(), user, r.conv, c.Interaction, "files.read")
+	n, err = r.Rollback(t.Context(), user, r.conv, c.Interaction, "files.read")
 	r.must(err)
 	again, after := r.ask(question)
 	if n != 1 || !r.shows(text) || again != answer || after < before+1000 {

@@ -210,8 +210,10 @@ func (s *source) tool(w *schemer, desc protoreflect.MethodDescriptor, name strin
 	if key, _, ok := tool.Matched(s.decl.Targets, keys...); ok {
 		used[key] = true
 	}
-	key, tidy, _ := tool.Matched(s.decl.Tidy, keys...)
-	used[key] = true
+	key, tidy, mine := tool.Matched(s.decl.Tidy, keys...)
+	if used[key] = true; !mine {
+		tidy = declaredTidy(desc)
+	}
 	m.safe = level != descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN
 	input, err := w.input(desc.Input(), required)
 	if err != nil {
@@ -226,7 +228,7 @@ func (s *source) tool(w *schemer, desc protoreflect.MethodDescriptor, name strin
 	if err != nil {
 		return refuse(fault.Invalid, "grpc_declaration_invalid", fault.Of(err).Remedy, "%w", err)
 	}
-	if spec.Tidy, err = tool.DeclaredTidy(category, tidy, false); err != nil {
+	if spec.Tidy, err = tool.DeclaredTidy(category, tidy, !mine); err != nil {
 		return refuse(fault.Invalid, "tool_tidy_invalid", fault.Of(err).Remedy, "%w", err)
 	}
 	spec.Flows(flows, false)

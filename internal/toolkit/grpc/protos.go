@@ -182,6 +182,9 @@ func (r *reader) FindFileByPath(name string) (protocompile.SearchResult, error) 
 		}
 		return protocompile.SearchResult{Source: bytes.NewReader(text)}, r.note(name, path, text)
 	}
+	if name == optionsFile {
+		return protocompile.SearchResult{Source: bytes.NewReader(optionsText)}, nil
+	}
 	if own := googles(name, false); own != nil {
 		return protocompile.SearchResult{Proto: own}, nil
 	}
