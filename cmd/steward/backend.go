@@ -9,6 +9,7 @@ import (
 	"iter"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"steward/internal/audit"
 	"steward/internal/catalog"
 	"steward/internal/conversation"
+	domainlocal "steward/internal/domain/local"
 	"steward/internal/face/httpauth"
 	"steward/internal/face/openai"
 	"steward/internal/face/terminal"
@@ -201,8 +203,10 @@ func (l *local) wire(ctx context.Context, a *app, set *settings.Loaded, log *slo
 	}
 	l.index = newIndex(set.Data, l.store, log)
 	l.node, err = runtime.Open(ctx, runtime.Options{
-		ExportKey: a.exportKey,
-		Secrets:   a.hidden(), Anchor: l.anchor(set), AnchorEvery: set.Audit.AnchorEvery,
+		ExportKey: a.exportKey, Forget: func(user string) error {
+			return errors.Join(l.services.db.Erase(user), domainlocal.Forget(filepath.Join(set.Data, "private"), user))
+		},
+		Secrets: a.hidden(), Anchor: l.anchor(set), AnchorEvery: set.Audit.AnchorEvery,
 		Search: l.index, Erased: l.index.Catch,
 		Idle:            a.idle,
 		ApprovalTimeout: set.Timeouts.Approval,

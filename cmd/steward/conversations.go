@@ -230,6 +230,23 @@ func (a *app) delete(ctx context.Context, args []string, yes, erase bool) error 
 	return errors.Join(err, b.Close())
 }
 
+// sure has a person confirm that what is listed is to be deleted.
+func (a *app) sure(yes bool, listed []string) error {
+	if yes {
+		return nil
+	}
+	if !isTerminal(a.stdin) {
+		return usage("deleting needs --yes where nobody can be asked")
+	}
+	fmt.Fprintf(a.stderr, "%s\ndelete? [y/N] ", strings.Join(listed, "\n"))
+	line, err := bufio.NewReader(a.stdin).ReadString('\n')
+	if err != nil || strings.TrimSpace(strings.ToLower(line)) != "y" {
+		a.note("nothing was deleted")
+		return exitCode(exitFailed)
+	}
+	return nil
+}
+
 func (a *app) deleteFrom(ctx context.Context, b backend, args []string, yes, erase bool) error {
 	var convs []record.Conversation
 	for _, arg := range args { // all are looked at before one is touched
@@ -243,19 +260,12 @@ func (a *app) deleteFrom(ctx context.Context, b backend, args []string, yes, era
 		}
 		convs = append(convs, c)
 	}
-	if !yes {
-		if !isTerminal(a.stdin) {
-			return usage("deleting needs --yes where nobody can be asked")
-		}
-		for _, c := range convs {
-			fmt.Fprintf(a.stderr, "%s  %s\n", c.ID, plainLine(c.Title))
-		}
-		fmt.Fprintf(a.stderr, "delete? [y/N] ")
-		line, err := bufio.NewReader(a.stdin).ReadString('\n')
-		if err != nil || strings.TrimSpace(strings.ToLower(line)) != "y" {
-			a.note("nothing was deleted")
-			return exitCode(exitFailed)
-		}
+	var listed []string
+	for _, c := range convs {
+		listed = append(listed, c.ID.String()+"  "+plainLine(c.Title))
+	}
+	if err := a.sure(yes, listed); err != nil {
+		return err
 	}
 	for _, c := range convs {
 		if err := b.Delete(ctx, c.ID, erase); err != nil {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -33,7 +35,31 @@ func (a *app) eventsCommand() *cobra.Command {
 			"agents and services publish, and each read that the setting audit.reads records.",
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.watchEvents(), a.publishEvent())
+	c.AddCommand(a.watchEvents(), a.publishEvent(), a.eraseEvents())
+	return c
+}
+
+func (a *app) eraseEvents() *cobra.Command {
+	var user string
+	c := &cobra.Command{
+		Use: "erase ID…", Short: "Erase for good what was published", Args: cobra.MinimumNArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
+		Long: "Erase for good events that you, or agents for you, have published, before the command ends. That\n" +
+			"something was published stays in the log; subscribers who were told keep what they were told.",
+		RunE: func(c *cobra.Command, args []string) error {
+			a.idle = true
+			return a.opened(c.Context(), func(b backend) error {
+				for _, which := range args {
+					if err := b.call(c.Context(), http.MethodDelete, "/events/"+url.PathEscape(which)+"?user="+url.QueryEscape(user), nil, nil); err != nil {
+						return err
+					}
+				}
+				a.note("erased %s", plural(len(args), "event"))
+				return nil
+			})
+		},
+	}
+	c.Flags().StringVar(&user, "of", "", "what `USER` has published; for admins")
+	complete(c, "of", a.completeUsers)
 	return c
 }
 

@@ -30,7 +30,7 @@ func (a *app) usersCommand() *cobra.Command {
 	}
 	c.AddCommand(a.listUsers(), a.showUser(), a.addUser(), a.setUser(),
 		a.switchUser("disable", "Let users in no more, at once", "is disabled: his keys open nothing", true),
-		a.switchUser("enable", "Let users in again", "is enabled", false))
+		a.switchUser("enable", "Let users in again", "is enabled", false), a.deleteUsers())
 	return c
 }
 
@@ -263,6 +263,34 @@ func (a *app) switchUser(verb, short, done string, off bool) *cobra.Command {
 			})
 		},
 	}
+}
+
+func (a *app) deleteUsers() *cobra.Command {
+	var yes bool
+	c := &cobra.Command{
+		Use: "delete USER…", Short: "Delete users with everything that is theirs, for good",
+		Long: "Delete users and erase what is theirs before the command ends: conversations, resources, events that they\n" +
+			"published, questions, keys, memberships, profiles, and what agents keep for them. What they shared with a\n" +
+			"group stays the group's. The log keeps that they were there and who deleted them, not what they said.",
+		Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeUsers,
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := a.sure(yes, args); err != nil {
+				return err
+			}
+			a.idle = true
+			return a.opened(c.Context(), func(b backend) error {
+				for _, name := range args {
+					if err := b.call(c.Context(), http.MethodDelete, userPath(name), nil, nil); err != nil {
+						return err
+					}
+					a.note("%s is deleted, with everything", name)
+				}
+				return nil
+			})
+		},
+	}
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return c
 }
 
 // completeUsers offers the names of users.

@@ -92,6 +92,9 @@ const eraseBatch = 200
 // erase erases a resource and all that lies below it, itself last: what a
 // crash leaves is found again.
 func (e *Engine) erase(ctx context.Context, sc store.Scope, u resource.URI) error {
+	if err := store.EraseAbout(ctx, e.store, sc.Actor, sc.Write, u); err != nil {
+		return err
+	}
 	var batch []store.Change
 	flush := func() error {
 		if len(batch) == 0 {
@@ -117,6 +120,75 @@ func (e *Engine) erase(ctx context.Context, sc store.Scope, u resource.URI) erro
 	}
 	batch = append(batch, store.Change{Op: store.Erase, URI: u})
 	return flush()
+}
+
+// EraseSpace erases all that was ever kept in a space, on behalf of an actor,
+// and what tells of its conversations elsewhere. When it returns without an
+// error nothing of it is left. Error code: space_in_use (Conflict), where
+// somebody goes on writing.
+func (e *Engine) EraseSpace(ctx context.Context, actor string, space resource.Space) error {
+	sc := store.Scope{Actor: actor, Read: []resource.Space{space}, Write: space}
+	for range maxTries {
+		n := 0
+		for it, err := range store.Items(ctx, e.store, sc, store.Query{Type: record.TypeConversation, NoBody: true}) {
+			if err == nil {
+				n++
+				err = e.erase(ctx, sc, it.URI)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		left, err := e.eraseLogged(ctx, sc)
+		if err != nil || n+left == 0 {
+			return err
+		}
+	}
+	return fault.New(fault.Conflict, "space_in_use", "something goes on writing in %s", space).
+		With("wait until what runs there has ended, and try again")
+}
+
+// eraseLogged erases all that is there, or of which the log still has a body,
+// and tells how many these were. What was deleted is in the log alone.
+func (e *Engine) eraseLogged(ctx context.Context, sc store.Scope) (n int, err error) {
+	batch := map[resource.URI]bool{}
+	flush := func() error {
+		var changes []store.Change
+		for u := range batch {
+			changes = append(changes, store.Change{Op: store.Erase, URI: u})
+		}
+		clear(batch)
+		n += len(changes)
+		if len(changes) == 0 {
+			return nil
+		}
+		_, err := e.store.Commit(ctx, sc, store.Batch{Changes: changes})
+		return err
+	}
+	add := func(u resource.URI) error {
+		if batch[u] = true; len(batch) == eraseBatch {
+			return flush()
+		}
+		return nil
+	}
+	for it, err := range store.Items(ctx, e.store, sc, store.Query{NoBody: true}) {
+		if err == nil {
+			err = add(it.URI)
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+	for en, err := range store.Entries(ctx, e.store, sc, store.LogQuery{}) {
+		if err == nil && en.Op == resource.OpPut && len(en.Body) > 0 {
+			err = add(en.URI)
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+	err = flush()
+	return n, err
 }
 
 // purgeBranch erases a branch, the messages that are on no branch any more

@@ -39,7 +39,8 @@ func (e *Engine) post(ctx context.Context, k *kept, q *Question) error {
 		return nil
 	}
 	_, err = e.opt.Store.Commit(ctx, sc, store.Batch{Request: k.in.Request, Changes: []store.Change{
-		{Op: store.Put, URI: uri, Body: body, State: stateOpen}}})
+		{Op: store.Put, URI: uri, Body: body, State: stateOpen,
+			Terms: store.About([]resource.Space{resource.UserSpace(q.User)}, k.uri)}}})
 	return err
 }
 
@@ -52,8 +53,9 @@ func (e *Engine) unpost(ctx context.Context, group string, intent resource.URI) 
 	e.takeBack(ctx, group, questionURI(intent))
 }
 
+// takeBack erases a question: the group has no more to do with it.
 func (e *Engine) takeBack(ctx context.Context, group string, at resource.URI) {
-	_, err := e.opt.Store.Commit(context.WithoutCancel(ctx), groupScope(group), store.Batch{Changes: []store.Change{{Op: store.Delete, URI: at}}})
+	_, err := e.opt.Store.Commit(context.WithoutCancel(ctx), groupScope(group), store.Batch{Changes: []store.Change{{Op: store.Erase, URI: at}}})
 	if err != nil && !fault.Is(err, fault.NotFound) && !fault.HasCode(err, "conflict") {
 		e.log.WarnContext(ctx, "a question could not be taken back from a group", "group", group, "question", at.String(), "error", err)
 	}

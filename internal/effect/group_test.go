@@ -116,6 +116,11 @@ func TestAGroupAnswers(t *testing.T) {
 				t.Errorf("%+v", in)
 			}
 		}
+		for en, err := range store.Entries(ctx, s, store.ForGroup("mum", "parents"), store.LogQuery{}) {
+			if err != nil || len(en.Body) > 0 {
+				t.Errorf("the group's log keeps %s: %s, %v", en.URI, en.Body, err)
+			}
+		}
 		if left := posted(t, s); len(left) != 0 {
 			t.Errorf("%d questions stand in the group", len(left))
 		}

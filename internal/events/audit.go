@@ -71,7 +71,7 @@ func (e *Engine) Read(ctx context.Context, user, agent string, uri resource.URI,
 		return err
 	}
 	body := stored{Detail: Get, Seen: true, Resources: []storedRef{{URI: uri}}}
-	_, err = e.append(ctx, who.actor(source), space, at.ChildID(TypeEvent, id.New()), body)
+	_, err = e.append(ctx, who.actor(source), space, at.ChildID(TypeEvent, id.New()), body, nil)
 	if err != nil {
 		return fault.New(fault.Of(err).Kind, "read_unrecorded", "the read of %s could not be recorded: %w", uri, err)
 	}

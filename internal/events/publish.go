@@ -78,7 +78,20 @@ func (e *Engine) Publish(ctx context.Context, who Caller, x Publication) (Publis
 	case !ok || own.Zero():
 		own = id.Derive("event", string(space), x.ID)
 	}
-	return e.publish(ctx, who.actor(source), space, at.ChildID(TypeEvent, own), body)
+	return e.publish(ctx, who.actor(source), space, at.ChildID(TypeEvent, own), body, body.about(ctx, space, resource.UserSpace(who.User)))
+}
+
+// about returns the terms by which an event goes with what it is about: its
+// resources, and the conversation in which it was published.
+func (s stored) about(ctx context.Context, told, own resource.Space) []store.Term {
+	var of []resource.URI
+	if r, ok := request.From(ctx); ok {
+		of = append(of, r.Conversation)
+	}
+	for _, r := range s.Resources {
+		of = append(of, r.URI)
+	}
+	return store.About(slices.Compact([]resource.Space{told, own}), of...)
 }
 
 // actor is who the log says has done it.
@@ -167,10 +180,10 @@ func (e *Engine) mayPublish(ctx context.Context, who Caller, at resource.URI, sp
 }
 
 // publish appends an event, or finds that it is there already.
-func (e *Engine) publish(ctx context.Context, actor string, space resource.Space, uri resource.URI, body stored) (Published, error) {
+func (e *Engine) publish(ctx context.Context, actor string, space resource.Space, uri resource.URI, body stored, terms []store.Term) (Published, error) {
 	out := Published{URI: uri}
 	out.ID, _ = id.Parse(uri.ID())
-	r, err := e.append(ctx, actor, space, uri, body)
+	r, err := e.append(ctx, actor, space, uri, body, terms)
 	if err == nil {
 		out.Cursor = cursorOf(r.Seq)
 		return out, nil
@@ -203,14 +216,14 @@ func (s stored) same(kept []byte) bool {
 		slices.EqualFunc(k.Resources, s.Resources, func(a, b storedRef) bool { return a.URI == b.URI && bytes.Equal(a.Body, b.Body) })
 }
 
-func (e *Engine) append(ctx context.Context, actor string, space resource.Space, uri resource.URI, body stored) (store.Receipt, error) {
+func (e *Engine) append(ctx context.Context, actor string, space resource.Space, uri resource.URI, body stored, terms []store.Term) (store.Receipt, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false) // bodies are kept as they came
 	if err := enc.Encode(body); err != nil {
 		return store.Receipt{}, err
 	}
-	batch := store.Batch{Changes: []store.Change{{URI: uri, Body: bytes.TrimSuffix(b.Bytes(), []byte("\n")), If: store.If{Absent: true}}}}
+	batch := store.Batch{Changes: []store.Change{{URI: uri, Body: bytes.TrimSuffix(b.Bytes(), []byte("\n")), If: store.If{Absent: true}, Terms: terms}}}
 	if r, ok := request.From(ctx); ok {
 		batch.Request = r.ID
 	}

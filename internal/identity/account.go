@@ -190,6 +190,50 @@ func (r *Registry) SetUser(ctx context.Context, by, user string, c AccountChange
 	return r.setUser(ctx, by, user, c, false)
 }
 
+// CloseUser lets a user in no more who is to be forgotten. Errors:
+// user_not_found, and those of SetUser.
+func (r *Registry) CloseUser(ctx context.Context, by, user string) error {
+	all, err := r.Accounts(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(all, func(a Account) bool { return a.User == user }) {
+		return fault.New(fault.NotFound, "user_not_found", "there is no user %.80q", user).
+			With("steward users list shows those that there are")
+	}
+	off := true
+	_, err = r.SetUser(ctx, by, user, AccountChange{Disabled: &off})
+	return err
+}
+
+// ForgetUser erases for good a user's keys and account, and takes the user out
+// of all groups.
+func (r *Registry) ForgetUser(ctx context.Context, by, user string) error {
+	groups, err := r.groupsOf(ctx, user)
+	if err != nil {
+		return err
+	}
+	for _, g := range groups {
+		if _, err := r.Leave(ctx, by, g.Name, user); err != nil && !fault.Is(err, fault.NotFound) {
+			return err
+		}
+	}
+	keys, err := r.List(ctx, user)
+	if err != nil {
+		return err
+	}
+	b := store.Batch{Changes: []store.Change{{Op: store.Erase, URI: accountURI(user)}}} // last: until then it can be done again
+	for _, k := range keys {
+		if err := r.Revoke(ctx, k.ID); err != nil {
+			return err
+		}
+		b.Changes = append(b.Changes, store.Change{Op: store.Erase, URI: resource.Root(TypeKey, k.ID.String())})
+	}
+	_, err = r.store.Commit(ctx, systemBy(by), b)
+	r.changed()
+	return err
+}
+
 func (r *Registry) setUser(ctx context.Context, by, user string, c AccountChange, add bool) (Account, error) {
 	if err := CheckUser(user); err != nil {
 		return Account{}, err

@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"steward/internal/events"
+	"steward/internal/id"
 )
 
 // openEvents makes the engine that tells what happens to resources.
@@ -25,6 +26,11 @@ func (n *Node) Events() *events.Engine { return n.events }
 // events.Engine.Publish for the errors.
 func (n *Node) Publish(ctx context.Context, user string, x events.Publication) (events.Published, error) {
 	return n.events.Publish(ctx, events.Caller{User: user}, x)
+}
+
+// EraseEvent erases for good an event that a user has published.
+func (n *Node) EraseEvent(ctx context.Context, by, user string, which id.ID) error {
+	return n.events.Erase(ctx, by, user, which)
 }
 
 // Subscribe yields the events behind a cursor that fit the filter and that the

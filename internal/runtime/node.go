@@ -78,6 +78,8 @@ type Options struct {
 	// Erased is called when something was erased for good: it returns when
 	// what is derived from it is gone too. May be nil.
 	Erased func(context.Context) error
+	// Forget erases what is kept of a user outside the store. May be nil.
+	Forget func(user string) error
 	// ExportKey returns the key by which exports are signed and believed again.
 	// nil: none is.
 	ExportKey func() ([]byte, error)

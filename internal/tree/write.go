@@ -85,6 +85,9 @@ func (s *Service) Delete(ctx context.Context, by Caller, d Removal) error {
 	ch := store.Change{Op: store.Delete, URI: d.URI, If: store.If{Version: d.Version}}
 	if d.Erase {
 		ch.Op = store.Erase
+		if err := store.EraseAbout(ctx, c.opt.Store, c.actor(), space, d.URI); err != nil {
+			return err
+		}
 	}
 	if _, err := c.commit(ctx, space, d.key, ch); err != nil {
 		return refused(err, d.URI, ch.If)

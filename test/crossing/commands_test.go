@@ -127,6 +127,7 @@ func commandLines() []entry {
 		at("requests resume", []string{"request_not_found"}, func(x things) [][]string { return [][]string{{x.Task}, {x.Turn}} }),
 		later(at("requests cancel", []string{"request_not_found"}, func(x things) [][]string { return [][]string{{x.Task}} })),
 		later(at("resources delete", []string{"not_found", "space_denied"}, func(x things) [][]string { return [][]string{{x.Note}} })),
+		later(at("events erase", []string{"event_not_found", "admin_only"}, func(x things) [][]string { return [][]string{{x.Event}} })),
 		later(at("branch delete", notFound, func(x things) [][]string { return [][]string{{x.VictimBranch, "--conversation", x.Victim}} })),
 		later(at("conversations delete", notFound, func(x things) [][]string { return [][]string{{x.Victim, "--yes"}} })),
 
@@ -137,7 +138,7 @@ func commandLines() []entry {
 		bare("secrets list", node), bare("secrets remove", node), bare("secrets set", node),
 		bare("mcp add", node), bare("mcp list", node), bare("mcp remove", node), bare("mcp test", node), bare("import", "it makes conversations of his own"),
 		bare("groups add", people), bare("groups join", people), bare("groups leave", people), bare("groups list", people), bare("groups remove", people), bare("groups show", people),
-		bare("users add", people), bare("users disable", people), bare("users enable", people), bare("users list", people), bare("users set", people), bare("users show", people),
+		bare("users add", people), bare("users delete", people), bare("users disable", people), bare("users enable", people), bare("users list", people), bare("users set", people), bare("users show", people),
 		bare("keys create", people), bare("keys list", people), bare("keys revoke", people), bare("token", people),
 		bare("version", text), bare("man", text), bare("completion bash", text), bare("completion fish", text), bare("completion powershell", text), bare("completion zsh", text),
 	}

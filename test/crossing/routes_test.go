@@ -268,6 +268,10 @@ func apiRoutes() []entry {
 		{route: "POST /api/v1/users", want: admin, admin: true, calls: to(post(api+"/users", `{"user":"mallory","roles":["admin"]}`))},
 		{route: "PATCH /api/v1/users/{user}", want: admin, admin: true, turn: last, calls: to(patch(api+"/users/"+bob, `{"display":"taken"}`), patch(api+"/users/"+bob, `{"roles":["admin"]}`),
 			patch(api+"/users/"+ann, `{"disabled":true}`))},
+		{route: "DELETE /api/v1/users/{user}", want: admin, admin: true, turn: last, calls: to(del(api+"/users/"+ann), del(api+"/users/"+bob))},
+		{route: "DELETE /api/v1/events/{id}", want: []string{"event_not_found", "admin_only"}, ruled: true, turn: late, calls: func(x things) []step {
+			return []step{del(api + "/events/" + x.Event), del(api + "/events/" + x.Event + "?user=" + ann)}
+		}},
 		{route: "POST /api/v1/keys", want: admin, admin: true, calls: to(post(api+"/keys", `{"user":"ann","name":"mine"}`))},
 		{route: "DELETE /api/v1/keys/{id}", want: admin, admin: true, calls: func(x things) []step { return []step{del(api + "/keys/" + x.Key)} }},
 		{route: "POST /api/v1/agents/approve", want: admin, admin: true, calls: to(post(api+"/agents/approve", `{"path":"desk","hash":"x"}`)), open: "refused for its hash, also to the admin"},

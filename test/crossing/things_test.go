@@ -36,6 +36,7 @@ type things struct {
 	Mail                    string // the id of an e-mail that was sent
 	Families, FamilySeen    string // a question that the family answers, and what was shown of it
 	StateKey                string
+	Event                   string // an event that was published
 	Note, Shared, Spare     string // URIs of resources: of ann's, and of the family's
 }
 
@@ -49,6 +50,8 @@ func (x things) uris() []string {
 var uuid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
 var rest = regexp.MustCompile(`"rest":"([^"]+)"`)
+
+var published = regexp.MustCompile(`"id": *"([^"]+)"`)
 
 var mail = regexp.MustCompile(`(outbox[^ "\\]*)`)
 
@@ -320,6 +323,7 @@ func (w maker) made() (x things) {
 	x.Key = w.spare[w.user].String()
 	x.Note = "cld:identity.User." + w.user + "/home.Note." + id.New().String()
 	w.do(put("/api/v1/resources/item?uri="+x.Note, `{"text":"`+w.mark("note")+`"}`))
+	x.Event = published.FindStringSubmatch(w.do(post("/event.Event/Publish", `{"resources":[{"uri":"`+x.Note+`"}]}`)))[1]
 	for _, of := range []*string{&x.Shared, &x.Spare} {
 		*of = "cld:identity.Group.family/home.Note." + id.New().String()
 		w.share(*of)

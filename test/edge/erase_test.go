@@ -2,6 +2,7 @@ package edge_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"io/fs"
 	"net/http"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"steward/internal/id"
 	"steward/test/edge"
 )
 
@@ -112,6 +114,49 @@ func TestErasedTextIsInNoFileBesideReaders(t *testing.T) {
 				t.Errorf("the text is still in %v", left)
 			}
 		})
+	}
+}
+
+func TestWhatIsToldOfWhatIsErasedIsErasedToo(t *testing.T) {
+	t.Parallel()
+	n := edge.New(t, edge.Options{Model: talker(t)})
+	n.Serve()
+	publish := func(uri string) string {
+		return strings.TrimSpace(n.Must("events", "publish", uri, "--body", `{"text":"`+canary+`"}`))
+	}
+	gone := func(what string) {
+		t.Helper()
+		if left := holders(n, canary); left != nil {
+			t.Fatalf("%s: the text is still in %v", what, left)
+		}
+	}
+	n.Must("events", "erase", publish("cld:home.Lamp.kitchen"))
+	gone("an event by its id")
+
+	conv := n.Ask("hello", nil).Conversation
+	publish("cld:common.Conversation." + conv)
+	n.Must("conversations", "delete", "--yes", "--erase", conv)
+	gone("an event about a conversation")
+
+	const note = "cld:identity.User.local/home.Note.a"
+	for _, text := range []string{"one ", "two "} {
+		n.Must("resources", "put", note, "--body", `{"text":"`+text+canary+`"}`)
+	}
+	publish(note)
+	n.Must("resources", "delete", "--erase", note)
+	gone("a resource with its versions, and an event about it")
+
+	conv = n.Ask("hello again", nil).Conversation
+	var made struct{ ID string }
+	if err := json.Unmarshal([]byte(n.Must("branch", "new", "--json")), &made); err != nil {
+		t.Fatal(err)
+	}
+	n.Dial().Turn(map[string]any{"content": "remember " + canary, "conversation_id": conv}, nil)
+	n.Must("branch", "switch", "main")
+	n.Must("branch", "delete", "--erase", made.ID)
+	gone("a branch")
+	if r := n.Run("events", "erase", id.New().String()); r.Code == 0 || !strings.Contains(r.Err, "no event") {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -86,6 +86,26 @@ func userFolder(user string) string {
 	return b.String()
 }
 
+// Forget removes what is kept of a user's own in the default places of all
+// sources, whose data folders lie below one folder.
+func Forget(data, user string) error {
+	return filepath.WalkDir(data, func(path string, at fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || !at.IsDir() || at.Name() != userFolder(user) {
+			return err
+		}
+		if above := filepath.Base(filepath.Dir(filepath.Dir(path))); above != "sources" && above != "root" {
+			return nil
+		}
+		if err := os.RemoveAll(path); err != nil {
+			return err
+		}
+		return fs.SkipDir
+	})
+}
+
 // Create writes a new file, durably: it is there whole or not at all. An
 // existing one is left alone; the error is fs.ErrExist then.
 func Create(path string, data []byte) error {

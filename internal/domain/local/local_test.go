@@ -59,6 +59,26 @@ func TestFoldersOfUsers(t *testing.T) {
 	})
 }
 
+func TestAForgottenUserHasNoFolder(t *testing.T) {
+	data := t.TempDir()
+	own := []string{"root/mail/ana/inbox/1", "agents/desk/below/sources/mail/ana/x"}
+	others := []string{"root/mail/an/inbox/1", "agents/ana/sources/mail/bob/ana/x", "agents/desk/sources/program/cache/ana/x"}
+	for _, name := range append(own, others...) {
+		path := filepath.Join(data, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(local.Forget(data, "ana"), local.Forget(filepath.Join(data, "none"), "ana")); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range append(own, others...) {
+		if _, err := os.Stat(filepath.Join(data, filepath.FromSlash(name))); (err == nil) != (i >= len(own)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestCreateAndReplace(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a", "b", "f")

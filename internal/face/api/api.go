@@ -41,6 +41,7 @@ type Node interface {
 	Erase(ctx context.Context, user string, conv id.ID, names ...string) error
 	EraseMessages(ctx context.Context, user string, conv id.ID, msgs ...id.ID) error
 	Exchanger
+	Eraser
 	Models(ctx context.Context) (found llm.Listing, aliases []string)
 	Search(ctx context.Context, user string, q search.Query) (search.Page, error)
 	WorkLog(ctx context.Context, user string, f worklog.Filter, after store.Cursor, limit int) ([]worklog.Entry, store.Cursor, error)

@@ -49,6 +49,7 @@ type double struct {
 	key      identity.Key
 	profile  identity.Profile
 	inserted id.ID
+	erased   []string
 }
 
 func (d *double) find(user string, conv id.ID) error {
@@ -93,6 +94,16 @@ func (d *double) Rename(_ context.Context, user string, conv id.ID, title string
 
 func (d *double) Erase(_ context.Context, user string, conv id.ID, names ...string) error {
 	return d.ask(user, conv, "erase", names)
+}
+
+func (d *double) EraseUser(_ context.Context, by, user string) error {
+	d.erased = append(d.erased, by+" "+user)
+	return nil
+}
+
+func (d *double) EraseEvent(_ context.Context, by, user string, which id.ID) error {
+	d.erased = append(d.erased, by+" "+user+" "+which.String())
+	return nil
 }
 
 func (d *double) EraseMessages(_ context.Context, user string, conv id.ID, msgs ...id.ID) error {

@@ -1,12 +1,14 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
 
 	"steward/internal/face/httpauth"
 	"steward/internal/fault"
+	"steward/internal/id"
 	"steward/internal/identity"
 )
 
@@ -17,7 +19,15 @@ type People interface {
 	Account(ctx context.Context, user string) (identity.Account, error)
 	AddUser(ctx context.Context, by, user string, c identity.AccountChange) (identity.Account, error)
 	SetUser(ctx context.Context, by, user string, c identity.AccountChange) (identity.Account, error)
+	CloseUser(ctx context.Context, by, user string) error
+	ForgetUser(ctx context.Context, by, user string) error
 	Membership
+}
+
+// Eraser is the part of Node that erases what is a user's.
+type Eraser interface {
+	EraseUser(ctx context.Context, by, user string) error
+	EraseEvent(ctx context.Context, by, user string, which id.ID) error
 }
 
 // Membership is who is in which group.
@@ -35,10 +45,12 @@ type Membership interface {
 // who is in it.
 func (f *face) accounts() map[string]serve {
 	return map[string]serve{
-		"GET /users":          f.users,
-		"POST /users":         f.addUser,
-		"GET /users/{user}":   f.user,
-		"PATCH /users/{user}": f.setUser,
+		"GET /users":           f.users,
+		"POST /users":          f.addUser,
+		"GET /users/{user}":    f.user,
+		"PATCH /users/{user}":  f.setUser,
+		"DELETE /users/{user}": f.deleteUser,
+		"DELETE /events/{id}":  f.eraseEvent,
 
 		"GET /groups":                           f.groups,
 		"POST /groups":                          f.addGroup,
@@ -130,6 +142,48 @@ func (f *face) setUser(w http.ResponseWriter, r *http.Request, c httpauth.Caller
 		return err
 	}
 	return reply(w, http.StatusOK, a)
+}
+
+// deleteUser erases a user with everything. After a failure it can be asked
+// again: the user is let in no more, and the account goes last.
+func (f *face) deleteUser(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	if err := f.manages(c); err != nil {
+		return err
+	}
+	user := r.PathValue("user")
+	if user == c.User {
+		return fault.New(fault.Denied, "own_user", "nobody deletes the own user").With("another admin can do it")
+	}
+	err := f.People.CloseUser(r.Context(), c.User, user)
+	if err == nil {
+		err = f.Node.EraseUser(r.Context(), c.User, user)
+	}
+	if err == nil {
+		err = f.People.ForgetUser(r.Context(), c.User, user)
+	}
+	if err == nil {
+		w.WriteHeader(http.StatusNoContent)
+	}
+	return err
+}
+
+// eraseEvent erases what the caller has published, or, for admins, another user.
+func (f *face) eraseEvent(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
+	which, ok := id.Parse(r.PathValue("id"))
+	if !ok || which.Zero() {
+		return fault.New(fault.Invalid, "id_invalid", "%.80q is no id of an event", r.PathValue("id")).With("steward events watch --json tells the ids")
+	}
+	user := cmp.Or(r.URL.Query().Get("user"), c.User)
+	if user != c.User {
+		if err := f.manages(c); err != nil {
+			return err
+		}
+	}
+	if err := f.Node.EraseEvent(r.Context(), c.User, user, which); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
 }
 
 func (f *face) groups(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -124,6 +125,37 @@ func (d *DB) use(ctx context.Context, c service.Caller, do func(context.Context,
 
 func errClosing() error {
 	return fault.New(fault.Unavailable, "closing", "Steward is closing").Retrying(fault.RetryBackoff, 0)
+}
+
+// Erase removes the databases of a user, those of all agents.
+func (d *DB) Erase(user string) error {
+	name := url.QueryEscape(user) + ".sqlite"
+	return filepath.WalkDir(d.Dir, func(path string, at fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || at.Name() != name || filepath.Base(filepath.Dir(path)) != "db" {
+			return err
+		}
+		d.mu.Lock()
+		f := d.files[path]
+		delete(d.files, path)
+		d.mu.Unlock()
+		if f != nil {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.gone = true
+			if err := f.close(); err != nil {
+				return err
+			}
+		}
+		for _, end := range []string{"", "-wal", "-shm", "-journal"} {
+			if err := os.Remove(path + end); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // makeRoom closes the file that was used longest ago if there are many.

@@ -1,0 +1,47 @@
+package events
+
+import (
+	"context"
+	"encoding/json"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// Erase erases for good what a user, or an agent on the user's behalf, has
+// published: the event of an id, or, where that is zero, every one. by is who
+// does it. That something was published stays in the log. Error code:
+// event_not_found.
+func (e *Engine) Erase(ctx context.Context, by, user string, which id.ID) error {
+	found := 0
+	for _, prefix := range []string{userSource, serviceSource} {
+		q := store.Query{Under: resource.Root(typeSource, prefix+user), Type: TypeEvent, NoBody: !which.Zero()}
+		for it, err := range store.Items(ctx, e.opt.Store, store.ForNode(resource.System), q) {
+			if err != nil {
+				return err
+			}
+			if !which.Zero() && it.URI.ID() != which.String() || which.Zero() && seen(it.Body) {
+				continue
+			}
+			sc := store.ForNode(it.Space)
+			sc.Actor = by
+			if _, err := e.opt.Store.Commit(ctx, sc, store.Batch{Changes: []store.Change{{Op: store.Erase, URI: it.URI}}}); err != nil {
+				return err
+			}
+			found++
+		}
+	}
+	if found == 0 && !which.Zero() {
+		return fault.New(fault.NotFound, "event_not_found", "%s has published no event %s", user, which).
+			With("steward events watch --from start --json tells the ids")
+	}
+	return nil
+}
+
+// seen reports whether an event is a read that was recorded, which stays.
+func seen(body []byte) bool {
+	var s stored
+	return json.Unmarshal(body, &s) == nil && s.Seen
+}

@@ -1,0 +1,70 @@
+package runtime
+
+import (
+	"context"
+
+	"steward/internal/id"
+	"steward/internal/request"
+	"steward/internal/resource"
+)
+
+// EraseUser ends what is done for a user and erases for good all that is the
+// user's, on behalf of by. Who calls it sees to it that the user is let in no
+// more. When it returns without an error no file of the data folder holds it.
+// Error codes: space_in_use, erasure_unfinished.
+func (n *Node) EraseUser(ctx context.Context, by, user string) error {
+	for _, t := range n.tasks.all() {
+		if t.chat.user == user {
+			t.cancel(errDeleted)
+		}
+	}
+	chats := n.chatsOf(user)
+	for _, c := range chats { // all are stopped before one is waited for: they may wait for each other
+		defer n.exit(c)
+		defer c.leave()()
+		c.stop(nil, request.ErrStop)
+	}
+	for _, c := range chats {
+		if err := c.await(ctx, n.life); err != nil {
+			return err
+		}
+		defer c.release()
+		c.mu.Lock()
+		c.session = nil
+		c.mu.Unlock()
+	}
+	if err := n.events.Erase(ctx, by, user, id.ID{}); err != nil {
+		return err
+	}
+	if err := n.conversations.EraseSpace(ctx, by, resource.UserSpace(user)); err != nil {
+		return err
+	}
+	if n.opt.Forget != nil {
+		if err := n.opt.Forget(user); err != nil {
+			return err
+		}
+	}
+	return n.expunge(ctx, 1)
+}
+
+// chatsOf enters all chats of a user that are in memory.
+func (n *Node) chatsOf(user string) []*chat {
+	n.mu.Lock()
+	var keys []chatKey
+	for k := range n.chats {
+		if k.user == user {
+			keys = append(keys, k)
+		}
+	}
+	for k := range n.parked {
+		if k.user == user {
+			delete(n.parked, k)
+		}
+	}
+	n.mu.Unlock()
+	var out []*chat
+	for _, k := range keys {
+		out = append(out, n.enter(k.user, k.id))
+	}
+	return out
+}
