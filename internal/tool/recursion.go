@@ -20,6 +20,9 @@ const (
 // as the schema that has them.
 var inPlace = []string{"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
 
+// references are keywords that name a schema elsewhere.
+var references = []string{"$ref", "$dynamicRef", "$recursiveRef"}
+
 // checkRecursion refuses a schema that refers to itself without going down
 // into the value, which would be applied for ever, and one whose references
 // multiply: {"allOf": [A, A]} over A = {"allOf": [B, B]} and so on. A schema
@@ -89,29 +92,16 @@ func (c *recursion) count(v any, at string) (int, error) {
 			continue
 		}
 		var err error
-		switch sub := sub.(type) {
-		case []any:
-			for i, s := range sub {
-				if err = add(s, fmt.Sprintf("%s/%s/%d", at, key, i)); err != nil {
-					return 0, err
-				}
+		each(sub, at+"/"+key, key == "dependentSchemas" || key == "dependencies", func(sub any, at string) {
+			if err == nil {
+				err = add(sub, at)
 			}
-		case map[string]any:
-			if key != "dependentSchemas" && key != "dependencies" {
-				err = add(sub, at+"/"+key)
-				break
-			}
-			for name, s := range sub {
-				if err = add(s, at+"/"+key+"/"+escape(name)); err != nil {
-					break
-				}
-			}
-		}
+		})
 		if err != nil {
 			return 0, err
 		}
 	}
-	for _, key := range []string{"$ref", "$dynamicRef", "$recursiveRef"} {
+	for _, key := range references {
 		if ref, ok := schema[key].(string); ok {
 			target, pointer := c.find(ref)
 			if err := add(target, pointer); err != nil {
@@ -121,6 +111,25 @@ func (c *recursion) count(v any, at string) (int, error) {
 	}
 	c.cost[at] = total
 	return total, nil
+}
+
+// each calls do for the schemas of a keyword: a list of them, several by name,
+// or one.
+func each(v any, at string, named bool, do func(sub any, at string)) {
+	switch v := v.(type) {
+	case []any:
+		for i, sub := range v {
+			do(sub, fmt.Sprintf("%s/%d", at, i))
+		}
+	case map[string]any:
+		if !named {
+			do(v, at)
+			return
+		}
+		for name, sub := range v {
+			do(sub, at+"/"+escape(name))
+		}
+	}
 }
 
 // find follows a reference: a JSON pointer, or the name of an anchor.

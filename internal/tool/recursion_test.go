@@ -50,3 +50,37 @@ func TestASchemaOfATreeHolds(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A schema that refers to itself several times below a property would take
+// time that multiplies with each level. What it costs is known before.
+func TestArgumentsThatTakeTooLongToCheckAreRefused(t *testing.T) {
+	nested := func(depth int) []byte {
+		return []byte(strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth))
+	}
+	for _, schema := range []string{
+		`{"type":"object","properties":{"a":{"allOf":[{"$ref":"#"},{"$ref":"#"}]}}}`,
+		`{"type":"object","additionalProperties":{"anyOf":[{"type":"integer"},{"$ref":"#"},{"not":{"$ref":"#"}}]}}`,
+		`{"type":"object","patternProperties":{"a":{"$ref":"#/$defs/x"},"^a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":["object","integer"],"patternProperties":{"a":{"$ref":"#/$defs/x"},"^a":{"$ref":"#/$defs/x"}}}}}`,
+	} {
+		v, err := NewValidator([]byte(schema))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := v.Validate(nested(5)); fault.HasCode(err, "args_too_complex") {
+			t.Errorf("%s: %v", schema, err)
+		}
+		if err := v.Validate(nested(200)); !fault.HasCode(err, "args_too_complex") {
+			t.Errorf("%s: %v", schema, err)
+		}
+	}
+	v, err := NewValidator([]byte(`{"type":"object","properties":{"left":{"$ref":"#"},"right":{"$ref":"#"},"list":{"type":"array","items":{"$ref":"#"}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := `{"list":[` + strings.TrimSuffix(strings.Repeat(`{"left":{"list":[{},{}]}},`, 50_000), ",") + `]}`
+	for _, args := range []string{long, strings.Repeat(`{"left":`, 500) + `{}` + strings.Repeat("}", 500)} {
+		if err := v.Validate([]byte(args)); err != nil {
+			t.Errorf("what costs in proportion is refused: %v", err)
+		}
+	}
+}

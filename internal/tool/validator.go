@@ -17,6 +17,7 @@ import (
 type Validator struct {
 	schema   *jsonschema.Schema
 	resolved *jsonschema.Resolved
+	refers   any  // the schema where it has references; see checkEffort
 	plain    bool // explain knows all its keywords, and decides alone
 
 	later func() (*Validator, error) // of one that is compiled when it is first used
@@ -59,7 +60,8 @@ func NewValidator(schema []byte) (*Validator, error) {
 	if err != nil {
 		return nil, badSchema("%w", err)
 	}
-	return &Validator{schema: &s, resolved: r, plain: plain(&s, 0)}, nil
+	refers, err := referring(schema)
+	return &Validator{schema: &s, resolved: r, refers: refers, plain: plain(&s, 0)}, err
 }
 
 // plain reports whether a schema has only keywords that explain decides as the
@@ -108,7 +110,8 @@ func draft(uri string) string {
 
 // Validate checks arguments: one JSON object that the schema admits. The
 // error (Invalid, code args_invalid) tells a model what to mend: the path,
-// what was expected, and what came.
+// what was expected, and what came. What would take too long to check is
+// refused, too (TooLarge, args_too_complex).
 func (v *Validator) Validate(args []byte) error {
 	v, err := v.compiled()
 	if err != nil {
@@ -121,6 +124,9 @@ func (v *Validator) Validate(args []byte) error {
 	if s, ok := val.(string); ok && strings.HasPrefix(strings.TrimSpace(s), "{") {
 		return fault.New(fault.Invalid, "args_invalid", "the arguments are a string that holds JSON").
 			With("send the object itself, not quoted")
+	}
+	if err := checkEffort(v.refers, val, len(args)); err != nil {
+		return err
 	}
 	var faults []string
 	if v.plain {
