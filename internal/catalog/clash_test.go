@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"steward/internal/fault"
 	"steward/internal/tool"
@@ -171,11 +170,11 @@ func TestListingIsFromMemory(t *testing.T) {
 	for _, name := range []string{"one", "two", "three"} {
 		w.agent(name, "")
 	}
+	read := make(chan struct{}, 100)
+	w.opt.Names = func() []string { read <- struct{}{}; return nil }
 	c := w.open()
-	for end := time.Now().Add(20 * time.Second); c.scans.Load() < 2; time.Sleep(time.Millisecond) { // that of the watch
-		if time.Now().After(end) {
-			t.Fatal("the watch does not begin")
-		}
+	for range 2 { // on opening, and by the watch
+		<-read
 	}
 	before := c.scans.Load()
 	for range 100 {
