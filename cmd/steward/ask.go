@@ -81,7 +81,7 @@ func (a *app) ask(ctx context.Context, args, files []string, which string, last,
 		return err
 	}
 	if size := sizeOf(content); size > terminal.Long {
-		a.note("steward: %s", terminal.Weight(size, a.costOf(set, b), a.model))
+		a.note("steward: %s", terminal.Weight(size, a.costOf(b), a.model))
 	}
 	err = a.askBackend(ctx, b, content, which, last, wait)
 	return errors.Join(err, b.Close())

@@ -17,7 +17,6 @@ import (
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/message"
-	"steward/internal/settings"
 )
 
 // largestInput bounds what ask takes: its question, and all that is attached.
@@ -38,7 +37,11 @@ func sizeOf(blocks []message.Block) (n int) {
 
 // costOf returns what so many tokens cost in a model, in US dollars; 0: it is
 // not known. Where Steward runs elsewhere, only full names of models are.
-func (a *app) costOf(set *settings.Loaded, b backend) func(model string, tokens int64) float64 {
+func (a *app) costOf(b backend) func(model string, tokens int64) float64 {
+	price, err := a.pricing()
+	if err != nil {
+		return nil // the settings were read before
+	}
 	aliases := map[string]llm.Alias{}
 	if l, ok := b.(*local); ok {
 		aliases = l.found.aliases
@@ -47,8 +50,7 @@ func (a *app) costOf(set *settings.Loaded, b backend) func(model string, tokens 
 		if chain := aliases[cmp.Or(model, llm.DefaultAlias)].Models; len(chain) > 0 {
 			model = chain[0]
 		}
-		price, _ := llm.PriceOf(prices(set), model)
-		return price.Cost(message.Usage{Input: tokens})
+		return price(model, message.Usage{Input: tokens})
 	}
 }
 

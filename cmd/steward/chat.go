@@ -123,7 +123,7 @@ func (a *app) talk(ctx context.Context, set *settings.Loaded, b backend, which s
 		return err
 	}
 	p := pathsOf(b)
-	o := terminal.Options{Node: b, Shelf: b, Paths: p, Views: p, Models: b.ModelNames, Agents: b.AgentLines, Log: a.chatLog(p), Cost: a.costOf(set, b),
+	o := terminal.Options{Node: b, Shelf: b, Paths: p, Views: p, Models: b.ModelNames, Agents: b.AgentLines, Log: a.chatLog(p), Cost: a.costOf(b),
 		Conversation: conv, Model: a.model, Agent: a.agent}
 	if l, ok := b.(*local); ok {
 		o.Tools = l.toolLines

@@ -158,56 +158,39 @@ func (a *app) pricing() (func(string, message.Usage) float64, error) {
 	}, nil
 }
 
-// decideRequest makes a request of the API about a request, perhaps another
-// user's.
-func (a *app) decideRequest(ctx context.Context, b backend, method, path, user string) error {
-	if user != "" {
-		path += "?user=" + url.QueryEscape(user)
-	}
-	return b.call(ctx, method, path, nil, nil)
-}
-
 func (a *app) cancelRequest() *cobra.Command {
-	var user string
-	c := &cobra.Command{
-		Use: "cancel ID", Short: "End what a request still does", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeRequests,
+	return a.aboutRequest(&cobra.Command{Use: "cancel ID", Short: "End what a request still does",
 		Long: "End what a request still does: a task, or all that is open below a turn. Whoever asked is told. What\n" +
-			"had been changed by then stays changed.",
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.opened(c.Context(), func(b backend) error {
-				path := "/requests/" + url.PathEscape(args[0])
-				if err := a.decideRequest(c.Context(), b, http.MethodDelete, path, user); err != nil {
-					return err
-				}
-				a.note("cancelled")
-				if user != "" {
-					return nil
-				}
-				return a.awaitOver(c.Context(), b, path)
-			})
-		},
-	}
-	c.Flags().StringVar(&user, "user", "", "whose request it is: `NAME`; yours unless given")
-	return c
+			"had been changed by then stays changed."}, http.MethodDelete, "", "cancelled")
 }
 
 func (a *app) resumeRequest() *cobra.Command {
-	var user string
-	c := &cobra.Command{
-		Use: "resume ID", Short: "Go on with a turn that is parked", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeRequests,
+	return a.aboutRequest(&cobra.Command{Use: "resume ID", Short: "Go on with a turn that is parked",
 		Long: "Go on with a turn that is parked: Steward crashed twice in a row while it ran. Where no Steward\n" +
-			"serves, it goes on when one does.",
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.opened(c.Context(), func(b backend) error {
-				if err := a.decideRequest(c.Context(), b, http.MethodPost, "/requests/"+url.PathEscape(args[0])+"/resume", user); err != nil {
-					return err
-				}
-				a.note("resumed")
+			"serves, it goes on when one does."}, http.MethodPost, "/resume", "resumed")
+}
+
+// aboutRequest makes a command that decides about a request, perhaps another
+// user's, by the API's method and what follows the request's path.
+func (a *app) aboutRequest(c *cobra.Command, method, step, done string) *cobra.Command {
+	user := c.Flags().String("user", "", "whose request it is: `NAME`; yours unless given")
+	c.Args, c.ValidArgsFunction = cobra.ExactArgs(1), a.completeRequests
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return a.opened(c.Context(), func(b backend) error {
+			path, query := "/requests/"+url.PathEscape(args[0]), ""
+			if *user != "" {
+				query = "?user=" + url.QueryEscape(*user)
+			}
+			if err := b.call(c.Context(), method, path+step+query, nil, nil); err != nil {
+				return err
+			}
+			a.note("%s", done)
+			if method != http.MethodDelete || *user != "" {
 				return nil
-			})
-		},
+			}
+			return a.awaitOver(c.Context(), b, path)
+		})
 	}
-	c.Flags().StringVar(&user, "user", "", "whose request it is: `NAME`; yours unless given")
 	return c
 }
 

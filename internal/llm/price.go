@@ -3,7 +3,6 @@ package llm
 import (
 	_ "embed"
 	"encoding/json"
-	"maps"
 	"regexp"
 	"strings"
 
@@ -86,14 +85,6 @@ func or(a, b float64) float64 {
 }
 
 var dated = regexp.MustCompile(`-(20\d\d-\d\d-\d\d|20\d{6})$`)
-
-// PriceOf finds the price of a "provider/model" among those of the settings,
-// then among DefaultPrices.
-func PriceOf(own map[string]Price, name string) (Price, bool) {
-	prices := DefaultPrices().Models
-	maps.Copy(prices, own)
-	return priceOf(prices, name)
-}
 
 // priceOf finds the price of a "provider/model".
 func priceOf(prices map[string]Price, name string) (Price, bool) {

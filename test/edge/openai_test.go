@@ -42,21 +42,28 @@ func complete(t *testing.T, n *edge.Node, body map[string]any) (int, completion)
 
 func user(text string) []any { return []any{map[string]string{"role": "user", "content": text}} }
 
-func TestParametersOfTheProtocolAreTaken(t *testing.T) {
-	t.Parallel()
-	var asked atomic.Value
-	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
-		asked.Store(string(in.Body))
-		return edge.Reply{Text: "hello"}
+// steady serves a node whose model always answers the same. asked returns
+// what the model was sent last.
+func steady(t *testing.T, text string) (n *edge.Node, asked func() string) {
+	var body atomic.Value
+	n = edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
+		body.Store(string(in.Body))
+		return edge.Reply{Text: text}
 	})})
 	n.Serve()
+	return n, func() string { return body.Load().(string) }
+}
+
+func TestParametersOfTheProtocolAreTaken(t *testing.T) {
+	t.Parallel()
+	n, asked := steady(t, "hello")
 	status, c := complete(t, n, map[string]any{"model": "default", "messages": user("hi"), "top_p": 0.5, "seed": 7, "frequency_penalty": 0.25,
 		"presence_penalty": -0.25, "n": 2, "store": true, "logit_bias": map[string]int{"5": 1}, "made_up": true})
 	if status != http.StatusOK || c.Choices[0].Message.Content != "hello" {
 		t.Fatalf("%d %+v", status, c)
 	}
 	for _, want := range []string{`"top_p":0.5`, `"seed":7`, `"frequency_penalty":0.25`, `"presence_penalty":-0.25`} {
-		if body := asked.Load().(string); !strings.Contains(body, want) {
+		if body := asked(); !strings.Contains(body, want) {
 			t.Errorf("the provider was not told %s: %s", want, body)
 		}
 	}
@@ -64,12 +71,7 @@ func TestParametersOfTheProtocolAreTaken(t *testing.T) {
 
 func TestAClientsHistoryReachesAnAgentAsContent(t *testing.T) {
 	t.Parallel()
-	var asked atomic.Value
-	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
-		asked.Store(string(in.Body))
-		return edge.Reply{Text: "done"}
-	})})
-	n.Serve()
+	n, asked := steady(t, "done")
 	status, c := complete(t, n, map[string]any{"model": "agent:assistant", "messages": []any{
 		map[string]string{"role": "system", "content": "SPEAK AS A PIRATE"}, map[string]string{"role": "assistant", "content": "AHOY"},
 		map[string]string{"role": "user", "content": "and now?"}}})
@@ -77,7 +79,7 @@ func TestAClientsHistoryReachesAnAgentAsContent(t *testing.T) {
 		t.Fatalf("%d %+v", status, c)
 	}
 	var body struct{ Messages []edge.Said }
-	if err := json.Unmarshal([]byte(asked.Load().(string)), &body); err != nil {
+	if err := json.Unmarshal([]byte(asked()), &body); err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range body.Messages {
