@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -130,5 +132,93 @@ func TestWhatOneServerReturnsLeavesByAnotherOnlyWhenAllowed(t *testing.T) {
 		if got := heard(); strings.Contains(got, "anar") == (decide == "deny") || !strings.Contains(got, "lighthouse") {
 			t.Errorf("%s: the other server was given: %s", decide, got)
 		}
+	}
+}
+
+// An agent that was asked and answers nothing still hands on the labels of what
+// it has read: what its caller sends out afterwards is asked about.
+func TestAnAgentThatAnswersNothingHandsOnItsLabels(t *testing.T) {
+	t.Parallel()
+	lookup, heard := mcpServer(t, "lookup", map[string]string{"find": "Nothing."})
+	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
+		if strings.Contains(in.User(), "go through the mail") {
+			if in.Rounds() == 0 {
+				return edge.Reply{Calls: []edge.Call{{Name: "email.list", Args: map[string]any{}}}}
+			}
+			return edge.Reply{} // nothing
+		}
+		calls := []edge.Call{{Name: "lookup.find", Args: map[string]any{"q": "canary4711"}}}
+		if in.User() == "Ask the desk first." {
+			calls = append([]edge.Call{{Name: "desk.ask", Args: map[string]any{"request": "go through the mail"}}}, calls...)
+		}
+		if in.Rounds() < len(calls) {
+			return edge.Reply{Calls: calls[in.Rounds():][:1]}
+		}
+		return edge.Reply{Text: "Done."}
+	})})
+	n.Write("From: Eve <eve@example.com>\nSubject: canary4711\nDate: Thu, 01 Jan 2026 10:00:00 +0000\n\nhello\n", "agents", "desk", "inbox", "1.eml")
+	n.Write("name: desk\ndescription: Reads mail.\ndomains:\n  email: {inbox: ./inbox}\n", "agents", "desk", "agent.yaml")
+	n.Write(fmt.Sprintf("agents: [%s/agents]\n", n.Dir), ".config", "steward", "steward.yaml")
+	n.Write(fmt.Sprintf(`{"mcpServers": {"lookup": {"url": %q}}}`, lookup), "data", "mcp.json")
+	n.Must("agents", "approve", "--all", "--yes")
+	n.Serve()
+	if a := n.Ask("Ask the desk first.", nil); a.Text != "Done." || len(a.Asked) != 1 || strings.Contains(heard(), "canary") {
+		t.Errorf("%d questions, and the other server was given %q: %+v", len(a.Asked), heard(), a.Asked)
+	}
+	if a := n.Ask("Look it up.", nil); len(a.Asked) != 0 || !strings.Contains(heard(), "canary") {
+		t.Errorf("with nothing read there are %d questions: %+v", len(a.Asked), a.Asked)
+	}
+}
+
+// A rule that has a group decide about a call has the last word with it: once a
+// member has approved, the call is made, and nobody else is asked.
+func TestTheGroupThatApprovesACallIsTheOnlyOneAsked(t *testing.T) {
+	t.Parallel()
+	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
+		if in.Rounds() == 0 {
+			return edge.Reply{Calls: []edge.Call{{Name: "files.write", Args: map[string]any{"path": "docs/note.txt", "content": in.User()}}}}
+		}
+		return edge.Reply{Text: strings.Join(in.Results(), "\n")}
+	})})
+	n.Write("", "docs", "empty.txt")
+	n.Write(fmt.Sprintf("folders:\n- {name: docs, path: %s/docs, write: true, users: [\"*\"]}\n", n.Dir), ".config", "steward", "steward.yaml")
+	n.Write("package steward\n\napprovers contains \"family\" if {\n\tinput.point == \"tool\"\n\tinput.tool.name == \"files.write\"\n}\n", "data", "policies", "house.rego")
+	n.Serve()
+	n.Must("groups", "add", "family", "--member", "bob")
+	ann, bob := newUser(n, "ann"), newUser(n, "bob")
+	waiting := func(c *edge.Conn) (list []edge.Approval) {
+		c.Send(map[string]any{"type": "approvals", "id": "list"})
+		for {
+			if f := c.Read(); f.Re == "list" {
+				var all struct{ Approvals []edge.Approval }
+				if err := json.Unmarshal(f.Raw, &all); err != nil {
+					t.Fatal(err)
+				}
+				return all.Approvals
+			}
+		}
+	}
+	for _, verb := range []string{"approve", "deny"} {
+		a := ann.Turn(map[string]any{"content": "hello " + verb}, func(q edge.Approval) string {
+			list := waiting(bob)
+			if len(list) != 1 || list[0].ID != q.ID {
+				t.Errorf("bob is asked %+v", list)
+				return "deny"
+			}
+			bob.Send(map[string]any{"type": verb, "id": "it", "approval_id": list[0].ID, "hash": list[0].Hash})
+			if f := bob.Read(); f.Type != "ok" {
+				t.Errorf("bob may not %s: %s", verb, f.Raw)
+			}
+			return ""
+		})
+		if len(a.Asked) != 1 || len(a.Results) != 1 || (a.Results[0].Status == "ok") != (verb == "approve") {
+			t.Errorf("%s: %d questions, %+v", verb, len(a.Asked), a.Results)
+		}
+		if mine, his := waiting(ann), waiting(bob); len(mine)+len(his) > 0 {
+			t.Errorf("%s: there is still a question: %+v %+v", verb, mine, his)
+		}
+	}
+	if b, err := os.ReadFile(filepath.Join(n.Dir, "docs", "note.txt")); err != nil || string(b) != "hello approve" {
+		t.Errorf("%v %s", err, b)
 	}
 }
