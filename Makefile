@@ -3,8 +3,9 @@
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 30s
 GO       ?= go
+SEED     := $(or $(SEED),$(shell od -An -N3 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: run build test check bench fuzz chaos histories docs clean
+.PHONY: run build test test-long check bench fuzz chaos hostile histories docs clean
 
 ## run: build Steward and open a chat; without a terminal, serve
 run: build
@@ -36,7 +37,19 @@ chaos:
 
 ## histories: put conversations through everything at random, for long
 histories:
-	$(GO) test -count=1 -timeout 60m ./test/histories -rapid.checks=$${HISTORIES:-1000}
+	$(GO) test -count=1 -timeout 60m ./test/histories -rapid.checks=$${HISTORIES:-1000} -rapid.seed=$(SEED)
+
+## hostile: ten minutes of models that answer whatever harms, within 512 MB
+hostile:
+	HOSTILE_TIME=$${HOSTILE_TIME:-10m} $(GO) test -count=1 -v -timeout 60m ./test/edge -run TestHostileReplies
+
+## test-long: the long forms of all that is random, by one printed SEED; 10 s of each fuzz target
+test-long:
+	@echo "SEED=$(SEED)"
+	HOSTILE_SEED=$(SEED) $(MAKE) hostile
+	CHAOS_SEED=$(SEED) $(MAKE) chaos
+	$(MAKE) histories SEED=$(SEED)
+	$(MAKE) fuzz FUZZTIME=10s
 
 ## docs: write docs/cli.md and docs/settings.md anew from the code
 docs:

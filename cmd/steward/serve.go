@@ -48,6 +48,7 @@ func (a *app) serveCommand() *cobra.Command {
 }
 
 func (a *app) serve(ctx context.Context) error {
+	heedMemory(a.getenv, "/")
 	set, err := a.settings()
 	if err != nil {
 		return err

@@ -218,7 +218,13 @@ func (l *loop) fit(ctx context.Context, refused bool) (bool, error) {
 	}
 	began := time.Now()
 	defer func() { l.active += time.Since(began) }()
-	return l.Fitter.Fit(ctx, refused)
+	ctx, cancel := context.WithTimeoutCause(ctx, l.Limits.Time-l.active, errTime)
+	defer cancel()
+	less, err := l.Fitter.Fit(ctx, refused)
+	if err != nil && context.Cause(ctx) == errTime {
+		err = errTime
+	}
+	return less, err
 }
 
 // ask streams one message of the model. With an error it returns what had

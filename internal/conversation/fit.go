@@ -180,7 +180,9 @@ func (s *Session) summarize(ctx context.Context, w Window, at resource.URI, earl
 	}
 	written := false
 	if w.Summarize != nil {
-		text, err := w.Summarize(ctx, earlier, msgs, most)
+		writing, cancel := context.WithTimeout(ctx, summaryTime(ctx))
+		text, err := w.Summarize(writing, earlier, msgs, most)
+		cancel()
 		if ctx.Err() != nil {
 			return store.Change{}, "", ctx.Err()
 		}
@@ -200,6 +202,15 @@ func (s *Session) summarize(ctx context.Context, w Window, at resource.URI, earl
 	}
 	u := at.ChildID(record.TypeMessage, m.ID)
 	return putMessage(u, m, nil), u.String(), nil
+}
+
+// summaryTime is what a model may take for a summary: a minute, and half of
+// what is left to the turn. After that the digest does.
+func summaryTime(ctx context.Context) time.Duration {
+	if end, ok := ctx.Deadline(); ok {
+		return min(time.Minute, time.Until(end)/2)
+	}
+	return time.Minute
 }
 
 const (

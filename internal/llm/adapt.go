@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"steward/internal/fault"
+	"steward/internal/message"
 )
 
 // adapted is a model together with what was learned about it: one that has
@@ -25,6 +26,7 @@ func (m *adapted) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error
 		asked := r
 		named := func(ev Event, err error) bool {
 			if ev.Kind == Done && ev.Reply != nil {
+				ev.Reply.Usage = plausible(ev.Reply.Usage)
 				m.learning.see(m.name, asked, ev.Reply.Usage)
 				if ev.Reply.Model == "" {
 					reply := *ev.Reply
@@ -60,4 +62,13 @@ func (m *adapted) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error
 			yield(Event{}, o.err)
 		}
 	}
+}
+
+// plausible are the counts that a provider reports; one that cannot be is cut.
+func plausible(u message.Usage) message.Usage {
+	const most = 1e9 // tokens; no window is larger
+	for _, n := range []*int64{&u.Input, &u.Output, &u.Reasoning, &u.CacheRead, &u.CacheWrite} {
+		*n = max(0, min(*n, most))
+	}
+	return u
 }

@@ -68,6 +68,7 @@ type Models struct {
 	aliases   map[string]Resolved
 	prices    map[string]Price
 	gate      *gate
+	large     *places
 
 	mu      sync.RWMutex
 	direct  map[string]Resolved // by "provider/model"; bounded, see maxDirect
@@ -109,6 +110,7 @@ func New(cfg Config) (*Models, error) {
 		aliases:   map[string]Resolved{},
 		direct:    map[string]Resolved{},
 		gate:      &gate{perRequest: cfg.PerRequest, perDay: cfg.PerDay, ledger: cfg.Ledger, log: cfg.Log},
+		large:     newPlaces(),
 	}
 	for _, p := range cfg.Providers {
 		name := p.Name()
@@ -169,7 +171,7 @@ func (m *Models) link(provider, model string) link {
 
 // linkTo is a model of a provider with all that stands before it.
 func (m *Models) linkTo(p Provider, model, full string) link {
-	inner := p.Model(model)
+	var inner Model = &large{p.Model(model), m.large}
 	if m.cfg.Hide != nil {
 		inner = &discreet{inner, m.cfg.Hide}
 	}

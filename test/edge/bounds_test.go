@@ -99,3 +99,33 @@ func TestAReplyWithoutAnEndIsEnded(t *testing.T) {
 		})
 	}
 }
+
+// One event of a stream with a million of anything ends its turn soon.
+func TestAnEventWithAMillionPartsIsRefused(t *testing.T) {
+	t.Parallel()
+	many := func(n int, form string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, form, i)
+		}
+		return strings.TrimPrefix(b.String(), ",")
+	}
+	events := map[string]string{
+		"calls":   `{"choices":[{"index":0,"delta":{"tool_calls":[` + many(1_000_000, `,{"index":%d}`) + `]}}]}`,
+		"members": `{"choices":[{"index":0,"delta":{` + many(400_000, `,"m%d":[1]`) + `}}]}`,
+		"choices": `{"choices":[` + many(500_000, `,{"index":0,"delta":{"tool_calls":[{"index":%d}]}}`)[:12<<20] + `]}`,
+	}
+	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
+		return edge.Reply{Raw: func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, "data: %s\n\n", events[in.User()]) //nolint:errcheck // the caller may be gone
+			edge.Chunk(w, map[string]any{}, "stop")
+		}}
+	})})
+	n.Serve()
+	for what := range events {
+		if a := n.Ask(what, nil); a.Code != "reply_too_large" {
+			t.Errorf("%s: %q %.200s", what, a.Code, a.Text)
+		}
+	}
+}

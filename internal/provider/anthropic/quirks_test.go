@@ -394,3 +394,23 @@ func TestModelPages(t *testing.T) {
 		t.Error(p.Name())
 	}
 }
+
+// A server that counts its blocks wrongly and uses an id again: no two calls
+// have the same one.
+func TestCallsAtOneIndexHaveIdsOfTheirOwn(t *testing.T) {
+	use := `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"same","name":"` + providertest.Tools().Specs()[0].Name + `","input":{}}}`
+	m := provider(&says{status: 200, bodies: []string{stream("tool_use", use, use, use)}}).Model("m")
+	reply, _, err := collect(m, ask())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]bool{}
+	for _, b := range reply.Blocks {
+		if c, ok := b.(*message.ToolCall); ok {
+			ids[c.CallID] = true
+		}
+	}
+	if len(ids) != 3 || !ids["same"] {
+		t.Errorf("the ids are %v", ids)
+	}
+}

@@ -72,6 +72,7 @@ type events struct {
 	over   bool // message_stop has come
 	usage  message.Usage
 	calls  int
+	ids    map[string]bool // of calls
 }
 
 // open is a content block. Those of unknown kinds have no part.
@@ -175,7 +176,9 @@ func (e *events) start(index int64, raw []byte) {
 		case "name":
 			name = d.Bytes()
 		case "input":
-			o.input = bytes.Clone(d.Raw())
+			if raw := d.Raw(); e.asm.Keep(len(raw)) {
+				o.input = bytes.Clone(raw)
+			}
 		case "signature":
 			o.signature = appendInner(o.signature, d.Span())
 		case "citations":
@@ -222,14 +225,13 @@ const maxBlocks = 4096
 // callID returns the id, or one of our own where a server left it out or used
 // it twice.
 func (e *events) callID(id string) string {
-	for _, o := range e.blocks {
-		if o != nil && o.Part != nil && o.CallID == id {
-			id = ""
-		}
-	}
-	if id == "" {
+	if id == "" || e.ids[id] {
 		return wire.NewCallID("toolu_")
 	}
+	if e.ids == nil {
+		e.ids = map[string]bool{}
+	}
+	e.ids[id] = true
 	return id
 }
 

@@ -77,7 +77,13 @@ func (c *chunk) candidate(d *wire.Decoder) {
 		case "content":
 			d.Object(func(key []byte) {
 				if string(key) == "parts" {
-					d.Array(func(int) { c.parts = append(c.parts, readPart(d)) })
+					d.Array(func(int) {
+						if len(c.parts) == wire.MaxParts {
+							d.Refuse()
+							return
+						}
+						c.parts = append(c.parts, readPart(d))
+					})
 				}
 			})
 		}

@@ -24,8 +24,9 @@ type chunks struct {
 	tools *llm.Toolset
 
 	calls    []openCall
-	extras   []extra // members of the message beyond those modelled
-	think    string  // the metadata of the member in which reasoning comes
+	extras   []extra        // members of the message beyond those modelled
+	places   map[string]int // of the extras, by key
+	think    string         // the metadata of the member in which reasoning comes
 	thoughts wire.Thoughts
 	ended    string // the finish reason
 	sequence bool   // a stop sequence was written, as vLLM tells
@@ -73,6 +74,9 @@ func (c *chunks) read(data []byte) {
 
 // choice reads a choice. Only the first one counts; no more are asked for.
 func (c *chunks) choice(d *wire.Decoder) {
+	if c.asm.Gone { // one event may hold a million of them
+		return
+	}
 	var other bool
 	d.Object(func(key []byte) {
 		switch string(key) {
@@ -212,6 +216,9 @@ type callDelta struct {
 }
 
 func (c *chunks) call(d *wire.Decoder, whole bool) {
+	if c.asm.Gone {
+		return
+	}
 	cd := callDelta{index: -1}
 	d.Object(func(key []byte) {
 		switch string(key) {
@@ -319,15 +326,18 @@ type extra struct {
 // keep joins what a member says over several chunks: lists and strings add
 // up, of anything else the last one holds.
 func (c *chunks) keep(key string, raw []byte) {
-	if len(raw) == 0 || !c.asm.Keep(len(key)+len(raw)) {
+	const each = 64 // bytes, about, that a member takes besides what it says
+	if len(raw) == 0 || !c.asm.Keep(each+len(key)+len(raw)) {
 		return
 	}
-	for i := range c.extras {
-		if x := &c.extras[i]; x.key == key {
-			x.raw = joined(x.raw, raw)
-			return
-		}
+	if i, there := c.places[key]; there {
+		c.extras[i].raw = joined(c.extras[i].raw, raw)
+		return
 	}
+	if c.places == nil {
+		c.places = map[string]int{}
+	}
+	c.places[key] = len(c.extras)
 	c.extras = append(c.extras, extra{key, bytes.Clone(raw)})
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/llm"
 )
 
 // Limits on what is read from the other side.
@@ -65,7 +66,7 @@ func (a *Answer) Read(p []byte) (int, error) {
 
 // All returns the rest of the body, of at most 16 MB.
 func (a *Answer) All() ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(a, maxWhole+1))
+	b, err := io.ReadAll(io.LimitReader(held{a}, maxWhole+1))
 	if err != nil {
 		return nil, a.fail(err)
 	}
@@ -73,6 +74,17 @@ func (a *Answer) All() ([]byte, error) {
 		return nil, tooLarge("the model's answer has more than %d MiB", maxWhole>>20)
 	}
 	return b, nil
+}
+
+// held reads an answer of which all is kept.
+type held struct{ *Answer }
+
+func (h held) Read(p []byte) (int, error) {
+	n, err := h.Answer.Read(p)
+	if full := llm.Hold(h.ctx, n); err == nil {
+		err = full
+	}
+	return n, err
 }
 
 // Finish reads what may follow the stream's own end mark, for a moment only,

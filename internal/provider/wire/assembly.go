@@ -16,7 +16,7 @@ const (
 	maxCalls  = 16 << 20 // bytes of the arguments of all calls
 	maxImages = 32 << 20 // bytes of images
 	maxMeta   = 4 << 20  // bytes of names, ids and members that Steward does not model
-	maxParts  = 8192     // blocks
+	MaxParts  = 8192     // blocks
 )
 
 // Assembly puts a streamed reply together, and yields its events on the way.
@@ -112,8 +112,8 @@ func (a *Assembly) Open(kind llm.Kind) *Part {
 		a.Keep(len(last.Name) + len(last.CallID) + len(last.Meta.Fields))
 	}
 	p := &Part{asm: a, kind: kind, place: len(a.parts)}
-	if len(a.parts) == maxParts {
-		a.Fail(tooLarge("the model's reply has more than %d parts", maxParts))
+	if len(a.parts) == MaxParts {
+		a.Fail(tooLarge("the model's reply has more than %d parts", MaxParts))
 	}
 	if !a.Gone {
 		a.parts = append(a.parts, p)

@@ -59,7 +59,7 @@ func TestARepliesBounds(t *testing.T) {
 					size += len(b.Data)
 				}
 			}
-			if size > 32<<20 || len(a.parts) > maxParts {
+			if size > 32<<20 || len(a.parts) > MaxParts {
 				t.Errorf("%d bytes in %d parts are kept of a reply that was refused", size, len(a.parts))
 			}
 		})

@@ -63,6 +63,9 @@ func (d *Decoder) End() error {
 	return d.err
 }
 
+// Refuse ends the reading with an error: there is too much of something.
+func (d *Decoder) Refuse() { d.fail() }
+
 func (d *Decoder) fail() { d.err, d.pos = errJSON, len(d.buf) }
 
 // peek returns the first byte of the next token, or 0 at the end.
@@ -299,7 +302,7 @@ func (d *Decoder) Int() int64 {
 		d.fail()
 		return 0
 	}
-	return int64(f)
+	return int64(max(-1<<62, min(1<<62, f)))
 }
 
 // Float returns the number that comes next.

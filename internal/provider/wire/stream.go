@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"io"
 	"iter"
+
+	"steward/internal/llm"
 )
 
 // Event is one server-sent event. Its fields hold until the loop's next step.
@@ -240,6 +242,10 @@ func (l *lineReader) fill() bool {
 	if l.to == len(l.buf) {
 		if len(l.buf) >= maxEvent {
 			l.err = tooLarge("an event of the model's stream has more than %d MiB", maxEvent>>20)
+			return false
+		}
+		if err := llm.Hold(l.a.ctx, len(l.buf)); err != nil {
+			l.err = l.a.fail(err)
 			return false
 		}
 		l.buf = append(l.buf, make([]byte, len(l.buf))...)

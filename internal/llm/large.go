@@ -1,0 +1,87 @@
+package llm
+
+import (
+	"context"
+	"iter"
+	"math"
+	"runtime/debug"
+	"time"
+)
+
+// Of replies that are large, a node reads a few at a time: each takes many
+// times its size until it is stored and told.
+const (
+	largeReply   = 1 << 20 // bytes
+	largeReplies = 3
+	calmAfter    = 30 * time.Second // without one, memory goes back to the machine
+)
+
+// places are those of the large replies of a node.
+type places struct {
+	taken chan struct{}
+	calm  *time.Timer
+}
+
+func newPlaces() *places {
+	return &places{make(chan struct{}, largeReplies), time.AfterFunc(math.MaxInt64, debug.FreeOSMemory)}
+}
+
+func (p *places) leave() {
+	<-p.taken
+	p.calm.Reset(calmAfter)
+}
+
+// large is a model whose large replies wait for a place.
+type large struct {
+	next   Model
+	places *places
+}
+
+// share is what one reply holds of the memory. It belongs to one goroutine.
+type share struct {
+	places *places
+	bytes  int
+	placed bool
+}
+
+type shareKey struct{}
+
+// Stream implements Model.
+func (m *large) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		s := &share{places: m.places}
+		defer func() {
+			if s.placed {
+				s.places.leave()
+			}
+		}()
+		ctx := context.WithValue(ctx, shareKey{}, s)
+		for ev, err := range m.next.Stream(ctx, r) {
+			if err == nil && Hold(ctx, len(ev.Text)) != nil {
+				err = stopped(ctx, nil)
+			}
+			if !yield(ev, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Hold counts bytes that are held of the reply whose request ctx is. Once there
+// are many it waits for a place among the large ones, or for the end of ctx.
+func Hold(ctx context.Context, n int) error {
+	s, _ := ctx.Value(shareKey{}).(*share)
+	if s == nil || s.placed {
+		return nil
+	}
+	if s.bytes += n; s.bytes < largeReply {
+		return nil
+	}
+	select {
+	case s.places.taken <- struct{}{}:
+		s.placed = true
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
