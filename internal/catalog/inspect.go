@@ -1,0 +1,311 @@
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
+
+	"steward/internal/fault"
+	"steward/internal/tool"
+)
+
+// announced is what the sources of a unit have said that they offer.
+type announced struct {
+	specs    []tool.Spec // sorted by name
+	items    []Item      // of the unit and of the tools
+	hash     string
+	refused  []string
+	warnings []string // of the sources themselves
+}
+
+// Inspect implements Approver.
+func (c *Catalog) Inspect(ctx context.Context, path string) (Inspection, error) {
+	_, insp, err := c.inspect(ctx, path, true)
+	return insp, err
+}
+
+// inspect reads a unit anew and learns what its sources announce; unless
+// fresh, what they have announced to the last inspection is good enough.
+func (c *Catalog) inspect(ctx context.Context, path string, fresh bool) (*unit, Inspection, error) {
+	if err := c.Rescan(ctx); err != nil {
+		return nil, Inspection{}, err
+	}
+	c.mu.Lock()
+	u, err := c.find(path)
+	if err != nil {
+		c.mu.Unlock()
+		return nil, Inspection{}, err
+	}
+	said, invalid := u.announced, len(u.faults()) > 0
+	c.mu.Unlock()
+	if !invalid && (said == nil || fresh) {
+		if said, err = c.announce(ctx, u); err != nil {
+			return nil, Inspection{}, err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !invalid {
+		u.announced = said
+		c.heard(u, said)
+	}
+	return u, c.inspection(u), nil
+}
+
+// inspection tells all about a unit. Under mu.
+func (c *Catalog) inspection(u *unit) Inspection {
+	insp := Inspection{Listing: c.listing(u), Hash: u.hash, Items: u.items}
+	var specs []tool.Spec
+	var refused, more []string
+	if a := u.announced; a != nil {
+		insp.Hash, insp.Items = a.hash, a.items
+		specs, refused, more = a.specs, a.refused, a.warnings
+		insp.Tools = nil
+		for _, s := range a.specs {
+			insp.Tools = append(insp.Tools, s.Name)
+		}
+	}
+	insp.Listing.Hash = insp.Hash
+	if rec := c.records[u.path]; rec != nil && rec.Approved != nil {
+		insp.Diff = diffItems(rec.Approved.Items, insp.Items)
+	}
+	insp.Warnings = c.warnings(u, specs, refused, more)
+	return insp
+}
+
+// announce asks the sources of a unit what they offer: it starts them.
+func (c *Catalog) announce(ctx context.Context, u *unit) (*announced, error) {
+	a := &announced{}
+	count := map[string]int{}
+	ctx, cancel := context.WithTimeout(ctx, c.opt.AnnounceTimeout)
+	defer cancel()
+	for _, s := range u.sources {
+		said, err := announceOne(ctx, s)
+		if err != nil {
+			e := fault.Of(err)
+			say := fault.New(e.Kind, e.Code, "what %s offers cannot be learned: %s", whose(u, s), withoutRemedy(e))
+			return nil, say.With("%s", e.Remedy).Retrying(e.Retry, e.After)
+		}
+		if own, ok := s.src.(interface{ Warnings() []string }); ok {
+			a.warnings = append(a.warnings, own.Warnings()...)
+		}
+		for _, err := range said.Refused {
+			a.refused = append(a.refused, visible(err.Error()))
+		}
+		for _, spec := range said.Specs {
+			if why := c.unfit(s, &spec); why != "" {
+				a.refused = append(a.refused, visible(why))
+				continue
+			}
+			count[spec.Name]++
+			a.specs = append(a.specs, spec)
+		}
+	}
+	a.specs = slices.DeleteFunc(a.specs, func(s tool.Spec) bool {
+		if count[s.Name] > 1 {
+			a.refused = append(a.refused, fmt.Sprintf("%s: there are %d tools of this name; none of them is used", s.Name, count[s.Name]))
+		}
+		return count[s.Name] > 1
+	})
+	slices.SortFunc(a.specs, func(x, y tool.Spec) int { return strings.Compare(x.Name, y.Name) })
+	slices.Sort(a.refused)
+	a.refused = slices.Compact(a.refused)
+	a.items = slices.Clone(u.items)
+	for _, s := range a.specs {
+		a.items = append(a.items, toolItem(s))
+	}
+	a.hash = hashItems(u.path, a.items)
+	return a, nil
+}
+
+// whose names a source with its agent.
+func whose(u *unit, s *live) string {
+	if u.kind == KindSource {
+		return u.path
+	}
+	return s.name + " of " + u.path
+}
+
+func announceOne(ctx context.Context, s *live) (tool.Announcement, error) {
+	if !s.usage.acquire() {
+		return tool.Announcement{}, fault.New(fault.Conflict, "agent_changed", "it has changed meanwhile").With("look at it again")
+	}
+	defer s.usage.release()
+	return s.src.Announce(ctx)
+}
+
+const (
+	mostTools       = 4096     // of a source
+	mostDescription = 16 << 10 // bytes
+)
+
+// unfit says why a tool that a source announces cannot be used, or "".
+func (c *Catalog) unfit(s *live, spec *tool.Spec) string {
+	if category(spec.Name) != s.name {
+		return fmt.Sprintf("%s: the tools of %s are named %s.…", spec.Name, s.name, s.name)
+	}
+	if len(spec.Description) > mostDescription {
+		return fmt.Sprintf("%s: its description has %d bytes; at most %d are taken", spec.Name, len(spec.Description), mostDescription)
+	}
+	if _, _, err := tool.CheckSpec(*spec); err != nil {
+		return fmt.Sprintf("%s: %v", spec.Name, err)
+	}
+	// Where a tool comes from is not for what is outside to say: policy goes by it.
+	if _, domain := cutDomain(s.kind); !domain || spec.Origin == "" {
+		spec.Origin = s.kind + ":" + s.name
+		if domain {
+			spec.Origin = s.kind
+		}
+	}
+	return ""
+}
+
+// toolItem is a tool as it is approved.
+func toolItem(s tool.Spec) Item {
+	var b strings.Builder
+	if s.FullName != "" {
+		fmt.Fprintf(&b, "name in full: %s\n", s.FullName)
+	}
+	fmt.Fprintf(&b, "effect: %s\n", s.Effect)
+	if s.Asks {
+		b.WriteString("asks: before each call\n")
+	}
+	if s.Async {
+		b.WriteString("async: its result comes later\n")
+	}
+	if s.Foreign() && s.Dedupes {
+		b.WriteString("dedupes: it recognises the idempotency key, so that it is called again after a crash\n")
+	}
+	if s.Status != "" {
+		fmt.Fprintf(&b, "status: after a crash, %s is asked whether it was done\n", s.Status)
+	}
+	for _, st := range s.Tidy {
+		if s.Foreign() {
+			fmt.Fprintf(&b, "makes obsolete: %s\n", st.Told())
+		}
+	}
+	fmt.Fprintf(&b, "origin: %s\n", s.Origin)
+	fmt.Fprintf(&b, "yields: %s\nreach: %s\ntargets: %s\n", cmp.Or(s.Yields.String(), "nothing private, nothing of others"), reachOf(s), targetsOf(s))
+	if s.For != nil {
+		fmt.Fprintf(&b, "for: %s\n", strings.Join(append(slices.Clone(s.For.Users), s.For.Groups...), ", "))
+	}
+	if m := s.Metadata.Description(); m != "" {
+		fmt.Fprintf(&b, "metadata: %s\n", m)
+	}
+	fmt.Fprintf(&b, "description: %s\n", strings.TrimSpace(s.Description))
+	b.WriteString("input: " + indented(s.Input) + "\n")
+	sum := sha256.Sum256([]byte(tool.Fingerprint(s) + b.String()))
+	return Item{Name: "tool " + s.Name, Hash: hex.EncodeToString(sum[:]), Text: visible(b.String())}
+}
+
+// reachOf says where what a tool is given goes.
+func reachOf(s tool.Spec) string {
+	switch {
+	case !s.Out():
+		return "here"
+	case s.Host != "":
+		return "out, to " + s.Host
+	}
+	return "out"
+}
+
+// targetsOf names the arguments that say to whom or where to.
+func targetsOf(s tool.Spec) string {
+	switch {
+	case s.Targets == nil:
+		return "any argument"
+	case len(s.Targets) == 0:
+		return "none"
+	}
+	return strings.Join(s.Targets, ", ")
+}
+
+// diffItems tells what is otherwise, as one unified diff.
+func diffItems(was, now []Item) string {
+	old := map[string]Item{}
+	for _, it := range was {
+		old[it.Name] = it
+	}
+	var b strings.Builder
+	for _, it := range now {
+		before, there := old[it.Name]
+		delete(old, it.Name)
+		if before.Hash != it.Hash {
+			b.WriteString(diffOne(it.Name, before, it, there, true))
+		}
+	}
+	for _, it := range was {
+		if _, gone := old[it.Name]; gone {
+			b.WriteString(diffOne(it.Name, it, Item{}, true, false))
+		}
+	}
+	return b.String()
+}
+
+func diffOne(name string, was, now Item, wasThere, isThere bool) string {
+	text := func(it Item, there bool) []byte {
+		if !there || it.Text == "" {
+			return []byte(it.Text)
+		}
+		if was.Text == now.Text { // it differs where the text does not tell
+			return fmt.Appendf(nil, "%sSHA-256 %s\n", ended(it.Text), it.Hash)
+		}
+		return []byte(ended(it.Text))
+	}
+	name = visible(name)
+	out := diff.Diff("approved "+name, text(was, wasThere), "now "+name, text(now, isThere))
+	if out == nil { // an empty file has come or gone
+		return fmt.Sprintf("--- approved %s\n+++ now %s\n", name, name)
+	}
+	return string(out)
+}
+
+func ended(text string) string {
+	if strings.HasSuffix(text, "\n") {
+		return text
+	}
+	return text + "\n"
+}
+
+// indented writes JSON for people: what lies deep, on one line.
+func indented(b []byte) string {
+	var x any
+	if err := json.Unmarshal(b, &x); err != nil {
+		return string(b)
+	}
+	var out strings.Builder
+	writeJSON(&out, x, 0)
+	return out.String()
+}
+
+func writeJSON(out *strings.Builder, x any, depth int) {
+	m, ok := x.(map[string]any)
+	if !ok || depth > 1 || len(m) == 0 {
+		var one strings.Builder
+		enc := json.NewEncoder(&one)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(x); err != nil {
+			panic(err) // what was decoded from JSON: cannot fail
+		}
+		out.WriteString(strings.TrimSuffix(one.String(), "\n"))
+		return
+	}
+	pad := strings.Repeat("  ", depth)
+	out.WriteString("{\n")
+	for i, k := range sortedKeys(m) {
+		fmt.Fprintf(out, "%s  %q: ", pad, k)
+		writeJSON(out, m[k], depth+1)
+		if i < len(m)-1 {
+			out.WriteByte(',')
+		}
+		out.WriteByte('\n')
+	}
+	out.WriteString(pad + "}")
+}

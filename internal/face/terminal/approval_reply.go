@@ -1,0 +1,383 @@
+package terminal
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf16"
+
+	tea "charm.land/bubbletea/v2"
+
+	"steward/internal/effect"
+	"steward/internal/fault"
+	"steward/internal/pattern"
+	"steward/internal/runtime"
+)
+
+// replying is where the person is in answering a question with more than yes
+// or no.
+type replying int
+
+// The stages.
+const (
+	notReplying  replying = iota
+	showingTerms          // what a standing approval would cover stands there: give it, edit it or not
+	editingTerms          // in the input
+	editingArgs           // likewise: the arguments of the call
+	givingReason          // likewise: why not
+	checking              // what was written is on its way to be shown
+)
+
+// reply is an answer in the making.
+type reply struct {
+	stage    replying
+	id, hash string // of the question, as it was first shown
+	standing effect.Standing
+	terms    pattern.Pattern // what is shown
+	shown    string          // the hash over the question with these terms
+	draft    string          // what stood in the input before
+	since    time.Time       // when it was shown
+}
+
+// termsMsg is a question as it is shown with a pattern.
+type termsMsg struct {
+	id       string
+	question effect.Question
+	err      error
+}
+
+// replyKey handles a key of a person who answers. It reports whether the key was
+// meant for that.
+func (m *chat) replyKey(k tea.KeyPressMsg, now, before time.Time) (tea.Cmd, bool) {
+	r := &m.reply
+	name := k.String()
+	a, _ := m.turn.pending()
+	if r.stage != notReplying && (a == nil || a.Approval.ID != r.id || a.Approval.Hash != r.hash) {
+		m.leaveReply()
+		m.say("that was answered elsewhere")
+		return nil, true
+	}
+	switch {
+	case r.stage == notReplying:
+		return m.decide(name, now, before)
+	case name == "ctrl+c", name == "ctrl+d" && m.input.Value() == "":
+		m.leaveReply()
+		return nil, name == "ctrl+d" // the other one stops the turn, as always
+	case name == "esc":
+		m.leaveReply()
+		return nil, true
+	case r.stage == checking:
+		return nil, true
+	case r.stage == showingTerms:
+		return m.termsKey(name, now, before)
+	case name == "enter":
+		return m.submitReply(a), true
+	}
+	var cmd tea.Cmd
+	m.input, cmd = m.input.Update(k)
+	return cmd, true
+}
+
+// termsKey answers whether a standing approval is given as it is shown.
+func (m *chat) termsKey(name string, now, before time.Time) (tea.Cmd, bool) {
+	r := &m.reply
+	if now.Sub(before) < quiet || now.Sub(r.since) < quiet {
+		return nil, true
+	}
+	switch name {
+	case "y":
+		v := runtime.Verdict{ID: r.id, Hash: r.shown, Approve: true, Standing: r.standing, Pattern: r.terms}
+		word := "always allowed"
+		if r.standing == effect.InConversation {
+			word = "allowed in this conversation"
+		}
+		return m.give(v, word), true
+	case "e":
+		m.write(editingTerms, strings.Join(plainLines(r.terms), "\n"))
+	case "n":
+		m.leaveReply()
+	}
+	return nil, true
+}
+
+// plainLines are the lines of a pattern for editing, with what is not seen
+// written out where JSON has a way to.
+func plainLines(p pattern.Pattern) []string {
+	lines := p.Lines()
+	for i, l := range lines {
+		if strings.Contains(l, " is ") {
+			lines[i] = escaped(l)
+		}
+	}
+	return lines
+}
+
+// decide answers the question that stands there, if the key was meant for it.
+func (m *chat) decide(name string, now, before time.Time) (tea.Cmd, bool) {
+	a, _ := m.turn.pending()
+	if a == nil || len(name) != 1 || !strings.Contains(m.replies(a), name) ||
+		name != "y" && name != "n" && m.input.Value() != "" || now.Sub(before) < quiet || now.Sub(a.asks) < quiet {
+		return nil, false
+	}
+	q := a.Approval
+	m.reply = reply{id: q.ID, hash: q.Hash, draft: m.input.Value()}
+	switch name {
+	case "y":
+		return m.give(runtime.Verdict{ID: q.ID, Hash: q.Hash, Approve: true}, "allowed"), true
+	case "n":
+		return m.give(runtime.Verdict{ID: q.ID, Hash: q.Hash}, "denied"), true
+	case "c", "p":
+		m.reply.standing = effect.Always
+		if name == "c" {
+			m.reply.standing = effect.InConversation
+		}
+		m.showTerms(q.Pattern, q.Hash)
+	case "e":
+		_, args := asked(&a.CallView)
+		m.write(editingArgs, escaped(indented(args)))
+	case "r":
+		m.write(givingReason, "")
+	case "v":
+		m.reply = reply{}
+		whole, _ := m.turn.question(&a.CallView, true)
+		m.print(m.turn.piece(kindNote, whole))
+		a.asked = false // what stands last on the screen is what an answer means
+		m.print(m.turn.ask()...)
+	}
+	return nil, true
+}
+
+// replies are the keys by which a question can be answered.
+func (m *chat) replies(a *activity) string {
+	keys := "ycpner"
+	switch {
+	case a.Approval.Foreign:
+		keys = ""
+	case a.Approval.Pattern == nil || a.Approval.NoGrant != "":
+		keys = "yner"
+	}
+	if a.cut {
+		keys += "v"
+	}
+	return keys
+}
+
+// give gives the answer. The node has the last word.
+func (m *chat) give(v runtime.Verdict, word string) tea.Cmd {
+	a, _ := m.turn.pending()
+	a.Status = string(runtime.CallRunning)
+	what := a.Name
+	if a.Approval.Agent != "" {
+		what = a.Approval.Tool + " of " + a.Approval.Agent
+	}
+	m.leaveReply()
+	m.print(m.turn.note(word + ": " + what))
+	m.print(m.turn.ask()...)
+	conv := m.conv
+	return func() tea.Msg {
+		if err := m.opt.Node.Decide(m.ctx, conv, v); err != nil {
+			return refusedMsg{v.ID, err}
+		}
+		return nil
+	}
+}
+
+// refusedMsg says that an answer was not taken.
+type refusedMsg struct {
+	id  string
+	err error
+}
+
+// refusedReply tells why an answer was not taken; the question stands again.
+func (m *chat) refusedReply(r refusedMsg) {
+	m.fail(r.err)
+	switch fault.Of(r.err).Code {
+	case "approval_decided", "approval_expired", "approval_not_found", "approval_changed":
+		return // what has become of it is told anyway
+	}
+	for _, a := range m.turn.calls {
+		if a.Approval != nil && a.Approval.ID == r.id && a.Status == string(runtime.CallRunning) {
+			a.Status, a.asked = string(runtime.CallAwaiting), false
+		}
+	}
+	m.print(m.turn.ask()...)
+}
+
+// write has the person write something into the input.
+func (m *chat) write(stage replying, text string) {
+	m.reply.stage = stage
+	m.input.SetValue(text)
+	m.input.MoveToEnd()
+}
+
+// leaveReply goes back to what stood there before.
+func (m *chat) leaveReply() {
+	if s := m.reply.stage; s != notReplying {
+		m.input.SetValue(m.reply.draft)
+		m.input.MoveToEnd()
+	}
+	m.reply = reply{}
+}
+
+// submitReply takes what the person has written.
+func (m *chat) submitReply(a *activity) tea.Cmd {
+	r, text := &m.reply, m.input.Value()
+	switch r.stage {
+	case givingReason:
+		return m.give(runtime.Verdict{ID: r.id, Hash: r.hash, Reason: strings.TrimSpace(text)}, "denied")
+	case editingArgs:
+		if err := checkArgs(text); err != nil {
+			m.fail(err)
+			return nil
+		}
+		return m.give(runtime.Verdict{ID: r.id, Hash: r.hash, Approve: true, Args: []byte(text)}, "allowed, changed by you")
+	}
+	p, err := pattern.Parse(text, nil)
+	if err != nil {
+		m.fail(err)
+		return nil
+	}
+	r.stage = checking
+	id := a.Approval.ID
+	return func() tea.Msg {
+		q, err := m.opt.Node.Question(m.ctx, id, p)
+		return termsMsg{id, q, err}
+	}
+}
+
+// checkArgs refuses what cannot be arguments before it is sent.
+func checkArgs(text string) error {
+	var object map[string]json.RawMessage
+	err := json.Unmarshal([]byte(text), &object)
+	if err == nil && object == nil {
+		err = errors.New("this is no object")
+	}
+	if err != nil {
+		return fmt.Errorf("the arguments are no JSON object: %w", err)
+	}
+	return nil
+}
+
+// showTerms shows what a standing approval would cover.
+func (m *chat) showTerms(p pattern.Pattern, hash string) {
+	r := &m.reply
+	r.stage, r.terms, r.shown, r.since = showingTerms, p, hash, m.now()
+	m.input.SetValue(r.draft)
+	m.input.MoveToEnd()
+	a, _ := m.turn.pending()
+	what, _ := asked(&a.CallView)
+	if a.Approval.Agent != "" {
+		what = a.Approval.Tool
+	}
+	head := "Always allow " + what
+	if r.standing == effect.InConversation {
+		head = "In this conversation, allow " + what
+	}
+	text := m.turn.warn.Render(m.turn.paint.wrap(bare(head)+termsEnd(p))) + m.turn.terms(p)
+	if while := Ceiling(a.Approval.Labels); while != "" {
+		text += "\n" + m.turn.hang(m.turn.dim, while)
+	}
+	m.print(m.turn.piece(kindNote, text))
+}
+
+// termed takes a question as it is with the person's own pattern.
+func (m *chat) termed(t termsMsg) {
+	r := &m.reply
+	if r.stage != checking || r.id != t.id {
+		return
+	}
+	if t.err != nil {
+		m.fail(t.err)
+		r.stage = editingTerms // what was written stands there still
+		return
+	}
+	m.showTerms(t.question.Pattern, t.question.Hash)
+}
+
+// allowLine is the line above the input that says how a question is answered.
+func (m *chat) allowLine(a *activity, n int) string {
+	which := ""
+	if n > 1 {
+		which = fmt.Sprintf(" (1 of %d)", n)
+	}
+	what, _ := asked(&a.CallView)
+	if a.Approval.Agent != "" {
+		what = a.Approval.Tool
+	}
+	what = bare(what)
+	switch m.reply.stage {
+	case showingTerms:
+		return "Give this standing approval? y/n · e edit"
+	case editingTerms:
+		return "NAME is VALUE, NAME like GLOB or NAME any:"
+	case editingArgs:
+		return "The arguments as you want them:"
+	case givingReason:
+		return "No to " + what + ", because:"
+	case checking:
+		return m.spinner() + " looking at it"
+	}
+	if a.Approval.Foreign {
+		return what + which + ": the group " + bare(a.Approval.Approvers) + " answers"
+	}
+	return "Allow " + what + "? y/n" + which
+}
+
+// replyLine is the line below the input that says what the keys do.
+func (m *chat) replyLine(a *activity) string {
+	switch m.reply.stage {
+	case showingTerms:
+		return "y gives it · e edits it · n or Esc goes back"
+	case editingTerms:
+		return "Enter shows what it covers · Esc goes back"
+	case editingArgs:
+		return "Enter allows it so, once · Esc goes back"
+	case givingReason:
+		return "Enter says no · Esc goes back"
+	case checking:
+		return "Esc goes back"
+	}
+	keys := m.replies(a)
+	words := []string{"v view all", "y once", "c in this conversation", "p always like this", "e edit", "n no", "r no, because"}
+	switch {
+	case m.width < 80:
+		words = []string{"v view all", "c conversation", "p always", "e edit", "r reason"}
+	case m.width < 100:
+		words = []string{"v view all", "y once", "c this conversation", "p always", "e edit", "n no", "r reason"}
+	}
+	words = slices.DeleteFunc(words, func(w string) bool { return !strings.Contains(keys, w[:1]) })
+	return strings.Join(append(words, "Esc stops"), " · ")
+}
+
+// indented writes JSON over several lines.
+func indented(args string) string {
+	var b bytes.Buffer
+	if json.Indent(&b, []byte(args), "", "  ") != nil {
+		return args
+	}
+	return b.String()
+}
+
+// escaped writes what is not seen in JSON by escapes, which mean the same.
+func escaped(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '\n' || bare(string(r)) == string(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			hi, lo := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, hi, lo)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+// EscapedJSON writes what is not seen in a JSON text by escapes, which mean the same.
+func EscapedJSON(s string) string { return escaped(s) }

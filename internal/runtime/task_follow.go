@@ -1,0 +1,250 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"steward/internal/agent"
+	"steward/internal/effect"
+	"steward/internal/fault"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/request"
+	"steward/internal/store"
+	"steward/internal/tool"
+)
+
+// takeUp goes on with a task that an earlier life of the node has left; false
+// when the node is closing.
+func (n *Node) takeUp(user string, r *storedRequest) bool {
+	c := n.enter(user, record.IDOf(r.at, record.TypeConversation))
+	defer n.exit(c)
+	t := n.recordedTask(c, r)
+	if !n.start(t) {
+		return false
+	}
+	switch {
+	case r.state == record.RequestAnswered: // only to be told
+		t.result <- ended{}
+	default:
+		if r.Error == codeCancelled {
+			t.cancel(errCancelled)
+		}
+		go func() {
+			res, err := n.rerun(t)
+			t.result <- ended{res, err}
+		}()
+	}
+	return true
+}
+
+// recordedTask makes a task of its record.
+func (n *Node) recordedTask(c *chat, r *storedRequest) *task {
+	user, conv := c.user, c.id
+	sc := store.ForUser(user)
+	if sc.Actor = actorOf(r.Agent); r.Intent != "" && r.Wish != record.WishQueued {
+		sc.Actor = user
+	}
+	ec := effect.Call{Name: r.Tool, Args: []byte(r.Args), Ref: r.Call, Scope: sc, Agent: r.Agent,
+		Lineage: r.Lineage, Labels: message.Labels(r.Labels), Attended: r.Attended,
+		Request: request.Context{ID: r.Parent, Lineage: r.Lineage, Root: r.Root, User: user, Actor: sc.Actor, Conversation: record.ConversationURI(conv), Attended: r.Attended}}
+	if !r.Call.Message.Zero() {
+		ec.Message = r.at.Parent().ChildID(record.TypeMessage, r.Call.Message)
+	}
+	var spec tool.Spec
+	if found, ok := n.callee(r.Agent, r.Tool); ok {
+		ec.Tool, spec = found, found.Spec()
+	}
+	spec.Name = r.Tool
+	t := newTask(c, ec, spec)
+	t.first, t.at, t.id = nil, r.at, r.ID
+	t.intent, t.wish = r.Intent, r.Wish
+	t.work, t.cancel = context.WithCancelCause(request.With(context.WithoutCancel(n.life), ec.Request))
+	return t
+}
+
+// actorOf is on whose behalf the tools of an agent are called.
+func actorOf(path string) string { return "agent:" + path }
+
+// rerun runs the call of a task once more. What it calls may be gone.
+func (n *Node) rerun(t *task) (*message.ToolResult, error) {
+	if t.intent != "" {
+		return n.fulfil(t)
+	}
+	if t.call.Tool == nil {
+		own := message.Common{Origin: "system"}
+		return &message.ToolResult{Common: own, Call: t.call.Ref, Name: t.call.Name, Status: message.Unavailable,
+			Content: []message.Block{&message.Text{Common: own, Text: "The tool " + t.call.Name + " is not there any more. If it had begun to change something, that may be done or not."}}}, nil
+	}
+	return n.effects.Run(t.work, t.call)
+}
+
+// callee finds the tool that a task calls.
+func (n *Node) callee(path, name string) (tool.Tool, bool) {
+	kit, err := n.kitOf(first(path, DefaultAgent))
+	if err != nil {
+		return nil, false
+	}
+	return kit.registry.Get(name)
+}
+
+// follow tells how far a task is until it has ended, records its result, and
+// sees to it that it is told. known is called once the result is recorded.
+func (n *Node) follow(t *task, known func()) {
+	defer known()
+	ctx := context.WithoutCancel(n.life)
+	r, err := loadRequest(ctx, n.opt.Store, t.call.Scope, t.at)
+	if err != nil || r.state == "" {
+		n.abandon(t, err)
+		return
+	}
+	if r.state == record.RequestOpen {
+		if r, err = n.working(t); err != nil {
+			n.abandon(t, err)
+			return
+		}
+		n.showEnd(t, &r)
+	}
+	known()
+	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+		err := n.tell(t, r)
+		if err == nil {
+			return
+		}
+		if n.life.Err() == nil && !fault.HasCode(err, "store_broken") {
+			n.log.Warn("the result of a task cannot be told yet", "task", t.id.String(), "tool", t.spec.Name, "error", err)
+			select {
+			case <-time.After(wait):
+				r, err = loadRequest(ctx, n.opt.Store, t.call.Scope, t.at)
+			case <-n.life.Done():
+			}
+		}
+		if err != nil && (n.life.Err() != nil || fault.Is(err, fault.NotFound) || fault.HasCode(err, "store_broken")) {
+			n.abandon(t, err)
+			return
+		}
+	}
+}
+
+// abandon lets a task be until the next start, which takes it up.
+func (n *Node) abandon(t *task, err error) {
+	if err != nil && n.life.Err() == nil && !fault.Is(err, fault.NotFound) {
+		n.log.Error("a task cannot go on before the next start", "task", t.id.String(), "tool", t.spec.Name, "error", err)
+	}
+	t.chat.feed.untask(t.id)
+}
+
+// How often a task's progress is recorded at most, and how often where it has
+// hardly moved.
+const (
+	recordEvery = time.Second
+	recordStill = 10 * time.Second
+	recordStep  = 0.1
+)
+
+// working records how far the task is, until it has its result, and that.
+func (n *Node) working(t *task) (storedRequest, error) {
+	n.showTask(t, record.TaskAcknowledged)
+	var recorded effect.Progress
+	at := time.Time{}
+	tick := time.NewTicker(recordEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case end := <-t.result:
+			return n.finish(t, end)
+		case <-t.moved:
+			n.showTask(t, record.TaskRunning)
+		case <-tick.C:
+		}
+		t.mu.Lock()
+		p := t.progress
+		t.mu.Unlock()
+		moved := p.Message != recorded.Message || p.Fraction != recorded.Fraction
+		since := time.Since(at)
+		if !at.IsZero() && (!moved || since < recordEvery || since < recordStill && math.Abs(p.Fraction-recorded.Fraction) < recordStep) {
+			continue
+		}
+		_, err := n.changeRequest(context.WithoutCancel(n.life), t.call.Scope, t.at, func(r *storedRequest) error {
+			r.Status, r.Message, r.Progress = record.TaskRunning, p.Message, max(p.Fraction, 0)
+			return nil
+		})
+		if err != nil {
+			n.log.Warn("how far a task is could not be recorded", "task", t.id.String(), "error", err)
+		}
+		recorded, at = p, time.Now()
+	}
+}
+
+// finish records the result of a task. A call that could not be recorded is
+// run again: it goes on from its intent.
+func (n *Node) finish(t *task, end ended) (storedRequest, error) {
+	seen := false // by the hooks of the agent
+	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+		err := end.err
+		if err == nil {
+			if !seen {
+				end.res, seen = n.hooked(t, end.res), true
+			}
+			var r storedRequest
+			if r, err = n.recordResult(t, end.res); err == nil {
+				return r, nil
+			}
+		}
+		if n.life.Err() != nil || errors.Is(err, request.ErrSuspend) || fault.Is(err, fault.NotFound) {
+			return storedRequest{}, err
+		}
+		n.log.Warn("the result of a task cannot be recorded yet", "task", t.id.String(), "tool", t.spec.Name, "error", err)
+		select {
+		case <-time.After(wait):
+		case <-n.life.Done():
+			return storedRequest{}, request.ErrSuspend
+		}
+		if end.err != nil {
+			end.res, end.err = n.rerun(t)
+		}
+	}
+}
+
+// hooked has the hooks of the agent that asked see the result, as they see
+// those of calls that are no tasks.
+func (n *Node) hooked(t *task, res *message.ToolResult) *message.ToolResult {
+	kit, err := n.kitOf(first(t.call.Agent, DefaultAgent))
+	if err != nil || n.life.Err() != nil {
+		return res
+	}
+	h := n.hooking(kit, t.call.Request, t.chat.user)
+	if h == nil || !h.has(tool.AfterTool) || res.Status == message.Interrupted {
+		return res
+	}
+	return h.after(n.life, agent.Call{Call: message.Call{Ref: t.call.Ref, ToolCall: &message.ToolCall{Name: t.call.Name, Args: t.call.Args}}, Labels: t.call.Labels}, res)
+}
+
+// recordResult stores the result until it has been told.
+func (n *Node) recordResult(t *task, res *message.ToolResult) (storedRequest, error) {
+	telling, err := n.telling(t)
+	if err != nil {
+		return storedRequest{}, err
+	}
+	return n.changeRequest(context.WithoutCancel(n.life), t.call.Scope, t.at, func(r *storedRequest) error {
+		if r.state != record.RequestOpen {
+			return errUnchanged
+		}
+		r.state, r.Status, r.Outcome = record.RequestAnswered, record.TaskCompleted, string(res.Status)
+		if res.Status != message.OK {
+			r.Status = record.TaskError
+		} else {
+			r.Error = "" // it was done before it could be cancelled
+		}
+		r.Answered, r.Progress = time.Now().UTC().Truncate(time.Millisecond), 1
+		if r.Message = ""; !message.LabelsOf([]message.Block{res}).Has(message.Secret) {
+			r.Message = line(res.Text())
+		}
+		if telling {
+			r.Result = message.AppendBlocks(nil, []message.Block{res})
+		}
+		return nil
+	})
+}
