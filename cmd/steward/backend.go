@@ -207,7 +207,7 @@ func (l *local) wire(ctx context.Context, a *app, set *settings.Loaded, log *slo
 			return errors.Join(l.services.db.Erase(user), domainlocal.Forget(filepath.Join(set.Data, "private"), user))
 		},
 		Secrets: a.hidden(), Anchor: l.anchor(set), AnchorEvery: set.Audit.AnchorEvery,
-		Search: l.index, Erased: l.index.Catch,
+		Search: l.index, Erased: l.erased(historyFile(set)),
 		Idle:            a.idle,
 		ApprovalTimeout: set.Timeouts.Approval,
 		KeepDeleted:     max(set.Keep.Deleted, 1), PackAfter: set.Keep.Unused,
@@ -227,6 +227,20 @@ func (l *local) wire(ctx context.Context, a *app, set *settings.Loaded, log *slo
 	// What a program asks may hold whatever it was given and has read.
 	l.services.answer(openai.Handler(openai.Options{Node: programsNode{l.node, l.services}, Labels: message.Private | message.Untrusted, Logger: log}))
 	return nil
+}
+
+// erased has the search index forget what was erased, and the chat on this
+// machine what was typed into it: some of that may be the same.
+func (l *local) erased(history string) func(context.Context, string) error {
+	return func(ctx context.Context, user string) error {
+		err := l.index.Catch(ctx)
+		if user == "" || user == identity.Local {
+			if e := os.Truncate(history, 0); !errors.Is(e, os.ErrNotExist) {
+				err = errors.Join(err, e)
+			}
+		}
+		return err
+	}
 }
 
 // tools registers the tools that Steward brings along.

@@ -138,10 +138,13 @@ func (a *app) talk(ctx context.Context, set *settings.Loaded, b backend, which s
 		return terminal.Plain(ctx, o, a.stdin, a.stdout, notes)
 	}
 	o.Approvals = approvalsOf(b)
-	o.Greeting, o.History = greeting, filepath.Join(set.Data, "history")
+	o.Greeting, o.History = greeting, historyFile(set)
 	o.In, o.Out, o.Environ = fileOf(a.stdin), fileOf(a.stdout), a.environ
 	return terminal.Run(ctx, o)
 }
+
+// historyFile holds what was typed into the chat.
+func historyFile(set *settings.Loaded) string { return filepath.Join(set.Data, "history") }
 
 // which finds the conversation that is meant; zero: a new one.
 func (a *app) which(ctx context.Context, s terminal.Shelf, text string, last bool) (id.ID, error) {

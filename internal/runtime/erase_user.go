@@ -44,7 +44,7 @@ func (n *Node) EraseUser(ctx context.Context, by, user string) error {
 			return err
 		}
 	}
-	return n.expunge(ctx, 1)
+	return n.expunge(ctx, user, 1)
 }
 
 // chatsOf enters all chats of a user that are in memory.

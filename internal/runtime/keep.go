@@ -48,7 +48,7 @@ func (n *Node) Tend(ctx context.Context, now time.Time) error {
 		if err != nil {
 			return err
 		}
-		if err := n.expunge(ctx, erased); err != nil {
+		if err := n.expunge(ctx, "", erased); err != nil {
 			return err
 		}
 	}
@@ -69,7 +69,7 @@ func (n *Node) Erase(ctx context.Context, user string, conv id.ID, names ...stri
 	if err != nil {
 		return err
 	}
-	return n.expunge(ctx, erased)
+	return n.expunge(ctx, user, erased)
 }
 
 // EraseMessages is Erase for messages, and for what was deleted together with
@@ -79,7 +79,7 @@ func (n *Node) EraseMessages(ctx context.Context, user string, conv id.ID, msgs 
 	if err != nil {
 		return err
 	}
-	return n.expunge(ctx, erased)
+	return n.expunge(ctx, user, erased)
 }
 
 // eraseAtOnce is Erase where nothing that is deleted is kept.
@@ -91,11 +91,11 @@ func (n *Node) eraseAtOnce(ctx context.Context, user string, conv id.ID, names .
 }
 
 // expunge has the projections of the log forget what was erased.
-func (n *Node) expunge(ctx context.Context, erased int) error {
+func (n *Node) expunge(ctx context.Context, user string, erased int) error {
 	if erased == 0 || n.opt.Erased == nil {
 		return nil
 	}
-	return n.opt.Erased(ctx)
+	return n.opt.Erased(ctx, user)
 }
 
 func orDefault(d, std time.Duration) time.Duration {

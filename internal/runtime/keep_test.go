@@ -77,7 +77,7 @@ func TestErasingAfterAWhile(t *testing.T) {
 		w.close()
 		erased := 0
 		w.opt.KeepDeleted = c.keep
-		w.opt.Erased = func(context.Context) error { erased++; return nil }
+		w.opt.Erased = func(context.Context, string) error { erased++; return nil }
 		w.open()
 		ctx := t.Context()
 		tend := func(after time.Duration) {
@@ -135,7 +135,7 @@ func TestErasingIsNotOverBeforeProjectionsHaveFollowed(t *testing.T) {
 	w := newTight(t, 100_000, true)
 	w.close()
 	behind := errors.New("the index is behind")
-	w.opt.Erased = func(context.Context) error { return behind }
+	w.opt.Erased = func(context.Context, string) error { return behind }
 	w.open()
 	w.answered("hello", "ok")
 	if err := w.Delete(t.Context(), "anna", w.conv); err != nil {

@@ -75,9 +75,9 @@ type Options struct {
 	// PackAfter is how long a conversation that nobody uses is kept as it was
 	// written, before it is kept compactly; zero: 30 days.
 	PackAfter time.Duration
-	// Erased is called when something was erased for good: it returns when
+	// Erased is called when something of a user's ("": of anybody's) was erased for good: it returns when
 	// what is derived from it is gone too. May be nil.
-	Erased func(context.Context) error
+	Erased func(ctx context.Context, user string) error
 	// Forget erases what is kept of a user outside the store. May be nil.
 	Forget func(user string) error
 	// ExportKey returns the key by which exports are signed and believed again.

@@ -44,6 +44,7 @@ func TestErasedTextIsInNoFileWithoutAServer(t *testing.T) {
 	t.Parallel()
 	n := edge.New(t, edge.Options{Model: talker(t)})
 	n.Must("ask", "remember "+canary)
+	n.Write(`"remember `+canary+`"`+"\n", "data", "history") // as the chat keeps what was typed
 	conv := strings.Fields(n.Must("conversations", "list"))
 	n.Must("search", canary)
 	if len(holders(n, canary)) == 0 {

@@ -84,6 +84,23 @@ func TestADeletedUserIsInNoFile(t *testing.T) {
 	}
 }
 
+func TestAUserIsDeletedWithoutAServer(t *testing.T) {
+	t.Parallel()
+	n := edge.New(t, edge.Options{Model: talker(t)})
+	n.Serve()
+	n.Must("groups", "add", "family", "--member", "ada")
+	fill(n, key(n, "ada"))
+	n.Ask("mine stays", nil)
+	n.Stop()
+	n.Must("users", "delete", "--yes", "ada")
+	if left := holders(n, canary); left != nil {
+		t.Errorf("the text is still in %v", left)
+	}
+	if out := n.Must("search", "stays"); !strings.Contains(out, "mine stays") {
+		t.Errorf("what is another's is gone: %s", out)
+	}
+}
+
 func TestAUserWhoseTurnRunsIsDeleted(t *testing.T) {
 	t.Parallel()
 	asked, going := make(chan struct{}), make(chan struct{})

@@ -45,12 +45,12 @@ type Membership interface {
 // who is in it.
 func (f *face) accounts() map[string]serve {
 	return map[string]serve{
-		"GET /users":           f.users,
-		"POST /users":          f.addUser,
-		"GET /users/{user}":    f.user,
-		"PATCH /users/{user}":  f.setUser,
-		"DELETE /users/{user}": f.deleteUser,
-		"DELETE /events/{id}":  f.eraseEvent,
+		"GET /users":               f.users,
+		"POST /users":              f.addUser,
+		"GET /users/{user}":        f.user,
+		"PATCH /users/{user}":      f.setUser,
+		"DELETE /users/{user}":     f.deleteUser,
+		"DELETE /events/{id}?user": f.eraseEvent,
 
 		"GET /groups":                           f.groups,
 		"POST /groups":                          f.addGroup,
