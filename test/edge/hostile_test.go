@@ -56,7 +56,8 @@ func TestHostileReplies(t *testing.T) {
 	n.Write(fmt.Sprintf("models: {default: {use: [openai/gpt-test]}}\nlimits: {time: 10s}\nfolders: [{name: docs, path: %q, write: true}]\n", filepath.Join(n.Dir, "docs")), ".config", "steward", "steward.yaml")
 	if prefix := confined(t); prefix != nil {
 		n.ServeUnder(prefix)
-	} else {
+	} else { // as somebody would run it there
+		n.Env = append(n.Env, "GOMEMLIMIT=384MiB")
 		n.Serve()
 	}
 	for range 5 {

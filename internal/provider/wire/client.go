@@ -59,6 +59,9 @@ func New(opt Options) *Client {
 	if opt.HTTP == nil {
 		opt.HTTP = Pool()
 	}
+	stays := *opt.HTTP
+	stays.CheckRedirect = stay
+	opt.HTTP = &stays
 	c := &Client{opt: opt, get: http.Header{"User-Agent": {"steward"}}}
 	for k, v := range opt.Header {
 		c.get[http.CanonicalHeaderKey(k)] = v
@@ -67,6 +70,15 @@ func New(opt Options) *Client {
 	c.post.Set("Content-Type", "application/json")
 	c.base, c.bad = parseBase(opt)
 	return c
+}
+
+// stay follows a redirect within one server only: the key, and what is asked,
+// are for nobody else. The redirect is then the answer.
+func stay(r *http.Request, via []*http.Request) error {
+	if first := via[0].URL; len(via) > 3 || r.URL.Host != first.Host || r.URL.Scheme != first.Scheme {
+		return http.ErrUseLastResponse
+	}
+	return nil
 }
 
 // Pool returns an HTTP client with a connection pool for streams: without

@@ -340,3 +340,31 @@ func TestFaults(t *testing.T) {
 		t.Error(c.Name())
 	}
 }
+
+// A key goes to the server that it is for, wherever that one points.
+func TestARedirectToAnotherServerIsNotFollowed(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("the other server was sent the key %q", r.Header.Get("X-Api-Key"))
+	}))
+	t.Cleanup(other.Close)
+	c := server(t, Options{Header: http.Header{"x-api-key": {"k"}}}, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/base/away":
+			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+		case "/base/round":
+			http.Redirect(w, r, "/base/round", http.StatusPermanentRedirect)
+		case "/base/here":
+			http.Redirect(w, r, "/base/there", http.StatusTemporaryRedirect)
+		default:
+			io.WriteString(w, r.Method)
+		}
+	})
+	for _, path := range []string{"/away", "/round"} {
+		if _, err := c.PostAll(t.Context(), path, []byte("{}")); !fault.HasCode(err, CodeRefused) || !strings.Contains(err.Error(), "set the base URL") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if b, err := c.PostAll(t.Context(), "/here", []byte("{}")); err != nil || string(b) != "POST" {
+		t.Errorf("%s, %v", b, err)
+	}
+}

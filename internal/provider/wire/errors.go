@@ -65,6 +65,9 @@ func (c *Client) Refused(status int, h http.Header, body []byte) *fault.Error {
 	if r.Message == "" {
 		r.Message = "HTTP " + strconv.Itoa(status) + " " + http.StatusText(status)
 	}
+	if status/100 == 3 {
+		r.Remedy = "if you trust the server that it points to, set the base URL of " + c.opt.Name + " to that"
+	}
 	if after := retryAfter(h, time.Now()); after > 0 {
 		r.After = after
 	}
