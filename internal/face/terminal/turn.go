@@ -1,8 +1,6 @@
 package terminal
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +8,6 @@ import (
 
 	"charm.land/lipgloss/v2"
 
-	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
@@ -290,184 +287,6 @@ func (t *turn) find(call string) *activity {
 		}
 	}
 	return nil
-}
-
-func (t *turn) result(v *runtime.CallView) []string {
-	took := ""
-	if a := t.find(v.ID); a != nil {
-		took = since(t.now().Sub(a.began))
-		if v.Args == "" {
-			v.Args = a.Args
-		}
-		t.calls = slices.DeleteFunc(t.calls, func(x *activity) bool { return x == a })
-	}
-	mark, said := t.mark(message.Status(v.Status), v.Result), ""
-	if v.Status != string(message.OK) {
-		said = strings.ReplaceAll(v.Status, "_", " ") + ": "
-	}
-	said += denied(v.Result)
-	room := t.paint.width - 3
-	head := cut(bare(v.Name), room)
-	args := short(v.Args)
-	if used := lipgloss.Width(head); args != "" && room-used > 8 {
-		head += " " + cut(args, min(room-used-1, max(room/2, 20)))
-	}
-	tail := said
-	switch {
-	case v.Status == string(message.Accepted):
-		tail = "goes on in the background"
-	case v.Result != nil:
-		tail += oneLine(v.Result.Plain(), 400)
-	}
-	if took != "" && took != "0s" {
-		tail += " · " + took
-	}
-	line := mark + " " + head
-	switch used := lipgloss.Width(head); {
-	case tail == "":
-	case room-used >= min(lipgloss.Width(tail), 12)+3:
-		line += t.dim.Render(" → " + cut(tail, room-used-3))
-	default:
-		line += "\n" + t.dim.Render("  → "+cut(tail, room-3))
-	}
-	return append(t.flush(), t.piece(kindCall, line))
-}
-
-// mark says at a glance what became of a call.
-func (t *turn) mark(status message.Status, r *message.ToolResult) string {
-	switch {
-	case status == message.Queued || status == message.Accepted:
-		return t.warn.Render("…")
-	case status != message.OK:
-		return t.bad.Render("✗")
-	case r != nil && len(r.Denied) > 0:
-		return t.warn.Render("!")
-	}
-	return t.good.Render("✓")
-}
-
-// denied says what was denied to agents that a call asked: nobody is to take
-// their answer for the deed.
-func denied(r *message.ToolResult) string {
-	if r == nil || len(r.Denied) == 0 {
-		return ""
-	}
-	return "denied in it: " + bare(strings.Join(r.Denied, ", ")) + "; "
-}
-
-func (t *turn) complete(m *message.Message) []string {
-	out := t.fly(m.ID)
-	if !t.told && t.text == "" {
-		t.text = m.Text() // came whole: it was not watched from its beginning
-	}
-	out = append(out, t.flush()...)
-	t.model, t.offline = m.Model, strings.HasPrefix(m.Model, "offline/")
-	foot := t.foot(m)
-	t.stop()
-	return append(out, t.piece(kindNote, t.dim.Render(cut(foot, t.paint.width-1))))
-}
-
-// foot says by whom and how an answer came.
-func (t *turn) foot(m *message.Message) string {
-	by, stopped := safe(m.Model), ""
-	if t.offline {
-		by = "offline provider: rules, not a language model"
-	}
-	if m.Stop == message.StopCancelled {
-		stopped = "stopped"
-	}
-	parts := []string{stopped, by}
-	if m.Took > 0 {
-		parts = append(parts, since(m.Took))
-	}
-	if u := m.TurnUsage(); u.Input+u.Output > 0 {
-		parts = append(parts, fmt.Sprintf("%d tokens", u.Input+u.Output))
-	}
-	if t.thought != "" && !t.unfolded {
-		parts = append(parts, "Ctrl-R shows the reasoning")
-	}
-	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " · ")
-}
-
-func (t *turn) reset(msg id.ID) []string {
-	if msg != t.flying && !msg.Zero() {
-		return nil
-	}
-	told := t.told
-	t.text, t.thinking, t.told, t.flying = "", "", false, id.ID{}
-	t.calls = slices.DeleteFunc(t.calls, func(a *activity) bool { return a.Status == string(runtime.CallWriting) })
-	if !told {
-		return nil
-	}
-	return []string{t.note("what was shown of this answer is void; it begins anew")}
-}
-
-func (t *turn) note(text string) string {
-	return t.piece(kindNote, t.dim.Render(t.paint.wrap(safe(text))))
-}
-
-// fault shows an error with its remedy and its code.
-func (t *turn) fault(err error) string {
-	e := fault.Of(err)
-	if e == nil {
-		return t.bad.Render("✗ it failed and did not say why")
-	}
-	said := *e
-	said.Remedy = ""
-	text := t.bad.Render(t.paint.wrap("✗ " + safe(said.Error())))
-	if e.Remedy != "" {
-		text += "\n" + t.paint.wrap("  "+safe(e.Remedy))
-	}
-	return text + "\n" + t.dim.Render("  "+e.Code)
-}
-
-// asked tells what is to be allowed: the call itself, or one of an agent that
-// was asked by it.
-func asked(v *runtime.CallView) (what, args string) {
-	if a := v.Approval; a != nil && a.Agent != "" {
-		return a.Agent + " wants " + a.Tool, a.Args
-	}
-	return v.Name, v.Args
-}
-
-// members puts each member of a JSON object on a line of its own, its bytes
-// as they are. What is no object comes back whole.
-func members(args string) []string {
-	dec := json.NewDecoder(strings.NewReader(args))
-	if tok, err := dec.Token(); err != nil || tok != json.Delim('{') {
-		return []string{args}
-	}
-	lines := []string{"{"}
-	for dec.More() {
-		from := dec.InputOffset()
-		var raw json.RawMessage
-		if _, err := dec.Token(); err != nil {
-			return []string{args}
-		}
-		if err := dec.Decode(&raw); err != nil {
-			return []string{args}
-		}
-		lines = append(lines, "  "+strings.TrimLeft(args[from:dec.InputOffset()], ", \n\t"))
-	}
-	if _, err := dec.Token(); err != nil || strings.TrimSpace(args[dec.InputOffset():]) != "" {
-		return []string{args}
-	}
-	for i := 1; i < len(lines)-1; i++ {
-		lines[i] += ","
-	}
-	return append(lines, "}")
-}
-
-// short writes a call's arguments for a line of activity.
-func short(args string) string {
-	var b bytes.Buffer
-	if err := json.Compact(&b, []byte(args)); err == nil {
-		args = b.String()
-	}
-	if args == "{}" {
-		return ""
-	}
-	return bare(strings.Join(strings.Fields(args), " "))
 }
 
 // pending returns the call that the person is asked about, or is to be asked
