@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 
+	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/request"
 	"steward/internal/resource"
@@ -13,11 +14,6 @@ import (
 // more. When it returns without an error no file of the data folder holds it.
 // Error codes: space_in_use, erasure_unfinished.
 func (n *Node) EraseUser(ctx context.Context, by, user string) error {
-	for _, t := range n.tasks.all() {
-		if t.chat.user == user {
-			t.cancel(errDeleted)
-		}
-	}
 	chats := n.chatsOf(user)
 	for _, c := range chats { // all are stopped before one is waited for: they may wait for each other
 		defer n.exit(c)
@@ -33,6 +29,9 @@ func (n *Node) EraseUser(ctx context.Context, by, user string) error {
 		c.session = nil
 		c.mu.Unlock()
 	}
+	if err := n.endTasks(ctx, user); err != nil {
+		return err
+	}
 	if err := n.events.Erase(ctx, by, user, id.ID{}); err != nil {
 		return err
 	}
@@ -45,6 +44,26 @@ func (n *Node) EraseUser(ctx context.Context, by, user string) error {
 		}
 	}
 	return n.expunge(ctx, user, 1)
+}
+
+// endTasks ends the tasks of a user, and waits until that is recorded.
+func (n *Node) endTasks(ctx context.Context, user string) error {
+	var ending []*task
+	for _, t := range n.tasks.all() {
+		if t.chat.user == user {
+			t.cancel(errDeleted)
+			ending = append(ending, t)
+		}
+	}
+	n.tasks.endSettling(user, nil)
+	for _, t := range ending {
+		select {
+		case <-t.known:
+		case <-ctx.Done():
+			return fault.Of(ctx.Err())
+		}
+	}
+	return nil
 }
 
 // chatsOf enters all chats of a user that are in memory.

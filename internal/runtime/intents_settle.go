@@ -85,12 +85,13 @@ func (t *tasks) anySettling() bool {
 	return len(t.settling) > 0
 }
 
-// endSettling withdraws what is still queued in conversations that were deleted.
+// endSettling withdraws what is still queued in conversations that were
+// deleted; nil: in all of the user's.
 func (t *tasks) endSettling(user string, convs []id.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, s := range t.settling {
-		if s.user == user && slices.Contains(convs, s.conv) {
+		if s.user == user && (convs == nil || slices.Contains(convs, s.conv)) {
 			s.cancel(errDeleted)
 		}
 	}
