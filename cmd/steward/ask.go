@@ -45,15 +45,16 @@ func (a *app) askCommand() *cobra.Command {
 
 // answer is what ask --json writes.
 type answer struct {
-	Conversation string        `json:"conversation_id"`
-	Message      string        `json:"message_id"`
-	Answer       string        `json:"answer"`
-	Model        string        `json:"model"`
-	Stop         message.Stop  `json:"stop"`
-	DurationMS   int64         `json:"duration_ms"`
-	Usage        message.Usage `json:"usage"`
-	Tools        []toolUse     `json:"tools"`
-	Later        []string      `json:"later,omitzero"` // with --wait: what was answered to results that came later
+	Conversation string             `json:"conversation_id"`
+	Message      string             `json:"message_id"`
+	Answer       string             `json:"answer"`
+	Model        string             `json:"model"`
+	Stop         message.Stop       `json:"stop"`
+	DurationMS   int64              `json:"duration_ms"`
+	Usage        message.Usage      `json:"usage"`
+	Tools        []toolUse          `json:"tools"`
+	Citations    []message.Citation `json:"citations,omitempty"`
+	Later        []string           `json:"later,omitzero"` // with --wait: what was answered to results that came later
 
 	at runtime.Cursor
 }
@@ -158,5 +159,6 @@ func (o *answer) note(f runtime.Frame) {
 		}
 		o.Message, o.Answer, o.Model, o.Stop = m.ID.String(), m.Text(), m.Model, m.Stop
 		o.DurationMS, o.Usage, o.Tools = m.Took.Milliseconds(), m.TurnUsage(), orEmpty(o.Tools)
+		o.Citations = m.Citations()
 	}
 }

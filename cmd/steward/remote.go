@@ -113,10 +113,11 @@ type frame struct {
 	Approach     string          `json:"approach"`
 	Duration     int64           `json:"duration_ms"`
 	Usage        message.Usage   `json:"usage"`
-	Call         string          `json:"call_id"`
-	Tool         string          `json:"tool"`
-	Progress     float64         `json:"progress"`
-	Origin       string          `json:"origin"`
+	Citations    []message.Citation
+	Call         string  `json:"call_id"`
+	Tool         string  `json:"tool"`
+	Progress     float64 `json:"progress"`
+	Origin       string  `json:"origin"`
 	wireError
 }
 
@@ -324,6 +325,11 @@ func (f *frame) decode() (runtime.Frame, error) {
 	case runtime.FrameComplete:
 		out.Stored = &message.Message{ID: out.Message, Role: message.Assistant, Final: true, Model: f.Model, Stop: f.Stop,
 			Usage: f.Usage, Approach: f.Approach, Took: time.Duration(f.Duration) * time.Millisecond, Blocks: blocks(f.Content)}
+		for _, b := range out.Stored.Blocks {
+			if t, ok := b.(*message.Text); ok {
+				t.Citations = f.Citations
+			}
+		}
 	case runtime.FrameCall, runtime.FrameResult:
 		out.Call = f.call()
 	case runtime.FrameTask:

@@ -219,6 +219,9 @@ func spokenText(m *spoken, conv id.ID) string {
 	for _, x := range m.Blocks {
 		b.WriteString("\n" + blockText(x))
 	}
+	for i, c := range m.Citations() {
+		fmt.Fprintf(&b, "[%d] %s\n", i+1, plainLine(c.String()))
+	}
 	return b.String()
 }
 
@@ -232,6 +235,8 @@ func blockText(b message.Block) string {
 		return indented(b.Text)
 	case *message.Reasoning:
 		return "reasoning\n" + indented(b.Text)
+	case *message.Vendor:
+		return "by the provider: " + plainLine(b.Kind) + "\n" + indented(string(b.Meta.Fields))
 	case *message.ToolCall:
 		return "calls " + plainLine(b.Name) + "\n" + indented(argumentsText(b.Args))
 	case *message.ToolResult:

@@ -285,6 +285,9 @@ var errTime = errors.New("the run's time is up")
 // came without an id or a name one of our own.
 func (l *loop) mark(m *message.Message) {
 	labels, sources, from := l.Journal.Labels(), l.Journal.Sources(), "model:"+m.Model
+	if m.Foreign() {
+		labels |= message.Untrusted
+	}
 	for i, b := range m.Blocks {
 		c := b.Base()
 		c.Origin = from

@@ -85,6 +85,12 @@ func (x *exporter) paragraph(w *bufio.Writer, e *Entry) error {
 	for _, b := range m.Blocks {
 		block(w, b)
 	}
+	for i, c := range m.Citations() {
+		if i == 0 {
+			fmt.Fprint(w, "\nSources (of others):\n\n")
+		}
+		fmt.Fprintf(w, "%d. %s\n", i+1, c)
+	}
 	return w.Flush()
 }
 
@@ -129,6 +135,8 @@ func block(w *bufio.Writer, b message.Block) {
 				block(w, c)
 			}
 		}
+	case *message.Vendor:
+		fmt.Fprintf(w, "\n- by the provider: `%s`\n", b.Kind)
 	case *message.Image:
 		fmt.Fprintf(w, "\n[image, %s]\n", b.MIME)
 	case *message.File:

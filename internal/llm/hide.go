@@ -66,9 +66,15 @@ func (d *discreet) reply(r *Reply) *Reply {
 		var masked message.Block
 		switch b := b.(type) {
 		case *message.Text:
-			if text := d.hide.Mask(b.Text); text != b.Text {
+			text := d.hide.Mask(b.Text)
+			c, cites := *b, d.citations(b.Citations)
+			if text != b.Text || !slices.Equal(cites, b.Citations) {
+				c.Text, c.Citations, c.Meta, masked = text, cites, message.Meta{}, &c
+			}
+		case *message.Vendor:
+			if raw := string(b.Meta.Fields); d.hide.Mask(raw) != raw {
 				c := *b
-				c.Text, masked = text, &c
+				c.Meta, masked = message.Meta{}, &c
 			}
 		case *message.Reasoning:
 			if text := d.hide.Mask(b.Text); text != b.Text {
@@ -123,4 +129,13 @@ func (w *words) rest(yield func(Event, error) bool) bool {
 		}
 	}
 	return true
+}
+
+// citations are sources without secrets in them.
+func (d *discreet) citations(list []message.Citation) []message.Citation {
+	var out []message.Citation
+	for _, c := range list {
+		out = append(out, message.Citation{URL: d.hide.Mask(c.URL), Title: d.hide.Mask(c.Title), Text: d.hide.Mask(c.Text)})
+	}
+	return out
 }

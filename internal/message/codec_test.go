@@ -3,6 +3,7 @@ package message_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -340,5 +341,45 @@ func BenchmarkValidate(b *testing.B) {
 		if err := message.Validate(m); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func TestCitationsAndVendorsParts(t *testing.T) {
+	m := &message.Message{ID: id.Derive("a"), Role: message.Assistant, Final: true, Blocks: []message.Block{
+		&message.Vendor{Common: message.Common{Labels: message.Untrusted, Meta: message.Meta{Provider: "p", Fields: []byte(`{"type": "search"}`)}}, Kind: "search"},
+		&message.Text{Text: "It rains.", Citations: []message.Citation{{URL: "https://w.test/1", Title: "Rain\nnow", Text: "all day"}, {Title: "Book"}}},
+		&message.Text{Text: " So.", Citations: []message.Citation{{URL: "https://w.test/1", Title: "Rain\nnow"}, {URL: "https://w.test/2"}}},
+	}}
+	const want = `[{"type":"vendor","kind":"search","labels":["untrusted"],"meta":{"provider":"p","fields":{"type": "search"}}},` +
+		`{"type":"text","text":"It rains.","citations":[{"url":"https://w.test/1","title":"Rain\nnow","text":"all day"},{"title":"Book"}]},` +
+		`{"type":"text","text":" So.","citations":[{"url":"https://w.test/1","title":"Rain\nnow"},{"url":"https://w.test/2"}]}]`
+	if got := string(message.AppendBlocks(nil, m.Blocks)); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	read, err := message.Decode(message.Append(nil, m))
+	if err != nil || !reflect.DeepEqual(read, m) || message.Validate(m) != nil {
+		t.Errorf("%+v, %v, %v", read, err, message.Validate(m))
+	}
+	if got := fmt.Sprint(m.Citations()); got != "[Rain now, https://w.test/1 Book https://w.test/2]" || !m.Foreign() {
+		t.Error(got)
+	}
+	if (&message.Message{Blocks: []message.Block{&message.Text{Text: "x"}}}).Foreign() {
+		t.Error("a text without sources is not of others")
+	}
+	for body, code := range map[string]string{
+		`[{"type":"text","citations":[{"page":1}]}]`: "message_member_unknown", `[{"type":"text","citations":[{"url":1}]}]`: "message_member_invalid",
+		`[{"type":"text","citations":{}}]`: "message_member_invalid", `[{"type":"vendor","kind":1}]`: "message_member_invalid",
+	} {
+		if _, err := message.DecodeBlocks([]byte(body)); !fault.HasCode(err, code) {
+			t.Errorf("%s: %v, want %s", body, err, code)
+		}
+	}
+	bad := &message.Message{ID: id.Derive("a"), Role: message.User, Blocks: []message.Block{&message.Vendor{}}}
+	if err := message.Validate(bad); !fault.HasCode(err, "message_vendor_outside_assistant") {
+		t.Error(err)
+	}
+	bad = &message.Message{ID: id.Derive("a"), Role: message.Assistant, Blocks: []message.Block{&message.Text{Citations: []message.Citation{{Title: "\xff"}}}}}
+	if err := message.Validate(bad); !fault.HasCode(err, "message_utf8_invalid") {
+		t.Error(err)
 	}
 }

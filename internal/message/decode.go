@@ -104,6 +104,8 @@ func newBlock(kind string) Block {
 		return &Image{}
 	case "file":
 		return &File{}
+	case "vendor":
+		return &Vendor{}
 	}
 	return nil
 }
@@ -171,10 +173,43 @@ func blockKind(v value) (kind string, err error) {
 }
 
 func (b *Text) set(name []byte, v value) (known bool, err error) {
-	if string(name) != "text" {
+	switch string(name) {
+	case "text":
+		b.Text, err = v.text()
+	case "citations":
+		err = v.items(func(v value) error {
+			c, err := decodeCitation(v)
+			b.Citations = append(b.Citations, c)
+			return err
+		})
+	default:
 		return false, nil
 	}
-	b.Text, err = v.text()
+	return true, err
+}
+
+func decodeCitation(v value) (c Citation, err error) {
+	err = v.each(func(name []byte, _, v value) (err error) {
+		switch string(name) {
+		case "url":
+			c.URL, err = v.text()
+		case "title":
+			c.Title, err = v.text()
+		case "text":
+			c.Text, err = v.text()
+		default:
+			err = unknownMember("a citation", name)
+		}
+		return err
+	})
+	return c, err
+}
+
+func (b *Vendor) set(name []byte, v value) (known bool, err error) {
+	if string(name) != "kind" {
+		return false, nil
+	}
+	b.Kind, err = v.text()
 	return true, err
 }
 

@@ -64,7 +64,29 @@ func AppendBlocks(dst []byte, blocks []Block) []byte {
 	return append(dst, ']')
 }
 
-func (b *Text) appendOwn(dst []byte) []byte      { return appendText(dst, `"text":`, b.Text) }
+func (b *Text) appendOwn(dst []byte) []byte {
+	dst = appendText(dst, `"text":`, b.Text)
+	if len(b.Citations) == 0 {
+		return dst
+	}
+	return AppendCitations(appendName(dst, `"citations":`), b.Citations)
+}
+
+// AppendCitations appends the stored form of sources to dst: a JSON array.
+func AppendCitations(dst []byte, list []Citation) []byte {
+	dst = append(dst, '[')
+	for i, c := range list {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendText(append(dst, '{'), `"url":`, c.URL)
+		dst = appendText(dst, `"title":`, c.Title)
+		dst = append(appendText(dst, `"text":`, c.Text), '}')
+	}
+	return append(dst, ']')
+}
+
+func (b *Vendor) appendOwn(dst []byte) []byte    { return appendText(dst, `"kind":`, b.Kind) }
 func (b *Reasoning) appendOwn(dst []byte) []byte { return appendText(dst, `"text":`, b.Text) }
 
 func (b *ToolCall) appendOwn(dst []byte) []byte {

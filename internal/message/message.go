@@ -4,6 +4,7 @@
 package message
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -123,8 +124,8 @@ type Common struct {
 	Unknown []byte // see Message.Unknown
 }
 
-// Block is one of Text, Reasoning, ToolCall, ToolResult, Image and File, by
-// pointer. The set is sealed.
+// Block is one of Text, Reasoning, ToolCall, ToolResult, Image, File and
+// Vendor, by pointer. The set is sealed.
 type Block interface {
 	// Base returns the part that all blocks share.
 	Base() *Common
@@ -139,7 +140,35 @@ func (c *Common) Base() *Common { return c }
 // Text is prose.
 type Text struct {
 	Common
-	Text string
+	Text      string
+	Citations []Citation // what it is said to rest on
+}
+
+// Citation is a source that a provider names for a text. Others wrote it.
+type Citation struct {
+	URL   string `json:"url,omitzero"`
+	Title string `json:"title,omitzero"`
+	Text  string `json:"text,omitzero"` // of the source, as far as it was told
+}
+
+// String names the source on one line.
+func (c Citation) String() string {
+	line := strings.Join(strings.Fields(c.Title), " ")
+	switch {
+	case c.URL == "":
+		return line
+	case line == "":
+		return c.URL
+	}
+	return line + ", " + c.URL
+}
+
+// Vendor is a part of a reply that only its provider has: a tool that ran on
+// the provider's own servers, or what came of it. Meta is all of it, as raw
+// JSON. Others wrote what stands in it.
+type Vendor struct {
+	Common
+	Kind string // the provider's word for it, such as "server_tool_use"
 }
 
 // Reasoning is what a model thought aloud. Text may be empty where the
@@ -216,12 +245,41 @@ func (*ToolCall) kind() string   { return "tool_call" }
 func (*ToolResult) kind() string { return "tool_result" }
 func (*Image) kind() string      { return "image" }
 func (*File) kind() string       { return "file" }
+func (*Vendor) kind() string     { return "vendor" }
 
 // Text joins the message's text blocks; a tool message's are those of its result.
 func (m *Message) Text() string { return joinText(m.Blocks) }
 
 // Text joins the text blocks of the result.
 func (b *ToolResult) Text() string { return joinText(b.Content) }
+
+// Citations returns the sources of the message's texts, each once, in order.
+func (m *Message) Citations() []Citation {
+	var out []Citation
+	for _, b := range m.Blocks {
+		t, ok := b.(*Text)
+		if !ok {
+			continue
+		}
+		for _, c := range t.Citations {
+			same := func(o Citation) bool { return o.URL == c.URL && o.Title == c.Title }
+			if !slices.ContainsFunc(out, same) {
+				out = append(out, c)
+			}
+		}
+	}
+	return out
+}
+
+// Foreign reports whether others have a part in what a model wrote: its
+// provider looked something up for it.
+func (m *Message) Foreign() bool {
+	return slices.ContainsFunc(m.Blocks, func(b Block) bool {
+		t, text := b.(*Text)
+		_, vendor := b.(*Vendor)
+		return vendor || text && len(t.Citations) > 0
+	})
+}
 
 // FactsMark begins the last line of a failed result, on which a model is told
 // what a program would be: the code of the error and whether to try again.

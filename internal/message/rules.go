@@ -95,6 +95,10 @@ func checkPlace(r Role, b Block) *fault.Error {
 		if r != Assistant {
 			return broken("message_call_outside_assistant", "a tool call belongs on an assistant message, not on a %s message", r)
 		}
+	case *Vendor:
+		if r != Assistant {
+			return broken("message_vendor_outside_assistant", "what only a provider has belongs on an assistant message, not on a %s message", r)
+		}
 	case *Reasoning:
 		if r != Assistant {
 			return broken("message_reasoning_outside_assistant", "reasoning belongs on an assistant message, not on a %s message", r)
@@ -131,7 +135,14 @@ func checkBlock(b Block) *fault.Error {
 	}
 	switch b := b.(type) {
 	case *Text:
+		for _, c := range b.Citations {
+			if err := checkUTF8("a citation", c.URL, c.Title, c.Text); err != nil {
+				return err
+			}
+		}
 		return checkUTF8("text", b.Text)
+	case *Vendor:
+		return checkUTF8("a provider's part", b.Kind)
 	case *Reasoning:
 		return checkUTF8("reasoning", b.Text)
 	case *ToolCall:

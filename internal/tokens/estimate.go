@@ -105,6 +105,8 @@ func OfBlocks(blocks []message.Block) (p Parts) {
 		case *message.Reasoning:
 			// Signatures and encrypted thoughts.
 			p = p.Add(Of(b.Text)).Add(media(int64(len(b.Meta.Fields)) / 3))
+		case *message.Vendor:
+			p = p.Add(media(int64(len(b.Meta.Fields)) / 3))
 		case *message.ToolCall:
 			p = p.Add(framing(callTokens)).Add(Of(b.Name)).Add(Of(b.Args))
 		case *message.ToolResult:

@@ -107,6 +107,8 @@ func (e exact) blocks(blocks []message.Block) (n int64) {
 			n += e.text(b.Text)
 		case *message.Reasoning:
 			n += e.text(b.Text) + int64(len(b.Meta.Fields))/3
+		case *message.Vendor:
+			n += int64(len(b.Meta.Fields)) / 3
 		case *message.ToolCall:
 			n += exactCall + e.text(b.Name) + e.text(string(b.Args))
 		case *message.ToolResult:

@@ -72,6 +72,9 @@ func appendComplete(dst []byte, m *message.Message) []byte {
 	dst = appendSome(dst, "approach", m.Approach)
 	dst = append(dst, `,"duration_ms":`...)
 	dst = strconv.AppendInt(dst, m.Took.Milliseconds(), 10)
+	if list := m.Citations(); len(list) > 0 {
+		dst = message.AppendCitations(append(dst, `,"citations":`...), list)
+	}
 	u := m.TurnUsage()
 	dst = append(dst, `,"usage":{"input":`...)
 	dst = strconv.AppendInt(dst, u.Input, 10)
@@ -156,6 +159,9 @@ func appendBlocks(dst []byte, blocks []message.Block) []byte {
 		case *message.Text:
 			dst = append(dst, `{"type":"text"`...)
 			dst = appendText(dst, "text", b.Text)
+			if len(b.Citations) > 0 {
+				dst = message.AppendCitations(append(dst, `,"citations":`...), b.Citations)
+			}
 		case *message.Image:
 			dst = append(dst, `{"type":"image"`...)
 			dst = appendSource(dst, b.MIME, b.Data, b.URL)

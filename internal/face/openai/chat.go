@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"steward/internal/face/httpauth"
 	"steward/internal/fault"
@@ -153,6 +154,9 @@ func (a *answer) whole(r *llm.Reply) []byte {
 	if reasoning != "" {
 		dst = quote(append(dst, `,"reasoning_content":`...), reasoning)
 	}
+	if notes := annotations(r.Blocks); notes != nil {
+		dst = append(append(dst, `,"annotations":`...), notes...)
+	}
 	for i, c := range calls {
 		if i == 0 {
 			dst = append(dst, `,"tool_calls":[`...)
@@ -249,6 +253,33 @@ func textOf(blocks []message.Block) (text, reasoning string) {
 		}
 	}
 	return t.String(), r.String()
+}
+
+// annotations are the sources of an answer as the protocol has them, each with
+// the part of the text that it stands for; nil where there are none.
+func annotations(blocks []message.Block) []byte {
+	var dst []byte
+	start, end := 0, 0
+	for _, b := range blocks {
+		t, ok := b.(*message.Text)
+		if !ok {
+			continue
+		}
+		start, end = end, end+utf8.RuneCountInString(t.Text)
+		for _, c := range t.Citations {
+			if dst = append(dst, ','); len(dst) == 1 {
+				dst[0] = '['
+			}
+			dst = quote(append(dst, `{"type":"url_citation","url_citation":{"url":`...), c.URL)
+			dst = quote(append(dst, `,"title":`...), c.Title)
+			dst = strconv.AppendInt(append(dst, `,"start_index":`...), int64(start), 10)
+			dst = append(strconv.AppendInt(append(dst, `,"end_index":`...), int64(end), 10), "}}"...)
+		}
+	}
+	if dst != nil {
+		dst = append(dst, ']')
+	}
+	return dst
 }
 
 func finish(s message.Stop, calls bool) string {

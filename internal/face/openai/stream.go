@@ -160,6 +160,9 @@ func (s *sse) done(r *llm.Reply) {
 		}
 	}
 	s.begin()
+	if notes := annotations(r.Blocks); notes != nil {
+		s.chunk(append(append([]byte(`{"annotations":`), notes...), '}'), "")
+	}
 	s.chunk([]byte("{}"), finish(r.Stop, calls))
 	if s.usage {
 		b := append(s.answer.head(s.buf[:0], "chat.completion.chunk"), `,"choices":[],"usage":`...)

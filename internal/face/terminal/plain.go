@@ -166,6 +166,9 @@ func (w *Writer) Frame(f runtime.Frame) error {
 		if !w.wrote {
 			err = w.answer(f.Stored.Text())
 		}
+		for _, line := range sources(f.Stored) {
+			err = errors.Join(err, w.note("%s", line))
+		}
 		if w.Offline && !w.noticed {
 			err = errors.Join(err, w.note("answered by the offline provider: rules, not a language model"))
 		}

@@ -84,10 +84,27 @@ func (t *turn) complete(m *message.Message) []string {
 		t.text = m.Text() // came whole: it was not watched from its beginning
 	}
 	out = append(out, t.flush()...)
+	if lines := sources(m); len(lines) > 0 {
+		out = append(out, t.piece(kindNote, t.paint.wrap(strings.Join(lines, "\n"))))
+	}
 	t.model, t.offline = m.Model, strings.HasPrefix(m.Model, "offline/")
 	foot := t.foot(m)
 	t.stop()
 	return append(out, t.piece(kindNote, t.dim.Render(cut(foot, t.paint.width-1))))
+}
+
+// mostSources is how many sources of an answer are shown.
+const mostSources = 50
+
+// sources are those of an answer, numbered. Others wrote them.
+func sources(m *message.Message) (lines []string) {
+	for i, c := range m.Citations() {
+		if i == mostSources {
+			return append(lines, fmt.Sprintf("… and %d more; steward conversations show last has all", len(m.Citations())-i))
+		}
+		lines = append(lines, fmt.Sprintf("[%d] %s", i+1, oneLine(c.String(), 400)))
+	}
+	return lines
 }
 
 // foot says by whom and how an answer came.

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -400,5 +401,25 @@ func TestQuestionsOfAgentsBelow(t *testing.T) {
 	show(tr, running)
 	if got := strings.Join(tr.live(5, "*"), "\n"); !strings.Contains(got, "* personal.ask: email.ask: mail.send") {
 		t.Errorf("what runs below is not shown: %s", got)
+	}
+}
+
+func TestTheSourcesOfAnAnswerAreNumberedUnderIt(t *testing.T) {
+	tr, one := newTurn(t, 60), id.New()
+	cited := []message.Citation{{URL: "https://w.test/1", Title: "Rain\x1b[2J\nnow"}, {URL: "https://w.test/2"}}
+	for range mostSources {
+		cited = append(cited, message.Citation{Title: fmt.Sprint("book ", len(cited))})
+	}
+	got := show(tr, token(one, "It rains."), complete(one, message.Message{Blocks: []message.Block{&message.Text{Text: "It rains.", Citations: cited}}}))
+	rains, first := strings.Index(got, "It rains."), strings.Index(got, "[1] Rain")
+	if rains < 0 || first < rains || !strings.Contains(got, "now, https://w.test/1") || !strings.Contains(got, "[2] https://w.test/2") ||
+		strings.Contains(got, "[51]") || !strings.Contains(got, "2 more") || strings.Contains(got, "\x1b[2J") {
+		t.Errorf("%q", got)
+	}
+	var out, notes strings.Builder
+	w := &Writer{Out: &out, Notes: &notes}
+	if err := w.Frame(complete(one, message.Message{Blocks: []message.Block{&message.Text{Text: "It rains.", Citations: cited[:1]}}})); err != nil ||
+		out.String() != "It rains." || !strings.Contains(notes.String(), "[1] Rain") || strings.Contains(notes.String(), "\x1b") {
+		t.Errorf("%v, %q, %q", err, out.String(), notes.String())
 	}
 }

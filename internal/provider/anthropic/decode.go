@@ -18,7 +18,8 @@ import (
 //	                          not where there is encrypted data; else ""
 //	text                      as Unicode, if it is more than white space; else ""
 //	metadata of a call        all, without white space between members
-//	metadata of other blocks  that of reasoning which goes back
+//	metadata of other blocks  that of reasoning which goes back, citations of the web,
+//	                          and all of the provider's own tools, in pairs
 //	metadata of a message     nothing
 //	images                    the user's and of results, by HTTPS or inline, of four
 //	                          types; a data URL comes back as data; others as words;
@@ -150,6 +151,10 @@ func (d decoder) block(v wire.Value) message.Block {
 	case "text":
 		b := &message.Text{}
 		b.Meta = d.rest(v, nil, map[string]func(wire.Value){"text": func(x wire.Value) { b.Text = x.Text() }})
+		if c := v.Get("citations"); c.Is('[') {
+			raw := c.Raw()
+			b.Citations = (&open{cites: raw[1 : len(raw)-1]}).cited()
+		}
 		return b
 	case "thinking", "redacted_thinking":
 		return d.thinking(v, kind)
@@ -160,7 +165,12 @@ func (d decoder) block(v wire.Value) message.Block {
 	case "document":
 		return d.document(v)
 	case "tool_result":
+	case "server_tool_use", "mcp_tool_use":
+		return d.vendor(v, kind)
 	default:
+		if strings.HasSuffix(kind, "_tool_result") {
+			return d.vendor(v, kind)
+		}
 		v.Fault(wire.CodePart, "a block of the type %.40q cannot be read", kind)
 	}
 	return nil
@@ -198,6 +208,11 @@ func (d decoder) thinking(v wire.Value, kind string) message.Block {
 		proof: func(wire.Value) {},
 	})
 	return b
+}
+
+// vendor keeps a block of the provider's own tools as it stands.
+func (d decoder) vendor(v wire.Value, kind string) message.Block {
+	return &message.Vendor{Common: message.Common{Meta: message.Meta{Provider: d.Provider, Fields: v.Raw()}}, Kind: kind}
 }
 
 func (d decoder) call(v wire.Value) message.Block {

@@ -58,12 +58,19 @@ func (l *list) next() {
 }
 
 // text writes a text, and reports whether it did: not if it is blank.
-func (l *list) text(s string) bool {
+func (l *list) text(s string) bool { return l.cited(s, nil) }
+
+// cited writes a text with its citations, a raw list.
+func (l *list) cited(s string, citations []byte) bool {
 	if blank(s) {
 		return false
 	}
 	l.next()
-	l.dst = append(wire.AppendString(append(l.dst, `{"type":"text","text":`...), s), '}')
+	l.dst = wire.AppendString(append(l.dst, `{"type":"text","text":`...), s)
+	if citations != nil {
+		l.dst = append(append(l.dst, `,"citations":`...), citations...)
+	}
+	l.dst = append(l.dst, '}')
 	return true
 }
 
@@ -294,7 +301,7 @@ func (e *encoder) assistant(dst []byte, msgs []*message.Message) []byte {
 	before := len(dst)
 	dst = append(append(dst, modelTurn...), `"content":[`...)
 	l := &list{dst, len(dst)}
-	last, over := lastSaid(msgs), false
+	last, over, kept := e.lastSaid(msgs), false, e.pairs(msgs)
 	for _, m := range msgs {
 		if silent(m) {
 			continue
@@ -302,8 +309,14 @@ func (e *encoder) assistant(dst []byte, msgs []*message.Message) []byte {
 		for i, b := range m.Blocks {
 			switch b := b.(type) {
 			case *message.Text:
-				if l.text(b.Text) {
+				if l.cited(b.Text, e.citations(b)) {
 					e.trace.Text(b, len(b.Text), false)
+				}
+			case *message.Vendor:
+				if kept[b] {
+					l.next()
+					l.dst = append(l.dst, b.Meta.Fields...)
+					e.trace.Vendor(b)
 				}
 			case *message.Reasoning:
 				if !over && e.own(m, b) { // the API takes no thinking at the end of a turn
@@ -323,8 +336,66 @@ func (e *encoder) assistant(dst []byte, msgs []*message.Message) []byte {
 	return append(l.dst, "]}"...)
 }
 
+// citations returns those of a text that go back, as they came: all or none, and
+// only those of the web, which hold by themselves. Others name documents by
+// their places in a request.
+func (e *encoder) citations(b *message.Text) (list []byte) {
+	if b.Meta.Provider != e.provider || len(b.Citations) == 0 {
+		return nil
+	}
+	d := wire.Decode(b.Meta.Fields)
+	d.Object(func(key []byte) {
+		if string(key) == "citations" {
+			list = d.Raw()
+		}
+	})
+	in := wire.Decode(list)
+	in.Array(func(int) {
+		in.Object(func(key []byte) {
+			if string(key) == "type" && in.String() != "web_search_result_location" {
+				list = nil
+			}
+		})
+	})
+	return list
+}
+
+// pairs returns what goes back of the provider's own tools: calls that have
+// their results in the turn, and those.
+func (e *encoder) pairs(msgs []*message.Message) map[*message.Vendor]bool {
+	kept, calls := map[*message.Vendor]bool{}, map[string]*message.Vendor{}
+	for _, m := range msgs {
+		for _, b := range m.Blocks {
+			v, ok := b.(*message.Vendor)
+			if !ok || v.Meta.Provider != e.provider || !wire.IsObject(v.Meta.Fields) {
+				continue
+			}
+			var id, of string
+			d := wire.Decode(v.Meta.Fields)
+			d.Object(func(key []byte) {
+				switch string(key) {
+				case "id":
+					id = d.String()
+				case "tool_use_id":
+					of = d.String()
+				}
+			})
+			switch call := calls[of]; {
+			case of == "" && id != "":
+				calls[id] = v
+			case of == "" || call != nil:
+				kept[v] = true
+				if call != nil {
+					kept[call] = true
+				}
+			}
+		}
+	}
+	return kept
+}
+
 // lastSaid returns the last text or call of a turn.
-func lastSaid(msgs []*message.Message) message.Block {
+func (e *encoder) lastSaid(msgs []*message.Message) message.Block {
 	for _, m := range slices.Backward(msgs) {
 		for _, b := range slices.Backward(m.Blocks) {
 			switch b := b.(type) {
@@ -334,6 +405,10 @@ func lastSaid(msgs []*message.Message) message.Block {
 				}
 			case *message.ToolCall:
 				return b
+			case *message.Vendor:
+				if b.Meta.Provider == e.provider {
+					return b
+				}
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/provider/anthropic"
 	"steward/internal/provider/providertest"
+	"steward/internal/provider/wire"
 )
 
 // says answers with its bodies, the last one again and again, and keeps what
@@ -412,5 +413,105 @@ func TestCallsAtOneIndexHaveIdsOfTheirOwn(t *testing.T) {
 	}
 	if len(ids) != 3 || !ids["same"] {
 		t.Errorf("the ids are %v", ids)
+	}
+}
+
+// A search on the vendor's own servers, as its documentation shows the stream.
+var searched = stream("end_turn",
+	`{"type":"content_block_start","index":0,"content_block":{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{}}}`,
+	`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"query\":"}}`,
+	`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":" \"rain\"}"}}`,
+	`{"type":"content_block_stop","index":0}`,
+	`{"type":"content_block_start","index":1,"content_block":{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1","content":[{"type":"web_search_result", "url":"https://w.test/1","title":"Rain","encrypted_content":"Ab=="}]}}`,
+	`{"type":"content_block_start","index":2,"content_block":{"type":"text","text":"","citations":[]}}`,
+	`{"type":"content_block_delta","index":2,"delta":{"type":"text_delta","text":"It rains."}}`,
+	`{"type":"content_block_delta","index":2,"delta":{"type":"citations_delta","citation":{"type":"web_search_result_location","cited_text":"rain all day","url":"https://w.test/1","title":"Rain","encrypted_index":"E1=="}}}`,
+	`{"type":"content_block_start","index":3,"content_block":{"type":"text","text":" Bring a coat."}}`)
+
+func TestServerToolsAndCitationsAreKept(t *testing.T) {
+	s := &says{status: 200, bodies: []string{searched}}
+	reply, _, err := collect(provider(s).Model("claude-opus-4-6"), ask(user(text("Rain?"))))
+	if err != nil || len(reply.Blocks) != 4 {
+		t.Fatalf("%+v, %v", reply, err)
+	}
+	call, result := reply.Blocks[0].(*message.Vendor), reply.Blocks[1].(*message.Vendor)
+	said := reply.Blocks[2].(*message.Text)
+	if call.Kind != "server_tool_use" || result.Kind != "web_search_tool_result" || call.Meta.Provider != "anthropic" {
+		t.Errorf("%+v, %+v", call, result)
+	}
+	if want := (message.Citation{URL: "https://w.test/1", Title: "Rain", Text: "rain all day"}); said.Text != "It rains." || len(said.Citations) != 1 || said.Citations[0] != want {
+		t.Errorf("%+v", said)
+	}
+	m := &message.Message{ID: id.New(), Role: message.Assistant, Blocks: reply.Blocks, Model: "anthropic/claude-opus-4-6"}
+	const back = `{"role":"assistant","content":[{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{"query": "rain"}},` +
+		`{"type":"web_search_tool_result","tool_use_id":"srvtoolu_1","content":[{"type":"web_search_result", "url":"https://w.test/1","title":"Rain","encrypted_content":"Ab=="}]},` +
+		`{"type":"text","text":"It rains.","citations":[{"type":"web_search_result_location","cited_text":"rain all day","url":"https://w.test/1","title":"Rain","encrypted_index":"E1=="}]},` +
+		`{"type":"text","text":" Bring a coat."}]}`
+	if sent := again(t, s, m); !strings.Contains(sent, back) {
+		t.Errorf("sent back as\n%s\nwant\n%s", sent, back)
+	}
+	for name, change := range map[string]func(*message.Message){
+		"another provider's": func(m *message.Message) {
+			for i, b := range m.Blocks {
+				c := *b.Base()
+				c.Meta.Provider = "other"
+				switch b := b.(type) {
+				case *message.Vendor:
+					m.Blocks[i] = &message.Vendor{Common: c, Kind: b.Kind}
+				case *message.Text:
+					m.Blocks[i] = &message.Text{Common: c, Text: b.Text, Citations: b.Citations}
+				}
+			}
+		},
+		"a call without its result": func(m *message.Message) { m.Blocks = []message.Block{m.Blocks[0], m.Blocks[3]} },
+		"a result without its call": func(m *message.Message) { m.Blocks = []message.Block{m.Blocks[1], m.Blocks[3]} },
+		"of a document": func(m *message.Message) {
+			m.Blocks = []message.Block{&message.Text{Text: "so", Citations: said.Citations, Common: message.Common{Meta: message.Meta{Provider: "anthropic",
+				Fields: []byte(`{"citations":[{"type":"char_location","document_index":0}]}`)}}}}
+		},
+	} {
+		c := *m
+		c.Blocks = append([]message.Block{}, m.Blocks...)
+		change(&c)
+		if sent := again(t, s, &c); strings.Contains(sent, "srvtoolu_1") || strings.Contains(sent, "citations") {
+			t.Errorf("%s: %s", name, sent)
+		}
+	}
+	p := provider(s)
+	encoded, manifest, err := p.EncodeHistory("claude-opus-4-6", []*message.Message{m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := p.DecodeHistory(encoded)
+	if err != nil || len(read[0].Citations()) != 1 {
+		t.Fatalf("%v: %s", err, encoded)
+	}
+	if restored, err := wire.Restore(manifest, read); err != nil || len(restored) != 1 || string(message.AppendBlocks(nil, restored[0].Blocks)) != string(message.AppendBlocks(nil, m.Blocks)) {
+		t.Errorf("%v\n%s\nwant\n%s", err, message.AppendBlocks(nil, restored[0].Blocks), message.AppendBlocks(nil, m.Blocks))
+	}
+}
+
+// again asks anew after a message, and returns what was sent.
+func again(t *testing.T, s *says, m *message.Message) string {
+	t.Helper()
+	if _, _, err := collect(provider(s).Model("claude-opus-4-6"), ask(user(text("Rain?")), m, user(text("And now?")))); err != nil {
+		t.Fatal(err)
+	}
+	sent := s.sent[len(s.sent)-1]
+	if err := providertest.CheckAnthropic([]byte(sent)); err != nil {
+		t.Errorf("%v: %s", err, sent)
+	}
+	return sent
+}
+
+func TestServerToolsAreBounded(t *testing.T) {
+	huge := `{"type":"content_block_start","index":%d,"content_block":{"type":"web_search_tool_result","tool_use_id":"s","content":"` + strings.Repeat("x", 1<<20) + `"}}`
+	var events []string
+	for i := range 5 {
+		events = append(events, fmt.Sprintf(huge, i))
+	}
+	s := &says{status: 200, bodies: []string{stream("end_turn", events...)}}
+	if _, _, err := collect(provider(s).Model("claude-opus-4-6"), ask(user(text("Rain?")))); !fault.HasCode(err, wire.CodeTooLarge) {
+		t.Error(err)
 	}
 }

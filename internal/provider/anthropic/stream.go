@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -75,12 +76,15 @@ type events struct {
 	ids    map[string]bool // of calls
 }
 
-// open is a content block. Those of unknown kinds have no part.
+// open is a content block.
 type open struct {
 	*wire.Part
 	typ       string
 	input     []byte // of a tool_use that came whole
 	signature []byte // as JSON wrote it, without quotes
+	cites     []byte // citations as they came, with commas between
+	whole     []byte // a block that Steward does not model, as it began
+	streamed  []byte // and its input, as it went on
 }
 
 // read reads to message_stop, the stream's only good end.
@@ -182,6 +186,7 @@ func (e *events) start(index int64, raw []byte) {
 		case "signature":
 			o.signature = appendInner(o.signature, d.Span())
 		case "citations":
+			d.Array(func(int) { e.cite(o, d.Raw()) })
 		default:
 			if !d.Null() {
 				extra = appendMember(extra, key, d.Raw())
@@ -213,10 +218,68 @@ func (e *events) start(index int64, raw []byte) {
 		o.Meta = e.meta(extra)
 		o.Name, o.CallID = e.tools.Name(string(name)), e.callID(string(id))
 		o.Announce()
-	default:
+	case "":
+		return
+	default: // a tool of the provider's own, or what it returned
+		if !e.asm.Keep(len(raw)) {
+			return
+		}
+		o.whole, o.Part = bytes.Clone(raw), e.asm.Vendor(o.typ)
 		return
 	}
 	o.Add(text)
+}
+
+// cite keeps a citation of a text.
+func (e *events) cite(o *open, raw []byte) {
+	if !wire.IsObject(raw) || !e.asm.Keep(len(raw)) {
+		return
+	}
+	if len(o.cites) > 0 {
+		o.cites = append(o.cites, ',')
+	}
+	o.cites = append(o.cites, raw...)
+}
+
+// cited reads the citations of a text, for a person.
+func (o *open) cited() (list []message.Citation) {
+	d := wire.Decode(append(append([]byte{'['}, o.cites...), ']'))
+	d.Array(func(int) {
+		var c message.Citation
+		var document string
+		d.Object(func(key []byte) {
+			switch string(key) {
+			case "url", "source": // of the web; of a search result of the caller's
+				c.URL = d.String()
+			case "title":
+				c.Title = d.String()
+			case "document_title":
+				document = d.String()
+			case "cited_text":
+				c.Text = d.String()
+			}
+		})
+		c.Title = cmp.Or(c.Title, document)
+		list = append(list, c)
+	})
+	return list
+}
+
+// kept returns a block as it came, with the input that was streamed.
+func (o *open) kept() []byte {
+	if len(o.streamed) == 0 || !wire.IsObject(o.streamed) {
+		return o.whole
+	}
+	var out []byte
+	d := wire.Decode(o.whole)
+	d.Object(func(key []byte) {
+		raw := d.Raw()
+		if string(key) == "input" {
+			raw = o.streamed
+		}
+		out = appendMember(out, key, raw)
+	})
+	return append(append([]byte{'{'}, out...), '}')
 }
 
 // maxBlocks bounds the blocks of a message, should a server count wrongly.
@@ -266,7 +329,13 @@ func (e *events) delta(index int64, raw []byte) {
 	d.Object(func(key []byte) {
 		switch string(key) {
 		case "text", "thinking", "partial_json":
-			o.Add(d.Bytes())
+			if s := d.Bytes(); o.whole == nil {
+				o.Add(s)
+			} else if e.asm.Keep(len(s)) {
+				o.streamed = append(o.streamed, s...)
+			}
+		case "citation":
+			e.cite(o, d.Raw())
 		case "signature":
 			if s := d.Span(); e.asm.Keep(len(s)) {
 				o.signature = appendInner(o.signature, s)
@@ -321,6 +390,11 @@ func (e *events) finish() {
 	for _, o := range e.blocks {
 		switch {
 		case o == nil || o.Part == nil:
+		case o.whole != nil:
+			o.Meta = message.Meta{Provider: e.name, Fields: o.kept()}
+		case o.typ == "text" && len(o.cites) > 0:
+			o.Cites = o.cited()
+			o.Meta = e.meta(append(append([]byte(`"citations":[`), o.cites...), ']'))
 		case o.typ == "thinking" && len(o.signature) > 0:
 			o.Meta = e.meta(append(append([]byte(`"signature":"`), o.signature...), '"'))
 		case o.typ == "tool_use" && o.Len() == 0 && len(o.input) > len("{}"):

@@ -18,6 +18,7 @@ type chunk struct {
 	why      string // finishMessage
 	blocked  string // promptFeedback.blockReason
 	response string // responseId
+	grounds  []byte // groundingMetadata
 	usage    *message.Usage
 	failed   []byte // the whole event, if it is an error
 }
@@ -74,6 +75,10 @@ func (c *chunk) candidate(d *wire.Decoder) {
 			c.finish = d.String()
 		case "finishMessage":
 			c.why = d.String()
+		case "groundingMetadata":
+			if d.IsObject() {
+				c.grounds = d.Raw()
+			}
 		case "content":
 			d.Object(func(key []byte) {
 				if string(key) == "parts" {
@@ -171,6 +176,7 @@ type writer struct {
 	finish   string
 	why      string
 	blocked  string
+	grounds  []byte // groundingMetadata: each is of the whole so far
 	usage    message.Usage
 }
 
@@ -180,6 +186,9 @@ func (w *writer) add(c chunk) {
 	}
 	for _, p := range c.parts {
 		w.part(p)
+	}
+	if len(c.grounds) > 2 && w.Keep(len(c.grounds)) {
+		w.grounds = bytes.Clone(c.grounds)
 	}
 	if c.usage != nil { // each chunk's counts are of the whole so far
 		w.usage = *c.usage
@@ -200,6 +209,9 @@ func (w *writer) part(p part) {
 		w.call(p)
 	case p.data != nil:
 		w.Show(&message.Image{Common: message.Common{Meta: w.meta(p)}, MIME: p.mime, Data: p.data})
+	case len(p.text) == 0 && vendorKind(p.extra) != "":
+		v := w.Vendor(vendorKind(p.extra))
+		v.Meta, w.last = message.Meta{Provider: w.provider, Fields: append(append([]byte{'{'}, p.extra...), '}')}, nil
 	case len(p.text) == 0 && !hasSignature(p.extra): // nothing, or a kind of part that Steward never asks for
 	case len(p.text) == 0: // a signature alone, as the last part of a stream often is
 		w.Open(llm.ReasoningDelta).Meta = w.meta(p)
@@ -249,4 +261,44 @@ func (w *writer) call(p part) {
 	c.CallID = w.ids.Next(p.call.id, "gemini", w.response, strconv.Itoa(w.size))
 	c.Add(p.call.args)
 	w.last = nil
+}
+
+// vendorKind returns which of Gemini's own tools a part's members are about:
+// code that it ran itself, or what came of it; empty: none.
+func vendorKind(members []byte) (kind string) {
+	d := wire.Decode(append(append([]byte{'{'}, members...), '}'))
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "executableCode", "codeExecutionResult":
+			kind = string(key)
+		}
+	})
+	return kind
+}
+
+// citations reads the sources that an answer is grounded on.
+func citations(grounds []byte) (list []message.Citation) {
+	d := wire.Decode(grounds)
+	d.Object(func(key []byte) {
+		if string(key) == "groundingChunks" {
+			d.Array(func(int) {
+				d.Object(func([]byte) { list = append(list, chunkCitation(d)) }) // web, retrievedContext or maps
+			})
+		}
+	})
+	return list
+}
+
+func chunkCitation(d *wire.Decoder) (c message.Citation) {
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "uri":
+			c.URL = d.String()
+		case "title":
+			c.Title = d.String()
+		case "text":
+			c.Text = d.String()
+		}
+	})
+	return c
 }

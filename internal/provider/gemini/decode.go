@@ -14,7 +14,8 @@ import (
 // masked here comes back as said, and all else as it was.
 //
 //	reasoning                 all, with this provider's metadata; else ""
-//	metadata of the model's   all of texts, reasoning, calls and images, without
+//	metadata of the model's   all of texts, reasoning, calls, images and of what Gemini
+//	                          ran itself, without
 //	blocks                    white space between members, but for the signature that
 //	                          stands for a missing one and for what is kept of inside
 //	                          of a call or data
@@ -166,6 +167,11 @@ func (d decoder) part(v wire.Value, model bool) message.Block {
 	}
 	for key, x := range v.Members() {
 		switch key := camel(key); key {
+		case "executableCode", "codeExecutionResult":
+			if model {
+				is(&message.Vendor{Kind: key})
+			}
+			extra = wire.AppendMember(extra, key, x.Raw())
 		case "text":
 			is(&message.Text{Text: x.Text()})
 		case "thought":

@@ -124,6 +124,12 @@ func (e encoder) modelPart(dst []byte, b message.Block, signed *bool) []byte {
 		}
 		e.trace.Text(b, len(b.Text), false)
 		return textPart(dst, b.Text, own)
+	case *message.Vendor:
+		if b.Meta.Provider != e.provider || vendorKind(inside(b.Meta.Fields)) == "" {
+			return dst
+		}
+		e.trace.Vendor(b)
+		return append(dst, b.Meta.Fields...)
 	case *message.ToolCall:
 		e.trace.Call(b, wrapper)
 		dst = append(dst, `{"functionCall":{`...)
@@ -374,6 +380,14 @@ func ofPart(object []byte) []byte {
 		}
 	})
 	return append(append([]byte{'{'}, out...), '}')
+}
+
+// inside returns the members of an object, without its braces.
+func inside(object []byte) []byte {
+	if len(object) < 2 {
+		return nil
+	}
+	return object[1 : len(object)-1]
 }
 
 func hasSignature(members []byte) bool {

@@ -94,7 +94,11 @@ var errBadCall = errors.New("the model wrote a call that Gemini could not read")
 
 // finish makes the reply of a stream that is over.
 func (m *model) finish(w *writer) (*llm.Reply, error) {
+	w.Cite(citations(w.grounds)...)
 	reply := &llm.Reply{Model: m.p.name + "/" + m.name, Blocks: w.Blocks(), Usage: w.usage}
+	if w.grounds != nil {
+		reply.Meta = message.Meta{Provider: m.p.name, Fields: append(append([]byte(`{"groundingMetadata":`), w.grounds...), '}')}
+	}
 	switch w.finish {
 	case "":
 		if w.blocked == "" {

@@ -3,10 +3,12 @@ package gemini
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -224,4 +226,37 @@ func (a answer) RoundTrip(r *http.Request) (*http.Response, error) {
 	res := rec.Result()
 	res.Header.Del("Content-Type")
 	return res, nil
+}
+
+// What Gemini's own tools ran and found goes back as it came, and its sources
+// are named.
+func TestServerToolsAndGroundingAreKept(t *testing.T) {
+	const code = `{"executableCode":{"language": "PYTHON","code":"print(6*7)"},"thoughtSignature":"AAAA"}`
+	const result = `{"codeExecutionResult":{"outcome":"OUTCOME_OK","output":"42\n"}}`
+	const grounds = `{"webSearchQueries":["rain"],"groundingChunks":[{"web":{"uri":"https://w.test/1","title":"w.test"}},{"retrievedContext":{"uri":"gs://x","title":"X","text":"so"}}],"groundingSupports":[]}`
+	p := serving(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "data: {\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[%s,%s,{\"text\":\"It is \"}]}}]}\n\n", code, result)
+		fmt.Fprintf(w, "data: {\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"42.\"}]},\"finishReason\":\"STOP\",\"groundingMetadata\":%s}]}\n\n", grounds)
+	})
+	reply, _, err := collect(p.Model("gemini-3-flash-preview"), hello())
+	if err != nil || len(reply.Blocks) != 3 || string(reply.Meta.Fields) != `{"groundingMetadata":`+grounds+`}` {
+		t.Fatalf("%+v, %v", reply, err)
+	}
+	m := &message.Message{Role: message.Assistant, Blocks: reply.Blocks}
+	want := []message.Citation{{URL: "https://w.test/1", Title: "w.test"}, {URL: "gs://x", Title: "X", Text: "so"}}
+	if got := m.Citations(); !slices.Equal(got, want) || m.Text() != "It is 42." || !m.Foreign() {
+		t.Errorf("%q, %+v", m.Text(), got)
+	}
+	const back = `{"role":"model","parts":[` + code + `,` + result + `,{"text":"It is 42."}]}`
+	got, err := encoder{provider: "gemini", family: familyOf("gemini-3-pro")}.group(nil, []*message.Message{m})
+	if err != nil || string(got) != back {
+		t.Errorf("sent back as\n%s\nwant\n%s, %v", got, back, err)
+	}
+	if got, err := (encoder{provider: "other", family: familyOf("gemini-3-pro")}).group(nil, []*message.Message{m}); err != nil || strings.Contains(string(got), "42\\n") {
+		t.Errorf("sent to another as %s, %v", got, err)
+	}
+	if read, err := p.DecodeHistory([]byte("[" + back + "]")); err != nil || len(read[0].Blocks) != 3 || string(read[0].Blocks[0].Base().Meta.Fields) != code {
+		t.Errorf("%+v, %v", read, err)
+	}
 }

@@ -375,6 +375,43 @@ func (c *chunks) meta() message.Meta {
 	return message.Meta{Provider: c.name, Fields: append(append([]byte{'{'}, fields...), '}')}
 }
 
+// citations reads the sources that a reply names: OpenAI's annotations, or the
+// list of addresses of some compatible servers.
+func (c *chunks) citations() (list []message.Citation) {
+	for _, x := range c.extras {
+		if x.key != "annotations" && x.key != "citations" || x.raw[0] != '[' {
+			continue
+		}
+		d := wire.Decode(x.raw)
+		d.Array(func(int) {
+			if !d.IsObject() {
+				list = append(list, message.Citation{URL: d.String()})
+				return
+			}
+			d.Object(func(key []byte) {
+				if string(key) == "url_citation" {
+					list = append(list, citation(d))
+				}
+			})
+		})
+	}
+	return list
+}
+
+func citation(d *wire.Decoder) (c message.Citation) {
+	d.Object(func(key []byte) {
+		switch string(key) {
+		case "url":
+			c.URL = d.String()
+		case "title":
+			c.Title = d.String()
+		case "content": // OpenRouter: of the page
+			c.Text = d.String()
+		}
+	})
+	return c
+}
+
 func (c *chunks) readUsage(d *wire.Decoder) {
 	d.Object(func(key []byte) {
 		switch string(key) {
@@ -412,6 +449,7 @@ func (c *chunks) finish() {
 		return
 	}
 	c.say(c.thoughts.Rest())
+	c.asm.Cite(c.citations()...)
 	for i := range c.calls {
 		o := &c.calls[i]
 		c.announce(o)

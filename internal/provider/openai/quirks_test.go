@@ -459,3 +459,22 @@ func TestBatches(t *testing.T) {
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestCitationsAreRead(t *testing.T) {
+	for name, c := range map[string]struct{ delta, want string }{
+		"OpenAI": {`{"annotations":[{"type":"url_citation","url_citation":{"end_index":9,"start_index":0,"title":"Rain","url":"https://w.test/1"}}]}`, `[{"url":"https://w.test/1","title":"Rain"}]`},
+		"OpenRouter": {`{"annotations":[{"type":"url_citation","url_citation":{"url":"https://w.test/1","title":"Rain","content":"all day"}}]}`,
+			`[{"url":"https://w.test/1","title":"Rain","text":"all day"}]`},
+		"Perplexity": {`{"citations":["https://w.test/1","https://w.test/2"]}`, `[{"url":"https://w.test/1"},{"url":"https://w.test/2"}]`},
+		"others":     {`{"annotations":[{"type":"file_citation"},7],"citations":{"a":1}}`, "[]"},
+	} {
+		s := &says{status: 200, typ: "text/event-stream", body: chunks("stop", `{"content":"It rains."}`, c.delta)}
+		reply, _, err := collect(provider(s, "").Model("m"), hello())
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if got := string(message.AppendCitations(nil, reply.Blocks[0].(*message.Text).Citations)); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}

@@ -87,6 +87,7 @@ type anthropicBlock struct {
 	Content      jsontext.Value   `json:"content"`
 	Source       *anthropicSource `json:"source"`
 	Title        string           `json:"title"`
+	Citations    jsontext.Value   `json:"citations"`
 }
 
 type anthropicSource struct {
@@ -171,7 +172,11 @@ var anthropicMembers = map[string]struct {
 	role    string // who may use it; empty: anyone
 	members []string
 }{
-	"text":              {"", []string{"text"}},
+	"text":            {"", []string{"text", "citations"}},
+	"server_tool_use": {"assistant", []string{"id", "name", "input"}},
+
+	"web_search_tool_result": {"assistant", []string{"tool_use_id", "content"}},
+
 	"thinking":          {"assistant", []string{"thinking", "signature"}},
 	"redacted_thinking": {"assistant", []string{"data"}},
 	"tool_use":          {"assistant", []string{"id", "name", "input", "caller"}},
@@ -185,7 +190,7 @@ func (b *anthropicBlock) members() (out []string) {
 		"text": b.Text != nil, "thinking": b.Thinking != nil, "signature": b.Signature != "", "data": b.Data != "",
 		"id": b.ID != "", "name": b.Name != "", "input": b.Input != nil, "caller": b.Caller != nil,
 		"tool_use_id": b.ToolUseID != "", "is_error": b.IsError, "content": b.Content != nil,
-		"source": b.Source != nil, "title": b.Title != "",
+		"citations": b.Citations != nil, "source": b.Source != nil, "title": b.Title != "",
 	} {
 		if has {
 			out = append(out, name)

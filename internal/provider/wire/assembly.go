@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"slices"
 	"strings"
 
 	"steward/internal/fault"
@@ -35,8 +36,9 @@ type Assembly struct {
 // Part is one block that is being written.
 type Part struct {
 	Meta   message.Meta
-	Name   string // calls
+	Name   string // calls; of what only the provider has, its word for it
 	CallID string
+	Cites  []message.Citation // texts
 
 	asm       *Assembly
 	kind      llm.Kind // TextDelta, ReasoningDelta or CallArgs
@@ -75,6 +77,27 @@ func (a *Assembly) send(ev llm.Event) {
 func (a *Assembly) Show(img *message.Image) {
 	if a.grow(&a.shown, len(img.Data), maxImages, "images") {
 		a.images = append(a.images, img)
+	}
+}
+
+// vendor is the kind of a part that only the provider has.
+const vendor llm.Kind = 0
+
+// Vendor begins a part that only the provider has: of a kind that Steward does
+// not model. There is no event for it.
+func (a *Assembly) Vendor(kind string) *Part {
+	p := a.Open(vendor)
+	p.Name = kind
+	return p
+}
+
+// Cite adds sources to the text that was begun last, where there is one.
+func (a *Assembly) Cite(list ...message.Citation) {
+	for _, p := range slices.Backward(a.parts) {
+		if p.kind == llm.TextDelta {
+			p.Cites = append(p.Cites, slices.DeleteFunc(list, func(c message.Citation) bool { return c == message.Citation{} })...)
+			return
+		}
 	}
 }
 
@@ -194,8 +217,10 @@ func (a *Assembly) Blocks() []message.Block {
 		switch p.kind {
 		case llm.TextDelta:
 			if p.Len() > 0 || i < len(a.parts)-1 || p.Meta.Fields != nil {
-				out = append(out, &message.Text{Common: common, Text: p.Text()})
+				out = append(out, &message.Text{Common: common, Text: p.Text(), Citations: p.Cites})
 			}
+		case vendor:
+			out = append(out, &message.Vendor{Common: common, Kind: p.Name})
 		case llm.ReasoningDelta:
 			out = append(out, &message.Reasoning{Common: common, Text: p.Text()})
 		case llm.CallArgs:

@@ -62,6 +62,7 @@ const (
 	pieceFile   = "file"   // a text file that is written out, under its name
 	pieceMedia  = "media"  // an image or a file
 	pieceCall   = "call"   // a tool call
+	pieceVendor = "vendor" // what only the vendor has
 	pieceResult = "result" // a tool result; its words follow as joined pieces
 )
 
@@ -146,6 +147,8 @@ func bareBlock(b message.Block) message.Block {
 	switch b := b.(type) {
 	case *message.Reasoning:
 		return &message.Reasoning{Common: c}
+	case *message.Vendor:
+		return &message.Vendor{Common: c, Kind: b.Kind}
 	case *message.ToolCall:
 		return &message.ToolCall{Common: c, CallID: b.CallID, Name: b.Name}
 	case *message.ToolResult:
@@ -156,7 +159,11 @@ func bareBlock(b message.Block) message.Block {
 	case *message.File:
 		return &message.File{Common: c, MIME: b.MIME, Name: b.Name}
 	}
-	return &message.Text{Common: c}
+	t := &message.Text{Common: c}
+	if from, ok := b.(*message.Text); ok {
+		t.Citations = from.Citations
+	}
+	return t
 }
 
 // add records a piece of a block; one of no block of the history is the
@@ -224,6 +231,9 @@ func (t *Trace) Call(c *message.ToolCall, wrapper string) {
 	}
 	t.add(c, p)
 }
+
+// Vendor records a part that only the vendor has.
+func (t *Trace) Vendor(b *message.Vendor) { t.add(b, Piece{Kind: pieceVendor}) }
 
 // Result records a result whose words on the wire are these. Its images and
 // files are recorded by themselves.

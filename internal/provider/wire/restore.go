@@ -127,6 +127,8 @@ func (r *restoring) begin(kind string) error {
 		r.words, ok = ResultText(b), kind == pieceResult
 	case *message.ToolCall:
 		ok = kind == pieceCall
+	case *message.Vendor:
+		ok = kind == pieceVendor
 	case *message.Image, *message.File:
 		ok = kind == pieceMedia
 	}
@@ -186,6 +188,10 @@ func (r *restoring) fill(p Piece, to *message.Block, words string) error {
 	case *message.ToolCall:
 		if p.Kind == pieceCall {
 			return r.call(p, b)
+		}
+	case *message.Vendor:
+		if p.Kind == pieceVendor {
+			return nil
 		}
 	case *message.ToolResult:
 		if p.Kind == pieceResult {
