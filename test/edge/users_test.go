@@ -154,4 +154,11 @@ func TestWhoCannotBeDeletedStays(t *testing.T) {
 	if status, b := n.HTTP("DELETE", "/api/v1/users/bob", nil, ada...); status != http.StatusNoContent {
 		t.Errorf("%d %s", status, b)
 	}
+	n.Must("users", "set", "local", "--role", "member")
+	if r := n.Run("users", "delete", "--yes", "ada"); r.Code == 0 || !strings.Contains(r.Err, "last_admin") {
+		t.Errorf("the last admin: %+v", r)
+	}
+	if status, b := n.HTTP("GET", "/api/v1/users", nil, ada...); status != http.StatusOK {
+		t.Errorf("who stays is shut out: %d %s", status, b)
+	}
 }
