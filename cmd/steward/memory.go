@@ -17,7 +17,7 @@ func heedMemory(getenv func(string) string, root string) {
 		return
 	}
 	if most := groupMemory(root); most < math.MaxInt64 {
-		debug.SetMemoryLimit(most / 4 * 3) // the rest is for what the collector does not see
+		debug.SetMemoryLimit(most / 8 * 5) // the rest is for what the collector does not see: the program, SQLite
 	}
 }
 

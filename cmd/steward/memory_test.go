@@ -42,7 +42,7 @@ func TestGroupMemory(t *testing.T) {
 			t.Errorf("GOMEMLIMIT does not count: %d", got)
 		}
 		heedMemory(func(string) string { return "" }, root)
-		if got := debug.SetMemoryLimit(before); got != 384<<20 {
+		if got := debug.SetMemoryLimit(before); got != 320<<20 {
 			t.Errorf("the limit is %d", got)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // times its size until it is stored and told.
 const (
 	largeReply   = 1 << 20 // bytes
-	largeReplies = 3
+	largeReplies = 2
 	calmAfter    = 30 * time.Second // without one, memory goes back to the machine
 )
 

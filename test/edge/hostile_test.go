@@ -57,7 +57,7 @@ func TestHostileReplies(t *testing.T) {
 	if prefix := confined(t); prefix != nil {
 		n.ServeUnder(prefix)
 	} else { // as somebody would run it there
-		n.Env = append(n.Env, "GOMEMLIMIT=384MiB")
+		n.Env = append(n.Env, "GOMEMLIMIT=320MiB")
 		n.Serve()
 	}
 	for range 5 {
@@ -358,7 +358,7 @@ func (c *crowd) follow(ctx context.Context, ws *websocket.Conn, message map[stri
 			}
 		case f.Approval != nil && f.Status == "awaiting_approval" && !asked[f.Approval.Hash]:
 			asked[f.Approval.Hash] = true
-			err = send(map[string]any{"type": []string{"approve", "deny"}[r.IntN(2)], "approval_id": f.Approval.ID, "hash": f.Approval.Hash})
+			err = send(map[string]any{"id": "word", "type": []string{"approve", "deny"}[r.IntN(2)], "approval_id": f.Approval.ID, "hash": f.Approval.Hash})
 		case f.Type == "complete":
 			return conv, f.Stop, nil
 		case f.Type == "error" && f.Re == "":
