@@ -129,3 +129,35 @@ func TestAnEventWithAMillionPartsIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// A model that is silent when it is to write a summary holds up no turn: the
+// summary has a part of the turn's time, and a digest stands in for it.
+func TestASummaryThatDoesNotComeHoldsUpNoTurn(t *testing.T) {
+	t.Parallel()
+	var silent atomic.Int64
+	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
+		if strings.HasPrefix(in.Messages[0].Text(), "You keep the notes") {
+			return edge.Reply{Raw: func(_ http.ResponseWriter, r *http.Request) {
+				silent.Add(1)
+				<-r.Context().Done()
+			}}
+		}
+		return edge.Reply{Text: "noted"}
+	})})
+	n.Write("models: {default: {use: [openai/gpt-test]}, fast: {use: [openai/gpt-test]}}\nwindows: {openai/gpt-test: 8192}\nlimits: {time: 6s}\n", ".config", "steward", "steward.yaml")
+	n.Serve()
+	ws, conv := n.Dial(), ""
+	for i := 0; i < 40 && silent.Load() == 0; i++ {
+		m := map[string]any{"content": strings.Repeat(fmt.Sprintf("It is number %d. ", i), 150)}
+		if conv != "" {
+			m["conversation_id"] = conv
+		}
+		a := ws.Turn(m, nil)
+		if conv = a.Conversation; a.Code != "" || a.Text != "noted" && a.Stop != "bound" { // bound: the machine is very slow
+			t.Fatalf("%q %q", a.Code, a.Text)
+		}
+	}
+	if silent.Load() != 1 {
+		t.Errorf("a summary was asked for %d times", silent.Load())
+	}
+}
