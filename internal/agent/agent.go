@@ -58,7 +58,7 @@ type Journal interface {
 // Fitter keeps what a model is shown within its window.
 type Fitter interface {
 	// Over reports, cheaply, whether it does not fit.
-	Over() bool
+	Over(ctx context.Context) bool
 	// Fit fits it, between commits. With refused the model has said itself
 	// that it was too long. It reports whether it is less now.
 	Fit(ctx context.Context, refused bool) (bool, error)

@@ -190,26 +190,31 @@ func (l *loop) askPatiently(ctx context.Context) (*message.Message, error) {
 }
 
 // askFitted asks the model with what fits into its window; where the model
-// says that it was too long all the same, once more with less.
+// says that it was too long all the same, again with less.
 func (l *loop) askFitted(ctx context.Context) (*message.Message, error) {
-	if l.Fitter != nil && l.Fitter.Over() {
+	if l.Fitter != nil && l.Fitter.Over(ctx) {
 		if _, err := l.fit(ctx, false); err != nil {
 			return nil, err
 		}
 	}
-	m, err := l.ask(ctx)
-	if l.Fitter == nil || m != nil || !fault.HasCode(err, "context_too_long") {
-		return m, err
+	for refits := 0; ; refits++ {
+		m, err := l.ask(ctx)
+		if l.Fitter == nil || m != nil || !fault.HasCode(err, "context_too_long") || refits == mostRefits {
+			return m, err
+		}
+		less, fitErr := l.fit(ctx, true)
+		if fitErr != nil {
+			return nil, fitErr
+		}
+		if !less {
+			return nil, err
+		}
 	}
-	less, fitErr := l.fit(ctx, true)
-	if fitErr != nil {
-		return nil, fitErr
-	}
-	if !less {
-		return nil, err
-	}
-	return l.ask(ctx)
 }
+
+// mostRefits is how often a model is shown less because it said that it was
+// too much.
+const mostRefits = 4
 
 // fit has the model be shown less.
 func (l *loop) fit(ctx context.Context, refused bool) (bool, error) {

@@ -10,14 +10,14 @@ import (
 )
 
 // adapted is a model together with what was learned about it: one that has
-// no tools is asked without them, and the user is told. It also sees to it
+// no tools is asked without them, and the user is told, unless another model
+// can be asked. What it says of its window is remembered. It also sees to it
 // that a reply says who answered.
 type adapted struct {
 	name    string
 	next    Model
 	noTools atomic.Bool
-
-	learning *learning
+	models  *Models
 }
 
 // Stream implements Model.
@@ -27,7 +27,7 @@ func (m *adapted) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error
 		named := func(ev Event, err error) bool {
 			if ev.Kind == Done && ev.Reply != nil {
 				ev.Reply.Usage = plausible(ev.Reply.Usage)
-				m.learning.see(m.name, asked, ev.Reply.Usage)
+				m.models.learning.see(m.name, asked, ev.Reply.Usage)
 				if ev.Reply.Model == "" {
 					reply := *ev.Reply
 					reply.Model = m.name
@@ -38,16 +38,23 @@ func (m *adapted) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error
 		}
 		// A caller that insists on a tool is not helped by an answer without.
 		optional := len(r.Tools.Specs()) > 0 && (r.ToolChoice == "" || r.ToolChoice == "auto" || r.ToolChoice == "none")
+		if optional && r.passing && m.noTools.Load() {
+			yield(Event{}, fault.New(fault.Unsupported, "tools_unsupported", "%s cannot use tools", m.name))
+			return
+		}
 		if !optional || !m.noTools.Load() {
-			o := forward(ctx, m.next, r, named)
+			o := m.forward(ctx, r, named)
 			if o.gone {
 				return
 			}
-			if !optional || !fault.HasCode(o.err, "tools_unsupported") {
+			lacks := optional && fault.HasCode(o.err, "tools_unsupported")
+			if lacks {
+				m.noTools.Store(true)
+			}
+			if !lacks || r.passing {
 				yield(Event{}, o.err)
 				return
 			}
-			m.noTools.Store(true)
 			if o.shown && !yield(Event{Kind: Reset}, nil) {
 				return
 			}
@@ -58,7 +65,7 @@ func (m *adapted) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error
 		if !yield(Event{Kind: Notice, Text: m.name + " cannot use tools; it answers without them."}, nil) {
 			return
 		}
-		if o := forward(ctx, m.next, &bare, named); !o.gone {
+		if o := m.forward(ctx, &bare, named); !o.gone {
 			yield(Event{}, o.err)
 		}
 	}
@@ -72,3 +79,15 @@ func plausible(u message.Usage) message.Usage {
 	}
 	return u
 }
+
+// forward forwards the model's stream, and learns from a refusal.
+func (m *adapted) forward(ctx context.Context, r *Request, yield func(Event, error) bool) outcome {
+	o := forward(ctx, m.next, r, yield)
+	if tooLong(o.err) {
+		m.models.tooLong(m.name, r, o.err)
+	}
+	return o
+}
+
+// tooLong reports whether a model refused a request for its length.
+func tooLong(err error) bool { return err != nil && fault.HasCode(err, "context_too_long") }

@@ -153,7 +153,7 @@ type hold struct {
 	at       time.Time
 	meter    *Meter
 	price    Price
-	input    int64 // estimated tokens
+	input    int64 // tokens, as well as they can be counted
 	reserved Spend
 	settled  bool
 	notice   string
@@ -169,21 +169,34 @@ type limit struct {
 
 // admit sets aside what the call may use and returns the request with its
 // output bounded to what is left; or it refuses the call (budget_exhausted,
-// price_unknown, or the ledger's error).
+// price_unknown, or the ledger's error). What the estimate refuses is counted
+// exactly, where the model's vocabulary is to be had.
 func (m *metered) admit(ctx context.Context, r *Request) (*Request, *hold, error) {
-	g := m.gate
-	h := &hold{gate: g, user: r.User, at: time.Now(), meter: r.Meter, price: m.price}
+	h := &hold{gate: m.gate, user: r.User, at: time.Now(), meter: r.Meter, price: m.price}
 	if h.meter == nil {
-		h.meter = NewMeter(g.perRequest)
+		h.meter = NewMeter(m.gate.perRequest)
 	}
-	if g.perDay != (Budget{}) || h.meter.bounded() {
-		h.input = EstimateRequest(r)
+	if m.gate.perDay != (Budget{}) || h.meter.bounded() {
+		h.input = m.models.count(m.name, r)
 	}
+	bounded, err := m.setAside(ctx, r, h)
+	if fault.HasCode(err, "budget_exhausted") {
+		if n, ok := m.models.countExactly(m.name, r); ok && n < h.input {
+			h.input = n
+			bounded, err = m.setAside(ctx, r, h)
+		}
+	}
+	return bounded, h, err
+}
+
+// setAside sets aside what a call with the hold's input may use.
+func (m *metered) setAside(ctx context.Context, r *Request, h *hold) (*Request, error) {
+	g := m.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	day, ends, err := g.ledger.Spent(ctx, r.User, h.at)
 	if err != nil {
-		return nil, nil, fmt.Errorf("what was spent today cannot be told, so no model is called: %w", err)
+		return nil, fmt.Errorf("what was spent today cannot be told, so no model is called: %w", err)
 	}
 	var room [4]*Meter // on the stack, for all but the deepest
 	meters := h.meter.lock(room[:0])
@@ -204,26 +217,26 @@ func (m *metered) admit(ctx context.Context, r *Request) (*Request, *hold, error
 			continue
 		}
 		if l.budget.MaxCost > 0 && !m.priced {
-			return nil, nil, unpriced(m.name, l)
+			return nil, unpriced(m.name, l)
 		}
 		n := l.output(h.input, m.price)
 		if n < leastOutput && n < int64(wanted(r)) {
-			return nil, nil, exhausted(m.name, l, h.input, m.price)
+			return nil, exhausted(m.name, l, h.input, m.price)
 		}
 		output = min(output, n)
 	}
 	if output == math.MaxInt64 { // nothing is bounded
-		return r, h, nil
+		return r, nil
 	}
 	r = h.bound(r, output)
 	h.reserved = Spend{h.input + int64(wanted(r)), m.price.most(h.input, int64(wanted(r)))}
 	if err := g.ledger.Add(ctx, h.user, h.at, h.reserved); err != nil {
-		return nil, nil, fmt.Errorf("what a model call may cost cannot be set aside, so it is not made: %w", err)
+		return nil, fmt.Errorf("what a model call may cost cannot be set aside, so it is not made: %w", err)
 	}
 	for _, m := range meters {
 		m.spent = m.spent.Add(h.reserved)
 	}
-	return r, h, nil
+	return r, nil
 }
 
 // wanted returns the output tokens to be reckoned with.
@@ -270,7 +283,8 @@ func (l limit) output(input int64, p Price) int64 {
 func exhausted(name string, l limit, input int64, p Price) error {
 	cost := p.most(input, 0)
 	e := fault.New(fault.Exhausted, "budget_exhausted",
-		"the budget of the %s is used up: %s, and a call of %s takes %d tokens for its input alone (%.4f USD)", l.what, l.used(), name, input, cost).
+		"the budget of the %s does not cover this call of %s: its input is about %d tokens (%.4f USD), its output %d at least, and %s", l.what, name, input, cost, leastOutput, l.used()).
+		Detail("estimated_tokens", input).Detail("estimated_usd", cost).
 		Detail("budget", l.what).Detail("spent_tokens", l.spent.Tokens).Detail("max_tokens", l.budget.MaxTokens).
 		Detail("spent_usd", l.spent.Cost).Detail("max_usd", l.budget.MaxCost)
 	if l.resets.IsZero() {
@@ -291,7 +305,7 @@ func (l limit) used() string {
 		}
 		s += fmt.Sprintf("%.4f of %.4f USD", l.spent.Cost, l.budget.MaxCost)
 	}
-	return s + " are spent"
+	return s + " are spent or set aside"
 }
 
 func unpriced(name string, l limit) error {
@@ -319,6 +333,7 @@ type metered struct {
 	name   string
 	next   Model
 	gate   *gate
+	models *Models // counts
 	price  Price
 	priced bool
 }
@@ -331,7 +346,7 @@ func (m *metered) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error
 			yield(Event{}, err)
 			return
 		}
-		t := tally{hold: h, request: r}
+		t := tally{model: m, hold: h, request: r}
 		defer func() { h.settle(ctx, t.spend()) }()
 		if h.notice != "" && !yield(Event{Kind: Notice, Text: h.notice}, nil) {
 			return
@@ -353,6 +368,7 @@ func (m *metered) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error
 // tally reckons what a call has used: what the provider reports, or an
 // estimate where a stream ended before it said.
 type tally struct {
+	model   *metered
 	hold    *hold
 	request *Request
 	output  int64 // estimated tokens that have come
@@ -380,7 +396,7 @@ func (t *tally) spend() Spend {
 	}
 	input, output := t.hold.input, t.output
 	if input == 0 {
-		input = EstimateRequest(t.request)
+		input = t.model.models.count(t.model.name, t.request)
 	}
 	if t.reply != nil {
 		output = max(output, tokens.Blocks(t.reply.Blocks))

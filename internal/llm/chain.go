@@ -18,6 +18,7 @@ type link struct {
 
 // chain asks its models in turn until one answers.
 type chain struct {
+	models   *Models
 	links    []link
 	sampling Sampling
 	plain    bool // sampling sets nothing
@@ -25,43 +26,77 @@ type chain struct {
 }
 
 // newChain returns the chain of the links, which are not none.
-func newChain(links []link, s Sampling, log *slog.Logger) Model {
+func (m *Models) newChain(links []link, s Sampling) Model {
 	plain := s.Zero()
 	if plain && len(links) == 1 {
 		return links[0].model
 	}
-	return &chain{links, s, plain, log}
+	return &chain{m, links, s, plain, m.cfg.Log}
 }
 
 // Stream implements Model.
 func (c *chain) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
+		asked := *r
 		if !c.plain {
-			merged := *r
-			merged.Sampling = r.Sampling.Over(c.sampling)
-			r = &merged
+			asked.Sampling = r.Sampling.Over(c.sampling)
 		}
-		var failed []error
-		for i, l := range c.links {
-			o := forward(ctx, l.model, r, yield)
+		asked.passing = r.passing || len(c.links) > 1
+		var failed []failure
+		var again []int // models that were passed over and could answer after all
+		for at := 0; ; {
+			o := forward(ctx, c.links[at].model, &asked, yield)
 			if o.gone || o.err == nil {
 				return
 			}
-			failed = append(failed, o.err)
-			if i == len(c.links)-1 || ctx.Err() != nil || !nextHelps(o.err) {
-				yield(Event{}, c.verdict(failed))
+			failed = append(failed, failure{c.links[at].name, o.err})
+			next := -1
+			if asked.passing {
+				if passedOver(o.err) {
+					again = append(again, at)
+				}
+				next = c.after(at, o.err)
+			}
+			if next < 0 && len(again) > 0 && !r.passing && !tooLong(o.err) {
+				next, again, asked.passing = again[0], again[1:], false
+			}
+			if next < 0 || ctx.Err() != nil {
+				yield(Event{}, verdict(failed))
 				return
 			}
-			next := c.links[i+1].name
-			c.log.WarnContext(ctx, "the next model of the chain is asked", "model", l.name, "next", next, "err", o.err)
-			if o.shown && !yield(Event{Kind: Reset}, nil) {
+			if !c.pass(ctx, yield, at, next, o) {
 				return
 			}
-			if !yield(Event{Kind: Notice, Text: l.name + " cannot answer (" + fault.Of(o.err).Message + "); " + next + " is asked instead."}, nil) {
-				return
-			}
+			at = next
 		}
 	}
+}
+
+// after returns which model is asked after one that could not answer, or -1.
+func (c *chain) after(at int, err error) int {
+	for next := at + 1; next < len(c.links); next++ {
+		if nextHelps(err) || tooLong(err) && c.models.larger(c.links[next].name, c.links[at].name) {
+			return next
+		}
+	}
+	return -1
+}
+
+// pass tells that another model is asked. It reports whether anybody listens.
+func (c *chain) pass(ctx context.Context, yield func(Event, error) bool, at, next int, o outcome) bool {
+	from, to := c.links[at].name, c.links[next].name
+	c.log.WarnContext(ctx, "the next model of the chain is asked", "model", from, "next", to, "err", o.err)
+	if o.shown && !yield(Event{Kind: Reset}, nil) {
+		return false
+	}
+	return at == next || yield(Event{Kind: Notice, Text: from + " cannot answer (" + fault.Of(o.err).Message + "); " + to + " is asked instead."}, nil)
+}
+
+// passedOver reports whether a model could answer after all, were there no
+// other: without tools, or after a pause.
+func passedOver(err error) bool {
+	f := fault.Of(err)
+	return f.Code == "tools_unsupported" || f.Code == "rate_limited" && f.Retry == fault.RetryAfter && f.After <= longAfter
 }
 
 // nextHelps reports whether another model may do what this one could not.
@@ -73,7 +108,10 @@ func nextHelps(err error) bool {
 	case fault.Denied:
 		return f.Code == notAllowed
 	case fault.Unsupported:
-		return f.Code == "tools_unsupported" || f.Code == "images_unsupported" || f.Code == "schema_unsupported"
+		switch f.Code {
+		case "tools_unsupported", "images_unsupported", "schema_unsupported", "effort_unsupported":
+			return true
+		}
 	}
 	return false
 }
@@ -90,23 +128,31 @@ func Absent(err error) bool {
 	return false
 }
 
+// failure is why a model of the chain did not answer.
+type failure struct {
+	name string
+	err  error
+}
+
 // verdict is the error of a chain in which nobody answered: of the kind and
 // code of the first model's error, or of the one that ended the search.
-func (c *chain) verdict(failed []error) error {
-	last := failed[len(failed)-1]
+func verdict(failed []failure) error {
+	last := failed[len(failed)-1].err
 	if len(failed) == 1 || !nextHelps(last) {
 		return last
 	}
-	f := fault.Of(failed[0])
+	f := fault.Of(failed[0].err)
 	var b strings.Builder
-	for i, err := range failed {
+	causes := make([]error, len(failed))
+	for i, x := range failed {
 		if i > 0 {
 			b.WriteString("; ")
 		}
-		b.WriteString(c.links[i].name + ": " + fault.Of(err).Message)
+		b.WriteString(x.name + ": " + fault.Of(x.err).Message)
+		causes[i] = x.err
 	}
 	out := fault.New(f.Kind, f.Code, "no model of the chain could answer: %s", b.String()).Retrying(f.Retry, f.After)
-	out.Remedy, out.Details, out.Cause = f.Remedy, f.Details, quiet{errors.Join(failed...)}
+	out.Remedy, out.Details, out.Cause = f.Remedy, f.Details, quiet{errors.Join(causes...)}
 	return out
 }
 

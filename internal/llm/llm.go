@@ -22,9 +22,10 @@ type Model interface {
 	//
 	// Error codes: auth_failed (Unauthentic), rate_limited (RateLimited, with
 	// RetryAfter), overloaded (Unavailable), provider_error (Unavailable, 5xx),
-	// request_refused (Invalid, 4xx), context_too_long (TooLarge),
+	// request_refused (Invalid, 4xx), context_too_long (TooLarge, with the window
+	// in Details if it is told),
 	// model_not_found (NotFound), tools_unsupported, images_unsupported,
-	// schema_unsupported (Unsupported), first_byte_timeout, idle_timeout
+	// schema_unsupported, effort_unsupported (Unsupported), first_byte_timeout, idle_timeout
 	// (Timeout), stream_broken, unreachable (Unavailable), cancelled
 	// (Cancelled), budget_exhausted (Exhausted), price_unknown (Unsupported),
 	// model_not_allowed (Denied).
@@ -46,6 +47,8 @@ type Request struct {
 	Labels  message.Labels // of all that the model is shown
 	Agent   string         // the path of the agent that asks; empty: the node's own
 	Lineage []string       // the agents on whose behalf it asks, the outermost first
+
+	passing bool // another model of the chain is asked if this one cannot answer at once and with all tools
 }
 
 // Effort is how much a model may think before it answers.

@@ -73,9 +73,10 @@ type Models struct {
 	mu      sync.RWMutex
 	direct  map[string]Resolved // by "provider/model"; bounded, see maxDirect
 	listed  []string            // names that List found last, for near names
-	windows map[string]int      // by "provider/model"; bounded
+	windows map[string]window   // by "provider/model"; bounded
 
 	learning learning
+	pauses   pauses
 }
 
 const maxDirect = 1024 // names come from outside: the memory of them is bounded
@@ -154,7 +155,7 @@ func (m *Models) resolveAlias(name string, a Alias) (Resolved, error) {
 	}
 	return Resolved{
 		Name: name, Models: slices.Clone(a.Models), Sampling: a.Sampling,
-		Model: newChain(links, a.Sampling, m.cfg.Log),
+		Model: m.newChain(links, a.Sampling),
 	}, nil
 }
 
@@ -175,10 +176,10 @@ func (m *Models) linkTo(p Provider, model, full string) link {
 	if m.cfg.Hide != nil {
 		inner = &discreet{inner, m.cfg.Hide}
 	}
-	inner = &adapted{name: full, next: inner, learning: &m.learning}
+	inner = &adapted{name: full, next: inner, models: m}
 	price, priced := priceOf(m.prices, full)
-	inner = &metered{name: full, next: inner, gate: m.gate, price: price, priced: priced}
-	inner = &retrying{name: full, next: inner, policy: m.cfg.Retry, log: m.cfg.Log}
+	inner = &metered{name: full, next: inner, gate: m.gate, models: m, price: price, priced: priced}
+	inner = &retrying{name: full, next: inner, policy: m.cfg.Retry, pauses: &m.pauses, log: m.cfg.Log}
 	if m.cfg.Allow != nil {
 		inner = &admitted{name: full, next: inner, allow: m.cfg.Allow}
 	}
@@ -208,7 +209,7 @@ func (m *Models) Resolve(name string) (Resolved, error) {
 		return Resolved{}, err
 	}
 	provider, model, _ := strings.Cut(name, "/")
-	r = Resolved{Name: name, Models: []string{name}, Model: newChain([]link{m.link(provider, model)}, Sampling{}, m.cfg.Log)}
+	r = Resolved{Name: name, Models: []string{name}, Model: m.newChain([]link{m.link(provider, model)}, Sampling{})}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if again, ok := m.direct[name]; ok {
@@ -236,7 +237,7 @@ func (m *Models) Beside(p Provider, model, next string) (Resolved, error) {
 		r.Models = append(r.Models, other.Models...)
 		links = append(links, link{name: next, model: other.Model})
 	}
-	r.Model = newChain(links, Sampling{}, m.cfg.Log)
+	r.Model = m.newChain(links, Sampling{})
 	return r, nil
 }
 
@@ -255,7 +256,7 @@ func (m *Models) Pinned(name string, chain []string) Resolved {
 		}
 	}
 	sampling := m.aliases[cmp.Or(name, DefaultAlias)].Sampling
-	return Resolved{Name: name, Models: chain, Sampling: sampling, Model: newChain(links, sampling, m.cfg.Log)}
+	return Resolved{Name: name, Models: chain, Sampling: sampling, Model: m.newChain(links, sampling)}
 }
 
 // Missing reports whether none of a chain's providers is there, so that
@@ -400,9 +401,7 @@ func (m *Models) remember(models []Listed) {
 	defer m.mu.Unlock()
 	m.listed = names
 	for _, l := range models {
-		if l.Window > 0 {
-			m.learnWindow(l.Full(), l.Window)
-		}
+		m.listedWindow(l.Full(), l.Window)
 	}
 }
 

@@ -373,6 +373,26 @@ func TestFallback(t *testing.T) {
 	}
 }
 
+// A model that was passed over because another one could be asked answers
+// after all where that one cannot: without tools, or after its pause.
+func TestWhoWasPassedOverIsAskedAgain(t *testing.T) {
+	limited := step{err: fault.New(fault.RateLimited, "rate_limited", "slow down").Retrying(fault.RetryAfter, 5*time.Second)}
+	for name, first := range map[string]step{"no tools": bad(fault.Unsupported, "tools_unsupported"), "a pause": limited} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := &script{name: "a", steps: []step{first, good("from a")}}
+				b := &script{name: "b", steps: []step{bad(fault.Unauthentic, "auth_failed")}}
+				m := newModels(t, llm.Config{Providers: []llm.Provider{a, b}, Aliases: map[string]llm.Alias{"default": {Models: []string{"a/1", "b/2"}}}})
+				r := ask()
+				r.Tools = tools()
+				if g := read(t, t.Context(), resolve(t, m, ""), r); g.err != nil || g.text != "from a" || len(a.asked) != 2 || len(b.asked) != 1 {
+					t.Errorf("%+v, asked %d and %d times", g, len(a.asked), len(b.asked))
+				}
+			})
+		})
+	}
+}
+
 func TestAProviderThatIsNotThereIsPassedOver(t *testing.T) {
 	b := &script{name: "b", steps: []step{good("hi")}}
 	m := newModels(t, llm.Config{Providers: []llm.Provider{b}, Aliases: map[string]llm.Alias{"default": {Models: []string{"gone/1", "b/2"}}}})

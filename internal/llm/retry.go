@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"steward/internal/fault"
@@ -68,7 +69,56 @@ type retrying struct {
 	name   string
 	next   Model
 	policy RetryPolicy
+	pauses *pauses
 	log    *slog.Logger
+}
+
+// pauses are how long models are not to be asked, as their providers said.
+type pauses struct {
+	mu    sync.Mutex
+	until map[string]time.Time // by "provider/model"; bounded
+}
+
+func (p *pauses) set(full string, after time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.until == nil || len(p.until) >= maxDirect {
+		p.until = map[string]time.Time{}
+	}
+	p.until[full] = time.Now().Add(after)
+}
+
+// left is how long a model is not to be asked.
+func (p *pauses) left(full string) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return max(0, time.Until(p.until[full]))
+}
+
+// limited reports whether a provider has said when its model may be asked again.
+func limited(f *fault.Error) bool {
+	return f.Kind == fault.RateLimited && f.Retry == fault.RetryAfter && f.After > 0
+}
+
+// paused waits for the end of a model's pause, or returns the error of one
+// that is not waited for: it is long, or another model can be asked.
+func (m *retrying) paused(ctx context.Context, r *Request, yield func(Event, error) bool) (o outcome) {
+	left := m.pauses.left(m.name)
+	if left == 0 {
+		return o
+	}
+	f := fault.New(fault.RateLimited, "rate_limited", "%s asked not to be used for another %s", m.name, max(left, time.Second).Round(time.Second)).
+		Retrying(fault.RetryAfter, left)
+	wait := m.policy.wait(1, f)
+	switch {
+	case r.passing || left > m.policy.MaxAfter:
+		o.err = f
+	case wait >= noticeWait && !yield(Event{Kind: Notice, Text: waitNotice(m.name, f, wait)}, nil):
+		o.gone = true
+	case !sleep(ctx, wait):
+		o.err = stopped(ctx, nil)
+	}
+	return o
 }
 
 // noticeWait is from which wait on the user is told.
@@ -77,6 +127,12 @@ const noticeWait = 3 * time.Second
 // Stream implements Model.
 func (m *retrying) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
+		if o := m.paused(ctx, r, yield); o.gone || o.err != nil {
+			if !o.gone {
+				yield(Event{}, o.err)
+			}
+			return
+		}
 		var failing time.Time
 		for failures := 1; ; failures++ {
 			o := forward(ctx, m.next, r, yield)
@@ -92,7 +148,10 @@ func (m *retrying) Stream(ctx context.Context, r *Request) iter.Seq2[Event, erro
 			}
 			f := fault.Of(o.err)
 			wait := m.policy.wait(failures, f)
-			if !passing(f) || failures >= m.policy.Attempts || f.After > m.policy.MaxAfter || time.Since(failing)+wait > m.policy.Total {
+			if limited(f) {
+				m.pauses.set(m.name, f.After)
+			}
+			if !passing(f) || r.passing && limited(f) || failures >= m.policy.Attempts || f.After > m.policy.MaxAfter || time.Since(failing)+wait > m.policy.Total {
 				yield(Event{}, attempted(o.err, failures))
 				return
 			}

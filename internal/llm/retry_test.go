@@ -77,6 +77,24 @@ func TestALongPauseEndsTheCall(t *testing.T) {
 	}
 }
 
+// Without another model to ask, a call waits until a pause is over that an
+// earlier call was told of.
+func TestAPauseHoldsForAllCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limited := step{err: fault.New(fault.RateLimited, "rate_limited", "slow down").Retrying(fault.RetryAfter, 30*time.Second)}
+		p, m := one(t, llm.RetryPolicy{Attempts: 1, Base: time.Second}, limited, good("hi"))
+		if g := read(t, t.Context(), m, ask()); !fault.HasCode(g.err, "rate_limited") {
+			t.Fatalf("%+v", g)
+		}
+		if g := read(t, t.Context(), m, ask()); g.text != "hi" || len(g.notices) != 1 {
+			t.Errorf("%+v", g)
+		}
+		if waited := p.at[1].Sub(p.at[0]); len(p.at) != 2 || waited < 30*time.Second || waited > 31*time.Second {
+			t.Errorf("asked at %v", p.at)
+		}
+	})
+}
+
 func TestRetryTakesBackWhatWasShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		twice := step{events: []llm.Event{{Kind: llm.CallStart, Name: "x"}, {Kind: llm.Reset}}, err: fault.New(fault.Timeout, "idle_timeout", "silence")}

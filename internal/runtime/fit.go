@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 
 	"steward/internal/conversation"
@@ -43,11 +44,14 @@ func (n *Node) fitter(c *chat, s *conversation.Session, kit *agentKit, lineage, 
 }
 
 // window is how many tokens a request may take, the answer aside; 0 where
-// nobody knows.
+// there is no bound.
 func (f *fitter) window() int64 {
+	models := f.node.opt.Models
 	w := int64(f.session.Window())
 	if w == 0 {
-		w = int64(f.node.opt.Models.Window(f.models))
+		w = int64(models.Window(f.models))
+	} else if refused := int64(models.Refused(f.models)); refused > 0 {
+		w = min(w, refused)
 	}
 	reserve := f.reserve
 	if reserve == 0 || reserve > w/answerShare {
@@ -58,23 +62,27 @@ func (f *fitter) window() int64 {
 
 // fixed is how many tokens go for what is not messages.
 func (f *fitter) fixed() int64 {
-	return llm.EstimateRequest(&llm.Request{System: f.system, Tools: f.tools, Transcript: llm.NewTranscript()})
+	c := f.counter()
+	return c.Text(f.system) + c.Tools(f.tools.Specs()...) + c.Overhead()
 }
 
-// room is how many tokens the messages may take; 0 where nobody knows.
+// room is how many tokens the messages may take.
 func (f *fitter) room() int64 {
-	w := f.window()
-	if w == 0 {
-		return 0
+	if w := f.window(); w > 0 {
+		return max(w-f.fixed(), minRoom)
 	}
-	return max(w-f.fixed(), minRoom)
+	return math.MaxInt64
 }
 
-// minRoom is what messages get at least, whatever the tools take.
+// minRoom is what messages are fitted into at least: that the tools take all
+// may be the fault of an estimate.
 const minRoom = 512
 
 // Over implements agent.Fitter.
-func (f *fitter) Over() bool {
+func (f *fitter) Over(ctx context.Context) bool {
+	if f.session.Window() == 0 {
+		f.node.opt.Models.Discover(ctx, f.models)
+	}
 	t, w := f.session.Transcript(), f.window()
 	now := t.Tokens()
 	// A token has a byte at least, and the estimate is on the safe side.
@@ -82,7 +90,7 @@ func (f *fitter) Over() bool {
 		return false
 	}
 	room := f.room()
-	return now > room && f.count(t) > room
+	return now > room && f.count(t) > room || f.least(f.fixed()) >= w
 }
 
 // count counts a transcript's tokens as well as can be.
@@ -101,16 +109,32 @@ const mostExact = 500_000
 // counter counts for the model that answers first.
 func (f *fitter) counter() tokens.Counter { return f.node.opt.Models.Counter(f.models[0]) }
 
-// Fit implements agent.Fitter.
+// least is how many tokens it is at least that were counted to n: an estimate
+// may be twice what a server counts.
+func (f *fitter) least(n int64) int64 {
+	switch f.counter().Kind() {
+	case tokens.KindEstimated:
+		return n / 2
+	case tokens.KindCalibrated:
+		return n * 4 / 5
+	}
+	return n
+}
+
+// Fit implements agent.Fitter. What certainly does not fit is refused.
 func (f *fitter) Fit(ctx context.Context, refused bool) (bool, error) {
 	t := f.session.Transcript()
-	now, room := f.count(t), f.room()
+	now, room, w := f.count(t), f.room(), f.window()
+	fixed := f.least(f.fixed())
+	if w > 0 && fixed >= w {
+		return false, f.tooLarge("the system prompt and the tools take", fixed, w).
+			With("choose a model with a larger window, give the agent fewer tools, or correct the window in the setting windows")
+	}
 	if refused { // whatever is known of the window is wrong
-		f.node.opt.Models.TooLong(f.models, f.fixed()+now)
-		less := now * 3 / 4
-		if room == 0 || less < room {
-			room = less
+		if err := f.node.keepCalibration(ctx); err != nil {
+			f.node.log.Warn("what a model said of its window is not kept", "error", err)
 		}
+		room = min(room, now*3/4)
 	}
 	_, err := f.session.Fit(ctx, f.into(room))
 	f.fittedIn = f.session.Transcript()
@@ -119,8 +143,19 @@ func (f *fitter) Fit(ctx context.Context, refused bool) (bool, error) {
 		return false, err
 	}
 	f.node.revised(f.chat.chatKey)
+	left := f.count(f.fittedIn)
+	if w > 0 && f.least(left) > w-fixed {
+		return false, f.tooLarge("what has to be shown of the conversation takes", f.least(left), w-fixed).
+			With("shorten the last message, choose a model with a larger window, or correct the window in the setting windows")
+	}
 	f.chat.feed.notice("Earlier messages were left out or summarised, so that the conversation fits the model's context window.", false)
-	return f.count(f.fittedIn) < now, nil
+	return left < now, nil
+}
+
+// tooLarge is the error of a request that cannot be made to fit.
+func (f *fitter) tooLarge(what string, takes, room int64) *fault.Error {
+	return fault.New(fault.TooLarge, "context_too_long", "%s at least %d tokens, and the window of %s leaves %d for them beside the answer", what, takes, f.models[0], room).
+		Detail("tokens", takes).Detail("room", room)
 }
 
 // into is the window that messages are fitted into.
@@ -191,9 +226,6 @@ func (s *summarizer) summarize(ctx context.Context, earlier *message.Message, ms
 		notes = earlier.Text()
 	}
 	room := int64(s.node.opt.Models.Window(s.model.Models)) / 2
-	if room == 0 {
-		room = defaultMaterial
-	}
 	if left := beyond(msgs, summaryCalls*(room-2*most)); left > 0 {
 		notes += fmt.Sprintf("\n(%d messages of the time after these notes are left out.)", left)
 		msgs = msgs[left:]
@@ -224,10 +256,6 @@ func beyond(msgs []*message.Message, most int64) int {
 	}
 	return 0
 }
-
-// defaultMaterial is how many tokens of material a model of an unknown window
-// is given at once.
-const defaultMaterial = 6000
 
 // material tells the beginning of a conversation in words; at least one
 // message of it.

@@ -116,7 +116,8 @@ type Node struct {
 	tasks  tasks
 	outer  map[id.ID]*performing // the actions called from outside that are on their way
 
-	calibration []byte // what is stored of how models count; the keeper's
+	calibrating sync.Mutex
+	calibration []byte // what is stored of how models count
 	closed      bool
 
 	life context.Context // ends when the node closes

@@ -194,7 +194,7 @@ func (w *world) tryOpen() (err error) {
 		provider = w.model
 	}
 	models, err := llm.New(llm.Config{Providers: []llm.Provider{provider},
-		Aliases: map[string]llm.Alias{"default": {Models: []string{"test/m"}}}, Retry: llm.RetryPolicy{Attempts: 1}})
+		Aliases: map[string]llm.Alias{"default": {Models: []string{"test/m"}}}, Windows: map[string]int{"test/m": 10_000_000}, Retry: llm.RetryPolicy{Attempts: 1}})
 	if err != nil {
 		return err
 	}

@@ -23,8 +23,21 @@ type Reply struct {
 	Text   string
 	Calls  []Call
 	Finish string // of the protocol; empty: "stop" or "tool_calls"
+	Input  int    // tokens of input that are reported; 0: none
 	// Raw, if not nil, writes the whole answer itself.
 	Raw func(w http.ResponseWriter, r *http.Request)
+}
+
+// Refuse is an answer with an error status and a body. Headers are pairs of a
+// name and a value.
+func Refuse(status int, body string, headers ...string) Reply {
+	return Reply{Raw: func(w http.ResponseWriter, _ *http.Request) {
+		for i := 0; i+1 < len(headers); i += 2 {
+			w.Header().Set(headers[i], headers[i+1])
+		}
+		w.WriteHeader(status)
+		io.WriteString(w, body) //nolint:errcheck // the caller may be gone
+	}}
 }
 
 // Said is a message of the request.
@@ -157,6 +170,9 @@ func answer(t testing.TB, w http.ResponseWriter, r *http.Request, asked Asked, r
 		}
 	}
 	Chunk(w, map[string]any{}, finish)
+	if reply.Input > 0 {
+		fmt.Fprintf(w, `data: {"id":"c","object":"chat.completion.chunk","choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":5,"total_tokens":%d}}`+"\n\n", reply.Input, reply.Input+5)
+	}
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 

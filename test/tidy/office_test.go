@@ -1,6 +1,7 @@
 package tidy_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http/httptest"
@@ -73,9 +74,7 @@ func open(t *testing.T, strategies bool, window int) *office {
 	server := httptest.NewServer(o.model)
 	config := llm.Config{Providers: []llm.Provider{openai.New(openai.Options{Name: "test", BaseURL: server.URL + "/v1", HTTP: server.Client()})},
 		Aliases: map[string]llm.Alias{"default": {Models: []string{"test/bookkeeper"}}}, Retry: llm.RetryPolicy{Attempts: 1}}
-	if window > 0 {
-		config.Windows = map[string]int{"test/bookkeeper": window}
-	}
+	config.Windows = map[string]int{"test/bookkeeper": cmp.Or(window, 10_000_000)} // without one, nothing is to be fitted
 	models, err := llm.New(config)
 	o.must(err)
 	st := storetest.NewModel()

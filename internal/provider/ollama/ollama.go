@@ -96,6 +96,17 @@ func (p *Provider) Models(ctx context.Context) ([]llm.Info, error) {
 	return list, nil
 }
 
+// Show tells of one model what Ollama does; a model whose window its server
+// sets takes at most what it was made for.
+func (p *Provider) Show(ctx context.Context, model string) (llm.Info, error) {
+	f, err := p.show(ctx, model)
+	info := llm.Info{Name: model, Window: p.window(f), Embedder: f.embeds()}
+	if info.Window == 0 && f.context < llm.AssumedWindow {
+		info.Window = f.context
+	}
+	return info, err
+}
+
 // window is the context that a model gets: what was asked for, else what its
 // Modelfile sets, else, for a model that runs elsewhere, all that it has.
 // Otherwise it is the server's setting, which Ollama does not tell.
@@ -290,7 +301,7 @@ func codeOf(status int, m string) string {
 		return wire.CodeNoTools
 	case has("does not support vision"), has("missing data required for image input"):
 		return wire.CodeNoImages
-	case has("context length") && has("exceed"):
+	case has("exceed") && (has("context length") || has("context size")):
 		return wire.CodeContext
 	case has("model") && has("not found"):
 		return wire.CodeNoModel

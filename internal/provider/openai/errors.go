@@ -35,6 +35,7 @@ func explain(status int, body []byte) wire.Refusal {
 type apiError struct {
 	message, typ, param, code string
 	status                    int64 // OpenRouter: a number in code
+	window                    int   // llama.cpp
 }
 
 func (e *apiError) read(d *wire.Decoder) {
@@ -50,6 +51,8 @@ func (e *apiError) read(d *wire.Decoder) {
 			e.typ = d.String()
 		case "param":
 			e.param = d.String()
+		case "n_ctx":
+			e.window = int(d.Int())
 		case "code":
 			if d.IsString() {
 				e.code = d.String()
@@ -62,7 +65,7 @@ func (e *apiError) read(d *wire.Decoder) {
 
 // refusal finds the code. status is 0 in the middle of a stream.
 func (e *apiError) refusal(status int) wire.Refusal {
-	r := wire.Refusal{Message: e.message}
+	r := wire.Refusal{Message: e.message, Window: e.window}
 	if status == 0 {
 		status = int(e.status)
 	}
@@ -77,7 +80,8 @@ func (e *apiError) refusal(status int) wire.Refusal {
 	}
 	switch {
 	case e.code == "context_length_exceeded", e.typ == "exceed_context_size_error", // the second is llama.cpp's
-		status != 429 && has("maximum context length", "context window", "context length", "too many tokens"):
+		status != 429 && has("maximum context length", "context window", "context length", "too many tokens",
+			"context size", "n_ctx", "maximum prompt length", "too large for model with"):
 		r.Code = wire.CodeContext
 	case e.code == "insufficient_quota", e.typ == "insufficient_quota", status == 402:
 		r.Code, r.Final = wire.CodeRate, true
@@ -97,6 +101,8 @@ func (e *apiError) refusal(status int) wire.Refusal {
 		r.Code = wire.CodeNoImages
 	case strings.HasPrefix(e.param, "response_format"), has("response_format", "json_schema"):
 		r.Code = wire.CodeNoSchema
+	case e.param == "reasoning_effort":
+		r.Code = wire.CodeNoEffort
 	case e.typ == "server_error", e.typ == "internal_server_error":
 		r.Code = wire.CodeProvider
 	case e.typ == "overloaded_error", e.typ == "service_unavailable":

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -28,6 +29,7 @@ const (
 	CodeNoTools     = "tools_unsupported"
 	CodeNoImages    = "images_unsupported"
 	CodeNoSchema    = "schema_unsupported"
+	CodeNoEffort    = "effort_unsupported"
 	CodeFirstByte   = "first_byte_timeout"
 	CodeIdle        = "idle_timeout"
 	CodeBroken      = "stream_broken"
@@ -48,6 +50,7 @@ type Refusal struct {
 	After   time.Duration // when to try again, if the body says
 	Remedy  string        // instead of the usual one
 	Final   bool          // trying again does not help, though the code says so
+	Window  int           // of CodeContext: the model's window; zero: what the message says
 }
 
 // Refused is the coded error for an answer that is not 2xx.
@@ -89,7 +92,13 @@ func (c *Client) Told(r Refusal) *fault.Error {
 	if r.Code == "" {
 		r.Code = CodeProvider
 	}
+	if r.Code == CodeRefused && effortWords.MatchString(strings.ToLower(r.Message[:min(len(r.Message), mostWords)])) {
+		r.Code = CodeNoEffort
+	}
 	e := c.Fault(r.Code, r.Message, r.After)
+	if w := cmp.Or(r.Window, Window(r.Message)); r.Code == CodeContext && w > 0 {
+		e = e.Detail("window", w)
+	}
 	if r.Remedy != "" {
 		e = e.With("%s", r.Remedy)
 	}
@@ -143,6 +152,8 @@ func (c *Client) Fault(code, message string, after time.Duration) *fault.Error {
 		return e.Retrying(fault.RetryBackoff, 0)
 	case CodeContext:
 		return e.With("shorten the conversation, or choose a model with a larger context window")
+	case CodeNoEffort:
+		return e.With("take the effort off, or choose a model that takes one")
 	}
 	return e
 }
@@ -159,7 +170,7 @@ func kindOf(code string) fault.Kind {
 		return fault.TooLarge
 	case CodeNoModel:
 		return fault.NotFound
-	case CodeNoTools, CodeNoImages, CodeNoSchema:
+	case CodeNoTools, CodeNoImages, CodeNoSchema, CodeNoEffort:
 		return fault.Unsupported
 	}
 	return fault.Invalid
