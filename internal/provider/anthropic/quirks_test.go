@@ -515,3 +515,19 @@ func TestServerToolsAreBounded(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A member that stands twice in what was found does not end the turn.
+func TestServerToolsThatAreNoSoundJSONAreTold(t *testing.T) {
+	for _, content := range []string{`{"a":1,"a":2}`, `[{"b":[{"a":1,"a":1}]}]`} {
+		s := &says{status: 200, bodies: []string{stream("end_turn",
+			`{"type":"content_block_start","index":0,"content_block":{"type":"web_search_tool_result","tool_use_id":"s","content":`+content+`}}`,
+			`{"type":"content_block_start","index":1,"content_block":{"type":"text","text":"It rains."}}`)}}
+		reply, notices, err := collect(provider(s).Model("claude-opus-4-6"), ask(user(text("Rain?"))))
+		if err != nil || len(notices) != 1 || len(reply.Blocks) != 2 {
+			t.Fatalf("%s: %+v, %q, %v", content, reply, notices, err)
+		}
+		if err := message.Validate(&message.Message{ID: id.New(), Role: message.Assistant, Blocks: reply.Blocks}); err != nil {
+			t.Errorf("%s: %v", content, err)
+		}
+	}
+}

@@ -97,7 +97,7 @@ func (m *model) finish(w *writer) (*llm.Reply, error) {
 	w.Cite(citations(w.grounds)...)
 	reply := &llm.Reply{Model: m.p.name + "/" + m.name, Blocks: w.Blocks(), Usage: w.usage}
 	if w.grounds != nil {
-		reply.Meta = message.Meta{Provider: m.p.name, Fields: append(append([]byte(`{"groundingMetadata":`), w.grounds...), '}')}
+		reply.Meta = w.Sound(message.Meta{Provider: m.p.name, Fields: append(append([]byte(`{"groundingMetadata":`), w.grounds...), '}')})
 	}
 	switch w.finish {
 	case "":

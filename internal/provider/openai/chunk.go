@@ -457,7 +457,7 @@ func (c *chunks) finish() {
 			o.Add([]byte("{}")) // a call without arguments
 		}
 	}
-	c.asm.Done(&llm.Reply{Model: c.name + "/" + c.model.model, Stop: c.stop(), Usage: c.usage, Meta: c.meta()})
+	c.asm.Done(&llm.Reply{Model: c.name + "/" + c.model.model, Stop: c.stop(), Usage: c.usage, Meta: c.asm.Sound(c.meta())})
 }
 
 // stop: some servers say "stop" although there are calls; and "tool_calls"

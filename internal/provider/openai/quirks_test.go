@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"steward/internal/fault"
+	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/provider/openai"
@@ -459,6 +460,17 @@ func TestBatches(t *testing.T) {
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestMembersThatAreNoSoundJSONAreTold(t *testing.T) {
+	s := &says{status: 200, typ: "text/event-stream", body: chunks("stop", `{"content":"It rains."}`, `{"annotations":[{"type":"url_citation","url_citation":{"url":"https://w.test/1","url":"https://w.test/1"}}]}`)}
+	reply, notices, err := collect(provider(s, openai.Compatible).Model("m"), hello())
+	if err != nil || len(notices) != 1 || reply.Meta.Fields != nil {
+		t.Fatalf("%+v, %q, %v", reply, notices, err)
+	}
+	if err := message.Validate(&message.Message{ID: id.New(), Role: message.Assistant, Blocks: reply.Blocks}); err != nil || len(reply.Blocks[0].(*message.Text).Citations) != 1 {
+		t.Errorf("%v, %+v", err, reply.Blocks)
+	}
+}
 
 func TestCitationsAreRead(t *testing.T) {
 	for name, c := range map[string]struct{ delta, want string }{

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"steward/internal/fault"
+	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
 )
@@ -213,7 +214,7 @@ func (a *Assembly) Blocks() []message.Block {
 	out := make([]message.Block, 0, len(a.parts))
 	for i, p := range a.parts {
 		p.Announce()
-		common := message.Common{Meta: p.Meta}
+		common := message.Common{Meta: a.Sound(p.Meta)}
 		switch p.kind {
 		case llm.TextDelta:
 			if p.Len() > 0 || i < len(a.parts)-1 || p.Meta.Fields != nil {
@@ -231,4 +232,15 @@ func (a *Assembly) Blocks() []message.Block {
 		out = append(out, img)
 	}
 	return out
+}
+
+// Sound returns metadata as it is, if it can be stored. Of what is no strict
+// JSON, with a member that stands twice, nothing is kept, and that is told.
+func (a *Assembly) Sound(m message.Meta) message.Meta {
+	probe := &message.Text{Common: message.Common{Meta: m}}
+	if len(m.Fields) == 0 || message.Validate(&message.Message{ID: id.ID{15: 1}, Role: message.User, Blocks: []message.Block{probe}}) == nil {
+		return m
+	}
+	a.Notice("What " + m.Provider + " sent beside the answer is no sound JSON and was not kept.")
+	return message.Meta{}
 }
