@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
@@ -16,6 +17,7 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/face/terminal"
 	"steward/internal/identity"
+	"steward/internal/llm"
 	"steward/internal/settings"
 	"steward/internal/store/sqlite"
 )
@@ -53,6 +55,14 @@ func (a *app) withCatalog(ctx context.Context, set *settings.Loaded, st *sqlite.
 		err = l.openPolicies(set, log)
 	}
 	if err == nil {
+		find := sync.OnceValues(func() (*supply, error) { return a.supplyUnder(ctx, set, l.judge, log) })
+		l.resolve = func(name string) (llm.Resolved, error) {
+			found, err := find()
+			if err != nil {
+				return llm.Resolved{}, err
+			}
+			return found.Resolve(name)
+		}
 		err = l.openAgents(ctx, a, set, tools, log)
 	}
 	if err != nil {

@@ -125,6 +125,9 @@ type local struct {
 	found *supply
 	node  *runtime.Node
 	log   *slog.Logger
+
+	resolve func(model string) (llm.Resolved, error)
+
 	grace time.Duration
 
 	beyond   time.Duration // the grace: how long closing may take; zero: 30 s
@@ -198,6 +201,7 @@ func (l *local) wire(ctx context.Context, a *app, set *settings.Loaded, log *slo
 	if err != nil {
 		return err
 	}
+	l.resolve = func(name string) (llm.Resolved, error) { return l.node.Resolve(name) }
 	if err := l.openAgents(ctx, a, set, tools, log); err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/identity"
+	"steward/internal/runtime"
 	"steward/internal/search"
 	"steward/internal/service"
 	"steward/internal/settings"
@@ -56,6 +57,7 @@ func (l *local) openAgents(ctx context.Context, a *app, set *settings.Loaded, to
 		Services:   l.services.environ,
 		Snapshots:  filepath.Join(set.Data, "snapshots"),
 		Hide:       []string{set.Data},
+		Look:       runtime.LookAt(l.resolve),
 		Confined:   sandbox.Available,
 	}
 	if err := sandbox.RemoveLeftovers(); err != nil {

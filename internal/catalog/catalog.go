@@ -132,6 +132,9 @@ type Inspection struct {
 	// Warnings are what a person should look at: hidden characters, words
 	// that speak to a model in a tool's description, names like others.
 	Warnings []string `json:"warnings,omitzero"`
+	// Data says how what the tools yield, and their targets, are proposed: with
+	// an approval all of it holds, but for what its settings say otherwise.
+	Data string `json:"data,omitzero"`
 }
 
 // Item is one thing that is approved: a file, a tool.

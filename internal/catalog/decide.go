@@ -48,6 +48,9 @@ func (c *Catalog) Approve(ctx context.Context, by, path, hash string, set map[st
 	if err := a.set(set); err != nil {
 		return Listing{}, err
 	}
+	if said.proposal != nil {
+		a.accept(said.proposal)
+	}
 	next := c.decision(u, by, Approved, "")
 	next.Hash, next.Approved = hash, a
 	return c.decide(ctx, by, u, next)

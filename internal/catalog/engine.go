@@ -48,6 +48,9 @@ type Options struct {
 	Secrets func(agent, name string) (string, bool)
 	// Services returns what Env.Services is for an agent. May be nil.
 	Services func(agent string) func(ctx context.Context) (env []string, release func(), err error)
+	// Look has a model look at the tools that a person is about to approve; nil:
+	// there is no model.
+	Look Looker
 	// Notify is called when anything that List tells may have changed. It
 	// must return at once. May be nil.
 	Notify func()

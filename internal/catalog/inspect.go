@@ -22,7 +22,8 @@ type announced struct {
 	items    []Item      // of the unit and of the tools
 	hash     string
 	refused  []string
-	warnings []string // of the sources themselves
+	warnings []string  // of the sources themselves
+	proposal *proposal // for their data; nil: nobody has looked yet
 }
 
 // Inspect implements Approver.
@@ -43,16 +44,25 @@ func (c *Catalog) inspect(ctx context.Context, path string, fresh bool) (*unit, 
 		c.mu.Unlock()
 		return nil, Inspection{}, err
 	}
-	said, invalid := u.announced, len(u.faults()) > 0
+	was, invalid := u.announced, len(u.faults()) > 0
+	var proposed *proposal
+	if was != nil {
+		proposed = was.proposal
+	}
 	c.mu.Unlock()
+	said := was
 	if !invalid && (said == nil || fresh) {
 		if said, err = c.announce(ctx, u); err != nil {
 			return nil, Inspection{}, err
 		}
 	}
+	if !invalid && (proposed == nil || was.hash != said.hash) {
+		proposed = c.look(ctx, said.specs)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !invalid {
+		said.proposal = proposed
 		u.announced = said
 		c.heard(u, said)
 	}
@@ -67,6 +77,9 @@ func (c *Catalog) inspection(u *unit) Inspection {
 	if a := u.announced; a != nil {
 		insp.Hash, insp.Items = a.hash, a.items
 		specs, refused, more = a.specs, a.refused, a.warnings
+		if a.proposal != nil && slices.ContainsFunc(a.specs, tool.Spec.Foreign) {
+			insp.Data = a.proposal.how
+		}
 		insp.Tools = nil
 		for _, s := range a.specs {
 			insp.Tools = append(insp.Tools, s.Name)

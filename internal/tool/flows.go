@@ -3,6 +3,7 @@ package tool
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -157,6 +158,7 @@ func parseYields(v any) (labels message.Labels, err error) {
 //
 // A person is shown all of it, and approves it as a whole or changes it.
 func (s *Spec) Flows(d Declared, stays bool) {
+	s.Guessed.Yields, s.Guessed.Targets = d.Yields == nil, d.Targets == nil
 	switch {
 	case d.Yields != nil:
 		s.Yields = *d.Yields
@@ -199,6 +201,15 @@ func public(name string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(list, w) })
 	}
 	return in(publicWords) && !in(privateWords)
+}
+
+// Arguments returns the names of the arguments that the schema tells, sorted.
+func (s Spec) Arguments() []string {
+	var schema struct{ Properties map[string]any }
+	if json.Unmarshal(s.Input, &schema) != nil {
+		return nil // the schema is checked where a tool is offered
+	}
+	return slices.Sorted(maps.Keys(schema.Properties))
 }
 
 // proposedTargets are the arguments whose names or formats say that they lead

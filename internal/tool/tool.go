@@ -98,6 +98,8 @@ type Spec struct {
 	Reach   Reach
 	Targets []string
 	Host    string // where Reach leads, for people: "search.example.com"; empty: not known
+	// Guessed are those that nobody declared: they follow from the name and the schema.
+	Guessed struct{ Yields, Targets bool } `json:"-"`
 
 	For        *Audience     // who may call it; nil: everybody
 	Origin     string        // where it comes from: "mcp:files", "grpc:hash", "process:weather", "agent:email"; empty: built in

@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -117,7 +118,15 @@ func (a Asked) Rounds() int {
 // Script is a double of an OpenAI server that streams chat completions. It
 // checks each request as strictly as the vendor does and answers by reply,
 // which any goroutine may call.
+//
+// Asked to look at tools that are to be approved, it has nothing to say.
 func Script(t testing.TB, reply func(Asked) Reply) http.Handler {
+	return ScriptLooking(t, func(Asked) string { return `{"tools":[]}` }, reply)
+}
+
+// ScriptLooking is Script where look answers for the look at tools that are to
+// be approved.
+func ScriptLooking(t testing.TB, look func(Asked) string, reply func(Asked) Reply) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/models", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"object":"list","data":[{"id":"gpt-test","object":"model","created":1}]}`)
@@ -135,6 +144,10 @@ func Script(t testing.TB, reply func(Asked) Reply) http.Handler {
 		if err := providertest.CheckOpenAI(body); err != nil {
 			t.Errorf("%v: %.2000s", err, body)
 			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		if bytes.Contains(body, []byte(`"name":"look_at_tools"`)) {
+			answer(t, w, r, asked, Reply{Text: look(asked)})
 			return
 		}
 		answer(t, w, r, asked, reply(asked))

@@ -76,7 +76,7 @@ func (d *dossier) head(i catalog.Inspection) {
 		d.b.WriteString(l + "\n")
 	}
 	for _, row := range [][2]string{{"what", firstOf(i.Description)}, {"version", i.Version}, {"reason", i.Reason}, {"where", i.Dir},
-		{"tools", strings.Join(i.Tools, ", ")}, {"hash", i.Hash}} {
+		{"tools", strings.Join(i.Tools, ", ")}, {"data", i.Data}, {"hash", i.Hash}} {
 		if row[1] != "" {
 			d.row(row[0], row[1])
 		}

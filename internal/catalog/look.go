@@ -1,0 +1,108 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"steward/internal/fault"
+	"steward/internal/message"
+	"steward/internal/tool"
+)
+
+// Looked is what a model says of one tool, from its name, schema and
+// description.
+type Looked struct {
+	Name    string   `json:"name"`
+	Private bool     `json:"private"` // what it returns may be private to whom it is fetched for
+	Targets []string `json:"targets"` // arguments that say to whom or where to
+}
+
+// Looker has a model look at tools. by names the model, empty where there is
+// none that could.
+type Looker func(ctx context.Context, specs []tool.Spec) (list []Looked, by string, err error)
+
+// proposal is what is proposed for the data of a unit's tools beyond what
+// follows from names and schemas: it only makes tools stricter, as who
+// describes them may want them laxer.
+type proposal struct {
+	set map[string]ToolSetting
+	how string // in words
+}
+
+// look has a model look at those of the tools which it could make stricter.
+func (c *Catalog) look(ctx context.Context, specs []tool.Spec) *proposal {
+	p := &proposal{set: map[string]ToolSetting{}, how: "from names and schemas"}
+	var open []tool.Spec
+	for _, s := range specs {
+		if s.Foreign() && (s.Guessed.Yields && !s.Yields.Has(message.Private) || s.Guessed.Targets && s.Targets != nil) {
+			open = append(open, s)
+		}
+	}
+	if len(open) == 0 {
+		return p
+	}
+	if c.opt.Look == nil {
+		p.how += " alone: no model could look at it"
+		return p
+	}
+	list, by, err := c.opt.Look(ctx, open)
+	switch {
+	case err != nil:
+		p.how += " alone: the look by a model failed (" + withoutRemedy(fault.Of(err)) + ")"
+	case by == "":
+		p.how += " alone: no model could look at it"
+	default:
+		p.take(open, list, by)
+	}
+	return p
+}
+
+// take adds what a model says, as far as it is stricter.
+func (p *proposal) take(open []tool.Spec, list []Looked, by string) {
+	var told []string
+	for _, s := range open {
+		var set ToolSetting
+		var what []string
+		for _, x := range list {
+			if x.Name != s.Name {
+				continue
+			}
+			if y := (s.Yields | message.Private).Names(); x.Private && s.Guessed.Yields && !s.Yields.Has(message.Private) && set.Yields == nil {
+				set.Yields = &y
+				what = append(what, "yields "+strings.Join(y, ","))
+			}
+			more := slices.DeleteFunc(slices.Clone(x.Targets), func(t string) bool { return slices.Contains(s.Targets, t) || !slices.Contains(s.Arguments(), t) })
+			if len(more) > 0 && s.Guessed.Targets && s.Targets != nil && set.Targets == nil {
+				all := slices.Compact(slices.Sorted(slices.Values(append(more, s.Targets...))))
+				set.Targets = &all
+				what = append(what, "targets "+strings.Join(all, ", "))
+			}
+		}
+		if len(what) > 0 {
+			p.set[s.Name] = set
+			told = append(told, s.Name+" "+strings.Join(what, " and "))
+		}
+	}
+	if p.how += fmt.Sprintf(", and %s looked at it: ", by); len(told) == 0 {
+		p.how += "nothing is stricter"
+	} else {
+		p.how += "stricter are " + strings.Join(told, "; ")
+	}
+	p.how = visible(p.how)
+}
+
+// accept puts what is proposed where a person has said nothing else.
+func (a *approval) accept(p *proposal) {
+	for name, more := range p.set {
+		s := a.Settings[name]
+		if s.Yields == nil {
+			s.Yields = more.Yields
+		}
+		if s.Targets == nil {
+			s.Targets = more.Targets
+		}
+		a.Settings[name] = s
+	}
+}
