@@ -59,7 +59,7 @@ func TestWhatIsDeniedToAnAskedAgentIsTold(t *testing.T) {
 func TestALongTextIsWeighedBeforeItIsSent(t *testing.T) {
 	t.Parallel()
 	n := edge.New(t, edge.Options{Model: edge.Script(t, func(edge.Asked) edge.Reply { return edge.Reply{Text: "read"} })})
-	n.Write("prices: {openai/gpt-test: {input: 2}}\n", ".config", "steward", "steward.yaml")
+	n.Write("prices: {openai/gpt-test: {input: 2}}\nwindows: {openai/gpt-test: 100000, openai/unknown: 100000}\n", ".config", "steward", "steward.yaml")
 	long := strings.Repeat("lorem ipsum ", 10_000)
 	for _, c := range []struct{ text, model, want string }{
 		{long, "openai/gpt-test", "That is 120.0 KB of text, about 30 thousand tokens, some 0.06 USD in each call of the model\n"},
