@@ -53,7 +53,7 @@ func TestHostileReplies(t *testing.T) {
 	n.Env = append(n.Env, "OPENAI_BASE_URL="+base+"/openai/v1", "ANTHROPIC_API_KEY=test-key", "ANTHROPIC_BASE_URL="+base+"/anthropic",
 		"GEMINI_API_KEY=test-key", "GOOGLE_GEMINI_BASE_URL="+base+"/gemini")
 	n.Write("hello", "docs", "hello.txt")
-	n.Write(fmt.Sprintf("models: {default: {use: [openai/gpt-test]}}\nlimits: {time: 10s}\nfolders: [{name: docs, path: %q, write: true}]\n", filepath.Join(n.Dir, "docs")), ".config", "steward", "steward.yaml")
+	n.Write(fmt.Sprintf("models: {default: {use: [openai/gpt-test]}}\nlimits: {time: 5s}\nfolders: [{name: docs, path: %q, write: true}]\n", filepath.Join(n.Dir, "docs")), ".config", "steward", "steward.yaml")
 	if prefix := confined(t); prefix != nil {
 		n.ServeUnder(prefix)
 	} else { // as somebody would run it there
@@ -280,7 +280,7 @@ func (c *crowd) agent(r *rand.Rand, turn int) (string, error) {
 }
 
 func (c *crowd) completion(body map[string]any) (string, error) {
-	ctx, cancel := context.WithTimeout(c.n.T.Context(), 20*time.Second) // a model alone may be silent for longer
+	ctx, cancel := context.WithTimeout(c.n.T.Context(), 10*time.Second) // a model alone may be silent for longer
 	defer cancel()
 	status, b, err := c.do(ctx, "POST", "/v1/chat/completions", body)
 	switch {
