@@ -359,6 +359,8 @@ func (c *crowd) follow(ctx context.Context, ws *websocket.Conn, message map[stri
 		case f.Approval != nil && f.Status == "awaiting_approval" && !asked[f.Approval.Hash]:
 			asked[f.Approval.Hash] = true
 			err = send(map[string]any{"id": "word", "type": []string{"approve", "deny"}[r.IntN(2)], "approval_id": f.Approval.ID, "hash": f.Approval.Hash})
+		case f.Type == "notice" && bytes.Contains(b, []byte(`"waiting":true`)): // for a model that asks for a pause, of a day perhaps
+			err = send(map[string]any{"type": "stop", "conversation_id": conv})
 		case f.Type == "complete":
 			return conv, f.Stop, nil
 		case f.Type == "error" && f.Re == "":
@@ -370,7 +372,8 @@ func (c *crowd) follow(ctx context.Context, ws *websocket.Conn, message map[stri
 	}
 }
 
-// open are the requests that are neither over nor parked.
+// open are the requests that are neither over nor parked. What waits for a
+// model is cancelled, as a person does.
 func (c *crowd) open() []string {
 	var list struct {
 		Requests []struct{ ID, State, Status string }
@@ -380,6 +383,9 @@ func (c *crowd) open() []string {
 	for _, r := range list.Requests {
 		if !slices.Contains([]string{r.State, r.Status}, "parked") {
 			out = append(out, r.ID)
+		}
+		if r.Status == "waiting for its model" {
+			c.n.HTTP("DELETE", "/api/v1/requests/"+r.ID, nil)
 		}
 	}
 	return out
