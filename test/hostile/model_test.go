@@ -1,6 +1,7 @@
 package hostile
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -67,6 +68,10 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := errors.Join(providertest.CheckOpenAI(body), json.Unmarshal(body, &in)); err != nil {
 		m.t.Errorf("%v: %s", err, body)
 		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if bytes.Contains(body, []byte(`"name":"look_at_tools"`)) { // it cannot: what names derive counts
+		http.Error(w, "{}", http.StatusNotImplemented)
 		return
 	}
 	last := len(in.Messages)
