@@ -255,10 +255,7 @@ var bomb = sync.OnceValue(func() string {
 func deeds() []deed {
 	tools := map[string]string{"math__multiply": `{"a":6,"b":7}`, "math__evaluate": `{"expression":"2+3*4"}`, "time__now": `{}`, "files__list": `{}`,
 		"files__write": `{"path":"docs/a.txt","content":"hello","overwrite":true}`, "conversation__search": `{"query":"hostile"}`, "nosuch": `{}`}
-	var names []string
-	for _, n := range []string{"math__multiply", "math__evaluate", "time__now", "files__list", "files__write", "conversation__search", "nosuch"} {
-		names = append(names, n)
-	}
+	names := []string{"math__multiply", "math__evaluate", "time__now", "files__list", "files__write", "conversation__search", "nosuch"}
 	return []deed{
 		{"calls", func(a *reply) {
 			var all []string
