@@ -26,9 +26,13 @@ import (
 )
 
 const (
-	most    = 512 << 20       // bytes that Steward may use
-	soon    = 5 * time.Second // until /readyz answers, on a machine that is busy otherwise
-	returns = 96 << 20        // bytes that it may hold more than before once it is idle again
+	most = 512 << 20       // bytes that Steward may use
+	soon = 5 * time.Second // until /readyz answers, on a machine that is busy otherwise
+
+	// returns is how many bytes more than before it may hold once it is idle
+	// again. Most of them are SQLite's: its allocator (modernc.org/memory) keeps
+	// what is freed for reuse, up to the most that it ever had.
+	returns = 160 << 20
 )
 
 // Models that answer whatever harms, to many clients at a time over the
