@@ -98,11 +98,11 @@ func TestNoCommandLetsTextOfOthersControlTheTerminal(t *testing.T) {
 	}
 	given := strings.Split("agents approve,agents deny,agents new,agents revoke,agents test,approvals approve,approvals deny,audit export,audit head,audit verify,"+
 		"branch copy,branch delete,branch new,branch rename,branch restore,branch switch,chat,completion bash,completion fish,completion powershell,completion zsh,config show,conversations compact,conversations delete,conversations optimize,"+
-		"conversations refresh,conversations rewind,conversations undelete,conversations whole,doctor,events publish,grants edit,grants list,grants revoke,grants show,"+
+		"conversations refresh,conversations rewind,conversations undelete,conversations whole,doctor,events erase,events publish,grants edit,grants list,grants revoke,grants show,"+
 		"groups add,groups join,groups leave,groups remove,import,intents approve,intents cancel,intents deny,intents resolve,intents retry,intents undo,keys create,keys revoke,"+
 		"man,mcp add,mcp list,mcp remove,mcp test,messages archive,messages changes,messages delete,messages insert,messages invalidate,messages pin,messages remove,messages restore,"+
 		"messages rollback,messages trust,messages unpin,models,policy check,policy explain,policy test,policy use,requests cancel,requests list,requests resume,resources delete,resources history,resources parents,"+
-		"resources put,secrets list,secrets remove,secrets set,serve,token,users add,users disable,users enable,users set,version", ",")
+		"resources put,secrets list,secrets remove,secrets set,serve,token,users add,users delete,users disable,users enable,users set,version", ",")
 	groups := map[string]bool{}
 	commands := n.Commands()
 	for _, name := range commands {
