@@ -121,6 +121,9 @@ func TestNoCommandLetsTextOfOthersControlTheTerminal(t *testing.T) {
 				continue
 			}
 			args = []string{"--agent=" + evil, evil, evil}
+			if name == "users delete" {
+				args = append(args, "--yes") // it would ask, and wait
+			}
 			for _, flag := range []string{"--agent", ""} { // an unknown flag and a wrong argument are told as errors
 				if flag == "" {
 					args = args[1:]
