@@ -65,6 +65,10 @@ func (m *modelServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			Role, Content string
 		}
 	}
+	if r.Method != http.MethodPost { // it is asked for the model's window, and does not tell it
+		http.NotFound(w, r)
+		return
+	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // its sender was killed
