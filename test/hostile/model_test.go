@@ -57,7 +57,7 @@ type chatMessage struct {
 
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
-		fmt.Fprint(w, `{"object":"list","data":[{"id":"gpt-test","object":"model","created":1}]}`)
+		fmt.Fprint(w, `{"object":"list","data":[{"id":"gpt-test","object":"model","created":1,"context_length":10000000}]}`)
 		return
 	}
 	var in struct{ Messages []chatMessage }

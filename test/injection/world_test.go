@@ -87,6 +87,7 @@ func newWorld(t testing.TB, judge policy.Judge, first ...string) *world {
 		openai.New(openai.Options{Name: "test", BaseURL: server.URL + "/v1", HTTP: server.Client()}),
 		openai.New(openai.Options{Name: "cloud", BaseURL: cloud.URL + "/v1", HTTP: cloud.Client()})},
 		Aliases: map[string]llm.Alias{"default": {Models: append(first, "test/double")}, "fast": {Models: append(first, "test/double")}},
+		Windows: map[string]int{"test/double": 10_000_000, "cloud/double": 10_000_000},
 		Allow:   runtime.ModelGate(judge, func(model string) bool { return strings.HasPrefix(model, "test/") }),
 		Retry:   llm.RetryPolicy{Attempts: 1}})
 	w.must(err)
