@@ -305,16 +305,19 @@ func skipElement(page []byte) []byte {
 }
 
 // retryAfter reads Retry-After (RFC 9110, 10.2.3: seconds or a date) and
-// OpenAI's retry-after-ms. Zero if there is none; at most a day.
+// OpenAI's retry-after-ms. Zero if there is none, or one of more than a day,
+// which nobody means: the model would be kept from everybody for so long.
 func retryAfter(h http.Header, now time.Time) time.Duration {
-	var d time.Duration
+	var seconds float64
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms >= 0 {
-		ms = min(ms, float64(maxRetryAfter.Milliseconds()))
-		d = time.Duration(ms * float64(time.Millisecond))
+		seconds = ms / 1000
 	} else if s, err := strconv.ParseFloat(h.Get("Retry-After"), 64); err == nil && s >= 0 {
-		d = time.Duration(min(s, maxRetryAfter.Seconds()) * float64(time.Second))
+		seconds = s
 	} else if t, err := http.ParseTime(h.Get("Retry-After")); err == nil {
-		d = t.Sub(now)
+		seconds = t.Sub(now).Seconds()
 	}
-	return max(0, min(d, maxRetryAfter))
+	if !(seconds > 0 && seconds <= maxRetryAfter.Seconds()) {
+		return 0
+	}
+	return time.Duration(seconds * float64(time.Second))
 }
