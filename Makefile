@@ -33,7 +33,7 @@ fuzz:
 
 ## chaos: kill Steward again and again and count what is lost: nothing
 chaos:
-	CHAOS_KILLS=$${CHAOS_KILLS:-200} $(GO) test -count=1 -v -timeout 30m ./test/chaos
+	CHAOS_SEED=$${CHAOS_SEED:-$(SEED)} CHAOS_KILLS=$${CHAOS_KILLS:-200} $(GO) test -count=1 -v -timeout 30m ./test/chaos
 
 ## histories: put conversations through everything at random, for long
 histories:
@@ -41,7 +41,7 @@ histories:
 
 ## hostile: ten minutes of models that answer whatever harms, within 512 MB
 hostile:
-	HOSTILE_TIME=$${HOSTILE_TIME:-10m} $(GO) test -count=1 -v -timeout 60m ./test/edge -run TestHostileReplies
+	HOSTILE_SEED=$${HOSTILE_SEED:-$(SEED)} HOSTILE_TIME=$${HOSTILE_TIME:-10m} $(GO) test -count=1 -v -timeout 60m ./test/edge -run TestHostileReplies
 
 ## test-long: the long forms of all that is random, by one printed SEED; 10 s of each fuzz target
 test-long:

@@ -43,7 +43,7 @@ const (
 // CHAOS_SEED repeats a run's choices, though not its timing.
 func TestKill(t *testing.T) {
 	kills := number(t, "CHAOS_KILLS", 10)
-	seed := uint64(number(t, "CHAOS_SEED", int(time.Now().UnixNano()%1e9)))
+	seed := uint64(number(t, "CHAOS_SEED", 1))
 	t.Logf("CHAOS_SEED=%d, %d kills, %d conversations", seed, kills, conversations)
 	r := rand.New(rand.NewPCG(seed, 0))
 

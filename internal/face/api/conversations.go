@@ -166,16 +166,10 @@ func (f *face) messages(w http.ResponseWriter, r *http.Request, c httpauth.Calle
 	if err != nil {
 		return err
 	}
-	b := []byte(`{"messages":[`)
-	for i := range list {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		if b, err = appendPlaced(b, placeOf(&list[i]), list[i].Message); err != nil {
-			return err
-		}
+	b, err := placed(list, func(m *conversation.Entry) (any, *message.Message) { return placeOf(m), m.Message })
+	if err != nil {
+		return err
 	}
-	b = append(b, ']')
 	if next != "" {
 		if b, err = jsontext.AppendQuote(append(b, `,"next":`...), string(next)); err != nil {
 			return err
@@ -183,6 +177,22 @@ func (f *face) messages(w http.ResponseWriter, r *http.Request, c httpauth.Calle
 	}
 	httpauth.Reply(w, http.StatusOK, append(b, "}\n"...))
 	return nil
+}
+
+// placed begins an answer with messages, each with where it stands.
+func placed[T any](list []T, of func(*T) (place any, m *message.Message)) ([]byte, error) {
+	b := []byte(`{"messages":[`)
+	for i := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		at, m := of(&list[i])
+		var err error
+		if b, err = appendPlaced(b, at, m); err != nil {
+			return nil, err
+		}
+	}
+	return append(b, ']'), nil
 }
 
 // appendPlaced appends a message in its stored form, after members of its own.
@@ -207,20 +217,17 @@ func (f *face) called(w http.ResponseWriter, r *http.Request, c httpauth.Caller)
 	if err != nil {
 		return err
 	}
-	b := []byte(`{"messages":[`)
-	for i := range list {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		at := struct {
-			Conversation id.ID `json:"conversation_id"`
-			place
-		}{list[i].Conversation, placeOf(&list[i].Entry)}
-		if b, err = appendPlaced(b, at, list[i].Message); err != nil {
-			return err
-		}
+	type found struct {
+		Conversation id.ID `json:"conversation_id"`
+		place
 	}
-	httpauth.Reply(w, http.StatusOK, append(b, "]}\n"...))
+	b, err := placed(list, func(m *conversation.Called) (any, *message.Message) {
+		return found{m.Conversation, placeOf(&m.Entry)}, m.Message
+	})
+	if err != nil {
+		return err
+	}
+	httpauth.Reply(w, http.StatusOK, append(b, "}\n"...))
 	return nil
 }
 
