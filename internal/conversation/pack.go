@@ -1,0 +1,67 @@
+package conversation
+
+import (
+	"context"
+
+	"steward/internal/id"
+	"steward/internal/record"
+	"steward/internal/store"
+)
+
+// Pack has the store keep compactly what the model is not shown any more of a
+// conversation's preferred branch, or, of one that nobody uses, all of it.
+// Reading is as before. It returns how many messages it has packed.
+func (e *Engine) Pack(ctx context.Context, sc store.Scope, conv id.ID, all bool) (int, error) {
+	_, b, err := e.current(ctx, sc, conv)
+	if err != nil {
+		return 0, err
+	}
+	done, end := b.PlaceOf(b.Packed.Branch, b.Packed.Pos-1), b.Start() // the last message that is packed
+	n := 0
+	var last record.Point
+	var batch []store.Change
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		_, err := e.store.Commit(ctx, sc, store.Batch{Changes: batch})
+		n += len(batch)
+		batch = batch[:0]
+		return err
+	}
+	for i, s := range b.Spans() {
+		if i < done.Span || !all && i > end.Span {
+			continue
+		}
+		if i == done.Span {
+			s.From = done.Pos + 1
+		}
+		q := store.Query{List: record.BranchURI(conv, s.Branch), From: s.From, NoBody: true, Limit: 1000}
+		for it, err := range store.Items(ctx, e.store, sc, q) {
+			if err != nil {
+				return n, err
+			}
+			if !s.Holds(s.Branch, it.Pos) || !all && i == end.Span && it.Pos >= end.Pos {
+				break
+			}
+			last = record.Point{Branch: s.Branch, Pos: it.Pos + 1}
+			if batch = append(batch, store.Change{Op: store.Pack, URI: it.URI}); len(batch) == 1000 {
+				if err := flush(); err != nil {
+					return n, err
+				}
+			}
+		}
+	}
+	if err := flush(); err != nil || n == 0 {
+		return n, err
+	}
+	return n, e.packed(ctx, sc, conv, b.ID, last)
+}
+
+// packed records how far a branch is packed.
+func (e *Engine) packed(ctx context.Context, sc store.Scope, conv id.ID, branch string, to record.Point) error {
+	return e.rewrite(ctx, sc, conv, branch, func(b *record.Branch) (bool, error) {
+		b.Packed = to
+		return true, there(b)
+	})
+}

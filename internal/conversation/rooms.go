@@ -1,0 +1,239 @@
+package conversation
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/internal/tidy"
+	"steward/internal/tool"
+)
+
+// Refresh shows what has been recorded as obsolete, without waiting for the
+// window to fill. It returns how many messages left the view.
+func (e *Engine) Refresh(ctx context.Context, sc store.Scope, conv id.ID) (int, error) {
+	n := 0
+	err := e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {
+		n = 0
+		was := *b
+		all, err := e.branches(ctx, sc, conv, true)
+		if err != nil {
+			return nil, err
+		}
+		for i := range all { // what was recorded on another branch counts by that one's revisions
+			b.View.Revision = max(b.View.Revision, all[i].View.Revision)
+		}
+		after := *b
+		after.View.Revision++ // as change leaves it
+		_, spans, lowest, err := e.reach(ctx, sc, conv, b)
+		if err != nil {
+			return nil, err
+		}
+		marks, err := e.marks(ctx, sc, conv, lowest, 0)
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range marks {
+			seen := slices.ContainsFunc(spans, func(s record.Span) bool { return s.Holds(k.Branch, k.Pos) })
+			if seen && k.On(&was, true).State == record.Active && k.On(&after, true).State != record.Active {
+				n++
+			}
+		}
+		return nil, nil
+	})
+	return n, err
+}
+
+// Optimization is one recorded change of a message's validity.
+type Optimization struct {
+	record.Change
+	Message id.ID // zero: many, as the reason tells
+	Pos     int64
+}
+
+// Audit returns what was changed in the validity of a conversation's
+// messages, oldest first: all of it, or what an interaction caused, and of
+// that what a tool caused. What was rolled back is part of it.
+func (e *Engine) Audit(ctx context.Context, sc store.Scope, conv, interaction id.ID, toolName string) ([]Optimization, error) {
+	if _, _, err := e.get(ctx, sc, conv); err != nil {
+		return nil, err
+	}
+	marks, err := e.marks(ctx, sc, conv, 0, 0)
+	if err != nil {
+		return nil, err
+	}
+	var out []Optimization
+	if interaction.Zero() && toolName == "" {
+		if out, err = e.rooms(ctx, sc, conv); err != nil {
+			return nil, err
+		}
+	}
+	for _, k := range marks {
+		for _, c := range k.Changes {
+			if (interaction.Zero() || c.Interaction == interaction) && (toolName == "" || c.Tool == toolName) {
+				out = append(out, Optimization{c, k.Message, k.Pos})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Optimization) int {
+		if n := a.At.Compare(b.At); n != 0 {
+			return n
+		}
+		return int(a.Pos - b.Pos)
+	})
+	return out, nil
+}
+
+// rooms are the decisions to make room on the preferred branch.
+func (e *Engine) rooms(ctx context.Context, sc store.Scope, conv id.ID) ([]Optimization, error) {
+	_, b, err := e.current(ctx, sc, conv)
+	var out []Optimization
+	for _, r := range b.View.Room {
+		out = append(out, Optimization{Change: record.Change{State: record.Invalidated, At: r.At, Actor: r.Actor, Strategy: record.StrategySequence,
+			Reason: fmt.Sprintf("%d results of tools other than %s were left out to make room", r.Results, strings.Join(r.Keep, ", ")),
+			Undone: r.Undone, UndoneBy: r.UndoneBy}, Pos: r.Upto})
+	}
+	return out, err
+}
+
+// Rollback takes back what an interaction's calls of a tool (of all tools, if
+// it is empty) made obsolete: what was shown before is shown again, at once,
+// unless what other calls say makes it obsolete, too. It returns how many
+// messages it restored.
+func (e *Engine) Rollback(ctx context.Context, sc store.Scope, conv, interaction id.ID, toolName string) (int, error) {
+	n := 0
+	err := e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {
+		marks, err := e.marks(ctx, sc, conv, 0, 0)
+		if err != nil {
+			return nil, err
+		}
+		now := time.Now().UTC().Truncate(time.Microsecond)
+		rolled, puts := map[int64]*marked{}, map[resource.URI]store.Change{}
+		for pos, k := range marks {
+			for i := range k.Changes {
+				c := &k.Changes[i]
+				if c.Undone.IsZero() && c.Tool != "" && c.Interaction == interaction && (toolName == "" || c.Tool == toolName) {
+					c.Undone, c.UndoneBy, rolled[pos] = now, sc.Actor, k
+				}
+			}
+			if rolled[pos] != nil {
+				puts[record.MarkURI(conv, k.Message)] = k.put(conv)
+			}
+		}
+		if len(puts) == 0 {
+			return nil, errUnchanged
+		}
+		again, err := e.stillStale(ctx, sc, conv, b, rolled)
+		n = len(puts) - len(again)
+		for _, p := range again {
+			puts[p.URI] = p
+		}
+		return slices.Collect(maps.Values(puts)), err
+	})
+	return n, err
+}
+
+// stillStale follows a branch anew and returns the changes of those marks, of
+// results that were rolled back just now, that calls of other interactions or
+// tools make obsolete.
+func (e *Engine) stillStale(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, marks map[int64]*marked) ([]store.Change, error) {
+	c, _, err := e.get(ctx, sc, conv)
+	if err != nil {
+		return nil, err
+	}
+	entries, _, err := e.shown(ctx, sc, conv, b)
+	if err != nil {
+		return nil, err
+	}
+	s := &Session{engine: e, scope: sc, conv: c, branch: *b, marks: marks, actor: sc.Actor}
+	s.tracker = s.track()
+	for _, m := range entries {
+		s.follow(ctx, m)
+	}
+	s.due = slices.DeleteFunc(s.due, func(o stale) bool { return marks[o.Pos] == nil })
+	return s.recorded(time.Now().UTC()), nil
+}
+
+// Optimize prepares a conversation for the tools that are about to be used:
+// results of other tools, which these do not build on, leave the view, and
+// what was recorded as obsolete does too. It is one record in the branch,
+// which Restore takes back. It returns how many results left. Error code:
+// room_full.
+func (e *Engine) Optimize(ctx context.Context, sc store.Scope, conv id.ID, tools []string) (int, error) {
+	c, _, err := e.get(ctx, sc, conv)
+	if err != nil {
+		return 0, err
+	}
+	related := tidy.Related(func(name string) (tool.Tool, bool) { return e.opt.Tools(c.Agent, name) }, tools, e.opt.Names(c.Agent)...)
+	keep := slices.Sorted(maps.Keys(related))
+	n := 0
+	err = e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {
+		n = 0
+		room := record.Room{Keep: keep, At: time.Now().UTC().Truncate(time.Millisecond), Actor: sc.Actor}
+		err := e.eachShown(ctx, sc, conv, b, func(m *Entry) {
+			room.Upto = max(room.Upto, m.Pos)
+			r := m.Result()
+			if r != nil && r.Status == message.OK && !related[r.Name] && !m.Pinned && m.Change.State == record.Active {
+				n++
+			}
+		})
+		if err != nil || n == 0 {
+			return nil, err
+		}
+		room.Results = n
+		list, err := makeRoom(b.View.Room, room)
+		b.View.Room = list
+		return nil, err
+	})
+	return n, err
+}
+
+// makeRoom adds a decision. It stands for earlier ones that keep the same
+// tools; those that were taken back are forgotten where there are many.
+func makeRoom(list []record.Room, add record.Room) ([]record.Room, error) {
+	out := slices.DeleteFunc(slices.Clone(list), func(r record.Room) bool {
+		same := r.Undone.IsZero() && slices.Equal(r.Keep, add.Keep)
+		if same {
+			add.Results += r.Results
+		}
+		return same
+	})
+	if len(out) >= mostRoom {
+		out = slices.DeleteFunc(out, func(r record.Room) bool { return !r.Undone.IsZero() })
+	}
+	if len(out) >= mostRoom {
+		return nil, fault.New(fault.Conflict, "room_full", "room was made in %d ways already", len(out)).
+			With("take them back first: steward conversations optimize --undo")
+	}
+	return append(out, add), nil
+}
+
+// Restore takes back what Optimize left out, on the preferred branch. It
+// returns how many results had left.
+func (e *Engine) Restore(ctx context.Context, sc store.Scope, conv id.ID) (int, error) {
+	n := 0
+	err := e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {
+		n = 0
+		b.View.Room = slices.Clone(b.View.Room)
+		for i := range b.View.Room {
+			if r := &b.View.Room[i]; r.Undone.IsZero() {
+				n += r.Results
+				r.Undone, r.UndoneBy = time.Now().UTC().Truncate(time.Millisecond), sc.Actor
+			}
+		}
+		if n == 0 {
+			return nil, errUnchanged
+		}
+		return nil, nil
+	})
+	return n, err
+}
