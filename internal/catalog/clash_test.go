@@ -137,6 +137,28 @@ func TestANewToolIsOffAndTheOthersGoOn(t *testing.T) {
 	}
 }
 
+// A source that changes once more while it is being compared is compared again.
+func TestAChangeDuringAComparisonIsNotLost(t *testing.T) {
+	w := newWorld(t)
+	w.agent("calc", "mcp: {box: {command: [x]}}\n")
+	add, evil := spec("box.add", "Adds."), spec("box.evil", "Does.")
+	w.edge.offer("box", add)
+	c := w.open()
+	approve(t, c, "calc")
+	changed := w.edge.last("box").env.Changed
+	w.edge.mu.Lock()
+	w.edge.during = func() {
+		w.edge.offer("box", evil)
+		changed()
+	}
+	w.edge.mu.Unlock()
+	changed()
+	until(t, c, "both changes are seen", func() bool {
+		l := listing(t, c, "calc")
+		return slices.Equal(l.Waiting, []string{"box.evil"}) && slices.Equal(l.Gone, []string{"box.add"})
+	})
+}
+
 // Settings of an approval mean tools by name or glob; the most specific counts
 // alone, and one that means no tool is refused.
 func TestSettingsByGlob(t *testing.T) {

@@ -200,14 +200,24 @@ func (c *Catalog) refuse(ctx context.Context, by, path, reason string, s Status)
 // sourceChanged is called by a source whose tools may not be those that were
 // approved. It returns at once.
 func (c *Catalog) sourceChanged(u *unit, s *live) {
-	if s.checking.Swap(true) || c.life.Err() != nil {
-		return
+	if s.changes.Add(1) > 1 || c.life.Err() != nil {
+		return // whoever compares compares once more
 	}
 	c.work.Add(1)
 	go func() {
 		defer c.work.Done()
-		defer s.checking.Store(false)
-		c.recheck(u, s)
+		for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Minute) {
+			seen := s.changes.Load()
+			c.recheck(u, s)
+			if s.changes.CompareAndSwap(seen, 0) {
+				return
+			}
+			select { // a source that changes its mind at each look costs little
+			case <-c.life.Done():
+				return
+			case <-time.After(pause):
+			}
+		}
 	}()
 }
 

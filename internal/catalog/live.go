@@ -16,9 +16,9 @@ import (
 // is called any more.
 type live struct {
 	decl
-	src      tool.Source
-	usage    usage
-	checking atomic.Bool // what it announces is being compared
+	src     tool.Source
+	usage   usage
+	changes atomic.Int64 // told since what it announces was last compared; zero: nobody compares
 }
 
 // liveHook is an open hook.

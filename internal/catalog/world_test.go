@@ -153,6 +153,7 @@ type edge struct {
 	opened  []*source
 	starts  int
 	asked   chan struct{} // a word for each announcement, if anybody listens
+	during  func()        // runs once, when an announcement was made and not yet returned
 	wrap    func(remote) tool.Tool
 }
 
@@ -240,7 +241,14 @@ func (s *source) Announce(context.Context) (tool.Announcement, error) {
 	if err := s.edge.refuses[s.env.Name]; err != nil {
 		return tool.Announcement{}, err
 	}
-	return tool.Announcement{Specs: s.edge.offers[s.env.Name]}, nil
+	said := tool.Announcement{Specs: s.edge.offers[s.env.Name]}
+	if during := s.edge.during; during != nil {
+		s.edge.during = nil
+		s.edge.mu.Unlock()
+		during()
+		s.edge.mu.Lock()
+	}
+	return said, nil
 }
 
 func (s *source) Tool(spec tool.Spec) tool.Tool {
