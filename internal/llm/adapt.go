@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"sync/atomic"
@@ -26,13 +27,11 @@ func (m *adapted) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error
 		asked := r
 		named := func(ev Event, err error) bool {
 			if ev.Kind == Done && ev.Reply != nil {
-				ev.Reply.Usage = plausible(ev.Reply.Usage)
-				m.models.learning.see(m.name, asked, ev.Reply.Usage)
-				if ev.Reply.Model == "" {
-					reply := *ev.Reply
-					reply.Model = m.name
-					ev.Reply = &reply
-				}
+				reply := *ev.Reply // the provider may keep what it told
+				reply.Usage = plausible(reply.Usage)
+				reply.Model = cmp.Or(reply.Model, m.name)
+				ev.Reply = &reply
+				m.models.learning.see(m.name, asked, reply.Usage)
 			}
 			return yield(ev, err)
 		}
