@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -86,7 +85,7 @@ func (x *toolbox) told(c *made) string {
 }
 
 // complete is a text that is a sentence already.
-var complete = regexp.MustCompile(`^\p{Lu}.* .*[.!?]$`)
+var complete = pattern(`^\p{Lu}.* .*[.!?]$`)
 
 func success(what, text string, r *message.ToolResult) string {
 	var v map[string]any
@@ -99,7 +98,7 @@ func success(what, text string, r *message.ToolResult) string {
 		out = "Done: " + what + "."
 	case strings.Contains(text, "\n"):
 		out = what + ":\n\n" + text
-	case complete.MatchString(text):
+	case complete().MatchString(text):
 		out = text
 	}
 	if r.Rest != "" || strings.HasSuffix(text, "…") {

@@ -30,19 +30,19 @@ var sumRules = rules(
 )
 
 var (
-	operators = regexp.MustCompile(`^(?:N|%|[-+*/^()]|mod| )+$`)
-	functions = regexp.MustCompile(`\d[\d.]*(?: % of \d[\d.]*)?|(?:sqrt|cbrt)\(\d[\d.]*\)`)
-	pair      = regexp.MustCompile(`^(\d[\d.]*) ([-+*/^]|mod) (\d[\d.]*)$`)
+	operators = pattern(`^(?:N|%|[-+*/^()]|mod| )+$`)
+	functions = pattern(`\d[\d.]*(?: % of \d[\d.]*)?|(?:sqrt|cbrt)\(\d[\d.]*\)`)
+	pair      = pattern(`^(\d[\d.]*) ([-+*/^]|mod) (\d[\d.]*)$`)
 )
 
 type rule struct {
-	form *regexp.Regexp
+	form func() *regexp.Regexp
 	is   string
 }
 
 func rules(list ...string) (out []rule) {
 	for i := 0; i < len(list); i += 2 {
-		out = append(out, rule{regexp.MustCompile(strings.ReplaceAll(list[i], "N", `\d[\d.]*`)), strings.NewReplacer("$1", "${1}", "$2", "${2}", "$3", "${3}").Replace(list[i+1])})
+		out = append(out, rule{pattern(strings.ReplaceAll(list[i], "N", `\d[\d.]*`)), strings.NewReplacer("$1", "${1}", "$2", "${2}", "$3", "${3}").Replace(list[i+1])})
 	}
 	return out
 }
@@ -58,10 +58,10 @@ func arithmetic(c clause) string {
 	}
 	out := strings.Join(said, " ")
 	for _, r := range sumRules {
-		out = r.form.ReplaceAllString(out, r.is)
+		out = r.form().ReplaceAllString(out, r.is)
 	}
-	shape := functions.ReplaceAllString(out, "N")
-	if !operators.MatchString(shape) || !strings.Contains(shape, "N") || strings.Contains(shape, "N N") || strings.Contains(shape, "%") || !strings.ContainsAny(out, " (") {
+	shape := functions().ReplaceAllString(out, "N")
+	if !operators().MatchString(shape) || !strings.Contains(shape, "N") || strings.Contains(shape, "N N") || strings.Contains(shape, "%") || !strings.ContainsAny(out, " (") {
 		return ""
 	}
 	return out
@@ -70,7 +70,7 @@ func arithmetic(c clause) string {
 // calculator finds the tool for an expression: one that is named after its
 // only operation, or one that takes an expression.
 func (x *toolbox) calculator(expression string) (*entry, map[string]any) {
-	if m := pair.FindStringSubmatch(expression); m != nil {
+	if m := pair().FindStringSubmatch(expression); m != nil {
 		names := map[string][]string{"+": {"add", "plus", "sum"}, "-": {"subtract", "minus"}, "*": {"multiply", "times"}, "/": {"divide"},
 			"mod": {"modulo", "mod"}, "^": {"power", "pow"}}[m[2]]
 		for _, e := range x.entries {

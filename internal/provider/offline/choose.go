@@ -2,7 +2,6 @@ package offline
 
 import (
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +25,7 @@ func light(word string) bool { return strings.Contains(lightWords, " "+word+" ")
 const lightWords = " show tell give see check know make look current currently latest last first new all called named titled saying much many long right like lot happen "
 
 // lists are openings that ask for a list, rather than for anything else.
-var lists = regexp.MustCompile(`^(?:which|what(?: is|'s) (?:in|on)|what \w+ (?:are|do)) `)
+var lists = pattern(`^(?:which|what(?: is|'s) (?:in|on)|what \w+ (?:are|do)) `)
 
 // step is a call that a clause wants, for certain.
 type step struct {
@@ -94,7 +93,7 @@ func (x *toolbox) rank(c clause) []words.Match {
 			terms = append(terms, words.Term{Stem: words.Stem(w), Weight: weight})
 		}
 	}
-	if lists.MatchString(said) {
+	if lists().MatchString(said) {
 		terms = append(terms, words.Term{Stem: "list", Weight: lightness})
 	}
 	return x.index.Rank(terms)

@@ -192,7 +192,7 @@ func (s *speech) wish(text string, c clause) ([]*step, *doubt) {
 		}
 		s.ands++
 		left, right := newClause(text, c.tokens[:i]), newClause(text, c.tokens[i+1:])
-		right.unclear = right.unclear || points.MatchString(lower(right.tokens))
+		right.unclear = right.unclear || points().MatchString(lower(right.tokens))
 		if len(left.tokens) == 0 || !right.orders && !right.question {
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -59,8 +60,14 @@ const (
 	wordPattern   = `[\p{L}\p{M}]*(?:['’-][\p{L}\p{M}\d]+)*\d*`
 )
 
+// pattern compiles a regular expression when it is first used: most commands
+// of Steward never ask the offline model, and need not start later for it.
+func pattern(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
+
 var (
-	patterns = regexp.MustCompile(`^(?:` +
+	patterns = pattern(`^(?:` +
 		`(https?://[^\s<>"“”]+)|` +
 		`([\w.+-]+@[\w-]+(?:\.[\w-]+)+)|` +
 		`(?i:(\d{4}-\d\d-\d\d[T ]\d\d:\d\d|` + datePattern + `(?:,?\sat|,)?\s` + clockPattern + `|` + clockPattern + `(?:\son|,)?\s` + datePattern + `)|` +
@@ -69,8 +76,8 @@ var (
 		`(?i:(` + numberPattern + `))|` +
 		`(\p{Lu}` + wordPattern + `(?:\s(?:(?:de|del|of|am|upon|da|la)\s)?\p{Lu}` + wordPattern + `)*)|` +
 		`([\p{L}\p{M}]` + wordPattern + `)|(\S))`)
-	dates   = regexp.MustCompile(`(?i)` + datePattern)
-	clocks  = regexp.MustCompile(`(?i)` + clockPattern)
+	dates   = pattern(`(?i)` + datePattern)
+	clocks  = pattern(`(?i)` + clockPattern)
 	closers = map[rune]string{'"': `"`, '“': "”", '„': "“", '«': "»", '`': "`", '\'': "'", '‘': "’"}
 )
 
@@ -84,7 +91,7 @@ func scan(ctx context.Context, text string, now time.Time) (out []token) {
 		t, ok := quotation(text, at)
 		if !ok {
 			rest := text[at:min(len(text), at+maxRun)]
-			m := patterns.FindStringSubmatchIndex(rest)
+			m := patterns().FindStringSubmatchIndex(rest)
 			if m == nil { // a space
 				at++
 				continue
@@ -111,7 +118,7 @@ func tokenOf(k kind, text string, begins bool, now time.Time) token {
 		t.text = strings.TrimRight(text, ".,;:!?)")
 		t.value = t.text
 	case k == moment:
-		t.value = momentOf(dateOf(dates.FindString(text), now), clocks.FindString(lower), now)
+		t.value = momentOf(dateOf(dates().FindString(text), now), clocks().FindString(lower), now)
 	case k == date:
 		t.value = dateOf(text, now)
 	case k == length:
@@ -187,12 +194,12 @@ func secondsOf(text string) string {
 	return strconv.FormatFloat(total, 'f', -1, 64)
 }
 
-var ordinal = regexp.MustCompile(`(\d)(?:st|nd|rd|th)\b|,|['’]s$`)
+var ordinal = pattern(`(\d)(?:st|nd|rd|th)\b|,|['’]s$`)
 
 // dateOf reads a day: "tomorrow", "Friday", "March 12", "12 March 2027",
 // "2026-03-12". A weekday is the next one; the name of today is not certain.
 func dateOf(text string, now time.Time) string {
-	text = ordinal.ReplaceAllString(strings.ToLower(text), "$1")
+	text = ordinal().ReplaceAllString(strings.ToLower(text), "$1")
 	for ahead := range 7 {
 		day := now.AddDate(0, 0, ahead)
 		if ahead == 0 && text == "today" || ahead == 1 && text == "tomorrow" || ahead > 0 && text == strings.ToLower(day.Weekday().String()) {
@@ -234,12 +241,12 @@ type clause struct {
 }
 
 var (
-	polite = regexp.MustCompile(`^(?:(?:hi|hello|hey|ok|okay|so|and|also|then|now|please|kindly|just|thanks|thank you)\b[ ,!.]*|` +
+	polite = pattern(`^(?:(?:hi|hello|hey|ok|okay|so|and|also|then|now|please|kindly|just|thanks|thank you)\b[ ,!.]*|` +
 		`(can|could|will|would) you (?:please )?|i want (?:you )?(?:to )?|i(?:'d| would) like (?:you )?to (?:know )?|` +
 		`i need (?:you )?(?:to )?|(?:tell|show|give) me |let me know |do you know )`)
-	asks    = regexp.MustCompile(`^(?:what|what's|which|when|when's|where|where's|who|who's|whose|why|how|how's|is|are|am|was|were|do|does|did|has|have|had|will|would|should|shall|may|might|can|could|any|isn't|aren't|don't|doesn't|didn't)\b`)
-	unclear = regexp.MustCompile(`\b(?:not|never|no|none|neither|nor|without|unless|if|whether|except|instead|otherwise|until|them|those|these|him|n't|older|newer|than|because|while|every|each|again|after|before)\b|n't\b|[^es] there\b`)
-	points  = regexp.MustCompile(`\b(?:it|this|her|one|same)\b|\bthat(?:$| [.!,]| to\b| by\b| from\b| and\b)`)
+	asks    = pattern(`^(?:what|what's|which|when|when's|where|where's|who|who's|whose|why|how|how's|is|are|am|was|were|do|does|did|has|have|had|will|would|should|shall|may|might|can|could|any|isn't|aren't|don't|doesn't|didn't)\b`)
+	unclear = pattern(`\b(?:not|never|no|none|neither|nor|without|unless|if|whether|except|instead|otherwise|until|them|those|these|him|n't|older|newer|than|because|while|every|each|again|after|before)\b|n't\b|[^es] there\b`)
+	points  = pattern(`\b(?:it|this|her|one|same)\b|\bthat(?:$| [.!,]| to\b| by\b| from\b| and\b)`)
 )
 
 // newClause looks at how a wish begins and strips words of politeness.
@@ -249,7 +256,7 @@ func newClause(text string, tokens []token) clause {
 	c.question = strings.HasSuffix(c.text, "?")
 	for range 8 {
 		said := lower(tokens)
-		m := polite.FindStringSubmatchIndex(said)
+		m := polite().FindStringSubmatchIndex(said)
 		if m == nil {
 			break
 		}
@@ -262,9 +269,9 @@ func newClause(text string, tokens []token) clause {
 	}
 	c.tokens = tokens
 	said := lower(tokens)
-	c.question = c.question || asks.MatchString(said)
+	c.question = c.question || asks().MatchString(said)
 	c.orders = !c.question && len(tokens) > 0 && tokens[0].word != "" && !words.Common(tokens[0].word)
-	c.unclear = unclear.MatchString(said) || !c.question && points.MatchString(said)
+	c.unclear = unclear().MatchString(said) || !c.question && points().MatchString(said)
 	return c
 }
 

@@ -1,7 +1,6 @@
 package offline
 
 import (
-	"regexp"
 	"strings"
 
 	"steward/internal/message"
@@ -119,7 +118,7 @@ func unfenced(text string) (head, inside string, ok bool) {
 }
 
 // failures are what Steward says of work that did not end well.
-var failures = regexp.MustCompile(`it failed|it was denied|it was stopped|nobody knows|could not be reached|could not say`)
+var failures = pattern(`it failed|it was denied|it was stopped|nobody knows|could not be reached|could not say`)
 
 // retold is what is said of news: the text itself if all went well, else also
 // how it ended.
@@ -129,7 +128,7 @@ func retold(text string) string {
 		return clip(text, shownResult)
 	}
 	first, _, _ := strings.Cut(head, ". ")
-	if inside == "" || failures.MatchString(first) {
+	if inside == "" || failures().MatchString(first) {
 		return sentence(strings.TrimSuffix(first, "."), clip(inside, shownResult))
 	}
 	return clip(inside, shownResult)
