@@ -124,6 +124,19 @@ func (d discreet) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body == nil || !d.masker.Any() {
 		return d.RoundTripper.RoundTrip(r)
 	}
+	if r.GetBody != nil { // nearly always there is nothing to hide: look before copying a long conversation
+		body, err := r.GetBody()
+		if err != nil {
+			return nil, err
+		}
+		found, err := d.masker.In(body)
+		if err = errors.Join(err, body.Close()); err != nil {
+			return nil, err
+		}
+		if !found {
+			return d.RoundTripper.RoundTrip(r)
+		}
+	}
 	var body bytes.Buffer
 	body.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead)
 	_, err := body.ReadFrom(r.Body)

@@ -130,6 +130,49 @@ func (x *matcher) maskTexts(b []byte) []byte {
 	}
 }
 
+// In reports whether a secret stands in what r holds. It reads r to the end,
+// or to the first secret, through a buffer of a fixed size.
+func (m *Masker) In(r io.Reader) (bool, error) {
+	if !m.Any() {
+		return false, nil
+	}
+	x := m.now.Load()
+	buf := searched.Get().(*[]byte)
+	defer searched.Put(buf)
+	if len(*buf) < 2*x.most {
+		*buf = make([]byte, 2*x.most)
+	}
+	held := 0 // bytes that may begin a secret whose rest was not read yet
+	for {
+		n, err := r.Read((*buf)[held:])
+		b := (*buf)[:held+n]
+		if x.find(unsafe.String(unsafe.SliceData(b), len(b))) {
+			return true, nil
+		}
+		if err == io.EOF {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		held = copy(b, b[max(0, len(b)-x.most+1):])
+	}
+}
+
+var searched = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
+
+// find reports whether a form stands anywhere in a text.
+func (x *matcher) find(text string) bool {
+	for i := 0; ; i++ {
+		if i = x.skip(text, i, x.least); i+x.least > len(text) {
+			return false
+		}
+		if x.at(text, i) != nil {
+			return true
+		}
+	}
+}
+
 // Found returns the names of the secrets in a text, sorted.
 func (m *Masker) Found(text string) []string {
 	if !m.Any() {

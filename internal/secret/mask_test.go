@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"pgregory.net/rapid"
 
@@ -238,7 +240,35 @@ func TestWriter(t *testing.T) {
 		if got, want := out.String(), m.Mask(text); got != want {
 			t.Fatalf("%q with %q becomes %q, want %q", text, values, got, want)
 		}
+		cut := iotest.DataErrReader(iotest.HalfReader(strings.NewReader(text)))
+		if found, err := m.In(cut); err != nil || found != (out.String() != text) {
+			t.Fatalf("found in %q with %q: %v, %v", text, values, found, err)
+		}
 	})
+}
+
+// A secret is found wherever the buffer's end cuts it, and one that is longer
+// than the buffer too.
+func TestInFindsWhatTheBufferCuts(t *testing.T) {
+	long := strings.Repeat("0123456789abcdef", 3<<10)
+	for _, value := range []string{"hunter2hunter2", long} {
+		m := masker(t, value)
+		for at := 32<<10 - len(value) - 2; at <= 32<<10+2; at++ {
+			if at < 0 || len(value) > 100 && at%4001 != 0 {
+				continue
+			}
+			text := strings.Repeat(".", at) + value + "."
+			if found, err := m.In(strings.NewReader(text)); !found || err != nil {
+				t.Fatalf("%d bytes at %d: %v, %v", len(value), at, found, err)
+			}
+		}
+		if found, err := m.In(strings.NewReader(strings.Repeat("hunter2", 20<<10))); found != (value != long) || err != nil {
+			t.Fatalf("%v, %v", found, err)
+		}
+	}
+	if _, err := masker(t, "hunter2hunter2").In(iotest.ErrReader(io.ErrUnexpectedEOF)); err != io.ErrUnexpectedEOF {
+		t.Fatalf("a body that cannot be read: %v", err)
+	}
 }
 
 func TestWriterHoldsBackLittle(t *testing.T) {
