@@ -100,6 +100,25 @@ func (s *server) run(conversations, turns int) (figures, error) {
 	})
 }
 
+// after returns the CPU ms of a turn in new conversations that had some turns
+// already.
+func (s *server) after(chats, turns, sample int) (float64, error) {
+	open, err := s.connect(chats)
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		for _, c := range open {
+			c.close()
+		}
+	}()
+	if _, err := s.measure(open, turns); err != nil {
+		return 0, err
+	}
+	f, err := s.measure(open, sample)
+	return f.cpu, err
+}
+
 // connect opens conversations that stay open.
 func (s *server) connect(n int) ([]*talk, error) {
 	open := make([]*talk, n)

@@ -194,10 +194,12 @@ func (b *bench) turnsOf(s shape) error {
 }
 
 // agedTurns measures what a turn costs early and late in conversations of many
-// turns.
+// turns. Both times it measures as many turns: what a server puts off and does
+// for many turns at once has to fall into both.
 func (b *bench) agedTurns() error {
-	const chats = 8
-	fmt.Printf("\n%d conversations at once, each over one connection: CPU ms of a turn after 10 turns and after %d.\n\n", chats, b.aged)
+	const chats, rounds = 8, 5
+	fmt.Printf("\n%d conversations at once, each over one connection: CPU ms of a turn after 10 turns and after %d, the mean of %d turns.\n\n",
+		chats, b.aged, chats*rounds*b.sample)
 	fmt.Println("| | after 10 | after many | ratio |")
 	fmt.Println("|---|---|---|---|")
 	servers, err := b.both()
@@ -205,27 +207,19 @@ func (b *bench) agedTurns() error {
 		return err
 	}
 	for _, srv := range servers {
-		open, err := srv.connect(chats)
-		if err != nil {
-			return err
-		}
-		var early, late figures
-		for _, part := range []struct {
-			turns int
-			into  *figures
-		}{{10, nil}, {b.sample, &early}, {b.aged - 10 - b.sample, nil}, {b.sample, &late}} {
-			f, err := srv.measure(open, part.turns)
+		var early float64
+		for range rounds {
+			cost, err := srv.after(chats, 10, b.sample)
 			if err != nil {
 				return fmt.Errorf("%s: %w", srv.name, err)
 			}
-			if part.into != nil {
-				*part.into = f
-			}
+			early += cost / rounds
 		}
-		fmt.Printf("| %s | %.2f | %.2f | **%.2f** |\n", srv.name, early.cpu, late.cpu, late.cpu/early.cpu)
-		for _, c := range open {
-			c.close()
+		late, err := srv.after(chats, b.aged, rounds*b.sample)
+		if err != nil {
+			return fmt.Errorf("%s: %w", srv.name, err)
 		}
+		fmt.Printf("| %s | %.2f | %.2f | **%.2f** |\n", srv.name, early, late, late/early)
 		if err := srv.stop(); err != nil {
 			return err
 		}
