@@ -5,7 +5,7 @@ FUZZTIME ?= 30s
 GO       ?= go
 SEED     := $(or $(SEED),$(shell od -An -N3 -tu4 /dev/urandom | tr -d ' '))
 
-.PHONY: run build test test-long check bench fuzz chaos hostile histories docs clean
+.PHONY: run build test test-long check bench fuzz chaos hostile properties histories docs clean
 
 ## run: build Steward and open a chat; without a terminal, serve
 run: build
@@ -43,11 +43,17 @@ histories:
 hostile:
 	HOSTILE_SEED=$${HOSTILE_SEED:-$(SEED)} HOSTILE_TIME=$${HOSTILE_TIME:-10m} $(GO) test -count=1 -v -timeout 60m ./test/edge -run TestHostileReplies
 
+## properties: each property of each package with 500 random cases
+properties:
+	$(GO) test -count=1 -timeout 60m $$($(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./internal/... | awk '/pgregory.net\/rapid/ {print $$1}') \
+		-rapid.checks=$${CHECKS:-500} -rapid.seed=$(SEED)
+
 ## test-long: the long forms of all that is random, by one printed SEED; 10 s of each fuzz target
 test-long:
 	@echo "SEED=$(SEED)"
 	HOSTILE_SEED=$(SEED) $(MAKE) hostile
 	CHAOS_SEED=$(SEED) $(MAKE) chaos
+	$(MAKE) properties SEED=$(SEED)
 	$(MAKE) histories SEED=$(SEED)
 	$(MAKE) fuzz FUZZTIME=10s
 

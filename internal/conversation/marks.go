@@ -77,16 +77,18 @@ func (e *Engine) Mark(ctx context.Context, sc store.Scope, conv id.ID, v Verdict
 }
 
 // decide adds a person's decision about a message; false: it holds already.
+// A message that was left out to make room, too, is so again when its deletion
+// is taken back: Active takes back what holds now, and no more.
 func (k *marked) decide(b *record.Branch, m *Entry, c record.Change) bool {
+	was := k.On(b, false).State
 	_, room := b.LeftOut(m.Message, m.Pos, &k.Mark)
-	room = room && c.State == record.Active
-	if k.On(b, false).State == c.State && !room {
+	room = room && was == record.Active
+	switch {
+	case was == c.State && !room:
 		return false
-	}
-	if c.State == record.Active {
+	case c.State == record.Active && !room:
 		k.undo(b, c.At, c.Actor)
-	}
-	if room || c.State != record.Active {
+	default:
 		k.Changes = append(k.Changes, c)
 	}
 	return true
