@@ -122,7 +122,7 @@ func (e *Engine) Rollback(ctx context.Context, sc store.Scope, conv, interaction
 			for i := range k.Changes {
 				c := &k.Changes[i]
 				if c.Undone.IsZero() && c.Tool != "" && c.Interaction == interaction && (toolName == "" || c.Tool == toolName) {
-					c.Undone, c.UndoneBy, rolled[pos] = now, sc.Actor, k
+					c.Undone, c.UndoneBy, c.Whole, rolled[pos] = now, sc.Actor, toolName == "", k
 				}
 			}
 			if rolled[pos] != nil {

@@ -110,6 +110,39 @@ func TestARollbackDoesNotReviveWhatAnotherWriteMadeStale(t *testing.T) {
 	holds("a person says that it holds", record.Active, id.ID{})
 }
 
+// An interaction that is rolled back as a whole takes back what each of its
+// calls says, not only what the first one of them said.
+func TestARollbackTakesBackWhatEachCallOfATurnSays(t *testing.T) {
+	k := newTalk(t)
+	k.turn("read", "file.read a")
+	before := k.view()
+	k.turn("read and write", "file.read a", "file.write a")
+	n, err := k.e.Rollback(t.Context(), anna, k.conv, k.in[1], "")
+	if err != nil || n == 0 {
+		t.Fatalf("%d restored, %v", n, err)
+	}
+	k.expect("the view", k.view()[:len(before)], before...)
+}
+
+// A deletion that is taken back leaves what was left out to make room as it was.
+func TestADeletionTakenBackMakesNoRoomUndone(t *testing.T) {
+	k := newTalk(t)
+	ctx := t.Context()
+	k.turn("read", "file.read a")
+	k.turn("go on")
+	if n, err := k.e.Optimize(ctx, anna, k.conv, []string{"other.tool"}); err != nil || n != 1 {
+		t.Fatalf("%d left out, %v", n, err)
+	}
+	before, call := k.view(), k.all[1]
+	k.ok(second(k.e.Mark(ctx, anna, k.conv, conversation.Verdict{State: record.Deleted}, call)))
+	k.ok(second(k.e.Mark(ctx, anna, k.conv, conversation.Verdict{State: record.Active}, call)))
+	k.expect("the view", k.view(), before...)
+	k.ok(second(k.e.Mark(ctx, anna, k.conv, conversation.Verdict{State: record.Active}, call)))
+	if v := k.view(); strings.Contains(strings.Join(v, "\n"), "left out to make room") {
+		t.Errorf("a person wants it shown:\n%s", strings.Join(v, "\n"))
+	}
+}
+
 // What stands for others and is hidden afterwards, or is not on the branch,
 // takes nothing with it: they are shown until it is.
 func TestWhatStoodForMessagesLeavesThemWhenItGoes(t *testing.T) {

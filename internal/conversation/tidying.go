@@ -114,7 +114,7 @@ func (k *marked) undone(o tidy.Obsolete, e *Entry) bool {
 		}
 	}
 	return slices.ContainsFunc(k.Changes, func(c record.Change) bool {
-		together := c.Tool == o.By && c.Interaction == e.Interaction
+		together := c.Interaction == e.Interaction && (c.Tool == o.By || c.Whole)
 		return !c.Undone.IsZero() && c.Tool != "" && (together || c.Kept && c.Undone.After(e.At))
 	})
 }

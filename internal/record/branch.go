@@ -207,7 +207,8 @@ type Change struct {
 	Revision    int       `json:"rev,omitzero"`    // the view's revision with which it is shown; 0: at once
 	Undone      time.Time `json:"undone,omitzero"` // it was rolled back
 	UndoneBy    string    `json:"undone_by,omitzero"`
-	Kept        bool      `json:"kept,omitzero"` // undone by a person's word that the message holds: what calls before that say does not count
+	Whole       bool      `json:"whole,omitzero"` // undone with all that its interaction caused, whatever the tool
+	Kept        bool      `json:"kept,omitzero"`  // undone by a person's word that the message holds: what calls before that say does not count
 }
 
 // On returns the change that counts on a branch: the newest that was not
