@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"math"
@@ -22,19 +23,19 @@ import (
 // id tells no time; the store finds it by a term, and then its place by its
 // log position. Error code: message_not_found.
 func (e *Engine) Find(ctx context.Context, sc store.Scope, conv, msg id.ID) (Entry, error) {
-	begins := func(it *store.Item) (yes, known bool) {
+	place := func(it *store.Item) (order int, known bool) {
 		x := record.IDOf(it.URI, record.TypeMessage)
-		return !timeOf(x).Before(timeOf(msg)), !x.Derived()
+		return timeOf(x).Compare(timeOf(msg)), !x.Derived()
 	}
 	if msg.Derived() {
 		m, err := e.FindMessage(ctx, sc, conv, msg)
 		if err != nil {
 			return Entry{}, err
 		}
-		begins = func(it *store.Item) (yes, known bool) { return it.Seq >= m.Seq, true }
+		place = func(it *store.Item) (order int, known bool) { return cmp.Compare(it.Seq, m.Seq), true }
 	}
 	lists := listsOf(e.preferred(ctx, sc, conv))
-	m, err := e.scanAll(ctx, sc, conv, lists, msg, begins)
+	m, err := e.scanAll(ctx, sc, conv, lists, msg, place)
 	if !fault.Is(err, fault.NotFound) {
 		return m, err
 	}
@@ -43,15 +44,20 @@ func (e *Engine) Find(ctx context.Context, sc store.Scope, conv, msg id.ID) (Ent
 		return Entry{}, err
 	}
 	all := listsOf(branches...)
-	m, err = e.scanAll(ctx, sc, conv, slices.DeleteFunc(slices.Clone(all), func(l string) bool { return slices.Contains(lists, l) }), msg, begins)
+	m, err = e.scanAll(ctx, sc, conv, slices.DeleteFunc(slices.Clone(all), func(l string) bool { return slices.Contains(lists, l) }), msg, place)
 	if fault.Is(err, fault.NotFound) { // the clock went back, another machine made the id, or there is none
 		m, err = e.scanAll(ctx, sc, conv, all, msg, nil)
 	}
 	return m, err
 }
 
-// near is how many messages are looked at before all are.
+// near is how many messages that were made at another time are looked at before
+// all are. An import makes thousands within a millisecond.
 const near = 1000
+
+// placer tells how a message lies to the one that is looked for, as far as that
+// is known of it: before it, at the same time, or after it.
+type placer func(*store.Item) (order int, known bool)
 
 // listsOf returns the lists that branches are made of, of deleted branches too.
 func listsOf(branches ...record.Branch) []string {
@@ -84,9 +90,9 @@ func timeOf(x id.ID) time.Time {
 }
 
 // scanAll looks for a message in lists, one after the other.
-func (e *Engine) scanAll(ctx context.Context, sc store.Scope, conv id.ID, lists []string, msg id.ID, begins func(*store.Item) (yes, known bool)) (Entry, error) {
+func (e *Engine) scanAll(ctx context.Context, sc store.Scope, conv id.ID, lists []string, msg id.ID, place placer) (Entry, error) {
 	for _, l := range lists {
-		m, err := e.scan(ctx, sc, conv, l, msg, begins)
+		m, err := e.scan(ctx, sc, conv, l, msg, place)
 		if !fault.Is(err, fault.NotFound) {
 			return m, err
 		}
@@ -95,14 +101,14 @@ func (e *Engine) scanAll(ctx context.Context, sc store.Scope, conv id.ID, lists 
 		With("steward messages list shows those that it has, with their ids")
 }
 
-// scan looks for a message near the place in a list where begins becomes true;
-// with nil, in all of the list.
-func (e *Engine) scan(ctx context.Context, sc store.Scope, conv id.ID, branch string, msg id.ID, begins func(*store.Item) (yes, known bool)) (Entry, error) {
+// scan looks for a message near its place in a list; with no placer, in all of
+// the list.
+func (e *Engine) scan(ctx context.Context, sc store.Scope, conv id.ID, branch string, msg id.ID, place placer) (Entry, error) {
 	q := store.Query{List: record.BranchURI(conv, branch), NoBody: true, Limit: near}
 	left := math.MaxInt
-	if begins != nil {
+	if place != nil {
 		var err error
-		if q.From, err = e.first(ctx, sc, q.List, begins); err != nil {
+		if q.From, err = e.first(ctx, sc, q.List, place); err != nil {
 			return Entry{}, err
 		}
 		q.Limit, left = 50, near
@@ -114,6 +120,11 @@ func (e *Engine) scan(ctx context.Context, sc store.Scope, conv id.ID, branch st
 		if record.IDOf(it.URI, record.TypeMessage) == msg {
 			return e.at(ctx, sc, conv, branch, it.Pos)
 		}
+		if place != nil {
+			if order, known := place(&it); order == 0 && known {
+				continue
+			}
+		}
 		if left--; left == 0 {
 			break
 		}
@@ -121,9 +132,9 @@ func (e *Engine) scan(ctx context.Context, sc store.Scope, conv id.ID, branch st
 	return Entry{}, fault.New(fault.NotFound, "message_not_found", "this branch has no message %s", msg)
 }
 
-// first returns the position in a list from which on a condition holds. Where
-// that is not known of a message, the next one is asked.
-func (e *Engine) first(ctx context.Context, sc store.Scope, list resource.URI, holds func(*store.Item) (yes, known bool)) (int64, error) {
+// first returns the position in a list from which on nothing lies before what is
+// looked for. Where that is not known of a message, the next one is asked.
+func (e *Engine) first(ctx context.Context, sc store.Scope, list resource.URI, place placer) (int64, error) {
 	last, err := e.store.Query(ctx, sc, store.Query{List: list, NoBody: true, Reverse: true, Limit: 1})
 	if err != nil || len(last.Items) == 0 {
 		return 0, err
@@ -135,10 +146,10 @@ func (e *Engine) first(ctx context.Context, sc store.Scope, list resource.URI, h
 		if err != nil {
 			return 0, err
 		}
-		below := int64(0) // the last position that is known not to hold
+		below := int64(0) // the last position that is known to lie before it
 		for i := range page.Items {
-			if yes, known := holds(&page.Items[i]); known {
-				if !yes {
+			if order, known := place(&page.Items[i]); known {
+				if order < 0 {
 					below = page.Items[i].Pos
 				}
 				break
