@@ -16,7 +16,7 @@ const (
 	maxText   = 16 << 20 // bytes of text and reasoning
 	maxArgs   = 4 << 20  // bytes of the arguments of one call
 	maxCalls  = 16 << 20 // bytes of the arguments of all calls
-	maxImages = 32 << 20 // bytes of images
+	maxImages = 16 << 20 // bytes of images
 	maxMeta   = 4 << 20  // bytes of names, ids and members that Steward does not model
 	MaxParts  = 8192     // blocks
 )
