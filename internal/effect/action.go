@@ -22,16 +22,16 @@ const (
 )
 
 // kept is an intent as the store holds it.
-type kept struct {
+type intentRecord struct {
 	uri     resource.URI
 	version uint64
 	in      intent.Intent
 }
 
-// flight is an action on its way through its intent.
-type flight struct {
+// execution is an action on its way through its intent.
+type execution struct {
 	*job
-	kept
+	intentRecord
 	found   bool // it was recorded before this call of Run: its state is another run's
 	judged  bool // it was, just now
 	hold    bool // it is to begin with others: it stops before it does
@@ -82,14 +82,14 @@ func (j *job) inRun(ctx context.Context) error {
 }
 
 // board locks and loads the call's intent, or records it.
-func (j *job) board(ctx context.Context) (*flight, func(), error) {
+func (j *job) board(ctx context.Context) (*execution, func(), error) {
 	uri := j.intentURI()
 	unlock, err := j.e.lock(ctx, uri)
 	if err != nil {
 		return nil, nil, err
 	}
-	f := &flight{job: j}
-	f.kept, err = j.e.load(context.WithoutCancel(ctx), j.c.Scope, uri)
+	f := &execution{job: j}
+	f.intentRecord, err = j.e.load(context.WithoutCancel(ctx), j.c.Scope, uri)
 	switch {
 	case err == nil:
 		f.found = true
@@ -101,7 +101,7 @@ func (j *job) board(ctx context.Context) (*flight, func(), error) {
 		err = fault.New(fault.Conflict, "intent_mismatch", "another action is recorded for this call: %s of %s", f.in.Tool, f.in.User)
 	}
 	if err == nil {
-		f.adopt(f.kept)
+		f.adopt(f.intentRecord)
 	}
 	return f, unlock, err
 }
@@ -114,7 +114,7 @@ func (j *job) refused(err error) (*message.ToolResult, error) {
 // fly goes from state to state until the intent is settled or queued. When
 // somebody else (a person's decision) has changed it meanwhile, it looks again.
 // No result and no error: it is ready to begin, and held.
-func (f *flight) fly(ctx context.Context) (*message.ToolResult, error) {
+func (f *execution) fly(ctx context.Context) (*message.ToolResult, error) {
 	for {
 		res, err := f.next(ctx)
 		switch {
@@ -141,7 +141,7 @@ func (f *flight) fly(ctx context.Context) (*message.ToolResult, error) {
 }
 
 // next does what the state asks for. A nil result means: look at the state again.
-func (f *flight) next(ctx context.Context) (*message.ToolResult, error) {
+func (f *execution) next(ctx context.Context) (*message.ToolResult, error) {
 	if f.in.State.InFlight() && f.in.State != intent.Executing && ctx.Err() != nil {
 		return f.withdraw(ctx)
 	}
@@ -172,18 +172,14 @@ func (f *flight) next(ctx context.Context) (*message.ToolResult, error) {
 }
 
 // propose records the intent, not yet judged.
-func (f *flight) propose(ctx context.Context, uri resource.URI) error {
-	f.kept = f.draft(uri)
-	more, err := f.succeed(ctx)
-	if err != nil {
-		return err
-	}
-	return f.commit(ctx, store.If{Absent: true}, more...)
+func (f *execution) propose(ctx context.Context, uri resource.URI) error {
+	f.intentRecord = f.draft(uri)
+	return f.commit(ctx, store.If{Absent: true})
 }
 
 // draft is the call's intent, not yet judged.
-func (j *job) draft(uri resource.URI) kept {
-	return kept{uri: uri, in: intent.Intent{
+func (j *job) draft(uri resource.URI) intentRecord {
+	return intentRecord{uri: uri, in: intent.Intent{
 		Key: j.key(), Tool: j.spec.Name, Version: j.spec.Version,
 		Args: string(j.args), ArgsHash: intent.HashArgs(j.args), Call: j.c.Ref,
 		User: j.c.Request.User, Agent: j.c.Agent, Request: j.c.Request.ID, Deferred: j.deferred(),
@@ -193,7 +189,7 @@ func (j *job) draft(uri resource.URI) kept {
 }
 
 // decide judges a proposed intent.
-func (f *flight) decide(ctx context.Context) (*message.ToolResult, error) {
+func (f *execution) decide(ctx context.Context) (*message.ToolResult, error) {
 	f.in.Version = f.spec.Version // what is judged now is what was proposed, by its current definition
 	d, a := f.ruled(ctx)
 	if ctx.Err() != nil {
@@ -217,7 +213,7 @@ func (f *flight) decide(ctx context.Context) (*message.ToolResult, error) {
 }
 
 // took notes what a decision says of the intent beside its verdict.
-func (f *flight) took(d policy.Decision) {
+func (f *execution) took(d policy.Decision) {
 	f.in.Rule, f.in.Policy = d.Rule, d.Version
 	if d.Verdict == policy.Ask {
 		f.in.Approvers = d.Approvers
@@ -229,7 +225,7 @@ func (f *flight) took(d policy.Decision) {
 // reask looks again at a question that an earlier run had left: what policy
 // has come to deny is denied; a question that still stands is waited for, and
 // one that expired while nobody could answer it is put anew.
-func (f *flight) reask(ctx context.Context) (*message.ToolResult, error) {
+func (f *execution) reask(ctx context.Context) (*message.ToolResult, error) {
 	d := f.planned(ctx, true) // a person was there to be asked
 	switch {
 	case ctx.Err() != nil:
@@ -249,7 +245,7 @@ func (f *flight) reask(ctx context.Context) (*message.ToolResult, error) {
 // judged once more: what policy has come to deny is denied, what it has come
 // to ask about is asked. The approval is verified, and consumed in the commit
 // that says that it begins.
-func (f *flight) begin(ctx context.Context) (*message.ToolResult, error) {
+func (f *execution) begin(ctx context.Context) (*message.ToolResult, error) {
 	if !f.judged {
 		d := f.judge(ctx, policy.PointIntent, f.c.Attended || f.in.Approval != nil)
 		covered := f.in.Approval != nil && (d.Approvers == f.in.Approvers || d.Approvers == "")
@@ -300,7 +296,7 @@ func (f *flight) begin(ctx context.Context) (*message.ToolResult, error) {
 }
 
 // busy settles what found no place in which it could be done.
-func (f *flight) busy(ctx context.Context, err error) (*message.ToolResult, error) {
+func (f *execution) busy(ctx context.Context, err error) (*message.ToolResult, error) {
 	if ctx.Err() != nil {
 		return f.withdraw(ctx)
 	}
@@ -309,7 +305,7 @@ func (f *flight) busy(ctx context.Context, err error) (*message.ToolResult, erro
 
 // lapsed tells why the approval does not cover what is about to be done, or
 // nothing when it does, or when policy asked for none.
-func (f *flight) lapsed() string {
+func (f *execution) lapsed() string {
 	a := f.in.Approval
 	now := f.c.Tool.Spec()
 	switch {
@@ -326,7 +322,7 @@ func (f *flight) lapsed() string {
 }
 
 // withdraw cancels what has not begun, unless the node is only closing.
-func (f *flight) withdraw(ctx context.Context) (*message.ToolResult, error) {
+func (f *execution) withdraw(ctx context.Context) (*message.ToolResult, error) {
 	res, err := f.stopped(ctx)
 	if err != nil {
 		return res, err
@@ -334,7 +330,7 @@ func (f *flight) withdraw(ctx context.Context) (*message.ToolResult, error) {
 	return f.settle(ctx, intent.Cancelled, "stopped", res)
 }
 
-func (f *flight) queued() *message.ToolResult {
+func (f *execution) queued() *message.ToolResult {
 	text := "Queued: it is done when this turn ends. Do not ask for it again."
 	if f.in.State == intent.Awaiting {
 		text = "Queued: it is done when this turn ends, if the user approves it. Do not ask for it again."
@@ -343,26 +339,31 @@ func (f *flight) queued() *message.ToolResult {
 }
 
 // settled is the recorded result.
-func (f *flight) settled() (*message.ToolResult, error) {
-	if f.in.Result == nil { // settled by a decision, without a run that saw it
-		return f.byState(), nil
-	}
-	res, err := decodeResult(f.in.Result)
+func (f *execution) settled() (*message.ToolResult, error) {
+	res, err := f.c.resultOf(&f.in)
 	if err != nil {
 		return f.refused(err)
 	}
 	return res, nil
 }
 
-// byState is the result that follows from the state alone.
-func (f *flight) byState() *message.ToolResult {
-	switch f.in.State {
-	case intent.Denied:
-		return f.c.denied(f.in.Reason)
-	case intent.Expired:
-		return f.c.told(message.DeniedCall, "Not done: nobody answered in time whether it may be done.")
-	case intent.Cancelled:
-		return f.c.told(message.Interrupted, "Not done: "+f.in.Reason)
+// ResultOf is the result of a settled intent: the recorded one, or, where a
+// decision settled it that no run saw, what follows from that.
+func ResultOf(in *intent.Intent) (*message.ToolResult, error) {
+	return (&Call{Ref: in.Call, Name: in.Tool}).resultOf(in)
+}
+
+func (c *Call) resultOf(in *intent.Intent) (*message.ToolResult, error) {
+	if in.Result != nil {
+		return DecodeResult(in.Result)
 	}
-	return f.c.told(message.UnknownEnd, "It is not recorded what became of this.")
+	switch in.State {
+	case intent.Denied:
+		return c.denied(in.Reason), nil
+	case intent.Expired:
+		return c.told(message.DeniedCall, "Not done: nobody answered in time whether it may be done."), nil
+	case intent.Cancelled:
+		return c.told(message.Interrupted, "Not done: "+in.Reason), nil
+	}
+	return c.told(message.UnknownEnd, "It is not recorded what became of this."), nil
 }

@@ -20,7 +20,7 @@ const maxBatch = 100
 
 // together returns the first of the queue that may be done in one go: of one
 // tool that takes several, with nothing left to wait for, no two the same.
-func (e *Engine) together(s Settlement, queue []kept) []kept {
+func (e *Engine) together(s Settlement, queue []intentRecord) []intentRecord {
 	first := &queue[0]
 	t, ok := s.Tools(first.in.Agent, first.in.Tool)
 	if !ok {
@@ -43,10 +43,10 @@ func (e *Engine) together(s Settlement, queue []kept) []kept {
 // settleBatch does several queued actions in one go, up to the first that a
 // person is asked about: those before it do not wait for that. Nothing at all
 // means that the first is to be done by itself.
-func (e *Engine) settleBatch(ctx context.Context, s Settlement, batch []kept) ([]Outcome, error) {
+func (e *Engine) settleBatch(ctx context.Context, s Settlement, batch []intentRecord) ([]Outcome, error) {
 	t, _ := s.Tools(batch[0].in.Agent, batch[0].in.Tool)
 	var out []Outcome
-	var ready []*flight
+	var ready []*execution
 	for i := range batch {
 		f, unlock, res, err := e.prepare(ctx, s, t, &batch[i])
 		if unlock != nil {
@@ -66,7 +66,7 @@ func (e *Engine) settleBatch(ctx context.Context, s Settlement, batch []kept) ([
 
 // prepare takes a queued action up to where it begins. With a result it is
 // settled already.
-func (e *Engine) prepare(ctx context.Context, s Settlement, t tool.Tool, r *kept) (*flight, func(), *message.ToolResult, error) {
+func (e *Engine) prepare(ctx context.Context, s Settlement, t tool.Tool, r *intentRecord) (*execution, func(), *message.ToolResult, error) {
 	now, err := e.load(context.WithoutCancel(ctx), s.Scope, r.uri)
 	if err != nil {
 		return nil, nil, nil, err
@@ -74,13 +74,11 @@ func (e *Engine) prepare(ctx context.Context, s Settlement, t tool.Tool, r *kept
 	if *r = now; r.in.State == intent.Awaiting {
 		return nil, nil, nil, errAsks
 	}
-	c := s.queuedCall(r)
-	c.Tool = t
-	j := &job{e: e, c: c, spec: t.Spec(), args: c.Args, last: true}
-	if twin, err := e.twin(context.WithoutCancel(ctx), s.Scope, *r, intent.State.Settled); err != nil {
+	j, err := e.queuedJob(ctx, &s, r, t)
+	if err != nil {
 		return nil, nil, nil, err
-	} else if twin {
-		res, err := e.drop(ctx, j, *r, ReasonTwin, c.notAgain())
+	}
+	if res, err := e.dropTwin(ctx, j, *r); res != nil || err != nil {
 		return nil, nil, res, err
 	}
 	if err := j.inRun(ctx); err != nil {
@@ -98,7 +96,7 @@ func (e *Engine) prepare(ctx context.Context, s Settlement, t tool.Tool, r *kept
 
 // carryOut begins all that are ready in one commit, gives them to the tool
 // together, and settles each by its own outcome. It fills in the results.
-func (e *Engine) carryOut(ctx context.Context, t tool.Tool, out []Outcome, ready []*flight) error {
+func (e *Engine) carryOut(ctx context.Context, t tool.Tool, out []Outcome, ready []*execution) error {
 	var begin []int
 	for i := range out {
 		if out[i].Result == nil {
@@ -135,7 +133,7 @@ func (e *Engine) carryOut(ctx context.Context, t tool.Tool, out []Outcome, ready
 }
 
 // beginAll records that all of them begin, or that none does.
-func (e *Engine) beginAll(ctx context.Context, begin []int, ready []*flight) error {
+func (e *Engine) beginAll(ctx context.Context, begin []int, ready []*execution) error {
 	lead := ready[begin[0]]
 	b := store.Batch{Request: lead.c.Request.ID}
 	for _, i := range begin {
@@ -180,7 +178,7 @@ type togetherEnd struct {
 }
 
 // callAll gives the calls to the tool. It owns the slot.
-func (e *Engine) callAll(ctx context.Context, t tool.Tool, begin []int, ready []*flight, release func()) []togetherEnd {
+func (e *Engine) callAll(ctx context.Context, t tool.Tool, begin []int, ready []*execution, release func()) []togetherEnd {
 	lead := ready[begin[0]]
 	batcher, _ := tool.BatcherOf(t)
 	var ins []tool.Invocation
@@ -206,7 +204,7 @@ func (e *Engine) callAll(ctx context.Context, t tool.Tool, begin []int, ready []
 
 // endedTogether settles one of several. One that certainly was not done, and
 // may be tried again, is, by itself.
-func (f *flight) endedTogether(ctx context.Context, e togetherEnd) (*message.ToolResult, error) {
+func (f *execution) endedTogether(ctx context.Context, e togetherEnd) (*message.ToolResult, error) {
 	if wait, again := f.retry(e.how, 1); again && f.in.Attempts < maxAttempts && sleep(ctx, wait) {
 		f.c.notify(Progress{Status: Running, Tool: f.spec.Name, Args: f.args, Fraction: -1,
 			Message: fmt.Sprintf("%s; trying again", fault.Of(e.how.err).Message)})

@@ -1,6 +1,7 @@
 package effect
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 
 // await waits for a person's word, holding nothing of the store and looking at
 // it only when something was said. The caller looks at the state again.
-func (f *flight) await(ctx context.Context) (*message.ToolResult, error) {
+func (f *execution) await(ctx context.Context) (*message.ToolResult, error) {
 	own := *f.job
 	w := &waiter{job: &own, answered: make(chan struct{}, 1)}
 	f.e.enlist(f.uri, w)
@@ -27,7 +28,7 @@ func (f *flight) await(ctx context.Context) (*message.ToolResult, error) {
 	}
 	q, err := f.e.show(context.WithoutCancel(ctx), f.c.Scope, f.uri, &f.in, nil)
 	if err == nil {
-		err = f.e.post(ctx, &f.kept, &q)
+		err = f.e.post(ctx, &f.intentRecord, &q)
 	}
 	if err != nil {
 		return f.refused(err)
@@ -58,7 +59,7 @@ func (f *flight) await(ctx context.Context) (*message.ToolResult, error) {
 }
 
 // look takes the intent as it is recorded, and reports whether it has changed.
-func (f *flight) look(ctx context.Context) (moved bool, err error) {
+func (f *execution) look(ctx context.Context) (moved bool, err error) {
 	now, err := f.e.load(context.WithoutCancel(ctx), f.c.Scope, f.uri)
 	if err != nil || now.version == f.version {
 		return false, err
@@ -68,7 +69,7 @@ func (f *flight) look(ctx context.Context) (moved bool, err error) {
 }
 
 // unless is no result, unless there is an error.
-func (f *flight) unless(err error) (*message.ToolResult, error) {
+func (f *execution) unless(err error) (*message.ToolResult, error) {
 	if err != nil {
 		return f.refused(err)
 	}
@@ -82,7 +83,7 @@ type Decision struct {
 	Hash     string
 	Approve  bool
 	Reason   string // may be empty
-	By       string // who; empty: the scope's actor
+	By       string `json:"-"` // who, which no client says; empty: the scope's actor
 	Standing Standing
 	Pattern  pattern.Pattern // of a standing approval, as it was shown; nil: the one that covers just this
 	Until    time.Time       // of a standing approval; zero: for ever
@@ -108,10 +109,23 @@ func (e *Engine) Decide(ctx context.Context, sc store.Scope, d Decision) error {
 	if err != nil {
 		return err
 	}
-	for range 10 { // a conflict means that the state has changed: few states follow
-		if err = e.tryDecide(ctx, at, d); !fault.HasCode(err, "conflict") {
-			break
+	var decided *intentRecord
+	err = e.amend(ctx, at.scope, at.uri, func(r *intentRecord) (more []store.Change, err error) {
+		if more, err = e.answer(ctx, at, r, d); err == nil {
+			decided = r
+		} else {
+			decided = nil
 		}
+		return more, err
+	})
+	if d.Standing != Once && decided != nil {
+		e.grants.forget(decided.in.User) // after an error too: it may be recorded
+	}
+	if fault.HasCode(err, "not_found") { // it was erased meanwhile
+		err = unasked(d.ID)
+	}
+	if err == nil && decided != nil {
+		e.answered(ctx, decided)
 	}
 	e.wake(at.uri) // after an error too: who waits looks for itself
 	return err
@@ -122,56 +136,31 @@ func unasked(id string) error {
 		With("answer with the id and hash that the question came with; steward approvals list shows what waits")
 }
 
-func (e *Engine) tryDecide(ctx context.Context, at place, d Decision) error {
-	r, err := e.load(ctx, at.scope, at.uri)
-	switch {
-	case fault.Is(err, fault.NotFound):
-		return unasked(d.ID)
-	case err != nil:
-		return err
-	}
+// answer makes of an intent what a person's answer makes of it, and returns
+// what is recorded with it: a standing approval.
+func (e *Engine) answer(ctx context.Context, at place, r *intentRecord, d Decision) ([]store.Change, error) {
 	if err := e.may(ctx, &r.in, at); err != nil {
-		return err
+		return nil, err
 	}
-	switch done, err := e.answerable(&r, d); {
+	switch done, err := e.answerable(r, d); {
 	case err != nil:
-		return err
+		return nil, err
 	case done:
-		return e.sameAnswer(ctx, at, &r, d)
+		return nil, cmp.Or(e.sameAnswer(ctx, at, r, d), errAsItIs)
 	}
 	q, err := e.show(ctx, at.scope, at.uri, &r.in, d.Pattern)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if d.Hash != q.Hash {
-		return fault.New(fault.Conflict, "approval_changed", "the answer is to something else than what is asked").
+		return nil, fault.New(fault.Conflict, "approval_changed", "the answer is to something else than what is asked").
 			With("look at the question again, and answer it with its hash")
 	}
-	was := r.in.State
-	var more []store.Change
 	if d.Approve {
-		more, err = e.approve(ctx, at.scope, &r, &q, d)
-	} else {
-		refuse(&r.in, d)
+		return e.approve(ctx, at.scope, r, &q, d)
 	}
-	if err == nil {
-		err = intent.Advance(was, r.in.State)
-	}
-	if err != nil {
-		return err
-	}
-	change, err := r.put(store.If{Version: r.version, States: []string{was.Mark()}})
-	if err != nil {
-		return err
-	}
-	_, err = e.opt.Store.Commit(context.WithoutCancel(ctx), at.scope, store.Batch{Request: requestOf(ctx), Changes: append([]store.Change{change}, more...)})
-	if d.Standing != Once {
-		e.grants.forget(r.in.User) // after an error too: it may be recorded
-	}
-	if err == nil {
-		e.answered(ctx, &r)
-	}
-	return err
+	refuse(&r.in, d)
+	return nil, nil
 }
 
 // refuse makes the intent one that a person has denied.
@@ -188,7 +177,7 @@ func refuse(in *intent.Intent, d Decision) {
 
 // approve makes the intent an approved one, and returns what is recorded with
 // it: a standing approval.
-func (e *Engine) approve(ctx context.Context, sc store.Scope, r *kept, q *Question, d Decision) ([]store.Change, error) {
+func (e *Engine) approve(ctx context.Context, sc store.Scope, r *intentRecord, q *Question, d Decision) ([]store.Change, error) {
 	if t, ok := e.toolOf(r.uri, &r.in); ok && t.Spec().Version != r.in.Version {
 		return nil, toolChanged(r.in.Tool)
 	}
@@ -226,7 +215,7 @@ func (e *Engine) approve(ctx context.Context, sc store.Scope, r *kept, q *Questi
 
 // answerable reports whether the intent waits for an answer; done means that
 // this very answer has been given already.
-func (e *Engine) answerable(r *kept, d Decision) (done bool, err error) {
+func (e *Engine) answerable(r *intentRecord, d Decision) (done bool, err error) {
 	conflict := func(code, format string, args ...any) (bool, error) {
 		return false, fault.New(fault.Conflict, code, format, args...).Detail("state", string(r.in.State))
 	}
@@ -247,7 +236,7 @@ func (e *Engine) answerable(r *kept, d Decision) (done bool, err error) {
 
 // sameAnswer refuses an answer to a question that was answered otherwise: with
 // other arguments, or not for as long.
-func (e *Engine) sameAnswer(ctx context.Context, at place, r *kept, d Decision) error {
+func (e *Engine) sameAnswer(ctx context.Context, at place, r *intentRecord, d Decision) error {
 	if !d.Approve {
 		return nil
 	}
@@ -281,7 +270,7 @@ func (e *Engine) sameAnswer(ctx context.Context, at place, r *kept, d Decision) 
 }
 
 // answered lets everybody know that a question does not wait any more.
-func (e *Engine) answered(ctx context.Context, r *kept) {
+func (e *Engine) answered(ctx context.Context, r *intentRecord) {
 	e.unpost(ctx, r.in.Approvers, r.uri)
 	e.tell()
 }
@@ -328,17 +317,24 @@ func (e *Engine) appendShown(ctx context.Context, out []Question, at place, in *
 	if in.State != intent.Awaiting || !time.Now().Before(in.Expires) {
 		return out, nil
 	}
-	q, err := e.show(ctx, at.scope, at.uri, in, nil)
+	q, err := e.shown(ctx, at, in, nil)
 	if err != nil {
 		return out, err
 	}
-	switch err := e.may(ctx, in, at); {
-	case err == nil:
-		q.Yours = true
-	case !fault.Is(err, fault.Denied):
-		return out, err
-	}
 	return append(out, q), nil
+}
+
+// shown is a question as the user of a place is shown it.
+func (e *Engine) shown(ctx context.Context, at place, in *intent.Intent, p pattern.Pattern) (Question, error) {
+	q, err := e.show(ctx, at.scope, at.uri, in, p)
+	if err != nil {
+		return q, err
+	}
+	if err = e.may(ctx, in, at); fault.Is(err, fault.Denied) {
+		return q, nil
+	}
+	q.Yours = err == nil
+	return q, err
 }
 
 // Question returns one question as a user is shown it: with a pattern of his
@@ -360,17 +356,7 @@ func (e *Engine) Question(ctx context.Context, sc store.Scope, name string, p pa
 		return Question{}, fault.New(fault.Conflict, "approval_decided", "this has been decided already: it is %s", r.in.State).
 			Detail("state", string(r.in.State))
 	}
-	q, err := e.show(ctx, at.scope, at.uri, &r.in, p)
-	if err != nil {
-		return q, err
-	}
-	switch err := e.may(ctx, &r.in, at); {
-	case err == nil:
-		q.Yours = true
-	case !fault.Is(err, fault.Denied):
-		return q, err
-	}
-	return q, nil
+	return e.shown(ctx, at, &r.in, p)
 }
 
 // Answered reports what a person has said in a turn to queries that were not

@@ -14,7 +14,7 @@ import (
 // about: they are checked and judged like any. What policy denies, and what
 // somebody else would have to be asked about, is refused, and the question
 // stands as it was. It reports whether anything is otherwise.
-func (e *Engine) change(ctx context.Context, sc store.Scope, r *kept, raw []byte) (edited bool, err error) {
+func (e *Engine) change(ctx context.Context, sc store.Scope, r *intentRecord, raw []byte) (edited bool, err error) {
 	t, ok := e.toolOf(r.uri, &r.in)
 	if !ok {
 		return false, fault.New(fault.Conflict, "approval_edit_impossible", "the arguments cannot be checked: the tool %s is not there", r.in.Tool).
@@ -23,7 +23,10 @@ func (e *Engine) change(ctx context.Context, sc store.Scope, r *kept, raw []byte
 	if t.Spec().Version != r.in.Version {
 		return false, toolChanged(r.in.Tool)
 	}
-	j := e.jobOf(sc, r, t)
+	j, err := e.jobOf(ctx, sc, r, t)
+	if err != nil {
+		return false, err
+	}
 	j.c.Args = raw
 	if j.args, err = e.check(&j.c, j.spec); err != nil {
 		return false, err
@@ -43,7 +46,7 @@ func (e *Engine) change(ctx context.Context, sc store.Scope, r *kept, raw []byte
 			With("change them otherwise, or have the action asked for anew")
 	}
 	r.in.Args, r.in.ArgsHash = string(j.args), intent.HashArgs(j.args)
-	if r.uri.Parent().Type() != TypeIntent { // what tries another one again keeps the key of that
+	if !isSuccessor(r.uri) { // what tries another one again keeps the key of that
 		r.in.Key = j.key()
 	}
 	return true, nil
@@ -56,40 +59,42 @@ func toolChanged(name string) error {
 
 // jobOf is the job of an intent: that of the run that waits, or what is
 // recorded of it.
-func (e *Engine) jobOf(sc store.Scope, r *kept, t tool.Tool) *job {
+func (e *Engine) jobOf(ctx context.Context, sc store.Scope, r *intentRecord, t tool.Tool) (*job, error) {
 	if w := e.waiter(r.uri); w != nil {
 		j := *w.job
 		j.c.Notify = nil
-		return &j
+		return &j, nil
 	}
-	c := Call{Name: r.in.Tool, Tool: t, Ref: r.in.Call, Message: r.uri.Parent(), Scope: sc, Agent: r.in.Agent,
-		Lineage: r.in.Lineage, Labels: r.in.Labels, Attended: true,
-		Flow: flowOf(&r.in)}
-	c.Request.ID, c.Request.User = r.in.Request, r.in.User
-	return &job{e: e, c: c, spec: t.Spec()}
+	c, err := e.callOf(ctx, sc, r, t)
+	if err != nil {
+		return nil, err
+	}
+	return &job{e: e, c: c, spec: c.Tool.Spec()}, nil
 }
 
 // adopt takes an intent as it is recorded: a person may have changed its arguments.
-func (f *flight) adopt(k kept) {
-	f.kept = k
+func (f *execution) adopt(k intentRecord) {
+	f.intentRecord = k
 	f.args = []byte(k.in.Args)
 }
 
 // restore puts the arguments back that the model had given, where a person's
 // approval of others no longer counts: they are asked about anew.
-func (f *flight) restore() {
+func (f *execution) restore() {
 	a := f.in.Approval
 	if a == nil || a.Edited == "" {
 		return
 	}
 	f.args = []byte(a.Edited)
 	f.in.Args, f.in.ArgsHash = a.Edited, intent.HashArgs(f.args)
-	f.in.Key = f.key()
+	if !isSuccessor(f.uri) {
+		f.in.Key = f.key()
+	}
 }
 
 // sameCall reports whether a recorded intent is of this call: also when a
 // person has changed its arguments.
-func (f *flight) sameCall() bool {
+func (f *execution) sameCall() bool {
 	if f.in.Tool != f.spec.Name || f.in.User != f.c.Request.User {
 		return false
 	}

@@ -106,7 +106,7 @@ type Call struct {
 	Attended bool           // a person is there who can be asked
 	Action   string         // ActionUndo: it takes an effect back
 	At       time.Time      // as of when policy judges; zero: now
-	anew     *anew          // it is what a person wants of a settled action; see CallOf
+	at       resource.URI   // where its intent is kept, if it is made of that; see CallOf
 	// Room waits until the call may run, each time that its tool is about to be
 	// called; leave is called when the tool has returned or is left alone, and
 	// perhaps again. Nil: it may at once.
@@ -323,17 +323,14 @@ func (j *job) invocation(key string) tool.Invocation {
 
 // intentURI is where the call's intent is kept.
 func (j *job) intentURI() resource.URI {
-	if j.c.anew != nil {
-		return j.c.anew.uri
+	if !j.c.at.Zero() {
+		return j.c.at
 	}
 	return IntentURI(j.c.Message, j.c.Ref.Block)
 }
 
 // key is the idempotency key of the effect.
 func (j *job) key() string {
-	if j.c.anew != nil {
-		return j.c.anew.key
-	}
 	identity := intent.CallIdentity(j.c.Ref)
 	if j.deferred() {
 		place, ok := j.c.Message.Find("common.Interaction")
@@ -346,5 +343,5 @@ func (j *job) key() string {
 }
 
 func (j *job) deferred() bool {
-	return j.spec.Effect == tool.Action && j.spec.Delivery == tool.Deferred && j.c.anew == nil
+	return j.spec.Effect == tool.Action && j.spec.Delivery == tool.Deferred && !isSuccessor(j.intentURI())
 }

@@ -2,6 +2,7 @@ package effect
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,8 +59,18 @@ func (e *Engine) grantsOf(ctx context.Context, user string) ([]Grant, error) {
 	if known {
 		return list, nil
 	}
-	list = nil
-	for it, err := range store.Items(ctx, e.opt.Store, store.ForUser(user), store.Query{Type: TypeGrant, State: stateActive}) {
+	list, err := e.readGrants(ctx, user, stateActive)
+	if err != nil {
+		return nil, err
+	}
+	e.grants.keep(user, list, change)
+	return list, nil
+}
+
+// readGrants reads a user's standing approvals in a state (empty: in any).
+func (e *Engine) readGrants(ctx context.Context, user, state string) ([]Grant, error) {
+	var list []Grant
+	for it, err := range store.Items(ctx, e.opt.Store, store.ForUser(user), store.Query{Type: TypeGrant, State: state}) {
 		if err != nil {
 			return nil, err
 		}
@@ -69,7 +80,6 @@ func (e *Engine) grantsOf(ctx context.Context, user string) ([]Grant, error) {
 		}
 		list = append(list, g)
 	}
-	e.grants.keep(user, list, change)
 	return list, nil
 }
 
@@ -82,8 +92,8 @@ func (e *Engine) hasGrants(ctx context.Context, user string) bool {
 // granted returns the standing approval that covers the action, or nil. What a
 // group decides, and what its tool wants to be asked about each time, none
 // covers. Where they cannot be read, there is none.
-func (f *flight) granted(ctx context.Context, d policy.Decision) *intent.Approval {
-	if d.Approvers != "" || f.spec.Asks || f.spec.Version == "" || f.c.anew != nil {
+func (f *execution) granted(ctx context.Context, d policy.Decision) *intent.Approval {
+	if d.Approvers != "" || f.spec.Asks || f.spec.Version == "" || isSuccessor(f.uri) {
 		return nil
 	}
 	list, err := f.e.grantsOf(context.WithoutCancel(ctx), f.in.User)
@@ -116,7 +126,7 @@ func conversationOf(uri resource.URI) string {
 // consume returns what the commit that begins an approved action has to see:
 // the grant by which it was approved, as it covers it now. why is why it does
 // not any more.
-func (f *flight) consume(ctx context.Context) (checks []store.Change, why string, err error) {
+func (f *execution) consume(ctx context.Context) (checks []store.Change, why string, err error) {
 	a := f.in.Approval
 	if a == nil || a.Grant == "" {
 		return nil, "", nil
@@ -147,7 +157,7 @@ func (f *flight) consume(ctx context.Context) (checks []store.Change, why string
 
 // lostGrant reports whether a commit failed because the grant that it was
 // approved by has changed meanwhile.
-func (f *flight) lostGrant(err error) bool {
+func (f *execution) lostGrant(err error) bool {
 	a := f.in.Approval
 	if a == nil || a.Grant == "" || !fault.HasCode(err, "conflict") {
 		return false
@@ -163,26 +173,15 @@ func (f *flight) lostGrant(err error) bool {
 // Grants returns a user's standing approvals, the newest first; with all, also
 // those that were revoked or have ended.
 func (e *Engine) Grants(ctx context.Context, user string, all bool) ([]Grant, error) {
-	var out []Grant
-	q := store.Query{Type: TypeGrant}
-	if !all {
-		q.State = stateActive
+	state := stateActive
+	if all {
+		state = ""
 	}
+	list, err := e.readGrants(ctx, user, state)
 	now := time.Now()
-	for it, err := range store.Items(ctx, e.opt.Store, store.ForUser(user), q) {
-		if err != nil {
-			return nil, err
-		}
-		g, err := decodeGrant(it.Resource)
-		if err != nil {
-			return nil, err
-		}
-		if all || g.Expires.IsZero() || now.Before(g.Expires) {
-			out = append(out, g)
-		}
-	}
-	newestFirst(out)
-	return out, nil
+	list = slices.DeleteFunc(list, func(g Grant) bool { return !all && !g.Expires.IsZero() && !now.Before(g.Expires) })
+	newestFirst(list)
+	return list, err
 }
 
 // Grant returns one of a user's standing approvals (grant_not_found).

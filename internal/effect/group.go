@@ -25,7 +25,7 @@ func questionURI(intent resource.URI) resource.URI {
 func groupScope(group string) store.Scope { return store.ForGroup("system", group) }
 
 // post puts a question to the group that answers it. Putting it again does nothing.
-func (e *Engine) post(ctx context.Context, k *kept, q *Question) error {
+func (e *Engine) post(ctx context.Context, k *intentRecord, q *Question) error {
 	if k.in.Approvers == "" {
 		return nil
 	}
@@ -193,7 +193,7 @@ func (e *Engine) appendPosted(ctx context.Context, out []Question, group, user s
 
 // remark has the model know what a person has changed, and who of a group has
 // allowed it.
-func (f *flight) remark(res *message.ToolResult) {
+func (f *execution) remark(res *message.ToolResult) {
 	a := f.in.Approval
 	if a == nil || f.in.Attempts == 0 {
 		return

@@ -113,12 +113,12 @@ type machine struct {
 	tools   map[string]tool.Tool
 	inter   resource.URI
 	open    []Call // calls whose result is not known yet
-	wishes  map[resource.URI]tool.Tool
+	steps   map[resource.URI]tool.Tool
 	n       int
 }
 
 func newMachine() *machine {
-	m := &machine{store: storetest.NewModel(), judge: &laws{}, tools: map[string]tool.Tool{}, wishes: map[resource.URI]tool.Tool{},
+	m := &machine{store: storetest.NewModel(), judge: &laws{}, tools: map[string]tool.Tool{}, steps: map[resource.URI]tool.Tool{},
 		world: outside{done: map[string]int{}, back: map[string]int{}}, inter: interaction}
 	for _, kind := range []string{"plain", "asked", "dedupes"} {
 		for _, d := range []tool.Delivery{tool.Inline, tool.Deferred} {
@@ -227,30 +227,39 @@ func (m *machine) pick(t *rapid.T, states ...intent.State) (resource.URI, intent
 	return uri, all[uri], true
 }
 
-// wish has a person want something; again and again, until it is known.
-func (m *machine) wish(t *rapid.T, w Wish, states ...intent.State) {
+// follow has a person want something; again and again, until it is known.
+func (m *machine) follow(t *rapid.T, w Step, states ...intent.State) {
 	uri, in, ok := m.pick(t, states...)
 	if !ok {
 		return
 	}
-	own, err := m.engine.Wished(context.Background(), store.ForUser("ann"), uri, w)
-	if m.crashed(t, ignoreConflict(err)) || err != nil {
-		return
+	tl, at := m.tools[in.Tool], successorURI(uri, w)
+	_, known := m.steps[at]
+	m.steps[at] = tl // whether it is recorded is not known after a crash
+	_, err := m.engine.Again(context.Background(), store.ForUser("ann"), uri, w, tl, nil)
+	switch {
+	case m.crashed(t, ignoreConflict(err)):
+	case err != nil && !known:
+		delete(m.steps, at)
+	case err == nil:
+		m.carry(t, at, tl)
 	}
-	m.fulfil(t, own, m.tools[in.Tool])
 }
 
-func (m *machine) fulfil(t *rapid.T, own resource.URI, tl tool.Tool) {
-	m.wishes[own] = tl
-	c, err := m.engine.CallOf(context.Background(), store.ForUser("ann"), own, "ann", tl)
-	if m.crashed(t, ignoreConflict(err)) {
+func (m *machine) carry(t *rapid.T, at resource.URI, tl tool.Tool) {
+	c, err := m.engine.CallOf(context.Background(), store.ForUser("ann"), at, tl)
+	if fault.Is(err, fault.NotFound) {
+		delete(m.steps, at)
+		return
+	}
+	if m.crashed(t, err) {
 		return
 	}
 	c.Request = callOf(nil, "{}").Request
 	c.Notify = m.answers(true)
 	_, err = m.engine.Run(context.Background(), c)
 	if !m.crashed(t, ignoreConflict(err)) && err == nil {
-		delete(m.wishes, own)
+		delete(m.steps, at)
 	}
 }
 
@@ -338,8 +347,8 @@ func TestTheMachineOfEffects(t *testing.T) {
 				for _, c := range open {
 					m.run(t, c, true)
 				}
-				for own, tl := range m.wishes {
-					m.fulfil(t, own, tl)
+				for own, tl := range m.steps {
+					m.carry(t, own, tl)
 				}
 			},
 			"settle": func(t *rapid.T) {
@@ -360,8 +369,8 @@ func TestTheMachineOfEffects(t *testing.T) {
 				m.refused = m.refused || m.inside == "refuse"
 			},
 			"restart": func(*rapid.T) { m.live() },
-			"retry":   func(t *rapid.T) { m.wish(t, Retry, intent.Failed, intent.Cancelled, intent.Expired) },
-			"undo":    func(t *rapid.T) { m.wish(t, Undo, intent.Done) },
+			"retry":   func(t *rapid.T) { m.follow(t, Retry, intent.Failed, intent.Cancelled, intent.Expired) },
+			"undo":    func(t *rapid.T) { m.follow(t, Undo, intent.Done) },
 			"resolve": func(t *rapid.T) {
 				uri, in, ok := m.pick(t, intent.Unknown)
 				if !ok {
@@ -395,8 +404,8 @@ func (m *machine) finish(t *rapid.T) {
 		for _, c := range open {
 			m.run(t, c, true)
 		}
-		for own, tl := range m.wishes {
-			m.fulfil(t, own, tl)
+		for own, tl := range m.steps {
+			m.carry(t, own, tl)
 		}
 		m.settle(t, false, true)
 	}

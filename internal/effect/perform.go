@@ -12,7 +12,7 @@ import (
 )
 
 // execute starts the effect, once, and settles it. It owns the slot.
-func (f *flight) execute(ctx context.Context, release func()) (*message.ToolResult, error) {
+func (f *execution) execute(ctx context.Context, release func()) (*message.ToolResult, error) {
 	f.in.Attempts++
 	if err := f.step(ctx, intent.Executing, f.checks...); err != nil {
 		release()
@@ -24,7 +24,7 @@ func (f *flight) execute(ctx context.Context, release func()) (*message.ToolResu
 }
 
 // ended settles an execution by how its call ended.
-func (f *flight) ended(ctx context.Context, res tool.Result, how end) (*message.ToolResult, error) {
+func (f *execution) ended(ctx context.Context, res tool.Result, how end) (*message.ToolResult, error) {
 	if how.abandoned {
 		f.e.hang(f.uri)
 	}
@@ -44,7 +44,7 @@ func (f *flight) ended(ctx context.Context, res tool.Result, how end) (*message.
 }
 
 // halted settles a query that was stopped while it ran.
-func (f *flight) halted(ctx context.Context, shown message.Labels) (*message.ToolResult, error) {
+func (f *execution) halted(ctx context.Context, shown message.Labels) (*message.ToolResult, error) {
 	res, err := f.stopped(ctx)
 	if err != nil {
 		return res, err
@@ -55,7 +55,7 @@ func (f *flight) halted(ctx context.Context, shown message.Labels) (*message.Too
 
 // doubtful settles an execution that ended without saying whether the effect
 // happened.
-func (f *flight) doubtful(ctx context.Context, how end) (*message.ToolResult, error) {
+func (f *execution) doubtful(ctx context.Context, how end) (*message.ToolResult, error) {
 	if suspended(ctx) { // the next start finds it executing
 		return f.stopped(ctx)
 	}
@@ -75,7 +75,7 @@ func (f *flight) doubtful(ctx context.Context, how end) (*message.ToolResult, er
 
 // recover goes on with an execution that a crash interrupted, or whose outcome
 // could not be recorded.
-func (f *flight) recover(ctx context.Context) (*message.ToolResult, error) {
+func (f *execution) recover(ctx context.Context) (*message.ToolResult, error) {
 	crash := errors.New("the process ended while it was being done")
 	hangs := f.e.hangs(f.uri) // then that it was not done may become untrue
 	if hangs {
@@ -101,7 +101,7 @@ func (f *flight) recover(ctx context.Context) (*message.ToolResult, error) {
 }
 
 // again starts the effect once more under the same key.
-func (f *flight) again(ctx context.Context) (*message.ToolResult, error) {
+func (f *execution) again(ctx context.Context) (*message.ToolResult, error) {
 	release, err := f.place(ctx)
 	if err != nil {
 		if suspended(ctx) {
@@ -116,7 +116,7 @@ var errNoSettler = errors.New("the receiver cannot be asked")
 
 // inquire asks the receiver whether the effect happened, also when the run was
 // stopped meanwhile.
-func (f *flight) inquire(ctx context.Context) (happened bool, res tool.Result, err error) {
+func (f *execution) inquire(ctx context.Context) (happened bool, res tool.Result, err error) {
 	s, ok := tool.SettlerOf(f.c.Tool)
 	if !ok {
 		return false, res, errNoSettler
@@ -139,7 +139,7 @@ func (f *flight) inquire(ctx context.Context) (happened bool, res tool.Result, e
 }
 
 // park records that nobody knows whether the effect happened.
-func (f *flight) park(ctx context.Context, why error) (*message.ToolResult, error) {
+func (f *execution) park(ctx context.Context, why error) (*message.ToolResult, error) {
 	f.e.log.WarnContext(ctx, "nobody knows whether an effect happened", "tool", f.spec.Name, "intent", f.uri.String(), "error", why)
 	res := f.c.told(message.UnknownEnd, "It is not known whether this was done: "+why.Error()+". Do not do it again. "+
 		"Tell the user that it may or may not have happened, and that they should look.")

@@ -2,6 +2,7 @@ package effect
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -29,21 +30,27 @@ const TypeIntent = "effect.Intent"
 // IntentID is by what people and programs name an intent.
 func IntentID(uri resource.URI) id.ID { return id.Derive("intent", uri.String()) }
 
-// load reads an intent.
-func (e *Engine) load(ctx context.Context, sc store.Scope, uri resource.URI) (kept, error) {
+// Intent reads an intent.
+func (e *Engine) Intent(ctx context.Context, sc store.Scope, uri resource.URI) (intent.Intent, error) {
+	r, err := e.load(ctx, sc, uri)
+	return r.in, err
+}
+
+// load reads an intent as the store holds it.
+func (e *Engine) load(ctx context.Context, sc store.Scope, uri resource.URI) (intentRecord, error) {
 	r, err := e.opt.Store.Get(ctx, sc, uri)
 	if err != nil {
-		return kept{}, err
+		return intentRecord{}, err
 	}
 	in, err := intent.Decode(r.Body)
 	if err != nil {
-		return kept{}, err
+		return intentRecord{}, err
 	}
-	return kept{uri: uri, version: r.Version, in: in}, nil
+	return intentRecord{uri: uri, version: r.Version, in: in}, nil
 }
 
 // put is the change that records an intent, on the condition that it is as it was.
-func (r *kept) put(cond store.If) (store.Change, error) {
+func (r *intentRecord) put(cond store.If) (store.Change, error) {
 	body, err := intent.Encode(r.in)
 	if err != nil {
 		return store.Change{}, err
@@ -59,9 +66,47 @@ func (r *kept) put(cond store.If) (store.Change, error) {
 	return c, nil
 }
 
-// commit records the flight's intent, with what else belongs to it. A stop
+// maxAmends bounds how often a change of an intent is tried that others are
+// changing: few states follow each other.
+const maxAmends = 20
+
+// errAsItIs ends a change of an intent that is none.
+var errAsItIs = errors.New("it stays as it is")
+
+// amend changes an intent from outside of the run that is at it, unless
+// somebody else has changed it meanwhile: then it looks again. change returns
+// what is committed with it.
+func (e *Engine) amend(ctx context.Context, sc store.Scope, uri resource.URI, change func(*intentRecord) ([]store.Change, error)) error {
+	for try := 1; ; try++ {
+		r, err := e.load(ctx, sc, uri)
+		if err != nil {
+			return err
+		}
+		was := r.in.State
+		more, err := change(&r)
+		if errors.Is(err, errAsItIs) {
+			return nil
+		}
+		if err == nil && r.in.State != was {
+			err = intent.Advance(was, r.in.State)
+		}
+		if err != nil {
+			return err
+		}
+		put, err := r.put(store.If{Version: r.version, States: []string{was.Mark()}})
+		if err != nil {
+			return err
+		}
+		_, err = e.opt.Store.Commit(context.WithoutCancel(ctx), sc, store.Batch{Request: requestOf(ctx), Changes: append([]store.Change{put}, more...)})
+		if !fault.HasCode(err, "conflict") || try == maxAmends {
+			return err
+		}
+	}
+}
+
+// commit records the intent of the execution, with what else belongs to it. A stop
 // does not keep a fact from being recorded.
-func (f *flight) commit(ctx context.Context, cond store.If, more ...store.Change) error {
+func (f *execution) commit(ctx context.Context, cond store.If, more ...store.Change) error {
 	c, err := f.put(cond)
 	if err != nil {
 		return err
@@ -76,8 +121,8 @@ func (f *flight) commit(ctx context.Context, cond store.If, more ...store.Change
 }
 
 // step takes the intent to another state, if nobody has changed it meanwhile.
-// After an error the flight's copy may not be what is recorded: load it again.
-func (f *flight) step(ctx context.Context, to intent.State, more ...store.Change) error {
+// After an error the copy may not be what is recorded: load it again.
+func (f *execution) step(ctx context.Context, to intent.State, more ...store.Change) error {
 	from := f.in.State
 	if err := intent.Advance(from, to); err != nil {
 		return err
@@ -89,13 +134,13 @@ func (f *flight) step(ctx context.Context, to intent.State, more ...store.Change
 	case to == intent.Awaiting:
 		f.e.tell()
 	case from == intent.Awaiting:
-		f.e.answered(ctx, &f.kept)
+		f.e.answered(ctx, &f.intentRecord)
 	}
 	return err
 }
 
 // ask puts the question to a person, or puts it anew.
-func (f *flight) ask(ctx context.Context, reason string) error {
+func (f *execution) ask(ctx context.Context, reason string) error {
 	f.restore()
 	f.in.Reason, f.in.Version, f.in.Approval = reason, f.c.Tool.Spec().Version, nil
 	f.in.Expires = time.Now().UTC().Add(f.e.opt.ApprovalTimeout)
@@ -104,14 +149,14 @@ func (f *flight) ask(ctx context.Context, reason string) error {
 }
 
 // settle ends the intent with a result in Steward's own words.
-func (f *flight) settle(ctx context.Context, to intent.State, reason string, res *message.ToolResult) (*message.ToolResult, error) {
+func (f *execution) settle(ctx context.Context, to intent.State, reason string, res *message.ToolResult) (*message.ToolResult, error) {
 	f.in.Reason = reason
 	return f.finish(ctx, to, shaped{res: res})
 }
 
 // finish ends the intent with its result, in one record. When an effect
 // happened and cannot be recorded, the result comes with the error.
-func (f *flight) finish(ctx context.Context, to intent.State, s shaped) (*message.ToolResult, error) {
+func (f *execution) finish(ctx context.Context, to intent.State, s shaped) (*message.ToolResult, error) {
 	f.remark(s.res)
 	f.in.Result = encodeResult(f.e.hide(s.res))
 	f.in.Reason = strings.ToValidUTF8(f.e.mask(f.in.Reason), "\uFFFD") // of a tool's error, perhaps
@@ -121,7 +166,7 @@ func (f *flight) finish(ctx context.Context, to intent.State, s shaped) (*messag
 		more = append(more, f.change(s))
 	}
 	ran := f.in.State == intent.Executing
-	linked, err := f.takenBack(ctx, to)
+	linked, err := f.e.undone(context.WithoutCancel(ctx), f.c.Scope, &f.intentRecord, to)
 	if err == nil {
 		err = f.step(ctx, to, append(more, linked...)...)
 	}

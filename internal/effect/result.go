@@ -244,8 +244,8 @@ func cut(s string, n int) string {
 }
 
 func (j *job) restURI() resource.URI {
-	if j.c.anew != nil {
-		return j.c.anew.uri.Child("tool.Overflow", "0")
+	if at := j.intentURI(); isSuccessor(at) {
+		return at.Child("tool.Overflow", "0")
 	}
 	return j.c.Message.Child("tool.Overflow", fmt.Sprint(j.c.Ref.Block))
 }
@@ -292,7 +292,8 @@ func encodeResult(res *message.ToolResult) []byte {
 	return message.AppendBlocks(nil, []message.Block{res})
 }
 
-func decodeResult(b []byte) (*message.ToolResult, error) {
+// DecodeResult reads a tool result that is kept by itself (intent_broken).
+func DecodeResult(b []byte) (*message.ToolResult, error) {
 	blocks, err := message.DecodeBlocks(b)
 	if err == nil && len(blocks) == 1 {
 		if res, ok := blocks[0].(*message.ToolResult); ok {

@@ -33,7 +33,7 @@ func (e *Engine) Rule(ctx context.Context, point policy.Point, c Call) (Ruling, 
 	if point == policy.PointIntent {
 		r.Decision = j.judge(ctx, point, c.Attended)
 	} else {
-		f := &flight{job: j, kept: j.draft(j.intentURI())}
+		f := &execution{job: j, intentRecord: j.draft(j.intentURI())}
 		var a *intent.Approval
 		if r.Decision, a = f.ruled(ctx); a != nil {
 			r.Grant = a.Grant
@@ -49,7 +49,7 @@ func (e *Engine) Rule(ctx context.Context, point policy.Point, c Call) (Ruling, 
 // settings say, and the approval that answers what a person would be asked:
 // one that stands, or the wish by which the call is made. With nobody there,
 // such an approval speaks for him.
-func (f *flight) ruled(ctx context.Context) (policy.Decision, *intent.Approval) {
+func (f *execution) ruled(ctx context.Context) (policy.Decision, *intent.Approval) {
 	d := f.planned(ctx, f.c.Attended)
 	if f.unasked != nil && f.unasked.Verdict == policy.Ask {
 		if a := f.granted(ctx, *f.unasked); a != nil {

@@ -416,15 +416,15 @@ func (s *schedule) again(timeout time.Duration) {
 }
 
 func (s *schedule) retry(ctx context.Context, e *Engine) {
-	at, err := e.Wished(ctx, s.call.Scope, IntentURI(s.call.Message, s.call.Ref.Block), Retry)
+	at, err := e.Again(ctx, s.call.Scope, IntentURI(s.call.Message, s.call.Ref.Block), Retry, s.tool, nil)
 	if fault.Is(err, fault.Conflict) {
 		return // it did not fail, or is tried already
 	}
 	if err != nil {
-		s.t.Errorf("Wished: %v", err)
+		s.t.Errorf("Again: %v", err)
 		return
 	}
-	c, err := e.CallOf(ctx, s.call.Scope, at, "ann", s.tool)
+	c, err := e.CallOf(ctx, s.call.Scope, at, s.tool)
 	if err == nil {
 		c.Request = request.Context{ID: id.New(), User: "ann", Conversation: conversation}
 		_, err = e.Run(ctx, c)

@@ -67,7 +67,7 @@ func (e *Engine) Settle(ctx context.Context, s Settlement) ([]Outcome, error) {
 
 // settleNext settles the first queued action, or the first few together. It
 // returns how many.
-func (e *Engine) settleNext(ctx context.Context, s Settlement, queue []kept) ([]Outcome, int, error) {
+func (e *Engine) settleNext(ctx context.Context, s Settlement, queue []intentRecord) ([]Outcome, int, error) {
 	if !s.Stopped {
 		if batch := e.together(s, queue); len(batch) > 1 {
 			done, err := e.settleBatch(ctx, s, batch)
@@ -85,29 +85,22 @@ func (e *Engine) settleNext(ctx context.Context, s Settlement, queue []kept) ([]
 
 // queue finds the deferred intents in flight. Ids do not order: messages stand
 // in the order of their first intent, calls in their message's.
-func (e *Engine) queue(ctx context.Context, s Settlement) ([]kept, error) {
-	var found []kept
+func (e *Engine) queue(ctx context.Context, s Settlement) ([]intentRecord, error) {
+	var found []intentRecord
 	for _, st := range intent.States() {
 		if !st.InFlight() {
 			continue
 		}
-		q := store.Query{Under: s.Under, Type: "effect.Intent", State: string(st)}
-		for {
-			page, err := e.opt.Store.Query(ctx, s.Scope, q)
+		for it, err := range store.Items(ctx, e.opt.Store, s.Scope, store.Query{Under: s.Under, Type: TypeIntent, State: string(st)}) {
 			if err != nil {
 				return nil, err
 			}
-			for _, it := range page.Items {
-				in, err := intent.Decode(it.Body)
-				if err != nil {
-					return nil, err
-				}
-				if in.Deferred {
-					found = append(found, kept{uri: it.URI, version: it.Version, in: in})
-				}
+			in, err := intent.Decode(it.Body)
+			if err != nil {
+				return nil, err
 			}
-			if q.After = page.Next; q.After == "" {
-				break
+			if in.Deferred {
+				found = append(found, intentRecord{uri: it.URI, version: it.Version, in: in})
 			}
 		}
 	}
@@ -117,7 +110,7 @@ func (e *Engine) queue(ctx context.Context, s Settlement) ([]kept, error) {
 			first[r.in.Call.Message] = r.in.Created
 		}
 	}
-	slices.SortFunc(found, func(a, b kept) int {
+	slices.SortFunc(found, func(a, b intentRecord) int {
 		return cmp.Or(first[a.in.Call.Message].Compare(first[b.in.Call.Message]),
 			cmp.Compare(a.in.Call.Message.String(), b.in.Call.Message.String()),
 			cmp.Compare(a.in.Call.Block, b.in.Call.Block))
@@ -125,41 +118,53 @@ func (e *Engine) queue(ctx context.Context, s Settlement) ([]kept, error) {
 	return found, nil
 }
 
-// queuedCall is the call of a queued action, as it is recorded.
-func (s *Settlement) queuedCall(r *kept) Call {
-	return Call{Name: r.in.Tool, Args: []byte(r.in.Args), Ref: r.in.Call, Message: r.uri.Parent(), Scope: s.Scope,
-		Request: s.Request, Agent: r.in.Agent, Lineage: r.in.Lineage, Labels: r.in.Labels, Flow: flowOf(&r.in), Attended: s.Attended, Notify: s.Notify}
+// queuedJob is the job of a queued action, as it is recorded.
+func (e *Engine) queuedJob(ctx context.Context, s *Settlement, r *intentRecord, t tool.Tool) (*job, error) {
+	c, err := e.callOf(ctx, s.Scope, r, t)
+	if err != nil {
+		return nil, err
+	}
+	c.Request, c.Attended, c.Notify = s.Request, s.Attended, s.Notify
+	j := &job{e: e, c: c, args: c.Args, last: true}
+	if t != nil {
+		j.spec = t.Spec()
+	}
+	return j, nil
 }
 
 // settleOne does one queued action. It is looked at again: while those before
 // it were done, a person may have answered, with other arguments.
-func (e *Engine) settleOne(ctx context.Context, s Settlement, r kept) (*message.ToolResult, error) {
+func (e *Engine) settleOne(ctx context.Context, s Settlement, r intentRecord) (*message.ToolResult, error) {
 	r, err := e.load(context.WithoutCancel(ctx), s.Scope, r.uri)
 	if err != nil {
 		return nil, err
 	}
-	c := s.queuedCall(&r)
-	j := &job{e: e, c: c, args: c.Args, last: true}
 	t, ok := s.Tools(r.in.Agent, r.in.Tool)
-	switch {
-	case !ok:
-		res := c.told(message.Unavailable, "Not done: the tool "+r.in.Tool+" is not there any more.")
-		return e.drop(ctx, j, r, reasonGone, res)
-	case s.Stopped && r.in.State != intent.Executing:
-		return e.drop(ctx, j, r, ReasonStopped, c.interrupted())
-	}
-	j.c.Tool, j.spec = t, t.Spec()
-	if r.in.State == intent.Executing { // it had begun before a crash, whatever became of its twin
-		return j.action(ctx)
-	}
-	twin, err := e.twin(context.WithoutCancel(ctx), s.Scope, r, intent.State.Settled)
+	j, err := e.queuedJob(ctx, &s, &r, t)
 	switch {
 	case err != nil:
 		return nil, err
-	case twin:
-		return e.drop(ctx, j, r, ReasonTwin, c.notAgain())
+	case !ok:
+		res := j.c.told(message.Unavailable, "Not done: the tool "+r.in.Tool+" is not there any more.")
+		return e.drop(ctx, j, r, reasonGone, res)
+	case s.Stopped && r.in.State != intent.Executing:
+		return e.drop(ctx, j, r, ReasonStopped, j.c.interrupted())
+	case r.in.State == intent.Executing: // it had begun before a crash, whatever became of its twin
+		return j.action(ctx)
+	}
+	if res, err := e.dropTwin(ctx, j, r); res != nil || err != nil {
+		return res, err
 	}
 	return j.action(ctx)
+}
+
+// dropTwin settles a queued action of which the same was settled before.
+func (e *Engine) dropTwin(ctx context.Context, j *job, r intentRecord) (*message.ToolResult, error) {
+	twin, err := e.twin(context.WithoutCancel(ctx), j.c.Scope, r, intent.State.Settled)
+	if err != nil || !twin {
+		return nil, err
+	}
+	return e.drop(ctx, j, r, ReasonTwin, j.c.notAgain())
 }
 
 // The reasons for which queued actions are cancelled by themselves.
@@ -170,26 +175,21 @@ const (
 )
 
 // twin reports whether the same effect was queued, too, and has come so far.
-func (e *Engine) twin(ctx context.Context, sc store.Scope, r kept, far func(intent.State) bool) (bool, error) {
-	q := store.Query{Term: store.Term{Name: keyTerm, Value: r.in.Key}, Type: "effect.Intent"}
-	for {
-		page, err := e.opt.Store.Query(ctx, sc, q)
+func (e *Engine) twin(ctx context.Context, sc store.Scope, r intentRecord, far func(intent.State) bool) (bool, error) {
+	q := store.Query{Term: store.Term{Name: keyTerm, Value: r.in.Key}, Type: TypeIntent}
+	for it, err := range store.Items(ctx, e.opt.Store, sc, q) {
 		if err != nil {
 			return false, err
 		}
-		for _, it := range page.Items {
-			in, err := intent.Decode(it.Body)
-			if err != nil {
-				return false, err
-			}
-			if it.URI != r.uri && far(in.State) {
-				return true, nil
-			}
+		in, err := intent.Decode(it.Body)
+		if err != nil {
+			return false, err
 		}
-		if q.After = page.Next; q.After == "" {
-			return false, nil
+		if it.URI != r.uri && far(in.State) {
+			return true, nil
 		}
 	}
+	return false, nil
 }
 
 // mayBeDone is how far a twin has come that stands in the way of what a person
@@ -200,11 +200,11 @@ func mayBeDone(s intent.State) bool {
 
 // madeTwin settles a queued action that a person has changed into one that was
 // done, or may have been: both have one key, and the effect of it is there once.
-func (f *flight) madeTwin(ctx context.Context) (*message.ToolResult, error) {
+func (f *execution) madeTwin(ctx context.Context) (*message.ToolResult, error) {
 	if a := f.in.Approval; a == nil || a.Edited == "" || !f.deferred() {
 		return nil, nil
 	}
-	twin, err := f.e.twin(context.WithoutCancel(ctx), f.c.Scope, f.kept, mayBeDone)
+	twin, err := f.e.twin(context.WithoutCancel(ctx), f.c.Scope, f.intentRecord, mayBeDone)
 	if err != nil {
 		return f.refused(err)
 	}

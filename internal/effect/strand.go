@@ -42,14 +42,14 @@ func (e *Engine) strand(ctx context.Context, c Call, res *message.ToolResult, wh
 
 // drop settles an action that is not to be done. One that had begun before a
 // crash is nobody's to drop.
-func (e *Engine) drop(ctx context.Context, j *job, r kept, why string, res *message.ToolResult) (*message.ToolResult, error) {
+func (e *Engine) drop(ctx context.Context, j *job, r intentRecord, why string, res *message.ToolResult) (*message.ToolResult, error) {
 	unlock, err := e.lock(ctx, r.uri)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	f := &flight{job: j, kept: r}
-	if f.kept, err = e.load(context.WithoutCancel(ctx), j.c.Scope, r.uri); err != nil {
+	f := &execution{job: j, intentRecord: r}
+	if f.intentRecord, err = e.load(context.WithoutCancel(ctx), j.c.Scope, r.uri); err != nil {
 		return nil, err
 	}
 	switch {
@@ -66,11 +66,11 @@ func (e *Engine) drop(ctx context.Context, j *job, r kept, why string, res *mess
 }
 
 // stranded settles what had begun and cannot be gone on with.
-func (f *flight) stranded(ctx context.Context, why string, res *message.ToolResult) (*message.ToolResult, error) {
+func (f *execution) stranded(ctx context.Context, why string, res *message.ToolResult) (*message.ToolResult, error) {
 	if f.c.Tool != nil && f.spec.Effect == tool.Query {
 		return f.settle(ctx, intent.Failed, why, res)
 	}
-	f.adopt(f.kept) // the receiver is asked about what was begun
+	f.adopt(f.intentRecord) // the receiver is asked about what was begun
 	crash := errors.New("Steward stopped while it was being done, and " + why)
 	happened, got, err := f.inquire(ctx)
 	switch {

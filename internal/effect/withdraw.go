@@ -3,7 +3,6 @@ package effect
 import (
 	"context"
 
-	"steward/internal/fault"
 	"steward/internal/intent"
 	"steward/internal/resource"
 	"steward/internal/store"
@@ -29,30 +28,26 @@ func (e *Engine) Open(ctx context.Context, sc store.Scope, under resource.URI) (
 
 // Withdraw cancels an intent that has not begun, and reports whether it is
 // cancelled now; if it has begun or is settled otherwise, nothing is changed.
-func (e *Engine) Withdraw(ctx context.Context, sc store.Scope, uri resource.URI, reason string) (bool, error) {
-	for {
-		r, err := e.load(ctx, sc, uri)
-		if err != nil {
-			return false, err
-		}
+func (e *Engine) Withdraw(ctx context.Context, sc store.Scope, uri resource.URI, reason string) (cancelled bool, err error) {
+	var asked *intentRecord // it was a question
+	err = e.amend(ctx, sc, uri, func(r *intentRecord) ([]store.Change, error) {
 		from := r.in.State
-		if from == intent.Cancelled {
-			return true, nil
+		asked, cancelled = nil, from == intent.Cancelled
+		if cancelled || from == intent.Executing || intent.Advance(from, intent.Cancelled) != nil {
+			return nil, errAsItIs
 		}
-		if from == intent.Executing || intent.Advance(from, intent.Cancelled) != nil {
-			return false, nil
+		r.in.State, r.in.Reason, cancelled = intent.Cancelled, reason, true
+		if from == intent.Awaiting {
+			asked = r
 		}
-		r.in.State, r.in.Reason = intent.Cancelled, reason
-		put, err := r.put(store.If{Version: r.version})
-		if err != nil {
-			return false, err
-		}
-		if _, err = e.opt.Store.Commit(ctx, sc, store.Batch{Request: requestOf(ctx), Changes: []store.Change{put}}); !fault.Is(err, fault.Conflict) {
-			if err == nil && from == intent.Awaiting {
-				e.answered(ctx, &r)
-			}
-			e.wake(uri)
-			return err == nil, err
-		}
+		return nil, nil
+	})
+	if err != nil {
+		return false, err
 	}
+	if asked != nil {
+		e.answered(ctx, asked)
+	}
+	e.wake(uri)
+	return cancelled, nil
 }

@@ -32,43 +32,43 @@ const (
 // Intent is one side effect. Encode and Decode are its stored form; its State
 // rides on the resource as well, so that those in flight are found.
 type Intent struct {
-	Key      string // idempotency key, see Key
-	Tool     string
-	Version  string // the tool's
-	Args     string // canonical JSON: judged, shown and executed
-	ArgsHash string // see HashArgs
-	Call     message.Ref
-	CallID   string // the provider's id of the call
-	User     string
-	Agent    string
-	Request  id.ID
-	Deferred bool // processed when the run ends
-	State    State
-	Reason   string // why it is asked, was denied, failed, …
-	Created  time.Time
-	Expires  time.Time // of the question to a person
-	Approval *Approval
-	DeniedBy string // the person who denied it
+	Key      string      `json:"key"` // idempotency key, see Key
+	Tool     string      `json:"tool"`
+	Version  string      `json:"version,omitzero"` // the tool's
+	Args     string      `json:"args"`             // canonical JSON: judged, shown and executed
+	ArgsHash string      `json:"args_hash"`        // see HashArgs
+	Call     message.Ref `json:"-"`
+	CallID   string      `json:"call_id,omitzero"` // the provider's id of the call
+	User     string      `json:"user,omitzero"`
+	Agent    string      `json:"agent,omitzero"`
+	Request  id.ID       `json:"request,omitzero"`
+	Deferred bool        `json:"deferred,omitzero"` // processed when the run ends
+	State    State       `json:"state"`
+	Reason   string      `json:"reason,omitzero"` // why it is asked, was denied, failed, …
+	Created  time.Time   `json:"created,omitzero"`
+	Expires  time.Time   `json:"expires,omitzero"` // of the question to a person
+	Approval *Approval   `json:"approval,omitzero"`
+	DeniedBy string      `json:"denied_by,omitzero"` // the person who denied it
 
-	Lineage   []string       // the agents on whose behalf Agent acts
-	Labels    message.Labels // of what the model was shown
-	Rule      string         // of the policy, that decided
-	Policy    string         // the policy's version
-	Approvers string         // the group that is asked; empty: the user
-	Mask      []string       // of the result, before anybody is shown it: see policy.Obligations
-	Cap       int            // likewise, in bytes; 0: as the tool says
-	Fixed     bool           // the call was fixed before anything untrusted was read: see policy.Flow
-	Open      []string       // what of it was not: JSON pointers
-	Undoes    string         // URI text of the intent that this one takes back
-	Undone    string         // URI text of the intent that took this one back
-	Retries   string         // URI text of the intent that this one tries again
-	Retried   string         // URI text of the intent that tried this one again
-	Dead      bool           // it ended badly, and nobody does anything about it by themselves
-	Resolved  *Resolution    // a person's word about what was unknown
-	Attempts  int            // how often the execution was started
+	Lineage   []string       `json:"lineage,omitzero"`   // the agents on whose behalf Agent acts
+	Labels    message.Labels `json:"labels,omitzero"`    // of what the model was shown
+	Rule      string         `json:"rule,omitzero"`      // of the policy, that decided
+	Policy    string         `json:"policy,omitzero"`    // the policy's version
+	Approvers string         `json:"approvers,omitzero"` // the group that is asked; empty: the user
+	Mask      []string       `json:"mask,omitzero"`      // of the result, before anybody is shown it: see policy.Obligations
+	Cap       int            `json:"cap,omitzero"`       // likewise, in bytes; 0: as the tool says
+	Fixed     bool           `json:"fixed,omitzero"`     // the call was fixed before anything untrusted was read: see policy.Flow
+	Open      []string       `json:"open,omitzero"`      // what of it was not: JSON pointers
+	Undoes    string         `json:"undoes,omitzero"`    // URI text of the intent that this one takes back
+	Undone    string         `json:"undone,omitzero"`    // URI text of the intent that took this one back
+	Retries   string         `json:"retries,omitzero"`   // URI text of the intent that this one tries again
+	Retried   string         `json:"retried,omitzero"`   // URI text of the intent that tried this one again
+	Dead      bool           `json:"dead,omitzero"`      // it ended badly, and nobody does anything about it by themselves
+	Resolved  *Resolution    `json:"resolved,omitzero"`  // a person's word about what was unknown
+	Attempts  int            `json:"attempts,omitzero"`  // how often the execution was started
 	// Result is the encoded tool result once it is settled, so that a crash
 	// between the effect and the conversation's record loses nothing.
-	Result []byte
+	Result []byte `json:"-"`
 }
 
 // Approval is a person's recorded word. It binds exactly what was shown.

@@ -13,18 +13,8 @@ import (
 	"steward/internal/tool"
 )
 
-// Verdict is a person's answer to a question. ID and Hash repeat what was
-// shown; the rest is of an approval, and may be left out.
-type Verdict struct {
-	ID       string
-	Hash     string
-	Approve  bool
-	Reason   string
-	Standing effect.Standing // zero: once
-	Pattern  pattern.Pattern // of a standing approval, as it was shown; nil: as proposed
-	Until    time.Time       // of a standing approval; zero: for ever
-	Args     []byte          // other arguments than those asked about; nil: as asked
-}
+// Verdict is a person's answer to a question.
+type Verdict = effect.Decision
 
 // Decide records a person's answer to a question, his own or one that was put
 // to a group of his. It is durable when Decide returns. Error codes as of
@@ -35,9 +25,8 @@ func (n *Node) Decide(ctx context.Context, user string, v Verdict) error {
 
 // Decide records a person's answer by an engine, with or without a node.
 func Decide(ctx context.Context, e *effect.Engine, user string, v Verdict) error {
-	return e.Decide(ctx, store.ForUser(user), effect.Decision{
-		ID: v.ID, Hash: v.Hash, Approve: v.Approve, Reason: v.Reason, By: user,
-		Standing: v.Standing, Pattern: v.Pattern, Until: v.Until, Args: v.Args})
+	v.By = user
+	return e.Decide(ctx, store.ForUser(user), v)
 }
 
 // Approvals returns what waits for a user's word, the oldest first: in all his

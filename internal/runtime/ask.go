@@ -152,28 +152,16 @@ func (n *Node) unasked(ctx context.Context, c *chat, at resource.URI, err error)
 }
 
 // waitFor waits until the run of an interaction is over, tells the asking call
-// how it goes, and stops it when that is stopped. A run that a crash has
-// interrupted, and that nobody has taken up, is taken up.
+// how it goes, and stops it when that is stopped.
 func (n *Node) waitFor(ctx context.Context, c *chat, inter id.ID, a *asking) error {
 	w := c.feed.join()
 	defer c.feed.leave(w)
 	r := relay{tell: a.call.Progress}
-	for {
-		live := c.running(inter)
-		if live == nil {
-			again, err := n.goOn(ctx, c, inter, true)
-			if err != nil || !again {
-				return err
-			}
-			continue
-		}
+	return n.awaitRun(ctx, c, inter, func(live *liveRun) error {
 		live.meter.Under(a.live.meter)
 		r.agent = live.agent
-		if err := n.relay(ctx, c, w, live, &r); err != nil {
-			return err
-		}
-		return live.err
-	}
+		return n.relay(ctx, c, w, live, &r)
+	})
 }
 
 // relay tells of a run until it is over.
@@ -228,9 +216,7 @@ func (n *Node) goOn(ctx context.Context, c *chat, inter id.ID, wait bool) (bool,
 	if runs, err := open(); err != nil || len(runs) == 0 {
 		return false, err
 	}
-	select {
-	case c.turn <- struct{}{}:
-	default:
+	if !c.tryLock() {
 		if wait {
 			return true, n.until(ctx, moved)
 		}
@@ -245,7 +231,7 @@ func (n *Node) goOn(ctx context.Context, c *chat, inter id.ID, wait bool) (bool,
 		launched, err = n.reopen(ctx, c, runs[0])
 	}
 	if !launched {
-		c.release()
+		c.unlock()
 	}
 	return len(runs) > 0, err
 }
@@ -434,19 +420,15 @@ func (n *Node) over(c *chat, live *liveRun, out agent.Outcome) {
 // stopBelow stops the agents that were asked in a turn which is over and wait
 // for nobody any more, and answers for those that had not begun.
 func (n *Node) stopBelow(ctx context.Context, user string, inter resource.URI) error {
-	q := store.Query{Under: inter, Type: record.TypeRequest, State: record.RequestOpen}
-	for it, err := range store.Items(ctx, n.opt.Store, store.ForUser(user), q) {
-		if err != nil {
-			return err
-		}
-		r, err := decodeRequest(it.Resource)
-		if err != nil {
-			return err
-		}
-		if r.Kind != record.RequestAgent {
+	open, err := findRequests(ctx, n.opt.Store, store.ForUser(user), store.Query{Under: inter, State: record.RequestOpen})
+	if err != nil {
+		return err
+	}
+	for i := range open {
+		if open[i].Kind != record.RequestAgent {
 			continue
 		}
-		if err := n.stopAsked(ctx, user, &r); err != nil {
+		if err := n.stopAsked(ctx, user, &open[i]); err != nil {
 			return err
 		}
 	}
@@ -477,13 +459,11 @@ func (n *Node) stopChildren(ctx context.Context, user string, conv id.ID) error 
 // stopAsked stops an agent that was asked, or answers for it where it had not
 // begun.
 func (n *Node) stopAsked(ctx context.Context, user string, r *storedRequest) error {
-	c := n.enter(user, r.Conversation)
-	defer n.exit(c)
-	if live := c.running(r.Interaction); live != nil {
-		c.stop(live, request.ErrStop)
+	inter := record.InteractionURI(r.Conversation, r.Interaction)
+	if n.stopRun(user, inter) {
 		return nil
 	}
-	runs, err := n.conversations.OpenRuns(ctx, store.ForUser(user), record.InteractionURI(r.Conversation, r.Interaction))
+	runs, err := n.conversations.OpenRuns(ctx, store.ForUser(user), inter)
 	if err != nil || len(runs) > 0 { // it is being taken up: see resume
 		return err
 	}

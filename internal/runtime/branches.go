@@ -18,10 +18,10 @@ import (
 func (n *Node) alone(ctx context.Context, user string, conv id.ID, do func(sc store.Scope) error) error {
 	c := n.enter(user, conv)
 	defer n.exit(c)
-	if err := c.await(ctx, n.life); err != nil {
+	if err := c.lock(ctx, n.life); err != nil {
 		return err
 	}
-	defer c.release()
+	defer c.unlock()
 	return c.anew(do)
 }
 
@@ -30,10 +30,10 @@ func (n *Node) alone(ctx context.Context, user string, conv id.ID, do func(sc st
 func (n *Node) ifIdle(user string, conv id.ID, do func(sc store.Scope) error) (bool, error) {
 	c := n.enter(user, conv)
 	defer n.exit(c)
-	if !c.takes() {
+	if !c.tryLock() {
 		return false, nil
 	}
-	defer c.release()
+	defer c.unlock()
 	return true, c.anew(do)
 }
 

@@ -21,10 +21,10 @@ func (n *Node) EraseUser(ctx context.Context, by, user string) error {
 		c.stop(nil, request.ErrStop)
 	}
 	for _, c := range chats {
-		if err := c.await(ctx, n.life); err != nil {
+		if err := c.lock(ctx, n.life); err != nil {
 			return err
 		}
-		defer c.release()
+		defer c.unlock()
 		c.mu.Lock()
 		c.session = nil
 		c.mu.Unlock()
@@ -48,15 +48,7 @@ func (n *Node) EraseUser(ctx context.Context, by, user string) error {
 
 // endTasks ends the tasks of a user, and waits until that is recorded.
 func (n *Node) endTasks(ctx context.Context, user string) error {
-	var ending []*task
-	for _, t := range n.tasks.all() {
-		if t.chat.user == user {
-			t.cancel(errDeleted)
-			ending = append(ending, t)
-		}
-	}
-	n.tasks.endSettling(user, nil)
-	for _, t := range ending {
+	for _, t := range n.leases.cancel(user, nil, errDeleted) {
 		select {
 		case <-t.known:
 		case <-ctx.Done():

@@ -285,9 +285,10 @@ func cutText(res *message.ToolResult, most int) bool {
 
 // act records an action and has it done, whether the caller waits or not.
 func (n *Node) act(ctx context.Context, x *external) (Executed, error) {
-	r := record.Request{ID: x.Request, Kind: record.RequestCall, Agent: x.path, Tool: x.Tool, Call: x.ref(),
+	r := record.Request{Kind: record.RequestCall, Agent: x.path, Tool: x.Tool, Call: x.ref(),
 		CallID: x.ClientID, Args: string(x.args), User: x.user, Created: time.Now().UTC().Truncate(time.Microsecond)}
-	err := n.keepCall(ctx, x, &r, store.If{Absent: true})
+	_, err := n.opt.Store.Commit(ctx, store.ForUser(x.user), store.Batch{Request: x.Request,
+		Changes: []store.Change{putRequest(x.uri(), &r, record.RequestOpen, store.If{Absent: true})}})
 	again := fault.HasCode(err, "conflict")
 	if again { // another call with the same id is at it, or has just ended
 		var done *message.ToolResult
@@ -361,42 +362,18 @@ func (n *Node) perform(ctx context.Context, x *external) (*message.ToolResult, e
 
 // closeCall records how a call ended, unless that is recorded.
 func (n *Node) closeCall(ctx context.Context, x *external, how message.Status) error {
-	for {
-		r, version, err := n.loadCall(ctx, x)
-		if err != nil || !r.Closed.IsZero() {
-			return err
-		}
+	_, err := n.changeRequest(ctx, store.ForUser(x.user), x.uri(), func(r *storedRequest) error {
 		r.Answered = time.Now().UTC().Truncate(time.Microsecond)
-		r.Closed, r.Outcome = r.Answered, string(how)
-		if err := n.keepCall(ctx, x, &r, store.If{Version: version}); !fault.HasCode(err, "conflict") {
-			return err
-		}
-	}
-}
-
-func (n *Node) keepCall(ctx context.Context, x *external, r *record.Request, cond store.If) error {
-	state := ""
-	if r.Closed.IsZero() {
-		state = record.RequestOpen
-	}
-	_, err := n.opt.Store.Commit(ctx, store.ForUser(x.user),
-		store.Batch{Request: x.Request, Changes: []store.Change{putRequest(x.uri(), r, state, cond)}})
+		r.state, r.Closed, r.Outcome = "", r.Answered, string(how)
+		return nil
+	})
 	return err
-}
-
-func (n *Node) loadCall(ctx context.Context, x *external) (record.Request, uint64, error) {
-	got, err := n.opt.Store.Get(ctx, store.ForUser(x.user), x.uri())
-	if err != nil {
-		return record.Request{}, 0, err
-	}
-	r := record.Request{ID: x.Request}
-	return r, got.Version, record.Decode(got.URI, got.Body, &r)
 }
 
 // recorded returns the outcome of an action that was called with the same id
 // before; nil where there is none yet.
 func (n *Node) recorded(ctx context.Context, x *external) (*message.ToolResult, error) {
-	r, _, err := n.loadCall(ctx, x)
+	r, err := loadRequest(ctx, n.opt.Store, store.ForUser(x.user), x.uri())
 	switch {
 	case fault.Is(err, fault.NotFound):
 		return nil, nil
@@ -422,33 +399,19 @@ func (n *Node) recorded(ctx context.Context, x *external) (*message.ToolResult, 
 // settledResult is the recorded result of an action that ended so.
 func (n *Node) settledResult(ctx context.Context, x *external, how message.Status) (*message.ToolResult, error) {
 	in, err := n.intentOf(ctx, x)
-	switch {
-	case fault.Is(err, fault.NotFound) || err == nil && in.Result == nil: // it had not begun
-		own := message.Common{Origin: "system"}
-		text := "Stopped before it was done."
-		if how == message.DeniedCall {
-			text = "Denied, nothing was done."
-		}
-		return &message.ToolResult{Common: own, Call: x.ref(), Name: x.Tool, Status: how,
-			Content: []message.Block{&message.Text{Common: own, Text: text}}}, nil
-	case err != nil:
+	if err == nil {
+		return effect.ResultOf(&in)
+	}
+	if !fault.Is(err, fault.NotFound) {
 		return nil, err
 	}
-	blocks, err := message.DecodeBlocks(in.Result)
-	if err != nil || len(blocks) != 1 {
-		return nil, fault.New(fault.Internal, "store_broken", "the result of %s cannot be read: %w", x.uri(), err)
+	text := "Stopped before it was done."
+	if how == message.DeniedCall {
+		text = "Denied, nothing was done."
 	}
-	res, ok := blocks[0].(*message.ToolResult)
-	if !ok {
-		return nil, fault.New(fault.Internal, "store_broken", "the result of %s is none", x.uri())
-	}
-	return res, nil
+	return says(x.ref(), x.Tool, how, text), nil
 }
 
 func (n *Node) intentOf(ctx context.Context, x *external) (intent.Intent, error) {
-	got, err := n.opt.Store.Get(ctx, store.ForUser(x.user), effect.IntentURI(x.uri(), 0))
-	if err != nil {
-		return intent.Intent{}, err
-	}
-	return intent.Decode(got.Body)
+	return n.effects.Intent(ctx, store.ForUser(x.user), effect.IntentURI(x.uri(), 0))
 }

@@ -7,35 +7,10 @@ import (
 	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/resource"
-	"steward/internal/store"
 )
 
-// recoverCalls settles the actions called from outside that were on their way
-// when the process ended. It returns when they are known; the work goes on.
-func (n *Node) recoverCalls(ctx context.Context) error {
-	q := store.Query{State: record.RequestOpen, Type: record.TypeRequest}
-	for {
-		page, err := n.opt.Store.Query(ctx, store.ForNode(resource.System), q)
-		if err != nil {
-			return err
-		}
-		for _, it := range page.Items {
-			r := record.Request{ID: record.IDOf(it.URI, record.TypeRequest)}
-			if err := record.Decode(it.URI, it.Body, &r); err != nil {
-				return err
-			}
-			if r.Kind == record.RequestCall {
-				n.runs.Go(func() { n.settleCall(n.life, r) })
-			}
-		}
-		if q.After = page.Next; q.After == "" {
-			return nil
-		}
-	}
-}
-
-// settleCall settles one: what may have been done is found out, or done again
+// settleCall settles an action called from outside that was on its way when the
+// process ended: what may have been done is found out, or done again
 // where the receiver knows it again; what had not begun is withdrawn, since
 // nobody waits for it any more.
 func (n *Node) settleCall(ctx context.Context, r record.Request) {

@@ -304,19 +304,13 @@ func (s *summarizer) write(ctx context.Context, notes, material string, most int
 		Blocks: []message.Block{&message.Text{Common: message.Common{Origin: "system"}, Text: text}}}
 	req := &llm.Request{System: summaryPrompt, Transcript: llm.NewTranscript(ask), User: s.user, Meter: s.meter, Labels: s.session.Labels(), Agent: s.agent, Lineage: s.lineage,
 		Sampling: llm.Sampling{MaxTokens: int(most)}}
-	for ev, err := range s.model.Model.Stream(ctx, req) {
-		if err != nil {
-			return "", err
-		}
-		if ev.Kind != llm.Done {
-			continue
-		}
-		r := ev.Reply
-		err := s.node.conversations.Record(context.WithoutCancel(ctx), store.ForUser(s.user), r.Model, r.Usage)
-		if err == nil && r.Stop == message.StopLength {
-			err = fault.New(fault.TooLarge, "summary_too_long", "the summary was cut off at %d tokens", most)
-		}
-		return (&message.Message{Role: message.Assistant, Blocks: r.Blocks}).Text(), err
+	r, err := replyOf(ctx, s.model, req)
+	if err != nil {
+		return "", err
 	}
-	return "", fault.New(fault.Unavailable, "stream_broken", "the model's stream ended without its end mark")
+	err = s.node.conversations.Record(context.WithoutCancel(ctx), store.ForUser(s.user), r.Model, r.Usage)
+	if err == nil && r.Stop == message.StopLength {
+		err = fault.New(fault.TooLarge, "summary_too_long", "the summary was cut off at %d tokens", most)
+	}
+	return textOfReply(r), err
 }

@@ -12,7 +12,6 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/request"
 	"steward/internal/resource"
@@ -150,12 +149,6 @@ func (h *hooking) call(ctx context.Context, s keeping, c agent.Call, next func(c
 	return h.after(ctx, c, res), nil
 }
 
-// interrupted is the answer to a call that was stopped before it was made.
-func interrupted() *message.ToolResult {
-	own := message.Common{Origin: "system"}
-	return &message.ToolResult{Common: own, Status: message.Interrupted, Content: []message.Block{&message.Text{Common: own, Text: "Stopped before it was done."}}}
-}
-
 // before returns the arguments that the hooks leave.
 func (h *hooking) before(ctx context.Context, s keeping, c agent.Call) ([]byte, error) {
 	args, err := tool.Canonical(orEmptyObject(c.Args))
@@ -189,15 +182,11 @@ func orEmptyObject(args []byte) []byte {
 // recorded returns the arguments with which the call's intent is recorded; nil:
 // it has none.
 func (h *hooking) recorded(ctx context.Context, s keeping, c agent.Call) ([]byte, error) {
-	r, err := h.node.opt.Store.Get(context.WithoutCancel(ctx), h.scope, effect.IntentURI(s.MessageURI(c.Message), c.Block))
-	if fault.Is(err, fault.NotFound) {
-		return nil, nil
-	}
+	in, err := h.node.effects.Intent(context.WithoutCancel(ctx), h.scope, effect.IntentURI(s.MessageURI(c.Message), c.Block))
 	if err != nil {
-		return nil, err
+		return nil, notThere(err)
 	}
-	in, err := intent.Decode(r.Body)
-	return []byte(in.Args), err
+	return []byte(in.Args), nil
 }
 
 // after has the hooks see a result. They can put another text in the place of

@@ -1,10 +1,8 @@
 package runtime
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"slices"
 	"strings"
 	"time"
 
@@ -181,7 +179,10 @@ func Intent(ctx context.Context, st store.Store, sc store.Scope, which string) (
 	}
 	v := intentView(r, &in)
 	if in.Result != nil {
-		res := settledAs(&in)
+		res, err := effect.ResultOf(&in)
+		if err != nil {
+			return v, err
+		}
 		v.Status = string(res.Status)
 		if v.Result = res.Plain(); message.LabelsOf([]message.Block{res}).Has(message.Secret) {
 			v.Result = "(secret)"
@@ -230,43 +231,23 @@ func resolveIntent(ctx context.Context, st store.Store, sc store.Scope, which st
 		}
 		return uri, err
 	}
-	which = strings.ToLower(which)
-	if own, ok := id.Parse(which); ok && !own.Zero() {
-		page, err := st.Query(ctx, sc, store.Query{Term: store.Term{Name: effect.TermIntent, Value: own.String()}, Type: effect.TypeIntent, Limit: 1, NoBody: true})
-		if err == nil && len(page.Items) == 0 {
-			err = missing
+	own, err := named(which, "intent", "actions", missing, func(yield func(id.ID, error) bool) {
+		q := store.Query{Term: store.Term{Name: effect.TermIntents}, Type: effect.TypeIntent, Reverse: true, NoBody: true, Limit: 1000}
+		for it, err := range store.Items(ctx, st, sc, q) {
+			if !yield(effect.IntentID(it.URI), err) {
+				return
+			}
 		}
-		if err != nil {
-			return resource.URI{}, err
-		}
-		return page.Items[0].URI, nil
+	})
+	if err != nil {
+		return resource.URI{}, err
 	}
-	if len(which) < shortest {
-		return resource.URI{}, fault.New(fault.Invalid, "intent_ambiguous", "%q may be the beginning of many ids", which).
-			With("name at least %d characters of the id", shortest)
+	page, err := st.Query(ctx, sc, store.Query{Term: store.Term{Name: effect.TermIntent, Value: own.String()}, Type: effect.TypeIntent, Limit: 1, NoBody: true})
+	if err == nil && len(page.Items) == 0 {
+		err = missing
 	}
-	return beginningOf(ctx, st, sc, which, missing)
-}
-
-// beginningOf finds the one intent whose id begins so.
-func beginningOf(ctx context.Context, st store.Store, sc store.Scope, which string, missing error) (resource.URI, error) {
-	var found []resource.URI
-	q := store.Query{Term: store.Term{Name: effect.TermIntents}, Type: effect.TypeIntent, Reverse: true, NoBody: true, Limit: 1000}
-	for it, err := range store.Items(ctx, st, sc, q) {
-		if err != nil {
-			return resource.URI{}, err
-		}
-		if strings.HasPrefix(effect.IntentID(it.URI).String(), which) && !slices.Contains(found, it.URI) {
-			found = append(found, it.URI)
-		}
+	if err != nil {
+		return resource.URI{}, err
 	}
-	switch len(found) {
-	case 0:
-		return resource.URI{}, missing
-	case 1:
-		return found[0], nil
-	}
-	slices.SortFunc(found, func(a, b resource.URI) int { return cmp.Compare(a.String(), b.String()) })
-	return resource.URI{}, fault.New(fault.Conflict, "intent_ambiguous", "%q begins the ids of %d actions", which, len(found)).
-		With("name more of the id, such as %s", effect.IntentID(found[0]))
+	return page.Items[0].URI, nil
 }

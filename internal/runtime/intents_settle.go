@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"steward/internal/agent"
 	"steward/internal/effect"
@@ -52,51 +51,6 @@ func (r *storedRequest) quiet() bool {
 	return r.Intent != "" && !r.Answered.IsZero() && !r.Told && len(r.Result) == 0
 }
 
-// settling is the doing of the actions that a run has queued.
-type settling struct {
-	user   string
-	conv   id.ID
-	cancel context.CancelCauseFunc
-}
-
-// settle takes the settling of an interaction; false where somebody is at it.
-func (t *tasks) settle(inter id.ID, s *settling) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.settling[inter] != nil {
-		return false
-	}
-	if t.settling == nil {
-		t.settling = map[id.ID]*settling{}
-	}
-	t.settling[inter] = s
-	return true
-}
-
-func (t *tasks) settled(inter id.ID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.settling, inter)
-}
-
-func (t *tasks) anySettling() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.settling) > 0
-}
-
-// endSettling withdraws what is still queued in conversations that were
-// deleted; nil: in all of the user's.
-func (t *tasks) endSettling(user string, convs []id.ID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, s := range t.settling {
-		if s.user == user && (convs == nil || slices.Contains(convs, s.conv)) {
-			s.cancel(errDeleted)
-		}
-	}
-}
-
 // settleRun does what a run that has ended has queued, by itself.
 func (n *Node) settleRun(c *chat, live *liveRun, out agent.Outcome) {
 	if live.queued.Load() {
@@ -124,27 +78,26 @@ func (n *Node) recoverQueues(ctx context.Context, queues map[resource.URI]string
 func (n *Node) settleInteraction(user string, inter resource.URI, stopped bool) {
 	own, conv := record.IDOf(inter, record.TypeInteraction), record.IDOf(inter, record.TypeConversation)
 	ctx, cancel := context.WithCancelCause(n.life)
-	if !n.tasks.settle(own, &settling{user: user, conv: conv, cancel: cancel}) {
+	held := &lease{request: own, user: user, conv: conv, cancel: cancel}
+	if !n.leases.take(held) {
 		cancel(nil)
 		return
 	}
 	c := n.enter(user, conv)
 	leave := func() {
-		n.tasks.settled(own)
+		n.leases.release(held)
 		cancel(nil)
 		n.exit(c)
 	}
 	went := n.goes(func() {
 		defer leave()
-		for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+		for again := (backoff{}); ; {
 			err := n.settleQueue(ctx, c, inter, stopped)
 			if err == nil || n.life.Err() != nil || n.gone(user, conv, err) {
 				return
 			}
 			n.log.Warn("what a turn has queued cannot be settled yet", "interaction", inter.String(), "error", err)
-			select {
-			case <-time.After(wait):
-			case <-n.life.Done():
+			if !again.pause(n.life) {
 				return
 			}
 		}
@@ -198,21 +151,8 @@ func (n *Node) settleQueue(ctx context.Context, c *chat, inter resource.URI, sto
 
 // queuedRows returns the records of what is queued below an interaction.
 func (n *Node) queuedRows(sc store.Scope, inter resource.URI) ([]storedRequest, error) {
-	var out []storedRequest
-	q := store.Query{Under: inter, Type: record.TypeRequest, State: record.RequestOpen}
-	for it, err := range store.Items(context.WithoutCancel(n.life), n.opt.Store, sc, q) {
-		if err != nil {
-			return nil, err
-		}
-		r, err := decodeRequest(it.Resource)
-		if err != nil {
-			return nil, err
-		}
-		if r.Wish == record.WishQueued {
-			out = append(out, r)
-		}
-	}
-	return out, nil
+	rows, err := findRequests(context.WithoutCancel(n.life), n.opt.Store, sc, store.Query{Under: inter, State: record.RequestOpen})
+	return slices.DeleteFunc(rows, func(r storedRequest) bool { return r.Wish != record.WishQueued }), err
 }
 
 // showQueued tells watchers of a step of a queued action.
@@ -238,7 +178,7 @@ func (n *Node) queuedEnded(c *chat, inter resource.URI, call message.Ref) {
 // toldQueued records what became of a queued action, and has it told where
 // that is needed.
 func (n *Node) toldQueued(c *chat, r *storedRequest) error {
-	if n.tasks.get(r.ID) != nil {
+	if n.leases.task(r.ID) != nil {
 		return nil // it is being told
 	}
 	in, err := n.intentAt(context.WithoutCancel(n.life), store.ForUser(c.user), r.Intent)
@@ -248,8 +188,12 @@ func (n *Node) toldQueued(c *chat, r *storedRequest) error {
 	if !in.State.Settled() {
 		return fault.New(fault.Internal, "intent_unsettled", "the queued action %s is still %s", r.Intent, in.State)
 	}
+	res, err := effect.ResultOf(&in)
+	if err != nil {
+		return err
+	}
 	t := n.recordedTask(c, r)
-	t.result <- ended{res: settledAs(&in)}
+	t.result <- ended{res: res}
 	if !n.start(t) {
 		return errClosed
 	}
@@ -262,32 +206,7 @@ func (n *Node) intentAt(ctx context.Context, sc store.Scope, text string) (inten
 	if err != nil {
 		return intent.Intent{}, err
 	}
-	r, err := n.opt.Store.Get(ctx, sc, uri)
-	if err != nil {
-		return intent.Intent{}, err
-	}
-	return intent.Decode(r.Body)
-}
-
-// settledAs is the result of a settled intent: the recorded one, or what
-// follows from how it was decided.
-func settledAs(in *intent.Intent) *message.ToolResult {
-	if blocks, err := message.DecodeBlocks(in.Result); err == nil && len(blocks) == 1 {
-		if res, ok := blocks[0].(*message.ToolResult); ok {
-			return res
-		}
-	}
-	status, text := message.UnknownEnd, "It is not recorded what became of this."
-	switch in.State {
-	case intent.Denied:
-		status, text = message.DeniedCall, "Denied, nothing was done: "+in.Reason
-	case intent.Expired:
-		status, text = message.DeniedCall, "Not done: nobody answered in time whether it may be done."
-	case intent.Cancelled:
-		status, text = message.Interrupted, "Not done: "+in.Reason
-	}
-	own := message.Common{Origin: "system"}
-	return &message.ToolResult{Common: own, Call: in.Call, Name: in.Tool, Status: status, Content: []message.Block{&message.Text{Common: own, Text: text}}}
+	return n.effects.Intent(ctx, sc, uri)
 }
 
 // telling reports whether the conversation is to be told of what became of a
@@ -306,8 +225,11 @@ func (n *Node) telling(t *task) (bool, error) {
 	}
 	switch t.wish {
 	case record.WishQueued:
-		quiet := in.State == intent.Cancelled && in.Reason != reasonCancelled && settledAs(&in).Status == message.Interrupted
-		return in.State != intent.Done && !quiet, nil // stopped, rewound, or asked for twice
+		if in.State != intent.Cancelled || in.Reason == reasonCancelled {
+			return in.State != intent.Done, nil
+		}
+		res, err := effect.ResultOf(&in)
+		return err != nil || res.Status != message.Interrupted, err // stopped, rewound, or asked for twice
 	case record.WishResolve:
 		return true, nil
 	}

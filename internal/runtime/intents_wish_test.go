@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
+	"time"
 
 	"steward/internal/effect"
 	"steward/internal/fault"
@@ -13,6 +13,7 @@ import (
 	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/policy"
+	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/tool"
@@ -175,15 +176,17 @@ func TestAWishThatTakesLong(t *testing.T) {
 	}
 }
 
-// A wish of which nothing came, because its tool had gone meanwhile, can be
-// had again; and where nothing can come of it, it is said why.
-func TestAWishOfWhichNothingCame(t *testing.T) {
+// A retry of which nothing was recorded can be had again; and where nothing can
+// come of it, it is said why. A request of an older Steward, which was recorded
+// before its intent, is closed.
+func TestARetryOfWhichNothingWasRecorded(t *testing.T) {
 	s := newShop("shop.order", tool.Inline)
 	w := newShopWorld(t, s, allows{})
 	s.fail["tea"] = tool.NotDone(fault.New(fault.Unavailable, "shop_closed", "the shop is closed"))
 	conv, _ := w.turn(id.ID{}, order("tea"))
 	w.quietened(conv)
-	failed := w.intents(runtime.IntentFilter{Dead: true})[0].ID.String()
+	own := w.intents(runtime.IntentFilter{Dead: true})[0]
+	failed := own.ID.String()
 	fits := s.spec.Input
 	reopen := func(more ...tool.Tool) {
 		w.kill()
@@ -198,26 +201,25 @@ func TestAWishOfWhichNothingCame(t *testing.T) {
 	}
 	s.spec.Input = fits
 	reopen(s)
-	began := make(chan struct{})
-	var once sync.Once
-	w.faulty.set(func(b store.Batch) error { // the wish is recorded, and its intent is not
+	w.faulty.set(func(b store.Batch) error {
 		if slices.ContainsFunc(b.Changes, func(c store.Change) bool { return c.URI.Type() == effect.TypeIntent }) {
-			once.Do(func() { close(began) })
 			return errCrash
 		}
 		return nil
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		<-began
-		cancel()
-	}()
-	if _, err := w.RetryIntent(ctx, "anna", failed); err == nil {
+	if _, err := w.RetryIntent(t.Context(), "anna", failed); err == nil {
 		t.Fatal("it was done")
 	}
-	reopen()
-	w.quietened(conv)
+	w.faulty.set(nil)
+	w.plantOldRetry(own)
 	reopen(s)
+	w.quietened(conv)
+	if open := w.openOnes(); len(open) > 0 {
+		t.Errorf("still open: %+v", open)
+	}
+	if told := w.heard(conv, "intent:shop.order"); len(told) > 0 {
+		t.Errorf("told %q", told)
+	}
 	delete(s.fail, "tea")
 	again, err := w.RetryIntent(t.Context(), "anna", failed)
 	if err != nil || again.State != intent.Done || s.list() != "tea" {
@@ -225,5 +227,20 @@ func TestAWishOfWhichNothingCame(t *testing.T) {
 	}
 	if _, err := w.RetryIntent(t.Context(), "anna", failed); !fault.HasCode(err, "intent_retried") {
 		t.Error(err)
+	}
+}
+
+// plantOldRetry records the request of a retry as older versions did, which
+// wrote the intent of it later.
+func (w *world) plantOldRetry(of runtime.IntentView) {
+	w.t.Helper()
+	at := record.RequestURI(of.Conversation, of.Interaction, id.Derive("wish", of.URI))
+	r := record.Request{Parent: of.Interaction, Root: of.Interaction, Kind: record.RequestTask, Agent: of.Agent, Tool: of.Tool,
+		Args: string(of.Args), User: "anna", Attended: true, Status: record.TaskAcknowledged, Created: time.Now(),
+		Intent: of.URI + "/effect.Intent.retry-1", Wish: record.WishRetry}
+	_, err := w.faulty.Commit(w.t.Context(), store.ForUser("anna"), store.Batch{Changes: []store.Change{{URI: at, Body: record.Encode(r),
+		State: record.RequestOpen, Terms: []store.Term{{Name: "request", Value: at.ID()}, {Name: "requests"}}}}})
+	if err != nil {
+		w.t.Fatal(err)
 	}
 }

@@ -50,7 +50,7 @@ func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *r
 		Journal: s, Model: model.Model, System: system, Tools: kit.without(model.Models),
 		Sampling: sampling,
 		Limits:   kit.Limits, User: c.user, Agent: kit.Name, Lineage: rc.Lineage, Approach: "direct", Started: began,
-		Call:  n.caller(c, s, kit, run, rc),
+		Call:  n.caller(c, s, kit, run, rc).call,
 		Steer: c.takeSteering, Emit: c.emit,
 		Meter: meter, Spent: n.spent,
 		Fitter: n.fitter(c, s, kit, rc.Lineage, model.Models, system, sampling, meter),
@@ -86,66 +86,104 @@ func (n *Node) spent(model string, u message.Usage) llm.Spend {
 	return llm.Spend{Tokens: u.Input + u.Output, Cost: price.Cost(u)}
 }
 
+// calls runs the tool calls of a run.
+type calls struct {
+	node    *Node
+	chat    *chat
+	session *conversation.Session
+	kit     *agentKit
+	run     *record.Run
+	request request.Context
+	scope   store.Scope
+	own     slots // of the turn
+}
+
 // caller returns what runs the tool calls of a run.
-func (n *Node) caller(c *chat, s *conversation.Session, kit *agentKit, run *record.Run, rc request.Context) func(context.Context, agent.Call) (*message.ToolResult, error) {
+func (n *Node) caller(c *chat, s *conversation.Session, kit *agentKit, run *record.Run, rc request.Context) *calls {
 	rc.User, rc.Actor, rc.Attended = c.user, actor(run), run.Attended
 	rc.Conversation = record.ConversationURI(c.id)
 	sc := store.ForUser(c.user)
 	sc.Actor = rc.Actor
-	own := make(slots, n.opt.Parallel)
-	return func(ctx context.Context, call agent.Call) (*message.ToolResult, error) {
-		ec := effect.Call{
-			Name: call.Name, Args: call.Args, Ref: call.Ref, Message: s.MessageURI(call.Message),
-			Scope: sc, Request: rc, Agent: kit.Name, Lineage: rc.Lineage, Labels: call.Labels, Left: c.left(rc.ID), Attended: run.Attended,
-			Notify: func(p effect.Progress) { call.Progress(progress(p)) },
-		}
-		if kit.has(call.Name) {
-			var err error
-			if ec.Tool, err = n.usable(kit, call.Name); err != nil { // it may have begun before a crash all the same
-				return n.effects.Strand(ctx, ec, refused(err), fault.Of(err).Message)
-			}
-		} else {
-			ec.Near = kit.names
-		}
-		if ec.Tool != nil {
-			var err error
-			spec := ec.Tool.Spec()
-			if ec.Flow, err = n.flowOf(ctx, c, rc.ID, kit.Name, call, spec); err != nil {
-				return nil, err
-			}
-			if asksToRead(spec, call.Labels, ec.Flow) {
-				if leave, ok := c.readAlone(ctx, spec.Source()); ok {
-					defer leave()
-					if ec.Flow, err = n.flowOf(ctx, c, rc.ID, kit.Name, call, spec); err != nil {
-						return nil, err
-					}
-					if !asksToRead(spec, call.Labels, ec.Flow) { // it was answered meanwhile
-						leave()
-					}
-				}
-			}
-			if ctx, err = n.around(ctx, c, kit, run, rc, call); err != nil {
-				return nil, err
-			}
-		}
-		if !kit.asks[call.Name] {
-			p := &place{of: []slots{own, n.slots}}
-			defer p.end()
-			ec.Room = p.take
-		}
-		return n.callTool(ctx, c, rc, ec)
+	return &calls{node: n, chat: c, session: s, kit: kit, run: run, request: rc, scope: sc, own: make(slots, n.opt.Parallel)}
+}
+
+// call takes a tool call from what the model wrote to its result: the tool is
+// found, what policy has to know of the call is found out, and the effect
+// engine authorises, records, executes and settles it; one that goes on in the
+// background, or waits for the end of the turn, is recorded as a request.
+func (x *calls) call(ctx context.Context, call agent.Call) (*message.ToolResult, error) {
+	n, c := x.node, x.chat
+	ec := effect.Call{
+		Name: call.Name, Args: call.Args, Ref: call.Ref, Message: x.session.MessageURI(call.Message),
+		Scope: x.scope, Request: x.request, Agent: x.kit.Name, Lineage: x.request.Lineage, Labels: call.Labels, Left: c.left(x.request.ID),
+		Attended: x.run.Attended, Notify: func(p effect.Progress) { call.Progress(progress(p)) },
 	}
+	if !x.kit.has(call.Name) {
+		ec.Near = x.kit.names
+		return n.callTool(ctx, c, x.request, ec)
+	}
+	var err error
+	if ec.Tool, err = n.usable(x.kit, call.Name); err != nil { // it may have begun before a crash all the same
+		return n.effects.Strand(ctx, ec, refused(err), fault.Of(err).Message)
+	}
+	leave, err := x.findFlow(ctx, call, &ec)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if ctx, err = n.around(ctx, c, x.kit, x.run, x.request, call); err != nil {
+		return nil, err
+	}
+	if !x.kit.asks[call.Name] {
+		p := &place{of: []slots{x.own, n.slots}}
+		defer p.end()
+		ec.Room = p.take
+	}
+	return n.callTool(ctx, c, x.request, ec)
+}
+
+// findFlow finds out where a call comes from. One that may be asked about for
+// what it would carry waits until no other one of its source is, so that one
+// answer counts for all; leave lets the next one go on.
+func (x *calls) findFlow(ctx context.Context, call agent.Call, ec *effect.Call) (leave func(), err error) {
+	nothing := func() {}
+	spec := ec.Tool.Spec()
+	find := func() (asks bool, err error) {
+		ec.Flow, err = x.node.flowOf(ctx, x.chat, x.request.ID, x.kit.Name, call, spec)
+		return asksToRead(spec, call.Labels, ec.Flow), err
+	}
+	if asks, err := find(); err != nil || !asks {
+		return nothing, err
+	}
+	leave, ok := x.chat.readAlone(ctx, spec.Source())
+	if !ok {
+		return nothing, nil
+	}
+	if asks, err := find(); err != nil || !asks { // it was answered meanwhile
+		leave()
+		return nothing, err
+	}
+	return leave, nil
+}
+
+// says is a result in Steward's own words.
+func says(call message.Ref, name string, status message.Status, text string) *message.ToolResult {
+	own := message.Common{Origin: "system"}
+	return &message.ToolResult{Common: own, Call: call, Name: name, Status: status, Content: []message.Block{&message.Text{Common: own, Text: text}}}
 }
 
 // refused is the answer to a call that is not made.
 func refused(why error) *message.ToolResult {
-	own := message.Common{Origin: "system"}
 	status, text := message.DeniedCall, "Denied, nothing was done: "
 	if fault.Is(why, fault.Unavailable) {
 		status, text = message.Unavailable, "Not done: "
 	}
-	text += why.Error() + "\nerror_code: " + fault.Of(why).Code
-	return &message.ToolResult{Common: own, Status: status, Content: []message.Block{&message.Text{Common: own, Text: text}}}
+	return says(message.Ref{}, "", status, text+why.Error()+"\nerror_code: "+fault.Of(why).Code)
+}
+
+// interrupted is the answer to a call that was stopped before it was made.
+func interrupted() *message.ToolResult {
+	return says(message.Ref{}, "", message.Interrupted, "Stopped before it was done.")
 }
 
 // actor is on whose behalf a run's tools are called.

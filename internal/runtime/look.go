@@ -83,13 +83,26 @@ func lookedAt(ctx context.Context, m llm.Resolved, text string) (string, error) 
 	from := message.Common{Origin: "system", Labels: message.Untrusted}
 	req := &llm.Request{System: lookPrompt, Schema: &llm.Schema{Name: "look_at_tools", JSON: []byte(lookSchema)}, User: tool.OwnUser, Labels: message.Untrusted,
 		Transcript: llm.NewTranscript(&message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{&message.Text{Common: from, Text: text}}})}
+	r, err := replyOf(ctx, m, req)
+	if err != nil {
+		return "", err
+	}
+	return textOfReply(r), nil
+}
+
+// replyOf asks a model once, and returns its whole reply.
+func replyOf(ctx context.Context, m llm.Resolved, req *llm.Request) (*llm.Reply, error) {
 	for ev, err := range m.Model.Stream(ctx, req) {
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		if ev.Kind == llm.Done {
-			return (&message.Message{Role: message.Assistant, Blocks: ev.Reply.Blocks}).Text(), nil
+			return ev.Reply, nil
 		}
 	}
-	return "", fault.New(fault.Unavailable, "stream_broken", "the model's stream ended without its end mark")
+	return nil, fault.New(fault.Unavailable, "stream_broken", "the model's stream ended without its end mark")
+}
+
+func textOfReply(r *llm.Reply) string {
+	return (&message.Message{Role: message.Assistant, Blocks: r.Blocks}).Text()
 }

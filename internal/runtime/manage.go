@@ -46,10 +46,10 @@ func (n *Node) Delete(ctx context.Context, user string, conv id.ID) error {
 	if err := n.Stop(ctx, user, conv); err != nil {
 		return err
 	}
-	if err := c.await(ctx, n.life); err != nil {
+	if err := c.lock(ctx, n.life); err != nil {
 		return err
 	}
-	defer c.release()
+	defer c.unlock()
 	err := n.conversations.Delete(ctx, store.ForUser(user), conv)
 	if err == nil {
 		c.mu.Lock()

@@ -113,7 +113,7 @@ type Node struct {
 
 	slots  slots // for the tool calls of all turns
 	parked map[chatKey]conversation.OpenRun
-	tasks  tasks
+	leases leases
 	outer  map[id.ID]*performing // the actions called from outside that are on their way
 
 	calibrating sync.Mutex
@@ -197,9 +197,6 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	if err := n.recoverRequests(ctx); err != nil {
 		return nil, fmt.Errorf("going on with open requests: %w", err)
 	}
-	if err := n.recoverCalls(ctx); err != nil {
-		return nil, fmt.Errorf("settling interrupted calls: %w", err)
-	}
 	n.followLog()
 	n.anchor()
 	return n, nil
@@ -268,10 +265,10 @@ type chat struct {
 	live    *liveRun                // likewise
 	moves   chan struct{}           // closed when a run begins or ends; nil: nobody waits for that
 	steer   []*steering
-	reads   map[string]chan struct{}  // by source: holds a token while one of its queries may be asked about
-	ids     []id.ID                   // of the messages that the turn began with, and that steer it
-	same    map[sameKey]chan struct{} // by what is being sent: closed once that is over
-	leaving int                       // how many are about to delete or to rewind it, and wait for the turn
+	reads   map[string]chan struct{}         // by source: holds a token while one of its queries may be asked about
+	ids     []id.ID                          // of the messages that the turn began with, and that steer it
+	sending map[idempotencyKey]chan struct{} // by what is being sent: closed once that is over
+	leaving int                              // how many are about to delete or to rewind it, and wait for the turn
 
 	// Under Node.mu:
 	users    int           // runs, waiting senders and watchers that are at it

@@ -161,10 +161,10 @@ func (n *Node) endIdle(ctx context.Context, user string, inter resource.URI) err
 	}
 	c := n.enter(user, conv)
 	defer n.exit(c)
-	if !c.takes() {
+	if !c.tryLock() {
 		return nil // it is stopped by then
 	}
-	defer c.release()
+	defer c.unlock()
 	s, err := n.conversations.Open(ctx, sc, conv)
 	if err != nil {
 		return err

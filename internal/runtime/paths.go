@@ -3,7 +3,6 @@ package runtime
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"steward/internal/conversation"
 	"steward/internal/id"
@@ -91,13 +90,8 @@ func (p *Path) begins(ctx context.Context, st store.Store, sc store.Scope, conv 
 // beginning is the beginning of what the user or the assistant says in a
 // message, on one line; of what is secret nothing.
 func beginning(m *message.Message) string {
-	const most = 200
 	if m.Role == message.Tool || message.LabelsOf(m.Blocks)&message.Secret != 0 {
 		return ""
 	}
-	runes := []rune(strings.Join(strings.Fields(m.Text()), " "))
-	if len(runes) > most {
-		return string(runes[:most]) + "…"
-	}
-	return string(runes)
+	return line(m.Text())
 }

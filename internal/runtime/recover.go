@@ -3,7 +3,6 @@ package runtime
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"steward/internal/agent"
 	"steward/internal/conversation"
@@ -150,15 +149,12 @@ func (n *Node) asker(ctx context.Context, c *chat, s *conversation.Session, r co
 // by then. Those that are still at it tell it themselves.
 func (n *Node) recount(ctx context.Context, c *chat, live *liveRun) error {
 	sc := store.ForUser(c.user)
-	q := store.Query{Under: record.InteractionURI(c.id, live.interaction), Type: record.TypeRequest}
-	for it, err := range store.Items(ctx, n.opt.Store, sc, q) {
-		if err != nil {
-			return err
-		}
-		r, err := decodeRequest(it.Resource)
-		if err != nil {
-			return err
-		}
+	below, err := requestsBelow(ctx, n.opt.Store, sc, record.InteractionURI(c.id, live.interaction))
+	if err != nil {
+		return err
+	}
+	for i := range below {
+		r := &below[i]
 		if r.Wish == record.WishQueued {
 			live.queued.Store(true)
 		}
@@ -174,7 +170,7 @@ func (n *Node) recount(ctx context.Context, c *chat, live *liveRun) error {
 			continue
 		}
 		sum := tally{price: n.price}
-		if err := sum.all(ctx, n.opt.Store, sc, &r); err != nil {
+		if err := sum.all(ctx, n.opt.Store, sc, r); err != nil {
 			return err
 		}
 		live.meter.Add(llm.Spend{Tokens: sum.usage.Input + sum.usage.Output, Cost: sum.cost})
@@ -212,7 +208,7 @@ func (n *Node) recover(ctx context.Context) error {
 
 // depth is how many levels below a turn from outside a run is.
 func (n *Node) depth(ctx context.Context, r conversation.OpenRun) (int, error) {
-	user := strings.TrimPrefix(string(r.Space), "user:")
+	user := userOf(r.Space)
 	c, err := n.conversations.Get(ctx, store.ForUser(user), r.Conversation)
 	if err != nil || c.Asked.Zero() {
 		return 0, err
@@ -224,7 +220,7 @@ func (n *Node) depth(ctx context.Context, r conversation.OpenRun) (int, error) {
 // recoverRun goes on with a run, unless who asked for it has taken it up
 // meanwhile.
 func (n *Node) recoverRun(ctx context.Context, r conversation.OpenRun, crashed bool) error {
-	c := n.enter(strings.TrimPrefix(string(r.Space), "user:"), r.Conversation)
+	c := n.enter(userOf(r.Space), r.Conversation)
 	defer n.exit(c)
 	if c.running(r.Interaction) == nil {
 		if err := n.countCrash(ctx, c, r, crashed); err != nil {

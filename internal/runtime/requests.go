@@ -26,35 +26,41 @@ const (
 // it is. It is durable when openRequest returns.
 func (n *Node) openRequest(ctx context.Context, user string, at resource.URI, r record.Request) error {
 	sc := store.ForUser(user)
-	r.User = user
-	if r.Created.IsZero() {
-		r.Created = time.Now().UTC().Truncate(time.Millisecond)
-	}
 	for {
 		if _, err := n.opt.Store.Get(ctx, sc, at); !fault.Is(err, fault.NotFound) {
 			return err
 		}
-		own, err := n.turnRow(ctx, sc, at.Parent(), r)
+		rows, err := n.opening(ctx, sc, at, r)
 		if err != nil {
 			return err
 		}
-		_, err = n.opt.Store.Commit(ctx, sc, store.Batch{Request: r.Parent,
-			Changes: append(own, putRequest(at, &r, record.RequestOpen, store.If{Absent: true}))})
+		_, err = n.opt.Store.Commit(ctx, sc, store.Batch{Request: r.Parent, Changes: rows})
 		if fault.Is(err, fault.Conflict) { // another one below the turn was first: look again
 			continue
 		}
 		if err == nil {
-			n.tasks.note(record.IDOf(at, record.TypeInteraction))
+			n.leases.note(record.IDOf(at, record.TypeInteraction))
 		}
 		return err
 	}
+}
+
+// opening returns the changes that record a request below a turn, and the
+// first time the turn itself.
+func (n *Node) opening(ctx context.Context, sc store.Scope, at resource.URI, r record.Request) ([]store.Change, error) {
+	r.User = sc.Actor
+	if r.Created.IsZero() {
+		r.Created = time.Now().UTC().Truncate(time.Millisecond)
+	}
+	own, err := n.turnRow(ctx, sc, at.Parent(), r)
+	return append(own, putRequest(at, &r, record.RequestOpen, store.If{Absent: true})), err
 }
 
 // turnRow returns the change that records the turn itself, unless it is
 // recorded already, or is the work of a request that is.
 func (n *Node) turnRow(ctx context.Context, sc store.Scope, inter resource.URI, r record.Request) ([]store.Change, error) {
 	own := record.IDOf(inter, record.TypeInteraction)
-	if n.tasks.noted(own) {
+	if n.leases.noted(own) {
 		return nil, nil
 	}
 	c, err := n.conversations.Get(ctx, sc, record.IDOf(inter, record.TypeConversation))
@@ -212,7 +218,7 @@ func (n *Node) answerRequest(ctx context.Context, user string, at resource.URI, 
 
 // turnEnded is told of each run that has ended and is recorded so.
 func (n *Node) turnEnded(user string, conv, inter id.ID, out agent.Outcome) {
-	if n.tasks.noted(inter) {
+	if n.leases.noted(inter) {
 		at := record.RequestURI(conv, inter, inter)
 		n.insist("that a turn has ended could not be recorded yet", at, func() error {
 			run, _, err := lastRun(context.WithoutCancel(n.life), n.opt.Store, store.ForUser(user), at.Parent())
@@ -221,7 +227,7 @@ func (n *Node) turnEnded(user string, conv, inter id.ID, out agent.Outcome) {
 			}
 			return n.answerRequest(n.life, user, at, string(out), run.Error)
 		})
-		n.tasks.forget(inter)
+		n.leases.forget(inter)
 	}
 }
 
@@ -234,17 +240,27 @@ func (n *Node) insist(what string, at resource.URI, do func() error) {
 	}
 	n.log.Warn(what, "request", at.String(), "error", err)
 	n.goes(func() {
-		for wait := time.Second; ; wait = min(2*wait, time.Minute) {
-			select {
-			case <-time.After(wait):
-			case <-n.life.Done():
-				return
-			}
+		for again := (backoff{}); again.pause(n.life); {
 			if err := do(); err == nil || n.life.Err() != nil {
 				return
 			}
 		}
 	})
+}
+
+// backoff waits between tries: a second, and twice as long each time, up to a
+// minute.
+type backoff struct{ last time.Duration }
+
+// pause waits; false when ctx has ended.
+func (b *backoff) pause(ctx context.Context) bool {
+	b.last = min(max(2*b.last, time.Second), time.Minute)
+	select {
+	case <-time.After(b.last):
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // closeDone closes a request whose work is over and below which nothing is

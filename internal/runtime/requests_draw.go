@@ -173,11 +173,7 @@ func (d *drawer) led(out RequestView, b *storedRequest, depth int) (RequestView,
 // written.
 func (d *drawer) messages(inter resource.URI) ([]*message.Message, error) {
 	var out []*message.Message
-	for it, err := range store.Items(d.ctx, d.st, d.sc, store.Query{Under: inter, Type: record.TypeMessage}) {
-		if err != nil {
-			return nil, err
-		}
-		m, err := record.DecodeMessage(it.URI, it.Body)
+	for m, err := range messagesUnder(d.ctx, d.st, d.sc, inter) {
 		if err != nil {
 			return nil, err
 		}

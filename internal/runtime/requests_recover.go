@@ -2,7 +2,7 @@ package runtime
 
 import (
 	"context"
-	"strings"
+	"iter"
 
 	"steward/internal/agent"
 	"steward/internal/id"
@@ -15,26 +15,20 @@ import (
 // recoverRequests goes on with the requests that were not closed, after the
 // runs that had not ended were taken up.
 func (n *Node) recoverRequests(ctx context.Context) error {
-	var found []storedRequest
-	for _, state := range []string{record.RequestOpen, record.RequestAnswered} {
-		for it, err := range store.Items(ctx, n.opt.Store, store.ForNode(resource.System), store.Query{State: state, Type: record.TypeRequest}) {
-			if err != nil {
-				return err
-			}
-			r, err := decodeRequest(it.Resource)
-			if err != nil {
-				return err
-			}
-			found = append(found, r)
-			n.tasks.note(record.IDOf(r.at, record.TypeInteraction))
-		}
+	found, err := openRequests(ctx, n.opt.Store, store.ForNode(resource.System))
+	if err != nil {
+		return err
+	}
+	for i := range found {
+		n.leases.note(record.IDOf(found[i].at, record.TypeInteraction))
 	}
 	queues := map[resource.URI]string{} // the interactions in which actions were queued, and whose they are
 	for i := range found {
 		r := &found[i]
 		var err error
-		switch user := strings.TrimPrefix(string(r.space), "user:"); {
-		case r.Kind == record.RequestCall: // whoever takes calls from outside settles them
+		switch user := userOf(r.space); {
+		case r.Kind == record.RequestCall:
+			n.runs.Go(func() { n.settleCall(n.life, r.Request) })
 		case r.Wish == record.WishQueued && r.state == record.RequestOpen:
 			queues[r.at.Parent()] = user
 		case r.state == record.RequestAnswered && r.quiet():
@@ -109,11 +103,7 @@ type gist struct {
 }
 
 func sumUp(ctx context.Context, st store.Store, sc store.Scope, under resource.URI) (s gist, err error) {
-	for it, err := range store.Items(ctx, st, sc, store.Query{Under: under, Type: record.TypeMessage}) {
-		if err != nil {
-			return gist{}, err
-		}
-		m, err := record.DecodeMessage(it.URI, it.Body)
+	for m, err := range messagesUnder(ctx, st, sc, under) {
 		if err != nil {
 			return gist{}, err
 		}
@@ -130,4 +120,19 @@ func sumUp(ctx context.Context, st store.Store, sc store.Scope, under resource.U
 		}
 	}
 	return s, nil
+}
+
+// messagesUnder yields the messages that are kept at or below a place.
+func messagesUnder(ctx context.Context, st store.Store, sc store.Scope, under resource.URI) iter.Seq2[*message.Message, error] {
+	return func(yield func(*message.Message, error) bool) {
+		for it, err := range store.Items(ctx, st, sc, store.Query{Under: under, Type: record.TypeMessage}) {
+			var m *message.Message
+			if err == nil {
+				m, err = record.DecodeMessage(it.URI, it.Body)
+			}
+			if !yield(m, err) || err != nil {
+				return
+			}
+		}
+	}
 }

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"iter"
 	"slices"
 
 	"steward/internal/message"
@@ -71,12 +72,13 @@ func (n *Node) usedBelow(ctx context.Context, c *chat, inter resource.URI) messa
 
 // requestsBelow returns the requests that are recorded at an interaction.
 func requestsBelow(ctx context.Context, st store.Store, sc store.Scope, inter resource.URI) ([]storedRequest, error) {
+	return findRequests(ctx, st, sc, store.Query{Under: inter})
+}
+
+// findRequests returns the requests that a query finds.
+func findRequests(ctx context.Context, st store.Store, sc store.Scope, q store.Query) ([]storedRequest, error) {
 	var out []storedRequest
-	for it, err := range store.Items(ctx, st, sc, store.Query{Under: inter, Type: record.TypeRequest}) {
-		if err != nil {
-			return nil, err
-		}
-		r, err := decodeRequest(it.Resource)
+	for r, err := range requestsIn(ctx, st, sc, q) {
 		if err != nil {
 			return nil, err
 		}
@@ -85,13 +87,47 @@ func requestsBelow(ctx context.Context, st store.Store, sc store.Scope, inter re
 	return out, nil
 }
 
+// requestsIn yields the requests that a query finds.
+func requestsIn(ctx context.Context, st store.Store, sc store.Scope, q store.Query) iter.Seq2[storedRequest, error] {
+	q.Type = record.TypeRequest
+	return func(yield func(storedRequest, error) bool) {
+		for it, err := range store.Items(ctx, st, sc, q) {
+			var r storedRequest
+			if err == nil {
+				r, err = decodeRequest(it.Resource)
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// openRequests returns the requests that are not closed. One that is answered
+// meanwhile is found as open and as answered: the later one counts.
+func openRequests(ctx context.Context, st store.Store, sc store.Scope) ([]storedRequest, error) {
+	var out []storedRequest
+	at := map[resource.URI]int{}
+	for _, state := range []string{record.RequestOpen, record.RequestAnswered} {
+		list, err := findRequests(ctx, st, sc, store.Query{State: state})
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range list {
+			if i, twice := at[r.at]; twice {
+				out[i] = r
+				continue
+			}
+			at[r.at] = len(out)
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
 // interaction adds what the model calls of an interaction have used.
 func (t *tally) interaction(ctx context.Context, st store.Store, sc store.Scope, inter resource.URI) error {
-	for it, err := range store.Items(ctx, st, sc, store.Query{Under: inter, Type: record.TypeMessage}) {
-		if err != nil {
-			return err
-		}
-		m, err := record.DecodeMessage(it.URI, it.Body)
+	for m, err := range messagesUnder(ctx, st, sc, inter) {
 		if err != nil {
 			return err
 		}

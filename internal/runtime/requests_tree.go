@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -21,29 +22,30 @@ import (
 // RequestView is a request as a person is told of it, with what it led to:
 // turns, and below them tool calls, agents that were asked, and tasks.
 type RequestView struct {
-	ID           id.ID // of a tool call that is no request itself: zero
-	User         string
-	Kind         string
-	Title        string // of a turn: how what was asked begins; nothing of what is secret
-	Origin       string // of a turn: who opened it
-	Agent        string
-	Tool         string
-	Call         string // "MESSAGE/BLOCK"
-	Conversation id.ID
-	Interaction  id.ID
-	State        string // record.RequestOpen, record.RequestAnswered or RequestClosed
-	Status       string // of a call: its result's, or CallRunning; of a task: its last step
-	Intent       string // the state of the intent of an action
-	Wish         string // of a task that is about an action: record.WishQueued, …
-	Message      string
-	Progress     float64
-	Outcome      string
-	Error        string
-	Started      time.Time
-	Ended        time.Time // zero: it goes on
-	Usage        message.Usage
-	Cost         float64 // US dollars
-	Below        []RequestView
+	ID           id.ID         `json:"id,omitzero"` // of a tool call that is no request itself: zero
+	User         string        `json:"user,omitzero"`
+	Kind         string        `json:"kind"`
+	Title        string        `json:"title,omitzero"`  // of a turn: how what was asked begins; nothing of what is secret
+	Origin       string        `json:"origin,omitzero"` // of a turn: who opened it
+	Agent        string        `json:"agent,omitzero"`
+	Tool         string        `json:"tool,omitzero"`
+	Call         string        `json:"call,omitzero"` // "MESSAGE/BLOCK"
+	Conversation id.ID         `json:"conversation_id,omitzero"`
+	Interaction  id.ID         `json:"interaction_id,omitzero"`
+	State        string        `json:"state"`           // record.RequestOpen, record.RequestAnswered or RequestClosed
+	Status       string        `json:"status,omitzero"` // of a call: its result's, or CallRunning; of a task: its last step
+	Intent       string        `json:"intent,omitzero"` // the state of the intent of an action
+	Wish         string        `json:"wish,omitzero"`   // of a task that is about an action: record.WishQueued, …
+	Message      string        `json:"message,omitzero"`
+	Progress     float64       `json:"progress,omitzero"`
+	Outcome      string        `json:"outcome,omitzero"`
+	Error        string        `json:"error,omitzero"`
+	Started      time.Time     `json:"started,omitzero"`
+	Ended        time.Time     `json:"ended,omitzero"`    // zero: it goes on
+	TookMS       *int64        `json:"took_ms,omitempty"` // of what is over; filled in where it is encoded
+	Usage        message.Usage `json:"usage,omitzero"`
+	Cost         float64       `json:"cost,omitzero"` // US dollars
+	Below        []RequestView `json:"below,omitzero"`
 }
 
 // The kinds of views beside those of records, and the state of what is over.
@@ -65,74 +67,12 @@ func (v *RequestView) Took(now time.Time) time.Duration {
 
 // MarshalJSON implements json.Marshaler.
 func (v RequestView) MarshalJSON() ([]byte, error) {
-	out := struct {
-		ID           id.ID          `json:"id,omitzero"`
-		User         string         `json:"user,omitzero"`
-		Kind         string         `json:"kind"`
-		Title        string         `json:"title,omitzero"`
-		Origin       string         `json:"origin,omitzero"`
-		Agent        string         `json:"agent,omitzero"`
-		Tool         string         `json:"tool,omitzero"`
-		Call         string         `json:"call,omitzero"`
-		Conversation id.ID          `json:"conversation_id,omitzero"`
-		Interaction  id.ID          `json:"interaction_id,omitzero"`
-		State        string         `json:"state"`
-		Status       string         `json:"status,omitzero"`
-		Intent       string         `json:"intent,omitzero"`
-		Wish         string         `json:"wish,omitzero"`
-		Message      string         `json:"message,omitzero"`
-		Progress     float64        `json:"progress,omitzero"`
-		Outcome      string         `json:"outcome,omitzero"`
-		Error        string         `json:"error,omitzero"`
-		Started      time.Time      `json:"started,omitzero"`
-		Ended        time.Time      `json:"ended,omitzero"`
-		TookMS       *int64         `json:"took_ms,omitempty"`
-		Usage        *message.Usage `json:"usage,omitempty"`
-		Cost         float64        `json:"cost,omitzero"`
-		Below        []RequestView  `json:"below,omitzero"`
-	}{v.ID, v.User, v.Kind, v.Title, v.Origin, v.Agent, v.Tool, v.Call, v.Conversation, v.Interaction, v.State, v.Status, v.Intent, v.Wish,
-		v.Message, v.Progress, v.Outcome, v.Error, v.Started, v.Ended, nil, nil, v.Cost, v.Below}
+	type plain RequestView
 	if !v.Started.IsZero() && !v.Ended.IsZero() {
 		ms := v.Took(v.Ended).Milliseconds()
-		out.TookMS = &ms
+		v.TookMS = &ms
 	}
-	if v.Usage != (message.Usage{}) {
-		out.Usage = &v.Usage
-	}
-	return json.Marshal(out)
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (v *RequestView) UnmarshalJSON(b []byte) error {
-	var in struct {
-		ID           id.ID         `json:"id"`
-		User         string        `json:"user"`
-		Kind         string        `json:"kind"`
-		Title        string        `json:"title"`
-		Origin       string        `json:"origin"`
-		Agent        string        `json:"agent"`
-		Tool         string        `json:"tool"`
-		Call         string        `json:"call"`
-		Conversation id.ID         `json:"conversation_id"`
-		Interaction  id.ID         `json:"interaction_id"`
-		State        string        `json:"state"`
-		Status       string        `json:"status"`
-		Intent       string        `json:"intent"`
-		Wish         string        `json:"wish"`
-		Message      string        `json:"message"`
-		Progress     float64       `json:"progress"`
-		Outcome      string        `json:"outcome"`
-		Error        string        `json:"error"`
-		Started      time.Time     `json:"started"`
-		Ended        time.Time     `json:"ended"`
-		Usage        message.Usage `json:"usage"`
-		Cost         float64       `json:"cost"`
-		Below        []RequestView `json:"below"`
-	}
-	err := json.Unmarshal(b, &in)
-	*v = RequestView{in.ID, in.User, in.Kind, in.Title, in.Origin, in.Agent, in.Tool, in.Call, in.Conversation, in.Interaction, in.State,
-		in.Status, in.Intent, in.Wish, in.Message, in.Progress, in.Outcome, in.Error, in.Started, in.Ended, in.Usage, in.Cost, in.Below}
-	return err
+	return json.Marshal(plain(v))
 }
 
 // RequestTree returns the turn that all of a request is for, with everything
@@ -180,36 +120,23 @@ func (n *Node) EverybodysRequests(ctx context.Context, all bool, limit int) ([]R
 // Requests is Node.Requests for who has no node, only the store.
 func Requests(ctx context.Context, st store.Store, sc store.Scope, all bool, limit int) ([]RequestView, error) {
 	out := []RequestView{}
-	at := map[id.ID]int{} // one that was answered just now is found as open, and as answered
-	take := func(q store.Query) error {
-		for it, err := range store.Items(ctx, st, sc, q) {
+	if all {
+		q := store.Query{Term: store.Term{Name: termRequests}, Reverse: true, Limit: min(limit, store.DefaultLimit)}
+		for r, err := range requestsIn(ctx, st, sc, q) {
 			if err != nil {
-				return err
+				return nil, err
 			}
-			r, err := decodeRequest(it.Resource)
-			if err != nil {
-				return err
-			}
-			if i, twice := at[r.ID]; twice {
-				out[i] = viewOf(&r)
-				continue
-			}
-			at[r.ID] = len(out)
-			if out = append(out, viewOf(&r)); all && len(out) == limit {
+			if out = append(out, viewOf(&r)); len(out) == limit {
 				break
 			}
 		}
-		return nil
-	}
-	if all {
-		if err := take(store.Query{Term: store.Term{Name: termRequests}, Type: record.TypeRequest, Reverse: true, Limit: min(limit, store.DefaultLimit)}); err != nil {
+	} else {
+		open, err := openRequests(ctx, st, sc)
+		if err != nil {
 			return nil, err
 		}
-	} else {
-		for _, state := range []string{record.RequestOpen, record.RequestAnswered} {
-			if err := take(store.Query{State: state, Type: record.TypeRequest}); err != nil {
-				return nil, err
-			}
+		for i := range open {
+			out = append(out, viewOf(&open[i]))
 		}
 	}
 	if err := held(ctx, st, sc, &out); err != nil {
@@ -313,32 +240,44 @@ const shortest = 8
 // resolveRequest returns the id that a text names: of a request, or of an
 // interaction.
 func resolveRequest(ctx context.Context, st store.Store, sc store.Scope, which string) (id.ID, error) {
+	return named(which, "request", "requests", requestNotFound(which), func(yield func(id.ID, error) bool) {
+		for _, typ := range []string{record.TypeRequest, record.TypeInteraction} {
+			for it, err := range store.Items(ctx, st, sc, store.Query{Type: typ, NoBody: true, Limit: 1000}) {
+				if own, ok := id.Parse(it.URI.ID()); (ok || err != nil) && !yield(own, err) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// named returns the id that a text is, or, of those that there are, the one
+// that it begins. kind begins the codes of the errors.
+func named(which, kind, things string, missing error, all iter.Seq2[id.ID, error]) (id.ID, error) {
 	which = strings.ToLower(strings.TrimSpace(which))
 	if own, ok := id.Parse(which); ok && !own.Zero() {
 		return own, nil
 	}
 	if len(which) < shortest {
-		return id.ID{}, fault.New(fault.Invalid, "request_ambiguous", "%q may be the beginning of many requests", which).
+		return id.ID{}, fault.New(fault.Invalid, kind+"_ambiguous", "%q may be the beginning of many %s", which, things).
 			With("name at least %d characters of the id", shortest)
 	}
 	var found []id.ID
-	for _, typ := range []string{record.TypeRequest, record.TypeInteraction} {
-		for it, err := range store.Items(ctx, st, sc, store.Query{Type: typ, NoBody: true, Limit: 1000}) {
-			if err != nil {
-				return id.ID{}, err
-			}
-			if x, ok := id.Parse(it.URI.ID()); ok && strings.HasPrefix(it.URI.ID(), which) && !slices.Contains(found, x) {
-				found = append(found, x)
-			}
+	for own, err := range all {
+		if err != nil {
+			return id.ID{}, err
+		}
+		if strings.HasPrefix(own.String(), which) && !slices.Contains(found, own) {
+			found = append(found, own)
 		}
 	}
 	switch len(found) {
 	case 0:
-		return id.ID{}, requestNotFound(which)
+		return id.ID{}, missing
 	case 1:
 		return found[0], nil
 	}
-	return id.ID{}, fault.New(fault.Conflict, "request_ambiguous", "%q begins the ids of %d requests", which, len(found)).
+	return id.ID{}, fault.New(fault.Conflict, kind+"_ambiguous", "%q begins the ids of %d %s", which, len(found), things).
 		With("name more of the id, such as %s", found[0])
 }
 

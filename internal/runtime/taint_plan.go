@@ -155,21 +155,15 @@ func (p *planning) ask(ctx context.Context, model string, req *llm.Request, text
 	req.Transcript = llm.NewTranscript(&message.Message{ID: id.New(), Role: message.User,
 		Blocks: []message.Block{&message.Text{Common: message.Common{Origin: "system"}, Text: text}}})
 	req.User, req.Meter, req.Agent, req.Lineage = p.chat.user, p.meter(), p.kit.Name, p.rc.Lineage
-	for ev, err := range m.Model.Stream(ctx, req) {
-		if err != nil {
-			return "", err
-		}
-		if ev.Kind != llm.Done {
-			continue
-		}
-		r := ev.Reply
-		if err := p.node.conversations.Record(context.WithoutCancel(ctx), store.ForUser(p.chat.user), r.Model, r.Usage); err != nil {
-			return "", err
-		}
-		if r.Stop == message.StopLength {
-			return "", fault.New(fault.TooLarge, "answer_too_long", "the answer was cut off by its length limit").With("ask for less")
-		}
-		return (&message.Message{Role: message.Assistant, Blocks: r.Blocks}).Text(), nil
+	r, err := replyOf(ctx, m, req)
+	if err == nil {
+		err = p.node.conversations.Record(context.WithoutCancel(ctx), store.ForUser(p.chat.user), r.Model, r.Usage)
 	}
-	return "", fault.New(fault.Unavailable, "stream_broken", "the model's stream ended without its end mark")
+	if err != nil {
+		return "", err
+	}
+	if r.Stop == message.StopLength {
+		return "", fault.New(fault.TooLarge, "answer_too_long", "the answer was cut off by its length limit").With("ask for less")
+	}
+	return textOfReply(r), nil
 }

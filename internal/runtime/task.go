@@ -141,10 +141,8 @@ func (n *Node) tooFar(ctx context.Context, sc store.Scope, conv, inter id.ID) (b
 
 // refused is told where tasks go on from each other without end.
 func (t *task) refused() *message.ToolResult {
-	own := message.Common{Origin: "system"}
-	return &message.ToolResult{Common: own, Call: t.call.Ref, Name: t.call.Name, Status: message.Failed,
-		Content: []message.Block{&message.Text{Common: own, Text: fmt.Sprintf("Not begun: this is the %dth task in a row that was begun because of another one's result, "+
-			"and nobody has said anything in between. Tell the user how far you are and ask whether to go on.\n[error_code: task_chain_too_long; recoverable: false; retry_strategy: none]", maxChain+1)}}}
+	return says(t.call.Ref, t.call.Name, message.Failed, fmt.Sprintf("Not begun: this is the %dth task in a row that was begun because of another one's result, "+
+		"and nobody has said anything in between. Tell the user how far you are and ask whether to go on.\n[error_code: task_chain_too_long; recoverable: false; retry_strategy: none]", maxChain+1))
 }
 
 // newTask prepares a call; what is told of it comes to the task first.
@@ -250,18 +248,17 @@ func (t *task) row(rc request.Context) record.Request {
 
 // accepted is what the model is told at once.
 func (t *task) accepted() *message.ToolResult {
-	own := message.Common{Origin: "system"}
-	return &message.ToolResult{Common: own, Call: t.call.Ref, Name: t.call.Name, Status: message.Accepted,
-		Content: []message.Block{&message.Text{Common: own, Text: fmt.Sprintf("Acknowledged: %s goes on in the background as task %s. "+
-			"Its result comes by itself, as a message of its own; it is not known yet. Do not call it again for this, and do not wait: "+
-			"go on with what does not depend on it, or tell the user that it is under way.", t.spec.Name, t.id)}}}
+	return says(t.call.Ref, t.call.Name, message.Accepted, fmt.Sprintf("Acknowledged: %s goes on in the background as task %s. "+
+		"Its result comes by itself, as a message of its own; it is not known yet. Do not call it again for this, and do not wait: "+
+		"go on with what does not depend on it, or tell the user that it is under way.", t.spec.Name, t.id))
 }
 
 // start has the node follow a task to its end. False when the node is closing:
 // then its call is ended, and the next start takes it up.
 func (n *Node) start(t *task) bool {
+	held := &lease{request: t.id, user: t.chat.user, conv: t.chat.id, cancel: t.cancel, task: t}
 	n.mu.Lock()
-	if n.closed {
+	if n.closed || !n.leases.take(held) { // nobody has it who is not following it: see carry
 		n.mu.Unlock()
 		t.cancel(request.ErrSuspend)
 		return false
@@ -269,14 +266,13 @@ func (n *Node) start(t *task) bool {
 	n.runs.Add(1)
 	t.chat.users++
 	n.mu.Unlock()
-	n.tasks.add(t)
 	closing := context.AfterFunc(n.life, func() { t.cancel(context.Cause(n.life)) })
 	go func() {
 		defer n.runs.Done()
 		defer n.exit(t.chat)
 		defer t.cancel(nil)
 		defer closing()
-		defer n.tasks.remove(t)
+		defer n.leases.release(held)
 		n.follow(t, sync.OnceFunc(func() { close(t.known) }))
 	}()
 	return true

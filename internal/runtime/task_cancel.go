@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"slices"
 
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -15,21 +14,14 @@ import (
 // stopTasks ends the calls of the tasks that began in a conversation that was
 // deleted, or in those of the agents that were asked in it.
 func (n *Node) stopTasks(ctx context.Context, user string, conv id.ID) {
-	live := n.tasks.all()
-	if len(live) == 0 && !n.tasks.anySettling() {
+	if n.leases.none() {
 		return
 	}
 	gone, err := n.conversations.Children(ctx, store.ForUser(user), conv)
 	if err != nil { // they find out when they have a result
 		n.log.Warn("the tasks of a deleted conversation go on", "conversation", conv.String(), "error", err)
 	}
-	gone = append(gone, conv)
-	for _, t := range live {
-		if t.chat.user == user && slices.Contains(gone, t.chat.id) {
-			t.cancel(errDeleted)
-		}
-	}
-	n.tasks.endSettling(user, gone)
+	n.leases.cancel(user, append(gone, conv), errDeleted)
 }
 
 // CancelRequest ends what a request of the user's still does: its task, or
@@ -77,7 +69,7 @@ func (n *Node) cancelRequest(ctx context.Context, user string, r *storedRequest)
 		if err != nil {
 			return err
 		}
-		if t := n.tasks.get(r.ID); t != nil {
+		if t := n.leases.task(r.ID); t != nil {
 			t.cancel(errCancelled)
 		}
 		return nil
@@ -88,7 +80,7 @@ func (n *Node) cancelRequest(ctx context.Context, user string, r *storedRequest)
 	}
 	var begun error
 	for _, inter := range at {
-		n.stopInteraction(user, inter)
+		n.stopRun(user, inter)
 		if err := n.endIdle(ctx, user, inter); err != nil {
 			return err
 		}
@@ -113,16 +105,13 @@ func (n *Node) cancelRequest(ctx context.Context, user string, r *storedRequest)
 	return begun
 }
 
-// stopInteraction stops the run of an interaction, if it is the one that runs.
-func (n *Node) stopInteraction(user string, inter resource.URI) {
+// stopRun stops the run of an interaction; false where it is not on.
+func (n *Node) stopRun(user string, inter resource.URI) bool {
 	c := n.enter(user, record.IDOf(inter, record.TypeConversation))
 	defer n.exit(c)
-	if c.feed.interaction() != record.IDOf(inter, record.TypeInteraction) {
-		return
+	live := c.running(record.IDOf(inter, record.TypeInteraction))
+	if live != nil {
+		c.stop(live, request.ErrStop)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cancel != nil {
-		c.cancel(request.ErrStop)
-	}
+	return live != nil
 }

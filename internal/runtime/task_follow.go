@@ -12,6 +12,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/request"
+	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/tool"
 )
@@ -68,17 +69,31 @@ func (n *Node) recordedTask(c *chat, r *storedRequest) *task {
 // actorOf is on whose behalf the tools of an agent are called.
 func actorOf(path string) string { return "agent:" + path }
 
-// rerun runs the call of a task once more. What it calls may be gone.
+// rerun runs the call of a task once more, or goes on with the intent that it
+// is about. What it calls may be gone.
 func (n *Node) rerun(t *task) (*message.ToolResult, error) {
-	if t.intent != "" {
-		return n.fulfil(t)
+	if t.intent == "" && t.call.Tool == nil {
+		return says(t.call.Ref, t.call.Name, message.Unavailable,
+			"The tool "+t.call.Name+" is not there any more. If it had begun to change something, that may be done or not."), nil
 	}
-	if t.call.Tool == nil {
-		own := message.Common{Origin: "system"}
-		return &message.ToolResult{Common: own, Call: t.call.Ref, Name: t.call.Name, Status: message.Unavailable,
-			Content: []message.Block{&message.Text{Common: own, Text: "The tool " + t.call.Name + " is not there any more. If it had begun to change something, that may be done or not."}}}, nil
+	if t.intent == "" {
+		return n.effects.Run(t.work, t.call)
 	}
-	return n.effects.Run(t.work, t.call)
+	at, err := resource.Parse(t.intent)
+	if err != nil {
+		return nil, err
+	}
+	call, err := n.effects.CallOf(t.work, t.call.Scope, at, t.call.Tool)
+	switch {
+	case fault.Is(err, fault.NotFound): // an older Steward recorded the request first, and came no further
+		return says(t.call.Ref, t.call.Name, message.Interrupted, "Stopped before it was begun."), nil
+	case fault.HasCode(err, "intent_not_undoable"):
+		call.Tool = nil
+	case err != nil:
+		return nil, err
+	}
+	call.Request, call.Notify = t.call.Request, t.notify
+	return n.effects.Run(t.work, call)
 }
 
 // callee finds the tool that a task calls.
@@ -108,17 +123,14 @@ func (n *Node) follow(t *task, known func()) {
 		n.showEnd(t, &r)
 	}
 	known()
-	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
-		err := n.tell(t, r)
-		if err == nil {
+	for again := (backoff{}); ; {
+		if err = n.tell(t, r); err == nil {
 			return
 		}
 		if n.life.Err() == nil && !fault.HasCode(err, "store_broken") {
 			n.log.Warn("the result of a task cannot be told yet", "task", t.id.String(), "tool", t.spec.Name, "error", err)
-			select {
-			case <-time.After(wait):
+			if again.pause(n.life) {
 				r, err = loadRequest(ctx, n.opt.Store, t.call.Scope, t.at)
-			case <-n.life.Done():
 			}
 		}
 		if err != nil && (n.life.Err() != nil || fault.Is(err, fault.NotFound) || fault.HasCode(err, "store_broken")) {
@@ -182,7 +194,7 @@ func (n *Node) working(t *task) (storedRequest, error) {
 // run again: it goes on from its intent.
 func (n *Node) finish(t *task, end ended) (storedRequest, error) {
 	seen := false // by the hooks of the agent
-	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+	for again := (backoff{}); ; {
 		err := end.err
 		if err == nil {
 			if !seen {
@@ -197,9 +209,7 @@ func (n *Node) finish(t *task, end ended) (storedRequest, error) {
 			return storedRequest{}, err
 		}
 		n.log.Warn("the result of a task cannot be recorded yet", "task", t.id.String(), "tool", t.spec.Name, "error", err)
-		select {
-		case <-time.After(wait):
-		case <-n.life.Done():
+		if !again.pause(n.life) {
 			return storedRequest{}, request.ErrSuspend
 		}
 		if end.err != nil {

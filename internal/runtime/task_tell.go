@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
@@ -125,7 +126,7 @@ func (n *Node) tell(t *task, r storedRequest) error {
 				return err
 			}
 		}
-		if err := n.awaitRun(ctx, t.chat.user, conv, inter); err != nil {
+		if err := n.awaitTold(ctx, t.chat.user, conv, inter); err != nil {
 			return err
 		}
 		if c.Asked.Zero() {
@@ -195,15 +196,20 @@ func (n *Node) markTold(t *task) (storedRequest, error) {
 	})
 }
 
-// awaitRun waits until the run of an interaction has ended. One that could not
-// go on, and that nobody has taken up, is taken up; why it could not, its error
-// tells, upon which the caller tries again.
-func (n *Node) awaitRun(ctx context.Context, user string, conv, inter id.ID) error {
+// awaitTold waits until an interaction is over that tells of a result.
+func (n *Node) awaitTold(ctx context.Context, user string, conv, inter id.ID) error {
 	c := n.enter(user, conv)
 	defer n.exit(c)
+	return n.awaitRun(ctx, c, inter, func(live *liveRun) error { return n.until(ctx, live.done) })
+}
+
+// awaitRun waits until the run of an interaction is over, as wait does. One that was interrupted, and that nobody has taken up, is taken up;
+// why it could not go on, its error tells.
+func (n *Node) awaitRun(ctx context.Context, c *chat, inter id.ID, wait func(*liveRun) error) error {
 	for {
 		if live := c.running(inter); live != nil {
-			if err := n.until(ctx, live.done); err != nil {
+			err := wait(live)
+			if err != nil {
 				return err
 			}
 			return live.err
@@ -252,15 +258,11 @@ func resultTold(r *storedRequest) (telling, error) {
 	if r.Told {
 		return out, nil
 	}
-	blocks, err := message.DecodeBlocks(r.Result)
-	if err != nil || len(blocks) != 1 {
+	res, err := effect.DecodeResult(r.Result)
+	if err != nil {
 		return out, fault.New(fault.Internal, "store_broken", "%s: the result of a task cannot be read: %w", r.at, err)
 	}
-	res, ok := blocks[0].(*message.ToolResult)
-	if !ok {
-		return out, fault.New(fault.Internal, "store_broken", "%s: the result of a task is none", r.at)
-	}
-	out.labels |= message.LabelsOf(blocks)
+	out.labels |= message.LabelsOf([]message.Block{res})
 	var texts []string
 	var others []message.Block
 	for _, b := range res.Content {

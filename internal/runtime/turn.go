@@ -39,7 +39,7 @@ func (n *Node) send(ctx context.Context, user string, t Turn) (Accepted, error) 
 	}
 	c := n.enter(user, t.Conversation)
 	defer n.exit(c)
-	leave, err := c.alike(ctx, n.life, t.key(m))
+	leave, err := c.deduplicate(ctx, n.life, t.key(m))
 	if err != nil {
 		return Accepted{}, err
 	}
@@ -54,7 +54,7 @@ func (n *Node) send(ctx context.Context, user string, t Turn) (Accepted, error) 
 			return acc, err
 		}
 		t.Steer = false // nothing takes it: from here on it is like any other
-		leave, err := c.alike(ctx, n.life, t.key(m))
+		leave, err := c.deduplicate(ctx, n.life, t.key(m))
 		if err != nil {
 			return Accepted{}, err
 		}
@@ -64,17 +64,17 @@ func (n *Node) send(ctx context.Context, user string, t Turn) (Accepted, error) 
 		if n.life.Err() != nil {
 			return Accepted{}, errClosed
 		}
-		if !c.takes() { // who has it may be at this very turn, and wait for whoever sends it
+		if !c.tryLock() { // who has it may be at this very turn, and wait for whoever sends it
 			if acc, ok, err := n.duplicate(ctx, c, t, m); ok || err != nil {
 				return acc, err
 			}
-			if err := c.await(ctx, n.life); err != nil {
+			if err := c.lock(ctx, n.life); err != nil {
 				return Accepted{}, err
 			}
 		}
 		acc, launched, err := n.accept(ctx, c, t, m)
 		if !launched {
-			c.release()
+			c.unlock()
 		}
 		if !errors.Is(err, errResumed) {
 			return acc, err
@@ -375,7 +375,7 @@ func (n *Node) run(ctx context.Context, c *chat, s *conversation.Session, job ag
 	}
 	live.err, ended = err, true
 	close(live.done)
-	c.release()
+	c.unlock()
 	if err == nil {
 		n.turnEnded(c.user, c.id, live.interaction, out)
 		n.settleRun(c, live, out)

@@ -8,45 +8,45 @@ import (
 	"steward/internal/message"
 )
 
-// sameKey is what is sent, and how.
-type sameKey struct {
+// idempotencyKey is what is sent, and how.
+type idempotencyKey struct {
 	id    id.ID // zero: nobody can send it again
 	steer bool
 }
 
 // key is by what a turn is known that is sent again.
-func (t *Turn) key(m *message.Message) sameKey {
+func (t *Turn) key(m *message.Message) idempotencyKey {
 	switch {
 	case t.ClientID == "":
-		return sameKey{}
+		return idempotencyKey{}
 	case m == nil:
-		return sameKey{t.interaction(), t.Steer}
+		return idempotencyKey{t.interaction(), t.Steer}
 	}
-	return sameKey{m.ID, t.Steer}
+	return idempotencyKey{m.ID, t.Steer}
 }
 
-// alike lets one at a time send the same: who sends it again, after a
+// deduplicate lets one at a time send the same: who sends it again, after a
 // reconnect, say, learns what became of the first as soon as that is known,
 // and goes on in its place where it was given up. Without this both would wait
 // for the conversation's turn, and the second for the end of its own. It
 // returns what lets the next one go on.
-func (c *chat) alike(ctx, life context.Context, k sameKey) (func(), error) {
+func (c *chat) deduplicate(ctx, life context.Context, k idempotencyKey) (func(), error) {
 	if k.id.Zero() {
 		return func() {}, nil
 	}
 	for {
 		c.mu.Lock()
-		first := c.same[k]
+		first := c.sending[k]
 		if first == nil {
-			if c.same == nil {
-				c.same = map[sameKey]chan struct{}{}
+			if c.sending == nil {
+				c.sending = map[idempotencyKey]chan struct{}{}
 			}
 			mine := make(chan struct{})
-			c.same[k] = mine
+			c.sending[k] = mine
 			c.mu.Unlock()
 			return func() {
 				c.mu.Lock()
-				delete(c.same, k)
+				delete(c.sending, k)
 				c.mu.Unlock()
 				close(mine)
 			}, nil
@@ -85,8 +85,8 @@ func (c *chat) isLeft() bool {
 	return c.leaving > 0
 }
 
-// takes takes the conversation's turn, if nobody has it.
-func (c *chat) takes() bool {
+// tryLock takes the conversation's turn, if nobody has it.
+func (c *chat) tryLock() bool {
 	select {
 	case c.turn <- struct{}{}:
 		return true
@@ -95,12 +95,12 @@ func (c *chat) takes() bool {
 	}
 }
 
-// await waits for the conversation's turn.
-func (c *chat) await(ctx, life context.Context) error {
+// lock waits for the conversation's turn.
+func (c *chat) lock(ctx, life context.Context) error {
 	if life.Err() != nil {
 		return errClosed
 	}
-	if c.takes() {
+	if c.tryLock() {
 		return nil
 	}
 	select {
@@ -113,7 +113,8 @@ func (c *chat) await(ctx, life context.Context) error {
 	}
 }
 
-func (c *chat) release() {
+// unlock gives the turn to who waits for it longest.
+func (c *chat) unlock() {
 	<-c.turn
 	c.mu.Lock()
 	c.move()

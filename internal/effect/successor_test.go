@@ -28,14 +28,15 @@ func (o *orderTool) Undo(ctx context.Context, in tool.Invocation, res tool.Resul
 	return o.undo(ctx, in, res)
 }
 
-// anewCall prepares a person's wish about the intent of a call.
-func anewCall(t testing.TB, e *Engine, c Call, of resource.URI, w Wish, tl tool.Tool) Call {
+// following has a person follow a settled intent, and returns the call by
+// which that is carried out.
+func following(t testing.TB, e *Engine, c Call, of resource.URI, s Step, tl tool.Tool) Call {
 	t.Helper()
-	uri, err := e.Wished(context.Background(), c.Scope, of, w)
+	at, err := e.Again(context.Background(), c.Scope, of, s, tl, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	call, err := e.CallOf(context.Background(), c.Scope, uri, "ann", tl)
+	call, err := e.CallOf(context.Background(), c.Scope, at, tl)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,16 +69,16 @@ func TestUndo(t *testing.T) {
 	run(t, e, c)
 	wg.Wait()
 	of := IntentURI(c.Message, c.Ref.Block)
-	first := anewCall(t, e, c, of, Undo, tl)
+	first := following(t, e, c, of, Undo, tl)
 	expect(t, run(t, e, first), message.Failed, "changed since")
 	if in := loadIntent(t, e, c, of); in.Undone != "" {
 		t.Errorf("%+v", in)
 	}
-	if _, err := e.Wished(context.Background(), c.Scope, of.Child(TypeIntent, "undo"), Undo); !fault.HasCode(err, "intent_not_done") {
+	if _, err := e.Again(context.Background(), c.Scope, of.Child(TypeIntent, "undo"), Undo, tl, nil); !fault.HasCode(err, "intent_not_done") {
 		t.Errorf("the undoing of what was not undone: %v", err)
 	}
 	fails = nil
-	again := anewCall(t, e, c, of.Child(TypeIntent, "undo"), Retry, tl) // the undoing is tried again
+	again := following(t, e, c, of.Child(TypeIntent, "undo"), Retry, tl) // the undoing is tried again
 	expect(t, run(t, e, again), message.OK, "taken back")
 	in2 := loadIntent(t, e, c, of.Child(TypeIntent, "undo").Child(TypeIntent, "retry-1"))
 	if in2.Undoes != of.String() || in2.Retries == "" || in2.State != intent.Done {
@@ -86,7 +87,7 @@ func TestUndo(t *testing.T) {
 	if in := loadIntent(t, e, c, of); in.Undone == "" {
 		t.Errorf("%+v", in)
 	}
-	if _, err := e.Wished(context.Background(), c.Scope, of, Undo); !fault.HasCode(err, "intent_undone") {
+	if _, err := e.Again(context.Background(), c.Scope, of, Undo, tl, nil); !fault.HasCode(err, "intent_undone") {
 		t.Error(err)
 	}
 	in := loadIntent(t, e, c, of)
@@ -127,15 +128,15 @@ func TestRetryIsJudgedAndApprovedAnew(t *testing.T) {
 		t.Fatal(page, qerr)
 	}
 	l.set(policy.PointTool, policy.Decision{Verdict: policy.Deny, Reason: "not today"})
-	second := anewCall(t, e, c, of, Retry, tl)
+	second := following(t, e, c, of, Retry, tl)
 	expect(t, run(t, e, second), message.DeniedCall, "not today")
 	if in := loadIntent(t, e, c, of); in.Dead || in.Retried == "" {
 		t.Errorf("%+v", in)
 	}
-	if _, err := e.Wished(context.Background(), c.Scope, of, Retry); !fault.HasCode(err, "intent_retried") {
+	if _, err := e.Again(context.Background(), c.Scope, of, Retry, tl, nil); !fault.HasCode(err, "intent_retried") {
 		t.Error(err)
 	}
-	if _, err := e.Wished(context.Background(), c.Scope, of.Child(TypeIntent, "retry-1"), Retry); !fault.HasCode(err, "intent_not_failed") {
+	if _, err := e.Again(context.Background(), c.Scope, of.Child(TypeIntent, "retry-1"), Retry, tl, nil); !fault.HasCode(err, "intent_not_failed") {
 		t.Errorf("what was denied: %v", err)
 	}
 	// What policy asks the user about, his wish has answered; what it asks a group about, not.
@@ -145,7 +146,7 @@ func TestRetryIsJudgedAndApprovedAnew(t *testing.T) {
 	of2 := IntentURI(c2.Message, c2.Ref.Block)
 	l.set(policy.PointTool, policy.Decision{Verdict: policy.Ask, Reason: "asks"})
 	err = nil
-	third := anewCall(t, e, c2, of2, Retry, tl)
+	third := following(t, e, c2, of2, Retry, tl)
 	third.Notify = func(p Progress) {
 		if p.Status == Awaiting {
 			t.Error("asked, although the wish is the answer")
@@ -159,10 +160,11 @@ func TestRetryIsJudgedAndApprovedAnew(t *testing.T) {
 	if len(keys) != 3 || keys[1] == keys[2] {
 		t.Errorf("keys %v", keys)
 	}
-	if _, err := e.CallOf(context.Background(), c2.Scope, of2, "ann", tl); !fault.Is(err, fault.NotFound) {
-		t.Errorf("what is no wish: %v", err)
+	done := of2.Child(TypeIntent, "retry-1")
+	if _, err := e.CallOf(context.Background(), c2.Scope, done.Child(TypeIntent, "undo"), tl); !fault.Is(err, fault.NotFound) {
+		t.Errorf("what is not recorded: %v", err)
 	}
-	if _, err := e.CallOf(context.Background(), c2.Scope, of2.Child(TypeIntent, "undo"), "ann", tl); !fault.HasCode(err, "intent_not_undoable") {
+	if _, err := e.Again(context.Background(), c2.Scope, done, Undo, tl, nil); !fault.HasCode(err, "intent_not_undoable") {
 		t.Errorf("what cannot be undone: %v", err)
 	}
 }
@@ -175,7 +177,7 @@ func TestRetryOfWhatExpired(t *testing.T) {
 		tl := deferred(&w, nil)
 		c := callOf(tl, `{}`)
 		expect(t, run(t, e, c), message.Queued)
-		if _, err := e.Wished(context.Background(), c.Scope, IntentURI(c.Message, c.Ref.Block), Retry); !fault.HasCode(err, "intent_unsettled") {
+		if _, err := e.Again(context.Background(), c.Scope, IntentURI(c.Message, c.Ref.Block), Retry, tl, nil); !fault.HasCode(err, "intent_unsettled") {
 			t.Error(err)
 		}
 		begun := time.Now()
@@ -188,7 +190,7 @@ func TestRetryOfWhatExpired(t *testing.T) {
 			t.Fatalf("%+v", in)
 		}
 		time.Sleep(30 * 24 * time.Hour)
-		expect(t, run(t, e, anewCall(t, e, c, of, Retry, tl)), message.OK)
+		expect(t, run(t, e, following(t, e, c, of, Retry, tl)), message.OK)
 		if w.total(false) != 1 {
 			t.Errorf("%d effects", w.total(false))
 		}
@@ -249,12 +251,12 @@ func TestResolvedUndo(t *testing.T) {
 	c := callOf(tl, `{}`)
 	run(t, e, c)
 	of := IntentURI(c.Message, c.Ref.Block)
-	u := anewCall(t, e, c, of, Undo, tl)
+	u := following(t, e, c, of, Undo, tl)
 	expect(t, run(t, e, u), message.UnknownEnd)
-	if err := e.Resolve(context.Background(), c.Scope, u.anew.uri, Resolution{Done: true}); err != nil {
+	if err := e.Resolve(context.Background(), c.Scope, u.at, Resolution{Done: true}); err != nil {
 		t.Fatal(err)
 	}
-	if in := loadIntent(t, e, c, of); in.Undone != u.anew.uri.String() {
+	if in := loadIntent(t, e, c, of); in.Undone != u.at.String() {
 		t.Errorf("%+v", in)
 	}
 }
@@ -272,12 +274,12 @@ func TestAskedAboutAnUndo(t *testing.T) {
 	run(t, e, c)
 	of := IntentURI(c.Message, c.Ref.Block)
 	l.set(policy.PointTool, policy.Decision{Verdict: policy.Ask, Reason: "it costs money", Obligations: policy.Obligations{Approvers: "parents"}})
-	u := anewCall(t, e, c, of, Undo, tl)
+	u := following(t, e, c, of, Undo, tl)
 	q := suspendedAt(t, e, u)
 	if q.Undoes != of.String() || q.Reason != "this takes back what was done; it costs money" {
 		t.Errorf("%+v", q)
 	}
-	in := loadIntent(t, e, c, u.anew.uri)
+	in := loadIntent(t, e, c, u.at)
 	if in.Approvers = ""; grantable(&in, tl) != "it takes something back" {
 		t.Errorf("a standing approval of it: %q", grantable(&in, tl))
 	}

@@ -1,0 +1,297 @@
+package effect
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/policy"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/internal/tool"
+)
+
+// Step is how a person has a settled action followed by another one.
+type Step string
+
+// The steps. Each is an intent of its own, below the settled one.
+const (
+	Retry Step = "retry" // it is tried again
+	Undo  Step = "undo"  // it is taken back
+)
+
+// The ids of successors.
+const (
+	undoID  = "undo"
+	retryID = "retry-"
+)
+
+// isSuccessor reports whether an intent follows another one.
+func isSuccessor(uri resource.URI) bool { return uri.Parent().Type() == TypeIntent }
+
+// successorURI is where the intent is kept by which a settled one is followed.
+func successorURI(of resource.URI, s Step) resource.URI {
+	if s == Undo {
+		return of.Child(TypeIntent, undoID)
+	}
+	if number, ok := strings.CutPrefix(of.ID(), retryID); ok && isSuccessor(of) {
+		if n, err := strconv.Atoi(number); err == nil {
+			return of.Parent().Child(TypeIntent, retryID+strconv.Itoa(n+1))
+		}
+	}
+	return of.Child(TypeIntent, retryID+"1")
+}
+
+// Again records that a person wants a settled action tried again or taken
+// back: an intent of its own, proposed and linked with the settled one, in one
+// commit with what else belongs to it (nil: nothing). It returns where that
+// intent is; Run carries it out, see CallOf. An undo that is recorded already
+// is returned as it is. What policy asks the user about, he has answered with
+// this.
+//
+// Error codes: not_found; intent_unsettled, intent_unknown (it has to be
+// resolved first), intent_not_failed, intent_retried, intent_not_done,
+// intent_undone (all Conflict), with a remedy each; intent_not_undoable
+// (Unsupported); those of the tool's check of the arguments.
+func (e *Engine) Again(ctx context.Context, sc store.Scope, of resource.URI, s Step, t tool.Tool, with func(at resource.URI) ([]store.Change, error)) (resource.URI, error) {
+	at := successorURI(of, s)
+	for range maxAmends {
+		changes, err := e.successor(ctx, sc, of, at, s, t)
+		if err != nil || changes == nil {
+			return at, err
+		}
+		if with != nil {
+			more, err := with(at)
+			if err != nil {
+				return at, err
+			}
+			changes = append(changes, more...)
+		}
+		_, err = e.opt.Store.Commit(context.WithoutCancel(ctx), sc, store.Batch{Request: requestOf(ctx), Changes: changes})
+		if !fault.HasCode(err, "conflict") {
+			return at, err
+		}
+	}
+	return at, contended()
+}
+
+// successor returns the changes that record a successor; none where it is recorded.
+func (e *Engine) successor(ctx context.Context, sc store.Scope, of, at resource.URI, s Step, t tool.Tool) ([]store.Change, error) {
+	r, err := e.load(ctx, sc, of)
+	if err == nil {
+		err = s.allowed(&r.in)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := e.opt.Store.Get(ctx, sc, at); !fault.Is(err, fault.NotFound) {
+		return nil, err
+	}
+	next := intentRecord{uri: at, in: intent.Intent{Key: intent.RetryKey(r.in.Key, at.String()), Tool: r.in.Tool, Version: t.Spec().Version,
+		Args: r.in.Args, ArgsHash: r.in.ArgsHash, Call: r.in.Call, User: r.in.User, Agent: r.in.Agent, Request: r.in.Request,
+		Lineage: r.in.Lineage, Labels: r.in.Labels, Fixed: r.in.Fixed, Open: r.in.Open,
+		State: intent.Proposed, Created: time.Now().UTC().Truncate(time.Microsecond), Undoes: r.in.Undoes}}
+	if s == Undo {
+		next.in.Undoes = of.String()
+	} else {
+		next.in.Retries, r.in.Retried, r.in.Dead = of.String(), at.String(), false
+	}
+	c, err := e.callOf(ctx, sc, &next, t)
+	if err == nil {
+		_, err = e.check(&c, c.Tool.Spec())
+	}
+	if err != nil {
+		return nil, err
+	}
+	put, err := next.put(store.If{Absent: true})
+	if err != nil || s == Undo {
+		return []store.Change{put}, err
+	}
+	link, err := r.put(store.If{Version: r.version})
+	return []store.Change{put, link}, err
+}
+
+// allowed refuses a step that does not fit how the action was settled.
+func (s Step) allowed(in *intent.Intent) error {
+	conflict := func(code, remedy, format string, args ...any) error {
+		return fault.New(fault.Conflict, code, format, args...).Detail("state", string(in.State)).With("%s", remedy)
+	}
+	switch st := in.State; {
+	case st.InFlight():
+		return conflict("intent_unsettled", "wait until it is settled, or cancel it", "the action is still %s", st)
+	case st == intent.Unknown:
+		return conflict("intent_unknown", "look whether it was done, and say so first: steward intents resolve", "nobody knows whether the action was done")
+	case s == Retry && in.Retried != "":
+		return conflict("intent_retried", "look at the newer attempt", "the action was tried again already")
+	case s == Retry && st != intent.Failed && st != intent.Expired && st != intent.Cancelled:
+		return conflict("intent_not_failed", "ask for it anew in the conversation", "the action is %s: there is nothing to be tried again", st)
+	case s == Undo && in.Undone != "":
+		return conflict("intent_undone", "ask for it anew if you want it again", "the action was taken back already")
+	case s == Undo && st != intent.Done:
+		return conflict("intent_not_done", "only what was done can be taken back", "the action is %s: there is nothing to be taken back", st)
+	}
+	return nil
+}
+
+// CallOf returns the call of a recorded intent, for Run, which goes on with it:
+// the caller sets its Request and what it wants to be told. Of a tool that is
+// not there any more (nil), Run settles what has not begun as cancelled. Error
+// codes: not_found, intent_not_undoable.
+func (e *Engine) CallOf(ctx context.Context, sc store.Scope, at resource.URI, t tool.Tool) (Call, error) {
+	r, err := e.load(ctx, sc, at)
+	if err != nil {
+		return Call{}, err
+	}
+	return e.callOf(ctx, sc, &r, t)
+}
+
+func (e *Engine) callOf(ctx context.Context, sc store.Scope, r *intentRecord, t tool.Tool) (Call, error) {
+	msg := r.uri.Parent()
+	for msg.Type() == TypeIntent {
+		msg = msg.Parent()
+	}
+	c := Call{Name: r.in.Tool, Tool: t, Args: []byte(r.in.Args), Ref: r.in.Call, Message: msg, Scope: sc, Agent: r.in.Agent,
+		Lineage: r.in.Lineage, Labels: r.in.Labels, Flow: flowOf(&r.in), Attended: true, at: r.uri}
+	c.Request.ID, c.Request.User = r.in.Request, r.in.User
+	if r.in.Undoes == "" {
+		return c, nil
+	}
+	c.Action = ActionUndo
+	of, err := resource.Parse(r.in.Undoes)
+	if err != nil || t == nil {
+		return c, err
+	}
+	done, err := e.load(ctx, sc, of)
+	if err == nil {
+		c.Tool, err = undoing(t, &done.in)
+	}
+	return c, err
+}
+
+// flowOf is where a recorded call came from.
+func flowOf(in *intent.Intent) policy.Flow {
+	f := policy.Flow{Fixed: in.Fixed, Open: in.Open}
+	if !f.Fixed {
+		f.Why = "it was not fixed when it was asked for"
+	}
+	return f
+}
+
+// undo is the taking back of an effect as a tool: the receiver of that knows
+// it again.
+type undo struct {
+	tool tool.Tool
+	by   tool.Undoer
+	key  string // of what is taken back
+	res  tool.Result
+}
+
+func undoing(t tool.Tool, in *intent.Intent) (tool.Tool, error) {
+	by, ok := tool.UndoerOf(t)
+	if !ok {
+		return nil, fault.New(fault.Unsupported, "intent_not_undoable", "what %s does cannot be taken back", in.Tool).
+			With("undo it by hand, or ask for an action that does the opposite")
+	}
+	u := &undo{tool: t, by: by, key: in.Key}
+	if in.Result != nil {
+		res, err := DecodeResult(in.Result)
+		if err != nil {
+			return nil, err
+		}
+		u.res = tool.Result{Content: res.Content, Failed: res.Status != message.OK}
+	}
+	return u, nil
+}
+
+// Spec implements tool.Tool.
+func (u *undo) Spec() tool.Spec {
+	s := u.tool.Spec()
+	s.Dedupes, s.Async, s.AsyncAfter = true, false, 0
+	return s
+}
+
+// Check implements tool.Checker: the arguments were checked when it was done.
+func (u *undo) Check([]byte) error { return nil }
+
+// Call implements tool.Tool.
+func (u *undo) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
+	in.Key = u.key
+	return u.by.Undo(ctx, in, u.res)
+}
+
+// wished is the approval that lies in a person's asking for a retry or an
+// undo: where policy asks the user himself, and nobody else.
+func (f *execution) wished(d policy.Decision) *intent.Approval {
+	if d.Approvers != "" || f.in.Retries == "" && f.in.Undoes == "" {
+		return nil
+	}
+	now := time.Now().UTC()
+	return &intent.Approval{By: f.in.User, At: now, ArgsHash: f.in.ArgsHash, Version: f.in.Version, Expires: now.Add(f.e.opt.ApprovalTimeout)}
+}
+
+// undone notes at a settled action that it was taken back, in the commit by
+// which its undo becomes done.
+func (e *Engine) undone(ctx context.Context, sc store.Scope, by *intentRecord, to intent.State) ([]store.Change, error) {
+	if by.in.Undoes == "" || to != intent.Done {
+		return nil, nil
+	}
+	of, err := resource.Parse(by.in.Undoes)
+	if err != nil {
+		return nil, err
+	}
+	r, err := e.load(ctx, sc, of)
+	if err != nil {
+		return nil, err
+	}
+	r.in.Undone = by.uri.String()
+	put, err := r.put(store.If{Version: r.version})
+	return []store.Change{put}, err
+}
+
+// Resolution is a person's word about what was unknown.
+type Resolution = intent.Resolution
+
+// Resolve records a person's word about an action of which nobody knows
+// whether it happened. The same word again does nothing. Error codes:
+// not_found, intent_transition_illegal (Conflict).
+func (e *Engine) Resolve(ctx context.Context, sc store.Scope, uri resource.URI, w Resolution) error {
+	if w.By == "" {
+		w.By = sc.Actor
+	}
+	to, status := intent.Failed, message.Failed
+	text := "It was not known whether this was done. " + w.By + " has looked: it was not done."
+	if w.Done {
+		to, status = intent.Done, message.OK
+		text = "It was not known whether this was done. " + w.By + " has looked: it was done."
+	}
+	if w.Note != "" {
+		text += " (" + w.Note + ")"
+	}
+	return e.amend(ctx, sc, uri, func(r *intentRecord) ([]store.Change, error) {
+		if r.in.State == to && r.in.Resolved != nil {
+			return nil, errAsItIs
+		}
+		if err := resolvable(r.in.State, to); err != nil {
+			return nil, err
+		}
+		c := Call{Ref: r.in.Call, Name: r.in.Tool}
+		r.in.State, r.in.Dead = to, false
+		r.in.Resolved = &intent.Resolution{By: w.By, At: time.Now().UTC(), Done: w.Done, Note: strings.ToValidUTF8(w.Note, "\uFFFD")}
+		r.in.Result = encodeResult(e.hide(c.told(status, text)))
+		return e.undone(ctx, sc, r, to)
+	})
+}
+
+// resolvable refuses a person's word where Steward knows better: of what is
+// under way, the outcome is still to come.
+func resolvable(from, to intent.State) error {
+	if from.InFlight() {
+		return fault.New(fault.Conflict, "intent_transition_illegal", "an intent that is %s is not resolved by a person", from).
+			Detail("from", string(from)).Detail("to", string(to)).With("wait until it has ended")
+	}
+	return intent.Advance(from, to)
+}

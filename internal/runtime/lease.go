@@ -1,0 +1,106 @@
+package runtime
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"steward/internal/id"
+)
+
+// lease says that a request is worked on in this process. One that nobody here
+// works on is taken up at the next start.
+type lease struct {
+	request id.ID // of a task; or a turn's, while what it has queued is done
+	user    string
+	conv    id.ID
+	cancel  context.CancelCauseFunc
+	task    *task // nil: it is the queue of a turn
+}
+
+// leases are the requests that are worked on, each by one at a time, and what
+// is known in memory of those that are open.
+type leases struct {
+	mu   sync.Mutex
+	held map[id.ID]*lease
+	rows map[id.ID]struct{} // interactions below which requests are recorded
+
+	carrying sync.Mutex // one request about an intent at a time is taken up
+}
+
+// take takes the lease of a request; false where somebody has it.
+func (l *leases) take(x *lease) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held[x.request] != nil {
+		return false
+	}
+	if l.held == nil {
+		l.held = map[id.ID]*lease{}
+	}
+	l.held[x.request] = x
+	return true
+}
+
+func (l *leases) release(x *lease) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.held, x.request)
+}
+
+// task returns the task that is worked on under an id, or nil.
+func (l *leases) task(own id.ID) *task {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if x := l.held[own]; x != nil {
+		return x.task
+	}
+	return nil
+}
+
+func (l *leases) none() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.held) == 0
+}
+
+// cancel ends what is worked on for a user in some conversations (nil: in
+// all), and returns the tasks among that.
+func (l *leases) cancel(user string, convs []id.ID, cause error) []*task {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []*task
+	for _, x := range l.held {
+		if x.user != user || convs != nil && !slices.Contains(convs, x.conv) {
+			continue
+		}
+		x.cancel(cause)
+		if x.task != nil {
+			out = append(out, x.task)
+		}
+	}
+	return out
+}
+
+// note says that requests are recorded below an interaction.
+func (l *leases) note(inter id.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.rows == nil {
+		l.rows = map[id.ID]struct{}{}
+	}
+	l.rows[inter] = struct{}{}
+}
+
+func (l *leases) noted(inter id.ID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ok := l.rows[inter]
+	return ok
+}
+
+func (l *leases) forget(inter id.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.rows, inter)
+}
