@@ -3,14 +3,12 @@ package calendar
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"steward/internal/domain/local"
 	"steward/internal/fault"
 	"steward/internal/message"
-	"steward/internal/search"
 	"steward/internal/tool"
 )
 
@@ -59,7 +57,7 @@ type removeArgs struct {
 // actions adds the tools that change the calendar.
 func (s *service) actions(k *local.Kit) {
 	stale := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{k.Name("list"), k.Name("search"), k.Name("free")}}}
-	settle := local.Settled(s.open)
+	settle := local.Settled(s.of)
 	local.Action(k, tool.Spec{Name: "add", Reach: tool.ReachOut, Targets: []string{"attendees"}, Tidy: stale,
 		Description: "Adds an event to the calendar: puts in or schedules a meeting or an appointment, and says if it overlaps with another.",
 		Log:         tool.LogSpec{Summary: "Add {title} to the calendar, {start}", Impact: []string{"title"}}}, s.add, labelling(settle))
@@ -70,7 +68,7 @@ func (s *service) actions(k *local.Kit) {
 		Description: "Removes an event from the calendar: cancels or deletes a meeting or an appointment.",
 		Log:         tool.LogSpec{Summary: "Remove {event} from the calendar", Impact: []string{"event"}}}, s.remove, settle)
 	for _, name := range []string{"add", "move", "remove"} {
-		k.Undo(name, local.Reverted(s.open))
+		local.Undo(k, name, s.of)
 	}
 }
 
@@ -86,7 +84,7 @@ func at(text string, zone *time.Location) (time.Time, error) {
 }
 
 func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs) (tool.Result, error) {
-	zone := s.zone(in.User)
+	zone := s.Location(in.User)
 	start, err := at(a.Start, zone)
 	if err != nil {
 		return tool.Result{}, err
@@ -112,14 +110,12 @@ func labelled(res tool.Result) tool.Result {
 }
 
 // labelling labels what a call tells that is settled later.
-func labelling(settle settler) settler {
+func labelling(settle local.Settler) local.Settler {
 	return func(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
 		ok, res, err := settle(ctx, in)
 		return ok, labelled(res), err
 	}
 }
-
-type settler = func(ctx context.Context, in tool.Invocation) (bool, tool.Result, error)
 
 // lasts sets the end. All-day events begin and end at midnight and leave time free.
 func (e *Event) lasts(d time.Duration, zone *time.Location) {
@@ -142,11 +138,8 @@ func minutes(n int, otherwise time.Duration) time.Duration {
 
 // apply makes a change and tells of it and of what it overlaps with.
 func (s *service) apply(ctx context.Context, in tool.Invocation, c Change, format string) (string, error) {
-	cal, err := s.open(in.User)
-	if err != nil {
-		return "", tool.NotDone(err)
-	}
-	zone := s.zone(in.User)
+	cal := s.of(in.User)
+	zone := s.Location(in.User)
 	clashes := ""
 	if e := cmpEvent(c); e != nil {
 		events, _, err := cal.Between(ctx, e.Start, e.End)
@@ -187,7 +180,7 @@ func overlaps(e Event, events []Event, zone *time.Location) string {
 }
 
 func (s *service) move(ctx context.Context, in tool.Invocation, a moveArgs) (string, error) {
-	zone := s.zone(in.User)
+	zone := s.Location(in.User)
 	start, err := at(a.Start, zone)
 	if err != nil {
 		return "", err
@@ -213,10 +206,7 @@ func (s *service) remove(ctx context.Context, in tool.Invocation, a removeArgs) 
 // find finds the event that words mean; done is what was told if the change
 // of this call was made already. Errors: event_not_found, event_ambiguous.
 func (s *service) find(ctx context.Context, in tool.Invocation, words string) (e Event, done string, err error) {
-	c, err := s.open(in.User)
-	if err != nil {
-		return e, "", tool.NotDone(err)
-	}
+	c := s.of(in.User)
 	if told, ok, err := c.Applied(ctx, local.Key(in)); err != nil || ok {
 		return e, told, err
 	}
@@ -224,7 +214,7 @@ func (s *service) find(ctx context.Context, in tool.Invocation, words string) (e
 	if err != nil {
 		return e, "", tool.NotDone(err)
 	}
-	found := named(all, words, s.opt.Now())
+	found := named(all, words, s.Time())
 	switch len(found) {
 	case 0:
 		return e, "", fault.New(fault.NotFound, "event_not_found", "there is no event %.100q in the calendar", words).With("search the calendar for it")
@@ -232,7 +222,7 @@ func (s *service) find(ctx context.Context, in tool.Invocation, words string) (e
 		return found[0], "", nil
 	}
 	return e, "", fault.New(fault.Conflict, "event_ambiguous", "several events are called like %.100q", words).
-		With("give more of the title: %s", lines(found[:min(len(found), 10)], s.zone(in.User)))
+		With("give more of the title: %s", lines(found[:min(len(found), 10)], s.Location(in.User)))
 }
 
 // named are the events that words mean: by id, by whole title, or by all the
@@ -264,19 +254,6 @@ func named(all []Event, words string, now time.Time) []Event {
 
 // has reports whether all the words begin words of the event.
 func (e Event) has(query string) bool {
-	var own []string
-	for t := range search.Tokens(strings.Join(append([]string{e.Title, e.Location, e.Notes}, e.Attendees...), "\n")) {
-		own = append(own, t.Text)
-	}
-	any := false
-	for q := range search.Tokens(query) {
-		if slices.Contains([]string{"the", "my", "event", "a"}, q.Text) {
-			continue
-		}
-		any = true
-		if !slices.ContainsFunc(own, func(w string) bool { return strings.HasPrefix(w, q.Text) }) {
-			return false
-		}
-	}
-	return any
+	text := strings.Join(append([]string{e.Title, e.Location, e.Notes}, e.Attendees...), "\n")
+	return local.HasWords(text, query, "the", "my", "event", "a")
 }

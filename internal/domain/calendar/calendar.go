@@ -1,5 +1,5 @@
-// Package calendar lets an agent see and change a calendar. A Calendar is
-// where the events are; the local stand-in keeps them in an iCalendar file.
+// Package calendar lets an agent see and change a calendar, which is kept in an
+// iCalendar file.
 package calendar
 
 import (
@@ -48,26 +48,8 @@ type Change struct {
 	Remove string // the ID
 }
 
-// Calendar is a user's calendar. Safe for concurrent use.
-type Calendar interface {
-	// Between returns the events that touch a span of time, repetitions
-	// included, by their beginning. Problems are what could not be read.
-	Between(ctx context.Context, from, to time.Time) (events []Event, problems []string, err error)
-	// All returns every event once, by its (first) beginning.
-	All(ctx context.Context) ([]Event, error)
-	// Apply makes a change, once for each key, and keeps told, its outcome in
-	// words, with the key. Repeated, it returns what was told the first time.
-	Apply(ctx context.Context, key string, c Change, told func(Event) string) (string, error)
-	// Applied returns what was told of the change under a key, if it was made.
-	Applied(ctx context.Context, key string) (told string, ok bool, err error)
-}
-
 // Options configure the source. The zero value works.
-type Options struct {
-	Now  func() time.Time                    // nil: time.Now
-	Zone func(user string) *time.Location    // of a user; nil, or a nil answer: UTC
-	Open func(user string) (Calendar, error) // a real service in place of the file; nil: the file
-}
+type Options = local.Options
 
 // declaration is what agent.yaml says.
 type declaration struct {
@@ -77,19 +59,12 @@ type declaration struct {
 
 // Opener makes the source: a calendar in a file.
 func Opener(opt Options) tool.Opener {
-	if opt.Now == nil {
-		opt.Now = time.Now
-	}
 	return func(env tool.Env, decode func(into any) error) (tool.Source, error) {
 		var d declaration
 		if err := decode(&d); err != nil {
 			return nil, err
 		}
-		s := &service{opt: opt}
-		var err error
-		s.open, err = local.Open(env, d.File, "calendar.ics", opt.Open, func(user, path string) Calendar {
-			return &file{path: path, zone: s.zone(user), now: opt.Now}
-		})
+		place, err := local.NewPlace(env, d.File, "calendar.ics")
 		if err != nil {
 			return nil, err
 		}
@@ -97,6 +72,7 @@ func Opener(opt Options) tool.Opener {
 		if err := k.Deliver(d.Declared, d.File); err != nil {
 			return nil, err
 		}
+		s := &service{Options: opt, place: place}
 		s.queries(k)
 		s.actions(k)
 		return k.Source()
@@ -105,17 +81,13 @@ func Opener(opt Options) tool.Opener {
 
 // service are the tools over the users' calendars.
 type service struct {
-	opt  Options
-	open func(user string) (Calendar, error)
+	Options
+	place local.Place
 }
 
-func (s *service) zone(user string) *time.Location {
-	if s.opt.Zone != nil {
-		if z := s.opt.Zone(user); z != nil {
-			return z
-		}
-	}
-	return time.UTC
+// of returns the calendar of a user.
+func (s *service) of(user string) *file {
+	return &file{path: s.place.For(user), zone: s.Location(user), now: s.Time}
 }
 
 type listArgs struct {
@@ -160,23 +132,20 @@ const mine = message.Private | message.Untrusted
 
 // queries adds the tools that look.
 func (s *service) queries(k *local.Kit) {
-	again := func(names ...string) []tool.Strategy {
-		return []tool.Strategy{{Kind: tool.ByParameters, Parameters: names}}
-	}
-	local.Query(k, tool.Spec{Name: "list", Yields: mine, Tidy: again("date", "until"),
+	local.Query(k, tool.Spec{Name: "list", Yields: mine, Tidy: local.Again("date", "until"),
 		Description: "Lists the events in the calendar: shows what meetings and appointments there are on a day, or until another day.",
 		Log:         tool.LogSpec{Summary: "Look at the calendar of {date|the coming days}"}}, s.list)
-	local.Query(k, tool.Spec{Name: "search", Yields: mine, Tidy: again("query"),
+	local.Query(k, tool.Spec{Name: "search", Yields: mine, Tidy: local.Again("query"),
 		Description: "Searches the calendar for an event by words: finds when a meeting or an appointment is.",
 		Log:         tool.LogSpec{Summary: "Search the calendar for {query}"}}, s.search)
-	local.Query(k, tool.Spec{Name: "free", Yields: mine, Tidy: again("date", "minutes", "from", "to"),
+	local.Query(k, tool.Spec{Name: "free", Yields: mine, Tidy: local.Again("date", "minutes", "from", "to"),
 		Description: "Tells when there is free time on a day, and what makes the rest busy: finds a gap between the events of the calendar.",
 		Log:         tool.LogSpec{Summary: "Look for free time on {date}"}}, s.free)
 }
 
 func (s *service) list(ctx context.Context, in tool.Invocation, a listArgs) (string, error) {
-	zone := s.zone(in.User)
-	from, err := dayOf(a.Date, s.opt.Now().In(zone))
+	zone := s.Location(in.User)
+	from, err := dayOf(a.Date, s.Time().In(zone))
 	if err != nil {
 		return "", err
 	}
@@ -190,11 +159,7 @@ func (s *service) list(ctx context.Context, in tool.Invocation, a listArgs) (str
 	if to.Before(from) {
 		return "", fault.New(fault.Invalid, "time_invalid", "%s is before %s", a.Until, from.Format(day)).With("give the earlier day as date")
 	}
-	c, err := s.open(in.User)
-	if err != nil {
-		return "", err
-	}
-	events, problems, err := c.Between(ctx, from, to.AddDate(0, 0, 1))
+	events, problems, err := s.of(in.User).Between(ctx, from, to.AddDate(0, 0, 1))
 	if err != nil {
 		return "", err
 	}
@@ -209,11 +174,7 @@ func (s *service) list(ctx context.Context, in tool.Invocation, a listArgs) (str
 }
 
 func (s *service) search(ctx context.Context, in tool.Invocation, a searchArgs) (string, error) {
-	c, err := s.open(in.User)
-	if err != nil {
-		return "", err
-	}
-	all, err := c.All(ctx)
+	all, err := s.of(in.User).All(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -226,12 +187,12 @@ func (s *service) search(ctx context.Context, in tool.Invocation, a searchArgs) 
 	if len(found) > most {
 		more, found = fmt.Sprintf("\n(and %d more)", len(found)-most), found[:most]
 	}
-	return lines(found, s.zone(in.User)) + more, nil
+	return lines(found, s.Location(in.User)) + more, nil
 }
 
 func (s *service) free(ctx context.Context, in tool.Invocation, a freeArgs) (string, error) {
-	zone := s.zone(in.User)
-	date, err := dayOf(a.Date, s.opt.Now().In(zone))
+	zone := s.Location(in.User)
+	date, err := dayOf(a.Date, s.Time().In(zone))
 	if err != nil {
 		return "", err
 	}
@@ -243,11 +204,7 @@ func (s *service) free(ctx context.Context, in tool.Invocation, a freeArgs) (str
 	if !from.Before(to) {
 		return "", fault.New(fault.Invalid, "time_invalid", "%s is not before %s", a.From, a.To).With("give the earlier time as from")
 	}
-	c, err := s.open(in.User)
-	if err != nil {
-		return "", err
-	}
-	events, problems, err := c.Between(ctx, from, to)
+	events, problems, err := s.of(in.User).Between(ctx, from, to)
 	if err != nil {
 		return "", err
 	}

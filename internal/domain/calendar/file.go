@@ -15,8 +15,8 @@ import (
 	"steward/internal/id"
 )
 
-// file is the local stand-in of a Calendar: an iCalendar file, which other
-// programs may read and write too. What a change was and under which key is
+// file is a user's calendar: an iCalendar file, which other programs may read
+// and write too. What a change was and under which key is
 // written with it, in the same file, so that neither is there without the other.
 type file struct {
 	path string
@@ -34,7 +34,8 @@ func (f *file) load() ([]piece, error) {
 	return parse(data), nil
 }
 
-// Between implements Calendar.
+// Between returns the events that touch a span of time, repetitions included, by
+// their beginning. Problems are what could not be read.
 func (f *file) Between(ctx context.Context, from, to time.Time) (events []Event, problems []string, err error) {
 	pieces, err := f.load()
 	if err != nil {
@@ -68,7 +69,7 @@ func (f *file) Between(ctx context.Context, from, to time.Time) (events []Event,
 	return events, problems, nil
 }
 
-// All implements Calendar.
+// All returns every event once, by its (first) beginning.
 func (f *file) All(ctx context.Context) ([]Event, error) {
 	pieces, err := f.load()
 	if err != nil {
@@ -93,7 +94,7 @@ func sorted(events []Event) {
 	})
 }
 
-// Applied implements Calendar.
+// Applied implements local.Journal.
 func (f *file) Applied(_ context.Context, key string) (string, bool, error) {
 	data, err := local.ReadFile(f.path, maxFile)
 	if err != nil {
@@ -127,7 +128,8 @@ func unfolded(data []byte) string {
 // keyWord is a key as it stands in a parameter.
 func keyWord(key string) string { return id.Derive("calendar", key).String() }
 
-// Apply implements Calendar.
+// Apply makes a change, once for each key, and keeps told, its outcome in words,
+// with the key. Repeated, it returns what was told the first time.
 func (f *file) Apply(ctx context.Context, key string, c Change, told func(Event) string) (string, error) {
 	said := ""
 	err := local.Update(ctx, f.path, maxFile, func(old []byte) ([]byte, error) {

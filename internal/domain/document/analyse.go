@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"steward/internal/domain/local"
+	"steward/internal/words"
 )
 
 // section is a heading and what stands below it up to the next one.
@@ -191,7 +192,7 @@ func Statistics(d *local.Text) string {
 func frequent(d *local.Text, n int) []string {
 	var out []string
 	for w := range d.Terms() {
-		if utf8.RuneCountInString(w) > 3 && !local.Common(w) {
+		if utf8.RuneCountInString(w) > 3 && !words.Common(w) {
 			out = append(out, w)
 		}
 	}
@@ -205,7 +206,7 @@ func similarity(a, b *local.Text) float64 {
 	weight := func(n int) float64 { return 1 + math.Log(float64(n)) }
 	dot, na, nb := 0.0, 0.0, 0.0
 	for w, n := range a.Terms() {
-		if local.Common(w) {
+		if words.Common(w) {
 			continue
 		}
 		na += weight(n) * weight(n)
@@ -214,7 +215,7 @@ func similarity(a, b *local.Text) float64 {
 		}
 	}
 	for w, n := range b.Terms() {
-		if !local.Common(w) {
+		if !words.Common(w) {
 			nb += weight(n) * weight(n)
 		}
 	}

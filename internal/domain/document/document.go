@@ -1,8 +1,9 @@
-// Package document lets an agent read and analyse documents. A Library is
-// where they are; the local stand-in is a folder of text and Markdown files.
+// Package document lets an agent read and analyse documents: a folder of text and
+// Markdown files.
 package document
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -15,16 +16,8 @@ import (
 // Kind is the kind of source.
 const Kind = "domain:document"
 
-// Library holds documents. Safe for concurrent use.
-type Library interface {
-	// All returns the documents, by name. Problems are what could not be read.
-	All(ctx context.Context) (docs []*local.Text, problems []string, err error)
-}
-
-// Options configure the source. The zero value works.
-type Options struct {
-	Library Library // nil: a folder
-}
+// Options configure the source. There are none so far.
+type Options struct{}
 
 // declaration is what agent.yaml says.
 type declaration struct {
@@ -33,29 +26,26 @@ type declaration struct {
 }
 
 // Opener makes the source: documents in a folder.
-func Opener(opt Options) tool.Opener {
+func Opener(Options) tool.Opener {
 	return func(env tool.Env, decode func(into any) error) (tool.Source, error) {
 		var d declaration
 		if err := decode(&d); err != nil {
 			return nil, err
 		}
-		s := service{func(string) Library { return opt.Library }}
-		if opt.Library == nil {
-			place, err := local.NewPlace(env, d.Folder, "documents")
-			if err != nil {
-				return nil, err
-			}
-			s.open = func(user string) Library { return local.NewTexts(place.For(user)) }
+		place, err := local.NewPlace(env, d.Folder, "documents")
+		if err != nil {
+			return nil, err
 		}
 		k := local.NewKit(env, Kind)
 		k.Share(d.Shared, d.Folder)
-		return s.source(k)
+		return service{place}.source(k)
 	}
 }
 
-type service struct {
-	open func(user string) Library
-}
+type service struct{ place local.Place }
+
+// of returns the documents of a user.
+func (s service) of(user string) *local.Texts { return local.NewTexts(s.place.For(user)) }
 
 type searchArgs struct {
 	Query string `json:"query" jsonschema:"what the documents are to mention: a subject, or words" minlen:"1" maxlen:"400"`
@@ -80,32 +70,29 @@ type twoArgs struct {
 const labels = message.Private | message.Untrusted
 
 func (s service) source(k *local.Kit) (tool.Source, error) {
-	again := func(names ...string) []tool.Strategy {
-		return []tool.Strategy{{Kind: tool.ByParameters, Parameters: names}}
-	}
 	local.Query(k, tool.Spec{Name: "list", Yields: labels,
 		Description: "Lists the documents that there are: their names, titles and lengths.",
 		Log:         tool.LogSpec{Summary: "List the documents"}}, s.list)
-	local.Query(k, tool.Spec{Name: "read", Yields: labels, Tidy: again("document", "from"),
+	local.Query(k, tool.Spec{Name: "read", Yields: labels, Tidy: local.Again("document", "from"),
 		Description: "Reads a document: shows its text.",
 		Log:         tool.LogSpec{Summary: "Read the document {document}"}}, s.read)
-	local.Query(k, tool.Spec{Name: "search", Yields: labels, Tidy: again("query", "limit"),
+	local.Query(k, tool.Spec{Name: "search", Yields: labels, Tidy: local.Again("query", "limit"),
 		Description: "Searches the documents for a subject or for words: finds which documents mention it, and where.",
 		Log:         tool.LogSpec{Summary: "Search the documents for {query}"}}, s.search)
-	local.Query(k, tool.Spec{Name: "outline", Yields: labels, Tidy: again("document"),
+	local.Query(k, tool.Spec{Name: "outline", Yields: labels, Tidy: local.Again("document"),
 		Description: "Outlines a document: shows its structure, the headings and sections that it has.",
 		Log:         tool.LogSpec{Summary: "Outline the document {document}"}}, s.outline)
-	local.Query(k, tool.Spec{Name: "compare", Yields: labels, Tidy: again("first_document", "second_document"),
+	local.Query(k, tool.Spec{Name: "compare", Yields: labels, Tidy: local.Again("first_document", "second_document"),
 		Description: "Compares two documents: how similar they are, which subjects both have, and what only one of them speaks of; their differences.",
 		Log:         tool.LogSpec{Summary: "Compare {first_document} with {second_document}"}}, s.compare)
-	local.Query(k, tool.Spec{Name: "statistics", Yields: labels, Tidy: again("document"),
+	local.Query(k, tool.Spec{Name: "statistics", Yields: labels, Tidy: local.Again("document"),
 		Description: "Counts what is in a document: statistics of its words, sentences and paragraphs, how long it takes to read, and its most frequent words.",
 		Log:         tool.LogSpec{Summary: "Count the words of {document}"}}, s.statistics)
 	return k.Source()
 }
 
 func (s service) list(ctx context.Context, in tool.Invocation, _ struct{}) (string, error) {
-	docs, problems, err := s.open(in.User).All(ctx)
+	docs, problems, err := s.of(in.User).All(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -123,7 +110,7 @@ func (s service) list(ctx context.Context, in tool.Invocation, _ struct{}) (stri
 }
 
 func (s service) find(ctx context.Context, user, name string) (*local.Text, error) {
-	docs, _, err := s.open(user).All(ctx)
+	docs, _, err := s.of(user).All(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -144,15 +131,11 @@ func (s service) read(ctx context.Context, in tool.Invocation, a readArgs) (stri
 }
 
 func (s service) search(ctx context.Context, in tool.Invocation, a searchArgs) (string, error) {
-	docs, _, err := s.open(in.User).All(ctx)
+	docs, _, err := s.of(in.User).All(ctx)
 	if err != nil {
 		return "", err
 	}
-	limit := a.Limit
-	if limit == 0 {
-		limit = 5
-	}
-	hits := local.Search(docs, a.Query, limit)
+	hits := local.Search(docs, a.Query, cmp.Or(a.Limit, 5))
 	if len(hits) == 0 {
 		return fmt.Sprintf("No document has anything about %q.", a.Query), nil
 	}
@@ -172,7 +155,7 @@ func (s service) outline(ctx context.Context, in tool.Invocation, a oneArgs) (st
 }
 
 func (s service) compare(ctx context.Context, in tool.Invocation, a twoArgs) (string, error) {
-	docs, _, err := s.open(in.User).All(ctx)
+	docs, _, err := s.of(in.User).All(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -1,8 +1,9 @@
-// Package email lets an agent read and send e-mail. A Mailer is where the
-// mail is; the local stand-in keeps it as .eml files in two folders.
+// Package email lets an agent read and send e-mail, which is kept as .eml files
+// in two folders.
 package email
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/mail"
@@ -50,28 +51,8 @@ type Draft struct {
 	Body    string
 }
 
-// Mailer is a mailbox of a user. Safe for concurrent use.
-type Mailer interface {
-	// List returns a folder's e-mails, newest first, at most limit.
-	List(ctx context.Context, folder string, limit int) ([]Header, error)
-	// Read returns one by its ID (email_not_found).
-	Read(ctx context.Context, id string) (Email, error)
-	// Search returns the e-mails of both folders that have all the words, in
-	// their heads or texts, newest first, at most limit.
-	Search(ctx context.Context, query string, limit int) ([]Header, error)
-	// Send sends a draft, once for each key: repeated, it does nothing.
-	Send(ctx context.Context, key string, d Draft) error
-	// Sent reports whether something was sent under the key.
-	Sent(ctx context.Context, key string) (bool, error)
-}
-
-// Options configure the local stand-in. The zero value works.
-type Options struct {
-	Now  func() time.Time                      // nil: time.Now
-	Zone func(user string) *time.Location      // of a user, for dates; nil, or a nil answer: UTC
-	Open func(user string) (Mailer, error)     // a real service in place of the folders; nil: the folders
-	From func(user string) (name, addr string) // who sends, where the declaration says nothing; nil: the user's name at localhost
-}
+// Options configure the source. The zero value works.
+type Options = local.Options
 
 // declaration is what agent.yaml says.
 type declaration struct {
@@ -83,50 +64,51 @@ type declaration struct {
 
 // Opener makes the source: e-mail in folders.
 func Opener(opt Options) tool.Opener {
-	if opt.Now == nil {
-		opt.Now = time.Now
-	}
 	return func(env tool.Env, decode func(into any) error) (tool.Source, error) {
 		var d declaration
 		if err := decode(&d); err != nil {
 			return nil, err
 		}
-		in, err := local.NewPlace(env, d.Inbox, Inbox)
-		if err != nil {
+		s := &service{Options: opt}
+		var err error
+		if s.inbox, err = local.NewPlace(env, d.Inbox, Inbox); err != nil {
 			return nil, err
 		}
-		out, err := local.NewPlace(env, d.Outbox, Outbox)
-		if err != nil {
+		if s.outbox, err = local.NewPlace(env, d.Outbox, Outbox); err != nil {
 			return nil, err
 		}
-		var from *mail.Address
 		if d.From != "" {
-			if from, err = mail.ParseAddress(d.From); err != nil {
+			if s.from, err = mail.ParseAddress(d.From); err != nil {
 				return nil, fault.New(fault.Invalid, "email_address_invalid", "from: %.100q is no e-mail address", d.From).
 					With("write it like Ann Example <ann@example.com>")
 			}
 		}
-		open := opt.Open
-		if open == nil {
-			open = func(user string) (Mailer, error) {
-				sender := from
-				if sender == nil {
-					sender = opt.sender(user)
-				}
-				return &folders{inbox: in.For(user), outbox: out.For(user), from: sender, now: opt.Now}, nil
-			}
+		k := local.NewKit(env, Kind)
+		if err := k.Deliver(d.Declared, d.Inbox, d.Outbox); err != nil {
+			return nil, err
 		}
-		return tools(env, d, opt, open)
+		return s.source(k)
 	}
 }
 
-// sender is who sends where nothing says it.
-func (o Options) sender(user string) *mail.Address {
-	if o.From != nil {
-		if name, addr := o.From(user); addr != "" {
-			return &mail.Address{Name: name, Address: addr}
-		}
+// service are the tools over the users' mailboxes.
+type service struct {
+	Options
+	inbox, outbox local.Place
+	from          *mail.Address // nil: the user's name at localhost
+}
+
+// of returns the mailbox of a user.
+func (s *service) of(user string) *folders {
+	from := s.from
+	if from == nil {
+		from = sender(user)
 	}
+	return &folders{inbox: s.inbox.For(user), outbox: s.outbox.For(user), from: from, now: s.Time}
+}
+
+// sender is who sends where the declaration does not say it.
+func sender(user string) *mail.Address {
 	word := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
 			return r
@@ -173,99 +155,52 @@ const (
 	mine   = message.Private | message.Untrusted
 )
 
-// tools are the tools over the users' mailboxes.
-func tools(env tool.Env, d declaration, opt Options, open func(user string) (Mailer, error)) (tool.Source, error) {
-	k := local.NewKit(env, Kind)
-	if err := k.Deliver(d.Declared, d.Inbox, d.Outbox); err != nil {
-		return nil, err
-	}
-	again := func(names ...string) []tool.Strategy {
-		return []tool.Strategy{{Kind: tool.ByParameters, Parameters: names}}
-	}
-	zone := func(user string) *time.Location {
-		if opt.Zone != nil {
-			if z := opt.Zone(user); z != nil {
-				return z
-			}
-		}
-		return time.UTC
-	}
-	local.Query(k, tool.Spec{Name: "list", Yields: mine, Tidy: again("folder", "limit"),
+func (s *service) source(k *local.Kit) (tool.Source, error) {
+	local.Query(k, tool.Spec{Name: "list", Yields: mine, Tidy: local.Again("folder", "limit"),
 		Description: "Lists e-mails, newest first: what mail came into the inbox, or what was sent. Shows sender, subject, date and id of each.",
-		Log:         tool.LogSpec{Summary: "List the e-mails of the {folder|inbox}"}},
-		func(ctx context.Context, in tool.Invocation, a listArgs) (string, error) {
-			m, err := open(in.User)
-			if err != nil {
-				return "", err
-			}
-			folder := a.Folder
-			if folder == "" {
-				folder = Inbox
-			}
-			list, err := m.List(ctx, folder, limitOf(a.Limit))
-			return table(list, "The "+folder+" is empty.", zone(in.User)), err
-		})
-	local.Query(k, tool.Spec{Name: "read", Yields: mine, Tidy: again("id"),
+		Log:         tool.LogSpec{Summary: "List the e-mails of the {folder|inbox}"}}, s.list)
+	local.Query(k, tool.Spec{Name: "read", Yields: mine, Tidy: local.Again("id"),
 		Description: "Reads one e-mail: opens it and shows its whole text, who sent it, and its attachments.",
-		Log:         tool.LogSpec{Summary: "Read the e-mail {id}"}},
-		func(ctx context.Context, in tool.Invocation, a readArgs) (string, error) {
-			m, err := open(in.User)
-			if err != nil {
-				return "", err
-			}
-			e, err := find(ctx, m, a.ID)
-			if err != nil {
-				return "", err
-			}
-			return e.shown(zone(in.User)), nil
-		})
-	local.Query(k, tool.Spec{Name: "search", Yields: mine, Tidy: again("query", "limit"),
+		Log:         tool.LogSpec{Summary: "Read the e-mail {id}"}}, s.read)
+	local.Query(k, tool.Spec{Name: "search", Yields: mine, Tidy: local.Again("query", "limit"),
 		Description: "Searches the e-mails that came and that were sent for words: finds mail from somebody or about something.",
-		Log:         tool.LogSpec{Summary: "Search the e-mails for {query}"}},
-		func(ctx context.Context, in tool.Invocation, a searchArgs) (string, error) {
-			m, err := open(in.User)
-			if err != nil {
-				return "", err
-			}
-			list, err := m.Search(ctx, a.Query, limitOf(a.Limit))
-			return table(list, fmt.Sprintf("No e-mail has %q.", a.Query), zone(in.User)), err
-		})
-	sender(k, open)
-	return k.Source()
-}
-
-// sender adds the tool that sends.
-func sender(k *local.Kit, open func(user string) (Mailer, error)) {
+		Log:         tool.LogSpec{Summary: "Search the e-mails for {query}"}}, s.search)
 	local.Action(k, tool.Spec{Name: "send", Reach: tool.ReachOut, Targets: []string{"to", "cc"},
 		Description: "Sends an e-mail: writes a mail with a subject and a text to one or more addresses.",
 		Log:         tool.LogSpec{Summary: "Send an e-mail to {to}: {subject}", Parameters: []string{"to", "cc", "subject"}, Impact: []string{"to", "cc"}},
-		Tidy:        []tool.Strategy{{Kind: tool.ByTool, Tools: []string{k.Name("list"), k.Name("search")}}}},
-		func(ctx context.Context, in tool.Invocation, a sendArgs) (string, error) {
-			d, err := a.draft()
-			if err != nil {
-				return "", err
-			}
-			m, err := open(in.User)
-			if err != nil {
-				return "", tool.NotDone(err)
-			}
-			if err := m.Send(ctx, local.Key(in), d); err != nil {
-				return "", err
-			}
-			return a.told(), nil
-		},
-		func(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
-			m, err := open(in.User)
-			if err != nil {
-				return false, tool.Result{}, err
-			}
-			sent, err := m.Sent(ctx, local.Key(in))
-			if err != nil || !sent {
-				return false, tool.Result{}, err
-			}
-			return true, tool.Text("The e-mail was sent."), nil
-		})
-	k.Undo("send", local.Reverted(open))
+		Tidy:        []tool.Strategy{{Kind: tool.ByTool, Tools: []string{k.Name("list"), k.Name("search")}}}}, s.send, local.Settled(s.of))
+	local.Undo(k, "send", s.of)
+	return k.Source()
+}
+
+func (s *service) list(ctx context.Context, in tool.Invocation, a listArgs) (string, error) {
+	folder := cmp.Or(a.Folder, Inbox)
+	list, err := s.of(in.User).List(ctx, folder, cmp.Or(a.Limit, listed))
+	return table(list, "The "+folder+" is empty.", s.Location(in.User)), err
+}
+
+func (s *service) read(ctx context.Context, in tool.Invocation, a readArgs) (string, error) {
+	e, err := find(ctx, s.of(in.User), a.ID)
+	if err != nil {
+		return "", err
+	}
+	return e.shown(s.Location(in.User)), nil
+}
+
+func (s *service) search(ctx context.Context, in tool.Invocation, a searchArgs) (string, error) {
+	list, err := s.of(in.User).Search(ctx, a.Query, cmp.Or(a.Limit, listed))
+	return table(list, fmt.Sprintf("No e-mail has %q.", a.Query), s.Location(in.User)), err
+}
+
+func (s *service) send(ctx context.Context, in tool.Invocation, a sendArgs) (string, error) {
+	d, err := a.draft()
+	if err != nil {
+		return "", err
+	}
+	if err := s.of(in.User).Send(ctx, local.Key(in), d); err != nil {
+		return "", err
+	}
+	return a.told(), nil
 }
 
 func (a sendArgs) told() string {
@@ -298,15 +233,8 @@ func (a sendArgs) draft() (Draft, error) {
 	return d, nil
 }
 
-func limitOf(n int) int {
-	if n == 0 {
-		return listed
-	}
-	return n
-}
-
 // find reads an e-mail by its id, or the only one that words point at.
-func find(ctx context.Context, m Mailer, id string) (Email, error) {
+func find(ctx context.Context, m *folders, id string) (Email, error) {
 	e, err := m.Read(ctx, id)
 	if err == nil || !fault.HasCode(err, "email_not_found") {
 		return e, err

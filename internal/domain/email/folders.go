@@ -16,12 +16,11 @@ import (
 	"steward/internal/domain/local"
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/search"
 	"steward/internal/tool"
 )
 
-// folders is the local stand-in of a Mailer: what came and what was sent are
-// .eml files in two folders. The name of a sent one derives from the key of
+// folders is a user's mailbox: what came and what was sent are .eml files in two
+// folders. The name of a sent one derives from the key of
 // the call, so that it is there once however often it is sent.
 type folders struct {
 	inbox, outbox string
@@ -33,7 +32,7 @@ const ending = ".eml"
 
 func sentName(key string) string { return id.Derive("email.send", key).String() }
 
-// Send implements Mailer.
+// Send sends a draft, once for each key: repeated, it does nothing.
 func (f *folders) Send(_ context.Context, key string, d Draft) error {
 	name := sentName(key)
 	raw, err := encode(d, f.from, name, f.now())
@@ -76,17 +75,18 @@ func (f *folders) Revert(_ context.Context, key string) (string, error) {
 	return told, nil
 }
 
-// Sent implements Mailer.
-func (f *folders) Sent(_ context.Context, key string) (bool, error) {
+// Applied implements local.Journal: it tells whether something was sent under
+// the key.
+func (f *folders) Applied(_ context.Context, key string) (string, bool, error) {
 	path := filepath.Join(f.outbox, sentName(key)+ending)
 	_, err := os.Stat(path)
 	switch {
 	case err == nil:
-		return true, nil
+		return "The e-mail was sent.", true, nil
 	case errors.Is(err, fs.ErrNotExist):
-		return false, nil
+		return "", false, nil
 	}
-	return false, local.Fault(path, err)
+	return "", false, local.Fault(path, err)
 }
 
 func (f *folders) dir(folder string) string {
@@ -96,7 +96,7 @@ func (f *folders) dir(folder string) string {
 	return f.inbox
 }
 
-// List implements Mailer.
+// List returns a folder's e-mails, newest first, at most limit.
 func (f *folders) List(ctx context.Context, folder string, limit int) ([]Header, error) {
 	all, err := f.load(ctx, folder)
 	if err != nil {
@@ -105,7 +105,8 @@ func (f *folders) List(ctx context.Context, folder string, limit int) ([]Header,
 	return heads(all, limit), nil
 }
 
-// Search implements Mailer.
+// Search returns the e-mails of both folders that have all the words, in their
+// heads or texts, newest first, at most limit.
 func (f *folders) Search(ctx context.Context, query string, limit int) ([]Header, error) {
 	var found []Email
 	for _, folder := range []string{Inbox, Outbox} {
@@ -124,18 +125,7 @@ func (f *folders) Search(ctx context.Context, query string, limit int) ([]Header
 
 // has reports whether all the words of a query begin words of the e-mail.
 func (e Email) has(query string) bool {
-	var words []string
-	for t := range search.Tokens(strings.Join([]string{e.From, strings.Join(e.To, " "), strings.Join(e.Cc, " "), e.Subject, e.Text, strings.Join(e.Attachments, " ")}, "\n")) {
-		words = append(words, t.Text)
-	}
-	any := false
-	for q := range search.Tokens(query) {
-		any = true
-		if !slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(w, q.Text) }) {
-			return false
-		}
-	}
-	return any
+	return local.HasWords(strings.Join([]string{e.From, strings.Join(e.To, " "), strings.Join(e.Cc, " "), e.Subject, e.Text, strings.Join(e.Attachments, " ")}, "\n"), query)
 }
 
 // heads are the heads of e-mails, newest first.
@@ -182,7 +172,7 @@ func (f *folders) load(ctx context.Context, folder string) ([]Email, error) {
 	return out, nil
 }
 
-// Read implements Mailer.
+// Read returns one by its ID (email_not_found).
 func (f *folders) Read(_ context.Context, id string) (Email, error) {
 	folder, name, ok := strings.Cut(id, "/")
 	if !ok || folder != Inbox && folder != Outbox {

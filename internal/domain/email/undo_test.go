@@ -54,17 +54,3 @@ func TestAnOutboxThatCannotBeWrittenKeepsWhatWasSent(t *testing.T) {
 		t.Error("it is gone")
 	}
 }
-
-// real is a service that sends for good.
-type real struct{ Mailer }
-
-func TestWhatIsGoneIsNotTakenBack(t *testing.T) {
-	opt := options()
-	opt.Open = func(string) (Mailer, error) { return real{}, nil }
-	s := localtest.Open(t, Opener(opt), localtest.Env(t, "email"), "")
-	tl, _ := s.Registry.Get("email.send")
-	u, _ := tool.UndoerOf(tl)
-	if _, err := u.Undo(t.Context(), tool.Invocation{User: "ann"}, tool.Result{}); !fault.HasCode(err, "action_not_undoable") || !tool.Certain(err) {
-		t.Error(err)
-	}
-}

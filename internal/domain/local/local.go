@@ -58,16 +58,6 @@ func (p Place) For(user string) string {
 	return filepath.Join(p.data, userFolder(user), p.rest)
 }
 
-// Open returns what opens a user's service: the real one or, where that is
-// nil, the stand-in at the declared place. Errors: those of NewPlace.
-func Open[S any](env tool.Env, declared, rest string, real func(user string) (S, error), standIn func(user, path string) S) (func(user string) (S, error), error) {
-	place, err := NewPlace(env, declared, rest)
-	if err != nil || real != nil {
-		return real, err
-	}
-	return func(user string) (S, error) { return standIn(user, place.For(user)), nil }, nil
-}
-
 // userFolder is a user's name as that of a folder: what is not plain in it is
 // written in hexadecimal, so that two users never share one.
 func userFolder(user string) string {

@@ -61,15 +61,14 @@ func Query[In, Out any](k *Kit, spec tool.Spec, fn func(ctx context.Context, in 
 
 // Action adds a tool that changes something, at most once for each
 // Invocation.Key, and whose settle says whether that has happened.
-func Action[In, Out any](k *Kit, spec tool.Spec, fn func(ctx context.Context, in tool.Invocation, args In) (Out, error),
-	settle func(ctx context.Context, in tool.Invocation) (bool, tool.Result, error)) {
+func Action[In, Out any](k *Kit, spec tool.Spec, fn func(ctx context.Context, in tool.Invocation, args In) (Out, error), settle Settler) {
 	spec.Dedupes = true
 	t, err := tool.New(k.spec(spec, tool.Action), fn)
 	if err != nil {
 		k.add(nil, err)
 		return
 	}
-	k.add(&settling{Tool: t, settle: settle}, nil)
+	k.add(&settling{layer{t}, settle}, nil)
 }
 
 // Once adds a tool that changes something and neither knows a call again nor
@@ -78,30 +77,36 @@ func Once[In, Out any](k *Kit, spec tool.Spec, fn func(ctx context.Context, in t
 	k.add(tool.New(k.spec(spec, tool.Action), fn))
 }
 
+// layer is a tool around another one, to which it leaves what it does not do
+// itself.
+type layer struct{ tool.Tool }
+
+func (l layer) Unwrap() tool.Tool       { return l.Tool }
+func (l layer) Check(args []byte) error { return l.Tool.(tool.Checker).Check(args) }
+
+// Settler says whether the effect of a call has happened, as tool.Settler does.
+type Settler = func(ctx context.Context, in tool.Invocation) (bool, tool.Result, error)
+
 // settling is an action whose receiver can be asked.
 type settling struct {
-	tool.Tool
-	settle func(ctx context.Context, in tool.Invocation) (bool, tool.Result, error)
+	layer
+	settle Settler
 }
 
-func (s *settling) Unwrap() tool.Tool       { return s.Tool }
-func (s *settling) Check(args []byte) error { return s.Tool.(tool.Checker).Check(args) }
 func (s *settling) Settle(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
 	return s.settle(ctx, in)
 }
 
-// Settled is what settles the actions of a service that keeps with each key
-// what was told of its change: open finds the service of the call's user.
-func Settled[S interface {
+// Journal keeps with the key of each change what was told of it.
+type Journal interface {
 	// Applied returns what was told of the change under a key, if it was made.
 	Applied(ctx context.Context, key string) (told string, ok bool, err error)
-}](open func(user string) (S, error)) func(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
+}
+
+// Settled is what settles the actions of a user's journal.
+func Settled[J Journal](of func(user string) J) Settler {
 	return func(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
-		service, err := open(in.User)
-		if err != nil {
-			return false, tool.Result{}, err
-		}
-		told, ok, err := service.Applied(ctx, Key(in))
+		told, ok, err := of(in.User).Applied(ctx, Key(in))
 		return ok, tool.Text(told), err
 	}
 }
@@ -148,7 +153,7 @@ func (s *source) Tool(approved tool.Spec) tool.Tool {
 	if spec.Effect == tool.Query {
 		spec.Delivery, spec.Dedupes = "", false
 	}
-	return &allowed{Tool: own, spec: spec}
+	return &allowed{layer{own}, spec}
 }
 
 // same compares what a tool is with what was approved, but for what a person
@@ -162,13 +167,11 @@ func same(a, b tool.Spec) bool {
 
 // allowed is a tool as it was approved.
 type allowed struct {
-	tool.Tool
+	layer
 	spec tool.Spec
 }
 
-func (a *allowed) Spec() tool.Spec         { return a.spec }
-func (a *allowed) Unwrap() tool.Tool       { return a.Tool }
-func (a *allowed) Check(args []byte) error { return a.Tool.(tool.Checker).Check(args) }
+func (a *allowed) Spec() tool.Spec { return a.spec }
 
 // changed is a tool that was approved and is not offered like that.
 type changed struct {

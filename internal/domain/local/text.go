@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path"
@@ -18,14 +19,13 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/search"
+	"steward/internal/words"
 )
 
 // Bounds of a folder of texts.
 const (
 	maxTexts    = 2000    // files
 	maxText     = 1 << 20 // bytes of one that are read
-	minKinship  = 4       // letters that two words must begin with to be kin
-	maxEnding   = 3       // letters by which kin may differ at the end
 	snippetText = 300     // bytes of a paragraph that are shown
 )
 
@@ -39,6 +39,7 @@ type Text struct {
 
 	size  int64
 	terms map[string]int // how often each word is there
+	stems map[string]int // how often each stem is
 	words int
 }
 
@@ -131,12 +132,21 @@ func (t *Texts) read(root *os.Root, name string) (*Text, error) {
 func NewText(name, content string) *Text {
 	content = strings.TrimPrefix(strings.ReplaceAll(content, "\r\n", "\n"), "\ufeff")
 	t := &Text{Name: name, Body: strings.ToValidUTF8(content, "�"), terms: map[string]int{}}
-	t.Title = title(name, t.Body)
+	t.Title, t.stems = title(name, t.Body), stems(t.Body)
 	for tok := range search.Tokens(t.Body) {
 		t.terms[tok.Text]++
 		t.words++
 	}
 	return t
+}
+
+// stems counts the words of a text by their stems.
+func stems(text string) map[string]int {
+	out := map[string]int{}
+	for tok := range search.Tokens(text) {
+		out[words.Stem(tok.Text)]++
+	}
+	return out
 }
 
 func title(name, body string) string {
@@ -190,23 +200,23 @@ func Find(texts []*Text, name string) (*Text, error) {
 	return nil, fault.New(fault.Conflict, "document_ambiguous", "%.100q may be one of several documents", name).With("say which: %s", Names(partly, 20))
 }
 
-// saying are the texts whose name or title has all the words, or their kin.
+// saying are the texts whose name or title has all the words, or others of
+// their stems.
 func saying(texts []*Text, want string) []*Text {
+	asked := stems(want)
+	maps.DeleteFunc(asked, func(stem string, _ int) bool {
+		return slices.Contains([]string{"the", "document", "file", "fil", "text", "a"}, stem)
+	})
 	var out []*Text
 	for _, t := range texts {
-		has, n := true, 0
-		for q := range search.Tokens(want) {
-			if q.Text == "the" || q.Text == "document" || q.Text == "file" || q.Text == "text" || q.Text == "a" {
-				continue
+		own := stems(t.Title + " " + t.Name)
+		missing := 0
+		for stem := range asked {
+			if own[stem] == 0 {
+				missing++
 			}
-			n++
-			found := false
-			for w := range search.Tokens(t.Title + " " + t.Name) {
-				found = found || kin(q.Text, w.Text)
-			}
-			has = has && found
 		}
-		if has && n > 0 {
+		if len(asked) > 0 && missing == 0 {
 			out = append(out, t)
 		}
 	}
@@ -224,18 +234,6 @@ func Names(texts []*Text, n int) string {
 		names = append(names, t.Name)
 	}
 	return strings.Join(names, ", ")
-}
-
-// kin reports two words that are the same but for an ending.
-func kin(a, b string) bool {
-	if a == b || len(a) >= 3 && a+"s" == b || len(b) >= 3 && b+"s" == a {
-		return true
-	}
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	return n >= minKinship && n >= min(len(a), len(b))-1 && len(a)-n <= maxEnding && len(b)-n <= maxEnding
 }
 
 // Hit is a text that a search found.
@@ -256,13 +254,12 @@ func Search(texts []*Text, query string, limit int) []Hit {
 	}
 	var out []Hit
 	for _, t := range texts {
-		score := 0.0
+		score, titled := 0.0, stems(t.Title)
 		for _, w := range weights {
-			n := 0.0
-			for _, form := range w.forms {
-				n += float64(t.terms[form])
+			n := float64(t.stems[w.stem])
+			if titled[w.stem] > 0 {
+				n += 3 // a title says what the text is about
 			}
-			n += 3 * inTitle(t, w) // a title says what the text is about
 			score += w.rarity * n * 2.2 / (n + 1.2*(0.25+0.75*float64(t.words)/max(mean, 1)))
 		}
 		if score > 0 {
@@ -274,68 +271,32 @@ func Search(texts []*Text, query string, limit int) []Hit {
 }
 
 type weighed struct {
-	forms  []string
+	stem   string
 	rarity float64
 }
 
-func inTitle(t *Text, w weighed) float64 {
-	for tok := range search.Tokens(t.Title) {
-		if slices.Contains(w.forms, tok.Text) {
-			return 1
-		}
-	}
-	return 0
-}
-
-// weigh finds the forms of the query's words in the texts, and how rare they are.
+// weigh finds the stems of the query's words that texts have, and how rare they
+// are.
 func weigh(texts []*Text, query string) []weighed {
 	var out []weighed
 	seen := map[string]bool{}
 	for q := range search.Tokens(query) {
-		if seen[q.Text] || common[q.Text] {
+		stem := words.Stem(q.Text)
+		if seen[stem] || words.Common(q.Text) {
 			continue
 		}
-		seen[q.Text] = true
-		forms := map[string]bool{}
+		seen[stem] = true
 		with := 0
 		for _, t := range texts {
-			has := false
-			for term := range t.terms {
-				if kin(q.Text, term) {
-					forms[term], has = true, true
-				}
-			}
-			if has {
+			if t.stems[stem] > 0 {
 				with++
 			}
 		}
-		if with == 0 {
-			continue
+		if with > 0 {
+			out = append(out, weighed{stem, math.Log(1 + (float64(len(texts)-with)+0.5)/(float64(with)+0.5))})
 		}
-		w := weighed{rarity: math.Log(1 + (float64(len(texts)-with)+0.5)/(float64(with)+0.5))}
-		for f := range forms {
-			w.forms = append(w.forms, f)
-		}
-		slices.Sort(w.forms)
-		out = append(out, w)
 	}
 	return out
-}
-
-// Common reports a word that says nothing of what a text is about.
-func Common(word string) bool { return common[word] }
-
-// common is read only.
-var common = map[string]bool{
-	"a": true, "an": true, "the": true, "of": true, "in": true, "on": true, "at": true, "to": true, "from": true, "for": true,
-	"with": true, "by": true, "and": true, "or": true, "is": true, "are": true, "was": true, "were": true, "be": true, "been": true,
-	"it": true, "its": true, "this": true, "that": true, "these": true, "those": true, "what": true, "which": true, "who": true, "when": true,
-	"where": true, "why": true, "how": true, "do": true, "does": true, "did": true, "has": true, "have": true, "had": true, "can": true,
-	"about": true, "as": true, "not": true, "i": true, "me": true, "my": true, "you": true, "they": true, "their": true, "them": true,
-	"there": true, "than": true, "then": true, "also": true, "into": true, "could": true, "would": true, "will": true, "only": true, "more": true,
-	"most": true, "some": true, "such": true, "very": true, "other": true, "after": true, "before": true, "over": true, "under": true, "between": true,
-	"through": true, "because": true, "while": true, "until": true, "being": true, "each": true, "every": true, "both": true, "many": true, "much": true,
-	"your": true, "our": true, "his": true, "her": true, "but": true,
 }
 
 // snippet is the paragraph that has most of the words, cut to a size.
@@ -346,13 +307,10 @@ func snippet(body string, weights []weighed) string {
 		if p == "" || strings.HasPrefix(p, "#") {
 			continue
 		}
-		score := 0.0
+		score, own := 0.0, stems(p)
 		for _, w := range weights {
-			for tok := range search.Tokens(p) {
-				if slices.Contains(w.forms, tok.Text) {
-					score += w.rarity
-					break
-				}
+			if own[w.stem] > 0 {
+				score += w.rarity
 			}
 		}
 		if score > bestScore {

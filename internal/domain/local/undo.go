@@ -51,11 +51,10 @@ func (k *Kit) Deliver(d Declared, files ...string) error {
 	return nil
 }
 
-// Undo lets what one of the kit's actions did be taken back; fn is as
-// tool.Undoer says.
-func (k *Kit) Undo(short string, fn func(ctx context.Context, in tool.Invocation, res tool.Result) (tool.Result, error)) {
+// Undo lets what one of the kit's actions did be taken back by its key.
+func Undo[R Reverter](k *Kit, short string, of func(user string) R) {
 	if t := k.tools[k.Name(short)]; t != nil {
-		k.tools[k.Name(short)] = &undoable{t, fn}
+		k.tools[k.Name(short)] = &undoable{layer{t}, func(user string) Reverter { return of(user) }}
 	}
 }
 
@@ -63,61 +62,40 @@ func (k *Kit) Undo(short string, fn func(ctx context.Context, in tool.Invocation
 // tool.Batcher says.
 func (k *Kit) Batch(short string, fn func(ctx context.Context, ins []tool.Invocation) []tool.Outcome) {
 	if t := k.tools[k.Name(short)]; t != nil {
-		k.tools[k.Name(short)] = &batching{t, fn}
+		k.tools[k.Name(short)] = &batching{layer{t}, fn}
 	}
 }
 
-// undoable is an action that can be taken back.
-type undoable struct {
-	tool.Tool
-	undo func(ctx context.Context, in tool.Invocation, res tool.Result) (tool.Result, error)
-}
-
-func (u *undoable) Unwrap() tool.Tool       { return u.Tool }
-func (u *undoable) Check(args []byte) error { return u.Tool.(tool.Checker).Check(args) }
-func (u *undoable) Undo(ctx context.Context, in tool.Invocation, res tool.Result) (tool.Result, error) {
-	return u.undo(ctx, in, res)
-}
-
-// batching is an action that takes several calls at once.
-type batching struct {
-	tool.Tool
-	all func(ctx context.Context, ins []tool.Invocation) []tool.Outcome
-}
-
-func (b *batching) Unwrap() tool.Tool       { return b.Tool }
-func (b *batching) Check(args []byte) error { return b.Tool.(tool.Checker).Check(args) }
-func (b *batching) CallAll(ctx context.Context, ins []tool.Invocation) []tool.Outcome {
-	return b.all(ctx, ins)
-}
-
-// Reverted is what takes back the actions of a service that can do so by
-// their keys: open finds the service of the call's user. One that cannot is
-// Unsupported, action_not_undoable.
-func Reverted[S any](open func(user string) (S, error)) func(ctx context.Context, in tool.Invocation, res tool.Result) (tool.Result, error) {
-	return func(ctx context.Context, in tool.Invocation, _ tool.Result) (tool.Result, error) {
-		service, err := open(in.User)
-		if err != nil {
-			return tool.Result{}, tool.NotDone(err)
-		}
-		r, ok := any(service).(Reverter)
-		if !ok {
-			return tool.Result{}, fault.New(fault.Unsupported, "action_not_undoable", "this cannot be taken back here").With("undo it by hand")
-		}
-		told, err := r.Revert(ctx, Key(in))
-		if err != nil {
-			return tool.Result{}, err
-		}
-		return tool.Text(told), nil
-	}
-}
-
-// Reverter is a service whose changes can be taken back.
+// Reverter is a user's service whose changes can be taken back.
 type Reverter interface {
 	// Revert takes back the change under a key, and says so. Repeated, it says
 	// the same. What was changed by others since is left as it is; the error is
 	// a Conflict then.
 	Revert(ctx context.Context, key string) (told string, err error)
+}
+
+// undoable is an action that can be taken back.
+type undoable struct {
+	layer
+	of func(user string) Reverter
+}
+
+func (u *undoable) Undo(ctx context.Context, in tool.Invocation, _ tool.Result) (tool.Result, error) {
+	told, err := u.of(in.User).Revert(ctx, Key(in))
+	if err != nil {
+		return tool.Result{}, err
+	}
+	return tool.Text(told), nil
+}
+
+// batching is an action that takes several calls at once.
+type batching struct {
+	layer
+	all func(ctx context.Context, ins []tool.Invocation) []tool.Outcome
+}
+
+func (b *batching) CallAll(ctx context.Context, ins []tool.Invocation) []tool.Outcome {
+	return b.all(ctx, ins)
 }
 
 // UndoKey is the key under which the taking back of a change is kept.

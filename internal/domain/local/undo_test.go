@@ -29,7 +29,7 @@ func TestDelivery(t *testing.T) {
 		local.Once(k, tool.Spec{Name: "act", Description: "Acts."}, nothing)
 		local.Once(k, tool.Spec{Name: "go_on", Description: "Goes on.", Async: true}, nothing)
 		local.Query(k, tool.Spec{Name: "look", Description: "Looks."}, nothing)
-		k.Undo("none", nil) // of a tool that is not there
+		local.Undo[service](k, "none", nil) // of a tool that is not there
 		k.Batch("none", nil)
 		src, err := k.Source()
 		if err != nil {
@@ -58,8 +58,12 @@ func TestUndoAndBatchOfAnApprovedTool(t *testing.T) {
 		func(context.Context, tool.Invocation) (bool, tool.Result, error) {
 			return true, tool.Text("settled"), nil
 		})
-	k.Undo("act", func(context.Context, tool.Invocation, tool.Result) (tool.Result, error) {
-		return tool.Text("undone"), nil
+	broken := errors.New("broken")
+	local.Undo(k, "act", func(user string) service {
+		if user == "bob" {
+			return service{broken}
+		}
+		return service{}
 	})
 	k.Batch("act", func(_ context.Context, ins []tool.Invocation) []tool.Outcome { return make([]tool.Outcome, len(ins)) })
 	src, err := k.Source()
@@ -77,8 +81,11 @@ func TestUndoAndBatchOfAnApprovedTool(t *testing.T) {
 	if !canUndo || !canBatch || !canSettle {
 		t.Fatal(canUndo, canBatch, canSettle)
 	}
-	if res, err := u.Undo(t.Context(), tool.Invocation{}, tool.Result{}); err != nil || localtest.TextOf(res) != "undone" {
+	if res, err := u.Undo(t.Context(), tool.Invocation{User: "ann", Key: "k"}, tool.Result{}); err != nil || localtest.TextOf(res) != "back k" {
 		t.Error(res, err)
+	}
+	if _, err := u.Undo(t.Context(), tool.Invocation{User: "bob", Key: "k"}, tool.Result{}); !errors.Is(err, broken) {
+		t.Error(err)
 	}
 	if n := len(b.CallAll(t.Context(), make([]tool.Invocation, 3))); n != 3 {
 		t.Error(n)
@@ -101,22 +108,7 @@ type service struct{ fails error }
 
 func (s service) Revert(_ context.Context, key string) (string, error) { return "back " + key, s.fails }
 
-func TestReverted(t *testing.T) {
-	in := tool.Invocation{User: "ann", Key: "k"}
-	undo := local.Reverted(func(user string) (service, error) { return service{}, nil })
-	if res, err := undo(t.Context(), in, tool.Result{}); err != nil || localtest.TextOf(res) != "back k" {
-		t.Error(res, err)
-	}
-	broken := errors.New("broken")
-	if _, err := local.Reverted(func(string) (service, error) { return service{broken}, nil })(t.Context(), in, tool.Result{}); !errors.Is(err, broken) {
-		t.Error(err)
-	}
-	if _, err := local.Reverted(func(string) (service, error) { return service{}, broken })(t.Context(), in, tool.Result{}); !errors.Is(err, broken) || !tool.Certain(err) {
-		t.Error(err)
-	}
-	if _, err := local.Reverted(func(string) (int, error) { return 1, nil })(t.Context(), in, tool.Result{}); !fault.HasCode(err, "action_not_undoable") || !tool.Certain(err) {
-		t.Error(err)
-	}
+func TestWhatIsNotRemembered(t *testing.T) {
 	if !fault.HasCode(local.NotApplied(), "undo_unknown") || local.UndoKey("k") == "k" {
 		t.Error("words")
 	}

@@ -13,7 +13,7 @@ import (
 	"steward/internal/id"
 )
 
-// file is the local stand-in of a List: a Markdown file whose task lines are
+// file is a user's to-do list: a Markdown file whose task lines are
 // "- [ ] Buy milk (due 2026-03-29)", ticked when done. Whatever else is in the
 // file stays as it is. What a change was is written with it, in a comment that
 // no reader of Markdown shows, so that neither is there without the other.
@@ -48,7 +48,7 @@ func read(data []byte) (lines []string, tasks []Task, at []int) {
 	return lines, tasks, at
 }
 
-// All implements List.
+// All returns the tasks in the order of the list.
 func (f *file) All(context.Context) ([]Task, error) {
 	data, err := local.ReadFile(f.path, maxFile)
 	if err != nil {
@@ -86,7 +86,7 @@ func done(data []byte, key string) (string, bool) {
 	return "", false
 }
 
-// Applied implements List.
+// Applied implements local.Journal.
 func (f *file) Applied(_ context.Context, key string) (string, bool, error) {
 	data, err := local.ReadFile(f.path, maxFile)
 	if err != nil {
@@ -96,7 +96,9 @@ func (f *file) Applied(_ context.Context, key string) (string, bool, error) {
 	return told, ok, nil
 }
 
-// Apply implements List.
+// Apply makes a change, once for each key, and keeps with the key what was told.
+// Repeated, it returns that. Errors: task_not_found, where a task is not any more
+// what was listed.
 func (f *file) Apply(ctx context.Context, key string, c Change, told string) (string, error) {
 	said, err := f.ApplyAll(ctx, []Keyed{{key, c, told}})
 	if err != nil {
@@ -105,7 +107,7 @@ func (f *file) Apply(ctx context.Context, key string, c Change, told string) (st
 	return said[0], nil
 }
 
-// ApplyAll implements Adder.
+// ApplyAll makes several changes as Apply does, all or none.
 func (f *file) ApplyAll(ctx context.Context, all []Keyed) ([]string, error) {
 	told := make([]string, len(all))
 	err := local.Update(ctx, f.path, maxFile, func(old []byte) ([]byte, error) {

@@ -1,19 +1,16 @@
-// Package task lets an agent keep a to-do list. A List is where the tasks are;
-// the local stand-in keeps them in a Markdown file.
+// Package task lets an agent keep a to-do list, which is a Markdown file.
 package task
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"steward/internal/domain/local"
 	"steward/internal/fault"
 	"steward/internal/message"
-	"steward/internal/search"
 	"steward/internal/tool"
 )
 
@@ -35,24 +32,8 @@ type Change struct {
 	Delete   *Task
 }
 
-// List is a user's to-do list. Safe for concurrent use.
-type List interface {
-	// All returns the tasks in the order of the list.
-	All(ctx context.Context) ([]Task, error)
-	// Apply makes a change, once for each key, and keeps with the key what was
-	// told. Repeated, it returns that. Errors: task_not_found, where a task is
-	// not any more what was listed.
-	Apply(ctx context.Context, key string, c Change, told string) (string, error)
-	// Applied returns what was told of the change under a key, if it was made.
-	Applied(ctx context.Context, key string) (told string, ok bool, err error)
-}
-
 // Options configure the source. The zero value works.
-type Options struct {
-	Now  func() time.Time                 // nil: time.Now
-	Zone func(user string) *time.Location // of a user; nil, or a nil answer: UTC
-	Open func(user string) (List, error)  // a real service in place of the file; nil: the file
-}
+type Options = local.Options
 
 // declaration is what agent.yaml says.
 type declaration struct {
@@ -62,32 +43,32 @@ type declaration struct {
 
 // Opener makes the source: a to-do list in a file.
 func Opener(opt Options) tool.Opener {
-	if opt.Now == nil {
-		opt.Now = time.Now
-	}
 	return func(env tool.Env, decode func(into any) error) (tool.Source, error) {
 		var d declaration
 		if err := decode(&d); err != nil {
 			return nil, err
 		}
-		open, err := local.Open(env, d.File, "tasks.md", opt.Open, func(_, path string) List { return &file{path} })
+		place, err := local.NewPlace(env, d.File, "tasks.md")
 		if err != nil {
 			return nil, err
 		}
-		s := &service{opt: opt, open: open}
 		k := local.NewKit(env, Kind)
 		if err := k.Deliver(d.Declared, d.File); err != nil {
 			return nil, err
 		}
+		s := &service{Options: opt, place: place}
 		return s.source(k)
 	}
 }
 
 // service are the tools over the users' lists.
 type service struct {
-	opt  Options
-	open func(user string) (List, error)
+	Options
+	place local.Place
 }
+
+// of returns the list of a user.
+func (s *service) of(user string) *file { return &file{s.place.For(user)} }
 
 type addArgs struct {
 	Title string `json:"title"`
@@ -125,11 +106,11 @@ type oneArgs struct {
 const mine = message.Private | message.Untrusted
 
 func (s *service) source(k *local.Kit) (tool.Source, error) {
-	local.Query(k, tool.Spec{Name: "list", Yields: mine, Tidy: []tool.Strategy{{Kind: tool.ByParameters, Parameters: []string{"show", "due_before"}}},
+	local.Query(k, tool.Spec{Name: "list", Yields: mine, Tidy: local.Again("show", "due_before"),
 		Description: "Lists the tasks of the to-do list: what is to be done, what is due, what is completed.",
 		Log:         tool.LogSpec{Summary: "List the {show|open} tasks"}}, s.list)
 	stale := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{k.Name("list")}}}
-	settle := local.Settled(s.open)
+	settle := local.Settled(s.of)
 	local.Action(k, tool.Spec{Name: "add", Tidy: stale,
 		Description: "Adds a task to the to-do list: something that is to be done, with the day by which it is due.",
 		Log:         tool.LogSpec{Summary: "Add the task {title}", Impact: []string{"title"}}}, s.add, settle)
@@ -140,7 +121,7 @@ func (s *service) source(k *local.Kit) (tool.Source, error) {
 		Description: "Deletes a task from the to-do list: it is not to be done any more.",
 		Log:         tool.LogSpec{Summary: "Delete the task {task}", Impact: []string{"task"}}}, s.delete, settle)
 	for _, name := range []string{"add", "complete", "delete"} {
-		k.Undo(name, local.Reverted(s.open))
+		local.Undo(k, name, s.of)
 	}
 	k.Batch("add", s.addAll)
 	return k.Source()
@@ -150,11 +131,7 @@ func (s *service) list(ctx context.Context, in tool.Invocation, a listArgs) (str
 	if err := checkDate(a.Before); err != nil {
 		return "", err
 	}
-	l, err := s.open(in.User)
-	if err != nil {
-		return "", err
-	}
-	all, err := l.All(ctx)
+	all, err := s.of(in.User).All(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -177,13 +154,7 @@ func (s *service) list(ctx context.Context, in tool.Invocation, a listArgs) (str
 }
 
 func (s *service) today(user string) string {
-	zone := time.UTC
-	if s.opt.Zone != nil {
-		if z := s.opt.Zone(user); z != nil {
-			zone = z
-		}
-	}
-	return s.opt.Now().In(zone).Format(time.DateOnly)
+	return s.Time().In(s.Location(user)).Format(time.DateOnly)
 }
 
 func (t Task) shown(today string) string {
@@ -213,11 +184,7 @@ func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs) (strin
 	if err != nil {
 		return "", err
 	}
-	l, err := s.open(in.User)
-	if err != nil {
-		return "", tool.NotDone(err)
-	}
-	return l.Apply(ctx, local.Key(in), c, told)
+	return s.of(in.User).Apply(ctx, local.Key(in), c, told)
 }
 
 // change is what the arguments want, and what is told of it.
@@ -234,12 +201,6 @@ func (a addArgs) change() (Change, string, error) {
 		told = fmt.Sprintf("Added the task %q, due on %s.", title, a.Due)
 	}
 	return Change{Add: &Task{Title: title, Due: a.Due}}, told, nil
-}
-
-// Adder is a List that takes several new tasks at once.
-type Adder interface {
-	// ApplyAll makes several changes as Apply does, all or none.
-	ApplyAll(ctx context.Context, all []Keyed) ([]string, error)
 }
 
 // Keyed is a change with its key, and what is told of it.
@@ -267,32 +228,13 @@ func (s *service) addAll(ctx context.Context, ins []tool.Invocation) []tool.Outc
 		}
 		all, at = append(all, k), append(at, i)
 	}
-	told, err := s.applyAll(ctx, ins[0].User, all)
+	told, err := s.of(ins[0].User).ApplyAll(ctx, all)
 	for n, i := range at {
 		if out[i].Err = err; err == nil {
 			out[i].Result = tool.Text(told[n])
 		}
 	}
 	return out
-}
-
-func (s *service) applyAll(ctx context.Context, user string, all []Keyed) ([]string, error) {
-	l, err := s.open(user)
-	if err != nil {
-		return nil, tool.NotDone(err)
-	}
-	if many, ok := l.(Adder); ok {
-		return many.ApplyAll(ctx, all)
-	}
-	var told []string
-	for _, k := range all {
-		said, err := l.Apply(ctx, k.Key, k.Change, k.Told)
-		if err != nil {
-			return nil, err
-		}
-		told = append(told, said)
-	}
-	return told, nil
 }
 
 func (s *service) complete(ctx context.Context, in tool.Invocation, a oneArgs) (string, error) {
@@ -309,10 +251,7 @@ func (s *service) delete(ctx context.Context, in tool.Invocation, a oneArgs) (st
 
 // on makes a change to the task that words mean.
 func (s *service) on(ctx context.Context, in tool.Invocation, words string, change func(*Task) (Change, string)) (string, error) {
-	l, err := s.open(in.User)
-	if err != nil {
-		return "", tool.NotDone(err)
-	}
+	l := s.of(in.User)
 	if told, ok, err := l.Applied(ctx, local.Key(in)); err != nil || ok {
 		return told, err
 	}
@@ -367,19 +306,5 @@ func find(all []Task, words, today string) (*Task, error) {
 
 // has reports whether all the words begin words of the title.
 func (t Task) has(query string) bool {
-	var own []string
-	for w := range search.Tokens(t.Title) {
-		own = append(own, w.Text)
-	}
-	any := false
-	for q := range search.Tokens(query) {
-		if slices.Contains([]string{"the", "my", "task", "a", "to"}, q.Text) {
-			continue
-		}
-		any = true
-		if !slices.ContainsFunc(own, func(w string) bool { return strings.HasPrefix(w, q.Text) }) {
-			return false
-		}
-	}
-	return any
+	return local.HasWords(t.Title, query, "the", "my", "task", "a", "to")
 }

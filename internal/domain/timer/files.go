@@ -18,7 +18,8 @@ import (
 	"steward/internal/tool"
 )
 
-// files keeps each timer in a file of its own, whose name derives from the key.
+// files keeps each timer of a user in a file of its own, whose name derives from
+// the key.
 type files struct{ dir string }
 
 const (
@@ -40,7 +41,8 @@ func decode(path string, data []byte) (Timer, error) {
 	return t, nil
 }
 
-// Accept implements Store.
+// Accept keeps a new timer, unless there is one of its key already; it returns
+// the one that is kept.
 func (f files) Accept(ctx context.Context, t Timer) (Timer, error) {
 	if err := f.prune(t.Set); err != nil {
 		return t, tool.NotDone(err)
@@ -58,7 +60,8 @@ func (f files) Accept(ctx context.Context, t Timer) (Timer, error) {
 	return kept, err
 }
 
-// Finish implements Store.
+// Finish ends a running timer, and returns what it is then; by is the key of a
+// call that cancels it.
 func (f files) Finish(ctx context.Context, key string, s State, by string) (Timer, error) {
 	path := f.path(key)
 	var t Timer
@@ -76,7 +79,7 @@ func (f files) Finish(ctx context.Context, key string, s State, by string) (Time
 	return t, err
 }
 
-// Get implements Store.
+// Get returns the timer of a key, if there is one.
 func (f files) Get(_ context.Context, key string) (Timer, bool, error) {
 	path := f.path(key)
 	data, err := local.ReadFile(path, maxFile)
@@ -87,7 +90,8 @@ func (f files) Get(_ context.Context, key string) (Timer, bool, error) {
 	return t, err == nil, err
 }
 
-// All implements Store. A file that is no timer is left out.
+// All returns the timers, the first to end first. A file that is no timer is
+// left out.
 func (f files) All(ctx context.Context) ([]Timer, error) {
 	entries, err := os.ReadDir(f.dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,5 +1,5 @@
 // Package timer lets an agent set timers that go off later: also after a
-// restart, since when each is over is kept in a file. A Store is where they are.
+// restart, since when each is over is kept in a file.
 package timer
 
 import (
@@ -41,26 +41,8 @@ type Timer struct {
 	By    string    `json:"by,omitzero"` // the key of the call that cancelled it
 }
 
-// Store keeps a user's timers. Safe for concurrent use.
-type Store interface {
-	// Accept keeps a new timer, unless there is one of its key already;
-	// it returns the one that is kept.
-	Accept(ctx context.Context, t Timer) (Timer, error)
-	// Finish ends a running timer, and returns what it is then; by is the key
-	// of a call that cancels it.
-	Finish(ctx context.Context, key string, s State, by string) (Timer, error)
-	// Get returns the timer of a key, if there is one.
-	Get(ctx context.Context, key string) (t Timer, ok bool, err error)
-	// All returns the timers, the first to end first.
-	All(ctx context.Context) ([]Timer, error)
-}
-
 // Options configure the source. The zero value works.
-type Options struct {
-	Now  func() time.Time                 // nil: time.Now
-	Zone func(user string) *time.Location // of a user; nil, or a nil answer: UTC
-	Open func(user string) (Store, error) // in place of files; nil: files
-}
+type Options = local.Options
 
 // declaration is what agent.yaml says.
 type declaration struct {
@@ -70,23 +52,20 @@ type declaration struct {
 
 // Opener makes the source.
 func Opener(opt Options) tool.Opener {
-	if opt.Now == nil {
-		opt.Now = time.Now
-	}
 	return func(env tool.Env, decode func(into any) error) (tool.Source, error) {
 		var d declaration
 		if err := decode(&d); err != nil {
 			return nil, err
 		}
-		open, err := local.Open(env, d.Folder, "timers", opt.Open, func(_, path string) Store { return files{path} })
+		place, err := local.NewPlace(env, d.Folder, "timers")
 		if err != nil {
 			return nil, err
 		}
-		s := &service{opt: opt, open: open, cancelled: map[string]chan struct{}{}}
 		k := local.NewKit(env, Kind)
 		if err := k.Deliver(d.Declared, d.Folder); err != nil {
 			return nil, err
 		}
+		s := &service{Options: opt, place: place, cancelled: map[string]chan struct{}{}}
 		return s.source(k)
 	}
 }
@@ -95,12 +74,15 @@ func Opener(opt Options) tool.Opener {
 // call that waits: that goes by its context, and what it waits for is in the
 // store, where another source over the same folder finds it too.
 type service struct {
-	opt  Options
-	open func(user string) (Store, error)
+	Options
+	place local.Place
 
 	mu        sync.Mutex
 	cancelled map[string]chan struct{} // by user and key: closed when the timer is cancelled
 }
+
+// of returns the timers of a user.
+func (s *service) of(user string) files { return files{s.place.For(user)} }
 
 type setArgs struct {
 	Seconds int    `json:"seconds" jsonschema:"how long the timer runs, in seconds" min:"1" max:"2678400"`
@@ -142,12 +124,9 @@ func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 // set keeps when the timer is over, and waits for that. Called again for the
 // same call, after a restart, it waits for what is left.
 func (s *service) set(ctx context.Context, in tool.Invocation, a setArgs) (string, error) {
-	store, err := s.open(in.User)
-	if err != nil {
-		return "", tool.NotDone(err)
-	}
+	store := s.of(in.User)
 	key := local.Key(in)
-	now := s.opt.Now().UTC()
+	now := s.Time().UTC()
 	t, err := store.Accept(ctx, Timer{Key: key, Name: strings.Join(strings.Fields(a.Name), " "), Set: now, Ends: now.Add(time.Duration(a.Seconds) * time.Second), State: Running})
 	if err != nil {
 		return "", err
@@ -176,19 +155,10 @@ func (s *service) told(t Timer, user string) string {
 		return sentence(called(t.Name)) + " was cancelled."
 	}
 	out := sentence(called(t.Name)) + " is over."
-	if late := s.opt.Now().Sub(t.Ends); late > time.Minute {
-		out += " It ended at " + t.Ends.In(s.zone(user)).Format("15:04 on Mon 2 Jan") + "; Steward was not running then."
+	if late := s.Time().Sub(t.Ends); late > time.Minute {
+		out += " It ended at " + t.Ends.In(s.Location(user)).Format("15:04 on Mon 2 Jan") + "; Steward was not running then."
 	}
 	return out
-}
-
-func (s *service) zone(user string) *time.Location {
-	if s.opt.Zone != nil {
-		if z := s.opt.Zone(user); z != nil {
-			return z
-		}
-	}
-	return time.UTC
 }
 
 const (
@@ -197,11 +167,11 @@ const (
 )
 
 // wait returns when the timer is over or cancelled, or with ctx's error.
-func (s *service) wait(ctx context.Context, in tool.Invocation, store Store, t Timer, stop <-chan struct{}) error {
+func (s *service) wait(ctx context.Context, in tool.Invocation, store files, t Timer, stop <-chan struct{}) error {
 	whole := t.Ends.Sub(t.Set)
 	told := -1
 	for {
-		left := t.Ends.Sub(s.opt.Now())
+		left := t.Ends.Sub(s.Time())
 		if left <= 0 {
 			return nil
 		}
@@ -275,10 +245,7 @@ func (s *service) wake(user, key string) {
 // settleSet tells a timer that is not running any more by its outcome. One
 // that is running is not done yet: the call is to be taken up again.
 func (s *service) settleSet(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
-	store, err := s.open(in.User)
-	if err != nil {
-		return false, tool.Result{}, err
-	}
+	store := s.of(in.User)
 	t, ok, err := store.Get(ctx, local.Key(in))
 	if err != nil || !ok || t.State == Running {
 		return false, tool.Result{}, err
@@ -287,17 +254,14 @@ func (s *service) settleSet(ctx context.Context, in tool.Invocation) (bool, tool
 }
 
 func (s *service) list(ctx context.Context, in tool.Invocation, _ struct{}) (string, error) {
-	store, err := s.open(in.User)
-	if err != nil {
-		return "", err
-	}
+	store := s.of(in.User)
 	all, err := store.All(ctx)
 	if err != nil {
 		return "", err
 	}
 	var out []string
 	for _, t := range all {
-		if left := t.Ends.Sub(s.opt.Now()); t.State == Running && left > 0 {
+		if left := t.Ends.Sub(s.Time()); t.State == Running && left > 0 {
 			out = append(out, fmt.Sprintf("- %s: %s left", called(t.Name), shown(left)))
 		}
 	}
@@ -308,10 +272,7 @@ func (s *service) list(ctx context.Context, in tool.Invocation, _ struct{}) (str
 }
 
 func (s *service) cancel(ctx context.Context, in tool.Invocation, a cancelArgs) (string, error) {
-	store, err := s.open(in.User)
-	if err != nil {
-		return "", tool.NotDone(err)
-	}
+	store := s.of(in.User)
 	all, err := store.All(ctx)
 	if err != nil {
 		return "", tool.NotDone(err)
@@ -350,10 +311,7 @@ func (s *service) cancel(ctx context.Context, in tool.Invocation, a cancelArgs) 
 
 // settleCancel looks for the timer that the call cancelled.
 func (s *service) settleCancel(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
-	store, err := s.open(in.User)
-	if err != nil {
-		return false, tool.Result{}, err
-	}
+	store := s.of(in.User)
 	all, err := store.All(ctx)
 	if err != nil {
 		return false, tool.Result{}, err

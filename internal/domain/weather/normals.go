@@ -1,11 +1,9 @@
 package weather
 
 import (
-	"context"
 	_ "embed"
 	"strconv"
 	"strings"
-	"time"
 
 	"steward/internal/fault"
 )
@@ -30,8 +28,8 @@ type city struct {
 	months [12][3]int // high, low, rain
 }
 
-// Normals returns the weather that is usual in some cities of the world.
-func Normals() Forecaster {
+// readNormals returns the weather that is usual in some cities of the world.
+func readNormals() *normals {
 	n, err := parse(climate)
 	if err != nil {
 		panic(err) // part of the program, and tested
@@ -87,8 +85,8 @@ func plain(name string) string {
 
 var unaccent = strings.NewReplacer(",", " ", ".", " ", "-", " ", "ä", "a", "á", "a", "ã", "a", "â", "a", "é", "e", "è", "e", "í", "i", "ó", "o", "ö", "o", "ø", "o", "ü", "u", "ú", "u", "ç", "c", "ñ", "n")
 
-// At implements Forecaster.
-func (n *normals) At(_ context.Context, place string, day time.Time) (Report, error) {
+// at returns the city that a place means. Errors: place_unknown (NotFound).
+func (n *normals) at(place string) (city, error) {
 	i, ok := n.byName[plain(place)]
 	if !ok { // "Vienna (Austria)", "the city of Vienna"
 		for name, k := range n.byName {
@@ -103,19 +101,8 @@ func (n *normals) At(_ context.Context, place string, day time.Time) (Report, er
 			name, _, _ := strings.Cut(c.name, ",")
 			names = append(names, name)
 		}
-		return Report{}, fault.New(fault.NotFound, "place_unknown", "the usual weather in %.80q is not known here", place).
+		return city{}, fault.New(fault.NotFound, "place_unknown", "the usual weather in %.80q is not known here", place).
 			With("only these are known: %s", strings.Join(names, ", "))
 	}
-	c := n.list[i]
-	m := c.months[day.Month()-1]
-	return Report{Place: c.name, High: m[0], Low: m[1], Rain: m[2], Source: "rounded averages of about 1991 to 2020"}, nil
-}
-
-// Places implements Forecaster.
-func (n *normals) Places(context.Context) ([]string, error) {
-	var out []string
-	for _, c := range n.list {
-		out = append(out, c.name)
-	}
-	return out, nil
+	return n.list[i], nil
 }

@@ -1,7 +1,6 @@
 package weather
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -76,18 +75,7 @@ func TestTheTable(t *testing.T) {
 	}
 }
 
-type service2 struct{}
-
-func (service2) At(_ context.Context, place string, day time.Time) (Report, error) {
-	return Report{Place: place, High: 20, Low: 10, Rain: 2, Forecast: true, Source: "a service"}, nil
-}
-func (service2) Places(context.Context) ([]string, error) { return nil, nil }
-
-func TestAForecasterMayFillTheInterface(t *testing.T) {
-	s := open(t, Options{Forecaster: service2{}})
-	if got := s.Call("q", "weather.usual", `{"city":"Here","date":"2026-08-02"}`); got != "In Here on Sun 2 Aug: 10 to 20 °C, 2 mm of rain (a service)." {
-		t.Errorf("%s", got)
-	}
+func TestUnknownMembersAreRefused(t *testing.T) {
 	if _, err := Opener(Options{})(localtest.Env(t, "w"), localtest.Decoder("city: x")); err == nil {
 		t.Error("an unknown member was accepted")
 	}

@@ -3,6 +3,7 @@
 package websearch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -86,21 +87,17 @@ type openArgs struct {
 }
 
 func (s service) source(k *local.Kit) (tool.Source, error) {
-	local.Query(k, tool.Spec{Name: "search", Yields: message.Untrusted, Reach: tool.ReachOut, Tidy: []tool.Strategy{{Kind: tool.ByParameters, Parameters: []string{"query", "limit"}}},
+	local.Query(k, tool.Spec{Name: "search", Yields: message.Untrusted, Reach: tool.ReachOut, Tidy: local.Again("query", "limit"),
 		Description: "Searches the web: researches a subject, finds pages about it, or what answers a question, such as who, when, why or how.",
 		Log:         tool.LogSpec{Summary: "Search the web for {query}"}}, s.search)
-	local.Query(k, tool.Spec{Name: "open", Yields: message.Untrusted, Reach: tool.ReachOut, Targets: []string{"page"}, Tidy: []tool.Strategy{{Kind: tool.ByParameters, Parameters: []string{"page", "from"}}},
+	local.Query(k, tool.Spec{Name: "open", Yields: message.Untrusted, Reach: tool.ReachOut, Targets: []string{"page"}, Tidy: local.Again("page", "from"),
 		Description: "Opens a page that a search has found, and shows its text.",
 		Log:         tool.LogSpec{Summary: "Open the page {page}"}}, s.page)
 	return k.Source()
 }
 
 func (s service) search(ctx context.Context, _ tool.Invocation, a searchArgs) (string, error) {
-	limit := a.Limit
-	if limit == 0 {
-		limit = 5
-	}
-	list, err := s.engine.Search(ctx, a.Query, limit)
+	list, err := s.engine.Search(ctx, a.Query, cmp.Or(a.Limit, 5))
 	if err != nil {
 		return "", err
 	}

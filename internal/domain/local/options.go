@@ -1,0 +1,59 @@
+package local
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/search"
+	"steward/internal/tool"
+)
+
+// Options are what all domains are told of the node. The zero value works.
+type Options struct {
+	Now  func() time.Time                 // nil: time.Now
+	Zone func(user string) *time.Location // of a user; nil, or a nil answer: UTC
+}
+
+// Time returns the present time.
+func (o Options) Time() time.Time {
+	if o.Now != nil {
+		return o.Now()
+	}
+	return time.Now()
+}
+
+// Location returns the time zone of a user.
+func (o Options) Location(user string) *time.Location {
+	if o.Zone != nil {
+		if z := o.Zone(user); z != nil {
+			return z
+		}
+	}
+	return time.UTC
+}
+
+// Again makes the earlier result of a call obsolete that asked the same.
+func Again(parameters ...string) []tool.Strategy {
+	return []tool.Strategy{{Kind: tool.ByParameters, Parameters: parameters}}
+}
+
+// HasWords reports whether each word of a query begins a word of a text. Words
+// to skip say nothing; a query of nothing else is in no text.
+func HasWords(text, query string, skip ...string) bool {
+	var own []string
+	for t := range search.Tokens(text) {
+		own = append(own, t.Text)
+	}
+	asked := false
+	for q := range search.Tokens(query) {
+		if slices.Contains(skip, q.Text) {
+			continue
+		}
+		asked = true
+		if !slices.ContainsFunc(own, func(w string) bool { return strings.HasPrefix(w, q.Text) }) {
+			return false
+		}
+	}
+	return asked
+}
