@@ -134,7 +134,7 @@ func word(s string) string {
 func invalid(at int, format string, args ...any) error {
 	return fault.New(fault.Invalid, "expression_invalid", "at character %d: %s", at, fmt.Sprintf(format, args...)).
 		Detail("position", at).
-		With("write a formula such as (2 + 3) * sqrt(16) / 4; the operators are + - * / %% ^ !, the functions %s", functionNames())
+		With("write a formula such as (2 + 3) * sqrt(16) / 4; the operators are + - * / %% ^ !, the functions %s", functionNames)
 }
 
 type parser struct {
@@ -236,9 +236,9 @@ func (p *parser) signed() (number, error) {
 	case err != nil:
 		return n, err
 	case op == "-":
-		return number{new(big.Rat).Neg(n.Rat), n.rounded}, nil
+		return negate(n), nil
 	case op == "√":
-		return root(n, whole(big.NewInt(2)))
+		return root(n, integer(2))
 	}
 	return n, nil
 }
@@ -265,7 +265,7 @@ func (p *parser) postfix() (number, error) {
 			n, err = factorial(n)
 		} else if p.peek().text == "%" && !p.operandAfter() {
 			p.i++
-			n, err = div(n, whole(big.NewInt(100)))
+			n, err = div(n, integer(100))
 		} else {
 			break
 		}
@@ -303,11 +303,11 @@ func (p *parser) primary() (number, error) {
 
 // named is a constant or the call of a function.
 func (p *parser) named(t token) (number, error) {
-	if c, ok := constant(t.text); ok {
+	if c, ok := constants[t.text]; ok {
 		p.i++
 		return c, nil
 	}
-	fn, ok := functions(t.text)
+	fn, ok := functions[t.text]
 	if !ok {
 		return number{}, invalid(t.at, "there is no function or constant %q", t.text)
 	}

@@ -31,122 +31,72 @@ func (f function) takes() string {
 const many = 1000
 
 // functionNames is the list that an error names.
-func functionNames() string {
-	return "abs, sqrt, cbrt, root(x, n), floor, ceil, round(x, places), min, max, sum, avg, gcd, lcm, mod, pow, " +
-		"exp, ln, log(x, base), log2, log10, sin, cos, tan, asin, acos, atan (in radians), deg, rad"
+const functionNames = "abs, sqrt, cbrt, root(x, n), floor, ceil, round(x, places), min, max, sum, avg, gcd, lcm, mod, pow, " +
+	"exp, ln, log(x, base), log2, log10, sin, cos, tan, asin, acos, atan (in radians), deg, rad"
+
+// constants are read only.
+var constants = map[string]number{
+	"pi": decimal("3.14159265358979323846264338327950288"), "π": decimal("3.14159265358979323846264338327950288"),
+	"tau": decimal("6.28318530717958647692528676655900576"), "τ": decimal("6.28318530717958647692528676655900576"),
+	"e": decimal("2.71828182845904523536028747135266250"),
 }
 
-func constant(name string) (number, bool) {
-	digits := ""
-	switch name {
-	case "pi", "π":
-		digits = "3.14159265358979323846264338327950288"
-	case "tau", "τ":
-		digits = "6.28318530717958647692528676655900576"
-	case "e":
-		digits = "2.71828182845904523536028747135266250"
-	default:
-		return number{}, false
-	}
+// decimal is a number of which these are the first digits.
+func decimal(digits string) number {
 	r, _ := new(big.Rat).SetString(digits)
-	return number{r, true}, true
+	return number{r, true}
 }
 
-func functions(name string) (function, bool) {
-	two := whole(big.NewInt(2))
-	switch name {
-	case "abs":
-		return exactly(1, func(a []number) (number, error) { return number{new(big.Rat).Abs(a[0].Rat), a[0].rounded}, nil })
-	case "sqrt":
-		return exactly(1, func(a []number) (number, error) { return root(a[0], two) })
-	case "cbrt":
-		return exactly(1, func(a []number) (number, error) { return root(a[0], whole(big.NewInt(3))) })
-	case "root":
-		return exactly(2, func(a []number) (number, error) { return root(a[0], a[1]) })
-	case "pow":
-		return exactly(2, func(a []number) (number, error) { return pow(a[0], a[1]) })
-	case "mod":
-		return exactly(2, func(a []number) (number, error) { return mod(a[0], a[1]) })
-	case "floor":
-		return exactly(1, func(a []number) (number, error) { return floor(a[0]), nil })
-	case "ceil":
-		return exactly(1, func(a []number) (number, error) {
-			down := floor(number{new(big.Rat).Neg(a[0].Rat), a[0].rounded})
-			return number{new(big.Rat).Neg(down.Rat), down.rounded}, nil
-		})
-	case "round":
-		return function{1, 2, round}, true
-	case "min":
-		return fold(func(a, b number) (number, error) { return pick(a, b, -1), nil })
-	case "max":
-		return fold(func(a, b number) (number, error) { return pick(a, b, 1), nil })
-	case "sum":
-		return fold(add)
-	case "avg":
-		sum, _ := fold(add)
-		return function{1, many, func(a []number) (number, error) {
-			n, err := sum.call(a)
-			if err != nil {
-				return n, err
-			}
-			return div(n, whole(big.NewInt(int64(len(a)))))
-		}}, true
-	case "gcd":
-		return fold(gcd)
-	case "lcm":
-		return fold(lcm)
-	}
-	return transcendental(name)
-}
-
-func transcendental(name string) (function, bool) {
-	switch name {
-	case "exp":
-		return floating(math.Exp)
-	case "ln":
-		return floating(math.Log)
-	case "log2":
-		return floating(math.Log2)
-	case "log10":
-		return floating(math.Log10)
-	case "log":
-		return function{1, 2, func(a []number) (number, error) {
-			x, _ := a[0].Float64()
-			base := 10.0
-			if len(a) == 2 {
-				base, _ = a[1].Float64()
-			}
-			if base == 10 {
-				return approximate(math.Log10(x))
-			}
-			return approximate(math.Log(x) / math.Log(base))
-		}}, true
-	case "sin":
-		return floating(nearZero(math.Sin))
-	case "cos":
-		return floating(nearZero(math.Cos))
-	case "tan":
-		return floating(nearZero(math.Tan))
-	case "asin":
-		return floating(math.Asin)
-	case "acos":
-		return floating(math.Acos)
-	case "atan":
-		return floating(math.Atan)
-	case "deg":
-		return floating(func(x float64) float64 { return x * 180 / math.Pi })
-	case "rad":
-		return floating(func(x float64) float64 { return x * math.Pi / 180 })
-	}
-	return function{}, false
-}
-
-func exactly(n int, call func([]number) (number, error)) (function, bool) {
-	return function{n, n, call}, true
+// functions are read only.
+var functions = map[string]function{
+	"abs":   {1, 1, func(a []number) (number, error) { return number{new(big.Rat).Abs(a[0].Rat), a[0].rounded}, nil }},
+	"sqrt":  {1, 1, func(a []number) (number, error) { return root(a[0], integer(2)) }},
+	"cbrt":  {1, 1, func(a []number) (number, error) { return root(a[0], integer(3)) }},
+	"root":  {2, 2, func(a []number) (number, error) { return root(a[0], a[1]) }},
+	"pow":   {2, 2, func(a []number) (number, error) { return pow(a[0], a[1]) }},
+	"mod":   {2, 2, func(a []number) (number, error) { return mod(a[0], a[1]) }},
+	"floor": {1, 1, func(a []number) (number, error) { return floor(a[0]), nil }},
+	"ceil":  {1, 1, func(a []number) (number, error) { return negate(floor(negate(a[0]))), nil }},
+	"round": {1, 2, round},
+	"min":   fold(func(a, b number) (number, error) { return pick(a, b, -1), nil }),
+	"max":   fold(func(a, b number) (number, error) { return pick(a, b, 1), nil }),
+	"sum":   fold(add),
+	"avg": {1, many, func(a []number) (number, error) {
+		n, err := fold(add).call(a)
+		if err != nil {
+			return n, err
+		}
+		return div(n, integer(len(a)))
+	}},
+	"gcd":   fold(gcd),
+	"lcm":   fold(lcm),
+	"exp":   floating(math.Exp),
+	"ln":    floating(math.Log),
+	"log2":  floating(math.Log2),
+	"log10": floating(math.Log10),
+	"log": {1, 2, func(a []number) (number, error) {
+		x, _ := a[0].Float64()
+		base := 10.0
+		if len(a) == 2 {
+			base, _ = a[1].Float64()
+		}
+		if base == 10 {
+			return approximate(math.Log10(x))
+		}
+		return approximate(math.Log(x) / math.Log(base))
+	}},
+	"sin":  floating(nearZero(math.Sin)),
+	"cos":  floating(nearZero(math.Cos)),
+	"tan":  floating(nearZero(math.Tan)),
+	"asin": floating(math.Asin),
+	"acos": floating(math.Acos),
+	"atan": floating(math.Atan),
+	"deg":  floating(func(x float64) float64 { return x * 180 / math.Pi }),
+	"rad":  floating(func(x float64) float64 { return x * math.Pi / 180 }),
 }
 
 // fold applies a function of two to any number of arguments.
-func fold(call func(a, b number) (number, error)) (function, bool) {
+func fold(call func(a, b number) (number, error)) function {
 	return function{1, many, func(args []number) (number, error) {
 		n := args[0]
 		for _, m := range args[1:] {
@@ -156,14 +106,14 @@ func fold(call func(a, b number) (number, error)) (function, bool) {
 			}
 		}
 		return n, nil
-	}}, true
+	}}
 }
 
-func floating(fn func(float64) float64) (function, bool) {
-	return exactly(1, func(a []number) (number, error) {
+func floating(fn func(float64) float64) function {
+	return function{1, 1, func(a []number) (number, error) {
 		x, _ := a[0].Float64()
 		return approximate(fn(x))
-	})
+	}}
 }
 
 // nearZero makes 0 of what is 0 but for the rounding of pi.
@@ -192,7 +142,7 @@ func round(args []number) (number, error) {
 		}
 		places = args[1].Num().Int64()
 	}
-	scale := whole(big.NewInt(10)).power(places)
+	scale := integer(10).power(places)
 	scaled := new(big.Rat).Mul(args[0].Rat, scale)
 	scaled.Abs(scaled).Add(scaled, big.NewRat(1, 2))
 	n := signed(floor(exact(scaled)).Rat, args[0].Sign())
@@ -264,7 +214,7 @@ func (k *kit) math() {
 			if in.Degree == 0 {
 				in.Degree = 2
 			}
-			return shown(root(in.Number, whole(big.NewInt(int64(in.Degree)))))
+			return shown(root(in.Number, integer(in.Degree)))
 		})
 	type percentArgs struct {
 		Percent number `json:"percent" jsonschema:"how many percent"`
@@ -276,12 +226,12 @@ func (k *kit) math() {
 			if err != nil {
 				return "", err
 			}
-			return shown(div(n, whole(big.NewInt(100))))
+			return shown(div(n, integer(100)))
 		})
 	type evaluateArgs struct {
 		Expression string `json:"expression" jsonschema:"the formula, for example (2 + 3) * sqrt(16) / 4" minlen:"1" maxlen:"4096"`
 	}
-	query(k, "math.evaluate", "Evaluates a formula, an arithmetic expression with several operations, parentheses, percentages or functions: + - * / ^, % (remainder, or percent after a number), !, "+functionNames()+", pi, e. Exact where it can be.",
+	query(k, "math.evaluate", "Evaluates a formula, an arithmetic expression with several operations, parentheses, percentages or functions: + - * / ^, % (remainder, or percent after a number), !, "+functionNames+", pi, e. Exact where it can be.",
 		tool.LogSpec{Summary: "Compute {expression}"},
 		func(in evaluateArgs) (string, error) { return shown(evaluate(strings.TrimSpace(in.Expression))) })
 }

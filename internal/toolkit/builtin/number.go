@@ -38,6 +38,8 @@ const (
 
 func exact(r *big.Rat) number     { return number{Rat: r} }
 func whole(i *big.Int) number     { return number{Rat: new(big.Rat).SetInt(i)} }
+func integer(i int) number        { return number{Rat: big.NewRat(int64(i), 1)} }
+func negate(n number) number      { return number{new(big.Rat).Neg(n.Rat), n.rounded} }
 func (n number) size() int        { return max(n.Num().BitLen(), n.Denom().BitLen()) }
 func (n number) by(m number) bool { return n.rounded || m.rounded }
 
@@ -136,7 +138,7 @@ func root(a, n number) (number, error) {
 		return number{}, fault.New(fault.Invalid, "no_real_result", "an even root of a negative number is not a real number")
 	}
 	if k < 0 {
-		inv, err := div(whole(big.NewInt(1)), a)
+		inv, err := div(integer(1), a)
 		if err != nil {
 			return number{}, err
 		}

@@ -85,11 +85,11 @@ func request(md protoreflect.MessageDescriptor, r resolver, args []byte) ([]byte
 	m := dynamicpb.NewMessage(md)
 	err := protojson.UnmarshalOptions{Resolver: r, RecursionLimit: maxNesting}.Unmarshal(args, m)
 	if err != nil {
-		return nil, misfit(md, args, err)
+		return nil, misfit(err)
 	}
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "args_invalid", "the arguments do not fit: %s", plainly(err))
+		return nil, misfit(err)
 	}
 	return b, nil
 }
@@ -101,15 +101,12 @@ func plainly(err error) string {
 	return clip(protoPrefix.ReplaceAllString(strings.ReplaceAll(err.Error(), "\u00a0", " "), ""), 500)
 }
 
-// misfit tells what of the arguments does not fit a message.
-func misfit(md protoreflect.MessageDescriptor, args []byte, err error) error {
-	w := walker{}
-	w.root(md, args)
-	if len(w.faults) == 0 {
-		w.faults = []string{plainly(err)}
-	}
-	return fault.New(fault.Invalid, "args_invalid", "the arguments do not fit: %s", strings.Join(w.faults, "; ")).
-		Detail("faults", w.faults).With("call the tool again with these mended")
+// misfit tells what of the arguments does not fit a message. Most of it was
+// told before, by the schema; what remains are members that exclude each other
+// and what lies deeper than the schema goes.
+func misfit(err error) error {
+	return fault.New(fault.Invalid, "args_invalid", "the arguments do not fit: %s", plainly(err)).
+		With("call the tool again with this mended")
 }
 
 // answer makes JSON of the message that a server sent. Fields that are not set

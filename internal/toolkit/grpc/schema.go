@@ -1,12 +1,13 @@
 package grpc
 
 import (
+	"errors"
 	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -24,115 +25,47 @@ const (
 
 // schema is a JSON Schema in the words that all providers take: no $ref but to
 // $defs, no oneOf, no lists of types, no property names beyond
-// [a-zA-Z0-9_.-]{1,64}.
+// [a-zA-Z0-9_.-]{1,64}. The same schema is always written with the same bytes:
+// an approval is over them.
 type schema struct {
-	Ref         string
-	Type        string
-	Description string
-	Enum        []string
-	Format      string
-	Pattern     string
-	Minimum     *int64
-	Maximum     *int64
-	AnyOf       []*schema
-	Items       *schema
-	Properties  []property // with Closed: also where there are none
-	Closed      bool       // no other properties
-	Values      *schema    // of a map
-	Required    []string
-	Defs        []property // sorted by name
+	Ref         string      `json:"$ref,omitzero"`
+	Type        string      `json:"type,omitzero"`
+	Description string      `json:"description,omitzero"`
+	Enum        []string    `json:"enum,omitempty"`
+	Format      string      `json:"format,omitzero"`
+	Pattern     string      `json:"pattern,omitzero"`
+	Minimum     *int64      `json:"minimum,omitzero"`
+	Maximum     *int64      `json:"maximum,omitzero"`
+	AnyOf       []*schema   `json:"anyOf,omitempty"`
+	Items       *schema     `json:"items,omitzero"`
+	Properties  *properties `json:"properties,omitzero"`           // not nil: there are no others
+	Others      any         `json:"additionalProperties,omitzero"` // false, or the schema of a map's values
+	Required    []string    `json:"required,omitempty"`
+	Defs        properties  `json:"$defs,omitempty"` // sorted by name
 }
 
-// property is a schema with its name. Properties keep the order of the fields,
-// which is the order of what a model writes.
+// properties keep the order of the fields, which is the order of what a model
+// writes.
+type properties []property
+
+// property is a schema with its name.
 type property struct {
 	name   string
 	schema *schema
 }
 
-// appendSchema writes a schema as JSON, with the same bytes for the same schema.
-func appendSchema(dst []byte, s *schema) []byte {
-	dst = append(dst, '{')
-	start := len(dst)
-	member := func(name string) {
-		if len(dst) > start {
-			dst = append(dst, ',')
-		}
-		dst = append(append(append(dst, '"'), name...), `":`...)
+// MarshalJSONTo implements json.MarshalerTo.
+func (list properties) MarshalJSONTo(enc *jsontext.Encoder) error {
+	err := enc.WriteToken(jsontext.BeginObject)
+	for _, p := range list {
+		err = errors.Join(err, enc.WriteToken(jsontext.String(p.name)), jsonv2.MarshalEncode(enc, p.schema))
 	}
-	text := func(name, value string) {
-		if value != "" {
-			member(name)
-			dst = appendText(dst, value)
-		}
-	}
-	number := func(name string, value *int64) {
-		if value != nil {
-			member(name)
-			dst = strconv.AppendInt(dst, *value, 10)
-		}
-	}
-	under := func(name string, value *schema) {
-		if value != nil {
-			member(name)
-			dst = appendSchema(dst, value)
-		}
-	}
-	texts := func(name string, values []string) {
-		if len(values) > 0 {
-			member(name)
-			dst = appendList(dst, '[', ']', values, appendText)
-		}
-	}
-	text("$ref", s.Ref)
-	text("type", s.Type)
-	text("description", s.Description)
-	texts("enum", s.Enum)
-	text("format", s.Format)
-	text("pattern", s.Pattern)
-	number("minimum", s.Minimum)
-	number("maximum", s.Maximum)
-	if len(s.AnyOf) > 0 {
-		member("anyOf")
-		dst = appendList(dst, '[', ']', s.AnyOf, appendSchema)
-	}
-	under("items", s.Items)
-	if s.Closed {
-		member("properties")
-		dst = appendList(dst, '{', '}', s.Properties, appendProperty)
-		member("additionalProperties")
-		dst = append(dst, "false"...)
-	}
-	under("additionalProperties", s.Values)
-	texts("required", s.Required)
-	if len(s.Defs) > 0 {
-		member("$defs")
-		dst = appendList(dst, '{', '}', s.Defs, appendProperty)
-	}
-	return append(dst, '}')
+	return errors.Join(err, enc.WriteToken(jsontext.EndObject))
 }
 
-func appendProperty(dst []byte, p property) []byte {
-	return appendSchema(append(appendText(dst, p.name), ':'), p.schema)
-}
-
-func appendList[T any](dst []byte, begin, end byte, list []T, item func([]byte, T) []byte) []byte {
-	dst = append(dst, begin)
-	for i, x := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = item(dst, x)
-	}
-	return append(dst, end)
-}
-
-func appendText(dst []byte, s string) []byte {
-	out, err := jsontext.AppendQuote(dst, s)
-	if err != nil { // invalid UTF-8, which is replaced
-		out, _ = jsontext.AppendQuote(dst, strings.ToValidUTF8(s, "\uFFFD"))
-	}
-	return out
+// closed is the schema of an object that has these properties and no others.
+func closed(description string) *schema {
+	return &schema{Type: "object", Description: description, Properties: &properties{}, Others: false}
 }
 
 // schemer writes schemas. It remembers what it has learned about messages. Not
@@ -160,7 +93,10 @@ func (s *schemer) input(md protoreflect.MessageDescriptor, required *[]string) (
 		if err != nil {
 			return nil, err
 		}
-		out := appendSchema(nil, root)
+		out, err := jsonv2.Marshal(root, jsontext.AllowInvalidUTF8(true)) // which is replaced
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "grpc_method_unusable", "the schema of its request cannot be written: %w", err)
+		}
 		if len(out) > maxSchema {
 			continue
 		}
@@ -258,7 +194,7 @@ func (b *builder) message(md protoreflect.MessageDescriptor, depth int) (*schema
 	if depth > b.depth {
 		return &schema{Type: "object", Description: "a message " + string(md.FullName()) + "; its members are not listed here"}, nil
 	}
-	out := &schema{Type: "object", Description: comment(md, maxComment), Closed: true}
+	out := closed(comment(md, maxComment))
 	fields := md.Fields()
 	for i := range fields.Len() {
 		fd := fields.Get(i)
@@ -274,7 +210,7 @@ func (b *builder) message(md protoreflect.MessageDescriptor, depth int) (*schema
 		if err != nil {
 			return nil, err
 		}
-		out.Properties = append(out.Properties, property{name, s})
+		*out.Properties = append(*out.Properties, property{name, s})
 		if must {
 			out.Required = append(out.Required, name)
 		}
@@ -295,7 +231,7 @@ func (b *builder) field(fd protoreflect.FieldDescriptor, depth int) (*schema, er
 	}
 	switch {
 	case fd.IsMap():
-		s = &schema{Type: "object", Values: s}
+		s = &schema{Type: "object", Others: s}
 	case fd.IsList():
 		s = &schema{Type: "array", Items: s}
 	}
@@ -443,7 +379,7 @@ func special(md protoreflect.MessageDescriptor) *schema {
 	case "ListValue":
 		return &schema{Type: "array", Items: &schema{Description: "Any JSON value."}}
 	case "Empty":
-		return &schema{Type: "object", Closed: true}
+		return closed("")
 	case "Any":
 		return &schema{Type: "object", Description: `A message of any type: its members, and "@type": "type.googleapis.com/package.Message".`}
 	case "BoolValue", "StringValue", "BytesValue", "FloatValue", "DoubleValue", "Int32Value", "Int64Value", "UInt32Value", "UInt64Value":

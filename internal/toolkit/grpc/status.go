@@ -23,42 +23,56 @@ const (
 	maxDetails   = 16
 )
 
-// codeKind says what a gRPC status means here: its kind, and whether trying
-// again may help (https://grpc.io/docs/guides/status-codes/).
-func codeKind(c codes.Code) (kind fault.Kind, name string, retry fault.Retry) {
+// meaning is what a gRPC status means here: its kind, whether trying again may
+// help, and what to do next (https://grpc.io/docs/guides/status-codes/).
+type meaning struct {
+	kind   fault.Kind
+	name   string
+	retry  fault.Retry
+	remedy string
+}
+
+const (
+	otherArguments = "call the tool again with other arguments"
+	otherMetadata  = "a person gives the source's declaration metadata that the server accepts"
+	lookAgain      = "look at how things stand and decide anew"
+	tryLater       = "try again later"
+)
+
+func meaningOf(c codes.Code) meaning {
 	switch c {
 	case codes.Canceled:
-		return fault.Cancelled, "grpc_cancelled", fault.RetryNone
+		return meaning{fault.Cancelled, "grpc_cancelled", fault.RetryNone, ""}
 	case codes.InvalidArgument:
-		return fault.Invalid, "grpc_invalid_argument", fault.RetryNone
+		return meaning{fault.Invalid, "grpc_invalid_argument", fault.RetryNone, otherArguments}
 	case codes.OutOfRange:
-		return fault.Invalid, "grpc_out_of_range", fault.RetryNone
+		return meaning{fault.Invalid, "grpc_out_of_range", fault.RetryNone, otherArguments}
 	case codes.DeadlineExceeded:
-		return fault.Timeout, "grpc_deadline_exceeded", fault.RetryBackoff
+		return meaning{fault.Timeout, "grpc_deadline_exceeded", fault.RetryBackoff, tryLater}
 	case codes.NotFound:
-		return fault.NotFound, "grpc_not_found", fault.RetryNone
+		return meaning{fault.NotFound, "grpc_not_found", fault.RetryNone, ""}
 	case codes.AlreadyExists:
-		return fault.Conflict, "grpc_already_exists", fault.RetryNone
+		return meaning{fault.Conflict, "grpc_already_exists", fault.RetryNone, lookAgain}
 	case codes.FailedPrecondition:
-		return fault.Conflict, "grpc_failed_precondition", fault.RetryNone
+		return meaning{fault.Conflict, "grpc_failed_precondition", fault.RetryNone, lookAgain}
 	case codes.Aborted:
-		return fault.Conflict, "grpc_aborted", fault.RetryBackoff
+		return meaning{fault.Conflict, "grpc_aborted", fault.RetryBackoff, lookAgain}
 	case codes.PermissionDenied:
-		return fault.Denied, "grpc_permission_denied", fault.RetryNone
+		return meaning{fault.Denied, "grpc_permission_denied", fault.RetryNone, otherMetadata}
 	case codes.Unauthenticated:
-		return fault.Denied, "grpc_unauthenticated", fault.RetryNone
+		return meaning{fault.Denied, "grpc_unauthenticated", fault.RetryNone, otherMetadata}
 	case codes.ResourceExhausted:
-		return fault.Unavailable, "grpc_resource_exhausted", fault.RetryBackoff
+		return meaning{fault.Unavailable, "grpc_resource_exhausted", fault.RetryBackoff, tryLater}
 	case codes.Unavailable:
-		return fault.Unavailable, "grpc_unavailable", fault.RetryBackoff
+		return meaning{fault.Unavailable, "grpc_unavailable", fault.RetryBackoff, tryLater}
 	case codes.Unimplemented:
-		return fault.Unsupported, "grpc_unimplemented", fault.RetryNone
+		return meaning{fault.Unsupported, "grpc_unimplemented", fault.RetryNone, "a person compares the declaration with what the server offers"}
 	case codes.DataLoss:
-		return fault.Internal, "grpc_data_loss", fault.RetryNone
+		return meaning{fault.Internal, "grpc_data_loss", fault.RetryNone, ""}
 	case codes.Internal:
-		return fault.Internal, "grpc_internal", fault.RetryNone
+		return meaning{fault.Internal, "grpc_internal", fault.RetryNone, ""}
 	}
-	return fault.Internal, "grpc_unknown", fault.RetryNone
+	return meaning{fault.Internal, "grpc_unknown", fault.RetryNone, ""}
 }
 
 // failure makes a coded error of what a call came to. It tells in the details:
@@ -73,7 +87,7 @@ func failure(ctx context.Context, what string, err error, r resolver) error {
 		return ended(ctx, what)
 	}
 	st := status.Convert(err)
-	kind, code, retry := codeKind(st.Code())
+	is := meaningOf(st.Code())
 	after := time.Duration(0)
 	said := []string{clip(st.Message(), maxErrorText)}
 	details := []any{}
@@ -88,12 +102,12 @@ func failure(ctx context.Context, what string, err error, r resolver) error {
 		}
 		switch m := m.(type) {
 		case *errdetails.RetryInfo:
-			retry, after = fault.RetryAfter, max(0, m.GetRetryDelay().AsDuration())
+			is.retry, after = fault.RetryAfter, max(0, m.GetRetryDelay().AsDuration())
 			if st.Code() == codes.ResourceExhausted {
-				kind = fault.RateLimited
+				is.kind = fault.RateLimited
 			}
 		case *errdetails.QuotaFailure:
-			kind = fault.RateLimited
+			is.kind = fault.RateLimited
 			for _, v := range m.GetViolations() {
 				said = append(said, v.GetSubject()+": "+v.GetDescription())
 			}
@@ -110,13 +124,13 @@ func failure(ctx context.Context, what string, err error, r resolver) error {
 		}
 	}
 	said = trimmed(said)
-	e := fault.New(kind, code, "%s answered %s%s", what, st.Code(), clip(strings.Join(said, "; "), maxErrorText)).
-		Retrying(retry, after).Detail("grpc_code", st.Code().String())
+	e := fault.New(is.kind, is.name, "%s answered %s%s", what, st.Code(), clip(strings.Join(said, "; "), maxErrorText)).
+		Retrying(is.retry, after).Detail("grpc_code", st.Code().String())
 	if len(details) > 0 {
 		e = e.Detail("details", details)
 	}
 	e.Cause = told{err}
-	return e.With("%s", remedyOf(st.Code()))
+	return e.With("%s", is.remedy)
 }
 
 // told is a cause that the message has told.
@@ -141,22 +155,6 @@ func trimmed(said []string) (out []string) {
 		out[0] = ": " + out[0]
 	}
 	return out
-}
-
-func remedyOf(c codes.Code) string {
-	switch c {
-	case codes.InvalidArgument, codes.OutOfRange:
-		return "call the tool again with other arguments"
-	case codes.Unauthenticated, codes.PermissionDenied:
-		return "a person gives the source's declaration metadata that the server accepts"
-	case codes.Unimplemented:
-		return "a person compares the declaration with what the server offers"
-	case codes.Unavailable, codes.ResourceExhausted, codes.DeadlineExceeded:
-		return "try again later"
-	case codes.Aborted, codes.FailedPrecondition, codes.AlreadyExists:
-		return "look at how things stand and decide anew"
-	}
-	return ""
 }
 
 // decoded is a detail of an error as JSON, or its type alone.
