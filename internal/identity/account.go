@@ -124,13 +124,13 @@ func (r *Registry) Account(ctx context.Context, user string) (Account, error) {
 // Accounts returns all users of whom something is known, by name: who has an
 // account, who has a key or is in a group, and the local user.
 func (r *Registry) Accounts(ctx context.Context) ([]Account, error) {
-	all := map[string]Account{Local: implied(Local)}
+	known := map[string]Account{Local: implied(Local)}
 	keys, err := r.List(ctx, "")
 	if err != nil {
 		return nil, err
 	}
 	for _, k := range keys {
-		all[k.User] = implied(k.User)
+		known[k.User] = implied(k.User)
 	}
 	groups, err := r.Groups(ctx)
 	if err != nil {
@@ -138,7 +138,7 @@ func (r *Registry) Accounts(ctx context.Context) ([]Account, error) {
 	}
 	for _, g := range groups {
 		for _, u := range g.Members {
-			all[u] = implied(u)
+			known[u] = implied(u)
 		}
 	}
 	recorded, err := r.recorded(ctx)
@@ -146,10 +146,10 @@ func (r *Registry) Accounts(ctx context.Context) ([]Account, error) {
 		return nil, err
 	}
 	for _, a := range recorded {
-		all[a.User] = a.Account
+		known[a.User] = a.Account
 	}
-	out := make([]Account, 0, len(all))
-	for _, a := range all {
+	out := make([]Account, 0, len(known))
+	for _, a := range known {
 		out = append(out, a)
 	}
 	slices.SortFunc(out, func(a, b Account) int { return strings.Compare(a.User, b.User) })
@@ -163,18 +163,10 @@ type versioned struct {
 }
 
 func (r *Registry) recorded(ctx context.Context) ([]versioned, error) {
-	var out []versioned
-	for it, err := range store.Items(ctx, r.store, system, store.Query{Type: TypeAccount}) {
-		if err != nil {
-			return nil, err
-		}
-		a, err := readAccount(it.Resource)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, versioned{a, it.Version})
-	}
-	return out, nil
+	return all(ctx, r, store.Query{Type: TypeAccount}, func(res resource.Resource) (versioned, error) {
+		a, err := readAccount(res)
+		return versioned{a, res.Version}, err
+	})
 }
 
 // AddUser records an account on behalf of by. Errors: user_invalid,
@@ -193,11 +185,11 @@ func (r *Registry) SetUser(ctx context.Context, by, user string, c AccountChange
 // CloseUser lets a user in no more who is to be forgotten. Errors:
 // user_not_found, and those of SetUser.
 func (r *Registry) CloseUser(ctx context.Context, by, user string) error {
-	all, err := r.Accounts(ctx)
+	accounts, err := r.Accounts(ctx)
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(all, func(a Account) bool { return a.User == user }) {
+	if !slices.ContainsFunc(accounts, func(a Account) bool { return a.User == user }) {
 		return fault.New(fault.NotFound, "user_not_found", "there is no user %.80q", user).
 			With("steward users list shows those that there are")
 	}

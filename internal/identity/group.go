@@ -93,19 +93,9 @@ func (r *Registry) groupsOf(ctx context.Context, user string) ([]Group, error) {
 }
 
 func (r *Registry) groups(ctx context.Context, q store.Query) ([]Group, error) {
-	var out []Group
-	for it, err := range store.Items(ctx, r.store, system, q) {
-		if err != nil {
-			return nil, err
-		}
-		g, err := readGroup(it.Resource)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, g)
-	}
+	out, err := all(ctx, r, q, readGroup)
 	slices.SortFunc(out, func(a, b Group) int { return strings.Compare(a.Name, b.Name) })
-	return out, nil
+	return out, err
 }
 
 // Group returns a group. Errors: group_not_found, and the store's.

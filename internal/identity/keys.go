@@ -167,24 +167,26 @@ func (r *Registry) List(ctx context.Context, user string) ([]Key, error) {
 	if user != "" {
 		q.Term = store.Term{Name: termUser, Value: user}
 	}
-	var out []Key
-	for {
-		page, err := r.store.Query(ctx, system, q)
+	return all(ctx, r, q, func(res resource.Resource) (Key, error) {
+		k, x, err := readKey(res)
+		return k.public(x), err
+	})
+}
+
+// all reads the resources of the system space that a query finds.
+func all[T any](ctx context.Context, r *Registry, q store.Query, read func(resource.Resource) (T, error)) ([]T, error) {
+	var out []T
+	for it, err := range store.Items(ctx, r.store, system, q) {
 		if err != nil {
 			return nil, err
 		}
-		for _, it := range page.Items {
-			k, x, err := readKey(it.Resource)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, k.public(x))
+		x, err := read(it.Resource)
+		if err != nil {
+			return nil, err
 		}
-		if page.Next == "" {
-			return out, nil
-		}
-		q.After = page.Next
+		out = append(out, x)
 	}
+	return out, nil
 }
 
 // Any reports whether there is a key that opens anything now.
