@@ -3,6 +3,8 @@ package catalog
 import (
 	"fmt"
 	"time"
+
+	"steward/internal/strict"
 )
 
 // claim is a name that an agent or a source wants on a level.
@@ -10,7 +12,7 @@ type claim struct {
 	name  string
 	by    *unit
 	file  string
-	place place
+	place strict.Position
 	what  string // for the others
 }
 
@@ -34,7 +36,7 @@ func (c *Catalog) settleNames() {
 		if u.kind == KindAgent {
 			for _, d := range u.decls {
 				key := u.path + "\x00" + d.name
-				claims[key] = append(claims[key], claim{d.name, u, d.file, d.node.place, fmt.Sprintf("the source %s of %s", d.name, u.path)})
+				claims[key] = append(claims[key], claim{d.name, u, d.file, d.node.Position, fmt.Sprintf("the source %s of %s", d.name, u.path)})
 			}
 		}
 	}

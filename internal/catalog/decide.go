@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/strict"
 	"steward/internal/tool"
 )
 
@@ -110,12 +111,12 @@ func (a *approval) set(set map[string]ToolSetting) error {
 			return err
 		}
 		if e := set[name].Effect; e != "" && e != tool.Query && e != tool.Action {
-			return fault.New(fault.Invalid, "tool_effect_invalid", "the effect of a tool is query or action, not %q", clip(string(e)))
+			return fault.New(fault.Invalid, "tool_effect_invalid", "the effect of a tool is query or action, not %q", strict.Clip(string(e)))
 		}
 		if used[name] {
 			continue
 		}
-		e := fault.New(fault.NotFound, "tool_unknown", "it has no tool %s", clip(visible(name)))
+		e := fault.New(fault.NotFound, "tool_unknown", "it has no tool %s", strict.Clip(visible(name)))
 		if near := tool.Near(name, names, 3); len(near) > 0 {
 			return e.With("did you mean %s?", strings.Join(near, " or "))
 		}

@@ -11,6 +11,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/resource"
 	"steward/internal/service"
+	"steward/internal/strict"
 	"steward/internal/tool"
 )
 
@@ -34,7 +35,7 @@ type definition struct {
 	Version      string          `yaml:"version"`
 	Config       json.RawMessage `yaml:"config"`
 	Capabilities []string        `yaml:"capabilities"`
-	Metadata     *node           `yaml:"metadata"`
+	Metadata     *strict.Node    `yaml:"metadata"`
 	Prompt       string          `yaml:"prompt"`
 	Model        string          `yaml:"model"`
 	Sampling     sampling        `yaml:"sampling"`
@@ -44,12 +45,12 @@ type definition struct {
 	Persona      bool            `yaml:"persona"`
 	Secrets      []string        `yaml:"secrets"`
 	Services     service.Configs `yaml:"services"`
-	Hooks        *node           `yaml:"hooks"`
+	Hooks        *strict.Node    `yaml:"hooks"`
 	Tools        []string        `yaml:"tools"`
-	MCP          *node           `yaml:"mcp"`
-	GRPC         *node           `yaml:"grpc"`
-	Process      *node           `yaml:"process"`
-	Domains      *node           `yaml:"domains"`
+	MCP          *strict.Node    `yaml:"mcp"`
+	GRPC         *strict.Node    `yaml:"grpc"`
+	Process      *strict.Node    `yaml:"process"`
+	Domains      *strict.Node    `yaml:"domains"`
 
 	metadata resource.Metadata
 }
@@ -75,23 +76,23 @@ type parsed struct {
 	hooks    []decl
 	problems []Problem
 
-	namePlace, servicesPlace place
+	namePlace, servicesPlace strict.Position
 }
 
 // parseDefinition reads agent.yaml or tool_config.yaml. names are the node's
 // tools; nil: not known.
 func parseDefinition(file string, text []byte, names []string) *parsed {
-	d := &parsed{namePlace: place{1, 1}}
+	d := &parsed{namePlace: strict.At(1, 1)}
 	bad := reporter(file, &d.problems)
-	root := readYAML(text, bad)
+	root := strict.ReadYAML(text, bad)
 	if len(d.problems) > 0 {
 		return d
 	}
 	if root == nil {
-		bad(place{1, 1}, "definition_empty", "write at least name and description", "the definition is empty")
+		bad(strict.At(1, 1), "definition_empty", "write at least name and description", "the definition is empty")
 		return d
 	}
-	decoder{bad: bad}.decode(root, &d.definition)
+	strict.Decoder{Bad: bad}.Decode(root, &d.definition)
 	c := checker{bad: bad, root: root, names: names}
 	d.namePlace, d.servicesPlace = c.at("name"), c.at("services")
 	c.definition(&d.definition)
@@ -104,32 +105,32 @@ func parseDefinition(file string, text []byte, names []string) *parsed {
 
 // checker says what is wrong with values.
 type checker struct {
-	bad   report
-	root  *node
+	bad   strict.Report
+	root  *strict.Node
 	names []string
 }
 
 // at is the place of a value of the definition.
-func (c checker) at(keys ...string) place {
+func (c checker) at(keys ...string) strict.Position {
 	n := c.root
 	for _, k := range keys {
-		next := n.get(k)
+		next := n.Get(k)
 		if next == nil {
 			break
 		}
 		n = next
 	}
 	if n == nil {
-		return place{1, 1}
+		return strict.At(1, 1)
 	}
-	return n.place
+	return n.Position
 }
 
 func (c checker) definition(d *definition) {
 	if d.Name == "" {
 		c.bad(c.at("name"), "name_missing", "write name: as the folder is called", "the agent has no name")
 	} else if why := badName(d.Name); why != "" {
-		c.bad(c.at("name"), "name_invalid", nameRemedy, "%q is no name: %s", clip(d.Name), why)
+		c.bad(c.at("name"), "name_invalid", nameRemedy, "%q is no name: %s", strict.Clip(d.Name), why)
 	}
 	if strings.TrimSpace(d.Description) == "" {
 		c.bad(c.at("description"), "description_missing", "say what it does and when to ask it", "the agent has no description: the level above chooses by it")
@@ -147,7 +148,7 @@ func (c checker) definition(d *definition) {
 	}
 	for i, s := range d.Secrets {
 		if !secretName.MatchString(s) {
-			c.bad(c.item("secrets", i), "value_invalid", "use letters, digits, '_', '-' and '.'", "%q is no name of a secret", clip(s))
+			c.bad(c.item("secrets", i), "value_invalid", "use letters, digits, '_', '-' and '.'", "%q is no name of a secret", strict.Clip(s))
 		}
 	}
 	for i, t := range d.Tools {
@@ -162,11 +163,11 @@ var (
 )
 
 // key is the place of a key inside one of the definition's maps.
-func (c checker) key(in, key string) place {
-	if n := c.root.get(in); n != nil {
-		for _, f := range n.fields {
-			if f.key == key {
-				return f.place
+func (c checker) key(in, key string) strict.Position {
+	if n := c.root.Get(in); n != nil {
+		for _, f := range n.Fields {
+			if f.Key == key {
+				return f.Position
 			}
 		}
 	}
@@ -174,9 +175,9 @@ func (c checker) key(in, key string) place {
 }
 
 // item is the place of an element of a list.
-func (c checker) item(key string, i int) place {
-	if n := c.root.get(key); n != nil && i < len(n.list) {
-		return n.list[i].place
+func (c checker) item(key string, i int) strict.Position {
+	if n := c.root.Get(key); n != nil && i < len(n.List) {
+		return n.List[i].Position
 	}
 	return c.at(key)
 }
@@ -189,24 +190,24 @@ func (c checker) most(key, text string, most int) {
 
 // metadata takes the four parts; others are facts about the agent, for people.
 func (c checker) metadata(d *definition) {
-	if d.Metadata == nil || d.Metadata.kind == kindNull {
+	if d.Metadata == nil || d.Metadata.Kind == strict.Null {
 		return
 	}
-	if d.Metadata.kind != kindMap {
-		c.bad(d.Metadata.place, "value_invalid", "write purpose, instructions, applicability, evaluation, author, created", "metadata: keys and their values are expected, not %s", d.Metadata.says())
+	if d.Metadata.Kind != strict.Map {
+		c.bad(d.Metadata.Position, "value_invalid", "write purpose, instructions, applicability, evaluation, author, created", "metadata: keys and their values are expected, not %s", d.Metadata)
 		return
 	}
 	parts := map[string]*string{"purpose": &d.metadata.Purpose, "instructions": &d.metadata.Instructions,
 		"applicability": &d.metadata.Applicability, "evaluation": &d.metadata.Evaluation}
-	for _, f := range d.Metadata.fields {
-		switch into := parts[f.key]; {
-		case into != nil && f.value.kind != kindText && f.value.kind != kindNull:
-			c.bad(f.value.place, "value_invalid", "write a text", "metadata.%s: a text is expected, not %s", f.key, f.value.says())
+	for _, f := range d.Metadata.Fields {
+		switch into := parts[f.Key]; {
+		case into != nil && f.Value.Kind != strict.Text && f.Value.Kind != strict.Null:
+			c.bad(f.Value.Position, "value_invalid", "write a text", "metadata.%s: a text is expected, not %s", f.Key, f.Value)
 		case into != nil:
-			*into = f.value.text
+			*into = f.Value.Text
 		default:
-			if w := likely(f.key, []string{"purpose", "instructions", "applicability", "evaluation"}); w != "" {
-				c.bad(f.place, "key_unknown", fmt.Sprintf("did you mean %q?", w), "there is no key %q in metadata", clip(f.key))
+			if w := strict.Likely(f.Key, []string{"purpose", "instructions", "applicability", "evaluation"}); w != "" {
+				c.bad(f.Position, "key_unknown", fmt.Sprintf("did you mean %q?", w), "there is no key %q in metadata", strict.Clip(f.Key))
 			}
 		}
 	}
@@ -214,7 +215,7 @@ func (c checker) metadata(d *definition) {
 
 func (c checker) model(d *definition) {
 	if d.Model != "" && !modelName.MatchString(d.Model) {
-		c.bad(c.at("model"), "value_invalid", "write an alias, or provider/model", "%q is no model", clip(d.Model))
+		c.bad(c.at("model"), "value_invalid", "write an alias, or provider/model", "%q is no model", strict.Clip(d.Model))
 	}
 	s := d.Sampling
 	if s.Temperature != nil && (*s.Temperature < 0 || *s.Temperature > 2) {
@@ -225,7 +226,7 @@ func (c checker) model(d *definition) {
 	}
 	efforts := []string{"", "none", "low", "medium", "high"}
 	if !slices.Contains(efforts, s.Effort) {
-		c.bad(c.at("sampling", "effort"), "value_invalid", "choose one of none, low, medium, high", "sampling.effort %q is not known", clip(s.Effort))
+		c.bad(c.at("sampling", "effort"), "value_invalid", "choose one of none, low, medium, high", "sampling.effort %q is not known", strict.Clip(s.Effort))
 	}
 }
 
@@ -250,10 +251,10 @@ func (c checker) parameters(d *definition) {
 }
 
 // uses looks at one of the node's tools that the agent names.
-func (c checker) uses(p place, pattern string) {
+func (c checker) uses(p strict.Position, pattern string) {
 	glob := strings.TrimPrefix(pattern, "!")
 	if _, err := path.Match(glob, ""); err != nil || glob == "" {
-		c.bad(p, "value_invalid", "write a name, or a glob such as math.*", "%q is no pattern for tools", clip(pattern))
+		c.bad(p, "value_invalid", "write a name, or a glob such as math.*", "%q is no pattern for tools", strict.Clip(pattern))
 		return
 	}
 	if c.names == nil || strings.ContainsAny(glob, `*?[\`) || slices.Contains(c.names, glob) {
@@ -263,7 +264,7 @@ func (c checker) uses(p place, pattern string) {
 	if near := tool.Near(glob, c.names, 3); len(near) > 0 {
 		remedy = "did you mean " + strings.Join(near, " or ") + "?"
 	}
-	c.bad(p, "tool_unknown", remedy, "Steward has no tool %q", clip(glob))
+	c.bad(p, "tool_unknown", remedy, "Steward has no tool %q", strict.Clip(glob))
 }
 
 func (c checker) services(d *definition) {
@@ -272,15 +273,15 @@ func (c checker) services(d *definition) {
 		s, p := d.Services[name], c.at("services", string(name))
 		oneOf := func(key, value string, words ...string) {
 			if value != "" && !slices.Contains(words, value) {
-				c.bad(c.at("services", string(name), key), "value_invalid", "choose one of "+strings.Join(words, ", "), "services.%s.%s %q is not known", name, key, clip(value))
+				c.bad(c.at("services", string(name), key), "value_invalid", "choose one of "+strings.Join(words, ", "), "services.%s.%s %q is not known", name, key, strict.Clip(value))
 			}
 		}
 		if !slices.Contains(names, string(name)) {
 			remedy := "the services are " + strings.Join(names, ", ")
-			if w := likely(string(name), names); w != "" {
+			if w := strict.Likely(string(name), names); w != "" {
 				remedy = fmt.Sprintf("did you mean %q?", w)
 			}
-			c.bad(c.key("services", string(name)), "key_unknown", remedy, "there is no service %q", clip(string(name)))
+			c.bad(c.key("services", string(name)), "key_unknown", remedy, "there is no service %q", strict.Clip(string(name)))
 		}
 		oneOf("source", string(s.Source), "local", "remote", "parent")
 		oneOf("offering", string(s.Offering), "none", "serve")
@@ -295,57 +296,57 @@ func (c checker) services(d *definition) {
 }
 
 // sources lists what is declared under one of the keys of sources.
-func (c checker) sources(kind string, n *node, file string) []decl {
+func (c checker) sources(kind string, n *strict.Node, file string) []decl {
 	var out []decl
-	if n == nil || n.kind == kindNull {
+	if n == nil || n.Kind == strict.Null {
 		return nil
 	}
-	if n.kind != kindMap {
-		c.bad(n.place, "value_invalid", "write NAME: and its declaration", "names and their declarations are expected, not %s", n.says())
+	if n.Kind != strict.Map {
+		c.bad(n.Position, "value_invalid", "write NAME: and its declaration", "names and their declarations are expected, not %s", n)
 		return nil
 	}
-	for _, f := range n.fields {
-		if why := badName(f.key); why != "" {
-			c.bad(f.place, "name_invalid", nameRemedy, "%q is no name for a source of tools: %s", clip(f.key), why)
+	for _, f := range n.Fields {
+		if why := badName(f.Key); why != "" {
+			c.bad(f.Position, "name_invalid", nameRemedy, "%q is no name for a source of tools: %s", strict.Clip(f.Key), why)
 			continue
 		}
 		k := kind
 		if kind == "domain" {
-			k += ":" + f.key
+			k += ":" + f.Key
 		}
-		if f.value.kind == kindNull { // a fault of it is told where its name is
-			f.value.place = f.place
+		if f.Value.Kind == strict.Null { // a fault of it is told where its name is
+			f.Value.Position = f.Position
 		}
-		out = append(out, decl{k, f.key, declaration{file: file, node: f.value}})
+		out = append(out, decl{k, f.Key, declaration{file: file, node: f.Value}})
 	}
 	return out
 }
 
 // hooks lists what is declared under hooks: by place, one or several.
-func (c checker) hooks(n *node, file string) []decl {
-	if n == nil || n.kind == kindNull {
+func (c checker) hooks(n *strict.Node, file string) []decl {
+	if n == nil || n.Kind == strict.Null {
 		return nil
 	}
-	if n.kind != kindMap {
-		c.bad(n.place, "value_invalid", "write before_tool: and what is to be called", "hooks: places and hooks are expected, not %s", n.says())
+	if n.Kind != strict.Map {
+		c.bad(n.Position, "value_invalid", "write before_tool: and what is to be called", "hooks: places and hooks are expected, not %s", n)
 		return nil
 	}
 	var out []decl
-	for _, f := range n.fields {
-		if !slices.Contains(hookPlaces, f.key) {
+	for _, f := range n.Fields {
+		if !slices.Contains(hookPlaces, f.Key) {
 			remedy := "hooks are called " + strings.Join(hookPlaces, ", ")
-			if w := likely(f.key, hookPlaces); w != "" {
+			if w := strict.Likely(f.Key, hookPlaces); w != "" {
 				remedy = fmt.Sprintf("did you mean %q?", w)
 			}
-			c.bad(f.place, "key_unknown", remedy, "there is no place %q for hooks", clip(f.key))
+			c.bad(f.Position, "key_unknown", remedy, "there is no place %q for hooks", strict.Clip(f.Key))
 			continue
 		}
-		list := []*node{f.value}
-		if f.value.kind == kindList {
-			list = f.value.list
+		list := []*strict.Node{f.Value}
+		if f.Value.Kind == strict.List {
+			list = f.Value.List
 		}
 		for i, e := range list {
-			out = append(out, decl{f.key, fmt.Sprintf("hook_%s_%d", f.key, i+1), declaration{file: file, node: e}})
+			out = append(out, decl{f.Key, fmt.Sprintf("hook_%s_%d", f.Key, i+1), declaration{file: file, node: e}})
 		}
 	}
 	return out

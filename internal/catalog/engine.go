@@ -16,7 +16,9 @@ import (
 	"steward/internal/fault"
 	"steward/internal/service"
 	"steward/internal/store"
+	"steward/internal/strict"
 	"steward/internal/tool"
+	"steward/internal/watch"
 )
 
 // rootName is what the agent above all others is called.
@@ -195,7 +197,7 @@ func (c *Catalog) tops() string {
 	var b strings.Builder
 	for _, name := range slices.Concat(c.opt.Folders, c.opt.Servers) {
 		if info, err := os.Stat(name); err == nil {
-			fmt.Fprintln(&b, name, info.Size(), info.ModTime().UnixNano(), touched(info).UnixNano())
+			fmt.Fprintln(&b, name, info.Size(), info.ModTime().UnixNano(), watch.Touched(info).UnixNano())
 		}
 	}
 	return b.String()
@@ -370,8 +372,8 @@ func (c *Catalog) find(path string) (*unit, error) {
 	if found != nil {
 		return found, nil
 	}
-	e := fault.New(fault.NotFound, "agent_not_found", "there is no agent or source %s", clip(visible(path))).Detail("path", path)
-	if w := likely(path, paths); w != "" {
+	e := fault.New(fault.NotFound, "agent_not_found", "there is no agent or source %s", strict.Clip(visible(path))).Detail("path", path)
+	if w := strict.Likely(path, paths); w != "" {
 		return nil, e.With("did you mean %s?", w)
 	}
 	return nil, e.With("steward agents list shows what there is")

@@ -9,7 +9,9 @@ import (
 	"sync/atomic"
 
 	"steward/internal/fault"
+	"steward/internal/strict"
 	"steward/internal/tool"
+	"steward/internal/watch"
 )
 
 // live is an open source. It is closed when it is retired and nothing of it
@@ -136,7 +138,7 @@ func unchanged(files []pin) bool {
 	for _, p := range files {
 		now, err := os.Stat(p.path)
 		if err == nil && os.SameFile(now, p.info) && now.Size() == p.info.Size() && now.ModTime().Equal(p.info.ModTime()) &&
-			touched(now).Equal(touched(p.info)) {
+			watch.Touched(now).Equal(watch.Touched(p.info)) {
 			continue
 		}
 		read, err := outside(p.path)
@@ -277,7 +279,7 @@ func (c *Catalog) openUnit(u *unit) {
 		if err != nil {
 			if !errors.Is(err, errTold) {
 				e := fault.Of(err)
-				bad(d.node.place, e.Code, e.Remedy, "%s: %s", d.name, withoutRemedy(e))
+				bad(d.node.Position, e.Code, e.Remedy, "%s: %s", d.name, withoutRemedy(e))
 			}
 			continue
 		}
@@ -300,13 +302,13 @@ func (c *Catalog) noOpener(u *unit, d decl) {
 	bad := reporter(d.file, &u.problems)
 	if name, ok := cutDomain(d.kind); ok {
 		remedy := "the domains are " + joined(known)
-		if w := likely(name, known); w != "" {
+		if w := strict.Likely(name, known); w != "" {
 			remedy = "did you mean " + w + "?"
 		}
-		bad(d.node.place, "domain_unknown", remedy, "there is no domain %q", name)
+		bad(d.node.Position, "domain_unknown", remedy, "there is no domain %q", name)
 		return
 	}
-	bad(d.node.place, "source_unsupported", "leave it out", "this Steward has no sources of the kind %s", d.kind)
+	bad(d.node.Position, "source_unsupported", "leave it out", "this Steward has no sources of the kind %s", d.kind)
 }
 
 func (c *Catalog) openHooks(u *unit) {
@@ -314,7 +316,7 @@ func (c *Catalog) openHooks(u *unit) {
 	for _, d := range u.def.hooks {
 		bad := reporter(d.file, &u.problems)
 		if c.opt.HookOpener == nil {
-			bad(d.node.place, "source_unsupported", "leave it out", "this Steward calls no hooks")
+			bad(d.node.Position, "source_unsupported", "leave it out", "this Steward calls no hooks")
 			continue
 		}
 		h := &liveHook{decl: d}
@@ -323,7 +325,7 @@ func (c *Catalog) openHooks(u *unit) {
 		if err != nil {
 			if !errors.Is(err, errTold) {
 				e := fault.Of(err)
-				bad(d.node.place, e.Code, e.Remedy, "hooks.%s: %s", d.kind, withoutRemedy(e))
+				bad(d.node.Position, e.Code, e.Remedy, "hooks.%s: %s", d.kind, withoutRemedy(e))
 			}
 			continue
 		}

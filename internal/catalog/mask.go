@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"regexp"
 	"strings"
+
+	"steward/internal/strict"
 )
 
 // secretKey are the names of what is not shown of a declaration: a server's
@@ -15,7 +17,7 @@ var secretArg = regexp.MustCompile(`(?i)^(--?[a-z0-9_-]*(?:token|secret|key|pass
 
 // masked writes a declaration as a person is shown it and as it is kept, with
 // what is secret left out. The approval's hash is over all of it.
-func masked(n *node) []byte {
+func masked(n *strict.Node) []byte {
 	b, err := json.MarshalIndent(mask(n, ""), "", "  ")
 	if err != nil {
 		return nil // what was read from JSON: cannot fail
@@ -23,18 +25,18 @@ func masked(n *node) []byte {
 	return append(b, '\n')
 }
 
-func mask(n *node, key string) any {
-	switch n.kind {
-	case kindMap:
+func mask(n *strict.Node, key string) any {
+	switch n.Kind {
+	case strict.Map:
 		out := map[string]any{}
-		for _, f := range n.fields {
-			out[f.key] = mask(f.value, f.key)
+		for _, f := range n.Fields {
+			out[f.Key] = mask(f.Value, f.Key)
 		}
 		return out
-	case kindList:
-		out := make([]any, len(n.list))
-		for i, e := range n.list {
-			after := i > 0 && strings.HasPrefix(n.list[i-1].text, "-") && !strings.Contains(n.list[i-1].text, "=") && secretKey.MatchString(n.list[i-1].text)
+	case strict.List:
+		out := make([]any, len(n.List))
+		for i, e := range n.List {
+			after := i > 0 && strings.HasPrefix(n.List[i-1].Text, "-") && !strings.Contains(n.List[i-1].Text, "=") && secretKey.MatchString(n.List[i-1].Text)
 			if after {
 				out[i] = mask(e, "secret")
 			} else {
@@ -42,14 +44,14 @@ func mask(n *node, key string) any {
 			}
 		}
 		return out
-	case kindText:
-		if m := secretArg.FindStringSubmatch(n.text); m != nil {
+	case strict.Text:
+		if m := secretArg.FindStringSubmatch(n.Text); m != nil {
 			return m[1] + "••••"
 		}
 		// ${NAME} names a secret and is none.
-		if secretKey.MatchString(key) && !strings.HasPrefix(n.text, "${") {
+		if secretKey.MatchString(key) && !strings.HasPrefix(n.Text, "${") {
 			return "••••"
 		}
 	}
-	return n.any()
+	return n.Value()
 }

@@ -12,6 +12,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/service"
+	"steward/internal/strict"
 )
 
 // reader reads the folders of agents.
@@ -73,7 +74,7 @@ func (r *reader) agent(f folder, at string, e entry, above string, depth int) {
 		r.units = append(r.units, u)
 	}()
 	if depth > deepest {
-		u.add(place{}, "agent_too_deep", "bring it further up", "agents are at most %d levels deep", deepest)
+		u.add(strict.Position{}, "agent_too_deep", "bring it further up", "agents are at most %d levels deep", deepest)
 		return
 	}
 	root, err := f.root.OpenRoot(filepath.FromSlash(at))
@@ -110,7 +111,7 @@ func (r *reader) read(f folder, u *unit, folderName string) {
 	switch name := u.def.Name; {
 	case name == "" || badName(name) != "":
 		if why := badName(strings.TrimSuffix(folderName, "_agent")); why != "" {
-			u.add(place{1, 1}, "name_invalid", nameRemedy, "the folder “%s” cannot be called so: %s", folderName, why)
+			u.add(strict.At(1, 1), "name_invalid", nameRemedy, "the folder “%s” cannot be called so: %s", folderName, why)
 		}
 	case !fits(name, folderName):
 		if badName(folderName) == "" {
@@ -148,10 +149,10 @@ func (r *reader) definition(f folder, u *unit) (pin, bool) {
 				remedy = "rename " + near + " to " + fileAgent
 			}
 		}
-		u.add(place{}, "definition_missing", remedy, "there is no %s in this folder", fileAgent)
+		u.add(strict.Position{}, "definition_missing", remedy, "there is no %s in this folder", fileAgent)
 		return pin{}, false
 	case 2:
-		u.add(place{}, "definition_twice", "keep one of the two", "both %s and %s are there", fileAgent, fileConfig)
+		u.add(strict.Position{}, "definition_twice", "keep one of the two", "both %s and %s are there", fileAgent, fileConfig)
 		return pin{}, false
 	}
 	u.file = found[0].path
@@ -170,7 +171,7 @@ func (r *reader) beside(f folder, u *unit) {
 		default:
 			u.pins = append(u.pins, p)
 			if name == filePrompt && u.def.Prompt != "" {
-				u.add(place{1, 1}, "prompt_twice", "keep one of the two", "both prompt and %s are there", filePrompt)
+				u.add(strict.At(1, 1), "prompt_twice", "keep one of the two", "both prompt and %s are there", filePrompt)
 			}
 		}
 	}
@@ -203,20 +204,20 @@ func (r *reader) toolFiles(f folder, u *unit) {
 func (u *unit) toolFile(p pin) {
 	before := len(u.problems)
 	bad := reporter(p.path, &u.problems)
-	n := readYAML(p.data, bad)
+	n := strict.ReadYAML(p.data, bad)
 	if len(u.problems) > before {
 		return
 	}
-	name := n.get("name")
-	if n == nil || n.kind != kindMap || name == nil {
-		bad(place{1, 1}, "name_missing", "write name: and what else a process tool has", "the tool has no name")
+	name := n.Get("name")
+	if n == nil || n.Kind != strict.Map || name == nil {
+		bad(strict.At(1, 1), "name_missing", "write name: and what else a process tool has", "the tool has no name")
 		return
 	}
-	if why := badName(name.text); name.kind != kindText || why != "" {
-		bad(name.place, "name_invalid", nameRemedy, "%q is no name for a tool's file: %s", clip(name.text), why)
+	if why := badName(name.Text); name.Kind != strict.Text || why != "" {
+		bad(name.Position, "name_invalid", nameRemedy, "%q is no name for a tool's file: %s", strict.Clip(name.Text), why)
 		return
 	}
-	u.decls = append(u.decls, decl{"process", name.text, declaration{file: p.path, node: n, known: []string{"name"}}})
+	u.decls = append(u.decls, decl{"process", name.Text, declaration{file: p.path, node: n, known: []string{"name"}}})
 }
 
 // check refuses names that shadow Steward's own, and sources of one agent
@@ -247,14 +248,14 @@ func article(word string) string {
 }
 
 // namePlace is where the name of a unit is written.
-func (u *unit) namePlace() place {
+func (u *unit) namePlace() strict.Position {
 	switch {
 	case u.def != nil:
 		return u.def.namePlace
 	case u.kind == KindSource:
-		return u.decls[0].node.place
+		return u.decls[0].node.Position
 	}
-	return place{1, 1}
+	return strict.At(1, 1)
 }
 
 // bind resolves the services of all agents through their levels; what the
@@ -297,11 +298,11 @@ func (r *reader) sourceNames(u *unit) {
 	for _, d := range u.decls {
 		bad := reporter(d.file, &u.problems)
 		if seen[d.name] {
-			bad(d.node.place, "name_taken", "rename one of the two", "there are two sources called %q", d.name)
+			bad(d.node.Position, "name_taken", "rename one of the two", "there are two sources called %q", d.name)
 		}
 		seen[d.name] = true
 		if why := taken(d.name, u.uses(r.names)); why != "" {
-			bad(d.node.place, "name_taken", "give it another name", "a source cannot be called %q: %s", d.name, why)
+			bad(d.node.Position, "name_taken", "give it another name", "a source cannot be called %q: %s", d.name, why)
 		}
 	}
 }

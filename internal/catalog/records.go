@@ -136,29 +136,21 @@ func uriOf(kind, path string) resource.URI {
 func readRecords(ctx context.Context, st store.Store) (map[string]*record, error) {
 	out := map[string]*record{}
 	for _, typ := range []string{TypeAgent, TypeSource} {
-		q := store.Query{Type: typ, Limit: store.MaxLimit}
-		for {
-			page, err := st.Query(ctx, store.ForNode(resource.System), q)
+		for it, err := range store.Items(ctx, st, store.ForNode(resource.System), store.Query{Type: typ}) {
 			if err != nil {
 				return nil, err
 			}
-			for _, it := range page.Items {
-				if it.Space != resource.System {
-					continue
-				}
-				r := &record{version: it.Version}
-				if err := json.Unmarshal(it.Body, r); err != nil {
-					return nil, fault.New(fault.Internal, "store_broken", "%s cannot be read: %w", it.URI, err).
-						With("run steward doctor, and restore the data folder from a backup if it reports damage")
-				}
-				if uriOf(r.Kind, r.Path) == it.URI && (r.Status != Approved || r.Approved != nil) {
-					out[r.Path] = r
-				}
+			if it.Space != resource.System {
+				continue
 			}
-			if page.Next == "" {
-				break
+			r := &record{version: it.Version}
+			if err := json.Unmarshal(it.Body, r); err != nil {
+				return nil, fault.New(fault.Internal, "store_broken", "%s cannot be read: %w", it.URI, err).
+					With("run steward doctor, and restore the data folder from a backup if it reports damage")
 			}
-			q.After = page.Next
+			if uriOf(r.Kind, r.Path) == it.URI && (r.Status != Approved || r.Approved != nil) {
+				out[r.Path] = r
+			}
 		}
 	}
 	return out, nil

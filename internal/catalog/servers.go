@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"steward/internal/fault"
+	"steward/internal/strict"
 )
 
 // servers reads an mcpServers JSON file, as other programs have them: each
@@ -24,20 +25,20 @@ func (r *reader) servers(file string) []Problem {
 		return nil
 	}
 	if err != nil {
-		bad(place{}, "file_unreadable", "mend or remove it", "it cannot be read: %v", err)
+		bad(strict.Position{}, "file_unreadable", "mend or remove it", "it cannot be read: %v", err)
 		return problems
 	}
-	root := readJSON(text, bad)
-	list := root.get("mcpServers")
+	root := strict.ReadJSON(text, bad)
+	list := root.Get("mcpServers")
 	if root != nil && list == nil {
-		list = root.get("servers") // as some editors call it
+		list = root.Get("servers") // as some editors call it
 	}
 	switch {
 	case root == nil:
-	case list == nil || list.kind != kindMap:
-		bad(root.place, "servers_missing", `write {"mcpServers": {"NAME": {"command": "…"}}}`, "there is no mcpServers object in it")
+	case list == nil || list.Kind != strict.Map:
+		bad(root.Position, "servers_missing", `write {"mcpServers": {"NAME": {"command": "…"}}}`, "there is no mcpServers object in it")
 	default:
-		for _, f := range list.fields {
+		for _, f := range list.Fields {
 			r.server(file, f, bad)
 		}
 	}
@@ -57,36 +58,36 @@ func (r *reader) broken(file string, problems []Problem) {
 func (u *unit) isBroken() bool { return u.kind == KindSource && len(u.decls) == 0 }
 
 // server makes a source of an entry.
-func (r *reader) server(file string, f field, bad report) {
-	name, err := sourceName(f.key)
+func (r *reader) server(file string, f strict.Field, bad strict.Report) {
+	name, err := sourceName(f.Key)
 	if err != nil {
-		bad(f.place, "name_invalid", "rename it", "%s", withoutRemedy(fault.Of(err)))
+		bad(f.Position, "name_invalid", "rename it", "%s", withoutRemedy(fault.Of(err)))
 		return
 	}
-	if off := f.value.get("disabled"); off != nil && off.text == "true" {
+	if off := f.Value.Get("disabled"); off != nil && off.Text == "true" {
 		return
 	}
-	f.value.place = f.place
-	r.source("mcp", name, file, f.value, f.value.json(), true)
+	f.Value.Position = f.Position
+	r.source("mcp", name, file, f.Value, f.Value.JSON(), true)
 }
 
 // root makes a source of what the settings declare.
 func (r *reader) root(s RootSource) {
 	var problems []Problem
-	n := readJSON(s.Definition, reporter(s.File, &problems))
+	n := strict.ReadJSON(s.Definition, reporter(s.File, &problems))
 	if n == nil {
-		n = &node{}
+		n = &strict.Node{}
 	}
-	n.place = place{}
+	n.Position = strict.Position{}
 	r.source(s.Kind, s.Name, s.File, n, s.Definition, false)
 	u := r.units[len(r.units)-1]
 	u.problems = append(u.problems, problems...)
 	if why := badName(s.Name); why != "" {
-		u.add(place{}, "name_invalid", nameRemedy, "%q is no name for a source: %s", clip(s.Name), why)
+		u.add(strict.Position{}, "name_invalid", nameRemedy, "%q is no name for a source: %s", strict.Clip(s.Name), why)
 	}
 }
 
-func (r *reader) source(kind, name, file string, n *node, definition []byte, lenient bool) {
+func (r *reader) source(kind, name, file string, n *strict.Node, definition []byte, lenient bool) {
 	u := &unit{kind: KindSource, path: kind + ":" + name, name: name, file: file}
 	u.pins = []pin{{name: "declaration", path: file, data: masked(n), hash: hashOf(definition), size: int64(len(definition))}}
 	u.decls = []decl{{kind, name, declaration{file: file, node: n, lenient: lenient}}}

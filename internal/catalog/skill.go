@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"steward/internal/fault"
+	"steward/internal/strict"
 	"steward/internal/tool"
 )
 
@@ -42,7 +43,7 @@ func (r *reader) skills(f folder, u *unit) {
 			continue
 		}
 		if len(u.skills) == mostSkills {
-			u.add(place{1, 1}, "skills_too_many", "remove some", "an agent has at most %d skills", mostSkills)
+			u.add(strict.At(1, 1), "skills_too_many", "remove some", "an agent has at most %d skills", mostSkills)
 			return
 		}
 		r.skill(f, u, e.name)
@@ -54,7 +55,7 @@ func (r *reader) skill(f folder, u *unit, name string) {
 	r.dirs[filepath.Join(u.dir, in)] = true
 	p, err := f.text(path.Join(in, fileSkill))
 	if errors.Is(err, fs.ErrNotExist) {
-		reporter(filepath.Join(u.dir, in), &u.problems)(place{}, "skill_missing", "write one, or remove the folder", "there is no %s in it", fileSkill)
+		reporter(filepath.Join(u.dir, in), &u.problems)(strict.Position{}, "skill_missing", "write one, or remove the folder", "there is no %s in it", fileSkill)
 		return
 	}
 	if err != nil {
@@ -117,15 +118,15 @@ func (u *unit) frontMatter(p pin, folderName string) skill {
 	rest, ok := bytes.CutPrefix(text, []byte("---\n"))
 	head, body, closed := bytes.Cut(rest, []byte("\n---"))
 	if !ok || !closed {
-		bad(place{1, 1}, "skill_invalid", "begin it with ---, name:, description: and ---", "the skill has no front matter")
+		bad(strict.At(1, 1), "skill_invalid", "begin it with ---, name:, description: and ---", "the skill has no front matter")
 		return s
 	}
 	_, after, _ := bytes.Cut(body, []byte("\n"))
 	s.body = strings.TrimSpace(string(after))
-	down := func(p place, code, remedy, format string, args ...any) { // the head begins on line 2
-		bad(place{p.line + 1, p.column}, code, remedy, format, args...)
+	down := func(p strict.Position, code, remedy, format string, args ...any) { // the head begins on line 2
+		bad(strict.At(p.Line+1, p.Column), code, remedy, format, args...)
 	}
-	n := readYAML(head, down)
+	n := strict.ReadYAML(head, down)
 	if n == nil {
 		return s
 	}
@@ -133,19 +134,19 @@ func (u *unit) frontMatter(p pin, folderName string) skill {
 		Name        string `yaml:"name"`
 		Description string `yaml:"description"`
 	}
-	decoder{bad: down, lenient: true}.decode(n, &front)
+	strict.Decoder{Bad: down, Lenient: true}.Decode(n, &front)
 	s.description = strings.Join(strings.Fields(front.Description), " ")
 	switch {
 	case front.Name != folderName:
-		down(n.place, "skill_invalid", fmt.Sprintf("call the folder as the skill, %q", clip(front.Name)), "the skill %q lies in the folder %q", clip(front.Name), visible(folderName))
+		down(n.Position, "skill_invalid", fmt.Sprintf("call the folder as the skill, %q", strict.Clip(front.Name)), "the skill %q lies in the folder %q", strict.Clip(front.Name), visible(folderName))
 	case !skillName.MatchString(front.Name) || len(front.Name) > 64:
-		down(n.place, "skill_invalid", "name it of a-z, 0-9 and single '-'", "%q is no name of a skill", clip(front.Name))
+		down(n.Position, "skill_invalid", "name it of a-z, 0-9 and single '-'", "%q is no name of a skill", strict.Clip(front.Name))
 	}
 	switch {
 	case s.description == "":
-		down(n.place, "skill_invalid", "say what it is for and when to use it", "the skill has no description")
+		down(n.Position, "skill_invalid", "say what it is for and when to use it", "the skill has no description")
 	case len(s.description) > 1024:
-		down(n.place, "skill_invalid", "keep it below 1024 bytes", "the description of the skill has %d bytes", len(s.description))
+		down(n.Position, "skill_invalid", "keep it below 1024 bytes", "the description of the skill has %d bytes", len(s.description))
 	}
 	return s
 }
@@ -219,7 +220,7 @@ func (t skillReader) Call(_ context.Context, in tool.Invocation) (tool.Result, e
 	}
 	i := slices.IndexFunc(t.skills, func(s skill) bool { return s.name == args.Name })
 	if i < 0 {
-		return tool.Result{}, fault.New(fault.NotFound, "skill_not_found", "there is no skill %s", clip(args.Name))
+		return tool.Result{}, fault.New(fault.NotFound, "skill_not_found", "there is no skill %s", strict.Clip(args.Name))
 	}
 	s := t.skills[i]
 	if args.File == "" || args.File == fileSkill {
@@ -231,7 +232,7 @@ func (t skillReader) Call(_ context.Context, in tool.Invocation) (tool.Result, e
 	}
 	text, ok := s.files[path.Clean(args.File)]
 	if !ok {
-		return tool.Result{}, fault.New(fault.NotFound, "skill_file_not_found", "the skill %s has no file %s", s.name, clip(args.File)).
+		return tool.Result{}, fault.New(fault.NotFound, "skill_file_not_found", "the skill %s has no file %s", s.name, strict.Clip(args.File)).
 			With("its files are %s", strings.Join(sortedKeys(s.files), ", "))
 	}
 	return tool.Text(text), nil

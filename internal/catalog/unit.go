@@ -14,6 +14,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/service"
+	"steward/internal/strict"
 	"steward/internal/tool"
 )
 
@@ -48,7 +49,7 @@ type unit struct {
 	snapshot  snapshot
 }
 
-func (u *unit) add(p place, code, remedy, format string, args ...any) {
+func (u *unit) add(p strict.Position, code, remedy, format string, args ...any) {
 	reporter(u.file, &u.problems)(p, code, remedy, format, args...)
 }
 
@@ -71,11 +72,11 @@ func (u *unit) unreadable(name string, err error) {
 	var pe *fs.PathError
 	switch {
 	case errors.As(err, &pe) && strings.Contains(pe.Err.Error(), "escapes"):
-		bad(place{}, "link_outside", "put the file itself into the folder", "the link leads out of the agent's folder")
+		bad(strict.Position{}, "link_outside", "put the file itself into the folder", "the link leads out of the agent's folder")
 	case errors.Is(err, errNotPlain):
-		bad(place{}, "file_unreadable", "replace it by a file", "it is no regular file")
+		bad(strict.Position{}, "file_unreadable", "replace it by a file", "it is no regular file")
 	default:
-		bad(place{}, "file_unreadable", "mend or remove it", "it cannot be read: %v", err)
+		bad(strict.Position{}, "file_unreadable", "mend or remove it", "it cannot be read: %v", err)
 	}
 }
 
@@ -110,7 +111,7 @@ func (u *unit) pinPrograms() {
 
 // runs reports whether the unit has programs that are started.
 func (u *unit) runs() bool {
-	started := func(d decl) bool { return d.node.get("command") != nil }
+	started := func(d decl) bool { return d.node.Get("command") != nil }
 	return slices.ContainsFunc(u.decls, started) || u.def != nil && slices.ContainsFunc(u.def.hooks, started)
 }
 
@@ -120,7 +121,7 @@ func (u *unit) pinOutside(named []string) {
 		p, err := outside(name)
 		p.named = true
 		if err != nil {
-			reporter(name, &u.problems)(place{}, "file_unreadable", "put it there, or change what names it", "it cannot be read: %v", err)
+			reporter(name, &u.problems)(strict.Position{}, "file_unreadable", "put it there, or change what names it", "it cannot be read: %v", err)
 			continue
 		}
 		u.run = append(u.run, p)
@@ -160,7 +161,7 @@ func (u *unit) pinInside(f folder, named []string) {
 		}
 		p.named = chosen[name]
 		if total += p.size; total > mostBytes {
-			u.add(place{}, "agent_too_large", "keep data outside of the folders of programs", "the files of its programs have more than %d bytes", mostBytes)
+			u.add(strict.Position{}, "agent_too_large", "keep data outside of the folders of programs", "the files of its programs have more than %d bytes", mostBytes)
 			break
 		}
 		u.run = append(u.run, p)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"steward/internal/service"
+	"steward/internal/strict"
 	"steward/internal/tool"
 )
 
@@ -121,7 +122,7 @@ func (w *warner) tool(s tool.Spec, foreign map[string]string) {
 	}
 	for _, t := range tells {
 		if found := t.re.FindString(text); found != "" {
-			w.say("the description of %s %s: “%s”", s.Name, t.say, clip(strings.Join(strings.Fields(found), " ")))
+			w.say("the description of %s %s: “%s”", s.Name, t.say, strict.Clip(strings.Join(strings.Fields(found), " ")))
 		}
 	}
 	for _, word := range toolWord.FindAllString(text, 1000) {
@@ -156,59 +157,72 @@ func (c *Catalog) foreign(u *unit, names []string) map[string]string {
 
 // declaration looks at what a source may do.
 func (w *warner) declaration(u *unit, d decl) {
-	box := d.node.get("sandbox")
-	yes := func(key string) bool { return d.node.get(key).is("true") || box.get(key).is("true") }
-	if yes("unsandboxed") || u.kind == KindSource && d.node.get("command") != nil && box == nil {
+	box := d.node.Get("sandbox")
+	yes := func(key string) bool { return d.node.Get(key).Is("true") || box.Get(key).Is("true") }
+	if yes("unsandboxed") || u.kind == KindSource && d.node.Get("command") != nil && box == nil {
 		say := "%s runs unconfined, with the files and the network that you have: %s"
 		if !w.hides {
 			say = "%s runs unconfined, with all the rights that you have, and can answer in your name: Steward's data folder cannot be hidden from it here (see steward doctor): %s"
 		}
-		w.say(say, d.name, clip(commandLine(d.node)))
+		w.say(say, d.name, strict.Clip(commandLine(d.node)))
 	}
-	for _, n := range []*node{d.node.get("network"), box.get("network")} {
-		if hosts := n.texts(); len(hosts) > 0 {
+	for _, n := range []*strict.Node{d.node.Get("network"), box.Get("network")} {
+		if hosts := texts(n); len(hosts) > 0 {
 			w.say("%s may connect to these hosts alone: %s", d.name, strings.Join(hosts, ", "))
-		} else if n.is("true") {
+		} else if n.Is("true") {
 			w.say("%s may reach the network: any public host", d.name)
 		}
 	}
 	for _, key := range []string{"read", "write"} {
-		if paths := box.get(key).texts(); len(paths) > 0 {
+		if paths := texts(box.Get(key)); len(paths) > 0 {
 			w.say("%s may %s beside its own: %s", d.name, key, listed(paths))
 		}
 	}
 	w.hosts(d.name, d.node, "")
 }
 
+// texts returns the texts of a list, or the one that stands in its place.
+func texts(n *strict.Node) (out []string) {
+	if n == nil {
+		return nil
+	}
+	for _, e := range append([]*strict.Node{n}, n.List...) {
+		if e.Kind == strict.Text {
+			out = append(out, strict.Clip(e.Text))
+		}
+	}
+	return out
+}
+
 // commandLine is what is started, without what is secret.
-func commandLine(n *node) string {
+func commandLine(n *strict.Node) string {
 	var words []string
 	for _, key := range []string{"command", "args"} {
-		switch v := n.get(key); {
+		switch v := n.Get(key); {
 		case v == nil:
-		case v.kind == kindList:
+		case v.Kind == strict.List:
 			for _, e := range mask(v, key).([]any) {
 				words = append(words, fmt.Sprint(e))
 			}
 		default:
-			words = append(words, v.text)
+			words = append(words, v.Text)
 		}
 	}
 	return strings.Join(words, " ")
 }
 
 // hosts looks for machines elsewhere.
-func (w *warner) hosts(name string, n *node, key string) {
+func (w *warner) hosts(name string, n *strict.Node, key string) {
 	switch key {
 	case "url", "host", "address", "base_url", "endpoint":
-		if host := hostOf(n.text); n.kind == kindText && host != "" && !loopback(host) {
-			w.say("%s is at another machine: %s", name, clip(host))
+		if host := hostOf(n.Text); n.Kind == strict.Text && host != "" && !loopback(host) {
+			w.say("%s is at another machine: %s", name, strict.Clip(host))
 		}
 	}
-	for _, f := range n.fields {
-		w.hosts(name, f.value, f.key)
+	for _, f := range n.Fields {
+		w.hosts(name, f.Value, f.Key)
 	}
-	for _, e := range n.list {
+	for _, e := range n.List {
 		w.hosts(name, e, key)
 	}
 }
@@ -233,7 +247,7 @@ func (w *warner) services(d *parsed) {
 	for _, name := range sortedKeys(d.Services) {
 		s := d.Services[name]
 		if host := hostOf(s.URL); s.Source == service.Remote && !loopback(host) {
-			w.say("its service %s is at another machine: %s", name, clip(host))
+			w.say("its service %s is at another machine: %s", name, strict.Clip(host))
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"steward/internal/strict"
 )
 
 // rules are what a field's tags say about its values.
@@ -64,7 +66,7 @@ func parse(text string, t reflect.Type, r rules) (reflect.Value, string) {
 	case isDuration(t):
 		d, err := time.ParseDuration(text)
 		if err != nil {
-			return v, fmt.Sprintf("%q is no duration; write one with its unit, such as 500ms, 30s or 5m", clip(text))
+			return v, fmt.Sprintf("%q is no duration; write one with its unit, such as 500ms, 30s or 5m", strict.Clip(text))
 		}
 		lo, hi := bound(r.min, time.ParseDuration, math.MinInt64), bound(r.max, time.ParseDuration, math.MaxInt64)
 		if d < lo || d > hi {
@@ -98,13 +100,13 @@ func parseScalar(text string, v reflect.Value, r rules) string {
 	case reflect.Bool:
 		b, err := strconv.ParseBool(text)
 		if err != nil {
-			return fmt.Sprintf("%q is neither true nor false", clip(text))
+			return fmt.Sprintf("%q is neither true nor false", strict.Clip(text))
 		}
 		v.SetBool(b)
 	case reflect.Int, reflect.Int64:
 		n, err := strconv.ParseInt(text, 0, 64)
 		if err != nil {
-			return fmt.Sprintf("%q is no whole number", clip(text))
+			return fmt.Sprintf("%q is no whole number", strict.Clip(text))
 		}
 		integer := func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }
 		if n < bound(r.min, integer, math.MinInt64) || n > bound(r.max, integer, math.MaxInt64) {
@@ -114,7 +116,7 @@ func parseScalar(text string, v reflect.Value, r rules) string {
 	case reflect.Float64:
 		f, err := strconv.ParseFloat(text, 64)
 		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-			return fmt.Sprintf("%q is no number", clip(text))
+			return fmt.Sprintf("%q is no number", strict.Clip(text))
 		}
 		float := func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }
 		if f < bound(r.min, float, -math.MaxFloat64) || f > bound(r.max, float, math.MaxFloat64) {
@@ -142,14 +144,14 @@ func checkText(text string, r rules) string {
 				return ""
 			}
 		}
-		say := fmt.Sprintf("%q is not known; choose one of %s", clip(text), strings.Join(words, ", "))
+		say := fmt.Sprintf("%q is not known; choose one of %s", strict.Clip(text), strings.Join(words, ", "))
 		if w := Likely(text, words); w != "" {
-			say = fmt.Sprintf("%q is not known; did you mean %q? (one of %s)", clip(text), w, strings.Join(words, ", "))
+			say = fmt.Sprintf("%q is not known; did you mean %q? (one of %s)", strict.Clip(text), w, strings.Join(words, ", "))
 		}
 		return say
 	}
 	if why := check(r.form, text); why != "" {
-		return fmt.Sprintf("%q %s", clip(text), why)
+		return fmt.Sprintf("%q %s", strict.Clip(text), why)
 	}
 	return ""
 }
@@ -184,20 +186,11 @@ func bound[T any](s string, read func(string) (T, error), none T) T {
 func outside(text string, r rules) string {
 	switch {
 	case r.max == "":
-		return fmt.Sprintf("%s is too small; give %s or more", clip(text), r.min)
+		return fmt.Sprintf("%s is too small; give %s or more", strict.Clip(text), r.min)
 	case r.min == "":
-		return fmt.Sprintf("%s is too large; give %s or less", clip(text), r.max)
+		return fmt.Sprintf("%s is too large; give %s or less", strict.Clip(text), r.max)
 	}
-	return fmt.Sprintf("%s is out of range; give one from %s to %s", clip(text), r.min, r.max)
-}
-
-// clip keeps what is quoted back readable.
-func clip(s string) string {
-	const show = 80
-	if r := []rune(s); len(r) > show {
-		return string(r[:show]) + "…"
-	}
-	return s
+	return fmt.Sprintf("%s is out of range; give one from %s to %s", strict.Clip(text), r.min, r.max)
 }
 
 // looser reports whether a bound of next would allow more than that of now;

@@ -205,21 +205,24 @@ func readFile(path string) ([]byte, error) {
 
 // set puts one value, of the environment or a flag.
 func (l *loading) set(key, text string, src Source) {
-	v, r, ok := l.find(strings.Split(key, "."))
-	if !ok {
+	found, changed := leaf(reflect.ValueOf(&l.Settings).Elem(), strings.Split(key, "."), rules{}, func(v reflect.Value, r rules) bool {
+		if r.form == "path" {
+			text = l.resolved(text, v.Kind() == reflect.Slice)
+		}
+		next, why := parse(text, v.Type(), r)
+		if why != "" {
+			l.faults = append(l.faults, fmt.Sprintf("%s: %s", src.Where, why))
+			return false
+		}
+		v.Set(next)
+		return true
+	})
+	if !found {
 		l.faults = append(l.faults, fmt.Sprintf("%s: there is no setting %q", src.Where, key))
-		return
 	}
-	if r.form == "path" {
-		text = l.resolved(text, v.Kind() == reflect.Slice)
+	if changed {
+		l.from[key] = src
 	}
-	next, why := parse(text, v.Type(), r)
-	if why != "" {
-		l.faults = append(l.faults, fmt.Sprintf("%s: %s", src.Where, why))
-		return
-	}
-	l.put(strings.Split(key, "."), next)
-	l.from[key] = src
 }
 
 // resolved makes a path, or each of a list, absolute.
@@ -234,55 +237,34 @@ func (l *loading) resolved(text string, list bool) string {
 	return strings.Join(paths, ",")
 }
 
-// find returns the leaf at a path; a name that a map lacks has the zero value.
-func (l *loading) find(path []string) (reflect.Value, rules, bool) {
-	v, r := reflect.ValueOf(&l.Settings).Elem(), rules{}
-	for _, key := range path {
-		switch v.Kind() {
-		case reflect.Struct:
-			f, ok := fieldByKey(v.Type(), key)
-			if !ok {
-				return v, r, false
+// leaf has change look at the leaf at a path and set it, or report false. A
+// name that a map lacks has the zero value.
+func leaf(v reflect.Value, path []string, r rules, change func(reflect.Value, rules) bool) (found, changed bool) {
+	switch {
+	case len(path) == 0:
+		found = isLeaf(v.Type())
+		return found, found && change(v, r)
+	case v.Kind() == reflect.Struct:
+		f, ok := fieldByKey(v.Type(), path[0])
+		if !ok {
+			return false, false
+		}
+		return leaf(v.FieldByIndex(f.Index), path[1:], rulesOf(f, r), change)
+	case v.Kind() == reflect.Map:
+		// Values inside maps cannot be set in place: they are taken out, changed
+		// and put back.
+		elem, name := reflect.New(v.Type().Elem()).Elem(), reflect.ValueOf(path[0])
+		if old := v.MapIndex(name); old.IsValid() {
+			elem.Set(old)
+		}
+		if found, changed = leaf(elem, path[1:], rules{min: r.min, max: r.max}, change); changed {
+			if v.IsNil() {
+				v.Set(reflect.MakeMap(v.Type()))
 			}
-			v, r = v.FieldByIndex(f.Index), rulesOf(f, r)
-		case reflect.Map:
-			elem := v.MapIndex(reflect.ValueOf(key))
-			if !elem.IsValid() {
-				elem = reflect.Zero(v.Type().Elem())
-			}
-			v, r = elem, rules{min: r.min, max: r.max}
-		default:
-			return v, r, false
+			v.SetMapIndex(name, elem)
 		}
 	}
-	return v, r, isLeaf(v.Type())
-}
-
-// put writes a leaf. Values inside maps cannot be set in place: they are
-// taken out, changed and put back.
-func (l *loading) put(path []string, leaf reflect.Value) {
-	put(reflect.ValueOf(&l.Settings).Elem(), path, leaf)
-}
-
-func put(v reflect.Value, path []string, leaf reflect.Value) {
-	if len(path) == 0 {
-		v.Set(leaf)
-		return
-	}
-	if v.Kind() == reflect.Struct {
-		f, _ := fieldByKey(v.Type(), path[0])
-		put(v.FieldByIndex(f.Index), path[1:], leaf)
-		return
-	}
-	if v.IsNil() {
-		v.Set(reflect.MakeMap(v.Type()))
-	}
-	elem, name := reflect.New(v.Type().Elem()).Elem(), reflect.ValueOf(path[0])
-	if old := v.MapIndex(name); old.IsValid() {
-		elem.Set(old)
-	}
-	put(elem, path[1:], leaf)
-	v.SetMapIndex(name, elem)
+	return found, changed
 }
 
 // whole checks what no single value shows.

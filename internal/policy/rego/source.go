@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"steward/internal/fault"
+	"steward/internal/watch"
 )
 
 //go:embed bundle/*.rego
@@ -80,7 +81,7 @@ func (s *sources) add(name string, b []byte) {
 // readDir reads the user's files. A folder that is not there any more is an
 // error: what it forbade would be allowed.
 func (s *sources) readDir(dir string) error {
-	s.looks = looksOf(dir)
+	s.looks = watch.Looks(dir)
 	err := filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
 		rel, relErr := filepath.Rel(dir, p)
 		if err = errors.Join(err, relErr); err != nil {

@@ -1,4 +1,4 @@
-package catalog
+package watch
 
 import (
 	"io/fs"
@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// touched is when the system last noted a change of a file. Unlike the time
+// Touched is when the system last noted a change of a file. Unlike the time
 // that the file shows, nobody can set it back.
-func touched(info fs.FileInfo) time.Time {
+func Touched(info fs.FileInfo) time.Time {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return time.Unix(st.Ctim.Unix())
 	}

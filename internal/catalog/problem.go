@@ -1,0 +1,66 @@
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"steward/internal/fault"
+	"steward/internal/strict"
+)
+
+// declaration is what an Opener decodes: a part of a file.
+type declaration struct {
+	file    string
+	node    *strict.Node
+	lenient bool
+	known   []string
+}
+
+// decode implements the function that Openers are given: all that is wrong is
+// in one error, and each fault in problems too.
+func (c declaration) decode(problems *[]Problem) func(into any) error {
+	return func(into any) error {
+		var found []Problem
+		strict.Decoder{Bad: reporter(c.file, &found), Lenient: c.lenient, Known: c.known}.Decode(c.node, into)
+		if len(found) == 0 {
+			return nil
+		}
+		*problems = append(*problems, found...)
+		lines := make([]string, len(found))
+		for i, p := range found {
+			lines[i] = p.String()
+		}
+		return fault.New(fault.Invalid, "agent_invalid", "%s: %w", strings.Join(lines, "\n"), errTold)
+	}
+}
+
+// errTold marks an error whose problems have been noted already.
+var errTold = errors.New("the definition is not right")
+
+// reporter returns a report that notes problems of a file.
+func reporter(file string, into *[]Problem) strict.Report {
+	return func(p strict.Position, code, remedy, format string, args ...any) {
+		if len(*into) >= mostProblems {
+			return
+		}
+		*into = append(*into, Problem{File: file, Line: p.Line, Column: p.Column, Code: code,
+			Message: visible(fmt.Sprintf(format, args...)), Remedy: visible(remedy)})
+	}
+}
+
+// mostProblems are told of one file; a file with more is no definition.
+const mostProblems = 50
+
+// String writes a problem as compilers do: FILE:LINE:COLUMN: what; remedy.
+func (p Problem) String() string {
+	s := visible(p.File)
+	if p.Line > 0 {
+		s += fmt.Sprintf(":%d:%d", p.Line, p.Column)
+	}
+	s += ": " + p.Message
+	if p.Remedy != "" {
+		s += "; " + p.Remedy
+	}
+	return s
+}

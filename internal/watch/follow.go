@@ -1,0 +1,200 @@
+package watch
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// Follower has folders read again when something in them has changed and they
+// are at rest. Where the system does not tell of changes, it looks every few
+// seconds.
+type Follower struct {
+	What  string          // the folders in words, for the log: "the policies"
+	Paths []string        // folders and files that are looked after; they need not be there
+	Dirs  func() []string // the folders to be watched, as of the last reading
+	// Changed reads the folders again. It is called once at the start, for what
+	// came between the first reading and the watch.
+	Changed func()
+	Noted   func()          // told at once of what may be a change; nil: nobody is
+	Again   <-chan struct{} // asks for a reading; nil: nobody does
+	Quiet   time.Duration   // how long a folder has to be quiet before it is read
+	Poll    time.Duration   // looks every so often in place of the system's notifications; zero: only where there are none
+	Log     *slog.Logger
+}
+
+const defaultPoll = 2 * time.Second
+
+// Run looks after the folders until ctx ends.
+func (f Follower) Run(ctx context.Context) {
+	if f.Noted == nil {
+		f.Noted = func() {}
+	}
+	if f.Poll == 0 {
+		err := f.follow(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		f.Log.Warn(f.What+" are looked at every few seconds: the system does not notify of changes", "error", err)
+	}
+	f.poll(ctx)
+}
+
+// follow waits for the system's notifications. It ends with ctx, or with an
+// error where the system has no more watches to give.
+func (f Follower) follow(ctx context.Context) error {
+	w, err := New()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := w.Close(); err != nil {
+			f.Log.Warn("ending the watch over "+f.What+" failed", "error", err)
+		}
+	}()
+	watched := map[string]bool{}
+	if _, err := f.watchDirs(w, watched); err != nil {
+		return err
+	}
+	rest := Rest{Quiet: f.Quiet}
+	rest.Disturb() // what came between the reading and the watch
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case ev, ok := <-w.Events:
+			if ok && ev.Has(fsnotify.Remove|fsnotify.Rename) {
+				forget(w, watched, ev.Name)
+			}
+			if ok && !ignored(ev) && !Beside(ev.Name, f.Paths...) {
+				f.Noted()
+				rest.Disturb()
+			}
+		case err := <-w.Errors:
+			f.Log.Warn("a change of "+f.What+" may have been missed; all are read again", "error", err)
+			f.Noted()
+			rest.Disturb()
+		case <-f.Again:
+			rest.Disturb()
+		case <-rest.C:
+			rest.Done()
+			f.Changed()
+			more, err := f.watchDirs(w, watched)
+			if err != nil {
+				return err
+			}
+			if more {
+				f.Noted()
+				rest.Disturb() // what was put into a new folder before it was watched
+			}
+		}
+	}
+}
+
+// ignored reports whether an event changes nothing that is read: access times
+// and the leavings of editors. What is created or removed always counts.
+func ignored(ev fsnotify.Event) bool {
+	base := filepath.Base(ev.Name)
+	return ev.Op == fsnotify.Chmod && (strings.HasPrefix(base, ".") || strings.HasSuffix(base, "~"))
+}
+
+// forget takes up nothing more of a folder that has gone, and of those below:
+// another one that comes by its name is to be watched anew.
+func forget(w *Watcher, watched map[string]bool, name string) {
+	for d := range watched {
+		if d == name || strings.HasPrefix(d, name+string(filepath.Separator)) {
+			delete(watched, d)
+			_ = w.Remove(d) // mostly its watch has gone with it
+		}
+	}
+}
+
+// watchDirs watches the folders of the last reading, and no others. It tells
+// whether there are more of them, and fails where the system does not let it.
+func (f Follower) watchDirs(w *Watcher, watched map[string]bool) (more bool, err error) {
+	wanted := map[string]bool{}
+	for _, d := range f.Dirs() {
+		d = existing(d)
+		if wanted[d] = true; watched[d] {
+			continue
+		}
+		if err := w.Add(d); err != nil {
+			if _, gone := os.Stat(d); gone != nil {
+				continue // the reading that its removal leads to will tell
+			}
+			return more, fmt.Errorf("%s: %w", d, err)
+		}
+		watched[d], more = true, true
+	}
+	for d := range watched {
+		if !wanted[d] {
+			delete(watched, d)
+			if err := w.Remove(d); err != nil {
+				f.Log.Debug("a folder is not watched any more", "folder", d, "error", err) // it is gone, and its watch with it
+			}
+		}
+	}
+	return more, nil
+}
+
+// existing returns the nearest folder at or above one that is there.
+func existing(dir string) string {
+	for {
+		if _, err := os.Stat(dir); err == nil || filepath.Dir(dir) == dir {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// poll has the folders read again when they look otherwise.
+func (f Follower) poll(ctx context.Context) {
+	tick := time.NewTicker(cmp.Or(f.Poll, defaultPoll))
+	defer tick.Stop()
+	last := ""
+	for {
+		if looks := Looks(f.Paths...); looks != last {
+			f.Changed()
+			last = looks
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.Again:
+			last = ""
+		case <-tick.C:
+		}
+	}
+}
+
+// Looks is a digest over the names, sizes and times of files and of everything
+// below folders, of what links lead to as well.
+func Looks(paths ...string) string {
+	h := fnv.New128a()
+	for _, top := range paths {
+		if real, err := filepath.EvalSymlinks(top); err == nil {
+			top = real // which is what is read; a walk would stop at the link
+		}
+		err := filepath.WalkDir(top, func(p string, e fs.DirEntry, err error) error {
+			if err != nil {
+				fmt.Fprintln(h, p, err)
+				return nil
+			}
+			if info, err := os.Stat(p); err == nil {
+				fmt.Fprintln(h, p, e.Type(), info.Size(), info.ModTime().UnixNano(), Touched(info).UnixNano(), info.Mode())
+			}
+			return nil
+		})
+		fmt.Fprintln(h, err)
+	}
+	return string(h.Sum(nil))
+}
