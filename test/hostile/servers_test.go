@@ -48,8 +48,8 @@ func (s *steward) servers(list map[string]any) {
 }
 
 // rogue is an entry of it. The file behaviour says how it starts.
-func rogue(name, behaviour string, timeout time.Duration) map[string]any {
-	e := map[string]any{"command": roguePath, "args": []string{"mcp", name}, "timeout": timeout.String()}
+func (s *steward) mcp(name, behaviour string, timeout time.Duration) map[string]any {
+	e := map[string]any{"command": s.rogue, "args": []string{"mcp", name}, "timeout": timeout.String()}
 	if behaviour != "" {
 		e["env"] = map[string]string{"ROGUE_SWITCH": behaviour}
 	}
@@ -89,7 +89,7 @@ func (s *steward) suffer(agent, prefix, good string, groups ...[]deed) {
 	for _, group := range groups {
 		for _, d := range group {
 			if d.gone {
-				eventually(s.t, "nothing is left of "+prefix+d.do, endsIn, func() bool { return len(alive(s.t, prefix+d.do)) == 0 })
+				eventually(s.t, "nothing is left of "+prefix+d.do, endsIn, func() bool { return len(s.alive(prefix+d.do)) == 0 })
 			}
 		}
 	}
@@ -132,7 +132,7 @@ func (s *steward) killInCall(name string) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(patience); len(pids) == 0 && time.Now().Before(deadline); <-tick.C {
-		pids = inCall(s.t, name)
+		pids = s.inCall(name)
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	if _, err := s.quick(client); err != nil {
@@ -146,6 +146,7 @@ func (s *steward) killInCall(name string) {
 }
 
 func TestHostileServers(t *testing.T) {
+	t.Parallel()
 	quiet := []deed{
 		{do: "die", status: "unavailable", code: "mcp_server_ended", gone: true},
 		{do: "killed", status: "unavailable", code: "mcp_server_ended", gone: true},
@@ -169,9 +170,9 @@ func TestHostileServers(t *testing.T) {
 		{{do: "long", status: "unavailable", code: "mcp_server_floods", gone: true}},
 	}
 	s := newSteward(t)
-	list := map[string]any{"good": rogue("good", "", patience)}
+	list := map[string]any{"good": s.mcp("good", "", patience)}
 	for _, d := range slices.Concat(append(loud, quiet)...) {
-		list[d.do] = rogue(d.do, "", d.timeout())
+		list[d.do] = s.mcp(d.do, "", d.timeout())
 	}
 	s.servers(list)
 	s.must("agents", "approve", "--all", "--yes", "-q")
@@ -181,15 +182,16 @@ func TestHostileServers(t *testing.T) {
 
 // TestServersThatDoNotStart any more, once they are approved.
 func TestServersThatDoNotStart(t *testing.T) {
+	t.Parallel()
 	s := newSteward(t)
 	modes := map[string]string{"hang_start": "error", "hang_list": "error", "exit": "unavailable", "restart": "unavailable"}
-	list := map[string]any{"good": rogue("good", "", patience)}
+	list := map[string]any{"good": s.mcp("good", "", patience)}
 	for m := range modes {
 		start := patience
 		if strings.HasPrefix(m, "hang") {
 			start = time.Second // the others end, however busy the machine is
 		}
-		list[m] = rogue(m, s.write("", "..", "switches", m), start)
+		list[m] = s.mcp(m, s.write("", "..", "switches", m), start)
 	}
 	s.servers(list)
 	s.must("agents", "approve", "--all", "--yes", "-q")
@@ -197,7 +199,7 @@ func TestServersThatDoNotStart(t *testing.T) {
 		s.write(m, "..", "switches", m)
 	}
 	s.serve()
-	if left := alive(t, ""); len(left) > 0 {
+	if left := s.alive(""); len(left) > 0 {
 		t.Errorf("started at the start: %v", left)
 	}
 	stop := s.watch()
@@ -239,6 +241,7 @@ func TestServersThatDoNotStart(t *testing.T) {
 // TestHostilePrograms: the same with confined programs of an agent's folder,
 // one process for each call, and one for all.
 func TestHostilePrograms(t *testing.T) {
+	t.Parallel()
 	quiet := []deed{
 		{do: "die", status: "unavailable", code: "process_failed", gone: true},
 		{do: "killed", status: "unavailable", code: "process_failed", gone: true},
@@ -267,6 +270,7 @@ func TestHostilePrograms(t *testing.T) {
 	}
 	for mode, some := range more {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			s := newSteward(t)
 			groups := [][]deed{slices.Concat(quiet, some)}
 			for _, group := range loud {
@@ -291,7 +295,7 @@ func (s *steward) programs(mode string, groups [][]deed) {
 	yaml := "name: rogues\ndescription: Has programs that misbehave.\nprocess:\n"
 	for _, group := range append(slices.Clone(groups), []deed{{do: "good"}}) {
 		for _, d := range group {
-			yaml += "  " + d.do + ": {command: [" + roguePath + ", envelope, " + d.do + "], mode: " + mode +
+			yaml += "  " + d.do + ": {command: [" + s.rogue + ", envelope, " + d.do + "], mode: " + mode +
 				", tools: [{name: do, description: Does what do says., effect: query, timeout: " + d.timeout().String() + ", input: {type: object}}]}\n"
 		}
 	}

@@ -114,16 +114,16 @@ func (s *steward) watch() (stop func() *watched) {
 
 // alive returns the rogues that run, with their command lines; of one name, or
 // all.
-func alive(t *testing.T, name string) map[int]string {
-	t.Helper()
+func (s *steward) alive(name string) map[int]string {
+	s.t.Helper()
 	found := map[int]string{}
 	list, err := filepath.Glob("/proc/[0-9]*/exe")
 	if err != nil {
-		t.Error(err)
+		s.t.Error(err)
 	}
 	for _, exe := range list {
 		file, err := os.Readlink(exe) // a copy of the program, or the program itself
-		if err != nil || filepath.Base(strings.TrimSuffix(file, " (deleted)")) != filepath.Base(roguePath) {
+		if err != nil || filepath.Base(strings.TrimSuffix(file, " (deleted)")) != filepath.Base(s.rogue) {
 			continue // it has ended, or is another one
 		}
 		dir := filepath.Dir(exe)
@@ -152,13 +152,13 @@ func eventually(t *testing.T, what string, within time.Duration, is func() bool)
 
 // inCall returns the ids of a rogue's processes that say that they are in the
 // middle of a call.
-func inCall(t *testing.T, name string) []int {
-	t.Helper()
+func (s *steward) inCall(name string) []int {
+	s.t.Helper()
 	var out []int
-	for pid := range alive(t, name) {
+	for pid := range s.alive(name) {
 		names, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/comm", pid))
 		if err != nil {
-			t.Error(err)
+			s.t.Error(err)
 		}
 		for _, n := range names {
 			if b, err := os.ReadFile(n); err == nil && string(b) == "in a call\n" {

@@ -8,12 +8,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -25,6 +27,8 @@ import (
 
 // The built programs.
 var stewardPath, roguePath string
+
+var worlds atomic.Int64
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
@@ -39,6 +43,10 @@ func run(m *testing.M) int {
 	build.Dir = "../.."
 	if out, err := build.CombinedOutput(); err != nil {
 		panic(fmt.Sprintf("%v\n%s", err, out))
+	}
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil { // they wait for time limits rather than compute
+		panic(err)
 	}
 	code := m.Run()
 	if err := leak.Find(); code == 0 && err != nil {
@@ -57,6 +65,7 @@ type steward struct {
 	t     *testing.T
 	model *model
 	dir   string
+	rogue string // the rogue program under a name of its own, by which its processes are told from those of other tests
 	env   []string
 	cmd   *exec.Cmd
 	url   string
@@ -67,6 +76,10 @@ type steward struct {
 func newSteward(t *testing.T) *steward {
 	t.Helper()
 	s := &steward{t: t, model: newModel(t), dir: t.TempDir()}
+	s.rogue = filepath.Join(filepath.Dir(roguePath), fmt.Sprintf("rogue-%d", worlds.Add(1)))
+	if err := os.Link(roguePath, s.rogue); err != nil {
+		t.Fatal(err)
+	}
 	s.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir, "STEWARD_DATA=" + s.path(), "STEWARD_LISTEN=127.0.0.1:0", "OLLAMA_HOST=127.0.0.1:1",
 		"STEWARD_TIMEOUTS_SHUTDOWN=" + (2 * patience).String(),
 		"OPENAI_API_KEY=test-key", "OPENAI_BASE_URL=" + s.model.url + "/v1"}
@@ -136,7 +149,7 @@ func (s *steward) end() {
 		s.t.Errorf("it took %v to end", took)
 	}
 	s.cmd = nil
-	if left := alive(s.t, ""); len(left) > 0 {
+	if left := s.alive(""); len(left) > 0 {
 		s.t.Errorf("when Steward has ended there are still %v", left)
 		for pid := range left {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended meanwhile
