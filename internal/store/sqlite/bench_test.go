@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+	_ "modernc.org/sqlite" // the driver of the bare loop
 
 	"steward/internal/id"
 	"steward/internal/resource"

@@ -1,14 +1,11 @@
 package sqlite
 
 import (
-	"context"
 	_ "embed"
-	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
 	"steward/internal/resource"
-	"steward/internal/store"
 )
 
 // Marks in log.op, beside the operation; the numbers are in people's databases.
@@ -77,77 +74,12 @@ func (c *codec) pack(body []byte) []byte {
 // unpack returns the body of a frame. The frame may lie in SQLite's memory.
 func (c *codec) unpack(frame []byte) ([]byte, error) { return c.dec.DecodeAll(frame, nil) }
 
-// frames are bodies that were packed in advance, by their entries; nil are
-// those that gain nothing.
-type frames map[int64][]byte
-
-// maxFrames bounds the bytes that are packed in advance for one batch.
-const maxFrames = 16 << 20
-
-// prepack packs what a batch wants packed while the writer does other things.
-// An entry's body never becomes another one, so that what comes between does
-// no harm. What is missed, the writer packs itself.
-func (s *Store) prepack(ctx context.Context, b *store.Batch) (frames, error) {
-	if !slices.ContainsFunc(b.Changes, func(c store.Change) bool { return c.Op == store.Pack }) {
-		return nil, nil
-	}
-	k, err := s.codec()
-	if err != nil {
-		return nil, err
-	}
-	c, err := s.readers.get(ctx)
-	if err != nil {
-		return nil, coded(s.path, err)
-	}
-	defer s.readers.put(c)
-	out, size := make(frames), 0
-	for i := range b.Changes {
-		if b.Changes[i].Op != store.Pack {
-			continue
-		}
-		head, err := newest(c, b.Changes[i].URI)
-		if err != nil {
-			return nil, coded(s.path, err)
-		}
-		err = eachUnpacked(c, head, func(seq int64, _ int, body []byte) error {
-			if size < maxFrames && ctx.Err() == nil {
-				out[seq] = k.pack(body)
-				size += len(out[seq])
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, coded(s.path, err)
-		}
-		if size >= maxFrames {
-			break
-		}
-	}
-	return out, ctx.Err()
-}
-
-// newest returns a resource's newest entry, 0 if there is none.
-func newest(c *conn, u resource.URI) (int64, error) {
-	st, err := c.prepare("SELECT seq FROM tree WHERE key = ?")
-	if err != nil {
-		return 0, err
-	}
-	defer st.reset()
-	if ok, err := st.argBlob(u.Key()).step(); err != nil || !ok {
-		return 0, err
-	}
-	return st.int(0), nil
-}
-
 // eachUnpacked calls do with the entries of a resource, newest first, whose
 // body is there and not packed, and with the length of their key. It ends at
 // one that is packed, as all before it were looked at when that was done, and
 // at an erasure. The body is good until do returns.
 func eachUnpacked(c *conn, seq int64, do func(seq int64, key int, body []byte) error) error {
-	st, err := c.prepare("SELECT op, prev, length(key), body FROM log WHERE seq = ?")
-	if err != nil {
-		return err
-	}
+	st := c.prepare("SELECT op, prev, length(key), body FROM log WHERE seq = ?")
 	defer st.reset()
 	for seq != 0 {
 		ok, err := st.argInt(seq).step()
@@ -169,25 +101,16 @@ func eachUnpacked(c *conn, seq int64, do func(seq int64, key int, body []byte) e
 	return nil
 }
 
-// packing is a resource to be packed, by its newest entry.
-type packing struct {
-	head uint64
-	done frames
-}
-
 // packAll packs the bodies of the resources that the group wants packed. It
 // comes after the group's own entries, which may be among them.
 func (p *planner) packAll() error {
-	for _, one := range p.packs {
-		err := eachUnpacked(p.c, int64(one.head), func(seq int64, key int, body []byte) error {
-			frame, ok := one.done[seq]
-			if !ok {
-				k, err := p.codec()
-				if err != nil {
-					return err
-				}
-				frame = k.pack(body)
+	for _, newest := range p.packs {
+		err := eachUnpacked(p.c, int64(newest), func(seq int64, key int, body []byte) error {
+			k, err := p.s.codec()
+			if err != nil {
+				return err
 			}
+			frame := k.pack(body)
 			if frame == nil {
 				return nil
 			}
@@ -206,10 +129,7 @@ const (
 )
 
 func (p *planner) replaceBody(seq int64, frame []byte, away bool) error {
-	s, err := p.c.prepare(packRow)
-	if err != nil {
-		return err
-	}
+	s := p.c.prepare(packRow)
 	if !away {
 		return s.argInt(packed).argBlob(frame).argInt(seq).run()
 	}
@@ -217,5 +137,5 @@ func (p *planner) replaceBody(seq int64, frame []byte, away bool) error {
 	if err != nil {
 		return err
 	}
-	return s.argInt(packed | apart).argInt(id).argInt(seq).run()
+	return s.argInt(packed|apart, id, seq).run()
 }

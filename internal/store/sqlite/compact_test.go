@@ -62,10 +62,7 @@ func TestPackedForm(t *testing.T) {
 		for range 2 {
 			commit(t, s, packs(u)...)
 			raw := rawBodies(t, s, u)[0]
-			st, err := s.writer.c.prepare("SELECT op, length(body) FROM log WHERE key = ?")
-			if err != nil {
-				t.Fatal(err)
-			}
+			st := s.writer.c.prepare("SELECT op, length(body) FROM log WHERE key = ?")
 			if _, err := st.argBlob(u.Key()).step(); err != nil {
 				t.Fatal(err)
 			}
@@ -98,7 +95,7 @@ func TestPackedForm(t *testing.T) {
 	}
 }
 
-// More than is packed in advance is packed by the writer.
+// Much is packed in one batch.
 func TestPackMuch(t *testing.T) {
 	s, r := open1(t, dbPath(t)), rand.New(rand.NewPCG(1, 1))
 	var uris []resource.URI
@@ -112,11 +109,6 @@ func TestPackMuch(t *testing.T) {
 		want[u] = []byte(base64.StdEncoding.EncodeToString(b)) // zstd takes a quarter off
 		uris = append(uris, u)
 		commit(t, s, store.Change{URI: u, Body: want[u]})
-	}
-	j := &job{scope: ada, batch: store.Batch{Changes: packs(uris...)}}
-	frames, err := s.prepack(t.Context(), &j.batch)
-	if err != nil || len(frames) != 3 {
-		t.Fatalf("%d frames in advance, %v", len(frames), err)
 	}
 	commit(t, s, packs(uris...)...)
 	for _, u := range uris {

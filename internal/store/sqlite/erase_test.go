@@ -46,10 +46,7 @@ func files(t testing.TB, s *Store) []byte {
 // rawBodies returns the bodies of all versions of a resource as they are kept.
 func rawBodies(t testing.TB, s *Store, u resource.URI) (out [][]byte) {
 	t.Helper()
-	st, err := s.writer.c.prepare("SELECT CASE WHEN op & 32 THEN (SELECT body FROM pack WHERE id = log.body) ELSE body END FROM log WHERE key = ?")
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := s.writer.c.prepare("SELECT CASE WHEN op & 32 THEN (SELECT body FROM pack WHERE id = log.body) ELSE body END FROM log WHERE key = ?")
 	defer st.reset()
 	st.argBlob(u.Key())
 	for {
@@ -171,7 +168,7 @@ func TestErasureBesideAReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.run("BEGIN"); err != nil {
+	if err := c.prepare("BEGIN").run(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.number("SELECT count(*) FROM log"); err != nil {

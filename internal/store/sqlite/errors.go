@@ -5,41 +5,38 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"syscall"
 
-	sqlite3 "modernc.org/sqlite/lib"
+	sqlite3 "zombiezen.com/go/sqlite"
 
 	"steward/internal/fault"
 	"steward/internal/resource"
 )
 
-// sqlError is a failure as SQLite told it.
+// sqlError is a failure of SQLite.
 type sqlError struct {
-	code  int32 // extended result code
-	errno int32 // the system's own, where there was one
-	msg   string
-	op    string // the statement
+	code sqlite3.ResultCode // the extended one
+	err  error
 }
 
-func (e *sqlError) Error() string {
-	s := fmt.Sprintf("sqlite: %s (%d)", e.msg, e.code)
-	if e.errno != 0 {
-		s += ": " + syscall.Errno(e.errno).Error()
+// failure marks what the library says, if anything.
+func failure(err error) error {
+	if err == nil {
+		return nil
 	}
-	return s
+	return &sqlError{sqlite3.ErrCode(err), err}
 }
 
-func (e *sqlError) Unwrap() error {
-	if e.errno != 0 {
-		return syscall.Errno(e.errno)
-	}
-	return nil
-}
+func (e *sqlError) Error() string { return fmt.Sprintf("%v (%d)", e.err, e.code) }
+
+func (e *sqlError) Unwrap() error { return e.err }
 
 // isCode reports whether err is SQLite's, with this primary result code.
-func isCode(err error, code int32) bool {
+func isCode(err error, code sqlite3.ResultCode) bool {
 	var e *sqlError
-	return errors.As(err, &e) && e.code&0xff == code
+	return errors.As(err, &e) && e.code.ToPrimary() == code
 }
 
 // coded turns what SQLite or the system said into the contract's errors.
@@ -52,40 +49,64 @@ func coded(path string, err error) error {
 		return err
 	case errors.As(err, &e):
 		return e.coded(path)
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	}
+	return byCause(path, err, err)
+}
+
+func (e *sqlError) coded(path string) error {
+	switch e.code.ToPrimary() {
+	case sqlite3.ResultFull:
+		return diskFull(path, e)
+	case sqlite3.ResultTooBig:
+		return fault.New(fault.TooLarge, "body_too_large", "a body is larger than the store takes (%d MB)", maxBlob>>20)
+	case sqlite3.ResultNotADB:
+		return notADatabase(path, e)
+	case sqlite3.ResultReadOnly, sqlite3.ResultPerm:
+		if e.code == sqlite3.ResultReadOnlyDBMoved {
+			return fault.New(fault.Internal, "store_broken", "the database %s was moved or deleted while it was in use: %w", path, e).
+				With("put the file back and start again")
+		}
+		return readOnly(path, e)
+	case sqlite3.ResultBusy, sqlite3.ResultLocked:
+		return fault.New(fault.Unavailable, "store_busy", "another program holds the database %s: %w", path, e).
+			With("end the other program, or wait").Retrying(fault.RetryBackoff, 0)
+	case sqlite3.ResultIOErr, sqlite3.ResultCantOpen:
+		if cause := tryToWrite(path); cause != nil {
+			return byCause(path, fmt.Errorf("%w: %w", e, cause), cause)
+		}
+	}
+	return broken(path, e)
+}
+
+// byCause codes an error by what the system said.
+func byCause(path string, err, cause error) error {
+	switch {
+	case errors.Is(cause, syscall.ENOSPC), errors.Is(cause, syscall.EDQUOT), errors.Is(cause, syscall.EFBIG):
 		return diskFull(path, err)
-	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
+	case errors.Is(cause, syscall.EROFS), errors.Is(cause, fs.ErrPermission):
 		return readOnly(path, err)
 	}
 	return broken(path, err)
 }
 
-func (e *sqlError) coded(path string) error {
-	switch e.code & 0xff {
-	case sqlite3.SQLITE_FULL:
-		return diskFull(path, e)
-	case sqlite3.SQLITE_TOOBIG:
-		return fault.New(fault.TooLarge, "body_too_large", "a body is larger than the store takes (%d MB)", maxBlob>>20)
-	case sqlite3.SQLITE_NOTADB:
-		return notADatabase(path, e)
-	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
-		if e.code == sqlite3.SQLITE_READONLY_DBMOVED {
-			return fault.New(fault.Internal, "store_broken", "the database %s was moved or deleted while it was in use: %w", path, e).
-				With("put the file back and start again")
-		}
-		return readOnly(path, e)
-	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
-		return fault.New(fault.Unavailable, "store_busy", "another program holds the database %s: %w", path, e).
-			With("end the other program, or wait").Retrying(fault.RetryBackoff, 0)
-	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
-		switch syscall.Errno(e.errno) {
-		case syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG:
-			return diskFull(path, e)
-		case syscall.EROFS, syscall.EACCES, syscall.EPERM:
-			return readOnly(path, e)
+// tryToWrite asks the system whether there is room beside the database, and
+// why not: SQLite's library does not hand on what it was told. It writes a
+// little to a file of its own, as far from the beginning as the database and
+// its write-ahead log are long, as files can be limited in length, too.
+func tryToWrite(path string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".steward-probe-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	var size int64
+	for _, name := range []string{path, path + "-wal"} {
+		if st, err := os.Stat(name); err == nil {
+			size = max(size, st.Size())
 		}
 	}
-	return broken(path, e)
+	_, err = f.WriteAt(make([]byte, 64<<10), size)
+	return errors.Join(err, f.Close())
 }
 
 func diskFull(path string, err error) error {

@@ -15,7 +15,7 @@ const (
 	deleteTerm  = "DELETE FROM term WHERE space = ? AND name = ? AND value = ? AND seq = ?"
 	insertTerm  = "INSERT INTO term (space, name, value, seq) VALUES (?, ?, ?, ?)"
 	deletePlace = "DELETE FROM place WHERE list = ? AND pos = ? AND space = ?"
-	insertPlace = "INSERT INTO place (list, pos, space, seq) VALUES (?, ?, ?, ?)"
+	insertPlace = "INSERT INTO place (seq, list, pos, space) VALUES (?, ?, ?, ?)"
 	updatePlace = "UPDATE place SET seq = ? WHERE list = ? AND pos = ? AND space = ?"
 
 	// The versions of a resource from one entry back, up to an erasure, whose
@@ -59,18 +59,9 @@ func (p *planner) flush() error {
 }
 
 func (p *planner) writeEntry(e *entry) error {
-	s, err := p.c.prepare(insertLog)
-	if err != nil {
-		return err
-	}
-	s.argInt(int64(e.seq)).argInt(p.at).argInt(e.space).argInt(e.actor).argInt(int64(e.op)).argInt(e.typ).
-		argInt(int64(e.version)).argInt(int64(e.prev)).argID(e.state)
-	if e.request == nil {
-		s.argNull()
-	} else {
-		s.argBlob(e.request)
-	}
-	s.argBlob(e.change.URI.Key())
+	s := p.c.prepare(insertLog).
+		argInt(int64(e.seq), p.at, e.space, e.actor, int64(e.op), e.typ, int64(e.version), int64(e.prev)).
+		argID(e.state).argSome(e.request).argBlob(e.change.URI.Key())
 	if e.op == resource.OpPut {
 		s.argBlob(e.change.Body)
 	} else {
@@ -103,11 +94,7 @@ func (p *planner) erase(newest uint64) error {
 		return err
 	}
 	for _, sql := range []string{eraseApart, eraseLog} {
-		s, err := p.c.prepare(sql)
-		if err != nil {
-			return err
-		}
-		if err := s.argInt(int64(newest)).run(); err != nil {
+		if err := p.c.prepare(sql).argInt(int64(newest)).run(); err != nil {
 			return err
 		}
 	}
@@ -116,12 +103,8 @@ func (p *planner) erase(newest uint64) error {
 
 // scars has the audit chain keep the salted hashes of bodies that go.
 func (p *planner) scars(newest uint64) error {
-	s, err := p.c.prepare(eraseScars)
-	if err != nil {
-		return err
-	}
+	s := p.c.prepare(eraseScars).argInt(int64(newest))
 	defer s.reset()
-	s.argInt(int64(newest))
 	r := rows{s: p.seal.s, st: s}
 	for {
 		ok, err := s.step()
@@ -141,11 +124,7 @@ func (p *planner) scars(newest uint64) error {
 func (p *planner) removeRefs(was, now *node) error {
 	if was.seq != now.seq {
 		for _, t := range was.refs.terms {
-			s, err := p.c.prepare(deleteTerm)
-			if err != nil {
-				return err
-			}
-			if err := s.argInt(was.space).argInt(t.name).argText(t.value).argInt(int64(was.seq)).run(); err != nil {
+			if err := p.c.prepare(deleteTerm).argInt(was.space, t.name).argText(t.value).argInt(int64(was.seq)).run(); err != nil {
 				return err
 			}
 		}
@@ -154,11 +133,7 @@ func (p *planner) removeRefs(was, now *node) error {
 		if at, ok := now.refs.in(pl.list); ok && at == pl {
 			continue
 		}
-		s, err := p.c.prepare(deletePlace)
-		if err != nil {
-			return err
-		}
-		if err := s.argInt(pl.list).argInt(pl.pos).argInt(was.space).run(); err != nil {
+		if err := p.c.prepare(deletePlace).argInt(pl.list, pl.pos, was.space).run(); err != nil {
 			return err
 		}
 	}
@@ -173,22 +148,14 @@ func (p *planner) writeNode(u resource.URI, was, now *node) error {
 	case was.gone == now.gone && was.state == now.state && was.refs.same(now.refs):
 		sql = renewTree
 	}
-	s, err := p.c.prepare(sql)
-	if err != nil {
-		return err
-	}
-	s.argInt(int64(now.seq)).argInt(int64(now.version))
+	s := p.c.prepare(sql).argInt(int64(now.seq), int64(now.version))
 	if sql != renewTree {
 		gone := int64(0)
 		if now.gone {
 			gone = 1
 		}
-		s.argInt(now.space).argInt(now.typ).argInt(gone).argID(now.state)
-		if p.buf = now.refs.encode(p.buf[:0]); len(p.buf) == 0 {
-			s.argNull()
-		} else {
-			s.argBlob(p.buf)
-		}
+		p.buf = now.refs.encode(p.buf[:0])
+		s.argInt(now.space, now.typ, gone).argID(now.state).argSome(p.buf)
 	}
 	if err := s.argBlob(u.Key()).run(); err != nil {
 		return err
@@ -201,25 +168,16 @@ func (p *planner) writeRefs(was, now *node) error {
 		return nil // only taken out of a list
 	}
 	for _, t := range now.refs.terms {
-		s, err := p.c.prepare(insertTerm)
-		if err != nil {
-			return err
-		}
-		if err := s.argInt(now.space).argInt(t.name).argText(t.value).argInt(int64(now.seq)).run(); err != nil {
+		if err := p.c.prepare(insertTerm).argInt(now.space, t.name).argText(t.value).argInt(int64(now.seq)).run(); err != nil {
 			return err
 		}
 	}
 	for _, pl := range now.refs.places {
-		var s *stmt
-		var err error
+		sql := insertPlace
 		if at, ok := was.refs.in(pl.list); ok && at == pl {
-			if s, err = p.c.prepare(updatePlace); err == nil {
-				err = s.argInt(int64(now.seq)).argInt(pl.list).argInt(pl.pos).argInt(now.space).run()
-			}
-		} else if s, err = p.c.prepare(insertPlace); err == nil {
-			err = s.argInt(pl.list).argInt(pl.pos).argInt(now.space).argInt(int64(now.seq)).run()
+			sql = updatePlace
 		}
-		if err != nil {
+		if err := p.c.prepare(sql).argInt(int64(now.seq), pl.list, pl.pos, now.space).run(); err != nil {
 			return err
 		}
 	}

@@ -60,3 +60,9 @@ func (l *fileLock) release() error {
 	}
 	return l.f.Close()
 }
+
+// mayRead reports whether this process may read a file. It does not open it:
+// closing it again would take the locks away that SQLite has on it.
+func mayRead(path string) bool {
+	return unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK, unix.AT_EACCESS) == nil
+}

@@ -135,11 +135,7 @@ func (s *Store) scan(c *conn, sc store.Scope, r *logRange, limit int) (out []res
 		direction = " DESC"
 	}
 	b.add(" ORDER BY l.seq"+direction+" LIMIT ?", int64(limit))
-	st, err := c.prepare(b.sql.String())
-	if err != nil {
-		return nil, false, err
-	}
-	return s.entries(c, st.args(b.args))
+	return s.entries(c.prepare(b.sql.String()).args(b.args))
 }
 
 // candidates lists the entries that may be in the answer by following each
@@ -165,22 +161,18 @@ func (s *Store) candidates(c *conn, r logRange) (seqs []int64, listed bool, err 
 			return nil, false, err
 		}
 	}
-	st, err := c.prepare(`WITH RECURSIVE v(seq) AS (
+	st := c.prepare(`WITH RECURSIVE v(seq) AS (
 			SELECT seq FROM tree WHERE key >= ? AND key < ? AND (? = 0 OR type = ?)
 			UNION ALL
 			SELECT l.prev FROM v CROSS JOIN log l ON l.seq = v.seq WHERE l.prev > ?)
 		SELECT seq FROM v WHERE seq > ? AND seq < ? LIMIT ?`)
-	if err != nil {
-		return nil, false, err
-	}
 	limit := int64(-1)
 	if r.q.Reverse && !r.q.Of.Zero() {
 		// The versions of one resource come newest first by themselves.
 		limit = int64(store.PageSize(r.q.Limit) + 1)
 	}
 	over := int64(r.over)
-	st.argBlob(from).argBlob(to).argInt(typ).argInt(typ).argInt(over).argInt(over).argInt(int64(r.below)).argInt(limit)
-	if seqs, err = st.numbers(nil); err != nil {
+	if seqs, err = st.argBlob(from).argBlob(to).argInt(typ, typ, over, over, int64(r.below), limit).numbers(nil); err != nil {
 		return nil, false, err
 	}
 	slices.Sort(seqs)
@@ -204,10 +196,7 @@ func (s *Store) small(c *conn, from, to []byte, r logRange) (bool, error) {
 	if span < perResource {
 		return false, nil
 	}
-	st, err := c.prepare("SELECT count(*) FROM (SELECT 1 FROM tree WHERE key >= ? AND key < ? LIMIT ?)")
-	if err != nil {
-		return false, err
-	}
+	st := c.prepare("SELECT count(*) FROM (SELECT 1 FROM tree WHERE key >= ? AND key < ? LIMIT ?)")
 	defer st.reset()
 	limit := min(span/perResource, maxResources)
 	if _, err := st.argBlob(from).argBlob(to).argInt(limit).step(); err != nil {
@@ -225,11 +214,7 @@ const pageBytes = 16 << 20
 func (s *Store) entriesOf(c *conn, sc store.Scope, seqs []int64, limit int) (out []resource.Entry, full bool, err error) {
 	size := 0
 	for _, seq := range seqs {
-		st, err := c.prepare(entryColumns + "WHERE l.seq = ?")
-		if err != nil {
-			return nil, false, err
-		}
-		found, _, err := s.entries(c, st.argInt(seq))
+		found, _, err := s.entries(c.prepare(entryColumns + "WHERE l.seq = ?").argInt(seq))
 		if err != nil {
 			return nil, false, err
 		}
@@ -247,7 +232,7 @@ func (s *Store) entriesOf(c *conn, sc store.Scope, seqs []int64, limit int) (out
 
 // entries reads the rows of a statement that begins with entryColumns: all, or
 // until the page is full of bodies.
-func (s *Store) entries(c *conn, st *stmt) (out []resource.Entry, full bool, err error) {
+func (s *Store) entries(st *stmt) (out []resource.Entry, full bool, err error) {
 	defer st.reset()
 	r := rows{s: s, st: st}
 	for size := 0; size < pageBytes; {

@@ -17,12 +17,9 @@ func (p *planner) full(at seat, l *list) (bool, error) {
 	if at.pos > l.last {
 		return false, nil
 	}
-	s, err := p.c.prepare("SELECT 1 FROM place WHERE list = ? AND pos = ? AND space = ?")
-	if err != nil {
-		return false, err
-	}
+	s := p.c.prepare("SELECT 1 FROM place WHERE list = ? AND pos = ? AND space = ?")
 	defer s.reset()
-	return s.argInt(at.list).argInt(at.pos).argInt(at.space).step()
+	return s.argInt(at.list, at.pos, at.space).step()
 }
 
 // node returns a resource as the changes so far leave it.
@@ -53,10 +50,7 @@ func (p *planner) inEmpty(u resource.URI) bool {
 // that is not its own, it does not exist, and if it is not one below it
 // either, there are none.
 func (p *planner) readNode(u resource.URI) (*node, error) {
-	s, err := p.c.prepare("SELECT key, seq, version, space, type, gone, state, refs FROM tree WHERE key >= ? ORDER BY key LIMIT 1")
-	if err != nil {
-		return nil, err
-	}
+	s := p.c.prepare("SELECT key, seq, version, space, type, gone, state, refs FROM tree WHERE key >= ? ORDER BY key LIMIT 1")
 	defer s.reset()
 	key := u.Key()
 	row, err := s.argBlob(key).step()
@@ -84,10 +78,7 @@ func (p *planner) list(u resource.URI, make bool) (*list, error) {
 	if l, ok := p.lists.get(u); ok {
 		return l, nil
 	}
-	s, err := p.c.prepare("SELECT id, (SELECT max(pos) FROM place WHERE list = id) FROM list WHERE key = ?")
-	if err != nil {
-		return nil, err
-	}
+	s := p.c.prepare("SELECT id, (SELECT max(pos) FROM place WHERE list = id) FROM list WHERE key = ?")
 	defer s.reset()
 	row, err := s.argBlob(u.Key()).step()
 	if err != nil || !row && !make {
@@ -109,16 +100,13 @@ func (p *planner) list(u resource.URI, make bool) (*list, error) {
 // intern returns the number of a word, and gives it one if need be.
 func (p *planner) intern(kind int64, text string) (int64, error) {
 	k := nameKey{kind, text}
-	if id, ok := p.names.known(k); ok {
-		return id, nil
-	}
 	if id, ok := p.newNames[k]; ok {
 		return id, nil
 	}
-	s, err := p.c.prepare("INSERT INTO name (kind, text) VALUES (?, ?) RETURNING id")
-	if err != nil {
-		return 0, err
+	if id, err := p.s.names.id(p.c, kind, text); err != nil || id != nobody {
+		return id, err
 	}
+	s := p.c.prepare("INSERT INTO name (kind, text) VALUES (?, ?) RETURNING id")
 	defer s.reset()
 	if _, err := s.argInt(kind).argText(text).step(); err != nil {
 		return 0, err
@@ -128,11 +116,8 @@ func (p *planner) intern(kind int64, text string) (int64, error) {
 }
 
 func (p *planner) insert(sql string, key []byte) (int64, error) {
-	s, err := p.c.prepare(sql)
-	if err != nil {
-		return 0, err
-	}
+	s := p.c.prepare(sql)
 	defer s.reset()
-	_, err = s.argBlob(key).step()
+	_, err := s.argBlob(key).step()
 	return s.int(0), err
 }

@@ -104,10 +104,7 @@ func backUp(c *conn, path string, version int) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	s, err := c.prepare("VACUUM INTO CAST(? AS TEXT)")
-	if err == nil {
-		err = s.argText(name).run()
-	}
+	err = c.prepare("VACUUM INTO CAST(? AS TEXT)").argText(name).run()
 	if err == nil {
 		err = f.Sync()
 	}

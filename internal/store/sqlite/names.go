@@ -23,7 +23,7 @@ type nameKey struct {
 }
 
 // names maps the words of the name table to their numbers and back. It knows
-// what is committed; where a reader is ahead of it, it looks into the table.
+// only what is committed, and looks into the table for the rest.
 type names struct {
 	mu    sync.RWMutex
 	ids   map[nameKey]int64
@@ -41,22 +41,6 @@ func (n *names) add(k nameKey, id int64) {
 	n.mu.Unlock()
 }
 
-// load reads the whole table.
-func (n *names) load(c *conn) error {
-	s, err := c.prepare("SELECT id, kind, text FROM name")
-	if err != nil {
-		return err
-	}
-	defer s.reset()
-	for {
-		row, err := s.step()
-		if err != nil || !row {
-			return err
-		}
-		n.add(nameKey{s.int(1), string(s.view(2))}, s.int(0))
-	}
-}
-
 func (n *names) known(k nameKey) (int64, bool) {
 	n.mu.RLock()
 	id, ok := n.ids[k]
@@ -70,10 +54,7 @@ func (n *names) id(c *conn, kind int64, text string) (int64, error) {
 	if id, ok := n.known(k); ok {
 		return id, nil
 	}
-	s, err := c.prepare("SELECT id FROM name WHERE kind = ? AND text = ?")
-	if err != nil {
-		return 0, err
-	}
+	s := c.prepare("SELECT id FROM name WHERE kind = ? AND text = ?")
 	defer s.reset()
 	row, err := s.argInt(kind).argText(text).step()
 	if err != nil || !row {
@@ -91,10 +72,7 @@ func (n *names) text(c *conn, id int64) (string, error) {
 	if ok {
 		return t, nil
 	}
-	s, err := c.prepare("SELECT kind, text FROM name WHERE id = ?")
-	if err != nil {
-		return "", err
-	}
+	s := c.prepare("SELECT kind, text FROM name WHERE id = ?")
 	defer s.reset()
 	row, err := s.argInt(id).step()
 	if err != nil {
@@ -109,11 +87,7 @@ func (n *names) text(c *conn, id int64) (string, error) {
 
 // allSpaces returns the numbers of all spaces.
 func (s *Store) allSpaces(c *conn) ([]any, error) {
-	st, err := c.prepare("SELECT id FROM name WHERE kind = ?")
-	if err != nil {
-		return nil, err
-	}
-	ids, err := st.argInt(spaceName).numbers(nil)
+	ids, err := c.prepare("SELECT id FROM name WHERE kind = ?").argInt(spaceName).numbers(nil)
 	out := make([]any, len(ids))
 	for i, id := range ids {
 		out[i] = id

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-	"modernc.org/sqlite/lib"
+	sqlite3 "zombiezen.com/go/sqlite"
 
 	"steward/internal/fault"
 	"steward/internal/store"
@@ -422,7 +422,7 @@ func TestOpenedWhileAnotherProcessHasIt(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	other, err := openConn(path, sqlite3.SQLITE_OPEN_READWRITE)
+	other, err := openConn(path, sqlite3.OpenReadWrite)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,9 +16,8 @@ import (
 //
 // As nobody else writes, what it has read stays true and is kept for later.
 type planner struct {
-	c     *conn
-	names *names
-	codec func() (*codec, error)
+	s *Store
+	c *conn
 
 	committed uint64 // newest sequence number in the database
 	stale     bool   // the database may differ from what is known here
@@ -38,8 +37,8 @@ type planner struct {
 	byURI    map[resource.URI]*changed
 	occupied map[seat]bool // seats that the group took or left
 	newNames map[nameKey]int64
-	packs    []packing
-	erased   bool // since the last scrub
+	packs    []uint64 // the newest entries of resources that are to be packed
+	erased   bool     // since the last scrub
 	seal     sealer
 	undo     []undo
 	buf      []byte
@@ -91,12 +90,11 @@ type entry struct {
 	space, actor int64
 	typ, state   int64
 	request      []byte
-	sum          *store.Hash // SHA-256 of the body; nil: not made yet
 }
 
 func newPlanner(c *conn, s *Store) *planner {
 	return &planner{
-		c: c, names: s.names, codec: s.codec,
+		s: s, c: c,
 		nodes:    newCache[resource.URI, *node](1024),
 		lists:    newCache[resource.URI, *list](512),
 		empty:    newCache[resource.URI, struct{}](0),
@@ -109,10 +107,7 @@ func newPlanner(c *conn, s *Store) *planner {
 
 // reload takes the head of the log from the database.
 func (p *planner) reload() error {
-	s, err := p.c.prepare("SELECT seq, at FROM log ORDER BY seq DESC LIMIT 1")
-	if err != nil {
-		return err
-	}
+	s := p.c.prepare("SELECT seq, at FROM log ORDER BY seq DESC LIMIT 1")
 	defer s.reset()
 	p.committed = 0
 	row, err := s.step()
@@ -135,7 +130,7 @@ func (p *planner) keep() {
 		p.nodes.put(c.uri, c.now)
 	}
 	for k, id := range p.newNames {
-		p.names.add(k, id)
+		p.s.names.add(k, id)
 	}
 	if p.nodes.age() {
 		p.empty.turn()
@@ -161,25 +156,17 @@ func (p *planner) clear() {
 	p.changed = p.changed[:0]
 	clear(p.occupied)
 	clear(p.newNames)
-	clear(p.packs)
 	p.packs = p.packs[:0]
-}
-
-// ready is what was made of a batch before the writer took it.
-type ready struct {
-	frames frames
-	sums   []store.Hash // SHA-256 of what each change writes; none: not made
 }
 
 // author is who changes things, in numbers.
 type author struct {
 	space, actor int64
 	request      []byte
-	sum          *store.Hash // of the body of the change in work
 }
 
-// apply plans one batch, of which some has been made ready already. A refusal (a fault) leaves the plan as it was.
-func (p *planner) apply(sc store.Scope, b *store.Batch, done ready) (r store.Receipt, err error) {
+// apply plans one batch. A refusal (a fault) leaves the plan as it was.
+func (p *planner) apply(sc store.Scope, b *store.Batch) (r store.Receipt, err error) {
 	p.undo = p.undo[:0]
 	seq, entries, packs := p.seq, len(p.entries), len(p.packs)
 	r.Versions = make([]uint64, len(b.Changes))
@@ -194,10 +181,7 @@ func (p *planner) apply(sc store.Scope, b *store.Batch, done ready) (r store.Rec
 		by.request = b.Request[:]
 	}
 	for i := range b.Changes {
-		if i < len(done.sums) {
-			by.sum = &done.sums[i]
-		}
-		if r.Versions[i], err = p.change(by, &b.Changes[i], done.frames); err != nil {
+		if r.Versions[i], err = p.change(by, &b.Changes[i]); err != nil {
 			p.seq, p.entries, p.packs = seq, p.entries[:entries], p.packs[:packs]
 			p.takeBack()
 			return store.Receipt{}, err
@@ -207,7 +191,7 @@ func (p *planner) apply(sc store.Scope, b *store.Batch, done ready) (r store.Rec
 	return r, nil
 }
 
-func (p *planner) change(by author, c *store.Change, done frames) (uint64, error) {
+func (p *planner) change(by author, c *store.Change) (uint64, error) {
 	n, err := p.node(c.URI)
 	if err != nil {
 		return 0, err
@@ -228,7 +212,7 @@ func (p *planner) change(by author, c *store.Change, done frames) (uint64, error
 	case c.Op == store.Unlist:
 		return 0, p.unlist(by, c, n)
 	case c.Op == store.Pack:
-		p.packs = append(p.packs, packing{n.seq, done})
+		p.packs = append(p.packs, n.seq)
 	default:
 		p.remove(by, c, resource.OpDelete, n)
 	}
@@ -261,7 +245,7 @@ func (p *planner) holds(c *store.Change, n *node, exists bool) error {
 	if len(want.States) == 0 {
 		return nil
 	}
-	state, err := p.names.text(p.c, n.state)
+	state, err := p.word(n.state)
 	if err != nil {
 		return err
 	}
@@ -365,7 +349,7 @@ func (p *planner) record(by author, c *store.Change, op resource.Op, n, next *no
 	next.seq = p.seq
 	p.entries = append(p.entries, entry{
 		change: c, op: op, seq: next.seq, prev: n.seq, version: next.version,
-		space: by.space, actor: by.actor, typ: next.typ, state: next.state, request: by.request, sum: by.sum,
+		space: by.space, actor: by.actor, typ: next.typ, state: next.state, request: by.request,
 	})
 	p.replace(c.URI, n, next)
 }

@@ -61,10 +61,7 @@ func (r *rows) odd(e *resource.Entry) (string, error) {
 
 // readScar takes the salted hash of a body that was erased.
 func (p *proof) readScar(c *conn) error {
-	st, err := c.prepare("SELECT hash FROM scar WHERE seq = ?")
-	if err != nil {
-		return err
-	}
+	st := c.prepare("SELECT hash FROM scar WHERE seq = ?")
 	defer st.reset()
 	ok, err := st.argInt(int64(p.Seq)).step()
 	if ok {
@@ -112,28 +109,18 @@ type ledger struct {
 func (s *Store) ledger(c *conn, first uint64) (*ledger, error) {
 	own := &Store{path: s.path, codec: s.codec, names: newNames()}
 	l := &ledger{s: own, c: c}
-	if err := c.run("BEGIN"); err != nil { // ends when the connection goes back to the pool
+	if err := c.prepare("BEGIN").run(); err != nil { // ends when the connection goes back to the pool
 		return nil, err
 	}
-	var err error
-	if l.log, err = c.prepare(proofColumns + "WHERE l.seq >= ? ORDER BY l.seq"); err != nil {
-		return nil, err
-	}
-	if l.seals, err = c.prepare("SELECT first, hash, salt, tags FROM seal WHERE first >= ? ORDER BY first"); err != nil {
-		return nil, err
-	}
-	l.log.argInt(int64(first))
-	l.seals.argInt(int64(first))
+	l.log = c.prepare(proofColumns + "WHERE l.seq >= ? ORDER BY l.seq").argInt(int64(first))
+	l.seals = c.prepare("SELECT first, hash, salt, tags FROM seal WHERE first >= ? ORDER BY first").argInt(int64(first))
 	l.rows = rows{s: own, st: l.log}
 	return l, nil
 }
 
 func (l *ledger) close() {
-	for _, st := range []*stmt{l.log, l.seals} {
-		if st != nil {
-			st.reset()
-		}
-	}
+	l.log.reset()
+	l.seals.reset()
 }
 
 // entry reads the next entry; false at the end.
@@ -197,35 +184,28 @@ func (s *Store) sealedFrom(c *conn, sc store.Scope, since uint64, yield func(sto
 		return err
 	}
 	defer l.close()
-	for next := first; ; {
+	v := newVerifier(l, first)
+	v.chain = chain
+	v.each = func(p *proof, ends bool) bool {
+		out := p.Sealed
+		out.Chain, out.Ends = v.chain, ends
+		if !sc.Sees(p.Space) {
+			out = store.Sealed{Entry: resource.Entry{Seq: p.Seq}, Hash: p.Hash, Chain: v.chain, Hidden: true, Ends: ends}
+		}
+		return p.Seq <= since || yield(out, nil)
+	}
+	for {
 		seal, ok, err := l.seal()
 		if err != nil || !ok {
 			return err
 		}
-		if seal.first != next || seal.flaw != "" {
-			return holed(s.path, next)
-		}
-		for i := range seal.size() {
-			var p proof
-			if ok, err = l.entry(&p); err != nil {
-				return err
-			}
-			if !ok || p.Seq != next || p.flaw != "" {
-				return holed(s.path, next)
-			}
-			p.prove(seal.leaves[i])
-			chain = chain.Link(p.Hash)
-			p.Chain, p.Ends = chain, i+1 == seal.size()
-			if p.Ends && chain != seal.hash || [tagSize]byte(p.Hash[:]) != [tagSize]byte(seal.tags[i*tagSize:]) {
-				return holed(s.path, next)
-			}
-			next++
-			if !sc.Sees(p.Space) {
-				p.Sealed = store.Sealed{Entry: resource.Entry{Seq: p.Seq}, Hash: p.Hash, Chain: chain, Hidden: true, Ends: p.Ends}
-			}
-			if p.Seq > since && !yield(p.Sealed, nil) {
-				return nil
-			}
+		switch err := v.sealed(&seal); {
+		case err == errEnough:
+			return nil
+		case err != nil:
+			return err
+		case v.Flaw != nil:
+			return holed(s.path, v.Flaw.Seq)
 		}
 	}
 }
@@ -233,10 +213,7 @@ func (s *Store) sealedFrom(c *conn, sc store.Scope, since uint64, yield func(sto
 // sealBefore returns where the seal that has an entry begins, and the chain's
 // hash before it.
 func sealBefore(c *conn, seq uint64) (first uint64, chain store.Hash, err error) {
-	st, err := c.prepare("SELECT first, hash FROM seal WHERE first <= ? ORDER BY first DESC LIMIT 2")
-	if err != nil {
-		return 0, chain, err
-	}
+	st := c.prepare("SELECT first, hash FROM seal WHERE first <= ? ORDER BY first DESC LIMIT 2")
 	defer st.reset()
 	ok, err := st.argInt(int64(min(seq, 1<<62))).step()
 	if err != nil || !ok {

@@ -10,14 +10,15 @@ import (
 	"steward/internal/store"
 )
 
-// Ready reports whether the database can be read, and written where the last
-// change found the disk full. It has a connection of its own, so it does not
+// Ready reports whether the database can be read, and whether there is room
+// where the last change found the disk full. It has a connection of its own, so it does not
 // wait for other readers.
 func (s *Store) Ready(ctx context.Context) error {
 	if s.full.Load() {
-		if err := s.tryWrite(ctx); err != nil {
-			return err
+		if err := tryToWrite(s.path); err != nil {
+			return byCause(s.path, err, err)
 		}
+		s.full.Store(false)
 	}
 	c, err := s.probe.get(ctx)
 	if err != nil {
@@ -29,20 +30,6 @@ func (s *Store) Ready(ctx context.Context) error {
 		return s.readError(ctx, err)
 	}
 	return nil
-}
-
-// tryWrite writes without changing anything.
-func (s *Store) tryWrite(ctx context.Context) error {
-	j := &job{probe: true, done: make(chan struct{})}
-	if err := s.writer.add(j); err != nil {
-		return err
-	}
-	select {
-	case <-j.done:
-		return j.err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 const selectOne = `SELECT l.seq, l.at, l.space, l.version, l.state, l.op, l.body
@@ -69,10 +56,7 @@ func (s *Store) Get(ctx context.Context, sc store.Scope, uri resource.URI) (reso
 }
 
 func (s *Store) get(c *conn, sc store.Scope, uri resource.URI) (r resource.Resource, ok bool, err error) {
-	st, err := c.prepare(selectOne)
-	if err != nil {
-		return r, false, err
-	}
+	st := c.prepare(selectOne)
 	defer st.reset()
 	if ok, err = st.argBlob(uri.Key()).step(); err != nil || !ok {
 		return r, false, err
@@ -275,12 +259,9 @@ func (b *builder) count(sc store.Scope) (int, error) {
 	if err := b.spaces("p.space", sc); err != nil || b.empty {
 		return 0, err
 	}
-	st, err := b.c.prepare(b.sql.String())
-	if err != nil {
-		return 0, err
-	}
+	st := b.c.prepare(b.sql.String()).args(b.args)
 	defer st.reset()
-	_, err = st.args(b.args).step()
+	_, err := st.step()
 	return int(st.int(0)), err
 }
 
@@ -304,21 +285,6 @@ func (b *builder) byTree(sc store.Scope) error {
 	err := errors.Join(b.filter("t"), b.spaces("t.space", sc))
 	b.add(" ORDER BY t.key" + direction)
 	return err
-}
-
-// args gives arguments of any of the kinds in use.
-func (s *stmt) args(args []any) *stmt {
-	for _, a := range args {
-		switch v := a.(type) {
-		case int64:
-			s.argInt(v)
-		case []byte:
-			s.argBlob(v)
-		case string:
-			s.argText(v)
-		}
-	}
-	return s
 }
 
 // position says where the answer goes on after an item.

@@ -1,10 +1,7 @@
 package sqlite
 
 import (
-	"bytes"
 	"errors"
-	"slices"
-	"strings"
 	"time"
 
 	"steward/internal/id"
@@ -15,36 +12,16 @@ import (
 // fetch runs the query and reads its items: the columns of builder.columns,
 // then the position.
 func (b *builder) fetch() ([]store.Item, error) {
-	st, err := b.c.prepare(b.sql.String())
-	if err != nil {
-		return nil, err
-	}
+	st := b.c.prepare(b.sql.String())
 	r := rows{s: b.s, st: st}
 	return r.items(make([]store.Item, 0, min(store.PageSize(b.q.Limit)+1, 256)), b.args)
 }
 
-// rows reads the rows of one statement. What it gives lies in few pieces of
-// memory instead of many: long pages are read at once, decoded, and let go.
+// rows reads the rows of one statement.
 type rows struct {
-	s      *Store
-	st     *stmt
-	words  [3]word // of the row before: its space, its state, its actor
-	keys   strings.Builder
-	bodies []byte
+	s  *Store
+	st *stmt
 }
-
-type word struct {
-	id   int64
-	text string
-}
-
-// Bounds of the pieces, which grow from what one row needs. They are what a
-// URI or body that somebody keeps holds on to, so they are not larger than
-// makes a difference.
-const (
-	keyPiece  = 1 << 10
-	bodyPiece = 32 << 10
-)
 
 // items runs the statement and appends its rows.
 func (r *rows) items(items []store.Item, args []any) ([]store.Item, error) {
@@ -54,9 +31,6 @@ func (r *rows) items(items []store.Item, args []any) ([]store.Item, error) {
 		ok, err := r.st.step()
 		if err != nil || !ok {
 			return items, err
-		}
-		if len(items) == cap(items) {
-			items = slices.Grow(items, max(len(items), 1)) // twice as many; append would grow by less, and copy more often
 		}
 		items = append(items, store.Item{})
 		if err := r.item(&items[len(items)-1]); err != nil {
@@ -78,11 +52,11 @@ func (r *rows) item(it *store.Item) (err error) {
 
 // head reads the columns seq, at, space, version and state.
 func (r *rows) head(to *resource.Resource) error {
-	space, err := r.word(0, r.st.int(2))
+	space, err := r.text(r.st.int(2))
 	if err != nil {
 		return err
 	}
-	to.State, err = r.word(1, r.st.int(4))
+	to.State, err = r.text(r.st.int(4))
 	to.Space, to.Seq, to.At, to.Version = resource.Space(space), uint64(r.st.int(0)), when(r.st.int(1)), uint64(r.st.int(3))
 	return err
 }
@@ -102,7 +76,7 @@ func (r *rows) entry(e *resource.Entry) (err error) {
 	if e.Body, err = r.body(7, op); err != nil {
 		return err
 	}
-	if e.Actor, err = r.word(2, r.st.int(8)); err != nil {
+	if e.Actor, err = r.text(r.st.int(8)); err != nil {
 		return err
 	}
 	if q := r.st.view(9); len(q) == len(id.ID{}) {
@@ -111,28 +85,11 @@ func (r *rows) entry(e *resource.Entry) (err error) {
 	return nil
 }
 
-// word returns the word with a number. Most rows have that of the row before.
-func (r *rows) word(which int, id int64) (string, error) {
-	w := &r.words[which]
-	if w.id == id {
-		return w.text, nil
-	}
-	text, err := r.s.names.text(r.st.c, id)
-	if err == nil {
-		*w = word{id, text}
-	}
-	return text, err
-}
+// text returns the word with a number.
+func (r *rows) text(id int64) (string, error) { return r.s.names.text(r.st.c, id) }
 
-func (r *rows) uri(col int32) (resource.URI, error) {
-	key := r.st.view(col)
-	if have := r.keys.Cap(); r.keys.Len()+len(key) > have {
-		r.keys.Reset() // what was read before keeps the old piece
-		r.keys.Grow(max(len(key), min(4*have, keyPiece)))
-	}
-	at := r.keys.Len()
-	r.keys.Write(key)
-	u, err := resource.FromKey(r.keys.String()[at:])
+func (r *rows) uri(col int) (resource.URI, error) {
+	u, err := resource.FromKey(r.st.view(col))
 	if err != nil {
 		return u, broken(r.s.path, err)
 	}
@@ -141,10 +98,10 @@ func (r *rows) uri(col int32) (resource.URI, error) {
 
 // body returns the body in a column of a row whose operation, with its marks,
 // is op.
-func (r *rows) body(col int32, op int64) ([]byte, error) {
+func (r *rows) body(col int, op int64) ([]byte, error) {
 	switch {
 	case op&packed == 0:
-		return r.copy(r.st.view(col)), nil
+		return r.st.bytes(col), nil
 	case op&apart != 0 && !r.st.null(col):
 		return r.apart(r.st.int(col))
 	}
@@ -154,10 +111,7 @@ func (r *rows) body(col int32, op int64) ([]byte, error) {
 // apart reads a body that stands in the table pack. While the statement is at
 // its row, the database stays for both as it is.
 func (r *rows) apart(id int64) ([]byte, error) {
-	st, err := r.st.c.prepare("SELECT body FROM pack WHERE id = ?")
-	if err != nil {
-		return nil, err
-	}
+	st := r.st.c.prepare("SELECT body FROM pack WHERE id = ?")
 	defer st.reset()
 	if ok, err := st.argInt(id).step(); err != nil || !ok {
 		return nil, errors.Join(err, errPack)
@@ -176,23 +130,6 @@ func (r *rows) unpack(frame []byte) ([]byte, error) {
 		return nil, err
 	}
 	return c.unpack(frame)
-}
-
-// copy takes a body out of SQLite's memory.
-func (r *rows) copy(body []byte) []byte {
-	have := cap(r.bodies)
-	if len(r.bodies)+len(body) > have {
-		if len(body) > bodyPiece/4 {
-			return bytes.Clone(body)
-		}
-		r.bodies = make([]byte, 0, max(len(body), min(4*have, bodyPiece)))
-	}
-	if len(body) == 0 {
-		return nil
-	}
-	at := len(r.bodies)
-	r.bodies = append(r.bodies, body...)
-	return r.bodies[at:len(r.bodies):len(r.bodies)]
 }
 
 func when(micros int64) time.Time { return time.UnixMicro(micros).UTC() }

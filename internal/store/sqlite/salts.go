@@ -5,17 +5,16 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"math/bits"
 
 	"steward/internal/store"
 )
 
-// salts are what the salts of a seal's entries are derived from: nodes of a
-// binary tree whose root is random and whose leaves are the salts, each node
-// giving its two children by a hash. As long as nothing was erased, the root is
-// all that is kept. To forget one salt, the nodes above it are let go, and
-// those beside its path are kept instead: from them all others can be derived,
-// and it can not (Goldreich, Goldwasser and Micali's function, punctured).
+// salts are what the salts of a seal's entries are made of. As long as nothing
+// of the seal was erased that is one random key, from which they are derived:
+// the root of a binary tree whose leaves are the salts, each node giving its two
+// children by a hash. With the first erasure the key goes, and the salts that
+// are left stand for themselves. (An older Steward kept, instead of them, the
+// nodes beside the paths to those that went; these are read as well.)
 type salts []saltNode
 
 // saltNode is a node by its number in a heap: the root is 1, the children of n
@@ -62,21 +61,16 @@ func (s salts) leaves() *[store.SealSize]*store.Salt {
 	return out
 }
 
-// without returns the salts with one forgotten; s itself is not changed.
-func (s salts) without(i int) salts {
-	leaf := uint16(store.SealSize + i)
-	out := make(salts, 0, len(s)+8)
-	for _, n := range s {
-		depth := bits.Len16(leaf) - bits.Len16(n.at)
-		if depth < 0 || leaf>>depth != n.at {
-			out = append(out, n)
-			continue
-		}
-		for depth > 0 {
-			depth--
-			side := leaf >> depth & 1
-			out = append(out, n.child(1-side))
-			n = n.child(side)
+// without returns the salts with some forgotten; s itself is not changed.
+func (s salts) without(gone []int) salts {
+	leaves := s.leaves()
+	for _, i := range gone {
+		leaves[i] = nil
+	}
+	var out salts
+	for i, l := range leaves {
+		if l != nil {
+			out = append(out, saltNode{at: uint16(store.SealSize + i), key: *l})
 		}
 	}
 	return out

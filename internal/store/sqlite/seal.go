@@ -40,26 +40,31 @@ const (
 type sealer struct {
 	s      *Store
 	c      *conn
-	next   uint64                       // the entry that comes next
-	sealed uint64                       // the newest entry under a seal
-	first  uint64                       // of the open seal
-	chain  store.Hash                   // behind the entry before next
-	tags   []byte                       // of the open seal
-	salts  salts                        // likewise
-	leaves *[store.SealSize]*store.Salt // of salts; nil: not derived yet
-	row    int64                        // of salts in the database; 0: none yet
-	at     time.Time                    // when a seal was written last
-	urgent bool                         // the group in work ends with a seal
-	hole   bool                         // the log misses next: nothing more can be sealed
-	gone   map[uint64][]int             // by seal: of whose entries the salts are to be forgotten
-	other  map[uint64]*closedSeal       // closed seals that an erasure reaches into
+	next   uint64              // the entry that comes next
+	sealed uint64              // the newest entry under a seal
+	first  uint64              // of the open seal
+	chain  store.Hash          // behind the entry before next
+	tags   []byte              // of the open seal
+	own    *saltSet            // likewise
+	at     time.Time           // when a seal was written last
+	urgent bool                // the group in work ends with a seal
+	hole   bool                // the log misses next: nothing more can be sealed
+	hurt   map[uint64]*saltSet // by the first entries of their seals: of which the group erases some
 }
 
-// closedSeal is a full seal (or one that was left short) with its salts.
-type closedSeal struct {
-	row    int64
+// saltSet is the salts of a seal.
+type saltSet struct {
 	salts  salts
-	leaves *[store.SealSize]*store.Salt
+	leaves *[store.SealSize]*store.Salt // of salts; nil: not derived yet
+	row    int64                        // in the database; 0: none yet
+	gone   []int                        // entries whose salts are to be forgotten
+}
+
+func (o *saltSet) salt(i uint64) *store.Salt {
+	if o.leaves == nil {
+		o.leaves = o.salts.leaves()
+	}
+	return o.leaves[i]
 }
 
 // reload goes on behind the last seal that is in the database. If that is
@@ -69,10 +74,8 @@ func (s *sealer) reload() error {
 	if s.hole {
 		return nil
 	}
-	st, err := s.c.prepare(lastSeal)
-	if err != nil {
-		return err
-	}
+	st := s.c.prepare(lastSeal)
+	defer st.reset()
 	ok, err := st.step()
 	if err != nil || !ok {
 		s.open(1)
@@ -80,8 +83,7 @@ func (s *sealer) reload() error {
 	}
 	first, row := uint64(st.int(0)), st.int(2)
 	copy(s.chain[:], st.view(1))
-	s.tags = append(s.tags, st.view(3)...)
-	st.reset()
+	s.tags = st.bytes(3)
 	n := len(s.tags) / tagSize
 	s.sealed = first + uint64(n) - 1
 	keys, err := saltsAt(s.c, row)
@@ -92,22 +94,19 @@ func (s *sealer) reload() error {
 		s.open(s.sealed + 1)
 		return nil
 	}
-	s.first, s.next, s.salts, s.row = first, s.sealed+1, keys, row
+	s.first, s.next, s.own = first, s.sealed+1, &saltSet{salts: keys, row: row}
 	return nil
 }
 
 // open begins a seal.
 func (s *sealer) open(first uint64) {
 	s.first, s.next, s.tags = first, first, s.tags[:0]
-	s.salts, s.leaves, s.row = newSalts(), nil, 0
+	s.own = &saltSet{salts: newSalts()}
 }
 
 // saltsAt reads salts by their row.
 func saltsAt(c *conn, row int64) (salts, error) {
-	st, err := c.prepare("SELECT key FROM salt WHERE id = ?")
-	if err != nil {
-		return nil, err
-	}
+	st := c.prepare("SELECT key FROM salt WHERE id = ?")
 	defer st.reset()
 	ok, err := st.argInt(row).step()
 	switch {
@@ -127,18 +126,10 @@ func (s *sealer) pending() bool { return s.sealed+1 < s.next }
 
 func (s *sealer) due() bool { return s.pending() && time.Since(s.at) >= sealEvery }
 
-// salt returns the salt of an entry of the open seal.
-func (s *sealer) salt(seq uint64) *store.Salt {
-	if s.leaves == nil {
-		s.leaves = s.salts.leaves()
-	}
-	return s.leaves[seq-s.first]
-}
-
 // add takes up the next entry; its mark is made of body if it has none.
 func (s *sealer) add(e *store.Sealed, body *store.Hash) error {
 	if e.Mark == (store.Hash{}) {
-		salt := s.salt(s.next)
+		salt := s.own.salt(s.next - s.first)
 		if salt == nil {
 			return errSalts
 		}
@@ -167,31 +158,26 @@ func (s *sealer) write() error {
 	if !s.pending() {
 		return nil
 	}
-	if s.row == 0 {
-		var err error
-		if s.row, err = s.insertSalts(s.salts); err != nil {
+	if s.own.row == 0 {
+		if err := s.insert(s.own); err != nil {
 			return err
 		}
 	}
-	st, err := s.c.prepare(insertSeal)
+	err := s.c.prepare(insertSeal).argInt(int64(s.first)).argBlob(s.chain[:]).argInt(s.own.row).argBlob(s.tags).run()
 	if err != nil {
-		return err
-	}
-	if err := st.argInt(int64(s.first)).argBlob(s.chain[:]).argInt(s.row).argBlob(s.tags).run(); err != nil {
 		return err
 	}
 	s.sealed, s.at = s.next-1, time.Now()
 	return nil
 }
 
-func (s *sealer) insertSalts(keys salts) (int64, error) {
-	st, err := s.c.prepare(insertSalt)
-	if err != nil {
-		return 0, err
-	}
+// insert gives salts a row.
+func (s *sealer) insert(o *saltSet) error {
+	st := s.c.prepare(insertSalt).argBlob(o.salts.encode())
 	defer st.reset()
-	_, err = st.argBlob(keys.encode()).step()
-	return st.int(0), err
+	_, err := st.step()
+	o.row = st.int(0)
+	return err
 }
 
 // catchUp takes up to n entries up that are in the database.
@@ -199,13 +185,10 @@ func (s *sealer) catchUp(committed uint64, n int) error {
 	if !s.behind(committed) {
 		return nil
 	}
-	st, err := s.c.prepare(proofColumns + "WHERE l.seq >= ? AND l.seq <= ? ORDER BY l.seq LIMIT ?")
-	if err != nil {
-		return err
-	}
-	r := rows{s: s.s, st: st}
+	st := s.c.prepare(proofColumns+"WHERE l.seq >= ? AND l.seq <= ? ORDER BY l.seq LIMIT ?").
+		argInt(int64(s.next), int64(committed), int64(n))
 	defer st.reset()
-	st.argInt(int64(s.next)).argInt(int64(committed)).argInt(int64(n))
+	r := rows{s: s.s, st: st}
 	for {
 		ok, err := st.step()
 		if err != nil || !ok {
@@ -280,12 +263,8 @@ func (p *planner) takeUp(e *entry) error {
 	if e.request != nil {
 		out.Request = id.ID(e.request)
 	}
-	sum := e.sum
-	if sum == nil {
-		h := store.Hash(sha256.Sum256(e.body()))
-		sum = &h
-	}
-	return s.add(&out, sum)
+	sum := store.Hash(sha256.Sum256(e.body()))
+	return s.add(&out, &sum)
 }
 
 // word returns a word by its number, also one that this group has brought.
@@ -295,7 +274,7 @@ func (p *planner) word(n int64) (string, error) {
 			return k.text, nil
 		}
 	}
-	return p.names.text(p.c, n)
+	return p.s.names.text(p.c, n)
 }
 
 // body is what the entry keeps of its change.
@@ -312,127 +291,74 @@ func (s *sealer) scar(seq uint64, body store.Hash) error {
 	if seq >= s.next {
 		return nil // it is sealed as one whose body is gone
 	}
-	salt, first, err := s.saltOf(seq)
-	if err != nil || salt == nil {
+	first, o, err := s.saltsOf(seq)
+	if err != nil || o == nil {
 		return err
 	}
-	st, err := s.c.prepare(insertScar)
-	if err != nil {
-		return err
+	salt := o.salt(seq - first)
+	if salt == nil {
+		return nil
 	}
 	mark := store.MarkBody(salt, body)
-	if err := st.argInt(int64(seq)).argBlob(mark[:]).run(); err != nil {
+	if err := s.c.prepare(insertScar).argInt(int64(seq)).argBlob(mark[:]).run(); err != nil {
 		return err
 	}
-	if s.gone == nil {
-		s.gone = make(map[uint64][]int)
+	if s.hurt == nil {
+		s.hurt = make(map[uint64]*saltSet)
 	}
-	s.gone[first] = append(s.gone[first], int(seq-first))
+	o.gone = append(o.gone, int(seq-first))
+	s.hurt[first] = o
 	return nil
 }
 
-// saltOf returns the salt of any entry that was taken up, and the seal that it
-// belongs to. There is none where the seals are damaged.
-func (s *sealer) saltOf(seq uint64) (*store.Salt, uint64, error) {
+// saltsOf returns the salts of the seal that an entry is under which was taken
+// up, and the seal's first entry. There are none where the seals are damaged.
+func (s *sealer) saltsOf(seq uint64) (first uint64, o *saltSet, err error) {
 	if seq >= s.first {
-		return s.salt(seq), s.first, nil
+		return s.first, s.own, nil
 	}
-	st, err := s.c.prepare(sealOf)
-	if err != nil {
-		return nil, 0, err
-	}
-	ok, err := st.argInt(int64(seq)).step()
+	st := s.c.prepare(sealOf).argInt(int64(seq))
+	defer st.reset()
+	ok, err := st.step()
 	if err != nil || !ok {
-		return nil, 0, err
+		return 0, nil, err
 	}
-	first, row, end := uint64(st.int(0)), st.int(1), uint64(st.int(0)+st.int(2)/tagSize)
-	st.reset()
-	if seq >= end {
-		return nil, 0, nil
+	first = uint64(st.int(0))
+	if seq >= first+uint64(st.int(2)/tagSize) {
+		return 0, nil, nil
 	}
-	o := s.other[first]
-	if o == nil {
-		o = &closedSeal{row: row}
-		if o.salts, err = saltsAt(s.c, row); err != nil && !errors.Is(err, errSalts) {
-			return nil, 0, err
-		}
-		o.leaves = o.salts.leaves()
-		if s.other == nil {
-			s.other = make(map[uint64]*closedSeal)
-		}
-		s.other[first] = o
+	if o := s.hurt[first]; o != nil {
+		return first, o, nil
 	}
-	return o.leaves[seq-first], first, nil
+	o = &saltSet{row: st.int(1)}
+	if o.salts, err = saltsAt(s.c, o.row); errors.Is(err, errSalts) {
+		return 0, nil, nil
+	}
+	return first, o, err
 }
 
-// forget lets the salts go for good of what the group has erased.
+// forget lets the salts go for good of what the group has erased: it puts
+// those that are left into a new row, and empties the old one, so that it is
+// overwritten where it stood (see erase).
 func (s *sealer) forget() error {
-	for first, entries := range s.gone {
-		o := s.other[first]
-		if first == s.first {
-			o = &closedSeal{row: s.row, salts: s.salts}
+	for first, o := range s.hurt {
+		o.salts = o.salts.without(o.gone)
+		o.leaves, o.gone = nil, nil
+		was := o.row
+		if was == 0 {
+			continue // they have never been written
 		}
-		if o == nil { // the open seal of a moment ago
-			o = &closedSeal{}
-			if err := s.reread(first, o); err != nil {
-				return err
-			}
-		}
-		for _, i := range entries {
-			o.salts = o.salts.without(i)
-		}
-		if err := s.replace(first, o); err != nil {
+		if err := s.insert(o); err != nil {
 			return err
 		}
-		if first == s.first {
-			s.salts, s.leaves, s.row = o.salts, nil, o.row
-		}
-	}
-	s.gone, s.other = nil, nil
-	return nil
-}
-
-func (s *sealer) reread(first uint64, o *closedSeal) error {
-	st, err := s.c.prepare(sealOf)
-	if err != nil {
-		return err
-	}
-	ok, err := st.argInt(int64(first)).step()
-	if err != nil || !ok {
-		return errors.Join(err, errSalts)
-	}
-	o.row = st.int(1)
-	st.reset()
-	o.salts, err = saltsAt(s.c, o.row)
-	return err
-}
-
-// replace puts a seal's salts in the place of those that it had. The row of
-// these is emptied, so that they are overwritten where they stood (see erase).
-func (s *sealer) replace(first uint64, o *closedSeal) error {
-	if o.row == 0 {
-		return nil // they have never been written
-	}
-	was := o.row
-	var err error
-	if o.row, err = s.insertSalts(o.salts); err != nil {
-		return err
-	}
-	for _, step := range []struct {
-		sql  string
-		args [2]int64
-	}{
-		{"UPDATE salt SET key = NULL WHERE id = ? AND id <> ?", [2]int64{was, o.row}},
-		{"UPDATE seal SET salt = ? WHERE first = ?", [2]int64{o.row, int64(first)}},
-	} {
-		st, err := s.c.prepare(step.sql)
-		if err != nil {
+		if err := s.c.prepare("UPDATE salt SET key = NULL WHERE id = ?").argInt(was).run(); err != nil {
 			return err
 		}
-		if err := st.argInt(step.args[0]).argInt(step.args[1]).run(); err != nil {
+		if err := s.c.prepare("UPDATE seal SET salt = ? WHERE first = ?").argInt(o.row, int64(first)).run(); err != nil {
 			return err
 		}
 	}
+	s.hurt = nil
 	return nil
 }
 
@@ -472,10 +398,7 @@ func (s *Store) sealHead(ctx context.Context) (h store.Head, err error) {
 		return h, coded(s.path, err)
 	}
 	defer s.readers.put(c)
-	st, err := c.prepare(lastSeal)
-	if err != nil {
-		return h, coded(s.path, err)
-	}
+	st := c.prepare(lastSeal)
 	defer st.reset()
 	ok, err := st.step()
 	if err == nil && ok {

@@ -5,12 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"syscall"
 	"testing"
 
 	"pgregory.net/rapid"
+	sqlite3 "zombiezen.com/go/sqlite"
 
 	"steward/internal/fault"
 	"steward/internal/store"
@@ -61,10 +64,7 @@ func TestInterrupt(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	release := c.interruptOn(ctx)
-	st, err := c.prepare("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := c.prepare("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n")
 	for range 3 {
 		if ok, err := st.step(); !ok || err != nil {
 			t.Fatal(ok, err)
@@ -143,19 +143,13 @@ func TestManyStatements(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.readers.put(c)
-	outer, err := c.prepare("VALUES (1), (2), (3)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	outer := c.prepare("VALUES (1), (2), (3)")
 	if ok, err := outer.step(); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	big := strings.Repeat("x", arenaSize)
+	big := strings.Repeat("x", 2*maxView)
 	for i := range maxStmts * 2 {
-		inner, err := c.prepare(fmt.Sprintf("SELECT %d, ?, ?", i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		inner := c.prepare(fmt.Sprintf("SELECT %d, ?, ?", i))
 		if ok, err := inner.argText("small").argText(big).step(); !ok || err != nil || inner.int(0) != int64(i) ||
 			string(inner.view(1)) != "small" || string(inner.view(2)) != big {
 			t.Fatalf("statement %d: %v, %v", i, ok, err)
@@ -168,10 +162,10 @@ func TestManyStatements(t *testing.T) {
 		}
 	}
 	outer.reset()
-	if _, err := c.prepare("SELECT 'one more'"); err != nil || len(c.stmts) > maxStmts {
+	if err := c.prepare("SELECT 'one more'").run(); err != nil || len(c.stmts) > maxStmts {
 		t.Errorf("%d statements, %v", len(c.stmts), err)
 	}
-	if _, err := c.prepare("nonsense"); !isCode(err, 1) {
+	if err := c.prepare("nonsense").argInt(1).argText("x").run(); !isCode(err, 1) || c.busy != 0 {
 		t.Errorf("got %v", err)
 	}
 	if _, err := c.number("nonsense"); !isCode(err, 1) {
@@ -186,43 +180,30 @@ func TestTooLarge(t *testing.T) {
 	if !fault.HasCode(err, "body_too_large") || !fault.Is(err, fault.TooLarge) {
 		t.Errorf("got %v", err)
 	}
-	if err := s.writer.c.stmts[""]; err != nil {
-		t.Error("a statement without text")
-	}
-	st, err := s.writer.c.prepare("SELECT ?")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := st.argBlob(body).step(); !fault.HasCode(coded("x", err), "body_too_large") {
-		t.Errorf("got %v", err)
-	}
 }
 
 func TestCodes(t *testing.T) {
-	sql := func(code int32, errno syscall.Errno) error {
-		return &sqlError{code: code, errno: int32(errno), msg: "x"}
-	}
+	path := dbPath(t)
+	sql := func(code sqlite3.ResultCode) error { return failure(code.ToError()) }
 	for _, c := range []struct {
 		err  error
 		code string
 	}{
-		{sql(13, 0), "disk_full"},
-		{sql(778, syscall.ENOSPC), "disk_full"},
-		{sql(778, syscall.EFBIG), "disk_full"},
-		{sql(778, syscall.EIO), "store_broken"},
-		{sql(8, 0), "store_read_only"},
-		{sql(1032, 0), "store_broken"},
-		{sql(14, syscall.EROFS), "store_read_only"},
-		{sql(14, 0), "store_broken"},
-		{sql(5, 0), "store_busy"},
-		{sql(11, 0), "store_broken"},
-		{sql(26, 0), "not_a_database"},
+		{sql(13), "disk_full"},
+		{sql(778), "store_broken"},
+		{sql(8), "store_read_only"},
+		{sql(1032), "store_broken"},
+		{sql(14), "store_broken"},
+		{sql(5), "store_busy"},
+		{sql(11), "store_broken"},
+		{sql(26), "not_a_database"},
 		{fmt.Errorf("x: %w", syscall.ENOSPC), "disk_full"},
+		{fmt.Errorf("x: %w", syscall.EFBIG), "disk_full"},
 		{fmt.Errorf("x: %w", syscall.EROFS), "store_read_only"},
 		{errRefs, "store_broken"},
 		{closed(), "store_closed"},
 	} {
-		got := coded("path", c.err)
+		got := coded(path, c.err)
 		if !fault.HasCode(got, c.code) {
 			t.Errorf("%v becomes %v, want %s", c.err, got, c.code)
 		}
@@ -231,11 +212,13 @@ func TestCodes(t *testing.T) {
 			t.Errorf("%v hides its cause", got)
 		}
 	}
-	if coded("path", nil) != nil {
+	if coded(path, nil) != nil {
 		t.Error("no error becomes one")
 	}
-	if got := sql(778, syscall.ENOSPC).Error(); !strings.Contains(got, "no space left") {
-		t.Errorf("the text is %q", got)
+	// What SQLite could not write, the system says why.
+	missing := filepath.Join(t.TempDir(), "no", "folder", "steward.db")
+	if got := coded(missing, sql(14)); !fault.HasCode(got, "store_broken") || !errors.Is(got, fs.ErrNotExist) {
+		t.Errorf("got %v", got)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/url"
@@ -21,7 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	sqlite3 "modernc.org/sqlite/lib"
+	sqlite3 "zombiezen.com/go/sqlite"
 
 	"steward/internal/fault"
 	"steward/internal/store"
@@ -138,7 +139,7 @@ func (s *Store) openToWrite(steps []string) (err error) {
 	if err != nil {
 		return err
 	}
-	c, err := openConn(s.path, sqlite3.SQLITE_OPEN_READWRITE)
+	c, err := openConn(s.path, sqlite3.OpenReadWrite)
 	if err != nil {
 		return err
 	}
@@ -157,7 +158,7 @@ func (s *Store) look(newest int) (int, error) {
 	if !errors.Is(err, fs.ErrExist) {
 		return 0, err
 	}
-	c, err := openConn(s.path, sqlite3.SQLITE_OPEN_READONLY)
+	c, err := openConn(s.path, sqlite3.OpenReadOnly)
 	if err != nil {
 		return 0, err
 	}
@@ -182,8 +183,9 @@ func (s *Store) prepareWriter(c *conn, version int, steps []string) error {
 			return err
 		}
 	}
-	if c.readOnly() {
-		return readOnly(s.path, fs.ErrPermission)
+	// Without a word, SQLite opens a file for reading only that it may not write.
+	if err := c.exec(fmt.Sprintf("BEGIN IMMEDIATE; PRAGMA user_version=%d; ROLLBACK", version)); err != nil {
+		return err
 	}
 	backup, err := migrate(c, s.path, version, steps)
 	if backup != "" {
@@ -193,9 +195,6 @@ func (s *Store) prepareWriter(c *conn, version int, steps []string) error {
 		return err
 	}
 	if err := syncDir(filepath.Dir(s.path)); err != nil {
-		return err
-	}
-	if err := s.names.load(c); err != nil {
 		return err
 	}
 	s.writer, err = newWriter(s, c)
@@ -210,16 +209,13 @@ func (s *Store) openToRead(steps []string) error {
 		return unreadable(s.path, cmp.Or(err, fs.ErrInvalid))
 	}
 	c, err := s.openReader()
-	if errors.Is(err, fs.ErrPermission) {
+	if isCode(err, sqlite3.ResultCantOpen) && !mayRead(s.path) {
 		return unreadable(s.path, err)
 	}
 	if err != nil {
 		return err
 	}
 	version, err := versionOf(c, s.path, len(steps))
-	if err == nil && version == len(steps) {
-		err = s.names.load(c)
-	}
 	if err = errors.Join(err, c.close()); err != nil {
 		return err
 	}
@@ -233,7 +229,7 @@ func (s *Store) openToRead(steps []string) error {
 
 // openReader opens one connection that cannot write.
 func (s *Store) openReader() (*conn, error) {
-	c, err := openConn(s.path, sqlite3.SQLITE_OPEN_READONLY)
+	c, err := openConn(s.path, sqlite3.OpenReadOnly)
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +238,7 @@ func (s *Store) openReader() (*conn, error) {
 		// database file is all there is, and nobody changes it.
 		c.close()
 		u := url.URL{Scheme: "file", Path: filepath.ToSlash(s.path), RawQuery: "immutable=1"}
-		c, err = openConn(u.String(), sqlite3.SQLITE_OPEN_READONLY|sqlite3.SQLITE_OPEN_URI)
+		c, err = openConn(u.String(), sqlite3.OpenReadOnly|sqlite3.OpenURI)
 	}
 	if err != nil {
 		if c != nil {
@@ -264,7 +260,7 @@ func (s *Store) openReader() (*conn, error) {
 // noRoom reports whether SQLite could not put a write-ahead log, or the index
 // of one, beside the database.
 func noRoom(err error) bool {
-	return isCode(err, sqlite3.SQLITE_CANTOPEN) || isCode(err, sqlite3.SQLITE_READONLY)
+	return isCode(err, sqlite3.ResultCantOpen) || isCode(err, sqlite3.ResultReadOnly)
 }
 
 // resting reports whether no write-ahead log lies beside the database.

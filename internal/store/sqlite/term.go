@@ -45,17 +45,14 @@ func (b *builder) byTerm(sc store.Scope) error {
 // reads what comes first among all. What it sees is one state of the database:
 // the transaction ends when the connection goes back to the pool.
 func (b *builder) merge() ([]store.Item, error) {
-	if err := b.c.run("BEGIN"); err != nil {
-		return nil, err
-	}
-	st, err := b.c.prepare(b.sql.String())
-	if err != nil {
+	if err := b.c.prepare("BEGIN").run(); err != nil {
 		return nil, err
 	}
 	var seqs []int64
+	var err error
 	for _, space := range b.merged {
 		b.args[0] = space
-		if seqs, err = st.args(b.args).numbers(seqs); err != nil {
+		if seqs, err = b.c.prepare(b.sql.String()).args(b.args).numbers(seqs); err != nil {
 			return nil, err
 		}
 	}
@@ -65,10 +62,7 @@ func (b *builder) merge() ([]store.Item, error) {
 	}
 	one := builder{s: b.s, c: b.c, q: b.q}
 	one.columns()
-	if st, err = b.c.prepare(one.sql.String() + ", 0 FROM log l WHERE l.seq = ?"); err != nil {
-		return nil, err
-	}
-	r := rows{s: b.s, st: st}
+	r := rows{s: b.s, st: b.c.prepare(one.sql.String() + ", 0 FROM log l WHERE l.seq = ?")}
 	var items []store.Item
 	for _, seq := range seqs[:min(len(seqs), store.PageSize(b.q.Limit)+1)] {
 		if items, err = r.items(items, []any{seq}); err != nil {

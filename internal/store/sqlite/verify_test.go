@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	sqlite3 "modernc.org/sqlite/lib"
+	sqlite3 "zombiezen.com/go/sqlite"
 
 	"steward/internal/resource"
 	"steward/internal/store"
@@ -17,16 +17,13 @@ import (
 // meddle changes a database behind Steward's back.
 func meddle(t testing.TB, path string, sql string, args ...any) {
 	t.Helper()
-	c, err := openConn(path, sqlite3.SQLITE_OPEN_READWRITE)
+	c, err := openConn(path, sqlite3.OpenReadWrite)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.close()
-	st, err := c.prepare(sql)
-	if err == nil {
-		err = st.args(args).run()
-	}
-	if err == nil && sqlite3.Xsqlite3_changes(c.tls, c.db) == 0 {
+	err = c.prepare(sql).args(args).run()
+	if err == nil && c.db.Changes() == 0 {
 		err = errors.New("nothing was changed")
 	}
 	if err != nil {
@@ -66,18 +63,14 @@ type tampering func(t testing.TB, path string, r *rand.Rand, last uint64) (what 
 // at picks an entry of which a condition holds.
 func at(t testing.TB, path string, r *rand.Rand, last uint64, cond string) int64 {
 	t.Helper()
-	c, err := openConn(path, sqlite3.SQLITE_OPEN_READONLY)
+	c, err := openConn(path, sqlite3.OpenReadOnly)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.close()
 	from := 1 + r.Int64N(int64(last))
 	for _, sql := range []string{"SELECT min(seq) FROM log WHERE seq >= ? AND ", "SELECT max(seq) FROM log WHERE seq < ? AND "} {
-		st, err := c.prepare(sql + cond)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n, err := st.argInt(from).numbers(nil)
+		n, err := c.prepare(sql + cond).argInt(from).numbers(nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,13 +3,11 @@ package sqlite
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,9 +43,7 @@ type job struct {
 	scope   store.Scope
 	batch   store.Batch
 	bytes   int
-	ready   ready
 	seal    bool      // no batch: everything is to be sealed
-	probe   bool      // no batch: only whether the database can be written
 	until   time.Time // of a held erasure: then it is answered in any case
 	state   atomic.Int32
 	done    chan struct{}
@@ -138,14 +134,6 @@ func (s *Store) enqueue(ctx context.Context, j *job) error {
 		}
 		j.bytes += len(c.Body)
 	}
-	var err error
-	if j.ready.frames, err = s.prepack(ctx, &j.batch); err != nil {
-		return err
-	}
-	for _, f := range j.ready.frames {
-		j.bytes += len(f)
-	}
-	j.ready.sums = sums(&j.batch)
 	return s.writer.add(j)
 }
 
@@ -163,23 +151,6 @@ func (s *Store) hide(b *store.Batch) {
 		b.Changes[i].Body = masked
 		s.log.Warn("a secret was about to be recorded, and was hidden", "uri", c.URI.String())
 	}
-}
-
-// sums makes the hashes of what a batch writes, so that the writer need not.
-func sums(b *store.Batch) []store.Hash {
-	out := make([]store.Hash, len(b.Changes))
-	for i := range b.Changes {
-		var body []byte
-		switch b.Changes[i].Op {
-		case store.Put:
-			body = b.Changes[i].Body
-		case store.Delete, store.Erase:
-		default:
-			continue
-		}
-		out[i] = sha256.Sum256(body)
-	}
-	return out
 }
 
 func (w *writer) add(j *job) error {
@@ -320,11 +291,10 @@ func (w *writer) acknowledge(now time.Time) {
 }
 
 func (w *writer) checkpoint() (busy bool, err error) {
-	if err := w.c.exec("PRAGMA busy_timeout=0"); err != nil {
-		return false, err
-	}
+	w.c.db.SetBusyTimeout(0)
+	defer w.c.db.SetBusyTimeout(busyTimeout)
 	n, err := w.c.number("PRAGMA wal_checkpoint(TRUNCATE)")
-	return n != 0, errors.Join(err, w.c.exec("PRAGMA busy_timeout="+strconv.Itoa(int(busyTimeout.Milliseconds()))))
+	return n != 0, err
 }
 
 // take moves what waits into the group, up to the bounds.
@@ -395,7 +365,7 @@ func (w *writer) try(group []*job) error {
 }
 
 func (w *writer) transact(group []*job) error {
-	if err := w.c.run("BEGIN IMMEDIATE"); err != nil {
+	if err := w.c.prepare("BEGIN IMMEDIATE").run(); err != nil {
 		return err
 	}
 	w.p.begin(time.Now())
@@ -407,18 +377,8 @@ func (w *writer) transact(group []*job) error {
 			j.err = w.p.seal.fault()
 			continue
 		}
-		if j.probe { // the version that is there already: a page is written, nothing changes
-			version, err := w.c.number("PRAGMA user_version")
-			if err == nil {
-				err = w.c.exec(fmt.Sprintf("PRAGMA user_version=%d", version))
-			}
-			if err != nil {
-				return err
-			}
-			continue
-		}
 		var err error
-		if j.receipt, err = w.p.apply(j.scope, &j.batch, j.ready); err != nil {
+		if j.receipt, err = w.p.apply(j.scope, &j.batch); err != nil {
 			if refused(err) {
 				j.err = err
 				continue
@@ -430,7 +390,7 @@ func (w *writer) transact(group []*job) error {
 	if err := w.p.flush(); err != nil {
 		return err
 	}
-	if err := w.c.run("COMMIT"); err != nil {
+	if err := w.c.prepare("COMMIT").run(); err != nil {
 		return err
 	}
 	w.p.keep()
