@@ -48,9 +48,23 @@ func TestBatchCheck(t *testing.T) {
 	if err := good.Check(); err != nil {
 		t.Error(err)
 	}
-	bad := store.Batch{Changes: append(good.Changes, store.Change{})}
-	if err := bad.Check(); !fault.HasCode(err, "batch_invalid") || fault.Of(err).Details["change"] != 4 {
-		t.Errorf("got %v", err)
+	place := &store.Place{List: c}
+	for name, wrong := range map[string]store.Change{
+		"no uri":         {},
+		"unknown op":     {Op: 99, URI: c},
+		"unlist nothing": {Op: store.Unlist, URI: c},
+		"deleted place":  {Op: store.Delete, URI: c, Place: place},
+		"erased place":   {Op: store.Erase, URI: c, Place: place},
+		"packed place":   {Op: store.Pack, URI: c, Place: place},
+		"checked place":  {Op: store.Check, URI: c, Place: place},
+		"no list":        {URI: c, Place: &store.Place{Pos: 1}},
+		"unlist no list": {Op: store.Unlist, URI: c, Place: &store.Place{}},
+		"nameless term":  {URI: c, Terms: []store.Term{{Value: "v"}}},
+	} {
+		bad := store.Batch{Changes: append(good.Changes[:4:4], wrong)}
+		if err := bad.Check(); !fault.HasCode(err, "batch_invalid") || fault.Of(err).Details["change"] != 4 {
+			t.Errorf("%s: got %v", name, err)
+		}
 	}
 }
 

@@ -39,7 +39,8 @@ func wait(e *env) {
 		_, err := e.st.Wait(short, 2)
 		ended <- err
 	}()
-	e.refused("conflict", conv("a"), ada, store.Change{URI: conv("a"), If: store.If{Absent: true}})
+	_, err := e.st.Commit(ctx, ada, store.Batch{Changes: []store.Change{{URI: conv("a"), If: store.If{Absent: true}}}})
+	e.wantCode(err, "conflict")
 	e.must(ada) // neither is news
 	cancel()
 	e.wantCancelled(<-ended)

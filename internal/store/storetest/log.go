@@ -23,69 +23,6 @@ func logOrder(e *env) {
 	}
 }
 
-func logFilters(e *env) {
-	e.must(ada, put(conv("a"), ""), put(message("a", "1"), ""), put(conv("b"), ""), put(message("b", "2"), ""))
-	e.must(bob, put(message("a", "bobs"), ""))
-	e.must(ada, store.Change{Op: store.Delete, URI: message("a", "1")})
-	e.wantLog(ada, store.LogQuery{Under: conv("a")}, "a/1", "1/1", "1/2")
-	e.wantLog(ada, store.LogQuery{Under: conv("a"), Since: 1}, "1/1", "1/2")
-	e.wantLog(ada, store.LogQuery{Under: conv("a"), Reverse: true}, "1/2", "1/1", "a/1")
-	e.wantLog(ada, store.LogQuery{Under: message("a", "1")}, "1/1", "1/2")
-	e.wantLog(ada, store.LogQuery{Under: conv("none")})
-	e.wantLog(system, store.LogQuery{Under: conv("a")}, "a/1", "1/1", "bobs/1", "1/2")
-	e.wantLog(bob, store.LogQuery{}, "bobs/1")
-}
-
-func logOfOne(e *env) {
-	u := conv("c")
-	for i := range 4 {
-		e.must(ada, put(u, fmt.Sprint(i)), put(message("c", "m"), ""))
-	}
-	e.must(ada, store.Change{Op: store.Delete, URI: u})
-	e.wantLog(ada, store.LogQuery{Of: u}, "c/1", "c/2", "c/3", "c/4", "c/5")
-	e.wantLog(ada, store.LogQuery{Of: u, Reverse: true}, "c/5", "c/4", "c/3", "c/2", "c/1")
-	e.wantLog(ada, store.LogQuery{Of: u, Since: 3}, "c/3", "c/4", "c/5")
-	e.wantLog(ada, store.LogQuery{Of: u, Since: 3, Reverse: true}, "c/5", "c/4", "c/3")
-	e.wantLog(ada, store.LogQuery{Of: u, Under: u}, "c/1", "c/2", "c/3", "c/4", "c/5")
-	e.wantLog(ada, store.LogQuery{Of: u, Under: message("c", "m")})
-	e.wantLog(ada, store.LogQuery{Of: conv("none")})
-	for i, en := range e.log(ada, store.LogQuery{Of: u}) {
-		e.failIf(en.Version != uint64(i+1) || i < 4 && string(en.Body) != fmt.Sprint(i), "version %d is %+v", i+1, en)
-	}
-}
-
-// logByType: of the changes, those of one type of resource.
-func logByType(e *env) {
-	task := message("a", "1").Child("plan.Task", "t")
-	e.must(ada, put(conv("a"), ""), put(message("a", "1"), ""), put(task, ""), put(message("b", "2"), ""))
-	e.must(bob, put(message("a", "bobs"), ""))
-	e.must(ada, store.Change{Op: store.Delete, URI: message("a", "1")}, put(task, ""))
-	q := store.LogQuery{Type: "common.Message"}
-	e.wantLog(ada, q, "1/1", "2/1", "1/2")
-	e.wantLog(bob, q, "bobs/1")
-	e.wantLog(system, q, "1/1", "2/1", "bobs/1", "1/2")
-	e.wantLog(ada, store.LogQuery{Type: "plan.Task"}, "t/1", "t/2")
-	e.wantLog(ada, store.LogQuery{Type: "plan.Task", Reverse: true}, "t/2", "t/1")
-	e.wantLog(ada, store.LogQuery{Type: "plan.Task", Since: 3}, "t/2")
-	e.wantLog(ada, store.LogQuery{Type: "plan.Task", Since: 3, Under: conv("b")})
-	e.wantLog(ada, store.LogQuery{Type: "common.Message", Under: conv("a")}, "1/1", "1/2")
-	e.wantLog(ada, store.LogQuery{Type: "never.Seen"})
-	e.wantLog(ada, store.LogQuery{Type: "never.Seen", Under: conv("a"), Reverse: true})
-	e.wantLog(ada, store.LogQuery{Type: "plan.Task", Of: task}, "t/1", "t/2")
-	e.wantLog(ada, store.LogQuery{Type: "common.Message", Of: task})
-	e.wantLog(ada, store.LogQuery{Type: "never.Seen", Of: task})
-	// A cursor stands behind what was looked through, whatever was looked for.
-	tasks, next := e.follow(ada, store.LogQuery{Type: "plan.Task"})
-	e.must(ada, put(message("b", "3"), ""))
-	q.After = next
-	got, next := e.follow(ada, q)
-	e.failIf(len(tasks) != 2 || fmt.Sprint(entryNames(got)) != "[3/1]", "got %v and %v", tasks, got)
-	e.must(ada, put(conv("later"), ""))
-	none, next := e.follow(ada, store.LogQuery{Type: "never.Seen", After: next})
-	rest, _ := e.follow(ada, store.LogQuery{After: next})
-	e.failIf(len(none)+len(rest) != 0, "the cursor of a page without entries stands still: %v, %v", none, rest)
-}
-
 // logFollows: a cursor at the end finds what comes later, and only that.
 func logFollows(e *env) {
 	for _, q := range []store.LogQuery{{}, {Under: conv("c")}, {Of: message("c", "m")}, {Since: 100}} {

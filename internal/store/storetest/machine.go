@@ -24,11 +24,17 @@ func machine(e *env) {
 		m := newPair(e, t)
 		t.Repeat(map[string]func(*rapid.T){
 			"commit": m.commit,
-			"get":    m.get,
+			"get":    func(t *rapid.T) { m.one(t, m.scope(t), m.uri(t)) },
 			"query":  m.query,
 			"log":    m.log,
 		})
 	})
+}
+
+// tb is a test of either kind.
+type tb interface {
+	Helper()
+	Fatalf(format string, args ...any)
 }
 
 // pair is a store and the model that says what it should do. The store's
@@ -38,22 +44,24 @@ type pair struct {
 	real   store.Store
 	model  *Model
 	base   uint64
-	root   resource.URI
 	uris   []resource.URI
+	lists  []resource.URI
 	scopes []store.Scope
 }
 
 func newPair(e *env, t *rapid.T) *pair {
 	name := id.New().String()
-	p := &pair{ctx: e.ctx, real: e.st, model: NewModel(), root: conv(name)}
+	root := conv(name)
+	p := &pair{ctx: e.ctx, real: e.st, model: NewModel()}
 	r, err := p.real.Commit(p.ctx, system, store.Batch{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.base = r.Seq
-	p.uris = append(p.uris, p.root, conv(name+"!"))
+	p.uris = append(p.uris, root, conv(name+"!"))
+	p.lists = p.uris[:2]
 	for i := range 4 {
-		u := p.root.Child("common.Message", fmt.Sprint(i))
+		u := root.Child("common.Message", fmt.Sprint(i))
 		p.uris = append(p.uris, u, u.ChildID("plan.Task", id.Derive(name)))
 	}
 	one, two := resource.Space("user:1"+name), resource.Space("group:2"+name)
@@ -66,6 +74,8 @@ func newPair(e *env, t *rapid.T) *pair {
 }
 
 func (p *pair) uri(t *rapid.T) resource.URI { return rapid.SampledFrom(p.uris).Draw(t, "uri") }
+
+func (p *pair) list(t *rapid.T) resource.URI { return rapid.SampledFrom(p.lists).Draw(t, "list") }
 
 func (p *pair) scope(t *rapid.T) store.Scope { return rapid.SampledFrom(p.scopes).Draw(t, "scope") }
 
@@ -100,16 +110,18 @@ func (p *pair) change(t *rapid.T) store.Change {
 	return c
 }
 
-func (p *pair) list(t *rapid.T) resource.URI {
-	return rapid.SampledFrom(p.uris[:2]).Draw(t, "list")
-}
-
 func (p *pair) commit(t *rapid.T) {
 	sc := p.scope(t)
 	b := store.Batch{Request: id.New()}
 	for range rapid.IntRange(0, 4).Draw(t, "changes") {
 		b.Changes = append(b.Changes, p.change(t))
 	}
+	p.batch(t, sc, b)
+}
+
+// batch commits on both sides, with the same outcome.
+func (p *pair) batch(t tb, sc store.Scope, b store.Batch) {
+	t.Helper()
 	got, err := p.real.Commit(p.ctx, sc, b)
 	want, wantErr := p.model.Commit(p.ctx, sc, b)
 	p.agree(t, err, wantErr)
@@ -119,7 +131,8 @@ func (p *pair) commit(t *rapid.T) {
 }
 
 // agree wants the same code about the same resource.
-func (p *pair) agree(t *rapid.T, got, want error) {
+func (p *pair) agree(t tb, got, want error) {
+	t.Helper()
 	switch {
 	case got == nil && want == nil:
 	case got == nil || want == nil || fault.Of(got).Code != fault.Of(want).Code ||
@@ -128,8 +141,9 @@ func (p *pair) agree(t *rapid.T, got, want error) {
 	}
 }
 
-func (p *pair) get(t *rapid.T) {
-	sc, u := p.scope(t), p.uri(t)
+// one compares what both have of a resource.
+func (p *pair) one(t tb, sc store.Scope, u resource.URI) {
+	t.Helper()
 	got, err := p.real.Get(p.ctx, sc, u)
 	want, wantErr := p.model.Get(p.ctx, sc, u)
 	p.agree(t, err, wantErr)
@@ -153,15 +167,32 @@ func (p *pair) query(t *rapid.T) {
 	if all || rapid.Bool().Draw(t, "restricted") {
 		q.Under = p.uri(t)
 	}
-	switch rapid.IntRange(0, 3).Draw(t, "order") {
+	switch rapid.IntRange(0, 4).Draw(t, "order") {
 	case 0:
 		q.List, q.From = p.list(t), rapid.Int64Range(-2, 3).Draw(t, "from")
 	case 1:
 		q.Term = rapid.SampledFrom(termWords).Draw(t, "term")
 	case 2:
 		q.State = rapid.SampledFrom(stateWords).Draw(t, "state")
+	case 3:
+		q = store.Query{List: p.list(t)}
+		q.Count = &store.Count{From: rapid.Int64Range(-2, 3).Draw(t, "from"), To: rapid.Int64Range(-2, 3).Draw(t, "to")}
 	}
-	got, want := p.items(t, p.real, sc, q), p.items(t, p.model, sc, q)
+	p.page(t, sc, q)
+}
+
+// page compares the answers to a query, page by page.
+func (p *pair) page(t tb, sc store.Scope, q store.Query) {
+	t.Helper()
+	if q.Count != nil {
+		got, err := p.real.Query(p.ctx, sc, q)
+		want, wantErr := p.model.Query(p.ctx, sc, q)
+		if p.agree(t, err, wantErr); got.Count != want.Count || len(got.Items) > 0 {
+			t.Fatalf("query %+v counts %d and has %d items, want %d", q, got.Count, len(got.Items), want.Count)
+		}
+		return
+	}
+	got, want := items(t, p.ctx, p.real, sc, q), items(t, p.ctx, p.model, sc, q)
 	if !q.List.Zero() {
 		sortTies(got, q.Reverse)
 		sortTies(want, q.Reverse)
@@ -169,11 +200,11 @@ func (p *pair) query(t *rapid.T) {
 	p.same(t, got, want)
 }
 
-func (p *pair) items(t *rapid.T, st store.Store, sc store.Scope, q store.Query) []store.Item {
-	var out []store.Item
-	for it, err := range store.Items(p.ctx, st, sc, q) {
-		if err != nil {
-			t.Fatalf("query %+v: %v", q, err)
+func items(t tb, ctx context.Context, st store.Store, sc store.Scope, q store.Query) (out []store.Item) {
+	t.Helper()
+	for it, err := range store.Items(ctx, st, sc, q) {
+		if err != nil || len(out) > 10000 {
+			t.Fatalf("query %+v after %d items: %v", q, len(out), err)
 		}
 		out = append(out, it)
 	}
@@ -192,7 +223,8 @@ func sortTies(items []store.Item, reverse bool) {
 	})
 }
 
-func (p *pair) same(t *rapid.T, got, want []store.Item) {
+func (p *pair) same(t tb, got, want []store.Item) {
+	t.Helper()
 	for i := range got {
 		got[i].Seq -= p.base
 		got[i].At = time.Time{}
@@ -206,9 +238,8 @@ func (p *pair) same(t *rapid.T, got, want []store.Item) {
 }
 
 func (p *pair) log(t *rapid.T) {
-	sc := p.scope(t)
 	q := store.LogQuery{
-		Since:   rapid.Uint64Range(0, 20).Draw(t, "since"),
+		Since:   p.base + rapid.Uint64Range(0, 20).Draw(t, "since"),
 		Reverse: rapid.Bool().Draw(t, "reverse"),
 		Limit:   rapid.IntRange(1, 5).Draw(t, "limit"),
 	}
@@ -219,9 +250,15 @@ func (p *pair) log(t *rapid.T) {
 		q.Of = p.uri(t)
 	}
 	q.Type = rapid.SampledFrom(typeWords).Draw(t, "type")
-	want := p.entries(t, p.model, sc, q)
-	q.Since += p.base
-	got := p.entries(t, p.real, sc, q)
+	p.entries(t, p.scope(t), q)
+}
+
+// entries compares parts of the log, page by page.
+func (p *pair) entries(t tb, sc store.Scope, q store.LogQuery) {
+	t.Helper()
+	got := entries(t, p.ctx, p.real, sc, q)
+	q.Since -= min(p.base, q.Since)
+	want := entries(t, p.ctx, p.model, sc, q)
 	for i := range got {
 		got[i].Seq -= p.base
 		got[i].At = time.Time{}
@@ -234,11 +271,11 @@ func (p *pair) log(t *rapid.T) {
 	}
 }
 
-func (p *pair) entries(t *rapid.T, st store.Store, sc store.Scope, q store.LogQuery) []resource.Entry {
-	var out []resource.Entry
-	for en, err := range store.Entries(p.ctx, st, sc, q) {
-		if err != nil {
-			t.Fatalf("log %+v: %v", q, err)
+func entries(t tb, ctx context.Context, st store.Store, sc store.Scope, q store.LogQuery) (out []resource.Entry) {
+	t.Helper()
+	for en, err := range store.Entries(ctx, st, sc, q) {
+		if err != nil || len(out) > 10000 {
+			t.Fatalf("log %+v after %d entries: %v", q, len(out), err)
 		}
 		out = append(out, en)
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"steward/internal/fault"
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/store/storetest"
@@ -38,6 +39,7 @@ func (m mutant) Get(ctx context.Context, sc store.Scope, u resource.URI) (resour
 }
 
 func (m mutant) Commit(ctx context.Context, sc store.Scope, b store.Batch) (store.Receipt, error) {
+	b.Changes = slices.Clone(b.Changes)
 	switch m.mistake {
 	case "batches fall apart":
 		r := store.Receipt{Versions: make([]uint64, 0, len(b.Changes))}
@@ -57,10 +59,19 @@ func (m mutant) Commit(ctx context.Context, sc store.Scope, b store.Batch) (stor
 		for i := range b.Changes {
 			b.Changes[i].If = store.If{}
 		}
-	case "erasures are deletions", "packing is forgotten", "packing is a put":
+	case "erasures are deletions", "packing is forgotten", "packing is a put", "unlisting is forgotten", "moving is forgotten":
 		b.Changes = m.misread(sc, b.Changes)
 	}
 	r, err := m.Model.Commit(ctx, sc, b)
+	if m.mistake == "taken positions are left out" && fault.HasCode(err, "conflict") {
+		for i := range b.Changes {
+			b.Changes[i].Place = nil
+		}
+		return m.Model.Commit(ctx, sc, b)
+	}
+	if m.mistake == "conflicts tell too much" && err != nil {
+		err = fault.Of(err).Detail("version", 7)
+	}
 	if m.mistake == "versions of what is not put" && err == nil && len(b.Changes) > 0 {
 		r.Versions[len(b.Changes)-1] = max(r.Versions[len(b.Changes)-1], 1)
 	}
@@ -76,6 +87,10 @@ func (m mutant) misread(sc store.Scope, changes []store.Change) (out []store.Cha
 		switch {
 		case c.Op == store.Erase && m.mistake == "erasures are deletions":
 			c.Op = store.Delete
+		case c.Op == store.Unlist && m.mistake == "unlisting is forgotten":
+			c = store.Change{Op: store.Check, URI: c.URI, If: c.If}
+		case c.Place != nil && c.If.Version > 0 && m.mistake == "moving is forgotten":
+			c.Place = nil
 		case c.Op == store.Pack && m.mistake == "packing is forgotten":
 			c = store.Change{Op: store.Check, URI: c.URI}
 		case c.Op == store.Pack && m.mistake == "packing is a put":
@@ -114,6 +129,9 @@ func (m mutant) Query(ctx context.Context, sc store.Scope, q store.Query) (store
 		q.Reverse = false
 	}
 	p, err := m.Model.Query(ctx, sc, q)
+	if m.mistake == "counts are off by one" && p.Count > 1 {
+		p.Count++
+	}
 	if m.mistake == "full pages end" && len(p.Items) == q.Limit {
 		p.Next = ""
 	}
@@ -177,7 +195,8 @@ func TestMistakesAreNoticed(t *testing.T) {
 		"wait returns at once", "erasures are deletions", "erasures look like deletions", "erased bodies are empty",
 		"only the newest body is erased",
 		"packing is forgotten", "packing is a put", "packed bodies lose their end", "versions of what is not put",
-		"types are ignored", "types of below count",
+		"types are ignored", "types of below count", "unlisting is forgotten", "moving is forgotten", "taken positions are left out",
+		"conflicts tell too much", "counts are off by one",
 	} {
 		cmd := exec.Command(self, "-test.run=^TestMistakesAreNoticed$", "-test.timeout=20s", "-test.failfast")
 		cmd.Dir = t.TempDir()

@@ -10,10 +10,6 @@ import (
 	"steward/internal/store"
 )
 
-func erasing(u resource.URI) store.Change { return store.Change{Op: store.Erase, URI: u} }
-
-func packing(u resource.URI) store.Change { return store.Change{Op: store.Pack, URI: u} }
-
 // wantBodies wants the bodies of a resource's entries, oldest first; "-" is none.
 func (e *env) wantBodies(u resource.URI, want ...string) {
 	e.Helper()
@@ -28,26 +24,15 @@ func (e *env) wantBodies(u resource.URI, want ...string) {
 	e.failIf(fmt.Sprint(got) != fmt.Sprint(want), "%s has the bodies %.200q, want %.200q", u, got, want)
 }
 
-// erase: the resource is gone, with its places, terms and state; of its
-// versions the log tells all but the bodies.
+// erase: of the versions of what is gone the log tells all but the bodies.
 func erase(e *env) {
-	u, list, other := message("c", "m"), conv("c"), message("c", "other")
-	term := store.Term{Name: "n", Value: "v"}
-	full := store.Change{URI: u, Body: []byte("1"), State: "open", Terms: []store.Term{term}, Place: &store.Place{List: list, Pos: 7}}
-	e.must(ada, full, put(other, "theirs"))
-	full.Body, full.Place = []byte("2"), nil
-	e.must(ada, full)
+	u, other := message("c", "m"), message("c", "other")
+	e.must(ada, full(u, "1", 7), put(other, "theirs"))
+	e.must(ada, full(u, "2", 7))
 	before := e.log(ada, store.LogQuery{})
-	r := e.must(ada, erasing(u))
+	r := e.must(ada, of(store.Erase, u))
 	e.failIf(r.Versions[0] != 0 || r.Seq != 4, "receipt %+v", r)
 	e.missing(ada, u)
-	for _, q := range []store.Query{{List: list}, {Term: term}, {State: "open"}, {Under: u}} {
-		e.wantNames(ada, q)
-	}
-	e.wantNames(ada, store.Query{}, "other")
-	e.wantLog(ada, store.LogQuery{}, "m/1", "other/1", "m/2", "m/3")
-	e.wantLog(ada, store.LogQuery{Of: u, Reverse: true}, "m/3", "m/2", "m/1")
-	e.wantLog(ada, store.LogQuery{Type: "common.Message", Under: list}, "m/1", "other/1", "m/2", "m/3")
 	e.wantBodies(u, "-", "-", "-")
 	e.wantBodies(other, "theirs")
 	after := e.log(ada, store.LogQuery{})
@@ -60,128 +45,6 @@ func erase(e *env) {
 	last := after[3]
 	e.failIf(last.Op != resource.OpErase || last.Version != 3 || last.State != "" || last.Actor != "ada" || !last.At.Equal(r.At),
 		"the erasure is %+v", last)
-
-	// It can come back, and then is new: the position is free, versions go on.
-	e.must(ada, store.Change{URI: other, Body: []byte("theirs"), Place: &store.Place{List: list, Pos: 7}})
-	r = e.must(ada, store.Change{URI: u, If: store.If{Absent: true}, Body: []byte("4")})
-	e.failIf(r.Versions[0] != 4, "put again, it has version %d", r.Versions[0])
-	e.wantNames(ada, store.Query{List: list}, "other")
-	e.wantBodies(u, "-", "-", "-", "4")
-	e.must(ada, erasing(u))
-	e.wantBodies(u, "-", "-", "-", "-", "-")
-}
-
-func eraseWhatIsDeleted(e *env) {
-	u := conv("c")
-	e.must(ada, put(u, "1"), put(u, "2"), store.Change{Op: store.Delete, URI: u}, put(u, "4"))
-	e.must(ada, store.Change{Op: store.Delete, URI: u})
-	e.wantBodies(u, "1", "2", "-", "4", "-")
-	e.refused("not_found", u, bob, erasing(u))
-	e.refused("not_found", u, system, erasing(u))
-	e.wantBodies(u, "1", "2", "-", "4", "-")
-	e.must(ada, erasing(u))
-	e.missing(ada, u)
-	e.wantBodies(u, "-", "-", "-", "-", "-", "-")
-	e.must(ada, erasing(u)) // and once more: there is nothing to be lost
-	e.wantLog(ada, store.LogQuery{Of: u}, "c/1", "c/2", "c/3", "c/4", "c/5", "c/6", "c/7")
-	e.refused("not_found", conv("never"), ada, erasing(conv("never")))
-	e.refused("conflict", u, bob, put(u, "")) // it stays in its space
-	if r := e.must(ada, put(u, "8")); r.Versions[0] != 8 {
-		e.Errorf("receipt %+v", r)
-	}
-}
-
-// eraseInABatch: an erasure takes what was before it, in its batch too.
-func eraseInABatch(e *env) {
-	u, v := conv("c"), conv("d")
-	e.must(ada, put(u, "1"))
-	e.must(ada, put(u, "2"), put(v, "1"), erasing(u), put(u, "4"), erasing(v))
-	e.wantBodies(u, "-", "-", "-", "4")
-	e.wantBodies(v, "-", "-")
-	if got := e.get(ada, u); string(got.Body) != "4" || got.Version != 4 {
-		e.Errorf("got %+v", got)
-	}
-	e.missing(ada, v)
-	// A refused batch erases nothing.
-	e.refused("conflict", v, ada, erasing(u), put(v, ""), store.Change{URI: v, If: store.If{Absent: true}})
-	e.wantBodies(u, "-", "-", "-", "4")
-	e.wantNames(ada, store.Query{}, "c")
-}
-
-func erasePreconditions(e *env) {
-	u, gone := conv("c"), conv("gone")
-	e.must(ada, store.Change{URI: u, Body: []byte("1"), State: "open"}, put(gone, "1"))
-	e.must(ada, store.Change{Op: store.Delete, URI: gone})
-	for _, op := range []store.Op{store.Erase, store.Pack} {
-		for _, c := range []struct {
-			u    resource.URI
-			want store.If
-			code string
-		}{
-			{u, store.If{Version: 2}, "conflict"},
-			{u, store.If{States: []string{"done"}}, "conflict"},
-			{u, store.If{Absent: true}, "conflict"},
-			{gone, store.If{Version: 2}, "not_found"},
-			{gone, store.If{States: []string{""}}, "not_found"},
-			{conv("never"), store.If{}, "not_found"},
-			{conv("never"), store.If{Absent: true}, "not_found"},
-		} {
-			e.refused(c.code, c.u, ada, store.Change{Op: op, URI: c.u, If: c.want})
-		}
-		e.refused("not_found", u, bob, store.Change{Op: op, URI: u})
-		e.refused("not_found", u, system, store.Change{Op: op, URI: u})
-		_, err := e.st.Commit(e.ctx, ada, store.Batch{Changes: []store.Change{{Op: op, URI: u, Place: &store.Place{List: u}}}})
-		e.wantCode(err, "batch_invalid")
-	}
-	e.wantBodies(u, "1")
-	e.wantBodies(gone, "1", "-")
-	e.must(ada, store.Change{Op: store.Pack, URI: u, If: store.If{Version: 1, States: []string{"open"}}})
-	e.must(ada, store.Change{Op: store.Erase, URI: u, If: store.If{Version: 1, States: []string{"open"}}})
-	e.must(ada, store.Change{Op: store.Erase, URI: gone, If: store.If{Absent: true}})
-	e.wantBodies(u, "-", "-")
-	e.wantBodies(gone, "-", "-", "-")
-}
-
-// pack: nothing is to be seen of it.
-func pack(e *env) {
-	u := message("c", "m")
-	term := store.Term{Name: "n", Value: "v"}
-	long := strings.Repeat(`{"role":"user","blocks":[{"type":"text","text":"again and again"}]}`, 20)
-	e.must(ada, store.Change{URI: u, Body: []byte("1" + long), Terms: []store.Term{term}, Place: &store.Place{List: conv("c"), Pos: 3}})
-	e.must(ada, store.Change{URI: u, Body: []byte("2" + long), State: "open", Terms: []store.Term{term}})
-	e.must(ada, put(message("c", "other"), long))
-	look := func() string {
-		var all []any
-		for _, q := range []store.Query{{}, {List: conv("c")}, {Term: term}, {State: "open"}, {List: conv("c"), NoBody: true}} {
-			all = append(all, e.all(ada, q))
-		}
-		for _, q := range []store.LogQuery{{}, {Of: u}, {Under: conv("c"), Reverse: true}, {Type: "common.Message"}} {
-			all = append(all, e.log(ada, q))
-		}
-		return fmt.Sprint(append(all, e.get(ada, u))...)
-	}
-	want := look()
-	for range 2 { // the second time there is nothing to do
-		r := e.must(ada, packing(u))
-		e.failIf(r.Versions[0] != 0 || r.Seq != 3, "receipt %+v: packing writes no entry", r)
-		e.failIf(look() != want, "packed, the store has\n%s\nnot\n%s", look(), want)
-	}
-	e.refused("not_found", conv("never"), ada, packing(conv("never")))
-
-	// A version that comes later is as good as ever, packed or not.
-	e.must(ada, put(u, "3"+long), packing(u), put(u, "4"+long))
-	e.wantBodies(u, "1"+long, "2"+long, "3"+long, "4"+long)
-	e.must(ada, packing(u))
-	e.wantBodies(u, "1"+long, "2"+long, "3"+long, "4"+long)
-	e.must(ada, store.Change{Op: store.Delete, URI: u})
-	e.refused("not_found", u, ada, packing(u))
-	e.wantBodies(u, "1"+long, "2"+long, "3"+long, "4"+long, "-")
-
-	// What is packed is erased like all else, whatever comes first in a batch.
-	e.must(ada, put(u, "6"+long), packing(u), erasing(u), put(u, "8"+long), packing(u))
-	e.wantBodies(u, "-", "-", "-", "-", "-", "-", "-", "8"+long)
-	e.must(ada, packing(u), put(u, "9"+long), erasing(u))
-	e.wantBodies(u, "-", "-", "-", "-", "-", "-", "-", "-", "-", "-")
 }
 
 // packedBodies: bodies of every kind and length come back as they were.
@@ -204,7 +67,7 @@ func packedBodies(e *env) {
 	for i, b := range bodies {
 		u := message("c", fmt.Sprint(i))
 		puts = append(puts, store.Change{URI: u, Body: b})
-		packs = append(packs, packing(u))
+		packs = append(packs, of(store.Pack, u))
 	}
 	e.must(ada, puts...)
 	for range 2 {
@@ -223,42 +86,5 @@ func packedBodies(e *env) {
 		if _, err := fmt.Sscan(it.URI.ID(), &i); err != nil || !bytes.Equal(it.Body, bodies[i]) {
 			e.Errorf("a query has another body of %s", it.URI)
 		}
-	}
-}
-
-// packMany: a conversation is put away at once.
-func packMany(e *env) {
-	const n = 2000
-	body := func(i int) string {
-		return fmt.Sprintf(`{"role":"user","at":%d,"blocks":[{"type":"text","text":"message %d of many, and all of them alike"}]}`, i, i)
-	}
-	puts, packs := make([]store.Change, n), make([]store.Change, n)
-	for i := range n {
-		u := message("c", fmt.Sprint(i))
-		puts[i] = listed("c", fmt.Sprint(i), int64(i))
-		puts[i].Body = []byte(body(i))
-		packs[i] = packing(u)
-	}
-	e.must(ada, puts...)
-	if r := e.must(ada, packs...); r.Seq != n {
-		e.Errorf("receipt %d", r.Seq)
-	}
-	p, err := e.st.Query(e.ctx, ada, store.Query{List: conv("c"), Limit: n})
-	if err != nil || len(p.Items) != n {
-		e.Fatal(len(p.Items), err)
-	}
-	for i, it := range p.Items {
-		e.failIf(string(it.Body) != body(i) || it.Version != 1, "item %d is %v", i, it)
-	}
-	for i := range packs {
-		packs[i].Op = store.Erase
-	}
-	e.must(ada, packs...)
-	e.wantNames(ada, store.Query{})
-	for en, err := range store.Entries(e.ctx, e.st, ada, store.LogQuery{Limit: n}) {
-		if err != nil {
-			e.Fatal(err)
-		}
-		e.failIf(en.Body != nil, "entry %d has a body", en.Seq)
 	}
 }

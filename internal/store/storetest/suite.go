@@ -31,47 +31,18 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		test func(*env)
 	}{
 		{"PutAndGet", putAndGet},
-		{"Versions", versions},
-		{"Preconditions", preconditions},
-		{"PreconditionsSeeTheBatch", preconditionsSeeTheBatch},
-		{"RefusedBatchesLeaveNothing", refusedBatchesLeaveNothing},
-		{"EmptyBatch", emptyBatch},
-		{"InvalidBatches", invalidBatches},
-		{"DeleteAndPutAgain", deleteAndPutAgain},
 		{"Erase", erase},
-		{"EraseWhatIsDeleted", eraseWhatIsDeleted},
-		{"EraseInABatch", eraseInABatch},
-		{"ErasePreconditions", erasePreconditions},
-		{"Pack", pack},
 		{"PackedBodies", packedBodies},
-		{"PackMany", packMany},
 		{"BigBody", bigBody},
 		{"OddIDs", oddIDs},
 		{"Times", times},
-		{"CancelledCommit", cancelledCommit},
-		{"ZeroScope", zeroScope},
-		{"ForeignReads", foreignReads},
-		{"ForeignWrites", foreignWrites},
-		{"SharedSpaces", sharedSpaces},
-		{"TreeOrder", treeOrder},
+		{"CancelledCalls", cancelledCalls},
+		{"Refusals", refusals},
+		{"ForeignConflict", foreignConflict},
 		{"UnderIsExact", underIsExact},
 		{"ListOrder", listOrder},
-		{"ListMoves", listMoves},
-		{"ListConflicts", listConflicts},
-		{"ListsAndSpaces", listsAndSpaces},
-		{"Unlist", unlist},
-		{"TermOrder", termOrder},
-		{"TermsAreReplaced", termsAreReplaced},
-		{"TermsOfManySpaces", termsOfManySpaces},
-		{"States", states},
-		{"NoBody", noBody},
-		{"QueryInvalid", queryInvalid},
 		{"CursorsSurviveAdditions", cursorsSurviveAdditions},
-		{"CursorInvalid", cursorInvalid},
 		{"LogOrder", logOrder},
-		{"LogFilters", logFilters},
-		{"LogByType", logByType},
-		{"LogOfOne", logOfOne},
 		{"LogFollows", logFollows},
 		{"LogOfSmallSubtree", logOfSmallSubtree},
 		{"Wait", wait},
@@ -87,6 +58,11 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			part.test(&env{T: t, st: open(t), ctx: t.Context()})
+		})
+	}
+	for name, steps := range scenarios() {
+		t.Run(name, func(t *testing.T) {
+			scenario(&env{T: t, st: open(t), ctx: t.Context()}, steps)
 		})
 	}
 }
@@ -126,19 +102,6 @@ func (e *env) must(sc store.Scope, changes ...store.Change) store.Receipt {
 	return r
 }
 
-// refused commits and wants the code, and the URI in the details if it is not zero.
-func (e *env) refused(code string, u resource.URI, sc store.Scope, changes ...store.Change) {
-	e.Helper()
-	r, err := e.st.Commit(e.ctx, sc, store.Batch{Changes: changes})
-	e.wantCode(err, code)
-	if !reflect.DeepEqual(r, store.Receipt{}) {
-		e.Errorf("a refused batch has the receipt %+v", r)
-	}
-	if got := fault.Of(err).Details["uri"]; !u.Zero() && got != u.String() {
-		e.Errorf("the refusal names %v, not %v", got, u)
-	}
-}
-
 func (e *env) wantCode(err error, code string) {
 	e.Helper()
 	if !fault.HasCode(err, code) {
@@ -173,21 +136,12 @@ func (e *env) missing(sc store.Scope, u resource.URI) {
 func (e *env) all(sc store.Scope, q store.Query) []store.Item {
 	e.Helper()
 	var whole []store.Item
-	for _, limit := range []int{0, 1, 2, 3} {
-		q.Limit, q.After = limit, ""
-		var got []store.Item
-		for it, err := range store.Items(e.ctx, e.st, sc, q) {
-			if err != nil {
-				e.Fatalf("query %+v: %v", q, err)
-			}
-			if got = append(got, it); len(got) > 10000 {
-				e.Fatalf("query %+v finds no end", q)
-			}
-		}
-		if limit == 0 {
+	for _, q.Limit = range []int{0, 1, 2, 3} {
+		got := items(e, e.ctx, e.st, sc, q)
+		if q.Limit == 0 {
 			whole = got
 		} else if !reflect.DeepEqual(got, whole) {
-			e.Fatalf("pages of %d give\n%v\nand one page\n%v", limit, names(got), names(whole))
+			e.Fatalf("pages of %d give\n%v\nand one page\n%v", q.Limit, names(got), names(whole))
 		}
 	}
 	return whole
@@ -213,21 +167,12 @@ func (e *env) wantNames(sc store.Scope, q store.Query, want ...string) {
 func (e *env) log(sc store.Scope, q store.LogQuery) []resource.Entry {
 	e.Helper()
 	var whole []resource.Entry
-	for _, limit := range []int{0, 1, 2} {
-		q.Limit, q.After = limit, ""
-		var got []resource.Entry
-		for en, err := range store.Entries(e.ctx, e.st, sc, q) {
-			if err != nil {
-				e.Fatalf("log %+v: %v", q, err)
-			}
-			if got = append(got, en); len(got) > 10000 {
-				e.Fatalf("log %+v finds no end", q)
-			}
-		}
-		if limit == 0 {
+	for _, q.Limit = range []int{0, 1, 2} {
+		got := entries(e, e.ctx, e.st, sc, q)
+		if q.Limit == 0 {
 			whole = got
 		} else if !reflect.DeepEqual(got, whole) {
-			e.Fatalf("pages of %d give\n%v\nand one page\n%v", limit, got, whole)
+			e.Fatalf("pages of %d give\n%v\nand one page\n%v", q.Limit, got, whole)
 		}
 	}
 	return whole
