@@ -38,26 +38,16 @@ func appendString(dst []byte, s string) []byte {
 }
 
 // Functions returns all tools as a JSON array of OpenAIFunction, sorted by
-// name: the list that a planner is given. It is made when it is first asked
-// for after a change of the registry. Do not modify the bytes.
+// name: the list that a planner is given.
 func (r *Registry) Functions() []byte {
 	r.mu.RLock()
-	made := r.functions
-	r.mu.RUnlock()
-	if made != nil {
-		return made
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.functions == nil {
-		list := []byte{'['}
-		for i, n := range r.names {
-			if i > 0 {
-				list = append(list, ',')
-			}
-			list = appendFunction(list, r.tools[n].spec)
+	defer r.mu.RUnlock()
+	list := []byte{'['}
+	for i, n := range r.names {
+		if i > 0 {
+			list = append(list, ',')
 		}
-		r.functions = append(list, ']')
+		list = appendFunction(list, r.tools[n].spec)
 	}
-	return r.functions
+	return append(list, ']')
 }

@@ -68,7 +68,7 @@ func TestOpenAIFunction(t *testing.T) {
 }
 
 // TestFunctionsFollowTheRegistry adds and removes at random: the list is always
-// that of what is there, and the same bytes as long as nothing changes.
+// that of what is there.
 func TestFunctionsFollowTheRegistry(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r tool.Registry
@@ -93,9 +93,6 @@ func TestFunctionsFollowTheRegistry(t *testing.T) {
 			}
 			if !slices.Equal(names, append([]string{}, r.Names()...)) {
 				t.Fatalf("%v is listed as %v", r.Names(), names)
-			}
-			if again := r.Functions(); &again[0] != &list[0] {
-				t.Fatal("made again without a change")
 			}
 		}
 	})
@@ -151,15 +148,6 @@ func BenchmarkThousandTools(b *testing.B) {
 	})
 	b.Run("functions", func(b *testing.B) {
 		for b.Loop() {
-			r.Functions()
-		}
-	})
-	b.Run("functions/after-a-change", func(b *testing.B) {
-		for b.Loop() {
-			r.Remove("source_20.tool_500")
-			if err := r.Add(spec("source_20.tool_500")); err != nil {
-				b.Fatal(err)
-			}
 			r.Functions()
 		}
 	})

@@ -18,8 +18,6 @@ type Registry struct {
 	mu    sync.RWMutex
 	tools map[string]*entry
 	names []string // sorted; replaced, never written to
-
-	functions []byte // see Functions; nil: not made since the last change
 }
 
 // entry is a registered tool. It is a Tool itself, with a settled Spec.
@@ -107,7 +105,6 @@ func (r *Registry) enter(e *entry) error {
 	r.tools[name] = e
 	at, _ := slices.BinarySearch(r.names, name)
 	r.names = slices.Insert(slices.Clone(r.names), at, name)
-	r.functions = nil
 	return nil
 }
 
@@ -120,7 +117,6 @@ func (r *Registry) Remove(name string) bool {
 	}
 	delete(r.tools, name)
 	r.names = slices.DeleteFunc(slices.Clone(r.names), func(n string) bool { return n == name })
-	r.functions = nil
 	return true
 }
 

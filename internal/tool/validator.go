@@ -2,7 +2,6 @@ package tool
 
 import (
 	"encoding/json"
-	"reflect"
 	"strings"
 	"sync"
 
@@ -17,8 +16,7 @@ import (
 type Validator struct {
 	schema   *jsonschema.Schema
 	resolved *jsonschema.Resolved
-	refers   any  // the schema where it has references; see checkEffort
-	plain    bool // explain knows all its keywords, and decides alone
+	refers   any // the schema where it has references; see checkEffort
 
 	later func() (*Validator, error) // of one that is compiled when it is first used
 }
@@ -61,37 +59,7 @@ func NewValidator(schema []byte) (*Validator, error) {
 		return nil, badSchema("%w", err)
 	}
 	refers, err := referring(schema)
-	return &Validator{schema: &s, resolved: r, refers: refers, plain: plain(&s, 0)}, err
-}
-
-// plain reports whether a schema has only keywords that explain decides as the
-// library does, several times as fast: those that most tools have.
-func plain(s *jsonschema.Schema, depth int) bool {
-	if s == nil {
-		return true
-	}
-	if closed(s) {
-		return true
-	}
-	if depth > maxDepth || !plain(s.Items, depth+1) || !plain(s.AdditionalProperties, depth+1) {
-		return false
-	}
-	for _, sub := range s.Properties {
-		if !plain(sub, depth+1) {
-			return false
-		}
-	}
-	rest := *s
-	// What it decides:
-	rest.Type, rest.Types, rest.Enum, rest.Const, rest.MultipleOf = "", nil, nil, nil, nil
-	rest.Minimum, rest.Maximum, rest.ExclusiveMinimum, rest.ExclusiveMaximum = nil, nil, nil, nil
-	rest.MinLength, rest.MaxLength, rest.MinItems, rest.MaxItems = nil, nil, nil, nil
-	rest.Items, rest.Properties, rest.Required, rest.AdditionalProperties = nil, nil, nil, nil
-	// What decides nothing:
-	rest.Schema, rest.Title, rest.Description, rest.Comment, rest.Format = "", "", "", "", ""
-	rest.Default, rest.Examples, rest.PropertyOrder = nil, nil, nil
-	rest.Deprecated, rest.ReadOnly, rest.WriteOnly = false, false, false
-	return reflect.ValueOf(rest).IsZero()
+	return &Validator{schema: &s, resolved: r, refers: refers}, err
 }
 
 func badSchema(format string, args ...any) error {
@@ -128,14 +96,11 @@ func (v *Validator) Validate(args []byte) error {
 	if err := checkEffort(v.refers, val, len(args)); err != nil {
 		return err
 	}
-	var faults []string
-	if v.plain {
-		if faults = explain(v.schema, val); len(faults) == 0 {
-			return nil
-		}
-	} else if err := v.resolved.Validate(val); err == nil {
+	if err = v.resolved.Validate(val); err == nil {
 		return nil
-	} else if faults = explain(v.schema, val); len(faults) == 0 {
+	}
+	faults := explain(v.schema, val)
+	if len(faults) == 0 {
 		faults = []string{clip(err.Error(), 500)}
 	}
 	return fault.New(fault.Invalid, "args_invalid", "the arguments do not fit: %s", strings.Join(faults, "; ")).
