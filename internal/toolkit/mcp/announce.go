@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -12,7 +13,6 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"steward/internal/egress"
 	"steward/internal/fault"
 	"steward/internal/tool"
 )
@@ -58,59 +58,37 @@ func (x *session) tools(ctx context.Context) ([]*sdk.Tool, error) {
 	if caps := x.client.InitializeResult().Capabilities; caps == nil || caps.Tools == nil {
 		return nil, nil
 	}
-	endless := func(format string, args ...any) error {
-		return fault.New(fault.Unavailable, "mcp_list_endless", "its list of tools "+format, args...)
-	}
 	var all []*sdk.Tool
-	seen := map[string]bool{}
-	params := &sdk.ListToolsParams{}
+	var bad error
 	size := 0
-	for {
-		page, err := do(ctx, x, "listing the tools", func(ctx context.Context) (*sdk.ListToolsResult, error) {
-			return x.client.ListTools(ctx, params)
-		})
+	more, err := listed(ctx, x, "listing the tools", func(ctx context.Context, cursor string) ([]*sdk.Tool, string, error) {
+		r, err := x.client.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
-		for _, t := range page.Tools {
-			if t == nil {
-				continue
-			}
-			t, err := kept(t)
-			if err != nil {
-				return nil, err
-			}
-			said, err := json.Marshal(t.Meta)
-			if err != nil {
-				return nil, fault.New(fault.Unavailable, "mcp_answer_invalid", "the _meta of %.80q cannot be written: %w", t.Name, err)
-			}
-			size += len(t.Description) + len(t.Name) + len(t.InputSchema.(json.RawMessage)) + len(said)
-			all = append(all, t)
+		return r.Tools, r.NextCursor, nil
+	}, func(t *sdk.Tool) bool {
+		var n int
+		if t, n, bad = kept(t); bad != nil {
+			return false
 		}
-		switch next := page.NextCursor; {
-		case len(all) > maxTools:
-			return nil, endless("has more than %d of them", maxTools)
-		case size > maxListing:
-			return nil, endless("is too large")
-		case next == "":
-			return all, nil
-		case seen[next] || len(seen) >= maxPages:
-			return nil, endless("does not end")
-		default:
-			seen[next] = true
-			params = &sdk.ListToolsParams{Cursor: next}
-		}
+		size += n
+		all = append(all, t)
+		return len(all) <= maxTools && size <= maxListing
+	})
+	switch {
+	case err != nil || bad != nil:
+		return nil, errors.Join(err, bad)
+	case more:
+		return nil, fault.New(fault.Unavailable, "mcp_list_endless", "its list of tools does not end: at most %d are taken, of %d MiB in %d pages", maxTools, maxListing>>20, maxPages)
 	}
+	return all, nil
 }
 
-// kept is what of a listed tool is looked at, its schema as it is written: what
-// else a server may say of it is of any size.
-func kept(t *sdk.Tool) (*sdk.Tool, error) {
-	input, err := json.Marshal(t.InputSchema)
-	if err != nil {
-		return nil, fault.New(fault.Unavailable, "mcp_answer_invalid", "the input schema of %.80q cannot be written: %w", t.Name, err)
-	}
-	out := &sdk.Tool{Name: t.Name, Description: t.Description, InputSchema: json.RawMessage(input), Meta: sdk.Meta{}}
+// kept is what of a listed tool is looked at, its schema as it is written, and
+// the size of that: what else a server may say of it is of any size.
+func kept(t *sdk.Tool) (*sdk.Tool, int, error) {
+	out := &sdk.Tool{Name: t.Name, Description: t.Description, Meta: sdk.Meta{}}
 	for _, key := range []string{metaDedupes, metaStatus, metaTidy} {
 		if v, ok := t.Meta[key]; ok {
 			out.Meta[key] = v
@@ -121,7 +99,13 @@ func kept(t *sdk.Tool) (*sdk.Tool, error) {
 		hints.Title = ""
 		out.Annotations = &hints
 	}
-	return out, nil
+	input, err := json.Marshal(t.InputSchema)
+	said, merr := json.Marshal(out.Meta)
+	if err = errors.Join(err, merr); err != nil {
+		return nil, 0, fault.New(fault.Unavailable, "mcp_answer_invalid", "the schema or the _meta of %.80q cannot be written: %w", t.Name, err)
+	}
+	out.InputSchema = json.RawMessage(input)
+	return out, len(t.Name) + len(t.Description) + len(input) + len(said), nil
 }
 
 // justListed reports whether the tools have been listed a moment ago: when the
@@ -130,7 +114,18 @@ func (x *session) justListed() bool {
 	return time.Since(time.Unix(0, x.listedAt.Load())) < relistAfter
 }
 
-// fresh lists the tools again if they may have changed.
+// changed notes that the tools may have changed. One note that nobody has
+// looked at yet tells as much as a thousand.
+func (x *session) changed() {
+	x.changes.Add(1)
+	select {
+	case x.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// fresh lists the tools again if they may have changed. Nobody goes on with an
+// old list while a new one is asked for.
 func (x *session) fresh(ctx context.Context) error {
 	if x.changes.Load() == x.known.Load() {
 		return nil
@@ -423,14 +418,8 @@ func (s *source) host() string {
 // is a program that is confined and has no network. Its own word that it deals
 // with no open world is nothing to go by.
 func (s *source) stays() bool {
-	if s.decl.URL != "" || s.decl.Unsandboxed {
-		return false
-	}
-	if b := s.decl.Sandbox; b != nil {
-		network, err := egress.Declared(b.Network)
-		return err == nil && network.Zero()
-	}
-	return s.env.Dir != "" // an agent's own program is confined anyhow
+	confined := s.decl.Sandbox != nil || s.env.Dir != "" // an agent's own program is confined anyhow
+	return s.decl.URL == "" && !s.decl.Unsandboxed && confined && s.decl.Sandbox.Stay()
 }
 
 // settle checks the spec and fills in what follows from it.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"strings"
 	"syscall"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/tool"
+	"steward/internal/toolkit/sandbox"
 )
 
 // pingFor is how long a server that has let a call time out has to answer a
@@ -58,11 +58,11 @@ func twice(do func() error) error {
 }
 
 func (t *remote) once(ctx context.Context, in tool.Invocation) (tool.Result, error) {
-	x, err := t.src.connected(ctx)
+	x, release, err := t.src.connected(ctx)
 	if err != nil {
 		return tool.Result{}, err
 	}
-	defer x.release()
+	defer release()
 	if err := x.fresh(ctx); err != nil {
 		return tool.Result{}, tool.NotDone(err)
 	}
@@ -75,11 +75,16 @@ func (t *remote) once(ctx context.Context, in tool.Invocation) (tool.Result, err
 		return o.call(ctx, x, in)
 	}
 	params := &sdk.CallToolParams{Name: o.remote, Arguments: json.RawMessage(in.Args), Meta: meta(in)}
-	release, err := x.serve(ctx, params.Meta)
-	if err != nil {
-		return tool.Result{}, tool.NotDone(err)
+	if x.prog != nil { // the agent's services open to it by a token of the call
+		token, end, err := sandbox.Token(ctx, t.src.env)
+		if err != nil {
+			return tool.Result{}, tool.NotDone(err)
+		}
+		defer end()
+		if token != "" {
+			params.Meta["steward/token"] = token
+		}
 	}
-	defer release()
 	if in.Progress != nil {
 		token, forget := x.tokens.add(in.Report)
 		defer forget()
@@ -102,11 +107,11 @@ type settled struct{ *remote }
 // idempotency_key. The tool answers a JSON object: status "done", with the
 // result under result, or status "not_done". Anything else tells nothing.
 func (t *settled) Settle(ctx context.Context, in tool.Invocation) (happened bool, res tool.Result, err error) {
-	x, err := t.src.connected(ctx)
+	x, release, err := t.src.connected(ctx)
 	if err != nil {
 		return false, res, err
 	}
-	defer x.release()
+	defer release()
 	if err := x.fresh(ctx); err != nil {
 		return false, res, err
 	}
@@ -190,28 +195,6 @@ func meta(in tool.Invocation) sdk.Meta {
 	return m
 }
 
-// serve puts the token that opens the agent's services to a program into what
-// goes along with a call. It ends with release.
-func (x *session) serve(ctx context.Context, m sdk.Meta) (release func(), err error) {
-	release = func() {}
-	if x.prog == nil || x.src.env.Services == nil {
-		return release, nil
-	}
-	vars, end, err := x.src.env.Services(ctx)
-	if err != nil {
-		return release, err
-	}
-	if end != nil {
-		release = end
-	}
-	for _, v := range vars {
-		if token, ok := strings.CutPrefix(v, "STEWARD_TOKEN="); ok {
-			m["steward/token"] = token
-		}
-	}
-	return release, nil
-}
-
 // do does one exchange with the server. Its error is coded, and NotDone where
 // the request has not left.
 func do[T any](ctx context.Context, x *session, what string, exchange func(context.Context) (T, error)) (T, error) {
@@ -248,15 +231,15 @@ func (x *session) failed(ctx context.Context, what string, status int, err error
 	case errors.As(err, &wire) && wire.Message != rejected:
 		return x.refusal(what, wire)
 	case errors.Is(err, sdk.ErrSessionMissing):
-		x.src.drop(x)
+		x.src.keeper.Drop(x)
 		return fmt.Errorf("%w: %w", fault.New(fault.Unavailable, "mcp_session_missing", "the MCP server %s has forgotten the session", name), err)
 	case shutOut(status):
 		return unauthorized(name, status)
 	case errors.Is(err, errFlood) || errors.Is(x.reason(), errFlood): // it may have been hung up before it saw that itself
-		x.src.lost(x)
+		x.src.keeper.Lost(x)
 		return fault.New(fault.Unavailable, "mcp_server_floods", "the MCP server %s was ended (%s): %w", name, what, errFlood)
 	case x.calls.Err() != nil || errors.Is(err, sdk.ErrConnectionClosed) || x.prog != nil && broken(err):
-		x.src.lost(x)
+		x.src.keeper.Lost(x)
 		return fault.New(fault.Unavailable, "mcp_server_ended", "the MCP server %s has ended (%s)%s", name, what, x.said())
 	}
 	return fault.New(fault.Unavailable, "mcp_server_failed", "the MCP server %s failed (%s): %s", name, what, clip(x.mask(err.Error()), 500))
@@ -300,7 +283,7 @@ func (x *session) suspect() {
 	since := time.Now().UnixNano()
 	x.src.mu.Lock()
 	defer x.src.mu.Unlock()
-	if x.src.closed || x.src.session != x {
+	if x.src.closed || !x.src.keeper.Serves(x) {
 		return
 	}
 	x.src.tasks.Go(func() {

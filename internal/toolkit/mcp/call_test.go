@@ -51,7 +51,7 @@ func TestResults(t *testing.T) {
 func TestResourcesAndPrompts(t *testing.T) {
 	w := start(t, "friendly")
 	wantText(t, w.tool(t, "srv.list_resources"), `{}`,
-		`{"resources":[{"uri":"test://a","name":"a","description":"the first","mime_type":"text/plain"},{"uri":"test://b.bin","name":"b"}],"templates":[{"uri":"test://{x}","name":"any"}]}`)
+		`{"resources":[{"description":"the first","mimeType":"text/plain","name":"a","uri":"test://a"},{"name":"b","uri":"test://b.bin"}],"templates":[{"name":"any","uriTemplate":"test://{x}"}]}`)
 	read := w.tool(t, "srv.read_resource")
 	wantText(t, read, `{"uri":"test://a"}`, "[test://a]\nthe text of test://a")
 	if r, err := call(within(t, ample), read, `{"uri":"test://b.bin"}`); err != nil || string(r.Content[0].(*message.Image).Data) != "bytes" {
@@ -60,7 +60,7 @@ func TestResourcesAndPrompts(t *testing.T) {
 	if _, err := call(within(t, ample), read, `{"uri":"other://a"}`); !fault.Is(err, fault.Invalid) {
 		t.Error(err)
 	}
-	wantText(t, w.tool(t, "srv.list_prompts"), `{}`, `{"prompts":[{"name":"greet","description":"greets","arguments":[{"name":"who","required":true}]}]}`)
+	wantText(t, w.tool(t, "srv.list_prompts"), `{}`, `{"prompts":[{"arguments":[{"name":"who","required":true}],"description":"greets","name":"greet"}]}`)
 	get := w.tool(t, "srv.get_prompt")
 	r, err := call(within(t, ample), get, `{"name":"greet","arguments":{"who":"Ada"}}`)
 	if err != nil || text(r) != "user: Greet Ada" || len(r.Content) != 2 {

@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -28,8 +27,8 @@ const (
 // ${NAME} in the values of Args, Env, Headers and in URL stands for the secret
 // of that name, ${NAME:-TEXT} for TEXT where there is none.
 type Decl struct {
-	Type    string            `yaml:"type" json:"type,omitempty"`       // empty: by what is there
-	Command any               `yaml:"command" json:"command,omitempty"` // a program, or a list: a program and its first arguments; never split at spaces
+	Type    string            `yaml:"type" json:"type,omitempty"`      // empty: by what is there
+	Command any               `yaml:"command" json:"command,omitzero"` // a program, or a list: a program and its first arguments; never split at spaces
 	Args    []string          `yaml:"args" json:"args,omitempty"`
 	Env     map[string]string `yaml:"env" json:"env,omitempty"`
 	Cwd     string            `yaml:"cwd" json:"cwd,omitempty"` // empty: the agent's folder
@@ -50,61 +49,37 @@ type Decl struct {
 	// given goes, each for all tools or by tool; Targets are by tool the
 	// arguments that say to whom or where to. What is not said is proposed
 	// (tool.Spec.Flows) and approved with the tools.
-	Yields  any                 `yaml:"yields" json:"yields,omitempty"`
-	Reach   any                 `yaml:"reach" json:"reach,omitempty"`
+	Yields  any                 `yaml:"yields" json:"yields,omitzero"`
+	Reach   any                 `yaml:"reach" json:"reach,omitzero"`
 	Targets map[string][]string `yaml:"targets" json:"targets,omitempty"`
 	// Users and Groups may use the server. Without any, one that the settings
 	// name is the machine's own user's, and one of an agent everybody's.
 	Users   []string      `yaml:"users" json:"users,omitempty"`
 	Groups  []string      `yaml:"groups" json:"groups,omitempty"`
-	Timeout time.Duration `yaml:"timeout" json:"-"` // of a call; zero: DefaultTimeout
-	Idle    time.Duration `yaml:"idle" json:"-"`    // a server that was not used for so long is stopped; zero: DefaultIdle
+	Timeout time.Duration `yaml:"timeout" json:"timeout,omitzero"` // of a call; zero: DefaultTimeout
+	Idle    time.Duration `yaml:"idle" json:"idle,omitzero"`       // a server that was not used for so long is stopped; zero: DefaultIdle
 
 	// Sandbox confines the program. One of an agent's folder is confined
 	// anyhow, unless it is Unsandboxed; one that the settings name is not.
-	Sandbox     *Sandbox `yaml:"sandbox" json:"sandbox,omitempty"`
-	Unsandboxed bool     `yaml:"unsandboxed" json:"unsandboxed,omitempty"`
+	Sandbox     *Sandbox `yaml:"sandbox" json:"sandbox,omitzero"`
+	Unsandboxed bool     `yaml:"unsandboxed" json:"unsandboxed,omitzero"`
 }
 
 // Sandbox is what a confined program may do.
-type Sandbox struct {
-	Network any            `yaml:"network" json:"network,omitempty"` // as egress.Declared takes it
-	Read    []string       `yaml:"read" json:"read,omitempty"`
-	Write   []string       `yaml:"write" json:"write,omitempty"`
-	Limits  sandbox.Limits `yaml:"limits" json:"limits,omitzero"`
-}
+type Sandbox = sandbox.Grants
 
 // words returns the program and its first arguments.
 func (d *Decl) words() ([]string, error) {
-	switch c := d.Command.(type) {
-	case nil:
-		return nil, nil
-	case string:
-		if c == "" {
-			return nil, nil
-		}
-		return []string{c}, nil
-	case []string:
-		return c, nil
-	case []any:
-		words := make([]string, len(c))
-		for i, w := range c {
-			s, ok := w.(string)
-			if !ok {
-				return nil, badDecl("command: %v is no text", w).With("put it in quotes")
-			}
-			words[i] = s
-		}
-		return words, nil
+	words, bad := sandbox.Words(d.Command)
+	if bad != nil {
+		return nil, badDecl("%s", bad.Message).With("%s", bad.Remedy)
 	}
-	return nil, badDecl("command is neither a text nor a list of texts")
+	return words, nil
 }
 
 func badDecl(format string, args ...any) *fault.Error {
 	return fault.New(fault.Invalid, "mcp_decl_invalid", format, args...)
 }
-
-var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // check looks a declaration over. Dir is where relative paths begin; empty:
 // paths have to be absolute.
@@ -171,7 +146,7 @@ func (d *Decl) checkProgram(dir string, words []string) error {
 		}
 	}
 	for name, v := range d.Env {
-		if !envName.MatchString(name) || strings.ContainsRune(v, 0) {
+		if !sandbox.GoodVariable(name, v) {
 			return badDecl("env: %.80q is no variable that a program can have", name)
 		}
 	}
@@ -221,54 +196,4 @@ func parseURL(s string) (*url.URL, error) {
 	}
 	u.Fragment = ""
 	return u, nil
-}
-
-// variable is ${NAME} or ${NAME:-TEXT}, also as other programs write it:
-// ${env:NAME}, ${input:NAME}.
-var variable = regexp.MustCompile(`\$\{(?:env:|input:)?([A-Za-z_][A-Za-z0-9_.-]*)(:-[^}]*)?\}`)
-
-// expander replaces secrets by their values and remembers them, so that they
-// can be kept out of what is told.
-type expander struct {
-	secret  func(string) (string, bool)
-	values  []string
-	missing []string
-}
-
-func (x *expander) expand(s string) string {
-	return variable.ReplaceAllStringFunc(s, func(m string) string {
-		parts := variable.FindStringSubmatch(m)
-		if x.secret != nil {
-			if v, ok := x.secret(parts[1]); ok {
-				x.values = append(x.values, v)
-				return v
-			}
-		}
-		if parts[2] != "" {
-			return parts[2][2:]
-		}
-		if !slices.Contains(x.missing, parts[1]) {
-			x.missing = append(x.missing, parts[1])
-		}
-		return ""
-	})
-}
-
-func (x *expander) err() error {
-	if len(x.missing) == 0 {
-		return nil
-	}
-	slices.Sort(x.missing)
-	return fault.New(fault.Unavailable, "mcp_secret_missing", "the server needs the secret %s, which is not there", strings.Join(x.missing, " and ")).
-		With("set it, and name it under secrets where the server belongs to an agent")
-}
-
-// mask takes the values of secrets out of a text.
-func mask(text string, secrets []string) string {
-	for _, v := range secrets {
-		if len(v) >= 4 { // a shorter one is no secret, and would blot out half of the text
-			text = strings.ReplaceAll(text, v, "•••")
-		}
-	}
-	return text
 }

@@ -82,21 +82,21 @@ func TestAllowed(t *testing.T) {
 			Limits: sandbox.Limits{Memory: 16 << 30, CPU: -1, Processes: 4096, Output: 2 * maxSkipped, FileSize: 1 << 40, Files: 1024}}},
 	} {
 		c.env.Name, c.d.Command = "a", "x"
-		s, err := open(c.env, c.d, confined)
+		s, err := open(c.env, c.d)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got sandbox.Command
-		err = (&session{src: s}).allow(&got)
+		err = (&session{src: s, ctx: t.Context()}).allow(&got)
 		got.Name, got.Log = "", nil
 		if err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%d: %+v, %v\nwant %+v", i, got, err, c.want)
 		}
 		s.Close()
 	}
-	s, _ := open(tool.Env{Name: "a", Dir: dir, Data: "/dev/null/x"}, Decl{Command: "./x"}, confined)
+	s, _ := open(tool.Env{Name: "a", Dir: dir, Data: "/dev/null/x"}, Decl{Command: "./x"})
 	defer s.Close()
-	if err := (&session{src: s}).allow(&sandbox.Command{}); !fault.HasCode(err, "mcp_start_failed") {
+	if err := (&session{src: s, ctx: t.Context()}).allow(&sandbox.Command{}); !fault.HasCode(err, "sandbox_failed") {
 		t.Error(err)
 	}
 }

@@ -50,70 +50,72 @@ func (s *source) features(caps *sdk.ServerCapabilities) []*offer {
 	return out
 }
 
-// resource is a resource or a template as it is listed.
-type resource struct {
-	URI         string `json:"uri"`
-	Name        string `json:"name,omitempty"`
-	Title       string `json:"title,omitempty"`
-	Description string `json:"description,omitempty"`
-	MIME        string `json:"mime_type,omitempty"`
-	Size        int64  `json:"size,omitempty"`
+// items are what a server lists, in the protocol's own words.
+type items struct {
+	list []json.RawMessage
+	size int
 }
 
-// size is how much is said of it.
-func (r resource) size() int {
-	return len(r.URI) + len(r.Name) + len(r.Title) + len(r.Description) + len(r.MIME)
+// add takes one more, if there is room.
+func (l *items) add(item any) bool {
+	b, err := json.Marshal(item)
+	if err != nil || len(l.list) >= maxListed || l.size >= maxSaid {
+		return false
+	}
+	l.list, l.size = append(l.list, b), l.size+len(b)
+	return true
 }
 
 func listResources(ctx context.Context, x *session, _ tool.Invocation) (tool.Result, error) {
-	var out struct {
-		Resources []resource `json:"resources"`
-		Templates []resource `json:"templates,omitempty"`
-		More      bool       `json:"more,omitempty"`
-	}
-	out.Resources = []resource{}
-	var said int
-	var err error
-	out.More, err = pages(func(cursor string) (string, bool, error) {
-		page, err := do(ctx, x, "listing the resources", func(ctx context.Context) (*sdk.ListResourcesResult, error) {
-			return x.client.ListResources(ctx, &sdk.ListResourcesParams{Cursor: cursor})
-		})
+	resources, templates := items{list: []json.RawMessage{}}, items{}
+	more, err := listed(ctx, x, "listing the resources", func(ctx context.Context, cursor string) ([]*sdk.Resource, string, error) {
+		r, err := x.client.ListResources(ctx, &sdk.ListResourcesParams{Cursor: cursor})
 		if err != nil {
-			return "", false, err
+			return nil, "", err
 		}
-		for _, r := range page.Resources {
-			if r != nil {
-				out.Resources = append(out.Resources, resource{r.URI, r.Name, r.Title, r.Description, r.MIMEType, r.Size})
-				said += out.Resources[len(out.Resources)-1].size()
-			}
-		}
-		return page.NextCursor, len(out.Resources) >= maxListed || said >= maxSaid, nil
+		return r.Resources, r.NextCursor, nil
+	}, func(r *sdk.Resource) bool {
+		r.Meta, r.Icons = nil, nil
+		return resources.add(r)
 	})
 	if err != nil {
 		return tool.Result{}, err
 	}
-	more, err := pages(func(cursor string) (string, bool, error) {
-		page, err := do(ctx, x, "listing the templates of resources", func(ctx context.Context) (*sdk.ListResourceTemplatesResult, error) {
-			return x.client.ListResourceTemplates(ctx, &sdk.ListResourceTemplatesParams{Cursor: cursor})
+	moreTemplates, err := listed(ctx, x, "listing the templates of resources", func(ctx context.Context, cursor string) ([]*sdk.ResourceTemplate, string, error) {
+		r, err := x.client.ListResourceTemplates(ctx, &sdk.ListResourceTemplatesParams{Cursor: cursor})
+		if err != nil {
+			return nil, "", err
+		}
+		return r.ResourceTemplates, r.NextCursor, nil
+	}, func(r *sdk.ResourceTemplate) bool {
+		r.Meta, r.Icons = nil, nil
+		return templates.add(r)
+	})
+	if err != nil && !fault.HasCode(err, "mcp_refused") { // templates are not every server's
+		return tool.Result{}, err
+	}
+	return asJSON(struct {
+		Resources []json.RawMessage `json:"resources"`
+		Templates []json.RawMessage `json:"templates,omitempty"`
+		More      bool              `json:"more,omitempty"`
+	}{resources.list, templates.list, more || moreTemplates})
+}
+
+// listed asks a server for page after page of a list, until there are no more
+// or take does not take one. It reports whether there was more.
+func listed[T any](ctx context.Context, x *session, what string, ask func(ctx context.Context, cursor string) (items []*T, next string, err error), take func(*T) bool) (more bool, err error) {
+	return pages(func(cursor string) (next string, enough bool, err error) {
+		items, err := do(ctx, x, what, func(ctx context.Context) (items []*T, err error) {
+			items, next, err = ask(ctx, cursor)
+			return items, err
 		})
-		if fault.HasCode(err, "mcp_refused") {
-			return "", false, nil // templates are not every server's
-		} else if err != nil {
-			return "", false, err
-		}
-		for _, r := range page.ResourceTemplates {
-			if r != nil {
-				out.Templates = append(out.Templates, resource{r.URITemplate, r.Name, r.Title, r.Description, r.MIMEType, 0})
-				said += out.Templates[len(out.Templates)-1].size()
+		for _, item := range items {
+			if item != nil && !take(item) {
+				return next, true, nil
 			}
 		}
-		return page.NextCursor, len(out.Templates) >= maxListed || said >= maxSaid, nil
+		return next, false, err
 	})
-	out.More = out.More || more
-	if err != nil {
-		return tool.Result{}, err
-	}
-	return asJSON(out)
 }
 
 // pages asks for page after page, until there are no more or enough. It
@@ -123,10 +125,15 @@ func pages(page func(cursor string) (next string, enough bool, err error)) (more
 	seen := map[string]bool{}
 	for {
 		next, enough, err := page(cursor)
-		if err != nil || next == "" {
+		switch {
+		case err != nil:
 			return false, err
+		case enough:
+			return true, nil
+		case next == "":
+			return false, nil
 		}
-		if enough || seen[next] || len(seen) >= maxPages {
+		if seen[next] || len(seen) >= maxPages {
 			return true, nil
 		}
 		seen[next] = true
@@ -167,55 +174,25 @@ func readResource(ctx context.Context, x *session, in tool.Invocation) (tool.Res
 	return out, nil
 }
 
-// prompt is a prompt as it is listed.
-type prompt struct {
-	Name        string     `json:"name"`
-	Title       string     `json:"title,omitempty"`
-	Description string     `json:"description,omitempty"`
-	Arguments   []argument `json:"arguments,omitempty"`
-}
-
-type argument struct {
-	Name        string `json:"name"`
-	Description string `json:"description,omitempty"`
-	Required    bool   `json:"required,omitempty"`
-}
-
 func listPrompts(ctx context.Context, x *session, _ tool.Invocation) (tool.Result, error) {
-	var out struct {
-		Prompts []prompt `json:"prompts"`
-		More    bool     `json:"more,omitempty"`
-	}
-	out.Prompts = []prompt{}
-	var said int
-	var err error
-	out.More, err = pages(func(cursor string) (string, bool, error) {
-		page, err := do(ctx, x, "listing the prompts", func(ctx context.Context) (*sdk.ListPromptsResult, error) {
-			return x.client.ListPrompts(ctx, &sdk.ListPromptsParams{Cursor: cursor})
-		})
+	prompts := items{list: []json.RawMessage{}}
+	more, err := listed(ctx, x, "listing the prompts", func(ctx context.Context, cursor string) ([]*sdk.Prompt, string, error) {
+		r, err := x.client.ListPrompts(ctx, &sdk.ListPromptsParams{Cursor: cursor})
 		if err != nil {
-			return "", false, err
+			return nil, "", err
 		}
-		for _, p := range page.Prompts {
-			if p == nil {
-				continue
-			}
-			one := prompt{Name: p.Name, Title: p.Title, Description: p.Description}
-			said += len(p.Name) + len(p.Title) + len(p.Description)
-			for _, a := range p.Arguments {
-				if a != nil {
-					one.Arguments = append(one.Arguments, argument{a.Name, a.Description, a.Required})
-					said += len(a.Name) + len(a.Description)
-				}
-			}
-			out.Prompts = append(out.Prompts, one)
-		}
-		return page.NextCursor, len(out.Prompts) >= maxListed || said >= maxSaid, nil
+		return r.Prompts, r.NextCursor, nil
+	}, func(p *sdk.Prompt) bool {
+		p.Meta, p.Icons = nil, nil
+		return prompts.add(p)
 	})
 	if err != nil {
 		return tool.Result{}, err
 	}
-	return asJSON(out)
+	return asJSON(struct {
+		Prompts []json.RawMessage `json:"prompts"`
+		More    bool              `json:"more,omitempty"`
+	}{prompts.list, more})
 }
 
 func getPrompt(ctx context.Context, x *session, in tool.Invocation) (tool.Result, error) {

@@ -273,7 +273,12 @@ func TestRugPull(t *testing.T) {
 	if !tool.Certain(err) {
 		t.Error(err)
 	}
-	said := w.session.prog.stderr
+	x, release, err := w.connected(within(t, ample))
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+	said := x.prog.Stderr
 	eventually(t, "the first call is told", func() bool { return strings.Contains(said(), `"n":1`) })
 	if strings.Contains(said(), `"n":2`) {
 		t.Errorf("what was sent: %s", said())
@@ -316,9 +321,12 @@ func TestListThatIsGone(t *testing.T) {
 	work := w.tool(t, "srv.work")
 	wantText(t, work, `{}`, "worked")
 	eventually(t, "its change is heard", func() bool {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return w.session == nil || w.session.changes.Load() > 0
+		x, release, err := w.connected(within(t, ample))
+		if err != nil {
+			return true
+		}
+		release()
+		return x.changes.Load() > 0
 	})
 	_, err := call(within(t, 300*time.Millisecond), work, `{}`)
 	if err == nil || !tool.Certain(err) {

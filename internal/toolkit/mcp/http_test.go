@@ -34,10 +34,10 @@ func remoteWorld(t *testing.T, h http.Handler, more ...func(*tool.Env, *Decl)) *
 		f(&env, &d)
 	}
 	var err error
-	if w.source, err = open(env, d, confined); err != nil {
+	if w.source, err = open(env, d); err != nil {
 		t.Fatal(err)
 	}
-	w.wait, w.startFor, w.listFor = time.Millisecond, ample, ample
+	w.keeper.Pause, w.startFor, w.listFor = time.Millisecond, ample, ample
 	t.Cleanup(func() { w.Close() })
 	return w
 }

@@ -56,7 +56,7 @@ func TestWhatIsDeclaredOfATool(t *testing.T) {
 	schema := json.RawMessage(`{"type":"object","properties":{"p":{"type":"string"}}}`)
 	listed := func(name string, meta sdk.Meta) *sdk.Tool {
 		t.Helper()
-		k, err := kept(&sdk.Tool{Name: name, Description: "It is.", InputSchema: schema, Meta: meta})
+		k, _, err := kept(&sdk.Tool{Name: name, Description: "It is.", InputSchema: schema, Meta: meta})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ package mcp
 
 import (
 	"context"
-	"io"
+	"errors"
 	"io/fs"
 	"log/slog"
 	"maps"
@@ -33,14 +33,12 @@ const (
 	DefaultIdle    = 10 * time.Minute // until an unused server is stopped
 )
 
-// How long things may take, and how soon a server is started again: at first
-// after firstWait, then twice as long after each failure, up to longestWait.
+// How long things may take, and how soon a server is started again.
 const (
 	startFor    = time.Minute // programs that are fetched first take their time
 	listFor     = 30 * time.Second
 	graceFor    = 2 * time.Second // to end by itself
 	firstWait   = 250 * time.Millisecond
-	longestWait = time.Minute
 	steadyAfter = time.Minute // a session that lasted so long was no failure
 )
 
@@ -52,10 +50,10 @@ func Open(env tool.Env, decode func(any) error) (tool.Source, error) {
 	if err := decode(&d); err != nil {
 		return nil, err
 	}
-	return open(env, d, confined)
+	return open(env, d)
 }
 
-func open(env tool.Env, d Decl, start starter) (*source, error) {
+func open(env tool.Env, d Decl) (*source, error) {
 	word, err := tool.Word(env.Name)
 	if err != nil {
 		return nil, err
@@ -71,12 +69,11 @@ func open(env tool.Env, d Decl, start starter) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &source{env: env, decl: d, command: words, word: word, start: start, idle: d.Idle, wait: firstWait,
-		startFor: startFor, listFor: listFor, approved: map[string]string{}}
-	if s.idle == 0 {
-		s.idle = DefaultIdle
+	if d.Idle == 0 {
+		d.Idle = DefaultIdle
 	}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s := &source{env: env, decl: d, command: words, word: word, startFor: startFor, listFor: listFor, approved: map[string]string{}}
+	s.keeper = &sandbox.Keeper[*session]{Start: s.start, Idle: d.Idle, Pause: firstWait}
 	return s, nil
 }
 
@@ -86,22 +83,13 @@ type source struct {
 	decl    Decl
 	command []string // nil: HTTP
 	word    string   // the first word of its tools' names
-	start   starter
-	idle    time.Duration
-	wait    time.Duration // after the first failure
-	ctx     context.Context
-	cancel  context.CancelFunc
-	tasks   sync.WaitGroup // everything that it has started
+	keeper  *sandbox.Keeper[*session]
+	tasks   sync.WaitGroup // what sessions have begun
 
 	startFor, listFor time.Duration // how long these may take
 
 	mu       sync.Mutex
 	closed   bool
-	session  *session // nil: not running
-	starting chan struct{}
-	failures int
-	next     time.Time // not to be started before
-	why      error     // the last failure
 	approved map[string]string
 	seen     map[string]string // what was announced last: fingerprints by name
 }
@@ -110,11 +98,11 @@ type source struct {
 func (s *source) Announce(ctx context.Context) (tool.Announcement, error) {
 	var a tool.Announcement
 	err := twice(func() error {
-		x, err := s.connected(ctx)
+		x, release, err := s.connected(ctx)
 		if err != nil {
 			return err
 		}
-		defer x.release()
+		defer release()
 		if !x.justListed() {
 			x.changes.Add(1)
 		}
@@ -196,52 +184,44 @@ func (s *source) dir() string {
 func (s *source) Close() error {
 	s.mu.Lock()
 	s.closed = true
-	x := s.session
-	s.session = nil
 	s.mu.Unlock()
-	if x != nil {
-		x.close()
-	}
-	s.cancel()
+	s.keeper.Close()
 	s.tasks.Wait()
 	return nil
 }
 
-// connected returns the running session, held for the caller, who has to
-// release it. It starts the server if need be; errors are NotDone.
-func (s *source) connected(ctx context.Context) (*session, error) {
-	for {
-		s.mu.Lock()
-		switch now := time.Now(); {
-		case s.closed:
-			s.mu.Unlock()
-			return nil, tool.NotDone(fault.New(fault.Unavailable, "mcp_closed", "the MCP server %s has been closed", s.env.Name))
-		case s.session != nil:
-			x := s.session
-			x.hold()
-			s.mu.Unlock()
-			return x, nil
-		case s.starting == nil && now.Before(s.next):
-			err := s.down(s.next.Sub(now))
-			s.mu.Unlock()
-			return nil, tool.NotDone(err)
-		case s.starting == nil:
-			s.starting = make(chan struct{})
-			s.tasks.Go(s.begin)
-		}
-		starting := s.starting
-		s.mu.Unlock()
-		select {
-		case <-starting:
-		case <-ctx.Done():
-			return nil, tool.NotDone(slow(ctx, "the MCP server %s has not started in time", s.env.Name))
-		}
+// start begins a session.
+func (s *source) start(life context.Context) (*session, error) {
+	ctx, cancel := context.WithTimeout(life, s.startFor)
+	defer cancel()
+	x, err := s.dial(ctx, life)
+	if err != nil && life.Err() == nil {
+		s.env.Log.Warn("an MCP server is down", "error", err)
 	}
+	return x, err
 }
 
-// down says why the server cannot be reached. s.mu is held.
-func (s *source) down(wait time.Duration) error {
-	f := fault.Of(s.why)
+// connected returns the running session, held for the caller until release. It
+// starts the server if need be; errors are NotDone.
+func (s *source) connected(ctx context.Context) (x *session, release func(), err error) {
+	x, release, err = s.keeper.Take(ctx)
+	failed, down := errors.AsType[*sandbox.Failed](err)
+	switch {
+	case err == nil:
+		return x, release, nil
+	case errors.Is(err, sandbox.ErrClosed):
+		err = fault.New(fault.Unavailable, "mcp_closed", "the MCP server %s has been closed", s.env.Name)
+	case down:
+		err = s.down(failed)
+	default:
+		err = slow(ctx, "the MCP server %s has not started in time", s.env.Name)
+	}
+	return nil, nil, tool.NotDone(err)
+}
+
+// down says why the server cannot be reached.
+func (s *source) down(failed *sandbox.Failed) error {
+	f := fault.Of(failed.Why)
 	kind := f.Kind
 	if kind != fault.Unauthentic && kind != fault.Unsupported && kind != fault.Denied {
 		kind = fault.Unavailable
@@ -251,7 +231,7 @@ func (s *source) down(wait time.Duration) error {
 		remedy = "try again later, or see what the server says with steward mcp test"
 	}
 	return fault.New(kind, f.Code, "the MCP server %s cannot be reached: %s", s.env.Name, f.Message).
-		With("%s", remedy).Retrying(fault.RetryAfter, wait)
+		With("%s", remedy).Retrying(fault.RetryAfter, failed.Wait)
 }
 
 // slow is the error of what did not end before ctx did.
@@ -260,87 +240,6 @@ func slow(ctx context.Context, format string, args ...any) error {
 		return fault.New(fault.Timeout, "mcp_timeout", format, args...)
 	}
 	return context.Cause(ctx)
-}
-
-// begin starts the server, once.
-func (s *source) begin() {
-	ctx, cancel := context.WithTimeout(s.ctx, s.startFor)
-	defer cancel()
-	x, err := s.dial(ctx)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	close(s.starting)
-	s.starting = nil
-	switch {
-	case err != nil:
-		s.failed(err)
-	case s.closed:
-		s.tasks.Go(x.close)
-	default:
-		s.session = x
-		s.tasks.Go(func() { s.watch(x) })
-		x.arm()
-	}
-}
-
-// failed notes a failure. s.mu is held.
-func (s *source) failed(err error) {
-	wait := s.wait << min(s.failures, 16)
-	s.failures++
-	s.why, s.next = err, time.Now().Add(min(wait, longestWait))
-	if s.ctx.Err() == nil {
-		s.env.Log.Warn("an MCP server is down", "error", err, "failures", s.failures)
-	}
-}
-
-// watch waits for the end of a session, whoever ends it, and cleans up.
-func (s *source) watch(x *session) {
-	select {
-	case <-x.over:
-	case <-x.ctx.Done():
-	}
-	s.lost(x)
-	x.close()
-}
-
-// lost notes that a session has ended, unless it was stopped on purpose.
-func (s *source) lost(x *session) {
-	why := x.ending()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.session != x {
-		return
-	}
-	s.session = nil
-	if time.Since(x.began) >= steadyAfter {
-		s.failures = 0
-	}
-	s.failed(why)
-	x.cancel()
-}
-
-// unused stops a session that nobody uses.
-func (s *source) unused(x *session) {
-	s.mu.Lock()
-	if s.session != x || x.held() {
-		s.mu.Unlock()
-		return
-	}
-	s.session = nil
-	s.failures = 0
-	s.mu.Unlock()
-	x.close()
-}
-
-// drop gives up a session that is of no use any more, so that the next call
-// begins another one at once.
-func (s *source) drop(x *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.session == x {
-		s.session = nil
-		s.tasks.Go(x.close)
-	}
 }
 
 // compare looks at what is announced now: where it is not what was announced
@@ -367,25 +266,4 @@ func (s *source) changed() {
 	if s.env.Changed != nil {
 		s.env.Changed()
 	}
-}
-
-// starter starts a program.
-type starter func(ctx context.Context, c sandbox.Command) (*program, error)
-
-// program is a running one.
-type program struct {
-	in     io.WriteCloser
-	out    io.Reader
-	stderr func() string
-	wait   func() error // until nothing of it runs
-	kill   func()       // it and its children
-}
-
-// confined starts a program through the sandbox.
-func confined(ctx context.Context, c sandbox.Command) (*program, error) {
-	p, err := sandbox.Start(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	return &program{in: p.Stdin, out: p.Stdout, stderr: p.Stderr, wait: p.Wait, kill: p.Kill}, nil
 }

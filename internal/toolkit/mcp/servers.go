@@ -2,15 +2,16 @@ package mcp
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"steward/internal/fault"
@@ -99,55 +100,10 @@ func object(list []member) (jsontext.Value, error) {
 	return b.Bytes(), nil
 }
 
-// plainJSON takes comments and trailing commas out, leaving everything else
-// where it is.
-func plainJSON(b []byte) []byte {
-	out := bytes.Clone(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")))
-	comma := -1 // a comma after which nothing has come yet
-	for i := 0; i < len(out); i++ {
-		switch c := out[i]; {
-		case c == '"':
-			comma = -1
-			for i++; i < len(out) && out[i] != '"'; i++ {
-				if out[i] == '\\' {
-					i++
-				}
-			}
-		case c == '/' && i+1 < len(out) && (out[i+1] == '/' || out[i+1] == '*'):
-			i = blank(out, i)
-		case c == ',':
-			comma = i
-		case c == '}' || c == ']':
-			if comma >= 0 {
-				out[comma] = ' '
-			}
-			comma = -1
-		case c != ' ' && c != '\t' && c != '\r' && c != '\n':
-			comma = -1
-		}
-	}
-	return out
-}
-
-// blank overwrites the comment that begins at i and returns its last index.
-func blank(b []byte, i int) int {
-	end := len(b)
-	if b[i+1] == '/' {
-		if n := bytes.IndexByte(b[i:], '\n'); n >= 0 {
-			end = i + n
-		}
-	} else if n := bytes.Index(b[i+2:], []byte("*/")); n >= 0 {
-		end = i + 2 + n + 2
-	} else {
-		return len(b) // not closed: the parser will tell
-	}
-	for j := i; j < end; j++ {
-		if b[j] != '\n' {
-			b[j] = ' '
-		}
-	}
-	return end - 1
-}
+// commented finds what people write into JSON although it does not take it:
+// comments at the beginning of a line or after a brace or comma, and commas
+// before a closing brace.
+var commented = regexp.MustCompile(`(?m)(^|[{\[,])\s*(//|/\*)|,\s*[}\]]`)
 
 // AddServer puts a server into a file of servers, which it makes where there
 // is none. Everything else in the file stays as it is, but for its
@@ -191,47 +147,17 @@ func RemoveServer(file, name string) error {
 	})
 }
 
-// written is a declaration as it stands in a file.
+// written is a declaration as it stands in a file: durations as people write
+// them.
 func written(d Decl) (jsontext.Value, error) {
-	type limits struct {
-		Memory    int64  `json:"memory,omitempty"`
-		CPU       string `json:"cpu,omitempty"`
-		Processes int    `json:"processes,omitempty"`
-		Output    int64  `json:"output,omitempty"`
-		FileSize  int64  `json:"file_size,omitempty"`
-		Files     int    `json:"files,omitempty"`
-		Data      int64  `json:"data,omitempty"`
-	}
-	type confinement struct {
-		Network any      `json:"network,omitempty"`
-		Read    []string `json:"read,omitempty"`
-		Write   []string `json:"write,omitempty"`
-		Limits  limits   `json:"limits,omitzero"`
-	}
-	text := func(d time.Duration) string {
-		if d == 0 {
-			return ""
-		}
-		return d.String()
-	}
-	type bare Decl
-	out := struct {
-		bare
-		Timeout string       `json:"timeout,omitempty"`
-		Idle    string       `json:"idle,omitempty"`
-		Sandbox *confinement `json:"sandbox,omitempty"`
-	}{bare: bare(d), Timeout: text(d.Timeout), Idle: text(d.Idle)}
-	if b := d.Sandbox; b != nil {
-		out.Sandbox = &confinement{b.Network, b.Read, b.Write,
-			limits{b.Limits.Memory, text(b.Limits.CPU), b.Limits.Processes, b.Limits.Output, b.Limits.FileSize, b.Limits.Files, b.Limits.Data}}
-	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(out); err != nil {
+	durations := jsonv2.WithMarshalers(jsonv2.MarshalToFunc(func(enc *jsontext.Encoder, d time.Duration) error {
+		return enc.WriteToken(jsontext.String(d.String()))
+	}))
+	b, err := jsonv2.Marshal(d, durations, jsonv2.Deterministic(true))
+	if err != nil {
 		return nil, badDecl("it cannot be written: %w", err)
 	}
-	return bytes.TrimSpace(b.Bytes()), nil
+	return b, nil
 }
 
 // edit changes the servers of a file.
@@ -245,7 +171,7 @@ func edit(file string, change func([]member) ([]member, error)) error {
 	}
 	top, err := members(b)
 	if err != nil {
-		if _, other := members(plainJSON(b)); other == nil {
+		if commented.Match(b) {
 			return fault.New(fault.Unsupported, "mcp_file_comments", "%s has comments or trailing commas, which would be lost", file).
 				With("change it by hand")
 		}

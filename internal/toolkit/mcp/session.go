@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,7 +13,6 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"steward/internal/egress"
 	"steward/internal/fault"
 	"steward/internal/tool"
 	"steward/internal/toolkit/sandbox"
@@ -25,6 +22,7 @@ import (
 type session struct {
 	src     *source
 	began   time.Time
+	life    context.Context // the source's
 	ctx     context.Context // ends with everything of the session
 	cancel  context.CancelFunc
 	calls   context.Context // ends a little before, so that calls do
@@ -33,20 +31,19 @@ type session struct {
 	secrets []string
 
 	command  sandbox.Command
-	prog     *program      // nil: HTTP
-	exited   chan struct{} // closed when the program has ended
+	prog     *sandbox.Process // nil: HTTP
+	exited   chan struct{}    // closed when the program has ended
 	wire     interface{ Close() error }
 	lines    *lines // nil: HTTP
 	client   *sdk.ClientSession
 	giveBack func() // the services that it was given
 	closing  sync.Once
+	told     sync.Once
 	gone     chan struct{} // closed when close is through
 	last     atomic.Int64  // when it was heard last, Unix nanoseconds
 
 	mu     sync.Mutex
-	users  int
-	timer  *time.Timer // of its idleness
-	why    error       // why it has ended
+	why    error // why it has ended
 	offers map[string]*offer
 	refuse []error
 
@@ -54,23 +51,26 @@ type session struct {
 	listedAt atomic.Int64
 	changes  atomic.Int64 // how often the tools may have changed
 	known    atomic.Int64 // how many of these the list has seen
-	changing atomic.Bool  // the SDK is about to tell so
 	nudge    chan struct{}
 	tokens   progress
 }
 
 // dial starts the program or connects, agrees on the protocol and lists what
-// there is.
-func (s *source) dial(ctx context.Context) (*session, error) {
-	x := &session{src: s, began: time.Now(), over: make(chan struct{}), gone: make(chan struct{}),
+// there is. The session ends with life.
+func (s *source) dial(ctx, life context.Context) (*session, error) {
+	x := &session{src: s, began: time.Now(), life: life, over: make(chan struct{}), gone: make(chan struct{}),
 		listing: make(chan struct{}, 1), nudge: make(chan struct{}, 1)}
-	x.ctx, x.cancel = context.WithCancel(s.ctx)
+	x.ctx, x.cancel = context.WithCancel(life)
 	x.calls, x.hangUp = context.WithCancelCause(x.ctx)
 	if err := x.begin(ctx); err != nil {
 		err = x.explain(ctx, err)
-		x.close()
+		x.Stop()
 		return nil, err
 	}
+	x.src.tasks.Go(func() {
+		<-x.over
+		x.cancel()
+	})
 	return x, nil
 }
 
@@ -100,7 +100,7 @@ func (x *session) explain(ctx context.Context, err error) error {
 		return f
 	}
 	switch {
-	case ctx.Err() != nil && x.src.ctx.Err() == nil:
+	case ctx.Err() != nil && x.life.Err() == nil:
 		return fault.New(fault.Unavailable, "mcp_start_timeout", "it has not answered within %v%s", time.Since(x.began).Round(time.Second), x.said())
 	case x.prog != nil && x.hasExited():
 		e := fault.New(fault.Unavailable, "mcp_start_failed", "the program has ended before it answered%s", x.said())
@@ -129,38 +129,25 @@ func (x *session) said() string {
 	if x.prog == nil {
 		return ""
 	}
-	lines := strings.FieldsFunc(x.prog.stderr(), func(r rune) bool { return r == '\n' || r == '\r' })
-	if len(lines) > 3 {
-		lines = lines[len(lines)-3:]
-	}
-	if len(lines) == 0 {
-		return ""
-	}
-	text := strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, strings.Join(lines, " | "))
-	return "; it said: " + clip(x.mask(strings.ToValidUTF8(text, "?")), 500)
+	return x.prog.Said(x.secrets)
 }
 
-func (x *session) mask(text string) string { return mask(text, x.secrets) }
+func (x *session) mask(text string) string { return sandbox.Mask(text, x.secrets) }
 
 func (x *session) heard() { x.last.Store(time.Now().UnixNano()) }
 
 // transport starts the program or makes the way to the address.
 func (x *session) transport() (sdk.Transport, error) {
 	d, env := &x.src.decl, &x.src.env
-	e := &expander{secret: env.Secret}
-	defer func() { x.secrets = e.values }()
+	e := &sandbox.Expander{Secret: env.Secret}
+	defer func() { x.secrets = append(x.secrets, e.Values...) }()
 	if d.URL != "" {
-		u, err := parseURL(e.expand(d.URL))
+		u, err := parseURL(e.Expand(d.URL))
 		headers := http.Header{}
 		for name, v := range d.Headers {
-			headers.Set(name, e.expand(v))
+			headers.Set(name, e.Expand(v))
 		}
-		if missing := e.err(); missing != nil {
+		if missing := missing(e); missing != nil {
 			return nil, missing
 		} else if err != nil {
 			return nil, err
@@ -175,15 +162,24 @@ func (x *session) transport() (sdk.Transport, error) {
 		cmd.Path = x.src.absolute(cmd.Path)
 	}
 	for _, a := range d.Args {
-		cmd.Args = append(cmd.Args, e.expand(a))
+		cmd.Args = append(cmd.Args, e.Expand(a))
 	}
 	for name, v := range d.Env {
-		cmd.Env = append(cmd.Env, name+"="+e.expand(v))
+		cmd.Env = append(cmd.Env, name+"="+e.Expand(v))
 	}
-	if err := e.err(); err != nil {
+	if err := missing(e); err != nil {
 		return nil, err
 	}
 	return x.run(cmd)
+}
+
+func missing(e *sandbox.Expander) error {
+	names := e.Missing()
+	if names == "" {
+		return nil
+	}
+	return fault.New(fault.Unavailable, "mcp_secret_missing", "the server needs the secret %s, which is not there", names).
+		With("set it, and name it under secrets where the server belongs to an agent")
 }
 
 // run starts the program.
@@ -192,16 +188,16 @@ func (x *session) run(cmd sandbox.Command) (sdk.Transport, error) {
 		return nil, err
 	}
 	x.command = cmd
-	prog, err := x.src.start(x.ctx, cmd)
+	prog, err := sandbox.Start(x.ctx, cmd)
 	if err != nil {
 		return nil, err
 	}
 	x.prog, x.exited = prog, make(chan struct{})
-	x.lines = newLines(prog.in, prog.out, x.src.env.Log, x.heard, x.blame, &x.changing, &x.tokens)
+	x.lines = newLines(prog.Stdin, prog.Stdout, x.src.env.Log, x.heard, x.blame, x.changed, &x.tokens)
 	x.wire = x.lines
 	x.src.tasks.Go(func() {
 		defer close(x.exited)
-		if err := prog.wait(); err != nil && x.ctx.Err() == nil {
+		if err := prog.Wait(); err != nil && x.ctx.Err() == nil {
 			x.src.env.Log.Debug("an MCP server has ended", "error", err)
 		}
 		x.lines.wait()
@@ -211,24 +207,13 @@ func (x *session) run(cmd sandbox.Command) (sdk.Transport, error) {
 
 // allow says what the program may do.
 func (x *session) allow(cmd *sandbox.Command) error {
-	d, env := &x.src.decl, &x.src.env
-	cmd.Name, cmd.Log, cmd.Hide = env.Name, env.Log, env.Hide
+	d, env := &x.src.decl, x.src.env
 	cmd.Unsandboxed = d.Unsandboxed || d.Sandbox == nil && env.Dir == ""
 	if cmd.Unsandboxed { // a program of the user's own, bounded as they would bound it
 		cmd.Limits = sandbox.Limits{Memory: 16 << 30, Processes: 4096, FileSize: 1 << 40, Files: 1024}
 	}
-	var err error
-	if b := d.Sandbox; b != nil {
-		cmd.Limits = b.Limits
-		if cmd.Network, err = egress.Declared(b.Network); err != nil {
-			return err
-		}
-		cmd.Read, cmd.Write = x.src.paths(b.Read), x.src.paths(b.Write)
-	}
-	if env.Snapshot != nil {
-		if cmd.Instead, err = env.Snapshot(); err != nil {
-			return err
-		}
+	if err := cmd.Grant(d.Sandbox, func(path string) (string, error) { return x.src.absolute(path), nil }); err != nil {
+		return err
 	}
 	if cmd.Limits.CPU == 0 {
 		cmd.Limits.CPU = -1 // it serves for as long as it is used
@@ -238,55 +223,21 @@ func (x *session) allow(cmd *sandbox.Command) error {
 	}
 	if env.Dir != "" {
 		cmd.Read = append(cmd.Read, env.Dir)
+	} else if cmd.Unsandboxed {
+		env.Data = "" // it keeps its things where it does without Steward
 	}
-	if env.Data != "" && (env.Dir != "" || !cmd.Unsandboxed) {
-		if err := os.MkdirAll(env.Data, 0o700); err != nil {
-			return fault.New(fault.Unavailable, "mcp_start_failed", "its folder cannot be made: %w", err)
-		}
-		cmd.Data = env.Data
-		cmd.Env = append(cmd.Env, "STEWARD_DATA="+env.Data)
-	}
-	if env.Services == nil {
-		return nil
-	}
-	vars, release, err := env.Services(x.ctx)
-	if err != nil {
-		return err
-	}
-	x.giveBack = release
-	for _, v := range vars {
-		cmd.Env = append(cmd.Env, v)
-		_, value, _ := strings.Cut(v, "=")
-		if u, err := url.Parse(value); err == nil && u.Host != "" && u.Port() != "" {
-			cmd.Connect = append(cmd.Connect, u.Host)
-		}
-	}
-	return nil
-}
-
-// paths are a declaration's paths, made absolute.
-func (s *source) paths(in []string) []string {
-	var out []string
-	for _, p := range in {
-		out = append(out, s.absolute(p))
-	}
-	return out
+	secrets, release, err := cmd.Equip(x.ctx, env)
+	x.secrets, x.giveBack = append(x.secrets, secrets...), release
+	return err
 }
 
 // connect agrees with the server on the protocol.
 func (x *session) connect(ctx context.Context, t sdk.Transport) error {
 	client := sdk.NewClient(&sdk.Implementation{Name: "steward", Version: "1"}, &sdk.ClientOptions{
-		Capabilities:   &sdk.ClientCapabilities{}, // no roots, no sampling, no elicitation
-		Logger:         x.src.env.Log,
-		MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
-		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
-			x.changing.Store(false)
-			x.changes.Add(1)
-			select {
-			case x.nudge <- struct{}{}:
-			default:
-			}
-		},
+		Capabilities:                &sdk.ClientCapabilities{}, // no roots, no sampling, no elicitation
+		Logger:                      x.src.env.Log,
+		MultiRoundTrip:              &sdk.MultiRoundTripOptions{Disabled: true},
+		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { x.changed() },
 		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { x.tokens.tell(r.Params) },
 	})
 	done, m := make(chan error, 1), &mark{}
@@ -310,12 +261,11 @@ func (x *session) connect(ctx context.Context, t sdk.Transport) error {
 	}
 }
 
-// close ends the session: calls under way, the connection, the program and its
-// children. It returns when nothing is left of it.
-func (x *session) close() {
+// Stop implements sandbox.Kept: calls under way, the connection, the program and
+// its children end. It returns when nothing is left of them.
+func (x *session) Stop() {
 	x.closing.Do(func() {
 		defer close(x.gone)
-		x.disarm()
 		x.hangUp(errHungUp)
 		if x.lines != nil {
 			_ = x.lines.Close() // its input ends: that is how a program is asked to end
@@ -338,9 +288,9 @@ func (x *session) close() {
 			select {
 			case <-x.exited:
 			case <-time.After(graceFor):
-			case <-x.src.ctx.Done():
+			case <-x.life.Done():
 			}
-			x.prog.kill()
+			x.prog.Kill()
 			<-x.exited
 		}
 		x.cancel()
@@ -349,6 +299,18 @@ func (x *session) close() {
 		}
 	})
 	<-x.gone
+}
+
+// Done implements sandbox.Kept.
+func (x *session) Done() <-chan struct{} { return x.ctx.Done() }
+
+// Ended implements sandbox.Kept.
+func (x *session) Ended() (why error, well bool) {
+	why = x.ending()
+	if context.Cause(x.calls) != errHungUp {
+		x.told.Do(func() { x.src.env.Log.Warn("an MCP server is down", "error", why) })
+	}
+	return why, time.Since(x.began) >= steadyAfter
 }
 
 var errHungUp = errors.New("the session has ended")
@@ -394,47 +356,6 @@ func (x *session) ending() error {
 		return fault.New(fault.Unavailable, "mcp_server_ended", "the connection has ended: %s", x.mask(why.Error()))
 	}
 	return fault.New(fault.Unavailable, "mcp_server_ended", "the connection has ended")
-}
-
-// hold keeps the session from being idle. The source's lock is held.
-func (x *session) hold() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.users++
-	if x.timer != nil {
-		x.timer.Stop()
-	}
-}
-
-func (x *session) held() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.users > 0
-}
-
-// release undoes hold.
-func (x *session) release() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.users--; x.users == 0 && x.timer != nil {
-		x.timer.Reset(x.src.idle)
-	}
-}
-
-// arm begins to watch for idleness.
-func (x *session) arm() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.timer = time.AfterFunc(x.src.idle, func() { x.src.unused(x) })
-}
-
-func (x *session) disarm() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.timer != nil {
-		x.timer.Stop()
-		x.timer = nil
-	}
 }
 
 // progress holds who wants to know how far calls are.

@@ -9,15 +9,16 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"regexp"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"steward/internal/fault"
+	"steward/internal/toolkit/sandbox"
 )
 
 // Bounds of what a server may send.
@@ -42,33 +43,23 @@ var (
 )
 
 // lines is a connection to a program: a JSON-RPC message per line. What is no
-// message is skipped, one that is too large ends its own call only.
+// message is skipped, one that is too large ends its own call only. The SDK's
+// own connection ends at either (see docs/decisions/dependencies.md).
 type lines struct {
-	in    io.WriteCloser
+	in    *sandbox.Sender
 	out   io.Reader
 	log   *slog.Logger
 	heard func()      // is told of every message
 	ended func(error) // is told why there are no more, before anybody else learns that
 
 	incoming chan event
-	outgoing chan *outgoing
 	closed   chan struct{}
 	close    sync.Once
 	done     sync.WaitGroup
 
-	pending  chan struct{} // one for each request of the server that has no answer yet
-	changing *atomic.Bool  // the SDK is about to tell that the tools have changed
-	tokens   *progress
-
-	mu    sync.Mutex
-	timer *time.Timer
-}
-
-// outgoing is a message on its way to the program.
-type outgoing struct {
-	data []byte
-	mark *mark
-	err  chan error
+	pending chan struct{} // one for each request of the server that has no answer yet
+	changed func()        // is told that the tools may have changed
+	tokens  *progress
 }
 
 // mark tells of a call whether its request has left.
@@ -107,11 +98,10 @@ func markOf(ctx context.Context) *mark {
 	return m
 }
 
-func newLines(in io.WriteCloser, out io.Reader, log *slog.Logger, heard func(), ended func(error), changing *atomic.Bool, tokens *progress) *lines {
-	c := &lines{in: in, out: out, log: log, heard: heard, ended: ended, changing: changing, tokens: tokens, pending: make(chan struct{}, maxPending),
-		incoming: make(chan event), outgoing: make(chan *outgoing), closed: make(chan struct{})}
+func newLines(in io.WriteCloser, out io.Reader, log *slog.Logger, heard func(), ended func(error), changed func(), tokens *progress) *lines {
+	c := &lines{in: sandbox.NewSender(in), out: out, log: log, heard: heard, ended: ended, changed: changed, tokens: tokens,
+		pending: make(chan struct{}, maxPending), incoming: make(chan event), closed: make(chan struct{})}
 	c.done.Go(c.read)
-	c.done.Go(c.write)
 	return c
 }
 
@@ -154,64 +144,36 @@ func (c *lines) Write(ctx context.Context, m jsonrpc.Message) error {
 			c.giveUpOn(m.ID)
 		}
 	}
-	o := &outgoing{data: append(data, '\n'), mark: markOf(ctx), err: make(chan error, 1)}
-	select {
-	case c.outgoing <- o:
-	case <-c.closed:
-		return io.ErrClosedPipe
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	select {
-	case err := <-o.err:
+	written, err := c.in.Send(ctx, append(data, '\n'))
+	if err != nil {
 		return err
-	case <-c.closed:
-		return io.ErrClosedPipe
+	}
+	markOf(ctx).leave()
+	select {
+	case err := <-written:
+		return err
 	case <-ctx.Done():
 		return ctx.Err() // it will have been written whole when the program reads again
 	}
 }
 
 // giveUpOn answers a question that only newer servers know, for the ones that
-// leave it without an answer.
+// leave it without an answer. An answer that comes second is ignored.
 func (c *lines) giveUpOn(id jsonrpc.ID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.timer = time.AfterFunc(discoverFor, func() {
+	time.AfterFunc(discoverFor, func() {
 		c.deliver(event{msg: &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no answer"}}})
 	})
 }
 
 // Close closes the program's input; what it still writes is thrown away.
 func (c *lines) Close() error {
-	var err error
-	c.close.Do(func() {
-		close(c.closed)
-		err = c.in.Close()
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.timer != nil {
-			c.timer.Stop()
-		}
-	})
-	return err
+	c.close.Do(func() { close(c.closed) })
+	_ = c.in.Close() // again is harmless
+	return nil
 }
 
 // wait waits until nothing of it runs any more: the program's output has ended.
 func (c *lines) wait() { c.done.Wait() }
-
-func (c *lines) write() {
-	for {
-		select {
-		case o := <-c.outgoing:
-			o.mark.leave()
-			_, err := c.in.Write(o.data)
-			o.err <- err
-		case <-c.closed:
-			return
-		}
-	}
-}
 
 // deliver hands something to the SDK, unless the connection is closed.
 func (c *lines) deliver(e event) {
@@ -238,8 +200,8 @@ func (c *lines) messages(r *bufio.Reader) error {
 		line, err := readLine(r)
 		if big, ok := errors.AsType[*tooLarge](err); ok {
 			c.log.Warn("an MCP server sent a message that is too large", "bytes", big.size)
-			if id, err := jsonrpc.MakeID(big.id); err == nil && id.IsValid() {
-				c.deliver(event{msg: &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: codeTooLarge, Message: tooLargeText}}})
+			if big.id.IsValid() {
+				c.deliver(event{msg: &jsonrpc.Response{ID: big.id, Error: &jsonrpc.Error{Code: codeTooLarge, Message: tooLargeText}}})
 			}
 			continue
 		} else if fault.HasCode(err, "output_too_large") {
@@ -290,15 +252,18 @@ func messageOf(line []byte) (jsonrpc.Message, error) {
 	return jsonrpc.DecodeMessage(line)
 }
 
-// idle reports whether a line is a notification that means nothing now. It
-// tells the common ones by their beginning: reading them all would let a server
-// keep Steward busy by talking.
+// idle reports whether a line is a notification of which there is nothing more
+// to read. It tells the common ones by their beginning: reading them all would
+// let a server keep Steward busy by talking.
 func (c *lines) idle(line []byte) bool {
 	head := line[:min(len(line), 96)]
 	for _, method := range []string{"message", "tools/list_changed"} {
 		at := bytes.Index(head, []byte(`"method":"notifications/`+method+`"`))
 		if at > 0 && bytes.Count(head[:at], []byte("{")) == 1 {
-			return method == "message" || c.changing.Load()
+			if method == "tools/list_changed" {
+				c.changed()
+			}
+			return true
 		}
 	}
 	return false
@@ -313,7 +278,7 @@ func (c *lines) wanted(m jsonrpc.Message) bool {
 	}
 	switch req.Method {
 	case "notifications/tools/list_changed":
-		return !c.changing.Swap(true) // one that nobody has looked at yet tells as much as a thousand
+		c.changed()
 	case "notifications/progress":
 		// Not by way of the SDK, which would let the answer overtake it.
 		p := &sdk.ProgressNotificationParams{}
@@ -331,9 +296,9 @@ func (c *lines) wanted(m jsonrpc.Message) bool {
 const tooLargeText = "the answer is larger than 8 MiB"
 
 // tooLarge says that a line was skipped: the id of the response that it was,
-// nil where it was none.
+// invalid where it was none.
 type tooLarge struct {
-	id   any
+	id   jsonrpc.ID
 	size int
 }
 
@@ -347,7 +312,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	for {
 		part, err := r.ReadSlice('\n')
 		if size += len(part); size > maxMessage {
-			return nil, skipLine(r, parts, part, err)
+			return nil, skipLine(r, parts[0], part, size, err)
 		}
 		parts = append(parts, bytes.Clone(part)) // messages outlive the buffer
 		switch {
@@ -372,88 +337,55 @@ func joined(parts [][]byte) []byte {
 	return bytes.Join(parts, nil)
 }
 
-// skipLine reads a line on to its end.
-func skipLine(r *bufio.Reader, parts [][]byte, part []byte, err error) error {
-	var top outline
-	for i, p := range parts {
-		top.feed(p)
-		parts[i] = nil
-	}
-	for size := 0; ; {
-		top.feed(part)
-		size += len(part)
+// maxTail is how much of the end of a line that is too large is kept.
+const maxTail = 256
+
+// skipLine reads a line on to its end. head is how it begins, and part what of
+// it was read last.
+func skipLine(r *bufio.Reader, head, part []byte, size int, err error) error {
+	var tail []byte
+	for {
+		tail = append(tail, part[max(0, len(part)-maxTail):]...)
+		tail = append(tail[:0], tail[max(0, len(tail)-maxTail):]...)
 		switch {
 		case size > maxSkipped:
 			return errFlood
 		case err == nil:
-			return &tooLarge{top.response(), size}
+			return &tooLarge{responseID(head, tail), size}
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return err
 		}
 		part, err = r.ReadSlice('\n')
+		size += len(part)
 	}
 }
 
-// outline follows a JSON object and remembers what stands in it as "id",
-// and whether it has a "method".
-type outline struct {
-	depth          int
-	quoted, escape bool
-	value          bool // between a member's name and the comma
-	word, id       []byte
-	key            string
-	method         bool
-}
+// A response has its id before its result, or at its end: no member but
+// "jsonrpc" may stand beside the three.
+var (
+	responseHead = regexp.MustCompile(`^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?(?:"id"\s*:\s*(\d{1,15})\s*,\s*)?(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"(?:result|error)"\s*:`)
+	responseTail = regexp.MustCompile(`"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
+)
 
-func (o *outline) feed(b []byte) {
-	for _, c := range b {
-		if o.quoted {
-			o.inString(c)
-			continue
-		}
-		switch c {
-		case '"':
-			o.quoted, o.word = true, o.word[:0]
-		case '{', '[':
-			o.depth++
-		case '}', ']':
-			o.depth--
-		case ':':
-			o.value = o.value || o.depth == 1
-		case ',':
-			o.value = o.value && o.depth != 1
-		default:
-			if o.depth == 1 && o.value && o.key == "id" && c >= '0' && c <= '9' && len(o.id) < 18 {
-				o.id = append(o.id, c)
-			}
-		}
+// responseID returns the id of a response by its beginning and its end. It is
+// invalid where it cannot be told, and for what is no response.
+func responseID(head, tail []byte) jsonrpc.ID {
+	found := responseHead.FindSubmatch(head)
+	if found != nil && found[1] == nil {
+		found = responseTail.FindSubmatch(tail)
 	}
-}
-
-func (o *outline) inString(c byte) {
-	switch {
-	case o.escape:
-		o.escape = false
-	case c == '\\':
-		o.escape = true
-	case c == '"':
-		o.quoted = false
-		if o.depth == 1 && !o.value {
-			o.key = string(o.word)
-			o.method = o.method || o.key == "method"
-		}
-	case o.depth == 1 && len(o.word) < 16:
-		o.word = append(o.word, c)
+	if found == nil {
+		return jsonrpc.ID{}
 	}
-}
-
-// response returns the id of the response that was followed, nil if it was none.
-func (o *outline) response() any {
-	n, err := strconv.ParseInt(string(o.id), 10, 64)
-	if err != nil || o.method {
-		return nil
+	n, err := strconv.ParseInt(string(found[1]), 10, 64)
+	if err != nil {
+		return jsonrpc.ID{} // digits, and not many
 	}
-	return float64(n)
+	id, err := jsonrpc.MakeID(float64(n))
+	if err != nil {
+		return jsonrpc.ID{} // a number
+	}
+	return id
 }
 
 // pace lets so many things through in a second and has the others wait.

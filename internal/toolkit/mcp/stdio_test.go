@@ -44,10 +44,10 @@ func start(t *testing.T, mode string, more ...func(*tool.Env, *Decl)) *world {
 	for _, f := range more {
 		f(&env, &d)
 	}
-	if w.source, err = open(env, d, confined); err != nil {
+	if w.source, err = open(env, d); err != nil {
 		t.Fatal(err)
 	}
-	w.wait, w.startFor, w.listFor = time.Millisecond, ample, ample
+	w.keeper.Pause, w.startFor, w.listFor = time.Millisecond, ample, ample
 	t.Cleanup(func() {
 		if err := w.Close(); err != nil {
 			t.Error(err)
@@ -199,7 +199,7 @@ func TestBackoff(t *testing.T) {
 		e.Secret = func(name string) (string, bool) { return "hunter2hunter2", name == "TOKEN" }
 		d.Env["TOKEN"] = "${TOKEN}"
 	})
-	w.wait = time.Hour
+	w.keeper.Pause = time.Hour
 	_, err := w.Announce(within(t, ample))
 	wantCode(t, err, fault.Unavailable, "mcp_start_failed")
 	f := fault.Of(err)
@@ -208,8 +208,8 @@ func TestBackoff(t *testing.T) {
 	}
 	_, again := call(within(t, ample), w.Tool(tool.Spec{Name: "srv.x"}), `{}`)
 	wantCode(t, again, fault.Unavailable, "mcp_start_failed")
-	if w.failures != 1 {
-		t.Errorf("it was started %d times", w.failures)
+	if after := fault.Of(again).After; after <= 0 || after >= f.After {
+		t.Errorf("it was started again: %v after %v", after, f.After)
 	}
 }
 
@@ -327,7 +327,7 @@ func TestFiles(t *testing.T) {
 		{"", Decl{Command: filepath.Join(dir, "server"), Args: []string{"main.js", filepath.Join(dir, "main.js")}}, at("server", "main.js")},
 		{"", Decl{URL: "https://example.org/mcp"}, nil},
 	} {
-		s, err := open(tool.Env{Name: "a", Dir: c.dir}, c.d, confined)
+		s, err := open(tool.Env{Name: "a", Dir: c.dir}, c.d)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,8 +10,8 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -27,7 +28,7 @@ import (
 func pipes() (c *lines, in *io.PipeReader, out *io.PipeWriter) {
 	in, theirs := io.Pipe()
 	ours, out := io.Pipe()
-	return newLines(theirs, ours, slog.New(slog.DiscardHandler), func() {}, func(error) {}, &atomic.Bool{}, &progress{}), in, out
+	return newLines(theirs, ours, slog.New(slog.DiscardHandler), func() {}, func(error) {}, func() {}, &progress{}), in, out
 }
 
 // A server that leaves a question open which only newer ones know is taken for
@@ -95,28 +96,16 @@ func TestClosedConnection(t *testing.T) {
 // A program that ends is told as one, with what it has said, also where that is
 // known some time after the end of its output.
 func TestEndThatIsKnownLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var said atomic.Value
-		said.Store("")
-		_, theirs := io.Pipe()
-		s, err := open(tool.Env{Name: "srv"}, Decl{Command: "server"}, func(context.Context, sandbox.Command) (*program, error) {
-			return &program{in: theirs, out: strings.NewReader(""), kill: func() {}, stderr: func() string { return said.Load().(string) },
-				wait: func() error {
-					<-time.After(graceFor / 2)
-					said.Store("no config")
-					return nil
-				}}, nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		_, err = s.Announce(t.Context())
-		wantCode(t, err, fault.Unavailable, "mcp_start_failed")
-		if f := fault.Of(err); !strings.Contains(f.Message, "has ended before it answered; it said: no config") || !strings.Contains(f.Remedy, "by hand") {
-			t.Errorf("%+v", f)
-		}
-	})
+	s, err := open(tool.Env{Name: "srv"}, Decl{Command: []string{"sh", "-c", "exec >&-; sleep 1; echo no config >&2; exit 3"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	_, err = s.Announce(within(t, ample))
+	wantCode(t, err, fault.Unavailable, "mcp_start_failed")
+	if f := fault.Of(err); !strings.Contains(f.Message, "has ended before it answered; it said: no config") || !strings.Contains(f.Remedy, "by hand") {
+		t.Errorf("%+v", f)
+	}
 }
 
 func TestPace(t *testing.T) {
@@ -196,7 +185,8 @@ func TestOddResults(t *testing.T) {
 // A call that is hung up because its server floods says so, also where it did
 // not see that itself.
 func TestHungUpByAFlood(t *testing.T) {
-	x := &session{src: &source{env: tool.Env{Name: "srv"}}, over: make(chan struct{})}
+	log := slog.New(slog.DiscardHandler)
+	x := &session{src: &source{env: tool.Env{Name: "srv", Log: log}, keeper: &sandbox.Keeper[*session]{}}, over: make(chan struct{})}
 	x.calls, x.hangUp = context.WithCancelCause(t.Context())
 	close(x.over)
 	x.blame(fmt.Errorf("reading: %w", errFlood))
@@ -205,3 +195,48 @@ func TestHungUpByAFlood(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The id of a response that is too large is told by its beginning or its end,
+// whatever stands within.
+func TestResponseID(t *testing.T) {
+	for text, want := range map[string]any{
+		`{"jsonrpc":"2.0","id":7,"result":{"x":"`:      int64(7),
+		` { "id" : 8 , "jsonrpc":"2.0", "error":{`:     int64(8),
+		`{"result":{"id":1}}…,"jsonrpc":"2.0","id":9}`: int64(9),
+		`{"result":{"id":1},"id":10,"jsonrpc":"2.0"} `: int64(10),
+		`{"result":{"id":1}}`:                          nil,
+		`{"jsonrpc":"2.0","id":7,"method":"ping"}`:     nil,
+		`{"jsonrpc":"2.0","method":"x","id":7}`:        nil,
+		`{"jsonrpc":"2.0","id":"7","result":{}}`:       nil,
+		`{"jsonrpc":"2.0","id":7777777777777777777,"r`: nil,
+		`[{"id":7,"result":{}}]`:                       nil,
+	} {
+		if got := responseID([]byte(text), []byte(text)); got.Raw() != want {
+			t.Errorf("%s: %v", text, got.Raw())
+		}
+	}
+}
+
+// However long a line is, a bounded part of it is held.
+func TestLinesThatAreTooLarge(t *testing.T) {
+	text := `{"result":"` + strings.Repeat("x", maxMessage) + `","id":3}` + "\n" + `{"next":1}`
+	r := bufio.NewReaderSize(strings.NewReader(text), 64<<10)
+	_, err := readLine(r)
+	if big, ok := errors.AsType[*tooLarge](err); !ok || big.id.Raw() != int64(3) || big.size != len(text)-len(`{"next":1}`) {
+		t.Errorf("%#v", err)
+	}
+	if line, err := readLine(r); err != nil || string(line) != `{"next":1}` {
+		t.Errorf("%s, %v", line, err)
+	}
+	if _, err := readLine(r); err != io.EOF {
+		t.Error(err)
+	}
+	endless := bufio.NewReader(iotest.DataErrReader(io.LimitReader(zeros{}, 2*maxSkipped)))
+	if _, err := readLine(endless); !errors.Is(err, errFlood) {
+		t.Error(err)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }

@@ -236,7 +236,7 @@ func TestNotStarted(t *testing.T) {
 		"command: 'true'\nsecrets: [OTHER]":                          {env, "process_secret_missing"},
 		"command: 'true'\nenv: {A: '${OTHER}'}":                      {env, "process_secret_missing"},
 		"command: 'true'":                                            {broken, "down"},
-		"command: ['true']":                                          {blocked, "process_start_failed"},
+		"command: ['true']":                                          {blocked, "sandbox_failed"},
 		"command: 'true'\nsandbox: {write: [/nowhere/at/all]}":       {env, "sandbox_path_invalid"},
 		"command: 'true'\nsandbox: {read: [none], write: [~/none0]}": {env, "sandbox_path_invalid"},
 	} {

@@ -9,14 +9,14 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
-	"steward/internal/egress"
 	"steward/internal/fault"
 	"steward/internal/tool"
+	"steward/internal/toolkit/sandbox"
 )
 
 // The protocols and modes of a declaration.
@@ -39,25 +39,18 @@ type Decl struct {
 	Idle     time.Duration `yaml:"idle"`     // with serve: it is ended after so long without a call; zero: DefaultIdle
 	Tools    []ToolDecl    `yaml:"tools"`
 
-	Action      string        `yaml:"action"` // empty: run
-	Description string        `yaml:"description"`
-	Input       any           `yaml:"input"`
-	Effect      tool.Effect   `yaml:"effect"`
-	Asks        bool          `yaml:"asks"`
-	Async       bool          `yaml:"async"`
-	AsyncAfter  time.Duration `yaml:"async_after"`
-	Timeout     time.Duration `yaml:"timeout"`
-	Yields      any           `yaml:"yields"`
-	Reach       tool.Reach    `yaml:"reach"`
-	Targets     []string      `yaml:"targets"`
-	Dedupes     bool          `yaml:"dedupes"`
-
-	Tidy []tool.StrategyDecl `yaml:"tidy"`
+	Action   string `yaml:"action"` // empty: run
+	ToolBody `yaml:",inline"`
 }
 
 // ToolDecl is one tool of a program.
 type ToolDecl struct {
-	Name        string        `yaml:"name"` // a-z, 0-9 and '_': the action that the program is asked for
+	Name     string `yaml:"name"` // a-z, 0-9 and '_': the action that the program is asked for
+	ToolBody `yaml:",inline"`
+}
+
+// ToolBody is what is said of a tool beside its name.
+type ToolBody struct {
 	Description string        `yaml:"description"`
 	Input       any           `yaml:"input"`       // JSON Schema of the arguments; none: no arguments are checked
 	Effect      tool.Effect   `yaml:"effect"`      // empty: action
@@ -94,6 +87,9 @@ func Open(env tool.Env, decode func(into any) error) (tool.Source, error) {
 	if err := d.Program.check(env.Dir); err != nil {
 		return nil, err
 	}
+	if d.Idle == 0 {
+		d.Idle = DefaultIdle
+	}
 	s := &source{env: env, decl: d, specs: map[string]tool.Spec{}}
 	for _, t := range d.list() {
 		spec, err := t.spec(env.Name, d.stays())
@@ -106,7 +102,7 @@ func Open(env tool.Env, decode func(into any) error) (tool.Source, error) {
 		s.specs[spec.Name] = spec
 		s.order = append(s.order, spec.Name)
 	}
-	s.server.src = s
+	s.keeper = &sandbox.Keeper[*session]{Start: s.start, Idle: d.Idle, Pause: firstPause, Spare: 1}
 	return s, nil
 }
 
@@ -150,8 +146,7 @@ func (d *Decl) check() error {
 	if d.Idle > 0 && d.Mode != ModeServe {
 		return badDecl("idle is for a program that is kept").With("write mode: serve, or leave idle out")
 	}
-	single := d.Action != "" || d.Description != "" || d.Input != nil || d.Effect != "" || d.Asks || d.Async || d.AsyncAfter != 0 ||
-		d.Timeout != 0 || d.Yields != nil || d.Reach != "" || d.Targets != nil || d.Dedupes || d.Tidy != nil
+	single := d.Action != "" || !reflect.ValueOf(d.ToolBody).IsZero()
 	switch {
 	case single && len(d.Tools) > 0:
 		return badDecl("there are tools, and one more beside them").With("put description, input and effect into the list of tools")
@@ -170,8 +165,7 @@ func (d *Decl) list() []ToolDecl {
 	if action == "" {
 		action = actionRun
 	}
-	return []ToolDecl{{Name: action, Description: d.Description, Input: d.Input, Effect: d.Effect, Asks: d.Asks, Async: d.Async,
-		AsyncAfter: d.AsyncAfter, Timeout: d.Timeout, Yields: d.Yields, Reach: d.Reach, Targets: d.Targets, Dedupes: d.Dedupes, Tidy: d.Tidy}}
+	return []ToolDecl{{action, d.ToolBody}}
 }
 
 var goodName = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
@@ -234,21 +228,5 @@ func same(a, b tool.Spec) bool {
 	return tool.Fingerprint(a) == tool.Fingerprint(b)
 }
 
-// sorted returns the keys of a map in order.
-func sorted[V any](m map[string]V) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
-}
-
 // stays reports whether what the program is given cannot leave this machine.
-func (p *Program) stays() bool {
-	if p.Unsandboxed || p.Sandbox == nil {
-		return !p.Unsandboxed
-	}
-	network, err := egress.Declared(p.Sandbox.Network)
-	return err == nil && network.Zero()
-}
+func (p *Program) stays() bool { return !p.Unsandboxed && p.Sandbox.Stay() }

@@ -2,10 +2,9 @@ package process
 
 import (
 	"context"
-	"net/url"
+	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -29,37 +28,19 @@ type Program struct {
 
 // Sandbox is what a confined program may do. Paths begin at the agent's
 // folder, or with ~/ at the user's.
-type Sandbox struct {
-	Network any            `yaml:"network"` // as egress.Declared takes it
-	Read    []string       `yaml:"read"`
-	Write   []string       `yaml:"write"`
-	Limits  sandbox.Limits `yaml:"limits"`
-}
+type Sandbox = sandbox.Grants
 
 // words are the program and all its arguments.
 func (p *Program) words() ([]string, error) {
-	var words []string
-	switch c := p.Command.(type) {
-	case string:
-		words = []string{c}
-	case []string:
-		words = c
-	case []any:
-		for _, w := range c {
-			s, ok := w.(string)
-			if !ok {
-				return nil, badDecl("command: %v is no text", w).With("put it in quotes")
-			}
-			words = append(words, s)
-		}
+	words, bad := sandbox.Words(p.Command)
+	if bad != nil {
+		return nil, badDecl("%s", bad.Message).With("%s", bad.Remedy)
 	}
 	if len(words) == 0 || words[0] == "" {
 		return nil, badDecl("there is no command").With("write command: and the program, or a list of the program and its arguments")
 	}
-	return append(slices.Clone(words), p.Args...), nil
+	return append(words, p.Args...), nil
 }
-
-var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // check looks the program over without starting it.
 func (p *Program) check(dir string) error {
@@ -75,8 +56,8 @@ func (p *Program) check(dir string) error {
 			return badDecl("command has a character that no program can be given")
 		}
 	}
-	for _, name := range append(sorted(p.Env), p.Secrets...) {
-		if !envName.MatchString(name) || strings.ContainsRune(p.Env[name], 0) {
+	for _, name := range append(slices.Sorted(maps.Keys(p.Env)), p.Secrets...) {
+		if !sandbox.GoodVariable(name, p.Env[name]) {
 			return badDecl("%.80q is no variable that a program can have", name)
 		}
 	}
@@ -189,121 +170,31 @@ func (p *Program) prepare(ctx context.Context, env tool.Env) (prepared, error) {
 	if err != nil {
 		return out, err
 	}
-	c := sandbox.Command{Path: words[0], Args: words[1:], Dir: env.Dir, Unsandboxed: p.Unsandboxed, Name: env.Name, Log: env.Log, Hide: env.Hide}
+	c := sandbox.Command{Path: words[0], Args: words[1:], Dir: env.Dir, Unsandboxed: p.Unsandboxed}
 	if strings.Contains(c.Path, "/") {
 		if c.Path, err = place(env.Dir, c.Path); err != nil {
 			return out, err
 		}
 	}
-	if b := p.Sandbox; b != nil {
-		c.Limits = b.Limits
-		if c.Network, err = egress.Declared(b.Network); err != nil {
-			return out, err
-		}
-		for _, list := range []struct{ from, to *[]string }{{&b.Read, &c.Read}, {&b.Write, &c.Write}} {
-			for _, path := range *list.from {
-				path, err := place(env.Dir, path)
-				if err != nil {
-					return out, err
-				}
-				*list.to = append(*list.to, path)
-			}
-		}
-	}
-	if env.Snapshot != nil {
-		if c.Instead, err = env.Snapshot(); err != nil {
-			return out, err
-		}
-	}
-	if err := p.own(env, &c); err != nil {
+	if err := c.Grant(p.Sandbox, func(path string) (string, error) { return place(env.Dir, path) }); err != nil {
 		return out, err
 	}
-	if out.secrets, err = p.variables(env, &c); err != nil {
-		return out, err
-	}
-	if env.Services != nil {
-		vars, release, err := env.Services(ctx)
-		if err != nil {
-			return out, err
-		}
-		if release != nil {
-			out.release = release
-		}
-		out.secrets = append(out.secrets, serve(&c, vars)...)
-	}
-	out.command = c
-	return out, nil
-}
-
-// own gives the program the folder that is its own.
-func (p *Program) own(env tool.Env, c *sandbox.Command) error {
-	if env.Data == "" {
-		return nil
-	}
-	if err := os.MkdirAll(env.Data, 0o700); err != nil {
-		return fault.New(fault.Unavailable, "process_start_failed", "the program's own folder cannot be made: %w", err)
-	}
-	c.Data = env.Data
-	c.Env = append(c.Env, "STEWARD_DATA="+env.Data)
-	return nil
-}
-
-var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_.-]*)\}`)
-
-// variables adds what is declared to the environment and returns the values of
-// secrets in it.
-func (p *Program) variables(env tool.Env, c *sandbox.Command) ([]string, error) {
-	var values, missing []string
-	secret := func(name string) string {
-		if env.Secret != nil {
-			if v, ok := env.Secret(name); ok {
-				values = append(values, v)
-				return v
-			}
-		}
-		missing = append(missing, name)
-		return ""
-	}
+	x := sandbox.Expander{Secret: env.Secret}
 	for _, name := range p.Secrets {
-		c.Env = append(c.Env, name+"="+secret(name))
+		c.Env = append(c.Env, name+"="+x.Named(name))
 	}
-	for _, name := range sorted(p.Env) {
-		c.Env = append(c.Env, name+"="+variable.ReplaceAllStringFunc(p.Env[name], func(m string) string {
-			return secret(m[2 : len(m)-1])
-		}))
+	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
+		c.Env = append(c.Env, name+"="+x.Expand(p.Env[name]))
 	}
-	if len(missing) > 0 {
-		slices.Sort(missing)
-		return nil, fault.New(fault.Unavailable, "process_secret_missing", "the program needs the secret %s, which is not there",
-			strings.Join(slices.Compact(missing), " and ")).With("set it, and name it under secrets of the agent")
+	if missing := x.Missing(); missing != "" {
+		return out, fault.New(fault.Unavailable, "process_secret_missing", "the program needs the secret %s, which is not there", missing).
+			With("set it, and name it under secrets of the agent")
 	}
-	return values, nil
-}
-
-// serve adds the services' variables, lets the program to their addresses, and
-// returns what of them is secret.
-func serve(c *sandbox.Command, vars []string) (secrets []string) {
-	for _, v := range vars {
-		c.Env = append(c.Env, v)
-		name, value, _ := strings.Cut(v, "=")
-		if u, err := url.Parse(value); err == nil && u.Host != "" && u.Port() != "" && !slices.Contains(c.Connect, u.Host) {
-			c.Connect = append(c.Connect, u.Host)
-		}
-		if strings.Contains(name, "TOKEN") || strings.Contains(name, "KEY") {
-			secrets = append(secrets, value)
-		}
+	secrets, release, err := c.Equip(ctx, env)
+	if err != nil {
+		return out, err
 	}
-	return secrets
-}
-
-// mask takes the values of secrets out of a text.
-func mask(text string, secrets []string) string {
-	for _, v := range secrets {
-		if len(v) >= 4 { // a shorter one is no secret, and would blot out half of the text
-			text = strings.ReplaceAll(text, v, "•••")
-		}
-	}
-	return text
+	return prepared{command: c, secrets: append(x.Values, secrets...), release: release}, nil
 }
 
 // masked takes the values of secrets out of an error.
@@ -312,7 +203,7 @@ func masked(err error, secrets []string) error {
 	if f == nil || len(secrets) == 0 {
 		return err
 	}
-	text := mask(f.Error(), secrets)
+	text := sandbox.Mask(f.Error(), secrets)
 	if text == f.Error() {
 		return err
 	}

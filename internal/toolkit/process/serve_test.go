@@ -44,10 +44,23 @@ func hang(t *testing.T, src *source) error {
 }
 
 // current returns the program that serves.
-func current(src *source) *session {
-	src.server.mu.Lock()
-	defer src.server.mu.Unlock()
-	return src.server.cur
+func current(t *testing.T, src *source) *session {
+	t.Helper()
+	x, release, err := src.keeper.Take(within(t, ample))
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+	return x
+}
+
+// ends waits until a program that was called is known to have ended.
+func ends(t *testing.T, src *source, x *session) {
+	t.Helper()
+	<-x.done
+	for src.keeper.Serves(x) {
+		<-time.After(time.Millisecond)
+	}
 }
 
 func TestServe(t *testing.T) {
@@ -82,7 +95,7 @@ func TestServe(t *testing.T) {
 	if err := hang(t, src); !fault.Is(err, fault.Timeout) || tool.Certain(err) {
 		t.Errorf("the call that hangs: %v", err)
 	}
-	current(src).replace() // as it will be when it has been silent for long
+	current(t, src).replace() // as it will be when it has been silent for long
 	if s, err := serveCall(t, src, within(t, ample), `{"n":"again"}`); err != nil || s.Life != lives[0] {
 		t.Errorf("another one: %+v, %v", s, err)
 	}
@@ -142,7 +155,7 @@ func TestServeHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hung := current(src)
+	hung := current(t, src)
 	if err := hang(t, src); !fault.Is(err, fault.Timeout) {
 		t.Fatal(err)
 	}
@@ -171,42 +184,36 @@ func TestServeHangs(t *testing.T) {
 // A program that keeps ending is started again, but not without a pause.
 func TestServeCrashes(t *testing.T) {
 	src := open_(t, testEnv(t), behaving(t, "serve", "mode: serve"))
-	codes := map[string]int{}
-	for n := range 4 {
+	src.keeper.Pause = time.Hour // longer than the calls take
+	for n, code := range []string{"process_failed", "process_failed", "process_restarting", "process_restarting"} {
+		var x *session
+		if code == "process_failed" {
+			x = current(t, src)
+		}
 		_, err := serveCall(t, src, within(t, ample), `{"do":"crash"}`)
 		f := fault.Of(err)
-		codes[f.Code]++
-		if f.Code == "process_restarting" && (!tool.Certain(err) || f.Retry != fault.RetryAfter || f.After <= 0) {
-			t.Errorf("%#v", f)
+		if f.Code != code || tool.Certain(err) != (code == "process_restarting") || code == "process_restarting" && (f.Retry != fault.RetryAfter || f.After <= 0) {
+			t.Errorf("call %d: %#v", n, f)
 		}
-		if f.Code == "process_failed" && tool.Certain(err) {
-			t.Errorf("%#v", f)
+		if x != nil {
+			ends(t, src, x)
 		}
-		src.tasks.Wait()
-		src.server.mu.Lock()
-		if next := src.server.next; next.IsZero() != (n == 0) || n == 1 && time.Until(next) > firstPause {
-			t.Errorf("after %d calls, a pause until %v", n+1, next)
+	}
+}
+
+// One that has answered before is started again at once.
+func TestServeCrashesOnce(t *testing.T) {
+	src := open_(t, testEnv(t), behaving(t, "serve", "mode: serve"))
+	src.keeper.Pause = time.Hour
+	for range 3 {
+		if _, err := serveCall(t, src, within(t, ample), `{"n":"1"}`); err != nil {
+			t.Fatal(err)
 		}
-		if n == 1 {
-			src.server.next = time.Now().Add(time.Hour) // longer than the calls take
+		x := current(t, src)
+		if _, err := serveCall(t, src, within(t, ample), `{"do":"crash"}`); !fault.HasCode(err, "process_failed") {
+			t.Fatal(err)
 		}
-		src.server.mu.Unlock()
-	}
-	if codes["process_failed"] != 2 || codes["process_restarting"] != 2 {
-		t.Errorf("%v", codes)
-	}
-	src.server.mu.Lock()
-	src.server.next = time.Time{} // the pause is over
-	src.server.mu.Unlock()
-	if _, err := serveCall(t, src, within(t, ample), `{"n":"1"}`); err != nil {
-		t.Error(err)
-	}
-	if _, err := serveCall(t, src, within(t, ample), `{"do":"crash"}`); !fault.HasCode(err, "process_failed") {
-		t.Error(err)
-	}
-	src.tasks.Wait()
-	if _, err := serveCall(t, src, within(t, ample), `{"n":"1"}`); err != nil { // it had answered: no pause
-		t.Error(err)
+		ends(t, src, x)
 	}
 }
 
@@ -218,13 +225,8 @@ func TestServeIdle(t *testing.T) {
 		t.Fatal(err)
 	}
 	src.tasks.Wait()
-	src.server.mu.Lock()
-	if src.server.cur != nil || src.server.failures != 0 {
-		t.Errorf("%+v", src.server.cur)
-	}
-	src.server.mu.Unlock()
 	second, err := serveCall(t, src, within(t, ample), `{"n":"2"}`)
-	if err != nil || second.N != "2" {
+	if err != nil || second.N != "2" || second.Life == first.Life {
 		t.Errorf("%+v after %+v: %v", second, first, err)
 	}
 }

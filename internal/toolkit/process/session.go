@@ -39,7 +39,7 @@ type session struct {
 	serves  bool
 
 	began time.Time
-	turn  chan struct{} // holds one token: who has it writes
+	input *sandbox.Sender
 	done  chan struct{} // closed when nothing of the program runs any more
 
 	mu       sync.Mutex
@@ -47,6 +47,7 @@ type session struct {
 	answered []string // the last ids that had their answer
 	notes    []string // what the program wrote that was strange
 	answers  int
+	used     bool // it was called
 	// suspected: a call was given up, and the program has said nothing since.
 	suspected bool
 	why       error // what we ended it for
@@ -67,8 +68,7 @@ func newSession(p prepared, env tool.Env, serves bool) (*session, error) {
 		return nil, err
 	}
 	x := &session{env: env, proc: proc, secrets: p.secrets, release: p.release, serves: serves, began: time.Now(),
-		turn: make(chan struct{}, 1), done: make(chan struct{}), calls: map[string]*call{}}
-	x.turn <- struct{}{}
+		input: sandbox.NewSender(proc.Stdin), done: make(chan struct{}), calls: map[string]*call{}}
 	return x, nil
 }
 
@@ -142,7 +142,7 @@ func (x *session) handle(line []byte, last bool) string {
 	}
 	if e.Type == request.TypeStatus {
 		p := progress(e)
-		p.Message = mask(p.Message, x.secrets)
+		p.Message = sandbox.Mask(p.Message, x.secrets)
 		c.in.Report(p)
 	} else {
 		c.answer <- e
@@ -205,7 +205,7 @@ func (x *session) forget(requestID string) {
 // note keeps something strange for the error to come. Under mu.
 func (x *session) note(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	x.env.Log.Debug("a program wrote something that is no answer", "what", mask(text, x.secrets))
+	x.env.Log.Debug("a program wrote something that is no answer", "what", sandbox.Mask(text, x.secrets))
 	if len(x.notes) < maxNotes {
 		x.notes = append(x.notes, text)
 	}
@@ -246,13 +246,13 @@ func (x *session) reason(rerr, werr error) error {
 	case rerr != nil && fault.HasCode(rerr, "output_too_large"):
 		return rerr
 	case f == nil:
-		return fault.New(fault.Unavailable, "process_failed", "the program ended without an answer%s%s", x.told(), x.said()).
+		return fault.New(fault.Unavailable, "process_failed", "the program ended without an answer%s%s", x.told(), x.proc.Said(x.secrets)).
 			With("let it write one line of JSON: type result, the request_id that it was given, and a status")
 	case f.Code == "program_failed":
 		how, _, _ := strings.Cut(f.Message, "; it said: ")
-		return fault.New(fault.Unavailable, "process_failed", "%s without an answer%s%s", how, x.told(), x.said())
+		return fault.New(fault.Unavailable, "process_failed", "%s without an answer%s%s", how, x.told(), x.proc.Said(x.secrets))
 	case f.Code == "program_killed": // by our impatience
-		return fault.New(fault.Unavailable, "process_failed", "the program closed its output without an answer%s%s", x.told(), x.said())
+		return fault.New(fault.Unavailable, "process_failed", "the program closed its output without an answer%s%s", x.told(), x.proc.Said(x.secrets))
 	}
 	return werr
 }
@@ -268,21 +268,12 @@ func open(err error) error {
 	return &f
 }
 
-// said is the end of the program's stderr, as far as it fits into an error.
-func (x *session) said() string {
-	s := strings.TrimSpace(x.proc.Stderr())
-	if s == "" {
-		return ""
-	}
-	if len(s) > 500 {
-		s = "… " + strings.ToValidUTF8(s[len(s)-500:], "")
-	}
-	return "; it said: " + s
-}
-
 // ask makes one call.
 func (x *session) ask(ctx context.Context, spec tool.Spec, in tool.Invocation) (tool.Result, error) {
-	token, release, err := x.token(ctx)
+	token, release, err := "", func() {}, error(nil)
+	if x.serves {
+		token, release, err = sandbox.Token(ctx, x.env)
+	}
 	if err != nil {
 		return tool.Result{}, tool.NotDone(err)
 	}
@@ -294,6 +285,7 @@ func (x *session) ask(ctx context.Context, spec tool.Spec, in tool.Invocation) (
 	}
 	c := &call{in: in, answer: make(chan request.Envelope, 1)}
 	x.mu.Lock()
+	x.used = true
 	if x.closing {
 		why := x.why
 		x.mu.Unlock()
@@ -342,27 +334,6 @@ func (x *session) ask(ctx context.Context, spec tool.Spec, in tool.Invocation) (
 	return tool.Result{}, x.err
 }
 
-// token is what opens the services to a call of a program that serves many.
-func (x *session) token(ctx context.Context) (token string, release func(), err error) {
-	release = func() {}
-	if !x.serves || x.env.Services == nil {
-		return "", release, nil
-	}
-	vars, end, err := x.env.Services(ctx)
-	if err != nil {
-		return "", release, err
-	}
-	if end != nil {
-		release = end
-	}
-	for _, v := range vars {
-		if value, ok := strings.CutPrefix(v, "STEWARD_TOKEN="); ok {
-			token = value
-		}
-	}
-	return token, release, nil
-}
-
 // envelopeOf makes the request of a call.
 func envelopeOf(spec tool.Spec, in tool.Invocation, token string) request.Envelope {
 	_, action, _ := strings.Cut(spec.Name, ".")
@@ -384,20 +355,19 @@ func envelopeOf(spec tool.Spec, in tool.Invocation, token string) request.Envelo
 // send writes a request. In mode once nothing else is written; a program that
 // does not read it may answer all the same.
 func (x *session) send(ctx context.Context, line []byte) error {
-	select {
-	case <-x.turn:
-	case <-x.done:
-		return x.err
-	case <-ctx.Done():
+	written, err := x.input.Send(ctx, line)
+	switch {
+	case err != nil && ctx.Err() != nil:
 		return ended(ctx)
+	case err != nil:
+		return err
 	}
-	go func() {
-		_, _ = x.proc.Stdin.Write(line) // who has ended cannot read: that is told by its end
-		if !x.serves {
-			x.proc.Stdin.Close()
-		}
-		x.turn <- struct{}{}
-	}()
+	if !x.serves {
+		go func() {
+			<-written // who has ended cannot read: that is told by its end
+			x.input.Close()
+		}()
+	}
 	return nil
 }
 
@@ -431,7 +401,7 @@ func (x *session) result(e request.Envelope, token string) (tool.Result, error) 
 	res := resultOf(e)
 	for _, b := range res.Content {
 		if t, ok := b.(*message.Text); ok {
-			t.Text = mask(t.Text, secrets)
+			t.Text = sandbox.Mask(t.Text, secrets)
 		}
 	}
 	return res, nil

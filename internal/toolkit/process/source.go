@@ -2,10 +2,13 @@ package process
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"time"
 
 	"steward/internal/fault"
 	"steward/internal/tool"
+	"steward/internal/toolkit/sandbox"
 )
 
 // source is a program that offers tools.
@@ -15,7 +18,7 @@ type source struct {
 	specs map[string]tool.Spec // what is declared, by full name
 	order []string
 
-	server server // mode serve
+	keeper *sandbox.Keeper[*session] // keeps the one program of mode serve
 
 	mu     sync.Mutex
 	closed bool
@@ -46,13 +49,14 @@ func (s *source) Close() error {
 		x.end(errClosed())
 	}
 	s.mu.Unlock()
+	s.keeper.Close()
 	s.tasks.Wait()
 	return nil
 }
 
 // start starts the program for calls. Nothing has been asked of it when that
-// fails. over is told when it has ended; may be nil.
-func (s *source) start(ctx context.Context, over func(*session)) (*session, error) {
+// fails.
+func (s *source) start(ctx context.Context) (*session, error) {
 	s.mu.Lock()
 	closed := s.closed
 	if !closed {
@@ -71,11 +75,8 @@ func (s *source) start(ctx context.Context, over func(*session)) (*session, erro
 		defer s.tasks.Done()
 		x.run()
 		s.mu.Lock()
+		defer s.mu.Unlock()
 		delete(s.open, x)
-		s.mu.Unlock()
-		if over != nil {
-			over(x)
-		}
 	}()
 	return x, nil
 }
@@ -130,9 +131,9 @@ func (c *callable) Call(ctx context.Context, in tool.Invocation) (tool.Result, e
 			With("look at the change and approve the agent again"))
 	}
 	if s.decl.Mode == ModeServe {
-		return s.server.call(ctx, c.spec, in)
+		return s.serve(ctx, c.spec, in)
 	}
-	x, err := s.start(ctx, nil)
+	x, err := s.start(ctx)
 	if err != nil {
 		return tool.Result{}, tool.NotDone(err)
 	}
@@ -141,6 +142,42 @@ func (c *callable) Call(ctx context.Context, in tool.Invocation) (tool.Result, e
 	stop()
 	x.letGo()
 	return res, err
+}
+
+// serve makes a call of the one program that is kept for all calls.
+func (s *source) serve(ctx context.Context, spec tool.Spec, in tool.Invocation) (tool.Result, error) {
+	x, release, err := s.serving(ctx)
+	if err != nil {
+		return tool.Result{}, tool.NotDone(err)
+	}
+	defer release()
+	return x.ask(ctx, spec, in)
+}
+
+// serving returns the running program, held until release.
+func (s *source) serving(ctx context.Context) (*session, func(), error) {
+	for {
+		x, release, err := s.keeper.Take(ctx)
+		failed, down := errors.AsType[*sandbox.Failed](err)
+		switch {
+		case err == nil:
+		case errors.Is(err, sandbox.ErrClosed):
+			return nil, nil, errClosed()
+		case down && failed.Ran:
+			return nil, nil, fault.New(fault.Unavailable, "process_restarting", "the program keeps ending; it is started again in %s", failed.Wait.Round(time.Millisecond)).
+				Retrying(fault.RetryAfter, failed.Wait)
+		case down:
+			return nil, nil, failed.Why
+		default:
+			return nil, nil, ended(ctx)
+		}
+		x.replace()
+		if !x.spent() {
+			return x, release, nil
+		}
+		release()
+		s.keeper.Lost(x)
+	}
 }
 
 // ended is the error of a call that the end of ctx has ended.

@@ -16,20 +16,30 @@ import (
 	"steward/internal/egress"
 )
 
-// Inside must be called first in main with os.Args. When this process was
-// started in front of a confined program, it opens the ways out for it and
-// becomes the program; it returns only where that fails: main is to exit with
-// the code.
+// Inside must be called first in main with os.Args. It reports whether this
+// process was started for a program: in front of a confined one, to open the
+// ways out for it and become it (then Inside returns only where that fails),
+// or around one that cannot be confined. main is to exit with the code.
 func Inside(args []string) (code int, mine bool) {
-	if len(args) < 5 || args[1] != insideFlag {
+	var err error
+	var program []string
+	switch {
+	case len(args) > 4 && args[1] == insideFlag:
+		program = args[4:]
+		var channel int
+		if channel, err = strconv.Atoi(args[2]); err == nil {
+			err = inside(channel, strings.Split(args[3], ","), program)
+		}
+	case len(args) > 2 && args[1] == aroundFlag:
+		program = args[2:]
+		if code, err = around(program); err == nil {
+			return code, true
+		}
+	default:
 		return 0, false
 	}
-	channel, err := strconv.Atoi(args[2])
-	if err == nil {
-		err = inside(channel, strings.Split(args[3], ","), args[4:])
-	}
 	// In the words of bubblewrap, in whose place this is.
-	fmt.Fprintf(os.Stderr, "bwrap: execvp %s: %v\n", args[4], err)
+	fmt.Fprintf(os.Stderr, "bwrap: execvp %s: %v\n", program[0], err)
 	return 1, true
 }
 
@@ -73,7 +83,7 @@ func (r *running) openWays(in *confined) error {
 	if len(in.Connect) == 0 && in.Network.Zero() {
 		return nil
 	}
-	f := new(forwarder)
+	f := newForwarder()
 	passing := func(dial dialer, addresses []string) {
 		for _, a := range addresses {
 			in.ways = append(in.ways, way{a, func(l net.Listener) { f.serve(l, dial, a) }})
@@ -107,10 +117,9 @@ func (r *running) openWays(in *confined) error {
 	}
 	in.self, in.channel = self, os.NewFile(uintptr(pair[0]), "listeners")
 	in.channelInside = in.add(os.NewFile(uintptr(pair[1]), "listeners"))
-	f.hold(in.channel)
 	ways, channel := in.ways, in.channel
 	f.wg.Go(func() {
-		defer f.drop(channel)
+		defer f.hold(channel)()
 		for i, l := range receive(channel) {
 			ways[i].serve(l)
 		}

@@ -45,6 +45,34 @@ func (t *tail) String() string {
 	return strings.ToValidUTF8(string(t.buf), "\uFFFD")
 }
 
+// maxSaid is how much of the end of stderr is told in an error.
+const maxSaid = 500
+
+// Said is the end of what the program has written to stderr, as it follows in
+// an error: "; it said: …", or nothing. Values of secrets are left out, and
+// what could move a terminal's cursor.
+func (p *Process) Said(secrets []string) string {
+	lines := strings.FieldsFunc(Mask(p.Stderr(), secrets), func(r rune) bool { return r == '\n' || r == '\r' })
+	text := strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.Join(lines, " | "))
+	if text = lastLines(strings.TrimSpace(text)); text == "" {
+		return ""
+	}
+	return "; it said: " + text
+}
+
+// lastLines is the end of what a program has said, as it fits into an error.
+func lastLines(s string) string {
+	if len(s) > maxSaid {
+		s = "… " + strings.ToValidUTF8(s[len(s)-maxSaid:], "")
+	}
+	return s
+}
+
 // lines hands on a program's stdout and ends the program when a line of it is
 // longer than limit.
 type lines struct {

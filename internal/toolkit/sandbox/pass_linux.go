@@ -40,32 +40,21 @@ func checkConnect(addresses []string) error {
 
 // forwarder passes connections on until it is closed.
 type forwarder struct {
-	mu     sync.Mutex
-	open   map[io.Closer]bool
-	closed bool
-	wg     sync.WaitGroup
+	ctx context.Context
+	end context.CancelFunc
+	wg  sync.WaitGroup
 }
 
-// hold keeps c to be closed with the forwarder; false: that has happened.
-func (f *forwarder) hold(c io.Closer) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		return false
-	}
-	if f.open == nil {
-		f.open = map[io.Closer]bool{}
-	}
-	f.open[c] = true
-	return true
+func newForwarder() *forwarder {
+	f := new(forwarder)
+	f.ctx, f.end = context.WithCancel(context.Background())
+	return f
 }
 
-// drop closes c.
-func (f *forwarder) drop(c io.Closer) {
-	c.Close()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.open, c)
+// hold has c closed with the forwarder, and before by what it returns.
+func (f *forwarder) hold(c io.Closer) (drop func()) {
+	stop := context.AfterFunc(f.ctx, func() { c.Close() })
+	return func() { stop(); c.Close() }
 }
 
 // mostPassed is how many connections to one address are passed on at once;
@@ -77,12 +66,8 @@ type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 // serve passes on what arrives at l to an address.
 func (f *forwarder) serve(l net.Listener, dial dialer, address string) {
-	if !f.hold(l) {
-		l.Close()
-		return
-	}
 	f.wg.Go(func() {
-		defer f.drop(l)
+		defer f.hold(l)()
 		passing := make(chan struct{}, mostPassed)
 		for {
 			passing <- struct{}{} // close ends those that are passed on
@@ -100,20 +85,12 @@ func (f *forwarder) serve(l net.Listener, dial dialer, address string) {
 
 // pass joins a connection with one to the address, until both sides are done.
 func (f *forwarder) pass(from net.Conn, dial dialer, address string) {
-	if !f.hold(from) {
-		from.Close()
-		return
-	}
-	defer f.drop(from)
-	to, err := dial(context.Background(), "tcp", address)
+	defer f.hold(from)()
+	to, err := dial(f.ctx, "tcp", address)
 	if err != nil {
 		return // the caller sees its connection end
 	}
-	if !f.hold(to) {
-		to.Close()
-		return
-	}
-	defer f.drop(to)
+	defer f.hold(to)()
 	var wg sync.WaitGroup
 	copyTo := func(dst, src net.Conn) {
 		_, _ = io.Copy(dst, src) // its end is passed on, whatever the reason
@@ -128,11 +105,6 @@ func (f *forwarder) pass(from net.Conn, dial dialer, address string) {
 
 // close ends all connections and waits for it.
 func (f *forwarder) close() {
-	f.mu.Lock()
-	f.closed = true
-	for c := range f.open {
-		c.Close()
-	}
-	f.mu.Unlock()
+	f.end()
 	f.wg.Wait()
 }

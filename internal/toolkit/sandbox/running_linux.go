@@ -18,18 +18,15 @@ import (
 type running struct {
 	program string
 	limits  Limits
-	cmd     *exec.Cmd // bubblewrap, or the program itself
+	cmd     *exec.Cmd // bubblewrap, or Steward around the program
 	in      *os.File
 	out     *lines
 	errs    tail
 	errPipe *os.File
 	errDone chan struct{} // all of stderr was read
-	pipes   []string      // its three, by the names that /proc has for them
 	data    *gauge        // of its own folder; nil: it has none
 	watch   *watch        // nil until the limits are set
-	group   *cgroup       // nil: none
-	first   int           // pidfd of the first process in its namespace; -1: unconfined
-	mark    string        // in the environment of an unconfined program and its children
+	first   int           // pidfd of the first process in its namespace; -1: it has none of its own
 	clean   []func()
 
 	mu     sync.Mutex
@@ -60,29 +57,17 @@ func (r *running) end(why error) {
 
 // killAll is called with the lock held, or when nothing else can have it.
 func (r *running) killAll() {
-	if r.group != nil {
-		r.group.kill()
-	}
 	if r.first >= 0 {
 		// The kernel ends all of a namespace with its first process. An error
 		// says that it has ended already.
 		_ = unix.PidfdSendSignal(r.first, unix.SIGKILL, nil, 0)
 	}
 	if r.cmd != nil && !r.reaped {
-		if r.first < 0 && r.group == nil {
-			r.family().kill()
+		if r.first < 0 {
+			killBelow(r.cmd.Process.Pid)
 		}
 		_ = r.cmd.Process.Kill() // likewise
 	}
-}
-
-// family are the processes of an unconfined program.
-func (r *running) family() family {
-	f := family{root: r.cmd.Process.Pid, mark: r.mark, pipes: r.pipes}
-	if r.watch != nil {
-		f.seen = r.watch.known()
-	}
-	return f
 }
 
 // wait implements Process.Wait.
@@ -109,8 +94,7 @@ func (r *running) reap() {
 	if r.cmd == nil {
 		return
 	}
-	// Until it is reaped, its id is not given to another: what is left of its
-	// session can be told by it.
+	// Until it is reaped, its id is not given to another.
 	for unix.Waitid(unix.P_PID, r.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
 	r.mu.Lock()
@@ -151,9 +135,6 @@ func (r *running) cleanUp() {
 		unix.Close(r.first)
 		r.first = -1
 	}
-	if r.group != nil {
-		r.group.remove()
-	}
 	for _, f := range r.clean {
 		f()
 	}
@@ -165,9 +146,6 @@ func (r *running) outcome() error {
 	if r.why != nil {
 		return r.why
 	}
-	if r.group != nil && r.group.outOfMemory() {
-		return exceeded("memory", "%d MiB of memory", r.limits.Memory>>20)
-	}
 	code, signal := r.exit()
 	switch {
 	case code == 0:
@@ -178,7 +156,7 @@ func (r *running) outcome() error {
 		return exceeded("file_size", "%d bytes in a file", r.limits.FileSize)
 	}
 	said := strings.TrimSpace(r.errs.String())
-	if why, ok := r.notRun(code, said); ok {
+	if why, ok := notRun(code, said); ok {
 		return fault.New(fault.Invalid, "program_not_executable", "%s could not be run: %s", r.program, why).
 			With("look whether its interpreter is there, and, in the sandbox, lies where that shows it (sandbox.read)")
 	}
@@ -194,26 +172,22 @@ func (r *running) outcome() error {
 	return e
 }
 
-// notRun tells, from what bubblewrap or the shell in front says, that the
+// notRun tells, from what bubblewrap (or Steward in its place) says, that the
 // program was not even begun.
-func (r *running) notRun(code int, said string) (string, bool) {
-	if r.mark == "" {
-		why, ok := strings.CutPrefix(said, "bwrap: ")
-		return why, ok && code == 1 && !strings.Contains(why, "\n")
-	}
-	why, ok := strings.CutPrefix(said, r.program+": ") // the shell goes by the program's name
-	return why, ok && (code == 126 || code == 127) && !strings.Contains(why, "\n")
+func notRun(code int, said string) (string, bool) {
+	why, ok := strings.CutPrefix(said, "bwrap: ")
+	return why, ok && code == 1 && !strings.Contains(why, "\n")
 }
 
-// exit returns the exit code, and the signal that it stands for: bubblewrap
-// and shells add 128 to that.
+// exit returns the exit code, and the signal that it stands for: what runs
+// around the program adds 128 to that.
 func (r *running) exit() (int, unix.Signal) {
 	status, ok := r.cmd.ProcessState.Sys().(syscall.WaitStatus) // not unix.WaitStatus, which is another type
 	if ok && status.Signaled() {
 		return 128 + int(status.Signal()), status.Signal()
 	}
 	code := r.cmd.ProcessState.ExitCode()
-	if r.mark == "" && code > 128 && unix.SignalName(unix.Signal(code-128)) != "" {
+	if code > 128 && unix.SignalName(unix.Signal(code-128)) != "" {
 		return code, unix.Signal(code - 128)
 	}
 	return code, 0
@@ -223,12 +197,4 @@ func (r *running) exit() (int, unix.Signal) {
 func exceeded(limit, format string, args ...any) error {
 	return fault.New(fault.Exhausted, limit+"_exceeded", "the program was ended: it used more than "+format, args...).
 		With("give it less to do, or raise the limit %s in its sandbox", limit)
-}
-
-// lastLines is the end of what a program has said, as it fits into an error.
-func lastLines(s string) string {
-	if len(s) > 500 {
-		s = "… " + strings.ToValidUTF8(s[len(s)-500:], "")
-	}
-	return s
 }

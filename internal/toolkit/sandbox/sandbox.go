@@ -61,13 +61,13 @@ type Command struct {
 
 // Limits bound a program. Zero values mean the defaults.
 type Limits struct {
-	Memory    int64         `yaml:"memory"`    // bytes, of all its processes; 1 GiB
-	CPU       time.Duration `yaml:"cpu"`       // of all its processes; 5 minutes; negative: no limit, for servers
-	Processes int           `yaml:"processes"` // with their threads, at once; 256
-	Output    int64         `yaml:"output"`    // bytes of one line on stdout; 4 MiB
-	FileSize  int64         `yaml:"file_size"` // bytes of a file that it writes, and of all in its /tmp; 256 MiB
-	Files     int           `yaml:"files"`     // open at once in each process; 256
-	Data      int64         `yaml:"data"`      // bytes of all in its own folder; 256 MiB
+	Memory    int64         `yaml:"memory" json:"memory,omitzero"`       // bytes, of all its processes; 1 GiB
+	CPU       time.Duration `yaml:"cpu" json:"cpu,omitzero"`             // of all its processes; 5 minutes; negative: no limit, for servers
+	Processes int           `yaml:"processes" json:"processes,omitzero"` // with their threads, at once; 256
+	Output    int64         `yaml:"output" json:"output,omitzero"`       // bytes of one line on stdout; 4 MiB
+	FileSize  int64         `yaml:"file_size" json:"file_size,omitzero"` // bytes of a file that it writes, and of all in its /tmp; 256 MiB
+	Files     int           `yaml:"files" json:"files,omitzero"`         // open at once in each process; 256
+	Data      int64         `yaml:"data" json:"data,omitzero"`           // bytes of all in its own folder; 256 MiB
 }
 
 // WithDefaults returns l with its zero values filled in.

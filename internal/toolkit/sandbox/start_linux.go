@@ -153,13 +153,9 @@ func (r *running) hold(pid int) error {
 
 // watchOver begins to watch the tree of a process.
 func (r *running) watchOver(pid int) {
-	r.watch = newWatch(pid, r.first < 0, r.limits, r.group, r.data, r.end)
+	r.watch = newWatch(pid, r.first < 0, r.limits, r.data, r.end)
 	go r.watch.run() // not before it is known to end
 }
-
-// waits is what the shell in front of an unconfined program does: it waits
-// until the limits are set and becomes the program.
-const waits = `read -r _ <&3 || exit 1; exec 3<&-; exec "$0" "$@"`
 
 // startFree starts a program with Steward's own rights, where nothing can be
 // kept from it.
@@ -172,15 +168,18 @@ func (r *running) startFree(c Command) error {
 	if r.program, err = c.find(); err != nil {
 		return err
 	}
+	self, err := os.Executable()
+	if err != nil {
+		return failed(err)
+	}
 	blocked, gate, err := os.Pipe()
 	if err != nil {
 		return failed(err)
 	}
-	defer gate.Close()
 	defer blocked.Close()
-	r.mark = "STEWARD_PROGRAM=" + filepath.Base(temp)
-	p := plan{path: "/bin/sh", args: append([]string{"-c", waits, r.program}, c.Args...), dir: c.Dir,
-		env: append(append(freeEnvironment(temp), c.Env...), r.mark), files: []*os.File{blocked}}
+	r.clean = append(r.clean, func() { gate.Close() })
+	p := plan{path: self, args: append([]string{aroundFlag, r.program}, c.Args...), dir: c.Dir,
+		env: append(freeEnvironment(temp), c.Env...), files: []*os.File{blocked}}
 	if p.dir == "" {
 		p.dir = temp
 	}
@@ -191,7 +190,7 @@ func (r *running) startFree(c Command) error {
 	err = limit(pid, r.limits, false)
 	if err == nil {
 		r.watchOver(pid)
-		_, err = gate.Write([]byte("\n"))
+		_, err = gate.Write([]byte{1})
 	}
 	if err != nil {
 		r.end(err)
@@ -232,27 +231,15 @@ type plan struct {
 }
 
 // spawn starts the process in a session of its own, with pipes to its three
-// files, and in a cgroup of its own where that is allowed.
+// files.
 func (r *running) spawn(p plan) error {
 	var ends [6]*os.File
 	var err error
 	for i := 0; i < len(ends) && err == nil; i += 2 {
 		ends[i], ends[i+1], err = os.Pipe()
 	}
-	for i := 0; i < len(ends) && err == nil; i += 2 {
-		var info os.FileInfo
-		if info, err = ends[i].Stat(); err == nil {
-			r.pipes = append(r.pipes, fmt.Sprintf("pipe:[%d]", info.Sys().(*syscall.Stat_t).Ino))
-		}
-	}
 	if err == nil {
-		r.group = newCgroup(r.limits)
 		err = r.exec(p, ends[0], ends[3], ends[5])
-		if err != nil && r.group != nil { // the kernel does not let it in: then without
-			r.group.remove()
-			r.group = nil
-			err = r.exec(p, ends[0], ends[3], ends[5])
-		}
 	}
 	for _, i := range []int{0, 3, 5} {
 		ends[i].Close() // of nil: an error that says nothing
@@ -279,9 +266,6 @@ func (r *running) exec(p plan, in, out, errs *os.File) error {
 	cmd.Env, cmd.Dir, cmd.ExtraFiles = p.env, p.dir, p.files
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, errs
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if r.group != nil {
-		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(r.group.dir.Fd())
-	}
 	if err := cmd.Start(); err != nil {
 		return err
 	}

@@ -8,13 +8,11 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -294,59 +292,9 @@ func TestLines(t *testing.T) {
 	})
 }
 
-func TestCgroupPlace(t *testing.T) {
-	dir := t.TempDir()
-	file := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		must(t, 0, os.WriteFile(path, []byte(text), 0o600))
-		return path
-	}
-	mounts := file("mounts", "31 23 0:28 / /sys rw - sysfs sysfs rw\n41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n")
-	for name, c := range map[string]struct{ mounts, groups, want string }{
-		"systemd":   {mounts, "0::/user.slice/app.service\n", "/sys/fs/cgroup/user.slice/app.service"},
-		"both":      {mounts, "4:memory:/x\n0::/\n", "/sys/fs/cgroup"},
-		"container": {file("inner", "41 31 0:38 /docker/abc /cg rw - cgroup2 cgroup2 rw\n"), "0::/docker/abc/in\n", "/cg/in"},
-		"elsewhere": {file("other", "41 31 0:38 /docker/abc /cg rw - cgroup2 cgroup2 rw\n"), "0::/\n", ""},
-		"old":       {mounts, "4:memory:/x\n", ""},
-		"none":      {filepath.Join(dir, "none"), "0::/\n", ""},
-	} {
-		got, ok := ownCgroup(c.mounts, file("groups", c.groups))
-		if got != c.want || ok != (c.want != "") {
-			t.Errorf("%s: %q, %v", name, got, ok)
-		}
-	}
-}
-
-func TestCgroupFiles(t *testing.T) {
-	dir := t.TempDir()
-	for name, text := range map[string]string{"memory.max": "max", "pids.max": "max", "cpu.stat": "usage_usec 1500000\nuser_usec 3\n",
-		"memory.events": "low 0\noom_kill 2\n", "cgroup.procs": ""} {
-		must(t, 0, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
-	g := &cgroup{path: dir}
-	must(t, 0, g.set(Limits{Memory: 1000, FileSize: 24, Processes: 5}))
-	if g.read("memory.max") != "1024" && !strings.HasPrefix(g.read("memory.max"), "1024") || g.read("pids.max")[:1] != "7" {
-		t.Errorf("%q, %q", g.read("memory.max"), g.read("pids.max"))
-	}
-	if d, ok := g.cpu(); d != 1500*time.Millisecond || !ok {
-		t.Error(d, ok)
-	}
-	if !g.outOfMemory() {
-		t.Error("the end for memory is not seen")
-	}
-	r := &running{limits: Limits{}.WithDefaults(), group: g}
-	if err := r.outcome(); !fault.HasCode(err, "memory_exceeded") {
-		t.Error(err)
-	}
-	g.kill() // nobody is in it
-	if _, ok := g.field("nothing", "x"); ok {
-		t.Error("a field of no file")
-	}
-}
-
 func TestStat(t *testing.T) {
 	p, ok := parseStat(7, []byte("7 (a) b (c)) S 1 2 3 0 -1 4194560 1 2 3 4 10 20 30 40 20 0 5 0 999 1 2 3"))
-	if want := (process{pid: 7, state: 'S', parent: 1, group: 2, session: 3, threads: 5, cpu: time.Second, started: 999}); !ok || p != want {
+	if want := (process{pid: 7, state: 'S', threads: 5, cpu: time.Second}); !ok || p != want {
 		t.Errorf("%+v, %v", p, ok)
 	}
 	for _, bad := range []string{"", "7 a S 1", "7 (a) S 1 2"} {
@@ -365,42 +313,51 @@ func TestStat(t *testing.T) {
 	}
 }
 
-// Without a cgroup, what is left of an unconfined program is known by its
-// session, its mark, its pipes, and by having been seen.
-func TestFamily(t *testing.T) {
+// Where programs cannot be confined, what an unsandboxed one leaves behind is
+// found all the same, and nothing of it runs on after its end.
+func TestNothingIsLeftUnconfined(t *testing.T) {
+	m := &machine{bwrap: "no-bwrap-here"}
 	mark := fmt.Sprintf("83%06d", os.Getpid())
 	for name, script := range stubborn(mark) {
-		r, w, err := os.Pipe()
-		must(t, r, err)
-		info, err := r.Stat()
-		must(t, info, err)
-		cmd := exec.Command("sh", "-c", script)
-		cmd.Env = []string{"PATH=" + systemPath, "MARK=" + mark}
-		cmd.Stdout, cmd.SysProcAttr = w, &syscall.SysProcAttr{Setsid: true}
-		must(t, 0, cmd.Start())
-		w.Close()
-		_, err = r.Read(make([]byte, 1))
+		p, err := m.start(context.Background(), Command{Path: "sh", Args: []string{"-c", script}, Unsandboxed: true})
+		must(t, p, err)
+		_, err = p.Stdout.Read(make([]byte, 1))
 		must(t, 0, err)
-		f := family{root: cmd.Process.Pid, mark: "MARK=" + mark, pipes: []string{fmt.Sprintf("pipe:[%d]", info.Sys().(*syscall.Stat_t).Ino)}}
-		if name != "leaves child" && len(f.members(true)) == 0 {
-			t.Errorf("%s: nobody is found", name)
+		if name != "leaves child" {
+			p.Kill()
 		}
-		f.seen = map[int]uint64{}
-		for _, p := range f.members(true) {
-			if p.pid != f.root { // which may end at any time
-				f.seen[p.pid] = p.started
-			}
+		if err := p.Wait(); (name == "leaves child") != (err == nil) {
+			t.Errorf("%s: %v", name, err)
 		}
-		if quick := f.members(false); len(quick) < len(f.seen) {
-			t.Errorf("%s: who was seen is not known again: %v of %v", name, quick, f.seen)
-		}
-		f.kill()
 		if left := marked(t, mark); len(left) > 0 {
 			t.Errorf("%s: still running: %v", name, left)
 		}
-		cmd.Wait()
-		r.Close()
 	}
+	for script, code := range map[string]string{
+		"while :; do :; done":                "cpu_exceeded",
+		"head -c 400000000 /dev/zero | tail": "memory_exceeded",
+		"exit 3":                             "program_failed",
+		"kill -KILL $$":                      "program_failed",
+		"ulimit -n; ulimit -Hn >&2; [ $(ulimit -n) = 99 ] && [ $(ulimit -Hn) = 99 ]": "",
+	} {
+		p, err := m.start(context.Background(), Command{Path: "sh", Args: []string{"-c", script}, Unsandboxed: true,
+			Limits: Limits{Memory: 128 << 20, CPU: time.Second, Files: 99}})
+		must(t, p, err)
+		if err := p.Wait(); code == "" && err != nil || code != "" && !fault.HasCode(err, code) {
+			t.Errorf("%s: %v", script, err)
+		}
+	}
+	p, err := m.start(context.Background(), Command{Path: writeScript(t, "#!/nowhere/perl\n"), Unsandboxed: true})
+	must(t, p, err)
+	if err := p.Wait(); !fault.HasCode(err, "program_not_executable") {
+		t.Error(err)
+	}
+}
+
+func writeScript(t *testing.T, text string) string {
+	path := filepath.Join(t.TempDir(), "script")
+	must(t, 0, os.WriteFile(path, []byte(text), 0o755))
+	return path
 }
 
 func FuzzStat(f *testing.F) {
@@ -438,7 +395,7 @@ func TestForwarderBounds(t *testing.T) {
 	}()
 	in, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, in, err)
-	f := new(forwarder)
+	f := newForwarder()
 	defer f.close()
 	f.serve(in, new(net.Dialer).DialContext, l.Addr().String())
 	var all []net.Conn
@@ -463,7 +420,7 @@ func TestForwarderBounds(t *testing.T) {
 func TestForwarderEnds(t *testing.T) {
 	in, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, in, err)
-	f := new(forwarder)
+	f := newForwarder()
 	f.serve(in, new(net.Dialer).DialContext, "127.0.0.1:1") // where nobody listens
 	c, err := net.Dial("tcp", in.Addr().String())
 	must(t, c, err)
@@ -472,9 +429,6 @@ func TestForwarderEnds(t *testing.T) {
 		t.Error("it answers")
 	}
 	f.close()
-	if f.hold(c) {
-		t.Error("it takes more after its end")
-	}
 	late, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, late, err)
 	f.serve(late, new(net.Dialer).DialContext, "127.0.0.1:1")

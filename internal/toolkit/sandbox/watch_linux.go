@@ -1,39 +1,30 @@
 package sandbox
 
-import (
-	"maps"
-	"sync"
-	"time"
-)
+import "time"
 
 // How often a program is looked at: often while it grows, seldom while it
-// rests. To look at an unconfined one takes a look at all processes.
+// rests.
 const (
 	watchLeast = 20 * time.Millisecond
 	watchMost  = 500 * time.Millisecond
-	watchFree  = 4 // times as seldom
 )
 
 // watch compares what a program and all its children use with its limits,
 // which the kernel holds for single processes only.
 type watch struct {
 	root   int
-	free   bool // unconfined: what its parent leaves behind is not in its tree any more
+	around bool // the root is Steward's own program, and does not count
 	limits Limits
-	group  *cgroup
 	data   *gauge
 	end    func(error)
 	quit   chan struct{}
 	done   chan struct{}
-
-	mu   sync.Mutex
-	seen map[int]uint64 // when each process started, by id
 }
 
 // newWatch returns a watch that is still to be run.
-func newWatch(root int, free bool, l Limits, group *cgroup, data *gauge, end func(error)) *watch {
-	return &watch{root: root, free: free, limits: l, group: group, data: data, end: end,
-		quit: make(chan struct{}), done: make(chan struct{}), seen: map[int]uint64{}}
+func newWatch(root int, around bool, l Limits, data *gauge, end func(error)) *watch {
+	return &watch{root: root, around: around, limits: l, data: data, end: end,
+		quit: make(chan struct{}), done: make(chan struct{})}
 }
 
 // stop ends the watching.
@@ -42,21 +33,9 @@ func (w *watch) stop() {
 	<-w.done
 }
 
-// known returns the processes that were seen, also those that have left the
-// tree.
-func (w *watch) known() map[int]uint64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return maps.Clone(w.seen)
-}
-
 func (w *watch) run() {
 	defer close(w.done)
-	least, most := watchLeast, watchMost
-	if w.free {
-		most *= watchFree
-	}
-	pause := least
+	pause := watchLeast
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	var before usage
@@ -71,8 +50,8 @@ func (w *watch) run() {
 			go w.end(err) // which waits for us
 			return
 		}
-		if pause = min(2*pause, most); now.grew(before) {
-			pause = least
+		if pause = min(2*pause, watchMost); now.grew(before) {
+			pause = watchLeast
 		}
 		before = now
 		timer.Reset(pause)
@@ -93,36 +72,16 @@ func (u usage) grew(before usage) bool {
 
 func (w *watch) look() usage {
 	var u usage
-	all := tree(w.root)
-	if w.free {
-		all = family{root: w.root, seen: w.known()}.members(false)
-	}
-	for _, p := range all {
+	for _, p := range tree(w.root) {
+		if w.around && p.pid == w.root {
+			continue
+		}
 		u.pids = append(u.pids, p.pid)
 		u.cpu += p.cpu
 		u.threads += p.threads
 		u.memory += memoryOf(p.pid)
 	}
-	w.remember(all)
-	if w.group != nil {
-		if spent, ok := w.group.cpu(); ok {
-			u.cpu = spent
-		}
-	}
 	return u
-}
-
-// remember keeps who was seen, so that who leaves the tree is found again.
-func (w *watch) remember(all []process) {
-	if !w.free {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	clear(w.seen) // the others have ended
-	for _, p := range all {
-		w.seen[p.pid] = p.started
-	}
 }
 
 // judge returns the error of the limit that was passed.

@@ -1,0 +1,221 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Kept is a server that runs: a program, or a connection to one.
+type Kept interface {
+	comparable
+	// Done is closed when it ends, whoever ends it.
+	Done() <-chan struct{}
+	// Ended says why it has ended, after Done, and whether it ran well before.
+	Ended() (why error, well bool)
+	// Stop ends it and returns when nothing is left of it.
+	Stop()
+}
+
+// Keeper keeps one server for all who use it. It starts the server when that is
+// first needed, starts it again when it has ended, after growing pauses where
+// it keeps failing, and stops it when nobody has used it for a while.
+type Keeper[S Kept] struct {
+	Start func(ctx context.Context) (S, error) // ctx ends with the keeper
+	Idle  time.Duration                        // how long it may run unused
+	Pause time.Duration                        // after the first failure; doubled by each further one
+	Spare int                                  // failures that no pause follows
+
+	mu       sync.Mutex
+	closed   bool
+	cur      *life[S] // nil: it does not run
+	failures int
+	last     Failed
+	next     time.Time       // not to be started before
+	ctx      context.Context // ends with the keeper; nil: nothing was started
+	end      context.CancelFunc
+	tasks    sync.WaitGroup
+}
+
+// longestPause bounds the pauses between two starts.
+const longestPause = time.Minute
+
+// life is one life of the server.
+type life[S Kept] struct {
+	begun  chan struct{} // closed when it runs or has failed
+	runs   bool
+	server S
+	failed *Failed
+	users  int
+	idle   *time.Timer // of its end, when it has no users
+}
+
+// ErrClosed says that a keeper was closed.
+var ErrClosed = errors.New("it has been closed")
+
+// Failed says that a server does not run, and is not started before a while.
+type Failed struct {
+	Why  error
+	Ran  bool // it has started, and ended
+	Wait time.Duration
+}
+
+func (f *Failed) Error() string { return f.Why.Error() }
+
+// Take returns the running server, held for the caller until release. It
+// starts the server if need be; who waits for that may give up. Errors:
+// ErrClosed, *Failed, and that of ctx.
+func (k *Keeper[S]) Take(ctx context.Context) (server S, release func(), err error) {
+	l, err := k.hold()
+	if err != nil {
+		return server, nil, err
+	}
+	release = func() { k.release(l) }
+	select {
+	case <-l.begun:
+	case <-ctx.Done():
+		release()
+		return server, nil, ctx.Err()
+	}
+	if l.failed != nil {
+		return server, nil, l.failed
+	}
+	return l.server, release, nil
+}
+
+func (k *Keeper[S]) hold() (*life[S], error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	wait := time.Until(k.next)
+	switch {
+	case k.closed:
+		return nil, ErrClosed
+	case k.cur == nil && wait > 0:
+		return nil, &Failed{Why: k.last.Why, Ran: k.last.Ran, Wait: wait}
+	case k.cur == nil:
+		k.begin()
+	}
+	k.cur.users++
+	if k.cur.idle != nil {
+		k.cur.idle.Stop()
+	}
+	return k.cur, nil
+}
+
+func (k *Keeper[S]) release(l *life[S]) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	l.users--
+	k.rest(l)
+}
+
+// rest has a server stopped after a while where nobody uses it. k.mu is held.
+func (k *Keeper[S]) rest(l *life[S]) {
+	if l.users > 0 || !l.runs || k.cur != l {
+		return
+	}
+	l.idle = time.AfterFunc(k.Idle, func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if l.users == 0 && k.cur == l {
+			k.cur, k.failures = nil, 0
+			k.tasks.Go(l.server.Stop)
+		}
+	})
+}
+
+// begin starts the server. k.mu is held.
+func (k *Keeper[S]) begin() {
+	if k.ctx == nil {
+		k.ctx, k.end = context.WithCancel(context.Background())
+	}
+	l := &life[S]{begun: make(chan struct{})}
+	k.cur = l
+	k.tasks.Go(func() {
+		server, err := k.Start(k.ctx)
+		k.mu.Lock()
+		if err != nil {
+			k.cur, l.failed = nil, k.fail(Failed{Why: err})
+		}
+		l.server, l.runs = server, err == nil
+		k.rest(l)
+		k.mu.Unlock()
+		close(l.begun)
+		if err != nil {
+			return
+		}
+		select {
+		case <-server.Done():
+		case <-k.ctx.Done():
+		}
+		k.Lost(server)
+		server.Stop()
+	})
+}
+
+// fail notes a failure. k.mu is held.
+func (k *Keeper[S]) fail(f Failed) *Failed {
+	k.failures++
+	if n := k.failures - k.Spare; n > 0 {
+		f.Wait = min(k.Pause<<min(n-1, 16), longestPause)
+	}
+	k.last, k.next = f, time.Now().Add(f.Wait)
+	return &f
+}
+
+// Lost notes that a server has ended, unless it was stopped on purpose. It is
+// for who knows of it before Done is closed, too.
+func (k *Keeper[S]) Lost(server S) {
+	why, well := server.Ended()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case !k.serves(server):
+		return
+	case well:
+		k.failures = 0
+	default:
+		k.fail(Failed{Why: why, Ran: true})
+	}
+	k.cur = nil
+}
+
+// Drop gives up a server that is of no use any more, so that the next Take
+// starts another one at once.
+func (k *Keeper[S]) Drop(server S) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.serves(server) {
+		k.cur = nil
+		k.tasks.Go(server.Stop)
+	}
+}
+
+// Serves reports whether a server is the one that Take returns.
+func (k *Keeper[S]) Serves(server S) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.serves(server)
+}
+
+func (k *Keeper[S]) serves(server S) bool {
+	return k.cur != nil && k.cur.runs && k.cur.server == server
+}
+
+// Close stops the server and waits for the end of all that was begun.
+func (k *Keeper[S]) Close() {
+	k.mu.Lock()
+	k.closed = true
+	l, end := k.cur, k.end
+	k.cur = nil
+	stop := l != nil && l.runs
+	k.mu.Unlock()
+	if stop {
+		l.server.Stop()
+	}
+	if end != nil {
+		end() // also of a start that goes on
+	}
+	k.tasks.Wait()
+}
