@@ -81,7 +81,7 @@ func imported(t *testing.T, messages int) (*meter, *conversation.Engine, id.ID) 
 // What is done near the end of a long conversation reads no more than a few
 // pages of it, wherever the conversation comes from.
 func TestALongConversationIsNotReadForOneOfItsMessages(t *testing.T) {
-	const messages, most = 40_000, 10_000 // rows: a page of them, and the messages of one millisecond of the import
+	const messages, most = 20_000, 8000 // rows: a page of them, and the messages of one millisecond of the import
 	st, e, first := imported(t, messages)
 	ctx := t.Context()
 	copied, err := e.CopyBranch(ctx, anna, first, record.MainBranch)
