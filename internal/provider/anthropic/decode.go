@@ -33,42 +33,35 @@ import (
 //	unknown members of the    nothing
 //	stored form
 
-// EncodeHistory returns the messages member of a request that shows the
-// history to a model, without a mark for the prompt cache, and the manifest
-// for wire.Restore.
-func (p *Provider) EncodeHistory(model string, msgs []*message.Message) ([]byte, *wire.Manifest, error) {
-	return wire.EncodeHistory(msgs, func(t *wire.Trace) llm.GroupEncoder {
-		return (&encoder{provider: p.name, model: p.name + "/" + model, trace: t}).group
-	})
+// Codec is this API's form of a history, without marks for the prompt cache, in
+// which the model that is named is shown one; the empty name stands for one
+// that takes back the thinking of all. It reads what other programs write: text
+// or lists of blocks, turns in several pieces, results after what was said
+// beside them, ids that are missing or used twice. Members beyond those that
+// Steward models are kept as metadata; marks for the prompt cache belong to a
+// request and are not.
+func (p *Provider) Codec(model string) wire.Codec {
+	model = p.name + "/" + model
+	if model == p.name+"/" {
+		model = anyModel
+	}
+	return wire.Codec{Provider: p.name, Prefix: "toolu_", Unique: true, Read: read, Encoder: func() llm.GroupEncoder {
+		return (&encoder{provider: p.name, model: model}).group
+	}}
 }
 
-// DecodeHistory is the way back, see the function of that name; metadata is
-// kept under this provider's name.
-func (p *Provider) DecodeHistory(b []byte) ([]*message.Message, error) { return decode(p.name, b) }
-
-// DecodeHistory reads a history in the API's form: a list of messages, or the
-// body of a request. It takes what other programs write: text or lists of
-// blocks, turns in several pieces, results after what was said beside them,
-// ids that are missing or used twice. Members beyond those that Steward models
-// are kept as metadata; marks for the prompt cache belong to a request and are
-// not. The codes are wire's history_…; Details["at"] is the place.
-func DecodeHistory(b []byte) ([]*message.Message, error) { return decode("anthropic", b) }
-
-func decode(provider string, b []byte) ([]*message.Message, error) {
-	doc := wire.Document(b)
-	d := decoder{wire.NewHistory(doc, provider, "toolu_")}
-	d.Unique = true
+func read(h *wire.History, doc wire.Value) {
+	d := decoder{h}
 	list := doc.Named("messages")
 	if doc.Is('{') {
 		list = doc.Get("messages")
 		if system := doc.Get("system"); !system.Zero() {
-			d.Say(system, message.System, message.Meta{}, d.content(system)...)
+			d.Say(system, message.System, message.Meta{}, d.content(system, nil)...)
 		}
 	}
 	for _, v := range list.Items() {
 		d.message(v)
 	}
-	return d.Done()
 }
 
 type decoder struct{ *wire.History }
@@ -93,11 +86,11 @@ func (d decoder) message(v wire.Value) {
 	case "user":
 		d.user(v, content, extra)
 	case "system":
-		d.Say(v, message.System, d.Meta(extra), d.content(content)...)
+		d.Say(v, message.System, d.Meta(extra), d.content(content, nil)...)
 	case "assistant":
-		d.Assistant(v, d.Meta(extra), d.content(content)...)
+		d.Assistant(v, d.Meta(extra), d.content(content, nil)...)
 	default:
-		v.Get("role").Fault(wire.CodeRole, "%.40q is none of the API's roles", role)
+		d.Stranger(v, role, d.Meta(extra), d.content(content, nil)...)
 	}
 }
 
@@ -106,17 +99,8 @@ func (d decoder) message(v wire.Value) {
 // has that is not modelled.
 func (d decoder) user(at, content wire.Value, extra []byte) {
 	var results []wire.Value
-	others := 0
-	if content.Is('[') {
-		for _, v := range content.Items() {
-			if v.Is('{') && v.Get("type").Text() == "tool_result" {
-				results = append(results, v)
-			} else {
-				others++
-			}
-		}
-	}
-	said := others > 0 || len(results) == 0
+	blocks := d.content(content, func(x wire.Value) { results = append(results, x) })
+	said := len(blocks) > 0 || len(results) == 0
 	for i, v := range results {
 		var kept []byte
 		if i == 0 && !said {
@@ -125,27 +109,31 @@ func (d decoder) user(at, content wire.Value, extra []byte) {
 		d.result(v, kept)
 	}
 	if said {
-		d.Say(at, message.User, d.Meta(extra), d.content(content)...)
+		d.Say(at, message.User, d.Meta(extra), blocks...)
 	}
 }
 
-// content reads text or a list of blocks. Results are the caller's.
-func (d decoder) content(v wire.Value) []message.Block {
+// content reads text or a list of blocks; results are given to result, where
+// they may stand.
+func (d decoder) content(v wire.Value, result func(wire.Value)) []message.Block {
 	if v.Is('"') {
 		return []message.Block{&message.Text{Text: v.Text()}}
 	}
 	var blocks []message.Block
 	for _, x := range v.Items() {
-		if x.Is('"') {
+		switch {
+		case x.Is('"'):
 			blocks = append(blocks, &message.Text{Text: x.Text()})
-		} else if b := d.block(x); b != nil {
-			blocks = append(blocks, b)
+		case result != nil && x.Is('{') && x.Get("type").Text() == "tool_result":
+			result(x)
+		default:
+			blocks = append(blocks, d.block(x))
 		}
 	}
 	return blocks
 }
 
-// block reads one block; none of a result.
+// block reads one block.
 func (d decoder) block(v wire.Value) message.Block {
 	switch kind := v.Get("type").Text(); kind {
 	case "text":
@@ -164,16 +152,14 @@ func (d decoder) block(v wire.Value) message.Block {
 		return d.image(v)
 	case "document":
 		return d.document(v)
-	case "tool_result":
 	case "server_tool_use", "mcp_tool_use":
 		return d.vendor(v, kind)
 	default:
 		if strings.HasSuffix(kind, "_tool_result") {
 			return d.vendor(v, kind)
 		}
-		v.Fault(wire.CodePart, "a block of the type %.40q cannot be read", kind)
+		return d.Odd(v, kind, "a block of the type %.40q cannot be read here", kind)
 	}
-	return nil
 }
 
 // rest reads the members of a block that are modelled, and keeps the others
@@ -233,7 +219,7 @@ func (d decoder) result(v wire.Value, kept []byte) {
 		"tool_use_id": func(x wire.Value) { id = x.Text() },
 		"is_error":    func(x wire.Value) { failed = x.Flag() },
 		"content": func(x wire.Value) {
-			for _, b := range d.content(x) {
+			for _, b := range d.content(x, nil) {
 				if t, ok := b.(*message.Text); !ok || t.Text != "" {
 					r.Content = append(r.Content, b)
 				}

@@ -27,10 +27,11 @@ func takesID(s string) bool {
 // llm.Transcript.Encoded.
 type encoder struct {
 	provider string
-	model    string // "provider/model": whose thinking goes back; empty: nobody's
+	model    string // "provider/model": whose thinking goes back; empty: nobody's; anyModel: all of this provider's
 	notices  []string
-	trace    *wire.Trace // nil but for EncodeHistory
 }
+
+const anyModel = "*"
 
 func (e *encoder) group(dst []byte, msgs []*message.Message) ([]byte, error) {
 	if msgs[0].Role == message.Assistant {
@@ -57,13 +58,13 @@ func (l *list) next() {
 	}
 }
 
-// text writes a text, and reports whether it did: not if it is blank.
-func (l *list) text(s string) bool { return l.cited(s, nil) }
+// text writes a text, unless it is blank.
+func (l *list) text(s string) { l.cited(s, nil) }
 
 // cited writes a text with its citations, a raw list.
-func (l *list) cited(s string, citations []byte) bool {
+func (l *list) cited(s string, citations []byte) {
 	if blank(s) {
-		return false
+		return
 	}
 	l.next()
 	l.dst = wire.AppendString(append(l.dst, `{"type":"text","text":`...), s)
@@ -71,7 +72,6 @@ func (l *list) cited(s string, citations []byte) bool {
 		l.dst = append(append(l.dst, `,"citations":`...), citations...)
 	}
 	l.dst = append(l.dst, '}')
-	return true
 }
 
 // The marks of what Steward says midway.
@@ -96,7 +96,6 @@ func (e *encoder) user(dst []byte, msgs []*message.Message) []byte {
 		case message.System:
 			if s := m.Text(); !blank(s) {
 				l.text(systemOpen + s + systemClose)
-				e.trace.System(m, len(systemOpen), len(systemClose))
 			}
 		default:
 			for _, b := range m.Blocks {
@@ -106,7 +105,6 @@ func (e *encoder) user(dst []byte, msgs []*message.Message) []byte {
 	}
 	if len(l.dst) == l.start {
 		l.text(wire.NoContent)
-		e.trace.Words(len(wire.NoContent), false)
 	}
 	return append(l.dst, "]}"...)
 }
@@ -139,71 +137,41 @@ func (e *encoder) result(l *list, r *message.ToolResult) {
 // words returns what a result says: its texts, and of what cannot be shown what
 // the model is told, on lines of their own.
 func (e *encoder) words(r *message.ToolResult) string {
-	var all []byte
-	var parts []part
+	var own []byte
+	told := false // the words before were not the result's own
 	for _, b := range r.Content {
 		if shown(b) {
 			continue
 		}
-		p := part{block: b}
-		if t, ok := b.(*message.Text); ok {
-			p.words = t.Text
+		words := ""
+		t, text := b.(*message.Text)
+		if text {
+			words = t.Text
 		} else {
-			p.words, p.whole = e.told(b)
-			p.told = true
+			words = e.told(b)
 		}
-		if p.words == "" {
+		if words == "" {
 			continue
 		}
-		if n := len(parts); n > 0 && (p.told || parts[n-1].told) {
-			p.line = 1
-			all = append(all, '\n')
+		if len(own) > 0 && (told || !text) {
+			own = append(own, '\n')
 		}
-		all = append(all, p.words...)
-		parts = append(parts, p)
+		own, told = append(own, words...), !text
 	}
-	own := string(all)
-	if blank(own) {
-		own = ""
+	if blank(string(own)) {
+		own = nil
 	}
-	text := wire.StatusText(r.Status, own, wire.HasMedia(r.Content))
-	e.record(r, text, own, parts)
-	return text
-}
-
-// part is what a block adds to a result's words.
-type part struct {
-	block       message.Block
-	words       string
-	line        int // line breaks before it
-	told, whole bool
-}
-
-func (e *encoder) record(r *message.ToolResult, text, own string, parts []part) {
-	e.trace.Begin(r)
-	if !e.trace.Prefix(text, own) {
-		return
-	}
-	for _, p := range parts {
-		if p.line > 0 {
-			e.trace.Words(p.line, true)
-		}
-		e.trace.Told(p.block, len(p.words), p.whole, true)
-	}
+	return wire.StatusText(r.Status, string(own), wire.HasMedia(r.Content))
 }
 
 // block writes what a user or a tool shows.
 func (e *encoder) block(l *list, b message.Block) {
 	switch b := b.(type) {
 	case *message.Text:
-		if l.text(b.Text) {
-			e.trace.Text(b, len(b.Text), false)
-		}
+		l.text(b.Text)
 	default:
 		if !shown(b) {
-			words, whole := e.told(b)
-			l.text(words)
-			e.trace.Told(b, len(words), whole, false)
+			l.text(e.told(b))
 			return
 		}
 		l.next()
@@ -239,20 +207,20 @@ func inline(b *message.Image) (mime string, data []byte, url string) {
 }
 
 // told returns what the model is told of an image or a file that the API does
-// not take: all of it if it is text, and then whole is true. Of others the user
-// is told, too.
-func (e *encoder) told(b message.Block) (words string, whole bool) {
+// not take: all of it if it is text. Of others the user is told, too.
+func (e *encoder) told(b message.Block) (words string) {
 	switch b := b.(type) {
 	case *message.Image:
 		mime, _, _ := inline(b)
 		words = "[an image that cannot be shown: " + mime + " " + wire.Short(b.URL) + "]"
 	case *message.File:
+		whole := false
 		if words, whole = wire.FileText(b); whole {
-			return words, true
+			return words
 		}
 	}
 	e.notices = append(e.notices, e.provider+" does not take everything: the model is only told of "+words+".")
-	return words, false
+	return words
 }
 
 // media writes an image, or a PDF as a document.
@@ -265,7 +233,6 @@ func (e *encoder) media(dst []byte, b message.Block) []byte {
 	case *message.File:
 		typ, name, mime, data, url = "document", b.Name, "application/pdf", b.Data, b.URL
 	}
-	e.trace.Media(b, url == "")
 	dst = append(append(append(dst, `{"type":"`...), typ...), `","source":{"type":"`...)
 	if url != "" {
 		dst = append(wire.AppendString(append(dst, `url","url":`...), url), '}')
@@ -309,14 +276,11 @@ func (e *encoder) assistant(dst []byte, msgs []*message.Message) []byte {
 		for i, b := range m.Blocks {
 			switch b := b.(type) {
 			case *message.Text:
-				if l.cited(b.Text, e.citations(b)) {
-					e.trace.Text(b, len(b.Text), false)
-				}
+				l.cited(b.Text, e.citations(b))
 			case *message.Vendor:
 				if kept[b] {
 					l.next()
 					l.dst = append(l.dst, b.Meta.Fields...)
-					e.trace.Vendor(b)
 				}
 			case *message.Reasoning:
 				if !over && e.own(m, b) { // the API takes no thinking at the end of a turn
@@ -419,7 +383,7 @@ func (e *encoder) lastSaid(msgs []*message.Message) message.Block {
 // API takes no other.
 func (e *encoder) own(m *message.Message, b *message.Reasoning) bool {
 	return e.model != "" && b.Meta.Provider == e.provider && proven(b.Meta.Fields) &&
-		(m.Model == e.model || m.Model == "")
+		(m.Model == e.model || m.Model == "" || e.model == anyModel)
 }
 
 // proven reports whether the metadata of thinking has its signature, or all of
@@ -443,10 +407,8 @@ func (e *encoder) signed(m *message.Message) bool {
 // the text, signature or data, byte for byte.
 func (e *encoder) thinking(dst []byte, b *message.Reasoning) []byte {
 	if bytes.HasPrefix(b.Meta.Fields, []byte(`{"data":`)) {
-		e.trace.Text(b, 0, false)
 		dst = append(dst, `{"type":"redacted_thinking",`...)
 	} else {
-		e.trace.Text(b, len(b.Text), false)
 		dst = wire.AppendString(append(dst, `{"type":"thinking","thinking":`...), b.Text)
 		dst = append(dst, ',')
 	}
@@ -462,7 +424,6 @@ func (e *encoder) call(dst []byte, c *message.ToolCall, ref message.Ref) []byte 
 	dst = wire.AppendString(append(dst, `{"type":"tool_use","id":`...), wire.CallID(c.CallID, ref, "toolu_", takesID))
 	dst = wire.AppendString(append(dst, `,"name":`...), toolName(c.Name))
 	dst = wire.AppendArgs(append(dst, `,"input":`...), c.Args, wrapper)
-	e.trace.Call(c, wrapper)
 	if c.Meta.Provider == e.provider && len(c.Meta.Fields) > len(`{}`) {
 		dst = append(dst, ',')
 		return append(dst, c.Meta.Fields[1:]...)

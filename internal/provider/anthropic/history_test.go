@@ -160,7 +160,7 @@ func FuzzDecodeHistory(f *testing.F) {
 
 // TestOthers: what other programs write.
 func TestOthers(t *testing.T) {
-	providertest.Reads(t, anthropic.DecodeHistory, `{"model":"m","system":"Be brief.","messages":[
+	providertest.Reads(t, anthropic.New(anthropic.Options{}).Codec("").Decode, `{"model":"m","system":"Be brief.","messages":[
 		{"role":"user","content":[{"type":"text","text":"Go","cache_control":{"type":"ephemeral"}},{"type":"document","source":{"type":"text","data":"notes"},"title":"n.txt","citations":{"enabled":true}}]},
 		{"role":"assistant","content":[{"type":"thinking","thinking":"Hm.","signature":"s\/="},{"type":"tool_use","id":"a","name":"math__add","input":{"a": 1}}]},
 		{"role":"assistant","content":[{"type":"tool_use","name":"now","input":{}}]},
@@ -178,13 +178,13 @@ func TestOthers(t *testing.T) {
 		`{"role":"tool","blocks":[{"type":"tool_result","call":"#6/0","call_id":"c","name":"now","status":"ok","meta":{"provider":"anthropic","fields":{"message":{"uuid":7}}}}]}`,
 		`{"role":"assistant","blocks":[{"type":"text","text":"Done."}],"final":true}`,
 	)
-	providertest.Reads(t, anthropic.DecodeHistory, `[{"role":"user","content":[]},{"role":"system","content":["Hush."]}]`,
+	providertest.Reads(t, anthropic.New(anthropic.Options{}).Codec("").Decode, `[{"role":"user","content":[]},{"role":"system","content":["Hush."]}]`,
 		`{"role":"user","blocks":[{"type":"text"}]}`, `{"role":"system","blocks":[{"type":"text","text":"Hush."}]}`)
 }
 
 func TestUnreadable(t *testing.T) {
 	user := func(block string) string { return `[{"role":"user","content":[` + block + `]}]` }
-	providertest.Refuses(t, anthropic.DecodeHistory,
+	providertest.Refuses(t, anthropic.New(anthropic.Options{}).Codec("").Decode,
 		providertest.Unreadable{In: `{"messages":[{"role":"tool"}]}`, Code: wire.CodeRole, At: "messages[0].role"},
 		providertest.Unreadable{In: `[{"role":"user","content":5}]`, Code: wire.CodeHistory, At: "messages[0].content"},
 		providertest.Unreadable{In: user(`{"type":"search_result"}`), Code: wire.CodePart, At: "messages[0].content[0]"},

@@ -477,17 +477,17 @@ func TestServerToolsAndCitationsAreKept(t *testing.T) {
 			t.Errorf("%s: %s", name, sent)
 		}
 	}
-	p := provider(s)
-	encoded, manifest, err := p.EncodeHistory("claude-opus-4-6", []*message.Message{m})
+	codec := provider(s).Codec("claude-opus-4-6")
+	encoded, err := codec.Encode([]*message.Message{m})
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := p.DecodeHistory(encoded)
-	if err != nil || len(read[0].Citations()) != 1 {
+	read, err := codec.Decode(encoded)
+	if err != nil || len(read) != 1 || len(read[0].Citations()) != 1 {
 		t.Fatalf("%v: %s", err, encoded)
 	}
-	if restored, err := wire.Restore(manifest, read); err != nil || len(restored) != 1 || string(message.AppendBlocks(nil, restored[0].Blocks)) != string(message.AppendBlocks(nil, m.Blocks)) {
-		t.Errorf("%v\n%s\nwant\n%s", err, message.AppendBlocks(nil, restored[0].Blocks), message.AppendBlocks(nil, m.Blocks))
+	if got, want := string(message.AppendBlocks(nil, read[0].Blocks)), string(message.AppendBlocks(nil, m.Blocks)); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }
 

@@ -31,29 +31,20 @@ import (
 //	unknown members of the    nothing
 //	stored form
 
-// EncodeHistory returns the contents of a request that shows the history to a
-// model, without the turns that open or close one that begins or ends with the
-// model's, and the manifest for wire.Restore.
-func (p *Provider) EncodeHistory(model string, msgs []*message.Message) ([]byte, *wire.Manifest, error) {
-	return wire.EncodeHistory(msgs, func(t *wire.Trace) llm.GroupEncoder {
-		return encoder{provider: p.name, family: familyOf(model), trace: t}.group
-	})
+// Codec is this API's form of a history in which the model that is named is
+// shown one, without the turns that open or close a request whose history
+// begins or ends with the model's. It reads what other programs write: names in
+// snake case, a system instruction that is a string, the role function, calls
+// without ids, responses of any object. Members beyond those that Steward
+// models are kept as metadata.
+func (p *Provider) Codec(model string) wire.Codec {
+	return wire.Codec{Provider: p.name, Prefix: mintedPrefix, Read: read, Encoder: func() llm.GroupEncoder {
+		return encoder{provider: p.name, family: familyOf(model)}.group
+	}}
 }
 
-// DecodeHistory is the way back, see the function of that name; metadata is
-// kept under this provider's name.
-func (p *Provider) DecodeHistory(b []byte) ([]*message.Message, error) { return decode(p.name, b) }
-
-// DecodeHistory reads a history in the API's form: a list of contents, or the
-// body of a request. It takes what other programs write: names in snake case,
-// a system instruction that is a string, the role function, calls without ids,
-// responses of any object. Members beyond those that Steward models are kept
-// as metadata. The codes are wire's history_…; Details["at"] is the place.
-func DecodeHistory(b []byte) ([]*message.Message, error) { return decode(DefaultName, b) }
-
-func decode(provider string, b []byte) ([]*message.Message, error) {
-	doc := wire.Document(b)
-	d := decoder{wire.NewHistory(doc, provider, mintedPrefix)}
+func read(h *wire.History, doc wire.Value) {
+	d := decoder{h}
 	list := doc.Named("contents")
 	if doc.Is('{') {
 		list = doc.Get("contents")
@@ -66,7 +57,6 @@ func decode(provider string, b []byte) ([]*message.Message, error) {
 	for _, v := range list.Items() {
 		d.content(v)
 	}
-	return d.Done()
 }
 
 type decoder struct{ *wire.History }
@@ -110,7 +100,7 @@ func (d decoder) content(v wire.Value) {
 	case "user", "function", "":
 		d.user(v, parts, extra)
 	default:
-		v.Get("role").Fault(wire.CodeRole, "%.40q is none of the API's roles", role)
+		d.Stranger(v, role, d.Meta(extra), d.parts(parts, false, nil)...)
 	}
 }
 
@@ -193,8 +183,7 @@ func (d decoder) part(v wire.Value, model bool) message.Block {
 		}
 	}
 	if kinds != 1 {
-		v.Fault(wire.CodePart, "a part is text, a call, a response, or data, and one of these only")
-		return nil
+		return d.Odd(v, "part", "a part is text, a call, a response, or data, and one of these only")
 	}
 	if thought {
 		extra = append([]byte(`"thought":true`+strings.Repeat(",", min(len(extra), 1))), extra...)
@@ -304,7 +293,7 @@ func (d decoder) result(v wire.Value, extra []byte) {
 				case *message.Image, *message.File, *message.Text:
 					r.Content = append(r.Content, b)
 				default:
-					x.Fault(wire.CodePart, "a response holds data only")
+					r.Content = append(r.Content, d.Odd(x, "part", "a response holds data only"))
 				}
 			}
 		default:

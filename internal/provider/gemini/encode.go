@@ -37,7 +37,6 @@ const mintedPrefix = "gemini-call-"
 type encoder struct {
 	provider string // whose Meta goes back
 	family   family
-	trace    *wire.Trace // nil but for EncodeHistory
 }
 
 // codec is the name under which a transcript keeps this encoder's output.
@@ -70,7 +69,6 @@ func (e encoder) group(dst []byte, group []*message.Message) ([]byte, error) {
 	said := e.saidParts(nil, group, results)
 	if len(said) == 0 && len(dst) == start { // between two model turns there must be one of the user's
 		said = textPart(nil, wire.NoContent, nil)
-		e.trace.Words(len(wire.NoContent), false)
 	}
 	if len(said) > 0 {
 		if len(dst) > start {
@@ -116,22 +114,18 @@ func (e encoder) modelPart(dst []byte, b message.Block, signed *bool) []byte {
 		if b.Text == "" && !hasSignature(own) {
 			return dst
 		}
-		e.trace.Text(b, len(b.Text), false)
 		return textPart(dst, b.Text, own)
 	case *message.Reasoning:
 		if own == nil || b.Text == "" && !hasSignature(own) { // another provider's thoughts are not Gemini's
 			return dst
 		}
-		e.trace.Text(b, len(b.Text), false)
 		return textPart(dst, b.Text, own)
 	case *message.Vendor:
 		if b.Meta.Provider != e.provider || vendorKind(inside(b.Meta.Fields)) == "" {
 			return dst
 		}
-		e.trace.Vendor(b)
 		return append(dst, b.Meta.Fields...)
 	case *message.ToolCall:
-		e.trace.Call(b, wrapper)
 		dst = append(dst, `{"functionCall":{`...)
 		dst = appendID(dst, b.CallID)
 		dst = append(dst, `"name":`...)
@@ -149,7 +143,6 @@ func (e encoder) modelPart(dst []byte, b message.Block, signed *bool) []byte {
 		return append(dst, '}')
 	case *message.Image:
 		if own != nil {
-			e.trace.Media(b, true)
 			return mediaPart(dst, b.MIME, b.Data, b.URL, own)
 		}
 	}
@@ -195,7 +188,6 @@ func (e encoder) saidParts(dst []byte, group []*message.Message, results []*mess
 			// midway stands in its place, marked.
 			if s := m.Text(); s != "" {
 				part(func(dst []byte) []byte { return textPart(dst, systemOpen+s+systemClose, nil) })
-				e.trace.System(m, len(systemOpen), len(systemClose))
 			}
 		}
 	}
@@ -209,28 +201,20 @@ func (e encoder) userPart(dst []byte, b message.Block) []byte {
 		if b.Text == "" {
 			return dst
 		}
-		e.trace.Text(b, len(b.Text), false)
 		return textPart(dst, b.Text, nil)
 	case *message.Image:
 		if !takes(b) {
-			told := "[an image that cannot be shown here: " + cmp.Or(b.URL, b.MIME) + "]"
-			e.trace.Told(b, len(told), false, false)
-			return textPart(dst, told, nil)
+			return textPart(dst, "[an image that cannot be shown here: "+cmp.Or(b.URL, b.MIME)+"]", nil)
 		}
-		e.trace.Media(b, true)
 		return mediaPart(dst, b.MIME, b.Data, b.URL, nil)
 	case *message.File:
 		if told, whole := wire.FileText(b); whole || !takes(b) {
-			e.trace.Told(b, len(told), whole, false)
 			return textPart(dst, told, nil)
 		}
 		if b.Name != "" {
-			head := "File " + b.Name + ":"
-			e.trace.Words(len(head), false)
-			dst = textPart(dst, head, nil)
+			dst = textPart(dst, "File "+b.Name+":", nil)
 			dst = append(dst, ',')
 		}
-		e.trace.Media(b, true)
 		return mediaPart(dst, b.MIME, b.Data, b.URL, nil)
 	}
 	return dst
@@ -275,9 +259,7 @@ func (e encoder) functionResponse(dst []byte, r *message.ToolResult) []byte {
 	default:
 		dst = append(dst, `,"response":{"error":`...)
 	}
-	words := wire.ResultText(r)
-	e.trace.Result(r, words)
-	dst = wire.AppendString(dst, words)
+	dst = wire.AppendString(dst, wire.ResultText(r))
 	dst = append(dst, '}')
 	open := false
 	for _, b := range r.Content {

@@ -104,7 +104,7 @@ func FuzzDecodeHistory(f *testing.F) {
 
 // TestOthers: what other programs write.
 func TestOthers(t *testing.T) {
-	providertest.Reads(t, DecodeHistory, `{"system_instruction":{"parts":{"text":"Be brief."}},"contents":[
+	providertest.Reads(t, New(Options{}).Codec("").Decode, `{"system_instruction":{"parts":{"text":"Be brief."}},"contents":[
 		{"parts":[{"text":"Go"},{"inline_data":{"mime_type":"image/png","data":"AAEC"}},{"fileData":{"fileUri":"https://x.org/a.pdf","displayName":"a"},"videoMetadata":{"fps":1}}]},
 		{"role":"model","parts":[{"thought_signature":"QUJD","function_call":{"name":"math__add","args":{"a": 1}}},{"functionCall":{"name":"now"}}]},
 		{"role":"function","x":7,"parts":[{"functionResponse":{"name":"now","response":{"time":"12:00"}}},{"function_response":{"name":"math__add","response":{"error":"boom"},"willContinue":false}}]},
@@ -116,7 +116,7 @@ func TestOthers(t *testing.T) {
 		`{"role":"tool","blocks":[{"type":"tool_result","call":"#2/0","call_id":"gemini-call-481f735f3e77-0","name":"math.add","status":"error","content":[{"type":"text","text":"boom"}],"meta":{"provider":"gemini","fields":{"willContinue":false}}}]}`,
 		`{"role":"assistant","blocks":[{"type":"reasoning","text":"Hm.","meta":{"provider":"gemini","fields":{"thought":true}}},{"type":"text","text":"Done."},{"type":"reasoning","meta":{"provider":"gemini","fields":{"thoughtSignature":"REVG"}}}],"final":true}`,
 	)
-	providertest.Reads(t, DecodeHistory, `{"systemInstruction":"Be brief.","contents":[{"role":"user","parts":[]}]}`,
+	providertest.Reads(t, New(Options{}).Codec("").Decode, `{"systemInstruction":"Be brief.","contents":[{"role":"user","parts":[]}]}`,
 		`{"role":"system","blocks":[{"type":"text","text":"Be brief."}]}`, `{"role":"user","blocks":[{"type":"text"}]}`)
 	for in, want := range map[string]string{"a": "a", "a_b_c": "aBC", "_a": "A", "a_": "a", "a__b": "aB", "": ""} {
 		if got := camel(in); got != want {
@@ -127,7 +127,7 @@ func TestOthers(t *testing.T) {
 
 func TestUnreadable(t *testing.T) {
 	user := func(part string) string { return `[{"role":"user","parts":[` + part + `]}]` }
-	providertest.Refuses(t, DecodeHistory,
+	providertest.Refuses(t, New(Options{}).Codec("").Decode,
 		providertest.Unreadable{In: `[{"role":"assistant"}]`, Code: wire.CodeRole, At: "contents[0].role"},
 		providertest.Unreadable{In: user(`{"executableCode":{}}`), Code: wire.CodePart, At: "contents[0].parts[0]"},
 		providertest.Unreadable{In: user(`{"text":"a","inlineData":{"mimeType":"image/png","data":"AAEC"}}`), Code: wire.CodePart, At: "contents[0].parts[0]"},

@@ -256,7 +256,7 @@ func TestServerToolsAndGroundingAreKept(t *testing.T) {
 	if got, err := (encoder{provider: "other", family: familyOf("gemini-3-pro")}).group(nil, []*message.Message{m}); err != nil || strings.Contains(string(got), "42\\n") {
 		t.Errorf("sent to another as %s, %v", got, err)
 	}
-	if read, err := p.DecodeHistory([]byte("[" + back + "]")); err != nil || len(read[0].Blocks) != 3 || string(read[0].Blocks[0].Base().Meta.Fields) != code {
+	if read, err := p.Codec("").Decode([]byte("[" + back + "]")); err != nil || len(read[0].Blocks) != 3 || string(read[0].Blocks[0].Base().Meta.Fields) != code {
 		t.Errorf("%+v, %v", read, err)
 	}
 }

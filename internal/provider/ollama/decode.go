@@ -32,36 +32,25 @@ import (
 // tell whose it is: it goes back.
 const thinkingMeta = `{"field":"thinking"}`
 
-// EncodeHistory returns the messages member of a request that shows the
-// history to a model that sees, and the manifest for wire.Restore.
-func (p *Provider) EncodeHistory(_ string, msgs []*message.Message) ([]byte, *wire.Manifest, error) {
-	return wire.EncodeHistory(msgs, func(t *wire.Trace) llm.GroupEncoder {
-		return encoder{provider: p.name, trace: t}.group
-	})
+// Codec is this API's form of a history, as a model is shown it that sees. It
+// reads what other programs write: results without name or id, arguments as a
+// string, pictures as data URLs. Members beyond those that Steward models are
+// kept as metadata.
+func (p *Provider) Codec(string) wire.Codec {
+	return wire.Codec{Provider: p.name, Prefix: mintedPrefix, Read: read, Encoder: func() llm.GroupEncoder {
+		return encoder{provider: p.name}.group
+	}}
 }
 
-// DecodeHistory is the way back, see the function of that name; metadata is
-// kept under this provider's name.
-func (p *Provider) DecodeHistory(b []byte) ([]*message.Message, error) { return decode(p.name, b) }
-
-// DecodeHistory reads a history in the API's form: a list of messages, or the
-// body of a request. It takes what other programs write: results without name
-// or id, arguments as a string, pictures as data URLs. Members beyond those
-// that Steward models are kept as metadata. The codes are wire's history_…;
-// Details["at"] is the place.
-func DecodeHistory(b []byte) ([]*message.Message, error) { return decode(DefaultName, b) }
-
-func decode(provider string, b []byte) ([]*message.Message, error) {
-	doc := wire.Document(b)
-	d := decoder{wire.NewHistory(doc, provider, mintedPrefix)}
+func read(h *wire.History, doc wire.Value) {
 	list := doc.Named("messages")
 	if doc.Is('{') {
 		list = doc.Get("messages")
 	}
+	d := decoder{h}
 	for _, v := range list.Items() {
 		d.message(v)
 	}
-	return d.Done()
 }
 
 type decoder struct{ *wire.History }
@@ -109,7 +98,7 @@ func (d decoder) message(v wire.Value) {
 		wire.Words(r, false, false)
 		d.Result(v, m.id, cmp.Or(m.tool, m.name), r)
 	default:
-		v.Get("role").Fault(wire.CodeRole, "%.40q is none of the API's roles", m.role)
+		d.Stranger(v, m.role, d.Meta(m.extra), m.said()...)
 	}
 }
 

@@ -21,9 +21,8 @@ const mintedPrefix = "ollama-call-"
 // encoder writes the wire form of messages. Its fields are all that the form
 // depends on; codec names them.
 type encoder struct {
-	provider string      // whose Meta goes back
-	blind    bool        // the model takes no images: a line of text stands for each
-	trace    *wire.Trace // nil but for EncodeHistory
+	provider string // whose Meta goes back
+	blind    bool   // the model takes no images: a line of text stands for each
 }
 
 // codec is the name under which a transcript keeps this encoder's output.
@@ -112,9 +111,6 @@ func (e encoder) assistant(dst []byte, m *message.Message) []byte {
 	if text == "" && thinking == "" && len(calls) == 0 && len(images) == 0 {
 		return dst
 	}
-	if e.trace != nil {
-		e.record(m, own)
-	}
 	dst = append(dst, `{"role":"assistant","content":`...)
 	dst = wire.AppendString(dst, text)
 	if thinking != "" {
@@ -134,39 +130,6 @@ func (e encoder) assistant(dst []byte, m *message.Message) []byte {
 		dst = append(dst, ']')
 	}
 	return append(dst, '}')
-}
-
-// record traces a message of the model's in the order in which it is read
-// back: thoughts, text, images, calls.
-func (e encoder) record(m *message.Message, own bool) {
-	join := false
-	say := func(b message.Block, s string) {
-		if s != "" {
-			e.trace.Text(b, len(s), join)
-			join = true
-		}
-	}
-	for _, b := range m.Blocks {
-		if r, ok := b.(*message.Reasoning); ok && (own || r.Meta.Provider == e.provider) {
-			say(r, r.Text)
-		}
-	}
-	join = false
-	for _, b := range m.Blocks {
-		if t, ok := b.(*message.Text); ok {
-			say(t, t.Text)
-		}
-	}
-	for _, b := range m.Blocks {
-		if img, ok := b.(*message.Image); ok && !e.blind && len(img.Data) > 0 {
-			e.trace.Media(img, false)
-		}
-	}
-	for _, b := range m.Blocks {
-		if c, ok := b.(*message.ToolCall); ok {
-			e.trace.Call(c, wrapper)
-		}
-	}
 }
 
 // call appends a tool call. Its Meta has the members of the call and of its
@@ -204,9 +167,7 @@ func (e encoder) call(dst []byte, c *message.ToolCall) []byte {
 // says it.
 func (e encoder) result(dst []byte, r *message.ToolResult) []byte {
 	dst = append(dst, `{"role":"tool","content":`...)
-	words := wire.ResultText(r)
-	e.trace.Result(r, words)
-	dst = wire.AppendString(dst, words)
+	dst = wire.AppendString(dst, wire.ResultText(r))
 	dst = append(dst, `,"tool_name":`...)
 	dst = wire.AppendString(dst, wireName(r.Name))
 	if r.CallID != "" && !strings.HasPrefix(r.CallID, mintedPrefix) {
@@ -219,35 +180,25 @@ func (e encoder) result(dst []byte, r *message.ToolResult) []byte {
 // said appends a message of text, files as text, and images.
 func (e encoder) said(dst []byte, role string, blocks []message.Block) []byte {
 	var text []byte
-	var shown []*message.Image
+	var images [][]byte
 	for _, b := range blocks {
-		before := len(text)
 		switch b := b.(type) {
 		case *message.Text:
-			if text = append(text, b.Text...); b.Text != "" {
-				e.trace.Text(b, len(b.Text), before > 0)
-			}
+			text = append(text, b.Text...)
 			continue
 		case *message.Image:
-			if imageData(b) != nil && !e.blind && role == "user" {
-				shown = append(shown, b)
+			if data := imageData(b); data != nil && !e.blind && role == "user" {
+				images = append(images, data)
 				continue
 			}
 		}
-		words, whole := e.told(b)
-		if before > 0 {
+		if len(text) > 0 {
 			text = append(text, '\n')
 		}
-		text = append(append(text, words...), '\n')
-		e.line(b, len(text)-before, len(words), whole, before > 0)
+		text = append(append(text, e.told(b)...), '\n')
 	}
-	if len(text) == 0 && len(shown) == 0 {
+	if len(text) == 0 && len(images) == 0 {
 		return dst
-	}
-	var images [][]byte
-	for _, b := range shown {
-		images = append(images, imageData(b))
-		e.trace.Media(b, false)
 	}
 	dst = append(dst, `{"role":"`...)
 	dst = append(dst, role...)
@@ -257,33 +208,19 @@ func (e encoder) said(dst []byte, role string, blocks []message.Block) []byte {
 	return append(dst, '}')
 }
 
-// line traces what stands for a block on lines of its own. The breaks around
-// it belong to words that come back as text, and not to a file that comes back.
-func (e encoder) line(b message.Block, all, words int, whole, join bool) {
-	if f, ok := b.(*message.File); !whole && (!ok || f.URL == "") {
-		e.trace.Told(b, all, false, join)
-		return
-	}
-	if join {
-		e.trace.Words(1, true)
-	}
-	e.trace.Told(b, words, whole, join)
-	e.trace.Words(1, true)
-}
-
-// told returns the line that stands for what cannot be shown; whole is true for
-// a text file, which is told in full.
-func (e encoder) told(b message.Block) (words string, whole bool) {
+// told returns the line that stands for what cannot be shown.
+func (e encoder) told(b message.Block) string {
 	switch b := b.(type) {
 	case *message.Image:
 		if e.blind && imageData(b) != nil {
-			return "[an image that this model cannot see]", false
+			return "[an image that this model cannot see]"
 		}
-		return "[an image that cannot be shown here: " + cmp.Or(b.URL, b.MIME) + "]", false
+		return "[an image that cannot be shown here: " + cmp.Or(b.URL, b.MIME) + "]"
 	case *message.File:
-		return wire.FileText(b)
+		words, _ := wire.FileText(b)
+		return words
 	}
-	return "", false
+	return ""
 }
 
 // imageData returns an image's bytes, or nil where it is elsewhere: Ollama

@@ -107,7 +107,7 @@ func FuzzDecodeHistory(f *testing.F) {
 
 // TestOthers: what other programs write.
 func TestOthers(t *testing.T) {
-	providertest.Reads(t, DecodeHistory, `{"model":"m","messages":[
+	providertest.Reads(t, New(Options{}).Codec("").Decode, `{"model":"m","messages":[
 		{"role":"system","content":"Be brief."},
 		{"role":"user","content":"Go","images":["iVBORw0KGgo=","data:image/gif;base64,AAEC"],"x":1},
 		{"role":"assistant","content":"","thinking":"Hm.","tool_calls":[{"function":{"index":0,"name":"math__add","arguments":{"a": 1}}},{"id":"b","type":"function","function":{"name":"now","arguments":"{}"}}]},
@@ -124,7 +124,7 @@ func TestOthers(t *testing.T) {
 }
 
 func TestUnreadable(t *testing.T) {
-	providertest.Refuses(t, DecodeHistory,
+	providertest.Refuses(t, New(Options{}).Codec("").Decode,
 		providertest.Unreadable{In: `[{"role":"developer","content":""}]`, Code: wire.CodeRole, At: "messages[0].role"},
 		providertest.Unreadable{In: `[{"role":"user","content":["a"]}]`, Code: wire.CodeHistory, At: "messages[0].content"},
 		providertest.Unreadable{In: `[{"role":"user","images":["?"]}]`, Code: wire.CodeHistory, At: "messages[0].images[0]"},

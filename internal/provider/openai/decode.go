@@ -32,36 +32,25 @@ import (
 //	unknown members of the    nothing
 //	stored form
 
-// EncodeHistory returns the messages member of a request that shows the
-// history to a model, and the manifest for wire.Restore.
-func (p *Provider) EncodeHistory(_ string, msgs []*message.Message) ([]byte, *wire.Manifest, error) {
-	return wire.EncodeHistory(msgs, func(t *wire.Trace) llm.GroupEncoder {
-		return (&encoder{provider: p.name, official: p.official, trace: t}).group
-	})
+// Codec is this API's form of a history, in which the model that is named is
+// shown one. It reads what other programs write: text or lists of parts, the
+// roles developer and function, function_call, results and calls without ids.
+// Members beyond those that Steward models are kept as metadata.
+func (p *Provider) Codec(string) wire.Codec {
+	return wire.Codec{Provider: p.name, Prefix: "call_", Read: read, Encoder: func() llm.GroupEncoder {
+		return (&encoder{provider: p.name, official: p.official}).group
+	}}
 }
 
-// DecodeHistory is the way back, see the function of that name; metadata is
-// kept under this provider's name.
-func (p *Provider) DecodeHistory(b []byte) ([]*message.Message, error) { return decode(p.name, b) }
-
-// DecodeHistory reads a history in the API's form: a list of messages, or the
-// body of a request. It takes what other programs write: text or lists of
-// parts, the roles developer and function, function_call, results and calls
-// without ids. Members beyond those that Steward models are kept as metadata.
-// The codes are wire's history_…; Details["at"] is the place.
-func DecodeHistory(b []byte) ([]*message.Message, error) { return decode("openai", b) }
-
-func decode(provider string, b []byte) ([]*message.Message, error) {
-	doc := wire.Document(b)
+func read(h *wire.History, doc wire.Value) {
 	list := doc.Named("messages")
 	if doc.Is('{') {
 		list = doc.Get("messages")
 	}
-	d := decoder{wire.NewHistory(doc, provider, "call_")}
+	d := decoder{h}
 	for _, v := range list.Items() {
 		d.message(v)
 	}
-	return d.Done()
 }
 
 type decoder struct{ *wire.History }
@@ -74,7 +63,7 @@ type wireMessage struct {
 }
 
 func (d decoder) message(v wire.Value) {
-	m := wireMessage{role: v.Get("role").Text()}
+	m := wireMessage{role: role(v)}
 	answers := m.role == "tool" || m.role == "function"
 	for key, x := range v.Members() {
 		switch {
@@ -111,8 +100,23 @@ func (d decoder) message(v wire.Value) {
 		wire.Words(r, false, false)
 		d.Result(v, m.id, m.name, r)
 	default:
-		v.Get("role").Fault(wire.CodeRole, "%.40q is none of the API's roles", m.role)
+		d.Stranger(v, m.role, d.Meta(m.extra), d.content(v, m.content)...)
 	}
+}
+
+// role is who speaks; in what other programs exported, by whatever name.
+func role(v wire.Value) string {
+	s := v.Get("role").Text()
+	if !v.Lenient() {
+		return s
+	}
+	switch s = strings.ToLower(s); s {
+	case "human":
+		return "user"
+	case "model", "ai":
+		return "assistant"
+	}
+	return s
 }
 
 // own reads the members that only the model's messages have.
@@ -154,7 +158,9 @@ func (d decoder) assistant(v wire.Value, m wireMessage) {
 		c.Meta = d.Meta(d.function(c, m.call, nil))
 		blocks = append(blocks, c)
 	}
-	d.Assistant(v, d.Meta(m.extra), blocks...)
+	if said := d.Assistant(v, d.Meta(m.extra), blocks...); said != nil && m.refusal != "" {
+		said.Stop = message.StopRefused
+	}
 }
 
 func silentText(b message.Block) bool {
@@ -169,19 +175,24 @@ func (d decoder) mark(fields string) message.Common {
 func (d decoder) call(v wire.Value) message.Block {
 	c := &message.ToolCall{}
 	var extra []byte
+	called := false
 	for key, x := range v.Members() {
-		switch key {
-		case "id":
+		switch {
+		case key == "id":
 			c.CallID = x.Text()
-		case "type":
-			if kind := x.Text(); kind != "function" && kind != "" {
+		case key == "type":
+			if kind := x.Text(); kind != "function" && kind != "" && !v.Lenient() {
 				x.Fault(wire.CodePart, "a call of the type %.40q is not known", kind)
 			}
-		case "function":
+		case key == "function", key == "custom" && v.Lenient():
+			called = true
 			extra = d.function(c, x, extra)
 		default:
 			extra = wire.AppendMember(extra, key, x.Raw())
 		}
+	}
+	if !called && v.Lenient() {
+		return wire.Quote(v, "[call]\n", "a call that is no function's is kept as text")
 	}
 	c.Meta = d.Meta(extra)
 	return c
@@ -197,7 +208,7 @@ func (d decoder) function(c *message.ToolCall, v wire.Value, extra []byte) []byt
 			c.Name = x.Text()
 		case key == "arguments" && x.Is('{'): // not quoted
 			c.Args = x.Raw()
-		case key == "arguments":
+		case key == "arguments", key == "input" && v.Lenient():
 			if s := x.Text(); s != "" {
 				c.Args = []byte(s)
 			}
@@ -212,6 +223,9 @@ func (d decoder) function(c *message.ToolCall, v wire.Value, extra []byte) []byt
 func (d decoder) content(at, v wire.Value) []message.Block {
 	if v.Zero() || v.Is('"') {
 		return []message.Block{&message.Text{Text: v.Text()}}
+	}
+	if !v.Is('[') && v.Lenient() {
+		return []message.Block{wire.Quote(v, "", "content that is neither text nor a list is kept as text")}
 	}
 	var blocks []message.Block
 	for _, x := range v.Named(at.At() + ".content").Items() {
@@ -242,6 +256,10 @@ func (d decoder) part(v wire.Value) message.Block {
 			b, extra = image(x, extra)
 		case key == "file" && kind == "file":
 			b, extra = d.file(x, extra)
+		case kind == "input_file" && v.Lenient():
+			if b == nil {
+				b, extra = d.file(v, extra)
+			}
 		case key == "input_audio" && kind == "input_audio":
 			b = &message.File{MIME: "audio/" + cmp.Or(x.Get("format").Text(), "wav"), Data: x.Get("data").Base64()}
 		default:
@@ -249,8 +267,7 @@ func (d decoder) part(v wire.Value) message.Block {
 		}
 	}
 	if b == nil {
-		v.Fault(wire.CodePart, "a part of the type %.40q, or without what belongs to it, cannot be read", kind)
-		return &message.Text{}
+		return d.Odd(v, kind, "a part of the type %.40q, or without what belongs to it, cannot be read", kind)
 	}
 	if kind == "refusal" {
 		extra = append([]byte(refusalMember+strings.Repeat(",", min(len(extra), 1))), extra...)
@@ -284,6 +301,9 @@ func image(v wire.Value, extra []byte) (message.Block, []byte) {
 			more = wire.AppendMember(more, key, x.Raw())
 		}
 	}
+	if url == "" && v.Lenient() {
+		return nil, extra
+	}
 	if url == "" {
 		v.Fault(wire.CodeHistory, "an image has no url")
 	}
@@ -292,13 +312,16 @@ func image(v wire.Value, extra []byte) (message.Block, []byte) {
 
 // file reads a file: its data, inline or bare, or what OpenAI calls it.
 func (d decoder) file(v wire.Value, extra []byte) (message.Block, []byte) {
-	var name, url string
+	var name, url, address string
 	var data wire.Value
 	var more []byte
 	for key, x := range v.Members() {
 		switch key {
+		case "type": // of a part that is the file itself
 		case "filename":
 			name = x.Text()
+		case "file_url":
+			address = x.Text()
 		case "file_data":
 			data, url = x, x.Text()
 		default: // file_id among them
@@ -307,6 +330,8 @@ func (d decoder) file(v wire.Value, extra []byte) (message.Block, []byte) {
 	}
 	extra = wire.AppendNested(extra, "file", more)
 	switch {
+	case url == "" && address != "":
+		return wire.FileAt(address, name), extra
 	case url == "":
 		return &message.File{Name: name, MIME: message.MediaType(name, "application/octet-stream")}, extra
 	case strings.HasPrefix(url, "data:"):

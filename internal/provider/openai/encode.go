@@ -24,7 +24,6 @@ type encoder struct {
 	provider string
 	official bool
 	notices  []string
-	trace    *wire.Trace // nil but for EncodeHistory
 }
 
 // group encodes one group. Among what follows an assistant's message, results
@@ -86,9 +85,7 @@ func (e *encoder) result(dst []byte, r *message.ToolResult, media []message.Bloc
 	dst = append(dst, `{"role":"tool","tool_call_id":`...)
 	dst = wire.AppendString(dst, wire.CallID(r.CallID, r.Call, "call_", takesID))
 	dst = append(dst, `,"content":`...)
-	words := wire.ResultText(r)
-	e.trace.Result(r, words)
-	dst = append(wire.AppendString(dst, words), '}')
+	dst = append(wire.AppendString(dst, wire.ResultText(r)), '}')
 	told := false
 	for _, b := range r.Content {
 		if _, ok := b.(*message.Text); ok {
@@ -107,9 +104,6 @@ func (e *encoder) assistant(dst []byte, m *message.Message) []byte {
 	dst = append(dst, `{"role":"assistant"`...)
 	text, refusal, reasoning, field := e.prose(m)
 	calls := slices.ContainsFunc(m.Blocks, isCall)
-	if e.trace != nil {
-		e.record(m, calls)
-	}
 	if text != "" || !calls && refusal == "" {
 		dst = wire.AppendString(append(dst, `,"content":`...), text)
 	}
@@ -132,61 +126,24 @@ func isCall(b message.Block) bool { _, ok := b.(*message.ToolCall); return ok }
 // which the reasoning came.
 func (e *encoder) prose(m *message.Message) (text, refusal, reasoning, field string) {
 	for _, b := range m.Blocks {
-		switch s, in := e.says(b); in {
-		case "":
-		case "content":
-			text += s
-		case "refusal":
-			refusal += s
-		default:
-			reasoning, field = reasoning+s, in
+		own := b.Base().Meta.Provider == e.provider
+		switch b := b.(type) {
+		case *message.Text:
+			if own && bytes.HasPrefix(b.Meta.Fields, []byte("{"+refusalMember)) {
+				refusal += b.Text
+			} else {
+				text += b.Text
+			}
+		case *message.Reasoning:
+			switch fields := string(b.Meta.Fields); {
+			case own && fields == reasoningContentMeta:
+				reasoning, field = reasoning+b.Text, "reasoning_content"
+			case own && fields == reasoningMeta:
+				reasoning, field = reasoning+b.Text, "reasoning"
+			}
 		}
 	}
 	return text, refusal, reasoning, field
-}
-
-// says returns a block's text and the member of the message to which it
-// belongs; none for what does not go back.
-func (e *encoder) says(b message.Block) (text, member string) {
-	switch b := b.(type) {
-	case *message.Text:
-		if b.Meta.Provider == e.provider && bytes.HasPrefix(b.Meta.Fields, []byte("{"+refusalMember)) {
-			return b.Text, "refusal"
-		}
-		return b.Text, "content"
-	case *message.Reasoning:
-		if b.Meta.Provider != e.provider {
-			return "", ""
-		}
-		switch string(b.Meta.Fields) {
-		case reasoningContentMeta:
-			return b.Text, "reasoning_content"
-		case reasoningMeta:
-			return b.Text, "reasoning"
-		}
-	}
-	return "", ""
-}
-
-// record traces a message's prose in the order in which it is read back:
-// reasoning, text, refusal.
-func (e *encoder) record(m *message.Message, calls bool) {
-	for _, want := range []string{"reasoning", "content", "refusal"} {
-		if want == "reasoning" && !calls {
-			continue
-		}
-		join := false
-		for _, b := range m.Blocks {
-			s, in := e.says(b)
-			if in == "reasoning_content" {
-				in = "reasoning"
-			}
-			if in == want && s != "" {
-				e.trace.Text(b, len(s), join)
-				join = true
-			}
-		}
-	}
 }
 
 func (e *encoder) calls(dst []byte, m *message.Message) []byte {
@@ -200,7 +157,6 @@ func (e *encoder) calls(dst []byte, m *message.Message) []byte {
 			dst = append(dst, ',')
 		}
 		first = false
-		e.trace.Call(c, "")
 		ref := message.Ref{Message: m.ID, Block: i}
 		dst = wire.AppendString(append(dst, `{"id":`...), wire.CallID(c.CallID, ref, "call_", takesID))
 		dst = wire.AppendString(append(dst, `,"type":"function","function":{"name":`...), wire.ToolName(tool.WireName(c.Name)))
@@ -260,7 +216,6 @@ func (e *encoder) content(dst []byte, blocks []message.Block, shows bool) []byte
 	one := dst[start+1:]
 	switch {
 	case parts == 0:
-		e.trace.Words(len(wire.NoContent), false)
 		return wire.AppendString(dst[:start], wire.NoContent)
 	case parts == 1 && bytes.HasPrefix(one, []byte(textStart)):
 		return append(dst[:start], one[len(textStart):len(one)-1]...)
@@ -273,7 +228,6 @@ func (e *encoder) part(dst []byte, b message.Block, shows bool) []byte {
 	switch b := b.(type) {
 	case *message.Text:
 		if b.Text != "" {
-			e.trace.Text(b, len(b.Text), false)
 			return textPart(dst, b.Text)
 		}
 	case *message.Image:
@@ -292,14 +246,11 @@ func textPart(dst []byte, s string) []byte {
 // told the address.
 func (e *encoder) image(dst []byte, b *message.Image, shows bool) []byte {
 	if shows && shown(b) {
-		_, _, inline := wire.InlineURL(b.URL)
-		e.trace.Media(b, inline || b.URL == "")
 		dst = append(dst, `{"type":"image_url","image_url":{"url":`...)
 		return append(dataURL(dst, b.URL, b.MIME, b.Data), "}}"...)
 	}
 	s := "[an image that cannot be shown here: " + wire.Short(cmp.Or(b.URL, b.MIME)) + "]"
 	e.notices = append(e.notices, e.provider+" does not take every picture; the model is told only of "+s+".")
-	e.trace.Text(b, len(s), false)
 	return textPart(dst, s)
 }
 
@@ -323,7 +274,6 @@ func (e *encoder) file(dst []byte, f *message.File, shows bool) []byte {
 		if name == "" {
 			name = "file.pdf"
 		}
-		e.trace.Media(f, true)
 		dst = wire.AppendString(append(dst, `{"type":"file","file":{"filename":`...), name)
 		dst = append(dst, `,"file_data":`...)
 		return append(dataURL(dst, "", f.MIME, f.Data), "}}"...)
@@ -332,7 +282,6 @@ func (e *encoder) file(dst []byte, f *message.File, shows bool) []byte {
 	if !whole {
 		e.notices = append(e.notices, e.provider+" does not take the file "+s+"; the model is told its name only.")
 	}
-	e.trace.Told(f, len(s), whole, false)
 	return textPart(dst, s)
 }
 

@@ -129,7 +129,7 @@ func FuzzDecodeHistory(f *testing.F) {
 
 // TestOthers: what other programs write.
 func TestOthers(t *testing.T) {
-	providertest.Reads(t, openai.DecodeHistory, `{"model":"m","temperature":1,"messages":[
+	providertest.Reads(t, openai.New(openai.Options{}).Codec("").Decode, `{"model":"m","temperature":1,"messages":[
 		{"role":"developer","content":"Be brief."},
 		{"role":"user","name":"bob","content":[{"type":"text","text":"What?"},{"type":"image_url","image_url":{"url":"https://x.org/a.png","detail":"low"}},"and?"]},
 		{"role":"assistant","content":null,"tool_calls":[{"type":"function","function":{"name":"math__add","arguments":{"a": 1}}},{"id":"b","function":{"name":"now","arguments":""}}]},
@@ -143,14 +143,14 @@ func TestOthers(t *testing.T) {
 		`{"role":"tool","blocks":[{"type":"tool_result","call":"#2/0","call_id":"call_375ff9a0da05-0","name":"math.add","status":"ok","content":[{"type":"text","text":"{\"sum\":2}"}]}]}`,
 		`{"role":"assistant","blocks":[{"type":"reasoning","text":"Hm.","meta":{"provider":"openai","fields":{"field":"reasoning"}}},{"type":"text","text":"Two."}],"final":true}`,
 	)
-	providertest.Reads(t, openai.New(openai.Options{Name: "far"}).DecodeHistory, `[{"role":"assistant","content":"Hi","x":1}]`,
+	providertest.Reads(t, openai.New(openai.Options{Name: "far"}).Codec("").Decode, `[{"role":"assistant","content":"Hi","x":1}]`,
 		`{"role":"assistant","blocks":[{"type":"text","text":"Hi"}],"final":true,"meta":{"provider":"far","fields":{"x":1}}}`)
-	providertest.Reads(t, openai.DecodeHistory, `[]`)
+	providertest.Reads(t, openai.New(openai.Options{}).Codec("").Decode, `[]`)
 }
 
 func TestUnreadable(t *testing.T) {
 	user := func(part string) string { return `[{"role":"user","content":[` + part + `]}]` }
-	providertest.Refuses(t, openai.DecodeHistory,
+	providertest.Refuses(t, openai.New(openai.Options{}).Codec("").Decode,
 		providertest.Unreadable{In: `[`, Code: wire.CodeHistory},
 		providertest.Unreadable{In: `"x"`, Code: wire.CodeHistory, At: "messages"},
 		providertest.Unreadable{In: `{"messages":{}}`, Code: wire.CodeHistory, At: "messages"},

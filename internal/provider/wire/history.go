@@ -1,8 +1,10 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,18 +23,20 @@ const (
 	CodeUnanswered = "history_call_unanswered" // the conversation goes on before a call has its result
 )
 
-// History puts messages together as a decoder reads them: ids, order, and the
-// links between calls and their results.
+// History puts messages together as a vendor's reader finds them: ids, order,
+// and the links between calls and their results. Read leniently (see
+// llm.Codec.Import), what does not fit becomes text, or is answered.
 type History struct {
 	Provider string // whose metadata is kept
-	Prefix   string // of the ids of calls that came without one
-	Unique   bool   // ids of calls are used once in the whole history, not only in a message
 
-	doc  Value
-	msgs []*message.Message
-	at   []Value // where each message stands
-	ids  CallIDs
-	open []*openCall // calls of the last assistant message
+	prefix  string // of the ids of calls that came without one
+	unique  bool   // ids of calls are used once in the whole history
+	doc     Value
+	msgs    []*message.Message
+	at      []Value // where each message stands
+	ids     CallIDs
+	open    []*openCall // calls of the last assistant message
+	nobodys map[*message.Message]bool
 }
 
 type openCall struct {
@@ -40,11 +44,6 @@ type openCall struct {
 	given    string // the id on the wire
 	at       Value
 	answered bool
-}
-
-// NewHistory returns an empty history of a document.
-func NewHistory(doc Value, provider, prefix string) *History {
-	return &History{Provider: provider, Prefix: prefix, doc: doc}
 }
 
 // Meta returns metadata with the members, the inside of a JSON object.
@@ -58,6 +57,10 @@ func (h *History) Meta(members []byte) message.Meta {
 // Say adds a message of the user's or the system's, which is never without a
 // block.
 func (h *History) Say(at Value, role message.Role, meta message.Meta, blocks ...message.Block) {
+	blocks, ok := h.said(blocks)
+	if !ok {
+		return
+	}
 	if role == message.User {
 		h.settle(at)
 	}
@@ -67,10 +70,76 @@ func (h *History) Say(at Value, role message.Role, meta message.Meta, blocks ...
 	h.add(at, &message.Message{Role: role, Blocks: blocks, Meta: meta})
 }
 
+// Stranger adds a message of a role that the vendor does not have: a fault, or
+// one that nobody here wrote.
+func (h *History) Stranger(at Value, role string, meta message.Meta, blocks ...message.Block) {
+	if !at.Lenient() {
+		at.Get("role").Fault(CodeRole, "%.40q is none of the API's roles", role)
+		return
+	}
+	at.Note("a message of the role %q is kept as one that nobody here wrote", brief(role))
+	h.nobody(at, meta, blocks)
+}
+
+func (h *History) nobody(at Value, meta message.Meta, blocks []message.Block) {
+	n := len(h.msgs)
+	h.Say(at, message.User, meta, blocks...)
+	for _, m := range h.msgs[n:] {
+		h.nobodys[m] = m.Role == message.User
+	}
+}
+
+// Odd is content of a kind that Steward does not know: a fault, or the text
+// that stands for it.
+func (h *History) Odd(at Value, kind, format string, args ...any) message.Block {
+	if !at.Lenient() {
+		at.Fault(CodePart, format, args...)
+		return &message.Text{}
+	}
+	return Quote(at, "["+kind+"]\n", "content of the type %q is kept as text", brief(kind))
+}
+
+// Quote is the text that stands for something in a document that is read
+// leniently: what it is, and how it was written.
+func Quote(at Value, head, note string, args ...any) message.Block {
+	at.Note(note, args...)
+	return quoted(head + string(at.Raw()))
+}
+
+func quoted(s string) message.Block {
+	return &message.Text{Common: message.Common{Labels: message.Untrusted}, Text: strings.ToValidUTF8(s, "\uFFFD")}
+}
+
+func brief(s string) string {
+	r := []rune(s)
+	return string(r[:min(len(r), 40)])
+}
+
+// said leaves out texts that say nothing, where the document is read leniently,
+// and with them a message that says nothing at all: then it is not ok.
+func (h *History) said(blocks []message.Block) (left []message.Block, ok bool) {
+	if !h.doc.Lenient() {
+		return blocks, true
+	}
+	left = slices.DeleteFunc(blocks, func(b message.Block) bool {
+		t, text := b.(*message.Text)
+		return text && strings.TrimSpace(t.Text) == ""
+	})
+	if len(left) == 0 {
+		h.doc.Note("an empty message is left out")
+	}
+	return left, len(left) > 0
+}
+
 // Assistant adds a message of the model's. Its calls have the ids and names of
 // the wire. One that comes before the results of the message before it
-// belongs to the same turn, which some programs store in pieces.
-func (h *History) Assistant(at Value, meta message.Meta, blocks ...message.Block) {
+// belongs to the same turn, which some programs store in pieces. It returns
+// the message; nil if it says nothing.
+func (h *History) Assistant(at Value, meta message.Meta, blocks ...message.Block) *message.Message {
+	blocks, ok := h.said(blocks)
+	if !ok {
+		return nil
+	}
 	n := len(h.msgs)
 	m := &message.Message{Role: message.Assistant, Meta: meta}
 	if n > 0 && len(h.open) > 0 && h.msgs[n-1].Role == message.Assistant {
@@ -81,8 +150,8 @@ func (h *History) Assistant(at Value, meta message.Meta, blocks ...message.Block
 	} else {
 		h.settle(at)
 		h.add(at, m)
-		if !h.Unique || h.ids.Len() == 0 {
-			h.ids = CallIDs{Prefix: h.Prefix}
+		if !h.unique || h.ids.Len() == 0 {
+			h.ids = CallIDs{Prefix: h.prefix}
 		}
 	}
 	for _, b := range blocks {
@@ -91,9 +160,11 @@ func (h *History) Assistant(at Value, meta message.Meta, blocks ...message.Block
 		if !ok {
 			continue
 		}
-		if c.Name == "" {
+		if c.Name == "" && at.Lenient() {
+			c.Name = "unnamed"
+		} else if c.Name == "" {
 			at.Fault(CodeHistory, "a tool call has no name")
-			return
+			return m
 		}
 		o := &openCall{given: c.CallID, at: at}
 		c.CallID = h.ids.Next(c.CallID, h.Provider, "history", strconv.Itoa(len(h.msgs)))
@@ -101,12 +172,18 @@ func (h *History) Assistant(at Value, meta message.Meta, blocks ...message.Block
 		o.Call = message.Call{Ref: message.Ref{Message: m.ID, Block: len(m.Blocks) - 1}, ToolCall: c}
 		h.open = append(h.open, o)
 	}
+	return m
 }
 
 // Result adds a result: of the call with the id, or where there is none with
 // the name, or else of the first that has none yet.
 func (h *History) Result(at Value, givenID, name string, r *message.ToolResult) {
 	o := h.find(givenID, tool.FromWire(name))
+	if o == nil && at.Lenient() {
+		at.Note("a result that no call asked for is kept as text")
+		h.nobody(at, r.Meta, append([]message.Block{quoted("[result of " + cmp.Or(name, "a tool") + "]\n")}, r.Content...))
+		return
+	}
 	if o == nil {
 		at.Fault(CodeStray, "it is the result of no call before it (id %.80q, name %.80q)", givenID, name)
 		return
@@ -135,14 +212,23 @@ func (h *History) find(givenID, name string) *openCall {
 	})
 }
 
-// settle refuses to go on while calls are open.
+// settle refuses to go on while calls are open. Leniently, it answers them:
+// nobody will say any more what became of them.
 func (h *History) settle(at Value) {
-	for _, o := range h.open {
-		if !o.answered {
+	open := h.open
+	h.open = nil
+	for _, o := range open {
+		switch {
+		case o.answered:
+		case at.Lenient():
+			at.Note("a call without a result is marked as interrupted")
+			r := &message.ToolResult{Call: o.Ref, CallID: o.CallID, Name: o.Name, Status: message.Interrupted,
+				Content: []message.Block{quoted("The export holds no result of this call.")}}
+			h.add(at, &message.Message{Role: message.Tool, Blocks: []message.Block{r}})
+		default:
 			o.at.Fault(CodeUnanswered, "the call of %.80q has no result before %s", o.Name, at.At())
 		}
 	}
-	h.open = nil
 }
 
 func (h *History) add(at Value, m *message.Message) {
@@ -153,13 +239,17 @@ func (h *History) add(at Value, m *message.Message) {
 	h.msgs, h.at = append(h.msgs, m), append(h.at, at)
 }
 
-// Done returns the messages, which hold together as message.CheckHistory
+// done returns the messages, which hold together as message.CheckHistory
 // demands, or the document's first fault.
-func (h *History) Done() ([]*message.Message, error) {
+func (h *History) done() ([]*message.Message, error) {
 	if err := h.doc.Err(); err != nil {
 		return nil, err
 	}
 	for i, m := range h.msgs {
+		if h.doc.Lenient() {
+			m.Meta = mended(m.Meta)
+			m.Blocks = h.mend(m.Blocks, m.Role == message.Assistant)
+		}
 		last := i+1 == len(h.msgs) || h.msgs[i+1].Role != message.Assistant
 		m.Final = m.Role == message.Assistant && last && len(m.Calls()) == 0
 		if err := message.Validate(m); err != nil {
@@ -170,6 +260,63 @@ func (h *History) Done() ([]*message.Message, error) {
 		return nil, fmt.Errorf("the messages do not hold together: %w", err)
 	}
 	return h.msgs, nil
+}
+
+// mend makes blocks of a document that is read leniently such as may be stored:
+// strict JSON, valid UTF-8, and each where it may stand.
+func (h *History) mend(blocks []message.Block, model bool) []message.Block {
+	for i, b := range blocks {
+		b.Base().Meta = mended(b.Base().Meta)
+		switch b := b.(type) {
+		case *message.ToolCall:
+			b.Args = []byte(strings.ToValidUTF8(string(b.Args), "\uFFFD"))
+			if !model {
+				blocks[i] = h.Odd(Value{raw: b.Args, root: h.doc.root}, "call of "+b.Name, "")
+			}
+		case *message.Reasoning:
+			if !model {
+				blocks[i] = quoted(b.Text)
+			}
+		case *message.Vendor:
+			if !model {
+				blocks[i] = h.Odd(Value{raw: b.Meta.Fields, root: h.doc.root}, b.Kind, "")
+			}
+		case *message.ToolResult:
+			b.Content = h.mend(b.Content, false)
+		case *message.Image:
+			b.MIME = cmp.Or(b.MIME, "image/*")
+			if len(b.Data) == 0 && b.URL == "" {
+				blocks[i] = quoted("[a picture that is not in the export]")
+			}
+		case *message.File:
+			b.MIME = cmp.Or(b.MIME, "application/octet-stream")
+		}
+	}
+	return blocks
+}
+
+// mended is metadata that may be stored: names once, and UTF-8. What cannot be
+// brought into that is kept as text.
+func mended(m message.Meta) message.Meta {
+	if len(m.Fields) == 0 || IsObject(m.Fields) {
+		return m
+	}
+	var out []byte
+	seen := map[string]bool{}
+	d := Decode(m.Fields)
+	d.Object(func(key []byte) {
+		name := strings.ToValidUTF8(string(key), "\uFFFD")
+		raw := d.Span()
+		if !Valid(raw) {
+			raw = AppendString(nil, raw)
+		}
+		if !seen[name] {
+			out = AppendMember(out, name, raw)
+		}
+		seen[name] = true
+	})
+	m.Fields = append(append([]byte{'{'}, out...), '}')
+	return m
 }
 
 // Words makes a result of what it says, its texts as they came: the status is
@@ -257,8 +404,6 @@ func (v Value) Base64() []byte {
 			return b
 		}
 	}
-	if v.Err() == nil {
-		v.want("data in base64")
-	}
+	v.want("data in base64")
 	return nil
 }

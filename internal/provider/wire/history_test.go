@@ -1,7 +1,6 @@
 package wire_test
 
 import (
-	"encoding/json"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,20 +16,24 @@ func words(s string) []message.Block { return []message.Block{&message.Text{Text
 
 func asks(id, name string) message.Block { return &message.ToolCall{CallID: id, Name: name} }
 
+// reading is a codec that reads so.
+func reading(read func(*wire.History, wire.Value)) wire.Codec {
+	return wire.Codec{Provider: "vendor", Prefix: "call_", Read: read}
+}
+
 // TestHistoryLinks: results find their calls by id, by name, and by place.
 func TestHistoryLinks(t *testing.T) {
-	doc := wire.Document([]byte(`[]`))
-	h := wire.NewHistory(doc, "vendor", "call_")
-	h.Say(doc, message.System, message.Meta{})
-	h.Say(doc, message.User, h.Meta([]byte(`"a":1`)), words("Go")...)
-	h.Assistant(doc, message.Meta{}, asks("x", "a__b"), asks("", "c"))
-	h.Assistant(doc, h.Meta([]byte(`"late":1`)), asks("x", "d"), asks("", "c")) // the same turn, in pieces
-	for _, r := range [][2]string{{"", "c"}, {"x", ""}, {"x", "d"}, {"", ""}} {
-		h.Result(doc, r[0], r[1], &message.ToolResult{Status: message.OK})
-	}
-	h.Assistant(doc, message.Meta{}, words("Done")...)
-	h.Assistant(doc, message.Meta{}, words("and more")...)
-	msgs, err := h.Done()
+	msgs, err := reading(func(h *wire.History, doc wire.Value) {
+		h.Say(doc, message.System, message.Meta{})
+		h.Say(doc, message.User, h.Meta([]byte(`"a":1`)), words("Go")...)
+		h.Assistant(doc, message.Meta{}, asks("x", "a__b"), asks("", "c"))
+		h.Assistant(doc, h.Meta([]byte(`"late":1`)), asks("x", "d"), asks("", "c")) // the same turn, in pieces
+		for _, r := range [][2]string{{"", "c"}, {"x", ""}, {"x", "d"}, {"", ""}} {
+			h.Result(doc, r[0], r[1], &message.ToolResult{Status: message.OK})
+		}
+		h.Assistant(doc, message.Meta{}, words("Done")...)
+		h.Assistant(doc, message.Meta{}, words("and more")...)
+	}).Decode([]byte(`[]`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,19 +74,22 @@ func TestHistoryFaults(t *testing.T) {
 		},
 		wire.CodeHistory: func(v wire.Value, h *wire.History) { h.Assistant(v, message.Meta{}, asks("x", "")) },
 	} {
-		doc := wire.Document([]byte(`["here"]`))
-		h := wire.NewHistory(doc, "vendor", "call_")
-		for _, v := range doc.Named("messages").Items() {
-			fill(v, h)
+		c := reading(func(h *wire.History, doc wire.Value) {
+			for _, v := range doc.Named("messages").Items() {
+				fill(v, h)
+			}
+		})
+		if got, err := c.Import([]byte(`["here"]`)); err != nil || len(got.Messages) == 0 || len(got.Notes)+len(message.Dangling(got.Messages)) == 0 {
+			t.Errorf("%s: imported as %v, %v", code, got, err)
 		}
-		if _, err := h.Done(); !fault.HasCode(err, code) || fault.Of(err).Details["at"] != "messages[0]" {
+		if _, err := c.Decode([]byte(`["here"]`)); !fault.HasCode(err, code) || fault.Of(err).Details["at"] != "messages[0]" {
 			t.Errorf("%s: %v", code, err)
 		}
 	}
-	doc := wire.Document([]byte(`[]`))
-	h := wire.NewHistory(doc, "vendor", "call_")
-	h.Say(doc.Named("messages[7]"), message.User, message.Meta{}, &message.Image{})
-	if _, err := h.Done(); !fault.HasCode(err, wire.CodeHistory) || !strings.Contains(err.Error(), "messages[7]") {
+	c := reading(func(h *wire.History, doc wire.Value) {
+		h.Say(doc.Named("messages[7]"), message.User, message.Meta{}, &message.Image{})
+	})
+	if _, err := c.Decode([]byte(`[]`)); !fault.HasCode(err, wire.CodeHistory) || !strings.Contains(err.Error(), "messages[7]") {
 		t.Errorf("an image without data: %v", err)
 	}
 }
@@ -92,14 +98,14 @@ func TestHistoryFaults(t *testing.T) {
 // messages is made anew; the same always.
 func TestUnique(t *testing.T) {
 	read := func(unique bool) (ids []string) {
-		doc := wire.Document([]byte(`[]`))
-		h := wire.NewHistory(doc, "vendor", "call_")
-		h.Unique = unique
-		for range 2 {
-			h.Assistant(doc, message.Meta{}, asks("x", "a"))
-			h.Result(doc, "x", "", &message.ToolResult{Status: message.OK})
-		}
-		msgs, err := h.Done()
+		c := reading(func(h *wire.History, doc wire.Value) {
+			for range 2 {
+				h.Assistant(doc, message.Meta{}, asks("x", "a"))
+				h.Result(doc, "x", "", &message.ToolResult{Status: message.OK})
+			}
+		})
+		c.Unique = unique
+		msgs, err := c.Decode([]byte(`[]`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -264,192 +270,77 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// plainly encodes and decodes a form of its own: texts, calls and results.
-func plainly(t *testing.T, msgs []*message.Message) (*wire.Manifest, []*message.Message) {
-	t.Helper()
-	var decoded []*message.Message
-	_, m, err := wire.EncodeHistory(msgs, func(tr *wire.Trace) llm.GroupEncoder {
-		return func(dst []byte, group []*message.Message) ([]byte, error) {
-			for _, m := range group {
-				c, err := message.Decode(message.Append(nil, m))
-				if err != nil {
-					return nil, err
-				}
-				decoded = append(decoded, c)
-				for _, b := range m.Blocks {
-					switch b := b.(type) {
-					case *message.ToolCall:
-						tr.Call(b, "bad")
-					case *message.ToolResult:
-						tr.Result(b, wire.ResultText(b))
-						for _, c := range b.Content {
-							if _, ok := c.(*message.Text); !ok {
-								tr.Media(c, true)
-							}
-						}
-					case *message.Image, *message.File:
-						tr.Media(b, true)
-					case *message.Text:
-						tr.Text(b, len(b.Text), false)
-					}
-				}
-			}
-			return append(dst, '0'), nil
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m, decoded
-}
-
-func sample() []*message.Message {
-	msgs := chat(
-		&message.Message{Role: message.User, Blocks: append(words("Go"), &message.Image{MIME: "image/png", Data: []byte{1}}, &message.File{MIME: "a/b; c", Name: "n", Data: []byte{2}})},
-		&message.Message{Role: message.Assistant, Blocks: append(words("I see"), &message.ToolCall{CallID: "1", Name: "a.b", Args: []byte(`{"x":1}`)})},
-		&message.Message{Role: message.Tool},
-		&message.Message{Role: message.Assistant, Blocks: words("Done")})
-	msgs[2].Blocks = []message.Block{&message.ToolResult{Call: message.Ref{Message: msgs[1].ID, Block: 1}, CallID: "1", Name: "a.b",
-		Status: message.Failed, Content: append(words("no"), &message.Image{MIME: "image/png", URL: "https://x.org"})}}
-	return msgs
-}
-
-// TestRestore: all is as it was, also where the manifest was stored.
-func TestRestore(t *testing.T) {
-	msgs := sample()
-	m, decoded := plainly(t, msgs)
-	b, err := json.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stored := &wire.Manifest{}
-	if err := json.Unmarshal(b, stored); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 { // a manifest can be used again
-		out, err := wire.Restore(stored, decoded)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, m := range msgs {
-			if got, want := string(message.Append(nil, out[i])), string(message.Append(nil, m)); got != want {
-				t.Errorf("message %d:\n%s\n%s", i, got, want)
-			}
-		}
-	}
-	for _, bad := range []string{`{"messages":[{"message":5}]}`, `{"messages":[5]}`} {
-		if json.Unmarshal([]byte(bad), stored) == nil {
-			t.Errorf("%s is read", bad)
-		}
-	}
-}
-
-// TestMisfits: each way in which a manifest cannot be that of a history.
-func TestMisfits(t *testing.T) {
-	for name, change := range map[string]func(*wire.Manifest, []*message.Message) []*message.Message{
-		"an entry without a message": func(m *wire.Manifest, d []*message.Message) []*message.Message { m.Messages[0].Message = nil; return d },
-		"a message less":             func(m *wire.Manifest, d []*message.Message) []*message.Message { return d[:3] },
-		"a message more": func(m *wire.Manifest, d []*message.Message) []*message.Message {
-			return append(d, &message.Message{Role: message.User, Blocks: words("x")})
-		},
-		"a longer text": func(m *wire.Manifest, d []*message.Message) []*message.Message {
-			d[0].Blocks[0] = &message.Text{Text: "Gone"}
-			return d
-		},
-		"a longer text at the end": func(m *wire.Manifest, d []*message.Message) []*message.Message {
-			d[3].Blocks[0] = &message.Text{Text: "Done!"}
-			return d
-		},
-		"a shorter text": func(m *wire.Manifest, d []*message.Message) []*message.Message {
-			d[0].Blocks[0] = &message.Text{Text: "G"}
-			return d
-		},
-		"a negative length": func(m *wire.Manifest, d []*message.Message) []*message.Message { m.Wire[0].Len = -1; return d },
-		"another kind": func(m *wire.Manifest, d []*message.Message) []*message.Message {
-			d[0].Blocks[0] = &message.File{MIME: "a/b"}
-			return d
-		},
-		"another kind of piece": func(m *wire.Manifest, d []*message.Message) []*message.Message { m.Wire[0].Kind = "strange"; return d },
-		"a picture that joins":  func(m *wire.Manifest, d []*message.Message) []*message.Message { m.Wire[1].Join = true; return d },
-		"no such message":       func(m *wire.Manifest, d []*message.Message) []*message.Message { m.Wire[0].Message = 9; return d },
-		"no such block":         func(m *wire.Manifest, d []*message.Message) []*message.Message { m.Wire[0].Block = 9; return d },
-		"a block twice":         func(m *wire.Manifest, d []*message.Message) []*message.Message { m.Wire[2].Block = 1; return d },
-		"no result":             func(m *wire.Manifest, d []*message.Message) []*message.Message { m.Wire[1].Content = 1; return d },
-		"another speaker":       func(m *wire.Manifest, d []*message.Message) []*message.Message { m.Wire[0].Message = 1; return d },
-		"text for a call":       func(m *wire.Manifest, d []*message.Message) []*message.Message { m.Wire[3].Block = 1; return d },
-		"a picture for a text": func(m *wire.Manifest, d []*message.Message) []*message.Message {
-			m.Wire[1].Block = 0
-			m.Wire[0].Block = 1
-			return d
-		},
-		"another tool": func(m *wire.Manifest, d []*message.Message) []*message.Message {
-			d[1].Blocks[1].(*message.ToolCall).Name = "c"
-			return d
-		},
-		"a result of another tool": func(m *wire.Manifest, d []*message.Message) []*message.Message {
-			d[2].Result().Name = "c"
-			return d
-		},
-		"other arguments": func(m *wire.Manifest, d []*message.Message) []*message.Message {
-			d[1].Blocks[1].(*message.ToolCall).Args = []byte(`{"x":12}`)
-			return d
-		},
-		"a file under another name": func(m *wire.Manifest, d []*message.Message) []*message.Message {
-			m.Wire[0].Kind, m.Wire[0].Block, m.Wire[2].Block = "file", 2, 0
-			return d
-		},
-		"a status that is none": func(m *wire.Manifest, d []*message.Message) []*message.Message {
-			m.Messages[2].Message.Blocks[0].(*message.ToolResult).Status = "great"
-			return d
-		},
-		"a broken chain": func(m *wire.Manifest, d []*message.Message) []*message.Message {
-			m.Messages[3].Message.Prev = id.New()
-			return d
-		},
-	} {
-		m, decoded := plainly(t, sample())
-		if _, err := wire.Restore(m, change(m, decoded)); !fault.HasCode(err, wire.CodeMismatch) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-func TestEncodeHistoryRefuses(t *testing.T) {
-	encode := func(*wire.Trace) llm.GroupEncoder {
+// TestEncodeRefuses: what no vendor has a form for.
+func TestEncodeRefuses(t *testing.T) {
+	c := wire.Codec{Encoder: func() llm.GroupEncoder {
 		return func(dst []byte, _ []*message.Message) ([]byte, error) {
 			return dst, fault.New(fault.Unsupported, "no_form", "there is no form for it")
 		}
+	}}
+	sample := func(more ...message.Block) []*message.Message {
+		msgs := chat(&message.Message{Role: message.User, Blocks: words("Go")}, &message.Message{Role: message.Assistant},
+			&message.Message{Role: message.Tool})
+		msgs[1].Blocks = append([]message.Block{asks("1", "a.b")}, more...)
+		msgs[2].Blocks = []message.Block{&message.ToolResult{Call: message.Ref{Message: msgs[1].ID}, CallID: "1", Name: "a.b", Status: message.OK}}
+		return msgs
 	}
-	partly := sample()[:3]
-	partly[1].Blocks = append(partly[1].Blocks, asks("2", "c"))
-	broken := sample()
-	broken[1].Prev = id.New()
+	twice := sample()
+	twice[2].ID = twice[0].ID
 	for code, msgs := range map[string][]*message.Message{
 		"message_empty":       chat(&message.Message{Role: message.User}),
-		"message_prev_broken": broken,
-		wire.CodeUnanswered:   partly,
+		"message_id_repeated": twice,
+		wire.CodeUnanswered:   sample(asks("2", "c")),
 		"no_form":             sample(),
 	} {
-		if _, _, err := wire.EncodeHistory(msgs, encode); !fault.HasCode(err, code) {
+		if _, err := c.Encode(msgs); !fault.HasCode(err, code) {
 			t.Errorf("%s: %v", code, err)
 		}
 	}
-	b, m, err := wire.EncodeHistory(nil, encode)
-	if string(b) != "[]" || err != nil || len(m.Messages) != 0 {
+	if b, err := c.Encode(nil); string(b) != "[]" || err != nil {
 		t.Errorf("no messages: %s, %v", b, err)
-	}
-	if out, err := wire.Restore(m, nil); err != nil || len(out) != 0 {
-		t.Errorf("nothing comes back as %v, %v", out, err)
 	}
 }
 
-// TestSharedBlock: one block at two places is restored at both.
-func TestSharedBlock(t *testing.T) {
-	b := words("again")
-	msgs := chat(&message.Message{Role: message.User, Blocks: b}, &message.Message{Role: message.User, Blocks: b})
-	m, decoded := plainly(t, msgs)
-	out, err := wire.Restore(m, decoded)
-	if err != nil || out[0].Text() != "again" || out[1].Text() != "again" {
-		t.Errorf("%v, %v", out, err)
+// TestImport: what does not fit is kept, and said.
+func TestImport(t *testing.T) {
+	got, err := reading(func(h *wire.History, doc wire.Value) {
+		h.Stranger(doc, "narrator", message.Meta{}, words("Once")...)
+		h.Say(doc, message.User, message.Meta{}, append(words(" "), &message.Reasoning{Text: "Hm"}, asks("1", "a"), &message.Image{})...)
+		h.Say(doc, message.User, message.Meta{}, words(" ")...)
+		h.Assistant(doc, h.Meta([]byte(`"a":1,"a":2`)), asks("1", ""), asks("2", "b"))
+		h.Result(doc, "9", "", &message.ToolResult{Status: message.OK, Content: words("stray")})
+	}).Import([]byte(`[]`))
+	if err != nil || message.CheckHistory(got.Messages) != nil {
+		t.Fatal(err)
 	}
+	var said []string
+	for _, m := range got.Messages {
+		said = append(said, string(m.Role))
+		for _, b := range append(m.Blocks, content(m)...) {
+			if x, ok := b.(*message.Text); ok {
+				said = append(said, x.Text, x.Labels.String())
+			}
+		}
+	}
+	want := "user Once  user Hm untrusted [call of a]\n untrusted [a picture that is not in the export] untrusted assistant tool The export holds no result of this call. untrusted" +
+		" tool The export holds no result of this call. untrusted user [result of a tool]\n untrusted stray "
+	if g := strings.Join(said, " "); g != want {
+		t.Errorf("%q\nwant\n%q", g, want)
+	}
+	if !got.Nobodys[got.Messages[0]] || got.Nobodys[got.Messages[1]] || !got.Nobodys[got.Messages[5]] {
+		t.Errorf("nobody's: %v", got.Nobodys)
+	}
+	if f := string(got.Messages[2].Meta.Fields); f != `{"a":1}` {
+		t.Errorf("metadata: %s", f)
+	}
+	if len(got.Notes) != 6 {
+		t.Errorf("notes: %q", got.Notes)
+	}
+}
+
+func content(m *message.Message) []message.Block {
+	if r := m.Result(); r != nil {
+		return r.Content
+	}
+	return nil
 }

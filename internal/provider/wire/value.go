@@ -22,29 +22,37 @@ const CodeHistory = "history_invalid"
 // fault sticks to the document; what is read after it is empty. Not safe for
 // concurrent use.
 type Value struct {
-	raw []byte
-	at  string
-	bad *error
+	raw  []byte
+	at   string
+	root *root
+}
+
+// root is what all values of a document share.
+type root struct {
+	bad     error
+	lenient bool     // faults are notes
+	notes   []string // what became of what is not as it should be
 }
 
 // Document returns the JSON value that b is. Names given twice and what is no
 // Unicode are faults.
-func Document(b []byte) Value {
-	var bad error
-	v := Value{raw: bytes.TrimSpace(b), bad: &bad}
-	if jsontext.Value(b).IsValid() {
+func Document(b []byte) Value { return document(b, false) }
+
+func document(b []byte, lenient bool) Value {
+	v := Value{raw: bytes.TrimSpace(b), root: &root{lenient: lenient}}
+	if jsontext.Value(b).IsValid(jsontext.AllowDuplicateNames(lenient), jsontext.AllowInvalidUTF8(lenient)) {
 		return v
 	}
 	_, err := jsontext.NewDecoder(bytes.NewReader(b)).ReadValue()
 	if err == nil {
 		err = errors.New("something follows its end")
 	}
-	v.fault(fault.New(fault.Invalid, CodeHistory, "the document is not strict JSON: %w", err))
+	v.root.bad = fault.New(fault.Invalid, CodeHistory, "the document is not strict JSON: %w", err)
 	return v
 }
 
 // Err returns the document's first fault.
-func (v Value) Err() error { return *v.bad }
+func (v Value) Err() error { return v.root.bad }
 
 // At returns the value's place.
 func (v Value) At() string { return v.at }
@@ -68,33 +76,42 @@ func (v Value) Is(c byte) bool {
 	return first == c || c == '0' && (first == '-' || '0' <= first && first <= '9')
 }
 
-// Fault makes a fault of this place stick to the document.
+// Fault makes a fault of this place stick to the document. In one that is read
+// leniently it is a note.
 func (v Value) Fault(code, format string, args ...any) {
+	if v.root.lenient {
+		v.Note("what is not built as it should be is left out")
+		return
+	}
 	at := v.at
 	if at == "" {
 		at = "the document"
 	}
-	v.fault(fault.New(fault.Invalid, code, "%s: %s", at, fmt.Sprintf(format, args...)).Detail("at", v.at))
-}
-
-func (v Value) fault(err error) {
-	if *v.bad == nil {
-		*v.bad = err
+	if v.root.bad == nil {
+		v.root.bad = fault.New(fault.Invalid, code, "%s: %s", at, fmt.Sprintf(format, args...)).Detail("at", v.at)
 	}
 }
+
+// Note says what became of something in a document that is read leniently.
+func (v Value) Note(format string, args ...any) {
+	v.root.notes = append(v.root.notes, fmt.Sprintf(format, args...))
+}
+
+// Lenient reports whether the document is read leniently.
+func (v Value) Lenient() bool { return v.root.lenient }
 
 func (v Value) want(what string) { v.Fault(CodeHistory, "it must be %s", what) }
 
 // part returns a value inside v.
 func (v Value) part(raw []byte, at string) Value {
-	return Value{raw: raw, at: strings.TrimPrefix(at, "."), bad: v.bad}
+	return Value{raw: raw, at: strings.TrimPrefix(at, "."), root: v.root}
 }
 
 // Members yields the members of an object that are not null, in order. No
 // value at all has none; anything else is a fault.
 func (v Value) Members() iter.Seq2[string, Value] {
 	return func(yield func(string, Value) bool) {
-		if v.Zero() || *v.bad != nil {
+		if v.Zero() || v.root.bad != nil {
 			return
 		}
 		if !v.Is('{') {
@@ -115,7 +132,7 @@ func (v Value) Members() iter.Seq2[string, Value] {
 // anything else is a fault.
 func (v Value) Items() iter.Seq2[int, Value] {
 	return func(yield func(int, Value) bool) {
-		if v.Zero() || *v.bad != nil {
+		if v.Zero() || v.root.bad != nil {
 			return
 		}
 		if !v.Is('[') {
@@ -152,7 +169,7 @@ func (v Value) Get(name string) Value {
 // Text returns a string; no value at all is the empty one.
 func (v Value) Text() string {
 	switch {
-	case v.Zero() || *v.bad != nil:
+	case v.Zero() || v.root.bad != nil:
 		return ""
 	case !v.Is('"'):
 		v.want("a string")

@@ -1,0 +1,105 @@
+package wire
+
+import (
+	"fmt"
+	"strings"
+
+	"steward/internal/fault"
+	"steward/internal/llm"
+	"steward/internal/message"
+)
+
+// Codec is a vendor's form of a history, both ways: see llm.Codec, which it
+// implements. Encoder is the one that writes requests, too.
+type Codec struct {
+	Provider string // whose metadata is written and kept
+	Prefix   string // of the ids of calls that come without one
+	Unique   bool   // ids of calls are used once in the whole history, not only in a message
+
+	Encoder func() llm.GroupEncoder
+	Read    func(h *History, doc Value) // adds the document's messages
+
+	// Check may refuse a message that Decode has read at a place. May be nil.
+	Check func(at string, m *message.Message) error
+}
+
+// Encode implements llm.Codec. Results of some of the last message's calls
+// while others are open are refused (history_call_unanswered): no vendor has a
+// form for that.
+func (c Codec) Encode(msgs []*message.Message) ([]byte, error) {
+	for i, m := range msgs {
+		if err := message.Validate(m); err != nil {
+			return nil, fmt.Errorf("message %d: %w", i, err)
+		}
+	}
+	if err := message.CheckView(msgs); err != nil {
+		return nil, err
+	}
+	if open := message.Dangling(msgs); len(open) > 0 && msgs[len(msgs)-1].Role != message.Assistant {
+		return nil, fault.New(fault.Invalid, CodeUnanswered, "the call %s of %.80q has no result, and others have", open[0].Ref, open[0].Name).
+			With("wait until all calls have their results")
+	}
+	head, tail, err := llm.NewTranscript(msgs...).Encoded("history", c.Encoder())
+	if err != nil {
+		return nil, err
+	}
+	out := append([]byte{'['}, head...)
+	if len(head) > 0 && len(tail) > 0 {
+		out = append(out, ',')
+	}
+	return append(append(out, tail...), ']'), nil
+}
+
+// Decode implements llm.Codec.
+func (c Codec) Decode(doc []byte) ([]*message.Message, error) {
+	h := c.history(document(doc, false))
+	c.Read(h, h.doc)
+	msgs, err := h.done()
+	for i := 0; i < len(msgs) && c.Check != nil && err == nil; i++ {
+		err = c.Check(h.at[i].At(), msgs[i])
+	}
+	if err != nil {
+		return nil, err
+	}
+	return msgs, nil
+}
+
+// Import implements llm.Codec.
+func (c Codec) Import(doc []byte) (llm.Imported, error) {
+	h := c.history(document(doc, true))
+	c.Read(h, h.doc)
+	h.settle(h.doc)
+	msgs, err := h.done()
+	return llm.Imported{Messages: msgs, Nobodys: h.nobodys, Notes: h.doc.root.notes}, err
+}
+
+func (c Codec) history(doc Value) *History {
+	return &History{Provider: c.Provider, prefix: c.Prefix, unique: c.Unique, doc: doc, nobodys: map[*message.Message]bool{}}
+}
+
+// AppendArgs appends a call's arguments for a vendor that takes an object
+// only. What is none stands readable to the model under the wrapper's name.
+func AppendArgs(dst, args []byte, wrapper string) []byte {
+	switch {
+	case IsObject(args):
+		return append(dst, args...)
+	case len(strings.TrimSpace(string(args))) == 0:
+		return append(dst, `{}`...)
+	}
+	return append(AppendString(append(AppendString(append(dst, '{'), wrapper), ':'), args), '}')
+}
+
+// Args returns the arguments as the model wrote them: unwrapped if they are
+// what AppendArgs makes of others.
+func Args(raw []byte, wrapper string) []byte {
+	if !strings.Contains(string(raw), wrapper) || !IsObject(raw) {
+		return raw
+	}
+	var args []byte
+	d := Decode(raw)
+	d.Object(func([]byte) { args = d.Bytes() })
+	if len(args) == 0 || string(AppendArgs(nil, args, wrapper)) != string(raw) {
+		return raw
+	}
+	return args
+}
