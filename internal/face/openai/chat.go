@@ -61,7 +61,7 @@ func (f *face) chat(w http.ResponseWriter, r *http.Request, user string) error {
 			return fault.Of(err).Detail("param", "model")
 		}
 	}
-	system, msgs, err := history(c.Messages)
+	system, msgs, err := history(f.form, c.Messages)
 	if err != nil {
 		return err
 	}

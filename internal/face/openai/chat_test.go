@@ -326,7 +326,7 @@ func TestWhatTheModelIsAsked(t *testing.T) {
 		t.Errorf("got %+v", first)
 	}
 	res := msgs[2].Result()
-	if res.Name != "z" || res.CallID != "b" || res.Call.Block != 2 || string(msgs[1].Calls()[1].Args) != "not json" {
+	if res.Name != "z" || res.CallID != "b" || res.Call.Block != 3 || string(msgs[1].Calls()[1].Args) != "not json" {
 		t.Errorf("got %+v", res)
 	}
 
@@ -383,15 +383,15 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		`{` + hello + `,` + fn(`{"name":"a"}`) + `,"tool_choice":{"type":"allowed_tools"}}`:                                 "400 unsupported_parameter tool_choice",
 		`{` + hello + `,` + fn(`{"name":"a"}`) + `,"tool_choice":{"type":"function","function":{"name":"b"}}}`:              "400 invalid_value tool_choice",
 
-		msgs(`5`):                                   "400 member_invalid messages[0]",
-		msgs(`{"role":5}`):                          "400 member_invalid messages[0].role",
+		msgs(`5`):                                   "400 invalid_value messages[0]",
+		msgs(`{"role":5}`):                          "400 invalid_value messages[0].role",
 		msgs(`{"role":"king","content":"x"}`):       "400 invalid_value messages[0].role",
-		msgs(`{"role":"function","content":"x"}`):   "400 unsupported_parameter messages[0].role",
+		msgs(`{"role":"function","content":"x"}`):   "400 invalid_value messages[0].tool_call_id",
 		msgs(`{"role":"user"}`):                     "400 invalid_value messages[0].content",
 		msgs(`{"role":"user","content":""}`):        "400 invalid_value messages[0].content",
 		msgs(`{"role":"user","content":5}`):         "400 invalid_value messages[0].content",
 		msgs(`{"role":"assistant","content":null}`): "400 invalid_value messages[0].content",
-		msgs(`{"role":"user","content":[{"type":"input_audio","input_audio":{}}]}`):                               "400 unsupported_parameter messages[0].content[0].type",
+		msgs(`{"role":"user","content":[{"type":"input_audio","input_audio":{}}]}`):                               "400 invalid_value messages[0].content[0].input_audio.data",
 		msgs(`{"role":"system","content":[{"type":"image_url","image_url":{"url":"https://x"}}]}`):                "400 unsupported_parameter messages[0].content[0].type",
 		msgs(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"file:///etc/passwd"}}]}`):         "400 invalid_value messages[0].content[0].image_url.url",
 		msgs(`{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:text/html;base64,aGk="}}]}`): "400 invalid_value messages[0].content[0].image_url.url",
@@ -402,7 +402,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		msgs(calling + `,{"role":"user","content":"y"}`):                                                                     "400 invalid_value messages",
 		msgs(calling + `,{"role":"tool","tool_call_id":"b","content":"y"}`):                                                  "400 invalid_value messages[2].tool_call_id",
 		msgs(calling + `,{"role":"tool","tool_call_id":"a","content":"y"},{"role":"tool","tool_call_id":"a","content":"y"}`): "400 invalid_value messages[3].tool_call_id",
-		msgs(`{"role":"assistant","tool_calls":[{"id":"","type":"function","function":{"name":"f","arguments":""}}]}`):       "400 invalid_value messages[0].tool_calls[0].id",
+		msgs(`{"role":"assistant","tool_calls":[{"id":"","type":"function","function":{"name":"f","arguments":""}}]}`):       "400 invalid_value messages",
 		msgs(`{"role":"assistant","tool_calls":[{"id":"a","type":"custom"}]}`):                                               "400 unsupported_parameter messages[0].tool_calls[0].type",
 		msgs(`{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"f f","arguments":""}}]}`):    "400 invalid_value messages[0].tool_calls[0].function.name",
 		`{"model":"test/one","messages":[{"role":"user","content":"` + strings.Repeat("x", 5000) + `"}]}`:                    "413 too_large ",

@@ -22,6 +22,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/provider/wire"
 	"steward/internal/runtime"
 )
 
@@ -43,7 +44,10 @@ type Options struct {
 	Logger    *slog.Logger
 }
 
-type face struct{ Options }
+type face struct {
+	Options
+	form wire.Codec // in which clients send messages
+}
 
 // Handler returns the face, which serves /v1/chat/completions, /v1/models and
 // /v1/embeddings. Mount it behind a httpauth.Guard with WriteError.
@@ -51,7 +55,7 @@ func Handler(o Options) http.Handler {
 	if o.KeepAlive <= 0 {
 		o.KeepAlive = 15 * time.Second
 	}
-	f := &face{o}
+	f := &face{Options: o, form: form()}
 	mux := http.NewServeMux()
 	for pattern, h := range f.routes() {
 		method, path, _ := strings.Cut(pattern, " ")
