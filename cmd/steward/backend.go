@@ -79,7 +79,7 @@ type shelf struct {
 }
 
 func (a *app) shelf(st store.Store) shelf {
-	return shelf{a.user(), conversation.New(st, conversation.Options{Key: a.exportKey})}
+	return shelf{a.user(), conversation.New(st, conversation.Options{Key: a.exportKey, Codecs: runtime.Codecs()})}
 }
 
 // exportKey is the key by which exports are signed: a secret in a file of its

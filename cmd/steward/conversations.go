@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"steward/internal/conversation"
+	"steward/internal/exchange"
 	"steward/internal/face/terminal"
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -159,20 +161,20 @@ func (a *app) exportConversation() *cobra.Command {
 	c := &cobra.Command{
 		Use: "export ID", Short: "Write a conversation as JSON or Markdown", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeConversations,
 		Long: "Write a conversation to standard output or a file: everything with all branches as JSON, which\n" +
-			"steward import reads back, or as Markdown for reading. What is marked as secret is masked, and what\n" +
-			"was deleted is left out.",
+			"steward import reads back, or as Markdown for reading; or its messages as a model's vendor takes them,\n" +
+			"to go on elsewhere. What is marked as secret is masked, and what was deleted is left out.",
 		Example: "  steward conversations export last --format markdown --output talk.md",
 		RunE: func(c *cobra.Command, args []string) error {
-			if o.Format != "json" && o.Format != "markdown" {
-				return usage("--format must be json or markdown, not %q", o.Format)
+			if !slices.Contains(conversation.ExportFormats(), o.Format) {
+				return usage("--format must be json or markdown, or a vendor's (%s), not %q", strings.Join(exchange.Vendors(), ", "), o.Format)
 			}
 			return a.export(c.Context(), args[0], o, output)
 		},
 	}
-	c.Flags().StringVar(&o.Format, "format", "json", "json or markdown")
+	c.Flags().StringVar(&o.Format, "format", "json", strings.Join(conversation.ExportFormats(), ", "))
 	c.Flags().BoolVar(&o.MaskPrivate, "mask-private", false, "mask what is marked as private, too")
 	c.Flags().StringVarP(&output, "output", "o", "", "write to `FILE`, which must not exist")
-	complete(c, "format", words("json", "markdown"))
+	complete(c, "format", words(conversation.ExportFormats()...))
 	return c
 }
 

@@ -14,7 +14,12 @@ import (
 	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/provider/anthropic"
+	"steward/internal/provider/gemini"
+	"steward/internal/provider/ollama"
+	"steward/internal/provider/openai"
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
@@ -22,6 +27,14 @@ import (
 )
 
 var anna = store.ForUser("anna")
+
+// codecs are the vendors' forms of messages.
+func codecs() map[string]llm.Codec {
+	return map[string]llm.Codec{
+		"openai": openai.New(openai.Options{}).Codec(""), "anthropic": anthropic.New(anthropic.Options{}).Codec(""),
+		"gemini": gemini.New(gemini.Options{}).Codec(""), "ollama": ollama.New(ollama.Options{}).Codec(""),
+	}
+}
 
 func engine(t *testing.T) (*conversation.Engine, *sqlite.Store) {
 	t.Helper()
@@ -34,7 +47,7 @@ func engine(t *testing.T) (*conversation.Engine, *sqlite.Store) {
 			t.Error(err)
 		}
 	})
-	return conversation.New(db, conversation.Options{}), db
+	return conversation.New(db, conversation.Options{Codecs: codecs()}), db
 }
 
 func say(role message.Role, text string) *message.Message {

@@ -8,6 +8,7 @@ import (
 	"steward/internal/exchange"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/llm"
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
@@ -25,7 +26,10 @@ type Options struct {
 	// Key signs exports, so that they can be believed when they come back.
 	// nil: they are not signed, and none is believed.
 	Key func() ([]byte, error)
-	Log *slog.Logger // nil: slog.Default()
+	// Codecs are the forms of models' vendors (exchange.Vendors), in which
+	// conversations are exported and imported. nil: none is.
+	Codecs map[string]llm.Codec
+	Log    *slog.Logger // nil: slog.Default()
 }
 
 // Engine reads and writes conversations. Safe for concurrent use; of one

@@ -13,20 +13,26 @@ import (
 	"steward/internal/exchange"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/view"
 )
 
 // ExportOptions say how a conversation is exported.
 type ExportOptions struct {
-	Format string // "json" (or empty): everything; "markdown" (or "md"): the preferred branch, for reading
+	Format string // one of ExportFormats; empty: json
 
 	// MaskPrivate masks what is labelled private, too. What is labelled
 	// secret is always masked.
 	MaskPrivate bool
 }
+
+// ExportFormats returns the formats: json is everything; markdown (or md), the
+// preferred branch for reading; and it in the forms of models' vendors.
+func ExportFormats() []string { return append([]string{"json", "markdown"}, exchange.Vendors()...) }
 
 func (o ExportOptions) masked() message.Labels {
 	if o.MaskPrivate {
@@ -41,7 +47,8 @@ func (e *Engine) Export(ctx context.Context, sc store.Scope, conv id.ID, format 
 }
 
 // ExportAs writes a conversation: as JSON with all its branches, interactions,
-// runs, marks, pins and messages, which Import reads back, or as Markdown.
+// runs, marks, pins and messages, which Import reads back; or its preferred
+// branch, as Markdown or as a list of messages in the form of a model's vendor.
 // What was deleted is not part of it, also while it could still be brought
 // back. What must stay secret is masked, and what was made of it: the title,
 // and reasons that tools gave. Error codes: format_unknown,
@@ -54,7 +61,12 @@ func (e *Engine) ExportAs(ctx context.Context, sc store.Scope, conv id.ID, o Exp
 	case "markdown", "md":
 		write = x.markdown
 	default:
-		return fault.New(fault.Invalid, "format_unknown", "there is no export format %.40q", o.Format).With("use json or markdown")
+		codec := e.opt.Codecs[o.Format]
+		if codec == nil {
+			return fault.New(fault.Invalid, "format_unknown", "there is no export format %.40q", o.Format).
+				With("use one of %s", strings.Join(ExportFormats(), ", "))
+		}
+		write = func(w io.Writer) error { return x.vendor(w, codec, o.Format) }
 	}
 	if err := x.survey(); err != nil {
 		return err
@@ -206,6 +218,26 @@ func (x *exporter) json(out io.Writer) error {
 		}
 	}
 	return w.Close()
+}
+
+// vendor writes the preferred branch as a list of messages in a vendor's form.
+// All of it is written, also what the model is not shown any more: but calls
+// and results as every vendor takes them, see view.Render.
+func (x *exporter) vendor(w io.Writer, codec llm.Codec, format string) error {
+	var items []view.Item
+	for after := store.Cursor(""); ; {
+		page, next, err := x.engine.Messages(x.ctx, x.sc, x.conv, after, 0, false)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			items = append(items, view.Item{Message: x.masked(page[i].Message), Pos: page[i].Pos})
+		}
+		if after = next; after == "" {
+			break
+		}
+	}
+	return exchange.WriteVendor(w, codec, format, strings.TrimSpace(x.c.Title), view.Render(items, view.Options{}))
 }
 
 // below yields the resources of a type below the conversation.

@@ -148,7 +148,7 @@ func TestExportFails(t *testing.T) {
 		for _, format := range []string{"json", "markdown"} {
 			for n := 1; ; n++ {
 				f := &fragile{db, n}
-				err := conversation.New(f, conversation.Options{}).Export(t.Context(), anna, conv, format, &strings.Builder{})
+				err := conversation.New(f, conversation.Options{Codecs: codecs()}).Export(t.Context(), anna, conv, format, &strings.Builder{})
 				if f.left > 0 {
 					if err != nil || n < 5 {
 						t.Errorf("after %d reads: %v", n, err)
@@ -163,7 +163,7 @@ func TestExportFails(t *testing.T) {
 	}
 	for n := 1; ; n++ {
 		f := &fragile{db, n}
-		_, err := reimport(t, conversation.New(f, conversation.Options{}), anna, text)
+		_, err := reimport(t, conversation.New(f, conversation.Options{Codecs: codecs()}), anna, text)
 		if f.left > 0 {
 			break
 		}
@@ -240,7 +240,7 @@ func TestImportAll(t *testing.T) {
 	if err != nil || len(list) != 2 || list[0].Title != "B" || list[0].Messages != 1 {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if good, errs := count(conversation.New(&brittle{db, 3}, conversation.Options{}), t.Context()); good != 1 || len(errs) != 2 {
+	if good, errs := count(conversation.New(&brittle{db, 3}, conversation.Options{Codecs: codecs()}), t.Context()); good != 1 || len(errs) != 2 {
 		t.Errorf("%d, %v", good, errs)
 	}
 	gone, cancel := context.WithCancel(t.Context())
@@ -253,7 +253,7 @@ func TestImportAll(t *testing.T) {
 	}
 	// However far the import of a foreign chat comes, nothing of it is seen half.
 	for n := 0; ; n++ {
-		good, errs := count(conversation.New(&brittle{db, n}, conversation.Options{}), t.Context())
+		good, errs := count(conversation.New(&brittle{db, n}, conversation.Options{Codecs: codecs()}), t.Context())
 		if good == 2 {
 			break
 		}
@@ -292,5 +292,50 @@ func TestImportRefusesParts(t *testing.T) {
 	last := lines[len(lines)-3]
 	if _, err := reimport(t, e, anna, strings.Replace(good, last, strings.Replace(last, last[1:len(zero)+1], zero, 1), 1)); err != nil {
 		t.Error(err)
+	}
+}
+
+// What is exported in a vendor's form says what was said, is taken for what it
+// is when it comes back, and then is written as it was.
+func TestExportToVendors(t *testing.T) {
+	e, _ := engine(t)
+	got, err := reimport(t, e, anna, `{"title":"Stones","messages":[{"role":"system","content":"Be nice"},
+{"role":"user","content":[{"type":"text","text":"Look"},{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0KGgo="}}]},
+{"role":"assistant","content":"I see","tool_calls":[{"id":"1","function":{"name":"see","arguments":"{\"x\":1}"}},{"id":"2","function":{"name":"feel","arguments":"{}"}}]},
+{"role":"tool","tool_call_id":"1","content":"grey"},
+{"role":"assistant","content":"A stone","reasoning_content":"Hm"},{"role":"user","content":"And?"},{"role":"assistant","content":"Well"}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, format := range exchange.Vendors() {
+		write := func(conv id.ID) string {
+			var out strings.Builder
+			if err := e.Export(t.Context(), anna, conv, format, &out); err != nil {
+				t.Fatal(err)
+			}
+			return out.String()
+		}
+		text := write(got.Conversation.ID)
+		for _, want := range []string{"Stones", "Be nice", "Look", "iVBORw0KGgo=", "I see", "see", "grey", "[interrupted]", "A stone", "And?", "Well"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: %q is missing in\n%s", format, want, text)
+			}
+		}
+		back, err := reimport(t, e, anna, text)
+		if err != nil || back.Source != format || back.Conversation.Title != "Stones" || len(back.Notes) != 0 {
+			t.Errorf("%s came back as %+v, %v", format, back, err)
+			continue
+		}
+		if again := write(back.Conversation.ID); again != text {
+			t.Errorf("%s comes out as\n%s\nand was\n%s", format, again, text)
+		}
+	}
+	if err := e.Export(t.Context(), anna, got.Conversation.ID, "pigeon", &strings.Builder{}); !fault.HasCode(err, "format_unknown") {
+		t.Error(err)
+	}
+	secret := sample(t, e, message.Secret)
+	var out strings.Builder
+	if err := e.Export(t.Context(), anna, secret, exchange.Anthropic, &out); err != nil || !strings.Contains(out.String(), "[secret]") {
+		t.Errorf("%s, %v", &out, err)
 	}
 }

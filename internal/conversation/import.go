@@ -219,6 +219,7 @@ func (e *Engine) ImportAll(ctx context.Context, sc store.Scope, owner string, r 
 			yield(Imported{}, err)
 			return
 		}
+		o.Codecs = e.opt.Codecs
 		for chat, err := range exchange.Read(r, o) {
 			var got Imported
 			if err == nil {

@@ -291,7 +291,7 @@ func TestBrokenImport(t *testing.T) {
 	text := export(t, e, s.Conversation().ID)
 	finished := false
 	for commits := 0; !finished; commits++ {
-		got, err := reimport(t, conversation.New(&brittle{db, commits}, conversation.Options{}), anna, text)
+		got, err := reimport(t, conversation.New(&brittle{db, commits}, conversation.Options{Codecs: codecs()}), anna, text)
 		if finished = err == nil; finished {
 			if commits < 4 {
 				t.Errorf("1,201 records in %d commits", commits)

@@ -67,7 +67,7 @@ func imported(t *testing.T, messages int) (*meter, *conversation.Engine, id.ID) 
 	}
 	t.Cleanup(func() { db.Close() })
 	st := &meter{Store: db}
-	e := conversation.New(st, conversation.Options{})
+	e := conversation.New(st, conversation.Options{Codecs: codecs()})
 	for got, err := range e.ImportAll(t.Context(), anna, "anna", strings.NewReader(history(messages)), exchange.Options{}) {
 		if err != nil || got.Stored != messages {
 			t.Fatalf("%d messages, %v", got.Stored, err)

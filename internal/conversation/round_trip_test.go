@@ -37,7 +37,7 @@ func export(t errorer, e *conversation.Engine, conv id.ID) string {
 // reimport imports what was exported.
 func reimport(t errorer, e *conversation.Engine, sc store.Scope, text string) (conversation.Imported, error) {
 	t.Helper()
-	for c, err := range exchange.Read(strings.NewReader(text), exchange.Options{}) {
+	for c, err := range exchange.Read(strings.NewReader(text), exchange.Options{Codecs: codecs()}) {
 		if err != nil {
 			return conversation.Imported{}, err
 		}

@@ -1,9 +1,9 @@
 // Package exchange reads conversations from the files of others, and reads
 // and writes Steward's own export. It knows Steward's exports (versions 1 and
-// 2), plain lists of {"role","content"}, OpenAI's message lists, one chat or
-// one message per line (JSONL), and the exports of ChatGPT and Claude, as
-// JSON or as the zip file in which they come. What a file is, is seen from
-// its content, not from its name.
+// 2), plain lists of {"role","content"}, lists of messages in the forms of
+// OpenAI, Anthropic, Gemini and Ollama, one chat or one message per line
+// (JSONL), and the exports of ChatGPT and Claude, as JSON or as the zip file in
+// which they come. What a file is, is seen from its content, not from its name.
 package exchange
 
 import (
@@ -14,23 +14,29 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/llm"
 	"steward/internal/message"
 )
 
 // The sources of chats.
 const (
-	Steward = "steward"
-	ChatGPT = "chatgpt" // the export of ChatGPT's data controls
-	Claude  = "claude"  // the export of Claude's privacy settings
-	OpenAI  = "openai"  // messages as OpenAI's chat completions take them
-	Plain   = "plain"   // {"role","content"} and nothing else
+	Steward   = "steward"
+	ChatGPT   = "chatgpt"   // the export of ChatGPT's data controls
+	Claude    = "claude"    // the export of Claude's privacy settings
+	OpenAI    = "openai"    // messages as OpenAI's chat completions take them
+	Anthropic = "anthropic" // messages as Anthropic's API takes them
+	Gemini    = "gemini"    // contents as Gemini's API takes them
+	Ollama    = "ollama"    // messages as Ollama's API takes them
+	Plain     = "plain"     // {"role","content"} and nothing else
 )
 
 // Auto is the format that is found by looking at the content.
 const Auto = "auto"
 
 // Formats returns the formats that Options.Format takes.
-func Formats() []string { return []string{Auto, Steward, ChatGPT, Claude, OpenAI, Plain} }
+func Formats() []string {
+	return []string{Auto, Steward, ChatGPT, Claude, OpenAI, Anthropic, Gemini, Ollama, Plain}
+}
 
 // Chat is one conversation. Of Steward's own export only Own is filled in
 // besides the title, times, source and notes.
@@ -72,12 +78,13 @@ func (n Note) String() string {
 // Options of Read. The zero value reads what it finds, with bounds that suit
 // the exports of many years.
 type Options struct {
-	Name     string // the file's name, for errors
-	Format   string // one of Formats; empty: Auto
-	MaxChat  int    // bytes of JSON of one chat (or of one message of Steward's own); 0: 64 MiB
-	MaxTotal int64  // bytes of the whole, unpacked; 0: 4 GiB
-	Seal     Seal   // under which exports of our own verify; nil: none does
-	TempDir  string // where a zip file that comes as a stream is kept meanwhile; empty: the system's place
+	Name     string               // the file's name, for errors
+	Format   string               // one of Formats; empty: Auto
+	MaxChat  int                  // bytes of JSON of one chat (or of one message of Steward's own); 0: 64 MiB
+	MaxTotal int64                // bytes of the whole, unpacked; 0: 4 GiB
+	Codecs   map[string]llm.Codec // by Vendors; without one its form is not read
+	Seal     Seal                 // under which exports of our own verify; nil: none does
+	TempDir  string               // where a zip file that comes as a stream is kept meanwhile; empty: the system's place
 
 	// Tell is told what concerns no single chat, such as files of an archive
 	// that hold no conversations. It may be nil.

@@ -12,12 +12,28 @@ import (
 
 	"steward/internal/exchange"
 	"steward/internal/fault"
+	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/provider/anthropic"
+	"steward/internal/provider/gemini"
+	"steward/internal/provider/ollama"
+	"steward/internal/provider/openai"
 )
+
+// codecs are the vendors' forms, as the clients of their models have them.
+func codecs() map[string]llm.Codec {
+	return map[string]llm.Codec{
+		exchange.OpenAI:    openai.New(openai.Options{}).Codec(""),
+		exchange.Anthropic: anthropic.New(anthropic.Options{}).Codec(""),
+		exchange.Gemini:    gemini.New(gemini.Options{}).Codec(""),
+		exchange.Ollama:    ollama.New(ollama.Options{}).Codec(""),
+	}
+}
 
 // read reads all of a file and checks what holds of every chat.
 func read(t testing.TB, in io.Reader, o exchange.Options) (chats []*exchange.Chat, errs []error) {
 	t.Helper()
+	o.Codecs = codecs()
 	for c, err := range exchange.Read(in, o) {
 		if (c == nil) == (err == nil) {
 			t.Fatalf("a chat and an error at once, or neither: %v, %v", c, err)

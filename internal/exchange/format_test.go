@@ -60,27 +60,27 @@ plain "" from
 {"role":"narrator","content":7},
 {"role":"assistant","content":null,"tool_calls":[{"id":"g","type":"function","function":{"name":"","arguments":""}}]}]}`, `
 openai "T" from c1 gpt-4
-0<-1 system "Be brief"!
+0<-1 system "Be brief"! +{"role":"developer"}
 1<0 user opens "What is this?" image(image/png 8 ) image(image/jpeg 0 https://x.example/a.jpg?x=1) image(image/* 0 https://x.example/b) file(application/pdf a.pdf "%PDF-") file(text/plain n.txt ""https://x.example/n.txt) file(audio/wav  "RIFF") "[hologram]\n{\"type\":\"hologram\",\"rays\":7}"! "bare"
-2<1 assistant gpt-4 tools (Hm.) look[a]{"x":1} feel[b]{"y":2} sing[e]la "[call]\n{\"id\":\"f\",\"type\":\"dance\"}"!
+2<1 assistant gpt-4 tools (Hm.)+{"field":"reasoning_content"} look[a]{"x":1} feel[b]{"y":2} sing[e]la "[call]\n{\"id\":\"f\",\"type\":\"dance\"}"!
 3<2 tool feel[b]=ok "soft"!
 4<3 tool look[a]=ok "grey"!
 5<4 tool sing[e]=interrupted "The export holds no result of this call."!
 6<5 user "[result of a tool]\n"! "stray"!
-7<6 assistant gpt-4 tools old[]{}
-8<7 tool old[]=ok "worked"!
+7<6 assistant gpt-4 tools old[call_c34f3f08b647-0]{}
+8<7 tool old[call_c34f3f08b647-0]=ok "worked"!
 9<8 assistant final gpt-4 "A stone."! +{"name":"stoner"}
 10<9 user opens "More"
-11<10 assistant final gpt-4 refused "No."!
+11<10 assistant final gpt-4 refused "No."!+{"refusal":true}
 12<11 user "7"!
-13<12 assistant gpt-4 tools unnamed[g]{}
+13<12 assistant gpt-4 tools unnamed[g]
 14<13 tool current unnamed[g]=interrupted "The export holds no result of this call."!
 - content of the type "hologram" is kept as text
 - a call that is no function's is kept as text
-- a message of the role "narrator" is kept as one that nobody here wrote
-- content that is neither text nor a list is kept as text
 - a result that no call asked for is kept as text
-- a call without a result is marked as interrupted (2 times)`, ``},
+- a call without a result is marked as interrupted (2 times)
+- content that is neither text nor a list is kept as text
+- a message of the role "narrator" is kept as one that nobody here wrote`, ``},
 		{"several chats in a list", `[{"messages":[{"role":"user","content":"a"}]},{"messages":[{"content":"b"}]},{"x":1},[{"role":"user","content":"c"}],{"messages":[]}]`, `
 plain "" from  
 0<-1 user opens current "a"
@@ -241,7 +241,7 @@ func TestStop(t *testing.T) {
 		string(archive(t, map[string]string{"a/conversations.json": `[{"messages":[]},{"messages":[]}]`, "b/conversations.json": `[{"messages":[]}]`})),
 	} {
 		n := 0
-		for range exchange.Read(strings.NewReader(in), exchange.Options{}) {
+		for range exchange.Read(strings.NewReader(in), exchange.Options{Codecs: codecs()}) {
 			n++
 			break
 		}
@@ -387,7 +387,7 @@ func TestNothingIsLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		for c, err := range exchange.Read(bytes.NewReader(raw), exchange.Options{}) {
+		for c, err := range exchange.Read(bytes.NewReader(raw), exchange.Options{Codecs: codecs()}) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,9 +13,9 @@ func fuzz(f *testing.F, format string, seeds ...string) {
 	for _, s := range seeds {
 		f.Add([]byte(s))
 	}
-	dir := f.TempDir()
+	dir, forms := f.TempDir(), codecs()
 	f.Fuzz(func(t *testing.T, b []byte) {
-		o := exchange.Options{Format: format, MaxChat: 1 << 20, MaxTotal: 4 << 20, TempDir: dir}
+		o := exchange.Options{Format: format, MaxChat: 1 << 20, MaxTotal: 4 << 20, TempDir: dir, Codecs: forms}
 		for c, err := range exchange.Read(bytes.NewReader(b), o) {
 			if err != nil {
 				continue
@@ -42,6 +42,16 @@ func FuzzClaude(f *testing.F) {
 func FuzzOpenAI(f *testing.F) {
 	fuzz(f, exchange.OpenAI, `[{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"1","content":"x"}]`,
 		`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:,x"}}]}]}`, "{\"role\":\"user\",\"content\":\"a\"}\n{\"role\":\"tool\",\"content\":1}")
+}
+
+// FuzzVendors: the forms that have a list in another way.
+func FuzzVendors(f *testing.F) {
+	fuzz(f, exchange.Anthropic, `{"system":"S","messages":[{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"x"},{"type":"hologram"}]}]}`)
+}
+
+func FuzzGemini(f *testing.F) {
+	fuzz(f, exchange.Auto, `{"contents":[{"parts":[{"text":"a"}]},{"role":"model","parts":[{"functionCall":{"name":"f"}},{"hologram":1}]},{"parts":[{"functionResponse":{"name":"f","response":{"output":"x"}}}]}]}`,
+		`{"messages":[{"role":"user","content":"a","images":["AA=="]},{"role":"assistant","content":"","thinking":"x","tool_calls":[{"function":{"name":"f","arguments":{}}}]}]}`)
 }
 
 func FuzzSteward(f *testing.F) {

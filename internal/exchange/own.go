@@ -1,14 +1,14 @@
 package exchange
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
 	"io"
 	"iter"
-
-	"github.com/go-json-experiment/json/jsontext"
+	"slices"
 
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -137,6 +137,7 @@ type ownReader struct {
 	s      *splitter
 	own    *Own
 	total  int  // bytes that what stands before the messages may have
+	first  bool // no member has been read
 	listed bool // the list of messages was begun
 	closed bool // and ended, or there is none
 	past   int64
@@ -154,7 +155,8 @@ func (b *ownReader) version(v []byte) error {
 // head reads up to the messages.
 func (b *ownReader) head() (*Chat, error) {
 	for {
-		more, err := b.s.more('}', false)
+		more, err := b.s.more('}', b.first)
+		b.first = false
 		if err != nil {
 			return nil, err
 		}
@@ -439,42 +441,24 @@ func (b *ownReader) skip() error {
 	return b.s.skipObject()
 }
 
-// ownWhole reads an export that is in memory, its members in any order.
+// ownWhole reads an export that is in memory, its members in any order: it is
+// put into the order in which they stream.
 func (r *reader) ownWhole(raw []byte) (*Chat, error) {
 	o := objectOf(raw)
-	b := &ownReader{reader: r, own: &Own{}}
+	b := &ownReader{reader: r, own: &Own{}, total: r.MaxChat}
 	if err := b.version(o["steward_export"]); err != nil {
 		return nil, err
 	}
-	for _, name := range sortedKeys(o) {
-		if name == "messages" || name == "id" {
-			continue
-		}
-		if err := b.member(name, o[name]); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
+	delete(o, "steward_export")
+	rank := map[string]int{"id": -1, "messages": 1} // how they stand: who it is, what there is, what was said
+	names := sortedKeys(o)
+	slices.SortStableFunc(names, func(x, y string) int { return rank[x] - rank[y] })
+	var ordered []byte
+	for _, name := range names {
+		ordered = appendMember(ordered, name, o[name])
 	}
-	if v, ok := o["id"]; ok {
-		if err := b.member("id", v); err != nil {
-			return nil, fmt.Errorf("id: %w", err)
-		}
-	}
-	if v, ok := o["messages"]; ok && v.Kind() != '[' {
-		return nil, errors.New("messages: it is no list")
-	}
-	return b.chat(listed(listOf(o["messages"])))
-}
-
-func listed(list []jsontext.Value) iter.Seq2[Placed, error] {
-	return func(yield func(Placed, error) bool) {
-		for i, v := range list {
-			p, err := placed(v, int64(i+1))
-			if err != nil {
-				err = fault.New(fault.Invalid, "import_chat_broken", "the conversation cannot be read: %s", plainError(err))
-			}
-			if !yield(p, err) || err != nil {
-				return
-			}
-		}
-	}
+	ordered = append(ordered, '}')
+	b.s = newSplitter(bytes.NewReader(bytes.TrimPrefix(ordered, []byte("{"))), r.Name, int64(len(ordered)))
+	b.first = true
+	return b.head()
 }

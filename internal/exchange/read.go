@@ -117,7 +117,7 @@ func (r *reader) values(s *splitter) error {
 	}
 	if len(loose) > 0 && !r.ended {
 		r.see()
-		r.give(r.openai(loose, chatHead{}))
+		r.give(r.collected(loose))
 	}
 	return nil
 }
@@ -156,38 +156,6 @@ func lenientText() []jsontext.Options {
 	return []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 }
 
-// lineBytes takes what is left of the line.
-func (s *splitter) lineBytes(most int) ([]byte, error) {
-	var out []byte
-	over := false
-	for {
-		chunk, err := s.peek()
-		if err != nil {
-			return out, err
-		}
-		n := bytes.IndexByte(chunk, '\n') + 1
-		end := n > 0
-		if !end {
-			n = len(chunk)
-		}
-		if over = over || len(out)+n > most; over {
-			out = nil
-		} else {
-			out = append(out, chunk[:n]...)
-		}
-		s.off += int64(n)
-		s.r.Discard(n) //nolint:errcheck // it is buffered
-		if !end {
-			continue
-		}
-		s.line++
-		if over {
-			return nil, errOversize
-		}
-		return out, nil
-	}
-}
-
 // array reads a list: of conversations, or of the messages of one.
 func (r *reader) array(s *splitter) error {
 	if err := s.expect('['); err != nil {
@@ -223,7 +191,7 @@ func (r *reader) array(s *splitter) error {
 	}
 	if len(msgs) > 0 && !r.ended {
 		r.see()
-		r.give(r.openai(msgs, chatHead{}))
+		r.give(r.collected(msgs))
 	}
 	return nil
 }
@@ -334,6 +302,7 @@ type signs struct {
 	Mapping  jsontext.Value `json:"mapping"`
 	Chat     jsontext.Value `json:"chat_messages"`
 	Messages jsontext.Value `json:"messages"`
+	Contents jsontext.Value `json:"contents"`
 }
 
 // sniff returns the source of a conversation, or "".
@@ -352,7 +321,7 @@ func sniff(raw []byte) string {
 		return ChatGPT
 	case s.Chat.Kind() == '[':
 		return Claude
-	case s.Messages.Kind() == '[':
+	case s.Messages.Kind() == '[', s.Contents.Kind() == '[':
 		return OpenAI
 	}
 	return ""
@@ -360,7 +329,7 @@ func sniff(raw []byte) string {
 
 // takes reports whether the wanted format admits what was found.
 func (r *reader) takes(source string) bool {
-	return r.Format == Auto || r.Format == source || source == OpenAI && r.Format == Plain || source == Plain && r.Format == OpenAI
+	return r.Format == Auto || r.Format == source || isVendor(source) && isVendor(r.Format)
 }
 
 // chat reads one conversation that is wholly there.
@@ -386,7 +355,7 @@ func (r *reader) chat(raw []byte, at string) {
 	case Claude:
 		c, err = r.claude(raw)
 	default:
-		c, err = r.openaiChat(raw)
+		c, err = r.vendorChat(raw)
 	}
 	if err != nil {
 		r.give(nil, r.chatFault(at, titleIn(raw), err))
@@ -469,7 +438,7 @@ func (r *reader) oversize(at string) error {
 func (r *reader) unknown(format string, args ...any) error {
 	e := fault.New(fault.Invalid, "import_format_unknown", format, args...)
 	e.Message = r.Name + " holds no conversation that Steward knows" + e.Message
-	return e.With("Steward reads its own exports, lists of messages with role and content, and conversations.json of ChatGPT and Claude, also in their zip files")
+	return e.With("Steward reads its own exports, lists of messages as models' APIs take them, and conversations.json of ChatGPT and Claude, also in their zip files")
 }
 
 // place is the beginning of an error message.

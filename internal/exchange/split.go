@@ -2,7 +2,7 @@ package exchange
 
 import (
 	"bufio"
-	"bytes"
+	"cmp"
 	"errors"
 	"io"
 
@@ -38,8 +38,8 @@ func (s *splitter) next() (byte, error) {
 		switch c {
 		case '\n', ' ', '\t', '\r':
 		default:
-			s.off--
-			return c, s.r.UnreadByte()
+			s.giveBack(c)
+			return c, nil
 		}
 	}
 }
@@ -58,6 +58,15 @@ func (s *splitter) take() (byte, error) {
 		s.line++
 	}
 	return c, nil
+}
+
+// giveBack undoes take.
+func (s *splitter) giveBack(c byte) {
+	s.r.UnreadByte() //nolint:errcheck // a byte was just read
+	s.off--
+	if c == '\n' {
+		s.line--
+	}
 }
 
 func (s *splitter) overTotal() error {
@@ -128,11 +137,12 @@ func (s *splitter) value(most int) ([]byte, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	v := valueScan{most: most}
+	var v valueScan
+	out := bounded{most: most}
 	for !v.done {
-		chunk, err := s.peek()
-		if err == io.EOF && v.bare() {
-			break
+		c, err := s.take()
+		if err == io.EOF && out.size > 0 && v.depth == 0 && !v.text {
+			break // a bare value, which ends where the stream does
 		}
 		if err == io.EOF {
 			return nil, s.broken("it ends in the middle of a value")
@@ -140,76 +150,70 @@ func (s *splitter) value(most int) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		n := v.scan(chunk)
-		s.line += bytes.Count(chunk[:n], []byte{'\n'})
-		s.off += int64(n)
-		s.r.Discard(n) //nolint:errcheck // it is buffered
+		if !v.belongs(c) {
+			s.giveBack(c)
+			break
+		}
+		out.add(c)
 	}
-	if v.over {
-		return nil, errOversize
-	}
-	if len(v.out) == 0 {
+	if out.size == 0 {
 		c, _ := s.take()
 		return nil, s.broken("%q stands where a value should", c)
 	}
-	return v.out, nil
+	return out.bytes()
 }
 
-// peek returns what is buffered, at least one byte.
-func (s *splitter) peek() ([]byte, error) {
-	if s.off >= s.total {
-		return nil, s.overTotal()
+// lineBytes takes what is left of the line, up to most bytes; at the end of the
+// stream it returns io.EOF, too.
+func (s *splitter) lineBytes(most int) ([]byte, error) {
+	out := bounded{most: most}
+	for {
+		c, err := s.take()
+		if err != nil && err != io.EOF {
+			return nil, err
+		}
+		if err == nil {
+			out.add(c)
+		}
+		if err == nil && c != '\n' {
+			continue
+		}
+		line, over := out.bytes()
+		return line, cmp.Or(over, err)
 	}
-	if _, err := s.r.Peek(1); err != nil {
-		return nil, s.ioError(err)
-	}
-	b, _ := s.r.Peek(s.r.Buffered())
-	return b[:min(int64(len(b)), s.total-s.off)], nil
 }
 
-// valueScan finds the end of a value that comes in chunks.
+// bounded keeps bytes up to a bound, and none of what is larger.
+type bounded struct {
+	most, size int
+	kept       []byte
+}
+
+func (b *bounded) add(c byte) {
+	if b.size++; b.size > b.most {
+		b.kept = nil
+		return
+	}
+	b.kept = append(b.kept, c)
+}
+
+func (b *bounded) bytes() ([]byte, error) {
+	if b.size > b.most {
+		return nil, errOversize
+	}
+	return b.kept, nil
+}
+
+// valueScan finds the end of a value.
 type valueScan struct {
-	most   int
-	out    []byte
-	over   bool // larger than most: out is dropped
 	depth  int
 	text   bool // inside a string
 	escape bool // behind a backslash
 	done   bool
 }
 
-// bare reports whether the value is neither bracketed nor quoted: it ends
-// where something else begins, or the stream does.
-func (v *valueScan) bare() bool { return v.depth == 0 && !v.text && (len(v.out) > 0 || v.over) }
-
-// scan takes bytes up to the end of the value and returns how many.
-func (v *valueScan) scan(chunk []byte) int {
-	n := 0
-	for n < len(chunk) && !v.done {
-		if v.text && !v.escape { // most of a file is text: skip through it fast
-			if i := bytes.IndexAny(chunk[n:], `"\`); i < 0 {
-				n = len(chunk)
-				break
-			} else {
-				n += i
-			}
-		}
-		if !v.byte(chunk[n]) {
-			v.done = true
-			break
-		}
-		n++
-	}
-	if v.over || len(v.out)+n > v.most {
-		v.over, v.out = true, nil
-		return n
-	}
-	v.out = append(v.out, chunk[:n]...)
-	return n
-}
-
-// byte looks at one byte; false when it does not belong to the value.
-func (v *valueScan) byte(c byte) bool {
+// belongs looks at one byte; false when it does not belong to the value.
+func (v *valueScan) belongs(c byte) bool {
 	if v.text {
 		switch {
 		case v.escape:

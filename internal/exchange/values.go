@@ -3,8 +3,6 @@ package exchange
 import (
 	"encoding/base64"
 	"maps"
-	"mime"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -139,31 +137,6 @@ func stamp(v jsontext.Value) time.Time {
 	return time.Time{}
 }
 
-// dataURL reads "data:MIME;base64,DATA".
-func dataURL(s string) (mimeType string, data []byte, ok bool) {
-	rest, ok := strings.CutPrefix(s, "data:")
-	if !ok {
-		return "", nil, false
-	}
-	head, body, ok := strings.Cut(rest, ",")
-	if !ok {
-		return "", nil, false
-	}
-	mimeType, coded := strings.CutSuffix(head, ";base64")
-	if t, _, err := mime.ParseMediaType(mimeType); err == nil {
-		mimeType = t
-	}
-	if mimeType == "" {
-		mimeType = "text/plain"
-	}
-	if !coded {
-		s, err := url.PathUnescape(body)
-		return mimeType, []byte(s), err == nil && s != ""
-	}
-	data, ok = base64Bytes(body)
-	return mimeType, data, ok
-}
-
 // base64Bytes decodes any of the usual kinds of base64.
 func base64Bytes(s string) ([]byte, bool) {
 	s = strings.NewReplacer("-", "+", "_", "/", "\n", "", "\r", "", " ", "").Replace(s)
@@ -179,22 +152,6 @@ func (s *sayer) media(mimeType, name string, data []byte) {
 		return
 	}
 	s.blocks = append(s.blocks, &message.File{Common: c, MIME: valid(mimeType), Name: valid(name), Data: data})
-}
-
-// link adds a picture or a file that is elsewhere, or inside of its URL.
-func (s *sayer) link(u, mimeType, name string) {
-	if m, data, ok := dataURL(u); ok {
-		s.media(m, name, data)
-		return
-	}
-	if mimeType == "" {
-		mimeType = message.MediaType(u, "image/*")
-	}
-	if strings.HasPrefix(mimeType, "image/") {
-		s.blocks = append(s.blocks, &message.Image{Common: s.common(), MIME: valid(mimeType), URL: valid(u)})
-		return
-	}
-	s.blocks = append(s.blocks, &message.File{Common: s.common(), MIME: valid(mimeType), Name: valid(name), URL: valid(u)})
 }
 
 // sniffMIME guesses the media type of data by its first bytes, else by its name.

@@ -160,7 +160,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	}
 	n.effects = effect.New(effect.Options{Store: opt.Store, Judge: judgeOf(opt.Judge), ApprovalTimeout: opt.ApprovalTimeout,
 		Directory: opt.People, Tool: n.callee, Mask: n.mask(), Log: opt.Log})
-	n.conversations = conversation.New(opt.Store, conversation.Options{Tools: n.toolOf, Names: n.namesOf, Key: opt.ExportKey, Log: opt.Log})
+	n.conversations = conversation.New(opt.Store, conversation.Options{Tools: n.toolOf, Names: n.namesOf, Key: opt.ExportKey, Codecs: Codecs(), Log: opt.Log})
 	if err := opt.Tools.Add(n.effects.ReadTool()); err != nil {
 		return nil, err
 	}

@@ -67,7 +67,7 @@ func apiRoutes() []entry {
 				get(conv(x) + "/messages?after=" + x.Next), get(api + "/conversations/" + x.Deleted + "/messages?deleted=true")}
 		}},
 		{route: "GET /api/v1/conversations/{id}/export", want: notFound, calls: func(x things) []step {
-			return []step{get(conv(x) + "/export"), get(conv(x) + "/export?format=markdown&mask_private=true")}
+			return []step{get(conv(x) + "/export"), get(conv(x) + "/export?format=markdown&mask_private=true"), get(conv(x) + "/export?format=anthropic")}
 		}},
 		{route: "GET /api/v1/conversations/{id}/branches", want: notFound, calls: func(x things) []step {
 			return []step{get(conv(x) + "/branches"), get(conv(x) + "/branches?deleted=true")}
@@ -202,6 +202,8 @@ func apiRoutes() []entry {
 		}},
 		{route: "POST /api/v1/import", want: own, calls: to(post(api+"/import?name=x.json", `[{"role":"user","content":"hello"},{"role":"assistant","content":"hm"}]`)), // into nobody's space but one's own
 			open: "what is imported becomes the caller's own, and names no other's"},
+		{route: "POST /api/v1/convert", want: own, calls: to(post(api+"/convert?from=openai&to=anthropic", `[{"role":"user","content":"hello"}]`)),
+			open: "what is converted is the body alone, and nothing of it is kept"},
 		{route: "PUT /api/v1/profile", want: own, turn: late, calls: to(put(api+"/profile", `{"location":"elsewhere"}`))},
 		{route: "POST /api/v1/requests/{id}/resume", want: []string{"request_not_found"}, calls: func(x things) []step {
 			return []step{post(api+"/requests/"+x.Task+"/resume", ""), post(api+"/requests/"+x.Turn+"/resume", "")}

@@ -135,6 +135,7 @@ func (f *face) routes() map[string]serve {
 		"GET /conversations/{id}/export?format&mask_private":                              f.export,
 		"GET /messages?call":                                                              f.called,
 		"POST /import?name&format":                                                        f.importChats,
+		"POST /convert?from&to":                                                           f.convert,
 		"GET /search?q&role&tool&conversation&since&until&limit&around&after":             f.search,
 		"GET /log?tool&outcome&branches&conversation&interaction&since&until&after&limit": f.workLog,
 		"GET /log/{message}/{block}":                                                      f.workLogEntry,

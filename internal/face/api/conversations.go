@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -238,18 +239,20 @@ func (f *face) export(w http.ResponseWriter, r *http.Request, c httpauth.Caller)
 	}
 	q := r.URL.Query()
 	format := q.Get("format")
-	types := map[string]string{"": "application/json", "json": "application/json", "markdown": "text/markdown; charset=utf-8"}
-	if types[format] == "" {
-		return fault.New(fault.Invalid, "format_unknown", "there is no format %.40q", format).With("use json or markdown")
-	}
-	if format == "" {
+	mime := "application/json"
+	switch formats := conversation.ExportFormats(); {
+	case format == "":
 		format = "json"
+	case format == "markdown":
+		mime = "text/markdown; charset=utf-8"
+	case !slices.Contains(formats, format):
+		return fault.New(fault.Invalid, "format_unknown", "there is no format %.40q", format).With("use one of %s", strings.Join(formats, ", "))
 	}
 	private, err := flagOf(q.Get("mask_private"), "mask_private")
 	if err != nil {
 		return err
 	}
-	out := &late{w: w, mime: types[format]}
+	out := &late{w: w, mime: mime}
 	err = f.Node.ExportAs(r.Context(), c.User, x, conversation.ExportOptions{Format: format, MaskPrivate: private}, out)
 	if err != nil && out.started {
 		httpauth.Log(r, f.Logger, err)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"iter"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 type Exchanger interface {
 	Import(ctx context.Context, user string, r io.Reader, o exchange.Options) iter.Seq2[conversation.Imported, error]
 	ExportAs(ctx context.Context, user string, conv id.ID, o conversation.ExportOptions, w io.Writer) error
+	Convert(doc []byte, from, to string) (list []byte, notes []string, err error)
 }
 
 // MaxImport is how many bytes an import may have, packed and unpacked: the
@@ -118,6 +120,27 @@ func (f *face) importChats(w http.ResponseWriter, r *http.Request, c httpauth.Ca
 	}
 	rep.Notes = append(rep.Notes, notes...)
 	return reply(w, http.StatusOK, rep)
+}
+
+// convert writes the messages of a vendor's form in another's. Nothing of them
+// is kept.
+func (f *face) convert(w http.ResponseWriter, r *http.Request, _ httpauth.Caller) error {
+	doc, err := httpauth.ReadBody(w, r, 0)
+	if err != nil {
+		return err
+	}
+	q := r.URL.Query()
+	list, notes, err := f.Node.Convert(doc, q.Get("from"), q.Get("to"))
+	if err != nil {
+		return err
+	}
+	if notes == nil {
+		notes = []string{}
+	}
+	return reply(w, http.StatusOK, struct {
+		Messages json.RawMessage `json:"messages"`
+		Notes    []string        `json:"notes"` // what became of that which the other form does not know
+	}{list, notes})
 }
 
 // flagOf reads a yes or no of a query; empty is no.

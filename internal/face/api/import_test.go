@@ -17,6 +17,7 @@ import (
 	"steward/internal/face/api"
 	"steward/internal/face/httpauth"
 	"steward/internal/fault"
+	"steward/internal/runtime"
 )
 
 // Import counts what is in a file and keeps nothing.
@@ -24,6 +25,7 @@ func (d *double) Import(_ context.Context, user string, r io.Reader, o exchange.
 	d.asked = fmt.Sprint(user, " ", o.Name, " ", o.Format, " ", o.MaxTotal)
 	return func(yield func(conversation.Imported, error) bool) {
 		o.Tell("told")
+		o.Codecs = runtime.Codecs()
 		for c, err := range exchange.Read(r, o) {
 			got := conversation.Imported{Conversation: mine, Branches: 1}
 			if err == nil {
@@ -35,6 +37,28 @@ func (d *double) Import(_ context.Context, user string, r io.Reader, o exchange.
 		}
 		if d.fail != nil {
 			yield(conversation.Imported{}, d.fail)
+		}
+	}
+}
+
+// Convert does what a Node does, which needs none for it.
+func (d *double) Convert(doc []byte, from, to string) ([]byte, []string, error) {
+	return (&runtime.Node{}).Convert(doc, from, to)
+}
+
+// Messages of one vendor come out in another's form, and what is not known is
+// said.
+func TestConvert(t *testing.T) {
+	const in = `{"system":"S","messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"hologram"}]}]}`
+	status, _, body, err := request(t, &double{}, "ana", "POST", root+"/convert?from=anthropic&to=openai", in)
+	want := `{"messages":[{"role":"system","content":"S"},{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"[hologram]\n{\"type\":\"hologram\"}"}]}],` +
+		`"notes":["content of the type \"hologram\" is kept as text"]}`
+	if err != nil || status != 200 || strings.TrimSpace(body) != want {
+		t.Errorf("%d %s, %v\nwant %s", status, body, err, want)
+	}
+	for query, code := range map[string]string{"from=anthropic": "format_unknown", "from=x&to=openai": "format_unknown"} {
+		if status, _, body, _ := request(t, &double{}, "ana", "POST", root+"/convert?"+query, in); status != 400 || !strings.Contains(body, code) {
+			t.Errorf("%s: %d %s", query, status, body)
 		}
 	}
 }
