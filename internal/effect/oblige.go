@@ -1,13 +1,8 @@
 package effect
 
 import (
-	"errors"
-	"io"
 	"slices"
-	"strconv"
 	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"steward/internal/message"
 	"steward/internal/policy"
@@ -51,7 +46,7 @@ func (j *job) masked(in []message.Block) ([]message.Block, bool) {
 		if !ok {
 			return nil, false
 		}
-		text, ok := mask(t.Text, j.duty.Mask)
+		text, _, ok := policy.Mask(t.Text, j.duty.Mask)
 		if !ok {
 			return nil, false
 		}
@@ -76,97 +71,4 @@ func (j *job) withheld(s shaped, was []message.Block) shaped {
 	s.res.Origin, s.res.Labels = "system", j.spec.Yields|message.LabelsOf(was)
 	s.res.Content = []message.Block{b}
 	return s
-}
-
-// masking is what stands in place of what is masked.
-const masking = "***"
-
-// mask masks the values at JSON pointers (RFC 6901; "*" is any one step) in a
-// text that is one JSON value. False: it is none.
-func mask(text string, pointers []string) (string, bool) {
-	if slices.Contains(pointers, "") {
-		return masking, true
-	}
-	m := masker{dec: jsontext.NewDecoder(strings.NewReader(text))}
-	var b strings.Builder
-	m.enc = jsontext.NewEncoder(&b)
-	for _, p := range pointers {
-		if !strings.HasPrefix(p, "/") {
-			return "", false // a rule that means nothing masks nothing: refuse
-		}
-		steps := strings.Split(p[1:], "/")
-		for i := range steps {
-			steps[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(steps[i])
-		}
-		m.rules = append(m.rules, steps)
-	}
-	if m.value() != nil {
-		return "", false
-	}
-	if _, err := m.dec.ReadToken(); !errors.Is(err, io.EOF) {
-		return "", false
-	}
-	return strings.TrimSuffix(b.String(), "\n"), true
-}
-
-// masker copies one JSON value, token by token.
-type masker struct {
-	dec   *jsontext.Decoder
-	enc   *jsontext.Encoder
-	rules [][]string
-	path  []string
-}
-
-// hides reports whether a rule means the value at the path.
-func (m *masker) hides() bool {
-	return slices.ContainsFunc(m.rules, func(r []string) bool {
-		return slices.EqualFunc(r, m.path, func(want, is string) bool { return want == "*" || want == is })
-	})
-}
-
-func (m *masker) value() error {
-	if m.hides() {
-		if err := m.dec.SkipValue(); err != nil {
-			return err
-		}
-		return m.enc.WriteToken(jsontext.String(masking))
-	}
-	kind := m.dec.PeekKind()
-	if kind != '{' && kind != '[' {
-		v, err := m.dec.ReadValue()
-		if err != nil {
-			return err
-		}
-		return m.enc.WriteValue(v)
-	}
-	if _, err := m.copy(); err != nil {
-		return err
-	}
-	for i := 0; m.dec.PeekKind() != '}' && m.dec.PeekKind() != ']'; i++ {
-		step := strconv.Itoa(i)
-		if kind == '{' {
-			name, err := m.copy()
-			if err != nil {
-				return err
-			}
-			step = name
-		}
-		m.path = append(m.path, step)
-		if err := m.value(); err != nil {
-			return err
-		}
-		m.path = m.path[:len(m.path)-1]
-	}
-	_, err := m.copy()
-	return err
-}
-
-// copy copies a token, and returns what it says.
-func (m *masker) copy() (string, error) {
-	t, err := m.dec.ReadToken()
-	if err != nil {
-		return "", err
-	}
-	text := t.String()
-	return text, m.enc.WriteToken(t)
 }

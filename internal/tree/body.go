@@ -116,18 +116,6 @@ func checkState(state string) error {
 	return nil
 }
 
-// decoded reads a body with its numbers as they stand.
-func decoded(body []byte) (any, error) {
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.UseNumber()
-	var v any
-	err := dec.Decode(&v)
-	if err == nil && dec.More() {
-		err = fault.New(fault.Invalid, "body_invalid", "something follows")
-	}
-	return v, err
-}
-
 // described finds the metadata in a body, whoever wrote it.
 func described(body []byte) resource.Metadata {
 	var m resource.Metadata

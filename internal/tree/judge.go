@@ -2,9 +2,6 @@ package tree
 
 import (
 	"context"
-	"encoding/json"
-	"strconv"
-	"strings"
 
 	"steward/internal/fault"
 	"steward/internal/policy"
@@ -68,64 +65,4 @@ func (c *call) mayChange(ctx context.Context, action string, r policy.Resource) 
 	verb := map[string]string{policy.Write: "written", policy.Delete: "deleted"}[action]
 	return fault.New(fault.Denied, "access_denied", "%s may not be %s: %s", r.URI, verb, why).
 		With("an admin changes what is allowed in the policies")
-}
-
-const veil = "***"
-
-// masked returns a body with the members at the pointers hidden, and whether
-// any was. A body that is no JSON cannot be hidden in parts, and is hidden
-// altogether.
-func masked(body []byte, pointers []string) ([]byte, bool) {
-	if body == nil {
-		return nil, false
-	}
-	v, err := decoded(body)
-	if err != nil {
-		return nil, true
-	}
-	some := false
-	for _, p := range pointers {
-		if p == "" {
-			return []byte(`"` + veil + `"`), true
-		}
-		hid := false
-		v, hid = hide(v, strings.Split(strings.TrimPrefix(p, "/"), "/"))
-		some = some || hid
-	}
-	if !some {
-		return body, false
-	}
-	out, err := json.Marshal(v)
-	if err != nil {
-		return nil, true
-	}
-	return out, true
-}
-
-// hide replaces what lies at a path.
-func hide(v any, path []string) (any, bool) {
-	if len(path) == 0 {
-		return veil, true
-	}
-	step := strings.NewReplacer("~1", "/", "~0", "~").Replace(path[0])
-	some := false
-	switch v := v.(type) {
-	case map[string]any:
-		for name, member := range v {
-			if path[0] == "*" || name == step {
-				var hid bool
-				v[name], hid = hide(member, path[1:])
-				some = some || hid
-			}
-		}
-	case []any:
-		for i, item := range v {
-			if path[0] == "*" || strconv.Itoa(i) == step {
-				var hid bool
-				v[i], hid = hide(item, path[1:])
-				some = some || hid
-			}
-		}
-	}
-	return v, some
 }

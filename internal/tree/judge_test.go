@@ -50,7 +50,7 @@ func TestPolicyDecides(t *testing.T) {
 	o.judge.rule = func(q policy.Question) (policy.Decision, error) {
 		return policy.Decision{Verdict: policy.Allow, Obligations: policy.Obligations{Mask: []string{"/pin", "/list/*/pin", "/none"}}}, nil
 	}
-	if r := must(o.Get(ctx, ana, uri)); !r.Masked || string(r.Body) != `{"list":[{"pin":"***"},{"pin":"***"}],"pin":"***","purpose":"p"}` || r.Purpose != "p" {
+	if r := must(o.Get(ctx, ana, uri)); !r.Masked || string(r.Body) != `{"purpose":"p","pin":"***","list":[{"pin":"***"},{"pin":"***"}]}` || r.Purpose != "p" {
 		t.Errorf("%s %v", r.Body, r.Masked)
 	}
 	if p := must(o.History(ctx, ana, uri, "", 0)); strings.Contains(string(p.Items[1].Body), "1234") {

@@ -241,8 +241,9 @@ func shown(r resource.Resource, d policy.Decision) Resource {
 // veiled hides what policy hides, and finds the metadata in what is left.
 func veiled(r Resource, d policy.Decision) Resource {
 	if len(d.Mask) > 0 {
-		r.Body, r.Masked = masked(r.Body, d.Mask)
-		r.Metadata = resource.Metadata{}
+		if r.Metadata = (resource.Metadata{}); r.Body != nil {
+			r.Body, r.Masked = policy.MaskBody(r.Body, d.Mask)
+		}
 	}
 	if r.Metadata == (resource.Metadata{}) {
 		r.Metadata = described(r.Body)
