@@ -31,7 +31,7 @@ func floors() map[string]floor {
 	for level, names := range [][]string{
 		{"internal/fault", "internal/id", "internal/words"},
 		{"internal/strict", "internal/resource", "internal/request", "internal/message", "internal/tool", "internal/pattern", "internal/intent", "internal/record", "internal/tidy"},
-		{"internal/store", "internal/policy", "internal/flow", "internal/embed", "internal/tokens", "internal/llm", "internal/view", "internal/exchange", "internal/search", "internal/service", "internal/watch", "internal/egress"},
+		{"internal/store", "internal/follow", "internal/policy", "internal/flow", "internal/embed", "internal/tokens", "internal/llm", "internal/view", "internal/exchange", "internal/search", "internal/service", "internal/watch", "internal/egress"},
 	} {
 		for order, name := range names {
 			table[name] = floor{level: level, order: order}

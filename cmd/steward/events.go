@@ -16,6 +16,7 @@ import (
 
 	"steward/internal/events"
 	"steward/internal/fault"
+	"steward/internal/follow"
 	"steward/internal/id"
 	"steward/internal/identity"
 	"steward/internal/resource"
@@ -177,10 +178,11 @@ func (a *app) eventsIn(ctx context.Context, st *sqlite.Store, set *settings.Load
 	if err := l.openPolicies(set, log); err != nil {
 		return err
 	}
-	e, err := events.New(events.Options{Store: st, Judge: l.judge, Directory: l.keys, Log: log})
+	follower := follow.New(follow.Options{Store: st, About: events.About})
+	defer follower.Close()
+	e, err := events.New(events.Options{Follow: follower, Judge: l.judge, Directory: l.keys, Log: log})
 	if err == nil {
 		err = w.tell(e.Subscribe(ctx, events.Caller{User: l.user}, f, w.cursor))
-		e.Close()
 	}
 	return errors.Join(err, l.closePolicies())
 }

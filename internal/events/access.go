@@ -2,13 +2,13 @@ package events
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
 
 	"steward/internal/policy"
 	"steward/internal/resource"
-	"steward/internal/store"
 )
 
 // rights are what a subscriber may read: which spaces, by who he is, and what
@@ -16,8 +16,6 @@ import (
 type rights struct {
 	engine  *Engine
 	who     Caller
-	groups  []string // by which the spaces were found
-	admin   bool     // likewise
 	spaces  []resource.Space
 	decided map[kind]policy.Decision
 	until   time.Time // so long the decisions hold
@@ -30,16 +28,15 @@ type kind struct {
 }
 
 // look finds out whose spaces are read now.
-func (r *rights) look(ctx context.Context) error {
+func (r *rights) look(ctx context.Context) ([]resource.Space, error) {
 	p, err := r.engine.opt.Directory.Principal(ctx, r.who.User)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	admin := p.Has(policy.RoleAdmin)
-	if r.spaces == nil || admin != r.admin || !slices.Equal(p.Groups, r.groups) {
-		r.groups, r.admin, r.spaces, r.decided = slices.Clone(p.Groups), admin, spacesOf(p), nil
+	if now := spacesOf(p); !slices.Equal(now, r.spaces) {
+		r.spaces, r.decided = now, nil
 	}
-	return nil
+	return r.spaces, nil
 }
 
 // spacesOf are the spaces that a person's events come from: his own, his
@@ -55,10 +52,6 @@ func spacesOf(p policy.Principal) []resource.Space {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
-}
-
-func (r *rights) scope() store.Scope {
-	return store.Scope{Actor: r.who.User, Read: r.spaces}
 }
 
 // decide asks policy about reading resources of a type in a space. What is not
@@ -89,30 +82,25 @@ func untold(typ string) bool {
 	return typ == "identity.Key" || strings.HasPrefix(typ, "secret.") || strings.HasPrefix(typ, "tree.")
 }
 
-// permit returns the event as the subscriber may see it; false: not at all.
-func (r *rights) permit(ctx context.Context, w *waiting) (Event, bool) {
-	if !slices.Contains(r.spaces, w.space) {
-		return Event{}, false
+// permit reports whether the subscriber may be told of an event of a space,
+// and masks the bodies as policy obliges. own: somebody has published it.
+func (r *rights) permit(ctx context.Context, x *Event, space resource.Space, own bool) bool {
+	if own && r.decide(ctx, kind{TypeEvent, space}).Verdict != policy.Allow {
+		return false
 	}
-	if w.own && r.decide(ctx, kind{TypeEvent, w.space}).Verdict != policy.Allow {
-		return Event{}, false
-	}
-	x := w.Event
-	for i := range w.Resources {
-		typ := w.Resources[i].Type
-		d := r.decide(ctx, kind{typ, w.space})
-		if d.Verdict != policy.Allow || untold(typ) {
-			return Event{}, false
+	for i := range x.Resources {
+		res := &x.Resources[i]
+		d := r.decide(ctx, kind{res.Type, space})
+		if d.Verdict != policy.Allow || untold(res.Type) {
+			return false
 		}
-		if w.content == nil || len(w.content.bodies[i]) == 0 {
-			continue
-		}
-		if body, ok := masked(w.content.bodies[i], d.Obligations); ok {
-			if &x.Resources[0] == &w.Resources[0] {
-				x.Resources = slices.Clone(w.Resources)
-			}
-			x.Resources[i].Body = body
+		switch {
+		case len(res.Body) == 0:
+		case d.Cap > 0 && len(res.Body) > d.Cap, !json.Valid(res.Body):
+			res.Body = nil // it cannot be told as policy obliges
+		case len(d.Mask) > 0:
+			res.Body, _ = policy.MaskBody(res.Body, d.Mask)
 		}
 	}
-	return x, true
+	return true
 }

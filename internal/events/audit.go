@@ -2,22 +2,22 @@ package events
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"steward/internal/fault"
+	"steward/internal/follow"
 	"steward/internal/id"
 	"steward/internal/resource"
 )
 
 // audit says which reads are recorded.
 type audit struct {
-	types    words
-	typed    bool // types are named
+	types    []string
 	prefixes []resource.URI
 }
 
 func parseAudit(list []string) (a audit, err error) {
-	var types []string
 	for _, s := range list {
 		if strings.HasPrefix(s, resource.Scheme) {
 			u, err := resource.Parse(s)
@@ -31,9 +31,8 @@ func parseAudit(list []string) (a audit, err error) {
 			return a, fault.New(fault.Invalid, "audit_invalid", "%.80q is neither a type nor a place", s).
 				With("write a type such as email.Message, the beginning of one as in email.*, or a place such as cld:common.Conversation.42")
 		}
-		types = append(types, s)
+		a.types = append(a.types, s)
 	}
-	a.types, a.typed = wordsOf(types), len(types) > 0
 	return a, nil
 }
 
@@ -42,15 +41,7 @@ func (a *audit) covers(u resource.URI) bool {
 	if strings.HasPrefix(typ, "event.") { // or reading what was recorded would record more
 		return false
 	}
-	if a.typed && a.types.fit(typ) {
-		return true
-	}
-	for _, p := range a.prefixes {
-		if u.Under(p) {
-			return true
-		}
-	}
-	return false
+	return len(a.types) > 0 && follow.Match(a.types, typ) || slices.ContainsFunc(a.prefixes, u.Under)
 }
 
 // Read is to be called when a user, or an agent for him, is about to be given

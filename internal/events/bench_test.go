@@ -2,7 +2,6 @@ package events
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -140,7 +139,7 @@ func (x *bench) report(b *testing.B) {
 func share(n, talk int) int { return (n + benchTalks - 1 - talk) / benchTalks }
 
 func followEvents(b *testing.B, x *bench, ctx context.Context, all *sync.WaitGroup) {
-	w := newWorld(b, Options{Store: x.st})
+	w := newWorld(b, Options{Follow: over(x.st, 0, 0)})
 	var ready sync.WaitGroup
 	for i := range x.reached {
 		ready.Add(1)
@@ -182,7 +181,7 @@ func followBare(b *testing.B, x *bench, ctx context.Context, all *sync.WaitGroup
 	}
 	go func() {
 		var at uint64
-		q := store.LogQuery{Limit: pageSize}
+		q := store.LogQuery{Limit: 500}
 		for {
 			if _, err := x.st.Wait(ctx, at); err != nil {
 				return
@@ -200,42 +199,4 @@ func followBare(b *testing.B, x *bench, ctx context.Context, all *sync.WaitGroup
 			q.After = page.Next
 		}
 	}()
-}
-
-// BenchmarkSort is the reader's work on one entry, the log aside, with so many
-// subscribers to other places and ten to this one.
-func BenchmarkSort(b *testing.B) {
-	for _, others := range []int{0, 1000, 100000} {
-		b.Run(fmt.Sprintf("others=%d", others), func(b *testing.B) {
-			w := newWorld(b, Options{})
-			f := &follower{engine: w.Engine, index: index{}}
-			here := record.ConversationURI(id.New())
-			var ten []*subscriber
-			for i := range others + benchTen {
-				at := record.ConversationURI(id.New())
-				if i < benchTen {
-					at = here
-				}
-				m, err := Filter{Prefixes: []resource.URI{at}}.compile()
-				if err != nil {
-					b.Fatal(err)
-				}
-				s := &subscriber{spaces: []resource.Space{"user:ana"}, matcher: m, wake: make(chan struct{}, 1)}
-				if i < benchTen {
-					ten = append(ten, s)
-				}
-				f.index.add(s)
-			}
-			x := resource.Entry{Op: resource.OpPut, Space: "user:ana", Actor: "ana", URI: here.ChildID(record.TypeInteraction, id.New()).ChildID(record.TypeMessage, id.New())}
-			b.ReportAllocs()
-			for b.Loop() {
-				x.Seq++
-				f.sort(b.Context(), &x)
-				for _, s := range ten {
-					s.fresh = s.fresh[:0]
-				}
-				f.touched = f.touched[:0]
-			}
-		})
-	}
 }

@@ -23,69 +23,67 @@ type storedRef struct {
 	Body json.RawMessage `json:"body,omitempty"`
 }
 
-// told is an event as all subscribers are told it: without bodies, which
-// policy may oblige to mask.
-type told struct {
-	Event
-	own     bool // the entry holds an event; else it is one
-	space   resource.Space
-	uriType string // of URI
-	size    int    // bytes of what a published event names
-}
+// holdsEvent reports whether an entry holds an event; any other is one.
+func holdsEvent(x *resource.Entry) bool { return x.URI.Type() == TypeEvent && x.Op == resource.OpPut }
 
-// content is the bodies of an event's resources, for those who want them.
-type content struct {
-	bodies [][]byte
-	size   int // bytes of all of them
-}
-
-func (c *content) add(body []byte) {
-	c.bodies = append(c.bodies, body)
-	c.size += len(body)
+// About returns the resources that an entry's event is about, where that is
+// another one than the entry changes: see follow.Options.
+func About(x *resource.Entry) (out []resource.URI) {
+	var s stored
+	if holdsEvent(x) && json.Unmarshal(x.Body, &s) == nil {
+		for _, r := range s.Resources {
+			out = append(out, r.URI)
+		}
+	}
+	return out
 }
 
 // derive returns what an entry tells; false for one that tells nothing: an
 // event whose content was erased, or that cannot be read.
-func (e *Engine) derive(ctx context.Context, x *resource.Entry) (*told, *content, bool) {
-	t, c := &told{space: x.Space, uriType: x.URI.Type()}, &content{}
-	t.Seq, t.URI, t.Request, t.Time = x.Seq, x.URI, x.Request, x.At
-	if t.uriType == TypeEvent && x.Op == resource.OpPut {
-		return t, c, e.published(t, c, x)
+func (e *Engine) derive(ctx context.Context, x *resource.Entry, bodies bool) (Event, bool) {
+	out := Event{Seq: x.Seq, URI: x.URI, Request: x.Request, Time: x.At}
+	if holdsEvent(x) {
+		ok := e.published(&out, x, bodies)
+		return out, ok
 	}
-	t.ID = id.Derive("event", strconv.FormatUint(x.Seq, 10), string(x.URI.Key()))
-	t.Source, t.Detail = e.sourceOf(ctx, x.Actor), Put
+	out.ID = id.Derive("event", strconv.FormatUint(x.Seq, 10), string(x.URI.Key()))
+	out.Source, out.Detail = e.sourceOf(ctx, x.Actor), Put
 	if x.Op != resource.OpPut {
-		t.Detail = Delete
+		out.Detail = Delete
 	}
-	t.Resources = []Resource{{URI: x.URI, Type: t.uriType, Space: x.Space, Version: x.Version, State: x.State}}
-	c.add(x.Body)
-	return t, c, true
+	r := Resource{URI: x.URI, Type: x.URI.Type(), Space: x.Space, Version: x.Version, State: x.State}
+	if bodies {
+		r.Body = x.Body
+	}
+	out.Resources = []Resource{r}
+	return out, true
 }
 
 // published reads an entry that holds an event.
-func (e *Engine) published(t *told, c *content, x *resource.Entry) bool {
+func (e *Engine) published(out *Event, x *resource.Entry, bodies bool) bool {
 	if len(x.Body) == 0 { // erased since
 		return false
 	}
 	var s stored
 	err := json.Unmarshal(x.Body, &s)
 	own, ok := id.Parse(x.URI.ID())
-	if t.Source = sourceAt(x.URI); err != nil || !ok || t.Source == "" {
+	if out.Source = sourceAt(x.URI); err != nil || !ok || out.Source == "" {
 		e.opt.Log.Error("an event of the log cannot be told", "seq", x.Seq, "uri", x.URI, "error", err)
 		return false
 	}
-	t.own, t.ID, t.Detail, t.Published = true, own, s.Detail, !s.Seen
+	out.ID, out.Detail, out.Published = own, s.Detail, !s.Seen
 	if !s.Time.IsZero() {
-		t.Time = s.Time
+		out.Time = s.Time
 	}
-	for _, r := range s.Resources {
-		res := Resource{URI: r.URI, Type: r.URI.Type()}
+	for _, ref := range s.Resources {
+		r := Resource{URI: ref.URI, Type: ref.URI.Type()}
 		if s.Seen { // else nobody has looked where it is
-			res.Space = x.Space
+			r.Space = x.Space
 		}
-		t.Resources = append(t.Resources, res)
-		t.size += len(r.URI.Key())
-		c.add(r.Body)
+		if bodies {
+			r.Body = ref.Body
+		}
+		out.Resources = append(out.Resources, r)
 	}
 	return true
 }

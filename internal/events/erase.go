@@ -18,7 +18,7 @@ func (e *Engine) Erase(ctx context.Context, by, user string, which id.ID) error 
 	found := 0
 	for _, prefix := range []string{userSource, serviceSource} {
 		q := store.Query{Under: resource.Root(typeSource, prefix+user), Type: TypeEvent, NoBody: !which.Zero()}
-		for it, err := range store.Items(ctx, e.opt.Store, store.ForNode(resource.System), q) {
+		for it, err := range store.Items(ctx, e.store, store.ForNode(resource.System), q) {
 			if err != nil {
 				return err
 			}
@@ -27,7 +27,7 @@ func (e *Engine) Erase(ctx context.Context, by, user string, which id.ID) error 
 			}
 			sc := store.ForNode(it.Space)
 			sc.Actor = by
-			if _, err := e.opt.Store.Commit(ctx, sc, store.Batch{Changes: []store.Change{{Op: store.Erase, URI: it.URI}}}); err != nil {
+			if _, err := e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{{Op: store.Erase, URI: it.URI}}}); err != nil {
 				return err
 			}
 			found++

@@ -6,13 +6,11 @@
 package events
 
 import (
-	"context"
 	"encoding/json"
 	"log/slog"
-	"sync"
 	"time"
 
-	"steward/internal/fault"
+	"steward/internal/follow"
 	"steward/internal/id"
 	"steward/internal/policy"
 	"steward/internal/resource"
@@ -46,8 +44,8 @@ type Event struct {
 	Resources []Resource   `json:"resources"`
 }
 
-// Cursor is the place behind the event.
-func (e *Event) Cursor() Cursor { return cursorOf(e.Seq) }
+// Cursor is the position behind the event.
+func (e *Event) Cursor() Cursor { return follow.Behind(e.Seq) }
 
 // Resource is what an event is about.
 type Resource struct {
@@ -59,14 +57,13 @@ type Resource struct {
 	Body    json.RawMessage `json:"body,omitempty"` // where the subscriber asked for bodies and may see it
 }
 
-// Cursor is a place between events: opaque text that stays good over
-// restarts, and under every filter.
-type Cursor string
+// Cursor is a position between events; an empty one is that of the moment.
+type Cursor = follow.Cursor
 
 // The cursors that can be used without having been told one.
 const (
-	Now   Cursor = "now"   // the moment at which it is used; so is an empty cursor
-	Start Cursor = "start" // before the first entry of the log
+	Now   = follow.Now
+	Start = follow.Start
 )
 
 // Batch is what came together: events in the order of the log, and the cursor
@@ -84,15 +81,14 @@ type Caller struct {
 	Lineage []string // the agents on whose behalf it acts, the outermost first
 }
 
-// Options are an engine's parts and bounds. Store, Judge and Directory are
-// needed.
+// Options are an engine's parts and bounds. Follow, Judge and Directory are
+// needed; events of publishers are found by what they are about only where
+// Follow knows of About.
 type Options struct {
-	Store     store.Store
+	Follow    *follow.Log
 	Judge     policy.Judge
 	Directory policy.Directory
 	Audit     []string      // reads that are recorded: types ("email.Message"), types by their beginning ("email.*"), and prefixes ("cld:…")
-	Queue     int           // events that may wait for a subscriber before he is referred to the log; zero: 4,096
-	Size      int           // events of a batch; zero: 256
 	Beat      time.Duration // after so long without an event a batch without one is told; zero: 15 s
 	Recheck   time.Duration // how long a subscriber's rights are taken to be what they were; zero: 1 s
 	// Mask hides secrets in a body, as the store does; nil: there are none.
@@ -100,12 +96,19 @@ type Options struct {
 	Log  *slog.Logger // nil: slog.Default()
 }
 
-func (o Options) settled() Options {
-	if o.Queue <= 0 {
-		o.Queue = 4096
-	}
-	if o.Size <= 0 {
-		o.Size = 256
+// Engine publishes and tells events. Safe for concurrent use.
+type Engine struct {
+	opt   Options
+	store store.Store
+	audit audit
+}
+
+// New returns an engine. It costs nothing until somebody subscribes. It
+// refuses what cannot be audited (audit_invalid).
+func New(o Options) (*Engine, error) {
+	a, err := parseAudit(o.Audit)
+	if err != nil {
+		return nil, err
 	}
 	if o.Beat <= 0 {
 		o.Beat = 15 * time.Second
@@ -119,73 +122,5 @@ func (o Options) settled() Options {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return o
-}
-
-// Engine publishes and tells events. While there are subscribers, one
-// goroutine follows the log for all of them. Safe for concurrent use.
-type Engine struct {
-	opt   Options
-	audit audit
-	done  chan struct{} // closed when the engine closes
-
-	mu      sync.Mutex
-	closed  bool
-	live    *follower // nil while nobody subscribes
-	running sync.WaitGroup
-}
-
-// New returns an engine. It costs nothing until somebody subscribes. It
-// refuses what cannot be audited (audit_invalid).
-func New(o Options) (*Engine, error) {
-	a, err := parseAudit(o.Audit)
-	if err != nil {
-		return nil, err
-	}
-	return &Engine{opt: o.settled(), audit: a, done: make(chan struct{})}, nil
-}
-
-// Close ends all subscriptions with the error closing, and returns when
-// nothing of the engine runs any more.
-func (e *Engine) Close() {
-	e.mu.Lock()
-	if !e.closed {
-		e.closed = true
-		close(e.done)
-		if e.live != nil {
-			e.live.cancel()
-		}
-	}
-	e.mu.Unlock()
-	e.running.Wait()
-}
-
-func (e *Engine) ended() bool {
-	select {
-	case <-e.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// head returns the number of the log's newest entry, whosever it is.
-func (e *Engine) head(ctx context.Context) (uint64, error) {
-	page, err := e.opt.Store.Log(ctx, store.ForNode(""), store.LogQuery{Reverse: true, Limit: 1})
-	if err != nil || len(page.Entries) == 0 {
-		return 0, err
-	}
-	return page.Entries[0].Seq, nil
-}
-
-func cursorOf(seq uint64) Cursor { return Cursor((&store.LogQuery{}).Cursor(seq)) }
-
-// position opens a cursor that was told (cursor_invalid).
-func (c Cursor) position() (uint64, error) {
-	seq, _, err := (&store.LogQuery{After: store.Cursor(c)}).Position()
-	return seq, err
-}
-
-func closing() *fault.Error {
-	return fault.New(fault.Unavailable, "closing", "Steward is closing").Retrying(fault.RetryBackoff, 0)
+	return &Engine{opt: o, store: o.Follow.Store(), audit: a}, nil
 }

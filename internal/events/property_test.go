@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"steward/internal/fault"
+	"steward/internal/follow"
 	"steward/internal/policy"
 	"steward/internal/resource"
 	"steward/internal/store"
@@ -125,9 +126,9 @@ func scribble(w *world, r *rand.Rand, n int) error {
 	return nil
 }
 
-// follow subscribes again and again, from the last cursor that it was told,
+// chase subscribes again and again, from the last cursor that it was told,
 // until it has come to a position: it breaks off at random, and is slow.
-func follow(w *world, a ask, r *rand.Rand, from Cursor, until func() uint64) ([]string, error) {
+func chase(w *world, a ask, r *rand.Rand, from Cursor, until func() uint64) ([]string, error) {
 	var got []string
 	cursor := from
 	for {
@@ -150,7 +151,7 @@ func follow(w *world, a ask, r *rand.Rand, from Cursor, until func() uint64) ([]
 			}
 			cursor = b.Cursor
 			if end := until(); end > 0 {
-				if at, err := cursor.position(); err != nil || at >= end {
+				if at, err := cursor.Position(); err != nil || at >= end {
 					cancel()
 					return got, err
 				}
@@ -167,13 +168,13 @@ func TestToldIsTheLog(t *testing.T) {
 }
 
 func toldIsTheLog(tb testing.TB, t *rapid.T, st store.Store) {
-	opt := Options{Store: st, Queue: rapid.SampledFrom([]int{1, 3, 4096}).Draw(t, "queue"), Size: rapid.SampledFrom([]int{1, 2, 256}).Draw(t, "size"),
-		Beat: 1, Recheck: 1e6, Judge: judge(func(q policy.Question) (policy.Decision, error) {
-			if q.Action == policy.Read && q.Resource.Space == "group:team" && q.Resource.Type == "c.C" {
-				return policy.Decision{Verdict: policy.Deny}, nil
-			}
-			return policy.Decision{Verdict: policy.Allow}, nil
-		})}
+	queue, size := rapid.SampledFrom([]int{1, 3, 4096}).Draw(t, "queue"), rapid.SampledFrom([]int{1, 2, 256}).Draw(t, "size")
+	opt := Options{Follow: over(st, queue, size), Beat: 1, Recheck: 1e6, Judge: judge(func(q policy.Question) (policy.Decision, error) {
+		if q.Action == policy.Read && q.Resource.Space == "group:team" && q.Resource.Type == "c.C" {
+			return policy.Decision{Verdict: policy.Deny}, nil
+		}
+		return policy.Decision{Verdict: policy.Allow}, nil
+	})}
 	w := newWorld(tb, opt)
 	defer func() { w.Close() }()
 	who := rapid.SliceOfN(asks(), 1, 6).Draw(t, "subscribers")
@@ -187,14 +188,14 @@ func toldIsTheLog(tb testing.TB, t *rapid.T, st store.Store) {
 	var writing, following sync.WaitGroup
 	got, errs := make([][]string, len(who)), make([]error, len(who)+3)
 	for i, a := range who {
-		following.Go(func() { got[i], errs[i] = follow(w, a, rand.New(rand.NewPCG(seed, uint64(i)+10)), Start, until) })
+		following.Go(func() { got[i], errs[i] = chase(w, a, rand.New(rand.NewPCG(seed, uint64(i)+10)), Start, until) })
 	}
 	for i := range 3 {
 		n := rapid.IntRange(0, 30).Draw(t, "writes")
 		writing.Go(func() { errs[len(who)+i] = scribble(w, rand.New(rand.NewPCG(seed, uint64(i)+1)), n) })
 	}
 	writing.Wait()
-	head, err := w.head(context.Background())
+	head, err := follow.Head(context.Background(), w.st)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,27 +230,22 @@ func toldIsTheLog(tb testing.TB, t *rapid.T, st store.Store) {
 // restarted asks a new engine over the same store: it tells the same again.
 func restarted(t *rapid.T, w *world, opt Options, who []ask) {
 	w.Close()
-	e, err := New(opt.over(w))
+	opt.Follow, opt.Directory, opt.Log = over(w.st, 0, 0), w.people, w.opt.Log
+	e, err := New(opt)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.Engine = e
-	head, err := w.head(context.Background())
+	head, err := follow.Head(context.Background(), w.st)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, a := range who {
-		got, err := follow(w, a, rand.New(rand.NewPCG(1, 2)), Start, func() uint64 { return head })
+		got, err := chase(w, a, rand.New(rand.NewPCG(1, 2)), Start, func() uint64 { return head })
 		if want := expected(t, w, a); err != nil || !slices.Equal(got, want) {
 			t.Fatalf("%+v is told %v after a restart, want %v (%v)", a, got, want, err)
 		}
 	}
-}
-
-// over gives options the parts that a world has.
-func (o Options) over(w *world) Options {
-	o.Directory, o.Log = w.people, w.opt.Log
-	return o
 }
 
 func bySeq(a, b string) int {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/follow"
 	"steward/internal/id"
 	"steward/internal/policy"
 	"steward/internal/request"
@@ -185,14 +186,14 @@ func (e *Engine) publish(ctx context.Context, actor string, space resource.Space
 	out.ID, _ = id.Parse(uri.ID())
 	r, err := e.append(ctx, actor, space, uri, body, terms)
 	if err == nil {
-		out.Cursor = cursorOf(r.Seq)
+		out.Cursor = follow.Behind(r.Seq)
 		return out, nil
 	}
 	if !fault.Is(err, fault.Conflict) {
 		return Published{}, err
 	}
 	used := fault.New(fault.Conflict, "event_id_used", "the id %s belongs to another event", uri.ID()).With("use an id of its own for each event")
-	there, err := e.opt.Store.Get(ctx, store.Scope{Actor: actor, Read: []resource.Space{space}}, uri)
+	there, err := e.store.Get(ctx, store.Scope{Actor: actor, Read: []resource.Space{space}}, uri)
 	switch {
 	case fault.Is(err, fault.NotFound):
 		return Published{}, used
@@ -202,7 +203,7 @@ func (e *Engine) publish(ctx context.Context, actor string, space resource.Space
 	if !body.same(there.Body) {
 		return Published{}, used
 	}
-	out.Cursor, out.Duplicate = cursorOf(there.Seq), true
+	out.Cursor, out.Duplicate = follow.Behind(there.Seq), true
 	return out, nil
 }
 
@@ -227,5 +228,5 @@ func (e *Engine) append(ctx context.Context, actor string, space resource.Space,
 	if r, ok := request.From(ctx); ok {
 		batch.Request = r.ID
 	}
-	return e.opt.Store.Commit(ctx, store.Scope{Actor: actor, Read: []resource.Space{space}, Write: space}, batch)
+	return e.store.Commit(ctx, store.Scope{Actor: actor, Read: []resource.Space{space}, Write: space}, batch)
 }

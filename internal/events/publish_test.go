@@ -41,7 +41,7 @@ func (h hiding) Commit(ctx context.Context, sc store.Scope, b store.Batch) (stor
 
 // What is published again is the same when a secret of it was hidden, too.
 func TestPublishedAgainWithASecret(t *testing.T) {
-	w := newWorld(t, Options{Store: hiding{storetest.NewModel()}, Mask: hidden})
+	w := newWorld(t, Options{Follow: over(hiding{storetest.NewModel()}, 0, 0), Mask: hidden})
 	x := lamp(`{"word":"correct-horse"}`)
 	x.ID = "a1"
 	one, err := w.Publish(t.Context(), Caller{User: "ana"}, x)
@@ -183,7 +183,7 @@ func TestPublishRefuses(t *testing.T) {
 		t.Errorf("something was written: %v, %v", page.Entries, err)
 	}
 	m := storetest.NewModel()
-	w = newWorld(t, Options{Store: m})
+	w = newWorld(t, Options{Follow: over(m, 0, 0)})
 	m.Close()
 	_, err = w.Publish(t.Context(), Caller{User: "ana"}, lamp(""))
 	wantCode(t, err, fault.Unavailable, "store_closed")
@@ -333,32 +333,6 @@ func TestAuditThatCannotBe(t *testing.T) {
 	for s, code := range map[string]string{"cld:x": "uri_invalid", "message": "audit_invalid", "": "audit_invalid"} {
 		if _, err := New(Options{Audit: []string{s}}); !fault.HasCode(err, code) {
 			t.Errorf("%q: %v", s, err)
-		}
-	}
-}
-
-func TestMask(t *testing.T) {
-	const body = `{"a":{"b":[{"c":1,"d":2},{"c":3}],"x/y":"<"},"n":12345678901234567890}`
-	for _, c := range []struct {
-		in   string
-		o    policy.Obligations
-		want string
-	}{
-		{body, policy.Obligations{}, body},
-		{body, policy.Obligations{Mask: []string{"/a/b/*/c", "/nothing/here", "/n/deeper"}}, `{"a":{"b":[{"c":"***","d":2},{"c":"***"}],"x/y":"<"},"n":12345678901234567890}`},
-		{body, policy.Obligations{Mask: []string{"/a/b/1"}}, `{"a":{"b":[{"c":1,"d":2},"***"],"x/y":"<"},"n":12345678901234567890}`},
-		{body, policy.Obligations{Mask: []string{"/a/x~1y"}}, `{"a":{"b":[{"c":1,"d":2},{"c":3}],"x/y":"***"},"n":12345678901234567890}`},
-		{body, policy.Obligations{Mask: []string{"/*"}}, `{"a":"***","n":"***"}`},
-		{body, policy.Obligations{Mask: []string{""}}, `"***"`},
-		{body, policy.Obligations{Cap: 10}, ""},
-		{`{"a":1,"a":2}`, policy.Obligations{Mask: []string{"/a"}}, `{"a":"***"}`},
-		{"no", policy.Obligations{Mask: []string{"/a"}}, ""},
-		{"{} {}", policy.Obligations{Mask: []string{"/a"}}, ""},
-		{"no", policy.Obligations{}, ""},
-	} {
-		got, ok := masked([]byte(c.in), c.o)
-		if ok != (c.want != "") || ok && string(got) != c.want {
-			t.Errorf("%s, %+v: %s, %v", c.in, c.o, got, ok)
 		}
 	}
 }

@@ -3,15 +3,13 @@ package events
 import (
 	"context"
 	"errors"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/follow"
 	"steward/internal/policy"
 	"steward/internal/resource"
 	"steward/internal/store"
@@ -106,7 +104,7 @@ func TestFiltersThatCannotBe(t *testing.T) {
 	} {
 		w.listen("ana", f, Now).fault("filter_invalid")
 	}
-	for _, c := range []Cursor{"x", "ZwAAAAAKxx!", cursorOf(7)} {
+	for _, c := range []Cursor{"x", "ZwAAAAAKxx!", follow.Behind(7)} {
 		w.listen("ana", Filter{}, c).fault("cursor_invalid")
 	}
 	for _, good := range []string{"*", "u*", "user:*", "user:a*", "service:x", "system", "sys*", "agent:a/b"} {
@@ -156,7 +154,7 @@ func TestPolicyDecides(t *testing.T) {
 	fill()
 	got = append(got, l.next(2)...)
 	same(t, "told", names(got), []string{"+mine", "+f", "+mine", "+f"})
-	if b := string(got[0].Resources[0].Body); b != `{"pin":"***","text":"mine"}` {
+	if b := string(got[0].Resources[0].Body); b != `{"text":"mine","pin":"***"}` {
 		t.Errorf("the body is %s", b)
 	}
 	if got[1].Resources[0].Body != nil {
@@ -167,6 +165,30 @@ func TestPolicyDecides(t *testing.T) {
 	for k, n := range asked {
 		if n != 1 {
 			t.Errorf("asked %d times about %v", n, k)
+		}
+	}
+}
+
+// A body is told as policy obliges, or not at all.
+func TestBodiesAsPolicyObliges(t *testing.T) {
+	for _, c := range []struct {
+		body string
+		o    policy.Obligations
+		want string
+	}{
+		{`{"a":{"b":1},"c":2}`, policy.Obligations{}, `{"a":{"b":1},"c":2}`},
+		{`{"a":{"b":1},"c":2}`, policy.Obligations{Mask: []string{"/a/*", "/d"}}, `{"a":{"b":"***"},"c":2}`},
+		{`{"a":{"b":1},"c":2}`, policy.Obligations{Mask: []string{""}}, `"***"`},
+		{`{"a":{"b":1},"c":2}`, policy.Obligations{Cap: 10}, ""},
+		{`no`, policy.Obligations{}, ""},
+		{`{} {}`, policy.Obligations{Mask: []string{"/a"}}, ""},
+	} {
+		w := newWorld(t, Options{Judge: judge(func(policy.Question) (policy.Decision, error) {
+			return policy.Decision{Verdict: policy.Allow, Obligations: c.o}, nil
+		})})
+		w.put("ana", "user:ana", store.Change{URI: noteURI("n"), Body: []byte(c.body)})
+		if got := w.listen("ana", Filter{Bodies: true}, Start).next(1)[0].Resources[0].Body; string(got) != c.want {
+			t.Errorf("%s, %+v: %s", c.body, c.o, got)
 		}
 	}
 }
@@ -220,7 +242,7 @@ func TestSystem(t *testing.T) {
 
 // Who does not take what comes holds up nobody, and misses nothing.
 func TestSlow(t *testing.T) {
-	w := newWorld(t, Options{Queue: 8, Size: 3})
+	w := newWorld(t, Options{Follow: over(storetest.NewModel(), 8, 3)})
 	slow, quick := w.listen("ana", Filter{}, Now).begun(), w.listen("ana", Filter{}, Now).begun()
 	var want []string
 	for i := range 100 {
@@ -241,7 +263,7 @@ func TestLargeBodies(t *testing.T) {
 	w := newWorld(t, Options{})
 	l := w.listen("ana", Filter{Bodies: true}, Now).begun()
 	lean := w.listen("ana", Filter{}, Now).begun()
-	big := append(append([]byte{'"'}, make([]byte, mostBytes/3)...), '"')
+	big := append(append([]byte{'"'}, make([]byte, 4<<20/3)...), '"')
 	for i := range big[1 : len(big)-1] {
 		big[i+1] = 'x'
 	}
@@ -256,85 +278,8 @@ func TestLargeBodies(t *testing.T) {
 	lean.next(9)
 }
 
-// What waits is bounded, in events and in bytes; what did not fit is read in
-// the log, from behind what is in the queue.
-func TestQueue(t *testing.T) {
-	s := &subscriber{most: 3, matcher: &matcher{bodies: true}}
-	page := func(before uint64, size int, seqs ...uint64) {
-		for _, n := range seqs {
-			x := &told{}
-			x.Seq = n
-			s.fresh = append(s.fresh, s.matcher.waiting(x, &content{size: size}))
-		}
-		s.take(before)
-	}
-	next := func(most int, pos, at uint64, late bool, want ...uint64) {
-		t.Helper()
-		list, got, isLate, err := s.next(most, pos)
-		var seqs []uint64
-		for _, w := range list {
-			seqs = append(seqs, w.Seq)
-		}
-		if !slices.Equal(seqs, want) || got != at || isLate != late || err != nil {
-			t.Errorf("%v, %d, %v, %v; want %v, %d, %v", seqs, got, isLate, err, want, at, late)
-		}
-	}
-	next(5, 7, 7, false)
-	page(10, 5, 12, 14)
-	next(1, 20, 12, false, 12)
-	if s.bytes != 5 {
-		t.Errorf("%d bytes wait", s.bytes)
-	}
-	next(5, 20, 20, false, 14)
-	page(20, 5, 22, 23)
-	page(30, 5, 31, 32) // does not fit
-	page(40, 5, 41)     // comes too late
-	next(1, 50, 22, false, 22)
-	next(1, 50, 30, true, 23)
-
-	s = &subscriber{most: 100, matcher: &matcher{bodies: true}}
-	page(0, mostBytes, 1)
-	page(1, 1, 2)
-	next(9, 5, 1, true, 1)
-	s = &subscriber{most: 100, matcher: &matcher{}}
-	page(0, mostBytes, 1, 2)
-	next(9, 5, 5, false, 1, 2)
-}
-
-// Names do not wait in memory without bound either: an event may have a
-// hundred long ones.
-func TestLongNames(t *testing.T) {
-	w := newWorld(t, Options{})
-	x := Publication{}
-	for i := range MaxResources {
-		x.Resources = append(x.Resources, Resource{URI: resource.Root("home.Lamp", strings.Repeat("x", 500)+strconv.Itoa(i))})
-	}
-	done, err := w.Publish(t.Context(), Caller{User: "ana"}, x)
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := w.st.Log(t.Context(), store.ForUser("ana"), store.LogQuery{Of: done.URI})
-	if err != nil {
-		t.Fatal(err)
-	}
-	told, _, ok := w.derive(t.Context(), &page.Entries[0])
-	if !ok || told.size < 500*MaxResources {
-		t.Fatalf("%d bytes, %v", told.size, ok)
-	}
-	s := &subscriber{most: 4096, matcher: &matcher{}}
-	for n := 0; !s.late; n++ {
-		s.fresh = append(s.fresh, s.matcher.waiting(told, nil))
-		if s.take(0); n > mostBytes/told.size+1 {
-			t.Fatalf("%d events of %d bytes wait", n, told.size)
-		}
-	}
-	if s.next(4096, 0); s.bytes != 0 {
-		t.Errorf("%d bytes are left", s.bytes)
-	}
-}
-
 func TestHugeBacklog(t *testing.T) {
-	w := newWorld(t, Options{Size: 100})
+	w := newWorld(t, Options{Follow: over(storetest.NewModel(), 0, 100)})
 	const n = 5000
 	for i := range n / 50 {
 		var changes []store.Change
@@ -359,7 +304,7 @@ func TestHugeBacklog(t *testing.T) {
 			last = x.Seq
 			got++
 		}
-		if b.Cursor != cursorOf(last) && b.Cursor < cursorOf(last) {
+		if b.Cursor != follow.Behind(last) && b.Cursor < follow.Behind(last) {
 			t.Fatalf("the cursor is behind")
 		}
 	}
@@ -375,7 +320,7 @@ func TestBeat(t *testing.T) {
 		began := time.Now()
 		r := w.put("bob", "user:bob", note("b"))
 		b := l.batch()
-		if took := time.Since(began); took < 15*time.Second || took > 17*time.Second || len(b.Events) != 0 || b.Cursor != cursorOf(r.Seq) || b.Cursor == first.Cursor {
+		if took := time.Since(began); took < 15*time.Second || took > 17*time.Second || len(b.Events) != 0 || b.Cursor != follow.Behind(r.Seq) || b.Cursor == first.Cursor {
 			t.Errorf("after %v: %+v", took, b)
 		}
 		l.cancel()
@@ -398,7 +343,7 @@ func TestEnds(t *testing.T) {
 	m.next(1)
 	w.Close()
 	e := m.fault("closing")
-	if e.Details["cursor"] != string(cursorOf(r.Seq)) {
+	if e.Details["cursor"] != string(follow.Behind(r.Seq)) {
 		t.Errorf("the cursor is %v", e.Details["cursor"])
 	}
 	w.listen("ana", Filter{}, Now).fault("closing")
@@ -430,7 +375,7 @@ func (f *flaky) Log(ctx context.Context, sc store.Scope, q store.LogQuery) (stor
 
 func TestStoreFails(t *testing.T) {
 	st := &flaky{Store: storetest.NewModel()}
-	w := newWorld(t, Options{Store: st})
+	w := newWorld(t, Options{Follow: over(st, 0, 0)})
 	l := w.listen("ana", Filter{}, Now).begun()
 	w.put("ana", "user:ana", note("1"))
 	l.next(1)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/follow"
 	"steward/internal/policy"
 	"steward/internal/resource"
 	"steward/internal/store"
@@ -78,15 +79,15 @@ type world struct {
 
 func newWorld(t testing.TB, o Options) *world {
 	t.Helper()
-	w := &world{t: t, st: o.Store, people: &people{}}
-	if w.st == nil {
-		w.st = storetest.NewModel()
+	if o.Follow == nil {
+		o.Follow = over(storetest.NewModel(), 0, 0)
 	}
+	w := &world{t: t, st: o.Follow.Store(), people: &people{}}
 	w.people.set("ana", []string{policy.RoleMember}, []string{"team"})
 	w.people.set("bob", []string{policy.RoleMember}, []string{"team"})
 	w.people.set("root", []string{policy.RoleAdmin}, nil)
 	w.people.set("bot", []string{policy.RoleService}, nil)
-	o.Store, o.Directory, o.Log = w.st, w.people, slog.New(slog.DiscardHandler)
+	o.Directory, o.Log = w.people, slog.New(slog.DiscardHandler)
 	if o.Judge == nil {
 		o.Judge = judge(nil)
 	}
@@ -97,6 +98,14 @@ func newWorld(t testing.TB, o Options) *world {
 	t.Cleanup(w.Close)
 	return w
 }
+
+// over follows the log of a store, so many entries waiting and in a batch at most.
+func over(st store.Store, queue, size int) *follow.Log {
+	return follow.New(follow.Options{Store: st, About: About, Queue: queue, Size: size})
+}
+
+// Close ends all subscriptions.
+func (w *world) Close() { w.opt.Follow.Close() }
 
 // put commits changes by a user to a space of his, and returns the last entry.
 func (w *world) put(user string, sp resource.Space, changes ...store.Change) store.Receipt {

@@ -2,7 +2,6 @@ package observe
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -11,7 +10,6 @@ import (
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
 )
@@ -30,7 +28,7 @@ func BenchmarkTurn(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer st.Close()
-			h := New(Options{Store: st})
+			h := hubOf(st, 0, 0)
 			defer h.Close()
 			conv := id.New()
 			stop := observing(b, h, c.here, conv)
@@ -52,7 +50,7 @@ func BenchmarkTurn(b *testing.B) {
 
 // observing lets so many observe a conversation until stop is called, and
 // returns when they do.
-func observing(b *testing.B, h *Hub, n int, conv id.ID) (stop func()) {
+func observing(b *testing.B, h hub, n int, conv id.ID) (stop func()) {
 	ctx, cancel := context.WithCancel(b.Context())
 	var ready, ended sync.WaitGroup
 	for range n {
@@ -90,51 +88,5 @@ func turnOf(conv id.ID) []store.Batch {
 		{Changes: []store.Change{say(&message.Message{Role: message.Tool, Blocks: []message.Block{&message.ToolResult{Name: "file.read", Status: message.OK, Content: text}}})}},
 		{Changes: []store.Change{say(&message.Message{Role: message.Assistant, Final: true, Blocks: text}), {URI: run, Body: []byte(`{"ended":"2030-01-02T03:04:05Z","outcome":"answered"}`)},
 			{URI: record.ConversationURI(conv), Body: record.Encode(record.Conversation{Owner: "ana", Title: "t"})}}},
-	}
-}
-
-// BenchmarkTell is the follower's work on one entry, the reading of the log
-// aside.
-func BenchmarkTell(b *testing.B) {
-	for _, n := range []int{1, 1000} {
-		for _, here := range []bool{false, true} {
-			b.Run(fmt.Sprintf("observers=%d/here=%v", n, here), func(b *testing.B) {
-				f := &follower{hub: New(Options{}), index: map[place]map[*observer]struct{}{}}
-				conv := id.New()
-				for range n {
-					x := id.New()
-					if here {
-						x = conv
-					}
-					flt := Filter{Conversations: []id.ID{x}}
-					m, err := flt.compile()
-					if err != nil {
-						b.Fatal(err)
-					}
-					o := newObserver(ana, flt, m, 1000)
-					if p := o.places[0]; f.index[p] == nil {
-						f.index[p] = map[*observer]struct{}{o: {}}
-					} else {
-						f.index[p][o] = struct{}{}
-					}
-				}
-				e := resource.Entry{Op: resource.OpPut, Space: "user:ana", Version: 1, URI: record.InteractionURI(conv, id.New()).ChildID(record.TypeMessage, id.New()),
-					Body: turnOf(conv)[2].Changes[0].Body}
-				b.ReportAllocs()
-				for b.Loop() {
-					e.Seq++
-					if err := f.tell(b.Context(), e); err != nil {
-						b.Fatal(err)
-					}
-					if e.Seq%500 == 0 { // somebody takes them
-						for _, group := range f.index {
-							for o := range group {
-								o.queue = o.queue[:0]
-							}
-						}
-					}
-				}
-			})
-		}
 	}
 }

@@ -10,51 +10,12 @@ import (
 	"steward/internal/resource"
 )
 
-// decode reads what an entry has put: one of the records, a message, or nil
-// where its type is told by the entry alone.
-func decode(e resource.Entry) (any, error) {
-	var err error
-	switch e.URI.Type() {
-	case record.TypeConversation:
-		c := &record.Conversation{}
-		*c, err = record.DecodeConversation(e.URI, e.Body)
-		return c, err
-	case record.TypeBranch:
-		b := &record.Branch{}
-		err = record.Decode(e.URI, e.Body, b)
-		return b, err
-	case record.TypeMark:
-		m := &record.Mark{}
-		err = record.Decode(e.URI, e.Body, m)
-		return m, err
-	case record.TypeRun:
-		r := &record.Run{}
-		err = record.Decode(e.URI, e.Body, r)
-		return r, err
-	case record.TypeMessage:
-		return record.DecodeMessage(e.URI, e.Body)
-	}
-	return nil, nil
-}
-
-// compared reports whether a put of the type is told by what differs from the
-// version before.
-func compared(typ string) bool {
-	return typ == record.TypeConversation || typ == record.TypeBranch || typ == record.TypeMark
-}
-
-// told reports whether a type's entries say anything to observers.
-func told(typ string) bool {
-	switch typ {
-	case record.TypeConversation, record.TypeInteraction, record.TypeMessage, record.TypeBranch,
-		record.TypeRun, record.TypeMark, record.TypePin:
-		return true
-	}
-	return false
-}
+// types are those whose entries say anything to observers.
+var types = []string{record.TypeConversation, record.TypeInteraction, record.TypeMessage, record.TypeBranch,
+	record.TypeRun, record.TypeMark, record.TypePin}
 
 // about returns what all changes of an entry have in common.
-func about(e resource.Entry) Change {
+func about(e *resource.Entry) Change {
 	c := Change{Seq: e.Seq, At: e.At, Actor: e.Actor, Request: e.Request, URI: e.URI,
 		Conversation: record.IDOf(e.URI, record.TypeConversation), Interaction: record.IDOf(e.URI, record.TypeInteraction)}
 	switch e.URI.Type() {
@@ -66,24 +27,20 @@ func about(e resource.Entry) Change {
 	return c
 }
 
+// removals are what it says that a resource of a type was taken away.
+var removals = map[string]Kind{
+	record.TypePin:          MessageUnpinned,
+	record.TypeConversation: ConversationDeleted,
+	record.TypeInteraction:  InteractionChanged,
+	record.TypeBranch:       BranchDeleted,
+	record.TypeMessage:      MessageDeleted,
+	record.TypeMark:         MessageRestored,
+}
+
 // removed tells of an entry that took a resource away.
-func removed(e resource.Entry) []Change {
-	c := about(e)
-	typ := e.URI.Type()
-	switch typ {
-	case record.TypePin:
-		c.Kind = MessageUnpinned
-	case record.TypeConversation:
-		c.Kind = ConversationDeleted
-	case record.TypeInteraction:
-		c.Kind = InteractionChanged
-	case record.TypeBranch:
-		c.Kind = BranchDeleted
-	case record.TypeMessage:
-		c.Kind = MessageDeleted
-	case record.TypeMark:
-		c.Kind = MessageRestored
-	default:
+func removed(e *resource.Entry) []Change {
+	c, typ := about(e), e.URI.Type()
+	if c.Kind = removals[typ]; c.Kind == "" {
 		return nil
 	}
 	if e.Op == resource.OpErase {
@@ -95,41 +52,63 @@ func removed(e resource.Entry) []Change {
 	return []Change{c}
 }
 
-// changes tells of an entry that put now; before is what the version before
-// it had put, nil where there was none.
-func changes(e resource.Entry, now, before any) []Change {
+// compared reports whether a put of the type is told by what differs from the
+// version before.
+func compared(typ string) bool {
+	return typ == record.TypeConversation || typ == record.TypeBranch || typ == record.TypeMark
+}
+
+// changes tells of an entry that put; before is the entry of the version
+// before it, nil where there was none.
+func changes(e, before *resource.Entry) ([]Change, error) {
 	c := about(e)
-	switch now := now.(type) {
-	case *record.Conversation:
-		old, _ := before.(*record.Conversation)
-		return ofConversation(c, now, old)
-	case *record.Branch:
-		old, _ := before.(*record.Branch)
-		return ofBranch(c, now, old)
-	case *record.Mark:
-		old, _ := before.(*record.Mark)
-		return ofMark(c, now, old)
-	case *record.Run:
+	switch e.URI.Type() {
+	case record.TypeConversation:
+		now, old, err := both[record.Conversation](e, before)
+		if err != nil || old == nil {
+			c.Kind = ConversationCreated
+			return []Change{c}, err
+		}
+		return ofConversation(c, now, old), nil
+	case record.TypeBranch:
+		now, old, err := both[record.Branch](e, before)
+		return ofBranch(c, now, old), err
+	case record.TypeMark:
+		now, old, err := both[record.Mark](e, before)
+		return ofMark(c, now, old), err
+	case record.TypeRun:
+		now, _, err := both[record.Run](e, nil)
 		if now.Ended.IsZero() {
-			return nil
+			return nil, err
 		}
 		c.Kind, c.Outcome, c.Error = InteractionClosed, now.Outcome, now.Error
-	case *message.Message:
-		c.Kind, c.Role, c.Tools = MessageAdded, now.Role, toolsOf(now)
-		if r := now.Result(); r != nil {
+	case record.TypeMessage:
+		m, err := record.DecodeMessage(e.URI, e.Body)
+		if err != nil {
+			return nil, err
+		}
+		c.Kind, c.Role, c.Tools = MessageAdded, m.Role, toolsOf(m)
+		if r := m.Result(); r != nil {
 			c.Outcome = string(r.Status)
 		}
+	case record.TypePin:
+		c.Kind = MessagePinned
 	default:
-		switch {
-		case e.URI.Type() == record.TypePin:
-			c.Kind = MessagePinned
-		case e.Version == 1:
+		if c.Kind = InteractionChanged; e.Version == 1 {
 			c.Kind = InteractionOpened
-		default:
-			c.Kind = InteractionChanged
 		}
 	}
-	return []Change{c}
+	return []Change{c}, nil
+}
+
+// both reads the records of two versions; old is nil where there was none.
+func both[T any](e, before *resource.Entry) (now, old *T, err error) {
+	now = new(T)
+	if err = record.Decode(e.URI, e.Body, now); err == nil && before != nil && before.Op == resource.OpPut {
+		old = new(T)
+		err = record.Decode(before.URI, before.Body, old)
+	}
+	return now, old, err
 }
 
 // toolsOf returns the names of the tools that a message calls or answers.
@@ -138,61 +117,52 @@ func toolsOf(m *message.Message) []string {
 		return []string{r.Name}
 	}
 	var names []string
-	for _, b := range m.Blocks {
-		if call, ok := b.(*message.ToolCall); ok && !slices.Contains(names, call.Name) {
+	for _, call := range m.Calls() {
+		if !slices.Contains(names, call.Name) {
 			names = append(names, call.Name)
 		}
 	}
 	return names
 }
 
+// several gathers changes that have what c says in common.
+type several struct {
+	c   Change
+	out []Change
+}
+
+func (s *several) add(when bool, k Kind) {
+	if when {
+		s.c.Kind = k
+		s.out = append(s.out, s.c)
+	}
+}
+
 func ofConversation(c Change, now, old *record.Conversation) []Change {
-	if old == nil {
-		c.Kind = ConversationCreated
-		return []Change{c}
-	}
-	var out []Change
-	add := func(k Kind) { c.Kind = k; out = append(out, c) }
-	switch deleted, was := !now.Deleted.IsZero(), !old.Deleted.IsZero(); {
-	case deleted && !was:
-		add(ConversationDeleted)
-	case !deleted && was:
-		add(ConversationRestored)
-	}
-	if now.Title != old.Title || now.Agent != old.Agent || now.Model != old.Model || now.Window != old.Window ||
-		!slices.Equal(now.Tools, old.Tools) || !maps.Equal(now.Metadata, old.Metadata) {
-		add(ConversationChanged)
-	}
-	if now.BranchID() != old.BranchID() {
-		c.Branch = now.BranchID()
-		add(BranchSwitched)
-	}
-	return out
+	s := several{c: c}
+	deleted, was := !now.Deleted.IsZero(), !old.Deleted.IsZero()
+	s.add(deleted && !was, ConversationDeleted)
+	s.add(!deleted && was, ConversationRestored)
+	s.add(now.Title != old.Title || now.Agent != old.Agent || now.Model != old.Model || now.Window != old.Window ||
+		!slices.Equal(now.Tools, old.Tools) || !maps.Equal(now.Metadata, old.Metadata), ConversationChanged)
+	s.c.Branch = now.BranchID()
+	s.add(now.BranchID() != old.BranchID(), BranchSwitched)
+	return s.out
 }
 
 func ofBranch(c Change, now, old *record.Branch) []Change {
-	var out []Change
-	add := func(k Kind) { c.Kind = k; out = append(out, c) }
+	s := several{c: c}
 	if old == nil {
-		if c.Branch != record.MainBranch { // that one comes with the conversation
-			add(BranchCreated)
-		}
-		return out
+		s.add(c.Branch != record.MainBranch, BranchCreated) // that one comes with the conversation
+		return s.out
 	}
-	switch deleted, was := !now.Deleted.IsZero(), !old.Deleted.IsZero(); {
-	case deleted && !was:
-		add(BranchDeleted)
-	case !deleted && was:
-		add(BranchRestored)
-	}
-	if !samePath(now, old) {
-		add(BranchChanged)
-	}
-	if now.View.Revision != old.View.Revision {
-		c.Revision = now.View.Revision
-		add(ViewRevised)
-	}
-	return out
+	deleted, was := !now.Deleted.IsZero(), !old.Deleted.IsZero()
+	s.add(deleted && !was, BranchDeleted)
+	s.add(!deleted && was, BranchRestored)
+	s.add(!samePath(now, old), BranchChanged)
+	s.c.Revision = now.View.Revision
+	s.add(now.View.Revision != old.View.Revision, ViewRevised)
+	return s.out
 }
 
 // samePath compares what a person sees of branches: not when one was used
@@ -201,47 +171,32 @@ func samePath(a, b *record.Branch) bool {
 	return a.Title == b.Title && a.Parent == b.Parent && a.At == b.At && a.Open == b.Open && slices.Equal(a.Rope, b.Rope)
 }
 
+var validities = map[record.Validity]Kind{record.Invalidated: MessageInvalidated, record.Superseded: MessageSuperseded,
+	record.Archived: MessageArchived, record.Deleted: MessageDeleted, record.Active: MessageRestored}
+
 // ofMark tells of the changes that the version before did not have, and of
 // those that were undone since.
-func ofMark(c Change, now, old *record.Mark) []Change {
-	if old == nil {
-		old = &record.Mark{}
-	}
-	var out []Change
-	inter := c.Interaction
+func ofMark(c Change, now, old *record.Mark) (out []Change) {
 	for i, x := range now.Changes {
 		undone, was := !x.Undone.IsZero(), true
-		if i < len(old.Changes) {
+		if old != nil && i < len(old.Changes) {
 			was = !old.Changes[i].Undone.IsZero()
 		}
 		if undone == was {
 			continue
 		}
-		c.Tools, c.Interaction, c.Reason, c.By, c.State = nil, inter, x.Reason, x.By, ""
+		one := c
+		one.Kind, one.Reason, one.By = validities[x.State], x.Reason, x.By
 		if x.Tool != "" {
-			c.Tools = []string{x.Tool}
+			one.Tools = []string{x.Tool}
 		}
 		if !x.Interaction.Zero() {
-			c.Interaction = x.Interaction
+			one.Interaction = x.Interaction
 		}
-		if c.Kind = kindOf(x.State); undone {
-			c.Kind, c.State = MessageRestored, x.State
+		if undone {
+			one.Kind, one.State = MessageRestored, x.State
 		}
-		out = append(out, c)
+		out = append(out, one)
 	}
 	return out
-}
-
-func kindOf(v record.Validity) Kind {
-	switch v {
-	case record.Invalidated:
-		return MessageInvalidated
-	case record.Superseded:
-		return MessageSuperseded
-	case record.Archived:
-		return MessageArchived
-	case record.Deleted:
-		return MessageDeleted
-	}
-	return MessageRestored
 }

@@ -8,12 +8,11 @@ import (
 	"log/slog"
 	"time"
 
-	"steward/internal/fault"
+	"steward/internal/follow"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/resource"
-	"steward/internal/store"
 )
 
 // Kind says what has changed.
@@ -61,85 +60,48 @@ func Kinds() []Kind {
 	}
 }
 
-// Change is one change. Fields that a kind has no use for are zero. Several
-// changes can come of one entry of the log; they have its number.
+// Change is one change; its JSON is that of docs/websocket.md. Fields that a
+// kind has no use for are zero. Several changes can come of one entry of the
+// log; they have its number.
 type Change struct {
-	Seq          uint64 // of the log entry
-	At           time.Time
-	Kind         Kind
-	Actor        string // who: a user's name, "agent:NAME" or "system"
-	Request      id.ID
-	URI          resource.URI // the resource whose entry it is
-	Conversation id.ID
-	Interaction  id.ID           // in which it was caused
-	Message      id.ID           // that was added, or whose validity or pin it is
-	Branch       string          // branches: its id
-	Role         message.Role    // MessageAdded
-	Tools        []string        // that the message calls or answers, or that caused the change. Do not modify
-	Outcome      string          // InteractionClosed: "answered", …; MessageAdded: the status of a result
-	Error        string          // InteractionClosed: the code, when it failed
-	State        record.Validity // MessageRestored: what was undone
-	Reason       string          // of a change of validity: half a sentence
-	By           id.ID           // MessageSuperseded: the message that stands for it
-	Revision     int             // ViewRevised
+	Kind         Kind            `json:"kind"`
+	Seq          uint64          `json:"seq"` // of the log entry
+	At           time.Time       `json:"at"`
+	Actor        string          `json:"actor,omitzero"` // who: a user's name, "agent:NAME" or "system"
+	Request      id.ID           `json:"request_id,omitzero"`
+	Conversation id.ID           `json:"conversation_id,omitzero"`
+	Interaction  id.ID           `json:"interaction_id,omitzero"` // in which it was caused
+	Message      id.ID           `json:"message_id,omitzero"`     // that was added, or whose validity or pin it is
+	Branch       string          `json:"branch,omitzero"`         // branches: its id
+	Role         message.Role    `json:"role,omitzero"`           // MessageAdded
+	Tools        []string        `json:"tools,omitempty"`         // that the message calls or answers, or that caused the change. Do not modify
+	Outcome      string          `json:"outcome,omitzero"`        // InteractionClosed: "answered", …; MessageAdded: the status of a result
+	Error        string          `json:"error,omitzero"`          // InteractionClosed: the code, when it failed
+	State        record.Validity `json:"state,omitzero"`          // MessageRestored: what was undone
+	Reason       string          `json:"reason,omitzero"`         // of a change of validity: half a sentence
+	By           id.ID           `json:"by,omitzero"`             // MessageSuperseded: the message that stands for it
+	Revision     int             `json:"revision,omitzero"`       // ViewRevised
+	URI          resource.URI    `json:"uri"`                     // the resource whose entry it is
 }
 
-// Cursor is a place between changes: opaque text that stays good over
-// restarts. Empty: before the first.
-type Cursor string
+// Cursor is a position between changes; an empty one is before the first.
+type Cursor = follow.Cursor
 
 // Now is the cursor of the moment at which it is used: what is new is told.
-const Now Cursor = "now"
+const Now = follow.Now
 
-// Batch is what came together: changes in the order of the log, and the
-// cursor behind them.
+// Batch is what came together: changes in the order of the log, those of one
+// entry never parted, and the cursor behind them.
 type Batch struct {
 	Changes []Change
 	Cursor  Cursor
 }
 
-// Options are a hub's parts and bounds. Store is needed.
-type Options struct {
-	Store store.Store
-	Queue int           // changes that may wait for an observer; 0: 1,000
-	Size  int           // changes of a batch; an entry's own are never parted; 0: 100
-	Wait  time.Duration // for more changes to come, before a batch is told; 0: 50 ms
-	Log   *slog.Logger  // nil: slog.Default()
+// Hub tells a node's changes to its observers. Safe for concurrent use.
+type Hub struct {
+	follow *follow.Log
+	log    *slog.Logger
 }
 
-func (o Options) settled() Options {
-	if o.Queue <= 0 {
-		o.Queue = 1000
-	}
-	if o.Size <= 0 {
-		o.Size = 100
-	}
-	if o.Wait <= 0 {
-		o.Wait = 50 * time.Millisecond
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
-	return o
-}
-
-// pageSize is how many entries are read from the log at once: their bodies
-// are in memory together.
-func (o Options) pageSize() int { return min(o.Queue, 100) }
-
-func cursorOf(seq uint64) Cursor { return Cursor((&store.LogQuery{}).Cursor(seq)) }
-
-// position opens a cursor (cursor_invalid).
-func (c Cursor) position() (uint64, error) {
-	seq, _, err := (&store.LogQuery{After: store.Cursor(c)}).Position()
-	return seq, err
-}
-
-func closing() *fault.Error {
-	return fault.New(fault.Unavailable, "closing", "Steward is closing").Retrying(fault.RetryBackoff, 0)
-}
-
-func slow(queue int) *fault.Error {
-	return fault.New(fault.Exhausted, "observer_slow", "more than %d changes were waiting for this observer", queue).
-		With("observe again from the cursor in the details: nothing is lost").Retrying(fault.RetryImmediate, 0)
-}
+// New returns a hub. It costs nothing until somebody observes.
+func New(f *follow.Log, log *slog.Logger) *Hub { return &Hub{f, log} }

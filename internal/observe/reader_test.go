@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"steward/internal/fault"
+	"steward/internal/follow"
 	"steward/internal/id"
 	"steward/internal/record"
 	"steward/internal/resource"
@@ -37,7 +38,7 @@ func (s erasing) Log(ctx context.Context, sc store.Scope, q store.LogQuery) (sto
 // What was erased is told as that, and what led there not at all any more.
 func TestErased(t *testing.T) {
 	st := erasing{storetest.NewModel()}
-	h := New(Options{Store: st})
+	h := hubOf(st, 0, 0)
 	defer h.Close()
 	conv, inter, msg := id.New(), id.New(), id.New()
 	uris := []resource.URI{record.ConversationURI(conv), record.InteractionURI(conv, inter), record.BranchURI(conv, "b"),
@@ -83,7 +84,7 @@ func TestErasedBetweenTwoLooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := reader{store: erasing{m}, scope: ana, log: slog.New(slog.DiscardHandler)}
-	if got, err := r.read(t.Context(), page.Entries[0]); len(got) > 0 || err != nil {
+	if got, err := r.read(t.Context(), &page.Entries[0]); len(got) > 0 || err != nil {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -92,7 +93,7 @@ func TestErasedBetweenTwoLooks(t *testing.T) {
 // begins anew.
 func TestDeletedRecords(t *testing.T) {
 	st := storetest.NewModel()
-	h := New(Options{Store: st})
+	h := hubOf(st, 0, 0)
 	defer h.Close()
 	conv, inter, msg := id.New(), id.New(), id.New()
 	p := pull(t, h.Subscribe(t.Context(), ana, Filter{}, ""))
@@ -132,7 +133,7 @@ func TestDeletedRecords(t *testing.T) {
 	if got := kinds(store.Put); !slices.Equal(got, made) {
 		t.Error(got)
 	}
-	again := pull(t, h.Subscribe(t.Context(), ana, Filter{}, cursorOf(14))) // who has not seen the deletions
+	again := pull(t, h.Subscribe(t.Context(), ana, Filter{}, follow.Behind(14))) // who has not seen the deletions
 	defer again.stop()
 	for i, c := range again.want(6).Changes {
 		if c.Kind != made[i] {
@@ -153,7 +154,7 @@ func TestUnreadableEntries(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := New(Options{Store: st, Log: slog.New(slog.NewTextHandler(&buf, nil))})
+	h := hub{New(follow.New(follow.Options{Store: st}), slog.New(slog.NewTextHandler(&buf, nil)))}
 	defer h.Close()
 	p := pull(t, h.Subscribe(t.Context(), ana, Filter{}, ""))
 	b := p.want(2)
@@ -176,7 +177,7 @@ func TestEarlierVersions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := New(Options{Store: st})
+	h := hubOf(st, 0, 0)
 	defer h.Close()
 	put("a")
 	n.say(3000)
@@ -215,7 +216,7 @@ func TestKnownVersionsAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := r.read(t.Context(), e)
+		got, err := r.read(t.Context(), &e)
 		if err != nil || len(got) != 1 || len(r.known) > maxKnown {
 			t.Fatal(got, err, len(r.known))
 		}
@@ -244,7 +245,7 @@ func TestErasedVersionsOfAConversation(t *testing.T) {
 		}
 		r := reader{store: st, scope: ana, log: slog.New(slog.DiscardHandler)}
 		if known {
-			r.keep(resource.Entry{URI: u, Version: 1}, &record.Conversation{Title: "a"})
+			r.keep(&resource.Entry{URI: u, Op: resource.OpPut, Version: 1, Body: record.Encode(record.Conversation{Title: "a"})})
 		}
 		page, err := st.Log(t.Context(), ana, store.LogQuery{})
 		if err != nil {
@@ -252,7 +253,7 @@ func TestErasedVersionsOfAConversation(t *testing.T) {
 		}
 		var kinds []Kind
 		for _, e := range page.Entries {
-			got, err := r.read(t.Context(), e)
+			got, err := r.read(t.Context(), &e)
 			if err != nil {
 				t.Fatal(err)
 			}

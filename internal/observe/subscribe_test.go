@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,9 +11,9 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/follow"
 	"steward/internal/id"
 	"steward/internal/record"
-	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/store/storetest"
 )
@@ -40,7 +39,7 @@ func TestJoiningLate(t *testing.T) {
 	l := &late{}
 	synctest.Test(t, func(t *testing.T) {
 		l.Store = storetest.NewModel()
-		h := New(Options{Store: l})
+		h := hubOf(l, 0, 0)
 		defer h.Close()
 		n := newNotes(t, l)
 		first := pull(t, h.Subscribe(t.Context(), ana, Filter{}, Now))
@@ -57,60 +56,10 @@ func TestJoiningLate(t *testing.T) {
 		defer second.stop()
 		second.want(2)
 		second.want(2)
-		second.want(2)
 		n.say(1)
 		second.want(1)
-		first.want(7)
+		first.want(5)
 	})
-}
-
-// One who joins between two entries of a page gets the later one, or is told
-// to read it; what is being filled is not handed out yet.
-func TestJoiningWithinAPage(t *testing.T) {
-	st := storetest.NewModel()
-	h := New(Options{Store: st})
-	defer h.Close()
-	a, b := id.New(), id.New()
-	watch := func(x id.ID) *observer {
-		f := Filter{Conversations: []id.ID{x}}
-		m, err := f.compile()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return newObserver(ana, f, m, 10)
-	}
-	entry := func(x id.ID, seq uint64) resource.Entry {
-		return resource.Entry{Seq: seq, Space: "user:ana", Op: resource.OpPut, Version: 1, URI: record.InteractionURI(x, id.New()), Body: []byte("{}")}
-	}
-	first, second := watch(a), watch(b)
-	f, err := h.join(first, 0)
-	if f == nil || err != nil {
-		t.Fatal(f, err)
-	}
-	defer h.leave(f, first)
-	if err := f.tell(t.Context(), entry(b, 1)); err != nil { // concerns nobody
-		t.Fatal(err)
-	}
-	if g, err := h.join(second, 0); g != nil || err != nil {
-		t.Fatal("one who has not read the first entry follows live", g, err)
-	}
-	if g, err := h.join(second, 1); g != f || err != nil {
-		t.Fatal(g, err)
-	}
-	defer h.leave(f, second)
-	if err := errors.Join(f.tell(t.Context(), entry(b, 2)), f.tell(t.Context(), entry(b, 3))); err != nil {
-		t.Fatal(err)
-	}
-	if got, at, err := second.take(10, f.position()); len(got) != 0 || at != 3 || err != nil {
-		t.Errorf("a half batch: %v, %d, %v", got, at, err)
-	}
-	f.advance(5)
-	if got, at, err := second.take(1, f.position()); len(got) != 1 || at != 2 || err != nil {
-		t.Error(got, at, err)
-	}
-	if got, at, err := second.take(1, f.position()); len(got) != 1 || at != 5 || err != nil {
-		t.Error(got, at, err)
-	}
 }
 
 // counting counts what is asked of a store, and fails when it is told to.
@@ -156,10 +105,10 @@ func (c *counting) asked() int {
 // a hundred of them read it no oftener than one.
 func TestCost(t *testing.T) {
 	c := &counting{Store: storetest.NewModel()}
-	bubble2(t, c, func(t *testing.T, h *Hub, n *notes) {
+	bubble2(t, c, func(t *testing.T, h hub, n *notes) {
 		n.say(10)
 		time.Sleep(time.Minute)
-		if c.asked() != 0 || h.live != nil {
+		if c.asked() != 0 {
 			t.Errorf("%d calls, and nobody observes", c.asked())
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -208,10 +157,10 @@ func TestCost(t *testing.T) {
 	})
 }
 
-func bubble2(t *testing.T, c *counting, test func(t *testing.T, h *Hub, n *notes)) {
+func bubble2(t *testing.T, c *counting, test func(t *testing.T, h hub, n *notes)) {
 	synctest.Test(t, func(t *testing.T) {
 		c.Store = storetest.NewModel() // of the bubble
-		h := New(Options{Store: c, Log: slog.New(slog.DiscardHandler)})
+		h := hubOf(c, 0, 0)
 		defer h.Close()
 		test(t, h, newNotes(t, c))
 	})
@@ -221,7 +170,7 @@ func bubble2(t *testing.T, c *counting, test func(t *testing.T, h *Hub, n *notes
 // one begins anew.
 func TestStoreFails(t *testing.T) {
 	c := &counting{}
-	bubble2(t, c, func(t *testing.T, h *Hub, n *notes) {
+	bubble2(t, c, func(t *testing.T, h hub, n *notes) {
 		broken := fault.New(fault.Unavailable, "disk_gone", "no disk")
 		c.breakDown(broken)
 		pull(t, h.Subscribe(t.Context(), ana, Filter{}, "")).fails("disk_gone")
@@ -249,7 +198,7 @@ func TestStoreFails(t *testing.T) {
 
 // A context that is done ends a subscription without an error, live or not.
 func TestContext(t *testing.T) {
-	bubble(t, Options{}, func(t *testing.T, h *Hub, n *notes) {
+	bubble(t, 0, 0, func(t *testing.T, h hub, n *notes) {
 		ctx, cancel := context.WithCancel(t.Context())
 		n.say(150)
 		reading := pull(t, h.Subscribe(ctx, ana, Filter{}, ""))
@@ -271,7 +220,7 @@ func TestContext(t *testing.T) {
 
 // A subscription that is ranged over twice begins twice.
 func TestTwice(t *testing.T) {
-	bubble(t, Options{}, func(t *testing.T, h *Hub, n *notes) {
+	bubble(t, 0, 0, func(t *testing.T, h hub, n *notes) {
 		n.say(3)
 		seq := h.Subscribe(t.Context(), ana, Filter{}, "")
 		for range 2 {
@@ -283,7 +232,7 @@ func TestTwice(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	bubble(t, Options{}, func(t *testing.T, h *Hub, n *notes) {
+	bubble(t, 0, 0, func(t *testing.T, h hub, n *notes) {
 		n.say(3)
 		many := make([]string, 1001)
 		for i := range many {
@@ -300,8 +249,8 @@ func TestRefusals(t *testing.T) {
 			{"no cursor", ana, Filter{}, "yesterday", "cursor_invalid"},
 			{"a chat's cursor", ana, Filter{}, "3", "cursor_invalid"},
 			{"another query's", ana, Filter{}, Cursor((&store.Query{}).Cursor(store.Position{Num: 1})), "cursor_invalid"},
-			{"beyond the end", ana, Filter{}, cursorOf(4), "cursor_invalid"},
-			{"far beyond", ana, Filter{}, cursorOf(1<<64 - 1), "cursor_invalid"},
+			{"beyond the end", ana, Filter{}, follow.Behind(4), "cursor_invalid"},
+			{"far beyond", ana, Filter{}, follow.Behind(1<<64 - 1), "cursor_invalid"},
 			{"a broken glob", ana, Filter{Tools: []string{"[a"}}, "", "filter_invalid"},
 			{"an empty glob", ana, Filter{Tools: []string{""}}, "", "filter_invalid"},
 			{"no such kind", ana, Filter{Kinds: []string{"message_added", "message_add"}}, "", "filter_invalid"},
@@ -314,39 +263,15 @@ func TestRefusals(t *testing.T) {
 				}
 			}
 		}
-		p := pull(t, h.Subscribe(t.Context(), ana, Filter{}, cursorOf(3)))
+		p := pull(t, h.Subscribe(t.Context(), ana, Filter{}, follow.Behind(3)))
 		p.want(0)
 		p.stop()
 	})
 }
 
-// A node's own scope sees everybody's; a scope of two spaces sees both.
-func TestScopes(t *testing.T) {
-	bubble(t, Options{}, func(t *testing.T, h *Hub, n *notes) {
-		put := func(user string) {
-			sc := store.ForUser(user)
-			if _, err := n.st.Commit(t.Context(), sc, store.Batch{Changes: []store.Change{
-				{URI: record.InteractionURI(id.New(), id.New()), Body: []byte("{}")}}}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		all := pull(t, h.Subscribe(t.Context(), store.ForNode(resource.System), Filter{}, Now))
-		both := pull(t, h.Subscribe(t.Context(), store.Scope{Read: []resource.Space{"user:ana", "user:ben"}}, Filter{}, Now))
-		defer all.stop()
-		defer both.stop()
-		all.want(0)
-		both.want(0)
-		for _, u := range []string{"ana", "ben", "eve"} {
-			put(u)
-		}
-		all.want(3)
-		both.want(2)
-	})
-}
-
 // A conversation of another user cannot be followed by naming it.
 func TestForeignConversation(t *testing.T) {
-	bubble(t, Options{}, func(t *testing.T, h *Hub, n *notes) {
+	bubble(t, 0, 0, func(t *testing.T, h hub, n *notes) {
 		n.say(1)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {

@@ -97,16 +97,16 @@ func (w *world) commit(ctx context.Context, c *chat, d *draft) error {
 
 // expected is what an observer with the filter sees of all.
 func (w *world) expected(t testing.TB, user string, f Filter) []Change {
-	m, err := f.compile()
-	if err != nil {
+	if err := f.check(); err != nil {
 		t.Fatal(err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []Change
 	for i := range w.told {
-		if w.space[w.told[i].Conversation] == resource.UserSpace(user) && m.fits(&w.told[i]) {
-			out = append(out, w.told[i])
+		c := &w.told[i]
+		if w.space[c.Conversation] == resource.UserSpace(user) && f.fits(c) && (len(f.Conversations) == 0 || slices.Contains(f.Conversations, c.Conversation)) {
+			out = append(out, *c)
 		}
 	}
 	return out

@@ -15,6 +15,7 @@ import (
 	"steward/internal/effect"
 	"steward/internal/events"
 	"steward/internal/fault"
+	"steward/internal/follow"
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/observe"
@@ -101,6 +102,7 @@ type Node struct {
 	effects       *effect.Engine
 	agents        map[string]*agentKit // the fixed ones
 	levels        levels               // those of the catalog
+	entries       *follow.Log
 	hub           *observe.Hub
 	events        *events.Engine
 	resources     *tree.Service
@@ -150,7 +152,6 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	n := &Node{
 		opt: opt, log: opt.Log,
 		agents: map[string]*agentKit{},
-		hub:    observe.New(observe.Options{Store: opt.Store, Log: opt.Log}),
 		chats:  map[chatKey]*chat{},
 		toPack: map[chatKey]struct{}{},
 		slots:  make(slots, 8*opt.Parallel),
@@ -158,6 +159,8 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		outer:  map[id.ID]*performing{},
 		work:   make(chan func()),
 	}
+	n.entries = follow.New(follow.Options{Store: opt.Store, About: events.About})
+	n.hub = observe.New(n.entries, opt.Log)
 	n.effects = effect.New(effect.Options{Store: opt.Store, Judge: judgeOf(opt.Judge), ApprovalTimeout: opt.ApprovalTimeout,
 		Directory: opt.People, Tool: n.callee, Mask: n.mask(), Log: opt.Log})
 	n.conversations = conversation.New(opt.Store, conversation.Options{Tools: n.toolOf, Names: n.namesOf, Key: opt.ExportKey, Codecs: Codecs(), Log: opt.Log})
@@ -223,8 +226,7 @@ func (n *Node) Close(ctx context.Context) error {
 	n.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
-		n.hub.Close()
-		n.events.Close()
+		n.entries.Close()
 		n.runs.Wait()
 		close(done)
 	}()

@@ -87,20 +87,25 @@ func (c *conn) tellEvents(ctx context.Context, re string, f events.Filter, from 
 
 // appendEvents appends the frame of a batch of events.
 func appendEvents(dst []byte, re string, b *events.Batch) ([]byte, error) {
-	dst = append(dst, `{"type":"events"`...)
+	return appendBatch(dst, "events", re, b.Events, string(b.Cursor))
+}
+
+// appendBatch appends a frame of what happened, under its own name.
+func appendBatch[T any](dst []byte, name, re string, list []T, cursor string) ([]byte, error) {
+	dst = append(dst, `{"type":"`+name+`"`...)
 	dst = appendText(dst, "re", re)
-	dst = append(dst, `,"events":[`...)
-	for i := range b.Events {
+	dst = append(dst, `,"`+name+`":[`...)
+	for i := range list {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		one, err := json.Marshal(&b.Events[i])
+		one, err := json.Marshal(&list[i])
 		if err != nil {
 			return nil, err
 		}
 		dst = append(dst, one...)
 	}
 	dst = append(dst, ']')
-	dst = appendText(dst, "cursor", string(b.Cursor))
+	dst = appendText(dst, "cursor", cursor)
 	return append(dst, '}'), nil
 }

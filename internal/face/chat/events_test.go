@@ -16,6 +16,7 @@ import (
 	"steward/internal/face/chat"
 	"steward/internal/face/httpauth"
 	"steward/internal/fault"
+	"steward/internal/follow"
 	"steward/internal/policy"
 	"steward/internal/resource"
 	"steward/internal/store"
@@ -27,6 +28,7 @@ type happening struct {
 	t  *testing.T
 	st store.Store
 	*events.Engine
+	Close func() // ends all subscriptions
 }
 
 type everybody struct{}
@@ -39,10 +41,12 @@ func newHappening(t *testing.T, st store.Store, beat time.Duration) *happening {
 	t.Helper()
 	h := &happening{t: t, st: st}
 	var err error
-	h.Engine, err = events.New(events.Options{Store: st, Judge: policy.Fixed{}, Directory: everybody{}, Beat: beat, Log: slog.New(slog.DiscardHandler)})
+	follower := follow.New(follow.Options{Store: st, About: events.About})
+	h.Engine, err = events.New(events.Options{Follow: follower, Judge: policy.Fixed{}, Directory: everybody{}, Beat: beat, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
+	h.Close = follower.Close
 	t.Cleanup(h.Close)
 	return h
 }

@@ -3,7 +3,6 @@ package chat
 import (
 	"context"
 	"strconv"
-	"time"
 
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -60,13 +59,17 @@ func (c *conn) observe(f *observeFrame) error {
 }
 
 // tellChanges puts batch after batch. While the client leaves one waiting, the
-// node keeps what comes, up to its bound.
+// log keeps the rest.
 func (c *conn) tellChanges(ctx context.Context, re string, f observe.Filter, from observe.Cursor) error {
 	for b, err := range c.server.o.Node.Observe(ctx, c.caller.User, f, from) {
 		if err != nil {
 			return err
 		}
-		if !c.tell(ctx, appendChanges(nil, re, &b)) {
+		raw, err := appendChanges(nil, re, &b)
+		if err != nil {
+			return err
+		}
+		if !c.tell(ctx, raw) {
 			return nil
 		}
 	}
@@ -74,54 +77,6 @@ func (c *conn) tellChanges(ctx context.Context, re string, f observe.Filter, fro
 }
 
 // appendChanges appends the frame of a batch of changes.
-func appendChanges(dst []byte, re string, b *observe.Batch) []byte {
-	dst = append(dst, `{"type":"changes"`...)
-	dst = appendText(dst, "re", re)
-	dst = append(dst, `,"changes":[`...)
-	for i := range b.Changes {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = appendChange(dst, &b.Changes[i])
-	}
-	dst = append(dst, ']')
-	dst = appendText(dst, "cursor", string(b.Cursor))
-	return append(dst, '}')
-}
-
-func appendChange(dst []byte, c *observe.Change) []byte {
-	dst = append(dst, `{"kind":"`...)
-	dst = append(dst, c.Kind...)
-	dst = append(dst, `","seq":`...)
-	dst = strconv.AppendUint(dst, c.Seq, 10)
-	dst = append(dst, `,"at":"`...)
-	dst = c.At.UTC().AppendFormat(dst, time.RFC3339Nano)
-	dst = append(dst, '"')
-	dst = appendSome(dst, "actor", c.Actor)
-	dst = appendID(dst, "request_id", c.Request)
-	dst = appendID(dst, "conversation_id", c.Conversation)
-	dst = appendID(dst, "interaction_id", c.Interaction)
-	dst = appendID(dst, "message_id", c.Message)
-	dst = appendSome(dst, "branch", c.Branch)
-	dst = appendSome(dst, "role", string(c.Role))
-	if len(c.Tools) > 0 {
-		dst = append(dst, `,"tools":[`...)
-		for i, name := range c.Tools {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = quote(dst, name)
-		}
-		dst = append(dst, ']')
-	}
-	dst = appendSome(dst, "outcome", c.Outcome)
-	dst = appendSome(dst, "error", c.Error)
-	dst = appendSome(dst, "state", string(c.State))
-	dst = appendSome(dst, "reason", c.Reason)
-	dst = appendID(dst, "by", c.By)
-	if c.Revision != 0 {
-		dst = strconv.AppendInt(append(dst, `,"revision":`...), int64(c.Revision), 10)
-	}
-	dst = appendText(dst, "uri", c.URI.String())
-	return append(dst, '}')
+func appendChanges(dst []byte, re string, b *observe.Batch) ([]byte, error) {
+	return appendBatch(dst, "changes", re, b.Changes, string(b.Cursor))
 }

@@ -24,6 +24,7 @@ import (
 	"steward/internal/events"
 	"steward/internal/face/httpauth"
 	"steward/internal/fault"
+	"steward/internal/follow"
 	"steward/internal/policy"
 	"steward/internal/resource"
 	"steward/internal/store"
@@ -36,6 +37,7 @@ type happening struct {
 	t  *testing.T
 	st *storetest.Model
 	*events.Engine
+	Close func() // ends all subscriptions
 }
 
 type everybody struct{}
@@ -47,10 +49,12 @@ func (everybody) Principal(_ context.Context, user string) (policy.Principal, er
 func newHappening(t *testing.T, beat time.Duration) *happening {
 	h := &happening{t: t, st: storetest.NewModel()}
 	var err error
-	h.Engine, err = events.New(events.Options{Store: h.st, Judge: policy.Fixed{}, Directory: everybody{}, Beat: beat, Log: slog.New(slog.DiscardHandler)})
+	follower := follow.New(follow.Options{Store: h.st, About: events.About})
+	h.Engine, err = events.New(events.Options{Follow: follower, Judge: policy.Fixed{}, Directory: everybody{}, Beat: beat, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
+	h.Close = follower.Close
 	t.Cleanup(h.Close)
 	return h
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/follow"
 	"steward/internal/resource"
 	"steward/internal/store"
 )
@@ -28,7 +29,7 @@ func (x *Index) catch(ctx context.Context, rest time.Duration) error {
 			if more, err = x.step(ctx, d); err != nil {
 				return err
 			}
-			if more && rest > 0 && !pause(ctx, rest*time.Since(began)) {
+			if more && rest > 0 && !follow.Pause(ctx, rest*time.Since(began)) {
 				return ctx.Err()
 			}
 		}
@@ -57,11 +58,8 @@ func (x *Index) advance(ctx context.Context, d *database) (behind uint64, err er
 	if err := d.reads.QueryRowContext(ctx, "SELECT seq FROM state").Scan(&seq); err != nil {
 		return 0, err
 	}
-	page, err := x.opt.Store.Log(ctx, nodeScope(), store.LogQuery{Reverse: true, Limit: 1})
-	if err != nil || len(page.Entries) == 0 {
-		return 0, err
-	}
-	return page.Entries[0].Seq - min(seq, page.Entries[0].Seq), nil
+	head, err := follow.Head(ctx, x.opt.Store)
+	return head - min(seq, head), err
 }
 
 // step reads one batch; false when that was the last.
@@ -173,65 +171,10 @@ func (d *database) merge(ctx context.Context, pages int) (more bool, err error) 
 	return after-before >= 2, tx.Commit() // by FTS5's documentation
 }
 
-// Follow implements search.Index. It wakes when there is news and then looks
-// once in a while whether the log rests, so that those who write do not pay.
+// Follow implements search.Index.
 func (x *Index) Follow(ctx context.Context) {
 	x.followed.Store(true)
 	defer x.followed.Store(false)
-	var seen uint64
-	for ctx.Err() == nil {
-		head, err := x.opt.Store.Wait(ctx, seen)
-		if err == nil {
-			if head, err = x.rest(ctx, head); err == nil {
-				err = x.catch(ctx, 1)
-			}
-		}
-		switch {
-		case ctx.Err() != nil, fault.HasCode(err, "store_closed"), fault.HasCode(err, "search_closed"):
-			return
-		case err != nil:
-			x.log.Warn("the search index falls behind", "error", err)
-			if !pause(ctx, x.opt.Quiet) {
-				return
-			}
-		default:
-			seen = head
-		}
-	}
-}
-
-// rest waits until the log rests, has grown a lot, or a search has found much
-// to be indexed, and returns its head.
-func (x *Index) rest(ctx context.Context, head uint64) (uint64, error) {
-	for from := head; ; {
-		t := time.NewTimer(x.opt.Quiet)
-		select {
-		case <-t.C:
-		case <-x.hurry:
-			t.Stop()
-			return head, nil
-		case <-ctx.Done():
-			t.Stop()
-			return 0, ctx.Err()
-		}
-		page, err := x.opt.Store.Log(ctx, nodeScope(), store.LogQuery{Reverse: true, Limit: 1})
-		if err != nil {
-			return 0, err
-		}
-		if len(page.Entries) == 0 || page.Entries[0].Seq == head || page.Entries[0].Seq-from > x.opt.Backlog {
-			return head, nil
-		}
-		head = page.Entries[0].Seq
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	follow.Project(ctx, x.opt.Store, follow.Projection{Name: "the search index", Quiet: x.opt.Quiet, Backlog: x.opt.Backlog, Hurry: x.hurry, Log: x.log,
+		Catch: func(ctx context.Context) error { return x.catch(ctx, 1) }})
 }
