@@ -60,37 +60,37 @@ type Cursor string
 
 // Page is an answer to a Query.
 type Page struct {
-	Hits []Hit
-	Next Cursor // empty when there is no more
+	Hits []Hit  `json:"hits"`
+	Next Cursor `json:"next,omitzero"` // empty when there is no more
 
 	// Behind is how many entries of the log are not indexed yet: what they say
 	// is not found. Zero: the answer is complete.
-	Behind uint64
+	Behind uint64 `json:"behind,omitzero"`
 }
 
 // Hit is a message that matches.
 type Hit struct {
 	Line
-	URI          resource.URI
-	Conversation id.ID
-	Title        string // of the conversation
-	Interaction  id.ID
-	Seq          uint64         // the message's position in the log
-	Labels       message.Labels // of all that the hit shows, its neighbours included
-	Spans        []Span         // what matched, in Text
-	Before       []Line         // the messages before it, oldest first
-	After        []Line         // the messages after it, oldest first
+	URI          resource.URI   `json:"uri"`
+	Conversation id.ID          `json:"conversation_id"`
+	Title        string         `json:"title"` // of the conversation
+	Interaction  id.ID          `json:"interaction_id"`
+	Seq          uint64         `json:"seq"`              // the message's position in the log
+	Labels       message.Labels `json:"labels"`           // of all that the hit shows, its neighbours included
+	Spans        []Span         `json:"spans"`            // what matched, in Text
+	Before       []Line         `json:"before,omitempty"` // the messages before it, oldest first
+	After        []Line         `json:"after,omitempty"`  // the messages after it, oldest first
 }
 
 // Line is a message in one line: a part of its text on which nothing is cut
 // inside of a character, white space made single spaces, and "…" where
 // something was left out.
 type Line struct {
-	Message id.ID
-	Role    message.Role
-	Tool    string // of a tool message: the tool whose result it holds
-	At      time.Time
-	Text    string
+	Message id.ID        `json:"id"`
+	Role    message.Role `json:"role"`
+	Tool    string       `json:"tool,omitzero"` // of a tool message: the tool whose result it holds
+	At      time.Time    `json:"at,omitzero"`
+	Text    string       `json:"text"`
 }
 
 // Span is a range of bytes.

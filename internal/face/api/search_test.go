@@ -40,9 +40,9 @@ func TestSearch(t *testing.T) {
 	want := `{"hits":[{"id":"00000000-0000-7000-8000-000000000003","role":"assistant","at":"2030-01-02T03:04:05Z","text":"It is 4",` +
 		`"uri":"cld:common.Conversation.00000000-0000-7000-8000-000000000001/common.Interaction.00000000-0000-7000-8000-000000000009/common.Message.00000000-0000-7000-8000-000000000003",` +
 		`"conversation_id":"00000000-0000-7000-8000-000000000001","title":"Sums","interaction_id":"00000000-0000-7000-8000-000000000009",` +
-		`"seq":7,"labels":["private","untrusted"],"spans":[[6,7]],` +
+		`"seq":7,"spans":[[6,7]],` +
 		`"before":[{"id":"00000000-0000-7000-8000-000000000002","role":"user","at":"2030-01-02T03:04:05Z","text":"2+2?"}],` +
-		`"after":[{"id":"00000000-0000-0000-0000-000000000009","role":"tool","tool":"math.add","at":"2030-01-02T03:04:05Z","text":"4"}]}],"next":"more"}`
+		`"after":[{"id":"00000000-0000-0000-0000-000000000009","role":"tool","tool":"math.add","at":"2030-01-02T03:04:05Z","text":"4"}],"labels":["private","untrusted"]}],"next":"more"}`
 	asked := `ana|It "4"|` + mine.ID.String() + `|assistant|math.add|2030-01-01T00:00:00Z|true|1|5|c`
 	if err != nil || status != 200 || body != want || d.asked != asked {
 		t.Errorf("%d %s %v\n%s", status, body, err, d.asked)
