@@ -86,25 +86,3 @@ func (q *Query) selects(e *resource.Entry) bool {
 	}
 	return e.URI.Under(q.Under)
 }
-
-// before returns the newest entry that is older than t, by halving the log:
-// times never decrease in it.
-func (l *Log) before(ctx context.Context, t time.Time, head uint64) (uint64, error) {
-	if t.IsZero() {
-		return 0, nil
-	}
-	lo, hi := uint64(0), head // all up to lo are older, and none behind hi is
-	for lo < hi {
-		mid := lo + (hi-lo)/2
-		page, err := l.store.Log(ctx, store.ForNode(resource.System), store.LogQuery{Since: mid, Limit: 1})
-		if err != nil {
-			return 0, err
-		}
-		if len(page.Entries) == 1 && page.Entries[0].At.Before(t) {
-			lo = page.Entries[0].Seq
-		} else {
-			hi = mid
-		}
-	}
-	return min(lo, head), nil
-}

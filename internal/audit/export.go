@@ -6,6 +6,8 @@ import (
 	"io"
 	"time"
 
+	"steward/internal/follow"
+	"steward/internal/resource"
 	"steward/internal/store"
 )
 
@@ -21,10 +23,11 @@ func (l *Log) Export(ctx context.Context, who Reader, q Query, w io.Writer) erro
 	if err != nil {
 		return err
 	}
-	since, err := l.before(ctx, q.Since, head.Seq)
+	since, err := follow.Before(ctx, l.store, store.ForNode(resource.System), q.Since)
 	if err != nil {
 		return err
 	}
+	since = min(since, head.Seq)
 	x := &exporter{l: l, sc: who.scope(), q: q, out: json.NewEncoder(w)}
 	x.out.SetEscapeHTML(false)
 	x.at = store.Head{Seq: since}

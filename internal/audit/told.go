@@ -92,7 +92,7 @@ func (l *Log) mask(s string) string {
 func (l *Log) decision(in *intent.Intent, bodies bool) *Decision {
 	d := &Decision{
 		Tool: in.Tool, Version: in.Version, State: string(in.State), Reason: l.mask(in.Reason), User: in.User, Agent: in.Agent,
-		Lineage: in.Lineage, Rule: in.Rule, Policy: in.Policy, Labels: labelWords(in.Labels), Approvers: in.Approvers,
+		Lineage: in.Lineage, Rule: in.Rule, Policy: in.Policy, Labels: in.Labels.Names(), Approvers: in.Approvers,
 		Denied: in.DeniedBy, ArgsHash: in.ArgsHash, Message: in.Call.String(),
 	}
 	if in.Approval != nil {
@@ -108,18 +108,6 @@ func (l *Log) decision(in *intent.Intent, bodies bool) *Decision {
 		}
 	}
 	return d
-}
-
-func labelWords(set message.Labels) (out []string) {
-	for _, one := range []struct {
-		label message.Labels
-		word  string
-	}{{message.Private, "private"}, {message.Untrusted, "untrusted"}, {message.Secret, "secret"}} {
-		if set&one.label != 0 {
-			out = append(out, one.word)
-		}
-	}
-	return out
 }
 
 // shown reads the messages of the turn that were there before one.

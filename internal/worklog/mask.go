@@ -184,24 +184,34 @@ func secretName(p string, v any) bool {
 	return true
 }
 
-// What secrets look like.
+// looks are what secrets look like. Most texts have none of the marks (in lower
+// case) without which a pattern can find nothing, which is seen faster.
+var looks = []struct {
+	marks   []string
+	pattern *regexp.Regexp
+	with    string
+}{
+	{[]string{"://"}, regexp.MustCompile(`(?i)\b([a-z][a-z0-9+.-]*://[^/\s:@]*:)[^/\s@]+@`), "$1" + Masked + "@"},
+	{[]string{"-----begin"}, regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----|$)`), Masked},
+	{[]string{"sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "gh", "glpat", "xox", "akia", "asia", "aiza", "hf_", "ya29", "age-secret"},
+		regexp.MustCompile(`\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{8,}|\bgh[pousr]_[A-Za-z0-9]{16,}|\bgithub_pat_\w{16,}|\bglpat-[\w-]{16,}` +
+			`|\bxox[a-z]-[\w-]{8,}|\b(?:AKIA|ASIA)[A-Z0-9]{12,}|\bAIza[\w-]{30,}|\bhf_[A-Za-z0-9]{16,}|\bya29\.[\w-]+|\bAGE-SECRET-KEY-1[A-Z0-9]+`), Masked},
+	{[]string{"eyj"}, regexp.MustCompile(`\beyJ[\w-]{4,}\.[\w-]{4,}(?:\.[\w-]*)?`), Masked},
+	{[]string{"?", "&"}, regexp.MustCompile(`(?i)([?&](?:key|sig|signature|code|auth)=)[^&\s#"']+`), "$1" + Masked},
+	{[]string{"bearer", "basic", "digest"}, regexp.MustCompile(`(?i)\b(bearer|basic|digest)([ \t]+)[\w.~+/=-]{8,}`), "$1$2" + Masked},
+	{namedMarks, regexp.MustCompile(`(?i)(--?(?:password|pass|token|secret|api-?key|auth)[= \t]+)\S+`), "$1" + Masked},
+}
+
+// What comes with the name of a secret, and what looks drawn at random.
 var (
-	privateKeyPattern = regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----|$)`)
-	keyPattern        = regexp.MustCompile(`\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{8,}|\bgh[pousr]_[A-Za-z0-9]{16,}|\bgithub_pat_\w{16,}|\bglpat-[\w-]{16,}` +
-		`|\bxox[a-z]-[\w-]{8,}|\b(?:AKIA|ASIA)[A-Z0-9]{12,}|\bAIza[\w-]{30,}|\bhf_[A-Za-z0-9]{16,}|\bya29\.[\w-]+|\bAGE-SECRET-KEY-1[A-Z0-9]+`)
-	jwtPattern    = regexp.MustCompile(`\beyJ[\w-]{4,}\.[\w-]{4,}(?:\.[\w-]*)?`)
-	schemePattern = regexp.MustCompile(`(?i)\b(bearer|basic|digest)([ \t]+)[\w.~+/=-]{8,}`)
-	urlPattern    = regexp.MustCompile(`(?i)\b([a-z][a-z0-9+.-]*://[^/\s:@]*:)[^/\s@]+@`)
-	queryPattern  = regexp.MustCompile(`(?i)([?&](?:key|sig|signature|code|auth)=)[^&\s#"']+`)
-	namedPattern  = regexp.MustCompile(`(?i)([\w.-]*(?:passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|authorization|credential|cookie)[\w-]*)` +
+	namedMarks   = []string{"pass", "pwd", "secret", "token", "key", "auth", "credential", "cookie"}
+	namedPattern = regexp.MustCompile(`(?i)([\w.-]*(?:passw(?:or)?d|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|authorization|credential|cookie)[\w-]*)` +
 		`(["']?\s*[:=]\s*|[ \t]+["'])((?:bearer|basic|digest)\s+\S+|"(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s,;&"']+)`)
-	flagPattern   = regexp.MustCompile(`(?i)(--?(?:password|pass|token|secret|api-?key|auth)[= \t]+)\S+`)
 	randomPattern = regexp.MustCompile(`[A-Za-z0-9_+/=-]{24,}`)
 	uuidPattern   = regexp.MustCompile(`[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}`)
 )
 
-// text returns a text with the secrets taken out. Most texts have nothing that
-// a pattern could find, which is seen faster than the patterns see it.
+// text returns a text with the secrets taken out.
 func (m *masker) text(s string) string {
 	for _, secret := range m.seen {
 		s = without(s, secret)
@@ -209,27 +219,13 @@ func (m *masker) text(s string) string {
 	if len(s) < leastKept {
 		return s
 	}
-	if strings.Contains(s, "://") && strings.Contains(s, "@") {
-		s = urlPattern.ReplaceAllString(s, "$1"+Masked+"@")
-	}
-	if strings.Contains(s, "-----BEGIN") {
-		s = privateKeyPattern.ReplaceAllString(s, Masked)
-	}
-	if containsAny(s, "sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "gh", "glpat", "xox", "AKIA", "ASIA", "AIza", "hf_", "ya29", "AGE-SECRET") {
-		s = keyPattern.ReplaceAllString(s, Masked)
-	}
-	if strings.Contains(s, "eyJ") {
-		s = jwtPattern.ReplaceAllString(s, Masked)
-	}
 	lower := strings.ToLower(s)
-	if strings.ContainsAny(s, "?&") {
-		s = queryPattern.ReplaceAllString(s, "$1"+Masked)
+	for _, l := range looks {
+		if containsAny(lower, l.marks) {
+			s = l.pattern.ReplaceAllString(s, l.with)
+		}
 	}
-	if containsAny(lower, "bearer", "basic", "digest") {
-		s = schemePattern.ReplaceAllString(s, "$1$2"+Masked)
-	}
-	if containsAny(lower, "pass", "pwd", "secret", "token", "key", "auth", "credential", "cookie") {
-		s = flagPattern.ReplaceAllString(s, "$1"+Masked)
+	if containsAny(lower, namedMarks) {
 		s = namedPattern.ReplaceAllStringFunc(s, maskNamed)
 	}
 	if !hasRun(s) {
@@ -260,7 +256,7 @@ func hasRun(s string) bool {
 	return false
 }
 
-func containsAny(s string, parts ...string) bool {
+func containsAny(s string, parts []string) bool {
 	return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(s, p) })
 }
 

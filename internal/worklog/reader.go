@@ -27,8 +27,7 @@ type reader struct {
 	sc      store.Scope
 	filter  Filter
 	limit   int
-	source  source
-	resumed place // where the page goes on; zero: it is the first
+	resumed position // where the page goes on; zero: it is the first
 	known   map[id.ID]*talk
 	alone   bool // one entry is asked for, wherever it stands
 	out     []Entry
@@ -47,30 +46,30 @@ type talk struct {
 
 // run reads until the page is full, nothing is left, or enough was looked at.
 func (r *reader) run() (store.Cursor, error) {
-	results := map[message.Ref]*found{}
+	list, err := r.open(r.resumed)
+	if err != nil {
+		return "", err
+	}
+	results := map[message.Ref]*found{} // that were read before what they answer
 	scanned := 0
-	for first := true; ; first = false {
-		batch, err := r.source.read(r.ctx)
-		if err != nil || len(batch) == 0 {
+	for m, err := range list {
+		if err != nil {
 			return "", err
 		}
-		for i := range batch {
-			m := &batch[i]
-			block := 0
-			if m.Message != nil {
-				below := len(m.Blocks)
-				if first && i == 0 && r.resumed.Block > 0 {
-					below = min(below, r.resumed.Block)
-				}
-				if block, err = r.tell(m, below, results); err != nil {
-					return "", err
-				}
-			}
-			if scanned++; len(r.out) >= r.limit || scanned == maxScan {
-				return r.filter.cursor(r.source.place(m, block))
+		below, block := whole, 0
+		if scanned == 0 && r.resumed.Block > 0 {
+			below = r.resumed.Block
+		}
+		if m.Message != nil {
+			if block, err = r.tell(m, below, results); err != nil {
+				return "", err
 			}
 		}
+		if scanned++; len(r.out) >= r.limit || scanned == maxScan {
+			return r.filter.cursor(m, block)
+		}
 	}
+	return "", nil
 }
 
 // tell makes the entries of a message's calls, the last one first, as long as
@@ -83,7 +82,7 @@ func (r *reader) tell(m *found, below int, results map[message.Ref]*found) (int,
 		return 0, nil
 	}
 	calls := m.Calls()
-	looked := r.resumed == place{} // then what answers a call has been read before it
+	looked := r.resumed == position{} // then what answers a call has been read before it
 	for i, c := range slices.Backward(calls) {
 		if c.Block >= below {
 			continue
@@ -95,7 +94,7 @@ func (r *reader) tell(m *found, below int, results map[message.Ref]*found) (int,
 			continue
 		}
 		if results[c.Ref] == nil && !looked {
-			more, err := r.source.results(r.ctx, m)
+			more, err := r.results(m)
 			if err != nil {
 				return 0, err
 			}
@@ -111,8 +110,7 @@ func (r *reader) tell(m *found, below int, results map[message.Ref]*found) (int,
 		if !ok || r.filter.Outcome != "" && en.Outcome != r.filter.Outcome {
 			continue
 		}
-		r.out = append(r.out, en)
-		if len(r.out) >= r.limit {
+		if r.out = append(r.out, en); len(r.out) >= r.limit {
 			if i == 0 {
 				return 0, nil
 			}
@@ -133,10 +131,7 @@ func (r *reader) asked(c message.Call) error {
 	}
 	below := &reader{Engine: r.Engine, ctx: r.ctx, sc: r.sc, filter: r.filter, limit: MaxLimit, known: r.known}
 	below.filter.Conversation, below.filter.Interaction = record.AskedConversation(c.Ref), id.ID{}
-	var err error
-	if below.source, err = below.open(place{}); err == nil {
-		_, err = below.run()
-	}
+	_, err := below.run()
 	if fault.HasCode(err, "conversation_not_found") {
 		return nil // it has not begun, or another tool has such a name
 	}
@@ -152,9 +147,10 @@ func (f *found) time() time.Time {
 	return f.At
 }
 
-// entry tells of one call; false where a person has deleted it.
+// entry tells of one call; false where a person has deleted it, or it is
+// certain that its outcome is not asked for.
 func (r *reader) entry(m *found, c message.Call, res *found) (Entry, bool, error) {
-	if plain, ok := plainOutcome(res); ok && r.filter.Outcome != "" && plain != r.filter.Outcome {
+	if plain := plainOutcome(res); r.filter.Outcome != "" && plain != "" && plain != r.filter.Outcome {
 		return Entry{}, false, nil
 	}
 	conv := record.IDOf(m.uri, record.TypeConversation)
@@ -209,7 +205,7 @@ func (r *reader) again(k *talk, m *found) (bool, error) {
 	case m.seq <= k.origin:
 		return true, nil
 	}
-	first, err := r.near(&tape{store: r.store, sc: r.sc}, m.ID, m.Calls()[0].Block)
+	first, err := r.near(m.ID, m.Calls()[0].Block)
 	if err != nil {
 		return false, err
 	}
@@ -221,25 +217,25 @@ func (r *reader) again(k *talk, m *found) (bool, error) {
 	return true, nil
 }
 
-// plainOutcome is the outcome of a call whose result tells it.
-func plainOutcome(res *found) (Outcome, bool) {
+// plainOutcome is the outcome of a call whose result tells it; else "".
+func plainOutcome(res *found) Outcome {
 	if res == nil {
-		return "", false
+		return ""
 	}
 	switch res.Result().Status {
 	case message.OK:
-		return Success, true
+		return Success
 	case message.Queued, message.Accepted, message.UnknownEnd:
-		return "", false
+		return ""
 	}
-	return Failure, true
+	return Failure
 }
 
 // outcome says what became of a call. What was queued or ended in the unknown
-// is settled in its intent, as is what has no result yet.
+// is settled in its intent, as is what has no result yet; what was accepted, in
+// its request.
 func (r *reader) outcome(en *Entry, w *words, m *found, c message.Call, res *found) error {
-	plain, ok := plainOutcome(res)
-	en.Outcome = plain
+	en.Outcome = plainOutcome(res)
 	status := message.Status("")
 	if res != nil {
 		status = res.Result().Status
@@ -247,14 +243,13 @@ func (r *reader) outcome(en *Entry, w *words, m *found, c message.Call, res *fou
 	if status != "" && status != message.OK {
 		en.Error = w.why(res.Result())
 	}
-	if ok {
+	switch {
+	case en.Outcome != "":
 		return nil
+	case status == message.Accepted:
+		return r.background(en, w, m, c)
 	}
-	if status == message.Accepted {
-		return r.task(en, w, m, c)
-	}
-	u := m.uri.Child(typeIntent, strconv.Itoa(c.Block))
-	stored, err := r.store.Get(r.ctx, r.sc, u)
+	stored, err := r.store.Get(r.ctx, r.sc, m.uri.Child(typeIntent, strconv.Itoa(c.Block)))
 	if fault.Is(err, fault.NotFound) {
 		return r.unrecorded(en, m, status)
 	}
@@ -272,22 +267,17 @@ func (r *reader) outcome(en *Entry, w *words, m *found, c message.Call, res *fou
 	return nil
 }
 
-// task says what became of a call that went on as a task.
-func (r *reader) task(en *Entry, w *words, m *found, c message.Call) error {
-	u := m.uri.Parent().ChildID(record.TypeRequest, record.TaskID(c.Ref))
-	stored, err := r.store.Get(r.ctx, r.sc, u)
-	if fault.Is(err, fault.NotFound) { // in a copy, say
+// background says what became of a call that went on in the background.
+func (r *reader) background(en *Entry, w *words, m *found, c message.Call) error {
+	var t record.Request
+	_, ok, err := r.load(m.uri.Parent().ChildID(record.TypeRequest, record.TaskID(c.Ref)), &t)
+	switch {
+	case err != nil:
+		return err
+	case !ok: // in a copy, say
 		en.Outcome, en.Error = Partial, "it went on in the background; what became of it is not recorded here"
 		return nil
-	}
-	if err != nil {
-		return err
-	}
-	var t record.Request
-	if err := record.Decode(u, stored.Body, &t); err != nil {
-		return err
-	}
-	if t.Answered.IsZero() {
+	case t.Answered.IsZero():
 		en.Outcome, en.Error = Pending, "it runs in the background"
 		return nil
 	}
@@ -298,15 +288,14 @@ func (r *reader) task(en *Entry, w *words, m *found, c message.Call) error {
 	case message.UnknownEnd:
 		en.Outcome, en.Error = Partial, "it is not known whether it was done"
 	default:
-		en.Outcome, en.Error = Failure, w.reason(t.Message)
+		en.Outcome, en.Error = Failure, w.short(t.Message)
 	}
 	return nil
 }
 
 // unrecorded judges a call that nothing tells of: it runs if its turn does.
 func (r *reader) unrecorded(en *Entry, m *found, status message.Status) error {
-	switch status {
-	case message.UnknownEnd:
+	if status == message.UnknownEnd {
 		en.Outcome = Partial
 		return nil
 	}
@@ -330,15 +319,9 @@ func (r *reader) unrecorded(en *Entry, m *found, status message.Status) error {
 // validity is what became of a message: on the preferred branch of its
 // conversation, or on any if it does not stand on that one.
 func (r *reader) validity(k *talk, conv id.ID, m *found) (record.Validity, error) {
-	mark := m.mark
-	if !m.marked {
-		var err error
-		if mark, err = r.mark(k, conv, m.ID); err != nil {
-			return "", err
-		}
-	}
-	if mark == nil {
-		return record.Active, nil
+	mark, err := r.mark(k, conv, m.ID)
+	if err != nil || mark == nil {
+		return record.Active, err
 	}
 	if k.branch == nil {
 		b, err := r.branch(conv, k.BranchID())
@@ -370,16 +353,11 @@ func (r *reader) mark(k *talk, conv, msg id.ID) (*record.Mark, error) {
 	if !k.marks {
 		return nil, nil
 	}
-	u := record.MarkURI(conv, msg)
-	res, err := r.store.Get(r.ctx, r.sc, u)
-	if fault.Is(err, fault.NotFound) {
-		return nil, nil
-	}
-	if err != nil {
+	m := &record.Mark{}
+	if _, ok, err := r.load(record.MarkURI(conv, msg), m); !ok {
 		return nil, err
 	}
-	m := &record.Mark{}
-	return m, record.Decode(u, res.Body, m)
+	return m, nil
 }
 
 // author says who made a call, for which request: the log knows it.
@@ -388,13 +366,10 @@ func (r *reader) author(m *found) (string, id.ID, error) {
 		return m.actor, m.request, nil
 	}
 	page, err := r.store.Log(r.ctx, r.sc, store.LogQuery{Since: m.seq - 1, Limit: 1})
-	if err != nil {
-		return "", id.ID{}, err
-	}
-	if len(page.Entries) > 0 && page.Entries[0].Seq == m.seq {
+	if err == nil && len(page.Entries) > 0 && page.Entries[0].Seq == m.seq {
 		m.actor, m.request = page.Entries[0].Actor, page.Entries[0].Request
 	}
-	return m.actor, m.request, nil
+	return m.actor, m.request, err
 }
 
 // talk reads a conversation, once.
@@ -403,18 +378,11 @@ func (r *reader) talk(conv id.ID) (*talk, error) {
 		return k, nil
 	}
 	k := &talk{}
-	u := record.ConversationURI(conv)
-	res, err := r.store.Get(r.ctx, r.sc, u)
-	switch {
-	case err == nil:
-		k.Conversation, err = record.DecodeConversation(u, res.Body)
-		k.gone = !k.Deleted.IsZero() || res.State == record.StateDeleted
-	case fault.Is(err, fault.NotFound):
-		k.gone, err = true, nil
-	}
+	res, ok, err := r.load(record.ConversationURI(conv), &k.Conversation)
 	if err != nil {
 		return nil, err
 	}
+	k.gone = !ok || !k.Deleted.IsZero() || res.State == record.StateDeleted
 	r.known[conv] = k
 	return k, nil
 }

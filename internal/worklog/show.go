@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/follow"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/resource"
 	"steward/internal/store"
 )
 
@@ -46,7 +46,7 @@ func (e *Engine) Show(ctx context.Context, sc store.Scope, ref string) (Entry, [
 // show tells of a call and masks its messages.
 func (r *reader) show(m *found, block int, ref string) (Entry, []*message.Message, error) {
 	c := message.Call{Ref: message.Ref{Message: m.ID, Block: block}, ToolCall: m.Blocks[block].(*message.ToolCall)}
-	results, err := (&tape{store: r.store, sc: r.sc}).results(r.ctx, m)
+	results, err := r.results(m)
 	if err != nil {
 		return Entry{}, nil, err
 	}
@@ -91,44 +91,12 @@ func parseRef(s string) (name string, block int, err error) {
 // there is none. A whole id tells when it was made, and so where in the log to
 // look first; the rest of the log is looked through if it is not there.
 func (r *reader) find(name string, block int) (*found, error) {
-	t := &tape{store: r.store, sc: r.sc, query: store.LogQuery{Type: record.TypeMessage, Reverse: true, Limit: 500}}
-	fits := func(en *resource.Entry) bool {
-		return isMessage(en) && strings.HasSuffix(en.URI.ID(), name)
-	}
-	if whole, ok := id.Parse(name); ok {
-		m, err := r.near(t, whole, block)
-		if m != nil || err != nil {
+	if x, ok := id.Parse(name); ok {
+		if m, err := r.near(x, block); m != nil || err != nil {
 			return m, err
 		}
 	}
-	for en, err := range store.Entries(r.ctx, r.store, r.sc, t.query) {
-		if err != nil {
-			return nil, err
-		}
-		if fits(&en) {
-			if m, err := r.call(t, &en, block); m != nil || err != nil {
-				return m, err
-			}
-		}
-	}
-	return nil, nil
-}
-
-// call reads the message of an entry, if it is one that makes the call and
-// stands in a conversation that is there.
-func (r *reader) call(t *tape, en *resource.Entry, block int) (*found, error) {
-	m, err := t.found(en, true)
-	if err != nil || block >= len(m.Blocks) {
-		return nil, err
-	}
-	if _, ok := m.Blocks[block].(*message.ToolCall); !ok {
-		return nil, nil
-	}
-	k, err := r.talk(record.IDOf(m.uri, record.TypeConversation))
-	if err != nil || k.gone {
-		return nil, err
-	}
-	return &m, nil
+	return r.call(store.LogQuery{Type: record.TypeMessage, Reverse: true, Limit: 500}, name, block, time.Time{})
 }
 
 // How long after its id was made a message is looked for first, and how much
@@ -140,48 +108,45 @@ const (
 )
 
 // near looks for a message around the time at which its id was made.
-func (r *reader) near(t *tape, x id.ID, block int) (*found, error) {
+func (r *reader) near(x id.ID, block int) (*found, error) {
 	if x[6]>>4 != 7 {
 		return nil, nil
 	}
 	made := time.UnixMilli(int64(binary.BigEndian.Uint64(x[:8]) >> (64 - farOff)))
-	from, err := r.position(made.Add(-askew))
+	from, err := follow.Before(r.ctx, r.store, r.sc, made.Add(-askew))
 	if err != nil {
 		return nil, err
 	}
-	q := store.LogQuery{Since: from, Type: record.TypeMessage, Limit: 100}
+	return r.call(store.LogQuery{Since: from, Type: record.TypeMessage, Limit: 100}, x.String(), block, made.Add(soon))
+}
+
+// call looks through the log, to a time if that is not zero, for a message
+// whose id ends so, that makes the call and stands in a conversation that is
+// there.
+func (r *reader) call(q store.LogQuery, name string, block int, until time.Time) (*found, error) {
 	for en, err := range store.Entries(r.ctx, r.store, r.sc, q) {
-		if err != nil || en.At.After(made.Add(soon)) {
+		if err != nil || !until.IsZero() && en.At.After(until) {
 			return nil, err
 		}
-		if isMessage(&en) && en.URI.ID() == x.String() {
-			return r.call(t, &en, block)
+		if !isMessage(&en) || !strings.HasSuffix(en.URI.ID(), name) {
+			continue
+		}
+		m, err := inLog(&en)
+		if err != nil {
+			return nil, err
+		}
+		if m.Message == nil || block >= len(m.Blocks) {
+			continue
+		}
+		if _, ok := m.Blocks[block].(*message.ToolCall); !ok {
+			continue
+		}
+		k, err := r.talk(record.IDOf(m.uri, record.TypeConversation))
+		if err != nil || !k.gone {
+			return m, err
 		}
 	}
 	return nil, nil
-}
-
-// position returns a sequence number behind which the log goes on at about a
-// time: times go up with the numbers.
-func (r *reader) position(at time.Time) (uint64, error) {
-	newest, err := r.store.Log(r.ctx, r.sc, store.LogQuery{Reverse: true, Limit: 1})
-	if err != nil || len(newest.Entries) == 0 {
-		return 0, err
-	}
-	lo, hi := uint64(0), newest.Entries[0].Seq
-	for lo < hi {
-		mid := lo + (hi-lo)/2
-		page, err := r.store.Log(r.ctx, r.sc, store.LogQuery{Since: mid, Limit: 1})
-		if err != nil {
-			return 0, err
-		}
-		if len(page.Entries) > 0 && page.Entries[0].At.Before(at) {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return lo, nil
 }
 
 // masked returns a message without its secrets, and without the raw fields of

@@ -2,7 +2,13 @@ package worklog
 
 import (
 	"bytes"
-	"context"
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"iter"
+	"math"
 	"time"
 
 	"steward/internal/fault"
@@ -13,18 +19,65 @@ import (
 	"steward/internal/store"
 )
 
-// found is a message with its place. One that has to do with no tool is not
+// position is what a cursor says: the last message that was looked at, along a
+// branch (Branch, In and Pos) or in the log (Seq).
+type position struct {
+	Branch string `json:"b,omitzero"` // whose path it is
+	In     string `json:"i,omitzero"` // in whose list the message stands
+	Pos    int64  `json:"p,omitzero"`
+	Seq    uint64 `json:"s,omitzero"`
+	Block  int    `json:"n,omitzero"` // its calls from this block on are told; 0: all
+	Sum    uint32 `json:"f"`          // of the filter
+}
+
+// sum tells filters apart. Times are left out: those of "the last 24 hours"
+// move from page to page.
+func (f *Filter) sum() uint32 {
+	h := fnv.New32a()
+	fmt.Fprintf(h, "%s %v %s %q %q", f.Conversation, f.AllBranches, f.Interaction, f.Tool, string(f.Outcome))
+	return h.Sum32()
+}
+
+// cursor is where to go on when the calls of a message are told down to a
+// block; 0: all are.
+func (f *Filter) cursor(m *found, block int) (store.Cursor, error) {
+	at := m.at
+	at.Block, at.Sum = block, f.sum()
+	b, err := json.Marshal(at)
+	return store.Cursor(base64.RawURLEncoding.EncodeToString(b)), err
+}
+
+func openCursor(f *Filter, c store.Cursor) (at position, err error) {
+	if c == "" {
+		return at, nil
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(string(c))
+	if err == nil {
+		err = json.Unmarshal(b, &at)
+	}
+	onBranch := at.Branch != "" && at.In != "" && at.Pos > 0 && at.Seq == 0
+	switch {
+	case err != nil, at.Block < 0, !onBranch && (at.Seq == 0 || at.Branch != ""):
+		return at, badCursor("it is damaged")
+	case at.Sum != f.sum():
+		return at, badCursor("it belongs to another query")
+	}
+	return at, nil
+}
+
+func badCursor(why string) error {
+	return fault.New(fault.Invalid, "cursor_invalid", "the cursor cannot be used: %s", why).
+		With("start again without a cursor")
+}
+
+// found is a message with its position. One that has to do with no tool is not
 // looked into: its Message is nil.
 type found struct {
 	*message.Message
-	uri    resource.URI
-	seq    uint64
-	stored time.Time
-	pos    int64 // in a rope
-	span   int   // of a rope
-	marked bool  // mark is what became of it
-	mark   *record.Mark
-
+	uri     resource.URI
+	seq     uint64
+	stored  time.Time
+	at      position
 	actor   string // known where it came from the log
 	request id.ID
 }
@@ -33,260 +86,41 @@ type found struct {
 // message.Append writes it so, and quotes differently whatever is text.
 var toolBlock = []byte(`{"type":"tool_`)
 
-// decode reads a message if it has to do with a tool, or in any case.
-func (f *found) decode(body []byte, whole bool) (err error) {
-	if whole || bytes.Contains(body, toolBlock) {
+// decode reads a message if it has to do with a tool.
+func (f *found) decode(body []byte) (err error) {
+	if bytes.Contains(body, toolBlock) {
 		f.Message, err = record.DecodeMessage(f.uri, body)
 	}
 	return err
 }
 
-// source yields messages, the newest first.
-type source interface {
-	// read returns the next messages; none: there are no more.
-	read(ctx context.Context) ([]found, error)
-	// results looks for what answers the calls of a message.
-	results(ctx context.Context, m *found) (map[message.Ref]*found, error)
-	// place is where to go on when the calls of a message are told down to
-	// this block; 0: all are.
-	place(m *found, block int) place
-}
-
-// rope reads the messages of a branch along its spans.
-type rope struct {
-	store  store.Store
-	sc     store.Scope
-	conv   id.ID
-	branch record.Branch
-	spans  []record.Span
-	at     int   // the span that is being read, counting down
-	below  int64 // read positions up to this one; 0: all of the span
-	after  store.Cursor
-	since  time.Time
-	size   int // of a page
-}
-
-// resume goes to a place in the rope. A place that is not on the branch any
-// more is no place to go on from.
-func (r *rope) resume(p place) error {
-	for i, s := range r.spans {
-		if !s.Holds(s.Branch, p.Pos) || s.Branch != p.In {
-			continue
-		}
-		r.at, r.below = i, p.Pos
-		if p.Block == 0 {
-			r.below--
-		}
-		if r.below < max(s.From, 1) {
-			r.at, r.below = i-1, 0
-		}
-		return nil
-	}
-	return badCursor("what it stands at is not on the branch any more")
-}
-
-func (r *rope) read(ctx context.Context) ([]found, error) {
-	for r.at >= 0 {
-		s := r.spans[r.at]
-		q := store.Query{List: record.BranchURI(r.conv, s.Branch), Type: record.TypeMessage, From: s.To, Reverse: true, After: r.after, Limit: r.size}
-		if r.below != 0 {
-			q.From = r.below
-		}
-		page, err := r.store.Query(ctx, r.sc, q)
-		if err != nil {
-			return nil, err
-		}
-		out := make([]found, 0, len(page.Items))
-		r.after = page.Next
-		for i := range page.Items {
-			it := &page.Items[i]
-			if it.Pos < s.From || it.At.Before(r.since) { // along one list, times go up with the positions
-				r.after = ""
-				break
-			}
-			m, err := r.found(it, r.at, false)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, m)
-		}
-		if r.after == "" {
-			r.at, r.below = r.at-1, 0
-		}
-		if len(out) > 0 {
-			return out, r.marks(ctx, out)
-		}
-	}
-	return nil, nil
-}
-
-func (r *rope) found(it *store.Item, span int, whole bool) (found, error) {
-	f := found{uri: it.URI, seq: it.Seq, stored: it.At, pos: it.Pos, span: span}
-	return f, f.decode(it.Body, whole)
-}
-
-// marks reads what became of messages that stand side by side, the newest first.
-func (r *rope) marks(ctx context.Context, list []found) error {
-	at := map[int64]*found{}
-	for i := range list {
-		list[i].marked = true
-		at[list[i].pos] = &list[i]
-	}
-	q := store.Query{List: record.MarksURI(r.conv), From: list[len(list)-1].pos, Limit: r.size}
-	for it, err := range store.Items(ctx, r.store, r.sc, q) {
-		switch {
-		case err != nil:
-			return err
-		case it.Pos > list[0].pos:
-			return nil
-		case at[it.Pos] == nil:
-			continue
-		}
-		m := &record.Mark{}
-		if err := record.Decode(it.URI, it.Body, m); err != nil {
-			return err
-		}
-		at[it.Pos].mark = m
-	}
-	return nil
-}
-
-// results reads on along the rope: a call is answered before anybody else speaks.
-func (r *rope) results(ctx context.Context, m *found) (map[message.Ref]*found, error) {
-	out := map[message.Ref]*found{}
-	for span := m.span; span < len(r.spans); span++ {
-		s := r.spans[span]
-		q := store.Query{List: record.BranchURI(r.conv, s.Branch), Type: record.TypeMessage, From: s.From, Limit: 16}
-		if span == m.span {
-			q.From = m.pos + 1
-		}
-		for it, err := range store.Items(ctx, r.store, r.sc, q) {
-			if err != nil {
-				return nil, err
-			}
-			if !s.Holds(s.Branch, it.Pos) {
-				break
-			}
-			next, err := r.found(&it, span, true)
-			if err != nil {
-				return nil, err
-			}
-			if next.Role == message.User || next.Role == message.Assistant {
-				return out, nil
-			}
-			if res := next.Result(); res != nil {
-				out[res.Call] = &next
-			}
-		}
-	}
-	return out, nil
-}
-
-func (r *rope) place(m *found, block int) place {
-	return place{Branch: r.branch.ID, In: r.spans[m.span].Branch, Pos: m.pos, Block: block}
-}
-
-// tape reads messages from the log: those of all conversations, or what lies
-// below one place, whatever the branch.
-type tape struct {
-	store  store.Store
-	sc     store.Scope
-	query  store.LogQuery
-	within map[id.ID]bool // the interactions that are wanted; nil: all
-	since  time.Time
-	done   bool
-}
-
-func (t *tape) resume(p place) {
-	seq := p.Seq
-	if p.Block != 0 {
-		seq++
-	}
-	t.query.After = t.query.Cursor(seq)
-}
-
-func (t *tape) read(ctx context.Context) ([]found, error) {
-	for !t.done {
-		page, err := t.store.Log(ctx, t.sc, t.query)
-		if err != nil {
-			return nil, err
-		}
-		t.query.After, t.done = page.Next, !page.More
-		out := make([]found, 0, len(page.Entries))
-		for i := range page.Entries {
-			en := &page.Entries[i]
-			if en.At.Before(t.since) {
-				t.done = true
-				break
-			}
-			if !t.wants(en) {
-				continue
-			}
-			m, err := t.found(en, false)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, m)
-		}
-		if len(out) > 0 {
-			return out, nil
-		}
-	}
-	return nil, nil
-}
-
-// wants leaves out what is no message, what was erased, and other interactions.
-func (t *tape) wants(en *resource.Entry) bool {
-	return isMessage(en) && (t.within == nil || t.within[record.IDOf(en.URI, record.TypeInteraction)])
+func inLog(en *resource.Entry) (*found, error) {
+	f := &found{uri: en.URI, seq: en.Seq, stored: en.At, at: position{Seq: en.Seq}, actor: en.Actor, request: en.Request}
+	return f, f.decode(en.Body)
 }
 
 func isMessage(en *resource.Entry) bool {
 	return en.Op == resource.OpPut && en.Body != nil && en.URI.Type() == record.TypeMessage
 }
 
-func (t *tape) found(en *resource.Entry, whole bool) (found, error) {
-	f := found{uri: en.URI, seq: en.Seq, stored: en.At, actor: en.Actor, request: en.Request}
-	return f, f.decode(en.Body, whole)
-}
+// messages are those that a page is made of, the newest first.
+type messages = iter.Seq2[*found, error]
 
-// results reads on in the log, in the message's interaction.
-func (t *tape) results(ctx context.Context, m *found) (map[message.Ref]*found, error) {
-	out := map[message.Ref]*found{}
-	open := len(m.Calls())
-	q := store.LogQuery{Since: m.seq, Under: m.uri.Parent(), Type: record.TypeMessage, Limit: 16}
-	for en, err := range store.Entries(ctx, t.store, t.sc, q) {
-		if err != nil {
-			return nil, err
-		}
-		if !isMessage(&en) {
-			continue
-		}
-		next, err := t.found(&en, true)
-		if err != nil {
-			return nil, err
-		}
-		if res := next.Result(); res != nil && res.Call.Message == m.ID && out[res.Call] == nil {
-			out[res.Call] = &next
-			if open--; open == 0 {
-				break
-			}
-		}
-	}
-	return out, nil
-}
+// pageSize is how many messages are read at once.
+func (r *reader) pageSize() int { return min(max(2*r.limit, 32), 256) }
 
-func (t *tape) place(m *found, block int) place { return place{Seq: m.seq, Block: block} }
-
-// open chooses the source that a filter asks for.
-func (r *reader) open(at place) (source, error) {
+// open chooses the messages that a filter asks for, behind a cursor.
+func (r *reader) open(at position) (messages, error) {
 	f := &r.filter
-	size := min(max(2*r.limit, 32), 256)
-	t := &tape{store: r.store, sc: r.sc, since: f.Since, query: store.LogQuery{Type: record.TypeMessage, Reverse: true, Limit: size}}
+	q := store.LogQuery{Type: record.TypeMessage, Reverse: true, Limit: r.pageSize()}
+	if at.Seq != 0 {
+		q.After = q.Cursor(at.Seq)
+	}
+	if at.Block != 0 { // the rest of its calls is to be told
+		q.After = q.Cursor(at.Seq + 1)
+	}
 	if f.Conversation.Zero() {
-		if !f.Interaction.Zero() {
-			t.within = map[id.ID]bool{f.Interaction: true}
-		}
-		return t, t.start(at)
+		return r.alongLog(q, f.Interaction), nil
 	}
 	k, err := r.talk(f.Conversation)
 	if err != nil {
@@ -296,84 +130,164 @@ func (r *reader) open(at place) (source, error) {
 		return nil, fault.New(fault.NotFound, "conversation_not_found", "there is no conversation %s", f.Conversation).
 			With("steward conversations list shows those that there are")
 	}
-	t.query.Under = record.ConversationURI(f.Conversation)
+	q.Under = record.ConversationURI(f.Conversation)
 	switch {
 	case !f.Interaction.Zero():
-		if err := r.narrow(t); err != nil {
-			return nil, err
+		within, err := r.merged()
+		if len(within) == 1 {
+			q.Under = record.InteractionURI(f.Conversation, f.Interaction)
 		}
-		return t, t.start(at)
+		return r.alongLog(q, within...), err
 	case f.AllBranches:
-		return t, t.start(at)
+		return r.alongLog(q), nil
 	}
-	name := k.BranchID()
-	if at.Branch != "" {
-		name = at.Branch
-	}
-	b, err := r.branch(f.Conversation, name)
+	b, err := r.branch(f.Conversation, cmp.Or(at.Branch, k.BranchID()))
 	if err != nil {
 		return nil, err
 	}
 	k.branch = &b
-	p := &rope{store: r.store, sc: r.sc, conv: f.Conversation, branch: b, spans: b.Spans(), since: f.Since, size: size}
-	p.at = len(p.spans) - 1
-	if at.Branch != "" {
-		err = p.resume(at)
-	}
-	return p, err
+	return r.alongBranch(&b, at)
 }
 
-func (t *tape) start(at place) error {
-	if at.Seq != 0 {
-		t.resume(at)
+// alongLog yields messages from the log: those of the interactions, or all.
+func (r *reader) alongLog(q store.LogQuery, within ...id.ID) messages {
+	wanted := map[id.ID]bool{}
+	for _, x := range within {
+		wanted[x] = !x.Zero()
 	}
-	return nil
-}
-
-// narrow restricts a conversation's tape to an interaction and those that were
-// merged into it.
-func (r *reader) narrow(t *tape) error {
-	within := map[id.ID]bool{}
-	for todo := []id.ID{r.filter.Interaction}; len(todo) > 0; todo = todo[1:] {
-		if within[todo[0]] {
-			continue
+	return func(yield func(*found, error) bool) {
+		for en, err := range store.Entries(r.ctx, r.store, r.sc, q) {
+			switch {
+			case err != nil:
+				yield(nil, err)
+				return
+			case en.At.Before(r.filter.Since):
+				return
+			case !isMessage(&en) || len(within) > 0 && !within[0].Zero() && !wanted[record.IDOf(en.URI, record.TypeInteraction)]:
+				continue
+			}
+			if m, err := inLog(&en); !yield(m, err) || err != nil {
+				return
+			}
 		}
-		u := record.InteractionURI(r.filter.Conversation, todo[0])
-		res, err := r.store.Get(r.ctx, r.sc, u)
-		switch {
-		case fault.Is(err, fault.NotFound) && len(within) == 0:
-			return fault.New(fault.NotFound, "interaction_not_found", "this conversation has no interaction %s", todo[0])
-		case fault.Is(err, fault.NotFound):
+	}
+}
+
+// merged returns the interaction that is asked for, and those that were merged
+// into it.
+func (r *reader) merged() (all []id.ID, err error) {
+	seen := map[id.ID]bool{}
+	for todo := []id.ID{r.filter.Interaction}; len(todo) > 0; todo = todo[1:] {
+		if seen[todo[0]] {
 			continue
-		case err != nil:
-			return err
 		}
 		var in record.Interaction
-		if err := record.Decode(u, res.Body, &in); err != nil {
-			return err
+		_, ok, err := r.load(record.InteractionURI(r.filter.Conversation, todo[0]), &in)
+		switch {
+		case err != nil:
+			return nil, err
+		case !ok && len(seen) == 0:
+			return nil, fault.New(fault.NotFound, "interaction_not_found", "this conversation has no interaction %s", todo[0])
 		}
-		within[todo[0]] = true
+		seen[todo[0]], all = true, append(all, todo[0])
 		todo = append(todo, in.Holds...)
 	}
-	if len(within) > 1 {
-		t.within = within
-	} else {
-		t.query.Under = record.InteractionURI(r.filter.Conversation, r.filter.Interaction)
-	}
-	return nil
+	return all, nil
 }
 
-// branch reads a branch.
+// alongBranch yields the messages of a branch in its order, span by span. A
+// position that is not on the branch any more is none to go on from.
+func (r *reader) alongBranch(b *record.Branch, at position) (messages, error) {
+	spans := b.Spans()
+	if at.Pos != 0 {
+		to := b.PlaceOf(at.In, at.Pos).Span
+		if to < 0 {
+			return nil, badCursor("what it stands at is not on the branch any more")
+		}
+		if at.Block == 0 {
+			at.Pos--
+		}
+		spans = spans[:to+1]
+		spans[to].To = at.Pos
+		if at.Pos < max(spans[to].From, 1) {
+			spans = spans[:to]
+		}
+	}
+	return func(yield func(*found, error) bool) {
+		for i := len(spans) - 1; i >= 0; i-- {
+			if !r.span(b.ID, spans[i], yield) {
+				return
+			}
+		}
+	}, nil
+}
+
+// span yields the messages of one span; false when that is the end.
+func (r *reader) span(branch string, s record.Span, yield func(*found, error) bool) bool {
+	q := store.Query{List: record.BranchURI(r.filter.Conversation, s.Branch), Type: record.TypeMessage, From: s.To, Reverse: true, Limit: r.pageSize()}
+	for it, err := range store.Items(r.ctx, r.store, r.sc, q) {
+		if err != nil {
+			yield(nil, err)
+			return false
+		}
+		if it.Pos < s.From || it.At.Before(r.filter.Since) { // along one list, times go up with the positions
+			return true
+		}
+		m := &found{uri: it.URI, seq: it.Seq, stored: it.At, at: position{Branch: branch, In: s.Branch, Pos: it.Pos}}
+		if err := m.decode(it.Body); !yield(m, err) || err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// results reads what answers the calls of a message, on in its interaction.
+func (r *reader) results(m *found) (map[message.Ref]*found, error) {
+	out := map[message.Ref]*found{}
+	q := store.LogQuery{Since: m.seq, Under: m.uri.Parent(), Type: record.TypeMessage, Limit: 16}
+	for en, err := range store.Entries(r.ctx, r.store, r.sc, q) {
+		if err != nil {
+			return nil, err
+		}
+		if !isMessage(&en) {
+			continue
+		}
+		next, err := inLog(&en)
+		if err != nil {
+			return nil, err
+		}
+		if next.Message == nil {
+			continue
+		}
+		if res := next.Result(); res != nil && res.Call.Message == m.ID && out[res.Call] == nil {
+			if out[res.Call] = next; len(out) == len(m.Calls()) {
+				break
+			}
+		}
+	}
+	return out, nil
+}
+
+// branch reads a branch. A conversation whose branch was erased has nothing to
+// tell.
 func (r *reader) branch(conv id.ID, name string) (record.Branch, error) {
 	b := record.Branch{}
-	u := record.BranchURI(conv, name)
-	res, err := r.store.Get(r.ctx, r.sc, u)
-	switch {
-	case err == nil:
-		err = record.Decode(u, res.Body, &b)
-	case fault.Is(err, fault.NotFound): // a conversation whose branch was erased has nothing to tell
-		err = nil
-	}
+	_, _, err := r.load(record.BranchURI(conv, name), &b)
 	b.ID = name
 	return b, err
 }
+
+// load reads a record, if it is there.
+func (r *reader) load(u resource.URI, into any) (at resource.Resource, ok bool, err error) {
+	at, err = r.store.Get(r.ctx, r.sc, u)
+	if fault.Is(err, fault.NotFound) {
+		return at, false, nil
+	}
+	if err == nil {
+		err = record.Decode(u, at.Body, into)
+	}
+	return at, err == nil, err
+}
+
+// whole is a block above all blocks.
+const whole = math.MaxInt

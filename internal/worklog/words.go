@@ -190,23 +190,19 @@ func size(v any) int {
 
 // why is the beginning of a result that was no success.
 func (w *words) why(res *message.ToolResult) string {
-	if w.quiet || message.LabelsOf([]message.Block{res}).Has(message.Secret) {
+	if message.LabelsOf([]message.Block{res}).Has(message.Secret) {
 		return Masked
 	}
 	return w.short(res.Plain())
 }
 
-// reason is the beginning of what a task said last.
-func (w *words) reason(s string) string {
+// short makes a line of what is said of a call. What follows its beginning is
+// not looked at: it ends at a blank, so that no secret is cut into what no
+// longer looks like one.
+func (w *words) short(s string) string {
 	if w.quiet {
 		return Masked
 	}
-	return w.short(s)
-}
-
-// short makes a line of a text. What follows its beginning is not looked at:
-// it ends at a blank, so that no secret is cut into what no longer looks like one.
-func (w *words) short(s string) string {
 	const most = 4096
 	if len(s) > most {
 		s = s[:most]
@@ -219,36 +215,33 @@ func (w *words) short(s string) string {
 
 // settle tells what an intent says of its call.
 func (w *words) settle(en *Entry, in *intent.Intent) {
-	reason := func(prefix string) string {
-		switch {
-		case w.quiet:
-			return prefix
-		case in.Reason == "":
-			return prefix
-		}
-		return prefix + ": " + w.short(in.Reason)
+	s, ok := settled[in.State]
+	if !ok {
+		s = settlement{Failure, "it was not done", true}
 	}
-	switch in.State {
-	case intent.Proposed:
-		en.Outcome, en.Error = Pending, "it is being judged"
-	case intent.Awaiting:
-		en.Outcome, en.Error = Pending, reason("it waits for approval")
-	case intent.Approved:
-		en.Outcome, en.Error = Pending, "it is about to start"
-		if in.Deferred {
-			en.Error = "it is done when the turn ends"
-		}
-	case intent.Executing:
-		en.Outcome, en.Error = Pending, "it runs"
-	case intent.Done:
-		en.Outcome, en.Error = Success, ""
-	case intent.Unknown:
-		en.Outcome, en.Error = Partial, reason("it is not known whether it was done")
-	case intent.Denied:
-		en.Outcome, en.Error = Failure, reason("denied")
-	case intent.Expired:
-		en.Outcome, en.Error = Failure, "nobody answered in time whether it may be done"
-	default:
-		en.Outcome, en.Error = Failure, reason("it was not done")
+	en.Outcome, en.Error = s.outcome, s.what
+	if in.State == intent.Approved && in.Deferred {
+		en.Error = "it is done when the turn ends"
 	}
+	if s.why && in.Reason != "" && !w.quiet {
+		en.Error += ": " + w.short(in.Reason)
+	}
+}
+
+// settlement is what the state of an intent says of its call.
+type settlement struct {
+	outcome Outcome
+	what    string
+	why     bool // the intent's reason belongs to it
+}
+
+var settled = map[intent.State]settlement{
+	intent.Proposed:  {Pending, "it is being judged", false},
+	intent.Awaiting:  {Pending, "it waits for approval", true},
+	intent.Approved:  {Pending, "it is about to start", false},
+	intent.Executing: {Pending, "it runs", false},
+	intent.Done:      {Success, "", false},
+	intent.Unknown:   {Partial, "it is not known whether it was done", true},
+	intent.Denied:    {Failure, "denied", true},
+	intent.Expired:   {Failure, "nobody answered in time whether it may be done", false},
 }

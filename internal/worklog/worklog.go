@@ -162,9 +162,6 @@ func (e *Engine) Log(ctx context.Context, sc store.Scope, f Filter, after store.
 		limit = DefaultLimit
 	}
 	r := &reader{Engine: e, ctx: ctx, sc: sc, filter: f, limit: min(limit, MaxLimit), resumed: at, known: map[id.ID]*talk{}}
-	if r.source, err = r.open(at); err != nil {
-		return nil, "", err
-	}
 	next, err := r.run()
 	if err != nil {
 		return nil, "", err
