@@ -87,7 +87,7 @@ type service struct {
 
 // of returns the calendar of a user.
 func (s *service) of(user string) *file {
-	return &file{path: s.place.For(user), zone: s.Location(user), now: s.Time}
+	return &file{local.Record{Path: s.place.For(user), Max: maxFile, Done: done, Back: back}, s.Location(user), s.Time}
 }
 
 type listArgs struct {

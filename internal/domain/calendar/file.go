@@ -19,7 +19,7 @@ import (
 // and write too. What a change was and under which key is
 // written with it, in the same file, so that neither is there without the other.
 type file struct {
-	path string
+	local.Record
 	zone *time.Location
 	now  func() time.Time
 }
@@ -27,7 +27,7 @@ type file struct {
 const maxFile = 16 << 20 // bytes
 
 func (f *file) load() ([]piece, error) {
-	data, err := local.ReadFile(f.path, maxFile)
+	data, err := local.ReadFile(f.Path, maxFile)
 	if err != nil {
 		return nil, err
 	}
@@ -94,16 +94,6 @@ func sorted(events []Event) {
 	})
 }
 
-// Applied implements local.Journal.
-func (f *file) Applied(_ context.Context, key string) (string, bool, error) {
-	data, err := local.ReadFile(f.path, maxFile)
-	if err != nil {
-		return "", false, err
-	}
-	told, ok := done(data, key)
-	return told, ok, nil
-}
-
 // done finds what was told of the change under a key.
 func done(data []byte, key string) (string, bool) {
 	mark := doneLine + keyWord(key) + ":"
@@ -131,39 +121,29 @@ func keyWord(key string) string { return id.Derive("calendar", key).String() }
 // Apply makes a change, once for each key, and keeps told, its outcome in words,
 // with the key. Repeated, it returns what was told the first time.
 func (f *file) Apply(ctx context.Context, key string, c Change, told func(Event) string) (string, error) {
-	said := ""
-	err := local.Update(ctx, f.path, maxFile, func(old []byte) ([]byte, error) {
-		if before, ok := done(old, key); ok {
-			said = before
-			return nil, nil
-		}
+	said, err := f.Record.Change(ctx, []string{key}, func(_ int, old []byte) ([]byte, local.Former, string, error) {
 		pieces, e, was, err := f.change(parse(old), key, c)
 		if err != nil {
-			return nil, err
+			return nil, was, "", err
 		}
 		was.What = fmt.Sprintf("the event %q", e.Title)
-		if err := local.KeepFormer(f.path, key, was); err != nil {
-			return nil, err
-		}
-		said = told(e)
-		return []byte(join(pieces, mark(key, said))), nil
+		said := told(e)
+		return []byte(join(pieces, mark(key, said))), was, said, nil
 	})
 	if err != nil {
 		return "", err
 	}
-	return said, nil
+	return said[0], nil
 }
 
-// Revert implements local.Reverter.
-func (f *file) Revert(ctx context.Context, key string) (string, error) {
-	return local.Undone{Path: f.path, Max: maxFile, Done: done, Back: func(old []byte, was local.Former, under string) ([]byte, string, error) {
-		pieces, err := reverse(parse(old), was)
-		if err != nil {
-			return nil, "", err
-		}
-		said := "The calendar is as it was before: " + was.What + "."
-		return []byte(join(pieces, mark(under, said))), said, nil
-	}}.Revert(ctx, key)
+// back takes back a change, and marks that.
+func back(old []byte, was local.Former, under string) ([]byte, string, error) {
+	pieces, err := reverse(parse(old), was)
+	if err != nil {
+		return nil, "", err
+	}
+	said := "The calendar is as it was before: " + was.What + "."
+	return []byte(join(pieces, mark(under, said))), said, nil
 }
 
 // reverse takes back a change in the pieces of a file.

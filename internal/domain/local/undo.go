@@ -1,6 +1,7 @@
 package local
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -196,30 +197,69 @@ func (f Former) Reverse(pieces []string, put func(pieces []string, before string
 	return out, nil
 }
 
-// Undone is a file whose changes are taken back by their keys: each is marked in
-// it, and so is each taking back.
-type Undone struct {
+// Record is a file of a user's in which each change is marked with its key and
+// what was told of it, and so is each taking back. It is a Journal and a
+// Reverter.
+type Record struct {
 	Path string
 	Max  int64                                                                           // bytes of the file
 	Done func(file []byte, key string) (string, bool)                                    // what was said of the change under a key, if it is marked
-	Back func(file []byte, was Former, mark string) (now []byte, said string, err error) // marks the taking back under its key
+	Back func(file []byte, was Former, mark string) (now []byte, said string, err error) // takes a change back, and marks that under its key
 }
 
-// Revert does what Reverter says.
-func (u Undone) Revert(ctx context.Context, key string) (said string, err error) {
-	err = Update(ctx, u.Path, u.Max, func(old []byte) (now []byte, err error) {
-		if before, ok := u.Done(old, UndoKey(key)); ok {
+// Applied implements Journal.
+func (r Record) Applied(_ context.Context, key string) (string, bool, error) {
+	data, err := ReadFile(r.Path, r.Max)
+	if err != nil {
+		return "", false, err
+	}
+	told, ok := r.Done(data, key)
+	return told, ok, nil
+}
+
+// Change makes changes, all or none, each once for its key, and returns what was
+// told of each the first time. change makes one in the file's text, and marks it.
+func (r Record) Change(ctx context.Context, keys []string, change func(i int, file []byte) (now []byte, was Former, said string, err error)) ([]string, error) {
+	told := make([]string, len(keys))
+	err := Update(ctx, r.Path, r.Max, func(old []byte) ([]byte, error) {
+		now := old
+		for i, key := range keys {
+			if before, ok := r.Done(now, key); ok {
+				told[i] = before
+				continue
+			}
+			next, was, said, err := change(i, now)
+			if err == nil {
+				err = KeepFormer(r.Path, key, was)
+			}
+			if err != nil {
+				return nil, err
+			}
+			now, told[i] = next, said
+		}
+		if bytes.Equal(now, old) {
+			return nil, nil
+		}
+		return now, nil
+	})
+	return told, err
+}
+
+// Revert implements Reverter.
+func (r Record) Revert(ctx context.Context, key string) (said string, err error) {
+	err = Update(ctx, r.Path, r.Max, func(old []byte) (now []byte, err error) {
+		if before, ok := r.Done(old, UndoKey(key)); ok {
 			said = before
 			return nil, nil
 		}
-		was, ok, err := FormerOf(u.Path, key)
+		was, ok, err := FormerOf(r.Path, key)
 		if err != nil {
 			return nil, err
 		}
-		if _, applied := u.Done(old, key); !ok || !applied {
+		if _, applied := r.Done(old, key); !ok || !applied {
 			return nil, NotApplied()
 		}
-		now, said, err = u.Back(old, was, UndoKey(key))
+		now, said, err = r.Back(old, was, UndoKey(key))
 		return now, err
 	})
 	return said, err

@@ -1,7 +1,6 @@
 package task
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"regexp"
@@ -17,7 +16,7 @@ import (
 // "- [ ] Buy milk (due 2026-03-29)", ticked when done. Whatever else is in the
 // file stays as it is. What a change was is written with it, in a comment that
 // no reader of Markdown shows, so that neither is there without the other.
-type file struct{ path string }
+type file struct{ local.Record }
 
 const (
 	maxFile = 4 << 20 // bytes
@@ -50,7 +49,7 @@ func read(data []byte) (lines []string, tasks []Task, at []int) {
 
 // All returns the tasks in the order of the list.
 func (f *file) All(context.Context) ([]Task, error) {
-	data, err := local.ReadFile(f.path, maxFile)
+	data, err := local.ReadFile(f.Path, maxFile)
 	if err != nil {
 		return nil, err
 	}
@@ -86,16 +85,6 @@ func done(data []byte, key string) (string, bool) {
 	return "", false
 }
 
-// Applied implements local.Journal.
-func (f *file) Applied(_ context.Context, key string) (string, bool, error) {
-	data, err := local.ReadFile(f.path, maxFile)
-	if err != nil {
-		return "", false, err
-	}
-	told, ok := done(data, key)
-	return told, ok, nil
-}
-
 // Apply makes a change, once for each key, and keeps with the key what was told.
 // Repeated, it returns that. Errors: task_not_found, where a task is not any more
 // what was listed.
@@ -109,45 +98,32 @@ func (f *file) Apply(ctx context.Context, key string, c Change, told string) (st
 
 // ApplyAll makes several changes as Apply does, all or none.
 func (f *file) ApplyAll(ctx context.Context, all []Keyed) ([]string, error) {
-	told := make([]string, len(all))
-	err := local.Update(ctx, f.path, maxFile, func(old []byte) ([]byte, error) {
-		now := old
-		for i, k := range all {
-			if before, ok := done(now, k.Key); ok {
-				told[i] = before
-				continue
-			}
-			lines, was, err := change(now, k.Change)
-			if err == nil {
-				err = local.KeepFormer(f.path, k.Key, was)
-			}
-			if err != nil {
-				return nil, err
-			}
-			told[i] = k.Told
-			now = []byte(strings.Join(forget(append(lines, mark(k.Key, k.Told))), ""))
-		}
-		if bytes.Equal(now, old) {
-			return nil, nil
-		}
-		return now, nil
+	keys := make([]string, len(all))
+	for i, k := range all {
+		keys[i] = k.Key
+	}
+	return f.Record.Change(ctx, keys, func(i int, old []byte) ([]byte, local.Former, string, error) {
+		lines, was, err := change(old, all[i].Change)
+		return marked(lines, all[i].Key, all[i].Told), was, all[i].Told, err
 	})
-	return told, err
 }
 
-// Revert implements local.Reverter.
-func (f *file) Revert(ctx context.Context, key string) (string, error) {
-	return local.Undone{Path: f.path, Max: maxFile, Done: done, Back: func(old []byte, was local.Former, under string) ([]byte, string, error) {
-		lines, _, at := read(old)
-		lines, err := was.Reverse(lines, func(lines []string, before string) []string {
-			return slices.Insert(slices.Clone(lines), last(lines, at), before)
-		})
-		if err != nil {
-			return nil, "", err
-		}
-		said := "The to-do list is as it was before: " + was.What + "."
-		return []byte(strings.Join(forget(append(lines, mark(under, said))), "")), said, nil
-	}}.Revert(ctx, key)
+// back takes back a change, and marks that.
+func back(old []byte, was local.Former, under string) ([]byte, string, error) {
+	lines, _, at := read(old)
+	lines, err := was.Reverse(lines, func(lines []string, before string) []string {
+		return slices.Insert(slices.Clone(lines), last(lines, at), before)
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	said := "The to-do list is as it was before: " + was.What + "."
+	return marked(lines, under, said), said, nil
+}
+
+// marked is the text of lines with a mark at the end.
+func marked(lines []string, key, told string) []byte {
+	return []byte(strings.Join(forget(append(lines, mark(key, told))), ""))
 }
 
 // change makes a change in a file's lines.

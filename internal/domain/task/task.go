@@ -68,7 +68,9 @@ type service struct {
 }
 
 // of returns the list of a user.
-func (s *service) of(user string) *file { return &file{s.place.For(user)} }
+func (s *service) of(user string) *file {
+	return &file{local.Record{Path: s.place.For(user), Max: maxFile, Done: done, Back: back}}
+}
 
 type addArgs struct {
 	Title string `json:"title"`

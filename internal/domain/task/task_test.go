@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"steward/internal/domain/local"
 	"steward/internal/domain/local/localtest"
 	"steward/internal/fault"
 	"steward/internal/message"
@@ -159,7 +160,7 @@ func TestWhatCannotBe(t *testing.T) {
 
 // A task that was changed by hand after it was listed is not touched.
 func TestWhatIsNotThereAnyMore(t *testing.T) {
-	f := &file{filepath.Join(t.TempDir(), "x.md")}
+	f := &file{local.Record{Path: filepath.Join(t.TempDir(), "x.md"), Max: maxFile, Done: done, Back: back}}
 	if _, err := f.Apply(t.Context(), "k", Change{Complete: &Task{Number: 1, Title: "gone"}}, "told"); !fault.HasCode(err, "task_not_found") {
 		t.Errorf("%v", err)
 	}
