@@ -200,7 +200,7 @@ func (c *Catalog) refuse(ctx context.Context, by, path, reason string, s Status)
 
 // sourceChanged is called by a source whose tools may not be those that were
 // approved. It returns at once.
-func (c *Catalog) sourceChanged(u *unit, s *live) {
+func (c *Catalog) sourceChanged(u *unit, s *liveSource) {
 	if s.changes.Add(1) > 1 || c.life.Err() != nil {
 		return // whoever compares compares once more
 	}
@@ -224,7 +224,7 @@ func (c *Catalog) sourceChanged(u *unit, s *live) {
 
 // recheck compares what the sources of an approved unit announce now with what
 // was approved.
-func (c *Catalog) recheck(u *unit, s *live) {
+func (c *Catalog) recheck(u *unit, s *liveSource) {
 	c.mu.Lock()
 	status, _ := c.status(u)
 	if u.announced = nil; !c.closed {

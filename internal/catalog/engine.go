@@ -320,7 +320,7 @@ func (u *unit) stays(read *unit) bool {
 }
 
 // env is what a source or hook of a unit is given.
-func (c *Catalog) env(u *unit, d decl, s *live) tool.Env {
+func (c *Catalog) env(u *unit, d decl, s *liveSource) tool.Env {
 	e := tool.Env{Name: d.name, Dir: u.dir, Hide: c.opt.Hide, Log: c.log.With("source", d.name)}
 	if c.opt.Snapshots != "" {
 		e.Snapshot = func() (map[string]string, error) { return c.snapshotOf(u) }

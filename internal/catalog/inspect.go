@@ -139,14 +139,14 @@ func (c *Catalog) announce(ctx context.Context, u *unit) (*announced, error) {
 }
 
 // whose names a source with its agent.
-func whose(u *unit, s *live) string {
+func whose(u *unit, s *liveSource) string {
 	if u.kind == KindSource {
 		return u.path
 	}
 	return s.name + " of " + u.path
 }
 
-func announceOne(ctx context.Context, s *live) (tool.Announcement, error) {
+func announceOne(ctx context.Context, s *liveSource) (tool.Announcement, error) {
 	if !s.usage.acquire() {
 		return tool.Announcement{}, fault.New(fault.Conflict, "agent_changed", "it has changed meanwhile").With("look at it again")
 	}
@@ -160,7 +160,7 @@ const (
 )
 
 // unfit says why a tool that a source announces cannot be used, or "".
-func (c *Catalog) unfit(s *live, spec *tool.Spec) string {
+func (c *Catalog) unfit(s *liveSource, spec *tool.Spec) string {
 	if category(spec.Name) != s.name {
 		return fmt.Sprintf("%s: the tools of %s are named %s.…", spec.Name, s.name, s.name)
 	}

@@ -14,21 +14,25 @@ import (
 	"steward/internal/watch"
 )
 
-// live is an open source. It is closed when it is retired and nothing of it
-// is called any more.
-type live struct {
+// live is an open source or hook. It is closed when it is retired and nothing
+// of it is called any more.
+type live[S part] struct {
 	decl
-	src     tool.Source
+	src     S
 	usage   usage
-	changes atomic.Int64 // told since what it announces was last compared; zero: nobody compares
+	changes atomic.Int64 // of a source: told since what it announces was last compared; zero: nobody compares
 }
 
-// liveHook is an open hook.
-type liveHook struct {
-	decl
-	src   tool.HookSource
-	usage usage
+// part is what sources and hooks have in common.
+type part interface {
+	Files() []string
+	Close() error
 }
+
+type (
+	liveSource = live[tool.Source]
+	liveHook   = live[tool.HookSource]
+)
 
 // usage counts the calls of what is to be closed once they are over.
 type usage struct {
@@ -153,7 +157,7 @@ func unchanged(files []pin) bool {
 type guarded struct {
 	tool.Tool
 	spec  tool.Spec
-	from  *live
+	from  *liveSource
 	grant *grant
 }
 
@@ -182,11 +186,17 @@ func (t guarded) begin() error {
 		return tool.NotDone(fault.New(fault.Denied, "tool_changed", "%s is not announced as it was approved any more", t.spec.Name).
 			With("a person can look at it and approve it: steward agents show %s", t.grant.path))
 	}
-	if !t.from.usage.acquire() {
-		t.grant.ended.Store(true)
-		return t.grant.check()
+	return t.grant.acquire(&t.from.usage)
+}
+
+// acquire begins a call of what was approved. What has been closed meanwhile is
+// not what was.
+func (g *grant) acquire(u *usage) error {
+	if u.acquire() {
+		return nil
 	}
-	return nil
+	g.ended.Store(true)
+	return g.check()
 }
 
 // What changes something in another way than by Call has a layer of its own,
@@ -230,7 +240,7 @@ func (t guardedUndoer) Undo(ctx context.Context, in tool.Invocation, res tool.Re
 	return t.by.Undo(ctx, in, res)
 }
 
-func guard(t tool.Tool, spec tool.Spec, from *live, g *grant) tool.Tool {
+func guard(t tool.Tool, spec tool.Spec, from *liveSource, g *grant) tool.Tool {
 	own := guarded{Tool: t, spec: spec, from: from, grant: g}
 	var out tool.Tool = own
 	if by, ok := tool.BatcherOf(t); ok {
@@ -256,39 +266,55 @@ func (h guardedHook) Fire(ctx context.Context, ev tool.HookEvent) (tool.HookAnsw
 	if err := h.grant.check(); err != nil {
 		return tool.HookAnswer{}, err
 	}
-	if !h.from.usage.acquire() {
-		h.grant.ended.Store(true)
-		return tool.HookAnswer{}, h.grant.check()
+	if err := h.grant.acquire(&h.from.usage); err != nil {
+		return tool.HookAnswer{}, err
 	}
 	defer h.from.usage.release()
 	return h.from.src.Fire(ctx, ev)
 }
 
-// open opens the sources and hooks of a unit, which starts nothing.
+// openUnit opens the sources and hooks of a unit, which starts nothing.
 func (c *Catalog) openUnit(u *unit) {
 	for _, d := range u.decls {
 		open := c.opt.Openers[d.kind]
-		bad := reporter(d.file, &u.problems)
 		if open == nil {
 			c.noOpener(u, d)
 			continue
 		}
-		s := &live{decl: d}
-		s.usage.shut = func() { c.shut(u.path+" "+d.name, s.src.Close) }
-		src, err := open(c.env(u, d, s), d.decode(&u.problems))
-		if err != nil {
-			if !errors.Is(err, errTold) {
-				e := fault.Of(err)
-				bad(d.node.Position, e.Code, e.Remedy, "%s: %s", d.name, withoutRemedy(e))
-			}
+		s := &liveSource{decl: d}
+		if openPart(c, u, s, c.env(u, d, s), d.name, open) {
+			u.sources = append(u.sources, s)
+		}
+	}
+	if u.def == nil {
+		return
+	}
+	u.hooks = map[string][]*liveHook{}
+	for _, d := range u.def.hooks {
+		if c.opt.HookOpener == nil {
+			reporter(d.file, &u.problems)(d.node.Position, "source_unsupported", "leave it out", "this Steward calls no hooks")
 			continue
 		}
+		h := &liveHook{decl: d}
+		if openPart(c, u, h, c.env(u, d, nil), "hooks."+d.kind, c.opt.HookOpener) {
+			u.hooks[d.kind] = append(u.hooks[d.kind], h)
+		}
+	}
+}
+
+// openPart opens a source or a hook; what is wrong with it is told.
+func openPart[S part](c *Catalog, u *unit, s *live[S], env tool.Env, what string, open func(tool.Env, func(any) error) (S, error)) bool {
+	s.usage.shut = func() { c.shut(u.path+" "+s.name, s.src.Close) }
+	src, err := open(env, s.decode(&u.problems))
+	if err == nil {
 		s.src = src
-		u.sources = append(u.sources, s)
+		return true
 	}
-	if u.def != nil {
-		c.openHooks(u)
+	if !errors.Is(err, errTold) {
+		e := fault.Of(err)
+		reporter(s.file, &u.problems)(s.node.Position, e.Code, e.Remedy, "%s: %s", what, withoutRemedy(e))
 	}
+	return false
 }
 
 // noOpener says that a kind of source is not known here.
@@ -309,29 +335,6 @@ func (c *Catalog) noOpener(u *unit, d decl) {
 		return
 	}
 	bad(d.node.Position, "source_unsupported", "leave it out", "this Steward has no sources of the kind %s", d.kind)
-}
-
-func (c *Catalog) openHooks(u *unit) {
-	u.hooks = map[string][]*liveHook{}
-	for _, d := range u.def.hooks {
-		bad := reporter(d.file, &u.problems)
-		if c.opt.HookOpener == nil {
-			bad(d.node.Position, "source_unsupported", "leave it out", "this Steward calls no hooks")
-			continue
-		}
-		h := &liveHook{decl: d}
-		h.usage.shut = func() { c.shut(u.path+" "+d.name, h.src.Close) }
-		src, err := c.opt.HookOpener(c.env(u, d, nil), d.decode(&u.problems))
-		if err != nil {
-			if !errors.Is(err, errTold) {
-				e := fault.Of(err)
-				bad(d.node.Position, e.Code, e.Remedy, "hooks.%s: %s", d.kind, withoutRemedy(e))
-			}
-			continue
-		}
-		h.src = src
-		u.hooks[d.kind] = append(u.hooks[d.kind], h)
-	}
 }
 
 func withoutRemedy(e *fault.Error) string {

@@ -77,7 +77,7 @@ func (c *Catalog) makeTools(u *unit, rec *record) {
 	d := u.differs(rec)
 	u.grant.differs.Store(&d)
 	u.tools = &tool.Registry{}
-	sources := map[string]*live{}
+	sources := map[string]*liveSource{}
 	for _, s := range u.sources {
 		sources[s.name] = s
 	}

@@ -2,16 +2,14 @@ package catalog
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"syscall"
 
 	"steward/internal/fault"
 	"steward/internal/strict"
 )
+
+const mostServers = 1 << 20 // bytes of a file of servers
 
 // servers reads an mcpServers JSON file, as other programs have them: each
 // entry is a source of the root level. It returns what is wrong with the file
@@ -20,7 +18,7 @@ func (r *reader) servers(file string) []Problem {
 	r.dirs[filepath.Dir(file)] = true
 	var problems []Problem
 	bad := reporter(file, &problems)
-	text, err := readPlain(file)
+	text, err := strict.ReadFile(file, mostServers)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -92,22 +90,4 @@ func (r *reader) source(kind, name, file string, n *strict.Node, definition []by
 	u.pins = []pin{{name: "declaration", path: file, data: masked(n), hash: hashOf(definition), size: int64(len(definition))}}
 	u.decls = []decl{{kind, name, declaration{file: file, node: n, lenient: lenient}}}
 	r.units = append(r.units, u)
-}
-
-// readPlain reads a regular file of a sane size.
-func readPlain(name string) ([]byte, error) {
-	const most = 1 << 20
-	file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	file, _, err = plainFile(file, most)
-	if err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(file, most+1))
-	if err == nil && len(text) > most {
-		err = fmt.Errorf("it has more than %d bytes", most)
-	}
-	return text, errors.Join(err, file.Close())
 }

@@ -32,7 +32,7 @@ type unit struct {
 	problems         []Problem // of its own
 	clash            []Problem // its name is another one's; see settleNames
 
-	sources []*live
+	sources []*liveSource
 	hooks   map[string][]*liveHook
 	run     []pin  // files that are executed
 	sealed  []pin  // all that was read, for the snapshot

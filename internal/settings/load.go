@@ -3,7 +3,6 @@ package settings
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"strings"
 
 	"steward/internal/fault"
+	"steward/internal/strict"
 )
 
 // FileName is the name of the settings files.
@@ -167,7 +167,7 @@ func same(a, b string) bool {
 }
 
 func (l *loading) file(path, shown string, kind Kind, optional bool) error {
-	text, err := readFile(path)
+	text, err := strict.ReadFile(path, largestFile)
 	switch {
 	case optional && errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -181,26 +181,6 @@ func (l *loading) file(path, shown string, kind Kind, optional bool) error {
 	l.Notices = append(l.Notices, d.notices...)
 	l.Files = append(l.Files, path)
 	return nil
-}
-
-// readFile reads a regular file of a sane size.
-func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, errors.New("it is no regular file")
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(f, largestFile+1))
-	if err == nil && len(text) > largestFile {
-		err = fmt.Errorf("it has more than %d bytes", largestFile)
-	}
-	return text, errors.Join(err, f.Close())
 }
 
 // set puts one value, of the environment or a flag.
@@ -323,7 +303,7 @@ func (l *loading) provider(name string) {
 		p.Key = Secret(key)
 		l.from[path+".key"] = Source{FromEnv, p.KeyEnv}
 	case p.KeyFile != "":
-		text, err := readFile(p.KeyFile)
+		text, err := strict.ReadFile(p.KeyFile, largestFile)
 		if err != nil {
 			l.faults = append(l.faults, fmt.Sprintf("%s: %s.key_file cannot be read: %v", l.where(path), path, err))
 			return

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"steward/internal/fault"
+	"steward/internal/strict"
 	"steward/internal/watch"
 )
 
@@ -124,16 +125,11 @@ func (s *sources) readDir(dir string) error {
 }
 
 func readFile(name string) ([]byte, error) {
-	info, err := os.Stat(name)
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no file", name)
-	case info.Size() > maxFile:
-		return nil, fmt.Errorf("%s has more than %d bytes", name, maxFile)
+	b, err := strict.ReadFile(name, maxFile)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return os.ReadFile(name)
+	return b, nil
 }
 
 // documents are the data that policies see: the user's, and the settings.
