@@ -133,7 +133,7 @@ func (p *planner) replaceBody(seq int64, frame []byte, away bool) error {
 	if !away {
 		return s.argInt(packed).argBlob(frame).argInt(seq).run()
 	}
-	id, err := p.insert(packApart, frame)
+	id, err := p.c.prepare(packApart).argBlob(frame).number()
 	if err != nil {
 		return err
 	}

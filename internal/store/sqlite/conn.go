@@ -79,15 +79,7 @@ func (c *conn) exec(sql string) error {
 }
 
 // number returns the first column of the first row of a query, 0 without one.
-func (c *conn) number(sql string) (int64, error) {
-	s := c.prepare(sql)
-	defer s.reset()
-	row, err := s.step()
-	if err != nil || !row {
-		return 0, err
-	}
-	return s.int(0), nil
-}
+func (c *conn) number(sql string) (int64, error) { return c.prepare(sql).number() }
 
 // inTransaction reports whether a transaction is open.
 func (c *conn) inTransaction() bool { return !c.db.AutocommitEnabled() }
@@ -124,15 +116,14 @@ func (c *conn) pragma(name, set, want string) error {
 	if err := c.exec("PRAGMA " + name + "=" + set); err != nil {
 		return err
 	}
+	got := ""
 	s := c.prepare("PRAGMA " + name)
-	defer s.reset()
-	row, err := s.step()
+	_, err := s.first(func() error {
+		got = string(s.view(0))
+		return nil
+	})
 	if err != nil {
 		return err
-	}
-	got := ""
-	if row {
-		got = string(s.view(0))
 	}
 	if !strings.EqualFold(got, want) {
 		return &settingError{name: name, want: want, got: got}
@@ -251,16 +242,45 @@ func (s *stmt) run() error {
 	return err
 }
 
-// numbers runs the statement and appends the first column of its rows.
-func (s *stmt) numbers(to []int64) ([]int64, error) {
+// each calls do at each row, and resets the statement.
+func (s *stmt) each(do func() error) error {
 	defer s.reset()
 	for {
 		row, err := s.step()
 		if err != nil || !row {
-			return to, err
+			return err
 		}
-		to = append(to, s.int(0))
+		if err := do(); err != nil {
+			return err
+		}
 	}
+}
+
+// first calls do at the first row, if there is one, and resets the statement.
+func (s *stmt) first(do func() error) (row bool, err error) {
+	defer s.reset()
+	if row, err = s.step(); err != nil || !row {
+		return false, err
+	}
+	return true, do()
+}
+
+// numbers runs the statement and appends the first column of its rows.
+func (s *stmt) numbers(to []int64) ([]int64, error) {
+	err := s.each(func() error {
+		to = append(to, s.int(0))
+		return nil
+	})
+	return to, err
+}
+
+// number returns the first column of the first row, 0 without one.
+func (s *stmt) number() (n int64, err error) {
+	_, err = s.first(func() error {
+		n = s.int(0)
+		return nil
+	})
+	return n, err
 }
 
 // reset makes the statement ready for new arguments, and frees the memory of
@@ -282,13 +302,7 @@ func (s *stmt) reset() {
 	}
 }
 
-// int returns a number; 0 where there is no row.
-func (s *stmt) int(col int) int64 {
-	if !s.on {
-		return 0
-	}
-	return s.st.ColumnInt64(col)
-}
+func (s *stmt) int(col int) int64 { return s.st.ColumnInt64(col) }
 
 func (s *stmt) null(col int) bool { return s.st.ColumnIsNull(col) }
 

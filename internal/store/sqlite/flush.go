@@ -104,21 +104,14 @@ func (p *planner) erase(newest uint64) error {
 // scars has the audit chain keep the salted hashes of bodies that go.
 func (p *planner) scars(newest uint64) error {
 	s := p.c.prepare(eraseScars).argInt(int64(newest))
-	defer s.reset()
-	r := rows{s: p.seal.s, st: s}
-	for {
-		ok, err := s.step()
-		if err != nil || !ok {
-			return err
-		}
+	r := rows{s: p.s, st: s}
+	return s.each(func() error {
 		body, err := r.body(2, s.int(1))
-		if err == nil {
-			err = p.seal.scar(uint64(s.int(0)), sha256.Sum256(body))
-		}
 		if err != nil {
 			return err
 		}
-	}
+		return p.seal.scar(uint64(s.int(0)), sha256.Sum256(body))
+	})
 }
 
 func (p *planner) removeRefs(was, now *node) error {

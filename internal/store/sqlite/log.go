@@ -34,15 +34,13 @@ func (s *Store) Log(ctx context.Context, sc store.Scope, q store.LogQuery) (stor
 	case more:
 		r.over = min(max(r.over, after), math.MaxInt64)
 	}
-	c, err := s.readers.get(ctx)
+	var page store.LogPage
+	err = s.read(ctx, func(c *conn) error {
+		page, err = s.logPage(c, sc, r)
+		return err
+	})
 	if err != nil {
-		return store.LogPage{}, coded(s.path, err)
-	}
-	defer s.readers.put(c)
-	defer c.interruptOn(ctx)()
-	page, err := s.logPage(c, sc, r)
-	if err != nil {
-		return store.LogPage{}, s.readError(ctx, err)
+		return store.LogPage{}, err
 	}
 	return page, nil
 }
@@ -196,13 +194,10 @@ func (s *Store) small(c *conn, from, to []byte, r logRange) (bool, error) {
 	if span < perResource {
 		return false, nil
 	}
-	st := c.prepare("SELECT count(*) FROM (SELECT 1 FROM tree WHERE key >= ? AND key < ? LIMIT ?)")
-	defer st.reset()
 	limit := min(span/perResource, maxResources)
-	if _, err := st.argBlob(from).argBlob(to).argInt(limit).step(); err != nil {
-		return false, err
-	}
-	return st.int(0) < limit, nil
+	n, err := c.prepare("SELECT count(*) FROM (SELECT 1 FROM tree WHERE key >= ? AND key < ? LIMIT ?)").
+		argBlob(from).argBlob(to).argInt(limit).number()
+	return n < limit, err
 }
 
 // pageBytes is how many bytes of bodies a page of the log has, unless a single
@@ -233,19 +228,18 @@ func (s *Store) entriesOf(c *conn, sc store.Scope, seqs []int64, limit int) (out
 // entries reads the rows of a statement that begins with entryColumns: all, or
 // until the page is full of bodies.
 func (s *Store) entries(st *stmt) (out []resource.Entry, full bool, err error) {
-	defer st.reset()
-	r := rows{s: s, st: st}
-	for size := 0; size < pageBytes; {
-		ok, err := st.step()
-		if err != nil || !ok {
-			return out, false, err
-		}
+	r, size := rows{s: s, st: st}, 0
+	err = st.each(func() error {
 		out = append(out, resource.Entry{})
 		e := &out[len(out)-1]
-		if err := r.entry(e); err != nil {
-			return nil, false, err
+		err := r.entry(e)
+		if size += len(e.Body); err == nil && size >= pageBytes {
+			return errEnough
 		}
-		size += len(e.Body)
+		return err
+	})
+	if err == errEnough {
+		return out, true, nil
 	}
-	return out, true, nil
+	return out, false, err
 }

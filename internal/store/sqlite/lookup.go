@@ -17,9 +17,8 @@ func (p *planner) full(at seat, l *list) (bool, error) {
 	if at.pos > l.last {
 		return false, nil
 	}
-	s := p.c.prepare("SELECT 1 FROM place WHERE list = ? AND pos = ? AND space = ?")
-	defer s.reset()
-	return s.argInt(at.list, at.pos, at.space).step()
+	n, err := p.c.prepare("SELECT 1 FROM place WHERE list = ? AND pos = ? AND space = ?").argInt(at.list, at.pos, at.space).number()
+	return n == 1, err
 }
 
 // node returns a resource as the changes so far leave it.
@@ -90,7 +89,7 @@ func (p *planner) list(u resource.URI, make bool) (*list, error) {
 		if !s.null(1) {
 			l.last = s.int(1)
 		}
-	} else if l.id, err = p.insert("INSERT INTO list (key) VALUES (?) RETURNING id", u.Key()); err != nil {
+	} else if l.id, err = p.c.prepare("INSERT INTO list (key) VALUES (?) RETURNING id").argBlob(u.Key()).number(); err != nil {
 		return nil, err
 	}
 	p.lists.put(u, l)
@@ -106,18 +105,9 @@ func (p *planner) intern(kind int64, text string) (int64, error) {
 	if id, err := p.s.names.id(p.c, kind, text); err != nil || id != nobody {
 		return id, err
 	}
-	s := p.c.prepare("INSERT INTO name (kind, text) VALUES (?, ?) RETURNING id")
-	defer s.reset()
-	if _, err := s.argInt(kind).argText(text).step(); err != nil {
-		return 0, err
+	id, err := p.c.prepare("INSERT INTO name (kind, text) VALUES (?, ?) RETURNING id").argInt(kind).argText(text).number()
+	if err == nil {
+		p.newNames[k] = id
 	}
-	p.newNames[k] = s.int(0)
-	return s.int(0), nil
-}
-
-func (p *planner) insert(sql string, key []byte) (int64, error) {
-	s := p.c.prepare(sql)
-	defer s.reset()
-	_, err := s.argBlob(key).step()
-	return s.int(0), err
+	return id, err
 }

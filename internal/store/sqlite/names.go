@@ -54,14 +54,12 @@ func (n *names) id(c *conn, kind int64, text string) (int64, error) {
 	if id, ok := n.known(k); ok {
 		return id, nil
 	}
-	s := c.prepare("SELECT id FROM name WHERE kind = ? AND text = ?")
-	defer s.reset()
-	row, err := s.argInt(kind).argText(text).step()
-	if err != nil || !row {
+	id, err := c.prepare("SELECT id FROM name WHERE kind = ? AND text = ?").argInt(kind).argText(text).number()
+	if err != nil || id == 0 {
 		return nobody, err
 	}
-	n.add(k, s.int(0))
-	return s.int(0), nil
+	n.add(k, id)
+	return id, nil
 }
 
 // text returns the word with a number; 0 is the empty word.
@@ -72,17 +70,16 @@ func (n *names) text(c *conn, id int64) (string, error) {
 	if ok {
 		return t, nil
 	}
-	s := c.prepare("SELECT kind, text FROM name WHERE id = ?")
-	defer s.reset()
-	row, err := s.argInt(id).step()
-	if err != nil {
-		return "", err
+	s := c.prepare("SELECT kind, text FROM name WHERE id = ?").argInt(id)
+	found, err := s.first(func() error {
+		t = string(s.view(1))
+		n.add(nameKey{s.int(0), t}, id)
+		return nil
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("the word %d is missing", id)
 	}
-	if !row {
-		return "", fmt.Errorf("the word %d is missing", id)
-	}
-	n.add(nameKey{s.int(0), string(s.view(1))}, id)
-	return string(s.view(1)), nil
+	return t, err
 }
 
 // allSpaces returns the numbers of all spaces.

@@ -96,11 +96,10 @@ func (s *Store) head(ctx context.Context) (uint64, error) {
 	if s.writer != nil {
 		return s.news.current(), nil
 	}
-	c, err := s.readers.get(ctx)
-	if err != nil {
-		return 0, coded(s.path, err)
-	}
-	defer s.readers.put(c)
-	n, err := c.number("SELECT max(seq) FROM log")
-	return uint64(n), coded(s.path, err)
+	var n int64
+	err := s.lend(ctx, s.readers, func(c *conn) (err error) {
+		n, err = c.number("SELECT max(seq) FROM log")
+		return err
+	})
+	return uint64(n), err
 }

@@ -107,15 +107,14 @@ func newPlanner(c *conn, s *Store) *planner {
 
 // reload takes the head of the log from the database.
 func (p *planner) reload() error {
-	s := p.c.prepare("SELECT seq, at FROM log ORDER BY seq DESC LIMIT 1")
-	defer s.reset()
 	p.committed = 0
-	row, err := s.step()
+	s := p.c.prepare("SELECT seq, at FROM log ORDER BY seq DESC LIMIT 1")
+	_, err := s.first(func() error {
+		p.committed, p.at = uint64(s.int(0)), max(p.at, s.int(1))
+		return nil
+	})
 	if err != nil {
 		return err
-	}
-	if row {
-		p.committed, p.at = uint64(s.int(0)), max(p.at, s.int(1))
 	}
 	p.seq, p.stale = p.committed, false
 	return p.seal.reload()

@@ -61,12 +61,11 @@ func (r *rows) odd(e *resource.Entry) (string, error) {
 
 // readScar takes the salted hash of a body that was erased.
 func (p *proof) readScar(c *conn) error {
-	st := c.prepare("SELECT hash FROM scar WHERE seq = ?")
-	defer st.reset()
-	ok, err := st.argInt(int64(p.Seq)).step()
-	if ok {
+	st := c.prepare("SELECT hash FROM scar WHERE seq = ?").argInt(int64(p.Seq))
+	_, err := st.first(func() error {
 		copy(p.Mark[:], st.view(0))
-	}
+		return nil
+	})
 	return err
 }
 
@@ -159,15 +158,9 @@ func (s *Store) Sealed(ctx context.Context, sc store.Scope, since uint64) iter.S
 			yield(store.Sealed{}, err)
 			return
 		}
-		c, err := s.readers.get(ctx)
+		err := s.read(ctx, func(c *conn) error { return s.sealedFrom(c, sc, since, yield) })
 		if err != nil {
-			yield(store.Sealed{}, coded(s.path, err))
-			return
-		}
-		defer s.readers.put(c)
-		defer c.interruptOn(ctx)()
-		if err := s.sealedFrom(c, sc, since, yield); err != nil {
-			yield(store.Sealed{}, s.readError(ctx, err))
+			yield(store.Sealed{}, err)
 		}
 	}
 }

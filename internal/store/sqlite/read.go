@@ -11,8 +11,8 @@ import (
 )
 
 // Ready reports whether the database can be read, and whether there is room
-// where the last change found the disk full. It has a connection of its own, so it does not
-// wait for other readers.
+// where the last change found the disk full. It has a connection of its own, so
+// it does not wait for other readers.
 func (s *Store) Ready(ctx context.Context) error {
 	if s.full.Load() {
 		if err := tryToWrite(s.path); err != nil {
@@ -20,16 +20,33 @@ func (s *Store) Ready(ctx context.Context) error {
 		}
 		s.full.Store(false)
 	}
-	c, err := s.probe.get(ctx)
+	return s.lend(ctx, s.probe, func(c *conn) error {
+		_, err := c.number("SELECT seq FROM log LIMIT 1")
+		return err
+	})
+}
+
+// lend calls do with a connection of a pool.
+func (s *Store) lend(ctx context.Context, p *pool, do func(*conn) error) error {
+	c, err := p.get(ctx)
 	if err != nil {
 		return coded(s.path, err)
 	}
-	defer s.probe.put(c)
-	defer c.interruptOn(ctx)()
-	if err := c.exec("SELECT seq FROM log LIMIT 1"); err != nil {
-		return s.readError(ctx, err)
+	defer p.put(c)
+	return coded(s.path, do(c))
+}
+
+// read is lend for what may take long: it ends with ctx, whose error it
+// prefers to what the interrupt made of it.
+func (s *Store) read(ctx context.Context, do func(*conn) error) error {
+	err := s.lend(ctx, s.readers, func(c *conn) error {
+		defer c.interruptOn(ctx)()
+		return do(c)
+	})
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
 	}
-	return nil
+	return err
 }
 
 const selectOne = `SELECT l.seq, l.at, l.space, l.version, l.state, l.op, l.body
@@ -40,34 +57,30 @@ func (s *Store) Get(ctx context.Context, sc store.Scope, uri resource.URI) (reso
 	if err := sc.CanRead(); err != nil {
 		return resource.Resource{}, err
 	}
-	c, err := s.readers.get(ctx)
+	r := resource.Resource{URI: uri}
+	err := s.lend(ctx, s.readers, func(c *conn) error {
+		st := c.prepare(selectOne).argBlob(uri.Key())
+		found, err := st.first(func() error {
+			row := rows{s: s, st: st}
+			if err := row.head(&r); err != nil {
+				return err
+			}
+			if !sc.Sees(r.Space) {
+				return notFound(uri)
+			}
+			var err error
+			r.Body, err = row.body(6, st.int(5))
+			return err
+		})
+		if err == nil && !found {
+			err = notFound(uri)
+		}
+		return err
+	})
 	if err != nil {
-		return resource.Resource{}, coded(s.path, err)
-	}
-	defer s.readers.put(c)
-	r, ok, err := s.get(c, sc, uri)
-	if err != nil {
-		return resource.Resource{}, coded(s.path, err)
-	}
-	if !ok {
-		return resource.Resource{}, notFound(uri)
+		return resource.Resource{}, err
 	}
 	return r, nil
-}
-
-func (s *Store) get(c *conn, sc store.Scope, uri resource.URI) (r resource.Resource, ok bool, err error) {
-	st := c.prepare(selectOne)
-	defer st.reset()
-	if ok, err = st.argBlob(uri.Key()).step(); err != nil || !ok {
-		return r, false, err
-	}
-	row := rows{s: s, st: st}
-	r.URI = uri
-	if err = row.head(&r); err != nil || !sc.Sees(r.Space) {
-		return r, false, err
-	}
-	r.Body, err = row.body(6, st.int(5))
-	return r, err == nil, err
 }
 
 // Query implements store.Store.
@@ -82,25 +95,15 @@ func (s *Store) Query(ctx context.Context, sc store.Scope, q store.Query) (store
 	if err != nil {
 		return store.Page{}, err
 	}
-	c, err := s.readers.get(ctx)
+	var page store.Page
+	err = s.read(ctx, func(c *conn) error {
+		page, err = s.query(c, sc, &q, after, more)
+		return err
+	})
 	if err != nil {
-		return store.Page{}, coded(s.path, err)
-	}
-	defer s.readers.put(c)
-	defer c.interruptOn(ctx)()
-	page, err := s.query(c, sc, &q, after, more)
-	if err != nil {
-		return store.Page{}, s.readError(ctx, err)
+		return store.Page{}, err
 	}
 	return page, nil
-}
-
-// readError prefers the context's error to what its interrupt made of it.
-func (s *Store) readError(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return coded(s.path, err)
 }
 
 func (s *Store) query(c *conn, sc store.Scope, q *store.Query, after store.Position, more bool) (page store.Page, err error) {
@@ -259,10 +262,8 @@ func (b *builder) count(sc store.Scope) (int, error) {
 	if err := b.spaces("p.space", sc); err != nil || b.empty {
 		return 0, err
 	}
-	st := b.c.prepare(b.sql.String()).args(b.args)
-	defer st.reset()
-	_, err := st.step()
-	return int(st.int(0)), err
+	n, err := b.c.prepare(b.sql.String()).args(b.args).number()
+	return int(n), err
 }
 
 func (b *builder) byTree(sc store.Scope) error {

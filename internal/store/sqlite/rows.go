@@ -25,18 +25,11 @@ type rows struct {
 
 // items runs the statement and appends its rows.
 func (r *rows) items(items []store.Item, args []any) ([]store.Item, error) {
-	defer r.st.reset()
-	r.st.args(args)
-	for {
-		ok, err := r.st.step()
-		if err != nil || !ok {
-			return items, err
-		}
+	err := r.st.args(args).each(func() error {
 		items = append(items, store.Item{})
-		if err := r.item(&items[len(items)-1]); err != nil {
-			return nil, err
-		}
-	}
+		return r.item(&items[len(items)-1])
+	})
+	return items, err
 }
 
 func (r *rows) item(it *store.Item) (err error) {
@@ -111,12 +104,16 @@ func (r *rows) body(col int, op int64) ([]byte, error) {
 // apart reads a body that stands in the table pack. While the statement is at
 // its row, the database stays for both as it is.
 func (r *rows) apart(id int64) ([]byte, error) {
-	st := r.st.c.prepare("SELECT body FROM pack WHERE id = ?")
-	defer st.reset()
-	if ok, err := st.argInt(id).step(); err != nil || !ok {
-		return nil, errors.Join(err, errPack)
+	var body []byte
+	st := r.st.c.prepare("SELECT body FROM pack WHERE id = ?").argInt(id)
+	found, err := st.first(func() (err error) {
+		body, err = r.unpack(st.view(0))
+		return err
+	})
+	if err == nil && !found {
+		err = errPack
 	}
-	return r.unpack(st.view(0))
+	return body, err
 }
 
 var errPack = errors.New("a packed body is missing")

@@ -173,10 +173,8 @@ func (s *sealer) write() error {
 
 // insert gives salts a row.
 func (s *sealer) insert(o *saltSet) error {
-	st := s.c.prepare(insertSalt).argBlob(o.salts.encode())
-	defer st.reset()
-	_, err := st.step()
-	o.row = st.int(0)
+	var err error
+	o.row, err = s.c.prepare(insertSalt).argBlob(o.salts.encode()).number()
 	return err
 }
 
@@ -187,13 +185,8 @@ func (s *sealer) catchUp(committed uint64, n int) error {
 	}
 	st := s.c.prepare(proofColumns+"WHERE l.seq >= ? AND l.seq <= ? ORDER BY l.seq LIMIT ?").
 		argInt(int64(s.next), int64(committed), int64(n))
-	defer st.reset()
 	r := rows{s: s.s, st: st}
-	for {
-		ok, err := st.step()
-		if err != nil || !ok {
-			return err
-		}
+	err := st.each(func() error {
 		var p proof
 		if err := r.proof(s.c, &p); err != nil {
 			return err
@@ -201,12 +194,14 @@ func (s *sealer) catchUp(committed uint64, n int) error {
 		if p.Seq != s.next || p.flaw != "" {
 			s.hole = true
 			s.s.log.Error("the log is damaged and is not sealed from here on: run `steward audit verify`", "entry", s.next, "what", p.flaw)
-			return nil
+			return errEnough
 		}
-		if err := s.add(&p.Sealed, p.body); err != nil {
-			return err
-		}
+		return s.add(&p.Sealed, p.body)
+	})
+	if err == errEnough {
+		return nil
 	}
+	return err
 }
 
 // beginSeal takes up some of what the database has and the chain has not. When
@@ -393,17 +388,14 @@ func holed(path string, seq uint64) error {
 
 // sealHead returns what the newest seal says.
 func (s *Store) sealHead(ctx context.Context) (h store.Head, err error) {
-	c, err := s.readers.get(ctx)
-	if err != nil {
-		return h, coded(s.path, err)
-	}
-	defer s.readers.put(c)
-	st := c.prepare(lastSeal)
-	defer st.reset()
-	ok, err := st.step()
-	if err == nil && ok {
-		h.Seq = uint64(st.int(0)) + uint64(len(st.view(3))/tagSize) - 1
-		copy(h.Hash[:], st.view(1))
-	}
-	return h, coded(s.path, err)
+	err = s.lend(ctx, s.readers, func(c *conn) error {
+		st := c.prepare(lastSeal)
+		_, err := st.first(func() error {
+			h.Seq = uint64(st.int(0)) + uint64(len(st.view(3))/tagSize) - 1
+			copy(h.Hash[:], st.view(1))
+			return nil
+		})
+		return err
+	})
+	return h, err
 }

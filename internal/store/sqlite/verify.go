@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,26 +16,23 @@ import (
 // shows each resource's newest entry, and whether what is gone was erased by
 // an entry that says so. It costs about as much as reading the whole log.
 func (s *Store) Verify(ctx context.Context, anchors ...store.Head) (store.Verdict, error) {
-	c, err := s.readers.get(ctx)
+	var v *verifier
+	err := s.read(ctx, func(c *conn) error {
+		l, err := s.ledger(c, 0)
+		if err != nil {
+			return err
+		}
+		defer l.close()
+		v = newVerifier(l, 1)
+		v.anchors = slices.Clone(anchors)
+		slices.SortFunc(v.anchors, func(a, b store.Head) int { return cmp.Compare(a.Seq, b.Seq) })
+		if err := v.run(); err != nil || v.Flaw == nil || !v.Flaw.URI.Zero() {
+			return err
+		}
+		return v.name()
+	})
 	if err != nil {
-		return store.Verdict{}, coded(s.path, err)
-	}
-	defer s.readers.put(c)
-	defer c.interruptOn(ctx)()
-	l, err := s.ledger(c, 0)
-	if err != nil {
-		return store.Verdict{}, coded(s.path, err)
-	}
-	v := newVerifier(l, 1)
-	v.anchors = slices.Clone(anchors)
-	slices.SortFunc(v.anchors, func(a, b store.Head) int { return int(min(max(int64(a.Seq)-int64(b.Seq), -1), 1)) })
-	err = v.run()
-	l.close()
-	if err == nil && v.Flaw != nil && v.Flaw.URI.Zero() {
-		err = v.name()
-	}
-	if err != nil {
-		return store.Verdict{}, s.readError(ctx, err)
+		return store.Verdict{}, err
 	}
 	return v.Verdict, nil
 }
@@ -43,38 +41,27 @@ func (s *Store) Verify(ctx context.Context, anchors ...store.Head) (store.Verdic
 // included, and returns what it finds, at most 20 lines; none means that the
 // file is sound. Reading a damaged page may end it with store_broken.
 func (s *Store) Damage(ctx context.Context) (found []string, err error) {
-	c, err := s.readers.get(ctx)
-	if err != nil {
-		return nil, coded(s.path, err)
-	}
-	defer s.readers.put(c)
-	defer c.interruptOn(ctx)()
-	st := c.prepare("PRAGMA integrity_check(20)")
-	defer st.reset()
-	for {
-		more, err := st.step()
-		if err != nil {
-			return found, s.readError(ctx, err)
-		}
-		if !more {
-			return found, nil
-		}
-		if line := string(st.view(0)); line != "ok" {
-			found = append(found, line)
-		}
-	}
+	err = s.read(ctx, func(c *conn) error {
+		st := c.prepare("PRAGMA integrity_check(20)")
+		return st.each(func() error {
+			if line := string(st.view(0)); line != "ok" {
+				found = append(found, line)
+			}
+			return nil
+		})
+	})
+	return found, err
 }
 
 // name says what the wrong entry is about, if that can be read.
 func (v *verifier) name() error {
-	st := v.l.c.prepare("SELECT key FROM log WHERE seq = ?")
-	defer st.reset()
-	ok, err := st.argInt(int64(v.Flaw.Seq)).step()
-	if ok {
+	st := v.l.c.prepare("SELECT key FROM log WHERE seq = ?").argInt(int64(v.Flaw.Seq))
+	_, err := st.first(func() error {
 		if uri, err := resource.FromKey(st.view(0)); err == nil {
 			v.Flaw.URI = uri
 		}
-	}
+		return nil
+	})
 	return err
 }
 
@@ -310,29 +297,26 @@ func (v *verifier) tree() error {
 	st := v.l.c.prepare(`SELECT t.seq, t.key, l.seq IS NOT NULL AND t.key = l.key AND t.version = l.version AND t.space = l.space
 			AND t.type = l.type AND t.gone = (l.op & 15 <> 1) AND (t.gone OR t.state IS l.state)
 		FROM tree t LEFT JOIN log l ON l.seq = t.seq`)
-	defer st.reset()
 	shown := make([]uint64, len(v.old))
 	var stale *store.Flaw // the first row of the tree that shows what is not the newest
-	for {
-		ok, err := st.step()
-		if err != nil {
-			return err
-		}
-		if !ok {
-			break
-		}
+	err := st.each(func() error {
 		seq := uint64(st.int(0))
 		fits := seq > 0 && seq <= v.Last && st.int(2) == 1
 		if fits && v.old[seq/64]>>(seq%64)&1 == 0 {
 			shown[seq/64] |= 1 << (seq % 64)
-			continue
+			return nil
 		}
 		if stale == nil || seq < stale.Seq {
 			stale = v.flaw(seq, 0, "the tree shows this as the newest entry of a resource, and it is not")
+			var err error
 			if stale.URI, err = resource.FromKey(st.view(1)); err != nil {
 				stale.What += "; its key is damaged"
 			}
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	for i := uint64(1); i <= v.Last; i++ {
 		if bit := uint64(1) << (i % 64); (v.old[i/64]|shown[i/64])&bit == 0 {
