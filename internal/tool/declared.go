@@ -97,5 +97,11 @@ func Matched[V any](m map[string]V, names ...string) (key string, v V, ok bool) 
 	return key, m[key], ok
 }
 
+// Means reports whether a name or glob means a tool, by one of its names.
+func Means(pattern string, names ...string) bool {
+	_, _, ok := Matched(map[string]bool{pattern: true}, names...)
+	return ok
+}
+
 // IsGlob reports whether a name stands for several.
 func IsGlob(name string) bool { return strings.ContainsAny(name, `*?[\`) }

@@ -230,7 +230,7 @@ func (s *source) offers(tools []*sdk.Tool, caps *sdk.ServerCapabilities) (map[st
 		refused = append(refused, fault.New(fault.Conflict, "mcp_tool_conflict", "%s would be the name of %d tools: %s", name, len(same), strings.Join(theirs, ", ")).
 			With("take only one of them: name it under tools").Detail("tool", name))
 	}
-	for _, p := range slices.Compact(slices.Sorted(slices.Values(s.decl.patterns()))) {
+	for _, p := range s.decl.patterns() {
 		if !s.meets(tools, p) {
 			what := "tool"
 			if tool.IsGlob(p) {
@@ -251,15 +251,6 @@ func (s *source) offers(tools []*sdk.Tool, caps *sdk.ServerCapabilities) (map[st
 	}
 	slices.SortFunc(refused, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return offers, refused
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // offerOf makes a tool of the server's one of Steward's. It returns nil for
@@ -301,12 +292,8 @@ func (s *source) names(remote string) []string {
 
 // meets reports whether a name or glob of the declaration means a tool.
 func (s *source) meets(tools []*sdk.Tool, pattern string) bool {
-	one := map[string]bool{pattern: true}
-	_, own := found(one, []string{"list_resources", "read_resource", "list_prompts", "get_prompt"})
-	return own || slices.ContainsFunc(tools, func(t *sdk.Tool) bool {
-		_, ok := found(one, s.names(t.Name))
-		return ok
-	})
+	return tool.Means(pattern, "list_resources", "read_resource", "list_prompts", "get_prompt") ||
+		slices.ContainsFunc(tools, func(t *sdk.Tool) bool { return tool.Means(pattern, s.names(t.Name)...) })
 }
 
 // The names in _meta by which Steward and a server speak of the key of an
@@ -321,7 +308,7 @@ const (
 // declare fills in what the server says of a tool in _meta, and over it what
 // the person's declaration says.
 func (s *source) declare(spec *tool.Spec, t *sdk.Tool, names []string) (err error) {
-	if e, ok := found(s.decl.Effects, names); ok {
+	if _, e, ok := tool.Matched(s.decl.Effects, names...); ok {
 		if e == tool.Query {
 			spec.Asks = false
 		}
@@ -343,7 +330,7 @@ func (s *source) declare(spec *tool.Spec, t *sdk.Tool, names []string) (err erro
 		return fault.New(fault.Invalid, "mcp_meta_invalid", "the _meta of %.80q is not as Steward reads it: %w", t.Name, err)
 	}
 	mine := false
-	if tidy, ok := found(s.decl.Tidy, names); ok {
+	if _, tidy, ok := tool.Matched(s.decl.Tidy, names...); ok {
 		said.Tidy, mine = tidy, true
 	}
 	if spec.Tidy, err = tool.DeclaredTidy(s.word, said.Tidy, !mine); err != nil {
@@ -352,24 +339,16 @@ func (s *source) declare(spec *tool.Spec, t *sdk.Tool, names []string) (err erro
 	if spec.Effect != tool.Action {
 		return nil
 	}
-	if status, ok := found(s.decl.Status, names); ok {
+	if _, status, ok := tool.Matched(s.decl.Status, names...); ok {
 		said.Status = status
 	}
-	spec.Dedupes = said.Dedupes || slices.ContainsFunc(s.decl.Dedupes, func(p string) bool {
-		_, ok := found(map[string]bool{p: true}, names)
-		return ok
-	})
+	spec.Dedupes = said.Dedupes || slices.ContainsFunc(s.decl.Dedupes, func(p string) bool { return tool.Means(p, names...) })
 	if said.Status == "" {
 		return nil
 	}
 	word, err := tool.Word(strings.TrimPrefix(said.Status, s.word+"."))
 	spec.Status, _ = tool.Fit(s.word, word)
 	return err
-}
-
-func found[V any](m map[string]V, names []string) (V, bool) {
-	_, v, ok := tool.Matched(m, names...)
-	return v, ok
 }
 
 // hinted reads a server's hints as the specification says: without one, a tool
@@ -435,8 +414,5 @@ func (o *offer) settle() error {
 
 // takes reports whether the declaration takes a tool of these names.
 func (s *source) takes(names []string) bool {
-	return len(s.decl.Tools) == 0 || slices.ContainsFunc(s.decl.Tools, func(p string) bool {
-		_, ok := found(map[string]bool{p: true}, names)
-		return ok
-	})
+	return len(s.decl.Tools) == 0 || slices.ContainsFunc(s.decl.Tools, func(p string) bool { return tool.Means(p, names...) })
 }

@@ -1,6 +1,8 @@
 package mcp
 
 import (
+	"iter"
+	"maps"
 	"net/http"
 	"net/url"
 	"path"
@@ -130,7 +132,11 @@ func (d *Decl) check(dir string) error {
 
 // patterns are the names and globs by which the declaration means tools.
 func (d *Decl) patterns() []string {
-	return slices.Concat(d.Tools, sortedKeys(d.Effects), sortedKeys(d.Targets), d.Dedupes, sortedKeys(d.Status), sortedKeys(d.Tidy))
+	named := slices.Concat(d.Tools, d.Dedupes)
+	for _, names := range []iter.Seq[string]{maps.Keys(d.Effects), maps.Keys(d.Targets), maps.Keys(d.Status), maps.Keys(d.Tidy)} {
+		named = slices.AppendSeq(named, names)
+	}
+	return slices.Compact(slices.Sorted(slices.Values(named)))
 }
 
 func (d *Decl) checkProgram(dir string, words []string) error {

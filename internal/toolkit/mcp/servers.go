@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -46,58 +45,40 @@ type member struct {
 	value jsontext.Value
 }
 
-// members returns the members of an object in their order.
-func members(raw []byte) ([]member, error) {
-	dec := jsontext.NewDecoder(bytes.NewReader(raw))
+// object is a JSON object whose members keep their order and their text.
+type object []member
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (o *object) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	if dec.PeekKind() != '{' {
-		if _, err := dec.ReadToken(); err != nil {
-			return nil, err
-		}
-		return nil, errors.New("an object is expected")
+		return errors.New("an object is expected")
 	}
 	if _, err := dec.ReadToken(); err != nil {
-		return nil, err
+		return err
 	}
-	var out []member
 	for dec.PeekKind() == '"' {
-		name, err := dec.ReadToken()
+		token, err := dec.ReadToken()
 		if err != nil {
-			return nil, err
+			return err
 		}
-		m := member{name: name.String()}
-		if m.value, err = dec.ReadValue(); err != nil {
-			return nil, err
+		name := token.String()
+		value, err := dec.ReadValue()
+		if err != nil {
+			return err
 		}
-		m.value = m.value.Clone()
-		out = append(out, m)
+		*o = append(*o, member{name, value.Clone()})
 	}
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, err
-	}
-	if rest := bytes.TrimSpace(raw[dec.InputOffset():]); len(rest) > 0 {
-		return nil, errors.New("something follows its end")
-	}
-	return out, nil
+	_, err := dec.ReadToken()
+	return err
 }
 
-// object writes members back.
-func object(list []member) (jsontext.Value, error) {
-	var b bytes.Buffer
-	b.WriteByte('{')
-	for i, m := range list {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		name, err := jsontext.AppendQuote(nil, m.name)
-		if err != nil {
-			return nil, err
-		}
-		b.Write(name)
-		b.WriteByte(':')
-		b.Write(m.value)
+// MarshalJSONTo implements json.MarshalerTo.
+func (o object) MarshalJSONTo(enc *jsontext.Encoder) error {
+	err := enc.WriteToken(jsontext.BeginObject)
+	for _, m := range o {
+		err = errors.Join(err, enc.WriteToken(jsontext.String(m.name)), enc.WriteValue(m.value))
 	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
+	return errors.Join(err, enc.WriteToken(jsontext.EndObject))
 }
 
 // commented finds what people write into JSON although it does not take it:
@@ -120,7 +101,7 @@ func AddServer(file, name string, d Decl) error {
 	if err != nil {
 		return err
 	}
-	return edit(file, func(servers []member) ([]member, error) {
+	return edit(file, func(servers object) (object, error) {
 		words := map[string]string{}
 		for _, m := range servers {
 			if m.name == name {
@@ -138,7 +119,7 @@ func AddServer(file, name string, d Decl) error {
 
 // RemoveServer takes a server out of a file of servers (mcp_server_unknown).
 func RemoveServer(file, name string) error {
-	return edit(file, func(servers []member) ([]member, error) {
+	return edit(file, func(servers object) (object, error) {
 		rest := slices.DeleteFunc(slices.Clone(servers), func(m member) bool { return m.name == name })
 		if len(rest) == len(servers) {
 			return nil, fault.New(fault.NotFound, "mcp_server_unknown", "%s has no server %s", file, name)
@@ -161,7 +142,7 @@ func written(d Decl) (jsontext.Value, error) {
 }
 
 // edit changes the servers of a file.
-func edit(file string, change func([]member) ([]member, error)) error {
+func edit(file string, change func(object) (object, error)) error {
 	b, err := os.ReadFile(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -169,8 +150,8 @@ func edit(file string, change func([]member) ([]member, error)) error {
 	case err != nil:
 		return fault.New(fault.Unavailable, "mcp_file_unreadable", "the file of MCP servers cannot be read: %w", err)
 	}
-	top, err := members(b)
-	if err != nil {
+	var top, servers object
+	if err := jsonv2.Unmarshal(b, &top); err != nil {
 		if commented.Match(b) {
 			return fault.New(fault.Unsupported, "mcp_file_comments", "%s has comments or trailing commas, which would be lost", file).
 				With("change it by hand")
@@ -182,20 +163,17 @@ func edit(file string, change func([]member) ([]member, error)) error {
 		at = len(top)
 		top = append(top, member{sections[0], jsontext.Value("{}")})
 	}
-	servers, err := members(top[at].value)
-	if err != nil {
+	if err := jsonv2.Unmarshal(top[at].value, &servers); err != nil {
 		return badServers("%s: %s: %w", file, top[at].name, err)
 	}
 	if servers, err = change(servers); err != nil {
 		return err
 	}
-	if top[at].value, err = object(servers); err != nil {
+	asTheyStand := jsontext.PreserveRawStrings(true)
+	if top[at].value, err = jsonv2.Marshal(servers, asTheyStand); err != nil {
 		return badServers("%w", err)
 	}
-	whole, err := object(top)
-	if err == nil {
-		err = whole.Indent(jsontext.WithIndent("  "))
-	}
+	whole, err := jsonv2.Marshal(top, asTheyStand, jsontext.WithIndent("  "))
 	if err != nil {
 		return badServers("%w", err)
 	}
