@@ -69,13 +69,19 @@ func around(program []string) (int, error) {
 const killRounds = 1000
 
 // killBelow ends all processes below one that takes on what they leave behind.
-// What may not be ended, as it has become another user's, is left.
+// A signal to a group reaches all that are in it at once, also those that are
+// just being forked. What may not be ended, as it has become another user's, is
+// left.
 func killBelow(root int) {
+	own := unix.Getpgrp()
 	for range killRounds {
 		left := false
 		for _, p := range tree(root) {
 			if p.pid == root || p.state == 'Z' || p.state == 'X' {
 				continue
+			}
+			if group, err := unix.Getpgid(p.pid); err == nil && group > 1 && group != own && group != root {
+				_ = unix.Kill(-group, unix.SIGKILL) // the groups are its own: it began in a session of its own
 			}
 			if err := unix.Kill(p.pid, unix.SIGKILL); !errors.Is(err, unix.EPERM) {
 				left = true // gone is as good

@@ -34,11 +34,6 @@ func (t *tail) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// readFrom reads r to its end.
-func (t *tail) readFrom(r io.Reader) {
-	_, _ = io.Copy(t, r) // a program's stderr has ended, whatever the error
-}
-
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -2,12 +2,11 @@ package sandbox
 
 import (
 	"errors"
-	"os"
+	"io"
 	"os/exec"
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,14 +18,13 @@ type running struct {
 	program string
 	limits  Limits
 	cmd     *exec.Cmd // bubblewrap, or Steward around the program
-	in      *os.File
+	in      io.WriteCloser
 	out     *lines
 	errs    tail
-	errPipe *os.File
-	errDone chan struct{} // all of stderr was read
-	data    *gauge        // of its own folder; nil: it has none
-	watch   *watch        // nil until the limits are set
-	first   int           // pidfd of the first process in its namespace; -1: it has none of its own
+	data    *gauge  // of its own folder; nil: it has none
+	watch   *watch  // nil until the limits are set
+	group   *cgroup // nil: none
+	first   int     // pidfd of the first process in its namespace; -1: it has none of its own
 	clean   []func()
 
 	mu     sync.Mutex
@@ -57,13 +55,16 @@ func (r *running) end(why error) {
 
 // killAll is called with the lock held, or when nothing else can have it.
 func (r *running) killAll() {
+	if r.group != nil {
+		r.group.kill()
+	}
 	if r.first >= 0 {
 		// The kernel ends all of a namespace with its first process. An error
 		// says that it has ended already.
 		_ = unix.PidfdSendSignal(r.first, unix.SIGKILL, nil, 0)
 	}
 	if r.cmd != nil && !r.reaped {
-		if r.first < 0 {
+		if r.first < 0 && r.group == nil {
 			killBelow(r.cmd.Process.Pid)
 		}
 		_ = r.cmd.Process.Kill() // likewise
@@ -98,8 +99,7 @@ func (r *running) reap() {
 	for unix.Waitid(unix.P_PID, r.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}
 	r.mu.Lock()
-	r.killAll()
-	_ = r.cmd.Wait() // the state tells more than the error
+	r.killAll() // what it has left behind
 	r.reaped = true
 	killed := r.why != nil
 	r.mu.Unlock()
@@ -109,11 +109,7 @@ func (r *running) reap() {
 	if r.watch != nil {
 		r.watch.stop()
 	}
-	if r.first < 0 { // whoever may have escaped us does not hold us up
-		_ = r.errPipe.SetReadDeadline(time.Now().Add(time.Second))
-	}
-	<-r.errDone
-	r.in.Close()
+	_ = r.cmd.Wait() // the state tells more than the error
 	if killed {
 		r.out.from.Close()
 	}
@@ -135,6 +131,9 @@ func (r *running) cleanUp() {
 		unix.Close(r.first)
 		r.first = -1
 	}
+	if r.group != nil {
+		r.group.remove()
+	}
 	for _, f := range r.clean {
 		f()
 	}
@@ -145,6 +144,9 @@ func (r *running) cleanUp() {
 func (r *running) outcome() error {
 	if r.why != nil {
 		return r.why
+	}
+	if r.group != nil && r.group.outOfMemory() {
+		return exceeded("memory", "%d MiB of memory", r.limits.Memory>>20)
 	}
 	code, signal := r.exit()
 	switch {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -49,7 +50,7 @@ func launch(c Command, bwrap string) (*running, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &running{program: program, limits: c.Limits, data: data, first: -1, errDone: make(chan struct{})}
+	r := &running{program: program, limits: c.Limits, data: data, first: -1}
 	if bwrap == "" {
 		err = r.startFree(c)
 	} else {
@@ -57,7 +58,10 @@ func launch(c Command, bwrap string) (*running, error) {
 	}
 	if err != nil {
 		r.abandon()
-		return nil, err
+		if said := strings.TrimSpace(r.errs.String()); said != "" { // by bubblewrap
+			err = fmt.Errorf("%w: %s", err, said)
+		}
+		return nil, coded(err)
 	}
 	return r, nil
 }
@@ -129,12 +133,7 @@ func (r *running) startConfined(c Command, bwrap string) error {
 	if err == nil {
 		_, err = in.gate.Write([]byte{1})
 	}
-	if err != nil {
-		r.end(err)
-		<-r.errDone // what bubblewrap says of it
-		return failed(fmt.Errorf("%w: %s", err, strings.TrimSpace(r.errs.String())))
-	}
-	return nil
+	return err
 }
 
 // hold limits a process that does not run yet and keeps an eye on it.
@@ -153,7 +152,7 @@ func (r *running) hold(pid int) error {
 
 // watchOver begins to watch the tree of a process.
 func (r *running) watchOver(pid int) {
-	r.watch = newWatch(pid, r.first < 0, r.limits, r.data, r.end)
+	r.watch = newWatch(pid, r.first < 0, r.limits, r.group, r.data, r.end)
 	go r.watch.run() // not before it is known to end
 }
 
@@ -192,11 +191,7 @@ func (r *running) startFree(c Command) error {
 		r.watchOver(pid)
 		_, err = gate.Write([]byte{1})
 	}
-	if err != nil {
-		r.end(err)
-		return failed(err)
-	}
-	return nil
+	return err
 }
 
 // makeTemp makes a folder for the temporary files of a program, to be removed
@@ -230,46 +225,48 @@ type plan struct {
 	files []*os.File // from number 3 on
 }
 
+// lastWords is how long what a program has written to stderr is waited for
+// after its end: whoever may have escaped us, and holds it, does not hold us up.
+const lastWords = 5 * time.Second
+
 // spawn starts the process in a session of its own, with pipes to its three
-// files.
+// files, and in a cgroup of its own where that is allowed.
 func (r *running) spawn(p plan) error {
-	var ends [6]*os.File
-	var err error
-	for i := 0; i < len(ends) && err == nil; i += 2 {
-		ends[i], ends[i+1], err = os.Pipe()
-	}
-	if err == nil {
-		err = r.exec(p, ends[0], ends[3], ends[5])
-	}
-	for _, i := range []int{0, 3, 5} {
-		ends[i].Close() // of nil: an error that says nothing
+	r.group = newCgroup(r.limits)
+	err := r.exec(p)
+	if err != nil && r.group != nil { // the kernel does not let it in: then without
+		r.group.remove()
+		r.group = nil
+		err = r.exec(p)
 	}
 	if err != nil {
-		for _, i := range []int{1, 2, 4} {
-			ends[i].Close()
-		}
-		close(r.errDone)
 		return failed(err)
 	}
-	r.errPipe = ends[4]
-	r.in, r.out = ends[1], &lines{from: ends[2], limit: r.limits.Output, kill: r.end}
-	go func() {
-		defer close(r.errDone)
-		defer ends[4].Close()
-		r.errs.readFrom(ends[4])
-	}()
 	return nil
 }
 
-func (r *running) exec(p plan, in, out, errs *os.File) error {
+func (r *running) exec(p plan) error {
 	cmd := exec.Command(p.path, p.args...)
 	cmd.Env, cmd.Dir, cmd.ExtraFiles = p.env, p.dir, p.files
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, errs
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
+	if r.group != nil {
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(r.group.dir.Fd())
+	}
+	out, theirs, err := os.Pipe()
+	if err != nil {
 		return err
 	}
-	r.cmd = cmd
+	defer theirs.Close()
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = theirs, &r.errs, lastWords
+	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		out.Close()
+		return err
+	}
+	r.cmd, r.in, r.out = cmd, in, &lines{from: out, limit: r.limits.Output, kill: r.end}
 	return nil
 }
 
