@@ -63,6 +63,7 @@ func floors() map[string]floor {
 	add(3, "internal/domain/local", "internal/domain/local", "internal/domain/email", "internal/domain/calendar", "internal/domain/task", "internal/domain/timer",
 		"internal/domain/weather", "internal/domain/websearch", "internal/domain/document", "internal/domain/own")
 	add(4, "", "internal/runtime", "internal/settings")
+	add(4, "", "client")
 	// The words of the rpc face on the wire: for faces and clients only.
 	add(4, "proto/commonpb", "proto/commonpb", "proto/toolpb", "proto/searchpb", "proto/eventpb", "proto")
 	add(5, "internal/face/httpauth", "internal/face/httpauth", "internal/face/chat", "internal/face/openai", "internal/face/api",

@@ -2,35 +2,44 @@ package main
 
 import (
 	"context"
-	"net/http"
 
 	"steward/internal/catalog"
 	"steward/internal/face/terminal"
 	"steward/internal/runtime"
 )
 
-// AgentLines implements backend: the agents that may be talked to.
-func (l *local) AgentLines(ctx context.Context) ([]terminal.AgentLine, error) {
-	var out []terminal.AgentLine
-	for _, a := range l.node.Agents(ctx) {
-		out = append(out, terminal.AgentLine{Path: a.Path, Description: a.Description})
-	}
-	return out, nil
-}
-
-// AgentLines implements backend.
-func (r *remote) AgentLines(ctx context.Context) ([]terminal.AgentLine, error) {
-	var got struct {
-		Agents []catalog.Listing `json:"agents"`
-	}
-	if err := r.call(ctx, http.MethodGet, "/agents", nil, &got); err != nil {
+// agentLines are the agents that may be talked to.
+func (s *session) agentLines(ctx context.Context) ([]terminal.AgentLine, error) {
+	list, err := s.agents(ctx)
+	if err != nil {
 		return nil, err
 	}
 	out := []terminal.AgentLine{{Path: runtime.DefaultAgent, Description: "answers when no other agent is named"}}
-	for _, l := range got.Agents {
+	for _, l := range list {
 		if l.Usable && l.Kind == catalog.KindAgent {
 			out = append(out, terminal.AgentLine{Path: l.Path, Description: l.Description})
 		}
 	}
 	return out, nil
+}
+
+// modelNames are the names by which models can be asked for, the aliases first.
+func (s *session) modelNames(ctx context.Context) ([]string, error) {
+	var out struct {
+		Aliases []string
+		Models  []struct {
+			Name     string
+			Embedder bool
+		}
+	}
+	if err := s.Call(ctx, "GET /models", nil, nil, &out); err != nil {
+		return nil, err
+	}
+	names := out.Aliases
+	for _, m := range out.Models {
+		if !m.Embedder {
+			names = append(names, m.Name)
+		}
+	}
+	return names, nil
 }

@@ -4,17 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
 
-	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 
 	"steward/internal/catalog"
+	"steward/internal/face/api"
 	"steward/internal/face/terminal"
 	"steward/internal/identity"
 	"steward/internal/llm"
@@ -23,31 +21,17 @@ import (
 )
 
 func (a *app) agentsCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use: "agents", Aliases: []string{"agent"}, Short: "List, look at and approve agents and sources of tools", GroupID: "keep", Args: cobra.NoArgs,
+	return group(&cobra.Command{
+		Use: "agents", Aliases: []string{"agent"}, Short: "List, look at and approve agents and sources of tools", GroupID: "keep",
 		Long: "An agent is a folder with an agent.yaml in the folder agents of the data folder, or in one that the\n" +
 			"setting agents names; agents inside it lie in its own folder agents. MCP servers and gRPC endpoints\n" +
 			"that the settings name are listed as mcp:NAME and grpc:NAME. None of them is used, or even started,\n" +
 			"before you have approved it as it is. When a byte of it changes, you are asked again.",
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(a.listAgents(), a.showAgent(), a.approveAgents(), a.denyAgent(), a.revokeAgent(), a.newAgent(), a.testAgents())
-	return c
+	}, a.listAgents(), a.showAgent(), a.approveAgents(), a.denyAgent(), a.revokeAgent(), a.newAgent(), a.testAgents())
 }
 
-// withAgents runs do with the API of what decides about agents: of the
-// Steward that has the data folder in use, or of the folder itself.
-func (a *app) withAgents(ctx context.Context, do func(caller) error) error {
-	set, err := a.settings()
-	if err != nil {
-		return err
-	}
-	return a.withStore(ctx, set, a.logger(set, a.stderr), func(st *sqlite.Store) error { return a.withCatalog(ctx, set, st, do) },
-		func(r *remote) error { return do(r) })
-}
-
-// withCatalog runs do over the agents of a data folder that nobody else uses.
-func (a *app) withCatalog(ctx context.Context, set *settings.Loaded, st *sqlite.Store, do func(caller) error) error {
+// openCatalog is the API over the agents of a data folder that nobody else uses.
+func (a *app) openCatalog(ctx context.Context, set *settings.Loaded, st *sqlite.Store) (*session, error) {
 	log := slog.New(slog.DiscardHandler) // what is wrong is listed
 	l := &local{store: st, keys: identity.New(st), log: log, shelf: a.shelf(st)}
 	tools, err := l.tools(set)
@@ -66,21 +50,20 @@ func (a *app) withCatalog(ctx context.Context, set *settings.Loaded, st *sqlite.
 		err = l.openAgents(ctx, a, set, tools, log)
 	}
 	if err != nil {
-		return errors.Join(err, l.closePolicies())
+		return nil, errors.Join(err, l.closePolicies(), st.Close())
 	}
-	err = do(within(nil, l.keys, l.catalog, l.user, log, l.judge))
-	return errors.Join(err, l.closeAgents(), l.closePolicies())
+	return a.within(api.Options{Identity: l.keys, Agents: l.catalog, Judge: l.judge, Logger: log},
+		func() error { return errors.Join(l.closeAgents(), l.closePolicies(), st.Close()) }), nil
 }
 
-func agentList(ctx context.Context, c caller) ([]catalog.Listing, error) {
+func (s *session) agents(ctx context.Context) ([]catalog.Listing, error) {
 	var out struct{ Agents []catalog.Listing }
-	err := c.call(ctx, http.MethodGet, "/agents", nil, &out)
+	err := s.Call(ctx, "GET /agents", nil, nil, &out)
 	return out.Agents, err
 }
 
-func inspectAgent(ctx context.Context, c caller, path string) (catalog.Inspection, error) {
-	var out catalog.Inspection
-	err := c.call(ctx, http.MethodPost, "/agents/inspect", map[string]string{"path": path}, &out)
+func (s *session) inspect(ctx context.Context, path string) (out catalog.Inspection, err error) {
+	err = s.Call(ctx, "POST /agents/inspect", nil, map[string]string{"path": path}, &out)
 	return out, err
 }
 
@@ -88,25 +71,17 @@ func (a *app) listAgents() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List agents and sources, and how far each is allowed", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.withAgents(c.Context(), func(api caller) error {
-				list, err := agentList(c.Context(), api)
+			return a.with(c.Context(), toManage, func(s *session) error {
+				list, err := s.agents(c.Context())
 				if err != nil {
 					return err
 				}
-				if a.json {
-					return a.printJSON(list)
-				}
-				if len(list) == 0 {
-					a.note("there are no agents; steward agents new NAME makes one")
-					return nil
-				}
-				if _, err := io.WriteString(a.stdout, agentTable(list, a.width())); err != nil {
-					return err
-				}
-				if n := waiting(list); n > 0 {
+				err = tellList(a, list, "there are no agents; steward agents new NAME makes one",
+					func(list []catalog.Listing) string { return agentTable(list, a.width()) })
+				if n := waiting(list); err == nil && n > 0 && !a.json {
 					a.note("%s for your approval: steward agents approve PATH, or --all", counted(n, "waits", "wait"))
 				}
-				return nil
+				return err
 			})
 		},
 	}
@@ -119,32 +94,21 @@ func waiting(list []catalog.Listing) int {
 
 // agentTable writes agents in columns, each below the one that it belongs to.
 func agentTable(list []catalog.Listing, width int) string {
-	type row struct{ name, status, tools, text string }
-	rows := []row{{"AGENT", "STATUS", "TOOLS", "WHAT IT DOES"}}
+	rows := [][]string{{"AGENT", "STATUS", "TOOLS", "WHAT IT DOES"}}
 	for _, l := range list {
-		depth := strings.Count(l.Path, "/")
-		r := row{name: strings.Repeat("  ", depth) + l.Path[strings.LastIndexByte(l.Path, '/')+1:], status: terminal.StatusWords(l), text: plainLine(firstLine(l.Description))}
+		tools, text := "", plainLine(firstLine(l.Description))
 		if l.Status == catalog.Approved {
-			r.tools = fmt.Sprint(len(l.Tools))
+			tools = fmt.Sprint(len(l.Tools))
 		}
-		if r.text == "" && l.Kind == catalog.KindSource {
-			r.text = "from " + plainLine(l.Dir)
+		if text == "" && l.Kind == catalog.KindSource {
+			text = "from " + plainLine(l.Dir)
 		}
-		rows = append(rows, r)
-	}
-	var names, states int
-	for _, r := range rows {
-		names, states = max(names, lipgloss.Width(r.name)), max(states, lipgloss.Width(r.status))
+		name := strings.Repeat("  ", strings.Count(l.Path, "/")) + l.Path[strings.LastIndexByte(l.Path, '/')+1:]
+		rows = append(rows, []string{name, terminal.StatusWords(l), tools, cell(text, mostGist)})
 	}
 	var out strings.Builder
-	for i, r := range rows {
-		line := fill(r.name, names) + "  " + fill(r.status, states) + "  " + fill(r.tools, len("TOOLS")) + "  "
-		if width > 0 {
-			r.text = cell(r.text, max(leastWhat, width-lipgloss.Width(line)))
-		} else {
-			r.text = cell(r.text, mostGist)
-		}
-		out.WriteString(strings.TrimRight(line+r.text, " ") + "\n")
+	for i, line := range grid(rows, width) {
+		out.WriteString(line + "\n")
 		if i > 0 {
 			for _, p := range list[i-1].Problems {
 				out.WriteString("    " + plainLine(p.String()) + "\n")
@@ -154,11 +118,6 @@ func agentTable(list []catalog.Listing, width int) string {
 	return out.String()
 }
 
-func firstLine(s string) string {
-	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
-	return s
-}
-
 func (a *app) showAgent() *cobra.Command {
 	return &cobra.Command{
 		Use: "show PATH", Short: "Show all that an approval is about", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeAgents,
@@ -166,16 +125,15 @@ func (a *app) showAgent() *cobra.Command {
 			"announced. Its servers are started to learn what these are. Characters that are not seen are written\n" +
 			"out, as ‹U+202E›.",
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.withAgents(c.Context(), func(api caller) error {
-				insp, err := inspectAgent(c.Context(), api, args[0])
+			return a.with(c.Context(), toManage, func(s *session) error {
+				insp, err := s.inspect(c.Context(), args[0])
 				if err != nil {
 					return err
 				}
 				if a.json {
 					return a.printJSON(insp)
 				}
-				_, err = io.WriteString(a.stdout, terminal.Inspected(insp, true))
-				return err
+				return a.print(terminal.Inspected(insp, true))
 			})
 		},
 	}
@@ -194,11 +152,11 @@ func (a *app) refuseAgent(verb, short, long string) *cobra.Command {
 	c := &cobra.Command{
 		Use: verb + " PATH…", Short: short, Long: short + ". " + long, Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeAgents,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.withAgents(c.Context(), func(api caller) error {
+			return a.with(c.Context(), toManage, func(s *session) error {
 				var done []catalog.Listing
 				for _, path := range args {
 					var l catalog.Listing
-					if err := api.call(c.Context(), http.MethodPost, "/agents/"+verb, map[string]string{"path": path, "reason": reason}, &l); err != nil {
+					if err := s.Call(c.Context(), "POST /agents/"+verb, nil, map[string]string{"path": path, "reason": reason}, &l); err != nil {
 						return err
 					}
 					done = append(done, l)
@@ -219,10 +177,9 @@ func (a *app) refuseAgent(verb, short, long string) *cobra.Command {
 
 // completeAgents offers the paths of agents and sources.
 func (a *app) completeAgents(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return offer(c, func(ctx context.Context) ([]cobra.Completion, error) {
-		var out []cobra.Completion
-		err := a.withAgents(ctx, func(api caller) error {
-			list, err := agentList(ctx, api)
+	return offer(c, func(ctx context.Context) (out []cobra.Completion, err error) {
+		err = a.with(ctx, toManage, func(s *session) error {
+			list, err := s.agents(ctx)
 			for _, l := range list {
 				if !slices.Contains(args, l.Path) {
 					out = append(out, cobra.CompletionWithDesc(l.Path, terminal.StatusWords(l)))

@@ -3,9 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"fmt"
-	"io"
-	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -46,7 +43,7 @@ func (a *app) approveAgents() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withAgents(c.Context(), func(api caller) error { return a.approveEach(c.Context(), api, args, o, set) })
+			return a.with(c.Context(), toManage, func(s *session) error { return a.approveEach(c.Context(), s, args, o, set) })
 		},
 	}
 	f := c.Flags()
@@ -97,8 +94,8 @@ func toolSettings(flags []string) (map[string]catalog.ToolSetting, error) {
 }
 
 // approveEach goes through what is named, the ones above first.
-func (a *app) approveEach(ctx context.Context, api caller, args []string, o approving, set map[string]catalog.ToolSetting) error {
-	list, err := agentList(ctx, api)
+func (a *app) approveEach(ctx context.Context, s *session, args []string, o approving, set map[string]catalog.ToolSetting) error {
+	list, err := s.agents(ctx)
 	if err != nil {
 		return err
 	}
@@ -113,7 +110,7 @@ func (a *app) approveEach(ctx context.Context, api caller, args []string, o appr
 	in := bufio.NewReader(a.stdin)
 	var done []catalog.Listing
 	for _, path := range paths {
-		l, ok, err := a.approveOne(ctx, api, path, o, set, in)
+		l, ok, err := a.approveOne(ctx, s, path, o, set, in)
 		if err != nil && len(paths) == 1 {
 			return err
 		}
@@ -159,10 +156,10 @@ func chosen(list []catalog.Listing, args []string, all bool) ([]string, error) {
 }
 
 // approveOne shows one, asks, and approves what was shown.
-func (a *app) approveOne(ctx context.Context, api caller, path string, o approving, set map[string]catalog.ToolSetting, in *bufio.Reader) (catalog.Listing, bool, error) {
+func (a *app) approveOne(ctx context.Context, s *session, path string, o approving, set map[string]catalog.ToolSetting, in *bufio.Reader) (catalog.Listing, bool, error) {
 	hash := o.hash
 	if hash == "" {
-		insp, err := inspectAgent(ctx, api, path)
+		insp, err := s.inspect(ctx, path)
 		if err != nil {
 			return catalog.Listing{}, false, err
 		}
@@ -172,7 +169,7 @@ func (a *app) approveOne(ctx context.Context, api caller, path string, o approvi
 		}
 		hash = insp.Hash
 		if !a.json && !a.quiet {
-			if _, err := io.WriteString(a.stdout, terminal.Inspected(insp, false)); err != nil {
+			if err := a.print(terminal.Inspected(insp, false)); err != nil {
 				return catalog.Listing{}, false, err
 			}
 		}
@@ -183,11 +180,11 @@ func (a *app) approveOne(ctx context.Context, api caller, path string, o approvi
 		}
 	}
 	own := map[string]catalog.ToolSetting{}
-	for name, s := range set {
-		own[name] = s
+	for name, how := range set {
+		own[name] = how
 	}
 	var l catalog.Listing
-	err := api.call(ctx, http.MethodPost, "/agents/approve", map[string]any{"path": path, "hash": hash, "tools": own}, &l)
+	err := s.Call(ctx, "POST /agents/approve", nil, map[string]any{"path": path, "hash": hash, "tools": own}, &l)
 	if err != nil {
 		return l, false, err
 	}
@@ -210,13 +207,9 @@ func (a *app) agrees(in *bufio.Reader, path string) (bool, error) {
 		return false, fault.New(fault.Invalid, "approval_unattended", "nobody is there to approve %s", path).
 			With("say --yes, or --hash with the hash that steward agents show tells")
 	}
-	if _, err := fmt.Fprintf(a.stderr, "\nMay %s be used as it is shown? [y/N] ", path); err != nil {
-		return false, err
-	}
-	line, err := in.ReadString('\n')
-	if err != nil || strings.TrimSpace(strings.ToLower(line)) != "y" {
+	ok, err := a.confirm(in, "\nMay %s be used as it is shown?", path)
+	if err == nil && !ok {
 		a.note("%s is not approved", path)
-		return false, nil
 	}
-	return true, nil
+	return ok, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -55,8 +54,8 @@ func (a *app) tryAgents(ctx context.Context, paths []string, act bool) (err erro
 		return err
 	}
 	var list []catalog.Listing
-	if err := a.withAgents(ctx, func(api caller) error {
-		list, err = agentList(ctx, api)
+	if err := a.with(ctx, toManage, func(s *session) error {
+		list, err = s.agents(ctx)
 		return err
 	}); err != nil {
 		return err
@@ -79,7 +78,7 @@ func (a *app) tryAgents(ctx context.Context, paths []string, act bool) (err erro
 			}
 			trials = append(trials, out)
 			if !a.json {
-				if _, err := io.WriteString(a.stdout, out.line(a.width())); err != nil {
+				if err := a.print(out.line(a.width())); err != nil {
 					return err
 				}
 			}

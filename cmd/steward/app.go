@@ -331,8 +331,7 @@ func (a *app) printJSON(v any) error {
 	if err := enc.Encode(v); err != nil {
 		return err
 	}
-	_, err := io.WriteString(a.stdout, a.jsonText(b.String()))
-	return err
+	return a.print(a.jsonText(b.String()))
 }
 
 // jsonText is a JSON text as standard output gets it: a terminal gets escapes

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"net/http"
 	"sync"
 	"time"
 
@@ -19,38 +17,32 @@ import (
 
 // approvals decides about agents and sources over the API.
 type approvals struct {
-	caller
+	*session
 	waiting func(ctx context.Context) iter.Seq2[[]catalog.Listing, error]
 }
 
 var _ terminal.Approvals = approvals{}
 
 // approvalsOf are the decisions that a chat over a backend asks for.
-func approvalsOf(b backend) terminal.Approvals {
-	return approvals{b, b.Waiting}
-}
+func approvalsOf(b backend) terminal.Approvals { return approvals{b.api(), b.Waiting} }
 
 func (a approvals) Waiting(ctx context.Context) iter.Seq2[[]catalog.Listing, error] {
 	return a.waiting(ctx)
 }
 
-func (a approvals) List(ctx context.Context) ([]catalog.Listing, error) { return agentList(ctx, a) }
+func (a approvals) List(ctx context.Context) ([]catalog.Listing, error) { return a.agents(ctx) }
 
 func (a approvals) Inspect(ctx context.Context, path string) (catalog.Inspection, error) {
-	return inspectAgent(ctx, a, path)
+	return a.inspect(ctx, path)
 }
 
-func (a approvals) Approve(ctx context.Context, path, hash string) (catalog.Listing, error) {
-	return decideAgent(ctx, a, "approve", httpauth.Approval{Path: path, Hash: hash})
+func (a approvals) Approve(ctx context.Context, path, hash string) (l catalog.Listing, err error) {
+	err = a.Call(ctx, "POST /agents/approve", nil, httpauth.Approval{Path: path, Hash: hash}, &l)
+	return l, err
 }
 
-func (a approvals) Deny(ctx context.Context, path string) (catalog.Listing, error) {
-	return decideAgent(ctx, a, "deny", httpauth.Refusal{Path: path})
-}
-
-func decideAgent(ctx context.Context, c caller, verb string, in any) (catalog.Listing, error) {
-	var l catalog.Listing
-	err := c.call(ctx, http.MethodPost, "/agents/"+verb, in, &l)
+func (a approvals) Deny(ctx context.Context, path string) (l catalog.Listing, err error) {
+	err = a.Call(ctx, "POST /agents/deny", nil, httpauth.Refusal{Path: path}, &l)
 	return l, err
 }
 
@@ -94,27 +86,23 @@ func (r *remote) Waiting(ctx context.Context) iter.Seq2[[]catalog.Listing, error
 
 // hearWaiting listens over one connection until it breaks.
 func (r *remote) hearWaiting(ctx context.Context, yield func([]catalog.Listing, error) bool) error {
-	c, err := r.dial(ctx)
+	c, err := r.Dial(ctx)
 	if err != nil {
 		return err
 	}
-	defer c.CloseNow()
+	defer c.Close()
 	// What waits is told when there is something; that nothing does, the list
 	// tells, after a connection that broke too.
-	if err := write(ctx, c, map[string]string{"type": "agents", "id": "1"}); err != nil {
-		return unreachable(r.url, err)
+	if err := c.Send(ctx, map[string]string{"type": "agents", "id": "1"}); err != nil {
+		return err
 	}
 	for {
-		_, b, err := c.Read(ctx)
-		if err != nil {
-			return unreachable(r.url, err)
-		}
 		var f struct {
 			Type   string            `json:"type"`
 			Agents []catalog.Listing `json:"agents"`
-			wireError
+			errorFrame
 		}
-		if err := json.Unmarshal(b, &f); err != nil {
+		if err := c.Receive(ctx, &f); err != nil {
 			return err
 		}
 		switch f.Type {

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
-	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 
 	"steward/internal/effect"
@@ -20,23 +17,20 @@ import (
 )
 
 func (a *app) approvalsCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use: "approvals", Aliases: []string{"approval"}, Short: "Answer what waits for your word", GroupID: "talk", Args: cobra.NoArgs,
+	return group(&cobra.Command{
+		Use: "approvals", Aliases: []string{"approval"}, Short: "Answer what waits for your word", GroupID: "talk",
 		Long: "What policy wants you to decide waits until you have: in a chat, in the background, for agents that\n" +
 			"other agents have asked, and while Steward was down. A question is named by its id, or by at least 4\n" +
 			"characters of the beginning of it. What a group of yours is asked is among them.",
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(a.listApprovals(), a.showApproval(), a.approveQuestion(), a.denyQuestion())
-	return c
+	}, a.listApprovals(), a.showApproval(), a.approveQuestion(), a.denyQuestion())
 }
 
 // questionsOf are all that wait for the user.
-func questionsOf(ctx context.Context, api caller) ([]effect.Question, error) {
+func questionsOf(ctx context.Context, s *session) ([]effect.Question, error) {
 	var out struct {
 		Approvals []effect.Question `json:"approvals"`
 	}
-	err := api.call(ctx, http.MethodGet, "/approvals", nil, &out)
+	err := s.Call(ctx, "GET /approvals", nil, nil, &out)
 	return out.Approvals, err
 }
 
@@ -44,8 +38,8 @@ func questionsOf(ctx context.Context, api caller) ([]effect.Question, error) {
 const minShort = 4
 
 // questionNamed finds the question that a person names.
-func questionNamed(ctx context.Context, api caller, which string) (effect.Question, error) {
-	list, err := questionsOf(ctx, api)
+func questionNamed(ctx context.Context, s *session, which string) (effect.Question, error) {
+	list, err := questionsOf(ctx, s)
 	if err != nil {
 		return effect.Question{}, err
 	}
@@ -67,7 +61,7 @@ func questionNamed(ctx context.Context, api caller, which string) (effect.Questi
 		return effect.Question{}, fault.New(fault.NotFound, "approval_not_found", "nothing waits under %.80q", which).
 			With("steward approvals list shows what waits")
 	}
-	return questionOver(ctx, api, which, nil) // it may say what has become of it
+	return s.question(ctx, which, nil) // it may say what has become of it
 }
 
 func (a *app) listApprovals() *cobra.Command {
@@ -75,36 +69,13 @@ func (a *app) listApprovals() *cobra.Command {
 		Use: "list", Short: "List what waits for your word", Args: cobra.NoArgs,
 		Long: "List what waits for your word, the oldest first.",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.decidingIfAny(c.Context(), func(api caller, _ bool) error {
-				list, err := questionsOf(c.Context(), api)
-				if err != nil {
-					return err
-				}
-				return a.tellQuestions(list)
-			}, func() error { return a.tellQuestions(nil) })
+			list, err := readList(c.Context(), a, func(s *session) ([]effect.Question, error) { return questionsOf(c.Context(), s) })
+			if err != nil {
+				return err
+			}
+			return tellList(a, list, "nothing waits for your word", func(list []effect.Question) string { return questionTable(list, a.width(), time.Now()) })
 		},
 	}
-}
-
-func (a *app) tellQuestions(list []effect.Question) error {
-	switch {
-	case a.json:
-		return a.printJSON(append([]effect.Question{}, list...))
-	case len(list) == 0:
-		a.note("nothing waits for your word")
-		return nil
-	}
-	_, err := a.stdout.Write([]byte(questionTable(list, a.width(), time.Now())))
-	return err
-}
-
-// decidingIfAny is deciding, where anything is stored yet.
-func (a *app) decidingIfAny(ctx context.Context, do func(caller, bool) error, none func() error) error {
-	err := a.deciding(ctx, do)
-	if fault.HasCode(err, "conversation_not_found") {
-		return none()
-	}
-	return err
 }
 
 // questionTable draws the list.
@@ -137,33 +108,6 @@ func askedAgo(t, now time.Time) string {
 	}
 }
 
-// columns draws rows in columns; the last one is cut to the width (0: it is not).
-func columns(rows [][]string, width int) string {
-	wide := make([]int, len(rows[0]))
-	for _, r := range rows {
-		for i, cell := range r {
-			wide[i] = max(wide[i], lipgloss.Width(cell))
-		}
-	}
-	var b strings.Builder
-	for _, r := range rows {
-		line := ""
-		for i, cell := range r {
-			if i == len(r)-1 {
-				if width == 0 { // it is written to no terminal
-					line += cell
-					break
-				}
-				line += terminal.Cut(cell, max(width-lipgloss.Width(line)-1, 12))
-				break
-			}
-			line += cell + strings.Repeat(" ", wide[i]-lipgloss.Width(cell)+2)
-		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
-	}
-	return b.String()
-}
-
 func (a *app) showApproval() *cobra.Command {
 	var whole bool
 	c := &cobra.Command{
@@ -172,16 +116,15 @@ func (a *app) showApproval() *cobra.Command {
 			"written out; why it is asked, what had been read before, who answers and until when. On a terminal long\n" +
 			"arguments are cut, below a list of all of them; --whole shows them whole.",
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.deciding(c.Context(), func(api caller, _ bool) error {
-				q, err := questionNamed(c.Context(), api, args[0])
+			return a.with(c.Context(), toRead, func(s *session) error {
+				q, err := questionNamed(c.Context(), s, args[0])
 				switch {
 				case err != nil:
 					return err
 				case a.json:
 					return a.printJSON(q)
 				}
-				_, err = a.stdout.Write([]byte(terminal.QuestionShown(&q, a.width(), time.Now(), whole || a.width() == 0)))
-				return err
+				return a.print(terminal.QuestionShown(&q, a.width(), time.Now(), whole || a.width() == 0))
 			})
 		},
 	}
@@ -229,7 +172,7 @@ func (a *app) approveQuestion() *cobra.Command {
 
 // verdict is the answer that the command line gives to a question as it is
 // shown, which may be with another pattern.
-func (o *answerFlags) verdict(ctx context.Context, api caller, q *effect.Question) (runtime.Verdict, error) {
+func (o *answerFlags) verdict(ctx context.Context, s *session, q *effect.Question) (runtime.Verdict, error) {
 	v := runtime.Verdict{ID: q.ID, Hash: q.Hash, Approve: true}
 	switch {
 	case o.conversation:
@@ -257,7 +200,7 @@ func (o *answerFlags) verdict(ctx context.Context, api caller, q *effect.Questio
 	if err != nil {
 		return v, err
 	}
-	shown, err := questionOver(ctx, api, q.ID, p)
+	shown, err := s.question(ctx, q.ID, p)
 	if err != nil {
 		return v, err
 	}
@@ -266,12 +209,12 @@ func (o *answerFlags) verdict(ctx context.Context, api caller, q *effect.Questio
 }
 
 func (a *app) approveNamed(ctx context.Context, which string, o *answerFlags) error {
-	return a.deciding(ctx, func(api caller, alone bool) error {
-		q, err := questionNamed(ctx, api, which)
+	return a.withStored(ctx, toDecide, func(s *session) error {
+		q, err := questionNamed(ctx, s, which)
 		if err != nil {
 			return err
 		}
-		v, err := o.verdict(ctx, api, &q)
+		v, err := o.verdict(ctx, s, &q)
 		if err != nil {
 			return err
 		}
@@ -280,10 +223,10 @@ func (a *app) approveNamed(ctx context.Context, which string, o *answerFlags) er
 				return err
 			}
 		}
-		if err := decideOver(ctx, api, v); err != nil {
+		if err := s.decide(ctx, v); err != nil {
 			return err
 		}
-		return a.decidedNote(&q, v, alone)
+		return a.decidedNote(&q, v, s.alone())
 	})
 }
 
@@ -295,15 +238,11 @@ func (a *app) allows(q *effect.Question, v runtime.Verdict) (bool, error) {
 			With("look with steward approvals show %s, and say --yes", q.Short[:8])
 	}
 	text := terminal.QuestionShown(q, a.width(), time.Now(), false) + "\n" + termsOf(q, v)
-	if _, err := fmt.Fprintf(a.stderr, "%s\nAllow it? [y/N] ", text); err != nil {
-		return false, err
-	}
-	line, err := bufio.NewReader(a.stdin).ReadString('\n')
-	if err != nil || strings.TrimSpace(strings.ToLower(line)) != "y" {
+	ok, err := a.confirm(nil, "%s\nAllow it?", text)
+	if err == nil && !ok {
 		a.note("nothing was answered: the question stands")
-		return false, nil
 	}
-	return true, nil
+	return ok, err
 }
 
 // termsOf says what an answer allows.
@@ -352,16 +291,16 @@ func (a *app) denyQuestion() *cobra.Command {
 		Use: "deny ID", Short: "Refuse what waits", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeApprovals,
 		Long: "Refuse what waits. The model is told, with the reason if you give one.",
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.deciding(c.Context(), func(api caller, alone bool) error {
-				q, err := questionNamed(c.Context(), api, args[0])
+			return a.withStored(c.Context(), toDecide, func(s *session) error {
+				q, err := questionNamed(c.Context(), s, args[0])
 				if err != nil {
 					return err
 				}
 				v := runtime.Verdict{ID: q.ID, Hash: q.Hash, Reason: reason}
-				if err := decideOver(c.Context(), api, v); err != nil {
+				if err := s.decide(c.Context(), v); err != nil {
 					return err
 				}
-				return a.decidedNote(&q, v, alone)
+				return a.decidedNote(&q, v, s.alone())
 			})
 		},
 	}
@@ -371,19 +310,14 @@ func (a *app) denyQuestion() *cobra.Command {
 
 // completeApprovals offers the ids of what waits.
 func (a *app) completeApprovals(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	var out []cobra.Completion
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	err := a.deciding(c.Context(), func(api caller, _ bool) error {
-		list, err := questionsOf(c.Context(), api)
+	return a.offerRead(c, func(ctx context.Context, s *session) (out []cobra.Completion, err error) {
+		list, err := questionsOf(ctx, s)
 		for _, q := range list {
 			out = append(out, cobra.CompletionWithDesc(q.Short[:8], plainLine(q.Tool)))
 		}
-		return err
+		return out, err
 	})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
 }

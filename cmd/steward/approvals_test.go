@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/client"
 	"steward/internal/catalog"
 	"steward/internal/fault"
 )
@@ -145,8 +146,9 @@ func TestWhatWaitsIsToldFromElsewhere(t *testing.T) {
 	}
 
 	// Who has no right to is refused, and knows it.
-	stranger := &remote{wire: wire{url: r.url, token: func() (string, error) { return "sk-steward-none", nil }, http: &http.Client{Transport: &http.Transport{}}}}
-	defer stranger.http.CloseIdleConnections()
+	stranger := &remote{session: &session{Client: client.New(client.Options{URL: r.URL(), HTTP: &http.Client{Transport: &http.Transport{}}, Fault: faultOf,
+		Token: func() (string, error) { return "sk-steward-none", nil }})}}
+	defer stranger.session.Client.Close()
 	for _, err := range stranger.Waiting(t.Context()) {
 		if fault.Of(err) == nil || !fault.Is(err, fault.Unauthentic) {
 			t.Errorf("%v", err)

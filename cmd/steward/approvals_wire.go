@@ -3,21 +3,14 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"log/slog"
-	"net/http"
-	"net/url"
-	"os"
 	"time"
 
+	"steward/client"
 	"steward/internal/effect"
 	"steward/internal/face/httpauth"
 	"steward/internal/id"
-	"steward/internal/identity"
 	"steward/internal/pattern"
 	"steward/internal/runtime"
-	"steward/internal/store"
-	"steward/internal/store/sqlite"
 	"steward/internal/tool"
 )
 
@@ -49,36 +42,30 @@ func (a *wireApproval) view() *runtime.ApprovalView {
 
 // Decide implements terminal.Node.
 func (r *remote) Decide(ctx context.Context, _ id.ID, v runtime.Verdict) error {
-	return decideOver(ctx, r, v)
+	return r.decide(ctx, v)
 }
 
 // Question implements terminal.Node.
 func (r *remote) Question(ctx context.Context, which string, p pattern.Pattern) (effect.Question, error) {
-	return questionOver(ctx, r, which, p)
+	return r.question(ctx, which, p)
 }
 
-// Question implements terminal.Node.
-func (l *local) Question(ctx context.Context, which string, p pattern.Pattern) (effect.Question, error) {
-	return l.node.Approval(ctx, l.user, which, p)
-}
-
-// questionOver looks at a question over the API, as it is shown with a pattern.
-func questionOver(ctx context.Context, api caller, which string, p pattern.Pattern) (effect.Question, error) {
-	path := "/approvals/" + url.PathEscape(which)
+// question looks at a question, as it is shown with a pattern.
+func (s *session) question(ctx context.Context, which string, p pattern.Pattern) (q effect.Question, err error) {
+	in := client.Params{"id": which}
 	if p != nil {
 		b, err := json.Marshal(p)
 		if err != nil {
-			return effect.Question{}, err
+			return q, err
 		}
-		path += "?pattern=" + url.QueryEscape(string(b))
+		in["pattern"] = string(b)
 	}
-	var q effect.Question
-	err := api.call(ctx, http.MethodGet, path, nil, &q)
+	err = s.Call(ctx, "GET /approvals/{id}", in, nil, &q)
 	return q, err
 }
 
-// decideOver answers a question over the API.
-func decideOver(ctx context.Context, api caller, v runtime.Verdict) error {
+// decide answers a question.
+func (s *session) decide(ctx context.Context, v runtime.Verdict) error {
 	in := struct {
 		Approve bool `json:"approve"`
 		httpauth.Answer
@@ -86,71 +73,5 @@ func decideOver(ctx context.Context, api caller, v runtime.Verdict) error {
 	if !v.Until.IsZero() {
 		in.Until = v.Until.Format(time.RFC3339)
 	}
-	return api.call(ctx, http.MethodPost, "/approvals/"+url.PathEscape(v.ID), in, nil)
-}
-
-// deciding runs do with the API of the Steward that serves; where none does,
-// with what can be decided over the stored data alone: no run goes on by that.
-// alone says which it is.
-func (a *app) deciding(ctx context.Context, do func(api caller, alone bool) error) error {
-	set, err := a.settings()
-	if err != nil {
-		return err
-	}
-	if _, err := os.Stat(database(set.Data)); errors.Is(err, os.ErrNotExist) {
-		return noConversation()
-	}
-	log := a.logger(set, a.stderr)
-	return a.withStore(ctx, set, log, func(st *sqlite.Store) error {
-		n := decider{reader: reader{shelf: a.shelf(st), store: st},
-			effects: effect.New(effect.Options{Store: st, Directory: identity.New(st), Log: log, ApprovalTimeout: set.Timeouts.Approval})}
-		return do(within(n, nil, nil, a.user(), slog.New(slog.DiscardHandler)), true)
-	}, func(r *remote) error { return do(r, false) })
-}
-
-// decider answers, of the API, what can be decided without a node.
-type decider struct {
-	reader
-	effects *effect.Engine
-}
-
-func (d decider) Approvals(ctx context.Context, user string) ([]effect.Question, error) {
-	return d.effects.Questions(ctx, user)
-}
-
-func (d decider) Approval(ctx context.Context, user, which string, p pattern.Pattern) (effect.Question, error) {
-	return d.effects.Question(ctx, store.ForUser(user), which, p)
-}
-
-func (d decider) Decide(ctx context.Context, user string, v runtime.Verdict) error {
-	return runtime.Decide(ctx, d.effects, user, v)
-}
-
-func (d decider) Grants(ctx context.Context, user string, all bool) ([]runtime.GrantView, error) {
-	list, err := d.effects.Grants(ctx, user, all)
-	out := make([]runtime.GrantView, len(list))
-	for i := range list {
-		out[i] = runtime.ShowGrant(list[i], nil)
-	}
-	return out, err
-}
-
-func (d decider) Grant(ctx context.Context, user string, grant id.ID) (runtime.GrantView, error) {
-	g, err := d.effects.Grant(ctx, user, grant)
-	return runtime.ShowGrant(g, nil), err
-}
-
-func (d decider) ShowGrantEdit(ctx context.Context, user string, grant id.ID, ed effect.GrantEdit) (runtime.GrantEdited, error) {
-	e, err := d.effects.ShowGrantEdit(ctx, user, grant, ed)
-	return runtime.GrantEdited{Grant: runtime.ShowGrant(e.Grant, nil), Wider: e.Wider, Hash: e.Hash}, err
-}
-
-func (d decider) EditGrant(ctx context.Context, user string, grant id.ID, ed effect.GrantEdit) (runtime.GrantView, error) {
-	g, err := d.effects.EditGrant(ctx, user, grant, ed)
-	return runtime.ShowGrant(g, nil), err
-}
-
-func (d decider) RevokeGrant(ctx context.Context, user string, grant id.ID) error {
-	_, err := d.effects.Revoke(ctx, user, grant)
-	return err
+	return s.Call(ctx, "POST /approvals/{id}", client.Params{"id": v.ID}, in, nil)
 }

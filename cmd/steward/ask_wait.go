@@ -2,20 +2,18 @@ package main
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"steward/client"
 	"steward/internal/face/terminal"
-	"steward/internal/intent"
-	"steward/internal/record"
 	"steward/internal/runtime"
 )
 
 // openTasks returns the tools whose tasks go on below a request.
-func openTasks(v *runtime.RequestView) (names []string) {
-	if v.Kind == record.RequestTask && v.State != runtime.RequestClosed {
+func openTasks(v *client.Request) (names []string) {
+	if v.Kind == requestTask && v.State != requestClosed {
 		names = append(names, plainLine(v.Tool))
 	}
 	for i := range v.Below {
@@ -26,19 +24,19 @@ func openTasks(v *runtime.RequestView) (names []string) {
 
 // queued reports whether actions are still to be done that the turn has queued,
 // but for those that wait for somebody's approval.
-func queued(v *runtime.RequestView) bool {
-	if v.Wish == record.WishQueued && v.State != runtime.RequestClosed && v.Intent != string(intent.Awaiting) {
+func queued(v *client.Request) bool {
+	if v.Wish == wishQueued && v.State != requestClosed && v.Intent != intentAwaiting {
 		return true
 	}
-	return slices.ContainsFunc(v.Below, func(b runtime.RequestView) bool { return queued(&b) })
+	return slices.ContainsFunc(v.Below, func(b client.Request) bool { return queued(&b) })
 }
 
 // background tells of what goes on after the answer, or waits for it. What the
 // turn has queued is waited for in any case: that is what was asked for.
 func (a *app) background(ctx context.Context, b backend, acc runtime.Accepted, out *answer, w *terminal.Writer, wait bool) error {
-	path := "/requests/" + acc.Interaction.String()
-	var tree runtime.RequestView
-	if err := b.call(ctx, http.MethodGet, path, nil, &tree); err != nil {
+	own := acc.Interaction.String()
+	tree, err := b.api().Request(ctx, own)
+	if err != nil {
 		return err
 	}
 	names := openTasks(&tree)
@@ -50,10 +48,10 @@ func (a *app) background(ctx context.Context, b backend, acc runtime.Accepted, o
 			return err
 		}
 		when := "in the background"
-		if _, here := b.(*local); here {
+		if b.api().local != nil {
 			when = "when Steward runs again"
 		}
-		a.note("%s goes on %s; --wait waits for it, and this tells of it: steward requests show %s", strings.Join(names, ", "), when, requestRef(acc.Interaction))
+		a.note("%s goes on %s; --wait waits for it, and this tells of it: steward requests show %s", strings.Join(names, ", "), when, requestRef(own))
 		return nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -92,12 +90,10 @@ func (a *app) background(ctx context.Context, b backend, acc runtime.Accepted, o
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-look.C:
-			tree = runtime.RequestView{}
-			if err := b.call(ctx, http.MethodGet, path, nil, &tree); err != nil {
+			if tree, err = b.api().Request(ctx, own); err != nil {
 				return err
 			}
-			if (tree.State == runtime.RequestClosed || !wait && !queued(&tree)) && last.Seq == 0 {
-				var err error
+			if (tree.State == requestClosed || !wait && !queued(&tree)) && last.Seq == 0 {
 				if last, err = b.Position(ctx, acc.Conversation); err != nil {
 					return err
 				}

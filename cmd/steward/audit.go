@@ -21,14 +21,11 @@ import (
 )
 
 func (a *app) auditCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use: "audit", Short: "Prove what happened, and export it", GroupID: "look", Args: cobra.NoArgs,
+	return group(&cobra.Command{
+		Use: "audit", Short: "Prove what happened, and export it", GroupID: "look",
 		Long: "Prove what happened, and export it. Steward's log is under a chain of hashes: an entry that was\n" +
 			"changed, deleted, put in or moved behind Steward's back is found. docs/audit.md says how.",
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(a.auditVerify(), a.auditHead(), a.auditExport())
-	return c
+	}, a.auditVerify(), a.auditHead(), a.auditExport())
 }
 
 // openAudit opens the log to read, beside a Steward that runs too: that of the
@@ -184,8 +181,7 @@ func (a *app) tellVerdict(v store.Verdict, anchors int) error {
 	if v.Head.Seq > 0 {
 		fmt.Fprintf(&b, "head  %s\n", audit.FormatHead(v.Head))
 	}
-	_, err := io.WriteString(a.stdout, b.String())
-	return err
+	return a.print(b.String())
 }
 
 // count is a number with its word.
@@ -269,10 +265,10 @@ func (a *app) auditExport() *cobra.Command {
 
 func (a *app) exportAudit(ctx context.Context, f exportFlags) (err error) {
 	q := audit.Query{User: f.user, Bodies: f.bodies}
-	if q.Since, err = past("--since", f.since, time.Now()); err != nil {
+	if q.Since, err = past("--since", f.since, aDuration, time.Now()); err != nil {
 		return err
 	}
-	if q.Until, err = past("--until", f.until, time.Now()); err != nil {
+	if q.Until, err = past("--until", f.until, aDuration, time.Now()); err != nil {
 		return err
 	}
 	if f.under != "" {

@@ -18,6 +18,7 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/conversation"
 	domainlocal "steward/internal/domain/local"
+	"steward/internal/effect"
 	"steward/internal/face/httpauth"
 	"steward/internal/face/openai"
 	"steward/internal/face/terminal"
@@ -26,6 +27,7 @@ import (
 	"steward/internal/identity"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/pattern"
 	"steward/internal/policy/rego"
 	"steward/internal/record"
 	"steward/internal/runtime"
@@ -38,19 +40,14 @@ import (
 	"steward/internal/toolkit/builtin"
 )
 
-// backend is Steward as the commands use it: in this process, or the one that
+// backend is Steward as chat and ask use it: in this process, or the one that
 // serves the data folder already.
 type backend interface {
 	terminal.Node
 	terminal.Shelf
-	importer
-	caller
-	publisher
-	Delete(ctx context.Context, conv id.ID, erase bool) error
-	ModelNames(ctx context.Context) ([]string, error)
-	AgentLines(ctx context.Context) ([]terminal.AgentLine, error)
 	// Waiting tells what waits for an approval; see terminal.Approvals.
 	Waiting(ctx context.Context) iter.Seq2[[]catalog.Listing, error]
+	api() *session
 	// Close lets go of everything; turns that run are put aside.
 	Close() error
 }
@@ -65,7 +62,7 @@ func (a *app) open(ctx context.Context, set *settings.Loaded, log *slog.Logger) 
 		}
 		return n, nil
 	}
-	r, joined := a.join(set, log)
+	r, joined := a.joinChat(set, log)
 	if joined != nil {
 		return nil, fault.Of(err).With("it cannot be joined: %s", joined)
 	}
@@ -111,10 +108,6 @@ func (s shelf) Export(ctx context.Context, conv id.ID, format string, w io.Write
 	return s.engine.Export(ctx, s.scope(), conv, format, w)
 }
 
-func (s shelf) ExportAs(ctx context.Context, conv id.ID, o conversation.ExportOptions, w io.Writer) error {
-	return s.engine.ExportAs(ctx, s.scope(), conv, o, w)
-}
-
 // local is a node in this process.
 type local struct {
 	shelf
@@ -125,6 +118,7 @@ type local struct {
 	found *supply
 	node  *runtime.Node
 	log   *slog.Logger
+	own   *session // over the node
 
 	resolve func(model string) (llm.Resolved, error)
 
@@ -138,6 +132,8 @@ type local struct {
 }
 
 var _ backend = (*local)(nil)
+
+func (l *local) api() *session { return l.own }
 
 // openLocal opens the data folder for this process and wires a node over it.
 func (a *app) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*local, error) {
@@ -155,6 +151,8 @@ func (a *app) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 		return nil, errors.Join(err, l.closePolicies(), st.Close())
 	}
 	l.secrets = secret.NewStore(secret.Folder(set.Data)).Follow(a.hidden(), log)
+	l.own = a.within(l.apiOptions(), func() error { return nil })
+	l.own.local = l
 	return l, nil
 }
 
@@ -164,23 +162,6 @@ func (a *app) openStore(ctx context.Context, set *settings.Loaded, log *slog.Log
 			With("name another with --data")
 	}
 	return sqlite.Open(ctx, sqlite.Options{Path: database(set.Data), Log: log, Mask: a.hidden().MaskBytes})
-}
-
-// withStore runs here over the data folder, or there with the Steward that has
-// it in use.
-func (a *app) withStore(ctx context.Context, set *settings.Loaded, log *slog.Logger, here func(*sqlite.Store) error, there func(*remote) error) error {
-	st, err := a.openStore(ctx, set, log)
-	if fault.HasCode(err, "data_in_use") {
-		r, joined := a.join(set, log)
-		if joined != nil {
-			return fault.Of(err).With("it cannot be joined: %s", joined)
-		}
-		return errors.Join(there(r), r.Close())
-	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(here(st), st.Close())
 }
 
 // wire makes the node of its parts.
@@ -249,15 +230,7 @@ func (l *local) erased(history string) func(context.Context, string) error {
 
 // tools registers the tools that Steward brings along.
 func (l *local) tools(set *settings.Loaded) (*tool.Registry, error) {
-	opt := builtin.Options{Zone: func(user string) *time.Location {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		p, err := l.profile(ctx, set, user)
-		if err != nil {
-			return time.Local
-		}
-		return zoneOf(p.TimeZone)
-	}}
+	opt := builtin.Options{Zone: l.zone(set)}
 	opt.Groups = func(ctx context.Context, user string) ([]string, error) {
 		p, err := l.keys.Principal(ctx, user)
 		return p.Groups, err
@@ -337,6 +310,17 @@ func (l *local) profile(ctx context.Context, set *settings.Loaded, user string) 
 	return p, nil
 }
 
+// zone tells the time zones of users; this machine's, of whom none is known.
+func (l *local) zone(set *settings.Loaded) func(user string) *time.Location {
+	return func(user string) *time.Location {
+		p, err := l.briefProfile(set, user)
+		if err != nil {
+			return time.Local
+		}
+		return zoneOf(p.TimeZone)
+	}
+}
+
 // about says to a model what it should know of its user. Only what stays the
 // same from turn to turn belongs here: it leads every prompt, and providers
 // keep what prompts have in common.
@@ -377,27 +361,9 @@ func (l *local) Rename(ctx context.Context, conv id.ID, title string) (record.Co
 	return l.node.Rename(ctx, l.user, conv, title)
 }
 
-func (l *local) Delete(ctx context.Context, conv id.ID, erase bool) error {
-	err := l.node.Delete(ctx, l.user, conv)
-	if err == nil && erase {
-		err = l.node.Erase(ctx, l.user, conv)
-	}
-	return err
-}
-
-func (l *local) ModelNames(ctx context.Context) ([]string, error) {
-	return modelNames(l.node.Models(ctx))
-}
-
-// modelNames joins what the models are called, the aliases first.
-func modelNames(list llm.Listing, aliases []string) ([]string, error) {
-	names := append([]string{}, aliases...)
-	for _, m := range list.Models {
-		if !m.Embedder {
-			names = append(names, m.Full())
-		}
-	}
-	return names, nil
+// Question implements terminal.Node.
+func (l *local) Question(ctx context.Context, which string, p pattern.Pattern) (effect.Question, error) {
+	return l.node.Approval(ctx, l.user, which, p)
 }
 
 // Close puts running turns aside and closes the data folder.

@@ -6,17 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"net/http"
 	"slices"
 	"strings"
-	"time"
 
-	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 
+	"steward/client"
 	"steward/internal/face/terminal"
 	"steward/internal/fault"
-	"steward/internal/id"
 )
 
 func (a *app) branchCommand() *cobra.Command {
@@ -35,58 +32,32 @@ func (a *app) branchCommand() *cobra.Command {
 	return c
 }
 
-// branchInfo is a branch as the API tells it.
-type branchInfo struct {
-	ID        string    `json:"id"`
-	Title     string    `json:"title"`
-	Created   time.Time `json:"created"`
-	Used      time.Time `json:"used"`
-	Parent    string    `json:"parent"` // that it was made from
-	Stem      string    `json:"stem"`   // on which the last message was written that it shares
-	Preferred bool      `json:"preferred"`
-	Cut       bool      `json:"cut"`
-	Messages  int       `json:"messages"`
-	Own       int       `json:"own"`
-	Begins    string    `json:"begins"`
-}
-
 // rank orders branches by how near they are to the person: the preferred one,
 // then those that were used last.
-func (b branchInfo) rank() int64 {
+func rank(b client.Branch) int64 {
 	if b.Preferred {
 		return math.MaxInt64
 	}
 	return b.Used.Unix()
 }
 
-// name is what lists call it.
-func (b branchInfo) name() string { return shorten(b.ID) }
-
-func (t talk) branches(ctx context.Context, deleted bool) ([]branchInfo, error) {
-	var out struct{ Branches []branchInfo }
-	path := "/branches"
-	if deleted {
-		path += "?deleted=true"
-	}
-	err := t.get(ctx, path, &out)
-	return out.Branches, err
-}
-
 // branch finds a branch by its id, its title, or a part of the id.
-func (t talk) branch(ctx context.Context, name string, deleted bool) (branchInfo, error) {
-	list, err := t.branches(ctx, deleted)
+func (t talk) branch(ctx context.Context, name string, deleted bool) (client.Branch, error) {
+	list, err := t.Branches(ctx, t.conv, deleted)
 	if err != nil {
-		return branchInfo{}, err
+		return client.Branch{}, err
 	}
 	low := strings.ToLower(strings.TrimSpace(name))
-	for _, same := range []func(branchInfo) bool{
-		func(b branchInfo) bool { return b.ID == low },
-		func(b branchInfo) bool { return b.Title != "" && strings.EqualFold(b.Title, strings.TrimSpace(name)) },
-		func(b branchInfo) bool {
+	for _, same := range []func(client.Branch) bool{
+		func(b client.Branch) bool { return b.ID == low },
+		func(b client.Branch) bool {
+			return b.Title != "" && strings.EqualFold(b.Title, strings.TrimSpace(name))
+		},
+		func(b client.Branch) bool {
 			return isPart(low) && (strings.HasPrefix(b.ID, low) || strings.HasSuffix(b.ID, low))
 		},
 	} {
-		found := slices.Collect(func(yield func(branchInfo) bool) {
+		found := slices.Collect(func(yield func(client.Branch) bool) {
 			for _, b := range list {
 				if same(b) && !yield(b) {
 					return
@@ -98,14 +69,14 @@ func (t talk) branch(ctx context.Context, name string, deleted bool) (branchInfo
 		case 1:
 			return found[0], nil
 		default:
-			return branchInfo{}, ambiguous("branch", "branches", name, found, func(b branchInfo) string { return b.ID })
+			return client.Branch{}, ambiguous("branch", "branches", name, found, func(b client.Branch) string { return b.ID })
 		}
 	}
 	e := fault.New(fault.NotFound, "branch_not_found", "conversation %s has no branch %.80q", t.conv, name)
 	if deleted {
-		return branchInfo{}, e.With("steward branch list --deleted shows those that can be brought back")
+		return client.Branch{}, e.With("steward branch list --deleted shows those that can be brought back")
 	}
-	return branchInfo{}, e.With("steward branch list shows those that it has")
+	return client.Branch{}, e.With("steward branch list shows those that it has")
 }
 
 func (a *app) listBranches(conv *string) *cobra.Command {
@@ -123,12 +94,13 @@ func (a *app) listBranches(conv *string) *cobra.Command {
 			return a.looking(c.Context(), which, func(t talk) error {
 				if a.json {
 					var out struct{ Branches json.RawMessage }
-					if err := t.get(c.Context(), fmt.Sprintf("/branches?deleted=%v", deleted), &out); err != nil {
+					p := client.Params{"id": t.conv, "deleted": fmt.Sprint(deleted)}
+					if err := t.Call(c.Context(), "GET /conversations/{id}/branches", p, nil, &out); err != nil {
 						return err
 					}
 					return a.printJSON(out.Branches)
 				}
-				list, err := t.branches(c.Context(), deleted)
+				list, err := t.Branches(c.Context(), t.conv, deleted)
 				if err != nil {
 					return err
 				}
@@ -136,8 +108,7 @@ func (a *app) listBranches(conv *string) *cobra.Command {
 					a.note("no branch was deleted")
 					return nil
 				}
-				_, err = a.stdout.Write([]byte(branchTree(list, a.width())))
-				return err
+				return a.print(branchTree(list, a.width()))
 			})
 		},
 	}
@@ -147,11 +118,9 @@ func (a *app) listBranches(conv *string) *cobra.Command {
 
 // branchTree draws branches below those that they depart from, within a width
 // (0: as wide as they are).
-func branchTree(list []branchInfo, width int) string {
-	type row struct{ name, count, text string }
-	var rows []row
-	var wide, counts int
-	for _, l := range terminal.Tree(list, func(b branchInfo) string { return b.ID }, func(b branchInfo) string { return b.Stem }) {
+func branchTree(list []client.Branch, width int) string {
+	var rows [][]string
+	for _, l := range terminal.Tree(list, func(b client.Branch) string { return b.ID }, func(b client.Branch) string { return b.Stem }) {
 		mark := "  "
 		if l.Item.Preferred {
 			mark = "* "
@@ -160,25 +129,13 @@ func branchTree(list []branchInfo, width int) string {
 		if l.Item.Title != "" {
 			text = strings.TrimSuffix(plainLine(l.Item.Title)+": "+text, ": ")
 		}
-		r := row{mark + l.Head + l.Item.name(), counted(l.Item.Messages, "message", "messages"), text}
-		wide, counts = max(wide, lipgloss.Width(r.name)), max(counts, len(r.count))
-		rows = append(rows, r)
+		rows = append(rows, []string{mark + l.Head + shorten(l.Item.ID), counted(l.Item.Messages, "message", "messages"), cell(text, mostGist)})
 	}
-	var out strings.Builder
-	for _, r := range rows {
-		line := fill(r.name, wide) + "  " + fill(r.count, counts) + "  "
-		if width > 0 {
-			r.text = cell(r.text, max(leastWhat, width-lipgloss.Width(line)))
-		} else {
-			r.text = cell(r.text, mostGist)
-		}
-		out.WriteString(strings.TrimRight(line+r.text, " ") + "\n")
-	}
-	return out.String()
+	return columns(rows, width)
 }
 
 // onBranch is a command that does something to a branch which exists.
-func (a *app) onBranch(conv *string, use, short, long string, deleted bool, do func(context.Context, talk, branchInfo, []string) error) *cobra.Command {
+func (a *app) onBranch(conv *string, use, short, long string, deleted bool, do func(context.Context, talk, client.Branch, []string) error) *cobra.Command {
 	args := cobra.ExactArgs(1)
 	if strings.Contains(use, "TITLE") {
 		args = cobra.MinimumNArgs(2)
@@ -198,8 +155,8 @@ func (a *app) onBranch(conv *string, use, short, long string, deleted bool, do f
 }
 
 func (a *app) switchBranch(conv *string) *cobra.Command {
-	return a.onBranch(conv, "switch BRANCH", "Go on with another branch", "", false, func(ctx context.Context, t talk, b branchInfo, _ []string) error {
-		if err := t.do(ctx, http.MethodPatch, "/branches/"+b.ID, map[string]any{"preferred": true}, nil); err != nil {
+	return a.onBranch(conv, "switch BRANCH", "Go on with another branch", "", false, func(ctx context.Context, t talk, b client.Branch, _ []string) error {
+		if err := t.ChangeBranch(ctx, t.conv, b.ID, map[string]any{"preferred": true}); err != nil {
 			return err
 		}
 		ends := ""
@@ -210,7 +167,7 @@ func (a *app) switchBranch(conv *string) *cobra.Command {
 			ends = "; it ends with " + m.who() + ": " + cell(m.gist(), 60)
 			break
 		}
-		a.note("the conversation goes on with %s, %s%s", b.name(), counted(b.Messages, "message", "messages"), ends)
+		a.note("the conversation goes on with %s, %s%s", shorten(b.ID), counted(b.Messages, "message", "messages"), ends)
 		return nil
 	})
 }
@@ -233,7 +190,7 @@ func (a *app) newBranch(conv *string) *cobra.Command {
 					}
 					in["message"] = found[0].ID
 				}
-				return a.made(c.Context(), t, "/branches", in)
+				return a.made(c.Context(), t, "POST /conversations/{id}/branches", in)
 			})
 		},
 	}
@@ -246,15 +203,15 @@ func (a *app) newBranch(conv *string) *cobra.Command {
 
 func (a *app) renameBranch(conv *string) *cobra.Command {
 	return a.onBranch(conv, "rename BRANCH TITLE", "Give a branch a title", "Give a branch a title. An empty one takes it away.", false,
-		func(ctx context.Context, t talk, b branchInfo, args []string) error {
+		func(ctx context.Context, t talk, b client.Branch, args []string) error {
 			title := strings.TrimSpace(strings.Join(args, " "))
-			if err := t.do(ctx, http.MethodPatch, "/branches/"+b.ID, map[string]any{"title": title}, nil); err != nil {
+			if err := t.ChangeBranch(ctx, t.conv, b.ID, map[string]any{"title": title}); err != nil {
 				return err
 			}
 			if title == "" {
-				a.note("%s has no title now", b.name())
+				a.note("%s has no title now", shorten(b.ID))
 			} else {
-				a.note("%s is called %s now", b.name(), plainLine(title))
+				a.note("%s is called %s now", shorten(b.ID), plainLine(title))
 			}
 			return nil
 		})
@@ -264,12 +221,12 @@ func (a *app) deleteBranch(conv *string) *cobra.Command {
 	var erase bool
 	c := a.onBranch(conv, "delete BRANCH", "Delete a branch",
 		"Delete a branch. What is on other branches too stays. It can be brought back for a while; then what\nwas written on it alone is erased for good; with --erase before the command ends.", false,
-		func(ctx context.Context, t talk, b branchInfo, _ []string) error {
-			if err := t.do(ctx, http.MethodDelete, fmt.Sprintf("/branches/%s?erase=%v", b.ID, erase), nil, nil); err != nil {
+		func(ctx context.Context, t talk, b client.Branch, _ []string) error {
+			if err := t.DeleteBranch(ctx, t.conv, b.ID, erase); err != nil {
 				return err
 			}
-			a.note("deleted the branch %s", b.name())
-			a.note("%s", a.until(erase, "steward branch restore "+b.name()+t.flag))
+			a.note("deleted the branch %s", shorten(b.ID))
+			a.note("%s", a.until(erase, "steward branch restore "+shorten(b.ID)+t.flag))
 			return nil
 		})
 	c.Flags().BoolVar(&erase, "erase", false, "for good, at once")
@@ -278,37 +235,28 @@ func (a *app) deleteBranch(conv *string) *cobra.Command {
 
 func (a *app) restoreBranch(conv *string) *cobra.Command {
 	return a.onBranch(conv, "restore BRANCH", "Bring back a deleted branch", "Bring back a deleted branch. The conversation goes on with the one that it is on.", true,
-		func(ctx context.Context, t talk, b branchInfo, _ []string) error {
-			if err := t.post(ctx, "/undelete", map[string]string{"branch": b.ID}, nil); err != nil {
+		func(ctx context.Context, t talk, b client.Branch, _ []string) error {
+			if err := t.Undelete(ctx, t.conv, b.ID); err != nil {
 				return err
 			}
-			a.note("%s is there again; steward branch switch %s%s goes on with it", b.name(), b.name(), t.flag)
+			a.note("%s is there again; steward branch switch %s%s goes on with it", shorten(b.ID), shorten(b.ID), t.flag)
 			return nil
 		})
 }
 
 func (a *app) copyBranch(conv *string) *cobra.Command {
 	return a.onBranch(conv, "copy BRANCH", "Copy a branch to a conversation of its own", "", false,
-		func(ctx context.Context, t talk, b branchInfo, _ []string) error {
-			var out struct {
-				Conversation id.ID `json:"conversation_id"`
-			}
-			if err := t.post(ctx, "/branches/"+b.ID+"/copy", nil, &out); err != nil {
+		func(ctx context.Context, t talk, b client.Branch, _ []string) error {
+			made, err := t.CopyBranch(ctx, t.conv, b.ID)
+			switch {
+			case err != nil:
 				return err
+			case a.json:
+				return a.printJSON(map[string]string{"conversation_id": made})
 			}
-			if a.json {
-				return a.printJSON(out)
-			}
-			a.note("copied to the conversation %s", out.Conversation)
+			a.note("copied to the conversation %s", made)
 			return nil
 		})
-}
-
-// sibling is one of the ways in which a conversation goes on.
-type sibling struct {
-	Branch    string `json:"branch"`
-	Message   id.ID  `json:"message_id"`
-	Preferred bool   `json:"preferred"`
 }
 
 func (a *app) branchSiblings(conv *string) *cobra.Command {
@@ -328,54 +276,44 @@ func (a *app) showSiblings(ctx context.Context, t talk, name string) error {
 	if err != nil {
 		return err
 	}
-	var out struct{ Siblings []sibling }
-	if err := t.get(ctx, "/messages/"+found[0].ID.String()+"/siblings", &out); err != nil {
+	list, err := t.Siblings(ctx, t.conv, found[0].ID.String())
+	if err != nil {
 		return err
 	}
 	if a.json {
-		return a.printJSON(out.Siblings)
+		return a.printJSON(list)
 	}
-	names := make([]string, len(out.Siblings))
-	for i, s := range out.Siblings {
-		names[i] = s.Message.String()
+	names := make([]string, len(list))
+	for i, s := range list {
+		names[i] = s.Message
 	}
 	said, err := t.find(ctx, false, names...)
 	if err != nil {
 		return err
 	}
-	_, err = a.stdout.Write([]byte(siblingsTable(out.Siblings, said, a.width())))
-	return err
+	return a.print(siblingsTable(list, said, a.width()))
 }
 
 // siblingsTable lists siblings with what they say, within a width (0: as wide
 // as they are).
-func siblingsTable(list []sibling, said []*spoken, width int) string {
-	who := 0
-	for _, m := range said {
-		who = max(who, lipgloss.Width(m.who()))
-	}
-	var b strings.Builder
+func siblingsTable(list []client.Sibling, said []*spoken, width int) string {
+	var rows [][]string
 	for i, s := range list {
 		mark := "  "
 		if s.Preferred {
 			mark = "* "
 		}
-		line := fmt.Sprintf("%s%s  %-8s  %s  ", mark, shortID(s.Message), shorten(s.Branch), fill(said[i].who(), who))
-		text := said[i].gist()
-		if width > 0 {
-			text = cell(text, max(leastWhat, width-lipgloss.Width(line)))
-		}
-		b.WriteString(strings.TrimRight(line+text, " ") + "\n")
+		rows = append(rows, []string{mark + shorten(s.Message), fmt.Sprintf("%-8s", shorten(s.Branch)), said[i].who(), said[i].gist()})
 	}
-	return b.String()
+	return columns(rows, width)
 }
 
 // completeBranches offers the branches.
 func (a *app) completeBranches(conv *string) completer {
 	return a.completing(conv, func(ctx context.Context, t talk) (out []cobra.Completion, err error) {
-		list, err := t.branches(ctx, false)
+		list, err := t.Branches(ctx, t.conv, false)
 		for _, b := range list {
-			out = append(out, cobra.CompletionWithDesc(b.name(), plainLine(cmp.Or(b.Title, cell(b.Begins, 60)))))
+			out = append(out, cobra.CompletionWithDesc(shorten(b.ID), plainLine(cmp.Or(b.Title, cell(b.Begins, 60)))))
 		}
 		return out, err
 	})

@@ -11,6 +11,8 @@ import (
 
 	"charm.land/lipgloss/v2"
 
+	"steward/client"
+	"steward/internal/face/api"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
@@ -104,7 +106,7 @@ func TestSpokenTable(t *testing.T) {
 	}
 	var all strings.Builder
 	for _, m := range list {
-		all.WriteString(spokenText(m, id.ID{6: 0x70, 8: 0x80, 15: 9}))
+		all.WriteString(spokenText(m, id.ID{6: 0x70, 8: 0x80, 15: 9}.String()))
 	}
 	for _, want := range []string{"shown          no: it lies before", "[image image/png]\n", "[file a.pdf]\n", "reasoning\n  hm\n", "calls files.read\n  path: a\n", "state          summarised\n",
 		"state          obsolete by files.write, 2026-11-05 14:03: written\n", "[the rest is kept as cld:x]", "[secret]\n", "state          archived by you\n", "pinned         yes\n"} {
@@ -125,9 +127,9 @@ type nilBlock struct{ message.Block }
 
 func TestChangesTable(t *testing.T) {
 	at := time.Date(2026, 11, 5, 14, 3, 22, 0, time.Local)
-	got := changesTable([]change{
-		{Message: id.ID{6: 0x70, 15: 1}, State: record.Invalidated, At: at.AddDate(0, 0, -1), Actor: "agent:assistant", Tool: "files.read", Interaction: id.ID{6: 0x70, 15: 2}, Reason: strings.Repeat("because ", 30)},
-		{Message: id.ID{6: 0x70, 15: 1}, State: record.Archived, At: at, Actor: "agent:assistant", Undone: at, UndoneBy: "local"},
+	got := changesTable([]client.Change{
+		{Message: id.ID{6: 0x70, 15: 1}.String(), State: string(record.Invalidated), At: at.AddDate(0, 0, -1), Actor: "agent:assistant", Tool: "files.read", Interaction: id.ID{6: 0x70, 15: 2}.String(), Reason: strings.Repeat("because ", 30)},
+		{Message: id.ID{6: 0x70, 15: 1}.String(), State: string(record.Archived), At: at, Actor: "agent:assistant", Undone: at, UndoneBy: "local"},
 	}, 80, at)
 	want := "Yesterday\n14:03  00000001  obsolete  files.read  00000002  because because because becaus…\n\n" +
 		"Today\n14:03  00000001  archived  assistant   -         taken back 14:03 by you\n"
@@ -137,17 +139,17 @@ func TestChangesTable(t *testing.T) {
 }
 
 func TestBranchTree(t *testing.T) {
-	got := branchTree([]branchInfo{{ID: "main", Messages: 1, Begins: strings.Repeat("word ", 60)}, {ID: "01a1ff91-ec25-7616-9776-23ad9ef899bc", Stem: "main", Preferred: true, Messages: 10, Title: "B\x1b", Begins: "b"}}, 60)
+	got := branchTree([]client.Branch{{ID: "main", Messages: 1, Begins: strings.Repeat("word ", 60)}, {ID: "01a1ff91-ec25-7616-9776-23ad9ef899bc", Stem: "main", Preferred: true, Messages: 10, Title: "B\x1b", Begins: "b"}}, 60)
 	want := "  main         1 message    word word word word word word w…\n* └─ 9ef899bc  10 messages  B : b\n"
 	if got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
-	for line := range strings.Lines(branchTree([]branchInfo{{ID: "main", Begins: strings.Repeat("word ", 300)}}, 0)) {
+	for line := range strings.Lines(branchTree([]client.Branch{{ID: "main", Begins: strings.Repeat("word ", 300)}}, 0)) {
 		if len(line) > 230 {
 			t.Error(line)
 		}
 	}
-	sib := siblingsTable([]sibling{{"main", id.ID{15: 1}, false}, {"01a1ff91-ec25-7616-9776-23ad9ef899bc", id.ID{15: 2}, true}}, []*spoken{
+	sib := siblingsTable([]client.Sibling{{Branch: "main", Message: id.ID{15: 1}.String()}, {Branch: "01a1ff91-ec25-7616-9776-23ad9ef899bc", Message: id.ID{15: 2}.String(), Preferred: true}}, []*spoken{
 		{Message: &message.Message{Role: message.User, Blocks: textBlocks(strings.Repeat("word ", 60))}}, {Message: &message.Message{Role: message.Assistant, Blocks: textBlocks("x")}}}, 60)
 	want = "  00000001  main      you        word word word word word w…\n* 00000002  9ef899bc  assistant  x\n"
 	if sib != want {
@@ -175,7 +177,8 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestGarbledAnswers(t *testing.T) {
 	ctx := context.Background()
 	garbled := func(answers map[string]string) talk {
-		return talk{caller: wire{url: "http://x", http: &http.Client{Transport: canned{answers, errors.New("broken")}}}, conv: id.New()}
+		c := client.New(client.Options{URL: "http://x", HTTP: &http.Client{Transport: canned{answers, errors.New("broken")}}, Fault: faultOf})
+		return talk{session: &session{Client: c}, conv: id.New().String()}
 	}
 	const one = `{"messages":[{"id":"00000000-0000-7000-8000-000000000001","role":"user","blocks":[]}],"next":""}`
 	for name, answers := range map[string]map[string]string{
@@ -225,49 +228,65 @@ func TestTheAPIWithin(t *testing.T) {
 	}
 	a := &app{environ: env, dir: t.TempDir(), stderr: io.Discard}
 	ctx := context.Background()
-	if err := a.opened(ctx, func(b backend) error {
-		if err := b.call(ctx, "GET", "/nothing", nil, nil); !fault.HasCode(err, "unknown_url") {
+	for _, need := range []need{toRead, toDecide, toLook, toAct} {
+		if err := a.with(ctx, need, func(s *session) error {
+			if err := s.Call(ctx, "GET /nothing", nil, nil, nil); !fault.HasCode(err, "unknown_url") {
+				t.Error(err)
+			}
+			list, err := s.Conversations(ctx, 5)
+			if err != nil || len(list) != 1 || list[0].Title != "What is 6 times 7?" {
+				t.Fatalf("%v %v", err, list)
+			}
+			if err := s.Call(ctx, "GET /conversations", nil, nil, &[]int{}); !fault.HasCode(err, "server_unreachable") {
+				t.Error(err)
+			}
+			if err := s.Call(ctx, "POST /x", nil, make(chan int), nil); err == nil {
+				t.Error("a channel was sent")
+			}
+			if err := s.Call(ctx, "bad\x00method /x", nil, nil, nil); err == nil {
+				t.Error("a bad method was sent")
+			}
+			var b strings.Builder
+			if err := s.Export(ctx, list[0].ID, "json", false, &b); err != nil || !strings.Contains(b.String(), "steward_export") {
+				t.Errorf("%v %s", err, &b)
+			}
+			return nil
+		}); err != nil {
 			t.Error(err)
 		}
-		var out struct{ Conversations []any }
-		if err := b.call(ctx, "GET", "/conversations", nil, &out); err != nil || len(out.Conversations) != 1 {
-			t.Errorf("%v %v", err, out)
-		}
-		if err := b.call(ctx, "GET", "/conversations", nil, &[]int{}); !fault.HasCode(err, "server_unreachable") {
-			t.Error(err)
-		}
-		if err := b.call(ctx, "POST", "/x", make(chan int), nil); err == nil {
-			t.Error("a channel was sent")
-		}
-		if err := b.call(ctx, "bad method", "/x", nil, nil); err == nil {
-			t.Error("a bad method was sent")
-		}
-		return nil
-	}); err != nil {
+	}
+	c := client.New(client.Options{URL: "http://127.0.0.1:1", Fault: faultOf})
+	if err := c.Call(ctx, "GET /x", nil, nil, nil); !fault.HasCode(err, "server_unreachable") {
 		t.Error(err)
 	}
-	if err := a.looking(ctx, "", func(ta talk) error {
-		var out struct{ Title string }
-		if err := ta.get(ctx, "", &out); err != nil || out.Title != "What is 6 times 7?" {
-			t.Errorf("%v %v", err, out)
+}
+
+// A handler in this process hands over its errors as they are, also in the
+// middle of an answer, and one that breaks off is not taken for the end.
+func TestInside(t *testing.T) {
+	broken := errors.New("it is broken")
+	ctx := context.Background()
+	for name, c := range map[string]struct {
+		handler http.HandlerFunc
+		code    string
+		own     bool
+	}{
+		"before": {func(w http.ResponseWriter, _ *http.Request) { w.(api.ErrorTaker).Fail(broken) }, "", true},
+		"in it": {func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, `{"a":`)
+			w.(api.ErrorTaker).Fail(broken)
+		}, "", true},
+		"broken off": {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"a":`); panic(http.ErrAbortHandler) }, "server_unreachable", false},
+		"whole":      {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"a":1}`+strings.Repeat(" ", 1<<16)) }, "", false},
+		"nothing":    {func(http.ResponseWriter, *http.Request) {}, "server_unreachable", false},
+	} {
+		way := &inside{handler: c.handler}
+		x := client.New(client.Options{URL: "http://steward", HTTP: &http.Client{Transport: way}, Fault: faultOf})
+		var out map[string]int
+		err := x.Call(ctx, "GET /x", nil, nil, &out)
+		x.Close()
+		if own := errors.Is(err, broken); own != c.own || c.code != "" && !fault.HasCode(err, c.code) || c.code == "" && !own && (err != nil || out["a"] != 1) {
+			t.Errorf("%s: %v %v", name, err, out)
 		}
-		var list struct{ Conversations []any }
-		if err := ta.call(ctx, "GET", "/conversations", nil, &list); err != nil || len(list.Conversations) != 1 {
-			t.Errorf("%v %v", err, list)
-		}
-		var export struct {
-			Version int `json:"steward_export"`
-		}
-		if err := ta.get(ctx, "/export", &export); err != nil || export.Version == 0 {
-			t.Errorf("%v %v", err, export)
-		}
-		return nil
-	}); err != nil {
-		t.Error(err)
-	}
-	var w wire
-	w.url, w.http = "http://127.0.0.1:1", &http.Client{}
-	if err := w.call(ctx, "GET", "/x", nil, nil); !fault.HasCode(err, "server_unreachable") {
-		t.Error(err)
 	}
 }

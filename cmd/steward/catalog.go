@@ -110,13 +110,7 @@ func (l *local) bindings(agent string) (service.Bindings, error) {
 
 // openers are the kinds of sources that agents may have.
 func (l *local) openers(set *settings.Loaded) map[string]tool.Opener {
-	zone := func(user string) *time.Location {
-		p, err := l.briefProfile(set, user)
-		if err != nil {
-			return time.Local
-		}
-		return zoneOf(p.TimeZone)
-	}
+	zone := l.zone(set)
 	fahrenheit := func(user string) bool {
 		p, err := l.briefProfile(set, user)
 		return err == nil && p.Units == "imperial"

@@ -92,7 +92,7 @@ func (a *app) logFile(set *settings.Loaded) (*os.File, error) {
 func (a *app) alongside(ctx context.Context, set *settings.Loaded, b backend, log *slog.Logger) (*server, string) {
 	l, ok := b.(*local)
 	if !ok {
-		return nil, "joined the Steward at " + b.(*remote).url
+		return nil, "joined the Steward at " + b.(*remote).server.URL
 	}
 	s, err := a.listen(ctx, set, l, set.Listen, log)
 	if err != nil {
@@ -123,7 +123,7 @@ func (a *app) talk(ctx context.Context, set *settings.Loaded, b backend, which s
 		return err
 	}
 	p := pathsOf(b)
-	o := terminal.Options{Node: b, Shelf: b, Paths: p, Views: p, Models: b.ModelNames, Agents: b.AgentLines, Log: a.chatLog(p), Cost: a.costOf(b),
+	o := terminal.Options{Node: b, Shelf: b, Paths: p, Views: p, Models: b.api().modelNames, Agents: b.api().agentLines, Log: p.chatLog, Cost: a.costOf(b),
 		Conversation: conv, Model: a.model, Agent: a.agent}
 	if l, ok := b.(*local); ok {
 		o.Tools = l.toolLines
@@ -147,27 +147,24 @@ func (a *app) talk(ctx context.Context, set *settings.Loaded, b backend, which s
 func historyFile(set *settings.Loaded) string { return filepath.Join(set.Data, "history") }
 
 // which finds the conversation that is meant; zero: a new one.
-func (a *app) which(ctx context.Context, s terminal.Shelf, text string, last bool) (id.ID, error) {
+func (a *app) which(ctx context.Context, b backend, text string, last bool) (id.ID, error) {
 	if last || text == "last" {
-		page, _, err := s.Conversations(ctx, "", 1)
+		page, _, err := b.Conversations(ctx, "", 1)
+		if err == nil && len(page) == 0 {
+			err = noConversation()
+		}
 		if err != nil {
 			return id.ID{}, err
-		}
-		if len(page) == 0 {
-			return id.ID{}, fault.New(fault.NotFound, "conversation_not_found", "there is no conversation yet").
-				With(`begin one: steward ask "…"`)
 		}
 		return page[0].ID, nil
 	}
 	if text == "" {
 		return id.ID{}, nil
 	}
-	conv, ok := id.Parse(strings.ToLower(text))
-	if !ok || conv.Zero() {
-		return conv, fault.New(fault.Invalid, "conversation_invalid", "%.80q is no id of a conversation", text).
-			With("steward conversations list shows the ids")
+	conv, err := conversationID(text)
+	if err == nil {
+		_, err = b.Conversation(ctx, conv)
 	}
-	_, err := s.Conversation(ctx, conv)
 	return conv, err
 }
 

@@ -2,11 +2,10 @@ package main
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"steward/internal/store/sqlite"
 )
 
 // completeTimeout is how long a shell may be kept waiting for names.
@@ -29,14 +28,14 @@ func words(list ...string) completer {
 // completeConversations offers the ids of the last used conversations, with
 // their titles.
 func (a *app) completeConversations(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return a.offerStored(c, func(ctx context.Context, st *sqlite.Store) ([]cobra.Completion, error) {
-		list, err := summaries(ctx, a.shelf(st), 30)
+	return a.offerRead(c, func(ctx context.Context, s *session) ([]cobra.Completion, error) {
+		list, err := s.Conversations(ctx, 30)
 		if err != nil {
 			return nil, err
 		}
 		out := []cobra.Completion{cobra.CompletionWithDesc("last", "the last used one")}
-		for _, s := range list {
-			out = append(out, cobra.CompletionWithDesc(s.ID, plainLine(s.Title)))
+		for _, conv := range list {
+			out = append(out, cobra.CompletionWithDesc(conv.ID, plainLine(conv.Title)))
 		}
 		return out, nil
 	})
@@ -53,9 +52,11 @@ func (a *app) completeModels(c *cobra.Command, _ []string, _ string) ([]cobra.Co
 		if err != nil {
 			return nil, err
 		}
-		names, err := modelNames(s.List(ctx), s.Aliases())
-		if err != nil {
-			return nil, err
+		names := slices.Clone(s.Aliases())
+		for _, m := range s.List(ctx).Models {
+			if !m.Embedder {
+				names = append(names, m.Full())
+			}
 		}
 		return names, nil
 	})
@@ -63,18 +64,14 @@ func (a *app) completeModels(c *cobra.Command, _ []string, _ string) ([]cobra.Co
 
 // completeKeys offers the ids of keys that are still good.
 func (a *app) completeKeys(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return offer(c, func(ctx context.Context) ([]cobra.Completion, error) {
-		keys, err := a.readKeys(ctx, "")
-		if err != nil {
-			return nil, err
-		}
-		var out []cobra.Completion
+	return a.offerRead(c, func(ctx context.Context, s *session) (out []cobra.Completion, err error) {
+		keys, err := s.Keys(ctx, "")
 		for _, k := range keys {
-			if k.Usable(time.Now()) {
-				out = append(out, cobra.CompletionWithDesc(k.ID.String(), plainLine(k.User+" "+k.Name)))
+			if k.Usable {
+				out = append(out, cobra.CompletionWithDesc(k.ID, plainLine(k.User+" "+k.Name)))
 			}
 		}
-		return out, nil
+		return out, err
 	})
 }
 
@@ -89,15 +86,14 @@ func offer(c *cobra.Command, names func(context.Context) ([]cobra.Completion, er
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// offerStored offers names out of the stored data, if there are any.
-func (a *app) offerStored(c *cobra.Command, names func(context.Context, *sqlite.Store) ([]cobra.Completion, error)) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return offer(c, func(ctx context.Context) ([]cobra.Completion, error) {
-		st, err := a.reading(ctx)
-		if err != nil || st == nil {
-			return nil, err
-		}
-		defer st.Close()
-		return names(ctx, st)
+// offerRead offers names out of what is stored, if anything is.
+func (a *app) offerRead(c *cobra.Command, names func(context.Context, *session) ([]cobra.Completion, error)) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return offer(c, func(ctx context.Context) (out []cobra.Completion, err error) {
+		err = a.with(ctx, toRead, func(s *session) error {
+			out, err = names(ctx, s)
+			return err
+		})
+		return out, err
 	})
 }
 

@@ -1,20 +1,15 @@
 package main
 
 import (
-	"fmt"
-	"text/tabwriter"
-
 	"github.com/spf13/cobra"
 
 	"steward/internal/settings"
 )
 
 func (a *app) configCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use: "config", Short: "Show the settings", GroupID: "look", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(&cobra.Command{
+	return group(&cobra.Command{
+		Use: "config", Short: "Show the settings", GroupID: "look",
+	}, &cobra.Command{
 		Use: "show", Short: "Show each effective setting and where it comes from", Args: cobra.NoArgs,
 		Long: "Show each effective setting and where it comes from: a flag, the environment, the project's\n" +
 			"file (./steward.yaml, or the one named with --config), the user's file, or the default.\n" +
@@ -31,26 +26,11 @@ func (a *app) configCommand() *cobra.Command {
 					Settings []settings.Value `json:"settings"`
 				}{orEmpty(set.Files), orEmpty(set.Notices), set.Values()})
 			}
-			w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+			var rows [][]string
 			for _, v := range set.Values() {
-				fmt.Fprintf(w, "%s\t%s\t%s\n", v.Key, orDash(v.Value), v.Source)
+				rows = append(rows, []string{v.Key, orDash(v.Value), v.Source.String()})
 			}
-			return w.Flush()
+			return a.print(columns(rows, 0))
 		},
 	})
-	return c
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
-func orEmpty[T any](s []T) []T {
-	if s == nil {
-		return []T{}
-	}
-	return s
 }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -24,20 +22,12 @@ import (
 	"steward/internal/store/sqlite"
 )
 
-// publisher is what events are published by: local and remote are ones.
-type publisher interface {
-	Publish(ctx context.Context, x events.Publication) (events.Published, error)
-}
-
 func (a *app) eventsCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use: "events", Short: "Watch what happens to resources, and publish events", GroupID: "look", Args: cobra.NoArgs,
+	return group(&cobra.Command{
+		Use: "events", Short: "Watch what happens to resources, and publish events", GroupID: "look",
 		Long: "Everything that Steward keeps is a resource, and each change of one is an event; so is what people,\n" +
 			"agents and services publish, and each read that the setting audit.reads records.",
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(a.watchEvents(), a.publishEvent(), a.eraseEvents())
-	return c
+	}, a.watchEvents(), a.publishEvent(), a.eraseEvents())
 }
 
 func (a *app) eraseEvents() *cobra.Command {
@@ -47,10 +37,9 @@ func (a *app) eraseEvents() *cobra.Command {
 		Long: "Erase for good events that you, or agents for you, have published, before the command ends. That\n" +
 			"something was published stays in the log; subscribers who were told keep what they were told.",
 		RunE: func(c *cobra.Command, args []string) error {
-			a.idle = true
-			return a.opened(c.Context(), func(b backend) error {
+			return a.withStored(c.Context(), toLook, func(s *session) error {
 				for _, which := range args {
-					if err := b.call(c.Context(), http.MethodDelete, "/events/"+url.PathEscape(which)+"?user="+url.QueryEscape(user), nil, nil); err != nil {
+					if err := s.EraseEvent(c.Context(), which, user); err != nil {
 						return err
 					}
 				}
@@ -152,11 +141,11 @@ func (a *app) events(ctx context.Context, f eventFlags) error {
 // eventsServed tells events of the Steward that serves; where there is none it
 // fails as unavailable.
 func (a *app) eventsServed(ctx context.Context, set *settings.Loaded, f events.Filter, w *eventPrinter) error {
-	r, err := a.join(set, a.logger(set, a.stderr))
+	s, err := a.join(set)
 	if err != nil {
 		return fault.New(fault.Unavailable, "server_unknown", "no Steward serves this data folder: %w", err)
 	}
-	return errors.Join(w.tell(r.Subscribe(ctx, f, w.cursor)), r.Close())
+	return errors.Join(w.tell(s.Subscribe(ctx, f, w.cursor)), s.end())
 }
 
 // eventsKept tells events that are in the data folder, and that come into it.
@@ -343,30 +332,19 @@ func publication(uris []string, what, body, at string) (x events.Publication, er
 }
 
 func (a *app) publish(ctx context.Context, x events.Publication) error {
-	set, err := a.settings()
-	if err != nil {
+	var done events.Published
+	err := a.with(ctx, toLook, func(s *session) (err error) {
+		done, err = s.publish(ctx, x)
 		return err
-	}
-	a.idle = true
-	b, err := a.open(ctx, set, a.logger(set, a.stderr))
-	if err != nil {
+	})
+	switch {
+	case err != nil:
 		return err
-	}
-	done, err := b.Publish(ctx, x)
-	if err = errors.Join(err, b.Close()); err != nil {
-		return err
-	}
-	if a.json {
+	case a.json:
 		return a.printJSON(map[string]any{"id": done.ID, "uri": done.URI, "cursor": done.Cursor, "duplicate": done.Duplicate})
-	}
-	if done.Duplicate {
+	case done.Duplicate:
 		a.note("it was published before")
 	}
 	_, err = fmt.Fprintln(a.stdout, done.ID)
 	return err
-}
-
-// Publish implements publisher.
-func (l *local) Publish(ctx context.Context, x events.Publication) (events.Published, error) {
-	return l.node.Publish(ctx, l.user, x)
 }

@@ -1,16 +1,14 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"steward/client"
 	"steward/internal/effect"
 	"steward/internal/face/httpauth"
 	"steward/internal/face/terminal"
@@ -20,29 +18,26 @@ import (
 )
 
 func (a *app) grantsCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use: "grants", Aliases: []string{"grant"}, Short: "See and change what you have allowed beforehand", GroupID: "talk", Args: cobra.NoArgs,
+	return group(&cobra.Command{
+		Use: "grants", Aliases: []string{"grant"}, Short: "See and change what you have allowed beforehand", GroupID: "talk",
 		Long: "A standing approval is given with an answer to a question (steward approvals approve --always, or\n" +
 			"in a chat). It covers one tool in one version, one agent, arguments as its pattern says, and nothing\n" +
 			"that was decided after more had been read than when it was given. When the tool changes, it lapses.\n" +
 			"A grant is named by its id, or by at least 4 characters of the beginning of it.",
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(a.listGrants(), a.showGrant(), a.editGrant(), a.revokeGrant())
-	return c
+	}, a.listGrants(), a.showGrant(), a.editGrant(), a.revokeGrant())
 }
 
-func grantsOf(ctx context.Context, api caller, all bool) ([]runtime.GrantView, error) {
+func grantsOf(ctx context.Context, s *session, all bool) ([]runtime.GrantView, error) {
 	var out struct {
 		Grants []runtime.GrantView `json:"grants"`
 	}
-	err := api.call(ctx, http.MethodGet, fmt.Sprintf("/grants?all=%t", all), nil, &out)
+	err := s.Call(ctx, "GET /grants", client.Params{"all": fmt.Sprint(all)}, nil, &out)
 	return out.Grants, err
 }
 
 // grantNamed finds the standing approval that a person names.
-func grantNamed(ctx context.Context, api caller, which string) (runtime.GrantView, error) {
-	list, err := grantsOf(ctx, api, true)
+func grantNamed(ctx context.Context, s *session, which string) (runtime.GrantView, error) {
+	list, err := grantsOf(ctx, s, true)
 	if err != nil {
 		return runtime.GrantView{}, err
 	}
@@ -71,28 +66,18 @@ func (a *app) listGrants() *cobra.Command {
 		Use: "list", Short: "List what you have allowed beforehand", Args: cobra.NoArgs,
 		Long: "List what you have allowed beforehand, the newest first; with --all also what was revoked or has ended.",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.decidingIfAny(c.Context(), func(api caller, _ bool) error {
-				list, err := grantsOf(c.Context(), api, all)
-				if err != nil {
-					return err
-				}
-				return a.tellGrants(list)
-			}, func() error { return a.tellGrants(nil) })
+			list, err := readList(c.Context(), a, func(s *session) ([]runtime.GrantView, error) { return grantsOf(c.Context(), s, all) })
+			if err != nil {
+				return err
+			}
+			return tellList(a, list, "nothing is allowed beforehand", func(list []runtime.GrantView) string { return grantTable(list, a.width(), time.Now()) })
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "also those that were revoked or have ended")
 	return c
 }
 
-func (a *app) tellGrants(list []runtime.GrantView) error {
-	switch {
-	case a.json:
-		return a.printJSON(append([]runtime.GrantView{}, list...))
-	case len(list) == 0:
-		a.note("nothing is allowed beforehand")
-		return nil
-	}
-	now := time.Now()
+func grantTable(list []runtime.GrantView, width int, now time.Time) string {
 	rows := [][]string{{"ID", "STATE", "WHERE", "UNTIL", "WHAT"}}
 	for _, g := range list {
 		where := "everywhere"
@@ -101,8 +86,7 @@ func (a *app) tellGrants(list []runtime.GrantView) error {
 		}
 		rows = append(rows, []string{g.ID.String()[:8], g.State, where, grantEnd(&g, now), plainLine(g.Tool + ": " + g.Pattern.String())})
 	}
-	_, err := a.stdout.Write([]byte(columns(rows, a.width())))
-	return err
+	return columns(rows, width)
 }
 
 func grantEnd(g *runtime.GrantView, now time.Time) string {
@@ -116,16 +100,15 @@ func (a *app) showGrant() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "Show what a standing approval covers", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeGrants,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.deciding(c.Context(), func(api caller, _ bool) error {
-				g, err := grantNamed(c.Context(), api, args[0])
+			return a.with(c.Context(), toRead, func(s *session) error {
+				g, err := grantNamed(c.Context(), s, args[0])
 				switch {
 				case err != nil:
 					return err
 				case a.json:
 					return a.printJSON(g)
 				}
-				_, err = a.stdout.Write([]byte(grantShown(&g, time.Now())))
-				return err
+				return a.print(grantShown(&g, time.Now()))
 			})
 		},
 	}
@@ -191,7 +174,7 @@ func (a *app) editGrant() *cobra.Command {
 			if pattern == nil && ch.Labels == nil && ch.Until == "" && ch.Standing == "" {
 				return usage("say what is to be otherwise: --pattern, --for, --forever, --conversation or --always")
 			}
-			return a.deciding(c.Context(), func(api caller, _ bool) error { return a.changeGrant(c.Context(), api, args[0], pattern, ch, yes) })
+			return a.withStored(c.Context(), toDecide, func(s *session) error { return a.changeGrant(c.Context(), s, args[0], pattern, ch, yes) })
 		},
 	}
 	f := c.Flags()
@@ -208,8 +191,8 @@ func (a *app) editGrant() *cobra.Command {
 }
 
 // changeGrant shows what would be otherwise, asks where it is wider, and does it.
-func (a *app) changeGrant(ctx context.Context, api caller, which string, lines []string, ch httpauth.GrantChange, yes bool) error {
-	g, err := grantNamed(ctx, api, which)
+func (a *app) changeGrant(ctx context.Context, s *session, which string, lines []string, ch httpauth.GrantChange, yes bool) error {
+	g, err := grantNamed(ctx, s, which)
 	if err != nil {
 		return err
 	}
@@ -218,9 +201,9 @@ func (a *app) changeGrant(ctx context.Context, api caller, which string, lines [
 			return err
 		}
 	}
-	path := "/grants/" + url.PathEscape(g.ID.String())
+	own := client.Params{"id": g.ID.String()}
 	var next runtime.GrantEdited
-	if err := api.call(ctx, http.MethodPost, path+"/preview", ch, &next); err != nil {
+	if err := s.Call(ctx, "POST /grants/{id}/preview", own, ch, &next); err != nil {
 		return err
 	}
 	if ch.Hash = next.Hash; next.Wider && !yes {
@@ -229,14 +212,13 @@ func (a *app) changeGrant(ctx context.Context, api caller, which string, lines [
 		}
 	}
 	var done runtime.GrantView
-	if err := api.call(ctx, http.MethodPatch, path, ch, &done); err != nil {
+	if err := s.Call(ctx, "PATCH /grants/{id}", own, ch, &done); err != nil {
 		return err
 	}
 	if a.json {
 		return a.printJSON(done)
 	}
-	_, err = a.stdout.Write([]byte(grantShown(&done, time.Now())))
-	return err
+	return a.print(grantShown(&done, time.Now()))
 }
 
 // widens asks a person at a terminal whether more is to be allowed than is.
@@ -245,15 +227,11 @@ func (a *app) widens(next *runtime.GrantEdited) (bool, error) {
 		return false, fault.New(fault.Invalid, "grant_wider", "it would cover more than it does, and nobody is there to look").
 			With("say --yes if that is what you want")
 	}
-	if _, err := fmt.Fprintf(a.stderr, "%s\nThat covers more than now. Allow it? [y/N] ", grantShown(&next.Grant, time.Now())); err != nil {
-		return false, err
-	}
-	line, err := bufio.NewReader(a.stdin).ReadString('\n')
-	if err != nil || strings.TrimSpace(strings.ToLower(line)) != "y" {
+	ok, err := a.confirm(nil, "%s\nThat covers more than now. Allow it?", grantShown(&next.Grant, time.Now()))
+	if err == nil && !ok {
 		a.note("nothing is changed")
-		return false, nil
 	}
-	return true, nil
+	return ok, err
 }
 
 func (a *app) revokeGrant() *cobra.Command {
@@ -262,13 +240,13 @@ func (a *app) revokeGrant() *cobra.Command {
 		Long: "Take standing approvals back. What they would have covered is asked about again from now on; what was\n" +
 			"approved by them and has not begun is asked about, too.",
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.deciding(c.Context(), func(api caller, _ bool) error {
+			return a.withStored(c.Context(), toDecide, func(s *session) error {
 				for _, which := range args {
-					g, err := grantNamed(c.Context(), api, which)
+					g, err := grantNamed(c.Context(), s, which)
 					if err != nil {
 						return err
 					}
-					if err := api.call(c.Context(), http.MethodDelete, "/grants/"+url.PathEscape(g.ID.String()), nil, nil); err != nil {
+					if err := s.Call(c.Context(), "DELETE /grants/{id}", client.Params{"id": g.ID.String()}, nil, nil); err != nil {
 						return err
 					}
 					if !a.json {
@@ -282,16 +260,11 @@ func (a *app) revokeGrant() *cobra.Command {
 }
 
 func (a *app) completeGrants(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	var out []cobra.Completion
-	err := a.deciding(c.Context(), func(api caller, _ bool) error {
-		list, err := grantsOf(c.Context(), api, false)
+	return a.offerRead(c, func(ctx context.Context, s *session) (out []cobra.Completion, err error) {
+		list, err := grantsOf(ctx, s, false)
 		for _, g := range list {
 			out = append(out, cobra.CompletionWithDesc(g.ID.String()[:8], plainLine(g.Tool+": "+g.Pattern.String())))
 		}
-		return err
+		return out, err
 	})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
 }

@@ -8,11 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"steward/client"
 	"steward/internal/exchange"
 	"steward/internal/face/api"
 	"steward/internal/fault"
@@ -41,16 +42,16 @@ func (a *app) importCommand() *cobra.Command {
 	return c
 }
 
-// importer is what takes a file in: this process, or the Steward that serves.
-type importer interface {
-	Import(ctx context.Context, r io.Reader, o exchange.Options) (api.ImportReport, error)
-}
-
-// Import makes conversations of what is in a file.
-func (l *local) Import(ctx context.Context, r io.Reader, o exchange.Options) (api.ImportReport, error) {
+// takeIn makes conversations of what is in a file. This process tells of all
+// that is wrong with it, not only of the first.
+func (s *session) takeIn(ctx context.Context, r io.Reader, o exchange.Options) (rep api.ImportReport, err error) {
+	if s.local == nil {
+		err = s.Call(ctx, "POST /import", client.Params{"name": o.Name, "format": o.Format}, r, &rep)
+		return rep, err
+	}
 	var notes []string
 	o.Tell = func(s string) { notes = append(notes, s) }
-	rep, err := api.NewImportReport(l.engine.ImportAll(ctx, store.ForUser(l.user), l.user, r, o))
+	rep, err = api.NewImportReport(s.local.engine.ImportAll(ctx, store.ForUser(s.local.user), s.local.user, r, o))
 	rep.Notes = append(rep.Notes, notes...)
 	return rep, err
 }
@@ -82,30 +83,25 @@ func (a *app) importFiles(ctx context.Context, files []string, format string) er
 		}
 		inputs[i] = f
 	}
-	set, err := a.settings()
-	if err != nil {
+	var rep api.ImportReport
+	err := a.with(ctx, toLook, func(s *session) (err error) {
+		rep, err = s.importAll(ctx, inputs, files, format)
 		return err
-	}
-	a.idle = true
-	b, err := a.open(ctx, set, a.logger(set, a.stderr))
-	if err != nil {
-		return err
-	}
-	rep, err := importAll(ctx, b, inputs, files, format)
-	if err = errors.Join(err, b.Close()); err != nil && len(rep.Imported) == 0 {
+	})
+	if err != nil && len(rep.Imported) == 0 {
 		return err
 	}
 	return a.tellImport(rep, err)
 }
 
-func importAll(ctx context.Context, to importer, inputs []io.Reader, names []string, format string) (api.ImportReport, error) {
+func (s *session) importAll(ctx context.Context, inputs []io.Reader, names []string, format string) (api.ImportReport, error) {
 	all := api.ImportReport{Imported: []api.ImportedView{}, Refused: []api.ImportFailure{}, Notes: []string{}}
 	for i, in := range inputs {
 		name := filepath.Base(names[i])
 		if names[i] == "-" {
 			name = "standard input"
 		}
-		rep, err := to.Import(ctx, in, exchange.Options{Name: name, Format: format})
+		rep, err := s.takeIn(ctx, in, exchange.Options{Name: name, Format: format})
 		all.Imported = append(all.Imported, rep.Imported...)
 		all.Refused = append(all.Refused, rep.Refused...)
 		all.Notes = append(all.Notes, rep.Notes...)
@@ -142,13 +138,12 @@ func (a *app) tellImport(rep api.ImportReport, cut error) error {
 func (a *app) printImport(rep api.ImportReport) error {
 	messages := 0
 	if len(rep.Imported) > 0 {
-		w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "ID\tFROM\tLAST USED\tMESSAGES\tBRANCHES\tTITLE")
+		rows := [][]string{{"ID", "FROM", "LAST USED", "MESSAGES", "BRANCHES", "TITLE"}}
 		for _, c := range rep.Imported {
 			messages += c.Messages
-			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%s\n", c.ID, c.Source, c.Updated.Local().Format("2006-01-02 15:04"), c.Messages, c.Branches, plainLine(c.Title))
+			rows = append(rows, []string{c.ID.String(), c.Source, minuteOf(c.Updated), strconv.Itoa(c.Messages), strconv.Itoa(c.Branches), plainLine(c.Title)})
 		}
-		if err := w.Flush(); err != nil {
+		if err := a.print(columns(rows, 0)); err != nil {
 			return err
 		}
 	}
@@ -205,11 +200,4 @@ func importNotes(rep api.ImportReport) []string {
 		}
 	}
 	return out
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

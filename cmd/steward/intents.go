@@ -2,9 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -12,39 +11,32 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 
+	"steward/client"
 	"steward/internal/fault"
-	"steward/internal/id"
 	"steward/internal/intent"
-	"steward/internal/record"
-	"steward/internal/runtime"
-	"steward/internal/store/sqlite"
 )
 
 func (a *app) intentsCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use: "intents", Aliases: []string{"intent", "actions"}, Short: "See the actions that agents wanted, and decide what becomes of them", GroupID: "look", Args: cobra.NoArgs,
+	return group(&cobra.Command{
+		Use: "intents", Aliases: []string{"intent", "actions"}, Short: "See the actions that agents wanted, and decide what becomes of them", GroupID: "look",
 		Long: "Whatever changes something is an action, and each is recorded as an intent before it is done: by whom\n" +
 			"it was wanted, what allowed it, who approved it, and what became of it. An action is named by its id, or\n" +
 			"by at least 8 characters of the beginning of it.",
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(a.listIntents(), a.showIntent(), a.answerIntent(true), a.answerIntent(false),
-		a.wishIntent("cancel", "Withdraw an action that has not begun",
+	}, a.listIntents(), a.showIntent(), a.approveIntent(), a.denyIntent(),
+		a.changeIntent((*client.Client).CancelIntent, "cancel", "Withdraw an action that has not begun",
 			"Withdraw an action that has not begun: one that waits for an approval, or until its turn ends."),
-		a.wishIntent("retry", "Try an action again that failed",
+		a.changeIntent((*client.Client).RetryIntent, "retry", "Try an action again that failed",
 			"Try an action again that failed, expired or was cancelled. That is an action of its own, with a key of\n"+
 				"its own, and is judged anew; where policy asks you, this command is your yes. The conversation is told if\n"+
 				"it was done."),
-		a.wishIntent("undo", "Take back what an action has done",
+		a.changeIntent((*client.Client).UndoIntent, "undo", "Take back what an action has done",
 			"Take back what an action has done, where its tool can. That is an action of its own: it is judged, and\n"+
 				"done once. The conversation is told of it."),
 		a.resolveIntent())
-	return c
 }
 
 func (a *app) listIntents() *cobra.Command {
-	var f runtime.IntentFilter
-	var state, conversation string
+	var f client.IntentQuery
 	var limit int
 	c := &cobra.Command{
 		Use: "list", Short: "List the actions, those that changed last first", Args: cobra.NoArgs,
@@ -55,35 +47,27 @@ func (a *app) listIntents() *cobra.Command {
 			if limit < 1 {
 				return usage("--limit must be 1 or more")
 			}
-			f.State = intent.State(state)
-			list := []runtime.IntentView{}
-			err := a.withRequests(c.Context(), func(st *sqlite.Store, s shelf) (err error) {
-				if conversation != "" {
-					if f.Conversation, err = a.which(c.Context(), s.reader(), conversation, false); err != nil {
-						return err
-					}
+			list, err := readList(c.Context(), a, func(s *session) ([]client.Intent, error) {
+				q := f
+				var err error
+				if q.Conversation, err = s.which(c.Context(), f.Conversation); err != nil {
+					return nil, err
 				}
-				list, _, err = runtime.Intents(c.Context(), st, s.scope(), f, "", limit)
-				return err
+				return s.Intents(c.Context(), q, limit)
 			})
-			switch {
-			case err != nil:
+			if err != nil {
 				return err
-			case a.json:
-				return a.printJSON(list)
-			case len(list) == 0 && f == (runtime.IntentFilter{}):
-				a.note("no agent has wanted to change anything yet")
-			case len(list) == 0:
-				a.note("there is no such action")
-			default:
-				_, err = a.stdout.Write([]byte(intentTable(list[:min(len(list), limit)], a.width())))
 			}
-			return err
+			none := "there is no such action"
+			if f == (client.IntentQuery{}) {
+				none = "no agent has wanted to change anything yet"
+			}
+			return tellList(a, list, none, func(list []client.Intent) string { return intentTable(list[:min(len(list), limit)], a.width()) })
 		},
 	}
-	c.Flags().StringVar(&state, "state", "", "only those in a `STATE`: proposed, awaiting_approval, approved, executing, done, failed, unknown, …")
+	c.Flags().StringVar(&f.State, "state", "", "only those in a `STATE`: proposed, awaiting_approval, approved, executing, done, failed, unknown, …")
 	c.Flags().BoolVar(&f.Dead, "dead", false, "only those about which somebody should do something")
-	c.Flags().StringVar(&conversation, "conversation", "", "only those of a conversation, by its `ID`; last is the newest")
+	c.Flags().StringVar(&f.Conversation, "conversation", "", "only those of a conversation, by its `ID`; last is the newest")
 	c.Flags().IntVar(&limit, "limit", 50, "list at most `N`")
 	complete(c, "state", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		var out []cobra.Completion
@@ -101,97 +85,88 @@ func (a *app) showIntent() *cobra.Command {
 		Long: "Show everything about an action: who wanted it and on whose behalf, with what arguments, what the model\n" +
 			"had read by then, which rule of the policy decided, who approved it and when, and what became of it.",
 		RunE: func(c *cobra.Command, args []string) error {
-			var v *runtime.IntentView
-			err := a.withRequests(c.Context(), func(st *sqlite.Store, s shelf) error {
-				got, err := runtime.Intent(c.Context(), st, s.scope(), args[0])
-				v = &got
+			var v client.Intent
+			err := a.with(c.Context(), toRead, func(s *session) (err error) {
+				v, err = s.Intent(c.Context(), args[0])
 				return err
 			})
 			switch {
+			case errors.Is(err, errNothingYet):
+				return fault.New(fault.NotFound, "intent_not_found", "no agent has wanted to change anything yet")
 			case err != nil:
 				return err
-			case v == nil:
-				return noIntent()
 			case a.json:
 				return a.printJSON(v)
 			}
-			_, err = a.stdout.Write([]byte(intentText(v)))
-			return err
+			return a.print(intentText(&v))
 		},
 	}
 }
 
-func noIntent() error {
-	return fault.New(fault.NotFound, "intent_not_found", "no agent has wanted to change anything yet")
-}
-
-// answerIntent says yes or no to an action that waits for that.
-func (a *app) answerIntent(yes bool) *cobra.Command {
-	var reason string
-	use, short, long := "approve ID", "Approve an action that waits for it",
-		"Approve an action that waits for your word, once: exactly this one, with these arguments. What else an\napproval can be: steward approvals."
-	if !yes {
-		use, short, long = "deny ID", "Deny an action that waits for an approval", "Deny an action that waits for your word. It is not done, and the agent is told so."
-	}
-	c := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeIntents(intent.Awaiting),
+// onIntent is a command that does something about an action and tells what
+// became of it.
+func (a *app) onIntent(use, short, long, state string, do func(ctx context.Context, s *session, which string) (client.Intent, error)) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeIntents(state),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.opened(c.Context(), func(b backend) error {
-				var v runtime.IntentView
-				path := "/intents/" + url.PathEscape(args[0])
-				if err := b.call(c.Context(), http.MethodGet, path, nil, &v); err != nil {
+			return a.withStored(c.Context(), toAct, func(s *session) error {
+				v, err := do(c.Context(), s, args[0])
+				if err != nil {
 					return err
 				}
-				verb := "/deny"
-				if yes {
-					verb = "/approve"
-				}
-				body := map[string]string{"hash": v.Hash, "reason": reason}
-				if err := b.call(c.Context(), http.MethodPost, path+verb, body, &v); err != nil {
-					return err
-				}
-				return a.toldIntent(c.Context(), b, &v)
+				return a.toldIntent(c.Context(), s, &v)
 			})
 		}}
-	if !yes {
-		c.Flags().StringVar(&reason, "reason", "", "`WHY`, for the agent")
-	}
+}
+
+// approveIntent says yes to an action that waits for that.
+func (a *app) approveIntent() *cobra.Command {
+	return a.onIntent("approve ID", "Approve an action that waits for it",
+		"Approve an action that waits for your word, once: exactly this one, with these arguments. What else an\napproval can be: steward approvals.",
+		intentAwaiting, func(ctx context.Context, s *session, which string) (client.Intent, error) {
+			v, err := s.Intent(ctx, which)
+			if err != nil {
+				return v, err
+			}
+			return s.ApproveIntent(ctx, which, v.Hash)
+		})
+}
+
+func (a *app) denyIntent() *cobra.Command {
+	var reason string
+	c := a.onIntent("deny ID", "Deny an action that waits for an approval", "Deny an action that waits for your word. It is not done, and the agent is told so.",
+		intentAwaiting, func(ctx context.Context, s *session, which string) (client.Intent, error) {
+			v, err := s.Intent(ctx, which)
+			if err != nil {
+				return v, err
+			}
+			return s.DenyIntent(ctx, which, v.Hash, reason)
+		})
+	c.Flags().StringVar(&reason, "reason", "", "`WHY`, for the agent")
 	return c
 }
 
-// wishIntent does what a person wants of an action.
-func (a *app) wishIntent(verb, short, long string) *cobra.Command {
-	return &cobra.Command{Use: verb + " ID", Short: short, Long: long, Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeIntents(""),
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.opened(c.Context(), func(b backend) error {
-				var v runtime.IntentView
-				if err := b.call(c.Context(), http.MethodPost, "/intents/"+url.PathEscape(args[0])+"/"+verb, map[string]string{}, &v); err != nil {
-					return err
-				}
-				return a.toldIntent(c.Context(), b, &v)
-			})
-		}}
+// changeIntent does what a person wants of an action.
+func (a *app) changeIntent(do func(*client.Client, context.Context, string) (client.Intent, error), verb, short, long string) *cobra.Command {
+	return a.onIntent(verb+" ID", short, long, "", func(ctx context.Context, s *session, which string) (client.Intent, error) {
+		return do(s.Client, ctx, which)
+	})
 }
 
 func (a *app) resolveIntent() *cobra.Command {
 	var done, failed bool
 	var note string
-	c := &cobra.Command{
-		Use: "resolve ID", Short: "Say what became of an action of which nobody knows", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeIntents(intent.Unknown),
-		Long: "Say whether an action was done of which nobody knows: Steward stopped, or the line went dead, while it\n" +
+	c := a.onIntent("resolve ID", "Say what became of an action of which nobody knows",
+		"Say whether an action was done of which nobody knows: Steward stopped, or the line went dead, while it\n"+
 			"was being done, and it could not be asked. Look first. Your word is recorded, and the conversation is told.",
-		RunE: func(c *cobra.Command, args []string) error {
-			if done == failed {
-				return usage("say --done or --failed")
-			}
-			return a.opened(c.Context(), func(b backend) error {
-				var v runtime.IntentView
-				in := map[string]any{"done": done, "note": note}
-				if err := b.call(c.Context(), http.MethodPost, "/intents/"+url.PathEscape(args[0])+"/resolve", in, &v); err != nil {
-					return err
-				}
-				return a.toldIntent(c.Context(), b, &v)
-			})
-		},
+		intentUnknown, func(ctx context.Context, s *session, which string) (client.Intent, error) {
+			return s.ResolveIntent(ctx, which, done, note)
+		})
+	resolve := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if done == failed {
+			return usage("say --done or --failed")
+		}
+		return resolve(c, args)
 	}
 	c.Flags().BoolVar(&done, "done", false, "it was done")
 	c.Flags().BoolVar(&failed, "failed", false, "it was not done")
@@ -199,10 +174,20 @@ func (a *app) resolveIntent() *cobra.Command {
 	return c
 }
 
+// What the API says of an action's state.
+const (
+	intentAwaiting = string(intent.Awaiting)
+	intentDone     = string(intent.Done)
+	intentFailed   = string(intent.Failed)
+	intentUnknown  = string(intent.Unknown)
+)
+
+func inFlight(state string) bool { return intent.State(state).InFlight() }
+
 // toldIntent tells what became of an action, and gives what follows from it a
 // while to be done before this process ends. An action that was to be done and
 // was not is an error.
-func (a *app) toldIntent(ctx context.Context, b backend, v *runtime.IntentView) error {
+func (a *app) toldIntent(ctx context.Context, s *session, v *client.Intent) error {
 	if a.json {
 		if err := a.printJSON(v); err != nil {
 			return err
@@ -210,17 +195,17 @@ func (a *app) toldIntent(ctx context.Context, b backend, v *runtime.IntentView) 
 	} else if _, err := fmt.Fprintln(a.stdout, intentLine(v)); err != nil {
 		return err
 	}
-	if v.State == intent.Awaiting {
+	if v.State == intentAwaiting {
 		a.note("it waits for the approval of %s", plainLine(v.Approvers))
 	}
-	if err := a.awaitTold(ctx, b, v.Interaction); err != nil {
+	if err := s.awaitTold(ctx, v.Interaction); err != nil {
 		return err
 	}
-	if v.Undoes.Zero() && v.Retries.Zero() || v.State == intent.Done || v.State.InFlight() {
+	if v.Undoes == "" && v.Retries == "" || v.State == intentDone || inFlight(v.State) {
 		return nil
 	}
-	e := fault.New(fault.Unavailable, "intent_"+string(v.State), "it was not done: %s", plainLine(firstLine(v.Result)))
-	if v.State == intent.Unknown {
+	e := fault.New(fault.Unavailable, "intent_"+v.State, "it was not done: %s", plainLine(firstLine(v.Result)))
+	if v.State == intentUnknown {
 		e = fault.New(fault.Unavailable, "intent_unknown", "nobody knows whether it was done: %s", plainLine(v.Reason))
 	}
 	return e.With("steward intents show %s", intentRef(v.ID))
@@ -228,81 +213,69 @@ func (a *app) toldIntent(ctx context.Context, b backend, v *runtime.IntentView) 
 
 // awaitTold gives what follows from a person's word a while before this process
 // ends: a turn that waited for it goes on, and a conversation is told of what
-// became of an action. What is left, the next start does.
-func (a *app) awaitTold(ctx context.Context, b backend, inter id.ID) error {
-	if _, here := b.(*local); !here || inter.Zero() {
+// became of an action.
+func (s *session) awaitTold(ctx context.Context, inter string) error {
+	if inter == "" {
 		return nil
 	}
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
-		var tree runtime.RequestView
-		err := b.call(ctx, http.MethodGet, "/requests/"+inter.String(), nil, &tree)
-		if err != nil || tree.State != record.RequestOpen && !led(&tree) || asks(&tree) {
-			return err
-		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
+	return s.await(ctx, inter, 30*time.Second, func(r *client.Request) bool { return r.State != requestOpen && !led(r) || asks(r) })
 }
 
 // asks reports whether something below a request waits for somebody's approval.
-func asks(v *runtime.RequestView) bool {
-	return v.Intent == string(intent.Awaiting) || slices.ContainsFunc(v.Below, func(b runtime.RequestView) bool { return asks(&b) })
+func asks(v *client.Request) bool {
+	return v.Intent == intentAwaiting || slices.ContainsFunc(v.Below, func(b client.Request) bool { return asks(&b) })
 }
 
 // led reports whether something that a person wanted of an action, or that was
 // queued, still goes on below a request; what waits for an approval does not.
-func led(v *runtime.RequestView) bool {
-	if v.Wish != "" && v.State != runtime.RequestClosed && v.Intent != string(intent.Awaiting) {
+func led(v *client.Request) bool {
+	if v.Wish != "" && v.State != requestClosed && v.Intent != intentAwaiting {
 		return true
 	}
-	return slices.ContainsFunc(v.Below, func(b runtime.RequestView) bool { return led(&b) })
+	return slices.ContainsFunc(v.Below, func(b client.Request) bool { return led(&b) })
 }
 
 // intentRef is the beginning of an id: enough to find it by.
-func intentRef(x id.ID) string { return x.String()[:8] }
+func intentRef(x string) string { return x[:min(len(x), 8)] }
 
 // intentLine says what an action is and how it stands.
-func intentLine(v *runtime.IntentView) string {
+func intentLine(v *client.Intent) string {
 	return intentMark(v.State) + " " + intentRef(v.ID) + "  " + intentWhat(v) + ": " + stateOfIntent(v)
 }
 
-func intentMark(s intent.State) string {
+func intentMark(state string) string {
 	switch {
-	case s == intent.Done:
+	case state == intentDone:
 		return "✓"
-	case s == intent.Unknown:
+	case state == intentUnknown:
 		return "?"
-	case s.InFlight():
+	case inFlight(state):
 		return "…"
 	}
 	return "✗"
 }
 
 // stateOfIntent is how an action stands, in words.
-func stateOfIntent(v *runtime.IntentView) string {
-	s := strings.ReplaceAll(string(v.State), "_", " ")
+func stateOfIntent(v *client.Intent) string {
+	s := strings.ReplaceAll(v.State, "_", " ")
 	switch {
-	case !v.Undone.Zero():
+	case v.Undone != "":
 		s += ", and taken back"
-	case !v.Retried.Zero():
+	case v.Retried != "":
 		s += ", and tried again"
-	case v.Dead && v.State == intent.Failed:
+	case v.Dead && v.State == intentFailed:
 		s += ", nobody sees to it"
 	}
 	return s
 }
 
 // intentWhat says on one line what an action is to do.
-func intentWhat(v *runtime.IntentView) string {
+func intentWhat(v *client.Intent) string {
 	what := plainLine(v.Tool)
 	switch {
-	case !v.Undoes.Zero():
+	case v.Undoes != "":
 		what = "undo " + what
-	case !v.Retries.Zero():
+	case v.Retries != "":
 		what = "retry " + what
 	}
 	if args := plainLine(string(v.Args)); args != "{}" {
@@ -312,7 +285,7 @@ func intentWhat(v *runtime.IntentView) string {
 }
 
 // intentTable lists actions, one a line.
-func intentTable(list []runtime.IntentView, width int) string {
+func intentTable(list []client.Intent, width int) string {
 	var state int
 	for i := range list {
 		state = max(state, lipgloss.Width(stateOfIntent(&list[i])))
@@ -321,7 +294,7 @@ func intentTable(list []runtime.IntentView, width int) string {
 	for i := range list {
 		v := &list[i]
 		line := fmt.Sprintf("%s  %s %s  %s  %s", v.Changed.Local().Format("01-02 15:04"), intentMark(v.State), fill(stateOfIntent(v), state), intentRef(v.ID), intentWhat(v))
-		if v.Reason != "" && v.State != intent.Done && v.State != intent.Approved {
+		if v.Reason != "" && v.State != intentDone && v.State != string(intent.Approved) {
 			line += "  (" + plainLine(v.Reason) + ")"
 		}
 		if width > 0 {
@@ -333,7 +306,7 @@ func intentTable(list []runtime.IntentView, width int) string {
 }
 
 // intentText tells everything about an action.
-func intentText(v *runtime.IntentView) string {
+func intentText(v *client.Intent) string {
 	var b strings.Builder
 	row := func(name, value string) {
 		if value != "" {
@@ -346,14 +319,8 @@ func intentText(v *runtime.IntentView) string {
 		}
 		return t.Local().Format("2006-01-02 15:04:05")
 	}
-	ref := func(x id.ID) string {
-		if x.Zero() {
-			return ""
-		}
-		return intentRef(x)
-	}
 	fmt.Fprintf(&b, "%s %s: %s\n\n", intentMark(v.State), plainLine(v.Tool), stateOfIntent(v))
-	row("id", v.ID.String())
+	row("id", v.ID)
 	row("reason", v.Reason)
 	row("wanted by", strings.Join(append(v.Lineage[:len(v.Lineage):len(v.Lineage)], v.Agent), " › "))
 	row("for", v.User)
@@ -378,14 +345,12 @@ func intentText(v *runtime.IntentView) string {
 		row("resolved by", r.By+", "+when(r.At))
 		row("note", r.Note)
 	}
-	row("undoes", ref(v.Undoes))
-	row("taken back", ref(v.Undone))
-	row("tries again", ref(v.Retries))
-	row("tried again", ref(v.Retried))
+	row("undoes", intentRef(v.Undoes))
+	row("taken back", intentRef(v.Undone))
+	row("tries again", intentRef(v.Retries))
+	row("tried again", intentRef(v.Retried))
 	row("attempts", fmt.Sprint(v.Attempts))
-	if !v.Conversation.Zero() {
-		row("conversation", v.Conversation.String())
-	}
+	row("conversation", v.Conversation)
 	row("call", v.Call)
 	row("tool version", v.Version)
 	row("key", v.Key)
@@ -396,7 +361,7 @@ func intentText(v *runtime.IntentView) string {
 	}
 	b.WriteString("\nhistory\n")
 	for _, s := range v.History {
-		line := fmt.Sprintf("  %s  %-17s  %s", when(s.At), strings.ReplaceAll(string(s.State), "_", " "), plainLine(s.Actor))
+		line := fmt.Sprintf("  %s  %-17s  %s", when(s.At), strings.ReplaceAll(s.State, "_", " "), plainLine(s.Actor))
 		if s.Reason != "" {
 			line += "  " + plainLine(s.Reason)
 		}
@@ -406,16 +371,13 @@ func intentText(v *runtime.IntentView) string {
 }
 
 // completeIntents offers the newest actions, or those in a state.
-func (a *app) completeIntents(s intent.State) cobra.CompletionFunc {
+func (a *app) completeIntents(state string) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return offer(c, func(ctx context.Context) (out []cobra.Completion, err error) {
-			err = a.withRequests(ctx, func(st *sqlite.Store, sh shelf) error {
-				list, _, err := runtime.Intents(ctx, st, sh.scope(), runtime.IntentFilter{State: s}, "", 30)
-				for i := range list {
-					out = append(out, cobra.CompletionWithDesc(intentRef(list[i].ID), intentWhat(&list[i])+": "+stateOfIntent(&list[i])))
-				}
-				return err
-			})
+		return a.offerRead(c, func(ctx context.Context, s *session) (out []cobra.Completion, err error) {
+			list, err := s.Intents(ctx, client.IntentQuery{State: state}, 30)
+			for i := range list {
+				out = append(out, cobra.CompletionWithDesc(intentRef(list[i].ID), intentWhat(&list[i])+": "+stateOfIntent(&list[i])))
+			}
 			return out, err
 		})
 	}

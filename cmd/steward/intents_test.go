@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/client"
 	"steward/internal/id"
 	"steward/internal/intent"
 	"steward/internal/message"
@@ -104,8 +105,8 @@ func TestActionsAreAnsweredOnTheCommandLine(t *testing.T) {
 	if out, _ = run(exitOK, "--json", "cancel", off); there("off.txt") {
 		t.Error("what was cancelled was done")
 	}
-	var view runtime.IntentView
-	if err := json.Unmarshal([]byte(out), &view); err != nil || view.State != intent.Cancelled || view.ID.String() != off {
+	var view client.Intent
+	if err := json.Unmarshal([]byte(out), &view); err != nil || view.State != string(intent.Cancelled) || view.ID != off {
 		t.Errorf("%s %v", out, err)
 	}
 	if out, _ = run(exitOK, "list", "--conversation", "last"); strings.Count(out, "\n") != 1 {
@@ -115,11 +116,11 @@ func TestActionsAreAnsweredOnTheCommandLine(t *testing.T) {
 
 func TestActionsAreDrawn(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.Local)
-	x := func(n byte) id.ID { return id.ID{0: n, 6: 0x70, 8: 0x80} }
-	list := []runtime.IntentView{
-		{ID: x(1), State: intent.Done, Tool: "calendar.add", Args: []byte(`{"title":"T\u001bea"}`), Changed: at, Reason: "it is trusted"},
-		{ID: x(2), State: intent.Unknown, Dead: true, Tool: "email.send", Args: []byte(`{}`), Changed: at, Reason: "the line\x1b went dead", Undoes: x(1)},
-		{ID: x(3), State: intent.Failed, Dead: true, Tool: "files.write", Args: []byte(`{}`), Changed: at, Retries: x(4)},
+	x := func(n byte) string { return id.ID{0: n, 6: 0x70, 8: 0x80}.String() }
+	list := []client.Intent{
+		{ID: x(1), State: intentDone, Tool: "calendar.add", Args: []byte(`{"title":"T\u001bea"}`), Changed: at, Reason: "it is trusted"},
+		{ID: x(2), State: intentUnknown, Dead: true, Tool: "email.send", Args: []byte(`{}`), Changed: at, Reason: "the line\x1b went dead", Undoes: x(1)},
+		{ID: x(3), State: intentFailed, Dead: true, Tool: "files.write", Args: []byte(`{}`), Changed: at, Retries: x(4)},
 	}
 	want := "01-02 03:04  ✓ done                     01000000  calendar.add {\"title\":\"T\\u001bea\"}\n" +
 		"01-02 03:04  ? unknown                  02000000  undo email.send  (the line went dead)\n" +

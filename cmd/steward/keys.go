@@ -1,49 +1,25 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"steward/client"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/identity"
-	"steward/internal/store/sqlite"
 )
 
 func (a *app) keysCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use: "keys", Aliases: []string{"key"}, Short: "Create, list and revoke API keys", GroupID: "keep", Args: cobra.NoArgs,
+	return group(&cobra.Command{
+		Use: "keys", Aliases: []string{"key"}, Short: "Create, list and revoke API keys", GroupID: "keep",
 		Long: "Manage the keys with which programs and people use a Steward that serves beyond loopback. A key\n" +
 			"belongs to a user and opens what is this user's, nothing else.",
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(a.createKey(), a.listKeys(), a.revokeKey())
-	return c
-}
-
-// keyring is identity.Registry, here or over the wire.
-type keyring interface {
-	Create(ctx context.Context, user, name string, expires time.Time) (identity.Key, string, error)
-	List(ctx context.Context, user string) ([]identity.Key, error)
-	Revoke(ctx context.Context, key id.ID) error
-}
-
-// withKeys runs do over the keys of the data folder, or of the Steward that
-// has it in use.
-func (a *app) withKeys(ctx context.Context, do func(keyring) error) error {
-	set, err := a.settings()
-	if err != nil {
-		return err
-	}
-	return a.withStore(ctx, set, a.logger(set, a.stderr), func(st *sqlite.Store) error { return do(identity.New(st)) },
-		func(r *remote) error { return do(r) })
+	}, a.createKey(), a.listKeys(), a.revokeKey())
 }
 
 // keyReport is a key as --json writes it.
@@ -59,16 +35,16 @@ type keyReport struct {
 	Secret  string    `json:"secret,omitempty"`
 }
 
-func report(k identity.Key) keyReport {
+func report(k client.Key) keyReport {
 	state := "good"
 	switch {
 	case !k.Revoked.IsZero():
 		state = "revoked"
-	case !k.Usable(time.Now()):
+	case !k.Usable:
 		state = "expired"
 	}
-	return keyReport{ID: k.ID.String(), User: k.User, Name: k.Name, Hint: k.Hint, State: state,
-		Created: k.Created, Expires: k.Expires, Revoked: k.Revoked}
+	return keyReport{ID: k.ID, User: k.User, Name: k.Name, Hint: k.Hint, State: state,
+		Created: k.Created, Expires: k.Expires, Revoked: k.Revoked, Secret: k.Secret}
 }
 
 func (a *app) createKey() *cobra.Command {
@@ -81,17 +57,15 @@ func (a *app) createKey() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withKeys(c.Context(), func(keys keyring) error {
-				k, secret, err := keys.Create(c.Context(), user, name, until)
+			return a.with(c.Context(), toDecide, func(s *session) error {
+				k, err := s.CreateKey(c.Context(), user, name, until)
 				if err != nil {
 					return err
 				}
 				if a.json {
-					r := report(k)
-					r.Secret = secret
-					return a.printJSON(r)
+					return a.printJSON(report(k))
 				}
-				if _, err := fmt.Fprintln(a.stdout, secret); err != nil {
+				if _, err := fmt.Fprintln(a.stdout, k.Secret); err != nil {
 					return err
 				}
 				a.note("the key %s of %s; it is shown this once and kept nowhere", k.ID, k.User)
@@ -131,41 +105,27 @@ func (a *app) listKeys() *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "List the keys", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			keys, err := a.readKeys(c.Context(), user)
+			keys, err := readList(c.Context(), a, func(s *session) ([]client.Key, error) { return s.Keys(c.Context(), user) })
 			if err != nil {
 				return err
 			}
-			list := []keyReport{}
-			for _, k := range keys {
-				list = append(list, report(k))
+			list := make([]keyReport, len(keys))
+			for i, k := range keys {
+				list[i] = report(k)
 			}
-			if a.json {
-				return a.printJSON(list)
-			}
-			if len(list) == 0 {
-				a.note("there are no keys")
-				return nil
-			}
-			w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "ID\tUSER\tKEY\tSTATE\tCREATED\tNAME")
-			for _, k := range list {
-				fmt.Fprintf(w, "%s\t%s\t%s…\t%s\t%s\t%s\n", k.ID, k.User, k.Hint, k.State, k.Created.Local().Format(time.DateOnly), plainLine(k.Name))
-			}
-			return w.Flush()
+			return tellList(a, list, "there are no keys", keyTable)
 		},
 	}
 	c.Flags().StringVar(&user, "user", "", "only those of the user `NAME`")
 	return c
 }
 
-// readKeys reads the keys, which needs nothing of a Steward that runs.
-func (a *app) readKeys(ctx context.Context, user string) ([]identity.Key, error) {
-	st, err := a.reading(ctx)
-	if err != nil || st == nil {
-		return nil, err
+func keyTable(list []keyReport) string {
+	rows := [][]string{{"ID", "USER", "KEY", "STATE", "CREATED", "NAME"}}
+	for _, k := range list {
+		rows = append(rows, []string{k.ID, k.User, k.Hint + "…", k.State, k.Created.Local().Format(time.DateOnly), plainLine(k.Name)})
 	}
-	keys, err := identity.New(st).List(ctx, user)
-	return keys, errors.Join(err, st.Close())
+	return columns(rows, 0)
 }
 
 func (a *app) revokeKey() *cobra.Command {
@@ -180,9 +140,9 @@ func (a *app) revokeKey() *cobra.Command {
 				}
 				ids = append(ids, x)
 			}
-			return a.withKeys(c.Context(), func(keys keyring) error {
+			return a.with(c.Context(), toDecide, func(s *session) error {
 				for _, x := range ids {
-					if err := keys.Revoke(c.Context(), x); err != nil {
+					if err := s.RevokeKey(c.Context(), x.String()); err != nil {
 						return err
 					}
 					a.note("revoked %s", x)

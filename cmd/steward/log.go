@@ -15,11 +15,11 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"steward/client"
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
-	"steward/internal/store"
 	"steward/internal/tool"
 	"steward/internal/toolkit/builtin"
 	"steward/internal/worklog"
@@ -61,78 +61,39 @@ func (a *app) log(ctx context.Context, f logFlags) error {
 	if f.limit < 1 {
 		return usage("--limit must be 1 or more")
 	}
-	filter := worklog.Filter{Tool: f.tool, Outcome: worklog.Outcome(f.outcome), AllBranches: f.branches}
+	q := client.LogQuery{Tool: f.tool, Outcome: f.outcome, AllBranches: f.branches}
 	var err error
-	if filter.Since, err = past("--since", f.since, time.Now()); err != nil {
+	if q.Since, err = past("--since", f.since, aDuration, time.Now()); err != nil {
 		return err
 	}
-	if filter.Until, err = past("--until", f.until, time.Now()); err != nil {
+	if q.Until, err = past("--until", f.until, aDuration, time.Now()); err != nil {
 		return err
 	}
 	if f.interaction != "" {
-		var ok bool
-		if filter.Interaction, ok = id.Parse(strings.ToLower(f.interaction)); !ok {
+		x, ok := id.Parse(strings.ToLower(f.interaction))
+		if !ok {
 			return usage("--interaction wants an id, not %q", f.interaction)
 		}
+		q.Interaction = x.String()
 	}
-	list := []worklog.Entry{}
-	err = a.withLog(ctx, func(s shelf, e *worklog.Engine) error {
-		if filter.Conversation, err = a.which(ctx, s.reader(), f.conversation, false); err != nil {
-			return err
+	list, err := readList(ctx, a, func(s *session) ([]client.LogEntry, error) {
+		var err error
+		if q.Conversation, err = s.which(ctx, f.conversation); err != nil {
+			return nil, err
 		}
-		list, err = newest(ctx, e, s.scope(), filter, f.limit)
-		return err
+		return s.Log(ctx, q, f.limit)
 	})
 	if err != nil {
 		return err
 	}
 	slices.Reverse(list)
-	if a.json {
-		return a.printJSON(list)
+	none := "no tool call is like that"
+	if (f == logFlags{limit: f.limit}) {
+		none = "no tool was called yet"
 	}
-	if len(list) == 0 {
-		if (f == logFlags{limit: f.limit}) {
-			a.note("no tool was called yet")
-		} else {
-			a.note("no tool call is like that")
-		}
-		return nil
-	}
-	_, err = a.stdout.Write([]byte(logTable(list, a.width(), filter.Conversation.Zero(), time.Now())))
-	return err
-}
-
-// newest reads page after page, until there are enough entries or no more.
-func newest(ctx context.Context, e *worklog.Engine, sc store.Scope, f worklog.Filter, limit int) ([]worklog.Entry, error) {
-	list := []worklog.Entry{}
-	for after := store.Cursor(""); len(list) < limit; {
-		page, next, err := e.Log(ctx, sc, f, after, min(limit-len(list), worklog.MaxLimit))
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, page...)
-		if after = next; next == "" {
-			break
-		}
-	}
-	return list, nil
-}
-
-// withLog runs do over the work log of what is stored; where nothing is, it
-// does not run it.
-func (a *app) withLog(ctx context.Context, do func(shelf, *worklog.Engine) error) error {
-	st, err := a.reading(ctx)
-	if err != nil || st == nil {
-		return err
-	}
-	specs, err := a.specs()
-	if err == nil {
-		err = do(a.shelf(st), worklog.New(st, func(name string) (tool.Spec, bool) {
-			s, ok := specs[name]
-			return s, ok
-		}))
-	}
-	return errors.Join(err, st.Close())
+	return tellList(a, list, none, func(list []client.LogEntry) string {
+		return logTable(list, a.width(), q.Conversation == "", time.Now())
+	})
 }
 
 // specs are those of the tools that Steward brings along, all of them: also
@@ -149,25 +110,28 @@ func (a *app) specs() (map[string]tool.Spec, error) {
 	return out, nil
 }
 
-// past reads a duration until now, or a date.
-func past(flag, text string, now time.Time) (time.Time, error) {
+// aDuration is what flags want that past reads.
+const aDuration = "a duration such as 24h or 7d"
+
+// past reads how long ago something was, or when; wants is what its flag wants.
+func past(flag, text, wants string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		if n, err := strconv.Atoi(days); err == nil && n > 0 && n <= 36500 {
-			return now.AddDate(0, 0, -n), nil
+	for unit, days := range map[string]int{"d": 1, "w": 7} {
+		if n, err := strconv.Atoi(strings.TrimSuffix(text, unit)); err == nil && strings.HasSuffix(text, unit) && n >= 0 && n <= 36500 {
+			return now.AddDate(0, 0, -n*days), nil
 		}
 	}
-	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
-	for _, layout := range []string{time.DateOnly, "2006-01-02 15:04", time.RFC3339} {
-		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+	for _, layout := range []string{time.DateOnly, "2006-01-02 15:04", "2006-01-02T15:04", time.RFC3339} {
+		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
 			return t, nil
 		}
 	}
-	return time.Time{}, usage("%s wants a duration such as 24h or 7d, or a date such as 2030-01-31, not %q", flag, text)
+	return time.Time{}, usage("%s wants %s, or a date such as 2030-01-31, not %q", flag, wants, text)
 }
 
 // width is how many columns the terminal has; 0: there is none.
@@ -183,8 +147,8 @@ func (a *app) width() int {
 	return w
 }
 
-func mark(o worklog.Outcome) string {
-	switch o {
+func mark(outcome string) string {
+	switch worklog.Outcome(outcome) {
 	case worklog.Success:
 		return "✓"
 	case worklog.Failure:
@@ -195,16 +159,9 @@ func mark(o worklog.Outcome) string {
 	return "?"
 }
 
-// Columns of the table that may be cut where the terminal is narrow.
-const (
-	widestTool  = 16
-	widestTitle = 14
-	leastWhat   = 20
-)
-
 // logTable lays the entries out, under a heading for each day, within a width
 // (0: as wide as they are).
-func logTable(list []worklog.Entry, width int, across bool, now time.Time) string {
+func logTable(list []client.LogEntry, width int, across bool, now time.Time) string {
 	rows := make([][4]string, len(list)) // tool, what, conversation, ref
 	wide := [4]int{}
 	for i, en := range list {
@@ -227,18 +184,10 @@ func logTable(list []worklog.Entry, width int, across bool, now time.Time) strin
 	if width > 0 {
 		wide[1] = min(wide[1], max(leastWhat, width-rest))
 	}
-	var b strings.Builder
-	day := ""
+	b := byDay{now: now}
 	for i, en := range list {
-		at := en.At.Local()
-		if d := dayOf(at, now); d != day {
-			if day != "" {
-				b.WriteByte('\n')
-			}
-			day = d
-			fmt.Fprintf(&b, "%s\n", day)
-		}
-		fmt.Fprintf(&b, "%s  %s  %s  %s  ", at.Format("15:04"), mark(en.Outcome), fill(rows[i][0], wide[0]), fill(cell(rows[i][1], wide[1]), wide[1]))
+		b.at(en.At)
+		fmt.Fprintf(&b, "%s  %s  %s  ", mark(en.Outcome), fill(rows[i][0], wide[0]), fill(cell(rows[i][1], wide[1]), wide[1]))
 		if across {
 			b.WriteString(fill(rows[i][2], wide[2]) + "  ")
 		}
@@ -255,7 +204,7 @@ func logTable(list []worklog.Entry, width int, across bool, now time.Time) strin
 }
 
 // what is the summary, and what the call affects where that does not say it.
-func what(en worklog.Entry) string {
+func what(en client.LogEntry) string {
 	s := en.Summary
 	for _, i := range en.Impact {
 		if !strings.Contains(s, strings.TrimSuffix(i, "…")) {
@@ -274,57 +223,20 @@ func shortRef(ref string) string {
 	return msg[max(0, len(msg)-6):] + "/" + block
 }
 
-func dayOf(at, now time.Time) string {
-	y, m, d := now.Local().Date()
-	today := time.Date(y, m, d, 0, 0, 0, 0, time.Local)
-	switch {
-	case !at.Before(today) && at.Before(today.AddDate(0, 0, 1)):
-		return "Today"
-	case !at.Before(today.AddDate(0, 0, -1)) && at.Before(today):
-		return "Yesterday"
-	}
-	return at.Format("Monday, 2 January 2006")
-}
-
-// cell cuts a text to a width in columns.
-func cell(s string, width int) string {
-	if lipgloss.Width(s) <= width {
-		return s
-	}
-	var b strings.Builder
-	used := 0
-	for _, r := range s {
-		w := lipgloss.Width(string(r))
-		if used+w > width-1 {
-			break
-		}
-		b.WriteRune(r)
-		used += w
-	}
-	return strings.TrimRight(b.String(), " ") + "…"
-}
-
-// fill pads a text to a width in columns.
-func fill(s string, width int) string {
-	return s + strings.Repeat(" ", max(0, width-lipgloss.Width(s)))
-}
-
 func (a *app) showLog() *cobra.Command {
 	return &cobra.Command{
 		Use: "show REF", Short: "Show one call with its arguments and result", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeCalls,
 		Long: "Show one call with its arguments and its result as they were recorded; secrets are masked. REF is\n" +
 			"what the last column of steward log says, the whole id of a call, or last for the newest one.",
 		RunE: func(c *cobra.Command, args []string) error {
-			found := false
-			err := a.withLog(c.Context(), func(s shelf, e *worklog.Engine) error {
-				found = true
-				en, msgs, err := e.Show(c.Context(), s.scope(), args[0])
+			err := a.with(c.Context(), toRead, func(s *session) error {
+				call, err := s.loggedCall(c.Context(), args[0])
 				if err != nil {
 					return err
 				}
-				return a.printCall(en, msgs)
+				return a.printCall(call)
 			})
-			if err == nil && !found {
+			if errors.Is(err, errNothingYet) {
 				return fault.New(fault.NotFound, "call_not_found", "no tool was called yet")
 			}
 			return err
@@ -332,36 +244,55 @@ func (a *app) showLog() *cobra.Command {
 	}
 }
 
-func (a *app) printCall(en worklog.Entry, msgs []*message.Message) error {
-	if a.json {
-		out := struct {
-			Entry    worklog.Entry     `json:"entry"`
-			Messages []json.RawMessage `json:"messages"`
-		}{Entry: en}
-		for _, m := range msgs {
-			out.Messages = append(out.Messages, message.Append(nil, m))
+// loggedCall finds a call by what the log calls it.
+func (s *session) loggedCall(ctx context.Context, ref string) (client.LoggedCall, error) {
+	if ref == "last" {
+		list, err := s.Log(ctx, client.LogQuery{}, 1)
+		if err != nil {
+			return client.LoggedCall{}, err
 		}
-		return a.printJSON(out)
+		if len(list) == 0 {
+			return client.LoggedCall{}, fault.New(fault.NotFound, "call_not_found", "no tool was called yet")
+		}
+		ref = list[0].ID
 	}
-	_, err := a.stdout.Write([]byte(callText(en, msgs)))
-	return err
+	msg, block, ok := strings.Cut(ref, "/")
+	if !ok || msg == "" || block == "" {
+		return client.LoggedCall{}, fault.New(fault.Invalid, "ref_invalid", "%.80q names no tool call", ref).
+			With("write it as steward log does, for example 5a3f1d/1, or last")
+	}
+	return s.LogEntry(ctx, msg, block)
+}
+
+func (a *app) printCall(call client.LoggedCall) error {
+	if a.json {
+		return a.printJSON(call)
+	}
+	msgs := make([]*message.Message, len(call.Messages))
+	for i, raw := range call.Messages {
+		var err error
+		if msgs[i], err = message.Decode(raw); err != nil {
+			return err
+		}
+	}
+	return a.print(callText(call.Entry, msgs))
 }
 
 // callText tells one call at length.
-func callText(en worklog.Entry, msgs []*message.Message) string {
+func callText(en client.LogEntry, msgs []*message.Message) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s\n\n", mark(en.Outcome), plainLine(what(en)))
-	outcome := string(en.Outcome)
+	outcome := en.Outcome
 	if en.Error != "" {
 		outcome += ": " + en.Error
 	}
 	when := en.At.Local().Format("2006-01-02 15:04:05")
-	if en.Took > 0 {
-		when += ", took " + en.Took.Round(time.Millisecond).String()
+	if en.TookMS > 0 {
+		when += ", took " + (time.Duration(en.TookMS) * time.Millisecond).String()
 	}
 	for _, f := range [][2]string{{"outcome", outcome}, {"when", when}, {"tool", en.Tool}, {"by", en.Actor},
-		{"conversation", en.Conversation.String()}, {"title", en.Title}, {"interaction", en.Interaction.String()},
-		{"request", en.Request.String()}, {"call", en.ID}} {
+		{"conversation", en.Conversation}, {"title", en.Title}, {"interaction", en.Interaction},
+		{"request", en.Request}, {"call", en.ID}} {
 		if f[1] != "" {
 			fmt.Fprintf(&b, "%-14s%s\n", f[0], plainLine(f[1]))
 		}
@@ -437,15 +368,12 @@ func (a *app) completeTools(*cobra.Command, []string, string) ([]cobra.Completio
 
 // completeCalls offers the newest calls.
 func (a *app) completeCalls(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return offer(c, func(ctx context.Context) ([]cobra.Completion, error) {
+	return a.offerRead(c, func(ctx context.Context, s *session) ([]cobra.Completion, error) {
 		out := []cobra.Completion{cobra.CompletionWithDesc("last", "the newest one")}
-		err := a.withLog(ctx, func(s shelf, e *worklog.Engine) error {
-			list, err := newest(ctx, e, s.scope(), worklog.Filter{}, 30)
-			for _, en := range list {
-				out = append(out, cobra.CompletionWithDesc(shortRef(en.ID), plainLine(en.Summary)))
-			}
-			return err
-		})
+		list, err := s.Log(ctx, client.LogQuery{}, 30)
+		for _, en := range list {
+			out = append(out, cobra.CompletionWithDesc(shortRef(en.ID), plainLine(en.Summary)))
+		}
 		return out, err
 	})
 }

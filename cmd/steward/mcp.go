@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 	"time"
@@ -17,15 +16,12 @@ import (
 )
 
 func (a *app) mcpCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use: "mcp", Short: "Add, list, test and remove MCP servers of your own", GroupID: "keep", Args: cobra.NoArgs,
+	return group(&cobra.Command{
+		Use: "mcp", Short: "Add, list, test and remove MCP servers of your own", GroupID: "keep",
 		Long: "Keep the MCP servers whose tools Steward's assistant may use, in the file mcp.json of the data folder,\n" +
 			"in the form that other programs use (mcpServers). A server's tools are used once you have approved\n" +
 			"them, and only as you have approved them. Agents have servers of their own in their agent.yaml.",
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(a.addMCP(), a.listMCP(), a.testMCP(), a.removeMCP())
-	return c
+	}, a.addMCP(), a.listMCP(), a.testMCP(), a.removeMCP())
 }
 
 // mcpSource is the path under which a server is listed and approved.
@@ -114,11 +110,11 @@ func (a *app) addServer(ctx context.Context, name string, d mcp.Decl, o approvin
 		return err
 	}
 	a.note("added to %s", file)
-	err = a.withAgents(ctx, func(api caller) error {
-		if err := listed(ctx, api, path); err != nil {
+	err = a.with(ctx, toManage, func(s *session) error {
+		if err := listed(ctx, s, path); err != nil {
 			return err
 		}
-		return a.approveEach(ctx, api, []string{path}, o, set)
+		return a.approveEach(ctx, s, []string{path}, o, set)
 	})
 	if err != nil {
 		a.note("it is kept and not used: steward mcp test %s looks at it again, steward agents approve %s allows it, steward mcp remove %s forgets it", name, path, name)
@@ -127,13 +123,13 @@ func (a *app) addServer(ctx context.Context, name string, d mcp.Decl, o approvin
 }
 
 // listed waits until a Steward that runs has seen what was added.
-func listed(ctx context.Context, api caller, path string) error {
+func listed(ctx context.Context, s *session, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	look := time.NewTicker(50 * time.Millisecond)
 	defer look.Stop()
 	for {
-		list, err := agentList(ctx, api)
+		list, err := s.agents(ctx)
 		if err != nil {
 			return err
 		}
@@ -155,8 +151,8 @@ func (a *app) listMCP() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the servers, and how far each is allowed", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.withAgents(c.Context(), func(api caller) error {
-				all, err := agentList(c.Context(), api)
+			return a.with(c.Context(), toManage, func(s *session) error {
+				all, err := s.agents(c.Context())
 				if err != nil {
 					return err
 				}
@@ -166,15 +162,8 @@ func (a *app) listMCP() *cobra.Command {
 						list = append(list, l)
 					}
 				}
-				if a.json {
-					return a.printJSON(list)
-				}
-				if len(list) == 0 {
-					a.note("there are no MCP servers; steward mcp add NAME -- COMMAND adds one")
-					return nil
-				}
-				_, err = io.WriteString(a.stdout, agentTable(list, a.width()))
-				return err
+				return tellList(a, list, "there are no MCP servers; steward mcp add NAME -- COMMAND adds one",
+					func(list []catalog.Listing) string { return agentTable(list, a.width()) })
 			})
 		},
 	}
@@ -190,16 +179,16 @@ func (a *app) testMCP() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withAgents(c.Context(), func(api caller) error {
+			return a.with(c.Context(), toManage, func(s *session) error {
 				began := time.Now()
-				insp, err := inspectAgent(c.Context(), api, path)
+				insp, err := s.inspect(c.Context(), path)
 				if err != nil {
 					return err
 				}
 				if a.json {
 					return a.printJSON(insp)
 				}
-				if _, err := io.WriteString(a.stdout, terminal.Inspected(insp, true)); err != nil {
+				if err := a.print(terminal.Inspected(insp, true)); err != nil {
 					return err
 				}
 				a.note("%s answered in %s; it is %s", path, time.Since(began).Round(time.Millisecond), terminal.StatusWords(insp.Listing))

@@ -5,18 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"steward/internal/conversation"
+	"steward/client"
 	"steward/internal/fault"
-	"steward/internal/id"
 	"steward/internal/record"
 )
 
@@ -154,7 +150,7 @@ func (t talk) source(ctx context.Context, f listing) (func(func(*spoken, error) 
 			return nil, usage("what is deleted is so on all branches: leave --branch out")
 		}
 		var list []*spoken
-		for m, err := range t.messages(ctx, url.Values{"deleted": {"true"}}) {
+		for m, err := range t.deletedOnes(ctx) {
 			if err != nil {
 				return nil, err
 			}
@@ -206,8 +202,7 @@ func (a *app) showMessage(conv *string) *cobra.Command {
 				if a.json {
 					return a.printJSON(found[0].raw)
 				}
-				_, err = a.stdout.Write([]byte(spokenText(found[0], t.conv)))
-				return err
+				return a.print(spokenText(found[0], t.conv))
 			})
 		},
 	}
@@ -217,18 +212,11 @@ func (a *app) showMessage(conv *string) *cobra.Command {
 
 // showCalled shows the messages that make a call with a provider's id.
 func (a *app) showCalled(ctx context.Context, call string) error {
-	st, err := a.reading(ctx)
-	if err != nil {
-		return err
-	}
-	if st == nil {
-		return noConversation()
-	}
-	s := shelf{a.user(), conversation.New(st, conversation.Options{})}
 	var out struct{ Messages []json.RawMessage }
-	err = within(reader{shelf: s, store: st}, nil, nil, s.user, slog.New(slog.DiscardHandler)).
-		call(ctx, http.MethodGet, "/messages?call="+url.QueryEscape(call), nil, &out)
-	if err = errors.Join(err, st.Close()); err != nil {
+	err := a.with(ctx, toRead, func(s *session) error {
+		return s.Call(ctx, "GET /messages", client.Params{"call": call}, nil, &out)
+	})
+	if err != nil {
 		return err
 	}
 	if len(out.Messages) == 0 {
@@ -240,7 +228,7 @@ func (a *app) showCalled(ctx context.Context, call string) error {
 	for _, raw := range out.Messages {
 		var m spoken
 		var in struct {
-			Conversation id.ID `json:"conversation_id"`
+			Conversation string `json:"conversation_id"`
 		}
 		if err := errors.Join(json.Unmarshal(raw, &m), json.Unmarshal(raw, &in)); err != nil {
 			return err
@@ -260,8 +248,8 @@ func (a *app) pinMessages(conv *string, pin bool) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeMessages(conv),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.onMessages(c.Context(), *conv, false, args, func(t talk, msgs []id.ID) error {
-				if err := t.post(c.Context(), "/messages/pin", map[string]any{"messages": msgs, "pinned": pin}, nil); err != nil {
+			return a.onMessages(c.Context(), *conv, false, args, func(t talk, msgs []string) error {
+				if err := t.Pin(c.Context(), t.conv, pin, msgs...); err != nil {
 					return err
 				}
 				a.note("%s %s", done, shortIDs(msgs))
@@ -279,8 +267,8 @@ func (a *app) trustMessages(conv *string) *cobra.Command {
 			"what a model does after it has read them is asked about no more than if it had not. Read them first.\n" +
 			"The decision is recorded with your name. Answers that were written after reading them keep the label.",
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.onMessages(c.Context(), *conv, false, args, func(t talk, msgs []id.ID) error {
-				if err := t.post(c.Context(), "/messages/trust", map[string]any{"messages": msgs}, nil); err != nil {
+			return a.onMessages(c.Context(), *conv, false, args, func(t talk, msgs []string) error {
+				if err := t.Trust(c.Context(), t.conv, msgs...); err != nil {
 					return err
 				}
 				a.note("trusted from now on: %s", shortIDs(msgs))
@@ -291,7 +279,7 @@ func (a *app) trustMessages(conv *string) *cobra.Command {
 }
 
 // onMessages runs do with messages of a conversation that may be changed.
-func (a *app) onMessages(ctx context.Context, conv string, deleted bool, names []string, do func(talk, []id.ID) error) error {
+func (a *app) onMessages(ctx context.Context, conv string, deleted bool, names []string, do func(talk, []string) error) error {
 	return a.changing(ctx, conv, func(t talk) error {
 		found, err := t.find(ctx, deleted, names...)
 		if err != nil {
@@ -314,18 +302,15 @@ func (a *app) markMessages(conv *string, v verb) *cobra.Command {
 		Use: v.name + " ID…", Short: v.short, Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeMessages(conv),
 		Long: v.short + ", on all branches and at once. A call and its results go together.",
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.onMessages(c.Context(), *conv, v.state == record.Active, args, func(t talk, msgs []id.ID) error {
-				in := map[string]any{"messages": msgs, "state": v.state, "reason": reason, "erase": erase}
-				var out struct {
-					Changed int `json:"changed"`
-				}
-				if err := t.post(c.Context(), "/messages/mark", in, &out); err != nil {
+			return a.onMessages(c.Context(), *conv, v.state == record.Active, args, func(t talk, msgs []string) error {
+				changed, err := t.Mark(c.Context(), t.conv, client.Mark{Messages: msgs, State: string(v.state), Reason: reason, Erase: erase})
+				if err != nil {
 					return err
 				}
 				if a.json {
-					return a.printJSON(out)
+					return a.printJSON(map[string]int{"changed": changed})
 				}
-				if out.Changed == 0 && !erase {
+				if changed == 0 && !erase {
 					a.note("nothing has changed, it was so before: %s", shortIDs(msgs))
 					return nil
 				}
@@ -333,7 +318,7 @@ func (a *app) markMessages(conv *string, v verb) *cobra.Command {
 				if v.state == record.Deleted {
 					a.note("%s", a.until(erase, "steward messages restore "+strings.ReplaceAll(shortIDs(msgs), ",", "")+t.flag))
 				}
-				if more := out.Changed - len(msgs); more > 0 {
+				if more := changed - len(msgs); more > 0 {
 					a.note("%s with them, since calls and their results go together", counted(more, "other message", "other messages"))
 				}
 				return nil
@@ -372,8 +357,8 @@ func (a *app) removeMessages(conv *string) *cobra.Command {
 		Long: "Make a branch without some messages, and go on with it. The branch with them is kept. A call and its\n" +
 			"results go together.",
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.onMessages(c.Context(), *conv, false, args, func(t talk, msgs []id.ID) error {
-				return a.made(c.Context(), t, "/messages/remove", map[string]any{"messages": msgs})
+			return a.onMessages(c.Context(), *conv, false, args, func(t talk, msgs []string) error {
+				return a.made(c.Context(), t, "POST /conversations/{id}/messages/remove", map[string]any{"messages": msgs})
 			})
 		},
 	}
@@ -397,7 +382,7 @@ func (a *app) insertMessage(conv *string) *cobra.Command {
 					}
 					in["after"] = found[0].ID
 				}
-				return a.made(c.Context(), t, "/messages/insert", in)
+				return a.made(c.Context(), t, "POST /conversations/{id}/messages/insert", in)
 			})
 		},
 	}
@@ -411,23 +396,19 @@ func (a *app) insertMessage(conv *string) *cobra.Command {
 	return c
 }
 
-// madeBranch is a branch that the API has made.
-type madeBranch struct {
-	branchInfo
-	Message   id.ID `json:"message_id,omitzero"`
-	Withdrawn int   `json:"withdrawn,omitzero"`
-}
-
 // made has the API make a branch, and tells of it.
-func (a *app) made(ctx context.Context, t talk, path string, in any) error {
+func (a *app) made(ctx context.Context, t talk, route string, in any) error {
 	var raw json.RawMessage
-	if err := t.post(ctx, path, in, &raw); err != nil {
+	if err := t.Call(ctx, route, client.Params{"id": t.conv}, in, &raw); err != nil {
 		return err
 	}
 	if a.json {
 		return a.printJSON(raw)
 	}
-	var b madeBranch
+	var b struct {
+		client.Branch
+		Withdrawn int `json:"withdrawn"`
+	}
 	if err := json.Unmarshal(raw, &b); err != nil {
 		return err
 	}
@@ -436,13 +417,6 @@ func (a *app) made(ctx context.Context, t talk, path string, in any) error {
 		a.note("%d withdrawn that had not been done yet", b.Withdrawn)
 	}
 	return nil
-}
-
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // completeMessages offers the newest messages.

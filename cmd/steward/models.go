@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -416,18 +415,12 @@ func (a *app) listModels(ctx context.Context) error {
 	if a.json {
 		return a.printJSON(r)
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "PROVIDER\tFOUND")
+	found, names := [][]string{{"PROVIDER", "FOUND"}}, [][]string{{"NAME", "STANDS FOR"}}
 	for _, p := range r.Providers {
-		fmt.Fprintf(w, "%s\t%s\n", p.Name, cmp.Or(p.Error, p.Found))
+		found = append(found, []string{p.Name, cmp.Or(p.Error, p.Found)})
 	}
-	fmt.Fprintln(w, "\nNAME\tSTANDS FOR")
 	for _, name := range slices.Sorted(maps.Keys(r.Aliases)) {
-		fmt.Fprintf(w, "%s\t%s\n", name, strings.Join(r.Aliases[name], ", then "))
+		names = append(names, []string{name, strings.Join(r.Aliases[name], ", then ")})
 	}
-	fmt.Fprintln(w, "\nMODEL\t")
-	for _, m := range r.Models {
-		fmt.Fprintf(w, "%s\t\n", m)
-	}
-	return w.Flush()
+	return a.print(columns(found, 0) + "\n" + columns(names, 0) + "\nMODEL\n" + strings.Join(append(r.Models, ""), "\n"))
 }

@@ -2,24 +2,22 @@ package main
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"time"
 
+	"steward/client"
 	"steward/internal/conversation"
 	"steward/internal/face/terminal"
 	"steward/internal/id"
 	"steward/internal/runtime"
 	"steward/internal/store"
-	"steward/internal/tool"
-	"steward/internal/worklog"
 )
 
 // paths serves the branches and views of a chat: it reads what is stored, and
-// has everything else done through the API, here or by the Steward that serves.
+// has everything else done through the API.
 type paths struct {
 	shelf
-	caller
+	api   *session
 	store store.Store
 }
 
@@ -31,10 +29,10 @@ var (
 // pathsOf returns those of a backend.
 func pathsOf(b backend) paths {
 	if r, ok := b.(*remote); ok {
-		return paths{r.shelf, r, r.store}
+		return paths{r.shelf, r.session, r.store}
 	}
 	l := b.(*local)
-	return paths{l.shelf, l, l.store}
+	return paths{l.shelf, l.own, l.store}
 }
 
 // Branches implements terminal.Paths.
@@ -49,50 +47,47 @@ func (p paths) Siblings(ctx context.Context, conv, msg id.ID) ([]conversation.Si
 
 // Switch implements terminal.Paths.
 func (p paths) Switch(ctx context.Context, conv id.ID, branch string) error {
-	return talk{caller: p, conv: conv}.do(ctx, http.MethodPatch, "/branches/"+branch, map[string]any{"preferred": true}, nil)
+	return p.api.ChangeBranch(ctx, conv.String(), branch, map[string]any{"preferred": true})
 }
 
 // Fork implements terminal.Paths.
 func (p paths) Fork(ctx context.Context, conv id.ID, f conversation.Fork) error {
-	return talk{caller: p, conv: conv}.post(ctx, "/branches", map[string]any{"message": f.Message, "before": f.Before, "title": f.Title}, nil)
+	in := map[string]any{"message": f.Message, "before": f.Before, "title": f.Title}
+	return p.api.Call(ctx, "POST /conversations/{id}/branches", client.Params{"id": conv.String()}, in, nil)
 }
 
 // Rewind implements terminal.Paths.
 func (p paths) Rewind(ctx context.Context, conv, msg id.ID, withdraw bool) (int, error) {
-	var out madeBranch
-	err := talk{caller: p, conv: conv}.post(ctx, "/rewind", map[string]any{"message": msg, "withdraw": withdraw}, &out)
+	var out struct{ Withdrawn int }
+	in := map[string]any{"message": msg, "withdraw": withdraw}
+	err := p.api.Call(ctx, "POST /conversations/{id}/rewind", client.Params{"id": conv.String()}, in, &out)
 	return out.Withdrawn, err
 }
 
 // Pin implements terminal.Views.
 func (p paths) Pin(ctx context.Context, conv id.ID, pinned bool, msgs ...id.ID) error {
-	return talk{caller: p, conv: conv}.post(ctx, "/messages/pin", map[string]any{"messages": msgs, "pinned": pinned}, nil)
+	own := make([]string, len(msgs))
+	for i, m := range msgs {
+		own[i] = m.String()
+	}
+	return p.api.Pin(ctx, conv.String(), pinned, own...)
 }
 
 // Tidy implements terminal.Views.
 func (p paths) Tidy(ctx context.Context, conv id.ID, how runtime.Tidying) error {
-	return talk{caller: p, conv: conv}.post(ctx, "/tidy", map[string]any{"how": how}, nil)
+	_, err := p.api.Tidy(ctx, conv.String(), string(how))
+	return err
 }
 
 // mostChatLog is how many calls a chat tells of.
 const mostChatLog = 20
 
 // chatLog tells what the tools of a conversation did last.
-func (a *app) chatLog(p paths) func(context.Context, id.ID, int) (string, error) {
-	return func(ctx context.Context, conv id.ID, width int) (string, error) {
-		specs, err := a.specs()
-		if err != nil {
-			return "", err
-		}
-		e := worklog.New(p.store, func(name string) (tool.Spec, bool) {
-			s, ok := specs[name]
-			return s, ok
-		})
-		list, err := newest(ctx, e, p.scope(), worklog.Filter{Conversation: conv}, mostChatLog)
-		if err != nil || len(list) == 0 {
-			return "", err
-		}
-		slices.Reverse(list)
-		return logTable(list, width, false, time.Now()), nil
+func (p paths) chatLog(ctx context.Context, conv id.ID, width int) (string, error) {
+	list, err := p.api.Log(ctx, client.LogQuery{Conversation: conv.String()}, mostChatLog)
+	if err != nil || len(list) == 0 {
+		return "", err
 	}
+	slices.Reverse(list)
+	return logTable(list, width, false, time.Now()), nil
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"log/slog"
 	"path/filepath"
 	"time"
@@ -41,19 +39,4 @@ func (l *local) closePolicies() error {
 		return nil
 	}
 	return l.judge.Close()
-}
-
-// withPolicy runs do with the API of the Steward that has the data folder in
-// use, or of one in this process.
-func (a *app) withPolicy(ctx context.Context, do func(caller) error) error {
-	set, err := a.settings()
-	if err != nil {
-		return err
-	}
-	a.idle = true
-	b, err := a.open(ctx, set, a.logger(set, a.stderr))
-	if err != nil {
-		return err
-	}
-	return errors.Join(do(b), b.Close())
 }

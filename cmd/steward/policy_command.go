@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,16 +18,13 @@ import (
 )
 
 func (a *app) policyCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use: "policy", Aliases: []string{"policies"}, Short: "See, test and change what agents may do", GroupID: "look", Args: cobra.NoArgs,
+	return group(&cobra.Command{
+		Use: "policy", Aliases: []string{"policies"}, Short: "See, test and change what agents may do", GroupID: "look",
 		Long: "What agents may see and do is decided by policies: rules in small text files. Steward brings some along,\n" +
 			"and you add your own to the folder policies of the data folder. They are in force as soon as they are\n" +
 			"saved. A rule of yours can forbid anything and ask for anything; what it may loosen is said in the files.\n" +
 			"docs/policies.md is an introduction for who has never seen such rules.",
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(a.showPolicy(), a.explainPolicy(), a.checkPolicy(), a.testPolicy(), a.usePolicy())
-	return c
+	}, a.showPolicy(), a.explainPolicy(), a.checkPolicy(), a.testPolicy(), a.usePolicy())
 }
 
 // policyFiles is what lies in the data folder, with what Steward brings along;
@@ -81,13 +77,12 @@ func (a *app) showInput() error {
 	if a.json {
 		return a.printJSON(seen)
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	var rows [][]string
 	for _, f := range seen {
-		fmt.Fprintf(w, "input.%s\t%s\n", f.Path, f.About)
+		rows = append(rows, []string{"input." + f.Path, f.About})
 	}
-	fmt.Fprintf(w, "data.settings.approve\t%s\n", `the setting approve: "actions" or "unfixed"`)
-	fmt.Fprintf(w, "data.NAME\t%s\n", "what your file data.json has under NAME")
-	return w.Flush()
+	return a.print(columns(append(rows, []string{"data.settings.approve", `the setting approve: "actions" or "unfixed"`},
+		[]string{"data.NAME", "what your file data.json has under NAME"}), 0))
 }
 
 // printPolicies prints files as they are.
@@ -138,11 +133,11 @@ func (a *app) listPolicies(dir string, p rego.Loaded, broken error) error {
 		}
 		return errors.Join(a.printJSON(out), broken)
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	var rows [][]string
 	for _, f := range p.Files {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Name, counted(rules(f.Text), "rule", "rules"), cmp.Or(headline(f.Text), "your own"))
+		rows = append(rows, []string{f.Name, counted(rules(f.Text), "rule", "rules"), cmp.Or(headline(f.Text), "your own")})
 	}
-	if err := w.Flush(); err != nil || broken != nil {
+	if err := a.print(columns(rows, 0)); err != nil || broken != nil {
 		return errors.Join(err, broken)
 	}
 	fmt.Fprintf(a.stdout, "\nversion %s; your own lie in %s\n", p.Version, dir)
@@ -322,9 +317,9 @@ func (a *app) listTemplates() error {
 	if a.json {
 		return a.printJSON(all)
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	var rows [][]string
 	for _, t := range all {
-		fmt.Fprintf(w, "%s\t%s\n", t.Name, t.About)
+		rows = append(rows, []string{t.Name, t.About})
 	}
-	return w.Flush()
+	return a.print(columns(rows, 0))
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -65,8 +64,8 @@ func (a *app) explainPolicy() *cobra.Command {
 				return usage("name the request, or ask by flags such as --tool")
 			}
 			var out struct{ Answers []runtime.PolicyAnswer }
-			err := a.withPolicy(c.Context(), func(b caller) error {
-				return b.call(c.Context(), http.MethodPost, "/policy/explain", q, &out)
+			err := a.with(c.Context(), toLook, func(s *session) error {
+				return s.Call(c.Context(), "POST /policy/explain", nil, q, &out)
 			})
 			switch {
 			case err != nil:

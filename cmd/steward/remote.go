@@ -5,21 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"log/slog"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
-	"github.com/coder/websocket"
-
+	"steward/client"
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/identity"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/runtime"
@@ -49,25 +43,20 @@ func readNotice(data string) (notice, error) {
 	return n, nil
 }
 
-// remote is the Steward that serves the data folder. What was said it reads
-// from the folder; all else goes over the wire.
+// remote is the Steward that serves the data folder, for a chat. What was said
+// it reads from the folder; all else goes over the wire.
 type remote struct {
+	*session
 	shelf
 	store *sqlite.Store // for reading
-	wire
 }
 
 var _ backend = (*remote)(nil)
 
-// join connects to the Steward that has the data folder in use.
-func (a *app) join(set *settings.Loaded, log *slog.Logger) (*remote, error) {
-	n, err := readNotice(set.Data)
+// joinChat joins the Steward that has the data folder in use.
+func (a *app) joinChat(set *settings.Loaded, log *slog.Logger) (*remote, error) {
+	s, err := a.join(set)
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "server_unknown", "the Steward that uses %s does not say where it can be reached: %w", set.Data, err).
-			With("end it, or begin with steward serve and chat beside it")
-	}
-	token := a.token(set.Data)
-	if _, err := token(); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -76,15 +65,13 @@ func (a *app) join(set *settings.Loaded, log *slog.Logger) (*remote, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &remote{shelf: a.shelf(st), store: st,
-		wire: wire{url: n.URL, token: token, http: &http.Client{Transport: &http.Transport{}}}}, nil
+	return &remote{session: s, shelf: a.shelf(st), store: st}, nil
 }
 
+func (r *remote) api() *session { return r.session }
+
 // Close ends the connections.
-func (r *remote) Close() error {
-	r.http.CloseIdleConnections()
-	return r.store.Close()
-}
+func (r *remote) Close() error { return errors.Join(r.end(), r.store.Close()) }
 
 // frame is a frame of the WebSocket face, in either direction, or the body of
 // an error; docs/websocket.md describes the members.
@@ -118,10 +105,12 @@ type frame struct {
 	Tool         string  `json:"tool"`
 	Progress     float64 `json:"progress"`
 	Origin       string  `json:"origin"`
-	wireError
+	errorFrame
 }
 
-type wireError struct {
+// errorFrame are the members of a frame that tells an error. Its message is
+// that of other frames too.
+type errorFrame struct {
 	Code    string         `json:"code"`
 	Say     string         `json:"message"`
 	Kind    fault.Kind     `json:"kind"`
@@ -131,70 +120,26 @@ type wireError struct {
 	Details map[string]any `json:"details"`
 }
 
-func (e wireError) fault() *fault.Error {
+func (e errorFrame) fault() *fault.Error {
 	return &fault.Error{Kind: e.Kind, Code: e.Code, Message: e.Say, Remedy: e.Remedy, Retry: e.Retry,
 		After: time.Duration(e.After) * time.Millisecond, Details: e.Details}
 }
 
-// largestFrame bounds what is read at once.
-const largestFrame = 256 << 20
-
-func (r *remote) dial(ctx context.Context) (*websocket.Conn, error) {
-	header := http.Header{}
-	if err := r.authorize(header); err != nil {
-		return nil, err
-	}
-	c, res, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(r.url, "http")+"/ws", &websocket.DialOptions{HTTPClient: r.http, HTTPHeader: header})
-	if err != nil {
-		if res != nil && res.StatusCode >= 400 {
-			return nil, refused(res)
-		}
-		return nil, unreachable(r.url, err)
-	}
-	c.SetReadLimit(largestFrame)
-	return c, nil
-}
-
-func unreachable(url string, err error) error {
-	if ctx := context.Canceled; errors.Is(err, ctx) {
-		return err
-	}
-	return fault.New(fault.Unavailable, "server_unreachable", "the Steward at %s does not answer: %w", url, err).
-		With("see whether it still runs; steward doctor tells more").Retrying(fault.RetryBackoff, 0)
-}
-
-func write(ctx context.Context, c *websocket.Conn, v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return c.Write(ctx, websocket.MessageText, b)
-}
-
-func read(ctx context.Context, c *websocket.Conn) (frame, error) {
-	var f frame
-	_, b, err := c.Read(ctx)
-	if err == nil {
-		err = json.Unmarshal(b, &f)
-	}
-	return f, err
-}
-
 // ask sends one frame over a connection of its own and waits for its answer.
 func (r *remote) ask(ctx context.Context, v any) (frame, error) {
-	c, err := r.dial(ctx)
+	c, err := r.Dial(ctx)
 	if err != nil {
 		return frame{}, err
 	}
-	defer c.CloseNow()
-	if err := write(ctx, c, v); err != nil {
-		return frame{}, unreachable(r.url, err)
+	defer c.Close()
+	if err := c.Send(ctx, v); err != nil {
+		return frame{}, err
 	}
 	for {
-		f, err := read(ctx, c)
-		switch {
+		var f frame
+		switch err := c.Receive(ctx, &f); {
 		case err != nil:
-			return f, unreachable(r.url, err)
+			return f, err
 		case f.Type == "error":
 			return f, f.fault()
 		case f.Type == "accepted", f.Type == "ok":
@@ -276,23 +221,23 @@ var errLeft = errors.New("left")
 
 // watch watches over one connection until it breaks.
 func (r *remote) watch(ctx context.Context, conv id.ID, at *runtime.Cursor, yield func(runtime.Frame, error) bool) error {
-	c, err := r.dial(ctx)
+	c, err := r.Dial(ctx)
 	if err != nil {
 		return err
 	}
-	defer c.CloseNow()
+	defer c.Close()
 	hello := map[string]any{"type": "resume", "id": "1", "conversation_id": conv.String()}
 	if *at != (runtime.Cursor{}) {
 		hello["cursor"] = at.String()
 	}
-	if err := write(ctx, c, hello); err != nil {
-		return unreachable(r.url, err)
+	if err := c.Send(ctx, hello); err != nil {
+		return err
 	}
 	for {
-		f, err := read(ctx, c)
-		switch {
+		var f frame
+		switch err := c.Receive(ctx, &f); {
 		case err != nil:
-			return unreachable(r.url, err)
+			return err
 		case f.Type == "error" && f.Cursor == "":
 			return f.fault() // of the connection, not of a turn
 		case f.Type == "ok", f.Type == "accepted", f.Type == "pong", f.Type == "agents_waiting":
@@ -387,87 +332,29 @@ func blocks(raw json.RawMessage) []message.Block {
 	return out
 }
 
-// refused reads the error that an answer carries.
-func refused(res *http.Response) error {
-	var body struct{ Error wireError }
-	b, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
-	if err == nil && json.Unmarshal(b, &body) == nil && body.Error.Code != "" {
-		return body.Error.fault()
-	}
-	return fault.New(fault.Unavailable, "server_refused", "the running Steward answered %s", res.Status).
-		With("it may be of another version: start it again")
-}
-
 // Rename implements terminal.Shelf.
 func (r *remote) Rename(ctx context.Context, conv id.ID, title string) (record.Conversation, error) {
-	if err := r.call(ctx, http.MethodPatch, "/conversations/"+conv.String(), map[string]string{"title": title}, nil); err != nil {
+	if err := r.Call(ctx, "PATCH /conversations/{id}", client.Params{"id": conv.String()}, map[string]string{"title": title}, nil); err != nil {
 		return record.Conversation{}, err
 	}
 	return r.Conversation(ctx, conv)
 }
 
-// Delete implements backend.
-func (r *remote) Delete(ctx context.Context, conv id.ID, erase bool) error {
-	return r.call(ctx, http.MethodDelete, fmt.Sprintf("/conversations/%s?erase=%v", conv, erase), nil, nil)
+// task reads how far a task is.
+func (f *frame) task() *runtime.TaskView {
+	v := &runtime.TaskView{ID: parseID(f.ID), Call: f.Call, Tool: f.Tool, Status: f.Status, Message: f.Say, Fraction: f.Progress}
+	if a := f.Approval; a != nil {
+		v.Approval = a.view()
+		v.Approval.Tool, v.Approval.Args = f.Tool, string(f.Args)
+	}
+	return v
 }
 
-// ModelNames implements backend.
-func (r *remote) ModelNames(ctx context.Context) ([]string, error) {
-	var out struct {
-		Aliases []string
-		Models  []struct {
-			Name     string
-			Embedder bool
-		}
+// opened reads what a turn was opened with by a tool or an agent.
+func (f *frame) opened() *message.Message {
+	m := &message.Message{ID: parseID(f.Message), Role: message.User, Blocks: blocks(f.Content)}
+	for _, b := range m.Blocks {
+		b.Base().Origin = f.Origin
 	}
-	if err := r.call(ctx, http.MethodGet, "/models", nil, &out); err != nil {
-		return nil, err
-	}
-	names := out.Aliases
-	for _, m := range out.Models {
-		if !m.Embedder {
-			names = append(names, m.Name)
-		}
-	}
-	return names, nil
-}
-
-// wireKey is a key as /api/v1 tells it.
-type wireKey struct {
-	ID, User, Name, Hint      string
-	Created, Expires, Revoked time.Time
-	Secret                    string
-}
-
-func (k wireKey) key() identity.Key {
-	return identity.Key{ID: parseID(k.ID), User: k.User, Name: k.Name, Hint: k.Hint, Created: k.Created, Expires: k.Expires, Revoked: k.Revoked}
-}
-
-// Create makes a key, as identity.Registry does.
-func (r *remote) Create(ctx context.Context, user, name string, expires time.Time) (identity.Key, string, error) {
-	in := map[string]any{"user": user, "name": name}
-	if !expires.IsZero() {
-		in["expires"] = expires
-	}
-	var out wireKey
-	err := r.call(ctx, http.MethodPost, "/keys", in, &out)
-	return out.key(), out.Secret, err
-}
-
-// List lists keys, as identity.Registry does.
-func (r *remote) List(ctx context.Context, user string) ([]identity.Key, error) {
-	var out struct{ Keys []wireKey }
-	if err := r.call(ctx, http.MethodGet, "/keys?user="+url.QueryEscape(user), nil, &out); err != nil {
-		return nil, err
-	}
-	keys := make([]identity.Key, len(out.Keys))
-	for i, k := range out.Keys {
-		keys[i] = k.key()
-	}
-	return keys, nil
-}
-
-// Revoke revokes a key, as identity.Registry does.
-func (r *remote) Revoke(ctx context.Context, key id.ID) error {
-	return r.call(ctx, http.MethodDelete, "/keys/"+key.String(), nil, nil)
+	return m
 }

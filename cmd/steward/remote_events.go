@@ -18,9 +18,9 @@ import (
 )
 
 // Subscribe tells the events of the Steward that serves, over its WebSocket.
-func (r *remote) Subscribe(ctx context.Context, f events.Filter, from events.Cursor) iter.Seq2[events.Batch, error] {
+func (s *session) Subscribe(ctx context.Context, f events.Filter, from events.Cursor) iter.Seq2[events.Batch, error] {
 	return func(yield func(events.Batch, error) bool) {
-		if err := r.subscribe(ctx, f, from, yield); err != nil && ctx.Err() == nil {
+		if err := s.subscribe(ctx, f, from, yield); err != nil && ctx.Err() == nil {
 			yield(events.Batch{}, err)
 		}
 	}
@@ -31,15 +31,15 @@ type eventsFrame struct {
 	Type   string         `json:"type"`
 	Events []events.Event `json:"events"`
 	Cursor events.Cursor  `json:"cursor"`
-	wireError
+	errorFrame
 }
 
-func (r *remote) subscribe(ctx context.Context, f events.Filter, from events.Cursor, yield func(events.Batch, error) bool) error {
-	c, err := r.dial(ctx)
+func (s *session) subscribe(ctx context.Context, f events.Filter, from events.Cursor, yield func(events.Batch, error) bool) error {
+	c, err := s.Dial(ctx)
 	if err != nil {
 		return err
 	}
-	defer c.CloseNow()
+	defer c.Close()
 	ask := map[string]any{"type": "subscribe", "id": "1", "sources": f.Sources, "types": f.Types, "prefixes": f.Prefixes,
 		"detail_types": f.Details, "bodies": f.Bodies, "cursor": from}
 	for name, v := range ask { // what is not asked for is left out
@@ -47,18 +47,14 @@ func (r *remote) subscribe(ctx context.Context, f events.Filter, from events.Cur
 			delete(ask, name)
 		}
 	}
-	if err := write(ctx, c, ask); err != nil {
-		return unreachable(r.url, err)
+	if err := c.Send(ctx, ask); err != nil {
+		return err
 	}
 	for {
-		_, b, err := c.Read(ctx)
 		var in eventsFrame
-		if err == nil {
-			err = json.Unmarshal(b, &in)
-		}
-		switch {
+		switch err := c.Receive(ctx, &in); {
 		case err != nil:
-			return unreachable(r.url, err)
+			return err
 		case in.Type == "error":
 			return in.fault()
 		case in.Type == "events" && !yield(events.Batch{Events: in.Events, Cursor: in.Cursor}, nil):
@@ -67,8 +63,11 @@ func (r *remote) subscribe(ctx context.Context, f events.Filter, from events.Cur
 	}
 }
 
-// Publish implements publisher.
-func (r *remote) Publish(ctx context.Context, x events.Publication) (events.Published, error) {
+// publish publishes an event: here, or over the RPC of the Steward that serves.
+func (s *session) publish(ctx context.Context, x events.Publication) (events.Published, error) {
+	if s.local != nil {
+		return s.local.node.Publish(ctx, s.local.user, x)
+	}
 	in := &eventpb.Occurrence{Id: x.ID, Source: x.Source, Space: string(x.Space),
 		DetailType: eventpb.DetailType(eventpb.DetailType_value[string(x.Detail)])}
 	if !x.Time.IsZero() {
@@ -79,15 +78,15 @@ func (r *remote) Publish(ctx context.Context, x events.Publication) (events.Publ
 	}
 	auth := connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-			if err := r.authorize(req.Header()); err != nil {
+			if err := s.Authorize(req.Header()); err != nil {
 				return nil, err
 			}
 			return next(ctx, req)
 		}
 	})
-	res, err := eventpb.NewEventClient(r.http, r.url, connect.WithInterceptors(auth)).Publish(ctx, in)
+	res, err := eventpb.NewEventClient(s.HTTP(), s.URL(), connect.WithInterceptors(auth)).Publish(ctx, in)
 	if err != nil {
-		return events.Published{}, ofRPC(r.url, err)
+		return events.Published{}, ofRPC(s.URL(), err)
 	}
 	out := events.Published{Cursor: events.Cursor(res.GetCursor()), Duplicate: res.GetDuplicate()}
 	out.ID, _ = id.Parse(res.GetId())
@@ -116,6 +115,11 @@ func ofRPC(url string, err error) error {
 		return out
 	}
 	return unreachable(url, err)
+}
+
+func unreachable(url string, err error) error {
+	return fault.New(fault.Unavailable, "server_unreachable", "the Steward at %s does not answer: %w", url, err).
+		With("see whether it still runs; steward doctor tells more").Retrying(fault.RetryBackoff, 0)
 }
 
 // withoutEnd takes the remedy off a message that ends with it in brackets.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -13,27 +11,19 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 
+	"steward/client"
 	"steward/internal/fault"
-	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
-	"steward/internal/record"
-	"steward/internal/resource"
-	"steward/internal/runtime"
-	"steward/internal/store"
-	"steward/internal/store/sqlite"
 )
 
 func (a *app) requestsCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use: "requests", Aliases: []string{"request"}, Short: "See what was asked led to, and what still goes on", GroupID: "look", Args: cobra.NoArgs,
+	return group(&cobra.Command{
+		Use: "requests", Aliases: []string{"request"}, Short: "See what was asked led to, and what still goes on", GroupID: "look",
 		Long: "What you ask is a request; so is each agent that is asked because of it, and each task that goes on\n" +
 			"in the background. A request is closed when all that it led to is. It is named by its id, or by at\n" +
 			"least 8 characters of the beginning of it.",
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(a.listRequests(), a.showRequest(), a.cancelRequest(), a.resumeRequest())
-	return c
+	}, a.listRequests(), a.showRequest(), a.cancelRequest(), a.resumeRequest())
 }
 
 func (a *app) listRequests() *cobra.Command {
@@ -48,43 +38,23 @@ func (a *app) listRequests() *cobra.Command {
 			if limit < 1 {
 				return usage("--limit must be 1 or more")
 			}
-			list := []runtime.RequestView{}
-			err := a.withRequests(c.Context(), func(st *sqlite.Store, s shelf) (err error) {
-				sc := s.scope()
-				if everybody {
-					sc = store.ForNode(resource.System)
-				}
-				list, err = runtime.Requests(c.Context(), st, sc, all, limit)
-				return err
+			list, err := readList(c.Context(), a, func(s *session) ([]client.Request, error) {
+				return s.Requests(c.Context(), all, everybody, limit)
 			})
-			switch {
-			case err != nil:
+			if err != nil {
 				return err
-			case a.json:
-				return a.printJSON(list)
-			case len(list) == 0 && all:
-				a.note("nothing that was asked led to another request yet")
-			case len(list) == 0:
-				a.note("no request is open")
-			default:
-				_, err = a.stdout.Write([]byte(requestTable(list, everybody, a.width(), time.Now())))
 			}
-			return err
+			none := "no request is open"
+			if all {
+				none = "nothing that was asked led to another request yet"
+			}
+			return tellList(a, list, none, func(list []client.Request) string { return requestTable(list, everybody, a.width(), time.Now()) })
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "closed ones too")
 	c.Flags().BoolVar(&everybody, "all-users", false, "those of all users")
 	c.Flags().IntVar(&limit, "limit", 50, "list at most `N`")
 	return c
-}
-
-// withRequests runs do over what is stored; where nothing is, it does not.
-func (a *app) withRequests(ctx context.Context, do func(*sqlite.Store, shelf) error) error {
-	st, err := a.reading(ctx)
-	if err != nil || st == nil {
-		return err
-	}
-	return errors.Join(do(st, a.shelf(st)), st.Close())
 }
 
 func (a *app) showRequest() *cobra.Command {
@@ -94,29 +64,23 @@ func (a *app) showRequest() *cobra.Command {
 			"they did, and tasks with what their results opened; with times, tokens and costs of each and all below\n" +
 			"it. ID is that of the turn's interaction or of any request below it; last is the newest request.",
 		RunE: func(c *cobra.Command, args []string) error {
-			price, err := a.pricing()
-			if err != nil {
-				return err
-			}
-			var tree *runtime.RequestView
-			err = a.withRequests(c.Context(), func(st *sqlite.Store, s shelf) error {
-				which, err := newestRequest(c.Context(), st, s, args[0])
+			err := a.with(c.Context(), toRead, func(s *session) error {
+				which, err := newestRequest(c.Context(), s, args[0])
 				if err != nil {
 					return err
 				}
-				v, err := runtime.RequestTree(c.Context(), st, s.scope(), which, price)
-				tree = &v
-				return err
+				tree, err := s.Request(c.Context(), which)
+				switch {
+				case err != nil:
+					return err
+				case a.json:
+					return a.printJSON(tree)
+				}
+				return a.print(requestTree(&tree, a.width(), time.Now()))
 			})
-			switch {
-			case err != nil:
-				return err
-			case tree == nil:
+			if errors.Is(err, errNothingYet) {
 				return noRequest()
-			case a.json:
-				return a.printJSON(tree)
 			}
-			_, err = a.stdout.Write([]byte(requestTree(tree, a.width(), time.Now())))
 			return err
 		},
 	}
@@ -127,18 +91,18 @@ func noRequest() error {
 }
 
 // newestRequest returns the id that "last" means.
-func newestRequest(ctx context.Context, st *sqlite.Store, s shelf, which string) (string, error) {
+func newestRequest(ctx context.Context, s *session, which string) (string, error) {
 	if which != "last" {
 		return which, nil
 	}
-	list, err := runtime.Requests(ctx, st, s.scope(), true, 1)
+	list, err := s.Requests(ctx, true, false, 1)
 	if err == nil && len(list) == 0 {
 		err = noRequest()
 	}
 	if err != nil {
 		return "", err
 	}
-	return list[0].ID.String(), nil
+	return list[0].ID, nil
 }
 
 // pricing is what model calls cost by the settings, for what is not summed up
@@ -161,52 +125,60 @@ func (a *app) pricing() (func(string, message.Usage) float64, error) {
 func (a *app) cancelRequest() *cobra.Command {
 	return a.aboutRequest(&cobra.Command{Use: "cancel ID", Short: "End what a request still does",
 		Long: "End what a request still does: a task, or all that is open below a turn. Whoever asked is told. What\n" +
-			"had been changed by then stays changed."}, http.MethodDelete, "", "cancelled")
+			"had been changed by then stays changed."}, func(ctx context.Context, s *session, which, user string) error {
+		if err := s.CancelRequest(ctx, which, user); err != nil {
+			return err
+		}
+		a.note("cancelled")
+		if user != "" {
+			return nil
+		}
+		return s.awaitOver(ctx, which)
+	})
 }
 
 func (a *app) resumeRequest() *cobra.Command {
 	return a.aboutRequest(&cobra.Command{Use: "resume ID", Short: "Go on with a turn that is parked",
 		Long: "Go on with a turn that is parked: Steward crashed twice in a row while it ran. Where no Steward\n" +
-			"serves, it goes on when one does."}, http.MethodPost, "/resume", "resumed")
+			"serves, it goes on when one does."}, func(ctx context.Context, s *session, which, user string) error {
+		err := s.ResumeRequest(ctx, which, user)
+		if err == nil {
+			a.note("resumed")
+		}
+		return err
+	})
 }
 
 // aboutRequest makes a command that decides about a request, perhaps another
-// user's, by the API's method and what follows the request's path.
-func (a *app) aboutRequest(c *cobra.Command, method, step, done string) *cobra.Command {
+// user's.
+func (a *app) aboutRequest(c *cobra.Command, do func(ctx context.Context, s *session, which, user string) error) *cobra.Command {
 	user := c.Flags().String("user", "", "whose request it is: `NAME`; yours unless given")
 	c.Args, c.ValidArgsFunction = cobra.ExactArgs(1), a.completeRequests
 	c.RunE = func(c *cobra.Command, args []string) error {
-		return a.opened(c.Context(), func(b backend) error {
-			path, query := "/requests/"+url.PathEscape(args[0]), ""
-			if *user != "" {
-				query = "?user=" + url.QueryEscape(*user)
-			}
-			if err := b.call(c.Context(), method, path+step+query, nil, nil); err != nil {
-				return err
-			}
-			a.note("%s", done)
-			if method != http.MethodDelete || *user != "" {
-				return nil
-			}
-			return a.awaitOver(c.Context(), b, path)
-		})
+		return a.withStored(c.Context(), toAct, func(s *session) error { return do(c.Context(), s, args[0], *user) })
 	}
 	return c
 }
 
 // awaitOver gives what was cancelled a while to end, so that it does before
 // this process does.
-func (a *app) awaitOver(ctx context.Context, b backend, path string) error {
-	if _, here := b.(*local); !here {
+func (s *session) awaitOver(ctx context.Context, which string) error {
+	return s.await(ctx, which, 5*time.Second, func(r *client.Request) bool { return r.State == requestClosed })
+}
+
+// await gives a request of this process some time until it is as it is to be.
+// What is left, the next start does.
+func (s *session) await(ctx context.Context, which string, long time.Duration, done func(*client.Request) bool) error {
+	if s.local == nil {
 		return nil
 	}
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); {
-		var tree runtime.RequestView
-		if err := b.call(ctx, http.MethodGet, path, nil, &tree); err != nil || tree.State == runtime.RequestClosed {
+	for end := time.Now().Add(long); time.Now().Before(end); {
+		tree, err := s.Request(ctx, which)
+		if err != nil || done(&tree) {
 			return err
 		}
 		select {
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -216,33 +188,37 @@ func (a *app) awaitOver(ctx context.Context, b backend, path string) error {
 
 // completeRequests offers the newest requests.
 func (a *app) completeRequests(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return offer(c, func(ctx context.Context) ([]cobra.Completion, error) {
-		var out []cobra.Completion
-		err := a.withRequests(ctx, func(st *sqlite.Store, s shelf) error {
-			list, err := runtime.Requests(ctx, st, s.scope(), true, 30)
-			for i := range list {
-				out = append(out, cobra.CompletionWithDesc(requestRef(list[i].ID), plainLine(requestWhat(&list[i]))))
-			}
-			return err
-		})
+	return a.offerRead(c, func(ctx context.Context, s *session) (out []cobra.Completion, err error) {
+		list, err := s.Requests(ctx, true, false, 30)
+		for i := range list {
+			out = append(out, cobra.CompletionWithDesc(requestRef(list[i].ID), plainLine(requestWhat(&list[i]))))
+		}
 		return out, err
 	})
 }
 
+// What the API says of a request's kind, state and status.
+const (
+	requestTurn, requestAgent, requestTask, requestTool = "turn", "agent", "task", "tool"
+
+	requestOpen, requestAnswered, requestClosed = "open", "answered", "closed"
+
+	requestParked, requestWaiting = "parked", "waiting for its model"
+
+	wishQueued = "queued"
+)
+
 // requestRef is the beginning of an id: enough to find it by.
-func requestRef(x id.ID) string {
-	s := x.String()
-	return s[:min(len(s), 13)]
-}
+func requestRef(x string) string { return x[:min(len(x), 13)] }
 
 // requestMark is a sign for how a request stands.
-func requestMark(v *runtime.RequestView) string {
+func requestMark(v *client.Request) string {
 	outcome := v.Outcome
-	if v.Kind == runtime.RequestTool || v.Kind == record.RequestAgent && outcome == "" {
+	if v.Kind == requestTool || v.Kind == requestAgent && outcome == "" {
 		outcome = v.Status
 	}
 	switch {
-	case v.State != runtime.RequestClosed && v.Outcome == "" || v.State == record.RequestAnswered && v.Error == "":
+	case v.State != requestClosed && v.Outcome == "" || v.State == requestAnswered && v.Error == "":
 		return "…"
 	case outcome == "answered", outcome == string(message.OK):
 		return "✓"
@@ -253,26 +229,26 @@ func requestMark(v *runtime.RequestView) string {
 }
 
 // requestWhat says what a request is, on one line.
-func requestWhat(v *runtime.RequestView) string {
+func requestWhat(v *client.Request) string {
 	var s string
 	switch v.Kind {
-	case record.RequestTurn:
+	case requestTurn:
 		switch s = v.Title; {
 		case strings.HasPrefix(v.Origin, "tool:"), strings.HasPrefix(v.Origin, "agent:"), strings.HasPrefix(v.Origin, "intent:"):
 			s = "« " + v.Agent + " is told"
 		case s == "":
 			s = "a turn of " + v.Agent
 		}
-	case record.RequestAgent:
+	case requestAgent:
 		s = "agent " + v.Agent
 		if v.Title != "" {
 			s += ": " + v.Title
 		}
-	case record.RequestTask:
+	case requestTask:
 		switch s = "task " + v.Tool; v.Wish {
-		case record.WishQueued:
+		case wishQueued:
 			s = "queued " + v.Tool
-		case record.WishRetry, record.WishUndo, record.WishResolve:
+		case "retry", "undo", "resolve":
 			s = "the user's " + v.Wish + " of " + v.Tool
 		}
 	default:
@@ -285,7 +261,7 @@ func requestWhat(v *runtime.RequestView) string {
 }
 
 // requestState is what there is to say about how it stands, beside its mark.
-func requestState(v *runtime.RequestView) string {
+func requestState(v *client.Request) string {
 	var parts []string
 	add := func(s string) {
 		if s = strings.ReplaceAll(s, "_", " "); s != "" && !slices.Contains(parts, s) {
@@ -293,31 +269,31 @@ func requestState(v *runtime.RequestView) string {
 		}
 	}
 	switch {
-	case v.Kind == record.RequestTask && v.State == record.RequestOpen:
+	case v.Kind == requestTask && v.State == requestOpen:
 		add(v.Status)
 		if v.Progress > 0 {
 			add(fmt.Sprintf("%d%%", int(v.Progress*100)))
 		}
 		add(v.Message)
-	case v.Status == runtime.RequestParked, v.Status == runtime.RequestWaiting:
+	case v.Status == requestParked, v.Status == requestWaiting:
 		add(v.Status)
 		add(v.Message)
-	case v.State == record.RequestOpen:
+	case v.State == requestOpen:
 		add("runs")
-	case v.State == record.RequestAnswered:
+	case v.State == requestAnswered:
 		add("answered, waits for what it led to")
 	}
 	if v.Intent != "" && v.Intent != "done" {
 		add(v.Intent)
 	}
-	if v.State == runtime.RequestClosed || v.Error != "" {
+	if v.State == requestClosed || v.Error != "" {
 		if v.Outcome != "" && v.Outcome != "answered" && v.Outcome != string(message.OK) {
 			add(v.Outcome)
-		} else if v.Kind == runtime.RequestTool && v.Status != string(message.OK) {
+		} else if v.Kind == requestTool && v.Status != string(message.OK) {
 			add(v.Status)
 		}
 		add(v.Error)
-		if v.Message != "" && requestMark(v) != "✓" && v.State == runtime.RequestClosed {
+		if v.Message != "" && requestMark(v) != "✓" && v.State == requestClosed {
 			add(v.Message)
 		}
 	}
@@ -325,32 +301,25 @@ func requestState(v *runtime.RequestView) string {
 }
 
 // requestTable lists requests, one a line, and perhaps whose they are.
-func requestTable(list []runtime.RequestView, users bool, width int, now time.Time) string {
-	type row struct{ kind, took, id, what string }
-	rows := make([]row, len(list))
-	var kind, took int
+func requestTable(list []client.Request, users bool, width int, now time.Time) string {
+	took := 0
+	for i := range list {
+		took = max(took, lipgloss.Width(tookOf(&list[i], now)))
+	}
+	rows := make([][]string, len(list))
 	for i := range list {
 		v := &list[i]
-		rows[i] = row{v.Started.Local().Format("01-02 15:04"), tookOf(v, now), requestRef(v.ID), plainLine(requestWhat(v))}
+		what, long := plainLine(requestWhat(v)), tookOf(v, now)
 		if users {
-			rows[i].what = plainLine(v.User) + ": " + rows[i].what
+			what = plainLine(v.User) + ": " + what
 		}
-		kind, took = max(kind, len(rows[i].kind)), max(took, lipgloss.Width(rows[i].took))
+		rows[i] = []string{v.Started.Local().Format("01-02 15:04"), requestMark(v), requestRef(v.ID), strings.Repeat(" ", took-lipgloss.Width(long)) + long, what}
 	}
-	var b strings.Builder
-	for i, r := range rows {
-		line := fmt.Sprintf("%s  %s  %s  %s  %s", fill(r.kind, kind), requestMark(&list[i]), r.id,
-			strings.Repeat(" ", took-lipgloss.Width(r.took))+r.took, r.what)
-		if width > 0 {
-			line = cell(line, width)
-		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
-	}
-	return b.String()
+	return columns(rows, width)
 }
 
 // tookOf is how long it took, or has taken until now.
-func tookOf(v *runtime.RequestView, now time.Time) string {
+func tookOf(v *client.Request, now time.Time) string {
 	d := v.Took(now)
 	switch {
 	case d >= time.Minute:
@@ -364,11 +333,11 @@ func tookOf(v *runtime.RequestView, now time.Time) string {
 }
 
 // requestTree draws a request and all below it.
-func requestTree(v *runtime.RequestView, width int, now time.Time) string {
+func requestTree(v *client.Request, width int, now time.Time) string {
 	type row struct{ what, took, tokens, cost string }
 	var rows []row
-	var draw func(v *runtime.RequestView, head, tail string)
-	draw = func(v *runtime.RequestView, head, tail string) {
+	var draw func(v *client.Request, head, tail string)
+	draw = func(v *client.Request, head, tail string) {
 		r := row{what: head + requestMark(v) + " " + plainLine(requestWhat(v)), took: tookOf(v, now)}
 		if n := v.Usage.Input + v.Usage.Output; n > 0 {
 			r.tokens = fmt.Sprint(n)
@@ -405,12 +374,4 @@ func requestTree(v *runtime.RequestView, width int, now time.Time) string {
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	return b.String()
-}
-
-func (r reader) Requests(ctx context.Context, user string, all bool, limit int) ([]runtime.RequestView, error) {
-	return runtime.Requests(ctx, r.store, shelf{user: user}.scope(), all, limit)
-}
-
-func (r reader) RequestTree(ctx context.Context, user, which string) (runtime.RequestView, error) {
-	return runtime.RequestTree(ctx, r.store, shelf{user: user}.scope(), which, nil)
 }

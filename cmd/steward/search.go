@@ -14,7 +14,7 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 
-	"steward/internal/fault"
+	"steward/client"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/search"
@@ -66,15 +66,15 @@ func (a *app) search(ctx context.Context, text string, f searchFlags) error {
 	if err != nil {
 		return err
 	}
-	st, err := a.reading(ctx)
-	if err != nil {
+	var page search.Page
+	err = a.with(ctx, toRead, func(s *session) error {
+		conv, err := s.which(ctx, f.conversation)
+		if err == nil {
+			page, err = s.search(ctx, q, conv, f.limit)
+		}
 		return err
-	}
-	if st == nil {
-		return a.printHits(search.Page{}, f.limit)
-	}
-	page, err := a.find(ctx, a.shelf(st), st, q, f)
-	if err = errors.Join(err, st.Close()); err != nil {
+	})
+	if err != nil && !errors.Is(err, errNothingYet) {
 		return err
 	}
 	return a.printHits(page, f.limit)
@@ -95,71 +95,36 @@ func (f *searchFlags) query(text string, now time.Time) (search.Query, error) {
 		return q, usage("--role must be user, assistant or tool, not %q", f.role)
 	}
 	var err error
-	if q.Since, err = searchTime("since", f.since, now); err == nil {
-		q.Until, err = searchTime("until", f.until, now)
+	if q.Since, err = past("--since", f.since, aDuration, now); err == nil {
+		q.Until, err = past("--until", f.until, aDuration, now)
 	}
 	return q, err
 }
 
-// searchTime reads a time, or how long ago it was; the zero time for nothing.
-func searchTime(flag, s string, now time.Time) (time.Time, error) {
-	if s == "" {
-		return time.Time{}, nil
-	}
-	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
-		return now.Add(-d), nil
-	}
-	for unit, days := range map[string]int{"d": 1, "w": 7} {
-		if n, err := strconv.Atoi(strings.TrimSuffix(s, unit)); err == nil && strings.HasSuffix(s, unit) && n >= 0 {
-			return now.AddDate(0, 0, -n*days), nil
-		}
-	}
-	for _, layout := range []string{time.DateOnly, "2006-01-02 15:04", "2006-01-02T15:04", time.RFC3339} {
-		if t, err := time.ParseInLocation(layout, s, now.Location()); err == nil {
-			return t, nil
-		}
-	}
-	return time.Time{}, usage("--%s %q is no time: use 24h, 7d, 2006-01-02 or a time as in RFC 3339", flag, s)
-}
-
-// find asks the Steward that serves the data folder, if there is one; else it
-// searches itself. An index can have two users.
-func (a *app) find(ctx context.Context, s shelf, st store.Store, q search.Query, f searchFlags) (page search.Page, err error) {
-	if q.Conversation, err = a.which(ctx, s.reader(), f.conversation, false); err != nil {
-		return search.Page{}, err
-	}
-	set, err := a.settings()
-	if err != nil {
-		return search.Page{}, err
-	}
-	log := a.logger(set, a.stderr)
-	if r, err := a.join(set, log); err == nil {
-		page, err := everything(ctx, r.Search, q, f.limit)
-		if err = errors.Join(err, r.Close()); err == nil || !fault.Is(err, fault.Unavailable) && !fault.HasCode(err, "unknown_url") {
-			return page, err
-		}
-	}
-	ix := newIndex(set.Data, st, log)
-	page, err = everything(ctx, func(ctx context.Context, q search.Query) (search.Page, error) {
-		return ix.Search(ctx, s.scope(), q)
-	}, q, f.limit)
-	return page, errors.Join(err, ix.Close())
-}
-
-// everything searches page by page until there are enough hits.
-func everything(ctx context.Context, find func(context.Context, search.Query) (search.Page, error), q search.Query, limit int) (search.Page, error) {
+// search searches page by page until there are enough hits.
+func (s *session) search(ctx context.Context, q search.Query, conv string, limit int) (search.Page, error) {
+	p := client.Params{"q": q.Text, "around": strconv.Itoa(q.Around), "role": string(q.Role), "tool": q.Tool, "conversation": conv,
+		"since": wireTime(q.Since), "until": wireTime(q.Until)}
 	var all search.Page
 	for {
-		page, err := find(ctx, q)
-		if err != nil {
+		p["limit"] = strconv.Itoa(min(limit-len(all.Hits), search.MaxLimit))
+		var page search.Page
+		if err := s.Call(ctx, "GET /search", p, nil, &page); err != nil {
 			return search.Page{}, err
 		}
 		all.Hits, all.Next, all.Behind = append(all.Hits, page.Hits...), page.Next, page.Behind
 		if page.Next == "" || len(all.Hits) >= limit {
 			return all, nil
 		}
-		q.After, q.Limit = page.Next, min(limit-len(all.Hits), search.MaxLimit)
+		p["after"] = string(page.Next)
 	}
+}
+
+func wireTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Format(time.RFC3339Nano)
 }
 
 func (a *app) printHits(page search.Page, limit int) error {

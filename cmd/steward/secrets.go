@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,15 +13,12 @@ import (
 )
 
 func (a *app) secretsCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use: "secrets", Aliases: []string{"secret"}, Short: "Keep passwords and keys", GroupID: "keep", Args: cobra.NoArgs,
+	return group(&cobra.Command{
+		Use: "secrets", Aliases: []string{"secret"}, Short: "Keep passwords and keys", GroupID: "keep",
 		Long: "Keep passwords and keys, each in a file of the data folder that only you can read. Settings\n" +
 			"refer to one as store:NAME; an agent gets those that it declares, by name. Whatever Steward\n" +
 			"records, logs, shows or sends to a model has «secret:NAME» in their place.",
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(a.setSecret(), a.listSecrets(), a.removeSecret())
-	return c
+	}, a.setSecret(), a.listSecrets(), a.removeSecret())
 }
 
 func (a *app) secrets() (*secret.Store, error) {
@@ -86,19 +81,13 @@ func (a *app) listSecrets() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.printJSON(orEmpty(list))
-			}
-			if len(list) == 0 {
-				a.note("no secret is kept")
-				return nil
-			}
-			w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "NAME\tCHANGED")
-			for _, one := range list {
-				fmt.Fprintf(w, "%s\t%s\n", one.Name, one.Changed.Local().Format(time.DateTime))
-			}
-			return w.Flush()
+			return tellList(a, list, "no secret is kept", func(list []secret.Info) string {
+				rows := [][]string{{"NAME", "CHANGED"}}
+				for _, one := range list {
+					rows = append(rows, []string{one.Name, one.Changed.Local().Format(time.DateTime)})
+				}
+				return columns(rows, 0)
+			})
 		},
 	}
 }

@@ -171,11 +171,11 @@ func TestCanaries(t *testing.T) {
 	}
 	get := func(path string) {
 		t.Helper()
-		req, err := http.NewRequest(http.MethodGet, r.url+path, nil)
+		req, err := http.NewRequest(http.MethodGet, r.URL()+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.authorize(req.Header); err != nil {
+		if err := r.Authorize(req.Header); err != nil {
 			t.Fatal(err)
 		}
 		res, err := http.DefaultClient.Do(req)

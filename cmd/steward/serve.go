@@ -103,8 +103,7 @@ func (a *app) welcome(set *settings.Loaded, s *server, l *local) error {
 				"  or GEMINI_API_KEY, or start Ollama, for a real one.\n")
 		}
 	}
-	_, err := a.stdout.Write([]byte(b.String()))
-	return err
+	return a.print(b.String())
 }
 
 // token returns what reads the token of the machine's own user in a data
@@ -168,7 +167,7 @@ func (a *app) listen(ctx context.Context, set *settings.Loaded, l *local, addres
 	mux := http.NewServeMux()
 	mux.Handle(chat.Path, guard.Wrap(s.chat, nil))
 	mux.Handle("/v1/", guard.Wrap(openai.Handler(openai.Options{Node: l.node, Logger: log}), openai.WriteError))
-	mux.Handle("/api/v1/", guard.Wrap(api.Handler(api.Options{Audit: l.audit, Node: l.node, Identity: l.keys, Agents: l.catalog, Judge: l.judge, Logger: log, People: l.keys, Resources: l.node.Resources()}), nil))
+	mux.Handle("/api/v1/", guard.Wrap(api.Handler(l.apiOptions()), nil))
 	mux.Handle(services.Prefix+"/", guard.Wrap(l.services.handler(), nil))
 	mux.Handle("/healthz", health)
 	mux.Handle("/readyz", health)

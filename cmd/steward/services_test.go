@@ -160,11 +160,11 @@ mcp:
 	_, r := serveFor(t, env)
 	o := &office{t: t, env: env, r: r, keys: map[string]string{}}
 	for _, user := range []string{"ada", "bob"} {
-		_, key, err := r.Create(t.Context(), user, "test", time.Now().Add(time.Hour))
+		key, err := r.CreateKey(t.Context(), user, "test", time.Now().Add(time.Hour))
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.keys[user] = key
+		o.keys[user] = key.Secret
 	}
 	return o
 }
@@ -181,13 +181,13 @@ func (o *office) call(user, tool string, args any) string {
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(o.t.Context(), http.MethodPost, o.r.url+"/tool.Tool/ExecuteTool", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(o.t.Context(), http.MethodPost, o.r.URL()+"/tool.Tool/ExecuteTool", bytes.NewReader(body))
 	if err != nil {
 		o.t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+o.keys[user])
-	res, err := o.r.http.Do(req)
+	res, err := o.r.HTTP().Do(req)
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func TestProgramsReachTheServicesOfTheirAgent(t *testing.T) {
 		o.wants("ada", program, errand{Method: "POST", Path: "/llm/chat/completions", Body: `{"model":"evil","messages":[{"role":"user","content":"hello"}]}`}, http.StatusOK, "You said: hello")
 
 		// No way leads to anything else.
-		for _, at := range []string{strings.TrimPrefix(o.r.url, "http://"), strings.TrimPrefix(v.url, "http://"), "192.0.2.1:80"} {
+		for _, at := range []string{strings.TrimPrefix(o.r.URL(), "http://"), strings.TrimPrefix(v.url, "http://"), "192.0.2.1:80"} {
 			if d := o.errand("ada", program, errand{Dial: at}); d.Error == "" {
 				t.Errorf("%s reaches %s", program, at)
 			}
@@ -310,7 +310,7 @@ func TestAProgramsModelIsItsAgents(t *testing.T) {
 func TestAgentsWhoseProgramsAreServedNothing(t *testing.T) {
 	o := newOffice(t, user(t), "{state: {source: local}}")
 	for _, program := range []string{"once", "kept", "desk"} {
-		if d := o.errand("ada", program, errand{Dial: strings.TrimPrefix(o.r.url, "http://")}); d.URL != "" || d.Token != "" || d.Error == "" {
+		if d := o.errand("ada", program, errand{Dial: strings.TrimPrefix(o.r.URL(), "http://")}); d.URL != "" || d.Token != "" || d.Error == "" {
 			t.Errorf("%s: %+v", program, d)
 		}
 	}
@@ -363,7 +363,7 @@ func TestAnAgentsStateAtAnotherSteward(t *testing.T) {
 	there := newOffice(t, user(t), "{state: {offering: serve}}")
 	there.wants("ada", "once", errand{Method: "PUT", Path: "/state/x", Body: `"its own"`}, http.StatusNoContent, "")
 	here := newOffice(t, user(t, "FAR_KEY="+there.keys["ada"]),
-		fmt.Sprintf("{state: {source: remote, offering: serve, url: %q, key: FAR_KEY}}", there.r.url+"/services/v1"))
+		fmt.Sprintf("{state: {source: remote, offering: serve, url: %q, key: FAR_KEY}}", there.r.URL()+"/services/v1"))
 	here.wants("ada", "once", errand{Method: "GET", Path: "/state/x"}, http.StatusNotFound, "")
 	here.wants("ada", "once", errand{Method: "PUT", Path: "/state/x", Body: `"from afar"`}, http.StatusNoContent, "")
 	here.wants("ada", "desk", errand{Method: "GET", Path: "/state/x"}, http.StatusOK, `"from afar"`)
@@ -371,7 +371,7 @@ func TestAnAgentsStateAtAnotherSteward(t *testing.T) {
 	// It lies at the other one, for the user of the key.
 	get := func(user, agent string) (int, string) {
 		t.Helper()
-		status, body, err := serviceCall("GET", there.r.url+"/services/v1/state/x", there.keys[user], agent, "")
+		status, body, err := serviceCall("GET", there.r.URL()+"/services/v1/state/x", there.keys[user], agent, "")
 		if err != nil {
 			t.Fatal(err)
 		}

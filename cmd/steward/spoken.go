@@ -6,14 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"charm.land/lipgloss/v2"
 
+	"steward/client"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
@@ -155,18 +154,10 @@ func spokenTable(list []*spoken, width int, now time.Time) string {
 	if marks > 0 {
 		lead += marks + 2
 	}
-	var b strings.Builder
-	day := ""
+	b := byDay{now: now}
 	for _, m := range list {
-		at := m.At.Local()
-		if d := dayOf(at, now); d != day {
-			if day != "" {
-				b.WriteByte('\n')
-			}
-			day = d
-			b.WriteString(day + "\n")
-		}
-		line := at.Format("15:04") + "  " + shortID(m.ID) + "  " + fill(cell(m.who(), who), who) + "  "
+		b.at(m.At)
+		line := shortID(m.ID) + "  " + fill(cell(m.who(), who), who) + "  "
 		if marks > 0 {
 			line += fill(m.marks(), marks) + "  "
 		}
@@ -180,7 +171,7 @@ func spokenTable(list []*spoken, width int, now time.Time) string {
 }
 
 // spokenText tells one message at length.
-func spokenText(m *spoken, conv id.ID) string {
+func spokenText(m *spoken, conv string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %s\n\n", m.who(), m.At.Local().Format("2006-01-02 15:04:05"))
 	state := ""
@@ -210,7 +201,7 @@ func spokenText(m *spoken, conv id.ID) string {
 	if m.Pinned {
 		pinned = "yes"
 	}
-	for _, f := range [][2]string{{"id", m.ID.String()}, {"conversation", conv.String()}, {"interaction", m.Interaction.String()}, {"branch", m.Branch},
+	for _, f := range [][2]string{{"id", m.ID.String()}, {"conversation", conv}, {"interaction", m.Interaction.String()}, {"branch", m.Branch},
 		{"model", strings.TrimSpace(model)}, {"state", state}, {"stands for it", m.SupersededBy.String()}, {"shown", shown}, {"pinned", pinned}} {
 		if f[1] != "" {
 			fmt.Fprintf(&b, "%-15s%s\n", f[0], plainLine(f[1]))
@@ -264,38 +255,56 @@ func byWord(tool, actor string) string {
 	return strings.TrimPrefix(actor, "agent:")
 }
 
+// talk is a conversation that a command is about.
+type talk struct {
+	*session
+	conv string
+	flag string // what commands that are about it too need: "" or " --conversation ID"
+}
+
+// onTalk runs do with the conversation that a person has named; "" and "last"
+// are the last used one.
+func (a *app) onTalk(ctx context.Context, n need, which string, do func(talk) error) error {
+	return a.withStored(ctx, n, func(s *session) error {
+		conv, err := s.which(ctx, cmp.Or(which, "last"))
+		if err != nil {
+			return err
+		}
+		t := talk{session: s, conv: conv}
+		if which != "" && which != "last" {
+			t.flag = " --conversation " + conv
+		}
+		return do(t)
+	})
+}
+
+// looking is onTalk for what only looks.
+func (a *app) looking(ctx context.Context, which string, do func(talk) error) error {
+	return a.onTalk(ctx, toRead, which, do)
+}
+
+// changing is onTalk for what changes something.
+func (a *app) changing(ctx context.Context, which string, do func(talk) error) error {
+	return a.onTalk(ctx, toAct, which, do)
+}
+
 // pageOf is how many messages are asked for at once.
 const pageOf = 1000
 
 // newestFirst reads the messages of a branch ("": the preferred one), the
 // newest first.
 func (t talk) newestFirst(ctx context.Context, branch string, page int) iter.Seq2[*spoken, error] {
-	return t.messages(ctx, url.Values{"reverse": {"true"}, "branch": {branch}, "limit": {strconv.Itoa(page)}})
+	return t.messages(ctx, client.Params{"reverse": "true", "branch": branch}, page)
 }
 
-// messages reads messages page by page.
-func (t talk) messages(ctx context.Context, q url.Values) iter.Seq2[*spoken, error] {
-	return func(yield func(*spoken, error) bool) {
-		for {
-			var out struct {
-				Messages []*spoken
-				Next     string
-			}
-			if err := t.get(ctx, "/messages?"+q.Encode(), &out); err != nil {
-				yield(nil, err)
-				return
-			}
-			for _, m := range out.Messages {
-				if !yield(m, nil) {
-					return
-				}
-			}
-			if out.Next == "" {
-				return
-			}
-			q.Set("after", out.Next)
-		}
-	}
+// deletedOnes reads the messages that can be brought back.
+func (t talk) deletedOnes(ctx context.Context) iter.Seq2[*spoken, error] {
+	return t.messages(ctx, client.Params{"deleted": "true"}, pageOf)
+}
+
+func (t talk) messages(ctx context.Context, p client.Params, page int) iter.Seq2[*spoken, error] {
+	p["id"] = t.conv
+	return client.Each[*spoken](ctx, t.Client, "GET /conversations/{id}/messages", "messages", p, page)
 }
 
 // everywhere reads the messages of all branches, each once: those of the
@@ -303,19 +312,19 @@ func (t talk) messages(ctx context.Context, q url.Values) iter.Seq2[*spoken, err
 // brought back come last.
 func (t talk) everywhere(ctx context.Context, deleted bool) iter.Seq2[*spoken, error] {
 	return func(yield func(*spoken, error) bool) {
-		branches, err := t.branches(ctx, false)
+		branches, err := t.Branches(ctx, t.conv, false)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		slices.SortStableFunc(branches, func(a, b branchInfo) int { return cmp.Compare(b.rank(), a.rank()) })
+		slices.SortStableFunc(branches, func(a, b client.Branch) int { return cmp.Compare(rank(b), rank(a)) })
 		seen := map[id.ID]bool{}
 		lists := make([]iter.Seq2[*spoken, error], 0, len(branches)+1)
 		for _, b := range branches {
 			lists = append(lists, t.newestFirst(ctx, b.ID, pageOf))
 		}
 		if deleted {
-			lists = append(lists, t.messages(ctx, url.Values{"deleted": {"true"}}))
+			lists = append(lists, t.deletedOnes(ctx))
 		}
 		for _, list := range lists {
 			for m, err := range list {
@@ -403,19 +412,19 @@ func ambiguous[T any](what, plural, name string, list []T, idOf func(T) string) 
 }
 
 // ids returns the ids of messages.
-func ids(list []*spoken) []id.ID {
-	out := make([]id.ID, len(list))
+func ids(list []*spoken) []string {
+	out := make([]string, len(list))
 	for i, m := range list {
-		out[i] = m.ID
+		out[i] = m.ID.String()
 	}
 	return out
 }
 
 // shortIDs lists the short forms of ids.
-func shortIDs(list []id.ID) string {
+func shortIDs(list []string) string {
 	out := make([]string, len(list))
 	for i, x := range list {
-		out[i] = shortID(x)
+		out[i] = shorten(x)
 	}
 	return strings.Join(out, ", ")
 }

@@ -38,7 +38,7 @@ func stalled(t *testing.T, address, path string) *http.Response {
 func TestNobodyWithoutAKeyKeepsAConnection(t *testing.T) {
 	_, r := serveFor(t, user(t))
 	for _, path := range []string{"/ws", "/v1/chat/completions", "/api/v1/keys", "/services/v1/log", "/tool.Tool/ListTools", "/nowhere"} {
-		if res := stalled(t, strings.TrimPrefix(r.url, "http://"), path); res.StatusCode < 400 || !res.Close {
+		if res := stalled(t, strings.TrimPrefix(r.URL(), "http://"), path); res.StatusCode < 400 || !res.Close {
 			t.Errorf("%s: %s, and the connection ends: %v", path, res.Status, res.Close)
 		}
 	}

@@ -3,69 +3,30 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"steward/client"
 	"steward/internal/identity"
-	"steward/internal/store/sqlite"
 )
 
 func (a *app) usersCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use: "users", Aliases: []string{"user"}, Short: "Say who uses this Steward, and what each may do", GroupID: "keep", Args: cobra.NoArgs,
+	return group(&cobra.Command{
+		Use: "users", Aliases: []string{"user"}, Short: "Say who uses this Steward, and what each may do", GroupID: "keep",
 		Long: "Users come by their keys (steward keys) and have one or more roles: an admin decides about agents,\n" +
 			"people and policies; a member uses Steward; a guest talks and changes nothing; a service is a program,\n" +
 			"with nobody there who can be asked. Of whom nothing is said is a member. Whoever sits at this machine\n" +
 			"is the user local, an admin.",
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(a.listUsers(), a.showUser(), a.addUser(), a.setUser(),
+	}, a.listUsers(), a.showUser(), a.addUser(), a.setUser(),
 		a.switchUser("disable", "Let users in no more, at once", "is disabled: his keys open nothing", true),
 		a.switchUser("enable", "Let users in again", "is enabled", false), a.deleteUsers())
-	return c
 }
 
-// withPeople runs do with the API of what knows users and groups: of the
-// Steward that has the data folder in use, or of the folder itself.
-func (a *app) withPeople(ctx context.Context, do func(caller) error) error {
-	set, err := a.settings()
-	if err != nil {
-		return err
-	}
-	log := a.logger(set, a.stderr)
-	return a.withStore(ctx, set, log, func(st *sqlite.Store) error {
-		return do(within(nil, identity.New(st), nil, a.user(), log))
-	}, func(r *remote) error { return do(r) })
-}
-
-// lookAtPeople is withPeople for what is only read.
-func (a *app) lookAtPeople(ctx context.Context, do func(caller) error) error {
-	st, err := a.reading(ctx)
-	if err != nil {
-		return err
-	}
-	if st == nil { // nothing is kept yet: there is who sits here
-		return a.withPeople(ctx, do)
-	}
-	return errors.Join(do(within(nil, identity.New(st), nil, a.user(), slog.New(slog.DiscardHandler))), st.Close())
-}
-
-// userInfo is a user as /api/v1 tells of him.
-type userInfo struct {
-	identity.Account
-	Groups []string `json:"groups"`
-}
-
-func (u userInfo) state() string {
+func userState(u client.User) string {
 	if u.Disabled {
 		return "disabled"
 	}
@@ -73,58 +34,54 @@ func (u userInfo) state() string {
 }
 
 // readUsers reads all users, with their groups.
-func readUsers(ctx context.Context, c caller) ([]userInfo, error) {
-	var users struct{ Users []identity.Account }
-	if err := c.call(ctx, http.MethodGet, "/users", nil, &users); err != nil {
+func readUsers(ctx context.Context, s *session) ([]client.User, error) {
+	users, err := s.Users(ctx)
+	if err != nil {
 		return nil, err
 	}
-	groups, err := readGroups(ctx, c)
-	out := []userInfo{}
-	for _, u := range users.Users {
-		info := userInfo{u, []string{}}
+	groups, err := s.Groups(ctx)
+	for i := range users {
+		users[i].Groups = []string{}
 		for _, g := range groups {
-			if g.Has(u.User) {
-				info.Groups = append(info.Groups, g.Name)
+			if g.Has(users[i].User) {
+				users[i].Groups = append(users[i].Groups, g.Name)
 			}
 		}
-		out = append(out, info)
 	}
-	return out, err
+	return users, err
 }
 
 func (a *app) listUsers() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the users", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.lookAtPeople(c.Context(), func(api caller) error {
-				list, err := readUsers(c.Context(), api)
+			return a.readPeople(c.Context(), func(s *session) error {
+				list, err := readUsers(c.Context(), s)
 				if err != nil {
 					return err
 				}
-				if a.json {
-					return a.printJSON(list)
-				}
-				w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(w, "USER\tROLES\tSTATE\tGROUPS\tNAME")
-				for _, u := range list {
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", u.User, strings.Join(u.Roles, ", "), u.state(),
-						cmp.Or(strings.Join(u.Groups, ", "), "-"), cmp.Or(plainLine(u.Display), "-"))
-				}
-				return w.Flush()
+				return tellList(a, list, "", userTable)
 			})
 		},
 	}
 }
 
-func userPath(name string) string { return "/users/" + url.PathEscape(name) }
+func userTable(list []client.User) string {
+	rows := [][]string{{"USER", "ROLES", "STATE", "GROUPS", "NAME"}}
+	for _, u := range list {
+		rows = append(rows, []string{u.User, strings.Join(u.Roles, ", "), userState(u),
+			cmp.Or(strings.Join(u.Groups, ", "), "-"), cmp.Or(plainLine(u.Display), "-")})
+	}
+	return columns(rows, 0)
+}
 
 func (a *app) showUser() *cobra.Command {
 	return &cobra.Command{
 		Use: "show USER", Short: "Show one user", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeUsers,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.lookAtPeople(c.Context(), func(api caller) error {
-				var u userInfo
-				if err := api.call(c.Context(), http.MethodGet, userPath(args[0]), nil, &u); err != nil {
+			return a.readPeople(c.Context(), func(s *session) error {
+				u, err := s.User(c.Context(), args[0])
+				if err != nil {
 					return err
 				}
 				return a.printUser(u)
@@ -133,24 +90,20 @@ func (a *app) showUser() *cobra.Command {
 	}
 }
 
-func (a *app) printUser(u userInfo) error {
+func (a *app) printUser(u client.User) error {
 	if a.json {
 		return a.printJSON(u)
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "user\t%s\n", u.User)
+	rows := [][]string{{"user", u.User}}
 	if u.Display != "" {
-		fmt.Fprintf(w, "name\t%s\n", plainLine(u.Display))
+		rows = append(rows, []string{"name", plainLine(u.Display)})
 	}
-	fmt.Fprintf(w, "roles\t%s\n", strings.Join(u.Roles, ", "))
-	fmt.Fprintf(w, "groups\t%s\n", cmp.Or(strings.Join(u.Groups, ", "), "none"))
-	fmt.Fprintf(w, "state\t%s\n", u.state())
-	if u.Created.IsZero() {
-		fmt.Fprintf(w, "account\tnone: nothing was ever said about this user\n")
-	} else {
-		fmt.Fprintf(w, "account\tsince %s\n", u.Created.Local().Format(time.DateOnly))
+	account := "none: nothing was ever said about this user"
+	if !u.Created.IsZero() {
+		account = "since " + u.Created.Local().Format(time.DateOnly)
 	}
-	return w.Flush()
+	return a.print(columns(append(rows, []string{"roles", strings.Join(u.Roles, ", ")},
+		[]string{"groups", cmp.Or(strings.Join(u.Groups, ", "), "none")}, []string{"state", userState(u)}, []string{"account", account}), 0))
 }
 
 // accountFlags are those of what is said about a user.
@@ -183,11 +136,9 @@ func (a *app) addUser() *cobra.Command {
 		Use: "add USER", Short: "Say who a new user is", Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
 		Example: "  steward users add ada --name \"Ada Lovelace\" --role member\n  steward keys create --user ada",
 		RunE: func(c *cobra.Command, args []string) error {
-			in := f.change(c)
-			in["user"] = args[0]
-			return a.withPeople(c.Context(), func(api caller) error {
-				var u identity.Account
-				if err := api.call(c.Context(), http.MethodPost, "/users", in, &u); err != nil {
+			return a.with(c.Context(), toDecide, func(s *session) error {
+				u, err := s.AddUser(c.Context(), args[0], f.change(c))
+				if err != nil {
 					return err
 				}
 				return a.toldUser(u, fmt.Sprintf("%s is %s now; steward keys create --user %s makes a key", u.User, anyRole(u.Roles), u.User))
@@ -211,7 +162,7 @@ func anyRole(roles []string) string {
 	return strings.Join(out, " and ")
 }
 
-func (a *app) toldUser(u identity.Account, say string) error {
+func (a *app) toldUser(u client.User, say string) error {
 	if a.json {
 		return a.printJSON(u)
 	}
@@ -225,10 +176,9 @@ func (a *app) setUser() *cobra.Command {
 		Use: "set USER", Short: "Change who a user is, at once", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeUsers,
 		Example: "  steward users set ada --role admin",
 		RunE: func(c *cobra.Command, args []string) error {
-			in := f.change(c)
-			return a.withPeople(c.Context(), func(api caller) error {
-				var u identity.Account
-				if err := api.call(c.Context(), http.MethodPatch, userPath(args[0]), in, &u); err != nil {
+			return a.with(c.Context(), toDecide, func(s *session) error {
+				u, err := s.SetUser(c.Context(), args[0], f.change(c))
+				if err != nil {
 					return err
 				}
 				return a.toldUser(u, fmt.Sprintf("%s is %s now", u.User, anyRole(u.Roles)))
@@ -244,11 +194,11 @@ func (a *app) switchUser(verb, short, done string, off bool) *cobra.Command {
 	return &cobra.Command{
 		Use: verb + " USER…", Short: short, Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeUsers,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.withPeople(c.Context(), func(api caller) error {
-				list := []identity.Account{}
+			return a.with(c.Context(), toDecide, func(s *session) error {
+				list := []client.User{}
 				for _, name := range args {
-					var u identity.Account
-					if err := api.call(c.Context(), http.MethodPatch, userPath(name), map[string]bool{"disabled": off}, &u); err != nil {
+					u, err := s.SetUser(c.Context(), name, map[string]any{"disabled": off})
+					if err != nil {
 						return err
 					}
 					list = append(list, u)
@@ -277,10 +227,9 @@ func (a *app) deleteUsers() *cobra.Command {
 			if err := a.sure(yes, args); err != nil {
 				return err
 			}
-			a.idle = true
-			return a.opened(c.Context(), func(b backend) error {
+			return a.withStored(c.Context(), toLook, func(s *session) error {
 				for _, name := range args {
-					if err := b.call(c.Context(), http.MethodDelete, userPath(name), nil, nil); err != nil {
+					if err := s.DeleteUser(c.Context(), name); err != nil {
 						return err
 					}
 					a.note("%s is deleted, with everything", name)
@@ -295,17 +244,13 @@ func (a *app) deleteUsers() *cobra.Command {
 
 // completeUsers offers the names of users.
 func (a *app) completeUsers(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return a.offerStored(c, func(ctx context.Context, st *sqlite.Store) ([]cobra.Completion, error) {
-		list, err := identity.New(st).Accounts(ctx)
-		if err != nil {
-			return nil, err
-		}
-		var out []cobra.Completion
+	return a.offerRead(c, func(ctx context.Context, s *session) (out []cobra.Completion, err error) {
+		list, err := s.Users(ctx)
 		for _, u := range list {
 			if !slices.Contains(args, u.User) {
 				out = append(out, cobra.CompletionWithDesc(u.User, plainLine(cmp.Or(u.Display, strings.Join(u.Roles, ", ")))))
 			}
 		}
-		return out, nil
+		return out, err
 	})
 }

@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
-	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"steward/client"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/runtime"
@@ -36,8 +36,8 @@ func (a *app) rewindConversation() *cobra.Command {
 		Use: "rewind CONVERSATION MESSAGE", Short: "Go on from an earlier message", Args: cobra.ExactArgs(2), ValidArgsFunction: a.completeRewind,
 		Long: "Go on from an earlier message, on a branch of its own. What was said after it is kept on the old one.",
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.onMessages(c.Context(), args[0], false, args[1:], func(t talk, msgs []id.ID) error {
-				return a.made(c.Context(), t, "/rewind", map[string]any{"message": msgs[0], "withdraw": withdraw})
+			return a.onMessages(c.Context(), args[0], false, args[1:], func(t talk, msgs []string) error {
+				return a.made(c.Context(), t, "POST /conversations/{id}/rewind", map[string]any{"message": msgs[0], "withdraw": withdraw})
 			})
 		},
 	}
@@ -62,10 +62,8 @@ func (a *app) tidyConversation(how runtime.Tidying, use, short, long, done strin
 				if err != nil {
 					return err
 				}
-				var out struct {
-					Changed int `json:"changed"`
-				}
-				if err := t.post(c.Context(), "/tidy", map[string]any{"how": how}, &out); err != nil {
+				changed, err := t.Tidy(c.Context(), t.conv, string(how))
+				if err != nil {
 					return err
 				}
 				now, err := t.preferred(c.Context())
@@ -73,13 +71,13 @@ func (a *app) tidyConversation(how runtime.Tidying, use, short, long, done strin
 				case err != nil:
 					return err
 				case a.json:
-					return a.printJSON(out)
+					return a.printJSON(map[string]int{"changed": changed})
 				case how == runtime.TidyCompact && !now.Cut && !was.Cut:
 					a.note("there is nothing to summarise: all of it is short enough")
-				case how == runtime.TidyRefresh && out.Changed == 0:
+				case how == runtime.TidyRefresh && changed == 0:
 					a.note("nothing has changed: nothing that is obsolete is shown")
 				default:
-					a.note("%s (%s)", done, counted(out.Changed, "message", "messages"))
+					a.note("%s (%s)", done, counted(changed, "message", "messages"))
 				}
 				return nil
 			})
@@ -88,14 +86,14 @@ func (a *app) tidyConversation(how runtime.Tidying, use, short, long, done strin
 }
 
 // preferred returns the branch that the conversation goes on with.
-func (t talk) preferred(ctx context.Context) (branchInfo, error) {
-	list, err := t.branches(ctx, false)
+func (t talk) preferred(ctx context.Context) (client.Branch, error) {
+	list, err := t.Branches(ctx, t.conv, false)
 	for _, b := range list {
 		if b.Preferred {
 			return b, nil
 		}
 	}
-	return branchInfo{}, err
+	return client.Branch{}, err
 }
 
 func (a *app) optimizeConversation() *cobra.Command {
@@ -108,27 +106,24 @@ func (a *app) optimizeConversation() *cobra.Command {
 		Example: "  steward conversations optimize last --for files.write\n  steward conversations optimize last --undo",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.changing(c.Context(), strings.Join(args, ""), func(t talk) error {
-				in := map[string]any{"how": runtime.TidyOptimize, "tools": tools}
+				how := runtime.TidyOptimize
 				if undo {
-					in = map[string]any{"how": runtime.TidyRestore}
+					how, tools = runtime.TidyRestore, nil
 				}
-				var out struct {
-					Changed int `json:"changed"`
-				}
-				if err := t.post(c.Context(), "/tidy", in, &out); err != nil {
-					return err
-				}
+				changed, err := t.Tidy(c.Context(), t.conv, string(how), tools...)
 				switch {
+				case err != nil:
+					return err
 				case a.json:
-					return a.printJSON(out)
-				case undo && out.Changed == 0:
+					return a.printJSON(map[string]int{"changed": changed})
+				case undo && changed == 0:
 					a.note("nothing is left out")
 				case undo:
-					a.note("%s shown again", counted(out.Changed, "result is", "results are"))
-				case out.Changed == 0:
+					a.note("%s shown again", counted(changed, "result is", "results are"))
+				case changed == 0:
 					a.note("there is nothing to leave out")
 				default:
-					a.note("%s not shown any more; --undo shows them again", counted(out.Changed, "result is", "results are"))
+					a.note("%s not shown any more; --undo shows them again", counted(changed, "result is", "results are"))
 				}
 				return nil
 			})
@@ -151,13 +146,12 @@ func (a *app) undeleteConversation() *cobra.Command {
 				return fault.New(fault.Invalid, "conversation_invalid", "%.80q is no id of a conversation", args[0]).
 					With("give the whole id, as steward conversations delete told it")
 			}
-			return a.opened(c.Context(), func(b backend) error {
-				t := talk{caller: b, conv: conv}
-				if err := t.post(c.Context(), "/undelete", struct{}{}, nil); err != nil {
+			return a.withStored(c.Context(), toAct, func(s *session) error {
+				if err := s.Undelete(c.Context(), conv.String(), ""); err != nil {
 					return err
 				}
-				var now struct{ Title string }
-				if err := t.do(c.Context(), http.MethodGet, "", nil, &now); err != nil {
+				now, err := s.Conversation(c.Context(), conv.String())
+				if err != nil {
 					return err
 				}
 				a.note("%s is there again: %s", conv, plainLine(now.Title))

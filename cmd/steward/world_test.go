@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/client"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/provider/providertest"
@@ -246,7 +247,7 @@ func serveFor(t *testing.T, env []string) (*exec.Cmd, *remote) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := a.join(set, nil)
+	r, err := a.joinChat(set, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -353,15 +354,15 @@ func TestOverTheWire(t *testing.T) {
 	if err != nil || c.Title != "A new name" {
 		t.Errorf("%v %+v", err, c)
 	}
-	names, err := r.ModelNames(ctx)
+	names, err := r.modelNames(ctx)
 	if err != nil || !strings.Contains(strings.Join(names, " "), "openai/newer") || !strings.Contains(strings.Join(names, " "), "default") {
 		t.Errorf("%v %v", err, names)
 	}
-	k, secret, err := r.Create(ctx, "ada", "x", time.Now().Add(time.Hour))
-	if err != nil || secret == "" || k.User != "ada" {
+	k, err := r.CreateKey(ctx, "ada", "x", time.Now().Add(time.Hour))
+	if err != nil || k.Secret == "" || k.User != "ada" {
 		t.Errorf("%v %+v", err, k)
 	}
-	if keys, err := r.List(ctx, "ada"); err != nil || len(keys) != 1 || keys[0].ID != k.ID {
+	if keys, err := r.Keys(ctx, "ada"); err != nil || len(keys) != 1 || keys[0].ID != k.ID {
 		t.Errorf("%v %+v", err, keys)
 	}
 	if page, _, err := r.Newest(ctx, acc.Conversation, "", 100); err != nil || len(page) < 6 {
@@ -398,7 +399,7 @@ func TestAServerThatIsGone(t *testing.T) {
 	}
 	ctx := t.Context()
 	_, err := r.Send(ctx, runtime.Turn{Content: textBlocks("x")})
-	for _, err := range []error{err, r.Stop(ctx, acc.Conversation), r.Delete(ctx, acc.Conversation, false), r.call(ctx, "GET", "/models", nil, nil)} {
+	for _, err := range []error{err, r.Stop(ctx, acc.Conversation), r.DeleteConversation(ctx, acc.Conversation.String(), false), r.Call(ctx, "GET /models", nil, nil, nil)} {
 		if !fault.HasCode(err, "server_unreachable") || fault.Of(err).Remedy == "" {
 			t.Error(err)
 		}
@@ -415,8 +416,8 @@ func TestAServerThatIsGone(t *testing.T) {
 	// Another kind of server, and a wrong token.
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
-	r.url = other.URL
-	if err := r.call(ctx, "GET", "/models", nil, nil); !fault.HasCode(err, "server_refused") {
+	r.session.Client = client.New(client.Options{URL: other.URL, HTTP: r.HTTP(), Fault: faultOf})
+	if err := r.Call(ctx, "GET /models", nil, nil, nil); !fault.HasCode(err, "server_refused") {
 		t.Error(err)
 	}
 	if err := r.Stop(ctx, acc.Conversation); !fault.HasCode(err, "server_refused") {

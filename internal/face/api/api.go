@@ -163,11 +163,17 @@ func (f *face) handle(h serve, params string) http.Handler {
 		if err == nil {
 			err = h(w, r, c)
 		}
-		if err != nil {
+		if own, here := w.(ErrorTaker); err != nil && here {
+			own.Fail(err)
+		} else if err != nil {
 			httpauth.WriteError(w, r, f.Logger, err)
 		}
 	})
 }
+
+// ErrorTaker is an http.ResponseWriter of a caller in the same process, who
+// takes errors as they are, also those that an answer has begun before.
+type ErrorTaker interface{ Fail(err error) }
 
 // understood refuses a query of which a part would be passed over: a parameter
 // that the route does not have, or has once and is given twice.

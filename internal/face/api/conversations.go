@@ -254,7 +254,7 @@ func (f *face) export(w http.ResponseWriter, r *http.Request, c httpauth.Caller)
 	}
 	out := &late{w: w, mime: mime}
 	err = f.Node.ExportAs(r.Context(), c.User, x, conversation.ExportOptions{Format: format, MaskPrivate: private}, out)
-	if err != nil && out.started {
+	if _, here := w.(ErrorTaker); err != nil && out.started && !here {
 		httpauth.Log(r, f.Logger, err)
 		panic(http.ErrAbortHandler) // so that the client does not take a part for the whole
 	}

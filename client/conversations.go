@@ -1,0 +1,166 @@
+package client
+
+import (
+	"context"
+	"io"
+	"time"
+)
+
+// Conversation is a conversation, without what was said in it.
+type Conversation struct {
+	ID        string    `json:"id"`
+	Title     string    `json:"title"`
+	Created   time.Time `json:"created"`
+	Updated   time.Time `json:"updated"`
+	Messages  int       `json:"messages"`
+	ToolCalls int       `json:"tool_calls"`
+	Tokens    Usage     `json:"tokens"`
+}
+
+// Usage is what model calls have used, in tokens.
+type Usage struct {
+	Input      int64 `json:"input,omitzero"`
+	Output     int64 `json:"output,omitzero"`
+	Reasoning  int64 `json:"reasoning,omitzero"`
+	CacheRead  int64 `json:"cache_read,omitzero"`
+	CacheWrite int64 `json:"cache_write,omitzero"`
+}
+
+// Conversations returns at most limit conversations, the last used first.
+func (c *Client) Conversations(ctx context.Context, limit int) ([]Conversation, error) {
+	list, _, err := List[Conversation](ctx, c, "GET /conversations", "conversations", nil, limit)
+	return list, err
+}
+
+// Conversation returns one conversation.
+func (c *Client) Conversation(ctx context.Context, conv string) (Conversation, error) {
+	return ask[Conversation](ctx, c, "GET /conversations/{id}", Params{"id": conv}, nil)
+}
+
+// DeleteConversation deletes a conversation; with erase it cannot be brought back.
+func (c *Client) DeleteConversation(ctx context.Context, conv string, erase bool) error {
+	return c.Call(ctx, "DELETE /conversations/{id}", Params{"id": conv, "erase": yes(erase)}, nil, nil)
+}
+
+// Undelete brings back a deleted conversation, or only a branch of it.
+func (c *Client) Undelete(ctx context.Context, conv, branch string) error {
+	return c.Call(ctx, "POST /conversations/{id}/undelete", Params{"id": conv}, map[string]string{"branch": branch}, nil)
+}
+
+// Export writes a conversation as json or markdown.
+func (c *Client) Export(ctx context.Context, conv, format string, maskPrivate bool, w io.Writer) error {
+	return c.Call(ctx, "GET /conversations/{id}/export", Params{"id": conv, "format": format, "mask_private": yes(maskPrivate)}, nil, w)
+}
+
+// Branch is a branch of a conversation.
+type Branch struct {
+	ID        string    `json:"id"`
+	Title     string    `json:"title"`
+	Created   time.Time `json:"created"`
+	Used      time.Time `json:"used"`
+	Parent    string    `json:"parent"` // that it was made from
+	Stem      string    `json:"stem"`   // on which the last message was written that it shares
+	Preferred bool      `json:"preferred"`
+	Cut       bool      `json:"cut"` // not all of it is shown to a model
+	Messages  int       `json:"messages"`
+	Own       int       `json:"own"`
+	Begins    string    `json:"begins"`
+}
+
+// Branches returns the branches of a conversation, or the deleted ones that
+// can be brought back.
+func (c *Client) Branches(ctx context.Context, conv string, deleted bool) ([]Branch, error) {
+	return whole[Branch](ctx, c, "GET /conversations/{id}/branches", "branches", Params{"id": conv, "deleted": yes(deleted)})
+}
+
+// ChangeBranch sets members of a branch: title, preferred.
+func (c *Client) ChangeBranch(ctx context.Context, conv, branch string, change map[string]any) error {
+	return c.Call(ctx, "PATCH /conversations/{id}/branches/{branch}", Params{"id": conv, "branch": branch}, change, nil)
+}
+
+// DeleteBranch deletes a branch; with erase it cannot be brought back.
+func (c *Client) DeleteBranch(ctx context.Context, conv, branch string, erase bool) error {
+	return c.Call(ctx, "DELETE /conversations/{id}/branches/{branch}", Params{"id": conv, "branch": branch, "erase": yes(erase)}, nil, nil)
+}
+
+// CopyBranch copies a branch to a conversation of its own, and returns its id.
+func (c *Client) CopyBranch(ctx context.Context, conv, branch string) (string, error) {
+	out, err := ask[struct {
+		Conversation string `json:"conversation_id"`
+	}](ctx, c, "POST /conversations/{id}/branches/{branch}/copy", Params{"id": conv, "branch": branch}, nil)
+	return out.Conversation, err
+}
+
+// Sibling is one of the ways in which a conversation goes on.
+type Sibling struct {
+	Branch    string `json:"branch"`
+	Message   string `json:"message_id"`
+	Preferred bool   `json:"preferred"`
+}
+
+// Siblings returns what stands in the place of a message on all branches.
+func (c *Client) Siblings(ctx context.Context, conv, message string) ([]Sibling, error) {
+	return whole[Sibling](ctx, c, "GET /conversations/{id}/messages/{message}/siblings", "siblings", Params{"id": conv, "message": message})
+}
+
+// Change is a change of a message's validity.
+type Change struct {
+	Message     string    `json:"message_id,omitzero"` // empty: many, as the reason tells
+	State       string    `json:"state"`
+	At          time.Time `json:"at"`
+	Actor       string    `json:"actor"`
+	Tool        string    `json:"tool,omitzero"`
+	Call        string    `json:"call,omitzero"`
+	Interaction string    `json:"interaction_id,omitzero"`
+	Strategy    string    `json:"strategy,omitzero"`
+	Reason      string    `json:"reason,omitzero"`
+	By          string    `json:"superseded_by,omitzero"`
+	Undone      time.Time `json:"undone,omitzero"`
+	UndoneBy    string    `json:"undone_by,omitzero"`
+}
+
+// Changes returns what became of the messages of a conversation: of all, or of
+// those that an interaction or a tool has changed.
+func (c *Client) Changes(ctx context.Context, conv, interaction, tool string) ([]Change, error) {
+	return whole[Change](ctx, c, "GET /conversations/{id}/changes", "changes", Params{"id": conv, "interaction": interaction, "tool": tool})
+}
+
+// Rollback takes back what the tools of an interaction, or one of them, made
+// obsolete. It returns how many messages are as before.
+func (c *Client) Rollback(ctx context.Context, conv, interaction, tool string) (int, error) {
+	out, err := ask[struct{ Restored int }](ctx, c, "POST /conversations/{id}/interactions/{interaction}/rollback",
+		Params{"id": conv, "interaction": interaction}, map[string]string{"tool": tool})
+	return out.Restored, err
+}
+
+// Tidy changes what a model is shown of a conversation. It returns how many
+// messages are affected.
+func (c *Client) Tidy(ctx context.Context, conv, how string, tools ...string) (int, error) {
+	out, err := ask[struct{ Changed int }](ctx, c, "POST /conversations/{id}/tidy", Params{"id": conv}, map[string]any{"how": how, "tools": tools})
+	return out.Changed, err
+}
+
+// Pin keeps messages in view, or lets go of them.
+func (c *Client) Pin(ctx context.Context, conv string, pinned bool, messages ...string) error {
+	return c.Call(ctx, "POST /conversations/{id}/messages/pin", Params{"id": conv}, map[string]any{"messages": messages, "pinned": pinned}, nil)
+}
+
+// Trust takes the label untrusted off messages.
+func (c *Client) Trust(ctx context.Context, conv string, messages ...string) error {
+	return c.Call(ctx, "POST /conversations/{id}/messages/trust", Params{"id": conv}, map[string]any{"messages": messages}, nil)
+}
+
+// Mark says what becomes of messages.
+type Mark struct {
+	Messages []string `json:"messages"`
+	State    string   `json:"state"` // empty: active
+	Reason   string   `json:"reason,omitzero"`
+	Erase    bool     `json:"erase,omitzero"` // with the state deleted: for good
+}
+
+// Mark marks messages. It returns how many have changed: a call and its
+// results go together.
+func (c *Client) Mark(ctx context.Context, conv string, m Mark) (int, error) {
+	out, err := ask[struct{ Changed int }](ctx, c, "POST /conversations/{id}/messages/mark", Params{"id": conv}, m)
+	return out.Changed, err
+}

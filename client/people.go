@@ -1,0 +1,135 @@
+package client
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// User is somebody who uses Steward.
+type User struct {
+	User     string    `json:"user"`
+	Display  string    `json:"display,omitzero"`
+	Roles    []string  `json:"roles"`
+	Disabled bool      `json:"disabled,omitzero"`
+	Created  time.Time `json:"created,omitzero"` // zero: nothing was ever said about the user
+	Groups   []string  `json:"groups,omitzero"`  // where one user was asked for
+}
+
+// Users returns all users, for admins.
+func (c *Client) Users(ctx context.Context) ([]User, error) {
+	return whole[User](ctx, c, "GET /users", "users", nil)
+}
+
+// User returns one user with the groups.
+func (c *Client) User(ctx context.Context, name string) (User, error) {
+	return ask[User](ctx, c, "GET /users/{user}", Params{"user": name}, nil)
+}
+
+// AddUser says who a new user is: display, roles, disabled.
+func (c *Client) AddUser(ctx context.Context, name string, about map[string]any) (User, error) {
+	in := map[string]any{"user": name}
+	for member, value := range about {
+		in[member] = value
+	}
+	return ask[User](ctx, c, "POST /users", nil, in)
+}
+
+// SetUser changes members of a user, as AddUser has them.
+func (c *Client) SetUser(ctx context.Context, name string, change map[string]any) (User, error) {
+	return ask[User](ctx, c, "PATCH /users/{user}", Params{"user": name}, change)
+}
+
+// DeleteUser erases a user with everything.
+func (c *Client) DeleteUser(ctx context.Context, name string) error {
+	return c.Call(ctx, "DELETE /users/{user}", Params{"user": name}, nil, nil)
+}
+
+// EraseEvent erases an event that the caller has published, or, for admins,
+// another user.
+func (c *Client) EraseEvent(ctx context.Context, event, user string) error {
+	return c.Call(ctx, "DELETE /events/{id}", Params{"id": event, "user": user}, nil, nil)
+}
+
+// Group is a group of users who share a space.
+type Group struct {
+	Name     string    `json:"name"`
+	Display  string    `json:"display,omitzero"`
+	Members  []string  `json:"members"`
+	Managers []string  `json:"managers"` // those of the members who say who else is one
+	Created  time.Time `json:"created"`
+}
+
+// Has reports whether a user is a member.
+func (g Group) Has(user string) bool { return slices.Contains(g.Members, user) }
+
+// Groups returns the groups that the caller may know of.
+func (c *Client) Groups(ctx context.Context) ([]Group, error) {
+	return whole[Group](ctx, c, "GET /groups", "groups", nil)
+}
+
+// Group returns one group.
+func (c *Client) Group(ctx context.Context, name string) (Group, error) {
+	return ask[Group](ctx, c, "GET /groups/{group}", Params{"group": name}, nil)
+}
+
+// NewGroup is a group to be made.
+type NewGroup struct {
+	Name     string   `json:"name"`
+	Display  string   `json:"display"`
+	Members  []string `json:"members"`
+	Managers []string `json:"managers"`
+	Inherit  bool     `json:"inherit"` // have what a removed group of this name has left
+}
+
+// AddGroup makes a group.
+func (c *Client) AddGroup(ctx context.Context, g NewGroup) (Group, error) {
+	return ask[Group](ctx, c, "POST /groups", nil, g)
+}
+
+// RemoveGroup removes a group; what its members shared is kept.
+func (c *Client) RemoveGroup(ctx context.Context, name string) error {
+	return c.Call(ctx, "DELETE /groups/{group}", Params{"group": name}, nil, nil)
+}
+
+// JoinGroup makes a user a member of a group, or a manager.
+func (c *Client) JoinGroup(ctx context.Context, group, user string, manages bool) (Group, error) {
+	return ask[Group](ctx, c, "PUT /groups/{group}/members/{user}", Params{"group": group, "user": user}, map[string]bool{"manages": manages})
+}
+
+// LeaveGroup takes a user out of a group.
+func (c *Client) LeaveGroup(ctx context.Context, group, user string) (Group, error) {
+	return ask[Group](ctx, c, "DELETE /groups/{group}/members/{user}", Params{"group": group, "user": user}, nil)
+}
+
+// Key is a credential of a user.
+type Key struct {
+	ID      string    `json:"id"`
+	User    string    `json:"user"`
+	Name    string    `json:"name"`
+	Hint    string    `json:"hint"`
+	Created time.Time `json:"created"`
+	Expires time.Time `json:"expires,omitzero"`
+	Revoked time.Time `json:"revoked,omitzero"`
+	Usable  bool      `json:"usable"`
+	Secret  string    `json:"secret,omitempty"` // told once: when it is made
+}
+
+// Keys returns the keys of a user, or of all.
+func (c *Client) Keys(ctx context.Context, user string) ([]Key, error) {
+	return whole[Key](ctx, c, "GET /keys", "keys", Params{"user": user})
+}
+
+// CreateKey makes a key; expires is zero for one that does not end.
+func (c *Client) CreateKey(ctx context.Context, user, name string, expires time.Time) (Key, error) {
+	in := map[string]any{"user": user, "name": name}
+	if !expires.IsZero() {
+		in["expires"] = expires
+	}
+	return ask[Key](ctx, c, "POST /keys", nil, in)
+}
+
+// RevokeKey ends a key, at once.
+func (c *Client) RevokeKey(ctx context.Context, key string) error {
+	return c.Call(ctx, "DELETE /keys/{id}", Params{"id": key}, nil, nil)
+}

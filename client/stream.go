@@ -1,0 +1,64 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/coder/websocket"
+)
+
+// largestFrame bounds what is read at once.
+const largestFrame = 256 << 20
+
+// Stream is a connection to the WebSocket at /ws; docs/websocket.md describes
+// its frames.
+type Stream struct {
+	client *Client
+	conn   *websocket.Conn
+}
+
+// Dial opens a stream.
+func (c *Client) Dial(ctx context.Context) (*Stream, error) {
+	header := http.Header{}
+	if err := c.Authorize(header); err != nil {
+		return nil, err
+	}
+	conn, res, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(c.o.URL, "http")+"/ws", &websocket.DialOptions{HTTPClient: c.o.HTTP, HTTPHeader: header})
+	if err != nil {
+		if res != nil && res.StatusCode >= http.StatusBadRequest {
+			return nil, c.refused(res)
+		}
+		return nil, c.unreachable(err)
+	}
+	conn.SetReadLimit(largestFrame)
+	return &Stream{c, conn}, nil
+}
+
+// Send writes a frame.
+func (s *Stream) Send(ctx context.Context, frame any) error {
+	b, err := json.Marshal(frame)
+	if err != nil {
+		return err
+	}
+	if err := s.conn.Write(ctx, websocket.MessageText, b); err != nil {
+		return s.client.unreachable(err)
+	}
+	return nil
+}
+
+// Receive reads the next frame.
+func (s *Stream) Receive(ctx context.Context, frame any) error {
+	_, b, err := s.conn.Read(ctx)
+	if err == nil {
+		err = json.Unmarshal(b, frame)
+	}
+	if err != nil {
+		return s.client.unreachable(err)
+	}
+	return nil
+}
+
+// Close breaks the connection off.
+func (s *Stream) Close() { s.conn.CloseNow() } //nolint:errcheck // how it ends is of no interest

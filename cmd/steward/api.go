@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"steward/client"
+	"steward/internal/face/api"
+	"steward/internal/face/httpauth"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/settings"
+)
+
+// need is what a command needs of a data folder that nobody serves. Each opens
+// more than the one before.
+type need int
+
+const (
+	toRead   need = iota // the database for reading: also beside a process that has it in use
+	toDecide             // the database: no run goes on by what is written
+	toManage             // the agents too
+	toLook               // a node that takes up nothing that was interrupted
+	toAct                // a node that goes on with everything
+)
+
+// session is the API as a command uses it: that of the Steward that serves the
+// data folder, or where none does, the same handler in this process.
+type session struct {
+	*client.Client
+	server notice // of the Steward that serves; zero: none does
+	local  *local // the node in this process; nil: there is none
+	close  func() error
+}
+
+// errNothingYet is the error for a data folder in which nothing is stored.
+var errNothingYet = noConversation()
+
+// with runs do with the API.
+func (a *app) with(ctx context.Context, n need, do func(*session) error) error {
+	set, err := a.settings()
+	if err != nil {
+		return err
+	}
+	s, err := a.connect(ctx, set, n, a.logger(set, a.stderr))
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(s), s.end())
+}
+
+// withStored is with, where anything is stored.
+func (a *app) withStored(ctx context.Context, n need, do func(*session) error) error {
+	set, err := a.settings()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(database(set.Data)); errors.Is(err, os.ErrNotExist) {
+		return errNothingYet
+	}
+	return a.with(ctx, n, do)
+}
+
+// readPeople is with, for what is known of users, groups and keys. Where
+// nothing is stored yet there is who sits here.
+func (a *app) readPeople(ctx context.Context, do func(*session) error) error {
+	err := a.with(ctx, toRead, do)
+	if errors.Is(err, errNothingYet) {
+		err = a.with(ctx, toDecide, do)
+	}
+	return err
+}
+
+// connect finds the Steward that serves the data folder, or opens the folder.
+func (a *app) connect(ctx context.Context, set *settings.Loaded, n need, log *slog.Logger) (*session, error) {
+	if n == toRead {
+		if s, err := a.join(set); err == nil && s.listens(ctx) {
+			return s, nil
+		}
+		return a.readStored(ctx, set, log)
+	}
+	s, err := a.openStored(ctx, set, n, log)
+	if !fault.HasCode(err, "data_in_use") {
+		return s, err
+	}
+	s, joined := a.join(set)
+	if joined != nil {
+		return nil, fault.Of(err).With("it cannot be joined: %s", joined)
+	}
+	return s, nil
+}
+
+// join connects to the Steward that has the data folder in use.
+func (a *app) join(set *settings.Loaded) (*session, error) {
+	n, err := readNotice(set.Data)
+	if err != nil {
+		return nil, fault.New(fault.Unavailable, "server_unknown", "the Steward that uses %s does not say where it can be reached: %w", set.Data, err).
+			With("end it, or begin with steward serve and chat beside it")
+	}
+	token := a.token(set.Data)
+	if _, err := token(); err != nil {
+		return nil, err
+	}
+	return &session{server: n, close: func() error { return nil },
+		Client: client.New(client.Options{URL: n.URL, Token: token, HTTP: &http.Client{Transport: &http.Transport{}}, Fault: faultOf})}, nil
+}
+
+// listens reports whether the server is still there: neither its process nor
+// its port may have gone to another program, which would get the token.
+func (s *session) listens(ctx context.Context) bool {
+	u, err := url.Parse(s.server.URL)
+	if err != nil || s.server.PID <= 0 || errors.Is(unix.Kill(s.server.PID, 0), unix.ESRCH) {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", u.Host)
+	return err == nil && c.Close() == nil
+}
+
+// alone reports whether nobody serves the data folder.
+func (s *session) alone() bool { return s.server.URL == "" }
+
+// end closes what the session has open.
+func (s *session) end() error {
+	s.Client.Close()
+	return s.close()
+}
+
+// within is a session over a handler in this process.
+func (a *app) within(o api.Options, close func() error) *session {
+	t := &inside{handler: api.Handler(o), caller: httpauth.Caller{User: a.user(), Admin: true}}
+	return &session{close: close,
+		Client: client.New(client.Options{URL: "http://steward", HTTP: &http.Client{Transport: t}, Fault: faultOf})}
+}
+
+// which finds the conversation that a person names: by its id, or as the last
+// used one. "" is none.
+func (s *session) which(ctx context.Context, name string) (string, error) {
+	switch name {
+	case "":
+		return "", nil
+	case "last":
+		list, err := s.Conversations(ctx, 1)
+		if err == nil && len(list) == 0 {
+			err = noConversation()
+		}
+		if err != nil {
+			return "", err
+		}
+		return list[0].ID, nil
+	}
+	conv, err := conversationID(name)
+	if err == nil {
+		_, err = s.Conversation(ctx, conv.String())
+	}
+	return conv.String(), err
+}
+
+func noConversation() error {
+	return fault.New(fault.NotFound, "conversation_not_found", "there is no conversation yet").With(`begin one: steward ask "…"`)
+}
+
+// conversationID reads an id as a person has typed it.
+func conversationID(name string) (id.ID, error) {
+	conv, ok := id.Parse(strings.ToLower(name))
+	if !ok || conv.Zero() {
+		return conv, fault.New(fault.Invalid, "conversation_invalid", "%.80q is no id of a conversation", name).
+			With("steward conversations list shows the ids")
+	}
+	return conv, nil
+}
+
+// faultOf is an error of the API as one of our own.
+func faultOf(e *client.Error) error {
+	var own insideError
+	if errors.As(e.Cause, &own) {
+		return own.error
+	}
+	return &fault.Error{Kind: fault.Kind(e.Kind), Code: e.Code, Message: e.Message, Remedy: e.Remedy,
+		Retry: fault.Retry(e.Retry), After: e.After(), Details: e.Details, Cause: e.Cause}
+}
+
+// readStored is the API of what is stored.
+func (a *app) readStored(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*session, error) {
+	st, err := a.reading(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if st == nil {
+		return nil, errNothingYet
+	}
+	return a.stored(st, set, log).session(a), nil
+}
+
+// openStored opens the data folder for this process, as far as is needed.
+func (a *app) openStored(ctx context.Context, set *settings.Loaded, n need, log *slog.Logger) (*session, error) {
+	if n >= toLook {
+		a.idle = n == toLook
+		l, err := a.openLocal(ctx, set, log)
+		if err != nil {
+			return nil, err
+		}
+		l.own.close = l.Close
+		return l.own, nil
+	}
+	st, err := a.openStore(ctx, set, log)
+	if err != nil {
+		return nil, err
+	}
+	if n == toManage {
+		return a.openCatalog(ctx, set, st)
+	}
+	return a.stored(st, set, log).session(a), nil
+}
+
+// apiOptions are those of the API of a node.
+func (l *local) apiOptions() api.Options {
+	return api.Options{Audit: l.audit, Node: l.node, Identity: l.keys, Agents: l.catalog, Judge: l.judge, Logger: l.log, People: l.keys, Resources: l.node.Resources()}
+}
