@@ -8,13 +8,18 @@ import (
 
 // Conversation is a conversation, without what was said in it.
 type Conversation struct {
-	ID        string    `json:"id"`
-	Title     string    `json:"title"`
-	Created   time.Time `json:"created"`
-	Updated   time.Time `json:"updated"`
-	Messages  int       `json:"messages"`
-	ToolCalls int       `json:"tool_calls"`
-	Tokens    Usage     `json:"tokens"`
+	ID        string            `json:"id"`
+	Title     string            `json:"title"`
+	Created   time.Time         `json:"created"`
+	Updated   time.Time         `json:"updated"`
+	Agent     string            `json:"agent,omitzero"`
+	Model     string            `json:"model,omitzero"`
+	Tools     []string          `json:"tools,omitempty"`
+	Metadata  map[string]string `json:"metadata,omitempty"`
+	Window    int               `json:"window,omitzero"`
+	Messages  int               `json:"messages"`
+	ToolCalls int               `json:"tool_calls"`
+	Tokens    Usage             `json:"tokens"`
 }
 
 // Usage is what model calls have used, in tokens.
@@ -55,16 +60,19 @@ func (c *Client) Export(ctx context.Context, conv, format string, maskPrivate bo
 // Branch is a branch of a conversation.
 type Branch struct {
 	ID        string    `json:"id"`
-	Title     string    `json:"title"`
-	Created   time.Time `json:"created"`
-	Used      time.Time `json:"used"`
-	Parent    string    `json:"parent"` // that it was made from
-	Stem      string    `json:"stem"`   // on which the last message was written that it shares
+	Title     string    `json:"title,omitzero"`
+	Created   time.Time `json:"created,omitzero"`
+	Used      time.Time `json:"used,omitzero"`
+	Parent    string    `json:"parent,omitzero"` // that it was made from
+	Stem      string    `json:"stem,omitzero"`   // on which the last message was written that it shares
 	Preferred bool      `json:"preferred"`
-	Cut       bool      `json:"cut"` // not all of it is shown to a model
-	Messages  int       `json:"messages"`
-	Own       int       `json:"own"`
-	Begins    string    `json:"begins"`
+	Revision  int       `json:"revision"`
+	Cut       bool      `json:"cut,omitzero"`      // not all of it is shown to a model
+	Summary   string    `json:"summary,omitzero"`  // the message that stands for the rest
+	Messages  int       `json:"messages,omitzero"` // in lists, as its own ones are
+	Own       int       `json:"own,omitzero"`
+	Begins    string    `json:"begins,omitzero"`
+	Deleted   time.Time `json:"deleted,omitzero"`
 }
 
 // Branches returns the branches of a conversation, or the deleted ones that

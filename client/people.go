@@ -106,7 +106,7 @@ func (c *Client) LeaveGroup(ctx context.Context, group, user string) (Group, err
 type Key struct {
 	ID      string    `json:"id"`
 	User    string    `json:"user"`
-	Name    string    `json:"name"`
+	Name    string    `json:"name,omitzero"`
 	Hint    string    `json:"hint"`
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"`

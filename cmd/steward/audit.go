@@ -166,7 +166,7 @@ func (a *app) tellVerdict(v store.Verdict, anchors int) error {
 	case v.Last == 0:
 		b.WriteString("The log is empty.\n")
 	default:
-		fmt.Fprintf(&b, "The log is as it was written: %s", count(v.Last, "entry", "entries"))
+		fmt.Fprintf(&b, "The log is as it was written: %s", counted(int(v.Last), "entry", "entries"))
 		if v.Open > 0 {
 			fmt.Fprintf(&b, ", the last %d not sealed yet", v.Open)
 		}
@@ -176,20 +176,12 @@ func (a *app) tellVerdict(v store.Verdict, anchors int) error {
 		fmt.Fprintf(&b, "%s erased for good, which their hashes outlive.\n", map[bool]string{true: "One body was", false: fmt.Sprintf("%d bodies were", v.Erased)}[v.Erased == 1])
 	}
 	if anchors > 0 {
-		fmt.Fprintf(&b, "%s hold.\n", count(uint64(anchors), "head that was kept elsewhere does", "heads that were kept elsewhere"))
+		fmt.Fprintf(&b, "%s hold.\n", counted(anchors, "head that was kept elsewhere does", "heads that were kept elsewhere"))
 	}
 	if v.Head.Seq > 0 {
 		fmt.Fprintf(&b, "head  %s\n", audit.FormatHead(v.Head))
 	}
 	return a.print(b.String())
-}
-
-// count is a number with its word.
-func count(n uint64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 func (a *app) tellFlaw(f *store.Flaw) error {
@@ -226,7 +218,7 @@ func (a *app) verifyExport(file string, anchors []store.Head) error {
 		err = a.tellFlaw(c.Flaw)
 	default:
 		_, err = fmt.Fprintf(a.stdout, "The export is as it was written: %s, and the hashes of %d more.\nfrom  %s\nhead  %s\n",
-			count(uint64(c.Entries), "entry", "entries"), c.Omitted, audit.FormatHead(c.After), audit.FormatHead(c.Head))
+			counted(int(c.Entries), "entry", "entries"), c.Omitted, audit.FormatHead(c.After), audit.FormatHead(c.Head))
 		if len(c.Beyond) > 0 {
 			a.note("The export says nothing about the heads at %s: they lie outside of it.", strings.Trim(fmt.Sprint(c.Beyond), "[]"))
 		}

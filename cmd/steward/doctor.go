@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -206,7 +207,7 @@ func checkDisk(data string) check {
 	var fs unix.Statfs_t
 	err := unix.Statfs(dir, &fs)
 	for errors.Is(err, unix.ENOENT) && dir != "/" && dir != "." {
-		dir = parent(dir)
+		dir = filepath.Dir(dir)
 		err = unix.Statfs(dir, &fs)
 	}
 	if err != nil {
@@ -245,13 +246,6 @@ func checkSandbox() check {
 		return failed("sandbox", warn, err)
 	}
 	return fine("sandbox", "programs of agents can be confined")
-}
-
-func parent(dir string) string {
-	if i := strings.LastIndexByte(strings.TrimRight(dir, "/"), '/'); i > 0 {
-		return dir[:i]
-	}
-	return "/"
 }
 
 // answers reports whether a Steward answers at a URL.

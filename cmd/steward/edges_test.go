@@ -205,11 +205,6 @@ func TestSmallThings(t *testing.T) {
 	if got := plainLine("a\x1b[2Jb\u0085c"); got != "a [2Jb c" {
 		t.Errorf("%q", got)
 	}
-	for in, want := range map[string]string{"/a/b": "/a", "/a": "/", "/a/b/": "/a"} {
-		if got := parent(in); got != want {
-			t.Errorf("%s: %s", in, got)
-		}
-	}
 	a := &app{dir: "/x", environ: []string{"A=1", "A=2"}, version: "v1"}
 	if a.path("y") != "/x/y" || a.path("/y") != "/y" || a.getenv("A") != "2" || a.getenv("B") != "" || a.versionText() != "v1" {
 		t.Error("paths, variables or the version")

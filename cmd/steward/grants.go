@@ -129,17 +129,11 @@ func grantShown(g *runtime.GrantView, now time.Time) string {
 	if !g.Changed.IsZero() {
 		rows = append(rows, [2]string{"changed", g.Changed.Local().Format("2 Jan 2006 15:04")})
 	}
-	var b strings.Builder
-	for _, r := range rows {
-		if r[1] != "" {
-			fmt.Fprintf(&b, "%-8s %s\n", r[0], plainLine(r[1]))
-		}
-	}
-	b.WriteString("covers\n")
+	text := fields(9, rows) + "covers\n"
 	if len(g.Pattern) == 0 {
-		return b.String() + "  calls without arguments\n"
+		return text + "  calls without arguments\n"
 	}
-	return b.String() + indentLines(strings.Join(terminal.TermLines(g.Pattern), "\n"))
+	return text + indentLines(strings.Join(terminal.TermLines(g.Pattern), "\n"))
 }
 
 func (a *app) editGrant() *cobra.Command {

@@ -290,13 +290,9 @@ func callText(en client.LogEntry, msgs []*message.Message) string {
 	if en.TookMS > 0 {
 		when += ", took " + (time.Duration(en.TookMS) * time.Millisecond).String()
 	}
-	for _, f := range [][2]string{{"outcome", outcome}, {"when", when}, {"tool", en.Tool}, {"by", en.Actor},
+	b.WriteString(fields(14, [][2]string{{"outcome", outcome}, {"when", when}, {"tool", en.Tool}, {"by", en.Actor},
 		{"conversation", en.Conversation}, {"title", en.Title}, {"interaction", en.Interaction},
-		{"request", en.Request}, {"call", en.ID}} {
-		if f[1] != "" {
-			fmt.Fprintf(&b, "%-14s%s\n", f[0], plainLine(f[1]))
-		}
-	}
+		{"request", en.Request}, {"call", en.ID}}))
 	if c, ok := msgs[0].Blocks[blockOf(en.ID)].(*message.ToolCall); ok {
 		b.WriteString("\narguments\n" + indented(argumentsText(c.Args)))
 	}

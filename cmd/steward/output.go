@@ -106,6 +106,18 @@ func columns(rows [][]string, width int) string {
 	return strings.Join(grid(rows, width), "\n") + "\n"
 }
 
+// fields lists what is known of something, a line each, the names width columns
+// wide.
+func fields(width int, rows [][2]string) string {
+	var b strings.Builder
+	for _, r := range rows {
+		if r[1] != "" {
+			fmt.Fprintf(&b, "%-*s%s\n", width, r[0], plainLine(r[1]))
+		}
+	}
+	return b.String()
+}
+
 // byDay is a text whose lines stand below a heading for each day.
 type byDay struct {
 	strings.Builder

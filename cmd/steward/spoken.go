@@ -201,12 +201,8 @@ func spokenText(m *spoken, conv string) string {
 	if m.Pinned {
 		pinned = "yes"
 	}
-	for _, f := range [][2]string{{"id", m.ID.String()}, {"conversation", conv}, {"interaction", m.Interaction.String()}, {"branch", m.Branch},
-		{"model", strings.TrimSpace(model)}, {"state", state}, {"stands for it", m.SupersededBy.String()}, {"shown", shown}, {"pinned", pinned}} {
-		if f[1] != "" {
-			fmt.Fprintf(&b, "%-15s%s\n", f[0], plainLine(f[1]))
-		}
-	}
+	b.WriteString(fields(15, [][2]string{{"id", m.ID.String()}, {"conversation", conv}, {"interaction", m.Interaction.String()}, {"branch", m.Branch},
+		{"model", strings.TrimSpace(model)}, {"state", state}, {"stands for it", m.SupersededBy.String()}, {"shown", shown}, {"pinned", pinned}}))
 	for _, x := range m.Blocks {
 		b.WriteString("\n" + blockText(x))
 	}

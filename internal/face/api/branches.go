@@ -4,10 +4,10 @@ import (
 	"context"
 	"net/http"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"steward/client"
 	"steward/internal/conversation"
 	"steward/internal/face/httpauth"
 	"steward/internal/fault"
@@ -66,22 +66,9 @@ func (f *face) histories() map[string]serve {
 	}
 }
 
-// branchView is a branch as it is told.
-type branchView struct {
-	ID        string    `json:"id"`
-	Title     string    `json:"title,omitzero"`
-	Created   time.Time `json:"created,omitzero"`
-	Used      time.Time `json:"used,omitzero"`
-	Parent    string    `json:"parent,omitzero"`
-	Preferred bool      `json:"preferred"`
-	Revision  int       `json:"revision"`
-	Cut       bool      `json:"cut,omitzero"`     // not all of it is shown to a model
-	Summary   string    `json:"summary,omitzero"` // the message that stands for the rest
-	Deleted   time.Time `json:"deleted,omitzero"`
-}
-
-func viewBranch(b record.Branch, preferred bool) branchView {
-	return branchView{b.ID, b.Title, b.Created, b.Used, b.Parent, preferred, b.View.Revision, b.View.Start.Pos != 0, b.View.Summary, b.Deleted}
+func viewBranch(b record.Branch, preferred bool) client.Branch {
+	return client.Branch{ID: b.ID, Title: b.Title, Created: b.Created, Used: b.Used, Parent: b.Parent, Preferred: preferred,
+		Revision: b.View.Revision, Cut: b.View.Start.Pos != 0, Summary: b.View.Summary, Deleted: b.Deleted}
 }
 
 // read reads the conversation of the path, and the body where there is to be one.
@@ -145,9 +132,9 @@ func (f *face) branches(w http.ResponseWriter, r *http.Request, c httpauth.Calle
 		return err
 	}
 	type path struct {
-		branchView
+		client.Branch
 		Stem     string `json:"stem,omitzero"`
-		Messages int    `json:"messages"`
+		Messages int    `json:"messages"` // also where there are none
 		Own      int    `json:"own"`
 		Begins   string `json:"begins,omitzero"`
 	}
@@ -268,7 +255,7 @@ func (f *face) rewind(w http.ResponseWriter, r *http.Request, c httpauth.Caller)
 		return err
 	}
 	return reply(w, http.StatusCreated, struct {
-		branchView
+		client.Branch
 		Withdrawn int `json:"withdrawn"`
 	}{viewBranch(b, true), withdrawn})
 }
@@ -286,14 +273,9 @@ func (f *face) siblings(w http.ResponseWriter, r *http.Request, c httpauth.Calle
 	if err != nil {
 		return err
 	}
-	type sibling struct {
-		Branch    string `json:"branch"`
-		Message   id.ID  `json:"message_id"`
-		Preferred bool   `json:"preferred"`
-	}
-	out := make([]sibling, len(list))
+	out := make([]client.Sibling, len(list))
 	for i, s := range list {
-		out[i] = sibling{s.Branch, s.Message, s.Current}
+		out[i] = client.Sibling{Branch: s.Branch, Message: s.Message.String(), Preferred: s.Current}
 	}
 	return reply(w, http.StatusOK, map[string]any{"siblings": out})
 }
@@ -348,7 +330,7 @@ func (f *face) insert(w http.ResponseWriter, r *http.Request, c httpauth.Caller)
 		return err
 	}
 	return reply(w, http.StatusCreated, struct {
-		branchView
+		client.Branch
 		Message id.ID `json:"message_id"`
 	}{viewBranch(b, true), m.ID})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"steward/client"
 	"steward/internal/conversation"
 	"steward/internal/face/httpauth"
 	"steward/internal/fault"
@@ -23,25 +24,9 @@ import (
 	"steward/internal/store"
 )
 
-// conversationView is a conversation as it is told.
-type conversationView struct {
-	ID        string            `json:"id"`
-	Title     string            `json:"title"`
-	Created   time.Time         `json:"created"`
-	Updated   time.Time         `json:"updated"`
-	Agent     string            `json:"agent,omitzero"`
-	Model     string            `json:"model,omitzero"`
-	Tools     []string          `json:"tools,omitempty"`
-	Metadata  map[string]string `json:"metadata,omitempty"`
-	Window    int               `json:"window,omitzero"`
-	Messages  int               `json:"messages"`
-	ToolCalls int               `json:"tool_calls"`
-	Tokens    message.Usage     `json:"tokens"`
-}
-
-func view(c record.Conversation) conversationView {
-	return conversationView{ID: c.ID.String(), Title: c.Title, Created: c.Created, Updated: c.Updated, Agent: c.Agent, Model: c.Model,
-		Tools: c.Tools, Metadata: c.Metadata, Window: c.Window, Messages: c.Messages, ToolCalls: c.ToolCalls, Tokens: c.Tokens}
+func view(c record.Conversation) client.Conversation {
+	return client.Conversation{ID: c.ID.String(), Title: c.Title, Created: c.Created, Updated: c.Updated, Agent: c.Agent, Model: c.Model,
+		Tools: c.Tools, Metadata: c.Metadata, Window: c.Window, Messages: c.Messages, ToolCalls: c.ToolCalls, Tokens: client.Usage(c.Tokens)}
 }
 
 func (f *face) conversations(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
@@ -54,9 +39,9 @@ func (f *face) conversations(w http.ResponseWriter, r *http.Request, c httpauth.
 		return err
 	}
 	out := struct {
-		Conversations []conversationView `json:"conversations"`
-		Next          store.Cursor       `json:"next,omitzero"`
-	}{make([]conversationView, len(list)), next}
+		Conversations []client.Conversation `json:"conversations"`
+		Next          store.Cursor          `json:"next,omitzero"`
+	}{make([]client.Conversation, len(list)), next}
 	for i, conv := range list {
 		out.Conversations[i] = view(conv)
 	}

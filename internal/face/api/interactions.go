@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"steward/client"
 	"steward/internal/conversation"
 	"steward/internal/face/httpauth"
 	"steward/internal/fault"
@@ -12,26 +13,11 @@ import (
 	"steward/internal/record"
 )
 
-// changeView is what became of a message.
-type changeView struct {
-	Message     id.ID           `json:"message_id,omitzero"` // absent: many, as the reason tells
-	State       record.Validity `json:"state"`
-	At          time.Time       `json:"at"`
-	Actor       string          `json:"actor"`
-	Tool        string          `json:"tool,omitzero"`
-	Call        string          `json:"call,omitzero"`
-	Interaction id.ID           `json:"interaction_id,omitzero"`
-	Strategy    string          `json:"strategy,omitzero"`
-	Reason      string          `json:"reason,omitzero"`
-	By          id.ID           `json:"superseded_by,omitzero"`
-	Undone      time.Time       `json:"undone,omitzero"`
-	UndoneBy    string          `json:"undone_by,omitzero"`
-}
-
-func viewChanges(list []conversation.Optimization) []changeView {
-	out := make([]changeView, len(list))
+func viewChanges(list []conversation.Optimization) []client.Change {
+	out := make([]client.Change, len(list))
 	for i, o := range list {
-		out[i] = changeView{o.Message, o.State, o.At, o.Actor, o.Tool, o.Call, o.Interaction, o.Strategy, o.Reason, o.By, o.Undone, o.UndoneBy}
+		out[i] = client.Change{Message: o.Message.String(), State: string(o.State), At: o.At, Actor: o.Actor, Tool: o.Tool, Call: o.Call,
+			Interaction: o.Interaction.String(), Strategy: o.Strategy, Reason: o.Reason, By: o.By.String(), Undone: o.Undone, UndoneBy: o.UndoneBy}
 	}
 	return out
 }
@@ -69,7 +55,7 @@ func (f *face) interaction(w http.ResponseWriter, r *http.Request, c httpauth.Ca
 		By       string          `json:"by,omitzero"`
 		Tools    map[string]int  `json:"tools"`
 		Messages []part          `json:"messages"`
-		Changes  []changeView    `json:"changes"`
+		Changes  []client.Change `json:"changes"`
 	}{in.ID, in.Origin, in.Started, in.Stopped, in.Outcome, in.Into, in.State, in.By, in.Tools, parts, viewChanges(in.Changes)})
 }
 

@@ -4,24 +4,13 @@ import (
 	"net/http"
 	"time"
 
+	"steward/client"
 	"steward/internal/face/httpauth"
 	"steward/internal/identity"
 )
 
-// keyView is a key as it is told.
-type keyView struct {
-	ID      string    `json:"id"`
-	User    string    `json:"user"`
-	Name    string    `json:"name,omitzero"`
-	Hint    string    `json:"hint"`
-	Created time.Time `json:"created"`
-	Expires time.Time `json:"expires,omitzero"`
-	Revoked time.Time `json:"revoked,omitzero"`
-	Usable  bool      `json:"usable"`
-}
-
-func viewKey(k identity.Key) keyView {
-	return keyView{k.ID.String(), k.User, k.Name, k.Hint, k.Created, k.Expires, k.Revoked, k.Usable(time.Now())}
+func viewKey(k identity.Key) client.Key {
+	return client.Key{ID: k.ID.String(), User: k.User, Name: k.Name, Hint: k.Hint, Created: k.Created, Expires: k.Expires, Revoked: k.Revoked, Usable: k.Usable(time.Now())}
 }
 
 func (f *face) keys(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
@@ -33,8 +22,8 @@ func (f *face) keys(w http.ResponseWriter, r *http.Request, c httpauth.Caller) e
 		return err
 	}
 	out := struct {
-		Keys []keyView `json:"keys"`
-	}{make([]keyView, len(list))}
+		Keys []client.Key `json:"keys"`
+	}{make([]client.Key, len(list))}
 	for i, k := range list {
 		out.Keys[i] = viewKey(k)
 	}
@@ -57,10 +46,9 @@ func (f *face) createKey(w http.ResponseWriter, r *http.Request, c httpauth.Call
 	if err != nil {
 		return err
 	}
-	return reply(w, http.StatusCreated, struct {
-		keyView
-		Secret string `json:"secret"`
-	}{viewKey(k), secret})
+	out := viewKey(k)
+	out.Secret = secret
+	return reply(w, http.StatusCreated, out)
 }
 
 func (f *face) revokeKey(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
