@@ -46,7 +46,7 @@ func (e *Engine) together(s Settlement, queue []intentRecord) []intentRecord {
 func (e *Engine) settleBatch(ctx context.Context, s Settlement, batch []intentRecord) ([]Outcome, error) {
 	t, _ := s.Tools(batch[0].in.Agent, batch[0].in.Tool)
 	var out []Outcome
-	var ready []*execution
+	var ready []held
 	for i := range batch {
 		f, unlock, res, err := e.prepare(ctx, s, t, &batch[i])
 		if unlock != nil {
@@ -59,9 +59,24 @@ func (e *Engine) settleBatch(ctx context.Context, s Settlement, batch []intentRe
 			return out, err
 		}
 		out = append(out, Outcome{Intent: batch[i].uri, Call: batch[i].in.Call, Result: res})
-		ready = append(ready, f)
+		if res == nil {
+			ready = append(ready, held{execution: f, index: i})
+		}
 	}
-	return out, e.carryOut(ctx, t, out, ready)
+	if len(ready) == 0 {
+		return out, nil
+	}
+	results, err := e.carryOut(ctx, t, ready)
+	for k, res := range results {
+		out[ready[k].index].Result = res
+	}
+	return out, err
+}
+
+// held is one of several actions that are ready to begin.
+type held struct {
+	*execution
+	index int // in the batch
 }
 
 // prepare takes a queued action up to where it begins. With a result it is
@@ -95,49 +110,38 @@ func (e *Engine) prepare(ctx context.Context, s Settlement, t tool.Tool, r *inte
 }
 
 // carryOut begins all that are ready in one commit, gives them to the tool
-// together, and settles each by its own outcome. It fills in the results.
-func (e *Engine) carryOut(ctx context.Context, t tool.Tool, out []Outcome, ready []*execution) error {
-	var begin []int
-	for i := range out {
-		if out[i].Result == nil {
-			begin = append(begin, i)
-		}
-	}
-	if len(begin) == 0 {
-		return nil
-	}
-	lead := ready[begin[0]]
-	release, err := lead.place(ctx)
+// together, and settles each by its own outcome.
+func (e *Engine) carryOut(ctx context.Context, t tool.Tool, ready []held) ([]*message.ToolResult, error) {
+	results := make([]*message.ToolResult, len(ready))
+	release, err := ready[0].place(ctx)
 	if err != nil {
-		for _, i := range begin {
+		for k, f := range ready {
 			var broken error
-			if out[i].Result, broken = ready[i].busy(ctx, err); broken != nil {
-				return broken
+			if results[k], broken = f.busy(ctx, err); broken != nil {
+				return results, broken
 			}
 		}
-		return nil
+		return results, nil
 	}
-	if err := e.beginAll(ctx, begin, ready); err != nil {
+	if err := e.beginAll(ctx, ready); err != nil {
 		release()
-		return err
+		return results, err
 	}
-	ends := e.callAll(ctx, t, begin, ready, release)
 	var broken error
-	for k, i := range begin { // each is settled, whatever became of another one
+	for k, end := range e.callAll(ctx, t, ready, release) { // each is settled, whatever became of another one
 		var err error
-		if out[i].Result, err = ready[i].endedTogether(ctx, ends[k]); err != nil && broken == nil {
+		if results[k], err = ready[k].endedTogether(ctx, end); err != nil && broken == nil {
 			broken = err
 		}
 	}
-	return broken
+	return results, broken
 }
 
 // beginAll records that all of them begin, or that none does.
-func (e *Engine) beginAll(ctx context.Context, begin []int, ready []*execution) error {
-	lead := ready[begin[0]]
-	b := store.Batch{Request: lead.c.Request.ID}
-	for _, i := range begin {
-		f := ready[i]
+func (e *Engine) beginAll(ctx context.Context, ready []held) error {
+	b := store.Batch{Request: ready[0].c.Request.ID}
+	var checks []store.Change
+	for _, f := range ready {
 		if f.lapsed() != "" { // while it was held: settled again, it is asked about
 			return contended()
 		}
@@ -151,39 +155,36 @@ func (e *Engine) beginAll(ctx context.Context, begin []int, ready []*execution) 
 		if err != nil {
 			return err
 		}
-		b.Changes = append(b.Changes, put)
+		b.Changes, checks = append(b.Changes, put), append(checks, f.checks...)
 	}
-	for _, i := range begin {
-		b.Changes = append(b.Changes, ready[i].checks...)
-	}
-	got, err := e.opt.Store.Commit(context.WithoutCancel(ctx), lead.c.Scope, b)
+	b.Changes = append(b.Changes, checks...)
+	got, err := e.opt.Store.Commit(context.WithoutCancel(ctx), ready[0].c.Scope, b)
 	if fault.HasCode(err, "conflict") { // somebody has decided otherwise about one of them: settled again, the others are done
 		return contended()
 	}
 	if err != nil {
 		return err
 	}
-	for k, i := range begin {
-		f := ready[i]
+	for k, f := range ready {
 		f.version = got.Versions[k]
 		f.c.notify(Progress{Status: Running, Tool: f.spec.Name, Args: f.args})
 	}
 	return nil
 }
 
-// together is how one of several calls ended.
+// togetherEnd is how one of several calls ended.
 type togetherEnd struct {
 	res tool.Result
 	how end
 }
 
 // callAll gives the calls to the tool. It owns the slot.
-func (e *Engine) callAll(ctx context.Context, t tool.Tool, begin []int, ready []*execution, release func()) []togetherEnd {
-	lead := ready[begin[0]]
+func (e *Engine) callAll(ctx context.Context, t tool.Tool, ready []held, release func()) []togetherEnd {
+	lead := ready[0]
 	batcher, _ := tool.BatcherOf(t)
 	var ins []tool.Invocation
-	for _, i := range begin {
-		ins = append(ins, ready[i].invocation(ready[i].in.Key))
+	for _, f := range ready {
+		ins = append(ins, f.invocation(f.in.Key))
 	}
 	timeout := timeoutOf(lead.spec)
 	got, how := protect(withScope(ctx, lead.c.Scope), e, lead.spec.Name, timeout, func(ctx context.Context) ([]tool.Outcome, error) {

@@ -287,15 +287,11 @@ func requestOf(ctx context.Context) id.ID {
 func (e *Engine) Questions(ctx context.Context, user string) ([]Question, error) {
 	sc := store.ForUser(user)
 	var out []Question
-	for it, err := range store.Items(ctx, e.opt.Store, sc, store.Query{Type: TypeIntent, State: string(intent.Awaiting)}) {
+	for r, err := range e.intents(ctx, sc, store.Query{State: string(intent.Awaiting)}) {
 		if err != nil {
 			return nil, err
 		}
-		in, err := intent.Decode(it.Body)
-		if err != nil {
-			return nil, err
-		}
-		if out, err = e.appendShown(ctx, out, place{sc, it.URI}, &in); err != nil {
+		if out, err = e.appendShown(ctx, out, place{sc, r.uri}, &r.in); err != nil {
 			return nil, err
 		}
 	}
@@ -362,15 +358,12 @@ func (e *Engine) Question(ctx context.Context, sc store.Scope, name string, p pa
 // Answered reports what a person has said in a turn to queries that were not
 // fixed: of tools that match picks, but for the intent own.
 func (e *Engine) Answered(ctx context.Context, sc store.Scope, turn, own resource.URI, match func(tool string) bool) (yes, no bool, err error) {
-	for it, err := range store.Items(ctx, e.opt.Store, sc, store.Query{Under: turn, Type: TypeIntent}) {
+	for r, err := range e.intents(ctx, sc, store.Query{Under: turn}) {
 		if err != nil {
 			return false, false, err
 		}
-		in, err := intent.Decode(it.Body)
-		if err != nil {
-			return false, false, err
-		}
-		if it.URI == own || in.Fixed || !match(in.Tool) {
+		in := &r.in
+		if r.uri == own || in.Fixed || !match(in.Tool) {
 			continue
 		}
 		yes = yes || in.Approval != nil && in.Approval.Grant == ""

@@ -3,6 +3,7 @@ package effect
 import (
 	"context"
 	"errors"
+	"iter"
 	"strings"
 	"time"
 
@@ -47,6 +48,22 @@ func (e *Engine) load(ctx context.Context, sc store.Scope, uri resource.URI) (in
 		return intentRecord{}, err
 	}
 	return intentRecord{uri: uri, version: r.Version, in: in}, nil
+}
+
+// intents yields the intents that a query finds.
+func (e *Engine) intents(ctx context.Context, sc store.Scope, q store.Query) iter.Seq2[*intentRecord, error] {
+	q.Type = TypeIntent
+	return func(yield func(*intentRecord, error) bool) {
+		for it, err := range store.Items(ctx, e.opt.Store, sc, q) {
+			r := &intentRecord{uri: it.URI, version: it.Version}
+			if err == nil {
+				r.in, err = intent.Decode(it.Body)
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // put is the change that records an intent, on the condition that it is as it was.

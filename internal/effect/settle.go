@@ -91,16 +91,12 @@ func (e *Engine) queue(ctx context.Context, s Settlement) ([]intentRecord, error
 		if !st.InFlight() {
 			continue
 		}
-		for it, err := range store.Items(ctx, e.opt.Store, s.Scope, store.Query{Under: s.Under, Type: TypeIntent, State: string(st)}) {
+		for r, err := range e.intents(ctx, s.Scope, store.Query{Under: s.Under, State: string(st)}) {
 			if err != nil {
 				return nil, err
 			}
-			in, err := intent.Decode(it.Body)
-			if err != nil {
-				return nil, err
-			}
-			if in.Deferred {
-				found = append(found, intentRecord{uri: it.URI, version: it.Version, in: in})
+			if r.in.Deferred {
+				found = append(found, *r)
 			}
 		}
 	}
@@ -176,16 +172,11 @@ const (
 
 // twin reports whether the same effect was queued, too, and has come so far.
 func (e *Engine) twin(ctx context.Context, sc store.Scope, r intentRecord, far func(intent.State) bool) (bool, error) {
-	q := store.Query{Term: store.Term{Name: keyTerm, Value: r.in.Key}, Type: TypeIntent}
-	for it, err := range store.Items(ctx, e.opt.Store, sc, q) {
+	for it, err := range e.intents(ctx, sc, store.Query{Term: store.Term{Name: keyTerm, Value: r.in.Key}}) {
 		if err != nil {
 			return false, err
 		}
-		in, err := intent.Decode(it.Body)
-		if err != nil {
-			return false, err
-		}
-		if it.URI != r.uri && far(in.State) {
+		if it.uri != r.uri && far(it.in.State) {
 			return true, nil
 		}
 	}

@@ -70,40 +70,6 @@ func (e *Envelope) details() (rest map[string]any, kind fault.Kind, remedy strin
 	return rest, kind, remedy
 }
 
-// ErrorEnvelope tells of an error in answer to a request.
-func ErrorEnvelope(requestID, parentID string, err error) Envelope {
-	f := fault.Of(err)
-	if f == nil {
-		f = fault.New(fault.Internal, "internal", "no error")
-	}
-	details := map[string]any{}
-	for k, v := range f.Details {
-		details[k] = v
-	}
-	details["kind"] = f.Kind
-	if f.Remedy != "" {
-		details["remedy"] = f.Remedy
-	}
-	raw, cannot := json.Marshal(details)
-	if cannot != nil { // a detail that no program can be told
-		raw = []byte(`{"kind":"` + string(f.Kind) + `"}`)
-	}
-	plain := *f
-	plain.Remedy = "" // it stands among the details
-	e := Envelope{Type: TypeError, RequestID: requestID, ParentID: parentID, Code: f.Code, Message: plain.Error(),
-		Details: raw, Recoverable: f.Recoverable(), Retry: string(f.Retry)}
-	if e.Retry == "" {
-		e.Retry = string(fault.RetryNone)
-	}
-	if f.Retry == fault.RetryAfter {
-		e.RetryAfter = f.After.Seconds()
-	}
-	if e.Code == "" {
-		e.Code = "internal"
-	}
-	return e
-}
-
 func kinds() []fault.Kind {
 	return []fault.Kind{fault.Invalid, fault.NotFound, fault.Conflict, fault.Denied, fault.Unauthentic, fault.TooLarge,
 		fault.RateLimited, fault.Exhausted, fault.NoSpace, fault.Unsupported, fault.Unavailable, fault.Timeout, fault.Cancelled, fault.Internal}

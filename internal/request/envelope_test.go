@@ -3,8 +3,6 @@ package request_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"reflect"
 	"strings"
 	"testing"
@@ -237,41 +235,5 @@ func TestFaultOfEnvelope(t *testing.T) {
 	}
 	if (&request.Envelope{Type: "result"}).Fault() != nil {
 		t.Error("a result is no error")
-	}
-}
-
-// What Steward tells a program of an error, it reads back as the same error.
-func TestErrorEnvelopeRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		kind := rapid.SampledFrom([]fault.Kind{fault.Invalid, fault.NotFound, fault.Denied, fault.Unavailable, fault.Timeout, fault.Internal}).Draw(t, "kind")
-		f := fault.New(kind, rapid.StringMatching(`[a-z]{1,9}(_[a-z]{1,9}){0,2}`).Draw(t, "code"), "%s", rapid.StringMatching(`[a-z ]{1,40}`).Draw(t, "message"))
-		if rapid.Bool().Draw(t, "helps") {
-			f = f.With("do %s", rapid.StringMatching(`[a-z]{1,9}`).Draw(t, "remedy"))
-		}
-		if rapid.Bool().Draw(t, "details") {
-			f = f.Detail("where", "here")
-		}
-		f = f.Retrying(rapid.SampledFrom([]fault.Retry{"", fault.RetryImmediate, fault.RetryBackoff}).Draw(t, "retry"), 0)
-		if rapid.Bool().Draw(t, "after") {
-			f = f.Retrying(fault.RetryAfter, time.Duration(rapid.Int64Range(1, 3600).Draw(t, "s"))*time.Second)
-		}
-		e := request.ErrorEnvelope("r", "p", f)
-		line, err := e.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, err := request.ParseEnvelope(line)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := back.Fault(); !reflect.DeepEqual(got, f) {
-			t.Fatalf("%s\n got %#v\nwant %#v", line, got, f)
-		}
-	})
-	for _, err := range []error{io.EOF, nil, errors.New(""), &fault.Error{}, fault.New(fault.Invalid, "x", "y").Detail("f", func() {})} {
-		e := request.ErrorEnvelope("r", "", err)
-		if line, eerr := e.Encode(); eerr != nil {
-			t.Errorf("%v: %s, %v", err, line, eerr)
-		}
 	}
 }

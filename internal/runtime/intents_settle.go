@@ -17,35 +17,6 @@ import (
 	"steward/internal/store"
 )
 
-// enqueue runs a call that is queued until its turn ends. That it is to be
-// settled is recorded before the model is told so.
-func (n *Node) enqueue(ctx context.Context, c *chat, rc request.Context, ec effect.Call) (*message.ToolResult, error) {
-	if far, err := n.tooFar(ctx, ec.Scope, c.id, rc.ID); err != nil {
-		return nil, err
-	} else if far {
-		return newTask(c, ec, ec.Tool.Spec()).refused(), nil
-	}
-	res, err := n.effects.Run(request.With(ctx, rc), ec)
-	if err != nil || res.Status != message.Queued {
-		return res, err
-	}
-	root := rc.Root
-	if root.Zero() {
-		root = rc.ID
-	}
-	at := ec.Message.Parent().ChildID(record.TypeRequest, record.TaskID(ec.Ref))
-	err = n.openRequest(context.WithoutCancel(ctx), c.user, at, record.Request{Parent: rc.ID, Root: root, Kind: record.RequestTask,
-		Agent: ec.Agent, Tool: ec.Tool.Spec().Name, Call: ec.Ref, Args: string(ec.Args), Attended: ec.Attended, Labels: uint8(ec.Labels),
-		Status: record.TaskAcknowledged, Intent: effect.IntentURI(ec.Message, ec.Ref.Block).String(), Wish: record.WishQueued})
-	if err != nil {
-		return nil, err
-	}
-	if live := c.running(rc.ID); live != nil {
-		live.queued.Store(true)
-	}
-	return res, nil
-}
-
 // quiet reports whether nobody is to be told of what became of an action.
 func (r *storedRequest) quiet() bool {
 	return r.Intent != "" && !r.Answered.IsZero() && !r.Told && len(r.Result) == 0

@@ -59,52 +59,80 @@ type ended struct {
 	err error
 }
 
-// callTool runs a tool call of a turn. One that may go on as a task, and does,
-// is answered with "accepted"; its result opens an interaction of its own.
+// callTool runs a tool call of a turn: to its end, as most do; or until it is
+// queued for the end of the turn; or as a task that goes on in the background,
+// whose result opens an interaction of its own.
 func (n *Node) callTool(ctx context.Context, c *chat, rc request.Context, ec effect.Call) (*message.ToolResult, error) {
+	run := func() (*message.ToolResult, error) { return n.effects.Run(request.With(ctx, rc), ec) }
 	if ec.Tool == nil {
-		return n.effects.Run(request.With(ctx, rc), ec)
+		return run()
 	}
 	spec := ec.Tool.Spec()
-	if spec.Effect == tool.Action && spec.Delivery == tool.Deferred {
-		return n.enqueue(ctx, c, rc, ec)
-	}
-	if !spec.Async && spec.AsyncAfter <= 0 {
-		return n.effects.Run(request.With(ctx, rc), ec)
+	deferred := spec.Effect == tool.Action && spec.Delivery == tool.Deferred
+	if !deferred && !spec.Async && spec.AsyncAfter <= 0 {
+		return run()
 	}
 	t := newTask(c, ec, spec)
-	_, err := n.opt.Store.Get(ctx, ec.Scope, t.at)
-	switch {
-	case err == nil: // it became a task before a crash
-		return t.accepted(), nil
-	case !fault.Is(err, fault.NotFound):
-		return nil, err
+	if !deferred {
+		_, err := n.opt.Store.Get(ctx, ec.Scope, t.at)
+		if err == nil { // it became a task before a crash
+			return t.accepted(), nil
+		}
+		if !fault.Is(err, fault.NotFound) {
+			return nil, err
+		}
 	}
-	if far, err := n.tooFar(ctx, ec.Scope, c.id, rc.ID); err != nil {
+	switch far, err := n.tooFar(ctx, ec.Scope, c.id, rc.ID); {
+	case err != nil:
 		return nil, err
-	} else if far && spec.Async {
+	case far && (deferred || spec.Async):
 		return t.refused(), nil
-	} else if far {
-		return n.effects.Run(request.With(ctx, rc), ec)
+	case far:
+		return run()
+	case deferred:
+		return n.enqueue(ctx, rc, ec, t)
 	}
-	work, cancel := context.WithCancelCause(request.With(context.WithoutCancel(ctx), rc))
-	t.work, t.cancel = work, cancel
-	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	return n.runAside(ctx, rc, t)
+}
+
+// enqueue runs a call that is queued until its turn ends. That it is to be
+// settled is recorded before the model is told so.
+func (n *Node) enqueue(ctx context.Context, rc request.Context, ec effect.Call, t *task) (*message.ToolResult, error) {
+	res, err := n.effects.Run(request.With(ctx, rc), ec)
+	if err != nil || res.Status != message.Queued {
+		return res, err
+	}
+	row := t.row(rc)
+	row.Intent, row.Wish = effect.IntentURI(ec.Message, ec.Ref.Block).String(), record.WishQueued
+	if err := n.openRequest(context.WithoutCancel(ctx), t.chat.user, t.at, row); err != nil {
+		return nil, err
+	}
+	if live := t.chat.running(rc.ID); live != nil {
+		live.queued.Store(true)
+	}
+	return res, nil
+}
+
+// runAside runs a call that may go on as a task. One that does is answered
+// with "accepted".
+func (n *Node) runAside(ctx context.Context, rc request.Context, t *task) (*message.ToolResult, error) {
+	t.work, t.cancel = context.WithCancelCause(request.With(context.WithoutCancel(ctx), rc))
+	stop := context.AfterFunc(ctx, func() { t.cancel(context.Cause(ctx)) })
 	go func() {
-		res, err := n.effects.Run(work, t.call)
+		res, err := n.effects.Run(t.work, t.call)
 		t.result <- ended{res, err}
 	}()
 	if end, over := t.wait(); over {
 		stop()
-		cancel(nil)
+		t.cancel(nil)
 		return end.res, end.err
 	}
 	if !stop() { // it was stopped first
 		end := <-t.result
 		return end.res, end.err
 	}
-	if err := n.openRequest(context.WithoutCancel(ctx), c.user, t.at, t.row(rc)); err != nil {
-		cancel(request.ErrSuspend)
+	if err := n.openRequest(context.WithoutCancel(ctx), t.chat.user, t.at, t.row(rc)); err != nil {
+		t.cancel(request.ErrSuspend)
 		<-t.result
 		return nil, err
 	}
