@@ -19,8 +19,6 @@ const (
 	sealEvery = 5 * time.Second
 	sealSlice = 2048 // entries from before that are sealed in one go
 	tagSize   = 2    // bytes of an entry's hash that its seal keeps
-
-	sealVersion = 3 // of the schema, since which there are seals
 )
 
 const (
@@ -70,7 +68,7 @@ func (o *saltSet) salt(i uint64) *store.Salt {
 // reload goes on behind the last seal that is in the database. If that is
 // damaged, a new one begins: Verify tells about the old one.
 func (s *sealer) reload() error {
-	*s = sealer{s: s.s, c: s.c, at: s.at, hole: s.hole || s.s.plain}
+	*s = sealer{s: s.s, c: s.c, at: s.at, hole: s.hole}
 	if s.hole {
 		return nil
 	}

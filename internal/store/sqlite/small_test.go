@@ -55,33 +55,43 @@ func FuzzRefs(f *testing.F) {
 	})
 }
 
-// A query that takes long ends with its context.
+// A query that takes long ends with its context, and the connection goes on.
 func TestInterrupt(t *testing.T) {
-	s := open1(t, dbPath(t))
-	c, err := s.readers.get(t.Context())
+	s, err := Open(t.Context(), Options{Path: dbPath(t), Readers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	release := c.interruptOn(ctx)
-	st := c.prepare("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n")
+	defer close1(t, s)
 	for range 3 {
-		if ok, err := st.step(); !ok || err != nil {
-			t.Fatal(ok, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		rows := 0
+		err := s.read(ctx, func(c *conn) error {
+			st := c.prepare("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n")
+			err := st.each(func() error {
+				if rows++; rows == 3 {
+					cancel()
+				}
+				return nil
+			})
+			if !isCode(err, sqlite3.ResultInterrupt) {
+				t.Errorf("got %v", err)
+			}
+			return err
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		err = s.read(t.Context(), func(c *conn) error {
+			n, err := c.number("SELECT 42")
+			if n != 42 {
+				t.Errorf("then: %d", n)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
 		}
 	}
-	cancel()
-	for err == nil {
-		_, err = st.step()
-	}
-	if !isCode(err, 9) {
-		t.Errorf("got %v", err)
-	}
-	release()
-	if n, err := c.number("SELECT 42"); err != nil || n != 42 {
-		t.Errorf("then: %d, %v", n, err)
-	}
-	s.readers.put(c)
 }
 
 func TestPool(t *testing.T) {

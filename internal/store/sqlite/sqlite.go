@@ -67,7 +67,6 @@ type Store struct {
 	full    atomic.Bool         // the last change found no room on the disk
 	mask    func([]byte) []byte // see Options
 	window  uint64              // entries that one page of the log looks over
-	plain   bool                // of a version without seals, as tests make it
 	news    news
 	closing sync.Once
 	err     error // what Close found
@@ -96,7 +95,7 @@ func open(ctx context.Context, o Options, steps []string) (*Store, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // one file, one lock
 	}
-	s := &Store{path: path, log: o.Log, mask: o.Mask, names: newNames(), window: scanWindow, plain: len(steps) < sealVersion}
+	s := &Store{path: path, log: o.Log, mask: o.Mask, names: newNames(), window: scanWindow}
 	s.codec = sync.OnceValues(func() (*codec, error) { return newCodec(maxBlob) })
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
