@@ -3,12 +3,10 @@ package worklog
 import (
 	"bytes"
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
-	"fmt"
-	"hash/fnv"
 	"iter"
 	"math"
+	"strconv"
 	"time"
 
 	"steward/internal/fault"
@@ -27,47 +25,34 @@ type position struct {
 	Pos    int64  `json:"p,omitzero"`
 	Seq    uint64 `json:"s,omitzero"`
 	Block  int    `json:"n,omitzero"` // its calls from this block on are told; 0: all
-	Sum    uint32 `json:"f"`          // of the filter
 }
 
-// sum tells filters apart. Times are left out: those of "the last 24 hours"
-// move from page to page.
-func (f *Filter) sum() uint32 {
-	h := fnv.New32a()
-	fmt.Fprintf(h, "%s %v %s %q %q", f.Conversation, f.AllBranches, f.Interaction, f.Tool, string(f.Outcome))
-	return h.Sum32()
+// mark tells the cursors of a filter from those of others. Times are left out:
+// those of "the last 24 hours" move from page to page.
+func (f *Filter) mark() store.Mark {
+	return store.NewMark('w', f.Conversation.String(), strconv.FormatBool(f.AllBranches), f.Interaction.String(), f.Tool, string(f.Outcome))
 }
 
 // cursor is where to go on when the calls of a message are told down to a
 // block; 0: all are.
 func (f *Filter) cursor(m *found, block int) (store.Cursor, error) {
 	at := m.at
-	at.Block, at.Sum = block, f.sum()
+	at.Block = block
 	b, err := json.Marshal(at)
-	return store.Cursor(base64.RawURLEncoding.EncodeToString(b)), err
+	return f.mark().Seal(store.Position{Key: b}), err
 }
 
 func openCursor(f *Filter, c store.Cursor) (at position, err error) {
-	if c == "" {
-		return at, nil
+	p, ok, err := f.mark().Open(c)
+	if !ok || err != nil {
+		return at, err
 	}
-	b, err := base64.RawURLEncoding.Strict().DecodeString(string(c))
-	if err == nil {
-		err = json.Unmarshal(b, &at)
-	}
+	err = json.Unmarshal(p.Key, &at)
 	onBranch := at.Branch != "" && at.In != "" && at.Pos > 0 && at.Seq == 0
-	switch {
-	case err != nil, at.Block < 0, !onBranch && (at.Seq == 0 || at.Branch != ""):
-		return at, badCursor("it is damaged")
-	case at.Sum != f.sum():
-		return at, badCursor("it belongs to another query")
+	if err != nil || at.Block < 0 || !onBranch && (at.Seq == 0 || at.Branch != "") {
+		return at, store.BadCursor("it is damaged")
 	}
 	return at, nil
-}
-
-func badCursor(why string) error {
-	return fault.New(fault.Invalid, "cursor_invalid", "the cursor cannot be used: %s", why).
-		With("start again without a cursor")
 }
 
 // found is a message with its position. One that has to do with no tool is not
@@ -202,7 +187,7 @@ func (r *reader) alongBranch(b *record.Branch, at position) (messages, error) {
 	if at.Pos != 0 {
 		to := b.PlaceOf(at.In, at.Pos).Span
 		if to < 0 {
-			return nil, badCursor("what it stands at is not on the branch any more")
+			return nil, store.BadCursor("what it stands at is not on the branch any more")
 		}
 		if at.Block == 0 {
 			at.Pos--

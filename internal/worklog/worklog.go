@@ -36,52 +36,34 @@ const (
 func Outcomes() []Outcome { return []Outcome{Success, Failure, Partial, Pending} }
 
 // Entry is one tool call as the work log tells it. Secrets are masked in it.
+// Its JSON is that of the API and of --json.
 type Entry struct {
-	ID           string // "MESSAGE/BLOCK": the identity of the call
-	At           time.Time
-	Took         time.Duration // until its outcome was recorded; zero while it is pending
-	Conversation id.ID
-	Title        string // the conversation's
-	Interaction  id.ID
-	Request      id.ID
-	Actor        string // who: a user's name, "agent:NAME" or "system"
-	Tool         string
-	Summary      string         // what was done, on one line
-	Parameters   map[string]any // those arguments that the tool's spec keeps
-	Outcome      Outcome
-	Error        string   // why it failed, or what it waits for: one line
-	Impact       []string // what the call affects, as the tool's spec says
-	Call         resource.URI
-	Messages     []id.ID // the message that makes the call, and the one with its result
-	Obsolete     bool    // the result does not hold any more: a later call or a person said so
+	ID           string         `json:"id"` // "MESSAGE/BLOCK": the identity of the call
+	At           time.Time      `json:"at"`
+	Took         time.Duration  `json:"-"` // until its outcome was recorded; zero while it is pending
+	Conversation id.ID          `json:"conversation_id"`
+	Title        string         `json:"title,omitzero"` // the conversation's
+	Interaction  id.ID          `json:"interaction_id,omitzero"`
+	Request      id.ID          `json:"request_id,omitzero"`
+	Actor        string         `json:"actor,omitzero"` // who: a user's name, "agent:NAME" or "system"
+	Tool         string         `json:"tool"`
+	Summary      string         `json:"summary"`              // what was done, on one line
+	Parameters   map[string]any `json:"parameters,omitempty"` // those arguments that the tool's spec keeps
+	Outcome      Outcome        `json:"outcome"`
+	Error        string         `json:"error,omitzero"`   // why it failed, or what it waits for: one line
+	Impact       []string       `json:"impact,omitempty"` // what the call affects, as the tool's spec says
+	Call         resource.URI   `json:"call"`
+	Messages     []id.ID        `json:"messages"`          // the message that makes the call, and the one with its result
+	Obsolete     bool           `json:"obsolete,omitzero"` // the result does not hold any more: a later call or a person said so
 }
 
-// MarshalJSON implements json.Marshaler: the form of the API and of --json.
+// MarshalJSON implements json.Marshaler: Took is told in milliseconds.
 func (e Entry) MarshalJSON() ([]byte, error) {
-	var ids []string
-	for _, m := range e.Messages {
-		ids = append(ids, m.String())
-	}
+	type plain Entry
 	return json.Marshal(struct {
-		ID           string         `json:"id"`
-		At           time.Time      `json:"at"`
-		Took         int64          `json:"took_ms,omitzero"`
-		Conversation string         `json:"conversation_id"`
-		Title        string         `json:"title,omitzero"`
-		Interaction  string         `json:"interaction_id,omitzero"`
-		Request      string         `json:"request_id,omitzero"`
-		Actor        string         `json:"actor,omitzero"`
-		Tool         string         `json:"tool"`
-		Summary      string         `json:"summary"`
-		Parameters   map[string]any `json:"parameters,omitempty"`
-		Outcome      Outcome        `json:"outcome"`
-		Error        string         `json:"error,omitzero"`
-		Impact       []string       `json:"impact,omitempty"`
-		Call         string         `json:"call"`
-		Messages     []string       `json:"messages"`
-		Obsolete     bool           `json:"obsolete,omitzero"`
-	}{e.ID, e.At, e.Took.Milliseconds(), e.Conversation.String(), e.Title, e.Interaction.String(), e.Request.String(), e.Actor,
-		e.Tool, e.Summary, e.Parameters, e.Outcome, e.Error, e.Impact, e.Call.String(), ids, e.Obsolete})
+		plain
+		Took int64 `json:"took_ms,omitzero"`
+	}{plain(e), e.Took.Milliseconds()})
 }
 
 // Filter selects entries. The zero value selects all.

@@ -79,7 +79,7 @@ func TestAStory(t *testing.T) {
 		t.Error(got)
 	}
 	b, err := json.Marshal(first)
-	if err != nil || !strings.Contains(string(b), `"took_ms":1000,"conversation_id":"`+c.id.String()+`","title":"Chores [31m"`) {
+	if err != nil || !strings.Contains(string(b), `"conversation_id":"`+c.id.String()+`","title":"Chores [31m"`) || !strings.Contains(string(b), `"took_ms":1000}`) {
 		t.Errorf("%s, %v", b, err)
 	}
 	across, _ := page(t, e, ana, worklog.Filter{}, "", 0)

@@ -22,11 +22,11 @@ var done = worklog.Entry{ID: said[1].ID.String() + "/0", At: at, Took: 1500 * ti
 	Call:     record.InteractionURI(mine.ID, said[1].Interaction).ChildID(record.TypeMessage, said[1].ID),
 	Messages: []id.ID{said[1].ID, {15: 7}}, Obsolete: true}
 
-const doneJSON = `{"id":"00000000-0000-7000-8000-000000000003/0","at":"2030-01-02T03:04:05Z","took_ms":1500,` +
+const doneJSON = `{"id":"00000000-0000-7000-8000-000000000003/0","at":"2030-01-02T03:04:05Z",` +
 	`"conversation_id":"00000000-0000-7000-8000-000000000001","title":"Sums","interaction_id":"00000000-0000-7000-8000-000000000009",` +
 	`"request_id":"00000000-0000-0000-0000-000000000008","actor":"ana","tool":"math.add","summary":"Added 2 and 2","parameters":{"a":2,"b":2},` +
 	`"outcome":"success","impact":["x"],"call":"cld:common.Conversation.00000000-0000-7000-8000-000000000001/common.Interaction.00000000-0000-7000-8000-000000000009/common.Message.00000000-0000-7000-8000-000000000003",` +
-	`"messages":["00000000-0000-7000-8000-000000000003","00000000-0000-0000-0000-000000000007"],"obsolete":true}`
+	`"messages":["00000000-0000-7000-8000-000000000003","00000000-0000-0000-0000-000000000007"],"obsolete":true,"took_ms":1500}`
 
 // WorkLog has one call, of ana's.
 func (d *double) WorkLog(_ context.Context, user string, f worklog.Filter, after store.Cursor, limit int) ([]worklog.Entry, store.Cursor, error) {
