@@ -45,15 +45,12 @@ func (r *reader) chatgpt(raw []byte) (*Chat, error) {
 		c.SourceID = valid(stringOf(in.ID))
 	}
 	t := gptTreeOf(in.Mapping)
-	order := t.order()
 	n := &notes{}
-	for range t.cuts {
-		n.add("messages that follow each other in a circle are kept, and the circle is cut before the oldest")
-	}
+	n.circles(t.cuts)
 	r.assets.renew()
-	b := &gptReader{tree: t, notes: n, assets: r.assets, ends: map[string]int{}, model: c.Model}
-	for _, id := range order {
-		b.node(id)
+	b := &gptReader{gptTree: t, notes: n, assets: r.assets, ends: make([]int, len(t.ids)), model: c.Model}
+	for _, i := range t.order {
+		b.node(i)
 	}
 	n.left(in.Rest)
 	if len(b.entries) == 0 {
@@ -68,8 +65,8 @@ func (r *reader) chatgpt(raw []byte) (*Chat, error) {
 	}
 	c.Nodes, c.Notes = nodes, n.list
 	c.Current = last[len(last)-1]
-	if at, ok := b.ends[stringOf(in.Current)]; ok && at >= 0 {
-		c.Current = last[at]
+	if at, ok := t.at[stringOf(in.Current)]; ok && b.ends[at] >= 0 {
+		c.Current = last[b.ends[at]]
 	}
 	if c.Current < 0 {
 		return nil, errors.New("its current node is before all messages")
@@ -77,78 +74,53 @@ func (r *reader) chatgpt(raw []byte) (*Chat, error) {
 	return c, nil
 }
 
-// gptTree is the tree of a conversation's nodes. What nodes say of their
-// parents counts; what they say of their children gives the order.
+// gptTree is the tree of a conversation's nodes, numbered oldest first. What
+// nodes say of their parents counts; what they say of their children gives the
+// order.
 type gptTree struct {
-	nodes    map[string]gptNode
-	parent   map[string]string
-	children map[string][]string
-	roots    []string
-	cuts     int // circles that were cut
+	ids    []string
+	nodes  map[string]gptNode
+	at     map[string]int // by id: its number
+	parent []int          // -1: none
+	kids   []int          // how many children a node has
+	order  []int          // parents before children
+	cuts   int            // circles that were cut
 }
 
 func gptTreeOf(nodes map[string]gptNode) *gptTree {
-	t := &gptTree{nodes: nodes, parent: map[string]string{}, children: map[string][]string{}}
-	ids := sortedKeys(nodes)
-	slices.SortStableFunc(ids, func(a, b string) int {
+	t := &gptTree{ids: sortedKeys(nodes), nodes: nodes, at: map[string]int{}, kids: make([]int, len(nodes))}
+	slices.SortStableFunc(t.ids, func(a, b string) int {
 		return cmp.Compare(gptTime(nodes[a]), gptTime(nodes[b]))
 	})
-	for _, id := range ids {
-		if p := stringOf(nodes[id].Parent); p != "" && p != id {
-			if _, ok := nodes[p]; ok {
-				t.parent[id] = p
+	rank := make([]int, len(t.ids)) // its place among its parent's children
+	for i, id := range t.ids {
+		t.at[id], rank[i] = i, len(t.ids)
+	}
+	for i, id := range t.ids {
+		p, ok := t.at[stringOf(nodes[id].Parent)]
+		if !ok || p == i {
+			p = -1
+		}
+		t.parent = append(t.parent, p)
+	}
+	for i, id := range t.ids {
+		for k, name := range nodes[id].Children {
+			c, ok := t.at[name]
+			if ok && t.parent[c] < 0 && c != i && len(nodes[name].Parent) == 0 {
+				t.parent[c] = i
+			}
+			if ok && t.parent[c] == i {
+				rank[c] = min(rank[c], k)
 			}
 		}
 	}
-	for _, id := range ids {
-		for _, c := range nodes[id].Children {
-			if _, ok := nodes[c]; ok && t.parent[c] == "" && c != id && len(nodes[c].Parent) == 0 {
-				t.parent[c] = id
-			}
-		}
-	}
-	t.cut(ids)
-	for _, id := range ids {
-		for _, c := range nodes[id].Children {
-			if t.parent[c] == id && !slices.Contains(t.children[id], c) {
-				t.children[id] = append(t.children[id], c)
-			}
-		}
-	}
-	for _, id := range ids {
-		p := t.parent[id]
-		if p == "" {
-			t.roots = append(t.roots, id)
-		} else if !slices.Contains(t.children[p], id) {
-			t.children[p] = append(t.children[p], id)
+	t.order, t.cuts = treeOrder(t.parent, rank)
+	for _, p := range t.parent {
+		if p >= 0 {
+			t.kids[p]++
 		}
 	}
 	return t
-}
-
-// cut breaks circles of parents, each before the oldest node on it.
-func (t *gptTree) cut(oldestFirst []string) {
-	walk := map[string]int{} // by node: the walk that passed it
-	for n, id := range oldestFirst {
-		var path []string
-		at := id
-		for at != "" && walk[at] == 0 {
-			walk[at] = n + 1
-			path = append(path, at)
-			at = t.parent[at]
-		}
-		if at == "" || walk[at] != n+1 {
-			continue
-		}
-		circle := path[slices.Index(path, at):]
-		for _, old := range oldestFirst {
-			if slices.Contains(circle, old) {
-				delete(t.parent, old)
-				t.cuts++
-				break
-			}
-		}
-	}
 }
 
 func gptTime(n gptNode) int64 {
@@ -158,40 +130,24 @@ func gptTime(n gptNode) int64 {
 	return 0
 }
 
-// order returns the nodes, parents before children.
-func (t *gptTree) order() []string {
-	var out []string
-	stack := slices.Clone(t.roots)
-	slices.Reverse(stack)
-	for len(stack) > 0 {
-		id := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		out = append(out, id)
-		for _, c := range slices.Backward(t.children[id]) {
-			stack = append(stack, c)
-		}
-	}
-	return out
-}
-
 // gptReader turns nodes into entries.
 type gptReader struct {
-	tree    *gptTree
+	*gptTree
 	notes   *notes
 	assets  *assets
 	model   string
 	entries []entry
-	ends    map[string]int // by node: its entry, or that of the nearest before it; -1: none
+	ends    []int // by node: its entry, or that of the nearest before it; -1: none
 }
 
 // node reads one node. One that says nothing stands for the one before it.
-func (b *gptReader) node(id string) {
-	parent := -1
-	if p := b.tree.parent[id]; p != "" {
-		parent = b.ends[p]
+func (b *gptReader) node(i int) {
+	before := -1
+	if p := b.parent[i]; p >= 0 {
+		before = b.ends[p]
 	}
-	b.ends[id] = parent
-	o := b.tree.nodes[id].Message
+	b.ends[i] = before
+	o := b.nodes[b.ids[i]].Message
 	if o == nil {
 		return
 	}
@@ -203,22 +159,22 @@ func (b *gptReader) node(id string) {
 	if !ok {
 		return
 	}
-	e.parent = parent
-	if b.joins(id, parent, e) {
-		p := &b.entries[parent]
+	e.parent = before
+	if b.joins(i, before, e) {
+		p := &b.entries[before]
 		p.results[0].content = append(p.results[0].content, e.results[0].content...)
 		return
 	}
 	b.entries = append(b.entries, e)
-	b.ends[id] = len(b.entries) - 1
+	b.ends[i] = len(b.entries) - 1
 }
 
 // joins reports whether a result is the continuation of the one before it:
 // ChatGPT's tools answer a call with as many messages as they like.
-func (b *gptReader) joins(id string, parent int, e entry) bool {
-	if parent < 0 || e.role != message.Tool || len(b.tree.children[b.tree.parent[id]]) != 1 {
+func (b *gptReader) joins(i, before int, e entry) bool {
+	if before < 0 || e.role != message.Tool || b.kids[b.parent[i]] != 1 {
 		return false
 	}
-	p := b.entries[parent]
-	return p.role == message.Tool && p.results[0].name == e.results[0].name && b.ends[b.tree.parent[id]] == parent
+	p := b.entries[before]
+	return p.role == message.Tool && p.results[0].name == e.results[0].name
 }

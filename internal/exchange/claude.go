@@ -43,11 +43,27 @@ func (r *reader) claude(raw []byte) (*Chat, error) {
 		Created: stamp(in.Created), Updated: stamp(in.Updated), Model: modelName("anthropic", stringOf(in.Model))}
 	n := &notes{}
 	b := &claudeReader{model: c.Model, notes: n, ends: map[string]int{}}
-	order := claudeOrder(in.Messages)
-	if left := len(in.Messages) - len(order); left > 0 {
-		n.add("%d messages that follow themselves are left out", left)
+	at := map[string]int{}
+	for i, m := range in.Messages {
+		if u := stringOf(m["uuid"]); u != "" {
+			at[u] = i
+		}
 	}
-	for _, m := range order {
+	parent := make([]int, len(in.Messages))
+	for i, m := range in.Messages {
+		p, ok := at[stringOf(m["parent_message_uuid"])]
+		if !ok || p == i {
+			p = -1
+		}
+		parent[i] = p
+	}
+	order, cuts := treeOrder(parent, make([]int, len(parent)))
+	n.circles(cuts)
+	for _, i := range order {
+		m := in.Messages[i]
+		if _, ok := at[stringOf(m["parent_message_uuid"])]; ok && parent[i] < 0 { // here a circle was cut
+			m["parent_message_uuid"] = jsontext.Value(`"` + claudeRoot + `"`)
+		}
 		b.message(m)
 	}
 	n.left(in.Rest)
@@ -67,40 +83,6 @@ func (r *reader) claude(raw []byte) (*Chat, error) {
 		c.Current = last[at]
 	}
 	return c, nil
-}
-
-// claudeOrder puts messages behind the ones that they follow, and otherwise
-// leaves them as they stand. What follows itself over others is left out.
-func claudeOrder(msgs []object) []object {
-	at := map[string]int{}
-	for i, m := range msgs {
-		if u := stringOf(m["uuid"]); u != "" {
-			at[u] = i
-		}
-	}
-	out := make([]object, 0, len(msgs))
-	done := make([]byte, len(msgs)) // 1: being looked at, 2: stands in out
-	for i := range msgs {
-		var path []int
-		for j, ok := i, true; ok && done[j] == 0; j, ok = parentOf(msgs[j], at) {
-			done[j] = 1
-			path = append(path, j)
-		}
-		for k := len(path) - 1; k >= 0; k-- {
-			j := path[k]
-			if p, ok := parentOf(msgs[j], at); ok && done[p] != 2 {
-				continue // a ring
-			}
-			done[j] = 2
-			out = append(out, msgs[j])
-		}
-	}
-	return out
-}
-
-func parentOf(m object, at map[string]int) (int, bool) {
-	i, ok := at[stringOf(m["parent_message_uuid"])]
-	return i, ok
 }
 
 // claudeRoot is the parent of first messages.

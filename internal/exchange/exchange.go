@@ -161,6 +161,13 @@ func (n *notes) add(format string, args ...any) {
 	n.list = append(n.list, Note{text, 1})
 }
 
+// circles tells of circles that were cut.
+func (n *notes) circles(cuts int) {
+	for range cuts {
+		n.add("messages that follow each other in a circle are kept, and the circle is cut before the oldest")
+	}
+}
+
 // left tells of the members of a conversation that are not kept.
 func (n *notes) left(o object) {
 	var names []string

@@ -258,9 +258,11 @@ claude "Handmade: old, without content" from 33333333-0000-4000-8000-00000000000
 claude "Handmade: rings" from 55555555-0000-4000-8000-000000000005 
 0<-1 user opens "A"
 1<0 assistant final "B"!
-2<1 user "Z"!
-3<2 user opens current "mine" "[tool_use]\n{\"type\": \"tool_use\", \"id\": \"u\", \"name\": \"n\", \"input\": {}}"!
-- 2 messages that follow themselves are left out
+2<-1 user opens "R"
+3<2 assistant final "R"!
+4<3 user "Z"!
+5<4 user opens current "mine" "[tool_use]\n{\"type\": \"tool_use\", \"id\": \"u\", \"name\": \"n\", \"input\": {}}"!
+- messages that follow each other in a circle are kept, and the circle is cut before the oldest
 - a message whose predecessor is missing follows the one before it
 - a message of the sender "bot" is kept as one that nobody here wrote
 - content of the type "tool_use" is kept as text`)

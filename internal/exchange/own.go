@@ -76,20 +76,20 @@ type (
 		record.Branch
 	}
 	interactionLine struct {
-		ID string `json:"id"`
+		ID id.ID `json:"id"`
 		record.Interaction
 	}
 	runLine struct {
-		ID          string `json:"id"`
-		Interaction string `json:"interaction"`
+		ID          id.ID `json:"id"`
+		Interaction id.ID `json:"interaction"`
 		record.Run
 	}
 	markLine struct {
-		Message string `json:"message"`
+		Message id.ID `json:"message"`
 		record.Mark
 	}
 	pinLine struct {
-		Message string `json:"message"`
+		Message id.ID `json:"message"`
 		record.Pin
 	}
 	messageLine struct {
@@ -239,24 +239,20 @@ func (b *ownReader) member(name string, v []byte) error {
 		})
 	case "interactions":
 		return lines(v, func(l interactionLine) error {
-			x, err := parseID(l.ID)
-			o.Interactions = append(o.Interactions, Interaction{x, l.Interaction})
-			return err
+			o.Interactions = append(o.Interactions, Interaction{l.ID, l.Interaction})
+			return named(l.ID)
 		})
 	case "runs":
-		return lines(v, func(l runLine) (err error) {
-			run := Run{Run: l.Run}
-			if run.ID, err = parseID(l.ID); err == nil {
-				run.Interaction, err = parseID(l.Interaction)
-			}
-			o.Runs = append(o.Runs, run)
-			return err
+		return lines(v, func(l runLine) error {
+			l.Run.ID = l.ID
+			o.Runs = append(o.Runs, Run{Run: l.Run, Interaction: l.Interaction})
+			return named(l.ID, l.Interaction)
 		})
 	case "marks":
-		return lines(v, func(l markLine) (err error) {
-			l.Mark.Message, err = parseID(l.Message)
+		return lines(v, func(l markLine) error {
+			l.Mark.Message = l.Message
 			o.Marks = append(o.Marks, l.Mark)
-			return err
+			return named(l.Message)
 		})
 	case "summaries":
 		var list []json.RawMessage
@@ -272,21 +268,21 @@ func (b *ownReader) member(name string, v []byte) error {
 			o.Summaries = append(o.Summaries, p)
 		}
 	case "pins":
-		return lines(v, func(l pinLine) (err error) {
-			l.Pin.Message, err = parseID(l.Message)
+		return lines(v, func(l pinLine) error {
+			l.Pin.Message = l.Message
 			o.Pins = append(o.Pins, l.Pin)
-			return err
+			return named(l.Message)
 		})
 	}
 	return nil
 }
 
-func parseID(s string) (id.ID, error) {
-	x, ok := id.Parse(s)
-	if !ok {
-		return x, fmt.Errorf("%.40q is no id", s)
+// named refuses what lacks an id.
+func named(ids ...id.ID) error {
+	if slices.Contains(ids, id.ID{}) {
+		return errors.New("it has no id")
 	}
-	return x, nil
+	return nil
 }
 
 // lines decodes a list, element by element.
@@ -401,8 +397,9 @@ func placed(raw []byte, nth int64) (Placed, error) {
 	}
 	p := Placed{Branch: l.Branch, Pos: l.Pos, Rests: l.Rests}
 	var err error
-	if p.Interaction, err = parseID(l.Interaction); err != nil {
-		return p, fmt.Errorf("message %d: its interaction: %w", nth, err)
+	ok := false
+	if p.Interaction, ok = id.Parse(l.Interaction); !ok {
+		return p, fmt.Errorf("message %d: its interaction: %.40q is no id", nth, l.Interaction)
 	}
 	if p.Message, err = message.Decode(l.Message); err == nil {
 		err = message.Validate(p.Message)

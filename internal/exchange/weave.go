@@ -44,6 +44,48 @@ type weaver struct {
 	broken error // the first message that the rules refuse: a fault of this package
 }
 
+// treeOrder returns the numbers of the nodes of a tree, parents before their
+// children, and those by their ranks. Circles are cut, each before its first
+// node.
+func treeOrder(parent, rank []int) (order []int, cuts int) {
+	walk := make([]int, len(parent)) // by node: the walk that passed it, counted from 1
+	for i := range parent {
+		at := i
+		for ; at >= 0 && walk[at] == 0; at = parent[at] {
+			walk[at] = i + 1
+		}
+		if at < 0 || walk[at] != i+1 {
+			continue
+		}
+		first := at
+		for j := parent[at]; j != at; j = parent[j] {
+			first = min(first, j)
+		}
+		parent[first] = -1
+		cuts++
+	}
+	children := make([][]int, len(parent)+1) // those of none come last
+	for i, p := range parent {
+		if p < 0 {
+			p = len(parent)
+		}
+		children[p] = append(children[p], i)
+	}
+	stack := []int{len(parent)}
+	for len(stack) > 0 {
+		i := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if i < len(parent) {
+			order = append(order, i)
+			slices.SortStableFunc(children[i], func(a, b int) int { return rank[a] - rank[b] })
+		}
+		for _, c := range slices.Backward(children[i]) {
+			stack = append(stack, c)
+		}
+	}
+	return order, cuts
+}
+
 // end is the end of a path.
 type end struct {
 	node int // -1: nothing yet

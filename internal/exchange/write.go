@@ -47,17 +47,17 @@ func (x *Writer) Branch(b *record.Branch) { x.line("branches", branchLine{b.ID, 
 
 // Interaction adds an interaction.
 func (x *Writer) Interaction(i *Interaction) {
-	x.line("interactions", interactionLine{i.ID.String(), i.Interaction})
+	x.line("interactions", interactionLine{i.ID, i.Interaction})
 }
 
 // Run adds a run.
-func (x *Writer) Run(r *Run) { x.line("runs", runLine{r.ID.String(), r.Interaction.String(), r.Run}) }
+func (x *Writer) Run(r *Run) { x.line("runs", runLine{r.ID, r.Interaction, r.Run}) }
 
 // Mark adds what became of a message.
-func (x *Writer) Mark(m *record.Mark) { x.line("marks", markLine{m.Message.String(), *m}) }
+func (x *Writer) Mark(m *record.Mark) { x.line("marks", markLine{m.Message, *m}) }
 
 // Pin adds a pin.
-func (x *Writer) Pin(p *record.Pin) { x.line("pins", pinLine{p.Message.String(), *p}) }
+func (x *Writer) Pin(p *record.Pin) { x.line("pins", pinLine{p.Message, *p}) }
 
 // Summary adds a message that stands for others.
 func (x *Writer) Summary(p Placed) { x.message("summaries", p) }

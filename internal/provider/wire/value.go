@@ -34,10 +34,8 @@ type root struct {
 	notes   []string // what became of what is not as it should be
 }
 
-// Document returns the JSON value that b is. Names given twice and what is no
-// Unicode are faults.
-func Document(b []byte) Value { return document(b, false) }
-
+// document returns the JSON value that b is. Names given twice and what is no
+// Unicode are faults, but where it is read leniently.
 func document(b []byte, lenient bool) Value {
 	v := Value{raw: bytes.TrimSpace(b), root: &root{lenient: lenient}}
 	if jsontext.Value(b).IsValid(jsontext.AllowDuplicateNames(lenient), jsontext.AllowInvalidUTF8(lenient)) {
