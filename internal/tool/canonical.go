@@ -105,7 +105,7 @@ func canonicalNumber(lit []byte) ([]byte, error) {
 	}
 	f, err := strconv.ParseFloat(string(lit), 64)
 	if err != nil || math.IsInf(f, 0) {
-		return nil, fault.New(fault.Invalid, "args_invalid", "the number %s is out of range", clip(string(lit), 40)).
+		return nil, fault.New(fault.Invalid, "args_invalid", "the number %s is out of range", Clip(string(lit), 40)).
 			With("send it as a string if the tool takes one")
 	}
 	short := jsontext.AppendFloat(nil, f+0, 64) // +0: there is no negative zero
@@ -154,8 +154,8 @@ func parseDecimal(lit string) decimal {
 	return d
 }
 
-// clip shortens a text for a message, at a rune boundary.
-func clip(s string, n int) string {
+// Clip shortens a text for a message, at a rune boundary.
+func Clip(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}

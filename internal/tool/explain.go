@@ -185,7 +185,7 @@ func expected(s *jsonschema.Schema) string {
 	}
 	out := cmp.Or(s.Type, strings.Join(s.Types, " or "))
 	if s.Description != "" {
-		out += " (" + clip(s.Description, 120) + ")"
+		out += " (" + Clip(s.Description, 120) + ")"
 	}
 	if out == "" {
 		return ""
@@ -242,5 +242,5 @@ func show(v any) string {
 	if err != nil {
 		return fmt.Sprint(v)
 	}
-	return clip(string(b), 80)
+	return Clip(string(b), 80)
 }

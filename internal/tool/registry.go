@@ -197,7 +197,7 @@ func (r *Registry) Select(patterns ...string) ([]Spec, error) {
 }
 
 func unknownTool(name string, names []string) error {
-	e := fault.New(fault.NotFound, "tool_unknown", "there is no tool named %s", clip(name, 80)).Detail("tool", name)
+	e := fault.New(fault.NotFound, "tool_unknown", "there is no tool named %s", Clip(name, 80)).Detail("tool", name)
 	if near := Near(name, names, 3); len(near) > 0 {
 		return e.With("did you mean %s?", strings.Join(near, " or "))
 	}
@@ -257,7 +257,7 @@ const maxWireName = 64
 
 func checkName(name string) error {
 	bad := func(why string) error {
-		return fault.New(fault.Invalid, "tool_name_invalid", "%q is no name for a tool: %s", clip(name, 80), why).
+		return fault.New(fault.Invalid, "tool_name_invalid", "%q is no name for a tool: %s", Clip(name, 80), why).
 			With("name it category.name, of a-z, 0-9 and '_'")
 	}
 	words := strings.Split(name, ".")

@@ -101,7 +101,7 @@ func (v *Validator) Validate(args []byte) error {
 	}
 	faults := explain(v.schema, val)
 	if len(faults) == 0 {
-		faults = []string{clip(err.Error(), 500)}
+		faults = []string{Clip(err.Error(), 500)}
 	}
 	return fault.New(fault.Invalid, "args_invalid", "the arguments do not fit: %s", strings.Join(faults, "; ")).
 		Detail("faults", faults).With("call the tool again with these mended")

@@ -160,7 +160,7 @@ func statusOf(name string, out *sdk.CallToolResult) (happened bool, res tool.Res
 		}
 		return true, tool.Text(text), nil
 	}
-	return false, res, fault.New(fault.Unavailable, "mcp_status_unknown", "%s does not say whether it was done: %s", name, clip(string(raw), 200))
+	return false, res, fault.New(fault.Unavailable, "mcp_status_unknown", "%s does not say whether it was done: %s", name, tool.Clip(string(raw), 200))
 }
 
 // same says whether what is offered now is what was approved.
@@ -242,7 +242,7 @@ func (x *session) failed(ctx context.Context, what string, status int, err error
 		x.src.keeper.Lost(x)
 		return fault.New(fault.Unavailable, "mcp_server_ended", "the MCP server %s has ended (%s)%s", name, what, x.said())
 	}
-	return fault.New(fault.Unavailable, "mcp_server_failed", "the MCP server %s failed (%s): %s", name, what, clip(x.mask(err.Error()), 500))
+	return fault.New(fault.Unavailable, "mcp_server_failed", "the MCP server %s failed (%s): %s", name, what, tool.Clip(x.mask(err.Error()), 500))
 }
 
 // shutOut reports whether a server does not let Steward in, by its status.
@@ -266,7 +266,7 @@ func broken(err error) bool {
 // refusal makes a coded error of the server's own. Only codes by which it says
 // that it did not understand tell that nothing was done.
 func (x *session) refusal(what string, e *jsonrpc.Error) error {
-	name, text := x.src.env.Name, clip(x.mask(e.Message), 2000)
+	name, text := x.src.env.Name, tool.Clip(x.mask(e.Message), 2000)
 	switch e.Code {
 	case codeTooLarge:
 		return fault.New(fault.Unavailable, "mcp_answer_too_large", "%s from the MCP server %s (%s)", text, name, what).With("ask for less at once")
@@ -324,7 +324,7 @@ func (p *progress) tell(in *sdk.ProgressNotificationParams) {
 	if tell == nil {
 		return
 	}
-	out := tool.Progress{Message: clip(in.Message, 1000), Fraction: -1}
+	out := tool.Progress{Message: tool.Clip(in.Message, 1000), Fraction: -1}
 	if in.Total > 0 && in.Progress >= 0 {
 		out.Fraction = min(in.Progress/in.Total, 1)
 	}

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,46 +39,21 @@ type guard struct {
 	replies atomic.Int32 // to requests of the server, under way
 }
 
-// httpTransport remembers the connection, so that it can be closed whatever
-// becomes of the SDK's session.
-type httpTransport struct {
-	sdk.StreamableClientTransport
-	guard *guard
-	mu    sync.Mutex
-	conn  sdk.Connection
-}
-
-func newHTTP(ctx context.Context, u *url.URL, headers http.Header, heard func()) *httpTransport {
+func newHTTP(ctx context.Context, u *url.URL, headers http.Header, heard func()) (*guard, sdk.Transport) {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.MaxIdleConnsPerHost = 16
 	g := &guard{ctx: ctx, base: base, origin: originOf(u), headers: headers, heard: heard}
-	return &httpTransport{guard: g, StreamableClientTransport: sdk.StreamableClientTransport{
+	return g, &sdk.StreamableClientTransport{
 		Endpoint:     u.String(),
 		HTTPClient:   &http.Client{Transport: g, CheckRedirect: g.redirect},
 		MaxEventSize: maxMessage,
-	}}
-}
-
-// Connect implements the SDK's Transport.
-func (t *httpTransport) Connect(ctx context.Context) (sdk.Connection, error) {
-	c, err := t.StreamableClientTransport.Connect(ctx)
-	t.mu.Lock()
-	t.conn = c
-	t.mu.Unlock()
-	return c, err
-}
-
-// Close ends the session at the server, if there is one, and the connections.
-func (t *httpTransport) Close() error {
-	t.mu.Lock()
-	c := t.conn
-	t.mu.Unlock()
-	var err error
-	if c != nil {
-		err = c.Close()
 	}
-	t.guard.base.CloseIdleConnections()
-	return err
+}
+
+// Close ends the connections that nobody uses; the others end with ctx.
+func (g *guard) Close() error {
+	g.base.CloseIdleConnections()
+	return nil
 }
 
 func originOf(u *url.URL) string {

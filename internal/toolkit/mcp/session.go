@@ -152,8 +152,8 @@ func (x *session) transport() (sdk.Transport, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		t := newHTTP(x.ctx, u, headers, x.heard)
-		x.wire = t
+		g, t := newHTTP(x.ctx, u, headers, x.heard)
+		x.wire = g
 		return t, nil
 	}
 	words := x.src.command

@@ -18,6 +18,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"steward/internal/fault"
+	"steward/internal/tool"
 	"steward/internal/toolkit/sandbox"
 )
 
@@ -220,7 +221,7 @@ func (c *lines) messages(r *bufio.Reader) error {
 				return errFlood
 			}
 			if len(bytes.TrimSpace(line)) > 0 {
-				c.log.Debug("an MCP server wrote a line that is no message", "line", clip(string(line), 200))
+				c.log.Debug("an MCP server wrote a line that is no message", "line", tool.Clip(string(line), 200))
 			}
 			continue
 		}
@@ -409,15 +410,4 @@ func (p *pace) wait(n int, stop <-chan struct{}) bool {
 	case <-stop:
 		return false
 	}
-}
-
-// clip shortens a text at a rune's boundary.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && s[n]&0xc0 == 0x80 {
-		n--
-	}
-	return s[:n] + "…"
 }

@@ -171,7 +171,7 @@ func TestOddResults(t *testing.T) {
 	if got := link("a", &sdk.ResourceLink{Name: "n", URI: "u"}); got != "[resource n: u, to be read with a.read_resource]" {
 		t.Error(got)
 	}
-	if got := clip("aéé", 2); got != "a…" {
+	if got := tool.Clip("aéé", 2); got != "a…" {
 		t.Error(got)
 	}
 	if !broken(os.ErrClosed) || broken(io.ErrNoProgress) {
