@@ -9,7 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"steward/client"
 	"steward/internal/effect"
+	"steward/internal/face/httpauth"
 	"steward/internal/face/terminal"
 	"steward/internal/fault"
 	"steward/internal/pattern"
@@ -313,11 +315,31 @@ func (a *app) completeApprovals(c *cobra.Command, args []string, _ string) ([]co
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return a.offerRead(c, func(ctx context.Context, s *session) (out []cobra.Completion, err error) {
-		list, err := questionsOf(ctx, s)
-		for _, q := range list {
-			out = append(out, cobra.CompletionWithDesc(q.Short[:8], plainLine(q.Tool)))
+	return offerList(a, c, nil, questionsOf, func(q *effect.Question) (string, string) { return q.Short[:8], q.Tool })
+}
+
+// question looks at a question, as it is shown with a pattern.
+func (s *session) question(ctx context.Context, which string, p pattern.Pattern) (q effect.Question, err error) {
+	in := client.Params{"id": which}
+	if p != nil {
+		b, err := json.Marshal(p)
+		if err != nil {
+			return q, err
 		}
-		return out, err
-	})
+		in["pattern"] = string(b)
+	}
+	err = s.Call(ctx, "GET /approvals/{id}", in, nil, &q)
+	return q, err
+}
+
+// decide answers a question.
+func (s *session) decide(ctx context.Context, v runtime.Verdict) error {
+	in := struct {
+		Approve bool `json:"approve"`
+		httpauth.Answer
+	}{v.Approve, httpauth.Answer{Hash: v.Hash, Reason: v.Reason, Standing: string(v.Standing), Pattern: v.Pattern, Args: v.Args}}
+	if !v.Until.IsZero() {
+		in.Until = v.Until.Format(time.RFC3339)
+	}
+	return s.Call(ctx, "POST /approvals/{id}", client.Params{"id": v.ID}, in, nil)
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/term"
+
 	"steward/internal/agent"
 	"steward/internal/audit"
 	"steward/internal/catalog"
@@ -381,3 +383,16 @@ func (l *local) Close() error {
 		part{"the agents", l.catalog.Close}, part{"the services of agents", l.services.Close}, part{"the policies", l.closePolicies},
 		part{"the secrets", l.secrets.Close}, part{"the index of the search", l.index.Close}, part{"the data folder", l.store.Close})
 }
+
+// path makes a path that a person named absolute, from the app's folder.
+func (a *app) path(p string) string {
+	if filepath.IsAbs(p) || a.dir == "" {
+		return p
+	}
+	return filepath.Join(a.dir, p)
+}
+
+// database is the database file of a data folder.
+func database(data string) string { return filepath.Join(data, "steward.db") }
+
+func terminalFile(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

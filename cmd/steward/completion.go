@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"steward/client"
 )
 
 // completeTimeout is how long a shell may be kept waiting for names.
@@ -64,15 +66,11 @@ func (a *app) completeModels(c *cobra.Command, _ []string, _ string) ([]cobra.Co
 
 // completeKeys offers the ids of keys that are still good.
 func (a *app) completeKeys(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return a.offerRead(c, func(ctx context.Context, s *session) (out []cobra.Completion, err error) {
+	good := func(ctx context.Context, s *session) ([]client.Key, error) {
 		keys, err := s.Keys(ctx, "")
-		for _, k := range keys {
-			if k.Usable {
-				out = append(out, cobra.CompletionWithDesc(k.ID, plainLine(k.User+" "+k.Name)))
-			}
-		}
-		return out, err
-	})
+		return slices.DeleteFunc(keys, func(k client.Key) bool { return !k.Usable }), err
+	}
+	return offerList(a, c, nil, good, func(k *client.Key) (string, string) { return k.ID, k.User + " " + k.Name })
 }
 
 // offer offers names. What goes wrong is no business of a shell's.
@@ -93,6 +91,19 @@ func (a *app) offerRead(c *cobra.Command, names func(context.Context, *session) 
 			out, err = names(ctx, s)
 			return err
 		})
+		return out, err
+	})
+}
+
+// offerList offers the items of a list, each by its name and what it is.
+func offerList[T any](a *app, c *cobra.Command, args []string, list func(context.Context, *session) ([]T, error), name func(*T) (string, string)) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return a.offerRead(c, func(ctx context.Context, s *session) (out []cobra.Completion, err error) {
+		all, err := list(ctx, s)
+		for i := range all {
+			if own, about := name(&all[i]); !slices.Contains(args, own) {
+				out = append(out, cobra.CompletionWithDesc(own, plainLine(about)))
+			}
+		}
 		return out, err
 	})
 }

@@ -254,11 +254,8 @@ func (a *app) revokeGrant() *cobra.Command {
 }
 
 func (a *app) completeGrants(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return a.offerRead(c, func(ctx context.Context, s *session) (out []cobra.Completion, err error) {
-		list, err := grantsOf(ctx, s, false)
-		for _, g := range list {
-			out = append(out, cobra.CompletionWithDesc(g.ID.String()[:8], plainLine(g.Tool+": "+g.Pattern.String())))
-		}
-		return out, err
+	grants := func(ctx context.Context, s *session) ([]runtime.GrantView, error) { return grantsOf(ctx, s, false) }
+	return offerList(a, c, nil, grants, func(g *runtime.GrantView) (string, string) {
+		return g.ID.String()[:8], g.Tool + ": " + g.Pattern.String()
 	})
 }

@@ -173,15 +173,8 @@ func (a *app) eachMember(ctx context.Context, args []string, change func(s *sess
 
 // completeGroups offers the names of groups.
 func (a *app) completeGroups(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return a.offerRead(c, func(ctx context.Context, s *session) (out []cobra.Completion, err error) {
-		list, err := s.Groups(ctx)
-		for _, g := range list {
-			if !slices.Contains(args, g.Name) {
-				out = append(out, cobra.CompletionWithDesc(g.Name, plainLine(cmp.Or(g.Display, members(g)))))
-			}
-		}
-		return out, err
-	})
+	groups := func(ctx context.Context, s *session) ([]client.Group, error) { return s.Groups(ctx) }
+	return offerList(a, c, args, groups, func(g *client.Group) (string, string) { return g.Name, cmp.Or(g.Display, members(*g)) })
 }
 
 func (a *app) completeGroupThenUsers(c *cobra.Command, args []string, to string) ([]cobra.Completion, cobra.ShellCompDirective) {

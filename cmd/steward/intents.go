@@ -373,12 +373,11 @@ func intentText(v *client.Intent) string {
 // completeIntents offers the newest actions, or those in a state.
 func (a *app) completeIntents(state string) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return a.offerRead(c, func(ctx context.Context, s *session) (out []cobra.Completion, err error) {
-			list, err := s.Intents(ctx, client.IntentQuery{State: state}, 30)
-			for i := range list {
-				out = append(out, cobra.CompletionWithDesc(intentRef(list[i].ID), intentWhat(&list[i])+": "+stateOfIntent(&list[i])))
-			}
-			return out, err
+		newest := func(ctx context.Context, s *session) ([]client.Intent, error) {
+			return s.Intents(ctx, client.IntentQuery{State: state}, 30)
+		}
+		return offerList(a, c, nil, newest, func(v *client.Intent) (string, string) {
+			return intentRef(v.ID), intentWhat(v) + ": " + stateOfIntent(v)
 		})
 	}
 }

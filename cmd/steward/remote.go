@@ -12,13 +12,16 @@ import (
 	"time"
 
 	"steward/client"
+	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
+	"steward/internal/pattern"
 	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/settings"
 	"steward/internal/store/sqlite"
+	"steward/internal/tool"
 )
 
 // notice is what a Steward that serves leaves in its data folder, so that
@@ -357,4 +360,40 @@ func (f *frame) opened() *message.Message {
 		b.Base().Origin = f.Origin
 	}
 	return m
+}
+
+// wireApproval is a question as a frame tells it.
+type wireApproval struct {
+	ID        string          `json:"id"`
+	Hash      string          `json:"hash"`
+	Reason    string          `json:"reason"`
+	Expires   time.Time       `json:"expires"`
+	Rule      string          `json:"rule"`
+	Labels    []string        `json:"labels"`
+	Read      []string        `json:"read"`
+	Approvers string          `json:"approvers"`
+	Foreign   bool            `json:"foreign"`
+	Pattern   pattern.Pattern `json:"pattern"`
+	NoGrant   string          `json:"no_grant"`
+	Arguments []tool.Argument `json:"arguments"`
+
+	Agent string          `json:"agent"`
+	Tool  string          `json:"tool"`
+	Args  json.RawMessage `json:"args"`
+}
+
+func (a *wireApproval) view() *runtime.ApprovalView {
+	return &runtime.ApprovalView{ID: a.ID, Hash: a.Hash, Reason: a.Reason, Expires: a.Expires, Rule: a.Rule,
+		Labels: a.Labels, Read: a.Read, Approvers: a.Approvers, Foreign: a.Foreign, Pattern: a.Pattern, NoGrant: a.NoGrant, Arguments: a.Arguments,
+		Agent: a.Agent, Tool: a.Tool, Args: argsText(a.Args)}
+}
+
+// Decide implements terminal.Node.
+func (r *remote) Decide(ctx context.Context, _ id.ID, v runtime.Verdict) error {
+	return r.decide(ctx, v)
+}
+
+// Question implements terminal.Node.
+func (r *remote) Question(ctx context.Context, which string, p pattern.Pattern) (effect.Question, error) {
+	return r.question(ctx, which, p)
 }

@@ -188,13 +188,10 @@ func (s *session) await(ctx context.Context, which string, long time.Duration, d
 
 // completeRequests offers the newest requests.
 func (a *app) completeRequests(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return a.offerRead(c, func(ctx context.Context, s *session) (out []cobra.Completion, err error) {
-		list, err := s.Requests(ctx, true, false, 30)
-		for i := range list {
-			out = append(out, cobra.CompletionWithDesc(requestRef(list[i].ID), plainLine(requestWhat(&list[i]))))
-		}
-		return out, err
-	})
+	newest := func(ctx context.Context, s *session) ([]client.Request, error) {
+		return s.Requests(ctx, true, false, 30)
+	}
+	return offerList(a, c, nil, newest, func(r *client.Request) (string, string) { return requestRef(r.ID), requestWhat(r) })
 }
 
 // What the API says of a request's kind, state and status.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -244,13 +243,6 @@ func (a *app) deleteUsers() *cobra.Command {
 
 // completeUsers offers the names of users.
 func (a *app) completeUsers(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return a.offerRead(c, func(ctx context.Context, s *session) (out []cobra.Completion, err error) {
-		list, err := s.Users(ctx)
-		for _, u := range list {
-			if !slices.Contains(args, u.User) {
-				out = append(out, cobra.CompletionWithDesc(u.User, plainLine(cmp.Or(u.Display, strings.Join(u.Roles, ", ")))))
-			}
-		}
-		return out, err
-	})
+	users := func(ctx context.Context, s *session) ([]client.User, error) { return s.Users(ctx) }
+	return offerList(a, c, args, users, func(u *client.User) (string, string) { return u.User, cmp.Or(u.Display, strings.Join(u.Roles, ", ")) })
 }
