@@ -121,10 +121,11 @@ func (r *reader) collected(msgs []wireMessage) (*Chat, error) {
 // sourceOf returns in whose form messages are: as was asked for, as the
 // conversation says, or as the first that shows a sign of it.
 func (r *reader) sourceOf(msgs []wireMessage, head chatHead) string {
-	for _, said := range []string{r.Format, head.format} {
-		if slices.Contains(Vendors(), said) && said != OpenAI {
-			return said
-		}
+	switch {
+	case slices.Contains(Vendors(), r.Format) && r.Format != OpenAI:
+		return r.Format
+	case r.Format == Auto && slices.Contains(Vendors(), head.format):
+		return head.format
 	}
 	source := Plain
 	for _, m := range msgs {
