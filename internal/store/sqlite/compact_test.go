@@ -128,15 +128,18 @@ func TestPackInAnOldDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := dbPath(t)
-	old, err := open(t.Context(), Options{Path: path}, steps[:1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := open1(t, path)
 	long := strings.Repeat("what was written by an earlier Steward; ", 200)
 	for first := range 256 {
 		commit(t, old, put(conv(fmt.Sprint(first)), string([]byte{byte(first)})+long[:300+40*(first%2)*100]))
 	}
 	log, tree := contents(t, old)
+	if _, err := old.Seal(t.Context()); err != nil { // then the writer rests
+		t.Fatal(err)
+	}
+	if err := old.writer.c.exec("DROP TABLE pack; DROP TABLE seal; DROP TABLE salt; DROP TABLE scar; PRAGMA user_version=1"); err != nil {
+		t.Fatal(err)
+	}
 	close1(t, old)
 	s := open1(t, path)
 	for range 2 {
