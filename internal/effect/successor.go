@@ -60,8 +60,8 @@ func successorURI(of resource.URI, s Step) resource.URI {
 func (e *Engine) Again(ctx context.Context, sc store.Scope, of resource.URI, s Step, t tool.Tool, with func(at resource.URI) ([]store.Change, error)) (resource.URI, error) {
 	at := successorURI(of, s)
 	for range maxAmends {
-		changes, err := e.successor(ctx, sc, of, at, s, t)
-		if err != nil || changes == nil {
+		b, err := e.successor(ctx, sc, of, at, s, t)
+		if err != nil || b.Changes == nil {
 			return at, err
 		}
 		if with != nil {
@@ -69,27 +69,28 @@ func (e *Engine) Again(ctx context.Context, sc store.Scope, of resource.URI, s S
 			if err != nil {
 				return at, err
 			}
-			changes = append(changes, more...)
+			b.Changes = append(b.Changes, more...)
 		}
-		_, err = e.opt.Store.Commit(context.WithoutCancel(ctx), sc, store.Batch{Request: requestOf(ctx), Changes: changes})
-		if !fault.HasCode(err, "conflict") {
+		if _, err = e.opt.Store.Commit(context.WithoutCancel(ctx), sc, b); !fault.HasCode(err, "conflict") {
 			return at, err
 		}
 	}
 	return at, contended()
 }
 
-// successor returns the changes that record a successor; none where it is recorded.
-func (e *Engine) successor(ctx context.Context, sc store.Scope, of, at resource.URI, s Step, t tool.Tool) ([]store.Change, error) {
+// successor returns the batch that records a successor; an empty one where it
+// is recorded.
+func (e *Engine) successor(ctx context.Context, sc store.Scope, of, at resource.URI, s Step, t tool.Tool) (store.Batch, error) {
+	var b store.Batch
 	r, err := e.load(ctx, sc, of)
 	if err == nil {
 		err = s.allowed(&r.in)
 	}
 	if err != nil {
-		return nil, err
+		return b, err
 	}
 	if _, err := e.opt.Store.Get(ctx, sc, at); !fault.Is(err, fault.NotFound) {
-		return nil, err
+		return b, err
 	}
 	next := intentRecord{uri: at, in: intent.Intent{Key: intent.RetryKey(r.in.Key, at.String()), Tool: r.in.Tool, Version: t.Spec().Version,
 		Args: r.in.Args, ArgsHash: r.in.ArgsHash, Call: r.in.Call, User: r.in.User, Agent: r.in.Agent, Request: r.in.Request,
@@ -105,14 +106,18 @@ func (e *Engine) successor(ctx context.Context, sc store.Scope, of, at resource.
 		_, err = e.check(&c, c.Tool.Spec())
 	}
 	if err != nil {
-		return nil, err
+		return b, err
 	}
 	put, err := next.put(store.If{Absent: true})
-	if err != nil || s == Undo {
-		return []store.Change{put}, err
+	if err != nil {
+		return b, err
 	}
-	link, err := r.put(store.If{Version: r.version})
-	return []store.Change{put, link}, err
+	b.Request, b.Changes = r.in.Request, append(b.Changes, put)
+	if s == Retry {
+		put, err = r.put(store.If{Version: r.version})
+		b.Changes = append(b.Changes, put)
+	}
+	return b, err
 }
 
 // allowed refuses a step that does not fit how the action was settled.

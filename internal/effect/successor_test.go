@@ -90,6 +90,15 @@ func TestUndo(t *testing.T) {
 	if _, err := e.Again(context.Background(), c.Scope, of, Undo, tl, nil); !fault.HasCode(err, "intent_undone") {
 		t.Error(err)
 	}
+	steps, err := s.Log(context.Background(), c.Scope, store.LogQuery{Of: of.Child(TypeIntent, "undo")})
+	if err != nil || len(steps.Entries) < 3 {
+		t.Fatal(steps, err)
+	}
+	for _, entry := range steps.Entries {
+		if entry.Request != c.Request.ID {
+			t.Errorf("the log tells of another request: %+v", entry)
+		}
+	}
 	in := loadIntent(t, e, c, of)
 	if key != in.Key || said != "ordered" {
 		t.Errorf("it was given the key %q and %q", key, said)

@@ -166,8 +166,16 @@ func (n *Node) waitFor(ctx context.Context, c *chat, inter id.ID, a *asking) err
 
 // relay tells of a run until it is over.
 func (n *Node) relay(ctx context.Context, c *chat, w *watcher, live *liveRun, r *relay) error {
+	r.begin(c.feed.snapshot(w).open)
+	var frames []Frame
 	for {
-		r.open = c.feed.working(w)
+		var ok bool
+		if frames, ok = c.feed.take(w, frames[:0]); !ok {
+			r.begin(c.feed.snapshot(w).open)
+		}
+		for i := range frames {
+			r.see(&frames[i])
+		}
 		r.say()
 		select {
 		case <-w.wake:

@@ -127,16 +127,6 @@ func (f *feed) take(w *watcher, dst []Frame) ([]Frame, bool) {
 	return dst, true
 }
 
-// working returns the calls that have no result yet, to a watcher to whom the
-// frames up to now say nothing more.
-func (f *feed) working(w *watcher) []CallView {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	w.next = f.base + len(f.frames)
-	f.trim()
-	return slices.Clone(f.open)
-}
-
 // trim drops the frames that every watcher has taken.
 func (f *feed) trim() {
 	least := f.base + len(f.frames)

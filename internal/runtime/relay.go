@@ -15,6 +15,45 @@ type relay struct {
 	about string // the question that was told last; empty: none
 }
 
+// begin takes the calls that are open now.
+func (r *relay) begin(open []CallView) {
+	r.open = nil
+	for i := range open {
+		r.put(&open[i])
+	}
+}
+
+func (r *relay) see(f *Frame) {
+	switch f.Kind {
+	case FrameCall:
+		r.put(f.Call)
+	case FrameResult:
+		r.drop(f.Call.ID)
+	}
+}
+
+func (r *relay) put(v *CallView) {
+	if v.Status == string(CallWriting) {
+		return
+	}
+	for i := range r.open {
+		if r.open[i].ID == v.ID {
+			r.open[i] = *v
+			return
+		}
+	}
+	r.open = append(r.open, *v)
+}
+
+func (r *relay) drop(call string) {
+	for i := range r.open {
+		if r.open[i].ID == call {
+			r.open = append(r.open[:i:i], r.open[i+1:]...)
+			return
+		}
+	}
+}
+
 // say tells how it stands, if that is new. A question that was told stays the
 // one that is asked until it is answered.
 func (r *relay) say() {
