@@ -239,7 +239,7 @@ func (b *ownReader) member(name string, v []byte) error {
 		})
 	case "interactions":
 		return lines(v, func(l interactionLine) error {
-			o.Interactions = append(o.Interactions, Interaction{l.ID, l.Interaction})
+			o.Interactions = append(o.Interactions, Interaction(l))
 			return named(l.ID)
 		})
 	case "runs":
