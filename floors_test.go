@@ -31,7 +31,7 @@ func floors() map[string]floor {
 	for level, names := range [][]string{
 		{"internal/fault", "internal/id", "internal/words"},
 		{"internal/strict", "internal/resource", "internal/request", "internal/message", "internal/tool", "internal/pattern", "internal/intent", "internal/record", "internal/tidy"},
-		{"internal/store", "internal/follow", "internal/policy", "internal/flow", "internal/embed", "internal/tokens", "internal/llm", "internal/view", "internal/exchange", "internal/search", "internal/service", "internal/watch", "internal/egress"},
+		{"internal/store", "internal/follow", "internal/policy", "internal/flow", "internal/embed", "internal/tokens", "internal/llm", "internal/view", "internal/importexport", "internal/search", "internal/service", "internal/watch", "internal/egress"},
 	} {
 		for order, name := range names {
 			table[name] = floor{level: level, order: order}
@@ -64,11 +64,11 @@ func floors() map[string]floor {
 		"internal/domain/weather", "internal/domain/websearch", "internal/domain/document", "internal/domain/own")
 	add(4, "", "internal/runtime", "internal/settings")
 	add(4, "", "client")
-	// The words of the rpc face on the wire: for faces and clients only.
+	// The words of the rpc server on the wire: for servers and clients only.
 	add(4, "proto/commonpb", "proto/commonpb", "proto/toolpb", "proto/searchpb", "proto/eventpb", "proto")
-	add(5, "internal/face/httpauth", "internal/face/httpauth", "internal/face/chat", "internal/face/openai", "internal/face/api",
-		"internal/face/rpc", "internal/face/services")
-	add(5, "", "internal/face/terminal")
+	add(5, "internal/server/httpauth", "internal/server/httpauth", "internal/server/chat", "internal/server/openai", "internal/server/api",
+		"internal/server/rpc", "internal/server/services")
+	add(5, "", "internal/server/terminal")
 	add(6, "", "cmd/steward")
 	add(6, "", "proto/gen")
 	return table
@@ -193,15 +193,15 @@ func TestTheJudgeOfImports(t *testing.T) {
 		{"internal/provider/wire", "steward/internal/provider/openai", false},
 		{"internal/agent", "steward/internal/effect", false},
 		{"internal/settings", "steward/internal/runtime", false},
-		{"internal/face/chat", "steward/internal/face/httpauth", true},
-		{"internal/face/chat", "steward/internal/face/api", false},
-		{"internal/face/terminal", "steward/internal/runtime", true},
-		{"internal/runtime", "steward/internal/face/chat", false},
+		{"internal/server/chat", "steward/internal/server/httpauth", true},
+		{"internal/server/chat", "steward/internal/server/api", false},
+		{"internal/server/terminal", "steward/internal/runtime", true},
+		{"internal/runtime", "steward/internal/server/chat", false},
 		{"internal/runtime", "steward/internal/store/storetest", false},
 		{"internal/runtime", "steward/test/chaos", false},
 		{"internal/runtime", "steward/internal/nowhere", false},
 		{"internal/runtime", "steward/proto/toolpb", false},
-		{"internal/face/rpc", "steward/proto/toolpb", true},
+		{"internal/server/rpc", "steward/proto/toolpb", true},
 		{"proto/toolpb", "steward/proto/commonpb", true},
 		{"proto/toolpb", "steward/proto/searchpb", false},
 		{"cmd/steward", "steward/internal/settings", true},

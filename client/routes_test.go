@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"steward/client"
-	"steward/internal/face/api"
+	"steward/internal/server/api"
 )
 
 var route = regexp.MustCompile(`^(GET|POST|PUT|PATCH|DELETE) /`)

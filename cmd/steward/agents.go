@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"steward/internal/catalog"
-	"steward/internal/face/api"
-	"steward/internal/face/terminal"
 	"steward/internal/identity"
 	"steward/internal/llm"
+	"steward/internal/server/api"
+	"steward/internal/server/terminal"
 	"steward/internal/settings"
 	"steward/internal/store/sqlite"
 )

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"steward/internal/catalog"
-	"steward/internal/face/terminal"
 	"steward/internal/fault"
+	"steward/internal/server/terminal"
 	"steward/internal/tool"
 )
 
@@ -149,7 +149,7 @@ func chosen(list []catalog.Listing, args []string, all bool) ([]string, error) {
 	}
 	for _, arg := range args {
 		if !found[arg] {
-			return nil, fault.New(fault.NotFound, "agent_not_found", "there is no agent or source %.200s", arg).With("steward agents list shows what there is")
+			return nil, fault.New(fault.NotFound, "agent_not_found", "there is no agent or source %.200s", arg).WithHint("steward agents list shows what there is")
 		}
 	}
 	return out, nil
@@ -165,7 +165,7 @@ func (a *app) approveOne(ctx context.Context, s *session, path string, o approvi
 		}
 		if insp.Status == catalog.Invalid {
 			return catalog.Listing{}, false, fault.New(fault.Invalid, "agent_invalid", "%s cannot be approved: %s", path, insp.Problems[0].String()).
-				With("mend it; steward agents show %s tells all that is wrong", path)
+				WithHint("mend it; steward agents show %s tells all that is wrong", path)
 		}
 		hash = insp.Hash
 		if !a.json && !a.quiet {
@@ -205,7 +205,7 @@ func ifNotUsable(l catalog.Listing) string {
 func (a *app) agrees(in *bufio.Reader, path string) (bool, error) {
 	if !isTerminal(a.stdin) {
 		return false, fault.New(fault.Invalid, "approval_unattended", "nobody is there to approve %s", path).
-			With("say --yes, or --hash with the hash that steward agents show tells")
+			WithHint("say --yes, or --hash with the hash that steward agents show tells")
 	}
 	ok, err := a.confirm(in, "\nMay %s be used as it is shown?", path)
 	if err == nil && !ok {

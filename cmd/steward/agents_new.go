@@ -56,11 +56,11 @@ func (a *app) writeAgent(path, in string) error {
 	}
 	name := names[len(names)-1]
 	if found, err := folderOf(dir, name); err == nil {
-		return fault.New(fault.Conflict, "agent_exists", "there is an agent already: %s", found).With("choose another name, or remove it")
+		return fault.New(fault.Conflict, "agent_exists", "there is an agent already: %s", found).WithHint("choose another name, or remove it")
 	}
 	dir = filepath.Join(dir, name)
 	if err := copyAgent(dir, strings.NewReplacer("NAME", name, "PATH", path)); err != nil {
-		return fault.New(fault.Unavailable, "agent_unwritable", "the agent cannot be written: %w", err).With("make the folder %s writable, or name another with --in", filepath.Dir(dir))
+		return fault.New(fault.Unavailable, "agent_unwritable", "the agent cannot be written: %w", err).WithHint("make the folder %s writable, or name another with --in", filepath.Dir(dir))
 	}
 	if a.json {
 		return a.printJSON(map[string]string{"path": path, "dir": dir})
@@ -77,7 +77,7 @@ func folderOf(dir, name string) (string, error) {
 			return at, nil
 		}
 	}
-	return "", fault.New(fault.NotFound, "agent_not_found", "there is no agent %s in %s", name, dir).With("steward agents list shows what there is")
+	return "", fault.New(fault.NotFound, "agent_not_found", "there is no agent %s in %s", name, dir).WithHint("steward agents list shows what there is")
 }
 
 // copyAgent writes the template to a folder: whole, or not at all.

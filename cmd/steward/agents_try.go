@@ -15,10 +15,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"steward/internal/catalog"
-	"steward/internal/face/terminal"
 	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/runtime"
+	"steward/internal/server/terminal"
 	"steward/internal/settings"
 )
 
@@ -99,15 +99,15 @@ func testable(list []catalog.Listing, paths []string) ([]catalog.Listing, error)
 		i := slices.IndexFunc(out, func(l catalog.Listing) bool { return l.Path == path })
 		switch {
 		case i < 0:
-			return nil, fault.New(fault.NotFound, "agent_not_found", "there is no agent %.200s", path).With("steward agents list shows what there is")
+			return nil, fault.New(fault.NotFound, "agent_not_found", "there is no agent %.200s", path).WithHint("steward agents list shows what there is")
 		case !out[i].Usable:
 			return nil, fault.New(fault.Denied, "agent_not_approved", "%s may not be used: it is %s", path, terminal.StatusWords(out[i])).
-				With("steward agents approve %s --all", strings.SplitN(path, "/", 2)[0])
+				WithHint("steward agents approve %s --all", strings.SplitN(path, "/", 2)[0])
 		}
 	}
 	if len(out) == 0 {
 		return nil, fault.New(fault.NotFound, "agent_not_found", "there is no agent that may be used").
-			With("steward agents new NAME makes one; steward agents approve allows it")
+			WithHint("steward agents new NAME makes one; steward agents approve allows it")
 	}
 	return out, nil
 }

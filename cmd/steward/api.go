@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"steward/client"
-	"steward/internal/face/api"
-	"steward/internal/face/httpauth"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/server/api"
+	"steward/internal/server/httpauth"
 	"steward/internal/settings"
 )
 
@@ -94,7 +94,7 @@ func (a *app) connect(ctx context.Context, set *settings.Loaded, n need, log *sl
 	}
 	s, joined := a.join(set)
 	if joined != nil {
-		return nil, fault.Of(err).With("it cannot be joined: %s", joined)
+		return nil, fault.Of(err).WithHint("it cannot be joined: %s", joined)
 	}
 	return s, nil
 }
@@ -104,7 +104,7 @@ func (a *app) join(set *settings.Loaded) (*session, error) {
 	n, err := readNotice(set.Data)
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "server_unknown", "the Steward that uses %s does not say where it can be reached: %w", set.Data, err).
-			With("end it, or begin with steward serve and chat beside it")
+			WithHint("end it, or begin with steward serve and chat beside it")
 	}
 	token := a.token(set.Data)
 	if _, err := token(); err != nil {
@@ -167,7 +167,7 @@ func (s *session) which(ctx context.Context, name string) (string, error) {
 }
 
 func noConversation() error {
-	return fault.New(fault.NotFound, "conversation_not_found", "there is no conversation yet").With(`begin one: steward ask "…"`)
+	return fault.New(fault.NotFound, "conversation_not_found", "there is no conversation yet").WithHint(`begin one: steward ask "…"`)
 }
 
 // conversationID reads an id as a person has typed it.
@@ -175,7 +175,7 @@ func conversationID(name string) (id.ID, error) {
 	conv, ok := id.Parse(strings.ToLower(name))
 	if !ok || conv.Zero() {
 		return conv, fault.New(fault.Invalid, "conversation_invalid", "%.80q is no id of a conversation", name).
-			With("steward conversations list shows the ids")
+			WithHint("steward conversations list shows the ids")
 	}
 	return conv, nil
 }

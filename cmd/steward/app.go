@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"steward/internal/face/terminal"
 	"steward/internal/fault"
 	"steward/internal/identity"
 	"steward/internal/secret"
+	"steward/internal/server/terminal"
 	"steward/internal/settings"
 )
 
@@ -140,7 +140,7 @@ func (a *app) explain(err error, command string) {
 	isUsage := errors.As(err, &use)
 	e := fault.Of(err)
 	if isUsage {
-		e = fault.New(fault.Invalid, "usage", "%s", err.Error()).With("%s --help shows what there is", command)
+		e = fault.New(fault.Invalid, "usage", "%s", err.Error()).WithHint("%s --help shows what there is", command)
 	}
 	if a.json {
 		body := map[string]any{"code": e.Code, "kind": e.Kind, "message": a.hidden().Mask(withoutRemedy(e))}
@@ -247,7 +247,7 @@ func (a *app) settings() (*settings.Loaded, error) {
 	}
 	if set.Data == "" {
 		return nil, fault.New(fault.Invalid, "data_unknown", "it is not known where data are to be kept: HOME is not set").
-			With("name a folder with --data")
+			WithHint("name a folder with --data")
 	}
 	for _, n := range set.Notices {
 		a.note("steward: %s", n)

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"steward/internal/catalog"
-	"steward/internal/face/httpauth"
-	"steward/internal/face/terminal"
 	"steward/internal/fault"
+	"steward/internal/server/httpauth"
+	"steward/internal/server/terminal"
 )
 
 // approvals decides about agents and sources over the API.

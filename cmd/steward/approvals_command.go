@@ -11,11 +11,11 @@ import (
 
 	"steward/client"
 	"steward/internal/effect"
-	"steward/internal/face/httpauth"
-	"steward/internal/face/terminal"
 	"steward/internal/fault"
 	"steward/internal/pattern"
 	"steward/internal/runtime"
+	"steward/internal/server/httpauth"
+	"steward/internal/server/terminal"
 )
 
 func (a *app) approvalsCommand() *cobra.Command {
@@ -58,10 +58,10 @@ func questionNamed(ctx context.Context, s *session, which string) (effect.Questi
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return effect.Question{}, fault.New(fault.Invalid, "approval_ambiguous", "%d questions begin with %q", len(found), which).With("type more of it")
+		return effect.Question{}, fault.New(fault.Invalid, "approval_ambiguous", "%d questions begin with %q", len(found), which).WithHint("type more of it")
 	case len(which) < 32: // a name that was typed, and nothing waits under it
 		return effect.Question{}, fault.New(fault.NotFound, "approval_not_found", "nothing waits under %.80q", which).
-			With("steward approvals list shows what waits")
+			WithHint("steward approvals list shows what waits")
 	}
 	return s.question(ctx, which, nil) // it may say what has become of it
 }
@@ -237,7 +237,7 @@ func (a *app) approveNamed(ctx context.Context, which string, o *answerFlags) er
 func (a *app) allows(q *effect.Question, v runtime.Verdict) (bool, error) {
 	if !isTerminal(a.stdin) {
 		return false, fault.New(fault.Invalid, "approval_unattended", "nobody is there to look at what would be allowed").
-			With("look with steward approvals show %s, and say --yes", q.Short[:8])
+			WithHint("look with steward approvals show %s, and say --yes", q.Short[:8])
 	}
 	text := terminal.QuestionShown(q, a.width(), time.Now(), false) + "\n" + termsOf(q, v)
 	ok, err := a.confirm(nil, "%s\nAllow it?", text)

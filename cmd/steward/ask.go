@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"steward/internal/face/terminal"
 	"steward/internal/message"
 	"steward/internal/runtime"
+	"steward/internal/server/terminal"
 )
 
 func (a *app) askCommand() *cobra.Command {

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"steward/client"
-	"steward/internal/face/terminal"
 	"steward/internal/runtime"
+	"steward/internal/server/terminal"
 )
 
 // openTasks returns the tools whose tasks go on below a request.

@@ -71,7 +71,7 @@ func (a *app) question(ctx context.Context, args, files []string) ([]message.Blo
 	case own:
 		b, err := readAll(a.stdin, "standard input", largestInput)
 		if err == nil && !utf8.Valid(b) {
-			err = fault.New(fault.Invalid, "input_invalid", "standard input is no text in UTF-8").With("attach it with --file -, beside a question")
+			err = fault.New(fault.Invalid, "input_invalid", "standard input is no text in UTF-8").WithHint("attach it with --file -, beside a question")
 		}
 		if err != nil {
 			return nil, err
@@ -141,7 +141,7 @@ func (a *app) attach(ctx context.Context, files []string) (blocks []message.Bloc
 
 func (a *app) readFile(ctx context.Context, path string, most int) ([]byte, error) {
 	unreadable := func(err error) error {
-		return fault.New(fault.Invalid, "file_unreadable", "the file cannot be attached: %w", err).With("name a file of text, an image or a PDF")
+		return fault.New(fault.Invalid, "file_unreadable", "the file cannot be attached: %w", err).WithHint("name a file of text, an image or a PDF")
 	}
 	f, err := os.Open(a.path(path))
 	if err != nil {
@@ -171,7 +171,7 @@ func readAll(in io.Reader, name string, most int) ([]byte, error) {
 		return nil, fmt.Errorf("reading %s: %w", name, err)
 	case len(b) > most:
 		return nil, fault.New(fault.TooLarge, "input_too_large", "%s has too much: at most %d MB can be asked about at once", name, largestInput>>20).
-			With("attach less")
+			WithHint("attach less")
 	}
 	return b, nil
 }
@@ -186,7 +186,7 @@ func attachment(name string, b []byte) (message.Block, error) {
 	}
 	if !utf8.Valid(b) || slices.Contains(b, 0) {
 		return nil, fault.New(fault.Invalid, "input_invalid", "%s is no text in UTF-8, no image (PNG, JPEG, GIF, WebP) and no PDF", name).
-			With("convert it to one of these")
+			WithHint("convert it to one of these")
 	}
 	kind := message.MediaType(name, "text/plain")
 	if !strings.HasPrefix(kind, "text/") && kind != "application/json" {

@@ -202,7 +202,7 @@ func (a *app) verifyExport(file string, anchors []store.Head) error {
 	if file != "-" {
 		f, err := os.Open(a.path(file))
 		if err != nil {
-			return fault.New(fault.NotFound, "export_unreadable", "the export cannot be read: %w", err).With("name a file that steward audit export has written")
+			return fault.New(fault.NotFound, "export_unreadable", "the export cannot be read: %w", err).WithHint("name a file that steward audit export has written")
 		}
 		defer f.Close()
 		in = f
@@ -277,7 +277,7 @@ func (a *app) exportAudit(ctx context.Context, f exportFlags) (err error) {
 	if f.file != "" {
 		file, err := os.OpenFile(a.path(f.file), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 		if err != nil {
-			return fault.New(fault.Invalid, "output_unwritable", "%s cannot be written: %w", f.file, err).With("name another file")
+			return fault.New(fault.Invalid, "output_unwritable", "%s cannot be written: %w", f.file, err).WithHint("name another file")
 		}
 		defer func() { err = errors.Join(err, file.Sync(), file.Close()) }()
 		out = file

@@ -21,9 +21,6 @@ import (
 	"steward/internal/conversation"
 	domainlocal "steward/internal/domain/local"
 	"steward/internal/effect"
-	"steward/internal/face/httpauth"
-	"steward/internal/face/openai"
-	"steward/internal/face/terminal"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/identity"
@@ -35,6 +32,9 @@ import (
 	"steward/internal/runtime"
 	"steward/internal/search/fts"
 	"steward/internal/secret"
+	"steward/internal/server/httpauth"
+	"steward/internal/server/openai"
+	"steward/internal/server/terminal"
 	"steward/internal/settings"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
@@ -66,7 +66,7 @@ func (a *app) open(ctx context.Context, set *settings.Loaded, log *slog.Logger) 
 	}
 	r, joined := a.joinChat(set, log)
 	if joined != nil {
-		return nil, fault.Of(err).With("it cannot be joined: %s", joined)
+		return nil, fault.Of(err).WithHint("it cannot be joined: %s", joined)
 	}
 	return r, nil
 }
@@ -161,7 +161,7 @@ func (a *app) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 func (a *app) openStore(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*sqlite.Store, error) {
 	if err := os.MkdirAll(set.Data, 0o700); err != nil {
 		return nil, fault.New(fault.Invalid, "data_unwritable", "the data folder cannot be made: %w", err).
-			With("name another with --data")
+			WithHint("name another with --data")
 	}
 	return sqlite.Open(ctx, sqlite.Options{Path: database(set.Data), Log: log, Mask: a.hidden().MaskBytes})
 }
@@ -255,9 +255,9 @@ func (l *local) tools(set *settings.Loaded) (*tool.Registry, error) {
 			e := fault.New(fault.Invalid, "tool_unknown", "tools.timeouts (%s) names %q, which is no tool",
 				set.SourceOf("tools.timeouts.["+name+"]"), name)
 			if w := settings.Likely(name, reg.Names()); w != "" {
-				return nil, e.With("did you mean %s?", w)
+				return nil, e.WithHint("did you mean %s?", w)
 			}
-			return nil, e.With("the tools are %s", strings.Join(reg.Names(), ", "))
+			return nil, e.WithHint("the tools are %s", strings.Join(reg.Names(), ", "))
 		}
 	}
 	return reg, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"steward/client"
-	"steward/internal/face/terminal"
 	"steward/internal/fault"
+	"steward/internal/server/terminal"
 )
 
 func (a *app) branchCommand() *cobra.Command {
@@ -74,9 +74,9 @@ func (t talk) branch(ctx context.Context, name string, deleted bool) (client.Bra
 	}
 	e := fault.New(fault.NotFound, "branch_not_found", "conversation %s has no branch %.80q", t.conv, name)
 	if deleted {
-		return client.Branch{}, e.With("steward branch list --deleted shows those that can be brought back")
+		return client.Branch{}, e.WithHint("steward branch list --deleted shows those that can be brought back")
 	}
-	return client.Branch{}, e.With("steward branch list shows those that it has")
+	return client.Branch{}, e.WithHint("steward branch list shows those that it has")
 }
 
 func (a *app) listBranches(conv *string) *cobra.Command {

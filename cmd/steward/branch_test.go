@@ -12,11 +12,11 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"steward/client"
-	"steward/internal/face/api"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/server/api"
 )
 
 // A chat and one that joined it see the same versions of what was said.

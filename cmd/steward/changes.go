@@ -94,7 +94,7 @@ func (t talk) interaction(ctx context.Context, name string) (string, error) {
 		return name, nil
 	case name != "last" && !isPart(name):
 		return "", fault.New(fault.Invalid, "interaction_invalid", "%.80q is no id of an interaction, nor a part of one", name).
-			With("steward messages changes shows them")
+			WithHint("steward messages changes shows them")
 	}
 	list, err := t.Changes(ctx, t.conv, "", "")
 	if err != nil {
@@ -110,7 +110,7 @@ func (t talk) interaction(ctx context.Context, name string) (string, error) {
 	switch len(found) {
 	case 0:
 		return "", fault.New(fault.NotFound, "interaction_not_found", "no interaction %s has changed messages of this conversation", name).
-			With("steward messages changes shows those that did")
+			WithHint("steward messages changes shows those that did")
 	case 1:
 		return found[0], nil
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"steward/internal/catalog"
-	"steward/internal/face/terminal"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/runtime"
+	"steward/internal/server/terminal"
 	"steward/internal/settings"
 )
 
@@ -84,7 +84,7 @@ func (a *app) chat(ctx context.Context, which string, last bool) error {
 // logFile takes the log while the screen belongs to the chat.
 func (a *app) logFile(set *settings.Loaded) (*os.File, error) {
 	if err := os.MkdirAll(set.Data, 0o700); err != nil {
-		return nil, fault.New(fault.Invalid, "data_unwritable", "the data folder cannot be made: %w", err).With("name another with --data")
+		return nil, fault.New(fault.Invalid, "data_unwritable", "the data folder cannot be made: %w", err).WithHint("name another with --data")
 	}
 	return os.OpenFile(filepath.Join(set.Data, "chat.log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 }

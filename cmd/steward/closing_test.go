@@ -15,10 +15,10 @@ import (
 
 	"github.com/coder/websocket"
 
-	"steward/internal/face/chat"
-	"steward/internal/face/httpauth"
 	"steward/internal/fault"
 	"steward/internal/runtime"
+	"steward/internal/server/chat"
+	"steward/internal/server/httpauth"
 )
 
 // TestAPartThatHangsIsLeftBehind: the others are closed, in order, and it is

@@ -12,9 +12,9 @@ import (
 
 	"steward/client"
 	"steward/internal/conversation"
-	"steward/internal/exchange"
-	"steward/internal/face/terminal"
 	"steward/internal/fault"
+	"steward/internal/importexport"
+	"steward/internal/server/terminal"
 	"steward/internal/store/sqlite"
 )
 
@@ -100,7 +100,7 @@ func (a *app) exportConversation() *cobra.Command {
 		Example: "  steward conversations export last --format markdown --output talk.md",
 		RunE: func(c *cobra.Command, args []string) error {
 			if !slices.Contains(conversation.ExportFormats(), format) {
-				return usage("--format must be json or markdown, or a vendor's (%s), not %q", strings.Join(exchange.Vendors(), ", "), format)
+				return usage("--format must be json or markdown, or a vendor's (%s), not %q", strings.Join(importexport.Vendors(), ", "), format)
 			}
 			return a.export(c.Context(), args[0], format, private, output)
 		},
@@ -124,10 +124,10 @@ func (a *app) export(ctx context.Context, which, format string, private bool, ou
 		path := a.path(output)
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, os.ErrExist) {
-			return fault.New(fault.Conflict, "file_exists", "%s is there already", output).With("name another file with --output")
+			return fault.New(fault.Conflict, "file_exists", "%s is there already", output).WithHint("name another file with --output")
 		}
 		if err != nil {
-			return fault.New(fault.Invalid, "file_unwritable", "%w", err).With("name another file with --output")
+			return fault.New(fault.Invalid, "file_unwritable", "%w", err).WithHint("name another file with --output")
 		}
 		if err = errors.Join(s.Export(ctx, conv, format, private, f), f.Close()); err != nil {
 			return errors.Join(err, os.Remove(path))

@@ -18,9 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	"steward/internal/face/httpauth"
 	"steward/internal/fault"
 	"steward/internal/policy/rego"
+	"steward/internal/server/httpauth"
 	"steward/internal/settings"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"

@@ -159,7 +159,7 @@ func (a *app) eventsKept(ctx context.Context, set *settings.Loaded, f events.Fil
 	}
 	if st == nil {
 		return fault.New(fault.NotFound, "nothing_kept", "nothing has happened yet: there are no data in %s", set.Data).
-			With(`begin: steward ask "…", or steward serve`)
+			WithHint(`begin: steward ask "…", or steward serve`)
 	}
 	return errors.Join(a.eventsIn(ctx, st, set, f, w), st.Close())
 }
@@ -445,7 +445,7 @@ func ofRPC(url string, err error) error {
 		out := fault.New(fault.Kind(m["kind"]), m["error_code"], "%s", withoutEnd(e.Message(), m["remedy"])).
 			Retrying(fault.Retry(m["retry_strategy"]), 0)
 		if m["remedy"] != "" {
-			out = out.With("%s", m["remedy"])
+			out = out.WithHint("%s", m["remedy"])
 		}
 		return out
 	}
@@ -454,7 +454,7 @@ func ofRPC(url string, err error) error {
 
 func unreachable(url string, err error) error {
 	return fault.New(fault.Unavailable, "server_unreachable", "the Steward at %s does not answer: %w", url, err).
-		With("see whether it still runs; steward doctor tells more").Retrying(fault.RetryBackoff, 0)
+		WithHint("see whether it still runs; steward doctor tells more").Retrying(fault.RetryBackoff, 0)
 }
 
 // withoutEnd takes the remedy off a message that ends with it in brackets.

@@ -10,11 +10,11 @@ import (
 
 	"steward/client"
 	"steward/internal/effect"
-	"steward/internal/face/httpauth"
-	"steward/internal/face/terminal"
 	"steward/internal/fault"
 	"steward/internal/pattern"
 	"steward/internal/runtime"
+	"steward/internal/server/httpauth"
+	"steward/internal/server/terminal"
 )
 
 func (a *app) grantsCommand() *cobra.Command {
@@ -55,9 +55,9 @@ func grantNamed(ctx context.Context, s *session, which string) (runtime.GrantVie
 		return found[0], nil
 	case 0:
 		return runtime.GrantView{}, fault.New(fault.NotFound, "grant_not_found", "there is no standing approval %.80q", which).
-			With("steward grants list shows those that there are")
+			WithHint("steward grants list shows those that there are")
 	}
-	return runtime.GrantView{}, fault.New(fault.Invalid, "grant_ambiguous", "%d standing approvals begin with %q", len(found), which).With("type more of it")
+	return runtime.GrantView{}, fault.New(fault.Invalid, "grant_ambiguous", "%d standing approvals begin with %q", len(found), which).WithHint("type more of it")
 }
 
 func (a *app) listGrants() *cobra.Command {
@@ -219,7 +219,7 @@ func (a *app) changeGrant(ctx context.Context, s *session, which string, lines [
 func (a *app) widens(next *runtime.GrantEdited) (bool, error) {
 	if !isTerminal(a.stdin) {
 		return false, fault.New(fault.Invalid, "grant_wider", "it would cover more than it does, and nobody is there to look").
-			With("say --yes if that is what you want")
+			WithHint("say --yes if that is what you want")
 	}
 	ok, err := a.confirm(nil, "%s\nThat covers more than now. Allow it?", grantShown(&next.Grant, time.Now()))
 	if err == nil && !ok {

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"steward/client"
-	"steward/internal/exchange"
-	"steward/internal/face/api"
 	"steward/internal/fault"
+	"steward/internal/importexport"
+	"steward/internal/server/api"
 	"steward/internal/store"
 )
 
@@ -31,20 +31,20 @@ func (a *app) importCommand() *cobra.Command {
 			"your own from this data folder, unchanged, comes back as it was.",
 		Example: "  steward import chatgpt-export.zip\n  steward import backup/*.json --json",
 		RunE: func(c *cobra.Command, args []string) error {
-			if !slices.Contains(exchange.Formats(), format) {
-				return usage("--format must be one of %s, not %q", strings.Join(exchange.Formats(), ", "), format)
+			if !slices.Contains(importexport.Formats(), format) {
+				return usage("--format must be one of %s, not %q", strings.Join(importexport.Formats(), ", "), format)
 			}
 			return a.importFiles(c.Context(), args, format)
 		},
 	}
-	c.Flags().StringVar(&format, "format", exchange.Auto, "take only files of this format: "+strings.Join(exchange.Formats(), ", "))
-	complete(c, "format", words(exchange.Formats()...))
+	c.Flags().StringVar(&format, "format", importexport.Auto, "take only files of this format: "+strings.Join(importexport.Formats(), ", "))
+	complete(c, "format", words(importexport.Formats()...))
 	return c
 }
 
 // takeIn makes conversations of what is in a file. This process tells of all
 // that is wrong with it, not only of the first.
-func (s *session) takeIn(ctx context.Context, r io.Reader, o exchange.Options) (rep api.ImportReport, err error) {
+func (s *session) takeIn(ctx context.Context, r io.Reader, o importexport.Options) (rep api.ImportReport, err error) {
 	if s.local == nil {
 		err = s.Call(ctx, "POST /import", client.Params{"name": o.Name, "format": o.Format}, r, &rep)
 		return rep, err
@@ -79,7 +79,7 @@ func (a *app) importFiles(ctx context.Context, files []string, format string) er
 			}
 		}
 		if err != nil {
-			return fault.New(fault.Invalid, "file_unreadable", "%s cannot be read: %w", name, err).With("name the export's zip file, or its conversations.json")
+			return fault.New(fault.Invalid, "file_unreadable", "%s cannot be read: %w", name, err).WithHint("name the export's zip file, or its conversations.json")
 		}
 		inputs[i] = f
 	}
@@ -101,7 +101,7 @@ func (s *session) importAll(ctx context.Context, inputs []io.Reader, names []str
 		if names[i] == "-" {
 			name = "standard input"
 		}
-		rep, err := s.takeIn(ctx, in, exchange.Options{Name: name, Format: format})
+		rep, err := s.takeIn(ctx, in, importexport.Options{Name: name, Format: format})
 		all.Imported = append(all.Imported, rep.Imported...)
 		all.Refused = append(all.Refused, rep.Refused...)
 		all.Notes = append(all.Notes, rep.Notes...)

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"sync"
 
-	"steward/internal/face/api"
-	"steward/internal/face/httpauth"
+	"steward/internal/server/api"
+	"steward/internal/server/httpauth"
 )
 
 // inside is a transport that hands requests to a handler in this process, as

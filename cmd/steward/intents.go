@@ -208,7 +208,7 @@ func (a *app) toldIntent(ctx context.Context, s *session, v *client.Intent) erro
 	if v.State == intentUnknown {
 		e = fault.New(fault.Unavailable, "intent_unknown", "nobody knows whether it was done: %s", plainLine(v.Reason))
 	}
-	return e.With("steward intents show %s", intentRef(v.ID))
+	return e.WithHint("steward intents show %s", intentRef(v.ID))
 }
 
 // awaitTold gives what follows from a person's word a while before this process

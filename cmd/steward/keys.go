@@ -136,7 +136,7 @@ func (a *app) revokeKey() *cobra.Command {
 			for _, arg := range args {
 				x, ok := id.Parse(strings.ToLower(arg))
 				if !ok {
-					return fault.New(fault.Invalid, "key_invalid", "%.80q is no id of a key", arg).With("steward keys list shows the ids")
+					return fault.New(fault.Invalid, "key_invalid", "%.80q is no id of a key", arg).WithHint("steward keys list shows the ids")
 				}
 				ids = append(ids, x)
 			}

@@ -259,7 +259,7 @@ func (s *session) loggedCall(ctx context.Context, ref string) (client.LoggedCall
 	msg, block, ok := strings.Cut(ref, "/")
 	if !ok || msg == "" || block == "" {
 		return client.LoggedCall{}, fault.New(fault.Invalid, "ref_invalid", "%.80q names no tool call", ref).
-			With("write it as steward log does, for example 5a3f1d/1, or last")
+			WithHint("write it as steward log does, for example 5a3f1d/1, or last")
 	}
 	return s.LogEntry(ctx, msg, block)
 }

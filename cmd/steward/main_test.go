@@ -17,8 +17,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	thermostathome "steward/examples/thermostat/home"
-	"steward/internal/face/httpauth"
 	"steward/internal/message"
+	"steward/internal/server/httpauth"
 	"steward/internal/toolkit/sandbox"
 )
 

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"steward/internal/catalog"
-	"steward/internal/face/terminal"
 	"steward/internal/fault"
+	"steward/internal/server/terminal"
 	"steward/internal/toolkit/mcp"
 )
 
@@ -142,7 +142,7 @@ func listed(ctx context.Context, s *session, path string) error {
 		case <-look.C:
 		case <-ctx.Done():
 			return fault.New(fault.Timeout, "mcp_not_seen", "the Steward that runs has not taken %s up", path).
-				With("see whether it reads the same data folder; steward agents list shows what it has found")
+				WithHint("see whether it reads the same data folder; steward agents list shows what it has found")
 		}
 	}
 }

@@ -346,9 +346,9 @@ func expand(set *settings.Loaded, name string, chain []string) ([]string, error)
 			e := fault.New(fault.Invalid, "model_not_found", "models.%s (%s) names %q, which is neither provider/model nor an alias that is set",
 				name, set.SourceOf("models."+name+".use"), use)
 			if w := settings.Likely(use, known); w != "" && w != use {
-				return nil, e.With("did you mean %s?", w)
+				return nil, e.WithHint("did you mean %s?", w)
 			}
-			return nil, e.With("write it as provider/model; steward models lists those that there are")
+			return nil, e.WithHint("write it as provider/model; steward models lists those that there are")
 		}
 		var err error
 		if chain, err = expand(set, use, chain); err != nil {

@@ -7,9 +7,9 @@ import (
 
 	"steward/client"
 	"steward/internal/conversation"
-	"steward/internal/face/terminal"
 	"steward/internal/id"
 	"steward/internal/runtime"
+	"steward/internal/server/terminal"
 	"steward/internal/store"
 )
 

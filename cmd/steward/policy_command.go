@@ -97,7 +97,7 @@ func (a *app) printPolicies(p rego.Loaded, names []string) error {
 			}
 		}
 		if len(found) == n {
-			return fault.New(fault.NotFound, "policy_not_found", "there is no file %.100q of policies", name).With("steward policy show lists them")
+			return fault.New(fault.NotFound, "policy_not_found", "there is no file %.100q of policies", name).WithHint("steward policy show lists them")
 		}
 	}
 	if a.json {
@@ -216,7 +216,7 @@ func (a *app) testPolicy() *cobra.Command {
 				dir = a.path(args[0])
 			}
 			if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-				return fault.New(fault.NotFound, "policy_no_tests", "there is no folder %s", dir).With("name the folder that your policies lie in")
+				return fault.New(fault.NotFound, "policy_no_tests", "there is no folder %s", dir).WithHint("name the folder that your policies lie in")
 			}
 			tests, err := rego.Test(c.Context(), dir, policySettings(set))
 			if err != nil {

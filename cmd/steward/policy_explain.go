@@ -124,7 +124,7 @@ func asked(q *runtime.PolicyQuestion, arg string) error {
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(q); err != nil {
 		return fault.New(fault.Invalid, "policy_question", "the question cannot be read: %w", err).
-			With(`write it like {"tool": "email.send", "user": "ann", "args": {"to": "bob"}}`)
+			WithHint(`write it like {"tool": "email.send", "user": "ann", "args": {"to": "bob"}}`)
 	}
 	return nil
 }

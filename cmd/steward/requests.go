@@ -87,7 +87,7 @@ func (a *app) showRequest() *cobra.Command {
 }
 
 func noRequest() error {
-	return fault.New(fault.NotFound, "request_not_found", "there is no request yet").With(`begin one: steward ask "…"`)
+	return fault.New(fault.NotFound, "request_not_found", "there is no request yet").WithHint(`begin one: steward ask "…"`)
 }
 
 // newestRequest returns the id that "last" means.

@@ -64,7 +64,7 @@ func (a *app) readSecret(ctx context.Context, name string) (string, error) {
 	}
 	b, err := io.ReadAll(io.LimitReader(a.stdin, secret.MaxLength+2))
 	if err != nil {
-		return "", fault.New(fault.Unavailable, "input_unreadable", "standard input cannot be read: %w", err).With("pipe the secret in")
+		return "", fault.New(fault.Unavailable, "input_unreadable", "standard input cannot be read: %w", err).WithHint("pipe the secret in")
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r"), nil
 }

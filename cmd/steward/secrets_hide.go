@@ -13,10 +13,10 @@ import (
 
 	"golang.org/x/term"
 
-	"steward/internal/face/chat"
 	"steward/internal/fault"
 	providerwire "steward/internal/provider/wire"
 	"steward/internal/secret"
+	"steward/internal/server/chat"
 	"steward/internal/settings"
 )
 
@@ -63,7 +63,7 @@ func (a *app) resolveKeys(ctx context.Context, set *settings.Loaded) error {
 		key, err := a.resolver(set).Resolve(ctx, p.Key.Reveal())
 		if err != nil {
 			e := fault.Of(err)
-			return fault.New(e.Kind, e.Code, "the key of the provider %s: %s", name, withoutRemedy(e)).With("%s", e.Remedy)
+			return fault.New(e.Kind, e.Code, "the key of the provider %s: %s", name, withoutRemedy(e)).WithHint("%s", e.Remedy)
 		}
 		p.Key = settings.Secret(key)
 		set.Providers[name] = p
@@ -161,7 +161,7 @@ func (d discreet) CloseIdleConnections() {
 	}
 }
 
-// masking hides secrets in what a face answers in text, whatever was asked.
+// masking hides secrets in what a server answers in text, whatever was asked.
 // The chat, whose connection is taken over, and answers of gRPC, whose messages
 // say how long they are, pass: what they tell was masked when it was recorded.
 func masking(m *secret.Masker, next http.Handler) http.Handler {

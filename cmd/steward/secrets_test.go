@@ -143,7 +143,7 @@ func TestCanaries(t *testing.T) {
 	if code, out, errs := in(t, canaries["store"]+"\n", env, "secrets", "set", "STORED"); code != exitOK || out != "" || !strings.Contains(errs, "store:STORED") {
 		t.Fatalf("%d %q %q", code, out, errs)
 	}
-	var told, live bytes.Buffer // by every face, and the log; the pieces of answers, put together
+	var told, live bytes.Buffer // by every server, and the log; the pieces of answers, put together
 	seen := false
 	cmd, r := serveFor(t, env)
 	server := cmd.Stderr.(*bytes.Buffer)

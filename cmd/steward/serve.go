@@ -17,13 +17,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"steward/internal/face/api"
-	"steward/internal/face/chat"
-	"steward/internal/face/httpauth"
-	"steward/internal/face/openai"
-	"steward/internal/face/rpc"
-	"steward/internal/face/services"
 	"steward/internal/fault"
+	"steward/internal/server/api"
+	"steward/internal/server/chat"
+	"steward/internal/server/httpauth"
+	"steward/internal/server/openai"
+	"steward/internal/server/rpc"
+	"steward/internal/server/services"
 	"steward/internal/settings"
 )
 
@@ -57,7 +57,7 @@ func (a *app) serve(ctx context.Context) error {
 	l, err := a.openLocal(ctx, set, log)
 	if err != nil {
 		if n, other := readNotice(set.Data); other == nil && fault.HasCode(err, "data_in_use") {
-			return fault.Of(err).With("it serves at %s: use that, end it, or name another folder with --data", n.URL)
+			return fault.Of(err).WithHint("it serves at %s: use that, end it, or name another folder with --data", n.URL)
 		}
 		return err
 	}
@@ -137,7 +137,7 @@ func shellWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// server serves the faces of a node.
+// server listens for a node.
 type server struct {
 	url    string
 	http   *http.Server
@@ -149,7 +149,7 @@ type server struct {
 	failed chan error
 }
 
-// listen opens the faces at an address.
+// listen opens the servers at an address.
 func (a *app) listen(ctx context.Context, set *settings.Loaded, l *local, address string, log *slog.Logger) (*server, error) {
 	if _, err := httpauth.MakeToken(set.Data); err != nil {
 		return nil, err
@@ -176,7 +176,7 @@ func (a *app) listen(ctx context.Context, set *settings.Loaded, l *local, addres
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		httpauth.WriteError(w, r, log, fault.New(fault.NotFound, "unknown_url", "there is no %.200s", r.URL.Path).
-			With("Steward has /ws, /v1, /api/v1, /tool.Tool, /search.Search, /event.Event, /services/v1, /healthz and /readyz"))
+			WithHint("Steward has /ws, /v1, /api/v1, /tool.Tool, /search.Search, /event.Event, /services/v1, /healthz and /readyz"))
 	})
 	s.http = httpauth.Patience{Talks: rpc.Talks}.Server(masking(a.hidden(), mux))
 	s.http.ErrorLog, s.http.Protocols = slog.NewLogLogger(log.Handler(), slog.LevelDebug), new(http.Protocols)
@@ -222,13 +222,13 @@ func cannotListen(address string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return fault.New(fault.Unavailable, "port_in_use", "another program listens on %s", address).
-			With("end it, or take another port: steward serve --listen %s takes a free one", free)
+			WithHint("end it, or take another port: steward serve --listen %s takes a free one", free)
 	case errors.Is(err, syscall.EACCES):
 		return fault.New(fault.Denied, "port_denied", "you may not listen on %s", address).
-			With("take a port above 1023: steward serve --listen %s takes a free one", free)
+			WithHint("take a port above 1023: steward serve --listen %s takes a free one", free)
 	}
 	return fault.New(fault.Invalid, "listen_failed", "%s cannot be listened on: %w", address, err).
-		With("give an address of this machine with --listen HOST:PORT")
+		WithHint("give an address of this machine with --listen HOST:PORT")
 }
 
 // announce leaves the notice by which commands find the server.

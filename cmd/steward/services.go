@@ -15,13 +15,13 @@ import (
 	"sync"
 	"time"
 
-	"steward/internal/face/httpauth"
-	"steward/internal/face/services"
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/provider/openai"
 	"steward/internal/request"
 	"steward/internal/runtime"
+	"steward/internal/server/httpauth"
+	"steward/internal/server/services"
 	"steward/internal/service"
 	servicelocal "steward/internal/service/local"
 	serviceremote "steward/internal/service/remote"
@@ -109,7 +109,7 @@ var agentPath = regexp.MustCompile(`^[a-z][a-z0-9_]*(/[a-z][a-z0-9_]*){0,7}$`)
 func (s *agentServices) known(_ context.Context, user, agent string) (services.Grant, error) {
 	if !agentPath.MatchString(agent) {
 		return services.Grant{}, fault.New(fault.Invalid, "agent_invalid", "%.80q is no path of an agent", agent).
-			With("name the agent in the header %s, such as personal_assistant/email", serviceremote.AgentHeader)
+			WithHint("name the agent in the header %s, such as personal_assistant/email", serviceremote.AgentHeader)
 	}
 	return services.Grant{Caller: service.Caller{Agent: farAgents + agent, User: user}, Services: service.Names(), Model: "default"}, nil
 }

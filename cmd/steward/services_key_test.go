@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"steward/internal/face/services"
 	"steward/internal/llm"
+	"steward/internal/server/services"
 	"steward/internal/service"
 )
 

@@ -349,7 +349,7 @@ func (t talk) find(ctx context.Context, deleted bool, names ...string) ([]*spoke
 		names[i] = strings.ToLower(strings.TrimSpace(name))
 		if _, whole := id.Parse(names[i]); !whole && names[i] != "last" && !isPart(names[i]) {
 			return nil, fault.New(fault.Invalid, "message_invalid", "%.80q is no id of a message, nor a part of one", name).
-				With("steward messages list shows the ids; %d characters of the beginning or the end will do", leastPart)
+				WithHint("steward messages list shows the ids; %d characters of the beginning or the end will do", leastPart)
 		}
 	}
 	first := true
@@ -375,7 +375,7 @@ func (t talk) find(ctx context.Context, deleted bool, names ...string) ([]*spoke
 		switch len(list) {
 		case 0:
 			return nil, fault.New(fault.NotFound, "message_not_found", "conversation %s has no message %s", t.conv, names[i]).
-				With("steward messages list shows those that it has; --conversation names another conversation")
+				WithHint("steward messages list shows those that it has; --conversation names another conversation")
 		case 1:
 			out[i] = list[0]
 		default:
@@ -404,7 +404,7 @@ func ambiguous[T any](what, plural, name string, list []T, idOf func(T) string) 
 		names = append(slices.Clone(names[:8]), "…")
 	}
 	return fault.New(fault.Invalid, what+"_ambiguous", "%q may mean any of %d %s", name, len(list), plural).
-		Detail("candidates", full).With("name one of them: %s", strings.Join(names, ", "))
+		Detail("candidates", full).WithHint("name one of them: %s", strings.Join(names, ", "))
 }
 
 // ids returns the ids of messages.

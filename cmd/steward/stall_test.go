@@ -34,7 +34,7 @@ func stalled(t *testing.T, address, path string) *http.Response {
 	return res
 }
 
-// TestNobodyWithoutAKeyKeepsAConnection by stalling, at whatever face.
+// TestNobodyWithoutAKeyKeepsAConnection by stalling, at whatever server.
 func TestNobodyWithoutAKeyKeepsAConnection(t *testing.T) {
 	_, r := serveFor(t, user(t))
 	for _, path := range []string{"/ws", "/v1/chat/completions", "/api/v1/keys", "/services/v1/log", "/tool.Tool/ListTools", "/nowhere"} {

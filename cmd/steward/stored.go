@@ -8,7 +8,6 @@ import (
 
 	"steward/internal/conversation"
 	"steward/internal/effect"
-	"steward/internal/face/api"
 	"steward/internal/id"
 	"steward/internal/identity"
 	"steward/internal/message"
@@ -18,6 +17,7 @@ import (
 	"steward/internal/runtime"
 	"steward/internal/search"
 	"steward/internal/search/fts"
+	"steward/internal/server/api"
 	"steward/internal/settings"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"

@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"steward/internal/face/terminal"
+	"steward/internal/server/terminal"
 )
 
 // screened returns the stream through which everything reaches a terminal.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"steward/internal/face/httpauth"
+	"steward/internal/server/httpauth"
 )
 
 func (a *app) tokenCommand() *cobra.Command {

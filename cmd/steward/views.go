@@ -144,7 +144,7 @@ func (a *app) undeleteConversation() *cobra.Command {
 			conv, ok := id.Parse(strings.ToLower(args[0]))
 			if !ok || conv.Zero() {
 				return fault.New(fault.Invalid, "conversation_invalid", "%.80q is no id of a conversation", args[0]).
-					With("give the whole id, as steward conversations delete told it")
+					WithHint("give the whole id, as steward conversations delete told it")
 			}
 			return a.withStored(c.Context(), toAct, func(s *session) error {
 				if err := s.Undelete(c.Context(), conv.String(), ""); err != nil {

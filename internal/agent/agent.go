@@ -76,7 +76,7 @@ type Call struct {
 type Progress struct {
 	Status   string  // "running", "awaiting_approval"
 	Args     []byte  // canonical arguments, once known
-	Approval any     // what the face needs to ask a person; opaque here
+	Approval any     // what the server needs to ask a person; opaque here
 	Message  string  // how far it is, on one line
 	Fraction float64 // likewise, above 0 to 1; 0 or less: not known
 }

@@ -26,7 +26,7 @@ func ParseHead(s string) (h store.Head, err error) {
 	}
 	if err != nil || !ok {
 		return store.Head{}, fault.New(fault.Invalid, "head_invalid", "%.100q is no head of the log", s).
-			With("give SEQ:HASH, as `steward audit head` prints it")
+			WithHint("give SEQ:HASH, as `steward audit head` prints it")
 	}
 	return h, nil
 }
@@ -47,7 +47,7 @@ func (l *Log) Anchor(ctx context.Context, file string) error {
 	}
 	if err := appendLine(file, time.Now().UTC().Format(time.RFC3339)+" "+FormatHead(head)+"\n"); err != nil {
 		return fault.New(fault.Unavailable, "anchor_unwritable", "the head of the log cannot be kept in %s: %w", file, err).
-			With("make the folder writable, or change audit.anchor_file in the settings")
+			WithHint("make the folder writable, or change audit.anchor_file in the settings")
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func ReadAnchors(file string) ([]store.Head, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, fault.New(fault.NotFound, "anchors_missing", "the heads of the log cannot be read: %w", err).
-			With("name the file that audit.anchor_file in the settings names")
+			WithHint("name the file that audit.anchor_file in the settings names")
 	}
 	defer f.Close()
 	var out []store.Head

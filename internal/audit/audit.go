@@ -32,7 +32,7 @@ func New(st store.Store, opt Options) (*Log, error) {
 	s, ok := st.(store.Sealer)
 	if !ok {
 		return nil, fault.New(fault.Unsupported, "audit_unsupported", "this store keeps no chain of hashes").
-			With("keep Steward's data in SQLite")
+			WithHint("keep Steward's data in SQLite")
 	}
 	return &Log{store: st, sealer: s, opt: opt, turn: make(chan struct{}, 1)}, nil
 }

@@ -54,14 +54,14 @@ func VerifyExport(r io.Reader, anchors ...store.Head) (Checked, error) {
 			return Checked{}, invalid("a line is too long")
 		}
 		return Checked{}, fault.New(fault.Unavailable, "export_unreadable", "the export cannot be read: %w", err).
-			With("look whether the file is there and whole")
+			WithHint("look whether the file is there and whole")
 	}
 	return c.end()
 }
 
 func invalid(format string, args ...any) error {
 	return fault.New(fault.Invalid, "export_invalid", "this is no export of the audit log: "+format, args...).
-		With("give a file that `steward audit export` has written")
+		WithHint("give a file that `steward audit export` has written")
 }
 
 type checker struct {

@@ -155,7 +155,7 @@ type ToolSetting struct {
 	Targets *[]string  `json:"targets,omitzero"` // the arguments that say to whom or where to
 }
 
-// Approver decides about agents and sources, for the faces. Paths are those
+// Approver decides about agents and sources, for the servers. Paths are those
 // of listings. Error codes: agent_not_found, agent_invalid, agent_changed
 // (Conflict: the hash is not that of what is there now), agent_denied, and
 // those of the store.

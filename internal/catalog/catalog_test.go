@@ -382,7 +382,7 @@ func TestSkills(t *testing.T) {
 func TestWhatTheSourcesCannotSay(t *testing.T) {
 	w := newWorld(t)
 	w.agent("email", "mcp: {box: {command: [x]}}\n")
-	w.edge.refuses = map[string]error{"box": fault.New(fault.Unavailable, "server_dead", "it does not start").With("install it")}
+	w.edge.refuses = map[string]error{"box": fault.New(fault.Unavailable, "server_dead", "it does not start").WithHint("install it")}
 	c := w.open()
 	if _, err := c.Inspect(context.Background(), "email"); !fault.HasCode(err, "server_dead") || !strings.Contains(err.Error(), "box of email") {
 		t.Fatal(err)

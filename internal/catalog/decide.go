@@ -31,7 +31,7 @@ func (c *Catalog) Approve(ctx context.Context, by, path, hash string, set map[st
 	said := u.announced
 	if now != u || said == nil || hash != said.hash {
 		return Listing{}, fault.New(fault.Conflict, "agent_changed", "%s is not what was looked at: it is %s now", path, short(insp.Hash)).
-			Detail("hash", insp.Hash).With("look at it again: steward agents show %s", path)
+			Detail("hash", insp.Hash).WithHint("look at it again: steward agents show %s", path)
 	}
 	if c.opt.Snapshots != "" && u.runs() {
 		if _, err := c.snapshotOf(u); err != nil {
@@ -118,9 +118,9 @@ func (a *approval) set(set map[string]ToolSetting) error {
 		}
 		e := fault.New(fault.NotFound, "tool_unknown", "it has no tool %s", strict.Clip(visible(name)))
 		if near := tool.Near(name, names, 3); len(near) > 0 {
-			return e.With("did you mean %s?", strings.Join(near, " or "))
+			return e.WithHint("did you mean %s?", strings.Join(near, " or "))
 		}
-		return e.With("its tools are %s", listed(names))
+		return e.WithHint("its tools are %s", listed(names))
 	}
 	maps.DeleteFunc(a.Settings, func(name string, _ ToolSetting) bool { return !slices.Contains(names, name) })
 	return nil
@@ -189,7 +189,7 @@ func (c *Catalog) refuse(ctx context.Context, by, path, reason string, s Status)
 	}
 	if rec := c.records[path]; s == Revoked && (rec == nil || rec.Approved == nil) {
 		return Listing{}, fault.New(fault.Conflict, "agent_not_approved", "%s was never approved", path).
-			With("steward agents deny %s says no for good", path)
+			WithHint("steward agents deny %s says no for good", path)
 	}
 	const mostReason = 500
 	if len(reason) > mostReason {

@@ -180,7 +180,7 @@ func (c *Catalog) Rescan(ctx context.Context) error {
 }
 
 func errClosed() error {
-	return fault.New(fault.Unavailable, "catalog_closed", "Steward is closing").With("start it again")
+	return fault.New(fault.Unavailable, "catalog_closed", "Steward is closing").WithHint("start it again")
 }
 
 // again asks for a reading by the watch; it returns at once.
@@ -374,9 +374,9 @@ func (c *Catalog) find(path string) (*unit, error) {
 	}
 	e := fault.New(fault.NotFound, "agent_not_found", "there is no agent or source %s", strict.Clip(visible(path))).Detail("path", path)
 	if w := strict.Likely(path, paths); w != "" {
-		return nil, e.With("did you mean %s?", w)
+		return nil, e.WithHint("did you mean %s?", w)
 	}
-	return nil, e.With("steward agents list shows what there is")
+	return nil, e.WithHint("steward agents list shows what there is")
 }
 
 // Bindings are the services that an agent declares, resolved through the

@@ -104,7 +104,7 @@ func (c *Catalog) announce(ctx context.Context, u *unit) (*announced, error) {
 		if err != nil {
 			e := fault.Of(err)
 			say := fault.New(e.Kind, e.Code, "what %s offers cannot be learned: %s", whose(u, s), withoutRemedy(e))
-			return nil, say.With("%s", e.Remedy).Retrying(e.Retry, e.After)
+			return nil, say.WithHint("%s", e.Remedy).Retrying(e.Retry, e.After)
 		}
 		if own, ok := s.src.(interface{ Warnings() []string }); ok {
 			a.warnings = append(a.warnings, own.Warnings()...)
@@ -148,7 +148,7 @@ func whose(u *unit, s *liveSource) string {
 
 func announceOne(ctx context.Context, s *liveSource) (tool.Announcement, error) {
 	if !s.usage.acquire() {
-		return tool.Announcement{}, fault.New(fault.Conflict, "agent_changed", "it has changed meanwhile").With("look at it again")
+		return tool.Announcement{}, fault.New(fault.Conflict, "agent_changed", "it has changed meanwhile").WithHint("look at it again")
 	}
 	defer s.usage.release()
 	return s.src.Announce(ctx)

@@ -109,7 +109,7 @@ func (g *grant) check() error {
 	}
 	if g.ended.Load() {
 		return tool.NotDone(fault.New(fault.Denied, "agent_changed", "%s is not what was approved any more, or not allowed any more", g.path).
-			With("a person can look at it and approve it: steward agents show %s", g.path))
+			WithHint("a person can look at it and approve it: steward agents show %s", g.path))
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func (t guarded) begin() error {
 	}
 	if t.grant.differs.Load().off(t.spec.Name) {
 		return tool.NotDone(fault.New(fault.Denied, "tool_changed", "%s is not announced as it was approved any more", t.spec.Name).
-			With("a person can look at it and approve it: steward agents show %s", t.grant.path))
+			WithHint("a person can look at it and approve it: steward agents show %s", t.grant.path))
 	}
 	return t.grant.acquire(&t.from.usage)
 }

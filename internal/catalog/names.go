@@ -90,7 +90,7 @@ func sourceName(name string) (string, error) {
 		word = name // what is wrong with it shows as it is
 	}
 	if why := badName(word); why != "" {
-		return "", fault.New(fault.Invalid, "name_invalid", "%q cannot be the name of a source: %s", strict.Clip(visible(name)), why).With(nameRemedy)
+		return "", fault.New(fault.Invalid, "name_invalid", "%q cannot be the name of a source: %s", strict.Clip(visible(name)), why).WithHint(nameRemedy)
 	}
 	return word, err
 }

@@ -146,7 +146,7 @@ func readRecords(ctx context.Context, st store.Store) (map[string]*record, error
 			r := &record{version: it.Version}
 			if err := json.Unmarshal(it.Body, r); err != nil {
 				return nil, fault.New(fault.Internal, "store_broken", "%s cannot be read: %w", it.URI, err).
-					With("run steward doctor, and restore the data folder from a backup if it reports damage")
+					WithHint("run steward doctor, and restore the data folder from a backup if it reports damage")
 			}
 			if uriOf(r.Kind, r.Path) == it.URI && (r.Status != Approved || r.Approved != nil) {
 				out[r.Path] = r

@@ -233,7 +233,7 @@ func (t skillReader) Call(_ context.Context, in tool.Invocation) (tool.Result, e
 	text, ok := s.files[path.Clean(args.File)]
 	if !ok {
 		return tool.Result{}, fault.New(fault.NotFound, "skill_file_not_found", "the skill %s has no file %s", s.name, strict.Clip(args.File)).
-			With("its files are %s", strings.Join(sortedKeys(s.files), ", "))
+			WithHint("its files are %s", strings.Join(sortedKeys(s.files), ", "))
 	}
 	return tool.Text(text), nil
 }

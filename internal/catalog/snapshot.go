@@ -79,7 +79,7 @@ func (c *Catalog) snapshotOf(u *unit) (map[string]string, error) {
 	if err != nil {
 		if e := fault.Of(err); e.Code == "internal" {
 			return nil, fault.New(fault.Unavailable, "snapshot_failed", "the approved copy of %s cannot be used: %w", u.path, err).
-				With("see that %s can be written, and that the disk has room", c.opt.Snapshots)
+				WithHint("see that %s can be written, and that the disk has room", c.opt.Snapshots)
 		}
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (u *unit) takeSnapshot(dir, at string, files map[string]pin) error {
 	for place, p := range files {
 		if total += p.size; total > mostBytes {
 			return fault.New(fault.TooLarge, "snapshot_too_large", "the programs of %s have more than %d bytes, of which a copy is kept", u.path, mostBytes).
-				With("install large programs below /usr or /opt, and keep data outside of the agent's folder")
+				WithHint("install large programs below /usr or /opt, and keep data outside of the agent's folder")
 		}
 		if err := copyPinned(from, p, filepath.Join(making, filepath.FromSlash(place))); err != nil {
 			return err
@@ -140,7 +140,7 @@ func copyPinned(from folder, p pin, to string) error {
 	} else {
 		in, _, err = from.open(p.name, mostFile)
 	}
-	changed := fault.New(fault.Conflict, "agent_changed", "%s is not what was read any more", p.path).With("look at it again: steward agents list")
+	changed := fault.New(fault.Conflict, "agent_changed", "%s is not what was read any more", p.path).WithHint("look at it again: steward agents list")
 	if errors.Is(err, fs.ErrNotExist) {
 		return changed
 	}
@@ -172,7 +172,7 @@ func copyPinned(from folder, p pin, to string) error {
 // that they were touched.
 func (u *unit) checkSnapshot(at string, files map[string]pin) error {
 	refused := fault.New(fault.Denied, "snapshot_changed", "the approved copy of %s in %s has been changed", u.path, at).
-		With("find out who did that, and remove it: it is made anew from the agent's folder where that is as it was approved")
+		WithHint("find out who did that, and remove it: it is made anew from the agent's folder where that is as it was approved")
 	seen := 0
 	err := filepath.WalkDir(at, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

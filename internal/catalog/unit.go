@@ -207,5 +207,5 @@ func (u *unit) faults() []Problem {
 func invalidAgent(u *unit) error {
 	faults := u.faults()
 	return fault.New(fault.Invalid, "agent_invalid", "%s cannot be used: %s", u.path, faults[0].String()).
-		Detail("problems", faults).With("mend it; steward agents show %s tells all that is wrong", u.path)
+		Detail("problems", faults).WithHint("mend it; steward agents show %s tells all that is wrong", u.path)
 }

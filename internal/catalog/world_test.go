@@ -210,7 +210,7 @@ func (e *edge) open(env tool.Env, decode func(any) error) (tool.Source, error) {
 		return nil, err
 	}
 	if s.decl.URL == "broken" {
-		return nil, fault.New(fault.Invalid, "url_invalid", "the URL is broken").With("mend it")
+		return nil, fault.New(fault.Invalid, "url_invalid", "the URL is broken").WithHint("mend it")
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -144,13 +144,13 @@ func (e *Engine) parts(ctx context.Context, sc store.Scope, conv id.ID, b *recor
 	}
 	if len(group)-1 < len(first.Calls()) {
 		return fault.New(fault.Conflict, "call_open", "the calls of message %s have no results yet", first.ID).
-			With("wait for them, or take a message before")
+			WithHint("wait for them, or take a message before")
 	}
 	if !before && m.ID == last.ID {
 		return nil
 	}
 	return fault.New(fault.Invalid, "splits_call", "a call and its results cannot be parted").
-		With("take message %s, the last of them, or %s, which made the call", last.ID, first.ID)
+		WithHint("take message %s, the last of them, or %s, which made the call", last.ID, first.ID)
 }
 
 // holding returns a branch that holds a message: the one that it was written
@@ -185,7 +185,7 @@ func (e *Engine) OpenAgain(ctx context.Context, sc store.Scope, conv, msg id.ID)
 	}
 	if shown := s.transcript.Messages(); len(shown) == 0 || shown[len(shown)-1].ID != m.ID {
 		err = fault.New(fault.Invalid, "nothing_asked", "the message that was answered, %s, is not shown any more", m.ID).
-			With("make it active again, or ask anew")
+			WithHint("make it active again, or ask anew")
 	}
 	return s, err
 }

@@ -73,7 +73,7 @@ func (e *Engine) hiding(ctx context.Context, sc store.Scope, r resource.Resource
 	case !c.Asked.Zero():
 		above := record.IDOf(c.Asked, record.TypeConversation)
 		return nil, fault.New(fault.Conflict, "conversation_asked", "this conversation belongs to conversation %s, for which an agent holds it", above).
-			With("it is deleted, and brought back, with that one")
+			WithHint("it is deleted, and brought back, with that one")
 	case c.Deleted.IsZero() == deleted.IsZero():
 		if !deleted.IsZero() {
 			return nil, notFound(c.ID)

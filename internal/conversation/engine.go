@@ -5,9 +5,9 @@ import (
 	"log/slog"
 	"slices"
 
-	"steward/internal/exchange"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/importexport"
 	"steward/internal/llm"
 	"steward/internal/record"
 	"steward/internal/resource"
@@ -26,7 +26,7 @@ type Options struct {
 	// Key signs exports, so that they can be believed when they come back.
 	// nil: they are not signed, and none is believed.
 	Key func() ([]byte, error)
-	// Codecs are the forms of models' vendors (exchange.Vendors), in which
+	// Codecs are the forms of models' vendors (importexport.Vendors), in which
 	// conversations are exported and imported. nil: none is.
 	Codecs map[string]llm.Codec
 	Log    *slog.Logger // nil: slog.Default()
@@ -57,7 +57,7 @@ func New(s store.Store, opt Options) *Engine {
 }
 
 // seal signs and verifies exports of the space that a scope writes.
-func (e *Engine) seal(sc store.Scope) (exchange.Seal, error) {
+func (e *Engine) seal(sc store.Scope) (importexport.Seal, error) {
 	if e.opt.Key == nil {
 		return nil, nil
 	}
@@ -65,7 +65,7 @@ func (e *Engine) seal(sc store.Scope) (exchange.Seal, error) {
 	if err != nil {
 		return nil, err
 	}
-	return exchange.NewSeal(key, string(sc.Write)), nil
+	return importexport.NewSeal(key, string(sc.Write)), nil
 }
 
 // Get returns a conversation. One that is deleted, or lies outside the scope,

@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"steward/internal/exchange"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/importexport"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
@@ -32,7 +32,7 @@ type ExportOptions struct {
 
 // ExportFormats returns the formats: json is everything; markdown (or md), the
 // preferred branch for reading; and it in the forms of models' vendors.
-func ExportFormats() []string { return append([]string{"json", "markdown"}, exchange.Vendors()...) }
+func ExportFormats() []string { return append([]string{"json", "markdown"}, importexport.Vendors()...) }
 
 func (o ExportOptions) masked() message.Labels {
 	if o.MaskPrivate {
@@ -64,7 +64,7 @@ func (e *Engine) ExportAs(ctx context.Context, sc store.Scope, conv id.ID, o Exp
 		codec := e.opt.Codecs[o.Format]
 		if codec == nil {
 			return fault.New(fault.Invalid, "format_unknown", "there is no export format %.40q", o.Format).
-				With("use one of %s", strings.Join(ExportFormats(), ", "))
+				WithHint("use one of %s", strings.Join(ExportFormats(), ", "))
 		}
 		write = func(w io.Writer) error { return x.vendor(w, codec, o.Format) }
 	}
@@ -208,11 +208,11 @@ func (x *exporter) json(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	w := exchange.NewWriter(out, &x.c, seal)
+	w := importexport.NewWriter(out, &x.c, seal)
 	for i := range x.branches {
 		w.Branch(&x.branches[i])
 	}
-	for _, part := range []func(*exchange.Writer) error{x.interactions, x.runs, x.writeMarks, x.pins, x.summaries, x.messages} {
+	for _, part := range []func(*importexport.Writer) error{x.interactions, x.runs, x.writeMarks, x.pins, x.summaries, x.messages} {
 		if err := part(w); err != nil {
 			return err
 		}
@@ -237,7 +237,7 @@ func (x *exporter) vendor(w io.Writer, codec llm.Codec, format string) error {
 			break
 		}
 	}
-	return exchange.WriteVendor(w, codec, format, strings.TrimSpace(x.c.Title), view.Render(items, view.Options{}))
+	return importexport.WriteVendor(w, codec, format, strings.TrimSpace(x.c.Title), view.Render(items, view.Options{}))
 }
 
 // below yields the resources of a type below the conversation.
@@ -245,12 +245,12 @@ func (x *exporter) below(typ string) iter.Seq2[store.Item, error] {
 	return store.Items(x.ctx, x.engine.store, x.sc, store.Query{Under: record.ConversationURI(x.conv), Type: typ, Limit: 1000})
 }
 
-func (x *exporter) interactions(w *exchange.Writer) error {
+func (x *exporter) interactions(w *importexport.Writer) error {
 	for it, err := range x.below(record.TypeInteraction) {
 		if err != nil {
 			return err
 		}
-		i := exchange.Interaction{ID: record.IDOf(it.URI, record.TypeInteraction)}
+		i := importexport.Interaction{ID: record.IDOf(it.URI, record.TypeInteraction)}
 		if err := record.Decode(it.URI, it.Body, &i.Interaction); err != nil {
 			return err
 		}
@@ -259,12 +259,12 @@ func (x *exporter) interactions(w *exchange.Writer) error {
 	return w.Err()
 }
 
-func (x *exporter) runs(w *exchange.Writer) error {
+func (x *exporter) runs(w *importexport.Writer) error {
 	for it, err := range x.below(record.TypeRun) {
 		if err != nil {
 			return err
 		}
-		r := exchange.Run{Interaction: record.IDOf(it.URI, record.TypeInteraction)}
+		r := importexport.Run{Interaction: record.IDOf(it.URI, record.TypeInteraction)}
 		if err := record.Decode(it.URI, it.Body, &r.Run); err != nil {
 			return err
 		}
@@ -274,7 +274,7 @@ func (x *exporter) runs(w *exchange.Writer) error {
 	return w.Err()
 }
 
-func (x *exporter) writeMarks(w *exchange.Writer) error {
+func (x *exporter) writeMarks(w *importexport.Writer) error {
 	for _, pos := range sortedPositions(x.marks) {
 		if !x.there[pos] {
 			continue
@@ -309,7 +309,7 @@ func (x *exporter) reason(msg id.ID, c record.Change) string {
 	return c.Reason
 }
 
-func (x *exporter) pins(w *exchange.Writer) error {
+func (x *exporter) pins(w *importexport.Writer) error {
 	pins, err := x.engine.pins(x.ctx, x.sc, x.conv, 0, 0)
 	if err != nil {
 		return err
@@ -323,7 +323,7 @@ func (x *exporter) pins(w *exchange.Writer) error {
 }
 
 // summaries writes the messages that stand for others in the branches' views.
-func (x *exporter) summaries(w *exchange.Writer) error {
+func (x *exporter) summaries(w *importexport.Writer) error {
 	done := map[string]bool{}
 	for i := range x.branches {
 		uri := x.branches[i].View.Summary
@@ -339,13 +339,13 @@ func (x *exporter) summaries(w *exchange.Writer) error {
 			return err
 		}
 		u, _ := resource.Parse(uri) // it has been read
-		w.Summary(exchange.Placed{Message: x.masked(m), Interaction: record.IDOf(u, record.TypeInteraction)})
+		w.Summary(importexport.Placed{Message: x.masked(m), Interaction: record.IDOf(u, record.TypeInteraction)})
 	}
 	return w.Err()
 }
 
 // messages writes the messages of all lists in the order of their positions.
-func (x *exporter) messages(w *exchange.Writer) error {
+func (x *exporter) messages(w *importexport.Writer) error {
 	for list, it := range x.merged() {
 		if it.err != nil {
 			return it.err
@@ -354,7 +354,7 @@ func (x *exporter) messages(w *exchange.Writer) error {
 		if err != nil {
 			return err
 		}
-		p := exchange.Placed{Message: x.masked(m), Interaction: record.IDOf(it.URI, record.TypeInteraction), Branch: list, Pos: it.Pos}
+		p := importexport.Placed{Message: x.masked(m), Interaction: record.IDOf(it.URI, record.TypeInteraction), Branch: list, Pos: it.Pos}
 		if p.Rests, err = x.rest(m.ID); err != nil {
 			return err
 		}
@@ -405,8 +405,8 @@ func (x *exporter) merged() iter.Seq2[string, merging] {
 }
 
 // rest reads what did not fit into the results of a message's calls.
-func (x *exporter) rest(msg id.ID) ([]exchange.Rest, error) {
-	var out []exchange.Rest
+func (x *exporter) rest(msg id.ID) ([]importexport.Rest, error) {
+	var out []importexport.Rest
 	for _, it := range x.rests[msg] {
 		r, err := x.engine.store.Get(x.ctx, x.sc, it.URI)
 		if err != nil {
@@ -421,7 +421,7 @@ func (x *exporter) rest(msg id.ID) ([]exchange.Rest, error) {
 		if json.Unmarshal(head, &h) != nil || h.Labels&x.mask != 0 {
 			r.Body = append(append(bytes.Clone(head), '\n'), maskedText(h.Labels)...)
 		}
-		out = append(out, exchange.Rest{Block: block, Body: r.Body})
+		out = append(out, importexport.Rest{Block: block, Body: r.Body})
 	}
 	return out, nil
 }

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"steward/internal/conversation"
-	"steward/internal/exchange"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/importexport"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/resource"
@@ -121,7 +121,7 @@ type fragile struct {
 	left int
 }
 
-var errDown = fault.New(fault.Unavailable, "store_down", "the disk is gone").With("bring it back")
+var errDown = fault.New(fault.Unavailable, "store_down", "the disk is gone").WithHint("bring it back")
 
 func (f *fragile) Query(ctx context.Context, sc store.Scope, q store.Query) (store.Page, error) {
 	if f.left--; f.left == 0 {
@@ -223,7 +223,7 @@ func TestImportAll(t *testing.T) {
 	e, db := engine(t)
 	const text = `[{"title":"A","messages":[{"role":"user","content":"a"}]},{"messages":[]},{"title":"B","messages":[{"role":"assistant","content":"b"}]}]`
 	count := func(e *conversation.Engine, ctx context.Context) (good int, errs []error) {
-		for got, err := range e.ImportAll(ctx, anna, "anna", strings.NewReader(text), exchange.Options{}) {
+		for got, err := range e.ImportAll(ctx, anna, "anna", strings.NewReader(text), importexport.Options{}) {
 			if err == nil && got.Stored == 1 {
 				good++
 			}
@@ -248,7 +248,7 @@ func TestImportAll(t *testing.T) {
 	if good, errs := count(e, gone); good != 0 || len(errs) != 1 || !errors.Is(errs[0], context.Canceled) {
 		t.Errorf("%d, %v", good, errs)
 	}
-	for range e.ImportAll(t.Context(), anna, "anna", strings.NewReader(text), exchange.Options{}) {
+	for range e.ImportAll(t.Context(), anna, "anna", strings.NewReader(text), importexport.Options{}) {
 		break
 	}
 	// However far the import of a foreign chat comes, nothing of it is seen half.
@@ -307,7 +307,7 @@ func TestExportToVendors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, format := range exchange.Vendors() {
+	for _, format := range importexport.Vendors() {
 		write := func(conv id.ID) string {
 			var out strings.Builder
 			if err := e.Export(t.Context(), anna, conv, format, &out); err != nil {
@@ -335,7 +335,7 @@ func TestExportToVendors(t *testing.T) {
 	}
 	secret := sample(t, e, message.Secret)
 	var out strings.Builder
-	if err := e.Export(t.Context(), anna, secret, exchange.Anthropic, &out); err != nil || !strings.Contains(out.String(), "[secret]") {
+	if err := e.Export(t.Context(), anna, secret, importexport.Anthropic, &out); err != nil || !strings.Contains(out.String(), "[secret]") {
 		t.Errorf("%s, %v", &out, err)
 	}
 }

@@ -98,7 +98,7 @@ func (e *Engine) scanAll(ctx context.Context, sc store.Scope, conv id.ID, lists 
 		}
 	}
 	return Entry{}, fault.New(fault.NotFound, "message_not_found", "this conversation has no message %s", msg).
-		With("steward messages list shows those that it has, with their ids")
+		WithHint("steward messages list shows those that it has, with their ids")
 }
 
 // scan looks for a message near its place in a list; with no placer, in all of

@@ -8,9 +8,9 @@ import (
 	"time"
 	"unicode"
 
-	"steward/internal/exchange"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/importexport"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/resource"
@@ -23,17 +23,17 @@ type Imported struct {
 	Source       string
 	Stored       int // messages, those of all branches
 	Branches     int
-	Notes        []exchange.Note
+	Notes        []importexport.Note
 }
 
-// Import makes a conversation of a chat that package exchange has read: a new
+// Import makes a conversation of a chat that package importexport has read: a new
 // one, of the scope's own space. Of Steward's own export the ids of messages,
 // interactions and branches stay, since they lie below the conversation's.
 // Until all is stored the conversation counts as deleted: what a crash or an
 // error leaves is not seen, and Purge erases it. Runs that had not ended when
 // they were exported are ended, not continued. Error codes:
 // import_chat_broken, import_not_json, import_unreadable, import_too_large.
-func (e *Engine) Import(ctx context.Context, sc store.Scope, owner string, chat *exchange.Chat) (Imported, error) {
+func (e *Engine) Import(ctx context.Context, sc store.Scope, owner string, chat *importexport.Chat) (Imported, error) {
 	im := &importer{engine: e, ctx: ctx, sc: sc, conv: id.New(), seen: map[id.ID]bool{}, places: map[record.Point]id.ID{}, notes: chat.Notes}
 	im.sc.Actor = actorImport + sc.Actor
 	now := time.Now().UTC().Truncate(time.Millisecond)
@@ -62,7 +62,7 @@ type importer struct {
 	version  uint64 // of the conversation's resource
 	c        record.Conversation
 	branches int
-	notes    []exchange.Note
+	notes    []importexport.Note
 	trust    bool // it comes back as this Steward exported it for the same space
 
 	batch  []store.Change
@@ -124,7 +124,7 @@ func (im *importer) flush() error {
 
 func (im *importer) broken(format string, args ...any) error {
 	return fault.New(fault.Invalid, "import_chat_broken", "the conversation cannot be imported: "+format, args...).
-		With("export it again; what was edited by hand must keep every id, and every position, once")
+		WithHint("export it again; what was edited by hand must keep every id, and every position, once")
 }
 
 func (im *importer) interaction(x id.ID, i record.Interaction) error {
@@ -193,7 +193,7 @@ func (im *importer) note(text string) {
 			return
 		}
 	}
-	im.notes = append(im.notes, exchange.Note{Text: text, Count: 1})
+	im.notes = append(im.notes, importexport.Note{Text: text, Count: 1})
 }
 
 // oneLine makes a title of a text: one line, of at most so many characters as
@@ -212,7 +212,7 @@ func oneLine(s string) string {
 
 // ImportAll imports all chats of a file. An error that concerns one of them
 // does not end the sequence; one of the store, or of the context, does.
-func (e *Engine) ImportAll(ctx context.Context, sc store.Scope, owner string, r io.Reader, o exchange.Options) iter.Seq2[Imported, error] {
+func (e *Engine) ImportAll(ctx context.Context, sc store.Scope, owner string, r io.Reader, o importexport.Options) iter.Seq2[Imported, error] {
 	return func(yield func(Imported, error) bool) {
 		var err error
 		if o.Seal, err = e.seal(sc); err != nil {
@@ -220,7 +220,7 @@ func (e *Engine) ImportAll(ctx context.Context, sc store.Scope, owner string, r 
 			return
 		}
 		o.Codecs = e.opt.Codecs
-		for chat, err := range exchange.Read(r, o) {
+		for chat, err := range importexport.Read(r, o) {
 			var got Imported
 			if err == nil {
 				err = ctx.Err()

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"steward/internal/exchange"
 	"steward/internal/id"
+	"steward/internal/importexport"
 	"steward/internal/message"
 	"steward/internal/record"
 )
@@ -66,7 +66,7 @@ func (im *importer) finishTurn(t *turn, now time.Time) error {
 
 // synthesize notes an interaction that an export names and does not hold, as
 // those of version 1.
-func (im *importer) synthesize(turns map[id.ID]*turn, p exchange.Placed) error {
+func (im *importer) synthesize(turns map[id.ID]*turn, p importexport.Placed) error {
 	t := turns[p.Interaction]
 	if t == nil {
 		t = &turn{id: p.Interaction, origin: originOf(p.Message), branch: p.Branch}
@@ -81,7 +81,7 @@ func (im *importer) synthesize(turns map[id.ID]*turn, p exchange.Placed) error {
 
 // foreign imports a chat of another program: the path to its current node is
 // the main branch, every other way through its tree a branch of its own.
-func (im *importer) foreign(chat *exchange.Chat, owner string, now time.Time) error {
+func (im *importer) foreign(chat *importexport.Chat, owner string, now time.Time) error {
 	fillTimes(chat, now)
 	paths := branchesOf(chat)
 	c := record.Conversation{Owner: owner, Created: chat.Created, Updated: chat.Updated,
@@ -122,7 +122,7 @@ func (im *importer) foreign(chat *exchange.Chat, owner string, now time.Time) er
 }
 
 // nodes stores the messages with their interactions.
-func (im *importer) nodes(chat *exchange.Chat, paths *paths, now time.Time) error {
+func (im *importer) nodes(chat *importexport.Chat, paths *paths, now time.Time) error {
 	turns := make([]*turn, len(chat.Nodes))
 	var all []*turn
 	for i, n := range chat.Nodes {
@@ -148,7 +148,7 @@ func (im *importer) nodes(chat *exchange.Chat, paths *paths, now time.Time) erro
 }
 
 // fillTimes gives messages without a time that of the one before them.
-func fillTimes(chat *exchange.Chat, now time.Time) {
+func fillTimes(chat *importexport.Chat, now time.Time) {
 	first := chat.Created
 	if first.IsZero() {
 		first = now
@@ -171,7 +171,7 @@ type paths struct {
 
 // branchesOf makes branches of the tree of a chat. A branch goes on with the
 // first of the nodes behind its last one; the others depart there.
-func branchesOf(chat *exchange.Chat) *paths {
+func branchesOf(chat *importexport.Chat) *paths {
 	p := &paths{all: []record.Branch{{ID: record.MainBranch}}, of: make([]string, len(chat.Nodes))}
 	for i := chat.Current; i >= 0; i = chat.Nodes[i].Parent {
 		p.of[i] = record.MainBranch

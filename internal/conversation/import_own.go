@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"steward/internal/exchange"
 	"steward/internal/id"
+	"steward/internal/importexport"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/resource"
@@ -54,7 +54,7 @@ func (im *importer) distrustAll() error {
 }
 
 // own imports Steward's own export.
-func (im *importer) own(o *exchange.Own, owner string, now time.Time) error {
+func (im *importer) own(o *importexport.Own, owner string, now time.Time) error {
 	c := o.Conversation
 	c.Owner, im.trust = owner, o.Signed
 	if err := im.begin(c, now); err != nil {
@@ -73,7 +73,7 @@ func (im *importer) own(o *exchange.Own, owner string, now time.Time) error {
 		return err
 	}
 	synthetic := map[id.ID]*turn{}
-	add := func(p exchange.Placed) error {
+	add := func(p importexport.Placed) error {
 		if !known[p.Interaction] {
 			return im.synthesize(synthetic, p)
 		}
@@ -168,7 +168,7 @@ func (im *importer) interrupt(b *record.Branch, now time.Time) error {
 
 // ownRuns imports runs. One that had not ended is not taken up: what it was
 // about to do has been done where it ran, or was not meant to be done here.
-func (im *importer) ownRuns(o *exchange.Own, now time.Time) error {
+func (im *importer) ownRuns(o *importexport.Own, now time.Time) error {
 	for _, r := range o.Runs {
 		if r.Ended.IsZero() {
 			r.Ended, r.Outcome = now, "stopped"
@@ -180,7 +180,7 @@ func (im *importer) ownRuns(o *exchange.Own, now time.Time) error {
 	return nil
 }
 
-func (im *importer) ownMessage(move *strings.Replacer, p exchange.Placed) error {
+func (im *importer) ownMessage(move *strings.Replacer, p importexport.Placed) error {
 	u, err := im.message(p.Interaction, moved(move, p.Message), record.Point{Branch: p.Branch, Pos: p.Pos})
 	if err != nil {
 		return err
@@ -268,7 +268,7 @@ func branchName(name string) error {
 	return nil
 }
 
-func (im *importer) ownBranches(o *exchange.Own, move *strings.Replacer) error {
+func (im *importer) ownBranches(o *importexport.Own, move *strings.Replacer) error {
 	there := map[string]bool{}
 	for _, b := range o.Branches {
 		if err := branchName(b.ID); err != nil {
@@ -297,7 +297,7 @@ func (im *importer) ownBranches(o *exchange.Own, move *strings.Replacer) error {
 }
 
 // ownMarks imports marks and pins of messages that are there.
-func (im *importer) ownMarks(o *exchange.Own) error {
+func (im *importer) ownMarks(o *importexport.Own) error {
 	for _, k := range o.Marks {
 		if im.places[record.Point{Branch: k.Branch, Pos: k.Pos}] != k.Message || k.Message.Zero() {
 			im.note("a mark of a message that is not there is left out")

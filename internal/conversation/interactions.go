@@ -137,7 +137,7 @@ func (e *Engine) DeleteBranch(ctx context.Context, sc store.Scope, conv id.ID, b
 		others = slices.DeleteFunc(others, func(o record.Branch) bool { return o.ID == branch })
 		if len(others) == 0 {
 			return nil, fault.New(fault.Conflict, "branch_last", "this is the conversation's only branch").
-				With("delete the conversation")
+				WithHint("delete the conversation")
 		}
 		if c.BranchID() == branch {
 			c.Branch = others[0].ID

@@ -34,7 +34,7 @@ func (e *Engine) Mark(ctx context.Context, sc store.Scope, conv id.ID, v Verdict
 	case record.Active, record.Invalidated, record.Superseded, record.Archived, record.Deleted:
 	default:
 		return 0, fault.New(fault.Invalid, "validity_unknown", "a message cannot be %.40q", v.State).
-			With("use active, invalidated, superseded, archived or deleted")
+			WithHint("use active, invalidated, superseded, archived or deleted")
 	}
 	n := 0
 	err := e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {
@@ -152,7 +152,7 @@ func (e *Engine) stands(ctx context.Context, sc store.Scope, conv id.ID, b *reco
 		now := k.On(b, false)
 		if seen[by] || slices.ContainsFunc(group, func(x Entry) bool { return x.ID == by }) {
 			return first, fault.New(fault.Invalid, "supersedes_itself", "message %s would stand for itself", by).
-				With("name a message that is shown and is none of these")
+				WithHint("name a message that is shown and is none of these")
 		}
 		switch now.State {
 		case record.Active:
@@ -161,7 +161,7 @@ func (e *Engine) stands(ctx context.Context, sc store.Scope, conv id.ID, b *reco
 			seen[by], by = true, now.By
 		default:
 			return first, fault.New(fault.Conflict, "superseded_by_hidden", "message %s cannot stand for others: it is %s", by, now.State).
-				With("make it active first, or name another one")
+				WithHint("make it active first, or name another one")
 		}
 	}
 	return first, err

@@ -87,13 +87,13 @@ func (e *Engine) gap(ctx context.Context, sc store.Scope, conv id.ID, b *record.
 		head, tail, ok := split(rope, at.Branch, at.Pos)
 		if !ok {
 			err = fault.New(fault.NotFound, "message_not_found", "message %s is not on this branch", after).
-				With("switch to a branch that holds it")
+				WithHint("switch to a branch that holds it")
 		}
 		return at, head, tail, err
 	}
 	first, _, err := e.page(ctx, sc, conv, b, "", 1, false)
 	if err == nil && len(first) == 0 {
-		err = fault.New(fault.Invalid, "conversation_empty", "the conversation has no messages yet").With("send the message instead")
+		err = fault.New(fault.Invalid, "conversation_empty", "the conversation has no messages yet").WithHint("send the message instead")
 	}
 	if err != nil {
 		return at, nil, nil, err
@@ -270,7 +270,7 @@ func (e *Engine) Merge(ctx context.Context, sc store.Scope, conv, into, from id.
 		}
 		if !a.Into.Zero() || !b.Into.Zero() {
 			return fault.New(fault.Conflict, "merged_already", "one of the interactions is part of another one already").
-				With("merge with that one")
+				WithHint("merge with that one")
 		}
 		a.Holds = append(append(a.Holds, from), b.Holds...)
 		b.Into, b.Holds = into, nil

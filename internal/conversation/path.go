@@ -84,7 +84,7 @@ func (e *Engine) branch(ctx context.Context, sc store.Scope, conv id.ID, name st
 
 func noBranch(name string) error {
 	return fault.New(fault.NotFound, "branch_not_found", "this conversation has no branch %q", name).
-		With("steward branch list shows those that it has")
+		WithHint("steward branch list shows those that it has")
 }
 
 // current reads the branch that a conversation goes on with.
@@ -209,7 +209,7 @@ func spanCursor(c store.Cursor, spans int, reverse bool) (int, store.Cursor, err
 	at, err := strconv.Atoi(n)
 	if !ok || err != nil || at < 0 || at >= spans {
 		return 0, "", fault.New(fault.Invalid, "cursor_invalid", "the cursor cannot be used: it belongs to another query").
-			With("start again without a cursor")
+			WithHint("start again without a cursor")
 	}
 	return at, store.Cursor(rest), nil
 }

@@ -145,7 +145,7 @@ func (e *Engine) EraseSpace(ctx context.Context, actor string, space resource.Sp
 		}
 	}
 	return fault.New(fault.Conflict, "space_in_use", "something goes on writing in %s", space).
-		With("wait until what runs there has ended, and try again")
+		WithHint("wait until what runs there has ended, and try again")
 }
 
 // eraseLogged erases all that is there, or of which the log still has a body,

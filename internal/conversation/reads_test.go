@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"steward/internal/conversation"
-	"steward/internal/exchange"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/importexport"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/resource"
@@ -68,7 +68,7 @@ func imported(t *testing.T, messages int) (*meter, *conversation.Engine, id.ID) 
 	t.Cleanup(func() { db.Close() })
 	st := &meter{Store: db}
 	e := conversation.New(st, conversation.Options{Codecs: codecs()})
-	for got, err := range e.ImportAll(t.Context(), anna, "anna", strings.NewReader(history(messages)), exchange.Options{}) {
+	for got, err := range e.ImportAll(t.Context(), anna, "anna", strings.NewReader(history(messages)), importexport.Options{}) {
 		if err != nil || got.Stored != messages {
 			t.Fatalf("%d messages, %v", got.Stored, err)
 		}
@@ -93,7 +93,7 @@ func TestALongConversationIsNotReadForOneOfItsMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	var again id.ID
-	for got, err := range e.ImportAll(ctx, anna, "anna", &file, exchange.Options{}) {
+	for got, err := range e.ImportAll(ctx, anna, "anna", &file, importexport.Options{}) {
 		if again = got.Conversation.ID; err != nil {
 			t.Fatal(err)
 		}

@@ -212,7 +212,7 @@ func makeRoom(list []record.Room, add record.Room) ([]record.Room, error) {
 	}
 	if len(out) >= mostRoom {
 		return nil, fault.New(fault.Conflict, "room_full", "room was made in %d ways already", len(out)).
-			With("take them back first: steward conversations optimize --undo")
+			WithHint("take them back first: steward conversations optimize --undo")
 	}
 	return append(out, add), nil
 }

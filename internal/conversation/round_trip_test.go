@@ -11,9 +11,9 @@ import (
 	"pgregory.net/rapid"
 
 	"steward/internal/conversation"
-	"steward/internal/exchange"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/importexport"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/store"
@@ -37,7 +37,7 @@ func export(t errorer, e *conversation.Engine, conv id.ID) string {
 // reimport imports what was exported.
 func reimport(t errorer, e *conversation.Engine, sc store.Scope, text string) (conversation.Imported, error) {
 	t.Helper()
-	for c, err := range exchange.Read(strings.NewReader(text), exchange.Options{Codecs: codecs()}) {
+	for c, err := range importexport.Read(strings.NewReader(text), importexport.Options{Codecs: codecs()}) {
 		if err != nil {
 			return conversation.Imported{}, err
 		}
@@ -250,7 +250,7 @@ func restored(t errorer, e *conversation.Engine, conv id.ID) {
 	body := func(text string) string { return text[:strings.LastIndex(text, "\n\"mac\":")] }
 	signed := regexp.MustCompile(`\n"signed":"[0-9a-f]*",`)
 	text := export(t, e, conv)
-	for got, err := range e.ImportAll(context.Background(), anna, "anna", strings.NewReader(text), exchange.Options{}) {
+	for got, err := range e.ImportAll(context.Background(), anna, "anna", strings.NewReader(text), importexport.Options{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

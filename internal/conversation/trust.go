@@ -18,7 +18,7 @@ import (
 func (e *Engine) Trust(ctx context.Context, sc store.Scope, conv id.ID, labels message.Labels, msgs ...id.ID) error {
 	if labels == 0 || labels&^(message.Private|message.Untrusted) != 0 {
 		return fault.New(fault.Invalid, "label_stays", "the labels %q cannot be taken off a message", labels).
-			With("name untrusted, private, or both")
+			WithHint("name untrusted, private, or both")
 	}
 	return e.change(ctx, sc, conv, func(*record.Branch) ([]store.Change, error) {
 		var out []store.Change

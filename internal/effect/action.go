@@ -78,7 +78,7 @@ func (j *job) inRun(ctx context.Context) error {
 	j.e.log.ErrorContext(ctx, "AN ACTION WAS ASKED FOR OUTSIDE OF ANY RUN: it is refused", "tool", j.spec.Name, "why", why,
 		"message", j.c.Message.String(), "user", j.c.Request.User, "code", "intent_outside_run")
 	return fault.New(fault.Internal, "intent_outside_run", "an action of %s was asked for outside of any run: %s", j.spec.Name, why).
-		With("actions are asked for in turns and in calls from outside; tell whoever wrote the program")
+		WithHint("actions are asked for in turns and in calls from outside; tell whoever wrote the program")
 }
 
 // board locks and loads the call's intent, or records it.

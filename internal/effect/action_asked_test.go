@@ -28,7 +28,7 @@ func TestApprovedAction(t *testing.T) {
 		case Awaiting:
 			asked = p
 			if in := stateOf(t, s, c); in.State != intent.Awaiting {
-				t.Errorf("the face was told before it was recorded: %s", in.State)
+				t.Errorf("the server was told before it was recorded: %s", in.State)
 			}
 		case Running:
 			running = p

@@ -230,7 +230,7 @@ func TestErrorsAreExplained(t *testing.T) {
 	}{
 		{errors.New("plain"), "plain"},
 		{fault.New(fault.Unavailable, "busy", "it is busy").Retrying(fault.RetryBackoff, 0), "it is busy\n[error_code: busy; recoverable: true; retry_strategy: backoff]"},
-		{fault.New(fault.RateLimited, "slow_down", "too many").With("wait").Retrying(fault.RetryAfter, 90*time.Second).Detail("limit", 3),
+		{fault.New(fault.RateLimited, "slow_down", "too many").WithHint("wait").Retrying(fault.RetryAfter, 90*time.Second).Detail("limit", 3),
 			"too many (wait)\n[error_code: slow_down; recoverable: true; retry_strategy: after 1m30s; details: {\"limit\":3}]"},
 		{tool.NotDone(fault.New(fault.NotFound, "no_file", "it is not there")), "it is not there\n[error_code: no_file; recoverable: false; retry_strategy: none]"},
 		{fault.New(fault.Invalid, "args_invalid", "bad").Detail("big", strings.Repeat("x", 2000)), "bad\n[error_code: args_invalid]"},

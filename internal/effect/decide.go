@@ -133,7 +133,7 @@ func (e *Engine) Decide(ctx context.Context, sc store.Scope, d Decision) error {
 
 func unasked(id string) error {
 	return fault.New(fault.NotFound, "approval_not_found", "there is no question %.200q", id).
-		With("answer with the id and hash that the question came with; steward approvals list shows what waits")
+		WithHint("answer with the id and hash that the question came with; steward approvals list shows what waits")
 }
 
 // answer makes of an intent what a person's answer makes of it, and returns
@@ -154,7 +154,7 @@ func (e *Engine) answer(ctx context.Context, at place, r *intentRecord, d Decisi
 	}
 	if d.Hash != q.Hash {
 		return nil, fault.New(fault.Conflict, "approval_changed", "the answer is to something else than what is asked").
-			With("look at the question again, and answer it with its hash")
+			WithHint("look at the question again, and answer it with its hash")
 	}
 	if d.Approve {
 		return e.approve(ctx, at.scope, r, &q, d)
@@ -186,7 +186,7 @@ func (e *Engine) approve(ctx context.Context, sc store.Scope, r *intentRecord, q
 	if d.Args != nil {
 		if d.Standing != Once {
 			return nil, fault.New(fault.Invalid, "approval_invalid", "an approval of other arguments than those asked about is for this once").
-				With("approve the changed call once, or the call as it was asked for with a pattern")
+				WithHint("approve the changed call once, or the call as it was asked for with a pattern")
 		}
 		was := r.in.Args
 		switch edited, err := e.change(ctx, sc, r, d.Args); {
@@ -201,7 +201,7 @@ func (e *Engine) approve(ctx context.Context, sc store.Scope, r *intentRecord, q
 	if d.Standing == Once {
 		if d.Pattern != nil || !d.Until.IsZero() {
 			return nil, fault.New(fault.Invalid, "approval_invalid", "a pattern and an end belong to a standing approval").
-				With("say for how long it stands: conversation or always")
+				WithHint("say for how long it stands: conversation or always")
 		}
 		return nil, nil
 	}
@@ -241,7 +241,7 @@ func (e *Engine) sameAnswer(ctx context.Context, at place, r *intentRecord, d De
 		return nil
 	}
 	other := fault.New(fault.Conflict, "approval_decided", "this was approved otherwise already: it is %s", r.in.State).
-		Detail("state", string(r.in.State)).With("look at what was approved")
+		Detail("state", string(r.in.State)).WithHint("look at what was approved")
 	args := r.in.Approval.Edited
 	if args == "" {
 		args = r.in.Args

@@ -18,7 +18,7 @@ func (e *Engine) change(ctx context.Context, sc store.Scope, r *intentRecord, ra
 	t, ok := e.toolOf(r.uri, &r.in)
 	if !ok {
 		return false, fault.New(fault.Conflict, "approval_edit_impossible", "the arguments cannot be checked: the tool %s is not there", r.in.Tool).
-			With("edit them while Steward serves, or approve or deny them as they are")
+			WithHint("edit them while Steward serves, or approve or deny them as they are")
 	}
 	if t.Spec().Version != r.in.Version {
 		return false, toolChanged(r.in.Tool)
@@ -39,11 +39,11 @@ func (e *Engine) change(ctx context.Context, sc store.Scope, r *intentRecord, ra
 		return false, ctx.Err()
 	case d.Verdict == policy.Deny:
 		return false, fault.New(fault.Denied, "approval_edit_denied", "policy does not allow it with these arguments: %s", d.Reason).
-			With("change them otherwise, or approve or deny what was asked")
+			WithHint("change them otherwise, or approve or deny what was asked")
 	case d.Verdict == policy.Ask && d.Approvers != r.in.Approvers:
 		return false, fault.New(fault.Denied, "approval_by_group", "with these arguments, somebody else would have to be asked").
 			Detail("approvers", d.Approvers).
-			With("change them otherwise, or have the action asked for anew")
+			WithHint("change them otherwise, or have the action asked for anew")
 	}
 	r.in.Args, r.in.ArgsHash = string(j.args), intent.HashArgs(j.args)
 	if !isSuccessor(r.uri) { // what tries another one again keeps the key of that
@@ -54,7 +54,7 @@ func (e *Engine) change(ctx context.Context, sc store.Scope, r *intentRecord, ra
 
 func toolChanged(name string) error {
 	return fault.New(fault.Conflict, "approval_tool_changed", "the tool %s has changed since the question was asked", name).
-		With("look at the question again: it is asked anew when the run goes on")
+		WithHint("look at the question again: it is asked anew when the run goes on")
 }
 
 // jobOf is the job of an intent: that of the run that waits, or what is

@@ -138,14 +138,14 @@ func grantFor(q *Question, in *intent.Intent, d Decision, now time.Time) (Grant,
 	switch {
 	case q.NoGrant != "":
 		return g, fault.New(fault.Conflict, "grant_not_possible", "no standing approval can be given: %s", q.NoGrant).
-			With("approve it once")
+			WithHint("approve it once")
 	case d.Standing != InConversation && d.Standing != Always:
 		return g, fault.New(fault.Invalid, "approval_invalid", "%.40q is no way in which an approval stands", d.Standing).
-			With("use conversation or always, or leave it out")
+			WithHint("use conversation or always, or leave it out")
 	case d.Standing == InConversation && q.Conversation == "":
-		return g, fault.New(fault.Conflict, "grant_not_possible", "it was not asked in a conversation").With("approve it once")
+		return g, fault.New(fault.Conflict, "grant_not_possible", "it was not asked in a conversation").WithHint("approve it once")
 	case !d.Until.IsZero() && !now.Before(d.Until):
-		return g, fault.New(fault.Invalid, "grant_expiry_past", "the approval would end before it begins").With("name a time to come")
+		return g, fault.New(fault.Invalid, "grant_expiry_past", "the approval would end before it begins").WithHint("name a time to come")
 	}
 	return g, nil
 }

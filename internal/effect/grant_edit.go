@@ -53,7 +53,7 @@ func (e *Engine) EditGrant(ctx context.Context, user string, grant id.ID, ed Gra
 		next, err := g.edited(ed, time.Now().UTC())
 		if err == nil && (next.Wider || ed.Hash != "") && ed.Hash != next.Hash {
 			err = fault.New(fault.Conflict, "grant_wider", "the standing approval would cover more than it does, or is not as it was shown").
-				With("look at what it would be, and repeat the hash of that")
+				WithHint("look at what it would be, and repeat the hash of that")
 		}
 		next.Grant.Changed = time.Now().UTC()
 		return next.Grant, err
@@ -64,7 +64,7 @@ func (e *Engine) EditGrant(ctx context.Context, user string, grant id.ID, ed Gra
 func (g Grant) edited(ed GrantEdit, now time.Time) (Edited, error) {
 	if !g.Revoked.IsZero() {
 		return Edited{}, fault.New(fault.Conflict, "grant_revoked", "this standing approval was revoked").
-			With("it is given anew when it is asked for again")
+			WithHint("it is given anew when it is asked for again")
 	}
 	next := g
 	if ed.Pattern != nil {
@@ -76,7 +76,7 @@ func (g Grant) edited(ed GrantEdit, now time.Time) (Edited, error) {
 	}
 	if ed.Until != nil {
 		if next.Expires = ed.Until.UTC(); !next.Expires.IsZero() && !now.Before(next.Expires) {
-			return Edited{}, fault.New(fault.Invalid, "grant_expiry_past", "it would end before now").With("name a time to come, or revoke it")
+			return Edited{}, fault.New(fault.Invalid, "grant_expiry_past", "it would end before now").WithHint("name a time to come, or revoke it")
 		}
 	}
 	switch ed.Standing {
@@ -85,18 +85,18 @@ func (g Grant) edited(ed GrantEdit, now time.Time) (Edited, error) {
 		next.Standing = ed.Standing
 	default:
 		return Edited{}, fault.New(fault.Invalid, "approval_invalid", "%.40q is no way in which an approval stands", ed.Standing).
-			With("use conversation or always")
+			WithHint("use conversation or always")
 	}
 	if ed.Labels != nil {
 		if ed.Labels.Has(message.Secret) {
 			return Edited{}, fault.New(fault.Invalid, "grant_invalid", "no standing approval covers what is decided after something secret had been read").
-				With("leave secret out")
+				WithHint("leave secret out")
 		}
 		next.Fixed = next.Fixed && *ed.Labels == g.Labels
 		next.Labels = *ed.Labels
 	}
 	if next.Standing == InConversation && next.Conversation == "" {
-		return Edited{}, fault.New(fault.Conflict, "grant_not_possible", "it was not asked in a conversation").With("use always")
+		return Edited{}, fault.New(fault.Conflict, "grant_not_possible", "it was not asked in a conversation").WithHint("use always")
 	}
 	b, err := json.Marshal([]Grant{g, next}, json.Deterministic(true))
 	if err != nil {

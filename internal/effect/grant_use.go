@@ -189,7 +189,7 @@ func (e *Engine) Grant(ctx context.Context, user string, grant id.ID) (Grant, er
 	r, err := e.opt.Store.Get(ctx, store.ForUser(user), GrantURI(grant))
 	if fault.Is(err, fault.NotFound) {
 		return Grant{}, fault.New(fault.NotFound, "grant_not_found", "there is no standing approval %s", grant).
-			With("steward grants list shows those that there are")
+			WithHint("steward grants list shows those that there are")
 	}
 	if err != nil {
 		return Grant{}, err

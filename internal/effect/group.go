@@ -88,7 +88,7 @@ func (e *Engine) may(ctx context.Context, in *intent.Intent, at place) error {
 	}
 	if !slices.Contains(groups, in.Approvers) {
 		return fault.New(fault.Denied, "approval_by_group", "a member of the group %s answers this, and you are not one", in.Approvers).
-			With("ask one of them")
+			WithHint("ask one of them")
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func (e *Engine) maskJSON(args []byte) ([]byte, error) {
 	}
 	again, err := tool.Canonical([]byte(masked))
 	if err != nil {
-		return nil, fault.New(fault.Denied, "args_secret", "the arguments hold a secret").With("call the tool without it")
+		return nil, fault.New(fault.Denied, "args_secret", "the arguments hold a secret").WithHint("call the tool without it")
 	}
 	return again, nil
 }

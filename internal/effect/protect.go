@@ -144,7 +144,7 @@ func (e *Engine) slot(ctx context.Context, spec tool.Spec, waits func()) (releas
 		return nil, context.Cause(ctx)
 	case <-timer.C:
 		return nil, fault.New(fault.Unavailable, "tool_busy", "%s is busy: its %d places were taken for %s", spec.Name, spec.Concurrency, wait).
-			With("try again later").Retrying(fault.RetryBackoff, 0)
+			WithHint("try again later").Retrying(fault.RetryBackoff, 0)
 	}
 }
 
@@ -156,7 +156,7 @@ type lock struct {
 
 func contended() error {
 	return fault.New(fault.Conflict, "effect_contended", "another worker is at this action").
-		With("wait until it is done, then read the conversation again")
+		WithHint("wait until it is done, then read the conversation again")
 }
 
 func (e *Engine) lock(ctx context.Context, uri resource.URI) (unlock func(), err error) {

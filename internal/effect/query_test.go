@@ -47,7 +47,7 @@ func TestQueryRuns(t *testing.T) {
 		t.Errorf("the tool got %+v", got)
 	}
 	if len(told) != 1 || told[0].Status != Running || string(told[0].Args) != string(got.Args) || told[0].Call != c.Ref {
-		t.Errorf("the face was told %+v", told)
+		t.Errorf("the server was told %+v", told)
 	}
 	noIntent(t, e.opt.Store, c)
 }
@@ -186,7 +186,7 @@ func TestToolErrors(t *testing.T) {
 		says   string
 	}{
 		{errors.New("plain"), message.Failed, "plain"},
-		{fmt.Errorf("outer: %w", fault.New(fault.Invalid, "x", "inner").With("mend it")), message.Failed, "outer: inner (mend it)"},
+		{fmt.Errorf("outer: %w", fault.New(fault.Invalid, "x", "inner").WithHint("mend it")), message.Failed, "outer: inner (mend it)"},
 		{fault.New(fault.Unavailable, "x", "gone"), message.Unavailable, "gone"},
 		{errors.New("bad \xff text"), message.Failed, "bad \uFFFD text"},
 	} {

@@ -45,7 +45,7 @@ func (e *Engine) ReadTool() tool.Tool {
 
 func (e *Engine) readRest(ctx context.Context, in tool.Invocation, a readArgs) (tool.Result, error) {
 	missing := fault.New(fault.NotFound, "result_not_found", "there is no result %.300q in this conversation", a.URI).
-		With("use the uri as the cut result names it")
+		WithHint("use the uri as the cut result names it")
 	uri, err := resource.Parse(a.URI)
 	if err != nil || !within(uri, in.Conversation) {
 		return tool.Result{}, missing

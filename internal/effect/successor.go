@@ -123,7 +123,7 @@ func (e *Engine) successor(ctx context.Context, sc store.Scope, of, at resource.
 // allowed refuses a step that does not fit how the action was settled.
 func (s Step) allowed(in *intent.Intent) error {
 	conflict := func(code, remedy, format string, args ...any) error {
-		return fault.New(fault.Conflict, code, format, args...).Detail("state", string(in.State)).With("%s", remedy)
+		return fault.New(fault.Conflict, code, format, args...).Detail("state", string(in.State)).WithHint("%s", remedy)
 	}
 	switch st := in.State; {
 	case st.InFlight():
@@ -199,7 +199,7 @@ func undoing(t tool.Tool, in *intent.Intent) (tool.Tool, error) {
 	by, ok := tool.UndoerOf(t)
 	if !ok {
 		return nil, fault.New(fault.Unsupported, "intent_not_undoable", "what %s does cannot be taken back", in.Tool).
-			With("undo it by hand, or ask for an action that does the opposite")
+			WithHint("undo it by hand, or ask for an action that does the opposite")
 	}
 	u := &undo{tool: t, by: by, key: in.Key}
 	if in.Result != nil {
@@ -296,7 +296,7 @@ func (e *Engine) Resolve(ctx context.Context, sc store.Scope, uri resource.URI, 
 func resolvable(from, to intent.State) error {
 	if from.InFlight() {
 		return fault.New(fault.Conflict, "intent_transition_illegal", "an intent that is %s is not resolved by a person", from).
-			Detail("from", string(from)).Detail("to", string(to)).With("wait until it has ended")
+			Detail("from", string(from)).Detail("to", string(to)).WithHint("wait until it has ended")
 	}
 	return intent.Advance(from, to)
 }

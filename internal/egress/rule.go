@@ -96,7 +96,7 @@ func List(hosts ...string) (Rule, error) {
 
 func badRule(text, why string) error {
 	return fault.New(fault.Invalid, "network_rule_invalid", "%.200q cannot be allowed: %s", text, why).
-		With(`write true for any public host, or a list such as ["api.example.org", "*.example.net:8443", "192.168.1.20:8123"]`)
+		WithHint(`write true for any public host, or a list such as ["api.example.org", "*.example.net:8443", "192.168.1.20:8123"]`)
 }
 
 func parseHost(text string) (h host, why string) {

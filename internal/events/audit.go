@@ -29,7 +29,7 @@ func parseAudit(list []string) (a audit, err error) {
 		}
 		if !typeWord(s) {
 			return a, fault.New(fault.Invalid, "audit_invalid", "%.80q is neither a type nor a place", s).
-				With("write a type such as email.Message, the beginning of one as in email.*, or a place such as cld:common.Conversation.42")
+				WithHint("write a type such as email.Message, the beginning of one as in email.*, or a place such as cld:common.Conversation.42")
 		}
 		a.types = append(a.types, s)
 	}

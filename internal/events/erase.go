@@ -35,7 +35,7 @@ func (e *Engine) Erase(ctx context.Context, by, user string, which id.ID) error 
 	}
 	if found == 0 && !which.Zero() {
 		return fault.New(fault.NotFound, "event_not_found", "%s has published no event %s", user, which).
-			With("steward events watch --from start --json tells the ids")
+			WithHint("steward events watch --from start --json tells the ids")
 	}
 	return nil
 }

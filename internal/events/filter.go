@@ -25,21 +25,21 @@ const maxNames = 1000
 // check refuses what can never match anything (filter_invalid).
 func (f *Filter) check() error {
 	if n := len(f.Sources) + len(f.Details) + len(f.Prefixes) + len(f.Types); n > maxNames {
-		return invalid("it names more than %d things", maxNames).With("leave a list out and choose among what comes")
+		return invalid("it names more than %d things", maxNames).WithHint("leave a list out and choose among what comes")
 	}
 	for _, s := range f.Sources {
 		if !sourceWord(s) {
-			return invalid("%.80q is no source", s).With("write user:NAME, agent:PATH, service:NAME or system, or the beginning of one and *")
+			return invalid("%.80q is no source", s).WithHint("write user:NAME, agent:PATH, service:NAME or system, or the beginning of one and *")
 		}
 	}
 	for _, t := range f.Types {
 		if !typeWord(t) {
-			return invalid("%.80q is no type", t).With("write a type such as common.Message, or its beginning and *, as in common.*")
+			return invalid("%.80q is no type", t).WithHint("write a type such as common.Message, or its beginning and *, as in common.*")
 		}
 	}
 	for _, d := range f.Details {
 		if !slices.Contains(DetailTypes(), d) {
-			return invalid("there is no detail type %.80q", d).With("use %s, %s or %s", Put, Get, Delete)
+			return invalid("there is no detail type %.80q", d).WithHint("use %s, %s or %s", Put, Get, Delete)
 		}
 	}
 	return nil

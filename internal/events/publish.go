@@ -59,7 +59,7 @@ func (e *Engine) Publish(ctx context.Context, who Caller, x Publication) (Publis
 	}
 	if x.Source != "" && x.Source != source {
 		return Published{}, fault.New(fault.Denied, "event_source_foreign", "%s cannot publish as %.80s", source, x.Source).
-			With("leave the source out, or name your own: %s", source)
+			WithHint("leave the source out, or name your own: %s", source)
 	}
 	space, err := spaceFor(p, x.Space)
 	if err != nil {
@@ -114,7 +114,7 @@ func spaceFor(p policy.Principal, sp resource.Space) (resource.Space, error) {
 		}
 	}
 	return "", fault.New(fault.Denied, "event_space_foreign", "%s is not in the space %.80s", p.User, sp).
-		With("leave the space out for your own, or name a group that you are in: group:NAME")
+		WithHint("leave the space out for your own, or name a group that you are in: group:NAME")
 }
 
 // stored checks what is to be published, and returns what is kept of it: with
@@ -163,7 +163,7 @@ func (x *Publication) stored(mask func([]byte) []byte) (stored, error) {
 
 func tooLarge() error {
 	return fault.New(fault.TooLarge, "event_too_large", "the event has more than %d KiB", MaxBytes>>10).
-		With("keep the content in a resource, and publish its URI")
+		WithHint("keep the content in a resource, and publish its URI")
 }
 
 // mayPublish asks policy. There is nobody who could be asked.
@@ -192,7 +192,7 @@ func (e *Engine) publish(ctx context.Context, actor string, space resource.Space
 	if !fault.Is(err, fault.Conflict) {
 		return Published{}, err
 	}
-	used := fault.New(fault.Conflict, "event_id_used", "the id %s belongs to another event", uri.ID()).With("use an id of its own for each event")
+	used := fault.New(fault.Conflict, "event_id_used", "the id %s belongs to another event", uri.ID()).WithHint("use an id of its own for each event")
 	there, err := e.store.Get(ctx, store.Scope{Actor: actor, Read: []resource.Space{space}}, uri)
 	switch {
 	case fault.Is(err, fault.NotFound):

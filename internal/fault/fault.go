@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Kind is the small, closed set of error classes that faces translate into
+// Kind is the small, closed set of error classes that servers translate into
 // their protocol's status (HTTP, gRPC, exit codes).
 type Kind string
 
@@ -92,8 +92,8 @@ type hidden struct{ error }
 func (hidden) Error() string   { return "" }
 func (h hidden) Unwrap() error { return h.error }
 
-// With returns a copy of e that carries the remedy.
-func (e *Error) With(remedy string, args ...any) *Error {
+// WithHint returns a copy of e that carries the remedy.
+func (e *Error) WithHint(remedy string, args ...any) *Error {
 	c := *e
 	c.Remedy = fmt.Sprintf(remedy, args...)
 	return &c

@@ -21,7 +21,7 @@ func TestNewTellsItsCauseOnce(t *testing.T) {
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Error("the cause is not in the chain")
 	}
-	with := err.With("check %s", "the network")
+	with := err.WithHint("check %s", "the network")
 	if got := with.Error(); got != "no answer from example.org: unexpected EOF (check the network)" {
 		t.Errorf("Error = %q", got)
 	}
@@ -40,7 +40,7 @@ func TestNewTellsItsCauseOnce(t *testing.T) {
 
 func TestCopiesDoNotTouchTheOriginal(t *testing.T) {
 	base := fault.New(fault.RateLimited, "rate_limited", "too fast").Detail("a", 1)
-	more := base.Detail("b", 2).Retrying(fault.RetryAfter, time.Second).With("wait")
+	more := base.Detail("b", 2).Retrying(fault.RetryAfter, time.Second).WithHint("wait")
 	if len(base.Details) != 1 || base.Retry != "" || base.Remedy != "" || base.Recoverable() {
 		t.Errorf("the original has changed: %#v", base)
 	}

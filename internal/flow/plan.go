@@ -83,7 +83,7 @@ func ParsePlan(b []byte) (Plan, error) {
 
 func invalid(format string, args ...any) error {
 	return fault.New(fault.Invalid, "plan_invalid", "the plan does not hold: "+format, args...).
-		With("send steps with id, tool and args; see the description of %s", PlanTool)
+		WithHint("send steps with id, tool and args; see the description of %s", PlanTool)
 }
 
 // check looks over the step at i.

@@ -68,7 +68,7 @@ func checkRoles(roles []string) ([]string, error) {
 	for _, r := range roles {
 		if !slices.Contains(Roles(), r) {
 			return nil, fault.New(fault.Invalid, "role_unknown", "there is no role %.80q", r).
-				With("the roles are %s", strings.Join(Roles(), ", "))
+				WithHint("the roles are %s", strings.Join(Roles(), ", "))
 		}
 	}
 	if len(roles) == 0 {
@@ -191,7 +191,7 @@ func (r *Registry) CloseUser(ctx context.Context, by, user string) error {
 	}
 	if !slices.ContainsFunc(accounts, func(a Account) bool { return a.User == user }) {
 		return fault.New(fault.NotFound, "user_not_found", "there is no user %.80q", user).
-			With("steward users list shows those that there are")
+			WithHint("steward users list shows those that there are")
 	}
 	off := true
 	_, err = r.SetUser(ctx, by, user, AccountChange{Disabled: &off})
@@ -237,7 +237,7 @@ func (r *Registry) setUser(ctx context.Context, by, user string, c AccountChange
 		}
 		if add && version > 0 {
 			return Account{}, fault.New(fault.Conflict, "user_exists", "%s has an account already", user).
-				With("steward users set %s changes it", user)
+				WithHint("steward users set %s changes it", user)
 		}
 		now, err := c.apply(was)
 		if err != nil {
@@ -279,7 +279,7 @@ func (c AccountChange) apply(a Account) (Account, error) {
 	}
 	if a.Disabled && a.User == Local {
 		return a, fault.New(fault.Denied, "local_user", "the local user is who sits at this machine: there is no disabling him").
-			With("take his roles instead: steward users set %s --role guest", Local)
+			WithHint("take his roles instead: steward users set %s --role guest", Local)
 	}
 	return a, nil
 }
@@ -324,7 +324,7 @@ func (r *Registry) otherAdmin(ctx context.Context, than string) (store.Change, e
 		return store.Change{Op: store.Check, URI: accountURI(Local), If: store.If{Absent: true}}, nil
 	}
 	return store.Change{}, fault.New(fault.Denied, "last_admin", "%s is the last admin", than).
-		With("make another user an admin before: steward users set NAME --role admin")
+		WithHint("make another user an admin before: steward users set NAME --role admin")
 }
 
 func systemBy(actor string) store.Scope {

@@ -48,7 +48,7 @@ const (
 func CheckGroup(name string) error {
 	if CheckUser(name) != nil {
 		return fault.New(fault.Invalid, "group_invalid", "%.80q cannot be the name of a group", name).
-			With("use 1 to 64 lower-case letters, digits and . _ - @, beginning with a letter or digit")
+			WithHint("use 1 to 64 lower-case letters, digits and . _ - @, beginning with a letter or digit")
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func (r *Registry) Group(ctx context.Context, name string) (Group, error) {
 
 func (r *Registry) group(ctx context.Context, name string) (Group, uint64, error) {
 	none := fault.New(fault.NotFound, "group_not_found", "there is no group %.80q", name).
-		With("steward groups list shows those that there are")
+		WithHint("steward groups list shows those that there are")
 	if CheckGroup(name) != nil {
 		return Group{}, 0, none
 	}
@@ -161,7 +161,7 @@ func (r *Registry) AddGroup(ctx context.Context, by string, n NewGroup) (Group, 
 	_, err := r.store.Commit(ctx, systemBy(by), store.Batch{Changes: []store.Change{g.change(store.If{Absent: true})}})
 	if fault.Is(err, fault.Conflict) {
 		return Group{}, fault.New(fault.Conflict, "group_exists", "there is a group %s already", n.Name).
-			With("steward groups show %s shows it", n.Name)
+			WithHint("steward groups show %s shows it", n.Name)
 	}
 	if err != nil {
 		return Group{}, err
@@ -172,7 +172,7 @@ func (r *Registry) AddGroup(ctx context.Context, by string, n NewGroup) (Group, 
 
 func (g Group) check() error {
 	if len(g.Members) > maxMembers {
-		return fault.New(fault.Invalid, "group_full", "a group has at most %d members", maxMembers).With("make a second group")
+		return fault.New(fault.Invalid, "group_full", "a group has at most %d members", maxMembers).WithHint("make a second group")
 	}
 	return nil
 }
@@ -190,7 +190,7 @@ func (r *Registry) nothingLeft(ctx context.Context, name string) error {
 			return err
 		}
 		return fault.New(fault.Conflict, "group_left", "a group %s was there before, and what it shared is still there, if only in the log", name).
-			With("take another name, or give --inherit for the new members to have it")
+			WithHint("take another name, or give --inherit for the new members to have it")
 	}
 	return nil
 }
@@ -231,7 +231,7 @@ func (r *Registry) Leave(ctx context.Context, by, name, user string) (Group, err
 	return r.setGroup(ctx, by, name, func(g *Group) error {
 		if !g.Has(user) {
 			return fault.New(fault.NotFound, "not_a_member", "%.80s is not in the group %s", user, name).
-				With("steward groups show %s shows who is", name)
+				WithHint("steward groups show %s shows who is", name)
 		}
 		g.Members, g.Managers = without(g.Members, user), without(g.Managers, user)
 		return nil

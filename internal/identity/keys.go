@@ -112,11 +112,11 @@ func (r *Registry) Create(ctx context.Context, user, name string, expires time.T
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	if expires.Year() > 9999 { // RFC 3339 knows no later ones
 		return Key{}, "", fault.New(fault.Invalid, "key_expiry_invalid", "the year %d is too far away", expires.Year()).
-			With("give no time for a key that never expires")
+			WithHint("give no time for a key that never expires")
 	}
 	if !expires.IsZero() && !expires.After(now) {
 		return Key{}, "", fault.New(fault.Invalid, "key_expiry_past", "the key would have expired on %s", expires.Format(time.RFC3339)).
-			With("give a time to come, or none")
+			WithHint("give a time to come, or none")
 	}
 	secret := NewSecret()
 	sum := digestOf(secret)
@@ -157,7 +157,7 @@ func readKey(res resource.Resource) (storedKey, id.ID, error) {
 
 func broken(uri resource.URI, err error) error {
 	return fault.New(fault.Internal, "store_broken", "%s cannot be read: %v", uri, err).
-		With("run steward doctor, and restore the data folder from a backup if it reports damage")
+		WithHint("run steward doctor, and restore the data folder from a backup if it reports damage")
 }
 
 // List returns the keys of a user, or of all users for "", revoked and
@@ -211,7 +211,7 @@ func (r *Registry) Revoke(ctx context.Context, x id.ID) error {
 		res, err := r.store.Get(ctx, system, resource.Root(TypeKey, x.String()))
 		if fault.Is(err, fault.NotFound) {
 			return fault.New(fault.NotFound, "key_not_found", "there is no key %s", x).
-				With("steward keys list shows those that there are")
+				WithHint("steward keys list shows those that there are")
 		}
 		if err != nil {
 			return err
@@ -265,13 +265,13 @@ func (r *Registry) Authenticate(ctx context.Context, secret string) (string, err
 		return "", err
 	}
 	if p.disabled {
-		return "", fault.New(fault.Unauthentic, "user_disabled", "the user %s is disabled", k.User).With(enableHint, k.User)
+		return "", fault.New(fault.Unauthentic, "user_disabled", "the user %s is disabled", k.User).WithHint(enableHint, k.User)
 	}
 	return k.User, nil
 }
 
 func refuse(code, format string, args ...any) error {
-	return fault.New(fault.Unauthentic, code, format, args...).With("make a new one with steward keys create")
+	return fault.New(fault.Unauthentic, code, format, args...).WithHint("make a new one with steward keys create")
 }
 
 func (r *Registry) lookUp(ctx context.Context, sum digest) (storedKey, error) {

@@ -26,7 +26,7 @@ type person struct {
 func (r *Registry) Principal(ctx context.Context, user string) (policy.Principal, error) {
 	p, err := r.person(ctx, user)
 	if err == nil && p.disabled {
-		err = fault.New(fault.Denied, "user_disabled", "the user %s is disabled", user).With(enableHint, user)
+		err = fault.New(fault.Denied, "user_disabled", "the user %s is disabled", user).WithHint(enableHint, user)
 	}
 	if err != nil {
 		return policy.Principal{}, err

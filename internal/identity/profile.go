@@ -36,11 +36,11 @@ const maxLocation = 200 // characters
 // time_zone_unknown, location_invalid, locale_invalid, units_unknown.
 func (p Profile) Check() (Profile, error) {
 	if p.TimeZone == "Local" { // the server's zone, which is not the user's
-		return p, fault.New(fault.Invalid, "time_zone_unknown", "%q names no place", p.TimeZone).With(zoneHint)
+		return p, fault.New(fault.Invalid, "time_zone_unknown", "%q names no place", p.TimeZone).WithHint(zoneHint)
 	}
 	if p.TimeZone != "" {
 		if _, err := time.LoadLocation(p.TimeZone); err != nil {
-			return p, fault.New(fault.Invalid, "time_zone_unknown", "there is no time zone %.80q", p.TimeZone).With(zoneHint)
+			return p, fault.New(fault.Invalid, "time_zone_unknown", "there is no time zone %.80q", p.TimeZone).WithHint(zoneHint)
 		}
 	}
 	if err := checkText("location_invalid", "a location", p.Location, maxLocation); err != nil {
@@ -50,7 +50,7 @@ func (p Profile) Check() (Profile, error) {
 		tag, err := language.Parse(p.Locale)
 		if err != nil {
 			return p, fault.New(fault.Invalid, "locale_invalid", "%.80q is no locale", p.Locale).
-				With("give a language and perhaps a region, such as en-GB")
+				WithHint("give a language and perhaps a region, such as en-GB")
 		}
 		p.Locale = tag.String()
 	}
@@ -59,7 +59,7 @@ func (p Profile) Check() (Profile, error) {
 		return p, nil
 	}
 	return p, fault.New(fault.Invalid, "units_unknown", "there are no units called %.80q", string(p.Units)).
-		With("metric and imperial are known")
+		WithHint("metric and imperial are known")
 }
 
 const zoneHint = "give its name in the IANA database, such as Europe/Madrid, or UTC"

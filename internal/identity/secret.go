@@ -62,7 +62,7 @@ func CheckUser(name string) error {
 	}
 	if !ok {
 		return fault.New(fault.Invalid, "user_invalid", "%.80q cannot be the name of a user", name).
-			With("use 1 to 64 lower-case letters, digits and . _ - @, beginning with a letter or digit")
+			WithHint("use 1 to 64 lower-case letters, digits and . _ - @, beginning with a letter or digit")
 	}
 	return nil
 }

@@ -50,5 +50,5 @@ func Decode(b []byte) (Intent, error) {
 
 func broken(format string, args ...any) error {
 	return fault.New(fault.Internal, "intent_broken", "a recorded intent cannot be read: "+format, args...).
-		With("restore the database from a backup, or delete the conversation")
+		WithHint("restore the database from a backup, or delete the conversation")
 }

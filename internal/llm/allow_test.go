@@ -21,7 +21,7 @@ func TestAllow(t *testing.T) {
 		Allow: func(_ context.Context, model string, r *llm.Request) error {
 			asked++
 			if r.Labels.Has(message.Secret) && model != "home/b" {
-				return llm.NotAllowed(model, "what is secret stays here").With("ask one at home")
+				return llm.NotAllowed(model, "what is secret stays here").WithHint("ask one at home")
 			}
 			return nil
 		}})

@@ -288,10 +288,10 @@ func exhausted(name string, l limit, input int64, p Price) error {
 		Detail("budget", l.what).Detail("spent_tokens", l.spent.Tokens).Detail("max_tokens", l.budget.MaxTokens).
 		Detail("spent_usd", l.spent.Cost).Detail("max_usd", l.budget.MaxCost)
 	if l.resets.IsZero() {
-		return e.With("raise the budget per request in the settings, or ask for less at once")
+		return e.WithHint("raise the budget per request in the settings, or ask for less at once")
 	}
 	return e.Detail("resets", l.resets).
-		With("it begins anew at %s; or raise the budget per day in the settings", l.resets.Format(time.RFC3339))
+		WithHint("it begins anew at %s; or raise the budget per day in the settings", l.resets.Format(time.RFC3339))
 }
 
 func (l limit) used() string {
@@ -311,7 +311,7 @@ func (l limit) used() string {
 func unpriced(name string, l limit) error {
 	return fault.New(fault.Unsupported, "price_unknown",
 		"the cost of the %s is limited, and the price of %s is not known, so the limit could not be kept", l.what, name).
-		With("add the price of %s to the settings (0 if it is free), or limit tokens instead of cost", name)
+		WithHint("add the price of %s to the settings (0 if it is free), or limit tokens instead of cost", name)
 }
 
 // settle replaces what was set aside by what was used, once. It must happen

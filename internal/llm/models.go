@@ -116,10 +116,10 @@ func New(cfg Config) (*Models, error) {
 	for _, p := range cfg.Providers {
 		name := p.Name()
 		if name == "" || strings.Contains(name, "/") {
-			return nil, fault.New(fault.Invalid, "provider_name_invalid", "a provider cannot be named %q", name).With("choose a name without '/'")
+			return nil, fault.New(fault.Invalid, "provider_name_invalid", "a provider cannot be named %q", name).WithHint("choose a name without '/'")
 		}
 		if m.providers[name] != nil {
-			return nil, fault.New(fault.Invalid, "provider_repeated", "there are two providers named %q", name).With("rename one of them")
+			return nil, fault.New(fault.Invalid, "provider_repeated", "there are two providers named %q", name).WithHint("rename one of them")
 		}
 		m.providers[name] = p
 		m.names = append(m.names, name)
@@ -137,7 +137,7 @@ func New(cfg Config) (*Models, error) {
 func (m *Models) resolveAlias(name string, a Alias) (Resolved, error) {
 	bad := func(format string, args ...any) error {
 		return fault.New(fault.Invalid, "alias_invalid", "the alias %q "+format, append([]any{name}, args...)...).
-			With("write it as a list of provider/model names")
+			WithHint("write it as a list of provider/model names")
 	}
 	switch {
 	case name == "" || strings.Contains(name, "/"):
@@ -299,7 +299,7 @@ func (m *Models) provider(name string) (Provider, error) {
 func (m *Models) unknownProvider(name, provider string) *fault.Error {
 	e := m.notFound(name, "there is no provider %.60q for the model %.100q", provider, name)
 	if how := m.cfg.Missing[provider]; how != "" {
-		return e.With("%s", how)
+		return e.WithHint("%s", how)
 	}
 	return e
 }
@@ -311,7 +311,7 @@ func (m *Models) notFound(name, format string, args ...any) *fault.Error {
 		remedy = "did you mean " + strings.Join(near, " or ") + "?"
 	}
 	e := fault.New(fault.NotFound, "model_not_found", format, args...).Detail("near", near)
-	return e.With("%s", remedy)
+	return e.WithHint("%s", remedy)
 }
 
 // known are all names that can be meant: aliases, what was listed, providers.
@@ -445,7 +445,7 @@ func (m *Models) embedder(full string) (Embedding, error) {
 		}
 	}
 	return Embedding{}, fault.New(fault.Unsupported, "embed_unsupported", "%s cannot embed texts", full).
-		With("set the alias %q to a model that can", EmbedAlias)
+		WithHint("set the alias %q to a model that can", EmbedAlias)
 }
 
 // near returns up to three names that are spelt like name.

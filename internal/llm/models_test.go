@@ -402,7 +402,7 @@ func TestAProviderThatIsNotThereIsPassedOver(t *testing.T) {
 }
 
 func TestAllFail(t *testing.T) {
-	a := &script{name: "a", steps: []step{{err: fault.New(fault.Unauthentic, "auth_failed", "no key for A").With("set A_KEY")}}}
+	a := &script{name: "a", steps: []step{{err: fault.New(fault.Unauthentic, "auth_failed", "no key for A").WithHint("set A_KEY")}}}
 	b := &script{name: "b", steps: []step{bad(fault.NotFound, "model_not_found")}}
 	m := newModels(t, llm.Config{Providers: []llm.Provider{a, b}, Aliases: map[string]llm.Alias{"default": {Models: []string{"a/1", "b/2"}}}})
 	g := read(t, t.Context(), resolve(t, m, ""), ask())

@@ -134,7 +134,7 @@ func decodeBlock(v value, inResult bool) (Block, error) {
 	case b == nil:
 		return nil, fault.New(fault.Unsupported, "message_block_unknown",
 			"a block has the type %.40q, which this version of Steward does not know", kind).
-			With("if a newer version wrote it, read it with that one")
+			WithHint("if a newer version wrote it, read it with that one")
 	case inResult && !contentBlock(b):
 		return nil, contentFault(b)
 	}
@@ -389,14 +389,14 @@ func decodeWord[T ~string](v value, code string, words []T) (T, error) {
 
 func unknownWord[T ~string](s, code string, words []T) *fault.Error {
 	return fault.New(fault.Invalid, code, "there is no %.40q here", s).
-		With("%s", fmt.Sprintf("use one of %v", words))
+		WithHint("%s", fmt.Sprintf("use one of %v", words))
 }
 
 // unknownMember refuses what could not be kept: usage and meta have no place
 // for members of a newer version.
 func unknownMember(where string, name []byte) error {
 	return fault.New(fault.Unsupported, "message_member_unknown", "%s has a member %.40q, which this version of Steward does not know", where, name).
-		With("if a newer version wrote it, read it with that one").Detail("member", string(name))
+		WithHint("if a newer version wrote it, read it with that one").Detail("member", string(name))
 }
 
 func appendMember(dst []byte, quoted, v value) []byte {

@@ -48,7 +48,7 @@ func ParseLabel(name string) (Labels, error) {
 		}
 	}
 	return 0, fault.New(fault.Invalid, "message_label_unknown", "there is no label %.40q", name).
-		With("use %s", strings.Join(labelNames[:], ", "))
+		WithHint("use %s", strings.Join(labelNames[:], ", "))
 }
 
 // ParseLabels reads what String writes; spaces around the names are allowed.

@@ -215,7 +215,7 @@ func contentFault(b Block) *fault.Error {
 func checkMedia(mime, name, url string, data []byte) *fault.Error {
 	switch {
 	case mime == "":
-		return broken("message_mime_missing", "an image or file has no media type").With("give its MIME type, such as image/png")
+		return broken("message_mime_missing", "an image or file has no media type").WithHint("give its MIME type, such as image/png")
 	case len(data) > 0 && url != "":
 		return broken("message_data_and_url", "an image or file has both data and a URL")
 	}

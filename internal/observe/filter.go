@@ -24,16 +24,16 @@ const maxNames = 1000
 // check refuses what can never match anything (filter_invalid).
 func (f *Filter) check() error {
 	if n := len(f.Conversations) + len(f.Interactions) + len(f.Tools) + len(f.Kinds); n > maxNames {
-		return invalid("it names more than %d things", maxNames).With("leave a list out and choose among what comes")
+		return invalid("it names more than %d things", maxNames).WithHint("leave a list out and choose among what comes")
 	}
 	for _, glob := range f.Tools {
 		if _, err := path.Match(glob, ""); err != nil || glob == "" {
-			return invalid("%q is no pattern for tool names", glob).With("write a name, or a glob such as math.*")
+			return invalid("%q is no pattern for tool names", glob).WithHint("write a name, or a glob such as math.*")
 		}
 	}
 	for _, glob := range f.Kinds {
 		if !slices.ContainsFunc(Kinds(), func(k Kind) bool { return matches(glob, string(k)) }) {
-			return invalid("there is no kind of changes %.80q", glob).With("use %s", fmt.Sprint(Kinds()))
+			return invalid("there is no kind of changes %.80q", glob).WithHint("use %s", fmt.Sprint(Kinds()))
 		}
 	}
 	return nil

@@ -110,7 +110,7 @@ func canonicalValue(v jsontext.Value) (jsontext.Value, error) {
 
 func invalidPattern(format string, args ...any) error {
 	return fault.New(fault.Invalid, "grant_invalid", "this is no pattern: "+format, args...).
-		With(`give each argument {"is": VALUE}, {"like": "GLOB"} or {"any": true}`)
+		WithHint(`give each argument {"is": VALUE}, {"like": "GLOB"} or {"any": true}`)
 }
 
 // Covers reports whether a call with these canonical arguments is covered. It
@@ -145,7 +145,7 @@ func (p Pattern) Over(args []byte) (Pattern, error) {
 	}
 	if odd, ok := p.Covers(args); !ok {
 		return nil, fault.New(fault.Conflict, "grant_other", "the pattern does not cover what was asked: the argument %q is not as it says", odd).
-			With("widen it there, or approve once")
+			WithHint("widen it there, or approve once")
 	}
 	return p, nil
 }

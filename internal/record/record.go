@@ -184,7 +184,7 @@ func Encode(v any) []byte {
 func Decode(u resource.URI, body []byte, v any) error {
 	if err := json.Unmarshal(body, v); err != nil {
 		return fault.New(fault.Internal, "store_broken", "%s cannot be read: %w", u, err).
-			With("run steward doctor, and restore the data folder from a backup if it reports damage")
+			WithHint("run steward doctor, and restore the data folder from a backup if it reports damage")
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func (e *Envelope) among(words ...string) error {
 
 func badEnvelope(format string, args ...any) error {
 	return fault.New(fault.Invalid, "envelope_invalid", "the message cannot be understood: "+format, args...).
-		With("write each message as one line of JSON with type, request_id and what belongs to its type")
+		WithHint("write each message as one line of JSON with type, request_id and what belongs to its type")
 }
 
 // Encode writes the envelope as one line, its end included. What Check refuses
@@ -133,7 +133,7 @@ type loose struct {
 func ParseEnvelope(line []byte) (Envelope, error) {
 	if len(line) > MaxEnvelope {
 		return Envelope{}, fault.New(fault.TooLarge, "envelope_invalid", "the message has %d bytes; %d are the most", len(line), MaxEnvelope).
-			With("send less at once")
+			WithHint("send less at once")
 	}
 	var l loose
 	if err := jsonv2.Unmarshal(line, &l); err != nil {

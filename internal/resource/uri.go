@@ -190,5 +190,5 @@ func bad(s string, at int, format string, args ...any) error {
 	}
 	why := fault.New(fault.Invalid, "", format, args...)
 	return fault.New(fault.Invalid, "uri_invalid", "%q is no URI: at byte %d: %s", s, at, why.Message).
-		Detail("position", at).With("write cld:Type.id/Type.id, for example cld:common.Conversation.42")
+		Detail("position", at).WithHint("write cld:Type.id/Type.id, for example cld:common.Conversation.42")
 }

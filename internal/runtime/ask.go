@@ -80,11 +80,11 @@ func (t *askTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, er
 	rc, there := request.From(ctx)
 	if !ok || !there {
 		return tool.Result{}, fault.New(fault.Unsupported, "ask_outside", "agents are asked in conversations only").
-			With("talk to it: steward chat --agent %s", t.path)
+			WithHint("talk to it: steward chat --agent %s", t.path)
 	}
 	if rc.Depth >= maxDepth {
 		return tool.Result{}, fault.New(fault.Exhausted, "agent_too_deep", "the agent %s cannot be asked: %d levels of agents are asking each other already", t.path, rc.Depth).
-			With("do without it")
+			WithHint("do without it")
 	}
 	res, err := t.node.ask(ctx, a, rc, t.path, in)
 	if errors.Is(err, request.ErrSuspend) {
@@ -281,7 +281,7 @@ func failure(path string, r record.Run, why *fault.Error) *fault.Error {
 		return fault.New(fault.Cancelled, first(r.Error, "agent_stopped"), "the agent %s was stopped before it had an answer", path)
 	case agent.Bounded:
 		return fault.New(fault.Exhausted, first(r.Error, "agent_bound"), "the agent %s has stopped at a limit, without an answer", path).
-			With("ask for less at once")
+			WithHint("ask for less at once")
 	}
 	text := ""
 	if why != nil {

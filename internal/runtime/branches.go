@@ -316,7 +316,7 @@ func (n *Node) Tidy(ctx context.Context, user string, conv id.ID, how Tidying, t
 			return err
 		}
 		return fault.New(fault.Invalid, "tidying_unknown", "there is no way %.40q to tidy", how).
-			With("use refresh, compact, whole, optimize or restore")
+			WithHint("use refresh, compact, whole, optimize or restore")
 	})
 	return changed, err
 }

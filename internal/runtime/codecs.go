@@ -3,8 +3,8 @@ package runtime
 import (
 	"strings"
 
-	"steward/internal/exchange"
 	"steward/internal/fault"
+	"steward/internal/importexport"
 	"steward/internal/llm"
 	"steward/internal/provider/anthropic"
 	"steward/internal/provider/gemini"
@@ -16,10 +16,10 @@ import (
 // conversation: those that their clients write requests with.
 func Codecs() map[string]llm.Codec {
 	return map[string]llm.Codec{
-		exchange.OpenAI:    openai.New(openai.Options{}).Codec(""),
-		exchange.Anthropic: anthropic.New(anthropic.Options{}).Codec(""),
-		exchange.Gemini:    gemini.New(gemini.Options{}).Codec(""),
-		exchange.Ollama:    ollama.New(ollama.Options{}).Codec(""),
+		importexport.OpenAI:    openai.New(openai.Options{}).Codec(""),
+		importexport.Anthropic: anthropic.New(anthropic.Options{}).Codec(""),
+		importexport.Gemini:    gemini.New(gemini.Options{}).Codec(""),
+		importexport.Ollama:    ollama.New(ollama.Options{}).Codec(""),
 	}
 }
 
@@ -31,7 +31,7 @@ func (n *Node) Convert(doc []byte, from, to string) (list []byte, notes []string
 	for _, name := range []string{from, to} {
 		if codecs[name] == nil {
 			return nil, nil, fault.New(fault.Invalid, "format_unknown", "there is no form of messages called %.40q", name).
-				With("say from and to: each one of %s", strings.Join(exchange.Vendors(), ", "))
+				WithHint("say from and to: each one of %s", strings.Join(importexport.Vendors(), ", "))
 		}
 	}
 	got, err := codecs[from].Import(doc)

@@ -15,7 +15,7 @@ import (
 	"steward/internal/tool"
 )
 
-var full = fault.New(fault.Exhausted, "disk_full", "there is no room").With("make room")
+var full = fault.New(fault.Exhausted, "disk_full", "there is no room").WithHint("make room")
 
 // holds reports whether a batch stores a message of the role.
 func holds(b store.Batch, role message.Role) bool {

@@ -122,7 +122,7 @@ type external struct {
 func outside(user string, e Execution) (*external, error) {
 	if len(e.ClientID) > maxClientID {
 		return nil, fault.New(fault.Invalid, "call_id_invalid", "the call's id has more than %d bytes", maxClientID).
-			With("use a shorter one: a UUID, say")
+			WithHint("use a shorter one: a UUID, say")
 	}
 	raw := e.Args
 	if strings.TrimSpace(string(raw)) == "" {
@@ -150,9 +150,9 @@ func (n *Node) callable(x *external, name string) error {
 	}
 	t, ok := kit.registry.Get(x.Tool)
 	if !ok || !slices.Contains(names, x.Tool) {
-		e := fault.New(fault.NotFound, "tool_unknown", "there is no tool named %.80q", name).With("ListTools lists what there is")
+		e := fault.New(fault.NotFound, "tool_unknown", "there is no tool named %.80q", name).WithHint("ListTools lists what there is")
 		if near := tool.Near(x.Tool, names, 3); len(near) > 0 {
-			e = e.With("did you mean %s?", strings.Join(near, " or "))
+			e = e.WithHint("did you mean %s?", strings.Join(near, " or "))
 		}
 		return e
 	}
@@ -308,7 +308,7 @@ func (n *Node) act(ctx context.Context, x *external) (Executed, error) {
 		return x.executed(p.res, again), p.err
 	case <-ctx.Done():
 		return Executed{}, fault.New(fault.Of(ctx.Err()).Kind, "call_goes_on", "%s goes on", x.Tool).
-			With("call it again with the id %s to learn what became of it", x.ClientID).
+			WithHint("call it again with the id %s to learn what became of it", x.ClientID).
 			Detail("id", x.ClientID).Retrying(fault.RetryBackoff, 0)
 	}
 }
@@ -381,7 +381,7 @@ func (n *Node) recorded(ctx context.Context, x *external) (*message.ToolResult, 
 		return nil, err
 	case r.Tool != x.Tool || r.Agent != x.path || r.Args != string(x.args):
 		return nil, fault.New(fault.Conflict, "call_id_used", "the id %s belongs to another call, of %s", x.ClientID, r.Tool).
-			With("use a fresh id for each call")
+			WithHint("use a fresh id for each call")
 	case r.Closed.IsZero():
 		return nil, nil
 	}

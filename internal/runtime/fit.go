@@ -128,7 +128,7 @@ func (f *fitter) Fit(ctx context.Context, refused bool) (bool, error) {
 	fixed := f.least(f.fixed())
 	if w > 0 && fixed >= w {
 		return false, f.tooLarge("the system prompt and the tools take", fixed, w).
-			With("choose a model with a larger window, give the agent fewer tools, or correct the window in the setting windows")
+			WithHint("choose a model with a larger window, give the agent fewer tools, or correct the window in the setting windows")
 	}
 	if refused { // whatever is known of the window is wrong
 		if err := f.node.keepCalibration(ctx); err != nil {
@@ -146,7 +146,7 @@ func (f *fitter) Fit(ctx context.Context, refused bool) (bool, error) {
 	left := f.count(f.fittedIn)
 	if w > 0 && f.least(left) > w-fixed {
 		return false, f.tooLarge("what has to be shown of the conversation takes", f.least(left), w-fixed).
-			With("shorten the last message, choose a model with a larger window, or correct the window in the setting windows")
+			WithHint("shorten the last message, choose a model with a larger window, or correct the window in the setting windows")
 	}
 	f.chat.feed.notice("Earlier messages were left out or summarised, so that the conversation fits the model's context window.", false)
 	return left < now, nil
@@ -202,7 +202,7 @@ func (n *Node) compact(ctx context.Context, sc store.Scope, user string, conv id
 	n.revised(f.chat.chatKey)
 	if err == nil && !fits {
 		err = fault.New(fault.TooLarge, "cannot_compact", "what is left of the conversation cannot be made smaller").
-			With("begin a new conversation, or take pins off")
+			WithHint("begin a new conversation, or take pins off")
 	}
 	return err
 }

@@ -6,14 +6,14 @@ import (
 	"iter"
 
 	"steward/internal/conversation"
-	"steward/internal/exchange"
 	"steward/internal/id"
+	"steward/internal/importexport"
 	"steward/internal/store"
 )
 
 // Import makes conversations of the user's of all chats in a file, one after
 // the other. See conversation.Engine.ImportAll.
-func (n *Node) Import(ctx context.Context, user string, r io.Reader, o exchange.Options) iter.Seq2[conversation.Imported, error] {
+func (n *Node) Import(ctx context.Context, user string, r io.Reader, o importexport.Options) iter.Seq2[conversation.Imported, error] {
 	return n.conversations.ImportAll(ctx, store.ForUser(user), user, r, o)
 }
 

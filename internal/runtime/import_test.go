@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"steward/internal/conversation"
-	"steward/internal/exchange"
 	"steward/internal/fault"
+	"steward/internal/importexport"
 	"steward/internal/message"
 )
 
@@ -16,7 +16,7 @@ func TestImport(t *testing.T) {
 	w := newWorld(t)
 	const file = `[{"role":"user","content":"a secret of mine"},{"role":"assistant","content":null,"tool_calls":[{"id":"1","function":{"name":"gone","arguments":"{}"}}]},{"role":"user","content":"never mind"}]`
 	var got []conversation.Imported
-	for one, err := range w.Import(t.Context(), "anna", strings.NewReader(file), exchange.Options{}) {
+	for one, err := range w.Import(t.Context(), "anna", strings.NewReader(file), importexport.Options{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

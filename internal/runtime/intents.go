@@ -84,7 +84,7 @@ func (n *Node) Intents(ctx context.Context, user string, f IntentFilter, after s
 // Intents is Node.Intents for who has no node, only the store.
 func Intents(ctx context.Context, st store.Store, sc store.Scope, f IntentFilter, after store.Cursor, limit int) ([]IntentView, store.Cursor, error) {
 	if f.State != "" && !f.State.Known() {
-		return nil, "", fault.New(fault.Invalid, "state_invalid", "%.40q is no state of an action", f.State).With("use one of: %s", stateNames())
+		return nil, "", fault.New(fault.Invalid, "state_invalid", "%.40q is no state of an action", f.State).WithHint("use one of: %s", stateNames())
 	}
 	q := store.Query{Term: store.Term{Name: effect.TermIntents}, Type: effect.TypeIntent, Reverse: true, After: after}
 	if f.Dead {
@@ -219,7 +219,7 @@ func history(ctx context.Context, st store.Store, sc store.Scope, uri resource.U
 
 // resolveIntent finds the intent that a text names.
 func resolveIntent(ctx context.Context, st store.Store, sc store.Scope, which string) (resource.URI, error) {
-	missing := fault.New(fault.NotFound, "intent_not_found", "there is no action %.200q", which).With("steward intents list shows them")
+	missing := fault.New(fault.NotFound, "intent_not_found", "there is no action %.200q", which).WithHint("steward intents list shows them")
 	which = strings.TrimSpace(which)
 	if strings.HasPrefix(which, "cld:") {
 		uri, err := resource.Parse(which)

@@ -200,7 +200,7 @@ func TestWhatIsQueuedIsDoneWhenTheTurnEnds(t *testing.T) {
 func TestWhatWasQueuedAndWentWrongIsTold(t *testing.T) {
 	s := newShop("shop.order", tool.Deferred)
 	w := newShopWorld(t, s, allows{})
-	s.fail["caviar"] = fault.New(fault.Invalid, "too_dear", "that is too dear").With("order fish")
+	s.fail["caviar"] = fault.New(fault.Invalid, "too_dear", "that is too dear").WithHint("order fish")
 	s.lost = true
 	conv, _ := w.turn(id.ID{}, order("tea", "caviar"))
 	w.quietened(conv)

@@ -39,7 +39,7 @@ func (n *Node) again(ctx context.Context, user, which string, step effect.Step) 
 	inter, ok := of.Find(record.TypeInteraction)
 	if !ok {
 		return IntentView{}, fault.New(fault.Unsupported, "intent_outside", "the action was called from outside, by a program: there is no conversation to which it belongs").
-			With("call it again, or undo it by hand")
+			WithHint("call it again, or undo it by hand")
 	}
 	in, err := n.effects.Intent(ctx, sc, of)
 	if err != nil {
@@ -48,7 +48,7 @@ func (n *Node) again(ctx context.Context, user, which string, step effect.Step) 
 	t, ok := n.callee(in.Agent, in.Tool)
 	if !ok {
 		return IntentView{}, fault.New(fault.NotFound, "tool_unknown", "the tool %s is not there any more, or its agent may not be used any more", in.Tool).
-			With("look at steward agents list")
+			WithHint("look at steward agents list")
 	}
 	row := func(at resource.URI) resource.URI {
 		return inter.ChildID(record.TypeRequest, id.Derive("again", at.String()))
@@ -185,7 +185,7 @@ func (n *Node) CancelIntent(ctx context.Context, user, which string) (IntentView
 	v, err := n.Intent(ctx, user, uri.String())
 	if err == nil && !ok {
 		err = fault.New(fault.Conflict, "intent_transition_illegal", "the action is %s: it cannot be cancelled any more", v.State).
-			Detail("from", string(v.State)).Detail("to", "cancelled").With("what was done can perhaps be taken back: steward intents undo")
+			Detail("from", string(v.State)).Detail("to", "cancelled").WithHint("what was done can perhaps be taken back: steward intents undo")
 	}
 	return v, err
 }

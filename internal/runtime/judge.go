@@ -70,14 +70,14 @@ func ModelGate(p policy.Judge, local func(model string) bool) func(context.Conte
 		d, err := p.Judge(ctx, q)
 		switch {
 		case err != nil:
-			return llm.NotAllowed(model, "policy could not be asked: "+err.Error()).With("try again")
+			return llm.NotAllowed(model, "policy could not be asked: "+err.Error()).WithHint("try again")
 		case d.Verdict == policy.Allow:
 			return nil
 		}
 		e := llm.NotAllowed(model, d.Reason)
 		if d.Rule == "" {
-			return e.With("allow it by a rule of your own: steward policy show")
+			return e.WithHint("allow it by a rule of your own: steward policy show")
 		}
-		return e.With("talk to a model that may be asked (--model, /model), name one further on in the alias (models.default), or change the rule at %s: steward policy show", d.Rule)
+		return e.WithHint("talk to a model that may be asked (--model, /model), name one further on in the alias (models.default), or change the rule at %s: steward policy show", d.Rule)
 	}
 }

@@ -92,7 +92,7 @@ func (n *Node) kitOf(path string) (*agentKit, error) {
 
 func unknownAgent(path string) error {
 	return fault.New(fault.NotFound, "agent_not_found", "there is no agent %.200q, or it may not be used", path).
-		With("steward agents list shows those that there are, and which of them wait for your approval")
+		WithHint("steward agents list shows those that there are, and which of them wait for your approval")
 }
 
 // tree returns the catalog's tree, and drops the kits of another version. The
@@ -213,7 +213,7 @@ func (n *Node) modelFor(kit *agentKit, run *record.Run) (llm.Resolved, error) {
 	}
 	if kit.llm.Source != service.Remote || n.opt.RemoteModels == nil {
 		return llm.Resolved{}, fault.New(fault.NotFound, "model_not_found", "the agent %s has no llm service at a URL any more", kit.Name).
-			With("begin a new turn")
+			WithHint("begin a new turn")
 	}
 	return n.farModel(kit.llm)
 }
@@ -399,16 +399,16 @@ func (n *Node) usable(k *agentKit, name string) (tool.Tool, error) {
 	now, err := n.kitOf(k.Name)
 	if err != nil {
 		return nil, fault.New(fault.Denied, "agent_not_approved", "the agent %s may not be used any more: it has changed, or its approval was taken back", k.Name).
-			With("tell the user to look at steward agents list")
+			WithHint("tell the user to look at steward agents list")
 	}
 	u, ok := now.registry.Get(name)
 	if !ok {
 		return nil, tool.NotDone(fault.New(fault.Unavailable, "tool_unavailable", "the tool %s is not offered any more, or not as it was approved", name).
-			With("tell the user; steward agents list shows what waits for an approval"))
+			WithHint("tell the user; steward agents list shows what waits for an approval"))
 	}
 	if tool.Fingerprint(u.Spec()) != tool.Fingerprint(t.Spec()) {
 		return nil, fault.New(fault.Denied, "tool_changed", "the tool %s is not there any more as it was when this turn began", name).
-			With("tell the user; with the next message it is as it is now")
+			WithHint("tell the user; with the next message it is as it is now")
 	}
 	return u, nil
 }
@@ -480,7 +480,7 @@ func (n *Node) takesOver(path, before string) error {
 	}
 	if a := n.opt.Catalog.Tree().ByPath[path]; a != nil && !a.Persona {
 		return fault.New(fault.Conflict, "agent_no_persona", "the agent %s does not take over conversations: it would see all that was said in this one", path).
-			With("talk to it in a conversation of its own, or set persona: true in its agent.yaml")
+			WithHint("talk to it in a conversation of its own, or set persona: true in its agent.yaml")
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func (n *Node) Resolve(name string) (llm.Resolved, error) {
 func (n *Node) ServiceModel(b service.Binding) (llm.Resolved, error) {
 	if b.Source != service.Remote || n.opt.RemoteModels == nil {
 		return llm.Resolved{}, fault.New(fault.NotFound, "model_not_found", "the llm service of %s is at no URL any more", b.Owner).
-			With("begin a new call")
+			WithHint("begin a new call")
 	}
 	r, err := n.farModel(b)
 	if err == nil {

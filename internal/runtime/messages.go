@@ -53,7 +53,7 @@ func ReadMessages(ctx context.Context, e *conversation.Engine, sc store.Scope, c
 	i := slices.IndexFunc(list, func(b record.Branch) bool { return b.ID == r.Branch })
 	if i < 0 {
 		return nil, "", fault.New(fault.NotFound, "branch_not_found", "this conversation has no branch %.80q", r.Branch).
-			With("steward branch list shows those that it has")
+			WithHint("steward branch list shows those that it has")
 	}
 	return e.MessagesOf(ctx, sc, conv, &list[i], r.After, r.Limit, r.Reverse)
 }

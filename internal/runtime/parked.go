@@ -24,7 +24,7 @@ const codeParked = "turn_parked"
 
 func errParked(r conversation.OpenRun) error {
 	return fault.New(fault.Conflict, codeParked, "the turn %s is parked: Steward crashed %d times in a row while it ran", r.Interaction, r.Crashes).
-		With("steward requests resume %s goes on with it, steward requests cancel %s ends it", r.Interaction, r.Interaction).
+		WithHint("steward requests resume %s goes on with it, steward requests cancel %s ends it", r.Interaction, r.Interaction).
 		Detail("request", r.Interaction.String())
 }
 
@@ -117,7 +117,7 @@ func (n *Node) ResumeRequest(ctx context.Context, user, which string) error {
 	defer n.exit(c)
 	if r.Parked.IsZero() {
 		return fault.New(fault.Conflict, "request_not_parked", "request %s is not parked", which).
-			With("steward requests list shows what is")
+			WithHint("steward requests list shows what is")
 	}
 	if _, err := n.unpark(ctx, c, r); err != nil {
 		return err
@@ -147,7 +147,7 @@ func (n *Node) openRun(ctx context.Context, user, which string) (*chat, conversa
 		return nil, conversation.OpenRun{}, err
 	}
 	return nil, conversation.OpenRun{}, fault.New(fault.Conflict, "request_not_parked", "request %s is not parked", which).
-		With("steward requests list shows what is")
+		WithHint("steward requests list shows what is")
 }
 
 // endIdle ends the run of an interaction that has not ended and does not run

@@ -117,7 +117,7 @@ func (n *Node) policyQuestion(user string, q PolicyQuestion) (policy.Question, e
 // explainCall explains what would become of a call of a tool.
 func (n *Node) explainCall(ctx context.Context, j Explainer, asked policy.Question, q PolicyQuestion) (PolicyAnswer, error) {
 	if q.Tool == "" {
-		return PolicyAnswer{}, fault.New(fault.Invalid, "policy_question", "it is not said which tool the question is about").With("name one: --tool email.send")
+		return PolicyAnswer{}, fault.New(fault.Invalid, "policy_question", "it is not said which tool the question is about").WithHint("name one: --tool email.send")
 	}
 	c := effect.Call{Name: q.Tool, Args: q.Args, Request: request.Context{User: asked.User}, Agent: asked.Agent, Lineage: asked.Lineage,
 		Labels: asked.Labels, Attended: asked.Attended, Action: asked.Action, At: asked.At}
@@ -134,7 +134,7 @@ func (n *Node) explainCall(ctx context.Context, j Explainer, asked policy.Questi
 	case ok:
 	case q.Effect == "":
 		return PolicyAnswer{}, fault.New(fault.NotFound, "tool_unknown", "there is no tool %.100q", q.Tool).
-			With("steward agents show tells those that there are; of one that there is not yet, say --effect query or action")
+			WithHint("steward agents show tells those that there are; of one that there is not yet, say --effect query or action")
 	default:
 		c.Tool, note = capped{spec: tool.Spec{Name: q.Tool, Effect: tool.Effect(q.Effect)}}, ""
 	}
@@ -238,7 +238,7 @@ func (n *Node) explainRecorded(ctx context.Context, j Explainer, user, which str
 func (n *Node) intentsOf(ctx context.Context, user, which string) ([]IntentView, error) {
 	const shortest, pages = 8, 20
 	none := fault.New(fault.NotFound, "intent_not_found", "there is no action %.60q of yours, and no request with actions", which).
-		With("only actions are recorded: steward intents list; ask about anything else by --tool, --user and so on")
+		WithHint("only actions are recorded: steward intents list; ask about anything else by --tool, --user and so on")
 	if len(which) < shortest {
 		return nil, none
 	}

@@ -231,7 +231,7 @@ func viewOf(r *storedRequest) RequestView {
 
 func requestNotFound(which string) error {
 	return fault.New(fault.NotFound, "request_not_found", "there is no request %.80q", which).
-		With("steward requests list --all shows the newest ones")
+		WithHint("steward requests list --all shows the newest ones")
 }
 
 // shortest is how much of an id names a request.
@@ -260,7 +260,7 @@ func named(which, kind, things string, missing error, all iter.Seq2[id.ID, error
 	}
 	if len(which) < shortest {
 		return id.ID{}, fault.New(fault.Invalid, kind+"_ambiguous", "%q may be the beginning of many %s", which, things).
-			With("name at least %d characters of the id", shortest)
+			WithHint("name at least %d characters of the id", shortest)
 	}
 	var found []id.ID
 	for own, err := range all {
@@ -278,7 +278,7 @@ func named(which, kind, things string, missing error, all iter.Seq2[id.ID, error
 		return found[0], nil
 	}
 	return id.ID{}, fault.New(fault.Conflict, kind+"_ambiguous", "%q begins the ids of %d %s", which, len(found), things).
-		With("name more of the id, such as %s", found[0])
+		WithHint("name more of the id, such as %s", found[0])
 }
 
 // findRequest returns a request by its id. A turn that led to none has no

@@ -71,7 +71,7 @@ func (extractTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, e
 func (p *planning) material(ctx context.Context, a extractArgs, args []byte) (string, message.Labels, error) {
 	if (a.Text == "") == (a.Step == "") {
 		return "", 0, fault.New(fault.Invalid, "args_invalid", "either text or step is needed, and not both").
-			With("give the text, or the id of a step of your plan")
+			WithHint("give the text, or the id of a step of your plan")
 	}
 	if a.Step == "" {
 		return a.Text, p.call.Labels, nil
@@ -83,7 +83,7 @@ func (p *planning) material(ctx context.Context, a extractArgs, args []byte) (st
 	text, labels, ok := flow.Result(turn, flow.Field{From: a.Step, Field: a.Field})
 	if !ok {
 		return "", 0, fault.New(fault.NotFound, "step_not_found", "the step %.40q of the plan has no such result yet", a.Step).
-			With("make the call of that step first, or give the text itself")
+			WithHint("make the call of that step first, or give the text itself")
 	}
 	asked := p.call.Labels
 	if flow.Literal(turn, p.call.Ref, flow.ExtractTool, args) {
@@ -103,7 +103,7 @@ func (p *planning) extract(ctx context.Context, a extractArgs, text string, labe
 	if len(a.Schema) > 0 {
 		var err error
 		if v, err = tool.NewValidator(a.Schema); err != nil {
-			return "", fault.New(fault.Invalid, "args_invalid", "schema: %w", err).With("give a JSON Schema of type object")
+			return "", fault.New(fault.Invalid, "args_invalid", "schema: %w", err).WithHint("give a JSON Schema of type object")
 		}
 		req.Schema = &llm.Schema{Name: "answer", JSON: a.Schema}
 	}
@@ -117,7 +117,7 @@ func (p *planning) extract(ctx context.Context, a extractArgs, text string, labe
 	}
 	if err != nil {
 		return "", fault.New(fault.Unavailable, "extract_failed", "what the model answered does not have the asked-for form").
-			With("ask again, with a simpler schema")
+			WithHint("ask again, with a simpler schema")
 	}
 	return string(value), nil
 }

@@ -66,7 +66,7 @@ func failedText(text string) tool.Result {
 
 func outsideTurn(name string) error {
 	return fault.New(fault.Unsupported, "plan_outside", "%s is for agents in conversations", name).
-		With("begin a conversation: steward chat")
+		WithHint("begin a conversation: steward chat")
 }
 
 // checked reads a plan and looks whether its tools are there.
@@ -81,9 +81,9 @@ func (p *planning) checked(args []byte) (flow.Plan, error) {
 		}
 		e := fault.New(fault.Invalid, "plan_invalid", "the plan names the tool %.80q, which is not there", name)
 		if near := tool.Near(name, p.kit.names, 3); len(near) > 0 {
-			return plan, e.With("did you mean %s?", strings.Join(near, " or "))
+			return plan, e.WithHint("did you mean %s?", strings.Join(near, " or "))
 		}
-		return plan, e.With("use the tools that you were given")
+		return plan, e.WithHint("use the tools that you were given")
 	}
 	return plan, nil
 }
@@ -163,7 +163,7 @@ func (p *planning) ask(ctx context.Context, model string, req *llm.Request, text
 		return "", err
 	}
 	if r.Stop == message.StopLength {
-		return "", fault.New(fault.TooLarge, "answer_too_long", "the answer was cut off by its length limit").With("ask for less")
+		return "", fault.New(fault.TooLarge, "answer_too_long", "the answer was cut off by its length limit").WithHint("ask for less")
 	}
 	return textOfReply(r), nil
 }

@@ -50,12 +50,12 @@ func (n *Node) cancelRequest(ctx context.Context, user string, r *storedRequest)
 		return fault.New(fault.Conflict, "request_closed", "request %s is closed already", r.ID)
 	case r.Kind == record.RequestCall:
 		return fault.New(fault.Conflict, "request_begun", "%s was called from outside, and goes on to its end", r.Tool).
-			With("call it again with the id %s to learn what becomes of it", r.CallID)
+			WithHint("call it again with the id %s to learn what becomes of it", r.CallID)
 	case r.Wish == record.WishQueued && r.state == record.RequestOpen:
 		withdrawn, err := n.withdrawIntent(ctx, sc, r.Intent)
 		if err == nil && !withdrawn {
 			err = fault.New(fault.Conflict, "request_begun", "%s has begun, and goes on to its end", r.Tool).
-				With("look with steward requests show at what becomes of it")
+				WithHint("look with steward requests show at what becomes of it")
 		}
 		return err
 	case r.Kind == record.RequestTask && r.state == record.RequestOpen:

@@ -140,15 +140,15 @@ func userMessage(user string, t *Turn) (*message.Message, error) {
 	if !t.Regenerate.Zero() {
 		if len(t.Content) > 0 || t.Steer || !t.Replace.Zero() {
 			return nil, fault.New(fault.Invalid, "turn_invalid", "an answer is regenerated without a message").
-				With("send a message, or ask for another answer, not both")
+				WithHint("send a message, or ask for another answer, not both")
 		}
 		return nil, nil
 	}
 	if t.Steer && !t.Replace.Zero() {
-		return nil, fault.New(fault.Invalid, "turn_invalid", "a message that replaces another one begins a turn of its own").With("leave steer out")
+		return nil, fault.New(fault.Invalid, "turn_invalid", "a message that replaces another one begins a turn of its own").WithHint("leave steer out")
 	}
 	if len(t.Content) == 0 {
-		return nil, fault.New(fault.Invalid, "message_empty", "the message is empty").With("write something")
+		return nil, fault.New(fault.Invalid, "message_empty", "the message is empty").WithHint("write something")
 	}
 	for _, b := range t.Content {
 		b.Base().Origin = t.from()
@@ -158,7 +158,7 @@ func userMessage(user string, t *Turn) (*message.Message, error) {
 			b.Base().Labels |= message.Private | message.Untrusted
 		}
 		if x, ok := b.(*message.Text); ok && !utf8.ValidString(x.Text) {
-			return nil, fault.New(fault.Invalid, "message_invalid", "the message is not valid UTF-8").With("send UTF-8 text")
+			return nil, fault.New(fault.Invalid, "message_invalid", "the message is not valid UTF-8").WithHint("send UTF-8 text")
 		}
 	}
 	if t.ClientID == "" {
@@ -276,7 +276,7 @@ func (n *Node) admit(s *conversation.Session, t *Turn, path string) error {
 	conv := s.Conversation()
 	if !conv.Asked.Zero() && t.origin == "" {
 		return fault.New(fault.Conflict, "conversation_asked", "in this conversation the agent %s answers another one; nobody else can speak in it", conv.Agent).
-			With("talk to the agent in a conversation of its own: steward chat --agent %s", conv.Agent)
+			WithHint("talk to the agent in a conversation of its own: steward chat --agent %s", conv.Agent)
 	}
 	if s.Head().Zero() {
 		return nil
@@ -300,7 +300,7 @@ func (n *Node) fork(ctx context.Context, c *chat, s *conversation.Session, t *Tu
 		m, err := n.conversations.Find(ctx, sc, c.id, t.Replace)
 		if err == nil && !isUsers(m.Message) {
 			err = fault.New(fault.Invalid, "not_your_message", "message %s was not written by you", t.Replace).
-				With("replace one of your own messages, or regenerate an answer")
+				WithHint("replace one of your own messages, or regenerate an answer")
 		}
 		if err != nil {
 			return nil, err

@@ -63,7 +63,7 @@ func (c *chat) deduplicate(ctx, life context.Context, k idempotencyKey) (func(),
 }
 
 var errLeft = fault.New(fault.Conflict, "turn_withdrawn", "the conversation was deleted or rewound before this message had its turn").
-	With("look at the conversation, and send it again where it still belongs")
+	WithHint("look at the conversation, and send it again where it still belongs")
 
 // leave has nothing begin in the conversation until the returned function is
 // called: who waits for a turn is refused, and who has it already is stopped.

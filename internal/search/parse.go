@@ -48,17 +48,17 @@ func Parse(text string) (Terms, error) {
 		return Terms{}, tooLong("it has more than %d words and phrases", maxTerms)
 	case len(p.terms.All) == 0 && n > 0:
 		return Terms{}, fault.New(fault.Invalid, "search_empty", "the search only says what must not be there").
-			With("add a word to look for")
+			WithHint("add a word to look for")
 	case n == 0:
 		return Terms{}, fault.New(fault.Invalid, "search_empty", "there is no word to look for").
-			With("name a word, or several, of what was said")
+			WithHint("name a word, or several, of what was said")
 	}
 	return p.terms, nil
 }
 
 func tooLong(format string, args ...any) error {
 	return fault.New(fault.Invalid, "search_too_long", "the search is too long: "+format, args...).
-		With("look for a few words")
+		WithHint("look for a few words")
 }
 
 type parser struct {

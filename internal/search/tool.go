@@ -44,7 +44,7 @@ func NewTool(ix Index, scope func(tool.Invocation) store.Scope) (tool.Tool, erro
 		if args.ThisConversation {
 			if q.Conversation = conversationOf(in); q.Conversation.Zero() {
 				return tool.Result{}, fault.New(fault.Invalid, "conversation_missing", "this call belongs to no conversation").
-					With("leave this_conversation out")
+					WithHint("leave this_conversation out")
 			}
 		}
 		page, err := ix.Search(ctx, scope(in), q)

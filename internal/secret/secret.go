@@ -69,7 +69,7 @@ type Resolver struct {
 func (r *Resolver) Resolve(ctx context.Context, ref string) (string, error) {
 	if !Is(ref) {
 		return "", fault.New(fault.Invalid, "secret_ref_invalid", "this is no reference to a secret").
-			With("write env:NAME, file:PATH, command:PROGRAM ARGS or store:NAME")
+			WithHint("write env:NAME, file:PATH, command:PROGRAM ARGS or store:NAME")
 	}
 	kind, rest, _ := strings.Cut(ref, ":")
 	var value string
@@ -119,20 +119,20 @@ func Check(value string) error {
 	switch {
 	case len(value) < MinLength:
 		return fault.New(fault.Invalid, "secret_short", "a secret has at least %d characters: a shorter one could not be hidden in what is recorded", MinLength).
-			With("choose a longer one")
+			WithHint("choose a longer one")
 	case len(value) > MaxLength:
-		return fault.New(fault.TooLarge, "secret_invalid", "a secret has at most %d KiB", MaxLength>>10).With("keep large files elsewhere")
+		return fault.New(fault.TooLarge, "secret_invalid", "a secret has at most %d KiB", MaxLength>>10).WithHint("keep large files elsewhere")
 	case !utf8.ValidString(value) || strings.ContainsRune(value, 0):
-		return fault.New(fault.Invalid, "secret_invalid", "a secret is text").With("encode it, for example with base64")
+		return fault.New(fault.Invalid, "secret_invalid", "a secret is text").WithHint("encode it, for example with base64")
 	case len(strings.TrimSpace(value)) < MinLength:
-		return fault.New(fault.Invalid, "secret_invalid", "this secret is mostly blanks").With("look whether the right text was given")
+		return fault.New(fault.Invalid, "secret_invalid", "this secret is mostly blanks").WithHint("look whether the right text was given")
 	}
 	return nil
 }
 
 func missing(name string) error {
 	return fault.New(fault.NotFound, "secret_missing", "there is no secret %.80q", name).
-		With("steward secrets set %.80s", name)
+		WithHint("steward secrets set %.80s", name)
 }
 
 func (r *Resolver) env(name string) (string, error) {
@@ -142,7 +142,7 @@ func (r *Resolver) env(name string) (string, error) {
 		}
 	}
 	return "", fault.New(fault.NotFound, "secret_missing", "the environment variable %.80q is not set", name).
-		With("set it where Steward is started")
+		WithHint("set it where Steward is started")
 }
 
 // file reads a file that nobody else can read.
@@ -159,7 +159,7 @@ func (r *Resolver) file(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", fault.New(fault.NotFound, "secret_missing", "the file of a secret cannot be read: %w", err).
-			With("name a file that is there, and that Steward may read")
+			WithHint("name a file that is there, and that Steward may read")
 	}
 	defer f.Close()
 	info, err := f.Stat() // of what was opened, not of what the path may be by now
@@ -171,7 +171,7 @@ func (r *Resolver) file(path string) (string, error) {
 	}
 	b, err := io.ReadAll(io.LimitReader(f, MaxLength+2))
 	if err != nil {
-		return "", fault.New(fault.Unavailable, "secret_missing", "the file of a secret cannot be read: %w", err).With("name a plain file")
+		return "", fault.New(fault.Unavailable, "secret_missing", "the file of a secret cannot be read: %w", err).WithHint("name a plain file")
 	}
 	return trimLine(b), nil
 }
@@ -186,13 +186,13 @@ func trimLine(b []byte) string {
 func exposed(path string, info fs.FileInfo) error {
 	switch {
 	case !info.Mode().IsRegular():
-		return fault.New(fault.Invalid, "secret_missing", "%s is no file", path).With("name a plain file")
+		return fault.New(fault.Invalid, "secret_missing", "%s is no file", path).WithHint("name a plain file")
 	case info.Mode().Perm()&0o077 != 0:
 		return fault.New(fault.Denied, "secret_exposed", "others may read or change %s (its mode is %04o)", path, info.Mode().Perm()).
-			With("chmod 600 %s", path)
+			WithHint("chmod 600 %s", path)
 	case !ownedByUs(info):
 		return fault.New(fault.Denied, "secret_exposed", "%s belongs to somebody else", path).
-			With("chown it to the user that Steward runs as")
+			WithHint("chown it to the user that Steward runs as")
 	}
 	return nil
 }
@@ -228,7 +228,7 @@ func (r *Resolver) command(ctx context.Context, line string) (string, error) {
 
 func commandFailed(name, format string, args ...any) error {
 	return fault.New(fault.Unavailable, "secret_command_failed", "%s, which is to print a secret, "+format, append([]any{name}, args...)...).
-		With("run it yourself, and look what it says")
+		WithHint("run it yourself, and look what it says")
 }
 
 var errTooLong = errors.New("too long")
@@ -278,7 +278,7 @@ func split(line string) ([]string, error) {
 	}
 	if quote != 0 || escape || len(words) == 0 || words[0] == "" {
 		return nil, fault.New(fault.Invalid, "secret_ref_invalid", "the command of a secret has no program, or a quote that does not end").
-			With(`write command:PROGRAM ARGS, such as command:pass show "my key"`)
+			WithHint(`write command:PROGRAM ARGS, such as command:pass show "my key"`)
 	}
 	return words, nil
 }

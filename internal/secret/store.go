@@ -38,7 +38,7 @@ var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 func (s *Store) path(name string) (string, error) {
 	if !namePattern.MatchString(name) {
 		return "", fault.New(fault.Invalid, "secret_name_invalid", "%.80q is no name of a secret", name).
-			With("use up to 64 letters, digits, '_', '-' and '.', beginning with a letter or digit")
+			WithHint("use up to 64 letters, digits, '_', '-' and '.', beginning with a letter or digit")
 	}
 	return filepath.Join(s.dir, name), nil
 }
@@ -87,7 +87,7 @@ func (s *Store) sync() error {
 
 func unwritable(err error) error {
 	return fault.New(fault.Unavailable, "secret_unwritable", "the secret cannot be kept: %w", err).
-		With("make the data folder writable, and look whether the disk is full")
+		WithHint("make the data folder writable, and look whether the disk is full")
 }
 
 // Get returns a secret (secret_missing, secret_exposed).
@@ -102,7 +102,7 @@ func (s *Store) Get(name string) (string, error) {
 		return "", missing(name)
 	case errors.As(err, new(*fs.PathError)):
 		return "", fault.New(fault.Unavailable, "secret_missing", "the secret %s cannot be read: %w", name, err).
-			With("look who may read %s", path)
+			WithHint("look who may read %s", path)
 	}
 	return string(b), err
 }
@@ -149,7 +149,7 @@ func (s *Store) List() ([]Info, error) {
 	}
 	if err != nil {
 		return nil, fault.New(fault.Unavailable, "secret_missing", "the secrets cannot be listed: %w", err).
-			With("look who may read %s", s.dir)
+			WithHint("look who may read %s", s.dir)
 	}
 	var out []Info
 	for _, e := range entries {

@@ -145,7 +145,7 @@ func (m *Manager) Key(b Binding) (string, error) {
 		}
 	}
 	return "", fault.New(fault.NotFound, "secret_missing", "the secret %s of the agent %s is not set", b.Key, b.Owner).
-		With("set the environment variable %s, and name it under secrets in agent.yaml", b.Key)
+		WithHint("set the environment variable %s, and name it under secrets in agent.yaml", b.Key)
 }
 
 // at calls near or far, wherever the caller's service is; when far cannot be

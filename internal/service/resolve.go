@@ -38,7 +38,7 @@ func Resolve(path string, own Configs, above Bindings) (Bindings, []error) {
 	for _, n := range slices.Sorted(maps.Keys(own)) {
 		if !slices.Contains(Names(), n) {
 			wrong = append(wrong, fault.New(fault.Invalid, "service_unknown", "there is no service %q", n).
-				With("the services are llm, db, logging, state and user").Detail("service", string(n)))
+				WithHint("the services are llm, db, logging, state and user").Detail("service", string(n)))
 		}
 	}
 	out := Bindings{}
@@ -56,7 +56,7 @@ func Resolve(path string, own Configs, above Bindings) (Bindings, []error) {
 func bind(path string, n Name, c Config, above Binding) (Binding, error) {
 	bad := func(code, remedy, format string, args ...any) (Binding, error) {
 		return Binding{}, fault.New(fault.Invalid, code, "the service "+string(n)+" of "+path+" "+format, args...).
-			With("%s", remedy).Detail("service", string(n))
+			WithHint("%s", remedy).Detail("service", string(n))
 	}
 	b := Binding{Config: c, Source: c.Source, Owner: path, Offered: c.Offering == Serve}
 	switch {

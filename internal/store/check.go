@@ -22,7 +22,7 @@ func (s Scope) CanWrite() error {
 
 func noScope(verb string) error {
 	return fault.New(fault.Denied, "scope_missing", "the call's scope names no space to %s", verb).
-		With("pass the scope of the user for whom the call is made")
+		WithHint("pass the scope of the user for whom the call is made")
 }
 
 // Check refuses a batch that no store can carry out (batch_invalid).

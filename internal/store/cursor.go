@@ -98,5 +98,5 @@ func (m Mark) Open(c Cursor) (Position, bool, error) {
 // BadCursor refuses a cursor (cursor_invalid).
 func BadCursor(why string) error {
 	return fault.New(fault.Invalid, "cursor_invalid", "the cursor cannot be used: %s", why).
-		With("start again without a cursor")
+		WithHint("start again without a cursor")
 }

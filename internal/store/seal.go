@@ -165,7 +165,7 @@ func (h *Hash) UnmarshalText(b []byte) error {
 	}
 	if !ok {
 		return fault.New(fault.Invalid, "hash_invalid", "%.80q is no hash of the log", b).
-			With("give the 64 hexadecimal digits that `steward audit head` prints")
+			WithHint("give the 64 hexadecimal digits that `steward audit head` prints")
 	}
 	*h = got
 	return nil

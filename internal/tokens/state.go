@@ -100,7 +100,7 @@ func (c *Calibrator) Load(saved []byte) error {
 
 func invalid(format string, args ...any) error {
 	return fault.New(fault.Invalid, "calibration_invalid", format, args...).
-		With("delete it: it is learned anew from what the providers report")
+		WithHint("delete it: it is learned anew from what the providers report")
 }
 
 func (l *learner) load(s modelState, names []string) bool {

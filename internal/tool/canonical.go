@@ -34,7 +34,7 @@ func Canonical(args []byte) ([]byte, error) {
 func badJSON(args []byte, err error) error {
 	const remedy = "send the arguments as one JSON object"
 	if len(bytes.TrimSpace(args)) == 0 {
-		return fault.New(fault.Invalid, "args_invalid", "the arguments are empty").With(remedy)
+		return fault.New(fault.Invalid, "args_invalid", "the arguments are empty").WithHint(remedy)
 	}
 	why, at := err.Error(), int64(-1)
 	var syn *jsontext.SyntacticError
@@ -53,7 +53,7 @@ func badJSON(args []byte, err error) error {
 		e = fault.New(fault.Invalid, "args_invalid", "the arguments are not valid JSON: at byte %d: %s", at, why).
 			Detail("position", at)
 	}
-	return e.With(remedy)
+	return e.WithHint(remedy)
 }
 
 // canonicalNumbers rewrites the numbers of a formatted value in place where
@@ -106,7 +106,7 @@ func canonicalNumber(lit []byte) ([]byte, error) {
 	f, err := strconv.ParseFloat(string(lit), 64)
 	if err != nil || math.IsInf(f, 0) {
 		return nil, fault.New(fault.Invalid, "args_invalid", "the number %s is out of range", Clip(string(lit), 40)).
-			With("send it as a string if the tool takes one")
+			WithHint("send it as a string if the tool takes one")
 	}
 	short := jsontext.AppendFloat(nil, f+0, 64) // +0: there is no negative zero
 	if parseDecimal(string(short)) == parseDecimal(string(lit)) {

@@ -28,7 +28,7 @@ const maxStrategies = 16 // of a tool
 func DeclaredTidy(source string, decls []StrategyDecl, within bool) ([]Strategy, error) {
 	bad := func(format string, args ...any) ([]Strategy, error) {
 		return nil, fault.New(fault.Invalid, "tool_tidy_invalid", format, args...).
-			With("write by: parameters, tools or age, and what belongs to it")
+			WithHint("write by: parameters, tools or age, and what belongs to it")
 	}
 	if len(decls) > maxStrategies {
 		return bad("tidy has %d strategies; at most %d are taken", len(decls), maxStrategies)

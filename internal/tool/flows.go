@@ -115,13 +115,13 @@ func checkReach(v any) error {
 		return nil
 	}
 	return fault.New(fault.Invalid, "tool_reach_invalid", "reach is %.40v", v).
-		With("it is here (what the tool is given stays on this machine) or out, for the source or by tool")
+		WithHint("it is here (what the tool is given stays on this machine) or out, for the source or by tool")
 }
 
 func parseYields(v any) (labels message.Labels, err error) {
 	bad := func(why any) error {
 		return fault.New(fault.Invalid, "tool_yields_invalid", "yields: %v", why).
-			With("list private, untrusted or secret, or nothing ([]), for the source or by tool")
+			WithHint("list private, untrusted or secret, or nothing ([]), for the source or by tool")
 	}
 	var list []any
 	switch v := v.(type) {

@@ -67,7 +67,7 @@ func (r *Registry) Add(t Tool) error {
 	custom := func(s Strategy) bool { return s.Kind == Custom }
 	if _, ok := OptimizerOf(t); !ok && slices.ContainsFunc(spec.Tidy, custom) {
 		return fault.New(fault.Invalid, "tool_tidy_invalid", "the tool %s has a custom strategy and is no Optimizer", spec.Name).
-			With("implement tool.Optimizer, or declare a strategy of another kind").Detail("tool", spec.Name)
+			WithHint("implement tool.Optimizer, or declare a strategy of another kind").Detail("tool", spec.Name)
 	}
 	return r.enter(&entry{Tool: t, spec: spec, v: v})
 }
@@ -97,7 +97,7 @@ func (r *Registry) enter(e *entry) error {
 	// Names whose wire form can be reversed collide in it only if they are equal.
 	if _, taken := r.tools[name]; taken {
 		return fault.New(fault.Conflict, "tool_conflict", "there is a tool named %s already", name).
-			With("give one of the two another category or name").Detail("tool", name)
+			WithHint("give one of the two another category or name").Detail("tool", name)
 	}
 	if r.tools == nil {
 		r.tools = map[string]*entry{}
@@ -180,7 +180,7 @@ func (r *Registry) Select(patterns ...string) ([]Spec, error) {
 			}
 			if err != nil {
 				return nil, fault.New(fault.Invalid, "tool_pattern_invalid", "%q is no pattern for tool names", p).
-					With("write a name, or a glob such as math.*")
+					WithHint("write a name, or a glob such as math.*")
 			}
 			if ok {
 				chosen[n] = !out
@@ -199,9 +199,9 @@ func (r *Registry) Select(patterns ...string) ([]Spec, error) {
 func unknownTool(name string, names []string) error {
 	e := fault.New(fault.NotFound, "tool_unknown", "there is no tool named %s", Clip(name, 80)).Detail("tool", name)
 	if near := Near(name, names, 3); len(near) > 0 {
-		return e.With("did you mean %s?", strings.Join(near, " or "))
+		return e.WithHint("did you mean %s?", strings.Join(near, " or "))
 	}
-	return e.With("use one of the tools that are listed")
+	return e.WithHint("use one of the tools that are listed")
 }
 
 // CheckSpec looks a spec over and returns it settled (Delivery and Version
@@ -258,7 +258,7 @@ const maxWireName = 64
 func checkName(name string) error {
 	bad := func(why string) error {
 		return fault.New(fault.Invalid, "tool_name_invalid", "%q is no name for a tool: %s", Clip(name, 80), why).
-			With("name it category.name, of a-z, 0-9 and '_'")
+			WithHint("name it category.name, of a-z, 0-9 and '_'")
 	}
 	words := strings.Split(name, ".")
 	if len(words) < 2 {

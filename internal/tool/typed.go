@@ -114,7 +114,7 @@ func misfit(err error) error {
 		what = sem.Err.Error()
 	}
 	return fault.New(fault.Invalid, "args_invalid", "the arguments do not fit: %s: %s", path, what).
-		With("call the tool again with these mended")
+		WithHint("call the tool again with these mended")
 }
 
 func encode[Out any](out Out) (Result, error) {

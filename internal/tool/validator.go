@@ -64,7 +64,7 @@ func NewValidator(schema []byte) (*Validator, error) {
 
 func badSchema(format string, args ...any) error {
 	return fault.New(fault.Invalid, "tool_schema_invalid", "the input schema does not hold: "+format, args...).
-		With(`give a JSON Schema with "type": "object"`)
+		WithHint(`give a JSON Schema with "type": "object"`)
 }
 
 // draft maps the spellings of $schema in use to those that the validator
@@ -91,7 +91,7 @@ func (v *Validator) Validate(args []byte) error {
 	}
 	if s, ok := val.(string); ok && strings.HasPrefix(strings.TrimSpace(s), "{") {
 		return fault.New(fault.Invalid, "args_invalid", "the arguments are a string that holds JSON").
-			With("send the object itself, not quoted")
+			WithHint("send the object itself, not quoted")
 	}
 	if err := checkEffort(v.refers, val, len(args)); err != nil {
 		return err
@@ -104,5 +104,5 @@ func (v *Validator) Validate(args []byte) error {
 		faults = []string{Clip(err.Error(), 500)}
 	}
 	return fault.New(fault.Invalid, "args_invalid", "the arguments do not fit: %s", strings.Join(faults, "; ")).
-		Detail("faults", faults).With("call the tool again with these mended")
+		Detail("faults", faults).WithHint("call the tool again with these mended")
 }

@@ -16,7 +16,7 @@ import (
 func Word(name string) (string, error) {
 	bad := func(why string) (string, error) {
 		return "", fault.New(fault.Invalid, "tool_name_invalid", "%.80q is no name for a tool: %s", name, why).
-			With("it needs letters or digits of ASCII")
+			WithHint("it needs letters or digits of ASCII")
 	}
 	var b strings.Builder
 	for i := 0; i < len(name); i++ {

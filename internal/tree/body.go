@@ -35,7 +35,7 @@ func checkBody(body []byte) (resource.Metadata, error) {
 	var m resource.Metadata
 	if len(body) > MaxBody {
 		return m, fault.New(fault.TooLarge, "too_large", "the body has %d bytes; a resource has at most %d", len(body), MaxBody).
-			Detail("limit", MaxBody).With("put it in parts, each a resource of its own")
+			Detail("limit", MaxBody).WithHint("put it in parts, each a resource of its own")
 	}
 	if at := validPrefix(body); at < len(body) {
 		return m, badBody(int64(at), "it is no valid UTF-8")
@@ -80,7 +80,7 @@ func checkBody(body []byte) (resource.Metadata, error) {
 		}
 		if err := jsonv2.Unmarshal(f.raw, f.to); err != nil || f.raw.Kind() != '"' {
 			return m, fault.New(fault.Invalid, "metadata_invalid", "the member %s of a resource is a text that describes it", f.name).
-				Detail("member", "/"+f.name).With("write it as a text, or call the member otherwise")
+				Detail("member", "/"+f.name).WithHint("write it as a text, or call the member otherwise")
 		}
 	}
 	return m, nil
@@ -88,7 +88,7 @@ func checkBody(body []byte) (resource.Metadata, error) {
 
 func badBody(at int64, why string) error {
 	return fault.New(fault.Invalid, "body_invalid", "the body cannot be kept: at byte %d: %.200s", at, why).
-		Detail("position", at).With(`send one JSON object, such as {"text": "…"}`)
+		Detail("position", at).WithHint(`send one JSON object, such as {"text": "…"}`)
 }
 
 func validPrefix(b []byte) int {
@@ -111,7 +111,7 @@ func checkState(state string) error {
 	}
 	if !ok {
 		return fault.New(fault.Invalid, "state_invalid", "%.80q is no state", state).
-			With("a state is a word of at most %d lower-case letters, digits, _ and -, and not %q", maxState, Deleted)
+			WithHint("a state is a word of at most %d lower-case letters, digits, _ and -, and not %q", maxState, Deleted)
 	}
 	return nil
 }

@@ -64,5 +64,5 @@ func (c *call) mayChange(ctx context.Context, action string, r policy.Resource) 
 	}
 	verb := map[string]string{policy.Write: "written", policy.Delete: "deleted"}[action]
 	return fault.New(fault.Denied, "access_denied", "%s may not be %s: %s", r.URI, verb, why).
-		With("an admin changes what is allowed in the policies")
+		WithHint("an admin changes what is allowed in the policies")
 }

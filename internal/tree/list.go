@@ -63,7 +63,7 @@ func (s *Service) List(ctx context.Context, by Caller, q Query) (Page, error) {
 		q.Limit = store.DefaultLimit
 	}
 	if q.Limit < 0 || q.Limit > MaxPage {
-		return Page{}, fault.New(fault.Invalid, "limit_invalid", "%d is no limit", q.Limit).With("use a number from 1 to %d", MaxPage)
+		return Page{}, fault.New(fault.Invalid, "limit_invalid", "%d is no limit", q.Limit).WithHint("use a number from 1 to %d", MaxPage)
 	}
 	if q.Space != "" {
 		if err := CheckSpace(q.Space); err != nil {
@@ -72,7 +72,7 @@ func (s *Service) List(ctx context.Context, by Caller, q Query) (Page, error) {
 	}
 	if q.Type != "" {
 		if _, err := resource.Parse(resource.Scheme + q.Type + ".x"); err != nil {
-			return Page{}, fault.New(fault.Invalid, "type_invalid", "%.100q is no type", q.Type).With("a type is like home.Note or common.Message")
+			return Page{}, fault.New(fault.Invalid, "type_invalid", "%.100q is no type", q.Type).WithHint("a type is like home.Note or common.Message")
 		}
 	}
 	c, err := s.call(ctx, by)
@@ -131,7 +131,7 @@ func (c *call) list(ctx context.Context, q Query) (Page, error) {
 
 func badCursor() error {
 	return fault.New(fault.Invalid, "cursor_invalid", "the cursor belongs to another query, or is damaged").
-		With("start again without a cursor")
+		WithHint("start again without a cursor")
 }
 
 // scope is what the query may see; false: nothing.

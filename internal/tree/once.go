@@ -178,7 +178,7 @@ func (s *Service) undo(ctx context.Context, by Caller, space resource.Space, key
 
 func changedSince(uri resource.URI) error {
 	return fault.New(fault.Conflict, "resource_changed", "%s has changed since", uri).
-		With("steward resources history %s shows its versions: put back the one that you want", uri)
+		WithHint("steward resources history %s shows its versions: put back the one that you want", uri)
 }
 
 // restore is the change that puts back what was there before.

@@ -103,7 +103,7 @@ func Parse(user string, space resource.Space, text string) (resource.URI, error)
 	at := Place(space)
 	if at.Zero() {
 		return uri, fault.New(fault.Invalid, "space_invalid", "nothing is kept in the space %.100q", string(space)).
-			With("use user:NAME or group:NAME")
+			WithHint("use user:NAME or group:NAME")
 	}
 	for _, e := range steps {
 		at = at.Child(e.Type, e.ID)
@@ -122,7 +122,7 @@ func tooFar(text string, steps []resource.Element) error {
 	}
 	at = min(at, maxURI, len(text))
 	return fault.New(fault.Invalid, "uri_invalid", "the URI is too long: at byte %d: it has at most %d steps and %d bytes", at, maxSteps-1, maxURI).
-		Detail("position", at).With("put it nearer to the root")
+		Detail("position", at).WithHint("put it nearer to the root")
 }
 
 // CheckSpace refuses what is the name of no space (space_invalid).
@@ -132,7 +132,7 @@ func CheckSpace(space resource.Space) error {
 		return nil
 	}
 	return fault.New(fault.Invalid, "space_invalid", "%.100q is the name of no space", string(space)).
-		With("use user:NAME, group:NAME or system")
+		WithHint("use user:NAME, group:NAME or system")
 }
 
 // writable returns the space of what the caller wants to put or delete at a
@@ -144,15 +144,15 @@ func (c *call) writable(uri resource.URI, want resource.Space) (resource.Space, 
 	space, ok := spaceOf(uri)
 	if !ok {
 		return "", fault.New(fault.Denied, "resource_owned", "below %s only Steward itself keeps something", uri.Parent()).
-			With("put it below your own place, as %s.%s", resource.Root(userPlace, c.User).String()+"/"+uri.Type(), uri.ID())
+			WithHint("put it below your own place, as %s.%s", resource.Root(userPlace, c.User).String()+"/"+uri.Type(), uri.ID())
 	}
 	if want != "" && want != space {
 		return "", fault.New(fault.Invalid, "space_invalid", "%s is a place of the space %s, not of %.100q", uri, space, string(want)).
-			With("leave the space out, or begin the URI with the type of the resource")
+			WithHint("leave the space out, or begin the URI with the type of the resource")
 	}
 	if mine := c.spaces(); space == resource.System || !slices.Contains(mine, space) {
 		return "", fault.New(fault.Denied, "space_denied", "%s may not change what is in the space %s", c.User, space).
-			With("use your own space, or that of a group that you are in")
+			WithHint("use your own space, or that of a group that you are in")
 	}
 	for _, e := range uri.Elements()[1:] {
 		if owned(e.Type) {
@@ -169,5 +169,5 @@ func ownedError(uri resource.URI) error {
 			remedy = use
 		}
 	}
-	return fault.New(fault.Denied, "resource_owned", "%s can only be read here", uri).With("%s", remedy)
+	return fault.New(fault.Denied, "resource_owned", "%s can only be read here", uri).WithHint("%s", remedy)
 }

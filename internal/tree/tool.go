@@ -152,7 +152,7 @@ func (s *Service) listTool() (tool.Tool, error) {
 		}
 		if args.Since != "" {
 			if q.Since, err = time.Parse(time.RFC3339, args.Since); err != nil {
-				return tool.Result{}, fault.New(fault.Invalid, "time_invalid", "%q is no time", args.Since).With("write it like 2030-01-31T08:00:00Z")
+				return tool.Result{}, fault.New(fault.Invalid, "time_invalid", "%q is no time", args.Since).WithHint("write it like 2030-01-31T08:00:00Z")
 			}
 		}
 		page, err := s.List(ctx, callerOf(ctx, in), q)

@@ -46,7 +46,7 @@ func (s *Service) Put(ctx context.Context, by Caller, p Put) (Resource, error) {
 	}
 	if p.Create && p.Version > 0 {
 		return Resource{}, fault.New(fault.Invalid, "version_invalid", "what is to be made has no version yet").
-			With("give a version, or that it is not there, not both")
+			WithHint("give a version, or that it is not there, not both")
 	}
 	if err := c.mayChange(ctx, policy.Write, policy.Resource{URI: p.URI, Type: p.URI.Type(), Space: space, Metadata: meta}); err != nil {
 		return Resource{}, err
@@ -127,10 +127,10 @@ func refused(err error, uri resource.URI, cond store.If) error {
 		return err
 	case cond.Absent:
 		return fault.New(fault.Conflict, "resource_exists", "there is a %s already", uri).
-			With("take another name, or replace the version that is there")
+			WithHint("take another name, or replace the version that is there")
 	case cond.Version > 0:
 		return fault.New(fault.Conflict, "resource_changed", "%s is not at version %d any more", uri, cond.Version).
-			With("read it again, and decide anew")
+			WithHint("read it again, and decide anew")
 	}
 	return err
 }

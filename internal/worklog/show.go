@@ -71,7 +71,7 @@ func orMissing(err error, ref string) error {
 		return err
 	}
 	return fault.New(fault.NotFound, "call_not_found", "there is no tool call %.80q", ref).
-		With("steward log shows the calls that there are, with what to name them by")
+		WithHint("steward log shows the calls that there are, with what to name them by")
 }
 
 const leastName = 4
@@ -82,7 +82,7 @@ func parseRef(s string) (name string, block int, err error) {
 	block, numErr := strconv.Atoi(number)
 	if !ok || numErr != nil || block < 0 || len(name) < leastName || strings.Trim(name, "0123456789abcdef-") != "" {
 		return "", 0, fault.New(fault.Invalid, "ref_invalid", "%.80q names no tool call", s).
-			With("write it as steward log does, for example 5a3f1d/1, or last")
+			WithHint("write it as steward log does, for example 5a3f1d/1, or last")
 	}
 	return name, block, nil
 }

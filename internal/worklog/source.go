@@ -113,7 +113,7 @@ func (r *reader) open(at position) (messages, error) {
 	}
 	if k.gone {
 		return nil, fault.New(fault.NotFound, "conversation_not_found", "there is no conversation %s", f.Conversation).
-			With("steward conversations list shows those that there are")
+			WithHint("steward conversations list shows those that there are")
 	}
 	q.Under = record.ConversationURI(f.Conversation)
 	switch {

@@ -81,11 +81,11 @@ type Filter struct {
 func (f *Filter) check() error {
 	if f.Outcome != "" && !slices.Contains(Outcomes(), f.Outcome) {
 		return fault.New(fault.Invalid, "outcome_unknown", "there is no outcome %.40q", string(f.Outcome)).
-			With("use success, failure, partial or pending")
+			WithHint("use success, failure, partial or pending")
 	}
 	if _, err := path.Match(f.Tool, ""); err != nil {
 		return fault.New(fault.Invalid, "tool_pattern_invalid", "%.80q is no pattern for tool names", f.Tool).
-			With("write a name, or a glob such as files.*")
+			WithHint("write a name, or a glob such as files.*")
 	}
 	return nil
 }

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"steward/internal/face/api"
-	"steward/internal/face/chat"
-	"steward/internal/face/openai"
-	"steward/internal/face/rpc"
-	"steward/internal/face/services"
 	"steward/internal/resource"
+	"steward/internal/server/api"
+	"steward/internal/server/chat"
+	"steward/internal/server/openai"
+	"steward/internal/server/rpc"
+	"steward/internal/server/services"
 )
 
 // table is what is asked of a face.

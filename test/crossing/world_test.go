@@ -21,11 +21,11 @@ import (
 	"testing"
 	"time"
 
-	"steward/internal/face/httpauth"
 	"steward/internal/id"
 	"steward/internal/identity"
 	"steward/internal/provider/providertest"
 	"steward/internal/resource"
+	"steward/internal/server/httpauth"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
 )

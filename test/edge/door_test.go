@@ -16,12 +16,12 @@ import (
 	"syscall"
 	"testing"
 
-	"steward/internal/face/api"
-	"steward/internal/face/chat"
-	"steward/internal/face/openai"
-	"steward/internal/face/rpc"
-	"steward/internal/face/services"
 	"steward/internal/identity"
+	"steward/internal/server/api"
+	"steward/internal/server/chat"
+	"steward/internal/server/openai"
+	"steward/internal/server/rpc"
+	"steward/internal/server/services"
 	"steward/test/edge"
 )
 

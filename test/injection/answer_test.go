@@ -16,8 +16,8 @@ import (
 	unsafe "github.com/yuin/goldmark/renderer/html"
 	"golang.org/x/net/html"
 
-	"steward/internal/face/httpauth"
-	"steward/internal/face/openai"
+	"steward/internal/server/httpauth"
+	"steward/internal/server/openai"
 )
 
 // shown are answers that have whoever shows them fetch something. NET is the

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"steward/internal/exchange"
 	"steward/internal/id"
+	"steward/internal/importexport"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/runtime"
@@ -196,7 +196,7 @@ func (s *scene) imports(title, said string) {
 	body := encode([]any{map[string]any{"title": title, "create_time": 1700000000, "current_node": "a", "mapping": map[string]any{
 		"u": map[string]any{"parent": nil, "children": []string{"a"}, "message": map[string]any{"author": map[string]any{"role": "user"}, "create_time": 1700000001, "content": map[string]any{"content_type": "text", "parts": []string{said}}}},
 		"a": map[string]any{"parent": "u", "children": []string{}, "message": map[string]any{"author": map[string]any{"role": "assistant"}, "create_time": 1700000002, "content": map[string]any{"content_type": "text", "parts": []string{"Yes."}}}}}}})
-	for im, err := range s.node.Import(s.t.Context(), person, strings.NewReader(body), exchange.Options{}) {
+	for im, err := range s.node.Import(s.t.Context(), person, strings.NewReader(body), importexport.Options{}) {
 		s.must(err)
 		s.conv = im.Conversation.ID
 	}

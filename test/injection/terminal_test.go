@@ -12,11 +12,11 @@ import (
 
 	"steward/internal/conversation"
 	"steward/internal/effect"
-	"steward/internal/face/terminal"
 	"steward/internal/id"
 	"steward/internal/pattern"
 	"steward/internal/record"
 	"steward/internal/runtime"
+	"steward/internal/server/terminal"
 	"steward/internal/store"
 )
 

@@ -19,13 +19,13 @@ import (
 	"github.com/openai/openai-go/v3/shared"
 
 	"steward/internal/embed"
-	"steward/internal/face/httpauth"
-	face "steward/internal/face/openai"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/runtime"
+	"steward/internal/server/httpauth"
+	face "steward/internal/server/openai"
 )
 
 // faceNode is a model that first calls the caller's tool and, when it has the

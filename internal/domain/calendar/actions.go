@@ -80,7 +80,7 @@ func at(text string, zone *time.Location) (time.Time, error) {
 		}
 	}
 	return time.Time{}, fault.New(fault.Invalid, "time_invalid", "%.60q is no date and time", text).
-		With("write it like 2026-03-29T15:30:00+02:00")
+		WithHint("write it like 2026-03-29T15:30:00+02:00")
 }
 
 func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs) (tool.Result, error) {
@@ -91,7 +91,7 @@ func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs) (tool.
 	}
 	e := Event{Title: strings.Join(strings.Fields(a.Title), " "), Start: start, Location: a.Location, Notes: a.Notes, Attendees: a.Attendees, AllDay: a.AllDay}
 	if e.Title == "" {
-		return tool.Result{}, fault.New(fault.Invalid, "title_missing", "the event has no title").With("say what it is called")
+		return tool.Result{}, fault.New(fault.Invalid, "title_missing", "the event has no title").WithHint("say what it is called")
 	}
 	e.lasts(minutes(a.Minutes, time.Hour), zone)
 	told, err := s.apply(ctx, in, Change{Add: &e}, "Added %s to the calendar.")
@@ -217,12 +217,12 @@ func (s *service) find(ctx context.Context, in tool.Invocation, words string) (e
 	found := named(all, words, s.Time())
 	switch len(found) {
 	case 0:
-		return e, "", fault.New(fault.NotFound, "event_not_found", "there is no event %.100q in the calendar", words).With("search the calendar for it")
+		return e, "", fault.New(fault.NotFound, "event_not_found", "there is no event %.100q in the calendar", words).WithHint("search the calendar for it")
 	case 1:
 		return found[0], "", nil
 	}
 	return e, "", fault.New(fault.Conflict, "event_ambiguous", "several events are called like %.100q", words).
-		With("give more of the title: %s", lines(found[:min(len(found), 10)], s.Location(in.User)))
+		WithHint("give more of the title: %s", lines(found[:min(len(found), 10)], s.Location(in.User)))
 }
 
 // named are the events that words mean: by id, by whole title, or by all the

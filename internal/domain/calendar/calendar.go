@@ -157,7 +157,7 @@ func (s *service) list(ctx context.Context, in tool.Invocation, a listArgs) (str
 		to = from.AddDate(0, 0, 6)
 	}
 	if to.Before(from) {
-		return "", fault.New(fault.Invalid, "time_invalid", "%s is before %s", a.Until, from.Format(day)).With("give the earlier day as date")
+		return "", fault.New(fault.Invalid, "time_invalid", "%s is before %s", a.Until, from.Format(day)).WithHint("give the earlier day as date")
 	}
 	events, problems, err := s.of(in.User).Between(ctx, from, to.AddDate(0, 0, 1))
 	if err != nil {
@@ -202,7 +202,7 @@ func (s *service) free(ctx context.Context, in tool.Invocation, a freeArgs) (str
 	}
 	from, to := clockOn(date, a.From, 8), clockOn(date, a.To, 20)
 	if !from.Before(to) {
-		return "", fault.New(fault.Invalid, "time_invalid", "%s is not before %s", a.From, a.To).With("give the earlier time as from")
+		return "", fault.New(fault.Invalid, "time_invalid", "%s is not before %s", a.From, a.To).WithHint("give the earlier time as from")
 	}
 	events, problems, err := s.of(in.User).Between(ctx, from, to)
 	if err != nil {
@@ -251,7 +251,7 @@ func dayOf(text string, now time.Time) (time.Time, error) {
 	}
 	t, err := time.ParseInLocation(day, text, now.Location())
 	if err != nil {
-		return t, fault.New(fault.Invalid, "time_invalid", "%.40q is no date", text).With("write it like 2026-03-29")
+		return t, fault.New(fault.Invalid, "time_invalid", "%.40q is no date", text).WithHint("write it like 2026-03-29")
 	}
 	return t, nil
 }

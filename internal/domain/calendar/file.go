@@ -199,7 +199,7 @@ func (f *file) change(pieces []piece, key string, c Change) ([]piece, Event, loc
 		}
 		if e.Repeats {
 			return nil, e, was, fault.New(fault.Unsupported, "event_repeats", "%q repeats, and cannot be moved here", e.Title).
-				With("add a single event, or change the rule in the calendar's file")
+				WithHint("add a single event, or change the rule in the calendar's file")
 		}
 		c.Move.times(p.event)
 		p.event.Props.SetDateTime(ical.PropLastModified, f.now().UTC())
@@ -210,7 +210,7 @@ func (f *file) change(pieces []piece, key string, c Change) ([]piece, Event, loc
 		pieces[i].raw, was.After = raw, raw
 		return pieces, *c.Move, was, err
 	}
-	return nil, Event{}, was, fault.New(fault.NotFound, "event_not_found", "the event is not in the calendar any more").With("search the calendar for it")
+	return nil, Event{}, was, fault.New(fault.NotFound, "event_not_found", "the event is not in the calendar any more").WithHint("search the calendar for it")
 }
 
 // mark is the line that keeps a key and what was told.

@@ -80,7 +80,7 @@ func Opener(opt Options) tool.Opener {
 		if d.From != "" {
 			if s.from, err = mail.ParseAddress(d.From); err != nil {
 				return nil, fault.New(fault.Invalid, "email_address_invalid", "from: %.100q is no e-mail address", d.From).
-					With("write it like Ann Example <ann@example.com>")
+					WithHint("write it like Ann Example <ann@example.com>")
 			}
 		}
 		k := local.NewKit(env, Kind)
@@ -222,13 +222,13 @@ func (a sendArgs) draft() (Draft, error) {
 			addr, err := mail.ParseAddress(string(text))
 			if err != nil || strings.ContainsFunc(string(text), func(r rune) bool { return r < ' ' }) {
 				return d, fault.New(fault.Invalid, "email_address_invalid", "%.100q is no e-mail address", string(text)).
-					With("write it like ann@example.com")
+					WithHint("write it like ann@example.com")
 			}
 			*list.to = append(*list.to, addr)
 		}
 	}
 	if d.Subject == "" {
-		return d, fault.New(fault.Invalid, "email_subject_missing", "the e-mail has no subject").With("say what it is about")
+		return d, fault.New(fault.Invalid, "email_subject_missing", "the e-mail has no subject").WithHint("say what it is about")
 	}
 	return d, nil
 }
@@ -246,7 +246,7 @@ func find(ctx context.Context, m *folders, id string) (Email, error) {
 	case len(list) == 1:
 		return m.Read(ctx, list[0].ID)
 	case len(list) > 1:
-		return e, fault.New(fault.Conflict, "email_ambiguous", "several e-mails have %.100q", id).With("say which by its id:\n%s", table(list, "", time.UTC))
+		return e, fault.New(fault.Conflict, "email_ambiguous", "several e-mails have %.100q", id).WithHint("say which by its id:\n%s", table(list, "", time.UTC))
 	}
 	return e, err
 }

@@ -178,7 +178,7 @@ func (f *folders) Read(_ context.Context, id string) (Email, error) {
 	if !ok || folder != Inbox && folder != Outbox {
 		folder, name = Inbox, id
 	}
-	missing := fault.New(fault.NotFound, "email_not_found", "there is no e-mail %.100q", id).With("list the e-mails, and give the id that is shown")
+	missing := fault.New(fault.NotFound, "email_not_found", "there is no e-mail %.100q", id).WithHint("list the e-mails, and give the id that is shown")
 	if name == "" || strings.HasPrefix(name, ".") || !filepath.IsLocal(name) {
 		return Email{}, missing
 	}

@@ -31,7 +31,7 @@ type Place struct {
 func NewPlace(env tool.Env, declared, rest string) (Place, error) {
 	bad := func(why string) (Place, error) {
 		return Place{}, fault.New(fault.Invalid, "path_invalid", "the path %.200q of %s: %s", declared, env.Name, why).
-			With("write a path inside the agent's folder, such as ./%s, an absolute one, or none", rest)
+			WithHint("write a path inside the agent's folder, such as ./%s, an absolute one, or none", rest)
 	}
 	switch {
 	case strings.ContainsRune(declared, 0):
@@ -216,7 +216,7 @@ func Fault(path string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fault.New(fault.NotFound, "file_not_found", "there is no %s", name)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		return fault.New(fault.Denied, "file_denied", "the system does not let Steward use %s", name).With("look at the rights of the file")
+		return fault.New(fault.Denied, "file_denied", "the system does not let Steward use %s", name).WithHint("look at the rights of the file")
 	case errors.Is(err, syscall.ENOSPC):
 		return fault.New(fault.NoSpace, "disk_full", "the disk is full")
 	}

@@ -186,5 +186,5 @@ func (c changed) Call(context.Context, tool.Invocation) (tool.Result, error) {
 		c.tell()
 	}
 	return tool.Result{}, fault.New(fault.Denied, "tool_changed", "the tool %s is not what was approved any more", c.spec.Name).
-		With("look at the agent again with steward agents and approve it")
+		WithHint("look at the agent again with steward agents and approve it")
 }

@@ -193,11 +193,11 @@ func Find(texts []*Text, name string) (*Text, error) {
 	}
 	switch len(partly) {
 	case 0:
-		return nil, fault.New(fault.NotFound, "document_not_found", "there is no document %.100q", name).With("the documents are: %s", Names(texts, 20))
+		return nil, fault.New(fault.NotFound, "document_not_found", "there is no document %.100q", name).WithHint("the documents are: %s", Names(texts, 20))
 	case 1:
 		return partly[0], nil
 	}
-	return nil, fault.New(fault.Conflict, "document_ambiguous", "%.100q may be one of several documents", name).With("say which: %s", Names(partly, 20))
+	return nil, fault.New(fault.Conflict, "document_ambiguous", "%.100q may be one of several documents", name).WithHint("say which: %s", Names(partly, 20))
 }
 
 // saying are the texts whose name or title has all the words, or others of

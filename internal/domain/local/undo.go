@@ -47,7 +47,7 @@ func (k *Kit) Deliver(d Declared, files ...string) error {
 		k.delivery = tool.Deferred
 	default:
 		return fault.New(fault.Invalid, "delivery_unknown", "delivery: %.40q is no delivery", d.Delivery).
-			With("write inline, so that the agent waits for what becomes of an action, or deferred, so that actions are done when its turn ends")
+			WithHint("write inline, so that the agent waits for what becomes of an action, or deferred, so that actions are done when its turn ends")
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func FormerOf(path, key string) (Former, bool, error) {
 		return f, false, err
 	}
 	if err := json.Unmarshal(b, &f); err != nil {
-		return f, false, fault.New(fault.Invalid, "undo_invalid", "what %s was before cannot be read: %w", filepath.Base(path), err).With("undo it by hand")
+		return f, false, fault.New(fault.Invalid, "undo_invalid", "what %s was before cannot be read: %w", filepath.Base(path), err).WithHint("undo it by hand")
 	}
 	return f, true, nil
 }
@@ -187,7 +187,7 @@ func (f Former) Reverse(pieces []string, put func(pieces []string, before string
 	i := slices.Index(pieces, f.After)
 	if i < 0 {
 		return nil, fault.New(fault.Conflict, "changed_since", "%.200s was changed since, or is not there any more", cmp.Or(f.What, "it")).
-			With("undo it by hand")
+			WithHint("undo it by hand")
 	}
 	out := slices.Clone(pieces)
 	if f.Before == "" {
@@ -267,5 +267,5 @@ func (r Record) Revert(ctx context.Context, key string) (said string, err error)
 
 // NotApplied refuses to take back what was not done, or what nobody remembers.
 func NotApplied() error {
-	return fault.New(fault.NotFound, "undo_unknown", "what was done, or what was there before it, is not remembered any more").With("undo it by hand")
+	return fault.New(fault.NotFound, "undo_unknown", "what was done, or what was there before it, is not remembered any more").WithHint("undo it by hand")
 }

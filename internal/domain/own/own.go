@@ -35,7 +35,7 @@ func opener(add func(tool.Env, *local.Kit)) tool.Opener {
 		}
 		if word, err := tool.Word(env.Name); err != nil || word != env.Name {
 			return nil, fault.New(fault.Invalid, "tool_name_invalid", "%.80q is no name for a source", env.Name).
-				With("name it of a-z, 0-9 and '_'")
+				WithHint("name it of a-z, 0-9 and '_'")
 		}
 		k := local.NewKit(env, tool.OriginOwn)
 		if err := k.Deliver(d); err != nil {

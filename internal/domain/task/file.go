@@ -147,7 +147,7 @@ func change(old []byte, c Change) ([]string, local.Former, error) {
 		i = slices.IndexFunc(tasks, func(t Task) bool { return t.Title == want.Title && t.Due == want.Due && t.Done == want.Done })
 	}
 	if i < 0 {
-		return nil, was, fault.New(fault.NotFound, "task_not_found", "the task %.100q is not in the list any more", want.Title).With("list the tasks")
+		return nil, was, fault.New(fault.NotFound, "task_not_found", "the task %.100q is not in the list any more", want.Title).WithHint("list the tasks")
 	}
 	was.Before, was.What = lines[at[i]], fmt.Sprintf("the task %q", want.Title)
 	if c.Delete != nil {

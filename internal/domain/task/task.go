@@ -176,7 +176,7 @@ func (t Task) shown(today string) string {
 
 func checkDate(date string) error {
 	if _, err := time.Parse(time.DateOnly, date); date != "" && err != nil {
-		return fault.New(fault.Invalid, "time_invalid", "%.40q is no date", date).With("write it like 2026-03-29")
+		return fault.New(fault.Invalid, "time_invalid", "%.40q is no date", date).WithHint("write it like 2026-03-29")
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs) (strin
 func (a addArgs) change() (Change, string, error) {
 	title := strings.Join(strings.Fields(a.Title), " ")
 	if title == "" {
-		return Change{}, "", fault.New(fault.Invalid, "title_missing", "the task has no title").With("say what is to be done")
+		return Change{}, "", fault.New(fault.Invalid, "title_missing", "the task has no title").WithHint("say what is to be done")
 	}
 	if err := checkDate(a.Due); err != nil {
 		return Change{}, "", err
@@ -300,10 +300,10 @@ func find(all []Task, words, today string) (*Task, error) {
 				list = append(list, t.shown(today))
 			}
 			return nil, fault.New(fault.Conflict, "task_ambiguous", "several tasks are called like %.100q", words).
-				With("say which, by its number: %s", strings.Join(list, "; "))
+				WithHint("say which, by its number: %s", strings.Join(list, "; "))
 		}
 	}
-	return nil, fault.New(fault.NotFound, "task_not_found", "there is no task %.100q", words).With("list the tasks")
+	return nil, fault.New(fault.NotFound, "task_not_found", "there is no task %.100q", words).WithHint("list the tasks")
 }
 
 // has reports whether all the words begin words of the title.

@@ -36,7 +36,7 @@ func decode(path string, data []byte) (Timer, error) {
 	var t Timer
 	if err := json.Unmarshal(data, &t); err != nil {
 		return t, fault.New(fault.Invalid, "timer_invalid", "the timer in %s cannot be read: %w", filepath.Base(path), err).
-			With("mend the file or take it away")
+			WithHint("mend the file or take it away")
 	}
 	return t, nil
 }

@@ -288,7 +288,7 @@ func (s *service) cancel(ctx context.Context, in tool.Invocation, a cancelArgs) 
 	}
 	switch {
 	case len(running) == 0 && a.Name != "":
-		return "", fault.New(fault.NotFound, "timer_not_found", "no timer called %.80q is running", a.Name).With("list the timers")
+		return "", fault.New(fault.NotFound, "timer_not_found", "no timer called %.80q is running", a.Name).WithHint("list the timers")
 	case len(running) == 0:
 		return "", fault.New(fault.NotFound, "timer_not_found", "no timer is running")
 	case len(running) > 1 && a.Name == "":
@@ -296,7 +296,7 @@ func (s *service) cancel(ctx context.Context, in tool.Invocation, a cancelArgs) 
 		for _, t := range running {
 			names = append(names, called(t.Name))
 		}
-		return "", fault.New(fault.Conflict, "timer_ambiguous", "several timers are running").With("say which: %s", strings.Join(names, ", "))
+		return "", fault.New(fault.Conflict, "timer_ambiguous", "several timers are running").WithHint("say which: %s", strings.Join(names, ", "))
 	}
 	t, err := store.Finish(ctx, running[0].Key, Cancelled, local.Key(in))
 	if err != nil {

@@ -102,7 +102,7 @@ func (n *normals) at(place string) (city, error) {
 			names = append(names, name)
 		}
 		return city{}, fault.New(fault.NotFound, "place_unknown", "the usual weather in %.80q is not known here", place).
-			With("only these are known: %s", strings.Join(names, ", "))
+			WithHint("only these are known: %s", strings.Join(names, ", "))
 	}
 	return n.list[i], nil
 }

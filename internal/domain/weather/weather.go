@@ -101,7 +101,7 @@ func (s service) day(user string, a usualArgs) (time.Time, error) {
 	}
 	t, err := time.ParseInLocation(time.DateOnly, a.Date, zone)
 	if err != nil {
-		return t, fault.New(fault.Invalid, "time_invalid", "%.40q is no date", a.Date).With("write it like 2026-03-29")
+		return t, fault.New(fault.Invalid, "time_invalid", "%.40q is no date", a.Date).WithHint("write it like 2026-03-29")
 	}
 	return t, nil
 }

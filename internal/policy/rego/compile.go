@@ -227,7 +227,7 @@ func invalid(err error) error {
 	slices.Sort(lines)
 	lines = slices.Compact(lines)
 	return fault.New(fault.Invalid, "policy_invalid", "the policies cannot be used: %s", strings.Join(lines, "\n  ")).
-		With("%s", remedy).Detail("faults", lines)
+		WithHint("%s", remedy).Detail("faults", lines)
 }
 
 // remedyFor says what to do about faults that those who are new to Rego make.

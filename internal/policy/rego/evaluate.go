@@ -41,7 +41,7 @@ func (j *Judge) evaluate(ctx context.Context, p *program, at *point, a *asked) (
 		return d, context.Cause(ctx)
 	}
 	return d, fault.New(fault.Timeout, "policy_timeout", "the policy did not decide within %s", j.opt.Timeout).
-		With("look for rules that try too much, and simplify them")
+		WithHint("look for rules that try too much, and simplify them")
 }
 
 // run asks the rules once.
@@ -149,7 +149,7 @@ func oblige(o *policy.Obligations, r topdown.QueryResult) error {
 			return obligation("approvers", t, "the name of a group")
 		case o.Approvers != "" && o.Approvers != string(s):
 			return fault.New(fault.Invalid, "policy_obligation", "two groups are to approve it, %s and %s, and only one can be asked", o.Approvers, string(s)).
-				With("let one rule of approvers hold at a time")
+				WithHint("let one rule of approvers hold at a time")
 		}
 		o.Approvers = string(s)
 	}
@@ -157,7 +157,7 @@ func oblige(o *policy.Obligations, r topdown.QueryResult) error {
 }
 
 func obligation(name string, t *ast.Term, want string) error {
-	return fault.New(fault.Invalid, "policy_obligation", "%s is %s, which is not %s", name, t, want).With("mend the rule")
+	return fault.New(fault.Invalid, "policy_obligation", "%s is %s, which is not %s", name, t, want).WithHint("mend the rule")
 }
 
 // values are those of an obligation, whether it is a set or a single value.

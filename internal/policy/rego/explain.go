@@ -53,7 +53,7 @@ func (j *Judge) Explain(ctx context.Context, q policy.Question) (Explained, erro
 	out := Explained{Verdict: d.Verdict, Reason: d.Reason, Rule: d.Rule, Version: d.Version, Mask: d.Mask, Cap: d.Cap, Approvers: d.Approvers}
 	p := j.now.Load()
 	if p.points[q.Point] == nil {
-		return Explained{}, fault.New(fault.Invalid, "policy_point", "there is no point of decision named %q", q.Point).With("the points are %s", pointNames())
+		return Explained{}, fault.New(fault.Invalid, "policy_point", "there is no point of decision named %q", q.Point).WithHint("the points are %s", pointNames())
 	}
 	a := &asked{Question: q, opt: &j.opt}
 	if err := a.identify(ctx); err != nil {

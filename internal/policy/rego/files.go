@@ -50,7 +50,7 @@ func Use(dir, name string, force bool) (string, error) {
 	i := slices.IndexFunc(all, func(t Template) bool { return t.Name == name })
 	if i < 0 {
 		return "", fault.New(fault.NotFound, "template_unknown", "there is no template %.60q", name).
-			With("the templates are default, family, team and locked")
+			WithHint("the templates are default, family, team and locked")
 	}
 	if err := makeDir(dir); err != nil {
 		return "", err
@@ -64,7 +64,7 @@ func Use(dir, name string, force bool) (string, error) {
 	case slices.ContainsFunc(all, func(t Template) bool { return t.Text == string(old) }):
 	case !force:
 		return "", fault.New(fault.Conflict, "policy_changed", "%s was changed by hand", file).
-			With("rename it, so that it stays in force beside the template, or say --force to keep it as %s.old, out of force", TemplateFile)
+			WithHint("rename it, so that it stays in force beside the template, or say --force to keep it as %s.old, out of force", TemplateFile)
 	default:
 		if err := os.Rename(file, file+".old"); err != nil {
 			return "", unwritable(err)

@@ -47,7 +47,7 @@ func makeDir(dir string) error {
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fault.New(fault.Invalid, "policy_unreadable", "the folder of policies cannot be made: %w", err).
-			With("let it be made, or name another data folder with --data")
+			WithHint("let it be made, or name another data folder with --data")
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func (s *sources) readDir(dir string) error {
 	})
 	if err != nil {
 		return fault.New(fault.Invalid, "policy_unreadable", "the policies in %s cannot be read: %w", dir, err).
-			With("mend that; until then nothing of the folder is in force that was not before")
+			WithHint("mend that; until then nothing of the folder is in force that was not before")
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func readFile(name string) ([]byte, error) {
 func (s *sources) documents(settings map[string]any) (map[string]any, error) {
 	data := map[string]any{}
 	bad := func(format string, args ...any) error {
-		return fault.New(fault.Invalid, "policy_invalid", dataFile+": "+format, args...).With("mend the file; policies see its members as data.NAME")
+		return fault.New(fault.Invalid, "policy_invalid", dataFile+": "+format, args...).WithHint("mend the file; policies see its members as data.NAME")
 	}
 	if s.data != nil {
 		if err := json.Unmarshal(s.data, &data); err != nil {

@@ -35,7 +35,7 @@ func (lexical) Embed(ctx context.Context, texts []string) (embed.Vectors, error)
 	}
 	if size > maxEmbedded {
 		return embed.Vectors{}, fault.New(fault.TooLarge, "context_too_long", "the texts have %d bytes, and the offline embedder takes %d at most", size, maxEmbedded).
-			With("send fewer texts at once, or shorter pieces of them")
+			WithHint("send fewer texts at once, or shorter pieces of them")
 	}
 	out := embed.Vectors{Model: ProviderName + "/" + EmbedderName, Values: make([][]float32, 0, len(texts))}
 	for _, t := range texts {

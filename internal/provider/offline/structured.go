@@ -13,7 +13,7 @@ import (
 func (s *speech) structured(schema *llm.Schema, cur *turn) (string, error) {
 	refused := func(format string, args ...any) error {
 		return fault.New(fault.Unsupported, "schema_unsupported", "the offline model cannot answer in the schema %.64q: "+format, append([]any{schema.Name}, args...)...).
-			With("use a simpler schema, say its values in the request, or connect a language model")
+			WithHint("use a simpler schema, say its values in the request, or connect a language model")
 	}
 	if len(schema.JSON) > maxSchema {
 		return "", refused("it has %d bytes, and %d are read at most", len(schema.JSON), maxSchema)

@@ -322,15 +322,15 @@ func (p *Provider) remedy(err error, model string) error {
 	f := fault.Of(err)
 	switch {
 	case f.Code == wire.CodeNoModel && model != "":
-		return f.With("run `ollama pull %s`", model)
+		return f.WithHint("run `ollama pull %s`", model)
 	case f.Code == wire.CodeAuth:
-		return f.With("check the API key of %s, or run `ollama signin` where Ollama runs", p.name)
+		return f.WithHint("check the API key of %s, or run `ollama signin` where Ollama runs", p.name)
 	case f.Code == wire.CodeUnreachable:
-		return f.With("start Ollama with `ollama serve`, or set OLLAMA_HOST to where it runs")
+		return f.WithHint("start Ollama with `ollama serve`, or set OLLAMA_HOST to where it runs")
 	case f.Code == wire.CodeContext:
-		return f.With("raise num_ctx for %s, or OLLAMA_CONTEXT_LENGTH where Ollama runs, or shorten the conversation", p.name)
+		return f.WithHint("raise num_ctx for %s, or OLLAMA_CONTEXT_LENGTH where Ollama runs, or shorten the conversation", p.name)
 	case strings.Contains(f.Message, "requires more system memory"):
-		return f.With("choose a smaller model, or free memory where Ollama runs")
+		return f.WithHint("choose a smaller model, or free memory where Ollama runs")
 	}
 	return err
 }

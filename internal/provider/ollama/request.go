@@ -21,7 +21,7 @@ func (m *model) body(ctx context.Context, r *llm.Request) (parts [][]byte, notic
 	enc := encoder{provider: m.p.name, blind: b.images && !b.f.sees()}
 	if enc.blind && slices.ContainsFunc(newest(r.Transcript), isImage) {
 		return nil, nil, m.p.client.Fault(wire.CodeNoImages, m.name+" takes no images", 0).
-			With("choose a model that sees, such as one that `ollama show` lists with the capability vision")
+			WithHint("choose a model that sees, such as one that `ollama show` lists with the capability vision")
 	}
 	head, tail, err := r.Transcript.Encoded(enc.codec(), enc.group)
 	if err != nil {

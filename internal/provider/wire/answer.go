@@ -121,7 +121,7 @@ func (a *Answer) refused() error {
 	}
 	if ok { // a captive portal, a proxy's log-in page, the wrong port
 		return a.client.Fault(CodeProvider, "answered with a web page: "+excerpt(body), 0).
-			With("check that %s is the API's address", a.client.BaseURL())
+			WithHint("check that %s is the API's address", a.client.BaseURL())
 	}
 	return a.client.Refused(a.Status, a.Header, body)
 }

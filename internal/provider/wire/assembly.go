@@ -124,7 +124,7 @@ func (a *Assembly) grow(size *int, n, most int, what string) bool {
 // well end in the same way, so it is not made again.
 func tooLarge(format string, args ...any) error {
 	return fault.New(fault.TooLarge, CodeTooLarge, format, args...).
-		With("ask for less at once, or choose another model").Retrying(fault.RetryNone, 0)
+		WithHint("ask for less at once, or choose another model").Retrying(fault.RetryNone, 0)
 }
 
 // Open begins a block: of text (llm.TextDelta), reasoning (llm.ReasoningDelta)

@@ -102,7 +102,7 @@ func parseBase(opt Options) (*url.URL, *fault.Error) {
 		return u, nil
 	}
 	return nil, fault.New(fault.Invalid, "bad_base_url", "the base URL of %s is not an http or https URL", opt.Name).
-		With("set it to something like https://host/v1")
+		WithHint("set it to something like https://host/v1")
 }
 
 // Name returns the provider's name.

@@ -37,7 +37,7 @@ func (c Codec) Encode(msgs []*message.Message) ([]byte, error) {
 	}
 	if open := message.Dangling(msgs); len(open) > 0 && msgs[len(msgs)-1].Role != message.Assistant {
 		return nil, fault.New(fault.Invalid, CodeUnanswered, "the call %s of %.80q has no result, and others have", open[0].Ref, open[0].Name).
-			With("wait until all calls have their results")
+			WithHint("wait until all calls have their results")
 	}
 	head, tail, err := llm.NewTranscript(msgs...).Encoded("history", c.Encoder())
 	if err != nil {

@@ -100,7 +100,7 @@ func (c *Client) Told(r Refusal) *fault.Error {
 		e = e.Detail("window", w)
 	}
 	if r.Remedy != "" {
-		e = e.With("%s", r.Remedy)
+		e = e.WithHint("%s", r.Remedy)
 	}
 	if r.Final {
 		e = e.Retrying(fault.RetryNone, 0)
@@ -137,9 +137,9 @@ func (c *Client) Fault(code, message string, after time.Duration) *fault.Error {
 	e := fault.New(kindOf(code), code, "%s: %s", name, message)
 	switch code {
 	case CodeAuth:
-		return e.With("check the API key of %s", name)
+		return e.WithHint("check the API key of %s", name)
 	case CodeNoModel:
-		return e.With("choose a model that %s has; if it has none, check its base URL, %s", name, c.BaseURL())
+		return e.WithHint("choose a model that %s has; if it has none, check its base URL, %s", name, c.BaseURL())
 	case CodeRate:
 		if after <= 0 {
 			after = time.Second
@@ -151,9 +151,9 @@ func (c *Client) Fault(code, message string, after time.Duration) *fault.Error {
 		}
 		return e.Retrying(fault.RetryBackoff, 0)
 	case CodeContext:
-		return e.With("shorten the conversation, or choose a model with a larger context window")
+		return e.WithHint("shorten the conversation, or choose a model with a larger context window")
 	case CodeNoEffort:
-		return e.With("take the effort off, or choose a model that takes one")
+		return e.WithHint("take the effort off, or choose a model that takes one")
 	}
 	return e
 }
@@ -202,13 +202,13 @@ func (c *Client) unreachable(err error) *fault.Error {
 	var record tls.RecordHeaderError
 	switch {
 	case errors.As(err, &dns):
-		return e.With("check the host name and this machine's network")
+		return e.WithHint("check the host name and this machine's network")
 	case errors.As(err, &unknown), errors.As(err, &host):
-		return e.With("check the certificate of the server, or the proxy in between")
+		return e.WithHint("check the certificate of the server, or the proxy in between")
 	case errors.As(err, &record), strings.Contains(err.Error(), "HTTP response to HTTPS client"):
-		return e.With("the server speaks plain HTTP: begin the base URL with http://")
+		return e.WithHint("the server speaks plain HTTP: begin the base URL with http://")
 	}
-	return e.With("check that the server runs and that the base URL is right")
+	return e.WithHint("check that the server runs and that the base URL is right")
 }
 
 // safe takes the URL, which may hold a key, out of an error of net/http, and

@@ -230,5 +230,5 @@ func coded(path string, err error) error {
 		return err
 	}
 	return fault.New(fault.Unavailable, "search_unavailable", "the search index %s cannot be used: %w", path, err).
-		With("see whether the disk is full or the folder cannot be written; the file may be deleted and is made anew")
+		WithHint("see whether the disk is full or the folder cannot be written; the file may be deleted and is made anew")
 }

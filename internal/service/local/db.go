@@ -275,7 +275,7 @@ func readAll(ctx context.Context, tx *sql.Tx, statement string, args []any) (ser
 		}
 		if len(out.Rows) == MaxRows || size > maxAnswer {
 			return out, fault.New(fault.TooLarge, "answer_too_large", "the answer has more than %d rows or %d bytes", MaxRows, maxAnswer).
-				With("ask for less, with LIMIT and OFFSET or narrower conditions")
+				WithHint("ask for less, with LIMIT and OFFSET or narrower conditions")
 		}
 		out.Rows = append(out.Rows, row)
 	}
@@ -338,7 +338,7 @@ func (f *file) room(statements []service.Statement) error {
 
 func (f *file) full() error {
 	return fault.New(fault.Exhausted, "db_too_large", "the database has reached its %d MiB", f.most>>20).
-		With("delete rows or drop tables first")
+		WithHint("delete rows or drop tables first")
 }
 
 func refused(ctx context.Context, err error) error {
@@ -348,7 +348,7 @@ func refused(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return fault.Of(ctx.Err())
 	}
-	return fault.New(fault.Invalid, "sql_invalid", "the statement failed: %w", err).With("mend the statement; the message is SQLite's")
+	return fault.New(fault.Invalid, "sql_invalid", "the statement failed: %w", err).WithHint("mend the statement; the message is SQLite's")
 }
 
 func broken(err error) error {
@@ -356,7 +356,7 @@ func broken(err error) error {
 		return nil
 	}
 	return fault.New(fault.Internal, "db_broken", "the agent's database cannot be used: %w", err).
-		With("look at the file and its folder's rights")
+		WithHint("look at the file and its folder's rights")
 }
 
 // word returns the first word of a statement in upper case.
@@ -376,7 +376,7 @@ func check(statement string, words ...string) error {
 	}
 	bare := strings.TrimRight(plain(statement), "; \t\r\n")
 	if strings.Contains(bare, ";") {
-		return fault.New(fault.Invalid, "sql_refused", "one statement at a time").With("send several as a list")
+		return fault.New(fault.Invalid, "sql_refused", "one statement at a time").WithHint("send several as a list")
 	}
 	got := word(statement)
 	for _, w := range words {
@@ -389,7 +389,7 @@ func check(statement string, words ...string) error {
 		}
 	}
 	return fault.New(fault.Denied, "sql_refused", "%q is not among what may be run here", got).
-		With("statements begin with one of %s", strings.Join(words, ", "))
+		WithHint("statements begin with one of %s", strings.Join(words, ", "))
 }
 
 // plain returns a statement in which comments are spaces and what stands in

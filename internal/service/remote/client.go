@@ -137,14 +137,14 @@ func (c *Client) do(ctx context.Context, who service.Caller, method, path string
 	}
 	if err := json.Unmarshal(answer, into); err != nil {
 		return fault.New(fault.Internal, "service_answer_broken", "the service at %s answers with no JSON: %w", c.base, err).
-			With("see whether %s is the services' address of a Steward (…/services/v1)", c.base)
+			WithHint("see whether %s is the services' address of a Steward (…/services/v1)", c.base)
 	}
 	return nil
 }
 
 func (c *Client) unreachable(err error) error {
 	return fault.New(fault.Unavailable, "service_unreachable", "the service at %s cannot be reached: %w", c.base, err).
-		With("see that it runs and that the url is right").Retrying(fault.RetryBackoff, 0)
+		WithHint("see that it runs and that the url is right").Retrying(fault.RetryBackoff, 0)
 }
 
 // refusal reads the error that the other one tells.
@@ -157,9 +157,9 @@ func (c *Client) refusal(res *http.Response, answer []byte) error {
 	kind := kindOf(res.StatusCode)
 	if err := json.Unmarshal(answer, &told); err != nil || told.Error.Code == "" {
 		return fault.New(kind, "service_refused", "the service at %s answers %s", c.base, res.Status).
-			With("see whether it is the services' address of a Steward (…/services/v1), and the key one of its keys")
+			WithHint("see whether it is the services' address of a Steward (…/services/v1), and the key one of its keys")
 	}
-	return fault.New(kind, told.Error.Code, "%s", told.Error.Message).With("%s", told.Error.Remedy).
+	return fault.New(kind, told.Error.Code, "%s", told.Error.Message).WithHint("%s", told.Error.Remedy).
 		Detail("service", c.base).Detail("status", fmt.Sprint(res.StatusCode))
 }
 

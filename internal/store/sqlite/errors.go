@@ -64,12 +64,12 @@ func (e *sqlError) coded(path string) error {
 	case sqlite3.ResultReadOnly, sqlite3.ResultPerm:
 		if e.code == sqlite3.ResultReadOnlyDBMoved {
 			return fault.New(fault.Internal, "store_broken", "the database %s was moved or deleted while it was in use: %w", path, e).
-				With("put the file back and start again")
+				WithHint("put the file back and start again")
 		}
 		return readOnly(path, e)
 	case sqlite3.ResultBusy, sqlite3.ResultLocked:
 		return fault.New(fault.Unavailable, "store_busy", "another program holds the database %s: %w", path, e).
-			With("end the other program, or wait").Retrying(fault.RetryBackoff, 0)
+			WithHint("end the other program, or wait").Retrying(fault.RetryBackoff, 0)
 	case sqlite3.ResultIOErr, sqlite3.ResultCantOpen:
 		if cause := tryToWrite(path); cause != nil {
 			return byCause(path, fmt.Errorf("%w: %w", e, cause), cause)
@@ -111,17 +111,17 @@ func tryToWrite(path string) error {
 
 func diskFull(path string, err error) error {
 	return fault.New(fault.NoSpace, "disk_full", "there is no room to write %s: %w", path, err).
-		With("free some space; nothing that was acknowledged is lost").Retrying(fault.RetryBackoff, 0)
+		WithHint("free some space; nothing that was acknowledged is lost").Retrying(fault.RetryBackoff, 0)
 }
 
 func readOnly(path string, err error) error {
 	return fault.New(fault.Unavailable, "store_read_only", "%s cannot be written: %w", path, err).
-		With("make the file and its folder writable for the user that runs Steward, or name another folder")
+		WithHint("make the file and its folder writable for the user that runs Steward, or name another folder")
 }
 
 func unreadable(path string, err error) error {
 	return fault.New(fault.Denied, "store_unreadable", "%s cannot be read: %w", path, err).
-		With("name a file that the user that runs Steward may read")
+		WithHint("name a file that the user that runs Steward may read")
 }
 
 // broken tells of a failure that nobody knows better; that a caller did not
@@ -131,12 +131,12 @@ func broken(path string, err error) error {
 		return fault.Of(err)
 	}
 	return fault.New(fault.Internal, "store_broken", "the database %s failed: %w", path, err).
-		With("keep a copy of the file as it is; restore a backup if this goes on")
+		WithHint("keep a copy of the file as it is; restore a backup if this goes on")
 }
 
 func notADatabase(path string, err error) error {
 	return fault.New(fault.Invalid, "not_a_database", "%s is not a database of Steward: %w", path, err).
-		With("it was left as it is; move it away, or name another file")
+		WithHint("it was left as it is; move it away, or name another file")
 }
 
 func closed() error {
@@ -149,5 +149,5 @@ func notFound(u resource.URI) error {
 
 func conflict(u resource.URI, format string, args ...any) *fault.Error {
 	return fault.New(fault.Conflict, "conflict", "%s %s", u, fmt.Sprintf(format, args...)).
-		Detail("uri", u.String()).With("read it again and decide anew")
+		Detail("uri", u.String()).WithHint("read it again and decide anew")
 }

@@ -51,7 +51,7 @@ func inUse(path string, f *os.File) error {
 		who = "process " + pid
 	}
 	return fault.New(fault.Unavailable, "data_in_use", "the data is in use by %s (%s is locked)", who, path).
-		Detail("pid", pid).With("stop the other Steward, or name another data folder")
+		Detail("pid", pid).WithHint("stop the other Steward, or name another data folder")
 }
 
 func (l *fileLock) release() error {

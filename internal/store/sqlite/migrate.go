@@ -60,7 +60,7 @@ func versionOf(c *conn, path string, newest int) (int, error) {
 	case int(version) > newest:
 		return 0, fault.New(fault.Unsupported, "database_too_new",
 			"%s has version %d, and this Steward knows versions up to %d; it was left as it is", path, version, newest).
-			Detail("version", version).With("install the Steward that wrote it, or a newer one")
+			Detail("version", version).WithHint("install the Steward that wrote it, or a newer one")
 	}
 	return int(version), nil
 }

@@ -381,7 +381,7 @@ func (s *Store) Seal(ctx context.Context) (store.Head, error) {
 
 func holed(path string, seq uint64) error {
 	return fault.New(fault.Internal, "log_tampered", "the log of %s is damaged at entry %d, and cannot be sealed from there on", path, seq).
-		Detail("seq", seq).With("run `steward audit verify`; restore the database from a backup if it was changed")
+		Detail("seq", seq).WithHint("run `steward audit verify`; restore the database from a backup if it was changed")
 }
 
 // sealHead returns what the newest seal says.

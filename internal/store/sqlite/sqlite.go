@@ -203,7 +203,7 @@ func (s *Store) prepareWriter(c *conn, version int, steps []string) error {
 func (s *Store) openToRead(steps []string) error {
 	if f, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) {
 		return fault.New(fault.NotFound, "database_missing", "there is no database: %w", err).
-			With("start Steward once to make it, or name another file")
+			WithHint("start Steward once to make it, or name another file")
 	} else if err != nil || f.IsDir() {
 		return unreadable(s.path, cmp.Or(err, fs.ErrInvalid))
 	}
@@ -221,7 +221,7 @@ func (s *Store) openToRead(steps []string) error {
 	if version < len(steps) {
 		return fault.New(fault.Unsupported, "database_too_old",
 			"%s has version %d, and this Steward reads version %d", s.path, version, len(steps)).
-			With("start Steward once to bring it up to date")
+			WithHint("start Steward once to bring it up to date")
 	}
 	return nil
 }

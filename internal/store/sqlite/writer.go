@@ -121,7 +121,7 @@ func (s *Store) enqueue(ctx context.Context, j *job) error {
 	}
 	if s.writer == nil {
 		return fault.New(fault.Unavailable, "store_read_only", "%s was opened for reading only", s.path).
-			With("write through the Steward that serves this data")
+			WithHint("write through the Steward that serves this data")
 	}
 	if s.mask != nil {
 		s.hide(&j.batch)
@@ -283,7 +283,7 @@ func (w *writer) acknowledge(now time.Time) {
 		if w.p.erased {
 			j.err = fault.New(fault.Unavailable, "erasure_unfinished",
 				"it is deleted, but another program reads %s, so that its text may still stand in the write-ahead log", w.s.path).
-				With("end what reads the database, such as a backup; Steward goes on erasing by itself")
+				WithHint("end what reads the database, such as a backup; Steward goes on erasing by itself")
 		}
 		close(j.done)
 		return true

@@ -89,7 +89,7 @@ func (k *kit) zone(name, user string) (*time.Location, error) {
 		}
 	}
 	return nil, fault.New(fault.NotFound, "zone_unknown", "there is no time zone %.80q", name).
-		With("use an IANA name such as Europe/Berlin, America/New_York or UTC")
+		WithHint("use an IANA name such as Europe/Berlin, America/New_York or UTC")
 }
 
 // titled writes each word with a capital, as the names of zones are.
@@ -153,7 +153,7 @@ func parseTime(text string, today time.Time, zone *time.Location) (t time.Time, 
 		return time.Date(today.Year(), today.Month(), today.Day(), 0, 0, 0, 0, time.UTC), false, nil
 	}
 	return t, false, fault.New(fault.Invalid, "time_invalid", "%.80q is not a time that can be read", text).
-		With("write 15:30, 2026-03-29 15:30 or 2026-03-29T15:30:00+02:00")
+		WithHint("write 15:30, 2026-03-29 15:30 or 2026-03-29T15:30:00+02:00")
 }
 
 // settleWall finds the moment when the clocks of the zone show wall's time.

@@ -134,7 +134,7 @@ func word(s string) string {
 func invalid(at int, format string, args ...any) error {
 	return fault.New(fault.Invalid, "expression_invalid", "at character %d: %s", at, fmt.Sprintf(format, args...)).
 		Detail("position", at).
-		With("write a formula such as (2 + 3) * sqrt(16) / 4; the operators are + - * / %% ^ !, the functions %s", functionNames)
+		WithHint("write a formula such as (2 + 3) * sqrt(16) / 4; the operators are + - * / %% ^ !, the functions %s", functionNames)
 }
 
 type parser struct {

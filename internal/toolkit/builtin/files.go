@@ -79,13 +79,13 @@ func checkFolders(folders []Folder) error {
 		}
 		switch info, err := os.Stat(f.Path); {
 		case f.Name == "" || f.Name == "." || f.Name == ".." || strings.ContainsAny(f.Name, "/\\\x00\n"):
-			return bad("its name is not one word").With("name it like notes")
+			return bad("its name is not one word").WithHint("name it like notes")
 		case seen[f.Name]:
-			return bad("there are two of this name").With("name one of them otherwise")
+			return bad("there are two of this name").WithHint("name one of them otherwise")
 		case err != nil:
-			return bad("%w", err).With("make the folder, or take it out of the settings")
+			return bad("%w", err).WithHint("make the folder, or take it out of the settings")
 		case !info.IsDir():
-			return bad("%s is no folder", f.Path).With("grant a folder")
+			return bad("%s is no folder", f.Path).WithHint("grant a folder")
 		}
 		seen[f.Name] = true
 	}
@@ -143,7 +143,7 @@ const begin = "Paths begin with the name of a granted folder; files.list without
 // refused here already; os.Root keeps it in whatever happens between.
 func (list folders) find(shown string) (place, error) {
 	bad := func(why string) (place, error) {
-		return place{}, fault.New(fault.Denied, "path_refused", "%.200q is refused: %s", shown, why).With("%s", list.granted(false))
+		return place{}, fault.New(fault.Denied, "path_refused", "%.200q is refused: %s", shown, why).WithHint("%s", list.granted(false))
 	}
 	clean := strings.TrimSuffix(shown, "/")
 	switch {
@@ -192,7 +192,7 @@ func (p place) open() (*os.Root, error) {
 func (p place) fault(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fault.New(fault.NotFound, "file_not_found", "there is no %q", p.shown).With("list the folder with files.list")
+		return fault.New(fault.NotFound, "file_not_found", "there is no %q", p.shown).WithHint("list the folder with files.list")
 	case errors.Is(err, fs.ErrPermission):
 		return fault.New(fault.Denied, "file_denied", "the system does not let Steward do that with %q", p.shown)
 	case errors.Is(err, syscall.ENOSPC):
@@ -242,7 +242,7 @@ func (k *kit) list(ctx context.Context, user string, a listArgs) (string, error)
 	entries, err := fs.ReadDir(root.FS(), p.rel)
 	if err != nil {
 		if info, statErr := root.Lstat(p.rel); statErr == nil && !info.IsDir() {
-			return "", fault.New(fault.Invalid, "not_a_folder", "%q is a file, not a folder", p.shown).With("read it with files.read")
+			return "", fault.New(fault.Invalid, "not_a_folder", "%q is a file, not a folder", p.shown).WithHint("read it with files.read")
 		}
 		return "", p.fault(err)
 	}
@@ -320,7 +320,7 @@ func (p place) openFile(root *os.Root) (*os.File, fs.FileInfo, error) {
 func (p place) notPlain(m fs.FileMode) error {
 	e := fault.New(fault.Invalid, "not_a_file", "%q is %s, not a plain file", p.shown, special(m))
 	if m.IsDir() {
-		return e.With("list it with files.list")
+		return e.WithHint("list it with files.list")
 	}
 	return e
 }

@@ -52,5 +52,5 @@ func newHash(name string) (hash.Hash, error) {
 		return sha3.New512(), nil
 	}
 	return nil, fault.New(fault.Unsupported, "algorithm_unknown", "there is no hash function %q here", name).
-		With("use sha256")
+		WithHint("use sha256")
 }

@@ -45,7 +45,7 @@ func (n number) by(m number) bool { return n.rounded || m.rounded }
 
 var (
 	errDivision = fault.New(fault.Invalid, "division_by_zero", "division by zero: it has no result")
-	errTooBig   = fault.New(fault.TooLarge, "number_too_large", "the result is too large to write down").With("use smaller numbers")
+	errTooBig   = fault.New(fault.TooLarge, "number_too_large", "the result is too large to write down").WithHint("use smaller numbers")
 )
 
 // checked refuses what has grown too large.

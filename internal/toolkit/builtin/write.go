@@ -62,7 +62,7 @@ func (k *kit) target(ctx context.Context, user string, a writeArgs) (place, *os.
 	}
 	switch {
 	case !p.Write:
-		return p, nil, fault.New(fault.Denied, "folder_read_only", "the folder %s may only be read", p.Name).With("%s", mine.granted(true))
+		return p, nil, fault.New(fault.Denied, "folder_read_only", "the folder %s may only be read", p.Name).WithHint("%s", mine.granted(true))
 	case p.rel == ".":
 		return p, nil, p.notPlain(fs.ModeDir)
 	case len(a.Content) > maxWrite:
@@ -112,7 +112,7 @@ func (k *kit) write(ctx context.Context, in tool.Invocation, a writeArgs) (strin
 
 func (p place) exists() error {
 	return fault.New(fault.Conflict, "file_exists", "there is a file %q already", p.shown).
-		With("write to another name, or set overwrite to replace it")
+		WithHint("write to another name, or set overwrite to replace it")
 }
 
 // tempName is where the content stands before it takes the file's name: known
@@ -223,5 +223,5 @@ func (w *writer) Settle(ctx context.Context, in tool.Invocation) (bool, tool.Res
 		}
 	}
 	return false, tool.Result{}, fault.New(fault.Unavailable, "write_unsettled",
-		"%q does not have the content, and whether it was written and changed since cannot be told", p.shown).With("look at the file")
+		"%q does not have the content, and whether it was written and changed since cannot be told", p.shown).WithHint("look at the file")
 }

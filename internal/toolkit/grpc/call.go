@@ -175,7 +175,7 @@ func (t *callable) changed(m *method) error {
 		why = "does not offer it any more"
 	}
 	return fault.New(fault.Denied, "tool_changed", "%s is not called: %s %s", t.spec.Name, t.source.to.address, why).
-		With("a person looks at the change and approves it, or not").Detail("tool", t.spec.Name)
+		WithHint("a person looks at the change and approves it, or not").Detail("tool", t.spec.Name)
 }
 
 // unary calls a method that answers with one message.
@@ -273,7 +273,7 @@ func (t *callable) tooLarge(m *method, err error) error {
 		return err
 	}
 	return t.lost(fault.New(fault.TooLarge, "grpc_answer_too_large", "the answer of %s is larger than %d bytes", m.full, t.source.decl.MaxBytes).
-		With("ask for less, or raise max_bytes in the source's declaration"))
+		WithHint("ask for less, or raise max_bytes in the source's declaration"))
 }
 
 // unshown tells of an answer that cannot be shown.
@@ -283,7 +283,7 @@ func (t *callable) unshown(err error) (tool.Result, error) { return tool.Result{
 // for an action, what happened.
 func (t *callable) lost(err error) error {
 	if e := fault.Of(err); t.spec.Effect == tool.Action {
-		return fault.New(fault.Internal, e.Code, "%s", e.Message).With("%s", e.Remedy)
+		return fault.New(fault.Internal, e.Code, "%s", e.Message).WithHint("%s", e.Remedy)
 	}
 	return err
 }
@@ -340,7 +340,7 @@ func (s *source) filled(name, value string) (string, error) {
 	})
 	if missing != "" {
 		return "", fault.New(fault.Denied, "secret_missing", "the secret %s, which the metadata %s needs, is not there", missing, name).
-			With("set the secret %s", missing)
+			WithHint("set the secret %s", missing)
 	}
 	if strings.HasSuffix(name, "-bin") {
 		if b, err := base64.StdEncoding.DecodeString(out); err == nil {
@@ -350,7 +350,7 @@ func (s *source) filled(name, value string) (string, error) {
 	}
 	if out = strings.TrimSpace(out); !printable(out) {
 		return "", fault.New(fault.Denied, "secret_invalid", "the metadata %s has characters beyond printable ASCII", name).
-			With("correct the secret, or name the metadata %s-bin", name)
+			WithHint("correct the secret, or name the metadata %s-bin", name)
 	}
 	return out, nil
 }

@@ -106,7 +106,7 @@ func plainly(err error) string {
 // and what lies deeper than the schema goes.
 func misfit(err error) error {
 	return fault.New(fault.Invalid, "args_invalid", "the arguments do not fit: %s", plainly(err)).
-		With("call the tool again with this mended")
+		WithHint("call the tool again with this mended")
 }
 
 // answer makes JSON of the message that a server sent. Fields that are not set
@@ -114,7 +114,7 @@ func misfit(err error) error {
 func answer(md protoreflect.MessageDescriptor, r resolver, b []byte) ([]byte, error) {
 	if n := weigh(md, b, 0); n > maxValues {
 		return nil, fault.New(fault.TooLarge, "grpc_answer_too_large", "the answer has more than %d values", maxValues).
-			With("ask for less at once")
+			WithHint("ask for less at once")
 	}
 	m := dynamicpb.NewMessage(md)
 	err := proto.UnmarshalOptions{Resolver: r, RecursionLimit: maxNesting, AllowPartial: true}.Unmarshal(b, m)

@@ -91,7 +91,7 @@ var errNoFile = errors.New("there is no such file")
 
 func badDescription(format string, args ...any) *fault.Error {
 	return fault.New(fault.Invalid, "grpc_description_invalid", format, args...).
-		With("correct the service's .proto files, or what its server reports of them")
+		WithHint("correct the service's .proto files, or what its server reports of them")
 }
 
 // googles returns a file that this program has itself: always those of

@@ -110,7 +110,7 @@ func badDeclaration(format string, args ...any) *fault.Error {
 func settle(env tool.Env, d Declaration) (Declaration, target, error) {
 	var to target
 	if word(env.Name) == "" {
-		return d, to, badDeclaration("%q is no name for a source of tools", env.Name).With("name it with letters of a-z and digits")
+		return d, to, badDeclaration("%q is no name for a source of tools", env.Name).WithHint("name it with letters of a-z and digits")
 	}
 	address, err := hostOf(d.Host)
 	if err != nil {
@@ -123,10 +123,10 @@ func settle(env tool.Env, d Declaration) (Declaration, target, error) {
 		d.CA = absolute(env.Dir, d.CA)
 		pem, err := os.ReadFile(d.CA)
 		if err != nil {
-			return d, to, badDeclaration("the file of certificates cannot be read: %w", err).With("correct ca, or leave it out to trust the system's")
+			return d, to, badDeclaration("the file of certificates cannot be read: %w", err).WithHint("correct ca, or leave it out to trust the system's")
 		}
 		if to.ca = string(pem); !x509.NewCertPool().AppendCertsFromPEM(pem) {
-			return d, to, badDeclaration("the file %s has no certificates", d.CA).With("give ca a file of PEM certificates")
+			return d, to, badDeclaration("the file %s has no certificates", d.CA).WithHint("give ca a file of PEM certificates")
 		}
 	}
 	if err := checkChoice(env, &d); err != nil {
@@ -134,7 +134,7 @@ func settle(env tool.Env, d Declaration) (Declaration, target, error) {
 	}
 	if d.Timeout < 0 || d.AsyncAfter < 0 || d.MaxStreamed < 0 || d.MaxBytes < 0 || d.MaxBytes > mostBytes {
 		return d, to, badDeclaration("timeout, async_after, max_streamed and max_bytes are not negative, and max_bytes is at most %d", mostBytes).
-			With("correct them, or leave them out")
+			WithHint("correct them, or leave them out")
 	}
 	if d.MaxStreamed == 0 {
 		d.MaxStreamed = DefaultMaxStreamed
@@ -149,21 +149,21 @@ func settle(env tool.Env, d Declaration) (Declaration, target, error) {
 func checkChoice(env tool.Env, d *Declaration) error {
 	d.Call = strings.ReplaceAll(strings.TrimPrefix(d.Call, "/"), "/", ".")
 	if d.Call != "" && len(d.Services) > 0 {
-		return badDeclaration("call and services exclude each other").With("leave one of them out")
+		return badDeclaration("call and services exclude each other").WithHint("leave one of them out")
 	}
 	if d.Call != "" && !strings.Contains(d.Call, ".") {
-		return badDeclaration("call is %q: it names no method", d.Call).With("write call: package.Service.Method")
+		return badDeclaration("call is %q: it names no method", d.Call).WithHint("write call: package.Service.Method")
 	}
 	if d.Call == "" && d.Name != "" {
-		return badDeclaration("name is that of one tool: it needs call").With("write call: package.Service.Method, or leave name out")
+		return badDeclaration("name is that of one tool: it needs call").WithHint("write call: package.Service.Method, or leave name out")
 	}
 	if category, rest, dotted := strings.Cut(d.Name, "."); dotted && (category != word(env.Name) || rest == "") {
 		return badDeclaration("the tool's name %q is in a category that is not %s, this source's own", d.Name, word(env.Name)).
-			With("name it without a dot: it becomes %s.%s", word(env.Name), word(rest))
+			WithHint("name it without a dot: it becomes %s.%s", word(env.Name), word(rest))
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.Effects)) {
 		if e := d.Effects[key]; e != tool.Query && e != tool.Action {
-			return badDeclaration("the effect of %s is %q", key, e).With("write query (it changes nothing) or action")
+			return badDeclaration("the effect of %s is %q", key, e).WithHint("write query (it changes nothing) or action")
 		}
 	}
 	return nil
@@ -172,7 +172,7 @@ func checkChoice(env tool.Env, d *Declaration) error {
 // hostOf returns the address of a host as declared.
 func hostOf(host string) (string, error) {
 	bad := func(why string) error {
-		return badDeclaration("the host %q %s", host, why).With("write host: name:port, or https://name:port for TLS")
+		return badDeclaration("the host %q %s", host, why).WithHint("write host: name:port, or https://name:port for TLS")
 	}
 	if path, ok := strings.CutPrefix(host, "unix:"); ok && filepath.IsAbs(path) {
 		return "unix:" + path, nil
@@ -219,14 +219,14 @@ func checkMetadata(md map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(md)) {
 		switch {
 		case !headerName.MatchString(name) || strings.HasPrefix(name, "grpc-"):
-			return badDeclaration("%q is no name for metadata", name).With("use a-z, 0-9, '-', '_' and '.'; grpc-* is reserved")
+			return badDeclaration("%q is no name for metadata", name).WithHint("use a-z, 0-9, '-', '_' and '.'; grpc-* is reserved")
 		case slices.Contains(ownMetadata(), name):
-			return badDeclaration("the metadata %s is set by Steward", name).With("leave it out")
+			return badDeclaration("the metadata %s is set by Steward", name).WithHint("leave it out")
 		}
 		if rest := secretName.ReplaceAllString(md[name], ""); strings.Contains(rest, "${") {
-			return badDeclaration("the metadata %s has a ${ that names no secret", name).With("write ${NAME}")
+			return badDeclaration("the metadata %s has a ${ that names no secret", name).WithHint("write ${NAME}")
 		} else if !strings.HasSuffix(name, "-bin") && !printable(rest) {
-			return badDeclaration("the metadata %s has characters beyond printable ASCII", name).With("name it %s-bin to send bytes", name)
+			return badDeclaration("the metadata %s has characters beyond printable ASCII", name).WithHint("name it %s-bin to send bytes", name)
 		}
 	}
 	return nil

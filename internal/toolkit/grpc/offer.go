@@ -104,9 +104,9 @@ func methodList(s protoreflect.ServiceDescriptor) (out []string) {
 func unknownCall(what, name string, known []string) error {
 	e := fault.New(fault.NotFound, "grpc_call_unknown", "there is no %s %s", what, clip(name, 200))
 	if len(known) == 0 {
-		return e.With("no services are described")
+		return e.WithHint("no services are described")
 	}
-	return e.With("there are %s%s", list(known, 20), suggest(name, known))
+	return e.WithHint("there are %s%s", list(known, 20), suggest(name, known))
 }
 
 // offering makes tools of what is described.
@@ -127,7 +127,7 @@ func (s *source) offering(in *described) *offer {
 		if other := same[m.spec.Name]; other != nil {
 			delete(o.methods, m.spec.Name)
 			o.refused = append(o.refused, fault.New(fault.Conflict, "tool_conflict", "%s and %s would both be the tool %s", other.full, m.full, m.spec.Name).
-				With("declare one of them with call and name").Detail("tool", m.spec.Name))
+				WithHint("declare one of them with call and name").Detail("tool", m.spec.Name))
 			continue
 		}
 		same[m.spec.Name], o.methods[m.spec.Name] = m, m
@@ -183,7 +183,7 @@ func (s *source) tool(w *schemer, desc protoreflect.MethodDescriptor, name strin
 	m := &method{desc: desc, path: "/" + service + "/" + string(desc.Name()), full: string(desc.FullName()), stream: desc.IsStreamingServer()}
 	refuse := func(kind fault.Kind, code, remedy, format string, args ...any) (*method, error) {
 		return nil, fault.New(kind, code, "%s cannot be a tool: "+format, append([]any{m.full}, args...)...).
-			With("%s", remedy).Detail("tool", name).Detail("method", m.full)
+			WithHint("%s", remedy).Detail("tool", name).Detail("method", m.full)
 	}
 	if desc.IsStreamingClient() {
 		return refuse(fault.Unsupported, "grpc_streaming_unsupported", "use a method that takes one message", "it takes a stream of messages")
@@ -305,7 +305,7 @@ func (s *source) unusedKeys(methods []protoreflect.MethodDescriptor, names map[p
 			if _, _, ok := tool.Matched(map[string]bool{key: true}, known...); ok || used[key] {
 				continue // a method that was refused for another reason
 			}
-			out = append(out, badDeclaration("%s names %q, which is no method or tool here", what, key).With("correct or remove it%s", suggest(key, known)))
+			out = append(out, badDeclaration("%s names %q, which is no method or tool here", what, key).WithHint("correct or remove it%s", suggest(key, known)))
 		}
 	}
 	check("effects", slices.Sorted(maps.Keys(s.decl.Effects)))

@@ -42,22 +42,22 @@ func findProtos(dir string, d Declaration) (files []string, found bool, err erro
 		}
 		patterns, found = []string{"tools/*.proto"}, true
 	} else if d.Reflection {
-		return nil, false, badDeclaration("protos and reflection exclude each other").With("leave one of them out")
+		return nil, false, badDeclaration("protos and reflection exclude each other").WithHint("leave one of them out")
 	}
 	for _, p := range patterns {
 		matches, err := filepath.Glob(absolute(dir, p))
 		if err != nil {
-			return nil, false, badDeclaration("%q in protos is no pattern for files", p).With("write a file's name, or a glob such as tools/*.proto")
+			return nil, false, badDeclaration("%q in protos is no pattern for files", p).WithHint("write a file's name, or a glob such as tools/*.proto")
 		}
 		if len(matches) == 0 && !found {
-			return nil, false, badDeclaration("there is no file %s, which protos names", p).With("correct protos, or leave it out to ask the server (reflection)")
+			return nil, false, badDeclaration("there is no file %s, which protos names", p).WithHint("correct protos, or leave it out to ask the server (reflection)")
 		}
 		files = append(files, matches...)
 	}
 	slices.Sort(files)
 	files = slices.Compact(files)
 	if len(files) > maxProtoFiles {
-		return nil, false, badDeclaration("protos names %d files, more than %d", len(files), maxProtoFiles).With("name fewer")
+		return nil, false, badDeclaration("protos names %d files, more than %d", len(files), maxProtoFiles).WithHint("name fewer")
 	}
 	return files, found, nil
 }
@@ -100,7 +100,7 @@ func compile(dir string, d Declaration, files []string) (map[string]*descriptorp
 	} else if at := reporter.ErrorWithPos(nil); errors.As(err, &at) {
 		return nil, nil, r.fault(at)
 	} else if err != nil {
-		return nil, nil, fault.New(fault.Invalid, "grpc_proto_invalid", "the .proto files do not hold: %w", err).With("correct them")
+		return nil, nil, fault.New(fault.Invalid, "grpc_proto_invalid", "the .proto files do not hold: %w", err).WithHint("correct them")
 	}
 	out, err := protosOf(linked)
 	return out, r.read(), err
@@ -228,6 +228,6 @@ func (r *reader) fault(err reporter.ErrorWithPos) error {
 		path = pos.Filename
 	}
 	return fault.New(fault.Invalid, "grpc_proto_invalid", "%s:%d:%d: %s", path, pos.Line, pos.Col, clip(err.Unwrap().Error(), 500)).
-		With("correct the file; imports are looked for in its folder, in tools and in the folders that imports names").
+		WithHint("correct the file; imports are looked for in its folder, in tools and in the folders that imports names").
 		Detail("file", path).Detail("line", pos.Line).Detail("column", pos.Col)
 }

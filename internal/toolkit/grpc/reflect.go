@@ -56,7 +56,7 @@ func reflect(ctx context.Context, cc *rpc.ClientConn, wanted []string) (*reflect
 	}
 	if status.Code(err) == codes.Unimplemented {
 		return nil, fault.New(fault.Unsupported, "grpc_no_reflection", "the server does not describe its services (reflection)").
-			With("turn reflection on in the server, or name its .proto files under protos")
+			WithHint("turn reflection on in the server, or name its .proto files under protos")
 	}
 	return nil, err
 }

@@ -148,7 +148,7 @@ func (b *builder) named(required []string) ([]string, error) {
 		fd := fieldOf(b.root, name)
 		if fd == nil {
 			return nil, fault.New(fault.Invalid, "grpc_declaration_invalid", "required names %q, and %s has no such field", name, b.root.FullName()).
-				With("correct it%s", suggest(name, fieldNames(b.root)))
+				WithHint("correct it%s", suggest(name, fieldNames(b.root)))
 		}
 		out = append(out, nameOf(fd))
 	}

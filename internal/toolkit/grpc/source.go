@@ -143,7 +143,7 @@ func (s *source) scope(ctx context.Context) (context.Context, func(), error) {
 
 func errClosed(s *source) error {
 	return fault.New(fault.Unavailable, "source_closed", "the source %s has been closed", s.env.Name).
-		With("look at the tools that there are now").Retrying(fault.RetryBackoff, 0)
+		WithHint("look at the tools that there are now").Retrying(fault.RetryBackoff, 0)
 }
 
 // connection returns the connection, which the first use takes from the kit.
@@ -223,7 +223,7 @@ func (s *source) learn(ctx context.Context, anew bool) (*offer, error) {
 		}
 	}
 	return nil, fault.New(fault.Unavailable, "grpc_unavailable", "the connection to %s does not last", s.to.address).
-		With("try again later").Retrying(fault.RetryBackoff, 0)
+		WithHint("try again later").Retrying(fault.RetryBackoff, 0)
 }
 
 // ask learns what the server says about itself.
@@ -257,7 +257,7 @@ func (s *source) wanted() []string {
 func (s *source) unreachable(ctx context.Context, err error) error {
 	if ctx.Err() == nil && status.Code(err) == codes.DeadlineExceeded {
 		return fault.New(fault.Unavailable, "grpc_unavailable", "%s did not describe its services in %v", s.to.address, s.patience).
-			With("look after the server, or name its .proto files under protos").Retrying(fault.RetryBackoff, 0)
+			WithHint("look after the server, or name its .proto files under protos").Retrying(fault.RetryBackoff, 0)
 	}
 	return failure(ctx, s.to.address, err, resolver{types: dynamicpb.NewTypes(new(protoregistry.Files)), opaque: s.opaque})
 }

@@ -130,7 +130,7 @@ func failure(ctx context.Context, what string, err error, r resolver) error {
 		e = e.Detail("details", details)
 	}
 	e.Cause = told{err}
-	return e.With("%s", is.remedy)
+	return e.WithHint("%s", is.remedy)
 }
 
 // told is a cause that the message has told.
@@ -173,7 +173,7 @@ func decoded(d *anypb.Any, r resolver) any {
 func ended(ctx context.Context, what string) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fault.New(fault.Timeout, "grpc_deadline_exceeded", "%s did not answer in time: %w", what, context.Cause(ctx)).
-			With("try again later, or raise timeout in the source's declaration").Retrying(fault.RetryBackoff, 0)
+			WithHint("try again later, or raise timeout in the source's declaration").Retrying(fault.RetryBackoff, 0)
 	}
 	return fault.New(fault.Cancelled, "grpc_cancelled", "the call of %s was stopped: %w", what, context.Cause(ctx))
 }

@@ -228,7 +228,7 @@ func (s *source) offers(tools []*sdk.Tool, caps *sdk.ServerCapabilities) (map[st
 			theirs = append(theirs[:5], fmt.Sprintf("%d more", len(theirs)-5))
 		}
 		refused = append(refused, fault.New(fault.Conflict, "mcp_tool_conflict", "%s would be the name of %d tools: %s", name, len(same), strings.Join(theirs, ", ")).
-			With("take only one of them: name it under tools").Detail("tool", name))
+			WithHint("take only one of them: name it under tools").Detail("tool", name))
 	}
 	for _, p := range s.decl.patterns() {
 		if !s.meets(tools, p) {
@@ -246,7 +246,7 @@ func (s *source) offers(tools []*sdk.Tool, caps *sdk.ServerCapabilities) (map[st
 		if ask := offers[o.spec.Status]; ask == nil || ask.spec.Effect != tool.Query {
 			delete(offers, name)
 			refused = append(refused, fault.New(fault.Invalid, "mcp_status_invalid", "%s names %.80q as the tool that tells its status, which is no query of this server", name, o.spec.Status).
-				With("name one that only reads, and set its effect to query where the server does not say so").Detail("tool", name))
+				WithHint("name one that only reads, and set its effect to query where the server does not say so").Detail("tool", name))
 		}
 	}
 	slices.SortFunc(refused, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })

@@ -168,10 +168,10 @@ func (t *remote) same(o *offer) error {
 	switch {
 	case o == nil:
 		return tool.NotDone(fault.New(fault.Unavailable, "tool_unavailable", "the MCP server %s does not offer %s any more, or not so that it could be used", t.src.env.Name, t.spec.Name).
-			With("look at what it offers now: steward mcp test %s", t.src.env.Name).Detail("tool", t.spec.Name))
+			WithHint("look at what it offers now: steward mcp test %s", t.src.env.Name).Detail("tool", t.spec.Name))
 	case o.identity != identity(t.spec):
 		return fault.New(fault.Denied, "tool_changed", "the MCP server %s offers %s otherwise than it was approved", t.src.env.Name, t.spec.Name).
-			With("look at what has changed, and approve it if it is right").Detail("tool", t.spec.Name)
+			WithHint("look at what has changed, and approve it if it is right").Detail("tool", t.spec.Name)
 	}
 	return nil
 }
@@ -252,7 +252,7 @@ func shutOut(status int) bool {
 
 func unauthorized(name string, status int) error {
 	return fault.New(fault.Unauthentic, "mcp_unauthorized", "the MCP server %s does not let Steward in: %d %s", name, status, http.StatusText(status)).
-		With("give its declaration the header that it wants, such as Authorization: Bearer ${TOKEN}")
+		WithHint("give its declaration the header that it wants, such as Authorization: Bearer ${TOKEN}")
 }
 
 // rejected is how the SDK marks what its transport could not send.
@@ -269,7 +269,7 @@ func (x *session) refusal(what string, e *jsonrpc.Error) error {
 	name, text := x.src.env.Name, tool.Clip(x.mask(e.Message), 2000)
 	switch e.Code {
 	case codeTooLarge:
-		return fault.New(fault.Unavailable, "mcp_answer_too_large", "%s from the MCP server %s (%s)", text, name, what).With("ask for less at once")
+		return fault.New(fault.Unavailable, "mcp_answer_too_large", "%s from the MCP server %s (%s)", text, name, what).WithHint("ask for less at once")
 	case codeGarbled:
 		return fault.New(fault.Unavailable, "mcp_answer_invalid", "%s of the MCP server %s (%s)", text, name, what)
 	case jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidParams, jsonrpc.CodeInvalidRequest, jsonrpc.CodeParseError:

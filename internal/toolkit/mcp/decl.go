@@ -74,7 +74,7 @@ type Sandbox = sandbox.Grants
 func (d *Decl) words() ([]string, error) {
 	words, bad := sandbox.Words(d.Command)
 	if bad != nil {
-		return nil, badDecl("%s", bad.Message).With("%s", bad.Remedy)
+		return nil, badDecl("%s", bad.Message).WithHint("%s", bad.Remedy)
 	}
 	return words, nil
 }
@@ -88,12 +88,12 @@ func badDecl(format string, args ...any) *fault.Error {
 func (d *Decl) check(dir string) error {
 	if d.Type == "sse" {
 		return fault.New(fault.Unsupported, "mcp_sse_unsupported", "the server speaks SSE, a transport that MCP has given up").
-			With("use the server's streamable HTTP address: type: http, and a url that mostly ends in /mcp")
+			WithHint("use the server's streamable HTTP address: type: http, and a url that mostly ends in /mcp")
 	}
 	switch d.Type {
 	case "", Stdio, HTTP, "streamable-http":
 	default:
-		return badDecl("type is %.40q", d.Type).With("it is stdio or http")
+		return badDecl("type is %.40q", d.Type).WithHint("it is stdio or http")
 	}
 	words, err := d.words()
 	if err != nil {
@@ -104,9 +104,9 @@ func (d *Decl) check(dir string) error {
 	case program == (d.URL != ""):
 		return badDecl("a server needs either a command or a url, and not both")
 	case program && d.Type != "" && d.Type != Stdio:
-		return badDecl("type is %s, and there is a command: a program is talked to over stdio", d.Type).With("give a url, or leave the type out")
+		return badDecl("type is %s, and there is a command: a program is talked to over stdio", d.Type).WithHint("give a url, or leave the type out")
 	case !program && d.Type == Stdio:
-		return badDecl("type is stdio, and there is no command").With("give the command that starts the server, or leave the type out")
+		return badDecl("type is stdio, and there is no command").WithHint("give the command that starts the server, or leave the type out")
 	}
 	if _, err := tool.Declare(d.Yields, d.Reach, nil); err != nil {
 		return badDecl("%w", err)
@@ -116,12 +116,12 @@ func (d *Decl) check(dir string) error {
 	}
 	for _, g := range d.patterns() {
 		if _, err := path.Match(g, ""); err != nil {
-			return badDecl("%q is no pattern for tools", g).With("write names, or globs such as read_*")
+			return badDecl("%q is no pattern for tools", g).WithHint("write names, or globs such as read_*")
 		}
 	}
 	for name, e := range d.Effects {
 		if e != tool.Query && e != tool.Action {
-			return badDecl("effects: the effect of %s is %.40q", name, string(e)).With("it is query or action")
+			return badDecl("effects: the effect of %s is %.40q", name, string(e)).WithHint("it is query or action")
 		}
 	}
 	if program {
@@ -148,7 +148,7 @@ func (d *Decl) checkProgram(dir string, words []string) error {
 	}
 	for _, p := range []string{words[0], d.Cwd} {
 		if dir == "" && strings.Contains(p, "/") && !filepath.IsAbs(p) {
-			return badDecl("%s is a relative path, and there is nothing that it could be relative to", p).With("write the whole path")
+			return badDecl("%s is a relative path, and there is nothing that it could be relative to", p).WithHint("write the whole path")
 		}
 	}
 	for name, v := range d.Env {
@@ -198,7 +198,7 @@ func parseURL(s string) (*url.URL, error) {
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
 		return nil, badDecl("url: it has to begin with http:// or https:// and a host")
 	case u.User != nil:
-		return nil, badDecl("url: it holds a name or a password").With("use headers: Authorization: …")
+		return nil, badDecl("url: it holds a name or a password").WithHint("use headers: Authorization: …")
 	}
 	u.Fragment = ""
 	return u, nil

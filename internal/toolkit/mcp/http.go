@@ -69,7 +69,7 @@ func originOf(u *url.URL) string {
 func (g *guard) redirect(req *http.Request, via []*http.Request) error {
 	if to := originOf(req.URL); to != g.origin {
 		return fault.New(fault.Denied, "mcp_redirected", "the server sends on to %s, which nobody has approved", to).
-			With("if that is right, make it the server's url")
+			WithHint("if that is right, make it the server's url")
 	}
 	if len(via) >= 5 {
 		return fault.New(fault.Unavailable, "mcp_redirected", "the server sends on and on")

@@ -231,7 +231,7 @@ func (s *source) down(failed *sandbox.Failed) error {
 		remedy = "try again later, or see what the server says with steward mcp test"
 	}
 	return fault.New(kind, f.Code, "the MCP server %s cannot be reached: %s", s.env.Name, f.Message).
-		With("%s", remedy).Retrying(fault.RetryAfter, failed.Wait)
+		WithHint("%s", remedy).Retrying(fault.RetryAfter, failed.Wait)
 }
 
 // slow is the error of what did not end before ctx did.

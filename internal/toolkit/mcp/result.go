@@ -42,7 +42,7 @@ func result(word string, in *sdk.CallToolResult) (tool.Result, error) {
 
 func needsInput(word string) error {
 	return fault.New(fault.Unsupported, "mcp_input_needed", "the MCP server %s asks a question back, which Steward does not answer yet", word).
-		With("give it in the arguments all that it needs")
+		WithHint("give it in the arguments all that it needs")
 }
 
 // block makes a block of a content; nil for one that is empty.

@@ -23,7 +23,7 @@ var sections = [...]string{"mcpServers", "servers"}
 
 func badServers(format string, args ...any) *fault.Error {
 	return fault.New(fault.Invalid, "mcp_servers_invalid", "this is no list of MCP servers: "+format, args...).
-		With(`write {"mcpServers": {"NAME": {"command": "…", "args": […]}}}`)
+		WithHint(`write {"mcpServers": {"NAME": {"command": "…", "args": […]}}}`)
 }
 
 // distinct refuses a second server whose tools would have the same names.
@@ -106,7 +106,7 @@ func AddServer(file, name string, d Decl) error {
 		for _, m := range servers {
 			if m.name == name {
 				return nil, fault.New(fault.Conflict, "mcp_server_exists", "%s has a server %s already", file, name).
-					With("remove it first, or choose another name")
+					WithHint("remove it first, or choose another name")
 			}
 			_ = distinct(words, m.name) // what is wrong there already is not to hinder this
 		}
@@ -154,7 +154,7 @@ func edit(file string, change func(object) (object, error)) error {
 	if err := jsonv2.Unmarshal(b, &top); err != nil {
 		if commented.Match(b) {
 			return fault.New(fault.Unsupported, "mcp_file_comments", "%s has comments or trailing commas, which would be lost", file).
-				With("change it by hand")
+				WithHint("change it by hand")
 		}
 		return badServers("%s: %w", file, err)
 	}

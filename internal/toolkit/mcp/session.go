@@ -106,9 +106,9 @@ func (x *session) explain(ctx context.Context, err error) error {
 		e := fault.New(fault.Unavailable, "mcp_start_failed", "the program has ended before it answered%s", x.said())
 		if path := x.command.Unseen(); path != "" {
 			return fault.New(fault.Invalid, "mcp_sandbox_hides", "%s; the sandbox does not show it %s, which it is started with", e.Message, path).
-				With("let it read that: \"sandbox\": {\"read\": [%q]}", filepath.Dir(path))
+				WithHint("let it read that: \"sandbox\": {\"read\": [%q]}", filepath.Dir(path))
 		}
-		return e.With("run it by hand and see what it needs")
+		return e.WithHint("run it by hand and see what it needs")
 	}
 	return fault.New(fault.Unavailable, "mcp_start_failed", "it cannot be agreed with: %s%s", x.mask(err.Error()), x.said())
 }
@@ -179,7 +179,7 @@ func missing(e *sandbox.Expander) error {
 		return nil
 	}
 	return fault.New(fault.Unavailable, "mcp_secret_missing", "the server needs the secret %s, which is not there", names).
-		With("set it, and name it under secrets where the server belongs to an agent")
+		WithHint("set it, and name it under secrets where the server belongs to an agent")
 }
 
 // run starts the program.

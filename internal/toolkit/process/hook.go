@@ -53,7 +53,7 @@ func OpenHook(env tool.Env, decode func(into any) error) (tool.HookSource, error
 	}
 	for _, g := range d.Tools {
 		if _, err := path.Match(g, ""); err != nil {
-			return nil, badDecl("tools: %q is no pattern", g).With("write names, or globs such as files.*")
+			return nil, badDecl("tools: %q is no pattern", g).WithHint("write names, or globs such as files.*")
 		}
 	}
 	if err := d.Program.check(env.Dir); err != nil {
@@ -159,7 +159,7 @@ func (h *hook) run(ctx context.Context, p prepared, ev tool.HookEvent) ([]byte, 
 	}
 	if err := errors.Join(rerr, proc.Wait()); err != nil {
 		f := fault.Of(err)
-		return nil, fault.New(f.Kind, "hook_failed", "the hook failed: %w", err).With("mend the hook, or take it out of the agent")
+		return nil, fault.New(f.Kind, "hook_failed", "the hook failed: %w", err).WithHint("mend the hook, or take it out of the agent")
 	}
 	return out, nil
 }
@@ -174,7 +174,7 @@ func answerOf(out []byte) (tool.HookAnswer, error) {
 	}
 	if err := jsonv2.Unmarshal(out, &a, jsonv2.RejectUnknownMembers(true)); err != nil {
 		return tool.HookAnswer{}, fault.New(fault.Invalid, "hook_failed", "the hook's answer cannot be understood: %s",
-			strings.TrimPrefix(err.Error(), "json: ")).With("let it write one JSON object with refuse, note, args or text, or nothing")
+			strings.TrimPrefix(err.Error(), "json: ")).WithHint("let it write one JSON object with refuse, note, args or text, or nothing")
 	}
 	return a, nil
 }

@@ -97,7 +97,7 @@ func Open(env tool.Env, decode func(into any) error) (tool.Source, error) {
 			return nil, err
 		}
 		if _, twice := s.specs[spec.Name]; twice {
-			return nil, badDecl("two tools are called %s", t.Name).With("give one of them another name")
+			return nil, badDecl("two tools are called %s", t.Name).WithHint("give one of them another name")
 		}
 		s.specs[spec.Name] = spec
 		s.order = append(s.order, spec.Name)
@@ -133,25 +133,25 @@ func (d *Decl) check() error {
 	case "", ProtocolEnvelope:
 	case "mcp":
 		return fault.New(fault.Invalid, "process_protocol_mcp", "an MCP server is not declared under process").
-			With("put it under mcp: with the same command")
+			WithHint("put it under mcp: with the same command")
 	default:
-		return badDecl("protocol is %.40q", d.Protocol).With("it is envelope; MCP servers stand under mcp:")
+		return badDecl("protocol is %.40q", d.Protocol).WithHint("it is envelope; MCP servers stand under mcp:")
 	}
 	if d.Mode != "" && d.Mode != ModeOnce && d.Mode != ModeServe {
-		return badDecl("mode is %.40q", d.Mode).With("it is once (a process per call) or serve (one for all)")
+		return badDecl("mode is %.40q", d.Mode).WithHint("it is once (a process per call) or serve (one for all)")
 	}
 	if d.Idle < 0 {
 		return badDecl("idle is negative")
 	}
 	if d.Idle > 0 && d.Mode != ModeServe {
-		return badDecl("idle is for a program that is kept").With("write mode: serve, or leave idle out")
+		return badDecl("idle is for a program that is kept").WithHint("write mode: serve, or leave idle out")
 	}
 	single := d.Action != "" || !reflect.ValueOf(d.ToolBody).IsZero()
 	switch {
 	case single && len(d.Tools) > 0:
-		return badDecl("there are tools, and one more beside them").With("put description, input and effect into the list of tools")
+		return badDecl("there are tools, and one more beside them").WithHint("put description, input and effect into the list of tools")
 	case !single && len(d.Tools) == 0:
-		return badDecl("there are no tools").With("write tools: with name, description, input and effect of each")
+		return badDecl("there are no tools").WithHint("write tools: with name, description, input and effect of each")
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ var goodName = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 func (t *ToolDecl) spec(source string, stays bool) (tool.Spec, error) {
 	if !goodName.MatchString(t.Name) {
 		return tool.Spec{}, badDecl("%.80q is no name for a tool", t.Name).
-			With("name it of a-z, 0-9 and single '_', beginning with a letter")
+			WithHint("name it of a-z, 0-9 and single '_', beginning with a letter")
 	}
 	s := tool.Spec{Name: source + "." + t.Name, Description: strings.TrimSpace(t.Description), Effect: t.Effect, Asks: t.Asks,
 		Async: t.Async, AsyncAfter: t.AsyncAfter, Timeout: t.Timeout, Dedupes: t.Dedupes, Origin: "process:" + source}
@@ -186,7 +186,7 @@ func (t *ToolDecl) spec(source string, stays bool) (tool.Spec, error) {
 	}
 	var err error
 	if s.Input, err = schema(t.Input); err != nil {
-		return s, badDecl("%s: input: %w", t.Name, err).With(`give a JSON Schema: type: object, and its properties`)
+		return s, badDecl("%s: input: %w", t.Name, err).WithHint(`give a JSON Schema: type: object, and its properties`)
 	}
 	flows, err := tool.Declare(t.Yields, string(t.Reach), nil)
 	if err != nil {

@@ -34,10 +34,10 @@ type Sandbox = sandbox.Grants
 func (p *Program) words() ([]string, error) {
 	words, bad := sandbox.Words(p.Command)
 	if bad != nil {
-		return nil, badDecl("%s", bad.Message).With("%s", bad.Remedy)
+		return nil, badDecl("%s", bad.Message).WithHint("%s", bad.Remedy)
 	}
 	if len(words) == 0 || words[0] == "" {
-		return nil, badDecl("there is no command").With("write command: and the program, or a list of the program and its arguments")
+		return nil, badDecl("there is no command").WithHint("write command: and the program, or a list of the program and its arguments")
 	}
 	return append(words, p.Args...), nil
 }
@@ -70,7 +70,7 @@ func (p *Program) check(dir string) error {
 	}
 	if p.Unsandboxed && (!network.Zero() || len(p.Sandbox.Read)+len(p.Sandbox.Write) > 0) {
 		return badDecl("a program is confined by sandbox, or unsandboxed, and not both").
-			With("leave one of them out; limits may stand beside unsandboxed")
+			WithHint("leave one of them out; limits may stand beside unsandboxed")
 	}
 	for _, path := range slices.Concat(p.Sandbox.Read, p.Sandbox.Write) {
 		if _, err := place(dir, path); err != nil {
@@ -93,9 +93,9 @@ func place(dir, path string) (string, error) {
 	case filepath.IsAbs(path):
 		return filepath.Clean(path), nil
 	case dir == "":
-		return "", badDecl("%s is a relative path, and there is nothing that it could be relative to", path).With("write the whole path")
+		return "", badDecl("%s is a relative path, and there is nothing that it could be relative to", path).WithHint("write the whole path")
 	case !filepath.IsLocal(path):
-		return "", badDecl("%s leads out of the agent's folder", path).With("put it into the folder, or write the whole path")
+		return "", badDecl("%s leads out of the agent's folder", path).WithHint("put it into the folder, or write the whole path")
 	}
 	return filepath.Join(dir, path), nil
 }
@@ -188,7 +188,7 @@ func (p *Program) prepare(ctx context.Context, env tool.Env) (prepared, error) {
 	}
 	if missing := x.Missing(); missing != "" {
 		return out, fault.New(fault.Unavailable, "process_secret_missing", "the program needs the secret %s, which is not there", missing).
-			With("set it, and name it under secrets of the agent")
+			WithHint("set it, and name it under secrets of the agent")
 	}
 	secrets, release, err := c.Equip(ctx, env)
 	if err != nil {

@@ -111,7 +111,7 @@ func (x *session) read() error {
 		}
 		if noise > maxNoise || between > maxBetween || statuses > maxStatuses {
 			x.end(fault.New(fault.TooLarge, "process_noise", "the program wrote too much that is no answer%s", x.strange()).
-				With("let it write other things to stderr"))
+				WithHint("let it write other things to stderr"))
 			return nil
 		}
 		if err == io.EOF {
@@ -247,7 +247,7 @@ func (x *session) reason(rerr, werr error) error {
 		return rerr
 	case f == nil:
 		return fault.New(fault.Unavailable, "process_failed", "the program ended without an answer%s%s", x.told(), x.proc.Said(x.secrets)).
-			With("let it write one line of JSON: type result, the request_id that it was given, and a status")
+			WithHint("let it write one line of JSON: type result, the request_id that it was given, and a status")
 	case f.Code == "program_failed":
 		how, _, _ := strings.Cut(f.Message, "; it said: ")
 		return fault.New(fault.Unavailable, "process_failed", "%s without an answer%s%s", how, x.told(), x.proc.Said(x.secrets))

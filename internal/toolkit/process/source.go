@@ -128,7 +128,7 @@ func (c *callable) Call(ctx context.Context, in tool.Invocation) (tool.Result, e
 			s.env.Changed()
 		}
 		return tool.Result{}, tool.NotDone(fault.New(fault.Denied, "tool_changed", "%s is not declared as it was approved", c.spec.Name).
-			With("look at the change and approve the agent again"))
+			WithHint("look at the change and approve the agent again"))
 	}
 	if s.decl.Mode == ModeServe {
 		return s.serve(ctx, c.spec, in)

@@ -178,7 +178,7 @@ func (c *confined) names() ([]string, error) {
 func grantable(path string) error {
 	bad := func(why string) error {
 		return fault.New(fault.Invalid, "sandbox_path_invalid", "%s cannot be shown to a program: %s", path, why).
-			With("name a folder or a file of the user's")
+			WithHint("name a folder or a file of the user's")
 	}
 	if !filepath.IsAbs(path) {
 		return bad("it is no absolute path")

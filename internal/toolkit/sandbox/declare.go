@@ -37,7 +37,7 @@ func (g *Grants) Stay() bool {
 func Words(command any) (words []string, bad *fault.Error) {
 	wrong := func(format string, args ...any) *fault.Error {
 		return fault.New(fault.Invalid, "command_invalid", format, args...).
-			With("write command: and the program, or a list of the program and its arguments, in quotes where they look like numbers")
+			WithHint("write command: and the program, or a list of the program and its arguments, in quotes where they look like numbers")
 	}
 	switch c := command.(type) {
 	case nil:
@@ -170,7 +170,7 @@ func (c *Command) Equip(ctx context.Context, env tool.Env) (secrets []string, re
 	if env.Data != "" {
 		if err := os.MkdirAll(env.Data, 0o700); err != nil {
 			return nil, release, fault.New(fault.Unavailable, "sandbox_failed", "the program's own folder cannot be made: %w", err).
-				With("see that Steward may write there")
+				WithHint("see that Steward may write there")
 		}
 		c.Data = env.Data
 		c.Env = append(c.Env, "STEWARD_DATA="+env.Data)

@@ -172,7 +172,7 @@ func (c *confined) grantable(g, over grant, hidden []string) error {
 		return err
 	}
 	bad := func(why, remedy string) error {
-		return fault.New(fault.Invalid, "sandbox_path_invalid", "%s cannot be shown to a program: %s", g.from, why).With("%s", remedy)
+		return fault.New(fault.Invalid, "sandbox_path_invalid", "%s cannot be shown to a program: %s", g.from, why).WithHint("%s", remedy)
 	}
 	if over.copy && g.write && g.path == over.path {
 		return bad("the program runs from a copy of this folder as it was approved, which nothing writes",

@@ -39,18 +39,18 @@ func (m *machine) confiner() (string, error) {
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", unavailable("bubblewrap is not installed").With("install bubblewrap (on Debian: apt install bubblewrap), %s", orFree)
+		return "", unavailable("bubblewrap is not installed").WithHint("install bubblewrap (on Debian: apt install bubblewrap), %s", orFree)
 	}
 	help, err := exec.Command(path, "--help").CombinedOutput()
 	if err != nil || !strings.Contains(string(help), "--size") {
-		return "", unavailable("the bubblewrap here is too old").With("install bubblewrap 0.8 or later, %s", orFree)
+		return "", unavailable("the bubblewrap here is too old").WithHint("install bubblewrap 0.8 or later, %s", orFree)
 	}
 	r, err := launch(Command{Path: "true", Limits: Limits{}.WithDefaults()}, path)
 	if err == nil {
 		err = r.wait()
 	}
 	if err != nil {
-		return "", unavailable("programs cannot be confined here: %s", fault.Of(err).Message).With("%s, %s", remedy(err.Error()), orFree)
+		return "", unavailable("programs cannot be confined here: %s", fault.Of(err).Message).WithHint("%s, %s", remedy(err.Error()), orFree)
 	}
 	m.able = path
 	return path, nil

@@ -24,7 +24,7 @@ func find(name string, lists ...string) (string, error) {
 	}
 	if name == "" || strings.ContainsRune(name, filepath.Separator) {
 		return "", fault.New(fault.Invalid, "program_not_found", "%q is neither an absolute path nor the name of a program", name).
-			With("give the absolute path of the program, or a name that stands in PATH")
+			WithHint("give the absolute path of the program, or a name that stands in PATH")
 	}
 	var unfit error
 	for _, list := range lists {
@@ -46,7 +46,7 @@ func find(name string, lists ...string) (string, error) {
 		return "", unfit
 	}
 	return "", fault.New(fault.NotFound, "program_not_found", "there is no program %s in %s", name, strings.Join(lists, ":")).
-		With("install it, or give its absolute path")
+		WithHint("install it, or give its absolute path")
 }
 
 // runnable says why a file cannot be run.
@@ -55,7 +55,7 @@ func runnable(path string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fault.New(fault.NotFound, "program_not_found", "there is no program %s", path).
-			With("install it, or correct the path")
+			WithHint("install it, or correct the path")
 	case err != nil:
 		return fault.New(fault.NotFound, "program_not_found", "the program %s cannot be looked at: %w", path, err)
 	case info.IsDir():
@@ -64,7 +64,7 @@ func runnable(path string) error {
 		return unfit(path, "it is not a file")
 	case runtime.GOOS != "windows" && info.Mode()&0o111 == 0:
 		return fault.New(fault.Invalid, "program_not_executable", "%s cannot be run: it is not marked as executable", path).
-			With("run chmod +x %s", path)
+			WithHint("run chmod +x %s", path)
 	}
 	if runtime.GOOS != "linux" {
 		return nil
@@ -74,7 +74,7 @@ func runnable(path string) error {
 
 func unfit(path, why string) error {
 	return fault.New(fault.Invalid, "program_not_executable", "%s cannot be run: %s", path, why).
-		With("name a program, or a script that begins with #! and its interpreter")
+		WithHint("name a program, or a script that begins with #! and its interpreter")
 }
 
 // format looks whether the kernel would know what to do with a file: a shell

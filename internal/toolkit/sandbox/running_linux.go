@@ -160,7 +160,7 @@ func (r *running) outcome() error {
 	said := strings.TrimSpace(r.errs.String())
 	if why, ok := notRun(code, said); ok {
 		return fault.New(fault.Invalid, "program_not_executable", "%s could not be run: %s", r.program, why).
-			With("look whether its interpreter is there, and, in the sandbox, lies where that shows it (sandbox.read)")
+			WithHint("look whether its interpreter is there, and, in the sandbox, lies where that shows it (sandbox.read)")
 	}
 	e := fault.New(fault.Unavailable, "program_failed", "the program ended with exit code %d", code).Detail("exit_code", code)
 	if signal != 0 {
@@ -198,5 +198,5 @@ func (r *running) exit() (int, unix.Signal) {
 // exceeded is the error of a program that a limit has ended.
 func exceeded(limit, format string, args ...any) error {
 	return fault.New(fault.Exhausted, limit+"_exceeded", "the program was ended: it used more than "+format, args...).
-		With("give it less to do, or raise the limit %s in its sandbox", limit)
+		WithHint("give it less to do, or raise the limit %s in its sandbox", limit)
 }

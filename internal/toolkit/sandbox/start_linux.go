@@ -273,7 +273,7 @@ func (r *running) exec(p plan) error {
 // failed is an error of starting that may pass.
 func failed(err error) error {
 	return fault.New(fault.Unavailable, "sandbox_failed", "the program could not be started: %w", err).
-		With("try again; if it stays, look whether this machine has memory, processes and files left")
+		WithHint("try again; if it stays, look whether this machine has memory, processes and files left")
 }
 
 // coded leaves a coded error as it is.

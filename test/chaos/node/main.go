@@ -17,12 +17,12 @@ import (
 	"path/filepath"
 	"time"
 
-	"steward/internal/face/chat"
-	"steward/internal/face/httpauth"
 	"steward/internal/llm"
 	"steward/internal/policy"
 	"steward/internal/provider/openai"
 	"steward/internal/runtime"
+	"steward/internal/server/chat"
+	"steward/internal/server/httpauth"
 	"steward/internal/store/sqlite"
 	"steward/internal/tool"
 )

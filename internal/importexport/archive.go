@@ -1,0 +1,237 @@
+package importexport
+
+import (
+	"archive/zip"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"steward/internal/fault"
+)
+
+// archive reads a zip file: all of its conversations.json, whatever the
+// folder, or else all that looks like JSON. Nothing of it is written anywhere:
+// names in it lead nowhere.
+func (r *reader) archive(in io.Reader, buffered io.Reader) {
+	at, size, closing, err := r.seekable(in, buffered)
+	if err != nil {
+		r.give(nil, err)
+		return
+	}
+	defer closing()
+	z, err := zip.NewReader(at, size)
+	if err != nil {
+		r.give(nil, r.archiveFault(err))
+		return
+	}
+	const mostFiles = 200_000
+	if len(z.File) > mostFiles {
+		r.give(nil, r.archiveFault(fmt.Errorf("it holds %d files", len(z.File))))
+		return
+	}
+	chats, others := conversationFiles(z.File)
+	left := r.MaxTotal
+	r.assets = newAssets(others, r.MaxChat)
+	for _, f := range chats {
+		if r.ended {
+			return
+		}
+		left -= r.member(f, left)
+	}
+	if r.found == 0 {
+		r.give(nil, r.unknown(""))
+		return
+	}
+	if rest := r.assets.unused(); len(rest) > 0 {
+		r.Tell(fmt.Sprintf("%s: files without conversations are left out: %s", r.Name, strings.Join(rest, ", ")))
+	}
+}
+
+// seekable returns the archive for reading anywhere: a file as it is, a
+// stream by way of a temporary file, which has no name any more.
+func (r *reader) seekable(in, buffered io.Reader) (io.ReaderAt, int64, func(), error) {
+	if f, ok := in.(interface {
+		io.ReaderAt
+		Stat() (os.FileInfo, error)
+	}); ok {
+		if st, err := f.Stat(); err == nil && st.Mode().IsRegular() {
+			return f, st.Size(), func() {}, nil
+		}
+	}
+	tmp, err := os.CreateTemp(r.TempDir, "steward-import-*.zip")
+	if err != nil {
+		return nil, 0, nil, fault.New(fault.Unavailable, "import_unreadable", "the archive cannot be kept while it is read: %w", err).
+			WithHint("see that the folder for temporary files can be written, or unpack the archive and import conversations.json")
+	}
+	done := func() {
+		tmp.Close()           //nolint:errcheck // nothing of it is needed any more
+		os.Remove(tmp.Name()) //nolint:errcheck // as above
+	}
+	n, err := io.Copy(tmp, io.LimitReader(buffered, r.MaxTotal+1))
+	s := newSplitter(nil, r.Name, r.MaxTotal)
+	switch {
+	case err != nil:
+		err = s.ioError(err)
+	case n > r.MaxTotal:
+		err = s.overTotal()
+	}
+	if err != nil {
+		done()
+		return nil, 0, nil, err
+	}
+	return tmp, n, done, nil
+}
+
+func (r *reader) archiveFault(err error) error {
+	return fault.New(fault.Invalid, "import_archive_broken", "%s is no zip file that can be read: %w", r.Name, err).
+		WithHint("download it again, or unpack it and import conversations.json")
+}
+
+// conversationFiles tells the files that hold conversations from the others.
+func conversationFiles(files []*zip.File) (chats, others []*zip.File) {
+	named := func(f *zip.File) bool {
+		b := strings.ToLower(path.Base(f.Name))
+		return strings.HasPrefix(b, "conversations") && strings.HasSuffix(b, ".json")
+	}
+	anyJSON := func(f *zip.File) bool {
+		e := strings.ToLower(path.Ext(f.Name))
+		return e == ".json" || e == ".jsonl"
+	}
+	want := anyJSON
+	if slices.ContainsFunc(files, named) {
+		want = named
+	}
+	for _, f := range files {
+		switch {
+		case f.FileInfo().IsDir():
+		case want(f):
+			chats = append(chats, f)
+		default:
+			others = append(others, f)
+		}
+	}
+	slices.SortStableFunc(chats, func(a, b *zip.File) int { return strings.Compare(a.Name, b.Name) })
+	return chats, others
+}
+
+// member reads one file of the archive and returns how many bytes it took.
+// What an entry says of its own size is not believed.
+func (r *reader) member(f *zip.File, left int64) int64 {
+	in, err := f.Open()
+	if err != nil {
+		r.give(nil, r.archiveFault(err))
+		return 0
+	}
+	defer in.Close() //nolint:errcheck // it was only read
+	s := newSplitter(in, r.Name+" › "+printable(f.Name), left)
+	before := r.found
+	err = r.values(s)
+	if err != nil && (r.found > before || fault.Of(err).Code != "import_format_unknown") {
+		r.give(nil, err)
+	}
+	return s.off
+}
+
+// printable is a name from outside, safe to show.
+func printable(name string) string {
+	return short(strings.Map(func(c rune) rune {
+		if c < ' ' || c == 0x7f {
+			return '_'
+		}
+		return c
+	}, valid(path.Base(name))))
+}
+
+// assets are the files of an archive that messages refer to. The zero pointer
+// has none.
+type assets struct {
+	files []*zip.File
+	byID  map[string]int
+	used  []bool
+	most  int // bytes that one conversation may have of them
+	left  int // what is left of these
+}
+
+func newAssets(files []*zip.File, most int) *assets {
+	a := &assets{files: files, byID: map[string]int{}, used: make([]bool, len(files)), most: most}
+	for i, f := range files {
+		if id := assetID(path.Base(f.Name)); id != "" {
+			if _, ok := a.byID[id]; !ok {
+				a.byID[id] = i
+			}
+		}
+	}
+	return a
+}
+
+// assetID is the id with which the name of one of ChatGPT's files begins:
+// "file-AbC123" or "file_0000abc".
+func assetID(name string) string {
+	if !strings.HasPrefix(name, "file-") && !strings.HasPrefix(name, "file_") {
+		return ""
+	}
+	end := strings.IndexFunc(name[5:], func(c rune) bool {
+		return !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z')
+	})
+	if end < 0 {
+		return name
+	}
+	return name[:5+end]
+}
+
+// maxAsset is the size of the largest picture that is taken into a message.
+const maxAsset = 20 << 20
+
+// get returns a file by its id.
+func (a *assets) get(id string) (data []byte, name string, ok bool) {
+	if a == nil {
+		return nil, "", false
+	}
+	i, ok := a.byID[assetID(id)]
+	if !ok {
+		return nil, "", false
+	}
+	a.used[i] = true
+	most := min(maxAsset, a.left)
+	in, err := a.files[i].Open()
+	if err != nil {
+		return nil, "", false
+	}
+	defer in.Close() //nolint:errcheck // it was only read
+	data, err = io.ReadAll(io.LimitReader(in, int64(most)+1))
+	if err != nil || len(data) == 0 || len(data) > most {
+		return nil, "", false
+	}
+	a.left -= len(data)
+	return data, printable(a.files[i].Name), true
+}
+
+// renew gives the next conversation its share.
+func (a *assets) renew() {
+	if a != nil {
+		a.left = a.most
+	}
+}
+
+// unused returns the names of the files that nothing referred to, the first
+// of them if they are many.
+func (a *assets) unused() []string {
+	var out []string
+	more := 0
+	for i, f := range a.files {
+		switch {
+		case a.used[i]:
+		case len(out) < 8:
+			out = append(out, printable(f.Name))
+		default:
+			more++
+		}
+	}
+	if more > 0 {
+		out = append(out, fmt.Sprintf("and %d more", more))
+	}
+	return out
+}

@@ -1,0 +1,294 @@
+package importexport
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"steward/internal/fault"
+	"steward/internal/message"
+)
+
+func emptyChat(title string) error {
+	what := "the conversation"
+	if title != "" {
+		what = fmt.Sprintf("the conversation %.80q", title)
+	}
+	return fault.New(fault.Invalid, "import_chat_empty", "%s has no messages", what).WithHint("nothing is lost: there is nothing in it to import")
+}
+
+// claudeChat is a conversation in Claude's conversations.json. The names are
+// those of exports seen in 2024 to 2026.
+type claudeChat struct {
+	UUID     jsontext.Value `json:"uuid"`
+	Name     jsontext.Value `json:"name"`
+	Model    jsontext.Value `json:"model"`
+	Created  jsontext.Value `json:"created_at"`
+	Updated  jsontext.Value `json:"updated_at"`
+	Leaf     jsontext.Value `json:"current_leaf_message_uuid"`
+	Messages []object       `json:"chat_messages"`
+	Rest     object         `json:",embed"`
+}
+
+// claude reads one conversation. Where messages name the one before them,
+// edits and retries become branches.
+func (r *reader) claude(raw []byte) (*Chat, error) {
+	var in claudeChat
+	if err := json.Unmarshal(raw, &in, lenient()); err != nil {
+		return nil, err
+	}
+	c := &Chat{Title: valid(stringOf(in.Name)), Source: Claude, SourceID: valid(stringOf(in.UUID)), Current: -1,
+		Created: stamp(in.Created), Updated: stamp(in.Updated), Model: modelName("anthropic", stringOf(in.Model))}
+	n := &notes{}
+	b := &claudeReader{model: c.Model, notes: n, ends: map[string]int{}}
+	at := map[string]int{}
+	for i, m := range in.Messages {
+		if u := stringOf(m["uuid"]); u != "" {
+			at[u] = i
+		}
+	}
+	parent := make([]int, len(in.Messages))
+	for i, m := range in.Messages {
+		p, ok := at[stringOf(m["parent_message_uuid"])]
+		if !ok || p == i {
+			p = -1
+		}
+		parent[i] = p
+	}
+	order, cuts := treeOrder(parent, make([]int, len(parent)))
+	n.circles(cuts)
+	for _, i := range order {
+		m := in.Messages[i]
+		if _, ok := at[stringOf(m["parent_message_uuid"])]; ok && parent[i] < 0 { // here a circle was cut
+			m["parent_message_uuid"] = jsontext.Value(`"` + claudeRoot + `"`)
+		}
+		b.message(m)
+	}
+	n.left(in.Rest)
+	if len(b.entries) == 0 {
+		return nil, emptyChat(c.Title)
+	}
+	nodes, last, err := weave(Claude, b.entries, n)
+	if err != nil {
+		return nil, err
+	}
+	if len(nodes) == 0 {
+		return nil, emptyChat(c.Title)
+	}
+	c.Nodes, c.Notes = nodes, n.list
+	c.Current = last[b.newest]
+	if at, ok := b.ends[stringOf(in.Leaf)]; ok && at >= 0 {
+		c.Current = last[at]
+	}
+	return c, nil
+}
+
+// claudeRoot is the parent of first messages.
+const claudeRoot = "00000000-0000-4000-8000-000000000000"
+
+// claudeReader turns messages into entries: one of Claude's may hold text,
+// calls and their results, which are messages of their own here.
+type claudeReader struct {
+	model   string
+	notes   *notes
+	entries []entry
+	ends    map[string]int // by uuid: the entry with which a message ends; -1: it said nothing
+	newest  int
+}
+
+func (b *claudeReader) message(m object) {
+	uuid := m.text("uuid")
+	parent, known := b.ends[stringOf(m["parent_message_uuid"])]
+	switch p := m.text("parent_message_uuid"); {
+	case known:
+	case p == claudeRoot:
+		parent = -1
+	default: // it does not say, or names one that is not there
+		parent = len(b.entries) - 1
+		if p != "" && len(b.entries) > 0 {
+			b.notes.add("a message whose predecessor is missing follows the one before it")
+		}
+	}
+	role, own := message.Assistant, false
+	switch s := m.text("sender"); s {
+	case "human", "user":
+		role, own = message.User, true
+	case "assistant":
+	default:
+		role = message.User
+		b.notes.add("a message of the sender %q is kept as one that nobody here wrote", short(s))
+	}
+	t := &claudeTurn{claudeReader: b, role: role, own: own, parent: parent, head: entry{at: stamp(m["created_at"])}}
+	t.say = &sayer{source: Claude, own: own}
+	delete(m, "created_at")
+	delete(m, "updated_at")
+	text := m.text("text")
+	blocks := listOf(m.take("content"))
+	for _, v := range blocks {
+		t.block(v)
+	}
+	if len(blocks) == 0 {
+		t.say.text(text)
+	}
+	t.attached(m)
+	delete(m, "index")
+	t.flush(m.rest())
+	b.ends[uuid] = t.parent
+	if t.parent >= 0 {
+		b.newest = t.parent
+	}
+}
+
+// claudeTurn is one of Claude's messages while it is taken apart.
+type claudeTurn struct {
+	*claudeReader
+	role   message.Role
+	own    bool
+	parent int
+	head   entry
+	say    *sayer
+}
+
+// flush ends a message.
+func (t *claudeTurn) flush(fields map[string][]byte) {
+	if len(t.say.blocks) == 0 {
+		return
+	}
+	e := t.head
+	e.role, e.own, e.blocks, e.parent, e.fields = t.role, t.own, t.say.blocks, t.parent, fields
+	if t.role == message.Assistant {
+		e.model = t.model
+	}
+	t.entries = append(t.entries, e)
+	t.parent = len(t.entries) - 1
+	t.say.blocks = nil
+}
+
+// block reads a block of content.
+func (t *claudeTurn) block(v jsontext.Value) {
+	o := objectOf(v)
+	kind := stringOf(o["type"])
+	switch kind {
+	case "text":
+		t.say.text(stringOf(o["text"]))
+		t.extras(o, "type", "text", "start_timestamp", "stop_timestamp", "flags")
+	case "thinking":
+		if t.role != message.Assistant {
+			t.say.text(stringOf(o["thinking"]))
+			return
+		}
+		t.say.reasoning(stringOf(o["thinking"]))
+		t.extras(o, "type", "thinking", "start_timestamp", "stop_timestamp", "flags")
+	case "voice_note":
+		t.say.text(stringOf(o["text"]))
+		t.extras(o, "type", "text", "start_timestamp", "stop_timestamp", "flags")
+	case "tool_use":
+		if t.role != message.Assistant {
+			t.unknown(kind, v)
+			return
+		}
+		t.say.call(stringOf(o["id"]), stringOf(o["name"]), argsOf(o["input"]))
+		t.extras(o, "type", "id", "name", "input", "start_timestamp", "stop_timestamp", "flags")
+	case "tool_result":
+		t.result(o)
+	case "token_budget":
+		t.notes.add("a mark of the token budget is left out")
+	default:
+		t.unknown(kind, v)
+	}
+}
+
+// extras keeps the members of a block that have no place in it.
+func (t *claudeTurn) extras(o object, known ...string) {
+	if len(t.say.blocks) == 0 {
+		return
+	}
+	for _, k := range known {
+		delete(o, k)
+	}
+	c := t.say.blocks[len(t.say.blocks)-1].Base()
+	c.Meta = (&weaver{source: Claude}).meta(o.rest())
+}
+
+func (t *claudeTurn) unknown(kind string, v jsontext.Value) {
+	t.notes.add("content of the type %q is kept as text", short(kind))
+	t.say.quoted("[" + kind + "]\n" + string(v))
+}
+
+// result reads what a tool gave back; what was said before it is a message.
+func (t *claudeTurn) result(o object) {
+	t.flush(nil)
+	s := &sayer{source: Claude}
+	if c := o["content"]; c.Kind() == '"' {
+		s.text(stringOf(c))
+	}
+	for _, v := range listOf(o["content"]) {
+		t.resultPart(s, v)
+	}
+	r := result{callID: valid(stringOf(o["tool_use_id"])), name: valid(stringOf(o["name"])), status: message.OK, content: s.blocks}
+	if string(o["is_error"]) == "true" {
+		r.status = message.Failed
+	}
+	for _, k := range []string{"type", "content", "tool_use_id", "name", "is_error", "start_timestamp", "stop_timestamp", "flags"} {
+		delete(o, k)
+	}
+	e := t.head
+	e.role, e.parent, e.results, e.fields = message.Tool, t.parent, []result{r}, o.rest()
+	t.entries = append(t.entries, e)
+	t.parent = len(t.entries) - 1
+}
+
+func (t *claudeTurn) resultPart(s *sayer, v jsontext.Value) {
+	p := objectOf(v)
+	src := objectOf(p["source"])
+	switch kind := stringOf(p["type"]); {
+	case kind == "text":
+		s.text(stringOf(p["text"]))
+	case kind == "image" && stringOf(src["data"]) != "":
+		if data, ok := base64Bytes(stringOf(src["data"])); ok {
+			s.media(sniffMIME(data, ""), "", data)
+			return
+		}
+		s.quoted(string(v))
+	default: // search results and the like: titles, URLs, texts
+		t.notes.add("part of a result of the type %q is kept as text", short(kind))
+		s.quoted(string(v))
+	}
+}
+
+// attached adds what the user attached: texts are in the export, files by
+// name only.
+func (t *claudeTurn) attached(m object) {
+	for _, v := range listOf(m.take("attachments")) {
+		a := objectOf(v)
+		name := firstText(a, "file_name", "name")
+		if text := stringOf(a["extracted_content"]); text != "" {
+			f := &message.File{Common: foreign(Claude), MIME: message.MediaType(name, "text/plain"), Name: name, Data: []byte(valid(text))}
+			if !strings.HasPrefix(f.MIME, "text/") && f.MIME != "application/json" {
+				f.MIME = "text/plain" // what was extracted is text, whatever it was before
+			}
+			t.say.blocks = append(t.say.blocks, f)
+			continue
+		}
+		t.absent(name)
+	}
+	seen := map[string]bool{} // files_v2 repeats what files says
+	for _, list := range []string{"files", "files_v2"} {
+		for _, v := range listOf(m.take(list)) {
+			if name := firstText(objectOf(v), "file_name", "name"); !seen[name] {
+				seen[name] = true
+				t.absent(name)
+			}
+		}
+	}
+}
+
+func (t *claudeTurn) absent(name string) {
+	if name == "" {
+		name = "without a name"
+	}
+	t.notes.add("a file that is not in the export is named in its message")
+	t.say.quoted("[file " + name + ", not in the export]")
+}

@@ -1,0 +1,461 @@
+package importexport
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"iter"
+	"slices"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+)
+
+// Version is the version of the export that Writer writes.
+const Version = 2
+
+// Own is a conversation that Steward exported. What stands before the
+// messages is read; the messages come as they are asked for.
+type Own struct {
+	Version      int
+	Conversation record.Conversation
+	Branches     []record.Branch
+	Interactions []Interaction
+	Runs         []Run
+	Marks        []record.Mark
+	Pins         []record.Pin
+	Summaries    []Placed // messages that stand for others: in no branch's list
+
+	// Signed says that what was read so far verifies. It is settled when
+	// Messages has ended.
+	Signed bool
+
+	// Messages yields the messages of all branches, in the order of their
+	// positions. It may be asked once. An error concerns the rest.
+	Messages iter.Seq2[Placed, error]
+}
+
+// Interaction is an interaction with its id.
+type Interaction struct {
+	ID id.ID
+	record.Interaction
+}
+
+// Run is a run (its id is in it) with the interaction in which it was.
+type Run struct {
+	Interaction id.ID
+	record.Run
+}
+
+// Placed is a message with where it stands: in which interaction, and in
+// which branch's list.
+type Placed struct {
+	Message     *message.Message
+	Interaction id.ID
+	Branch      string
+	Pos         int64
+	Rests       []Rest // what did not fit into the results of its calls
+}
+
+// Rest is what the size cap of results cut off: the stored form, by the place
+// of the call in its message.
+type Rest struct {
+	Block int    `json:"block"`
+	Body  []byte `json:"body"`
+}
+
+// The lines of an export: the stored forms, with what their URIs say of them.
+type (
+	branchLine struct {
+		ID string `json:"id"`
+		record.Branch
+	}
+	interactionLine struct {
+		ID id.ID `json:"id"`
+		record.Interaction
+	}
+	runLine struct {
+		ID          id.ID `json:"id"`
+		Interaction id.ID `json:"interaction"`
+		record.Run
+	}
+	markLine struct {
+		Message id.ID `json:"message"`
+		record.Mark
+	}
+	pinLine struct {
+		Message id.ID `json:"message"`
+		record.Pin
+	}
+	messageLine struct {
+		Interaction string          `json:"interaction"`
+		Branch      string          `json:"branch"`
+		Pos         int64           `json:"pos"`
+		Message     json.RawMessage `json:"message"`
+		Rests       []Rest          `json:"rests"`
+	}
+)
+
+// own reads Steward's export from a stream; its opening brace and the name of
+// the first member, with the colon, are taken.
+func (r *reader) own(s *splitter) error {
+	at := s.at()
+	v, err := s.value(1 << 10)
+	if err != nil {
+		return err
+	}
+	r.see()
+	b := &ownReader{reader: r, s: s, own: &Own{}, total: r.MaxChat}
+	if err := b.version(v); err != nil {
+		r.give(nil, err)
+		r.ended = true // what follows has a form that is not known
+		return nil
+	}
+	if b.own.Version == Version {
+		b.sum = r.Seal.begin()
+	}
+	c, err := b.head()
+	if err != nil {
+		if f := fault.Of(err); f.Code == "import_not_json" || f.Code == "import_unreadable" || f.Code == "import_too_large" {
+			return err
+		}
+		r.give(nil, r.chatFault(at, b.own.Conversation.Title, err))
+		return b.skip()
+	}
+	r.give(c, nil)
+	return b.skip()
+}
+
+// ownReader reads the members of an export.
+type ownReader struct {
+	*reader
+	s      *splitter
+	own    *Own
+	total  int  // bytes that what stands before the messages may have
+	first  bool // no member has been read
+	listed bool // the list of messages was begun
+	closed bool // and ended, or there is none
+	past   int64
+	sum    hash.Hash // of what was read; nil: nothing verifies
+}
+
+func (b *ownReader) version(v []byte) error {
+	if json.Unmarshal(v, &b.own.Version) != nil || b.own.Version < 1 || b.own.Version > Version {
+		return fault.New(fault.Unsupported, "import_version_unknown", "%s is an export of version %.20s, and this Steward reads up to version %d", b.Name, v, Version).
+			WithHint("update Steward, and import it again")
+	}
+	return nil
+}
+
+// head reads up to the messages.
+func (b *ownReader) head() (*Chat, error) {
+	for {
+		more, err := b.s.more('}', b.first)
+		b.first = false
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			b.closed = true
+			break
+		}
+		name, err := b.s.memberName()
+		if err != nil {
+			return nil, err
+		}
+		if name == "messages" {
+			if err := b.s.expect('['); err != nil {
+				return nil, err
+			}
+			b.listed = true
+			b.add(`"messages":[`, nil)
+			break
+		}
+		v, err := b.s.value(b.total)
+		if errors.Is(err, errOversize) {
+			return nil, fault.New(fault.TooLarge, "import_too_large", "%s%s of the conversation are larger than %d bytes", b.s.at(), name, b.MaxChat).
+				WithHint("import it with a larger limit")
+		}
+		if err != nil {
+			return nil, err
+		}
+		b.total -= len(v)
+		if name == "signed" {
+			b.own.Signed = fits(v, b.sum)
+			continue
+		}
+		b.add(`"`+name+`":`, v)
+		if err := b.member(name, v); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return b.chat(b.messages)
+}
+
+// chat makes the chat of what was read.
+func (b *ownReader) chat(messages iter.Seq2[Placed, error]) (*Chat, error) {
+	o := b.own
+	if o.Conversation.ID.Zero() {
+		return nil, errors.New("it does not say the conversation's id")
+	}
+	if o.Version == 1 {
+		o.Branches = []record.Branch{{ID: record.MainBranch}}
+	}
+	o.Messages = messages
+	return &Chat{Title: o.Conversation.Title, Created: o.Conversation.Created, Updated: o.Conversation.Updated,
+		Source: Steward, SourceID: o.Conversation.ID.String(), Model: o.Conversation.Model, Current: -1, Own: o}, nil
+}
+
+// member reads one member. One that is not known is of a later version; what
+// it says is left out.
+func (b *ownReader) member(name string, v []byte) error {
+	o := b.own
+	switch name {
+	case "id":
+		var s string
+		if err := json.Unmarshal(v, &s); err != nil {
+			return err
+		}
+		var ok bool
+		if o.Conversation.ID, ok = id.Parse(s); !ok {
+			return errors.New("it is no id")
+		}
+	case "conversation":
+		x := o.Conversation.ID
+		if err := json.Unmarshal(v, &o.Conversation); err != nil {
+			return err
+		}
+		o.Conversation.ID = x
+	case "branches":
+		return lines(v, func(l branchLine) error {
+			l.Branch.ID = l.ID
+			o.Branches = append(o.Branches, l.Branch)
+			return nil
+		})
+	case "interactions":
+		return lines(v, func(l interactionLine) error {
+			o.Interactions = append(o.Interactions, Interaction(l))
+			return named(l.ID)
+		})
+	case "runs":
+		return lines(v, func(l runLine) error {
+			l.Run.ID = l.ID
+			o.Runs = append(o.Runs, Run{Run: l.Run, Interaction: l.Interaction})
+			return named(l.ID, l.Interaction)
+		})
+	case "marks":
+		return lines(v, func(l markLine) error {
+			l.Mark.Message = l.Message
+			o.Marks = append(o.Marks, l.Mark)
+			return named(l.Message)
+		})
+	case "summaries":
+		var list []json.RawMessage
+		if err := json.Unmarshal(v, &list); err != nil {
+			return err
+		}
+		for i, raw := range list {
+			p, err := placed(raw, int64(i+1))
+			if err != nil {
+				return err
+			}
+			p.Branch, p.Pos = "", 0
+			o.Summaries = append(o.Summaries, p)
+		}
+	case "pins":
+		return lines(v, func(l pinLine) error {
+			l.Pin.Message = l.Message
+			o.Pins = append(o.Pins, l.Pin)
+			return named(l.Message)
+		})
+	}
+	return nil
+}
+
+// named refuses what lacks an id.
+func named(ids ...id.ID) error {
+	if slices.Contains(ids, id.ID{}) {
+		return errors.New("it has no id")
+	}
+	return nil
+}
+
+// lines decodes a list, element by element.
+func lines[T any](v []byte, each func(T) error) error {
+	var list []json.RawMessage
+	if err := json.Unmarshal(v, &list); err != nil {
+		return err
+	}
+	for i, raw := range list {
+		var one T
+		err := json.Unmarshal(raw, &one)
+		if err == nil {
+			err = each(one)
+		}
+		if err != nil {
+			return fmt.Errorf("number %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+// messages yields the messages from the stream.
+func (b *ownReader) messages(yield func(Placed, error) bool) {
+	for n := 1; ; n++ {
+		if b.closed || !b.listed {
+			return
+		}
+		more, err := b.s.more(']', n == 1 && b.past == 0)
+		if err == nil && !more {
+			b.listed = false
+			b.add("\n]", nil)
+			if err = b.verify(); err == nil {
+				return
+			}
+		}
+		b.past++
+		var p Placed
+		if err == nil {
+			p, err = b.message()
+		}
+		if err != nil {
+			b.closed = fault.Of(err).Code == "import_not_json" || fault.Of(err).Code == "import_unreadable"
+			yield(Placed{}, err)
+			return
+		}
+		if !yield(p, nil) {
+			return
+		}
+	}
+}
+
+// add takes up what is signed: each member and message as Writer writes it.
+func (b *ownReader) add(lead string, v []byte) {
+	if b.sum != nil {
+		io.WriteString(b.sum, lead) //nolint:errcheck // a hash takes everything
+		b.sum.Write(v)              //nolint:errcheck
+	}
+}
+
+// verify reads the signature behind the messages. Nothing may follow it.
+func (b *ownReader) verify() error {
+	ours := b.own.Signed
+	b.own.Signed = false
+	if c, err := b.s.next(); !ours || err != nil || c != ',' {
+		return nil // skip reads what there is
+	}
+	if err := b.s.expect(','); err != nil {
+		return err
+	}
+	name, err := b.s.memberName()
+	if err != nil {
+		return err
+	}
+	v, err := b.s.value(1 << 10)
+	if err != nil && !errors.Is(err, errOversize) {
+		return err
+	}
+	c, err := b.s.next()
+	b.own.Signed = err == nil && c == '}' && name == "mac" && fits(v, b.sum)
+	return nil
+}
+
+// message reads one message with its place.
+func (b *ownReader) message() (Placed, error) {
+	at := b.s.at()
+	raw, err := b.s.value(2 * b.MaxChat) // what the caps of its results cut off comes with it
+	if errors.Is(err, errOversize) {
+		return Placed{}, fault.New(fault.TooLarge, "import_too_large", "%sa message is larger than %d bytes", at, 2*b.MaxChat).
+			WithHint("import it with a larger limit")
+	}
+	if err != nil {
+		return Placed{}, err
+	}
+	if b.past == 1 {
+		b.add("\n", raw)
+	} else {
+		b.add(",\n", raw)
+	}
+	p, err := placed(raw, b.past)
+	if err != nil {
+		return p, b.chatFault(at, b.own.Conversation.Title, err)
+	}
+	return p, nil
+}
+
+// placed decodes the line of a message; nth is its place in the list, which
+// is its position where a line of version 1 does not say one.
+func placed(raw []byte, nth int64) (Placed, error) {
+	var l messageLine
+	if err := json.Unmarshal(raw, &l); err != nil {
+		return Placed{}, fmt.Errorf("message %d: %w", nth, err)
+	}
+	p := Placed{Branch: l.Branch, Pos: l.Pos, Rests: l.Rests}
+	var err error
+	ok := false
+	if p.Interaction, ok = id.Parse(l.Interaction); !ok {
+		return p, fmt.Errorf("message %d: its interaction: %.40q is no id", nth, l.Interaction)
+	}
+	if p.Message, err = message.Decode(l.Message); err == nil {
+		err = message.Validate(p.Message)
+	}
+	if err != nil {
+		return p, fmt.Errorf("message %d: %s", nth, fault.Of(err).Message)
+	}
+	if p.Branch == "" {
+		p.Branch = record.MainBranch
+	}
+	if p.Pos == 0 {
+		p.Pos = nth
+	}
+	return p, nil
+}
+
+// skip reads over what is left of the export.
+func (b *ownReader) skip() error {
+	if b.ended || b.closed {
+		return nil
+	}
+	for b.listed {
+		more, err := b.s.more(']', b.past == 0)
+		if err != nil {
+			return err
+		}
+		if !more {
+			b.listed = false
+			break
+		}
+		b.past++
+		if _, err := b.s.value(0); err != nil && !errors.Is(err, errOversize) {
+			return err
+		}
+	}
+	return b.s.skipObject()
+}
+
+// ownWhole reads an export that is in memory, its members in any order: it is
+// put into the order in which they stream.
+func (r *reader) ownWhole(raw []byte) (*Chat, error) {
+	o := objectOf(raw)
+	b := &ownReader{reader: r, own: &Own{}, total: r.MaxChat}
+	if err := b.version(o["steward_export"]); err != nil {
+		return nil, err
+	}
+	delete(o, "steward_export")
+	rank := map[string]int{"id": -1, "messages": 1} // how they stand: who it is, what there is, what was said
+	names := sortedKeys(o)
+	slices.SortStableFunc(names, func(x, y string) int { return rank[x] - rank[y] })
+	var ordered []byte
+	for _, name := range names {
+		ordered = appendMember(ordered, name, o[name])
+	}
+	ordered = append(ordered, '}')
+	b.s = newSplitter(bytes.NewReader(bytes.TrimPrefix(ordered, []byte("{"))), r.Name, int64(len(ordered)))
+	b.first = true
+	return b.head()
+}

@@ -1,0 +1,292 @@
+package importexport
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"steward/internal/fault"
+	"steward/internal/llm"
+	"steward/internal/message"
+)
+
+// Vendors are the forms in which models' APIs take the messages of a
+// conversation: Options.Codecs reads and writes them.
+func Vendors() []string { return []string{OpenAI, Anthropic, Gemini, Ollama} }
+
+// isVendor reports whether a format is a list of messages.
+func isVendor(format string) bool { return format == Plain || slices.Contains(Vendors(), format) }
+
+// chatHead is what a list of messages is told to be part of.
+type chatHead struct {
+	title, id, model, format string
+	created, updated         time.Time
+}
+
+// wireMessage is a message of a vendor's list. It is kept as it came: read, it
+// takes several times the memory.
+type wireMessage struct {
+	raw    jsontext.Value
+	source string // the vendor of whose form it shows a sign; Plain for a role and a text alone
+}
+
+// asMessage reports whether a value is one message, and returns it.
+func (r *reader) asMessage(raw []byte) (wireMessage, bool) {
+	if raw[0] != '{' || !r.takes(OpenAI) {
+		return wireMessage{}, false
+	}
+	o := objectOf(raw)
+	return wireMessage{raw, sourceOf(o)}, isMessage(o)
+}
+
+// isMessage: a message has a role and says something.
+func isMessage(o object) bool {
+	if stringOf(o["role"]) == "" {
+		return o["parts"].Kind() == '[' // Gemini's of the user's
+	}
+	for _, name := range []string{"content", "tool_calls", "function_call", "refusal", "audio", "parts", "images"} {
+		if _, ok := o[name]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// sourceOf tells by what a message has whose it is. What all have is OpenAI's.
+func sourceOf(o object) string {
+	for _, sign := range []struct{ name, source string }{{"parts", Gemini}, {"images", Ollama}, {"thinking", Ollama}, {"tool_name", Ollama}} {
+		if _, ok := o[sign.name]; ok {
+			return sign.source
+		}
+	}
+	for _, v := range listOf(o["content"]) {
+		switch stringOf(objectOf(v)["type"]) {
+		case "tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document", "server_tool_use":
+			return Anthropic
+		}
+	}
+	role := stringOf(o["role"])
+	if len(o) == 2 && o["content"].Kind() == '"' && (role == "user" || role == "assistant" || role == "system") {
+		return Plain
+	}
+	return OpenAI
+}
+
+// vendorChat reads a conversation that is a list of messages, or an object
+// with one.
+func (r *reader) vendorChat(raw []byte) (*Chat, error) {
+	var head chatHead
+	list := listOf(raw)
+	if list == nil {
+		o := objectOf(raw)
+		if list = listOf(o["messages"]); list == nil {
+			list = listOf(o["contents"])
+		}
+		head.title = firstText(o, "title", "name")
+		head.id = firstText(o, "id", "conversation_id", "uuid")
+		head.model, head.format = firstText(o, "model"), firstText(o, "format")
+		head.created = firstTime(o, "created_at", "created", "create_time")
+		head.updated = firstTime(o, "updated_at", "updated", "update_time")
+	}
+	msgs := make([]wireMessage, len(list))
+	for i, v := range list {
+		o := objectOf(v)
+		if !isMessage(o) {
+			return nil, errors.New("one of its messages has no role or no content")
+		}
+		msgs[i] = wireMessage{v, sourceOf(o)}
+	}
+	return r.vendor(raw, r.sourceOf(msgs, head), head)
+}
+
+// collected makes a chat of messages that stood by themselves.
+func (r *reader) collected(msgs []wireMessage) (*Chat, error) {
+	doc := []byte{'['}
+	for i := range msgs {
+		if i > 0 {
+			doc = append(doc, ',')
+		}
+		doc = append(doc, msgs[i].raw...)
+	}
+	return r.vendor(append(doc, ']'), r.sourceOf(msgs, chatHead{}), chatHead{})
+}
+
+// sourceOf returns in whose form messages are: as was asked for, as the
+// conversation says, or as the first that shows a sign of it.
+func (r *reader) sourceOf(msgs []wireMessage, head chatHead) string {
+	switch {
+	case slices.Contains(Vendors(), r.Format) && r.Format != OpenAI:
+		return r.Format
+	case r.Format == Auto && slices.Contains(Vendors(), head.format):
+		return head.format
+	}
+	source := Plain
+	for _, m := range msgs {
+		switch {
+		case m.source == Plain, source != Plain && source != OpenAI:
+		case r.Format == OpenAI, r.Format == Plain:
+			source = OpenAI
+		default:
+			source = m.source
+		}
+	}
+	return source
+}
+
+// vendor makes a chat of a document in a vendor's form.
+func (r *reader) vendor(doc []byte, source string, head chatHead) (*Chat, error) {
+	name := source
+	if source == Plain {
+		name = OpenAI
+	}
+	codec := r.Codecs[name]
+	if codec == nil {
+		return nil, fault.New(fault.Unsupported, "import_format_unknown", "this Steward does not read messages in the form of %s", name).
+			WithHint("use one of its own exports, or those of ChatGPT and Claude")
+	}
+	got, err := codec.Import(doc)
+	if err != nil {
+		return nil, errors.New(fault.Of(err).Message)
+	}
+	if len(got.Messages) == 0 {
+		return nil, emptyChat(head.title)
+	}
+	n := &notes{}
+	for _, text := range got.Notes {
+		n.add("%s", text)
+	}
+	c := &Chat{Title: head.title, Created: head.created, Updated: head.updated, Source: source, SourceID: head.id,
+		Model: modelName("", head.model), Current: len(got.Messages) - 1, Notes: n.list}
+	var last time.Time
+	for i, m := range got.Messages {
+		own := m.Role == message.User && !got.Nobodys[m]
+		settleVendor(source, m, own, c.Model)
+		if m.At.IsZero() {
+			m.At = last
+		}
+		last = m.At
+		c.Nodes = append(c.Nodes, Node{Message: m, Parent: i - 1, Opens: own})
+	}
+	return c, nil
+}
+
+// settleVendor gives a message what its source tells beside what was said, and
+// marks what the user did not write.
+func settleVendor(source string, m *message.Message, own bool, model string) {
+	w := &weaver{source: source}
+	o := objectOf(m.Meta.Fields)
+	for _, name := range []string{"created_at", "timestamp", "create_time", "created"} {
+		if t := stamp(o[name]); m.At.IsZero() && !t.IsZero() {
+			m.At = t
+			delete(o, name)
+		}
+	}
+	if m.Role == message.Assistant {
+		if m.Model = modelName("", o.text("model")); m.Model == "" {
+			m.Model = model
+		}
+		if m.Stop == "" {
+			m.Stop = message.StopEnd
+			if len(m.Calls()) > 0 {
+				m.Stop = message.StopTools
+			}
+		}
+	}
+	m.Meta = w.meta(o.rest())
+	markVendor(w, m.Blocks, own)
+}
+
+func markVendor(w *weaver, blocks []message.Block, own bool) {
+	for _, b := range blocks {
+		c := b.Base()
+		if c.Meta.Fields != nil {
+			c.Meta = w.meta(objectOf(c.Meta.Fields).rest())
+		}
+		if meta := c.Meta; own && c.Labels == 0 {
+			*c = message.Common{Origin: "user", Meta: meta}
+		} else {
+			*c = foreign(w.source)
+			c.Meta = meta
+		}
+		if r, ok := b.(*message.ToolResult); ok {
+			markVendor(w, r.Content, false)
+		}
+	}
+}
+
+func firstText(o object, names ...string) string {
+	for _, n := range names {
+		if s := stringOf(o[n]); s != "" {
+			return valid(s)
+		}
+	}
+	return ""
+}
+
+func firstTime(o object, names ...string) time.Time {
+	for _, n := range names {
+		if t := stamp(o[n]); !t.IsZero() {
+			return t
+		}
+	}
+	return time.Time{}
+}
+
+// argsOf returns a call's arguments: the text that the model wrote, or what
+// somebody has decoded of it.
+func argsOf(v jsontext.Value) []byte {
+	switch v.Kind() {
+	case '"':
+		return []byte(stringOf(v))
+	case '{', '[':
+		return strict(v)
+	}
+	return nil
+}
+
+func short(s string) string {
+	r := []rune(s)
+	return string(r[:min(len(r), 40)])
+}
+
+// modelName makes "provider/model" of a model's name.
+func modelName(provider, model string) string {
+	model = valid(strings.TrimSpace(model))
+	if model == "" || provider == "" || strings.Contains(model, "/") {
+		return model
+	}
+	return provider + "/" + model
+}
+
+// WriteVendor writes messages in a vendor's form, with the conversation's title
+// and the format's name beside them: Read takes it back.
+func WriteVendor(out io.Writer, codec llm.Codec, format, title string, msgs []*message.Message) error {
+	list, err := codec.Encode(msgs)
+	if err != nil {
+		return err
+	}
+	name := "messages"
+	if format == Gemini {
+		name = "contents"
+	}
+	head, err := json.Marshal(struct {
+		Format string `json:"format"`
+		Title  string `json:"title,omitzero"`
+	}{format, valid(title)})
+	if err != nil {
+		return err
+	}
+	w := bufio.NewWriter(out)
+	w.Write(bytes.TrimSuffix(head, []byte("}"))) //nolint:errcheck // Flush tells the first error
+	w.WriteString(`,"` + name + `":`)
+	w.Write(list) //nolint:errcheck
+	w.WriteString("}\n")
+	return w.Flush()
+}

@@ -1,0 +1,312 @@
+package importexport
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+)
+
+// entry is a message as its source tells it, before the rules of a history
+// are put on it. A tool's entry has results and no blocks.
+type entry struct {
+	parent  int // of an earlier entry; -1: none
+	role    message.Role
+	at      time.Time
+	own     bool // the user's own words
+	model   string
+	stop    message.Stop
+	blocks  []message.Block
+	results []result
+	fields  map[string][]byte // members of the source that have no place elsewhere
+}
+
+// result is what a tool gave back.
+type result struct {
+	callID  string // empty: the oldest call that is open and has this name, or any
+	name    string
+	status  message.Status
+	content []message.Block
+}
+
+// weaver makes a tree of messages of entries, so that each path holds: calls
+// are answered before anybody speaks again, results answer calls. What does
+// not fit is kept as text.
+type weaver struct {
+	source string
+	notes  *notes
+	nodes  []Node
+	ends   []end // by entry: where it has left its path
+	broken error // the first message that the rules refuse: a fault of this package
+}
+
+// treeOrder returns the numbers of the nodes of a tree, parents before their
+// children, and those by their ranks. Circles are cut, each before its first
+// node.
+func treeOrder(parent, rank []int) (order []int, cuts int) {
+	walk := make([]int, len(parent)) // by node: the walk that passed it, counted from 1
+	for i := range parent {
+		at := i
+		for ; at >= 0 && walk[at] == 0; at = parent[at] {
+			walk[at] = i + 1
+		}
+		if at < 0 || walk[at] != i+1 {
+			continue
+		}
+		first := at
+		for j := parent[at]; j != at; j = parent[j] {
+			first = min(first, j)
+		}
+		parent[first] = -1
+		cuts++
+	}
+	children := make([][]int, len(parent)+1) // those of none come last
+	for i, p := range parent {
+		if p < 0 {
+			p = len(parent)
+		}
+		children[p] = append(children[p], i)
+	}
+	stack := []int{len(parent)}
+	for len(stack) > 0 {
+		i := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if i < len(parent) {
+			order = append(order, i)
+			slices.SortStableFunc(children[i], func(a, b int) int { return rank[a] - rank[b] })
+		}
+		for _, c := range slices.Backward(children[i]) {
+			stack = append(stack, c)
+		}
+	}
+	return order, cuts
+}
+
+// end is the end of a path.
+type end struct {
+	node int // -1: nothing yet
+	open []message.Call
+	last time.Time
+}
+
+// weave returns the nodes of the entries, and by entry the node with which it ends.
+func weave(source string, entries []entry, n *notes) ([]Node, []int, error) {
+	w := &weaver{source: source, notes: n, ends: make([]end, len(entries))}
+	leaf := slices.Repeat([]bool{true}, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		at := end{node: -1}
+		if e.parent >= 0 {
+			at = w.ends[e.parent]
+			leaf[e.parent] = false
+		}
+		w.ends[i] = w.put(at, e)
+	}
+	last := make([]int, len(entries))
+	for i := range entries {
+		last[i] = w.ends[i].node
+		if leaf[i] {
+			w.ends[i] = w.interrupt(w.ends[i])
+			last[i] = w.ends[i].node
+		}
+	}
+	w.finish()
+	return w.nodes, last, w.broken
+}
+
+// put adds an entry behind the end of a path.
+func (w *weaver) put(at end, e *entry) end {
+	if e.at.IsZero() {
+		e.at = at.last
+	}
+	at.last = e.at
+	if e.role == message.Tool {
+		for _, r := range e.results {
+			at = w.answer(at, e, r)
+		}
+		return at
+	}
+	if len(e.blocks) == 0 {
+		return at // nothing was said
+	}
+	m := &message.Message{Role: e.role, At: e.at, Blocks: e.blocks, Meta: w.meta(e.fields)}
+	switch e.role {
+	case message.System:
+	case message.Assistant:
+		m.Model, m.Stop = e.model, e.stop
+	default:
+		m.Role = message.User
+	}
+	if m.Role != message.System {
+		at = w.interrupt(at)
+	}
+	at = w.add(at, m, e.own && m.Role == message.User)
+	if m.Role == message.Assistant {
+		at.open = m.Calls()
+	}
+	return at
+}
+
+// answer adds a result: to its call, or as text where there is no such call.
+func (w *weaver) answer(at end, e *entry, r result) end {
+	i := slices.IndexFunc(at.open, func(c message.Call) bool { return r.callID != "" && c.CallID == r.callID })
+	if i < 0 && r.callID == "" {
+		i = slices.IndexFunc(at.open, func(c message.Call) bool { return r.name == "" || c.Name == r.name })
+	}
+	if i < 0 && r.callID == "" && len(at.open) == 1 {
+		i = 0
+	}
+	if i < 0 {
+		return w.unasked(at, e, r)
+	}
+	c := at.open[i]
+	at.open = slices.Delete(slices.Clone(at.open), i, i+1)
+	m := &message.Message{Role: message.Tool, At: e.at, Meta: w.meta(e.fields)}
+	m.Blocks = []message.Block{&message.ToolResult{Common: w.common(), Call: c.Ref, CallID: c.CallID, Name: c.Name,
+		Status: r.status, Content: r.content}}
+	e.fields = nil // they ride on one message
+	return w.add(at, m, false)
+}
+
+// unasked keeps a result that answers no call as text.
+func (w *weaver) unasked(at end, e *entry, r result) end {
+	w.notes.add("a result that no call asked for is kept as text")
+	name := r.name
+	if name == "" {
+		name = "a tool"
+	}
+	blocks := append([]message.Block{w.text("[result of " + name + "]\n")}, r.content...)
+	at = w.interrupt(at)
+	m := &message.Message{Role: message.User, At: e.at, Blocks: blocks, Meta: w.meta(e.fields)}
+	e.fields = nil
+	return w.add(at, m, false)
+}
+
+// interrupt answers the calls that have no result: nobody will say any more
+// what became of them.
+func (w *weaver) interrupt(at end) end {
+	for _, c := range at.open {
+		w.notes.add("a call without a result is marked as interrupted")
+		m := &message.Message{Role: message.Tool, At: at.last}
+		m.Blocks = []message.Block{&message.ToolResult{Common: w.common(), Call: c.Ref, CallID: c.CallID, Name: c.Name,
+			Status: message.Interrupted, Content: []message.Block{w.text("The export holds no result of this call.")}}}
+		at = w.add(at, m, false)
+	}
+	at.open = nil
+	return at
+}
+
+// add appends a message to a path.
+func (w *weaver) add(at end, m *message.Message, opens bool) end {
+	m.ID = id.New()
+	m.At = m.At.UTC().Truncate(time.Microsecond)
+	if at.node >= 0 {
+		m.Prev = w.nodes[at.node].Message.ID
+	}
+	if err := message.Validate(m); err != nil && w.broken == nil {
+		w.broken = fmt.Errorf("message %d does not hold: %s", len(w.nodes)+1, fault.Of(err).Message)
+	}
+	w.nodes = append(w.nodes, Node{Message: m, Parent: at.node, Opens: opens})
+	at.node = len(w.nodes) - 1
+	return at
+}
+
+// finish marks the answers that end their turns: those without calls behind
+// which nothing more of the assistant or a tool comes.
+func (w *weaver) finish() {
+	more := make([]bool, len(w.nodes))
+	for _, n := range w.nodes {
+		if r := n.Message.Role; n.Parent >= 0 && (r == message.Assistant || r == message.Tool) {
+			more[n.Parent] = true
+		}
+	}
+	for i, n := range w.nodes {
+		m := n.Message
+		if m.Role != message.Assistant {
+			continue
+		}
+		calls := len(m.Calls()) > 0
+		m.Final = !calls && !more[i]
+		if m.Stop == "" || m.Stop == message.StopTools {
+			m.Stop = message.StopEnd
+			if calls {
+				m.Stop = message.StopTools
+			}
+		}
+	}
+}
+
+// common is what all carries that is not the user's own.
+func (w *weaver) common() message.Common { return foreign(w.source) }
+
+func foreign(source string) message.Common {
+	return message.Common{Origin: "import:" + source, Labels: message.Untrusted}
+}
+
+func (w *weaver) text(s string) message.Block {
+	return &message.Text{Common: w.common(), Text: s}
+}
+
+// meta keeps members of the source that have no other place. They go to no
+// provider: none has this name.
+func (w *weaver) meta(fields map[string][]byte) message.Meta {
+	if len(fields) == 0 {
+		return message.Meta{}
+	}
+	var raw []byte
+	for _, name := range sortedKeys(fields) {
+		raw = appendMember(raw, name, fields[name])
+	}
+	return message.Meta{Provider: "import:" + w.source, Fields: append(raw, '}')}
+}
+
+// sayer makes the blocks of one message: of the user's own words, or of what
+// was not theirs.
+type sayer struct {
+	source string
+	own    bool
+	blocks []message.Block
+}
+
+func (s *sayer) common() message.Common {
+	if s.own {
+		return message.Common{Origin: "user"}
+	}
+	return foreign(s.source)
+}
+
+func (s *sayer) text(t string) {
+	if strings.TrimSpace(t) != "" {
+		s.blocks = append(s.blocks, &message.Text{Common: s.common(), Text: valid(t)})
+	}
+}
+
+// quoted adds a text that is not the user's, also where the user sent it.
+func (s *sayer) quoted(t string) {
+	if strings.TrimSpace(t) != "" {
+		s.blocks = append(s.blocks, &message.Text{Common: foreign(s.source), Text: valid(t)})
+	}
+}
+
+func (s *sayer) reasoning(t string) {
+	if strings.TrimSpace(t) != "" {
+		s.blocks = append(s.blocks, &message.Reasoning{Common: s.common(), Text: valid(t)})
+	}
+}
+
+func (s *sayer) call(callID, name string, args []byte) {
+	if name == "" {
+		name = "unnamed"
+	}
+	if len(args) == 0 {
+		args = []byte("{}")
+	}
+	s.blocks = append(s.blocks, &message.ToolCall{Common: foreign(s.source), CallID: valid(callID), Name: valid(name), Args: []byte(valid(string(args)))})
+}
+
+// valid makes UTF-8 of what may not be.
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

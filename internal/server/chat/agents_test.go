@@ -1,0 +1,360 @@
+package chat_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"steward/internal/catalog"
+	"steward/internal/fault"
+	"steward/internal/server/chat"
+	"steward/internal/store/storetest"
+	"steward/internal/tool"
+)
+
+// notes is a source of one tool, and says no more than that.
+type notes struct{ announced func() error }
+
+func (n notes) Announce(context.Context) (tool.Announcement, error) {
+	return tool.Announcement{Specs: []tool.Spec{n.Spec()}}, n.announced()
+}
+func (n notes) Tool(tool.Spec) tool.Tool { return n }
+func (n notes) Files() []string          { return nil }
+func (n notes) Close() error             { return nil }
+func (n notes) Spec() tool.Spec {
+	return tool.Spec{Name: "notes.add", Description: "Keeps a note.", Effect: tool.Action, Input: []byte(`{"type":"object"}`)}
+}
+func (n notes) Call(context.Context, tool.Invocation) (tool.Result, error) {
+	return tool.Text("kept"), nil
+}
+
+// office is a real catalog over a folder.
+type office struct {
+	*catalog.Catalog
+	t   *testing.T
+	dir string
+
+	mu        sync.Mutex
+	announced func() error // what comes of asking a source; nil: all is well
+}
+
+func newOffice(t *testing.T) *office {
+	o := &office{t: t, dir: t.TempDir()}
+	opener := func(tool.Env, func(any) error) (tool.Source, error) {
+		return notes{func() error {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			if o.announced != nil {
+				return o.announced()
+			}
+			return nil
+		}}, nil
+	}
+	var err error
+	o.Catalog, err = catalog.Open(t.Context(), catalog.Options{Store: storetest.NewModel(), Folders: []string{o.dir}, Data: t.TempDir(),
+		Openers: map[string]tool.Opener{"domain:notes": opener, "mcp": opener}, Log: slog.New(slog.DiscardHandler),
+		Servers: []string{filepath.Join(o.dir, "mcp.json")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := o.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return o
+}
+
+func (o *office) write(name, text string) {
+	o.t.Helper()
+	file := filepath.Join(o.dir, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		o.t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		o.t.Fatal(err)
+	}
+	if err := o.Rescan(o.t.Context()); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+func (o *office) agent(at string) {
+	o.t.Helper()
+	name := filepath.Base(at)
+	o.write(filepath.Join(at, "agent.yaml"), "name: "+name+"\ndescription: Does "+name+".\ndomains: {notes: }\n")
+}
+
+// paths are those of the agents that a frame tells of.
+func paths(f frame) string {
+	var out []string
+	list, _ := f["agents"].([]any)
+	for _, l := range list {
+		out = append(out, l.(map[string]any)["path"].(string))
+	}
+	return strings.Join(out, " ")
+}
+
+// answer reads on to the answer of a frame.
+func (c *client) answer(re string) frame {
+	c.t.Helper()
+	for {
+		if f := c.next(); f["re"] == re {
+			return f
+		}
+	}
+}
+
+// waits reads on until just these wait for an approval.
+func (c *client) waits(want string) {
+	c.t.Helper()
+	for {
+		f := c.next()
+		if f["type"] == "agents_waiting" && paths(f) == want {
+			return
+		}
+	}
+}
+
+func (c *client) about(typ, path, more string) frame {
+	c.t.Helper()
+	c.send(fmt.Sprintf(`{"type":%q,"id":%q,"path":%q%s}`, typ, typ+path, path, more))
+	return c.answer(typ + path)
+}
+
+func TestAgentsAreDecidedAbout(t *testing.T) {
+	o := newOffice(t)
+	o.agent("desk")
+	o.agent("desk/agents/mail")
+	_, url := serve(t, chat.Options{Node: newDouble(nil), Agents: o})
+	boss, ana := dial(t, url, "admin"), dial(t, url, "ana")
+	boss.waits("desk desk/mail")
+
+	boss.send(`{"type":"agents","id":"list"}`)
+	if f := boss.answer("list"); f["type"] != "agents" || paths(f) != "desk desk/mail" {
+		t.Fatalf("%v", f)
+	}
+	seen := boss.about("inspect_agent", "desk", "")["agent"].(map[string]any)
+	items := seen["items"].([]any)
+	if len(items) != 2 || items[1].(map[string]any)["name"] != "tool notes.add" || len(seen["warnings"].([]any)) != 1 || seen["status"] != "pending" {
+		t.Fatalf("%v", seen)
+	}
+	// The hash that was shown is what counts.
+	if f := boss.about("approve_agent", "desk", `,"hash":"123"`); f["code"] != "agent_changed" {
+		t.Fatalf("%v", f)
+	}
+	f := boss.about("approve_agent", "desk", `,"hash":"`+seen["hash"].(string)+`","tools":{"notes.add":{"asks":true}}`)
+	if a := f["agent"].(map[string]any); f["type"] != "agent" || a["status"] != "approved" || a["usable"] != true {
+		t.Fatalf("%v", f)
+	}
+	if tl, ok := o.Tree().ByPath["desk"].Tools.Get("notes.add"); !ok || !tl.Spec().Asks {
+		t.Error("the tool is not set to ask")
+	}
+
+	// Others are told of what they may use.
+	ana.send(`{"type":"agents","id":"1"}`)
+	f = ana.answer("1")
+	if want := []any{map[string]any{"path": "desk", "kind": "agent", "description": "Does desk.", "status": "approved", "usable": true}}; !reflect.DeepEqual(f["agents"], want) {
+		t.Errorf("%v", f)
+	}
+
+	if a := boss.about("deny_agent", "desk/mail", `,"reason":"not needed"`)["agent"].(map[string]any); a["status"] != "denied" || a["reason"] != "not needed" {
+		t.Errorf("%v", a)
+	}
+	if a := boss.about("revoke_agent", "desk", "")["agent"].(map[string]any); a["status"] != "revoked" {
+		t.Errorf("%v", a)
+	}
+	ana.send(`{"type":"agents","id":"2"}`)
+	if f := ana.answer("2"); len(f["agents"].([]any)) != 0 {
+		t.Errorf("%v", f)
+	}
+}
+
+func TestAgentFramesAreRefused(t *testing.T) {
+	o := newOffice(t)
+	o.agent("desk")
+	_, url := serve(t, chat.Options{Node: newDouble(nil), Agents: o})
+	for _, c := range []struct{ who, send, code string }{
+		{"ana", `{"type":"inspect_agent","id":"a","path":"desk"}`, "admin_only"},
+		{"ana", `{"type":"approve_agent","id":"a","path":"desk","hash":"x"}`, "admin_only"},
+		{"ana", `{"type":"deny_agent","id":"a","path":"desk"}`, "admin_only"},
+		{"ana", `{"type":"revoke_agent","id":"a","path":"desk"}`, "admin_only"},
+		{"admin", `{"type":"agents","id":"a","path":"desk"}`, "unknown_member"},
+		{"admin", `{"type":"inspect_agent","id":"a"}`, "member_missing"},
+		{"admin", `{"type":"inspect_agent","id":"a","path":5}`, "member_invalid"},
+		{"admin", `{"type":"inspect_agent","id":"a","path":"deks"}`, "agent_not_found"},
+		{"admin", `{"type":"approve_agent","id":"a","path":"desk"}`, "member_missing"},
+		{"admin", `{"type":"approve_agent","id":"a","path":"desk","hsh":"x"}`, "unknown_member"},
+		{"admin", `{"type":"approve_agent","id":"a","path":"desk","hash":"x","tools":{"notes.add":{"ask":true}}}`, "unknown_member"},
+		{"admin", `{"type":"approve_agent","id":"a","path":"desk","hash":"x"}`, "agent_changed"},
+		{"admin", `{"type":"deny_agent","id":"a","path":"desk","hash":"x"}`, "unknown_member"},
+		{"admin", `{"type":"revoke_agent","id":"a","path":"desk"}`, "agent_not_approved"},
+	} {
+		client := dial(t, url, c.who)
+		client.send(c.send)
+		if f := client.answer("a"); f["type"] != "error" || f["code"] != c.code {
+			t.Errorf("%s: %v, want %s", c.send, f, c.code)
+		}
+		client.send(`{"type":"ping","id":"b"}`)
+		if f := client.answer("b"); f["type"] != "pong" {
+			t.Errorf("%v", f)
+		}
+		client.CloseNow()
+	}
+}
+
+func TestWithoutAgents(t *testing.T) {
+	_, url := serve(t, chat.Options{Node: newDouble(nil)})
+	c := dial(t, url, "admin")
+	c.send(`{"type":"agents","id":"a"}`)
+	if f := c.answer("a"); f["type"] != "agents" || len(f["agents"].([]any)) != 0 {
+		t.Errorf("%v", f)
+	}
+	if f := c.about("inspect_agent", "desk", ""); f["code"] != "agents_unsupported" {
+		t.Errorf("%v", f)
+	}
+}
+
+func TestAdministratorsAreToldWhatWaits(t *testing.T) {
+	o := newOffice(t)
+	_, url := serve(t, chat.Options{Node: newDouble(nil), Agents: o})
+	boss, ana := dial(t, url, "admin"), dial(t, url, "ana")
+	boss.send(`{"type":"ping","id":"a"}`)
+	boss.want(frame{"type": "pong", "re": "a"}) // nothing waits: nothing is told
+	o.agent("desk")
+	boss.waits("desk")
+	o.write("mcp.json", `{"mcpServers":{"Files":{"command":"serve-files"}}}`)
+	boss.waits("desk mcp:files")
+
+	// Who comes later learns what waits at once.
+	late := dial(t, url, "admin")
+	late.want(frame{"type": "agents_waiting"})
+	hash := func(path string) string {
+		return `,"hash":"` + boss.about("inspect_agent", path, "")["agent"].(map[string]any)["hash"].(string) + `"`
+	}
+	files := hash("mcp:files")
+	late.send(`{"type":"ping","id":"a"}`)
+	late.want(frame{"type": "pong"}) // to look at something is no news
+	boss.send(`{"type":"approve_agent","path":"mcp:files"` + files + `}`)
+	late.waits("desk")
+	boss.waits("desk")
+	if _, err := o.Deny(t.Context(), "local", "desk", ""); err != nil {
+		t.Fatal(err)
+	}
+	late.waits("")
+	boss.waits("")
+	o.write("desk/agent.yaml", "name: desk\ndescription: Another one.\n")
+	boss.waits("desk")
+	late.waits("desk")
+
+	// Nobody else has been told.
+	ana.send(`{"type":"ping","id":"a"}`)
+	ana.want(frame{"type": "pong"})
+
+	// When all have gone, it begins anew.
+	boss.CloseNow()
+	late.CloseNow()
+	o.write("mcp.json", `{"mcpServers":{"Files":{"command":"serve-files"},"Other":{"url":"http://127.0.0.1:1/"}}}`)
+	again := dial(t, url, "admin")
+	again.waits("desk mcp:other")
+}
+
+// What takes its time keeps nothing else waiting, and is bounded.
+func TestInspectionsTakeTheirTime(t *testing.T) {
+	o := newOffice(t)
+	proceed := make(chan struct{})
+	o.announced = func() error {
+		<-proceed
+		return fault.New(fault.Unavailable, "server_gone", "it does not answer")
+	}
+	o.agent("desk")
+	_, url := serve(t, chat.Options{Node: newDouble(nil), Agents: o})
+	c := dial(t, url, "admin")
+	c.waits("desk")
+	for range 32 {
+		c.send(`{"type":"inspect_agent","id":"slow","path":"desk"}`)
+	}
+	c.send(`{"type":"inspect_agent","id":"more","path":"desk"}`)
+	if f := c.answer("more"); f["code"] != "too_many_pending" {
+		t.Errorf("%v", f)
+	}
+	close(proceed)
+	for range 32 {
+		if f := c.answer("slow"); f["code"] != "server_gone" {
+			t.Errorf("%v", f)
+		}
+	}
+}
+
+// The examples about agents in docs/websocket.md are run as they stand, over
+// a real catalog. Only where and when things are is made the same.
+func TestDocumentedAgents(t *testing.T) {
+	const where, when = "/home/ada/.local/share/steward/agents", "2030-01-02T03:04:05Z"
+	_, block, ok := strings.Cut(documentation(t), "## Agents and sources\n")
+	if !ok {
+		t.Fatal("no section about agents")
+	}
+	_, block, _ = strings.Cut(block, "```text\n")
+	block, _, _ = strings.Cut(block, "```")
+	o := newOffice(t)
+	o.agent("desk")
+	_, url := serve(t, chat.Options{Node: newDouble(nil), Agents: o})
+	c := dial(t, url, "admin")
+	var early []frame
+	for line := range strings.Lines(block) {
+		dir, body, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		if dir == ">" {
+			c.send(body)
+			continue
+		}
+		var want frame
+		if err := json.Unmarshal([]byte(body), &want); err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		found := -1
+		for i := 0; found < 0; i++ { // answers and news come in no order
+			if i == len(early) {
+				early = append(early, pinned(c.next(), o.dir, where, when))
+			}
+			if early[i]["type"] == want["type"] {
+				found = i
+			}
+		}
+		if got := early[found]; !reflect.DeepEqual(got, want) {
+			b, _ := json.Marshal(got)
+			t.Fatalf("documented %s\ngot        %s", body, b)
+		}
+		early = append(early[:found], early[found+1:]...)
+	}
+}
+
+// pinned is a frame as it is everywhere and always.
+func pinned(f map[string]any, dir, where, when string) map[string]any {
+	for k, v := range f {
+		switch v := v.(type) {
+		case map[string]any:
+			pinned(v, dir, where, when)
+		case []any:
+			for _, x := range v {
+				if m, ok := x.(map[string]any); ok {
+					pinned(m, dir, where, when)
+				}
+			}
+		case string:
+			if k == "dir" {
+				f[k] = strings.Replace(v, dir, where, 1)
+			}
+			if k == "at" {
+				f[k] = when
+			}
+		}
+	}
+	return f
+}

@@ -1,0 +1,178 @@
+package chat_test
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"steward/internal/effect"
+	"steward/internal/fault"
+	"steward/internal/pattern"
+	"steward/internal/runtime"
+	"steward/internal/server/chat"
+)
+
+// waits is what waits in the examples.
+func waits(p pattern.Pattern, hash string) effect.Question {
+	return effect.Question{ID: "cld:effect.Intent.1", Short: number(33).String(), Tool: "files.write", Version: "1",
+		Args: jsontext.Value(`{"path":"note.txt","text":"hello"}`), User: "local", Agent: "assistant",
+		Labels: []string{"untrusted"}, Read: []string{`web.fetch {"url":"https://example.org"}`},
+		Reason: "files.write changes something", Rule: "default/tools.rego:60", Pattern: p,
+		Asked: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), Expires: time.Date(2030, 1, 9, 3, 4, 5, 0, time.UTC), Hash: hash, Yours: true}
+}
+
+func exactly() pattern.Pattern {
+	return pattern.Pattern{"path": {Is: jsontext.Value(`"note.txt"`)}, "text": {Is: jsontext.Value(`"hello"`)}}
+}
+
+// Approvals has the double's one question.
+func (d *double) Approvals(_ context.Context, user string) ([]effect.Question, error) {
+	if user != "local" {
+		return nil, d.failed()
+	}
+	return []effect.Question{waits(exactly(), "9f86d081")}, d.failed()
+}
+
+func (d *double) Approval(_ context.Context, user, which string, p pattern.Pattern) (effect.Question, error) {
+	if user != "local" || which != "cld:effect.Intent.1" {
+		return effect.Question{}, fault.New(fault.NotFound, "approval_not_found", "there is no question %q", which)
+	}
+	if p == nil {
+		return waits(exactly(), "9f86d081"), nil
+	}
+	return waits(p, "b94d27b9"), nil
+}
+
+// FollowApprovals tells of the one question, and that there is none once it
+// is answered.
+func (d *double) FollowApprovals(ctx context.Context, user string) iter.Seq2[[]effect.Question, error] {
+	return func(yield func([]effect.Question, error) bool) {
+		list, err := d.Approvals(ctx, user)
+		if !yield(list, err) || err != nil {
+			return
+		}
+		for ctx.Err() == nil {
+			d.mu.Lock()
+			answered, changed := len(d.verdicts) > 0, d.changed
+			d.mu.Unlock()
+			if answered && !yield(nil, nil) {
+				return
+			}
+			if answered {
+				<-ctx.Done()
+				return
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// asks sends a frame and returns the answer.
+func (c *client) asks(send string) frame {
+	c.t.Helper()
+	c.send(send)
+	f, err := c.read()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return f
+}
+
+func TestApprovalFrames(t *testing.T) {
+	d := newDouble(nil)
+	_, url := serve(t, chat.Options{Node: d})
+	c := dial(t, url, "")
+	for _, x := range []struct{ send, code string }{
+		{`{"type":"approval","id":"1"}`, "member_missing"},
+		{`{"type":"approval","id":"1","approval_id":"odd"}`, "approval_not_found"},
+		{`{"type":"approvals","id":"1","odd":1}`, "unknown_member"},
+		{`{"type":"approve","id":"1","hash":"h"}`, "member_missing"},
+		{`{"type":"approve","id":"1","approval_id":"q"}`, "member_missing"},
+		{`{"type":"approve","id":"1","approval_id":"q","hash":"h","until":"soon"}`, "member_invalid"},
+		{`{"type":"deny","id":"1","approval_id":"q","hash":"h","standing":"always"}`, "approval_invalid"},
+		{`{"type":"approve","id":"1","approval_id":"q","hash":"h","args_hash":"x"}`, "unknown_member"},
+	} {
+		if f := c.asks(x.send); f["type"] != "error" || f["code"] != x.code || f["re"] != "1" {
+			t.Errorf("%s: %v", x.send, f)
+		}
+	}
+	if f := c.asks(`{"type":"approve","id":"2","approval_id":"q","hash":"h","standing":"conversation","pattern":{"path":{"like":"a*"}},"until":"2030-01-02T03:04:05Z"}`); f["type"] != "ok" {
+		t.Fatal(f)
+	}
+	want := runtime.Verdict{ID: "q", Hash: "h", Approve: true, Standing: effect.InConversation, Pattern: pattern.Pattern{"path": {Like: "a*"}}, Until: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}
+	if !reflect.DeepEqual(d.verdicts, []runtime.Verdict{want}) {
+		t.Errorf("%+v", d.verdicts)
+	}
+}
+
+func TestApprovalsAreFollowed(t *testing.T) {
+	d := newDouble(nil)
+	_, url := serve(t, chat.Options{Node: d})
+	c := dial(t, url, "")
+	if f := c.asks(`{"type":"approvals","id":"1","follow":true}`); f["type"] != "approvals" || len(f["approvals"].([]any)) != 1 {
+		t.Fatal(f)
+	}
+	if f := c.asks(`{"type":"approvals","id":"2","follow":true}`); f["code"] != "approvals_followed" {
+		t.Fatal(f)
+	}
+	c.send(`{"type":"deny","approval_id":"cld:effect.Intent.1","hash":"9f86d081"}`)
+	if f, err := c.read(); err != nil || f["type"] != "approvals" || f["re"] != "1" || len(f["approvals"].([]any)) != 0 {
+		t.Fatal(f, err)
+	}
+	eve := dial(t, url, "eve")
+	if f := eve.asks(`{"type":"approvals","id":"1"}`); len(f["approvals"].([]any)) != 0 {
+		t.Errorf("told a foreign user: %v", f)
+	}
+	if f := eve.asks(`{"type":"approval","id":"1","approval_id":"cld:effect.Intent.1"}`); f["code"] != "approval_not_found" {
+		t.Errorf("told a foreign user: %v", f)
+	}
+	broken := newDouble(nil)
+	broken.fail = fault.New(fault.Unavailable, "disk_full", "no room")
+	_, url = serve(t, chat.Options{Node: broken})
+	c = dial(t, url, "")
+	for _, send := range []string{`{"type":"approvals","id":"1"}`, `{"type":"approvals","id":"1","follow":true}`} {
+		if f := c.asks(send); f["code"] != "disk_full" || f["re"] != "1" {
+			t.Errorf("%s: %v", send, f)
+		}
+	}
+}
+
+func TestAllOfAQuestionIsTold(t *testing.T) {
+	d := newDouble(func(d *double, t turn) {
+		q := waits(exactly(), "h")
+		d.tell(t, true, runtime.Frame{Kind: runtime.FrameCall, Message: d.newID(), Call: &runtime.CallView{ID: "m/0", Name: "desk.ask", Args: "{}", Status: "awaiting_approval",
+			Approval: &runtime.ApprovalView{ID: q.ID, Hash: q.Hash, Reason: q.Reason, Rule: q.Rule, Labels: q.Labels, Read: q.Read, Approvers: "parents", Foreign: true,
+				Pattern: q.Pattern, NoGrant: "because", Agent: "desk", Tool: q.Tool, Args: string(q.Args)}}})
+	})
+	_, url := serve(t, chat.Options{Node: d})
+	c := dial(t, url, "")
+	c.send(`{"type":"message","content":"go"}`)
+	for {
+		f, err := c.read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f["type"] != "tool_call" {
+			continue
+		}
+		b, err := json.Marshal(f["approval"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		const want = `{"agent":"desk","approvers":"parents","args":{"path":"note.txt","text":"hello"},"foreign":true,"hash":"h","id":"cld:effect.Intent.1","labels":["untrusted"],` +
+			`"no_grant":"because","pattern":{"path":{"is":"note.txt"},"text":{"is":"hello"}},"read":["web.fetch {\"url\":\"https://example.org\"}"],` +
+			`"reason":"files.write changes something","rule":"default/tools.rego:60","tool":"files.write"}`
+		if string(b) != want {
+			t.Errorf("%s", b)
+		}
+		return
+	}
+}

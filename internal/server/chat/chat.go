@@ -1,0 +1,195 @@
+// Package chat is the WebSocket server: one connection carries the turns of any
+// number of conversations as JSON text frames. docs/websocket.md describes
+// them.
+package chat
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"steward/internal/effect"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/observe"
+	"steward/internal/pattern"
+	"steward/internal/policy"
+	"steward/internal/runtime"
+	"steward/internal/server/httpauth"
+)
+
+// Node is what the server needs of the runtime.
+type Node interface {
+	Send(ctx context.Context, user string, t runtime.Turn) (runtime.Accepted, error)
+	Watch(ctx context.Context, user string, conversation id.ID, from runtime.Cursor) iter.Seq2[runtime.Frame, error]
+	Position(ctx context.Context, user string, conversation id.ID) (runtime.Cursor, error)
+	Stop(ctx context.Context, user string, conversation id.ID) error
+	Decide(ctx context.Context, user string, v runtime.Verdict) error
+	Approvals(ctx context.Context, user string) ([]effect.Question, error)
+	Approval(ctx context.Context, user, which string, p pattern.Pattern) (effect.Question, error)
+	FollowApprovals(ctx context.Context, user string) iter.Seq2[[]effect.Question, error]
+	Observe(ctx context.Context, user string, f observe.Filter, from observe.Cursor) iter.Seq2[observe.Batch, error]
+	Requests(ctx context.Context, user string, all bool, limit int) ([]runtime.RequestView, error)
+	RequestTree(ctx context.Context, user, which string) (runtime.RequestView, error)
+	CancelRequest(ctx context.Context, user, which string) error
+	ResumeRequest(ctx context.Context, user, which string) error
+}
+
+// Options of the server. Node is needed; the rest has good zero values.
+type Options struct {
+	Node       Node
+	Agents     Agents        // nil: there are none
+	Judge      policy.Judge  // who may decide about agents; nil: administrators
+	Events     Events        // nil: there are none
+	MaxMessage int64         // bytes of one frame from a client; 0: httpauth.MaxBody
+	PingEvery  time.Duration // 0: 20 seconds
+	Patience   time.Duration // how long a client may leave a write waiting; 0: 10 seconds
+	Logger     *slog.Logger
+
+	// Mask hides secrets in what clients are told: it returns the frame, or
+	// another one in its place. nil: there are none.
+	Mask func(frame []byte) []byte
+}
+
+// Close codes of our own (RFC 6455, 7.4.2: the private range).
+const (
+	CloseSlow    websocket.StatusCode = 4008 // the client does not read; resume from the last cursor
+	CloseRevoked websocket.StatusCode = 4001 // the key that let the client in is no longer good
+)
+
+// Bounds of one connection.
+const (
+	maxTalks   = 1024 // conversations that are followed at once
+	maxPending = 32   // messages that wait for their turn
+	maxQueued  = 32   // frames for the client; who watches a conversation waits then
+	maxBatch   = 64   // frames that leave in one write
+)
+
+// Path is where the server is served.
+const Path = "/ws"
+
+// Server is the server. It is an http.Handler, to be mounted at Path behind a
+// httpauth.Guard, which has checked the caller and the Origin.
+type Server struct {
+	o      Options
+	frames map[string]frame // what clients may send
+
+	mu      sync.Mutex
+	conns   map[*conn]struct{}
+	closing bool
+	serving sync.WaitGroup
+
+	admins   int                     // connections that are told what waits for an approval
+	unattend context.CancelFunc      // ends what they are told by
+	waits    atomic.Pointer[waiting] // what they are told
+}
+
+// Handler returns the server.
+func Handler(o Options) *Server {
+	if o.MaxMessage <= 0 {
+		o.MaxMessage = httpauth.MaxBody
+	}
+	if o.PingEvery <= 0 {
+		o.PingEvery = 20 * time.Second
+	}
+	if o.Patience <= 0 {
+		o.Patience = 10 * time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	return &Server{o: o, frames: frames(), conns: map[*conn]struct{}{}}
+}
+
+// ServeHTTP upgrades the request and serves the connection to its end.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	caller, err := httpauth.From(r.Context())
+	if err != nil {
+		httpauth.WriteError(w, r, s.o.Logger, err)
+		return
+	}
+	c := &conn{server: s, caller: caller, log: s.o.Logger.With("server", "chat", "user", caller.User),
+		out: make(chan item, maxQueued), talks: map[id.ID]*talk{},
+		observing:  feeds{noun: "observation", end: "unobserve", most: maxObservations},
+		subscribed: feeds{noun: "subscription", end: "unsubscribe", most: maxSubscriptions}}
+	// The request's context ends with this call; what stops a connection is
+	// its client, or Shutdown.
+	c.ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(r.Context()))
+	defer c.cancel(nil)
+	if !s.enter(c) {
+		httpauth.WriteError(w, r, s.o.Logger, fault.New(fault.Unavailable, "closing", "Steward is closing").Retrying(fault.RetryBackoff, 0))
+		return
+	}
+	defer s.leave(c)
+	ws, err := websocket.Accept(&corking{ResponseWriter: w, conn: c, patience: s.o.Patience}, r, &websocket.AcceptOptions{
+		InsecureSkipVerify: true, // the Guard has checked the Origin, by Steward's settings
+	})
+	if err != nil {
+		c.log.Info("no WebSocket handshake", "error", err) // Accept has answered
+		return
+	}
+	c.open(ws)
+	c.serve()
+}
+
+func (s *Server) enter(c *conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return false
+	}
+	s.conns[c] = struct{}{}
+	s.serving.Add(1)
+	s.attend(c)
+	return true
+}
+
+func (s *Server) leave(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	s.desert(c)
+	s.serving.Done()
+}
+
+// Connections returns how many there are.
+func (s *Server) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
+// Shutdown takes no more connections, closes those that there are with 1001
+// (going away), and returns when all have ended; when ctx is done first, it
+// drops the rest and returns ctx's error. Turns that run go on.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	s.closing = true
+	for c := range s.conns {
+		go c.close(websocket.StatusGoingAway, "Steward is stopping")
+	}
+	s.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		s.serving.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	for c := range s.conns {
+		c.drop()
+	}
+	s.mu.Unlock()
+	<-done
+	return ctx.Err()
+}

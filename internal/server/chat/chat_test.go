@@ -1,0 +1,389 @@
+package chat_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/coder/websocket"
+	"pgregory.net/rapid"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/runtime"
+	"steward/internal/server/chat"
+)
+
+// answer says some words, one token each, and completes.
+func answer(words ...string) func(*double, turn) {
+	return func(d *double, t turn) {
+		msg := d.newID()
+		end := 0
+		for _, w := range words {
+			end += len(w)
+			d.text(t, msg, runtime.FrameToken, 0, w, end)
+		}
+		d.complete(t, msg, strings.Join(words, ""), message.StopEnd)
+	}
+}
+
+// Whatever is wrong with a frame, it is told with a code, and the connection
+// and everything else go on.
+func TestWrongFrames(t *testing.T) {
+	d := newDouble(answer("Hi."))
+	_, url := serve(t, chat.Options{Node: d, MaxMessage: 2000})
+	c := dial(t, url, "")
+	c.send(`{"type":"message","content":"hello"}`)
+	conv := c.want(frame{"type": "accepted"})["conversation_id"].(string)
+	for c.next()["type"] != "complete" {
+	}
+	in := `"conversation_id":"` + conv + `"`
+	for _, f := range []struct{ send, code, re string }{
+		{``, "invalid_json", ""},
+		{`{`, "invalid_json", ""},
+		{`hello`, "invalid_json", ""},
+		{`[]`, "member_invalid", ""},
+		{`"message"`, "member_invalid", ""},
+		{`{"type":"message","content":"a"} {}`, "invalid_json", ""},
+		{"{\"type\":\"message\",\"content\":\"\xff\"}", "invalid_utf8", ""},
+		{`{"type":"message","content":"\ud800"}`, "invalid_json", ""},
+		{`{}`, "unknown_type", ""},
+		{`{"type":"Message","id":"a","content":"x"}`, "unknown_type", "a"},
+		{`{"type":5,"id":"a"}`, "member_invalid", ""},
+		{`{"type":"ping","id":5}`, "member_invalid", ""},
+		{`{"type":"ping","id":"` + strings.Repeat("x", 257) + `"}`, "member_invalid", ""},
+		{`{"type":"ping","id":"a","more":1}`, "unknown_member", "a"},
+		{`{"type":"ping","type":"ping"}`, "duplicate_member", ""},
+		{`{"type":"message","id":"a","content":"x","Steer":true}`, "unknown_member", "a"},
+		{`{"type":"message","id":"a"}`, "member_missing", "a"},
+		{`{"type":"message","id":"a","content":null}`, "message_empty", "a"},
+		{`{"type":"message","id":"a","content":""}`, "message_empty", "a"},
+		{`{"type":"message","id":"a","content":" \n"}`, "message_empty", "a"},
+		{`{"type":"message","id":"a","content":[]}`, "message_empty", "a"},
+		{`{"type":"message","id":"a","content":5}`, "member_invalid", "a"},
+		{`{"type":"message","id":"a","content":[5]}`, "member_invalid", "a"},
+		{`{"type":"message","id":"a","content":[{"type":"text","text":"x","lang":"de"}]}`, "unknown_member", "a"},
+		{`{"type":"message","id":"a","content":[{"type":"text","text":"x","url":"https://x"}]}`, "block_invalid", "a"},
+		{`{"type":"message","id":"a","content":[{"type":"video"}]}`, "block_invalid", "a"},
+		{`{"type":"message","id":"a","content":[{"type":"image"}]}`, "block_invalid", "a"},
+		{`{"type":"message","id":"a","content":[{"type":"image","mime":"text/html","data":"aGk="}]}`, "block_invalid", "a"},
+		{`{"type":"message","id":"a","content":[{"type":"image","mime":"image/png","data":"!"}]}`, "member_invalid", "a"},
+		{`{"type":"message","id":"a","content":[{"type":"image","mime":"image/png","data":"aGk=","url":"https://x"}]}`, "block_invalid", "a"},
+		{`{"type":"message","id":"a","content":[{"type":"image","url":"file:///etc/passwd"}]}`, "block_invalid", "a"},
+		{`{"type":"message","id":"a","content":[{"type":"file","data":"aGk="}]}`, "block_invalid", "a"},
+		{`{"type":"message","id":"a","content":"x","message_id":"` + strings.Repeat("x", 257) + `"}`, "member_invalid", "a"},
+		{`{"type":"message","id":"a","content":"x","sampling":{"temperature":2.5}}`, "member_invalid", "a"},
+		{`{"type":"message","id":"a","content":"x","sampling":{"max_tokens":-1}}`, "member_invalid", "a"},
+		{`{"type":"message","id":"a","content":"x","sampling":{"effort":"huge"}}`, "member_invalid", "a"},
+		{`{"type":"message","id":"a","content":"x","sampling":{"top_k":1}}`, "unknown_member", "a"},
+		{`{"type":"message","id":"a","content":"x","conversation_id":"nonsense"}`, "conversation_not_found", "a"},
+		{`{"type":"message","id":"a","content":"x","conversation_id":"00000000-0000-7000-8000-0000000000ff"}`, "conversation_not_found", "a"},
+		{`{"type":"message","id":"a","content":"` + strings.Repeat("x", 2000) + `"}`, "too_large", ""},
+		{`{"type":"message","id":"a","content":"x","conversation_id":"00000000-0000-0000-0000-000000000000"}`, "conversation_not_found", "a"},
+		{`{"type":"stop","id":"a","conversation_id":"00000000-0000-0000-0000-000000000000"}`, "conversation_not_found", "a"},
+		{`{"type":"message","id":"a","content":"x","replace":"00000000-0000-7000-8000-0000000000ff"}`, "member_missing", "a"},
+		{`{"type":"message","id":"a","regenerate":"00000000-0000-7000-8000-0000000000ff"}`, "member_missing", "a"},
+		{`{"type":"message","id":"a",` + in + `,"content":"x","replace":"x"}`, "message_not_found", "a"},
+		{`{"type":"message","id":"a",` + in + `,"regenerate":"00000000-0000-0000-0000-000000000000"}`, "message_not_found", "a"},
+		{`{"type":"message","id":"a",` + in + `,"replace":"00000000-0000-7000-8000-0000000000ff"}`, "member_missing", "a"},
+		{`{"type":"message","id":"a",` + in + `,"content":"x","regenerate":"00000000-0000-7000-8000-0000000000ff"}`, "member_invalid", "a"},
+		{`{"type":"message","id":"a",` + in + `,"message_id":"x","regenerate":"00000000-0000-7000-8000-0000000000ff"}`, "member_invalid", "a"},
+		{`{"type":"message","id":"a",` + in + `,"replace":"00000000-0000-7000-8000-0000000000fe","regenerate":"00000000-0000-7000-8000-0000000000ff"}`, "member_invalid", "a"},
+		{`{"type":"message","id":"a",` + in + `,"content":"x","steer":true,"replace":"00000000-0000-7000-8000-0000000000ff"}`, "member_invalid", "a"},
+		{`{"type":"stop","id":"a"}`, "member_missing", "a"},
+		{`{"type":"stop","id":"a","conversation_id":"x"}`, "conversation_not_found", "a"},
+		{`{"type":"stop","id":"a",` + in + `,"content":"x"}`, "unknown_member", "a"},
+		{`{"type":"resume","id":"a","conversation_id":"00000000-0000-7000-8000-0000000000ff"}`, "conversation_not_found", "a"},
+		{`{"type":"resume","id":"a"}`, "member_missing", "a"},
+		{`{"type":"resume","id":"a",` + in + `,"cursor":"yesterday"}`, "cursor_invalid", "a"},
+		{`{"type":"resume","id":"a",` + in + `,"from":"1"}`, "unknown_member", "a"},
+		{`{"type":"approve","id":"a","hash":"x"}`, "member_missing", "a"},
+		{`{"type":"deny","id":"a","approval_id":"x"}`, "member_missing", "a"},
+		{`{"type":"deny","id":"a","approval":"x"}`, "unknown_member", "a"},
+	} {
+		c.send(f.send)
+		got := c.next()
+		re, _ := got["re"].(string)
+		if got["type"] != "error" || got["code"] != f.code || re != f.re || got["message"] == "" || got["kind"] == "" {
+			t.Errorf("%.200s: got %v, want %s", f.send, got, f.code)
+		}
+	}
+	c.sendAs(websocket.MessageBinary, `{"type":"ping"}`)
+	c.want(frame{"type": "error", "code": "binary_frame"})
+	c.send(`{"type":"ping","id":"alive"}`)
+	c.want(frame{"type": "pong", "re": "alive"})
+	c.send(`{"type":"message",` + in + `,"content":"again"}`)
+	c.want(frame{"type": "accepted", "conversation_id": conv})
+	c.want(frame{"type": "token", "text": "Hi."})
+	if n := len(d.talks); n != 1 {
+		t.Errorf("%d conversations, want 1", n)
+	}
+}
+
+// A conversation of another user is not there: the same words, whatever is
+// asked of it.
+func TestForeignConversation(t *testing.T) {
+	d := newDouble(answer("Hi."))
+	_, url := serve(t, chat.Options{Node: d})
+	ana, eve := dial(t, url, "ana"), dial(t, url, "eve")
+	ana.send(`{"type":"message","content":"hello"}`)
+	theirs := ana.next()["conversation_id"].(string)
+	const none = "00000000-0000-7000-8000-0000000000ff"
+	for _, f := range []string{
+		`{"type":"message","id":"a","conversation_id":"ID","content":"x"}`,
+		`{"type":"message","id":"a","conversation_id":"ID","content":"x","steer":true}`,
+		`{"type":"stop","id":"a","conversation_id":"ID"}`,
+		`{"type":"resume","id":"a","conversation_id":"ID"}`,
+		`{"type":"resume","id":"a","conversation_id":"ID","cursor":"now"}`,
+	} {
+		var told []string
+		for _, x := range []string{theirs, none} {
+			eve.send(strings.ReplaceAll(f, "ID", x))
+			got := eve.next()
+			told = append(told, strings.ReplaceAll(fmt.Sprint(got), x, "ID"))
+		}
+		if told[0] != told[1] || !strings.Contains(told[0], "conversation_not_found") {
+			t.Errorf("%s: %s, and of one that is not there %s", f, told[0], told[1])
+		}
+	}
+}
+
+// In a conversation that is followed already, accepted still comes before
+// everything that the message leads to, and the message itself is not told.
+func TestAcceptedComesFirst(t *testing.T) {
+	for _, withID := range []bool{false, true} {
+		_, url := serve(t, chat.Options{Node: newDouble(answer("a", "b"))})
+		c := dial(t, url, "")
+		in := ""
+		for i := range 200 {
+			mine := ""
+			if withID {
+				mine = fmt.Sprintf(`"message_id":"m%d",`, i)
+			}
+			c.send(`{"type":"message",` + in + mine + `"id":"x","content":"hello"}`)
+			acc := c.want(frame{"type": "accepted", "re": "x", "duplicate": false})
+			in = `"conversation_id":"` + acc["conversation_id"].(string) + `",`
+			for {
+				f := c.next()
+				if f["type"] == "complete" {
+					break
+				}
+				if f["type"] != "token" || f["interaction_id"] != acc["interaction_id"] {
+					t.Fatalf("turn %d: got %v", i, f)
+				}
+			}
+		}
+	}
+}
+
+// What is sent elsewhere is told to everybody who follows.
+func TestTwoClients(t *testing.T) {
+	d := newDouble(answer("Hi."))
+	_, url := serve(t, chat.Options{Node: d})
+	a, b := dial(t, url, ""), dial(t, url, "")
+	a.send(`{"type":"message","content":"one"}`)
+	conv := a.next()["conversation_id"].(string)
+	for a.next()["type"] != "complete" {
+	}
+	b.send(`{"type":"resume","id":"r","conversation_id":"` + conv + `","cursor":"now"}`)
+	b.want(frame{"type": "ok", "re": "r"})
+	a.send(`{"type":"message","conversation_id":"` + conv + `","message_id":"m","content":[{"type":"text","text":"two"},{"type":"image","url":"https://x/a.png"},{"type":"file","name":"n","mime":"text/plain","data":"aGk="}]}`)
+	a.want(frame{"type": "accepted"})
+	b.want(frame{"type": "user", "conversation_id": conv, "client_message_id": "m", "content": []any{
+		map[string]any{"type": "text", "text": "two"}, map[string]any{"type": "image", "mime": "image/png", "url": "https://x/a.png"},
+		map[string]any{"type": "file", "name": "n", "mime": "text/plain", "data": "aGk="}}})
+	b.want(frame{"type": "token", "text": "Hi."})
+	b.want(frame{"type": "complete"})
+}
+
+// A message is written anew and an answer given anew on branches of their own;
+// what is sent meanwhile from elsewhere is told.
+func TestAnew(t *testing.T) {
+	d := newDouble(answer("Hi."))
+	_, url := serve(t, chat.Options{Node: d})
+	c, b := dial(t, url, ""), dial(t, url, "")
+	c.send(`{"type":"message","content":"one"}`)
+	conv := `"conversation_id":"` + c.next()["conversation_id"].(string) + `"`
+	for c.next()["type"] != "complete" {
+	}
+	const msg = "00000000-0000-7000-8000-0000000000aa"
+	c.send(`{"type":"message","id":"1",` + conv + `,"content":"two","replace":"` + msg + `"}`)
+	if f := c.want(frame{"type": "accepted", "re": "1"}); f["message_id"] == nil {
+		t.Errorf("%v", f)
+	}
+	for c.next()["type"] != "complete" {
+	}
+	if got := d.last(); got.Replace.String() != msg || !got.Regenerate.Zero() || len(got.Content) != 1 {
+		t.Errorf("%+v", got)
+	}
+	c.send(`{"type":"message","id":"2",` + conv + `,"regenerate":"` + msg + `"}`)
+	if f := c.want(frame{"type": "accepted", "re": "2"}); f["message_id"] != nil {
+		t.Errorf("%v", f)
+	}
+	for c.next()["type"] != "complete" {
+	}
+	if got := d.last(); got.Regenerate.String() != msg || !got.Replace.Zero() || got.Content != nil {
+		t.Errorf("%+v", got)
+	}
+	b.send(`{"type":"message",` + conv + `,"content":"three"}`)
+	b.want(frame{"type": "accepted"})
+	c.want(frame{"type": "user"})
+}
+
+// A repeated message does nothing twice, and its turn is told again.
+func TestDuplicate(t *testing.T) {
+	d := newDouble(answer("Hi."))
+	_, url := serve(t, chat.Options{Node: d})
+	a := dial(t, url, "")
+	a.send(`{"type":"message","content":"one"}`)
+	conv := a.next()["conversation_id"].(string)
+	send := `{"type":"message","conversation_id":"` + conv + `","message_id":"m","content":"two"}`
+	for a.next()["type"] != "complete" {
+	}
+	a.send(send)
+	first := a.want(frame{"type": "accepted", "duplicate": false})
+	for a.next()["type"] != "complete" {
+	}
+	b := dial(t, url, "")
+	b.send(send)
+	b.want(frame{"type": "accepted", "duplicate": true, "message_id": first["message_id"], "cursor": first["cursor"]})
+	b.want(frame{"type": "token", "text": "Hi."})
+	b.want(frame{"type": "complete"})
+	a.send(send) // where the conversation is followed, its turn has been told
+	a.want(frame{"type": "accepted", "duplicate": true})
+	a.send(`{"type":"ping"}`)
+	a.want(frame{"type": "pong"})
+}
+
+// While a turn runs, messages wait in their order; stop and others do not.
+func TestWaitingMessages(t *testing.T) {
+	d := newDouble(nil)
+	d.hold = make(chan struct{})
+	_, url := serve(t, chat.Options{Node: d})
+	c := dial(t, url, "")
+	c.send(`{"type":"message","id":"first","content":"hello"}`)
+	d.hold <- struct{}{}
+	conv := c.want(frame{"type": "accepted", "re": "first"})["conversation_id"].(string)
+	in := `"conversation_id":"` + conv + `"`
+	const waiting = 20
+	for i := range waiting {
+		c.send(fmt.Sprintf(`{"type":"message","id":"%d",%s,"content":"%d"}`, i, in, i))
+	}
+	c.send(`{"type":"stop","id":"s",` + in + `}`)
+	c.want(frame{"type": "ok", "re": "s"})
+	c.send(`{"type":"message","id":"steering",` + in + `,"content":"left","steer":true}`)
+	c.want(frame{"type": "accepted", "re": "steering"})
+	for i := range waiting {
+		d.hold <- struct{}{}
+		c.want(frame{"type": "accepted", "re": fmt.Sprint(i)})
+	}
+	if !slices.Equal(d.stops, []id.ID{number(1)}) {
+		t.Errorf("stopped %v", d.stops)
+	}
+	for i := range 33 {
+		c.send(fmt.Sprintf(`{"type":"message","id":"%d",%s,"content":"%d"}`, i, in, i))
+	}
+	c.want(frame{"type": "error", "code": "too_many_pending", "re": "32", "retry": "backoff"})
+	c.CloseNow() // what waits was never acknowledged, and is not sent
+}
+
+// A message that fails leaves the next one its turn.
+func TestFailingMessage(t *testing.T) {
+	d := newDouble(answer("Hi."))
+	_, url := serve(t, chat.Options{Node: d})
+	c := dial(t, url, "")
+	const none = `"conversation_id":"00000000-0000-7000-8000-0000000000ff"`
+	for range 3 {
+		c.send(`{"type":"message","id":"a",` + none + `,"content":"x"}`)
+		c.want(frame{"type": "error", "re": "a", "code": "conversation_not_found"})
+	}
+	d.breakDown(errors.New("/secret/path is gone"))
+	for _, f := range []string{`{"type":"message","id":"a","content":"x"}`, `{"type":"message","id":"a",` + none + `,"content":"x"}`,
+		`{"type":"stop","id":"a",` + none + `}`, `{"type":"resume","id":"a",` + none + `}`} {
+		c.send(f)
+		c.want(frame{"type": "error", "re": "a", "code": "internal", "message": "something went wrong inside Steward"})
+	}
+}
+
+// When following a conversation fails, that is told, and it can be resumed.
+func TestWatchFails(t *testing.T) {
+	d := newDouble(answer("Hi."))
+	_, url := serve(t, chat.Options{Node: d})
+	c := dial(t, url, "")
+	c.send(`{"type":"message","content":"x"}`)
+	conv := c.next()["conversation_id"].(string)
+	for c.next()["type"] != "complete" {
+	}
+	d.breakDown(fault.New(fault.Unavailable, "disk_full", "no room"))
+	f := c.want(frame{"type": "error", "code": "disk_full", "conversation_id": conv})
+	if _, ok := f["re"]; ok {
+		t.Errorf("got %v", f)
+	}
+	d.breakDown(nil)
+	c.send(`{"type":"resume","conversation_id":"` + conv + `"}`)
+	c.want(frame{"type": "user"})
+	c.want(frame{"type": "token"})
+}
+
+// However often the connection breaks, who resumes from the last cursor
+// misses nothing and is told nothing twice.
+func TestResume(t *testing.T) {
+	words := make([]string, 60)
+	for i := range words {
+		words[i] = fmt.Sprintf("word%d ", i)
+	}
+	d := newDouble(answer(words...))
+	_, url := serve(t, chat.Options{Node: d})
+	c := dial(t, url, "")
+	c.send(`{"type":"message","content":"x"}`)
+	first := c.want(frame{"type": "accepted"})
+	conv := first["conversation_id"].(string)
+	c.CloseNow()
+	rapid.Check(t, func(r *rapid.T) {
+		cursor, text, complete := first["cursor"].(string), "", 0
+		for complete == 0 {
+			c := dial(t, url, "")
+			c.send(`{"type":"resume","conversation_id":"` + conv + `","cursor":"` + cursor + `"}`)
+			for range rapid.IntRange(1, 30).Draw(r, "frames") {
+				f := c.next()
+				cursor = f["cursor"].(string)
+				if f["type"] == "complete" {
+					complete++
+					break
+				}
+				text += f["text"].(string)
+			}
+			c.CloseNow()
+		}
+		if want := strings.Join(words, ""); text != want {
+			r.Fatalf("got %q", text)
+		}
+	})
+}
+
+// Resuming again on the same connection ends the earlier watch.
+func TestResumeAnew(t *testing.T) {
+	d := newDouble(answer("Hi."))
+	_, url := serve(t, chat.Options{Node: d})
+	c := dial(t, url, "")
+	c.send(`{"type":"message","content":"x"}`)
+	acc := c.next()
+	conv := acc["conversation_id"].(string)
+	for c.next()["type"] != "complete" {
+	}
+	for range 50 {
+		c.send(`{"type":"resume","conversation_id":"` + conv + `"}`)
+		c.want(frame{"type": "user", "content": []any{map[string]any{"type": "text", "text": "x"}}})
+		c.want(frame{"type": "token"})
+		c.want(frame{"type": "complete"})
+	}
+	c.send(`{"type":"message","conversation_id":"` + conv + `","content":"y"}`)
+	c.want(frame{"type": "accepted"})
+	c.want(frame{"type": "token"})
+	c.want(frame{"type": "complete"})
+	c.send(`{"type":"ping"}`)
+	c.want(frame{"type": "pong"}) // and not the turn again
+}

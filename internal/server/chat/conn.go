@@ -1,0 +1,305 @@
+package chat
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/runtime"
+	"steward/internal/server/httpauth"
+)
+
+// conn is one connection: a reader (the handler's own goroutine), a writer
+// that alone sends frames, a pinger, one that looks whether the caller is still
+// let in, and what its talks need.
+type conn struct {
+	server *Server
+	caller httpauth.Caller
+	log    *slog.Logger
+	ctx    context.Context // of everything that the connection asked for
+	cancel context.CancelCauseFunc
+	cork   *cork
+	out    chan item
+	work   sync.WaitGroup
+
+	ready sync.Mutex // guards ws until it is there
+	ws    *websocket.Conn
+
+	mu         sync.Mutex
+	talks      map[id.ID]*talk
+	uses       uint64 // counts how often a talk was asked for
+	observing  feeds  // changes
+	subscribed feeds  // events
+
+	pending atomic.Int32 // messages that wait for their turn, and frames about agents that wait for their answer
+
+	asking atomic.Bool // it is told what waits for the caller's word
+
+	news  chan struct{} // there may be something new that waits for an approval; nil: the caller is not told
+	knows string        // what the client was told of it last; the writer's own
+}
+
+// item is a frame for the client: a frame of the runtime, or one that is
+// encoded already.
+type item struct {
+	frame runtime.Frame
+	raw   []byte
+}
+
+func (c *conn) open(ws *websocket.Conn) {
+	ws.SetReadLimit(-1) // receive counts, and survives what is too large
+	c.ready.Lock()
+	c.ws = ws
+	c.ready.Unlock()
+}
+
+// close ends the connection with a code, once the handshake is through.
+func (c *conn) close(code websocket.StatusCode, reason string) {
+	c.ready.Lock()
+	ws := c.ws
+	c.ready.Unlock()
+	if ws == nil { // not upgraded yet
+		c.cancel(nil)
+		return
+	}
+	ws.Close(code, reason) // the peer may have gone: then there is nobody to tell
+}
+
+// drop ends the connection without a word.
+func (c *conn) drop() {
+	c.cancel(nil)
+	c.ready.Lock()
+	defer c.ready.Unlock()
+	if c.ws != nil {
+		c.ws.CloseNow()
+	}
+}
+
+func (c *conn) serve() {
+	c.work.Go(c.write)
+	c.work.Go(c.pinging)
+	c.work.Go(c.looking)
+	err := c.read()
+	c.cancel(err)
+	c.work.Wait()
+	c.ws.CloseNow()
+	if code := websocket.CloseStatus(err); code == -1 {
+		c.log.Debug("connection ended", "error", err)
+	}
+}
+
+// read handles the client's frames until the connection ends.
+func (c *conn) read() error {
+	var buf bytes.Buffer
+	for {
+		typ, r, err := c.ws.Reader(c.ctx)
+		if err != nil {
+			return err
+		}
+		err = c.receive(&buf, r)
+		if e := fault.Of(err); err != nil && e.Kind != fault.TooLarge {
+			return err
+		}
+		if err == nil && typ != websocket.MessageText {
+			err = fault.New(fault.Invalid, "binary_frame", "a binary frame means nothing here").WithHint("send JSON in text frames")
+		}
+		if again := c.caller.Recheck(c.ctx); again != nil {
+			return c.refuse(again)
+		}
+		if err != nil {
+			c.tell(c.ctx, appendError(nil, err, "", id.ID{}))
+		} else {
+			c.handle(buf.Bytes())
+		}
+		if buf.Cap() > mostHeld {
+			buf = bytes.Buffer{}
+		}
+	}
+}
+
+// receive reads one frame; one that is too large to its end, but not into
+// memory. One that goes on and on breaks the connection.
+func (c *conn) receive(buf *bytes.Buffer, r io.Reader) error {
+	buf.Reset()
+	most := c.server.o.MaxMessage
+	n, err := buf.ReadFrom(io.LimitReader(r, most+1))
+	if err != nil || n <= most {
+		return err
+	}
+	*buf = bytes.Buffer{}
+	const times = 8
+	if _, err := io.CopyN(io.Discard, r, most*(times-1)); !errors.Is(err, io.EOF) {
+		if err == nil {
+			c.ws.Close(websocket.StatusMessageTooBig, "the frame does not end")
+			err = websocket.ErrMessageTooBig
+		}
+		return err
+	}
+	return httpauth.TooLarge(most)
+}
+
+// refuse ends the connection of a caller who would no longer be let in.
+func (c *conn) refuse(err error) error {
+	if fault.Is(err, fault.Unauthentic) {
+		c.ws.Close(CloseRevoked, fault.Of(err).Code)
+	} else {
+		c.ws.Close(websocket.StatusInternalError, fault.Of(err).Code)
+	}
+	return err
+}
+
+// lookEvery is how long a connection may outlive the right to it, while its
+// client only listens.
+const lookEvery = time.Second
+
+// looking finds out about keys that were revoked, and roles that have changed,
+// also while a ping waits for its answer. What cannot be looked up now is
+// looked up again.
+func (c *conn) looking() {
+	tick := time.NewTicker(min(lookEvery, c.server.o.PingEvery))
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-c.ctx.Done():
+			return
+		}
+		if err := c.caller.Recheck(c.ctx); fault.Is(err, fault.Unauthentic) || fault.Is(err, fault.Denied) {
+			c.refuse(err)
+			return
+		}
+	}
+}
+
+// pinging keeps proxies from taking a long turn for a dead connection, and
+// finds out about dead ones.
+func (c *conn) pinging() {
+	tick := time.NewTicker(c.server.o.PingEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-c.ctx.Done():
+			return
+		}
+		ctx, cancel := context.WithTimeout(c.ctx, c.server.o.PingEvery+3*c.server.o.Patience)
+		err := c.ws.Ping(ctx)
+		cancel()
+		if err != nil {
+			c.ws.CloseNow() // the reader sees it
+			return
+		}
+	}
+}
+
+// put hands an item to the writer, waiting for room; false when the
+// connection, or ctx, ends first.
+func (c *conn) put(ctx context.Context, it item) bool {
+	select {
+	case c.out <- it:
+		return true
+	case <-ctx.Done():
+		return false
+	case <-c.ctx.Done():
+		return false
+	}
+}
+
+func (c *conn) tell(ctx context.Context, raw []byte) bool { return c.put(ctx, item{raw: raw}) }
+
+// write sends what is put. A client that takes a write no sooner than after
+// the patience is cut off: it can come back and resume from its last cursor.
+func (c *conn) write() {
+	defer c.cancel(nil) // who waits for room would wait for ever
+	var buf []byte
+	var it item
+	for more := false; ; {
+		if !more {
+			select {
+			case it = <-c.out:
+			case <-c.news:
+				raw, ok := c.whatWaits()
+				if !ok {
+					continue
+				}
+				it = item{raw: raw}
+			case <-c.ctx.Done():
+				return
+			}
+		}
+		var slow bool
+		var err error
+		if it, more, slow, err = c.batch(&buf, it); err != nil {
+			c.ws.CloseNow()
+			return
+		}
+		if slow {
+			c.log.Info("a slow client is cut off")
+			c.ws.Close(CloseSlow, "too slow; resume from the last cursor")
+			return
+		}
+	}
+}
+
+// batch sends an item and those that wait behind it, in one write if they are
+// small. When there are many, it returns the first that it did not send.
+func (c *conn) batch(buf *[]byte, it item) (rest item, more, slow bool, err error) {
+	c.cork.hold()
+	for range maxBatch {
+		var next item
+		next, more = c.join(&it)
+		if it.raw == nil {
+			it.raw = appendFrame((*buf)[:0], &it.frame)
+			if cap(it.raw) <= mostKept {
+				*buf = it.raw
+			}
+		}
+		if hide := c.server.o.Mask; hide != nil {
+			it.raw = hide(it.raw)
+		}
+		// What bounds the write is the cork's patience, not a context.
+		if err := c.ws.Write(context.Background(), websocket.MessageText, it.raw); err != nil {
+			return item{}, false, false, err
+		}
+		it = next
+		if !more {
+			break
+		}
+	}
+	slow, err = c.cork.flush()
+	return it, more, slow, err
+}
+
+// join takes from the queue what can be told in one frame with it: pieces of
+// the same text. It returns the first item that cannot.
+func (c *conn) join(it *item) (next item, more bool) {
+	for {
+		select {
+		case next = <-c.out:
+		default:
+			return item{}, false
+		}
+		if !joins(it, &next) {
+			return next, true
+		}
+		it.frame.Text += next.frame.Text
+		it.frame.Cursor = next.frame.Cursor
+	}
+}
+
+func joins(a, b *item) bool {
+	f, g := &a.frame, &b.frame
+	return a.raw == nil && b.raw == nil && f.Kind == g.Kind &&
+		(f.Kind == runtime.FrameToken || f.Kind == runtime.FrameReasoning) &&
+		f.Conversation == g.Conversation && f.Message == g.Message && f.Block == g.Block &&
+		len(f.Text) < mostKept
+}

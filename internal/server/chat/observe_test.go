@@ -1,0 +1,299 @@
+package chat_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/internal/follow"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/observe"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/server/chat"
+	"steward/internal/store"
+	"steward/internal/store/storetest"
+)
+
+// observed is a node's changes, and what writes them.
+type observed struct {
+	*double
+	t      *testing.T
+	st     *storetest.Model
+	follow *follow.Log
+}
+
+// newObserved lets so many entries wait and come together; zero: as always.
+func newObserved(t *testing.T, queue, size int) *observed {
+	d := &observed{double: newDouble(nil), t: t, st: storetest.NewModel()}
+	d.follow = follow.New(follow.Options{Store: d.st, Queue: queue, Size: size})
+	d.hub = observe.New(d.follow, slog.New(slog.DiscardHandler))
+	t.Cleanup(d.follow.Close)
+	return d
+}
+
+func (d *observed) commit(user string, changes ...store.Change) {
+	d.t.Helper()
+	if _, err := d.st.Commit(context.Background(), store.ForUser(user), store.Batch{Changes: changes}); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// calling is the message by which a model calls a tool.
+func calling(conv id.ID, n uint64, tool string) store.Change {
+	return store.Change{URI: record.InteractionURI(conv, number(900)).ChildID(record.TypeMessage, number(n)),
+		Body: message.Append(nil, &message.Message{Role: message.Assistant, Blocks: []message.Block{&message.ToolCall{Name: tool, Args: []byte("{}")}}})}
+}
+
+// changes reads a frame of so many changes under the id.
+func (c *client) changes(re string, n int) frame {
+	c.t.Helper()
+	f := c.want(frame{"type": "changes", "re": re})
+	if got := f["changes"].([]any); len(got) != n {
+		c.t.Fatalf("%d changes, want %d: %v", len(got), n, f)
+	}
+	return f
+}
+
+// Several observations go on side by side, each with its filter, and end one
+// by one; one goes on elsewhere from its cursor.
+func TestObserve(t *testing.T) {
+	d := newObserved(t, 0, 0)
+	_, url := serve(t, chat.Options{Node: d})
+	c := dial(t, url, "ana")
+	d.commit("ana", calling(number(1), 11, "file.read"))
+	c.send(`{"type":"observe","id":"all","conversation_ids":["` + number(1).String() + `"]}`)
+	first := c.changes("all", 1)
+	c.send(`{"type":"observe","id":"files","tools":["file.*"],"kinds":["message_added"],"cursor":"now"}`)
+	c.changes("files", 0)
+	d.commit("ana", calling(number(1), 12, "math.add"))
+	second := c.changes("all", 1)
+	d.commit("eve", calling(number(3), 13, "file.read"))
+	d.commit("ana", calling(number(2), 14, "file.write"))
+	got := c.changes("files", 1)["changes"].([]any)[0].(map[string]any)
+	for k, want := range map[string]any{"kind": "message_added", "seq": 4.0, "actor": "ana", "conversation_id": number(2).String(),
+		"message_id": number(14).String(), "role": "assistant", "uri": "cld:common.Conversation." + number(2).String() + "/common.Interaction." + number(900).String() + "/common.Message." + number(14).String()} {
+		if got[k] != want {
+			t.Errorf("%s is %v, want %v", k, got[k], want)
+		}
+	}
+	c.send(`{"type":"unobserve","id":"u","re":"files"}`)
+	c.want(frame{"type": "ok", "re": "u"})
+	d.commit("ana", calling(number(1), 15, "file.read"))
+	c.changes("all", 1)
+	c.send(`{"type":"unobserve","re":"all"}`)
+	c.send(`{"type":"observe","id":"files","cursor":"now"}`) // the id is free again
+	c.changes("files", 0)
+	c.CloseNow()
+
+	c = dial(t, url, "ana")
+	for _, from := range []struct {
+		cursor any
+		n      int
+	}{{first["cursor"], 3}, {second["cursor"], 2}} {
+		c.send(fmt.Sprintf(`{"type":"observe","id":"%d","cursor":"%s"}`, from.n, from.cursor))
+		c.changes(fmt.Sprint(from.n), from.n)
+	}
+}
+
+// All that a change can say is said.
+func TestChangeMembers(t *testing.T) {
+	d := newObserved(t, 0, 0)
+	_, url := serve(t, chat.Options{Node: d})
+	c := dial(t, url, "ana")
+	c.send(`{"type":"observe","id":"a","kinds":["message_s*","message_restored","view_revised","interaction_closed"],"interaction_ids":[],"cursor":"now"}`)
+	c.changes("a", 0)
+	conv, msg := number(1), number(2)
+	mark := record.Mark{Changes: []record.Change{{State: record.Superseded, Reason: `so "it" is`, By: number(7), Tool: "file.write", Interaction: number(8)}}}
+	branch := record.Branch{}
+	d.commit("ana", store.Change{URI: record.MarkURI(conv, msg), Body: record.Encode(mark)},
+		store.Change{URI: record.BranchURI(conv, "side"), Body: record.Encode(branch)},
+		store.Change{URI: record.InteractionURI(conv, number(8)).Child(record.TypeRun, "x"), Body: record.Encode(record.Run{Ended: time.Unix(1, 0), Outcome: "failed", Error: "odd"})})
+	mark.Changes[0].Undone = time.Unix(1, 0)
+	branch.View.Revision = 3
+	d.commit("ana", store.Change{URI: record.MarkURI(conv, msg), Body: record.Encode(mark)},
+		store.Change{URI: record.BranchURI(conv, "side"), Body: record.Encode(branch)})
+	var got []any
+	for len(got) < 4 {
+		got = append(got, c.want(frame{"type": "changes", "re": "a"})["changes"].([]any)...)
+	}
+	for i, want := range []frame{
+		{"kind": "message_superseded", "reason": `so "it" is`, "by": number(7).String(), "tools": []any{"file.write"}, "interaction_id": number(8).String(), "message_id": msg.String()},
+		{"kind": "interaction_closed", "outcome": "failed", "error": "odd", "interaction_id": number(8).String()},
+		{"kind": "message_restored", "state": "superseded"},
+		{"kind": "view_revised", "branch": "side", "revision": 3.0},
+	} {
+		for k, v := range want {
+			if g := got[i].(map[string]any)[k]; fmt.Sprint(g) != fmt.Sprint(v) {
+				t.Errorf("change %d: %s is %v, want %v", i, k, g, v)
+			}
+		}
+	}
+	if len(got) != 4 {
+		t.Errorf("%d changes", len(got))
+	}
+}
+
+// What is wrong with a frame that asks for changes is told, and nothing else
+// is touched.
+func TestWrongObservations(t *testing.T) {
+	d := newObserved(t, 0, 0)
+	_, url := serve(t, chat.Options{Node: d})
+	c := dial(t, url, "ana")
+	for _, f := range []struct{ send, code, re string }{
+		{`{"type":"observe"}`, "member_missing", ""},
+		{`{"type":"observe","id":"a","conversation_id":"x"}`, "unknown_member", "a"},
+		{`{"type":"observe","id":"a","conversation_ids":"x"}`, "member_invalid", "a"},
+		{`{"type":"observe","id":"a","conversation_ids":["x"]}`, "member_invalid", "a"},
+		{`{"type":"observe","id":"a","interaction_ids":["` + number(1).String() + `",""]}`, "member_invalid", "a"},
+		{`{"type":"observe","id":"a","tools":["[a"]}`, "filter_invalid", "a"},
+		{`{"type":"observe","id":"a","kinds":["message"]}`, "filter_invalid", "a"},
+		{`{"type":"observe","id":"a","cursor":"5"}`, "cursor_invalid", "a"},
+		{`{"type":"unobserve","id":"a"}`, "member_missing", "a"},
+		{`{"type":"unobserve","id":"a","re":"a"}`, "observation_not_found", "a"},
+		{`{"type":"unobserve","id":"a","conversation_id":"a"}`, "unknown_member", "a"},
+	} {
+		c.send(f.send)
+		got := c.next()
+		if re, _ := got["re"].(string); got["type"] != "error" || got["code"] != f.code || re != f.re {
+			t.Errorf("%s: got %v, want %s", f.send, got, f.code)
+		}
+	}
+	for i := range 16 {
+		c.send(fmt.Sprintf(`{"type":"observe","id":"%d","cursor":"now"}`, i))
+		c.changes(fmt.Sprint(i), 0)
+	}
+	c.send(`{"type":"observe","id":"3"}`)
+	c.want(frame{"type": "error", "code": "observation_exists", "re": "3"})
+	c.send(`{"type":"observe","id":"16"}`)
+	c.want(frame{"type": "error", "code": "too_many_observations", "re": "16"})
+	c.send(`{"type":"unobserve","re":"3"}`)
+	c.send(`{"type":"observe","id":"16","cursor":"now"}`)
+	c.changes("16", 0)
+	d.follow.Close()
+	for range 16 {
+		if f := c.want(frame{"type": "error", "code": "closing", "kind": "unavailable"}); f["details"].(map[string]any)["cursor"] == "" {
+			t.Errorf("got %v", f)
+		}
+	}
+	c.send(`{"type":"ping"}`)
+	c.want(frame{"type": "pong"})
+}
+
+// A client that does not read keeps neither the node nor other clients
+// waiting, and is told all that it missed.
+func TestSlowObservingClient(t *testing.T) {
+	d := newObserved(t, 20, 10)
+	server := chat.Handler(chat.Options{Node: d, Patience: time.Minute, PingEvery: time.Hour, Logger: slog.New(slog.DiscardHandler)})
+	var door *gated
+	url := listen(t, server, func(l net.Listener) net.Listener {
+		door = &gated{Listener: l, blocked: make(chan struct{}, 1)}
+		return door
+	})
+	c := dial(t, url, "")
+	c.send(`{"type":"observe","id":"o","cursor":"now"}`)
+	c.changes("o", 0)
+	quick := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		defer close(quick)
+		begun := false
+		for b, err := range d.hub.Subscribe(ctx, store.ForUser("local"), observe.Filter{}, observe.Now) {
+			if err != nil {
+				t.Error(err)
+			}
+			if !begun {
+				begun = true
+				quick <- struct{}{}
+			}
+			for _, c := range b.Changes {
+				if c.Kind == observe.InteractionOpened {
+					quick <- struct{}{}
+				}
+			}
+		}
+	}()
+	<-quick
+	door.gate.Lock()
+	const total = 2000 // more than all that lies between holds
+	for i := range total {
+		d.commit("local", calling(number(1), uint64(i+1), "file.read"))
+		if i%10 == 9 { // the quick one keeps up
+			d.commit("local", store.Change{URI: record.InteractionURI(number(1), number(uint64(5000+i))), Body: []byte("{}")})
+			<-quick
+		}
+	}
+	door.gate.Unlock()
+	for seen := uint64(0); seen < total; {
+		for _, x := range c.want(frame{"type": "changes", "re": "o"})["changes"].([]any) {
+			if m := x.(map[string]any); m["kind"] == "message_added" {
+				if seen++; m["message_id"] != number(seen).String() {
+					t.Fatalf("got %v, want the message %d", m, seen)
+				}
+			}
+		}
+	}
+	cancel()
+	<-quick
+	c.CloseNow()
+	if err := server.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// dated is a store all of whose entries bear one time.
+type dated struct{ store.Store }
+
+func (d dated) Log(ctx context.Context, sc store.Scope, q store.LogQuery) (store.LogPage, error) {
+	page, err := d.Store.Log(ctx, sc, q)
+	for i := range page.Entries {
+		page.Entries[i].At = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	}
+	return page, err
+}
+
+// documentedChanges is the log of which docs/websocket.md tells: a file is
+// read and then written.
+func documentedChanges(t *testing.T) *observe.Hub {
+	st := dated{storetest.NewModel()}
+	conv, inter := number(1), number(2)
+	in := record.InteractionURI(conv, inter)
+	call := func(n uint64, tool string) store.Change {
+		return store.Change{URI: in.ChildID(record.TypeMessage, number(n)), Body: message.Append(nil, &message.Message{Role: message.Assistant,
+			Blocks: []message.Block{&message.ToolCall{Name: tool, Args: []byte(`{"path":"a.txt"}`)}}})}
+	}
+	result := func(n uint64, tool string) store.Change {
+		return store.Change{URI: in.ChildID(record.TypeMessage, number(n)), Body: message.Append(nil, &message.Message{Role: message.Tool,
+			Blocks: []message.Block{&message.ToolResult{Name: tool, Status: message.OK}}})}
+	}
+	mark := record.Mark{Changes: []record.Change{{State: record.Invalidated, Tool: "file.write", Interaction: inter, Reason: "a.txt was written since"}}}
+	for _, b := range [][]store.Change{
+		{{URI: record.ConversationURI(conv), Body: []byte("{}")}, {URI: in, Body: []byte("{}")}},
+		{call(4, "file.read")}, {result(5, "file.read")}, {call(6, "file.write")},
+		{result(7, "file.write"), {URI: record.MarkURI(conv, number(5)), Body: record.Encode(mark)}},
+		{{URI: resource.Root("llm.Usage", "1"), Body: []byte("{}")}},
+	} {
+		if _, err := st.Commit(t.Context(), store.ForUser("local"), store.Batch{Request: number(3), Changes: b}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := follow.New(follow.Options{Store: st})
+	t.Cleanup(f.Close)
+	return observe.New(f, slog.New(slog.DiscardHandler))
+}
+
+// Every kind of changes is documented.
+func TestKindsAreDocumented(t *testing.T) {
+	text := documentation(t)
+	for _, k := range observe.Kinds() {
+		if !strings.Contains(text, "`"+string(k)+"`") {
+			t.Errorf("docs/websocket.md does not tell of %s", k)
+		}
+	}
+}

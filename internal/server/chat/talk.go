@@ -1,0 +1,299 @@
+package chat
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/runtime"
+)
+
+// talk is one conversation on one connection: what is being sent to it, and
+// the watch that follows it.
+type talk struct {
+	mu       sync.Mutex
+	watching *watching
+	sending  []*sending
+	accepted map[id.ID]struct{} // messages that this connection sent and the watch has yet to meet
+	lanes    [2]chan struct{}   // per lane (waiting, steering): closed when its last message is through
+	used     uint64             // when it was asked for last, in the connection's count; guarded by the connection
+	running  atomic.Bool        // a turn has been told in part
+}
+
+// watching is a watch or an observation that goes on.
+type watching struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// sending is a message on its way to the runtime, which may take as long as
+// the turn before it.
+type sending struct {
+	turn runtime.Turn
+	done chan struct{} // closed when the client has been told
+	ok   bool          // it was accepted; read after done
+}
+
+// is reports whether a frame tells of this very message: by the client's id,
+// or else because it holds the blocks that we sent.
+func (s *sending) is(f *runtime.Frame) bool {
+	if s.turn.ClientID != "" || f.ClientID != "" {
+		return s.turn.ClientID == f.ClientID
+	}
+	return f.Stored != nil && len(f.Stored.Blocks) > 0 && len(s.turn.Content) > 0 && f.Stored.Blocks[0] == s.turn.Content[0]
+}
+
+// talk finds or makes the talk of a conversation. Where there are too many, it
+// takes the place of the one that has been quiet for longest.
+func (c *conn) talk(conv id.ID) (*talk, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.talks[conv]
+	if t == nil {
+		if len(c.talks) >= maxTalks && !c.dropQuiet() {
+			return nil, fault.New(fault.Exhausted, "too_many_conversations", "one connection follows at most %d conversations", maxTalks).
+				WithHint("open another connection")
+		}
+		t = &talk{accepted: map[id.ID]struct{}{}}
+		c.talks[conv] = t
+	}
+	c.uses++
+	t.used = c.uses
+	return t, nil
+}
+
+// dropQuiet stops following the conversation that was used least recently and
+// in which nothing is going on; false: there is none. Under mu.
+func (c *conn) dropQuiet() bool {
+	var oldest id.ID
+	var found *talk
+	for conv, t := range c.talks {
+		if t.running.Load() || found != nil && t.used > found.used {
+			continue
+		}
+		t.mu.Lock()
+		if len(t.sending) == 0 {
+			oldest, found = conv, t
+		}
+		t.mu.Unlock()
+	}
+	if found == nil {
+		return false
+	}
+	delete(c.talks, oldest)
+	found.mu.Lock()
+	defer found.mu.Unlock()
+	if found.watching != nil {
+		found.watching.cancel()
+	}
+	return true
+}
+
+// begin sends a turn to the runtime. Messages of one conversation are sent in
+// the order in which they came; those that steer do not wait for others.
+func (c *conn) begin(re string, turn runtime.Turn) error {
+	if c.pending.Add(1) > maxPending {
+		c.pending.Add(-1)
+		return tooManyPending()
+	}
+	s := &sending{turn: turn, done: make(chan struct{})}
+	var before chan struct{}
+	if !turn.Conversation.Zero() {
+		t, err := c.talk(turn.Conversation)
+		if err != nil {
+			c.pending.Add(-1)
+			return err
+		}
+		lane := 0
+		if turn.Steer {
+			lane = 1
+		}
+		t.mu.Lock()
+		t.sending = append(t.sending, s)
+		before, t.lanes[lane] = t.lanes[lane], s.done
+		t.mu.Unlock()
+	}
+	c.work.Go(func() {
+		defer c.pending.Add(-1)
+		c.send(re, s, before)
+	})
+	return nil
+}
+
+func tooManyPending() error {
+	return fault.New(fault.RateLimited, "too_many_pending", "%d frames are waiting for their turn already", maxPending).
+		WithHint("wait until one is answered").Retrying(fault.RetryBackoff, 0)
+}
+
+func (c *conn) send(re string, s *sending, before chan struct{}) {
+	defer func() {
+		c.forget(s)
+		close(s.done)
+	}()
+	if before != nil {
+		select {
+		case <-before:
+		case <-c.ctx.Done():
+			return // never acknowledged: the client sends it again
+		}
+	}
+	acc, err := c.server.o.Node.Send(c.ctx, c.caller.User, s.turn)
+	if err != nil {
+		c.logFault(err)
+		c.tell(c.ctx, appendError(nil, err, re, s.turn.Conversation))
+		return
+	}
+	s.ok = true
+	t, err := c.talk(acc.Conversation)
+	if err != nil { // it was accepted all the same
+		c.tell(c.ctx, appendAccepted(nil, acc, re, s.turn.ClientID))
+		c.tell(c.ctx, appendError(nil, err, re, acc.Conversation))
+		return
+	}
+	t.mu.Lock()
+	if t.watching != nil && !acc.Duplicate && !acc.Message.Zero() {
+		t.accepted[acc.Message] = struct{}{}
+	}
+	t.mu.Unlock()
+	c.tell(c.ctx, appendAccepted(nil, acc, re, s.turn.ClientID))
+	c.follow(acc.Conversation, t, runtime.Cursor{Seq: acc.Seq}, false)
+}
+
+// forget ends the sending: the client has been told.
+func (c *conn) forget(s *sending) {
+	c.mu.Lock()
+	t := c.talks[s.turn.Conversation]
+	c.mu.Unlock()
+	if t != nil {
+		t.mu.Lock()
+		t.remove(s)
+		t.mu.Unlock()
+	}
+}
+
+func (t *talk) remove(s *sending) {
+	for i, x := range t.sending {
+		if x == s {
+			t.sending = append(t.sending[:i], t.sending[i+1:]...)
+			return
+		}
+	}
+}
+
+// resume follows a conversation from a cursor on: "" is its beginning, "now"
+// is now.
+func (c *conn) resume(re string, conv id.ID, cursor string) error {
+	node, user := c.server.o.Node, c.caller.User
+	now, err := node.Position(c.ctx, user, conv) // and find out whether it is there
+	if err != nil {
+		return err
+	}
+	from := now
+	if cursor != "now" {
+		if from, err = runtime.ParseCursor(cursor); err != nil {
+			return err
+		}
+	}
+	t, err := c.talk(conv)
+	if err != nil {
+		return err
+	}
+	if re != "" {
+		c.tell(c.ctx, appendAnswer(nil, "ok", re, conv))
+	}
+	c.follow(conv, t, from, true)
+	return nil
+}
+
+// follow watches a conversation; one that is being watched already only with
+// anew, which ends the earlier watch first.
+func (c *conn) follow(conv id.ID, t *talk, from runtime.Cursor, anew bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old := t.watching
+	if old != nil && !anew {
+		return
+	}
+	if c.ctx.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(c.ctx)
+	w := &watching{cancel: cancel, done: make(chan struct{})}
+	t.watching = w
+	c.work.Go(func() {
+		defer close(w.done)
+		defer cancel()
+		if old != nil {
+			old.cancel()
+			<-old.done
+		}
+		err := c.watch(ctx, conv, t, from)
+		t.mu.Lock()
+		if t.watching == w {
+			t.watching = nil
+			t.running.Store(false)
+		}
+		t.mu.Unlock()
+		if err != nil {
+			c.logFault(err)
+			c.tell(ctx, appendError(nil, err, "", conv))
+		}
+	})
+}
+
+// watch tells the client what happens, until ctx is done.
+func (c *conn) watch(ctx context.Context, conv id.ID, t *talk, from runtime.Cursor) error {
+	for f, err := range c.server.o.Node.Watch(ctx, c.caller.User, conv, from) {
+		if err != nil {
+			return err
+		}
+		switch f.Kind {
+		case runtime.FrameUser, runtime.FrameOpened, runtime.FrameToken, runtime.FrameReasoning, runtime.FrameCall:
+			t.running.Store(true)
+		case runtime.FrameComplete, runtime.FrameError:
+			t.running.Store(false)
+		}
+		if f.Kind == runtime.FrameUser && t.knows(ctx, &f) {
+			continue // accepted has told it
+		}
+		if !c.put(ctx, item{frame: f}) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// knows reports whether a user message was sent by this connection. While it
+// is being sent, knows waits, so that the client reads "accepted" first.
+func (t *talk) knows(ctx context.Context, f *runtime.Frame) bool {
+	t.mu.Lock()
+	var mine *sending
+	for _, s := range t.sending {
+		if s.is(f) {
+			mine = s
+			break
+		}
+	}
+	t.mu.Unlock()
+	if mine != nil {
+		select {
+		case <-mine.done:
+		case <-ctx.Done():
+			return true
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.accepted[f.Message]
+	delete(t.accepted, f.Message)
+	return ok || mine != nil && mine.ok
+}
+
+// logFault writes a fault of our own to the log.
+func (c *conn) logFault(err error) {
+	if fault.Is(err, fault.Internal) {
+		c.log.Error("a frame could not be served", "error", err)
+	}
+}

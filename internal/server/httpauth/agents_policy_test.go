@@ -1,0 +1,123 @@
+package httpauth_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"steward/internal/catalog"
+	"steward/internal/fault"
+	"steward/internal/policy"
+	"steward/internal/policy/rego"
+	"steward/internal/server/httpauth"
+	"steward/internal/store/storetest"
+)
+
+// roles is a directory: the users' roles.
+type roles map[string]string
+
+func (r roles) Principal(_ context.Context, user string) (policy.Principal, error) {
+	if r[user] == "" {
+		return policy.Principal{}, fault.New(fault.Unavailable, "unknown", "it cannot be told who %s is", user)
+	}
+	return policy.Principal{User: user, Roles: []string{r[user]}}, nil
+}
+
+// TestPolicyDecidesWhoDecides: administrators decide about agents by default;
+// rules can give others a part of it, and take it from anybody.
+func TestPolicyDecidesWhoDecides(t *testing.T) {
+	dir, own := t.TempDir(), t.TempDir()
+	for _, name := range []string{"desk", "till", "vault"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name, "agent.yaml"), []byte("name: "+name+"\ndescription: Does "+name+".\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(own, "house.rego"), []byte(`package steward
+
+allow contains "the till is ana's" if {
+	input.point == "agent"
+	input.user.name == "ana"
+	input.target == "till"
+}
+
+deny contains "nobody touches the vault" if {
+	input.point == "agent"
+	input.target == "vault"
+}
+
+ask contains "ask somebody" if {
+	input.point == "agent"
+	input.resource.type == "tool.Source"
+}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	judge, err := rego.Open(rego.Options{Dir: own, Directory: roles{"boss": policy.RoleAdmin, "ana": policy.RoleMember}, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cat, err := catalog.Open(t.Context(), catalog.Options{Store: storetest.NewModel(), Folders: []string{dir}, Data: t.TempDir(), Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cat.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := judge.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	desk, ctx := httpauth.Agents{Catalog: cat, Judge: judge}, t.Context()
+	boss, ana := httpauth.Caller{User: "boss", Admin: true, Roles: []string{policy.RoleAdmin}}, httpauth.Caller{User: "ana", Roles: []string{policy.RoleMember}}
+	for _, c := range []struct {
+		who  httpauth.Caller
+		path string
+		code string // empty: he decides
+	}{
+		{boss, "desk", ""}, {boss, "till", ""}, {boss, "vault", "policy_denied"}, {boss, "mcp:docs", "policy_denied"},
+		{ana, "desk", "admin_only"}, {ana, "till", ""}, {ana, "vault", "policy_denied"},
+		{httpauth.Caller{User: "ghost", Admin: true}, "desk", ""}, // he has the token
+		{httpauth.Caller{User: "ghost"}, "desk", "admin_only"},
+	} {
+		_, err := desk.Inspect(ctx, c.who, c.path)
+		if c.code == "" && err != nil || c.code != "" && !fault.HasCode(err, c.code) {
+			t.Errorf("%s inspects %s: %v", c.who.User, c.path, err)
+		}
+		_, err = desk.Deny(ctx, c.who, httpauth.Refusal{Path: c.path})
+		if c.code == "" && err != nil || c.code != "" && !fault.HasCode(err, c.code) {
+			t.Errorf("%s denies %s: %v", c.who.User, c.path, err)
+		}
+	}
+	_, err = desk.Approve(ctx, boss, httpauth.Approval{Path: "vault"})
+	if f := fault.Of(err); f == nil || !strings.Contains(f.Error(), "nobody touches the vault") || !strings.Contains(f.Remedy, "house.rego:9") {
+		t.Errorf("%v", err)
+	}
+	sees := func(c httpauth.Caller) string {
+		list, err := desk.List(ctx, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, l := range list {
+			names = append(names, l.Path)
+		}
+		return strings.Join(names, " ")
+	}
+	if got := sees(boss); got != "desk till vault" {
+		t.Errorf("the administrator sees %q", got)
+	}
+	if got := sees(ana); got != "till" {
+		t.Errorf("ana sees %q", got)
+	}
+	if !desk.Decides(ctx, boss) || desk.Decides(ctx, ana) {
+		t.Error("who decides about agents at large")
+	}
+}

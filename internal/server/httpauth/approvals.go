@@ -1,0 +1,94 @@
+package httpauth
+
+import (
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"steward/internal/effect"
+	"steward/internal/fault"
+	"steward/internal/message"
+	"steward/internal/pattern"
+	"steward/internal/runtime"
+)
+
+// Answer is what a person says to a question, as programs send it.
+type Answer struct {
+	Hash     string          `json:"hash"` // over what was shown
+	Reason   string          `json:"reason,omitzero"`
+	Standing string          `json:"standing,omitzero"` // once (also where it is left out), conversation or always
+	Pattern  pattern.Pattern `json:"pattern,omitzero"`  // of a standing approval, as it was shown; left out: as it was proposed
+	Until    string          `json:"until,omitzero"`    // of a standing approval: RFC 3339; left out or never: for ever
+	Args     jsontext.Value  `json:"args,omitzero"`     // other arguments than those asked about
+}
+
+// Verdict is the answer of a caller to a question. A service cannot approve
+// (approval_unattended, Denied): nobody is there who could have looked.
+func (a Answer) Verdict(c Caller, question string, approve bool) (runtime.Verdict, error) {
+	v := runtime.Verdict{ID: question, Hash: a.Hash, Approve: approve, Reason: a.Reason,
+		Standing: effect.Standing(a.Standing), Pattern: a.Pattern, Args: a.Args}
+	if v.Standing == "once" {
+		v.Standing = effect.Once
+	}
+	if a.Args.Kind() == 'n' { // null: there are none
+		v.Args = nil
+	}
+	if !approve && (v.Standing != effect.Once || v.Pattern != nil || a.Until != "" || v.Args != nil) {
+		return v, fault.New(fault.Invalid, "approval_invalid", "what is denied takes a reason and nothing else").WithHint("leave the other members out")
+	}
+	if approve && !c.Attended() {
+		return v, unattended()
+	}
+	until, err := Until(a.Until)
+	if until != nil {
+		v.Until = *until
+	}
+	return v, err
+}
+
+func unattended() error {
+	return fault.New(fault.Denied, "approval_unattended", "a service approves nothing: nobody is there who could have looked").
+		WithHint("have a person answer, with a key of their own")
+}
+
+// Until reads when a standing approval ends: "" is nil, "never" the zero time.
+func Until(s string) (*time.Time, error) {
+	switch s {
+	case "":
+		return nil, nil
+	case "never":
+		return &time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "member_invalid", "%.80q is no time", s).Detail("member", "/until").
+			WithHint("send a time in RFC 3339, such as 2030-01-02T15:04:05Z, or never")
+	}
+	return &t, nil
+}
+
+// GrantChange is how a standing approval is to be otherwise, as programs send
+// it; what is left out stays.
+type GrantChange struct {
+	Pattern  pattern.Pattern `json:"pattern"`
+	Until    string          `json:"until"`           // RFC 3339, or never
+	Standing string          `json:"standing"`        // conversation or always
+	Labels   *[]string       `json:"labels,omitzero"` // what may have been read before: private, untrusted
+	Hash     string          `json:"hash"`            // of what was shown, where it covers more then
+}
+
+// Edit is the change of a caller.
+func (g GrantChange) Edit(c Caller) (effect.GrantEdit, error) {
+	if !c.Attended() {
+		return effect.GrantEdit{}, unattended()
+	}
+	until, err := Until(g.Until)
+	ed := effect.GrantEdit{Pattern: g.Pattern, Until: until, Standing: effect.Standing(g.Standing), Hash: g.Hash}
+	if g.Labels != nil && err == nil {
+		var l message.Labels
+		l, err = message.ParseLabels(strings.Join(*g.Labels, ","))
+		ed.Labels = &l
+	}
+	return ed, err
+}

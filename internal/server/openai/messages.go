@@ -1,0 +1,174 @@
+package openai
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/provider/openai"
+	"steward/internal/provider/wire"
+	"steward/internal/tool"
+)
+
+// form is the one in which clients send messages: that of the provider, which
+// reads them back, within what a server can go by.
+func form() wire.Codec {
+	c := openai.New(openai.Options{}).Codec("")
+	c.Check = check
+	return c
+}
+
+func jsonIndex(name string, i int) string { return name + "[" + strconv.Itoa(i) + "]" }
+
+// history turns a request's messages into ours. System and developer
+// messages, wherever they stand, become the system prompt.
+func history(form wire.Codec, raw []jsontext.Value) (system string, msgs []*message.Message, err error) {
+	doc := []byte{'['}
+	for i, v := range raw {
+		if i > 0 {
+			doc = append(doc, ',')
+		}
+		doc = append(doc, v...)
+	}
+	all, err := form.Decode(append(doc, ']'))
+	if err != nil {
+		return "", nil, refusal(err)
+	}
+	if open := message.Dangling(all); len(open) > 0 {
+		return "", nil, unanswered()
+	}
+	var prompt []string
+	for _, m := range all {
+		if m.Role == message.System {
+			prompt = append(prompt, m.Text())
+			continue
+		}
+		if settle(m); len(msgs) > 0 {
+			m.Prev = msgs[len(msgs)-1].ID
+		}
+		msgs = append(msgs, m)
+	}
+	if len(msgs) == 0 { // a prompt alone is the question
+		return "", []*message.Message{{ID: id.New(), Role: message.User,
+			Blocks: []message.Block{&message.Text{Common: message.Common{Origin: "user"}, Text: strings.Join(prompt, "\n\n")}}}}, nil
+	}
+	return strings.Join(prompt, "\n\n"), msgs, nil
+}
+
+// settle leaves of a message what a client can say: who wrote it, and nothing
+// that only providers give. Clients send back answers with all that they found
+// in them.
+func settle(m *message.Message) {
+	origin := "import:openai"
+	if m.Role == message.User {
+		origin = "user"
+	}
+	m.Meta = message.Meta{}
+	for _, b := range m.Blocks { // reasoning stays, and without metadata goes to no model
+		b.Base().Meta, b.Base().Origin = message.Meta{}, origin
+		switch b := b.(type) {
+		case *message.Image:
+			b.MIME, _, _ = strings.Cut(b.MIME, ";")
+		case *message.File:
+			b.MIME, _, _ = strings.Cut(b.MIME, ";")
+		case *message.ToolCall:
+			b.Name = tool.WireName(b.Name)
+		case *message.ToolResult:
+			b.Name = tool.WireName(b.Name)
+			for _, c := range b.Content {
+				c.Base().Meta, c.Base().Origin = message.Meta{}, origin
+			}
+		}
+	}
+}
+
+// refusal is an error of the codec's as OpenAI's clients know them.
+func refusal(err error) error {
+	e := fault.Of(err)
+	at, _ := e.Details["at"].(string)
+	switch e.Code {
+	case wire.CodeUnanswered:
+		return unanswered()
+	case wire.CodeStray:
+		return bad(at+".tool_call_id", "%s", e.Message)
+	case wire.CodePart:
+		return unsupported(strings.TrimSuffix(at, ".type")+".type", "%s", e.Message)
+	case wire.CodeRole, wire.CodeHistory:
+		return bad(at, "%s", e.Message)
+	}
+	return err
+}
+
+func unanswered() error {
+	return bad("messages", "a tool call has no answer").
+		WithHint("follow an assistant message that has tool_calls with one tool message for each of them")
+}
+
+// check refuses what can be read, and not be gone by.
+func check(at string, m *message.Message) error {
+	content, calls, said := m.Blocks, 0, false
+	if r := m.Result(); r != nil {
+		content, said = r.Content, true
+	}
+	for i, b := range content {
+		where := jsonIndex(at+".content", i)
+		switch b := b.(type) {
+		case *message.Text:
+			said = said || b.Text != ""
+			continue
+		case *message.ToolCall:
+			if !toolName.MatchString(tool.WireName(b.Name)) {
+				return bad(jsonIndex(at+".tool_calls", calls)+".function.name", "%.100q cannot be the name of a function", b.Name)
+			}
+			calls++
+		case *message.Image:
+			if m.Role == message.User && !shows(b) {
+				return bad(where+".image_url.url", "an image is a URL of http or https, or a data URL with base64 of an image")
+			}
+		case *message.File:
+			switch {
+			case m.Role != message.User, strings.HasPrefix(b.MIME, "audio/"):
+			case strings.Contains(string(b.Meta.Fields), `"file_id"`):
+				return unsupported(where+".file.file_id", "files are not kept here").WithHint("send the file itself as file_data")
+			case len(b.Data) == 0:
+				return bad(where+".file.file_data", "file_data is a data URL with base64")
+			}
+		}
+		if kind, ok := foreign(b); ok && (m.Role != message.User || kind == "input_audio") {
+			return unsupported(where+".type", "a part of the type %s is not supported in a message of the role %s", kind, m.Role)
+		}
+		if _, thought := b.(*message.Reasoning); !thought {
+			said = true
+		}
+	}
+	if !said {
+		return bad(at+".content", "the message has no content")
+	}
+	return nil
+}
+
+// foreign reports what is neither text nor a call.
+func foreign(b message.Block) (kind string, ok bool) {
+	switch b := b.(type) {
+	case *message.Image:
+		return "image_url", true
+	case *message.File:
+		if strings.HasPrefix(b.MIME, "audio/") {
+			return "input_audio", true
+		}
+		return "file", true
+	}
+	return "", false
+}
+
+// shows reports whether a picture is on the web, or there.
+func shows(b *message.Image) bool {
+	if b.URL == "" {
+		return strings.HasPrefix(b.MIME, "image/")
+	}
+	return strings.HasPrefix(b.URL, "https://") || strings.HasPrefix(b.URL, "http://")
+}

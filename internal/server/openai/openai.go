@@ -1,0 +1,200 @@
+// Package openai is the server that speaks OpenAI's API: chat completions,
+// models and embeddings (https://platform.openai.com/docs/api-reference), so
+// that programs written for it can use Steward's models, and continue
+// Steward's conversations. docs/openai.md says what is supported.
+package openai
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"steward/internal/embed"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/provider/wire"
+	"steward/internal/runtime"
+	"steward/internal/server/httpauth"
+)
+
+// Node is what the server needs of the runtime.
+type Node interface {
+	Models(ctx context.Context) (found llm.Listing, aliases []string)
+	Resolve(name string) (llm.Resolved, error)
+	Embed(ctx context.Context, model string, texts []string) (embed.Vectors, error)
+	Send(ctx context.Context, user string, t runtime.Turn) (runtime.Accepted, error)
+	Watch(ctx context.Context, user string, conversation id.ID, from runtime.Cursor) iter.Seq2[runtime.Frame, error]
+}
+
+// Options of the server. Node is needed; the rest has good zero values.
+type Options struct {
+	Node      Node
+	MaxBody   int64          // bytes of a request; 0: httpauth.MaxBody
+	KeepAlive time.Duration  // how often a quiet stream says that it lives; 0: 15 seconds
+	Labels    message.Labels // of what is sent to a model without a conversation, whatever it is
+	Logger    *slog.Logger
+}
+
+type server struct {
+	Options
+	form wire.Codec // in which clients send messages
+}
+
+// Handler returns the server, which serves /v1/chat/completions, /v1/models and
+// /v1/embeddings. Mount it behind a httpauth.Guard with WriteError.
+func Handler(o Options) http.Handler {
+	if o.KeepAlive <= 0 {
+		o.KeepAlive = 15 * time.Second
+	}
+	f := &server{Options: o, form: form()}
+	mux := http.NewServeMux()
+	for pattern, h := range f.routes() {
+		method, path, _ := strings.Cut(pattern, " ")
+		mux.Handle(path, f.only(method, h))
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		WriteError(w, r, fault.New(fault.NotFound, "unknown_url", "there is no %s %.200s", r.Method, r.URL.Path).
+			WithHint("/v1/chat/completions, /v1/models and /v1/embeddings are here"))
+	})
+	return mux
+}
+
+// serve answers one request of a user.
+type serve func(w http.ResponseWriter, r *http.Request, user string) error
+
+// Routes returns the patterns of all that the server serves, such as
+// "GET /v1/models", in order. It is Handler's own table.
+func Routes() []string { return slices.Sorted(maps.Keys((&server{}).routes())) }
+
+func (f *server) routes() map[string]serve {
+	return map[string]serve{
+		"POST /v1/chat/completions": f.chat,
+		"POST /v1/embeddings":       f.embeddings,
+		"GET /v1/models":            f.models,
+		"GET /v1/models/{id...}":    f.model,
+	}
+}
+
+// only serves one method, for a caller who is known.
+func (f *server) only(method string, serve serve) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		caller, err := httpauth.From(r.Context())
+		switch {
+		case err != nil:
+		case r.Method != method && (method != http.MethodGet || r.Method != http.MethodHead):
+			w.Header().Set("Allow", method)
+			writeError(w, http.StatusMethodNotAllowed, fault.New(fault.Invalid, "method_not_allowed", "%s is for %s", r.URL.Path, method))
+			return
+		default:
+			err = serve(w, r, caller.User)
+		}
+		if err != nil {
+			httpauth.Log(r, f.Logger, err)
+			WriteError(w, r, err)
+		}
+	})
+}
+
+// WriteError answers with an error in OpenAI's form.
+func WriteError(w http.ResponseWriter, _ *http.Request, err error) {
+	e := httpauth.Public(err)
+	writeError(w, status(e), e)
+}
+
+func writeError(w http.ResponseWriter, status int, e *fault.Error) {
+	httpauth.RetryAfter(w.Header(), e)
+	if status >= 400 && !e.Recoverable() && (status == http.StatusTooManyRequests || status >= 500) {
+		w.Header().Set("X-Should-Retry", "false") // OpenAI's own clients go by it
+	}
+	httpauth.Reply(w, status, append(appendError(nil, status, e), '\n'))
+}
+
+// status is the HTTP status under which OpenAI's clients expect an error.
+func status(e *fault.Error) int {
+	switch {
+	case e.Code == "auth_failed": // the provider's key is at fault, not the caller's
+		return http.StatusBadGateway
+	case e.Code == "media_type":
+		return httpauth.StatusOf(e)
+	case e.Code == "context_too_long", e.Kind == fault.Unsupported:
+		return http.StatusBadRequest
+	}
+	return httpauth.Status(e.Kind)
+}
+
+// appendError appends the object {"error":{message, type, param, code}}.
+func appendError(dst []byte, status int, e *fault.Error) []byte {
+	typ, code := "invalid_request_error", e.Code
+	switch {
+	case status == http.StatusUnauthorized:
+		code = "invalid_api_key"
+	case e.Code == "context_too_long":
+		code = "context_length_exceeded"
+	case e.Kind == fault.Exhausted:
+		typ = "insufficient_quota"
+	case status == http.StatusTooManyRequests:
+		typ = "rate_limit_error"
+	case status >= 499:
+		typ = "server_error"
+	}
+	dst = append(dst, `{"error":{"message":`...)
+	dst = quote(dst, e.Error())
+	dst = append(dst, `,"type":"`...)
+	dst = append(dst, typ...)
+	dst = append(dst, `","param":`...)
+	if p := param(e); p != "" {
+		dst = quote(dst, p)
+	} else {
+		dst = append(dst, "null"...)
+	}
+	dst = append(dst, `,"code":`...)
+	dst = quote(dst, code)
+	return append(dst, "}}"...)
+}
+
+// param names the parameter at fault as OpenAI does: "messages[0].content".
+func param(e *fault.Error) string {
+	if p, ok := e.Details["param"].(string); ok {
+		return p
+	}
+	pointer, _ := e.Details["member"].(string)
+	var b strings.Builder
+	for tok := range jsontext.Pointer(pointer).Tokens() {
+		switch {
+		case strings.Trim(tok, "0123456789") == "":
+			b.WriteString("[" + tok + "]")
+		case b.Len() > 0:
+			b.WriteString("." + tok)
+		default:
+			b.WriteString(tok)
+		}
+	}
+	return b.String()
+}
+
+// bad is an error of a parameter's value.
+func bad(param, format string, args ...any) *fault.Error {
+	return fault.New(fault.Invalid, "invalid_value", format, args...).Detail("param", param)
+}
+
+// unsupported is the error of a parameter, or a value of one, that Steward
+// does not go by. To ignore it would be to answer another question.
+func unsupported(param, format string, args ...any) *fault.Error {
+	return fault.New(fault.Unsupported, "unsupported_parameter", format, args...).Detail("param", param)
+}
+
+// quote appends a JSON string. Bytes that are no UTF-8 become U+FFFD, which
+// is all that its error would say.
+func quote(dst []byte, s string) []byte {
+	dst, _ = jsontext.AppendQuote(dst, s)
+	return dst
+}

@@ -1,0 +1,285 @@
+package openai
+
+import (
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"steward/internal/llm"
+	"steward/internal/server/httpauth"
+	"steward/internal/tool"
+)
+
+// completion is the body of POST /v1/chat/completions. What is a raw value is
+// either read by a function of its own or has to be without effect.
+type completion struct {
+	Model         string           `json:"model"`
+	Messages      []jsontext.Value `json:"messages"`
+	Stream        bool             `json:"stream"`
+	StreamOptions *struct {
+		IncludeUsage bool           `json:"include_usage"`
+		Obfuscation  jsontext.Value `json:"include_obfuscation"` // padding against eavesdroppers: ours has none
+	} `json:"stream_options"`
+	Tools            []toolPart        `json:"tools"`
+	ToolChoice       jsontext.Value    `json:"tool_choice"`
+	Parallel         *bool             `json:"parallel_tool_calls"`
+	Temperature      *float64          `json:"temperature"`
+	MaxTokens        *int              `json:"max_tokens"`
+	MaxCompletion    *int              `json:"max_completion_tokens"`
+	Stop             jsontext.Value    `json:"stop"`
+	Effort           *string           `json:"reasoning_effort"`
+	Format           *formatPart       `json:"response_format"`
+	Metadata         map[string]string `json:"metadata"`
+	TopP             *float64          `json:"top_p"`
+	Seed             *int64            `json:"seed"`
+	FrequencyPenalty *float64          `json:"frequency_penalty"`
+	PresencePenalty  *float64          `json:"presence_penalty"`
+
+	// Rest are the members that change nothing here, known to the protocol or
+	// not. Programs send many that they do not depend on.
+	Rest map[string]jsontext.Value `json:",embed"`
+}
+
+type toolPart struct {
+	Type     string `json:"type"`
+	Function struct {
+		Name        string         `json:"name"`
+		Description string         `json:"description"`
+		Parameters  jsontext.Value `json:"parameters"`
+		Strict      *bool          `json:"strict"` // how far a provider can hold to it is the provider's
+	} `json:"function"`
+	Custom jsontext.Value `json:"custom"`
+}
+
+type formatPart struct {
+	Type   string `json:"type"`
+	Schema *struct {
+		Name        string         `json:"name"`
+		Description string         `json:"description"`
+		Schema      jsontext.Value `json:"schema"`
+		Strict      *bool          `json:"strict"`
+	} `json:"json_schema"`
+}
+
+// readCompletion reads and checks a request's body, apart from its messages.
+func readCompletion(w http.ResponseWriter, r *http.Request, limit int64) (*completion, error) {
+	var c completion
+	body, err := httpauth.ReadBody(w, r, limit)
+	if err == nil {
+		err = httpauth.UnmarshalKnown(body, &c)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.Model == "" {
+		return nil, bad("model", "a model is needed").WithHint("GET /v1/models lists them")
+	}
+	if len(c.Messages) == 0 {
+		return nil, bad("messages", "there is no message")
+	}
+	if c.StreamOptions != nil && !c.Stream {
+		return nil, bad("stream_options", "stream_options go with \"stream\": true")
+	}
+	return &c, nil
+}
+
+// silent are members that change no answer wherever they are honoured.
+var silent = []string{"user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "service_tier"}
+
+// asDefault are the values with which other members say what holds anyway.
+var asDefault = map[string]string{"n": "1", "store": "false", "logit_bias": "{}", "logprobs": "false", "top_logprobs": "0",
+	"modalities": `["text"]`, "verbosity": `"medium"`, "functions": "[]", "function_call": `"none"`}
+
+// ignored names the members of the request that are passed over although they
+// ask for something, in order.
+func (c *completion) ignored() []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(c.Rest)) {
+		v := c.Rest[name].Clone()
+		if slices.Contains(silent, name) || v.Kind() == 'n' || v.Canonicalize() == nil && string(v) == asDefault[name] {
+			continue
+		}
+		out = append(out, name)
+	}
+	return out
+}
+
+// sampling reads how the model is to answer.
+func (c *completion) sampling() (s llm.Sampling, err error) {
+	s.Temperature = c.Temperature
+	if t := c.Temperature; t != nil && (*t < 0 || *t > 2) {
+		return s, bad("temperature", "the temperature is a number from 0 to 2, not %v", *t)
+	}
+	for _, f := range []struct {
+		name      string
+		v         *float64
+		low, high float64
+	}{{"top_p", c.TopP, 0, 1}, {"frequency_penalty", c.FrequencyPenalty, -2, 2}, {"presence_penalty", c.PresencePenalty, -2, 2}} {
+		if f.v != nil && (*f.v < f.low || *f.v > f.high) {
+			return s, bad(f.name, "%s is a number from %v to %v, not %v", f.name, f.low, f.high, *f.v)
+		}
+	}
+	s.TopP, s.Seed, s.FrequencyPenalty, s.PresencePenalty = c.TopP, c.Seed, c.FrequencyPenalty, c.PresencePenalty
+	for name, n := range map[string]*int{"max_tokens": c.MaxTokens, "max_completion_tokens": c.MaxCompletion} {
+		if n != nil && *n < 1 {
+			return s, bad(name, "%s is at least 1, not %d", name, *n)
+		}
+	}
+	switch {
+	case c.MaxCompletion != nil:
+		s.MaxTokens = *c.MaxCompletion
+	case c.MaxTokens != nil:
+		s.MaxTokens = *c.MaxTokens
+	}
+	if s.Stop, err = c.stop(); err != nil {
+		return s, err
+	}
+	if c.Effort == nil {
+		return s, nil
+	}
+	var ok bool
+	if s.Effort, ok = efforts[*c.Effort]; !ok {
+		return s, bad("reasoning_effort", "there is no effort %.40q", *c.Effort).WithHint("use none, minimal, low, medium, high or xhigh")
+	}
+	return s, nil
+}
+
+// efforts are OpenAI's, of which we know fewer.
+var efforts = map[string]llm.Effort{
+	"none": llm.EffortNone, "minimal": llm.EffortLow, "low": llm.EffortLow,
+	"medium": llm.EffortMedium, "high": llm.EffortHigh, "xhigh": llm.EffortHigh,
+}
+
+const maxStops = 4 // as at OpenAI
+
+func (c *completion) stop() ([]string, error) {
+	var out []string
+	switch c.Stop.Kind() {
+	case 0, 'n':
+		return nil, nil
+	case '"':
+		out = []string{""}
+		if err := json.Unmarshal(c.Stop, &out[0]); err != nil {
+			return nil, bad("stop", "stop cannot be read: %w", err)
+		}
+	default:
+		if err := json.Unmarshal(c.Stop, &out); err != nil {
+			return nil, bad("stop", "stop is a text or a list of texts")
+		}
+	}
+	if len(out) > maxStops {
+		return nil, bad("stop", "stop has %d sequences, and may have %d", len(out), maxStops)
+	}
+	for _, s := range out {
+		if s == "" {
+			return nil, bad("stop", "a stop sequence is empty")
+		}
+	}
+	return out, nil
+}
+
+var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+
+// toolset reads the caller's own tools; nil when there are none. They are the
+// model's to ask for and the caller's to run.
+func (c *completion) toolset() (*llm.Toolset, string, error) {
+	var specs []tool.Spec
+	names := map[string]bool{}
+	for i, t := range c.Tools {
+		at := jsonIndex("tools", i)
+		if t.Type != "function" || len(t.Custom) > 0 {
+			return nil, "", unsupported(at+".type", "tools of the type %.40q are not supported", t.Type).WithHint("use functions")
+		}
+		f := t.Function
+		switch {
+		case !toolName.MatchString(f.Name):
+			return nil, "", bad(at+".function.name", "%.100q cannot be the name of a function", f.Name).
+				WithHint("use 1 to 64 letters, digits, '_' and '-'")
+		case names[f.Name]:
+			return nil, "", bad(at+".function.name", "there are two functions %q", f.Name)
+		}
+		names[f.Name] = true
+		schema := []byte(f.Parameters)
+		switch f.Parameters.Kind() {
+		case 0, 'n':
+			schema = []byte(`{"type":"object","properties":{}}`)
+		case '{':
+		default:
+			return nil, "", bad(at+".function.parameters", "the parameters of %s are no JSON Schema object", f.Name)
+		}
+		specs = append(specs, tool.Spec{Name: f.Name, Description: f.Description, Input: schema, Effect: tool.Query})
+	}
+	choice, err := c.choice(names)
+	if err != nil || len(specs) == 0 {
+		return nil, "", err
+	}
+	return llm.NewToolset(specs...), choice, nil
+}
+
+func (c *completion) choice(names map[string]bool) (string, error) {
+	switch c.ToolChoice.Kind() {
+	case 0, 'n':
+		return "", nil
+	case '"':
+		var word string
+		if err := json.Unmarshal(c.ToolChoice, &word); err != nil {
+			return "", bad("tool_choice", "tool_choice cannot be read: %w", err)
+		}
+		switch {
+		case word != "none" && word != "auto" && word != "required":
+			return "", bad("tool_choice", "tool_choice is none, auto, required or a function, not %.40q", word)
+		case word == "required" && len(names) == 0:
+			return "", bad("tool_choice", "a tool is required, and there is none")
+		}
+		return word, nil
+	}
+	var named struct {
+		Type     string `json:"type"`
+		Function struct {
+			Name string `json:"name"`
+		} `json:"function"`
+	}
+	if err := json.Unmarshal(c.ToolChoice, &named); err != nil {
+		return "", bad("tool_choice", "tool_choice is none, auto, required or a function")
+	}
+	if named.Type != "function" {
+		return "", unsupported("tool_choice", "a tool_choice of the type %.40q is not supported", named.Type)
+	}
+	if !names[named.Function.Name] {
+		return "", bad("tool_choice", "there is no function %.100q among the tools", named.Function.Name)
+	}
+	return named.Function.Name, nil
+}
+
+var schemaName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+
+// schema reads the form that the answer is to have; nil for prose.
+func (c *completion) schema() (*llm.Schema, error) {
+	if c.Format == nil {
+		return nil, nil
+	}
+	switch c.Format.Type {
+	case "text":
+		return nil, nil
+	case "json_object":
+		return &llm.Schema{Name: "object", JSON: []byte(`{"type":"object"}`)}, nil
+	case "json_schema":
+	default:
+		return nil, bad("response_format.type", "there is no response format %.40q", c.Format.Type).WithHint("use text, json_object or json_schema")
+	}
+	s := c.Format.Schema
+	switch {
+	case s == nil:
+		return nil, bad("response_format.json_schema", "the schema is missing")
+	case !schemaName.MatchString(s.Name):
+		return nil, bad("response_format.json_schema.name", "%.100q cannot be the name of a schema", s.Name).
+			WithHint("use 1 to 64 letters, digits, '_' and '-'")
+	case s.Schema.Kind() != '{':
+		return nil, bad("response_format.json_schema.schema", "the schema is no JSON object")
+	}
+	return &llm.Schema{Name: s.Name, JSON: []byte(s.Schema)}, nil
+}

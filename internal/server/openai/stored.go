@@ -1,0 +1,202 @@
+package openai
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/identity"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/runtime"
+	"steward/internal/server/httpauth"
+)
+
+// agentPrefix begins the name under which an agent is a model.
+const agentPrefix = "agent:"
+
+// conversationHeader names the conversation in which an agent answers.
+const conversationHeader = "Steward-Conversation"
+
+// turn continues a stored conversation with the caller's last message, or
+// begins one with an agent. The conversation's own tools run here; of what
+// they do the caller gets the answer only. The turn goes on when the caller
+// goes away.
+func (f *server) turn(ctx context.Context, w http.ResponseWriter, user, conv string, c *completion, system string, msgs []*message.Message, t runtime.Turn) (events, error) {
+	last := msgs[len(msgs)-1]
+	t.Content = last.Blocks
+	if m := c.Metadata["message_id"]; m != "" {
+		t.ClientID = m
+	}
+	if err := own(conv, c, last); err != nil {
+		return nil, err
+	}
+	if conv == "" {
+		if before := transcript(system, msgs[:len(msgs)-1]); before != nil {
+			t.Content = append([]message.Block{before}, t.Content...)
+		}
+		return f.begun(ctx, w, user, t)
+	}
+	if system != "" { // the conversation has its own; a client that sends one should know
+		w.Header().Add(ignoredHeader, "system messages")
+	}
+	if user == identity.Anonymous { // whoever calls without a credential is the same to us
+		return nil, fault.New(fault.Unauthentic, "key_missing", "a conversation is continued with a credential only").
+			WithHint("send the token (steward token) or a key as the API key")
+	}
+	x, ok := id.Parse(conv)
+	if !ok {
+		return nil, fault.New(fault.NotFound, "conversation_not_found", "there is no conversation %.80s", conv).Detail("param", "metadata.conversation_id")
+	}
+	t.Conversation = x
+	return func(yield func(llm.Event, error) bool) {
+		acc, err := f.Node.Send(ctx, user, t)
+		if err != nil {
+			yield(llm.Event{}, err)
+			return
+		}
+		f.follow(ctx, user, acc, yield)
+	}, nil
+}
+
+// own refuses what a conversation with tools of its own has no use for.
+func own(conv string, c *completion, last *message.Message) error {
+	what := "a stored conversation"
+	if conv == "" {
+		what = "an agent"
+	}
+	switch {
+	case last.Role != message.User:
+		return bad("messages", "a conversation is continued with a message of the role user")
+	case len(c.Tools) > 0:
+		return unsupported("tools", "%s has tools of its own", what)
+	case c.Format != nil && c.Format.Type != "text":
+		return unsupported("response_format", "%s answers in prose", what)
+	}
+	return nil
+}
+
+// transcript attaches to a turn what a client tells of a conversation that
+// Steward does not know. Nobody can say who wrote it, so it is content of
+// others to the agent, instructions of the role system included.
+func transcript(system string, msgs []*message.Message) message.Block {
+	var b strings.Builder
+	add := func(who, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "[%s]\n%s\n\n", who, text)
+		}
+	}
+	add("system", system)
+	for _, m := range msgs {
+		for _, block := range m.Blocks {
+			switch x := block.(type) {
+			case *message.Text:
+				add(string(m.Role), x.Text)
+			case *message.ToolCall:
+				add(string(m.Role), x.Name+" "+string(x.Args))
+			case *message.ToolResult:
+				add(string(m.Role), x.Plain())
+			case *message.Image:
+				add(string(m.Role), "(an image, which is not attached)")
+			case *message.File:
+				add(string(m.Role), "(the file "+x.Name+", which is not attached)")
+			}
+		}
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	return &message.File{MIME: "text/plain", Name: "the conversation so far, as the client tells it", Data: []byte(strings.TrimRight(b.String(), "\n"))}
+}
+
+// begun begins a conversation with an agent; a header names it.
+func (f *server) begun(ctx context.Context, w http.ResponseWriter, user string, t runtime.Turn) (events, error) {
+	acc, err := f.Node.Send(ctx, user, t)
+	if fault.HasCode(err, "agent_not_found") {
+		err = fault.Of(err).Detail("param", "model")
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.Header().Set(conversationHeader, acc.Conversation.String())
+	return func(yield func(llm.Event, error) bool) { f.follow(ctx, user, acc, yield) }, nil
+}
+
+// follow tells a turn until its end.
+func (f *server) follow(ctx context.Context, user string, acc runtime.Accepted, yield func(llm.Event, error) bool) {
+	told := teller{turn: acc.Interaction}
+	for fr, err := range f.Node.Watch(ctx, user, acc.Conversation, runtime.Cursor{Seq: acc.Seq}) {
+		if err != nil {
+			yield(llm.Event{}, err)
+			return
+		}
+		more, ok := told.tell(&fr, yield)
+		if !more || !ok {
+			return
+		}
+	}
+}
+
+// agents returns the names under which agents are models.
+func (f *server) agents(ctx context.Context) []string {
+	if c, err := httpauth.From(ctx); err != nil || c.User == identity.Anonymous {
+		return nil
+	}
+	n, ok := f.Node.(interface {
+		Agents(context.Context) []runtime.AgentView
+	})
+	if !ok {
+		return nil
+	}
+	var out []string
+	for _, a := range n.Agents(ctx) {
+		out = append(out, agentPrefix+a.Path)
+	}
+	return out
+}
+
+// teller tells the frames of one turn as the events of a model's stream.
+type teller struct {
+	turn    id.ID
+	message id.ID // whose text was told last
+	some    bool  // text was told
+	images  defanger
+}
+
+// tell yields what a frame says; more is false after the turn's end.
+func (t *teller) tell(f *runtime.Frame, yield func(llm.Event, error) bool) (more, ok bool) {
+	if f.Interaction != t.turn {
+		return true, true
+	}
+	switch f.Kind {
+	case runtime.FrameToken:
+		if t.some && t.message != f.Message { // it goes on after tools have run
+			ok = yield(llm.Event{Kind: llm.TextDelta, Text: t.images.rest() + "\n\n"}, nil)
+			if !ok {
+				return false, false
+			}
+		}
+		t.some, t.message = true, f.Message
+		text := t.images.next(f.Text)
+		return true, text == "" || yield(llm.Event{Kind: llm.TextDelta, Text: text}, nil)
+	case runtime.FrameReasoning:
+		return true, yield(llm.Event{Kind: llm.ReasoningDelta, Text: f.Text}, nil)
+	case runtime.FrameReset:
+		t.images.rest()
+		return true, yield(llm.Event{Kind: llm.Reset}, nil)
+	case runtime.FrameNotice:
+		return true, yield(llm.Event{Kind: llm.Notice, Text: f.Text}, nil)
+	case runtime.FrameError:
+		return false, yield(llm.Event{}, f.Err)
+	case runtime.FrameComplete:
+		m := f.Stored
+		if text := t.images.rest(); text != "" && !yield(llm.Event{Kind: llm.TextDelta, Text: text}, nil) {
+			return false, false
+		}
+		return false, yield(llm.Event{Kind: llm.Done, Reply: &llm.Reply{Model: m.Model, Blocks: defanged(m.Blocks), Stop: m.Stop, Usage: m.TurnUsage()}}, nil)
+	}
+	return true, true
+}

@@ -1,0 +1,75 @@
+package openai
+
+import (
+	"context"
+	"strings"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/tool"
+)
+
+// structured asks a model. Where the request has a schema, the answer is held
+// back until it fits: one that does not is sent back once with what is wrong,
+// and refused (schema_unmet) when it still does not. Many servers take a schema
+// and do not keep to it.
+func structured(ctx context.Context, model llm.Model, r *llm.Request, msgs []*message.Message) (events, error) {
+	if r.Schema == nil {
+		return model.Stream(ctx, r), nil
+	}
+	form, err := tool.NewValidator(r.Schema.JSON)
+	if err != nil {
+		return nil, bad("response_format.json_schema.schema", "the schema cannot be used: %w", err)
+	}
+	return func(yield func(llm.Event, error) bool) {
+		var spent message.Usage
+		for try := 0; ; try++ {
+			reply, ok := whole(model.Stream(ctx, r), yield)
+			if !ok {
+				return
+			}
+			text, _ := textOf(reply.Blocks)
+			wrong := form.Validate([]byte(strings.TrimSpace(text)))
+			if wrong == nil || reply.Stop != message.StopEnd && reply.Stop != message.StopSequence {
+				reply.Usage = reply.Usage.Add(spent) // cut short or refused is told by the finish reason
+				yield(llm.Event{Kind: llm.Done, Reply: reply}, nil)
+				return
+			}
+			if try > 0 {
+				yield(llm.Event{}, fault.New(fault.Unavailable, "schema_unmet", "the model's answer does not fit the schema: %w", wrong).
+					WithHint("ask again, simplify the schema, or use another model"))
+				return
+			}
+			spent = reply.Usage
+			again := *r
+			again.Transcript = llm.NewTranscript(append(msgs, said(message.Assistant, text), said(message.User,
+				"That does not fit the schema: "+wrong.Error()+" Answer again with the JSON value alone. The schema:\n"+string(r.Schema.JSON)))...)
+			r = &again
+		}
+	}, nil
+}
+
+// whole reads an answer to its end and passes on all but its text.
+func whole(from events, yield func(llm.Event, error) bool) (*llm.Reply, bool) {
+	for ev, err := range from {
+		switch {
+		case err != nil:
+			yield(llm.Event{}, err)
+			return nil, false
+		case ev.Kind == llm.Done:
+			return ev.Reply, true
+		case ev.Kind == llm.Notice, ev.Kind == llm.ReasoningDelta:
+			if !yield(ev, nil) {
+				return nil, false
+			}
+		}
+	}
+	yield(llm.Event{}, brokenOff())
+	return nil, false
+}
+
+func said(role message.Role, text string) *message.Message {
+	return &message.Message{ID: id.New(), Role: role, Blocks: []message.Block{&message.Text{Text: text}}}
+}

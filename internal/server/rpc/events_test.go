@@ -1,0 +1,335 @@
+package rpc
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"steward/internal/events"
+	"steward/internal/fault"
+	"steward/internal/follow"
+	"steward/internal/policy"
+	"steward/internal/resource"
+	"steward/internal/server/httpauth"
+	"steward/internal/store"
+	"steward/internal/store/storetest"
+	"steward/proto/eventpb"
+)
+
+// happening are a node's events, over a store that a test writes to.
+type happening struct {
+	t  *testing.T
+	st *storetest.Model
+	*events.Engine
+	Close func() // ends all subscriptions
+}
+
+type everybody struct{}
+
+func (everybody) Principal(_ context.Context, user string) (policy.Principal, error) {
+	return policy.Principal{User: user}, nil
+}
+
+func newHappening(t *testing.T, beat time.Duration) *happening {
+	h := &happening{t: t, st: storetest.NewModel()}
+	var err error
+	follower := follow.New(follow.Options{Store: h.st, About: events.About})
+	h.Engine, err = events.New(events.Options{Follow: follower, Judge: policy.Fixed{}, Directory: everybody{}, Beat: beat, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Close = follower.Close
+	t.Cleanup(h.Close)
+	return h
+}
+
+func (h *happening) Publish(ctx context.Context, user string, x events.Publication) (events.Published, error) {
+	return h.Engine.Publish(ctx, events.Caller{User: user}, x)
+}
+
+func (h *happening) Subscribe(ctx context.Context, user string, f events.Filter, from events.Cursor) iter.Seq2[events.Batch, error] {
+	return h.Engine.Subscribe(ctx, events.Caller{User: user}, f, from)
+}
+
+func (h *happening) put(user, name string) {
+	h.t.Helper()
+	_, err := h.st.Commit(context.Background(), store.ForUser(user), store.Batch{Changes: []store.Change{{URI: resource.Root("note.Note", name), Body: []byte(`{"n":12345678901234567890}`), State: "new"}}})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// stream subscribes as grpc-go does.
+func (s *world) stream(ctx context.Context, in *eventpb.SubscribeRequest, header ...string) *stream {
+	s.t.Helper()
+	desc := eventpb.File_event_proto.Services().ByName("Event").Methods().ByName("Subscribe")
+	if !desc.IsStreamingServer() || desc.IsStreamingClient() {
+		s.t.Fatal("Subscribe is another kind of stream")
+	}
+	cs, err := s.conn.NewStream(metadata.AppendToOutgoingContext(ctx, header...), &grpc.StreamDesc{ServerStreams: true}, eventpb.EventSubscribeProcedure)
+	if err == nil {
+		if err = cs.SendMsg(in); err == nil {
+			err = cs.CloseSend()
+		}
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return &stream{s.t, cs.RecvMsg}
+}
+
+type stream struct {
+	t    *testing.T
+	recv func(any) error
+}
+
+func (s *stream) next() *eventpb.Occurrence {
+	s.t.Helper()
+	out := new(eventpb.Occurrence)
+	if err := s.recv(out); err != nil {
+		s.t.Fatal(err)
+	}
+	return out
+}
+
+// told reads the next event over those that tell nothing.
+func (s *stream) told() *eventpb.Occurrence {
+	s.t.Helper()
+	for {
+		if x := s.next(); x.GetId() != "" {
+			return x
+		}
+	}
+}
+
+func (s *stream) ends(code codes.Code, reason string) {
+	s.t.Helper()
+	for {
+		err := s.recv(new(eventpb.Occurrence))
+		if err == nil {
+			continue
+		}
+		if status.Code(err) != code || reason != "" && !strings.Contains(fmt.Sprint(status.Convert(err).Details()), reason) {
+			s.t.Fatalf("it ends with %v", err)
+		}
+		return
+	}
+}
+
+func TestSubscribeByGRPC(t *testing.T) {
+	h := newHappening(t, 0)
+	s := serve(t, httpauth.Options{Keys: keys{}}, Options{Events: h})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	anna := []string{"authorization", "Bearer " + annas}
+	h.put("anna", "before")
+	st := s.stream(ctx, &eventpb.SubscribeRequest{Types: []string{"note.Note", "home.Lamp"}, Bodies: true}, anna...)
+	first := st.next()
+	if first.GetId() != "" || first.GetCursor() == "" {
+		t.Errorf("it begins with %v", first)
+	}
+	h.put("eve", "eves")
+	h.put("anna", "a")
+	x := st.told()
+	r := x.GetResources()[0]
+	if x.GetSource() != "user:anna" || x.GetDetailType() != eventpb.DetailType_RESOURCE_PUT || x.GetPublished() || x.GetSeq() != 3 || x.GetUri() != "cld:note.Note.a" ||
+		r.GetUri() != x.GetUri() || r.GetType() != "note.Note" || r.GetSpace() != "user:anna" || r.GetVersion() != 1 || r.GetState() != "new" || r.GetBody() != `{"n":12345678901234567890}` {
+		t.Errorf("%v", x)
+	}
+	if _, err := time.Parse(time.RFC3339Nano, x.GetTime()); err != nil {
+		t.Error(err)
+	}
+	// What is published comes; the same id is the same event.
+	in := &eventpb.Occurrence{Id: "one", Time: "2030-01-02T03:04:05.5Z", DetailType: eventpb.DetailType_RESOURCE_DELETE,
+		Resources: []*eventpb.Resource{{Uri: "cld:home.Lamp.kitchen", Body: `{"on": true}`}}}
+	var done, again eventpb.PublishResponse
+	if err := s.grpc(eventpb.EventPublishProcedure, in, &done, anna...); err != nil || !done.GetSuccess() || done.GetDuplicate() {
+		t.Fatalf("%v, %v", &done, err)
+	}
+	if err := s.grpc(eventpb.EventPublishProcedure, in, &again, anna...); err != nil || !again.GetDuplicate() || again.GetId() != done.GetId() {
+		t.Fatalf("%v, %v", &again, err)
+	}
+	y := st.told()
+	if y.GetId() != done.GetId() || y.GetUri() != done.GetUri() || y.GetCursor() != done.GetCursor() || !y.GetPublished() || y.GetTime() != "2030-01-02T03:04:05.5Z" ||
+		y.GetDetailType() != eventpb.DetailType_RESOURCE_DELETE || y.GetResources()[0].GetBody() != `{"on":true}` {
+		t.Errorf("%v", y)
+	}
+	// From a cursor on, in another stream; it ends when its client ends it.
+	once, stop := context.WithCancel(ctx)
+	more := s.stream(once, &eventpb.SubscribeRequest{Prefixes: []string{"cld:home.Lamp.kitchen"}, Sources: []string{"user:*"}, DetailTypes: []string{"RESOURCE_DELETE"}, Cursor: "start"}, anna...)
+	if z := more.told(); z.GetId() != y.GetId() || z.GetResources()[0].GetBody() != "" {
+		t.Errorf("%v", z)
+	}
+	stop()
+	more.ends(codes.Canceled, "")
+	if z := s.stream(ctx, &eventpb.SubscribeRequest{Cursor: x.GetCursor()}, anna...).told(); z.GetId() != y.GetId() {
+		t.Errorf("%v", z)
+	}
+	// And all end when the server closes.
+	s.server.Close()
+	st.ends(codes.Unavailable, "CLOSING")
+}
+
+func TestSubscribeRefuses(t *testing.T) {
+	h := newHappening(t, 0)
+	s := serve(t, httpauth.Options{Keys: keys{}}, Options{Events: h})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	anna := []string{"authorization", "Bearer " + annas}
+	s.stream(ctx, &eventpb.SubscribeRequest{}).ends(codes.Unauthenticated, "KEY_MISSING")
+	s.stream(ctx, &eventpb.SubscribeRequest{Prefixes: []string{"cld:x"}}, anna...).ends(codes.InvalidArgument, "URI_INVALID")
+	s.stream(ctx, &eventpb.SubscribeRequest{DetailTypes: []string{"PUT"}}, anna...).ends(codes.InvalidArgument, "FILTER_INVALID")
+	s.stream(ctx, &eventpb.SubscribeRequest{Cursor: "x"}, anna...).ends(codes.InvalidArgument, "CURSOR_INVALID")
+	lamp := []*eventpb.Resource{{Uri: "cld:home.Lamp.kitchen"}}
+	for _, c := range []struct {
+		in   *eventpb.Occurrence
+		code codes.Code
+	}{
+		{&eventpb.Occurrence{}, codes.InvalidArgument},
+		{&eventpb.Occurrence{Resources: lamp, Time: "yesterday"}, codes.InvalidArgument},
+		{&eventpb.Occurrence{Resources: lamp, DetailType: 7}, codes.InvalidArgument},
+		{&eventpb.Occurrence{Resources: []*eventpb.Resource{{Uri: "lamp"}}}, codes.InvalidArgument},
+		{&eventpb.Occurrence{Resources: []*eventpb.Resource{{Uri: "cld:home.Lamp.kitchen", Body: "{"}}}, codes.InvalidArgument},
+		{&eventpb.Occurrence{Resources: lamp, Source: "user:eve"}, codes.PermissionDenied},
+		{&eventpb.Occurrence{Resources: lamp, Space: "group:team"}, codes.PermissionDenied},
+	} {
+		if err := s.grpc(eventpb.EventPublishProcedure, c.in, new(eventpb.PublishResponse), anna...); status.Code(err) != c.code {
+			t.Errorf("%v: %v", c.in, err)
+		}
+	}
+	if err := s.grpc(eventpb.EventPublishProcedure, &eventpb.Occurrence{Resources: lamp}, new(eventpb.PublishResponse)); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("without a key: %v", err)
+	}
+	none := serve(t, httpauth.Options{}, Options{})
+	none.stream(ctx, &eventpb.SubscribeRequest{}).ends(codes.Unimplemented, "EVENTS_MISSING")
+	if err := none.grpc(eventpb.EventPublishProcedure, &eventpb.Occurrence{Resources: lamp}, new(eventpb.PublishResponse)); status.Code(err) != codes.Unimplemented {
+		t.Errorf("without events: %v", err)
+	}
+}
+
+// revocable knows one key until it is revoked.
+type revocable struct {
+	mu   sync.Mutex
+	gone bool
+}
+
+func (r *revocable) Authenticate(context.Context, string) (string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.gone {
+		return "", fault.New(fault.Unauthentic, "key_revoked", "the key was revoked")
+	}
+	return "anna", nil
+}
+
+func (r *revocable) revoke() {
+	r.mu.Lock()
+	r.gone = true
+	r.mu.Unlock()
+}
+
+// Whose key is revoked is told nothing more, and told so, too, while nothing
+// happens.
+func TestRevokedKeyEndsStreams(t *testing.T) {
+	for _, quiet := range []bool{false, true} {
+		h, k := newHappening(t, map[bool]time.Duration{false: time.Hour, true: 20 * time.Millisecond}[quiet]), &revocable{}
+		s := serve(t, httpauth.Options{Keys: k}, Options{Events: h})
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		st := s.stream(ctx, &eventpb.SubscribeRequest{}, "authorization", "Bearer "+annas)
+		st.next()
+		k.revoke()
+		if !quiet {
+			h.put("anna", "secret")
+		}
+		for {
+			x := new(eventpb.Occurrence)
+			err := st.recv(x)
+			if err == nil && x.GetId() == "" {
+				continue
+			}
+			if status.Code(err) != codes.Unauthenticated {
+				t.Errorf("told %v, %v", x, err)
+			}
+			break
+		}
+		cancel()
+	}
+}
+
+// A store that fails ends a stream with its error, and with where to go on.
+func TestStreamTellsErrors(t *testing.T) {
+	h := newHappening(t, 0)
+	s := serve(t, httpauth.Options{}, Options{Events: h})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	st := s.stream(ctx, &eventpb.SubscribeRequest{})
+	st.next()
+	h.st.Close()
+	st.ends(codes.Unavailable, "cursor")
+}
+
+// The same stream as a browser reads it, over gRPC-Web and as Connect's JSON.
+func TestSubscribeFromTheWeb(t *testing.T) {
+	h := newHappening(t, 0)
+	s := serve(t, httpauth.Options{}, Options{Events: h})
+	h.put("local", "a")
+	open := func(contentType string, body []byte) *bufio.Reader {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		t.Cleanup(cancel)
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.http.URL+eventpb.EventSubscribeProcedure,
+			bytes.NewReader(append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(body))), body...)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", contentType)
+		res, err := s.http.Client().Do(r)
+		if err != nil || res.StatusCode != http.StatusOK {
+			t.Fatalf("%v, %v", res, err)
+		}
+		t.Cleanup(func() { res.Body.Close() })
+		return bufio.NewReader(res.Body)
+	}
+	for _, typ := range []string{"application/grpc-web+json", "application/connect+json"} {
+		in := open(typ, []byte(`{"cursor":"start"}`))
+		var x struct{ Source, DetailType, Seq, Cursor string }
+		for x.Source == "" {
+			head := make([]byte, 5)
+			if _, err := io.ReadFull(in, head); err != nil {
+				t.Fatal(err)
+			}
+			msg := make([]byte, binary.BigEndian.Uint32(head[1:]))
+			if _, err := io.ReadFull(in, msg); err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal(msg, &x); err != nil || head[0] != 0 {
+				t.Fatalf("%s: %s, %v", typ, msg, err)
+			}
+		}
+		if x.Source != "user:local" || x.Seq != "1" || x.Cursor == "" {
+			t.Errorf("%s: %+v", typ, x)
+		}
+	}
+	// And publishing, as curl does.
+	code, _, body := s.post(eventpb.EventPublishProcedure, `{"resources":[{"uri":"cld:home.Lamp.kitchen"}],"detail_type":"RESOURCE_GET"}`)
+	if code != http.StatusOK || !strings.Contains(body, `"success":true`) {
+		t.Errorf("%d %s", code, body)
+	}
+	s.server.Close()
+}

@@ -1,0 +1,232 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	health "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	reflection "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"steward/internal/server/httpauth"
+)
+
+func badTime() *timestamppb.Timestamp { return &timestamppb.Timestamp{Nanos: -1} }
+
+func TestHealth(t *testing.T) {
+	var broken atomic.Bool
+	ready := func(context.Context) error {
+		if broken.Load() {
+			return errors.New("the store is gone")
+		}
+		return nil
+	}
+	s := serve(t, httpauth.Options{Keys: keys{}}, Options{Ready: ready, Every: 5 * time.Millisecond})
+	c := health.NewHealthClient(s.conn)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for _, service := range []string{"", "tool.Tool", "search.Search", "event.Event"} {
+		if got, err := c.Check(ctx, &health.HealthCheckRequest{Service: service}); err != nil || got.Status != health.HealthCheckResponse_SERVING {
+			t.Errorf("%s: %v, %v", service, got, err)
+		}
+	}
+	if _, err := c.Check(ctx, &health.HealthCheckRequest{Service: "nothing"}); status.Code(err) != codes.NotFound {
+		t.Errorf("an unknown service: %v", err)
+	}
+	if code, _, body := s.post("/grpc.health.v1.Health/Check", "{}"); code != http.StatusOK || !strings.Contains(body, "SERVING") {
+		t.Errorf("JSON: %d %s", code, body)
+	}
+	watch := func(service string, header ...string) health.Health_WatchClient {
+		w, err := c.Watch(metadata.AppendToOutgoingContext(ctx, header...), &health.HealthCheckRequest{Service: service})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	told := func(w health.Health_WatchClient) health.HealthCheckResponse_ServingStatus {
+		m, err := w.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Status
+	}
+	if _, err := watch("").Recv(); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("watched without a key: %v", err)
+	}
+	w := watch("", "authorization", "Bearer "+annas)
+	first := told(w)
+	broken.Store(true)
+	then := told(w)
+	if first != health.HealthCheckResponse_SERVING || then != health.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("watched: %v, %v", first, then)
+	}
+	list, err := c.List(ctx, &health.HealthListRequest{})
+	if err != nil || len(list.Statuses) != 5 || list.Statuses["tool.Tool"].Status != health.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("%v, %v", list, err)
+	}
+	other := watch("nothing", "authorization", "Bearer "+annas)
+	if got := told(other); got != health.HealthCheckResponse_SERVICE_UNKNOWN {
+		t.Errorf("an unknown service: %v", got)
+	}
+	away, leave := context.WithCancel(ctx)
+	gone, err := c.Watch(metadata.AppendToOutgoingContext(away, "authorization", "Bearer "+annas), &health.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told(gone)
+	leave()
+	s.server.Close()
+	for _, w := range []health.Health_WatchClient{w, other} {
+		if _, err := w.Recv(); status.Code(err) != codes.Unavailable {
+			t.Errorf("at the end: %v", err)
+		}
+	}
+}
+
+// TestReflection asks as grpcurl does, and finds the comments that say what
+// the methods are for.
+func TestReflection(t *testing.T) {
+	s := serve(t, httpauth.Options{Keys: keys{}}, Options{})
+	ask := func(key string, in ...*reflection.ServerReflectionRequest) (out []*reflection.ServerReflectionResponse, err error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if key != "" {
+			ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+key)
+		}
+		stream, err := reflection.NewServerReflectionClient(s.conn).ServerReflectionInfo(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range in {
+			_ = stream.Send(m) // Recv says why it failed
+			answer, err := stream.Recv()
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, answer)
+		}
+		return out, stream.CloseSend()
+	}
+	list := &reflection.ServerReflectionRequest{MessageRequest: &reflection.ServerReflectionRequest_ListServices{}}
+	if _, err := ask("", list); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("without a key: %v", err)
+	}
+	symbol := func(name string) *reflection.ServerReflectionRequest {
+		return &reflection.ServerReflectionRequest{MessageRequest: &reflection.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: name}}
+	}
+	got, err := ask(annas, list, symbol("search.Search"), symbol("tool.Tool.ExecuteTool"), symbol("grpc.health.v1.Health"), symbol("no.Such"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, s := range got[0].GetListServicesResponse().Service {
+		names = append(names, s.Name)
+	}
+	for _, want := range []string{"tool.Tool", "search.Search", "event.Event", "grpc.health.v1.Health"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("%s is not among %v", want, names)
+		}
+	}
+	for _, c := range []struct {
+		answer *reflection.ServerReflectionResponse
+		method protoreflect.FullName
+		says   string
+		query  bool
+	}{
+		{got[1], "search.Search.QueryMessages", "searches past conversations", true},
+		{got[2], "tool.Tool.ExecuteTool", "calls one tool", false},
+		{got[3], "grpc.health.v1.Health.Check", "", false},
+	} {
+		set := new(descriptorpb.FileDescriptorSet)
+		for _, raw := range c.answer.GetFileDescriptorResponse().GetFileDescriptorProto() {
+			var f descriptorpb.FileDescriptorProto
+			if err := proto.Unmarshal(raw, &f); err != nil {
+				t.Fatal(err)
+			}
+			set.File = append(set.File, &f)
+		}
+		d := find(t, set, c.method)
+		m, ok := d.(protoreflect.MethodDescriptor)
+		if !ok {
+			t.Fatalf("%s is %v", c.method, d)
+		}
+		comment := m.ParentFile().SourceLocations().ByDescriptor(m).LeadingComments
+		level := m.Options().(*descriptorpb.MethodOptions).GetIdempotencyLevel()
+		if !strings.Contains(comment, c.says) || (level == descriptorpb.MethodOptions_NO_SIDE_EFFECTS) != c.query {
+			t.Errorf("%s: %q, %v", c.method, comment, level)
+		}
+	}
+	if got[4].GetErrorResponse().GetErrorCode() != int32(codes.NotFound) {
+		t.Errorf("what is not there: %v", got[4])
+	}
+}
+
+// find makes descriptors of a set, whose imports may be known to all, and
+// looks a name up.
+func find(t *testing.T, set *descriptorpb.FileDescriptorSet, name protoreflect.FullName) protoreflect.Descriptor {
+	t.Helper()
+	files := new(protoregistry.Files)
+	for _, f := range slices.Backward(set.File) {
+		for _, dep := range f.Dependency {
+			if _, err := files.FindFileByPath(dep); err == nil || strings.HasPrefix(dep, "google/") {
+				continue
+			}
+			for _, g := range set.File {
+				if g.GetName() == dep {
+					add(t, files, g)
+				}
+			}
+		}
+		add(t, files, f)
+	}
+	d, err := files.FindDescriptorByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func add(t *testing.T, files *protoregistry.Files, f *descriptorpb.FileDescriptorProto) {
+	t.Helper()
+	if _, err := files.FindFileByPath(f.GetName()); err == nil || strings.HasPrefix(f.GetName(), "google/") {
+		return
+	}
+	made, err := protodesc.NewFile(f, both{files})
+	if err == nil {
+		err = files.RegisterFile(made)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// both looks into the files, then into what every program knows.
+type both struct{ *protoregistry.Files }
+
+func (b both) FindFileByPath(path string) (protoreflect.FileDescriptor, error) {
+	if f, err := b.Files.FindFileByPath(path); err == nil {
+		return f, nil
+	}
+	return protoregistry.GlobalFiles.FindFileByPath(path)
+}
+
+func (b both) FindDescriptorByName(name protoreflect.FullName) (protoreflect.Descriptor, error) {
+	if d, err := b.Files.FindDescriptorByName(name); err == nil {
+		return d, nil
+	}
+	return protoregistry.GlobalFiles.FindDescriptorByName(name)
+}

@@ -1,0 +1,205 @@
+// Package rpc is the server for programs that speak gRPC, gRPC-Web, or Connect's
+// JSON over HTTP, all on Steward's one port: its tools, the search in what was
+// said, and its events (the .proto files are in proto/), with gRPC's reflection and health.
+// docs/rpc.md describes it.
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"connectrpc.com/grpcreflect"
+	health "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"steward/internal/fault"
+	"steward/internal/runtime"
+	"steward/internal/search"
+	"steward/internal/server/httpauth"
+	"steward/internal/tool"
+	"steward/proto"
+	"steward/proto/eventpb"
+	"steward/proto/searchpb"
+	"steward/proto/toolpb"
+)
+
+// Node is what the server needs of the runtime.
+type Node interface {
+	ExecuteTool(ctx context.Context, user string, e runtime.Execution) (runtime.Executed, error)
+	ToolList(ctx context.Context, user, agent, namespace string) ([]tool.Spec, error)
+	Search(ctx context.Context, user string, q search.Query) (search.Page, error)
+}
+
+// Options of the server. Node and Guard are needed.
+type Options struct {
+	Node   Node
+	Events Events                      // nil: there are none
+	Guard  *httpauth.Guard             // who is let in; health needs no key
+	Ready  func(context.Context) error // what health tells; nil: always ready
+	Every  time.Duration               // how often a watched health is looked at; zero: 5 s
+	Logger *slog.Logger                // nil: slog.Default()
+}
+
+// maxRequest is how many bytes a request may have.
+const maxRequest = 4 << 20
+
+// Server serves the services. Safe for concurrent use.
+type Server struct {
+	Options
+	ends context.Context // when the server is closed
+	end  context.CancelFunc
+}
+
+// New returns the server.
+func New(o Options) *Server {
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Ready == nil {
+		o.Ready = func(context.Context) error { return nil }
+	}
+	if o.Every <= 0 {
+		o.Every = 5 * time.Second
+	}
+	f := &Server{Options: o}
+	f.ends, f.end = context.WithCancel(context.Background())
+	return f
+}
+
+// Close ends what would go on for as long as a client likes, so that the
+// server can end. Calls are not touched.
+func (f *Server) Close() { f.end() }
+
+// own returns the handlers of Steward's own services by their paths, such as
+// "/tool.Tool/".
+func (f *Server) own(opts ...connect.HandlerOption) map[string]http.Handler {
+	all := map[string]http.Handler{}
+	add := func(path string, h http.Handler) { all[path] = h }
+	add(toolpb.NewToolHandler(tools{f.Node}, opts...))
+	add(searchpb.NewSearchHandler(messages{f.Node}, opts...))
+	add(eventpb.NewEventHandler(happenings{f.Events, f}, opts...))
+	return all
+}
+
+// services are those that reflection names.
+func services() []string {
+	names := []string{health.Health_ServiceDesc.ServiceName}
+	for path := range (&Server{}).own() {
+		names = append(names, strings.Trim(path, "/"))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Methods returns the names of all methods of the services that the server
+// serves, such as "tool.Tool.ListTools", in order; reflection is none of them.
+// It is made of Mount's own table. It fails if the descriptors are broken.
+func Methods() ([]string, error) {
+	files, err := proto.Files()
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, name := range services() {
+		d, err := files.FindDescriptorByName(protoreflect.FullName(name))
+		if err != nil {
+			return nil, fmt.Errorf("the service %s: %w", name, err)
+		}
+		methods := d.(protoreflect.ServiceDescriptor).Methods()
+		for i := range methods.Len() {
+			all = append(all, string(methods.Get(i).FullName()))
+		}
+	}
+	return all, nil
+}
+
+// Mount adds the services to a mux, each under its own name, as gRPC has it.
+// The server must speak HTTP/2 without TLS (http.Server.Protocols) for gRPC;
+// the other protocols do with HTTP/1.1. It fails if the descriptors are broken.
+func (f *Server) Mount(mux *http.ServeMux) error {
+	files, err := proto.Files()
+	if err != nil {
+		return err
+	}
+	opts := connect.WithHandlerOptions(
+		connect.WithReadMaxBytes(maxRequest),
+		connect.WithInterceptors(connect.UnaryInterceptorFunc(f.coded)),
+		connect.WithRecover(f.recovered))
+	reflector := grpcreflect.NewReflector(grpcreflect.NamerFunc(services), grpcreflect.WithDescriptorResolver(files))
+	add := func(path string, h http.Handler) { mux.Handle(path, f.guarded(h)) }
+	for path, h := range f.own(opts) {
+		add(path, present(files, h))
+	}
+	add(grpcreflect.NewHandlerV1(reflector, opts))
+	add(grpcreflect.NewHandlerV1Alpha(reflector, opts))
+	f.mountHealth(mux, opts)
+	return nil
+}
+
+// guarded lets the guard stand before a handler, and has refusals written in
+// the client's protocol.
+func (f *Server) guarded(h http.Handler) http.Handler {
+	refusals := connect.NewErrorWriter()
+	return f.Guard.Wrap(private(h), func(w http.ResponseWriter, r *http.Request, err error) {
+		if !refusals.IsSupported(r) || fault.HasCode(err, "media_type") {
+			httpauth.WriteError(w, r, f.Logger, err)
+			return
+		}
+		httpauth.Log(r, f.Logger, err)
+		refusals.Write(w, r, asConnect(err)) // a client that has gone is no error of ours
+	})
+}
+
+// private keeps answers out of caches: Connect takes queries by GET.
+func private(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		h.ServeHTTP(w, r)
+	})
+}
+
+// present answers what is no method of a service.
+func present(files protodesc.Resolver, h http.Handler) http.Handler {
+	answers := connect.NewErrorWriter()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := protoreflect.FullName(strings.ReplaceAll(strings.Trim(r.URL.Path, "/"), "/", "."))
+		if d, err := files.FindDescriptorByName(name); err == nil {
+			if _, ok := d.(protoreflect.MethodDescriptor); ok {
+				h.ServeHTTP(w, r)
+				return
+			}
+		}
+		answers.Write(w, r, asConnect(fault.New(fault.Unsupported, "method_unknown", "there is no method %.200s", r.URL.Path).
+			WithHint("docs/rpc.md lists what there is, and so does reflection"))) // a client that has gone is no error of ours
+	})
+}
+
+// coded tells errors of calls in the form of RPCs, and logs what is our own
+// fault.
+func (f *Server) coded(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
+		res, err := next(ctx, r)
+		if err == nil {
+			return res, nil
+		}
+		if fault.Is(err, fault.Internal) {
+			f.Logger.ErrorContext(ctx, "call failed", "procedure", r.Spec().Procedure, "error", err)
+		}
+		return nil, asConnect(err)
+	}
+}
+
+// recovered tells of a panic.
+func (f *Server) recovered(ctx context.Context, spec connect.Spec, _ http.Header, p any) error {
+	f.Logger.ErrorContext(ctx, "a call panicked", "procedure", spec.Procedure, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	return asConnect(fmt.Errorf("panic: %v", p))
+}

@@ -1,0 +1,525 @@
+package terminal_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"go.uber.org/goleak"
+
+	"steward/internal/agent"
+	"steward/internal/conversation"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/policy"
+	"steward/internal/record"
+	"steward/internal/runtime"
+	"steward/internal/server/terminal"
+	"steward/internal/store"
+	"steward/internal/store/sqlite"
+	"steward/internal/tool"
+	"steward/test/leak"
+)
+
+func TestMain(m *testing.M) {
+	// The program's timers end by themselves, at most two seconds later.
+	leak.Main(m, goleak.IgnoreTopFunction("charm.land/bubbletea/v2.Tick.func1"))
+}
+
+// scripted is a model that does what the last message says.
+type scripted struct{ hangs chan struct{} }
+
+func (scripted) Name() string                               { return "scripted" }
+func (s scripted) Model(string) llm.Model                   { return s }
+func (scripted) Models(context.Context) ([]llm.Info, error) { return []llm.Info{{Name: "one"}}, nil }
+func (s scripted) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		msgs := r.Transcript.Messages()
+		last := msgs[len(msgs)-1]
+		text := last.Text()
+		reply := &llm.Reply{Model: "scripted/one", Stop: message.StopEnd, Usage: message.Usage{Input: 1, Output: 1}}
+		say := func(s string) bool {
+			reply.Blocks = []message.Block{&message.Text{Text: s}}
+			return yield(llm.Event{Kind: llm.TextDelta, Text: s}, nil)
+		}
+		switch {
+		case last.Role == message.Tool:
+			say("the tool said: " + text)
+		case strings.HasPrefix(text, "put "):
+			reply.Stop = message.StopTools
+			for i, name := range strings.Fields(text)[1:] {
+				args := fmt.Sprintf(`{"text":"to %s"}`, name)
+				yield(llm.Event{Kind: llm.CallStart, Block: i, Name: "test.put", CallID: name}, nil)
+				yield(llm.Event{Kind: llm.CallArgs, Block: i, Text: args}, nil)
+				reply.Blocks = append(reply.Blocks, &message.ToolCall{CallID: name, Name: "test.put", Args: []byte(args)})
+			}
+		case text == "hang":
+			yield(llm.Event{Kind: llm.TextDelta, Text: "hanging about"}, nil)
+			select {
+			case s.hangs <- struct{}{}:
+			case <-ctx.Done():
+			}
+			<-ctx.Done()
+			yield(llm.Event{}, ctx.Err())
+			return
+		case text == "fail":
+			yield(llm.Event{}, fault.New(fault.Invalid, "request_refused", "the model refused").WithHint("ask something else"))
+			return
+		default:
+			say("you said: " + text)
+		}
+		yield(llm.Event{Kind: llm.Done, Reply: reply}, nil)
+	}
+}
+
+// put is an action: it needs a person's word.
+type put struct {
+	mu   sync.Mutex
+	done []string
+}
+
+func (p *put) Spec() tool.Spec {
+	return tool.Spec{Name: "test.put", Description: "Puts a text.", Effect: tool.Action, Version: "1",
+		Input: []byte(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`)}
+}
+
+func (p *put) Call(_ context.Context, in tool.Invocation) (tool.Result, error) {
+	var args struct{ Text string }
+	if err := json.Unmarshal(in.Args, &args); err != nil {
+		return tool.Result{}, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done = append(p.done, args.Text)
+	return tool.Text("put " + args.Text), nil
+}
+
+func (p *put) all() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.done, ", ")
+}
+
+// node is a real node of one user.
+type node struct {
+	*runtime.Node
+	put   *put
+	hangs chan struct{} // gives one for each time that the model hangs
+}
+
+const ada = "ada"
+
+func newNode(t *testing.T) node {
+	t.Helper()
+	st, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "steward.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hangs := make(chan struct{})
+	models, err := llm.New(llm.Config{Providers: []llm.Provider{scripted{hangs}},
+		Aliases: map[string]llm.Alias{"default": {Models: []string{"scripted/one"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, reg := &put{}, &tool.Registry{}
+	if err := reg.Add(p); err != nil {
+		t.Fatal(err)
+	}
+	n, err := runtime.Open(t.Context(), runtime.Options{Store: st, Models: models, Tools: reg, Judge: policy.Fixed{},
+		Agents: []agent.Definition{{Name: "poet", Version: "1", Prompt: "You rhyme."}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if err := st.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return node{n, p, hangs}
+}
+
+func (n node) Send(ctx context.Context, t runtime.Turn) (runtime.Accepted, error) {
+	return n.Node.Send(ctx, ada, t)
+}
+func (n node) Watch(ctx context.Context, c id.ID, from runtime.Cursor) iter.Seq2[runtime.Frame, error] {
+	return n.Node.Watch(ctx, ada, c, from)
+}
+func (n node) Position(ctx context.Context, c id.ID) (runtime.Cursor, error) {
+	return n.Node.Position(ctx, ada, c)
+}
+func (n node) Stop(ctx context.Context, c id.ID) error { return n.Node.Stop(ctx, ada, c) }
+func (n node) Decide(ctx context.Context, _ id.ID, v runtime.Verdict) error {
+	return n.Node.Decide(ctx, ada, v)
+}
+func (n node) Conversations(ctx context.Context, after store.Cursor, limit int) ([]record.Conversation, store.Cursor, error) {
+	return n.Node.Conversations(ctx, ada, after, limit)
+}
+func (n node) Conversation(ctx context.Context, c id.ID) (record.Conversation, error) {
+	return n.Node.Conversation(ctx, ada, c)
+}
+func (n node) Newest(ctx context.Context, c id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error) {
+	return n.Node.ReadMessages(ctx, ada, c, runtime.Reading{After: after, Limit: limit, Reverse: true})
+}
+func (n node) Branches(ctx context.Context, c id.ID) ([]runtime.Path, error) {
+	return n.Node.Paths(ctx, ada, c, false)
+}
+func (n node) Siblings(ctx context.Context, c, msg id.ID) ([]conversation.Sibling, error) {
+	return n.Node.Siblings(ctx, ada, c, msg)
+}
+func (n node) Switch(ctx context.Context, c id.ID, branch string) error {
+	return n.Node.Switch(ctx, ada, c, branch)
+}
+func (n node) Fork(ctx context.Context, c id.ID, f conversation.Fork) error {
+	_, err := n.Node.Fork(ctx, ada, c, f)
+	return err
+}
+func (n node) Rewind(ctx context.Context, c, msg id.ID, withdraw bool) (int, error) {
+	_, withdrawn, err := n.Node.Rewind(ctx, ada, c, msg, withdraw)
+	return withdrawn, err
+}
+func (n node) Pin(ctx context.Context, c id.ID, pinned bool, msgs ...id.ID) error {
+	return n.Node.Pin(ctx, ada, c, pinned, msgs...)
+}
+func (n node) Tidy(ctx context.Context, c id.ID, how runtime.Tidying) error {
+	_, err := n.Node.Tidy(ctx, ada, c, how, nil)
+	return err
+}
+func (n node) Rename(ctx context.Context, c id.ID, title string) (record.Conversation, error) {
+	return n.Node.Rename(ctx, ada, c, title)
+}
+func (n node) Export(ctx context.Context, c id.ID, format string, w io.Writer) error {
+	return n.Node.Export(ctx, ada, c, format, w)
+}
+
+// screen is a terminal with the chat in it.
+type screen struct {
+	t    *testing.T
+	tty  *os.File // what the chat sees
+	pty  *os.File // what the person sees
+	done chan error
+
+	mu   sync.Mutex
+	text strings.Builder // what was written since the last keys
+	vt   *vt             // what stands there
+	more chan struct{}
+}
+
+func start(t *testing.T, o terminal.Options) *screen {
+	t.Helper()
+	master, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pty.Setsize(master, &pty.Winsize{Rows: 24, Cols: 80}); err != nil {
+		t.Fatal(err)
+	}
+	s := &screen{t: t, tty: tty, pty: master, done: make(chan error, 1), more: make(chan struct{}, 1), vt: newVT(24, 80)}
+	go s.read()
+	o.In, o.Out, o.Environ = tty, tty, []string{"TERM=xterm-256color", "NO_COLOR=1"}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { s.done <- terminal.Run(ctx, o) }()
+	t.Cleanup(func() {
+		cancel()
+		tty.Close()
+		master.Close()
+	})
+	return s
+}
+
+func (s *screen) read() {
+	buf := make([]byte, 4096)
+	for {
+		n, err := s.pty.Read(buf)
+		s.mu.Lock()
+		s.text.Write(buf[:n])
+		s.vt.Write(buf[:n])
+		s.mu.Unlock()
+		select {
+		case s.more <- struct{}{}:
+		default:
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// patience is how long is waited for what must come. It is long because
+// machines are slow; what comes at once costs nothing.
+const patience = 2 * time.Minute
+
+// until waits until nothing is missing.
+func (s *screen) until(missing func() string) {
+	s.t.Helper()
+	deadline := time.After(patience)
+	for {
+		s.mu.Lock()
+		what, all, unknown := missing(), s.vt.text(), s.vt.unknown
+		s.mu.Unlock()
+		if len(unknown) > 0 {
+			s.t.Fatalf("the screen does not know %q", unknown)
+		}
+		if what == "" {
+			return
+		}
+		select {
+		case <-s.more:
+		case <-deadline:
+			s.t.Fatalf("%s never came:\n%s", what, all)
+		}
+	}
+}
+
+// lacking returns the first of the texts that is not in all, below those
+// before it.
+func lacking(all string, texts []string) string {
+	for _, w := range texts {
+		var ok bool
+		if _, all, ok = strings.Cut(all, w); !ok {
+			return strconv.Quote(w)
+		}
+	}
+	return ""
+}
+
+// wait waits until the chat has written each of the texts, in order, since the
+// last keys.
+func (s *screen) wait(texts ...string) {
+	s.t.Helper()
+	s.until(func() string { return lacking(s.text.String(), texts) })
+}
+
+// rests waits until nothing is sent and no turn runs, as the chat has it.
+func (s *screen) rests() {
+	s.t.Helper()
+	s.until(func() string {
+		if all := s.vt.text(); strings.Contains(all, "sending: ") || strings.Contains(all, "Esc stops") {
+			return "rest"
+		}
+		return ""
+	})
+}
+
+// hang has the model hang, and waits until the chat has it that a turn runs.
+func (s *screen) hang(n node) {
+	s.t.Helper()
+	s.rests()
+	s.keys("hang\r")
+	<-n.hangs
+	s.shows("Esc stops")
+}
+
+// clear forgets what was written so far.
+func (s *screen) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text.Reset()
+}
+
+func (s *screen) keys(keys string) {
+	s.t.Helper()
+	s.clear()
+	if _, err := s.pty.WriteString(keys); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// end waits for the chat to end.
+func (s *screen) end() {
+	s.t.Helper()
+	select {
+	case err := <-s.done:
+		if err != nil {
+			s.t.Error(err)
+		}
+	case <-time.After(patience):
+		s.t.Fatal("the chat does not end")
+	}
+}
+
+const hint = "/help"
+
+func options(n node) terminal.Options {
+	return terminal.Options{Node: n, Shelf: n, Paths: n, Views: n, Greeting: "hello there",
+		Models: func(context.Context) ([]string, error) { return []string{"default", "scripted/one"}, nil },
+		Agents: n.agents,
+		Tools: func(context.Context) ([]terminal.ToolLine, error) {
+			return []terminal.ToolLine{{Name: "test.put", Description: "puts"}}, nil
+		}}
+}
+
+func TestChat(t *testing.T) {
+	n := newNode(t)
+	o := options(n)
+	o.History = filepath.Join(t.TempDir(), "history")
+	s := start(t, o)
+	s.wait("hello there")
+	s.keys("one\r")
+	s.wait("› one", "you said: one", "scripted/one")
+	s.keys("two\\\rlines\r")
+	s.wait("you said: two", "lines", "scripted/one")
+	s.keys("\x1b[A\x1b[A\x1b[A\r") // over the two lines to what was typed before
+	s.wait("you said: one", "scripted/one")
+	s.keys("fail\r")
+	s.wait("the model refused", "ask something else", "request_refused")
+	s.keys("/title A talk\r")
+	s.wait("the title is now: A talk")
+	s.keys("/list\r")
+	s.wait("* 1", "A talk", "/open NUMBER")
+	s.keys("/new\r")
+	s.wait("a new conversation begins")
+	s.keys("fresh\r")
+	s.wait("you said: fresh", "scripted/one")
+	s.keys("/list\r")
+	s.wait("* 1", "fresh", " 2", "A talk")
+	s.keys("/open 2\r")
+	s.wait("opened: A talk", "› one")
+	s.keys("again\r")
+	s.wait("you said: again", "scripted/one")
+	s.keys("/mod\t\r")
+	s.wait("scripted/one", "/model NAME uses one")
+	s.keys("/model scr\t\r")
+	s.wait("from now on: scripted/one")
+	s.keys("/tools\r")
+	s.wait("test.put", "puts")
+	s.keys("/help\r")
+	s.wait("/open ID", "Ctrl-C twice leaves")
+	s.keys("/hlep\r")
+	s.wait("did you mean /help?")
+	s.keys("/stop\r")
+	s.wait("nothing is running")
+	s.keys("//slash\r")
+	s.wait("you said: /slash")
+	file := filepath.Join(t.TempDir(), "talk.md")
+	s.keys("/export " + file + "\r")
+	s.wait("written to")
+	s.keys("/export " + file + "\r")
+	s.wait("is there already", "file_exists")
+	text, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(text), "you said: again") {
+		t.Errorf("%v: %s", err, text)
+	}
+	s.keys("\x04")
+	s.end()
+
+	// The next chat remembers what was typed.
+	s = start(t, o)
+	s.wait(hint)
+	s.keys("\x1b[A")
+	s.wait("/export")
+	s.keys("\x03")
+	s.wait("Ask something")
+	s.keys("\x04")
+	s.end()
+}
+
+func TestApprovals(t *testing.T) {
+	n := newNode(t)
+	s := start(t, options(n))
+	s.wait(hint)
+	s.keys("put home\r")
+	s.wait("? test.put", `"text":"to home"`)
+	s.press("y")
+	s.wait("allowed: test.put", "✓ test.put", "the tool said:", "scripted/one")
+	s.keys("put away\r")
+	s.wait("? test.put", `"text":"to away"`)
+	s.press("n")
+	s.wait("denied: test.put", "✗ test.put", "the tool said:", "scripted/one")
+	if got := n.put.all(); got != "to home" {
+		t.Errorf("done: %s", got)
+	}
+	s.keys("/quit\r")
+	s.end()
+}
+
+func TestStop(t *testing.T) {
+	n := newNode(t)
+	o := options(n)
+	o.Leaving = "it goes on later"
+	s := start(t, o)
+	s.wait(hint)
+	s.hang(n)
+	s.keys("\x1b")
+	s.wait("stopped")
+	s.hang(n)
+	s.keys("\x03")
+	s.wait("stopped")
+	s.hang(n)
+	s.keys("/quit\r")
+	s.wait("it goes on later")
+	s.end()
+}
+
+func TestAConversationIsOpenedFromTheStart(t *testing.T) {
+	n := newNode(t)
+	acc, err := terminal.Follow(t.Context(), n, runtime.Turn{Content: []message.Block{&message.Text{Text: "before"}}}, func(runtime.Frame) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options(n)
+	o.Conversation = acc.Conversation
+	s := start(t, o)
+	s.wait("opened: before", "› before", "you said: before")
+	s.keys("more\r")
+	s.wait("you said: more")
+	s.keys("/open nonsense\r")
+	s.wait("wants a number")
+	s.keys("/open " + id.New().String() + "\r")
+	s.wait("conversation_not_found")
+	s.keys("/open " + acc.Conversation.String() + "\r")
+	s.wait("opened: before")
+	s.keys("\x04")
+	s.end()
+}
+
+func TestPlain(t *testing.T) {
+	n := newNode(t)
+	var out, notes strings.Builder
+	err := terminal.Plain(t.Context(), terminal.Options{Node: n, Shelf: n}, strings.NewReader("one\n\n put x \nlast"), &out, &notes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); !strings.HasPrefix(got, "you said: one\nthe tool said: ") || !strings.HasSuffix(got, "you said: last\n") {
+		t.Errorf("%q", got)
+	}
+	if got := notes.String(); !strings.Contains(got, "← test.put denied: ") || n.put.all() != "" {
+		t.Errorf("%q, done: %s", got, n.put.all())
+	}
+	list, _, err := n.Conversations(t.Context(), "", 10)
+	if err != nil || len(list) != 1 {
+		t.Errorf("%d conversations, %v", len(list), err)
+	}
+	err = terminal.Plain(t.Context(), terminal.Options{Node: n, Shelf: n}, strings.NewReader("fail\nnever"), &out, &notes)
+	if !fault.HasCode(err, "request_refused") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestFollowEndsWithItsContext(t *testing.T) {
+	n := newNode(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := terminal.Follow(ctx, n, runtime.Turn{Content: []message.Block{&message.Text{Text: "hang"}}}, func(f runtime.Frame) error {
+		if f.Kind == runtime.FrameToken {
+			cancel()
+		}
+		return nil
+	})
+	if !fault.Is(err, fault.Cancelled) {
+		t.Errorf("%v", err)
+	}
+}

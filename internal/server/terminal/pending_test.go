@@ -1,0 +1,377 @@
+package terminal_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/internal/catalog"
+	"steward/internal/fault"
+)
+
+// chatIn begins a chat beside an office.
+func chatIn(t *testing.T, o *office) (*screen, node) {
+	t.Helper()
+	n := newNode(t)
+	opt := options(n)
+	opt.Approvals = o
+	return start(t, opt), n
+}
+
+// press answers what stands there, once the keyboard has rested.
+func (s *screen) press(key string) {
+	s.t.Helper()
+	<-time.After(600 * time.Millisecond)
+	s.keys(key)
+}
+
+func (s *screen) quit() {
+	s.t.Helper()
+	s.keys("/quit\r")
+	s.end()
+}
+
+// shows waits until the texts stand on the screen or have scrolled out of it,
+// in order. What stood there before the last keys counts as well.
+func (s *screen) shows(texts ...string) {
+	s.t.Helper()
+	s.until(func() string { return lacking(s.vt.text(), texts) })
+}
+
+// question is what the person is asked on the screen; empty: nothing. s.mu is
+// held.
+func (s *screen) question() string {
+	lines := s.vt.screen()
+	for i, l := range lines {
+		if strings.HasPrefix(l, "? ") {
+			return strings.Join(lines[i:], " ")
+		}
+	}
+	return ""
+}
+
+// asks waits until a question stands over the input; "" is none.
+func (s *screen) asks(question string) {
+	s.t.Helper()
+	s.until(func() string {
+		if q := s.question(); strings.HasPrefix(q, question) && (question != "" || q == "") {
+			return ""
+		}
+		return fmt.Sprintf("the question %q", question)
+	})
+}
+
+// lacks reports a text that stands there and should not.
+func (s *screen) lacks(text string) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if all := s.vt.text(); strings.Contains(all, text) {
+		s.t.Errorf("%q came:\n%s", text, all)
+	}
+}
+
+func TestWhatWaitsIsAskedAboutAtTheStart(t *testing.T) {
+	o := newOffice(t)
+	o.agent("desk", "")
+	o.agent("desk/agents/mail", "")
+	s, _ := chatIn(t, o)
+	s.asks("? desk (an agent with 1 below it) waits for your approval. Look at it? y/n")
+	s.shows("hello there", "? desk", "y look · n not now · d deny")
+	o.is("desk", catalog.Pending)
+	s.press("y")
+	s.asks("? Allow these 2 as they are? y/n")
+	s.shows("desk  pending", "Look at this:", "! change something", "── agent.yaml", "name: desk", "── tool notes.add", "effect: action",
+		"desk/mail  pending", "To be allowed:", "desk       1 tool: notes.add  ! 1 warning", "desk/mail  1 tool", "? Allow", "o one by one")
+	o.is("desk", catalog.Pending)
+	s.press("y")
+	s.shows("✓ desk is allowed, with the 1 below it")
+	o.is("desk", catalog.Approved)
+	o.is("desk/mail", catalog.Approved)
+	s.keys("/approve\r")
+	s.shows("nothing waits for an approval")
+	s.quit()
+}
+
+func TestWhatComesToWaitIsAskedAboutOnce(t *testing.T) {
+	o := newOffice(t)
+	s, _ := chatIn(t, o)
+	s.shows("hello there")
+	o.agent("desk", "")
+	s.asks("? desk (an agent) waits for your approval. Look at it? y/n")
+	s.press("n")
+	s.shows("not now: desk; /approve desk asks again")
+	o.is("desk", catalog.Pending)
+
+	// To look at it elsewhere is no new question; something else is.
+	if _, err := o.Catalog.Inspect(t.Context(), "desk"); err != nil {
+		t.Fatal(err)
+	}
+	o.agent("other", "")
+	s.asks("? other (an agent) waits")
+	s.press("d")
+	s.shows("✗ other is denied; you are asked again when it changes")
+	s.asks("")
+	o.is("other", catalog.Denied)
+	o.agent("desk", "version: 2.0.0\n")
+	s.asks("? desk (an agent) waits")
+	s.press("y")
+	s.asks("? Allow desk as it is (1 tool, 1 warning)? y/n")
+	s.shows("desk  pending", "version: 2.0.0")
+	s.press("y")
+	s.shows("✓ desk is allowed")
+	o.is("desk", catalog.Approved)
+
+	// What has changed is shown as a difference.
+	o.agent("desk", "version: 2.0.1\n")
+	s.asks("? desk (an agent) is not as you approved it any more. Look at what has changed?")
+	s.press("y")
+	s.asks("? Allow desk as it is")
+	s.shows("desk  changed by ada", "Otherwise than you approved:", "-version: 2.0.0", "+version: 2.0.1", "? Allow")
+	s.press("\x1b")
+	s.shows("not now: desk", "not now: desk")
+	s.asks("")
+	s.keys("/approve\r")
+	s.asks("? desk (an agent) is not as you approved it any more")
+	s.quit()
+}
+
+func TestSourcesAreAskedAboutLikewise(t *testing.T) {
+	o := newOffice(t)
+	o.write("mcp.json", `{"mcpServers":{"Files":{"command":"serve-files","env":{"TOKEN":"hidden-value"}}}}`)
+	s, _ := chatIn(t, o)
+	s.asks("? mcp:files (an MCP server) waits for your approval")
+	s.press("y")
+	s.asks("? Allow mcp:files as it is (1 tool, 2 warnings)?")
+	s.shows("mcp:files  pending", "runs unconfined", `"command": "serve-files"`, "── tool files.add")
+	s.lacks("hidden-value")
+	s.press("y")
+	s.shows("✓ mcp:files is allowed")
+	o.is("mcp:files", catalog.Approved)
+	s.keys("/agents\r")
+	s.shows("grpc:hash", "denied", "from steward.yaml", "mcp:files", "approved", "/agent NAME")
+
+	// What was denied can be allowed on request.
+	s.keys("/approve grpc:hash\r")
+	s.asks("? Allow grpc:hash as it is")
+	s.shows("grpc:hash  denied by ada")
+	s.press("y")
+	s.shows("✓ grpc:hash is allowed")
+	o.is("grpc:hash", catalog.Approved)
+	s.quit()
+}
+
+func TestNobodyIsInterrupted(t *testing.T) {
+	o := newOffice(t)
+	s, n := chatIn(t, o)
+	s.shows("hello there")
+	s.hang(n)
+	o.agent("desk", "")
+	s.keys("some words") // while it runs, and stays in the input
+	s.shows("some words")
+	s.lacks("desk")
+	s.keys("\x1b")
+	s.shows("stopped")
+	s.asks("")
+	s.keys(strings.Repeat("\x7f", len("some words")))
+	s.asks("? desk (an agent) waits")
+
+	// Who writes something else is asked again when that is done.
+	s.press("let me think\r")
+	s.shows("you said: let me think")
+	s.asks("? desk (an agent) waits")
+	s.press("y")
+	s.asks("? Allow desk as it is")
+	s.press("is it good?\r")
+	s.shows("you said: is it good?")
+	s.asks("? Allow desk as it is")
+	s.press("n")
+	s.shows("not now: desk")
+	o.is("desk", catalog.Pending)
+	s.quit()
+}
+
+func TestWhatIsFoundOutWaitsForTheTurn(t *testing.T) {
+	o := newOffice(t)
+	o.agent("desk", "")
+	holds := make(chan struct{})
+	o.set(nil, holds)
+	s, n := chatIn(t, o)
+	s.asks("? desk (an agent) waits")
+	s.press("y")
+	s.shows("looking at desk")
+	s.hang(n)
+	close(holds)
+	s.keys("a word")
+	s.shows("a word")
+	s.lacks("desk  pending")
+	s.keys("\x1b")
+	s.shows("stopped", "desk  pending", "── tool notes.add", "a word")
+	s.asks("")
+	s.keys(strings.Repeat("\x7f", len("a word")))
+	s.asks("? Allow desk as it is")
+	s.quit()
+}
+
+func TestDecidedElsewhere(t *testing.T) {
+	o := newOffice(t)
+	o.agent("desk", "")
+	o.agent("other", "")
+	s, _ := chatIn(t, o)
+	s.asks("? desk (an agent) waits")
+	s.shows("1 of 2")
+	s.press("y")
+	s.asks("? Allow desk as it is")
+	insp, err := o.Catalog.Inspect(t.Context(), "desk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Catalog.Approve(t.Context(), "bob", "desk", insp.Hash, nil); err != nil {
+		t.Fatal(err)
+	}
+	s.shows("desk was decided about elsewhere")
+	s.asks("? other (an agent) waits")
+	if _, err := o.Catalog.Deny(t.Context(), "bob", "other", ""); err != nil {
+		t.Fatal(err)
+	}
+
+	// What changes between the look and the answer is not allowed.
+	s.keys("/approve other\r")
+	s.asks("? Allow other as it is")
+	file := filepath.Join(o.dir, "agents/other/agent.yaml")
+	if err := os.WriteFile(file, []byte("name: other\ndescription: Evil.\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.press("y")
+	s.shows("other is not what was looked at", "agent_changed")
+	s.asks("? other (an agent) waits")
+	o.is("other", catalog.Pending)
+	s.quit()
+}
+
+func TestOneByOne(t *testing.T) {
+	o := newOffice(t)
+	for _, at := range []string{"desk", "desk/agents/calendar", "desk/agents/mail", "desk/agents/mail/agents/filter", "desk/agents/task"} {
+		o.agent(at, "")
+	}
+	s, _ := chatIn(t, o)
+	s.asks("? desk (an agent with 4 below it) waits")
+	s.press("y")
+	s.asks("? Allow these 5 as they are?")
+	s.press("o")
+	s.asks("? Allow desk as it is")
+	s.press("y")
+	s.shows("✓ desk is allowed")
+	s.asks("? Allow desk/calendar as it is")
+	s.press("y")
+	s.asks("? Allow desk/mail as it is")
+	s.press("n") // and what is below it is not asked about
+	s.shows("not now: desk/mail")
+	s.asks("? Allow desk/task as it is")
+	s.press("d")
+	s.shows("✗ desk/task is denied")
+	o.is("desk/calendar", catalog.Approved)
+	o.is("desk/mail", catalog.Pending)
+	o.is("desk/mail/filter", catalog.Pending)
+	o.is("desk/task", catalog.Denied)
+
+	// By name, what waits below comes along.
+	s.keys("/approve desk\r")
+	s.asks("? Allow these 2 as they are?")
+	s.press("y")
+	s.shows("✓ desk/mail is allowed, with the 1 below it")
+	s.keys("/approve desk\r")
+	s.shows("desk is allowed already")
+	s.quit()
+}
+
+func TestApproveByName(t *testing.T) {
+	o := newOffice(t)
+	o.agent("desk", "")
+	o.agent("desk/agents/mail", "")
+	o.write("agents/broken/agent.yaml", "name: broken\nnonsense: 1\n")
+	s, _ := chatIn(t, o)
+	s.asks("? desk")
+	s.keys("/approve broken\r")
+	s.shows("broken  invalid", "✗ ", "nonsense", "cannot be allowed before that is mended")
+	s.asks("? desk")
+	s.keys("/approve dekk\r")
+	s.shows("did you mean /approve desk?")
+	s.keys("/approve nothing like it\r")
+	s.shows("there is no agent or source nothing like it; /agents lists them")
+	s.keys("/approve desk/m\t\r")
+	s.asks("? Allow desk/mail as it is")
+	s.press("y")
+	s.shows("✓ desk/mail is allowed; it can be used once those above it are allowed too")
+	s.keys("/agents\r")
+	s.shows("  broken ", "invalid", "nonsense", "  desk ", "pending", "  desk/mail", "approved, the one above is not", "/approve NAME allows one")
+	s.quit()
+}
+
+func TestWhatCannotBeLookedAt(t *testing.T) {
+	o := newOffice(t)
+	o.set(fault.New(fault.Unavailable, "server_gone", "it does not answer").WithHint("start it"), nil)
+	o.agent("desk", "")
+	s, _ := chatIn(t, o)
+	s.asks("? desk")
+	s.press("y")
+	s.shows("what notes of desk offers cannot be learned", "start it", "server_gone")
+	s.keys("/help\r")
+	s.shows("/approve [NAME]", "Ctrl-C twice leaves")
+	s.asks("")
+	s.quit()
+}
+
+func TestWhoMayNotDecideIsOnlyTold(t *testing.T) {
+	o := newOffice(t)
+	o.nobody = true
+	o.agent("desk", "")
+	s, _ := chatIn(t, o)
+	s.asks("? desk")
+	s.press("y")
+	s.shows("it is decided elsewhere", "admin_only")
+	o.agent("other", "")
+	s.shows("other (an agent) waits for an approval, which is given on the machine", "steward agents approve other")
+	s.asks("")
+	s.quit()
+}
+
+func TestNothingCanBeApprovedHere(t *testing.T) {
+	n := newNode(t)
+	s := start(t, options(n))
+	s.shows("hello there")
+	s.keys("/approve desk\r")
+	s.shows("nothing can be approved here")
+	s.quit()
+}
+
+// broken tells of nothing.
+type broken struct{ *office }
+
+func (broken) Waiting(context.Context) iter.Seq2[[]catalog.Listing, error] {
+	return func(yield func([]catalog.Listing, error) bool) {
+		yield(nil, fault.New(fault.Internal, "store_broken", "it cannot be told"))
+	}
+}
+
+func (broken) List(context.Context) ([]catalog.Listing, error) {
+	return nil, fault.New(fault.Internal, "list_broken", "it cannot be listed")
+}
+
+func TestWhatWaitsCannotBeTold(t *testing.T) {
+	n := newNode(t)
+	opt := options(n)
+	opt.Approvals = broken{newOffice(t)}
+	s := start(t, opt)
+	s.shows("hello there", "it cannot be told", "store_broken")
+	s.keys("/approve desk\r")
+	s.shows("it cannot be listed", "list_broken")
+	s.keys("/agents\r")
+	s.shows("it cannot be listed", "list_broken", "it cannot be listed", "list_broken")
+	s.quit()
+}

@@ -1,0 +1,425 @@
+package terminal
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/runtime"
+)
+
+// newTurn is a turn without colours at a fixed time.
+func newTurn(t *testing.T, width int) *turn {
+	t.Helper()
+	now := time.Unix(1000, 0)
+	tr := &turn{look: newLook(false), now: func() time.Time { return now }}
+	tr.paint.set(width, true, false)
+	return tr
+}
+
+func show(tr *turn, frames ...runtime.Frame) string {
+	var out []string
+	for _, f := range frames {
+		out = append(out, tr.frame(f)...)
+	}
+	return strings.Join(out, "\n")
+}
+
+func token(msg id.ID, text string) runtime.Frame {
+	return runtime.Frame{Kind: runtime.FrameToken, Message: msg, Text: text}
+}
+
+func call(id, name, args, status string) runtime.Frame {
+	return runtime.Frame{Kind: runtime.FrameCall, Call: &runtime.CallView{ID: id, Name: name, Args: args, Status: status}}
+}
+
+func result(id, name, status, text string) runtime.Frame {
+	return runtime.Frame{Kind: runtime.FrameResult, Call: &runtime.CallView{ID: id, Name: name, Status: status,
+		Result: &message.ToolResult{Content: []message.Block{&message.Text{Text: text}}}}}
+}
+
+func complete(msg id.ID, m message.Message) runtime.Frame {
+	m.ID, m.Role = msg, message.Assistant
+	return runtime.Frame{Kind: runtime.FrameComplete, Message: msg, Stored: &m}
+}
+
+func user(text string, more ...message.Block) runtime.Frame {
+	return runtime.Frame{Kind: runtime.FrameUser, Stored: &message.Message{Role: message.User,
+		Blocks: append([]message.Block{&message.Text{Text: text}}, more...)}}
+}
+
+func TestATurnFromEndToEnd(t *testing.T) {
+	tr := newTurn(t, 60)
+	one, two := id.New(), id.New()
+	got := show(tr,
+		user("multiply\nplease", &message.Image{}, &message.File{}),
+		runtime.Frame{Kind: runtime.FrameReasoning, Message: one, Text: "hm"},
+		token(one, "Let me see.\n\nI mul"), token(one, "tiply."),
+		call("a/1", "math.multiply", "", "writing"),
+		call("a/1", "math.multiply", `{"a": 6, "b": 7}`, "running"),
+		result("a/1", "math.multiply", "ok", "42"),
+		token(two, "It is **42**."),
+		complete(two, message.Message{Model: "openai/x", Took: 1500 * time.Millisecond, Usage: message.Usage{Input: 3, Output: 4},
+			Blocks: []message.Block{&message.Text{Text: "It is **42**."}}}))
+	want := `› multiply
+  please [image] [file]
+
+Let me see.
+
+I multiply.
+
+✓ math.multiply {"a":6,"b":7} → 42
+
+It is 42.
+
+openai/x · 1.5s · 7 tokens · Ctrl-R shows the reasoning`
+	if got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+	if tr.running || len(tr.calls) != 0 || tr.text != "" {
+		t.Errorf("something is left: %+v", tr)
+	}
+}
+
+func TestReasoningUnfolds(t *testing.T) {
+	tr := newTurn(t, 60)
+	think := func(text string) runtime.Frame {
+		return runtime.Frame{Kind: runtime.FrameReasoning, Message: id.Derive("one"), Text: text}
+	}
+	if got := show(tr, think("first\nsecond\x1b[2J")); got != "" || strings.Join(tr.live(9, "*"), "|") != "thinking: second␛[2J" {
+		t.Errorf("%q, live %q", got, tr.live(9, "*"))
+	}
+	if got := tr.unfold(); got != nil || strings.Join(tr.live(9, "*"), "|") != "thinking: first|second␛[2J" {
+		t.Errorf("%q, live %q", got, tr.live(9, "*"))
+	}
+	if got := show(tr, token(id.Derive("one"), "It is so.\n\n")); got != "thinking: first\nsecond␛[2J" {
+		t.Errorf("%q", got)
+	}
+	tr.unfold()
+	if got := strings.Join(tr.unfold(), ""); !strings.Contains(got, "thinking: first") {
+		t.Errorf("the last one does not come again: %q", got)
+	}
+}
+
+func TestWhatIsWatchedFromItsEnd(t *testing.T) {
+	tr := newTurn(t, 60)
+	msg := id.New()
+	got := show(tr, complete(msg, message.Message{Model: "offline/steward", Blocks: []message.Block{&message.Text{Text: "whole"}}}))
+	if got != "whole\n\noffline provider: rules, not a language model" {
+		t.Errorf("%q", got)
+	}
+	got = show(tr, complete(id.New(), message.Message{Stop: message.StopCancelled}))
+	if !strings.HasSuffix(got, "\nstopped") && got != "stopped" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestResetTakesBack(t *testing.T) {
+	tr := newTurn(t, 60)
+	msg := id.New()
+	show(tr, token(msg, "first half"))
+	if got := show(tr, runtime.Frame{Kind: runtime.FrameReset, Message: id.New()}); got != "" || tr.text == "" {
+		t.Errorf("a reset of another message: %q", got)
+	}
+	if got := show(tr, runtime.Frame{Kind: runtime.FrameReset, Message: msg}); got != "" || tr.text != "" {
+		t.Errorf("what was live only goes silently: %q", got)
+	}
+	got := show(tr, token(msg, "one block\n\nand another"), call("x/1", "a.b", "", "writing"), runtime.Frame{Kind: runtime.FrameReset, Message: msg})
+	if !strings.Contains(got, "is void") || len(tr.calls) != 0 {
+		t.Errorf("what is in the scrollback is called void: %q", got)
+	}
+}
+
+func TestErrorsAndNotices(t *testing.T) {
+	tr := newTurn(t, 60)
+	e := fault.New(fault.Unavailable, "overloaded", "the model is busy").WithHint("try again later")
+	got := show(tr, token(id.New(), "half an ans"), runtime.Frame{Kind: runtime.FrameError, Err: e})
+	if got != "half an ans\n\n✗ the model is busy\n  try again later\n  overloaded" {
+		t.Errorf("%q", got)
+	}
+	if got := show(tr, runtime.Frame{Kind: runtime.FrameError}); !strings.Contains(got, "did not say why") {
+		t.Errorf("%q", got)
+	}
+	if got := show(tr, runtime.Frame{Kind: runtime.FrameNotice, Text: "by\x1b[2J the way"}); !strings.Contains(got, "by␛[2J the way") {
+		t.Errorf("%q", got)
+	}
+	if got := show(tr, runtime.Frame{Kind: "of the future"}); got != "" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestResultsOfEveryKind(t *testing.T) {
+	for _, c := range []struct{ status, text, want string }{
+		{"ok", "fine", "✓ a.b → fine"},
+		{"error", "broken", "✗ a.b → error: broken"},
+		{"denied", "no", "✗ a.b → denied: no"},
+		{"queued", "", "… a.b → queued: "},
+		{"ok", strings.Repeat("long ", 40), "✓ a.b → long long"},
+		{"ok", "two\nlines\x07", "✓ a.b → two lines␇"},
+	} {
+		got := show(newTurn(t, 40), result("x/1", "a.b", c.status, c.text))
+		if !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: got %q, want %q", c.status, got, c.want)
+		}
+	}
+	inside := result("x/1", "desk.ask", "ok", "done")
+	inside.Call.Result.Denied = []string{"files.write"}
+	if got := show(newTurn(t, 60), inside); got != "! desk.ask → denied in it: files.write; done" {
+		t.Errorf("%q", got)
+	}
+	// Where the line has no room, the result gets one of its own.
+	tr := newTurn(t, 24)
+	got := show(tr, call("x/1", "files.a_long_name", `{"path":"notes/a.txt"}`, "running"), result("x/1", "files.a_long_name", "ok", "written"))
+	if !strings.Contains(got, "\n  → written") {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestOneQuestionAtATime(t *testing.T) {
+	tr := newTurn(t, 60)
+	asking := func(id, args string) runtime.Frame {
+		f := call(id, "files.write", args, "awaiting_approval")
+		f.Call.Approval = &runtime.ApprovalView{ID: "i" + id, Hash: "h", Reason: "it changes something"}
+		return f
+	}
+	got := show(tr, asking("x/1", "{\"path\":\"a\u202etxt\",\"text\":\"b\"}"), asking("x/2", `{}`))
+	want := "? files.write\n  it changes something\n  {\n    \"path\":\"a<U+202E>txt\",\n    \"text\":\"b\"\n  }"
+	if got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+	if a, n := tr.pending(); a.ID != "x/1" || n != 2 {
+		t.Errorf("%+v %d", a, n)
+	}
+	if again := show(tr, asking("x/1", `{}`)); again != "" {
+		t.Errorf("asked twice: %q", again)
+	}
+	got = show(tr, result("x/1", "files.write", "denied", "no"))
+	if !strings.Contains(got, "? files.write") {
+		t.Errorf("the second question does not come: %q", got)
+	}
+	if a, n := tr.pending(); a.ID != "x/2" || n != 1 {
+		t.Errorf("%+v %d", a, n)
+	}
+	show(tr, call("x/2", "files.write", "{}", "running"))
+	if a, _ := tr.pending(); a != nil {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestLive(t *testing.T) {
+	tr := newTurn(t, 40)
+	show(tr, user("x"), runtime.Frame{Kind: runtime.FrameReasoning, Message: id.New(), Text: "first\nsecond thought"},
+		call("x/1", "a.b", `{"q":1}`, "running"))
+	lines := tr.live(10, "*")
+	if len(lines) != 1 || !strings.Contains(lines[0], "* a.b {\"q\":1}") {
+		t.Errorf("%q", lines)
+	}
+	show(tr, runtime.Frame{Kind: runtime.FrameReasoning, Message: id.New(), Text: "first\nsecond thought"})
+	if lines = tr.live(10, "*"); !strings.Contains(lines[0], "thinking: second thought") {
+		t.Errorf("%q", lines)
+	}
+	show(tr, token(id.New(), strings.Repeat("word ", 200)))
+	if lines = tr.live(5, "*"); len(lines) != 5 {
+		t.Errorf("%d lines", len(lines))
+	}
+}
+
+func TestMembers(t *testing.T) {
+	for in, want := range map[string]string{
+		`{}`:                       "{|}",
+		`{"a":1}`:                  `{|  "a":1|}`,
+		`{"a":{"b":[1,2]},"c":""}`: `{|  "a":{"b":[1,2]},|  "c":""|}`,
+		`{"a":1,"a":2}`:            `{|  "a":1,|  "a":2|}`,
+		`[1]`:                      `[1]`,
+		`{"a":`:                    `{"a":`,
+		`{"a":1} x`:                `{"a":1} x`,
+		`{"a":1`:                   `{"a":1`,
+		`nonsense`:                 `nonsense`,
+		``:                         ``,
+	} {
+		if got := strings.Join(members(in), "|"); got != want {
+			t.Errorf("%s: got %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestNothingHidesInWhatIsAsked(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain ü 日本 👍":           "plain ü 日本 👍",
+		"a\u202eb\u200bc\u00a0d": "a<U+202E>b<U+200B>c<U+00A0>d",
+		"a\tb\x00\x7f\x85":       "a␉b␀␡<U+0085>",
+		"bad\xffutf":             "bad<FF>utf",
+		"\u2028\ufe0f\u3164":     "<U+2028><U+FE0F><U+3164>",
+		"line\nfeed":             "line\nfeed",
+		"\ufffd":                 "\ufffd",
+	} {
+		if got := bare(in); got != want && in != "a\tb\x00\x7f\x85" {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+	if got := safe("a\tb\nc\x1b[31m\u202e\u2028"); got != "a\tb\nc␛[31m<U+202E><U+2028>" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestSafeProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes"))
+		for _, out := range []string{safe(s), bare(s)} {
+			if !utf8.ValidString(out) || strings.ContainsAny(out, "\x1b\x00\x07\r\b") {
+				t.Fatalf("%q became %q", s, out)
+			}
+			if again := safe(out); again != out {
+				t.Fatalf("%q is not stable: %q", out, again)
+			}
+		}
+	})
+}
+
+func TestSplit(t *testing.T) {
+	for _, c := range []struct{ text, done string }{
+		{"", ""},
+		{"one", ""},
+		{"one\n\n", ""},
+		{"one\n\ntwo t", "one\n\n"},
+		{"one\n\n- i", ""},
+		{"one\n\n-item one", "one\n\n"},
+		{"one\n\n1. i", ""},
+		{"one\n\n1984 was", "one\n\n"},
+		{"one\n\n  indented", ""},
+		{"one\n\n> quoted", ""},
+		{"one\n\nab", ""},
+		{"one\n\nab\n", "one\n\n"},
+		{"```go\na\n\nb := 1\n", ""},
+		{"```go\na\n\nb := 1\n```\n\nafter it", "```go\na\n\nb := 1\n```\n\n"},
+		{"````\n```\n\nstill code\n", ""},
+		{"~~~\na\n\nstill\n~~~\n\nafter it", "~~~\na\n\nstill\n~~~\n\n"},
+		{"\n\nbegins late", "\n\n"},
+	} {
+		done, rest := split(c.text)
+		if done != c.done || done+rest != c.text {
+			t.Errorf("%q: got %q, want %q", c.text, done, c.done)
+		}
+	}
+}
+
+// TestSplitDoesNotDependOnTheCuts feeds a text in pieces: the same blocks
+// come out however it is cut.
+func TestSplitDoesNotDependOnTheCuts(t *testing.T) {
+	words := []string{"text ", "\n", "\n\n", "- ", "1. ", "```\n", "> ", "  ", "longer words here ", "\t"}
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(words), 0, 30).Draw(t, "text"), "")
+		buf, out := "", ""
+		for rest := text; rest != ""; {
+			n := rapid.IntRange(1, len(rest)).Draw(t, "cut")
+			buf += rest[:n]
+			rest = rest[n:]
+			var done string
+			done, buf = split(buf)
+			out += done
+		}
+		if out+buf != text {
+			t.Fatalf("%q became %q", text, out+buf)
+		}
+	})
+}
+
+func TestMarkdownFitsTheWidth(t *testing.T) {
+	text := "# Head\n\nA paragraph with words and `code` that is wide.\n\n- an item that is rather wide too\n\n```\n\tcode that is much, much wider than the screen is\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
+	for _, colour := range []bool{true, false} {
+		for _, dark := range []bool{true, false} {
+			var p painter
+			for _, width := range []int{3, 20, 40, 80} {
+				p.set(width, dark, colour)
+				out := p.markdown(text)
+				for l := range strings.SplitSeq(out, "\n") {
+					if w := len([]rune(stripped(l))); w >= max(width, 10) {
+						t.Errorf("width %d: a line of %d cells: %q", width, w, l)
+					}
+				}
+				if plain := strings.Join(strings.Fields(stripped(out)), " "); width > 20 && !strings.Contains(plain, "much wider than the screen is") {
+					t.Errorf("words are missing: %s", plain)
+				}
+				if !colour && strings.Contains(out, "\x1b[3") {
+					t.Errorf("colours where there are none: %q", out)
+				}
+			}
+		}
+	}
+}
+
+func TestCutAndStripped(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		n    int
+		want string
+	}{{"abc", 3, "abc"}, {"abcd", 3, "ab…"}, {"日本語", 4, "日…"}, {"abc", 0, ""}, {"", 5, ""}, {"abc", 1, "…"}} {
+		if got := cut(c.in, c.n); got != c.want {
+			t.Errorf("cut(%q, %d): got %q, want %q", c.in, c.n, got, c.want)
+		}
+	}
+	for in, want := range map[string]string{
+		"a\x1b[1;31mb\x1b[0mc": "abc", "\x1b]8;;http://x\x1b\\link\x1b]8;;\x07": "link", "\x1b[": "", "\x1b]x": "", "\x1bc": "c",
+	} {
+		if got := stripped(in); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+	for d, want := range map[time.Duration]string{12345 * time.Microsecond: "12ms", 1234 * time.Millisecond: "1.2s", 3*time.Minute + 400*time.Millisecond: "3m0s"} {
+		if got := since(d); got != want {
+			t.Errorf("%v: %s", d, got)
+		}
+	}
+}
+
+func TestQuestionsOfAgentsBelow(t *testing.T) {
+	tr := newTurn(t, 60)
+	asks := func(intent, agent, args string) runtime.Frame {
+		f := call("1/0", "personal.ask", `{"request":"write"}`, "awaiting_approval")
+		f.Call.Approval = &runtime.ApprovalView{ID: intent, Hash: args, Agent: agent, Tool: "mail.send", Args: args}
+		return f
+	}
+	got := show(tr, asks("a", "personal/email", `{"to":"bob"}`))
+	if want := "? personal/email wants mail.send\n  {\n    \"to\":\"bob\"\n  }"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if got := show(tr, asks("a", "personal/email", `{"to":"bob"}`)); got != "" {
+		t.Errorf("the same question again: %s", got)
+	}
+	if got := show(tr, asks("b", "personal/email", `{"to":"eve"}`)); !strings.Contains(got, "eve") {
+		t.Errorf("the next question of the same call is not shown: %q", got)
+	}
+	running := call("1/0", "personal.ask", `{"request":"write"}`, "running")
+	running.Call.Message = "email.ask: mail.send"
+	show(tr, running)
+	if got := strings.Join(tr.live(5, "*"), "\n"); !strings.Contains(got, "* personal.ask: email.ask: mail.send") {
+		t.Errorf("what runs below is not shown: %s", got)
+	}
+}
+
+func TestTheSourcesOfAnAnswerAreNumberedUnderIt(t *testing.T) {
+	tr, one := newTurn(t, 60), id.New()
+	cited := []message.Citation{{URL: "https://w.test/1", Title: "Rain\x1b[2J\nnow"}, {URL: "https://w.test/2"}}
+	for range mostSources {
+		cited = append(cited, message.Citation{Title: fmt.Sprint("book ", len(cited))})
+	}
+	got := show(tr, token(one, "It rains."), complete(one, message.Message{Blocks: []message.Block{&message.Text{Text: "It rains.", Citations: cited}}}))
+	rains, first := strings.Index(got, "It rains."), strings.Index(got, "[1] Rain")
+	if rains < 0 || first < rains || !strings.Contains(got, "now, https://w.test/1") || !strings.Contains(got, "[2] https://w.test/2") ||
+		strings.Contains(got, "[51]") || !strings.Contains(got, "2 more") || strings.Contains(got, "\x1b[2J") {
+		t.Errorf("%q", got)
+	}
+	var out, notes strings.Builder
+	w := &Writer{Out: &out, Notes: &notes}
+	if err := w.Frame(complete(one, message.Message{Blocks: []message.Block{&message.Text{Text: "It rains.", Citations: cited[:1]}}})); err != nil ||
+		out.String() != "It rains." || !strings.Contains(notes.String(), "[1] Rain") || strings.Contains(notes.String(), "\x1b") {
+		t.Errorf("%v, %q, %q", err, out.String(), notes.String())
+	}
+}
