@@ -5,9 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/open-policy-agent/opa/v1/ast"
-	"github.com/open-policy-agent/opa/v1/rego"
-
 	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/tool"
@@ -77,52 +74,6 @@ func BenchmarkCached(b *testing.B) {
 	for b.Loop() {
 		if d, err := j.Judge(ctx, q); err != nil || d.Verdict != policy.Ask {
 			b.Fatal(d, err)
-		}
-	}
-}
-
-// BenchmarkBareOPA is OPA's own way, prepared once, with the same rules and
-// the input as Go maps.
-func BenchmarkBareOPA(b *testing.B) {
-	src, err := gather("", false)
-	if err != nil {
-		b.Fatal(err)
-	}
-	opts := []func(*rego.Rego){rego.Query("x = {\"deny\": data.steward.deny, \"ask\": data.steward.ask, \"allow\": data.steward.allow}")}
-	for _, n := range src.names {
-		opts = append(opts, rego.Module(n, src.text[n]))
-	}
-	ctx := b.Context()
-	q, err := rego.New(append(opts, rego.SetRegoVersion(ast.RegoV1))...).PrepareForEval(ctx)
-	if err != nil {
-		b.Fatal(err)
-	}
-	a := asked{Question: benchQuestion(), opt: &Options{}, who: policy.Principal{Roles: []string{"member"}, Groups: []string{"family"}}}
-	doc, err := a.document(&point{term: ast.StringTerm("tool"), members: members(readsAll)})
-	if err != nil {
-		b.Fatal(err)
-	}
-	input, err := ast.JSON(doc.Value)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		rs, err := q.Eval(ctx, rego.EvalInput(input))
-		if err != nil || len(rs) != 1 {
-			b.Fatal(rs, err)
-		}
-	}
-}
-
-// BenchmarkMap is the floor: a look-up in a Go map.
-func BenchmarkMap(b *testing.B) {
-	m := map[string]policy.Decision{"email.send ann attended": {Verdict: policy.Ask}}
-	key := []byte("email.send ann attended")
-	b.ReportAllocs()
-	for b.Loop() {
-		if m[string(key)].Verdict != policy.Ask {
-			b.Fatal()
 		}
 	}
 }

@@ -41,13 +41,11 @@ type program struct {
 
 // point is what one point of decision needs.
 type point struct {
-	name     policy.Point
-	query    ast.Body      // nil: nothing allows anything here
-	compiler *ast.Compiler // of the rules that query asks
-	term     *ast.Term     // its name
-	reads    fields
-	members  []member // the fields read
-	known    memory
+	query   ast.Body  // nil: nothing allows anything here
+	term    *ast.Term // its name
+	reads   fields
+	members []member // the fields read
+	known   memory
 }
 
 // compile prepares policies. All their faults are told at once
@@ -81,13 +79,9 @@ func compile(src *sources, settings map[string]any) (*program, error) {
 	if err := p.known(); err != nil {
 		return nil, err
 	}
-	writable := p.writable()
 	for _, at := range policy.Points() {
 		if p.points[at], err = p.point(at); err != nil {
 			return nil, err
-		}
-		if writable {
-			p.specialise(p.points[at])
 		}
 	}
 	return p, nil

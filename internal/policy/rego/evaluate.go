@@ -51,7 +51,7 @@ func (p *program) run(at *point, input *ast.Term, stop topdown.Cancel) (policy.D
 	}
 	var d policy.Decision
 	answered := false
-	err := p.ask(at, input).WithCancel(stop).Iter(context.Background(), func(r topdown.QueryResult) error {
+	err := p.ask(at.query, input).WithCancel(stop).Iter(context.Background(), func(r topdown.QueryResult) error {
 		var err error
 		d, err = p.verdict(r)
 		answered = true
@@ -66,10 +66,10 @@ func (p *program) run(at *point, input *ast.Term, stop topdown.Cancel) (policy.D
 	return d, nil
 }
 
-// ask is the query of a point. An error of a built-in function is one of the
+// ask prepares the evaluation of a query. An error of a built-in function is one of the
 // whole decision: else a rule that forbids could fail without a word.
-func (p *program) ask(at *point, input *ast.Term) *topdown.Query {
-	return topdown.NewQuery(at.query).WithCompiler(at.compiler).WithStore(p.store).WithTransaction(p.txn).
+func (p *program) ask(query ast.Body, input *ast.Term) *topdown.Query {
+	return topdown.NewQuery(query).WithCompiler(p.compiler).WithStore(p.store).WithTransaction(p.txn).
 		WithInput(input).WithStrictBuiltinErrors(true).WithMetrics(metrics.NoOp())
 }
 

@@ -118,7 +118,7 @@ func (j *Judge) traced(ctx context.Context, p *program, a *asked) ([]RuleTrace, 
 	tracer := topdown.NewBufferTracer()
 	found := topdown.QueryResult{}
 	if at.query != nil {
-		err = p.ask(at, input).WithCancel(stop).WithIndexing(false).WithEarlyExit(false).WithQueryTracer(tracer).
+		err = p.ask(at.query, input).WithCancel(stop).WithIndexing(false).WithEarlyExit(false).WithQueryTracer(tracer).
 			Iter(ctx, func(r topdown.QueryResult) error { found = r; return nil })
 	}
 	// A rule that failed with an error is told among the others.

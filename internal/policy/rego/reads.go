@@ -15,7 +15,7 @@ import (
 // point prepares a point of decision: the rules that can matter to it, and
 // which fields of the input these read.
 func (p *program) point(name policy.Point) (*point, error) {
-	out := &point{name: name, compiler: p.compiler, term: ast.StringTerm(string(name))}
+	out := &point{term: ast.StringTerm(string(name))}
 	var parts []string
 	var open []*ast.Rule
 	for _, v := range append(slices.Clone(verdicts), obligations...) {
@@ -157,6 +157,19 @@ func (p *program) readBy(open []*ast.Rule, at policy.Point) fields {
 		}
 	}
 	return reads
+}
+
+// replaces reports whether something stands in place of something else while a
+// condition is tried ("with").
+func (p *program) replaces() bool {
+	found := false
+	for _, m := range p.compiler.Modules {
+		ast.WalkWiths(m, func(*ast.With) bool {
+			found = true
+			return true
+		})
+	}
+	return found
 }
 
 // inputPath is a place in the input that a rule reads; empty: all of it.

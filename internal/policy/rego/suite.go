@@ -1,8 +1,8 @@
 package rego
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,7 +11,6 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/ast"
 	"github.com/open-policy-agent/opa/v1/storage/inmem"
-	"github.com/open-policy-agent/opa/v1/tester"
 	"github.com/open-policy-agent/opa/v1/topdown"
 
 	"steward/internal/fault"
@@ -57,44 +56,115 @@ func Test(ctx context.Context, dir string, settings map[string]any) ([]Tested, e
 	if err != nil {
 		return nil, err
 	}
+	tests, err := testRules(modules)
+	if err != nil {
+		return nil, err
+	}
 	store := inmem.NewFromObjectWithOpts(data, inmem.OptRoundTripOnWrite(false))
 	txn, err := store.NewTransaction(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("the data of policies: %w", err)
 	}
 	defer store.Abort(ctx, txn)
-	// Failed builtins are errors, as they are when it is decided.
-	results, err := tester.NewRunner().SetCompiler(compiler(store, txn)).SetStore(store).SetModules(modules).RaiseBuiltinErrors(true).EnableTracing(true).
-		SetTimeout(testTimeout).RunTests(ctx, txn)
-	if err != nil {
-		return nil, invalid(err)
+	p := &program{store: store, txn: txn, compiler: compiler(store, txn)}
+	if p.compiler.Compile(modules); p.compiler.Failed() {
+		return nil, invalid(p.compiler.Errors)
 	}
-	var out []Tested
-	line := map[string]int{}
-	for r := range results {
-		t := Tested{Name: r.Name, Where: placeOf(r.Location), Passed: r.Pass(), Took: r.Duration}
-		if r.Error != nil {
-			t.Error = r.Error.Error()
+	out := make([]Tested, 0, len(tests))
+	for _, r := range tests {
+		t, err := p.test(ctx, r)
+		if err != nil {
+			return nil, err
 		}
-		if x := failedIn(r); x != nil && !t.Passed {
-			t.Failed, t.FailedAt = written(x.Location), placeOf(x.Location)
-		}
-		line[t.Where] = r.Location.Row
 		out = append(out, t)
 	}
-	slices.SortStableFunc(out, func(x, y Tested) int {
-		fileX, _, _ := strings.Cut(x.Where, ":")
-		fileY, _, _ := strings.Cut(y.Where, ":")
-		return cmp.Or(strings.Compare(fileX, fileY), cmp.Compare(line[x.Where], line[y.Where]))
-	})
 	return out, ctx.Err()
 }
 
+// testRule is a rule that is a test, and the name it is asked by.
+type testRule struct {
+	*ast.Rule
+	name string
+}
+
+// testRules finds the tests in modules, in the order of files and lines. One
+// whose name an earlier one has gets another, so that neither stands in for the
+// other.
+func testRules(modules map[string]*ast.Module) ([]testRule, error) {
+	var out []testRule
+	var faults []error
+	taken := map[string]bool{}
+	for _, file := range slices.Sorted(maps.Keys(modules)) {
+		for _, r := range modules[file].Rules {
+			ref := r.Head.Ref()
+			if !slices.ContainsFunc(ref, isTestName) {
+				continue
+			}
+			if len(ref) != 1 || r.Head.Key != nil || r.Head.Args != nil || r.Default {
+				faults = append(faults, at(r.Location, "a test is a rule without arguments or keys: write it as  test_NAME if { … }"))
+				continue
+			}
+			t := testRule{r, string(r.Head.Name)}
+			if path := r.Path().String(); taken[path] {
+				r.Head.Name = ast.Var(fmt.Sprintf("%s%s_%d", hidden, t.name, len(out)))
+				r.Head.SetRef(ast.Ref{ast.VarTerm(string(r.Head.Name)).SetLocation(r.Location)})
+			} else {
+				taken[path] = true
+			}
+			out = append(out, t)
+		}
+	}
+	if faults != nil {
+		return nil, invalid(errors.Join(faults...))
+	}
+	return out, nil
+}
+
+// isTestName reports whether a part of a rule's name makes it a test.
+func isTestName(t *ast.Term) bool {
+	switch v := t.Value.(type) {
+	case ast.Var:
+		return strings.HasPrefix(string(v), "test_")
+	case ast.String:
+		return strings.HasPrefix(string(v), "test_")
+	}
+	return false
+}
+
+// test runs one test. It passes where its rule holds, with any value but
+// false. A failed built-in function is an error, as it is when it is decided.
+func (p *program) test(ctx context.Context, r testRule) (Tested, error) {
+	out := Tested{Name: r.name, Where: placeOf(r.Location)}
+	query, err := p.compiler.QueryCompiler().Compile(ast.NewBody(ast.NewExpr(ast.NewTerm(r.Path()))))
+	if err != nil {
+		return out, invalid(err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, testTimeout)
+	defer cancel()
+	stop := topdown.NewCancel()
+	defer context.AfterFunc(ctx, stop.Cancel)()
+	tracer := topdown.NewBufferTracer()
+	began := time.Now()
+	err = p.ask(query, nil).WithCancel(stop).WithIndexing(false).WithQueryTracer(tracer).
+		Iter(ctx, func(topdown.QueryResult) error {
+			out.Passed = true
+			return nil
+		})
+	out.Took = time.Since(began)
+	if err != nil {
+		out.Passed, out.Error = false, err.Error()
+	}
+	if x := failedIn(*tracer, r.Location.File); x != nil && !out.Passed {
+		out.Failed, out.FailedAt = written(x.Location), placeOf(x.Location)
+	}
+	return out, nil
+}
+
 // failedIn is the last condition of a test's own file that did not hold.
-func failedIn(r *tester.Result) *ast.Expr {
-	for _, e := range slices.Backward(r.Trace) {
+func failedIn(events []*topdown.Event, file string) *ast.Expr {
+	for _, e := range slices.Backward(events) {
 		x, ok := e.Node.(*ast.Expr)
-		if ok && e.Op == topdown.FailOp && x.Location != nil && x.Location.File == r.Location.File {
+		if ok && e.Op == topdown.FailOp && x.Location != nil && x.Location.File == file {
 			return x
 		}
 	}

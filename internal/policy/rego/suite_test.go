@@ -80,10 +80,11 @@ func TestTestsTellWhatFails(t *testing.T) {
 		"house_test.rego": "package steward_test\n\nimport data.steward\n\n" +
 			"test_light if steward.trusted with input as {\"tool\": {\"name\": \"light.on\"}}\n\n" +
 			"test_wrong if {\n\ttrue\n\tsteward.trusted with input as {\"tool\": {\"name\": \"light.off\"}}\n}\n\n" +
-			"test_error if to_number(\"x\") == 1\n",
+			"test_error if to_number(\"x\") == 1\n\n" +
+			"test_light if input.action == \"none\"\n\ntest_both if test_light\n",
 	})
 	got, err := Test(t.Context(), dir, nil)
-	if err != nil || len(got) != 3 {
+	if err != nil || len(got) != 5 {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	if !got[0].Passed || got[0].Name != "test_light" || got[0].Where != "house_test.rego:5" {
@@ -95,10 +96,20 @@ func TestTestsTellWhatFails(t *testing.T) {
 	if got[2].Passed || got[2].Error == "" {
 		t.Errorf("%+v", got[2])
 	}
+	if got[3].Passed || got[3].Name != "test_light" || got[3].FailedAt != "house_test.rego:14" { // one more of that name
+		t.Errorf("%+v", got[3])
+	}
+	if !got[4].Passed {
+		t.Errorf("%+v", got[4])
+	}
 	if _, err := Test(t.Context(), t.TempDir(), nil); !fault.HasCode(err, "policy_no_tests") {
 		t.Error(err)
 	}
 	put(t, dir, "bad_test.rego", "package steward_test\n\ntest_x if http.send({}).status == 200\n")
+	if _, err := Test(t.Context(), dir, nil); !fault.HasCode(err, "policy_invalid") || !strings.Contains(err.Error(), "bad_test.rego:3") {
+		t.Error(err)
+	}
+	put(t, dir, "bad_test.rego", "package steward_test\n\ntest_x contains 1\n")
 	if _, err := Test(t.Context(), dir, nil); !fault.HasCode(err, "policy_invalid") || !strings.Contains(err.Error(), "bad_test.rego:3") {
 		t.Error(err)
 	}
