@@ -54,7 +54,7 @@ var budgets = map[string]int{
 	"internal/observe":                570,
 	"internal/pattern":                420,
 	"internal/policy":                 380,
-	"internal/policy/rego":            2230,
+	"internal/policy/rego":            2180,
 	"internal/provider/anthropic":     2070,
 	"internal/provider/gemini":        2010,
 	"internal/provider/offline":       1810,
