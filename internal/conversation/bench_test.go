@@ -47,7 +47,7 @@ func long(b *testing.B, turns int) (*conversation.Engine, id.ID, []id.ID) {
 			b.Fatal(err)
 		}
 		if s.Transcript().Tokens() > 200_000 {
-			if _, err := s.Fit(b.Context(), conversation.Window{Tokens: 200_000, Count: tokens.Message}); err != nil {
+			if _, err := s.Fit(b.Context(), conversation.Window{Tokens: 200_000, Count: tokens.Counter{}.Message}); err != nil {
 				b.Fatal(err)
 			}
 		}

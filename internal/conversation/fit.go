@@ -20,9 +20,6 @@ import (
 type Window struct {
 	Tokens int64                        // for messages; what else goes to the model is not part of it
 	Count  func(*message.Message) int64 // tokens of a message
-	// Estimate is a quicker Count, on the safe side, for what is far from the
-	// end of a long conversation; nil: all is counted.
-	Estimate func(*message.Message) int64
 	// Summarize writes what is to stand for messages that are not shown any
 	// more, in at most so many tokens; earlier is the summary that stood for
 	// what came before them, or nil. Nil, or with an error or a text that is
@@ -78,7 +75,7 @@ func (s *Session) fit(ctx context.Context, w Window) (fits bool, err error) {
 		return false, err
 	}
 	plan := view.Fit(all, view.Budget{Window: w.Tokens, SummaryTokens: reserve,
-		Start: s.branch.View.Start.Pos, Clip: opt.Clip, Summary: opt.Summary, Cut: opt.Cut}, w.counting(all))
+		Start: s.branch.View.Start.Pos, Clip: opt.Clip, Summary: opt.Summary, Cut: opt.Cut}, w.Count)
 
 	next := s.branch
 	next.View.Revision++
@@ -106,32 +103,6 @@ func (s *Session) fit(ctx context.Context, w Window) (fits bool, err error) {
 		}
 	}
 	return plan.Fits, s.revise(ctx, next, changes)
-}
-
-// mostCounted is how many tokens, by the estimate, are counted for a fitting.
-const mostCounted = 500_000
-
-// counting returns how the messages of a view are counted: the newest exactly,
-// all before them by the estimate.
-func (w *Window) counting(all []view.Item) func(*message.Message) int64 {
-	if w.Estimate == nil {
-		return w.Count
-	}
-	newest := map[id.ID]bool{}
-	total := int64(0)
-	for i := len(all) - 1; i >= 0 && total < mostCounted; i-- {
-		newest[all[i].Message.ID] = true
-		total += w.Estimate(all[i].Message)
-	}
-	if len(newest) == len(all) {
-		return w.Count
-	}
-	return func(m *message.Message) int64 {
-		if newest[m.ID] {
-			return w.Count(m)
-		}
-		return w.Estimate(m)
-	}
 }
 
 // The part of a window that a summary may take, and the tokens that it takes

@@ -7,7 +7,6 @@ import (
 
 	"steward/internal/conversation"
 	"steward/internal/id"
-	"steward/internal/message"
 	"steward/internal/record"
 )
 
@@ -239,28 +238,4 @@ func begun(k *talk, s *conversation.Session) *conversation.Session {
 	_, err := s.Begin(conversation.Opening{Request: id.New(), Interaction: id.New(), Origin: "regenerate", Run: record.Run{ID: id.New()}})(k.t.Context())
 	k.ok(err)
 	return s
-}
-
-// Of a very long view only the newest part is counted; the rest is estimated.
-func TestALongViewIsCountedNearItsEndOnly(t *testing.T) {
-	_, e, conv := imported(t, 400)
-	s, err := e.OpenToFit(t.Context(), anna, conv)
-	if err != nil {
-		t.Fatal(err)
-	}
-	counted := map[id.ID]bool{}
-	estimate := func(*message.Message) int64 { return 10_000 }
-	w := conversation.Window{Tokens: 100_000, Estimate: estimate, Count: func(m *message.Message) int64 {
-		counted[m.ID] = true
-		return 5_000
-	}}
-	if fits, err := s.Fit(t.Context(), w); !fits || err != nil {
-		t.Fatal(fits, err)
-	}
-	if n := len(counted); n == 0 || n > 60 { // those of 500,000 tokens, and what stands before them
-		t.Errorf("%d messages are counted", n)
-	}
-	if n := len(s.Transcript().Messages()); n < 5 || n > 20 {
-		t.Errorf("%d messages are shown", n)
-	}
 }

@@ -169,8 +169,7 @@ type limit struct {
 
 // admit sets aside what the call may use and returns the request with its
 // output bounded to what is left; or it refuses the call (budget_exhausted,
-// price_unknown, or the ledger's error). What the estimate refuses is counted
-// exactly, where the model's vocabulary is to be had.
+// price_unknown, or the ledger's error).
 func (m *metered) admit(ctx context.Context, r *Request) (*Request, *hold, error) {
 	h := &hold{gate: m.gate, user: r.User, at: time.Now(), meter: r.Meter, price: m.price}
 	if h.meter == nil {
@@ -180,12 +179,6 @@ func (m *metered) admit(ctx context.Context, r *Request) (*Request, *hold, error
 		h.input = m.models.count(m.name, r)
 	}
 	bounded, err := m.setAside(ctx, r, h)
-	if fault.HasCode(err, "budget_exhausted") {
-		if n, ok := m.models.countExactly(m.name, r); ok && n < h.input {
-			h.input = n
-			bounded, err = m.setAside(ctx, r, h)
-		}
-	}
 	return bounded, h, err
 }
 

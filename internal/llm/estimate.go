@@ -2,8 +2,8 @@ package llm
 
 import "steward/internal/tokens"
 
-// RequestParts returns the estimate of a request's input by script: system
-// prompt, transcript, tools and schema. A tokens.Calibrator learns from it and
+// RequestParts returns the estimate of a request's input: system prompt,
+// transcript, tools and schema. A tokens.Calibrator learns from it and
 // what the provider then reports.
 func RequestParts(r *Request) tokens.Parts {
 	p := tokens.OfSystem(r.System).Add(r.Transcript.Parts()).Add(r.Tools.Parts())

@@ -127,7 +127,7 @@ func (t *Transcript) Size() int {
 // sizeofMessage is about what a message takes in memory beside its text.
 const sizeofMessage = 600
 
-// Parts returns the estimate of the messages' tokens by script. Each message
+// Parts returns the estimate of the messages' tokens. Each message
 // is looked at once.
 func (t *Transcript) Parts() tokens.Parts {
 	t.mu.Lock()
@@ -269,7 +269,7 @@ func (s *Toolset) Specs() []tool.Spec {
 	return s.specs
 }
 
-// Parts returns the estimate of the tools' descriptions by script.
+// Parts returns the estimate of the tools' descriptions.
 func (s *Toolset) Parts() tokens.Parts {
 	if s == nil {
 		return tokens.Parts{}

@@ -231,28 +231,13 @@ func (m *Models) Recall(saved []byte) error {
 	return m.learning.calibrator.Load(saved)
 }
 
-// Counter returns what counts the tokens of messages for a model, as well as
-// can be now.
+// Counter returns what counts tokens for a model, as well as can be now.
 func (m *Models) Counter(full string) tokens.Counter { return m.learning.calibrator.For(full) }
 
 // count returns about how many input tokens a model makes of a request, as far
 // as it is calibrated, on the safe side.
 func (m *Models) count(full string, r *Request) int64 {
-	return m.Counter(full).Request(RequestParts(r))
-}
-
-// countExactly counts a request with the model's own vocabulary, if it is to
-// be had.
-func (m *Models) countExactly(full string, r *Request) (int64, bool) {
-	c := m.Counter(full)
-	if c.Kind() != tokens.KindExact {
-		return 0, false
-	}
-	n := c.Text(r.System) + c.Tools(r.Tools.Specs()...) + c.Overhead() + r.Transcript.Count(full+" "+string(c.Kind()), c.Message)
-	if r.Schema != nil {
-		n += tokens.OfSchema(r.Schema.JSON).Tokens()
-	}
-	return n, true
+	return m.Counter(full).Parts(RequestParts(r))
 }
 
 // Calibration is what was learned of how models count.
@@ -273,7 +258,7 @@ const (
 )
 
 func (l *learning) see(full string, r *Request, u message.Usage) {
-	if u.Input < learnFrom || tokens.Exact(full) {
+	if u.Input < learnFrom {
 		return
 	}
 	now := time.Now()

@@ -63,7 +63,7 @@ func (f *fitter) window() int64 {
 // fixed is how many tokens go for what is not messages.
 func (f *fitter) fixed() int64 {
 	c := f.counter()
-	return c.Text(f.system) + c.Tools(f.tools.Specs()...) + c.Overhead()
+	return c.Text(f.system) + c.Parts(f.tools.Parts())
 }
 
 // room is how many tokens the messages may take.
@@ -94,17 +94,7 @@ func (f *fitter) Over(ctx context.Context) bool {
 }
 
 // count counts a transcript's tokens as well as can be.
-func (f *fitter) count(t *llm.Transcript) int64 {
-	if n := t.Tokens(); n > mostExact {
-		return n
-	}
-	c := f.counter()
-	return t.Count(f.models[0]+" "+string(c.Kind()), c.Message)
-}
-
-// mostExact is how many tokens are counted with a vocabulary, which reads 3 MB
-// a second; what is more is estimated, on the safe side.
-const mostExact = 500_000
+func (f *fitter) count(t *llm.Transcript) int64 { return f.counter().Parts(t.Parts()) }
 
 // counter counts for the model that answers first.
 func (f *fitter) counter() tokens.Counter { return f.node.opt.Models.Counter(f.models[0]) }
@@ -112,13 +102,10 @@ func (f *fitter) counter() tokens.Counter { return f.node.opt.Models.Counter(f.m
 // least is how many tokens it is at least that were counted to n: an estimate
 // may be twice what a server counts.
 func (f *fitter) least(n int64) int64 {
-	switch f.counter().Kind() {
-	case tokens.KindEstimated:
+	if f.counter().Kind() == tokens.KindEstimated {
 		return n / 2
-	case tokens.KindCalibrated:
-		return n * 4 / 5
 	}
-	return n
+	return n * 4 / 5
 }
 
 // Fit implements agent.Fitter. What certainly does not fit is refused.
@@ -160,7 +147,7 @@ func (f *fitter) tooLarge(what string, takes, room int64) *fault.Error {
 
 // into is the window that messages are fitted into.
 func (f *fitter) into(room int64) conversation.Window {
-	w := conversation.Window{Tokens: room, Count: f.counter().Message, Estimate: f.counter().AtMost,
+	w := conversation.Window{Tokens: room, Count: f.counter().Message,
 		Log: func(msg string, err error) {
 			f.node.log.Warn(msg, "conversation", f.chat.id.String(), "error", err)
 		}}

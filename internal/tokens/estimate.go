@@ -1,7 +1,6 @@
-// Package tokens counts the tokens of texts, messages and tools: exactly where
-// the model's vocabulary is to be had (OpenAI's), else by an estimate that is
-// on the safe side and, once providers have reported what requests really
-// took, corrected per model and script.
+// Package tokens counts the tokens of texts, messages and tools: by an estimate
+// that is on the safe side and, once providers have reported what requests
+// really took, corrected per model.
 package tokens
 
 import (
@@ -24,68 +23,40 @@ const (
 	callTokens    = 16   // what surrounds a call, a result, a tool
 )
 
-// Parts is an estimate by script, in sixteenths of a token. Parts of several
-// texts are added up with Add; the zero value is the empty text.
-type Parts [scripts]int64
+// Parts is an estimate, in sixteenths of a token. Parts of several texts are
+// added up with Add; the zero value is the empty text.
+type Parts struct {
+	text  int64 // with what surrounds it on the wire
+	media int64 // pictures, documents, signatures
+}
 
 // sixteenths is the unit of Parts.
 const sixteenths = 16
 
 // Add returns the sum.
-func (p Parts) Add(q Parts) Parts {
-	for i, n := range q {
-		p[i] += n
-	}
-	return p
-}
-
-// Sub returns what p has beyond q, which is part of it: of a conversation, what
-// is left when a message is taken out.
-func (p Parts) Sub(q Parts) Parts {
-	for i, n := range q {
-		p[i] -= n
-	}
-	return p
-}
+func (p Parts) Add(q Parts) Parts { return Parts{p.text + q.text, p.media + q.media} }
 
 // Tokens returns the whole estimate, in tokens.
-func (p Parts) Tokens() int64 {
-	sum := int64(0)
-	for _, n := range p {
-		sum += n
-	}
-	return (sum + sixteenths - 1) / sixteenths
-}
+func (p Parts) Tokens() int64 { return (p.text + p.media + sixteenths - 1) / sixteenths }
 
 // framing returns what surrounds text on the wire.
-func framing(tokens int64) (p Parts) {
-	p[Framing] = tokens * sixteenths
-	return p
-}
+func framing(tokens int64) Parts { return Parts{text: tokens * sixteenths} }
 
 // media returns what is not text.
-func media(tokens int64) (p Parts) {
-	p[Media] = tokens * sixteenths
-	return p
-}
+func media(tokens int64) Parts { return Parts{media: tokens * sixteenths} }
 
 // Estimate returns about how many tokens a text makes, on the safe side.
 func Estimate[T string | []byte](text T) int64 { return Of(text).Tokens() }
 
-// Message returns about how many tokens a message makes, on the safe side.
-func Message(m *message.Message) int64 { return OfMessage(m).Tokens() }
-
 // Blocks returns about how many tokens the blocks make, on the safe side.
 func Blocks(blocks []message.Block) int64 { return OfBlocks(blocks).Tokens() }
 
-// OfMessage returns the estimate of a message by script.
+// OfMessage returns the estimate of a message.
 func OfMessage(m *message.Message) Parts {
-	p := OfBlocks(m.Blocks)
-	p[Framing] += messageTokens * sixteenths
-	return p
+	return OfBlocks(m.Blocks).Add(framing(messageTokens))
 }
 
-// OfTool returns the estimate of a tool's description by script.
+// OfTool returns the estimate of a tool's description.
 func OfTool(s *tool.Spec) Parts {
 	return framing(callTokens).Add(Of(s.Name)).Add(Of(s.Description)).Add(Of(s.Input))
 }
@@ -96,7 +67,7 @@ func OfSchema(json []byte) Parts { return framing(callTokens).Add(Of(json)) }
 // OfSystem returns the estimate of a system prompt, with what surrounds it.
 func OfSystem(text string) Parts { return framing(messageTokens).Add(Of(text)) }
 
-// OfBlocks returns the estimate of the blocks by script.
+// OfBlocks returns the estimate of the blocks.
 func OfBlocks(blocks []message.Block) (p Parts) {
 	for _, b := range blocks {
 		switch b := b.(type) {

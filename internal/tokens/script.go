@@ -1,44 +1,5 @@
 package tokens
 
-// Script is a class of text. Within a class vocabularies need about the same
-// share of the estimate, between classes not: one learns a model's ratio for
-// each.
-type Script uint8
-
-// The scripts, and what else a request is made of.
-const (
-	Latin      Script = iota // words of English and of code
-	OtherLatin               // words of other languages in Latin letters
-	Symbols                  // digits, signs, white space
-	Cyrillic
-	Greek
-	Hebrew
-	Arabic
-	Indic
-	SEAsian // Thai, Lao, Tibetan, Burmese, Khmer
-	Han
-	Kana
-	Hangul
-	Rare    // Georgian, Ethiopic, emoji, mathematics, …
-	Framing // what surrounds messages, calls and tools on the wire
-	Media   // pictures, documents, signatures
-	scripts
-)
-
-// Names of the scripts, as the state of a Calibrator has them.
-func scriptNames() [scripts]string {
-	return [scripts]string{"latin", "other latin", "symbols", "cyrillic", "greek", "hebrew", "arabic", "indic",
-		"southeast asian", "han", "kana", "hangul", "rare", "framing", "media"}
-}
-
-// String returns the script's name.
-func (s Script) String() string {
-	if s >= scripts {
-		return "unknown"
-	}
-	return scriptNames()[s]
-}
-
 // What characters weigh, in sixteenths of a token.
 const (
 	weightStart   = 9 // where a word or number begins, or a capital or digit inside a word
@@ -74,13 +35,6 @@ const (
 	kinds
 )
 
-// packed holds two sums in one number, so that each character takes one
-// addition: of the words below, of the symbols above.
-const packed = 32
-
-// chunk bounds how many bytes are summed up before the sums could run over.
-const chunk = 1 << 20
-
 var (
 	asciiKinds   = makeKinds()
 	asciiWeights = makeWeights()
@@ -102,22 +56,17 @@ func makeKinds() (table [128]uint8) {
 }
 
 // makeWeights returns what a character weighs after one of the given kind.
-func makeWeights() (table [kinds][128]uint64) {
-	own := [kinds]uint64{lower: weightLetter, upper: weightCapital, digit: weightDigit << packed}
+func makeWeights() (table [kinds][128]uint8) {
+	own := [kinds]uint8{between: weightSign, lower: weightLetter, upper: weightCapital, digit: weightDigit}
 	for last := range table {
 		for c, kind := range makeKinds() {
 			w := own[kind]
 			switch {
 			case c == ' ':
-				w = weightSpace << packed
+				w = weightSpace
 			case c < ' ':
-				w = weightLine << packed
-			case kind == between:
-				w = weightSign << packed
-			case kind == uint8(last), kind == lower && uint8(last) == upper:
-			case kind == digit:
-				w += weightStart << packed
-			default:
+				w = weightLine
+			case kind != between && kind != uint8(last) && !(kind == lower && uint8(last) == upper):
 				w += weightStart
 			}
 			table[last][c] = w
@@ -126,76 +75,59 @@ func makeWeights() (table [kinds][128]uint64) {
 	return table
 }
 
-// block16 is a block of sixteen characters of one script and weight.
-type block16 struct {
-	script Script
-	weight uint8
-}
-
-// makeBlocks returns the blocks of the characters up to U+FFFF.
-func makeBlocks() (table [1 << 12]block16) {
-	set := func(from, to int, s Script, weight uint8) {
+// makeBlocks returns what the characters up to U+FFFF weigh, by blocks of
+// sixteen.
+func makeBlocks() (table [1 << 12]uint8) {
+	set := func(from, to int, weight uint8) {
 		for i := from >> 4; i < to>>4; i++ {
-			table[i] = block16{s, weight}
+			table[i] = weight
 		}
 	}
-	set(0, 0x10000, Rare, weightOther)
-	set(0x0080, 0x0370, OtherLatin, weightAccent)
-	set(0x0370, 0x0400, Greek, weightAbjad)
-	set(0x0400, 0x0450, Cyrillic, weightAlpha)
-	set(0x0450, 0x0460, Cyrillic, weightAlpha2)
-	set(0x0460, 0x0530, Cyrillic, weightAlpha3)
-	set(0x0530, 0x0590, Rare, weightIndic2)
-	set(0x0590, 0x0600, Hebrew, weightAbjad)
-	set(0x0600, 0x0700, Arabic, weightAbjad)
-	set(0x0700, 0x0750, Rare, weightIndic2)
-	set(0x0750, 0x0780, Arabic, weightAbjad)
-	set(0x0780, 0x0860, Rare, weightIndic2)
-	set(0x0860, 0x0900, Arabic, weightAbjad)
-	set(0x0900, 0x0A00, Indic, weightIndic)  // Devanagari, Bengali
-	set(0x0A00, 0x0B80, Indic, weightIndic2) // Gurmukhi, Gujarati, Oriya
-	set(0x0B80, 0x0C00, Indic, weightIndic)  // Tamil
-	set(0x0C00, 0x0E00, Indic, weightIndic2) // Telugu to Sinhala
-	set(0x0E00, 0x0E80, SEAsian, weightIndic)
-	set(0x0E80, 0x10A0, SEAsian, weightIndic2) // Lao, Tibetan, Burmese
-	set(0x1100, 0x1200, Hangul, weightCJK)
-	set(0x1780, 0x1800, SEAsian, weightIndic2)   // Khmer
-	set(0x1E00, 0x1F00, OtherLatin, weightIndic) // Vietnamese
-	set(0x1F00, 0x2000, Greek, weightOther)      // with the old accents
-	set(0x2000, 0x2070, Symbols, weightIndic)
-	set(0x2E80, 0x3040, Han, weightCJK)
-	set(0x3040, 0x3100, Kana, weightCJK)
-	set(0x3100, 0xA960, Han, weightCJK)
-	set(0x3130, 0x3190, Hangul, weightCJK)
-	set(0xA960, 0xE000, Hangul, weightCJK)
-	set(0xF900, 0xFB00, Han, weightCJK)
-	set(0xFE30, 0xFFF0, Han, weightCJK)
+	set(0, 0x10000, weightOther)
+	set(0x0080, 0x0370, weightAccent)
+	set(0x0370, 0x0400, weightAbjad) // Greek
+	set(0x0400, 0x0450, weightAlpha) // Cyrillic
+	set(0x0450, 0x0460, weightAlpha2)
+	set(0x0460, 0x0530, weightAlpha3)
+	set(0x0530, 0x0590, weightIndic2) // Armenian
+	set(0x0590, 0x0700, weightAbjad)  // Hebrew, Arabic
+	set(0x0700, 0x0750, weightIndic2)
+	set(0x0750, 0x0780, weightAbjad)
+	set(0x0780, 0x0860, weightIndic2)
+	set(0x0860, 0x0900, weightAbjad)
+	set(0x0900, 0x0A00, weightIndic)  // Devanagari, Bengali
+	set(0x0A00, 0x0B80, weightIndic2) // Gurmukhi, Gujarati, Oriya
+	set(0x0B80, 0x0C00, weightIndic)  // Tamil
+	set(0x0C00, 0x0E00, weightIndic2) // Telugu to Sinhala
+	set(0x0E00, 0x0E80, weightIndic)  // Thai
+	set(0x0E80, 0x10A0, weightIndic2) // Lao, Tibetan, Burmese
+	set(0x1100, 0x1200, weightCJK)
+	set(0x1780, 0x1800, weightIndic2) // Khmer
+	set(0x1E00, 0x1F00, weightIndic)  // Vietnamese
+	set(0x2000, 0x2070, weightIndic)
+	set(0x2E80, 0xE000, weightCJK)
+	set(0xF900, 0xFB00, weightCJK)
+	set(0xFE30, 0xFFF0, weightCJK)
 	return table
 }
 
-// Of returns the estimate of a text by script.
-func Of[T string | []byte](text T) (p Parts) {
-	var s sums
-	for rest := text; len(rest) > 0; {
-		n := min(len(rest), chunk)
-		add(&s, &p, rest[:n])
-		p[Symbols] += int64(s.packed >> packed)
-		s.words += int64(s.packed & (1<<packed - 1))
-		s.packed, rest = 0, rest[n:]
+// Of returns the estimate of a text.
+func Of[T string | []byte](text T) Parts {
+	s := sum(text)
+	n := s.signs + s.accents + s.others + s.words
+	if s.foreign(len(text)) {
+		n += s.words * 3 / 10 // the weights are those of English
 	}
-	if s.foreign(len(text), &p) {
-		p[OtherLatin] += s.words * 13 / 10 // the weights are those of English
-	} else {
-		p[Latin] = s.words
-	}
-	return p
+	return Parts{text: n}
 }
 
-// sums are what is known of a text's ASCII characters.
+// sums are what the characters of a text weigh, by what they are.
 type sums struct {
-	packed uint64
-	words  int64
-	common int64 // words that are common in English only
+	words   int64 // Latin letters without accents
+	accents int64 // with accents
+	signs   int64 // digits, signs, white space
+	others  int64 // other scripts
+	common  int64 // how many words there are that are common in English only
 }
 
 // The most frequent words of English that other languages have not.
@@ -205,28 +137,38 @@ const (
 	wordYou = 'y'<<16 | 'o'<<8 | 'u'
 )
 
-// add adds the ASCII characters of a text to s and the others to p. A
-// character that a chunk's end cuts counts as bytes that are no text.
-func add[T string | []byte](s *sums, p *Parts, text T) {
-	weight, last, run := uint64(0), between, 0
+// sum weighs the characters of a text.
+func sum[T string | []byte](text T) (s sums) {
+	words, signs, others, last, run := int64(0), int64(0), int64(0), between, 0
 	for i := 0; i < len(text); {
 		c := text[i]
 		if c >= 0x80 {
-			b, n := blockAt(text, i)
-			p[b.script] += int64(b.weight)
+			weight, size, accent := weigh(text, i)
+			if accent {
+				s.accents += weight
+			} else {
+				others += weight
+			}
+			i += size
 			last = lower
-			i += n
 			continue
 		}
-		weight += asciiWeights[last&(kinds-1)][c]
+		weight := int64(asciiWeights[last&(kinds-1)][c])
 		last = asciiKinds[c]
 		i++
-		if last != lower {
+		switch last {
+		case between:
+			signs += weight
+			run = 0
+			continue
+		case digit:
+			signs += weight
 			run++
-			if last == between {
-				run = 0
-			} else if run > longRun && last == upper {
-				weight += weightLong
+			continue
+		case upper:
+			words += weight
+			if run++; run > longRun {
+				words += weightLong
 			}
 			continue
 		}
@@ -235,9 +177,9 @@ func add[T string | []byte](s *sums, p *Parts, text T) {
 			i++
 		}
 		n := i - from
-		weight += uint64(n-1) * weightLetter
+		words += weight + int64(n-1)*weightLetter
 		if run += n; run > longRun {
-			weight += uint64(min(run-longRun, n)) * weightLong
+			words += int64(min(run-longRun, n)) * weightLong
 		}
 		if n == 3 {
 			switch uint32(c)<<16 | uint32(text[from+1])<<8 | uint32(text[from+2]) {
@@ -246,24 +188,34 @@ func add[T string | []byte](s *sums, p *Parts, text T) {
 			}
 		}
 	}
-	s.packed = weight
+	s.words, s.signs, s.others = words, signs, others
+	return s
 }
 
-// blockAt returns the block of the character at i, and the character's bytes.
-func blockAt[T string | []byte](s T, i int) (b block16, size int) {
-	c := s[i]
-	switch {
-	case c >= 0xC2 && c < 0xE0 && i+1 < len(s) && s[i+1]&0xC0 == 0x80:
-		return blocks16[int(c&0x1F)<<2|int(s[i+1]&0x3F)>>4], 2
-	case c >= 0xE0 && c < 0xF0 && i+2 < len(s) && s[i+1]&0xC0 == 0x80 && s[i+2]&0xC0 == 0x80:
-		return blocks16[int(c&0x0F)<<8|int(s[i+1]&0x3F)<<2|int(s[i+2]&0x3F)>>4], 3
-	case c >= 0xF0 && c < 0xF5 && i+3 < len(s) && s[i+1]&0xC0 == 0x80 && s[i+2]&0xC0 == 0x80 && s[i+3]&0xC0 == 0x80:
-		if s[i+1] != 0x9F {
-			return block16{Rare, weightRarest}, 4
+// weigh returns what the character at i weighs, which is not ASCII, how many
+// bytes it has, and whether it is a Latin letter with an accent.
+func weigh[T string | []byte](text T, i int) (weight int64, size int, accent bool) {
+	next := func(n int) int { return int(text[i+n] & 0x3F) }
+	goesOn := func(n int) bool {
+		ok := i+n < len(text)
+		for j := i + 1; ok && j <= i+n; j++ {
+			ok = text[j]&0xC0 == 0x80
 		}
-		return block16{Rare, weightOther}, 4
+		return ok
 	}
-	return block16{Rare, weightOther}, 1
+	switch c := text[i]; {
+	case c >= 0xC2 && c < 0xE0 && goesOn(1):
+		b := int(c&0x1F)<<2 | next(1)>>4
+		return int64(blocks16[b]), 2, b < 0x37
+	case c >= 0xE0 && c < 0xF0 && goesOn(2):
+		b := int(c&0x0F)<<8 | next(1)<<2 | next(2)>>4
+		return int64(blocks16[b]), 3, b>>4 == 0x1E
+	case c == 0xF0 && goesOn(3) && text[i+1] == 0x9F: // emoji
+		return weightOther, 4, false
+	case c >= 0xF0 && c < 0xF5 && goesOn(3):
+		return weightRarest, 4, false
+	}
+	return weightOther, 1, false // no UTF-8
 }
 
 // foreign reports whether a text's words in Latin letters are those of another
@@ -271,11 +223,11 @@ func blockAt[T string | []byte](s T, i int) (b block16, size int) {
 // the estimate: it has accents, or it is prose (few signs) without the words
 // that English prose has everywhere. Of a short text without accents nothing
 // is known: it counts as English.
-func (s *sums) foreign(size int, p *Parts) bool {
+func (s *sums) foreign(size int) bool {
 	switch {
-	case p[OtherLatin]*40 > s.words: // about one accent in 200 letters
+	case s.accents*40 > s.words: // about one accent in 200 letters
 		return true
-	case size < 100 || p[Symbols] > s.words/4:
+	case size < 100 || s.signs > s.words/4:
 		return false
 	}
 	return s.common*300 < int64(size)

@@ -82,3 +82,8 @@ func whole(rest string) bool {
 
 // newer reports whether the rest continues a version number, as .1 does.
 func newer(rest string) bool { return len(rest) > 1 && '0' <= rest[1] && rest[1] <= '9' }
+
+// bare returns a model's own name, in lower case: what follows the last '/'.
+func bare(model string) string {
+	return strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
+}

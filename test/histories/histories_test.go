@@ -252,7 +252,7 @@ func (m *machine) same(t *rapid.T, s *conversation.Session) {
 }
 
 func (m *machine) fit(t *rapid.T, s *conversation.Session) {
-	w := conversation.Window{Tokens: rapid.Int64Range(200, 4000).Draw(t, "window"), Count: tokens.Message}
+	w := conversation.Window{Tokens: rapid.Int64Range(200, 4000).Draw(t, "window"), Count: tokens.Counter{}.Message}
 	switch rapid.IntRange(0, 2).Draw(t, "summary") {
 	case 1:
 		w.Summarize = func(_ context.Context, _ *message.Message, msgs []*message.Message, _ int64) (string, error) {
