@@ -21,8 +21,7 @@ import (
 func (f *execution) await(ctx context.Context) (*message.ToolResult, error) {
 	own := *f.job
 	w := &waiter{job: &own, answered: make(chan struct{}, 1)}
-	f.e.enlist(f.uri, w)
-	defer f.e.dismiss(f.uri)
+	defer f.e.enlist(f.uri, w)()
 	if moved, err := f.look(ctx); moved || err != nil { // it may have been answered before anybody listened
 		return f.unless(err)
 	}
@@ -118,9 +117,6 @@ func (e *Engine) Decide(ctx context.Context, sc store.Scope, d Decision) error {
 		}
 		return more, err
 	})
-	if d.Standing != Once && decided != nil {
-		e.grants.forget(decided.in.User) // after an error too: it may be recorded
-	}
 	if fault.HasCode(err, "not_found") { // it was erased meanwhile
 		err = unasked(d.ID)
 	}

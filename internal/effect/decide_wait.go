@@ -8,7 +8,6 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/resource"
-	"steward/internal/store"
 )
 
 // waiter is a run that waits for a person.
@@ -25,28 +24,18 @@ func (w *waiter) wake() {
 	}
 }
 
-// enlist notes that a run waits. While any does, what other processes record
-// is followed.
-func (e *Engine) enlist(uri resource.URI, w *waiter) {
+// enlist notes that a run waits, until the returned function is called.
+func (e *Engine) enlist(uri resource.URI, w *waiter) (dismiss func()) {
+	ctx, cancel := context.WithCancel(context.Background())
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.waiting[uri] = w
-	if e.following != nil {
-		return
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	e.following = cancel
-	go e.follow(ctx)
-}
-
-// dismiss notes that a run does not wait any more.
-func (e *Engine) dismiss(uri resource.URI) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.waiting, uri)
-	if len(e.waiting) == 0 && e.following != nil {
-		e.following()
-		e.following = nil
+	go e.follow(ctx, w)
+	return func() {
+		cancel()
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.waiting, uri)
 	}
 }
 
@@ -63,66 +52,29 @@ func (e *Engine) wake(uri resource.URI) {
 	}
 }
 
-// wakeAll has everybody look who waits.
-func (e *Engine) wakeAll() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, w := range e.waiting {
-		w.wake()
-	}
-}
-
-// How often what other processes record is read at most, and how long after
-// the store could not be read.
+// How often a run that waits looks at most because something was written, and
+// how long after the store could not be read.
 const (
 	followEvery = time.Second
 	followAgain = 10 * time.Second
 )
 
-// follow wakes the runs whose intents another process over the same store has
-// changed. It reads the log only when something was written, once for all runs
-// that wait, and sleeps as long as nothing is.
-func (e *Engine) follow(ctx context.Context) {
-	everything := store.ForNode(resource.System)
-	var after uint64
-	for first := true; ctx.Err() == nil; {
+// follow has a run that waits look when something was written: another process
+// over the same store may have answered. It sleeps as long as nothing is.
+func (e *Engine) follow(ctx context.Context, w *waiter) {
+	for after := uint64(0); ctx.Err() == nil; {
 		now, err := e.opt.Store.Wait(ctx, after)
 		switch {
-		case ctx.Err() != nil:
+		case err == nil:
+			after = now
+			w.wake()
+			sleep(ctx, followEvery)
+		case ctx.Err() != nil || fault.HasCode(err, "store_closed"):
 			return
-		case err == nil && first: // what was said before this was listening
-			e.wakeAll()
-			after, first = now, false
-			continue
-		case err == nil && sleep(ctx, followEvery): // what comes meanwhile is read along
-			after, err = e.wakeSince(ctx, everything, after)
-		}
-		if err != nil && ctx.Err() == nil {
-			if fault.HasCode(err, "store_closed") {
-				return
-			}
-			e.log.WarnContext(ctx, "what other processes decide about questions cannot be followed", "error", err)
+		default:
+			e.log.WarnContext(ctx, "what other processes decide about a question cannot be followed", "error", err)
 			sleep(ctx, followAgain)
 		}
-	}
-}
-
-// wakeSince wakes the runs whose intents have changed after a place in the log.
-func (e *Engine) wakeSince(ctx context.Context, sc store.Scope, after uint64) (uint64, error) {
-	q := store.LogQuery{Since: after, Type: TypeIntent, Limit: 1000}
-	for {
-		page, err := e.opt.Store.Log(ctx, sc, q)
-		if err != nil {
-			return after, err
-		}
-		for _, entry := range page.Entries {
-			after = max(after, entry.Seq)
-			e.wake(entry.URI)
-		}
-		if !page.More {
-			return after, nil
-		}
-		q.After = page.Next
 	}
 }
 

@@ -48,16 +48,12 @@ type Engine struct {
 	log    *slog.Logger
 	leaked atomic.Int64
 
-	grants grants
-
-	mu        sync.Mutex
-	slots     map[string]chan struct{}   // by tool: a token per running call
-	locks     map[resource.URI]*lock     // by intent: one at a time
-	waiting   map[resource.URI]*waiter   // by intent: who waits for a person
-	following context.CancelFunc         // ends what follows the log for those who wait; nil: nobody does
-	changed   chan struct{}              // closed when a question is put or answered
-	schemas   map[string]*tool.Validator // of tools that come without a check of their own
-	hanging   map[resource.URI]struct{}  // intents that a call left alone may still be doing, until they are settled
+	mu      sync.Mutex
+	slots   map[string]chan struct{}  // by tool: a token per running call
+	locks   map[resource.URI]*lock    // by intent: one at a time
+	waiting map[resource.URI]*waiter  // by intent: who waits for a person
+	changed chan struct{}             // closed when a question is put or answered
+	hanging map[resource.URI]struct{} // intents that a call left alone may still be doing, until they are settled
 }
 
 // New returns an engine.
@@ -80,7 +76,6 @@ func New(opt Options) *Engine {
 		locks:   map[resource.URI]*lock{},
 		waiting: map[resource.URI]*waiter{},
 		changed: make(chan struct{}),
-		schemas: map[string]*tool.Validator{},
 		hanging: map[resource.URI]struct{}{},
 	}
 }
@@ -210,31 +205,11 @@ func (e *Engine) check(c *Call, spec tool.Spec) ([]byte, error) {
 	if t, ok := c.Tool.(tool.Checker); ok {
 		return args, t.Check(args)
 	}
-	v, err := e.validator(spec.Input)
+	v, err := tool.NewValidator(spec.Input) // those of a registry check themselves
 	if err != nil {
 		return nil, err
 	}
 	return args, v.Validate(args)
-}
-
-// maxSchemas bounds the schemas kept for tools that are in no registry.
-const maxSchemas = 256
-
-func (e *Engine) validator(schema []byte) (*tool.Validator, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if v, ok := e.schemas[string(schema)]; ok {
-		return v, nil
-	}
-	v, err := tool.NewValidator(schema)
-	if err != nil {
-		return nil, err
-	}
-	if len(e.schemas) >= maxSchemas {
-		clear(e.schemas)
-	}
-	e.schemas[string(schema)] = v
-	return v, nil
 }
 
 // rule asks the judge, protected unless it can neither hang nor panic.

@@ -139,7 +139,6 @@ func (e *Engine) changeGrant(ctx context.Context, user string, grant id.ID, chan
 			return g, err
 		}
 		_, err = e.opt.Store.Commit(ctx, store.ForUser(user), store.Batch{Request: requestOf(ctx), Changes: []store.Change{put}})
-		e.grants.forget(user) // after an error too: it may be recorded
 		if !fault.HasCode(err, "conflict") {
 			return next, err
 		}

@@ -3,7 +3,6 @@ package effect
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"steward/internal/fault"
@@ -14,58 +13,6 @@ import (
 	"steward/internal/resource"
 	"steward/internal/store"
 )
-
-// grants are the standing approvals of users in memory, so that looking for
-// one costs nothing where there is none. Every commit of one in this process
-// forgets them; the commit that begins an action looks again.
-type grants struct {
-	mu     sync.Mutex
-	of     map[string][]Grant // by user; present and empty: he has none
-	change uint64             // counts what was forgotten: what was read before is not kept
-}
-
-// maxGranted bounds the users whose grants are kept in memory.
-const maxGranted = 4096
-
-func (g *grants) forget(user string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.of, user)
-	g.change++
-}
-
-func (g *grants) get(user string) (list []Grant, known bool, change uint64) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	list, known = g.of[user]
-	return list, known, g.change
-}
-
-func (g *grants) keep(user string, list []Grant, change uint64) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.change != change {
-		return
-	}
-	if g.of == nil || len(g.of) >= maxGranted {
-		g.of = map[string][]Grant{}
-	}
-	g.of[user] = list
-}
-
-// grantsOf returns a user's standing approvals.
-func (e *Engine) grantsOf(ctx context.Context, user string) ([]Grant, error) {
-	list, known, change := e.grants.get(user)
-	if known {
-		return list, nil
-	}
-	list, err := e.readGrants(ctx, user, stateActive)
-	if err != nil {
-		return nil, err
-	}
-	e.grants.keep(user, list, change)
-	return list, nil
-}
 
 // readGrants reads a user's standing approvals in a state (empty: in any).
 func (e *Engine) readGrants(ctx context.Context, user, state string) ([]Grant, error) {
@@ -85,7 +32,7 @@ func (e *Engine) readGrants(ctx context.Context, user, state string) ([]Grant, e
 
 // hasGrants reports whether a user has given standing approvals.
 func (e *Engine) hasGrants(ctx context.Context, user string) bool {
-	list, err := e.grantsOf(context.WithoutCancel(ctx), user)
+	list, err := e.readGrants(context.WithoutCancel(ctx), user, stateActive)
 	return err == nil && len(list) > 0
 }
 
@@ -96,7 +43,7 @@ func (f *execution) granted(ctx context.Context, d policy.Decision) *intent.Appr
 	if d.Approvers != "" || f.spec.Asks || f.spec.Version == "" || isSuccessor(f.uri) {
 		return nil
 	}
-	list, err := f.e.grantsOf(context.WithoutCancel(ctx), f.in.User)
+	list, err := f.e.readGrants(context.WithoutCancel(ctx), f.in.User, stateActive)
 	if err != nil {
 		f.e.log.WarnContext(ctx, "standing approvals could not be read: a person is asked", "user", f.in.User, "error", err)
 	}
@@ -139,7 +86,6 @@ func (f *execution) consume(ctx context.Context) (checks []store.Change, why str
 	r, err := f.e.opt.Store.Get(context.WithoutCancel(ctx), store.ForUser(f.in.User), uri)
 	switch {
 	case fault.Is(err, fault.NotFound):
-		f.e.grants.forget(f.in.User)
 		return nil, gone, nil
 	case err != nil:
 		return nil, "", err
@@ -149,7 +95,6 @@ func (f *execution) consume(ctx context.Context) (checks []store.Change, why str
 		return nil, "", err
 	}
 	if f.spec.Asks || !g.covers(&f.in, conversationOf(f.uri), f.c.Labels, time.Now()) {
-		f.e.grants.forget(f.in.User)
 		return nil, gone, nil
 	}
 	return []store.Change{{Op: store.Check, URI: uri, If: store.If{Version: g.version}}}, "", nil
@@ -163,11 +108,7 @@ func (f *execution) lostGrant(err error) bool {
 		return false
 	}
 	at, _ := fault.Of(err).Details["uri"].(string)
-	if at != a.Grant {
-		return false
-	}
-	f.e.grants.forget(f.in.User)
-	return true
+	return at == a.Grant
 }
 
 // Grants returns a user's standing approvals, the newest first; with all, also

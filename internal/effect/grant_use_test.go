@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,12 +15,10 @@ import (
 	"steward/internal/tool"
 )
 
-// watched is a store that calls back before each commit, and counts queries
-// for grants.
+// watched is a store that calls back before each commit.
 type watched struct {
 	store.Store
 	before func(store.Batch)
-	looks  atomic.Int64
 }
 
 func (w *watched) Commit(ctx context.Context, sc store.Scope, b store.Batch) (store.Receipt, error) {
@@ -29,13 +26,6 @@ func (w *watched) Commit(ctx context.Context, sc store.Scope, b store.Batch) (st
 		w.before(b)
 	}
 	return w.Store.Commit(ctx, sc, b)
-}
-
-func (w *watched) Query(ctx context.Context, sc store.Scope, q store.Query) (store.Page, error) {
-	if q.Type == TypeGrant {
-		w.looks.Add(1)
-	}
-	return w.Store.Query(ctx, sc, q)
 }
 
 // A grant that is taken back between the judging and the beginning does not
@@ -103,21 +93,6 @@ func TestAGrantChangedOnTheWayThatStillCovers(t *testing.T) {
 	expect(t, begin(t, e, callOf(tl, `{"path":"a"}`)).unasked(), message.OK)
 	if !once {
 		t.Error("it was not changed on the way")
-	}
-}
-
-func TestLookingForGrantsCostsNothingWhereThereAreNone(t *testing.T) {
-	w := &watched{Store: openStore(t)}
-	e := newEngine(w, nil)
-	tl := fileTool(echo)
-	for range 20 {
-		c := callOf(tl, `{"path":"a"}`)
-		wg := answering(t, e, &c, true)
-		run(t, e, c)
-		wg.Wait()
-	}
-	if n := w.looks.Load(); n != 1 {
-		t.Errorf("grants were looked for %d times", n)
 	}
 }
 
