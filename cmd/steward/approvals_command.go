@@ -12,7 +12,7 @@ import (
 	"steward/client"
 	"steward/internal/effect"
 	"steward/internal/fault"
-	"steward/internal/pattern"
+	"steward/internal/intent"
 	"steward/internal/runtime"
 	"steward/internal/server/httpauth"
 	"steward/internal/server/terminal"
@@ -198,7 +198,7 @@ func (o *answerFlags) verdict(ctx context.Context, s *session, q *effect.Questio
 	if o.until > 0 {
 		v.Until = time.Now().Add(o.until)
 	}
-	p, err := pattern.Parse(strings.Join(o.pattern, "\n"), q.Pattern)
+	p, err := intent.ParsePattern(strings.Join(o.pattern, "\n"), q.Pattern)
 	if err != nil {
 		return v, err
 	}
@@ -319,7 +319,7 @@ func (a *app) completeApprovals(c *cobra.Command, args []string, _ string) ([]co
 }
 
 // question looks at a question, as it is shown with a pattern.
-func (s *session) question(ctx context.Context, which string, p pattern.Pattern) (q effect.Question, err error) {
+func (s *session) question(ctx context.Context, which string, p intent.Pattern) (q effect.Question, err error) {
 	in := client.Params{"id": which}
 	if p != nil {
 		b, err := json.Marshal(p)

@@ -24,9 +24,9 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/identity"
+	"steward/internal/intent"
 	"steward/internal/llm"
 	"steward/internal/message"
-	"steward/internal/pattern"
 	"steward/internal/policy/rego"
 	"steward/internal/record"
 	"steward/internal/runtime"
@@ -364,7 +364,7 @@ func (l *local) Rename(ctx context.Context, conv id.ID, title string) (record.Co
 }
 
 // Question implements terminal.Node.
-func (l *local) Question(ctx context.Context, which string, p pattern.Pattern) (effect.Question, error) {
+func (l *local) Question(ctx context.Context, which string, p intent.Pattern) (effect.Question, error) {
 	return l.node.Approval(ctx, l.user, which, p)
 }
 

@@ -11,7 +11,7 @@ import (
 	"steward/client"
 	"steward/internal/effect"
 	"steward/internal/fault"
-	"steward/internal/pattern"
+	"steward/internal/intent"
 	"steward/internal/runtime"
 	"steward/internal/server/httpauth"
 	"steward/internal/server/terminal"
@@ -191,7 +191,7 @@ func (a *app) changeGrant(ctx context.Context, s *session, which string, lines [
 		return err
 	}
 	if lines != nil {
-		if ch.Pattern, err = pattern.Parse(strings.Join(lines, "\n"), g.Pattern); err != nil {
+		if ch.Pattern, err = intent.ParsePattern(strings.Join(lines, "\n"), g.Pattern); err != nil {
 			return err
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/intent"
 	"steward/internal/message"
-	"steward/internal/pattern"
 	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/settings"
@@ -373,7 +373,7 @@ type wireApproval struct {
 	Read      []string        `json:"read"`
 	Approvers string          `json:"approvers"`
 	Foreign   bool            `json:"foreign"`
-	Pattern   pattern.Pattern `json:"pattern"`
+	Pattern   intent.Pattern  `json:"pattern"`
 	NoGrant   string          `json:"no_grant"`
 	Arguments []tool.Argument `json:"arguments"`
 
@@ -394,6 +394,6 @@ func (r *remote) Decide(ctx context.Context, _ id.ID, v runtime.Verdict) error {
 }
 
 // Question implements terminal.Node.
-func (r *remote) Question(ctx context.Context, which string, p pattern.Pattern) (effect.Question, error) {
+func (r *remote) Question(ctx context.Context, which string, p intent.Pattern) (effect.Question, error) {
 	return r.question(ctx, which, p)
 }

@@ -10,8 +10,8 @@ import (
 	"steward/internal/effect"
 	"steward/internal/id"
 	"steward/internal/identity"
+	"steward/internal/intent"
 	"steward/internal/message"
-	"steward/internal/pattern"
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/runtime"
@@ -145,7 +145,7 @@ func (s *stored) Approvals(ctx context.Context, user string) ([]effect.Question,
 	return s.effects.Questions(ctx, user)
 }
 
-func (s *stored) Approval(ctx context.Context, user, which string, p pattern.Pattern) (effect.Question, error) {
+func (s *stored) Approval(ctx context.Context, user, which string, p intent.Pattern) (effect.Question, error) {
 	return s.effects.Question(ctx, store.ForUser(user), which, p)
 }
 

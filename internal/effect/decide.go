@@ -9,7 +9,6 @@ import (
 	"steward/internal/id"
 	"steward/internal/intent"
 	"steward/internal/message"
-	"steward/internal/pattern"
 	"steward/internal/request"
 	"steward/internal/resource"
 	"steward/internal/store"
@@ -84,9 +83,9 @@ type Decision struct {
 	Reason   string // may be empty
 	By       string `json:"-"` // who, which no client says; empty: the scope's actor
 	Standing Standing
-	Pattern  pattern.Pattern // of a standing approval, as it was shown; nil: the one that covers just this
-	Until    time.Time       // of a standing approval; zero: for ever
-	Args     []byte          // the arguments as the person wants them; nil: as they were asked about
+	Pattern  intent.Pattern // of a standing approval, as it was shown; nil: the one that covers just this
+	Until    time.Time      // of a standing approval; zero: for ever
+	Args     []byte         // the arguments as the person wants them; nil: as they were asked about
 }
 
 // Decide records a person's answer; it is durable when Decide returns. Giving
@@ -317,7 +316,7 @@ func (e *Engine) appendShown(ctx context.Context, out []Question, at place, in *
 }
 
 // shown is a question as the user of a place is shown it.
-func (e *Engine) shown(ctx context.Context, at place, in *intent.Intent, p pattern.Pattern) (Question, error) {
+func (e *Engine) shown(ctx context.Context, at place, in *intent.Intent, p intent.Pattern) (Question, error) {
 	q, err := e.show(ctx, at.scope, at.uri, in, p)
 	if err != nil {
 		return q, err
@@ -332,7 +331,7 @@ func (e *Engine) shown(ctx context.Context, at place, in *intent.Intent, p patte
 // Question returns one question as a user is shown it: with a pattern of his
 // own, if he wants to give a standing approval of that. Error codes as of
 // Decide.
-func (e *Engine) Question(ctx context.Context, sc store.Scope, name string, p pattern.Pattern) (Question, error) {
+func (e *Engine) Question(ctx context.Context, sc store.Scope, name string, p intent.Pattern) (Question, error) {
 	at, err := e.find(ctx, sc, name)
 	if err != nil {
 		return Question{}, err

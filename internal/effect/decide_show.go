@@ -15,7 +15,6 @@ import (
 	"steward/internal/fault"
 	"steward/internal/intent"
 	"steward/internal/message"
-	"steward/internal/pattern"
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
@@ -40,7 +39,7 @@ type Question struct {
 	Rule         string          `json:"rule,omitzero"`
 	Policy       string          `json:"policy,omitzero"` // its version
 	Approvers    string          `json:"approvers,omitzero"`
-	Pattern      pattern.Pattern `json:"pattern,omitzero"` // what a standing approval would cover
+	Pattern      intent.Pattern  `json:"pattern,omitzero"` // what a standing approval would cover
 	Asked        time.Time       `json:"asked"`
 	Expires      time.Time       `json:"expires"`
 	Hash         string          `json:"hash"`               // over all of the above: an answer repeats it
@@ -69,7 +68,7 @@ func Told(labels, read []string) string {
 
 // show makes the question of an intent, with a pattern of the person's own or
 // (nil) the one that covers just this call.
-func (e *Engine) show(ctx context.Context, sc store.Scope, uri resource.URI, in *intent.Intent, p pattern.Pattern) (Question, error) {
+func (e *Engine) show(ctx context.Context, sc store.Scope, uri resource.URI, in *intent.Intent, p intent.Pattern) (Question, error) {
 	q := Question{ID: uri.String(), Short: IntentID(uri).String(), Tool: in.Tool, Version: in.Version,
 		Args: jsontext.Value(in.Args), User: in.User, Agent: in.Agent, Lineage: in.Lineage,
 		Labels: in.Labels.Names(), Reason: in.Reason, Rule: in.Rule, Policy: in.Policy, Approvers: in.Approvers,

@@ -10,7 +10,6 @@ import (
 	"steward/internal/id"
 	"steward/internal/intent"
 	"steward/internal/message"
-	"steward/internal/pattern"
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/tool"
@@ -41,23 +40,23 @@ const (
 // with labels beyond Labels. One that was given for a call that a plan had fixed
 // before anything of others was read covers none that was decided after.
 type Grant struct {
-	ID           id.ID           `json:"id"`
-	User         string          `json:"user"`
-	Tool         string          `json:"tool"`
-	Version      string          `json:"version"`
-	Agent        string          `json:"agent,omitzero"`
-	Lineage      []string        `json:"lineage,omitzero"`
-	Pattern      pattern.Pattern `json:"pattern"`
-	Labels       message.Labels  `json:"labels,omitzero"`
-	Fixed        bool            `json:"fixed,omitzero"` // only what was fixed before anything untrusted was read
-	Standing     Standing        `json:"standing"`
-	Conversation string          `json:"conversation,omitzero"` // URI text of the one in which it was asked
-	Expires      time.Time       `json:"expires,omitzero"`      // zero: never
-	By           string          `json:"by"`
-	Created      time.Time       `json:"created"`
-	Changed      time.Time       `json:"changed,omitzero"`
-	Intent       string          `json:"intent"` // URI text of the action that was asked about
-	Revoked      time.Time       `json:"revoked,omitzero"`
+	ID           id.ID          `json:"id"`
+	User         string         `json:"user"`
+	Tool         string         `json:"tool"`
+	Version      string         `json:"version"`
+	Agent        string         `json:"agent,omitzero"`
+	Lineage      []string       `json:"lineage,omitzero"`
+	Pattern      intent.Pattern `json:"pattern"`
+	Labels       message.Labels `json:"labels,omitzero"`
+	Fixed        bool           `json:"fixed,omitzero"` // only what was fixed before anything untrusted was read
+	Standing     Standing       `json:"standing"`
+	Conversation string         `json:"conversation,omitzero"` // URI text of the one in which it was asked
+	Expires      time.Time      `json:"expires,omitzero"`      // zero: never
+	By           string         `json:"by"`
+	Created      time.Time      `json:"created"`
+	Changed      time.Time      `json:"changed,omitzero"`
+	Intent       string         `json:"intent"` // URI text of the action that was asked about
+	Revoked      time.Time      `json:"revoked,omitzero"`
 
 	version uint64 // of the resource
 }

@@ -12,14 +12,14 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/intent"
 	"steward/internal/message"
-	"steward/internal/pattern"
 	"steward/internal/store"
 )
 
 // GrantEdit is how a standing approval is to be otherwise; what is nil stays.
 type GrantEdit struct {
-	Pattern  pattern.Pattern
+	Pattern  intent.Pattern
 	Until    *time.Time      // zero: for ever
 	Standing Standing        // empty: stays
 	Labels   *message.Labels // what the model may have been shown; never Secret

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/intent"
 	"steward/internal/message"
-	"steward/internal/pattern"
 	"steward/internal/policy"
 	"steward/internal/resource"
 	"steward/internal/store"
@@ -80,7 +80,7 @@ func echo(_ context.Context, in tool.Invocation) (tool.Result, error) {
 func give(t *testing.T, e *Engine, q *Question, st Standing, words string, until time.Time) {
 	t.Helper()
 	sc := store.ForUser("ann")
-	p, err := pattern.Parse(words, q.Pattern)
+	p, err := intent.ParsePattern(words, q.Pattern)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,14 +278,14 @@ func TestWhatNoGrantCanBeGivenFor(t *testing.T) {
 	}
 	r := begin(t, e, callOf(fileTool(echo), `{"path":"a"}`))
 	q := r.question()
-	wide := pattern.Pattern{"path": {Any: true}}
+	wide := intent.Pattern{"path": {Any: true}}
 	for name, x := range map[string]struct {
 		d    Decision
 		code string
 	}{
 		"a pattern that was not shown": {Decision{Standing: Always, Pattern: wide}, "approval_changed"},
-		"one of something else":        {Decision{Standing: Always, Pattern: pattern.Pattern{"path": {Like: "b*"}}}, "grant_other"},
-		"one that is none":             {Decision{Standing: Always, Pattern: pattern.Pattern{"path": {}}}, "grant_invalid"},
+		"one of something else":        {Decision{Standing: Always, Pattern: intent.Pattern{"path": {Like: "b*"}}}, "grant_other"},
+		"one that is none":             {Decision{Standing: Always, Pattern: intent.Pattern{"path": {}}}, "grant_invalid"},
 		"an odd standing":              {Decision{Standing: "sometimes"}, "approval_invalid"},
 		"an end before now":            {Decision{Standing: Always, Until: time.Now().Add(-time.Second)}, "grant_expiry_past"},
 		"once, with an end":            {Decision{Until: time.Now().Add(time.Hour)}, "approval_invalid"},
@@ -296,7 +296,7 @@ func TestWhatNoGrantCanBeGivenFor(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := e.Question(ctx, sc, q.ID, pattern.Pattern{"path": {Like: "b*"}}); !fault.HasCode(err, "grant_other") {
+	if _, err := e.Question(ctx, sc, q.ID, intent.Pattern{"path": {Like: "b*"}}); !fault.HasCode(err, "grant_other") {
 		t.Error(err)
 	}
 	if err := e.Decide(ctx, sc, Decision{ID: q.Short, Hash: q.Hash, Approve: true}); err != nil { // by its id too
@@ -323,7 +323,7 @@ func TestEditingAGrant(t *testing.T) {
 	g := list[0].ID
 	soon, past, untrusted, secret := time.Now().Add(time.Hour), time.Now().Add(-time.Hour), message.Untrusted, message.Secret
 	for name, ed := range map[string]GrantEdit{
-		"a wider pattern": {Pattern: pattern.Pattern{"path": {Any: true}}},
+		"a wider pattern": {Pattern: intent.Pattern{"path": {Any: true}}},
 		"after more":      {Labels: &untrusted},
 	} {
 		shown, err := e.ShowGrantEdit(ctx, "ann", g, ed)
@@ -341,7 +341,7 @@ func TestEditingAGrant(t *testing.T) {
 		ed   GrantEdit
 		code string
 	}{
-		"no pattern": {GrantEdit{Pattern: pattern.Pattern{"path": {}}}, "grant_invalid"}, "over": {GrantEdit{Until: &past}, "grant_expiry_past"},
+		"no pattern": {GrantEdit{Pattern: intent.Pattern{"path": {}}}, "grant_invalid"}, "over": {GrantEdit{Until: &past}, "grant_expiry_past"},
 		"odd": {GrantEdit{Standing: "odd"}, "approval_invalid"}, "secrets": {GrantEdit{Labels: &secret}, "grant_invalid"},
 	} {
 		if _, err := e.EditGrant(ctx, "ann", g, x.ed); !fault.HasCode(err, x.code) {
@@ -351,11 +351,11 @@ func TestEditingAGrant(t *testing.T) {
 	if _, err := e.EditGrant(ctx, "bob", g, GrantEdit{Until: &soon}); !fault.HasCode(err, "grant_not_found") {
 		t.Error(err)
 	}
-	if got, err := e.EditGrant(ctx, "ann", g, GrantEdit{Pattern: pattern.Pattern{"path": {Is: []byte(`"notes/b"`)}}, Until: &soon, Standing: InConversation}); err != nil || got.Changed.IsZero() {
+	if got, err := e.EditGrant(ctx, "ann", g, GrantEdit{Pattern: intent.Pattern{"path": {Is: []byte(`"notes/b"`)}}, Until: &soon, Standing: InConversation}); err != nil || got.Changed.IsZero() {
 		t.Fatalf("narrower: %+v, %v", got, err)
 	}
 	expect(t, begin(t, e, callOf(tl, `{"path":"notes/b"}`)).unasked(), message.OK)
-	ed := GrantEdit{Pattern: pattern.Pattern{"path": {Like: "notes/*"}}, Until: new(time.Time), Standing: Always}
+	ed := GrantEdit{Pattern: intent.Pattern{"path": {Like: "notes/*"}}, Until: new(time.Time), Standing: Always}
 	shown, err := e.ShowGrantEdit(ctx, "ann", g, ed)
 	if err != nil || !shown.Wider {
 		t.Fatal(shown, err)

@@ -9,7 +9,6 @@ import (
 
 	"steward/internal/intent"
 	"steward/internal/message"
-	"steward/internal/pattern"
 	"steward/internal/policy"
 	"steward/internal/store"
 	"steward/internal/tool"
@@ -85,7 +84,7 @@ func TestAGrantChangedOnTheWayThatStillCovers(t *testing.T) {
 	w.before = func(b store.Batch) {
 		if len(b.Changes) > 0 && b.Changes[0].State == string(intent.Executing) && !once {
 			once = true
-			if _, err := e.EditGrant(ctx, "ann", list[0].ID, GrantEdit{Pattern: pattern.Pattern{"path": {Like: "*"}}}); err != nil {
+			if _, err := e.EditGrant(ctx, "ann", list[0].ID, GrantEdit{Pattern: intent.Pattern{"path": {Like: "*"}}}); err != nil {
 				t.Error(err)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 
 	"steward/internal/effect"
 	"steward/internal/id"
-	"steward/internal/pattern"
+	"steward/internal/intent"
 	"steward/internal/store"
 	"steward/internal/tool"
 )
@@ -36,7 +36,7 @@ func (n *Node) Approvals(ctx context.Context, user string) ([]effect.Question, e
 }
 
 // Approval returns one question; with a pattern as it would be shown with it.
-func (n *Node) Approval(ctx context.Context, user, which string, p pattern.Pattern) (effect.Question, error) {
+func (n *Node) Approval(ctx context.Context, user, which string, p intent.Pattern) (effect.Question, error) {
 	return n.effects.Question(ctx, store.ForUser(user), which, p)
 }
 
@@ -149,7 +149,7 @@ type ApprovalView struct {
 	Read      []string        // what of others it had read
 	Approvers string          // the group that answers; empty: the user
 	Foreign   bool            // the user cannot answer: a group does that he is not in
-	Pattern   pattern.Pattern // what a standing approval would cover
+	Pattern   intent.Pattern  // what a standing approval would cover
 	NoGrant   string          // why none can be given
 	Arguments []tool.Argument // sizes and marks of the arguments, in their order
 

@@ -7,7 +7,7 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/pattern"
+	"steward/internal/intent"
 	"steward/internal/runtime"
 )
 
@@ -37,7 +37,7 @@ func TestApprovalsOfAllConversations(t *testing.T) {
 	if _, err := w.Approval(t.Context(), "bert", before[0].Short, nil); !fault.HasCode(err, "approval_not_found") {
 		t.Error(err)
 	}
-	q, err := w.Approval(t.Context(), "anna", before[0].Short, pattern.Pattern{"what": {Any: true}})
+	q, err := w.Approval(t.Context(), "anna", before[0].Short, intent.Pattern{"what": {Any: true}})
 	if err != nil || q.Hash == before[0].Hash {
 		t.Fatalf("%+v, %v", q, err)
 	}

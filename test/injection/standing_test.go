@@ -8,7 +8,7 @@ import (
 
 	"steward/internal/effect"
 	"steward/internal/id"
-	"steward/internal/pattern"
+	"steward/internal/intent"
 	"steward/internal/runtime"
 )
 
@@ -16,10 +16,10 @@ import (
 // any, whatever they say.
 func (s *scene) grants(standing effect.Standing, any ...string) {
 	s.decide = func(q runtime.ApprovalView) runtime.Verdict {
-		p := pattern.Pattern{}
+		p := intent.Pattern{}
 		for name, m := range q.Pattern {
 			if slices.Contains(any, name) {
-				m = pattern.Match{Any: true}
+				m = intent.Match{Any: true}
 			}
 			p[name] = m
 		}

@@ -13,7 +13,7 @@ import (
 	"steward/internal/conversation"
 	"steward/internal/effect"
 	"steward/internal/id"
-	"steward/internal/pattern"
+	"steward/internal/intent"
 	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/server/terminal"
@@ -41,7 +41,7 @@ func (n hers) Decide(ctx context.Context, _ id.ID, v runtime.Verdict) error {
 	return n.Node.Decide(ctx, person, v)
 }
 
-func (n hers) Question(ctx context.Context, which string, p pattern.Pattern) (effect.Question, error) {
+func (n hers) Question(ctx context.Context, which string, p intent.Pattern) (effect.Question, error) {
 	return n.Approval(ctx, person, which, p)
 }
 

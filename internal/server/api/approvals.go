@@ -7,7 +7,7 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/pattern"
+	"steward/internal/intent"
 	"steward/internal/runtime"
 	"steward/internal/server/httpauth"
 )
@@ -16,7 +16,7 @@ import (
 // longer; runtime.Node is one.
 type Approver interface {
 	Approvals(ctx context.Context, user string) ([]effect.Question, error)
-	Approval(ctx context.Context, user, which string, p pattern.Pattern) (effect.Question, error)
+	Approval(ctx context.Context, user, which string, p intent.Pattern) (effect.Question, error)
 	Decide(ctx context.Context, user string, v runtime.Verdict) error
 	Grants(ctx context.Context, user string, all bool) ([]runtime.GrantView, error)
 	Grant(ctx context.Context, user string, grant id.ID) (runtime.GrantView, error)
@@ -52,7 +52,7 @@ func (f *server) approvals(w http.ResponseWriter, r *http.Request, c httpauth.Ca
 
 // approval answers with one question, as it is shown with a pattern.
 func (f *server) approval(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
-	var p pattern.Pattern
+	var p intent.Pattern
 	if s := r.URL.Query().Get("pattern"); s != "" {
 		if err := httpauth.Unmarshal([]byte(s), &p); err != nil {
 			return err

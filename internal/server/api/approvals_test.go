@@ -15,18 +15,18 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/pattern"
+	"steward/internal/intent"
 	"steward/internal/runtime"
 )
 
 var waits = effect.Question{ID: "cld:effect.Intent.1", Short: id.ID{15: 7}.String(), Tool: "files.write", Version: "1", Args: jsontext.Value(`{"path":"a"}`),
-	User: "ana", Labels: []string{"private"}, Reason: "files.write changes something", Pattern: pattern.Pattern{"path": {Is: jsontext.Value(`"a"`)}},
+	User: "ana", Labels: []string{"private"}, Reason: "files.write changes something", Pattern: intent.Pattern{"path": {Is: jsontext.Value(`"a"`)}},
 	Asked: at, Expires: at.Add(time.Hour), Hash: "h1", Yours: true}
 
 const waitsJSON = `{"id":"cld:effect.Intent.1","intent_id":"00000000-0000-0000-0000-000000000007","tool":"files.write","version":"1","args":{"path":"a"},"user":"ana",` +
 	`"labels":["private"],"reason":"files.write changes something","pattern":{"path":{"is":"a"}},"asked":"2030-01-02T03:04:05Z","expires":"2030-01-02T04:04:05Z","hash":"h1","yours":true}`
 
-var given = runtime.GrantView{Grant: effect.Grant{ID: id.ID{15: 9}, User: "ana", Tool: "files.write", Version: "1", Pattern: pattern.Pattern{"path": {Like: "a*"}},
+var given = runtime.GrantView{Grant: effect.Grant{ID: id.ID{15: 9}, User: "ana", Tool: "files.write", Version: "1", Pattern: intent.Pattern{"path": {Like: "a*"}},
 	Standing: effect.Always, By: "ana", Created: at, Intent: "cld:effect.Intent.1"}, Labels: []string{"private"}, State: "active"}
 
 const givenJSON = `{"id":"00000000-0000-0000-0000-000000000009","user":"ana","tool":"files.write","version":"1","pattern":{"path":{"like":"a*"}},` +
@@ -45,7 +45,7 @@ func (d *double) Approvals(_ context.Context, user string) ([]effect.Question, e
 	return []effect.Question{waits}, nil
 }
 
-func (d *double) Approval(_ context.Context, user, which string, p pattern.Pattern) (effect.Question, error) {
+func (d *double) Approval(_ context.Context, user, which string, p intent.Pattern) (effect.Question, error) {
 	if err := d.note(user, which, p); err != nil {
 		return effect.Question{}, err
 	}

@@ -9,7 +9,7 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/pattern"
+	"steward/internal/intent"
 	"steward/internal/runtime"
 	"steward/internal/server/httpauth"
 )
@@ -22,8 +22,8 @@ type (
 	}
 	questionFrame struct {
 		head
-		Approval string          `json:"approval_id"`
-		Pattern  pattern.Pattern `json:"pattern"`
+		Approval string         `json:"approval_id"`
+		Pattern  intent.Pattern `json:"pattern"`
 	}
 	verdictFrame struct {
 		head

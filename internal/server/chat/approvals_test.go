@@ -12,13 +12,13 @@ import (
 
 	"steward/internal/effect"
 	"steward/internal/fault"
-	"steward/internal/pattern"
+	"steward/internal/intent"
 	"steward/internal/runtime"
 	"steward/internal/server/chat"
 )
 
 // waits is what waits in the examples.
-func waits(p pattern.Pattern, hash string) effect.Question {
+func waits(p intent.Pattern, hash string) effect.Question {
 	return effect.Question{ID: "cld:effect.Intent.1", Short: number(33).String(), Tool: "files.write", Version: "1",
 		Args: jsontext.Value(`{"path":"note.txt","text":"hello"}`), User: "local", Agent: "assistant",
 		Labels: []string{"untrusted"}, Read: []string{`web.fetch {"url":"https://example.org"}`},
@@ -26,8 +26,8 @@ func waits(p pattern.Pattern, hash string) effect.Question {
 		Asked: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), Expires: time.Date(2030, 1, 9, 3, 4, 5, 0, time.UTC), Hash: hash, Yours: true}
 }
 
-func exactly() pattern.Pattern {
-	return pattern.Pattern{"path": {Is: jsontext.Value(`"note.txt"`)}, "text": {Is: jsontext.Value(`"hello"`)}}
+func exactly() intent.Pattern {
+	return intent.Pattern{"path": {Is: jsontext.Value(`"note.txt"`)}, "text": {Is: jsontext.Value(`"hello"`)}}
 }
 
 // Approvals has the double's one question.
@@ -38,7 +38,7 @@ func (d *double) Approvals(_ context.Context, user string) ([]effect.Question, e
 	return []effect.Question{waits(exactly(), "9f86d081")}, d.failed()
 }
 
-func (d *double) Approval(_ context.Context, user, which string, p pattern.Pattern) (effect.Question, error) {
+func (d *double) Approval(_ context.Context, user, which string, p intent.Pattern) (effect.Question, error) {
 	if user != "local" || which != "cld:effect.Intent.1" {
 		return effect.Question{}, fault.New(fault.NotFound, "approval_not_found", "there is no question %q", which)
 	}
@@ -107,7 +107,7 @@ func TestApprovalFrames(t *testing.T) {
 	if f := c.asks(`{"type":"approve","id":"2","approval_id":"q","hash":"h","standing":"conversation","pattern":{"path":{"like":"a*"}},"until":"2030-01-02T03:04:05Z"}`); f["type"] != "ok" {
 		t.Fatal(f)
 	}
-	want := runtime.Verdict{ID: "q", Hash: "h", Approve: true, Standing: effect.InConversation, Pattern: pattern.Pattern{"path": {Like: "a*"}}, Until: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}
+	want := runtime.Verdict{ID: "q", Hash: "h", Approve: true, Standing: effect.InConversation, Pattern: intent.Pattern{"path": {Like: "a*"}}, Until: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}
 	if !reflect.DeepEqual(d.verdicts, []runtime.Verdict{want}) {
 		t.Errorf("%+v", d.verdicts)
 	}

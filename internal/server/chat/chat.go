@@ -17,8 +17,8 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/intent"
 	"steward/internal/observe"
-	"steward/internal/pattern"
 	"steward/internal/policy"
 	"steward/internal/runtime"
 	"steward/internal/server/httpauth"
@@ -32,7 +32,7 @@ type Node interface {
 	Stop(ctx context.Context, user string, conversation id.ID) error
 	Decide(ctx context.Context, user string, v runtime.Verdict) error
 	Approvals(ctx context.Context, user string) ([]effect.Question, error)
-	Approval(ctx context.Context, user, which string, p pattern.Pattern) (effect.Question, error)
+	Approval(ctx context.Context, user, which string, p intent.Pattern) (effect.Question, error)
 	FollowApprovals(ctx context.Context, user string) iter.Seq2[[]effect.Question, error]
 	Observe(ctx context.Context, user string, f observe.Filter, from observe.Cursor) iter.Seq2[observe.Batch, error]
 	Requests(ctx context.Context, user string, all bool, limit int) ([]runtime.RequestView, error)

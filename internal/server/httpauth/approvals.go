@@ -8,19 +8,19 @@ import (
 
 	"steward/internal/effect"
 	"steward/internal/fault"
+	"steward/internal/intent"
 	"steward/internal/message"
-	"steward/internal/pattern"
 	"steward/internal/runtime"
 )
 
 // Answer is what a person says to a question, as programs send it.
 type Answer struct {
-	Hash     string          `json:"hash"` // over what was shown
-	Reason   string          `json:"reason,omitzero"`
-	Standing string          `json:"standing,omitzero"` // once (also where it is left out), conversation or always
-	Pattern  pattern.Pattern `json:"pattern,omitzero"`  // of a standing approval, as it was shown; left out: as it was proposed
-	Until    string          `json:"until,omitzero"`    // of a standing approval: RFC 3339; left out or never: for ever
-	Args     jsontext.Value  `json:"args,omitzero"`     // other arguments than those asked about
+	Hash     string         `json:"hash"` // over what was shown
+	Reason   string         `json:"reason,omitzero"`
+	Standing string         `json:"standing,omitzero"` // once (also where it is left out), conversation or always
+	Pattern  intent.Pattern `json:"pattern,omitzero"`  // of a standing approval, as it was shown; left out: as it was proposed
+	Until    string         `json:"until,omitzero"`    // of a standing approval: RFC 3339; left out or never: for ever
+	Args     jsontext.Value `json:"args,omitzero"`     // other arguments than those asked about
 }
 
 // Verdict is the answer of a caller to a question. A service cannot approve
@@ -71,11 +71,11 @@ func Until(s string) (*time.Time, error) {
 // GrantChange is how a standing approval is to be otherwise, as programs send
 // it; what is left out stays.
 type GrantChange struct {
-	Pattern  pattern.Pattern `json:"pattern"`
-	Until    string          `json:"until"`           // RFC 3339, or never
-	Standing string          `json:"standing"`        // conversation or always
-	Labels   *[]string       `json:"labels,omitzero"` // what may have been read before: private, untrusted
-	Hash     string          `json:"hash"`            // of what was shown, where it covers more then
+	Pattern  intent.Pattern `json:"pattern"`
+	Until    string         `json:"until"`           // RFC 3339, or never
+	Standing string         `json:"standing"`        // conversation or always
+	Labels   *[]string      `json:"labels,omitzero"` // what may have been read before: private, untrusted
+	Hash     string         `json:"hash"`            // of what was shown, where it covers more then
 }
 
 // Edit is the change of a caller.

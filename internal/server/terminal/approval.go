@@ -10,8 +10,8 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"steward/internal/effect"
+	"steward/internal/intent"
 	"steward/internal/message"
-	"steward/internal/pattern"
 	"steward/internal/runtime"
 	"steward/internal/tool"
 )
@@ -179,7 +179,7 @@ func Ceiling(labels []string) string {
 	return ""
 }
 
-func termsEnd(p pattern.Pattern) string {
+func termsEnd(p intent.Pattern) string {
 	if len(p) == 0 {
 		return " without arguments"
 	}
@@ -187,7 +187,7 @@ func termsEnd(p pattern.Pattern) string {
 }
 
 // terms are the lines of a pattern, in columns.
-func (t *turn) terms(p pattern.Pattern) string {
+func (t *turn) terms(p intent.Pattern) string {
 	var b strings.Builder
 	for _, l := range TermLines(p) {
 		b.WriteString("\n" + t.hang(lipgloss.NewStyle(), l))
@@ -196,7 +196,7 @@ func (t *turn) terms(p pattern.Pattern) string {
 }
 
 // TermLines says what each argument may be, in columns, with nothing hidden.
-func TermLines(p pattern.Pattern) []string {
+func TermLines(p intent.Pattern) []string {
 	names := slices.Sorted(maps.Keys(p))
 	wide := 0
 	for _, n := range names {

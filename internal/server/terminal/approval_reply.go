@@ -14,7 +14,7 @@ import (
 
 	"steward/internal/effect"
 	"steward/internal/fault"
-	"steward/internal/pattern"
+	"steward/internal/intent"
 	"steward/internal/runtime"
 )
 
@@ -37,10 +37,10 @@ type reply struct {
 	stage    replying
 	id, hash string // of the question, as it was first shown
 	standing effect.Standing
-	terms    pattern.Pattern // what is shown
-	shown    string          // the hash over the question with these terms
-	draft    string          // what stood in the input before
-	since    time.Time       // when it was shown
+	terms    intent.Pattern // what is shown
+	shown    string         // the hash over the question with these terms
+	draft    string         // what stood in the input before
+	since    time.Time      // when it was shown
 }
 
 // termsMsg is a question as it is shown with a pattern.
@@ -106,7 +106,7 @@ func (m *chat) termsKey(name string, now, before time.Time) (tea.Cmd, bool) {
 
 // plainLines are the lines of a pattern for editing, with what is not seen
 // written out where JSON has a way to.
-func plainLines(p pattern.Pattern) []string {
+func plainLines(p intent.Pattern) []string {
 	lines := p.Lines()
 	for i, l := range lines {
 		if strings.Contains(l, " is ") {
@@ -236,7 +236,7 @@ func (m *chat) submitReply(a *activity) tea.Cmd {
 		}
 		return m.give(runtime.Verdict{ID: r.id, Hash: r.hash, Approve: true, Args: []byte(text)}, "allowed, changed by you")
 	}
-	p, err := pattern.Parse(text, nil)
+	p, err := intent.ParsePattern(text, nil)
 	if err != nil {
 		m.fail(err)
 		return nil
@@ -263,7 +263,7 @@ func checkArgs(text string) error {
 }
 
 // showTerms shows what a standing approval would cover.
-func (m *chat) showTerms(p pattern.Pattern, hash string) {
+func (m *chat) showTerms(p intent.Pattern, hash string) {
 	r := &m.reply
 	r.stage, r.terms, r.shown, r.since = showingTerms, p, hash, m.now()
 	m.input.SetValue(r.draft)

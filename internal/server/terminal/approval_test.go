@@ -12,13 +12,13 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/pattern"
+	"steward/internal/intent"
 	"steward/internal/runtime"
 	"steward/internal/tool"
 )
 
 // Question shows what is asked with another pattern, under a hash of its own.
-func (d *down) Question(_ context.Context, which string, p pattern.Pattern) (effect.Question, error) {
+func (d *down) Question(_ context.Context, which string, p intent.Pattern) (effect.Question, error) {
 	if which != "1" {
 		return effect.Question{}, fault.New(fault.NotFound, "approval_not_found", "there is no question %q", which)
 	}
@@ -48,7 +48,7 @@ func asking(t *testing.T, change func(*runtime.ApprovalView)) (*drive, *heeding)
 	d.conv = id.New()
 	args := `{"path":"notes/a.txt","text":"hello"}`
 	f := call("x/1", "files.write", args, "awaiting_approval")
-	p, err := pattern.Exactly([]byte(args))
+	p, err := intent.Exactly([]byte(args))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +271,7 @@ func TestWhatIsNotSeenIsWrittenOut(t *testing.T) {
 	if got := indented("no json"); got != "no json" {
 		t.Error(got)
 	}
-	lines := TermLines(pattern.Pattern{"a\u202e": {Like: "x\u200b*"}, "bb": {Any: true}})
+	lines := TermLines(intent.Pattern{"a\u202e": {Like: "x\u200b*"}, "bb": {Any: true}})
 	if strings.Join(lines, "|") != "a<U+202E>  like x<U+200B>*|bb         anything" {
 		t.Errorf("%q", lines)
 	}

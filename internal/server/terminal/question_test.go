@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"steward/internal/effect"
-	"steward/internal/pattern"
+	"steward/internal/intent"
 )
 
-func (n node) Question(ctx context.Context, which string, p pattern.Pattern) (effect.Question, error) {
+func (n node) Question(ctx context.Context, which string, p intent.Pattern) (effect.Question, error) {
 	return n.Node.Approval(ctx, ada, which, p)
 }

@@ -16,7 +16,7 @@ import (
 	"steward/internal/conversation"
 	"steward/internal/effect"
 	"steward/internal/id"
-	"steward/internal/pattern"
+	"steward/internal/intent"
 	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/store"
@@ -31,7 +31,7 @@ type Node interface {
 	Position(ctx context.Context, conv id.ID) (runtime.Cursor, error)
 	Stop(ctx context.Context, conv id.ID) error
 	Decide(ctx context.Context, conv id.ID, v runtime.Verdict) error
-	Question(ctx context.Context, which string, p pattern.Pattern) (effect.Question, error) // as it is shown with a pattern
+	Question(ctx context.Context, which string, p intent.Pattern) (effect.Question, error) // as it is shown with a pattern
 }
 
 // Shelf holds the person's conversations. Safe for concurrent use.

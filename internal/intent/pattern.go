@@ -1,9 +1,8 @@
-// Package pattern says, by an agent's arguments, which calls of a tool a
-// person has allowed beforehand.
-package pattern
+package intent
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -198,78 +197,37 @@ func (m Match) within(of Match) bool {
 //
 // A text with ".." as a step of a path is covered by no glob.
 func like(glob, text string) bool {
-	if len(text) > maxGlobbed {
-		return false
-	}
-	if climbs(text) {
-		return false
-	}
-	parts := parseGlob(glob)
-	at, next := make([]bool, len(parts)+1), make([]bool, len(parts)+1) // which parts may come next
-	reach(parts, at, 0)
-	for _, r := range text {
-		clear(next)
-		for i, here := range at[:len(parts)] {
-			if !here || !parts[i].takes(r) {
-				continue
-			}
-			if parts[i].many {
-				reach(parts, next, i)
-			} else {
-				reach(parts, next, i+1)
-			}
-		}
-		at, next = next, at
-	}
-	return at[len(parts)]
+	return len(text) <= maxGlobbed && !climbs(text) && globRegexp(glob).MatchString(text)
 }
 
-// reach marks a place, and those behind it that are reached without a character.
-func reach(parts []globPart, at []bool, i int) {
-	for at[i] = true; i < len(parts) && parts[i].many; {
-		i++
-		at[i] = true
-	}
-}
-
-// globPart is one character of a glob, or a wildcard.
-type globPart struct {
-	literal rune // of no wildcard
-	wild    bool
-	wide    bool // "**"
-	many    bool // any number of characters
-}
-
-func parseGlob(glob string) []globPart {
-	var parts []globPart
-	runes := []rune(glob)
-	for i := 0; i < len(runes); i++ {
-		switch r := runes[i]; {
-		case r == '\\' && i+1 < len(runes):
-			i++
-			parts = append(parts, globPart{literal: runes[i]})
-		case r == '*' && i+1 < len(runes) && runes[i+1] == '*':
-			i++
-			parts = append(parts, globPart{wild: true, wide: true, many: true})
-		case r == '*':
-			parts = append(parts, globPart{wild: true, many: true})
-		case r == '?':
-			parts = append(parts, globPart{wild: true})
+// globRegexp is a glob as a regular expression, which takes time linear in the text.
+func globRegexp(glob string) *regexp.Regexp {
+	const (
+		wide = `[^\p{Cc}\p{Cf}\x{2028}\x{2029}\x{FFFD}]*`
+		one  = `[\p{L}\p{N}\p{M}\-_.+~]`
+	)
+	var b strings.Builder
+	b.WriteString(`\A`)
+	for len(glob) > 0 {
+		_, n := utf8.DecodeRuneInString(glob)
+		switch {
+		case strings.HasPrefix(glob, "**"):
+			b.WriteString(wide)
+			n = len("**")
+		case glob[0] == '*':
+			b.WriteString(one + "*")
+		case glob[0] == '?':
+			b.WriteString(one)
+		case glob[0] == '\\' && len(glob) > 1:
+			_, next := utf8.DecodeRuneInString(glob[1:])
+			b.WriteString(regexp.QuoteMeta(glob[1 : 1+next]))
+			n = 1 + next
 		default:
-			parts = append(parts, globPart{literal: r})
+			b.WriteString(regexp.QuoteMeta(glob[:n]))
 		}
+		glob = glob[n:]
 	}
-	return parts
-}
-
-func (p globPart) takes(r rune) bool {
-	switch {
-	case !p.wild:
-		return r == p.literal
-	case p.wide:
-		return !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r) && r != '\u2028' && r != '\u2029' && r != utf8.RuneError
-	}
-	return unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r) || strings.ContainsRune("-_.+~", r)
+	return regexp.MustCompile(b.String() + `\z`)
 }
 
 // climbs reports whether a text has ".." as a step of a path, plainly or in

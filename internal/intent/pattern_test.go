@@ -1,4 +1,4 @@
-package pattern
+package intent
 
 import (
 	"encoding/json"
@@ -63,7 +63,7 @@ func TestPatterns(t *testing.T) {
 		{`{"n":{"is":1},"path":{"like":"notes/*"},"to":{"is":["bob","eve"]}}`, "to"},
 		{`{}`, "n"},
 	} {
-		p, err := Parse(c.pattern, nil)
+		p, err := ParsePattern(c.pattern, nil)
 		if err != nil {
 			t.Errorf("%s: %v", c.pattern, err)
 			continue
@@ -75,7 +75,7 @@ func TestPatterns(t *testing.T) {
 	}
 	for _, bad := range []string{`{"a":{}}`, `{"a":{"is":1,"any":true}}`, `{"a":{"like":"x\\"}}`, `{"a":{"like":"` + strings.Repeat("x", maxGlob+1) + `"}}`, `{"a":{"odd":1}}`, `{`, `null`,
 		"a", "a is", "a is x", "a like", "a any thing", `"a is 1`} {
-		if p, err := Parse(bad, nil); err == nil && strings.HasPrefix(bad, "{") || err == nil && p != nil || err != nil && !fault.Is(err, fault.Invalid) {
+		if p, err := ParsePattern(bad, nil); err == nil && strings.HasPrefix(bad, "{") || err == nil && p != nil || err != nil && !fault.Is(err, fault.Invalid) {
 			t.Errorf("%q: %v, %v", bad, p, err)
 		}
 	}
@@ -86,7 +86,7 @@ func TestPatterns(t *testing.T) {
 
 func TestWithin(t *testing.T) {
 	read := func(text string) Pattern {
-		p, err := Parse(text, nil)
+		p, err := ParsePattern(text, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +139,7 @@ func TestPatternsProperties(t *testing.T) {
 				t.Fatalf("%s is covered by %s", other, p)
 			}
 		}
-		again, err := Parse(strings.Join(p.Lines(), "\n"), nil)
+		again, err := ParsePattern(strings.Join(p.Lines(), "\n"), nil)
 		if err != nil || again.String() != p.String() {
 			t.Fatalf("%s became %s, %v", p, again, err)
 		}
@@ -164,14 +164,14 @@ func FuzzParse(f *testing.F) {
 	f.Add(`{"{a":{"any":true}}`, `{"{a":1}`)
 	f.Add(`{"\u00a0a\r":{"any":true}}`, `{}`)
 	f.Fuzz(func(t *testing.T, text, args string) {
-		p, err := Parse(text, nil)
+		p, err := ParsePattern(text, nil)
 		if err != nil {
 			if !fault.Is(err, fault.Invalid) {
 				t.Fatal(err)
 			}
 			return
 		}
-		again, err := Parse(strings.Join(p.Lines(), "\n"), nil)
+		again, err := ParsePattern(strings.Join(p.Lines(), "\n"), nil)
 		if err != nil || again.String() != p.String() || !again.Within(p) {
 			t.Fatalf("%q: %s became %s, %v", text, p, again, err)
 		}

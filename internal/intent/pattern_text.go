@@ -1,4 +1,4 @@
-package pattern
+package intent
 
 import (
 	"maps"
@@ -11,7 +11,7 @@ import (
 )
 
 // Lines writes a pattern as people write it, an argument per line: its name,
-// and "is" with a value in JSON, "like" with a glob, or "any". Parse
+// and "is" with a value in JSON, "like" with a glob, or "any". ParsePattern
 // reads it.
 func (p Pattern) Lines() []string {
 	var out []string
@@ -34,10 +34,10 @@ func (p Pattern) Lines() []string {
 	return out
 }
 
-// Parse reads a pattern as Lines writes it, or as JSON (grant_invalid).
+// ParsePattern reads a pattern as Lines writes it, or as JSON (grant_invalid).
 // Arguments of base that no line names stay as they are there; a line
 // "NAME none" takes one away.
-func Parse(text string, base Pattern) (Pattern, error) {
+func ParsePattern(text string, base Pattern) (Pattern, error) {
 	p := Pattern{}
 	maps.Copy(p, base)
 	if t := strings.TrimSpace(text); strings.HasPrefix(t, "{") {
