@@ -59,7 +59,6 @@ var budgets = map[string]int{
 	"internal/provider/offline":       1810,
 	"internal/provider/ollama":        1510,
 	"internal/provider/openai":        1950,
-	"internal/provider/providertest":  3870,
 	"internal/provider/wire":          2810,
 	"internal/record":                 580,
 	"internal/request":                630,

@@ -19,8 +19,8 @@ import (
 	"steward/client"
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/provider/providertest"
 	"steward/internal/runtime"
+	"steward/test/apis"
 )
 
 // vendor speaks OpenAI's protocol, and what Steward asks of Ollama.
@@ -73,7 +73,7 @@ func (v *vendor) chat(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // whoever asked was killed while asking
 	}
-	if err := errors.Join(providertest.CheckOpenAI(body), json.Unmarshal(body, &in)); err != nil {
+	if err := errors.Join(apis.CheckOpenAI(body), json.Unmarshal(body, &in)); err != nil {
 		v.t.Errorf("%v: %s", err, body)
 		return
 	}

@@ -12,9 +12,9 @@ import (
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/message/messagetest"
-	"steward/internal/provider/providertest"
 	"steward/internal/record"
 	"steward/internal/view"
+	"steward/test/apis"
 )
 
 // chat builds histories by hand.
@@ -135,7 +135,7 @@ func foreign(m *message.Message) {
 func realTurn(t *rapid.T, c *chat) {
 	c.user("Do something.")
 	if rapid.IntRange(0, 4).Draw(t, "picture") == 0 {
-		c.add(&message.Message{Role: message.User, Blocks: []message.Block{&message.Image{Common: message.Common{Origin: "user"}, MIME: "image/png", Data: providertest.PNG()}}})
+		c.add(&message.Message{Role: message.User, Blocks: []message.Block{&message.Image{Common: message.Common{Origin: "user"}, MIME: "image/png", Data: apis.PNG()}}})
 	}
 	for round := range rapid.IntRange(0, 4).Draw(t, "rounds") {
 		n := rapid.IntRange(1, 3).Draw(t, "calls")
@@ -155,7 +155,7 @@ func realTurn(t *rapid.T, c *chat) {
 				r.Rest = "cld:tool.Overflow.1"
 			}
 			if rapid.IntRange(0, 5).Draw(t, "more content") == 0 {
-				r.Content = append(r.Content, &message.Image{MIME: "image/png", Data: providertest.PNG()}, text("tool:files.read", "more"))
+				r.Content = append(r.Content, &message.Image{MIME: "image/png", Data: apis.PNG()}, text("tool:files.read", "more"))
 			}
 		}
 		if rapid.IntRange(0, 5).Draw(t, "steer") == 0 {

@@ -17,9 +17,9 @@ import (
 	"steward/internal/provider/gemini"
 	"steward/internal/provider/ollama"
 	"steward/internal/provider/openai"
-	"steward/internal/provider/providertest"
 	"steward/internal/record"
 	"steward/internal/view"
+	"steward/test/apis"
 )
 
 // vendor answers for a provider's service: it holds what it is asked against
@@ -43,7 +43,7 @@ func (v *vendor) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := v.check(body); err != nil {
 		return nil, fmt.Errorf("the vendor's rules are broken: %w\n%s", err, body)
 	}
-	e, err := providertest.Load("../provider/" + v.data + "/testdata/text.http")
+	e, err := apis.Load("../provider/" + v.data + "/testdata/text.http")
 	if err != nil {
 		return nil, err
 	}
@@ -59,19 +59,19 @@ func models() map[string]func() (llm.Model, *vendor) {
 		}
 	}
 	return map[string]func() (llm.Model, *vendor){
-		"openai": with(providertest.CheckOpenAI, "openai", func(c *http.Client) llm.Model {
+		"openai": with(apis.CheckOpenAI, "openai", func(c *http.Client) llm.Model {
 			return openai.New(openai.Options{BaseURL: "http://vendor.test", Key: "k", HTTP: c}).Model("gpt-4.1")
 		}),
-		"anthropic": with(providertest.CheckAnthropic, "anthropic", func(c *http.Client) llm.Model {
+		"anthropic": with(apis.CheckAnthropic, "anthropic", func(c *http.Client) llm.Model {
 			return anthropic.New(anthropic.Options{BaseURL: "http://vendor.test", Key: "k", HTTP: c}).Model("claude-opus-4-6")
 		}),
-		"gemini 2": with(providertest.CheckGemini, "gemini", func(c *http.Client) llm.Model {
+		"gemini 2": with(apis.CheckGemini, "gemini", func(c *http.Client) llm.Model {
 			return gemini.New(gemini.Options{BaseURL: "http://vendor.test", Key: "k", HTTP: c}).Model("gemini-2.5-flash")
 		}),
-		"gemini 3": with(providertest.CheckGemini3, "gemini", func(c *http.Client) llm.Model {
+		"gemini 3": with(apis.CheckGemini3, "gemini", func(c *http.Client) llm.Model {
 			return gemini.New(gemini.Options{BaseURL: "http://vendor.test", Key: "k", HTTP: c}).Model("gemini-3-pro-preview")
 		}),
-		"ollama": with(providertest.CheckOllama, "ollama", func(c *http.Client) llm.Model {
+		"ollama": with(apis.CheckOllama, "ollama", func(c *http.Client) llm.Model {
 			return ollama.New(ollama.Options{Host: "http://vendor.test", HTTP: c}).Model("qwen3")
 		}),
 	}
@@ -93,7 +93,7 @@ func sendable(msgs []*message.Message) []*message.Message {
 
 func sends(t *rapid.T, name string, open func() (llm.Model, *vendor), msgs []*message.Message) {
 	m, v := open()
-	for _, err := range m.Stream(t.Context(), &llm.Request{Transcript: llm.NewTranscript(msgs...), Tools: providertest.Tools(), System: "Be brief."}) {
+	for _, err := range m.Stream(t.Context(), &llm.Request{Transcript: llm.NewTranscript(msgs...), Tools: apis.Tools(), System: "Be brief."}) {
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", name, err, told(msgs))
 		}
@@ -138,7 +138,7 @@ func TestTheVendorsRefuse(t *testing.T) {
 	for name, open := range models() {
 		refused := false
 		m, _ := open()
-		for _, err := range m.Stream(t.Context(), &llm.Request{Transcript: llm.NewTranscript(naive...), Tools: providertest.Tools()}) {
+		for _, err := range m.Stream(t.Context(), &llm.Request{Transcript: llm.NewTranscript(naive...), Tools: apis.Tools()}) {
 			refused = refused || err != nil
 		}
 		if !refused && name != "ollama" { // which has no rule for pairs

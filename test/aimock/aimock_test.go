@@ -29,7 +29,7 @@ import (
 	"steward/internal/provider/gemini"
 	"steward/internal/provider/ollama"
 	"steward/internal/provider/openai"
-	"steward/internal/provider/providertest"
+	"steward/test/apis"
 )
 
 // vendor is a provider at the double.
@@ -127,13 +127,13 @@ func proxy(t *testing.T, at string) string {
 func check(path string, body []byte) error {
 	switch {
 	case path == "/v1/chat/completions":
-		return providertest.CheckOpenAI(body)
+		return apis.CheckOpenAI(body)
 	case path == "/v1/messages":
-		return providertest.CheckAnthropic(body)
+		return apis.CheckAnthropic(body)
 	case strings.HasPrefix(path, "/v1beta/models/"):
-		return providertest.CheckGemini(body)
+		return apis.CheckGemini(body)
 	case path == "/api/chat":
-		return providertest.CheckOllama(body)
+		return apis.CheckOllama(body)
 	}
 	return fmt.Errorf("nobody should ask for %s", path)
 }
@@ -182,7 +182,7 @@ func (k *talk) answer(t *testing.T, m llm.Model) string {
 }
 
 func (k *talk) step(m llm.Model) (reply *llm.Reply, err error) {
-	r := &llm.Request{System: "Be brief.", Transcript: k.Transcript, Tools: providertest.Tools()}
+	r := &llm.Request{System: "Be brief.", Transcript: k.Transcript, Tools: apis.Tools()}
 	for ev, e := range m.Stream(context.Background(), r) {
 		if e != nil {
 			err = e

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"steward/internal/provider/providertest"
+	"steward/test/apis"
 )
 
 // phases of a turn, as they are seen from outside of Steward.
@@ -73,7 +73,7 @@ func (m *modelServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // its sender was killed
 	}
-	if err := errors.Join(providertest.CheckOpenAI(body), json.Unmarshal(body, &in)); err != nil {
+	if err := errors.Join(apis.CheckOpenAI(body), json.Unmarshal(body, &in)); err != nil {
 		m.broken(fmt.Errorf("%w: %s", err, body))
 		http.Error(w, err.Error(), 400)
 		return

@@ -23,11 +23,11 @@ import (
 
 	"steward/internal/id"
 	"steward/internal/identity"
-	"steward/internal/provider/providertest"
 	"steward/internal/resource"
 	"steward/internal/server/httpauth"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
+	"steward/test/apis"
 )
 
 // The people. Ann and bob are in the group family, eve is in none, and local
@@ -289,7 +289,7 @@ func (m model) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // whoever asked has gone
 	}
-	if err := errors.Join(providertest.CheckOpenAI(body), json.Unmarshal(body, &in)); err != nil {
+	if err := errors.Join(apis.CheckOpenAI(body), json.Unmarshal(body, &in)); err != nil {
 		m.t.Errorf("%v: %s", err, body)
 		http.Error(rw, err.Error(), http.StatusBadRequest)
 		return

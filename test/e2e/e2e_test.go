@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"steward/internal/provider/providertest"
+	"steward/test/apis"
 )
 
 // patience is how long what has to come is waited for: on no machine is it too
@@ -47,7 +47,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // whoever asked was killed while asking
 	}
-	if err := errors.Join(providertest.CheckOpenAI(body), json.Unmarshal(body, &in)); err != nil {
+	if err := errors.Join(apis.CheckOpenAI(body), json.Unmarshal(body, &in)); err != nil {
 		m.t.Errorf("%v: %s", err, body)
 		http.Error(w, err.Error(), 400)
 		return

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"steward/internal/provider/providertest"
+	"steward/test/apis"
 )
 
 // dialect is the wire of a vendor: the events of a stream, each as the JSON of
@@ -42,7 +42,7 @@ func dialects() []*dialect {
 		return s
 	}
 	return []*dialect{{
-		name: "openai", model: "openai/gpt-test", check: providertest.CheckOpenAI,
+		name: "openai", model: "openai/gpt-test", check: apis.CheckOpenAI,
 		text: func(q string) string { return `{"choices":[{"index":0,"delta":{"content":` + q + `}}]}` },
 		call: func(i, id, name, q string) []string {
 			return []string{`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":` + i + `,"id":` + id + `,"type":"function","function":{"name":` + name + `,"arguments":` + q + `}}]}}]}`}
@@ -52,7 +52,7 @@ func dialects() []*dialect {
 		},
 		end: []string{`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`, "[DONE]"},
 	}, {
-		name: "anthropic", model: "anthropic/claude-test", check: providertest.CheckAnthropic,
+		name: "anthropic", model: "anthropic/claude-test", check: apis.CheckAnthropic,
 		begin: []string{`{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","content":[],"usage":{"input_tokens":5,"output_tokens":1}}}`,
 			`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`},
 		text: func(q string) string {
@@ -70,7 +70,7 @@ func dialects() []*dialect {
 		},
 		end: []string{`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9}}`, `{"type":"message_stop"}`},
 	}, {
-		name: "gemini", model: "gemini/gemini-test", check: providertest.CheckGemini,
+		name: "gemini", model: "gemini/gemini-test", check: apis.CheckGemini,
 		text: func(q string) string {
 			return `{"candidates":[{"index":0,"content":{"role":"model","parts":[{"text":` + q + `}]}}]}`
 		},

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"steward/internal/provider/providertest"
+	"steward/test/apis"
 )
 
 // Call is a tool call that the model is to make. Args is marshalled as JSON,
@@ -141,7 +141,7 @@ func ScriptLooking(t testing.TB, look func(Asked) string, reply func(Asked) Repl
 			t.Errorf("%v: %s", err, body)
 			return
 		}
-		if err := providertest.CheckOpenAI(body); err != nil {
+		if err := apis.CheckOpenAI(body); err != nil {
 			t.Errorf("%v: %.2000s", err, body)
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return

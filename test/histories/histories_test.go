@@ -25,12 +25,12 @@ import (
 	"steward/internal/provider/gemini"
 	"steward/internal/provider/ollama"
 	"steward/internal/provider/openai"
-	"steward/internal/provider/providertest"
 	"steward/internal/record"
 	"steward/internal/store"
 	"steward/internal/store/storetest"
 	"steward/internal/tokens"
 	"steward/internal/tool"
+	"steward/test/apis"
 )
 
 var anna = store.ForUser("anna")
@@ -42,10 +42,10 @@ var vendors = []struct {
 	model string
 	check func([]byte) error
 }{
-	{"openai", func(c *http.Client) llm.Provider { return openai.New(openai.Options{Key: "k", HTTP: c}) }, "gpt-5", providertest.CheckOpenAI},
-	{"anthropic", func(c *http.Client) llm.Provider { return anthropic.New(anthropic.Options{Key: "k", HTTP: c}) }, "claude-sonnet-4-5", providertest.CheckAnthropic},
-	{"gemini", func(c *http.Client) llm.Provider { return gemini.New(gemini.Options{Key: "k", HTTP: c}) }, "gemini-2.5-flash", providertest.CheckGemini},
-	{"ollama", func(c *http.Client) llm.Provider { return ollama.New(ollama.Options{HTTP: c}) }, "llama3", providertest.CheckOllama},
+	{"openai", func(c *http.Client) llm.Provider { return openai.New(openai.Options{Key: "k", HTTP: c}) }, "gpt-5", apis.CheckOpenAI},
+	{"anthropic", func(c *http.Client) llm.Provider { return anthropic.New(anthropic.Options{Key: "k", HTTP: c}) }, "claude-sonnet-4-5", apis.CheckAnthropic},
+	{"gemini", func(c *http.Client) llm.Provider { return gemini.New(gemini.Options{Key: "k", HTTP: c}) }, "gemini-2.5-flash", apis.CheckGemini},
+	{"ollama", func(c *http.Client) llm.Provider { return ollama.New(ollama.Options{HTTP: c}) }, "llama3", apis.CheckOllama},
 }
 
 var errCaught = errors.New("caught")

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"steward/internal/provider/providertest"
+	"steward/test/apis"
 )
 
 // call is a call that the model is to make.
@@ -65,7 +65,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // its sender was stopped
 	}
-	if err := errors.Join(providertest.CheckOpenAI(body), json.Unmarshal(body, &in)); err != nil {
+	if err := errors.Join(apis.CheckOpenAI(body), json.Unmarshal(body, &in)); err != nil {
 		m.t.Errorf("%v: %s", err, body)
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return

@@ -12,7 +12,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/provider/anthropic"
-	"steward/internal/provider/providertest"
+	"steward/test/apis"
 )
 
 const anthropicData = "../../internal/provider/anthropic/testdata/"
@@ -94,7 +94,7 @@ func TestAnthropicDecodesOurRequests(t *testing.T) {
 			body := sentBody(t, anthropicData, func(c *http.Client) llm.Model {
 				return anthropic.New(anthropic.Options{HTTP: c}).Model(model)
 			}, r)
-			if err := providertest.CheckAnthropic(body); err != nil {
+			if err := apis.CheckAnthropic(body); err != nil {
 				t.Errorf("%v\n%s", err, body)
 			}
 			var req anthropicsdk.MessageNewParams

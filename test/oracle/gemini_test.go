@@ -15,7 +15,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/provider/gemini"
-	"steward/internal/provider/providertest"
+	"steward/test/apis"
 )
 
 const geminiData = "../../internal/provider/gemini/testdata/"
@@ -184,7 +184,7 @@ func tellOf(r *llm.Reply) told {
 // answering is a client whose every request gets the file's answer.
 func answering(t *testing.T, file string) *http.Client {
 	t.Helper()
-	e, err := providertest.Load(file)
+	e, err := apis.Load(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,11 +217,11 @@ func replyOf(t *testing.T, m llm.Model) (reply *llm.Reply) {
 func requests() []*llm.Request {
 	warm := 0.5
 	var out []*llm.Request
-	for _, c := range providertest.Conversations() {
+	for _, c := range apis.Conversations() {
 		out = append(out, &llm.Request{Transcript: llm.NewTranscript(c.Messages...)}, &llm.Request{
-			Transcript: llm.NewTranscript(c.Messages...), System: "Be brief.", Tools: providertest.Tools(), ToolChoice: "math.multiply",
+			Transcript: llm.NewTranscript(c.Messages...), System: "Be brief.", Tools: apis.Tools(), ToolChoice: "math.multiply",
 			Sampling: llm.Sampling{Temperature: &warm, MaxTokens: 99, Stop: []string{"END"}, Effort: llm.EffortMedium},
-		}, &llm.Request{Transcript: llm.NewTranscript(c.Messages...), Schema: providertest.Schema()})
+		}, &llm.Request{Transcript: llm.NewTranscript(c.Messages...), Schema: apis.Schema()})
 	}
 	return out
 }

@@ -12,7 +12,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/provider/openai"
-	"steward/internal/provider/providertest"
+	"steward/test/apis"
 )
 
 const openaiData = "../../internal/provider/openai/testdata/"
@@ -81,7 +81,7 @@ func TestOpenAIDecodesOurRequests(t *testing.T) {
 			body := sentBody(t, openaiData, func(c *http.Client) llm.Model {
 				return openai.New(openai.Options{HTTP: c, Dialect: dialect}).Model("gpt-4.1")
 			}, r)
-			if err := providertest.CheckOpenAI(body); err != nil {
+			if err := apis.CheckOpenAI(body); err != nil {
 				t.Errorf("%v\n%s", err, body)
 			}
 			var req openaisdk.ChatCompletionNewParams

@@ -13,8 +13,8 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/provider/anthropic"
-	"steward/internal/provider/providertest"
 	"steward/internal/provider/wire"
+	"steward/test/apis"
 )
 
 // says answers with its bodies, the last one again and again, and keeps what
@@ -68,7 +68,7 @@ func ask(msgs ...*message.Message) *llm.Request {
 	if len(msgs) == 0 {
 		msgs = append(msgs, user(text("Hello")))
 	}
-	return &llm.Request{Tools: providertest.Tools(), Transcript: llm.NewTranscript(msgs...)}
+	return &llm.Request{Tools: apis.Tools(), Transcript: llm.NewTranscript(msgs...)}
 }
 
 func collect(m llm.Model, r *llm.Request) (reply *llm.Reply, notices []string, err error) {
@@ -212,7 +212,7 @@ func TestSettings(t *testing.T) {
 		if !strings.Contains(s.sent[0], c.has) || strings.Contains(rest, c.hasNo) || len(notices) != c.notices {
 			t.Errorf("%s %+v: notices %q\n%s", c.model, c.s, notices, rest)
 		}
-		if err := providertest.CheckAnthropic([]byte(s.sent[0])); err != nil {
+		if err := apis.CheckAnthropic([]byte(s.sent[0])); err != nil {
 			t.Errorf("%s: %v", c.model, err)
 		}
 		beta := s.header.Get("Anthropic-Beta") != ""
@@ -257,7 +257,7 @@ func TestOwnThinking(t *testing.T) {
 			if model == "claude-opus-4-5" && strings.Contains(s.sent[0], `"thinking"`) {
 				t.Errorf("thinking in the middle of a turn: %s", s.sent[0])
 			}
-			if err := providertest.CheckAnthropic([]byte(s.sent[0])); err != nil {
+			if err := apis.CheckAnthropic([]byte(s.sent[0])); err != nil {
 				t.Error(err)
 			}
 		}
@@ -270,7 +270,7 @@ func TestOwnThinking(t *testing.T) {
 	if _, _, err := collect(provider(s).Model("claude-opus-4-5"), r); err != nil || !strings.Contains(s.sent[0], `"type":"enabled"`) {
 		t.Errorf("%v\n%s", err, s.sent[0])
 	}
-	if err := providertest.CheckAnthropic([]byte(s.sent[0])); err != nil {
+	if err := apis.CheckAnthropic([]byte(s.sent[0])); err != nil {
 		t.Error(err)
 	}
 }
@@ -293,8 +293,8 @@ func TestStructured(t *testing.T) {
 		want   string
 	}{
 		{nil, "", `"tool_choice":{"type":"tool","name":"structured_answer"}`},
-		{providertest.Tools(), "", `"tool_choice":{"type":"any"}`},
-		{providertest.Tools(), "none", `"tool_choice":{"type":"tool","name":"structured_answer"}`},
+		{apis.Tools(), "", `"tool_choice":{"type":"any"}`},
+		{apis.Tools(), "none", `"tool_choice":{"type":"tool","name":"structured_answer"}`},
 	} {
 		s := &says{status: 200, bodies: []string{stream("tool_use",
 			`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_1","name":"structured_answer","input":{}}}`,
@@ -306,7 +306,7 @@ func TestStructured(t *testing.T) {
 		if err != nil || tell(reply) != `text "{\"z\":\"y\"}";end` || len(notices) != 1 || !strings.Contains(s.sent[0], c.want) {
 			t.Errorf("%v, %q\n%s", err, notices, s.sent[0])
 		}
-		if err := providertest.CheckAnthropic([]byte(s.sent[0])); err != nil {
+		if err := apis.CheckAnthropic([]byte(s.sent[0])); err != nil {
 			t.Error(err)
 		}
 	}
@@ -353,7 +353,7 @@ func TestPictures(t *testing.T) {
 			t.Errorf("no %s in %s", want, s.sent[0])
 		}
 	}
-	if err := providertest.CheckAnthropic([]byte(s.sent[0])); err != nil {
+	if err := apis.CheckAnthropic([]byte(s.sent[0])); err != nil {
 		t.Error(err)
 	}
 	for range provider(s).Model("claude-opus-4-6").Stream(context.Background(), r) {
@@ -399,7 +399,7 @@ func TestModelPages(t *testing.T) {
 // A server that counts its blocks wrongly and uses an id again: no two calls
 // have the same one.
 func TestCallsAtOneIndexHaveIdsOfTheirOwn(t *testing.T) {
-	use := `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"same","name":"` + providertest.Tools().Specs()[0].Name + `","input":{}}}`
+	use := `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"same","name":"` + apis.Tools().Specs()[0].Name + `","input":{}}}`
 	m := provider(&says{status: 200, bodies: []string{stream("tool_use", use, use, use)}}).Model("m")
 	reply, _, err := collect(m, ask())
 	if err != nil {
@@ -498,7 +498,7 @@ func again(t *testing.T, s *says, m *message.Message) string {
 		t.Fatal(err)
 	}
 	sent := s.sent[len(s.sent)-1]
-	if err := providertest.CheckAnthropic([]byte(sent)); err != nil {
+	if err := apis.CheckAnthropic([]byte(sent)); err != nil {
 		t.Errorf("%v: %s", err, sent)
 	}
 	return sent

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
-	"steward/internal/provider/providertest"
+	"steward/test/apis"
 )
 
 func TestAddresses(t *testing.T) {
@@ -73,7 +73,7 @@ func TestEmbed(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		if err := providertest.CheckGemini(body); err != nil || r.URL.Path != "/v1beta/models/gemini-embedding-001:batchEmbedContents" {
+		if err := apis.CheckGemini(body); err != nil || r.URL.Path != "/v1beta/models/gemini-embedding-001:batchEmbedContents" {
 			t.Errorf("%s: %v", r.URL, err)
 		}
 		n := bytes.Count(body, []byte(`"model"`))

@@ -10,8 +10,8 @@ import (
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
-	"steward/internal/provider/providertest"
 	"steward/internal/tool"
+	"steward/test/apis"
 )
 
 // sent returns the body of a request, which passes the rules, and the notices.
@@ -23,9 +23,9 @@ func sent(t *testing.T, name string, r *llm.Request) (string, []string) {
 		t.Fatal(err)
 	}
 	body := bytes.Join(parts, nil)
-	check := providertest.CheckGemini
+	check := apis.CheckGemini
 	if m.family.signed() {
-		check = providertest.CheckGemini3
+		check = apis.CheckGemini3
 	}
 	if err := check(body); err != nil {
 		t.Errorf("%v\n%s", err, body)
@@ -105,7 +105,7 @@ func TestSchemaAndTools(t *testing.T) {
 	} {
 		for _, system := range []string{"", "Be brief."} {
 			r := hello()
-			r.System, r.Schema, r.Tools, r.ToolChoice = system, providertest.Schema(), providertest.Tools(), c.choice
+			r.System, r.Schema, r.Tools, r.ToolChoice = system, apis.Schema(), apis.Tools(), c.choice
 			body, notices := sent(t, c.model, r)
 			if strings.Contains(body, `"responseJsonSchema"`) != c.schema || strings.Contains(body, `"tools"`) != c.tools || (len(notices) > 0) != c.told {
 				t.Errorf("%+v: %s %q", c, body, notices)

@@ -15,13 +15,13 @@ import (
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/message"
-	"steward/internal/provider/providertest"
+	"steward/test/apis"
 )
 
 // answering returns a provider whose every request gets the file's answer.
 func answering(t testing.TB, name string) *Provider {
 	t.Helper()
-	e, err := providertest.Load(filepath.Join("testdata", name+".http"))
+	e, err := apis.Load(filepath.Join("testdata", name+".http"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestStopReasons(t *testing.T) {
 // can be sent back under Google's rules.
 func FuzzStream(f *testing.F) {
 	for _, name := range []string{"text", "unicode", "reasoning", "parallel", "signed_text", "bare_signature", "image", "blocked", "err_midstream"} {
-		e, err := providertest.Load(filepath.Join("testdata", name+".http"))
+		e, err := apis.Load(filepath.Join("testdata", name+".http"))
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -208,7 +208,7 @@ func FuzzStream(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := providertest.CheckGemini(bytes.Join(parts, nil)); err != nil && !strings.Contains(err.Error(), "inline data") && !strings.Contains(err.Error(), "base64") {
+		if err := apis.CheckGemini(bytes.Join(parts, nil)); err != nil && !strings.Contains(err.Error(), "inline data") && !strings.Contains(err.Error(), "base64") {
 			t.Errorf("%v\n%s", err, bytes.Join(parts, nil))
 		}
 	})

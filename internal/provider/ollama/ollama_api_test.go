@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
-	"steward/internal/provider/providertest"
+	"steward/test/apis"
 )
 
 func TestHost(t *testing.T) {
@@ -47,9 +47,9 @@ func FuzzHost(f *testing.F) {
 
 // shows answers /api/tags and /api/show from the files.
 func shows(t *testing.T) *Provider {
-	files := map[string]*providertest.Exchange{}
+	files := map[string]*apis.Exchange{}
 	for path, file := range map[string]string{"/api/tags": "testdata/models.http", "/api/show": "testdata/show.http"} {
-		e, err := providertest.Load(file)
+		e, err := apis.Load(file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestEmbed(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		if err := providertest.CheckOllama(body); err != nil || r.URL.Path != "/api/embed" || r.Header.Get("Authorization") != "Bearer k" {
+		if err := apis.CheckOllama(body); err != nil || r.URL.Path != "/api/embed" || r.Header.Get("Authorization") != "Bearer k" {
 			t.Errorf("%s: %v", r.URL, err)
 		}
 		io.WriteString(w, `{"model":"e","embeddings":[[1,0.5],[0,1]],"prompt_eval_count":8}`)

@@ -11,8 +11,8 @@ import (
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
-	"steward/internal/provider/providertest"
 	"steward/internal/tool"
+	"steward/test/apis"
 )
 
 // showing is a server that tells a model's capabilities; "" refuses to.
@@ -38,7 +38,7 @@ func sent(t *testing.T, p *Provider, name string, r *llm.Request) (string, []str
 		t.Fatal(err)
 	}
 	body := bytes.Join(parts, nil)
-	if err := providertest.CheckOllama(body); err != nil {
+	if err := apis.CheckOllama(body); err != nil {
 		t.Errorf("%v\n%s", err, body)
 	}
 	return string(body), notices
@@ -141,7 +141,7 @@ func TestSchemaAndTools(t *testing.T) {
 	}{{"", false, true, 1}, {"required", false, true, 2}, {"none", true, false, 0}} {
 		for _, system := range []string{"", "Be brief."} {
 			r := hello()
-			r.System, r.Schema, r.Tools, r.ToolChoice = system, providertest.Schema(), providertest.Tools(), c.choice
+			r.System, r.Schema, r.Tools, r.ToolChoice = system, apis.Schema(), apis.Tools(), c.choice
 			body, notices := sent(t, New(Options{}), "m", r)
 			if strings.Contains(body, `"format"`) != c.format || strings.Contains(body, `"tools"`) != c.tools || len(notices) != c.notices {
 				t.Errorf("%+v: %s %q", c, body, notices)

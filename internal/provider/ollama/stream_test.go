@@ -13,14 +13,14 @@ import (
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/message"
-	"steward/internal/provider/providertest"
 	"steward/internal/provider/wire"
+	"steward/test/apis"
 )
 
 // answering returns a provider whose every request gets the file's answer.
 func answering(t testing.TB, name string) *Provider {
 	t.Helper()
-	e, err := providertest.Load(filepath.Join("testdata", name+".http"))
+	e, err := apis.Load(filepath.Join("testdata", name+".http"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestRemedies(t *testing.T) {
 // can be sent back.
 func FuzzStream(f *testing.F) {
 	for _, name := range []string{"text", "unicode", "reasoning", "parallel", "call", "image", "load", "err_midstream"} {
-		e, err := providertest.Load(filepath.Join("testdata", name+".http"))
+		e, err := apis.Load(filepath.Join("testdata", name+".http"))
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -186,7 +186,7 @@ func FuzzStream(f *testing.F) {
 			t.Fatal(err)
 		}
 		whole := bytes.Join([][]byte{[]byte(`{"model":"m","stream":true,"messages":[`), head, []byte(","), tail, []byte(`]}`)}, nil)
-		if err := providertest.CheckOllama(whole); err != nil && !strings.Contains(err.Error(), "unknown") && !strings.Contains(err.Error(), "index") {
+		if err := apis.CheckOllama(whole); err != nil && !strings.Contains(err.Error(), "unknown") && !strings.Contains(err.Error(), "index") {
 			t.Errorf("%v\n%s", err, whole)
 		}
 	})

@@ -12,7 +12,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/provider/openai"
-	"steward/internal/provider/providertest"
+	"steward/test/apis"
 )
 
 // canned answers every request with the same body, without a network, so that
@@ -30,7 +30,7 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func benchmark(b *testing.B, script string, history int) {
-	e, err := providertest.Load("testdata/" + script + ".http")
+	e, err := apis.Load("testdata/" + script + ".http")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func benchmark(b *testing.B, script string, history int) {
 			&message.Message{Role: message.Assistant, Blocks: []message.Block{&message.Text{Text: "It is forty-two."}}})
 	}
 	msgs = append(msgs, &message.Message{Role: message.User, Blocks: []message.Block{&message.Text{Text: "Hello!"}}})
-	r := &llm.Request{System: "You are a helpful assistant.", Tools: providertest.Tools(), Transcript: llm.NewTranscript(msgs...)}
+	r := &llm.Request{System: "You are a helpful assistant.", Tools: apis.Tools(), Transcript: llm.NewTranscript(msgs...)}
 	m := p.Model("m")
 	b.ReportAllocs()
 	before, n := cpu(b), 0

@@ -14,7 +14,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/provider/openai"
-	"steward/internal/provider/providertest"
+	"steward/test/apis"
 )
 
 // says answers with a body and keeps what it was sent.
@@ -45,7 +45,7 @@ func provider(s *says, d openai.Dialect) *openai.Provider {
 
 func hello() *llm.Request {
 	return &llm.Request{
-		Tools: providertest.Tools(),
+		Tools: apis.Tools(),
 		Transcript: llm.NewTranscript(&message.Message{
 			Role: message.User, Blocks: []message.Block{&message.Text{Text: "Hello"}},
 		}),
@@ -310,7 +310,7 @@ func TestSettings(t *testing.T) {
 		if !strings.Contains(s.sent[0], c.has) || strings.Contains(rest, c.hasNo) || len(notices) != c.notices {
 			t.Errorf("%s %+v: notices %q\n%s", c.model, c.s, notices, s.sent[0])
 		}
-		if err := providertest.CheckOpenAI([]byte(s.sent[0])); err != nil {
+		if err := apis.CheckOpenAI([]byte(s.sent[0])); err != nil {
 			t.Error(err)
 		}
 	}
@@ -399,7 +399,7 @@ func TestEmbed(t *testing.T) {
 	if err != nil || fmt.Sprint(v) != "{openai/e [[1 -2] [0.5 2]] 7}" || s.path != "/v1/embeddings" {
 		t.Errorf("%v, %v, %s", v, err, s.path)
 	}
-	if err := providertest.CheckOpenAI([]byte(s.sent[0])); err != nil {
+	if err := apis.CheckOpenAI([]byte(s.sent[0])); err != nil {
 		t.Errorf("%v\n%s", err, s.sent[0])
 	}
 	for _, bad := range []string{

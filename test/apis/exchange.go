@@ -1,4 +1,4 @@
-package providertest
+package apis
 
 import (
 	"bufio"
@@ -8,10 +8,8 @@ import (
 	"net/http"
 	"net/textproto"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"testing"
 )
 
 // Exchange is one recorded or handmade answer.
@@ -55,22 +53,9 @@ func Load(file string) (*Exchange, error) {
 	return e, err
 }
 
-// script returns a scenario's exchange, or nil if the vendor lacks it.
-func (v Vendor) script(t *testing.T, s Scenario) *Exchange {
-	t.Helper()
-	if v.Lacks[s] != "" {
-		return nil
-	}
-	e, err := Load(filepath.Join(v.Dir, string(s)+".http"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
-}
-
-// raw returns the exchange as bytes of HTTP/1.1, its body chunked or ended by
+// Raw returns the exchange as bytes of HTTP/1.1, its body chunked or ended by
 // the closing of the connection.
-func (e *Exchange) raw(chunked bool) []byte {
+func (e *Exchange) Raw(chunked bool) []byte {
 	var b bytes.Buffer
 	b.WriteString("HTTP/1.1 " + strconv.Itoa(e.Status) + " " + http.StatusText(e.Status) + "\r\n")
 	h := e.Header.Clone()

@@ -1,4 +1,4 @@
-package providertest
+package provider_test
 
 import (
 	"context"
@@ -42,8 +42,6 @@ func play(ctx context.Context, t testing.TB, m llm.Model, r *llm.Request) played
 			p.reply, over = ev.Reply, true
 		case llm.Notice:
 			p.notices = append(p.notices, ev.Text)
-		case llm.Reset:
-			w = written{}
 		default:
 			w.add(t, ev)
 		}

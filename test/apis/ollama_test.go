@@ -1,10 +1,10 @@
-package providertest_test
+package apis_test
 
 import (
 	"strings"
 	"testing"
 
-	"steward/internal/provider/providertest"
+	"steward/test/apis"
 )
 
 func TestCheckOllama(t *testing.T) {
@@ -60,6 +60,6 @@ func TestCheckOllama(t *testing.T) {
 		chat(`,"options":{"stop":[""]}`, hi):                                                              "empty stop",
 		chat(`,"options":{"top_q":1}`, hi):                                                                "top_q",
 	} {
-		refuses(t, "CheckOllama", providertest.CheckOllama, body, want)
+		refuses(t, "CheckOllama", apis.CheckOllama, body, want)
 	}
 }

@@ -1,4 +1,4 @@
-package providertest
+package provider_test
 
 import (
 	"bytes"
@@ -8,10 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"testing"
 	"time"
-
-	"steward/internal/llm"
 )
 
 // script is a connection on which the other side, once it has been asked,
@@ -87,58 +84,4 @@ func (c *conn) SetWriteDeadline(time.Time) error { return nil }
 func pieces(seed uint64) func() int {
 	r := rand.New(rand.NewPCG(seed, 0))
 	return func() int { return 1 + r.IntN(1+r.IntN(64)) }
-}
-
-const testKey = "key-5e1f-that-nobody-may-see"
-
-// model returns the vendor's model at a client, its requests checked.
-func (v Vendor) model(t testing.TB, client *http.Client, opt Options) llm.Model {
-	return v.provider(t, client, opt).Model(v.Model)
-}
-
-func (v Vendor) provider(t testing.TB, client *http.Client, opt Options) llm.Provider {
-	if opt.BaseURL == "" {
-		opt.BaseURL = "http://vendor.test"
-	}
-	opt.Key = testKey
-	opt.HTTP = &http.Client{Transport: &checking{t, v, client.Transport, nil}}
-	return v.New(opt)
-}
-
-// checking passes requests on and holds their bodies against the rules.
-type checking struct {
-	t    testing.TB
-	v    Vendor
-	next http.RoundTripper
-	seen func(body []byte)
-}
-
-func (c *checking) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.GetBody != nil {
-		body, err := r.GetBody()
-		if err != nil {
-			return nil, err
-		}
-		b, err := io.ReadAll(body)
-		switch {
-		case err != nil:
-			c.t.Errorf("the request's body cannot be read: %v", err)
-		case r.ContentLength != int64(len(b)):
-			c.t.Errorf("the request says %d bytes and has %d", r.ContentLength, len(b))
-		default:
-			if err := c.v.Check(b); err != nil {
-				c.t.Errorf("%s's rules: %v\n%s", c.v.Name, err, b)
-			}
-		}
-		if c.seen != nil {
-			c.seen(b)
-		}
-	}
-	return c.next.RoundTrip(r)
-}
-
-// recording is a client that answers with the exchange and keeps the bodies it was sent.
-func recording(t testing.TB, v Vendor, e *Exchange, bodies *[][]byte) *http.Client {
-	next := script{what: e.raw(true)}.client().Transport
-	return &http.Client{Transport: &checking{t, v, next, func(b []byte) { *bodies = append(*bodies, b) }}}
 }

@@ -1,10 +1,10 @@
-package providertest
+package provider_test
 
 import (
 	"bytes"
 	"context"
 	"fmt"
-	"path/filepath"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -13,29 +13,26 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/tool"
+	"steward/test/apis"
 )
 
-// Requests is the part of Suite that is about what is sent: it passes the
-// vendor's rules, whatever is asked. It serves to try another dialect or model.
-func Requests(t *testing.T, v Vendor) {
-	plain := v.script(t, Plain)
-	t.Run("settings", func(t *testing.T) {
+// TestRequests: what is sent passes the vendor's rules, whatever is asked.
+func TestRequests(t *testing.T) {
+	each(t, append(providers(), generations()...), func(t *testing.T, v vendor) {
+		plain := v.script(t, "text")
 		for name, r := range settings() {
 			t.Run(name, func(t *testing.T) { v.sends(t, plain, r) })
 		}
-	})
-	t.Run("conversations", func(t *testing.T) {
-		for _, c := range Conversations() {
+		for _, c := range apis.Conversations() {
 			t.Run(c.Name, func(t *testing.T) { v.continues(t, plain, c) })
 		}
-	})
-	t.Run("step by step", func(t *testing.T) { v.stepwise(t, plain) })
-	for _, g := range good {
-		if e := v.Lacks[g.scenario]; e == "" {
-			t.Run("after "+string(g.scenario), func(t *testing.T) { v.goesOn(t, g.scenario, plain) })
+		t.Run("step by step", func(t *testing.T) { v.stepwise(t, plain) })
+		for scenario := range good() {
+			if v.lacks[scenario] == "" {
+				t.Run("after "+scenario, func(t *testing.T) { v.goesOn(t, scenario, plain) })
+			}
 		}
-	}
-	t.Run("models", func(t *testing.T) { v.lists(t) })
+	})
 }
 
 // settings returns requests that use everything that can be set.
@@ -66,17 +63,17 @@ func settings() map[string]*llm.Request {
 		add("effort "+string(e), func(r *llm.Request) { r.Sampling.Effort = e })
 		add("effort "+string(e)+" with everything else", func(r *llm.Request) {
 			r.Sampling = llm.Sampling{Temperature: &warm, MaxTokens: 500, Stop: []string{"END"}, Effort: e}
-			r.Tools, r.ToolChoice = Tools(), "required"
+			r.Tools, r.ToolChoice = apis.Tools(), "required"
 		})
 	}
 	for _, c := range []string{"", "auto", "none", "required", "math.multiply"} {
-		add("tool choice "+c, func(r *llm.Request) { r.Tools, r.ToolChoice = Tools(), c })
+		add("tool choice "+c, func(r *llm.Request) { r.Tools, r.ToolChoice = apis.Tools(), c })
 		add("tool choice without tools "+c, func(r *llm.Request) { r.ToolChoice = c })
 	}
 	add("no tools in the set", func(r *llm.Request) { r.Tools = llm.NewToolset() })
-	add("schema", func(r *llm.Request) { r.Schema = Schema() })
-	add("schema and tools", func(r *llm.Request) { r.Schema, r.Tools = Schema(), Tools() })
-	add("schema with thinking", func(r *llm.Request) { r.Schema, r.Sampling.Effort = Schema(), llm.EffortHigh })
+	add("schema", func(r *llm.Request) { r.Schema = apis.Schema() })
+	add("schema and tools", func(r *llm.Request) { r.Schema, r.Tools = apis.Schema(), apis.Tools() })
+	add("schema with thinking", func(r *llm.Request) { r.Schema, r.Sampling.Effort = apis.Schema(), llm.EffortHigh })
 	add("a loose schema without a name", func(r *llm.Request) {
 		r.Schema = &llm.Schema{JSON: []byte(`{"type":"object","properties":{"a":{"type":"string","minLength":2},"b":{"type":"array","items":{"type":"object"}}}}`)}
 	})
@@ -86,18 +83,19 @@ func settings() map[string]*llm.Request {
 
 // sends asks with a request twice: it is accepted, it says the same again, and
 // it is not modified.
-func (v Vendor) sends(t *testing.T, e *Exchange, r *llm.Request) []byte {
+func (v vendor) sends(t *testing.T, e *apis.Exchange, r *llm.Request) []byte {
 	t.Helper()
 	before := fmt.Sprintf("%+v", *r)
-	var bodies [][]byte
+	rec := &asking{t: t, v: v, next: script{what: e.Raw(true)}.client().Transport}
+	m := v.open(options{base: "http://vendor.test", http: &http.Client{Transport: rec}}).Model(v.model)
 	for range 2 {
-		m := v.New(Options{BaseURL: "http://vendor.test", Key: testKey, HTTP: recording(t, v, e, &bodies)}).Model(v.Model)
 		if p := play(context.Background(), t, m, r); p.err != nil {
 			t.Fatal(p.err)
-		} else if len(p.notices) > len(uniq(p.notices)) {
+		} else if len(slices.Compact(slices.Sorted(slices.Values(p.notices)))) < len(p.notices) {
 			t.Errorf("a notice came twice: %q", p.notices)
 		}
 	}
+	bodies := rec.bodies
 	if len(bodies) != 2 || !bytes.Equal(bodies[0], bodies[1]) {
 		t.Errorf("the same request was sent in different ways:\n%s", bytes.Join(bodies, []byte("\n")))
 	}
@@ -107,29 +105,21 @@ func (v Vendor) sends(t *testing.T, e *Exchange, r *llm.Request) []byte {
 	return bodies[0]
 }
 
-func uniq(in []string) map[string]bool {
-	out := map[string]bool{}
-	for _, s := range in {
-		out[s] = true
-	}
-	return out
-}
-
 // continues: a history is sent with its own provider's metadata and with
 // nobody else's.
-func (v Vendor) continues(t *testing.T, e *Exchange, c Conversation) {
+func (v vendor) continues(t *testing.T, e *apis.Exchange, c apis.Conversation) {
 	for name, r := range map[string]*llm.Request{
 		"bare":     {Transcript: llm.NewTranscript(c.Messages...)},
-		"equipped": {Transcript: llm.NewTranscript(c.Messages...), System: "Be brief.", Tools: Tools()},
-		"thinking": {Transcript: llm.NewTranscript(c.Messages...), Tools: Tools(), Sampling: llm.Sampling{Effort: llm.EffortMedium}},
+		"equipped": {Transcript: llm.NewTranscript(c.Messages...), System: "Be brief.", Tools: apis.Tools()},
+		"thinking": {Transcript: llm.NewTranscript(c.Messages...), Tools: apis.Tools(), Sampling: llm.Sampling{Effort: llm.EffortMedium}},
 		// Another agent has it now, which has none of the tools, and a hook's note stands last.
 		"taken over": {Transcript: llm.NewTranscript(noted(c.Messages)...), System: "You rhyme.", Tools: otherTools()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			body := v.sends(t, e, r)
 			for _, p := range []string{"openai", "anthropic", "gemini"} {
-				if p != v.Name && bytes.Contains(body, []byte(Foreign+p)) {
-					t.Errorf("%s was sent metadata of %s", v.Name, p)
+				if p != v.name && bytes.Contains(body, []byte(apis.Foreign+p)) {
+					t.Errorf("%s was sent metadata of %s", v.name, p)
 				}
 			}
 		})
@@ -138,7 +128,7 @@ func (v Vendor) continues(t *testing.T, e *Exchange, c Conversation) {
 
 // noted returns messages with a further one of the role user.
 func noted(msgs []*message.Message) []*message.Message {
-	note := *user("Mind the metre.")
+	note := *apis.User("Mind the metre.")
 	note.ID, note.Prev = id.New(), msgs[len(msgs)-1].ID
 	return append(slices.Clone(msgs), &note)
 }
@@ -151,13 +141,13 @@ func otherTools() *llm.Toolset {
 
 // stepwise: a conversation that grows is sent as if it had been sent at once,
 // and every step of it is accepted.
-func (v Vendor) stepwise(t *testing.T, e *Exchange) {
-	for _, c := range Conversations() {
+func (v vendor) stepwise(t *testing.T, e *apis.Exchange) {
+	for _, c := range apis.Conversations() {
 		grown := llm.NewTranscript(c.Messages[0])
 		for i := 1; i <= len(c.Messages); i++ {
 			if sendable(c.Messages[:i]) {
-				got := v.sends(t, e, &llm.Request{Transcript: grown, Tools: Tools()})
-				want := v.sends(t, e, &llm.Request{Transcript: llm.NewTranscript(c.Messages[:i]...), Tools: Tools()})
+				got := v.sends(t, e, &llm.Request{Transcript: grown, Tools: apis.Tools()})
+				want := v.sends(t, e, &llm.Request{Transcript: llm.NewTranscript(c.Messages[:i]...), Tools: apis.Tools()})
 				if !bytes.Equal(got, want) {
 					t.Errorf("%s, message %d: grown and fresh transcripts differ:\n%s\n%s", c.Name, i, got, want)
 				}
@@ -186,42 +176,39 @@ func sendable(msgs []*message.Message) bool {
 }
 
 // goesOn: what a scenario's reply said goes back as it came.
-func (v Vendor) goesOn(t *testing.T, s Scenario, plain *Exchange) {
-	p := v.replay(t, s, script{what: v.script(t, s).raw(true)})
+func (v vendor) goesOn(t *testing.T, s string, plain *apis.Exchange) {
+	p := v.replay(t, s, script{what: v.script(t, s).Raw(true)})
 	if p.err != nil {
 		t.Fatal(p.err)
 	}
 	reply := &message.Message{Role: message.Assistant, Blocks: p.reply.Blocks, Stop: p.reply.Stop, Model: p.reply.Model, Meta: p.reply.Meta}
-	msgs := []*message.Message{user("Hello!"), reply}
+	msgs := []*message.Message{apis.User("Hello!"), reply}
 	for _, c := range reply.Calls() {
-		msgs = append(msgs, result(c.CallID, c.Name, message.OK, text("42")))
+		msgs = append(msgs, apis.Result(c.CallID, c.Name, message.OK, &message.Text{Text: "42"}))
 	}
 	if len(msgs) == 2 {
-		msgs = append(msgs, user("Go on."))
+		msgs = append(msgs, apis.User("Go on."))
 	}
-	body := v.sends(t, plain, &llm.Request{Transcript: llm.NewTranscript(linked(msgs)...), Tools: Tools()})
-	for _, want := range v.Echo[s] {
+	body := v.sends(t, plain, &llm.Request{Transcript: llm.NewTranscript(apis.Linked(msgs)...), Tools: apis.Tools()})
+	for _, want := range v.echo[s] {
 		if !strings.Contains(string(body), want) {
 			t.Errorf("%q was not sent back:\n%s", want, body)
 		}
 	}
 }
 
-func (v Vendor) lists(t *testing.T) {
-	e, err := Load(filepath.Join(v.Dir, string(ModelList)+".http"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	infos, err := v.provider(t, script{what: e.raw(true)}.client(), Options{}).Models(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(infos) == 0 {
-		t.Error("no models")
-	}
-	for _, i := range infos {
-		if i.Name == "" || !bytes.Contains(e.Body, []byte(i.Name)) {
-			t.Errorf("%q is not among those listed", i.Name)
+// TestModelLists: the models that the vendor lists are found.
+func TestModelLists(t *testing.T) {
+	each(t, providers(), func(t *testing.T, v vendor) {
+		e := v.script(t, "models")
+		infos, err := v.provider(t, options{http: script{what: e.Raw(true)}.client()}).Models(context.Background())
+		if err != nil || len(infos) == 0 {
+			t.Fatalf("%v, %v", infos, err)
 		}
-	}
+		for _, i := range infos {
+			if i.Name == "" || !bytes.Contains(e.Body, []byte(i.Name)) {
+				t.Errorf("%q is not among those listed", i.Name)
+			}
+		}
+	})
 }

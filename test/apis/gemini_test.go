@@ -1,10 +1,10 @@
-package providertest_test
+package apis_test
 
 import (
 	"strings"
 	"testing"
 
-	"steward/internal/provider/providertest"
+	"steward/test/apis"
 )
 
 func TestCheckGemini(t *testing.T) {
@@ -74,7 +74,7 @@ func TestCheckGemini(t *testing.T) {
 		`{"requests":[{"model":"e","content":{"parts":[{"text":""}]}}]}`: "models/NAME",
 		`{"requests":[{"model":"models/e","content":{"parts":[]}}]}`:     "without parts",
 	} {
-		refuses(t, "CheckGemini", providertest.CheckGemini, body, want)
+		refuses(t, "CheckGemini", apis.CheckGemini, body, want)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestCheckGemini3(t *testing.T) {
 		hi + `,` + turn("") + `,` + turn(sig):     "1. content block is missing",
 		hi + `,{"role":"model","parts":[]},` + hi: "no parts",
 	} {
-		refuses(t, "CheckGemini3", providertest.CheckGemini3, `{"contents":[`+body+`]}`, want)
+		refuses(t, "CheckGemini3", apis.CheckGemini3, `{"contents":[`+body+`]}`, want)
 	}
 }
 

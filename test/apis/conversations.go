@@ -1,12 +1,38 @@
-package providertest
+// Package apis holds, for tests, what models' APIs take: strict checkers of the
+// vendors' published rules for requests, answers from files, and conversations
+// and tools to try clients with.
+package apis
 
 import (
 	"bytes"
 	"encoding/base64"
 
 	"steward/internal/id"
+	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/tool"
 )
+
+// WantBadArgs are arguments that are no JSON.
+const WantBadArgs = `{"a": 6, "b": `
+
+// Tools returns the tools that tests' requests offer.
+func Tools() *llm.Toolset {
+	spec := func(name, description, schema string) tool.Spec {
+		return tool.Spec{Name: name, Description: description, Input: []byte(schema), Effect: tool.Query, Version: "1"}
+	}
+	return llm.NewToolset(
+		spec("math.multiply", "Multiplies two numbers.", `{"type":"object","properties":{"a":{"type":"number"},"b":{"type":"number"}},"required":["a","b"],"additionalProperties":false}`),
+		spec("time.now", "Tells the time in a zone.", `{"type":"object","properties":{"zone":{"type":"string","description":"IANA name"}}}`),
+		spec("text.hash", "Hashes a text.", `{"type":"object","properties":{"text":{"type":"string"},"algorithm":{"type":"string","enum":["sha256","md5"]}},"required":["text"]}`),
+		spec("system.ping", "Takes no arguments.", `{"type":"object"}`),
+	)
+}
+
+// Schema returns the form in which tests want an answer.
+func Schema() *llm.Schema {
+	return &llm.Schema{Name: "city", JSON: []byte(`{"type":"object","properties":{"city":{"type":"string"},"population":{"type":"integer"}},"required":["city","population"],"additionalProperties":false}`)}
+}
 
 // Conversation is a history, and the provider whose model wrote its answers.
 type Conversation struct {
@@ -41,30 +67,30 @@ func Conversations() []Conversation {
 		out = append(out, fullOf(p))
 	}
 	return append(out,
-		simple("first message", user("Hello")),
-		simple("several user messages", user("Hello"), user("Are you there?"), user("Well?")),
-		simple("system messages in the middle", user("Hello"), says("Hi."), system("The user went out."), user("What now?")),
-		simple("a system message comes first", system("Speak French."), user("Hello")),
-		simple("a system message comes last", user("Hello"), says("Hi."), system("The timer rang.")),
-		simple("the assistant speaks first", says("Good morning!"), user("Hello")),
-		simple("empty answer", user("Hello"), says(""), user("Why are you silent?")),
-		simple("an answer without blocks", user("Hello"), &message.Message{Role: message.Assistant}, user("Why are you silent?")),
-		simple("empty user text", user("Hello"), says("Hi."), user(""), user("   ")),
-		simple("continued answers", user("Tell a story"), stopped(message.StopLength, "Once upon"), says(" a time."), user("More")),
-		simple("cancelled", user("Tell a story"), stopped(message.StopCancelled, "Once upon"), user("Stop. Something else.")),
-		simple("a refusal", user("Do evil"), stopped(message.StopRefused, "No."), user("All right then")),
-		simple("whitespace around text", user("  padded\n"), says("answer with trailing space \n"), user("ok ")),
-		simple("awkward characters", user("nul \x00 bell \a del \x7f \u2028 \U0001F469\u200d\U0001F467 bad \xff\xfe utf8 </script>"), says("ok"), user("and?")),
+		simple("first message", User("Hello")),
+		simple("several user messages", User("Hello"), User("Are you there?"), User("Well?")),
+		simple("system messages in the middle", User("Hello"), says("Hi."), system("The user went out."), User("What now?")),
+		simple("a system message comes first", system("Speak French."), User("Hello")),
+		simple("a system message comes last", User("Hello"), says("Hi."), system("The timer rang.")),
+		simple("the assistant speaks first", says("Good morning!"), User("Hello")),
+		simple("empty answer", User("Hello"), says(""), User("Why are you silent?")),
+		simple("an answer without blocks", User("Hello"), &message.Message{Role: message.Assistant}, User("Why are you silent?")),
+		simple("empty user text", User("Hello"), says("Hi."), User(""), User("   ")),
+		simple("continued answers", User("Tell a story"), stopped(message.StopLength, "Once upon"), says(" a time."), User("More")),
+		simple("cancelled", User("Tell a story"), stopped(message.StopCancelled, "Once upon"), User("Stop. Something else.")),
+		simple("a refusal", User("Do evil"), stopped(message.StopRefused, "No."), User("All right then")),
+		simple("whitespace around text", User("  padded\n"), says("answer with trailing space \n"), User("ok ")),
+		simple("awkward characters", User("nul \x00 bell \a del \x7f \u2028 \U0001F469\u200d\U0001F467 bad \xff\xfe utf8 </script>"), says("ok"), User("and?")),
 		malformed(), pictures(), outcomes(), reused(), interleaved(),
 	)
 }
 
 func simple(name string, msgs ...*message.Message) Conversation {
-	return Conversation{Name: name, Messages: linked(msgs)}
+	return Conversation{Name: name, Messages: Linked(msgs)}
 }
 
-// linked gives the messages ids and the results their calls.
-func linked(msgs []*message.Message) []*message.Message {
+// Linked gives the messages ids and the results their calls.
+func Linked(msgs []*message.Message) []*message.Message {
 	calls := map[string]message.Ref{}
 	var prev id.ID
 	for _, m := range msgs {
@@ -80,7 +106,8 @@ func linked(msgs []*message.Message) []*message.Message {
 	return msgs
 }
 
-func user(s string) *message.Message {
+// User returns a message of the user's.
+func User(s string) *message.Message {
 	return &message.Message{Role: message.User, Blocks: []message.Block{&message.Text{Text: s}}}
 }
 
@@ -102,7 +129,8 @@ func call(id, name, args string) *message.ToolCall {
 	return &message.ToolCall{CallID: id, Name: name, Args: []byte(args)}
 }
 
-func result(id, name string, status message.Status, content ...message.Block) *message.Message {
+// Result returns a tool's message.
+func Result(id, name string, status message.Status, content ...message.Block) *message.Message {
 	return &message.Message{Role: message.Tool, Blocks: []message.Block{
 		&message.ToolResult{CallID: id, Name: name, Status: status, Content: content},
 	}}
@@ -138,29 +166,29 @@ func fullOf(p string) Conversation {
 		call(ids[1], "text.hash", `{"text":"héllo \"wörld\""}`),
 		call(ids[2], "time.now", `{}`))
 	turn.Model, turn.Meta = p+"/m", extra
-	return Conversation{Name: "a whole conversation of " + p, Provider: p, Messages: linked([]*message.Message{
-		user("What is 6 times 7, and the hash of that?"),
+	return Conversation{Name: "a whole conversation of " + p, Provider: p, Messages: Linked([]*message.Message{
+		User("What is 6 times 7, and the hash of that?"),
 		turn,
-		result(ids[0], "math.multiply", message.OK, text("42")),
-		result(ids[1], "text.hash", message.Failed, text("no such algorithm")),
-		result(ids[2], "time.now", message.DeniedCall, text("a person said no")),
+		Result(ids[0], "math.multiply", message.OK, text("42")),
+		Result(ids[1], "text.hash", message.Failed, text("no such algorithm")),
+		Result(ids[2], "time.now", message.DeniedCall, text("a person said no")),
 		calls(text("Once more."), call(ids[3], "text.hash", `{"text":"42","algorithm":"sha256"}`)),
-		result(ids[3], "text.hash", message.OK, text("73475cb4")),
+		Result(ids[3], "text.hash", message.OK, text("73475cb4")),
 		says("It is 42."),
-		user("Thank you. And 7 times 7?"),
+		User("Thank you. And 7 times 7?"),
 	})}
 }
 
 // malformed: arguments that are no JSON object stay in the history.
 func malformed() Conversation {
-	return simple("malformed arguments", user("Multiply"),
+	return simple("malformed arguments", User("Multiply"),
 		calls(call("c1", "math.multiply", WantBadArgs), call("c2", "math.multiply", ""),
 			call("c3", "math.multiply", `[1,2]`), call("c4", "no such tool!", `{"a":1,"a":2}`), call("c5", "math.multiply", "\xff{")),
-		result("c1", "math.multiply", message.Failed, text("arguments are not JSON")),
-		result("c2", "math.multiply", message.Failed, text("arguments are missing")),
-		result("c3", "math.multiply", message.Failed, text("arguments are not an object")),
-		result("c4", "no such tool!", message.Failed, text("unknown tool")),
-		result("c5", "math.multiply", message.Failed))
+		Result("c1", "math.multiply", message.Failed, text("arguments are not JSON")),
+		Result("c2", "math.multiply", message.Failed, text("arguments are missing")),
+		Result("c3", "math.multiply", message.Failed, text("arguments are not an object")),
+		Result("c4", "no such tool!", message.Failed, text("unknown tool")),
+		Result("c5", "math.multiply", message.Failed))
 }
 
 func pictures() Conversation {
@@ -175,7 +203,7 @@ func pictures() Conversation {
 			&message.File{MIME: "application/zip", Name: "all.zip", Data: []byte("PK\x03\x04")},
 		}},
 		calls(call("p1", "files.read", `{"path":"a.png"}`)),
-		result("p1", "files.read", message.OK, text("a picture:"), &message.Image{MIME: "image/png", Data: PNG()}),
+		Result("p1", "files.read", message.OK, text("a picture:"), &message.Image{MIME: "image/png", Data: PNG()}),
 		says("A pixel."),
 		&message.Message{Role: message.User, Blocks: []message.Block{&message.Image{MIME: "image/png", Data: PNG()}}},
 	)
@@ -184,31 +212,31 @@ func pictures() Conversation {
 // outcomes: each status that a result can have.
 func outcomes() Conversation {
 	turn := calls()
-	msgs := []*message.Message{user("Try everything"), turn}
+	msgs := []*message.Message{User("Try everything"), turn}
 	for i, s := range []message.Status{message.OK, message.Failed, message.DeniedCall, message.Queued,
 		message.Unavailable, message.UnknownEnd, message.Interrupted, message.Accepted} {
 		id := "s" + string(rune('0'+i))
 		turn.Blocks = append(turn.Blocks, call(id, "time.now", `{}`))
-		msgs = append(msgs, result(id, "time.now", s, text(string(s))))
+		msgs = append(msgs, Result(id, "time.now", s, text(string(s))))
 	}
-	return simple("every outcome", append(msgs, user("And now?"))...)
+	return simple("every outcome", append(msgs, User("And now?"))...)
 }
 
 // reused: some servers count their call ids from zero in every message, some
 // write ids that another vendor's rules forbid.
 func reused() Conversation {
 	long := "call:" + string(bytes.Repeat([]byte("x"), 90)) + "/ü.1"
-	return simple("call ids used again, long and strange", user("Go"),
-		calls(call("0", "time.now", `{}`)), result("0", "time.now", message.OK, text("12:00")),
-		calls(call("0", "time.now", `{}`)), result("0", "time.now", message.OK, text("12:01")),
+	return simple("call ids used again, long and strange", User("Go"),
+		calls(call("0", "time.now", `{}`)), Result("0", "time.now", message.OK, text("12:00")),
+		calls(call("0", "time.now", `{}`)), Result("0", "time.now", message.OK, text("12:01")),
 		calls(call(long, "time.now", `{}`), call("", "time.now", `{}`)),
-		result(long, "time.now", message.OK, text("12:02")), result("", "time.now", message.OK, text("12:03")))
+		Result(long, "time.now", message.OK, text("12:02")), Result("", "time.now", message.OK, text("12:03")))
 }
 
 // interleaved: a person spoke while tools ran, and a result came without text.
 func interleaved() Conversation {
-	return simple("the user speaks between results", user("Go"),
+	return simple("the user speaks between results", User("Go"),
 		calls(call("a", "time.now", `{}`), call("b", "time.now", `{}`)),
-		result("a", "time.now", message.OK), user("Hurry up"), result("b", "time.now", message.OK, text("12:00")),
-		user("Please"))
+		Result("a", "time.now", message.OK), User("Hurry up"), Result("b", "time.now", message.OK, text("12:00")),
+		User("Please"))
 }
