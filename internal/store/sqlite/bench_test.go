@@ -2,17 +2,14 @@ package sqlite
 
 import (
 	"bytes"
-	"context"
-	"database/sql"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
-	_ "modernc.org/sqlite" // the driver of the bare loop
 
 	"steward/internal/id"
 	"steward/internal/resource"
@@ -21,8 +18,7 @@ import (
 
 // A turn of a chat with one tool call is eight entries in four batches: the
 // person's message with its interaction and run; the call; its result; the
-// answer. Beside it stands the bare loop: the same library, settings and group
-// commit, but one plain INSERT of the message per batch, through database/sql.
+// answer.
 
 const turnsPerConversation = 100
 
@@ -52,7 +48,7 @@ func BenchmarkCommit(b *testing.B) {
 		b.Run(fmt.Sprint(writers), func(b *testing.B) {
 			path := filepath.Join(b.TempDir(), "steward.db")
 			s := open1(b, path)
-			perTurn(b, writers, 8, func(w int) func(n int64) error {
+			perTurn(b, writers, func(w int) func(n int64) error {
 				sc := store.ForUser("ada")
 				var conversation, branch resource.URI
 				return func(n int64) error {
@@ -73,29 +69,9 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
-func BenchmarkBare(b *testing.B) {
-	for _, writers := range []int{1, 32} {
-		b.Run(fmt.Sprint(writers), func(b *testing.B) {
-			l := newBareLoop(b)
-			perTurn(b, writers, 4, func(w int) func(n int64) error {
-				conversation := id.New()
-				return func(n int64) error {
-					for i := range int64(4) {
-						message := id.New()
-						if err := l.insert(conversation[:], 4*n+i, message[:], benchBody); err != nil {
-							return err
-						}
-					}
-					return nil
-				}
-			})
-		})
-	}
-}
-
 // perTurn spreads b.N turns over the writers and reports CPU time and
-// allocations by turn and entry.
-func perTurn(b *testing.B, writers, entries int, start func(w int) func(n int64) error) {
+// allocations by turn.
+func perTurn(b *testing.B, writers int, start func(w int) func(n int64) error) {
 	b.ReportAllocs()
 	before := cpu()
 	b.ResetTimer()
@@ -115,7 +91,6 @@ func perTurn(b *testing.B, writers, entries int, start func(w int) func(n int64)
 	b.StopTimer()
 	used := float64(cpu() - before)
 	b.ReportMetric(used/float64(b.N), "cpu-ns/turn")
-	b.ReportMetric(used/float64(b.N*entries), "cpu-ns/entry")
 }
 
 func cpu() int64 {
@@ -149,93 +124,6 @@ func reportSize(b *testing.B, s *Store, path string) {
 		b.Fatal(err)
 	}
 	b.ReportMetric(float64(f.Size()-content)/float64(entries), "disk-B/entry")
-}
-
-// bareLoop is a table, and a goroutine that inserts into it in groups.
-type bareLoop struct {
-	jobs chan *bareJob
-}
-
-type bareJob struct {
-	args [4]any
-	done chan error
-}
-
-func newBareLoop(b *testing.B) *bareLoop {
-	path := filepath.Join(b.TempDir(), "bare.db")
-	pragmas := []string{"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)",
-		fmt.Sprintf("wal_autocheckpoint(%d)", checkpointPages), "temp_store(MEMORY)", "cache_size(-4096)"}
-	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma="+strings.Join(pragmas, "&_pragma="))
-	if err != nil {
-		b.Fatal(err)
-	}
-	if _, err := db.Exec("CREATE TABLE message (conversation BLOB, pos INTEGER, id BLOB, body BLOB)"); err != nil {
-		b.Fatal(err)
-	}
-	conn, err := db.Conn(context.Background())
-	if err != nil {
-		b.Fatal(err)
-	}
-	insert, err := conn.PrepareContext(context.Background(), "INSERT INTO message VALUES (?, ?, ?, ?)")
-	if err != nil {
-		b.Fatal(err)
-	}
-	l := &bareLoop{jobs: make(chan *bareJob, groupBatches)}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		l.loop(conn, insert)
-	}()
-	b.Cleanup(func() {
-		close(l.jobs)
-		<-ended
-		insert.Close()
-		conn.Close()
-		db.Close()
-	})
-	return l
-}
-
-func (l *bareLoop) insert(args ...any) error {
-	j := &bareJob{args: [4]any(args), done: make(chan error, 1)}
-	l.jobs <- j
-	return <-j.done
-}
-
-func (l *bareLoop) loop(conn *sql.Conn, insert *sql.Stmt) {
-	for first := range l.jobs {
-		group := []*bareJob{first}
-	drain:
-		for len(group) < groupBatches {
-			select {
-			case j, ok := <-l.jobs:
-				if !ok {
-					break drain
-				}
-				group = append(group, j)
-			default:
-				break drain
-			}
-		}
-		err := l.commit(conn, insert, group)
-		for _, j := range group {
-			j.done <- err
-		}
-	}
-}
-
-func (l *bareLoop) commit(conn *sql.Conn, insert *sql.Stmt, group []*bareJob) error {
-	tx, err := conn.BeginTx(context.Background(), nil)
-	if err != nil {
-		return err
-	}
-	in := tx.Stmt(insert)
-	for _, j := range group {
-		if _, err := in.Exec(j.args[:]...); err != nil {
-			return err
-		}
-	}
-	return tx.Commit()
 }
 
 // BenchmarkRead: one resource; the last 100 messages of one of 100 conversations.
@@ -277,4 +165,41 @@ func BenchmarkRead(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkPack: a thousand messages are packed, read packed, and erased; the
+// times are of all of them.
+func BenchmarkPack(b *testing.B) {
+	s := open1(b, filepath.Join(b.TempDir(), "steward.db"))
+	sc := store.ForUser("ada")
+	for b.Loop() {
+		conversation := resource.Root("common.Conversation", id.New().String())
+		branch := conversation.Child("common.Branch", "main")
+		var all store.Batch
+		for n := range int64(250) {
+			for _, one := range turn(conversation, branch, 4*n) {
+				all.Changes = append(all.Changes, one.Changes...)
+			}
+		}
+		if _, err := s.Commit(b.Context(), sc, all); err != nil {
+			b.Fatal(err)
+		}
+		for _, op := range []store.Op{store.Pack, store.Erase} {
+			began := time.Now()
+			page, err := s.Query(b.Context(), sc, store.Query{List: branch, Limit: 1000})
+			if err != nil || len(page.Items) != 1000 {
+				b.Fatal(len(page.Items), err)
+			}
+			b.ReportMetric(float64(time.Since(began)), "read-ns")
+			all.Changes = nil
+			for _, it := range page.Items {
+				all.Changes = append(all.Changes, store.Change{Op: op, URI: it.URI})
+			}
+			began = time.Now()
+			if _, err := s.Commit(b.Context(), sc, all); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(time.Since(began)), map[store.Op]string{store.Pack: "pack-ns", store.Erase: "erase-ns"}[op])
+		}
+	}
 }

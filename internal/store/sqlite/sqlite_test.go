@@ -9,7 +9,6 @@ import (
 	"steward/internal/fault"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/store/storetest"
 	"steward/test/leak"
 )
 
@@ -22,19 +21,15 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
-func TestSuite(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) store.Store { return open1(t, dbPath(t)) })
-}
-
-// Nothing depends on what the writer happens to remember, nor on how far a
-// page of the log looks.
-func TestSuiteForgetful(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) store.Store {
-		s := open1(t, dbPath(t))
+// OpenForTest opens an empty store. Of a forgetful one the writer remembers
+// next to nothing, and a page of the log does not look far.
+func OpenForTest(t *testing.T, forgetful bool) *Store {
+	s := open1(t, dbPath(t))
+	if forgetful {
 		s.writer.p.nodes.size, s.writer.p.lists.size = 1, 1
 		s.window = 3
-		return s
-	})
+	}
+	return s
 }
 
 func dbPath(t testing.TB) string { return filepath.Join(t.TempDir(), "steward.db") }

@@ -1,3 +1,4 @@
+// Package storetest is a store for tests.
 package storetest
 
 import (

@@ -1,4 +1,4 @@
-package storetest
+package sqlite_test
 
 import (
 	"bytes"
@@ -6,46 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 
-	"steward/internal/resource"
 	"steward/internal/store"
 )
-
-// wantBodies wants the bodies of a resource's entries, oldest first; "-" is none.
-func (e *env) wantBodies(u resource.URI, want ...string) {
-	e.Helper()
-	var got []string
-	for _, en := range e.log(system, store.LogQuery{Of: u}) {
-		if en.Body == nil {
-			got = append(got, "-")
-		} else {
-			got = append(got, string(en.Body))
-		}
-	}
-	e.failIf(fmt.Sprint(got) != fmt.Sprint(want), "%s has the bodies %.200q, want %.200q", u, got, want)
-}
-
-// erase: of the versions of what is gone the log tells all but the bodies.
-func erase(e *env) {
-	u, other := message("c", "m"), message("c", "other")
-	e.must(ada, full(u, "1", 7), put(other, "theirs"))
-	e.must(ada, full(u, "2", 7))
-	before := e.log(ada, store.LogQuery{})
-	r := e.must(ada, of(store.Erase, u))
-	e.failIf(r.Versions[0] != 0 || r.Seq != 4, "receipt %+v", r)
-	e.missing(ada, u)
-	e.wantBodies(u, "-", "-", "-")
-	e.wantBodies(other, "theirs")
-	after := e.log(ada, store.LogQuery{})
-	for i := range before {
-		if before[i].URI == u {
-			before[i].Body = nil
-		}
-		e.failIf(fmt.Sprint(before[i]) != fmt.Sprint(after[i]), "entry %v has become %v", before[i], after[i])
-	}
-	last := after[3]
-	e.failIf(last.Op != resource.OpErase || last.Version != 3 || last.State != "" || last.Actor != "ada" || !last.At.Equal(r.At),
-		"the erasure is %+v", last)
-}
 
 // packedBodies: bodies of every kind and length come back as they were.
 func packedBodies(e *env) {

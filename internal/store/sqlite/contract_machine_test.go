@@ -1,7 +1,8 @@
-package storetest
+package sqlite_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -14,6 +15,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/store/storetest"
 )
 
 // machine compares the store with the model: the same random batches and
@@ -42,7 +44,7 @@ type tb interface {
 type pair struct {
 	ctx    context.Context
 	real   store.Store
-	model  *Model
+	model  *storetest.Model
 	base   uint64
 	uris   []resource.URI
 	lists  []resource.URI
@@ -52,7 +54,7 @@ type pair struct {
 func newPair(e *env, t *rapid.T) *pair {
 	name := id.New().String()
 	root := conv(name)
-	p := &pair{ctx: e.ctx, real: e.st, model: NewModel()}
+	p := &pair{ctx: e.ctx, real: e.st, model: storetest.NewModel()}
 	r, err := p.real.Commit(p.ctx, system, store.Batch{})
 	if err != nil {
 		t.Fatal(err)
@@ -215,11 +217,10 @@ func items(t tb, ctx context.Context, st store.Store, sc store.Scope, q store.Qu
 // the contract does not decide.
 func sortTies(items []store.Item, reverse bool) {
 	slices.SortStableFunc(items, func(a, b store.Item) int {
-		n := compare(where(store.ByList, a), where(store.ByList, b))
 		if reverse {
-			return -n
+			a, b = b, a
 		}
-		return n
+		return cmp.Or(cmp.Compare(a.Pos, b.Pos), cmp.Compare(a.Space, b.Space))
 	})
 }
 

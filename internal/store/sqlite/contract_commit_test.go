@@ -1,4 +1,4 @@
-package storetest
+package sqlite_test
 
 import (
 	"bytes"
@@ -48,7 +48,7 @@ func putAndGet(e *env) {
 }
 
 func bigBody(e *env) {
-	body := make([]byte, 50<<20)
+	body := make([]byte, 20<<20)
 	r := rand.NewChaCha8([32]byte{1})
 	if _, err := r.Read(body); err != nil {
 		e.Fatal(err)

@@ -1,10 +1,11 @@
-package storetest
+package sqlite_test
 
 import (
 	"strings"
 
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/store/storetest"
 )
 
 // step is a batch of a scenario.
@@ -141,7 +142,7 @@ func scenarios() map[string][]step {
 
 // scenario carries steps out on a store and on the model, which must agree.
 func scenario(e *env, steps []step) {
-	p := &pair{ctx: e.ctx, real: e.st, model: NewModel(), uris: []resource.URI{listC, x, y, task}, lists: []resource.URI{listC, y},
+	p := &pair{ctx: e.ctx, real: e.st, model: storetest.NewModel(), uris: []resource.URI{listC, x, y, task}, lists: []resource.URI{listC, y},
 		scopes: []store.Scope{ada, bob, team, reader, system}}
 	for _, s := range steps {
 		p.batch(e, s.sc, store.Batch{Changes: s.changes})
@@ -153,7 +154,7 @@ func scenario(e *env, steps []step) {
 func (p *pair) look(t tb) {
 	t.Helper()
 	for _, sc := range p.scopes {
-		queries, logs := []store.Query{{}, {NoBody: true}}, []store.LogQuery{{}, {Since: p.base + 2}}
+		queries, logs := []store.Query{{}, {NoBody: true}}, []store.LogQuery{{}, {Since: p.base + 2}, {Since: 1<<64 - 1}}
 		for _, u := range p.uris {
 			p.one(t, sc, u)
 			queries = append(queries, store.Query{Under: u})
