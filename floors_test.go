@@ -46,7 +46,7 @@ func floors() map[string]floor {
 			table[name] = f
 		}
 	}
-	add(3, "", "internal/agent", "internal/conversation", "internal/effect", "internal/identity", "internal/worklog", "internal/observe", "internal/search/fts")
+	add(3, "", "internal/agent", "internal/conversation", "internal/effect", "internal/identity", "internal/worklog", "internal/search/fts")
 	add(3, "internal/provider/wire", "internal/provider/wire", "internal/provider/openai", "internal/provider/anthropic",
 		"internal/provider/gemini", "internal/provider/ollama", "internal/provider/offline")
 	add(3, "", "internal/provider") // the contract of the providers: tests alone

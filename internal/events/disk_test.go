@@ -13,6 +13,7 @@ import (
 
 // The same over the real store.
 func TestToldIsTheLogOnDisk(t *testing.T) {
+	t.Parallel()
 	dir, n := t.TempDir(), 0
 	rapid.Check(t, func(rt *rapid.T) {
 		n++

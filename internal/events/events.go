@@ -1,8 +1,9 @@
 // Package events tells what happens to resources: each entry of the log is an
 // event (RESOURCE_PUT, RESOURCE_DELETE), and so is what people, agents and
 // services publish, and each read that is audited (RESOURCE_GET). Subscribers
-// are told, in the order of the log, of what they choose and may read. The
-// truth stays in the log: whoever is slow, or comes back, reads on in it.
+// are told, in the order of the log, of what they choose and may read; observers
+// of conversations are told what an entry changed in them. The truth stays in
+// the log: whoever is slow, or comes back, reads on in it.
 package events
 
 import (
@@ -65,14 +66,6 @@ const (
 	Now   = follow.Now
 	Start = follow.Start
 )
-
-// Batch is what came together: events in the order of the log, and the cursor
-// behind them and all that was passed over. Without events it says only how
-// far the log has been looked through.
-type Batch struct {
-	Events []Event
-	Cursor Cursor
-}
 
 // Caller is on whose behalf something is done.
 type Caller struct {

@@ -25,7 +25,7 @@ const maxNames = 1000
 // check refuses what can never match anything (filter_invalid).
 func (f *Filter) check() error {
 	if n := len(f.Sources) + len(f.Details) + len(f.Prefixes) + len(f.Types); n > maxNames {
-		return invalid("it names more than %d things", maxNames).WithHint("leave a list out and choose among what comes")
+		return tooManyNames()
 	}
 	for _, s := range f.Sources {
 		if !sourceWord(s) {
@@ -48,6 +48,10 @@ func (f *Filter) check() error {
 // fits looks at what the log itself does not tell of an event.
 func (f *Filter) fits(x *Event) bool {
 	return (len(f.Details) == 0 || slices.Contains(f.Details, x.Detail)) && follow.Match(f.Sources, x.Source)
+}
+
+func tooManyNames() error {
+	return invalid("it names more than %d things", maxNames).WithHint("leave a list out and choose among what comes")
 }
 
 func invalid(format string, args ...any) *fault.Error {

@@ -164,6 +164,7 @@ func chase(w *world, a ask, r *rand.Rand, from Cursor, until func() uint64) ([]s
 // What subscribers are told is the log, filtered: for random writers, slow and
 // returning subscribers, several users and a group, whoever joins when.
 func TestToldIsTheLog(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) { toldIsTheLog(t, rt, storetest.NewModel()) })
 }
 

@@ -60,22 +60,50 @@ func Match(patterns []string, name string) bool {
 	})
 }
 
+// subject is a resource that an entry is about.
+type subject struct {
+	uri resource.URI
+	typ string
+}
+
 // fits looks at all but the space. about is what the entry is about, the
 // resource that it changes first.
-func (f *Filter) fits(about []resource.URI) bool {
+func (f *Filter) fits(about []subject) bool {
 	if f.Own {
 		about = about[:1]
 	}
-	return slices.ContainsFunc(about, func(u resource.URI) bool {
-		return Match(f.Types, u.Type()) && (len(f.Prefixes) == 0 || slices.ContainsFunc(f.Prefixes, u.Under))
+	return slices.ContainsFunc(about, func(s subject) bool {
+		return Match(f.Types, s.typ) && (len(f.Prefixes) == 0 || slices.ContainsFunc(f.Prefixes, s.uri.Under))
 	})
+}
+
+// Entry is an entry on its way to subscribers, who share it: do not modify.
+type Entry struct {
+	resource.Entry
+	mu      sync.Mutex
+	derived any
+}
+
+// Derived returns what derive makes of the entry. That is done once for all
+// subscribers; an error is not kept.
+func (e *Entry) Derived(derive func() (any, error)) (any, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.derived != nil {
+		return e.derived, nil
+	}
+	made, err := derive()
+	if err == nil {
+		e.derived = made
+	}
+	return made, err
 }
 
 // Batch is what came together: entries in order, and the cursor behind them
 // and all that was passed over. Without entries it only says how far the log
 // has been looked through.
 type Batch struct {
-	Entries []*resource.Entry // shared with other subscribers: do not modify
+	Entries []*Entry
 	Cursor  Cursor
 	Caught  bool // the subscriber has caught up: what comes next is new
 }
@@ -145,10 +173,12 @@ func closing() *fault.Error {
 }
 
 // about returns the resources that an entry is about.
-func (l *Log) about(e *resource.Entry) []resource.URI {
-	out := []resource.URI{e.URI}
+func (l *Log) about(e *resource.Entry) []subject {
+	out := []subject{{e.URI, e.URI.Type()}}
 	if l.opt.About != nil {
-		out = append(out, l.opt.About(e)...)
+		for _, u := range l.opt.About(e) {
+			out = append(out, subject{u, u.Type()})
+		}
 	}
 	return out
 }
@@ -280,10 +310,10 @@ func (s *subscription) read(ctx context.Context, to uint64) (err error) {
 		if err != nil {
 			return err
 		}
-		var list []*resource.Entry
+		var list []*Entry
 		for i := range page.Entries {
 			if e := &page.Entries[i]; s.filter.fits(s.log.about(e)) {
-				list = append(list, e)
+				list = append(list, &Entry{Entry: *e})
 			}
 		}
 		if !s.hand(list, end, false) {
@@ -296,7 +326,7 @@ func (s *subscription) read(ctx context.Context, to uint64) (err error) {
 
 // hand yields a batch; the subscriber stands at a position then. It is false
 // when he broke the loop off.
-func (s *subscription) hand(list []*resource.Entry, at uint64, caught bool) bool {
+func (s *subscription) hand(list []*Entry, at uint64, caught bool) bool {
 	at = max(s.pos, at)
 	s.left = !s.yield(Batch{Entries: list, Cursor: Behind(at), Caught: caught}, nil)
 	s.pos = at

@@ -66,7 +66,7 @@ func TestMatch(t *testing.T) {
 func TestQueue(t *testing.T) {
 	page := func(w *queue, size int, seqs ...uint64) {
 		for _, n := range seqs {
-			w.fresh = append(w.fresh, &resource.Entry{Seq: n, Body: make([]byte, size)})
+			w.fresh = append(w.fresh, &Entry{Entry: resource.Entry{Seq: n, Body: make([]byte, size)}})
 		}
 		w.admit()
 	}

@@ -161,16 +161,16 @@ func (r *reader) give(entries []resource.Entry, pos uint64) {
 // giveOne gives an entry to whom it concerns: a copy, since its page must not
 // stay in memory for one entry of it.
 func (r *reader) giveOne(e *resource.Entry) {
-	var own *resource.Entry
+	var own *Entry
 	about := r.log.about(e)
-	for _, u := range about {
-		for {
+	for _, s := range about {
+		for u := s.uri; ; u = u.Parent() {
 			for _, w := range r.index[e.Space][u] {
 				if w.seen >= e.Seq || !w.filter.fits(about) {
 					continue
 				}
 				if own == nil {
-					own = new(*e)
+					own = &Entry{Entry: *e}
 				}
 				if len(w.fresh) == 0 {
 					r.touched = append(r.touched, w)
@@ -180,7 +180,6 @@ func (r *reader) giveOne(e *resource.Entry) {
 			if u.Zero() {
 				break
 			}
-			u = u.Parent()
 		}
 	}
 }
@@ -195,11 +194,11 @@ type queue struct {
 	most   int           // entries that may wait
 	wake   chan struct{} // holds one token when there may be more
 
-	seen  uint64            // the newest entry that was given; under Log.mu
-	fresh []*resource.Entry // of the page that is being given; under Log.mu
+	seen  uint64   // the newest entry that was given; under Log.mu
+	fresh []*Entry // of the page that is being given; under Log.mu
 
 	mu    sync.Mutex
-	list  []*resource.Entry
+	list  []*Entry
 	bytes int   // of what is in the list
 	late  bool  // something did not fit: what comes next has to be read in the log
 	err   error // why nothing more comes
@@ -213,7 +212,7 @@ func (w *queue) places() []resource.URI {
 	return w.filter.Prefixes
 }
 
-func size(e *resource.Entry) int { return len(e.Body) + len(e.URI.Key()) }
+func size(e *Entry) int { return len(e.Body) + len(e.URI.Key()) }
 
 // admit moves what is fresh into the list, as much of it as fits.
 func (w *queue) admit() {
@@ -255,7 +254,7 @@ type state struct {
 
 // take takes what waits, at most so many entries, and returns the position
 // behind them: pos, how far the reader had come before, if nothing is left.
-func (w *queue) take(most int, pos uint64) (list []*resource.Entry, at uint64, now state) {
+func (w *queue) take(most int, pos uint64) (list []*Entry, at uint64, now state) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := min(most, len(w.list))

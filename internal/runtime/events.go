@@ -6,6 +6,7 @@ import (
 
 	"steward/internal/events"
 	"steward/internal/id"
+	"steward/internal/store"
 )
 
 // openEvents makes the engine that tells what happens to resources.
@@ -38,4 +39,11 @@ func (n *Node) EraseEvent(ctx context.Context, by, user string, which id.ID) err
 // events.Engine.Subscribe for what holds and for the errors.
 func (n *Node) Subscribe(ctx context.Context, user string, f events.Filter, from events.Cursor) iter.Seq2[events.Batch, error] {
 	return n.events.Subscribe(ctx, events.Caller{User: user}, f, from)
+}
+
+// Observe yields what changes in the user's conversations behind a cursor
+// and fits the filter, until ctx is done or the loop is left; see
+// events.Engine.Observe for what holds and for the errors.
+func (n *Node) Observe(ctx context.Context, user string, f events.ChangeFilter, from events.Cursor) iter.Seq2[events.Batch, error] {
+	return n.events.Observe(ctx, store.ForUser(user), f, from)
 }

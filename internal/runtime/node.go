@@ -18,7 +18,6 @@ import (
 	"steward/internal/follow"
 	"steward/internal/id"
 	"steward/internal/llm"
-	"steward/internal/observe"
 	"steward/internal/policy"
 	"steward/internal/request"
 	"steward/internal/search"
@@ -103,7 +102,6 @@ type Node struct {
 	agents        map[string]*agentKit // the fixed ones
 	levels        levels               // those of the catalog
 	entries       *follow.Log
-	hub           *observe.Hub
 	events        *events.Engine
 	resources     *tree.Service
 	log           *slog.Logger
@@ -160,7 +158,6 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		work:   make(chan func()),
 	}
 	n.entries = follow.New(follow.Options{Store: opt.Store, About: events.About})
-	n.hub = observe.New(n.entries, opt.Log)
 	n.effects = effect.New(effect.Options{Store: opt.Store, Judge: judgeOf(opt.Judge), ApprovalTimeout: opt.ApprovalTimeout,
 		Directory: opt.People, Tool: n.callee, Mask: n.mask(), Log: opt.Log})
 	n.conversations = conversation.New(opt.Store, conversation.Options{Tools: n.toolOf, Names: n.namesOf, Key: opt.ExportKey, Codecs: Codecs(), Log: opt.Log})

@@ -6,17 +6,17 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/events"
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/observe"
 )
 
 // observed collects changes from a cursor on until one is of the kind.
-func (w *world) observed(user string, f observe.Filter, from observe.Cursor, last observe.Kind) ([]observe.Change, observe.Cursor) {
+func (w *world) observed(user string, f events.ChangeFilter, from events.Cursor, last events.ChangeKind) ([]*events.Change, events.Cursor) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
 	defer cancel()
-	var got []observe.Change
+	var got []*events.Change
 	for b, err := range w.Observe(ctx, user, f, from) {
 		if err != nil {
 			w.t.Fatal(err)
@@ -35,8 +35,8 @@ func (w *world) observed(user string, f observe.Filter, from observe.Cursor, las
 func TestObserveTurns(t *testing.T) {
 	w := newWorld(t)
 	conv, _ := w.turn(id.ID{}, `call math.multiply {"a":6,"b":7}`)
-	got, cursor := w.observed("anna", observe.Filter{}, "", observe.InteractionClosed)
-	kinds := func(cs []observe.Change) (out []observe.Kind) {
+	got, cursor := w.observed("anna", events.ChangeFilter{}, "", events.InteractionClosed)
+	kinds := func(cs []*events.Change) (out []events.ChangeKind) {
 		for _, c := range cs {
 			if c.Conversation != conv {
 				t.Errorf("%+v is of another conversation", c)
@@ -45,16 +45,16 @@ func TestObserveTurns(t *testing.T) {
 		}
 		return out
 	}
-	turn := []observe.Kind{observe.InteractionOpened, observe.MessageAdded, observe.MessageAdded, observe.MessageAdded, observe.MessageAdded, observe.InteractionClosed}
-	if k := kinds(got); !slices.Equal(k, append([]observe.Kind{observe.ConversationCreated}, turn...)) {
+	turn := []events.ChangeKind{events.InteractionOpened, events.MessageAdded, events.MessageAdded, events.MessageAdded, events.MessageAdded, events.InteractionClosed}
+	if k := kinds(got); !slices.Equal(k, append([]events.ChangeKind{events.ConversationCreated}, turn...)) {
 		t.Errorf("%v", k)
 	}
 	if c := got[4]; !slices.Equal(c.Tools, []string{"math.multiply"}) || c.Outcome != "ok" || c.Interaction != got[1].Interaction {
 		t.Errorf("%+v", c)
 	}
-	live := make(chan []observe.Change)
+	live := make(chan []*events.Change)
 	go func() {
-		cs, _ := w.observed("anna", observe.Filter{Conversations: []id.ID{conv}}, cursor, observe.InteractionClosed)
+		cs, _ := w.observed("anna", events.ChangeFilter{Conversations: []id.ID{conv}}, cursor, events.InteractionClosed)
 		live <- cs
 	}()
 	w.turn(conv, `call math.multiply {"a":1,"b":2}`)
@@ -64,8 +64,8 @@ func TestObserveTurns(t *testing.T) {
 	}
 	w.close()
 	w.open()
-	again, _ := w.observed("anna", observe.Filter{}, cursor, observe.InteractionClosed)
-	if !slices.EqualFunc(again, lived, func(a, b observe.Change) bool { return a.Seq == b.Seq && a.Kind == b.Kind && a.At.Equal(b.At) }) {
+	again, _ := w.observed("anna", events.ChangeFilter{}, cursor, events.InteractionClosed)
+	if !slices.EqualFunc(again, lived, func(a, b *events.Change) bool { return a.Seq == b.Seq && a.Kind == b.Kind && a.At.Equal(b.At) }) {
 		t.Errorf("%+v after a restart, %+v before", again, lived)
 	}
 	if _, err := w.Rename(t.Context(), "anna", conv, "Sums"); err != nil {
@@ -73,13 +73,13 @@ func TestObserveTurns(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	for b, err := range w.Observe(ctx, "eve", observe.Filter{Conversations: []id.ID{conv}}, "") {
+	for b, err := range w.Observe(ctx, "eve", events.ChangeFilter{Conversations: []id.ID{conv}}, "") {
 		if err != nil || len(b.Changes) > 0 {
 			t.Error(b, err)
 		}
 		break // it has seen all of the log
 	}
-	if got, _ := w.observed("anna", observe.Filter{Kinds: []string{"conversation_changed"}}, cursor, observe.ConversationChanged); len(got) != 1 {
+	if got, _ := w.observed("anna", events.ChangeFilter{Kinds: []string{"conversation_changed"}}, cursor, events.ConversationChanged); len(got) != 1 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -89,7 +89,7 @@ func TestObserveUntilTheNodeCloses(t *testing.T) {
 	w := newWorld(t)
 	begun, ended := make(chan struct{}), make(chan error)
 	go func() {
-		for _, err := range w.Node.Observe(context.Background(), "anna", observe.Filter{}, observe.Now) {
+		for _, err := range w.Node.Observe(context.Background(), "anna", events.ChangeFilter{}, events.Now) {
 			if err != nil {
 				ended <- err
 				return
@@ -103,7 +103,7 @@ func TestObserveUntilTheNodeCloses(t *testing.T) {
 	if err := <-ended; !fault.HasCode(err, "closing") || fault.Of(err).Details["cursor"] == nil {
 		t.Error(err)
 	}
-	for _, err := range n.Observe(context.Background(), "anna", observe.Filter{}, "") {
+	for _, err := range n.Observe(context.Background(), "anna", events.ChangeFilter{}, "") {
 		if err == nil {
 			t.Error("a closed node can be observed")
 		}

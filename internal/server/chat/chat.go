@@ -15,10 +15,10 @@ import (
 	"github.com/coder/websocket"
 
 	"steward/internal/effect"
+	"steward/internal/events"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/intent"
-	"steward/internal/observe"
 	"steward/internal/policy"
 	"steward/internal/runtime"
 	"steward/internal/server/httpauth"
@@ -34,7 +34,7 @@ type Node interface {
 	Approvals(ctx context.Context, user string) ([]effect.Question, error)
 	Approval(ctx context.Context, user, which string, p intent.Pattern) (effect.Question, error)
 	FollowApprovals(ctx context.Context, user string) iter.Seq2[[]effect.Question, error]
-	Observe(ctx context.Context, user string, f observe.Filter, from observe.Cursor) iter.Seq2[observe.Batch, error]
+	Observe(ctx context.Context, user string, f events.ChangeFilter, from events.Cursor) iter.Seq2[events.Batch, error]
 	Requests(ctx context.Context, user string, all bool, limit int) ([]runtime.RequestView, error)
 	RequestTree(ctx context.Context, user, which string) (runtime.RequestView, error)
 	CancelRequest(ctx context.Context, user, which string) error

@@ -14,7 +14,7 @@ import (
 // connection of its own, all of them before one node.
 func TestDocumentedExamples(t *testing.T) {
 	d := newDouble(documented)
-	d.hub = documentedChanges(t)
+	d.changes = documentedChanges(t)
 	_, url := serve(t, chat.Options{Node: d, Events: documentedEvents(t)})
 	blocks := strings.Split(documentation(t), "```text\n")[1:]
 	types := map[string]bool{}

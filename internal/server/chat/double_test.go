@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"steward/internal/events"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
-	"steward/internal/observe"
 	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/store"
@@ -21,10 +21,10 @@ import (
 // what was sent, tells it to watchers from any cursor on, and answers by a
 // script. Ids and log positions count up from one.
 type double struct {
-	reply func(d *double, t turn) // what a turn leads to; runs on a goroutine of its own
-	hold  chan struct{}           // when set, Send takes one token before it accepts
-	fail  error                   // when set, every call fails with it
-	hub   *observe.Hub            // tells changes
+	reply   func(d *double, t turn) // what a turn leads to; runs on a goroutine of its own
+	hold    chan struct{}           // when set, Send takes one token before it accepts
+	fail    error                   // when set, every call fails with it
+	changes *events.Engine
 
 	mu       sync.Mutex
 	changed  chan struct{} // closed when something is added
@@ -271,8 +271,8 @@ func (d *double) Decide(_ context.Context, _ string, v runtime.Verdict) error {
 	return nil
 }
 
-func (d *double) Observe(ctx context.Context, user string, f observe.Filter, from observe.Cursor) iter.Seq2[observe.Batch, error] {
-	return d.hub.Subscribe(ctx, store.ForUser(user), f, from)
+func (d *double) Observe(ctx context.Context, user string, f events.ChangeFilter, from events.Cursor) iter.Seq2[events.Batch, error] {
+	return d.changes.Observe(ctx, store.ForUser(user), f, from)
 }
 
 var (

@@ -4,9 +4,9 @@ import (
 	"context"
 	"strconv"
 
+	"steward/internal/events"
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/observe"
 )
 
 // observeFrame asks for changes.
@@ -22,8 +22,8 @@ type observeFrame struct {
 // maxObservations bounds those of one connection.
 const maxObservations = 16
 
-func (f *observeFrame) filter() (observe.Filter, error) {
-	out := observe.Filter{Tools: f.Tools, Kinds: f.Kinds}
+func (f *observeFrame) filter() (events.ChangeFilter, error) {
+	out := events.ChangeFilter{Tools: f.Tools, Kinds: f.Kinds}
 	var err error
 	if out.Conversations, err = ids("conversation_ids", f.Conversations); err != nil {
 		return out, err
@@ -54,13 +54,13 @@ func (c *conn) observe(f *observeFrame) error {
 		return err
 	}
 	return c.feed(&c.observing, f.ID, func(ctx context.Context) error {
-		return c.tellChanges(ctx, f.ID, filter, observe.Cursor(f.Cursor))
+		return c.tellChanges(ctx, f.ID, filter, events.Cursor(f.Cursor))
 	})
 }
 
 // tellChanges puts batch after batch. While the client leaves one waiting, the
 // log keeps the rest.
-func (c *conn) tellChanges(ctx context.Context, re string, f observe.Filter, from observe.Cursor) error {
+func (c *conn) tellChanges(ctx context.Context, re string, f events.ChangeFilter, from events.Cursor) error {
 	for b, err := range c.server.o.Node.Observe(ctx, c.caller.User, f, from) {
 		if err != nil {
 			return err
@@ -77,6 +77,6 @@ func (c *conn) tellChanges(ctx context.Context, re string, f observe.Filter, fro
 }
 
 // appendChanges appends the frame of a batch of changes.
-func appendChanges(dst []byte, re string, b *observe.Batch) ([]byte, error) {
+func appendChanges(dst []byte, re string, b *events.Batch) ([]byte, error) {
 	return appendBatch(dst, "changes", re, b.Changes, string(b.Cursor))
 }

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/events"
 	"steward/internal/follow"
 	"steward/internal/id"
 	"steward/internal/message"
-	"steward/internal/observe"
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/server/chat"
@@ -32,7 +32,7 @@ type observed struct {
 func newObserved(t *testing.T, queue, size int) *observed {
 	d := &observed{double: newDouble(nil), t: t, st: storetest.NewModel()}
 	d.follow = follow.New(follow.Options{Store: d.st, Queue: queue, Size: size})
-	d.hub = observe.New(d.follow, slog.New(slog.DiscardHandler))
+	d.double.changes = changesOf(t, d.follow)
 	t.Cleanup(d.follow.Close)
 	return d
 }
@@ -204,7 +204,7 @@ func TestSlowObservingClient(t *testing.T) {
 	go func() {
 		defer close(quick)
 		begun := false
-		for b, err := range d.hub.Subscribe(ctx, store.ForUser("local"), observe.Filter{}, observe.Now) {
+		for b, err := range d.changes.Observe(ctx, store.ForUser("local"), events.ChangeFilter{}, events.Now) {
 			if err != nil {
 				t.Error(err)
 			}
@@ -213,7 +213,7 @@ func TestSlowObservingClient(t *testing.T) {
 				quick <- struct{}{}
 			}
 			for _, c := range b.Changes {
-				if c.Kind == observe.InteractionOpened {
+				if c.Kind == events.InteractionOpened {
 					quick <- struct{}{}
 				}
 			}
@@ -260,7 +260,7 @@ func (d dated) Log(ctx context.Context, sc store.Scope, q store.LogQuery) (store
 
 // documentedChanges is the log of which docs/websocket.md tells: a file is
 // read and then written.
-func documentedChanges(t *testing.T) *observe.Hub {
+func documentedChanges(t *testing.T) *events.Engine {
 	st := dated{storetest.NewModel()}
 	conv, inter := number(1), number(2)
 	in := record.InteractionURI(conv, inter)
@@ -285,13 +285,22 @@ func documentedChanges(t *testing.T) *observe.Hub {
 	}
 	f := follow.New(follow.Options{Store: st})
 	t.Cleanup(f.Close)
-	return observe.New(f, slog.New(slog.DiscardHandler))
+	return changesOf(t, f)
+}
+
+// changesOf tells the changes of a log.
+func changesOf(t *testing.T, f *follow.Log) *events.Engine {
+	e, err := events.New(events.Options{Follow: f, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
 }
 
 // Every kind of changes is documented.
 func TestKindsAreDocumented(t *testing.T) {
 	text := documentation(t)
-	for _, k := range observe.Kinds() {
+	for _, k := range events.ChangeKinds() {
 		if !strings.Contains(text, "`"+string(k)+"`") {
 			t.Errorf("docs/websocket.md does not tell of %s", k)
 		}

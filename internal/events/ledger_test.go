@@ -1,4 +1,4 @@
-package observe
+package events
 
 import (
 	"context"
@@ -13,14 +13,11 @@ import (
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/test/leak"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
-
-// world writes conversations into a store, and keeps by itself what an
+// ledger writes conversations into a store, and keeps by itself what an
 // observer of everything would have to be told.
-type world struct {
+type ledger struct {
 	store store.Store
 	mu    sync.Mutex
 	told  []Change
@@ -41,8 +38,8 @@ type chat struct {
 	pins     map[id.ID]bool
 }
 
-func newWorld(st store.Store, users ...string) *world {
-	w := &world{store: st, space: map[id.ID]resource.Space{}}
+func newLedger(st store.Store, users ...string) *ledger {
+	w := &ledger{store: st, space: map[id.ID]resource.Space{}}
 	for _, u := range users {
 		for range 2 {
 			c := &chat{user: u, conv: record.Conversation{ID: id.New(), Owner: u}, runs: map[id.ID]id.ID{},
@@ -74,7 +71,7 @@ func (d *draft) remove(u resource.URI, tells ...Change) {
 }
 
 // commit writes a draft and notes what it tells.
-func (w *world) commit(ctx context.Context, c *chat, d *draft) error {
+func (w *ledger) commit(ctx context.Context, c *chat, d *draft) error {
 	if len(d.Changes) == 0 {
 		return nil
 	}
@@ -96,7 +93,7 @@ func (w *world) commit(ctx context.Context, c *chat, d *draft) error {
 }
 
 // expected is what an observer with the filter sees of all.
-func (w *world) expected(t testing.TB, user string, f Filter) []Change {
+func (w *ledger) expected(t testing.TB, user string, f ChangeFilter) []Change {
 	if err := f.check(); err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +221,7 @@ func (c *chat) mark(d *draft, s step) {
 	}
 	k.Changes = slices.Clone(k.Changes)
 	var tells []Change
-	add := func(state record.Validity, kind Kind, tool string, by id.ID) {
+	add := func(state record.Validity, kind ChangeKind, tool string, by id.ID) {
 		x := record.Change{State: state, Tool: tool, Reason: "because", By: by, Branch: "main", Pos: int64(s.B)}
 		x.Interaction, _ = pick(c.inters, s.B)
 		tell := Change{Kind: kind, Message: msg, Interaction: x.Interaction, Reason: "because", By: by}
@@ -235,7 +232,7 @@ func (c *chat) mark(d *draft, s step) {
 	}
 	flip := func(i int) {
 		x := &k.Changes[i]
-		tell := Change{Kind: kindNames[x.State], Message: msg, Interaction: x.Interaction, Reason: x.Reason, By: x.By}
+		tell := Change{Kind: validities[x.State], Message: msg, Interaction: x.Interaction, Reason: x.Reason, By: x.By}
 		if x.Tool != "" {
 			tell.Tools = []string{x.Tool}
 		}
@@ -267,9 +264,6 @@ func (c *chat) mark(d *draft, s step) {
 	}
 	d.put(record.MarkURI(c.conv.ID, msg), record.Encode(k), tells...)
 }
-
-var kindNames = map[record.Validity]Kind{record.Invalidated: MessageInvalidated, record.Superseded: MessageSuperseded,
-	record.Archived: MessageArchived, record.Deleted: MessageDeleted, record.Active: MessageRestored}
 
 func (c *chat) putBranch(d *draft, b *record.Branch, tells ...Change) {
 	for i := range tells {

@@ -1,4 +1,4 @@
-package observe
+package events
 
 import (
 	"context"
@@ -28,13 +28,13 @@ func BenchmarkTurn(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer st.Close()
-			h := hubOf(st, 0, 0)
-			defer h.Close()
+			h := observing(st, 0, 0)
+			defer h.opt.Follow.Close()
 			conv := id.New()
-			stop := observing(b, h, c.here, conv)
+			stop := observers(b, h, c.here, conv)
 			defer stop()
 			for range c.others {
-				defer observing(b, h, 1, id.New())()
+				defer observers(b, h, 1, id.New())()
 			}
 			b.ReportAllocs()
 			for b.Loop() {
@@ -48,16 +48,16 @@ func BenchmarkTurn(b *testing.B) {
 	}
 }
 
-// observing lets so many observe a conversation until stop is called, and
+// observers lets so many observe a conversation until stop is called, and
 // returns when they do.
-func observing(b *testing.B, h hub, n int, conv id.ID) (stop func()) {
+func observers(b *testing.B, h *Engine, n int, conv id.ID) (stop func()) {
 	ctx, cancel := context.WithCancel(b.Context())
 	var ready, ended sync.WaitGroup
 	for range n {
 		ready.Add(1)
 		ended.Go(func() {
 			first := true
-			for _, err := range h.Subscribe(ctx, ana, Filter{Conversations: []id.ID{conv}}, Now) {
+			for _, err := range h.Observe(ctx, ana, ChangeFilter{Conversations: []id.ID{conv}}, Now) {
 				if err != nil {
 					b.Error(err)
 				}

@@ -1,21 +1,98 @@
-package observe
+package events
 
 import (
+	"context"
 	"maps"
 	"slices"
 
+	"steward/internal/fault"
+	"steward/internal/follow"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/resource"
+	"steward/internal/store"
 )
 
-// types are those whose entries say anything to observers.
-var types = []string{record.TypeConversation, record.TypeInteraction, record.TypeMessage, record.TypeBranch,
+// changing are the types whose entries say anything to observers.
+var changing = []string{record.TypeConversation, record.TypeInteraction, record.TypeMessage, record.TypeBranch,
 	record.TypeRun, record.TypeMark, record.TypePin}
 
-// about returns what all changes of an entry have in common.
-func about(e *resource.Entry) Change {
+// changes returns what entries tell an observer.
+func (e *Engine) changes(ctx context.Context, entries []*follow.Entry, f *ChangeFilter) (out []*Change, err error) {
+	var last map[resource.URI]*resource.Entry // those of them that were looked at
+	for _, x := range entries {
+		list, err := x.Derived(func() (any, error) {
+			if last == nil {
+				last = map[resource.URI]*resource.Entry{}
+			}
+			list, err := e.changesOf(ctx, &x.Entry, last[x.URI])
+			last[x.URI] = &x.Entry
+			return list, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range list.([]*Change) {
+			if f.fits(c) {
+				out = append(out, c)
+			}
+		}
+	}
+	return out, nil
+}
+
+// changesOf returns the changes that an entry tells; last is an earlier one of
+// the same resource, if one is known. Its errors are the store's; an entry that
+// cannot be read tells nothing but to the log of the program.
+func (e *Engine) changesOf(ctx context.Context, x, last *resource.Entry) ([]*Change, error) {
+	typ := x.URI.Type()
+	switch _, inside := x.URI.Find(record.TypeConversation); {
+	case !inside:
+		return nil, nil
+	case x.Op == resource.OpErase && typ == record.TypeConversation:
+		// Of one that is there still, only earlier versions were erased.
+		_, err := e.store.Get(ctx, store.ForNode(""), x.URI)
+		if fault.Is(err, fault.NotFound) {
+			return removed(x), nil
+		}
+		return nil, err
+	case x.Op != resource.OpPut:
+		return removed(x), nil
+	case len(x.Body) == 0: // erased since
+		return nil, nil
+	}
+	before, err := e.before(ctx, x, last)
+	if err != nil || before != nil && before.Op == resource.OpPut && len(before.Body) == 0 { // erased, and x with it
+		return nil, err
+	}
+	list, err := changesBy(x, before)
+	if err != nil {
+		e.opt.Log.Error("an entry of the log tells observers nothing", "seq", x.Seq, "uri", x.URI, "error", err)
+		return nil, nil
+	}
+	return list, nil
+}
+
+// before returns the entry of the version before x's; nil where there was
+// none, or x is not told by comparison.
+func (e *Engine) before(ctx context.Context, x, last *resource.Entry) (*resource.Entry, error) {
+	if !compared(x.URI.Type()) || x.Version <= 1 {
+		return nil, nil
+	}
+	if last != nil && last.Version == x.Version-1 {
+		return last, nil
+	}
+	q := store.LogQuery{Of: x.URI, Reverse: true, Limit: 1}
+	q.After = q.Cursor(x.Seq)
+	for p, err := range store.Entries(ctx, e.store, store.ForNode(""), q) {
+		return &p, err
+	}
+	return nil, nil
+}
+
+// changeBy returns what all changes of an entry have in common.
+func changeBy(e *resource.Entry) Change {
 	c := Change{Seq: e.Seq, At: e.At, Actor: e.Actor, Request: e.Request, URI: e.URI,
 		Conversation: record.IDOf(e.URI, record.TypeConversation), Interaction: record.IDOf(e.URI, record.TypeInteraction)}
 	switch e.URI.Type() {
@@ -28,7 +105,7 @@ func about(e *resource.Entry) Change {
 }
 
 // removals are what it says that a resource of a type was taken away.
-var removals = map[string]Kind{
+var removals = map[string]ChangeKind{
 	record.TypePin:          MessageUnpinned,
 	record.TypeConversation: ConversationDeleted,
 	record.TypeInteraction:  InteractionChanged,
@@ -38,8 +115,8 @@ var removals = map[string]Kind{
 }
 
 // removed tells of an entry that took a resource away.
-func removed(e *resource.Entry) []Change {
-	c, typ := about(e), e.URI.Type()
+func removed(e *resource.Entry) []*Change {
+	c, typ := changeBy(e), e.URI.Type()
 	if c.Kind = removals[typ]; c.Kind == "" {
 		return nil
 	}
@@ -49,7 +126,7 @@ func removed(e *resource.Entry) []Change {
 		}
 		c.Kind = Erased
 	}
-	return []Change{c}
+	return []*Change{&c}
 }
 
 // compared reports whether a put of the type is told by what differs from the
@@ -58,16 +135,19 @@ func compared(typ string) bool {
 	return typ == record.TypeConversation || typ == record.TypeBranch || typ == record.TypeMark
 }
 
-// changes tells of an entry that put; before is the entry of the version
+// changesBy tells of an entry that put; before is the entry of the version
 // before it, nil where there was none.
-func changes(e, before *resource.Entry) ([]Change, error) {
-	c := about(e)
+func changesBy(e, before *resource.Entry) ([]*Change, error) {
+	c := changeBy(e)
 	switch e.URI.Type() {
 	case record.TypeConversation:
 		now, old, err := both[record.Conversation](e, before)
 		if err != nil || old == nil {
 			c.Kind = ConversationCreated
-			return []Change{c}, err
+			if before != nil && before.Op == resource.OpErase && before.At.Equal(e.At) { // its earlier versions were erased
+				c.Kind = ConversationChanged
+			}
+			return []*Change{&c}, err
 		}
 		return ofConversation(c, now, old), nil
 	case record.TypeBranch:
@@ -98,7 +178,7 @@ func changes(e, before *resource.Entry) ([]Change, error) {
 			c.Kind = InteractionOpened
 		}
 	}
-	return []Change{c}, nil
+	return []*Change{&c}, nil
 }
 
 // both reads the records of two versions; old is nil where there was none.
@@ -128,17 +208,17 @@ func toolsOf(m *message.Message) []string {
 // several gathers changes that have what c says in common.
 type several struct {
 	c   Change
-	out []Change
+	out []*Change
 }
 
-func (s *several) add(when bool, k Kind) {
+func (s *several) add(when bool, k ChangeKind) {
 	if when {
 		s.c.Kind = k
-		s.out = append(s.out, s.c)
+		s.out = append(s.out, new(s.c))
 	}
 }
 
-func ofConversation(c Change, now, old *record.Conversation) []Change {
+func ofConversation(c Change, now, old *record.Conversation) []*Change {
 	s := several{c: c}
 	deleted, was := !now.Deleted.IsZero(), !old.Deleted.IsZero()
 	s.add(deleted && !was, ConversationDeleted)
@@ -150,7 +230,7 @@ func ofConversation(c Change, now, old *record.Conversation) []Change {
 	return s.out
 }
 
-func ofBranch(c Change, now, old *record.Branch) []Change {
+func ofBranch(c Change, now, old *record.Branch) []*Change {
 	s := several{c: c}
 	if old == nil {
 		s.add(c.Branch != record.MainBranch, BranchCreated) // that one comes with the conversation
@@ -171,12 +251,12 @@ func samePath(a, b *record.Branch) bool {
 	return a.Title == b.Title && a.Parent == b.Parent && a.At == b.At && a.Open == b.Open && slices.Equal(a.Rope, b.Rope)
 }
 
-var validities = map[record.Validity]Kind{record.Invalidated: MessageInvalidated, record.Superseded: MessageSuperseded,
+var validities = map[record.Validity]ChangeKind{record.Invalidated: MessageInvalidated, record.Superseded: MessageSuperseded,
 	record.Archived: MessageArchived, record.Deleted: MessageDeleted, record.Active: MessageRestored}
 
 // ofMark tells of the changes that the version before did not have, and of
 // those that were undone since.
-func ofMark(c Change, now, old *record.Mark) (out []Change) {
+func ofMark(c Change, now, old *record.Mark) (out []*Change) {
 	for i, x := range now.Changes {
 		undone, was := !x.Undone.IsZero(), true
 		if old != nil && i < len(old.Changes) {
@@ -196,7 +276,7 @@ func ofMark(c Change, now, old *record.Mark) (out []Change) {
 		if undone {
 			one.Kind, one.State = MessageRestored, x.State
 		}
-		out = append(out, one)
+		out = append(out, &one)
 	}
 	return out
 }

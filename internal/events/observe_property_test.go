@@ -1,4 +1,4 @@
-package observe
+package events
 
 import (
 	"context"
@@ -69,9 +69,9 @@ func drawPlan(r *rapid.T) plan {
 func play(t *testing.T, st store.Store, p plan, ms time.Duration) error {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	w := newWorld(st, someUsers...)
-	h := hubOf(st, p.Queue, p.Size)
-	defer h.Close()
+	w := newLedger(st, someUsers...)
+	h := observing(st, p.Queue, p.Size)
+	defer h.opt.Follow.Close()
 	errs := make(chan error, len(p.Writers)+len(p.Observers))
 	var writing, observing sync.WaitGroup
 	done := make(chan struct{})
@@ -92,7 +92,7 @@ func play(t *testing.T, st store.Store, p plan, ms time.Duration) error {
 	return nil
 }
 
-func write(ctx context.Context, w *world, chats []*chat, steps []step, ms time.Duration) error {
+func write(ctx context.Context, w *ledger, chats []*chat, steps []step, ms time.Duration) error {
 	d := &draft{}
 	for i, s := range steps {
 		c := chats[s.Chat]
@@ -120,9 +120,9 @@ func pause(n int, ms time.Duration) {
 
 // observeAll observes by the plan until the writers are done, then to the end
 // of the log, and compares.
-func observeAll(t *testing.T, ctx context.Context, h hub, w *world, o watching, done chan struct{}, ms time.Duration) error {
+func observeAll(t *testing.T, ctx context.Context, h *Engine, w *ledger, o watching, done chan struct{}, ms time.Duration) error {
 	user := someUsers[o.User]
-	f := Filter{Tools: o.Tools, Kinds: o.Kinds}
+	f := ChangeFilter{Tools: o.Tools, Kinds: o.Kinds}
 	for _, i := range o.Chats {
 		f.Conversations = append(f.Conversations, w.chats[i].conv.ID)
 	}
@@ -137,11 +137,14 @@ func observeAll(t *testing.T, ctx context.Context, h hub, w *world, o watching, 
 	batches := 0
 	pass := func(ctx context.Context, most int, end uint64) error {
 		n := 0
-		for b, err := range h.Subscribe(ctx, store.ForUser(user), f, cursor) {
+		for b, err := range h.Observe(ctx, store.ForUser(user), f, cursor) {
 			if err != nil {
 				return err
 			}
-			got, cursor = append(got, b.Changes...), b.Cursor
+			for _, c := range b.Changes {
+				got = append(got, *c)
+			}
+			cursor = b.Cursor
 			if n, batches = n+1, batches+1; n == most {
 				return nil
 			}
@@ -175,13 +178,13 @@ func observeAll(t *testing.T, ctx context.Context, h hub, w *world, o watching, 
 			return err
 		}
 	}
-	if want := w.expected(t, user, f); !same(got, want) {
+	if want := w.expected(t, user, f); !sameChanges(got, want) {
 		return fmt.Errorf("%s with %+v:\ngot  %s\nwant %s", user, f, show(got), show(want))
 	}
 	return nil
 }
 
-func same(a, b []Change) bool { return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b) }
+func sameChanges(a, b []Change) bool { return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b) }
 
 func show(cs []Change) string {
 	s := ""
@@ -195,6 +198,7 @@ func show(cs []Change) string {
 // back: each gets exactly what the log tells it, in order, once, and nothing
 // of others.
 func TestObserversGetExactlyTheLog(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		p := drawPlan(r)
 		var err error
@@ -212,6 +216,7 @@ func TestObserversGetExactlyTheLog(t *testing.T) {
 // The same on the real store and in real time, a millisecond of the plan
 // taking a hundredth.
 func TestObserversOfSQLite(t *testing.T) {
+	t.Parallel()
 	n := 0
 	dir := t.TempDir()
 	rapid.Check(t, func(r *rapid.T) {
@@ -227,30 +232,4 @@ func TestObserversOfSQLite(t *testing.T) {
 			r.Fatal(err)
 		}
 	})
-}
-
-// Under load, in real time, for the race detector: many writers and observers
-// of one conversation and of all.
-func TestManyAtOnce(t *testing.T) {
-	st := storetest.NewModel()
-	defer st.Close()
-	var p plan
-	p.Queue, p.Size = 50, 10
-	for range someUsers {
-		var steps []step
-		for i := range 400 {
-			steps = append(steps, step{What: i % numSteps, Chat: i / 7 % 2, A: i * 7, B: i * 3, Join: i%3 == 0})
-		}
-		p.Writers = append(p.Writers, steps)
-	}
-	for i := range 12 {
-		o := watching{User: i % 3, Passes: []int{1 + i, 100}, Dawdle: []int{0, i % 2}, FromStart: true}
-		if i > 5 {
-			o.Chats = []int{i % 6}
-		}
-		p.Observers = append(p.Observers, o)
-	}
-	if err := play(t, st, p, 10*time.Microsecond); err != nil {
-		t.Fatal(err)
-	}
 }

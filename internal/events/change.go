@@ -1,0 +1,129 @@
+package events
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"time"
+
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/resource"
+)
+
+// ChangeKind says what has changed in a conversation.
+type ChangeKind string
+
+// The kinds of changes.
+const (
+	ConversationCreated  ChangeKind = "conversation_created"
+	ConversationChanged  ChangeKind = "conversation_changed" // title, agent, model, tools, metadata or window
+	ConversationDeleted  ChangeKind = "conversation_deleted" // hidden; erased after a while
+	ConversationRestored ChangeKind = "conversation_restored"
+
+	InteractionOpened  ChangeKind = "interaction_opened"
+	InteractionChanged ChangeKind = "interaction_changed" // it was merged, or another into it
+	InteractionClosed  ChangeKind = "interaction_closed"  // its run has ended; Outcome says how
+
+	MessageAdded       ChangeKind = "message_added"
+	MessageInvalidated ChangeKind = "message_invalidated" // a tool says that the result is obsolete
+	MessageSuperseded  ChangeKind = "message_superseded"  // By stands for it
+	MessageArchived    ChangeKind = "message_archived"
+	MessageDeleted     ChangeKind = "message_deleted"
+	MessageRestored    ChangeKind = "message_restored" // a change of its validity was undone; State says which
+	MessagePinned      ChangeKind = "message_pinned"
+	MessageUnpinned    ChangeKind = "message_unpinned"
+
+	BranchCreated  ChangeKind = "branch_created"  // beside the one with which a conversation begins
+	BranchSwitched ChangeKind = "branch_switched" // the conversation goes on with Branch
+	BranchChanged  ChangeKind = "branch_changed"  // another title, or another path
+	BranchDeleted  ChangeKind = "branch_deleted"
+	BranchRestored ChangeKind = "branch_restored"
+	ViewRevised    ChangeKind = "view_revised" // what a model is shown of the branch has another Revision
+
+	Erased ChangeKind = "erased" // the conversation, interaction, branch or message is gone for good
+)
+
+// ChangeKinds returns all kinds.
+func ChangeKinds() []ChangeKind {
+	return []ChangeKind{
+		ConversationCreated, ConversationChanged, ConversationDeleted, ConversationRestored,
+		InteractionOpened, InteractionChanged, InteractionClosed,
+		MessageAdded, MessageInvalidated, MessageSuperseded, MessageArchived, MessageDeleted, MessageRestored,
+		MessagePinned, MessageUnpinned,
+		BranchCreated, BranchSwitched, BranchChanged, BranchDeleted, BranchRestored, ViewRevised,
+		Erased,
+	}
+}
+
+// Change is one change of a conversation. It says no more than that something
+// has changed; the truth is in the log and the tree. Its JSON is that of docs/websocket.md. Fields that a
+// kind has no use for are zero. Several changes can come of one entry of the
+// log; they have its number.
+type Change struct {
+	Kind         ChangeKind      `json:"kind"`
+	Seq          uint64          `json:"seq"` // of the log entry
+	At           time.Time       `json:"at"`
+	Actor        string          `json:"actor,omitzero"` // who: a user's name, "agent:NAME" or "system"
+	Request      id.ID           `json:"request_id,omitzero"`
+	Conversation id.ID           `json:"conversation_id,omitzero"`
+	Interaction  id.ID           `json:"interaction_id,omitzero"` // in which it was caused
+	Message      id.ID           `json:"message_id,omitzero"`     // that was added, or whose validity or pin it is
+	Branch       string          `json:"branch,omitzero"`         // branches: its id
+	Role         message.Role    `json:"role,omitzero"`           // MessageAdded
+	Tools        []string        `json:"tools,omitempty"`         // that the message calls or answers, or that caused the change. Do not modify
+	Outcome      string          `json:"outcome,omitzero"`        // InteractionClosed: "answered", …; MessageAdded: the status of a result
+	Error        string          `json:"error,omitzero"`          // InteractionClosed: the code, when it failed
+	State        record.Validity `json:"state,omitzero"`          // MessageRestored: what was undone
+	Reason       string          `json:"reason,omitzero"`         // of a change of validity: half a sentence
+	By           id.ID           `json:"by,omitzero"`             // MessageSuperseded: the message that stands for it
+	Revision     int             `json:"revision,omitzero"`       // ViewRevised
+	URI          resource.URI    `json:"uri"`                     // the resource whose entry it is
+}
+
+// ChangeFilter says which changes are told: those that fit every list that is
+// not empty. The zero ChangeFilter lets all through.
+type ChangeFilter struct {
+	Conversations []id.ID  // one that is not there, or is not the observer's, has no changes
+	Interactions  []id.ID  // in which the change was caused
+	Tools         []string // names and globs such as math.*; changes without a tool do not fit
+	Kinds         []string // names of kinds and globs such as message_*
+}
+
+// check refuses what can never match anything (filter_invalid).
+func (f *ChangeFilter) check() error {
+	if n := len(f.Conversations) + len(f.Interactions) + len(f.Tools) + len(f.Kinds); n > maxNames {
+		return tooManyNames()
+	}
+	for _, glob := range f.Tools {
+		if _, err := path.Match(glob, ""); err != nil || glob == "" {
+			return invalid("%q is no pattern for tool names", glob).WithHint("write a name, or a glob such as math.*")
+		}
+	}
+	for _, glob := range f.Kinds {
+		if !slices.ContainsFunc(ChangeKinds(), func(k ChangeKind) bool { return matches(glob, string(k)) }) {
+			return invalid("there is no kind of changes %.80q", glob).WithHint("use %s", fmt.Sprint(ChangeKinds()))
+		}
+	}
+	return nil
+}
+
+func matches(glob, name string) bool {
+	ok, err := path.Match(glob, name)
+	return ok && err == nil
+}
+
+// fits looks at all but the conversation.
+func (f *ChangeFilter) fits(c *Change) bool {
+	return (len(f.Interactions) == 0 || slices.Contains(f.Interactions, c.Interaction)) &&
+		anyMatches(f.Kinds, string(c.Kind)) && anyMatches(f.Tools, c.Tools...)
+}
+
+// anyMatches reports whether one of the names fits one of the globs, if there
+// are any.
+func anyMatches(globs []string, names ...string) bool {
+	return len(globs) == 0 || slices.ContainsFunc(globs, func(glob string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return matches(glob, name) })
+	})
+}
