@@ -35,7 +35,7 @@ var budgets = map[string]int{
 	"internal/embed":                  20,
 	"internal/events":                 1400,
 	"internal/importexport":           3370,
-	"internal/server/api":             2870,
+	"internal/server/api":             2340,
 	"internal/server/chat":            2400,
 	"internal/server/httpauth":        1250,
 	"internal/server/openai":          1880,

@@ -52,7 +52,7 @@ func (a *app) openCatalog(ctx context.Context, set *settings.Loaded, st *sqlite.
 	if err != nil {
 		return nil, errors.Join(err, l.closePolicies(), st.Close())
 	}
-	return a.within(api.Options{Identity: l.keys, Agents: l.catalog, Judge: l.judge, Logger: log},
+	return a.within(api.Options{People: l.keys, Agents: l.catalog, Judge: l.judge, Logger: log},
 		func() error { return errors.Join(l.closeAgents(), l.closePolicies(), st.Close()) }), nil
 }
 

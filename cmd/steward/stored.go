@@ -29,8 +29,7 @@ import (
 // what is stored is told, and what waits for a person is decided. It looks for
 // no models and takes up no work.
 type stored struct {
-	api.Node     // nil: what only a node can do is not asked of it
-	api.Intender // nil, too
+	api.Node // nil: what only a node can do is not asked of it
 	shelf
 	app     *app
 	store   *sqlite.Store
@@ -39,10 +38,7 @@ type stored struct {
 	index   *fts.Index
 }
 
-var (
-	_ api.Node     = (*stored)(nil)
-	_ api.Intender = (*stored)(nil)
-)
+var _ api.Node = (*stored)(nil)
 
 func (a *app) stored(st *sqlite.Store, set *settings.Loaded, log *slog.Logger) *stored {
 	people := identity.New(st)
@@ -52,7 +48,7 @@ func (a *app) stored(st *sqlite.Store, set *settings.Loaded, log *slog.Logger) *
 
 // session is the API over what is stored.
 func (s *stored) session(a *app) *session {
-	return a.within(api.Options{Node: s, Identity: s.people, People: s.people},
+	return a.within(api.Options{Node: s, People: s.people},
 		func() error { return errors.Join(s.index.Close(), s.store.Close()) })
 }
 

@@ -105,20 +105,24 @@ func (r *Registry) Group(ctx context.Context, name string) (Group, error) {
 }
 
 func (r *Registry) group(ctx context.Context, name string) (Group, uint64, error) {
-	none := fault.New(fault.NotFound, "group_not_found", "there is no group %.80q", name).
-		WithHint("steward groups list shows those that there are")
 	if CheckGroup(name) != nil {
-		return Group{}, 0, none
+		return Group{}, 0, NoGroup(name)
 	}
 	res, err := r.store.Get(ctx, system, groupURI(name))
 	if fault.Is(err, fault.NotFound) {
-		return Group{}, 0, none
+		return Group{}, 0, NoGroup(name)
 	}
 	if err != nil {
 		return Group{}, 0, err
 	}
 	g, err := readGroup(res)
 	return g, res.Version, err
+}
+
+// NoGroup is the error for a group that is not there (group_not_found).
+func NoGroup(name string) error {
+	return fault.New(fault.NotFound, "group_not_found", "there is no group %.80q", name).
+		WithHint("steward groups list shows those that there are")
 }
 
 // NewGroup is a group to be made.

@@ -3,74 +3,35 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
-	"maps"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"steward/internal/audit"
 	"steward/internal/catalog"
-	"steward/internal/conversation"
 	"steward/internal/fault"
-	"steward/internal/id"
 	"steward/internal/identity"
-	"steward/internal/llm"
-	"steward/internal/message"
 	"steward/internal/policy"
-	"steward/internal/record"
-	"steward/internal/runtime"
-	"steward/internal/search"
 	"steward/internal/server/httpauth"
 	"steward/internal/store"
-	"steward/internal/worklog"
+	"steward/internal/tree"
 )
 
-// Node is what the server needs of the runtime.
-type Node interface {
-	Conversations(ctx context.Context, user string, after store.Cursor, limit int) ([]record.Conversation, store.Cursor, error)
-	Conversation(ctx context.Context, user string, conv id.ID) (record.Conversation, error)
-	ReadMessages(ctx context.Context, user string, conv id.ID, r runtime.Reading) ([]conversation.Entry, store.Cursor, error)
-	FindCall(ctx context.Context, user, callID string) ([]conversation.Called, error)
-	Rename(ctx context.Context, user string, conv id.ID, title string) (record.Conversation, error)
-	Delete(ctx context.Context, user string, conv id.ID) error
-	Erase(ctx context.Context, user string, conv id.ID, names ...string) error
-	EraseMessages(ctx context.Context, user string, conv id.ID, msgs ...id.ID) error
-	Exchanger
-	Eraser
-	Models(ctx context.Context) (found llm.Listing, aliases []string)
-	Search(ctx context.Context, user string, q search.Query) (search.Page, error)
-	WorkLog(ctx context.Context, user string, f worklog.Filter, after store.Cursor, limit int) ([]worklog.Entry, store.Cursor, error)
-	History
-	Requester
-	Approver
-	WorkLogEntry(ctx context.Context, user, ref string) (worklog.Entry, []*message.Message, error)
-}
-
-// Identity is what the server needs to know of users; identity.Registry is one.
-type Identity interface {
-	Create(ctx context.Context, user, name string, expires time.Time) (identity.Key, string, error)
-	List(ctx context.Context, user string) ([]identity.Key, error)
-	Revoke(ctx context.Context, key id.ID) error
-	Profile(ctx context.Context, user string) (identity.Profile, error)
-	SetProfile(ctx context.Context, user string, p identity.Profile) (identity.Profile, error)
-}
-
-// Options of the server. Node and Identity are needed.
+// Options of the server. Node and People are needed.
 type Options struct {
-	Node     Node
-	Identity Identity
-	Agents   catalog.Approver // nil: there are no agents
-	Judge    policy.Judge     // who may decide about agents; nil: administrators
-	Logger   *slog.Logger
+	Node   Node
+	People *identity.Registry // users, their keys and groups
+	Agents catalog.Approver   // nil: there are no agents
+	Judge  policy.Judge       // who may decide about agents; nil: administrators
+	Logger *slog.Logger
 
-	People    People    // nil: there are no users to manage
-	Resources Resources // nil: there are none
-	Audit     Audit     // nil: the log is not audited
+	Resources *tree.Service // nil: there are none
+	Audit     *audit.Log    // nil: the log is not audited
 }
 
 // maxBody is enough for what this server takes.
@@ -84,17 +45,12 @@ type server struct {
 	mux *http.ServeMux
 }
 
-// serve answers one request of a caller.
-type serve func(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error
-
 // Handler returns the server, which serves what lies below Prefix. Mount it
 // behind a httpauth.Guard.
 func Handler(o Options) http.Handler {
 	f := &server{o, http.NewServeMux()}
-	for pattern, h := range f.routes() {
-		route, params, _ := strings.Cut(pattern, "?")
-		method, path, _ := strings.Cut(route, " ")
-		f.mux.Handle(method+" "+Prefix+path, f.handle(h, params))
+	for _, r := range f.routes() {
+		f.mux.Handle(r.method+" "+Prefix+r.path, f.handle(r))
 	}
 	f.mux.HandleFunc("/", f.absent)
 	return f.mux
@@ -105,98 +61,108 @@ func Handler(o Options) http.Handler {
 // that what is said of each route can be held against it.
 func Routes() []string {
 	var all []string
-	for pattern := range (&server{}).routes() {
-		route, _, _ := strings.Cut(pattern, "?")
-		method, path, _ := strings.Cut(route, " ")
-		all = append(all, method+" "+Prefix+path)
+	for _, r := range (&server{}).routes() {
+		all = append(all, r.method+" "+Prefix+r.path)
 	}
 	slices.Sort(all)
 	return all
 }
 
-// routes are what the server serves, by method and path below Prefix, and after
-// a question mark the names of the parameters that a route takes, joined by &;
-// those that may be given several times have a * behind them.
-func (f *server) routes() map[string]serve {
-	routes := f.histories()
-	maps.Copy(routes, f.agents())
-	maps.Copy(routes, f.asking())
-	maps.Copy(routes, f.actions())
-	maps.Copy(routes, f.accounts())
-	maps.Copy(routes, f.tree())
-	maps.Copy(routes, f.audits())
-	maps.Copy(routes, f.policies())
-	maps.Copy(routes, map[string]serve{
-		"GET /conversations?after&limit":                                                  f.conversations,
-		"GET /conversations/{id}":                                                         f.conversation,
-		"PATCH /conversations/{id}":                                                       f.rename,
-		"DELETE /conversations/{id}?erase":                                                f.delete,
-		"GET /conversations/{id}/messages?branch&after&limit&reverse&deleted":             f.messages,
-		"GET /conversations/{id}/export?format&mask_private":                              f.export,
-		"GET /messages?call":                                                              f.called,
-		"POST /import?name&format":                                                        f.importChats,
-		"POST /convert?from&to":                                                           f.convert,
-		"GET /search?q&role&tool&conversation&since&until&limit&around&after":             f.search,
-		"GET /log?tool&outcome&branches&conversation&interaction&since&until&after&limit": f.workLog,
-		"GET /log/{message}/{block}":                                                      f.workLogEntry,
-		"GET /requests?all&all_users&limit":                                               f.requests,
-		"GET /requests/{id}":                                                              f.request,
-		"DELETE /requests/{id}?user":                                                      f.cancelRequest,
-		"POST /requests/{id}/resume?user":                                                 f.resumeRequest,
-		"GET /keys?user":                                                                  f.keys,
-		"POST /keys":                                                                      f.createKey,
-		"DELETE /keys/{id}":                                                               f.revokeKey,
-		"GET /profile":                                                                    f.profile,
-		"PUT /profile":                                                                    f.setProfile,
-		"GET /models":                                                                     f.models,
-	})
-	return routes
-}
+// routes are what the server serves. Paths of agents and URIs have slashes, so
+// they stand in queries and bodies.
+func (f *server) routes() []route {
+	const conv = "/conversations/{id}"
+	return []route{
+		on("GET /conversations", f.conversations),
+		on("GET "+conv, f.conversation),
+		on("PATCH "+conv, f.rename),
+		on("DELETE "+conv, f.deleteConversation),
+		on("POST "+conv+"/undelete", f.undelete),
+		on("GET "+conv+"/export", f.export),
+		on("POST /import", f.importFile),
+		on("POST /convert", f.convert),
+		on("GET /search", f.search),
 
-func (f *server) handle(h serve, params string) http.Handler {
-	known := strings.FieldsFunc(params, func(r rune) bool { return r == '&' })
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, err := httpauth.From(r.Context())
-		if err == nil {
-			err = understood(r.URL, known)
-		}
-		if err == nil {
-			err = h(w, r, c)
-		}
-		if own, here := w.(ErrorTaker); err != nil && here {
-			own.Fail(err)
-		} else if err != nil {
-			httpauth.WriteError(w, r, f.Logger, err)
-		}
-	})
-}
+		on("GET "+conv+"/branches", f.branches),
+		created(on("POST "+conv+"/branches", f.fork)),
+		on("PATCH "+conv+"/branches/{branch}", f.changeBranch),
+		on("DELETE "+conv+"/branches/{branch}", f.deleteBranch),
+		created(on("POST "+conv+"/branches/{branch}/copy", f.copyBranch)),
+		created(on("POST "+conv+"/rewind", f.rewind)),
+		on("POST "+conv+"/tidy", f.tidy),
 
-// ErrorTaker is an http.ResponseWriter of a caller in the same process, who
-// takes errors as they are, also those that an answer has begun before.
-type ErrorTaker interface{ Fail(err error) }
+		on("GET "+conv+"/messages", f.messages),
+		on("GET /messages", f.called),
+		on("GET "+conv+"/messages/{message}/siblings", f.siblings),
+		created(on("POST "+conv+"/messages/remove", f.remove)),
+		created(on("POST "+conv+"/messages/insert", f.insert)),
+		on("POST "+conv+"/messages/mark", f.mark),
+		on("POST "+conv+"/messages/pin", f.pin),
+		on("POST "+conv+"/messages/trust", f.trust),
+		on("GET "+conv+"/changes", f.changes),
+		on("GET "+conv+"/interactions/{interaction}", f.interaction),
+		on("POST "+conv+"/interactions/{interaction}/merge", f.merge),
+		on("POST "+conv+"/interactions/{interaction}/rollback", f.rollback),
 
-// understood refuses a query of which a part would be passed over: a parameter
-// that the route does not have, or has once and is given twice.
-func understood(u *url.URL, known []string) error {
-	given, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return fault.New(fault.Invalid, "query_invalid", "the query of the address cannot be read: %w", err).WithHint("escape what stands in it")
+		on("GET /log", f.workLog),
+		on("GET /log/{message}/{block}", f.workLogEntry),
+		on("GET /requests", f.requests),
+		on("GET /requests/{id}", f.request),
+		on("DELETE /requests/{id}", f.cancelRequest),
+		on("POST /requests/{id}/resume", f.resumeRequest),
+		on("GET /intents", f.intents),
+		on("GET /intents/{id}", f.intent),
+		on("POST /intents/{id}/approve", f.approveIntent),
+		on("POST /intents/{id}/deny", f.denyIntent),
+		on("POST /intents/{id}/cancel", f.cancelIntent),
+		on("POST /intents/{id}/retry", f.retryIntent),
+		on("POST /intents/{id}/undo", f.undoIntent),
+		on("POST /intents/{id}/resolve", f.resolveIntent),
+		on("GET /approvals", f.approvals),
+		on("GET /approvals/{id}", f.approval),
+		on("POST /approvals/{id}", f.answer),
+		on("GET /grants", f.grants),
+		on("GET /grants/{id}", f.grant),
+		on("POST /grants/{id}/preview", f.previewGrant),
+		on("PATCH /grants/{id}", f.editGrant),
+		on("DELETE /grants/{id}", f.revokeGrant),
+
+		on("GET /agents", f.listAgents),
+		on("POST /agents/inspect", f.inspectAgent),
+		on("POST /agents/approve", f.approveAgent),
+		on("POST /agents/deny", f.denyAgent),
+		on("POST /agents/revoke", f.revokeAgent),
+		on("GET /models", f.models),
+		on("GET /policy", f.policy),
+		on("POST /policy/explain", f.explainPolicy),
+		on("GET /audit/head", f.auditHead),
+		on("GET /audit/verify", f.auditVerify),
+		on("GET /audit/export", f.auditExport),
+
+		on("GET /profile", f.profile),
+		on("PUT /profile", f.setProfile),
+		on("GET /keys", f.keys),
+		created(on("POST /keys", f.createKey)),
+		on("DELETE /keys/{id}", f.revokeKey),
+		on("GET /users", f.users),
+		created(on("POST /users", f.addUser)),
+		on("GET /users/{user}", f.user),
+		on("PATCH /users/{user}", f.setUser),
+		on("DELETE /users/{user}", f.deleteUser),
+		on("DELETE /events/{id}", f.eraseEvent),
+		on("GET /groups", f.groups),
+		created(on("POST /groups", f.addGroup)),
+		on("GET /groups/{group}", f.group),
+		on("DELETE /groups/{group}", f.removeGroup),
+		on("PUT /groups/{group}/members/{user}", f.join),
+		on("DELETE /groups/{group}/members/{user}", f.leave),
+		on("GET /resources", f.listResources),
+		on("GET /resources/item", f.getResource),
+		on("PUT /resources/item", f.putResource),
+		on("DELETE /resources/item", f.deleteResource),
+		on("GET /resources/parents", f.resourceParents),
+		on("GET /resources/history", f.resourceHistory),
 	}
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		switch {
-		case slices.Contains(known, name+"*"):
-		case !slices.Contains(known, name):
-			e := fault.New(fault.Invalid, "parameter_unknown", "there is no parameter %.40q here", name).Detail("parameter", name)
-			if len(known) == 0 {
-				return e.WithHint("leave it out: there are none")
-			}
-			return e.WithHint("use %s", strings.ReplaceAll(strings.Join(known, ", "), "*", ""))
-		case len(given[name]) > 1:
-			return fault.New(fault.Invalid, "parameter_repeated", "%s is given %d times", name, len(given[name])).
-				WithHint("give it once").Detail("parameter", name)
-		}
-	}
-	return nil
 }
 
 // absent answers what no pattern matches: the path, or its method.
@@ -219,49 +185,30 @@ func (f *server) absent(w http.ResponseWriter, r *http.Request) {
 	httpauth.Reply(w, http.StatusMethodNotAllowed, append(httpauth.AppendMembers([]byte(`{"error":{`), e), "}}\n"...))
 }
 
-// reply answers with a value as JSON.
-func reply(w http.ResponseWriter, status int, v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return fault.New(fault.Internal, "answer_unwritable", "the answer cannot be written: %w", err)
-	}
-	httpauth.Reply(w, status, append(b, '\n'))
-	return nil
+// page is where a page begins and how long it may be.
+type page struct {
+	After store.Cursor `query:"after"`
+	Limit int          `query:"limit" range:"1,1000"`
 }
 
-// pathID reads the id in a request's path. One that cannot be an id is not there.
-func pathID(r *http.Request, what string) (id.ID, error) {
-	x, ok := id.Parse(r.PathValue("id"))
-	if !ok || x.Zero() {
-		return x, fault.New(fault.NotFound, what+"_not_found", "there is no %s %.80s", what, r.PathValue("id")).
-			WithHint("GET %s/%ss lists them", Prefix, what)
+func (p page) limit() int { return cmp.Or(p.Limit, store.DefaultLimit) }
+
+// all is a list as JSON has it, never null.
+func all[T any](list []T) []T { return append([]T{}, list...) }
+
+// the is an answer with one member.
+func the[T any](member string, v T) map[string]T { return map[string]T{member: v} }
+
+// admins refuses callers who may not do what admins do.
+func admins(c *call, what, hint string) error {
+	if c.Admin {
+		return nil
 	}
-	return x, nil
+	return fault.New(fault.Denied, "admin_only", "%s", what).WithHint("%s", hint)
 }
 
-const maxPage = 1000
-
-// page reads where a page begins and how long it may be.
-func page(r *http.Request) (store.Cursor, int, error) {
-	q := r.URL.Query()
-	limit := store.DefaultLimit
-	if s := q.Get("limit"); s != "" {
-		n, err := strconv.Atoi(s)
-		if err != nil || n < 1 || n > maxPage {
-			return "", 0, fault.New(fault.Invalid, "limit_invalid", "%.40q is no limit", s).WithHint("use a number from 1 to %d", maxPage)
-		}
-		limit = n
-	}
-	return store.Cursor(q.Get("after")), limit, nil
-}
-
-// admin refuses callers who may not manage keys.
-func admin(c httpauth.Caller) error {
-	if !c.Admin {
-		return fault.New(fault.Denied, "admin_only", "keys are managed on the machine that Steward runs on").
-			WithHint("use steward keys there")
-	}
-	return nil
+func unsupported(what, format string) *fault.Error {
+	return fault.New(fault.Unsupported, what+"_unsupported", "%s", format)
 }
 
 // Health returns the handler of /healthz (the process answers) and /readyz

@@ -3,10 +3,8 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"iter"
-	"net/http"
-	"strconv"
+	"strings"
 	"time"
 
 	"steward/internal/conversation"
@@ -15,13 +13,6 @@ import (
 	"steward/internal/importexport"
 	"steward/internal/server/httpauth"
 )
-
-// Exchanger is the part of Node that brings conversations in and out.
-type Exchanger interface {
-	Import(ctx context.Context, user string, r io.Reader, o importexport.Options) iter.Seq2[conversation.Imported, error]
-	ExportAs(ctx context.Context, user string, conv id.ID, o conversation.ExportOptions, w io.Writer) error
-	Convert(doc []byte, from, to string) (list []byte, notes []string, err error)
-}
 
 // MaxImport is how many bytes an import may have, packed and unpacked: the
 // exports of many years.
@@ -55,52 +46,47 @@ type ImportFailure struct {
 
 // NewImportReport gathers what an import yields. It returns an error that is
 // none of the file's, such as a full disk, with what was imported before it.
-func NewImportReport(all iter.Seq2[conversation.Imported, error]) (ImportReport, error) {
+func NewImportReport(found iter.Seq2[conversation.Imported, error]) (ImportReport, error) {
 	rep := ImportReport{Imported: []ImportedView{}, Refused: []ImportFailure{}, Notes: []string{}}
-	for got, err := range all {
+	for got, err := range found {
 		if err == nil {
 			c := got.Conversation
-			v := ImportedView{ID: c.ID, Title: c.Title, Source: got.Source, Created: c.Created, Updated: c.Updated,
-				Messages: got.Stored, Branches: got.Branches, Notes: got.Notes}
-			if v.Notes == nil {
-				v.Notes = []importexport.Note{}
-			}
-			rep.Imported = append(rep.Imported, v)
+			rep.Imported = append(rep.Imported, ImportedView{ID: c.ID, Title: c.Title, Source: got.Source, Created: c.Created, Updated: c.Updated,
+				Messages: got.Stored, Branches: got.Branches, Notes: all(got.Notes)})
 			continue
 		}
 		e := fault.Of(err)
-		if !ofFile(e) {
+		if !strings.HasPrefix(e.Code, "import_") { // none of the file's
 			return rep, err
 		}
-		rep.Refused = append(rep.Refused, ImportFailure{Code: e.Code, Message: said(e), Remedy: e.Remedy})
+		rep.refuse(e)
 	}
 	return rep, nil
 }
 
-// ofFile reports whether an error is one of the file that is read.
-func ofFile(e *fault.Error) bool { return len(e.Code) > 7 && e.Code[:7] == "import_" }
-
-// said is an error's message with its cause, without the remedy.
-func said(e *fault.Error) string {
-	c := *e
-	c.Remedy = ""
-	return c.Error()
+// refuse adds an error to a report.
+func (r *ImportReport) refuse(e *fault.Error) {
+	plain := *e
+	plain.Remedy = ""
+	r.Refused = append(r.Refused, ImportFailure{Code: e.Code, Message: plain.Error(), Remedy: e.Remedy})
 }
 
-// importChats makes conversations of the file that is the request's body. A
+// importFile makes conversations of the file that is the request's body. A
 // file of which nothing could be imported is an error, that of its first
 // conversation.
-func (f *server) importChats(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
-	if r.ContentLength > MaxImport {
-		w.Header().Set("Connection", "close")
-		return httpauth.TooLarge(MaxImport)
+func (f *server) importFile(ctx context.Context, c *call, in struct {
+	Name   string `query:"name"`
+	Format string `query:"format"`
+}) (ImportReport, error) {
+	if c.r.ContentLength > MaxImport {
+		c.w.Header().Set("Connection", "close")
+		return ImportReport{}, httpauth.TooLarge(MaxImport)
 	}
-	q := r.URL.Query()
 	var notes []string
-	o := importexport.Options{Name: q.Get("name"), Format: q.Get("format"), MaxTotal: MaxImport, Tell: func(s string) { notes = append(notes, s) }}
+	o := importexport.Options{Name: in.Name, Format: in.Format, MaxTotal: MaxImport, Tell: func(s string) { notes = append(notes, s) }}
 	var first error
-	all := func(yield func(conversation.Imported, error) bool) {
-		for got, err := range f.Node.Import(r.Context(), c.User, r.Body, o) {
+	found := func(yield func(conversation.Imported, error) bool) {
+		for got, err := range f.Node.Import(ctx, c.User, c.r.Body, o) {
 			if first == nil {
 				first = err
 			}
@@ -109,48 +95,33 @@ func (f *server) importChats(w http.ResponseWriter, r *http.Request, c httpauth.
 			}
 		}
 	}
-	rep, err := NewImportReport(all)
+	rep, err := NewImportReport(found)
 	if len(rep.Imported) == 0 && first != nil {
-		return first
+		return rep, first
 	}
 	if err != nil { // what was imported before it stays, and has to be told
-		e := fault.Of(err)
-		rep.Refused = append(rep.Refused, ImportFailure{Code: e.Code, Message: said(e), Remedy: e.Remedy})
-		httpauth.Log(r, f.Logger, err)
+		rep.refuse(fault.Of(err))
+		httpauth.Log(c.r, f.Logger, err)
 	}
 	rep.Notes = append(rep.Notes, notes...)
-	return reply(w, http.StatusOK, rep)
+	return rep, nil
+}
+
+type converted struct {
+	Messages json.RawMessage `json:"messages"`
+	Notes    []string        `json:"notes"` // what became of that which the other form does not know
 }
 
 // convert writes the messages of a vendor's form in another's. Nothing of them
 // is kept.
-func (f *server) convert(w http.ResponseWriter, r *http.Request, _ httpauth.Caller) error {
-	doc, err := httpauth.ReadBody(w, r, 0)
+func (f *server) convert(_ context.Context, c *call, in struct {
+	From string `query:"from"`
+	To   string `query:"to"`
+}) (converted, error) {
+	doc, err := httpauth.ReadBody(c.w, c.r, 0)
 	if err != nil {
-		return err
+		return converted{}, err
 	}
-	q := r.URL.Query()
-	list, notes, err := f.Node.Convert(doc, q.Get("from"), q.Get("to"))
-	if err != nil {
-		return err
-	}
-	if notes == nil {
-		notes = []string{}
-	}
-	return reply(w, http.StatusOK, struct {
-		Messages json.RawMessage `json:"messages"`
-		Notes    []string        `json:"notes"` // what became of that which the other form does not know
-	}{list, notes})
-}
-
-// flagOf reads a yes or no of a query; empty is no.
-func flagOf(s, name string) (bool, error) {
-	if s == "" {
-		return false, nil
-	}
-	b, err := strconv.ParseBool(s)
-	if err != nil {
-		return false, fault.New(fault.Invalid, name+"_invalid", "%s=%.40q is neither yes nor no", name, s).WithHint("use true or false")
-	}
-	return b, nil
+	list, notes, err := f.Node.Convert(doc, in.From, in.To)
+	return converted{list, all(notes)}, err
 }

@@ -133,6 +133,6 @@ func TestExportMasksPrivate(t *testing.T) {
 func serveOne(d *double, r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	r = r.WithContext(httpauth.With(r.Context(), httpauth.Caller{User: "ana"}))
-	api.Handler(api.Options{Node: d, Identity: d, Logger: slog.New(slog.DiscardHandler)}).ServeHTTP(w, r)
+	api.Handler(api.Options{Node: d, Logger: slog.New(slog.DiscardHandler)}).ServeHTTP(w, r)
 	return w
 }

@@ -20,8 +20,6 @@ import (
 	"steward/internal/store"
 )
 
-var _ api.Intender = (*double)(nil)
-
 var acted = runtime.IntentView{ID: id.ID{15: 7}, State: intent.Done, Tool: "mail.send", Args: json.RawMessage(`{}`), Created: at, Changed: at}
 
 func (d *double) own(user, what string) (runtime.IntentView, error) {
@@ -102,7 +100,7 @@ func TestIntents(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		"GET /intents?dead=some": "400 dead_invalid", "GET /intents?conversation=x": "400 conversation_invalid", "GET /intents?limit=0": "400 limit_invalid",
+		"GET /intents?dead=some": "400 dead_invalid", "GET /intents?conversation=x": "404 conversation_not_found", "GET /intents?limit=0": "400 limit_invalid",
 		"GET /intents/x": "404 intent_not_found", "POST /intents/x/undo": "404 intent_not_found", "POST /intents/x/approve {}": "404 intent_not_found",
 		"POST /intents/x/resolve {}": "400 done_missing", `POST /intents/x/resolve {"done":false}`: "404 intent_not_found",
 		`POST /intents/x/deny {"odd":1}`: "400 unknown_member", `POST /intents/x/resolve {"Done":true}`: "400 unknown_member",
@@ -119,7 +117,7 @@ func TestIntents(t *testing.T) {
 // A service approves nothing by this way either; it may say no.
 func TestIntentsOfServices(t *testing.T) {
 	d := &double{}
-	h := api.Handler(api.Options{Node: d, Identity: d})
+	h := api.Handler(api.Options{Node: d})
 	bot := httpauth.Caller{User: "ana", Roles: []string{policy.RoleService}}
 	for path, want := range map[string]int{"/intents/x/approve": 403, "/intents/x/deny": 200} {
 		w := httptest.NewRecorder()

@@ -1,118 +1,254 @@
 package api
 
 import (
-	"net/http"
+	"cmp"
+	"context"
+	"slices"
 	"time"
 
 	"steward/client"
+	"steward/internal/fault"
+	"steward/internal/id"
 	"steward/internal/identity"
-	"steward/internal/server/httpauth"
 )
 
 func viewKey(k identity.Key) client.Key {
 	return client.Key{ID: k.ID.String(), User: k.User, Name: k.Name, Hint: k.Hint, Created: k.Created, Expires: k.Expires, Revoked: k.Revoked, Usable: k.Usable(time.Now())}
 }
 
-func (f *server) keys(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
-	if err := admin(c); err != nil {
-		return err
-	}
-	list, err := f.Identity.List(r.Context(), r.URL.Query().Get("user"))
-	if err != nil {
-		return err
-	}
-	out := struct {
-		Keys []client.Key `json:"keys"`
-	}{make([]client.Key, len(list))}
-	for i, k := range list {
-		out.Keys[i] = viewKey(k)
-	}
-	return reply(w, http.StatusOK, out)
+// managesKeys refuses callers who may not manage keys.
+func managesKeys(c *call) error {
+	return admins(c, "keys are managed on the machine that Steward runs on", "use steward keys there")
 }
 
-func (f *server) createKey(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
-	if err := admin(c); err != nil {
-		return err
+func (f *server) keys(ctx context.Context, c *call, in struct {
+	User string `query:"user"`
+}) (map[string][]client.Key, error) {
+	if err := managesKeys(c); err != nil {
+		return nil, err
 	}
-	var in struct {
+	list, err := f.People.List(ctx, in.User)
+	out := make([]client.Key, len(list))
+	for i, k := range list {
+		out[i] = viewKey(k)
+	}
+	return the("keys", out), err
+}
+
+func (f *server) createKey(ctx context.Context, c *call, in struct {
+	Body struct {
 		User    string    `json:"user"`
 		Name    string    `json:"name"`
 		Expires time.Time `json:"expires"`
+	} `body:""`
+}) (client.Key, error) {
+	if err := managesKeys(c); err != nil {
+		return client.Key{}, err
 	}
-	if err := httpauth.Decode(w, r, maxBody, &in); err != nil {
-		return err
-	}
-	k, secret, err := f.Identity.Create(r.Context(), in.User, in.Name, in.Expires)
-	if err != nil {
-		return err
-	}
+	k, secret, err := f.People.Create(ctx, in.Body.User, in.Body.Name, in.Body.Expires)
 	out := viewKey(k)
 	out.Secret = secret
-	return reply(w, http.StatusCreated, out)
+	return out, err
 }
 
-func (f *server) revokeKey(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
-	if err := admin(c); err != nil {
-		return err
+func (f *server) revokeKey(ctx context.Context, c *call, in struct {
+	ID id.ID `path:"id" what:"key"`
+}) (none, error) {
+	if err := managesKeys(c); err != nil {
+		return none{}, err
 	}
-	x, err := pathID(r, "key")
+	return none{}, f.People.Revoke(ctx, in.ID)
+}
+
+func (f *server) profile(ctx context.Context, c *call, _ struct{}) (identity.Profile, error) {
+	return f.People.Profile(ctx, c.User)
+}
+
+func (f *server) setProfile(ctx context.Context, c *call, in struct {
+	Body identity.Profile `body:""`
+}) (identity.Profile, error) {
+	return f.People.SetProfile(ctx, c.User, in.Body)
+}
+
+// Users and groups are managed by admins. Others see themselves and the groups
+// that they are in, and who manages a group says who is in it.
+
+// managesPeople refuses callers who may not manage people.
+func managesPeople(c *call) error {
+	return admins(c, "only admins manage users and groups", "ask an admin")
+}
+
+func (f *server) users(ctx context.Context, c *call, _ struct{}) (map[string][]identity.Account, error) {
+	if err := managesPeople(c); err != nil {
+		return nil, err
+	}
+	list, err := f.People.Accounts(ctx)
+	return the("users", list), err
+}
+
+// inUser is the user who stands in a path.
+type inUser struct {
+	User string `path:"user"`
+}
+
+type userView struct {
+	identity.Account
+	Groups []string `json:"groups"`
+}
+
+// user tells of a user: to himself and to admins.
+func (f *server) user(ctx context.Context, c *call, in inUser) (userView, error) {
+	if err := managesPeople(c); err != nil && in.User != c.User {
+		return userView{}, err
+	}
+	a, err := f.People.Account(ctx, in.User)
 	if err != nil {
-		return err
+		return userView{}, err
 	}
-	if err := f.Identity.Revoke(r.Context(), x); err != nil {
-		return err
+	groups, err := f.People.Groups(ctx)
+	out := userView{a, []string{}}
+	for _, g := range groups {
+		if g.Has(in.User) {
+			out.Groups = append(out.Groups, g.Name)
+		}
 	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return out, err
 }
 
-func (f *server) profile(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
-	p, err := f.Identity.Profile(r.Context(), c.User)
+func (f *server) addUser(ctx context.Context, c *call, in struct {
+	Body struct {
+		User string `json:"user"`
+		identity.AccountChange
+	} `body:""`
+}) (identity.Account, error) {
+	if err := managesPeople(c); err != nil {
+		return identity.Account{}, err
+	}
+	return f.People.AddUser(ctx, c.User, in.Body.User, in.Body.AccountChange)
+}
+
+func (f *server) setUser(ctx context.Context, c *call, in struct {
+	inUser
+	Body identity.AccountChange `body:""`
+}) (identity.Account, error) {
+	if err := managesPeople(c); err != nil {
+		return identity.Account{}, err
+	}
+	return f.People.SetUser(ctx, c.User, in.User, in.Body)
+}
+
+// deleteUser erases a user with everything. After a failure it can be asked
+// again: the user is let in no more, and the account goes last.
+func (f *server) deleteUser(ctx context.Context, c *call, in inUser) (none, error) {
+	if err := managesPeople(c); err != nil {
+		return none{}, err
+	}
+	if in.User == c.User {
+		return none{}, fault.New(fault.Denied, "own_user", "nobody deletes the own user").WithHint("another admin can do it")
+	}
+	err := f.People.CloseUser(ctx, c.User, in.User)
+	if err == nil {
+		err = f.Node.EraseUser(ctx, c.User, in.User)
+	}
+	if err == nil {
+		err = f.People.ForgetUser(ctx, c.User, in.User)
+	}
+	return none{}, err
+}
+
+// eraseEvent erases what the caller has published, or, for admins, another user.
+func (f *server) eraseEvent(ctx context.Context, c *call, in ofUser) (none, error) {
+	which, ok := id.Parse(in.ID)
+	if !ok || which.Zero() {
+		return none{}, fault.New(fault.Invalid, "id_invalid", "%.80q is no id of an event", in.ID).WithHint("steward events watch --json tells the ids")
+	}
+	user := cmp.Or(in.User, c.User)
+	if user != c.User {
+		if err := managesPeople(c); err != nil {
+			return none{}, err
+		}
+	}
+	return none{}, f.Node.EraseEvent(ctx, c.User, user, which)
+}
+
+func (f *server) groups(ctx context.Context, c *call, _ struct{}) (map[string][]identity.Group, error) {
+	list, err := f.People.Groups(ctx)
+	hidden := func(g identity.Group) bool { return !c.Admin && !g.Has(c.User) }
+	return the("groups", all(slices.DeleteFunc(list, hidden))), err
+}
+
+// inGroup is the group that stands in a path.
+type inGroup struct {
+	Group string `path:"group"`
+}
+
+// seen returns a group that the caller may know of.
+func (f *server) seen(ctx context.Context, c *call, name string) (identity.Group, error) {
+	g, err := f.People.Group(ctx, name)
+	if err == nil && !c.Admin && !g.Has(c.User) {
+		return identity.Group{}, identity.NoGroup(name)
+	}
+	return g, err
+}
+
+func (f *server) group(ctx context.Context, c *call, in inGroup) (identity.Group, error) {
+	return f.seen(ctx, c, in.Group)
+}
+
+func (f *server) addGroup(ctx context.Context, c *call, in struct {
+	Body identity.NewGroup `body:""`
+}) (identity.Group, error) {
+	if err := managesPeople(c); err != nil {
+		return identity.Group{}, err
+	}
+	return f.People.AddGroup(ctx, c.User, in.Body)
+}
+
+func (f *server) removeGroup(ctx context.Context, c *call, in inGroup) (none, error) {
+	_, err := f.seen(ctx, c, in.Group)
+	if err == nil {
+		err = managesPeople(c)
+	}
+	if err == nil {
+		err = f.People.RemoveGroup(ctx, c.User, in.Group)
+	}
+	return none{}, err
+}
+
+// join makes a user a member, or a member a manager.
+func (f *server) join(ctx context.Context, c *call, in struct {
+	inGroup
+	inUser
+	Body struct {
+		Manages bool `json:"manages"`
+	} `body:"optional"`
+}) (identity.Group, error) {
+	g, err := f.seen(ctx, c, in.Group)
+	if err == nil && !c.Admin && !g.Manages(c.User) {
+		err = notManager(g)
+	}
 	if err != nil {
-		return err
+		return identity.Group{}, err
 	}
-	return reply(w, http.StatusOK, p)
+	return f.People.Join(ctx, c.User, g.Name, in.User, in.Body.Manages)
 }
 
-func (f *server) setProfile(w http.ResponseWriter, r *http.Request, c httpauth.Caller) error {
-	var p identity.Profile
-	if err := httpauth.Decode(w, r, maxBody, &p); err != nil {
-		return err
+func notManager(g identity.Group) error {
+	return fault.New(fault.Denied, "manager_only", "who is in the group %s, its managers say", g.Name).
+		WithHint("ask one of them, or an admin")
+}
+
+// leave ends a membership. Everybody may end his own.
+func (f *server) leave(ctx context.Context, c *call, in struct {
+	inGroup
+	inUser
+}) (identity.Group, error) {
+	g, err := f.seen(ctx, c, in.Group)
+	if err == nil && !c.Admin && !g.Manages(c.User) && in.User != c.User {
+		err = notManager(g)
 	}
-	p, err := f.Identity.SetProfile(r.Context(), c.User, p)
 	if err != nil {
-		return err
+		return identity.Group{}, err
 	}
-	return reply(w, http.StatusOK, p)
-}
-
-type modelView struct {
-	Name     string    `json:"name"` // "provider/model"
-	Provider string    `json:"provider"`
-	Created  time.Time `json:"created,omitzero"`
-	Window   int       `json:"window,omitzero"`
-	Embedder bool      `json:"embedder,omitzero"`
-}
-
-type failureView struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-	Remedy  string `json:"remedy,omitzero"`
-}
-
-func (f *server) models(w http.ResponseWriter, r *http.Request, _ httpauth.Caller) error {
-	found, aliases := f.Node.Models(r.Context())
-	out := struct {
-		Aliases []string               `json:"aliases"`
-		Models  []modelView            `json:"models"`
-		Errors  map[string]failureView `json:"errors,omitempty"` // by provider
-	}{append([]string{}, aliases...), make([]modelView, len(found.Models)), map[string]failureView{}}
-	for i, m := range found.Models {
-		out.Models[i] = modelView{m.Full(), m.Provider, m.Created, m.Window, m.Embedder}
-	}
-	for provider, err := range found.Errors {
-		e := httpauth.Public(err)
-		out.Errors[provider] = failureView{e.Code, e.Message, e.Remedy}
-	}
-	return reply(w, http.StatusOK, out)
+	return f.People.Leave(ctx, c.User, g.Name, in.User)
 }

@@ -27,7 +27,7 @@ type town struct {
 func newTown(t *testing.T) town {
 	st := storetest.NewModel()
 	reg := identity.New(st)
-	return town{t, reg, api.Handler(api.Options{Identity: reg, People: reg, Logger: slog.New(slog.DiscardHandler),
+	return town{t, reg, api.Handler(api.Options{People: reg, Logger: slog.New(slog.DiscardHandler),
 		Resources: tree.New(tree.Options{Store: st, Judge: policy.Fixed{}, People: reg})})}
 }
 
@@ -175,15 +175,4 @@ func TestResourcesOverTheAPI(t *testing.T) {
 	w.want("ana", "DELETE", item, "", 404, "not_found")
 	w.want("ana", "DELETE", item+"&erase=true", "", 204, "")
 	w.want("ana", "GET", "/resources/item", "", 400, "uri_missing")
-}
-
-func TestWithoutPeopleAndResources(t *testing.T) {
-	w := town{t: t, h: api.Handler(api.Options{Logger: slog.New(slog.DiscardHandler)})}
-	for _, c := range [][2]string{{"GET", ""}, {"GET", "/item?uri=cld:a.B.c"}, {"PUT", "/item?uri=cld:a.B.c"}, {"DELETE", "/item?uri=cld:a.B.c"}, {"GET", "/parents"}, {"GET", "/history"}} {
-		w.want("ana", c[0], "/resources"+c[1], "{}", 422, "resources_unsupported")
-	}
-	w.want("local+admin", "GET", "/users", "", 422, "people_unsupported")
-	w.want("ana", "GET", "/users/ana", "", 422, "people_unsupported")
-	w.want("ana", "GET", "/groups", "", 200, `{"groups":[]}`)
-	w.want("ana", "GET", "/groups/x", "", 404, "group_not_found")
 }

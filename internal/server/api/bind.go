@@ -1,0 +1,299 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/server/httpauth"
+)
+
+// call is one request, and who makes it.
+type call struct {
+	httpauth.Caller
+	w      http.ResponseWriter
+	r      *http.Request
+	status int // of an answer that is no error; 0: the route's own
+}
+
+// route is something that the server does: what it reads of a request, what it
+// answers, and the function that does it.
+type route struct {
+	method, path string // the path below Prefix
+	in, out      reflect.Type
+	fields       []field
+	status       int // of an answer that is no error
+	serve        func(c *call) (any, error)
+}
+
+// What a function may answer with beside a value, which is written as JSON.
+type (
+	none    struct{} // there is nothing to tell: 204
+	written struct{} // it has answered by itself
+	raw     []byte   // JSON, written as it is
+)
+
+// on makes a route of a function. Its last parameter is a struct whose fields
+// say by their tags what is read of a request:
+//
+//	path   the part of the path with this name
+//	query  the parameter with this name, which may be left out
+//	what   of an id: what it is the id of, if not its name says so
+//	range  of a number: the least and the largest
+//	body   on a struct: the body, read strictly; "optional": it may be left out
+//	size   of a body: how many bytes it may have, if not maxBody
+//
+// Nothing is called before all of it is read without an error.
+func on[In, Out any](pattern string, do func(context.Context, *call, In) (Out, error)) route {
+	method, path, _ := strings.Cut(pattern, " ")
+	r := route{method: method, path: path, in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](), status: http.StatusOK}
+	if r.out == reflect.TypeFor[none]() {
+		r.status = http.StatusNoContent
+	}
+	r.fields = fieldsOf(r.in)
+	r.serve = func(c *call) (any, error) {
+		var in In
+		if err := bind(c, r.fields, reflect.ValueOf(&in).Elem()); err != nil {
+			return nil, err
+		}
+		return do(c.r.Context(), c, in)
+	}
+	return r
+}
+
+// created is a route that makes something.
+func created(r route) route {
+	r.status = http.StatusCreated
+	return r
+}
+
+// field is what is read into a field of a function's parameter.
+type field struct {
+	index       []int
+	from        string // "path", "query" or "body"
+	name        string
+	what        string
+	least, most int
+	many        bool // it may be given several times
+	size        int64
+}
+
+func fieldsOf(in reflect.Type) (list []field) {
+	for _, f := range reflect.VisibleFields(in) {
+		for _, from := range []string{"path", "query", "body"} {
+			name, ok := f.Tag.Lookup(from)
+			if !ok {
+				continue
+			}
+			x := field{index: f.Index, from: from, name: name, what: f.Tag.Get("what"), many: f.Type.Kind() == reflect.Slice, size: maxBody}
+			if x.what == "" {
+				x.what = name
+			}
+			least, most, _ := strings.Cut(f.Tag.Get("range"), ",")
+			x.least, _ = strconv.Atoi(least)
+			x.most, _ = strconv.Atoi(most)
+			if n, err := strconv.ParseInt(f.Tag.Get("size"), 10, 64); err == nil {
+				x.size = n
+			}
+			list = append(list, x)
+		}
+	}
+	return list
+}
+
+// bind reads a request.
+func bind(c *call, fields []field, in reflect.Value) error {
+	q, err := query(c.r.URL, fields)
+	if err != nil {
+		return err
+	}
+	for _, f := range fields {
+		v := in.FieldByIndex(f.index)
+		switch f.from {
+		case "path":
+			err = f.read(c.r.PathValue(f.name), v)
+		case "query":
+			if f.many {
+				v.Set(reflect.ValueOf(q[f.name]))
+			} else if s := q.Get(f.name); s != "" {
+				err = f.read(s, v)
+			}
+		case "body":
+			var body []byte
+			body, err = httpauth.ReadBody(c.w, c.r, f.size)
+			if err == nil && (len(body) > 0 || f.name != "optional") {
+				err = httpauth.Unmarshal(body, v.Addr().Interface())
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// query returns the parameters of an address. It refuses one of which a part
+// would be passed over: a parameter that the route does not have, or has once
+// and is given twice.
+func query(u *url.URL, fields []field) (url.Values, error) {
+	given, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "query_invalid", "the query of the address cannot be read: %w", err).WithHint("escape what stands in it")
+	}
+	var known, many []string
+	for _, f := range fields {
+		if f.from == "query" {
+			known = append(known, f.name)
+		}
+		if f.many {
+			many = append(many, f.name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		switch {
+		case !slices.Contains(known, name):
+			e := fault.New(fault.Invalid, "parameter_unknown", "there is no parameter %.40q here", name).Detail("parameter", name)
+			if len(known) == 0 {
+				return nil, e.WithHint("leave it out: there are none")
+			}
+			return nil, e.WithHint("use %s", strings.Join(known, ", "))
+		case len(given[name]) > 1 && !slices.Contains(many, name):
+			return nil, fault.New(fault.Invalid, "parameter_repeated", "%s is given %d times", name, len(given[name])).
+				WithHint("give it once").Detail("parameter", name)
+		}
+	}
+	return given, nil
+}
+
+// read reads a part of the path or a parameter.
+func (f field) read(s string, v reflect.Value) error {
+	invalid := func(problem, hint string, args ...any) error {
+		return fault.New(fault.Invalid, f.name+"_invalid", "%s=%.60q is %s", f.name, s, problem).WithHint(hint, args...)
+	}
+	switch to := v.Addr().Interface().(type) {
+	case *id.ID:
+		x, ok := id.Parse(s)
+		if !ok || x.Zero() {
+			e := fault.New(fault.NotFound, f.what+"_not_found", "there is no %s %.80s", f.what, s)
+			if f.name == "id" {
+				e = e.WithHint("GET %s/%ss lists them", Prefix, f.what)
+			}
+			return e
+		}
+		*to = x
+	case *time.Time:
+		t, err := time.Parse(time.RFC3339, s)
+		if err != nil {
+			return fault.New(fault.Invalid, "time_invalid", "%s=%.60q is no time", f.name, s).WithHint("write it as in RFC 3339: 2006-01-02T15:04:05Z")
+		}
+		*to = t
+	case *bool:
+		b, err := strconv.ParseBool(s)
+		if err != nil {
+			return invalid("neither yes nor no", "use true or false")
+		}
+		*to = b
+	case *int:
+		n, err := strconv.Atoi(s)
+		if err != nil || n < f.least || n > f.most {
+			return invalid("out of bounds", "use a number from %d to %d", f.least, f.most)
+		}
+		*to = n
+	case *uint64:
+		n, err := strconv.ParseUint(s, 10, 64)
+		if err != nil || n == 0 {
+			return invalid("no "+f.name, "%ss are numbers from 1 on", f.name)
+		}
+		*to = n
+	default: // text of some type
+		v.SetString(s)
+	}
+	return nil
+}
+
+// ErrorTaker is an http.ResponseWriter of a caller in the same process, who
+// takes errors as they are, also those that an answer has begun before.
+type ErrorTaker interface{ Fail(err error) }
+
+// handle answers requests to a route.
+func (f *server) handle(rt route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := &call{w: w, r: r, status: rt.status}
+		var out any
+		var err error
+		if c.Caller, err = httpauth.From(r.Context()); err == nil {
+			out, err = rt.serve(c)
+		}
+		if err == nil {
+			err = c.reply(out)
+		}
+		if own, here := w.(ErrorTaker); err != nil && here {
+			own.Fail(err)
+		} else if err != nil {
+			httpauth.WriteError(w, r, f.Logger, err)
+		}
+	})
+}
+
+// reply writes what a function has answered with.
+func (c *call) reply(out any) error {
+	if c.status == http.StatusNotModified {
+		out = none{}
+	}
+	switch v := out.(type) {
+	case written:
+	case none:
+		c.w.WriteHeader(c.status)
+	case raw:
+		httpauth.Reply(c.w, c.status, v)
+	default:
+		b, err := json.Marshal(v)
+		if err != nil {
+			return fault.New(fault.Internal, "answer_unwritable", "the answer cannot be written: %w", err)
+		}
+		httpauth.Reply(c.w, c.status, append(b, '\n'))
+	}
+	return nil
+}
+
+// late writes the head of an answer with its first byte: until then it can
+// still become an error.
+type late struct {
+	w       http.ResponseWriter
+	mime    string
+	started bool
+}
+
+// Write implements io.Writer.
+func (l *late) Write(p []byte) (int, error) {
+	if !l.started {
+		l.started = true
+		h := l.w.Header()
+		h.Set("Content-Type", l.mime)
+		h.Set("Cache-Control", "no-store")
+		h.Set("X-Content-Type-Options", "nosniff")
+		l.w.WriteHeader(http.StatusOK)
+	}
+	return l.w.Write(p)
+}
+
+// stream answers with what write writes. An answer that breaks off is cut, so
+// that the client does not take a part for the whole.
+func (f *server) stream(c *call, mime string, write func(*late) error) (written, error) {
+	out := &late{w: c.w, mime: mime}
+	err := write(out)
+	if _, here := c.w.(ErrorTaker); err != nil && out.started && !here {
+		httpauth.Log(c.r, f.Logger, err)
+		panic(http.ErrAbortHandler)
+	}
+	return written{}, err
+}

@@ -1,0 +1,179 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"steward/internal/audit"
+	"steward/internal/catalog"
+	"steward/internal/policy/rego"
+	"steward/internal/resource"
+	"steward/internal/runtime"
+	"steward/internal/server/httpauth"
+	"steward/internal/store"
+)
+
+func (f *server) agents() httpauth.Agents { return httpauth.Agents{Catalog: f.Agents, Judge: f.Judge} }
+
+func (f *server) listAgents(ctx context.Context, c *call, _ struct{}) (map[string][]catalog.Listing, error) {
+	list, err := f.agents().List(ctx, c.Caller)
+	return the("agents", list), err
+}
+
+func (f *server) inspectAgent(ctx context.Context, c *call, in struct {
+	Body struct {
+		Path string `json:"path"`
+	} `body:""`
+}) (catalog.Inspection, error) {
+	return f.agents().Inspect(ctx, c.Caller, in.Body.Path)
+}
+
+func (f *server) approveAgent(ctx context.Context, c *call, in struct {
+	Body httpauth.Approval `body:""`
+}) (catalog.Listing, error) {
+	return f.agents().Approve(ctx, c.Caller, in.Body)
+}
+
+// refusal says no to an agent or a source.
+type refusal struct {
+	Body httpauth.Refusal `body:""`
+}
+
+func (f *server) denyAgent(ctx context.Context, c *call, in refusal) (catalog.Listing, error) {
+	return f.agents().Deny(ctx, c.Caller, in.Body)
+}
+
+func (f *server) revokeAgent(ctx context.Context, c *call, in refusal) (catalog.Listing, error) {
+	return f.agents().Revoke(ctx, c.Caller, in.Body)
+}
+
+type modelList struct {
+	Aliases []string                `json:"aliases"`
+	Models  []modelView             `json:"models"`
+	Errors  map[string]modelFailure `json:"errors,omitempty"` // by provider
+}
+
+type modelView struct {
+	Name     string    `json:"name"` // "provider/model"
+	Provider string    `json:"provider"`
+	Created  time.Time `json:"created,omitzero"`
+	Window   int       `json:"window,omitzero"`
+	Embedder bool      `json:"embedder,omitzero"`
+}
+
+type modelFailure struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Remedy  string `json:"remedy,omitzero"`
+}
+
+func (f *server) models(ctx context.Context, _ *call, _ struct{}) (modelList, error) {
+	found, aliases := f.Node.Models(ctx)
+	out := modelList{all(aliases), make([]modelView, len(found.Models)), map[string]modelFailure{}}
+	for i, m := range found.Models {
+		out.Models[i] = modelView{m.Full(), m.Provider, m.Created, m.Window, m.Embedder}
+	}
+	for provider, err := range found.Errors {
+		e := httpauth.Public(err)
+		out.Errors[provider] = modelFailure{e.Code, e.Message, e.Remedy}
+	}
+	return out, nil
+}
+
+type policyView struct {
+	Version string      `json:"version"`
+	Broken  string      `json:"broken,omitzero"` // why what lies in the folder is not in force
+	Files   []rego.File `json:"files,omitzero"`
+}
+
+// policy tells which policies are in force: of what they say, administrators
+// alone.
+func (f *server) policy(_ context.Context, c *call, _ struct{}) (policyView, error) {
+	p, ok := f.Judge.(*rego.Judge)
+	if !ok {
+		return policyView{}, unsupported("policy", "this Steward has no policies")
+	}
+	out := policyView{Version: p.Version()}
+	if c.Admin {
+		if err := p.Broken(); err != nil {
+			out.Broken = err.Error()
+		}
+		out.Files = p.Files()
+	}
+	return out, nil
+}
+
+// explainPolicy explains a decision: of the caller's own, or, to an
+// administrator, of a user that he names.
+func (f *server) explainPolicy(ctx context.Context, c *call, in struct {
+	Body runtime.PolicyQuestion `body:""`
+}) (map[string][]runtime.PolicyAnswer, error) {
+	if in.Body.User != "" && in.Body.User != c.User {
+		if err := admins(c, "how policy decides for others is told to administrators", "leave the user out: it is explained for you"); err != nil {
+			return nil, err
+		}
+	}
+	answers, err := f.Node.ExplainPolicy(ctx, c.User, in.Body)
+	return the("answers", answers), err
+}
+
+func (f *server) audit() (*audit.Log, error) {
+	if f.Audit == nil {
+		return nil, unsupported("audit", "the log of this Steward is not audited").WithHint("keep its data in SQLite")
+	}
+	return f.Audit, nil
+}
+
+// auditHead answers with the head of the chain, which tells nothing else.
+func (f *server) auditHead(ctx context.Context, _ *call, _ struct{}) (store.Head, error) {
+	a, err := f.audit()
+	if err != nil {
+		return store.Head{}, err
+	}
+	return a.Head(ctx)
+}
+
+// auditVerify looks through the whole log. Only administrators are told what
+// a wrong entry is about.
+func (f *server) auditVerify(ctx context.Context, c *call, in struct {
+	Anchors []string `query:"anchor"`
+}) (store.Verdict, error) {
+	a, err := f.audit()
+	if err != nil {
+		return store.Verdict{}, err
+	}
+	anchors := make([]store.Head, len(in.Anchors))
+	for i, s := range in.Anchors {
+		if anchors[i], err = audit.ParseHead(s); err != nil {
+			return store.Verdict{}, err
+		}
+	}
+	v, err := a.Verify(ctx, anchors...)
+	if v.Flaw != nil && !c.Admin {
+		v.Flaw.URI = resource.URI{}
+	}
+	return v, err
+}
+
+// auditExport answers with JSON lines: for administrators all, for a user his own.
+func (f *server) auditExport(ctx context.Context, c *call, in struct {
+	User   string    `query:"user"`
+	Since  time.Time `query:"since"`
+	Until  time.Time `query:"until"`
+	Under  string    `query:"under"`
+	Bodies bool      `query:"bodies"`
+}) (written, error) {
+	a, err := f.audit()
+	if err != nil {
+		return written{}, err
+	}
+	q := audit.Query{User: in.User, Since: in.Since, Until: in.Until, Bodies: in.Bodies}
+	if in.Under != "" {
+		if q.Under, err = resource.Parse(in.Under); err != nil {
+			return written{}, err
+		}
+	}
+	return f.stream(c, "application/x-ndjson", func(w *late) error {
+		return a.Export(ctx, audit.Reader{User: c.User, All: c.Admin}, q, w)
+	})
+}

@@ -1,0 +1,206 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+
+	"steward/internal/effect"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/runtime"
+	"steward/internal/server/httpauth"
+	"steward/internal/store"
+	"steward/internal/worklog"
+)
+
+type logPage struct {
+	Entries []worklog.Entry `json:"entries"`
+	Next    store.Cursor    `json:"next,omitzero"`
+}
+
+// workLog answers with a page of tool calls, the newest first.
+func (f *server) workLog(ctx context.Context, c *call, in struct {
+	page
+	Tool         string          `query:"tool"`
+	Outcome      worklog.Outcome `query:"outcome"`
+	Branches     string          `query:"branches"`
+	Conversation id.ID           `query:"conversation"`
+	Interaction  id.ID           `query:"interaction"`
+	Since        time.Time       `query:"since"`
+	Until        time.Time       `query:"until"`
+}) (logPage, error) {
+	switch {
+	case in.Outcome != "" && !slices.Contains(worklog.Outcomes(), in.Outcome):
+		return logPage{}, fault.New(fault.Invalid, "outcome_unknown", "no call ends as %.40q", in.Outcome).WithHint("use one of %v", worklog.Outcomes())
+	case !slices.Contains([]string{"", "preferred", "all"}, in.Branches):
+		return logPage{}, fault.New(fault.Invalid, "branches_invalid", "branches=%.40q is not known", in.Branches).WithHint("use preferred or all")
+	}
+	list, next, err := f.Node.WorkLog(ctx, c.User, worklog.Filter{Tool: in.Tool, Outcome: in.Outcome, AllBranches: in.Branches == "all",
+		Conversation: in.Conversation, Interaction: in.Interaction, Since: in.Since, Until: in.Until}, in.After, in.limit())
+	return logPage{all(list), next}, err
+}
+
+type loggedCall struct {
+	Entry    worklog.Entry     `json:"entry"`
+	Messages []json.RawMessage `json:"messages"`
+}
+
+// workLogEntry answers with one call and the messages that it was made in.
+func (f *server) workLogEntry(ctx context.Context, c *call, in struct {
+	Message string `path:"message"`
+	Block   string `path:"block"`
+}) (loggedCall, error) {
+	en, msgs, err := f.Node.WorkLogEntry(ctx, c.User, in.Message+"/"+in.Block)
+	out := loggedCall{Entry: en}
+	for _, m := range msgs {
+		out.Messages = append(out.Messages, message.Append(nil, m))
+	}
+	return out, err
+}
+
+// requests answers with the requests that are open, or the newest ones.
+func (f *server) requests(ctx context.Context, c *call, in struct {
+	Limit    int  `query:"limit" range:"1,1000"`
+	All      bool `query:"all"`
+	AllUsers bool `query:"all_users"`
+}) (map[string][]runtime.RequestView, error) {
+	limit := cmp.Or(in.Limit, store.DefaultLimit)
+	if !in.AllUsers {
+		list, err := f.Node.Requests(ctx, c.User, in.All, limit)
+		return the("requests", all(list)), err
+	}
+	if err := admins(c, "only an admin is told of the requests of all users", "leave all_users out"); err != nil {
+		return nil, err
+	}
+	list, err := f.Node.EverybodysRequests(ctx, in.All, limit)
+	return the("requests", all(list)), err
+}
+
+// named is what an id, or its beginning, stands in the path for.
+type named struct {
+	ID string `path:"id"`
+}
+
+// request answers with the tree of a request.
+func (f *server) request(ctx context.Context, c *call, in named) (runtime.RequestView, error) {
+	return f.Node.RequestTree(ctx, c.User, in.ID)
+}
+
+// ofUser is a request of the caller, or, for an admin, of the user that is named.
+type ofUser struct {
+	ID   string `path:"id"`
+	User string `query:"user"`
+}
+
+func (f *server) cancelRequest(ctx context.Context, c *call, in ofUser) (none, error) {
+	return onRequest(ctx, c, in, f.Node.CancelRequest)
+}
+
+// resumeRequest goes on with a turn that is parked.
+func (f *server) resumeRequest(ctx context.Context, c *call, in ofUser) (none, error) {
+	return onRequest(ctx, c, in, f.Node.ResumeRequest)
+}
+
+func onRequest(ctx context.Context, c *call, in ofUser, do func(ctx context.Context, user, which string) error) (none, error) {
+	user := cmp.Or(in.User, c.User)
+	if user != c.User {
+		if err := admins(c, "only an admin decides about the requests of others", "leave user out"); err != nil {
+			return none{}, err
+		}
+	}
+	return none{}, do(ctx, user, in.ID)
+}
+
+type intentPage struct {
+	Intents []runtime.IntentView `json:"intents"`
+	Next    store.Cursor         `json:"next,omitempty"`
+}
+
+// intents answers with a user's actions, those that changed last first.
+func (f *server) intents(ctx context.Context, c *call, in struct {
+	page
+	State        intent.State `query:"state"`
+	Dead         bool         `query:"dead"`
+	Conversation id.ID        `query:"conversation"`
+}) (intentPage, error) {
+	filter := runtime.IntentFilter{State: in.State, Dead: in.Dead, Conversation: in.Conversation}
+	list, next, err := f.Node.Intents(ctx, c.User, filter, in.After, in.limit())
+	return intentPage{list, next}, err
+}
+
+// intent answers with everything about an action.
+func (f *server) intent(ctx context.Context, c *call, in named) (runtime.IntentView, error) {
+	return f.Node.Intent(ctx, c.User, in.ID)
+}
+
+// wishWait is how long a caller waits for what becomes of an action; it goes
+// on by itself.
+const wishWait = time.Minute
+
+func wish(ctx context.Context, c *call, which string, do func(ctx context.Context, user, which string) (runtime.IntentView, error)) (runtime.IntentView, error) {
+	ctx, cancel := context.WithTimeout(ctx, wishWait)
+	defer cancel()
+	v, err := do(ctx, c.User, which)
+	if v.State.InFlight() {
+		c.status = http.StatusAccepted
+	}
+	return v, err
+}
+
+func (f *server) cancelIntent(ctx context.Context, c *call, in named) (runtime.IntentView, error) {
+	return wish(ctx, c, in.ID, f.Node.CancelIntent)
+}
+
+func (f *server) retryIntent(ctx context.Context, c *call, in named) (runtime.IntentView, error) {
+	return wish(ctx, c, in.ID, f.Node.RetryIntent)
+}
+
+func (f *server) undoIntent(ctx context.Context, c *call, in named) (runtime.IntentView, error) {
+	return wish(ctx, c, in.ID, f.Node.UndoIntent)
+}
+
+// intentAnswer is a person's word about an action that waits for it.
+type intentAnswer struct {
+	ID   string `path:"id"`
+	Body struct {
+		Hash   string `json:"hash"`
+		Reason string `json:"reason"`
+	} `body:""`
+}
+
+func (f *server) approveIntent(ctx context.Context, c *call, in intentAnswer) (runtime.IntentView, error) {
+	return f.answerIntent(ctx, c, in, true)
+}
+
+func (f *server) denyIntent(ctx context.Context, c *call, in intentAnswer) (runtime.IntentView, error) {
+	return f.answerIntent(ctx, c, in, false)
+}
+
+func (f *server) answerIntent(ctx context.Context, c *call, in intentAnswer, approve bool) (runtime.IntentView, error) {
+	said, err := httpauth.Answer{Hash: in.Body.Hash, Reason: in.Body.Reason}.Verdict(c.Caller, in.ID, approve)
+	if err != nil {
+		return runtime.IntentView{}, err
+	}
+	return f.Node.AnswerIntent(ctx, c.User, said.ID, said.Hash, said.Reason, said.Approve)
+}
+
+// resolveIntent records a person's word about an action of which nobody knew
+// whether it was done.
+func (f *server) resolveIntent(ctx context.Context, c *call, in struct {
+	ID   string `path:"id"`
+	Body struct {
+		Done *bool  `json:"done"`
+		Note string `json:"note"`
+	} `body:""`
+}) (runtime.IntentView, error) {
+	if in.Body.Done == nil {
+		return runtime.IntentView{}, fault.New(fault.Invalid, "done_missing", "it is not said whether the action was done").WithHint("set done to true or false")
+	}
+	return f.Node.ResolveIntent(ctx, c.User, in.ID, effect.Resolution{Done: *in.Body.Done, Note: in.Body.Note})
+}
