@@ -14,7 +14,7 @@ run: build
 build:
 	@$(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/steward ./cmd/steward
 
-## test: everything, with the race detector; prints the coverage
+## test: all tests in their short form, with the race detector where goroutines meet
 test:
 	@GO='$(GO)' scripts/test
 
@@ -48,14 +48,9 @@ properties:
 	$(GO) test -count=1 -timeout 60m $$($(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./internal/... | awk '/pgregory.net\/rapid/ {print $$1}') \
 		-rapid.checks=$${CHECKS:-500} -rapid.seed=$(SEED)
 
-## test-long: the long forms of all that is random, by one printed SEED; 10 s of each fuzz target
+## test-long: every test in its long form, by one printed SEED; prints the coverage
 test-long:
-	@echo "SEED=$(SEED)"
-	HOSTILE_SEED=$(SEED) $(MAKE) hostile
-	CHAOS_SEED=$(SEED) $(MAKE) chaos
-	$(MAKE) properties SEED=$(SEED)
-	$(MAKE) histories SEED=$(SEED)
-	$(MAKE) fuzz FUZZTIME=10s
+	@GO='$(GO)' SEED='$(SEED)' scripts/test-long
 
 ## docs: write docs/cli.md and docs/settings.md anew from the code
 docs:

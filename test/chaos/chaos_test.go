@@ -29,6 +29,7 @@ import (
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
+	"steward/test/built"
 )
 
 const (
@@ -134,10 +135,9 @@ func pause(ctx context.Context, d time.Duration) {
 
 func build(t *testing.T) string {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), "node")
-	out, err := exec.Command("go", "build", "-o", bin, "./node").CombinedOutput()
+	bin, err := built.Program("steward/test/chaos/node")
 	if err != nil {
-		t.Fatalf("building the node: %v\n%s", err, out)
+		t.Fatal(err)
 	}
 	return bin
 }

@@ -28,6 +28,7 @@ import (
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
 	"steward/test/apis"
+	"steward/test/built"
 )
 
 // The people. Ann and bob are in the group family, eve is in none, and local
@@ -67,9 +68,9 @@ func newWorld(t *testing.T) *world {
 	for _, u := range []string{ann, local} {
 		w.canary[u] = u + "canary" + strings.ReplaceAll(id.New().String(), "-", "")
 	}
-	w.bin = filepath.Join(w.dir, "steward")
-	if out, err := exec.Command("go", "build", "-o", w.bin, "steward/cmd/steward").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	var err error
+	if w.bin, err = built.Program("steward/cmd/steward"); err != nil {
+		t.Fatal(err)
 	}
 	double := httptest.NewServer(model{t})
 	t.Cleanup(double.Close)

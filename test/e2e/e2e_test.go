@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"steward/test/apis"
+	"steward/test/built"
 )
 
 // patience is how long what has to come is waited for: on no machine is it too
@@ -170,9 +171,9 @@ func (tm *terminal) ended() {
 
 func TestFirstConversation(t *testing.T) {
 	dir := t.TempDir()
-	bin := filepath.Join(dir, "steward")
-	if out, err := exec.Command("go", "build", "-o", bin, "steward/cmd/steward").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	bin, err := built.Program("steward/cmd/steward")
+	if err != nil {
+		t.Fatal(err)
 	}
 	m := &model{t: t, halfway: make(chan struct{}, 1)}
 	srv := httptest.NewServer(m)

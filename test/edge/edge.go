@@ -23,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/test/built"
 	"steward/test/leak"
 )
 
@@ -34,15 +35,9 @@ var binary string
 
 // Main builds the binary, runs the tests and returns the exit code.
 func Main(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "steward-edge-")
-	if err != nil {
+	var err error
+	if binary, err = built.Program("steward/cmd/steward"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "steward")
-	if out, err := exec.Command("go", "build", "-o", binary, "steward/cmd/steward").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
 		return 1
 	}
 	code := m.Run()

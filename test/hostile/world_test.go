@@ -22,10 +22,12 @@ import (
 
 	"github.com/coder/websocket"
 
+	"steward/test/built"
 	"steward/test/leak"
 )
 
-// The built programs.
+// The built programs. Each world has a link to rogue of its own, by which it
+// finds its processes.
 var stewardPath, roguePath string
 
 var worlds atomic.Int64
@@ -33,16 +35,12 @@ var worlds atomic.Int64
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "steward-hostile-")
-	if err != nil {
+	var err error
+	if stewardPath, err = built.Program("steward/cmd/steward"); err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(dir)
-	stewardPath, roguePath = filepath.Join(dir, "steward"), filepath.Join(dir, "rogue")
-	build := exec.Command("go", "build", "-o", dir+"/", "./cmd/steward", "./test/hostile/rogue")
-	build.Dir = "../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		panic(fmt.Sprintf("%v\n%s", err, out))
+	if roguePath, err = built.Program("steward/test/hostile/rogue"); err != nil {
+		panic(err)
 	}
 	flag.Parse()
 	if err := flag.Set("test.parallel", "8"); err != nil { // they wait for time limits rather than compute
@@ -76,10 +74,11 @@ type steward struct {
 func newSteward(t *testing.T) *steward {
 	t.Helper()
 	s := &steward{t: t, model: newModel(t), dir: t.TempDir()}
-	s.rogue = filepath.Join(filepath.Dir(roguePath), fmt.Sprintf("rogue-%d", worlds.Add(1)))
+	s.rogue = filepath.Join(filepath.Dir(roguePath), fmt.Sprintf("rogue-%d-%d", os.Getpid(), worlds.Add(1)))
 	if err := os.Link(roguePath, s.rogue); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { os.Remove(s.rogue) })
 	s.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir, "STEWARD_DATA=" + s.path(), "STEWARD_LISTEN=127.0.0.1:0", "OLLAMA_HOST=127.0.0.1:1",
 		"STEWARD_TIMEOUTS_SHUTDOWN=" + (2 * patience).String(),
 		"OPENAI_API_KEY=test-key", "OPENAI_BASE_URL=" + s.model.url + "/v1"}

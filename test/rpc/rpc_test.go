@@ -155,7 +155,7 @@ func TestActionsAreNotDoneUnasked(t *testing.T) {
 // search, to tools: nothing is used before it is approved, then they are
 // listed, called and, when the service is gone, unavailable.
 func TestServicesAsTools(t *testing.T) {
-	hash := start(t, nil, "hash", "--listen", "127.0.0.1:0")
+	hash := start(t, nil, "steward/examples/hash", "--listen", "127.0.0.1:0")
 	line, err := hash.out.ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ service:
       md5_hash: {call: toolbox.HashTools.Md5Hash, host: %q}
       messages: {call: search.Search.QueryMessages, host: %q, metadata: {authorization: "Bearer ${MESSAGES_KEY}"}}
 `, server, server, own))
-	key := exec.Command(filepath.Join(programs, "steward"), "secrets", "set", "MESSAGES_KEY", "--data", filepath.Join(s.dir, "data"))
+	key := exec.Command(path(t, "steward/cmd/steward"), "secrets", "set", "MESSAGES_KEY", "--data", filepath.Join(s.dir, "data"))
 	key.Env, key.Dir, key.Stdin = s.env, s.dir, strings.NewReader(s.command("keys", "create", "-q"))
 	if out, err := key.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -9,7 +9,6 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -22,30 +21,22 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
+
+	"steward/test/built"
 )
 
 // patience is how long what has to come is waited for: on no machine is it too
 // short for what is right.
 const patience = 5 * time.Minute
 
-// programs is the folder of the built programs.
-var programs string
-
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "steward-rpc-")
+// path returns the path of a built program.
+func path(t *testing.T, pkg string) string {
+	t.Helper()
+	file, err := built.Program(pkg)
 	if err != nil {
-		panic(err)
+		t.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
-	programs = dir
-	build := exec.Command("go", "build", "-o", dir+"/", "./cmd/steward", "./examples/hash")
-	build.Dir = "../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		panic(fmt.Sprintf("%v\n%s", err, out))
-	}
-	return m.Run()
+	return file
 }
 
 // program is a server that runs.
@@ -55,9 +46,9 @@ type program struct {
 }
 
 // start starts a program and waits until it says where it is.
-func start(t *testing.T, env []string, name string, args ...string) *program {
+func start(t *testing.T, env []string, pkg string, args ...string) *program {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(programs, name), args...)
+	cmd := exec.Command(path(t, pkg), args...)
 	cmd.Env, cmd.Dir = env, t.TempDir()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -72,7 +63,7 @@ func start(t *testing.T, env []string, name string, args ...string) *program {
 	t.Cleanup(p.kill)
 	if _, err := p.out.Peek(1); err != nil {
 		p.kill()
-		t.Fatalf("%s: %v\n%s", name, err, &said)
+		t.Fatalf("%s: %v\n%s", pkg, err, &said)
 	}
 	return p
 }
@@ -113,7 +104,7 @@ func serve(t *testing.T, dir, listen, settings string) *steward {
 		t.Fatal(err)
 	}
 	s := &steward{t: t, dir: dir, env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "STEWARD_TIMEOUTS_SHUTDOWN=" + patience.String()}}
-	s.program = start(t, s.env, "steward", "serve", "--json", "--listen", listen, "--data", filepath.Join(dir, "data"), "--config", file)
+	s.program = start(t, s.env, "steward/cmd/steward", "serve", "--json", "--listen", listen, "--data", filepath.Join(dir, "data"), "--config", file)
 	var notice struct{ URL string }
 	if err := json.NewDecoder(s.out).Decode(&notice); err != nil {
 		t.Fatal(err)
@@ -148,7 +139,7 @@ func (s *steward) RequireTransportSecurity() bool { return false }
 // command runs another command of Steward's on the same data folder.
 func (s *steward) command(args ...string) string {
 	s.t.Helper()
-	cmd := exec.Command(filepath.Join(programs, "steward"), append(args, "--data", filepath.Join(s.dir, "data"))...)
+	cmd := exec.Command(path(s.t, "steward/cmd/steward"), append(args, "--data", filepath.Join(s.dir, "data"))...)
 	cmd.Env, cmd.Dir = s.env, s.t.TempDir()
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -26,6 +25,7 @@ import (
 	"steward/internal/runtime"
 	"steward/internal/server/httpauth"
 	face "steward/internal/server/openai"
+	"steward/test/built"
 )
 
 // faceNode is a model that first calls the caller's tool and, when it has the
@@ -200,11 +200,9 @@ func TestOpenAIClientReadsOurModelsAndEmbeddings(t *testing.T) {
 // environment as ever, and nothing else: here with the shipped binary.
 func TestOpenAIClientNeedsABaseURLAndAKey(t *testing.T) {
 	dir := t.TempDir()
-	binary := filepath.Join(dir, "steward")
-	build := exec.Command("go", "build", "-o", binary, "./cmd/steward")
-	build.Dir = "../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	binary, err := built.Program("steward/cmd/steward")
+	if err != nil {
+		t.Fatal(err)
 	}
 	steward := func(args ...string) *exec.Cmd {
 		cmd := exec.Command(binary, args...)
