@@ -30,8 +30,8 @@ func floors() map[string]floor {
 	table := map[string]floor{}
 	for level, names := range [][]string{
 		{"internal/fault", "internal/id", "internal/words"},
-		{"internal/strict", "internal/resource", "internal/request", "internal/message", "internal/tool", "internal/intent", "internal/record", "internal/tidy"},
-		{"internal/store", "internal/follow", "internal/policy", "internal/flow", "internal/embed", "internal/tokens", "internal/llm", "internal/view", "internal/importexport", "internal/search", "internal/service", "internal/watch", "internal/egress"},
+		{"internal/strict", "internal/resource", "internal/request", "internal/message", "internal/tool", "internal/intent", "internal/record"},
+		{"internal/store", "internal/follow", "internal/policy", "internal/flow", "internal/embed", "internal/tokens", "internal/llm", "internal/window", "internal/importexport", "internal/search", "internal/service", "internal/watch", "internal/egress"},
 	} {
 		for order, name := range names {
 			table[name] = floor{level: level, order: order}

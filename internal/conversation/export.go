@@ -18,7 +18,7 @@ import (
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/view"
+	"steward/internal/window"
 )
 
 // ExportOptions say how a conversation is exported.
@@ -222,22 +222,22 @@ func (x *exporter) json(out io.Writer) error {
 
 // vendor writes the preferred branch as a list of messages in a vendor's form.
 // All of it is written, also what the model is not shown any more: but calls
-// and results as every vendor takes them, see view.Render.
+// and results as every vendor takes them, see window.Render.
 func (x *exporter) vendor(w io.Writer, codec llm.Codec, format string) error {
-	var items []view.Item
+	var items []window.Item
 	for after := store.Cursor(""); ; {
 		page, next, err := x.engine.Messages(x.ctx, x.sc, x.conv, after, 0, false)
 		if err != nil {
 			return err
 		}
 		for i := range page {
-			items = append(items, view.Item{Message: x.masked(page[i].Message), Pos: page[i].Pos})
+			items = append(items, window.Item{Message: x.masked(page[i].Message), Pos: page[i].Pos})
 		}
 		if after = next; after == "" {
 			break
 		}
 	}
-	return importexport.WriteVendor(w, codec, format, strings.TrimSpace(x.c.Title), view.Render(items, view.Options{}))
+	return importexport.WriteVendor(w, codec, format, strings.TrimSpace(x.c.Title), window.Render(items, window.Options{}))
 }
 
 // below yields the resources of a type below the conversation.

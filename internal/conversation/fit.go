@@ -13,7 +13,7 @@ import (
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/view"
+	"steward/internal/window"
 )
 
 // Window is what the messages of a conversation must fit into.
@@ -74,7 +74,7 @@ func (s *Session) fit(ctx context.Context, w Window) (fits bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	plan := view.Fit(all, view.Budget{Window: w.Tokens, SummaryTokens: reserve,
+	plan := window.Fit(all, window.Budget{Window: w.Tokens, SummaryTokens: reserve,
 		Start: s.branch.View.Start.Pos, Clip: opt.Clip, Summary: opt.Summary, Cut: opt.Cut}, w.Count)
 
 	next := s.branch
@@ -131,9 +131,9 @@ func (s *Session) revise(ctx context.Context, next record.Branch, changes []stor
 
 // summarize makes the message that stands for what is not shown any more, and
 // its URI, in an interaction; "" where there is none.
-func (s *Session) summarize(ctx context.Context, w Window, at resource.URI, earlier *message.Message, gone []view.Item, most int64) (store.Change, string, error) {
-	msgs := view.Render(gone, view.Options{Clip: summaryClip})
-	if len(msgs) > 0 && !slices.ContainsFunc(gone, func(it view.Item) bool { return it.Message.ID == msgs[0].ID }) {
+func (s *Session) summarize(ctx context.Context, w Window, at resource.URI, earlier *message.Message, gone []window.Item, most int64) (store.Change, string, error) {
+	msgs := window.Render(gone, window.Options{Clip: summaryClip})
+	if len(msgs) > 0 && !slices.ContainsFunc(gone, func(it window.Item) bool { return it.Message.ID == msgs[0].ID }) {
 		msgs = msgs[1:] // the notice that nothing, or something, comes before them
 	}
 	m := &message.Message{ID: id.New(), Role: message.User, At: time.Now().UTC().Truncate(time.Microsecond)}

@@ -14,8 +14,8 @@ import (
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/tidy"
 	"steward/internal/tool"
+	"steward/internal/window"
 )
 
 // Refresh shows what has been recorded as obsolete, without waiting for the
@@ -173,7 +173,7 @@ func (e *Engine) Optimize(ctx context.Context, sc store.Scope, conv id.ID, tools
 	if err != nil {
 		return 0, err
 	}
-	related := tidy.Related(func(name string) (tool.Tool, bool) { return e.opt.Tools(c.Agent, name) }, tools, e.opt.Names(c.Agent)...)
+	related := window.Related(func(name string) (tool.Tool, bool) { return e.opt.Tools(c.Agent, name) }, tools, e.opt.Names(c.Agent)...)
 	keep := slices.Sorted(maps.Keys(related))
 	n := 0
 	err = e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {

@@ -13,8 +13,7 @@ import (
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/tidy"
-	"steward/internal/view"
+	"steward/internal/window"
 )
 
 // Session is an open conversation: what the model is shown of its preferred
@@ -30,7 +29,7 @@ type Session struct {
 	branch     record.Branch
 	branchVer  uint64 // of the branch's resource
 	transcript *llm.Transcript
-	tracker    *tidy.Tracker
+	tracker    *window.Tracker
 	marks      map[int64]*marked // of the messages shown, by position
 	elsewhere  map[int64]string  // of the messages shown, in which other branch's list they stand
 	fresh      []Entry           // what was read for compacting it at once
@@ -143,7 +142,10 @@ func (s *Session) Conversation() record.Conversation { return s.conv }
 
 // HandTo has another agent have the conversation from this turn on: all that
 // was said stays. It is durable with the turn's end.
-func (s *Session) HandTo(agent string) { s.conv.Agent, s.handed = agent, true }
+func (s *Session) HandTo(agent string) {
+	s.conv.Agent, s.handed = agent, true
+	s.tracker.Meet(s.engine.opt.Names(agent)...)
+}
 
 // Window returns the conversation's own context window in tokens; 0: the
 // model's.
@@ -325,7 +327,7 @@ func (s *Session) stage(m *message.Message) store.Change {
 	u := s.MessageURI(m.ID)
 	shown := m
 	if s.branch.View.Clip > 0 && m.Role == message.Tool {
-		shown = view.One(view.Item{Message: m, Pos: s.pos, URI: u.String()}, s.branch.View.Clip)
+		shown = window.One(window.Item{Message: m, Pos: s.pos, URI: u.String()}, s.branch.View.Clip)
 	}
 	s.transcript.Append(shown)
 	ch := putMessage(u, m, &store.Place{List: record.BranchURI(s.conv.ID, s.branch.ID), Pos: s.pos})

@@ -12,14 +12,13 @@ import (
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/tidy"
 	"steward/internal/tool"
-	"steward/internal/view"
+	"steward/internal/window"
 )
 
 // stale is a result that became obsolete, with where that was caused.
 type stale struct {
-	tidy.Obsolete
+	window.Obsolete
 	interaction id.ID
 	branch      string
 	pos         int64
@@ -27,9 +26,9 @@ type stale struct {
 
 // track makes a tracker for the branch, which begins anew. The tools are those
 // of the agent that has the conversation when a call is first seen.
-func (s *Session) track() *tidy.Tracker {
+func (s *Session) track() *window.Tracker {
 	e := s.engine
-	t := tidy.New(func(name string) (tool.Tool, bool) { return e.opt.Tools(s.conv.Agent, name) }, e.opt.Names(s.conv.Agent)...)
+	t := window.NewTracker(func(name string) (tool.Tool, bool) { return e.opt.Tools(s.conv.Agent, name) }, e.opt.Names(s.conv.Agent)...)
 	t.OnRefused = func(err error) { e.opt.Log.Warn("a tool's optimizer was not heeded", "error", err) }
 	return t
 }
@@ -107,7 +106,7 @@ func (k *marked) takes(o stale, b *record.Branch) bool {
 // undone reports whether what a message's call says of a result is taken back:
 // it was recorded so, or else all of its interaction and tool is, or a person has
 // said since that the result holds.
-func (k *marked) undone(o tidy.Obsolete, e *Entry) bool {
+func (k *marked) undone(o window.Obsolete, e *Entry) bool {
 	for _, c := range k.Changes {
 		if c.Tool == o.By && c.Call == o.Call.String() {
 			return !c.Undone.IsZero()
@@ -152,11 +151,11 @@ func (s *Session) listOf(pos int64) string {
 
 // items are entries as package view takes them, in the state that counts on
 // the branch; with shown only what has entered its view counts.
-func items(conv id.ID, entries []Entry, marks map[int64]*marked, b *record.Branch, shown bool) []view.Item {
-	out := make([]view.Item, len(entries))
+func items(conv id.ID, entries []Entry, marks map[int64]*marked, b *record.Branch, shown bool) []window.Item {
+	out := make([]window.Item, len(entries))
 	for i := range entries {
 		e := &entries[i]
-		out[i] = view.Item{Message: e.Message, Pos: e.Pos, Pinned: e.Pinned}
+		out[i] = window.Item{Message: e.Message, Pos: e.Pos, Pinned: e.Pinned}
 		out[i].State = marks[e.Pos].on(b, e, shown)
 		if e.Role == message.Tool {
 			out[i].URI = e.URI(conv).String()
@@ -166,9 +165,9 @@ func items(conv id.ID, entries []Entry, marks map[int64]*marked, b *record.Branc
 }
 
 // options say how the branch is shown.
-func (e *Engine) options(ctx context.Context, sc store.Scope, b *record.Branch) (view.Options, error) {
+func (e *Engine) options(ctx context.Context, sc store.Scope, b *record.Branch) (window.Options, error) {
 	v := &b.View
-	opt := view.Options{Clip: v.Clip, Cut: v.Start.Pos != 0}
+	opt := window.Options{Clip: v.Clip, Cut: v.Start.Pos != 0}
 	if v.Summary == "" {
 		return opt, nil
 	}
@@ -185,7 +184,7 @@ func (s *Session) show(ctx context.Context, entries []Entry) error {
 	if err != nil {
 		return err
 	}
-	msgs := view.Render(items(s.conv.ID, entries, s.marks, &s.branch, true), opt)
+	msgs := window.Render(items(s.conv.ID, entries, s.marks, &s.branch, true), opt)
 	if s.labels, s.sources, err = s.engine.labels(ctx, s.scope, s.conv.ID, msgs); err != nil {
 		return err
 	}
@@ -209,7 +208,7 @@ func (s *Session) letGo() {
 		if err != nil {
 			return nil, err
 		}
-		return view.Render(items(conv, entries, marks, &b, true), opt), nil
+		return window.Render(items(conv, entries, marks, &b, true), opt), nil
 	})
 }
 

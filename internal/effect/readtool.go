@@ -13,7 +13,7 @@ import (
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/tool"
-	"steward/internal/view"
+	"steward/internal/window"
 )
 
 // ReadToolName is the tool that reads on in a result that was cut.
@@ -91,7 +91,7 @@ func (e *Engine) readMessage(ctx context.Context, sc store.Scope, r resource.Res
 	if err == nil && k.State == record.StateDeleted {
 		return tool.Result{}, missing
 	}
-	return page(restHead{Tool: res.Name, Labels: message.LabelsOf(m.Blocks), Sources: res.Sources}, view.Whole(res), a)
+	return page(restHead{Tool: res.Name, Labels: message.LabelsOf(m.Blocks), Sources: res.Sources}, window.Whole(res), a)
 }
 
 // within reports whether a call in a conversation may read on in a result: one

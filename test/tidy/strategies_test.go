@@ -11,8 +11,8 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
-	"steward/internal/tidy"
 	"steward/internal/tool"
+	tidy "steward/internal/window"
 )
 
 type readArgs struct {
@@ -160,7 +160,7 @@ func TestStrategies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b := &branch{t: t, tools: &r, tracker: tidy.New(r.Get, r.Names()...), at: time.Unix(1_790_000_000, 0).UTC(), calls: map[message.Ref]string{}}
+	b := &branch{t: t, tools: &r, tracker: tidy.NewTracker(r.Get, r.Names()...), at: time.Unix(1_790_000_000, 0).UTC(), calls: map[message.Ref]string{}}
 	b.tracker.OnRefused = func(err error) { t.Error(err) }
 	for _, c := range []struct{ tool, args, want string }{
 		{"heating.read", `{"room":"kitchen"}`, ""},

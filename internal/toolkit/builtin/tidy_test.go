@@ -10,22 +10,22 @@ import (
 
 	"steward/internal/id"
 	"steward/internal/message"
-	"steward/internal/tidy"
 	"steward/internal/tool"
+	"steward/internal/window"
 )
 
 // session calls tools for real and follows what becomes obsolete.
 type session struct {
 	t     *testing.T
 	reg   *tool.Registry
-	track *tidy.Tracker
+	track *window.Tracker
 	at    time.Time
 	pos   int64
 	calls map[message.Ref]string
 }
 
 func newSession(t *testing.T, r *tool.Registry) *session {
-	s := &session{t: t, reg: r, track: tidy.New(r.Get, r.Names()...), at: time.Date(2026, 11, 5, 12, 0, 0, 0, time.UTC), calls: map[message.Ref]string{}}
+	s := &session{t: t, reg: r, track: window.NewTracker(r.Get, r.Names()...), at: time.Date(2026, 11, 5, 12, 0, 0, 0, time.UTC), calls: map[message.Ref]string{}}
 	s.track.OnRefused = func(err error) { t.Errorf("refused: %v", err) }
 	return s
 }

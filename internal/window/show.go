@@ -1,4 +1,4 @@
-package view
+package window
 
 import (
 	"fmt"
@@ -8,6 +8,10 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 )
+
+// One returns what a model is shown of a message that comes last, as Render
+// would with the same Clip.
+func One(it Item, clip int) *message.Message { return show(&it, clip) }
 
 // show returns an item's message as a model is shown it.
 func show(it *Item, clip int) *message.Message {
@@ -42,19 +46,15 @@ func withContent(m *message.Message, r *message.ToolResult, content []message.Bl
 	return &out
 }
 
-// maxReason bounds a reason, in bytes.
-const maxReason = 400
-
 func obsolete(r *message.ToolResult, reason string) []message.Block {
-	reason = strings.Join(strings.Fields(strings.ToValidUTF8(reason, "\uFFFD")), " ")
-	if reason == "" {
+	if reason = oneLine(reason, maxShownReason); reason == "" {
 		reason = "this result does not hold any more"
-	}
-	if len(reason) > maxReason {
-		reason = reason[:boundary(reason, maxReason)] + "…"
 	}
 	return []message.Block{line(r, "[obsolete: "+reason+"]")}
 }
+
+// maxShownReason bounds a reason as a model is shown it, in bytes.
+const maxShownReason = 400
 
 // line is a text of Steward's own in the place of a result's content, whose
 // labels it keeps.

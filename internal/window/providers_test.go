@@ -1,4 +1,4 @@
-package view_test
+package window_test
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 	"steward/internal/provider/ollama"
 	"steward/internal/provider/openai"
 	"steward/internal/record"
-	"steward/internal/view"
+	"steward/internal/window"
 	"steward/test/apis"
 )
 
@@ -111,10 +111,10 @@ func TestProvidersAcceptViews(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				items := mess(t, draw(t))
 				o := options().Draw(t, "options")
-				sends(t, name, open, sendable(view.Render(items, o)))
-				b := view.Budget{Window: rapid.Int64Range(1, 6000).Draw(t, "window")}
-				kept, o := view.Fit(items, b, count).Apply(items, b)
-				sends(t, name, open, sendable(view.Render(kept, o)))
+				sends(t, name, open, sendable(window.Render(items, o)))
+				b := window.Budget{Window: rapid.Int64Range(1, 6000).Draw(t, "window")}
+				kept, o := applied(window.Fit(items, b, count), items, b)
+				sends(t, name, open, sendable(window.Render(kept, o)))
 			})
 		})
 	}

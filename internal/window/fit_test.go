@@ -1,4 +1,4 @@
-package view_test
+package window_test
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/view"
+	"steward/internal/window"
 )
 
 // count is a simple measure of tokens: four bytes are one.
@@ -45,9 +45,9 @@ func sum(msgs []*message.Message) (n int64) {
 	return n
 }
 
-func budgets(items []view.Item) *rapid.Generator[view.Budget] {
-	return rapid.Custom(func(t *rapid.T) view.Budget {
-		b := view.Budget{
+func budgets(items []window.Item) *rapid.Generator[window.Budget] {
+	return rapid.Custom(func(t *rapid.T) window.Budget {
+		b := window.Budget{
 			Window: rapid.OneOf(rapid.Int64Range(1, 500), rapid.Int64Range(500, 20000)).Draw(t, "window"),
 			Clip:   rapid.SampledFrom([]int{0, 0, 600, 4096}).Draw(t, "clip"),
 			Cut:    rapid.Bool().Draw(t, "cut"),
@@ -69,39 +69,39 @@ func budgets(items []view.Item) *rapid.Generator[view.Budget] {
 // A plan that is said to fit does so without a summary, too: the window may be
 // too small for any, and the notice that stands there is then the longer one.
 func TestFitsWithoutTheSummary(t *testing.T) {
-	items := []view.Item{
+	items := []window.Item{
 		{Pos: 1, Message: &message.Message{ID: id.Derive("1"), Role: message.User, Blocks: []message.Block{text("user", strings.Repeat("long ", 100))}}},
 		{Pos: 2, Message: &message.Message{ID: id.Derive("2"), Role: message.Assistant, Blocks: []message.Block{text("model", "yes")}}},
 		{Pos: 3, Message: &message.Message{ID: id.Derive("3"), Role: message.User, Blocks: []message.Block{text("user", "and now?")}}},
 	}
-	for window := int64(1); window < 60; window++ {
-		b := view.Budget{Window: window, Target: window, SummaryTokens: 1}
-		p := view.Fit(items, b, count)
-		kept, o := p.Apply(items, b)
-		if n := sum(view.Render(kept, o)); p.Fits && n > window {
-			t.Errorf("it is said to fit %d tokens and takes %d", window, n)
+	for most := int64(1); most < 60; most++ {
+		b := window.Budget{Window: most, Target: most, SummaryTokens: 1}
+		p := window.Fit(items, b, count)
+		kept, o := applied(p, items, b)
+		if n := sum(window.Render(kept, o)); p.Fits && n > most {
+			t.Errorf("it is said to fit %d tokens and takes %d", most, n)
 		}
 	}
 }
 
 // tokensOf is what a plan costs when it is rendered.
-func tokensOf(items []view.Item, b view.Budget, p view.Plan) (int64, []*message.Message) {
-	kept, o := p.Apply(items, b)
+func tokensOf(items []window.Item, b window.Budget, p window.Plan) (int64, []*message.Message) {
+	kept, o := applied(p, items, b)
 	if p.StartIndex > 0 && b.SummaryTokens > 0 {
-		notice := view.Render(kept, o)[0] // it stands there if no summary comes about
+		notice := window.Render(kept, o)[0] // it stands there if no summary comes about
 		o.Summary = &message.Message{ID: id.Derive("new"), Role: message.User, Blocks: []message.Block{text("system", "x")}}
-		msgs := view.Render(kept, o)
+		msgs := window.Render(kept, o)
 		return sum(msgs[1:]) + max(b.SummaryTokens, count(notice)), msgs
 	}
-	msgs := view.Render(kept, o)
+	msgs := window.Render(kept, o)
 	return sum(msgs), msgs
 }
 
 // wholeGroups makes what stands before the start of a view pinned, with all of
 // its group, as it is in a view that Fit has made; a start inside of a group
 // is put before it.
-func wholeGroups(items []view.Item, b *view.Budget) {
-	start := slices.IndexFunc(items, func(it view.Item) bool { return it.Pos == b.Start })
+func wholeGroups(items []window.Item, b *window.Budget) {
+	start := slices.IndexFunc(items, func(it window.Item) bool { return it.Pos == b.Start })
 	leads := map[id.ID]int{}
 	for i, it := range items {
 		leads[it.Message.ID] = i
@@ -129,8 +129,8 @@ func TestFitKeeps(t *testing.T) {
 		}
 		b := budgets(items).Draw(t, "budget")
 		wholeGroups(items, &b)
-		p := view.Fit(items, b, count)
-		if again := view.Fit(items, b, count); !reflect.DeepEqual(p, again) {
+		p := window.Fit(items, b, count)
+		if again := window.Fit(items, b, count); !reflect.DeepEqual(p, again) {
 			t.Fatalf("two plans:\n%+v\n%+v", p, again)
 		}
 		tokens, msgs := tokensOf(items, b, p)
@@ -144,27 +144,27 @@ func TestFitKeeps(t *testing.T) {
 		for _, m := range msgs {
 			in[m.ID] = true
 		}
-		shown := view.Shown(items)
+		visible := shown(items)
 		if b.Summary != nil {
 			for i := range items {
-				shown[i] = shown[i] && items[i].Message.ID != b.Summary.ID
+				visible[i] = visible[i] && items[i].Message.ID != b.Summary.ID
 			}
 		}
-		checkKept(t, items, shown, in)
+		checkKept(t, items, visible, in)
 		checkPlan(t, items, b, p)
 	})
 }
 
-func unique(items []view.Item) []view.Item {
+func unique(items []window.Item) []window.Item {
 	seen := map[id.ID]bool{}
-	return slices.DeleteFunc(items, func(it view.Item) bool {
+	return slices.DeleteFunc(items, func(it window.Item) bool {
 		again := seen[it.Message.ID]
 		seen[it.Message.ID] = true
 		return again
 	})
 }
 
-func checkKept(t *rapid.T, items []view.Item, shown []bool, in map[id.ID]bool) {
+func checkKept(t *rapid.T, items []window.Item, shown []bool, in map[id.ID]bool) {
 	newest, last := -1, -1
 	for i, it := range items {
 		m := it.Message
@@ -194,15 +194,15 @@ func checkKept(t *rapid.T, items []view.Item, shown []bool, in map[id.ID]bool) {
 	}
 }
 
-func checkPlan(t *rapid.T, items []view.Item, b view.Budget, p view.Plan) {
+func checkPlan(t *rapid.T, items []window.Item, b window.Budget, p window.Plan) {
 	if b.Target == 0 || b.Target > b.Window {
 		b.Target = b.Window / 10 * 7
 	}
-	if b.Clip > 0 && (p.Clip == 0 || p.Clip > max(b.Clip, view.MinClip)) {
+	if b.Clip > 0 && (p.Clip == 0 || p.Clip > max(b.Clip, window.MinClip)) {
 		t.Fatalf("the clip grew to %d", p.Clip)
 	}
 	if p.StartIndex == 0 {
-		if p.Start != b.Start || p.Summarize != (view.Span{}) {
+		if p.Start != b.Start || p.Summarize != (window.Span{}) {
 			t.Fatalf("the start stays, and %+v", p)
 		}
 	} else if p.Start != items[p.StartIndex].Pos || p.Summarize.To != p.StartIndex || p.Summarize.From >= p.Summarize.To {
@@ -214,7 +214,7 @@ func checkPlan(t *rapid.T, items []view.Item, b view.Budget, p view.Plan) {
 	// More than wanted: then it is the least that must stay.
 	least := b
 	least.Window, least.Target = 1, 1
-	q := view.Fit(items, least, count)
+	q := window.Fit(items, least, count)
 	if q.StartIndex != p.StartIndex {
 		t.Fatalf("%+v is above the target %d, and the view could start at %d", p, b.Target, q.StartIndex)
 	}
@@ -227,15 +227,15 @@ func checkPlan(t *rapid.T, items []view.Item, b view.Budget, p view.Plan) {
 func TestFitSettles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		items := draw(t)
-		b := view.Budget{Window: rapid.Int64Range(500, 20000).Draw(t, "window")}
-		p := view.Fit(items, b, count)
-		kept, o := p.Apply(items, b)
+		b := window.Budget{Window: rapid.Int64Range(500, 20000).Draw(t, "window")}
+		p := window.Fit(items, b, count)
+		kept, o := applied(p, items, b)
 		pins := len(p.Pins)
 		for i := range pins {
 			kept[i].Pinned = true
 		}
 		b.Start, b.Clip, b.Cut = p.Start, o.Clip, o.Cut
-		q := view.Fit(kept, b, count)
+		q := window.Fit(kept, b, count)
 		if p.Tokens <= b.Window*7/10-1 && (q.StartIndex != 0 || q.Clip != p.Clip || q.Tokens != p.Tokens || len(q.Pins) != pins) {
 			t.Fatalf("%+v became %+v", p, q)
 		}
@@ -255,20 +255,20 @@ func TestFitExamples(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		make func(c *chat)
-		b    view.Budget
-		want view.Plan // Tokens aside
+		b    window.Budget
+		want window.Plan // Tokens aside
 	}{
-		"it fits": {func(c *chat) { turns(c, 4) }, view.Budget{Window: 10000}, view.Plan{Fits: true}},
+		"it fits": {func(c *chat) { turns(c, 4) }, window.Budget{Window: 10000}, window.Plan{Fits: true}},
 		"what was recorded suffices": {func(c *chat) {
 			turns(c, 10)
 			for i := range 9 {
 				state(&c.items[4*i+2], record.Invalidated, "read again")
 			}
-		}, view.Budget{Window: 3000}, view.Plan{Fits: true}},
-		"clipping suffices":            {func(c *chat) { turns(c, 4) }, view.Budget{Window: 2500, Target: 2100}, view.Plan{Clip: 1024, Fits: true}},
-		"the clip that there is stays": {func(c *chat) { turns(c, 4) }, view.Budget{Window: 2500, Clip: 700}, view.Plan{Clip: 700, Fits: true}},
-		"whole turns go": {func(c *chat) { turns(c, 40) }, view.Budget{Window: 16384 * 10 / 7}, view.Plan{StartIndex: 40, Start: 41,
-			Summarize: view.Span{From: 0, To: 40}, Fits: true}},
+		}, window.Budget{Window: 3000}, window.Plan{Fits: true}},
+		"clipping suffices":            {func(c *chat) { turns(c, 4) }, window.Budget{Window: 2500, Target: 2100}, window.Plan{Clip: 1024, Fits: true}},
+		"the clip that there is stays": {func(c *chat) { turns(c, 4) }, window.Budget{Window: 2500, Clip: 700}, window.Plan{Clip: 700, Fits: true}},
+		"whole turns go": {func(c *chat) { turns(c, 40) }, window.Budget{Window: 16384 * 10 / 7}, window.Plan{StartIndex: 40, Start: 41,
+			Summarize: window.Span{From: 0, To: 40}, Fits: true}},
 		"a long turn is cut, and its question stays": {func(c *chat) {
 			turns(c, 2)
 			c.user("Read all of it.")
@@ -277,7 +277,7 @@ func TestFitExamples(t *testing.T) {
 				c.calls(x)
 				c.result(x, long)
 			}
-		}, view.Budget{Window: 16384 * 10 / 7}, view.Plan{StartIndex: 69, Start: 70, Pins: []int{8}, Summarize: view.Span{From: 0, To: 69}, Fits: true}},
+		}, window.Budget{Window: 16384 * 10 / 7}, window.Plan{StartIndex: 69, Start: 70, Pins: []int{8}, Summarize: window.Span{From: 0, To: 69}, Fits: true}},
 		"what a person says in between stays with the question": {func(c *chat) {
 			c.user("Read all of it.")
 			c.calls("a")
@@ -288,32 +288,32 @@ func TestFitExamples(t *testing.T) {
 				c.calls(x)
 				c.result(x, long)
 			}
-		}, view.Budget{Window: 4000, Clip: 512}, view.Plan{StartIndex: 10, Start: 11, Clip: 512, Pins: []int{0, 3}, Summarize: view.Span{From: 0, To: 10}, Fits: true}},
+		}, window.Budget{Window: 4000, Clip: 512}, window.Plan{StartIndex: 10, Start: 11, Clip: 512, Pins: []int{0, 3}, Summarize: window.Span{From: 0, To: 10}, Fits: true}},
 		"pinned messages stay, with their groups": {func(c *chat) {
 			c.system("Be brief.")
 			turns(c, 20)
 			c.items[2].Pinned = true
-		}, view.Budget{Window: 3000, Clip: 512}, view.Plan{StartIndex: 37, Start: 38, Clip: 512, Pins: []int{0, 3}, Summarize: view.Span{From: 0, To: 37}, Fits: true}},
+		}, window.Budget{Window: 3000, Clip: 512}, window.Plan{StartIndex: 37, Start: 38, Clip: 512, Pins: []int{0, 3}, Summarize: window.Span{From: 0, To: 37}, Fits: true}},
 		"the least is too much": {func(c *chat) {
 			turns(c, 3)
 			c.user(strings.Repeat(long, 10))
-		}, view.Budget{Window: 3000}, view.Plan{StartIndex: 12, Start: 13, Summarize: view.Span{From: 0, To: 12}}},
+		}, window.Budget{Window: 3000}, window.Plan{StartIndex: 12, Start: 13, Summarize: window.Span{From: 0, To: 12}}},
 		"the least is clipped": {func(c *chat) {
 			turns(c, 3)
 			c.user("Read.")
 			c.calls("x")
 			c.result("x", strings.Repeat(long, 10))
-		}, view.Budget{Window: 300}, view.Plan{StartIndex: 12, Start: 13, Clip: 512, Summarize: view.Span{From: 0, To: 12}, Fits: true}},
+		}, window.Budget{Window: 300}, window.Plan{StartIndex: 12, Start: 13, Clip: 512, Summarize: window.Span{From: 0, To: 12}, Fits: true}},
 		"the start of the view is not on the branch any more": {func(c *chat) {
 			turns(c, 3)
 			c.items[0].Pinned = true
-		}, view.Budget{Window: 10000, Start: 99}, view.Plan{Start: 99, Fits: true}},
-		"nothing": {func(*chat) {}, view.Budget{Window: 100, Start: 7}, view.Plan{Start: 7, Fits: true}},
+		}, window.Budget{Window: 10000, Start: 99}, window.Plan{Start: 99, Fits: true}},
+		"nothing": {func(*chat) {}, window.Budget{Window: 100, Start: 7}, window.Plan{Start: 7, Fits: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := &chat{}
 			c.make(x)
-			got := view.Fit(x.items, c.b, count)
+			got := window.Fit(x.items, c.b, count)
 			tokens, _ := tokensOf(x.items, c.b, got)
 			if tokens != got.Tokens {
 				t.Errorf("%d tokens, counted %d", tokens, got.Tokens)
@@ -334,7 +334,7 @@ func TestPersons(t *testing.T) {
 		c.add(&message.Message{Role: message.User, Blocks: []message.Block{text(origin, "first")}})
 		c.calls("1")
 		c.result("1", strings.Repeat("x", 100))
-		p := view.Fit(c.items, view.Budget{Window: 60}, count)
+		p := window.Fit(c.items, window.Budget{Window: 60}, count)
 		if got := len(p.Pins) == 1; got != want || p.StartIndex != 1 {
 			t.Errorf("origin %q: %+v", origin, p)
 		}
@@ -360,6 +360,6 @@ func BenchmarkFit(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		view.Fit(c.items, view.Budget{Window: 200_000}, cached)
+		window.Fit(c.items, window.Budget{Window: 200_000}, cached)
 	}
 }

@@ -1,11 +1,9 @@
-package tidy
+package window
 
 import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
-	"time"
 
 	"steward/internal/tool"
 )
@@ -21,34 +19,29 @@ type rules struct {
 
 // known is what is to be remembered of the results of a tool.
 type known struct {
-	params  [][]string    // the lists of parameters by whose values they are looked for
-	indexed int           // how many of the lists the live ones stand in
-	shown   bool          // optimizers are shown them
-	maxAge  time.Duration // the shortest age; zero: none
+	params [][]string // the lists of parameters by whose values they are looked for
+	shown  bool       // optimizers are shown them
 }
 
-// meet learns the rules of a tool, and sees to it that what they are about is
-// remembered. A tool that is not there is looked for again.
-func (t *Tracker) meet(name string) {
-	if t.rules[name] != nil {
-		return
-	}
-	x, ok := t.lookup(name)
-	if !ok {
-		return
-	}
-	spec := x.Spec()
-	r := &rules{strategies: spec.Tidy, secret: spec.Log.Secret, about: slices.Clone(spec.Log.Impact)}
-	r.optimizer, _ = tool.OptimizerOf(x)
-	t.rules[name] = r
-	for i := range spec.Tidy {
-		s := &spec.Tidy[i]
-		r.params = union(r.params, s.Parameters)
-		r.about = union(r.about, s.Parameters)
-		t.remember(name, s)
-	}
-	if len(spec.Tidy) > 0 {
-		t.adopt()
+// Meet learns the rules of tools, and sees to it that what they are about is
+// remembered from now on. A tool that is not there is looked for again.
+func (t *Tracker) Meet(names ...string) {
+	for _, name := range names {
+		if t.rules[name] != nil {
+			continue
+		}
+		x, ok := t.lookup(name)
+		if !ok {
+			continue
+		}
+		spec := x.Spec()
+		r := &rules{strategies: spec.Tidy, secret: spec.Log.Secret, about: spec.Log.Impact}
+		r.optimizer, _ = tool.OptimizerOf(x)
+		t.rules[name] = r
+		for i := range spec.Tidy {
+			r.params = union(r.params, spec.Tidy[i].Parameters)
+			t.remember(name, &spec.Tidy[i])
+		}
 	}
 }
 
@@ -68,9 +61,8 @@ func (t *Tracker) remember(name string, s *tool.Strategy) {
 			of(n).lookFor(s.Parameters)
 		}
 	case tool.ByAge:
-		if k := of(name); k.maxAge == 0 || s.MaxAge < k.maxAge {
-			k.maxAge = s.MaxAge
-		}
+		of(name)
+		t.aging = union(t.aging, []string{name})
 	case tool.Custom:
 		for _, n := range append([]string{name}, s.Tools...) {
 			of(n).shown = true
@@ -97,9 +89,6 @@ func union(a, b []string) []string {
 	return a
 }
 
-// joined is one word for a list of parameters.
-func joined(params []string) string { return strings.Join(params, "\x00") }
-
 // cause is what makes results obsolete.
 type cause struct {
 	by       string
@@ -116,13 +105,10 @@ type verdict struct {
 
 // inOrder returns what fell, oldest first.
 func inOrder(vs []verdict) []Obsolete {
-	if len(vs) == 0 {
-		return nil
-	}
 	slices.SortFunc(vs, func(a, b verdict) int { return cmp.Compare(a.seq, b.seq) })
-	out := make([]Obsolete, len(vs))
-	for i, v := range vs {
-		out[i] = v.Obsolete
+	var out []Obsolete
+	for _, v := range vs {
+		out = append(out, v.Obsolete)
 	}
 	return out
 }
@@ -160,7 +146,7 @@ func (t *Tracker) trigger(ctx context.Context, e *entry) []verdict {
 	return out
 }
 
-// matching returns the live entries of a tool with the same values as e in the
+// matching returns the entries of a tool with the same values as e in the
 // parameters: all of them where none are named.
 func (t *Tracker) matching(name string, params []string, e *entry) []*entry {
 	k := indexKey{tool: name}
@@ -171,14 +157,14 @@ func (t *Tracker) matching(name string, params []string, e *entry) []*entry {
 		}
 		k.params, k.values = joined(params), v
 	}
-	return slices.Collect(entries(t.index[k]))
+	return slices.Clone(t.index[k])
 }
 
 // fall drops what a cause has hit, and what cascades from it.
 func (t *Tracker) fall(c cause, hit []*entry) []verdict {
 	var out []verdict
 	for _, e := range hit {
-		if t.live[e.ref] == e { // a tool may be named twice
+		if e.keys != nil { // a tool may be named twice
 			out = append(out, t.verdict(c, e, c.reason(e)))
 		}
 	}
@@ -186,7 +172,7 @@ func (t *Tracker) fall(c cause, hit []*entry) []verdict {
 		return nil
 	}
 	for _, name := range c.strategy.Cascade {
-		for _, e := range slices.Collect(entries(t.index[indexKey{tool: name}])) {
+		for _, e := range slices.Clone(t.index[indexKey{tool: name}]) {
 			if e.seq < c.before {
 				out = append(out, t.verdict(c, e, c.cascade(e, hit[0])))
 			}

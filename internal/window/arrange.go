@@ -1,4 +1,4 @@
-package view
+package window
 
 import (
 	"slices"

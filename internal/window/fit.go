@@ -1,10 +1,6 @@
-package view
+package window
 
-import (
-	"slices"
-
-	"steward/internal/message"
-)
+import "steward/internal/message"
 
 // Budget is what the messages of a branch must fit into, in tokens, and how
 // the branch is shown until now.
@@ -109,24 +105,4 @@ func (f *fitter) plan(start, clip int) Plan {
 		}
 	}
 	return p
-}
-
-// Apply returns what Render takes to show the plan for these items, the new
-// summary aside.
-func (p Plan) Apply(items []Item, b Budget) ([]Item, Options) {
-	o := Options{Clip: p.Clip, Summary: b.Summary, Cut: b.Cut}
-	start := startOf(items, b.Start)
-	if p.StartIndex > 0 {
-		start, o.Cut = p.StartIndex, true
-		if b.SummaryTokens > 0 {
-			o.Summary = nil
-		}
-	}
-	var out []Item
-	for i := range start {
-		if items[i].Pinned || slices.Contains(p.Pins, i) {
-			out = append(out, items[i])
-		}
-	}
-	return append(out, items[start:]...), o
 }

@@ -1,4 +1,4 @@
-package tidy_test
+package window_test
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 
 	"steward/internal/id"
 	"steward/internal/message"
-	"steward/internal/tidy"
 	"steward/internal/tool"
+	"steward/internal/window"
 	"steward/test/leak"
 )
 
@@ -51,6 +51,8 @@ func (ts tools) names() []string {
 	return out
 }
 
+func tracking(ts tools) *window.Tracker { return window.NewTracker(ts.get, ts.names()...) }
+
 func with(name string, ss ...tool.Strategy) fake { return fake{tool.Spec{Name: name, Tidy: ss}} }
 
 // files are tools as they are in earnest: a read, a write after it, a list
@@ -70,13 +72,13 @@ func files() tools {
 
 // branch feeds a tracker as a conversation does.
 type branch struct {
-	*tidy.Tracker
+	*window.Tracker
 	n    int64
 	at   time.Time
 	refs map[message.Ref]string // what the test calls a call
 }
 
-func newBranch(t *tidy.Tracker) *branch {
+func newBranch(t *window.Tracker) *branch {
 	return &branch{Tracker: t, at: time.Unix(1_700_000_000, 0).UTC(), refs: map[message.Ref]string{}}
 }
 
@@ -105,7 +107,7 @@ func (b *branch) gets(c message.Call, status message.Status) string {
 	return b.told(b.Observe(context.Background(), m, b.n))
 }
 
-func (b *branch) told(os []tidy.Obsolete) string {
+func (b *branch) told(os []window.Obsolete) string {
 	var out []string
 	for _, o := range os {
 		out = append(out, b.refs[o.Ref])
@@ -168,7 +170,7 @@ func TestByParameters(t *testing.T) {
 		{`{"path":}`, `{"path":}`, false},
 		{`{1:2}`, `{1:2}`, false},
 	} {
-		b := newBranch(tidy.New(files().get))
+		b := newBranch(tracking(files()))
 		b.does("first", "files.read", c.first)
 		if got := b.does("second", "files.read", c.second) == "first"; got != c.same {
 			t.Errorf("%.60s and %.60s: the same is %v", c.first, c.second, got)
@@ -177,7 +179,7 @@ func TestByParameters(t *testing.T) {
 }
 
 func TestByTool(t *testing.T) {
-	b := newBranch(tidy.New(files().get))
+	b := newBranch(tracking(files()))
 	b.does("list", "files.list", `{}`)
 	b.does("a", "files.read", `{"path":"a"}`)
 	b.does("b", "files.read", `{"path":"b"}`)
@@ -196,13 +198,13 @@ func TestByTool(t *testing.T) {
 // do calls and results that do not belong together.
 func TestOnlyWhatSucceeded(t *testing.T) {
 	for _, status := range []message.Status{message.Failed, message.DeniedCall, message.Queued, message.Unavailable, message.UnknownEnd, message.Interrupted} {
-		b := newBranch(tidy.New(files().get))
+		b := newBranch(tracking(files()))
 		b.does("good", "files.read", `{"path":"a"}`)
 		c := b.asks(call{"bad", "files.read", `{"path":"a"}`})
 		want(t, string(status), b.gets(c[0], status), "")
 		want(t, "reading after it", b.does("again", "files.read", `{"path":"a"}`), "good")
 	}
-	b := newBranch(tidy.New(files().get))
+	b := newBranch(tracking(files()))
 	b.does("good", "files.read", `{"path":"a"}`)
 	c := b.asks(call{"second", "files.read", `{"path":"a"}`})[0]
 	strange := c
@@ -222,7 +224,7 @@ func TestOnlyWhatSucceeded(t *testing.T) {
 // result is recorded later stands, in whatever order they come.
 func TestParallel(t *testing.T) {
 	for _, order := range [][]int{{0, 1}, {1, 0}} {
-		b := newBranch(tidy.New(files().get))
+		b := newBranch(tracking(files()))
 		cs := b.asks(call{"0", "files.read", `{"path":"a"}`}, call{"1", "files.read", `{"path":"a"}`}, call{"2", "files.read", `{"path":"b"}`})
 		want(t, "the first", b.gets(cs[order[0]], message.OK), "")
 		want(t, "another file", b.gets(cs[2], message.OK), "")
@@ -230,14 +232,14 @@ func TestParallel(t *testing.T) {
 		want(t, "the next read", b.does("n", "files.read", `{"path":"a"}`), fmt.Sprint(order[1]))
 	}
 	// A read whose result is recorded after that of a write stands.
-	b := newBranch(tidy.New(files().get))
+	b := newBranch(tracking(files()))
 	cs := b.asks(call{"r", "files.read", `{"path":"a"}`}, call{"w", "files.write", `{"path":"a"}`})
 	want(t, "the write", b.gets(cs[1], message.OK), "")
 	want(t, "the read", b.gets(cs[0], message.OK), "")
 }
 
 func TestAge(t *testing.T) {
-	b := newBranch(tidy.New(files().get))
+	b := newBranch(tracking(files()))
 	b.does("map", "weather.map", `{}`)
 	b.does("old", "weather.now", `{"city":"Berlin"}`)
 	start := b.at
@@ -260,11 +262,11 @@ func TestAge(t *testing.T) {
 	b.at = start.Add(48 * time.Hour)
 	b.does("newest", "weather.now", `{}`)
 	want(t, "another that is old", b.told(b.Aged(start.Add(50*time.Hour))), "map map2 newest")
-	want(t, "nothing to be old", b.told(newBranch(tidy.New(files().get)).Aged(start)), "")
+	want(t, "nothing to be old", b.told(newBranch(tracking(files())).Aged(start)), "")
 }
 
 func TestForgetAndKeep(t *testing.T) {
-	b := newBranch(tidy.New(files().get))
+	b := newBranch(tracking(files()))
 	b.does("1", "files.read", `{"path":"a"}`)
 	want(t, "2", b.does("2", "files.read", `{"path":"a"}`), "1")
 	b.Keep(b.ref("1")) // rolled back: both hold
@@ -284,44 +286,22 @@ func TestForgetAndKeep(t *testing.T) {
 	b.Forget(message.Ref{})
 }
 
-// TestMetLater: what was read before a tool that writes was known becomes
-// obsolete by its first call.
+// TestMetLater: the rules of a tool are about what comes after it is met; one
+// that is registered after its first call is met with the next one.
 func TestMetLater(t *testing.T) {
-	ts := tools{"files.read": with("files.read"), "files.write": files()["files.write"], "files.patch": with("files.patch",
-		tool.Strategy{Kind: tool.ByTool, Tools: []string{"files.read"}, Parameters: []string{"path", "line"}})}
-	for _, names := range [][]string{nil, ts.names()} {
-		b := newBranch(tidy.New(ts.get, names...))
-		b.does("a", "files.read", `{"path":"a"}`)
-		b.does("b", "files.read", `{"path":"b"}`)
-		b.does("long", "files.read", `{"path":"a","x":"`+strings.Repeat("x", 2000)+`"}`)
-		b.does("gone", "files.read", `{"path":"a"}`)
-		b.Forget(b.ref("gone"))
-		got := b.does("w", "files.write", `{"path":"a"}`)
-		if names == nil {
-			want(t, "the first write", got, "a")
-		} else {
-			want(t, "the first write", got, "a long")
-		}
-	}
-	// A tool that looks by more than was asked before finds what is known of it.
-	ts["files.read"] = with("files.read", tool.Strategy{Kind: tool.ByParameters, Parameters: []string{"path", "line", "x"}})
-	b := newBranch(tidy.New(ts.get))
-	b.does("1", "files.read", `{"path":"a","line":1}`)
-	b.does("2", "files.read", `{"path":"a","line":2}`)
-	b.does("bad", "files.read", `{"path":"a","line":2`)
-	want(t, "the patch", b.does("p", "files.patch", `{"path":"a","line":2}`), "2")
-	// A tool that is registered after its first call is met then.
-	delete(ts, "files.write")
-	b = newBranch(tidy.New(ts.get))
-	b.does("r", "files.read", `{"path":"a"}`)
+	ts := tools{"files.read": with("files.read")}
+	b := newBranch(tracking(ts))
+	b.does("before", "files.read", `{"path":"a"}`)
 	want(t, "a tool that is not there", b.does("w", "files.write", `{"path":"a"}`), "")
 	ts["files.write"] = files()["files.write"]
-	want(t, "the same tool", b.does("w", "files.write", `{"path":"a"}`), "r")
+	want(t, "the same tool", b.does("w", "files.write", `{"path":"a"}`), "")
+	b.does("r", "files.read", `{"path":"a"}`)
+	want(t, "the next write", b.does("w", "files.write", `{"path":"a"}`), "r")
 }
 
 // TestBounded: what is remembered does not grow with what cannot matter.
 func TestBounded(t *testing.T) {
-	b := newBranch(tidy.New(files().get, files().names()...))
+	b := newBranch(tracking(files()))
 	for i := range 5000 {
 		b.does("r", "files.read", fmt.Sprintf(`{"path":"%d"}`, i%10))
 		b.does("m", "math.add", `{"a":1}`)
@@ -357,7 +337,7 @@ func TestReasons(t *testing.T) {
 		{"files.read", `{"path":"https://me:pw@example.org/x"}`, "files.read", `{"path":"https://me:pw@example.org/x"}`,
 			"files.read was made obsolete by a later files.read with the same path"},
 	} {
-		b := newBranch(tidy.New(ts.get))
+		b := newBranch(tracking(ts))
 		b.does("1", c.first, c.args)
 		x := b.asks(call{"2", c.second, c.args2})[0]
 		m := &message.Message{ID: id.New(), Role: message.Tool, Blocks: []message.Block{&message.ToolResult{Call: x.Ref, Name: x.Name, Status: message.OK}}}
@@ -372,7 +352,7 @@ func TestReasons(t *testing.T) {
 		}
 	}
 	// Arguments that are labelled secret are not told.
-	b := newBranch(tidy.New(ts.get))
+	b := newBranch(tracking(ts))
 	m := &message.Message{ID: id.New(), Role: message.Assistant, Blocks: []message.Block{
 		&message.ToolCall{Common: message.Common{Labels: message.Secret}, Name: "files.read", Args: []byte(`{"path":"a"}`)}}}
 	b.Observe(t.Context(), m, 1)
@@ -383,7 +363,7 @@ func TestReasons(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	// What cascades names its cause.
-	b = newBranch(tidy.New(ts.get))
+	b = newBranch(tracking(ts))
 	b.does("l", "files.list", `{}`)
 	b.does("r", "files.read", `{"path":"a"}`)
 	b.does("m", "weather.map", `{}`)
@@ -415,7 +395,7 @@ func TestRelated(t *testing.T) {
 		{[]string{"no.such"}, []string{"no.such", "nor.this"}, "no.such"},
 	} {
 		var got []string
-		for n := range tidy.Related(ts.get, c.tools, c.names...) {
+		for n := range window.Related(ts.get, c.tools, c.names...) {
 			got = append(got, n)
 		}
 		slices.Sort(got)
@@ -435,11 +415,7 @@ func TestAgainstModel(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		ts := files()
-		var names []string
-		if rapid.Bool().Draw(t, "met at once") {
-			names = ts.names()
-		}
-		b := newBranch(tidy.New(ts.get, names...))
+		b := newBranch(tracking(ts))
 		var all []*past
 		for i := range rapid.IntRange(0, 80).Draw(t, "calls") {
 			name := rapid.SampledFrom([]string{"files.read", "files.write", "files.list", "files.clear", "math.add"}).Draw(t, "tool")
@@ -485,7 +461,7 @@ func BenchmarkObserve(b *testing.B) {
 	for _, before := range []int{0, 1000, 100_000} {
 		b.Run(fmt.Sprint(before), func(b *testing.B) {
 			ts := files()
-			x := newBranch(tidy.New(ts.get, ts.names()...))
+			x := newBranch(tracking(ts))
 			for i := range before {
 				x.does("", "files.read", fmt.Sprintf(`{"path":"%d"}`, i))
 				clear(x.refs)

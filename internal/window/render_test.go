@@ -1,4 +1,4 @@
-package view_test
+package window_test
 
 import (
 	"bytes"
@@ -13,10 +13,10 @@ import (
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/view"
+	"steward/internal/window"
 )
 
-func draw(t *rapid.T) []view.Item {
+func draw(t *rapid.T) []window.Item {
 	items := histories().Draw(t, "items")
 	fixRefs(items)
 	return items
@@ -32,7 +32,7 @@ func TestRenderObeys(t *testing.T) {
 		for _, it := range items {
 			before = append(before, encoded(it.Message))
 		}
-		out := view.Render(items, o)
+		out := window.Render(items, o)
 		if err := message.CheckView(out); err != nil {
 			t.Fatalf("%v\n%s", err, told(out))
 		}
@@ -53,19 +53,19 @@ func TestRenderObeys(t *testing.T) {
 				t.Fatalf("message %d was changed", i)
 			}
 		}
-		same(t, out, view.Render(items, o))
+		same(t, out, window.Render(items, o))
 		checkStates(t, items, o, out)
 	})
 }
 
 // checkStates: each state has its effect, on whole groups, and no other message
 // is touched.
-func checkStates(t *rapid.T, items []view.Item, o view.Options, out []*message.Message) {
+func checkStates(t *rapid.T, items []window.Item, o window.Options, out []*message.Message) {
 	byID := map[id.ID]*message.Message{}
 	for _, m := range out {
 		byID[m.ID] = m
 	}
-	shown := view.Shown(items)
+	visible := shown(items)
 	calls := map[message.Ref]id.ID{}
 	seen := map[id.ID]bool{}
 	for i, it := range items {
@@ -75,8 +75,8 @@ func checkStates(t *rapid.T, items []view.Item, o view.Options, out []*message.M
 		}
 		seen[m.ID] = true
 		got := byID[m.ID]
-		if shown[i] != (got != nil) {
-			t.Fatalf("Shown says %v of message %d", shown[i], i)
+		if visible[i] != (got != nil) {
+			t.Fatalf("Shown says %v of message %d", visible[i], i)
 		}
 		for _, c := range m.Calls() {
 			calls[c.Ref] = m.ID
@@ -87,7 +87,7 @@ func checkStates(t *rapid.T, items []view.Item, o view.Options, out []*message.M
 		case hidden && got != nil:
 			t.Fatalf("message %d is %s and shown", i, it.State.State)
 		case hidden && r != nil && byID[calls[r.Call]] != nil && calls[r.Call] != (id.ID{}):
-			if other := slices.ContainsFunc(items[:i], func(x view.Item) bool {
+			if other := slices.ContainsFunc(items[:i], func(x window.Item) bool {
 				return x.Message.Result() != nil && x.Message.Result().Call == r.Call
 			}); !other {
 				t.Fatalf("message %d is hidden, and its call is shown", i)
@@ -98,7 +98,7 @@ func checkStates(t *rapid.T, items []view.Item, o view.Options, out []*message.M
 		case it.State.State == record.Invalidated:
 			checkObsolete(t, r, got.Result())
 		case o.Clip > 0 && !it.Pinned:
-			checkClipped(t, &items[i], got.Result(), max(o.Clip, view.MinClip))
+			checkClipped(t, &items[i], got.Result(), max(o.Clip, window.MinClip))
 		default:
 			t.Fatalf("message %d was changed for no reason", i)
 		}
@@ -118,9 +118,9 @@ func checkObsolete(t *rapid.T, was, is *message.ToolResult) {
 	}
 }
 
-func checkClipped(t *rapid.T, it *view.Item, is *message.ToolResult, clip int) {
+func checkClipped(t *rapid.T, it *window.Item, is *message.ToolResult, clip int) {
 	was := it.Message.Result()
-	whole, text := view.Whole(was), is.Text()
+	whole, text := window.Whole(was), is.Text()
 	if len(whole) <= clip || len(text) > clip || !utf8.ValidString(text) {
 		t.Fatalf("clipped %d bytes to %d at %d", len(whole), len(text), clip)
 	}
@@ -157,7 +157,7 @@ func checkClipped(t *rapid.T, it *view.Item, is *message.ToolResult, clip int) {
 func TestIdentity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		items := draw(t)
-		out := view.Render(items, view.Options{})
+		out := window.Render(items, window.Options{})
 		if len(out) != len(items) {
 			t.Fatalf("%d messages of %d", len(out), len(items))
 		}
@@ -174,17 +174,17 @@ func TestIdempotence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		items := mess(t, draw(t))
 		o := options().Draw(t, "options")
-		once := view.Render(items, o)
+		once := window.Render(items, o)
 		uris, pins := map[id.ID]string{}, map[id.ID]bool{}
 		for _, it := range items {
 			uris[it.Message.ID] = it.URI
 			pins[it.Message.ID] = pins[it.Message.ID] || it.Pinned
 		}
-		var again []view.Item
+		var again []window.Item
 		for _, m := range once {
-			again = append(again, view.Item{Message: m, URI: uris[m.ID], Pinned: pins[m.ID]})
+			again = append(again, window.Item{Message: m, URI: uris[m.ID], Pinned: pins[m.ID]})
 		}
-		same(t, once, view.Render(again, view.Options{Clip: o.Clip}))
+		same(t, once, window.Render(again, window.Options{Clip: o.Clip}))
 	})
 }
 
@@ -202,14 +202,14 @@ func TestMonotone(t *testing.T) {
 		if len(items) == 0 {
 			return
 		}
-		before := view.Shown(items)
-		wide, tight := view.Render(items, view.Options{Clip: 4096}), view.Render(items, view.Options{Clip: 1024})
+		before := shown(items)
+		wide, tight := window.Render(items, window.Options{Clip: 4096}), window.Render(items, window.Options{Clip: 1024})
 		if bytesOf(tight) > bytesOf(wide) {
 			t.Fatalf("clipped to 1024: %d bytes, to 4096: %d", bytesOf(tight), bytesOf(wide))
 		}
 		more := slices.Clone(items)
 		more[rapid.IntRange(0, len(items)-1).Draw(t, "marked")].State.State = record.Archived
-		for i, now := range view.Shown(more) {
+		for i, now := range shown(more) {
 			if now && !before[i] {
 				t.Fatalf("message %d is shown since another is not", i)
 			}
@@ -217,16 +217,16 @@ func TestMonotone(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		items := draw(t)
-		o := view.Options{Clip: 1024}
+		o := window.Options{Clip: 1024}
 		n := rapid.IntRange(0, len(items)).Draw(t, "so far")
-		same(t, view.Render(items[:n], o), view.Render(items, o)[:n])
+		same(t, window.Render(items[:n], o), window.Render(items, o)[:n])
 	})
 }
 
 func TestRenderExamples(t *testing.T) {
 	for name, c := range map[string]struct {
 		make func(c *chat)
-		o    view.Options
+		o    window.Options
 		want string
 	}{
 		"an obsolete result": {func(c *chat) {
@@ -234,47 +234,47 @@ func TestRenderExamples(t *testing.T) {
 			c.calls("1")
 			state(c.result("1", "content"), record.Invalidated, "files.read of a was made obsolete by a later files.read with the same path")
 			c.says("Done.")
-		}, view.Options{}, "user: Read a.\nassistant: →1\ntool: [obsolete: files.read of a was made obsolete by a later files.read with the same path]\nassistant: Done.\n"},
+		}, window.Options{}, "user: Read a.\nassistant: →1\ntool: [obsolete: files.read of a was made obsolete by a later files.read with the same path]\nassistant: Done.\n"},
 		"a group falls with one of its results": {func(c *chat) {
 			c.user("Read.")
 			c.calls("1", "2")
 			c.result("1", "one")
 			state(c.result("2", "two"), record.Superseded, "")
 			c.says("Done.")
-		}, view.Options{}, "user: Read.\nassistant: Done.\n"},
+		}, window.Options{}, "user: Read.\nassistant: Done.\n"},
 		"an invalidated answer": {func(c *chat) {
 			c.user("Hello")
 			state(c.says("Hi"), record.Invalidated, "")
 			c.user("Well?")
-		}, view.Options{}, "user: Hello\nuser: Well?\n"},
+		}, window.Options{}, "user: Hello\nuser: Well?\n"},
 		"the first turn was deleted in part": {func(c *chat) {
 			state(c.user("Hello"), record.Deleted, "")
 			c.says("Hi")
 			c.user("Well?")
-		}, view.Options{}, "user: [Earlier messages of this conversation are not shown.]\nassistant: Hi\nuser: Well?\n"},
+		}, window.Options{}, "user: [Earlier messages of this conversation are not shown.]\nassistant: Hi\nuser: Well?\n"},
 		"the assistant began": {func(c *chat) {
 			c.says("Good morning!")
 			c.user("Hello")
-		}, view.Options{}, "user: [The conversation begins with a message of the assistant.]\nassistant: Good morning!\nuser: Hello\n"},
+		}, window.Options{}, "user: [The conversation begins with a message of the assistant.]\nassistant: Good morning!\nuser: Hello\n"},
 		"something before is not shown": {func(c *chat) {
 			c.user("Hello")
-		}, view.Options{Cut: true}, "user: [Earlier messages of this conversation are not shown.]\nuser: Hello\n"},
+		}, window.Options{Cut: true}, "user: [Earlier messages of this conversation are not shown.]\nuser: Hello\n"},
 		"a summary stands for it": {func(c *chat) {
 			c.system("Be brief.")
 			c.says("Hi")
-		}, view.Options{Cut: true, Summary: &message.Message{ID: id.Derive("s"), Role: message.Assistant, Blocks: []message.Block{text("model:m", "They met.")}}},
+		}, window.Options{Cut: true, Summary: &message.Message{ID: id.Derive("s"), Role: message.Assistant, Blocks: []message.Block{text("model:m", "They met.")}}},
 			"user: They met.\nsystem: Be brief.\nassistant: Hi\n"},
 		"calls that are open": {func(c *chat) {
 			c.user("Read.")
 			c.calls("1", "2")
 			c.result("2", "two")
-		}, view.Options{}, "user: Read.\nassistant: →1→2\ntool: two\n"},
+		}, window.Options{}, "user: Read.\nassistant: →1→2\ntool: two\n"},
 		"calls that stayed without a result": {func(c *chat) {
 			c.user("Read.")
 			c.calls("1", "2")
 			c.result("2", "two")
 			c.user("Never mind.")
-		}, view.Options{}, "user: Read.\nassistant: →1→2\ntool: two\ntool: [There is no result of this call.]\nuser: Never mind.\n"},
+		}, window.Options{}, "user: Read.\nassistant: →1→2\ntool: two\ntool: [There is no result of this call.]\nuser: Never mind.\n"},
 		"a person spoke between the results": {func(c *chat) {
 			c.user("Read.")
 			c.calls("1", "2")
@@ -282,28 +282,28 @@ func TestRenderExamples(t *testing.T) {
 			c.user("Hurry.")
 			c.result("1", "one")
 			c.says("Done.")
-		}, view.Options{}, "user: Read.\nassistant: →1→2\ntool: two\ntool: one\nuser: Hurry.\nassistant: Done.\n"},
+		}, window.Options{}, "user: Read.\nassistant: →1→2\ntool: two\ntool: one\nuser: Hurry.\nassistant: Done.\n"},
 		"a timer rang between the results": {func(c *chat) {
 			c.user("Read.")
 			c.calls("1")
 			c.system("The timer rang.")
 			c.result("1", "one")
-		}, view.Options{}, "user: Read.\nassistant: →1\nsystem: The timer rang.\ntool: one\n"},
+		}, window.Options{}, "user: Read.\nassistant: →1\nsystem: The timer rang.\ntool: one\n"},
 		"results whose call is not there": {func(c *chat) {
 			c.user("Read.")
 			c.calls("1")
 			c.result("1", "one")
 			c.result("1", "one again")
 			c.items = slices.Delete(c.items, 1, 2)
-		}, view.Options{}, "user: Read.\n"},
-		"nothing is left": {func(c *chat) { state(c.user("Hello"), record.Archived, "") }, view.Options{}, ""},
-		"nothing is left of the end": {func(c *chat) { state(c.user("Hello"), record.Archived, "") }, view.Options{Cut: true},
+		}, window.Options{}, "user: Read.\n"},
+		"nothing is left": {func(c *chat) { state(c.user("Hello"), record.Archived, "") }, window.Options{}, ""},
+		"nothing is left of the end": {func(c *chat) { state(c.user("Hello"), record.Archived, "") }, window.Options{Cut: true},
 			"user: [Earlier messages of this conversation are not shown.]\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := &chat{}
 			c.make(x)
-			if got := told(view.Render(x.items, c.o)); got != c.want {
+			if got := told(window.Render(x.items, c.o)); got != c.want {
 				t.Errorf("got\n%swant\n%s", got, c.want)
 			}
 		})
@@ -314,8 +314,8 @@ func TestRenderExamples(t *testing.T) {
 func TestOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		items := draw(t)
-		for i, m := range view.Render(items, view.Options{Clip: 600}) {
-			same(t, []*message.Message{view.One(items[i], 600)}, []*message.Message{m})
+		for i, m := range window.Render(items, window.Options{Clip: 600}) {
+			same(t, []*message.Message{window.One(items[i], 600)}, []*message.Message{m})
 		}
 	})
 }
@@ -324,12 +324,12 @@ func TestOne(t *testing.T) {
 func TestSummaryLabels(t *testing.T) {
 	s := &message.Message{ID: id.Derive("s"), Role: message.Assistant,
 		Blocks: []message.Block{&message.Text{Common: message.Common{Labels: message.Private}, Text: "a"}}}
-	out := view.Render(nil, view.Options{Summary: s})
+	out := window.Render(nil, window.Options{Summary: s})
 	if len(out) != 1 || out[0].ID != s.ID || message.LabelsOf(out[0].Blocks) != message.Private {
 		t.Errorf("shown as %+v", out)
 	}
 	// Where the summary stands among the items, too, it is shown once.
-	out = view.Render([]view.Item{{Message: s}}, view.Options{Summary: s})
+	out = window.Render([]window.Item{{Message: s}}, window.Options{Summary: s})
 	if len(out) != 1 {
 		t.Errorf("%d messages", len(out))
 	}
@@ -345,6 +345,6 @@ func BenchmarkRender(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		view.Render(c.items, view.Options{Clip: 4096})
+		window.Render(c.items, window.Options{Clip: 4096})
 	}
 }

@@ -1,11 +1,11 @@
-package tidy
+package window
 
 import (
 	"bytes"
 	"crypto/sha256"
-	"io"
 	"strconv"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"steward/internal/tool"
@@ -20,27 +20,8 @@ func membersOf(args []byte) members {
 	if len(bytes.TrimSpace(args)) == 0 {
 		return members{}
 	}
-	dec := jsontext.NewDecoder(bytes.NewReader(args)) // refuses names that occur twice
-	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
-		return nil
-	}
-	out := members{}
-	for dec.PeekKind() != '}' {
-		name, err := dec.ReadToken()
-		if err != nil {
-			return nil
-		}
-		key := name.String()
-		v, err := dec.ReadValue()
-		if err != nil {
-			return nil
-		}
-		out[key] = v.Clone()
-	}
-	if _, err := dec.ReadToken(); err != nil {
-		return nil
-	}
-	if _, err := dec.ReadToken(); err != io.EOF { // something follows
+	var out members
+	if json.Unmarshal(args, &out) != nil { // it refuses names that occur twice
 		return nil
 	}
 	return out
@@ -50,36 +31,23 @@ func membersOf(args []byte) members {
 // it is missing; nil where the arguments were malformed.
 type values map[string]string
 
-// values returns what strategies compare: the parameters of the call's own
-// tool, and those by which others look for its result.
-func (m members) values(params []string, k *known) values {
+// values returns the values of some parameters.
+func (m members) values(params []string) values {
 	if m == nil {
 		return nil
 	}
 	out := values{}
-	take := func(names []string) bool {
-		for _, n := range names {
-			raw, ok := m[n]
-			if !ok {
-				out[n] = ""
-				continue
-			}
-			v, err := tool.Canonical(raw)
-			if err != nil {
-				return false
-			}
-			out[n] = short(v)
+	for _, n := range params {
+		raw, ok := m[n]
+		if !ok {
+			out[n] = ""
+			continue
 		}
-		return true
-	}
-	ok := take(params)
-	if k != nil {
-		for _, list := range k.params {
-			ok = ok && take(list)
+		v, err := tool.Canonical(raw)
+		if err != nil {
+			return nil
 		}
-	}
-	if !ok {
-		return nil
+		out[n] = short(v)
 	}
 	return out
 }

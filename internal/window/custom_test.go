@@ -1,4 +1,4 @@
-package tidy_test
+package window_test
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
-	"steward/internal/tidy"
 	"steward/internal/tool"
+	"steward/internal/window"
 )
 
 func TestCustom(t *testing.T) {
@@ -30,7 +30,7 @@ func TestCustom(t *testing.T) {
 		}}
 	nothing := func(tool.Past, []tool.Past) ([]tool.Obsolete, error) { return nil, nil }
 	answer = nothing
-	tr := tidy.New(ts.get)
+	tr := window.NewTracker(ts.get)
 	tr.OnRefused = func(err error) { told = append(told, err) }
 	b := newBranch(tr)
 	b.does("first", "mail.sort", `{"n": 1}`)
@@ -79,7 +79,7 @@ func TestCustom(t *testing.T) {
 	tr.OnRefused = nil
 	want(t, "nobody told", b.does("n", "mail.sort", `{}`), "")
 	ts["mail.sort"] = ts["mail.sort"].(optimizing).fake
-	b = newBranch(tidy.New(ts.get))
+	b = newBranch(tracking(ts))
 	b.does("1", "mail.sort", `{}`)
 	want(t, "no optimizer", b.does("2", "mail.sort", `{}`), "")
 }
@@ -96,7 +96,7 @@ func TestCustomReasons(t *testing.T) {
 		ts := tools{"a.b": optimizing{with("a.b", tool.Strategy{Kind: tool.Custom}), func(_ context.Context, _ tool.Past, e []tool.Past) ([]tool.Obsolete, error) {
 			return []tool.Obsolete{{Ref: e[0].Ref, Reason: said}}, nil
 		}}}
-		b := newBranch(tidy.New(ts.get))
+		b := newBranch(tracking(ts))
 		b.does("1", "a.b", `{}`)
 		c := b.asks(call{"2", "a.b", `{}`})[0]
 		got := b.Observe(t.Context(), &message.Message{Role: message.Tool, Blocks: []message.Block{&message.ToolResult{Call: c.Ref, Name: c.Name, Status: message.OK}}}, 5)
@@ -114,7 +114,7 @@ func TestShownIsBounded(t *testing.T) {
 		n, last = len(e), e[len(e)-1].Ref
 		return nil, nil
 	}}, "c.d": with("c.d")}
-	b := newBranch(tidy.New(ts.get, ts.names()...))
+	b := newBranch(tracking(ts))
 	for i := range tool.MaxShown {
 		b.does("c", "c.d", `{}`)
 		b.does(fmt.Sprint(i), "a.b", `{}`)
@@ -141,7 +141,7 @@ func TestSlowOptimizer(t *testing.T) {
 			}
 			return []tool.Obsolete{{Ref: e[0].Ref}}, nil
 		}}}
-		tr := tidy.New(ts.get)
+		tr := window.NewTracker(ts.get)
 		tr.OnRefused = func(err error) { told = append(told, err) }
 		b := newBranch(tr)
 		b.does("1", "a.b", `{}`)

@@ -1,4 +1,4 @@
-package tidy
+package window
 
 import (
 	"encoding/json"
@@ -57,17 +57,11 @@ func listed(words []string) string {
 }
 
 // subject returns what a call is about: the first short value that may be
-// shown of the parameters that tell it, or those by which others look for its result.
-func (r *rules) subject(m members, k *known) string {
-	about := r.about
-	if k != nil {
-		for _, list := range k.params {
-			about = union(slices.Clip(about), list)
-		}
-	}
+// shown of some parameters, those that are never shown aside.
+func (m members) subject(about, secret []string) string {
 	for _, name := range about {
 		raw, ok := m[name]
-		if !ok || len(raw) > 4*maxSubject || slices.Contains(r.secret, name) || secretName(name) {
+		if !ok || len(raw) > 4*maxSubject || slices.Contains(secret, name) || secretName(name) {
 			continue
 		}
 		text := ""
@@ -103,11 +97,7 @@ func oneLine(s string, most int) string {
 		return s
 	}
 	const more = "…"
-	n := most - len(more)
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + more
+	return s[:boundary(s, most-len(more))] + more
 }
 
 // secretName reports whether a parameter's name says that its value is secret.

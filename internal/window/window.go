@@ -1,8 +1,9 @@
-// Package view makes of the messages of a branch what a model is shown of
-// them: a history that every provider accepts, whatever became of the
-// messages; and it fits that into a window of tokens. It is pure: it changes
-// no message and records nothing.
-package view
+// Package window is the model's context window: what a model is shown of the
+// messages of a branch. It renders them as a history that every provider
+// accepts, whatever became of them (Render); fits that into so many tokens
+// (Fit); and finds out which earlier results a tool call makes obsolete
+// (Tracker). It is pure: it changes no message and records nothing.
+package window
 
 import (
 	"steward/internal/id"
@@ -68,18 +69,6 @@ func Render(items []Item, o Options) []*message.Message {
 			out = append(out, s.answer)
 		} else {
 			out = append(out, show(&items[s.item], o.Clip))
-		}
-	}
-	return out
-}
-
-// Shown reports for each item whether a model is shown it, be it only as a
-// line that stands for it.
-func Shown(items []Item) []bool {
-	out := make([]bool, len(items))
-	for _, s := range arrange(items, nil).slots {
-		if s.item >= 0 {
-			out[s.item] = true
 		}
 	}
 	return out

@@ -1,4 +1,4 @@
-package tidy
+package window
 
 import (
 	"cmp"
@@ -64,8 +64,10 @@ func (t *Tracker) refused(err error) {
 func (t *Tracker) shownTo(name string, targets []string) []*entry {
 	var out []*entry
 	for _, n := range union([]string{name}, targets) {
-		out = slices.AppendSeq(out, entries(t.shown[n]))
+		list := t.index[indexKey{tool: n}]
+		out = append(out, list[max(0, len(list)-tool.MaxShown):]...)
 	}
+	out = slices.DeleteFunc(out, func(e *entry) bool { return e.result == nil })
 	slices.SortFunc(out, func(a, b *entry) int { return cmp.Compare(a.seq, b.seq) })
 	return out[max(0, len(out)-tool.MaxShown):]
 }

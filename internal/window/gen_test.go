@@ -1,4 +1,4 @@
-package view_test
+package window_test
 
 import (
 	"bytes"
@@ -13,38 +13,38 @@ import (
 	"steward/internal/message"
 	"steward/internal/message/messagetest"
 	"steward/internal/record"
-	"steward/internal/view"
+	"steward/internal/window"
 	"steward/test/apis"
 )
 
 // chat builds histories by hand.
-type chat struct{ items []view.Item }
+type chat struct{ items []window.Item }
 
-func (c *chat) add(m *message.Message) *view.Item {
+func (c *chat) add(m *message.Message) *window.Item {
 	n := len(c.items)
 	m.ID = id.Derive("test", fmt.Sprint(n))
 	if n > 0 {
 		m.Prev = c.items[n-1].Message.ID
 	}
 	m.At = time.Unix(1_700_000_000+int64(n), 0).UTC()
-	c.items = append(c.items, view.Item{Message: m, Pos: int64(n + 1), URI: fmt.Sprintf("cld:common.Message.%d", n)})
+	c.items = append(c.items, window.Item{Message: m, Pos: int64(n + 1), URI: fmt.Sprintf("cld:common.Message.%d", n)})
 	return &c.items[n]
 }
 
-func (c *chat) user(s string) *view.Item {
+func (c *chat) user(s string) *window.Item {
 	return c.add(&message.Message{Role: message.User, Blocks: []message.Block{text("user", s)}})
 }
 
-func (c *chat) system(s string) *view.Item {
+func (c *chat) system(s string) *window.Item {
 	return c.add(&message.Message{Role: message.System, Blocks: []message.Block{text("", s)}})
 }
 
-func (c *chat) says(s string) *view.Item {
+func (c *chat) says(s string) *window.Item {
 	return c.add(&message.Message{Role: message.Assistant, Final: true, Stop: message.StopEnd, Blocks: []message.Block{text("model:m", s)}})
 }
 
 // calls adds an assistant message with calls of the ids.
-func (c *chat) calls(ids ...string) *view.Item {
+func (c *chat) calls(ids ...string) *window.Item {
 	m := &message.Message{Role: message.Assistant, Stop: message.StopTools}
 	for _, x := range ids {
 		m.Blocks = append(m.Blocks, &message.ToolCall{CallID: x, Name: "files.read", Args: []byte(`{"path":"a"}`)})
@@ -53,7 +53,7 @@ func (c *chat) calls(ids ...string) *view.Item {
 }
 
 // result answers the newest call of an id.
-func (c *chat) result(callID, s string) *view.Item {
+func (c *chat) result(callID, s string) *window.Item {
 	for i := len(c.items) - 1; i >= 0; i-- {
 		for _, call := range c.items[i].Message.Calls() {
 			if call.CallID == callID {
@@ -71,7 +71,7 @@ func text(origin, s string) *message.Text {
 	return &message.Text{Common: message.Common{Origin: origin}, Text: s}
 }
 
-func state(it *view.Item, s record.Validity, reason string) {
+func state(it *window.Item, s record.Validity, reason string) {
 	it.State = record.Change{State: s, Reason: reason}
 }
 
@@ -91,13 +91,13 @@ func told(msgs []*message.Message) string {
 // histories draws histories as the providers' models write them, with parallel
 // calls, signed reasoning, pictures, long results, and what a person says in
 // between; realistic ones, or anything that is valid.
-func histories() *rapid.Generator[[]view.Item] {
-	return rapid.Custom(func(t *rapid.T) []view.Item {
+func histories() *rapid.Generator[[]window.Item] {
+	return rapid.Custom(func(t *rapid.T) []window.Item {
 		if rapid.Bool().Draw(t, "anything valid") {
 			c := &chat{}
 			for i, m := range messagetest.History().Draw(t, "history") {
 				foreign(m)
-				c.items = append(c.items, view.Item{Message: m, Pos: int64(i + 1), URI: fmt.Sprintf("cld:common.Message.%d", i)})
+				c.items = append(c.items, window.Item{Message: m, Pos: int64(i + 1), URI: fmt.Sprintf("cld:common.Message.%d", i)})
 			}
 			return c.items
 		}
@@ -190,7 +190,7 @@ func sign(t *rapid.T, m *message.Message) {
 
 // fixRefs makes results name the blocks of their calls again, after blocks
 // were put in front.
-func fixRefs(items []view.Item) {
+func fixRefs(items []window.Item) {
 	for i := range items {
 		r := items[i].Message.Result()
 		if r == nil {
@@ -208,7 +208,7 @@ func fixRefs(items []view.Item) {
 
 // mess draws what may become of a history: states, pins, messages that are not
 // there, or in another order.
-func mess(t *rapid.T, items []view.Item) []view.Item {
+func mess(t *rapid.T, items []window.Item) []window.Item {
 	out := slices.Clone(items)
 	for i := range out {
 		s := rapid.SampledFrom([]record.Validity{"", "", "", record.Active, record.Invalidated, record.Superseded, record.Archived, record.Deleted}).Draw(t, "state")
@@ -222,7 +222,7 @@ func mess(t *rapid.T, items []view.Item) []view.Item {
 	}
 	switch rapid.IntRange(0, 4).Draw(t, "damage") {
 	case 0: // some are not there
-		out = slices.DeleteFunc(out, func(view.Item) bool { return rapid.IntRange(0, 5).Draw(t, "lost") == 0 })
+		out = slices.DeleteFunc(out, func(window.Item) bool { return rapid.IntRange(0, 5).Draw(t, "lost") == 0 })
 	case 1: // one stands elsewhere
 		i, j := rapid.IntRange(0, len(out)-1).Draw(t, "from"), rapid.IntRange(0, len(out)-1).Draw(t, "to")
 		it := out[i]
@@ -234,9 +234,9 @@ func mess(t *rapid.T, items []view.Item) []view.Item {
 	return out
 }
 
-func options() *rapid.Generator[view.Options] {
-	return rapid.Custom(func(t *rapid.T) view.Options {
-		o := view.Options{Clip: rapid.SampledFrom([]int{0, 1, 512, 600, 2048, 8192}).Draw(t, "clip"), Cut: rapid.Bool().Draw(t, "cut")}
+func options() *rapid.Generator[window.Options] {
+	return rapid.Custom(func(t *rapid.T) window.Options {
+		o := window.Options{Clip: rapid.SampledFrom([]int{0, 1, 512, 600, 2048, 8192}).Draw(t, "clip"), Cut: rapid.Bool().Draw(t, "cut")}
 		if rapid.IntRange(0, 2).Draw(t, "with a summary") == 0 {
 			o.Summary = &message.Message{ID: id.Derive("summary"), Role: rapid.SampledFrom([]message.Role{message.User, message.Assistant}).Draw(t, "by"),
 				Blocks: []message.Block{text("system", "What was before.")}}
@@ -258,4 +258,42 @@ func same(t interface{ Fatalf(string, ...any) }, a, b []*message.Message) {
 			t.Fatalf("message %d differs:\n%s\n%s", i, encoded(a[i]), encoded(b[i]))
 		}
 	}
+}
+
+// applied returns what Render takes to show a plan, the new summary aside.
+func applied(p window.Plan, items []window.Item, b window.Budget) ([]window.Item, window.Options) {
+	o := window.Options{Clip: p.Clip, Summary: b.Summary, Cut: b.Cut}
+	start := slices.IndexFunc(items, func(it window.Item) bool { return it.Pos == b.Start })
+	if b.Start != 0 && start < 0 { // its message is not on the branch any more
+		start = slices.IndexFunc(items, func(it window.Item) bool { return !it.Pinned })
+	}
+	start = max(start, 0)
+	if p.StartIndex > 0 {
+		start, o.Cut = p.StartIndex, true
+		if b.SummaryTokens > 0 {
+			o.Summary = nil
+		}
+	}
+	var out []window.Item
+	for i := range start {
+		if items[i].Pinned || slices.Contains(p.Pins, i) {
+			out = append(out, items[i])
+		}
+	}
+	return append(out, items[start:]...), o
+}
+
+// shown reports for each item whether a model is shown it, be it only as a
+// line that stands for it.
+func shown(items []window.Item) []bool {
+	in := map[id.ID]bool{}
+	for _, m := range window.Render(items, window.Options{}) {
+		in[m.ID] = true
+	}
+	out := make([]bool, len(items))
+	for i, it := range items {
+		out[i] = in[it.Message.ID]
+		delete(in, it.Message.ID)
+	}
+	return out
 }

@@ -1,4 +1,4 @@
-package tidy_test
+package window_test
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"steward/internal/message"
-	"steward/internal/tidy"
 	"steward/internal/tool"
 )
 
@@ -15,7 +14,7 @@ import (
 func subjectOf(t *testing.T, param, value string) string {
 	t.Helper()
 	ts := tools{"a.b": with("a.b", tool.Strategy{Kind: tool.ByParameters, Parameters: []string{param}})}
-	b := newBranch(tidy.New(ts.get))
+	b := newBranch(tracking(ts))
 	args, err := json.Marshal(map[string]string{param: value})
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +64,7 @@ func FuzzArguments(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, args []byte) {
-		b := newBranch(tidy.New(files().get))
+		b := newBranch(tracking(files()))
 		b.does("1", "files.read", string(args))
 		got := b.does("2", "files.read", string(args)) == "1"
 		canon, err := tool.Canonical(args)

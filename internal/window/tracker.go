@@ -1,0 +1,252 @@
+package window
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/tool"
+)
+
+// Tracker finds out which earlier results a tool call makes obsolete, by the
+// strategies in the specs of the tools (tool.Strategy): it follows the messages
+// of a branch in order. It remembers the results that may become obsolete, so
+// that a message costs the same however long the conversation is. It records
+// nothing and changes no message. Not safe for concurrent use.
+//
+// A result is earlier than another if its message was observed before: of two
+// parallel calls, the one whose result is recorded later stands. A tool's
+// strategies are those of its spec when the tracker first met it; they are
+// about what comes after that.
+type Tracker struct {
+	// OnRefused, if set, is told what was not applied: an optimizer that named
+	// results which it was not shown, failed, panicked or took too long. The
+	// errors have the codes tidy_refused and tidy_failed.
+	OnRefused func(error)
+
+	lookup  func(name string) (tool.Tool, bool)
+	rules   map[string]*rules // the tools met so far, by name
+	known   map[string]*known // what is to be remembered of the results of a tool
+	aging   []string          // the tools whose results get too old
+	pending map[message.Ref]*entry
+	entries map[message.Ref]*entry
+	index   map[indexKey][]*entry // those that hold, oldest first
+	gone    []*entry              // the newest of the obsolete ones, which may come back
+	seq     uint64
+	hanging map[string]chan struct{} // optimizers that have not returned yet
+}
+
+// maxGone is how many obsolete results are remembered.
+const maxGone = 256
+
+// Obsolete is a result that does not hold any more.
+type Obsolete struct {
+	Message  id.ID       // the tool message that holds the result
+	Pos      int64       // its position
+	Ref      message.Ref // the call that it answers
+	Tool     string      // the tool whose result it is
+	By       string      // the tool whose rule made it obsolete
+	Call     message.Ref // the call that caused it; zero where age did
+	Strategy string      // the tool.StrategyKind
+	Reason   string      // half a sentence, for the model and a person
+}
+
+// entry is a call that is remembered.
+type entry struct {
+	ref     message.Ref
+	tool    string
+	args    []byte // as the model wrote them; nil where no optimizer is shown them
+	secret  bool   // they are labelled so
+	values  values
+	message id.ID
+	pos     int64
+	at      time.Time
+	seq     uint64
+	result  *message.ToolResult // nil where no optimizer is shown it
+	subject string              // what the call was about, for a reason; may be empty
+	ageless bool                // a person kept it: age alone does not make it obsolete
+	keys    []indexKey          // the lists in which it stands; none: it is obsolete
+}
+
+// indexKey names a list of entries: all of a tool, or those with the same
+// values in some parameters.
+type indexKey struct {
+	tool   string
+	params string // joined; empty: all of the tool
+	values string
+}
+
+// NewTracker returns a tracker of an empty branch. lookup finds a tool by its
+// name. A tool is met when it is first called, those of names at once.
+func NewTracker(lookup func(name string) (tool.Tool, bool), names ...string) *Tracker {
+	t := &Tracker{
+		lookup: lookup, rules: map[string]*rules{}, known: map[string]*known{}, pending: map[message.Ref]*entry{},
+		entries: map[message.Ref]*entry{}, index: map[indexKey][]*entry{}, hanging: map[string]chan struct{}{},
+	}
+	t.Meet(names...)
+	return t
+}
+
+// Observe takes the next message of the branch, with its position, and returns
+// the results that became obsolete by it, oldest first.
+func (t *Tracker) Observe(ctx context.Context, m *message.Message, pos int64) []Obsolete {
+	if m.Role == message.Assistant {
+		t.calls(m)
+		return nil
+	}
+	r := m.Result()
+	if r == nil {
+		return nil
+	}
+	e := t.pending[r.Call]
+	delete(t.pending, r.Call)
+	if e == nil || r.Status != message.OK || r.Name != e.tool {
+		return nil
+	}
+	e.message, e.pos, e.at, e.result = m.ID, pos, m.At, r
+	t.seq++
+	e.seq = t.seq
+	out := t.trigger(ctx, e)
+	if t.known[e.tool] != nil {
+		t.entries[e.ref] = e
+		t.add(e)
+	}
+	return inOrder(out)
+}
+
+// calls remembers the calls of an assistant message until their results come.
+// Calls of an earlier one that were not answered will not be.
+func (t *Tracker) calls(m *message.Message) {
+	calls := m.Calls()
+	if len(calls) > 0 {
+		clear(t.pending)
+	}
+	for _, c := range calls {
+		t.Meet(c.Name)
+	}
+	for _, c := range calls {
+		e := &entry{ref: c.Ref, tool: c.Name, args: c.Args, secret: c.Labels.Has(message.Secret)}
+		if r, k := t.rules[c.Name], t.known[c.Name]; k != nil || r != nil && len(r.strategies) > 0 {
+			t.read(e, r, k)
+		}
+		t.pending[c.Ref] = e
+	}
+}
+
+// read reads from the arguments of a call what is compared and told of them.
+func (t *Tracker) read(e *entry, r *rules, k *known) {
+	if r == nil {
+		r = &rules{}
+	}
+	params := r.params
+	if k != nil {
+		for _, list := range k.params {
+			params = union(slices.Clip(params), list)
+		}
+	}
+	m := membersOf(e.args)
+	e.values = m.values(params)
+	if !e.secret {
+		e.subject = m.subject(union(slices.Clip(r.about), params), r.secret)
+	}
+}
+
+// add enters an entry into the lists in which it is looked for.
+func (t *Tracker) add(e *entry) {
+	k := t.known[e.tool]
+	all := indexKey{tool: e.tool}
+	t.enter(e, all)
+	for _, params := range k.params {
+		if v, ok := e.values.key(params); ok {
+			t.enter(e, indexKey{e.tool, joined(params), v})
+		}
+	}
+	if !k.shown {
+		e.args, e.result = nil, nil
+	} else if n := len(t.index[all]) - 1 - tool.MaxShown; n >= 0 {
+		t.index[all][n].args, t.index[all][n].result = nil, nil
+	}
+}
+
+// enter puts an entry into a list. One that comes back stands where it stood.
+func (t *Tracker) enter(e *entry, k indexKey) {
+	i, _ := slices.BinarySearchFunc(t.index[k], e.seq, bySeq)
+	t.index[k] = slices.Insert(t.index[k], i, e)
+	e.keys = append(e.keys, k)
+}
+
+// drop takes an entry out of its lists; it may come back.
+func (t *Tracker) drop(e *entry) {
+	for _, k := range e.keys {
+		if i, ok := slices.BinarySearchFunc(t.index[k], e.seq, bySeq); ok {
+			t.index[k] = slices.Delete(t.index[k], i, i+1)
+		}
+		if len(t.index[k]) == 0 {
+			delete(t.index, k)
+		}
+	}
+	e.keys = nil
+	if t.gone = append(t.gone, e); len(t.gone) > maxGone {
+		delete(t.entries, t.gone[0].ref)
+		t.gone = slices.Delete(t.gone, 0, 1)
+	}
+}
+
+func bySeq(e *entry, seq uint64) int { return cmp.Compare(e.seq, seq) }
+
+// joined is one word for a list of parameters.
+func joined(params []string) string { return strings.Join(params, "\x00") }
+
+// Forget says that a result became obsolete otherwise: a person said so, or
+// its message is not part of the branch any more.
+func (t *Tracker) Forget(ref message.Ref) {
+	delete(t.pending, ref)
+	if e := t.entries[ref]; e != nil && e.keys != nil {
+		t.drop(e)
+	}
+}
+
+// Keep says that a person rolled back what made a result obsolete: the result
+// holds again until a later call makes it obsolete. It is known again unless
+// more than 256 others became obsolete since.
+func (t *Tracker) Keep(ref message.Ref) {
+	e := t.entries[ref]
+	if e == nil {
+		return
+	}
+	e.ageless = true
+	if e.keys == nil {
+		t.gone = slices.DeleteFunc(t.gone, func(g *entry) bool { return g == e })
+		t.add(e)
+	}
+}
+
+// Len returns how many calls are remembered.
+func (t *Tracker) Len() int { return len(t.pending) + len(t.entries) }
+
+// Aged returns the results that are older than their tools say, oldest first.
+func (t *Tracker) Aged(now time.Time) []Obsolete {
+	var out []verdict
+	for _, name := range t.aging {
+		for i := range t.rules[name].strategies {
+			s := &t.rules[name].strategies[i]
+			if s.Kind != tool.ByAge {
+				continue
+			}
+			var old []*entry
+			for _, e := range t.index[indexKey{tool: name}] {
+				if !e.ageless && now.After(e.at.Add(s.MaxAge)) {
+					old = append(old, e)
+				}
+			}
+			if len(old) > 0 {
+				out = append(out, t.fall(cause{by: name, strategy: s, before: old[len(old)-1].seq}, old)...)
+			}
+		}
+	}
+	return inOrder(out)
+}
