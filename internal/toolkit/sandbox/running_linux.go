@@ -21,10 +21,9 @@ type running struct {
 	in      io.WriteCloser
 	out     *lines
 	errs    tail
-	data    *gauge  // of its own folder; nil: it has none
-	watch   *watch  // nil until the limits are set
-	group   *cgroup // nil: none
-	first   int     // pidfd of the first process in its namespace; -1: it has none of its own
+	data    *gauge // of its own folder; nil: it has none
+	watch   *watch // nil until the limits are set
+	first   int    // pidfd of the first process in its namespace; -1: it has none of its own
 	clean   []func()
 
 	mu     sync.Mutex
@@ -55,16 +54,13 @@ func (r *running) end(why error) {
 
 // killAll is called with the lock held, or when nothing else can have it.
 func (r *running) killAll() {
-	if r.group != nil {
-		r.group.kill()
-	}
 	if r.first >= 0 {
 		// The kernel ends all of a namespace with its first process. An error
 		// says that it has ended already.
 		_ = unix.PidfdSendSignal(r.first, unix.SIGKILL, nil, 0)
 	}
 	if r.cmd != nil && !r.reaped {
-		if r.first < 0 && r.group == nil {
+		if r.first < 0 {
 			killBelow(r.cmd.Process.Pid)
 		}
 		_ = r.cmd.Process.Kill() // likewise
@@ -131,9 +127,6 @@ func (r *running) cleanUp() {
 		unix.Close(r.first)
 		r.first = -1
 	}
-	if r.group != nil {
-		r.group.remove()
-	}
 	for _, f := range r.clean {
 		f()
 	}
@@ -144,9 +137,6 @@ func (r *running) cleanUp() {
 func (r *running) outcome() error {
 	if r.why != nil {
 		return r.why
-	}
-	if r.group != nil && r.group.outOfMemory() {
-		return exceeded("memory", "%d MiB of memory", r.limits.Memory>>20)
 	}
 	code, signal := r.exit()
 	switch {

@@ -152,7 +152,7 @@ func (r *running) hold(pid int) error {
 
 // watchOver begins to watch the tree of a process.
 func (r *running) watchOver(pid int) {
-	r.watch = newWatch(pid, r.first < 0, r.limits, r.group, r.data, r.end)
+	r.watch = newWatch(pid, r.first < 0, r.limits, r.data, r.end)
 	go r.watch.run() // not before it is known to end
 }
 
@@ -230,31 +230,14 @@ type plan struct {
 const lastWords = 5 * time.Second
 
 // spawn starts the process in a session of its own, with pipes to its three
-// files, and in a cgroup of its own where that is allowed.
+// files.
 func (r *running) spawn(p plan) error {
-	r.group = newCgroup(r.limits)
-	err := r.exec(p)
-	if err != nil && r.group != nil { // the kernel does not let it in: then without
-		r.group.remove()
-		r.group = nil
-		err = r.exec(p)
-	}
-	if err != nil {
-		return failed(err)
-	}
-	return nil
-}
-
-func (r *running) exec(p plan) error {
 	cmd := exec.Command(p.path, p.args...)
 	cmd.Env, cmd.Dir, cmd.ExtraFiles = p.env, p.dir, p.files
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if r.group != nil {
-		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(r.group.dir.Fd())
-	}
 	out, theirs, err := os.Pipe()
 	if err != nil {
-		return err
+		return failed(err)
 	}
 	defer theirs.Close()
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = theirs, &r.errs, lastWords
@@ -264,7 +247,7 @@ func (r *running) exec(p plan) error {
 	}
 	if err != nil {
 		out.Close()
-		return err
+		return failed(err)
 	}
 	r.cmd, r.in, r.out = cmd, in, &lines{from: out, limit: r.limits.Output, kill: r.end}
 	return nil

@@ -19,7 +19,7 @@ var thisMachine = new(machine)
 
 func (m *machine) available() error {
 	return fault.New(fault.Unsupported, "sandbox_unavailable", "programs can be confined on Linux only").
-		With("give unsandboxed: true for this tool, which then runs with all rights of Steward")
+		WithHint("give unsandboxed: true for this tool, which then runs with all rights of Steward")
 }
 
 // start starts an unconfined program. Its limits, but for those of its output,

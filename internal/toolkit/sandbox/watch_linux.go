@@ -15,7 +15,6 @@ type watch struct {
 	root   int
 	around bool // the root is Steward's own program, and does not count
 	limits Limits
-	group  *cgroup
 	data   *gauge
 	end    func(error)
 	quit   chan struct{}
@@ -23,8 +22,8 @@ type watch struct {
 }
 
 // newWatch returns a watch that is still to be run.
-func newWatch(root int, around bool, l Limits, group *cgroup, data *gauge, end func(error)) *watch {
-	return &watch{root: root, around: around, limits: l, group: group, data: data, end: end,
+func newWatch(root int, around bool, l Limits, data *gauge, end func(error)) *watch {
+	return &watch{root: root, around: around, limits: l, data: data, end: end,
 		quit: make(chan struct{}), done: make(chan struct{})}
 }
 
@@ -81,11 +80,6 @@ func (w *watch) look() usage {
 		u.cpu += p.cpu
 		u.threads += p.threads
 		u.memory += memoryOf(p.pid)
-	}
-	if w.group != nil {
-		if spent, ok := w.group.cpu(); ok {
-			u.cpu = spent
-		}
 	}
 	return u
 }
