@@ -1,6 +1,9 @@
 package tool
 
 import (
+	"fmt"
+	"iter"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -8,6 +11,83 @@ import (
 
 	"steward/internal/fault"
 )
+
+// Overrides is what the declaration of a server says of its tools, by their
+// names and globs, in place of what the server says itself.
+type Overrides struct {
+	Effects map[string]Effect `yaml:"effects" json:"effects,omitempty"`
+	// Tidy says which earlier results a call makes obsolete.
+	Tidy map[string][]StrategyDecl `yaml:"tidy" json:"tidy,omitempty"`
+	// Yields are the labels of what is returned and Reach is where what is given
+	// goes, each for all tools or by tool; Targets are the arguments that say to
+	// whom or where to. What is not said is proposed (Spec.Flows) and approved
+	// with the tools.
+	Yields  any                 `yaml:"yields" json:"yields,omitzero"`
+	Reach   any                 `yaml:"reach" json:"reach,omitzero"`
+	Targets map[string][]string `yaml:"targets" json:"targets,omitempty"`
+	// Users and Groups may use the server. Without any, one that the settings
+	// name is the machine's own user's, and one of an agent everybody's.
+	Users  []string `yaml:"users" json:"users,omitempty"`
+	Groups []string `yaml:"groups" json:"groups,omitempty"`
+}
+
+// Check says what is wrong with overrides, whatever tools there are.
+func (o Overrides) Check() *fault.Error {
+	for _, name := range slices.Sorted(maps.Keys(o.Effects)) {
+		if e := o.Effects[name]; e != Query && e != Action {
+			return fault.New(fault.Invalid, "tool_effect_invalid", "effects: the effect of %s is %.40q", name, string(e)).
+				WithHint("write query (it changes nothing) or action")
+		}
+	}
+	for _, g := range o.Patterns() {
+		if _, err := path.Match(g, ""); err != nil {
+			return fault.New(fault.Invalid, "tool_pattern_invalid", "%q is no pattern for tools", g).WithHint("write names, or globs such as read_*")
+		}
+	}
+	if _, err := Declare(o.Yields, o.Reach, nil); err != nil {
+		return fault.Of(err)
+	}
+	return nil
+}
+
+// Patterns are the names and globs by which the overrides mean tools, sorted.
+func (o Overrides) Patterns() []string {
+	var out []string
+	for _, names := range []iter.Seq[string]{maps.Keys(o.Effects), maps.Keys(o.Targets), maps.Keys(o.Tidy)} {
+		out = slices.AppendSeq(out, names)
+	}
+	return slices.Compact(slices.Sorted(slices.Values(out)))
+}
+
+// Effect settles the effect of a tool that is meant by names. A query asks nobody.
+func (o Overrides) Effect(s *Spec, names ...string) {
+	if _, e, ok := Matched(o.Effects, names...); ok {
+		if s.Effect = e; e == Query {
+			s.Asks = false
+		}
+	}
+}
+
+// Apply fills in the rest: whose the tool is, where its data come from and go
+// to (stays: they cannot leave this machine), and its strategies, which are
+// those that the server has said (said) unless the person declares others.
+func (o Overrides) Apply(s *Spec, env Env, said []StrategyDecl, stays bool, names ...string) error {
+	d, err := Declare(o.Yields, o.Reach, o.Targets, names...)
+	if err != nil {
+		return err
+	}
+	s.Flows(d, stays)
+	s.For = env.Audience(o.Users, o.Groups)
+	_, tidy, mine := Matched(o.Tidy, names...)
+	if !mine {
+		tidy = said
+	}
+	source, _, _ := strings.Cut(s.Name, ".")
+	if s.Tidy, err = DeclaredTidy(source, tidy, !mine); err != nil {
+		return fmt.Errorf("%s: %w", s.Name, err)
+	}
+	return nil
+}
 
 // StrategyDecl is a Strategy as a declaration writes it. By is parameters,
 // tools or age; names of tools without a dot are those of the same source.

@@ -4,120 +4,181 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"reflect"
+	"io"
+	"net/url"
 	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"steward/internal/fault"
 )
 
-// leastEffort is how many schemas may be applied to the parts of any
-// arguments; long ones may cost in proportion.
-const leastEffort = 1 << 17
+// Validating a value takes as long as schemas are applied to its parts. A
+// schema without references is applied once to each part at most, so its own
+// size bounds what it costs. One that refers to itself in place would be
+// applied for ever, and one that does so twice below a property takes time that
+// doubles with each level of the value. So the applications are counted first,
+// up to a bound.
+const (
+	maxSchemaDepth = 256     // of a schema itself
+	leastEffort    = 1 << 17 // applications that any arguments may take; long ones may take more in proportion
+	maxApplied     = 10_000  // schemas within each other, of which each is applied to a part of what the one before is
+)
 
-// effort counts how many schemas are applied to the parts of a value, each
-// pair of them once. A schema that refers to itself twice below a property
-// would take time that doubles with each level of the value.
-type effort struct {
-	recursion
-	most  int
-	known map[part]int
-	refs  map[string]target
-}
+// inPlace are keywords whose schemas are applied to the same part of a value
+// as the schema that has them.
+var inPlace = []string{"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
 
-// part is a schema, by its JSON pointer, and an object or a list by its address.
-type part struct {
-	schema string
-	value  uintptr
-}
+// references are keywords that name a schema elsewhere.
+var references = []string{"$ref", "$dynamicRef", "$recursiveRef"}
 
-type target struct {
-	schema any
-	at     string
-}
-
-// referring returns a schema that has references, decoded, and nil for others:
-// their own size bounds what they cost.
-func referring(schema []byte) (any, error) {
-	var root any
-	if !bytes.Contains(schema, []byte(`Ref"`)) && !bytes.Contains(schema, []byte(`$ref"`)) {
-		return nil, nil
+// referring returns a schema that has references, decoded, and nil for others.
+// It refuses one that is nested too deep, or refers to itself so that not even
+// an empty object could be checked.
+func referring(schema []byte) (root any, err error) {
+	for dec := jsontext.NewDecoder(bytes.NewReader(schema)); err == nil; _, err = dec.ReadToken() {
+		if dec.StackDepth() > maxSchemaDepth {
+			return nil, fmt.Errorf("it is nested more than %d deep", maxSchemaDepth)
+		}
 	}
-	err := json.Unmarshal(schema, &root)
-	return root, err
+	if err != io.EOF || !bytes.Contains(schema, []byte(`Ref"`)) && !bytes.Contains(schema, []byte(`$ref"`)) {
+		return nil, nil // what is no JSON is told by its decoder
+	}
+	if err := json.Unmarshal(schema, &root); err != nil {
+		return nil, err
+	}
+	if checkEffort(root, map[string]any{}, 0) != nil {
+		return nil, fmt.Errorf("it refers to itself without end")
+	}
+	return root, nil
 }
 
 // checkEffort refuses a value of so many bytes that it would take too long to
 // validate under a schema (TooLarge, args_too_complex).
 func checkEffort(schema, v any, size int) error {
-	e := effort{recursion: recursion{root: schema}, most: leastEffort + 4*size, known: map[part]int{}, refs: map[string]target{}}
-	if schema == nil || e.of(schema, "", v) <= e.most {
+	e := effort{root: schema, left: leastEffort + 4*size, refs: map[string]any{}}
+	if schema == nil || e.apply(schema, v, 0) {
 		return nil
 	}
 	return fault.New(fault.TooLarge, "args_too_complex", "the arguments are nested too deep for a schema that refers to itself several times").
 		WithHint("send less at once, nested less deep")
 }
 
-// of counts what one schema costs at one value, and gives up beyond the most.
-func (e *effort) of(schema any, at string, v any) int {
+type effort struct {
+	root any
+	left int            // applications
+	refs map[string]any // what references lead to
+}
+
+// apply counts what one schema costs at one value, and reports whether that is
+// within the bound.
+func (e *effort) apply(schema, v any, depth int) bool {
 	s, ok := schema.(map[string]any)
 	if !ok {
-		return 0
+		return true
 	}
-	key := part{schema: at}
-	if r := reflect.ValueOf(v); r.Kind() == reflect.Map || r.Kind() == reflect.Slice {
-		key.value = r.Pointer()
+	if e.left--; e.left < 0 || depth > maxApplied {
+		return false
 	}
-	if n, ok := e.known[key]; ok && key.value != 0 {
-		return n
-	}
-	total := 1
-	add := func(sub any, at string, v any) {
-		if total <= e.most {
-			total += e.of(sub, at, v)
-		}
-	}
-	for name, sub := range s {
-		if slices.Contains(inPlace, name) {
-			each(sub, at+"/"+name, name == "dependentSchemas" || name == "dependencies", func(sub any, at string) { add(sub, at, v) })
+	here := func(sub any) bool { return e.apply(sub, v, depth+1) }
+	for _, name := range inPlace {
+		if sub, ok := s[name]; ok && !each(sub, name == "dependentSchemas" || name == "dependencies", here) {
+			return false
 		}
 	}
 	for _, name := range references {
-		if ref, ok := s[name].(string); ok {
-			t, ok := e.refs[ref]
-			if !ok {
-				t.schema, t.at = e.find(ref)
-				e.refs[ref] = t
-			}
-			add(t.schema, t.at, v)
+		if ref, ok := s[name].(string); ok && !here(e.find(ref)) {
+			return false
 		}
 	}
-	e.below(s, at, v, add)
-	e.known[key] = total
-	return total
+	return e.below(s, v, depth+1)
 }
 
-// below tells add which schemas are applied to the members of a value.
-func (e *effort) below(s map[string]any, at string, v any, add func(sub any, at string, v any)) {
-	all := func(names []string, v any) {
-		for _, name := range names {
-			each(s[name], at+"/"+name, name == "patternProperties", func(sub any, at string) { add(sub, at, v) })
-		}
+// below applies the schemas that are for the members of a value.
+func (e *effort) below(s map[string]any, v any, depth int) bool {
+	all := func(member any, names ...string) bool {
+		return !slices.ContainsFunc(names, func(name string) bool {
+			return !each(s[name], name == "patternProperties", func(sub any) bool { return e.apply(sub, member, depth) })
+		})
 	}
 	switch v := v.(type) {
 	case map[string]any:
 		properties, _ := s["properties"].(map[string]any)
 		for name, member := range v {
-			add(properties[name], at+"/properties/"+escape(name), member)
-			add(s["propertyNames"], at+"/propertyNames", name)
-			all([]string{"patternProperties", "additionalProperties", "unevaluatedProperties"}, member)
+			if !e.apply(properties[name], member, depth) || !e.apply(s["propertyNames"], name, depth) ||
+				!all(member, "patternProperties", "additionalProperties", "unevaluatedProperties") {
+				return false
+			}
 		}
 	case []any:
 		first, _ := s["prefixItems"].([]any)
 		for i, item := range v {
-			if i < len(first) {
-				add(first[i], fmt.Sprintf("%s/prefixItems/%d", at, i), item)
+			if i < len(first) && !e.apply(first[i], item, depth) || !all(item, "items", "additionalItems", "contains", "unevaluatedItems") {
+				return false
 			}
-			all([]string{"items", "additionalItems", "contains", "unevaluatedItems"}, item)
 		}
 	}
+	return true
+}
+
+// each calls do for the schemas of a keyword, as long as it returns true: a
+// list of them, several by name, or one.
+func each(v any, named bool, do func(sub any) bool) bool {
+	list, ok := v.([]any)
+	if m, by := v.(map[string]any); by && named {
+		for _, sub := range m {
+			list = append(list, sub)
+		}
+	} else if !ok {
+		return do(v)
+	}
+	return !slices.ContainsFunc(list, func(sub any) bool { return !do(sub) })
+}
+
+// find follows a reference: a JSON pointer, or the name of an anchor.
+func (e *effort) find(ref string) any {
+	v, ok := e.refs[ref]
+	if ok {
+		return v
+	}
+	_, fragment, _ := strings.Cut(ref, "#")
+	if text, err := url.PathUnescape(fragment); err == nil {
+		fragment = text
+	}
+	if v = e.root; fragment != "" && fragment[0] != '/' {
+		v = anchored(e.root, fragment)
+	} else {
+		for token := range jsontext.Pointer(fragment).Tokens() {
+			switch parent := v.(type) {
+			case map[string]any:
+				v = parent[token]
+			case []any:
+				v = nil
+				if i, err := strconv.Atoi(token); err == nil && i >= 0 && i < len(parent) {
+					v = parent[i]
+				}
+			}
+		}
+	}
+	e.refs[ref] = v
+	return v
+}
+
+// anchored finds the schema that has an anchor.
+func anchored(v any, name string) (found any) {
+	if m, ok := v.(map[string]any); ok && (m["$anchor"] == name || m["$dynamicAnchor"] == name || m["$id"] == "#"+name) {
+		return m
+	}
+	each(v, true, func(sub any) bool {
+		if sub != nil && found == nil {
+			switch sub.(type) {
+			case map[string]any, []any:
+				found = anchored(sub, name)
+			}
+		}
+		return found == nil
+	})
+	return found
 }

@@ -13,15 +13,28 @@ func TestASchemaThatRefersToItselfWithoutEndIsRefused(t *testing.T) {
 		`{"type":"object","$ref":"#"}`,
 		`{"type":"object","allOf":[{"$ref":"#"}]}`,
 		`{"type":"object","anyOf":[{"$ref":"#/$defs/a"}],"$defs":{"a":{"not":{"$ref":"#/$defs/b"}},"b":{"if":{"$ref":"#/$defs/a"}}}}`,
-		`{"type":"object","properties":{"x":{"$ref":"#/$defs/a~1b"}},"$defs":{"a/b":{"oneOf":[{"type":"null"},{"$ref":"#/$defs/a~1b"}]}}}`,
-		`{"type":"object","properties":{"x":{"$ref":"#loop"}},"$defs":{"l":{"$anchor":"loop","allOf":[{"$ref":"#loop"}]}}}`,
 		`{"type":"object","dependentSchemas":{"x":{"$ref":"#"}}}`,
-		`{"type":"object","properties":{"x":{"allOf":[{"$ref":"#/properties/x/allOf/0"}]}}}`,
 		multiplying(40),
 		`{"type":"object","properties":` + strings.Repeat(`{"a":{"properties":`, 300) + `{}` + strings.Repeat(`}}`, 300) + `}`,
 	} {
 		if _, err := NewValidator([]byte(schema)); !fault.HasCode(err, "tool_schema_invalid") {
 			t.Errorf("%.120s: %v", schema, err)
+		}
+	}
+}
+
+func TestAPartOfASchemaThatRefersToItselfWithoutEndAdmitsNothing(t *testing.T) {
+	for _, schema := range []string{
+		`{"type":"object","properties":{"x":{"$ref":"#/$defs/a~1b"}},"$defs":{"a/b":{"oneOf":[{"type":"null"},{"$ref":"#/$defs/a~1b"}]}}}`,
+		`{"type":"object","properties":{"x":{"$ref":"#loop"}},"$defs":{"l":{"$anchor":"loop","allOf":[{"$ref":"#loop"}]}}}`,
+		`{"type":"object","properties":{"x":{"allOf":[{"$ref":"#/properties/x/allOf/0"}]}}}`,
+	} {
+		v, err := NewValidator([]byte(schema))
+		if err == nil {
+			err = v.Validate([]byte(`{"x":1}`))
+		}
+		if !fault.HasCode(err, "args_too_complex") {
+			t.Errorf("%s: %v", schema, err)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"log/slog"
 	"strings"
+
+	"steward/internal/fault"
 )
 
 // Source is something outside of Steward that offers tools: an MCP server, a
@@ -20,11 +22,10 @@ type Source interface {
 	// Tool returns the callable of an approved spec, which Announce once
 	// returned (the effect and Asks perhaps set otherwise by a person). It
 	// does not connect; the first call does. A call of a tool that the source
-	// does not offer any more, or offers otherwise than approved (compare
-	// Fingerprint without Effect and Asks, and Version, into which goes what
-	// the source itself says of these), is refused with tool_changed (Denied)
-	// or tool_unavailable after Env.Changed was called; one of a source that cannot be reached is
-	// Unavailable, and NotDone where nothing was sent.
+	// does not offer any more, or offers otherwise than approved (Identity), is
+	// refused by Env.Refuse, or with tool_unavailable after Env.Changed was
+	// called; one of a source that cannot be reached is Unavailable, and NotDone
+	// where nothing was sent.
 	Tool(spec Spec) Tool
 
 	// Files returns the absolute paths of the files that decide what the
@@ -80,6 +81,16 @@ func (e Env) Audience(users, groups []string) *Audience {
 	return OwnedBy(users, groups)
 }
 
+// Refuse is the error of a call of a tool that is not offered as it was
+// approved; why says what is otherwise. It tells Changed of that.
+func (e Env) Refuse(name, why string) error {
+	if e.Changed != nil {
+		e.Changed()
+	}
+	return NotDone(fault.New(fault.Denied, "tool_changed", "%s is not called: %s", name, why).
+		WithHint("look at what has changed, and approve it if it is right").Detail("tool", name))
+}
+
 // Opener makes a source from its declaration without connecting or starting
 // anything. Decode reads the declaration strictly into a struct with yaml
 // tags; its errors name file, line and remedy.
@@ -109,6 +120,15 @@ func Fingerprint(s Spec) string {
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
+}
+
+// Identity is what the announced spec of a tool and the approved one have in
+// common as long as it is the same tool: all but what a person may set
+// otherwise. What the source itself says of that goes into Version.
+func Identity(s Spec) string {
+	s.Effect, s.Delivery, s.Asks = "", "", false
+	s.Yields, s.Reach, s.Targets = 0, "", nil
+	return s.Version + " " + Fingerprint(s)
 }
 
 // Foreign reports whether a tool comes from outside of Steward, so that what

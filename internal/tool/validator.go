@@ -50,7 +50,8 @@ func NewValidator(schema []byte) (*Validator, error) {
 	if s.Type != "object" {
 		return nil, badSchema(`its type is not "object"`)
 	}
-	if err := checkRecursion(schema); err != nil {
+	refers, err := referring(schema)
+	if err != nil {
 		return nil, badSchema("%w", err)
 	}
 	s.Schema = draft(s.Schema)
@@ -58,8 +59,7 @@ func NewValidator(schema []byte) (*Validator, error) {
 	if err != nil {
 		return nil, badSchema("%w", err)
 	}
-	refers, err := referring(schema)
-	return &Validator{schema: &s, resolved: r, refers: refers}, err
+	return &Validator{schema: &s, resolved: r, refers: refers}, nil
 }
 
 func badSchema(format string, args ...any) error {

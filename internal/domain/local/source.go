@@ -3,7 +3,6 @@ package local
 import (
 	"context"
 
-	"steward/internal/fault"
 	"steward/internal/tool"
 )
 
@@ -145,8 +144,8 @@ func (s *source) Close() error { return nil }
 
 func (s *source) Tool(approved tool.Spec) tool.Tool {
 	own := s.k.tools[approved.Name]
-	if own == nil || !same(own.Spec(), approved) {
-		return changed{approved, s.k.env.Changed}
+	if own == nil || tool.Identity(own.Spec()) != tool.Identity(approved) {
+		return changed{approved, s.k.env}
 	}
 	spec := own.Spec()
 	spec.Effect, spec.Asks, spec.Delivery = approved.Effect, approved.Asks, approved.Delivery
@@ -154,15 +153,6 @@ func (s *source) Tool(approved tool.Spec) tool.Tool {
 		spec.Delivery, spec.Dedupes = "", false
 	}
 	return &allowed{layer{own}, spec}
-}
-
-// same compares what a tool is with what was approved, but for what a person
-// may set: its effect, and whether it asks.
-func same(a, b tool.Spec) bool {
-	for _, s := range []*tool.Spec{&a, &b} {
-		s.Effect, s.Asks, s.Delivery = "", false, ""
-	}
-	return tool.Fingerprint(a) == tool.Fingerprint(b)
 }
 
 // allowed is a tool as it was approved.
@@ -176,15 +166,11 @@ func (a *allowed) Spec() tool.Spec { return a.spec }
 // changed is a tool that was approved and is not offered like that.
 type changed struct {
 	spec tool.Spec
-	tell func()
+	env  tool.Env
 }
 
 func (c changed) Spec() tool.Spec { return c.spec }
 
 func (c changed) Call(context.Context, tool.Invocation) (tool.Result, error) {
-	if c.tell != nil {
-		c.tell()
-	}
-	return tool.Result{}, fault.New(fault.Denied, "tool_changed", "the tool %s is not what was approved any more", c.spec.Name).
-		WithHint("look at the agent again with steward agents and approve it")
+	return tool.Result{}, c.env.Refuse(c.spec.Name, "it is not what was approved any more")
 }

@@ -134,8 +134,11 @@ func (t *callable) once(ctx context.Context, in tool.Invocation) (res tool.Resul
 		return res, false, tool.NotDone(err)
 	}
 	m := o.methods[t.spec.Name]
-	if m == nil || m.print != t.print {
-		return res, false, t.changed(m)
+	switch {
+	case m == nil:
+		return res, false, s.env.Refuse(t.spec.Name, s.to.address+" does not offer it any more")
+	case m.print != t.print:
+		return res, false, s.env.Refuse(t.spec.Name, s.to.address+" offers it otherwise than it was approved")
 	}
 	body, err := request(m.desc.Input(), o.ask, in.Args)
 	if err != nil {
@@ -163,19 +166,6 @@ func (t *callable) once(ctx context.Context, in tool.Invocation) (res tool.Resul
 		return tool.Result{}, false, tool.NotDone(err)
 	}
 	return tool.Result{}, m.safe && t.spec.Effect == tool.Action && !tool.Certain(err), err
-}
-
-// changed refuses a call of what is not as approved, after telling of it.
-func (t *callable) changed(m *method) error {
-	if t.source.env.Changed != nil {
-		t.source.env.Changed()
-	}
-	why := "offers it otherwise than approved"
-	if m == nil {
-		why = "does not offer it any more"
-	}
-	return fault.New(fault.Denied, "tool_changed", "%s is not called: %s %s", t.spec.Name, t.source.to.address, why).
-		WithHint("a person looks at the change and approves it, or not").Detail("tool", t.spec.Name)
 }
 
 // unary calls a method that answers with one message.

@@ -53,19 +53,10 @@ type Declaration struct {
 	Imports    []string `yaml:"imports" json:"imports,omitzero"`       // folders in which imports are looked for, as protoc's -I
 	Reflection bool     `yaml:"reflection" json:"reflection,omitzero"` // ask the server, even if the folder has .proto files
 
-	Effects  map[string]tool.Effect         `yaml:"effects" json:"effects,omitzero"`   // query or action
-	Required map[string][]string            `yaml:"required" json:"required,omitzero"` // the arguments that must be given, in place of what the descriptor says
-	Dedupes  bool                           `yaml:"dedupes" json:"dedupes,omitzero"`   // the server recognises the metadata idempotency-key
-	Trusted  bool                           `yaml:"trusted" json:"trusted,omitzero"`   // answers are not labelled as written by others
-	Yields   any                            `yaml:"yields" json:"yields,omitzero"`     // labels of the answers, for all methods or by method
-	Reach    any                            `yaml:"reach" json:"reach,omitzero"`       // where requests go, likewise
-	Tidy     map[string][]tool.StrategyDecl `yaml:"tidy" json:"tidy,omitzero"`         // which earlier results a call makes obsolete
-	Targets  map[string][]string            `yaml:"targets" json:"targets,omitzero"`   // the arguments that say to whom or where to; none given: any may
-
-	// Users and Groups may use it; without any, an endpoint of the settings is
-	// the machine's own user's, and one of an agent everybody's.
-	Users  []string `yaml:"users" json:"users,omitzero"`
-	Groups []string `yaml:"groups" json:"groups,omitzero"`
+	tool.Overrides `yaml:",inline"`
+	Required       map[string][]string `yaml:"required" json:"required,omitzero"` // the arguments that must be given, in place of what the descriptor says
+	Dedupes        bool                `yaml:"dedupes" json:"dedupes,omitzero"`   // the server recognises the metadata idempotency-key
+	Trusted        bool                `yaml:"trusted" json:"trusted,omitzero"`   // answers are not labelled as written by others
 
 	Metadata    map[string]string `yaml:"metadata" json:"metadata,omitzero"` // sent along; ${NAME} is a secret
 	Timeout     time.Duration     `yaml:"timeout" json:"timeout,omitzero"`   // of a call
@@ -161,10 +152,8 @@ func checkChoice(env tool.Env, d *Declaration) error {
 		return badDeclaration("the tool's name %q is in a category that is not %s, this source's own", d.Name, word(env.Name)).
 			WithHint("name it without a dot: it becomes %s.%s", word(env.Name), word(rest))
 	}
-	for _, key := range slices.Sorted(maps.Keys(d.Effects)) {
-		if e := d.Effects[key]; e != tool.Query && e != tool.Action {
-			return badDeclaration("the effect of %s is %q", key, e).WithHint("write query (it changes nothing) or action")
-		}
+	if bad := d.Overrides.Check(); bad != nil {
+		return badDeclaration("%s", bad.Message).WithHint("%s", bad.Remedy)
 	}
 	return nil
 }

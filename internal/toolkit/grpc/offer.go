@@ -115,11 +115,10 @@ func (s *source) offering(in *described) *offer {
 	methods, missing := s.decl.chosen(in)
 	o.refused = missing
 	names := s.names(methods)
-	used := map[string]bool{}
 	same := map[string]*method{}
 	w := &schemer{}
 	for _, desc := range methods {
-		m, err := s.tool(w, desc, names[desc.FullName()], used)
+		m, err := s.tool(w, desc, names[desc.FullName()])
 		if err != nil {
 			o.refused = append(o.refused, err)
 			continue
@@ -132,7 +131,7 @@ func (s *source) offering(in *described) *offer {
 		}
 		same[m.spec.Name], o.methods[m.spec.Name] = m, m
 	}
-	o.refused = append(o.refused, s.unusedKeys(methods, names, used)...)
+	o.refused = append(o.refused, s.unusedKeys(methods, names)...)
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(o.methods)) {
 		o.specs = append(o.specs, o.methods[name].spec)
@@ -178,7 +177,7 @@ func keysOf(m protoreflect.MethodDescriptor, name string) []string {
 }
 
 // tool makes the tool of a method, or says why it cannot be one.
-func (s *source) tool(w *schemer, desc protoreflect.MethodDescriptor, name string, used map[string]bool) (*method, error) {
+func (s *source) tool(w *schemer, desc protoreflect.MethodDescriptor, name string) (*method, error) {
 	service := string(desc.Parent().FullName())
 	m := &method{desc: desc, path: "/" + service + "/" + string(desc.Name()), full: string(desc.FullName()), stream: desc.IsStreamingServer()}
 	refuse := func(kind fault.Kind, code, remedy, format string, args ...any) (*method, error) {
@@ -195,24 +194,10 @@ func (s *source) tool(w *schemer, desc protoreflect.MethodDescriptor, name strin
 	category, rest, _ := strings.Cut(name, ".")
 	name, full := tool.Fit(category, rest)
 	level := idempotency(desc)
-	effect := tool.Action
-	if level == descriptorpb.MethodOptions_NO_SIDE_EFFECTS {
-		effect = tool.Query
-	}
 	var required *[]string
 	keys := keysOf(desc, whole)
-	if key, e, ok := tool.Matched(s.decl.Effects, keys...); ok {
-		effect, used[key] = e, true
-	}
-	if key, r, ok := tool.Matched(s.decl.Required, keys...); ok {
-		required, used[key] = &r, true
-	}
-	if key, _, ok := tool.Matched(s.decl.Targets, keys...); ok {
-		used[key] = true
-	}
-	key, tidy, mine := tool.Matched(s.decl.Tidy, keys...)
-	if used[key] = true; !mine {
-		tidy = declaredTidy(desc)
+	if _, r, ok := tool.Matched(s.decl.Required, keys...); ok {
+		required = &r
 	}
 	m.safe = level != descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN
 	input, err := w.input(desc.Input(), required)
@@ -220,23 +205,21 @@ func (s *source) tool(w *schemer, desc protoreflect.MethodDescriptor, name strin
 		return refuse(fault.Of(err).Kind, fault.Of(err).Code, "leave it, or change the service", "%w", err)
 	}
 	spec := tool.Spec{
-		Name: name, FullName: full, Description: s.description(desc), Input: input, Effect: effect, Timeout: s.decl.Timeout,
-		Dedupes: s.decl.Dedupes && effect == tool.Action, Origin: "grpc:" + s.env.Name,
-		Async: s.decl.Async, AsyncAfter: s.decl.AsyncAfter, Host: s.host(), For: s.env.Audience(s.decl.Users, s.decl.Groups),
+		Name: name, FullName: full, Description: s.description(desc), Input: input, Effect: tool.Action, Timeout: s.decl.Timeout,
+		Origin: "grpc:" + s.env.Name, Async: s.decl.Async, AsyncAfter: s.decl.AsyncAfter, Host: s.host(),
 	}
-	flows, err := tool.Declare(s.decl.Yields, s.decl.Reach, s.decl.Targets, keys...)
-	if err != nil {
-		return refuse(fault.Invalid, "grpc_declaration_invalid", fault.Of(err).Remedy, "%w", err)
+	if level == descriptorpb.MethodOptions_NO_SIDE_EFFECTS {
+		spec.Effect = tool.Query
 	}
-	if spec.Tidy, err = tool.DeclaredTidy(category, tidy, !mine); err != nil {
-		return refuse(fault.Invalid, "tool_tidy_invalid", fault.Of(err).Remedy, "%w", err)
+	s.decl.Effect(&spec, keys...)
+	if err := s.decl.Apply(&spec, s.env, declaredTidy(desc), false, keys...); err != nil {
+		return refuse(fault.Invalid, fault.Of(err).Code, fault.Of(err).Remedy, "%w", err)
 	}
-	spec.Flows(flows, false)
 	if s.decl.Trusted && s.decl.Yields == nil {
 		spec.Yields = 0
 	}
-	if effect == tool.Action {
-		spec.Delivery = tool.Inline
+	if spec.Effect == tool.Action {
+		spec.Delivery, spec.Dedupes = tool.Inline, s.decl.Dedupes
 	}
 	spec.Version = versionOf(m, spec)
 	m.spec = spec
@@ -245,7 +228,7 @@ func (s *source) tool(w *schemer, desc protoreflect.MethodDescriptor, name strin
 	if _, _, err = tool.CheckSpec(spec); err != nil {
 		return refuse(fault.Invalid, fault.Of(err).Code, "declare it with call and name", "%w", err)
 	}
-	m.print = printOf(m.spec)
+	m.print = tool.Identity(m.spec)
 	return m, nil
 }
 
@@ -262,14 +245,6 @@ func versionOf(m *method, s tool.Spec) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\x00%t\x00%s\x00%s\x00%s\x00%s\x00%s", m.full, m.stream, m.desc.Output().FullName(), s.Name, s.Description, s.Effect, s.Input)
 	return hex.EncodeToString(h.Sum(nil)[:6])
-}
-
-// printOf is what an approved spec and an offered one must have in common.
-// What a person may set otherwise is left out.
-func printOf(s tool.Spec) string {
-	s.Effect, s.Delivery, s.Asks = tool.Query, "", false
-	s.Yields, s.Reach, s.Targets = 0, "", nil
-	return s.Version + " " + tool.Fingerprint(s)
 }
 
 const maxDescription = 1000 // bytes: what the strictest provider takes
@@ -293,24 +268,19 @@ func (s *source) description(m protoreflect.MethodDescriptor) string {
 	return clip(strings.Join(parts, "\n"), maxDescription)
 }
 
-// unusedKeys tells of keys of effects and required that mean no method: what a
+// unusedKeys tells of keys of the declaration that mean no method: what a
 // person wanted to be so is not.
-func (s *source) unusedKeys(methods []protoreflect.MethodDescriptor, names map[protoreflect.FullName]string, used map[string]bool) (out []error) {
+func (s *source) unusedKeys(methods []protoreflect.MethodDescriptor, names map[protoreflect.FullName]string) (out []error) {
 	var known []string
 	for _, m := range methods {
 		known = append(known, keysOf(m, names[m.FullName()])...)
 	}
-	check := func(what string, keys []string) {
-		for _, key := range keys {
-			if _, _, ok := tool.Matched(map[string]bool{key: true}, known...); ok || used[key] {
-				continue // a method that was refused for another reason
-			}
-			out = append(out, badDeclaration("%s names %q, which is no method or tool here", what, key).WithHint("correct or remove it%s", suggest(key, known)))
+	keys := slices.AppendSeq(s.decl.Overrides.Patterns(), maps.Keys(s.decl.Required))
+	slices.Sort(keys)
+	for _, key := range slices.Compact(keys) {
+		if !tool.Means(key, known...) {
+			out = append(out, badDeclaration("the declaration names %q, which is no method or tool here", key).WithHint("correct or remove it%s", suggest(key, known)))
 		}
 	}
-	check("effects", slices.Sorted(maps.Keys(s.decl.Effects)))
-	check("required", slices.Sorted(maps.Keys(s.decl.Required)))
-	check("targets", slices.Sorted(maps.Keys(s.decl.Targets)))
-	check("tidy", slices.Sorted(maps.Keys(s.decl.Tidy)))
 	return out
 }

@@ -111,7 +111,7 @@ func (s *source) Announce(ctx context.Context) (tool.Announcement, error) {
 
 // Tool implements tool.Source.
 func (s *source) Tool(spec tool.Spec) tool.Tool {
-	print := printOf(spec)
+	print := tool.Identity(spec)
 	s.mu.Lock()
 	s.handed[spec.Name] = print
 	s.mu.Unlock()

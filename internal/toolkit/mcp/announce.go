@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -308,15 +309,7 @@ const (
 // declare fills in what the server says of a tool in _meta, and over it what
 // the person's declaration says.
 func (s *source) declare(spec *tool.Spec, t *sdk.Tool, names []string) (err error) {
-	if _, e, ok := tool.Matched(s.decl.Effects, names...); ok {
-		if e == tool.Query {
-			spec.Asks = false
-		}
-		spec.Effect = e
-	}
-	if err := s.flows(spec, names...); err != nil {
-		return err
-	}
+	s.decl.Effect(spec, names...)
 	var said struct {
 		Dedupes bool                `json:"steward/dedupes"`
 		Status  string              `json:"steward/status_tool"`
@@ -329,15 +322,8 @@ func (s *source) declare(spec *tool.Spec, t *sdk.Tool, names []string) (err erro
 	if err != nil {
 		return fault.New(fault.Invalid, "mcp_meta_invalid", "the _meta of %.80q is not as Steward reads it: %w", t.Name, err)
 	}
-	mine := false
-	if _, tidy, ok := tool.Matched(s.decl.Tidy, names...); ok {
-		said.Tidy, mine = tidy, true
-	}
-	if spec.Tidy, err = tool.DeclaredTidy(s.word, said.Tidy, !mine); err != nil {
-		return fmt.Errorf("%s: %w", spec.Name, err)
-	}
-	if spec.Effect != tool.Action {
-		return nil
+	if err := s.decl.Apply(spec, s.env, said.Tidy, s.stays(), names...); err != nil || spec.Effect != tool.Action {
+		return err
 	}
 	if _, status, ok := tool.Matched(s.decl.Status, names...); ok {
 		said.Status = status
@@ -365,23 +351,9 @@ func hinted(a *sdk.ToolAnnotations) (e tool.Effect, asks bool) {
 
 // spec is what all tools of the server have in common.
 func (s *source) spec(word, description string, input []byte) tool.Spec {
-	timeout := s.decl.Timeout
-	if timeout == 0 {
-		timeout = DefaultTimeout
-	}
 	name, full := tool.Fit(s.word, word)
 	return tool.Spec{Name: name, FullName: full, Description: description, Input: input, Effect: tool.Query,
-		Timeout: timeout, Host: s.host(), Origin: "mcp:" + s.word, For: s.env.Audience(s.decl.Users, s.decl.Groups)}
-}
-
-// flows says where a tool's data come from and go to: what is declared, or
-// proposed.
-func (s *source) flows(spec *tool.Spec, names ...string) error {
-	d, err := tool.Declare(s.decl.Yields, s.decl.Reach, s.decl.Targets, names...)
-	if err == nil {
-		spec.Flows(d, s.stays())
-	}
-	return err
+		Timeout: cmp.Or(s.decl.Timeout, DefaultTimeout), Host: s.host(), Origin: "mcp:" + s.word}
 }
 
 // host is the host of a server at a URL.
@@ -408,7 +380,7 @@ func (o *offer) settle() error {
 		return err
 	}
 	spec.Version = tool.Fingerprint(spec)[:12] // with its effect, as it is proposed
-	o.spec, o.identity = spec, identity(spec)
+	o.spec, o.identity = spec, tool.Identity(spec)
 	return nil
 }
 

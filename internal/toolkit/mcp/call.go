@@ -68,7 +68,6 @@ func (t *remote) once(ctx context.Context, in tool.Invocation) (tool.Result, err
 	}
 	o := x.offer(t.spec.Name)
 	if err := t.same(o); err != nil {
-		t.src.changed()
 		return tool.Result{}, err
 	}
 	if o.call != nil {
@@ -167,11 +166,11 @@ func statusOf(name string, out *sdk.CallToolResult) (happened bool, res tool.Res
 func (t *remote) same(o *offer) error {
 	switch {
 	case o == nil:
+		t.src.changed()
 		return tool.NotDone(fault.New(fault.Unavailable, "tool_unavailable", "the MCP server %s does not offer %s any more, or not so that it could be used", t.src.env.Name, t.spec.Name).
 			WithHint("look at what it offers now: steward mcp test %s", t.src.env.Name).Detail("tool", t.spec.Name))
-	case o.identity != identity(t.spec):
-		return fault.New(fault.Denied, "tool_changed", "the MCP server %s offers %s otherwise than it was approved", t.src.env.Name, t.spec.Name).
-			WithHint("look at what has changed, and approve it if it is right").Detail("tool", t.spec.Name)
+	case o.identity != tool.Identity(t.spec):
+		return t.src.env.Refuse(t.spec.Name, "the MCP server "+t.src.env.Name+" offers it otherwise than it was approved")
 	}
 	return nil
 }

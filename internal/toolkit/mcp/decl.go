@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"iter"
 	"maps"
 	"net/http"
 	"net/url"
@@ -37,29 +36,16 @@ type Decl struct {
 	URL     string            `yaml:"url" json:"url,omitempty"`
 	Headers map[string]string `yaml:"headers" json:"headers,omitempty"`
 
-	Tools   []string               `yaml:"tools" json:"tools,omitempty"`     // names and globs of the tools that are taken; none: all
-	Effects map[string]tool.Effect `yaml:"effects" json:"effects,omitempty"` // by name or glob, in place of what the server hints
+	Tools          []string `yaml:"tools" json:"tools,omitempty"` // names and globs of the tools that are taken; none: all
+	tool.Overrides `yaml:",inline"`
 	// What the server does with the idempotency key of an action: the tools
 	// (names and globs) that recognise it, and by name or glob the tool that
 	// tells what became of one. Either lets Steward settle, after a crash, what
 	// would otherwise be left to a person.
 	Dedupes []string          `yaml:"dedupes" json:"dedupes,omitempty"`
 	Status  map[string]string `yaml:"status" json:"status,omitempty"`
-	// Tidy says by name or glob which earlier results a call makes obsolete.
-	Tidy map[string][]tool.StrategyDecl `yaml:"tidy" json:"tidy,omitempty"`
-	// Yields are the labels of what it returns and Reach is where what it is
-	// given goes, each for all tools or by tool; Targets are by tool the
-	// arguments that say to whom or where to. What is not said is proposed
-	// (tool.Spec.Flows) and approved with the tools.
-	Yields  any                 `yaml:"yields" json:"yields,omitzero"`
-	Reach   any                 `yaml:"reach" json:"reach,omitzero"`
-	Targets map[string][]string `yaml:"targets" json:"targets,omitempty"`
-	// Users and Groups may use the server. Without any, one that the settings
-	// name is the machine's own user's, and one of an agent everybody's.
-	Users   []string      `yaml:"users" json:"users,omitempty"`
-	Groups  []string      `yaml:"groups" json:"groups,omitempty"`
-	Timeout time.Duration `yaml:"timeout" json:"timeout,omitzero"` // of a call; zero: DefaultTimeout
-	Idle    time.Duration `yaml:"idle" json:"idle,omitzero"`       // a server that was not used for so long is stopped; zero: DefaultIdle
+	Timeout time.Duration     `yaml:"timeout" json:"timeout,omitzero"` // of a call; zero: DefaultTimeout
+	Idle    time.Duration     `yaml:"idle" json:"idle,omitzero"`       // a server that was not used for so long is stopped; zero: DefaultIdle
 
 	// Sandbox confines the program. One of an agent's folder is confined
 	// anyhow, unless it is Unsandboxed; one that the settings name is not.
@@ -108,8 +94,8 @@ func (d *Decl) check(dir string) error {
 	case !program && d.Type == Stdio:
 		return badDecl("type is stdio, and there is no command").WithHint("give the command that starts the server, or leave the type out")
 	}
-	if _, err := tool.Declare(d.Yields, d.Reach, nil); err != nil {
-		return badDecl("%w", err)
+	if bad := d.Overrides.Check(); bad != nil {
+		return badDecl("%s", bad.Message).WithHint("%s", bad.Remedy)
 	}
 	if d.Timeout < 0 || d.Idle < 0 {
 		return badDecl("timeout and idle cannot be negative")
@@ -117,11 +103,6 @@ func (d *Decl) check(dir string) error {
 	for _, g := range d.patterns() {
 		if _, err := path.Match(g, ""); err != nil {
 			return badDecl("%q is no pattern for tools", g).WithHint("write names, or globs such as read_*")
-		}
-	}
-	for name, e := range d.Effects {
-		if e != tool.Query && e != tool.Action {
-			return badDecl("effects: the effect of %s is %.40q", name, string(e)).WithHint("it is query or action")
 		}
 	}
 	if program {
@@ -132,11 +113,9 @@ func (d *Decl) check(dir string) error {
 
 // patterns are the names and globs by which the declaration means tools.
 func (d *Decl) patterns() []string {
-	named := slices.Concat(d.Tools, d.Dedupes)
-	for _, names := range []iter.Seq[string]{maps.Keys(d.Effects), maps.Keys(d.Targets), maps.Keys(d.Status), maps.Keys(d.Tidy)} {
-		named = slices.AppendSeq(named, names)
-	}
-	return slices.Compact(slices.Sorted(slices.Values(named)))
+	named := slices.Concat(d.Tools, d.Dedupes, slices.Collect(maps.Keys(d.Status)), d.Overrides.Patterns())
+	slices.Sort(named)
+	return slices.Compact(named)
 }
 
 func (d *Decl) checkProgram(dir string, words []string) error {

@@ -30,7 +30,7 @@ func TestDeclRefused(t *testing.T) {
 		"there is no command":        {Type: "stdio", URL: "http://x"},
 		"cannot be negative":         {Command: "x", Timeout: -1},
 		"is no pattern":              {Command: "x", Tools: []string{"["}},
-		"the effect of a is":         {Command: "x", Effects: map[string]tool.Effect{"a": "read"}},
+		"the effect of a is":         {Command: "x", Overrides: tool.Overrides{Effects: map[string]tool.Effect{"a": "read"}}},
 		"empty word":                 {Command: []string{"x", ""}},
 		"headers are for a url":      {Command: "x", Headers: map[string]string{"A": "b"}},
 		"relative path":              {Command: "./x"},
@@ -104,7 +104,7 @@ func TestAllowed(t *testing.T) {
 func TestEditServers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcp.json")
 	all := Decl{Command: []string{"a", "b"}, Args: []string{"<&>"}, Env: map[string]string{"A": "b"}, Cwd: "/x", Tools: []string{"t"},
-		Effects: map[string]tool.Effect{"t": tool.Query}, Timeout: time.Minute, Idle: time.Hour,
+		Overrides: tool.Overrides{Effects: map[string]tool.Effect{"t": tool.Query}}, Timeout: time.Minute, Idle: time.Hour,
 		Sandbox: &Sandbox{Network: true, Read: []string{"/r"}, Write: []string{"/w"}, Limits: sandbox.Limits{Memory: 1, CPU: time.Minute, Processes: 2, Output: 3, FileSize: 4, Files: 5}}}
 	if err := AddServer(file, "one", all); err != nil {
 		t.Fatal(err)

@@ -32,7 +32,8 @@ func (s *source) features(caps *sdk.ServerCapabilities) []*offer {
 			return
 		}
 		o := &offer{spec: s.spec(word, description, []byte(input)), call: call}
-		if s.flows(&o.spec, word) == nil && o.settle() == nil { // its words are ours; a name too long is told by the server's tools
+		err := s.decl.Apply(&o.spec, s.env, nil, s.stays(), word)
+		if o.spec.Tidy = nil; err == nil && o.settle() == nil { // its words are ours; a name too long is told by the server's tools
 			out = append(out, o)
 		}
 	}

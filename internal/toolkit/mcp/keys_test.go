@@ -34,9 +34,10 @@ func TestEveryKeyOfAServerIsDocumented(t *testing.T) {
 		}
 	}
 	var read []string
-	for f := range reflect.TypeFor[Decl]().Fields() {
-		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		read = append(read, key)
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Decl]()) {
+		if key, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); key != "" {
+			read = append(read, key)
+		}
 	}
 	slices.Sort(told)
 	slices.Sort(read)
@@ -49,9 +50,11 @@ func TestEveryKeyOfAServerIsDocumented(t *testing.T) {
 // that a person approves; what is wrong is refused, and told.
 func TestWhatIsDeclaredOfATool(t *testing.T) {
 	s := &source{word: "srv", approved: map[string]string{}, decl: Decl{
-		Effects: map[string]tool.Effect{"*": tool.Query, "pay*": tool.Action, "srv.pay_now": tool.Query, "none_*": tool.Query},
 		Dedupes: []string{"pay_*"}, Status: map[string]string{"pay_twice": "look"},
-		Tidy: map[string][]tool.StrategyDecl{"look": {{By: "parameters", Parameters: []string{"p"}, Cascade: []string{"other.tool"}}}},
+		Overrides: tool.Overrides{
+			Effects: map[string]tool.Effect{"*": tool.Query, "pay*": tool.Action, "srv.pay_now": tool.Query, "none_*": tool.Query},
+			Tidy:    map[string][]tool.StrategyDecl{"look": {{By: "parameters", Parameters: []string{"p"}, Cascade: []string{"other.tool"}}}},
+		},
 	}}
 	schema := json.RawMessage(`{"type":"object","properties":{"p":{"type":"string"}}}`)
 	listed := func(name string, meta sdk.Meta) *sdk.Tool {
@@ -89,7 +92,7 @@ func TestWhatIsDeclaredOfATool(t *testing.T) {
 		t.Errorf("%s: %v", got, refused)
 	}
 	other := offers["srv.pay_later"].spec
-	if other.Dedupes = false; identity(other) == offers["srv.pay_later"].identity {
+	if other.Dedupes = false; tool.Identity(other) == offers["srv.pay_later"].identity {
 		t.Error("that it recognises the key is not approved")
 	}
 }

@@ -119,20 +119,12 @@ func (s *source) Announce(ctx context.Context) (tool.Announcement, error) {
 func (s *source) Tool(spec tool.Spec) tool.Tool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.approved[spec.Name] = identity(spec)
+	s.approved[spec.Name] = tool.Identity(spec)
 	t := &remote{s, spec}
 	if spec.Status != "" {
 		return &settled{t}
 	}
 	return t
-}
-
-// identity is the fingerprint of a spec without what a person may set
-// otherwise. What the server itself has said of that is in the version.
-func identity(s tool.Spec) string {
-	s.Effect, s.Asks, s.Delivery = "", false, ""
-	s.Yields, s.Reach, s.Targets = 0, "", nil
-	return s.Version + " " + tool.Fingerprint(s)
 }
 
 // Files implements tool.Source: the program, where it is named by its path,

@@ -218,15 +218,5 @@ func schema(in any) ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// same reports whether two specs are one tool, whatever a person has made of
-// its effect.
-func same(a, b tool.Spec) bool {
-	for _, s := range []*tool.Spec{&a, &b} {
-		s.Effect, s.Delivery, s.Asks = tool.Query, "", false
-		s.Yields, s.Reach, s.Targets = 0, "", nil
-	}
-	return tool.Fingerprint(a) == tool.Fingerprint(b)
-}
-
 // stays reports whether what the program is given cannot leave this machine.
 func (p *Program) stays() bool { return !p.Unsandboxed && p.Sandbox.Stay() }

@@ -123,12 +123,8 @@ func (c *callable) Spec() tool.Spec { return c.spec }
 // Call implements tool.Tool.
 func (c *callable) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
 	s := c.src
-	if declared, ok := s.specs[c.spec.Name]; !ok || !same(declared, c.spec) {
-		if s.env.Changed != nil {
-			s.env.Changed()
-		}
-		return tool.Result{}, tool.NotDone(fault.New(fault.Denied, "tool_changed", "%s is not declared as it was approved", c.spec.Name).
-			WithHint("look at the change and approve the agent again"))
+	if declared, ok := s.specs[c.spec.Name]; !ok || tool.Identity(declared) != tool.Identity(c.spec) {
+		return tool.Result{}, s.env.Refuse(c.spec.Name, "it is not declared as it was approved")
 	}
 	if s.decl.Mode == ModeServe {
 		return s.serve(ctx, c.spec, in)
