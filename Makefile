@@ -52,7 +52,7 @@ properties:
 test-long:
 	@GO='$(GO)' SEED='$(SEED)' scripts/test-long
 
-## docs: write docs/cli.md and docs/settings.md anew from the code
+## docs: write docs/reference/cli.md and docs/reference/settings.md anew from the code
 docs:
 	$(GO) test ./cmd/steward -run TestGenerated -update
 

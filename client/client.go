@@ -1,4 +1,4 @@
-// Package client calls Steward's HTTP API, which docs/api.md describes: each
+// Package client calls Steward's HTTP API, which docs/reference/api.md describes: each
 // method is one route. Programs need a key (steward keys create), or on the
 // machine that Steward runs on its token (steward token).
 package client
@@ -44,7 +44,7 @@ func New(o Options) *Client {
 }
 
 // Error is what Steward answers instead of what was asked for, or says that it
-// does not answer (server_unreachable). docs/api.md lists the codes.
+// does not answer (server_unreachable). docs/reference/api.md lists the codes.
 type Error struct {
 	Code    string         `json:"code"`
 	Message string         `json:"message"`
@@ -84,7 +84,7 @@ func (c *Client) HTTP() *http.Client { return c.o.HTTP }
 // route go into the path, the others into the query. Empty ones are left out.
 type Params map[string]string
 
-// Call makes a request to a route, written as docs/api.md does, such as
+// Call makes a request to a route, written as docs/reference/api.md does, such as
 // "GET /conversations/{id}". What in is not nil is sent as JSON, or as it is
 // if it is an io.Reader. The answer is decoded into out, or written to it if it
 // is an io.Writer; nil: it is of no interest.

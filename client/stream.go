@@ -12,7 +12,7 @@ import (
 // largestFrame bounds what is read at once.
 const largestFrame = 256 << 20
 
-// Stream is a connection to the WebSocket at /ws; docs/websocket.md describes
+// Stream is a connection to the WebSocket at /ws; docs/reference/websocket.md describes
 // its frames.
 type Stream struct {
 	client *Client

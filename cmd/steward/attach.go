@@ -60,7 +60,7 @@ const pipeWait = 3 * time.Second
 
 // question makes a message of the command line. The words of the arguments
 // are the user's own. Files, and what is piped in, are attached: Steward takes
-// them for what others wrote (see docs/taint.md). "-" in place of the words
+// them for what others wrote (see docs/concepts/taint.md). "-" in place of the words
 // says that standard input has the user's own.
 func (a *app) question(ctx context.Context, args, files []string) ([]message.Block, error) {
 	text := strings.TrimSpace(strings.Join(args, " "))

@@ -24,7 +24,7 @@ func (a *app) auditCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "audit", Short: "Prove what happened, and export it", GroupID: "look",
 		Long: "Prove what happened, and export it. Steward's log is under a chain of hashes: an entry that was\n" +
-			"changed, deleted, put in or moved behind Steward's back is found. docs/audit.md says how.",
+			"changed, deleted, put in or moved behind Steward's back is found. docs/operations/audit.md says how.",
 	}, a.auditVerify(), a.auditHead(), a.auditExport())
 }
 
@@ -193,7 +193,7 @@ func (a *app) tellFlaw(f *store.Flaw) error {
 		at += ", " + f.URI.String()
 	}
 	_, err := fmt.Fprintf(a.stdout, "NOT as it was written: %s\n  %s\n", at, plainLine(f.What))
-	a.note("Keep a copy of the database as it is, and compare it with a backup (docs/audit.md).")
+	a.note("Keep a copy of the database as it is, and compare it with a backup (docs/operations/audit.md).")
 	return err
 }
 

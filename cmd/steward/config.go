@@ -13,7 +13,7 @@ func (a *app) configCommand() *cobra.Command {
 		Use: "show", Short: "Show each effective setting and where it comes from", Args: cobra.NoArgs,
 		Long: "Show each effective setting and where it comes from: a flag, the environment, the project's\n" +
 			"file (./steward.yaml, or the one named with --config), the user's file, or the default.\n" +
-			"Keys are masked. docs/settings.md describes all settings.",
+			"Keys are masked. docs/reference/settings.md describes all settings.",
 		RunE: func(*cobra.Command, []string) error {
 			set, err := a.settings()
 			if err != nil {

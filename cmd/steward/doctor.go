@@ -72,7 +72,7 @@ func (a *app) doctor(ctx context.Context) error {
 	var checks []check
 	set, err := a.settings()
 	if err != nil {
-		checks = append(checks, failed("settings", bad, err).with("mend the settings; docs/settings.md describes them"))
+		checks = append(checks, failed("settings", bad, err).with("mend the settings; docs/reference/settings.md describes them"))
 	} else {
 		checks = append(checks, a.checkSettings(set))
 		running, serving := readNotice(set.Data)

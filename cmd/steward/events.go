@@ -429,7 +429,7 @@ func (s *session) publish(ctx context.Context, x events.Publication) (events.Pub
 	return out, err
 }
 
-// ofRPC is the error that an RPC tells: see docs/rpc.md.
+// ofRPC is the error that an RPC tells: see docs/reference/rpc.md.
 func ofRPC(url string, err error) error {
 	var e *connect.Error
 	if !errors.As(err, &e) {

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"steward": main, "mcpserver": mcpServer, "clerk": clerk, "desk": desk, "thermostat": thermostat})
 }
 
-// thermostat is the server of docs/headless.md.
+// thermostat is the server of docs/guides/headless.md.
 func thermostat() {
 	if err := thermostathome.Serve(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)

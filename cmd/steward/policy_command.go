@@ -23,7 +23,7 @@ func (a *app) policyCommand() *cobra.Command {
 		Long: "What agents may see and do is decided by policies: rules in small text files. Steward brings some along,\n" +
 			"and you add your own to the folder policies of the data folder. They are in force as soon as they are\n" +
 			"saved. A rule of yours can forbid anything and ask for anything; what it may loosen is said in the files.\n" +
-			"docs/policies.md is an introduction for who has never seen such rules.",
+			"docs/guides/policies.md is an introduction for who has never seen such rules.",
 	}, a.showPolicy(), a.explainPolicy(), a.checkPolicy(), a.testPolicy(), a.usePolicy())
 }
 

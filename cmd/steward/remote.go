@@ -77,7 +77,7 @@ func (r *remote) api() *session { return r.session }
 func (r *remote) Close() error { return errors.Join(r.end(), r.store.Close()) }
 
 // frame is a frame of the WebSocket server, in either direction, or the body of
-// an error; docs/websocket.md describes the members.
+// an error; docs/reference/websocket.md describes the members.
 type frame struct {
 	Type         string          `json:"type"`
 	ID           string          `json:"id"`

@@ -31,8 +31,8 @@ func (a *app) serveCommand() *cobra.Command {
 	var listen string
 	c := &cobra.Command{
 		Use: "serve", Short: "Serve the chat and the APIs over HTTP", GroupID: "talk", Args: cobra.NoArgs,
-		Long: "Serve the WebSocket chat at /ws (docs/websocket.md), OpenAI's API at /v1 (docs/openai.md),\n" +
-			"Steward's own at /api/v1 (docs/api.md) and over gRPC (docs/rpc.md). Programs of yours send what\n" +
+		Long: "Serve the WebSocket chat at /ws (docs/reference/websocket.md), OpenAI's API at /v1 (docs/reference/openai.md),\n" +
+			"Steward's own at /api/v1 (docs/reference/api.md) and over gRPC (docs/reference/rpc.md). Programs of yours send what\n" +
 			"steward token prints; for others make keys (steward keys create). The first Ctrl-C ends\n" +
 			"gracefully, the second one at once.",
 		Example: "  steward serve\n  steward serve --listen 0.0.0.0:7420 --data /srv/steward",

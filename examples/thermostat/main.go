@@ -1,4 +1,4 @@
-// Command thermostat is a small MCP server: the one of docs/headless.md.
+// Command thermostat is a small MCP server: the one of docs/guides/headless.md.
 package main
 
 import (

@@ -16,7 +16,7 @@ import (
 	"steward/internal/store/sqlite"
 )
 
-// What the figures of docs/benchmarks.md are made of: 1,000 subscribers, each
+// What the figures of docs/operations/benchmarks.md are made of: 1,000 subscribers, each
 // of one of 100 conversations, so that each entry is for ten of them, while 32
 // writers commit as fast as SQLite takes it, one entry at a time.
 const (

@@ -58,7 +58,7 @@ func ChangeKinds() []ChangeKind {
 }
 
 // Change is one change of a conversation. It says no more than that something
-// has changed; the truth is in the log and the tree. Its JSON is that of docs/websocket.md. Fields that a
+// has changed; the truth is in the log and the tree. Its JSON is that of docs/reference/websocket.md. Fields that a
 // kind has no use for are zero. Several changes can come of one entry of the
 // log; they have its number.
 type Change struct {

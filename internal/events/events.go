@@ -32,7 +32,7 @@ const (
 func DetailTypes() []DetailType { return []DetailType{Put, Get, Delete} }
 
 // Event is one event. Do not modify its resources. The members of its JSON are
-// those of docs/events.md.
+// those of docs/reference/events.md.
 type Event struct {
 	ID        id.ID        `json:"id"`
 	Seq       uint64       `json:"seq"`    // of its log entry

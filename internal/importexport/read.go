@@ -368,7 +368,7 @@ func (r *reader) chat(raw []byte, at string) {
 // one, the whole file is something else.
 func (r *reader) strange(at string) {
 	err := fault.New(fault.Invalid, "import_chat_broken", "%swhat stands there is no conversation that Steward knows", at).
-		WithHint("the others are read all the same; if this one was edited by hand, compare it with docs/import.md")
+		WithHint("the others are read all the same; if this one was edited by hand, compare it with docs/guides/import.md")
 	const most = 100
 	if r.found > 0 {
 		r.number++
@@ -404,7 +404,7 @@ func (r *reader) chatFault(at, title string, err error) error {
 		what += fmt.Sprintf(" (%.80q)", title)
 	}
 	return fault.New(fault.Invalid, "import_chat_broken", "%s%s cannot be read: %s", at, what, plainError(err)).
-		WithHint("the others are read all the same; if this one was edited by hand, compare it with docs/import.md")
+		WithHint("the others are read all the same; if this one was edited by hand, compare it with docs/guides/import.md")
 }
 
 // plainError is what a decoder says, without what only its authors care for.

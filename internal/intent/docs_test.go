@@ -9,7 +9,7 @@ import (
 // The diagram in the docs is the machine: each arrow is legal, and each legal
 // step is an arrow.
 func TestTheDiagramIsTheMachine(t *testing.T) {
-	text, err := os.ReadFile("../../docs/intents.md")
+	text, err := os.ReadFile("../../docs/guides/actions.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"steward/internal/message"
 )
 
-// The form of a page as JSON, which docs/search.md describes, is that of the
+// The form of a page as JSON, which docs/guides/search.md describes, is that of the
 // types' tags, but for what follows.
 
 // MarshalJSON implements json.Marshaler.

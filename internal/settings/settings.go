@@ -15,7 +15,7 @@ import (
 // tags name each key and say what it means and which values it takes.
 //
 //	yaml    the key
-//	doc     one sentence for docs/settings.md
+//	doc     one sentence for docs/reference/settings.md
 //	min,max bounds of a number or duration, inclusive
 //	oneof   the allowed words
 //	form    a check by name, see forms

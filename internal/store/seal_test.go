@@ -14,7 +14,7 @@ import (
 	"steward/internal/resource"
 )
 
-// The hashes are what docs/audit.md says: made here by hand. They are in
+// The hashes are what docs/operations/audit.md says: made here by hand. They are in
 // people's databases and exports, and never change.
 func TestHashesOfTheChain(t *testing.T) {
 	of := func(parts ...string) (h Hash) {

@@ -9,7 +9,7 @@ import (
 
 var update = flag.Bool("update", false, "write the generated parts of the document anew")
 
-const document = "../../docs/messages.md"
+const document = "../../docs/concepts/messages.md"
 
 // inDocument compares what stands between the markers of a part of the
 // document with what it is to be, or writes it.

@@ -1,4 +1,4 @@
-// Package home is an MCP server for the recipe in docs/headless.md: a
+// Package home is an MCP server for the recipe in docs/guides/headless.md: a
 // thermostat with a tool that reads and one that sets.
 package home
 

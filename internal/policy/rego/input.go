@@ -111,7 +111,7 @@ func texts(list []string) *ast.Term {
 }
 
 // table has all fields of the input but its point, which each has rules of its
-// own for. docs/policies.md tells what they mean.
+// own for. docs/guides/policies.md tells what they mean.
 var table = [...]field{
 	text("user.name", func(a *asked) string { return a.User }),
 	list("user.roles", func(a *asked) []string { return a.who.Roles }),

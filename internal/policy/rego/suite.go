@@ -40,7 +40,7 @@ func Test(ctx context.Context, dir string, settings map[string]any) ([]Tested, e
 	}
 	if len(src.tests) == 0 {
 		return nil, fault.New(fault.NotFound, "policy_no_tests", "%s has no tests", dir).
-			WithHint("write rules test_NAME in a file that ends in _test.rego; docs/policies.md shows how")
+			WithHint("write rules test_NAME in a file that ends in _test.rego; docs/guides/policies.md shows how")
 	}
 	if _, err := compile(src, settings); err != nil { // told with the better words
 		return nil, err

@@ -12,7 +12,7 @@
 // Everything is bounded: the length of a sentence (8 KiB), how many tools and
 // parameters are looked at, how much of a result is repeated, what the
 // embedder reads. The work grows in proportion to its input and ends with its
-// context. docs/offline.md tells users what to expect.
+// context. docs/concepts/offline.md tells users what to expect.
 package offline
 
 import (

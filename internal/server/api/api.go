@@ -1,5 +1,5 @@
 // Package api is the server for Steward's own command line and other programs:
-// plain JSON over HTTP, under /api/v1. docs/api.md describes it.
+// plain JSON over HTTP, under /api/v1. docs/reference/api.md describes it.
 package api
 
 import (
@@ -177,7 +177,7 @@ func (f *server) absent(w http.ResponseWriter, r *http.Request) {
 	}
 	if len(allowed) == 0 {
 		httpauth.WriteError(w, r, f.Logger, fault.New(fault.NotFound, "unknown_url", "there is no %.200s", r.URL.Path).
-			WithHint("docs/api.md lists what there is"))
+			WithHint("docs/reference/api.md lists what there is"))
 		return
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))

@@ -293,7 +293,7 @@ func TestInspectionsTakeTheirTime(t *testing.T) {
 	}
 }
 
-// The examples about agents in docs/websocket.md are run as they stand, over
+// The examples about agents in docs/reference/websocket.md are run as they stand, over
 // a real catalog. Only where and when things are is made the same.
 func TestDocumentedAgents(t *testing.T) {
 	const where, when = "/home/ada/.local/share/steward/agents", "2030-01-02T03:04:05Z"

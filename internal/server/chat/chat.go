@@ -1,5 +1,5 @@
 // Package chat is the WebSocket server: one connection carries the turns of any
-// number of conversations as JSON text frames. docs/websocket.md describes
+// number of conversations as JSON text frames. docs/reference/websocket.md describes
 // them.
 package chat
 

@@ -139,7 +139,7 @@ func (c *conn) dispatch(h head, data []byte) (id.ID, error) {
 	do, ok := c.server.frames[h.Type]
 	if !ok {
 		return id.ID{}, fault.New(fault.Invalid, "unknown_type", "there is no frame of the type %.80q", h.Type).
-			WithHint("docs/websocket.md describes those that there are")
+			WithHint("docs/reference/websocket.md describes those that there are")
 	}
 	return do(c, h, data)
 }
@@ -341,7 +341,7 @@ func within(at string, err error) error {
 func (b *block) read() (message.Block, error) {
 	bad := func(format string, args ...any) error {
 		return fault.New(fault.Invalid, "block_invalid", format, args...).
-			WithHint("see the blocks in docs/websocket.md")
+			WithHint("see the blocks in docs/reference/websocket.md")
 	}
 	source := (len(b.Data) > 0) != (b.URL != "")
 	remote := b.URL == "" || strings.HasPrefix(b.URL, "https://") || strings.HasPrefix(b.URL, "http://")

@@ -10,7 +10,7 @@ import (
 	"steward/internal/server/chat"
 )
 
-// The examples of docs/websocket.md are run as they stand: each block on a
+// The examples of docs/reference/websocket.md are run as they stand: each block on a
 // connection of its own, all of them before one node.
 func TestDocumentedExamples(t *testing.T) {
 	d := newDouble(documented)
@@ -80,7 +80,7 @@ func TestDocumentedExamples(t *testing.T) {
 }
 
 func documentation(t *testing.T) string {
-	text, err := os.ReadFile("../../../docs/websocket.md")
+	text, err := os.ReadFile("../../../docs/reference/websocket.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -320,7 +320,7 @@ func (d *double) until(what func() bool) {
 	}
 }
 
-// documented answers as docs/websocket.md tells.
+// documented answers as docs/reference/websocket.md tells.
 func documented(d *double, t turn) {
 	switch said := t.Content[0].(*message.Text).Text; {
 	case strings.Contains(said, "12 times 12"):

@@ -212,7 +212,7 @@ func dialKey(t *testing.T, url, key string) *client {
 	return dialWith(t, url, http.Header{"Authorization": {"Bearer " + key}})
 }
 
-// documentedEvents is the log of which docs/websocket.md tells.
+// documentedEvents is the log of which docs/reference/websocket.md tells.
 func documentedEvents(t *testing.T) chat.Events {
 	st := dated{storetest.NewModel()}
 	h := newHappening(t, st, 0)

@@ -258,7 +258,7 @@ func (d dated) Log(ctx context.Context, sc store.Scope, q store.LogQuery) (store
 	return page, err
 }
 
-// documentedChanges is the log of which docs/websocket.md tells: a file is
+// documentedChanges is the log of which docs/reference/websocket.md tells: a file is
 // read and then written.
 func documentedChanges(t *testing.T) *events.Engine {
 	st := dated{storetest.NewModel()}
@@ -302,7 +302,7 @@ func TestKindsAreDocumented(t *testing.T) {
 	text := documentation(t)
 	for _, k := range events.ChangeKinds() {
 		if !strings.Contains(text, "`"+string(k)+"`") {
-			t.Errorf("docs/websocket.md does not tell of %s", k)
+			t.Errorf("docs/reference/websocket.md does not tell of %s", k)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 // Package openai is the server that speaks OpenAI's API: chat completions,
 // models and embeddings (https://platform.openai.com/docs/api-reference), so
 // that programs written for it can use Steward's models, and continue
-// Steward's conversations. docs/openai.md says what is supported.
+// Steward's conversations. docs/reference/openai.md says what is supported.
 package openai
 
 import (

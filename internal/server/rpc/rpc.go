@@ -1,7 +1,7 @@
 // Package rpc is the server for programs that speak gRPC, gRPC-Web, or Connect's
 // JSON over HTTP, all on Steward's one port: its tools, the search in what was
 // said, and its events (the .proto files are in proto/), with gRPC's reflection and health.
-// docs/rpc.md describes it.
+// docs/reference/rpc.md describes it.
 package rpc
 
 import (
@@ -179,7 +179,7 @@ func present(files protodesc.Resolver, h http.Handler) http.Handler {
 			}
 		}
 		answers.Write(w, r, asConnect(fault.New(fault.Unsupported, "method_unknown", "there is no method %.200s", r.URL.Path).
-			WithHint("docs/rpc.md lists what there is, and so does reflection"))) // a client that has gone is no error of ours
+			WithHint("docs/reference/rpc.md lists what there is, and so does reflection"))) // a client that has gone is no error of ours
 	})
 }
 

@@ -1,5 +1,5 @@
 // Package services is the server for agents' programs and for other Stewards:
-// state, db, log, user and llm over HTTP. docs/services.md tells of it.
+// state, db, log, user and llm over HTTP. docs/guides/services.md tells of it.
 package services
 
 import (

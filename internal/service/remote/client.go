@@ -25,7 +25,7 @@ const AgentHeader = "Steward-Agent"
 // maxAnswer bounds an answer, in bytes.
 const maxAnswer = 8 << 20
 
-// Client speaks to the services of another Steward (docs/services.md) with a
+// Client speaks to the services of another Steward (docs/guides/services.md) with a
 // key of a user there. Safe for concurrent use. Errors are those that the
 // other one tells, or service_unreachable (Unavailable), service_answer_broken.
 type Client struct {

@@ -18,9 +18,9 @@ import (
 	"steward/internal/tool"
 )
 
-// The table of keys in docs/agents.md has exactly those that the decoder reads.
+// The table of keys in docs/guides/agents.md has exactly those that the decoder reads.
 func TestEveryKeyOfAServerIsDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/agents.md")
+	page, err := os.ReadFile("../../../docs/guides/agents.md")
 	if err != nil {
 		t.Fatal(err)
 	}
