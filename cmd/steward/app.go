@@ -184,13 +184,20 @@ func (a *app) command() *cobra.Command {
 			}
 			return nil
 		},
-		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		DisableAutoGenTag: true,
-		Version:           a.versionText(),
 	}
-	root.SetVersionTemplate("steward {{.Version}}\n")
+	// Not cobra's own, which takes a template: whatever executes templates makes
+	// the linker keep every method of every type, a tenth of the binary.
+	version := root.Flags().BoolP("version", "v", false, "version for steward")
+	root.RunE = func(c *cobra.Command, _ []string) error {
+		if *version {
+			fmt.Fprintln(a.stdout, "steward", a.versionText())
+			return nil
+		}
+		return c.Help()
+	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	f := root.PersistentFlags()
 	f.StringVar(&a.config, "config", "", "settings `FILE` to use in place of ./steward.yaml")
