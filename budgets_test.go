@@ -49,7 +49,7 @@ var budgets = map[string]int{
 	"internal/identity":               1270,
 	"internal/intent":                 630,
 	"internal/llm":                    2740,
-	"internal/message":                1790,
+	"internal/message":                1640,
 	"internal/message/messagetest":    230,
 	"internal/policy":                 380,
 	"internal/policy/rego":            2180,

@@ -1,12 +1,14 @@
 package message
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"slices"
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/id"
 )
 
 // Decode reads the stored form of one message. It is strict: white space is
@@ -24,13 +26,8 @@ func Decode(b []byte) (*Message, error) {
 		return nil, err
 	}
 	m := &Message{}
-	err := value(skipSpace(b)).each(func(name []byte, quoted, v value) error {
-		known, err := m.set(name, v)
-		if !known {
-			m.Unknown = appendMember(m.Unknown, quoted, v)
-		}
-		return err
-	})
+	var buf buffer
+	err := decodeMembers(skipSpace(b), m.members(buf[:0]), &m.Unknown)
 	if err != nil {
 		return nil, ofMember("the message", err)
 	}
@@ -46,41 +43,120 @@ func DecodeBlocks(b []byte) ([]Block, error) {
 	return blocks, ofMember("the list of blocks", err)
 }
 
-// set stores a known member of the message's object.
-func (m *Message) set(name []byte, v value) (known bool, err error) {
-	switch string(name) {
-	case "id":
-		m.ID, err = v.id()
-	case "role":
-		m.Role, err = decodeWord(v, "message_role_unknown", roles[:])
-	case "at":
+// decodeMembers reads an object into its members. Those that are not known
+// are appended to unknown as they came.
+func decodeMembers(v value, list []member, unknown *[]byte) error {
+	return v.each(func(name []byte, quoted, v value) error {
+		if known := find(list, name); known != nil {
+			return decodeValue(v, known.at)
+		}
+		dst := *unknown
+		if len(dst) > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(append(dst, quoted...), ':')
+		*unknown = append(dst, v...)
+		return nil
+	})
+}
+
+// decodeStrictly reads an object that has no place for members of a newer
+// version.
+func decodeStrictly(v value, where string, list []member) error {
+	return v.each(func(name []byte, _, v value) error {
+		if known := find(list, name); known != nil {
+			return decodeValue(v, known.at)
+		}
+		return fault.New(fault.Unsupported, "message_member_unknown", "%s has a member %.40q, which this version of Steward does not know", where, name).
+			WithHint("if a newer version wrote it, read it with that one").Detail("member", string(name))
+	})
+}
+
+// decodeValue reads the value of a member.
+func decodeValue(v value, at any) (err error) {
+	switch p := at.(type) {
+	case *string:
+		*p, err = v.text()
+	case *bool:
+		*p, err = v.boolean()
+	case *int64:
+		*p, err = v.integer()
+	case *id.ID:
+		*p, err = v.id()
+	case *Role:
+		*p, err = decodeWord(v, "message_role_unknown", roles[:])
+	case *Stop:
+		*p, err = decodeWord(v, "message_stop_unknown", stops[:])
+	case *Status:
+		*p, err = decodeWord(v, "message_status_unknown", statuses[:])
+	case *Ref:
+		*p, err = v.ref()
+	case *Labels:
+		err = v.items(func(v value) error {
+			s, err := v.text()
+			if err != nil {
+				return err
+			}
+			one, err := ParseLabel(s)
+			*p |= one
+			return err
+		})
+	case *[]string:
+		err = v.items(func(v value) error {
+			s, err := v.text()
+			*p = append(*p, s)
+			return err
+		})
+	case *[]Citation:
+		err = v.items(func(v value) error {
+			*p = append(*p, Citation{})
+			return decodeStrictly(v, "a citation", (*p)[len(*p)-1].members(nil))
+		})
+	default:
+		return decodeStored(v, at)
+	}
+	return err
+}
+
+// decodeStored reads a value whose stored form its Go type does not tell.
+func decodeStored(v value, at any) (err error) {
+	var buf buffer
+	switch p := at.(type) {
+	case *micros:
 		var n int64
 		n, err = v.integer()
-		m.At = time.UnixMicro(n).UTC()
-	case "prev":
-		m.Prev, err = v.id()
-	case "blocks":
-		m.Blocks, err = decodeBlocks(v, false)
-	case "final":
-		m.Final, err = v.boolean()
-	case "model":
-		m.Model, err = v.text()
-	case "stop":
-		m.Stop, err = decodeWord(v, "message_stop_unknown", stops[:])
-	case "usage":
-		m.Usage, err = decodeUsage(v)
-	case "approach":
-		m.Approach, err = v.text()
-	case "took_ms":
-		m.Took, err = decodeMillis(v)
-	case "turn_usage":
-		m.Turn, err = decodeUsage(v)
-	case "meta":
-		m.Meta, err = decodeMeta(v)
+		*p = micros(time.UnixMicro(n).UTC())
+	case *millis:
+		var n int64
+		n, err = v.integer()
+		if limit := int64(math.MaxInt64 / time.Millisecond); err == nil && (n > limit || n < -limit) {
+			err = mistyped("a duration of less than 290 years")
+		}
+		*p = millis(time.Duration(n) * time.Millisecond)
+	case *argsText:
+		var s string
+		if s, err = v.text(); s != "" {
+			*p = argsText(s)
+		}
+	case *data:
+		*p, err = v.data()
+	case *object:
+		if v[0] != '{' {
+			return mistyped("an object")
+		}
+		*p = object(bytes.Clone(v))
+	case *blockList:
+		*p, err = decodeBlocks(v, false)
+	case *content:
+		*p, err = decodeBlocks(v, true)
+	case *Usage:
+		err = decodeStrictly(v, "usage", p.members(buf[:0]))
+	case *Meta:
+		err = decodeStrictly(v, "meta", p.members(buf[:0]))
 	default:
-		return false, nil
+		panic(fmt.Sprintf("message: no form for %T", at))
 	}
-	return true, err
+	return err
 }
 
 var (
@@ -138,18 +214,9 @@ func decodeBlock(v value, inResult bool) (Block, error) {
 	case inResult && !contentBlock(b):
 		return nil, contentFault(b)
 	}
-	c := b.Base()
-	err = v.each(func(name []byte, quoted, v value) error {
-		known, err := b.set(name, v)
-		if !known {
-			known, err = c.setCommon(name, v)
-		}
-		if !known && string(name) != "type" {
-			c.Unknown = appendMember(c.Unknown, quoted, v)
-		}
-		return err
-	})
-	if err != nil {
+	var buf buffer
+	list := append(members(b, buf[:0]), member{"type", &kind})
+	if err := decodeMembers(v, list, &b.Base().Unknown); err != nil {
 		return nil, err
 	}
 	return b, nil
@@ -172,212 +239,6 @@ func blockKind(v value) (kind string, err error) {
 	return kind, err
 }
 
-func (b *Text) set(name []byte, v value) (known bool, err error) {
-	switch string(name) {
-	case "text":
-		b.Text, err = v.text()
-	case "citations":
-		err = v.items(func(v value) error {
-			c, err := decodeCitation(v)
-			b.Citations = append(b.Citations, c)
-			return err
-		})
-	default:
-		return false, nil
-	}
-	return true, err
-}
-
-func decodeCitation(v value) (c Citation, err error) {
-	err = v.each(func(name []byte, _, v value) (err error) {
-		switch string(name) {
-		case "url":
-			c.URL, err = v.text()
-		case "title":
-			c.Title, err = v.text()
-		case "text":
-			c.Text, err = v.text()
-		default:
-			err = unknownMember("a citation", name)
-		}
-		return err
-	})
-	return c, err
-}
-
-func (b *Vendor) set(name []byte, v value) (known bool, err error) {
-	if string(name) != "kind" {
-		return false, nil
-	}
-	b.Kind, err = v.text()
-	return true, err
-}
-
-func (b *Reasoning) set(name []byte, v value) (known bool, err error) {
-	if string(name) != "text" {
-		return false, nil
-	}
-	b.Text, err = v.text()
-	return true, err
-}
-
-func (b *ToolCall) set(name []byte, v value) (known bool, err error) {
-	switch string(name) {
-	case "call_id":
-		b.CallID, err = v.text()
-	case "name":
-		b.Name, err = v.text()
-	case "args":
-		var s string
-		if s, err = v.text(); s != "" {
-			b.Args = []byte(s)
-		}
-	default:
-		return false, nil
-	}
-	return true, err
-}
-
-func (b *ToolResult) set(name []byte, v value) (known bool, err error) {
-	switch string(name) {
-	case "call":
-		var s string
-		var ok bool
-		if s, err = v.text(); err == nil {
-			if b.Call, ok = ParseRef(s); !ok {
-				err = mistyped("a message's UUID, '/' and the number of a block")
-			}
-		}
-	case "call_id":
-		b.CallID, err = v.text()
-	case "name":
-		b.Name, err = v.text()
-	case "status":
-		b.Status, err = decodeWord(v, "message_status_unknown", statuses[:])
-	case "content":
-		b.Content, err = decodeBlocks(v, true)
-	case "rest":
-		b.Rest, err = v.text()
-	case "denied":
-		b.Denied, err = v.texts()
-	default:
-		return false, nil
-	}
-	return true, err
-}
-
-func (b *Image) set(name []byte, v value) (known bool, err error) {
-	switch string(name) {
-	case "mime":
-		b.MIME, err = v.text()
-	case "url":
-		b.URL, err = v.text()
-	case "data":
-		b.Data, err = v.data()
-	default:
-		return false, nil
-	}
-	return true, err
-}
-
-func (b *File) set(name []byte, v value) (known bool, err error) {
-	switch string(name) {
-	case "mime":
-		b.MIME, err = v.text()
-	case "name":
-		b.Name, err = v.text()
-	case "url":
-		b.URL, err = v.text()
-	case "data":
-		b.Data, err = v.data()
-	default:
-		return false, nil
-	}
-	return true, err
-}
-
-// setCommon stores a known member of those that all blocks share.
-func (c *Common) setCommon(name []byte, v value) (known bool, err error) {
-	switch string(name) {
-	case "origin":
-		c.Origin, err = v.text()
-	case "labels":
-		err = v.items(func(v value) error {
-			s, err := v.text()
-			if err != nil {
-				return err
-			}
-			one, err := ParseLabel(s)
-			c.Labels |= one
-			return err
-		})
-	case "sources":
-		c.Sources, err = v.texts()
-	case "meta":
-		c.Meta, err = decodeMeta(v)
-	default:
-		return false, nil
-	}
-	return true, err
-}
-
-// texts is a list of texts.
-func (v value) texts() (out []string, err error) {
-	err = v.items(func(v value) error {
-		s, err := v.text()
-		out = append(out, s)
-		return err
-	})
-	return out, err
-}
-
-func decodeUsage(v value) (u Usage, err error) {
-	err = v.each(func(name []byte, _, v value) (err error) {
-		switch string(name) {
-		case "input":
-			u.Input, err = v.integer()
-		case "output":
-			u.Output, err = v.integer()
-		case "reasoning":
-			u.Reasoning, err = v.integer()
-		case "cache_read":
-			u.CacheRead, err = v.integer()
-		case "cache_write":
-			u.CacheWrite, err = v.integer()
-		default:
-			err = unknownMember("usage", name)
-		}
-		return err
-	})
-	return u, err
-}
-
-func decodeMeta(v value) (m Meta, err error) {
-	err = v.each(func(name []byte, _, v value) (err error) {
-		switch string(name) {
-		case "provider":
-			m.Provider, err = v.text()
-		case "fields":
-			if v[0] != '{' {
-				return mistyped("an object")
-			}
-			m.Fields = slices.Clone(v)
-		default:
-			err = unknownMember("meta", name)
-		}
-		return err
-	})
-	return m, err
-}
-
-func decodeMillis(v value) (time.Duration, error) {
-	n, err := v.integer()
-	if limit := int64(math.MaxInt64 / time.Millisecond); err == nil && (n > limit || n < -limit) {
-		err = mistyped("a duration of less than 290 years")
-	}
-	return time.Duration(n) * time.Millisecond, err
-}
-
 // decodeWord reads a string that must be one of the words.
 func decodeWord[T ~string](v value, code string, words []T) (T, error) {
 	s, err := v.text()
@@ -390,20 +251,4 @@ func decodeWord[T ~string](v value, code string, words []T) (T, error) {
 func unknownWord[T ~string](s, code string, words []T) *fault.Error {
 	return fault.New(fault.Invalid, code, "there is no %.40q here", s).
 		WithHint("%s", fmt.Sprintf("use one of %v", words))
-}
-
-// unknownMember refuses what could not be kept: usage and meta have no place
-// for members of a newer version.
-func unknownMember(where string, name []byte) error {
-	return fault.New(fault.Unsupported, "message_member_unknown", "%s has a member %.40q, which this version of Steward does not know", where, name).
-		WithHint("if a newer version wrote it, read it with that one").Detail("member", string(name))
-}
-
-func appendMember(dst []byte, quoted, v value) []byte {
-	if len(dst) > 0 {
-		dst = append(dst, ',')
-	}
-	dst = append(dst, quoted...)
-	dst = append(dst, ':')
-	return append(dst, v...)
 }

@@ -2,6 +2,7 @@ package message
 
 import (
 	"encoding/base64"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -16,220 +17,162 @@ import (
 // need not be JSON). It does not check m: what Validate accepts, Decode reads
 // back equal. Bytes that are no UTF-8, which Validate refuses, become U+FFFD.
 func Append(dst []byte, m *Message) []byte {
-	dst = append(dst, '{')
-	dst = appendID(dst, `"id":`, m.ID)
-	dst = appendText(dst, `"role":`, string(m.Role))
-	if !m.At.IsZero() {
-		dst = appendInt(dst, `"at":`, m.At.UnixMicro())
-	}
-	dst = appendID(dst, `"prev":`, m.Prev)
-	if len(m.Blocks) > 0 {
-		dst = AppendBlocks(appendName(dst, `"blocks":`), m.Blocks)
-	}
-	if m.Final {
-		dst = append(appendName(dst, `"final":`), "true"...)
-	}
-	dst = appendText(dst, `"model":`, m.Model)
-	dst = appendText(dst, `"stop":`, string(m.Stop))
-	dst = appendUsage(dst, `"usage":`, m.Usage)
-	dst = appendText(dst, `"approach":`, m.Approach)
-	if ms := m.Took / time.Millisecond; ms != 0 {
-		dst = appendInt(dst, `"took_ms":`, int64(ms))
-	}
-	dst = appendUsage(dst, `"turn_usage":`, m.Turn)
-	dst = appendMeta(dst, m.Meta)
-	dst = appendUnknown(dst, m.Unknown)
-	return append(dst, '}')
+	var buf buffer
+	dst = appendMembers(append(dst, '{'), m.members(buf[:0]))
+	return append(appendUnknown(dst, m.Unknown), '}')
 }
 
 // AppendBlocks appends the stored form of a list of blocks to dst: a JSON array.
 func AppendBlocks(dst []byte, blocks []Block) []byte {
-	dst = append(dst, '[')
-	for i, b := range blocks {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, `{"type":"`...)
-		dst = append(dst, b.kind()...)
-		dst = append(dst, '"')
-		dst = b.appendOwn(dst)
-		c := b.Base()
-		dst = appendText(dst, `"origin":`, c.Origin)
-		dst = appendLabels(dst, c.Labels)
-		dst = appendTexts(dst, `"sources":`, c.Sources)
-		dst = appendMeta(dst, c.Meta)
-		dst = appendUnknown(dst, c.Unknown)
-		dst = append(dst, '}')
-	}
-	return append(dst, ']')
-}
-
-func (b *Text) appendOwn(dst []byte) []byte {
-	dst = appendText(dst, `"text":`, b.Text)
-	if len(b.Citations) == 0 {
-		return dst
-	}
-	return AppendCitations(appendName(dst, `"citations":`), b.Citations)
+	return appendList(dst, blocks, func(dst []byte, b Block) []byte {
+		dst = append(append(append(dst, `{"type":"`...), b.kind()...), '"')
+		var buf buffer
+		dst = appendMembers(dst, members(b, buf[:0]))
+		return append(appendUnknown(dst, b.Base().Unknown), '}')
+	})
 }
 
 // AppendCitations appends the stored form of sources to dst: a JSON array.
 func AppendCitations(dst []byte, list []Citation) []byte {
-	dst = append(dst, '[')
-	for i, c := range list {
-		if i > 0 {
+	return appendList(dst, list, func(dst []byte, c Citation) []byte {
+		return append(appendMembers(append(dst, '{'), c.members(nil)), '}')
+	})
+}
+
+// appendMembers appends the members that are not zero.
+func appendMembers(dst []byte, list []member) []byte {
+	for _, m := range list {
+		before := len(dst)
+		if dst[before-1] != '{' {
 			dst = append(dst, ',')
 		}
-		dst = appendText(append(dst, '{'), `"url":`, c.URL)
-		dst = appendText(dst, `"title":`, c.Title)
-		dst = append(appendText(dst, `"text":`, c.Text), '}')
+		dst = append(append(append(dst, '"'), m.name...), '"', ':')
+		start := len(dst)
+		if dst = appendValue(dst, m.at); len(dst) == start {
+			dst = dst[:before]
+		}
 	}
-	return append(dst, ']')
-}
-
-func (b *Vendor) appendOwn(dst []byte) []byte    { return appendText(dst, `"kind":`, b.Kind) }
-func (b *Reasoning) appendOwn(dst []byte) []byte { return appendText(dst, `"text":`, b.Text) }
-
-func (b *ToolCall) appendOwn(dst []byte) []byte {
-	dst = appendText(dst, `"call_id":`, b.CallID)
-	dst = appendText(dst, `"name":`, b.Name)
-	return appendText(dst, `"args":`, b.Args)
-}
-
-func (b *ToolResult) appendOwn(dst []byte) []byte {
-	if b.Call != (Ref{}) {
-		dst = append(appendName(dst, `"call":`), '"')
-		dst = append(b.Call.AppendText(dst), '"')
-	}
-	dst = appendText(dst, `"call_id":`, b.CallID)
-	dst = appendText(dst, `"name":`, b.Name)
-	dst = appendText(dst, `"status":`, string(b.Status))
-	if len(b.Content) > 0 {
-		dst = AppendBlocks(appendName(dst, `"content":`), b.Content)
-	}
-	dst = appendText(dst, `"rest":`, b.Rest)
-	return appendTexts(dst, `"denied":`, b.Denied)
-}
-
-func (b *Image) appendOwn(dst []byte) []byte {
-	dst = appendText(dst, `"mime":`, b.MIME)
-	dst = appendText(dst, `"url":`, b.URL)
-	return appendData(dst, b.Data)
-}
-
-func (b *File) appendOwn(dst []byte) []byte {
-	dst = appendText(dst, `"mime":`, b.MIME)
-	dst = appendText(dst, `"name":`, b.Name)
-	dst = appendText(dst, `"url":`, b.URL)
-	return appendData(dst, b.Data)
-}
-
-// appendName appends a member's name, given quoted and with its colon, and
-// the comma that it needs.
-func appendName(dst []byte, quoted string) []byte {
-	if last := dst[len(dst)-1]; last != '{' {
-		dst = append(dst, ',')
-	}
-	return append(dst, quoted...)
-}
-
-func appendText[T string | []byte](dst []byte, name string, s T) []byte {
-	if len(s) == 0 {
-		return dst
-	}
-	dst, _ = jsontext.AppendQuote(appendName(dst, name), s) // the error is of UTF-8; see Append
 	return dst
 }
 
-func appendInt(dst []byte, name string, n int64) []byte {
-	return strconv.AppendInt(appendName(dst, name), n, 10)
-}
-
-func appendID(dst []byte, name string, x id.ID) []byte {
-	if x.Zero() {
-		return dst
-	}
-	dst = append(appendName(dst, name), '"')
-	return append(x.AppendText(dst), '"')
-}
-
-func appendData(dst, data []byte) []byte {
-	if len(data) == 0 {
-		return dst
-	}
-	dst = append(appendName(dst, `"data":`), '"')
-	return append(base64.StdEncoding.AppendEncode(dst, data), '"')
-}
-
-func appendUsage(dst []byte, name string, u Usage) []byte {
-	if u == (Usage{}) {
-		return dst
-	}
-	dst = append(appendName(dst, name), '{')
-	for _, f := range [...]struct {
-		name string
-		n    int64
-	}{
-		{`"input":`, u.Input}, {`"output":`, u.Output}, {`"reasoning":`, u.Reasoning},
-		{`"cache_read":`, u.CacheRead}, {`"cache_write":`, u.CacheWrite},
-	} {
-		if f.n != 0 {
-			dst = appendInt(dst, f.name, f.n)
+// appendValue appends the value of a member, nothing if it is zero.
+func appendValue(dst []byte, at any) []byte {
+	switch p := at.(type) {
+	case *string:
+		return appendText(dst, *p)
+	case *bool:
+		if *p {
+			return append(dst, "true"...)
 		}
+	case *int64:
+		return appendInt(dst, *p)
+	case *id.ID:
+		if !p.Zero() {
+			return append(p.AppendText(append(dst, '"')), '"')
+		}
+	case *Role:
+		return appendText(dst, string(*p))
+	case *Stop:
+		return appendText(dst, string(*p))
+	case *Status:
+		return appendText(dst, string(*p))
+	case *Ref:
+		if *p != (Ref{}) {
+			return append(p.AppendText(append(dst, '"')), '"')
+		}
+	case *Labels:
+		if *p != 0 {
+			return appendList(dst, p.Names(), appendQuoted)
+		}
+	case *[]string:
+		if len(*p) > 0 {
+			return appendList(dst, *p, appendQuoted)
+		}
+	case *[]Citation:
+		if len(*p) > 0 {
+			return AppendCitations(dst, *p)
+		}
+	default:
+		return appendStored(dst, at)
 	}
-	return append(dst, '}')
+	return dst
 }
 
-func appendLabels(dst []byte, l Labels) []byte {
-	if l == 0 {
-		return dst
-	}
-	dst = append(appendName(dst, `"labels":`), '[')
-	first := true
-	for i := range 8 {
-		if l&(1<<i) == 0 {
-			continue
+// appendStored appends a value whose stored form its Go type does not tell.
+func appendStored(dst []byte, at any) []byte {
+	var buf buffer
+	switch p := at.(type) {
+	case *micros:
+		if t := time.Time(*p); !t.IsZero() {
+			return strconv.AppendInt(dst, t.UnixMicro(), 10)
 		}
-		if !first {
-			dst = append(dst, ',')
+	case *millis:
+		return appendInt(dst, int64(time.Duration(*p)/time.Millisecond))
+	case *argsText:
+		return appendText(dst, *p)
+	case *data:
+		if len(*p) > 0 {
+			return append(base64.StdEncoding.AppendEncode(append(dst, '"'), *p), '"')
 		}
-		first = false
-		dst = append(dst, '"')
-		dst = append(append(dst, labelName(i)...), '"')
+	case *object:
+		return append(dst, *p...)
+	case *blockList:
+		if len(*p) > 0 {
+			return AppendBlocks(dst, *p)
+		}
+	case *content:
+		if len(*p) > 0 {
+			return AppendBlocks(dst, *p)
+		}
+	case *Usage:
+		if *p != (Usage{}) {
+			return append(appendMembers(append(dst, '{'), p.members(buf[:0])), '}')
+		}
+	case *Meta:
+		if p.Provider != "" || len(p.Fields) > 0 {
+			return append(appendMembers(append(dst, '{'), p.members(buf[:0])), '}')
+		}
+	default:
+		panic(fmt.Sprintf("message: no form for %T", at))
 	}
-	return append(dst, ']')
+	return dst
 }
 
-func appendTexts(dst []byte, name string, list []string) []byte {
-	if len(list) == 0 {
-		return dst
-	}
-	dst = append(appendName(dst, name), '[')
-	for i, s := range list {
+func appendList[T any](dst []byte, list []T, one func([]byte, T) []byte) []byte {
+	dst = append(dst, '[')
+	for i, x := range list {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst, _ = jsontext.AppendQuote(dst, s) // the error is of UTF-8; see Append
+		dst = one(dst, x)
 	}
 	return append(dst, ']')
 }
 
-func appendMeta(dst []byte, m Meta) []byte {
-	if m.Provider == "" && len(m.Fields) == 0 {
+func appendText[T ~string | ~[]byte](dst []byte, s T) []byte {
+	if len(s) == 0 {
 		return dst
 	}
-	dst = append(appendName(dst, `"meta":`), '{')
-	dst = appendText(dst, `"provider":`, m.Provider)
-	if len(m.Fields) > 0 {
-		dst = append(appendName(dst, `"fields":`), m.Fields...)
+	return appendQuoted(dst, s)
+}
+
+func appendQuoted[T ~string | ~[]byte](dst []byte, s T) []byte {
+	dst, _ = jsontext.AppendQuote(dst, s) // the error is of UTF-8; see Append
+	return dst
+}
+
+func appendInt(dst []byte, n int64) []byte {
+	if n == 0 {
+		return dst
 	}
-	return append(dst, '}')
+	return strconv.AppendInt(dst, n, 10)
 }
 
 func appendUnknown(dst, unknown []byte) []byte {
-	if len(unknown) == 0 {
-		return dst
+	if len(unknown) > 0 && dst[len(dst)-1] != '{' {
+		dst = append(dst, ',')
 	}
-	return append(appendName(dst, ""), unknown...)
+	return append(dst, unknown...)
 }
 
 // AppendText appends the text form of the reference, "MESSAGE/BLOCK".

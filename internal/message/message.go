@@ -130,8 +130,6 @@ type Block interface {
 	// Base returns the part that all blocks share.
 	Base() *Common
 	kind() string
-	appendOwn(dst []byte) []byte                      // the members beyond the shared ones
-	set(name []byte, v value) (known bool, err error) // stores one of them
 }
 
 // Base returns c.

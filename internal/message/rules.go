@@ -1,6 +1,7 @@
 package message
 
 import (
+	"slices"
 	"unicode/utf8"
 
 	"steward/internal/fault"
@@ -42,13 +43,13 @@ func checkHead(m *Message) *fault.Error {
 		return broken("message_id_missing", "the message has no id")
 	case m.Prev == m.ID:
 		return broken("message_prev_invalid", "the message names itself as the one before it")
-	case !oneOf(m.Role, roles[:]):
+	case !slices.Contains(roles[:], m.Role):
 		return unknownWord(string(m.Role), "message_role_unknown", roles[:])
 	case m.Role == Tool && len(m.Blocks) != 1:
 		return broken("message_result_count", "a tool message has exactly one result, not %d blocks", len(m.Blocks))
 	case (m.Role == User || m.Role == System) && len(m.Blocks) == 0:
 		return broken("message_empty", "a %s message has no content", m.Role)
-	case m.Stop != "" && !oneOf(m.Stop, stops[:]):
+	case m.Stop != "" && !slices.Contains(stops[:], m.Stop):
 		return unknownWord(string(m.Stop), "message_stop_unknown", stops[:])
 	case m.Usage.negative() || m.Turn.negative():
 		return broken("message_usage_negative", "a token count is negative")
@@ -63,10 +64,7 @@ func checkHead(m *Message) *fault.Error {
 	if err := checkUTF8("message", m.Model, m.Approach); err != nil {
 		return err
 	}
-	return checkExtras(m.Meta, m.Unknown, func(name []byte) bool {
-		known, _ := new(Message).set(name, value("0"))
-		return known
-	})
+	return checkExtras(m.Meta, m.Unknown, func(buf []member) []member { return m.members(buf) })
 }
 
 func checkAssistantOnly(m *Message) *fault.Error {
@@ -128,7 +126,7 @@ func checkBlock(b Block) *fault.Error {
 		return err
 	}
 	if c.Meta.Provider != "" || len(c.Meta.Fields) > 0 || len(c.Unknown) > 0 {
-		err := checkExtras(c.Meta, c.Unknown, func(name []byte) bool { return knownMember(b.kind(), name) })
+		err := checkExtras(c.Meta, c.Unknown, func(buf []member) []member { return append(members(b, buf), member{name: "type"}) })
 		if err != nil {
 			return err
 		}
@@ -166,20 +164,13 @@ func checkBlock(b Block) *fault.Error {
 	return nil
 }
 
-// knownMember reports whether a block of the kind has a member of the name.
-func knownMember(kind string, name []byte) bool {
-	own, _ := newBlock(kind).set(name, value("0"))
-	common, _ := new(Common).setCommon(name, value("0"))
-	return own || common || string(name) == "type"
-}
-
 func checkResult(r *ToolResult) *fault.Error {
 	switch {
 	case r.Call.Message.Zero() || r.Call.Block < 0:
 		return broken("message_result_call_missing", "a tool result does not name the call that it answers")
 	case r.Name == "":
 		return broken("message_result_name_missing", "a tool result has no name")
-	case !oneOf(r.Status, statuses[:]):
+	case !slices.Contains(statuses[:], r.Status):
 		return unknownWord(string(r.Status), "message_status_unknown", statuses[:])
 	}
 	for _, b := range r.Content {
@@ -232,7 +223,7 @@ func checkUTF8(what string, texts ...string) *fault.Error {
 }
 
 // checkExtras checks the raw JSON that goes into the stored form as it is.
-func checkExtras(m Meta, unknown []byte, known func([]byte) bool) *fault.Error {
+func checkExtras(m Meta, unknown []byte, known func([]member) []member) *fault.Error {
 	if err := checkUTF8("the provider's name", m.Provider); err != nil {
 		return err
 	}
@@ -246,23 +237,15 @@ func checkExtras(m Meta, unknown []byte, known func([]byte) bool) *fault.Error {
 	if check(object) != nil {
 		return broken("message_unknown_invalid", "the unknown members are not strict JSON")
 	}
+	list := known(nil)
 	var bad *fault.Error
 	_ = object.each(func(name []byte, _, _ value) error { // its errors are f's, and f has none
-		if known(name) {
+		if find(list, name) != nil {
 			bad = broken("message_unknown_invalid", "%q is among the unknown members, and known", name)
 		}
 		return nil
 	})
 	return bad
-}
-
-func oneOf[T comparable](v T, all []T) bool {
-	for _, a := range all {
-		if a == v {
-			return true
-		}
-	}
-	return false
 }
 
 func broken(code, format string, args ...any) *fault.Error {

@@ -114,6 +114,18 @@ func (v value) integer() (int64, error) {
 	return n, nil
 }
 
+func (v value) ref() (Ref, error) {
+	s, err := v.text()
+	if err != nil {
+		return Ref{}, err
+	}
+	r, ok := ParseRef(s)
+	if !ok {
+		err = mistyped("a message's UUID, '/' and the number of a block")
+	}
+	return r, err
+}
+
 func (v value) boolean() (bool, error) {
 	if v[0] != 't' && v[0] != 'f' {
 		return false, mistyped("true or false")

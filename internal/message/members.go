@@ -1,0 +1,80 @@
+package message
+
+import "time"
+
+// member is a member of the stored form of a message or a block: its name and
+// where its value is kept. Lists of members are in the order of the stored
+// form; both directions of the codec go by them.
+type member struct {
+	name string
+	at   any // a pointer to one of the types of appendValue and decodeValue
+}
+
+// What of the Go types alone does not tell how they are stored.
+type (
+	argsText  []byte        // as a string
+	data      []byte        // in base64
+	object    []byte        // a JSON object as it came
+	micros    time.Time     // as microseconds since 1970
+	millis    time.Duration // as milliseconds
+	blockList []Block       // those of a message
+	content   []Block       // those of a result
+)
+
+// The lists are appended to dst, which is on the caller's stack: the codec
+// makes no garbage for them.
+const mostMembers = 13
+
+type buffer [mostMembers]member
+
+func (m *Message) members(dst []member) []member {
+	return append(dst, member{"id", &m.ID}, member{"role", &m.Role}, member{"at", (*micros)(&m.At)}, member{"prev", &m.Prev},
+		member{"blocks", (*blockList)(&m.Blocks)}, member{"final", &m.Final}, member{"model", &m.Model}, member{"stop", &m.Stop},
+		member{"usage", &m.Usage}, member{"approach", &m.Approach}, member{"took_ms", (*millis)(&m.Took)}, member{"turn_usage", &m.Turn},
+		member{"meta", &m.Meta})
+}
+
+// members appends those of a block, but for its type.
+func members(b Block, dst []member) []member {
+	switch b := b.(type) {
+	case *Text:
+		dst = append(dst, member{"text", &b.Text}, member{"citations", &b.Citations})
+	case *Vendor:
+		dst = append(dst, member{"kind", &b.Kind})
+	case *Reasoning:
+		dst = append(dst, member{"text", &b.Text})
+	case *ToolCall:
+		dst = append(dst, member{"call_id", &b.CallID}, member{"name", &b.Name}, member{"args", (*argsText)(&b.Args)})
+	case *ToolResult:
+		dst = append(dst, member{"call", &b.Call}, member{"call_id", &b.CallID}, member{"name", &b.Name}, member{"status", &b.Status},
+			member{"content", (*content)(&b.Content)}, member{"rest", &b.Rest}, member{"denied", &b.Denied})
+	case *Image:
+		dst = append(dst, member{"mime", &b.MIME}, member{"url", &b.URL}, member{"data", (*data)(&b.Data)})
+	case *File:
+		dst = append(dst, member{"mime", &b.MIME}, member{"name", &b.Name}, member{"url", &b.URL}, member{"data", (*data)(&b.Data)})
+	}
+	c := b.Base()
+	return append(dst, member{"origin", &c.Origin}, member{"labels", &c.Labels}, member{"sources", &c.Sources}, member{"meta", &c.Meta})
+}
+
+func (c *Citation) members(dst []member) []member {
+	return append(dst, member{"url", &c.URL}, member{"title", &c.Title}, member{"text", &c.Text})
+}
+
+func (u *Usage) members(dst []member) []member {
+	return append(dst, member{"input", &u.Input}, member{"output", &u.Output}, member{"reasoning", &u.Reasoning},
+		member{"cache_read", &u.CacheRead}, member{"cache_write", &u.CacheWrite})
+}
+
+func (m *Meta) members(dst []member) []member {
+	return append(dst, member{"provider", &m.Provider}, member{"fields", (*object)(&m.Fields)})
+}
+
+func find(list []member, name []byte) *member {
+	for i := range list {
+		if list[i].name == string(name) {
+			return &list[i]
+		}
+	}
+	return nil
+}
