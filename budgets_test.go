@@ -62,7 +62,7 @@ var budgets = map[string]int{
 	"internal/record":                 580,
 	"internal/request":                630,
 	"internal/resource":               470,
-	"internal/runtime":                10980,
+	"internal/runtime":                10940,
 	"internal/search":                 1060,
 	"internal/search/fts":             1450,
 	"internal/secret":                 1180,

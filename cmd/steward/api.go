@@ -199,7 +199,7 @@ func (a *app) readStored(ctx context.Context, set *settings.Loaded, log *slog.Lo
 	if st == nil {
 		return nil, errNothingYet
 	}
-	return a.stored(st, set, log).session(a), nil
+	return a.storedSession(st, set, log)
 }
 
 // openStored opens the data folder for this process, as far as is needed.
@@ -220,7 +220,7 @@ func (a *app) openStored(ctx context.Context, set *settings.Loaded, n need, log 
 	if n == toManage {
 		return a.openCatalog(ctx, set, st)
 	}
-	return a.stored(st, set, log).session(a), nil
+	return a.storedSession(st, set, log)
 }
 
 // apiOptions are those of the API of a node.

@@ -37,7 +37,8 @@ func pathsOf(b backend) paths {
 
 // Branches implements terminal.Paths.
 func (p paths) Branches(ctx context.Context, conv id.ID) ([]runtime.Path, error) {
-	return runtime.Paths(ctx, p.store, p.engine, p.scope(), conv, false)
+	k := runtime.NewRecords(runtime.RecordsOptions{Store: p.store, Conversations: p.engine})
+	return k.Paths(ctx, p.user, conv, false)
 }
 
 // Siblings implements terminal.Paths.

@@ -7,38 +7,12 @@ import (
 	"time"
 
 	"steward/internal/effect"
-	"steward/internal/id"
 	"steward/internal/intent"
-	"steward/internal/store"
 	"steward/internal/tool"
 )
 
 // Verdict is a person's answer to a question.
 type Verdict = effect.Decision
-
-// Decide records a person's answer to a question, his own or one that was put
-// to a group of his. It is durable when Decide returns. Error codes as of
-// effect.Engine.Decide.
-func (n *Node) Decide(ctx context.Context, user string, v Verdict) error {
-	return Decide(ctx, n.effects, user, v)
-}
-
-// Decide records a person's answer by an engine, with or without a node.
-func Decide(ctx context.Context, e *effect.Engine, user string, v Verdict) error {
-	v.By = user
-	return e.Decide(ctx, store.ForUser(user), v)
-}
-
-// Approvals returns what waits for a user's word, the oldest first: in all his
-// conversations, of agents that agents have asked, and in his groups.
-func (n *Node) Approvals(ctx context.Context, user string) ([]effect.Question, error) {
-	return n.effects.Questions(ctx, user)
-}
-
-// Approval returns one question; with a pattern as it would be shown with it.
-func (n *Node) Approval(ctx context.Context, user, which string, p intent.Pattern) (effect.Question, error) {
-	return n.effects.Question(ctx, store.ForUser(user), which, p)
-}
 
 // FollowApprovals tells what waits for a user's word: as it is, and again
 // whenever that becomes otherwise, until ctx is done.
@@ -96,46 +70,11 @@ func questionKeys(list []effect.Question) []string {
 	return keys
 }
 
-// Grants returns a user's standing approvals, the newest first; with all, also
-// those that were revoked or have ended.
-func (n *Node) Grants(ctx context.Context, user string, all bool) ([]GrantView, error) {
-	list, err := n.effects.Grants(ctx, user, all)
-	out := make([]GrantView, len(list))
-	for i := range list {
-		out[i] = ShowGrant(list[i], n.callee)
-	}
-	return out, err
-}
-
-// Grant returns one of them (grant_not_found).
-func (n *Node) Grant(ctx context.Context, user string, grant id.ID) (GrantView, error) {
-	g, err := n.effects.Grant(ctx, user, grant)
-	return ShowGrant(g, n.callee), err
-}
-
 // GrantEdited is a standing approval as an edit would leave it.
 type GrantEdited struct {
 	Grant GrantView `json:"grant"`
 	Wider bool      `json:"wider"` // it would cover something that it does not
 	Hash  string    `json:"hash"`  // to be repeated where it is wider
-}
-
-// ShowGrantEdit tells what an edit would make of one, without doing it.
-func (n *Node) ShowGrantEdit(ctx context.Context, user string, grant id.ID, ed effect.GrantEdit) (GrantEdited, error) {
-	e, err := n.effects.ShowGrantEdit(ctx, user, grant, ed)
-	return GrantEdited{ShowGrant(e.Grant, n.callee), e.Wider, e.Hash}, err
-}
-
-// EditGrant changes one; see effect.Engine.EditGrant.
-func (n *Node) EditGrant(ctx context.Context, user string, grant id.ID, ed effect.GrantEdit) (GrantView, error) {
-	g, err := n.effects.EditGrant(ctx, user, grant, ed)
-	return ShowGrant(g, n.callee), err
-}
-
-// RevokeGrant takes one back, at once.
-func (n *Node) RevokeGrant(ctx context.Context, user string, grant id.ID) error {
-	_, err := n.effects.Revoke(ctx, user, grant)
-	return err
 }
 
 // ApprovalView is a question to a person, as the frames of a conversation tell it.
@@ -176,17 +115,16 @@ type GrantView struct {
 	State  string   `json:"state"` // "active", "expired", "revoked", or "lapsed": the tool has changed
 }
 
-// ShowGrant returns a standing approval as a person is shown it. toolOf finds
-// tools; nil: whether one has changed is not known.
-func ShowGrant(g effect.Grant, toolOf func(agent, name string) (tool.Tool, bool)) GrantView {
+// showGrant returns a standing approval as a person is shown it.
+func (k *Records) showGrant(g effect.Grant) GrantView {
 	v := GrantView{Grant: g, Labels: g.Labels.Names(), State: "active"}
 	switch {
 	case !g.Revoked.IsZero():
 		v.State = "revoked"
 	case !g.Expires.IsZero() && !time.Now().Before(g.Expires):
 		v.State = "expired"
-	case toolOf != nil:
-		if t, ok := toolOf(g.Agent, g.Tool); !ok || t.Spec().Version != g.Version {
+	case k.tool != nil:
+		if t, ok := k.tool(g.Agent, g.Tool); !ok || t.Spec().Version != g.Version {
 			v.State = "lapsed"
 		}
 	}

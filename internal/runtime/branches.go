@@ -77,15 +77,6 @@ func (n *Node) Branches(ctx context.Context, user string, conv id.ID) ([]record.
 // maxTries is how often something is read that others are changing.
 const maxTries = 100
 
-// Siblings returns the messages that stand at the place of a message on the
-// conversation's branches.
-func (n *Node) Siblings(ctx context.Context, user string, conv, msg id.ID) ([]conversation.Sibling, error) {
-	if _, err := n.conversations.Get(ctx, store.ForUser(user), conv); err != nil {
-		return nil, err
-	}
-	return n.conversations.Siblings(ctx, store.ForUser(user), conv, msg)
-}
-
 // Fork makes a branch and prefers it.
 func (n *Node) Fork(ctx context.Context, user string, conv id.ID, f conversation.Fork) (b record.Branch, err error) {
 	err = n.alone(ctx, user, conv, func(sc store.Scope) error {
@@ -224,11 +215,6 @@ func (n *Node) Insert(ctx context.Context, user string, conv, after id.ID, m *me
 	return b, err
 }
 
-// Interaction returns an interaction as it stands.
-func (n *Node) Interaction(ctx context.Context, user string, conv, inter id.ID) (conversation.Interaction, error) {
-	return n.conversations.Interaction(ctx, store.ForUser(user), conv, inter)
-}
-
 // Merge makes an interaction part of another one.
 func (n *Node) Merge(ctx context.Context, user string, conv, into, from id.ID) error {
 	return n.alone(ctx, user, conv, func(sc store.Scope) error {
@@ -266,11 +252,6 @@ func (n *Node) Trust(ctx context.Context, user string, conv id.ID, labels messag
 	return n.alone(ctx, user, conv, func(sc store.Scope) error {
 		return n.conversations.Trust(ctx, sc, conv, labels, msgs...)
 	})
-}
-
-// Audit returns what tools and people changed in the validity of messages.
-func (n *Node) Audit(ctx context.Context, user string, conv, interaction id.ID, toolName string) ([]conversation.Optimization, error) {
-	return n.conversations.Audit(ctx, store.ForUser(user), conv, interaction, toolName)
 }
 
 // Rollback takes back what an interaction's calls of a tool made obsolete.

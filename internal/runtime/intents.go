@@ -77,12 +77,7 @@ type IntentFilter struct {
 
 // Intents returns a user's actions, those that changed last first, at most
 // limit of them. Error code: state_invalid.
-func (n *Node) Intents(ctx context.Context, user string, f IntentFilter, after store.Cursor, limit int) ([]IntentView, store.Cursor, error) {
-	return Intents(ctx, n.opt.Store, store.ForUser(user), f, after, limit)
-}
-
-// Intents is Node.Intents for who has no node, only the store.
-func Intents(ctx context.Context, st store.Store, sc store.Scope, f IntentFilter, after store.Cursor, limit int) ([]IntentView, store.Cursor, error) {
+func (k *Records) Intents(ctx context.Context, user string, f IntentFilter, after store.Cursor, limit int) ([]IntentView, store.Cursor, error) {
 	if f.State != "" && !f.State.Known() {
 		return nil, "", fault.New(fault.Invalid, "state_invalid", "%.40q is no state of an action", f.State).WithHint("use one of: %s", stateNames())
 	}
@@ -96,7 +91,7 @@ func Intents(ctx context.Context, st store.Store, sc store.Scope, f IntentFilter
 	out := []IntentView{}
 	for {
 		q.Limit = min(max(limit-len(out), 1), store.DefaultLimit)
-		page, err := st.Query(ctx, sc, q)
+		page, err := k.store.Query(ctx, store.ForUser(user), q)
 		if err != nil {
 			return nil, "", err
 		}
@@ -150,26 +145,13 @@ func linked(text string) id.ID {
 // Intent returns everything about one of a user's actions. which is its id, at
 // least 8 characters of its beginning, or its URI. Error codes:
 // intent_not_found, intent_ambiguous.
-func (n *Node) Intent(ctx context.Context, user, which string) (IntentView, error) {
-	v, err := Intent(ctx, n.opt.Store, store.ForUser(user), which)
-	if err != nil || v.State != intent.Awaiting {
-		return v, err
-	}
-	q, err := n.Approval(ctx, user, v.URI, nil)
-	if err != nil && !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Conflict) { // answered meanwhile
-		return v, err
-	}
-	v.Hash = q.Hash
-	return v, nil
-}
-
-// Intent is Node.Intent for who has no node, only the store.
-func Intent(ctx context.Context, st store.Store, sc store.Scope, which string) (IntentView, error) {
-	uri, err := resolveIntent(ctx, st, sc, which)
+func (k *Records) Intent(ctx context.Context, user, which string) (IntentView, error) {
+	sc := store.ForUser(user)
+	uri, err := k.resolveIntent(ctx, sc, which)
 	if err != nil {
 		return IntentView{}, err
 	}
-	r, err := st.Get(ctx, sc, uri)
+	r, err := k.store.Get(ctx, sc, uri)
 	if err != nil {
 		return IntentView{}, err
 	}
@@ -188,7 +170,14 @@ func Intent(ctx context.Context, st store.Store, sc store.Scope, which string) (
 			v.Result = "(secret)"
 		}
 	}
-	v.History, err = history(ctx, st, sc, uri)
+	if in.State == intent.Awaiting {
+		q, err := k.Approval(ctx, user, v.URI, nil)
+		if err != nil && !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Conflict) { // answered meanwhile
+			return v, err
+		}
+		v.Hash = q.Hash
+	}
+	v.History, err = history(ctx, k.store, sc, uri)
 	return v, err
 }
 
@@ -218,7 +207,7 @@ func history(ctx context.Context, st store.Store, sc store.Scope, uri resource.U
 }
 
 // resolveIntent finds the intent that a text names.
-func resolveIntent(ctx context.Context, st store.Store, sc store.Scope, which string) (resource.URI, error) {
+func (k *Records) resolveIntent(ctx context.Context, sc store.Scope, which string) (resource.URI, error) {
 	missing := fault.New(fault.NotFound, "intent_not_found", "there is no action %.200q", which).WithHint("steward intents list shows them")
 	which = strings.TrimSpace(which)
 	if strings.HasPrefix(which, "cld:") {
@@ -226,14 +215,14 @@ func resolveIntent(ctx context.Context, st store.Store, sc store.Scope, which st
 		if err != nil || uri.Type() != effect.TypeIntent {
 			return uri, missing
 		}
-		if _, err = st.Get(ctx, sc, uri); fault.Is(err, fault.NotFound) {
+		if _, err = k.store.Get(ctx, sc, uri); fault.Is(err, fault.NotFound) {
 			err = missing
 		}
 		return uri, err
 	}
 	own, err := named(which, "intent", "actions", missing, func(yield func(id.ID, error) bool) {
 		q := store.Query{Term: store.Term{Name: effect.TermIntents}, Type: effect.TypeIntent, Reverse: true, NoBody: true, Limit: 1000}
-		for it, err := range store.Items(ctx, st, sc, q) {
+		for it, err := range store.Items(ctx, k.store, sc, q) {
 			if !yield(effect.IntentID(it.URI), err) {
 				return
 			}
@@ -242,7 +231,7 @@ func resolveIntent(ctx context.Context, st store.Store, sc store.Scope, which st
 	if err != nil {
 		return resource.URI{}, err
 	}
-	page, err := st.Query(ctx, sc, store.Query{Term: store.Term{Name: effect.TermIntent, Value: own.String()}, Type: effect.TypeIntent, Limit: 1, NoBody: true})
+	page, err := k.store.Query(ctx, sc, store.Query{Term: store.Term{Name: effect.TermIntent, Value: own.String()}, Type: effect.TypeIntent, Limit: 1, NoBody: true})
 	if err == nil && len(page.Items) == 0 {
 		err = missing
 	}

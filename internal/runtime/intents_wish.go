@@ -32,7 +32,7 @@ func (n *Node) UndoIntent(ctx context.Context, user, which string) (IntentView, 
 // request that is closed when it is settled and told of, and has it carried out.
 func (n *Node) again(ctx context.Context, user, which string, step effect.Step) (IntentView, error) {
 	sc := store.ForUser(user)
-	of, err := resolveIntent(ctx, n.opt.Store, sc, which)
+	of, err := n.resolveIntent(ctx, sc, which)
 	if err != nil {
 		return IntentView{}, err
 	}
@@ -131,7 +131,7 @@ func (n *Node) answerAgain(user string, inter resource.URI) error {
 // intent_not_found, intent_ambiguous, intent_transition_illegal (Conflict).
 func (n *Node) ResolveIntent(ctx context.Context, user, which string, w effect.Resolution) (IntentView, error) {
 	sc := store.ForUser(user)
-	uri, err := resolveIntent(ctx, n.opt.Store, sc, which)
+	uri, err := n.resolveIntent(ctx, sc, which)
 	if err != nil {
 		return IntentView{}, err
 	}
@@ -159,7 +159,7 @@ func (n *Node) ResolveIntent(ctx context.Context, user, which string, w effect.R
 // repeats that of what was shown (IntentView.Hash). Error codes: those of
 // Decide, intent_not_found, intent_ambiguous.
 func (n *Node) AnswerIntent(ctx context.Context, user, which, hash, reason string, approve bool) (IntentView, error) {
-	uri, err := resolveIntent(ctx, n.opt.Store, store.ForUser(user), which)
+	uri, err := n.resolveIntent(ctx, store.ForUser(user), which)
 	if err != nil {
 		return IntentView{}, err
 	}
@@ -174,7 +174,7 @@ func (n *Node) AnswerIntent(ctx context.Context, user, which, hash, reason strin
 // has begun, or is settled).
 func (n *Node) CancelIntent(ctx context.Context, user, which string) (IntentView, error) {
 	sc := store.ForUser(user)
-	uri, err := resolveIntent(ctx, n.opt.Store, sc, which)
+	uri, err := n.resolveIntent(ctx, sc, which)
 	if err != nil {
 		return IntentView{}, err
 	}

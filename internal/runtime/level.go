@@ -436,6 +436,15 @@ func (n *Node) toolOf(path, name string) (tool.Tool, bool) {
 	return nil, false
 }
 
+// specOf returns the spec of one of the node's own tools.
+func (n *Node) specOf(name string) (tool.Spec, bool) {
+	t, ok := n.opt.Tools.Get(name)
+	if !ok {
+		return tool.Spec{}, false
+	}
+	return t.Spec(), true
+}
+
 // namesOf returns the names of an agent's tools.
 func (n *Node) namesOf(path string) []string {
 	kit, err := n.kitOf(first(path, DefaultAgent))

@@ -9,6 +9,7 @@ import (
 	"steward/internal/embed"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/importexport"
 	"steward/internal/llm"
 	"steward/internal/record"
 	"steward/internal/service"
@@ -16,20 +17,10 @@ import (
 	"steward/internal/tool"
 )
 
-// Conversations returns a page of the user's conversations, the most recently
-// used first.
-func (n *Node) Conversations(ctx context.Context, user string, after store.Cursor, limit int) ([]record.Conversation, store.Cursor, error) {
-	return n.conversations.List(ctx, store.ForUser(user), after, limit)
-}
-
-// Conversation returns one of the user's conversations.
-func (n *Node) Conversation(ctx context.Context, user string, conv id.ID) (record.Conversation, error) {
-	return n.conversations.Get(ctx, store.ForUser(user), conv)
-}
-
-// Messages returns a page of a conversation's messages in their exact order.
-func (n *Node) Messages(ctx context.Context, user string, conv id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error) {
-	return n.conversations.Messages(ctx, store.ForUser(user), conv, after, limit, false)
+// Import makes conversations of the user's of all chats in a file, one after
+// the other. See conversation.Engine.ImportAll.
+func (n *Node) Import(ctx context.Context, user string, r io.Reader, o importexport.Options) iter.Seq2[conversation.Imported, error] {
+	return n.conversations.ImportAll(ctx, store.ForUser(user), user, r, o)
 }
 
 // Rename gives a conversation a title.

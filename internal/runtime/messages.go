@@ -24,18 +24,8 @@ type Reading struct {
 
 // ReadMessages reads messages of one of the user's conversations. Error
 // codes: conversation_not_found, branch_not_found, cursor_invalid.
-func (n *Node) ReadMessages(ctx context.Context, user string, conv id.ID, r Reading) ([]conversation.Entry, store.Cursor, error) {
-	return ReadMessages(ctx, n.conversations, store.ForUser(user), conv, r)
-}
-
-// FindCall returns the messages of the user's that make a call with a
-// provider's id, the newest first.
-func (n *Node) FindCall(ctx context.Context, user, callID string) ([]conversation.Called, error) {
-	return n.conversations.FindCall(ctx, store.ForUser(user), callID)
-}
-
-// ReadMessages is Node.ReadMessages for who has no node, only the store.
-func ReadMessages(ctx context.Context, e *conversation.Engine, sc store.Scope, conv id.ID, r Reading) ([]conversation.Entry, store.Cursor, error) {
+func (k *Records) ReadMessages(ctx context.Context, user string, conv id.ID, r Reading) ([]conversation.Entry, store.Cursor, error) {
+	e, sc := k.conversations, store.ForUser(user)
 	switch {
 	case r.Deleted:
 		list, err := deleted(ctx, e, sc, conv)

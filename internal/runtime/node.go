@@ -18,6 +18,7 @@ import (
 	"steward/internal/follow"
 	"steward/internal/id"
 	"steward/internal/llm"
+	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/request"
 	"steward/internal/search"
@@ -96,15 +97,14 @@ type Options struct {
 
 // Node is one running Steward. Safe for concurrent use.
 type Node struct {
-	opt           Options
-	conversations *conversation.Engine
-	effects       *effect.Engine
-	agents        map[string]*agentKit // the fixed ones
-	levels        levels               // those of the catalog
-	entries       *follow.Log
-	events        *events.Engine
-	resources     *tree.Service
-	log           *slog.Logger
+	Records
+	opt       Options
+	agents    map[string]*agentKit // the fixed ones
+	levels    levels               // those of the catalog
+	entries   *follow.Log
+	events    *events.Engine
+	resources *tree.Service
+	log       *slog.Logger
 
 	mu     sync.Mutex
 	chats  map[chatKey]*chat
@@ -161,6 +161,8 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	n.effects = effect.New(effect.Options{Store: opt.Store, Judge: judgeOf(opt.Judge), ApprovalTimeout: opt.ApprovalTimeout,
 		Directory: opt.People, Tool: n.callee, Mask: n.mask(), Log: opt.Log})
 	n.conversations = conversation.New(opt.Store, conversation.Options{Tools: n.toolOf, Names: n.namesOf, Key: opt.ExportKey, Codecs: Codecs(), Log: opt.Log})
+	n.Records = NewRecords(RecordsOptions{Store: opt.Store, Conversations: n.conversations, Effects: n.effects, Search: opt.Search,
+		Price: func(model string, u message.Usage) float64 { return n.spent(model, u).Cost }, Tool: n.callee, Spec: n.specOf})
 	if err := opt.Tools.Add(n.effects.ReadTool()); err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"steward/internal/conversation"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
@@ -23,19 +22,15 @@ type Path struct {
 
 // Paths returns a conversation's branches, the oldest first; with deleted,
 // those in their place that can be brought back.
-func (n *Node) Paths(ctx context.Context, user string, conv id.ID, deleted bool) ([]Path, error) {
-	return Paths(ctx, n.opt.Store, n.conversations, store.ForUser(user), conv, deleted)
-}
-
-// Paths is Node.Paths for who has no node, only the store.
-func Paths(ctx context.Context, st store.Store, e *conversation.Engine, sc store.Scope, conv id.ID, deleted bool) ([]Path, error) {
-	c, err := e.Get(ctx, sc, conv)
+func (k *Records) Paths(ctx context.Context, user string, conv id.ID, deleted bool) ([]Path, error) {
+	sc := store.ForUser(user)
+	c, err := k.conversations.Get(ctx, sc, conv)
 	if err != nil {
 		return nil, err
 	}
 	var out []Path
 	q := store.Query{Term: store.Term{Name: record.TermBranch, Value: conv.String()}, Under: record.ConversationURI(conv)}
-	for it, err := range store.Items(ctx, st, sc, q) {
+	for it, err := range store.Items(ctx, k.store, sc, q) {
 		if err != nil {
 			return nil, err
 		}
@@ -53,10 +48,10 @@ func Paths(ctx context.Context, st store.Store, e *conversation.Engine, sc store
 				break
 			}
 		}
-		if p.Messages, p.Own, err = e.Count(ctx, sc, conv, &p.Branch); err != nil {
+		if p.Messages, p.Own, err = k.conversations.Count(ctx, sc, conv, &p.Branch); err != nil {
 			return nil, err
 		}
-		if err := p.begins(ctx, st, sc, conv); err != nil {
+		if err := p.begins(ctx, k.store, sc, conv); err != nil {
 			return nil, err
 		}
 		out = append(out, p)

@@ -11,7 +11,6 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/runtime"
-	"steward/internal/store"
 )
 
 // wording reads all that a reading tells, and joins what it says.
@@ -180,12 +179,12 @@ func TestReadingFromABrokenStore(t *testing.T) {
 	w := newWorld(t)
 	conv, _ := w.turn(id.ID{}, "say one")
 	w.atRest(conv)
-	e := conversation.New(w.store, conversation.Options{})
+	n := w.Node
 	w.close()
-	if _, _, err := runtime.ReadMessages(t.Context(), e, store.ForUser("anna"), conv, runtime.Reading{Deleted: true}); err == nil {
+	if _, _, err := n.ReadMessages(t.Context(), "anna", conv, runtime.Reading{Deleted: true}); err == nil {
 		t.Error("read from a closed store")
 	}
-	if _, err := runtime.Paths(t.Context(), w.store, e, store.ForUser("anna"), conv, false); err == nil {
+	if _, err := n.Paths(t.Context(), "anna", conv, false); err == nil {
 		t.Error("read from a closed store")
 	}
 }

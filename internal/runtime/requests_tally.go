@@ -18,9 +18,6 @@ type tally struct {
 	cost  float64
 }
 
-// price is what a model call has cost, in US dollars.
-func (n *Node) price(model string, u message.Usage) float64 { return n.spent(model, u).Cost }
-
 // all adds what a request has used itself, and what those below it have.
 func (t *tally) all(ctx context.Context, st store.Store, sc store.Scope, r *storedRequest) error {
 	at, err := places(ctx, st, sc, r)

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
@@ -79,13 +78,8 @@ func (v RequestView) MarshalJSON() ([]byte, error) {
 // that it led to. which is the id of the turn's interaction or of any request
 // below it, or at least 8 characters of its beginning. Error codes:
 // request_not_found, request_ambiguous.
-func (n *Node) RequestTree(ctx context.Context, user, which string) (RequestView, error) {
-	return RequestTree(ctx, n.opt.Store, store.ForUser(user), which, n.price)
-}
-
-// RequestTree is Node.RequestTree for who has no node, only the store. price
-// tells what a model call cost; nil: only what is recorded of costs is told.
-func RequestTree(ctx context.Context, st store.Store, sc store.Scope, which string, price func(string, message.Usage) float64) (RequestView, error) {
+func (k *Records) RequestTree(ctx context.Context, user, which string) (RequestView, error) {
+	st, sc := k.store, store.ForUser(user)
 	own, err := resolveRequest(ctx, st, sc, which)
 	if err != nil {
 		return RequestView{}, err
@@ -101,24 +95,24 @@ func RequestTree(ctx context.Context, st store.Store, sc store.Scope, which stri
 	if err != nil {
 		return RequestView{}, err
 	}
-	d := drawer{ctx: ctx, st: st, sc: sc, price: price}
+	d := drawer{ctx: ctx, st: st, sc: sc, price: k.price}
 	return d.turn(record.InteractionURI(conv, root), 0)
 }
 
 // Requests returns the user's requests that are open, or with all those that
 // have changed last, at most limit of them, the newest first, without what is
 // below them.
-func (n *Node) Requests(ctx context.Context, user string, all bool, limit int) ([]RequestView, error) {
-	return Requests(ctx, n.opt.Store, store.ForUser(user), all, limit)
+func (k *Records) Requests(ctx context.Context, user string, all bool, limit int) ([]RequestView, error) {
+	return k.requests(ctx, store.ForUser(user), all, limit)
 }
 
 // EverybodysRequests is Requests of all users, for admins.
-func (n *Node) EverybodysRequests(ctx context.Context, all bool, limit int) ([]RequestView, error) {
-	return Requests(ctx, n.opt.Store, store.ForNode(resource.System), all, limit)
+func (k *Records) EverybodysRequests(ctx context.Context, all bool, limit int) ([]RequestView, error) {
+	return k.requests(ctx, store.ForNode(resource.System), all, limit)
 }
 
-// Requests is Node.Requests for who has no node, only the store.
-func Requests(ctx context.Context, st store.Store, sc store.Scope, all bool, limit int) ([]RequestView, error) {
+func (k *Records) requests(ctx context.Context, sc store.Scope, all bool, limit int) ([]RequestView, error) {
+	st := k.store
 	out := []RequestView{}
 	if all {
 		q := store.Query{Term: store.Term{Name: termRequests}, Reverse: true, Limit: min(limit, store.DefaultLimit)}
@@ -139,7 +133,7 @@ func Requests(ctx context.Context, st store.Store, sc store.Scope, all bool, lim
 			out = append(out, viewOf(&open[i]))
 		}
 	}
-	if err := held(ctx, st, sc, &out); err != nil {
+	if err := k.held(ctx, sc, &out); err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(out, func(a, b RequestView) int { return b.Started.Compare(a.Started) })
@@ -161,8 +155,8 @@ const (
 
 // held says of turns which of them are parked or wait for their model, and adds
 // those that led to no other request.
-func held(ctx context.Context, st store.Store, sc store.Scope, list *[]RequestView) error {
-	runs, err := conversation.New(st, conversation.Options{}).OpenRuns(ctx, sc, resource.URI{})
+func (k *Records) held(ctx context.Context, sc store.Scope, list *[]RequestView) error {
+	runs, err := k.conversations.OpenRuns(ctx, sc, resource.URI{})
 	for i := range runs {
 		r := &runs[i]
 		if r.Parked.IsZero() && r.Waits == "" {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
@@ -205,12 +206,13 @@ func TestRequestsOfABrokenStore(t *testing.T) {
 	w.atRest(conv)
 	for n := range 12 {
 		st := &failing{Store: w.store, left: n}
-		_, err := runtime.RequestTree(t.Context(), st, store.ForUser("anna"), frames[0].Interaction.String(), nil)
+		k := runtime.NewRecords(runtime.RecordsOptions{Store: st, Conversations: conversation.New(st, conversation.Options{})})
+		_, err := k.RequestTree(t.Context(), "anna", frames[0].Interaction.String())
 		if st.failed && !errors.Is(err, errBroken) || !st.failed && err != nil {
 			t.Errorf("call %d: %v", n, err)
 		}
-		st = &failing{Store: w.store, left: n}
-		_, err = runtime.Requests(t.Context(), st, store.ForUser("anna"), n%2 == 0, 10)
+		st.left, st.failed = n, false
+		_, err = k.Requests(t.Context(), "anna", n%2 == 0, 10)
 		if st.failed && !errors.Is(err, errBroken) {
 			t.Errorf("call %d: %v", n, err)
 		}

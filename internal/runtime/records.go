@@ -1,0 +1,170 @@
+package runtime
+
+import (
+	"context"
+	"io"
+
+	"steward/internal/conversation"
+	"steward/internal/effect"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/search"
+	"steward/internal/store"
+	"steward/internal/tool"
+	"steward/internal/worklog"
+)
+
+// Records is what a user is told of what is stored: conversations, requests,
+// actions and what waits for a word, which is decided here too. A node is one
+// over its store; commands make one where none runs. Safe for concurrent use.
+type Records struct {
+	store         store.Store
+	conversations *conversation.Engine
+	effects       *effect.Engine
+	search        search.Index
+	price         func(model string, u message.Usage) float64
+	tool          func(agent, name string) (tool.Tool, bool)
+	spec          func(name string) (tool.Spec, bool)
+}
+
+// RecordsOptions are the parts of Records. Store, Conversations, Effects and
+// Spec are needed.
+type RecordsOptions struct {
+	Store         store.Store
+	Conversations *conversation.Engine
+	Effects       *effect.Engine
+	Search        search.Index                                // nil: there is no search
+	Price         func(model string, u message.Usage) float64 // of a model call, in US dollars; nil: what is recorded is told
+	Tool          func(agent, name string) (tool.Tool, bool)  // as an agent has it now; nil: that is not known
+	Spec          func(name string) (tool.Spec, bool)         // of tools that were called
+}
+
+// NewRecords makes them of their parts.
+func NewRecords(o RecordsOptions) Records {
+	return Records{store: o.Store, conversations: o.Conversations, effects: o.Effects, search: o.Search, price: o.Price, tool: o.Tool, spec: o.Spec}
+}
+
+// Conversations returns a page of the user's conversations, the most recently
+// used first.
+func (k *Records) Conversations(ctx context.Context, user string, after store.Cursor, limit int) ([]record.Conversation, store.Cursor, error) {
+	return k.conversations.List(ctx, store.ForUser(user), after, limit)
+}
+
+// Conversation returns one of the user's conversations.
+func (k *Records) Conversation(ctx context.Context, user string, conv id.ID) (record.Conversation, error) {
+	return k.conversations.Get(ctx, store.ForUser(user), conv)
+}
+
+// Messages returns a page of a conversation's messages in their exact order.
+func (k *Records) Messages(ctx context.Context, user string, conv id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error) {
+	return k.conversations.Messages(ctx, store.ForUser(user), conv, after, limit, false)
+}
+
+// FindCall returns the messages of the user's that make a call with a
+// provider's id, the newest first.
+func (k *Records) FindCall(ctx context.Context, user, callID string) ([]conversation.Called, error) {
+	return k.conversations.FindCall(ctx, store.ForUser(user), callID)
+}
+
+// Siblings returns the messages that stand at the place of a message on the
+// conversation's branches.
+func (k *Records) Siblings(ctx context.Context, user string, conv, msg id.ID) ([]conversation.Sibling, error) {
+	if _, err := k.conversations.Get(ctx, store.ForUser(user), conv); err != nil {
+		return nil, err
+	}
+	return k.conversations.Siblings(ctx, store.ForUser(user), conv, msg)
+}
+
+// Interaction returns an interaction as it stands.
+func (k *Records) Interaction(ctx context.Context, user string, conv, inter id.ID) (conversation.Interaction, error) {
+	return k.conversations.Interaction(ctx, store.ForUser(user), conv, inter)
+}
+
+// Audit returns what tools and people changed in the validity of messages.
+func (k *Records) Audit(ctx context.Context, user string, conv, interaction id.ID, toolName string) ([]conversation.Optimization, error) {
+	return k.conversations.Audit(ctx, store.ForUser(user), conv, interaction, toolName)
+}
+
+// ExportAs writes a conversation as the options say.
+func (k *Records) ExportAs(ctx context.Context, user string, conv id.ID, o conversation.ExportOptions, w io.Writer) error {
+	return k.conversations.ExportAs(ctx, store.ForUser(user), conv, o, w)
+}
+
+// Search finds messages in what the user and the assistant have said. Error
+// codes: search_off, and those of search.Index.
+func (k *Records) Search(ctx context.Context, user string, q search.Query) (search.Page, error) {
+	if k.search == nil {
+		return search.Page{}, fault.New(fault.Unsupported, "search_off", "this Steward has no search")
+	}
+	return k.search.Search(ctx, store.ForUser(user), q)
+}
+
+// WorkLog returns a page of the tool calls that were made for a user, the
+// newest first; see worklog.Engine.Log.
+func (k *Records) WorkLog(ctx context.Context, user string, f worklog.Filter, after store.Cursor, limit int) ([]worklog.Entry, store.Cursor, error) {
+	return k.told().Log(ctx, store.ForUser(user), f, after, limit)
+}
+
+// WorkLogEntry returns one of them with its messages; see worklog.Engine.Show.
+func (k *Records) WorkLogEntry(ctx context.Context, user, ref string) (worklog.Entry, []*message.Message, error) {
+	return k.told().Show(ctx, store.ForUser(user), ref)
+}
+
+func (k *Records) told() *worklog.Engine { return worklog.New(k.store, k.spec) }
+
+// Decide records a person's answer to a question, his own or one that was put
+// to a group of his. It is durable when Decide returns. Error codes as of
+// effect.Engine.Decide.
+func (k *Records) Decide(ctx context.Context, user string, v Verdict) error {
+	v.By = user
+	return k.effects.Decide(ctx, store.ForUser(user), v)
+}
+
+// Approvals returns what waits for a user's word, the oldest first: in all his
+// conversations, of agents that agents have asked, and in his groups.
+func (k *Records) Approvals(ctx context.Context, user string) ([]effect.Question, error) {
+	return k.effects.Questions(ctx, user)
+}
+
+// Approval returns one question; with a pattern as it would be shown with it.
+func (k *Records) Approval(ctx context.Context, user, which string, p intent.Pattern) (effect.Question, error) {
+	return k.effects.Question(ctx, store.ForUser(user), which, p)
+}
+
+// Grants returns a user's standing approvals, the newest first; with all, also
+// those that were revoked or have ended.
+func (k *Records) Grants(ctx context.Context, user string, all bool) ([]GrantView, error) {
+	list, err := k.effects.Grants(ctx, user, all)
+	out := make([]GrantView, len(list))
+	for i := range list {
+		out[i] = k.showGrant(list[i])
+	}
+	return out, err
+}
+
+// Grant returns one of them (grant_not_found).
+func (k *Records) Grant(ctx context.Context, user string, grant id.ID) (GrantView, error) {
+	g, err := k.effects.Grant(ctx, user, grant)
+	return k.showGrant(g), err
+}
+
+// ShowGrantEdit tells what an edit would make of one, without doing it.
+func (k *Records) ShowGrantEdit(ctx context.Context, user string, grant id.ID, ed effect.GrantEdit) (GrantEdited, error) {
+	e, err := k.effects.ShowGrantEdit(ctx, user, grant, ed)
+	return GrantEdited{k.showGrant(e.Grant), e.Wider, e.Hash}, err
+}
+
+// EditGrant changes one; see effect.Engine.EditGrant.
+func (k *Records) EditGrant(ctx context.Context, user string, grant id.ID, ed effect.GrantEdit) (GrantView, error) {
+	g, err := k.effects.EditGrant(ctx, user, grant, ed)
+	return k.showGrant(g), err
+}
+
+// RevokeGrant takes one back, at once.
+func (k *Records) RevokeGrant(ctx context.Context, user string, grant id.ID) error {
+	_, err := k.effects.Revoke(ctx, user, grant)
+	return err
+}
