@@ -19,7 +19,7 @@ var budgets = map[string]int{
 	"internal/agent":                  1020,
 	"internal/audit":                  950,
 	"internal/catalog":                4790,
-	"internal/conversation":           6080,
+	"internal/conversation":           5833,
 	"internal/domain/calendar":        1250,
 	"internal/domain/document":        480,
 	"internal/domain/email":           890,

@@ -17,32 +17,31 @@ import (
 // Branches returns a conversation's branches, the oldest first; those that
 // were deleted are left out.
 func (e *Engine) Branches(ctx context.Context, sc store.Scope, conv id.ID) ([]record.Branch, error) {
-	return e.branches(ctx, sc, conv, false)
+	all, err := e.branches(ctx, sc, conv)
+	return slices.DeleteFunc(all, func(b record.Branch) bool { return !b.Deleted.IsZero() }), err
 }
 
-// branches lists the branches, on request with those that were deleted.
-func (e *Engine) branches(ctx context.Context, sc store.Scope, conv id.ID, deleted bool) ([]record.Branch, error) {
-	main, _, err := e.branch(ctx, sc, conv, record.MainBranch)
-	out := []record.Branch{main}
-	if fault.Is(err, fault.NotFound) {
-		out = nil // deleted, or not the caller's
-	} else if err != nil {
-		return nil, err
-	}
+// branches lists all branches, the oldest first, those among them that were
+// deleted and can be brought back.
+func (e *Engine) branches(ctx context.Context, sc store.Scope, conv id.ID) ([]record.Branch, error) {
+	var out []record.Branch
 	q := store.Query{Term: store.Term{Name: record.TermBranch, Value: conv.String()}, Under: record.ConversationURI(conv)}
-	for it, err := range store.Items(ctx, e.store, sc, q) {
+	for it, err := range records[record.Branch](ctx, e, sc, q) {
 		if err != nil {
 			return nil, err
 		}
-		b := record.Branch{ID: it.URI.ID()}
-		if err := record.Decode(it.URI, it.Body, &b); err != nil {
-			return nil, err
-		}
-		if deleted || b.ID != record.MainBranch && b.Deleted.IsZero() {
-			out = append(out, b)
-		}
+		it.Record.ID = it.URI.ID()
+		out = append(out, it.Record)
 	}
-	slices.SortStableFunc(out, func(a, b record.Branch) int { return a.Created.Compare(b.Created) })
+	slices.SortStableFunc(out, func(a, b record.Branch) int {
+		switch record.MainBranch {
+		case a.ID:
+			return -1
+		case b.ID:
+			return 1
+		}
+		return a.Created.Compare(b.Created)
+	})
 	return out, nil
 }
 
@@ -255,20 +254,14 @@ func (e *Engine) tip(ctx context.Context, sc store.Scope, conv id.ID) (record.Co
 // move changes a conversation together with its branches. It is repeated when
 // somebody else was quicker.
 func (e *Engine) move(ctx context.Context, sc store.Scope, conv id.ID, do func(c *record.Conversation, b record.Branch) ([]store.Change, error)) error {
-	for try := 1; ; try++ {
+	return e.commit(ctx, sc, func() ([]store.Change, error) {
 		c, b, version, err := e.tip(ctx, sc, conv)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		changes, err := do(&c, b)
-		if err != nil {
-			return err
-		}
-		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: append(changes, putConversation(&c, store.If{Version: version}))})
-		if !fault.Is(err, fault.Conflict) || try == maxTries {
-			return err
-		}
-	}
+		return append(changes, putConversation(&c, store.If{Version: version})), err
+	})
 }
 
 // Switch prefers a branch from now on.
@@ -387,24 +380,21 @@ func there(b *record.Branch) error {
 // rewrite changes a branch, of hidden ones too, where change says that there
 // is something to change. It is repeated when somebody else was quicker.
 func (e *Engine) rewrite(ctx context.Context, sc store.Scope, conv id.ID, branch string, change func(*record.Branch) (bool, error)) error {
-	for try := 1; ; try++ {
+	return e.commit(ctx, sc, func() ([]store.Change, error) {
 		r, err := e.store.Get(ctx, sc, record.BranchURI(conv, branch))
 		if fault.Is(err, fault.NotFound) {
-			return noBranch(branch)
+			return nil, noBranch(branch)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		b := record.Branch{ID: branch}
 		if err := record.Decode(r.URI, r.Body, &b); err != nil {
-			return err
+			return nil, err
 		}
 		if write, err := change(&b); err != nil || !write {
-			return err
+			return nil, err
 		}
-		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{putBranch(conv, &b, store.If{Version: r.Version})}})
-		if !fault.Is(err, fault.Conflict) || try == maxTries {
-			return err
-		}
-	}
+		return []store.Change{putBranch(conv, &b, store.If{Version: r.Version})}, nil
+	})
 }

@@ -44,23 +44,16 @@ func (e *Engine) eachBelow(ctx context.Context, sc store.Scope, conv id.ID, do f
 // hide sets when a conversation and all below it were deleted, or that they
 // are not, in one commit.
 func (e *Engine) hide(ctx context.Context, sc store.Scope, conv id.ID, deleted time.Time) error {
-	for try := 1; ; try++ {
+	return e.commit(ctx, sc, func() ([]store.Change, error) {
 		r, err := e.store.Get(ctx, sc, record.ConversationURI(conv))
 		if fault.Is(err, fault.NotFound) {
-			return notFound(conv)
+			return nil, notFound(conv)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		changes, err := e.hiding(ctx, sc, r, deleted)
-		if err != nil || len(changes) == 0 {
-			return err
-		}
-		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: changes})
-		if !fault.Is(err, fault.Conflict) || try == maxTries {
-			return err
-		}
-	}
+		return e.hiding(ctx, sc, r, deleted)
+	})
 }
 
 // hiding returns the changes that hide a conversation and those below it, or

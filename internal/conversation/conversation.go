@@ -3,6 +3,8 @@
 package conversation
 
 import (
+	"context"
+	"iter"
 	"strings"
 
 	"steward/internal/fault"
@@ -70,3 +72,39 @@ func notFound(conv id.ID) error {
 
 // maxTries is how often a change is tried while others are quicker.
 const maxTries = 100
+
+// commit writes the changes that prepare returns, if there are any. Where
+// somebody else was quicker, they are prepared anew.
+func (e *Engine) commit(ctx context.Context, sc store.Scope, prepare func() ([]store.Change, error)) error {
+	for try := 1; ; try++ {
+		changes, err := prepare()
+		if err != nil || len(changes) == 0 {
+			return err
+		}
+		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: changes})
+		if !fault.Is(err, fault.Conflict) || try == maxTries {
+			return err
+		}
+	}
+}
+
+// found is a record that a query found.
+type found[T any] struct {
+	store.Item
+	Record T
+}
+
+// records reads the records that a query finds.
+func records[T any](ctx context.Context, e *Engine, sc store.Scope, q store.Query) iter.Seq2[found[T], error] {
+	return func(yield func(found[T], error) bool) {
+		for it, err := range store.Items(ctx, e.store, sc, q) {
+			f := found[T]{Item: it}
+			if err == nil {
+				err = record.Decode(it.URI, it.Body, &f.Record)
+			}
+			if !yield(f, err) || err != nil {
+				return
+			}
+		}
+	}
+}

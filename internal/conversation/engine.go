@@ -37,9 +37,8 @@ type Options struct {
 // marks are not to be changed while a turn runs, which their owner (the
 // runtime) sees to.
 type Engine struct {
-	store  store.Store
-	opt    Options
-	counts counts
+	store store.Store
+	opt   Options
 }
 
 // New returns an engine over the store.
@@ -112,17 +111,16 @@ func (e *Engine) List(ctx context.Context, sc store.Scope, after store.Cursor, l
 // Update changes a conversation's own facts by change, which may run more
 // than once. Counts and ids are not its business.
 func (e *Engine) Update(ctx context.Context, sc store.Scope, conv id.ID, change func(*record.Conversation)) (record.Conversation, error) {
-	for try := 1; ; try++ {
-		c, r, err := e.get(ctx, sc, conv)
-		if err != nil {
-			return c, err
+	var c record.Conversation
+	err := e.commit(ctx, sc, func() (_ []store.Change, err error) {
+		var r resource.Resource
+		if c, r, err = e.get(ctx, sc, conv); err != nil {
+			return nil, err
 		}
 		change(&c)
-		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{putConversation(&c, store.If{Version: r.Version})}})
-		if !fault.Is(err, fault.Conflict) || try == maxTries {
-			return c, err
-		}
-	}
+		return []store.Change{putConversation(&c, store.If{Version: r.Version})}, nil
+	})
+	return c, err
 }
 
 // Since returns the messages of the preferred branch that were stored after
@@ -236,14 +234,11 @@ type OpenRun struct {
 // to be continued after a crash.
 func (e *Engine) OpenRuns(ctx context.Context, sc store.Scope, under resource.URI) ([]OpenRun, error) {
 	var out []OpenRun
-	for it, err := range store.Items(ctx, e.store, sc, store.Query{State: record.StateRunning, Type: record.TypeRun, Under: under}) {
+	for it, err := range records[record.Run](ctx, e, sc, store.Query{State: record.StateRunning, Type: record.TypeRun, Under: under}) {
 		if err != nil {
 			return nil, err
 		}
-		r := OpenRun{Space: it.Space}
-		if err := record.Decode(it.URI, it.Body, &r.Run); err != nil {
-			return nil, err
-		}
+		r := OpenRun{Run: it.Record, Space: it.Space}
 		r.URI = it.URI
 		r.ID, _ = id.Parse(it.URI.ID())
 		r.Conversation = record.IDOf(it.URI, record.TypeConversation)

@@ -344,64 +344,27 @@ func (x *exporter) summaries(w *importexport.Writer) error {
 	return w.Err()
 }
 
-// messages writes the messages of all lists in the order of their positions.
+// messages writes the messages of all lists, one after the other.
 func (x *exporter) messages(w *importexport.Writer) error {
-	for list, it := range x.merged() {
-		if it.err != nil {
-			return it.err
-		}
-		m, err := record.DecodeMessage(it.URI, it.Body)
-		if err != nil {
-			return err
-		}
-		p := importexport.Placed{Message: x.masked(m), Interaction: record.IDOf(it.URI, record.TypeInteraction), Branch: list, Pos: it.Pos}
-		if p.Rests, err = x.rest(m.ID); err != nil {
-			return err
-		}
-		if err := w.Message(p); err != nil {
-			return err
+	for _, list := range x.lists {
+		for it, err := range x.list(list) {
+			if err != nil {
+				return err
+			}
+			m, err := record.DecodeMessage(it.URI, it.Body)
+			if err != nil {
+				return err
+			}
+			p := importexport.Placed{Message: x.masked(m), Interaction: record.IDOf(it.URI, record.TypeInteraction), Branch: list, Pos: it.Pos}
+			if p.Rests, err = x.rest(m.ID); err != nil {
+				return err
+			}
+			if err := w.Message(p); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
-}
-
-type merging struct {
-	store.Item
-	err error
-}
-
-// merged yields the members of all lists by their positions.
-func (x *exporter) merged() iter.Seq2[string, merging] {
-	return func(yield func(string, merging) bool) {
-		heads := make([]merging, len(x.lists))
-		nexts := make([]func() (store.Item, error, bool), len(x.lists))
-		var open []int
-		for i, list := range x.lists {
-			next, stop := iter.Pull2(x.list(list))
-			defer stop()
-			nexts[i] = next
-			var ok bool
-			if heads[i].Item, heads[i].err, ok = next(); ok {
-				open = append(open, i)
-			}
-		}
-		for len(open) > 0 {
-			at := 0
-			for j, i := range open {
-				if heads[i].err != nil || heads[open[at]].err == nil && heads[i].Pos < heads[open[at]].Pos {
-					at = j
-				}
-			}
-			i := open[at]
-			if !yield(x.lists[i], heads[i]) || heads[i].err != nil {
-				return
-			}
-			var ok bool
-			if heads[i].Item, heads[i].err, ok = nexts[i](); !ok {
-				open = slices.Delete(open, at, at+1)
-			}
-		}
-	}
 }
 
 // rest reads what did not fit into the results of a message's calls.

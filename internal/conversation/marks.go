@@ -107,15 +107,11 @@ func (e *Engine) lean(ctx context.Context, sc store.Scope, conv id.ID, m *Entry,
 		return nil
 	}
 	q := store.Query{Under: record.ConversationURI(conv), Term: store.Term{Name: record.TermStands, Value: m.ID.String()}}
-	for it, err := range store.Items(ctx, e.store, sc, q) {
+	for it, err := range records[record.Mark](ctx, e, sc, q) {
 		if err != nil {
 			return err
 		}
-		k := &marked{version: it.Version}
-		if err := record.Decode(it.URI, it.Body, &k.Mark); err != nil {
-			return err
-		}
-		k.Message, _ = id.Parse(it.URI.ID())
+		k := markOf(it)
 		if was := changed[k.Message]; was != nil {
 			k = was
 		}
@@ -294,30 +290,23 @@ func (e *Engine) Pin(ctx context.Context, sc store.Scope, conv id.ID, pinned boo
 // branch's view, so that they are shown at once. It is repeated when somebody
 // else was quicker. With errUnchanged nothing is written.
 func (e *Engine) change(ctx context.Context, sc store.Scope, conv id.ID, do func(*record.Branch) ([]store.Change, error)) error {
-	for try := 1; ; try++ {
+	return e.commit(ctx, sc, func() ([]store.Change, error) {
 		c, r, err := e.get(ctx, sc, conv)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		b, version, err := e.branch(ctx, sc, conv, c.BranchID())
 		if err != nil {
-			return err
+			return nil, err
 		}
 		changes, err := do(&b)
 		if errors.Is(err, errUnchanged) {
-			return nil
-		}
-		if err != nil {
-			return err
+			return nil, nil
 		}
 		b.View.Revision++
-		changes = append(changes, putBranch(conv, &b, store.If{Version: version}),
-			store.Change{Op: store.Check, URI: r.URI, If: store.If{Version: r.Version}})
-		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: changes})
-		if !fault.Is(err, fault.Conflict) || try == maxTries {
-			return err
-		}
-	}
+		return append(changes, putBranch(conv, &b, store.If{Version: version}),
+			store.Change{Op: store.Check, URI: r.URI, If: store.If{Version: r.Version}}), err
+	})
 }
 
 // errUnchanged says that there is nothing to change.

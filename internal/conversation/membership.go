@@ -183,28 +183,44 @@ func (e *Engine) restart(ctx context.Context, sc store.Scope, conv id.ID, b *rec
 // InView returns how many messages stand in the preferred branch's view, before
 // what is obsolete leaves it.
 func (e *Engine) InView(ctx context.Context, sc store.Scope, conv id.ID) (int, error) {
-	c, _, err := e.get(ctx, sc, conv)
-	if err != nil {
-		return 0, err
-	}
-	b, _, err := e.branch(ctx, sc, conv, c.BranchID())
+	_, b, err := e.current(ctx, sc, conv)
 	if err != nil {
 		return 0, err
 	}
 	first, spans, _, err := e.reach(ctx, sc, conv, &b)
 	n := len(first)
 	for _, s := range spans {
-		if err != nil {
-			return 0, err
+		if err == nil {
+			var more int
+			more, err = e.countSpan(ctx, sc, conv, s)
+			n += more
 		}
-		if s.To == 0 {
-			s.To = math.MaxInt64
-		}
-		var page store.Page
-		page, err = e.store.Query(ctx, sc, store.Query{List: record.BranchURI(conv, s.Branch), Count: &store.Count{From: s.From, To: s.To}})
-		n += page.Count
 	}
 	return n, err
+}
+
+// Count returns how many messages stand on a branch, and how many of them were
+// written on it.
+func (e *Engine) Count(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch) (all, own int, err error) {
+	for _, s := range b.Spans() {
+		n, err := e.countSpan(ctx, sc, conv, s)
+		if err != nil {
+			return 0, 0, err
+		}
+		if all += n; s.Branch == b.ID {
+			own += n
+		}
+	}
+	return all, own, nil
+}
+
+// countSpan returns how many messages stand in a span.
+func (e *Engine) countSpan(ctx context.Context, sc store.Scope, conv id.ID, s record.Span) (int, error) {
+	if s.To == 0 {
+		s.To = math.MaxInt64
+	}
+	page, err := e.store.Query(ctx, sc, store.Query{List: record.BranchURI(conv, s.Branch), Count: &store.Count{From: s.From, To: s.To}})
+	return page.Count, err
 }
 
 // Unfit takes the preferred branch's view back to what it was before the last
@@ -259,28 +275,25 @@ func (e *Engine) Merge(ctx context.Context, sc store.Scope, conv, into, from id.
 	if into == from {
 		return fault.New(fault.Invalid, "merge_self", "an interaction cannot be merged with itself")
 	}
-	for try := 1; ; try++ {
+	return e.commit(ctx, sc, func() ([]store.Change, error) {
 		a, av, err := e.interaction(ctx, sc, conv, into)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		b, bv, err := e.interaction(ctx, sc, conv, from)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if !a.Into.Zero() || !b.Into.Zero() {
-			return fault.New(fault.Conflict, "merged_already", "one of the interactions is part of another one already").
+			return nil, fault.New(fault.Conflict, "merged_already", "one of the interactions is part of another one already").
 				WithHint("merge with that one")
 		}
 		a.Holds = append(append(a.Holds, from), b.Holds...)
 		b.Into, b.Holds = into, nil
-		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{
+		return []store.Change{
 			{URI: record.InteractionURI(conv, into), Body: record.Encode(a), If: store.If{Version: av}},
-			{URI: record.InteractionURI(conv, from), Body: record.Encode(b), If: store.If{Version: bv}}}})
-		if !fault.Is(err, fault.Conflict) || try == maxTries {
-			return err
-		}
-	}
+			{URI: record.InteractionURI(conv, from), Body: record.Encode(b), If: store.If{Version: bv}}}, nil
+	})
 }
 
 func (e *Engine) interaction(ctx context.Context, sc store.Scope, conv, inter id.ID) (record.Interaction, uint64, error) {

@@ -256,22 +256,17 @@ func summaryID(b *record.Branch) id.ID {
 // the end), by position.
 func (e *Engine) marks(ctx context.Context, sc store.Scope, conv id.ID, lo, hi int64) (map[int64]*marked, error) {
 	var out map[int64]*marked
-	for it, err := range store.Items(ctx, e.store, sc, store.Query{List: record.MarksURI(conv), From: lo, Limit: 1000}) {
+	for it, err := range records[record.Mark](ctx, e, sc, store.Query{List: record.MarksURI(conv), From: lo, Limit: 1000}) {
 		if err != nil {
 			return nil, err
 		}
 		if hi > 0 && it.Pos > hi {
 			break
 		}
-		k := &marked{version: it.Version}
-		if err := record.Decode(it.URI, it.Body, &k.Mark); err != nil {
-			return nil, err
-		}
-		k.Message, _ = id.Parse(it.URI.ID())
 		if out == nil {
 			out = map[int64]*marked{}
 		}
-		out[it.Pos] = k
+		out[it.Pos] = markOf(it)
 	}
 	return out, nil
 }
@@ -282,26 +277,27 @@ type marked struct {
 	version uint64
 }
 
+func markOf(f found[record.Mark]) *marked {
+	f.Record.Message, _ = id.Parse(f.URI.ID())
+	return &marked{f.Record, f.Version}
+}
+
 // pins reads the pins of the messages at positions from lo to hi (0: to the
 // end), by position.
 func (e *Engine) pins(ctx context.Context, sc store.Scope, conv id.ID, lo, hi int64) (map[int64]record.Pin, error) {
 	var out map[int64]record.Pin
-	for it, err := range store.Items(ctx, e.store, sc, store.Query{List: record.PinsURI(conv), From: lo}) {
+	for it, err := range records[record.Pin](ctx, e, sc, store.Query{List: record.PinsURI(conv), From: lo}) {
 		if err != nil {
 			return nil, err
 		}
 		if hi > 0 && it.Pos > hi {
 			break
 		}
-		var p record.Pin
-		if err := record.Decode(it.URI, it.Body, &p); err != nil {
-			return nil, err
-		}
-		p.Message, _ = id.Parse(it.URI.ID())
 		if out == nil {
 			out = map[int64]record.Pin{}
 		}
-		out[it.Pos] = p
+		it.Record.Message, _ = id.Parse(it.URI.ID())
+		out[it.Pos] = it.Record
 	}
 	return out, nil
 }
@@ -355,51 +351,6 @@ func (e *Engine) reach(ctx context.Context, sc store.Scope, conv id.ID, b *recor
 		lowest = min(lowest, s.From)
 	}
 	return out, spans, lowest, err
-}
-
-// eachShown is shown for a view of any length: it hands over one message after
-// the other, and keeps none.
-func (e *Engine) eachShown(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, do func(*Entry)) error {
-	first, spans, lowest, err := e.reach(ctx, sc, conv, b)
-	if err != nil {
-		return err
-	}
-	marks, err := e.marks(ctx, sc, conv, lowest, 0)
-	if err != nil {
-		return err
-	}
-	pins, err := e.pins(ctx, sc, conv, lowest, 0)
-	if err != nil {
-		return err
-	}
-	each := func(list []Entry) {
-		for i := range list {
-			m := &list[i]
-			_, m.Pinned = pins[m.Pos]
-			m.Shown, m.Change = true, marks[m.Pos].on(b, m, false)
-			do(m)
-		}
-	}
-	each(first)
-	for _, s := range spans {
-		for from := s.From; ; {
-			page, err := e.store.Query(ctx, sc, store.Query{List: record.BranchURI(conv, s.Branch), From: from, Limit: 1000})
-			if err != nil {
-				return err
-			}
-			items := slices.DeleteFunc(page.Items, func(it store.Item) bool { return !s.Holds(s.Branch, it.Pos) })
-			list, err := entries(s.Branch, items)
-			if err != nil {
-				return err
-			}
-			each(list)
-			if page.Next == "" || len(items) == 0 {
-				break
-			}
-			from = items[len(items)-1].Pos + 1
-		}
-	}
-	return nil
 }
 
 // span reads all messages of a span.

@@ -101,7 +101,6 @@ func (e *Engine) erase(ctx context.Context, sc store.Scope, u resource.URI) erro
 			return nil
 		}
 		_, err := e.store.Commit(ctx, sc, store.Batch{Changes: batch})
-		e.counts.forget(record.IDOf(u, record.TypeConversation))
 		batch = batch[:0]
 		return err
 	}
@@ -199,7 +198,7 @@ func (e *Engine) purgeBranch(ctx context.Context, sc store.Scope, it store.Item,
 		return false, err
 	}
 	conv := record.IDOf(it.URI, record.TypeConversation)
-	others, err := e.allBranches(ctx, sc, conv)
+	others, err := e.branches(ctx, sc, conv)
 	if err != nil {
 		return false, err
 	}
@@ -254,24 +253,6 @@ func (e *Engine) purgeList(ctx context.Context, sc store.Scope, conv id.ID, list
 	return nil
 }
 
-// allBranches returns the branches of a conversation, those among them that
-// were deleted and can be brought back.
-func (e *Engine) allBranches(ctx context.Context, sc store.Scope, conv id.ID) ([]record.Branch, error) {
-	var out []record.Branch
-	q := store.Query{Term: store.Term{Name: record.TermBranch, Value: conv.String()}, Under: record.ConversationURI(conv)}
-	for it, err := range store.Items(ctx, e.store, sc, q) {
-		if err != nil {
-			return nil, err
-		}
-		b := record.Branch{ID: it.URI.ID()}
-		if err := record.Decode(it.URI, it.Body, &b); err != nil {
-			return nil, err
-		}
-		out = append(out, b)
-	}
-	return out, nil
-}
-
 // summarized is a version of a branch whose view has a summary.
 type summarized struct {
 	record.Branch
@@ -321,11 +302,11 @@ func (e *Engine) eraseSummary(ctx context.Context, sc store.Scope, uri string) e
 // purgeMessage erases a deleted message, and what was derived from it. Its
 // mark stays, without a reason.
 func (e *Engine) purgeMessage(ctx context.Context, sc store.Scope, it store.Item, before time.Time) (bool, error) {
-	k := &marked{version: it.Version}
-	if err := record.Decode(it.URI, it.Body, &k.Mark); err != nil {
+	f := found[record.Mark]{Item: it}
+	if err := record.Decode(it.URI, it.Body, &f.Record); err != nil {
 		return false, err
 	}
-	k.Message, _ = id.Parse(it.URI.ID())
+	k := markOf(f)
 	at := slices.IndexFunc(k.Changes, func(c record.Change) bool { return c.State == record.Deleted && c.Undone.IsZero() })
 	if at < 0 || !k.Changes[at].At.Before(before) {
 		return false, nil
@@ -372,7 +353,7 @@ func (e *Engine) unreason(ctx context.Context, sc store.Scope, conv id.ID, k *ma
 // in, and those that were made of them; a title made of it; and the reasons
 // that its calls gave for making results obsolete.
 func (e *Engine) forget(ctx context.Context, sc store.Scope, conv id.ID, m *Entry) error {
-	branches, err := e.allBranches(ctx, sc, conv)
+	branches, err := e.branches(ctx, sc, conv)
 	if err != nil {
 		return err
 	}
@@ -444,31 +425,27 @@ func (e *Engine) untitle(ctx context.Context, sc store.Scope, conv id.ID, m *mes
 		return nil
 	}
 	mark := append([]byte(`"title":`), record.Encode(title)...)
-	for try := 1; ; try++ {
+	return e.commit(ctx, sc, func() ([]store.Change, error) {
 		c, r, err := e.get(ctx, sc, conv)
 		if fault.Is(err, fault.NotFound) {
-			return nil // the conversation is deleted as a whole
+			return nil, nil // the conversation is deleted as a whole
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		had := false
 		for en, err := range store.Entries(ctx, e.store, sc, store.LogQuery{Of: r.URI}) {
 			if err != nil {
-				return err
+				return nil, err
 			}
 			had = had || bytes.Contains(en.Body, mark)
 		}
 		if !had {
-			return nil
+			return nil, nil
 		}
 		if c.Title == title {
 			c.Title = ""
 		}
-		_, err = e.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{
-			{Op: store.Erase, URI: r.URI, If: store.If{Version: r.Version}}, putConversation(&c, store.If{Absent: true})}})
-		if !fault.Is(err, fault.Conflict) || try == maxTries {
-			return err
-		}
-	}
+		return []store.Change{{Op: store.Erase, URI: r.URI, If: store.If{Version: r.Version}}, putConversation(&c, store.If{Absent: true})}, nil
+	})
 }

@@ -25,7 +25,7 @@ func (e *Engine) Refresh(ctx context.Context, sc store.Scope, conv id.ID) (int, 
 	err := e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {
 		n = 0
 		was := *b
-		all, err := e.branches(ctx, sc, conv, true)
+		all, err := e.branches(ctx, sc, conv)
 		if err != nil {
 			return nil, err
 		}
@@ -179,13 +179,14 @@ func (e *Engine) Optimize(ctx context.Context, sc store.Scope, conv id.ID, tools
 	err = e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {
 		n = 0
 		room := record.Room{Keep: keep, At: time.Now().UTC().Truncate(time.Millisecond), Actor: sc.Actor}
-		err := e.eachShown(ctx, sc, conv, b, func(m *Entry) {
+		entries, _, err := e.shown(ctx, sc, conv, b)
+		for _, m := range entries {
 			room.Upto = max(room.Upto, m.Pos)
 			r := m.Result()
 			if r != nil && r.Status == message.OK && !related[r.Name] && !m.Pinned && m.Change.State == record.Active {
 				n++
 			}
-		})
+		}
 		if err != nil || n == 0 {
 			return nil, err
 		}

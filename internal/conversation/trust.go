@@ -47,15 +47,11 @@ func (e *Engine) labels(ctx context.Context, sc store.Scope, conv id.ID, msgs []
 		return all, sources, nil
 	}
 	trusted := map[id.ID]message.Labels{}
-	for it, err := range store.Items(ctx, e.store, sc, store.Query{List: record.TrustsURI(conv)}) {
+	for it, err := range records[record.Trust](ctx, e, sc, store.Query{List: record.TrustsURI(conv)}) {
 		if err != nil {
 			return all, sources, err
 		}
-		var t record.Trust
-		if err := record.Decode(it.URI, it.Body, &t); err != nil {
-			return all, sources, err
-		}
-		for _, name := range t.Labels {
+		for _, name := range it.Record.Labels {
 			l, err := message.ParseLabel(name)
 			if err != nil {
 				return all, sources, err
