@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"steward/internal/tool"
 )
 
 // visible writes out what a person would not see, or would see otherwise than
@@ -50,19 +52,5 @@ func hides(s string) bool {
 
 // hidden reports whether a character is not seen as what it is.
 func hidden(r rune) bool {
-	switch {
-	case r == '\n' || r == '\t':
-		return false
-	case r < 0x20 || r >= 0x7f && r < 0xa0: // control characters
-		return true
-	case r < 0xa0:
-		return false
-	case r == 0x00ad, r == 0x034f, r == 0x061c, r == 0x115f, r == 0x1160, r == 0x17b4, r == 0x17b5, r == 0x3164, r == 0xffa0:
-		return true // soft hyphen, joiners and fillers that show nothing
-	case r >= 0xfe00 && r <= 0xfe0f, r >= 0xe0000 && r <= 0xe0fff, r >= 0x180b && r <= 0x180f:
-		return true // variation selectors and tags
-	case r == 0x2028 || r == 0x2029:
-		return true // lines that are none to a terminal
-	}
-	return unicode.In(r, unicode.Cf, unicode.Cc, unicode.Co, unicode.Cs)
+	return r != '\n' && r != '\t' && !unicode.Is(unicode.Zs, r) && tool.Unseen(r)
 }

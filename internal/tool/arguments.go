@@ -68,12 +68,12 @@ func Unseen(r rune) bool {
 	switch {
 	case ' ' <= r && r < 0x7f:
 		return false
-	case unicode.IsControl(r), unicode.In(r, unicode.Cf, unicode.Co, unicode.Zs, unicode.Zl, unicode.Zp):
+	case unicode.IsControl(r), unicode.In(r, unicode.Cf, unicode.Co, unicode.Cs, unicode.Zs, unicode.Zl, unicode.Zp):
 		return true
-	case r == '\u115f', r == '\u1160', r == '\u3164', r == '\uffa0':
+	case r == '\u034f', r == '\u115f', r == '\u1160', r == '\u17b4', r == '\u17b5', r == '\u3164', r == '\uffa0':
 		return true
 	}
-	return 0xfe00 <= r && r <= 0xfe0f || 0xe0100 <= r && r <= 0xe01ef
+	return 0xfe00 <= r && r <= 0xfe0f || 0x180b <= r && r <= 0x180f || 0xe0000 <= r && r <= 0xe0fff
 }
 
 // textsOf collects all texts in a JSON value, names of members among them.

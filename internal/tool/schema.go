@@ -141,6 +141,9 @@ func annotateField(f reflect.StructField, s *jsonschema.Schema) error {
 	if v, ok := f.Tag.Lookup("pattern"); ok {
 		s.Pattern = v
 	}
+	if v, ok := f.Tag.Lookup("format"); ok {
+		s.Format = v
+	}
 	if v, ok := f.Tag.Lookup("enum"); ok && bad == nil {
 		for _, word := range strings.Split(v, ",") {
 			x, err := literal(s.Type, word)

@@ -20,6 +20,7 @@ import (
 //	min:"0" max:"10"           bounds of a number
 //	minlen:"1" maxlen:"100"    bounds of a text's characters or a list's items
 //	pattern:"^[a-z]+$"         a regular expression
+//	format:"date"              the kind of text it is
 //	default:"value"            what a missing member means
 //
 // A type with a method JSONSchema() string gives its own schema. Arguments are

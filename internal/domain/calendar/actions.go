@@ -36,18 +36,9 @@ func (addArgs) JSONSchema() string {
 }
 
 type moveArgs struct {
-	Event   string `json:"event"`
-	Start   string `json:"start"`
-	Minutes int    `json:"duration_minutes,omitzero"`
-}
-
-// JSONSchema has the formats that the tags cannot give.
-func (moveArgs) JSONSchema() string {
-	return `{"type":"object","properties":{
-"event":{"type":"string","minLength":1,"maxLength":200,"description":"the title of the event, or words of it"},
-"start":{"type":"string","format":"date-time","description":"when it begins instead"},
-"duration_minutes":{"type":"integer","minimum":1,"maximum":44640,"description":"how many minutes it takes; as long as before unless given"}},
-"required":["event","start"],"additionalProperties":false}`
+	Minutes int    `json:"duration_minutes,omitzero" jsonschema:"how many minutes it takes; as long as before unless given" min:"1" max:"44640"`
+	Event   string `json:"event" jsonschema:"the title of the event, or words of it" minlen:"1" maxlen:"200"`
+	Start   string `json:"start" jsonschema:"when it begins instead" format:"date-time"`
 }
 
 type removeArgs struct {

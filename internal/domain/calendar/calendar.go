@@ -91,16 +91,8 @@ func (s *service) of(user string) *file {
 }
 
 type listArgs struct {
-	Date  string `json:"date,omitzero"`
-	Until string `json:"until,omitzero"`
-}
-
-// JSONSchema has the format that the tags cannot give.
-func (listArgs) JSONSchema() string {
-	return `{"type":"object","properties":{
-"date":{"type":"string","format":"date","description":"the day, or the first of several; today unless given"},
-"until":{"type":"string","format":"date","description":"the end of the span, where it is longer than a day"}},
-"additionalProperties":false}`
+	Date  string `json:"date,omitzero" jsonschema:"the day, or the first of several; today unless given" format:"date"`
+	Until string `json:"until,omitzero" jsonschema:"the end of the span, where it is longer than a day" format:"date"`
 }
 
 type searchArgs struct {
@@ -108,20 +100,10 @@ type searchArgs struct {
 }
 
 type freeArgs struct {
-	Date    string `json:"date"`
-	Minutes int    `json:"minutes,omitzero"`
-	From    string `json:"from,omitzero"`
-	To      string `json:"to,omitzero"`
-}
-
-// JSONSchema has the formats that the tags cannot give.
-func (freeArgs) JSONSchema() string {
-	return `{"type":"object","properties":{
-"date":{"type":"string","format":"date","description":"the day"},
-"minutes":{"type":"integer","minimum":1,"maximum":1440,"description":"how many minutes are needed at least; 30 unless given"},
-"from":{"type":"string","pattern":"^([01]\\d|2[0-3]):[0-5]\\d$","description":"the time of day from which on to look, as 08:00; 08:00 unless given"},
-"to":{"type":"string","pattern":"^([01]\\d|2[0-3]):[0-5]\\d$","description":"the time of day up to which to look; 20:00 unless given"}},
-"required":["date"],"additionalProperties":false}`
+	Date    string `json:"date" jsonschema:"the day" format:"date"`
+	From    string `json:"from,omitzero" jsonschema:"the time of day from which on to look, as 08:00; 08:00 unless given" pattern:"^([01]\\d|2[0-3]):[0-5]\\d$"`
+	Minutes int    `json:"minutes,omitzero" jsonschema:"how many minutes are needed at least; 30 unless given" min:"1" max:"1440"`
+	To      string `json:"to,omitzero" jsonschema:"the time of day up to which to look; 20:00 unless given" pattern:"^([01]\\d|2[0-3]):[0-5]\\d$"`
 }
 
 const day = "2006-01-02"

@@ -73,29 +73,13 @@ func (s *service) of(user string) *file {
 }
 
 type addArgs struct {
-	Title string `json:"title"`
-	Due   string `json:"due,omitzero"`
-}
-
-// JSONSchema has the format that the tags cannot give.
-func (addArgs) JSONSchema() string {
-	return `{"type":"object","properties":{
-"title":{"type":"string","minLength":1,"maxLength":500,"description":"what is to be done"},
-"due":{"type":"string","format":"date","description":"the day by which it must be done"}},
-"required":["title"],"additionalProperties":false}`
+	Due   string `json:"due,omitzero" jsonschema:"the day by which it must be done" format:"date"`
+	Title string `json:"title" jsonschema:"what is to be done" minlen:"1" maxlen:"500"`
 }
 
 type listArgs struct {
-	Show   string `json:"show,omitzero"`
-	Before string `json:"due_before,omitzero"`
-}
-
-// JSONSchema has the format that the tags cannot give.
-func (listArgs) JSONSchema() string {
-	return `{"type":"object","properties":{
-"show":{"type":"string","enum":["open","completed","all"],"description":"which tasks; the open ones unless given"},
-"due_before":{"type":"string","format":"date","description":"only tasks that are due on this day or before it"}},
-"additionalProperties":false}`
+	Before string `json:"due_before,omitzero" jsonschema:"only tasks that are due on this day or before it" format:"date"`
+	Show   string `json:"show,omitzero" jsonschema:"which tasks; the open ones unless given" enum:"open,completed,all"`
 }
 
 type oneArgs struct {

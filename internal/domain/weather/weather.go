@@ -53,18 +53,9 @@ type service struct {
 }
 
 type usualArgs struct {
-	City  string `json:"city"`
-	Month string `json:"month,omitzero"`
-	Date  string `json:"date,omitzero"`
-}
-
-// JSONSchema has the format that the tags cannot give.
-func (usualArgs) JSONSchema() string {
-	return `{"type":"object","properties":{
-"city":{"type":"string","minLength":1,"maxLength":100,"description":"the city or place"},
-"month":{"type":"string","enum":["january","february","march","april","may","june","july","august","september","october","november","december"],"description":"the month; this one unless given"},
-"date":{"type":"string","format":"date","description":"the day that is asked about, where one is: its month counts"}},
-"required":["city"],"additionalProperties":false}`
+	City  string `json:"city" jsonschema:"the city or place" minlen:"1" maxlen:"100"`
+	Date  string `json:"date,omitzero" jsonschema:"the day that is asked about, where one is: its month counts" format:"date"`
+	Month string `json:"month,omitzero" jsonschema:"the month; this one unless given" enum:"january,february,march,april,may,june,july,august,september,october,november,december"`
 }
 
 func (s service) usual(_ context.Context, in tool.Invocation, a usualArgs) (string, error) {

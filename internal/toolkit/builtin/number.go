@@ -189,7 +189,7 @@ func rootInt(x *big.Int, k int) (r *big.Int, isWhole bool) {
 		return r, new(big.Int).Mul(r, r).Cmp(x) == 0
 	}
 	K, less := big.NewInt(int64(k)), big.NewInt(int64(k-1))
-	r = above(x, k)
+	r = new(big.Int).Lsh(big.NewInt(1), uint((x.BitLen()+k-1)/k)) // not below the root: it comes down to it
 	for {
 		next := new(big.Int).Exp(r, less, nil)
 		next.Quo(x, next)
@@ -200,18 +200,6 @@ func rootInt(x *big.Int, k int) (r *big.Int, isWhole bool) {
 		}
 		r = next
 	}
-}
-
-// above is a number a little above the k-th root of x: from a bad first guess,
-// Newton's method takes as many steps as the degree.
-func above(x *big.Int, k int) *big.Int {
-	mantissa := new(big.Float)
-	exp := new(big.Float).SetInt(x).MantExp(mantissa)
-	m, _ := mantissa.Float64()
-	log := (float64(exp) + math.Log2(m)) / float64(k)
-	guess := big.NewFloat(math.Exp2(log-math.Floor(log)) * (1 + 1e-9))
-	r, _ := guess.SetMantExp(guess, int(math.Floor(log))).Int(nil)
-	return r.Add(r, big.NewInt(1))
 }
 
 // approximate takes a floating-point result.

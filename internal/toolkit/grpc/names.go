@@ -18,14 +18,7 @@ func word(name string) string {
 
 // clip shortens a text from outside, at a rune boundary, and makes it valid UTF-8.
 func clip(s string, n int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && s[n]&0xc0 == 0x80 {
-		n--
-	}
-	return s[:n] + "…"
+	return tool.Clip(strings.ToValidUTF8(s, "\uFFFD"), n)
 }
 
 // serviceOf returns the service of a full method name.

@@ -216,7 +216,7 @@ func do[T any](ctx context.Context, x *session, what string, exchange func(conte
 
 // failed makes a coded error of why an exchange failed. ctx is the caller's.
 func (x *session) failed(ctx context.Context, what string, status int, err error) error {
-	var f *fault.Error
+	var f, why *fault.Error
 	var wire *jsonrpc.Error
 	name := x.src.env.Name
 	switch {
@@ -225,8 +225,6 @@ func (x *session) failed(ctx context.Context, what string, status int, err error
 			x.suspect()
 		}
 		return slow(ctx, "the MCP server %s has not answered in time (%s)", name, what)
-	case errors.As(err, &f):
-		return f
 	case errors.As(err, &wire) && wire.Message != rejected:
 		return x.refusal(what, wire)
 	case errors.Is(err, sdk.ErrSessionMissing):
@@ -234,9 +232,11 @@ func (x *session) failed(ctx context.Context, what string, status int, err error
 		return fmt.Errorf("%w: %w", fault.New(fault.Unavailable, "mcp_session_missing", "the MCP server %s has forgotten the session", name), err)
 	case shutOut(status):
 		return unauthorized(name, status)
-	case errors.Is(err, errFlood) || errors.Is(x.reason(), errFlood): // it may have been hung up before it saw that itself
+	case errors.Is(err, errFlood) && errors.As(err, &why), errors.As(x.reason(), &why): // it may have been hung up before it saw that itself
 		x.src.keeper.Lost(x)
-		return fault.New(fault.Unavailable, "mcp_server_floods", "the MCP server %s was ended (%s): %w", name, what, errFlood)
+		return fault.New(fault.Unavailable, why.Code, "the MCP server %s was ended (%s): %s", name, what, why.Message).WithHint("%s", why.Remedy)
+	case errors.As(err, &f):
+		return f
 	case x.calls.Err() != nil || errors.Is(err, sdk.ErrConnectionClosed) || x.prog != nil && broken(err):
 		x.src.keeper.Lost(x)
 		return fault.New(fault.Unavailable, "mcp_server_ended", "the MCP server %s has ended (%s)%s", name, what, x.said())

@@ -219,7 +219,7 @@ func (x *session) allow(cmd *sandbox.Command) error {
 		cmd.Limits.CPU = -1 // it serves for as long as it is used
 	}
 	if cmd.Limits.Output == 0 {
-		cmd.Limits.Output = 2 * maxSkipped // lines has its own bounds, which end a call only
+		cmd.Limits.Output = 2 * maxMessage // lines has a bound of its own
 	}
 	if env.Dir != "" {
 		cmd.Read = append(cmd.Read, env.Dir)
@@ -310,7 +310,7 @@ func (x *session) Ended() (why error, well bool) {
 	if context.Cause(x.calls) != errHungUp {
 		x.told.Do(func() { x.src.env.Log.Warn("an MCP server is down", "error", why) })
 	}
-	return why, time.Since(x.began) >= steadyAfter
+	return why, errors.Is(why, errTooLarge) || time.Since(x.began) >= steadyAfter
 }
 
 var errHungUp = errors.New("the session has ended")
@@ -348,8 +348,6 @@ func (x *session) ending() error {
 	switch {
 	case errors.As(why, &f):
 		return f
-	case errors.Is(why, errFlood):
-		return fault.New(fault.Unavailable, "mcp_server_floods", "it was ended: %w%s", why, x.said())
 	case x.prog != nil:
 		return fault.New(fault.Unavailable, "mcp_server_ended", "the program has ended%s", x.said())
 	case why != nil:

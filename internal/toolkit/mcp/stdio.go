@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"regexp"
-	"strconv"
 	"sync"
 	"time"
 
@@ -24,11 +22,10 @@ import (
 
 // Bounds of what a server may send.
 const (
-	maxMessage  = 8 << 20  // bytes of one message
-	maxJunk     = 1 << 20  // bytes between two messages that are none
-	maxSkipped  = 64 << 20 // bytes of a message that is too large, and is skipped
-	maxPending  = 64       // requests of the server that have no answer yet
-	maxPace     = 5000     // messages or lines in a second; more have to wait
+	maxMessage  = 8 << 20 // bytes of one message
+	maxJunk     = 1 << 20 // bytes between two messages that are none
+	maxPending  = 64      // requests of the server that have no answer yet
+	maxPace     = 5000    // messages or lines in a second; more have to wait
 	discoverFor = 15 * time.Second
 )
 
@@ -39,13 +36,13 @@ const (
 )
 
 var (
-	errFlood     = errors.New("it wrote too much that is no message")
+	errFlood     = fault.New(fault.Unavailable, "mcp_server_floods", "it wrote too much that is no message")
+	errTooLarge  = fault.New(fault.Unavailable, "mcp_server_floods", "it sent a message of more than 8 MiB").WithHint("ask for less at once")
 	errNoMessage = errors.New("it is no message")
 )
 
 // lines is a connection to a program: a JSON-RPC message per line. What is no
-// message is skipped, one that is too large ends its own call only. The SDK's
-// own connection ends at either (see docs/decisions/dependencies.md).
+// message is skipped. The SDK's own connection ends at it (see docs/decisions/dependencies.md).
 type lines struct {
 	in    *sandbox.Sender
 	out   io.Reader
@@ -199,13 +196,7 @@ func (c *lines) messages(r *bufio.Reader) error {
 	junk := 0
 	for {
 		line, err := readLine(r)
-		if big, ok := errors.AsType[*tooLarge](err); ok {
-			c.log.Warn("an MCP server sent a message that is too large", "bytes", big.size)
-			if big.id.IsValid() {
-				c.deliver(event{msg: &jsonrpc.Response{ID: big.id, Error: &jsonrpc.Error{Code: codeTooLarge, Message: tooLargeText}}})
-			}
-			continue
-		} else if fault.HasCode(err, "output_too_large") {
+		if fault.HasCode(err, "output_too_large") {
 			return fmt.Errorf("%w: %v", errFlood, err) // a limit of the declaration
 		} else if err != nil {
 			return err
@@ -296,97 +287,27 @@ func (c *lines) wanted(m jsonrpc.Message) bool {
 
 const tooLargeText = "the answer is larger than 8 MiB"
 
-// tooLarge says that a line was skipped: the id of the response that it was,
-// invalid where it was none.
-type tooLarge struct {
-	id   jsonrpc.ID
-	size int
-}
-
-func (e *tooLarge) Error() string { return "a message of " + strconv.Itoa(e.size) + " bytes" }
-
-// readLine returns the next line without its end. Of one that is too large it
-// keeps nothing but the id.
+// readLine returns the next line without its end. One that is too large is an
+// error: what is left of it is not read.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var parts [][]byte // put together at the end: a slice that grows takes several times its size
 	size := 0
 	for {
 		part, err := r.ReadSlice('\n')
 		if size += len(part); size > maxMessage {
-			return nil, skipLine(r, parts[0], part, size, err)
+			return nil, errTooLarge
 		}
 		parts = append(parts, bytes.Clone(part)) // messages outlive the buffer
 		switch {
 		case err == nil:
-			return bytes.TrimSuffix(joined(parts), []byte("\n")), nil
+			return bytes.TrimSuffix(bytes.Join(parts, nil), []byte("\n")), nil
 		case errors.Is(err, bufio.ErrBufferFull):
-		case errors.Is(err, io.EOF):
-			if line := joined(parts); len(bytes.TrimSpace(line)) > 0 {
-				return line, nil // the next call tells
-			}
-			return nil, err
+		case errors.Is(err, io.EOF) && len(bytes.TrimSpace(bytes.Join(parts, nil))) > 0:
+			return bytes.Join(parts, nil), nil // the next call tells
 		default:
 			return nil, err
 		}
 	}
-}
-
-func joined(parts [][]byte) []byte {
-	if len(parts) == 1 {
-		return parts[0]
-	}
-	return bytes.Join(parts, nil)
-}
-
-// maxTail is how much of the end of a line that is too large is kept.
-const maxTail = 256
-
-// skipLine reads a line on to its end. head is how it begins, and part what of
-// it was read last.
-func skipLine(r *bufio.Reader, head, part []byte, size int, err error) error {
-	var tail []byte
-	for {
-		tail = append(tail, part[max(0, len(part)-maxTail):]...)
-		tail = append(tail[:0], tail[max(0, len(tail)-maxTail):]...)
-		switch {
-		case size > maxSkipped:
-			return errFlood
-		case err == nil:
-			return &tooLarge{responseID(head, tail), size}
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return err
-		}
-		part, err = r.ReadSlice('\n')
-		size += len(part)
-	}
-}
-
-// A response has its id before its result, or at its end: no member but
-// "jsonrpc" may stand beside the three.
-var (
-	responseHead = regexp.MustCompile(`^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?(?:"id"\s*:\s*(\d{1,15})\s*,\s*)?(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"(?:result|error)"\s*:`)
-	responseTail = regexp.MustCompile(`"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
-)
-
-// responseID returns the id of a response by its beginning and its end. It is
-// invalid where it cannot be told, and for what is no response.
-func responseID(head, tail []byte) jsonrpc.ID {
-	found := responseHead.FindSubmatch(head)
-	if found != nil && found[1] == nil {
-		found = responseTail.FindSubmatch(tail)
-	}
-	if found == nil {
-		return jsonrpc.ID{}
-	}
-	n, err := strconv.ParseInt(string(found[1]), 10, 64)
-	if err != nil {
-		return jsonrpc.ID{} // digits, and not many
-	}
-	id, err := jsonrpc.MakeID(float64(n))
-	if err != nil {
-		return jsonrpc.ID{} // a number
-	}
-	return id
 }
 
 // pace lets so many things through in a second and has the others wait.
