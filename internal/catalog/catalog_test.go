@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -455,25 +454,5 @@ func TestRootSources(t *testing.T) {
 		if l.Path != "grpc:hash" && l.Status != Invalid {
 			t.Errorf("%+v", l)
 		}
-	}
-}
-
-func TestAThousandToolsFromStoredApprovals(t *testing.T) {
-	w := newWorld(t)
-	w.agent("big", "mcp: {box: {}}\n")
-	var specs []tool.Spec
-	for i := range 1000 {
-		specs = append(specs, spec(fmt.Sprintf("box.tool_%d", i), "Does something useful with q."))
-	}
-	w.edge.offer("box", specs...)
-	c := w.open()
-	approve(t, c, "big")
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
-	started := w.edge.started()
-	c = w.open()
-	if n := len(c.Tree().ByPath["big"].Tools.Names()); n != 1000 || w.edge.started() != started {
-		t.Errorf("%d tools, started %d times", n, w.edge.started()-started)
 	}
 }

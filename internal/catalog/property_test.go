@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -12,8 +11,6 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
-
-	"steward/internal/tool"
 )
 
 // TestAnyByteThatMattersIsAskedForAgain: whichever byte of whichever file
@@ -176,89 +173,6 @@ func FuzzDefinition(f *testing.F) {
 		again := parseDefinition("agent.yaml", text, names)
 		if fmt.Sprint(again.problems) != fmt.Sprint(d.problems) {
 			t.Fatalf("%v\n%v", d.problems, again.problems)
-		}
-	})
-}
-
-// FuzzServers: whatever stands in an mcpServers file.
-func FuzzServers(f *testing.F) {
-	for _, seed := range []string{`{"mcpServers":{"a":{"command":"x"}}}`, `{"mcpServers":{"a":1,"a":2}}`, `{`, `[]`, `{"servers":{"B b":{"url":"http://x","headers":{"Authorization":"y"}}}}`,
-		"\ufeff{\"mcpServers\": {\"\\u202e\": null}}", strings.Repeat(`{"a":`, 100)} {
-		f.Add([]byte(seed))
-	}
-	dir := f.TempDir()
-	f.Fuzz(func(t *testing.T, text []byte) {
-		file := filepath.Join(dir, "mcp.json")
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		r := &reader{dirs: map[string]bool{}}
-		for _, p := range r.servers(file) {
-			if p.Code == "" || p.Remedy == "" {
-				t.Fatalf("%+v", p)
-			}
-		}
-		r.check()
-		for _, u := range r.units {
-			if badName(u.name) != "" {
-				t.Fatalf("a server called %q", u.name)
-			}
-			u.seal()
-		}
-	})
-}
-
-func BenchmarkAThousandTools(b *testing.B) {
-	w := newWorld(b)
-	for i := range 50 {
-		name := fmt.Sprintf("agent_%c%c", 'a'+i/26, 'a'+i%26)
-		w.agent(name, "mcp: {box_"+name[6:]+": {command: [x]}}\n")
-		var specs []tool.Spec
-		for j := range 20 {
-			specs = append(specs, spec(fmt.Sprintf("box_%s.tool_%d", name[6:], j), "Does something useful with q, number "+fmt.Sprint(j)+"."))
-		}
-		w.edge.offer("box_"+name[6:], specs...)
-	}
-	c, err := Open(context.Background(), w.opt)
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, l := range c.Listings() {
-		approve(b, c, l.Path)
-	}
-	if err := c.Close(); err != nil {
-		b.Fatal(err)
-	}
-	started := w.edge.started()
-	b.Run("open", func(b *testing.B) {
-		for b.Loop() {
-			c, err := Open(context.Background(), w.opt)
-			if err != nil {
-				b.Fatal(err)
-			}
-			if n := len(c.Tree().ByPath); n != 51 {
-				b.Fatal(n)
-			}
-			if err := c.Close(); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	if w.edge.started() != started {
-		b.Fatal("something was started")
-	}
-	c = w.open()
-	reg := c.Tree().ByPath["agent_aa"].Tools
-	b.Run("lookup", func(b *testing.B) {
-		for b.Loop() {
-			if _, ok := reg.Get("box_aa.tool_7"); !ok {
-				b.Fatal("not there")
-			}
-		}
-	})
-	b.Run("rescan", func(b *testing.B) {
-		for b.Loop() {
-			rescan(b, c)
 		}
 	})
 }

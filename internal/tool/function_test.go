@@ -3,9 +3,7 @@ package tool_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
-	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -94,61 +92,6 @@ func TestFunctionsFollowTheRegistry(t *testing.T) {
 			if !slices.Equal(names, append([]string{}, r.Names()...)) {
 				t.Fatalf("%v is listed as %v", r.Names(), names)
 			}
-		}
-	})
-}
-
-func TestFunctionsWhileOthersChange(t *testing.T) {
-	var r tool.Registry
-	var wg sync.WaitGroup
-	for i := range 8 {
-		wg.Go(func() {
-			for j := range 20 {
-				name := fmt.Sprintf("some.tool_%d_%d", i, j)
-				if err := r.Add(spec(name)); err != nil {
-					t.Error(err)
-				}
-				if !json.Valid(r.Functions()) {
-					t.Error("no JSON")
-				}
-				r.Remove(name)
-			}
-		})
-	}
-	wg.Wait()
-	if got := string(r.Functions()); got != "[]" {
-		t.Errorf("%s is left", got)
-	}
-}
-
-func thousand(t testing.TB) *tool.Registry {
-	var r tool.Registry
-	for i := range 1000 {
-		if err := r.Add(spec(fmt.Sprintf("source_%d.tool_%d", i/25, i))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return &r
-}
-
-// BenchmarkThousandTools measures what a registry of 1,000 tools costs.
-func BenchmarkThousandTools(b *testing.B) {
-	b.Run("build", func(b *testing.B) {
-		for b.Loop() {
-			thousand(b)
-		}
-	})
-	r := thousand(b)
-	b.Run("get", func(b *testing.B) {
-		for b.Loop() {
-			if _, ok := r.Get("source_20.tool_500"); !ok {
-				b.Fatal("it is not there")
-			}
-		}
-	})
-	b.Run("functions", func(b *testing.B) {
-		for b.Loop() {
-			r.Functions()
 		}
 	})
 }

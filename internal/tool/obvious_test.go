@@ -82,21 +82,3 @@ func TestLazyValidators(t *testing.T) {
 		t.Error("one that cannot be compiled admits something")
 	}
 }
-
-// FuzzObvious: what is obviously good is good.
-func FuzzObvious(f *testing.F) {
-	for _, c := range goodSchemas {
-		f.Add([]byte(c.schema))
-	}
-	for _, s := range badSchemas {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, schema []byte) {
-		if !obvious(schema) {
-			return
-		}
-		if _, err := NewValidator(schema); err != nil {
-			t.Errorf("%s: %v", schema, err)
-		}
-	})
-}

@@ -368,57 +368,6 @@ func TestValidatorKeywords(t *testing.T) {
 	}
 }
 
-func FuzzValidate(f *testing.F) {
-	v, err := NewValidator([]byte(`{"type":"object","properties":{"a":{"type":"array","items":{"type":"object","additionalProperties":{"type":"number","maximum":3}}},"s":{"type":"string","minLength":1}},"required":["s"],"additionalProperties":false}`))
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add([]byte(`{"a":[{"x":1}],"s":"y"}`))
-	f.Add([]byte(`{"a":[{"x":[]}],"t":{}}`))
-	f.Fuzz(func(t *testing.T, in []byte) {
-		if err := v.Validate(in); err != nil && !fault.HasCode(err, "args_invalid") {
-			t.Fatal(err)
-		}
-	})
-}
-
-func BenchmarkGet(b *testing.B) {
-	var r Registry
-	for i := range 500 {
-		if err := r.Add(named(fmt.Sprintf("a.t%d", i))); err != nil {
-			b.Fatal(err)
-		}
-	}
-	for b.Loop() {
-		if _, ok := r.Get("a.t250"); !ok {
-			b.Fatal("not there")
-		}
-	}
-}
-
-// The best of many rounds: on a busy machine the others tell of the others.
-func TestLookUpIsFast(t *testing.T) {
-	var r Registry
-	for i := range 500 {
-		if err := r.Add(named(fmt.Sprintf("a.t%d", i))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	best := time.Hour
-	for range 200 {
-		began := time.Now()
-		for range 100 {
-			if _, ok := r.Get("a.t250"); !ok {
-				t.Fatal("not there")
-			}
-		}
-		best = min(best, time.Since(began)/100)
-	}
-	if best > time.Microsecond {
-		t.Errorf("a look-up takes %s", best)
-	}
-}
-
 func TestAddFrom(t *testing.T) {
 	mk := func(name string) Tool {
 		x, err := New(Spec{Name: name, Description: "It says its name.", Effect: Query},

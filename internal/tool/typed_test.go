@@ -291,24 +291,3 @@ func TestCertain(t *testing.T) {
 		t.Error("NotDone hides the error")
 	}
 }
-
-func BenchmarkTypedCall(b *testing.B) {
-	type pair struct {
-		A float64 `json:"a"`
-		B float64 `json:"b"`
-	}
-	tl := mustNew(b, "math.multiply", func(_ context.Context, _ Invocation, in pair) (float64, error) { return in.A * in.B, nil })
-	raw := []byte(`{"b": 7, "a": 6}`)
-	for b.Loop() {
-		args, err := Canonical(raw)
-		if err == nil {
-			err = tl.(Checker).Check(args)
-		}
-		if err == nil {
-			_, err = tl.Call(b.Context(), Invocation{Args: args}.Checked())
-		}
-		if err != nil {
-			b.Fatal(err)
-		}
-	}
-}

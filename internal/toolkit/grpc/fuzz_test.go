@@ -1,7 +1,6 @@
 package grpc
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"testing"
@@ -14,37 +13,6 @@ import (
 	"steward/internal/fault"
 	"steward/internal/tool"
 )
-
-// Whatever a model writes is a message or refused with what is wrong; what was
-// taken comes back as JSON that is taken again.
-func FuzzArguments(f *testing.F) {
-	for _, seed := range []string{`{}`, `{"anInt64":"9223372036854775807","first":"x"}`, `{"first":"x","second":{}}`, `{"at":"2026-01-01T00:00:00Z","lasts":"1.5s"}`,
-		`{"any":{"@type":"type.googleapis.com/kinds.v1.Tree","name":"x"}}`, `{"any":{"@type":"x/y"}}`, `{"value":null,"nullValue":null,"mask":"aB,c.d"}`,
-		`{"byNumber":{"1":"x","x":"y"}}`, `{"trees":[{"children":[{}]}]}`, `{"colour":"BLUE","colour":1}`, `[]`, `{"someBytes":"AA=="}`, `{"aDouble":"NaN","aFloat":1e99}`,
-		`{"free":{"a":[]},"list":[null]}`, `{"wrappedInt64":"1","wrappedBool":null}`, `{"empty":{"x":1}}`, "{\"aString\":\"\xff\"}"} {
-		f.Add([]byte(seed))
-	}
-	in := describing(f, "testdata/kinds.proto")
-	md, r := messageOf(f, in, "kinds.v1.All"), resolver{types: in.types}
-	f.Fuzz(func(t *testing.T, args []byte) {
-		b, err := request(md, r, args)
-		if err != nil {
-			e := fault.Of(err)
-			if e.Code != "args_invalid" || e.Message == "" || len(e.Message) > 10_000 {
-				t.Fatalf("%q: %+v", args, e)
-			}
-			return
-		}
-		text, err := answer(md, r, b)
-		if err != nil || !json.Valid(text) {
-			t.Fatalf("%q: %s, %v", args, text, err)
-		}
-		again, err := request(md, r, text)
-		if err != nil || !bytes.Equal(again, b) {
-			t.Fatalf("%q became %s, then %x instead of %x, %v", args, text, again, b, err)
-		}
-	})
-}
 
 // Whatever a server sends is JSON or an error.
 func FuzzAnswer(f *testing.F) {

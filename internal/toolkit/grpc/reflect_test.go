@@ -209,24 +209,3 @@ func TestReflectionThatFails(t *testing.T) {
 		t.Errorf("remedy = %q", e.Remedy)
 	}
 }
-
-func TestTenThousandMethods(t *testing.T) {
-	f := fileOf("a.proto", "a")
-	for i := range 10_000 {
-		f.Service[0].Method = append(f.Service[0].Method, &descriptorpb.MethodDescriptorProto{
-			Name: proto.String(fmt.Sprintf("Do%d", i)), InputType: proto.String(".a.R"), OutputType: proto.String(".a.R")})
-	}
-	in, refused := link(map[string]*descriptorpb.FileDescriptorProto{"a.proto": f}, false)
-	if len(refused) > 0 {
-		t.Fatal(refused)
-	}
-	srv := serve(t, in, serving{handle: map[string]handler{"Do9999": echo}})
-	s := open(t, tool.Env{}, "host: "+srv.address)
-	a := announce(t, s)
-	if len(a.Specs) != 10_001 {
-		t.Fatalf("%d tools", len(a.Specs))
-	}
-	if got, err := call(t.Context(), s.Tool(specOf(t, s, "test.do9999")), `{}`); err != nil || got != "{}" {
-		t.Errorf("%s, %v", got, err)
-	}
-}

@@ -7,11 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -220,44 +217,10 @@ func flood(f *os.File, piece string, n int) {
 // programs are the servers by name.
 func programs() map[string]func() {
 	byHand := func(w wire) func() { return func() { w.serve() } }
-	calls := 0
 	lists := 0
 	return map[string]func(){
 		"friendly": func() { _ = friendly().Run(context.Background(), &sdk.StdioTransport{}) },
 		"good":     byHand(wire{}),
-		"wrong_ids": byHand(wire{call: func(w *wire, id, _ string) {
-			w.answer("4711", worked)
-			w.answer(`"x"`, worked)
-			w.answer("null", worked)
-		}}),
-		"half_json": byHand(wire{call: func(w *wire, id, _ string) {
-			w.say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"te`, id)
-			w.say(`not JSON at all`)
-			if calls++; calls > 1 {
-				w.answer(id, worked)
-			}
-		}}),
-		"two_answers": byHand(wire{call: func(w *wire, id, _ string) {
-			calls++
-			w.answer(id, fmt.Sprintf(`{"content":[{"type":"text","text":"first of %d"}]}`, calls))
-			w.answer(id, `{"content":[{"type":"text","text":"second"}]}`)
-		}}),
-		"flood_line":  byHand(wire{call: func(*wire, string, string) { flood(os.Stdout, "x", 1<<30) }}),
-		"flood_lines": byHand(wire{call: func(*wire, string, string) { flood(os.Stdout, "this is no message\n", 1<<30) }}),
-		"flood_notes": byHand(wire{call: func(w *wire, id, _ string) {
-			flood(os.Stdout, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"`+strings.Repeat("x", 4000)+`"}}`+"\n", 1<<30)
-			w.answer(id, worked)
-		}}),
-		"flood_stderr": byHand(wire{call: func(w *wire, id, _ string) {
-			flood(os.Stderr, "complaint\n", 1<<30)
-			w.answer(id, worked)
-		}}),
-		"flood_pings": byHand(wire{call: func(w *wire, id, _ string) {
-			for i := range 100_000 {
-				w.say(`{"jsonrpc":"2.0","id":"p%d","method":"ping"}`, i)
-			}
-			forever()
-		}}),
 		"big_answer": byHand(wire{call: func(w *wire, id, params string) {
 			if strings.Contains(params, "big") {
 				w.answer(id, `{"content":[{"type":"text","text":"{\"id\": 1, \"method\": [`+strings.Repeat("x", 17<<20)+`"}]}`)
@@ -268,56 +231,16 @@ func programs() map[string]func() {
 		"hang_init": byHand(wire{other: func(_ *wire, method, _ string) bool { return method == "initialize" }}),
 		"hang_all":  func() { forever() },
 		"hang_list": byHand(wire{other: func(_ *wire, method, _ string) bool { return method == "tools/list" }}),
-		"hang_call": byHand(wire{call: func(*wire, string, string) { forever() }}),
 		"lazy_call": byHand(wire{call: func(w *wire, id, params string) {
 			if !strings.Contains(params, "lazy") {
 				w.answer(id, worked)
 			}
 		}}),
-		"die_start": func() { fmt.Fprintln(os.Stderr, "no config; the token is "+os.Getenv("TOKEN")); os.Exit(3) },
-		"die_call": byHand(wire{call: func(w *wire, id, params string) {
-			if strings.Contains(params, "die") {
-				os.Exit(1)
-			}
-			w.answer(id, worked)
-		}}),
-		"fork": byHand(wire{call: func(w *wire, id, _ string) {
-			for range 3 {
-				c := exec.Command("sleep", "1000")
-				c.Stdout, c.SysProcAttr = os.Stdout, &syscall.SysProcAttr{Setsid: true}
-				if err := c.Start(); err != nil {
-					os.Exit(1)
-				}
-			}
-			w.answer(id, worked)
-		}}),
-		"fork_die": byHand(wire{call: func(w *wire, id, _ string) {
-			c := exec.Command("sleep", "1000")
-			c.Stdout = os.Stdout
-			_ = c.Start()
-			os.Exit(1)
-		}}),
-		"deaf": byHand(wire{other: func(_ *wire, method, _ string) bool {
-			if method == "tools/call" {
-				forever()
-			}
-			return false
-		}}),
+		"die_start":   func() { fmt.Fprintln(os.Stderr, "no config; the token is "+os.Getenv("TOKEN")); os.Exit(3) },
 		"cursor_loop": byHand(wire{tools: func(string) string { return strings.TrimSuffix(oneTool, "}") + `,"nextCursor":"again"}` }}),
 		"cursor_endless": byHand(wire{tools: func(string) string {
 			lists++
 			return fmt.Sprintf(`{"tools":[],"nextCursor":"c%d"}`, lists)
-		}}),
-		"many": byHand(wire{tools: func(string) string {
-			var b strings.Builder
-			b.WriteString(`{"tools":[`)
-			for i := range 10_000 {
-				if i > 0 {
-					b.WriteByte(',')
-				}
-				fmt.Fprintf(&b, `{"name":"tool_%d","description":"It is number %d.","inputSchema":{"type":"object","properties":{"x":{"type":"string"}}}}`, i, i)
-			}
-			return b.String() + "]}"
 		}}),
 		"wordy": byHand(wire{more: `,"resources":{},"prompts":{}`, other: func(w *wire, method, id string) bool {
 			words := strings.Repeat("words ", 1<<18)
@@ -382,10 +305,6 @@ func programs() map[string]func() {
 			b, _ := json.Marshal(strings.Join(append(os.Environ(), os.Args...), "\n"))
 			w.answer(id, fmt.Sprintf(`{"content":[{"type":"text","text":%s}]}`, b))
 		}}),
-		"slow_stop": func() {
-			(&wire{}).serve()
-			time.Sleep(time.Hour) // it does not end with its input
-		},
 	}
 }
 

@@ -6,9 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -156,44 +154,6 @@ func TestLazyAndIdle(t *testing.T) {
 	}
 }
 
-func TestOneStart(t *testing.T) {
-	w := start(t, "good")
-	spec := tool.Spec{Name: "srv.work", Description: "It works.", Input: []byte(`{"type":"object"}`), Effect: tool.Query, Yields: message.Private | message.Untrusted, For: tool.OwnedBy(nil, nil)}
-	spec.Version = tool.Fingerprint(spec)[:12] // as it was announced once
-	work := w.Tool(spec)
-	var all sync.WaitGroup
-	for range 20 {
-		all.Go(func() {
-			if r, err := call(within(t, ample), work, `{}`); err != nil || text(r) != "worked" {
-				t.Errorf("%v, %v", text(r), err)
-			}
-		})
-	}
-	all.Wait()
-	if n := len(w.running(t)); n != 1 {
-		t.Errorf("%d processes", n)
-	}
-}
-
-func TestRestart(t *testing.T) {
-	w := start(t, "die_call")
-	work := w.tool(t, "srv.work")
-	for range 3 {
-		_, err := call(within(t, ample), work, `{"die":true}`)
-		wantCode(t, err, fault.Unavailable, "mcp_server_ended")
-		if tool.Certain(err) {
-			t.Error("nobody knows whether it was done")
-		}
-		eventually(t, "it works again", func() bool {
-			r, err := call(within(t, ample), work, `{}`)
-			if err != nil && (!tool.Certain(err) || !fault.Of(err).Recoverable()) {
-				t.Fatalf("%v", err)
-			}
-			return err == nil && text(r) == "worked"
-		})
-	}
-}
-
 func TestBackoff(t *testing.T) {
 	w := start(t, "die_start", func(e *tool.Env, d *Decl) {
 		e.Secret = func(name string) (string, bool) { return "hunter2hunter2", name == "TOKEN" }
@@ -336,17 +296,4 @@ func TestFiles(t *testing.T) {
 		}
 		s.Close()
 	}
-}
-
-// resident returns the resident memory of this process, in bytes.
-func resident(t testing.TB) int64 {
-	b, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := strconv.ParseInt(strings.Fields(string(b))[1], 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n * int64(os.Getpagesize())
 }

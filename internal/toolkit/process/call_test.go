@@ -1,11 +1,9 @@
 package process
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -297,21 +295,6 @@ func TestClosed(t *testing.T) {
 		if _, err := only(t, src).Call(context.Background(), invocation(`{}`)); !fault.HasCode(err, "process_closed") || !tool.Certain(err) {
 			t.Errorf("%s: called after the end: %v", mode, err)
 		}
-	}
-}
-
-// A second answer is logged.
-func TestSecondAnswer(t *testing.T) {
-	var buf bytes.Buffer
-	env := testEnv(t)
-	env.Log = slog.New(slog.NewTextHandler(&buf, nil))
-	src := open_(t, env, behaving(t, "twice", ""))
-	if _, err := only(t, src).Call(within(t, ample), invocation(`{}`)); err != nil {
-		t.Error(err)
-	}
-	src.tasks.Wait()
-	if got := strings.Count(buf.String(), "once more"); got != 2 {
-		t.Errorf("%d in %s", got, &buf)
 	}
 }
 

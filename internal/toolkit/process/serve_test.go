@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -29,18 +28,6 @@ func serveCall(t *testing.T, src *source, ctx context.Context, args string) (ser
 		err = json.Unmarshal([]byte(text(res)), &s)
 	}
 	return s, err
-}
-
-// hang makes a call that is never answered, whose time is over once the program
-// has it.
-func hang(t *testing.T, src *source) error {
-	t.Helper()
-	ctx, cancel := context.WithCancelCause(within(t, ample))
-	defer cancel(nil)
-	in := invocation(`{"do":"hang"}`)
-	in.Progress = func(tool.Progress) { cancel(context.DeadlineExceeded) }
-	_, err := only(t, src).Call(ctx, in)
-	return err
 }
 
 // current returns the program that serves.
@@ -148,75 +135,6 @@ func TestServeTokens(t *testing.T) {
 	}
 }
 
-// A program that hangs is ended, and the next call gets a new one.
-func TestServeHangs(t *testing.T) {
-	src := open_(t, testEnv(t), behaving(t, "serve", "mode: serve"))
-	first, err := serveCall(t, src, within(t, ample), `{"n":"1"}`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	hung := current(t, src)
-	if err := hang(t, src); !fault.Is(err, fault.Timeout) {
-		t.Fatal(err)
-	}
-	select {
-	case <-hung.done:
-	case <-time.After(ample):
-		t.Fatal("it is not ended")
-	}
-	if !fault.HasCode(hung.err, "process_hangs") {
-		t.Error(hung.err)
-	}
-	second, err := serveCall(t, src, within(t, ample), `{"n":"1"}`)
-	if err != nil || second.Life == first.Life {
-		t.Errorf("%+v after %+v, %v", second, first, err)
-	}
-	// One that is called before it is ended is replaced at once.
-	if err := hang(t, src); !fault.Is(err, fault.Timeout) {
-		t.Fatal(err)
-	}
-	third, err := serveCall(t, src, within(t, ample), `{"n":"1"}`)
-	if err != nil || third.Life == second.Life {
-		t.Errorf("%+v after %+v, %v", third, second, err)
-	}
-}
-
-// A program that keeps ending is started again, but not without a pause.
-func TestServeCrashes(t *testing.T) {
-	src := open_(t, testEnv(t), behaving(t, "serve", "mode: serve"))
-	src.keeper.Pause = time.Hour // longer than the calls take
-	for n, code := range []string{"process_failed", "process_failed", "process_restarting", "process_restarting"} {
-		var x *session
-		if code == "process_failed" {
-			x = current(t, src)
-		}
-		_, err := serveCall(t, src, within(t, ample), `{"do":"crash"}`)
-		f := fault.Of(err)
-		if f.Code != code || tool.Certain(err) != (code == "process_restarting") || code == "process_restarting" && (f.Retry != fault.RetryAfter || f.After <= 0) {
-			t.Errorf("call %d: %#v", n, f)
-		}
-		if x != nil {
-			ends(t, src, x)
-		}
-	}
-}
-
-// One that has answered before is started again at once.
-func TestServeCrashesOnce(t *testing.T) {
-	src := open_(t, testEnv(t), behaving(t, "serve", "mode: serve"))
-	src.keeper.Pause = time.Hour
-	for range 3 {
-		if _, err := serveCall(t, src, within(t, ample), `{"n":"1"}`); err != nil {
-			t.Fatal(err)
-		}
-		x := current(t, src)
-		if _, err := serveCall(t, src, within(t, ample), `{"do":"crash"}`); !fault.HasCode(err, "process_failed") {
-			t.Fatal(err)
-		}
-		ends(t, src, x)
-	}
-}
-
 // A program that nobody calls is ended, and started again for the next call.
 func TestServeIdle(t *testing.T) {
 	src := open_(t, testEnv(t), behaving(t, "serve", "mode: serve\nidle: 50ms"))
@@ -231,17 +149,12 @@ func TestServeIdle(t *testing.T) {
 	}
 }
 
-// A program that does not read holds up nobody beyond their own deadlines.
-func TestServeDeaf(t *testing.T) {
-	src := open_(t, testEnv(t), behaving(t, "deaf", "mode: serve"))
-	big := `{"x":"` + strings.Repeat("x", 200<<10) + `"}`
-	var wg sync.WaitGroup
-	for range 3 {
-		wg.Go(func() {
-			if _, err := serveCall(t, src, within(t, 500*time.Millisecond), big); !fault.Is(err, fault.Timeout) {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
+func hang(t *testing.T, src *source) error {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(within(t, ample))
+	defer cancel(nil)
+	in := invocation(`{"do":"hang"}`)
+	in.Progress = func(tool.Progress) { cancel(context.DeadlineExceeded) }
+	_, err := only(t, src).Call(ctx, in)
+	return err
 }

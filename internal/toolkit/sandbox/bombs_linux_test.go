@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -159,61 +158,6 @@ func TestSignals(t *testing.T) {
 				t.Errorf("%s, unsandboxed %v: %+v", signal, free, f)
 			}
 		}
-	}
-}
-
-// rss is what this process holds in memory.
-func rss() int64 {
-	runtime.GC()
-	b, _ := os.ReadFile("/proc/self/status")
-	return kilobytes(b, "VmRSS:")
-}
-
-// A program that floods its output with a gigabyte costs Steward no memory.
-func TestFlood(t *testing.T) {
-	const lots = "head -c 1073741824 /dev/zero"
-	for name, c := range map[string]struct {
-		script string
-		code   string
-		read   bool
-	}{
-		"one line":     {lots, "output_too_large", true},
-		"many lines":   {"yes 0123456789 | head -c 1073741824", "", true},
-		"stderr":       {lots + " >&2; exit 3", "program_failed", true},
-		"nobody reads": {lots, "deadline_exceeded", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			before := rss()
-			patience := 10 * time.Minute
-			if !c.read {
-				patience = time.Second
-			}
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
-			defer cancel()
-			p, err := Start(ctx, Command{Path: "sh", Args: []string{"-c", c.script}})
-			must(t, p, err)
-			var most int64
-			if c.read {
-				buf := make([]byte, 64<<10)
-				for n := 0; err == nil; n++ {
-					if _, err = p.Stdout.Read(buf); n%2000 == 0 {
-						most = max(most, rss())
-					}
-				}
-				if c.code == "output_too_large" && !fault.HasCode(err, c.code) || c.code != "output_too_large" && err != io.EOF {
-					t.Errorf("Read: %v", err)
-				}
-			}
-			if err := p.Wait(); c.code == "" && err != nil || c.code != "" && !fault.HasCode(err, c.code) {
-				t.Errorf("Wait: %v", err)
-			}
-			if rose := max(most, rss()) - before; rose > 64<<20 {
-				t.Errorf("memory rose by %d MiB", rose>>20)
-			}
-			if len(p.Stderr()) > 3*maxStderr {
-				t.Errorf("%d bytes of stderr are kept", len(p.Stderr()))
-			}
-		})
 	}
 }
 

@@ -2,14 +2,12 @@ package sandbox
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,7 +15,6 @@ import (
 	"testing/iotest"
 	"time"
 
-	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
@@ -187,65 +184,6 @@ func TestUnavailable(t *testing.T) {
 	must(t, 0, m.available())
 }
 
-// The filter says the same on every machine as in the kernel's own reading.
-func TestFilter(t *testing.T) {
-	run := func(loopback bool, arch, nr uint32, args ...uint32) uint32 {
-		raw, err := filter(loopback)
-		must(t, raw, err)
-		var prog []bpf.Instruction
-		for i := 0; i < len(raw); i += 8 {
-			ins := bpf.RawInstruction{Op: binary.LittleEndian.Uint16(raw[i:]), Jt: raw[i+2], Jf: raw[i+3], K: binary.LittleEndian.Uint32(raw[i+4:])}
-			prog = append(prog, ins.Disassemble())
-		}
-		vm, err := bpf.NewVM(prog)
-		must(t, vm, err)
-		data := make([]byte, 64) // as the machine of package bpf reads it: big-endian
-		binary.BigEndian.PutUint32(data[offNumber:], nr)
-		binary.BigEndian.PutUint32(data[offArch:], arch)
-		for i, a := range args {
-			binary.BigEndian.PutUint32(data[offArgs+8*i:], a)
-		}
-		n, err := vm.Run(data)
-		must(t, n, err)
-		return uint32(n)
-	}
-	const allow, eperm, enosys, noFamily = retAllow, retErrno | uint32(unix.EPERM), retErrno | uint32(unix.ENOSYS), retErrno | uint32(unix.EAFNOSUPPORT)
-	for _, c := range []struct {
-		loopback bool
-		nr       uint32
-		args     []uint32
-		want     uint32
-	}{
-		{nr: unix.SYS_READ, want: allow}, {nr: unix.SYS_EXECVE, want: allow}, {nr: unix.SYS_PTRACE, want: eperm}, {nr: unix.SYS_MOUNT, want: eperm},
-		{nr: unix.SYS_CLONE3, want: enosys}, {nr: unix.SYS_IO_URING_SETUP, want: enosys},
-		{nr: unix.SYS_CLONE, args: []uint32{unix.CLONE_VM | unix.CLONE_THREAD}, want: allow},
-		{nr: unix.SYS_CLONE, args: []uint32{unix.CLONE_NEWUSER}, want: eperm}, {nr: unix.SYS_CLONE, args: []uint32{unix.CLONE_NEWNET | 17}, want: eperm},
-		{nr: unix.SYS_IOCTL, args: []uint32{0, unix.TIOCSTI}, want: eperm}, {nr: unix.SYS_IOCTL, args: []uint32{0, unix.TIOCLINUX}, want: eperm},
-		{nr: unix.SYS_IOCTL, args: []uint32{0, unix.TCGETS}, want: allow},
-		{nr: unix.SYS_PERSONALITY, args: []uint32{0}, want: allow}, {nr: unix.SYS_PERSONALITY, args: []uint32{0xffffffff}, want: allow},
-		{nr: unix.SYS_PERSONALITY, args: []uint32{0x40000}, want: eperm},
-		{nr: unix.SYS_SOCKET, args: []uint32{unix.AF_UNIX, 1, 0}, want: allow}, {nr: unix.SYS_SOCKET, args: []uint32{unix.AF_INET, 1, 0}, want: noFamily},
-		{nr: unix.SYS_SOCKET, args: []uint32{unix.AF_NETLINK, 3, 0}, want: allow}, {nr: unix.SYS_SOCKET, args: []uint32{unix.AF_NETLINK, 3, 9}, want: noFamily},
-		{loopback: true, nr: unix.SYS_SOCKET, args: []uint32{unix.AF_INET6, 1, 0}, want: allow},
-		{loopback: true, nr: unix.SYS_SOCKET, args: []uint32{unix.AF_VSOCK, 1, 0}, want: noFamily},
-		{loopback: true, nr: unix.SYS_SOCKET, args: []uint32{unix.AF_INET, 1, 0}, want: allow},
-		{loopback: true, nr: unix.SYS_SOCKET, args: []uint32{unix.AF_UNIX, 1, 0}, want: allow},
-		{nr: 999, want: allow},
-	} {
-		if got := run(c.loopback, auditArch, c.nr, c.args...); got != c.want {
-			t.Errorf("%+v: %#x", c, got)
-		}
-	}
-	if got := run(true, unix.AUDIT_ARCH_I386, unix.SYS_READ); got != retKill {
-		t.Errorf("another architecture: %#x", got)
-	}
-	if runtime.GOARCH == "amd64" {
-		if got := run(true, auditArch, 0x40000000|unix.SYS_READ); got != retKill {
-			t.Errorf("x32: %#x", got)
-		}
-	}
-}
-
 func TestTail(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var all strings.Builder
@@ -359,14 +297,6 @@ func writeScript(t *testing.T, text string) string {
 	return path
 }
 
-func FuzzStat(f *testing.F) {
-	f.Add([]byte("7 (a) b (c)) S 1 2 3 0 -1 4194560 1 2 3 4 10 20 30 40 20 0 5 0 999 1 2 3"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		parseStat(1, b)
-		kilobytes(b, "VmRSS:")
-	})
-}
-
 // However many connections a program makes, a bounded number of them has files
 // of Steward's, and the others have their turn when one ends.
 func TestForwarderBounds(t *testing.T) {
@@ -416,34 +346,6 @@ func TestForwarderBounds(t *testing.T) {
 	}
 }
 
-func TestForwarderEnds(t *testing.T) {
-	in, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, in, err)
-	f := newForwarder()
-	f.serve(in, new(net.Dialer).DialContext, "127.0.0.1:1") // where nobody listens
-	c, err := net.Dial("tcp", in.Addr().String())
-	must(t, c, err)
-	defer c.Close()
-	if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil {
-		t.Error("it answers")
-	}
-	f.close()
-	late, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, late, err)
-	f.serve(late, new(net.Dialer).DialContext, "127.0.0.1:1")
-	if _, err := late.Accept(); err == nil {
-		t.Error("it serves after its end")
-	}
-	if _, mine := Inside([]string{"steward", "chat"}); mine {
-		t.Error("it takes what is not its own")
-	}
-	for _, args := range [][]string{{"x", "127.0.0.1:0", "true"}, {"99", "127.0.0.1:none", "true"}, {"99", "127.0.0.1:0", "true"}} {
-		if code, mine := Inside(append([]string{"steward", insideFlag}, args...)); !mine || code != 1 {
-			t.Errorf("%v: %d, %v", args, code, mine)
-		}
-	}
-}
-
 // Errors that are no faults of ours say so.
 func TestFailed(t *testing.T) {
 	if err := coded(io.EOF); !fault.HasCode(err, "sandbox_failed") || !errors.Is(err, io.EOF) {
@@ -459,21 +361,5 @@ func TestFailed(t *testing.T) {
 	r.abandon()
 	if got := lastLines(strings.Repeat("é", 600)); len(got) > 520 || !strings.HasPrefix(got, "… ") {
 		t.Error(fmt.Sprint(len(got)))
-	}
-}
-
-func BenchmarkStart(b *testing.B) {
-	for _, free := range []bool{false, true} {
-		b.Run(fmt.Sprintf("unsandboxed=%v", free), func(b *testing.B) {
-			for b.Loop() {
-				p, err := Start(context.Background(), Command{Path: "true", Unsandboxed: free})
-				if err == nil {
-					err = p.Wait()
-				}
-				if err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
 	}
 }
