@@ -34,7 +34,7 @@ var budgets = map[string]int{
 	"internal/egress":                 770,
 	"internal/embed":                  20,
 	"internal/events":                 1400,
-	"internal/importexport":           3370,
+	"internal/importexport":           2990,
 	"internal/server/api":             2340,
 	"internal/server/chat":            2400,
 	"internal/server/httpauth":        1250,

@@ -71,12 +71,12 @@ func (r *reader) seekable(in, buffered io.Reader) (io.ReaderAt, int64, func(), e
 		os.Remove(tmp.Name()) //nolint:errcheck // as above
 	}
 	n, err := io.Copy(tmp, io.LimitReader(buffered, r.MaxTotal+1))
-	s := newSplitter(nil, r.Name, r.MaxTotal)
+	s := newStream(nil, r.Name, r.MaxTotal)
 	switch {
 	case err != nil:
-		err = s.ioError(err)
+		err = s.fault(err)
 	case n > r.MaxTotal:
-		err = s.overTotal()
+		err = s.fault(errTotal)
 	}
 	if err != nil {
 		done()
@@ -126,13 +126,13 @@ func (r *reader) member(f *zip.File, left int64) int64 {
 		return 0
 	}
 	defer in.Close() //nolint:errcheck // it was only read
-	s := newSplitter(in, r.Name+" › "+printable(f.Name), left)
+	s := newStream(in, r.Name+" › "+printable(f.Name), left)
 	before := r.found
 	err = r.values(s)
 	if err != nil && (r.found > before || fault.Of(err).Code != "import_format_unknown") {
 		r.give(nil, err)
 	}
-	return s.off
+	return s.in.off
 }
 
 // printable is a name from outside, safe to show.

@@ -2,7 +2,6 @@ package importexport
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 
 	"github.com/go-json-experiment/json"
@@ -32,6 +31,8 @@ type gptNode struct {
 	Children []string       `json:"children"`
 }
 
+func (n gptNode) at() int64 { return max(0, seconds(n.Message["create_time"]).UnixMicro()) }
+
 // chatgpt reads one conversation: a tree of nodes, of which current_node is
 // the newest.
 func (r *reader) chatgpt(raw []byte) (*Chat, error) {
@@ -39,142 +40,85 @@ func (r *reader) chatgpt(raw []byte) (*Chat, error) {
 	if err := json.Unmarshal(raw, &in, lenient()); err != nil {
 		return nil, err
 	}
-	c := &Chat{Title: valid(stringOf(in.Title)), Source: ChatGPT, SourceID: valid(stringOf(in.ChatID)),
+	c := &Chat{Title: valid(stringOf(in.Title)), Source: ChatGPT, SourceID: valid(cmp.Or(stringOf(in.ChatID), stringOf(in.ID))),
 		Created: stamp(in.Created), Updated: stamp(in.Updated), Model: modelName("openai", stringOf(in.Model))}
-	if c.SourceID == "" {
-		c.SourceID = valid(stringOf(in.ID))
-	}
-	t := gptTreeOf(in.Mapping)
-	n := &notes{}
-	n.circles(t.cuts)
 	r.assets.renew()
-	b := &gptReader{gptTree: t, notes: n, assets: r.assets, ends: make([]int, len(t.ids)), model: c.Model}
-	for _, i := range t.order {
-		b.node(i)
-	}
-	n.left(in.Rest)
-	if len(b.entries) == 0 {
-		return nil, emptyChat(c.Title)
-	}
-	nodes, last, err := weave(ChatGPT, b.entries, n)
-	if err != nil {
-		return nil, err
-	}
-	if len(nodes) == 0 {
-		return nil, emptyChat(c.Title)
-	}
-	c.Nodes, c.Notes = nodes, n.list
-	c.Current = last[len(last)-1]
-	if at, ok := t.at[stringOf(in.Current)]; ok && b.ends[at] >= 0 {
-		c.Current = last[b.ends[at]]
-	}
-	if c.Current < 0 {
-		return nil, errors.New("its current node is before all messages")
-	}
-	return c, nil
-}
-
-// gptTree is the tree of a conversation's nodes, numbered oldest first. What
-// nodes say of their parents counts; what they say of their children gives the
-// order.
-type gptTree struct {
-	ids    []string
-	nodes  map[string]gptNode
-	at     map[string]int // by id: its number
-	parent []int          // -1: none
-	kids   []int          // how many children a node has
-	order  []int          // parents before children
-	cuts   int            // circles that were cut
-}
-
-func gptTreeOf(nodes map[string]gptNode) *gptTree {
-	t := &gptTree{ids: sortedKeys(nodes), nodes: nodes, at: map[string]int{}, kids: make([]int, len(nodes))}
-	slices.SortStableFunc(t.ids, func(a, b string) int {
-		return cmp.Compare(gptTime(nodes[a]), gptTime(nodes[b]))
-	})
-	rank := make([]int, len(t.ids)) // its place among its parent's children
-	for i, id := range t.ids {
-		t.at[id], rank[i] = i, len(t.ids)
-	}
-	for i, id := range t.ids {
-		p, ok := t.at[stringOf(nodes[id].Parent)]
-		if !ok || p == i {
-			p = -1
-		}
-		t.parent = append(t.parent, p)
-	}
-	for i, id := range t.ids {
-		for k, name := range nodes[id].Children {
-			c, ok := t.at[name]
-			if ok && t.parent[c] < 0 && c != i && len(nodes[name].Parent) == 0 {
-				t.parent[c] = i
-			}
-			if ok && t.parent[c] == i {
-				rank[c] = min(rank[c], k)
-			}
-		}
-	}
-	t.order, t.cuts = treeOrder(t.parent, rank)
-	for _, p := range t.parent {
-		if p >= 0 {
-			t.kids[p]++
-		}
-	}
-	return t
-}
-
-func gptTime(n gptNode) int64 {
-	if t := seconds(n.Message["create_time"]); !t.IsZero() {
-		return t.UnixMicro()
-	}
-	return 0
+	b := &gptReader{weaver: weaver{source: ChatGPT}, assets: r.assets, model: c.Model}
+	current := b.tree(in.Mapping, stringOf(in.Current))
+	b.notes.left(in.Rest)
+	return b.chat(c, current)
 }
 
 // gptReader turns nodes into entries.
 type gptReader struct {
-	*gptTree
-	notes   *notes
-	assets  *assets
-	model   string
-	entries []entry
-	ends    []int // by node: its entry, or that of the nearest before it; -1: none
+	weaver
+	assets *assets
+	model  string
 }
 
-// node reads one node. One that says nothing stands for the one before it.
-func (b *gptReader) node(i int) {
-	before := -1
-	if p := b.parent[i]; p >= 0 {
-		before = b.ends[p]
+// tree reads the nodes, the oldest first, and returns the entry with which the
+// current one ends. What nodes say of their parents counts, and what they say of
+// their children where those name none.
+func (b *gptReader) tree(nodes map[string]gptNode, current string) int {
+	ids := sortedKeys(nodes)
+	slices.SortStableFunc(ids, func(x, y string) int { return cmp.Compare(nodes[x].at(), nodes[y].at()) })
+	number, parents := map[string]int{}, map[string]string{}
+	for i, id := range ids {
+		number[id] = i
+		for _, child := range nodes[id].Children {
+			if parents[child] == "" && len(nodes[child].Parent) == 0 {
+				parents[child] = id
+			}
+		}
 	}
-	b.ends[i] = before
-	o := b.nodes[b.ids[i]].Message
+	parent, kids := make([]int, len(ids)), make([]int, len(ids))
+	for i, id := range ids {
+		p, ok := number[cmp.Or(stringOf(nodes[id].Parent), parents[id])]
+		if parent[i] = p; !ok || p == i {
+			parent[i] = -1
+		}
+	}
+	order := b.treeOrder(parent)
+	ends := make([]int, len(ids)) // by node: its entry, or that of the nearest before it; -1: none
+	for _, p := range parent {
+		if p >= 0 {
+			kids[p]++
+		}
+	}
+	for _, i := range order {
+		before, alone := -1, false
+		if p := parent[i]; p >= 0 {
+			before, alone = ends[p], kids[p] == 1
+		}
+		ends[i] = b.node(nodes[ids[i]].Message, before, alone)
+	}
+	if i, ok := number[current]; ok {
+		return ends[i]
+	}
+	return -1
+}
+
+// node reads one node behind an entry, and returns the entry with which it ends.
+// One that says nothing stands for the one before it; a tool's that goes on with
+// what it said before, as ChatGPT's answer with as many messages as they like,
+// is a part of that.
+func (b *gptReader) node(o object, before int, alone bool) int {
 	if o == nil {
-		return
+		return before
 	}
 	m := &gptMessage{gptReader: b, o: o, content: objectOf(o.take("content")), meta: objectOf(o["metadata"])}
 	author := objectOf(o.take("author"))
-	m.role, m.name = author.text("role"), author.text("name")
-	m.recipient = o.text("recipient")
+	m.role, m.name, m.recipient = author.text("role"), author.text("name"), o.text("recipient")
 	e, ok := m.entry()
 	if !ok {
-		return
+		return before
 	}
-	e.parent = before
-	if b.joins(i, before, e) {
-		p := &b.entries[before]
-		p.results[0].content = append(p.results[0].content, e.results[0].content...)
-		return
+	if e.parent = before; alone && before >= 0 && e.role == message.Tool {
+		if p := &b.entries[before]; p.role == message.Tool && p.result.name == e.result.name {
+			p.result.content = append(p.result.content, e.result.content...)
+			return before
+		}
 	}
 	b.entries = append(b.entries, e)
-	b.ends[i] = len(b.entries) - 1
-}
-
-// joins reports whether a result is the continuation of the one before it:
-// ChatGPT's tools answer a call with as many messages as they like.
-func (b *gptReader) joins(i, before int, e entry) bool {
-	if before < 0 || e.role != message.Tool || b.kids[b.parent[i]] != 1 {
-		return false
-	}
-	p := b.entries[before]
-	return p.role == message.Tool && p.results[0].name == e.results[0].name
+	return len(b.entries) - 1
 }

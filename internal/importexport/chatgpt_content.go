@@ -56,24 +56,17 @@ func (m *gptMessage) entry() (entry, bool) {
 			e.model = s
 		}
 	}
-	e.fields = m.fields()
-	if e.role == message.Tool {
-		e.results = []result{{name: valid(m.name), status: m.status, content: m.say.blocks}}
-		return e, true
-	}
-	e.blocks = m.say.blocks
-	return e, true
-}
-
-// fields are the members that have no other place.
-func (m *gptMessage) fields() map[string][]byte {
 	delete(m.o, "create_time")
 	for name, usual := range map[string]string{"weight": "1", "status": `"finished_successfully"`, "end_turn": "true"} {
 		if v := string(m.o[name]); v == usual || v == usual+".0" || v == "false" {
 			delete(m.o, name)
 		}
 	}
-	return m.o.rest()
+	e.rest, e.blocks = m.o, m.say.blocks
+	if e.role == message.Tool {
+		e.result = result{name: valid(m.name), status: m.status, content: m.say.blocks}
+	}
+	return e, true
 }
 
 func (m *gptMessage) stop() message.Stop {
@@ -155,9 +148,11 @@ func (m *gptMessage) read(kind string, role message.Role) {
 		m.say.text(text)
 	case "system_error":
 		m.status = message.Failed
-		m.say.text(join(stringOf(c["name"]), text))
+		m.say.text(joined(c, "name", "text"))
 	case "thoughts":
-		m.thoughts(role)
+		for _, v := range listOf(c["thoughts"]) {
+			m.think(joined(objectOf(v), "summary", "content"), role)
+		}
 	case "reasoning_recap":
 		m.think(stringOf(c["content"]), role)
 	case "user_editable_context":
@@ -165,10 +160,8 @@ func (m *gptMessage) read(kind string, role message.Role) {
 		m.titled("Custom instructions", stringOf(c["user_instructions"]))
 	case "model_editable_context":
 		m.titled("Memory", stringOf(c["model_set_context"]))
-	case "tether_quote", "sonic_webpage":
-		m.say.text(join(stringOf(c["title"]), stringOf(c["url"]), text))
-	case "tether_browsing_display":
-		m.say.text(join(stringOf(c["summary"]), stringOf(c["result"])))
+	case "tether_quote", "sonic_webpage", "tether_browsing_display":
+		m.say.text(joined(c, "title", "url", "summary", "result", "text"))
 	default:
 		m.unknown(kind)
 	}
@@ -190,22 +183,15 @@ func (m *gptMessage) titled(title, text string) {
 	}
 }
 
-// join joins what is not empty, each on its line.
-func join(parts ...string) string {
+// joined are the texts of members that say something, each on its line.
+func joined(o object, names ...string) string {
 	var out []string
-	for _, p := range parts {
-		if strings.TrimSpace(p) != "" {
-			out = append(out, p)
+	for _, name := range names {
+		if s := stringOf(o[name]); strings.TrimSpace(s) != "" {
+			out = append(out, s)
 		}
 	}
 	return strings.Join(out, "\n")
-}
-
-func (m *gptMessage) thoughts(role message.Role) {
-	for _, v := range listOf(m.content["thoughts"]) {
-		o := objectOf(v)
-		m.think(join(stringOf(o["summary"]), stringOf(o["content"])), role)
-	}
 }
 
 // think adds reasoning, where it may stand.
@@ -225,9 +211,7 @@ func (m *gptMessage) part(v jsontext.Value) {
 	}
 	p := objectOf(v)
 	switch kind := firstText(p, "content_type", "type"); kind {
-	case "text":
-		m.say.text(stringOf(p["text"]))
-	case "audio_transcription":
+	case "text", "audio_transcription":
 		m.say.text(stringOf(p["text"]))
 	case "image_asset_pointer":
 		m.asset("picture", stringOf(p["asset_pointer"]), "")

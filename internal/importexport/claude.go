@@ -39,10 +39,9 @@ func (r *reader) claude(raw []byte) (*Chat, error) {
 	if err := json.Unmarshal(raw, &in, lenient()); err != nil {
 		return nil, err
 	}
-	c := &Chat{Title: valid(stringOf(in.Name)), Source: Claude, SourceID: valid(stringOf(in.UUID)), Current: -1,
+	c := &Chat{Title: valid(stringOf(in.Name)), Source: Claude, SourceID: valid(stringOf(in.UUID)),
 		Created: stamp(in.Created), Updated: stamp(in.Updated), Model: modelName("anthropic", stringOf(in.Model))}
-	n := &notes{}
-	b := &claudeReader{model: c.Model, notes: n, ends: map[string]int{}}
+	b := &claudeReader{weaver: weaver{source: Claude}, model: c.Model, ends: map[string]int{claudeRoot: -1}, newest: -1}
 	at := map[string]int{}
 	for i, m := range in.Messages {
 		if u := stringOf(m["uuid"]); u != "" {
@@ -52,37 +51,23 @@ func (r *reader) claude(raw []byte) (*Chat, error) {
 	parent := make([]int, len(in.Messages))
 	for i, m := range in.Messages {
 		p, ok := at[stringOf(m["parent_message_uuid"])]
-		if !ok || p == i {
-			p = -1
+		if parent[i] = p; !ok || p == i {
+			parent[i] = -1
 		}
-		parent[i] = p
 	}
-	order, cuts := treeOrder(parent, make([]int, len(parent)))
-	n.circles(cuts)
-	for _, i := range order {
+	for _, i := range b.treeOrder(parent) {
 		m := in.Messages[i]
 		if _, ok := at[stringOf(m["parent_message_uuid"])]; ok && parent[i] < 0 { // here a circle was cut
 			m["parent_message_uuid"] = jsontext.Value(`"` + claudeRoot + `"`)
 		}
 		b.message(m)
 	}
-	n.left(in.Rest)
-	if len(b.entries) == 0 {
-		return nil, emptyChat(c.Title)
-	}
-	nodes, last, err := weave(Claude, b.entries, n)
-	if err != nil {
-		return nil, err
-	}
-	if len(nodes) == 0 {
-		return nil, emptyChat(c.Title)
-	}
-	c.Nodes, c.Notes = nodes, n.list
-	c.Current = last[b.newest]
+	b.notes.left(in.Rest)
+	current := b.newest
 	if at, ok := b.ends[stringOf(in.Leaf)]; ok && at >= 0 {
-		c.Current = last[at]
+		current = at
 	}
-	return c, nil
+	return b.chat(c, current)
 }
 
 // claudeRoot is the parent of first messages.
@@ -91,21 +76,16 @@ const claudeRoot = "00000000-0000-4000-8000-000000000000"
 // claudeReader turns messages into entries: one of Claude's may hold text,
 // calls and their results, which are messages of their own here.
 type claudeReader struct {
-	model   string
-	notes   *notes
-	entries []entry
-	ends    map[string]int // by uuid: the entry with which a message ends; -1: it said nothing
-	newest  int
+	weaver
+	model  string
+	ends   map[string]int // by uuid: the entry with which a message ends; -1: it said nothing
+	newest int
 }
 
 func (b *claudeReader) message(m object) {
 	uuid := m.text("uuid")
 	parent, known := b.ends[stringOf(m["parent_message_uuid"])]
-	switch p := m.text("parent_message_uuid"); {
-	case known:
-	case p == claudeRoot:
-		parent = -1
-	default: // it does not say, or names one that is not there
+	if p := m.text("parent_message_uuid"); !known { // it does not say, or names one that is not there
 		parent = len(b.entries) - 1
 		if p != "" && len(b.entries) > 0 {
 			b.notes.add("a message whose predecessor is missing follows the one before it")
@@ -134,7 +114,7 @@ func (b *claudeReader) message(m object) {
 	}
 	t.attached(m)
 	delete(m, "index")
-	t.flush(m.rest())
+	t.flush(m)
 	b.ends[uuid] = t.parent
 	if t.parent >= 0 {
 		b.newest = t.parent
@@ -152,12 +132,12 @@ type claudeTurn struct {
 }
 
 // flush ends a message.
-func (t *claudeTurn) flush(fields map[string][]byte) {
+func (t *claudeTurn) flush(rest object) {
 	if len(t.say.blocks) == 0 {
 		return
 	}
 	e := t.head
-	e.role, e.own, e.blocks, e.parent, e.fields = t.role, t.own, t.say.blocks, t.parent, fields
+	e.role, e.own, e.blocks, e.parent, e.rest = t.role, t.own, t.say.blocks, t.parent, rest
 	if t.role == message.Assistant {
 		e.model = t.model
 	}
@@ -169,47 +149,37 @@ func (t *claudeTurn) flush(fields map[string][]byte) {
 // block reads a block of content.
 func (t *claudeTurn) block(v jsontext.Value) {
 	o := objectOf(v)
-	kind := stringOf(o["type"])
-	switch kind {
-	case "text":
+	kind, before := stringOf(o["type"]), len(t.say.blocks)
+	switch {
+	case kind == "text", kind == "voice_note":
 		t.say.text(stringOf(o["text"]))
-		t.extras(o, "type", "text", "start_timestamp", "stop_timestamp", "flags")
-	case "thinking":
-		if t.role != message.Assistant {
-			t.say.text(stringOf(o["thinking"]))
-			return
-		}
+	case kind == "thinking" && t.role == message.Assistant:
 		t.say.reasoning(stringOf(o["thinking"]))
-		t.extras(o, "type", "thinking", "start_timestamp", "stop_timestamp", "flags")
-	case "voice_note":
-		t.say.text(stringOf(o["text"]))
-		t.extras(o, "type", "text", "start_timestamp", "stop_timestamp", "flags")
-	case "tool_use":
-		if t.role != message.Assistant {
-			t.unknown(kind, v)
-			return
-		}
+	case kind == "thinking":
+		t.say.text(stringOf(o["thinking"]))
+	case kind == "tool_use" && t.role == message.Assistant:
 		t.say.call(stringOf(o["id"]), stringOf(o["name"]), argsOf(o["input"]))
-		t.extras(o, "type", "id", "name", "input", "start_timestamp", "stop_timestamp", "flags")
-	case "tool_result":
+		delete(o, "name")
+	case kind == "tool_result":
 		t.result(o)
-	case "token_budget":
+		return
+	case kind == "token_budget":
 		t.notes.add("a mark of the token budget is left out")
+		return
 	default:
 		t.unknown(kind, v)
+		return
+	}
+	if o.drop("text", "thinking", "id", "input"); len(t.say.blocks) > before { // members that have no place in it
+		t.say.blocks[before].Base().Meta = metaOf(Claude, o)
 	}
 }
 
-// extras keeps the members of a block that have no place in it.
-func (t *claudeTurn) extras(o object, known ...string) {
-	if len(t.say.blocks) == 0 {
-		return
+// drop removes members that are read, and those that say nothing.
+func (o object) drop(names ...string) {
+	for _, name := range append(names, "type", "start_timestamp", "stop_timestamp", "flags") {
+		delete(o, name)
 	}
-	for _, k := range known {
-		delete(o, k)
-	}
-	c := t.say.blocks[len(t.say.blocks)-1].Base()
-	c.Meta = (&weaver{source: Claude}).meta(o.rest())
 }
 
 func (t *claudeTurn) unknown(kind string, v jsontext.Value) {
@@ -231,11 +201,9 @@ func (t *claudeTurn) result(o object) {
 	if string(o["is_error"]) == "true" {
 		r.status = message.Failed
 	}
-	for _, k := range []string{"type", "content", "tool_use_id", "name", "is_error", "start_timestamp", "stop_timestamp", "flags"} {
-		delete(o, k)
-	}
+	o.drop("content", "tool_use_id", "name", "is_error")
 	e := t.head
-	e.role, e.parent, e.results, e.fields = message.Tool, t.parent, []result{r}, o.rest()
+	e.role, e.parent, e.result, e.rest = message.Tool, t.parent, r, o
 	t.entries = append(t.entries, e)
 	t.parent = len(t.entries) - 1
 }

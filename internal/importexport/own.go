@@ -1,7 +1,6 @@
 package importexport
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -101,67 +100,63 @@ type (
 	}
 )
 
-// own reads Steward's export from a stream; its opening brace and the name of
-// the first member, with the colon, are taken.
-func (r *reader) own(s *splitter) error {
+// own reads Steward's export from a stream, in which the opening brace and the
+// name of the first member are taken. What was read is summed up in sum, if
+// it may verify.
+func (r *reader) own(s *stream, sum hash.Hash) error {
 	at := s.at()
 	v, err := s.value(1 << 10)
 	if err != nil {
 		return err
 	}
 	r.see()
-	b := &ownReader{reader: r, s: s, own: &Own{}, total: r.MaxChat}
-	if err := b.version(v); err != nil {
-		r.give(nil, err)
+	b := &ownReader{reader: r, s: s, own: &Own{}, total: r.MaxChat, depth: s.StackDepth() - 1}
+	if json.Unmarshal(v, &b.own.Version) != nil || b.own.Version < 1 || b.own.Version > Version {
+		r.give(nil, fault.New(fault.Unsupported, "import_version_unknown", "%s is an export of version %.20s, and this Steward reads up to version %d", b.Name, v, Version).
+			WithHint("update Steward, and import it again"))
 		r.ended = true // what follows has a form that is not known
 		return nil
 	}
 	if b.own.Version == Version {
-		b.sum = r.Seal.begin()
+		b.sum = sum
 	}
 	c, err := b.head()
 	if err != nil {
-		if f := fault.Of(err); f.Code == "import_not_json" || f.Code == "import_unreadable" || f.Code == "import_too_large" {
+		switch fault.Of(err).Code {
+		case "import_not_json", "import_unreadable", "import_too_large":
 			return err
 		}
-		r.give(nil, r.chatFault(at, b.own.Conversation.Title, err))
-		return b.skip()
+		err = r.chatFault(at, b.own.Conversation.Title, err)
 	}
-	r.give(c, nil)
-	return b.skip()
+	if r.give(c, err); r.ended || b.failed || s.StackDepth() <= b.depth {
+		return nil
+	}
+	return s.leave(b.depth, b.MaxChat)
 }
 
 // ownReader reads the members of an export.
 type ownReader struct {
 	*reader
-	s      *splitter
+	s      *stream
 	own    *Own
-	total  int  // bytes that what stands before the messages may have
-	first  bool // no member has been read
-	listed bool // the list of messages was begun
-	closed bool // and ended, or there is none
-	past   int64
+	depth  int       // outside of the export
+	total  int       // bytes that what stands before the messages may have
+	past   int64     // messages that were read
+	failed bool      // nothing more can be read
 	sum    hash.Hash // of what was read; nil: nothing verifies
-}
-
-func (b *ownReader) version(v []byte) error {
-	if json.Unmarshal(v, &b.own.Version) != nil || b.own.Version < 1 || b.own.Version > Version {
-		return fault.New(fault.Unsupported, "import_version_unknown", "%s is an export of version %.20s, and this Steward reads up to version %d", b.Name, v, Version).
-			WithHint("update Steward, and import it again")
-	}
-	return nil
 }
 
 // head reads up to the messages.
 func (b *ownReader) head() (*Chat, error) {
+	o := b.own
 	for {
-		more, err := b.s.more('}', b.first)
-		b.first = false
+		more, err := b.s.more()
 		if err != nil {
 			return nil, err
 		}
 		if !more {
-			b.closed = true
+			o.Signed = false // what is signed ends with the messages
+			o.Messages = func(func(Placed, error) bool) {}
 			break
 		}
 		name, err := b.s.memberName()
@@ -172,8 +167,8 @@ func (b *ownReader) head() (*Chat, error) {
 			if err := b.s.expect('['); err != nil {
 				return nil, err
 			}
-			b.listed = true
 			b.add(`"messages":[`, nil)
+			o.Messages = b.messages
 			break
 		}
 		v, err := b.s.value(b.total)
@@ -186,7 +181,7 @@ func (b *ownReader) head() (*Chat, error) {
 		}
 		b.total -= len(v)
 		if name == "signed" {
-			b.own.Signed = fits(v, b.sum)
+			o.Signed = fits(v, b.sum)
 			continue
 		}
 		b.add(`"`+name+`":`, v)
@@ -194,19 +189,12 @@ func (b *ownReader) head() (*Chat, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	return b.chat(b.messages)
-}
-
-// chat makes the chat of what was read.
-func (b *ownReader) chat(messages iter.Seq2[Placed, error]) (*Chat, error) {
-	o := b.own
 	if o.Conversation.ID.Zero() {
 		return nil, errors.New("it does not say the conversation's id")
 	}
 	if o.Version == 1 {
 		o.Branches = []record.Branch{{ID: record.MainBranch}}
 	}
-	o.Messages = messages
 	return &Chat{Title: o.Conversation.Title, Created: o.Conversation.Created, Updated: o.Conversation.Updated,
 		Source: Steward, SourceID: o.Conversation.ID.String(), Model: o.Conversation.Model, Current: -1, Own: o}, nil
 }
@@ -306,13 +294,9 @@ func lines[T any](v []byte, each func(T) error) error {
 
 // messages yields the messages from the stream.
 func (b *ownReader) messages(yield func(Placed, error) bool) {
-	for n := 1; ; n++ {
-		if b.closed || !b.listed {
-			return
-		}
-		more, err := b.s.more(']', n == 1 && b.past == 0)
+	for {
+		more, err := b.s.more()
 		if err == nil && !more {
-			b.listed = false
 			b.add("\n]", nil)
 			if err = b.verify(); err == nil {
 				return
@@ -324,7 +308,8 @@ func (b *ownReader) messages(yield func(Placed, error) bool) {
 			p, err = b.message()
 		}
 		if err != nil {
-			b.closed = fault.Of(err).Code == "import_not_json" || fault.Of(err).Code == "import_unreadable"
+			code := fault.Of(err).Code
+			b.failed = code == "import_not_json" || code == "import_unreadable"
 			yield(Placed{}, err)
 			return
 		}
@@ -346,11 +331,8 @@ func (b *ownReader) add(lead string, v []byte) {
 func (b *ownReader) verify() error {
 	ours := b.own.Signed
 	b.own.Signed = false
-	if c, err := b.s.next(); !ours || err != nil || c != ',' {
-		return nil // skip reads what there is
-	}
-	if err := b.s.expect(','); err != nil {
-		return err
+	if b.s.PeekKind() != '"' || !ours {
+		return nil // what there is is skipped
 	}
 	name, err := b.s.memberName()
 	if err != nil {
@@ -360,8 +342,7 @@ func (b *ownReader) verify() error {
 	if err != nil && !errors.Is(err, errOversize) {
 		return err
 	}
-	c, err := b.s.next()
-	b.own.Signed = err == nil && c == '}' && name == "mac" && fits(v, b.sum)
+	b.own.Signed = b.s.PeekKind() == '}' && name == "mac" && fits(v, b.sum)
 	return nil
 }
 
@@ -414,48 +395,4 @@ func placed(raw []byte, nth int64) (Placed, error) {
 		p.Pos = nth
 	}
 	return p, nil
-}
-
-// skip reads over what is left of the export.
-func (b *ownReader) skip() error {
-	if b.ended || b.closed {
-		return nil
-	}
-	for b.listed {
-		more, err := b.s.more(']', b.past == 0)
-		if err != nil {
-			return err
-		}
-		if !more {
-			b.listed = false
-			break
-		}
-		b.past++
-		if _, err := b.s.value(0); err != nil && !errors.Is(err, errOversize) {
-			return err
-		}
-	}
-	return b.s.skipObject()
-}
-
-// ownWhole reads an export that is in memory, its members in any order: it is
-// put into the order in which they stream.
-func (r *reader) ownWhole(raw []byte) (*Chat, error) {
-	o := objectOf(raw)
-	b := &ownReader{reader: r, own: &Own{}, total: r.MaxChat}
-	if err := b.version(o["steward_export"]); err != nil {
-		return nil, err
-	}
-	delete(o, "steward_export")
-	rank := map[string]int{"id": -1, "messages": 1} // how they stand: who it is, what there is, what was said
-	names := sortedKeys(o)
-	slices.SortStableFunc(names, func(x, y string) int { return rank[x] - rank[y] })
-	var ordered []byte
-	for _, name := range names {
-		ordered = appendMember(ordered, name, o[name])
-	}
-	ordered = append(ordered, '}')
-	b.s = newSplitter(bytes.NewReader(bytes.TrimPrefix(ordered, []byte("{"))), r.Name, int64(len(ordered)))
-	b.first = true
-	return b.head()
 }

@@ -122,8 +122,8 @@ func generated(t *rapid.T) *whole {
 	return w
 }
 
-// What is written is read: as it streams, byte for byte the same again; with
-// its members in another order; and one export behind the other.
+// What is written is read: as it streams, byte for byte the same again; in a
+// list; and one export behind the other.
 func TestOwn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := generated(t)
@@ -137,8 +137,7 @@ func TestOwn(t *testing.T) {
 				t.Fatalf("it was\n%s\nand is\n%s", text, again)
 			}
 		}
-		turned := `[{"messages":` + strings.TrimSuffix(text[strings.LastIndex(text, "\n\"messages\":")+12:], "}\n") +
-			"," + strings.TrimSuffix(strings.TrimSpace(text[1:strings.LastIndex(text, "\n\"messages\":")]), ",") + "}]"
+		turned := "[" + text + "]"
 		got, errs = readOwn(t, turned, importexport.Options{})
 		if len(errs) != 0 || len(got) != 1 || written(t, &got[0]) != text {
 			t.Fatalf("%v\n%s", errs, turned)

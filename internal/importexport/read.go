@@ -14,12 +14,6 @@ import (
 	"steward/internal/fault"
 )
 
-// lenient is how the files of others are decoded: they hold what their
-// authors' programs wrote.
-func lenient() json.Options {
-	return json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-}
-
 // reader reads one file (or one archive) and yields its chats.
 type reader struct {
 	Options
@@ -28,7 +22,7 @@ type reader struct {
 	number int     // of the chat being read
 	found  int     // conversations recognised, broken ones too
 	odd    []error // what was no conversation before the first that is one
-	loose  int     // bytes of messages that stand on lines of their own
+	loose  list    // messages that stand on lines of their own
 	assets *assets
 }
 
@@ -55,12 +49,12 @@ func (r *reader) see() {
 	}
 }
 
-// stream reads a file from a stream: JSON, or an archive.
-func (r *reader) stream(in io.Reader) {
+// file reads a file from a stream: JSON, or an archive.
+func (r *reader) file(in io.Reader) {
 	buf := bufio.NewReaderSize(in, 64<<10)
 	head, err := buf.Peek(4)
 	if len(head) == 0 && err != nil && err != io.EOF {
-		r.give(nil, newSplitter(nil, r.Name, 0).ioError(err))
+		r.give(nil, newStream(nil, r.Name, 0).fault(err))
 		return
 	}
 	switch {
@@ -76,11 +70,9 @@ func (r *reader) stream(in io.Reader) {
 	case bytes.HasPrefix(head, []byte("\xef\xbb\xbf")): // a mark that Windows programs leave
 		buf.Discard(3) //nolint:errcheck // it is buffered
 	}
-	if err := r.values(newSplitter(buf, r.Name, r.MaxTotal)); err != nil {
+	if err := r.values(newStream(buf, r.Name, r.MaxTotal)); err != nil {
 		r.give(nil, err)
-		return
-	}
-	if r.found == 0 {
+	} else if r.found == 0 {
 		r.give(nil, r.unknown(""))
 	}
 }
@@ -88,83 +80,82 @@ func (r *reader) stream(in io.Reader) {
 // values reads all values of a file: one, or several one behind the other. If
 // the first stands on one line, so do the others: then a broken line spoils
 // only itself. It returns what ends the file early.
-func (r *reader) values(s *splitter) error {
-	var loose []wireMessage // JSONL of messages: the whole file is one chat
-	lines := false
+func (r *reader) values(s *stream) error {
+	r.loose = list{}
 	for n := 0; !r.ended; n++ {
 		c, err := s.next()
 		if err == io.EOF {
 			break
 		}
-		if err != nil {
-			return err
-		}
-		from := s.line
 		switch {
-		case lines:
-			err = r.line(s, &loose)
-		case c == '[':
-			err = r.array(s)
-		case c == '{':
-			err = r.object(s, &loose)
+		case err != nil && n == 0 && s.InputOffset() == 0 && fault.Of(err).Code == "import_not_json":
+			return r.unknown(": it is no JSON")
+		case err != nil:
+			return err
+		case c == '[' || c == '{':
+			err = r.top(s, c)
 		default:
-			return r.unknown(": it begins with %q", c)
+			return r.unknown(": it is no list and no object")
 		}
 		if err != nil {
 			return err
 		}
-		lines = lines || n == 0 && s.line == from
+		if rest := s.UnreadBuffer(); n == 0 && s.in.lines == bytes.Count(rest, []byte{'\n'}) {
+			if err := r.lines(s); err != nil {
+				return err
+			}
+			break
+		}
 	}
-	if len(loose) > 0 && !r.ended {
-		r.see()
-		r.give(r.collected(loose))
+	return r.collect(r.loose)
+}
+
+func (r *reader) top(s *stream, c jsontext.Kind) error {
+	if c == '[' {
+		return r.array(s)
+	}
+	return r.object(s)
+}
+
+// lines reads the rest of a JSONL file. A broken line is told and left out.
+func (r *reader) lines(s *stream) error {
+	in := s.lines()
+	for n := s.line; !r.ended; n++ {
+		raw, err := lineBytes(in, r.MaxChat)
+		if err == io.EOF {
+			return nil
+		}
+		line := newStream(bytes.NewReader(raw), r.Name, int64(len(raw)))
+		line.line = n
+		switch raw = bytes.TrimSpace(raw); {
+		case errors.Is(err, errOversize):
+			r.tooLarge(line.at())
+		case err != nil:
+			return s.fault(err)
+		case len(raw) == 0:
+		case !jsontext.Value(raw).IsValid(lenientText()...):
+			r.see()
+			r.give(nil, fault.New(fault.Invalid, "import_chat_broken", "%s: line %d is no JSON", r.Name, n).
+				WithHint("the other lines are read all the same; see that the file is whole"))
+		case raw[0] != '{' && raw[0] != '[':
+			return r.unknown(": a line of it is no list and no object")
+		default:
+			if err := r.top(line, jsontext.Kind(raw[0])); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
 
-// line reads one line of a JSONL file. A broken one is told and left out.
-func (r *reader) line(s *splitter, loose *[]wireMessage) error {
-	line := s.line
-	at := s.at()
-	raw, err := s.lineBytes(r.MaxChat)
-	switch {
-	case errors.Is(err, errOversize):
-		r.tooLarge(at)
-		return nil
-	case err != nil && err != io.EOF:
-		return err
-	}
-	raw = bytes.TrimSpace(raw)
-	if len(raw) == 0 {
-		return nil
-	}
-	if !jsontext.Value(raw).IsValid(lenientText()...) {
-		r.see()
-		r.give(nil, fault.New(fault.Invalid, "import_chat_broken", "%s: line %d is no JSON", r.Name, line).
-			WithHint("the other lines are read all the same; see that the file is whole"))
-		return nil
-	}
-	in := newSplitter(bytes.NewReader(raw), r.Name, int64(len(raw)))
-	in.line = line
-	if raw[0] == '[' {
-		return r.array(in)
-	}
-	return r.object(in, loose)
-}
-
-func lenientText() []jsontext.Options {
-	return []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
-}
-
 // array reads a list: of conversations, or of the messages of one.
-func (r *reader) array(s *splitter) error {
+func (r *reader) array(s *stream) error {
 	if err := s.expect('['); err != nil {
 		return err
 	}
-	var msgs []wireMessage
-	size := 0
-	for first := true; !r.ended; first = false {
-		more, err := s.more(']', first)
+	var msgs list
+	for !r.ended {
+		more, err := s.more()
 		if err != nil {
 			return err
 		}
@@ -173,41 +164,32 @@ func (r *reader) array(s *splitter) error {
 		}
 		at := s.at()
 		raw, err := s.value(r.MaxChat)
-		if errors.Is(err, errOversize) {
+		switch {
+		case errors.Is(err, errOversize):
 			r.tooLarge(at)
-			continue
-		}
-		if err != nil {
+		case err != nil:
 			return err
+		case !r.isMessage(raw):
+			r.chat(raw, at)
+		case !msgs.add(raw, r.MaxChat):
+			return r.oversize(at)
 		}
-		if m, ok := r.asMessage(raw); ok {
-			if size += len(raw); size > r.MaxChat {
-				return r.oversize(at)
-			}
-			msgs = append(msgs, m)
-			continue
-		}
-		r.chat(raw, at)
 	}
-	if len(msgs) > 0 && !r.ended {
-		r.see()
-		r.give(r.collected(msgs))
-	}
-	return nil
+	return r.collect(msgs)
 }
 
 // object reads an object: a conversation, a message on a line of its own, or
 // a wrapper around a list of conversations. Steward's own export is read as
 // it comes.
-func (r *reader) object(s *splitter, loose *[]wireMessage) error {
+func (r *reader) object(s *stream) error {
 	at := s.at()
 	if err := s.expect('{'); err != nil {
 		return err
 	}
 	var raw []byte // the object without what has been read of it already
 	wrapped := false
-	for first := true; !r.ended; first = false {
-		more, err := s.more('}', first)
+	for !r.ended {
+		more, err := s.more()
 		if err != nil {
 			return err
 		}
@@ -218,10 +200,10 @@ func (r *reader) object(s *splitter, loose *[]wireMessage) error {
 		if err != nil {
 			return err
 		}
-		if first && name == "steward_export" && r.takes(Steward) {
-			return r.own(s)
+		if len(raw) == 0 && name == "steward_export" && r.takes(Steward) {
+			return r.own(s, r.Seal.begin())
 		}
-		if c, err := s.next(); err == nil && c == '[' && name == "conversations" {
+		if name == "conversations" && s.PeekKind() == '[' {
 			if err := r.array(s); err != nil {
 				return err
 			}
@@ -234,7 +216,7 @@ func (r *reader) object(s *splitter, loose *[]wireMessage) error {
 		}
 		if err != nil || len(raw)+len(v) > r.MaxChat {
 			r.tooLarge(at)
-			return s.skipObject()
+			return s.leave(s.StackDepth()-1, r.MaxChat)
 		}
 		raw = appendMember(raw, name, v)
 	}
@@ -242,47 +224,14 @@ func (r *reader) object(s *splitter, loose *[]wireMessage) error {
 		return nil
 	}
 	raw = append(raw, '}')
-	if wrapped && sniff(raw) == "" {
-		return nil // what stands beside the list of conversations: an account, say
+	switch {
+	case wrapped && sniff(raw) == "": // what stands beside the list of conversations: an account, say
+	case !r.isMessage(raw):
+		r.chat(raw, at)
+	case !r.loose.add(raw, r.MaxChat):
+		return r.oversize(at)
 	}
-	if m, ok := r.asMessage(raw); ok {
-		if r.loose += len(raw); r.loose > r.MaxChat {
-			return r.oversize(at)
-		}
-		*loose = append(*loose, m)
-		return nil
-	}
-	r.chat(raw, at)
 	return nil
-}
-
-// memberName takes a member's name and its colon.
-func (s *splitter) memberName() (string, error) {
-	raw, err := s.value(1 << 10)
-	if err != nil && !errors.Is(err, errOversize) {
-		return "", err
-	}
-	var name string
-	if err != nil || json.Unmarshal(raw, &name, lenient()) != nil {
-		return "", s.broken("the name of a member is no text")
-	}
-	return name, s.expect(':')
-}
-
-// skipObject takes the rest of an object.
-func (s *splitter) skipObject() error {
-	for {
-		more, err := s.more('}', false)
-		if err != nil || !more {
-			return err
-		}
-		if _, err := s.memberName(); err != nil {
-			return err
-		}
-		if _, err := s.value(0); !errors.Is(err, errOversize) && err != nil {
-			return err
-		}
-	}
 }
 
 // appendMember adds a member to an object that is being put together again.
@@ -296,32 +245,20 @@ func appendMember(raw []byte, name string, v []byte) []byte {
 	return append(append(raw, ':'), v...)
 }
 
-// signs are the members by which the kinds of conversations are told apart.
-type signs struct {
-	Own      jsontext.Value `json:"steward_export"`
-	Mapping  jsontext.Value `json:"mapping"`
-	Chat     jsontext.Value `json:"chat_messages"`
-	Messages jsontext.Value `json:"messages"`
-	Contents jsontext.Value `json:"contents"`
-}
-
 // sniff returns the source of a conversation, or "".
 func sniff(raw []byte) string {
 	if raw[0] == '[' {
 		return OpenAI
 	}
-	var s signs
-	if json.Unmarshal(raw, &s, lenient()) != nil {
-		return ""
-	}
+	o := objectOf(raw)
 	switch {
-	case len(s.Own) > 0:
+	case len(o["steward_export"]) > 0:
 		return Steward
-	case s.Mapping.Kind() == '{':
+	case o["mapping"].Kind() == '{':
 		return ChatGPT
-	case s.Chat.Kind() == '[':
+	case o["chat_messages"].Kind() == '[':
 		return Claude
-	case s.Messages.Kind() == '[', s.Contents.Kind() == '[':
+	case o["messages"].Kind() == '[', o["contents"].Kind() == '[':
 		return OpenAI
 	}
 	return ""
@@ -339,6 +276,10 @@ func (r *reader) chat(raw []byte, at string) {
 		r.strange(at)
 		return
 	}
+	if source == Steward && r.takes(Steward) {
+		r.wrapped(raw, at)
+		return
+	}
 	r.see()
 	if !r.takes(source) {
 		r.give(nil, fault.New(fault.Invalid, "import_format_other", "%sconversation %d is of the format %s, not %s", at, r.number, source, r.Format).
@@ -348,8 +289,6 @@ func (r *reader) chat(raw []byte, at string) {
 	var c *Chat
 	var err error
 	switch source {
-	case Steward:
-		c, err = r.ownWhole(raw)
 	case ChatGPT:
 		c, err = r.chatgpt(raw)
 	case Claude:
@@ -358,10 +297,32 @@ func (r *reader) chat(raw []byte, at string) {
 		c, err = r.vendorChat(raw)
 	}
 	if err != nil {
-		r.give(nil, r.chatFault(at, titleIn(raw), err))
+		o := objectOf(raw)
+		r.give(nil, r.chatFault(at, firstText(o, "title", "name"), err))
 		return
 	}
 	r.give(c, nil)
+}
+
+// wrapped reads an export of Steward's that stands in a list. As such it is
+// signed by nobody.
+func (r *reader) wrapped(raw []byte, at string) {
+	s := newStream(bytes.NewReader(raw), r.Name, int64(len(raw)))
+	err := s.expect('{')
+	name := ""
+	if err == nil {
+		name, err = s.memberName()
+	}
+	if err == nil && name != "steward_export" {
+		r.see()
+		err = r.chatFault(at, "", errors.New("it does not begin with steward_export"))
+	}
+	if err == nil {
+		err = r.own(s, nil)
+	}
+	if err != nil {
+		r.give(nil, err)
+	}
 }
 
 // strange tells of what is no conversation, as soon as there is one: without
@@ -377,21 +338,6 @@ func (r *reader) strange(at string) {
 		r.number++
 		r.odd = append(r.odd, err)
 	}
-}
-
-// titleIn finds the title of a conversation that could not be read.
-func titleIn(raw []byte) string {
-	var h struct {
-		Title jsontext.Value `json:"title"`
-		Name  jsontext.Value `json:"name"`
-	}
-	if json.Unmarshal(raw, &h, lenient()) != nil {
-		return ""
-	}
-	if s := stringOf(h.Title); s != "" {
-		return s
-	}
-	return stringOf(h.Name)
 }
 
 // chatFault is an error of one conversation.
@@ -410,17 +356,13 @@ func (r *reader) chatFault(at, title string, err error) error {
 // plainError is what a decoder says, without what only its authors care for.
 func plainError(err error) string {
 	var se *json.SemanticError
-	if errors.As(err, &se) {
-		if se.JSONPointer != "" {
-			return fmt.Sprintf("%s is not as it should be", strings.ReplaceAll(strings.TrimPrefix(string(se.JSONPointer), "/"), "/", "."))
-		}
+	if !errors.As(err, &se) {
+		return err.Error()
+	}
+	if se.JSONPointer == "" {
 		return "it is not built as it should be"
 	}
-	var sy *jsontext.SyntacticError
-	if errors.As(err, &sy) {
-		return "it is no JSON"
-	}
-	return err.Error()
+	return strings.ReplaceAll(strings.TrimPrefix(string(se.JSONPointer), "/"), "/", ".") + " is not as it should be"
 }
 
 func (r *reader) tooLarge(at string) {
@@ -435,16 +377,7 @@ func (r *reader) oversize(at string) error {
 		WithHint("split it and import the parts")
 }
 
-func (r *reader) unknown(format string, args ...any) error {
-	e := fault.New(fault.Invalid, "import_format_unknown", format, args...)
-	e.Message = r.Name + " holds no conversation that Steward knows" + e.Message
-	return e.WithHint("Steward reads its own exports, lists of messages as models' APIs take them, and conversations.json of ChatGPT and Claude, also in their zip files")
-}
-
-// place is the beginning of an error message.
-func place(name string, line int, off int64) string {
-	if line > 1 {
-		return fmt.Sprintf("%s, line %d: ", name, line)
-	}
-	return fmt.Sprintf("%s, byte %d: ", name, off)
+func (r *reader) unknown(why string) error {
+	return fault.New(fault.Invalid, "import_format_unknown", "%s holds no conversation that Steward knows%s", r.Name, why).
+		WithHint("Steward reads its own exports, lists of messages as models' APIs take them, and conversations.json of ChatGPT and Claude, also in their zip files")
 }

@@ -3,6 +3,7 @@ package importexport
 import (
 	"encoding/base64"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,41 +20,21 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 // object is a JSON object, its members undecoded.
 type object map[string]jsontext.Value
 
-// objectOf decodes an object; nil when it is none.
-func objectOf(v jsontext.Value) object {
-	if v.Kind() != '{' {
-		return nil
+// objectOf decodes an object, listOf a list and stringOf a text: nothing when it
+// is none.
+func objectOf(v jsontext.Value) object         { return as[object](v) }
+func listOf(v jsontext.Value) []jsontext.Value { return as[[]jsontext.Value](v) }
+func stringOf(v jsontext.Value) string         { return as[string](v) }
+
+func as[T any](v jsontext.Value) (out T) {
+	var none T
+	if len(v) == 0 || json.Unmarshal(v, &out, lenient()) != nil {
+		return none
 	}
-	var o object
-	if json.Unmarshal(v, &o, lenient()) != nil {
-		return nil
-	}
-	return o
+	return out
 }
 
-// listOf decodes a list; nil when it is none.
-func listOf(v jsontext.Value) []jsontext.Value {
-	if v.Kind() != '[' {
-		return nil
-	}
-	var l []jsontext.Value
-	if json.Unmarshal(v, &l, lenient()) != nil {
-		return nil
-	}
-	return l
-}
-
-// stringOf decodes a text; "" when it is none.
-func stringOf(v jsontext.Value) string {
-	if v.Kind() != '"' {
-		return ""
-	}
-	var s string
-	if json.Unmarshal(v, &s, lenient()) != nil {
-		return ""
-	}
-	return s
-}
+func lenient() json.Options { return json.JoinOptions(lenientText()...) }
 
 // take removes a member and returns it.
 func (o object) take(name string) jsontext.Value {
@@ -73,19 +54,19 @@ func (o object) text(name string) string {
 	return stringOf(o.take(name))
 }
 
-// rest returns the members that say something, in a form that may be kept.
-func (o object) rest() map[string][]byte {
-	var out map[string][]byte
-	for name, v := range o {
-		if empty(v) {
-			continue
+// metaOf keeps the members that say something and have no other place. They go
+// to no provider: none has this name.
+func metaOf(source string, o object) message.Meta {
+	var raw []byte
+	for _, name := range sortedKeys(o) {
+		if v := o[name]; !empty(v) {
+			raw = appendMember(raw, valid(name), strict(v))
 		}
-		if out == nil {
-			out = map[string][]byte{}
-		}
-		out[valid(name)] = strict(v)
 	}
-	return out
+	if raw == nil {
+		return message.Meta{}
+	}
+	return message.Meta{Provider: "import:" + source, Fields: append(raw, '}')}
 }
 
 func empty(v jsontext.Value) bool {
@@ -156,15 +137,9 @@ func (s *sayer) media(mimeType, name string, data []byte) {
 
 // sniffMIME guesses the media type of data by its first bytes, else by its name.
 func sniffMIME(data []byte, name string) string {
-	for _, k := range []struct{ sign, mime string }{
-		{"\x89PNG\r\n\x1a\n", "image/png"}, {"\xff\xd8\xff", "image/jpeg"}, {"GIF8", "image/gif"}, {"%PDF-", "application/pdf"},
-	} {
-		if strings.HasPrefix(string(data[:min(len(data), 8)]), k.sign) {
-			return k.mime
-		}
-	}
-	if len(data) > 12 && string(data[:4]) == "RIFF" && string(data[8:12]) == "WEBP" {
-		return "image/webp"
+	kind := http.DetectContentType(data)
+	if strings.HasPrefix(kind, "image/") || kind == "application/pdf" {
+		return kind
 	}
 	return message.MediaType(name, "application/octet-stream")
 }

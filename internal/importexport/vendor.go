@@ -3,6 +3,7 @@ package importexport
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"slices"
@@ -30,20 +31,46 @@ type chatHead struct {
 	created, updated         time.Time
 }
 
-// wireMessage is a message of a vendor's list. It is kept as it came: read, it
-// takes several times the memory.
-type wireMessage struct {
-	raw    jsontext.Value
-	source string // the vendor of whose form it shows a sign; Plain for a role and a text alone
+// list is a list of messages in a vendor's form. It is kept as it came: read,
+// it takes several times the memory.
+type list struct {
+	doc    []byte
+	source string // the vendor of whose form the first message with a sign of one is
 }
 
-// asMessage reports whether a value is one message, and returns it.
-func (r *reader) asMessage(raw []byte) (wireMessage, bool) {
-	if raw[0] != '{' || !r.takes(OpenAI) {
-		return wireMessage{}, false
+// add adds a message, unless there are too many bytes of them.
+func (l *list) add(raw []byte, most int) bool {
+	if len(l.doc)+len(raw) > most {
+		return false
 	}
-	o := objectOf(raw)
-	return wireMessage{raw, sourceOf(o)}, isMessage(o)
+	l.sign(objectOf(raw))
+	if l.doc = append(l.doc, ','); len(l.doc) == 1 {
+		l.doc[0] = '['
+	}
+	l.doc = append(l.doc, raw...)
+	return true
+}
+
+func (l *list) sign(o object) {
+	if l.source == "" || l.source == Plain || l.source == OpenAI {
+		if source := sourceOf(o); source != Plain || l.source == "" {
+			l.source = source
+		}
+	}
+}
+
+// collect yields the chat of messages that stood by themselves, if there are some.
+func (r *reader) collect(l list) error {
+	if l.doc != nil && !r.ended {
+		r.see()
+		r.give(r.vendor(append(l.doc, ']'), r.sourceOf(l, chatHead{}), chatHead{}))
+	}
+	return nil
+}
+
+// isMessage reports whether a value is one message.
+func (r *reader) isMessage(raw []byte) bool {
+	return raw[0] == '{' && r.takes(OpenAI) && isMessage(objectOf(raw))
 }
 
 // isMessage: a message has a role and says something.
@@ -83,11 +110,11 @@ func sourceOf(o object) string {
 // with one.
 func (r *reader) vendorChat(raw []byte) (*Chat, error) {
 	var head chatHead
-	list := listOf(raw)
-	if list == nil {
+	all := listOf(raw)
+	if all == nil {
 		o := objectOf(raw)
-		if list = listOf(o["messages"]); list == nil {
-			list = listOf(o["contents"])
+		if all = listOf(o["messages"]); all == nil {
+			all = listOf(o["contents"])
 		}
 		head.title = firstText(o, "title", "name")
 		head.id = firstText(o, "id", "conversation_id", "uuid")
@@ -95,49 +122,29 @@ func (r *reader) vendorChat(raw []byte) (*Chat, error) {
 		head.created = firstTime(o, "created_at", "created", "create_time")
 		head.updated = firstTime(o, "updated_at", "updated", "update_time")
 	}
-	msgs := make([]wireMessage, len(list))
-	for i, v := range list {
+	var l list
+	for _, v := range all {
 		o := objectOf(v)
 		if !isMessage(o) {
 			return nil, errors.New("one of its messages has no role or no content")
 		}
-		msgs[i] = wireMessage{v, sourceOf(o)}
+		l.sign(o)
 	}
-	return r.vendor(raw, r.sourceOf(msgs, head), head)
-}
-
-// collected makes a chat of messages that stood by themselves.
-func (r *reader) collected(msgs []wireMessage) (*Chat, error) {
-	doc := []byte{'['}
-	for i := range msgs {
-		if i > 0 {
-			doc = append(doc, ',')
-		}
-		doc = append(doc, msgs[i].raw...)
-	}
-	return r.vendor(append(doc, ']'), r.sourceOf(msgs, chatHead{}), chatHead{})
+	return r.vendor(raw, r.sourceOf(l, head), head)
 }
 
 // sourceOf returns in whose form messages are: as was asked for, as the
 // conversation says, or as the first that shows a sign of it.
-func (r *reader) sourceOf(msgs []wireMessage, head chatHead) string {
+func (r *reader) sourceOf(l list, head chatHead) string {
 	switch {
 	case slices.Contains(Vendors(), r.Format) && r.Format != OpenAI:
 		return r.Format
 	case r.Format == Auto && slices.Contains(Vendors(), head.format):
 		return head.format
+	case r.Format != Auto && l.source != Plain:
+		return OpenAI
 	}
-	source := Plain
-	for _, m := range msgs {
-		switch {
-		case m.source == Plain, source != Plain && source != OpenAI:
-		case r.Format == OpenAI, r.Format == Plain:
-			source = OpenAI
-		default:
-			source = m.source
-		}
-	}
-	return source
+	return cmp.Or(l.source, Plain)
 }
 
 // vendor makes a chat of a document in a vendor's form.
@@ -180,7 +187,6 @@ func (r *reader) vendor(doc []byte, source string, head chatHead) (*Chat, error)
 // settleVendor gives a message what its source tells beside what was said, and
 // marks what the user did not write.
 func settleVendor(source string, m *message.Message, own bool, model string) {
-	w := &weaver{source: source}
 	o := objectOf(m.Meta.Fields)
 	for _, name := range []string{"created_at", "timestamp", "create_time", "created"} {
 		if t := stamp(o[name]); m.At.IsZero() && !t.IsZero() {
@@ -189,9 +195,7 @@ func settleVendor(source string, m *message.Message, own bool, model string) {
 		}
 	}
 	if m.Role == message.Assistant {
-		if m.Model = modelName("", o.text("model")); m.Model == "" {
-			m.Model = model
-		}
+		m.Model = cmp.Or(modelName("", o.text("model")), model)
 		if m.Stop == "" {
 			m.Stop = message.StopEnd
 			if len(m.Calls()) > 0 {
@@ -199,24 +203,22 @@ func settleVendor(source string, m *message.Message, own bool, model string) {
 			}
 		}
 	}
-	m.Meta = w.meta(o.rest())
-	markVendor(w, m.Blocks, own)
+	m.Meta = metaOf(source, o)
+	markVendor(source, m.Blocks, own)
 }
 
-func markVendor(w *weaver, blocks []message.Block, own bool) {
+func markVendor(source string, blocks []message.Block, own bool) {
 	for _, b := range blocks {
 		c := b.Base()
-		if c.Meta.Fields != nil {
-			c.Meta = w.meta(objectOf(c.Meta.Fields).rest())
-		}
-		if meta := c.Meta; own && c.Labels == 0 {
+		meta := metaOf(source, objectOf(c.Meta.Fields))
+		if own && c.Labels == 0 {
 			*c = message.Common{Origin: "user", Meta: meta}
 		} else {
-			*c = foreign(w.source)
+			*c = foreign(source)
 			c.Meta = meta
 		}
 		if r, ok := b.(*message.ToolResult); ok {
-			markVendor(w, r.Content, false)
+			markVendor(source, r.Content, false)
 		}
 	}
 }

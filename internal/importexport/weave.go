@@ -1,6 +1,8 @@
 package importexport
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,22 +14,22 @@ import (
 )
 
 // entry is a message as its source tells it, before the rules of a history
-// are put on it. A tool's entry has results and no blocks.
+// are put on it. A tool's entry has a result and no blocks.
 type entry struct {
-	parent  int // of an earlier entry; -1: none
-	role    message.Role
-	at      time.Time
-	own     bool // the user's own words
-	model   string
-	stop    message.Stop
-	blocks  []message.Block
-	results []result
-	fields  map[string][]byte // members of the source that have no place elsewhere
+	parent int // of an earlier entry; -1: none
+	role   message.Role
+	at     time.Time
+	own    bool // the user's own words
+	model  string
+	stop   message.Stop
+	blocks []message.Block
+	result result
+	rest   object // members of the source that have no place elsewhere
 }
 
 // result is what a tool gave back.
 type result struct {
-	callID  string // empty: the oldest call that is open and has this name, or any
+	callID  string // empty: of the oldest call that is open and has this name, or any
 	name    string
 	status  message.Status
 	content []message.Block
@@ -37,17 +39,18 @@ type result struct {
 // are answered before anybody speaks again, results answer calls. What does
 // not fit is kept as text.
 type weaver struct {
-	source string
-	notes  *notes
-	nodes  []Node
-	ends   []end // by entry: where it has left its path
-	broken error // the first message that the rules refuse: a fault of this package
+	source  string
+	notes   notes
+	entries []entry
+	nodes   []Node
+	ends    []end // by entry: where it has left its path
+	broken  error // the first message that the rules refuse: a fault of this package
 }
 
 // treeOrder returns the numbers of the nodes of a tree, parents before their
-// children, and those by their ranks. Circles are cut, each before its first
-// node.
-func treeOrder(parent, rank []int) (order []int, cuts int) {
+// children, and those in their order. Circles are cut, each before its first
+// node, and told.
+func (w *weaver) treeOrder(parent []int) (order []int) {
 	walk := make([]int, len(parent)) // by node: the walk that passed it, counted from 1
 	for i := range parent {
 		at := i
@@ -62,7 +65,7 @@ func treeOrder(parent, rank []int) (order []int, cuts int) {
 			first = min(first, j)
 		}
 		parent[first] = -1
-		cuts++
+		w.notes.add("messages that follow each other in a circle are kept, and the circle is cut before the oldest")
 	}
 	children := make([][]int, len(parent)+1) // those of none come last
 	for i, p := range parent {
@@ -71,19 +74,17 @@ func treeOrder(parent, rank []int) (order []int, cuts int) {
 		}
 		children[p] = append(children[p], i)
 	}
-	stack := []int{len(parent)}
-	for len(stack) > 0 {
+	for stack := []int{len(parent)}; len(stack) > 0; {
 		i := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
 		if i < len(parent) {
 			order = append(order, i)
-			slices.SortStableFunc(children[i], func(a, b int) int { return rank[a] - rank[b] })
 		}
 		for _, c := range slices.Backward(children[i]) {
 			stack = append(stack, c)
 		}
 	}
-	return order, cuts
+	return order
 }
 
 // end is the end of a path.
@@ -93,12 +94,13 @@ type end struct {
 	last time.Time
 }
 
-// weave returns the nodes of the entries, and by entry the node with which it ends.
-func weave(source string, entries []entry, n *notes) ([]Node, []int, error) {
-	w := &weaver{source: source, notes: n, ends: make([]end, len(entries))}
-	leaf := slices.Repeat([]bool{true}, len(entries))
-	for i := range entries {
-		e := &entries[i]
+// chat completes a chat with the nodes of the entries; it goes on with the
+// entry current, -1 for the last.
+func (w *weaver) chat(c *Chat, current int) (*Chat, error) {
+	w.ends = make([]end, len(w.entries))
+	leaf := slices.Repeat([]bool{true}, len(w.entries))
+	for i := range w.entries {
+		e := &w.entries[i]
 		at := end{node: -1}
 		if e.parent >= 0 {
 			at = w.ends[e.parent]
@@ -106,16 +108,23 @@ func weave(source string, entries []entry, n *notes) ([]Node, []int, error) {
 		}
 		w.ends[i] = w.put(at, e)
 	}
-	last := make([]int, len(entries))
-	for i := range entries {
-		last[i] = w.ends[i].node
+	for i := range w.entries {
 		if leaf[i] {
 			w.ends[i] = w.interrupt(w.ends[i])
-			last[i] = w.ends[i].node
 		}
 	}
 	w.finish()
-	return w.nodes, last, w.broken
+	if len(w.nodes) == 0 {
+		return nil, emptyChat(c.Title)
+	}
+	if current < 0 {
+		current = len(w.entries) - 1
+	}
+	c.Nodes, c.Notes, c.Current = w.nodes, w.notes.list, w.ends[current].node
+	if c.Current < 0 && w.broken == nil {
+		return nil, errors.New("its current message is before all messages")
+	}
+	return c, w.broken
 }
 
 // put adds an entry behind the end of a path.
@@ -125,22 +134,12 @@ func (w *weaver) put(at end, e *entry) end {
 	}
 	at.last = e.at
 	if e.role == message.Tool {
-		for _, r := range e.results {
-			at = w.answer(at, e, r)
-		}
-		return at
+		return w.answer(at, e)
 	}
 	if len(e.blocks) == 0 {
 		return at // nothing was said
 	}
-	m := &message.Message{Role: e.role, At: e.at, Blocks: e.blocks, Meta: w.meta(e.fields)}
-	switch e.role {
-	case message.System:
-	case message.Assistant:
-		m.Model, m.Stop = e.model, e.stop
-	default:
-		m.Role = message.User
-	}
+	m := &message.Message{Role: e.role, At: e.at, Blocks: e.blocks, Meta: metaOf(w.source, e.rest), Model: e.model, Stop: e.stop}
 	if m.Role != message.System {
 		at = w.interrupt(at)
 	}
@@ -152,37 +151,29 @@ func (w *weaver) put(at end, e *entry) end {
 }
 
 // answer adds a result: to its call, or as text where there is no such call.
-func (w *weaver) answer(at end, e *entry, r result) end {
-	i := slices.IndexFunc(at.open, func(c message.Call) bool { return r.callID != "" && c.CallID == r.callID })
-	if i < 0 && r.callID == "" {
-		i = slices.IndexFunc(at.open, func(c message.Call) bool { return r.name == "" || c.Name == r.name })
-	}
+func (w *weaver) answer(at end, e *entry) end {
+	r := e.result
+	i := slices.IndexFunc(at.open, func(c message.Call) bool {
+		if r.callID != "" {
+			return c.CallID == r.callID
+		}
+		return r.name == "" || c.Name == r.name
+	})
 	if i < 0 && r.callID == "" && len(at.open) == 1 {
 		i = 0
 	}
+	m := &message.Message{At: e.at, Meta: metaOf(w.source, e.rest)}
 	if i < 0 {
-		return w.unasked(at, e, r)
+		w.notes.add("a result that no call asked for is kept as text")
+		m.Role = message.User
+		m.Blocks = append([]message.Block{w.text("[result of " + cmp.Or(r.name, "a tool") + "]\n")}, r.content...)
+		return w.add(w.interrupt(at), m, false)
 	}
 	c := at.open[i]
 	at.open = slices.Delete(slices.Clone(at.open), i, i+1)
-	m := &message.Message{Role: message.Tool, At: e.at, Meta: w.meta(e.fields)}
-	m.Blocks = []message.Block{&message.ToolResult{Common: w.common(), Call: c.Ref, CallID: c.CallID, Name: c.Name,
+	m.Role = message.Tool
+	m.Blocks = []message.Block{&message.ToolResult{Common: foreign(w.source), Call: c.Ref, CallID: c.CallID, Name: c.Name,
 		Status: r.status, Content: r.content}}
-	e.fields = nil // they ride on one message
-	return w.add(at, m, false)
-}
-
-// unasked keeps a result that answers no call as text.
-func (w *weaver) unasked(at end, e *entry, r result) end {
-	w.notes.add("a result that no call asked for is kept as text")
-	name := r.name
-	if name == "" {
-		name = "a tool"
-	}
-	blocks := append([]message.Block{w.text("[result of " + name + "]\n")}, r.content...)
-	at = w.interrupt(at)
-	m := &message.Message{Role: message.User, At: e.at, Blocks: blocks, Meta: w.meta(e.fields)}
-	e.fields = nil
 	return w.add(at, m, false)
 }
 
@@ -192,7 +183,7 @@ func (w *weaver) interrupt(at end) end {
 	for _, c := range at.open {
 		w.notes.add("a call without a result is marked as interrupted")
 		m := &message.Message{Role: message.Tool, At: at.last}
-		m.Blocks = []message.Block{&message.ToolResult{Common: w.common(), Call: c.Ref, CallID: c.CallID, Name: c.Name,
+		m.Blocks = []message.Block{&message.ToolResult{Common: foreign(w.source), Call: c.Ref, CallID: c.CallID, Name: c.Name,
 			Status: message.Interrupted, Content: []message.Block{w.text("The export holds no result of this call.")}}}
 		at = w.add(at, m, false)
 	}
@@ -240,28 +231,12 @@ func (w *weaver) finish() {
 	}
 }
 
-// common is what all carries that is not the user's own.
-func (w *weaver) common() message.Common { return foreign(w.source) }
-
 func foreign(source string) message.Common {
 	return message.Common{Origin: "import:" + source, Labels: message.Untrusted}
 }
 
 func (w *weaver) text(s string) message.Block {
-	return &message.Text{Common: w.common(), Text: s}
-}
-
-// meta keeps members of the source that have no other place. They go to no
-// provider: none has this name.
-func (w *weaver) meta(fields map[string][]byte) message.Meta {
-	if len(fields) == 0 {
-		return message.Meta{}
-	}
-	var raw []byte
-	for _, name := range sortedKeys(fields) {
-		raw = appendMember(raw, name, fields[name])
-	}
-	return message.Meta{Provider: "import:" + w.source, Fields: append(raw, '}')}
+	return &message.Text{Common: foreign(w.source), Text: s}
 }
 
 // sayer makes the blocks of one message: of the user's own words, or of what
@@ -287,9 +262,10 @@ func (s *sayer) text(t string) {
 
 // quoted adds a text that is not the user's, also where the user sent it.
 func (s *sayer) quoted(t string) {
-	if strings.TrimSpace(t) != "" {
-		s.blocks = append(s.blocks, &message.Text{Common: foreign(s.source), Text: valid(t)})
-	}
+	own := s.own
+	s.own = false
+	s.text(t)
+	s.own = own
 }
 
 func (s *sayer) reasoning(t string) {

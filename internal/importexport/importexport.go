@@ -1,4 +1,4 @@
-// Package exchange reads conversations from the files of others, and reads
+// Package importexport reads conversations from the files of others, and reads
 // and writes Steward's own export. It knows Steward's exports (versions 1 and
 // 2), plain lists of {"role","content"}, lists of messages in the forms of
 // OpenAI, Anthropic, Gemini and Ollama, one chat or one message per line
@@ -7,9 +7,11 @@
 package importexport
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -97,20 +99,10 @@ const (
 )
 
 func (o Options) filled() Options {
-	if o.Format == "" {
-		o.Format = Auto
-	}
-	if o.MaxChat <= 0 {
-		o.MaxChat = defaultMaxChat
-	}
-	if o.MaxTotal <= 0 {
-		o.MaxTotal = defaultMaxTotal
-	}
+	o.Format, o.Name = cmp.Or(o.Format, Auto), cmp.Or(o.Name, "the input")
+	o.MaxChat, o.MaxTotal = cmp.Or(max(o.MaxChat, 0), defaultMaxChat), cmp.Or(max(o.MaxTotal, 0), defaultMaxTotal)
 	if o.Tell == nil {
 		o.Tell = func(string) {}
-	}
-	if o.Name == "" {
-		o.Name = "the input"
 	}
 	return o
 }
@@ -129,22 +121,13 @@ func Read(r io.Reader, o Options) iter.Seq2[*Chat, error] {
 	o = o.filled()
 	return func(yield func(*Chat, error) bool) {
 		rd := &reader{Options: o, yield: yield}
-		if err := rd.checkFormat(); err != nil {
-			yield(nil, err)
+		if !slices.Contains(Formats(), o.Format) {
+			yield(nil, fault.New(fault.Invalid, "import_format_unknown", "there is no import format %.40q", o.Format).
+				WithHint("use one of %v, or leave it away", Formats()))
 			return
 		}
-		rd.stream(r)
+		rd.file(r)
 	}
-}
-
-func (o Options) checkFormat() error {
-	for _, f := range Formats() {
-		if o.Format == f {
-			return nil
-		}
-	}
-	return fault.New(fault.Invalid, "import_format_unknown", "there is no import format %.40q", o.Format).
-		WithHint("use one of %v, or leave it away", Formats())
 }
 
 // notes collects what is told of a chat: each text once, counted.
@@ -159,13 +142,6 @@ func (n *notes) add(format string, args ...any) {
 		}
 	}
 	n.list = append(n.list, Note{text, 1})
-}
-
-// circles tells of circles that were cut.
-func (n *notes) circles(cuts int) {
-	for range cuts {
-		n.add("messages that follow each other in a circle are kept, and the circle is cut before the oldest")
-	}
 }
 
 // left tells of the members of a conversation that are not kept.

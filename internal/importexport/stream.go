@@ -1,0 +1,216 @@
+package importexport
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"steward/internal/fault"
+)
+
+// lenientText is how the files of others are read: they hold what their
+// authors' programs wrote.
+func lenientText() []jsontext.Options {
+	return []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+}
+
+// stream reads the JSON values of a file one after the other. It holds no more
+// of the file than the value it returns, and some.
+type stream struct {
+	*jsontext.Decoder
+	in   *meter
+	name string
+	line int // of the first byte, counted from 1
+}
+
+func newStream(r io.Reader, name string, total int64) *stream {
+	in := &meter{r: bufio.NewReaderSize(r, 64<<10), total: total, upto: total}
+	return &stream{jsontext.NewDecoder(in, lenientText()...), in, name, 1}
+}
+
+// meter counts what is read, and ends it at its bounds.
+type meter struct {
+	r     io.Reader
+	off   int64 // bytes read
+	total int64 // bytes that may be read
+	upto  int64 // where the value that is being read must have ended
+	lines int
+	err   error // that r has returned, but for its end
+}
+
+var (
+	errTotal    = errors.New("there is too much of it")
+	errOversize = errors.New("too large") // of one value, which can be read over
+)
+
+func (m *meter) Read(p []byte) (int, error) {
+	switch {
+	case m.off > m.total:
+		return 0, errTotal
+	case m.off >= m.upto && m.upto < m.total:
+		return 0, errOversize
+	}
+	p = p[:min(int64(len(p)), m.total+1-m.off)]
+	n, err := m.r.Read(p)
+	m.off += int64(n)
+	m.lines += bytes.Count(p[:n], []byte{'\n'})
+	if err != io.EOF {
+		m.err = err
+	}
+	return n, err
+}
+
+// slack is how much more than a value's bound is read before it is given up.
+const slack = 64 << 10
+
+// bound lets the next value or token have so many bytes.
+func (s *stream) bound(most int) { s.in.upto = s.InputOffset() + int64(most) + slack }
+
+// value takes the next value, whatever it is, up to most bytes; of a larger one
+// it returns errOversize when it has read over it.
+func (s *stream) value(most int) ([]byte, error) {
+	s.bound(most)
+	v, err := s.ReadValue()
+	switch {
+	case errors.Is(err, errOversize):
+		if err := s.leave(s.StackDepth(), most); err != nil {
+			return nil, err
+		}
+		return nil, errOversize
+	case err != nil:
+		return nil, s.fault(err)
+	case len(v) > most:
+		return nil, errOversize
+	}
+	return bytes.Clone(v), nil
+}
+
+// leave takes tokens, of at most so many bytes each, until it is at a depth
+// again, and one at least.
+func (s *stream) leave(depth, most int) error {
+	for {
+		s.bound(most)
+		if _, err := s.ReadToken(); err != nil {
+			return s.fault(err)
+		}
+		if s.StackDepth() <= depth {
+			return nil
+		}
+	}
+}
+
+// expect takes the token that has to come.
+func (s *stream) expect(want jsontext.Kind) error {
+	s.bound(0)
+	if t, err := s.ReadToken(); err != nil {
+		return s.fault(err)
+	} else if t.Kind() != want {
+		return s.broken("%s stands where %s should", t.Kind(), want)
+	}
+	return nil
+}
+
+// memberName takes a member's name.
+func (s *stream) memberName() (string, error) {
+	s.bound(0)
+	t, err := s.ReadToken()
+	if err != nil {
+		return "", s.fault(err)
+	}
+	return t.String(), nil
+}
+
+// next returns the kind of what comes next; io.EOF at the end of the file.
+func (s *stream) next() (jsontext.Kind, error) {
+	s.bound(0)
+	k := s.PeekKind()
+	if k != 0 {
+		return k, nil
+	}
+	_, err := s.ReadToken() // tells why
+	if err == io.EOF {
+		return 0, err
+	}
+	return 0, s.fault(err)
+}
+
+// more reports whether a list or an object goes on. It takes the end.
+func (s *stream) more() (bool, error) {
+	k, err := s.next()
+	switch {
+	case err == io.EOF:
+		return false, s.fault(err)
+	case err != nil:
+		return false, err
+	case k == '}' || k == ']':
+		_, err := s.ReadToken()
+		return false, err
+	}
+	return true, nil
+}
+
+// fault is the coded error of one of reading.
+func (s *stream) fault(err error) error {
+	var syntax *jsontext.SyntacticError
+	err = cmp.Or(s.in.err, err)
+	switch {
+	case errors.Is(err, errTotal):
+		return fault.New(fault.TooLarge, "import_too_large", "%s is larger than %d bytes", s.name, s.in.total).
+			WithHint("split it and import the parts one by one")
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return s.broken("it ends in the middle")
+	case errors.Is(err, errOversize):
+		return s.broken("a text or a number there is too long")
+	case errors.As(err, &syntax):
+		return s.broken("it is no JSON: %s", syntax.Err)
+	case fault.Of(err).Code != "internal": // one that tells what to do, such as a bound on the way here
+		return fault.Of(err)
+	}
+	return fault.New(fault.Unavailable, "import_unreadable", "%s cannot be read any further than line %d: %w", s.name, s.line+s.in.lines, err).
+		WithHint("see that it is whole, and import it again")
+}
+
+// broken says where the stream is no JSON.
+func (s *stream) broken(format string, args ...any) error {
+	return fault.New(fault.Invalid, "import_not_json", "%s%s", s.at(), fmt.Sprintf(format, args...)).
+		WithHint("see that the file is whole: an export ends with a closing bracket")
+}
+
+// at is where the next value begins, as errors say it.
+func (s *stream) at() string {
+	rest := s.UnreadBuffer()
+	from := bytes.TrimLeft(rest, " \t\r\n,:")
+	if line := s.line + s.in.lines - bytes.Count(from, []byte{'\n'}); line > 1 {
+		return fmt.Sprintf("%s, line %d: ", s.name, line)
+	}
+	return fmt.Sprintf("%s, byte %d: ", s.name, s.InputOffset()+int64(len(rest)-len(from)))
+}
+
+// lines returns what follows as lines.
+func (s *stream) lines() *bufio.Reader {
+	s.in.upto = s.in.total
+	return bufio.NewReader(io.MultiReader(bytes.NewReader(bytes.Clone(s.UnreadBuffer())), s.in))
+}
+
+// lineBytes takes the rest of a line, up to most bytes, of a longer one none.
+func lineBytes(r *bufio.Reader, most int) (line []byte, err error) {
+	size := 0
+	for more := true; more; {
+		var part []byte
+		if part, more, err = r.ReadLine(); err != nil {
+			return nil, err
+		}
+		if size += len(part); size <= most {
+			line = append(line, part...)
+		}
+	}
+	if size > most {
+		return nil, errOversize
+	}
+	return line, nil
+}
