@@ -14,7 +14,7 @@ import (
 // more. A package that needs more takes it from another one, or argues for it
 // in docs/decisions.
 var budgets = map[string]int{
-	"client":                          1060,
+	"client":                          1380,
 	"cmd/steward":                     12830,
 	"internal/agent":                  1020,
 	"internal/audit":                  950,
@@ -41,7 +41,7 @@ var budgets = map[string]int{
 	"internal/server/openai":          1880,
 	"internal/server/rpc":             820,
 	"internal/server/services":        350,
-	"internal/server/terminal":        4980,
+	"internal/server/terminal":        4930,
 	"internal/fault":                  180,
 	"internal/flow":                   1260,
 	"internal/follow":                 790,

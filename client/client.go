@@ -186,13 +186,20 @@ func (c *Client) refused(res *http.Response) error {
 		Remedy: "it may be of another version: start it again"})
 }
 
+// BrokenError says that there is no connection to Steward, or none any more:
+// another attempt may help.
+type BrokenError struct{ error }
+
+// Unwrap returns the error itself.
+func (e BrokenError) Unwrap() error { return e.error }
+
 // unreachable is the error for a Steward that does not answer, or garbles its answer.
 func (c *Client) unreachable(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
-	return c.o.Fault(&Error{Kind: "unavailable", Code: "server_unreachable", Message: "the Steward at " + c.o.URL + " does not answer",
-		Remedy: "see whether it still runs; steward doctor tells more", Retry: "backoff", Cause: err})
+	return BrokenError{c.o.Fault(&Error{Kind: "unavailable", Code: "server_unreachable", Message: "the Steward at " + c.o.URL + " does not answer",
+		Remedy: "see whether it still runs; steward doctor tells more", Retry: "backoff", Cause: err})}
 }
 
 // Close ends connections that are kept for the next request.

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -48,14 +49,22 @@ func (s *Stream) Send(ctx context.Context, frame any) error {
 	return nil
 }
 
-// Receive reads the next frame.
+// Receive reads the next frame. One that says that something was refused is
+// returned as its error; the error of a turn is a frame like others.
 func (s *Stream) Receive(ctx context.Context, frame any) error {
 	_, b, err := s.conn.Read(ctx)
-	if err == nil {
-		err = json.Unmarshal(b, frame)
-	}
 	if err != nil {
 		return s.client.unreachable(err)
+	}
+	var head struct {
+		Type, Cursor string
+		Error
+	}
+	if err := errors.Join(json.Unmarshal(b, &head), json.Unmarshal(b, frame)); err != nil {
+		return s.client.unreachable(err)
+	}
+	if head.Type == "error" && head.Cursor == "" {
+		return s.client.o.Fault(&head.Error)
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func (a *app) agentsCommand() *cobra.Command {
 // openCatalog is the API over the agents of a data folder that nobody else uses.
 func (a *app) openCatalog(ctx context.Context, set *settings.Loaded, st *sqlite.Store) (*session, error) {
 	log := slog.New(slog.DiscardHandler) // what is wrong is listed
-	l := &local{store: st, keys: identity.New(st), log: log, shelf: a.shelf(st)}
+	l := &local{store: st, keys: identity.New(st), log: log}
 	tools, err := l.tools(set)
 	if err == nil {
 		err = l.openPolicies(set, log)
@@ -52,7 +52,7 @@ func (a *app) openCatalog(ctx context.Context, set *settings.Loaded, st *sqlite.
 	if err != nil {
 		return nil, errors.Join(err, l.closePolicies(), st.Close())
 	}
-	return a.within(api.Options{People: l.keys, Agents: l.catalog, Judge: l.judge, Logger: log},
+	return a.within(api.Options{People: l.keys, Agents: l.catalog, Judge: l.judge, Logger: log}, nil,
 		func() error { return errors.Join(l.closeAgents(), l.closePolicies(), st.Close()) }), nil
 }
 

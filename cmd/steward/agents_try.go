@@ -14,10 +14,10 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 
+	"steward/client"
 	"steward/internal/catalog"
 	"steward/internal/fault"
 	"steward/internal/message"
-	"steward/internal/runtime"
 	"steward/internal/server/terminal"
 	"steward/internal/settings"
 )
@@ -156,16 +156,16 @@ func (l *local) try(ctx context.Context, path, model string, e catalog.Example, 
 	began := time.Now()
 	var said answer
 	var denied []string
-	turn := runtime.Turn{Agent: path, Model: model, Attended: act, Content: []message.Block{&message.Text{Text: e.Say}}}
-	_, err := terminal.Follow(ctx, l, turn, func(f runtime.Frame) error {
+	m := client.Message{Agent: path, Model: model, Unattended: !act, Content: terminal.Words(e.Say)}
+	_, err := terminal.Follow(ctx, l.own.Client, m, func(f client.Frame) error {
 		said.note(f)
-		if f.Kind == runtime.FrameResult && f.Call.Status == string(message.DeniedCall) {
-			denied = append(denied, f.Call.Name)
+		if f.Type == client.FrameResult && f.Status == string(message.DeniedCall) {
+			denied = append(denied, f.Name)
 		}
-		if f.Kind != runtime.FrameCall || f.Call.Approval == nil {
+		if !act || f.Type != client.FrameCall || f.Approval == nil || f.Status != client.CallAwaiting {
 			return nil
 		}
-		return l.Decide(ctx, f.Conversation, runtime.Verdict{ID: f.Call.Approval.ID, Hash: f.Call.Approval.Hash, Approve: act})
+		return l.own.AnswerApproval(ctx, f.Approval.ID, client.Answer{Hash: f.Approval.Hash, Approve: true})
 	})
 	for _, t := range said.Tools {
 		out.Tools = append(out.Tools, t.Name)

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -17,6 +20,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/server/api"
+	"steward/internal/server/chat"
 	"steward/internal/server/httpauth"
 	"steward/internal/settings"
 )
@@ -32,6 +36,28 @@ const (
 	toLook               // a node that takes up nothing that was interrupted
 	toAct                // a node that goes on with everything
 )
+
+// notice is what a Steward that serves leaves in its data folder, so that
+// commands find it.
+type notice struct {
+	URL     string `json:"url"`
+	PID     int    `json:"pid"`
+	Version string `json:"version"`
+}
+
+func noticeFile(data string) string { return filepath.Join(data, "server.json") }
+
+func readNotice(data string) (notice, error) {
+	var n notice
+	b, err := os.ReadFile(noticeFile(data))
+	if err != nil {
+		return n, err
+	}
+	if err := json.Unmarshal(b, &n); err != nil || n.URL == "" {
+		return n, fmt.Errorf("%s is damaged", noticeFile(data))
+	}
+	return n, nil
+}
 
 // session is the API as a command uses it: that of the Steward that serves the
 // data folder, or where none does, the same handler in this process.
@@ -136,9 +162,15 @@ func (s *session) end() error {
 	return s.close()
 }
 
-// within is a session over a handler in this process.
-func (a *app) within(o api.Options, close func() error) *session {
-	t := &inside{handler: api.Handler(o), caller: httpauth.Caller{User: a.user(), Admin: true}}
+// within is a session over handlers in this process. talks serves the chat; nil:
+// there is none.
+func (a *app) within(o api.Options, talks http.Handler, close func() error) *session {
+	mux := http.NewServeMux()
+	mux.Handle("/", api.Handler(o))
+	if talks != nil {
+		mux.Handle(chat.Path, talks)
+	}
+	t := &inside{handler: mux, caller: httpauth.Caller{User: a.user(), Admin: true}}
 	return &session{close: close,
 		Client: client.New(client.Options{URL: "http://steward", HTTP: &http.Client{Transport: t}, Fault: faultOf})}
 }
@@ -186,8 +218,7 @@ func faultOf(e *client.Error) error {
 	if errors.As(e.Cause, &own) {
 		return own.error
 	}
-	return &fault.Error{Kind: fault.Kind(e.Kind), Code: e.Code, Message: e.Message, Remedy: e.Remedy,
-		Retry: fault.Retry(e.Retry), After: e.After(), Details: e.Details, Cause: e.Cause}
+	return httpauth.FaultOf(e)
 }
 
 // readStored is the API of what is stored.

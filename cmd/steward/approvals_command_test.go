@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"steward/client"
 	"steward/internal/effect"
 	"steward/internal/id"
 	"steward/internal/runtime"
+	"steward/internal/server/terminal"
 )
 
 // writer is a user whose assistant may write notes, if he is asked.
@@ -91,7 +93,7 @@ func TestApprovalsOnTheCommandLine(t *testing.T) {
 		t.Helper()
 		acc := beginWith(t, r, text)
 		q := oneQuestion(t, env)
-		if !strings.Contains(q.Conversation, acc.Conversation.String()) {
+		if !strings.Contains(q.Conversation, acc.Conversation) {
 			t.Errorf("it is of %s", q.Conversation)
 		}
 		return q
@@ -181,9 +183,9 @@ func TestApprovalsOnTheCommandLine(t *testing.T) {
 }
 
 // beginWith says something in a conversation of its own, with somebody there.
-func beginWith(t *testing.T, r *remote, text string) runtime.Accepted {
+func beginWith(t *testing.T, r *session, text string) client.Accepted {
 	t.Helper()
-	acc, err := r.Send(t.Context(), runtime.Turn{Content: textBlocks(text), ClientID: id.New().String(), Attended: true})
+	acc, err := r.Say(t.Context(), client.Message{Content: terminal.Words(text), ID: id.New().String()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"steward/client"
 	"steward/internal/catalog"
 	"steward/internal/fault"
+	"steward/internal/server/terminal"
 )
 
 // answer presses a key once the keyboard has rested.
@@ -102,9 +103,11 @@ func TestWhatWaitsIsToldFromElsewhere(t *testing.T) {
 	cmd, r := serveFor(t, env)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	desk := approvalsOf(r)
+	about := func(what string, in map[string]string) (l catalog.Inspection, err error) {
+		return l, r.Call(ctx, "POST /agents/"+what, nil, in, &l)
+	}
 	n := 0
-	for list, err := range desk.Waiting(ctx) {
+	for list, err := range terminal.Waiting(ctx, r.Client) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,19 +118,19 @@ func TestWhatWaitsIsToldFromElsewhere(t *testing.T) {
 		switch got := strings.Join(paths, " "); {
 		case n == 0 && got == "chores chores/helper":
 			n++
-			if l, err := desk.Deny(ctx, "chores/helper"); err != nil || l.Status != catalog.Denied {
+			if l, err := about("deny", map[string]string{"path": "chores/helper"}); err != nil || l.Status != catalog.Denied {
 				t.Fatal(l, err)
 			}
 		case n == 1 && got == "chores":
 			n++
-			insp, err := desk.Inspect(ctx, "chores")
+			insp, err := about("inspect", map[string]string{"path": "chores"})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := desk.Approve(ctx, "chores", "123"); !fault.HasCode(err, "agent_changed") {
+			if _, err := about("approve", map[string]string{"path": "chores", "hash": "123"}); !fault.HasCode(err, "agent_changed") {
 				t.Error(err)
 			}
-			if l, err := desk.Approve(ctx, "chores", insp.Hash); err != nil || !l.Usable {
+			if l, err := about("approve", map[string]string{"path": "chores", "hash": insp.Hash}); err != nil || !l.Usable {
 				t.Fatal(l, err)
 			}
 		case n == 2 && got == "":
@@ -146,10 +149,10 @@ func TestWhatWaitsIsToldFromElsewhere(t *testing.T) {
 	}
 
 	// Who has no right to is refused, and knows it.
-	stranger := &remote{session: &session{Client: client.New(client.Options{URL: r.URL(), HTTP: &http.Client{Transport: &http.Transport{}}, Fault: faultOf,
-		Token: func() (string, error) { return "sk-steward-none", nil }})}}
-	defer stranger.session.Client.Close()
-	for _, err := range stranger.Waiting(t.Context()) {
+	stranger := client.New(client.Options{URL: r.URL(), HTTP: &http.Client{Transport: &http.Transport{}}, Fault: faultOf,
+		Token: func() (string, error) { return "sk-steward-none", nil }})
+	defer stranger.Close()
+	for _, err := range terminal.Waiting(t.Context(), stranger) {
 		if fault.Of(err) == nil || !fault.Is(err, fault.Unauthentic) {
 			t.Errorf("%v", err)
 		}

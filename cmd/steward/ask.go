@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"steward/client"
 	"steward/internal/message"
-	"steward/internal/runtime"
 	"steward/internal/server/terminal"
 )
 
@@ -45,18 +45,19 @@ func (a *app) askCommand() *cobra.Command {
 
 // answer is what ask --json writes.
 type answer struct {
-	Conversation string             `json:"conversation_id"`
-	Message      string             `json:"message_id"`
-	Answer       string             `json:"answer"`
-	Model        string             `json:"model"`
-	Stop         message.Stop       `json:"stop"`
-	DurationMS   int64              `json:"duration_ms"`
-	Usage        message.Usage      `json:"usage"`
-	Tools        []toolUse          `json:"tools"`
-	Citations    []message.Citation `json:"citations,omitempty"`
-	Later        []string           `json:"later,omitzero"` // with --wait: what was answered to results that came later
+	Conversation string            `json:"conversation_id"`
+	Message      string            `json:"message_id"`
+	Answer       string            `json:"answer"`
+	Model        string            `json:"model"`
+	Stop         string            `json:"stop"`
+	DurationMS   int64             `json:"duration_ms"`
+	Usage        client.Usage      `json:"usage"`
+	Tools        []toolUse         `json:"tools"`
+	Citations    []client.Citation `json:"citations,omitempty"`
+	Later        []string          `json:"later,omitzero"` // with --wait: what was answered to results that came later
 
-	at runtime.Cursor
+	cursor string // behind what was told
+	last   string // the stored message that was told last
 }
 
 type toolUse struct {
@@ -77,22 +78,26 @@ func (a *app) ask(ctx context.Context, args, files []string, which string, last,
 	if err != nil {
 		return err
 	}
-	b, err := a.open(ctx, set, a.plainLogger(set))
+	if last {
+		which = "last"
+	}
+	s, err := a.connect(ctx, set, toAct, a.plainLogger(set))
 	if err != nil {
 		return err
 	}
 	if size := sizeOf(content); size > terminal.Long {
-		a.note("steward: %s", terminal.Weight(size, a.costOf(b), a.model))
+		a.note("steward: %s", terminal.Weight(size, a.costOf(s), a.model))
 	}
-	err = a.askBackend(ctx, b, content, which, last, wait)
-	return errors.Join(err, b.Close())
+	conv, err := s.which(ctx, which)
+	if err == nil {
+		m := client.Message{Conversation: conv, Model: a.model, Agent: a.agent, Content: content, Unattended: true}
+		err = a.askOver(ctx, s, m, wait)
+	}
+	return errors.Join(err, s.end())
 }
 
-func (a *app) askBackend(ctx context.Context, b backend, content []message.Block, which string, last, wait bool) error {
-	conv, err := a.which(ctx, b, which, last)
-	if err != nil {
-		return err
-	}
+// askOver sends a message and tells what is answered.
+func (a *app) askOver(ctx context.Context, s *session, m client.Message, wait bool) error {
 	w := &terminal.Writer{Out: a.stdout, Notes: a.stderr}
 	if a.quiet {
 		w.Notes = io.Discard
@@ -101,18 +106,17 @@ func (a *app) askBackend(ctx context.Context, b backend, content []message.Block
 		w.Out = io.Discard
 	}
 	var out answer
-	acc, err := terminal.Follow(ctx, b, runtime.Turn{Conversation: conv, Model: a.model, Agent: a.agent, Content: content}, func(f runtime.Frame) error {
+	acc, err := terminal.Follow(ctx, s.Client, m, func(f client.Frame) error {
 		out.note(f)
-		out.at = f.Cursor
 		return w.Frame(f)
 	})
 	if err == nil && len(out.Tools) > 0 {
-		err = a.background(ctx, b, acc, &out, w, wait)
+		err = a.background(ctx, s, acc, &out, w, wait)
 	}
 	if err != nil {
-		return errors.Join(err, w.Close(), a.abandon(ctx, b, acc))
+		return errors.Join(err, w.Close(), a.abandon(ctx, s, acc))
 	}
-	out.Conversation = acc.Conversation.String()
+	out.Conversation = acc.Conversation
 	if a.json {
 		err = a.printJSON(out)
 	} else if err = w.Close(); err == nil {
@@ -133,32 +137,31 @@ const stopTimeout = 2 * time.Second
 
 // abandon stops the turn when the person has lost patience: it should not go
 // on by itself at the next start.
-func (a *app) abandon(ctx context.Context, b backend, acc runtime.Accepted) error {
-	if ctx.Err() == nil || acc.Conversation.Zero() {
+func (a *app) abandon(ctx context.Context, s *session, acc client.Accepted) error {
+	if ctx.Err() == nil || acc.Conversation == "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
-	return b.Stop(ctx, acc.Conversation)
+	return s.Stop(ctx, acc.Conversation)
 }
 
 // note keeps what the report tells.
-func (o *answer) note(f runtime.Frame) {
-	switch f.Kind {
-	case runtime.FrameResult:
-		u := toolUse{Name: f.Call.Name, Args: f.Call.Args, Status: f.Call.Status}
-		if f.Call.Result != nil {
-			u.Result, u.Denied = f.Call.Result.Text(), f.Call.Result.Denied
-		}
-		o.Tools = append(o.Tools, u)
-	case runtime.FrameComplete:
-		m := f.Stored
+func (o *answer) note(f client.Frame) {
+	o.cursor = f.Cursor
+	switch f.Type {
+	case client.FrameOpened, client.FrameUser:
+		o.last = f.MessageID
+	case client.FrameResult:
+		o.last = f.MessageID
+		o.Tools = append(o.Tools, toolUse{f.Name, f.Arguments(), f.Status, f.Result, f.Denied})
+	case client.FrameComplete:
+		o.last = f.MessageID
 		if o.Message != "" {
-			o.Later = append(o.Later, m.Text())
+			o.Later = append(o.Later, f.Content.Text())
 			return
 		}
-		o.Message, o.Answer, o.Model, o.Stop = m.ID.String(), m.Text(), m.Model, m.Stop
-		o.DurationMS, o.Usage, o.Tools = m.Took.Milliseconds(), m.TurnUsage(), orEmpty(o.Tools)
-		o.Citations = m.Citations()
+		o.Message, o.Answer, o.Model, o.Stop = f.MessageID, f.Content.Text(), f.Model, f.Stop
+		o.DurationMS, o.Usage, o.Citations, o.Tools = f.DurationMS, f.Usage, f.Citations, orEmpty(o.Tools)
 	}
 }

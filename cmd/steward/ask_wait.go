@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"steward/client"
-	"steward/internal/runtime"
 	"steward/internal/server/terminal"
 )
 
@@ -33,9 +32,8 @@ func queued(v *client.Request) bool {
 
 // background tells of what goes on after the answer, or waits for it. What the
 // turn has queued is waited for in any case: that is what was asked for.
-func (a *app) background(ctx context.Context, b backend, acc runtime.Accepted, out *answer, w *terminal.Writer, wait bool) error {
-	own := acc.Interaction.String()
-	tree, err := b.api().Request(ctx, own)
+func (a *app) background(ctx context.Context, s *session, acc client.Accepted, out *answer, w *terminal.Writer, wait bool) error {
+	tree, err := s.Request(ctx, acc.Interaction)
 	if err != nil {
 		return err
 	}
@@ -48,20 +46,18 @@ func (a *app) background(ctx context.Context, b backend, acc runtime.Accepted, o
 			return err
 		}
 		when := "in the background"
-		if b.api().local != nil {
+		if s.alone() {
 			when = "when Steward runs again"
 		}
-		a.note("%s goes on %s; --wait waits for it, and this tells of it: steward requests show %s", strings.Join(names, ", "), when, requestRef(own))
+		a.note("%s goes on %s; --wait waits for it, and this tells of it: steward requests show %s", strings.Join(names, ", "), when, requestRef(acc.Interaction))
 		return nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	frames := make(chan runtime.Frame)
-	failed := make(chan error, 1)
+	frames, failed := make(chan client.Frame), make(chan error, 1)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for f, err := range b.Watch(ctx, acc.Conversation, out.at) {
+		for f, err := range s.Watch(ctx, acc.Conversation, out.cursor) {
 			if err != nil {
 				failed <- err
 				return
@@ -76,12 +72,10 @@ func (a *app) background(ctx context.Context, b backend, acc runtime.Accepted, o
 	defer func() { cancel(); <-done }()
 	look := time.NewTicker(300 * time.Millisecond)
 	defer look.Stop()
-	var last runtime.Cursor // the last that there is to be seen; known once all is closed
-	for {
+	for over := false; ; {
 		select {
 		case f := <-frames:
 			out.note(f)
-			out.at = f.Cursor
 			if err := w.Frame(f); err != nil {
 				return err
 			}
@@ -90,17 +84,27 @@ func (a *app) background(ctx context.Context, b backend, acc runtime.Accepted, o
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-look.C:
-			if tree, err = b.api().Request(ctx, own); err != nil {
-				return err
+			if !over {
+				if tree, err = s.Request(ctx, acc.Interaction); err != nil {
+					return err
+				}
+				over = tree.State == requestClosed || !wait && !queued(&tree)
 			}
-			if (tree.State == requestClosed || !wait && !queued(&tree)) && last.Seq == 0 {
-				if last, err = b.Position(ctx, acc.Conversation); err != nil {
+			if over {
+				if last, err := s.newestMessage(ctx, acc.Conversation); err != nil || last == out.last {
 					return err
 				}
 			}
 		}
-		if last.Seq > 0 && out.at.Seq >= last.Seq {
-			return nil
-		}
 	}
+}
+
+// newestMessage returns the id of the newest message of a conversation.
+func (s *session) newestMessage(ctx context.Context, conv string) (string, error) {
+	var page struct{ Messages []struct{ ID string } }
+	err := s.Call(ctx, "GET /conversations/{id}/messages", client.Params{"id": conv, "reverse": "true", "limit": "1"}, nil, &page)
+	if err != nil || len(page.Messages) == 0 {
+		return "", err
+	}
+	return page.Messages[0].ID, nil
 }

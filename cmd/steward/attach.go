@@ -14,22 +14,21 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"steward/client"
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/server/terminal"
 )
 
 // largestInput bounds what ask takes: its question, and all that is attached.
 const largestInput = 10 << 20
 
 // sizeOf is how many bytes of text blocks have.
-func sizeOf(blocks []message.Block) (n int) {
+func sizeOf(blocks []client.Block) (n int) {
 	for _, b := range blocks {
-		switch b := b.(type) {
-		case *message.Text:
-			n += len(b.Text)
-		case *message.File:
-			n += len(b.Data)
+		if b.Type != "image" {
+			n += len(b.Text) + len(b.Data)
 		}
 	}
 	return n
@@ -37,14 +36,14 @@ func sizeOf(blocks []message.Block) (n int) {
 
 // costOf returns what so many tokens cost in a model, in US dollars; 0: it is
 // not known. Where Steward runs elsewhere, only full names of models are.
-func (a *app) costOf(b backend) func(model string, tokens int64) float64 {
+func (a *app) costOf(s *session) func(model string, tokens int64) float64 {
 	price, err := a.pricing()
 	if err != nil {
 		return nil // the settings were read before
 	}
 	aliases := map[string]llm.Alias{}
-	if l, ok := b.(*local); ok {
-		aliases = l.found.aliases
+	if s.local != nil {
+		aliases = s.local.found.aliases
 	}
 	return func(model string, tokens int64) float64 {
 		if chain := aliases[cmp.Or(model, llm.DefaultAlias)].Models; len(chain) > 0 {
@@ -62,7 +61,7 @@ const pipeWait = 3 * time.Second
 // are the user's own. Files, and what is piped in, are attached: Steward takes
 // them for what others wrote (see docs/concepts/taint.md). "-" in place of the words
 // says that standard input has the user's own.
-func (a *app) question(ctx context.Context, args, files []string) ([]message.Block, error) {
+func (a *app) question(ctx context.Context, args, files []string) ([]client.Block, error) {
 	text := strings.TrimSpace(strings.Join(args, " "))
 	own := text == "-"
 	switch {
@@ -90,7 +89,7 @@ func (a *app) question(ctx context.Context, args, files []string) ([]message.Blo
 	case text == "":
 		return nil, usage("there is no question; write it behind ask")
 	}
-	return append([]message.Block{&message.Text{Text: text}}, attached...), nil
+	return append(terminal.Words(text), attached...), nil
 }
 
 // piped reports whether there is anything on a standard input that nobody has
@@ -112,7 +111,7 @@ func (a *app) piped(ctx context.Context) bool {
 }
 
 // attach reads files; "-" is standard input. Together they have a bound.
-func (a *app) attach(ctx context.Context, files []string) (blocks []message.Block, err error) {
+func (a *app) attach(ctx context.Context, files []string) (blocks []client.Block, err error) {
 	left := largestInput
 	for _, path := range files {
 		var b []byte
@@ -177,20 +176,20 @@ func readAll(in io.Reader, name string, most int) ([]byte, error) {
 }
 
 // attachment makes a block of a file. What it is, its content says.
-func attachment(name string, b []byte) (message.Block, error) {
+func attachment(name string, b []byte) (client.Block, error) {
 	switch kind := http.DetectContentType(b); kind {
 	case "image/png", "image/jpeg", "image/gif", "image/webp":
-		return &message.Image{MIME: kind, Data: b}, nil
+		return client.Block{Type: "image", MIME: kind, Data: b}, nil
 	case "application/pdf":
-		return &message.File{MIME: kind, Name: name, Data: b}, nil
+		return client.Block{Type: "file", MIME: kind, Name: name, Data: b}, nil
 	}
 	if !utf8.Valid(b) || slices.Contains(b, 0) {
-		return nil, fault.New(fault.Invalid, "input_invalid", "%s is no text in UTF-8, no image (PNG, JPEG, GIF, WebP) and no PDF", name).
+		return client.Block{}, fault.New(fault.Invalid, "input_invalid", "%s is no text in UTF-8, no image (PNG, JPEG, GIF, WebP) and no PDF", name).
 			WithHint("convert it to one of these")
 	}
 	kind := message.MediaType(name, "text/plain")
 	if !strings.HasPrefix(kind, "text/") && kind != "application/json" {
 		kind = "text/plain"
 	}
-	return &message.File{MIME: kind, Name: name, Data: b}, nil
+	return client.Block{Type: "file", MIME: kind, Name: name, Data: b}, nil
 }

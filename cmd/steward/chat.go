@@ -9,14 +9,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"steward/internal/catalog"
+	"steward/client"
 	"steward/internal/fault"
-	"steward/internal/id"
-	"steward/internal/runtime"
 	"steward/internal/server/terminal"
 	"steward/internal/settings"
 )
@@ -69,16 +69,16 @@ func (a *app) chat(ctx context.Context, which string, last bool) error {
 		defer file.Close()
 		log = a.logger(set, file)
 	}
-	b, err := a.open(ctx, set, log)
+	s, err := a.connect(ctx, set, toAct, log)
 	if err != nil {
 		return err
 	}
-	s, greeting := a.alongside(ctx, set, b, log)
-	err = a.talk(ctx, set, b, which, last, interactive, greeting)
-	if s != nil {
-		err = errors.Join(err, s.Close())
+	served, greeting := a.alongside(ctx, set, s, log)
+	err = a.talk(ctx, set, s, which, last, interactive, greeting)
+	if served != nil {
+		err = errors.Join(err, served.Close())
 	}
-	return errors.Join(err, b.Close())
+	return errors.Join(err, s.end())
 }
 
 // logFile takes the log while the screen belongs to the chat.
@@ -91,10 +91,10 @@ func (a *app) logFile(set *settings.Loaded) (*os.File, error) {
 
 // alongside serves beside a chat of this process: at the address of the
 // settings, or at a free port of the loopback where that cannot be had.
-func (a *app) alongside(ctx context.Context, set *settings.Loaded, b backend, log *slog.Logger) (*server, string) {
-	l, ok := b.(*local)
-	if !ok {
-		return nil, "joined the Steward at " + b.(*remote).server.URL
+func (a *app) alongside(ctx context.Context, set *settings.Loaded, own *session, log *slog.Logger) (*server, string) {
+	l := own.local
+	if l == nil {
+		return nil, "joined the Steward at " + own.server.URL
 	}
 	s, err := a.listen(ctx, set, l, set.Listen, log)
 	if err != nil {
@@ -119,16 +119,17 @@ func (a *app) greeting(l *local, url string) string {
 	return strings.Join(lines, "\n")
 }
 
-func (a *app) talk(ctx context.Context, set *settings.Loaded, b backend, which string, last, interactive bool, greeting string) error {
-	conv, err := a.which(ctx, b, which, last)
+func (a *app) talk(ctx context.Context, set *settings.Loaded, s *session, which string, last, interactive bool, greeting string) error {
+	if last {
+		which = "last"
+	}
+	conv, err := s.which(ctx, which)
 	if err != nil {
 		return err
 	}
-	p := pathsOf(b)
-	o := terminal.Options{Node: b, Shelf: b, Paths: p, Views: p, Models: b.api().modelNames, Agents: b.api().agentLines, Log: p.chatLog, Cost: a.costOf(b),
-		Conversation: conv, Model: a.model, Agent: a.agent}
-	if l, ok := b.(*local); ok {
-		o.Tools = l.toolLines
+	o := terminal.Options{Client: s.Client, Log: s.chatLog, Cost: a.costOf(s), Conversation: conv, Model: a.model, Agent: a.agent}
+	if s.local != nil {
+		o.Tools = s.local.toolLines
 		o.Leaving = "the answer goes on when Steward is started again"
 	}
 	if !interactive {
@@ -139,7 +140,6 @@ func (a *app) talk(ctx context.Context, set *settings.Loaded, b backend, which s
 		}
 		return terminal.Plain(ctx, o, a.stdin, a.stdout, notes)
 	}
-	o.Approvals = approvalsOf(b)
 	o.Greeting, o.History = greeting, historyFile(set)
 	o.In, o.Out, o.Environ = fileOf(a.stdin), fileOf(a.stdout), a.environ
 	return terminal.Run(ctx, o)
@@ -147,28 +147,6 @@ func (a *app) talk(ctx context.Context, set *settings.Loaded, b backend, which s
 
 // historyFile holds what was typed into the chat.
 func historyFile(set *settings.Loaded) string { return filepath.Join(set.Data, "history") }
-
-// which finds the conversation that is meant; zero: a new one.
-func (a *app) which(ctx context.Context, b backend, text string, last bool) (id.ID, error) {
-	if last || text == "last" {
-		page, _, err := b.Conversations(ctx, "", 1)
-		if err == nil && len(page) == 0 {
-			err = noConversation()
-		}
-		if err != nil {
-			return id.ID{}, err
-		}
-		return page[0].ID, nil
-	}
-	if text == "" {
-		return id.ID{}, nil
-	}
-	conv, err := conversationID(text)
-	if err == nil {
-		_, err = b.Conversation(ctx, conv)
-	}
-	return conv, err
-}
 
 func (l *local) toolLines(context.Context) ([]terminal.ToolLine, error) {
 	var out []terminal.ToolLine
@@ -179,38 +157,15 @@ func (l *local) toolLines(context.Context) ([]terminal.ToolLine, error) {
 	return out, nil
 }
 
-// agentLines are the agents that may be talked to.
-func (s *session) agentLines(ctx context.Context) ([]terminal.AgentLine, error) {
-	list, err := s.agents(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out := []terminal.AgentLine{{Path: runtime.DefaultAgent, Description: "answers when no other agent is named"}}
-	for _, l := range list {
-		if l.Usable && l.Kind == catalog.KindAgent {
-			out = append(out, terminal.AgentLine{Path: l.Path, Description: l.Description})
-		}
-	}
-	return out, nil
-}
+// mostChatLog is how many calls a chat tells of.
+const mostChatLog = 20
 
-// modelNames are the names by which models can be asked for, the aliases first.
-func (s *session) modelNames(ctx context.Context) ([]string, error) {
-	var out struct {
-		Aliases []string
-		Models  []struct {
-			Name     string
-			Embedder bool
-		}
+// chatLog tells what the tools of a conversation did last.
+func (s *session) chatLog(ctx context.Context, conv string, width int) (string, error) {
+	list, err := s.Log(ctx, client.LogQuery{Conversation: conv}, mostChatLog)
+	if err != nil || len(list) == 0 {
+		return "", err
 	}
-	if err := s.Call(ctx, "GET /models", nil, nil, &out); err != nil {
-		return nil, err
-	}
-	names := out.Aliases
-	for _, m := range out.Models {
-		if !m.Embedder {
-			names = append(names, m.Name)
-		}
-	}
-	return names, nil
+	slices.Reverse(list)
+	return logTable(list, width, false, time.Now()), nil
 }

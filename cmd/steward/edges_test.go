@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"steward/internal/identity"
-	"steward/internal/message"
 	"steward/internal/settings"
 	"steward/internal/store/sqlite"
 	"steward/internal/tool"
@@ -211,23 +210,6 @@ func TestSmallThings(t *testing.T) {
 	}
 	if exitCode(3).Error() != "exit code 3" {
 		t.Error("exit code")
-	}
-	for _, c := range []struct {
-		raw  string
-		want int
-	}{{`"text"`, 1}, {`[{"type":"text","text":"a"},{"type":"image"},{"type":"file","name":"f"},{"type":"of the future"}]`, 3}, {`7`, 0}} {
-		if got := blocks([]byte(c.raw)); len(got) != c.want {
-			t.Errorf("%s: %d", c.raw, len(got))
-		}
-	}
-	f := frame{Type: "tool_result", Name: "a.b", Args: []byte(`"no object"`), Result: "r", Status: "ok"}
-	out, err := f.decode()
-	if err != nil || out.Call.Args != "no object" || out.Call.Result.Text() != "r" || out.Call.Result.Status != message.OK {
-		t.Errorf("%v %+v", err, out.Call)
-	}
-	f = frame{Type: "error", errorFrame: errorFrame{Code: "c", Say: "m", Kind: "timeout"}}
-	if out, err = f.decode(); err != nil || out.Err.Code != "c" {
-		t.Errorf("%v %+v", err, out)
 	}
 	for in, want := range map[string]bool{"http://127.0.0.1:9": false, "https://example.invalid": true, "::": false} {
 		if got := a.knock(t.Context(), in); got != want {

@@ -166,7 +166,7 @@ func (a *app) eventsKept(ctx context.Context, set *settings.Loaded, f events.Fil
 
 func (a *app) eventsIn(ctx context.Context, st *sqlite.Store, set *settings.Loaded, f events.Filter, w *eventPrinter) error {
 	log := a.logger(set, a.stderr)
-	l := &local{store: st, keys: identity.New(st), log: log, shelf: shelf{user: a.user()}}
+	l := &local{store: st, keys: identity.New(st), log: log, user: a.user()}
 	if err := l.openPolicies(set, log); err != nil {
 		return err
 	}
@@ -366,7 +366,6 @@ type eventsFrame struct {
 	Type   string         `json:"type"`
 	Events []events.Event `json:"events"`
 	Cursor events.Cursor  `json:"cursor"`
-	errorFrame
 }
 
 func (s *session) subscribe(ctx context.Context, f events.Filter, from events.Cursor, yield func(events.Batch, error) bool) error {
@@ -390,8 +389,6 @@ func (s *session) subscribe(ctx context.Context, f events.Filter, from events.Cu
 		switch err := c.Receive(ctx, &in); {
 		case err != nil:
 			return err
-		case in.Type == "error":
-			return in.fault()
 		case in.Type == "events" && !yield(events.Batch{Events: in.Events, Cursor: in.Cursor}, nil):
 			return nil
 		}

@@ -76,7 +76,7 @@ func TestWatchingOutlivesTheServer(t *testing.T) {
 	out.await(t)
 	publish("two") // through the server
 	out.await(t)
-	if err := errors.Join(r.Close(), cmd.Process.Signal(os.Interrupt), cmd.Wait()); err != nil {
+	if err := errors.Join(r.end(), cmd.Process.Signal(os.Interrupt), cmd.Wait()); err != nil {
 		t.Fatal(err)
 	}
 	publish("three") // without one

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"sync"
 
@@ -44,8 +46,12 @@ func (t *inside) RoundTrip(r *http.Request) (*http.Response, error) {
 	if w.failed != nil {
 		return nil, insideError{w.failed}
 	}
-	return &http.Response{StatusCode: status, Status: http.StatusText(status), Header: w.header, Request: r,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1, Body: read}, nil
+	res := &http.Response{StatusCode: status, Status: http.StatusText(status), Header: w.header, Request: r,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1, Body: read}
+	if status == http.StatusSwitchingProtocols {
+		res.Body = w.taken
+	}
+	return res, nil
 }
 
 // CloseIdleConnections waits for handlers whose answers have been read.
@@ -58,13 +64,28 @@ type answering struct {
 	begun  chan int // gets the status, once
 	once   sync.Once
 	failed error // set before begun gets anything
+
+	own, taken net.Conn // the ends of the connection that the handler takes over
 }
 
 func (a *answering) Header() http.Header { return a.header }
 
 // WriteHeader implements http.ResponseWriter.
 func (a *answering) WriteHeader(status int) {
-	a.once.Do(func() { a.begun <- status })
+	a.once.Do(func() {
+		if status == http.StatusSwitchingProtocols {
+			a.own, a.taken = net.Pipe()
+		}
+		a.begun <- status
+	})
+}
+
+// Hijack implements http.Hijacker, for a handler that has switched protocols.
+func (a *answering) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if a.own == nil {
+		return nil, nil, http.ErrNotSupported
+	}
+	return a.own, bufio.NewReadWriter(bufio.NewReader(a.own), bufio.NewWriter(a.own)), nil
 }
 
 // Write implements http.ResponseWriter.
@@ -90,6 +111,9 @@ func (a *answering) Fail(err error) {
 // end ends the answer. A handler that broke off has panicked.
 func (a *answering) end() {
 	broke := recover()
+	if a.own != nil {
+		a.own.Close() //nolint:errcheck // it never fails
+	}
 	if err, ok := broke.(error); broke != nil && !(ok && errors.Is(err, http.ErrAbortHandler)) {
 		panic(broke)
 	}

@@ -37,7 +37,7 @@ func asking(t *testing.T, env []string, config, words string) string {
 			t.Error(err)
 		}
 	}()
-	if _, err := l.Send(t.Context(), runtime.Turn{Attended: true, Content: []message.Block{&message.Text{Text: words}}}); err != nil {
+	if _, err := l.node.Send(t.Context(), l.user, runtime.Turn{Attended: true, Content: []message.Block{&message.Text{Text: words}}}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

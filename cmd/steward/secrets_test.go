@@ -18,8 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"steward/internal/id"
-	"steward/internal/runtime"
+	"steward/client"
 	"steward/internal/secret"
 )
 
@@ -147,7 +146,7 @@ func TestCanaries(t *testing.T) {
 	seen := false
 	cmd, r := serveFor(t, env)
 	server := cmd.Stderr.(*bytes.Buffer)
-	var conv id.ID
+	conv := ""
 	for _, text := range []string{"my password is " + canaries["store"] + ", and " + canaries["file"], "please leak", "please leak plainly", "please go slowly", "please fail"} {
 		acc := say(t, r, conv, text)
 		conv = acc.Conversation
@@ -155,16 +154,16 @@ func TestCanaries(t *testing.T) {
 		if hidden := strings.Join(acc.Hidden, " "); strings.HasPrefix(text, "my") != (hidden == "STORED key") {
 			t.Errorf("%s: hidden %q", text, hidden)
 		}
-		for f, err := range r.Watch(t.Context(), conv, runtime.Cursor{Seq: acc.Seq}) {
+		for f, err := range r.Watch(t.Context(), conv, acc.Cursor) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			fmt.Fprintf(&told, "%+v %+v %+v\n", f, f.Stored, f.Call)
-			if live.WriteString(f.Text); f.Kind == runtime.FrameToken && text == "please go slowly" && !seen {
+			fmt.Fprintf(&told, "%+v %s\n", f, f.Args)
+			if live.WriteString(f.Text); f.Type == client.FrameToken && text == "please go slowly" && !seen {
 				close(spied.seen)
 				seen = true
 			}
-			if f.Interaction == acc.Interaction && (f.Kind == runtime.FrameComplete || f.Kind == runtime.FrameError) {
+			if f.Interaction == acc.Interaction && (f.Type == client.FrameComplete || f.Type == client.FrameError) {
 				break
 			}
 		}
@@ -189,11 +188,11 @@ func TestCanaries(t *testing.T) {
 		}
 		told.Write(b)
 	}
-	for _, path := range []string{"/conversations", "/conversations/" + conv.String() + "/messages", "/conversations/" + conv.String() + "/export", "/log",
-		"/search?q=password", "/resources?under=cld:common.Conversation." + conv.String(), "/audit/export?bodies=true", "/audit/verify", "/audit/head", "/intents", "/approvals"} {
+	for _, path := range []string{"/conversations", "/conversations/" + conv + "/messages", "/conversations/" + conv + "/export", "/log",
+		"/search?q=password", "/resources?under=cld:common.Conversation." + conv, "/audit/export?bodies=true", "/audit/verify", "/audit/head", "/intents", "/approvals"} {
 		get("/api/v1" + path)
 	}
-	for _, args := range [][]string{{"conversations", "show", "last"}, {"conversations", "export", conv.String()}, {"messages", "list", "--all"}, {"log"}, {"search", "password"},
+	for _, args := range [][]string{{"conversations", "show", "last"}, {"conversations", "export", conv}, {"messages", "list", "--all"}, {"log"}, {"search", "password"},
 		{"audit", "export", "--bodies"}, {"config", "show"}, {"secrets", "list"}, {"doctor"}, {"ask", "--json", "tell " + canaries["store"]}, {"ask", "--model", "shelf/spy", "please fail"}} {
 		_, out, errs := in(t, "", env, args...)
 		told.WriteString(out + errs)
@@ -250,7 +249,7 @@ func TestASecretThatIsKeptWhileStewardRuns(t *testing.T) {
 		t.Fatal(code, errs)
 	}
 	for deadline := time.Now().Add(patience); ; {
-		acc := say(t, r, id.ID{}, "it is canary-late-77")
+		acc := say(t, r, "", "it is canary-late-77")
 		if strings.Join(acc.Hidden, " ") == "LATE" {
 			break
 		}

@@ -128,7 +128,7 @@ func desk() {
 type office struct {
 	t    *testing.T
 	env  []string
-	r    *remote
+	r    *session
 	keys map[string]string // by user
 }
 

@@ -38,7 +38,7 @@ func (a *app) stored(st *sqlite.Store, set *settings.Loaded, log *slog.Logger) (
 	}
 	specs := sync.OnceValues(a.specs) // of the tools that Steward brings along
 	s := &stored{store: st, people: identity.New(st), index: newIndex(set.Data, st, log)}
-	s.Records = runtime.NewRecords(runtime.RecordsOptions{Store: st, Conversations: a.shelf(st).engine, Search: s.index, Price: price,
+	s.Records = runtime.NewRecords(runtime.RecordsOptions{Store: st, Conversations: a.engine(st), Search: s.index, Price: price,
 		Effects: effect.New(effect.Options{Store: st, Directory: s.people, Log: log, ApprovalTimeout: set.Timeouts.Approval}),
 		Spec: func(name string) (tool.Spec, bool) {
 			all, err := specs()
@@ -57,6 +57,6 @@ func (a *app) storedSession(st *sqlite.Store, set *settings.Loaded, log *slog.Lo
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
-	return a.within(api.Options{Node: s, People: s.people},
+	return a.within(api.Options{Node: s, People: s.people}, nil,
 		func() error { return errors.Join(s.index.Close(), s.store.Close()) }), nil
 }

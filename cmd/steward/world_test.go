@@ -19,7 +19,7 @@ import (
 	"steward/client"
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/runtime"
+	"steward/internal/server/terminal"
 	"steward/test/apis"
 )
 
@@ -224,9 +224,9 @@ func TestTheSecondSignalEndsAtOnce(t *testing.T) {
 	}
 }
 
-// serving runs a server in a process of its own and returns a backend that
-// has joined it.
-func serveFor(t *testing.T, env []string) (*exec.Cmd, *remote) {
+// serveFor runs a server in a process of its own and returns a session that has
+// joined it.
+func serveFor(t *testing.T, env []string) (*exec.Cmd, *session) {
 	t.Helper()
 	cmd := program(t, env, "serve", "--json")
 	out, err := cmd.StdoutPipe()
@@ -247,12 +247,12 @@ func serveFor(t *testing.T, env []string) (*exec.Cmd, *remote) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := a.joinChat(set, nil)
+	s, err := a.join(set)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := r.Close(); err != nil {
+		if err := s.end(); err != nil {
 			t.Error(err)
 		}
 		if err := cmd.Process.Signal(os.Interrupt); err == nil {
@@ -261,12 +261,12 @@ func serveFor(t *testing.T, env []string) (*exec.Cmd, *remote) {
 			}
 		}
 	})
-	return cmd, r
+	return cmd, s
 }
 
-func say(t *testing.T, r *remote, conv id.ID, text string) runtime.Accepted {
+func say(t *testing.T, s *session, conv, text string) client.Accepted {
 	t.Helper()
-	acc, err := r.Send(t.Context(), runtime.Turn{Conversation: conv, Content: textBlocks(text), Model: "default", ClientID: id.New().String()})
+	acc, err := s.Say(t.Context(), client.Message{Conversation: conv, Content: terminal.Words(text), Model: "default", ID: id.New().String()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,106 +281,82 @@ func TestOverTheWire(t *testing.T) {
 		[]byte("providers: {ollama: {off: true}}\nfolders: [{name: notes, path: "+notes+", write: true}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, r := serveFor(t, env)
+	_, s := serveFor(t, env)
 	ctx := t.Context()
 
 	// An approval, told and answered over the wire.
-	acc := say(t, r, id.ID{}, "write a.txt")
-	var seen []runtime.FrameKind
-	var at runtime.Cursor
-	for f, err := range r.Watch(ctx, acc.Conversation, runtime.Cursor{}) {
+	acc := say(t, s, "", "write a.txt")
+	var seen []string
+	at := ""
+	for f, err := range s.Watch(ctx, acc.Conversation, "") {
 		if err != nil {
 			t.Fatal(err)
 		}
-		seen, at = append(seen, f.Kind), f.Cursor
-		if f.Kind == runtime.FrameCall && f.Call.Approval != nil {
-			if f.Call.Args != "{\"content\":\"text\u202e\",\"path\":\"notes/a.txt\"}" {
-				t.Errorf("not the canonical arguments: %q", f.Call.Args)
+		seen, at = append(seen, f.Type), f.Cursor
+		if f.Type == client.FrameCall && f.Approval != nil {
+			if f.Arguments() != "{\"content\":\"text\u202e\",\"path\":\"notes/a.txt\"}" {
+				t.Errorf("not the canonical arguments: %q", f.Arguments())
 			}
-			verdict := runtime.Verdict{ID: f.Call.Approval.ID, Hash: "wrong", Approve: true}
-			if err := r.Decide(ctx, acc.Conversation, verdict); err == nil {
+			if err := s.AnswerApproval(ctx, f.Approval.ID, client.Answer{Hash: "wrong", Approve: true}); err == nil {
 				t.Error("something else was approved")
 			}
-			verdict.Hash = f.Call.Approval.Hash
-			if err := r.Decide(ctx, acc.Conversation, verdict); err != nil {
+			if err := s.AnswerApproval(ctx, f.Approval.ID, client.Answer{Hash: f.Approval.Hash, Approve: true}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if f.Kind == runtime.FrameComplete {
-			if !strings.Contains(f.Stored.Text(), "The tool said: ") || f.Stored.Model != "openai/gpt-5.4" {
-				t.Errorf("%+v", f.Stored)
+		if f.Type == client.FrameComplete {
+			if !strings.Contains(f.Content.Text(), "The tool said: ") || f.Model != "openai/gpt-5.4" {
+				t.Errorf("%+v", f)
 			}
 			break
 		}
 	}
-	if seen[0] != runtime.FrameUser {
+	if seen[0] != client.FrameUser {
 		t.Errorf("%v", seen)
 	}
 	if b, err := os.ReadFile(filepath.Join(notes, "a.txt")); err != nil || string(b) != "text\u202e" {
 		t.Errorf("%v %q", err, b)
 	}
-	if now, err := r.Position(ctx, acc.Conversation); err != nil || now.Seq > at.Seq {
-		t.Errorf("%v: %v after %v", err, now, at)
-	}
 
 	// A denial with its reason, and a stop.
-	acc = say(t, r, acc.Conversation, "write b.txt")
-	for f, err := range r.Watch(ctx, acc.Conversation, at) {
+	acc = say(t, s, acc.Conversation, "write b.txt")
+	for f, err := range s.Watch(ctx, acc.Conversation, at) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at = f.Cursor
-		if f.Kind == runtime.FrameCall && f.Call.Approval != nil {
-			if err := r.Decide(ctx, acc.Conversation, runtime.Verdict{ID: f.Call.Approval.ID, Hash: f.Call.Approval.Hash, Reason: "not now"}); err != nil {
+		if f.Type == client.FrameCall && f.Approval != nil {
+			if err := s.AnswerApproval(ctx, f.Approval.ID, client.Answer{Hash: f.Approval.Hash, Reason: "not now"}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if f.Kind == runtime.FrameComplete {
+		if f.Type == client.FrameComplete {
 			break
 		}
 	}
 	if _, err := os.Stat(filepath.Join(notes, "b.txt")); err == nil {
 		t.Error("it was done in spite of the denial")
 	}
-	acc = say(t, r, acc.Conversation, "hang")
+	acc = say(t, s, acc.Conversation, "hang")
 	<-v.asked
-	if err := r.Stop(ctx, acc.Conversation); err != nil {
+	if err := s.Stop(ctx, acc.Conversation); err != nil {
 		t.Fatal(err)
 	}
 	<-v.gone
 
-	// The rest.
-	c, err := r.Rename(ctx, acc.Conversation, "A new name")
-	if err != nil || c.Title != "A new name" {
-		t.Errorf("%v %+v", err, c)
-	}
-	names, err := r.modelNames(ctx)
-	if err != nil || !strings.Contains(strings.Join(names, " "), "openai/newer") || !strings.Contains(strings.Join(names, " "), "default") {
-		t.Errorf("%v %v", err, names)
-	}
-	k, err := r.CreateKey(ctx, "ada", "x", time.Now().Add(time.Hour))
+	k, err := s.CreateKey(ctx, "ada", "x", time.Now().Add(time.Hour))
 	if err != nil || k.Secret == "" || k.User != "ada" {
 		t.Errorf("%v %+v", err, k)
 	}
-	if keys, err := r.Keys(ctx, "ada"); err != nil || len(keys) != 1 || keys[0].ID != k.ID {
+	if keys, err := s.Keys(ctx, "ada"); err != nil || len(keys) != 1 || keys[0].ID != k.ID {
 		t.Errorf("%v %+v", err, keys)
-	}
-	if page, _, err := r.Newest(ctx, acc.Conversation, "", 100); err != nil || len(page) < 6 {
-		t.Errorf("%v, %d messages", err, len(page))
 	}
 
 	// What is wrong is told as it is.
-	nobody := id.New()
-	if _, err := r.Send(ctx, runtime.Turn{Conversation: nobody, Content: textBlocks("x")}); !fault.HasCode(err, "conversation_not_found") {
+	nobody := id.New().String()
+	if _, err := s.Say(ctx, client.Message{Conversation: nobody, Content: terminal.Words("x")}); !fault.HasCode(err, "conversation_not_found") {
 		t.Error(err)
 	}
-	if _, err := r.Position(ctx, nobody); !fault.HasCode(err, "conversation_not_found") {
-		t.Error(err)
-	}
-	if _, err := r.Rename(ctx, nobody, "x"); !fault.HasCode(err, "conversation_not_found") {
-		t.Error(err)
-	}
-	for _, err := range r.Watch(ctx, nobody, runtime.Cursor{}) {
+	for _, err := range s.Watch(ctx, nobody, "") {
 		if !fault.HasCode(err, "conversation_not_found") {
 			t.Error(err)
 		}
@@ -389,8 +365,8 @@ func TestOverTheWire(t *testing.T) {
 
 func TestAServerThatIsGone(t *testing.T) {
 	v := newVendor(t)
-	cmd, r := serveFor(t, v.env(t))
-	acc := say(t, r, id.ID{}, "hello")
+	cmd, s := serveFor(t, v.env(t))
+	acc := say(t, s, "", "hello")
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -398,14 +374,14 @@ func TestAServerThatIsGone(t *testing.T) {
 		t.Error("killed and content")
 	}
 	ctx := t.Context()
-	_, err := r.Send(ctx, runtime.Turn{Content: textBlocks("x")})
-	for _, err := range []error{err, r.Stop(ctx, acc.Conversation), r.DeleteConversation(ctx, acc.Conversation.String(), false), r.Call(ctx, "GET /models", nil, nil, nil)} {
+	_, err := s.Say(ctx, client.Message{Content: terminal.Words("x")})
+	for _, err := range []error{err, s.Stop(ctx, acc.Conversation), s.DeleteConversation(ctx, acc.Conversation, false), s.Call(ctx, "GET /models", nil, nil, nil)} {
 		if !fault.HasCode(err, "server_unreachable") || fault.Of(err).Remedy == "" {
 			t.Error(err)
 		}
 	}
 	n := 0
-	for _, err := range r.Watch(ctx, acc.Conversation, runtime.Cursor{}) {
+	for _, err := range s.Watch(ctx, acc.Conversation, "") {
 		if n++; !fault.HasCode(err, "server_unreachable") {
 			t.Error(err)
 		}
@@ -416,11 +392,11 @@ func TestAServerThatIsGone(t *testing.T) {
 	// Another kind of server, and a wrong token.
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
-	r.session.Client = client.New(client.Options{URL: other.URL, HTTP: r.HTTP(), Fault: faultOf})
-	if err := r.Call(ctx, "GET /models", nil, nil, nil); !fault.HasCode(err, "server_refused") {
+	s.Client = client.New(client.Options{URL: other.URL, HTTP: s.HTTP(), Fault: faultOf})
+	if err := s.Call(ctx, "GET /models", nil, nil, nil); !fault.HasCode(err, "server_refused") {
 		t.Error(err)
 	}
-	if err := r.Stop(ctx, acc.Conversation); !fault.HasCode(err, "server_refused") {
+	if err := s.Stop(ctx, acc.Conversation); !fault.HasCode(err, "server_refused") {
 		t.Error(err)
 	}
 }

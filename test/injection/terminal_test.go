@@ -2,68 +2,15 @@ package injection_test
 
 import (
 	"context"
-	"io"
-	"iter"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/creack/pty"
 
-	"steward/internal/conversation"
-	"steward/internal/effect"
-	"steward/internal/id"
-	"steward/internal/intent"
-	"steward/internal/record"
-	"steward/internal/runtime"
 	"steward/internal/server/terminal"
-	"steward/internal/store"
+	"steward/test/served"
 )
-
-// hers is the node as the person has it.
-type hers struct{ *runtime.Node }
-
-func (n hers) Send(ctx context.Context, t runtime.Turn) (runtime.Accepted, error) {
-	return n.Node.Send(ctx, person, t)
-}
-
-func (n hers) Watch(ctx context.Context, c id.ID, from runtime.Cursor) iter.Seq2[runtime.Frame, error] {
-	return n.Node.Watch(ctx, person, c, from)
-}
-
-func (n hers) Position(ctx context.Context, c id.ID) (runtime.Cursor, error) {
-	return n.Node.Position(ctx, person, c)
-}
-
-func (n hers) Stop(ctx context.Context, c id.ID) error { return n.Node.Stop(ctx, person, c) }
-
-func (n hers) Decide(ctx context.Context, _ id.ID, v runtime.Verdict) error {
-	return n.Node.Decide(ctx, person, v)
-}
-
-func (n hers) Question(ctx context.Context, which string, p intent.Pattern) (effect.Question, error) {
-	return n.Approval(ctx, person, which, p)
-}
-
-func (n hers) Conversations(ctx context.Context, after store.Cursor, limit int) ([]record.Conversation, store.Cursor, error) {
-	return n.Node.Conversations(ctx, person, after, limit)
-}
-
-func (n hers) Conversation(ctx context.Context, c id.ID) (record.Conversation, error) {
-	return n.Node.Conversation(ctx, person, c)
-}
-
-func (n hers) Newest(ctx context.Context, c id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error) {
-	return n.ReadMessages(ctx, person, c, runtime.Reading{After: after, Limit: limit, Reverse: true})
-}
-
-func (n hers) Rename(ctx context.Context, c id.ID, title string) (record.Conversation, error) {
-	return n.Node.Rename(ctx, person, c, title)
-}
-
-func (n hers) Export(ctx context.Context, c id.ID, format string, w io.Writer) error {
-	return n.Node.Export(ctx, person, c, format, w)
-}
 
 // A terminal is written no picture, no control sequence of an answer's own and
 // nothing into the clipboard, and nobody is called. Links of Markdown are links:
@@ -92,7 +39,7 @@ func TestATerminalShowsText(t *testing.T) {
 	defer cancel()
 	over := make(chan error, 1)
 	go func() {
-		over <- terminal.Run(ctx, terminal.Options{Node: hers{w.node}, Shelf: hers{w.node}, In: tty, Out: tty, Environ: []string{"TERM=xterm-kitty", "NO_COLOR=1"}})
+		over <- terminal.Run(ctx, terminal.Options{Client: served.To(t, w.node, person, nil), In: tty, Out: tty, Environ: []string{"TERM=xterm-kitty", "NO_COLOR=1"}})
 	}()
 	written, prompted, answered := make(chan string, 1), make(chan struct{}), make(chan struct{})
 	go func() {

@@ -35,6 +35,7 @@ type (
 		Steer        bool           `json:"steer"`
 		Replace      string         `json:"replace"`
 		Regenerate   string         `json:"regenerate"`
+		Unattended   bool           `json:"unattended"`
 	}
 	samplingPart struct {
 		Temperature *float64   `json:"temperature"`
@@ -153,7 +154,7 @@ func (c *conn) message(h head, data []byte) (conv id.ID, err error) {
 	if err != nil {
 		return t.Conversation, err
 	}
-	t.Attended = c.caller.Attended()
+	t.Attended = t.Attended && c.caller.Attended()
 	return t.Conversation, c.begin(h.ID, t)
 }
 
@@ -218,7 +219,7 @@ func (f *messageFrame) turn() (t runtime.Turn, err error) {
 	if err := f.Sampling.check(); err != nil {
 		return t, err
 	}
-	t.ClientID, t.Agent, t.Model, t.Steer, t.Attended = f.MessageID, f.Agent, f.Model, f.Steer, true
+	t.ClientID, t.Agent, t.Model, t.Steer, t.Attended = f.MessageID, f.Agent, f.Model, f.Steer, !f.Unattended
 	t.Tools = f.Tools
 	t.Sampling = llm.Sampling{Temperature: f.Sampling.Temperature, MaxTokens: f.Sampling.MaxTokens,
 		Stop: f.Sampling.Stop, Effort: f.Sampling.Effort, TopP: f.Sampling.TopP}

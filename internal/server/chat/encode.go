@@ -218,6 +218,14 @@ func appendAnswer(dst []byte, typ, re string, conv id.ID) []byte {
 	return append(dst, '}')
 }
 
+// appendResumed appends the frame that says from where a conversation is
+// followed.
+func appendResumed(dst []byte, re string, conv id.ID, from runtime.Cursor) []byte {
+	dst = appendAnswer(dst, "ok", re, conv)
+	dst = append(dst[:len(dst)-1], `,"cursor":"`...)
+	return append(from.AppendText(dst), `"}`...)
+}
+
 // appendError appends the frame of an error that a client's frame, or the
 // watch of a conversation, has met.
 func appendError(dst []byte, err error, re string, conv id.ID) []byte {

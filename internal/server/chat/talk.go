@@ -201,7 +201,7 @@ func (c *conn) resume(re string, conv id.ID, cursor string) error {
 		return err
 	}
 	if re != "" {
-		c.tell(c.ctx, appendAnswer(nil, "ok", re, conv))
+		c.tell(c.ctx, appendResumed(nil, re, conv, from))
 	}
 	c.follow(conv, t, from, true)
 	return nil

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"steward/client"
 	"steward/internal/fault"
 )
 
@@ -63,6 +64,12 @@ func Public(err error) *fault.Error {
 	}
 	return &fault.Error{Kind: fault.Internal, Code: "internal",
 		Message: "something went wrong inside Steward", Remedy: "Steward's log says what"}
+}
+
+// FaultOf is an error that a client was told, as one of our own.
+func FaultOf(e *client.Error) error {
+	return &fault.Error{Kind: fault.Kind(e.Kind), Code: e.Code, Message: e.Message, Remedy: e.Remedy,
+		Retry: fault.Retry(e.Retry), After: e.After(), Details: e.Details, Cause: e.Cause}
 }
 
 // Log writes what is a fault of our own to the log; nil stands for the

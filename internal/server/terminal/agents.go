@@ -9,13 +9,13 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"steward/client"
 	"steward/internal/catalog"
 	"steward/internal/settings"
 )
 
 // agentsMsg is the answer to /agents, and to /agent with a name.
 type agentsMsg struct {
-	agents []AgentLine // that may be used
 	all    []catalog.Listing
 	chosen string // that is to go on; empty: they are only listed
 	err    error
@@ -25,26 +25,15 @@ func (m *chat) listAgents(string) tea.Cmd { return m.askAgents("") }
 
 // hand has another agent go on with the conversation.
 func (m *chat) hand(name string) tea.Cmd {
-	if name != "" && m.opt.Agents == nil {
-		m.use(name)
-		return nil
-	}
 	return m.askAgents(name)
 }
 
 func (m *chat) askAgents(chosen string) tea.Cmd {
-	if m.opt.Agents == nil {
-		m.say("the agents cannot be listed here")
-		return nil
-	}
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(m.ctx, 10*time.Second)
 		defer cancel()
-		a := agentsMsg{chosen: chosen}
-		if a.agents, a.err = m.opt.Agents(ctx); a.err == nil && chosen == "" && m.opt.Approvals != nil {
-			a.all, a.err = m.opt.Approvals.List(ctx)
-		}
-		return a
+		all, err := listAll(ctx, m.opt.Client)
+		return agentsMsg{all, chosen, err}
 	}
 }
 
@@ -58,13 +47,15 @@ func (m *chat) showAgents(a agentsMsg) {
 		m.fail(a.err)
 		return
 	}
-	m.agents = m.agents[:0]
-	for _, l := range a.agents {
-		m.agents = append(m.agents, l.Path)
+	m.agents = []string{ownAgent}
+	for _, l := range a.all {
+		if l.Usable && l.Kind == catalog.KindAgent {
+			m.agents = append(m.agents, l.Path)
+		}
 	}
 	switch {
 	case a.chosen == "":
-		m.say(m.agentList(agentLines(a.agents, a.all)))
+		m.say(m.agentList(a.all))
 	case slices.Contains(m.agents, a.chosen):
 		m.use(a.chosen)
 	default:
@@ -76,14 +67,20 @@ func (m *chat) showAgents(a agentsMsg) {
 	}
 }
 
-// agentLines puts Steward's own agents before those that a person allows.
-func agentLines(agents []AgentLine, all []catalog.Listing) []agentLine {
-	var out []agentLine
-	for _, l := range agents {
-		if !slices.ContainsFunc(all, func(x catalog.Listing) bool { return x.Path == l.Path }) {
-			out = append(out, agentLine{AgentLine: l})
-		}
-	}
+// ownAgent is Steward's own agent, which nobody has to allow.
+const ownAgent = "assistant"
+
+// listAll returns the agents and sources that there are.
+func listAll(ctx context.Context, c *client.Client) ([]catalog.Listing, error) {
+	var out struct{ Agents []catalog.Listing }
+	err := c.Call(ctx, "GET /agents", nil, nil, &out)
+	return out.Agents, err
+}
+
+// agentList tells of the agents and sources, and how far each is allowed.
+func (m *chat) agentList(all []catalog.Listing) string {
+	rows := [][3]string{{ownAgent, "", "answers when no other agent is named"}}
+	waits := false
 	for _, l := range all {
 		text := l.Description
 		switch {
@@ -92,28 +89,23 @@ func agentLines(agents []AgentLine, all []catalog.Listing) []agentLine {
 		case l.Kind == catalog.KindSource:
 			text = "from " + l.Dir
 		}
-		out = append(out, agentLine{AgentLine{l.Path, text}, StatusWords(l), l.Waits()})
+		rows = append(rows, [3]string{l.Path, StatusWords(l), text})
+		waits = waits || l.Waits()
 	}
-	return out
-}
-
-func (m *chat) agentList(agents []agentLine) string {
 	var wide, states int
-	for _, l := range agents {
-		wide, states = max(wide, len(l.Path)), max(states, len(l.status))
+	for _, r := range rows {
+		wide, states = max(wide, len(r[0])), max(states, len(r[1]))
 	}
 	if states > 0 {
 		states += 2
 	}
 	var b strings.Builder
-	waits := false
-	for _, l := range agents {
-		waits = waits || l.waits
+	for _, r := range rows {
 		mark := " "
-		if l.Path == m.agent {
+		if r[0] == m.agent {
 			mark = "*"
 		}
-		line := fmt.Sprintf("%s %-*s  %-*s%s", mark, wide, l.Path, states, l.status, oneLine(firstOf(l.Description), 400))
+		line := fmt.Sprintf("%s %-*s  %-*s%s", mark, wide, r[0], states, r[1], oneLine(firstOf(r[2]), 400))
 		b.WriteString(strings.TrimRight(cut(bare(line), max(m.width-1, 10)), " ") + "\n")
 	}
 	b.WriteString("/agent NAME has one go on with the conversation")

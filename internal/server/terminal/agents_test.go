@@ -3,26 +3,32 @@ package terminal_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"strings"
 	"testing"
 
-	"steward/internal/record"
+	"steward/client"
+	"steward/internal/catalog"
+	"steward/internal/fault"
+	"steward/internal/server/chat"
 	"steward/internal/server/terminal"
 )
 
-func (n node) agents(ctx context.Context) ([]terminal.AgentLine, error) {
-	var out []terminal.AgentLine
-	for _, a := range n.Node.Agents(ctx) {
-		out = append(out, terminal.AgentLine{Path: a.Path, Description: a.Description + "\nmore"})
-	}
-	return out, nil
+// poets are agents of whom nothing is asked any more; err: they cannot be listed.
+type poets struct {
+	chat.Agents
+	err error
 }
 
+func (p poets) Listings() []catalog.Listing {
+	return []catalog.Listing{{Path: "poet", Kind: catalog.KindAgent, Description: "rhymes\nmore", Status: catalog.Approved, Usable: true}}
+}
+func (p poets) List(context.Context) ([]catalog.Listing, error) { return p.Listings(), p.err }
+func (poets) Changed() <-chan struct{}                          { return nil }
+
 // newest returns the conversation that was used last.
-func (n node) newest(t *testing.T) record.Conversation {
+func (n node) newest(t *testing.T) client.Conversation {
 	t.Helper()
-	list, _, err := n.Conversations(t.Context(), "", 1)
+	list, err := n.Conversations(t.Context(), 1)
 	if err != nil || len(list) == 0 {
 		t.Fatalf("conversations: %v, %v", list, err)
 	}
@@ -30,13 +36,14 @@ func (n node) newest(t *testing.T) record.Conversation {
 }
 
 func TestAgentsTakeOver(t *testing.T) {
-	n := newNode(t)
+	t.Parallel()
+	n := nodeWith(t, poets{})
 	s := start(t, options(n))
 	s.wait("hello there")
 	s.keys("one\r")
 	s.wait("you said: one", "scripted/one")
 	s.keys("/agents\r")
-	s.wait("assistant", "answers when no other", "poet", "/agent NAME")
+	s.wait("assistant", "answers when no other", "poet", "rhymes", "/agent NAME")
 	s.keys("/agent pot\r")
 	s.wait("did you mean /agent poet?")
 	s.keys("/agent nobody at all\r")
@@ -52,50 +59,25 @@ func TestAgentsTakeOver(t *testing.T) {
 	}
 	s.keys("/agents\r")
 	s.wait("* poet")
-	s.keys("/quit\r")
-	s.end()
-}
-
-func TestAnAgentFromTheBeginning(t *testing.T) {
-	n := newNode(t)
-	o := options(n)
-	o.Agent, o.Agents = "poet", nil
-	s := start(t, o)
-	s.wait("hello there")
-	s.keys("one\r")
-	s.wait("you said: one", "scripted/one")
-	if c := n.newest(t); c.Agent != "poet" {
-		t.Errorf("the conversation is %q's", c.Agent)
-	}
-	s.keys("/agents\r")
-	s.wait("cannot be listed here")
-	s.keys("/agent assistant\r")
-	s.wait("from your next message on: assistant")
-	s.keys("two\r")
-	s.wait("you said: two", "scripted/one")
-	if c := n.newest(t); c.Agent != "assistant" {
-		t.Errorf("the conversation is %q's", c.Agent)
-	}
-	s.keys("/quit\r")
-	s.end()
+	s.quit()
 }
 
 func TestAgentsThatCannotBeHad(t *testing.T) {
-	n := newNode(t)
-	o := options(n)
-	o.Agents = func(context.Context) ([]terminal.AgentLine, error) { return nil, errors.New("no agents today") }
-	s := start(t, o)
-	s.wait("hello there")
+	t.Parallel()
+	s := start(t, options(nodeWith(t, poets{err: fault.New(fault.Unavailable, "none_today", "no agents today")})))
+	s.shows("hello there", "no agents today")
 	s.keys("/agent poet\r")
 	s.wait("no agents today")
-	s.keys("/quit\r")
-	s.end()
+	s.keys("/approve poet\r")
+	s.wait("no agents today")
+	s.quit()
 }
 
 func TestPlainWithAnAgent(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	var out bytes.Buffer
-	if err := terminal.Plain(t.Context(), terminal.Options{Node: n, Shelf: n, Agent: "poet"}, strings.NewReader("one\n"), &out, &bytes.Buffer{}); err != nil {
+	if err := terminal.Plain(t.Context(), terminal.Options{Client: n.Client, Agent: "poet"}, strings.NewReader("one\n"), &out, &bytes.Buffer{}); err != nil {
 		t.Fatal(err)
 	}
 	if c := n.newest(t); c.Agent != "poet" || out.String() != "you said: one\n" {

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,11 +10,10 @@ import (
 
 	"charm.land/lipgloss/v2"
 
+	"steward/client"
 	"steward/internal/effect"
 	"steward/internal/intent"
 	"steward/internal/message"
-	"steward/internal/runtime"
-	"steward/internal/tool"
 )
 
 // mostValue is how much of an argument is shown before it is cut, and mostArgs
@@ -28,16 +28,16 @@ const (
 // answers and until when. Where an argument is long or marked, a list of all of
 // them comes first. Unless whole, long values are cut, so that no argument
 // pushes another one off the screen; cut reports that.
-func (t *turn) question(v *runtime.CallView, whole bool) (text string, cut bool) {
+func (t *turn) question(f *client.Frame, whole bool) (text string, cut bool) {
 	var b strings.Builder
-	what, args := asked(v)
-	a := v.Approval
+	what, args := asked(f)
+	a := f.Approval
 	b.WriteString(t.warn.Render(t.paint.wrap("? "+bare(what))) + "\n")
 	if a.Reason != "" {
 		b.WriteString(t.hang(t.dim, oneLine(a.Reason, 400)) + "\n")
 	}
 	lines := members(args)
-	list, marked := argumentList(a.Arguments)
+	list, marked := argumentList(a.Each)
 	for i, l := range lines {
 		if n := len(l); n > mostValue && len(lines) > 1 || len(lines) > mostArgs+2 && i > mostArgs {
 			cut = true
@@ -69,7 +69,7 @@ func (t *turn) question(v *runtime.CallView, whole bool) (text string, cut bool)
 
 // argumentList names the arguments of a call with their sizes and marks, those
 // that are marked first; marked reports whether any is.
-func argumentList(args []tool.Argument) (list string, marked bool) {
+func argumentList(args []client.Argument) (list string, marked bool) {
 	var first, rest []string
 	total := 0
 	for _, a := range args {
@@ -138,7 +138,7 @@ func (t *turn) hang(style lipgloss.Style, text string) string {
 }
 
 // aboutQuestion says by which rule, who is asked, and until when.
-func aboutQuestion(a *runtime.ApprovalView, now time.Time) string {
+func aboutQuestion(a *client.Approval, now time.Time) string {
 	var parts []string
 	if a.Rule != "" {
 		parts = append(parts, "rule "+a.Rule)
@@ -227,10 +227,13 @@ func QuestionShown(q *effect.Question, width int, now time.Time, whole bool) str
 	if t.paint.width = width; width == 0 { // it is written to no terminal
 		t.paint.width = 1 << 16
 	}
-	v := runtime.CallView{Name: q.Tool, Args: string(q.Args), Approval: &runtime.ApprovalView{ID: q.ID, Hash: q.Hash, Reason: q.Reason,
-		Expires: q.Expires, Rule: q.Rule, Labels: q.Labels, Read: q.Read, Approvers: q.Approvers, Arguments: q.Arguments}}
+	f := client.Frame{Name: q.Tool, Args: json.RawMessage(q.Args), Approval: &client.Approval{Reason: q.Reason,
+		Expires: q.Expires, Rule: q.Rule, Labels: q.Labels, Read: q.Read, Approvers: q.Approvers}}
+	for _, a := range q.Arguments {
+		f.Approval.Each = append(f.Approval.Each, client.Argument(a))
+	}
 	var b strings.Builder
-	text, cut := t.question(&v, whole)
+	text, cut := t.question(&f, whole)
 	b.WriteString(text + "\n")
 	if cut && !whole {
 		fmt.Fprintf(&b, "  cut: steward approvals show %s --whole shows all of it\n", q.Short[:min(8, len(q.Short))])

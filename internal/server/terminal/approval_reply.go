@@ -12,10 +12,10 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"steward/client"
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/intent"
-	"steward/internal/runtime"
 )
 
 // replying is where the person is in answering a question with more than yes
@@ -35,8 +35,8 @@ const (
 // reply is an answer in the making.
 type reply struct {
 	stage    replying
-	id, hash string // of the question, as it was first shown
-	standing effect.Standing
+	id, hash string         // of the question, as it was first shown
+	standing string         // how long the answer is to count
 	terms    intent.Pattern // what is shown
 	shown    string         // the hash over the question with these terms
 	draft    string         // what stood in the input before
@@ -90,9 +90,9 @@ func (m *chat) termsKey(name string, now, before time.Time) (tea.Cmd, bool) {
 	}
 	switch name {
 	case "y":
-		v := runtime.Verdict{ID: r.id, Hash: r.shown, Approve: true, Standing: r.standing, Pattern: r.terms}
+		v := client.Answer{Hash: r.shown, Approve: true, Standing: r.standing, Pattern: r.terms}
 		word := "always allowed"
-		if r.standing == effect.InConversation {
+		if r.standing == string(effect.InConversation) {
 			word = "allowed in this conversation"
 		}
 		return m.give(v, word), true
@@ -127,23 +127,29 @@ func (m *chat) decide(name string, now, before time.Time) (tea.Cmd, bool) {
 	m.reply = reply{id: q.ID, hash: q.Hash, draft: m.input.Value()}
 	switch name {
 	case "y":
-		return m.give(runtime.Verdict{ID: q.ID, Hash: q.Hash, Approve: true}, "allowed"), true
+		return m.give(client.Answer{Hash: q.Hash, Approve: true}, "allowed"), true
 	case "n":
-		return m.give(runtime.Verdict{ID: q.ID, Hash: q.Hash}, "denied"), true
+		return m.give(client.Answer{Hash: q.Hash}, "denied"), true
 	case "c", "p":
-		m.reply.standing = effect.Always
+		m.reply.standing = string(effect.Always)
 		if name == "c" {
-			m.reply.standing = effect.InConversation
+			m.reply.standing = string(effect.InConversation)
 		}
-		m.showTerms(q.Pattern, q.Hash)
+		var p intent.Pattern
+		if err := json.Unmarshal(q.Pattern, &p); err != nil {
+			m.fail(err)
+			m.leaveReply()
+			return nil, true
+		}
+		m.showTerms(p, q.Hash)
 	case "e":
-		_, args := asked(&a.CallView)
+		_, args := asked(&a.Frame)
 		m.write(editingArgs, escaped(indented(args)))
 	case "r":
 		m.write(givingReason, "")
 	case "v":
 		m.reply = reply{}
-		whole, _ := m.turn.question(&a.CallView, true)
+		whole, _ := m.turn.question(&a.Frame, true)
 		m.print(m.turn.piece(kindNote, whole))
 		a.asked = false // what stands last on the screen is what an answer means
 		m.print(m.turn.ask()...)
@@ -157,7 +163,7 @@ func (m *chat) replies(a *activity) string {
 	switch {
 	case a.Approval.Foreign:
 		keys = ""
-	case a.Approval.Pattern == nil || a.Approval.NoGrant != "":
+	case len(a.Approval.Pattern) == 0 || a.Approval.NoGrant != "":
 		keys = "yner"
 	}
 	if a.cut {
@@ -167,9 +173,9 @@ func (m *chat) replies(a *activity) string {
 }
 
 // give gives the answer. The node has the last word.
-func (m *chat) give(v runtime.Verdict, word string) tea.Cmd {
+func (m *chat) give(answer client.Answer, word string) tea.Cmd {
 	a, _ := m.turn.pending()
-	a.Status = string(runtime.CallRunning)
+	a.Status = client.CallRunning
 	what := a.Name
 	if a.Approval.Agent != "" {
 		what = a.Approval.Tool + " of " + a.Approval.Agent
@@ -177,10 +183,10 @@ func (m *chat) give(v runtime.Verdict, word string) tea.Cmd {
 	m.leaveReply()
 	m.print(m.turn.note(word + ": " + what))
 	m.print(m.turn.ask()...)
-	conv := m.conv
+	which := a.Approval.ID
 	return func() tea.Msg {
-		if err := m.opt.Node.Decide(m.ctx, conv, v); err != nil {
-			return refusedMsg{v.ID, err}
+		if err := m.opt.Client.AnswerApproval(m.ctx, which, answer); err != nil {
+			return refusedMsg{which, err}
 		}
 		return nil
 	}
@@ -200,8 +206,8 @@ func (m *chat) refusedReply(r refusedMsg) {
 		return // what has become of it is told anyway
 	}
 	for _, a := range m.turn.calls {
-		if a.Approval != nil && a.Approval.ID == r.id && a.Status == string(runtime.CallRunning) {
-			a.Status, a.asked = string(runtime.CallAwaiting), false
+		if a.Approval != nil && a.Approval.ID == r.id && a.Status == client.CallRunning {
+			a.Status, a.asked = client.CallAwaiting, false
 		}
 	}
 	m.print(m.turn.ask()...)
@@ -228,13 +234,13 @@ func (m *chat) submitReply(a *activity) tea.Cmd {
 	r, text := &m.reply, m.input.Value()
 	switch r.stage {
 	case givingReason:
-		return m.give(runtime.Verdict{ID: r.id, Hash: r.hash, Reason: strings.TrimSpace(text)}, "denied")
+		return m.give(client.Answer{Hash: r.hash, Reason: strings.TrimSpace(text)}, "denied")
 	case editingArgs:
 		if err := checkArgs(text); err != nil {
 			m.fail(err)
 			return nil
 		}
-		return m.give(runtime.Verdict{ID: r.id, Hash: r.hash, Approve: true, Args: []byte(text)}, "allowed, changed by you")
+		return m.give(client.Answer{Hash: r.hash, Approve: true, Args: json.RawMessage(text)}, "allowed, changed by you")
 	}
 	p, err := intent.ParsePattern(text, nil)
 	if err != nil {
@@ -244,7 +250,11 @@ func (m *chat) submitReply(a *activity) tea.Cmd {
 	r.stage = checking
 	id := a.Approval.ID
 	return func() tea.Msg {
-		q, err := m.opt.Node.Question(m.ctx, id, p)
+		text, err := json.Marshal(p)
+		var q effect.Question
+		if err == nil {
+			err = m.opt.Client.Call(m.ctx, "GET /approvals/{id}", client.Params{"id": id, "pattern": string(text)}, nil, &q)
+		}
 		return termsMsg{id, q, err}
 	}
 }
@@ -269,12 +279,12 @@ func (m *chat) showTerms(p intent.Pattern, hash string) {
 	m.input.SetValue(r.draft)
 	m.input.MoveToEnd()
 	a, _ := m.turn.pending()
-	what, _ := asked(&a.CallView)
+	what, _ := asked(&a.Frame)
 	if a.Approval.Agent != "" {
 		what = a.Approval.Tool
 	}
 	head := "Always allow " + what
-	if r.standing == effect.InConversation {
+	if r.standing == string(effect.InConversation) {
 		head = "In this conversation, allow " + what
 	}
 	text := m.turn.warn.Render(m.turn.paint.wrap(bare(head)+termsEnd(p))) + m.turn.terms(p)
@@ -304,7 +314,7 @@ func (m *chat) allowLine(a *activity, n int) string {
 	if n > 1 {
 		which = fmt.Sprintf(" (1 of %d)", n)
 	}
-	what, _ := asked(&a.CallView)
+	what, _ := asked(&a.Frame)
 	if a.Approval.Agent != "" {
 		what = a.Approval.Tool
 	}

@@ -1,7 +1,7 @@
 package terminal
 
 import (
-	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,58 +9,54 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"steward/client"
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/intent"
-	"steward/internal/runtime"
 	"steward/internal/tool"
 )
 
-// Question shows what is asked with another pattern, under a hash of its own.
-func (d *down) Question(_ context.Context, which string, p intent.Pattern) (effect.Question, error) {
+// questionWith is the question 1 with another pattern, under a hash of its own.
+func questionWith(which, text string) (effect.Question, error) {
+	var p intent.Pattern
 	if which != "1" {
 		return effect.Question{}, fault.New(fault.NotFound, "approval_not_found", "there is no question %q", which)
+	}
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		return effect.Question{}, err
 	}
 	if _, ok := p.Covers([]byte(`{"path":"notes/a.txt","text":"hello"}`)); !ok {
 		return effect.Question{}, fault.New(fault.Conflict, "grant_other", "it does not cover what was asked")
 	}
-	return effect.Question{ID: which, Hash: "shown with " + strings.Join(p.Lines(), "; "), Pattern: p}, nil
-}
-
-// heeding is a node that takes answers.
-type heeding struct {
-	*down
-	err error
-}
-
-func (h *heeding) Decide(ctx context.Context, conv id.ID, v runtime.Verdict) error {
-	_ = h.down.Decide(ctx, conv, v)
-	return h.err
+	return effect.Question{ID: which, Args: []byte(`{}`), Hash: "shown with " + strings.Join(p.Lines(), "; "), Pattern: p}, nil
 }
 
 // asking is a chat in which a question stands.
-func asking(t *testing.T, change func(*runtime.ApprovalView)) (*drive, *heeding) {
+func asking(t *testing.T, change func(*client.Approval)) (*drive, *down) {
 	t.Helper()
-	node := &heeding{down: &down{}}
-	d := newDrive(t, node.down)
-	d.opt.Node = node
-	d.conv = id.New()
+	node := &down{}
+	d := newDrive(t, node)
+	d.conv = id.New().String()
 	args := `{"path":"notes/a.txt","text":"hello"}`
 	f := call("x/1", "files.write", args, "awaiting_approval")
 	p, err := intent.Exactly([]byte(args))
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Call.Approval = &runtime.ApprovalView{ID: "1", Hash: "h1", Reason: "files.write changes something", Rule: "actions.ask", Pattern: p,
+	raw, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Approval = &client.Approval{ID: "1", Hash: "h1", Reason: "files.write changes something", Rule: "actions.ask", Pattern: raw,
 		Labels: []string{"private", "untrusted"}, Read: []string{`web.fetch {"url":"https://example.org/a"}`}, Expires: d.now().Add(7 * 24 * time.Hour)}
 	if change != nil {
-		change(f.Call.Approval)
+		change(f.Approval)
 	}
 	d.watch++
 	d.frames = make(chan watched)
 	close(d.frames)
-	d.do(watched{watch: d.watch, frames: []runtime.Frame{f}})
+	d.do(watched{watch: d.watch, frames: []client.Frame{f}})
 	return d, node
 }
 
@@ -80,12 +76,12 @@ func (d *drive) typing(text string) {
 	d.input.SetValue(text)
 }
 
-func (h *heeding) only(t *testing.T) runtime.Verdict {
+func (d *down) only(t *testing.T) verdict {
 	t.Helper()
-	if len(h.decided) != 1 {
-		t.Fatalf("answered %+v", h.decided)
+	if len(d.decided) != 1 {
+		t.Fatalf("answered %+v", d.decided)
 	}
-	return h.decided[0]
+	return d.decided[0]
 }
 
 func TestAQuestionShowsAllThatItBinds(t *testing.T) {
@@ -101,9 +97,9 @@ func TestAQuestionShowsAllThatItBinds(t *testing.T) {
 }
 
 func TestAnswersOfOneKey(t *testing.T) {
-	for key, want := range map[string]runtime.Verdict{
-		"y": {ID: "1", Hash: "h1", Approve: true},
-		"n": {ID: "1", Hash: "h1"},
+	for key, want := range map[string]verdict{
+		"y": {ID: "1", Answer: client.Answer{Hash: "h1", Approve: true}},
+		"n": {ID: "1", Answer: client.Answer{Hash: "h1"}},
 	} {
 		d, node := asking(t, nil)
 		d.slowly(press(key))
@@ -131,7 +127,7 @@ func TestAStandingApprovalIsShownBeforeItIsGiven(t *testing.T) {
 			t.Fatal("given by typing on")
 		}
 		d.slowly(press("y"))
-		if v := node.only(t); v.Standing != want || v.Hash != "h1" || !v.Approve {
+		if v := node.only(t); v.Standing != string(want) || v.Hash != "h1" || !v.Approve {
 			t.Errorf("%s: %+v", key, v)
 		}
 	}
@@ -151,7 +147,7 @@ func TestAnEditedPatternIsShownAgain(t *testing.T) {
 	}
 	d.slowly(press("y"))
 	v := node.only(t)
-	if v.Hash != "shown with path like notes/*; text any" || v.Standing != effect.Always || v.Pattern.String() != "path like notes/*, text anything" {
+	if v.Hash != "shown with path like notes/*; text any" || v.Standing != string(effect.Always) || v.Pattern.String() != "path like notes/*, text anything" {
 		t.Errorf("%+v", v)
 	}
 }
@@ -178,7 +174,7 @@ func TestAPatternThatIsNone(t *testing.T) {
 }
 
 func TestEditedArgumentsAreSent(t *testing.T) {
-	d, node := asking(t, func(*runtime.ApprovalView) {})
+	d, node := asking(t, nil)
 	d.slowly(press("e"))
 	if got := d.input.Value(); got != "{\n  \"path\": \"notes/a.txt\",\n  \"text\": \"hello\"\n}" {
 		t.Fatalf("to edit: %q", got)
@@ -223,7 +219,7 @@ func TestADraftIsNotLost(t *testing.T) {
 }
 
 func TestWhatCannotStandIsNotOffered(t *testing.T) {
-	d, _ := asking(t, func(a *runtime.ApprovalView) { a.NoGrant = "files.write is to be asked about each time" })
+	d, _ := asking(t, func(a *client.Approval) { a.NoGrant = "files.write is to be asked about each time" })
 	if got := d.seen(); strings.Contains(got, "p always") || !strings.Contains(got, "e edit") {
 		t.Error(got)
 	}
@@ -231,7 +227,7 @@ func TestWhatCannotStandIsNotOffered(t *testing.T) {
 	if d.reply.stage != notReplying || d.input.Value() != "p" {
 		t.Errorf("%+v %q", d.reply, d.input.Value())
 	}
-	d, node := asking(t, func(a *runtime.ApprovalView) { a.Approvers, a.Foreign = "parents", true })
+	d, node := asking(t, func(a *client.Approval) { a.Approvers, a.Foreign = "parents", true })
 	if got := d.seen(); !strings.Contains(got, "files.write: the group parents answers") || !strings.Contains(got, "a member of the group parents answers · open until") {
 		t.Error(got)
 	}
@@ -245,7 +241,7 @@ func TestAnsweredElsewhereWhileWriting(t *testing.T) {
 	d, node := asking(t, nil)
 	d.slowly(press("r"))
 	d.typing("because")
-	d.do(watched{watch: d.watch, frames: []runtime.Frame{call("x/1", "files.write", `{}`, "running")}})
+	d.do(watched{watch: d.watch, frames: []client.Frame{call("x/1", "files.write", `{}`, "running")}})
 	d.slowly(press("enter"))
 	if got := d.seen(); len(node.decided) != 0 || !strings.Contains(got, "answered elsewhere") || d.input.Value() != "" {
 		t.Errorf("%+v\n%s", node.decided, got)
@@ -254,7 +250,7 @@ func TestAnsweredElsewhereWhileWriting(t *testing.T) {
 
 func TestARefusedAnswerIsAskedAgain(t *testing.T) {
 	d, node := asking(t, nil)
-	node.err = fault.New(fault.Denied, "approval_edit_denied", "policy does not allow it with these arguments")
+	node.refuses = fault.New(fault.Denied, "approval_edit_denied", "policy does not allow it with these arguments")
 	d.slowly(press("y"))
 	if got := d.seen(); !strings.Contains(got, "policy does not allow it") || strings.Count(got, "? files.write") != 2 {
 		t.Errorf("%s", got)
@@ -285,9 +281,11 @@ func TestWhatIsNotSeenIsWrittenOut(t *testing.T) {
 
 func TestALongArgumentIsCutUntilItIsViewed(t *testing.T) {
 	long := strings.Repeat("lorem ipsum ", 5000)
-	d, node := asking(t, func(a *runtime.ApprovalView) {
-		a.Agent, a.Tool, a.Args = "post", "post.send", `{"body":"`+long+`","bcc":"mallory@example.com"}`
-		a.Arguments = tool.Arguments([]byte(a.Args), []byte(`{"properties":{"body":{}}}`))
+	d, node := asking(t, func(a *client.Approval) {
+		a.Agent, a.Tool, a.Args = "post", "post.send", json.RawMessage(`{"body":"`+long+`","bcc":"mallory@example.com"}`)
+		for _, x := range tool.Arguments(a.Args, []byte(`{"properties":{"body":{}}}`)) {
+			a.Each = append(a.Each, client.Argument(x))
+		}
 	})
 	got := d.seen()
 	if strings.Count(got, "ipsum") > 60 || !strings.Contains(got, "mallory@example.com") || !strings.Contains(got, "bcc (21 bytes: not in the tool's schema)") ||

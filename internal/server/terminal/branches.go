@@ -1,7 +1,6 @@
 package terminal
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,84 +9,63 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 
-	"steward/internal/conversation"
+	"steward/client"
 	"steward/internal/fault"
-	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/runtime"
-	"steward/internal/store"
 )
-
-// Paths are the ways in which conversations go on. Safe for concurrent use.
-type Paths interface {
-	Branches(ctx context.Context, conv id.ID) ([]runtime.Path, error)
-	Siblings(ctx context.Context, conv, msg id.ID) ([]conversation.Sibling, error)
-	Switch(ctx context.Context, conv id.ID, branch string) error
-	Fork(ctx context.Context, conv id.ID, f conversation.Fork) error
-	Rewind(ctx context.Context, conv, msg id.ID, withdraw bool) (withdrawn int, err error)
-}
-
-// Views change what a model is shown of conversations. Safe for concurrent use.
-type Views interface {
-	Pin(ctx context.Context, conv id.ID, pinned bool, msgs ...id.ID) error
-	Tidy(ctx context.Context, conv id.ID, how runtime.Tidying) error
-}
 
 // standing is the last turn of a conversation, and what else stands in its
 // place.
 type standing struct {
-	asked    *conversation.Entry // the user's own message; nil: there is none
-	before   id.ID               // the message before it; zero: it is the first
-	first    *conversation.Entry // the first message that answers it
-	final    *conversation.Entry // the newest one
-	wordings []conversation.Sibling
-	answers  []conversation.Sibling
+	asked    *message.Message // the user's own message; nil: there is none
+	before   *message.Message // the message before it; nil: it is the first
+	first    *message.Message // the first message that answers it
+	final    *message.Message // the newest one
+	wordings []client.Sibling
+	answers  []client.Sibling
 }
 
-// stand reads the last turn, or the n-th last one.
-func (m *chat) stand(conv id.ID, n int) (standing, error) {
-	s, err := lastTurn(m.ctx, m.opt.Shelf, conv, n)
-	if err != nil || s.asked == nil || m.opt.Paths == nil {
+// stand reads the last turn, and what else stands in its place.
+func (m *chat) stand(conv string) (standing, error) {
+	s, err := m.lastTurn(conv, 1)
+	if err != nil || s.asked == nil {
 		return s, err
 	}
-	if s.wordings, err = m.opt.Paths.Siblings(m.ctx, conv, s.asked.ID); err == nil && s.first != nil {
-		s.answers, err = m.opt.Paths.Siblings(m.ctx, conv, s.first.ID)
+	if s.wordings, err = m.opt.Client.Siblings(m.ctx, conv, s.asked.ID.String()); err == nil && s.first != nil {
+		s.answers, err = m.opt.Client.Siblings(m.ctx, conv, s.first.ID.String())
 	}
 	return s, err
 }
 
 // lastTurn finds the n-th last message of the user's own and what follows it.
-func lastTurn(ctx context.Context, shelf Shelf, conv id.ID, n int) (standing, error) {
-	var s standing
-	for after := store.Cursor(""); ; {
-		page, next, err := shelf.Newest(ctx, conv, after, 50)
-		if err != nil {
+func (m *chat) lastTurn(conv string, n int) (s standing, err error) {
+	for x, err := range m.newest(conv, 50) {
+		switch {
+		case err != nil:
 			return s, err
-		}
-		for i := range page {
-			e := &page[i]
-			switch {
-			case s.asked != nil:
-				s.before = e.ID
-				return s, nil
-			case e.Role == message.User && len(e.Blocks) > 0 && e.Blocks[0].Base().Origin == record.OriginUser:
-				if n--; n == 0 {
-					s.asked = e
-				} else {
-					s.first, s.final = nil, nil
-				}
-			default:
-				if s.final == nil {
-					s.final = e
-				}
-				s.first = e
+		case s.asked != nil:
+			s.before = x
+			return s, nil
+		case x.Role == message.User && len(x.Blocks) > 0 && x.Blocks[0].Base().Origin == record.OriginUser:
+			if n--; n == 0 {
+				s.asked = x
+			} else {
+				s.first, s.final = nil, nil
+			}
+		default:
+			s.first = x
+			if s.final == nil {
+				s.final = x
 			}
 		}
-		if after = next; after == "" {
-			return s, nil
-		}
 	}
+	return s, nil
+}
+
+// nothingAsked is the error where a conversation has no message of the user's.
+func nothingAsked() error {
+	return fault.New(fault.NotFound, "nothing_asked", "there is no message of yours here")
 }
 
 // say tells which of several versions is seen; empty where there is one only.
@@ -95,7 +73,7 @@ func (s *standing) say() string {
 	var parts []string
 	for _, v := range []struct {
 		what string
-		list []conversation.Sibling
+		list []client.Sibling
 	}{{"your message", s.wordings}, {"this answer", s.answers}} {
 		if i := current(v.list); len(v.list) > 1 && i >= 0 {
 			parts = append(parts, fmt.Sprintf("%s (%d of %d)", v.what, i+1, len(v.list)))
@@ -107,16 +85,14 @@ func (s *standing) say() string {
 	return strings.Join(parts, ", ") + " · /prev and /next show the others"
 }
 
-func current(list []conversation.Sibling) int {
-	return slices.IndexFunc(list, func(s conversation.Sibling) bool { return s.Current })
+func current(list []client.Sibling) int {
+	return slices.IndexFunc(list, func(s client.Sibling) bool { return s.Preferred })
 }
 
 // atRest says why something cannot be done now; it reports whether it can.
-func (m *chat) atRest(offered bool) bool {
+func (m *chat) atRest() bool {
 	switch {
-	case !offered:
-		m.say("this cannot be done here")
-	case m.conv.Zero():
+	case m.conv == "":
 		m.say("there is no conversation yet; write something first")
 	case m.busy():
 		m.say("wait for the answer, or stop it with Esc, first")
@@ -128,19 +104,19 @@ func (m *chat) atRest(offered bool) bool {
 
 // stood tells of a turn that has ended, or was opened.
 type stood struct {
-	conv     id.ID
+	conv     string
 	standing standing
 	err      error
 }
 
 // count looks for other versions of the last turn.
 func (m *chat) count() tea.Cmd {
-	if m.opt.Paths == nil || m.conv.Zero() {
+	if m.conv == "" {
 		return nil
 	}
 	conv := m.conv
 	return func() tea.Msg {
-		s, err := m.stand(conv, 1)
+		s, err := m.stand(conv)
 		return stood{conv, s, err}
 	}
 }
@@ -157,20 +133,20 @@ func (m *chat) showStood(s stood) {
 
 // edited is a message that is to be written anew, with its new text or none.
 type edited struct {
-	entry *conversation.Entry
-	text  string
-	err   error
+	message *message.Message
+	text    string
+	err     error
 }
 
 func (m *chat) edit(text string) tea.Cmd {
-	if !m.atRest(true) {
+	if !m.atRest() {
 		return nil
 	}
 	conv := m.conv
 	return func() tea.Msg {
-		s, err := lastTurn(m.ctx, m.opt.Shelf, conv, 1)
+		s, err := m.lastTurn(conv, 1)
 		if err == nil && s.asked == nil {
-			err = fault.New(fault.NotFound, "nothing_asked", "there is no message of yours here")
+			err = nothingAsked()
 		}
 		return edited{s.asked, text, err}
 	}
@@ -181,11 +157,11 @@ func (m *chat) showEdited(e edited) tea.Cmd {
 		m.fail(e.err)
 		return nil
 	}
-	m.editing = e.entry
+	m.editing = e.message
 	if e.text != "" {
 		return m.replace(e.text)
 	}
-	m.input.SetValue(e.entry.Text())
+	m.input.SetValue(e.message.Text())
 	m.input.MoveToEnd()
 	return nil
 }
@@ -196,49 +172,49 @@ func (m *chat) replace(text string) tea.Cmd {
 	old := m.editing
 	m.editing = nil
 	t := m.next(text)
-	for _, b := range old.Blocks {
-		if _, ok := b.(*message.Text); !ok {
+	for _, b := range contentOf(old) {
+		if b.Type != "text" {
 			t.Content = append(t.Content, b)
 		}
 	}
-	t.Replace = old.ID
+	t.Replace = old.ID.String()
 	return m.dispatch(t, text, old)
 }
 
 func (m *chat) again(string) tea.Cmd {
-	if !m.atRest(true) {
+	if !m.atRest() {
 		return nil
 	}
-	conv, t := m.conv, runtime.Turn{Conversation: m.conv, Model: m.model, Agent: m.agent, Attended: true}
+	conv, t := m.conv, client.Message{Conversation: m.conv, Model: m.model, Agent: m.agent}
 	m.sending = "another answer, please"
 	m.say("another answer:")
 	return func() tea.Msg {
-		s, err := lastTurn(m.ctx, m.opt.Shelf, conv, 1)
+		s, err := m.lastTurn(conv, 1)
 		switch {
 		case err != nil:
 		case s.asked == nil:
-			err = fault.New(fault.NotFound, "nothing_asked", "there is no message of yours here")
+			err = nothingAsked()
 		case s.final != nil:
-			t.Regenerate = s.final.ID
+			t.Regenerate = s.final.ID.String()
 		default:
-			t.Regenerate = s.asked.ID
+			t.Regenerate = s.asked.ID.String()
 		}
 		if err != nil {
 			return sent{err: err}
 		}
-		acc, err := m.opt.Node.Send(m.ctx, t)
+		acc, err := m.opt.Client.Say(m.ctx, t)
 		return sent{Accepted: acc, err: err}
 	}
 }
 
 // pathed is the answer to /branches.
 type pathed struct {
-	paths []Limb[runtime.Path]
+	paths []Limb[client.Branch]
 	err   error
 }
 
 func (m *chat) branches(string) tea.Cmd {
-	if !m.atRest(m.opt.Paths != nil) {
+	if !m.atRest() {
 		return nil
 	}
 	conv := m.conv
@@ -248,9 +224,9 @@ func (m *chat) branches(string) tea.Cmd {
 	}
 }
 
-func (m *chat) limbs(conv id.ID) ([]Limb[runtime.Path], error) {
-	list, err := m.opt.Paths.Branches(m.ctx, conv)
-	return Tree(list, func(p runtime.Path) string { return p.ID }, func(p runtime.Path) string { return p.Stem }), err
+func (m *chat) limbs(conv string) ([]Limb[client.Branch], error) {
+	list, err := m.opt.Client.Branches(m.ctx, conv, false)
+	return Tree(list, func(b client.Branch) string { return b.ID }, func(b client.Branch) string { return b.Stem }), err
 }
 
 func (m *chat) showPaths(p pathed) {
@@ -260,9 +236,7 @@ func (m *chat) showPaths(p pathed) {
 	}
 	counts, wide := make([]string, len(p.paths)), 0
 	for i, l := range p.paths {
-		if counts[i] = fmt.Sprintf("%d messages", l.Item.Messages); l.Item.Messages == 1 {
-			counts[i] = "1 message"
-		}
+		counts[i] = counted(l.Item.Messages, "message")
 		wide = max(wide, len(counts[i]))
 	}
 	var b strings.Builder
@@ -279,9 +253,9 @@ func (m *chat) showPaths(p pathed) {
 }
 
 // nameOf is what a branch is called.
-func nameOf(p runtime.Path) string {
+func nameOf(b client.Branch) string {
 	var parts []string
-	for _, s := range []string{p.Title, p.Begins} {
+	for _, s := range []string{b.Title, b.Begins} {
 		if s != "" {
 			parts = append(parts, oneLine(s, 200))
 		}
@@ -290,7 +264,7 @@ func nameOf(p runtime.Path) string {
 }
 
 func (m *chat) switchTo(which string) tea.Cmd {
-	if !m.atRest(m.opt.Paths != nil) {
+	if !m.atRest() {
 		return nil
 	}
 	n, err := strconv.Atoi(which)
@@ -317,16 +291,16 @@ func (m *chat) after(string) tea.Cmd { return m.step(1) }
 // step goes to another version of the last answer, or where there is none of
 // the question.
 func (m *chat) step(by int) tea.Cmd {
-	if !m.atRest(m.opt.Paths != nil) {
+	if !m.atRest() {
 		return nil
 	}
 	conv := m.conv
 	return func() tea.Msg {
-		s, err := m.stand(conv, 1)
+		s, err := m.stand(conv)
 		if err != nil {
 			return opened{err: err}
 		}
-		for _, list := range [][]conversation.Sibling{s.answers, s.wordings} {
+		for _, list := range [][]client.Sibling{s.answers, s.wordings} {
 			if at := current(list); at >= 0 && at+by >= 0 && at+by < len(list) {
 				return m.move(conv, list[at+by].Branch)
 			}
@@ -340,25 +314,25 @@ func (m *chat) step(by int) tea.Cmd {
 }
 
 // move goes on with a branch and reads how it ends.
-func (m *chat) move(conv id.ID, branch string) tea.Msg {
-	if err := m.opt.Paths.Switch(m.ctx, conv, branch); err != nil {
+func (m *chat) move(conv, branch string) tea.Msg {
+	if err := m.opt.Client.ChangeBranch(m.ctx, conv, branch, map[string]any{"preferred": true}); err != nil {
 		return opened{err: err}
 	}
 	return m.reread(conv, "the conversation goes on from here:")
 }
 
 // reread reads a conversation and its last messages.
-func (m *chat) reread(conv id.ID, say string) tea.Msg {
-	c, err := m.opt.Shelf.Conversation(m.ctx, conv)
+func (m *chat) reread(conv, say string) tea.Msg {
+	c, err := m.opt.Client.Conversation(m.ctx, conv)
 	if err != nil {
 		return opened{err: err}
 	}
-	recent, err := lastMessages(m.ctx, m.opt.Shelf, conv, 8)
+	recent, err := m.lastMessages(conv, 8)
 	return opened{conversation: c, recent: recent, say: say, err: err}
 }
 
 func (m *chat) rewind(args string) tea.Cmd {
-	if !m.atRest(m.opt.Paths != nil) {
+	if !m.atRest() {
 		return nil
 	}
 	n, withdraw := 1, false
@@ -374,25 +348,27 @@ func (m *chat) rewind(args string) tea.Cmd {
 	}
 	conv := m.conv
 	return func() tea.Msg {
-		s, err := lastTurn(m.ctx, m.opt.Shelf, conv, n)
+		s, err := m.lastTurn(conv, n)
 		if err == nil && s.asked == nil {
 			err = fault.New(fault.NotFound, "nothing_asked", "there are not so many messages of yours here").WithHint("/rewind 1 goes back one")
 		}
 		if err != nil {
 			return opened{err: err}
 		}
-		withdrawn := 0
-		if s.before.Zero() {
-			err = m.opt.Paths.Fork(m.ctx, conv, conversation.Fork{Message: s.asked.ID, Before: true, Title: "rewound"})
+		var done struct{ Withdrawn int }
+		if s.before == nil {
+			in := map[string]any{"message": s.asked.ID, "before": true, "title": "rewound"}
+			err = m.opt.Client.Call(m.ctx, "POST /conversations/{id}/branches", client.Params{"id": conv}, in, nil)
 		} else {
-			withdrawn, err = m.opt.Paths.Rewind(m.ctx, conv, s.before, withdraw)
+			in := map[string]any{"message": s.before.ID, "withdraw": withdraw}
+			err = m.opt.Client.Call(m.ctx, "POST /conversations/{id}/rewind", client.Params{"id": conv}, in, &done)
 		}
 		if err != nil {
 			return opened{err: err}
 		}
 		say := "back before: " + oneLine(s.asked.Text(), 200)
-		if withdrawn > 0 {
-			say += fmt.Sprintf("\n%d withdrawn that had not been done yet", withdrawn)
+		if done.Withdrawn > 0 {
+			say += fmt.Sprintf("\n%d withdrawn that had not been done yet", done.Withdrawn)
 		}
 		o := m.reread(conv, say+"\nWhat was said since is kept: /branches").(opened)
 		o.draft = s.asked.Text()
@@ -408,65 +384,65 @@ func (m *chat) unpin(string) tea.Cmd {
 }
 
 func (m *chat) pinned(pin bool, done string) tea.Cmd {
-	if !m.atRest(m.opt.Views != nil) {
+	if !m.atRest() {
 		return nil
 	}
 	conv := m.conv
 	return func() tea.Msg {
-		s, err := lastTurn(m.ctx, m.opt.Shelf, conv, 1)
-		var msgs []id.ID
-		for _, e := range []*conversation.Entry{s.asked, s.final} {
-			if e != nil {
-				msgs = append(msgs, e.ID)
+		s, err := m.lastTurn(conv, 1)
+		var msgs []string
+		for _, x := range []*message.Message{s.asked, s.final} {
+			if x != nil {
+				msgs = append(msgs, x.ID.String())
 			}
 		}
 		if err == nil && msgs == nil {
 			err = fault.New(fault.NotFound, "nothing_asked", "there is no message here yet")
 		}
 		if err == nil {
-			err = m.opt.Views.Pin(m.ctx, conv, pin, msgs...)
+			err = m.opt.Client.Pin(m.ctx, conv, pin, msgs...)
 		}
 		return told{done, err}
 	}
 }
 
 func (m *chat) compact(arg string) tea.Cmd {
-	how, done := runtime.TidyCompact, "older messages are summarised for the model; /compact undo takes it back"
+	how, done := "compact", "older messages are summarised for the model; /compact undo takes it back"
 	switch arg {
 	case "":
 	case "undo":
-		how, done = runtime.TidyWhole, "the model is shown again what it was shown before"
+		how, done = "whole", "the model is shown again what it was shown before"
 	default:
 		m.say("/compact takes undo, or nothing")
 		return nil
 	}
-	if !m.atRest(m.opt.Views != nil) {
+	if !m.atRest() {
 		return nil
 	}
 	conv := m.conv
 	m.say("one moment…")
 	return func() tea.Msg {
-		err := m.opt.Views.Tidy(m.ctx, conv, how)
-		if err == nil && how == runtime.TidyCompact && !m.cut(conv) {
+		_, err := m.opt.Client.Tidy(m.ctx, conv, how)
+		if err == nil && arg == "" && !m.cut(conv) {
 			done = "there is nothing to summarise: all of it is short enough"
 		}
 		return told{done, err}
 	}
 }
 
-// cut reports whether a model is shown less than the whole of a conversation,
-// where that can be known.
-func (m *chat) cut(conv id.ID) bool {
-	if m.opt.Paths == nil {
-		return true
-	}
-	list, err := m.opt.Paths.Branches(m.ctx, conv)
-	return err != nil || slices.ContainsFunc(list, func(p runtime.Path) bool { return p.Preferred && p.View.Start.Pos != 0 })
+// cut reports whether a model is shown less than the whole of a conversation.
+func (m *chat) cut(conv string) bool {
+	list, err := m.opt.Client.Branches(m.ctx, conv, false)
+	return err != nil || slices.ContainsFunc(list, func(b client.Branch) bool { return b.Preferred && b.Cut })
 }
 
 func (m *chat) log(string) tea.Cmd {
-	if m.opt.Log == nil || m.conv.Zero() {
-		m.atRest(m.opt.Log != nil)
+	switch {
+	case m.opt.Log == nil:
+		m.say("this cannot be done here")
+		return nil
+	case m.conv == "":
+		m.say("there is no conversation yet; write something first")
 		return nil
 	}
 	conv, width := m.conv, m.width

@@ -5,9 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"steward/internal/id"
-	"steward/internal/message"
-	"steward/internal/runtime"
+	"steward/client"
 	"steward/internal/server/terminal"
 )
 
@@ -16,8 +14,8 @@ import (
 func TestVersions(t *testing.T) {
 	n := newNode(t)
 	o := options(n)
-	o.Log = func(_ context.Context, conv id.ID, width int) (string, error) {
-		if conv.Zero() || width != 79 {
+	o.Log = func(_ context.Context, conv string, width int) (string, error) {
+		if conv == "" || width != 79 {
 			t.Errorf("%s %d", conv, width)
 		}
 		return "the log\n", nil
@@ -109,11 +107,11 @@ func TestVersions(t *testing.T) {
 	s.keys("\x15/quit\r")
 	s.end()
 
-	list, _, err := n.Conversations(t.Context(), "", 10)
+	list, err := n.Conversations(t.Context(), 10)
 	if err != nil || len(list) != 1 {
 		t.Fatalf("%d conversations, %v", len(list), err)
 	}
-	branches, err := n.Branches(t.Context(), list[0].ID)
+	branches, err := n.Branches(t.Context(), list[0].ID, false)
 	if err != nil || len(branches) != 7 {
 		t.Errorf("%d branches, %v", len(branches), err)
 	}
@@ -123,8 +121,8 @@ func TestVersions(t *testing.T) {
 // a message holds besides its text it keeps when that is edited.
 func TestVersionsOfTheBeginning(t *testing.T) {
 	n := newNode(t)
-	picture := &message.Image{MIME: "image/png", Data: []byte{1}}
-	acc, err := terminal.Follow(t.Context(), n, runtime.Turn{Content: []message.Block{&message.Text{Text: "look"}, picture}}, func(runtime.Frame) error { return nil })
+	look := append(terminal.Words("look"), client.Block{Type: "image", MIME: "image/png", Data: []byte{1}})
+	acc, err := terminal.Follow(t.Context(), n.Client, client.Message{Content: look}, func(client.Frame) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,12 +12,10 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
 
-	"steward/internal/conversation"
+	"steward/client"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
-	"steward/internal/record"
-	"steward/internal/runtime"
 )
 
 // chat is the model of the program. Its methods run in the program's own
@@ -35,22 +33,22 @@ type chat struct {
 	profile       colorprofile.Profile
 	dark          bool
 
-	conv    id.ID
+	conv    string // its id; empty: it begins with the next message
 	named   string // its title
 	model   string // asked for
 	agent   string // likewise
 	agents  []string
-	shelf   []record.Conversation
+	shelf   []client.Conversation // as /list showed them
 	models  []string
-	sending string              // what is on its way and not yet durable
-	outbox  []string            // what is sent after that, in order
-	weighed string              // the long text whose size was told
-	editing *conversation.Entry // what the input is written in place of
+	sending string           // what is on its way and not yet durable
+	outbox  []string         // what is sent after that, in order
+	weighed string           // the long text whose size was told
+	editing *message.Message // what the input is written in place of
 
 	frames   chan watched // of the present watch
 	watch    int          // counts watches: frames of an earlier one are void
 	unwatch  func()
-	cursor   runtime.Cursor
+	cursor   string
 	watchers sync.WaitGroup
 
 	reply    reply    // to what a call's question asks, in the making
@@ -68,14 +66,14 @@ type chat struct {
 // The messages of the program's own.
 type (
 	sent struct {
-		runtime.Accepted
+		client.Accepted
 		text    string
-		editing *conversation.Entry
+		editing *message.Message
 		err     error
 	}
 	watched struct {
 		watch  int
-		frames []runtime.Frame
+		frames []client.Frame
 		err    error
 		over   bool
 	}
@@ -162,7 +160,7 @@ func (m *chat) update(msg tea.Msg) tea.Cmd {
 			if m.opt.Greeting != "" {
 				m.say(m.opt.Greeting)
 			}
-			if !m.opt.Conversation.Zero() {
+			if m.opt.Conversation != "" {
 				return tea.Batch(m.fetch(m.opt.Conversation), m.followWaiting())
 			}
 			return m.followWaiting()
@@ -196,7 +194,7 @@ func (m *chat) update(msg tea.Msg) tea.Cmd {
 		if msg.err != nil {
 			m.fail(msg.err)
 		} else {
-			m.named = msg.conversation.Title
+			m.named = msg.title
 			m.say("the title is now: " + m.named)
 		}
 	case modelsMsg:
@@ -308,10 +306,12 @@ func (m *chat) animate() tea.Cmd {
 func (m *chat) busy() bool { return m.turn.running || m.sending != "" }
 
 // next is a turn with a text.
-func (m *chat) next(text string) runtime.Turn {
-	return runtime.Turn{Conversation: m.conv, ClientID: id.New().String(), Model: m.model, Agent: m.agent, Attended: true,
-		Content: []message.Block{&message.Text{Text: text}}}
+func (m *chat) next(text string) client.Message {
+	return client.Message{Conversation: m.conv, ID: id.New().String(), Model: m.model, Agent: m.agent, Content: Words(text)}
 }
+
+// Words is what says a text and nothing else.
+func Words(text string) []client.Block { return []client.Block{{Type: "text", Text: text}} }
 
 // send sends what stands in the input.
 func (m *chat) send(text string) tea.Cmd {
@@ -325,16 +325,16 @@ func (m *chat) send(text string) tea.Cmd {
 	return m.dispatch(m.next(text), text, nil)
 }
 
-func (m *chat) dispatch(t runtime.Turn, text string, editing *conversation.Entry) tea.Cmd {
+func (m *chat) dispatch(t client.Message, text string, editing *message.Message) tea.Cmd {
 	m.sending = text
 	return func() tea.Msg {
-		acc, err := m.opt.Node.Send(m.ctx, t)
+		acc, err := m.opt.Client.Say(m.ctx, t)
 		return sent{acc, text, editing, err}
 	}
 }
 
 func (m *chat) accepted(s sent) tea.Cmd {
-	unseen := m.sending != "" && !s.Message.Zero() && !s.Duplicate // its first frame is on the way
+	unseen := m.sending != "" && s.Message != "" && !s.Duplicate // its first frame is on the way
 	m.sending = ""
 	if s.err != nil {
 		m.fail(s.err)
@@ -358,7 +358,7 @@ func (m *chat) accepted(s sent) tea.Cmd {
 	var cmd tea.Cmd
 	if m.conv != s.Conversation {
 		m.conv = s.Conversation
-		cmd = m.follow(runtime.Cursor{})
+		cmd = m.follow("")
 	}
 	if unseen {
 		m.turn.start()
@@ -371,19 +371,8 @@ func (m *chat) accepted(s sent) tea.Cmd {
 	return cmd
 }
 
-// watchFromNow watches the open conversation for what is new.
-func (m *chat) watchFromNow() tea.Cmd {
-	conv := m.conv
-	at, err := m.opt.Node.Position(m.ctx, conv)
-	if err != nil {
-		m.fail(err)
-		return nil
-	}
-	return m.follow(at)
-}
-
 // follow begins to watch the open conversation.
-func (m *chat) follow(from runtime.Cursor) tea.Cmd {
+func (m *chat) follow(from string) tea.Cmd {
 	m.unwatch()
 	m.turn.stop()
 	m.watch++
@@ -391,13 +380,13 @@ func (m *chat) follow(from runtime.Cursor) tea.Cmd {
 	m.unwatch, m.cursor = cancel, from
 	out := make(chan watched, 256)
 	m.frames = out
-	n, conv, node := m.watch, m.conv, m.opt.Node
+	n, conv := m.watch, m.conv
 	m.watchers.Go(func() {
 		defer close(out)
-		for f, err := range node.Watch(ctx, conv, from) {
+		for f, err := range m.opt.Client.Watch(ctx, conv, from) {
 			w := watched{watch: n, err: err}
 			if err == nil {
-				w.frames = []runtime.Frame{f}
+				w.frames = []client.Frame{f}
 			}
 			select {
 			case out <- w:
@@ -437,11 +426,11 @@ func (m *chat) show(w watched) tea.Cmd {
 	var done tea.Cmd
 	for _, f := range w.frames {
 		m.cursor = f.Cursor
-		if f.Kind == runtime.FrameUser {
+		if f.Type == client.FrameUser {
 			m.sending = ""
 		}
 		m.print(m.turn.frame(f)...)
-		if f.Kind == runtime.FrameComplete {
+		if f.Type == client.FrameComplete {
 			done = m.count()
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"iter"
 	"os"
 	"path/filepath"
@@ -17,20 +16,20 @@ import (
 	"github.com/creack/pty"
 	"go.uber.org/goleak"
 
+	"steward/client"
 	"steward/internal/agent"
-	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy"
-	"steward/internal/record"
 	"steward/internal/runtime"
+	"steward/internal/server/chat"
 	"steward/internal/server/terminal"
-	"steward/internal/store"
 	"steward/internal/store/sqlite"
 	"steward/internal/tool"
 	"steward/test/leak"
+	"steward/test/served"
 )
 
 func TestMain(m *testing.M) {
@@ -112,16 +111,19 @@ func (p *put) all() string {
 	return strings.Join(p.done, ", ")
 }
 
-// node is a real node of one user.
+// node is a real node of one user, and what serves it to her.
 type node struct {
-	*runtime.Node
+	*client.Client
 	put   *put
 	hangs chan struct{} // gives one for each time that the model hangs
 }
 
 const ada = "ada"
 
-func newNode(t *testing.T) node {
+// newNode is a node without agents but Steward's own.
+func newNode(t *testing.T) node { return nodeWith(t, nil) }
+
+func nodeWith(t *testing.T, agents chat.Agents) node {
 	t.Helper()
 	st, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "steward.db")})
 	if err != nil {
@@ -150,60 +152,7 @@ func newNode(t *testing.T) node {
 			t.Error(err)
 		}
 	})
-	return node{n, p, hangs}
-}
-
-func (n node) Send(ctx context.Context, t runtime.Turn) (runtime.Accepted, error) {
-	return n.Node.Send(ctx, ada, t)
-}
-func (n node) Watch(ctx context.Context, c id.ID, from runtime.Cursor) iter.Seq2[runtime.Frame, error] {
-	return n.Node.Watch(ctx, ada, c, from)
-}
-func (n node) Position(ctx context.Context, c id.ID) (runtime.Cursor, error) {
-	return n.Node.Position(ctx, ada, c)
-}
-func (n node) Stop(ctx context.Context, c id.ID) error { return n.Node.Stop(ctx, ada, c) }
-func (n node) Decide(ctx context.Context, _ id.ID, v runtime.Verdict) error {
-	return n.Node.Decide(ctx, ada, v)
-}
-func (n node) Conversations(ctx context.Context, after store.Cursor, limit int) ([]record.Conversation, store.Cursor, error) {
-	return n.Node.Conversations(ctx, ada, after, limit)
-}
-func (n node) Conversation(ctx context.Context, c id.ID) (record.Conversation, error) {
-	return n.Node.Conversation(ctx, ada, c)
-}
-func (n node) Newest(ctx context.Context, c id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error) {
-	return n.Node.ReadMessages(ctx, ada, c, runtime.Reading{After: after, Limit: limit, Reverse: true})
-}
-func (n node) Branches(ctx context.Context, c id.ID) ([]runtime.Path, error) {
-	return n.Node.Paths(ctx, ada, c, false)
-}
-func (n node) Siblings(ctx context.Context, c, msg id.ID) ([]conversation.Sibling, error) {
-	return n.Node.Siblings(ctx, ada, c, msg)
-}
-func (n node) Switch(ctx context.Context, c id.ID, branch string) error {
-	return n.Node.Switch(ctx, ada, c, branch)
-}
-func (n node) Fork(ctx context.Context, c id.ID, f conversation.Fork) error {
-	_, err := n.Node.Fork(ctx, ada, c, f)
-	return err
-}
-func (n node) Rewind(ctx context.Context, c, msg id.ID, withdraw bool) (int, error) {
-	_, withdrawn, err := n.Node.Rewind(ctx, ada, c, msg, withdraw)
-	return withdrawn, err
-}
-func (n node) Pin(ctx context.Context, c id.ID, pinned bool, msgs ...id.ID) error {
-	return n.Node.Pin(ctx, ada, c, pinned, msgs...)
-}
-func (n node) Tidy(ctx context.Context, c id.ID, how runtime.Tidying) error {
-	_, err := n.Node.Tidy(ctx, ada, c, how, nil)
-	return err
-}
-func (n node) Rename(ctx context.Context, c id.ID, title string) (record.Conversation, error) {
-	return n.Node.Rename(ctx, ada, c, title)
-}
-func (n node) Export(ctx context.Context, c id.ID, format string, w io.Writer) error {
-	return n.Node.Export(ctx, ada, c, format, w)
+	return node{served.To(t, n, ada, agents), p, hangs}
 }
 
 // screen is a terminal with the chat in it.
@@ -355,9 +304,7 @@ func (s *screen) end() {
 const hint = "/help"
 
 func options(n node) terminal.Options {
-	return terminal.Options{Node: n, Shelf: n, Paths: n, Views: n, Greeting: "hello there",
-		Models: func(context.Context) ([]string, error) { return []string{"default", "scripted/one"}, nil },
-		Agents: n.agents,
+	return terminal.Options{Client: n.Client, Greeting: "hello there",
 		Tools: func(context.Context) ([]terminal.ToolLine, error) {
 			return []terminal.ToolLine{{Name: "test.put", Description: "puts"}}, nil
 		}}
@@ -467,7 +414,7 @@ func TestStop(t *testing.T) {
 
 func TestAConversationIsOpenedFromTheStart(t *testing.T) {
 	n := newNode(t)
-	acc, err := terminal.Follow(t.Context(), n, runtime.Turn{Content: []message.Block{&message.Text{Text: "before"}}}, func(runtime.Frame) error { return nil })
+	acc, err := terminal.Follow(t.Context(), n.Client, client.Message{Content: terminal.Words("before")}, func(client.Frame) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -481,7 +428,7 @@ func TestAConversationIsOpenedFromTheStart(t *testing.T) {
 	s.wait("wants a number")
 	s.keys("/open " + id.New().String() + "\r")
 	s.wait("conversation_not_found")
-	s.keys("/open " + acc.Conversation.String() + "\r")
+	s.keys("/open " + acc.Conversation + "\r")
 	s.wait("opened: before")
 	s.keys("\x04")
 	s.end()
@@ -490,7 +437,7 @@ func TestAConversationIsOpenedFromTheStart(t *testing.T) {
 func TestPlain(t *testing.T) {
 	n := newNode(t)
 	var out, notes strings.Builder
-	err := terminal.Plain(t.Context(), terminal.Options{Node: n, Shelf: n}, strings.NewReader("one\n\n put x \nlast"), &out, &notes)
+	err := terminal.Plain(t.Context(), terminal.Options{Client: n.Client}, strings.NewReader("one\n\n put x \nlast"), &out, &notes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -500,11 +447,11 @@ func TestPlain(t *testing.T) {
 	if got := notes.String(); !strings.Contains(got, "← test.put denied: ") || n.put.all() != "" {
 		t.Errorf("%q, done: %s", got, n.put.all())
 	}
-	list, _, err := n.Conversations(t.Context(), "", 10)
+	list, err := n.Conversations(t.Context(), 10)
 	if err != nil || len(list) != 1 {
 		t.Errorf("%d conversations, %v", len(list), err)
 	}
-	err = terminal.Plain(t.Context(), terminal.Options{Node: n, Shelf: n}, strings.NewReader("fail\nnever"), &out, &notes)
+	err = terminal.Plain(t.Context(), terminal.Options{Client: n.Client}, strings.NewReader("fail\nnever"), &out, &notes)
 	if !fault.HasCode(err, "request_refused") {
 		t.Errorf("%v", err)
 	}
@@ -513,8 +460,8 @@ func TestPlain(t *testing.T) {
 func TestFollowEndsWithItsContext(t *testing.T) {
 	n := newNode(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := terminal.Follow(ctx, n, runtime.Turn{Content: []message.Block{&message.Text{Text: "hang"}}}, func(f runtime.Frame) error {
-		if f.Kind == runtime.FrameToken {
+	_, err := terminal.Follow(ctx, n.Client, client.Message{Content: terminal.Words("hang")}, func(f client.Frame) error {
+		if f.Type == client.FrameToken {
 			cancel()
 		}
 		return nil

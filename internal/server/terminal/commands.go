@@ -2,9 +2,11 @@ package terminal
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,11 +15,10 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"steward/internal/conversation"
+	"steward/client"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
-	"steward/internal/record"
 	"steward/internal/settings"
 )
 
@@ -88,20 +89,20 @@ func (m *chat) help(string) tea.Cmd {
 
 func (m *chat) fresh(string) tea.Cmd {
 	m.unwatch()
-	m.conv, m.named, m.editing = id.ID{}, "", nil
+	m.conv, m.named, m.editing = "", "", nil
 	m.say("a new conversation begins with your next message")
 	return nil
 }
 
 // listed is the answer to /list.
 type listed struct {
-	conversations []record.Conversation
+	conversations []client.Conversation
 	err           error
 }
 
 func (m *chat) list(string) tea.Cmd {
 	return func() tea.Msg {
-		cs, _, err := m.opt.Shelf.Conversations(m.ctx, "", 20)
+		cs, err := m.opt.Client.Conversations(m.ctx, 20)
 		return listed{cs, err}
 	}
 }
@@ -128,17 +129,17 @@ func (m *chat) showList(l listed) {
 	m.say(b.String())
 }
 
-func titled(c record.Conversation) string {
+func titled(c client.Conversation) string {
 	if c.Title == "" {
-		return "untitled, " + c.ID.String()
+		return "untitled, " + c.ID
 	}
 	return c.Title
 }
 
 // opened is the answer to /open.
 type opened struct {
-	conversation record.Conversation
-	recent       []conversation.Entry
+	conversation client.Conversation
+	recent       []*message.Message
 	say          string // in place of its title
 	draft        string // for the input, if that is empty
 	err          error
@@ -147,29 +148,51 @@ type opened struct {
 func (m *chat) open(which string) tea.Cmd {
 	var n int
 	if _, err := fmt.Sscanf(which, "%d", &n); err == nil && len(which) < 4 && n >= 1 && n <= len(m.shelf) {
-		which = m.shelf[n-1].ID.String()
+		which = m.shelf[n-1].ID
 	}
 	conv, ok := id.Parse(strings.ToLower(which))
 	if !ok {
 		m.say("/open wants a number from /list or a conversation's id")
 		return nil
 	}
-	return m.fetch(conv)
+	return m.fetch(conv.String())
 }
 
 // fetch reads a conversation and its last messages.
-func (m *chat) fetch(conv id.ID) tea.Cmd {
+func (m *chat) fetch(conv string) tea.Cmd {
 	return func() tea.Msg { return m.reread(conv, "") }
 }
 
-// lastMessages reads the last few messages, from one of the user on.
-func lastMessages(ctx context.Context, shelf Shelf, conv id.ID, most int) ([]conversation.Entry, error) {
-	kept, _, err := shelf.Newest(ctx, conv, "", most)
-	slices.Reverse(kept)
-	if i := slices.IndexFunc(kept, func(e conversation.Entry) bool { return e.Role == message.User }); i > 0 {
-		kept = kept[i:]
+// newest reads the messages of a conversation, the newest first.
+func (m *chat) newest(conv string, page int) iter.Seq2[*message.Message, error] {
+	return func(yield func(*message.Message, error) bool) {
+		in := client.Params{"id": conv, "reverse": "true"}
+		for raw, err := range client.Each[json.RawMessage](m.ctx, m.opt.Client, "GET /conversations/{id}/messages", "messages", in, page) {
+			var x *message.Message
+			if err == nil {
+				x, err = message.Decode(raw)
+			}
+			if !yield(x, err) || err != nil {
+				return
+			}
+		}
 	}
-	return kept, err
+}
+
+// lastMessages reads the last few messages, from one of the user on.
+func (m *chat) lastMessages(conv string, most int) ([]*message.Message, error) {
+	var list []*message.Message
+	for x, err := range m.newest(conv, most) {
+		if err != nil {
+			return nil, err
+		}
+		if list = append(list, x); len(list) == most {
+			break
+		}
+	}
+	slices.Reverse(list)
+	first := slices.IndexFunc(list, func(x *message.Message) bool { return x.Role == message.User })
+	return list[max(first, 0):], nil
 }
 
 func (m *chat) showOpened(o opened) tea.Cmd {
@@ -186,38 +209,53 @@ func (m *chat) showOpened(o opened) tea.Cmd {
 		o.say = "opened: " + titled(o.conversation)
 	}
 	m.say(o.say)
-	for _, e := range o.recent {
-		m.print(m.turn.past(e.Message)...)
+	for _, x := range o.recent {
+		m.print(m.turn.past(x)...)
 	}
 	if o.draft != "" && m.input.Value() == "" {
 		m.input.SetValue(o.draft)
 		m.input.MoveToEnd()
 	}
-	return tea.Batch(m.watchFromNow(), m.count())
+	return tea.Batch(m.follow(client.FromNow), m.count())
 }
 
 // past shows a message of before.
 func (t *turn) past(m *message.Message) []string {
 	switch m.Role {
 	case message.User:
-		return []string{t.user(m)}
+		return []string{t.user(contentOf(m))}
 	case message.Assistant:
 		return t.prose(m.Text())
 	case message.Tool:
 		r := m.Result()
-		return []string{t.piece(kindCall, t.mark(r.Status, r)+" "+t.dim.Render(cut(bare(r.Name)+" → "+denied(r)+oneLine(r.Plain(), 400), t.paint.width-3)))}
+		return []string{t.piece(kindCall, t.mark(r)+" "+t.dim.Render(cut(bare(r.Name)+" → "+saidBy(r, 400), t.paint.width-3)))}
 	}
 	return nil
 }
 
+// contentOf is what a message of before says, as it is said now.
+func contentOf(m *message.Message) (out client.Content) {
+	for _, b := range m.Blocks {
+		switch b := b.(type) {
+		case *message.Text:
+			out = append(out, client.Block{Type: "text", Text: b.Text})
+		case *message.Image:
+			out = append(out, client.Block{Type: "image", MIME: b.MIME, Data: b.Data, URL: b.URL})
+		case *message.File:
+			out = append(out, client.Block{Type: "file", MIME: b.MIME, Name: b.Name, Data: b.Data, URL: b.URL})
+		}
+	}
+	return out
+}
+
 type renamed struct {
-	conversation record.Conversation
-	err          error
+	title string
+	err   error
 }
 
 func (m *chat) title(text string) tea.Cmd {
 	switch {
-	case m.conv.Zero():
+	case m.conv == "":
 		m.say("there is no conversation yet; write something first")
 		return nil
 	case text == "":
@@ -226,8 +264,9 @@ func (m *chat) title(text string) tea.Cmd {
 	}
 	conv := m.conv
 	return func() tea.Msg {
-		c, err := m.opt.Shelf.Rename(m.ctx, conv, text)
-		return renamed{c, err}
+		var c client.Conversation
+		err := m.opt.Client.Call(m.ctx, "PATCH /conversations/{id}", client.Params{"id": conv}, map[string]string{"title": text}, &c)
+		return renamed{c.Title, err}
 	}
 }
 
@@ -237,16 +276,31 @@ type told struct {
 }
 
 func (m *chat) choose(name string) tea.Cmd {
-	if m.opt.Models == nil {
-		m.say("the models cannot be listed here")
-		return nil
-	}
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(m.ctx, 10*time.Second)
 		defer cancel()
-		names, err := m.opt.Models(ctx)
+		names, err := modelNames(ctx, m.opt.Client)
 		return modelsMsg{names, name, err}
 	}
+}
+
+// modelNames are the names by which models can be asked for, the aliases first.
+func modelNames(ctx context.Context, c *client.Client) ([]string, error) {
+	var out struct {
+		Aliases []string
+		Models  []struct {
+			Name     string
+			Embedder bool
+		}
+	}
+	err := c.Call(ctx, "GET /models", nil, nil, &out)
+	names := out.Aliases
+	for _, m := range out.Models {
+		if !m.Embedder {
+			names = append(names, m.Name)
+		}
+	}
+	return names, err
 }
 
 // modelsMsg is the answer to /model.
@@ -293,21 +347,21 @@ func (m *chat) tools(string) tea.Cmd {
 }
 
 func (m *chat) export(file string) tea.Cmd {
-	if m.conv.Zero() {
+	if m.conv == "" {
 		m.say("there is no conversation yet; write something first")
 		return nil
 	}
 	if file == "" {
-		file = "steward-" + m.conv.String() + ".md"
+		file = "steward-" + m.conv + ".md"
 	}
 	conv := m.conv
 	return func() tea.Msg {
-		err := exportTo(m.ctx, m.opt.Shelf, conv, file)
+		err := exportTo(m.ctx, m.opt.Client, conv, file)
 		return told{"written to " + file, err}
 	}
 }
 
-func exportTo(ctx context.Context, shelf Shelf, conv id.ID, file string) error {
+func exportTo(ctx context.Context, c *client.Client, conv, file string) error {
 	format := "markdown"
 	if strings.EqualFold(filepath.Ext(file), ".json") {
 		format = "json"
@@ -319,7 +373,7 @@ func exportTo(ctx context.Context, shelf Shelf, conv id.ID, file string) error {
 	if err != nil {
 		return fault.New(fault.Invalid, "file_unwritable", "%w", err).WithHint("name another file")
 	}
-	err = shelf.Export(ctx, conv, format, f)
+	err = c.Export(ctx, conv, format, false, f)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return errors.Join(err, os.Remove(file))
 	}
@@ -327,13 +381,13 @@ func exportTo(ctx context.Context, shelf Shelf, conv id.ID, file string) error {
 }
 
 func (m *chat) halt(string) tea.Cmd {
-	if !m.turn.running || m.conv.Zero() {
+	if !m.turn.running || m.conv == "" {
 		m.say("nothing is running")
 		return nil
 	}
 	conv := m.conv
 	return func() tea.Msg {
-		if err := m.opt.Node.Stop(m.ctx, conv); err != nil {
+		if err := m.opt.Client.Stop(m.ctx, conv); err != nil {
 			return told{err: err}
 		}
 		return nil
@@ -376,7 +430,7 @@ func (m *chat) completions(text string) []string {
 		}
 	case "open":
 		for _, c := range m.shelf {
-			words = append(words, c.ID.String())
+			words = append(words, c.ID)
 		}
 	}
 	for _, w := range words {

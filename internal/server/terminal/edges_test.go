@@ -1,80 +1,89 @@
 package terminal
 
 import (
-	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"iter"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
+	"steward/client"
 	"steward/internal/catalog"
-	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/intent"
 	"steward/internal/message"
-	"steward/internal/record"
-	"steward/internal/runtime"
-	"steward/internal/store"
+	"steward/internal/server/httpauth"
 )
 
 var errDown = fault.New(fault.Unavailable, "down", "it is down")
 
-// down is a node that cannot be reached, but for what it is given.
+// down is a Steward that cannot be reached, but for its answers to approvals.
 type down struct {
-	frames  []runtime.Frame
-	entries []conversation.Entry
-	decided []runtime.Verdict
-	send    error
+	decided []verdict
+	refuses error // what an answer comes to
+	looked  int   // at the agent desk
+	allowed int
 }
 
-func (d *down) Send(context.Context, runtime.Turn) (runtime.Accepted, error) {
-	return runtime.Accepted{Conversation: id.New(), Interaction: id.ID{1}}, d.send
+// verdict is an answer to a question, as it was sent.
+type verdict struct {
+	ID      string
+	Pattern intent.Pattern `json:"pattern"`
+	client.Answer
 }
-func (d *down) Watch(context.Context, id.ID, runtime.Cursor) iter.Seq2[runtime.Frame, error] {
-	return func(yield func(runtime.Frame, error) bool) {
-		for _, f := range d.frames {
-			f.Interaction = id.ID{1}
-			if !yield(f, nil) {
-				return
-			}
-		}
-		yield(runtime.Frame{}, errDown)
+
+// client is what calls it.
+func (d *down) client() *client.Client {
+	return client.New(client.Options{URL: "http://steward", HTTP: &http.Client{Transport: d}, Fault: httpauth.FaultOf})
+}
+
+// RoundTrip implements http.RoundTripper.
+func (d *down) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	if answer, err := d.answer(r); err != nil {
+		httpauth.WriteError(w, r, nil, err)
+	} else if err := json.NewEncoder(w).Encode(answer); err != nil {
+		return nil, err
 	}
+	return w.Result(), nil
 }
-func (*down) Position(context.Context, id.ID) (runtime.Cursor, error) {
-	return runtime.Cursor{}, errDown
-}
-func (*down) Stop(context.Context, id.ID) error { return errDown }
-func (d *down) Decide(_ context.Context, _ id.ID, v runtime.Verdict) error {
-	d.decided = append(d.decided, v)
-	return errDown
-}
-func (*down) Conversations(context.Context, store.Cursor, int) ([]record.Conversation, store.Cursor, error) {
-	return nil, "", errDown
-}
-func (*down) Conversation(context.Context, id.ID) (record.Conversation, error) {
-	return record.Conversation{}, errDown
-}
-func (d *down) Newest(context.Context, id.ID, store.Cursor, int) ([]conversation.Entry, store.Cursor, error) {
-	if d.entries == nil {
-		return nil, "", errDown
+
+func (d *down) answer(r *http.Request) (any, error) {
+	route, which, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, client.Prefix+"/"), "/")
+	switch {
+	case r.Method == http.MethodPost && route == "approvals":
+		v := verdict{ID: which}
+		b, err := io.ReadAll(r.Body)
+		err = errors.Join(err, json.Unmarshal(b, &v))
+		d.decided = append(d.decided, v)
+		return nil, errors.Join(err, d.refuses)
+	case route == "approvals":
+		return questionWith(which, r.URL.Query().Get("pattern"))
+	case which == "inspect":
+		d.looked++
+		return catalog.Inspection{Listing: desk(catalog.Pending), Hash: "h"}, nil
+	case which == "approve":
+		d.allowed++
+		return desk(catalog.Approved), nil
+	case route == "models":
+		return map[string]any{"aliases": []string{"default"}, "models": []map[string]string{{"name": "openai/gpt-5"}}}, nil
 	}
-	newest := slices.Clone(d.entries)
-	slices.Reverse(newest)
-	return newest, "", nil
+	return nil, errDown
 }
-func (*down) Rename(context.Context, id.ID, string) (record.Conversation, error) {
-	return record.Conversation{}, errDown
+
+// desk is an agent that waits for an approval.
+func desk(s catalog.Status) catalog.Listing {
+	return catalog.Listing{Path: "desk", Kind: catalog.KindAgent, Status: s, Usable: s == catalog.Approved}
 }
-func (*down) Export(context.Context, id.ID, string, io.Writer) error { return errDown }
 
 // drive is a chat without a screen, at a clock of its own.
 type drive struct {
@@ -92,7 +101,7 @@ type timer struct {
 
 func newDrive(t *testing.T, d *down) *drive {
 	t.Helper()
-	m, err := newChat(t.Context(), Options{Node: d, Shelf: d})
+	m, err := newChat(t.Context(), Options{Client: d.client()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,8 +172,7 @@ func (d *drive) line(text string) string {
 }
 
 func TestWhenTheNodeIsDown(t *testing.T) {
-	node := &down{send: errDown}
-	d := newDrive(t, node)
+	d := newDrive(t, &down{})
 	if got := d.line("hello"); !strings.Contains(got, "it is down") || d.input.Value() != "hello" {
 		t.Errorf("what was written is lost: %q, input %q", got, d.input.Value())
 	}
@@ -179,14 +187,14 @@ func TestWhenTheNodeIsDown(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"/title x": "no conversation yet", "/export": "no conversation yet", "/model": "cannot be listed", "/tools": "cannot be listed",
+		"/title x": "no conversation yet", "/export": "no conversation yet", "/tools": "cannot be listed",
 		"/open 7": "wants a number", "   ": "",
 	} {
 		if got := d.line(line); !strings.Contains(got, want) {
 			t.Errorf("%s: %q", line, got)
 		}
 	}
-	d.conv = id.New()
+	d.conv = id.New().String()
 	for line, want := range map[string]string{"/title": "wants a text", "/title x": "it is down", "/export " + filepath.Join(t.TempDir(), "x.json"): "it is down",
 		"/export /nowhere/x.json": "file_unwritable"} {
 		if got := d.line(line); !strings.Contains(got, want) {
@@ -197,8 +205,8 @@ func TestWhenTheNodeIsDown(t *testing.T) {
 	if got := d.look(); !strings.Contains(got, "no conversations yet") {
 		t.Errorf("%q", got)
 	}
-	d.do(opened{conversation: record.Conversation{ID: id.New()}})
-	if got := d.look(); !strings.Contains(got, "opened: untitled") || !strings.Contains(got, "it is down") {
+	d.do(opened{conversation: client.Conversation{ID: id.New().String()}})
+	if got := d.look(); !strings.Contains(got, "opened: untitled") {
 		t.Errorf("%q", got)
 	}
 	d.turn.running = true
@@ -209,11 +217,13 @@ func TestWhenTheNodeIsDown(t *testing.T) {
 }
 
 func TestAWatchThatBreaksIsTakenUpAgain(t *testing.T) {
-	node := &down{frames: []runtime.Frame{{Kind: runtime.FrameToken, Message: id.New(), Text: "some", Cursor: runtime.Cursor{Seq: 7}}}}
-	d := newDrive(t, node)
-	got := d.line("hello")
-	if !strings.Contains(got, "it is down") || d.cursor.Seq != 7 {
-		t.Errorf("%q, cursor %+v", got, d.cursor)
+	d := newDrive(t, &down{})
+	d.do(sent{Accepted: client.Accepted{Conversation: id.New().String()}, text: "hello"})
+	some := token(id.New().String(), "some")
+	some.Cursor = "7"
+	d.update(watched{watch: d.watch, frames: []client.Frame{some}})
+	if got := d.look(); !strings.Contains(got, "it is down") || d.cursor != "7" {
+		t.Errorf("%q, cursor %s", got, d.cursor)
 	}
 	before := d.watch
 	d.pass(time.Second)
@@ -221,7 +231,7 @@ func TestAWatchThatBreaksIsTakenUpAgain(t *testing.T) {
 		t.Error("it was not taken up again")
 	}
 	d.do(rewatch{before}) // of a watch that is over
-	d.do(watched{watch: before, frames: []runtime.Frame{token(id.New(), "old")}})
+	d.do(watched{watch: before, frames: []client.Frame{token("m", "old")}})
 	if d.watch != before+1 || strings.Contains(d.turn.text, "old") {
 		t.Error("an old watch is heeded")
 	}
@@ -236,14 +246,14 @@ func TestAWatchThatBreaksIsTakenUpAgain(t *testing.T) {
 func TestNobodyApprovesByTypingOn(t *testing.T) {
 	node := &down{}
 	d := newDrive(t, node)
-	d.conv = id.New()
+	d.conv = id.New().String()
 	ask := func(n string) {
 		f := call("x/"+n, "files.write", `{}`, "awaiting_approval")
-		f.Call.Approval = &runtime.ApprovalView{ID: n, Hash: "h" + n}
+		f.Approval = &client.Approval{ID: n, Hash: "h" + n}
 		d.watch++
 		d.frames = make(chan watched)
 		close(d.frames)
-		d.do(watched{watch: d.watch, frames: []runtime.Frame{f}})
+		d.do(watched{watch: d.watch, frames: []client.Frame{f}})
 	}
 	ask("1")
 	ask("2")
@@ -273,30 +283,12 @@ func TestNobodyApprovesByTypingOn(t *testing.T) {
 	}
 }
 
-// waits is an agent that waits for an approval.
-type waits struct {
-	Approvals
-	looked, allowed int
-}
-
-func (*waits) is(s catalog.Status) catalog.Listing {
-	return catalog.Listing{Path: "desk", Kind: catalog.KindAgent, Status: s, Usable: s == catalog.Approved}
-}
-func (w *waits) Inspect(context.Context, string) (catalog.Inspection, error) {
-	w.looked++
-	return catalog.Inspection{Listing: w.is(catalog.Pending), Hash: "h"}, nil
-}
-func (w *waits) Approve(context.Context, string, string) (catalog.Listing, error) {
-	w.allowed++
-	return w.is(catalog.Approved), nil
-}
-
 // A key answers once the keyboard has rested behind it: who types on has not
 // answered but begun to write.
 func TestNobodyAllowsByTypingOn(t *testing.T) {
-	w := &waits{}
-	d := newDrive(t, &down{})
-	d.opt.Approvals, d.ready, d.pend.waiting = w, true, []catalog.Listing{w.is(catalog.Pending)}
+	w := &down{}
+	d := newDrive(t, w)
+	d.ready, d.pend.waiting = true, []catalog.Listing{desk(catalog.Pending)}
 	d.settle()
 	sees := func(want string, looked, allowed int, input string) {
 		t.Helper()
@@ -397,20 +389,14 @@ func TestThePartsFitTheScreen(t *testing.T) {
 
 func TestPast(t *testing.T) {
 	tr := newTurn(t, 40)
-	entries := []conversation.Entry{
-		{Message: &message.Message{Role: message.Assistant, Blocks: []message.Block{&message.Text{Text: "cut off"}}}},
-		{Message: &message.Message{Role: message.User, Blocks: []message.Block{&message.Text{Text: "hello"}}}},
-		{Message: &message.Message{Role: message.Tool, Blocks: []message.Block{&message.ToolResult{Name: "a.b", Status: message.Failed}}}},
-		{Message: &message.Message{Role: message.Assistant, Blocks: []message.Block{&message.Text{Text: "hi"}}}},
-		{Message: &message.Message{Role: message.System}},
-	}
-	kept, err := lastMessages(t.Context(), &down{entries: entries}, id.New(), 10)
-	if err != nil || len(kept) != 4 {
-		t.Fatalf("%d, %v", len(kept), err)
-	}
 	var out []string
-	for _, e := range kept {
-		out = append(out, tr.past(e.Message)...)
+	for _, m := range []*message.Message{
+		{Role: message.User, Blocks: []message.Block{&message.Text{Text: "hello"}}},
+		{Role: message.Tool, Blocks: []message.Block{&message.ToolResult{Name: "a.b", Status: message.Failed}}},
+		{Role: message.Assistant, Blocks: []message.Block{&message.Text{Text: "hi"}}},
+		{Role: message.System},
+	} {
+		out = append(out, tr.past(m)...)
 	}
 	if got := strings.Join(out, "\n"); got != "› hello\n\n✗ a.b → \n\nhi" {
 		t.Errorf("%q", got)
@@ -482,49 +468,23 @@ func TestCommon(t *testing.T) {
 		t.Error("of nothing")
 	}
 	d := newDrive(t, &down{})
-	d.shelf = []record.Conversation{{ID: id.New()}}
+	d.shelf = []client.Conversation{{ID: id.New().String()}}
 	d.input.SetValue("/open ")
 	d.tab()
-	if d.input.Value() != "/open "+d.shelf[0].ID.String()+" " {
+	if d.input.Value() != "/open "+d.shelf[0].ID+" " {
 		t.Error(d.input.Value())
 	}
 	d.tab()
 }
 
-func TestFollow(t *testing.T) {
-	turn := runtime.Turn{Content: []message.Block{&message.Text{Text: "x"}}}
-	all := func(runtime.Frame) error { return nil }
-	if _, err := Follow(t.Context(), &down{send: errDown}, turn, all); !errors.Is(err, error(errDown)) {
-		t.Errorf("%v", err)
-	}
-	if _, err := Follow(t.Context(), &down{}, turn, all); !errors.Is(err, error(errDown)) {
-		t.Errorf("%v", err)
-	}
-	turn.Conversation = id.New()
-	if _, err := Follow(t.Context(), &down{}, turn, all); !errors.Is(err, error(errDown)) {
-		t.Errorf("%v", err)
-	}
-	turn.Conversation = id.ID{}
-	ask := call("x/1", "files.write", "{}", "awaiting_approval")
-	ask.Call.Approval = &runtime.ApprovalView{ID: "1", Hash: "h"}
-	node := &down{frames: []runtime.Frame{ask}}
-	if _, err := Follow(t.Context(), node, turn, all); !errors.Is(err, error(errDown)) || len(node.decided) != 1 || node.decided[0].Approve {
-		t.Errorf("%v %+v", err, node.decided)
-	}
-	stop := errors.New("enough")
-	if _, err := Follow(t.Context(), &down{frames: []runtime.Frame{user("x")}}, turn, func(runtime.Frame) error { return stop }); !errors.Is(err, stop) {
-		t.Errorf("%v", err)
-	}
-}
-
 func TestWriter(t *testing.T) {
 	var out, notes strings.Builder
 	w := Writer{Out: &out, Notes: &notes}
-	one, two := id.New(), id.New()
-	for _, f := range []runtime.Frame{
+	one, two := "1", "2"
+	for _, f := range []client.Frame{
 		token(one, "first"), call("x/1", "a.b", `{"q": "long"}`, "running"), result("x/1", "a.b", "ok", "fine"),
-		token(two, "second"), token(two, ""), {Kind: runtime.FrameReset, Message: two}, {Kind: runtime.FrameReset, Message: one},
-		token(two, "second"), complete(two, message.Message{Model: "offline/steward", Stop: message.StopBound}),
+		token(two, "second"), token(two, ""), {Type: client.FrameReset, MessageID: two}, {Type: client.FrameReset, MessageID: one},
+		token(two, "second"), complete(two, client.Frame{Model: "offline/steward", Stop: string(message.StopBound)}),
 	} {
 		if err := w.Frame(f); err != nil {
 			t.Fatal(err)
@@ -541,7 +501,7 @@ func TestWriter(t *testing.T) {
 		t.Errorf("%q", notes.String())
 	}
 	w = Writer{Out: &out, Notes: &notes}
-	if err := errors.Join(w.Frame(runtime.Frame{Kind: runtime.FrameNotice, Text: "n"}), w.Frame(complete(one, message.Message{Blocks: []message.Block{&message.Text{Text: "whole\n"}}})), w.Close()); err != nil {
+	if err := errors.Join(w.Frame(client.Frame{Type: client.FrameNotice, Text: "n"}), w.Frame(complete(one, client.Frame{Content: Words("whole\n")})), w.Close()); err != nil {
 		t.Error(err)
 	}
 	if !strings.HasSuffix(out.String(), "second\nwhole\n") {

@@ -2,7 +2,6 @@ package terminal_test
 
 import (
 	"context"
-	"iter"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -11,7 +10,6 @@ import (
 
 	"steward/internal/catalog"
 	"steward/internal/fault"
-	"steward/internal/server/terminal"
 	"steward/internal/store/storetest"
 	"steward/internal/tool"
 )
@@ -27,8 +25,6 @@ type office struct {
 	holds   chan struct{}
 	nobody  bool // the person may not decide
 }
-
-var _ terminal.Approvals = (*office)(nil)
 
 func newOffice(t *testing.T) *office {
 	t.Parallel() // most of the time the keyboard rests
@@ -87,22 +83,6 @@ func (o *office) set(refuses error, holds chan struct{}) {
 	o.refuses, o.holds = refuses, holds
 }
 
-func (o *office) Waiting(ctx context.Context) iter.Seq2[[]catalog.Listing, error] {
-	return func(yield func([]catalog.Listing, error) bool) {
-		for {
-			changed := o.Changed()
-			if !yield(catalog.Waiting(o.Listings()), nil) {
-				return
-			}
-			select {
-			case <-changed:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}
-}
-
 func (o *office) may() error {
 	if o.nobody {
 		return fault.New(fault.Denied, "admin_only", "it is decided elsewhere")
@@ -117,18 +97,18 @@ func (o *office) Inspect(ctx context.Context, path string) (catalog.Inspection, 
 	return o.Catalog.Inspect(ctx, path)
 }
 
-func (o *office) Approve(ctx context.Context, path, hash string) (catalog.Listing, error) {
+func (o *office) Approve(ctx context.Context, by, path, hash string, set map[string]catalog.ToolSetting) (catalog.Listing, error) {
 	if err := o.may(); err != nil {
 		return catalog.Listing{}, err
 	}
-	return o.Catalog.Approve(ctx, "ada", path, hash, nil)
+	return o.Catalog.Approve(ctx, by, path, hash, set)
 }
 
-func (o *office) Deny(ctx context.Context, path string) (catalog.Listing, error) {
+func (o *office) Deny(ctx context.Context, by, path, reason string) (catalog.Listing, error) {
 	if err := o.may(); err != nil {
 		return catalog.Listing{}, err
 	}
-	return o.Catalog.Deny(ctx, "ada", path, "")
+	return o.Catalog.Deny(ctx, by, path, reason)
 }
 
 // write puts a file into the folder and has it seen.

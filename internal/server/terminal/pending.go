@@ -2,27 +2,65 @@ package terminal
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
+	"steward/client"
 	"steward/internal/catalog"
 	"steward/internal/fault"
 )
 
-// Approvals decides about agents and sources of tools for the person at the
-// terminal; see catalog.Approver for the methods and their errors. Safe for
-// concurrent use.
-type Approvals interface {
-	// Waiting tells what waits for an approval: as it is, and again whenever
-	// that becomes otherwise, until ctx is done or it fails.
-	Waiting(ctx context.Context) iter.Seq2[[]catalog.Listing, error]
-	List(ctx context.Context) ([]catalog.Listing, error)
-	Inspect(ctx context.Context, path string) (catalog.Inspection, error)
-	Approve(ctx context.Context, path, hash string) (catalog.Listing, error)
-	Deny(ctx context.Context, path string) (catalog.Listing, error)
+// Waiting tells which agents and sources wait for an approval: as it is, and
+// again whenever that becomes otherwise. A connection that breaks is made again
+// as long as it takes: who chats learns elsewhere that Steward is gone.
+func Waiting(ctx context.Context, c *client.Client) iter.Seq2[[]catalog.Listing, error] {
+	return func(yield func([]catalog.Listing, error) bool) {
+		for pause := 50 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 5*time.Second) {
+			err := hearWaiting(ctx, c, yield)
+			var broke client.BrokenError
+			if err == nil || ctx.Err() != nil {
+				return
+			} else if !errors.As(err, &broke) {
+				yield(nil, err)
+				return
+			}
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// hearWaiting listens over one connection until it breaks (nil: until the
+// consumer has enough).
+func hearWaiting(ctx context.Context, c *client.Client, yield func([]catalog.Listing, error) bool) error {
+	s, err := c.Dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	// What waits is told when there is something; that nothing does, the list
+	// tells, after a connection that broke too.
+	if err := s.Send(ctx, map[string]string{"type": "agents", "id": "1"}); err != nil {
+		return err
+	}
+	for {
+		var f struct {
+			Type   string
+			Agents []catalog.Listing
+		}
+		if err := s.Receive(ctx, &f); err != nil {
+			return err
+		}
+		if (f.Type == "agents" || f.Type == "agents_waiting") && !yield(catalog.Waiting(f.Agents), nil) {
+			return nil
+		}
+	}
 }
 
 // pending is what the person is asked about agents and sources.
@@ -91,14 +129,11 @@ const resting = 350 * time.Millisecond
 
 // followWaiting begins to listen to what waits.
 func (m *chat) followWaiting() tea.Cmd {
-	if m.opt.Approvals == nil {
-		return nil
-	}
 	out := make(chan heardMsg)
 	m.pend.heard = out
 	m.watchers.Go(func() {
 		defer close(out)
-		for list, err := range m.opt.Approvals.Waiting(m.ctx) {
+		for list, err := range Waiting(m.ctx, m.opt.Client) {
 			select {
 			case out <- heardMsg{waiting: list, err: err}:
 			case <-m.ctx.Done():
@@ -369,7 +404,8 @@ func (m *chat) look(o *offer) tea.Cmd {
 	return func() tea.Msg {
 		msg := lookedMsg{offer: o}
 		for _, t := range things {
-			insp, err := m.opt.Approvals.Inspect(m.ctx, t.Path)
+			var insp catalog.Inspection
+			err := m.opt.Client.Call(m.ctx, "POST /agents/inspect", nil, map[string]string{"path": t.Path}, &insp)
 			if err != nil {
 				msg.errs = append(msg.errs, err)
 				if len(msg.things) == 0 {
@@ -400,7 +436,8 @@ func (m *chat) allow(o *offer) tea.Cmd {
 		msg := decidedMsg{offer: o}
 		for _, t := range subject {
 			var l catalog.Listing
-			if l, msg.err = m.opt.Approvals.Approve(m.ctx, t.Path, t.shown.Hash); msg.err != nil {
+			in := map[string]string{"path": t.Path, "hash": t.shown.Hash}
+			if msg.err = m.opt.Client.Call(m.ctx, "POST /agents/approve", nil, in, &l); msg.err != nil {
 				return msg
 			}
 			msg.done = append(msg.done, l)
@@ -413,8 +450,8 @@ func (m *chat) denyOffer(o *offer) tea.Cmd {
 	o.stage = deciding
 	path := o.name()
 	return func() tea.Msg {
-		l, err := m.opt.Approvals.Deny(m.ctx, path)
-		if err != nil {
+		var l catalog.Listing
+		if err := m.opt.Client.Call(m.ctx, "POST /agents/deny", nil, map[string]string{"path": path}, &l); err != nil {
 			return decidedMsg{o, nil, err}
 		}
 		return decidedMsg{o, []catalog.Listing{l}, nil}

@@ -188,8 +188,6 @@ type approveMsg struct {
 func (m *chat) approve(name string) tea.Cmd {
 	p := &m.pend
 	switch {
-	case m.opt.Approvals == nil:
-		m.say("nothing can be approved here")
 	case p.offer != nil && p.offer.stage == deciding:
 		m.say("one moment: the last answer is still on its way")
 	case name == "" && len(p.waiting) == 0:
@@ -200,7 +198,7 @@ func (m *chat) approve(name string) tea.Cmd {
 		return func() tea.Msg {
 			ctx, cancel := context.WithTimeout(m.ctx, 10*time.Second)
 			defer cancel()
-			list, err := m.opt.Approvals.List(ctx)
+			list, err := listAll(ctx, m.opt.Client)
 			return approveMsg{name, list, err}
 		}
 	}

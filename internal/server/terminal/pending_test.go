@@ -1,9 +1,7 @@
 package terminal_test
 
 import (
-	"context"
 	"fmt"
-	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,10 +15,8 @@ import (
 // chatIn begins a chat beside an office.
 func chatIn(t *testing.T, o *office) (*screen, node) {
 	t.Helper()
-	n := newNode(t)
-	opt := options(n)
-	opt.Approvals = o
-	return start(t, opt), n
+	n := nodeWith(t, o)
+	return start(t, options(n)), n
 }
 
 // press answers what stands there, once the keyboard has rested.
@@ -338,40 +334,5 @@ func TestWhoMayNotDecideIsOnlyTold(t *testing.T) {
 	o.agent("other", "")
 	s.shows("other (an agent) waits for an approval, which is given on the machine", "steward agents approve other")
 	s.asks("")
-	s.quit()
-}
-
-func TestNothingCanBeApprovedHere(t *testing.T) {
-	n := newNode(t)
-	s := start(t, options(n))
-	s.shows("hello there")
-	s.keys("/approve desk\r")
-	s.shows("nothing can be approved here")
-	s.quit()
-}
-
-// broken tells of nothing.
-type broken struct{ *office }
-
-func (broken) Waiting(context.Context) iter.Seq2[[]catalog.Listing, error] {
-	return func(yield func([]catalog.Listing, error) bool) {
-		yield(nil, fault.New(fault.Internal, "store_broken", "it cannot be told"))
-	}
-}
-
-func (broken) List(context.Context) ([]catalog.Listing, error) {
-	return nil, fault.New(fault.Internal, "list_broken", "it cannot be listed")
-}
-
-func TestWhatWaitsCannotBeTold(t *testing.T) {
-	n := newNode(t)
-	opt := options(n)
-	opt.Approvals = broken{newOffice(t)}
-	s := start(t, opt)
-	s.shows("hello there", "it cannot be told", "store_broken")
-	s.keys("/approve desk\r")
-	s.shows("it cannot be listed", "list_broken")
-	s.keys("/agents\r")
-	s.shows("it cannot be listed", "list_broken", "it cannot be listed", "list_broken")
 	s.quit()
 }

@@ -8,11 +8,10 @@ import (
 	"io"
 	"strings"
 
+	"steward/client"
 	"steward/internal/fault"
-	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/runtime"
 )
 
 // Plain is the chat without a terminal: each line of in is a message, each
@@ -39,10 +38,10 @@ func Plain(ctx context.Context, o Options, in io.Reader, out, notes io.Writer) e
 	}
 }
 
-func plainTurn(ctx context.Context, o Options, conv id.ID, text string, out, notes io.Writer) (runtime.Accepted, error) {
-	t := runtime.Turn{Conversation: conv, Model: o.Model, Agent: o.Agent, Content: []message.Block{&message.Text{Text: text}}}
+func plainTurn(ctx context.Context, o Options, conv, text string, out, notes io.Writer) (client.Accepted, error) {
+	m := client.Message{Conversation: conv, Model: o.Model, Agent: o.Agent, Content: Words(text), Unattended: true}
 	w := &Writer{Out: out, Notes: notes}
-	acc, err := Follow(ctx, o.Node, t, w.Frame)
+	acc, err := Follow(ctx, o.Client, m, w.Frame)
 	err = errors.Join(err, w.Close())
 	if s := HiddenNote(acc.Hidden); s != "" {
 		fmt.Fprintln(notes, s)
@@ -58,39 +57,31 @@ func HiddenNote(names []string) string {
 	return "What you wrote held a secret (" + strings.Join(names, ", ") + "). It was replaced before anything was kept or sent."
 }
 
-// Follow sends a turn and hands its frames to each until the turn is over. It
-// returns the turn's error, if it ended with one.
-func Follow(ctx context.Context, node Node, t runtime.Turn, each func(runtime.Frame) error) (runtime.Accepted, error) {
-	var from runtime.Cursor
-	var err error
-	if !t.Conversation.Zero() {
-		if from, err = node.Position(ctx, t.Conversation); err != nil {
-			return runtime.Accepted{}, err
-		}
-	}
-	acc, err := node.Send(ctx, t)
+// Follow sends a message and hands the frames of its turn to each until the turn
+// is over. It returns the turn's error, if it ended with one.
+func Follow(ctx context.Context, c *client.Client, m client.Message, each func(client.Frame) error) (client.Accepted, error) {
+	acc, err := c.Say(ctx, m)
 	if err != nil {
 		return acc, err
 	}
 	mine := false
-	for f, err := range node.Watch(ctx, acc.Conversation, from) {
+	for f, err := range c.Watch(ctx, acc.Conversation, acc.Cursor) {
 		if err != nil {
 			return acc, err
 		}
-		mine = mine || f.Interaction == acc.Interaction || f.Kind == runtime.FrameUser && f.Message == acc.Message
-		if !mine {
+		if mine = mine || f.Interaction == acc.Interaction; !mine {
 			continue
 		}
-		if err := refuse(ctx, node, t, acc, f); err != nil {
+		if err := refuse(ctx, c, m, &f); err != nil {
 			return acc, err
 		}
 		if err := each(f); err != nil {
 			return acc, err
 		}
-		switch f.Kind {
-		case runtime.FrameComplete:
+		switch f.Type {
+		case client.FrameComplete:
 			return acc, nil
-		case runtime.FrameError:
+		case client.FrameError:
 			return acc, f.Err
 		}
 	}
@@ -101,13 +92,12 @@ func Follow(ctx context.Context, node Node, t runtime.Turn, each func(runtime.Fr
 		WithHint("it goes on by itself; steward conversations show %s tells", acc.Conversation)
 }
 
-// refuse answers a question where nobody is there to be asked.
-func refuse(ctx context.Context, node Node, t runtime.Turn, acc runtime.Accepted, f runtime.Frame) error {
-	if t.Attended || f.Kind != runtime.FrameCall || f.Call.Approval == nil || f.Call.Status != string(runtime.CallAwaiting) {
+// refuse answers a question that policy asks where nobody is there to be asked.
+func refuse(ctx context.Context, c *client.Client, m client.Message, f *client.Frame) error {
+	if !m.Unattended || f.Type != client.FrameCall || f.Approval == nil || f.Status != client.CallAwaiting {
 		return nil
 	}
-	err := node.Decide(ctx, acc.Conversation, runtime.Verdict{ID: f.Call.Approval.ID, Hash: f.Call.Approval.Hash,
-		Reason: "nobody is there who could be asked"})
+	err := c.AnswerApproval(ctx, f.Approval.ID, client.Answer{Hash: f.Approval.Hash, Reason: "nobody is there who could be asked"})
 	if fault.Is(err, fault.Conflict) || fault.Is(err, fault.NotFound) {
 		return nil // somebody else has answered
 	}
@@ -122,51 +112,46 @@ type Writer struct {
 	newline    bool   // it ends with a line feed
 	noticed    bool   // a notice was written: the offline provider says itself what it is
 	called     string // the call that was told last
-	flying     id.ID
-	tasks      map[id.ID]string // what was said of each last
-	Offline    bool             // the answer came from the offline provider
+	flying     string
+	tasks      map[string]string // what was said of each last
+	Offline    bool              // the answer came from the offline provider
 	Stop       message.Stop
 }
 
 // Frame writes one frame.
-func (w *Writer) Frame(f runtime.Frame) error {
+func (w *Writer) Frame(f client.Frame) error {
 	var err error
-	switch f.Kind {
-	case runtime.FrameToken:
-		if f.Message != w.flying && w.wrote && !w.newline {
+	switch f.Type {
+	case client.FrameToken:
+		if f.MessageID != w.flying && w.wrote && !w.newline {
 			err = w.answer("\n")
 		}
-		w.flying = f.Message
+		w.flying = f.MessageID
 		return errors.Join(err, w.answer(f.Text))
-	case runtime.FrameCall:
-		if f.Call.Status == string(runtime.CallRunning) && f.Call.ID != w.called {
-			w.called = f.Call.ID
-			return w.note("→ %s %s", bare(f.Call.Name), cut(short(f.Call.Args), 200))
+	case client.FrameCall:
+		if f.Status == client.CallRunning && f.ID != w.called {
+			w.called = f.ID
+			return w.note("→ %s %s", bare(f.Name), cut(short(f.Arguments()), 200))
 		}
-	case runtime.FrameResult:
-		text := ""
-		if f.Call.Result != nil {
-			text = denied(f.Call.Result) + oneLine(f.Call.Result.Plain(), 200)
-		}
-		return w.note("← %s %s: %s", bare(f.Call.Name), f.Call.Status, text)
-	case runtime.FrameTask:
-		return w.task(f.Task)
-	case runtime.FrameOpened:
-		said, _, _ := strings.Cut(f.Stored.Text(), "\n")
-		return w.note("« %s", oneLine(said, 200))
-	case runtime.FrameReset:
-		if w.wrote && f.Message == w.flying {
+	case client.FrameResult:
+		return w.note("← %s %s: %s", bare(f.Name), f.Status, saidBy(resultOf(&f), 200))
+	case client.FrameTask:
+		return w.task(&f)
+	case client.FrameOpened:
+		return w.note("« %s", oneLine(firstOf(f.Content.Text()), 200))
+	case client.FrameReset:
+		if w.wrote && f.MessageID == w.flying {
 			return w.note("what was written of this answer is void; it begins anew")
 		}
-	case runtime.FrameNotice:
+	case client.FrameNotice:
 		w.noticed = true
 		return w.note("%s", safe(f.Text))
-	case runtime.FrameComplete:
-		w.Offline, w.Stop = strings.HasPrefix(f.Stored.Model, "offline/"), f.Stored.Stop
+	case client.FrameComplete:
+		w.Offline, w.Stop = strings.HasPrefix(f.Model, "offline/"), message.Stop(f.Stop)
 		if !w.wrote {
-			err = w.answer(f.Stored.Text())
+			err = w.answer(f.Content.Text())
 		}
-		for _, line := range sources(f.Stored) {
+		for _, line := range sources(f.Citations) {
 			err = errors.Join(err, w.note("%s", line))
 		}
 		if w.Offline && !w.noticed {
@@ -177,18 +162,18 @@ func (w *Writer) Frame(f runtime.Frame) error {
 }
 
 // task notes how far a task is, whenever that is said in other words.
-func (w *Writer) task(v *runtime.TaskView) error {
+func (w *Writer) task(f *client.Frame) error {
 	if w.tasks == nil {
-		w.tasks = map[id.ID]string{}
+		w.tasks = map[string]string{}
 	}
-	line := bare(v.Tool) + " in the background: " + strings.ReplaceAll(v.Status, "_", " ")
-	if v.Message != "" && v.Status == record.TaskRunning {
-		line += ", " + oneLine(v.Message, 200)
+	line := bare(f.Tool) + " in the background: " + strings.ReplaceAll(f.Status, "_", " ")
+	if f.Message != "" && f.Status == record.TaskRunning {
+		line += ", " + oneLine(f.Message, 200)
 	}
-	if w.tasks[v.ID] == line || v.Status == record.TaskAcknowledged {
+	if w.tasks[f.ID] == line || f.Status == record.TaskAcknowledged {
 		return nil
 	}
-	w.tasks[v.ID] = line
+	w.tasks[f.ID] = line
 	return w.note("∙ %s", line)
 }
 

@@ -1,7 +1,6 @@
 package terminal
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -9,8 +8,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"steward/client"
 	"steward/internal/id"
-	"steward/internal/runtime"
 )
 
 func TestMessagesWaitForTheOneBeforeThem(t *testing.T) {
@@ -26,7 +25,7 @@ func TestMessagesWaitForTheOneBeforeThem(t *testing.T) {
 	if s := stripped(d.screen()); !strings.Contains(s, "then: second") || !strings.Contains(s, "then: third") {
 		t.Errorf("%s", s)
 	}
-	d.update(sent{Accepted: runtime.Accepted{Conversation: id.New()}, text: "first"})
+	d.update(sent{Accepted: client.Accepted{Conversation: id.New().String()}, text: "first"})
 	if d.sending != "second" || !slices.Equal(d.outbox, []string{"third"}) {
 		t.Errorf("%q %q", d.sending, d.outbox)
 	}
@@ -64,7 +63,6 @@ func TestALongTextIsSentAfterAWordAboutItsSize(t *testing.T) {
 
 func TestAModelThatIsNotThereIsNotTaken(t *testing.T) {
 	d := newDrive(t, &down{})
-	d.opt.Models = func(context.Context) ([]string, error) { return []string{"default", "openai/gpt-5"}, nil }
 	for name, want := range map[string]string{
 		"nosuch": "there is no model nosuch; /model lists them", "openai/gpt-6": "did you mean /model openai/gpt-5?", "nosuch/x": "there is no model nosuch/x",
 	} {

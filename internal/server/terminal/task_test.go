@@ -5,50 +5,43 @@ import (
 	"strings"
 	"testing"
 
-	"steward/internal/id"
-	"steward/internal/message"
+	"steward/client"
 	"steward/internal/record"
-	"steward/internal/runtime"
 )
 
-func taskFrame(v runtime.TaskView) runtime.Frame {
-	return runtime.Frame{Kind: runtime.FrameTask, Task: &v}
-}
-
-func openedFrame(text string) runtime.Frame {
-	return runtime.Frame{Kind: runtime.FrameOpened, Stored: &message.Message{Role: message.User,
-		Blocks: []message.Block{&message.Text{Common: message.Common{Origin: "tool:archive.count"}, Text: text}}}}
+func openedFrame(text string) client.Frame {
+	return client.Frame{Type: client.FrameOpened, Content: Words(text)}
 }
 
 func TestTasksAreShownWhileTheyGoOn(t *testing.T) {
 	tr := newTurn(t, 60)
-	task := runtime.TaskView{ID: id.ID{15: 1}, Call: "m/0", Tool: "archive.count", Status: record.TaskAcknowledged}
-	got := show(tr, call("m/0", "archive.count", "{}", "running"), taskFrame(task), result("m/0", "archive.count", "accepted", "Acknowledged: …"))
+	task := client.Frame{Type: client.FrameTask, ID: "1", Tool: "archive.count", Status: record.TaskAcknowledged}
+	got := show(tr, call("m/0", "archive.count", "{}", "running"), task, result("m/0", "archive.count", "accepted", "Acknowledged: …"))
 	if want := "… archive.count → goes on in the background"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	task.Status, task.Fraction, task.Message = record.TaskRunning, 0.5, "page\x1b[2J 200"
-	if got := show(tr, taskFrame(task)); got != "" {
+	task.Status, task.Progress, task.Message = record.TaskRunning, 0.5, "page\x1b[2J 200"
+	if got := show(tr, task); got != "" {
 		t.Errorf("printed %q", got)
 	}
 	if got := tr.live(5, "*"); len(got) != 1 || !strings.HasPrefix(got[0], "∙ archive.count in the background 50%: page") || strings.Contains(got[0], "\x1b[2J") {
 		t.Errorf("live: %q", got)
 	}
 	// It asks, and is answered.
-	task.Status, task.Approval = string(runtime.CallAwaiting), &runtime.ApprovalView{ID: "q", Reason: "it changes something", Args: `{"a":1}`}
-	if got := show(tr, taskFrame(task)); !strings.Contains(got, "? archive.count") || !strings.Contains(got, `"a":1`) {
+	task.Status, task.Args, task.Approval = client.CallAwaiting, []byte(`{"a":1}`), &client.Approval{ID: "q", Reason: "it changes something"}
+	if got := show(tr, task); !strings.Contains(got, "? archive.count") || !strings.Contains(got, `"a":1`) {
 		t.Errorf("the question: %q", got)
 	}
 	if a, n := tr.pending(); n != 1 || a.Approval.ID != "q" {
 		t.Errorf("%d questions wait", n)
 	}
 	task.Status, task.Approval = record.TaskRunning, nil
-	show(tr, taskFrame(task))
+	show(tr, task)
 	if _, n := tr.pending(); n != 0 {
 		t.Errorf("%d questions wait", n)
 	}
 	task.Status = record.TaskCompleted
-	if got := show(tr, taskFrame(task)); got != "" || len(tr.live(5, "*")) != 0 {
+	if got := show(tr, task); got != "" || len(tr.live(5, "*")) != 0 {
 		t.Errorf("%q, live %q", got, tr.live(5, "*"))
 	}
 	if got := show(tr, openedFrame("archive.count has ended: it was done.\n--- 1\nsecret")); got != "\n« archive.count has ended: it was done." || !tr.running {
@@ -59,12 +52,12 @@ func TestTasksAreShownWhileTheyGoOn(t *testing.T) {
 func TestTasksAsPlainText(t *testing.T) {
 	var out, notes bytes.Buffer
 	w := &Writer{Out: &out, Notes: &notes}
-	task := runtime.TaskView{ID: id.ID{15: 1}, Tool: "archive.count", Status: record.TaskAcknowledged}
+	task := client.Frame{Type: client.FrameTask, ID: "1", Tool: "archive.count", Status: record.TaskAcknowledged}
 	half, end := task, task
 	half.Status, half.Message = record.TaskRunning, "page 200"
 	end.Status = record.TaskCompleted
-	for _, f := range []runtime.Frame{token(id.ID{1}, "It is under way."), taskFrame(task), taskFrame(half), taskFrame(half), taskFrame(end),
-		openedFrame("archive.count has ended: it was done.\nmore"), token(id.ID{2}, "81,204 words.")} {
+	for _, f := range []client.Frame{token("1", "It is under way."), task, half, half, end,
+		openedFrame("archive.count has ended: it was done.\nmore"), token("2", "81,204 words.")} {
 		if err := w.Frame(f); err != nil {
 			t.Fatal(err)
 		}

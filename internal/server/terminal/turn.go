@@ -8,10 +8,8 @@ import (
 
 	"charm.land/lipgloss/v2"
 
-	"steward/internal/id"
-	"steward/internal/message"
+	"steward/client"
 	"steward/internal/record"
-	"steward/internal/runtime"
 )
 
 // look are the styles, in the terminal's own sixteen colours.
@@ -43,7 +41,7 @@ type turn struct {
 
 	running  bool
 	began    time.Time
-	flying   id.ID       // the message being written
+	flying   string      // the message being written
 	text     string      // of it: the Markdown that may still change
 	told     bool        // part of it is in the scrollback already
 	thinking string      // of it: the reasoning that goes on
@@ -56,9 +54,9 @@ type turn struct {
 	model    string      // that wrote the last answer
 }
 
-// activity is a tool call on the screen.
+// activity is a tool call on the screen, as its newest frame tells of it.
 type activity struct {
-	runtime.CallView
+	client.Frame
 	began time.Time
 	asked bool // its question has been printed
 	cut   bool // and not all of it is shown
@@ -87,48 +85,48 @@ func (t *turn) piece(kind, text string) string {
 }
 
 // frame takes one frame and returns what is finished by it.
-func (t *turn) frame(f runtime.Frame) []string {
-	return append(t.take(f), t.ask()...)
+func (t *turn) frame(f client.Frame) []string {
+	return append(t.take(&f), t.ask()...)
 }
 
-func (t *turn) take(f runtime.Frame) []string {
-	switch f.Kind {
-	case runtime.FrameUser:
+func (t *turn) take(f *client.Frame) []string {
+	switch f.Type {
+	case client.FrameUser:
 		t.start()
 		t.thought = ""
-		return []string{t.user(f.Stored)}
-	case runtime.FrameToken:
+		return []string{t.user(f.Content)}
+	case client.FrameToken:
 		t.start()
-		out := append(t.fly(f.Message), t.conclude()...)
+		out := append(t.fly(f.MessageID), t.conclude()...)
 		t.text += f.Text
 		done, rest := split(t.text)
 		t.text = rest
 		return append(out, t.prose(done)...)
-	case runtime.FrameReasoning:
+	case client.FrameReasoning:
 		t.start()
-		out := t.fly(f.Message)
+		out := t.fly(f.MessageID)
 		t.thinking += f.Text
 		return out
-	case runtime.FrameCall:
+	case client.FrameCall:
 		t.start()
-		return t.call(f.Call)
-	case runtime.FrameResult:
-		return t.result(f.Call)
-	case runtime.FrameComplete:
-		return t.complete(f.Stored)
-	case runtime.FrameError:
+		return t.call(f)
+	case client.FrameResult:
+		return t.result(f)
+	case client.FrameComplete:
+		return t.complete(f)
+	case client.FrameError:
 		out := t.flush()
 		t.stop()
 		return append(out, t.piece(kindError, t.fault(f.Err)))
-	case runtime.FrameReset:
-		return t.reset(f.Message)
-	case runtime.FrameNotice:
+	case client.FrameReset:
+		return t.reset(f.MessageID)
+	case client.FrameNotice:
 		return []string{t.note(f.Text)}
-	case runtime.FrameTask:
-		t.task(f.Task)
-	case runtime.FrameOpened:
+	case client.FrameTask:
+		t.task(f)
+	case client.FrameOpened:
 		t.start()
-		return append(t.flush(), t.opening(f.Stored))
+		return append(t.flush(), t.opening(f.Content))
 	}
 	return nil
 }
@@ -140,12 +138,12 @@ func (t *turn) start() {
 }
 
 func (t *turn) stop() {
-	t.running, t.thinking, t.text, t.flying, t.told = false, "", "", id.ID{}, false
+	t.running, t.thinking, t.text, t.flying, t.told = false, "", "", "", false
 	t.calls = nil
 }
 
 // fly turns to another message: what the one before had left is finished.
-func (t *turn) fly(msg id.ID) []string {
+func (t *turn) fly(msg string) []string {
 	if msg == t.flying {
 		return nil
 	}
@@ -199,14 +197,11 @@ func (t *turn) prose(text string) []string {
 	return []string{t.piece(kindText, t.paint.markdown(text))}
 }
 
-func (t *turn) user(m *message.Message) string {
-	text := safe(m.Text())
-	for _, b := range m.Blocks {
-		switch b.(type) {
-		case *message.Image:
-			text += " [image]"
-		case *message.File:
-			text += " [file]"
+func (t *turn) user(said client.Content) string {
+	text := safe(said.Text())
+	for _, b := range said {
+		if b.Type == "image" || b.Type == "file" {
+			text += " [" + b.Type + "]"
 		}
 	}
 	lines := strings.Split(lipgloss.Wrap(text, max(t.paint.width-3, 1), ""), "\n")
@@ -220,29 +215,29 @@ func (t *turn) user(m *message.Message) string {
 	return t.piece(kindUser, strings.Join(lines, "\n"))
 }
 
-func (t *turn) call(v *runtime.CallView) []string {
-	a := t.find(v.ID)
+func (t *turn) call(f *client.Frame) []string {
+	a := t.find(f.ID)
 	if a == nil {
 		a = &activity{began: t.now()}
 		t.calls = append(t.calls, a)
 	}
-	if v.Status != string(runtime.CallAwaiting) || !sameQuestion(a.Approval, v.Approval) {
+	if f.Status != client.CallAwaiting || !sameQuestion(a.Approval, f.Approval) {
 		a.asked = false
 	}
-	a.CallView = *v
+	a.Frame = *f
 	return t.flush()
 }
 
 // sameQuestion reports whether what was shown of one question is what is asked
 // by the other: a call can ask several on behalf of agents, one by one.
-func sameQuestion(a, b *runtime.ApprovalView) bool {
+func sameQuestion(a, b *client.Approval) bool {
 	return a != nil && b != nil && a.ID == b.ID && a.Hash == b.Hash && a.Expires.Equal(b.Expires)
 }
 
 // task takes how far a task is. A question of its is asked like a call's.
-func (t *turn) task(v *runtime.TaskView) {
-	of := func(a *activity) bool { return a.ID == v.ID.String() }
-	over := v.Status == record.TaskCompleted || v.Status == record.TaskError
+func (t *turn) task(f *client.Frame) {
+	of := func(a *activity) bool { return a.ID == f.ID }
+	over := f.Status == record.TaskCompleted || f.Status == record.TaskError
 	t.calls = slices.DeleteFunc(t.calls, of)
 	if over {
 		t.tasks = slices.DeleteFunc(t.tasks, of)
@@ -253,18 +248,17 @@ func (t *turn) task(v *runtime.TaskView) {
 		i = len(t.tasks)
 		t.tasks = append(t.tasks, &activity{began: t.now()})
 	}
-	t.tasks[i].CallView = runtime.CallView{ID: v.ID.String(), Name: v.Tool, Status: v.Status, Message: v.Message, Fraction: v.Fraction, Approval: v.Approval}
-	if v.Approval != nil {
+	t.tasks[i].Frame = *f
+	t.tasks[i].Name = f.Tool
+	if f.Approval != nil {
 		a := *t.tasks[i]
-		a.Args = v.Approval.Args
 		t.calls = append(t.calls, &a)
 	}
 }
 
 // opening shows that a tool or an agent has opened a turn.
-func (t *turn) opening(m *message.Message) string {
-	said, _, _ := strings.Cut(m.Text(), "\n")
-	return t.piece(kindUser, t.warn.Render("« ")+cut(oneLine(said, 400), max(t.paint.width-3, 1)))
+func (t *turn) opening(said client.Content) string {
+	return t.piece(kindUser, t.warn.Render("« ")+cut(oneLine(firstOf(said.Text()), 400), max(t.paint.width-3, 1)))
 }
 
 // ask prints the next question, one at a time: what stands last on the screen
@@ -275,7 +269,7 @@ func (t *turn) ask() []string {
 		return nil
 	}
 	a.asked, a.asks = true, t.now()
-	text, cut := t.question(&a.CallView, false)
+	text, cut := t.question(&a.Frame, false)
 	a.cut = cut
 	return []string{t.piece(kindNote, text)}
 }
@@ -293,7 +287,7 @@ func (t *turn) find(call string) *activity {
 // about next, and how many wait.
 func (t *turn) pending() (next *activity, n int) {
 	for _, a := range t.calls {
-		if a.Approval != nil && a.Status == string(runtime.CallAwaiting) {
+		if a.Approval != nil && a.Status == client.CallAwaiting {
 			if n++; next == nil || a.asked {
 				next = a
 			}
@@ -321,10 +315,10 @@ func (t *turn) live(most int, spin string) []string {
 		}
 	}
 	for _, a := range t.calls {
-		if a.Status == string(runtime.CallAwaiting) {
+		if a.Status == client.CallAwaiting {
 			continue
 		}
-		line := spin + " " + bare(a.Name) + " " + short(a.Args)
+		line := spin + " " + bare(a.Name) + " " + short(a.Arguments())
 		if a.Message != "" {
 			line = spin + " " + bare(a.Name) + ": " + oneLine(a.Message, 400)
 		}
@@ -332,8 +326,8 @@ func (t *turn) live(most int, spin string) []string {
 	}
 	for _, a := range t.tasks {
 		line := "∙ " + bare(a.Name) + " in the background"
-		if a.Fraction > 0 {
-			line += fmt.Sprintf(" %d%%", int(a.Fraction*100))
+		if a.Progress > 0 {
+			line += fmt.Sprintf(" %d%%", int(a.Progress*100))
 		}
 		if a.Message != "" {
 			line += ": " + oneLine(a.Message, 400)

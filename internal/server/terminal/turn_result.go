@@ -6,41 +6,38 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"charm.land/lipgloss/v2"
 
+	"steward/client"
 	"steward/internal/fault"
-	"steward/internal/id"
 	"steward/internal/message"
-	"steward/internal/runtime"
 )
 
-func (t *turn) result(v *runtime.CallView) []string {
+func (t *turn) result(f *client.Frame) []string {
 	took := ""
-	if a := t.find(v.ID); a != nil {
+	if a := t.find(f.ID); a != nil {
 		took = since(t.now().Sub(a.began))
-		if v.Args == "" {
-			v.Args = a.Args
+		if len(f.Args) == 0 {
+			f.Args = a.Args
 		}
 		t.calls = slices.DeleteFunc(t.calls, func(x *activity) bool { return x == a })
 	}
-	mark, said := t.mark(message.Status(v.Status), v.Result), ""
-	if v.Status != string(message.OK) {
-		said = strings.ReplaceAll(v.Status, "_", " ") + ": "
+	r := resultOf(f)
+	mark, said := t.mark(r), ""
+	if r.Status != message.OK {
+		said = strings.ReplaceAll(f.Status, "_", " ") + ": "
 	}
-	said += denied(v.Result)
 	room := t.paint.width - 3
-	head := cut(bare(v.Name), room)
-	args := short(v.Args)
+	head := cut(bare(f.Name), room)
+	args := short(f.Arguments())
 	if used := lipgloss.Width(head); args != "" && room-used > 8 {
 		head += " " + cut(args, min(room-used-1, max(room/2, 20)))
 	}
-	tail := said
-	switch {
-	case v.Status == string(message.Accepted):
+	tail := said + saidBy(r, 400)
+	if r.Status == message.Accepted {
 		tail = "goes on in the background"
-	case v.Result != nil:
-		tail += oneLine(v.Result.Plain(), 400)
 	}
 	if took != "" && took != "0s" {
 		tail += " · " + took
@@ -56,39 +53,46 @@ func (t *turn) result(v *runtime.CallView) []string {
 	return append(t.flush(), t.piece(kindCall, line))
 }
 
+// resultOf is the result that a frame tells of.
+func resultOf(f *client.Frame) *message.ToolResult {
+	return &message.ToolResult{Name: f.Name, Status: message.Status(f.Status), Denied: f.Denied,
+		Content: []message.Block{&message.Text{Text: f.Result}}}
+}
+
 // mark says at a glance what became of a call.
-func (t *turn) mark(status message.Status, r *message.ToolResult) string {
+func (t *turn) mark(r *message.ToolResult) string {
 	switch {
-	case status == message.Queued || status == message.Accepted:
+	case r.Status == message.Queued || r.Status == message.Accepted:
 		return t.warn.Render("…")
-	case status != message.OK:
+	case r.Status != message.OK:
 		return t.bad.Render("✗")
-	case r != nil && len(r.Denied) > 0:
+	case len(r.Denied) > 0:
 		return t.warn.Render("!")
 	}
 	return t.good.Render("✓")
 }
 
-// denied says what was denied to agents that a call asked: nobody is to take
-// their answer for the deed.
-func denied(r *message.ToolResult) string {
-	if r == nil || len(r.Denied) == 0 {
-		return ""
+// saidBy is what a result says, on one line, after what was denied to agents
+// that the call asked: nobody is to take their answer for the deed.
+func saidBy(r *message.ToolResult, most int) string {
+	text := oneLine(r.Plain(), most)
+	if len(r.Denied) > 0 {
+		text = "denied in it: " + bare(strings.Join(r.Denied, ", ")) + "; " + text
 	}
-	return "denied in it: " + bare(strings.Join(r.Denied, ", ")) + "; "
+	return text
 }
 
-func (t *turn) complete(m *message.Message) []string {
-	out := t.fly(m.ID)
+func (t *turn) complete(f *client.Frame) []string {
+	out := t.fly(f.MessageID)
 	if !t.told && t.text == "" {
-		t.text = m.Text() // came whole: it was not watched from its beginning
+		t.text = f.Content.Text() // came whole: it was not watched from its beginning
 	}
 	out = append(out, t.flush()...)
-	if lines := sources(m); len(lines) > 0 {
+	if lines := sources(f.Citations); len(lines) > 0 {
 		out = append(out, t.piece(kindNote, t.paint.wrap(strings.Join(lines, "\n"))))
 	}
-	t.model, t.offline = m.Model, strings.HasPrefix(m.Model, "offline/")
-	foot := t.foot(m)
+	t.model, t.offline = f.Model, strings.HasPrefix(f.Model, "offline/")
+	foot := t.foot(f)
 	t.stop()
 	return append(out, t.piece(kindNote, t.dim.Render(cut(foot, t.paint.width-1))))
 }
@@ -97,30 +101,30 @@ func (t *turn) complete(m *message.Message) []string {
 const mostSources = 50
 
 // sources are those of an answer, numbered. Others wrote them.
-func sources(m *message.Message) (lines []string) {
-	for i, c := range m.Citations() {
+func sources(list []client.Citation) (lines []string) {
+	for i, c := range list {
 		if i == mostSources {
-			return append(lines, fmt.Sprintf("… and %d more; steward conversations show last has all", len(m.Citations())-i))
+			return append(lines, fmt.Sprintf("… and %d more; steward conversations show last has all", len(list)-i))
 		}
-		lines = append(lines, fmt.Sprintf("[%d] %s", i+1, oneLine(c.String(), 400)))
+		lines = append(lines, fmt.Sprintf("[%d] %s", i+1, oneLine(message.Citation(c).String(), 400)))
 	}
 	return lines
 }
 
 // foot says by whom and how an answer came.
-func (t *turn) foot(m *message.Message) string {
-	by, stopped := safe(m.Model), ""
+func (t *turn) foot(f *client.Frame) string {
+	by, stopped := safe(f.Model), ""
 	if t.offline {
 		by = "offline provider: rules, not a language model"
 	}
-	if m.Stop == message.StopCancelled {
+	if f.Stop == string(message.StopCancelled) {
 		stopped = "stopped"
 	}
 	parts := []string{stopped, by}
-	if m.Took > 0 {
-		parts = append(parts, since(m.Took))
+	if f.DurationMS > 0 {
+		parts = append(parts, since(time.Duration(f.DurationMS)*time.Millisecond))
 	}
-	if u := m.TurnUsage(); u.Input+u.Output > 0 {
+	if u := f.Usage; u.Input+u.Output > 0 {
 		parts = append(parts, fmt.Sprintf("%d tokens", u.Input+u.Output))
 	}
 	if t.thought != "" && !t.unfolded {
@@ -129,13 +133,13 @@ func (t *turn) foot(m *message.Message) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " · ")
 }
 
-func (t *turn) reset(msg id.ID) []string {
-	if msg != t.flying && !msg.Zero() {
+func (t *turn) reset(msg string) []string {
+	if msg != t.flying && msg != "" {
 		return nil
 	}
 	told := t.told
-	t.text, t.thinking, t.told, t.flying = "", "", false, id.ID{}
-	t.calls = slices.DeleteFunc(t.calls, func(a *activity) bool { return a.Status == string(runtime.CallWriting) })
+	t.text, t.thinking, t.told, t.flying = "", "", false, ""
+	t.calls = slices.DeleteFunc(t.calls, func(a *activity) bool { return a.Status == client.CallWriting })
 	if !told {
 		return nil
 	}
@@ -163,11 +167,11 @@ func (t *turn) fault(err error) string {
 
 // asked tells what is to be allowed: the call itself, or one of an agent that
 // was asked by it.
-func asked(v *runtime.CallView) (what, args string) {
-	if a := v.Approval; a != nil && a.Agent != "" {
-		return a.Agent + " wants " + a.Tool, a.Args
+func asked(f *client.Frame) (what, args string) {
+	if a := f.Approval; a != nil && a.Agent != "" {
+		return a.Agent + " wants " + a.Tool, a.Arguments()
 	}
-	return v.Name, v.Args
+	return f.Name, f.Arguments()
 }
 
 // members puts each member of a JSON object on a line of its own, its bytes

@@ -9,10 +9,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"steward/client"
 	"steward/internal/fault"
-	"steward/internal/id"
 	"steward/internal/message"
-	"steward/internal/runtime"
 )
 
 // newTurn is a turn without colours at a fixed time.
@@ -24,7 +23,7 @@ func newTurn(t *testing.T, width int) *turn {
 	return tr
 }
 
-func show(tr *turn, frames ...runtime.Frame) string {
+func show(tr *turn, frames ...client.Frame) string {
 	var out []string
 	for _, f := range frames {
 		out = append(out, tr.frame(f)...)
@@ -32,42 +31,39 @@ func show(tr *turn, frames ...runtime.Frame) string {
 	return strings.Join(out, "\n")
 }
 
-func token(msg id.ID, text string) runtime.Frame {
-	return runtime.Frame{Kind: runtime.FrameToken, Message: msg, Text: text}
+func token(msg, text string) client.Frame {
+	return client.Frame{Type: client.FrameToken, MessageID: msg, Text: text}
 }
 
-func call(id, name, args, status string) runtime.Frame {
-	return runtime.Frame{Kind: runtime.FrameCall, Call: &runtime.CallView{ID: id, Name: name, Args: args, Status: status}}
+func call(id, name, args, status string) client.Frame {
+	return client.Frame{Type: client.FrameCall, ID: id, Name: name, Args: []byte(args), Status: status}
 }
 
-func result(id, name, status, text string) runtime.Frame {
-	return runtime.Frame{Kind: runtime.FrameResult, Call: &runtime.CallView{ID: id, Name: name, Status: status,
-		Result: &message.ToolResult{Content: []message.Block{&message.Text{Text: text}}}}}
+func result(id, name, status, text string) client.Frame {
+	return client.Frame{Type: client.FrameResult, ID: id, Name: name, Status: status, Result: text}
 }
 
-func complete(msg id.ID, m message.Message) runtime.Frame {
-	m.ID, m.Role = msg, message.Assistant
-	return runtime.Frame{Kind: runtime.FrameComplete, Message: msg, Stored: &m}
+func complete(msg string, f client.Frame) client.Frame {
+	f.Type, f.MessageID = client.FrameComplete, msg
+	return f
 }
 
-func user(text string, more ...message.Block) runtime.Frame {
-	return runtime.Frame{Kind: runtime.FrameUser, Stored: &message.Message{Role: message.User,
-		Blocks: append([]message.Block{&message.Text{Text: text}}, more...)}}
+func user(text string, more ...client.Block) client.Frame {
+	return client.Frame{Type: client.FrameUser, Content: append(Words(text), more...)}
 }
 
 func TestATurnFromEndToEnd(t *testing.T) {
 	tr := newTurn(t, 60)
-	one, two := id.New(), id.New()
+	one, two := "1", "2"
 	got := show(tr,
-		user("multiply\nplease", &message.Image{}, &message.File{}),
-		runtime.Frame{Kind: runtime.FrameReasoning, Message: one, Text: "hm"},
+		user("multiply\nplease", client.Block{Type: "image"}, client.Block{Type: "file"}),
+		client.Frame{Type: client.FrameReasoning, MessageID: one, Text: "hm"},
 		token(one, "Let me see.\n\nI mul"), token(one, "tiply."),
 		call("a/1", "math.multiply", "", "writing"),
 		call("a/1", "math.multiply", `{"a": 6, "b": 7}`, "running"),
 		result("a/1", "math.multiply", "ok", "42"),
 		token(two, "It is **42**."),
-		complete(two, message.Message{Model: "openai/x", Took: 1500 * time.Millisecond, Usage: message.Usage{Input: 3, Output: 4},
-			Blocks: []message.Block{&message.Text{Text: "It is **42**."}}}))
+		complete(two, client.Frame{Model: "openai/x", DurationMS: 1500, Usage: client.Usage{Input: 3, Output: 4}, Content: Words("It is **42**.")}))
 	want := `› multiply
   please [image] [file]
 
@@ -90,8 +86,8 @@ openai/x · 1.5s · 7 tokens · Ctrl-R shows the reasoning`
 
 func TestReasoningUnfolds(t *testing.T) {
 	tr := newTurn(t, 60)
-	think := func(text string) runtime.Frame {
-		return runtime.Frame{Kind: runtime.FrameReasoning, Message: id.Derive("one"), Text: text}
+	think := func(text string) client.Frame {
+		return client.Frame{Type: client.FrameReasoning, MessageID: "one", Text: text}
 	}
 	if got := show(tr, think("first\nsecond\x1b[2J")); got != "" || strings.Join(tr.live(9, "*"), "|") != "thinking: second␛[2J" {
 		t.Errorf("%q, live %q", got, tr.live(9, "*"))
@@ -99,7 +95,7 @@ func TestReasoningUnfolds(t *testing.T) {
 	if got := tr.unfold(); got != nil || strings.Join(tr.live(9, "*"), "|") != "thinking: first|second␛[2J" {
 		t.Errorf("%q, live %q", got, tr.live(9, "*"))
 	}
-	if got := show(tr, token(id.Derive("one"), "It is so.\n\n")); got != "thinking: first\nsecond␛[2J" {
+	if got := show(tr, token("one", "It is so.\n\n")); got != "thinking: first\nsecond␛[2J" {
 		t.Errorf("%q", got)
 	}
 	tr.unfold()
@@ -110,12 +106,12 @@ func TestReasoningUnfolds(t *testing.T) {
 
 func TestWhatIsWatchedFromItsEnd(t *testing.T) {
 	tr := newTurn(t, 60)
-	msg := id.New()
-	got := show(tr, complete(msg, message.Message{Model: "offline/steward", Blocks: []message.Block{&message.Text{Text: "whole"}}}))
+	msg := "1"
+	got := show(tr, complete(msg, client.Frame{Model: "offline/steward", Content: Words("whole")}))
 	if got != "whole\n\noffline provider: rules, not a language model" {
 		t.Errorf("%q", got)
 	}
-	got = show(tr, complete(id.New(), message.Message{Stop: message.StopCancelled}))
+	got = show(tr, complete("2", client.Frame{Stop: string(message.StopCancelled)}))
 	if !strings.HasSuffix(got, "\nstopped") && got != "stopped" {
 		t.Errorf("%q", got)
 	}
@@ -123,15 +119,15 @@ func TestWhatIsWatchedFromItsEnd(t *testing.T) {
 
 func TestResetTakesBack(t *testing.T) {
 	tr := newTurn(t, 60)
-	msg := id.New()
+	msg := "1"
 	show(tr, token(msg, "first half"))
-	if got := show(tr, runtime.Frame{Kind: runtime.FrameReset, Message: id.New()}); got != "" || tr.text == "" {
+	if got := show(tr, client.Frame{Type: client.FrameReset, MessageID: "2"}); got != "" || tr.text == "" {
 		t.Errorf("a reset of another message: %q", got)
 	}
-	if got := show(tr, runtime.Frame{Kind: runtime.FrameReset, Message: msg}); got != "" || tr.text != "" {
+	if got := show(tr, client.Frame{Type: client.FrameReset, MessageID: msg}); got != "" || tr.text != "" {
 		t.Errorf("what was live only goes silently: %q", got)
 	}
-	got := show(tr, token(msg, "one block\n\nand another"), call("x/1", "a.b", "", "writing"), runtime.Frame{Kind: runtime.FrameReset, Message: msg})
+	got := show(tr, token(msg, "one block\n\nand another"), call("x/1", "a.b", "", "writing"), client.Frame{Type: client.FrameReset, MessageID: msg})
 	if !strings.Contains(got, "is void") || len(tr.calls) != 0 {
 		t.Errorf("what is in the scrollback is called void: %q", got)
 	}
@@ -140,17 +136,17 @@ func TestResetTakesBack(t *testing.T) {
 func TestErrorsAndNotices(t *testing.T) {
 	tr := newTurn(t, 60)
 	e := fault.New(fault.Unavailable, "overloaded", "the model is busy").WithHint("try again later")
-	got := show(tr, token(id.New(), "half an ans"), runtime.Frame{Kind: runtime.FrameError, Err: e})
+	got := show(tr, token("2", "half an ans"), client.Frame{Type: client.FrameError, Err: e})
 	if got != "half an ans\n\n✗ the model is busy\n  try again later\n  overloaded" {
 		t.Errorf("%q", got)
 	}
-	if got := show(tr, runtime.Frame{Kind: runtime.FrameError}); !strings.Contains(got, "did not say why") {
+	if got := show(tr, client.Frame{Type: client.FrameError}); !strings.Contains(got, "did not say why") {
 		t.Errorf("%q", got)
 	}
-	if got := show(tr, runtime.Frame{Kind: runtime.FrameNotice, Text: "by\x1b[2J the way"}); !strings.Contains(got, "by␛[2J the way") {
+	if got := show(tr, client.Frame{Type: client.FrameNotice, Text: "by\x1b[2J the way"}); !strings.Contains(got, "by␛[2J the way") {
 		t.Errorf("%q", got)
 	}
-	if got := show(tr, runtime.Frame{Kind: "of the future"}); got != "" {
+	if got := show(tr, client.Frame{Type: "of the future"}); got != "" {
 		t.Errorf("%q", got)
 	}
 }
@@ -170,7 +166,7 @@ func TestResultsOfEveryKind(t *testing.T) {
 		}
 	}
 	inside := result("x/1", "desk.ask", "ok", "done")
-	inside.Call.Result.Denied = []string{"files.write"}
+	inside.Denied = []string{"files.write"}
 	if got := show(newTurn(t, 60), inside); got != "! desk.ask → denied in it: files.write; done" {
 		t.Errorf("%q", got)
 	}
@@ -184,9 +180,9 @@ func TestResultsOfEveryKind(t *testing.T) {
 
 func TestOneQuestionAtATime(t *testing.T) {
 	tr := newTurn(t, 60)
-	asking := func(id, args string) runtime.Frame {
+	asking := func(id, args string) client.Frame {
 		f := call(id, "files.write", args, "awaiting_approval")
-		f.Call.Approval = &runtime.ApprovalView{ID: "i" + id, Hash: "h", Reason: "it changes something"}
+		f.Approval = &client.Approval{ID: "i" + id, Hash: "h", Reason: "it changes something"}
 		return f
 	}
 	got := show(tr, asking("x/1", "{\"path\":\"a\u202etxt\",\"text\":\"b\"}"), asking("x/2", `{}`))
@@ -215,17 +211,17 @@ func TestOneQuestionAtATime(t *testing.T) {
 
 func TestLive(t *testing.T) {
 	tr := newTurn(t, 40)
-	show(tr, user("x"), runtime.Frame{Kind: runtime.FrameReasoning, Message: id.New(), Text: "first\nsecond thought"},
+	show(tr, user("x"), client.Frame{Type: client.FrameReasoning, MessageID: "2", Text: "first\nsecond thought"},
 		call("x/1", "a.b", `{"q":1}`, "running"))
 	lines := tr.live(10, "*")
 	if len(lines) != 1 || !strings.Contains(lines[0], "* a.b {\"q\":1}") {
 		t.Errorf("%q", lines)
 	}
-	show(tr, runtime.Frame{Kind: runtime.FrameReasoning, Message: id.New(), Text: "first\nsecond thought"})
+	show(tr, client.Frame{Type: client.FrameReasoning, MessageID: "2", Text: "first\nsecond thought"})
 	if lines = tr.live(10, "*"); !strings.Contains(lines[0], "thinking: second thought") {
 		t.Errorf("%q", lines)
 	}
-	show(tr, token(id.New(), strings.Repeat("word ", 200)))
+	show(tr, token("2", strings.Repeat("word ", 200)))
 	if lines = tr.live(5, "*"); len(lines) != 5 {
 		t.Errorf("%d lines", len(lines))
 	}
@@ -381,9 +377,9 @@ func TestCutAndStripped(t *testing.T) {
 
 func TestQuestionsOfAgentsBelow(t *testing.T) {
 	tr := newTurn(t, 60)
-	asks := func(intent, agent, args string) runtime.Frame {
+	asks := func(intent, agent, args string) client.Frame {
 		f := call("1/0", "personal.ask", `{"request":"write"}`, "awaiting_approval")
-		f.Call.Approval = &runtime.ApprovalView{ID: intent, Hash: args, Agent: agent, Tool: "mail.send", Args: args}
+		f.Approval = &client.Approval{ID: intent, Hash: args, Agent: agent, Tool: "mail.send", Args: []byte(args)}
 		return f
 	}
 	got := show(tr, asks("a", "personal/email", `{"to":"bob"}`))
@@ -397,7 +393,7 @@ func TestQuestionsOfAgentsBelow(t *testing.T) {
 		t.Errorf("the next question of the same call is not shown: %q", got)
 	}
 	running := call("1/0", "personal.ask", `{"request":"write"}`, "running")
-	running.Call.Message = "email.ask: mail.send"
+	running.Message = "email.ask: mail.send"
 	show(tr, running)
 	if got := strings.Join(tr.live(5, "*"), "\n"); !strings.Contains(got, "* personal.ask: email.ask: mail.send") {
 		t.Errorf("what runs below is not shown: %s", got)
@@ -405,12 +401,12 @@ func TestQuestionsOfAgentsBelow(t *testing.T) {
 }
 
 func TestTheSourcesOfAnAnswerAreNumberedUnderIt(t *testing.T) {
-	tr, one := newTurn(t, 60), id.New()
-	cited := []message.Citation{{URL: "https://w.test/1", Title: "Rain\x1b[2J\nnow"}, {URL: "https://w.test/2"}}
+	tr, one := newTurn(t, 60), "1"
+	cited := []client.Citation{{URL: "https://w.test/1", Title: "Rain\x1b[2J\nnow"}, {URL: "https://w.test/2"}}
 	for range mostSources {
-		cited = append(cited, message.Citation{Title: fmt.Sprint("book ", len(cited))})
+		cited = append(cited, client.Citation{Title: fmt.Sprint("book ", len(cited))})
 	}
-	got := show(tr, token(one, "It rains."), complete(one, message.Message{Blocks: []message.Block{&message.Text{Text: "It rains.", Citations: cited}}}))
+	got := show(tr, token(one, "It rains."), complete(one, client.Frame{Content: Words("It rains."), Citations: cited}))
 	rains, first := strings.Index(got, "It rains."), strings.Index(got, "[1] Rain")
 	if rains < 0 || first < rains || !strings.Contains(got, "now, https://w.test/1") || !strings.Contains(got, "[2] https://w.test/2") ||
 		strings.Contains(got, "[51]") || !strings.Contains(got, "2 more") || strings.Contains(got, "\x1b[2J") {
@@ -418,7 +414,7 @@ func TestTheSourcesOfAnAnswerAreNumberedUnderIt(t *testing.T) {
 	}
 	var out, notes strings.Builder
 	w := &Writer{Out: &out, Notes: &notes}
-	if err := w.Frame(complete(one, message.Message{Blocks: []message.Block{&message.Text{Text: "It rains.", Citations: cited[:1]}}})); err != nil ||
+	if err := w.Frame(complete(one, client.Frame{Content: Words("It rains."), Citations: cited[:1]})); err != nil ||
 		out.String() != "It rains." || !strings.Contains(notes.String(), "[1] Rain") || strings.Contains(notes.String(), "\x1b") {
 		t.Errorf("%v, %q, %q", err, out.String(), notes.String())
 	}

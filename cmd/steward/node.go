@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"iter"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -20,21 +18,17 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/conversation"
 	domainlocal "steward/internal/domain/local"
-	"steward/internal/effect"
 	"steward/internal/fault"
-	"steward/internal/id"
 	"steward/internal/identity"
-	"steward/internal/intent"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy/rego"
-	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/search/fts"
 	"steward/internal/secret"
+	"steward/internal/server/chat"
 	"steward/internal/server/httpauth"
 	"steward/internal/server/openai"
-	"steward/internal/server/terminal"
 	"steward/internal/settings"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
@@ -42,43 +36,9 @@ import (
 	"steward/internal/toolkit/builtin"
 )
 
-// backend is Steward as chat and ask use it: in this process, or the one that
-// serves the data folder already.
-type backend interface {
-	terminal.Node
-	terminal.Shelf
-	// Waiting tells what waits for an approval; see terminal.Approvals.
-	Waiting(ctx context.Context) iter.Seq2[[]catalog.Listing, error]
-	api() *session
-	// Close lets go of everything; turns that run are put aside.
-	Close() error
-}
-
-// open opens the data folder and a node over it, or joins the Steward that
-// has it in use.
-func (a *app) open(ctx context.Context, set *settings.Loaded, log *slog.Logger) (backend, error) {
-	n, err := a.openLocal(ctx, set, log)
-	if !fault.HasCode(err, "data_in_use") {
-		if err != nil {
-			return nil, err
-		}
-		return n, nil
-	}
-	r, joined := a.joinChat(set, log)
-	if joined != nil {
-		return nil, fault.Of(err).WithHint("it cannot be joined: %s", joined)
-	}
-	return r, nil
-}
-
-// shelf is what was said: it reads the store alone, and thinks nothing.
-type shelf struct {
-	user   string
-	engine *conversation.Engine
-}
-
-func (a *app) shelf(st store.Store) shelf {
-	return shelf{a.user(), conversation.New(st, conversation.Options{Key: a.exportKey, Codecs: runtime.Codecs()})}
+// engine reads and writes conversations in a store, and thinks nothing.
+func (a *app) engine(st store.Store) *conversation.Engine {
+	return conversation.New(st, conversation.Options{Key: a.exportKey, Codecs: runtime.Codecs()})
 }
 
 // exportKey is the key by which exports are signed: a secret in a file of its
@@ -92,35 +52,19 @@ func (a *app) exportKey() ([]byte, error) {
 	return []byte(key), err
 }
 
-func (s shelf) scope() store.Scope { return store.ForUser(s.user) }
-
-func (s shelf) Conversations(ctx context.Context, after store.Cursor, limit int) ([]record.Conversation, store.Cursor, error) {
-	return s.engine.List(ctx, s.scope(), after, limit)
-}
-
-func (s shelf) Conversation(ctx context.Context, conv id.ID) (record.Conversation, error) {
-	return s.engine.Get(ctx, s.scope(), conv)
-}
-
-func (s shelf) Newest(ctx context.Context, conv id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error) {
-	return s.engine.Messages(ctx, s.scope(), conv, after, limit, true)
-}
-
-func (s shelf) Export(ctx context.Context, conv id.ID, format string, w io.Writer) error {
-	return s.engine.Export(ctx, s.scope(), conv, format, w)
-}
-
 // local is a node in this process.
 type local struct {
-	shelf
-	store *sqlite.Store
-	index *fts.Index
-	keys  *identity.Registry
-	judge *rego.Judge
-	found *supply
-	node  *runtime.Node
-	log   *slog.Logger
-	own   *session // over the node
+	user   string
+	engine *conversation.Engine
+	store  *sqlite.Store
+	index  *fts.Index
+	keys   *identity.Registry
+	judge  *rego.Judge
+	found  *supply
+	node   *runtime.Node
+	log    *slog.Logger
+	chat   *chat.Server
+	own    *session // over the node
 
 	resolve func(model string) (llm.Resolved, error)
 
@@ -133,10 +77,6 @@ type local struct {
 	secrets  *secret.Follower
 }
 
-var _ backend = (*local)(nil)
-
-func (l *local) api() *session { return l.own }
-
 // openLocal opens the data folder for this process and wires a node over it.
 func (a *app) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*local, error) {
 	st, err := a.openStore(ctx, set, log)
@@ -148,12 +88,13 @@ func (a *app) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 		return nil, errors.Join(err, st.Close())
 	}
 	l := &local{audit: trail, store: st, keys: identity.New(st), log: log, grace: set.Timeouts.Shutdown,
-		shelf: a.shelf(st)}
+		user: a.user(), engine: a.engine(st)}
 	if err := l.wire(ctx, a, set, log); err != nil {
 		return nil, errors.Join(err, l.closePolicies(), st.Close())
 	}
 	l.secrets = secret.NewStore(secret.Folder(set.Data)).Follow(a.hidden(), log)
-	l.own = a.within(l.apiOptions(), func() error { return nil })
+	l.chat = chat.Handler(chat.Options{Mask: a.hidden().MaskBytes, Node: l.node, Agents: l.catalog, Judge: l.judge, Events: l.node, Logger: log})
+	l.own = a.within(l.apiOptions(), l.chat, func() error { return nil })
 	l.own.local = l
 	return l, nil
 }
@@ -341,36 +282,15 @@ func about(p identity.Profile) string {
 	return "About the user: " + strings.Join(parts, "; ") + "."
 }
 
-func (l *local) Send(ctx context.Context, t runtime.Turn) (runtime.Accepted, error) {
-	return l.node.Send(ctx, l.user, t)
-}
-
-func (l *local) Watch(ctx context.Context, conv id.ID, from runtime.Cursor) iter.Seq2[runtime.Frame, error] {
-	return l.node.Watch(ctx, l.user, conv, from)
-}
-
-func (l *local) Position(ctx context.Context, conv id.ID) (runtime.Cursor, error) {
-	return l.node.Position(ctx, l.user, conv)
-}
-
-func (l *local) Stop(ctx context.Context, conv id.ID) error { return l.node.Stop(ctx, l.user, conv) }
-
-func (l *local) Decide(ctx context.Context, _ id.ID, v runtime.Verdict) error {
-	return l.node.Decide(ctx, l.user, v)
-}
-
-func (l *local) Rename(ctx context.Context, conv id.ID, title string) (record.Conversation, error) {
-	return l.node.Rename(ctx, l.user, conv, title)
-}
-
-// Question implements terminal.Node.
-func (l *local) Question(ctx context.Context, which string, p intent.Pattern) (effect.Question, error) {
-	return l.node.Approval(ctx, l.user, which, p)
-}
-
 // Close puts running turns aside and closes the data folder.
 func (l *local) Close() error {
 	grace := max(l.grace, time.Second)
+	talks := func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), grace)
+		defer cancel()
+		l.chat.Shutdown(ctx) //nolint:errcheck // says that it has cut some off
+		return nil
+	}
 	suspend := func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), grace)
 		defer cancel()
@@ -379,7 +299,7 @@ func (l *local) Close() error {
 		}
 		return nil
 	}
-	return closeWithin(grace+cmp.Or(l.beyond, 30*time.Second), l.log, part{"the node", suspend},
+	return closeWithin(grace+cmp.Or(l.beyond, 30*time.Second), l.log, part{"the chat", talks}, part{"the node", suspend},
 		part{"the agents", l.catalog.Close}, part{"the services of agents", l.services.Close}, part{"the policies", l.closePolicies},
 		part{"the secrets", l.secrets.Close}, part{"the index of the search", l.index.Close}, part{"the data folder", l.store.Close})
 }
