@@ -2,13 +2,13 @@ package fts
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 	"time"
+
+	"zombiezen.com/go/sqlite"
 
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -22,10 +22,9 @@ import (
 // writing is a transaction that takes in entries of the log.
 type writing struct {
 	ctx    context.Context
-	tx     *sql.Tx
+	c      *sqlite.Conn
 	store  store.Store
 	log    *slog.Logger
-	stmts  map[string]*sql.Stmt
 	nums   map[string]int64 // the numbers of spaces, tools and conversations
 	erased bool             // something must be expunged
 	cuts   map[id.ID]bool   // conversations whose branches are to be looked at
@@ -35,47 +34,14 @@ type writing struct {
 	words      []byte
 }
 
-func newBatch(ctx context.Context, tx *sql.Tx, st store.Store, log *slog.Logger) *writing {
-	// A statement whose context can end costs the driver a goroutine; they are
-	// short, and apply looks at the context between entries.
-	return &writing{ctx: context.WithoutCancel(ctx), tx: tx, store: st, log: log, stmts: map[string]*sql.Stmt{}, nums: map[string]int64{}, cuts: map[id.ID]bool{}, top: -1}
+func newBatch(ctx context.Context, c *sqlite.Conn, st store.Store, log *slog.Logger) *writing {
+	return &writing{ctx: ctx, c: c, store: st, log: log, nums: map[string]int64{}, cuts: map[id.ID]bool{}, top: -1}
 }
 
-func (w *writing) close() {
-	for _, s := range w.stmts {
-		s.Close() // its transaction has ended; nothing depends on it any more
-	}
-}
+func (w *writing) exec(query string, args ...any) error { return exec(w.c, query, args...) }
 
-func (w *writing) stmt(query string) (*sql.Stmt, error) {
-	if s := w.stmts[query]; s != nil {
-		return s, nil
-	}
-	s, err := w.tx.PrepareContext(w.ctx, query)
-	if err == nil {
-		w.stmts[query] = s
-	}
-	return s, err
-}
-
-func (w *writing) exec(query string, args ...any) error {
-	s, err := w.stmt(query)
-	if err == nil {
-		_, err = s.ExecContext(w.ctx, args...)
-	}
-	return err
-}
-
-// number reads one number; none is an answer, too.
 func (w *writing) number(query string, args ...any) (n int64, found bool, err error) {
-	s, err := w.stmt(query)
-	if err == nil {
-		err = s.QueryRowContext(w.ctx, args...).Scan(&n)
-	}
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, false, nil
-	}
-	return n, err == nil, err
+	return number(w.c, query, args...)
 }
 
 // entry takes in one entry of the log.

@@ -4,6 +4,9 @@ import (
 	"context"
 	"time"
 
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
 	"steward/internal/fault"
 	"steward/internal/follow"
 	"steward/internal/resource"
@@ -33,7 +36,7 @@ func (x *Index) catch(ctx context.Context, rest time.Duration) error {
 				return ctx.Err()
 			}
 		}
-		return d.expunge(ctx)
+		return d.use(ctx, expunge)
 	})
 }
 
@@ -54,12 +57,16 @@ func (x *Index) advance(ctx context.Context, d *database) (behind uint64, err er
 	case x.hurry <- struct{}{}:
 	default: // it has been told
 	}
-	var seq uint64
-	if err := d.reads.QueryRowContext(ctx, "SELECT seq FROM state").Scan(&seq); err != nil {
+	var seq int64
+	err = d.use(ctx, func(c *sqlite.Conn) error {
+		seq, _, err = number(c, "SELECT seq FROM state")
+		return err
+	})
+	if err != nil {
 		return 0, err
 	}
 	head, err := follow.Head(ctx, x.opt.Store)
-	return head - min(seq, head), err
+	return head - min(uint64(seq), head), err
 }
 
 // step reads one batch; false when that was the last.
@@ -70,39 +77,38 @@ func (x *Index) step(ctx context.Context, d *database) (more bool, err error) {
 		return false, ctx.Err()
 	}
 	defer func() { <-x.turn }()
-	var at string
-	if err := d.reads.QueryRowContext(ctx, "SELECT cursor FROM state").Scan(&at); err != nil {
-		return false, err
-	}
-	page, err := x.opt.Store.Log(ctx, nodeScope(), store.LogQuery{After: store.Cursor(at), Limit: batch})
-	if fault.HasCode(err, "cursor_invalid") {
-		return false, broken("%w", err)
-	}
-	if err != nil || len(page.Entries) == 0 {
-		return false, err
-	}
-	again, err := x.apply(ctx, d, at, page)
-	return page.More || again, err
+	err = d.use(ctx, func(c *sqlite.Conn) error {
+		at, err := text(c, "SELECT cursor FROM state")
+		if err != nil {
+			return err
+		}
+		page, err := x.opt.Store.Log(ctx, nodeScope(), store.LogQuery{After: store.Cursor(at), Limit: batch})
+		if fault.HasCode(err, "cursor_invalid") {
+			return broken("%w", err)
+		}
+		if err != nil || len(page.Entries) == 0 {
+			return err
+		}
+		again, err := x.apply(ctx, c, at, page)
+		more = page.More || again
+		return err
+	})
+	return more, err
 }
 
 // apply writes a batch, and how far it goes, in one transaction. Where
 // another process was quicker nothing is written: again.
-func (x *Index) apply(ctx context.Context, d *database, at string, page store.LogPage) (again bool, err error) {
-	tx, err := d.write.BeginTx(ctx, nil)
+func (x *Index) apply(ctx context.Context, c *sqlite.Conn, at string, page store.LogPage) (again bool, err error) {
+	end, err := sqlitex.ImmediateTransaction(c)
 	if err != nil {
 		return false, err
 	}
-	defer tx.Rollback()
-	var now string
-	if err := tx.QueryRowContext(ctx, "SELECT cursor FROM state").Scan(&now); err != nil || now != at {
+	defer end(&err)
+	if now, err := text(c, "SELECT cursor FROM state"); err != nil || now != at {
 		return err == nil, err
 	}
-	w := newBatch(ctx, tx, x.opt.Store, x.log)
-	defer w.close()
+	w := newBatch(ctx, c, x.opt.Store, x.log)
 	for i := range page.Entries {
-		if err := ctx.Err(); err != nil {
-			return false, err
-		}
 		if err := w.entry(&page.Entries[i]); err != nil {
 			return false, err
 		}
@@ -113,29 +119,25 @@ func (x *Index) apply(ctx context.Context, d *database, at string, page store.Lo
 		}
 	}
 	last := page.Entries[len(page.Entries)-1]
-	if _, err := tx.ExecContext(ctx, "UPDATE state SET cursor = ?, seq = ?, at = ?, key = ?, erase = erase + ?",
-		string(page.Next), int64(last.Seq), last.At.UnixMicro(), last.URI.Key(), w.erased); err != nil {
-		return false, err
-	}
-	return false, tx.Commit()
+	return false, w.exec("UPDATE state SET cursor = ?, seq = ?, at = ?, key = ?, erase = erase + ?",
+		string(page.Next), last.Seq, last.At.UnixMicro(), last.URI.Key(), w.erased)
 }
 
 // expunge rewrites the words' lists without those of what was erased, a bit
 // at a time so that searches go on, and empties the write-ahead log of them.
 // What it has freed is overwritten (secure_delete).
-func (d *database) expunge(ctx context.Context) error {
-	var due int64
-	if err := d.reads.QueryRowContext(ctx, "SELECT erase FROM state").Scan(&due); err != nil || due == 0 {
+func expunge(c *sqlite.Conn) error {
+	due, _, err := number(c, "SELECT erase FROM state")
+	if err != nil || due == 0 {
 		return err
 	}
 	for pages, more := -mergePages, true; more; pages = mergePages { // the first one says: all of them
-		var err error
-		if more, err = d.merge(ctx, pages); err != nil {
+		if more, err = merge(c, pages); err != nil {
 			return err
 		}
 	}
-	var busy, pages, done int
-	if err := d.write.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &done); err != nil {
+	busy, _, err := number(c, "PRAGMA wal_checkpoint(TRUNCATE)")
+	if err != nil {
 		return err
 	}
 	if busy != 0 {
@@ -143,8 +145,7 @@ func (d *database) expunge(ctx context.Context) error {
 			Retrying(fault.RetryBackoff, time.Second)
 	}
 	// What was erased meanwhile is still due.
-	_, err := d.write.ExecContext(ctx, "UPDATE state SET erase = 0 WHERE erase = ?", due)
-	return err
+	return exec(c, "UPDATE state SET erase = 0 WHERE erase = ?", due)
 }
 
 // mergePages is how much is rewritten in one transaction.
@@ -152,23 +153,16 @@ const mergePages = 500
 
 // merge goes on with making one segment of all, in which deleted words are
 // left out; false when it is done.
-func (d *database) merge(ctx context.Context, pages int) (more bool, err error) {
-	tx, err := d.write.BeginTx(ctx, nil)
+func merge(c *sqlite.Conn, pages int) (more bool, err error) {
+	before, _, err := number(c, "SELECT total_changes()")
 	if err != nil {
 		return false, err
 	}
-	defer tx.Rollback()
-	var before, after int64
-	if err := tx.QueryRowContext(ctx, "SELECT total_changes()").Scan(&before); err != nil {
+	if err := exec(c, "INSERT INTO fts (fts, rank) VALUES ('merge', ?)", pages); err != nil {
 		return false, err
 	}
-	if _, err := tx.ExecContext(ctx, "INSERT INTO fts (fts, rank) VALUES ('merge', ?)", pages); err != nil {
-		return false, err
-	}
-	if err := tx.QueryRowContext(ctx, "SELECT total_changes()").Scan(&after); err != nil {
-		return false, err
-	}
-	return after-before >= 2, tx.Commit() // by FTS5's documentation
+	after, _, err := number(c, "SELECT total_changes()")
+	return after-before >= 2, err // by FTS5's documentation
 }
 
 // Follow implements search.Index.

@@ -2,18 +2,15 @@ package fts
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
 
 	"steward/internal/fault"
 	"steward/internal/store"
@@ -48,22 +45,20 @@ CREATE INDEX doc_prev ON doc (conv, prev);
 CREATE VIRTUAL TABLE fts USING fts5 (facets, body, content='', contentless_delete=1, tokenize='ascii');
 `
 
-// database is an open file: one connection that writes, several that read.
+// database is an open file.
 type database struct {
-	path         string
-	file         fs.FileInfo // as it was opened
-	write, reads *sql.DB
+	path  string
+	file  fs.FileInfo // as it was opened
+	conns *sqlitex.Pool
 }
 
 const (
-	readers     = 4
+	maxConns    = 4
 	busyTimeout = 10 * time.Second
-	idleFor     = time.Minute // connections rest open for so long
 )
 
 // settings of every connection, read back because unknown ones are ignored.
 var settings = []struct{ name, set, want string }{
-	{"busy_timeout", "10000", "10000"},
 	{"journal_mode", "WAL", "wal"},
 	{"synchronous", "NORMAL", "1"},
 	{"secure_delete", "1", "1"}, // what is erased is overwritten
@@ -76,31 +71,79 @@ func openDatabase(ctx context.Context, path string) (*database, error) {
 	if err := makeFile(path); err != nil {
 		return nil, err
 	}
-	q := url.Values{"_txlock": {"immediate"}}
-	for _, s := range settings {
-		q.Add("_pragma", s.name+"("+s.set+")")
-	}
-	dsn := (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath(), RawQuery: q.Encode()}).String()
 	file, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
 	d := &database{path: path, file: file}
-	if d.write, err = sql.Open("sqlite", dsn); err != nil {
+	d.conns, err = sqlitex.NewPool(path, sqlitex.PoolOptions{Flags: sqlite.OpenReadWrite, PoolSize: maxConns, PrepareConn: configure})
+	if err != nil {
 		return nil, err
 	}
-	if d.reads, err = sql.Open("sqlite", dsn); err != nil {
-		return nil, errors.Join(err, d.write.Close())
-	}
-	d.write.SetMaxOpenConns(1)
-	d.write.SetConnMaxIdleTime(idleFor)
-	d.reads.SetMaxOpenConns(readers)
-	d.reads.SetMaxIdleConns(readers)
-	d.reads.SetConnMaxIdleTime(idleFor)
-	if err = d.prepare(ctx); err != nil {
+	if err = d.use(ctx, prepare); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
 	return d, nil
+}
+
+// configure makes the settings of a connection.
+func configure(c *sqlite.Conn) error {
+	c.SetBusyTimeout(busyTimeout)
+	for _, s := range settings {
+		if err := sqlitex.ExecuteTransient(c, "PRAGMA "+s.name+"="+s.set, nil); err != nil {
+			return err
+		}
+		got := ""
+		err := sqlitex.ExecuteTransient(c, "PRAGMA "+s.name, &sqlitex.ExecOptions{ResultFunc: func(st *sqlite.Stmt) error {
+			got = st.ColumnText(0)
+			return nil
+		}})
+		if err != nil {
+			return err
+		}
+		if got != s.want {
+			return fault.New(fault.Internal, "search_unavailable", "the search index has %s=%s instead of %s", s.name, got, s.want)
+		}
+	}
+	return nil
+}
+
+// use lends a connection; what it does ends when ctx does.
+func (d *database) use(ctx context.Context, do func(*sqlite.Conn) error) error {
+	c, err := d.conns.Take(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.conns.Put(c)
+	return do(c)
+}
+
+// number reads one number; none is an answer, too.
+func number(c *sqlite.Conn, query string, args ...any) (n int64, found bool, err error) {
+	err = sqlitex.Execute(c, query, &sqlitex.ExecOptions{Args: args, ResultFunc: func(st *sqlite.Stmt) error {
+		n, found = st.ColumnInt64(0), true
+		return nil
+	}})
+	return n, found, err
+}
+
+func text(c *sqlite.Conn, query string) (s string, err error) {
+	err = sqlitex.Execute(c, query, &sqlitex.ExecOptions{ResultFunc: func(st *sqlite.Stmt) error {
+		s = st.ColumnText(0)
+		return nil
+	}})
+	return s, err
+}
+
+// blob returns a column of one's own.
+func blob(st *sqlite.Stmt, col int) []byte {
+	b := make([]byte, st.ColumnLen(col))
+	st.ColumnBytes(col, b)
+	return b
+}
+
+func exec(c *sqlite.Conn, query string, args ...any) error {
+	return sqlitex.Execute(c, query, &sqlitex.ExecOptions{Args: args})
 }
 
 // makeFile makes the file for its owner alone. A write-ahead log of an
@@ -138,39 +181,28 @@ func (d *database) lost() error {
 	return nil
 }
 
-func (d *database) close() error { return errors.Join(d.reads.Close(), d.write.Close()) }
+func (d *database) close() error { return d.conns.Close() }
 
 // prepare makes the tables in an empty file, and looks at the version of
 // another.
-func (d *database) prepare(ctx context.Context) error {
-	for _, s := range settings {
-		var got string
-		if err := d.write.QueryRowContext(ctx, "PRAGMA "+s.name).Scan(&got); err != nil {
-			return err
-		}
-		if got != s.want {
-			return fault.New(fault.Internal, "search_unavailable", "the search index has %s=%s instead of %s", s.name, got, s.want)
-		}
-	}
-	tx, err := d.write.BeginTx(ctx, nil)
+func prepare(c *sqlite.Conn) (err error) {
+	end, err := sqlitex.ImmediateTransaction(c)
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback()
-	var have, tables int
-	if err := tx.QueryRowContext(ctx, "SELECT (SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_schema)").Scan(&have, &tables); err != nil {
+	defer end(&err)
+	have, _, err := number(c, "PRAGMA user_version")
+	if err != nil || have == version {
 		return err
 	}
+	tables, _, err := number(c, "SELECT count(*) FROM sqlite_schema")
 	switch {
-	case have == version:
-		return nil
+	case err != nil:
+		return err
 	case have != 0 || tables != 0:
 		return broken("it has version %d, this Steward writes version %d", have, version)
 	}
-	if _, err := tx.ExecContext(ctx, schema+fmt.Sprintf("PRAGMA user_version = %d", version)); err != nil {
-		return err
-	}
-	return tx.Commit()
+	return sqlitex.ExecuteScript(c, schema+fmt.Sprintf("PRAGMA user_version = %d", version), nil)
 }
 
 // belongs checks that the file was made from the store's log: the newest
@@ -179,7 +211,13 @@ func (d *database) belongs(ctx context.Context, st store.Store) error {
 	var seq uint64
 	var at int64
 	var key []byte
-	if err := d.write.QueryRowContext(ctx, "SELECT seq, at, key FROM state").Scan(&seq, &at, &key); err != nil {
+	err := d.use(ctx, func(c *sqlite.Conn) error {
+		return sqlitex.Execute(c, "SELECT seq, at, key FROM state", &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
+			seq, at, key = uint64(s.ColumnInt64(0)), s.ColumnInt64(1), blob(s, 2)
+			return nil
+		}})
+	})
+	if err != nil {
 		return err
 	}
 	if seq == 0 {
@@ -205,17 +243,17 @@ func broken(format string, args ...any) error {
 
 // damaged reports whether an error says that the file is of no use.
 func damaged(err error) bool {
-	var e *sqlite.Error
-	if !errors.As(err, &e) {
+	var other *fault.Error // the store's, which has codes of SQLite, too
+	if errors.Is(err, errBroken) || err == nil || errors.As(err, &other) {
 		return errors.Is(err, errBroken)
 	}
-	switch e.Code() & 0xff {
-	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+	switch code := sqlite.ErrCode(err); code.ToPrimary() {
+	case sqlite.ResultCorrupt, sqlite.ResultNotADB:
 		return true
-	case sqlite3.SQLITE_ERROR:
-		return strings.Contains(e.Error(), "no such table") || strings.Contains(e.Error(), "no such column")
-	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR: // removed, or cut short, under our hands
-		return e.Code() == sqlite3.SQLITE_READONLY_DBMOVED || e.Code() == sqlite3.SQLITE_IOERR_SHORT_READ
+	case sqlite.ResultError:
+		return strings.Contains(err.Error(), "no such table") || strings.Contains(err.Error(), "no such column")
+	case sqlite.ResultReadOnly, sqlite.ResultIOErr: // removed, or cut short, under our hands
+		return code == sqlite.ResultReadOnlyDBMoved || code == sqlite.ResultIOErrShortRead
 	}
 	return false
 }

@@ -3,7 +3,6 @@ package fts_test
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +12,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
 
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -77,10 +79,9 @@ func must(t *testing.T, err error) {
 
 func tamper(t *testing.T, path, statement string) {
 	t.Helper()
-	db, err := sql.Open("sqlite", path)
+	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
 	must(t, err)
-	_, err = db.Exec(statement)
-	must(t, errors.Join(err, db.Close()))
+	must(t, errors.Join(sqlitex.ExecuteScript(c, statement, nil), c.Close()))
 }
 
 // A file that is removed, or spoiled, while it is open.
@@ -215,13 +216,13 @@ func docs(t *testing.T, path string) (n int) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return 0
 	}
-	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
-	if err == nil {
-		err = errors.Join(db.QueryRow("SELECT count(*) FROM doc").Scan(&n), db.Close())
-	}
-	if err != nil {
-		t.Error(err)
-	}
+	c, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
+	must(t, err)
+	err = sqlitex.ExecuteTransient(c, "SELECT count(*) FROM doc", &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
+		n = s.ColumnInt(0)
+		return nil
+	}})
+	must(t, errors.Join(err, c.Close()))
 	return n
 }
 

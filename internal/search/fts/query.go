@@ -2,13 +2,14 @@ package fts
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"time"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
 
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -41,9 +42,11 @@ func (x *Index) Search(ctx context.Context, sc store.Scope, q search.Query) (sea
 		if page.Behind, err = x.advance(ctx, d); err != nil {
 			return err
 		}
-		s := sought{ctx: ctx, db: d.reads, sc: sc, q: &q, terms: terms}
-		found, err = s.find(below)
-		return err
+		return d.use(ctx, func(c *sqlite.Conn) error {
+			s := sought{c: c, sc: sc, q: &q, terms: terms}
+			found, err = s.find(below)
+			return err
+		})
 	})
 	if err != nil {
 		return search.Page{}, err
@@ -78,8 +81,7 @@ type doc struct {
 
 // sought is one search in the index.
 type sought struct {
-	ctx   context.Context
-	db    *sql.DB
+	c     *sqlite.Conn
 	sc    store.Scope
 	q     *search.Query
 	terms search.Terms
@@ -105,21 +107,12 @@ func (s *sought) find(below int64) ([]doc, error) {
 
 func (s *sought) docs(below int64) (out []doc, err error) {
 	text, args := s.statement(below)
-	rows, err := s.db.QueryContext(s.ctx, text, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var d doc
-		var at int64
-		if err := rows.Scan(&d.id, &d.seq, &at, &d.key, &d.conv, &d.msg, &d.prev); err != nil {
-			return nil, err
-		}
-		d.at = time.UnixMicro(at).UTC()
-		out = append(out, d)
-	}
-	return out, rows.Err()
+	err = sqlitex.ExecuteTransient(s.c, text, &sqlitex.ExecOptions{Args: args, ResultFunc: func(r *sqlite.Stmt) error {
+		out = append(out, doc{id: r.ColumnInt64(0), seq: uint64(r.ColumnInt64(1)), at: time.UnixMicro(r.ColumnInt64(2)).UTC(),
+			key: blob(r, 3), conv: r.ColumnInt64(4), msg: blob(r, 5), prev: blob(r, 6)})
+		return nil
+	}})
+	return out, err
 }
 
 // resolve finds the numbers of what narrows the search; false where one of
@@ -155,11 +148,7 @@ func (s *sought) resolve() (bool, error) {
 }
 
 func (s *sought) number(query string, arg any) (n int64, found bool, err error) {
-	err = s.db.QueryRowContext(s.ctx, query, arg).Scan(&n)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, false, nil
-	}
-	return n, err == nil, err
+	return number(s.c, query, arg)
 }
 
 // statement writes the SQL. The words' lists are walked from the newest doc
@@ -255,18 +244,10 @@ func (s *sought) around(docs []doc) error {
 	if s.q.Around <= 0 || len(docs) == 0 {
 		return nil
 	}
-	before, err := s.walker("d.msg = ?", "d.prev")
-	if err != nil {
-		return err
-	}
-	defer before.Close()
-	after, err := s.walker("d.prev = ?", "d.msg")
-	if err != nil {
-		return err
-	}
-	defer after.Close()
+	before, after := s.step("d.msg = ?", "d.prev"), s.step("d.prev = ?", "d.msg")
 	for i := range docs {
 		d := &docs[i]
+		var err error
 		if d.before, err = s.walk(before, d.conv, d.prev); err != nil {
 			return err
 		}
@@ -277,18 +258,18 @@ func (s *sought) around(docs []doc) error {
 	return nil
 }
 
-// walker prepares the step from a message to its neighbour. A deleted one is
-// found last.
-func (s *sought) walker(is, next string) (*sql.Stmt, error) {
+// step is the statement that goes from a message to its neighbour. A deleted
+// one is found last.
+func (s *sought) step(is, next string) string {
 	query := "SELECT d.key, d.gone OR d.cut, " + next + " FROM doc d WHERE d.conv = ? AND " + is
 	if !s.sc.All() {
 		query += " AND d.space IN (" + strings.Repeat(", ?", len(s.spaces))[2:] + ")"
 	}
-	return s.db.PrepareContext(s.ctx, query+" ORDER BY d.gone OR d.cut, d.id DESC LIMIT 1")
+	return query + " ORDER BY d.gone OR d.cut, d.id DESC LIMIT 1"
 }
 
 // walk goes from neighbour to neighbour. Deleted ones are passed by.
-func (s *sought) walk(step *sql.Stmt, conv int64, from []byte) (keys [][]byte, err error) {
+func (s *sought) walk(step string, conv int64, from []byte) (keys [][]byte, err error) {
 	args := []any{conv, from}
 	for _, sp := range s.spaces {
 		args = append(args, sp)
@@ -298,20 +279,17 @@ func (s *sought) walk(step *sql.Stmt, conv int64, from []byte) (keys [][]byte, e
 		if id.ID(from).Zero() || len(keys) == min(s.q.Around, search.MaxAround) {
 			break
 		}
-		args[1] = from
-		var key, to []byte
-		var gone bool
-		err := step.QueryRowContext(s.ctx, args...).Scan(&key, &gone, &to)
-		if errors.Is(err, sql.ErrNoRows) {
-			break
+		args[1], from = from, nil
+		err := sqlitex.ExecuteTransient(s.c, step, &sqlitex.ExecOptions{Args: args, ResultFunc: func(r *sqlite.Stmt) error {
+			if !r.ColumnBool(1) {
+				keys = append(keys, blob(r, 0))
+			}
+			from = blob(r, 2)
+			return nil
+		}})
+		if err != nil || from == nil {
+			return keys, err
 		}
-		if err != nil {
-			return nil, err
-		}
-		if !gone {
-			keys = append(keys, key)
-		}
-		from = to
 	}
 	return keys, nil
 }

@@ -3,7 +3,6 @@ package local
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -15,7 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"modernc.org/sqlite"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
 
 	"steward/internal/fault"
 	"steward/internal/service"
@@ -46,12 +46,12 @@ type DB struct {
 
 // file is an open database; who uses it holds mu.
 type file struct {
-	mu   sync.Mutex
-	db   *sql.DB
-	conn *sql.Conn
-	path string
-	most int64
-	gone bool // it is not to be opened again
+	mu    sync.Mutex
+	c     *sqlite.Conn // nil: not open
+	guard guard
+	path  string
+	most  int64
+	gone  bool // it is not to be opened again
 
 	users int // that have it, or wait for it; under DB.mu, as used
 	used  time.Time
@@ -74,16 +74,16 @@ func (d *DB) Close() error {
 }
 
 func (f *file) close() error {
-	if f.db == nil {
+	if f.c == nil {
 		return nil
 	}
-	err := errors.Join(f.conn.Close(), f.db.Close())
-	f.db, f.conn = nil, nil
+	err := f.c.Close()
+	f.c = nil
 	return err
 }
 
 // use calls do with the caller's database, alone with it.
-func (d *DB) use(ctx context.Context, c service.Caller, do func(context.Context, *file) error) error {
+func (d *DB) use(ctx context.Context, c service.Caller, do func(*file) error) error {
 	if !filepath.IsLocal(filepath.FromSlash(c.Agent)) && c.Agent != "" {
 		return fault.New(fault.Invalid, "agent_invalid", "%.80q is no path of an agent", c.Agent)
 	}
@@ -117,10 +117,16 @@ func (d *DB) use(ctx context.Context, c service.Caller, do func(context.Context,
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
-	if err := f.open(ctx); err != nil {
+	if err := f.open(); err != nil {
 		return err
 	}
-	return do(ctx, f)
+	f.c.SetInterrupt(ctx.Done())
+	defer f.c.SetInterrupt(nil)
+	err := do(f)
+	if err != nil && ctx.Err() != nil {
+		return fault.Of(ctx.Err())
+	}
+	return err
 }
 
 func errClosing() error {
@@ -178,148 +184,198 @@ func (d *DB) makeRoom() {
 // pageSize is SQLite's own default, which nobody here can change.
 const pageSize = 4096
 
-// limits of SQLite for a connection: https://www.sqlite.org/c3ref/c_limit_attached.html
-const (
-	limitLength   = 0
-	limitAttached = 7
-)
-
-// sqliteFull is SQLite's code for a file that may not grow:
-// https://www.sqlite.org/rescode.html#full
-const sqliteFull = 13
-
-func (f *file) open(ctx context.Context) error {
-	if f.db != nil {
+func (f *file) open() error {
+	if f.c != nil {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		return broken(err)
 	}
-	dsn := "file:" + (&url.URL{Path: f.path}).EscapedPath() + "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)&_pragma=trusted_schema(0)&_pragma=busy_timeout(5000)" +
-		// One statement can make a file of any size: the bound is SQLite's to
-		// keep. A little more lets what is deleted be written down.
-		fmt.Sprintf("&_pragma=max_page_count(%d)", f.most/pageSize+64)
-	db, err := sql.Open("sqlite", dsn)
+	c, err := sqlite.OpenConn(f.path, sqlite.OpenReadWrite|sqlite.OpenCreate)
 	if err != nil {
 		return broken(err)
 	}
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return broken(errors.Join(err, db.Close()))
+	c.SetBusyTimeout(5 * time.Second)
+	// One statement can make a file of any size: the bound is SQLite's to keep.
+	// A little more lets what is deleted be written down.
+	for _, set := range []string{"journal_mode=WAL", "synchronous=FULL", "foreign_keys=1", "trusted_schema=0",
+		fmt.Sprint("max_page_count=", f.most/pageSize+64)} {
+		err = errors.Join(err, sqlitex.ExecuteTransient(c, "PRAGMA "+set, nil))
 	}
-	_, err = sqlite.Limit(conn, limitAttached, 0)
 	if err == nil {
-		_, err = sqlite.Limit(conn, limitLength, maxAnswer)
+		c.Limit(sqlite.LimitAttached, 0)
+		c.Limit(sqlite.LimitLength, maxAnswer)
+		err = c.SetAuthorizer(&f.guard)
 	}
 	if err != nil {
-		return broken(errors.Join(err, conn.Close(), db.Close()))
+		return broken(errors.Join(err, c.Close()))
 	}
-	f.db, f.conn = db, conn
+	f.c = c
 	return nil
+}
+
+// guard says what a statement may do, while SQLite compiles it.
+type guard struct {
+	own     bool // Steward's own statement: everything
+	reading bool // nothing that changes anything
+	changes bool // it changes rows
+}
+
+// harmless are the pragmas that only tell something. Statements come to them
+// through table-valued functions, such as pragma_table_info, and extensions
+// such as FTS5 use some.
+var harmless = map[string]bool{
+	"table_info": true, "table_xinfo": true, "table_list": true, "index_list": true, "index_info": true, "index_xinfo": true,
+	"foreign_key_list": true, "foreign_key_check": true, "quick_check": true, "integrity_check": true, "data_version": true, "page_size": true,
+}
+
+// Authorize implements sqlite.Authorizer.
+func (g *guard) Authorize(a sqlite.Action) sqlite.AuthResult {
+	allowed := true
+	switch a.Type() {
+	case sqlite.OpSelect, sqlite.OpRead, sqlite.OpFunction, sqlite.OpRecursive:
+	case sqlite.OpPragma:
+		allowed = harmless[a.Pragma()]
+	case sqlite.OpInsert, sqlite.OpUpdate, sqlite.OpDelete:
+		g.changes = g.changes || !strings.HasPrefix(a.Table(), "sqlite_")
+		allowed = !g.reading
+	case sqlite.OpTransaction, sqlite.OpSavepoint, sqlite.OpAttach, sqlite.OpDetach, sqlite.OpCreateTrigger, sqlite.OpCreateTempTrigger:
+		allowed = false
+	default: // tables, indexes and views
+		allowed = !g.reading
+	}
+	if allowed || g.own {
+		return sqlite.AuthResultOK
+	}
+	return sqlite.AuthResultDeny
+}
+
+// run runs one statement under the guard, and calls each at every row.
+func (f *file) run(s service.Statement, reading bool, each func(*sqlite.Stmt) error) (columns []string, err error) {
+	if strings.ContainsRune(s.SQL, 0) {
+		return nil, fault.New(fault.Invalid, "sql_invalid", "a statement has no zero bytes")
+	}
+	text := skipBlank(s.SQL)
+	if text == "" {
+		return nil, fault.New(fault.Invalid, "sql_invalid", "the statement is empty")
+	}
+	for i, a := range s.Args {
+		switch a.(type) {
+		case map[string]any, []any:
+			return nil, fault.New(fault.Invalid, "sql_invalid", "argument %d is a list or an object", i+1).WithHint("pass its JSON as a text")
+		}
+	}
+	f.guard = guard{reading: reading}
+	st, rest, err := f.c.PrepareTransient(text)
+	if err != nil {
+		return nil, f.refused(err)
+	}
+	for i := range st.ColumnCount() {
+		columns = append(columns, st.ColumnName(i))
+	}
+	if err := st.Finalize(); err != nil {
+		return nil, f.refused(err)
+	}
+	text, more := text[:len(text)-rest], text[len(text)-rest:]
+	if skipBlank(more) != "" {
+		return nil, fault.New(fault.Invalid, "sql_refused", "one statement at a time").WithHint("send several as a list")
+	}
+	return columns, f.refused(sqlitex.ExecuteTransient(f.c, text, &sqlitex.ExecOptions{Args: s.Args, ResultFunc: each}))
+}
+
+// skipBlank skips what stands before a statement: blanks, semicolons, comments.
+func skipBlank(s string) string {
+	for {
+		s = strings.TrimLeft(s, "; \t\r\n\f")
+		switch {
+		case strings.HasPrefix(s, "--"):
+			_, s, _ = strings.Cut(s, "\n")
+		case strings.HasPrefix(s, "/*"):
+			_, s, _ = strings.Cut(s[2:], "*/")
+		default:
+			return s
+		}
+	}
 }
 
 // Query implements service.Database.
 func (d *DB) Query(ctx context.Context, c service.Caller, statement string, args ...any) (service.Rows, error) {
-	var out service.Rows
-	if err := check(statement, "SELECT", "WITH", "VALUES", "EXPLAIN"); err != nil {
-		return out, err
-	}
-	err := d.use(ctx, c, func(ctx context.Context, f *file) error {
-		// WITH can begin a change too: what a query changes is rolled back.
-		tx, err := f.begin(ctx)
-		if err != nil {
-			return refused(ctx, err)
-		}
-		out, err = readAll(ctx, tx, statement, args)
-		return errors.Join(err, broken(tx.Rollback()))
-	})
-	return out, err
-}
-
-// begin begins a transaction that ends when it is told to, not when ctx does:
-// else the next one could begin before it has ended.
-func (f *file) begin(ctx context.Context) (*sql.Tx, error) {
-	return f.conn.BeginTx(context.WithoutCancel(ctx), nil)
-}
-
-func readAll(ctx context.Context, tx *sql.Tx, statement string, args []any) (service.Rows, error) {
-	rows, err := tx.QueryContext(ctx, statement, args...)
-	if err != nil {
-		return service.Rows{}, refused(ctx, err)
-	}
-	defer rows.Close()
 	out := service.Rows{Rows: [][]any{}}
-	if out.Columns, err = rows.Columns(); err != nil {
-		return out, refused(ctx, err)
-	}
 	size := 0
-	for rows.Next() {
-		row := make([]any, len(out.Columns))
-		into := make([]any, len(row))
-		for i := range row {
-			into[i] = &row[i]
-		}
-		if err := rows.Scan(into...); err != nil {
-			return out, refused(ctx, err)
-		}
-		for i, v := range row {
-			switch v := v.(type) {
-			case []byte:
-				row[i] = base64.StdEncoding.EncodeToString(v)
-				size += len(v)
-			case string:
-				size += len(v)
-			case time.Time:
-				row[i] = v.Format(time.RFC3339Nano)
+	err := d.use(ctx, c, func(f *file) (err error) {
+		out.Columns, err = f.run(service.Statement{SQL: statement, Args: args}, true, func(st *sqlite.Stmt) error {
+			row := make([]any, st.ColumnCount())
+			for i := range row {
+				row[i] = value(st, i)
+				size += st.ColumnLen(i)
 			}
-		}
-		if len(out.Rows) == MaxRows || size > maxAnswer {
-			return out, fault.New(fault.TooLarge, "answer_too_large", "the answer has more than %d rows or %d bytes", MaxRows, maxAnswer).
-				WithHint("ask for less, with LIMIT and OFFSET or narrower conditions")
-		}
-		out.Rows = append(out.Rows, row)
+			if len(out.Rows) == MaxRows || size > maxAnswer {
+				return fault.New(fault.TooLarge, "answer_too_large", "the answer has more than %d rows or %d bytes", MaxRows, maxAnswer).
+					WithHint("ask for less, with LIMIT and OFFSET or narrower conditions")
+			}
+			out.Rows = append(out.Rows, row)
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return service.Rows{}, err
 	}
-	return out, refused(ctx, rows.Err())
+	return out, nil
+}
+
+// value is a column as JSON has it.
+func value(st *sqlite.Stmt, col int) any {
+	switch st.ColumnType(col) {
+	case sqlite.TypeInteger:
+		return st.ColumnInt64(col)
+	case sqlite.TypeFloat:
+		return st.ColumnFloat(col)
+	case sqlite.TypeText:
+		return st.ColumnText(col)
+	case sqlite.TypeBlob:
+		b := make([]byte, st.ColumnLen(col))
+		st.ColumnBytes(col, b)
+		return base64.StdEncoding.EncodeToString(b)
+	}
+	return nil
 }
 
 // Exec implements service.Database.
-func (d *DB) Exec(ctx context.Context, c service.Caller, statements ...service.Statement) (int64, error) {
-	for _, s := range statements {
-		if err := check(s.SQL, "SELECT", "WITH", "INSERT", "UPDATE", "DELETE", "REPLACE", "CREATE", "DROP", "ALTER", "REINDEX", "ANALYZE"); err != nil {
-			return 0, err
-		}
-	}
-	var changed int64
-	err := d.use(ctx, c, func(ctx context.Context, f *file) error {
+func (d *DB) Exec(ctx context.Context, c service.Caller, statements ...service.Statement) (changed int64, err error) {
+	err = d.use(ctx, c, func(f *file) error {
 		if err := f.room(statements); err != nil {
 			return err
 		}
-		tx, err := f.begin(ctx)
-		if err != nil {
-			return refused(ctx, err)
+		if err := f.do("BEGIN"); err != nil {
+			return err
 		}
 		for i, s := range statements {
-			r, err := tx.ExecContext(ctx, s.SQL, s.Args...)
-			if err != nil {
-				if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code() == sqliteFull {
-					err = f.full()
-				} else {
-					err = refused(ctx, err)
-				}
-				return errors.Join(fmt.Errorf("statement %d: %w", i+1, err), tx.Rollback())
+			if _, err := f.run(s, false, nil); err != nil {
+				f.c.SetInterrupt(nil) // also when the time is up, what was done is taken back
+				return errors.Join(fmt.Errorf("statement %d: %w", i+1, err), f.do("ROLLBACK"))
 			}
-			n, err := r.RowsAffected()
-			if err != nil {
-				return errors.Join(broken(err), tx.Rollback())
+			if f.guard.changes {
+				changed += int64(f.c.Changes())
 			}
-			changed += n
 		}
-		return refused(ctx, tx.Commit())
+		f.c.SetInterrupt(nil)
+		return f.do("COMMIT")
 	})
 	if err != nil {
 		return 0, err
 	}
 	return changed, nil
+}
+
+// do runs a statement of Steward's own. One that ends what SQLite has ended by
+// itself already has nothing to do.
+func (f *file) do(statement string) error {
+	if statement == "ROLLBACK" && f.c.AutocommitEnabled() {
+		return nil
+	}
+	f.guard = guard{own: true}
+	return f.refused(sqlitex.ExecuteTransient(f.c, statement, nil))
 }
 
 // room refuses what could grow a file that is at its bound.
@@ -329,7 +385,8 @@ func (f *file) room(statements []service.Statement) error {
 		return nil // a file that is not there yet has room
 	}
 	for _, s := range statements {
-		if w := word(s.SQL); w != "DELETE" && w != "DROP" {
+		word, _, _ := strings.Cut(skipBlank(s.SQL), " ")
+		if !strings.EqualFold(word, "DELETE") && !strings.EqualFold(word, "DROP") {
 			return f.full()
 		}
 	}
@@ -341,87 +398,22 @@ func (f *file) full() error {
 		WithHint("delete rows or drop tables first")
 }
 
-func refused(ctx context.Context, err error) error {
+// refused tells what SQLite says of a statement.
+func (f *file) refused(err error) error {
+	var coded *fault.Error
 	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return fault.Of(ctx.Err())
+	case err == nil || errors.As(err, &coded):
+		return err
+	case sqlite.ErrCode(err).ToPrimary() == sqlite.ResultAuth:
+		return fault.New(fault.Denied, "sql_refused", "that is not among what may be run here: %w", err).
+			WithHint("a query reads; exec changes tables and rows, and needs no BEGIN; nothing reaches beyond the file")
+	case sqlite.ErrCode(err).ToPrimary() == sqlite.ResultFull:
+		return f.full()
 	}
 	return fault.New(fault.Invalid, "sql_invalid", "the statement failed: %w", err).WithHint("mend the statement; the message is SQLite's")
 }
 
 func broken(err error) error {
-	if err == nil {
-		return nil
-	}
 	return fault.New(fault.Internal, "db_broken", "the agent's database cannot be used: %w", err).
 		WithHint("look at the file and its folder's rights")
-}
-
-// word returns the first word of a statement in upper case.
-func word(statement string) string {
-	statement = strings.TrimLeft(plain(statement), " \t\r\n(")
-	end := strings.IndexFunc(statement, func(r rune) bool { return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') })
-	if end < 0 {
-		end = len(statement)
-	}
-	return strings.ToUpper(statement[:end])
-}
-
-// check admits one statement that begins with one of the words.
-func check(statement string, words ...string) error {
-	if strings.ContainsRune(statement, 0) {
-		return fault.New(fault.Invalid, "sql_invalid", "a statement has no zero bytes")
-	}
-	bare := strings.TrimRight(plain(statement), "; \t\r\n")
-	if strings.Contains(bare, ";") {
-		return fault.New(fault.Invalid, "sql_refused", "one statement at a time").WithHint("send several as a list")
-	}
-	got := word(statement)
-	for _, w := range words {
-		if w == got {
-			upper := strings.ToUpper(bare)
-			if strings.Contains(upper, "TRIGGER") && got == "CREATE" {
-				break
-			}
-			return nil
-		}
-	}
-	return fault.New(fault.Denied, "sql_refused", "%q is not among what may be run here", got).
-		WithHint("statements begin with one of %s", strings.Join(words, ", "))
-}
-
-// plain returns a statement in which comments are spaces and what stands in
-// quotes is left out, so that its words and semicolons can be looked at.
-func plain(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); {
-		var end string
-		switch c := s[i]; {
-		case c == '\'' || c == '"' || c == '`':
-			end = string(c)
-		case c == '[':
-			end = "]"
-		case strings.HasPrefix(s[i:], "--"):
-			end = "\n"
-		case strings.HasPrefix(s[i:], "/*"):
-			end = "*/"
-		default:
-			b.WriteByte(c)
-			i++
-			continue
-		}
-		b.WriteByte(' ')
-		from := i + 1
-		if end == "*/" {
-			from = i + 2
-		}
-		n := strings.Index(s[min(from, len(s)):], end)
-		if n < 0 {
-			return b.String()
-		}
-		i = from + n + len(end)
-	}
-	return b.String()
 }

@@ -146,12 +146,41 @@ func TestDatabase(t *testing.T) {
 	_, err = d.Exec(ctx, ann, service.Statement{SQL: "DELETE FROM t"}, service.Statement{SQL: "INSERT INTO nowhere VALUES (1)"})
 	code(t, err, "sql_invalid")
 	// A query changes nothing, even where its statement would.
-	if _, err := d.Query(ctx, ann, "WITH x AS (SELECT 1) DELETE FROM t RETURNING a"); err != nil {
-		t.Fatal(err)
-	}
+	_, err = d.Query(ctx, ann, "WITH x AS (SELECT 1) DELETE FROM t RETURNING a")
+	code(t, err, "sql_refused")
 	rows, err = d.Query(ctx, ann, "SELECT count(*) FROM t")
 	if err != nil || rows.Rows[0][0] != int64(2) {
 		t.Errorf("%v, %v", rows, err)
+	}
+}
+
+// What SQLite does on behalf of a statement is not refused.
+func TestDatabaseOfMoreThanTables(t *testing.T) {
+	d, _ := database(t)
+	ctx, c := context.Background(), service.Caller{Agent: "a", User: "ann"}
+	for _, sql := range []string{
+		"CREATE TABLE t (a INTEGER PRIMARY KEY, on_day DATE)", "CREATE INDEX i ON t (on_day)", "CREATE VIEW v AS SELECT a FROM t",
+		"INSERT INTO t VALUES (1, '2026-03-01 10:00:00')", "ALTER TABLE t ADD COLUMN b TEXT NOT NULL DEFAULT 'x' CHECK (b <> '')",
+		"ALTER TABLE t RENAME COLUMN b TO c", "REINDEX t", "ANALYZE", "WITH x AS (SELECT 2) INSERT INTO t (a) SELECT * FROM x RETURNING a",
+		"CREATE VIRTUAL TABLE f USING fts5 (body)", "INSERT INTO f VALUES ('a quince')", "INSERT INTO f (f) VALUES ('optimize')",
+		"DELETE FROM f WHERE f MATCH 'medlar'", "DROP INDEX i",
+	} {
+		if _, err := d.Exec(ctx, c, service.Statement{SQL: sql}); err != nil {
+			t.Errorf("%s: %v", sql, err)
+		}
+	}
+	for sql, want := range map[string]string{
+		"SELECT name FROM pragma_table_info('t')":       `[["a"],["on_day"],["c"]]`,
+		"SELECT body FROM f WHERE f MATCH 'quince'":     `[["a quince"]]`,
+		"SELECT on_day, c FROM t WHERE a = 1":           `[["2026-03-01 10:00:00","x"]]`,
+		"SELECT value FROM json_each('[1,2]')":          `[[1],[2]]`,
+		"VALUES (1, NULL) -- and no more":               `[[1,null]]`,
+		"SELECT count(*) FROM v JOIN t USING (a) /**/;": `[[2]]`,
+	} {
+		rows, err := d.Query(ctx, c, sql)
+		if got, _ := json.Marshal(rows.Rows); err != nil || string(got) != want {
+			t.Errorf("%s: %s, %v", sql, got, err)
+		}
 	}
 }
 
