@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/tool"
@@ -26,18 +28,10 @@ import (
 // read is not enough. A target (tool.Spec.Targets) that comes from a field of an
 // untrusted result is never fixed.
 func Of(turn []*message.Message, call message.Ref, spec tool.Spec, args []byte) policy.Flow {
-	labels, found := labelsOf(turn, call)
-	if found && !labels.Has(message.Untrusted) {
+	if clean(turn, call) {
 		return policy.Flow{Fixed: true}
 	}
-	r := replay{}
-	for _, m := range turn {
-		if m.ID == call.Message {
-			r.calls(m, call.Block)
-			break
-		}
-		r.see(m)
-	}
+	r := before(turn, call)
 	if r.plan == nil {
 		return open("it was decided after something of others had been read", "")
 	}
@@ -48,18 +42,10 @@ func Of(turn []*message.Message, call message.Ref, spec tool.Spec, args []byte) 
 // read in the turn: only the user's or the plan's own words. What is told by it
 // is as clean as they are.
 func Literal(turn []*message.Message, call message.Ref, name string, args []byte) bool {
-	labels, found := labelsOf(turn, call)
-	if found && !labels.Has(message.Untrusted) {
+	if clean(turn, call) {
 		return true
 	}
-	r := replay{}
-	for _, m := range turn {
-		if m.ID == call.Message {
-			r.calls(m, call.Block)
-			break
-		}
-		r.see(m)
-	}
+	r := before(turn, call)
 	if r.plan == nil {
 		return false
 	}
@@ -67,14 +53,15 @@ func Literal(turn []*message.Message, call message.Ref, name string, args []byte
 	return b != nil && len(b.untrusted) == 0
 }
 
-// labelsOf returns the labels of a call's block.
-func labelsOf(turn []*message.Message, call message.Ref) (message.Labels, bool) {
+// clean reports whether nothing untrusted had been shown to who made a call:
+// its block has the labels of all that was.
+func clean(turn []*message.Message, call message.Ref) bool {
 	for _, m := range turn {
 		if m.ID == call.Message && call.Block >= 0 && call.Block < len(m.Blocks) {
-			return m.Blocks[call.Block].Base().Labels, true
+			return !m.Blocks[call.Block].Base().Labels.Has(message.Untrusted)
 		}
 	}
-	return 0, false
+	return false
 }
 
 func open(why string, where ...string) policy.Flow {
@@ -90,7 +77,7 @@ func (r *replay) judge(spec tool.Spec, args []byte) policy.Flow {
 	var targets []string
 	for _, name := range b.untrusted {
 		if isTarget(spec, name) {
-			targets = append(targets, "/"+escape(name))
+			targets = append(targets, pointerTo(name))
 		}
 	}
 	if len(targets) > 0 {
@@ -109,7 +96,5 @@ func isTarget(spec tool.Spec, arg string) bool {
 	return slices.Contains(spec.Targets, arg)
 }
 
-// escape writes a member's name as a word of a JSON pointer.
-func escape(name string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
-}
+// pointerTo is the JSON pointer to an argument.
+func pointerTo(arg string) string { return string(jsontext.Pointer("").AppendToken(arg)) }

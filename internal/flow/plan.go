@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"steward/internal/fault"
 	"steward/internal/tool"
 )
@@ -254,8 +256,7 @@ func at(v any, p string) (any, bool) {
 	if p == "" {
 		return v, true
 	}
-	for _, word := range strings.Split(p[1:], "/") {
-		word = strings.ReplaceAll(strings.ReplaceAll(word, "~1", "/"), "~0", "~")
+	for word := range jsontext.Pointer(p).Tokens() {
 		switch x := v.(type) {
 		case map[string]any:
 			y, ok := x[word]

@@ -36,8 +36,7 @@ const maxChosen = 8
 // Where all private data came from the very source, every argument is, but for
 // one that says where to (tool.Spec.Targets): that has to be fixed, or typed.
 func OfQuery(turn []*message.Message, call message.Ref, spec tool.Spec, args []byte, sources []string, at time.Time) policy.Flow {
-	labels, found := labelsOf(turn, call)
-	if found && !labels.Has(message.Untrusted) {
+	if clean(turn, call) {
 		return policy.Flow{Fixed: true}
 	}
 	if len(sources) == 0 {
@@ -45,14 +44,7 @@ func OfQuery(turn []*message.Message, call message.Ref, spec tool.Spec, args []b
 	}
 	q := query{spec: spec, at: at, back: spec.Source() != "" && !slices.ContainsFunc(sources, func(s string) bool { return s != spec.Source() })}
 	q.read(turn, call, sources)
-	var r replay
-	for _, m := range turn {
-		if m.ID == call.Message {
-			r.calls(m, call.Block)
-			break
-		}
-		r.see(m)
-	}
+	r := before(turn, call)
 	var fixed *binding
 	if r.plan != nil {
 		fixed, _ = r.bind(spec.Name, args)
@@ -307,7 +299,7 @@ func (q *query) open(names []string, given map[string]json.RawMessage, sources [
 	slices.Sort(names)
 	var where, quoted, from []string
 	for _, name := range names {
-		where = append(where, "/"+escape(name))
+		where = append(where, pointerTo(name))
 		quoted = append(quoted, "`"+name+"`")
 		for _, t := range q.bad {
 			if carries(string(given[name]), t.text) && !slices.Contains(from, "`"+t.tool+"`") {

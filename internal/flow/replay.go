@@ -28,6 +28,22 @@ type binding struct {
 	untrusted     []string            // arguments that hold something from an untrusted result
 }
 
+// before goes through a turn up to a call.
+func before(turn []*message.Message, call message.Ref) *replay {
+	r := &replay{}
+	for _, m := range turn {
+		if m.ID == call.Message {
+			r.calls(m, call.Block)
+			break
+		}
+		r.see(m)
+	}
+	return r
+}
+
+// all goes through a whole turn.
+func all(turn []*message.Message) *replay { return before(turn, message.Ref{}) }
+
 // see takes in a message that was before the call in question.
 func (r *replay) see(m *message.Message) {
 	switch m.Role {
@@ -210,14 +226,14 @@ func (r *replay) equal(i, n int, got map[string]json.RawMessage, item any, dirty
 	var differ []string
 	for name := range got {
 		if _, ok := want[name]; !ok {
-			differ = append(differ, "/"+escape(name))
+			differ = append(differ, pointerTo(name))
 		}
 	}
 	for name, template := range want {
 		x := resolver{replay: r, item: item, itemDirty: dirty}
 		value, err := x.resolve(template)
 		if err != nil || !same(value, got[name]) {
-			differ = append(differ, "/"+escape(name))
+			differ = append(differ, pointerTo(name))
 			continue
 		}
 		if x.dirty {
@@ -419,10 +435,7 @@ func (x *resolver) join(parts []any) (any, error) {
 // field of it, for who reads it in the model's stead, with the labels of where
 // it comes from. False: there is none (yet).
 func Result(turn []*message.Message, f Field) (string, message.Labels, bool) {
-	r := replay{}
-	for _, m := range turn {
-		r.see(m)
-	}
+	r := all(turn)
 	if r.plan == nil {
 		return "", 0, false
 	}
@@ -443,7 +456,7 @@ func Result(turn []*message.Message, f Field) (string, message.Labels, bool) {
 	case string:
 		return v, labels, true
 	case []any:
-		x := resolver{replay: &r}
+		x := resolver{replay: r}
 		if text, err := x.join([]any{v}); err == nil {
 			return text.(string), labels, true
 		}
@@ -454,9 +467,5 @@ func Result(turn []*message.Message, f Field) (string, message.Labels, bool) {
 
 // Planned reports whether a turn has a plan that counts.
 func Planned(turn []*message.Message) bool {
-	r := replay{}
-	for _, m := range turn {
-		r.see(m)
-	}
-	return r.plan != nil
+	return all(turn).plan != nil
 }
