@@ -287,7 +287,7 @@ func TestMergedInteractions(t *testing.T) {
 		said = append(said, brief(m.Message))
 	}
 	k.expect("the merged interaction", said, k.list()...)
-	if len(in.Active()) != len(in.Entries)-1 || in.Tools["file.read"] != 2 || in.Tools["web.get"] != 1 || in.State != record.Active || in.Stopped.IsZero() || in.Outcome != "answered" {
+	if active(in) != len(in.Entries)-1 || in.Tools["file.read"] != 2 || in.Tools["web.get"] != 1 || in.State != record.Active || in.Stopped.IsZero() || in.Outcome != "answered" {
 		t.Errorf("%+v", in)
 	}
 	part, err := k.e.Interaction(ctx, anna, k.conv, b)
@@ -299,7 +299,7 @@ func TestMergedInteractions(t *testing.T) {
 	k.mark(record.Archived, k.all[len(k.all)-2], k.all[len(k.all)-1])
 	whole, err := k.e.Interaction(ctx, anna, k.conv, c)
 	k.ok(err)
-	if whole.State != record.Archived || whole.By != "anna" || len(whole.Active()) != 0 {
+	if whole.State != record.Archived || whole.By != "anna" || active(whole) != 0 {
 		t.Errorf("%+v", whole)
 	}
 	s := k.session()
@@ -485,4 +485,14 @@ func TestWhatADigestIsMadeOf(t *testing.T) {
 			t.Errorf("the model is given %q to summarise", m.Text())
 		}
 	}
+}
+
+// active counts the messages of an interaction that hold.
+func active(in conversation.Interaction) (n int) {
+	for _, e := range in.Entries {
+		if e.Change.State == record.Active {
+			n++
+		}
+	}
+	return n
 }

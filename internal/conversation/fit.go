@@ -61,12 +61,9 @@ func (s *Session) again(ctx context.Context) error {
 }
 
 func (s *Session) fit(ctx context.Context, w Window) (fits bool, err error) {
-	entries, marks := s.fresh, s.marks
-	s.fresh = nil
-	if entries == nil {
-		if entries, marks, err = s.engine.shown(ctx, s.scope, s.conv.ID, &s.branch); err != nil {
-			return false, err
-		}
+	entries, marks, err := s.engine.shown(ctx, s.scope, s.conv.ID, &s.branch)
+	if err != nil {
+		return false, err
 	}
 	all := items(s.conv.ID, entries, marks, &s.branch, false)
 	reserve := min(w.Tokens/summaryShare, summaryMost)

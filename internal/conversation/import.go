@@ -34,8 +34,8 @@ type Imported struct {
 // they were exported are ended, not continued. Error codes:
 // import_chat_broken, import_not_json, import_unreadable, import_too_large.
 func (e *Engine) Import(ctx context.Context, sc store.Scope, owner string, chat *importexport.Chat) (Imported, error) {
-	im := &importer{engine: e, ctx: ctx, sc: sc, conv: id.New(), seen: map[id.ID]bool{}, places: map[record.Point]id.ID{}, notes: chat.Notes}
-	im.sc.Actor = actorImport + sc.Actor
+	im := e.importer(ctx, sc)
+	im.notes, im.sc.Actor = chat.Notes, actorImport+sc.Actor
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	var err error
 	if chat.Own != nil {
@@ -69,6 +69,11 @@ type importer struct {
 	bytes  int
 	seen   map[id.ID]bool         // messages
 	places map[record.Point]id.ID // what stands where
+}
+
+// importer begins a conversation.
+func (e *Engine) importer(ctx context.Context, sc store.Scope) *importer {
+	return &importer{engine: e, ctx: ctx, sc: sc, conv: id.New(), seen: map[id.ID]bool{}, places: map[record.Point]id.ID{}}
 }
 
 // Bounds of one commit of an import.

@@ -26,11 +26,6 @@ type Interaction struct {
 	Changes []Optimization // of the validity of messages that it caused
 }
 
-// Active returns the messages that still hold.
-func (i *Interaction) Active() []Entry {
-	return slices.DeleteFunc(slices.Clone(i.Entries), func(e Entry) bool { return e.Change.State != record.Active })
-}
-
 // Interaction reads an interaction with the messages of those that were
 // merged into it. What became of them is told as it is on the preferred branch.
 func (e *Engine) Interaction(ctx context.Context, sc store.Scope, conv, inter id.ID) (Interaction, error) {

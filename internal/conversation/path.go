@@ -309,24 +309,19 @@ func (e *Engine) shown(ctx context.Context, sc store.Scope, conv id.ID, b *recor
 	if err != nil {
 		return nil, nil, err
 	}
-	var marks map[int64]*marked
-	var pins map[int64]record.Pin
-	var beside sync.WaitGroup
-	var failed error
-	beside.Go(func() { // while the messages are read
-		if marks, failed = e.marks(ctx, sc, conv, lowest, 0); failed == nil {
-			pins, failed = e.pins(ctx, sc, conv, lowest, 0)
-		}
-	})
 	for _, s := range spans {
-		var read []Entry
-		if read, err = e.span(ctx, sc, conv, s); err != nil {
-			break
+		read, err := e.span(ctx, sc, conv, s)
+		if err != nil {
+			return nil, nil, err
 		}
 		out = append(out, read...)
 	}
-	beside.Wait()
-	if err := errors.Join(err, failed); err != nil {
+	marks, err := e.marks(ctx, sc, conv, lowest, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	pins, err := e.pins(ctx, sc, conv, lowest, 0)
+	if err != nil {
 		return nil, nil, err
 	}
 	for i := range out {

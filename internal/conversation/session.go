@@ -3,7 +3,6 @@ package conversation
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"steward/internal/fault"
@@ -31,8 +30,6 @@ type Session struct {
 	transcript *llm.Transcript
 	tracker    *window.Tracker
 	marks      map[int64]*marked // of the messages shown, by position
-	elsewhere  map[int64]string  // of the messages shown, in which other branch's list they stand
-	fresh      []Entry           // what was read for compacting it at once
 	due        []stale           // became obsolete: recorded with the next message
 	head       id.ID
 	labels     message.Labels
@@ -50,34 +47,19 @@ type Session struct {
 
 // Open loads a conversation for running turns.
 func (e *Engine) Open(ctx context.Context, sc store.Scope, conv id.ID) (*Session, error) {
-	s, _, err := e.openSession(ctx, sc, conv)
-	return s, err
-}
-
-func (e *Engine) openSession(ctx context.Context, sc store.Scope, conv id.ID) (*Session, []Entry, error) {
 	c, r, err := e.get(ctx, sc, conv)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	s := &Session{engine: e, scope: sc, conv: c, version: r.Version, exists: true, pos: c.Last}
 	if s.branch, s.branchVer, err = e.branch(ctx, sc, conv, c.BranchID()); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	entries, err := s.load(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return s, entries, s.recount(ctx, entries, r.Seq)
-}
-
-// OpenToFit is Open for a conversation that is fitted at once: what is read is
-// not read again for that.
-func (e *Engine) OpenToFit(ctx context.Context, sc store.Scope, conv id.ID) (*Session, error) {
-	s, entries, err := e.openSession(ctx, sc, conv)
-	if err == nil {
-		s.fresh = entries
-	}
-	return s, err
+	return s, s.recount(ctx, entries, r.Seq)
 }
 
 // load reads what the model is shown.
@@ -86,23 +68,14 @@ func (s *Session) load(ctx context.Context) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.marks, s.elsewhere, s.due, s.head = marks, nil, nil, id.ID{}
+	s.marks, s.due, s.head = marks, nil, id.ID{}
 	s.tracker = s.track()
-	var beside sync.WaitGroup
-	beside.Go(func() { err = s.show(ctx, entries) })
 	for _, m := range entries {
 		s.head = m.ID
 		s.pos, s.seq = max(s.pos, m.Pos), max(s.seq, m.Seq)
-		if m.Branch != s.branch.ID {
-			if s.elsewhere == nil {
-				s.elsewhere = map[int64]string{}
-			}
-			s.elsewhere[m.Pos] = m.Branch
-		}
 		s.follow(ctx, m)
 	}
-	beside.Wait()
-	return entries, err
+	return entries, s.show(ctx, entries)
 }
 
 // recount adds what was stored after the conversation's counts were last

@@ -143,10 +143,9 @@ func (k *marked) gone() bool {
 
 // listOf returns the branch in whose list a message of the session stands.
 func (s *Session) listOf(pos int64) string {
-	if b, ok := s.elsewhere[pos]; ok {
-		return b
-	}
-	return s.branch.ID
+	spans := s.branch.Spans()
+	at := slices.IndexFunc(spans, func(x record.Span) bool { return x.Holds(x.Branch, pos) })
+	return spans[max(at, 0)].Branch
 }
 
 // items are entries as package view takes them, in the state that counts on

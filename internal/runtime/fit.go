@@ -166,7 +166,7 @@ func offline(models []string) bool { return strings.HasPrefix(models[0], "offlin
 
 // compact fits a conversation into half of what it takes now.
 func (n *Node) compact(ctx context.Context, sc store.Scope, user string, conv id.ID) error {
-	s, err := n.conversations.OpenToFit(ctx, sc, conv)
+	s, err := n.conversations.Open(ctx, sc, conv)
 	if err != nil {
 		return err
 	}
