@@ -2,10 +2,9 @@ package chat
 
 import (
 	"context"
-	"encoding/json"
+	"strings"
 
 	"steward/internal/catalog"
-	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/server/httpauth"
 )
@@ -20,7 +19,6 @@ type Agents interface {
 
 // The frames that are about agents and sources.
 type (
-	agentsFrame  struct{ head }
 	inspectFrame struct {
 		head
 		Path string `json:"path"`
@@ -52,48 +50,32 @@ func (s *Server) desk() httpauth.Agents {
 	return httpauth.Agents{Catalog: s.o.Agents, Judge: s.o.Judge}
 }
 
-// aboutAgents does what a frame about agents asks for. It may read folders and
-// start programs, so the answer comes in its own time.
-func (c *conn) aboutAgents(h head, data []byte) (none id.ID, _ error) {
-	return none, c.askDesk(h, data)
+func (c *conn) listAgents(f *head) error {
+	return c.later(f.ID, func(ctx context.Context) (agentsAnswer, error) {
+		list, err := c.server.desk().List(ctx, c.caller)
+		return agentsAnswer{Type: "agents", Agents: list}, err
+	})
 }
 
-func (c *conn) askDesk(h head, data []byte) error {
-	desk, who := c.server.desk(), c.caller
-	switch h.Type {
-	case "agents":
-		if err := httpauth.Unmarshal(data, &agentsFrame{}); err != nil {
-			return err
-		}
-		return c.later(h.ID, func(ctx context.Context) (agentsAnswer, error) {
-			list, err := desk.List(ctx, who)
-			return agentsAnswer{Type: "agents", Agents: list}, err
-		})
-	case "inspect_agent":
-		var f inspectFrame
-		if err := httpauth.Unmarshal(data, &f); err != nil {
-			return err
-		}
-		return c.aboutAgent(h.ID, f.Path, func(ctx context.Context) (any, error) { return desk.Inspect(ctx, who, f.Path) })
-	case "approve_agent":
-		var f approvalFrame
-		if err := httpauth.Unmarshal(data, &f); err != nil {
-			return err
-		}
-		if f.Hash == "" && f.Path != "" {
-			return missing("hash")
-		}
-		return c.aboutAgent(h.ID, f.Path, func(ctx context.Context) (any, error) { return desk.Approve(ctx, who, f.Approval) })
+func (c *conn) inspectAgent(f *inspectFrame) error {
+	return c.aboutAgent(f.ID, f.Path, func(ctx context.Context) (any, error) { return c.server.desk().Inspect(ctx, c.caller, f.Path) })
+}
+
+func (c *conn) approveAgent(f *approvalFrame) error {
+	if f.Hash == "" && f.Path != "" {
+		return missing("hash")
 	}
-	refuse := desk.Deny
-	if h.Type == "revoke_agent" {
-		refuse = desk.Revoke
-	}
-	var f refusalFrame
-	if err := httpauth.Unmarshal(data, &f); err != nil {
-		return err
-	}
-	return c.aboutAgent(h.ID, f.Path, func(ctx context.Context) (any, error) { return refuse(ctx, who, f.Refusal) })
+	return c.aboutAgent(f.ID, f.Path, func(ctx context.Context) (any, error) { return c.server.desk().Approve(ctx, c.caller, f.Approval) })
+}
+
+// refuseAgent denies an agent, or revokes what was approved.
+func (c *conn) refuseAgent(f *refusalFrame) error {
+	return c.aboutAgent(f.ID, f.Path, func(ctx context.Context) (any, error) {
+		if f.Type == "revoke_agent" {
+			return c.server.desk().Revoke(ctx, c.caller, f.Refusal)
+		}
+		return c.server.desk().Deny(ctx, c.caller, f.Refusal)
+	})
 }
 
 // aboutAgent answers with what do tells of one agent.
@@ -107,7 +89,8 @@ func (c *conn) aboutAgent(re, path string, do func(context.Context) (any, error)
 	})
 }
 
-// later answers a frame when do is done.
+// later answers a frame when do is done: that may read folders and start
+// programs.
 func (c *conn) later(re string, do func(context.Context) (agentsAnswer, error)) error {
 	if c.pending.Add(1) > maxPending {
 		c.pending.Add(-1)
@@ -116,24 +99,42 @@ func (c *conn) later(re string, do func(context.Context) (agentsAnswer, error)) 
 	c.work.Go(func() {
 		defer c.pending.Add(-1)
 		a, err := do(c.ctx)
-		var raw []byte
-		if err == nil {
-			a.Re = re
-			raw, err = encodeAnswer(a)
+		if a.Re = re; err == nil {
+			err = c.answer(a)
 		}
 		if err != nil {
-			c.logFault(err)
-			raw = appendError(nil, err, re, id.ID{})
+			c.fails(c.ctx, err, re, id.ID{})
 		}
-		c.tell(c.ctx, raw)
 	})
 	return nil
 }
 
-func encodeAnswer(v any) ([]byte, error) {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return nil, fault.New(fault.Internal, "answer_unwritable", "the answer cannot be written: %w", err)
+// tellWaiting tells one who decides about agents what waits for an approval,
+// and again whenever that is something else. What changes while the client
+// takes its time is told in one.
+func (c *conn) tellWaiting() {
+	agents, known := c.server.o.Agents, ""
+	for {
+		changed := agents.Changed()
+		list := catalog.Waiting(agents.Listings())
+		var questions strings.Builder
+		for _, l := range list {
+			questions.WriteString(l.Question() + "\n")
+		}
+		if now := questions.String(); now != known {
+			known = now
+			err := c.answer(struct {
+				Type   string            `json:"type"`
+				Agents []catalog.Listing `json:"agents"`
+			}{"agents_waiting", append([]catalog.Listing{}, list...)})
+			if err != nil {
+				c.log.Error("what waits for an approval cannot be told", "error", err)
+			}
+		}
+		select {
+		case <-changed:
+		case <-c.ctx.Done():
+			return
+		}
 	}
-	return b, nil
 }

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -77,17 +76,13 @@ const Path = "/ws"
 // Server is the server. It is an http.Handler, to be mounted at Path behind a
 // httpauth.Guard, which has checked the caller and the Origin.
 type Server struct {
-	o      Options
-	frames map[string]frame // what clients may send
+	o        Options
+	handlers map[string]handler // of what clients may send
 
 	mu      sync.Mutex
 	conns   map[*conn]struct{}
 	closing bool
 	serving sync.WaitGroup
-
-	admins   int                     // connections that are told what waits for an approval
-	unattend context.CancelFunc      // ends what they are told by
-	waits    atomic.Pointer[waiting] // what they are told
 }
 
 // Handler returns the server.
@@ -104,7 +99,7 @@ func Handler(o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &Server{o: o, frames: frames(), conns: map[*conn]struct{}{}}
+	return &Server{o: o, handlers: handlers(), conns: map[*conn]struct{}{}}
 }
 
 // ServeHTTP upgrades the request and serves the connection to its end.
@@ -146,7 +141,6 @@ func (s *Server) enter(c *conn) bool {
 	}
 	s.conns[c] = struct{}{}
 	s.serving.Add(1)
-	s.attend(c)
 	return true
 }
 
@@ -154,7 +148,6 @@ func (s *Server) leave(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
-	s.desert(c)
 	s.serving.Done()
 }
 

@@ -43,9 +43,6 @@ type conn struct {
 	pending atomic.Int32 // messages that wait for their turn, and frames about agents that wait for their answer
 
 	asking atomic.Bool // it is told what waits for the caller's word
-
-	news  chan struct{} // there may be something new that waits for an approval; nil: the caller is not told
-	knows string        // what the client was told of it last; the writer's own
 }
 
 // item is a frame for the client: a frame of the runtime, or one that is
@@ -88,6 +85,9 @@ func (c *conn) serve() {
 	c.work.Go(c.write)
 	c.work.Go(c.pinging)
 	c.work.Go(c.looking)
+	if c.server.o.Agents != nil && c.server.desk().Decides(c.ctx, c.caller) {
+		c.work.Go(c.tellWaiting)
+	}
 	err := c.read()
 	c.cancel(err)
 	c.work.Wait()
@@ -226,12 +226,6 @@ func (c *conn) write() {
 		if !more {
 			select {
 			case it = <-c.out:
-			case <-c.news:
-				raw, ok := c.whatWaits()
-				if !ok {
-					continue
-				}
-				it = item{raw: raw}
 			case <-c.ctx.Done():
 				return
 			}

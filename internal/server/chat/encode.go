@@ -1,20 +1,25 @@
 package chat
 
 import (
-	"encoding/base64"
+	"bytes"
 	"encoding/json"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/runtime"
 	"steward/internal/server/httpauth"
+	"steward/internal/tool"
 )
 
-// The frames are appended by hand: they are the hot path, and reflection
-// costs more than the rest of a token's way.
+// What all frames of a conversation have is appended by hand, and so is the
+// whole of a piece of text: these are the hot path, and reflection costs more
+// than the rest of a token's way.
 
 // appendFrame appends the text of a frame of the runtime.
 func appendFrame(dst []byte, f *runtime.Frame) []byte {
@@ -29,111 +34,182 @@ func appendFrame(dst []byte, f *runtime.Frame) []byte {
 		dst = append(dst, `,"block":`...)
 		dst = strconv.AppendInt(dst, int64(f.Block), 10)
 		dst = appendText(dst, "text", f.Text)
-	case runtime.FrameNotice:
-		dst = appendText(dst, "text", f.Text)
-		if f.Waiting {
-			dst = append(dst, `,"waiting":true`...)
-		}
-	case runtime.FrameUser:
-		dst = appendSome(dst, "client_message_id", f.ClientID)
-		if f.Stored != nil {
-			dst = appendBlocks(append(dst, `,"content":`...), f.Stored.Blocks)
-		}
-	case runtime.FrameCall, runtime.FrameResult:
-		if f.Call != nil {
-			dst = appendCall(dst, f.Call)
-		}
-	case runtime.FrameTask:
-		if f.Task != nil {
-			dst = appendTask(dst, f.Task)
-		}
-	case runtime.FrameOpened:
-		if f.Stored != nil {
-			dst = appendOpened(dst, f.Stored)
-		}
-	case runtime.FrameComplete:
-		if f.Stored != nil {
-			dst = appendComplete(dst, f.Stored)
-		}
 	case runtime.FrameError:
 		if f.Err != nil {
 			dst = httpauth.AppendMembers(append(dst, ','), httpauth.Public(f.Err))
 		}
+	default:
+		dst = appendMembers(dst, membersOf(f))
 	}
 	dst = append(dst, `,"cursor":"`...)
 	dst = f.Cursor.AppendText(dst)
 	return append(dst, `"}`...)
 }
 
-func appendComplete(dst []byte, m *message.Message) []byte {
-	dst = appendText(dst, "content", m.Text())
-	dst = appendSome(dst, "model", m.Model)
-	dst = appendSome(dst, "stop", string(m.Stop))
-	dst = appendSome(dst, "approach", m.Approach)
-	dst = append(dst, `,"duration_ms":`...)
-	dst = strconv.AppendInt(dst, m.Took.Milliseconds(), 10)
-	if list := m.Citations(); len(list) > 0 {
-		dst = message.AppendCitations(append(dst, `,"citations":`...), list)
+// membersOf returns what a frame has beside its ids; nil for nothing.
+func membersOf(f *runtime.Frame) any {
+	switch {
+	case f.Kind == runtime.FrameNotice:
+		return struct {
+			Text    string `json:"text"`
+			Waiting bool   `json:"waiting,omitzero"`
+		}{f.Text, f.Waiting}
+	case f.Kind == runtime.FrameUser:
+		u := struct {
+			ClientID string  `json:"client_message_id,omitzero"`
+			Content  []block `json:"content,omitzero"`
+		}{ClientID: f.ClientID}
+		if f.Stored != nil {
+			u.Content = blocksOf(f.Stored.Blocks)
+		}
+		return u
+	case (f.Kind == runtime.FrameCall || f.Kind == runtime.FrameResult) && f.Call != nil:
+		return callOf(f.Call)
+	case f.Kind == runtime.FrameTask && f.Task != nil:
+		return taskOf(f.Task)
+	case f.Kind == runtime.FrameOpened && f.Stored != nil:
+		opened := struct {
+			Origin  string  `json:"origin,omitzero"` // the tool or agent that has opened the turn
+			Content []block `json:"content"`
+		}{Content: blocksOf(f.Stored.Blocks)}
+		if len(f.Stored.Blocks) > 0 {
+			opened.Origin = f.Stored.Blocks[0].Base().Origin
+		}
+		return opened
+	case f.Kind == runtime.FrameComplete && f.Stored != nil:
+		return completeOf(f.Stored)
 	}
+	return nil
+}
+
+type complete struct {
+	Content   string             `json:"content"`
+	Model     string             `json:"model,omitzero"`
+	Stop      message.Stop       `json:"stop,omitzero"`
+	Approach  string             `json:"approach,omitzero"`
+	Took      int64              `json:"duration_ms"`
+	Citations []message.Citation `json:"citations,omitempty"`
+	Usage     struct {
+		Input      int64 `json:"input"`
+		Output     int64 `json:"output"`
+		Reasoning  int64 `json:"reasoning,omitzero"`
+		CacheRead  int64 `json:"cache_read,omitzero"`
+		CacheWrite int64 `json:"cache_write,omitzero"`
+	} `json:"usage"`
+}
+
+func completeOf(m *message.Message) complete {
+	c := complete{Content: m.Text(), Model: m.Model, Stop: m.Stop, Approach: m.Approach, Took: m.Took.Milliseconds(), Citations: m.Citations()}
 	u := m.TurnUsage()
-	dst = append(dst, `,"usage":{"input":`...)
-	dst = strconv.AppendInt(dst, u.Input, 10)
-	dst = append(dst, `,"output":`...)
-	dst = strconv.AppendInt(dst, u.Output, 10)
-	for _, part := range [...]struct {
-		name string
-		n    int64
-	}{
-		{`,"reasoning":`, u.Reasoning}, {`,"cache_read":`, u.CacheRead}, {`,"cache_write":`, u.CacheWrite},
-	} {
-		if part.n != 0 {
-			dst = strconv.AppendInt(append(dst, part.name...), part.n, 10)
-		}
-	}
-	return append(dst, '}')
+	c.Usage.Input, c.Usage.Output, c.Usage.Reasoning = u.Input, u.Output, u.Reasoning
+	c.Usage.CacheRead, c.Usage.CacheWrite = u.CacheRead, u.CacheWrite
+	return c
 }
 
-func appendCall(dst []byte, v *runtime.CallView) []byte {
-	dst = appendText(dst, "id", v.ID)
-	dst = appendText(dst, "name", v.Name)
-	dst = appendArgs(append(dst, `,"args":`...), v.Args)
-	dst = appendText(dst, "status", v.Status)
-	dst = appendSome(dst, "message", v.Message)
-	if v.Fraction > 0 {
-		dst = strconv.AppendFloat(append(dst, `,"progress":`...), v.Fraction, 'g', 4, 64)
-	}
-	if a := v.Approval; a != nil {
-		dst = appendApproval(dst, a, true)
-	}
+type call struct {
+	ID       string          `json:"id"`
+	Name     string          `json:"name"`
+	Args     json.RawMessage `json:"args"`
+	Status   string          `json:"status"`
+	Message  string          `json:"message,omitzero"`
+	Fraction fraction        `json:"progress,omitzero"`
+	Approval *approval       `json:"approval,omitzero"`
+	Result   *string         `json:"result,omitzero"`
+	Content  []block         `json:"content,omitempty"`
+	Rest     string          `json:"rest,omitzero"`
+	Denied   []string        `json:"denied,omitempty"`
+}
+
+func callOf(v *runtime.CallView) call {
+	c := call{ID: v.ID, Name: v.Name, Args: argsOf(v.Args), Status: v.Status, Message: v.Message, Fraction: progress(v.Fraction), Approval: approvalOf(v.Approval, true)}
 	if r := v.Result; r != nil {
-		dst = appendText(dst, "result", r.Text())
+		text := r.Text()
+		c.Result, c.Rest, c.Denied = &text, r.Rest, r.Denied
 		if !textOnly(r.Content) {
-			dst = appendBlocks(append(dst, `,"content":`...), r.Content)
-		}
-		dst = appendSome(dst, "rest", r.Rest)
-		for i, name := range r.Denied {
-			dst = append(dst, [...]string{`,"denied":[`, ","}[min(i, 1)]...)
-			dst = quote(dst, name)
-		}
-		if len(r.Denied) > 0 {
-			dst = append(dst, ']')
+			c.Content = blocksOf(r.Content)
 		}
 	}
-	return dst
+	return c
 }
 
-// appendArgs appends the arguments of a call as the object that they are, or
-// as a string what is none (yet).
-func appendArgs(dst []byte, args string) []byte {
+type task struct {
+	ID       id.ID           `json:"id"`
+	Call     string          `json:"call_id"`
+	Tool     string          `json:"tool"`
+	Status   string          `json:"status"`
+	Message  string          `json:"message,omitzero"`
+	Fraction fraction        `json:"progress,omitzero"`
+	Args     json.RawMessage `json:"args,omitempty"` // of a call that waits for approval
+	Approval *approval       `json:"approval,omitzero"`
+}
+
+func taskOf(v *runtime.TaskView) task {
+	t := task{ID: v.ID, Call: v.Call, Tool: v.Tool, Status: v.Status, Message: v.Message, Fraction: progress(v.Fraction), Approval: approvalOf(v.Approval, false)}
+	if v.Approval != nil {
+		t.Args = argsOf(v.Approval.Args)
+	}
+	return t
+}
+
+// approval is what a person is asked about the call of its frame, or, with
+// Agent, about another call below it.
+type approval struct {
+	ID        string          `json:"id"`
+	Hash      string          `json:"hash"`
+	Reason    string          `json:"reason,omitzero"`
+	Agent     string          `json:"agent,omitzero"`
+	Tool      string          `json:"tool,omitzero"`
+	Args      json.RawMessage `json:"args,omitempty"`
+	Expires   time.Time       `json:"expires,omitzero"`
+	Rule      string          `json:"rule,omitzero"`
+	Labels    []string        `json:"labels,omitempty"`
+	Read      []string        `json:"read,omitempty"`
+	Approvers string          `json:"approvers,omitzero"`
+	Foreign   bool            `json:"foreign,omitzero"`
+	Pattern   intent.Pattern  `json:"pattern,omitzero"`
+	NoGrant   string          `json:"no_grant,omitzero"`
+	Arguments []tool.Argument `json:"arguments,omitempty"`
+}
+
+// approvalOf tells of another call's tool and arguments only where below is set.
+func approvalOf(a *runtime.ApprovalView, below bool) *approval {
+	if a == nil {
+		return nil
+	}
+	out := &approval{ID: a.ID, Hash: a.Hash, Reason: a.Reason, Expires: a.Expires.UTC().Truncate(time.Second), Rule: a.Rule, Labels: a.Labels, Read: a.Read,
+		Approvers: a.Approvers, Foreign: a.Foreign, Pattern: a.Pattern, NoGrant: a.NoGrant, Arguments: a.Arguments}
+	if below && a.Agent != "" {
+		out.Agent, out.Tool, out.Args = a.Agent, a.Tool, argsOf(a.Args)
+	}
+	return out
+}
+
+// fraction is how far something is, in four digits.
+type fraction float64
+
+func progress(f float64) fraction {
+	if f > 0 && f <= 1 {
+		return fraction(f)
+	}
+	return 0 // not known
+}
+
+// MarshalJSON implements json.Marshaler.
+func (f fraction) MarshalJSON() ([]byte, error) {
+	return strconv.AppendFloat(nil, float64(f), 'g', 4, 64), nil
+}
+
+// argsOf are the arguments of a call as the object that they are, or as a
+// string what is none (yet).
+func argsOf(args string) json.RawMessage {
 	if v := jsontext.Value(args); v.Kind() == '{' && v.IsValid() {
-		if v.Compact() == nil { // a line of text has no need of the model's own line breaks
-			return append(dst, v...)
-		}
+		return json.RawMessage(v) // encode leaves the model's own line breaks out
 	}
 	if args == "" {
-		return append(dst, '{', '}')
+		return json.RawMessage("{}")
 	}
-	return quote(dst, args)
+	quoted, _ := jsontext.AppendQuote(nil, args)
+	return quoted
 }
 
 func textOnly(blocks []message.Block) bool {
@@ -145,124 +221,68 @@ func textOnly(blocks []message.Block) bool {
 	return true
 }
 
-// appendBlocks appends content as clients write it.
-func appendBlocks(dst []byte, blocks []message.Block) []byte {
-	dst = append(dst, '[')
-	first := true
-	for _, b := range blocks {
-		mark := len(dst)
-		if !first {
-			dst = append(dst, ',')
-		}
-		first = false
-		switch b := b.(type) {
-		case *message.Text:
-			dst = append(dst, `{"type":"text"`...)
-			dst = appendText(dst, "text", b.Text)
-			if len(b.Citations) > 0 {
-				dst = message.AppendCitations(append(dst, `,"citations":`...), b.Citations)
-			}
-		case *message.Image:
-			dst = append(dst, `{"type":"image"`...)
-			dst = appendSource(dst, b.MIME, b.Data, b.URL)
-		case *message.File:
-			dst = append(dst, `{"type":"file"`...)
-			dst = appendSome(dst, "name", b.Name)
-			dst = appendSource(dst, b.MIME, b.Data, b.URL)
-		default:
-			dst, first = dst[:mark], mark > 0 && dst[mark-1] == '['
-			continue
-		}
-		dst = append(dst, '}')
-	}
-	return append(dst, ']')
-}
-
-func appendSource(dst []byte, mime string, data []byte, url string) []byte {
-	dst = appendSome(dst, "mime", mime)
-	if url != "" {
-		return appendText(dst, "url", url)
-	}
-	dst = append(dst, `,"data":"`...)
-	dst = base64.StdEncoding.AppendEncode(dst, data)
-	return append(dst, '"')
-}
-
 // appendAccepted appends the frame that says that a message is durable.
 func appendAccepted(dst []byte, a runtime.Accepted, re, clientID string) []byte {
 	dst = append(dst, `{"type":"accepted"`...)
-	dst = appendSome(dst, "re", re)
-	dst = appendID(dst, "conversation_id", a.Conversation)
-	dst = appendID(dst, "interaction_id", a.Interaction)
-	dst = appendID(dst, "message_id", a.Message)
-	dst = appendSome(dst, "client_message_id", clientID)
-	dst = append(dst, `,"duplicate":`...)
-	dst = strconv.AppendBool(dst, a.Duplicate)
-	dst = append(dst, `,"cursor":"`...)
-	dst = append(runtime.Cursor{Seq: a.Seq}.AppendText(dst), '"')
-	if len(a.Hidden) > 0 {
-		dst = append(dst, `,"hidden":`...)
-		names, _ := json.Marshal(a.Hidden) // texts only
-		dst = append(dst, names...)
-	}
+	dst = appendMembers(dst, struct {
+		Re           string   `json:"re,omitzero"`
+		Conversation id.ID    `json:"conversation_id,omitzero"`
+		Interaction  id.ID    `json:"interaction_id,omitzero"`
+		Message      id.ID    `json:"message_id,omitzero"`
+		ClientID     string   `json:"client_message_id,omitzero"`
+		Duplicate    bool     `json:"duplicate"`
+		Cursor       string   `json:"cursor"`
+		Hidden       []string `json:"hidden,omitempty"`
+	}{re, a.Conversation, a.Interaction, a.Message, clientID, a.Duplicate, runtime.Cursor{Seq: a.Seq}.String(), a.Hidden})
 	return append(dst, '}')
 }
 
 // appendAnswer appends a frame that says no more than its type: ok or pong.
 func appendAnswer(dst []byte, typ, re string, conv id.ID) []byte {
-	dst = append(dst, `{"type":"`...)
-	dst = append(dst, typ...)
-	dst = append(dst, '"')
-	dst = appendSome(dst, "re", re)
-	dst = appendID(dst, "conversation_id", conv)
-	return append(dst, '}')
-}
-
-// appendResumed appends the frame that says from where a conversation is
-// followed.
-func appendResumed(dst []byte, re string, conv id.ID, from runtime.Cursor) []byte {
-	dst = appendAnswer(dst, "ok", re, conv)
-	dst = append(dst[:len(dst)-1], `,"cursor":"`...)
-	return append(from.AppendText(dst), `"}`...)
+	dst = append(append(append(dst, `{"type":"`...), typ...), '"')
+	if re != "" {
+		dst = appendText(dst, "re", re)
+	}
+	return append(appendID(dst, "conversation_id", conv), '}')
 }
 
 // appendError appends the frame of an error that a client's frame, or the
 // watch of a conversation, has met.
 func appendError(dst []byte, err error, re string, conv id.ID) []byte {
-	dst = append(dst, `{"type":"error"`...)
-	dst = appendSome(dst, "re", re)
-	dst = appendID(dst, "conversation_id", conv)
-	dst = httpauth.AppendMembers(append(dst, ','), httpauth.Public(err))
+	dst = appendAnswer(dst, "error", re, conv)
+	dst = httpauth.AppendMembers(append(dst[:len(dst)-1], ','), httpauth.Public(err))
 	return append(dst, '}')
 }
 
-func appendText(dst []byte, name, s string) []byte {
-	dst = append(dst, ',', '"')
-	dst = append(dst, name...)
-	dst = append(dst, '"', ':')
-	return quote(dst, s)
+// encode writes JSON as it is read best: without escapes for HTML.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, fault.New(fault.Internal, "answer_unwritable", "the answer cannot be written: %w", err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-func appendSome(dst []byte, name, s string) []byte {
-	if s == "" {
-		return dst
+// appendMembers appends the members of an object to one that is being written.
+func appendMembers(dst []byte, v any) []byte {
+	if b, err := encode(v); err == nil && len(b) > 2 && b[0] == '{' { // texts, numbers, and what was read from JSON
+		dst = append(append(dst, ','), b[1:len(b)-1]...)
 	}
-	return appendText(dst, name, s)
+	return dst
+}
+
+func appendText(dst []byte, name, s string) []byte {
+	dst = append(append(append(dst, `,"`...), name...), `":`...)
+	dst, _ = jsontext.AppendQuote(dst, s) // bytes that are no UTF-8 become U+FFFD, which is all that its error would say
+	return dst
 }
 
 func appendID(dst []byte, name string, x id.ID) []byte {
 	if x.Zero() {
 		return dst
 	}
-	dst = append(dst, ',', '"')
-	dst = append(dst, name...)
-	dst = append(dst, '"', ':', '"')
+	dst = append(append(append(dst, `,"`...), name...), `":"`...)
 	return append(x.AppendText(dst), '"')
-}
-
-// quote appends a JSON string. Bytes that are no UTF-8 become U+FFFD, which
-// is all that its error would say.
-func quote(dst []byte, s string) []byte {
-	dst, _ = jsontext.AppendQuote(dst, s)
-	return dst
 }

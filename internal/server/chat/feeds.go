@@ -2,10 +2,19 @@ package chat
 
 import (
 	"context"
+	"iter"
+	"strconv"
 
+	"steward/internal/events"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/resource"
 )
+
+// Events tells what happens to resources.
+type Events interface {
+	Subscribe(ctx context.Context, user string, f events.Filter, from events.Cursor) iter.Seq2[events.Batch, error]
+}
 
 // feeds are what a connection is told of one kind of things, each under the id
 // of the client's frame that began it. The connection's mutex guards them.
@@ -16,14 +25,84 @@ type feeds struct {
 	ongoing map[string]*watching
 }
 
-// endFrame asks to be told no more.
-type endFrame struct {
-	head
-	Re string `json:"re"` // the id of the frame that began it
+// The most observations and subscriptions of one connection.
+const (
+	maxObservations  = 16
+	maxSubscriptions = 64
+)
+
+type (
+	observeFrame struct { // asks for changes of conversations
+		head
+		Conversations []string `json:"conversation_ids"`
+		Interactions  []string `json:"interaction_ids"`
+		Tools         []string `json:"tools"`
+		Kinds         []string `json:"kinds"`
+		Cursor        string   `json:"cursor"`
+	}
+	subscribeFrame struct { // asks for events
+		head
+		Sources  []string            `json:"sources"`
+		Details  []events.DetailType `json:"detail_types"`
+		Prefixes []string            `json:"prefixes"`
+		Types    []string            `json:"types"`
+		Bodies   bool                `json:"bodies"`
+		Cursor   string              `json:"cursor"`
+	}
+	endFrame struct { // asks to be told no more
+		head
+		Re string `json:"re"` // the id of the frame that began it
+	}
+)
+
+// observe begins to tell the client of changes, under the id of its frame.
+func (c *conn) observe(f *observeFrame) (err error) {
+	filter := events.ChangeFilter{Tools: f.Tools, Kinds: f.Kinds}
+	if filter.Conversations, err = ids("conversation_ids", f.Conversations); err != nil {
+		return err
+	}
+	if filter.Interactions, err = ids("interaction_ids", f.Interactions); err != nil {
+		return err
+	}
+	return c.feed(&c.observing, f.ID, func(ctx context.Context) iter.Seq2[events.Batch, error] {
+		return c.server.o.Node.Observe(ctx, c.caller.User, filter, events.Cursor(f.Cursor))
+	})
 }
 
-// feed tells the client of something until it is ended, under the id of a frame.
-func (c *conn) feed(all *feeds, key string, tell func(context.Context) error) error {
+// subscribe begins to tell the client of events, under the id of its frame.
+func (c *conn) subscribe(f *subscribeFrame) error {
+	if c.server.o.Events == nil {
+		return fault.New(fault.Unsupported, "events_missing", "this Steward tells no events")
+	}
+	filter := events.Filter{Sources: f.Sources, Details: f.Details, Types: f.Types, Bodies: f.Bodies}
+	for i, s := range f.Prefixes {
+		u, err := resource.Parse(s)
+		if err != nil {
+			return fault.Of(err).Detail("member", "/prefixes/"+strconv.Itoa(i))
+		}
+		filter.Prefixes = append(filter.Prefixes, u)
+	}
+	return c.feed(&c.subscribed, f.ID, func(ctx context.Context) iter.Seq2[events.Batch, error] {
+		return c.server.o.Events.Subscribe(ctx, c.caller.User, filter, events.Cursor(f.Cursor))
+	})
+}
+
+func ids(member string, texts []string) ([]id.ID, error) {
+	out := make([]id.ID, len(texts))
+	for i, s := range texts {
+		var ok bool
+		if out[i], ok = id.Parse(s); !ok {
+			return nil, badMember(member+"/"+strconv.Itoa(i), "%.80q is no id", s).WithHint("send ids as they came: UUIDs in lower case")
+		}
+	}
+	return out, nil
+}
+
+// feed tells the client what comes until it is ended, under the id of a frame.
+func (c *conn) feed(all *feeds, key string, follow func(context.Context) iter.Seq2[events.Batch, error]) error {
+	if key == "" {
+		return missing("id")
+	}
 	ctx, cancel := context.WithCancel(c.ctx)
 	w := &watching{cancel: cancel, done: make(chan struct{})}
 	if err := c.enrol(all, key, w); err != nil {
@@ -31,17 +110,51 @@ func (c *conn) feed(all *feeds, key string, tell func(context.Context) error) er
 		return err
 	}
 	c.work.Go(func() {
-		err := tell(ctx)
+		err := c.tellBatches(ctx, key, all == &c.observing, follow(ctx))
 		c.mu.Lock()
 		delete(all.ongoing, key) // before the client can know
 		c.mu.Unlock()
 		if err != nil {
-			c.logFault(err)
-			c.tell(ctx, appendError(nil, err, key, id.ID{}))
+			c.fails(ctx, err, key, id.ID{})
 		}
 		cancel()
 		close(w.done)
 	})
+	return nil
+}
+
+// tellBatches puts batch after batch. While the client leaves one waiting, the
+// log keeps the rest. A key that was revoked is found out before more is told.
+func (c *conn) tellBatches(ctx context.Context, re string, changes bool, batches iter.Seq2[events.Batch, error]) error {
+	for b, err := range batches {
+		if err != nil {
+			return err
+		}
+		if again := c.caller.Recheck(ctx); again != nil {
+			if ctx.Err() == nil {
+				c.refuse(again)
+			}
+			return nil
+		}
+		var frame any = struct {
+			Type   string         `json:"type"`
+			Re     string         `json:"re"`
+			Events []events.Event `json:"events"`
+			Cursor events.Cursor  `json:"cursor"`
+		}{"events", re, append([]events.Event{}, b.Events...), b.Cursor}
+		if changes {
+			frame = struct {
+				Type    string           `json:"type"`
+				Re      string           `json:"re"`
+				Changes []*events.Change `json:"changes"`
+				Cursor  events.Cursor    `json:"cursor"`
+			}{"changes", re, append([]*events.Change{}, b.Changes...), b.Cursor}
+		}
+		raw, err := encode(frame)
+		if err != nil || !c.tell(ctx, raw) {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -1,12 +1,6 @@
 package chat
 
-import (
-	"strconv"
-
-	"steward/internal/fault"
-	"steward/internal/message"
-	"steward/internal/runtime"
-)
+import "steward/internal/runtime"
 
 // The frames that are about requests.
 type (
@@ -48,7 +42,7 @@ func (c *conn) requests(f *requestsFrame) error {
 			f.Limit = someRequests
 		}
 		if f.Limit < 0 || f.Limit > maxRequests {
-			return fault.New(fault.Invalid, "member_invalid", "limit is a number from 1 to %d", maxRequests).Detail("member", "/limit")
+			return badMember("limit", "limit is a number from 1 to %d", maxRequests)
 		}
 		list, err := node.Requests(c.ctx, user, f.All, f.Limit)
 		if err != nil {
@@ -56,12 +50,7 @@ func (c *conn) requests(f *requestsFrame) error {
 		}
 		answer.Requests = append([]runtime.RequestView{}, list...)
 	}
-	b, err := encodeAnswer(answer)
-	if err != nil {
-		return err
-	}
-	c.tell(c.ctx, b)
-	return nil
+	return c.answer(answer)
 }
 
 func (c *conn) cancelRequest(f *cancelFrame) error {
@@ -77,29 +66,4 @@ func (c *conn) resumeTurn(f *cancelFrame) error {
 		return missing("request_id")
 	}
 	return c.server.o.Node.ResumeRequest(c.ctx, c.caller.User, f.Request)
-}
-
-// appendTask appends how far a task is.
-func appendTask(dst []byte, v *runtime.TaskView) []byte {
-	dst = appendID(dst, "id", v.ID)
-	dst = appendText(dst, "call_id", v.Call)
-	dst = appendText(dst, "tool", v.Tool)
-	dst = appendText(dst, "status", v.Status)
-	dst = appendSome(dst, "message", v.Message)
-	if v.Fraction > 0 {
-		dst = strconv.AppendFloat(append(dst, `,"progress":`...), v.Fraction, 'g', 4, 64)
-	}
-	if a := v.Approval; a != nil {
-		dst = appendArgs(append(dst, `,"args":`...), a.Args)
-		dst = appendApproval(dst, a, false)
-	}
-	return dst
-}
-
-// appendOpened appends what a tool or an agent has opened a turn with.
-func appendOpened(dst []byte, m *message.Message) []byte {
-	if len(m.Blocks) > 0 {
-		dst = appendText(dst, "origin", m.Blocks[0].Base().Origin)
-	}
-	return appendBlocks(append(dst, `,"content":`...), m.Blocks)
 }

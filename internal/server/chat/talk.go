@@ -10,6 +10,18 @@ import (
 	"steward/internal/runtime"
 )
 
+type (
+	stopFrame struct {
+		head
+		Conversation string `json:"conversation_id"`
+	}
+	resumeFrame struct {
+		head
+		Conversation string `json:"conversation_id"`
+		Cursor       string `json:"cursor"`
+	}
+)
+
 // talk is one conversation on one connection: what is being sent to it, and
 // the watch that follows it.
 type talk struct {
@@ -141,8 +153,7 @@ func (c *conn) send(re string, s *sending, before chan struct{}) {
 	}
 	acc, err := c.server.o.Node.Send(c.ctx, c.caller.User, s.turn)
 	if err != nil {
-		c.logFault(err)
-		c.tell(c.ctx, appendError(nil, err, re, s.turn.Conversation))
+		c.fails(c.ctx, err, re, s.turn.Conversation)
 		return
 	}
 	s.ok = true
@@ -182,26 +193,35 @@ func (t *talk) remove(s *sending) {
 	}
 }
 
+func (c *conn) stop(f *stopFrame) error {
+	conv, err := conversationID(f.Conversation)
+	if err == nil {
+		err = c.server.o.Node.Stop(c.ctx, c.caller.User, conv)
+	}
+	return err
+}
+
 // resume follows a conversation from a cursor on: "" is its beginning, "now"
 // is now.
-func (c *conn) resume(re string, conv id.ID, cursor string) error {
-	node, user := c.server.o.Node, c.caller.User
-	now, err := node.Position(c.ctx, user, conv) // and find out whether it is there
+func (c *conn) resume(f *resumeFrame) error {
+	conv, err := conversationID(f.Conversation)
 	if err != nil {
 		return err
 	}
-	from := now
-	if cursor != "now" {
-		if from, err = runtime.ParseCursor(cursor); err != nil {
-			return err
-		}
+	from, err := c.server.o.Node.Position(c.ctx, c.caller.User, conv) // and find out whether it is there
+	if err == nil && f.Cursor != "now" {
+		from, err = runtime.ParseCursor(f.Cursor)
+	}
+	if err != nil {
+		return err
 	}
 	t, err := c.talk(conv)
 	if err != nil {
 		return err
 	}
-	if re != "" {
-		c.tell(c.ctx, appendResumed(nil, re, conv, from))
+	if f.ID != "" {
+		answer := appendAnswer(nil, "ok", f.ID, conv)
+		c.tell(c.ctx, append(appendText(answer[:len(answer)-1], "cursor", from.String()), '}'))
 	}
 	c.follow(conv, t, from, true)
 	return nil
@@ -237,8 +257,7 @@ func (c *conn) follow(conv id.ID, t *talk, from runtime.Cursor, anew bool) {
 		}
 		t.mu.Unlock()
 		if err != nil {
-			c.logFault(err)
-			c.tell(ctx, appendError(nil, err, "", conv))
+			c.fails(ctx, err, "", conv)
 		}
 	})
 }
@@ -289,11 +308,4 @@ func (t *talk) knows(ctx context.Context, f *runtime.Frame) bool {
 	_, ok := t.accepted[f.Message]
 	delete(t.accepted, f.Message)
 	return ok || mine != nil && mine.ok
-}
-
-// logFault writes a fault of our own to the log.
-func (c *conn) logFault(err error) {
-	if fault.Is(err, fault.Internal) {
-		c.log.Error("a frame could not be served", "error", err)
-	}
 }

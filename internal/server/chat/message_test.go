@@ -36,36 +36,8 @@ func FuzzMessageFrame(f *testing.F) {
 				if err := message.Validate(m); err != nil {
 					t.Fatalf("%s: %v", data, err)
 				}
-				if !turn.Attended || (turn.Conversation.String() != fr.Conversation) {
+				if turn.Conversation.String() != fr.Conversation {
 					t.Fatalf("%s: %+v", data, turn)
-				}
-			}
-		}
-		if err != nil && (fault.Of(err).Code == "internal" || fault.Of(err).Code == "") {
-			t.Fatalf("%s: %v", data, err)
-		}
-	})
-}
-
-// Whatever a client asks to observe is refused with a code, or becomes a
-// filter of just these ids.
-func FuzzObserveFrame(f *testing.F) {
-	for _, s := range []string{
-		`{"type":"observe","id":"1"}`, `{"type":"observe","id":"1","conversation_ids":["00000000-0000-7000-8000-000000000001"],"cursor":"now"}`,
-		`{"interaction_ids":["00000000-0000-7000-8000-000000000001",""],"tools":["file.*"],"kinds":["message_*"]}`, `{"conversation_ids":null}`, `{"tools":{}}`,
-	} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		var fr observeFrame
-		err := httpauth.Unmarshal(data, &fr)
-		if err == nil {
-			filter, ferr := fr.filter()
-			if err = ferr; err == nil {
-				for i, x := range append(filter.Conversations, filter.Interactions...) {
-					if s := append(fr.Conversations, fr.Interactions...)[i]; x.String() != s && !x.Zero() {
-						t.Fatalf("%s: %s for %s", data, x, s)
-					}
 				}
 			}
 		}

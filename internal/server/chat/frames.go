@@ -1,0 +1,162 @@
+package chat
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/server/httpauth"
+)
+
+// head is what every frame of a client has.
+type head struct {
+	Type string `json:"type"`
+	ID   string `json:"id"` // the client's own, named in answers as "re"
+}
+
+const maxID = 256 // bytes of an id of the client's own
+
+// asked is a frame of a client before it is known what it asks for.
+type asked struct {
+	head
+	Conversation jsontext.Value `json:"conversation_id"`
+	data         []byte
+}
+
+// about is the conversation that the frame names, if it has the form of one.
+func (a *asked) about() id.ID {
+	if len(a.Conversation) < 2 || a.Conversation.Kind() != '"' {
+		return id.ID{}
+	}
+	conv, _ := id.Parse(string(a.Conversation[1 : len(a.Conversation)-1]))
+	return conv
+}
+
+// handler does what a client's frame asks for.
+type handler func(c *conn, a *asked) error
+
+// on is the handler of a frame of the form F, which answers by itself.
+func on[F any](do func(*conn, *F) error) handler {
+	return func(c *conn, a *asked) error {
+		f := new(F)
+		if err := httpauth.Unmarshal(a.data, f); err != nil {
+			return err
+		}
+		return do(c, f)
+	}
+}
+
+// ok is the handler of a frame of the form F that is answered with "ok", where
+// the client has named it.
+func ok[F any](do func(*conn, *F) error) handler {
+	return func(c *conn, a *asked) error {
+		err := on(do)(c, a)
+		if err == nil && a.ID != "" {
+			c.tell(c.ctx, appendAnswer(nil, "ok", a.ID, a.about()))
+		}
+		return err
+	}
+}
+
+// handlers is the table of the frames that clients may send.
+func handlers() map[string]handler {
+	return map[string]handler{
+		"message":       on((*conn).message),
+		"stop":          ok((*conn).stop),
+		"resume":        on((*conn).resume),
+		"approve":       ok((*conn).decide),
+		"deny":          ok((*conn).decide),
+		"approvals":     on((*conn).approvals),
+		"approval":      on((*conn).question),
+		"observe":       on((*conn).observe),
+		"unobserve":     ok(func(c *conn, f *endFrame) error { return c.endFeed(&c.observing, f.Re) }),
+		"subscribe":     on((*conn).subscribe),
+		"unsubscribe":   ok(func(c *conn, f *endFrame) error { return c.endFeed(&c.subscribed, f.Re) }),
+		"requests":      on((*conn).requests),
+		"cancel":        ok((*conn).cancelRequest),
+		"resume_turn":   ok((*conn).resumeTurn),
+		"agents":        on((*conn).listAgents),
+		"inspect_agent": on((*conn).inspectAgent),
+		"approve_agent": on((*conn).approveAgent),
+		"deny_agent":    on((*conn).refuseAgent),
+		"revoke_agent":  on((*conn).refuseAgent),
+		"ping": on(func(c *conn, f *head) error {
+			c.tell(c.ctx, appendAnswer(nil, "pong", f.ID, id.ID{}))
+			return nil
+		}),
+	}
+}
+
+// Frames returns the types of frames that clients may send, in order. It is
+// the table that connections go by.
+func Frames() []string { return slices.Sorted(maps.Keys(handlers())) }
+
+// handle does what a client's frame asks for, or tells why not.
+func (c *conn) handle(data []byte) {
+	a := &asked{data: data}
+	err := httpauth.UnmarshalKnown(data, a)
+	if len(a.ID) > maxID {
+		a.ID, err = "", tooLongID("id")
+	}
+	if err == nil {
+		do, known := c.server.handlers[a.Type]
+		if known {
+			err = do(c, a)
+		} else {
+			err = fault.New(fault.Invalid, "unknown_type", "there is no frame of the type %.80q", a.Type).
+				WithHint("docs/reference/websocket.md describes those that there are")
+		}
+	}
+	if err != nil {
+		c.log.Debug("a frame was refused", "type", a.Type, "error", err)
+		c.tell(c.ctx, appendError(nil, err, a.ID, a.about()))
+	}
+}
+
+// answer tells the client the JSON of v.
+func (c *conn) answer(v any) error {
+	raw, err := encode(v)
+	if err == nil {
+		c.tell(c.ctx, raw)
+	}
+	return err
+}
+
+// fails tells the client what went wrong behind a frame, or in the watch of a
+// conversation, and the log what is our own fault.
+func (c *conn) fails(ctx context.Context, err error, re string, conv id.ID) {
+	if fault.Is(err, fault.Internal) {
+		c.log.Error("a frame could not be served", "error", err)
+	}
+	c.tell(ctx, appendError(nil, err, re, conv))
+}
+
+func badMember(member, format string, args ...any) *fault.Error {
+	return fault.New(fault.Invalid, "member_invalid", format, args...).Detail("member", "/"+member)
+}
+
+func tooLongID(member string) error {
+	return badMember(member, "the %s has more than %d bytes", member, maxID)
+}
+
+func missing(member string) error {
+	return fault.New(fault.Invalid, "member_missing", "the member %s is missing", member).Detail("member", "/"+member)
+}
+
+// conversationID reads an id. One that cannot be an id is not there, like
+// one that is not the user's.
+func conversationID(s string) (id.ID, error) {
+	if s == "" {
+		return id.ID{}, missing("conversation_id")
+	}
+	x, ok := id.Parse(s)
+	if !ok || x.Zero() {
+		return x, fault.New(fault.NotFound, "conversation_not_found", "there is no conversation %.80s", s).
+			WithHint("steward conversations list shows those that there are")
+	}
+	return x, nil
+}
