@@ -2,6 +2,7 @@ package worklog
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,8 +40,6 @@ type talk struct {
 	gone   bool
 	origin uint64         // messages up to this one are known to be copies of another conversation's
 	own    bool           // none are
-	looked bool           // marks is known
-	marks  bool           // something became of one of its messages
 	branch *record.Branch // the preferred one, or the one that is read; nil: not read yet
 }
 
@@ -50,21 +49,22 @@ func (r *reader) run() (store.Cursor, error) {
 	if err != nil {
 		return "", err
 	}
-	results := map[message.Ref]*found{} // that were read before what they answer
-	scanned := 0
+	results := map[message.Ref]*found{} // that were read, before what they answer
+	scanned, below := 0, r.resumed.Block
 	for m, err := range list {
+		block := 0
+		if err == nil && m.Message != nil {
+			if res := m.Result(); res != nil {
+				results[res.Call] = m
+			}
+			if m.Role == message.Assistant {
+				block, err = r.tell(m, below, results)
+			}
+		}
 		if err != nil {
 			return "", err
 		}
-		below, block := whole, 0
-		if scanned == 0 && r.resumed.Block > 0 {
-			below = r.resumed.Block
-		}
-		if m.Message != nil {
-			if block, err = r.tell(m, below, results); err != nil {
-				return "", err
-			}
-		}
+		below = 0
 		if scanned++; len(r.out) >= r.limit || scanned == maxScan {
 			return r.filter.cursor(m, block)
 		}
@@ -72,22 +72,17 @@ func (r *reader) run() (store.Cursor, error) {
 	return "", nil
 }
 
-// tell makes the entries of a message's calls, the last one first, as long as
-// there is room. It returns the block down to which they are told; 0: all are.
+// tell makes the entries of a message's calls that stand before a block (0: of
+// all), the last one first, as long as there is room. It returns the block down
+// to which they are told; 0: all are.
 func (r *reader) tell(m *found, below int, results map[message.Ref]*found) (int, error) {
-	if res := m.Result(); res != nil {
-		results[res.Call] = m
-	}
-	if m.Role != message.Assistant {
-		return 0, nil
-	}
-	calls := m.Calls()
 	looked := r.resumed == position{} // then what answers a call has been read before it
-	for i, c := range slices.Backward(calls) {
-		if c.Block >= below {
+	for i, c := range slices.Backward(m.Calls()) {
+		if below > 0 && c.Block >= below {
 			continue
 		}
-		if err := r.asked(c); err != nil {
+		err := r.asked(c)
+		if err != nil {
 			return 0, err
 		}
 		if !r.filter.wants(c.Name, m.time()) {
@@ -98,27 +93,24 @@ func (r *reader) tell(m *found, below int, results map[message.Ref]*found) (int,
 			if err != nil {
 				return 0, err
 			}
-			for k, v := range more {
-				results[k] = v
-			}
+			maps.Copy(results, more)
 			looked = true
 		}
-		en, ok, err := r.entry(m, c, results[c.Ref])
+		res := results[c.Ref]
+		delete(results, c.Ref)
+		if sure := outcomeOf(res); r.filter.Outcome != "" && sure != "" && sure != r.filter.Outcome {
+			continue
+		}
+		en, ok, err := r.entry(m, c, res)
 		if err != nil {
 			return 0, err
 		}
 		if !ok || r.filter.Outcome != "" && en.Outcome != r.filter.Outcome {
 			continue
 		}
-		if r.out = append(r.out, en); len(r.out) >= r.limit {
-			if i == 0 {
-				return 0, nil
-			}
+		if r.out = append(r.out, en); len(r.out) >= r.limit && i > 0 {
 			return c.Block, nil
 		}
-	}
-	for _, c := range calls {
-		delete(results, c.Ref)
 	}
 	return 0, nil
 }
@@ -147,12 +139,9 @@ func (f *found) time() time.Time {
 	return f.At
 }
 
-// entry tells of one call; false where a person has deleted it, or it is
-// certain that its outcome is not asked for.
+// entry tells of one call; false where a person has deleted it, or it is told
+// elsewhere.
 func (r *reader) entry(m *found, c message.Call, res *found) (Entry, bool, error) {
-	if plain := plainOutcome(res); r.filter.Outcome != "" && plain != "" && plain != r.filter.Outcome {
-		return Entry{}, false, nil
-	}
 	conv := record.IDOf(m.uri, record.TypeConversation)
 	k, err := r.talk(conv)
 	if err != nil || k.gone {
@@ -217,8 +206,8 @@ func (r *reader) again(k *talk, m *found) (bool, error) {
 	return true, nil
 }
 
-// plainOutcome is the outcome of a call whose result tells it; else "".
-func plainOutcome(res *found) Outcome {
+// outcomeOf is the outcome of a call whose result tells it; else "".
+func outcomeOf(res *found) Outcome {
 	if res == nil {
 		return ""
 	}
@@ -235,18 +224,16 @@ func plainOutcome(res *found) Outcome {
 // is settled in its intent, as is what has no result yet; what was accepted, in
 // its request.
 func (r *reader) outcome(en *Entry, w *words, m *found, c message.Call, res *found) error {
-	en.Outcome = plainOutcome(res)
 	status := message.Status("")
 	if res != nil {
-		status = res.Result().Status
+		if status = res.Result().Status; status != message.OK {
+			en.Error = w.why(res.Result())
+		}
 	}
-	if status != "" && status != message.OK {
-		en.Error = w.why(res.Result())
-	}
-	switch {
-	case en.Outcome != "":
+	if en.Outcome = outcomeOf(res); en.Outcome != "" {
 		return nil
-	case status == message.Accepted:
+	}
+	if status == message.Accepted {
 		return r.background(en, w, m, c)
 	}
 	stored, err := r.store.Get(r.ctx, r.sc, m.uri.Child(typeIntent, strconv.Itoa(c.Block)))
@@ -319,8 +306,8 @@ func (r *reader) unrecorded(en *Entry, m *found, status message.Status) error {
 // validity is what became of a message: on the preferred branch of its
 // conversation, or on any if it does not stand on that one.
 func (r *reader) validity(k *talk, conv id.ID, m *found) (record.Validity, error) {
-	mark, err := r.mark(k, conv, m.ID)
-	if err != nil || mark == nil {
+	var mark record.Mark
+	if _, ok, err := r.load(record.MarkURI(conv, m.ID), &mark); !ok {
 		return record.Active, err
 	}
 	if k.branch == nil {
@@ -341,35 +328,13 @@ func (r *reader) validity(k *talk, conv id.ID, m *found) (record.Validity, error
 	return record.Active, nil
 }
 
-// mark reads what became of a message, if anything ever did.
-func (r *reader) mark(k *talk, conv, msg id.ID) (*record.Mark, error) {
-	if !k.looked {
-		page, err := r.store.Query(r.ctx, r.sc, store.Query{List: record.MarksURI(conv), Limit: 1, NoBody: true})
-		if err != nil {
-			return nil, err
-		}
-		k.looked, k.marks = true, len(page.Items) > 0
-	}
-	if !k.marks {
-		return nil, nil
-	}
-	m := &record.Mark{}
-	if _, ok, err := r.load(record.MarkURI(conv, msg), m); !ok {
-		return nil, err
-	}
-	return m, nil
-}
-
 // author says who made a call, for which request: the log knows it.
-func (r *reader) author(m *found) (string, id.ID, error) {
-	if m.actor != "" || !m.request.Zero() {
-		return m.actor, m.request, nil
-	}
+func (r *reader) author(m *found) (actor string, request id.ID, err error) {
 	page, err := r.store.Log(r.ctx, r.sc, store.LogQuery{Since: m.seq - 1, Limit: 1})
 	if err == nil && len(page.Entries) > 0 && page.Entries[0].Seq == m.seq {
-		m.actor, m.request = page.Entries[0].Actor, page.Entries[0].Request
+		actor, request = page.Entries[0].Actor, page.Entries[0].Request
 	}
-	return m.actor, m.request, err
+	return actor, request, err
 }
 
 // talk reads a conversation, once.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -128,17 +129,14 @@ func (r *reader) call(q store.LogQuery, name string, block int, until time.Time)
 		if err != nil || !until.IsZero() && en.At.After(until) {
 			return nil, err
 		}
-		if !isMessage(&en) || !strings.HasSuffix(en.URI.ID(), name) {
+		if !strings.HasSuffix(en.URI.ID(), name) {
 			continue
 		}
 		m, err := inLog(&en)
 		if err != nil {
 			return nil, err
 		}
-		if m.Message == nil || block >= len(m.Blocks) {
-			continue
-		}
-		if _, ok := m.Blocks[block].(*message.ToolCall); !ok {
+		if m == nil || m.Message == nil || !slices.ContainsFunc(m.Calls(), func(c message.Call) bool { return c.Block == block }) {
 			continue
 		}
 		k, err := r.talk(record.IDOf(m.uri, record.TypeConversation))

@@ -5,7 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"iter"
-	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -59,12 +59,10 @@ func openCursor(f *Filter, c store.Cursor) (at position, err error) {
 // looked into: its Message is nil.
 type found struct {
 	*message.Message
-	uri     resource.URI
-	seq     uint64
-	stored  time.Time
-	at      position
-	actor   string // known where it came from the log
-	request id.ID
+	uri    resource.URI
+	seq    uint64
+	stored time.Time
+	at     position
 }
 
 // toolBlock is in the stored form of every message with a call or a result:
@@ -79,13 +77,13 @@ func (f *found) decode(body []byte) (err error) {
 	return err
 }
 
+// inLog reads the message that an entry of the log puts; nil where it puts none.
 func inLog(en *resource.Entry) (*found, error) {
-	f := &found{uri: en.URI, seq: en.Seq, stored: en.At, at: position{Seq: en.Seq}, actor: en.Actor, request: en.Request}
+	if en.Op != resource.OpPut || en.Body == nil || en.URI.Type() != record.TypeMessage {
+		return nil, nil
+	}
+	f := &found{uri: en.URI, seq: en.Seq, stored: en.At, at: position{Seq: en.Seq}}
 	return f, f.decode(en.Body)
-}
-
-func isMessage(en *resource.Entry) bool {
-	return en.Op == resource.OpPut && en.Body != nil && en.URI.Type() == record.TypeMessage
 }
 
 // messages are those that a page is made of, the newest first.
@@ -105,7 +103,11 @@ func (r *reader) open(at position) (messages, error) {
 		q.After = q.Cursor(at.Seq + 1)
 	}
 	if f.Conversation.Zero() {
-		return r.alongLog(q, f.Interaction), nil
+		var within []id.ID
+		if !f.Interaction.Zero() {
+			within = []id.ID{f.Interaction}
+		}
+		return r.alongLog(q, within), nil
 	}
 	k, err := r.talk(f.Conversation)
 	if err != nil {
@@ -122,9 +124,9 @@ func (r *reader) open(at position) (messages, error) {
 		if len(within) == 1 {
 			q.Under = record.InteractionURI(f.Conversation, f.Interaction)
 		}
-		return r.alongLog(q, within...), err
+		return r.alongLog(q, within), err
 	case f.AllBranches:
-		return r.alongLog(q), nil
+		return r.alongLog(q, nil), nil
 	}
 	b, err := r.branch(f.Conversation, cmp.Or(at.Branch, k.BranchID()))
 	if err != nil {
@@ -135,23 +137,20 @@ func (r *reader) open(at position) (messages, error) {
 }
 
 // alongLog yields messages from the log: those of the interactions, or all.
-func (r *reader) alongLog(q store.LogQuery, within ...id.ID) messages {
-	wanted := map[id.ID]bool{}
-	for _, x := range within {
-		wanted[x] = !x.Zero()
-	}
+func (r *reader) alongLog(q store.LogQuery, within []id.ID) messages {
 	return func(yield func(*found, error) bool) {
 		for en, err := range store.Entries(r.ctx, r.store, r.sc, q) {
-			switch {
-			case err != nil:
-				yield(nil, err)
+			if err == nil && en.At.Before(r.filter.Since) {
 				return
-			case en.At.Before(r.filter.Since):
-				return
-			case !isMessage(&en) || len(within) > 0 && !within[0].Zero() && !wanted[record.IDOf(en.URI, record.TypeInteraction)]:
+			}
+			if err == nil && within != nil && !slices.Contains(within, record.IDOf(en.URI, record.TypeInteraction)) {
 				continue
 			}
-			if m, err := inLog(&en); !yield(m, err) || err != nil {
+			var m *found
+			if err == nil {
+				m, err = inLog(&en)
+			}
+			if (m != nil || err != nil) && (!yield(m, err) || err != nil) {
 				return
 			}
 		}
@@ -231,17 +230,14 @@ func (r *reader) results(m *found) (map[message.Ref]*found, error) {
 	out := map[message.Ref]*found{}
 	q := store.LogQuery{Since: m.seq, Under: m.uri.Parent(), Type: record.TypeMessage, Limit: 16}
 	for en, err := range store.Entries(r.ctx, r.store, r.sc, q) {
+		var next *found
+		if err == nil {
+			next, err = inLog(&en)
+		}
 		if err != nil {
 			return nil, err
 		}
-		if !isMessage(&en) {
-			continue
-		}
-		next, err := inLog(&en)
-		if err != nil {
-			return nil, err
-		}
-		if next.Message == nil {
+		if next == nil || next.Message == nil {
 			continue
 		}
 		if res := next.Result(); res != nil && res.Call.Message == m.ID && out[res.Call] == nil {
@@ -273,6 +269,3 @@ func (r *reader) load(u resource.URI, into any) (at resource.Resource, ok bool, 
 	}
 	return at, err == nil, err
 }
-
-// whole is a block above all blocks.
-const whole = math.MaxInt
