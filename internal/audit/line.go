@@ -54,7 +54,7 @@ type Entry struct {
 	Type    string         `json:"type"` // of the resource
 	URI     resource.URI   `json:"uri"`
 	Space   resource.Space `json:"space"`            // whose it is
-	Request string         `json:"request,omitzero"` // on whose request: that of a turn is its interaction
+	Request id.ID          `json:"request,omitzero"` // on whose request: that of a turn is its interaction
 	Version uint64         `json:"version"`
 	Before  uint64         `json:"before,omitzero"` // the entry of the version before
 	State   string         `json:"state,omitzero"`
@@ -76,34 +76,24 @@ var didWords = map[resource.Op]string{resource.OpPut: "put", resource.OpDelete: 
 
 // tell makes the line of an entry, without its body and what that tells.
 func tell(s *store.Sealed) *Entry {
-	e := &Entry{
-		Seq: s.Seq, At: s.At, Who: s.Actor, Did: didWords[s.Op], Type: s.URI.Type(), URI: s.URI, Space: s.Space,
+	return &Entry{
+		Seq: s.Seq, At: s.At, Who: s.Actor, Did: didWords[s.Op], Type: s.URI.Type(), URI: s.URI, Space: s.Space, Request: s.Request,
 		Version: s.Version, Before: s.Prev, State: s.State, BodyHash: s.Mark, Hash: s.Hash,
 		Erased: s.Op == resource.OpPut && s.Body == nil && s.Salt == nil,
 	}
-	if !s.Request.Zero() {
-		e.Request = s.Request.String()
-	}
-	return e
 }
 
 // sealed is the way back: the entry that the line tells of.
 func (e *Entry) sealed() (s store.Sealed, ok bool) {
 	s = store.Sealed{Prev: e.Before, Mark: e.BodyHash, Hash: e.Hash, Entry: resource.Entry{
-		Seq: e.Seq, At: e.At, Space: e.Space, Actor: e.Who, URI: e.URI, Version: e.Version, State: e.State,
+		Seq: e.Seq, At: e.At, Space: e.Space, Actor: e.Who, Request: e.Request, URI: e.URI, Version: e.Version, State: e.State,
 	}}
 	for op, word := range didWords {
 		if word == e.Did {
 			s.Op = op
 		}
 	}
-	ok = s.Op != 0 && e.Type == e.URI.Type()
-	if e.Request != "" {
-		var good bool
-		s.Request, good = id.Parse(e.Request)
-		ok = ok && good && !s.Request.Zero()
-	}
-	return s, ok
+	return s, s.Op != 0 && e.Type == e.URI.Type()
 }
 
 // setBody puts what was written into the line.

@@ -43,7 +43,7 @@ type Decision struct {
 // Shown is what a model was shown before it wrote a message: the messages of
 // the turn before it, in order, and behind which message the turn stands.
 type Shown struct {
-	After    string         `json:"after,omitzero"` // the id of the message before the turn; what stands before it was shown as View says
+	After    id.ID          `json:"after,omitzero"` // the id of the message before the turn; what stands before it was shown as View says
 	Messages []ShownMessage `json:"messages,omitzero"`
 	View     *record.View   `json:"view,omitzero"` // how much of the branch was shown; none: all of it
 	Model    string         `json:"model,omitzero"`
@@ -112,10 +112,9 @@ func (l *Log) decision(in *intent.Intent, bodies bool) *Decision {
 
 // shown reads the messages of the turn that were there before one.
 func (l *Log) shown(ctx context.Context, sc store.Scope, s *store.Sealed, m *message.Message, bodies bool) (*Shown, error) {
-	out := &Shown{Model: m.Model}
+	out := &Shown{Model: m.Model, After: m.Prev}
 	turn, ok := s.URI.Find(record.TypeInteraction)
 	if !ok {
-		out.After = text(m.Prev)
 		return out, nil
 	}
 	var before []store.Item
@@ -128,14 +127,13 @@ func (l *Log) shown(ctx context.Context, sc store.Scope, s *store.Sealed, m *mes
 		}
 	}
 	slices.SortFunc(before, func(a, b store.Item) int { return int(int64(a.Seq) - int64(b.Seq)) })
-	out.After = text(m.Prev)
 	for i, it := range before {
 		one, err := record.DecodeMessage(it.URI, it.Body)
 		if err != nil {
 			return nil, err
 		}
 		if i == 0 {
-			out.After = text(one.Prev)
+			out.After = one.Prev
 		}
 		sm := ShownMessage{URI: it.URI, Role: one.Role}
 		if bodies {
@@ -146,13 +144,6 @@ func (l *Log) shown(ctx context.Context, sc store.Scope, s *store.Sealed, m *mes
 	var err error
 	out.View, err = l.view(ctx, sc, turn, s.Seq)
 	return out, err
-}
-
-func text(x id.ID) string {
-	if x.Zero() {
-		return ""
-	}
-	return x.String()
 }
 
 // textOf is what a message says, calls and results included.

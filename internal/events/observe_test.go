@@ -118,22 +118,6 @@ func bubble(t *testing.T, queue, size int, test func(t *testing.T, h *Engine, n 
 
 var ana = store.ForUser("ana")
 
-// What comes at once is told together, in batches of a bounded size.
-func TestBatches(t *testing.T) {
-	bubble(t, 0, 0, func(t *testing.T, h *Engine, n *notes) {
-		p := pull(t, h.Observe(t.Context(), ana, ChangeFilter{}, Now))
-		defer p.stop()
-		p.want(0)
-		n.say(1)
-		p.want(1)
-		n.say(230)
-		synctest.Wait()
-		p.want(100)
-		p.want(100)
-		p.want(30)
-	})
-}
-
 // An entry's own changes are never parted, even if they are many.
 func TestEntriesStayWhole(t *testing.T) {
 	bubble(t, 5, 4, func(t *testing.T, h *Engine, n *notes) {
@@ -420,34 +404,6 @@ func TestUnreadableEntries(t *testing.T) {
 	p.stop()
 	if !strings.Contains(buf.String(), "seq=2") {
 		t.Errorf("the log says %s", &buf)
-	}
-}
-
-// The version before is found however far back it is.
-func TestEarlierVersions(t *testing.T) {
-	st := storetest.NewModel()
-	n := newNotes(t, st)
-	put := func(title string) {
-		if _, err := st.Commit(t.Context(), ana, store.Batch{Changes: []store.Change{
-			{URI: record.ConversationURI(n.conv), Body: []byte(`{"title":"` + title + `"}`)}}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	h := observing(st, 0, 0)
-	defer h.opt.Follow.Close()
-	put("a")
-	n.say(3000)
-	p := pull(t, h.Observe(t.Context(), ana, ChangeFilter{Kinds: []string{"conversation_*"}}, Now))
-	defer p.stop()
-	p.want(0)
-	put("b")
-	if c := p.want(1).Changes[0]; c.Kind != ConversationChanged {
-		t.Errorf("%+v", c)
-	}
-	put("b")
-	put("c")
-	if c := p.want(1).Changes[0]; c.Kind != ConversationChanged || c.Seq != 3004 {
-		t.Errorf("%+v", c)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"steward/internal/policy"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/store/sqlite"
 	"steward/internal/store/storetest"
 )
 
@@ -166,6 +168,24 @@ func chase(w *world, a ask, r *rand.Rand, from Cursor, until func() uint64) ([]s
 func TestToldIsTheLog(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) { toldIsTheLog(t, rt, storetest.NewModel()) })
+}
+
+// The same over the real store.
+func TestToldIsTheLogOnDisk(t *testing.T) {
+	t.Parallel()
+	dir, n := t.TempDir(), 0
+	rapid.Check(t, func(rt *rapid.T) {
+		n++
+		if n > 10 { // a database each time
+			return
+		}
+		st, err := sqlite.Open(context.Background(), sqlite.Options{Path: filepath.Join(dir, strconv.Itoa(n))})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer st.Close()
+		toldIsTheLog(t, rt, st)
+	})
 }
 
 func toldIsTheLog(tb testing.TB, t *rapid.T, st store.Store) {

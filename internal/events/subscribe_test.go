@@ -278,38 +278,6 @@ func TestLargeBodies(t *testing.T) {
 	lean.next(9)
 }
 
-func TestHugeBacklog(t *testing.T) {
-	w := newWorld(t, Options{Follow: over(storetest.NewModel(), 0, 100)})
-	const n = 5000
-	for i := range n / 50 {
-		var changes []store.Change
-		for j := range 50 {
-			c := note("x")
-			c.URI = c.URI.Child("note.Line", string(rune('0'+i%10))+string(rune('a'+j%26)))
-			changes = append(changes, c)
-		}
-		w.put("ana", "user:ana", changes...)
-	}
-	l := w.listen("ana", Filter{Prefixes: []resource.URI{noteURI("x")}}, Start)
-	var last uint64
-	for got := 0; got < n; {
-		b := l.batch()
-		if len(b.Events) > 100 {
-			t.Fatalf("a batch of %d", len(b.Events))
-		}
-		for _, x := range b.Events {
-			if x.Seq != last+1 {
-				t.Fatalf("%d follows %d", x.Seq, last)
-			}
-			last = x.Seq
-			got++
-		}
-		if b.Cursor != follow.Behind(last) && b.Cursor < follow.Behind(last) {
-			t.Fatalf("the cursor is behind")
-		}
-	}
-}
-
 // Nothing happening, a batch without events comes now and then, and its cursor
 // has passed what was not told.
 func TestBeat(t *testing.T) {

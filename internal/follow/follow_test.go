@@ -66,9 +66,8 @@ func TestMatch(t *testing.T) {
 func TestQueue(t *testing.T) {
 	page := func(w *queue, size int, seqs ...uint64) {
 		for _, n := range seqs {
-			w.fresh = append(w.fresh, &Entry{Entry: resource.Entry{Seq: n, Body: make([]byte, size)}})
+			w.add(&Entry{Entry: resource.Entry{Seq: n, Body: make([]byte, size)}})
 		}
-		w.admit()
 	}
 	next := func(w *queue, most int, pos, at uint64, late bool, want ...uint64) {
 		t.Helper()
@@ -128,8 +127,8 @@ func TestOneReader(t *testing.T) {
 		put(t, st, "ana", at("1"), at("2"))
 		put(t, st, "bob", at("3"))
 		synctest.Wait()
-		if got != 100 || l.live != r || r.count != 50 {
-			t.Errorf("%d entries, %d subscribers", got, r.count)
+		if got != 100 || l.live != r || len(r.queues) != 50 {
+			t.Errorf("%d entries, %d subscribers", got, len(r.queues))
 		}
 		cancel()
 		all.Wait()

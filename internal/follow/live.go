@@ -17,45 +17,33 @@ type reader struct {
 	pos    atomic.Uint64 // what is up to here has been given to whom it concerns
 
 	// Under Log.mu:
-	index   index
-	count   int
-	touched []*queue // have something fresh
+	index  index
+	queues map[*queue]bool // all of the index; true: has something fresh
 }
 
 // index finds the queues that an entry may concern: by its space, and by each
 // place in the tree that it lies at or below. An entry has as few places as its
 // URI has steps, so that finding costs the same however many subscribers there
 // are.
-type index map[resource.Space]map[resource.URI][]*queue
+type index map[place][]*queue
 
-func (x index) add(w *queue, spaces []resource.Space) {
-	for _, sp := range spaces {
-		if x[sp] == nil {
-			x[sp] = map[resource.URI][]*queue{}
-		}
-		for _, at := range w.places() {
-			x[sp][at] = append(x[sp][at], w)
-		}
-	}
+type place struct {
+	space resource.Space
+	at    resource.URI
 }
 
-func (x index) remove(w *queue, spaces []resource.Space) {
+// places are where a queue is found.
+func (w *queue) places(spaces []resource.Space) (out []place) {
+	prefixes := w.filter.Prefixes
+	if len(prefixes) == 0 {
+		prefixes = []resource.URI{{}}
+	}
 	for _, sp := range spaces {
-		for _, at := range w.places() {
-			list := x[sp][at]
-			if i := slices.Index(list, w); i >= 0 {
-				last := len(list) - 1
-				list[i], list[last] = list[last], nil
-				x[sp][at] = list[:last]
-			}
-			if len(x[sp][at]) == 0 {
-				delete(x[sp], at)
-			}
-		}
-		if len(x[sp]) == 0 {
-			delete(x, sp)
+		for _, at := range prefixes {
+			out = append(out, place{sp, at})
 		}
 	}
+	return out
 }
 
 // join lets w be given what comes, and returns the reader and how far it has
@@ -70,13 +58,15 @@ func (l *Log) join(w *queue, spaces []resource.Space, at uint64) (*reader, uint6
 	r := l.live
 	if r == nil {
 		ctx, cancel := context.WithCancel(context.Background())
-		r = &reader{log: l, cancel: cancel, index: index{}}
+		r = &reader{log: l, cancel: cancel, index: index{}, queues: map[*queue]bool{}}
 		r.pos.Store(at)
 		l.live = r
 		l.running.Go(func() { r.run(ctx, at) })
 	}
-	r.count++
-	r.index.add(w, spaces)
+	r.queues[w] = false
+	for _, p := range w.places(spaces) {
+		r.index[p] = append(r.index[p], w)
+	}
 	return r, r.pos.Load(), nil
 }
 
@@ -84,8 +74,18 @@ func (l *Log) join(w *queue, spaces []resource.Space, at uint64) (*reader, uint6
 func (l *Log) leave(r *reader, w *queue, spaces []resource.Space) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r.index.remove(w, spaces)
-	if r.count--; r.count == 0 {
+	for _, p := range w.places(spaces) {
+		list := r.index[p]
+		if i := slices.Index(list, w); i >= 0 {
+			last := len(list) - 1
+			list[i], list[last] = list[last], nil
+			r.index[p] = list[:last]
+		}
+		if len(r.index[p]) == 0 {
+			delete(r.index, p)
+		}
+	}
+	if delete(r.queues, w); len(r.queues) == 0 {
 		r.cancel()
 		if l.live == r {
 			l.live = nil
@@ -103,12 +103,8 @@ func (r *reader) run(ctx context.Context, at uint64) {
 	if r.log.live == r {
 		r.log.live = nil
 	}
-	for _, here := range r.index {
-		for _, list := range here {
-			for _, w := range list {
-				w.end(err)
-			}
-		}
+	for w := range r.queues {
+		w.end(err)
 	}
 }
 
@@ -142,46 +138,44 @@ func (r *reader) read(ctx context.Context, at uint64) error {
 func (r *reader) give(entries []resource.Entry, pos uint64) {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
+	var fresh []*queue
 	for i := range entries {
-		if e := &entries[i]; r.index[e.Space] != nil {
-			r.giveOne(e)
-		}
-	}
-	for _, w := range r.touched {
-		w.admit()
+		fresh = r.giveOne(&entries[i], fresh)
 	}
 	r.pos.Store(pos) // only now: what is up to here is in the queues
-	for _, w := range r.touched {
+	for _, w := range fresh {
+		r.queues[w] = false
 		w.rouse()
 	}
-	clear(r.touched)
-	r.touched = r.touched[:0]
 }
 
 // giveOne gives an entry to whom it concerns: a copy, since its page must not
-// stay in memory for one entry of it.
-func (r *reader) giveOne(e *resource.Entry) {
+// stay in memory for one entry of it. It adds those to fresh to whom nothing
+// of the page was given before.
+func (r *reader) giveOne(e *resource.Entry, fresh []*queue) []*queue {
 	var own *Entry
 	about := r.log.about(e)
 	for _, s := range about {
 		for u := s.uri; ; u = u.Parent() {
-			for _, w := range r.index[e.Space][u] {
+			for _, w := range r.index[place{e.Space, u}] {
 				if w.seen >= e.Seq || !w.filter.fits(about) {
 					continue
 				}
 				if own == nil {
 					own = &Entry{Entry: *e}
 				}
-				if len(w.fresh) == 0 {
-					r.touched = append(r.touched, w)
+				w.seen = e.Seq
+				w.add(own)
+				if !r.queues[w] {
+					r.queues[w], fresh = true, append(fresh, w)
 				}
-				w.seen, w.fresh = e.Seq, append(w.fresh, own)
 			}
 			if u.Zero() {
 				break
 			}
 		}
 	}
+	return fresh
 }
 
 // mostBytes bounds what waits for one subscriber, unless a single entry has
@@ -193,9 +187,7 @@ type queue struct {
 	filter *Filter
 	most   int           // entries that may wait
 	wake   chan struct{} // holds one token when there may be more
-
-	seen  uint64   // the newest entry that was given; under Log.mu
-	fresh []*Entry // of the page that is being given; under Log.mu
+	seen   uint64        // the newest entry that was given; under Log.mu
 
 	mu    sync.Mutex
 	list  []*Entry
@@ -204,37 +196,22 @@ type queue struct {
 	err   error // why nothing more comes
 }
 
-// places are where the queue is found.
-func (w *queue) places() []resource.URI {
-	if len(w.filter.Prefixes) == 0 {
-		return []resource.URI{{}}
-	}
-	return w.filter.Prefixes
-}
-
 func size(e *Entry) int { return len(e.Body) + len(e.URI.Key()) }
 
-// admit moves what is fresh into the list, as much of it as fits.
-func (w *queue) admit() {
+// add puts an entry behind those that wait, if it fits.
+func (w *queue) add(e *Entry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, e := range w.fresh {
-		n := size(e)
-		if w.late = w.late || len(w.list) == w.most || w.bytes > 0 && w.bytes+n > mostBytes; w.late {
-			break
-		}
+	n := size(e)
+	if w.late = w.late || len(w.list) == w.most || w.bytes > 0 && w.bytes+n > mostBytes; !w.late {
 		w.list, w.bytes = append(w.list, e), w.bytes+n
 	}
-	clear(w.fresh)
-	w.fresh = w.fresh[:0]
 }
 
 // end ends the queue with an error; what waits is handed on before.
 func (w *queue) end(err error) {
 	w.mu.Lock()
-	if w.err == nil {
-		w.err = err
-	}
+	w.err = err
 	w.mu.Unlock()
 	w.rouse()
 }
@@ -262,16 +239,14 @@ func (w *queue) take(most int, pos uint64) (list []*Entry, at uint64, now state)
 	clear(w.list[:n])
 	if w.list = w.list[n:]; len(w.list) == 0 {
 		w.list = nil
+		now = state{empty: true, late: w.late, err: w.err}
 	}
 	for _, e := range list {
 		w.bytes -= size(e)
 		at = e.Seq
 	}
-	switch {
-	case len(w.list) > 0:
-		return list, at, state{}
-	case w.late || w.err != nil:
-		return list, at, state{empty: true, late: w.late, err: w.err}
+	if now.empty && !now.late && now.err == nil {
+		at = max(at, pos)
 	}
-	return list, max(at, pos), state{empty: true}
+	return list, at, now
 }

@@ -9,7 +9,6 @@ import (
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/worklog"
 )
@@ -131,73 +130,6 @@ func TestASparseFilterGoesOnInPieces(t *testing.T) {
 		}
 		expect(t, list, "success Read a")
 	}
-}
-
-func TestAStoreThatFails(t *testing.T) {
-	st := openStore(t)
-	c := newChat(t, st, ana, "x")
-	c.turn("First")
-	k := c.calls(call{"files.read", `{"path":"a"}`}, call{"mail.send", `{"to":"a"}`})
-	m := c.result(k[0], message.OK, "")
-	c.mark(m.ID, c.pos, record.Change{State: record.Invalidated})
-	inter := c.inter
-	for _, f := range []worklog.Filter{{}, {Conversation: c.id}, {Conversation: c.id, AllBranches: true}, {Conversation: c.id, Interaction: inter}} {
-		for n := 0; ; n++ {
-			_, _, err := engine(t, &failing{Store: st, left: n}).Log(context.Background(), ana, f, "", 0)
-			if err == nil {
-				if n < 3 {
-					t.Errorf("%+v: only %d calls of the store", f, n)
-				}
-				break
-			}
-			if !fault.HasCode(err, "store_broken") {
-				t.Fatal(err)
-			}
-		}
-	}
-	for n := 0; ; n++ {
-		_, _, err := engine(t, &failing{Store: st, left: n}).Show(context.Background(), ana, k[0].Ref.String())
-		if err == nil {
-			break
-		}
-		if !fault.HasCode(err, "store_broken") {
-			t.Fatal(err)
-		}
-	}
-}
-
-// failing is a store that breaks after some reads.
-type failing struct {
-	store.Store
-	left int
-}
-
-func (s *failing) fail() error {
-	if s.left--; s.left < 0 {
-		return fault.New(fault.Unavailable, "store_broken", "no more")
-	}
-	return nil
-}
-
-func (s *failing) Get(ctx context.Context, sc store.Scope, u resource.URI) (resource.Resource, error) {
-	if err := s.fail(); err != nil {
-		return resource.Resource{}, err
-	}
-	return s.Store.Get(ctx, sc, u)
-}
-
-func (s *failing) Query(ctx context.Context, sc store.Scope, q store.Query) (store.Page, error) {
-	if err := s.fail(); err != nil {
-		return store.Page{}, err
-	}
-	return s.Store.Query(ctx, sc, q)
-}
-
-func (s *failing) Log(ctx context.Context, sc store.Scope, q store.LogQuery) (store.LogPage, error) {
-	if err := s.fail(); err != nil {
-		return store.LogPage{}, err
-	}
-	return s.Store.Log(ctx, sc, q)
 }
 
 func TestDamageIsTold(t *testing.T) {

@@ -123,34 +123,6 @@ func TestWrongFrames(t *testing.T) {
 	}
 }
 
-// A conversation of another user is not there: the same words, whatever is
-// asked of it.
-func TestForeignConversation(t *testing.T) {
-	d := newDouble(answer("Hi."))
-	_, url := serve(t, chat.Options{Node: d})
-	ana, eve := dial(t, url, "ana"), dial(t, url, "eve")
-	ana.send(`{"type":"message","content":"hello"}`)
-	theirs := ana.next()["conversation_id"].(string)
-	const none = "00000000-0000-7000-8000-0000000000ff"
-	for _, f := range []string{
-		`{"type":"message","id":"a","conversation_id":"ID","content":"x"}`,
-		`{"type":"message","id":"a","conversation_id":"ID","content":"x","steer":true}`,
-		`{"type":"stop","id":"a","conversation_id":"ID"}`,
-		`{"type":"resume","id":"a","conversation_id":"ID"}`,
-		`{"type":"resume","id":"a","conversation_id":"ID","cursor":"now"}`,
-	} {
-		var told []string
-		for _, x := range []string{theirs, none} {
-			eve.send(strings.ReplaceAll(f, "ID", x))
-			got := eve.next()
-			told = append(told, strings.ReplaceAll(fmt.Sprint(got), x, "ID"))
-		}
-		if told[0] != told[1] || !strings.Contains(told[0], "conversation_not_found") {
-			t.Errorf("%s: %s, and of one that is not there %s", f, told[0], told[1])
-		}
-	}
-}
-
 // In a conversation that is followed already, accepted still comes before
 // everything that the message leads to, and the message itself is not told.
 func TestAcceptedComesFirst(t *testing.T) {
@@ -177,26 +149,6 @@ func TestAcceptedComesFirst(t *testing.T) {
 			}
 		}
 	}
-}
-
-// What is sent elsewhere is told to everybody who follows.
-func TestTwoClients(t *testing.T) {
-	d := newDouble(answer("Hi."))
-	_, url := serve(t, chat.Options{Node: d})
-	a, b := dial(t, url, ""), dial(t, url, "")
-	a.send(`{"type":"message","content":"one"}`)
-	conv := a.next()["conversation_id"].(string)
-	for a.next()["type"] != "complete" {
-	}
-	b.send(`{"type":"resume","id":"r","conversation_id":"` + conv + `","cursor":"now"}`)
-	b.want(frame{"type": "ok", "re": "r"})
-	a.send(`{"type":"message","conversation_id":"` + conv + `","message_id":"m","content":[{"type":"text","text":"two"},{"type":"image","url":"https://x/a.png"},{"type":"file","name":"n","mime":"text/plain","data":"aGk="}]}`)
-	a.want(frame{"type": "accepted"})
-	b.want(frame{"type": "user", "conversation_id": conv, "client_message_id": "m", "content": []any{
-		map[string]any{"type": "text", "text": "two"}, map[string]any{"type": "image", "mime": "image/png", "url": "https://x/a.png"},
-		map[string]any{"type": "file", "name": "n", "mime": "text/plain", "data": "aGk="}}})
-	b.want(frame{"type": "token", "text": "Hi."})
-	b.want(frame{"type": "complete"})
 }
 
 // A message is written anew and an answer given anew on branches of their own;

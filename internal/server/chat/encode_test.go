@@ -166,12 +166,3 @@ func TestCork(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
-
-func BenchmarkTokenFrame(b *testing.B) {
-	f := runtime.Frame{Kind: runtime.FrameToken, Conversation: id.New(), Interaction: id.New(), Message: id.New(), Text: " hello", Cursor: runtime.Cursor{Seq: 12345, Message: id.New(), Offset: 1234}}
-	var buf []byte
-	b.ReportAllocs()
-	for b.Loop() {
-		buf = appendFrame(buf[:0], &f)
-	}
-}

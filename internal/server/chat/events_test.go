@@ -2,7 +2,6 @@ package chat_test
 
 import (
 	"context"
-	"encoding/json"
 	"iter"
 	"log/slog"
 	"net/http"
@@ -128,48 +127,6 @@ func TestSubscribe(t *testing.T) {
 	if got := eve.happened("x"); len(got) != 1 || got[0] != "cld:note.Note.eves" {
 		t.Errorf("eve is told %v", got)
 	}
-}
-
-func TestSubscribeRefuses(t *testing.T) {
-	h := newHappening(t, storetest.NewModel(), 0)
-	_, url := serve(t, chat.Options{Node: newDouble(nil), Events: h})
-	c := dial(t, url, "ana")
-	for _, x := range []struct{ send, code string }{
-		{`{"type":"subscribe"}`, "member_missing"},
-		{`{"type":"subscribe","id":"1","prefixes":["cld:x"]}`, "uri_invalid"},
-		{`{"type":"subscribe","id":"1","types":["x"]}`, "filter_invalid"},
-		{`{"type":"subscribe","id":"1","cursor":"x"}`, "cursor_invalid"},
-		{`{"type":"subscribe","id":"1","colour":"red"}`, "unknown_member"},
-		{`{"type":"unsubscribe","id":"1"}`, "member_missing"},
-		{`{"type":"unsubscribe","id":"1","re":"x"}`, "subscription_not_found"},
-	} {
-		c.send(x.send)
-		if f := c.want(frame{"type": "error"}); f["code"] != x.code {
-			t.Errorf("%s: %v", x.send, f)
-		}
-	}
-	c.send(`{"type":"subscribe","id":"1"}`)
-	c.want(frame{"type": "events", "re": "1"})
-	c.send(`{"type":"subscribe","id":"1"}`)
-	c.want(frame{"type": "error", "code": "subscription_exists"})
-	for i := 2; i <= 64; i++ {
-		b, _ := json.Marshal(map[string]any{"type": "subscribe", "id": strings.Repeat("x", i)})
-		c.send(string(b))
-		c.want(frame{"type": "events"})
-	}
-	c.send(`{"type":"subscribe","id":"one more"}`)
-	c.want(frame{"type": "error", "code": "too_many_subscriptions"})
-	h.Close()
-	for range 64 {
-		f := c.want(frame{"type": "error", "code": "closing"})
-		if f["details"].(map[string]any)["cursor"] == nil {
-			t.Errorf("%v has no cursor", f)
-		}
-	}
-	_, url = serve(t, chat.Options{Node: newDouble(nil)})
-	c = dial(t, url, "ana")
-	c.send(`{"type":"subscribe","id":"1"}`)
-	c.want(frame{"type": "error", "code": "events_missing"})
 }
 
 // revocable knows one key until it is revoked.

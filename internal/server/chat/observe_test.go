@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -101,44 +100,6 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// All that a change can say is said.
-func TestChangeMembers(t *testing.T) {
-	d := newObserved(t, 0, 0)
-	_, url := serve(t, chat.Options{Node: d})
-	c := dial(t, url, "ana")
-	c.send(`{"type":"observe","id":"a","kinds":["message_s*","message_restored","view_revised","interaction_closed"],"interaction_ids":[],"cursor":"now"}`)
-	c.changes("a", 0)
-	conv, msg := number(1), number(2)
-	mark := record.Mark{Changes: []record.Change{{State: record.Superseded, Reason: `so "it" is`, By: number(7), Tool: "file.write", Interaction: number(8)}}}
-	branch := record.Branch{}
-	d.commit("ana", store.Change{URI: record.MarkURI(conv, msg), Body: record.Encode(mark)},
-		store.Change{URI: record.BranchURI(conv, "side"), Body: record.Encode(branch)},
-		store.Change{URI: record.InteractionURI(conv, number(8)).Child(record.TypeRun, "x"), Body: record.Encode(record.Run{Ended: time.Unix(1, 0), Outcome: "failed", Error: "odd"})})
-	mark.Changes[0].Undone = time.Unix(1, 0)
-	branch.View.Revision = 3
-	d.commit("ana", store.Change{URI: record.MarkURI(conv, msg), Body: record.Encode(mark)},
-		store.Change{URI: record.BranchURI(conv, "side"), Body: record.Encode(branch)})
-	var got []any
-	for len(got) < 4 {
-		got = append(got, c.want(frame{"type": "changes", "re": "a"})["changes"].([]any)...)
-	}
-	for i, want := range []frame{
-		{"kind": "message_superseded", "reason": `so "it" is`, "by": number(7).String(), "tools": []any{"file.write"}, "interaction_id": number(8).String(), "message_id": msg.String()},
-		{"kind": "interaction_closed", "outcome": "failed", "error": "odd", "interaction_id": number(8).String()},
-		{"kind": "message_restored", "state": "superseded"},
-		{"kind": "view_revised", "branch": "side", "revision": 3.0},
-	} {
-		for k, v := range want {
-			if g := got[i].(map[string]any)[k]; fmt.Sprint(g) != fmt.Sprint(v) {
-				t.Errorf("change %d: %s is %v, want %v", i, k, g, v)
-			}
-		}
-	}
-	if len(got) != 4 {
-		t.Errorf("%d changes", len(got))
-	}
-}
-
 // What is wrong with a frame that asks for changes is told, and nothing else
 // is touched.
 func TestWrongObservations(t *testing.T) {
@@ -183,68 +144,6 @@ func TestWrongObservations(t *testing.T) {
 	}
 	c.send(`{"type":"ping"}`)
 	c.want(frame{"type": "pong"})
-}
-
-// A client that does not read keeps neither the node nor other clients
-// waiting, and is told all that it missed.
-func TestSlowObservingClient(t *testing.T) {
-	d := newObserved(t, 20, 10)
-	server := chat.Handler(chat.Options{Node: d, Patience: time.Minute, PingEvery: time.Hour, Logger: slog.New(slog.DiscardHandler)})
-	var door *gated
-	url := listen(t, server, func(l net.Listener) net.Listener {
-		door = &gated{Listener: l, blocked: make(chan struct{}, 1)}
-		return door
-	})
-	c := dial(t, url, "")
-	c.send(`{"type":"observe","id":"o","cursor":"now"}`)
-	c.changes("o", 0)
-	quick := make(chan struct{})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go func() {
-		defer close(quick)
-		begun := false
-		for b, err := range d.changes.Observe(ctx, store.ForUser("local"), events.ChangeFilter{}, events.Now) {
-			if err != nil {
-				t.Error(err)
-			}
-			if !begun {
-				begun = true
-				quick <- struct{}{}
-			}
-			for _, c := range b.Changes {
-				if c.Kind == events.InteractionOpened {
-					quick <- struct{}{}
-				}
-			}
-		}
-	}()
-	<-quick
-	door.gate.Lock()
-	const total = 2000 // more than all that lies between holds
-	for i := range total {
-		d.commit("local", calling(number(1), uint64(i+1), "file.read"))
-		if i%10 == 9 { // the quick one keeps up
-			d.commit("local", store.Change{URI: record.InteractionURI(number(1), number(uint64(5000+i))), Body: []byte("{}")})
-			<-quick
-		}
-	}
-	door.gate.Unlock()
-	for seen := uint64(0); seen < total; {
-		for _, x := range c.want(frame{"type": "changes", "re": "o"})["changes"].([]any) {
-			if m := x.(map[string]any); m["kind"] == "message_added" {
-				if seen++; m["message_id"] != number(seen).String() {
-					t.Fatalf("got %v, want the message %d", m, seen)
-				}
-			}
-		}
-	}
-	cancel()
-	<-quick
-	c.CloseNow()
-	if err := server.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
 }
 
 // dated is a store all of whose entries bear one time.

@@ -22,7 +22,7 @@ type Events interface {
 
 // happenings is the service event.Event.
 type happenings struct {
-	node Events
+	node   Events
 	server *Server
 }
 

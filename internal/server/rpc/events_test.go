@@ -272,18 +272,6 @@ func TestRevokedKeyEndsStreams(t *testing.T) {
 	}
 }
 
-// A store that fails ends a stream with its error, and with where to go on.
-func TestStreamTellsErrors(t *testing.T) {
-	h := newHappening(t, 0)
-	s := serve(t, httpauth.Options{}, Options{Events: h})
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	st := s.stream(ctx, &eventpb.SubscribeRequest{})
-	st.next()
-	h.st.Close()
-	st.ends(codes.Unavailable, "cursor")
-}
-
 // The same stream as a browser reads it, over gRPC-Web and as Connect's JSON.
 func TestSubscribeFromTheWeb(t *testing.T) {
 	h := newHappening(t, 0)

@@ -86,19 +86,6 @@ func sameJSON(t *testing.T, a, b string) bool {
 	return bytes.Equal(p, q)
 }
 
-func TestABrokenSchemaIsOurFault(t *testing.T) {
-	s := serve(t, httpauth.Options{}, Options{})
-	s.node.list = func(string, string, string) ([]tool.Spec, error) {
-		return []tool.Spec{{Name: "a.b", Input: []byte(`[]`)}}, nil
-	}
-	if err := s.grpc(toolpb.ToolListToolsProcedure, &toolpb.ListToolsRequest{}, &toolpb.ListToolsResponse{}); status.Code(err) != codes.Internal {
-		t.Error(err)
-	}
-	if !strings.Contains(s.logs.String(), "schema_broken") && !strings.Contains(s.logs.String(), "the schema of the tool a.b") {
-		t.Errorf("logged: %s", s.logs)
-	}
-}
-
 func TestExecuteTool(t *testing.T) {
 	s := serve(t, httpauth.Options{}, Options{})
 	req := id.New()
@@ -137,20 +124,6 @@ func TestExecuteTool(t *testing.T) {
 	}
 	if err := s.grpc(toolpb.ToolExecuteToolProcedure, &commonpb.Tool{Type: proto.String("custom")}, &commonpb.ToolCallResult{}); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("another type: %v", err)
-	}
-}
-
-func TestStatuses(t *testing.T) {
-	for s, want := range map[message.Status]commonpb.CallStatus{
-		message.OK: commonpb.CallStatus_CALL_STATUS_OK, message.Failed: commonpb.CallStatus_CALL_STATUS_FAILED,
-		message.DeniedCall: commonpb.CallStatus_CALL_STATUS_DENIED, message.Unavailable: commonpb.CallStatus_CALL_STATUS_UNAVAILABLE,
-		message.Interrupted: commonpb.CallStatus_CALL_STATUS_INTERRUPTED, message.Accepted: commonpb.CallStatus_CALL_STATUS_ACCEPTED,
-		message.Queued: commonpb.CallStatus_CALL_STATUS_ACCEPTED, message.UnknownEnd: commonpb.CallStatus_CALL_STATUS_UNKNOWN,
-		"from the future": commonpb.CallStatus_CALL_STATUS_UNKNOWN,
-	} {
-		if got := statusOf(s); got != want {
-			t.Errorf("%s: %v", s, got)
-		}
 	}
 }
 
@@ -278,19 +251,6 @@ func TestWhoIsLetIn(t *testing.T) {
 		"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "x-grpc-web,content-type")
 	if code != http.StatusNoContent || !strings.Contains(h.Get("Access-Control-Allow-Headers"), "X-Grpc-Web") || !strings.Contains(h.Get("Access-Control-Expose-Headers"), "Grpc-Status") {
 		t.Errorf("a browser's question: %d, %v", code, h)
-	}
-}
-
-// TestABareFaceLetsNobodyIn calls the services without a guard before them.
-func TestABareFaceLetsNobodyIn(t *testing.T) {
-	ctx := t.Context()
-	_, err := tools{}.ExecuteTool(ctx, &commonpb.Tool{})
-	_, err2 := tools{}.ListTools(ctx, &toolpb.ListToolsRequest{})
-	_, err3 := messages{}.QueryMessages(ctx, &searchpb.QueryMessagesRequest{})
-	for _, err := range []error{err, err2, err3} {
-		if !fault.Is(err, fault.Unauthentic) {
-			t.Error(err)
-		}
 	}
 }
 

@@ -60,12 +60,12 @@ func (keys) Authenticate(_ context.Context, secret string) (string, error) {
 
 // world is a server that can be called.
 type world struct {
-	t    *testing.T
-	node *node
+	t      *testing.T
+	node   *node
 	server *Server
-	http *httptest.Server
-	logs *logs
-	conn *grpc.ClientConn
+	http   *httptest.Server
+	logs   *logs
+	conn   *grpc.ClientConn
 }
 
 // logs is what was logged.
