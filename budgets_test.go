@@ -62,7 +62,7 @@ var budgets = map[string]int{
 	"internal/record":                 580,
 	"internal/request":                630,
 	"internal/resource":               470,
-	"internal/runtime":                10940,
+	"internal/runtime":                10847,
 	"internal/search":                 1060,
 	"internal/search/fts":             1425,
 	"internal/secret":                 1180,

@@ -166,17 +166,8 @@ func (n *Node) waitFor(ctx context.Context, c *chat, inter id.ID, a *asking) err
 
 // relay tells of a run until it is over.
 func (n *Node) relay(ctx context.Context, c *chat, w *watcher, live *liveRun, r *relay) error {
-	r.begin(c.feed.snapshot(w).open)
-	var frames []Frame
 	for {
-		var ok bool
-		if frames, ok = c.feed.take(w, frames[:0]); !ok {
-			r.begin(c.feed.snapshot(w).open)
-		}
-		for i := range frames {
-			r.see(&frames[i])
-		}
-		r.say()
+		r.say(c.feed.calls(w))
 		select {
 		case <-w.wake:
 		case <-live.done:
@@ -397,21 +388,26 @@ func (c *chat) asking(run *record.Run, inter id.ID, call agent.Call) *asking {
 	return &asking{chat: c, run: run, inter: inter, live: c.running(inter), call: call}
 }
 
-// over records what follows from the end of a run: the request that it
-// answers is answered, and whom it had asked, and who still works, is stopped.
+// over records what follows from the end of a run: its request is answered,
+// that of who asked for it or the turn's own, and whom it had asked, and who
+// still works, is stopped.
 func (n *Node) over(c *chat, live *liveRun, out agent.Outcome) {
 	ctx := context.WithoutCancel(n.life) // what is over is recorded, also when the node closes now
-	if !live.answers.Zero() {
-		n.insist("that an agent has answered could not be recorded yet", live.answers, func() error {
-			end, err := n.conversations.End(ctx, store.ForUser(c.user), c.id, live.interaction)
+	inter, at := record.InteractionURI(c.id, live.interaction), live.answers
+	if at.Zero() && n.leases.forget(live.interaction) {
+		at = inter.ChildID(record.TypeRequest, live.interaction)
+	}
+	if !at.Zero() {
+		n.insist("that a run has ended could not be recorded yet", at, func() error {
+			run, _, err := lastRun(ctx, n.opt.Store, store.ForUser(c.user), inter)
 			if err != nil {
 				return err
 			}
-			return n.answerRequest(ctx, c.user, live.answers, string(out), end.Run.Error)
+			return n.answerRequest(ctx, c.user, at, string(out), run.Error)
 		})
 	}
 	if live.asked.Load() {
-		if err := n.stopBelow(ctx, c.user, record.InteractionURI(c.id, live.interaction)); err != nil {
+		if err := n.stopBelow(ctx, c.user, inter); err != nil {
 			n.log.Error("what agents were asked could not be stopped", "conversation", c.id.String(), "error", err)
 		}
 	}
@@ -463,16 +459,17 @@ func (n *Node) stopAsked(ctx context.Context, user string, r *storedRequest) err
 	if n.stopRun(user, inter) {
 		return nil
 	}
-	runs, err := n.conversations.OpenRuns(ctx, store.ForUser(user), inter)
-	if err != nil || len(runs) > 0 { // it is being taken up: see resume
-		return err
-	}
-	end, err := n.conversations.End(ctx, store.ForUser(user), r.Conversation, r.Interaction)
+	run, found, err := lastRun(ctx, n.opt.Store, store.ForUser(user), inter)
 	switch {
-	case fault.Is(err, fault.NotFound):
-		return n.answerRequest(ctx, user, r.at, string(agent.Stopped), "agent_stopped")
 	case err != nil:
 		return err
+	case !found:
+		run.Outcome, run.Error = string(agent.Stopped), "agent_stopped"
+	case run.Ended.IsZero(): // it was never taken up: resume ends it
+		c := n.enter(user, r.Conversation)
+		defer n.exit(c)
+		_, err := n.goOn(ctx, c, r.Interaction, false)
+		return err
 	}
-	return n.answerRequest(ctx, user, r.at, end.Run.Outcome, end.Run.Error)
+	return n.answerRequest(ctx, user, r.at, run.Outcome, run.Error)
 }

@@ -25,6 +25,15 @@ func (n *Node) alone(ctx context.Context, user string, conv id.ID, do func(sc st
 	return c.anew(do)
 }
 
+// aloneFor is alone for what has an outcome.
+func aloneFor[T any](ctx context.Context, n *Node, user string, conv id.ID, do func(sc store.Scope) (T, error)) (out T, err error) {
+	err = n.alone(ctx, user, conv, func(sc store.Scope) error {
+		out, err = do(sc)
+		return err
+	})
+	return out, err
+}
+
 // ifIdle is alone for what can be done another time: false where a turn runs,
 // which may wait for a person for days.
 func (n *Node) ifIdle(user string, conv id.ID, do func(sc store.Scope) error) (bool, error) {
@@ -78,12 +87,8 @@ func (n *Node) Branches(ctx context.Context, user string, conv id.ID) ([]record.
 const maxTries = 100
 
 // Fork makes a branch and prefers it.
-func (n *Node) Fork(ctx context.Context, user string, conv id.ID, f conversation.Fork) (b record.Branch, err error) {
-	err = n.alone(ctx, user, conv, func(sc store.Scope) error {
-		b, err = n.conversations.Fork(ctx, sc, conv, f)
-		return err
-	})
-	return b, err
+func (n *Node) Fork(ctx context.Context, user string, conv id.ID, f conversation.Fork) (record.Branch, error) {
+	return aloneFor(ctx, n, user, conv, func(sc store.Scope) (record.Branch, error) { return n.conversations.Fork(ctx, sc, conv, f) })
 }
 
 // Switch prefers a branch from now on.
@@ -198,21 +203,13 @@ func (n *Node) Undelete(ctx context.Context, user string, conv id.ID, branch str
 }
 
 // Remove makes a branch without some messages.
-func (n *Node) Remove(ctx context.Context, user string, conv id.ID, msgs ...id.ID) (b record.Branch, err error) {
-	err = n.alone(ctx, user, conv, func(sc store.Scope) error {
-		b, err = n.conversations.Remove(ctx, sc, conv, msgs...)
-		return err
-	})
-	return b, err
+func (n *Node) Remove(ctx context.Context, user string, conv id.ID, msgs ...id.ID) (record.Branch, error) {
+	return aloneFor(ctx, n, user, conv, func(sc store.Scope) (record.Branch, error) { return n.conversations.Remove(ctx, sc, conv, msgs...) })
 }
 
 // Insert makes a branch with a message more.
-func (n *Node) Insert(ctx context.Context, user string, conv, after id.ID, m *message.Message) (b record.Branch, err error) {
-	err = n.alone(ctx, user, conv, func(sc store.Scope) error {
-		b, err = n.conversations.Insert(ctx, sc, conv, after, m)
-		return err
-	})
-	return b, err
+func (n *Node) Insert(ctx context.Context, user string, conv, after id.ID, m *message.Message) (record.Branch, error) {
+	return aloneFor(ctx, n, user, conv, func(sc store.Scope) (record.Branch, error) { return n.conversations.Insert(ctx, sc, conv, after, m) })
 }
 
 // Merge makes an interaction part of another one.
@@ -255,12 +252,10 @@ func (n *Node) Trust(ctx context.Context, user string, conv id.ID, labels messag
 }
 
 // Rollback takes back what an interaction's calls of a tool made obsolete.
-func (n *Node) Rollback(ctx context.Context, user string, conv, interaction id.ID, toolName string) (restored int, err error) {
-	err = n.alone(ctx, user, conv, func(sc store.Scope) error {
-		restored, err = n.conversations.Rollback(ctx, sc, conv, interaction, toolName)
-		return err
+func (n *Node) Rollback(ctx context.Context, user string, conv, interaction id.ID, toolName string) (int, error) {
+	return aloneFor(ctx, n, user, conv, func(sc store.Scope) (int, error) {
+		return n.conversations.Rollback(ctx, sc, conv, interaction, toolName)
 	})
-	return restored, err
 }
 
 // Tidying is a way to change what a model is shown of a conversation.
@@ -278,28 +273,22 @@ const (
 // Tidy changes what the model is shown of a conversation. It returns of how
 // many messages: those that left the view or came back to it.
 func (n *Node) Tidy(ctx context.Context, user string, conv id.ID, how Tidying, tools []string) (changed int, err error) {
-	err = n.alone(ctx, user, conv, func(sc store.Scope) error {
+	return aloneFor(ctx, n, user, conv, func(sc store.Scope) (int, error) {
 		switch how {
 		case TidyRefresh:
-			changed, err = n.conversations.Refresh(ctx, sc, conv)
-			return err
+			return n.conversations.Refresh(ctx, sc, conv)
 		case TidyCompact:
-			changed, err = n.viewChange(ctx, sc, conv, func() error { return n.compact(ctx, sc, user, conv) })
-			return err
+			return n.viewChange(ctx, sc, conv, func() error { return n.compact(ctx, sc, user, conv) })
 		case TidyWhole:
-			changed, err = n.viewChange(ctx, sc, conv, func() error { return n.conversations.Unfit(ctx, sc, conv) })
-			return err
+			return n.viewChange(ctx, sc, conv, func() error { return n.conversations.Unfit(ctx, sc, conv) })
 		case TidyOptimize:
-			changed, err = n.conversations.Optimize(ctx, sc, conv, tools)
-			return err
+			return n.conversations.Optimize(ctx, sc, conv, tools)
 		case TidyRestore:
-			changed, err = n.conversations.Restore(ctx, sc, conv)
-			return err
+			return n.conversations.Restore(ctx, sc, conv)
 		}
-		return fault.New(fault.Invalid, "tidying_unknown", "there is no way %.40q to tidy", how).
+		return 0, fault.New(fault.Invalid, "tidying_unknown", "there is no way %.40q to tidy", how).
 			WithHint("use refresh, compact, whole, optimize or restore")
 	})
-	return changed, err
 }
 
 // viewChange does something to a view, and returns how many messages it has

@@ -20,9 +20,6 @@ func (n *Node) openEvents() (err error) {
 	return err
 }
 
-// Events returns the engine itself, for what acts on behalf of agents.
-func (n *Node) Events() *events.Engine { return n.events }
-
 // Publish appends an event to the log under the user's own source; see
 // events.Engine.Publish for the errors.
 func (n *Node) Publish(ctx context.Context, user string, x events.Publication) (events.Published, error) {

@@ -19,19 +19,25 @@ import (
 type feed struct {
 	conversation id.ID
 
-	mu       sync.Mutex
-	known    bool   // seq is right
-	seq      uint64 // log position of the newest durable message
-	inter    id.ID  // the interaction that runs
-	draft    *draft
-	notices  []Frame    // of the message that is being written
-	open     []CallView // calls that have no result yet
-	tasks    []Frame    // of the tasks that have not ended
-	failure  *Frame     // why the last turn failed
-	parked   bool       // failure says that a turn is parked, which stays so
+	mu sync.Mutex
+	snapshot
 	frames   []Frame
 	base     int // number of the first of frames
 	watchers map[*watcher]struct{}
+}
+
+// snapshot is what a watcher needs to catch up: what is durable and what is in
+// flight; from there on frames follow.
+type snapshot struct {
+	known   bool   // seq is right
+	seq     uint64 // log position of the newest durable message
+	inter   id.ID  // the interaction that runs
+	draft   *draft
+	notices []Frame    // of the message that is being written
+	open    []CallView // calls that have no result yet
+	tasks   []Frame    // of the tasks that have not ended
+	failure *Frame     // why the last turn failed
+	parked  bool       // failure says that a turn is parked, which stays so
 }
 
 // maxLag is how many frames are kept for watchers that are slow; who is
@@ -84,30 +90,17 @@ func (f *feed) settle(seq uint64) {
 	}
 }
 
-// snapshot is what a watcher needs to catch up: what is durable, what is in
-// flight, and from where on frames follow.
-type snapshot struct {
-	known   bool
-	seq     uint64
-	inter   id.ID
-	draft   *draft
-	notices []Frame
-	open    []CallView
-	tasks   []Frame
-	failure *Frame
-	parked  bool
-}
-
-func (f *feed) snapshot(w *watcher) snapshot {
+// now returns a copy of what stands now; what follows w takes as frames.
+func (f *feed) now(w *watcher) snapshot {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w.next = f.base + len(f.frames)
-	s := snapshot{known: f.known, seq: f.seq, inter: f.inter, notices: slices.Clone(f.notices),
-		open: slices.Clone(f.open), tasks: slices.Clone(f.tasks), failure: f.failure, parked: f.parked}
+	s := f.snapshot
+	s.notices, s.open, s.tasks = slices.Clone(f.notices), slices.Clone(f.open), slices.Clone(f.tasks)
 	if f.draft != nil {
 		s.draft = &draft{message: f.draft.message}
 		for _, b := range f.draft.blocks {
-			s.draft.blocks = append(s.draft.blocks, draftBlock{b.kind, append([]byte(nil), b.text...)})
+			s.draft.blocks = append(s.draft.blocks, draftBlock{b.kind, slices.Clone(b.text)})
 		}
 	}
 	return s
@@ -125,6 +118,16 @@ func (f *feed) take(w *watcher, dst []Frame) ([]Frame, bool) {
 	w.next = f.base + len(f.frames)
 	f.trim()
 	return dst, true
+}
+
+// calls returns the calls that are open, for a watcher of nothing else: the
+// frames up to now it has seen.
+func (f *feed) calls(w *watcher) []CallView {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w.next = f.base + len(f.frames)
+	f.trim()
+	return slices.Clone(f.open)
 }
 
 // trim drops the frames that every watcher has taken.

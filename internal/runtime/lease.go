@@ -99,8 +99,11 @@ func (l *leases) noted(inter id.ID) bool {
 	return ok
 }
 
-func (l *leases) forget(inter id.ID) {
+// forget reports whether an interaction was noted, and is not any more.
+func (l *leases) forget(inter id.ID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	_, ok := l.rows[inter]
 	delete(l.rows, inter)
+	return ok
 }

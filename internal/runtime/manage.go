@@ -55,11 +55,6 @@ func (n *Node) Delete(ctx context.Context, user string, conv id.ID) error {
 	return err
 }
 
-// Export writes a conversation in a format: "json" or "markdown".
-func (n *Node) Export(ctx context.Context, user string, conv id.ID, format string, w io.Writer) error {
-	return n.conversations.Export(ctx, store.ForUser(user), conv, format, w)
-}
-
 // Models returns the models that the providers have, and the aliases' names.
 func (n *Node) Models(ctx context.Context) (llm.Listing, []string) {
 	return n.opt.Models.List(ctx), n.opt.Models.Aliases()

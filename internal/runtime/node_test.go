@@ -305,7 +305,7 @@ func TestForeignConversationIsNotThere(t *testing.T) {
 	_, _, err3 := w.Messages(ctx, "bert", conv, "", 0)
 	_, err4 := w.Position(ctx, "bert", conv)
 	_, err5 := w.Rename(ctx, "bert", conv, "mine")
-	errs := []error{err1, err2, err3, err4, err5, w.Stop(ctx, "bert", conv), w.Delete(ctx, "bert", conv), w.Export(ctx, "bert", conv, "json", &strings.Builder{})}
+	errs := []error{err1, err2, err3, err4, err5, w.Stop(ctx, "bert", conv), w.Delete(ctx, "bert", conv), w.ExportAs(ctx, "bert", conv, conversation.ExportOptions{}, &strings.Builder{})}
 	for f, err := range w.Watch(ctx, "bert", conv, runtime.Cursor{}) {
 		if err == nil {
 			t.Errorf("bert sees %+v", f)
@@ -371,7 +371,7 @@ func TestManage(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	var out strings.Builder
-	if err := w.Export(t.Context(), "anna", a, "markdown", &out); err != nil || !strings.Contains(out.String(), "say third") {
+	if err := w.ExportAs(t.Context(), "anna", a, conversation.ExportOptions{Format: "markdown"}, &out); err != nil || !strings.Contains(out.String(), "say third") {
 		t.Error(out.String(), err)
 	}
 	if err := w.Delete(t.Context(), "anna", a); err != nil {

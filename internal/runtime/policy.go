@@ -74,9 +74,6 @@ type PolicyRecorded struct {
 	Gone   bool      `json:"gone,omitzero"` // the tool is not there any more: it is judged by its name alone
 }
 
-// Judge returns the node's judge.
-func (n *Node) Judge() policy.Judge { return n.opt.Judge }
-
 // ExplainPolicy explains, for a user, how policy decides: one answer, or one
 // for each action of a request. Error codes: policy_unexplained,
 // policy_point, tool_unknown, intent_not_found, args_invalid.

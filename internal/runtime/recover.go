@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"slices"
 
 	"steward/internal/agent"
 	"steward/internal/conversation"
@@ -41,17 +40,18 @@ func (n *Node) resume(ctx context.Context, c *chat, s *conversation.Session, r c
 		return false, err
 	}
 	s.Resume(r, rc.ID, actor(&r.Run))
-	if !r.Parked.IsZero() {
+	above, err := n.asker(ctx, c, r)
+	switch {
+	case err != nil:
+		return false, err
+	case above.gone: // who asked was stopped
+		return false, n.giveUp(ctx, c, s, r, agent.Stopped, codeOrphaned)
+	case !r.Parked.IsZero():
 		return false, errParked(r)
+	case above.asked && !above.run.Parked.IsZero():
+		return false, errParked(above.run)
 	}
 	handTo(s, r.Agent)
-	above, err := n.asker(ctx, c, s, r)
-	if err != nil {
-		return false, err
-	}
-	if above.gone { // who asked was stopped
-		return false, n.giveUp(ctx, c, s, r, agent.Stopped, codeOrphaned)
-	}
 	job, err := n.job(ctx, c, s, &r.Run, rc)
 	if err != nil {
 		n.log.Warn("an interrupted run cannot go on", "conversation", c.id.String(), "error", err)
@@ -86,7 +86,6 @@ func (n *Node) giveUp(ctx context.Context, c *chat, s *conversation.Session, r c
 	live.asked.Store(true)
 	live.queued.Store(true)
 	n.over(c, live, out)
-	n.turnEnded(c.user, c.id, r.Interaction, out)
 	n.settleRun(c, live, out)
 	return nil
 }
@@ -125,24 +124,26 @@ func (n *Node) answerOpen(ctx context.Context, c *chat, s *conversation.Session,
 
 // above is the turn that has asked for a run.
 type above struct {
-	live *liveRun // nil: it does not run, or nobody asked
-	gone bool     // somebody asked, and that turn is over
+	asked bool // somebody has
+	gone  bool // and that turn is over
+	run   conversation.OpenRun
+	live  *liveRun // nil: it does not run
 }
 
 // asker finds the turn that has asked for a run.
-func (n *Node) asker(ctx context.Context, c *chat, s *conversation.Session, r conversation.OpenRun) (above, error) {
-	asked := s.Conversation().Asked
-	if record.IDOf(asked, record.TypeRequest) != r.Interaction {
-		return above{}, nil
+func (n *Node) asker(ctx context.Context, c *chat, r conversation.OpenRun) (above, error) {
+	sc := store.ForUser(c.user)
+	conv, err := n.conversations.Get(ctx, sc, r.Conversation)
+	if err != nil || record.IDOf(conv.Asked, record.TypeRequest) != r.Interaction {
+		return above{}, err
 	}
-	inter := asked.Parent()
-	runs, err := n.conversations.OpenRuns(ctx, store.ForUser(c.user), inter)
+	runs, err := n.conversations.OpenRuns(ctx, sc, conv.Asked.Parent())
 	if err != nil || len(runs) == 0 {
-		return above{gone: err == nil}, err
+		return above{asked: true, gone: err == nil}, err
 	}
 	up := n.enter(c.user, runs[0].Conversation)
 	defer n.exit(up)
-	return above{live: up.running(runs[0].Interaction)}, nil
+	return above{asked: true, run: runs[0], live: up.running(runs[0].Interaction)}, nil
 }
 
 // recount adds to a run that goes on what those that it had asked have used
@@ -178,8 +179,7 @@ func (n *Node) recount(ctx context.Context, c *chat, live *liveRun) error {
 	return nil
 }
 
-// recover goes on with all runs that had not ended, those that others have
-// asked for after these.
+// recover goes on with all runs that had not ended.
 func (n *Node) recover(ctx context.Context) error {
 	crashed, err := n.begun(ctx)
 	if err != nil {
@@ -189,15 +189,6 @@ func (n *Node) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	depths := make(map[id.ID]int, len(runs))
-	for _, r := range runs {
-		rc, err := n.depth(ctx, r)
-		if err != nil {
-			n.log.Error("an interrupted run cannot be looked at", "run", r.URI.String(), "error", err)
-		}
-		depths[r.ID] = rc
-	}
-	slices.SortStableFunc(runs, func(a, b conversation.OpenRun) int { return depths[a.ID] - depths[b.ID] })
 	for _, r := range runs {
 		if err := n.recoverRun(ctx, r, crashed); err != nil && !fault.HasCode(err, codeParked) {
 			n.log.Error("an interrupted run cannot go on", "run", r.URI.String(), "error", err)
@@ -206,23 +197,18 @@ func (n *Node) recover(ctx context.Context) error {
 	return nil
 }
 
-// depth is how many levels below a turn from outside a run is.
-func (n *Node) depth(ctx context.Context, r conversation.OpenRun) (int, error) {
-	user := userOf(r.Space)
-	c, err := n.conversations.Get(ctx, store.ForUser(user), r.Conversation)
-	if err != nil || c.Asked.Zero() {
-		return 0, err
-	}
-	rc, err := n.lineage(ctx, user, c, r.Interaction)
-	return rc.Depth, err
-}
-
-// recoverRun goes on with a run, unless who asked for it has taken it up
-// meanwhile.
+// recoverRun goes on with a run. That of an agent that a turn has asked is
+// taken up by this turn, when it makes the call again: both are parked, and
+// resumed, as one.
 func (n *Node) recoverRun(ctx context.Context, r conversation.OpenRun, crashed bool) error {
 	c := n.enter(userOf(r.Space), r.Conversation)
 	defer n.exit(c)
-	if c.running(r.Interaction) == nil {
+	switch above, err := n.asker(ctx, c, r); {
+	case err != nil:
+		return err
+	case above.asked && !above.gone:
+		return nil
+	case !above.asked:
 		if err := n.countCrash(ctx, c, r, crashed); err != nil {
 			return err
 		}

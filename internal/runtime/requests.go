@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"steward/internal/agent"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/record"
@@ -214,21 +213,6 @@ func (n *Node) answerRequest(ctx context.Context, user string, at resource.URI, 
 		return err
 	}
 	return n.closeDone(ctx, user, at)
-}
-
-// turnEnded is told of each run that has ended and is recorded so.
-func (n *Node) turnEnded(user string, conv, inter id.ID, out agent.Outcome) {
-	if n.leases.noted(inter) {
-		at := record.RequestURI(conv, inter, inter)
-		n.insist("that a turn has ended could not be recorded yet", at, func() error {
-			run, _, err := lastRun(context.WithoutCancel(n.life), n.opt.Store, store.ForUser(user), at.Parent())
-			if err != nil {
-				return err
-			}
-			return n.answerRequest(n.life, user, at, string(out), run.Error)
-		})
-		n.leases.forget(inter)
-	}
 }
 
 // insist does something now, and, where it fails, again and again by itself

@@ -377,7 +377,6 @@ func (n *Node) run(ctx context.Context, c *chat, s *conversation.Session, job ag
 	close(live.done)
 	c.unlock()
 	if err == nil {
-		n.turnEnded(c.user, c.id, live.interaction, out)
 		n.settleRun(c, live, out)
 	}
 }

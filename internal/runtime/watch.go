@@ -106,14 +106,14 @@ func (p *position) tell(f Frame) bool {
 
 // catchUp tells what lies between the watcher's cursor and now.
 func (n *Node) catchUp(ctx context.Context, c *chat, w *watcher, at *position) error {
-	if !c.feed.snapshot(w).known {
+	if !c.feed.now(w).known {
 		now, err := n.Position(ctx, c.user, c.id)
 		if err != nil {
 			return err
 		}
 		c.feed.settle(now.Seq)
 	}
-	snap := c.feed.snapshot(w)
+	snap := c.feed.now(w)
 	seen := at.Cursor
 	var msgs []conversation.Entry
 	if snap.seq > at.Seq {
