@@ -270,13 +270,3 @@ func FuzzFromKey(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkKeyToURI(b *testing.B) {
-	key := resource.Root("common.Conversation", id.New().String()).ChildID("common.Message", id.New()).Key()
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := resource.FromKey(key); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -60,20 +60,6 @@ func (p *Phrase) endsAt(ring []Token, n int) (Span, bool) {
 	return s, true
 }
 
-// Match reports whether a text is what the terms ask for.
-func (t *Terms) Match(text string) bool {
-	has := func(phrases []Phrase) (found bool) {
-		matches(text, phrases, func(int, Span) bool { found = true; return false })
-		return found
-	}
-	for _, group := range t.All {
-		if !has(group) {
-			return false
-		}
-	}
-	return !has(t.None)
-}
-
 // Snippet returns the part of a text that shows best what matches, in one
 // line, and what does.
 func (t *Terms) Snippet(text string) (string, []Span) {

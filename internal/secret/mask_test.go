@@ -318,21 +318,3 @@ func FuzzMask(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkMask(b *testing.B) {
-	text := strings.Repeat("The quick brown fox jumps over the lazy dog. sk-", 100)
-	for _, n := range []int{0, 1, 20} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			m := &Masker{}
-			for i := range n {
-				if err := m.Add(fmt.Sprint(i), fmt.Sprintf("sk-%d-abcdefghijklmnop", i)); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.SetBytes(int64(len(text)))
-			for b.Loop() {
-				m.Mask(text)
-			}
-		})
-	}
-}

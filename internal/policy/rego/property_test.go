@@ -218,37 +218,6 @@ func (j *Judge) byTheBook(t *rapid.T, p *program, at *point, q policy.Question) 
 	return a.deserted(d)
 }
 
-// TestKeysTellApart: two questions have the same key only if the fields that
-// the rules read are the same.
-func TestKeysTellApart(t *testing.T) {
-	j := opened(t, Options{Dir: probed(t)})
-	rapid.Check(t, func(rt *rapid.T) {
-		var keys, docs [2]string
-		q := anyQuestion().Draw(rt, "x")
-		for i := range 2 {
-			if i == 1 {
-				y := anyQuestion().Draw(rt, "y")
-				y.Point = q.Point
-				q = y
-			}
-			a := asked{Question: q, opt: &j.opt}
-			if err := a.identify(rt.Context()); err != nil {
-				rt.Fatal(err)
-			}
-			at := j.now.Load().points[q.Point]
-			key, ok := at.key(nil, &a)
-			doc, err := a.document(at)
-			if err != nil || !ok {
-				rt.Fatal(err, ok)
-			}
-			keys[i], docs[i] = string(key), doc.String()
-		}
-		if (keys[0] == keys[1]) && docs[0] != docs[1] {
-			rt.Fatalf("one key for %s and %s", docs[0], docs[1])
-		}
-	})
-}
-
 // TestReads: what a point's rules can read is known, and no more is asked for.
 func TestReads(t *testing.T) {
 	read := func(j *Judge, at policy.Point) []string {

@@ -61,6 +61,7 @@ func (l *lines) await(t *testing.T, text string) {
 
 // TestHotReload changes the policies of a judge that is in use.
 func TestHotReload(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "made", "here")
 	said := newLines()
 	j := opened(t, Options{Dir: dir, Quiet: 10 * time.Millisecond, Log: slog.New(slog.NewTextHandler(said, nil))})
@@ -126,6 +127,7 @@ func TestHotReload(t *testing.T) {
 
 // TestReloadWhileJudging: each decision is of one version as a whole.
 func TestReloadWhileJudging(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	j := opened(t, Options{Dir: dir, Quiet: time.Hour})
 	var work sync.WaitGroup
@@ -286,6 +288,7 @@ deny contains "second hand" if input.lineage == ["assistant", "third"]
 
 // A folder that something else writes to all the time is read all the same.
 func TestReloadInARestlessFolder(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	said := newLines()
 	j := opened(t, Options{Dir: dir, Quiet: 100 * time.Millisecond, Log: slog.New(slog.NewTextHandler(said, nil))})

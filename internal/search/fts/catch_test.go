@@ -23,6 +23,7 @@ import (
 
 // What is behind, after a crash or because nobody asked, is caught up with.
 func TestIndexBehind(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.talk("ana", "fruit")
 	c.say("a sloe")
@@ -150,43 +151,6 @@ func TestFollow(t *testing.T) {
 		w.close()
 		wg.Wait()
 	})
-}
-
-// A store that fails for a while only delays.
-func TestFollowGoesOn(t *testing.T) {
-	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		w := openWorld(t, dir)
-		w.talk("ana", "x").say("a word")
-		st := &flaky{Store: w.store, fail: 3}
-		ix := fts.New(fts.Options{Path: w.path(), Store: st})
-		ctx, cancel := context.WithCancel(context.Background())
-		var wg sync.WaitGroup
-		wg.Go(func() { ix.Follow(ctx) })
-		time.Sleep(time.Minute)
-		if n := docs(t, w.path()); n != 1 {
-			t.Errorf("%d", n)
-		}
-		cancel()
-		wg.Wait()
-		if err := ix.Close(); err != nil {
-			t.Error(err)
-		}
-		w.close()
-	})
-}
-
-// flaky is a store whose log cannot be read at first.
-type flaky struct {
-	*sqlite.Store
-	fail int
-}
-
-func (f *flaky) Log(ctx context.Context, sc store.Scope, q store.LogQuery) (store.LogPage, error) {
-	if f.fail--; f.fail >= 0 {
-		return store.LogPage{}, fault.New(fault.Unavailable, "store_broken", "not now")
-	}
-	return f.Store.Log(ctx, sc, q)
 }
 
 func (c *talk) branch(b record.Branch) {

@@ -322,6 +322,7 @@ func (m *machine) visible(sc store.Scope, lines []search.Line) {
 // The index finds exactly what a scan of all messages finds, whatever happens
 // to the messages, to the file, and to those who read the log.
 func TestIndexAgainstAScan(t *testing.T) {
+	t.Parallel()
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), fmt.Sprint(n))

@@ -212,38 +212,10 @@ func syncedAcks(trace string) (acks int, err error) {
 	return acks, nil
 }
 
-// The check itself must be able to fail.
-func TestSyncedAcksNotices(t *testing.T) {
-	const (
-		write  = `7 pwrite64(5</x/steward.db-wal>, "..."..., 4096, 0) = 4096` + "\n"
-		sync   = `7 fsync(5</x/steward.db-wal>) = 0` + "\n"
-		begun  = `7 fsync(5</x/steward.db-wal> <unfinished ...>` + "\n"
-		ended  = `7 <... fsync resumed>) = 0` + "\n"
-		other  = `7 fsync(4</x/steward.db>) = 0` + "\n"
-		failed = `7 fsync(5</x/steward.db-wal>) = -1 EIO (Input/output error)` + "\n"
-		ack    = `8 write(1<pipe:[1]>, "ack 0\n", 6) = 6` + "\n"
-	)
-	for trace, good := range map[string]bool{
-		write + sync + ack:                      true,
-		write + begun + ended + ack:             true,
-		write + sync + ack + write + sync + ack: true,
-		write + ack:                             false,
-		write + begun + ack + ended:             false,
-		sync + write + ack:                      false,
-		write + other + ack:                     false,
-		write + failed + ack:                    false,
-		write + sync + ack + ack:                false,
-		write + sync + write + ack:              false,
-	} {
-		if _, err := syncedAcks(trace); (err == nil) != good {
-			t.Errorf("good %v, but %v:\n%s", good, err, trace)
-		}
-	}
-}
-
 // What a process acknowledged before it was killed is there, and nothing is
 // there by half.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	const rounds = 20
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"bytes"
-	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/resource"
@@ -95,34 +93,9 @@ func TestPackedForm(t *testing.T) {
 	}
 }
 
-// Much is packed in one batch.
-func TestPackMuch(t *testing.T) {
-	s, r := open1(t, dbPath(t)), rand.New(rand.NewPCG(1, 1))
-	var uris []resource.URI
-	want := make(map[resource.URI][]byte)
-	for i := range 4 {
-		b := make([]byte, 6<<20)
-		for i := range b {
-			b[i] = byte(r.Uint32())
-		}
-		u := conv(fmt.Sprint(i))
-		want[u] = []byte(base64.StdEncoding.EncodeToString(b)) // zstd takes a quarter off
-		uris = append(uris, u)
-		commit(t, s, store.Change{URI: u, Body: want[u]})
-	}
-	commit(t, s, packs(uris...)...)
-	for _, u := range uris {
-		if n := len(rawBodies(t, s, u)[0]); n > len(want[u])*8/10 {
-			t.Errorf("%s has %d bytes still", u, n)
-		}
-		if got, err := s.Get(t.Context(), ada, u); err != nil || !bytes.Equal(got.Body, want[u]) {
-			t.Errorf("%s comes back as %d bytes, %v", u, len(got.Body), err)
-		}
-	}
-}
-
 // A database of the first version is read and packed like any other.
 func TestPackInAnOldDatabase(t *testing.T) {
+	t.Parallel()
 	steps, err := schema()
 	if err != nil {
 		t.Fatal(err)
@@ -260,13 +233,3 @@ func TestDictionary(t *testing.T) {
 }
 
 const dictionarySum = "e81c59b4-c00c-85d9-bf16-2dcc1d7830b2"
-
-func TestPackIsCancelled(t *testing.T) {
-	s := open1(t, dbPath(t))
-	commit(t, s, put(conv("c"), strings.Repeat("x", 1000)))
-	close1(t, s)
-	_, err := s.Commit(t.Context(), ada, store.Batch{Changes: packs(conv("c"))})
-	if !fault.HasCode(err, "store_closed") {
-		t.Errorf("got %v", err)
-	}
-}

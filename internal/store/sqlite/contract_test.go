@@ -27,6 +27,7 @@ import (
 // not hold on one that exists is a conflict. Members of one list that lie in
 // different spaces do not see each other, so they may share a position.
 func TestContract(t *testing.T) {
+	t.Parallel()
 	for name, open := range map[string]func(t *testing.T) store.Store{
 		"Database":  func(t *testing.T) store.Store { return sqlite.OpenForTest(t, false) },
 		"Forgetful": func(t *testing.T) store.Store { return sqlite.OpenForTest(t, true) },

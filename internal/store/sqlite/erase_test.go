@@ -65,8 +65,10 @@ func rawBodies(t testing.TB, s *Store, u resource.URI) (out [][]byte) {
 // file or in the write-ahead log: neither of what was put, nor of what it was
 // packed to, whatever their sizes and whatever came before; and all else is there.
 func TestErasedBytesAreGone(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
 			s, r := open1(t, dbPath(t)), rand.New(rand.NewPCG(seed, 0))
 			kept := make(map[resource.URI][]written)
 			var uris []resource.URI

@@ -206,23 +206,6 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	}
 }
 
-// Groups have bounds.
-func TestTake(t *testing.T) {
-	w := &writer{}
-	for range groupBatches + 10 {
-		w.queue = append(w.queue, &job{})
-	}
-	w.queue[3].state.Store(withdrawn)
-	big := &job{bytes: groupBytes + 1}
-	w.queue = append(w.queue, big, &job{bytes: groupBytes}, &job{bytes: 1})
-	for i, want := range []int{groupBatches, 9, 1, 1, 1, 0} {
-		group, _ := w.take(nil)
-		if len(group) != want {
-			t.Errorf("group %d has %d batches, want %d", i, len(group), want)
-		}
-	}
-}
-
 // A clock that jumps back repeats the last time.
 func TestClockJumpsBack(t *testing.T) {
 	path := dbPath(t)

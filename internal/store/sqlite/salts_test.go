@@ -58,16 +58,6 @@ func TestSalts(t *testing.T) {
 	})
 }
 
-func TestAllSaltsForgotten(t *testing.T) {
-	s := newSalts()
-	for i := range store.SealSize {
-		s = s.without([]int{i})
-	}
-	if len(s) != 0 || *s.leaves() != [store.SealSize]*store.Salt{} {
-		t.Errorf("%d nodes are left", len(s))
-	}
-}
-
 func FuzzSalts(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(newSalts().encode())
@@ -89,6 +79,7 @@ func FuzzSalts(f *testing.F) {
 // The salts of what is erased are nowhere in the files any more, and those of
 // the others can be derived.
 func TestErasedSaltsAreGone(t *testing.T) {
+	t.Parallel()
 	s := open1(t, dbPath(t))
 	for i := range 600 {
 		commit(t, s, put(conv(fmt.Sprint(i)), "x"))

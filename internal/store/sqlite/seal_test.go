@@ -49,6 +49,7 @@ func randomLog(t testing.TB, s *Store, r *rand.Rand, batches int) uint64 {
 // The log of an older Steward is sealed in the background once it is opened;
 // what was erased before that is no flaw.
 func TestOldLogIsSealed(t *testing.T) {
+	t.Parallel()
 	path := dbPath(t)
 	s := open1(t, path)
 	last := randomLog(t, s, rand.New(rand.NewPCG(3, 1)), 2500)

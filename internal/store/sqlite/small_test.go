@@ -12,29 +12,11 @@ import (
 	"syscall"
 	"testing"
 
-	"pgregory.net/rapid"
 	sqlite3 "zombiezen.com/go/sqlite"
 
 	"steward/internal/fault"
 	"steward/internal/store"
 )
-
-func TestRefs(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		r := refs{
-			terms: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) term {
-				return term{rapid.Int64Range(0, 1<<40).Draw(t, "name"), rapid.String().Draw(t, "value")}
-			}), 0, 4).Draw(t, "terms"),
-			places: rapid.SliceOfN(rapid.Custom(func(t *rapid.T) slot {
-				return slot{rapid.Int64Range(0, 1<<40).Draw(t, "list"), rapid.Int64().Draw(t, "pos")}
-			}), 0, 4).Draw(t, "places"),
-		}
-		got, err := decodeRefs(r.encode(nil))
-		if err != nil || !got.same(r) {
-			t.Fatalf("%+v becomes %+v, %v", r, got, err)
-		}
-	})
-}
 
 // FuzzRefs: damaged bytes are an error, never a panic, and what is read is
 // written the same way.
@@ -91,53 +73,6 @@ func TestInterrupt(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-func TestPool(t *testing.T) {
-	s := open1(t, dbPath(t))
-	p := newPool(1, s.openReader)
-	c, err := p.get(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	waited := make(chan error)
-	go func() {
-		_, err := p.get(ctx)
-		waited <- err
-	}()
-	cancel()
-	if err := <-waited; !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
-	p.put(c)
-	again, err := p.get(t.Context())
-	if err != nil || again != c {
-		t.Errorf("got %p, %v, want %p", again, err, c)
-	}
-	go func() {
-		_, err := p.get(context.Background())
-		waited <- err
-	}()
-	ended := make(chan error)
-	go func() { ended <- p.close() }()
-	if err := <-waited; !fault.HasCode(err, "store_closed") {
-		t.Errorf("got %v", err)
-	}
-	p.put(again)
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-
-	failing := newPool(1, func() (*conn, error) { return nil, errors.New("no") })
-	for range 2 { // the place of one that could not be opened is not lost
-		if _, err := failing.get(t.Context()); err == nil || err.Error() != "no" {
-			t.Errorf("got %v", err)
-		}
-	}
-	if err := failing.close(); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -188,6 +188,7 @@ func tamperings() map[string]tampering {
 // Whatever is changed in the file, the first entry that is wrong is named, or
 // the stretch of one seal that it lies in.
 func TestTampering(t *testing.T) {
+	t.Parallel()
 	ways := tamperings()
 	names := slices.Sorted(func(yield func(string) bool) {
 		for n := range ways {
