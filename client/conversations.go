@@ -57,22 +57,27 @@ func (c *Client) Export(ctx context.Context, conv, format string, maskPrivate bo
 	return c.Call(ctx, "GET /conversations/{id}/export", Params{"id": conv, "format": format, "mask_private": yes(maskPrivate)}, nil, w)
 }
 
-// Branch is a branch of a conversation.
-type Branch struct {
+// NewBranch is a branch that has been made.
+type NewBranch struct {
 	ID        string    `json:"id"`
 	Title     string    `json:"title,omitzero"`
 	Created   time.Time `json:"created,omitzero"`
 	Used      time.Time `json:"used,omitzero"`
 	Parent    string    `json:"parent,omitzero"` // that it was made from
-	Stem      string    `json:"stem,omitzero"`   // on which the last message was written that it shares
 	Preferred bool      `json:"preferred"`
 	Revision  int       `json:"revision"`
-	Cut       bool      `json:"cut,omitzero"`      // not all of it is shown to a model
-	Summary   string    `json:"summary,omitzero"`  // the message that stands for the rest
-	Messages  int       `json:"messages,omitzero"` // in lists, as its own ones are
-	Own       int       `json:"own,omitzero"`
-	Begins    string    `json:"begins,omitzero"`
+	Cut       bool      `json:"cut,omitzero"`     // not all of it is shown to a model
+	Summary   string    `json:"summary,omitzero"` // the message that stands for the rest
 	Deleted   time.Time `json:"deleted,omitzero"`
+}
+
+// Branch is a branch of a conversation.
+type Branch struct {
+	NewBranch
+	Stem     string `json:"stem,omitzero"` // on which the last message was written that it shares
+	Messages int    `json:"messages"`
+	Own      int    `json:"own"` // of them, those that were written on it
+	Begins   string `json:"begins,omitzero"`
 }
 
 // Branches returns the branches of a conversation, or the deleted ones that

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 
@@ -27,7 +26,10 @@ func (a *app) agentsCommand() *cobra.Command {
 			"setting agents names; agents inside it lie in its own folder agents. MCP servers and gRPC endpoints\n" +
 			"that the settings name are listed as mcp:NAME and grpc:NAME. None of them is used, or even started,\n" +
 			"before you have approved it as it is. When a byte of it changes, you are asked again.",
-	}, a.listAgents(), a.showAgent(), a.approveAgents(), a.denyAgent(), a.revokeAgent(), a.newAgent(), a.testAgents())
+	}, a.listAgents(), a.showAgent(), a.approveAgents(),
+		a.refuseAgent("deny", "Say no to an agent or a source", "It is not asked for again until it changes."),
+		a.refuseAgent("revoke", "Take an approval back, at once", "What runs is not stopped, but can call none of its tools any more."),
+		a.newAgent(), a.testAgents())
 }
 
 // openCatalog is the API over the agents of a data folder that nobody else uses.
@@ -68,23 +70,16 @@ func (s *session) inspect(ctx context.Context, path string) (out catalog.Inspect
 }
 
 func (a *app) listAgents() *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List agents and sources, and how far each is allowed", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.with(c.Context(), toManage, func(s *session) error {
-				list, err := s.agents(c.Context())
-				if err != nil {
-					return err
-				}
-				err = tellList(a, list, "there are no agents; steward agents new NAME makes one",
-					func(list []catalog.Listing) string { return agentTable(list, a.width()) })
-				if n := waiting(list); err == nil && n > 0 && !a.json {
-					a.note("%s for your approval: steward agents approve PATH, or --all", counted(n, "waits", "wait"))
-				}
-				return err
-			})
-		},
-	}
+	return a.over(toManage, &cobra.Command{Use: "list", Short: "List agents and sources, and how far each is allowed"},
+		func(ctx context.Context, s *session, _ []string) error {
+			list, err := s.agents(ctx)
+			err = tellList(a, list, err, "there are no agents; steward agents new NAME makes one",
+				func(list []catalog.Listing) string { return agentTable(list, a.width()) })
+			if n := waiting(list); err == nil && n > 0 && !a.json {
+				a.note("%s for your approval: steward agents approve PATH, or --all", counted(n, "waits", "wait"))
+			}
+			return err
+		})
 }
 
 // waiting counts what a person has to decide about.
@@ -119,74 +114,43 @@ func agentTable(list []catalog.Listing, width int) string {
 }
 
 func (a *app) showAgent() *cobra.Command {
-	return &cobra.Command{
-		Use: "show PATH", Short: "Show all that an approval is about", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeAgents,
+	return a.over(toManage, &cobra.Command{Use: "show PATH", Short: "Show all that an approval is about", ValidArgsFunction: a.completeAgents(),
 		Long: "Show all that an approval is about: the definition, the prompt, the programs, and the tools that are\n" +
 			"announced. Its servers are started to learn what these are. Characters that are not seen are written\n" +
-			"out, as ‹U+202E›.",
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c.Context(), toManage, func(s *session) error {
-				insp, err := s.inspect(c.Context(), args[0])
-				if err != nil {
-					return err
-				}
-				if a.json {
-					return a.printJSON(insp)
-				}
-				return a.print(terminal.Inspected(insp, true))
-			})
-		},
-	}
+			"out, as ‹U+202E›."},
+		func(ctx context.Context, s *session, args []string) error {
+			insp, err := s.inspect(ctx, args[0])
+			return tell(a, insp, err, func(insp catalog.Inspection) string { return terminal.Inspected(insp, true) })
+		})
 }
 
-func (a *app) denyAgent() *cobra.Command {
-	return a.refuseAgent("deny", "Say no to an agent or a source", "It is not asked for again until it changes.")
-}
-
-func (a *app) revokeAgent() *cobra.Command {
-	return a.refuseAgent("revoke", "Take an approval back, at once", "What runs is not stopped, but can call none of its tools any more.")
-}
-
+// refuseAgent makes a command that says no to agents and sources.
 func (a *app) refuseAgent(verb, short, long string) *cobra.Command {
 	var reason string
-	c := &cobra.Command{
-		Use: verb + " PATH…", Short: short, Long: short + ". " + long, Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeAgents,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c.Context(), toManage, func(s *session) error {
-				var done []catalog.Listing
-				for _, path := range args {
-					var l catalog.Listing
-					if err := s.Call(c.Context(), "POST /agents/"+verb, nil, map[string]string{"path": path, "reason": reason}, &l); err != nil {
-						return err
-					}
-					done = append(done, l)
-					if !a.json {
-						a.note("%s is %s", l.Path, l.Status)
-					}
+	c := a.over(toManage, &cobra.Command{Use: verb + " PATH…", Short: short, Long: short + ". " + long, ValidArgsFunction: a.completeAgents()},
+		func(ctx context.Context, s *session, args []string) error {
+			var done []catalog.Listing
+			for _, path := range args {
+				var l catalog.Listing
+				if err := s.Call(ctx, "POST /agents/"+verb, nil, map[string]string{"path": path, "reason": reason}, &l); err != nil {
+					return err
 				}
-				if a.json {
-					return a.printJSON(done)
+				done = append(done, l)
+				if !a.json {
+					a.note("%s is %s", l.Path, l.Status)
 				}
-				return nil
-			})
-		},
-	}
+			}
+			if a.json {
+				return a.printJSON(done)
+			}
+			return nil
+		})
 	c.Flags().StringVar(&reason, "reason", "", "why, in your `WORDS`")
 	return c
 }
 
 // completeAgents offers the paths of agents and sources.
-func (a *app) completeAgents(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return offer(c, func(ctx context.Context) (out []cobra.Completion, err error) {
-		err = a.with(ctx, toManage, func(s *session) error {
-			list, err := s.agents(ctx)
-			for _, l := range list {
-				if !slices.Contains(args, l.Path) {
-					out = append(out, cobra.CompletionWithDesc(l.Path, terminal.StatusWords(l)))
-				}
-			}
-			return err
-		})
-		return out, err
-	})
+func (a *app) completeAgents() completer {
+	return offers(a, toManage, func(ctx context.Context, s *session) ([]catalog.Listing, error) { return s.agents(ctx) },
+		func(l *catalog.Listing) (string, string) { return l.Path, terminal.StatusWords(*l) })
 }

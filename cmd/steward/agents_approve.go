@@ -23,34 +23,34 @@ type approving struct {
 func (a *app) approveAgents() *cobra.Command {
 	var o approving
 	c := &cobra.Command{
-		Use: "approve [PATH…]", Short: "Look at agents and sources, and allow them as they are", ValidArgsFunction: a.completeAgents,
-		Long: "Show all that is to be allowed, or what is otherwise than approved before, and ask for each. With --all\n" +
-			"the agents below are asked for too, and without a PATH everything that waits. --tool sets tools\n" +
-			"otherwise than their source proposes: query, action, ask (before each call), noask or off, or several\n" +
+		Use: "approve [PATH…]", Short: "Look at agents and sources, and allow them as they are", ValidArgsFunction: a.completeAgents(),
+		Long: "Show all that is to be allowed, or how it differs from what was approved, and ask for each. With --all\n" +
+			"the agents below are asked for too, and without a PATH everything that waits. --tool overrides how\n" +
+			"their source proposes to use tools: query, action, ask (before each call), noask or off, or several\n" +
 			"of them with commas. NAME may be a glob; of several that match a tool, the most specific counts.\n" +
 			"yields:private+untrusted, reach:here and targets:to+cc change what is proposed for their data.",
 		Example: "  steward agents approve personal_assistant --all\n" +
 			"  steward agents approve mcp:docs --tool docs.write_file=ask --tool docs.move_file=off\n" +
 			"  steward agents approve mcp:sim --yes --tool 'sim.*=query,noask'",
-		RunE: func(c *cobra.Command, args []string) error {
-			switch {
-			case len(args) == 0 && !o.all:
-				return usage("name what is to be approved, or --all that waits")
-			case o.hash != "" && (len(args) != 1 || o.all):
-				return usage("--hash goes with one PATH alone")
-			}
-			set, err := toolSettings(o.tools)
-			if err != nil {
-				return err
-			}
-			return a.with(c.Context(), toManage, func(s *session) error { return a.approveEach(c.Context(), s, args, o, set) })
-		},
 	}
 	f := c.Flags()
 	f.BoolVar(&o.all, "all", false, "those below too; without a PATH, all that wait")
-	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	yesFlag(c, &o.yes)
 	f.StringVar(&o.hash, "hash", "", "approve what has this `HASH`, and nothing else, without asking")
 	f.StringArrayVar(&o.tools, "tool", nil, "`NAME=HOW` tools are to be used: query, action, ask, noask or off; NAME may be a glob")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0 && !o.all:
+			return usage("name what is to be approved, or --all that waits")
+		case o.hash != "" && (len(args) != 1 || o.all):
+			return usage("--hash goes with one PATH alone")
+		}
+		set, err := toolSettings(o.tools)
+		if err != nil {
+			return err
+		}
+		return a.with(c.Context(), toManage, func(s *session) error { return a.approveEach(c.Context(), s, args, o, set) })
+	}
 	return c
 }
 
@@ -179,26 +179,19 @@ func (a *app) approveOne(ctx context.Context, s *session, path string, o approvi
 			}
 		}
 	}
-	own := map[string]catalog.ToolSetting{}
-	for name, how := range set {
-		own[name] = how
-	}
 	var l catalog.Listing
-	err := s.Call(ctx, "POST /agents/approve", nil, map[string]any{"path": path, "hash": hash, "tools": own}, &l)
+	err := s.Call(ctx, "POST /agents/approve", nil, map[string]any{"path": path, "hash": hash, "tools": set}, &l)
 	if err != nil {
 		return l, false, err
 	}
+	then := ""
+	if !l.Usable {
+		then = "; it can be used when the agents above it are approved too"
+	}
 	if !a.json {
-		a.note("%s is approved%s", l.Path, ifNotUsable(l))
+		a.note("%s is approved%s", l.Path, then)
 	}
 	return l, true, nil
-}
-
-func ifNotUsable(l catalog.Listing) string {
-	if l.Usable {
-		return ""
-	}
-	return "; it can be used when the agents above it are approved too"
 }
 
 // agrees asks a person at a terminal.

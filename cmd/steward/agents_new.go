@@ -23,7 +23,7 @@ var agentTemplate embed.FS
 func (a *app) newAgent() *cobra.Command {
 	var in string
 	c := &cobra.Command{
-		Use: "new NAME", Short: "Write an agent that works, to begin with", Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
+		Use: "new NAME", Short: "Write an agent that works, to begin with", ValidArgsFunction: cobra.NoFileCompletions,
 		Long: "Write a folder with an agent that works: a definition, a prompt, a tool of its own and examples. The\n" +
 			"name of an agent inside others has theirs before it. Nothing that is there is written over.",
 		Example: "  steward agents new greeter\n  steward agents new personal_assistant/greeter",

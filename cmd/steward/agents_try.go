@@ -25,7 +25,7 @@ import (
 func (a *app) testAgents() *cobra.Command {
 	var act bool
 	c := &cobra.Command{
-		Use: "test [PATH…]", Short: "Run the examples that agents declare", ValidArgsFunction: a.completeAgents,
+		Use: "test [PATH…]", Short: "Run the examples that agents declare", ValidArgsFunction: a.completeAgents(),
 		Long: "Run the examples that agents declare: each is said to the agent in a conversation of its own, in a data\n" +
 			"folder that is thrown away, and is good when the tools that it names were called, in this order, and\n" +
 			"the answer holds what it expects. Without a PATH all agents are tested that may be used. What changes\n" +

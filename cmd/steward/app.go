@@ -216,26 +216,6 @@ func (a *app) command() *cobra.Command {
 	return root
 }
 
-// strict turns what cobra finds wrong with arguments and flags into usage errors.
-func strict(c *cobra.Command) {
-	if check := c.Args; check != nil {
-		c.Args = func(c *cobra.Command, args []string) error {
-			err := check(c, args)
-			if err == nil {
-				err = c.ValidateFlagGroups()
-			}
-			var use usageError
-			if err != nil && !errors.As(err, &use) {
-				return usageError{err}
-			}
-			return err
-		}
-	}
-	for _, sub := range c.Commands() {
-		strict(sub)
-	}
-}
-
 // settings loads the settings, once.
 func (a *app) settings() (*settings.Loaded, error) {
 	if a.set != nil {

@@ -67,17 +67,11 @@ func questionNamed(ctx context.Context, s *session, which string) (effect.Questi
 }
 
 func (a *app) listApprovals() *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List what waits for your word", Args: cobra.NoArgs,
-		Long: "List what waits for your word, the oldest first.",
-		RunE: func(c *cobra.Command, _ []string) error {
-			list, err := readList(c.Context(), a, func(s *session) ([]effect.Question, error) { return questionsOf(c.Context(), s) })
-			if err != nil {
-				return err
-			}
-			return tellList(a, list, "nothing waits for your word", func(list []effect.Question) string { return questionTable(list, a.width(), time.Now()) })
+	return lists(a, &cobra.Command{Use: "list", Short: "List what waits for your word", Long: "List what waits for your word, the oldest first."}, "nothing waits for your word",
+		func(ctx context.Context, s *session, _ []string) ([]effect.Question, error) {
+			return questionsOf(ctx, s)
 		},
-	}
+		func(list []effect.Question) string { return questionTable(list, a.width(), time.Now()) })
 }
 
 // questionTable draws the list.
@@ -112,24 +106,16 @@ func askedAgo(t, now time.Time) string {
 
 func (a *app) showApproval() *cobra.Command {
 	var whole bool
-	c := &cobra.Command{
-		Use: "show ID", Short: "Show all that a question is about", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeApprovals,
+	c := a.over(toRead, &cobra.Command{Use: "show ID", Short: "Show all that a question is about", ValidArgsFunction: a.completeApprovals(),
 		Long: "Show all that an answer binds: the tool, its version and its whole arguments, with what is not seen\n" +
 			"written out; why it is asked, what had been read before, who answers and until when. On a terminal long\n" +
-			"arguments are cut, below a list of all of them; --whole shows them whole.",
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c.Context(), toRead, func(s *session) error {
-				q, err := questionNamed(c.Context(), s, args[0])
-				switch {
-				case err != nil:
-					return err
-				case a.json:
-					return a.printJSON(q)
-				}
-				return a.print(terminal.QuestionShown(&q, a.width(), time.Now(), whole || a.width() == 0))
+			"arguments are cut, below a list of all of them; --whole shows them whole."},
+		func(ctx context.Context, s *session, args []string) error {
+			q, err := questionNamed(ctx, s, args[0])
+			return tell(a, q, err, func(q effect.Question) string {
+				return terminal.QuestionShown(&q, a.width(), time.Now(), whole || a.width() == 0)
 			})
-		},
-	}
+		})
 	c.Flags().BoolVar(&whole, "whole", false, "do not cut long arguments")
 	return c
 }
@@ -144,18 +130,15 @@ type answerFlags struct {
 
 func (a *app) approveQuestion() *cobra.Command {
 	var o answerFlags
-	c := &cobra.Command{
-		Use: "approve ID", Short: "Allow what waits", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeApprovals,
-		Long: "Allow what waits: this once, or, with --conversation or --always, also what is like it. What is like\n" +
-			"it, --pattern says, an argument each: 'NAME is VALUE' (in JSON), 'NAME like GLOB' or 'NAME any';\n" +
-			"arguments that are not named have to be as they are now. In a glob, * stands for letters and digits\n" +
-			"up to the next separator and ** for anything. What would be allowed is shown and asked about first,\n" +
-			"unless --yes is said.\n\n" +
+	c := &cobra.Command{Use: "approve ID", Short: "Allow what waits", ValidArgsFunction: a.completeApprovals(),
+		Long: "Allow what waits: this once, or, with --conversation or --always, from now on. --pattern then says what\n" +
+			"an argument may be: 'NAME is VALUE' (in JSON), 'NAME like GLOB' or 'NAME any'. Arguments that no pattern\n" +
+			"names have to be as they are now. In a glob, * stands for letters and digits up to the next separator\n" +
+			"and ** for anything. You are shown what would be allowed and asked first, unless you say --yes.\n\n" +
 			"--edit allows it once with other arguments, which policy judges again.",
 		Example: "  steward approvals approve 3f2a9c01\n" +
 			"  steward approvals approve 3f2a --always --pattern 'path like notes/*' --pattern 'text any'\n" +
 			"  steward approvals approve 3f2a --edit '{\"path\":\"notes/b.txt\",\"text\":\"hello\"}'",
-		RunE: func(c *cobra.Command, args []string) error { return a.approveNamed(c.Context(), args[0], &o) },
 	}
 	f := c.Flags()
 	f.BoolVar(&o.once, "once", false, "this once (the default)")
@@ -164,12 +147,12 @@ func (a *app) approveQuestion() *cobra.Command {
 	f.StringArrayVar(&o.pattern, "pattern", nil, "with --conversation or --always: what an `ARGUMENT` may be")
 	f.DurationVar(&o.until, "for", 0, "with --conversation or --always: for so long, such as 24h")
 	f.StringVar(&o.edit, "edit", "", "allow it once with these `ARGUMENTS`, a JSON object")
-	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	yesFlag(c, &o.yes)
 	c.MarkFlagsMutuallyExclusive("once", "conversation", "always")
 	c.MarkFlagsMutuallyExclusive("edit", "pattern")
 	c.MarkFlagsMutuallyExclusive("edit", "conversation")
 	c.MarkFlagsMutuallyExclusive("edit", "always")
-	return c
+	return a.about(toDecide, c, func(ctx context.Context, s *session, args []string) error { return a.approveNamed(ctx, s, args[0], &o) })
 }
 
 // verdict is the answer that the command line gives to a question as it is
@@ -210,26 +193,21 @@ func (o *answerFlags) verdict(ctx context.Context, s *session, q *effect.Questio
 	return v, nil
 }
 
-func (a *app) approveNamed(ctx context.Context, which string, o *answerFlags) error {
-	return a.withStored(ctx, toDecide, func(s *session) error {
-		q, err := questionNamed(ctx, s, which)
-		if err != nil {
+func (a *app) approveNamed(ctx context.Context, s *session, which string, o *answerFlags) error {
+	q, err := questionNamed(ctx, s, which)
+	if err != nil {
+		return err
+	}
+	v, err := o.verdict(ctx, s, &q)
+	if err != nil {
+		return err
+	}
+	if !o.yes {
+		if ok, err := a.allows(&q, v); !ok {
 			return err
 		}
-		v, err := o.verdict(ctx, s, &q)
-		if err != nil {
-			return err
-		}
-		if !o.yes {
-			if ok, err := a.allows(&q, v); !ok {
-				return err
-			}
-		}
-		if err := s.decide(ctx, v); err != nil {
-			return err
-		}
-		return a.decidedNote(&q, v, s.alone())
-	})
+	}
+	return a.decided(ctx, s, &q, v)
 }
 
 // allows shows a question with the answer that is about to be given, and asks
@@ -270,52 +248,36 @@ func indentLines(text string) string {
 	return "  " + strings.ReplaceAll(text, "\n", "\n  ") + "\n"
 }
 
-// decidedNote says what was recorded.
-func (a *app) decidedNote(q *effect.Question, v runtime.Verdict, alone bool) error {
-	if a.json {
-		return a.printJSON(map[string]any{"id": q.ID, "intent_id": q.Short, "approved": v.Approve})
-	}
-	word := "is denied"
+// decided answers a question, and says what was recorded.
+func (a *app) decided(ctx context.Context, s *session, q *effect.Question, v runtime.Verdict) error {
+	word, then := "is denied", ""
 	if v.Approve {
 		word = "is allowed"
 	}
-	then := ""
-	if alone {
+	if s.alone() {
 		then = "; it goes on when Steward runs: steward serve, or steward chat"
 	}
-	a.note("%s %s%s", plainLine(q.Tool), word, then)
-	return nil
+	return a.told(map[string]any{"id": q.ID, "intent_id": q.Short, "approved": v.Approve}, s.decide(ctx, v), "%s %s%s", plainLine(q.Tool), word, then)
 }
 
 func (a *app) denyQuestion() *cobra.Command {
 	var reason string
-	c := &cobra.Command{
-		Use: "deny ID", Short: "Refuse what waits", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeApprovals,
-		Long: "Refuse what waits. The model is told, with the reason if you give one.",
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.withStored(c.Context(), toDecide, func(s *session) error {
-				q, err := questionNamed(c.Context(), s, args[0])
-				if err != nil {
-					return err
-				}
-				v := runtime.Verdict{ID: q.ID, Hash: q.Hash, Reason: reason}
-				if err := s.decide(c.Context(), v); err != nil {
-					return err
-				}
-				return a.decidedNote(&q, v, s.alone())
-			})
-		},
-	}
+	c := a.about(toDecide, &cobra.Command{Use: "deny ID", Short: "Refuse what waits", ValidArgsFunction: a.completeApprovals(),
+		Long: "Refuse what waits. The model is told, with the reason if you give one."},
+		func(ctx context.Context, s *session, args []string) error {
+			q, err := questionNamed(ctx, s, args[0])
+			if err != nil {
+				return err
+			}
+			return a.decided(ctx, s, &q, runtime.Verdict{ID: q.ID, Hash: q.Hash, Reason: reason})
+		})
 	c.Flags().StringVar(&reason, "reason", "", "why not, for the model")
 	return c
 }
 
 // completeApprovals offers the ids of what waits.
-func (a *app) completeApprovals(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return offerList(a, c, nil, questionsOf, func(q *effect.Question) (string, string) { return q.Short[:8], q.Tool })
+func (a *app) completeApprovals() completer {
+	return offers(a, toRead, questionsOf, func(q *effect.Question) (string, string) { return q.Short[:8], q.Tool })
 }
 
 // question looks at a question, as it is shown with a pattern.

@@ -142,7 +142,7 @@ func TestApprovalsOnTheCommandLine(t *testing.T) {
 		t.Error(got)
 	}
 	fails("grant_not_found", "grants", "show", "ffff")
-	fails("say what is to be otherwise", "grants", "edit", g)
+	fails("at least one of the flags", "grants", "edit", g)
 	fails("grant_wider", "grants", "edit", g, "--pattern", "path any")
 	fails("--for wants", "grants", "edit", g, "--for", "-1h")
 	if got := ok("grants", "edit", g, "--pattern", `path is "notes/c.txt"`, "--for", "24h"); !strings.Contains(got, `path     is "notes/c.txt"`) {

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -28,12 +26,12 @@ func (a *app) auditCommand() *cobra.Command {
 	}, a.auditVerify(), a.auditHead(), a.auditExport())
 }
 
-// openAudit opens the log to read, beside a Steward that runs too: that of the
+// withAudit opens the log to read, beside a Steward that runs too: that of the
 // data folder, or of a copy of its database.
-func (a *app) openAudit(ctx context.Context, file string) (*audit.Log, io.Closer, error) {
+func (a *app) withAudit(ctx context.Context, file string, do func(*audit.Log) error) error {
 	set, err := a.settings()
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	path := database(set.Data)
 	if file != "" {
@@ -41,41 +39,36 @@ func (a *app) openAudit(ctx context.Context, file string) (*audit.Log, io.Closer
 	}
 	st, err := sqlite.Open(ctx, sqlite.Options{Path: path, ReadOnly: true})
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	l, err := audit.New(st, audit.Options{Mask: a.hidden().Mask})
-	if err != nil {
-		return nil, nil, errors.Join(err, st.Close())
+	if err == nil {
+		err = do(l)
 	}
-	return l, st, nil
+	return errors.Join(err, st.Close())
 }
 
 func (a *app) auditHead() *cobra.Command {
 	var file string
-	c := &cobra.Command{
-		Use: "head", Short: "Show the head of the chain, to be kept elsewhere", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "head", Short: "Show the head of the chain, to be kept elsewhere",
 		Long: "Show the head of the chain: one hash that stands for all of the log up to an entry. Keep it where\n" +
 			"somebody who can change the log cannot change it; steward audit verify --anchor tells later\n" +
 			"whether the log is still the one that it was. The setting audit.anchor_file does so by itself.",
 		Example: "  steward audit head >> /mnt/elsewhere/heads",
 		RunE: func(c *cobra.Command, _ []string) error {
-			l, st, err := a.openAudit(c.Context(), file)
-			if err != nil {
+			var h store.Head
+			err := a.withAudit(c.Context(), file, func(l *audit.Log) (err error) {
+				h, err = l.Head(c.Context())
 				return err
-			}
-			h, err := l.Head(c.Context())
-			if err = errors.Join(err, st.Close()); err != nil {
-				return err
-			}
-			if a.json {
-				return a.printJSON(h)
-			}
-			_, err = fmt.Fprintln(a.stdout, audit.FormatHead(h))
-			return err
-		},
-	}
-	c.Flags().StringVar(&file, "database", "", "a copy of the database in `FILE`, in place of Steward's own")
+			})
+			return tell(a, h, err, func(h store.Head) string { return audit.FormatHead(h) + "\n" })
+		}}
+	databaseFlag(c, &file)
 	return c
+}
+
+func databaseFlag(c *cobra.Command, file *string) {
+	c.Flags().StringVar(file, "database", "", "a copy of the database in `FILE`, in place of Steward's own")
 }
 
 // auditFlags is what steward audit verify was asked for.
@@ -87,7 +80,7 @@ type auditFlags struct {
 func (a *app) auditVerify() *cobra.Command {
 	var f auditFlags
 	c := &cobra.Command{
-		Use: "verify", Short: "Look whether the log is as it was written", Args: cobra.NoArgs,
+		Use: "verify", Short: "Look whether the log is as it was written",
 		Long: "Look through the whole log, or an export of it, and tell the first thing that is not as it was\n" +
 			"written. What is changed consistently, by somebody who makes a whole chain anew, is found by\n" +
 			"the heads that were kept elsewhere: those of --anchor, and of the setting audit.anchor_file.",
@@ -95,7 +88,7 @@ func (a *app) auditVerify() *cobra.Command {
 		RunE:    func(c *cobra.Command, _ []string) error { return a.verifyAudit(c.Context(), f) },
 	}
 	c.Flags().StringArrayVar(&f.anchors, "anchor", nil, "a `HEAD` from before, as steward audit head prints it, or a file with such lines")
-	c.Flags().StringVar(&f.database, "database", "", "a copy of the database in `FILE`, in place of Steward's own")
+	databaseFlag(c, &f.database)
 	c.Flags().StringVar(&f.export, "export", "", "an export in `FILE` (- is standard input), without any database")
 	c.MarkFlagsMutuallyExclusive("database", "export")
 	return c
@@ -109,17 +102,17 @@ func (a *app) verifyAudit(ctx context.Context, f auditFlags) error {
 	if f.export != "" {
 		return a.verifyExport(f.export, anchors)
 	}
-	l, st, err := a.openAudit(ctx, f.database)
-	if err != nil {
+	var v store.Verdict
+	err = a.withAudit(ctx, f.database, func(l *audit.Log) (err error) {
+		v, err = l.Verify(ctx, anchors...)
 		return err
-	}
-	v, err := l.Verify(ctx, anchors...)
-	if err = errors.Join(err, st.Close()); err != nil {
+	})
+	switch {
+	case err != nil:
 		return err
-	}
-	if a.json {
+	case a.json:
 		err = a.printJSON(v)
-	} else {
+	default:
 		err = a.tellVerdict(v, len(anchors))
 	}
 	if err == nil && v.Flaw != nil {
@@ -229,60 +222,41 @@ func (a *app) verifyExport(file string, anchors []store.Head) error {
 	return err
 }
 
-// exportFlags is what steward audit export was asked for.
-type exportFlags struct {
-	since, until, user, under, file, database string
-	bodies                                    bool
-}
-
 func (a *app) auditExport() *cobra.Command {
-	var f exportFlags
-	c := &cobra.Command{
-		Use: "export", Short: "Write the log as JSON lines that prove themselves", Args: cobra.NoArgs,
+	var q audit.Query
+	var under, file, database string
+	c := &cobra.Command{Use: "export", Short: "Write the log as JSON lines that prove themselves",
 		Long: "Write the log as JSON lines: who did what, when, on whose request; who approved it, and by which\n" +
 			"rule; what the model was shown. With the hashes of what is left out, so that\n" +
 			"steward audit verify --export can tell whether it is as it was written, without any database.",
 		Example: "  steward audit export --since 7d > week.jsonl\n  steward audit export --user ada --bodies --output ada.jsonl",
-		RunE:    func(c *cobra.Command, _ []string) error { return a.exportAudit(c.Context(), f) },
-	}
-	c.Flags().StringVar(&f.since, "since", "", "only entries since then: a duration such as 24h or 7d, or a `DATE` such as 2030-01-31")
-	c.Flags().StringVar(&f.until, "until", "", "only entries before then: a duration or `DATE` like those of --since")
-	c.Flags().StringVar(&f.user, "user", "", "only what the user `NAME` did, and what is in his space")
-	c.Flags().StringVar(&f.under, "under", "", "only changes at or below the place `URI`")
-	c.Flags().BoolVar(&f.bodies, "bodies", false, "with what was written, and the arguments of tool calls")
-	c.Flags().StringVarP(&f.file, "output", "o", "", "write to `FILE`, which only you can read, in place of standard output")
-	c.Flags().StringVar(&f.database, "database", "", "a copy of the database in `FILE`, in place of Steward's own")
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if under != "" {
+				if q.Under, err = resource.Parse(under); err != nil {
+					return err
+				}
+			}
+			return a.withAudit(c.Context(), database, func(l *audit.Log) error { return a.exportAudit(c.Context(), l, q, file) })
+		}}
+	sinceUntil(c, &q.Since, &q.Until, "entries")
+	c.Flags().StringVar(&q.User, "user", "", "only what the user `NAME` did, and what is in his space")
+	c.Flags().StringVar(&under, "under", "", "only changes at or below the place `URI`")
+	c.Flags().BoolVar(&q.Bodies, "bodies", false, "with what was written, and the arguments of tool calls")
+	c.Flags().StringVarP(&file, "output", "o", "", "write to `FILE`, which only you can read, in place of standard output")
+	databaseFlag(c, &database)
 	return c
 }
 
-func (a *app) exportAudit(ctx context.Context, f exportFlags) (err error) {
-	q := audit.Query{User: f.user, Bodies: f.bodies}
-	if q.Since, err = past("--since", f.since, aDuration, time.Now()); err != nil {
-		return err
+func (a *app) exportAudit(ctx context.Context, l *audit.Log, q audit.Query, file string) (err error) {
+	who := audit.Reader{User: a.user(), All: true}
+	if file == "" {
+		return l.Export(ctx, who, q, a.stdout)
 	}
-	if q.Until, err = past("--until", f.until, aDuration, time.Now()); err != nil {
-		return err
-	}
-	if f.under != "" {
-		if q.Under, err = resource.Parse(f.under); err != nil {
-			return err
-		}
-	}
-	l, st, err := a.openAudit(ctx, f.database)
+	out, err := os.OpenFile(a.path(file), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
-		return err
+		return fault.New(fault.Invalid, "output_unwritable", "%s cannot be written: %w", file, err).WithHint("name another file")
 	}
-	defer func() { err = errors.Join(err, st.Close()) }()
-	out := a.stdout
-	if f.file != "" {
-		file, err := os.OpenFile(a.path(f.file), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-		if err != nil {
-			return fault.New(fault.Invalid, "output_unwritable", "%s cannot be written: %w", f.file, err).WithHint("name another file")
-		}
-		defer func() { err = errors.Join(err, file.Sync(), file.Close()) }()
-		out = file
-	}
-	return l.Export(ctx, audit.Reader{User: a.user(), All: true}, q, out)
+	return errors.Join(l.Export(ctx, who, q, out), out.Sync(), out.Close())
 }
 
 // anchor keeps the head of the log in the file that the settings name; nil:

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -18,17 +17,14 @@ import (
 
 func (a *app) branchCommand() *cobra.Command {
 	var conv string
-	c := &cobra.Command{
-		Use: "branch", Aliases: []string{"branches"}, Short: "List and switch the branches of a conversation", GroupID: "keep", Args: cobra.NoArgs,
+	c := group(&cobra.Command{
+		Use: "branch", Aliases: []string{"branches"}, Short: "List and switch the branches of a conversation", GroupID: "keep",
 		Long: "Editing a message, asking for another answer or going back never loses anything: the conversation\n" +
 			"goes on with a branch of its own, and the old one is kept. A branch is named by its title, its id, or\n" +
 			"at least 6 characters of the beginning or the end of it; lists show the last 8.",
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.PersistentFlags().StringVar(&conv, "conversation", "", "`ID` of the conversation; the last used one unless given")
-	complete(c, "conversation", a.completeConversations)
-	c.AddCommand(a.listBranches(&conv), a.switchBranch(&conv), a.newBranch(&conv), a.renameBranch(&conv), a.deleteBranch(&conv),
+	}, a.listBranches(&conv), a.switchBranch(&conv), a.newBranch(&conv), a.renameBranch(&conv), a.deleteBranch(&conv),
 		a.restoreBranch(&conv), a.copyBranch(&conv), a.branchSiblings(&conv))
+	a.conversationFlag(c, &conv)
 	return c
 }
 
@@ -57,18 +53,11 @@ func (t talk) branch(ctx context.Context, name string, deleted bool) (client.Bra
 			return isPart(low) && (strings.HasPrefix(b.ID, low) || strings.HasSuffix(b.ID, low))
 		},
 	} {
-		found := slices.Collect(func(yield func(client.Branch) bool) {
-			for _, b := range list {
-				if same(b) && !yield(b) {
-					return
-				}
-			}
-		})
-		switch len(found) {
-		case 0:
-		case 1:
+		found := slices.DeleteFunc(slices.Clone(list), func(b client.Branch) bool { return !same(b) })
+		switch {
+		case len(found) == 1:
 			return found[0], nil
-		default:
+		case len(found) > 1:
 			return client.Branch{}, ambiguous("branch", "branches", name, found, func(b client.Branch) string { return b.ID })
 		}
 	}
@@ -81,37 +70,14 @@ func (t talk) branch(ctx context.Context, name string, deleted bool) (client.Bra
 
 func (a *app) listBranches(conv *string) *cobra.Command {
 	var deleted bool
-	c := &cobra.Command{
-		Use: "list [CONVERSATION]", Short: "Show the branches as a tree", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeConversations,
+	c := a.onTalk(toRead, conv, &cobra.Command{Use: "list [CONVERSATION]", Short: "Show the branches as a tree",
 		Long: "Show the branches of a conversation, each below the one that it departs from: how many messages stand\n" +
 			"on it, its title, and how what was written on it begins. * marks the one that the conversation goes\n" +
-			"on with.",
-		RunE: func(c *cobra.Command, args []string) error {
-			which, err := oneOf(args, *conv)
-			if err != nil {
-				return err
-			}
-			return a.looking(c.Context(), which, func(t talk) error {
-				if a.json {
-					var out struct{ Branches json.RawMessage }
-					p := client.Params{"id": t.conv, "deleted": fmt.Sprint(deleted)}
-					if err := t.Call(c.Context(), "GET /conversations/{id}/branches", p, nil, &out); err != nil {
-						return err
-					}
-					return a.printJSON(out.Branches)
-				}
-				list, err := t.Branches(c.Context(), t.conv, deleted)
-				if err != nil {
-					return err
-				}
-				if len(list) == 0 {
-					a.note("no branch was deleted")
-					return nil
-				}
-				return a.print(branchTree(list, a.width()))
-			})
-		},
-	}
+			"on with."},
+		func(ctx context.Context, t talk, _ []string) error {
+			list, err := t.Branches(ctx, t.conv, deleted)
+			return tellList(a, list, err, "no branch was deleted", func(list []client.Branch) string { return branchTree(list, a.width()) })
+		})
 	c.Flags().BoolVar(&deleted, "deleted", false, "those that were deleted and can be brought back")
 	return c
 }
@@ -134,66 +100,55 @@ func branchTree(list []client.Branch, width int) string {
 	return columns(rows, width)
 }
 
-// onBranch is a command that does something to a branch which exists.
-func (a *app) onBranch(conv *string, use, short, long string, deleted bool, do func(context.Context, talk, client.Branch, []string) error) *cobra.Command {
-	args := cobra.ExactArgs(1)
-	if strings.Contains(use, "TITLE") {
-		args = cobra.MinimumNArgs(2)
-	}
-	return &cobra.Command{
-		Use: use, Short: short, Long: long, Args: args, ValidArgsFunction: a.completeBranches(conv),
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.changing(c.Context(), *conv, func(t talk) error {
-				b, err := t.branch(c.Context(), args[0], deleted)
-				if err != nil {
-					return err
-				}
-				return do(c.Context(), t, b, args[1:])
-			})
-		},
-	}
+// onBranch makes a command that does something to a branch which exists.
+func (a *app) onBranch(conv *string, c *cobra.Command, deleted bool, do func(ctx context.Context, t talk, b client.Branch, args []string) error) *cobra.Command {
+	c.ValidArgsFunction = a.completeBranches(conv)
+	return a.onTalk(toAct, conv, c, func(ctx context.Context, t talk, args []string) error {
+		b, err := t.branch(ctx, args[0], deleted)
+		if err != nil {
+			return err
+		}
+		return do(ctx, t, b, args[1:])
+	})
 }
 
 func (a *app) switchBranch(conv *string) *cobra.Command {
-	return a.onBranch(conv, "switch BRANCH", "Go on with another branch", "", false, func(ctx context.Context, t talk, b client.Branch, _ []string) error {
-		if err := t.ChangeBranch(ctx, t.conv, b.ID, map[string]any{"preferred": true}); err != nil {
-			return err
-		}
-		ends := ""
-		for m, err := range t.newestFirst(ctx, b.ID, 1) {
-			if err != nil {
+	return a.onBranch(conv, &cobra.Command{Use: "switch BRANCH", Short: "Go on with another branch"}, false,
+		func(ctx context.Context, t talk, b client.Branch, _ []string) error {
+			if err := t.ChangeBranch(ctx, t.conv, b.ID, map[string]any{"preferred": true}); err != nil {
 				return err
 			}
-			ends = "; it ends with " + m.who() + ": " + cell(m.gist(), 60)
-			break
-		}
-		a.note("the conversation goes on with %s, %s%s", shorten(b.ID), counted(b.Messages, "message", "messages"), ends)
-		return nil
-	})
+			ends := ""
+			for m, err := range t.newestFirst(ctx, b.ID, 1) {
+				if err != nil {
+					return err
+				}
+				ends = "; it ends with " + m.who() + ": " + cell(m.gist(), 60)
+				break
+			}
+			a.note("the conversation goes on with %s, %s%s", shorten(b.ID), plural(b.Messages, "message"), ends)
+			return nil
+		})
 }
 
 func (a *app) newBranch(conv *string) *cobra.Command {
 	var at, title string
 	var before bool
-	c := &cobra.Command{
-		Use: "new", Short: "Make a branch that departs at a message", Args: cobra.NoArgs,
+	c := a.onTalk(toAct, conv, &cobra.Command{Use: "new", Short: "Make a branch that departs at a message",
 		Long: "Make a branch that shares everything up to a message with the present one, and go on with it. The\n" +
 			"present one is kept as it is.",
-		Example: "  steward branch new --at 3f2a91bc --title 'in French'",
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.changing(c.Context(), *conv, func(t talk) error {
-				in := map[string]any{"before": before, "title": title}
-				if at != "" {
-					found, err := t.find(c.Context(), false, at)
-					if err != nil {
-						return err
-					}
-					in["message"] = found[0].ID
+		Example: "  steward branch new --at 3f2a91bc --title 'in French'"},
+		func(ctx context.Context, t talk, _ []string) error {
+			in := map[string]any{"before": before, "title": title}
+			if at != "" {
+				found, err := t.find(ctx, false, at)
+				if err != nil {
+					return err
 				}
-				return a.made(c.Context(), t, "POST /conversations/{id}/branches", in)
-			})
-		},
-	}
+				in["message"] = found[0].ID
+			}
+			return a.made(ctx, t, "POST /conversations/{id}/branches", in)
+		})
 	c.Flags().StringVar(&at, "at", "", "behind the message `ID`; the newest one unless given")
 	c.Flags().BoolVar(&before, "before", false, "before the message instead")
 	c.Flags().StringVar(&title, "title", "", "what to call it")
@@ -202,7 +157,7 @@ func (a *app) newBranch(conv *string) *cobra.Command {
 }
 
 func (a *app) renameBranch(conv *string) *cobra.Command {
-	return a.onBranch(conv, "rename BRANCH TITLE", "Give a branch a title", "Give a branch a title. An empty one takes it away.", false,
+	return a.onBranch(conv, &cobra.Command{Use: "rename BRANCH TITLE…", Short: "Give a branch a title", Long: "Give a branch a title. An empty one takes it away."}, false,
 		func(ctx context.Context, t talk, b client.Branch, args []string) error {
 			title := strings.TrimSpace(strings.Join(args, " "))
 			if err := t.ChangeBranch(ctx, t.conv, b.ID, map[string]any{"title": title}); err != nil {
@@ -219,8 +174,9 @@ func (a *app) renameBranch(conv *string) *cobra.Command {
 
 func (a *app) deleteBranch(conv *string) *cobra.Command {
 	var erase bool
-	c := a.onBranch(conv, "delete BRANCH", "Delete a branch",
-		"Delete a branch. What is on other branches too stays. It can be brought back for a while; then what\nwas written on it alone is erased for good; with --erase before the command ends.", false,
+	c := a.onBranch(conv, &cobra.Command{Use: "delete BRANCH", Short: "Delete a branch",
+		Long: "Delete a branch. What is on other branches too stays. It can be brought back for a while; then what\n" +
+			"was written on it alone is erased for good; with --erase before the command ends."}, false,
 		func(ctx context.Context, t talk, b client.Branch, _ []string) error {
 			if err := t.DeleteBranch(ctx, t.conv, b.ID, erase); err != nil {
 				return err
@@ -234,64 +190,46 @@ func (a *app) deleteBranch(conv *string) *cobra.Command {
 }
 
 func (a *app) restoreBranch(conv *string) *cobra.Command {
-	return a.onBranch(conv, "restore BRANCH", "Bring back a deleted branch", "Bring back a deleted branch. The conversation goes on with the one that it is on.", true,
+	return a.onBranch(conv, &cobra.Command{Use: "restore BRANCH", Short: "Bring back a deleted branch",
+		Long: "Bring back a deleted branch. The conversation goes on with the one that it is on."}, true,
 		func(ctx context.Context, t talk, b client.Branch, _ []string) error {
-			if err := t.Undelete(ctx, t.conv, b.ID); err != nil {
-				return err
+			err := t.Undelete(ctx, t.conv, b.ID)
+			if err == nil {
+				a.note("%s is there again; steward branch switch %s%s goes on with it", shorten(b.ID), shorten(b.ID), t.flag)
 			}
-			a.note("%s is there again; steward branch switch %s%s goes on with it", shorten(b.ID), shorten(b.ID), t.flag)
-			return nil
+			return err
 		})
 }
 
 func (a *app) copyBranch(conv *string) *cobra.Command {
-	return a.onBranch(conv, "copy BRANCH", "Copy a branch to a conversation of its own", "", false,
+	return a.onBranch(conv, &cobra.Command{Use: "copy BRANCH", Short: "Copy a branch to a conversation of its own"}, false,
 		func(ctx context.Context, t talk, b client.Branch, _ []string) error {
 			made, err := t.CopyBranch(ctx, t.conv, b.ID)
-			switch {
-			case err != nil:
-				return err
-			case a.json:
-				return a.printJSON(map[string]string{"conversation_id": made})
-			}
-			a.note("copied to the conversation %s", made)
-			return nil
+			return a.told(map[string]string{"conversation_id": made}, err, "copied to the conversation %s", made)
 		})
 }
 
 func (a *app) branchSiblings(conv *string) *cobra.Command {
-	return &cobra.Command{
-		Use: "siblings MESSAGE", Short: "Show what else stands in the place of a message", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeMessages(conv),
+	return a.onTalk(toRead, conv, &cobra.Command{Use: "siblings MESSAGE", Short: "Show what else stands in the place of a message", ValidArgsFunction: a.completeMessages(conv),
 		Long: "Show what stands in the place of a message on the conversation's branches: other wordings of a\n" +
 			"question, other answers. The second column names the branch to switch to. An answer for which tools\n" +
-			"were used begins with their call: name that message.",
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.looking(c.Context(), *conv, func(t talk) error { return a.showSiblings(c.Context(), t, args[0]) })
-		},
-	}
-}
-
-func (a *app) showSiblings(ctx context.Context, t talk, name string) error {
-	found, err := t.find(ctx, false, name)
-	if err != nil {
-		return err
-	}
-	list, err := t.Siblings(ctx, t.conv, found[0].ID.String())
-	if err != nil {
-		return err
-	}
-	if a.json {
-		return a.printJSON(list)
-	}
-	names := make([]string, len(list))
-	for i, s := range list {
-		names[i] = s.Message
-	}
-	said, err := t.find(ctx, false, names...)
-	if err != nil {
-		return err
-	}
-	return a.print(siblingsTable(list, said, a.width()))
+			"were used begins with their call: name that message."},
+		func(ctx context.Context, t talk, args []string) error {
+			found, err := t.find(ctx, false, args[0])
+			if err != nil {
+				return err
+			}
+			list, err := t.Siblings(ctx, t.conv, found[0].ID.String())
+			if err != nil || a.json {
+				return tell(a, list, err, nil)
+			}
+			names := make([]string, len(list))
+			for i, s := range list {
+				names[i] = s.Message
+			}
+			said, err := t.find(ctx, false, names...)
+			return tell(a, list, err, func(list []client.Sibling) string { return siblingsTable(list, said, a.width()) })
+		})
 }
 
 // siblingsTable lists siblings with what they say, within a width (0: as wide

@@ -139,12 +139,13 @@ func TestChangesTable(t *testing.T) {
 }
 
 func TestBranchTree(t *testing.T) {
-	got := branchTree([]client.Branch{{ID: "main", Messages: 1, Begins: strings.Repeat("word ", 60)}, {ID: "01a1ff91-ec25-7616-9776-23ad9ef899bc", Stem: "main", Preferred: true, Messages: 10, Title: "B\x1b", Begins: "b"}}, 60)
+	got := branchTree([]client.Branch{{NewBranch: client.NewBranch{ID: "main"}, Messages: 1, Begins: strings.Repeat("word ", 60)},
+		{NewBranch: client.NewBranch{ID: "01a1ff91-ec25-7616-9776-23ad9ef899bc", Preferred: true, Title: "B\x1b"}, Stem: "main", Messages: 10, Begins: "b"}}, 60)
 	want := "  main         1 message    word word word word word word w…\n* └─ 9ef899bc  10 messages  B : b\n"
 	if got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
-	for line := range strings.Lines(branchTree([]client.Branch{{ID: "main", Begins: strings.Repeat("word ", 300)}}, 0)) {
+	for line := range strings.Lines(branchTree([]client.Branch{{NewBranch: client.NewBranch{ID: "main"}, Begins: strings.Repeat("word ", 300)}}, 0)) {
 		if len(line) > 230 {
 			t.Error(line)
 		}

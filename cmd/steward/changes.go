@@ -18,30 +18,17 @@ import (
 
 func (a *app) messageChanges(conv *string) *cobra.Command {
 	var interaction, tool string
-	c := &cobra.Command{
-		Use: "changes", Short: "Tell what tools and people made obsolete, archived or deleted", Args: cobra.NoArgs,
+	c := a.onTalk(toRead, conv, &cobra.Command{Use: "changes", Short: "Tell what tools and people made obsolete, archived or deleted",
 		Long: "Tell what was changed in the validity of messages: when, which message, to what, by which tool or\n" +
-			"person, in which interaction, and why. What was taken back is told too.",
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.looking(c.Context(), *conv, func(t talk) error {
-				inter, err := t.interaction(c.Context(), interaction)
-				if err != nil {
-					return err
-				}
-				list, err := t.Changes(c.Context(), t.conv, inter, tool)
-				switch {
-				case err != nil:
-					return err
-				case a.json:
-					return a.printJSON(list)
-				case len(list) == 0:
-					a.note("nothing was changed")
-					return nil
-				}
-				return a.print(changesTable(list, a.width(), time.Now()))
-			})
-		},
-	}
+			"person, in which interaction, and why. What was taken back is told too."},
+		func(ctx context.Context, t talk, _ []string) error {
+			inter, err := t.interaction(ctx, interaction)
+			if err != nil {
+				return err
+			}
+			list, err := t.Changes(ctx, t.conv, inter, tool)
+			return tellList(a, list, err, "nothing was changed", func(list []client.Change) string { return changesTable(list, a.width(), time.Now()) })
+		})
 	c.Flags().StringVar(&interaction, "interaction", "", "only what the interaction `ID` changed")
 	c.Flags().StringVar(&tool, "tool", "", "only what the tool `NAME` changed")
 	complete(c, "tool", a.completeTools)
@@ -119,32 +106,22 @@ func (t talk) interaction(ctx context.Context, name string) (string, error) {
 
 func (a *app) rollbackMessages(conv *string) *cobra.Command {
 	var tool string
-	c := &cobra.Command{
-		Use: "rollback INTERACTION", Short: "Take back what the tools of an interaction made obsolete", Args: cobra.ExactArgs(1),
+	c := a.onTalk(toAct, conv, &cobra.Command{Use: "rollback INTERACTION", Short: "Take back what the tools of an interaction made obsolete",
 		ValidArgsFunction: a.completeInteractions(conv),
 		Long: "Take back what the tools of an interaction made obsolete: what the model was shown before it is shown\n" +
-			"again. steward messages changes names the interactions; last is that of the newest change.",
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.changing(c.Context(), *conv, func(t talk) error {
-				inter, err := t.interaction(c.Context(), args[0])
-				if err != nil {
-					return err
-				}
-				restored, err := t.Rollback(c.Context(), t.conv, inter, tool)
-				switch {
-				case err != nil:
-					return err
-				case a.json:
-					return a.printJSON(map[string]int{"restored": restored})
-				case restored == 0:
-					a.note("there was nothing to take back")
-				default:
-					a.note("%s as before", counted(restored, "message is", "messages are"))
-				}
-				return nil
-			})
-		},
-	}
+			"again. steward messages changes names the interactions; last is that of the newest change."},
+		func(ctx context.Context, t talk, args []string) error {
+			inter, err := t.interaction(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			restored, err := t.Rollback(ctx, t.conv, inter, tool)
+			say := "there was nothing to take back"
+			if restored > 0 {
+				say = counted(restored, "message is", "messages are") + " as before"
+			}
+			return a.told(map[string]int{"restored": restored}, err, "%s", say)
+		})
 	c.Flags().StringVar(&tool, "tool", "", "only what the tool `NAME` made obsolete")
 	complete(c, "tool", a.completeTools)
 	return c

@@ -14,6 +14,7 @@ import (
 	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/importexport"
+	"steward/internal/runtime"
 	"steward/internal/server/terminal"
 	"steward/internal/store/sqlite"
 )
@@ -21,7 +22,17 @@ import (
 func (a *app) conversationsCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "conversations", Aliases: []string{"conversation"}, Short: "List, show, export, rewind, compact and delete conversations", GroupID: "keep",
-	}, append([]*cobra.Command{a.listConversations(), a.showConversation(), a.exportConversation(), a.deleteConversations()}, a.viewCommands()...)...)
+	}, a.listConversations(), a.showConversation(), a.exportConversation(), a.deleteConversations(), a.undeleteConversation(), a.rewindConversation(),
+		a.tidyConversation(runtime.TidyCompact, "compact", "Let a summary stand for what is old",
+			"Show the model a summary in place of the older messages. The messages stay in the record; pinned ones,\nthe newest ones and open tool calls stay in view.",
+			"the model is shown a summary of the older messages; steward conversations whole takes it back"),
+		a.tidyConversation(runtime.TidyWhole, "whole", "Take the last compaction back",
+			"Take the last compaction back: the model is shown the messages again that a summary stood for.",
+			"the model is shown again what it was shown before the last compaction"),
+		a.tidyConversation(runtime.TidyRefresh, "refresh", "Show no more of what is obsolete, now",
+			"Show the model no more of what tools have made obsolete, now instead of when room is needed.\nsteward messages rollback shows it again.",
+			"the model is not shown any more what is obsolete"),
+		a.optimizeConversation())
 }
 
 // reading opens the data folder for reading only, which needs nothing of a
@@ -40,20 +51,11 @@ func (a *app) reading(ctx context.Context) (*sqlite.Store, error) {
 
 func (a *app) listConversations() *cobra.Command {
 	var limit int
-	c := &cobra.Command{
-		Use: "list", Short: "List the conversations, the last used first", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if limit < 1 {
-				return usage("--limit must be 1 or more")
-			}
-			list, err := readList(c.Context(), a, func(s *session) ([]client.Conversation, error) { return s.Conversations(c.Context(), limit) })
-			if err != nil {
-				return err
-			}
-			return tellList(a, list, "there are no conversations yet", conversationTable)
-		},
-	}
-	c.Flags().IntVar(&limit, "limit", 50, "show at most `N`")
+	c := lists(a, &cobra.Command{Use: "list", Short: "List the conversations, the last used first"}, "there are no conversations yet",
+		func(ctx context.Context, s *session, _ []string) ([]client.Conversation, error) {
+			return s.Conversations(ctx, limit)
+		}, conversationTable)
+	limitFlag(c, &limit, 50, "show at most `N`")
 	return c
 }
 
@@ -76,78 +78,99 @@ func plainLine(s string) string {
 }
 
 func (a *app) showConversation() *cobra.Command {
-	return &cobra.Command{
-		Use: "show ID", Short: "Show a conversation", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeConversations,
-		Long: "Show a conversation as text, or with --json as it is stored. last stands for the last used one.",
-		RunE: func(c *cobra.Command, args []string) error {
+	return a.over(toRead, &cobra.Command{Use: "show ID", Short: "Show a conversation", ValidArgsFunction: a.completeConversations,
+		Long: "Show a conversation as text, or with --json as it is stored. last stands for the last used one."},
+		func(ctx context.Context, s *session, args []string) error {
 			format := "markdown"
 			if a.json {
 				format = "json"
 			}
-			return a.export(c.Context(), args[0], format, false, "")
-		},
-	}
+			conv, err := s.which(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return s.Export(ctx, conv, format, false, a.stdout)
+		})
 }
 
 func (a *app) exportConversation() *cobra.Command {
 	var output, format string
 	var private bool
-	c := &cobra.Command{
-		Use: "export ID", Short: "Write a conversation as JSON or Markdown", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeConversations,
+	c := &cobra.Command{Use: "export ID", Short: "Write a conversation as JSON or Markdown", ValidArgsFunction: a.completeConversations,
 		Long: "Write a conversation to standard output or a file: everything with all branches as JSON, which\n" +
 			"steward import reads back, or as Markdown for reading; or its messages as a model's vendor takes them,\n" +
 			"to go on elsewhere. What is marked as secret is masked, and what was deleted is left out.",
 		Example: "  steward conversations export last --format markdown --output talk.md",
-		RunE: func(c *cobra.Command, args []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			if !slices.Contains(conversation.ExportFormats(), format) {
 				return usage("--format must be json or markdown, or a vendor's (%s), not %q", strings.Join(importexport.Vendors(), ", "), format)
 			}
-			return a.export(c.Context(), args[0], format, private, output)
-		},
-	}
+			return nil
+		}}
 	c.Flags().StringVar(&format, "format", "json", strings.Join(conversation.ExportFormats(), ", "))
 	c.Flags().BoolVar(&private, "mask-private", false, "mask what is marked as private, too")
 	c.Flags().StringVarP(&output, "output", "o", "", "write to `FILE`, which must not exist")
 	complete(c, "format", words(conversation.ExportFormats()...))
-	return c
-}
-
-func (a *app) export(ctx context.Context, which, format string, private bool, output string) error {
-	return a.with(ctx, toRead, func(s *session) error {
-		conv, err := s.which(ctx, which)
+	return a.over(toRead, c, func(ctx context.Context, s *session, args []string) error {
+		conv, err := s.which(ctx, args[0])
 		if err != nil {
 			return err
 		}
 		if output == "" {
 			return s.Export(ctx, conv, format, private, a.stdout)
 		}
-		path := a.path(output)
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if errors.Is(err, os.ErrExist) {
-			return fault.New(fault.Conflict, "file_exists", "%s is there already", output).WithHint("name another file with --output")
-		}
-		if err != nil {
-			return fault.New(fault.Invalid, "file_unwritable", "%w", err).WithHint("name another file with --output")
-		}
-		if err = errors.Join(s.Export(ctx, conv, format, private, f), f.Close()); err != nil {
-			return errors.Join(err, os.Remove(path))
-		}
-		a.note("written to %s", output)
-		return nil
+		return a.exportTo(ctx, s, conv, format, private, output)
 	})
+}
+
+// exportTo writes a conversation to a new file: whole, or not at all.
+func (a *app) exportTo(ctx context.Context, s *session, conv, format string, private bool, output string) error {
+	path := a.path(output)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return fault.New(fault.Conflict, "file_exists", "%s is there already", output).WithHint("name another file with --output")
+	}
+	if err != nil {
+		return fault.New(fault.Invalid, "file_unwritable", "%w", err).WithHint("name another file with --output")
+	}
+	if err = errors.Join(s.Export(ctx, conv, format, private, f), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	a.note("written to %s", output)
+	return nil
 }
 
 func (a *app) deleteConversations() *cobra.Command {
 	var yes, erase bool
-	c := &cobra.Command{
-		Use: "delete ID…", Short: "Delete conversations",
+	c := a.about(toAct, &cobra.Command{Use: "delete ID…", Short: "Delete conversations", ValidArgsFunction: a.completeConversations,
 		Long: "Delete conversations. They can be brought back for a while (the setting keep.deleted), and are then erased\n" +
-			"for good; with --erase they are erased before the command ends.", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeConversations,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.withStored(c.Context(), toAct, func(s *session) error { return a.delete(c.Context(), s, args, yes, erase) })
-		},
-	}
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+			"for good; with --erase they are erased before the command ends."},
+		func(ctx context.Context, s *session, args []string) error {
+			var listed []string
+			for i, arg := range args { // all are looked at before one is touched
+				conv, err := s.which(ctx, arg)
+				if err != nil {
+					return err
+				}
+				c, err := s.Conversation(ctx, conv)
+				if err != nil {
+					return err
+				}
+				args[i], listed = c.ID, append(listed, c.ID+"  "+plainLine(c.Title))
+			}
+			if err := a.sure(yes, listed); err != nil {
+				return err
+			}
+			for _, conv := range args {
+				if err := s.DeleteConversation(ctx, conv, erase); err != nil {
+					return err
+				}
+				a.note("deleted %s", conv)
+				a.note("%s", a.until(erase, "steward conversations undelete "+conv))
+			}
+			return nil
+		})
+	yesFlag(c, &yes)
 	c.Flags().BoolVar(&erase, "erase", false, "for good, at once")
 	return c
 }
@@ -168,29 +191,115 @@ func (a *app) sure(yes bool, listed []string) error {
 	return err
 }
 
-func (a *app) delete(ctx context.Context, s *session, args []string, yes, erase bool) error {
-	var convs []string
-	var listed []string
-	for _, arg := range args { // all are looked at before one is touched
-		x, err := s.which(ctx, arg)
+func (a *app) undeleteConversation() *cobra.Command {
+	return a.about(toAct, &cobra.Command{Use: "undelete ID", Short: "Bring back a deleted conversation", ValidArgsFunction: cobra.NoFileCompletions},
+		func(ctx context.Context, s *session, args []string) error {
+			x, err := conversationID(args[0])
+			if err != nil {
+				return fault.Of(err).WithHint("give the whole id, as steward conversations delete told it")
+			}
+			if err := s.Undelete(ctx, x.String(), ""); err != nil {
+				return err
+			}
+			now, err := s.Conversation(ctx, x.String())
+			if err == nil {
+				a.note("%s is there again: %s", x, plainLine(now.Title))
+			}
+			return err
+		})
+}
+
+func (a *app) rewindConversation() *cobra.Command {
+	var withdraw bool
+	c := &cobra.Command{
+		Use: "rewind CONVERSATION MESSAGE", Short: "Go on from an earlier message",
+		Long: "Go on from an earlier message, on a branch of its own. What was said after it is kept on the old one.",
+		ValidArgsFunction: func(c *cobra.Command, args []string, to string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				return a.completeConversations(c, args, to)
+			}
+			return a.completeMessages(&args[0])(c, args, to)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.inTalk(c.Context(), toAct, args[0], func(t talk) error {
+				found, err := t.find(c.Context(), false, args[1])
+				if err != nil {
+					return err
+				}
+				return a.made(c.Context(), t, "POST /conversations/{id}/rewind", map[string]any{"message": found[0].ID, "withdraw": withdraw})
+			})
+		},
+	}
+	c.Flags().BoolVar(&withdraw, "withdraw", false, "withdraw what was decided after it and has not been done yet")
+	return c
+}
+
+func (a *app) tidyConversation(how runtime.Tidying, use, short, long, done string) *cobra.Command {
+	which := ""
+	return a.onTalk(toAct, &which, &cobra.Command{Use: use + " [CONVERSATION]", Short: short, Long: long}, func(ctx context.Context, t talk, _ []string) error {
+		was, err := t.preferred(ctx)
 		if err != nil {
 			return err
 		}
-		c, err := s.Conversation(ctx, x)
+		changed, err := t.Tidy(ctx, t.conv, string(how))
 		if err != nil {
 			return err
 		}
-		convs, listed = append(convs, c.ID), append(listed, c.ID+"  "+plainLine(c.Title))
-	}
-	if err := a.sure(yes, listed); err != nil {
-		return err
-	}
-	for _, conv := range convs {
-		if err := s.DeleteConversation(ctx, conv, erase); err != nil {
-			return err
+		now, err := t.preferred(ctx)
+		say := done + " (" + plural(changed, "message") + ")"
+		switch {
+		case how == runtime.TidyCompact && !now.Cut && !was.Cut:
+			say = "there is nothing to summarise: all of it is short enough"
+		case how == runtime.TidyRefresh && changed == 0:
+			say = "nothing has changed: nothing that is obsolete is shown"
 		}
-		a.note("deleted %s", conv)
-		a.note("%s", a.until(erase, "steward conversations undelete "+conv))
+		return a.told(map[string]int{"changed": changed}, err, "%s", say)
+	})
+}
+
+// preferred returns the branch that the conversation goes on with.
+func (t talk) preferred(ctx context.Context) (client.Branch, error) {
+	list, err := t.Branches(ctx, t.conv, false)
+	for _, b := range list {
+		if b.Preferred {
+			return b, nil
+		}
 	}
-	return nil
+	return client.Branch{}, err
+}
+
+func (a *app) optimizeConversation() *cobra.Command {
+	var tools []string
+	var undo bool
+	which := ""
+	c := a.onTalk(toAct, &which, &cobra.Command{Use: "optimize [CONVERSATION]", Short: "Make room for the tools that are about to be used",
+		Long: "Make room for the tools that are about to be used: results of other tools, which these do not build\n" +
+			"on, are not shown to the model any more. They stay in the record.",
+		Example: "  steward conversations optimize last --for files.write\n  steward conversations optimize last --undo"},
+		func(ctx context.Context, t talk, _ []string) error {
+			how, none, say := runtime.TidyOptimize, "there is nothing to leave out", " not shown any more; --undo shows them again"
+			if undo {
+				how, none, say = runtime.TidyRestore, "nothing is left out", " shown again"
+			}
+			changed, err := t.Tidy(ctx, t.conv, string(how), tools...)
+			if say = counted(changed, "result is", "results are") + say; changed == 0 {
+				say = none
+			}
+			return a.told(map[string]int{"changed": changed}, err, "%s", say)
+		})
+	c.Flags().StringSliceVar(&tools, "for", nil, "the `TOOLS` that are about to be used")
+	c.Flags().BoolVar(&undo, "undo", false, "show again what was left out")
+	c.MarkFlagsOneRequired("for", "undo")
+	c.MarkFlagsMutuallyExclusive("for", "undo")
+	complete(c, "for", a.completeTools)
+	return c
+}
+
+// completeConversations offers the ids of the last used conversations, with
+// their titles.
+func (a *app) completeConversations(c *cobra.Command, args []string, to string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return offers(a, toRead, func(ctx context.Context, s *session) ([]client.Conversation, error) {
+		list, err := s.Conversations(ctx, 30)
+		return append([]client.Conversation{{ID: "last", Title: "the last used one"}}, list...), err
+	}, func(conv *client.Conversation) (string, string) { return conv.ID, conv.Title })(c, args, to)
 }

@@ -19,7 +19,6 @@ import (
 	"golang.org/x/term"
 
 	"steward/internal/fault"
-	"steward/internal/policy/rego"
 	"steward/internal/server/httpauth"
 	"steward/internal/settings"
 	"steward/internal/store"
@@ -29,7 +28,7 @@ import (
 
 func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "doctor", Short: "Look for what is wrong, and say what to do about it", GroupID: "look", Args: cobra.NoArgs,
+		Use: "doctor", Short: "Look for what is wrong, and say what to do about it", GroupID: "look",
 		Long: "Check settings, data folder, database (SQLite's integrity check and the audit's), disk, policies, port,\n" +
 			"models, clock and terminal. Nothing is changed. The exit code is 1 when a check has failed.",
 		RunE: func(c *cobra.Command, _ []string) error { return a.doctor(c.Context()) },
@@ -54,6 +53,11 @@ type check struct {
 
 func fine(name, format string, args ...any) check {
 	return check{Name: name, Status: good, Say: fmt.Sprintf(format, args...)}
+}
+
+// ill is a finding that somebody should do something about.
+func ill(name, status, say, remedy string) check {
+	return check{Name: name, Status: status, Say: say, Remedy: remedy}
 }
 
 func failed(name, status string, err error) check {
@@ -119,12 +123,11 @@ func (a *app) checkSettings(set *settings.Loaded) check {
 	for _, file := range set.Files {
 		info, err := os.Stat(file)
 		if err == nil && info.Mode().Perm()&0o077 != 0 && holdsKey(set, file) {
-			return check{Name: "settings", Status: warn, Say: file + " holds a key and can be read by others",
-				Remedy: "chmod 600 " + file}
+			return ill("settings", warn, file+" holds a key and can be read by others", "chmod 600 "+file)
 		}
 	}
 	if len(set.Notices) > 0 {
-		return check{Name: "settings", Status: warn, Say: strings.Join(set.Notices, "\n"), Remedy: "mend or remove what is not taken"}
+		return ill("settings", warn, strings.Join(set.Notices, "\n"), "mend or remove what is not taken")
 	}
 	if len(set.Files) == 0 {
 		return fine("settings", "no file; defaults, environment and flags hold")
@@ -150,15 +153,15 @@ func checkFolder(data string) check {
 	case err != nil:
 		return failed("data", bad, err).with("let yourself read it, or name another folder with --data")
 	case !info.IsDir():
-		return check{Name: "data", Status: bad, Say: data + " is no folder", Remedy: "name another with --data"}
+		return ill("data", bad, data+" is no folder", "name another with --data")
 	case unix.Access(data, unix.R_OK|unix.W_OK|unix.X_OK) != nil:
-		return check{Name: "data", Status: bad, Say: data + " cannot be written", Remedy: "let yourself write there, or name another folder with --data"}
+		return ill("data", bad, data+" cannot be written", "let yourself write there, or name another folder with --data")
 	}
 	if _, err := os.Stat(database(data)); err != nil {
 		return fine("data", "%s", data)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return check{Name: "data", Status: warn, Say: fmt.Sprintf("%s is open to others (%v)", data, info.Mode().Perm()), Remedy: "chmod 700 " + data}
+		return ill("data", warn, fmt.Sprintf("%s is open to others (%v)", data, info.Mode().Perm()), "chmod 700 "+data)
 	}
 	return fine("data", "%s", data)
 }
@@ -217,9 +220,9 @@ func checkDisk(data string) check {
 	say := fmt.Sprintf("%.1f GB free", float64(free)/1e9)
 	switch {
 	case free < noRoom:
-		return check{Name: "disk", Status: bad, Say: say, Remedy: "make room, or move the data folder to another disk with --data"}
+		return ill("disk", bad, say, "make room, or move the data folder to another disk with --data")
 	case free < littleRoom:
-		return check{Name: "disk", Status: warn, Say: say, Remedy: "make room soon"}
+		return ill("disk", warn, say, "make room soon")
 	}
 	return fine("disk", "%s", say)
 }
@@ -231,13 +234,7 @@ func (a *app) checkPolicies() check {
 	if err != nil {
 		return failed("policies", bad, err).with("mend the file, or move it out of " + dir)
 	}
-	own := 0
-	for _, f := range p.Files {
-		if !strings.HasPrefix(f.Name, rego.DefaultPrefix) {
-			own++
-		}
-	}
-	return fine("policies", "version %s, with %s of your own", p.Version, plural(own, "file"))
+	return fine("policies", "version %s, with %s of your own", p.Version, plural(ownPolicies(p), "file"))
 }
 
 // checkSandbox looks whether programs of others can be confined here.
@@ -312,8 +309,8 @@ func (a *app) checkModels(ctx context.Context, set *settings.Loaded) []check {
 	asking.Wait()
 	def := fine("models", "default is %s", strings.Join(s.aliases["default"].Models, ", then "))
 	if s.offlineOnly() {
-		def = check{Name: "models", Status: warn, Say: "no language model was found, not even an Ollama on this machine: the offline provider answers, by rules",
-			Remedy: "set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or start Ollama"}
+		def = ill("models", warn, "no language model was found, not even an Ollama on this machine: the offline provider answers, by rules",
+			"set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or start Ollama")
 	}
 	return append([]check{def}, out...)
 }
@@ -332,8 +329,7 @@ func (a *app) checkClock(ctx context.Context, set *settings.Loaded) check {
 		}
 	}
 	if now.Before(known.Add(-time.Minute)) {
-		return check{Name: "clock", Status: bad, Say: fmt.Sprintf("it is %s, but %s at %s", now.Format(time.DateTime), from, known.Format(time.DateTime)),
-			Remedy: "set the clock"}
+		return ill("clock", bad, fmt.Sprintf("it is %s, but %s at %s", now.Format(time.DateTime), from, known.Format(time.DateTime)), "set the clock")
 	}
 	zone := set.Profile.TimeZone
 	if zone == "" {
@@ -373,11 +369,11 @@ func (a *app) checkTerminal() check {
 	utf8 := strings.Contains(strings.ToUpper(strings.ReplaceAll(locale, "-", "")), "UTF8")
 	switch {
 	case a.getenv("TERM") == "" || a.getenv("TERM") == "dumb":
-		return check{Name: "terminal", Status: warn, Say: say, Remedy: "set TERM to what the terminal is, for example xterm-256color"}
+		return ill("terminal", warn, say, "set TERM to what the terminal is, for example xterm-256color")
 	case locale != "" && !utf8:
-		return check{Name: "terminal", Status: warn, Say: say + ", and the locale " + locale + " is not UTF-8", Remedy: "set LANG to a UTF-8 locale, for example C.UTF-8"}
+		return ill("terminal", warn, say+", and the locale "+locale+" is not UTF-8", "set LANG to a UTF-8 locale, for example C.UTF-8")
 	case w < 40 || h < 10:
-		return check{Name: "terminal", Status: warn, Say: say, Remedy: "make it at least 40 by 10"}
+		return ill("terminal", warn, say, "make it at least 40 by 10")
 	}
 	return fine("terminal", "%s", say)
 }

@@ -52,7 +52,7 @@ func (a *app) eraseEvents() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&user, "of", "", "what `USER` has published; for admins")
-	complete(c, "of", a.completeUsers)
+	complete(c, "of", a.completeUsers())
 	return c
 }
 

@@ -62,17 +62,12 @@ func grantNamed(ctx context.Context, s *session, which string) (runtime.GrantVie
 
 func (a *app) listGrants() *cobra.Command {
 	var all bool
-	c := &cobra.Command{
-		Use: "list", Short: "List what you have allowed beforehand", Args: cobra.NoArgs,
-		Long: "List what you have allowed beforehand, the newest first; with --all also what was revoked or has ended.",
-		RunE: func(c *cobra.Command, _ []string) error {
-			list, err := readList(c.Context(), a, func(s *session) ([]runtime.GrantView, error) { return grantsOf(c.Context(), s, all) })
-			if err != nil {
-				return err
-			}
-			return tellList(a, list, "nothing is allowed beforehand", func(list []runtime.GrantView) string { return grantTable(list, a.width(), time.Now()) })
+	c := lists(a, &cobra.Command{Use: "list", Short: "List what you have allowed beforehand",
+		Long: "List what you have allowed beforehand, the newest first; with --all also what was revoked or has ended."}, "nothing is allowed beforehand",
+		func(ctx context.Context, s *session, _ []string) ([]runtime.GrantView, error) {
+			return grantsOf(ctx, s, all)
 		},
-	}
+		func(list []runtime.GrantView) string { return grantTable(list, a.width(), time.Now()) })
 	c.Flags().BoolVar(&all, "all", false, "also those that were revoked or have ended")
 	return c
 }
@@ -97,25 +92,15 @@ func grantEnd(g *runtime.GrantView, now time.Time) string {
 }
 
 func (a *app) showGrant() *cobra.Command {
-	return &cobra.Command{
-		Use: "show ID", Short: "Show what a standing approval covers", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeGrants,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c.Context(), toRead, func(s *session) error {
-				g, err := grantNamed(c.Context(), s, args[0])
-				switch {
-				case err != nil:
-					return err
-				case a.json:
-					return a.printJSON(g)
-				}
-				return a.print(grantShown(&g, time.Now()))
-			})
-		},
-	}
+	return a.over(toRead, &cobra.Command{Use: "show ID", Short: "Show what a standing approval covers", ValidArgsFunction: a.completeGrants()},
+		func(ctx context.Context, s *session, args []string) error {
+			g, err := grantNamed(ctx, s, args[0])
+			return tell(a, g, err, grantShown)
+		})
 }
 
 // grantShown tells all of a standing approval.
-func grantShown(g *runtime.GrantView, now time.Time) string {
+func grantShown(g runtime.GrantView) string {
 	where := "everywhere"
 	if g.Standing == effect.InConversation {
 		where = "in " + g.Conversation
@@ -125,7 +110,7 @@ func grantShown(g *runtime.GrantView, now time.Time) string {
 		agent += ", asked by " + strings.Join(g.Lineage, " > ")
 	}
 	rows := [][2]string{{"id", g.ID.String()}, {"state", g.State}, {"tool", g.Tool + ", version " + g.Version}, {"agent", agent}, {"where", where},
-		{"until", grantEnd(g, now)}, {"only", terminal.Ceiling(g.Labels)}, {"given", g.Created.Local().Format("2 Jan 2006 15:04") + " by " + g.By}}
+		{"until", grantEnd(&g, time.Now())}, {"only", terminal.Ceiling(g.Labels)}, {"given", g.Created.Local().Format("2 Jan 2006 15:04") + " by " + g.By}}
 	if !g.Changed.IsZero() {
 		rows = append(rows, [2]string{"changed", g.Changed.Local().Format("2 Jan 2006 15:04")})
 	}
@@ -137,51 +122,45 @@ func grantShown(g *runtime.GrantView, now time.Time) string {
 }
 
 func (a *app) editGrant() *cobra.Command {
-	var pattern []string
+	var lines, labels []string
 	var length time.Duration
 	var forever, conversation, always, yes bool
-	var labels []string
-	c := &cobra.Command{
-		Use: "edit ID", Short: "Change what a standing approval covers", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeGrants,
+	c := &cobra.Command{Use: "edit ID", Short: "Change what a standing approval covers", ValidArgsFunction: a.completeGrants(),
 		Long: "Change what a standing approval covers. What makes it narrower is done at once; what makes it wider\n" +
 			"is shown and asked about first. 'NAME none' takes an argument out of the pattern: calls that have it\n" +
 			"are not covered any more.",
-		Example: "  steward grants edit 3f2a --pattern 'path like notes/*' --for 24h",
-		RunE: func(c *cobra.Command, args []string) error {
-			ch := httpauth.GrantChange{}
-			switch {
-			case length < 0:
-				return usage("--for wants a time to come")
-			case length > 0:
-				ch.Until = time.Now().Add(length).Format(time.RFC3339)
-			case forever:
-				ch.Until = "never"
-			}
-			if conversation {
-				ch.Standing = string(effect.InConversation)
-			} else if always {
-				ch.Standing = string(effect.Always)
-			}
-			if c.Flags().Changed("labels") {
-				ch.Labels = &labels
-			}
-			if pattern == nil && ch.Labels == nil && ch.Until == "" && ch.Standing == "" {
-				return usage("say what is to be otherwise: --pattern, --for, --forever, --conversation or --always")
-			}
-			return a.withStored(c.Context(), toDecide, func(s *session) error { return a.changeGrant(c.Context(), s, args[0], pattern, ch, yes) })
-		},
-	}
+		Example: "  steward grants edit 3f2a --pattern 'path like notes/*' --for 24h"}
 	f := c.Flags()
-	f.StringArrayVar(&pattern, "pattern", nil, "what an `ARGUMENT` may be: 'NAME is VALUE', 'NAME like GLOB', 'NAME any' or 'NAME none'")
+	f.StringArrayVar(&lines, "pattern", nil, "what an `ARGUMENT` may be: 'NAME is VALUE', 'NAME like GLOB', 'NAME any' or 'NAME none'")
 	f.StringSliceVar(&labels, "labels", nil, "what may have been read before: private, untrusted, or \"\" for neither")
 	f.DurationVar(&length, "for", 0, "for so long from now on, such as 24h")
 	f.BoolVar(&forever, "forever", false, "without an end")
 	f.BoolVar(&conversation, "conversation", false, "only in the conversation in which it was asked")
 	f.BoolVar(&always, "always", false, "everywhere")
-	f.BoolVarP(&yes, "yes", "y", false, "do not ask")
+	yesFlag(c, &yes)
+	c.MarkFlagsOneRequired("pattern", "labels", "for", "forever", "conversation", "always")
 	c.MarkFlagsMutuallyExclusive("for", "forever")
 	c.MarkFlagsMutuallyExclusive("conversation", "always")
-	return c
+	return a.about(toDecide, c, func(ctx context.Context, s *session, args []string) error {
+		ch := httpauth.GrantChange{}
+		switch {
+		case length < 0:
+			return usage("--for wants a time to come")
+		case length > 0:
+			ch.Until = time.Now().Add(length).Format(time.RFC3339)
+		case forever:
+			ch.Until = "never"
+		}
+		if conversation {
+			ch.Standing = string(effect.InConversation)
+		} else if always {
+			ch.Standing = string(effect.Always)
+		}
+		if f.Changed("labels") {
+			ch.Labels = &labels
+		}
+		return a.changeGrant(ctx, s, args[0], lines, ch, yes)
+	})
 }
 
 // changeGrant shows what would be otherwise, asks where it is wider, and does it.
@@ -206,13 +185,8 @@ func (a *app) changeGrant(ctx context.Context, s *session, which string, lines [
 		}
 	}
 	var done runtime.GrantView
-	if err := s.Call(ctx, "PATCH /grants/{id}", own, ch, &done); err != nil {
-		return err
-	}
-	if a.json {
-		return a.printJSON(done)
-	}
-	return a.print(grantShown(&done, time.Now()))
+	err = s.Call(ctx, "PATCH /grants/{id}", own, ch, &done)
+	return tell(a, done, err, grantShown)
 }
 
 // widens asks a person at a terminal whether more is to be allowed than is.
@@ -221,7 +195,7 @@ func (a *app) widens(next *runtime.GrantEdited) (bool, error) {
 		return false, fault.New(fault.Invalid, "grant_wider", "it would cover more than it does, and nobody is there to look").
 			WithHint("say --yes if that is what you want")
 	}
-	ok, err := a.confirm(nil, "%s\nThat covers more than now. Allow it?", grantShown(&next.Grant, time.Now()))
+	ok, err := a.confirm(nil, "%s\nThat covers more than now. Allow it?", grantShown(next.Grant))
 	if err == nil && !ok {
 		a.note("nothing is changed")
 	}
@@ -229,33 +203,29 @@ func (a *app) widens(next *runtime.GrantEdited) (bool, error) {
 }
 
 func (a *app) revokeGrant() *cobra.Command {
-	return &cobra.Command{
-		Use: "revoke ID...", Short: "Take standing approvals back, at once", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeGrants,
+	return a.about(toDecide, &cobra.Command{Use: "revoke ID...", Short: "Take standing approvals back, at once", ValidArgsFunction: a.completeGrants(),
 		Long: "Take standing approvals back. What they would have covered is asked about again from now on; what was\n" +
-			"approved by them and has not begun is asked about, too.",
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.withStored(c.Context(), toDecide, func(s *session) error {
-				for _, which := range args {
-					g, err := grantNamed(c.Context(), s, which)
-					if err != nil {
-						return err
-					}
-					if err := s.Call(c.Context(), "DELETE /grants/{id}", client.Params{"id": g.ID.String()}, nil, nil); err != nil {
-						return err
-					}
-					if !a.json {
-						a.note("%s is asked about again: %s", plainLine(g.Tool), g.ID.String()[:8])
-					}
+			"approved by them and has not begun is asked about, too."},
+		func(ctx context.Context, s *session, args []string) error {
+			for _, which := range args {
+				g, err := grantNamed(ctx, s, which)
+				if err == nil {
+					err = s.Call(ctx, "DELETE /grants/{id}", client.Params{"id": g.ID.String()}, nil, nil)
 				}
-				return nil
-			})
-		},
-	}
+				if err != nil {
+					return err
+				}
+				if !a.json {
+					a.note("%s is asked about again: %s", plainLine(g.Tool), g.ID.String()[:8])
+				}
+			}
+			return nil
+		})
 }
 
-func (a *app) completeGrants(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	grants := func(ctx context.Context, s *session) ([]runtime.GrantView, error) { return grantsOf(ctx, s, false) }
-	return offerList(a, c, nil, grants, func(g *runtime.GrantView) (string, string) {
-		return g.ID.String()[:8], g.Tool + ": " + g.Pattern.String()
-	})
+func (a *app) completeGrants() completer {
+	return offers(a, toRead, func(ctx context.Context, s *session) ([]runtime.GrantView, error) { return grantsOf(ctx, s, false) },
+		func(g *runtime.GrantView) (string, string) {
+			return g.ID.String()[:8], g.Tool + ": " + g.Pattern.String()
+		})
 }

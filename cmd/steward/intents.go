@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,106 +22,80 @@ func (a *app) intentsCommand() *cobra.Command {
 			"it was wanted, what allowed it, who approved it, and what became of it. An action is named by its id, or\n" +
 			"by at least 8 characters of the beginning of it.",
 	}, a.listIntents(), a.showIntent(), a.approveIntent(), a.denyIntent(),
-		a.changeIntent((*client.Client).CancelIntent, "cancel", "Withdraw an action that has not begun",
+		a.changeIntent((*client.Client).CancelIntent, "cancel ID", "Withdraw an action that has not begun",
 			"Withdraw an action that has not begun: one that waits for an approval, or until its turn ends."),
-		a.changeIntent((*client.Client).RetryIntent, "retry", "Try an action again that failed",
+		a.changeIntent((*client.Client).RetryIntent, "retry ID", "Try an action again that failed",
 			"Try an action again that failed, expired or was cancelled. That is an action of its own, with a key of\n"+
 				"its own, and is judged anew; where policy asks you, this command is your yes. The conversation is told if\n"+
 				"it was done."),
-		a.changeIntent((*client.Client).UndoIntent, "undo", "Take back what an action has done",
+		a.changeIntent((*client.Client).UndoIntent, "undo ID", "Take back what an action has done",
 			"Take back what an action has done, where its tool can. That is an action of its own: it is judged, and\n"+
 				"done once. The conversation is told of it."),
 		a.resolveIntent())
 }
 
 func (a *app) listIntents() *cobra.Command {
-	var f client.IntentQuery
+	var q client.IntentQuery
 	var limit int
-	c := &cobra.Command{
-		Use: "list", Short: "List the actions, those that changed last first", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "list", Short: "List the actions, those that changed last first",
 		Long: "List the actions, those that changed last first; with --dead those that ended badly and about which\n" +
 			"nobody does anything unless you do: nobody knows whether they were done, or they failed for a reason\n" +
 			"that may have passed.",
 		RunE: func(c *cobra.Command, _ []string) error {
-			if limit < 1 {
-				return usage("--limit must be 1 or more")
+			none := "there is no such action"
+			if q == (client.IntentQuery{}) {
+				none = "no agent has wanted to change anything yet"
 			}
-			list, err := readList(c.Context(), a, func(s *session) ([]client.Intent, error) {
-				q := f
-				var err error
-				if q.Conversation, err = s.which(c.Context(), f.Conversation); err != nil {
+			list, err := readList(c.Context(), a, func(s *session) (_ []client.Intent, err error) {
+				if q.Conversation, err = s.which(c.Context(), q.Conversation); err != nil {
 					return nil, err
 				}
 				return s.Intents(c.Context(), q, limit)
 			})
-			if err != nil {
-				return err
-			}
-			none := "there is no such action"
-			if f == (client.IntentQuery{}) {
-				none = "no agent has wanted to change anything yet"
-			}
-			return tellList(a, list, none, func(list []client.Intent) string { return intentTable(list[:min(len(list), limit)], a.width()) })
-		},
+			return tellList(a, list, err, none, func(list []client.Intent) string { return intentTable(list, a.width()) })
+		}}
+	c.Flags().StringVar(&q.State, "state", "", "only those in a `STATE`: proposed, awaiting_approval, approved, executing, done, failed, unknown, …")
+	c.Flags().BoolVar(&q.Dead, "dead", false, "only those about which somebody should do something")
+	c.Flags().StringVar(&q.Conversation, "conversation", "", "only those of a conversation, by its `ID`; last is the newest")
+	limitFlag(c, &limit, 50, "list at most `N`")
+	var names []string
+	for _, s := range intent.States() {
+		names = append(names, string(s))
 	}
-	c.Flags().StringVar(&f.State, "state", "", "only those in a `STATE`: proposed, awaiting_approval, approved, executing, done, failed, unknown, …")
-	c.Flags().BoolVar(&f.Dead, "dead", false, "only those about which somebody should do something")
-	c.Flags().StringVar(&f.Conversation, "conversation", "", "only those of a conversation, by its `ID`; last is the newest")
-	c.Flags().IntVar(&limit, "limit", 50, "list at most `N`")
-	complete(c, "state", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		var out []cobra.Completion
-		for _, s := range intent.States() {
-			out = append(out, string(s))
-		}
-		return out, cobra.ShellCompDirectiveNoFileComp
-	})
+	complete(c, "state", words(names...))
 	return c
 }
 
 func (a *app) showIntent() *cobra.Command {
-	return &cobra.Command{
-		Use: "show ID", Short: "Show everything about an action", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeIntents(""),
+	none := fault.New(fault.NotFound, "intent_not_found", "no agent has wanted to change anything yet")
+	return orElse(none, a.over(toRead, &cobra.Command{Use: "show ID", Short: "Show everything about an action", ValidArgsFunction: a.completeIntents(""),
 		Long: "Show everything about an action: who wanted it and on whose behalf, with what arguments, what the model\n" +
-			"had read by then, which rule of the policy decided, who approved it and when, and what became of it.",
-		RunE: func(c *cobra.Command, args []string) error {
-			var v client.Intent
-			err := a.with(c.Context(), toRead, func(s *session) (err error) {
-				v, err = s.Intent(c.Context(), args[0])
-				return err
-			})
-			switch {
-			case errors.Is(err, errNothingYet):
-				return fault.New(fault.NotFound, "intent_not_found", "no agent has wanted to change anything yet")
-			case err != nil:
-				return err
-			case a.json:
-				return a.printJSON(v)
-			}
-			return a.print(intentText(&v))
-		},
-	}
+			"had read by then, which rule of the policy decided, who approved it and when, and what became of it."},
+		func(ctx context.Context, s *session, args []string) error {
+			v, err := s.Intent(ctx, args[0])
+			return tell(a, v, err, func(v client.Intent) string { return intentText(&v) })
+		}))
 }
 
-// onIntent is a command that does something about an action and tells what
+// onIntent makes a command that does something about an action and tells what
 // became of it.
-func (a *app) onIntent(use, short, long, state string, do func(ctx context.Context, s *session, which string) (client.Intent, error)) *cobra.Command {
-	return &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeIntents(state),
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.withStored(c.Context(), toAct, func(s *session) error {
-				v, err := do(c.Context(), s, args[0])
-				if err != nil {
-					return err
-				}
-				return a.toldIntent(c.Context(), s, &v)
-			})
-		}}
+func (a *app) onIntent(state string, c *cobra.Command, do func(ctx context.Context, s *session, which string) (client.Intent, error)) *cobra.Command {
+	c.ValidArgsFunction = a.completeIntents(state)
+	return a.about(toAct, c, func(ctx context.Context, s *session, args []string) error {
+		v, err := do(ctx, s, args[0])
+		if err != nil {
+			return err
+		}
+		return a.toldIntent(ctx, s, &v)
+	})
 }
 
 // approveIntent says yes to an action that waits for that.
 func (a *app) approveIntent() *cobra.Command {
-	return a.onIntent("approve ID", "Approve an action that waits for it",
-		"Approve an action that waits for your word, once: exactly this one, with these arguments. What else an\napproval can be: steward approvals.",
-		intentAwaiting, func(ctx context.Context, s *session, which string) (client.Intent, error) {
+	return a.onIntent(intentAwaiting, &cobra.Command{Use: "approve ID", Short: "Approve an action that waits for it",
+		Long: "Approve an action that waits for your word, once: exactly this one, with these arguments. What else an\n" +
+			"approval can be: steward approvals."},
+		func(ctx context.Context, s *session, which string) (client.Intent, error) {
 			v, err := s.Intent(ctx, which)
 			if err != nil {
 				return v, err
@@ -133,8 +106,9 @@ func (a *app) approveIntent() *cobra.Command {
 
 func (a *app) denyIntent() *cobra.Command {
 	var reason string
-	c := a.onIntent("deny ID", "Deny an action that waits for an approval", "Deny an action that waits for your word. It is not done, and the agent is told so.",
-		intentAwaiting, func(ctx context.Context, s *session, which string) (client.Intent, error) {
+	c := a.onIntent(intentAwaiting, &cobra.Command{Use: "deny ID", Short: "Deny an action that waits for an approval",
+		Long: "Deny an action that waits for your word. It is not done, and the agent is told so."},
+		func(ctx context.Context, s *session, which string) (client.Intent, error) {
 			v, err := s.Intent(ctx, which)
 			if err != nil {
 				return v, err
@@ -146,8 +120,8 @@ func (a *app) denyIntent() *cobra.Command {
 }
 
 // changeIntent does what a person wants of an action.
-func (a *app) changeIntent(do func(*client.Client, context.Context, string) (client.Intent, error), verb, short, long string) *cobra.Command {
-	return a.onIntent(verb+" ID", short, long, "", func(ctx context.Context, s *session, which string) (client.Intent, error) {
+func (a *app) changeIntent(do func(*client.Client, context.Context, string) (client.Intent, error), use, short, long string) *cobra.Command {
+	return a.onIntent("", &cobra.Command{Use: use, Short: short, Long: long}, func(ctx context.Context, s *session, which string) (client.Intent, error) {
 		return do(s.Client, ctx, which)
 	})
 }
@@ -155,22 +129,17 @@ func (a *app) changeIntent(do func(*client.Client, context.Context, string) (cli
 func (a *app) resolveIntent() *cobra.Command {
 	var done, failed bool
 	var note string
-	c := a.onIntent("resolve ID", "Say what became of an action of which nobody knows",
-		"Say whether an action was done of which nobody knows: Steward stopped, or the line went dead, while it\n"+
-			"was being done, and it could not be asked. Look first. Your word is recorded, and the conversation is told.",
-		intentUnknown, func(ctx context.Context, s *session, which string) (client.Intent, error) {
+	c := a.onIntent(intentUnknown, &cobra.Command{Use: "resolve ID", Short: "Say what became of an action of which nobody knows",
+		Long: "Say whether an action was done of which nobody knows: Steward stopped, or the line went dead, while it\n" +
+			"was being done, and it could not be asked. Look first. Your word is recorded, and the conversation is told."},
+		func(ctx context.Context, s *session, which string) (client.Intent, error) {
 			return s.ResolveIntent(ctx, which, done, note)
 		})
-	resolve := c.RunE
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if done == failed {
-			return usage("say --done or --failed")
-		}
-		return resolve(c, args)
-	}
 	c.Flags().BoolVar(&done, "done", false, "it was done")
 	c.Flags().BoolVar(&failed, "failed", false, "it was not done")
 	c.Flags().StringVar(&note, "note", "", "what else there is to say, as `TEXT`")
+	c.MarkFlagsOneRequired("done", "failed")
+	c.MarkFlagsMutuallyExclusive("done", "failed")
 	return c
 }
 
@@ -307,54 +276,35 @@ func intentTable(list []client.Intent, width int) string {
 
 // intentText tells everything about an action.
 func intentText(v *client.Intent) string {
-	var b strings.Builder
-	row := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(&b, "%-14s%s\n", name, plainLine(value))
-		}
-	}
 	when := func(t time.Time) string {
 		if t.IsZero() {
 			return ""
 		}
-		return t.Local().Format("2006-01-02 15:04:05")
+		return t.Local().Format(time.DateTime)
 	}
-	fmt.Fprintf(&b, "%s %s: %s\n\n", intentMark(v.State), plainLine(v.Tool), stateOfIntent(v))
-	row("id", v.ID)
-	row("reason", v.Reason)
-	row("wanted by", strings.Join(append(v.Lineage[:len(v.Lineage):len(v.Lineage)], v.Agent), " › "))
-	row("for", v.User)
-	row("wanted at", when(v.Created))
+	rows := [][2]string{{"id", v.ID}, {"reason", v.Reason}, {"wanted by", strings.Join(append(slices.Clone(v.Lineage), v.Agent), " › ")},
+		{"for", v.User}, {"wanted at", when(v.Created)}}
 	if v.Deferred {
-		row("done", "when its turn ended")
+		rows = append(rows, [2]string{"done", "when its turn ended"})
 	}
-	row("had read", strings.Join(v.Labels, ", "))
+	rows = append(rows, [2]string{"had read", strings.Join(v.Labels, ", ")})
 	if v.Fixed {
-		row("fixed", "before anything of others was read")
+		rows = append(rows, [2]string{"fixed", "before anything of others was read"})
 	}
-	row("rule", strings.TrimSuffix(v.Rule+", policy "+v.Policy, ", policy "))
-	row("asked of", v.Approvers)
-	row("asked until", when(v.Expires))
+	rows = append(rows, [][2]string{{"rule", strings.TrimSuffix(v.Rule+", policy "+v.Policy, ", policy ")},
+		{"asked of", v.Approvers}, {"asked until", when(v.Expires)}}...)
 	if p := v.Approval; p != nil {
-		row("approved by", p.By+", "+when(p.At))
-		row("by standing", p.Grant)
-		row("changed from", p.Edited)
+		rows = append(rows, [][2]string{{"approved by", p.By + ", " + when(p.At)}, {"by standing", p.Grant}, {"changed from", p.Edited}}...)
 	}
-	row("denied by", v.DeniedBy)
+	rows = append(rows, [2]string{"denied by", v.DeniedBy})
 	if r := v.Resolved; r != nil {
-		row("resolved by", r.By+", "+when(r.At))
-		row("note", r.Note)
+		rows = append(rows, [][2]string{{"resolved by", r.By + ", " + when(r.At)}, {"note", r.Note}}...)
 	}
-	row("undoes", intentRef(v.Undoes))
-	row("taken back", intentRef(v.Undone))
-	row("tries again", intentRef(v.Retries))
-	row("tried again", intentRef(v.Retried))
-	row("attempts", fmt.Sprint(v.Attempts))
-	row("conversation", v.Conversation)
-	row("call", v.Call)
-	row("tool version", v.Version)
-	row("key", v.Key)
-	row("uri", v.URI)
+	rows = append(rows, [][2]string{{"undoes", intentRef(v.Undoes)}, {"taken back", intentRef(v.Undone)},
+		{"tries again", intentRef(v.Retries)}, {"tried again", intentRef(v.Retried)}, {"attempts", fmt.Sprint(v.Attempts)},
+		{"conversation", v.Conversation}, {"call", v.Call}, {"tool version", v.Version}, {"key", v.Key}, {"uri", v.URI}}...)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s: %s\n\n%s", intentMark(v.State), plainLine(v.Tool), stateOfIntent(v), fields(14, rows))
 	b.WriteString("\narguments\n" + indented(argumentsText(v.Args)))
 	if v.Result != "" {
 		fmt.Fprintf(&b, "\nresult (%s)\n%s", v.Status, indented(v.Result))
@@ -371,13 +321,10 @@ func intentText(v *client.Intent) string {
 }
 
 // completeIntents offers the newest actions, or those in a state.
-func (a *app) completeIntents(state string) cobra.CompletionFunc {
-	return func(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		newest := func(ctx context.Context, s *session) ([]client.Intent, error) {
-			return s.Intents(ctx, client.IntentQuery{State: state}, 30)
-		}
-		return offerList(a, c, nil, newest, func(v *client.Intent) (string, string) {
-			return intentRef(v.ID), intentWhat(v) + ": " + stateOfIntent(v)
-		})
-	}
+func (a *app) completeIntents(state string) completer {
+	return offers(a, toRead, func(ctx context.Context, s *session) ([]client.Intent, error) {
+		return s.Intents(ctx, client.IntentQuery{State: state}, 30)
+	}, func(v *client.Intent) (string, string) {
+		return intentRef(v.ID), intentWhat(v) + ": " + stateOfIntent(v)
+	})
 }

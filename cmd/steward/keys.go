@@ -1,8 +1,8 @@
 package main
 
 import (
-	"fmt"
-	"strconv"
+	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,8 +49,7 @@ func report(k client.Key) keyReport {
 
 func (a *app) createKey() *cobra.Command {
 	var user, name, expires string
-	c := &cobra.Command{
-		Use: "create", Short: "Create a key and show it, once", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "create", Short: "Create a key and show it, once",
 		Example: "  steward keys create --user ada --name laptop --expires 90d",
 		RunE: func(c *cobra.Command, _ []string) error {
 			until, err := expiry(expires, time.Now())
@@ -59,20 +58,13 @@ func (a *app) createKey() *cobra.Command {
 			}
 			return a.with(c.Context(), toDecide, func(s *session) error {
 				k, err := s.CreateKey(c.Context(), user, name, until)
-				if err != nil {
-					return err
+				err = tell(a, report(k), err, func(k keyReport) string { return k.Secret + "\n" })
+				if err == nil && !a.json {
+					a.note("the key %s of %s; it is shown this once and kept nowhere", k.ID, k.User)
 				}
-				if a.json {
-					return a.printJSON(report(k))
-				}
-				if _, err := fmt.Fprintln(a.stdout, k.Secret); err != nil {
-					return err
-				}
-				a.note("the key %s of %s; it is shown this once and kept nowhere", k.ID, k.User)
-				return nil
+				return err
 			})
-		},
-	}
+		}}
 	c.Flags().StringVar(&user, "user", identity.Local, "`NAME` of the user whom it belongs to")
 	c.Flags().StringVar(&name, "name", "", "what it is for, in your `WORDS`")
 	c.Flags().StringVar(&expires, "expires", "", "when it ends: a duration such as 90d or 12h, or a `DATE` such as 2030-01-31")
@@ -84,71 +76,64 @@ func expiry(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		if n, err := strconv.Atoi(days); err == nil && n > 0 && n <= 36500 {
-			return now.AddDate(0, 0, n), nil
-		}
+	if n, ok := days(text); ok && n > 0 {
+		return now.AddDate(0, 0, n), nil
 	}
 	if d, err := time.ParseDuration(text); err == nil && d > 0 {
 		return now.Add(d), nil
 	}
-	for _, layout := range []string{time.DateOnly, time.RFC3339} {
-		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			return t, nil
-		}
+	if t, ok := dateOf(text, time.Local); ok {
+		return t, nil
 	}
 	return time.Time{}, usage("--expires wants a duration such as 90d or 12h, or a date such as 2030-01-31, not %q", text)
 }
 
 func (a *app) listKeys() *cobra.Command {
 	var user string
-	c := &cobra.Command{
-		Use: "list", Short: "List the keys", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			keys, err := readList(c.Context(), a, func(s *session) ([]client.Key, error) { return s.Keys(c.Context(), user) })
-			if err != nil {
-				return err
-			}
+	c := lists(a, &cobra.Command{Use: "list", Short: "List the keys"}, "there are no keys",
+		func(ctx context.Context, s *session, _ []string) ([]keyReport, error) {
+			keys, err := s.Keys(ctx, user)
 			list := make([]keyReport, len(keys))
 			for i, k := range keys {
 				list[i] = report(k)
 			}
-			return tellList(a, list, "there are no keys", keyTable)
+			return list, err
 		},
-	}
+		func(list []keyReport) string {
+			rows := [][]string{{"ID", "USER", "KEY", "STATE", "CREATED", "NAME"}}
+			for _, k := range list {
+				rows = append(rows, []string{k.ID, k.User, k.Hint + "…", k.State, k.Created.Local().Format(time.DateOnly), plainLine(k.Name)})
+			}
+			return columns(rows, 0)
+		})
 	c.Flags().StringVar(&user, "user", "", "only those of the user `NAME`")
 	return c
 }
 
-func keyTable(list []keyReport) string {
-	rows := [][]string{{"ID", "USER", "KEY", "STATE", "CREATED", "NAME"}}
-	for _, k := range list {
-		rows = append(rows, []string{k.ID, k.User, k.Hint + "…", k.State, k.Created.Local().Format(time.DateOnly), plainLine(k.Name)})
-	}
-	return columns(rows, 0)
-}
-
 func (a *app) revokeKey() *cobra.Command {
-	return &cobra.Command{
-		Use: "revoke ID…", Short: "Revoke keys, at once", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeKeys,
-		RunE: func(c *cobra.Command, args []string) error {
-			var ids []id.ID
-			for _, arg := range args {
+	return a.over(toDecide, &cobra.Command{Use: "revoke ID…", Short: "Revoke keys, at once", ValidArgsFunction: a.completeKeys()},
+		func(ctx context.Context, s *session, args []string) error {
+			for i, arg := range args { // all are looked at before one is touched
 				x, ok := id.Parse(strings.ToLower(arg))
 				if !ok {
 					return fault.New(fault.Invalid, "key_invalid", "%.80q is no id of a key", arg).WithHint("steward keys list shows the ids")
 				}
-				ids = append(ids, x)
+				args[i] = x.String()
 			}
-			return a.with(c.Context(), toDecide, func(s *session) error {
-				for _, x := range ids {
-					if err := s.RevokeKey(c.Context(), x.String()); err != nil {
-						return err
-					}
-					a.note("revoked %s", x)
+			for _, key := range args {
+				if err := s.RevokeKey(ctx, key); err != nil {
+					return err
 				}
-				return nil
-			})
-		},
-	}
+				a.note("revoked %s", key)
+			}
+			return nil
+		})
+}
+
+// completeKeys offers the ids of keys that are still good.
+func (a *app) completeKeys() completer {
+	return offers(a, toRead, func(ctx context.Context, s *session) ([]client.Key, error) {
+		keys, err := s.Keys(ctx, "")
+		return slices.DeleteFunc(keys, func(k client.Key) bool { return !k.Usable }), err
+	}, func(k *client.Key) (string, string) { return k.ID, k.User + " " + k.Name })
 }

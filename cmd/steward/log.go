@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,82 +18,48 @@ import (
 	"steward/client"
 	"steward/internal/effect"
 	"steward/internal/fault"
-	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/tool"
 	"steward/internal/toolkit/builtin"
 	"steward/internal/worklog"
 )
 
-// logFlags is what steward log was asked for.
-type logFlags struct {
-	conversation, interaction, tool, outcome, since, until string
-	branches                                               bool
-	limit                                                  int
-}
-
 func (a *app) logCommand() *cobra.Command {
-	var f logFlags
-	c := &cobra.Command{
-		Use: "log", Short: "Tell what the tools did", GroupID: "look", Args: cobra.NoArgs,
+	var q client.LogQuery
+	var limit int
+	c := &cobra.Command{Use: "log", Short: "Tell what the tools did", GroupID: "look",
 		Long: "Tell what the tools did: one line per call, the newest last. ✓ it was done, ✗ it was not, … it runs,\n" +
 			"is queued or waits for you, ? nobody knows whether it was done. What a later call or a person has\n" +
 			"made obsolete says so. The last column names the call for steward log show.",
 		Example: "  steward log --since 24h --outcome failure\n  steward log --conversation last --tool 'files.*'\n  steward log show last",
-		RunE:    func(c *cobra.Command, _ []string) error { return a.log(c.Context(), f) },
-	}
-	c.Flags().StringVar(&f.conversation, "conversation", "", "only calls on the preferred branch of the conversation `ID`; last is the last used one")
-	c.Flags().StringVar(&f.interaction, "interaction", "", "only calls of the interaction `ID`")
-	c.Flags().BoolVar(&f.branches, "all-branches", false, "with --conversation: calls on all of its branches")
-	c.Flags().StringVar(&f.tool, "tool", "", "only calls of the tool `NAME`, or of those that a pattern such as files.* names")
-	c.Flags().StringVar(&f.outcome, "outcome", "", "only calls that ended so: `OUTCOME` is success, failure, partial or pending")
-	c.Flags().StringVar(&f.since, "since", "", "only calls since then: a duration such as 24h or 7d, or a `DATE` such as 2030-01-31")
-	c.Flags().StringVar(&f.until, "until", "", "only calls before then: a duration or `DATE` like those of --since")
-	c.Flags().IntVar(&f.limit, "limit", 50, "tell at most the newest `N`")
+		RunE: func(c *cobra.Command, _ []string) error {
+			none := "no tool call is like that"
+			if q == (client.LogQuery{}) {
+				none = "no tool was called yet"
+			}
+			list, err := readList(c.Context(), a, func(s *session) (_ []client.LogEntry, err error) {
+				if q.Conversation, err = s.which(c.Context(), q.Conversation); err != nil {
+					return nil, err
+				}
+				return s.Log(c.Context(), q, limit)
+			})
+			slices.Reverse(list)
+			return tellList(a, list, err, none, func(list []client.LogEntry) string {
+				return logTable(list, a.width(), q.Conversation == "", time.Now())
+			})
+		}}
+	c.Flags().StringVar(&q.Conversation, "conversation", "", "only calls on the preferred branch of the conversation `ID`; last is the last used one")
+	c.Flags().StringVar(&q.Interaction, "interaction", "", "only calls of the interaction `ID`")
+	c.Flags().BoolVar(&q.AllBranches, "all-branches", false, "with --conversation: calls on all of its branches")
+	c.Flags().StringVar(&q.Tool, "tool", "", "only calls of the tool `NAME`, or of those that a pattern such as files.* names")
+	c.Flags().StringVar(&q.Outcome, "outcome", "", "only calls that ended so: `OUTCOME` is success, failure, partial or pending")
+	sinceUntil(c, &q.Since, &q.Until, "calls")
+	limitFlag(c, &limit, 50, "tell at most the newest `N`")
 	complete(c, "conversation", a.completeConversations)
 	complete(c, "outcome", words("success", "failure", "partial", "pending"))
 	complete(c, "tool", a.completeTools)
 	c.AddCommand(a.showLog())
 	return c
-}
-
-func (a *app) log(ctx context.Context, f logFlags) error {
-	if f.limit < 1 {
-		return usage("--limit must be 1 or more")
-	}
-	q := client.LogQuery{Tool: f.tool, Outcome: f.outcome, AllBranches: f.branches}
-	var err error
-	if q.Since, err = past("--since", f.since, aDuration, time.Now()); err != nil {
-		return err
-	}
-	if q.Until, err = past("--until", f.until, aDuration, time.Now()); err != nil {
-		return err
-	}
-	if f.interaction != "" {
-		x, ok := id.Parse(strings.ToLower(f.interaction))
-		if !ok {
-			return usage("--interaction wants an id, not %q", f.interaction)
-		}
-		q.Interaction = x.String()
-	}
-	list, err := readList(ctx, a, func(s *session) ([]client.LogEntry, error) {
-		var err error
-		if q.Conversation, err = s.which(ctx, f.conversation); err != nil {
-			return nil, err
-		}
-		return s.Log(ctx, q, f.limit)
-	})
-	if err != nil {
-		return err
-	}
-	slices.Reverse(list)
-	none := "no tool call is like that"
-	if (f == logFlags{limit: f.limit}) {
-		none = "no tool was called yet"
-	}
-	return tellList(a, list, none, func(list []client.LogEntry) string {
-		return logTable(list, a.width(), q.Conversation == "", time.Now())
-	})
 }
 
 // specs are those of the tools that Steward brings along, all of them: also
@@ -108,30 +74,6 @@ func (a *app) specs() (map[string]tool.Spec, error) {
 		out[t.Spec().Name] = t.Spec()
 	}
 	return out, nil
-}
-
-// aDuration is what flags want that past reads.
-const aDuration = "a duration such as 24h or 7d"
-
-// past reads how long ago something was, or when; wants is what its flag wants.
-func past(flag, text, wants string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	for unit, days := range map[string]int{"d": 1, "w": 7} {
-		if n, err := strconv.Atoi(strings.TrimSuffix(text, unit)); err == nil && strings.HasSuffix(text, unit) && n >= 0 && n <= 36500 {
-			return now.AddDate(0, 0, -n*days), nil
-		}
-	}
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
-		return now.Add(-d), nil
-	}
-	for _, layout := range []string{time.DateOnly, "2006-01-02 15:04", "2006-01-02T15:04", time.RFC3339} {
-		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
-			return t, nil
-		}
-	}
-	return time.Time{}, usage("%s wants %s, or a date such as 2030-01-31, not %q", flag, wants, text)
 }
 
 // width is how many columns the terminal has; 0: there is none.
@@ -219,30 +161,28 @@ func what(en client.LogEntry) string {
 
 // shortRef is the end of a call's id: enough to find it by.
 func shortRef(ref string) string {
-	msg, block, _ := strings.Cut(ref, "/")
+	msg, block, ok := strings.Cut(ref, "/")
+	if !ok {
+		return ref
+	}
 	return msg[max(0, len(msg)-6):] + "/" + block
 }
 
 func (a *app) showLog() *cobra.Command {
-	return &cobra.Command{
-		Use: "show REF", Short: "Show one call with its arguments and result", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeCalls,
+	return orElse(noCall(), a.over(toRead, &cobra.Command{Use: "show REF", Short: "Show one call with its arguments and result", ValidArgsFunction: a.completeCalls(),
 		Long: "Show one call with its arguments and its result as they were recorded; secrets are masked. REF is\n" +
-			"what the last column of steward log says, the whole id of a call, or last for the newest one.",
-		RunE: func(c *cobra.Command, args []string) error {
-			err := a.with(c.Context(), toRead, func(s *session) error {
-				call, err := s.loggedCall(c.Context(), args[0])
-				if err != nil {
-					return err
-				}
-				return a.printCall(call)
-			})
-			if errors.Is(err, errNothingYet) {
-				return fault.New(fault.NotFound, "call_not_found", "no tool was called yet")
+			"what the last column of steward log says, the whole id of a call, or last for the newest one."},
+		func(ctx context.Context, s *session, args []string) error {
+			call, err := s.loggedCall(ctx, args[0])
+			msgs := make([]*message.Message, len(call.Messages))
+			for i := 0; i < len(msgs) && err == nil; i++ {
+				msgs[i], err = message.Decode(call.Messages[i])
 			}
-			return err
-		},
-	}
+			return tell(a, call, err, func(call client.LoggedCall) string { return callText(call.Entry, msgs) })
+		}))
 }
+
+func noCall() error { return fault.New(fault.NotFound, "call_not_found", "no tool was called yet") }
 
 // loggedCall finds a call by what the log calls it.
 func (s *session) loggedCall(ctx context.Context, ref string) (client.LoggedCall, error) {
@@ -252,7 +192,7 @@ func (s *session) loggedCall(ctx context.Context, ref string) (client.LoggedCall
 			return client.LoggedCall{}, err
 		}
 		if len(list) == 0 {
-			return client.LoggedCall{}, fault.New(fault.NotFound, "call_not_found", "no tool was called yet")
+			return client.LoggedCall{}, noCall()
 		}
 		ref = list[0].ID
 	}
@@ -262,20 +202,6 @@ func (s *session) loggedCall(ctx context.Context, ref string) (client.LoggedCall
 			WithHint("write it as steward log does, for example 5a3f1d/1, or last")
 	}
 	return s.LogEntry(ctx, msg, block)
-}
-
-func (a *app) printCall(call client.LoggedCall) error {
-	if a.json {
-		return a.printJSON(call)
-	}
-	msgs := make([]*message.Message, len(call.Messages))
-	for i, raw := range call.Messages {
-		var err error
-		if msgs[i], err = message.Decode(raw); err != nil {
-			return err
-		}
-	}
-	return a.print(callText(call.Entry, msgs))
 }
 
 // callText tells one call at length.
@@ -318,13 +244,8 @@ func argumentsText(args []byte) string {
 	if json.Unmarshal(args, &members) != nil {
 		return string(args)
 	}
-	names := make([]string, 0, len(members))
-	for name := range members {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	var b strings.Builder
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(members)) {
 		value := string(members[name])
 		var text string
 		if json.Unmarshal(members[name], &text) == nil {
@@ -354,22 +275,13 @@ func (a *app) completeTools(*cobra.Command, []string, string) ([]cobra.Completio
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	out := []cobra.Completion{}
-	for name := range specs {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return out, cobra.ShellCompDirectiveNoFileComp
+	return slices.Sorted(maps.Keys(specs)), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeCalls offers the newest calls.
-func (a *app) completeCalls(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return a.offerRead(c, func(ctx context.Context, s *session) ([]cobra.Completion, error) {
-		out := []cobra.Completion{cobra.CompletionWithDesc("last", "the newest one")}
+func (a *app) completeCalls() completer {
+	return offers(a, toRead, func(ctx context.Context, s *session) ([]client.LogEntry, error) {
 		list, err := s.Log(ctx, client.LogQuery{}, 30)
-		for _, en := range list {
-			out = append(out, cobra.CompletionWithDesc(shortRef(en.ID), plainLine(en.Summary)))
-		}
-		return out, err
-	})
+		return append([]client.LogEntry{{ID: "last", Summary: "the newest one"}}, list...), err
+	}, func(en *client.LogEntry) (string, string) { return shortRef(en.ID), en.Summary })
 }

@@ -11,7 +11,7 @@ import (
 
 func (a *app) manCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
-		Use: "man FOLDER", Short: "Write the manual pages into a folder", GroupID: "look", Args: cobra.ExactArgs(1),
+		Use: "man FOLDER", Short: "Write the manual pages into a folder", GroupID: "look",
 		Long:    "Write a manual page for each command into a folder, which is made if it is missing.",
 		Example: "  steward man ~/.local/share/man/man1",
 		RunE: func(_ *cobra.Command, args []string) error {

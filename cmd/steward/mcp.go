@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,7 +42,7 @@ func (a *app) addMCP() *cobra.Command {
 	var o approving
 	var confined bool
 	c := &cobra.Command{
-		Use: "add NAME [--] [COMMAND [ARG…]]", Short: "Add a server, look at its tools, and allow them", Args: cobra.MinimumNArgs(1),
+		Use: "add NAME [--] [COMMAND [ARG…]]", Short: "Add a server, look at its tools, and allow them",
 		Long: "Add a server to mcp.json: a program that speaks MCP over its standard input and output, or with --url\n" +
 			"one that is reached over streamable HTTP. It is started, its tools are shown, and you are asked.\n" +
 			"${NAME} in the values of --env and --header stands for the environment variable of that name.",
@@ -78,7 +78,7 @@ func (a *app) addMCP() *cobra.Command {
 	f.StringArrayVar(&env, "env", nil, "`NAME=VALUE` for the program")
 	f.StringArrayVar(&headers, "header", nil, "`'NAME: VALUE'` sent with each request")
 	f.BoolVar(&confined, "sandbox", false, "confine the program: no network, no files but its own")
-	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask")
+	yesFlag(c, &o.yes)
 	f.StringArrayVar(&o.tools, "tool", nil, "`NAME=HOW` tools are to be used: query, action, ask, noask or off; NAME may be a glob")
 	return c
 }
@@ -148,69 +148,44 @@ func listed(ctx context.Context, s *session, path string) error {
 }
 
 func (a *app) listMCP() *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List the servers, and how far each is allowed", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.with(c.Context(), toManage, func(s *session) error {
-				all, err := s.agents(c.Context())
-				if err != nil {
-					return err
-				}
-				list := []catalog.Listing{}
-				for _, l := range all {
-					if strings.HasPrefix(l.Path, "mcp:") {
-						list = append(list, l)
-					}
-				}
-				return tellList(a, list, "there are no MCP servers; steward mcp add NAME -- COMMAND adds one",
-					func(list []catalog.Listing) string { return agentTable(list, a.width()) })
-			})
-		},
-	}
+	return a.over(toManage, &cobra.Command{Use: "list", Short: "List the servers, and how far each is allowed"},
+		func(ctx context.Context, s *session, _ []string) error {
+			list, err := s.agents(ctx)
+			list = slices.DeleteFunc(list, func(l catalog.Listing) bool { return !strings.HasPrefix(l.Path, "mcp:") })
+			return tellList(a, list, err, "there are no MCP servers; steward mcp add NAME -- COMMAND adds one",
+				func(list []catalog.Listing) string { return agentTable(list, a.width()) })
+		})
 }
 
 func (a *app) testMCP() *cobra.Command {
-	return &cobra.Command{
-		Use: "test NAME", Short: "Start or reach a server and show its tools", Args: cobra.ExactArgs(1),
+	return a.over(toManage, &cobra.Command{Use: "test NAME", Short: "Start or reach a server and show its tools",
 		Long: "Start or reach a server and show the tools that it has now, and what each would be allowed as.\n" +
-			"Nothing is approved by that.",
-		RunE: func(c *cobra.Command, args []string) error {
+			"Nothing is approved by that."},
+		func(ctx context.Context, s *session, args []string) error {
 			path, err := mcpSource(strings.TrimPrefix(args[0], "mcp:"))
 			if err != nil {
 				return err
 			}
-			return a.with(c.Context(), toManage, func(s *session) error {
-				began := time.Now()
-				insp, err := s.inspect(c.Context(), path)
-				if err != nil {
-					return err
-				}
-				if a.json {
-					return a.printJSON(insp)
-				}
-				if err := a.print(terminal.Inspected(insp, true)); err != nil {
-					return err
-				}
+			began := time.Now()
+			insp, err := s.inspect(ctx, path)
+			err = tell(a, insp, err, func(insp catalog.Inspection) string { return terminal.Inspected(insp, true) })
+			if err == nil && !a.json {
 				a.note("%s answered in %s; it is %s", path, time.Since(began).Round(time.Millisecond), terminal.StatusWords(insp.Listing))
-				return nil
-			})
-		},
-	}
+			}
+			return err
+		})
 }
 
 func (a *app) removeMCP() *cobra.Command {
-	return &cobra.Command{
-		Use: "remove NAME", Short: "Remove a server from mcp.json", Args: cobra.ExactArgs(1),
+	return &cobra.Command{Use: "remove NAME", Short: "Remove a server from mcp.json",
 		RunE: func(_ *cobra.Command, args []string) error {
 			file, err := a.mcpFile()
+			if err == nil {
+				err = mcp.RemoveServer(file, strings.TrimPrefix(args[0], "mcp:"))
+			}
 			if err != nil {
 				return err
 			}
-			if err := mcp.RemoveServer(file, strings.TrimPrefix(args[0], "mcp:")); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(a.stdout, "%s is removed\n", args[0])
-			return err
-		},
-	}
+			return a.print(args[0] + " is removed\n")
+		}}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,33 +19,26 @@ import (
 
 func (a *app) messagesCommand() *cobra.Command {
 	var conv string
-	c := &cobra.Command{
-		Use: "messages", Aliases: []string{"message"}, Short: "List messages, pin, archive and delete them", GroupID: "keep", Args: cobra.NoArgs,
+	c := group(&cobra.Command{
+		Use: "messages", Aliases: []string{"message"}, Short: "List messages, pin, archive and delete them", GroupID: "keep",
 		Long: "Look at the messages of a conversation and say what is to become of them. A message is named by its\n" +
 			"id, by at least 6 characters of the beginning or the end of it (lists show the last 8), or by last.",
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.PersistentFlags().StringVar(&conv, "conversation", "", "`ID` of the conversation; the last used one unless given")
-	complete(c, "conversation", a.completeConversations)
-	c.AddCommand(a.listMessages(&conv), a.showMessage(&conv),
-		a.pinMessages(&conv, true), a.pinMessages(&conv, false), a.trustMessages(&conv),
-		a.markMessages(&conv, verb{"archive", "Keep messages for the record without showing them to a model", "archived", record.Archived}),
-		a.markMessages(&conv, verb{"invalidate", "Say that messages are obsolete", "obsolete now:", record.Invalidated}),
-		a.markMessages(&conv, verb{"restore", "Make messages active again, deleted ones too", "active again:", record.Active}),
-		a.markMessages(&conv, verb{"delete", "Delete messages", "deleted", record.Deleted}),
+	}, a.listMessages(&conv), a.showMessage(&conv),
+		a.pinMessages(&conv, true, "pin ID…", "Keep messages in view, however small the window", "pinned"),
+		a.pinMessages(&conv, false, "unpin ID…", "Let go of pinned messages", "not pinned any more:"), a.trustMessages(&conv),
+		a.markMessages(&conv, record.Archived, "archive ID…", "Keep messages for the record without showing them to a model", "archived"),
+		a.markMessages(&conv, record.Invalidated, "invalidate ID…", "Say that messages are obsolete", "obsolete now:"),
+		a.markMessages(&conv, record.Active, "restore ID…", "Make messages active again, deleted ones too", "active again:"),
+		a.markMessages(&conv, record.Deleted, "delete ID…", "Delete messages", "deleted"),
 		a.removeMessages(&conv), a.insertMessage(&conv), a.messageChanges(&conv), a.rollbackMessages(&conv))
+	a.conversationFlag(c, &conv)
 	return c
 }
 
-// which is the conversation that an argument or the flag names.
-func oneOf(args []string, flag string) (string, error) {
-	if len(args) > 0 && flag != "" && args[0] != flag {
-		return "", usage("the conversation is named twice: %s and --conversation %s", args[0], flag)
-	}
-	if len(args) > 0 {
-		return args[0], nil
-	}
-	return flag, nil
+// conversationFlag adds --conversation to all commands of a group.
+func (a *app) conversationFlag(c *cobra.Command, conv *string) {
+	c.PersistentFlags().StringVar(conv, "conversation", "", "`ID` of the conversation; the last used one unless given")
+	complete(c, "conversation", a.completeConversations)
 }
 
 // listing is what messages list was asked for.
@@ -62,24 +56,39 @@ func states() map[string]record.Validity {
 
 func (a *app) listMessages(conv *string) *cobra.Command {
 	var f listing
-	c := &cobra.Command{
-		Use: "list [CONVERSATION]", Short: "List messages, the newest last", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeConversations,
+	c := a.onTalk(toRead, conv, &cobra.Command{
+		Use: "list [CONVERSATION]", Short: "List messages, the newest last",
 		Long: "List the messages of a conversation's preferred branch, the newest last, with what became of them:\n" +
 			"obsolete (a later call replaces the result), summarised or superseded (another message stands for\n" +
 			"it), archived, pinned, or not shown to the model. Deleted messages are listed with --state deleted\n" +
 			"as long as they can be brought back.",
 		Example: "  steward messages list\n  steward messages list --state obsolete --all\n  steward messages list last --branch main -n 5",
-		RunE: func(c *cobra.Command, args []string) error {
-			which, err := oneOf(args, *conv)
-			if err != nil {
-				return err
+		PreRunE: func(*cobra.Command, []string) error {
+			_, known := states()[f.state]
+			switch {
+			case f.state != "" && f.state != "pinned" && !known:
+				return usage("--state must be active, obsolete, superseded, archived, deleted or pinned, not %q", f.state)
+			case f.state == string(record.Deleted) && f.branch != "":
+				return usage("what is deleted is so on all branches: leave --branch out")
 			}
-			return a.listSpoken(c.Context(), which, f)
+			return nil
 		},
-	}
+	}, func(ctx context.Context, t talk, _ []string) error {
+		list, more, err := t.newest(ctx, f)
+		raw := make([]json.RawMessage, len(list))
+		for i, m := range list {
+			raw[i] = m.raw
+		}
+		err = tellList(a, raw, err, "there are no such messages", func([]json.RawMessage) string { return spokenTable(list, a.width(), time.Now()) })
+		if err == nil && more && !a.json {
+			a.note("there are older ones: --all shows them")
+		}
+		return err
+	})
 	c.Flags().StringVar(&f.branch, "branch", "", "the messages of the branch `B`")
 	c.Flags().StringVar(&f.state, "state", "", "only those in the `STATE` active, obsolete, superseded, archived, deleted or pinned")
-	c.Flags().IntVarP(&f.limit, "limit", "n", 50, "the newest `N`")
+	f.limit = 50
+	c.Flags().VarP((*atLeastOne)(&f.limit), "limit", "n", "the newest `N`")
 	c.Flags().BoolVar(&f.all, "all", false, "all of them")
 	c.MarkFlagsMutuallyExclusive("all", "limit")
 	complete(c, "branch", a.completeBranches(conv))
@@ -87,89 +96,14 @@ func (a *app) listMessages(conv *string) *cobra.Command {
 	return c
 }
 
-func (a *app) listSpoken(ctx context.Context, which string, f listing) error {
-	state, known := states()[f.state]
-	switch {
-	case f.limit < 1:
-		return usage("--limit must be 1 or more")
-	case f.state != "" && f.state != "pinned" && !known:
-		return usage("--state must be active, obsolete, superseded, archived, deleted or pinned, not %q", f.state)
-	}
-	keep := func(m *spoken) bool {
-		return f.state == "" || f.state == "pinned" && m.Pinned || f.state != "pinned" && m.State == state
-	}
-	var list []*spoken
-	more := false
-	err := a.looking(ctx, which, func(t talk) error {
-		source, err := t.source(ctx, f)
-		if err != nil {
-			return err
-		}
-		for m, err := range source {
-			if err != nil {
-				return err
-			}
-			if !keep(m) {
-				continue
-			}
-			if more = !f.all && len(list) == f.limit; more {
-				break
-			}
-			list = append(list, m)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	slices.Reverse(list)
-	if a.json {
-		raw := make([]json.RawMessage, len(list))
-		for i, m := range list {
-			raw[i] = m.raw
-		}
-		return a.printJSON(raw)
-	}
-	if len(list) == 0 {
-		a.note("there are no such messages")
-		return nil
-	}
-	if _, err := a.stdout.Write([]byte(spokenTable(list, a.width(), time.Now()))); err != nil {
-		return err
-	}
-	if more {
-		a.note("there are older ones: --all shows them")
-	}
-	return nil
-}
-
-// source are the messages that a list is made of, the newest first.
-func (t talk) source(ctx context.Context, f listing) (func(func(*spoken, error) bool), error) {
-	if f.state == string(record.Deleted) {
-		if f.branch != "" {
-			return nil, usage("what is deleted is so on all branches: leave --branch out")
-		}
-		var list []*spoken
-		for m, err := range t.deletedOnes(ctx) {
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, m)
-		}
-		slices.SortStableFunc(list, func(x, y *spoken) int { return y.At.Compare(x.At) })
-		return func(yield func(*spoken, error) bool) {
-			for _, m := range list {
-				if !yield(m, nil) {
-					return
-				}
-			}
-		}, nil
-	}
+// newest returns the messages that a list is made of, the newest last, and
+// whether there are older ones.
+func (t talk) newest(ctx context.Context, f listing) (list []*spoken, more bool, err error) {
 	branch := ""
 	if f.branch != "" {
 		b, err := t.branch(ctx, f.branch, false)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		branch = b.ID
 	}
@@ -177,7 +111,29 @@ func (t talk) source(ctx context.Context, f listing) (func(func(*spoken, error) 
 	if f.state == "" && !f.all {
 		page = min(f.limit+1, pageOf)
 	}
-	return t.newestFirst(ctx, branch, page), nil
+	source, deleted := t.newestFirst(ctx, branch, page), f.state == string(record.Deleted)
+	if deleted {
+		source = t.deletedOnes(ctx)
+	}
+	for m, err := range source {
+		if err != nil {
+			return nil, false, err
+		}
+		if f.state == "" || f.state == "pinned" && m.Pinned || f.state != "pinned" && m.State == states()[f.state] {
+			list = append(list, m)
+		}
+		if !deleted && !f.all && len(list) > f.limit {
+			break
+		}
+	}
+	if deleted { // in no order of their own
+		slices.SortStableFunc(list, func(x, y *spoken) int { return y.At.Compare(x.At) })
+	}
+	if more = !f.all && len(list) > f.limit; more {
+		list = list[:f.limit]
+	}
+	slices.Reverse(list)
+	return list, more, nil
 }
 
 func (a *app) showMessage(conv *string) *cobra.Command {
@@ -194,15 +150,12 @@ func (a *app) showMessage(conv *string) *cobra.Command {
 			if call != "" {
 				return a.showCalled(c.Context(), call)
 			}
-			return a.looking(c.Context(), *conv, func(t talk) error {
+			return a.inTalk(c.Context(), toRead, *conv, func(t talk) error {
 				found, err := t.find(c.Context(), true, args[0])
 				if err != nil {
 					return err
 				}
-				if a.json {
-					return a.printJSON(found[0].raw)
-				}
-				return a.print(spokenText(found[0], t.conv))
+				return tell(a, found[0].raw, nil, func(json.RawMessage) string { return spokenText(found[0], t.conv) })
 			})
 		},
 	}
@@ -216,120 +169,87 @@ func (a *app) showCalled(ctx context.Context, call string) error {
 	err := a.with(ctx, toRead, func(s *session) error {
 		return s.Call(ctx, "GET /messages", client.Params{"call": call}, nil, &out)
 	})
-	if err != nil {
-		return err
+	if err == nil && len(out.Messages) == 0 {
+		err = fault.New(fault.NotFound, "call_not_found", "no message of yours makes a call with the id %.80q", call)
 	}
-	if len(out.Messages) == 0 {
-		return fault.New(fault.NotFound, "call_not_found", "no message of yours makes a call with the id %.80q", call)
-	}
-	if a.json {
-		return a.printJSON(out.Messages)
-	}
+	var text strings.Builder
 	for _, raw := range out.Messages {
 		var m spoken
 		var in struct {
 			Conversation string `json:"conversation_id"`
 		}
-		if err := errors.Join(json.Unmarshal(raw, &m), json.Unmarshal(raw, &in)); err != nil {
-			return err
-		}
-		if _, err := a.stdout.Write([]byte(spokenText(&m, in.Conversation))); err != nil {
-			return err
+		err = errors.Join(err, json.Unmarshal(raw, &m), json.Unmarshal(raw, &in))
+		if err == nil {
+			text.WriteString(spokenText(&m, in.Conversation))
 		}
 	}
-	return nil
+	return tellList(a, out.Messages, err, "", func([]json.RawMessage) string { return text.String() })
 }
 
-func (a *app) pinMessages(conv *string, pin bool) *cobra.Command {
-	use, short, done := "pin ID…", "Keep messages in view, however small the window", "pinned"
-	if !pin {
-		use, short, done = "unpin ID…", "Let go of pinned messages", "not pinned any more:"
-	}
-	return &cobra.Command{
-		Use: use, Short: short, Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeMessages(conv),
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.onMessages(c.Context(), *conv, false, args, func(t talk, msgs []string) error {
-				if err := t.Pin(c.Context(), t.conv, pin, msgs...); err != nil {
-					return err
-				}
-				a.note("%s %s", done, shortIDs(msgs))
-				return nil
-			})
-		},
-	}
-}
-
-// trustMessages is steward messages trust.
-func (a *app) trustMessages(conv *string) *cobra.Command {
-	return &cobra.Command{
-		Use: "trust ID…", Short: "Take what others wrote for your own words", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeMessages(conv),
-		Long: "Takes the label untrusted off messages: what stands in them counts as your own words from now on, and\n" +
-			"what a model does after it has read them is asked about no more than if it had not. Read them first.\n" +
-			"The decision is recorded with your name. Answers that were written after reading them keep the label.",
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.onMessages(c.Context(), *conv, false, args, func(t talk, msgs []string) error {
-				if err := t.Trust(c.Context(), t.conv, msgs...); err != nil {
-					return err
-				}
-				a.note("trusted from now on: %s", shortIDs(msgs))
-				return nil
-			})
-		},
-	}
-}
-
-// onMessages runs do with messages of a conversation that may be changed.
-func (a *app) onMessages(ctx context.Context, conv string, deleted bool, names []string, do func(talk, []string) error) error {
-	return a.changing(ctx, conv, func(t talk) error {
-		found, err := t.find(ctx, deleted, names...)
+// onMessages makes a command that changes the messages which its arguments name.
+func (a *app) onMessages(conv *string, deleted bool, c *cobra.Command, do func(ctx context.Context, t talk, msgs []string) error) *cobra.Command {
+	c.ValidArgsFunction = a.completeMessages(conv)
+	return a.onTalk(toAct, conv, c, func(ctx context.Context, t talk, args []string) error {
+		found, err := t.find(ctx, deleted, args...)
 		if err != nil {
 			return err
 		}
-		return do(t, ids(found))
+		return do(ctx, t, ids(found))
 	})
 }
 
-// verb is one of the commands that say what becomes of messages.
-type verb struct {
-	name, short, done string
-	state             record.Validity
+func (a *app) pinMessages(conv *string, pin bool, use, short, done string) *cobra.Command {
+	return a.onMessages(conv, false, &cobra.Command{Use: use, Short: short}, func(ctx context.Context, t talk, msgs []string) error {
+		err := t.Pin(ctx, t.conv, pin, msgs...)
+		if err == nil {
+			a.note("%s %s", done, shortIDs(msgs))
+		}
+		return err
+	})
 }
 
-func (a *app) markMessages(conv *string, v verb) *cobra.Command {
+func (a *app) trustMessages(conv *string) *cobra.Command {
+	return a.onMessages(conv, false, &cobra.Command{Use: "trust ID…", Short: "Take what others wrote for your own words",
+		Long: "Takes the label untrusted off messages: what stands in them counts as your own words from now on, and\n" +
+			"what a model does after it has read them is asked about no more than if it had not. Read them first.\n" +
+			"The decision is recorded with your name. Answers that were written after reading them keep the label."},
+		func(ctx context.Context, t talk, msgs []string) error {
+			err := t.Trust(ctx, t.conv, msgs...)
+			if err == nil {
+				a.note("trusted from now on: %s", shortIDs(msgs))
+			}
+			return err
+		})
+}
+
+func (a *app) markMessages(conv *string, state record.Validity, use, short, done string) *cobra.Command {
 	var reason string
 	var erase bool
-	c := &cobra.Command{
-		Use: v.name + " ID…", Short: v.short, Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeMessages(conv),
-		Long: v.short + ", on all branches and at once. A call and its results go together.",
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.onMessages(c.Context(), *conv, v.state == record.Active, args, func(t talk, msgs []string) error {
-				changed, err := t.Mark(c.Context(), t.conv, client.Mark{Messages: msgs, State: string(v.state), Reason: reason, Erase: erase})
-				if err != nil {
-					return err
-				}
-				if a.json {
-					return a.printJSON(map[string]int{"changed": changed})
-				}
-				if changed == 0 && !erase {
-					a.note("nothing has changed, it was so before: %s", shortIDs(msgs))
-					return nil
-				}
-				a.note("%s %s", v.done, shortIDs(msgs))
-				if v.state == record.Deleted {
-					a.note("%s", a.until(erase, "steward messages restore "+strings.ReplaceAll(shortIDs(msgs), ",", "")+t.flag))
-				}
-				if more := changed - len(msgs); more > 0 {
-					a.note("%s with them, since calls and their results go together", counted(more, "other message", "other messages"))
-				}
+	c := a.onMessages(conv, state == record.Active, &cobra.Command{Use: use, Short: short,
+		Long: short + ", on all branches and at once. A call and its results go together."},
+		func(ctx context.Context, t talk, msgs []string) error {
+			changed, err := t.Mark(ctx, t.conv, client.Mark{Messages: msgs, State: string(state), Reason: reason, Erase: erase})
+			names := shortIDs(msgs)
+			if err == nil && !a.json && changed == 0 && !erase {
+				a.note("nothing has changed, it was so before: %s", names)
 				return nil
-			})
-		},
-	}
-	if v.state == record.Deleted {
+			}
+			if err := a.told(map[string]int{"changed": changed}, err, "%s %s", done, names); err != nil || a.json {
+				return err
+			}
+			if state == record.Deleted {
+				a.note("%s", a.until(erase, "steward messages restore "+strings.ReplaceAll(names, ",", "")+t.flag))
+			}
+			if more := changed - len(msgs); more > 0 {
+				a.note("%s with them, since calls and their results go together", plural(more, "other message"))
+			}
+			return nil
+		})
+	if state == record.Deleted {
 		c.Long += " They can be\nbrought back for a while, and are then erased for good; with --erase before the command ends."
 		c.Flags().BoolVar(&erase, "erase", false, "for good, at once")
 	}
-	if v.state != record.Active {
+	if state != record.Active {
 		c.Flags().StringVar(&reason, "reason", "", "`WHY`, for the record")
 	}
 	return c
@@ -352,40 +272,32 @@ func (a *app) until(erased bool, command string) string {
 }
 
 func (a *app) removeMessages(conv *string) *cobra.Command {
-	return &cobra.Command{
-		Use: "remove ID…", Short: "Go on without some messages, on a branch of its own", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeMessages(conv),
+	return a.onMessages(conv, false, &cobra.Command{Use: "remove ID…", Short: "Go on without some messages, on a branch of its own",
 		Long: "Make a branch without some messages, and go on with it. The branch with them is kept. A call and its\n" +
-			"results go together.",
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.onMessages(c.Context(), *conv, false, args, func(t talk, msgs []string) error {
-				return a.made(c.Context(), t, "POST /conversations/{id}/messages/remove", map[string]any{"messages": msgs})
-			})
-		},
-	}
+			"results go together."},
+		func(ctx context.Context, t talk, msgs []string) error {
+			return a.made(ctx, t, "POST /conversations/{id}/messages/remove", map[string]any{"messages": msgs})
+		})
 }
 
 func (a *app) insertMessage(conv *string) *cobra.Command {
 	var after, role string
 	var first bool
-	c := &cobra.Command{
-		Use: "insert TEXT…", Short: "Put a message in between, on a branch of its own", Args: cobra.MinimumNArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
+	c := a.onTalk(toAct, conv, &cobra.Command{Use: "insert TEXT…", Short: "Put a message in between, on a branch of its own", ValidArgsFunction: cobra.NoFileCompletions,
 		Long: "Make a branch with a message more, behind another one, and go on with it. The branch without it is\n" +
 			"kept.",
-		Example: "  steward messages insert --after 3f2a91bc 'The deadline is Friday.'",
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.changing(c.Context(), *conv, func(t talk) error {
-				in := map[string]any{"role": role, "text": strings.Join(args, " ")}
-				if !first {
-					found, err := t.find(c.Context(), false, after)
-					if err != nil {
-						return err
-					}
-					in["after"] = found[0].ID
+		Example: "  steward messages insert --after 3f2a91bc 'The deadline is Friday.'"},
+		func(ctx context.Context, t talk, args []string) error {
+			in := map[string]any{"role": role, "text": strings.Join(args, " ")}
+			if !first {
+				found, err := t.find(ctx, false, after)
+				if err != nil {
+					return err
 				}
-				return a.made(c.Context(), t, "POST /conversations/{id}/messages/insert", in)
-			})
-		},
-	}
+				in["after"] = found[0].ID
+			}
+			return a.made(ctx, t, "POST /conversations/{id}/messages/insert", in)
+		})
 	c.Flags().StringVar(&after, "after", "", "behind the message `ID`")
 	c.Flags().BoolVar(&first, "first", false, "before all others")
 	c.Flags().StringVar(&role, "role", "user", "who says it: user or assistant")
@@ -399,24 +311,19 @@ func (a *app) insertMessage(conv *string) *cobra.Command {
 // made has the API make a branch, and tells of it.
 func (a *app) made(ctx context.Context, t talk, route string, in any) error {
 	var raw json.RawMessage
-	if err := t.Call(ctx, route, client.Params{"id": t.conv}, in, &raw); err != nil {
-		return err
-	}
-	if a.json {
-		return a.printJSON(raw)
-	}
+	err := t.Call(ctx, route, client.Params{"id": t.conv}, in, &raw)
 	var b struct {
-		client.Branch
+		client.NewBranch
 		Withdrawn int `json:"withdrawn"`
 	}
-	if err := json.Unmarshal(raw, &b); err != nil {
-		return err
+	if err == nil {
+		err = json.Unmarshal(raw, &b)
 	}
-	a.note("the conversation goes on with the new branch %s; steward branch switch %s%s goes back", shorten(b.ID), shorten(b.Parent), t.flag)
-	if b.Withdrawn > 0 {
+	err = a.told(raw, err, "the conversation goes on with the new branch %s; steward branch switch %s%s goes back", shorten(b.ID), shorten(b.Parent), t.flag)
+	if err == nil && b.Withdrawn > 0 && !a.json {
 		a.note("%d withdrawn that had not been done yet", b.Withdrawn)
 	}
-	return nil
+	return err
 }
 
 // completeMessages offers the newest messages.
@@ -433,19 +340,58 @@ func (a *app) completeMessages(conv *string) completer {
 	})
 }
 
-// completing offers names of things of a conversation. What goes wrong is no
-// business of a shell's.
-func (a *app) completing(conv *string, offer func(context.Context, talk) ([]cobra.Completion, error)) completer {
-	return func(c *cobra.Command, _ []string, _ string) (out []cobra.Completion, _ cobra.ShellCompDirective) {
-		ctx, cancel := completing(c)
-		defer cancel()
-		err := a.looking(ctx, *conv, func(t talk) (err error) {
-			out, err = offer(ctx, t)
-			return err
+// completing offers names of things of a conversation.
+func (a *app) completing(conv *string, names func(context.Context, talk) ([]cobra.Completion, error)) completer {
+	return func(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return offer(c, func(ctx context.Context) (out []cobra.Completion, err error) {
+			err = a.inTalk(ctx, toRead, *conv, func(t talk) (err error) {
+				out, err = names(ctx, t)
+				return err
+			})
+			return out, err
 		})
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}
+}
+
+// talk is a conversation that a command is about.
+type talk struct {
+	*session
+	conv string
+	flag string // what commands that are about it too need: "" or " --conversation ID"
+}
+
+// inTalk runs do with the conversation that a person has named; "" and "last"
+// are the last used one.
+func (a *app) inTalk(ctx context.Context, n need, which string, do func(talk) error) error {
+	return a.withStored(ctx, n, func(s *session) error {
+		conv, err := s.which(ctx, cmp.Or(which, "last"))
+		if err != nil {
+			return err
+		}
+		t := talk{session: s, conv: conv}
+		if which != "" && which != "last" {
+			t.flag = " --conversation " + conv
+		}
+		return do(t)
+	})
+}
+
+// onTalk makes a command that is about a conversation: the one that the flag
+// names, or if it takes a CONVERSATION, its argument.
+func (a *app) onTalk(n need, flag *string, c *cobra.Command, do func(ctx context.Context, t talk, args []string) error) *cobra.Command {
+	named := strings.HasSuffix(c.Use, "[CONVERSATION]")
+	if named {
+		c.ValidArgsFunction = a.completeConversations
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		which := *flag
+		if named && len(args) > 0 {
+			if which != "" && args[0] != which {
+				return usage("the conversation is named twice: %s and --conversation %s", args[0], which)
+			}
+			which, args = args[0], nil
+		}
+		return a.inTalk(c.Context(), n, which, func(t talk) error { return do(c.Context(), t, args) })
+	}
+	return c
 }

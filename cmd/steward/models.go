@@ -368,7 +368,7 @@ func prices(set *settings.Loaded) map[string]llm.Price {
 
 func (a *app) modelsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "models", Short: "List the models and the names for them", GroupID: "look", Args: cobra.NoArgs,
+		Use: "models", Short: "List the models and the names for them", GroupID: "look",
 		Long: "List the providers and how each was found, what the names default, fast, strong and embed\n" +
 			"stand for, and the models that the providers have.",
 		RunE: func(c *cobra.Command, _ []string) error { return a.listModels(c.Context()) },
@@ -423,4 +423,25 @@ func (a *app) listModels(ctx context.Context) error {
 		names = append(names, []string{name, strings.Join(r.Aliases[name], ", then ")})
 	}
 	return a.print(columns(found, 0) + "\n" + columns(names, 0) + "\nMODEL\n" + strings.Join(append(r.Models, ""), "\n"))
+}
+
+// completeModels offers the aliases and models.
+func (a *app) completeModels(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return offer(c, func(ctx context.Context) ([]cobra.Completion, error) {
+		set, err := a.settings()
+		if err != nil {
+			return nil, err
+		}
+		s, err := a.supply(ctx, set, nil)
+		if err != nil {
+			return nil, err
+		}
+		names := slices.Clone(s.Aliases())
+		for _, m := range s.List(ctx).Models {
+			if !m.Embedder {
+				names = append(names, m.Full())
+			}
+		}
+		return names, nil
+	})
 }

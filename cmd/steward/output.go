@@ -2,48 +2,13 @@ package main
 
 import (
 	"bufio"
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
 	"charm.land/lipgloss/v2"
-	"github.com/spf13/cobra"
 )
-
-// group is a command that only has others below it.
-func group(c *cobra.Command, below ...*cobra.Command) *cobra.Command {
-	c.Args = cobra.NoArgs
-	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
-	c.AddCommand(below...)
-	return c
-}
-
-// readList reads a list of what is stored; where nothing is, it is empty.
-func readList[T any](ctx context.Context, a *app, read func(*session) ([]T, error)) (list []T, err error) {
-	err = a.with(ctx, toRead, func(s *session) (err error) {
-		list, err = read(s)
-		return err
-	})
-	if errors.Is(err, errNothingYet) {
-		err = nil
-	}
-	return orEmpty(list), err
-}
-
-// tellList tells a list: as JSON, or drawn. none is said where it is empty.
-func tellList[T any](a *app, list []T, none string, draw func([]T) string) error {
-	switch {
-	case a.json:
-		return a.printJSON(orEmpty(list))
-	case len(list) == 0:
-		a.note("%s", none)
-		return nil
-	}
-	return a.print(draw(list))
-}
 
 // print writes a text to standard output.
 func (a *app) print(text string) error {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,75 +74,64 @@ func (a *app) showPolicy() *cobra.Command {
 }
 
 func (a *app) showInput() error {
-	seen := rego.Input()
-	if a.json {
-		return a.printJSON(seen)
-	}
-	var rows [][]string
-	for _, f := range seen {
-		rows = append(rows, []string{"input." + f.Path, f.About})
-	}
-	return a.print(columns(append(rows, []string{"data.settings.approve", `the setting approve: "actions" or "unfixed"`},
-		[]string{"data.NAME", "what your file data.json has under NAME"}), 0))
+	return tell(a, rego.Input(), nil, func(seen []rego.Seen) string {
+		var rows [][]string
+		for _, f := range seen {
+			rows = append(rows, []string{"input." + f.Path, f.About})
+		}
+		return columns(append(rows, []string{"data.settings.approve", `the setting approve: "actions" or "unfixed"`},
+			[]string{"data.NAME", "what your file data.json has under NAME"}), 0)
+	})
 }
 
 // printPolicies prints files as they are.
 func (a *app) printPolicies(p rego.Loaded, names []string) error {
 	var found []rego.File
 	for _, name := range names {
-		n := len(found)
-		for _, f := range p.Files {
-			if f.Name == name || f.Name == rego.DefaultPrefix+name {
-				found = append(found, f)
-				break
-			}
-		}
-		if len(found) == n {
+		i := slices.IndexFunc(p.Files, func(f rego.File) bool { return f.Name == name || f.Name == rego.DefaultPrefix+name })
+		if i < 0 {
 			return fault.New(fault.NotFound, "policy_not_found", "there is no file %.100q of policies", name).WithHint("steward policy show lists them")
 		}
+		found = append(found, p.Files[i])
 	}
-	if a.json {
-		return a.printJSON(found)
-	}
-	for i, f := range found {
-		if i > 0 {
-			fmt.Fprintln(a.stdout)
+	return tell(a, found, nil, func(found []rego.File) string {
+		var texts []string
+		for _, f := range found {
+			texts = append(texts, f.Text)
 		}
-		if _, err := fmt.Fprint(a.stdout, f.Text); err != nil {
-			return err
-		}
-	}
-	return nil
+		return strings.Join(texts, "\n")
+	})
+}
+
+// policyList is what steward policy show --json writes.
+type policyList struct {
+	Version string           `json:"version,omitzero"`
+	Folder  string           `json:"folder"`
+	Files   []policyListFile `json:"files"`
+	Tests   int              `json:"tests"`
+}
+
+type policyListFile struct {
+	Name  string `json:"name"`
+	Rules int    `json:"rules"`
 }
 
 // listPolicies lists the files. Where they cannot be in force, that is the
 // error in the end.
 func (a *app) listPolicies(dir string, p rego.Loaded, broken error) error {
-	if a.json {
-		type file struct {
-			Name  string `json:"name"`
-			Rules int    `json:"rules"`
-		}
-		out := struct {
-			Version string `json:"version,omitzero"`
-			Folder  string `json:"folder"`
-			Files   []file `json:"files"`
-			Tests   int    `json:"tests"`
-		}{p.Version, dir, []file{}, p.Tests}
-		for _, f := range p.Files {
-			out.Files = append(out.Files, file{f.Name, rules(f.Text)})
-		}
-		return errors.Join(a.printJSON(out), broken)
-	}
+	out := policyList{p.Version, dir, []policyListFile{}, p.Tests}
 	var rows [][]string
 	for _, f := range p.Files {
-		rows = append(rows, []string{f.Name, counted(rules(f.Text), "rule", "rules"), cmp.Or(headline(f.Text), "your own")})
+		n := rules(f.Text)
+		out.Files = append(out.Files, policyListFile{f.Name, n})
+		rows = append(rows, []string{f.Name, plural(n, "rule"), cmp.Or(headline(f.Text), "your own")})
 	}
-	if err := a.print(columns(rows, 0)); err != nil || broken != nil {
-		return errors.Join(err, broken)
-	}
-	fmt.Fprintf(a.stdout, "\nversion %s; your own lie in %s\n", p.Version, dir)
-	return nil
+	return errors.Join(tell(a, out, nil, func(policyList) string {
+		if broken != nil {
+			return columns(rows, 0)
+		}
+		return columns(rows, 0) + fmt.Sprintf("\nversion %s; your own lie in %s\n", p.Version, dir)
+	}), broken)
 }
 
 // deciding begins a rule that decides, or that adds to what Steward's own
@@ -172,38 +162,38 @@ func headline(text string) string {
 	return ""
 }
 
+// policyCheck is what steward policy check --json writes.
+type policyCheck struct {
+	Version string `json:"version"`
+	Own     int    `json:"own"`
+	Tests   int    `json:"tests"`
+}
+
 func (a *app) checkPolicy() *cobra.Command {
-	return &cobra.Command{
-		Use: "check", Short: "Tell whether the policies in the data folder hold", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "check", Short: "Tell whether the policies in the data folder hold",
 		Long: "Read the policies in the data folder as Steward does, and tell every fault with its file and line.\n" +
 			"A faulty version is never in force: a Steward that runs goes on with the one before.",
 		RunE: func(*cobra.Command, []string) error {
 			_, p, err := a.policyFiles()
-			if err != nil {
-				return err
-			}
-			own := 0
-			for _, f := range p.Files {
-				if !strings.HasPrefix(f.Name, rego.DefaultPrefix) {
-					own++
-				}
-			}
-			if a.json {
-				return a.printJSON(struct {
-					Version string `json:"version"`
-					Own     int    `json:"own"`
-					Tests   int    `json:"tests"`
-				}{p.Version, own, p.Tests})
-			}
-			fmt.Fprintf(a.stdout, "the policies hold: version %s, %s of your own\n", p.Version, counted(own, "file", "files"))
-			return nil
-		},
+			return tell(a, policyCheck{p.Version, ownPolicies(p), p.Tests}, err, func(c policyCheck) string {
+				return fmt.Sprintf("the policies hold: version %s, %s of your own\n", c.Version, plural(c.Own, "file"))
+			})
+		}}
+}
+
+// ownPolicies counts the files that are not Steward's.
+func ownPolicies(p rego.Loaded) (own int) {
+	for _, f := range p.Files {
+		if !strings.HasPrefix(f.Name, rego.DefaultPrefix) {
+			own++
+		}
 	}
+	return own
 }
 
 func (a *app) testPolicy() *cobra.Command {
 	return &cobra.Command{
-		Use: "test [DIR]", Short: "Run your tests of the policies", Args: cobra.MaximumNArgs(1),
+		Use: "test [DIR]", Short: "Run your tests of the policies",
 		Long: "Run the rules test_NAME in files that end in _test.rego, with the policies in the same folder and those\n" +
 			"that Steward brings along. Without a DIR, those of the data folder. Exits with 1 if one fails.",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -270,7 +260,7 @@ func (a *app) printTests(tests []rego.Tested, failed int) error {
 func (a *app) usePolicy() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
-		Use: "use [TEMPLATE]", Short: "Take a template of rules for a family, a team or a company", Args: cobra.MaximumNArgs(1),
+		Use: "use [TEMPLATE]", Short: "Take a template of rules for a family, a team or a company",
 		Long: "Write a template into the folder of your policies, as " + rego.TemplateFile + ", in place of the one before. Without a\n" +
 			"TEMPLATE, list those that there are. Read what it says: steward policy show " + rego.TemplateFile + ".",
 		ValidArgs: []cobra.Completion{"default", "family", "team", "locked"},
@@ -288,21 +278,15 @@ func (a *app) usePolicy() *cobra.Command {
 				return err
 			}
 			p, err := rego.Check(dir, policySettings(set))
-			switch {
-			case err != nil:
-				return err
-			case a.json:
-				return a.printJSON(struct {
-					Template string `json:"template"`
-					File     string `json:"file,omitzero"`
-					Version  string `json:"version"`
-				}{args[0], file, p.Version})
-			case file == "":
-				a.note("no template is used any more; the rules of %s stand", filepath.Clean(dir))
-			default:
-				a.note("%s is used: %s", args[0], file)
+			say := fmt.Sprintf("%s is used: %s", args[0], file)
+			if file == "" {
+				say = fmt.Sprintf("no template is used any more; the rules of %s stand", filepath.Clean(dir))
 			}
-			return nil
+			return a.told(struct {
+				Template string `json:"template"`
+				File     string `json:"file,omitzero"`
+				Version  string `json:"version"`
+			}{args[0], file, p.Version}, err, "%s", say)
 		},
 	}
 	c.Flags().BoolVar(&force, "force", false, "also where the one before was changed by hand; it is kept beside it, out of force")
@@ -311,15 +295,11 @@ func (a *app) usePolicy() *cobra.Command {
 
 func (a *app) listTemplates() error {
 	all, err := rego.Templates()
-	if err != nil {
-		return err
-	}
-	if a.json {
-		return a.printJSON(all)
-	}
-	var rows [][]string
-	for _, t := range all {
-		rows = append(rows, []string{t.Name, t.About})
-	}
-	return a.print(columns(rows, 0))
+	return tellList(a, all, err, "", func(all []rego.Template) string {
+		var rows [][]string
+		for _, t := range all {
+			rows = append(rows, []string{t.Name, t.About})
+		}
+		return columns(rows, 0)
+	})
 }

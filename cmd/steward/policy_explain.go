@@ -21,7 +21,7 @@ func (a *app) explainPolicy() *cobra.Command {
 	var args, lineage, point, conversation string
 	var input, all bool
 	c := &cobra.Command{
-		Use: "explain [REQUEST]", Short: "Explain a decision: which rule, and what it went by", Args: cobra.MaximumNArgs(1),
+		Use: "explain [REQUEST]", Short: "Explain a decision: which rule, and what it went by",
 		Long: "Explain how policy decides: of a REQUEST that was judged (the id of an action, or of a request or turn\n" +
 			"with actions; the beginning of it will do), or of a question that you ask with flags, or as JSON in place\n" +
 			"of the REQUEST. For each rule that is about it, it is told whether it held, and if not, why not.",
@@ -67,21 +67,13 @@ func (a *app) explainPolicy() *cobra.Command {
 			err := a.with(c.Context(), toLook, func(s *session) error {
 				return s.Call(c.Context(), "POST /policy/explain", nil, q, &out)
 			})
-			switch {
-			case err != nil:
-				return err
-			case a.json:
-				return a.printJSON(out.Answers)
-			}
-			for i, x := range out.Answers {
-				if i > 0 {
-					fmt.Fprintln(a.stdout)
+			return tell(a, out.Answers, err, func(answers []runtime.PolicyAnswer) string {
+				var texts []string
+				for _, x := range answers {
+					texts = append(texts, explained(x, all, input))
 				}
-				if _, err := fmt.Fprint(a.stdout, explained(x, all, input)); err != nil {
-					return err
-				}
-			}
-			return nil
+				return strings.Join(texts, "\n")
+			})
 		},
 	}
 	f := c.Flags()
@@ -131,18 +123,8 @@ func asked(q *runtime.PolicyQuestion, arg string) error {
 
 // explained tells of an answer, for a person.
 func explained(x runtime.PolicyAnswer, all, input bool) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n", plainLine(x.About))
-	row := func(name, text string) {
-		if text != "" {
-			fmt.Fprintf(&b, "%-10s%s\n", name, plainLine(text))
-		}
-	}
-	row(string(x.Verdict), x.Reason)
-	row("rule", x.Rule)
-	if x.Agent != "" {
-		row("because of", x.Agent)
-	}
+	rows := [][2]string{{string(x.Verdict), x.Reason}, {"rule", x.Rule}, {"because of", x.Agent}}
+	row := func(name, text string) { rows = append(rows, [2]string{name, text}) }
 	if x.Approvers != "" {
 		row("approvers", "a member of the group "+x.Approvers)
 	}
@@ -154,7 +136,7 @@ func explained(x runtime.PolicyAnswer, all, input bool) string {
 	row("note", x.Note)
 	row("policy", x.Version)
 	if r := x.Recorded; r != nil {
-		then := fmt.Sprintf("%s: %s", r.At.Local().Format("2006-01-02 15:04"), r.Reason)
+		then := fmt.Sprintf("%s: %s", minuteOf(r.At), r.Reason)
 		if r.Rule != "" {
 			then += ", by " + r.Rule
 		}
@@ -167,6 +149,8 @@ func explained(x runtime.PolicyAnswer, all, input bool) string {
 			row("note", "the tool is not there any more; it is judged by its name alone")
 		}
 	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n%s", plainLine(x.About), fields(10, rows))
 	b.WriteString("\n" + ruleTable(x.Rules, all))
 	if input {
 		var doc bytes.Buffer

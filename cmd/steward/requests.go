@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,61 +28,39 @@ func (a *app) requestsCommand() *cobra.Command {
 func (a *app) listRequests() *cobra.Command {
 	var all, everybody bool
 	var limit int
-	c := &cobra.Command{
-		Use: "list", Short: "List the requests that are open", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "list", Short: "List the requests that are open",
 		Long: "List the requests that are open, the newest first; with --all the newest ones, closed or not. Turns\n" +
 			"that led to no other request are not among them, unless they are parked or wait for their model:\n" +
 			"steward log tells what they did.",
 		RunE: func(c *cobra.Command, _ []string) error {
-			if limit < 1 {
-				return usage("--limit must be 1 or more")
-			}
 			list, err := readList(c.Context(), a, func(s *session) ([]client.Request, error) {
 				return s.Requests(c.Context(), all, everybody, limit)
 			})
-			if err != nil {
-				return err
-			}
 			none := "no request is open"
 			if all {
 				none = "nothing that was asked led to another request yet"
 			}
-			return tellList(a, list, none, func(list []client.Request) string { return requestTable(list, everybody, a.width(), time.Now()) })
-		},
-	}
+			return tellList(a, list, err, none, func(list []client.Request) string { return requestTable(list, everybody, a.width(), time.Now()) })
+		}}
 	c.Flags().BoolVar(&all, "all", false, "closed ones too")
 	c.Flags().BoolVar(&everybody, "all-users", false, "those of all users")
-	c.Flags().IntVar(&limit, "limit", 50, "list at most `N`")
+	limitFlag(c, &limit, 50, "list at most `N`")
 	return c
 }
 
 func (a *app) showRequest() *cobra.Command {
-	return &cobra.Command{
-		Use: "show ID", Short: "Draw all that a request led to as a tree", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeRequests,
+	return orElse(noRequest(), a.over(toRead, &cobra.Command{Use: "show ID", Short: "Draw all that a request led to as a tree", ValidArgsFunction: a.completeRequests(),
 		Long: "Draw the turn that a request is for as a tree: its tool calls, the agents that were asked and what\n" +
 			"they did, and tasks with what their results opened; with times, tokens and costs of each and all below\n" +
-			"it. ID is that of the turn's interaction or of any request below it; last is the newest request.",
-		RunE: func(c *cobra.Command, args []string) error {
-			err := a.with(c.Context(), toRead, func(s *session) error {
-				which, err := newestRequest(c.Context(), s, args[0])
-				if err != nil {
-					return err
-				}
-				tree, err := s.Request(c.Context(), which)
-				switch {
-				case err != nil:
-					return err
-				case a.json:
-					return a.printJSON(tree)
-				}
-				return a.print(requestTree(&tree, a.width(), time.Now()))
-			})
-			if errors.Is(err, errNothingYet) {
-				return noRequest()
+			"it. ID is that of the turn's interaction or of any request below it; last is the newest request."},
+		func(ctx context.Context, s *session, args []string) error {
+			which, err := newestRequest(ctx, s, args[0])
+			if err != nil {
+				return err
 			}
-			return err
-		},
-	}
+			tree, err := s.Request(ctx, which)
+			return tell(a, tree, err, func(tree client.Request) string { return requestTree(&tree, a.width(), time.Now()) })
+		}))
 }
 
 func noRequest() error {
@@ -153,11 +130,8 @@ func (a *app) resumeRequest() *cobra.Command {
 // user's.
 func (a *app) aboutRequest(c *cobra.Command, do func(ctx context.Context, s *session, which, user string) error) *cobra.Command {
 	user := c.Flags().String("user", "", "whose request it is: `NAME`; yours unless given")
-	c.Args, c.ValidArgsFunction = cobra.ExactArgs(1), a.completeRequests
-	c.RunE = func(c *cobra.Command, args []string) error {
-		return a.withStored(c.Context(), toAct, func(s *session) error { return do(c.Context(), s, args[0], *user) })
-	}
-	return c
+	c.ValidArgsFunction = a.completeRequests()
+	return a.about(toAct, c, func(ctx context.Context, s *session, args []string) error { return do(ctx, s, args[0], *user) })
 }
 
 // awaitOver gives what was cancelled a while to end, so that it does before
@@ -187,11 +161,11 @@ func (s *session) await(ctx context.Context, which string, long time.Duration, d
 }
 
 // completeRequests offers the newest requests.
-func (a *app) completeRequests(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	newest := func(ctx context.Context, s *session) ([]client.Request, error) {
+func (a *app) completeRequests() completer {
+	return offers(a, toRead, func(ctx context.Context, s *session) ([]client.Request, error) {
 		return s.Requests(ctx, true, false, 30)
-	}
-	return offerList(a, c, nil, newest, func(r *client.Request) (string, string) { return requestRef(r.ID), requestWhat(r) })
+	},
+		func(r *client.Request) (string, string) { return requestRef(r.ID), requestWhat(r) })
 }
 
 // What the API says of a request's kind, state and status.

@@ -33,41 +33,22 @@ func (a *app) resourcesCommand() *cobra.Command {
 
 func (a *app) listResources() *cobra.Command {
 	var q client.ResourceQuery
-	var since, until string
 	var limit int
-	c := &cobra.Command{
-		Use: "list", Short: "List resources", Args: cobra.NoArgs,
+	c := a.over(toLook, &cobra.Command{Use: "list", Short: "List resources",
 		Long: "List resources, in the order of the tree; with --since the last changed first.",
 		Example: "  steward resources list --type home.Note\n  steward resources list --since 2h\n" +
-			"  steward resources list --space group:family",
-		RunE: func(c *cobra.Command, _ []string) error {
-			if limit < 1 {
-				return usage("--limit must be 1 or more")
-			}
-			var err error
-			if q.Since, err = past("--since", since, "a time ago such as 2h or 3d", time.Now()); err != nil {
-				return err
-			}
-			if q.Until, err = past("--until", until, "a time ago such as 2h or 3d", time.Now()); err != nil {
-				return err
-			}
-			return a.with(c.Context(), toLook, func(s *session) error {
-				all, err := s.Resources(c.Context(), q, limit)
-				if err != nil {
-					return err
-				}
-				return a.printThings(all, "nothing is there that fits", "--after "+all.Next)
-			})
-		},
-	}
+			"  steward resources list --space group:family"},
+		func(ctx context.Context, s *session, _ []string) error {
+			all, err := s.Resources(ctx, q, limit)
+			return a.printThings(all, err, "nothing is there that fits", "--after "+all.Next)
+		})
 	f := c.Flags()
 	f.StringVar(&q.Under, "under", "", "only what lies at or below the `URI`")
 	f.StringVar(&q.Type, "type", "", "only resources of the `TYPE`, such as home.Note or tool.Tool")
 	f.StringVar(&q.Space, "space", "", "only those of an `OWNER`: user:NAME, group:NAME or system")
 	f.StringVar(&q.State, "state", "", "only those in the state `WORD`")
-	f.StringVar(&since, "since", "", "only what was changed since: a `TIME` ago such as 2h or 3d, or a date")
-	f.StringVar(&until, "until", "", "only what was changed before: a `TIME` ago, or a date")
-	f.IntVar(&limit, "limit", 100, "list at most `N`")
+	sinceUntil(c, &q.Since, &q.Until, "what was changed")
+	limitFlag(c, &limit, 100, "list at most `N`")
 	f.StringVar(&q.After, "after", "", "go on at the `CURSOR` of an earlier list")
 	f.BoolVar(&q.Bodies, "bodies", false, "with what is in them (with --json)")
 	complete(c, "type", words("common.Conversation", "common.Request", "effect.Intent", "agent.Agent", "tool.Tool"))
@@ -75,21 +56,18 @@ func (a *app) listResources() *cobra.Command {
 	return c
 }
 
-func (a *app) printThings(all client.ResourceList, none, more string) error {
-	if a.json {
+func (a *app) printThings(all client.ResourceList, err error, none, more string) error {
+	switch {
+	case err != nil:
+		return err
+	case a.json:
 		return a.printJSON(all)
 	}
-	if len(all.Resources) == 0 {
-		a.note("%s", none)
-		return nil
-	}
-	if err := a.print(thingTable(all.Resources, a.width(), time.Now())); err != nil {
-		return err
-	}
-	if all.Next != "" {
+	err = tellList(a, all.Resources, nil, none, func(list []client.Resource) string { return thingTable(list, a.width(), time.Now()) })
+	if err == nil && all.Next != "" {
 		a.note("there is more: %s", more)
 	}
-	return nil
+	return err
 }
 
 // thingTable writes resources in columns; what describes them takes the room
@@ -120,19 +98,12 @@ func when(at, now time.Time) string {
 
 func (a *app) getResource() *cobra.Command {
 	var it client.Item
-	c := &cobra.Command{
-		Use: "get URI", Short: "Show one resource", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeResources,
-		RunE: func(c *cobra.Command, args []string) error {
+	c := a.over(toLook, &cobra.Command{Use: "get URI", Short: "Show one resource", ValidArgsFunction: a.completeResources},
+		func(ctx context.Context, s *session, args []string) error {
 			it.URI = args[0]
-			return a.with(c.Context(), toLook, func(s *session) error {
-				t, err := s.Resource(c.Context(), it)
-				if err != nil {
-					return err
-				}
-				return a.printThing(t)
-			})
-		},
-	}
+			t, err := s.Resource(ctx, it)
+			return tell(a, t, err, thingText)
+		})
 	c.Flags().Uint64Var(&it.Version, "version", 0, "an earlier version, `N`")
 	a.spaceFlag(c, &it.Space)
 	return c
@@ -143,11 +114,8 @@ func (a *app) spaceFlag(c *cobra.Command, space *string) {
 	complete(c, "space", a.completeSpaces)
 }
 
-// printThing writes a resource: what is known of it, then what is in it.
-func (a *app) printThing(t client.Resource) error {
-	if a.json {
-		return a.printJSON(t)
-	}
+// thingText is a resource: what is known of it, then what is in it.
+func thingText(t client.Resource) string {
 	var rows [][]string
 	line := func(name, value string) {
 		if value != "" {
@@ -164,27 +132,23 @@ func (a *app) printThing(t client.Resource) error {
 		line("hidden", "policy does not let all of it be seen")
 	}
 	text := columns(rows, 0)
-	switch {
-	case len(t.Body) > 0:
-		body := jsontext.Value(t.Body)
-		if err := body.Indent(jsontext.WithIndent("  "), jsontext.PreserveRawStrings(false)); err != nil {
-			return err
-		}
+	switch body := jsontext.Value(t.Body); {
+	case len(body) > 0:
+		body.Indent(jsontext.WithIndent("  "), jsontext.PreserveRawStrings(false)) //nolint:errcheck // it was decoded out of JSON
 		text += "\n" + plainText(string(body)) + "\n"
 	case t.Text != "":
 		text += "\n" + plainText(t.Text) + "\n"
 	case t.Base64 != "":
 		text += "\n" + t.Base64 + "\n"
 	}
-	return a.print(text)
+	return text
 }
 
 func (a *app) putResource() *cobra.Command {
 	var it client.Item
 	var body, file, state string
 	var create bool
-	c := &cobra.Command{
-		Use: "put URI", Short: "Keep a resource, or replace it by a new version", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeResources,
+	c := &cobra.Command{Use: "put URI", Short: "Keep a resource, or replace it by a new version", ValidArgsFunction: a.completeResources,
 		Long: "Keep a resource, or replace it by a new version. Its body is a JSON object, from --body, --file or the\n" +
 			"standard input. The members purpose, instructions, applicability and evaluation, if there, are texts\n" +
 			"that describe it.",
@@ -192,26 +156,18 @@ func (a *app) putResource() *cobra.Command {
 			"  steward resources put cld:home.Note.rules --space group:family --file rules.json --version 3",
 		RunE: func(c *cobra.Command, args []string) error {
 			raw, err := a.body(c, body, file)
-			if err != nil {
-				return err
+			if err == nil {
+				err = tree.CheckBody(raw)
 			}
-			if err := tree.CheckBody(raw); err != nil {
+			if err != nil {
 				return err
 			}
 			it.URI = args[0]
 			return a.with(c.Context(), toLook, func(s *session) error {
 				t, err := s.PutResource(c.Context(), it, raw, state, create)
-				if err != nil {
-					return err
-				}
-				if a.json {
-					return a.printJSON(t)
-				}
-				a.note("kept %s, version %d", plainLine(t.URI), t.Version)
-				return nil
+				return a.told(t, err, "kept %s, version %d", plainLine(t.URI), t.Version)
 			})
-		},
-	}
+		}}
 	f := c.Flags()
 	f.StringVar(&body, "body", "", "what to keep: a `JSON` object")
 	f.StringVar(&file, "file", "", "the `FILE` that has it; - is the standard input")
@@ -247,11 +203,10 @@ func (a *app) body(c *cobra.Command, body, file string) ([]byte, error) {
 func (a *app) deleteResource() *cobra.Command {
 	var it client.Item
 	var erase bool
-	c := &cobra.Command{
-		Use: "delete URI…", Short: "Delete resources of your own", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeResources,
+	c := a.over(toLook, &cobra.Command{Use: "delete URI…", Short: "Delete resources of your own", ValidArgsFunction: a.completeResources,
 		Long: "Delete resources of your own. Earlier versions stay, and can be seen by steward resources history and\n" +
-			"put again; with --erase they are gone for good.",
-		RunE: func(c *cobra.Command, args []string) error {
+			"put again; with --erase they are gone for good."},
+		func(ctx context.Context, s *session, args []string) error {
 			if it.Version > 0 && len(args) > 1 {
 				return usage("--version is for one resource")
 			}
@@ -259,18 +214,15 @@ func (a *app) deleteResource() *cobra.Command {
 			if erase {
 				done = "erased"
 			}
-			return a.with(c.Context(), toLook, func(s *session) error {
-				for _, uri := range args {
-					it.URI = uri
-					if err := s.DeleteResource(c.Context(), it, erase); err != nil {
-						return err
-					}
-					a.note("%s %s", done, plainLine(uri))
+			for _, uri := range args {
+				it.URI = uri
+				if err := s.DeleteResource(ctx, it, erase); err != nil {
+					return err
 				}
-				return nil
-			})
-		},
-	}
+				a.note("%s %s", done, plainLine(uri))
+			}
+			return nil
+		})
 	c.Flags().Uint64Var(&it.Version, "version", 0, "only if it is at version `N` now")
 	c.Flags().BoolVar(&erase, "erase", false, "for good, with all earlier versions")
 	a.spaceFlag(c, &it.Space)
@@ -279,18 +231,11 @@ func (a *app) deleteResource() *cobra.Command {
 
 func (a *app) resourceParents() *cobra.Command {
 	var space string
-	c := &cobra.Command{
-		Use: "parents URI", Short: "Show the resources above one", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeResources,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c.Context(), toLook, func(s *session) error {
-				all, err := s.ResourceParents(c.Context(), client.Item{URI: args[0], Space: space})
-				if err != nil {
-					return err
-				}
-				return a.printThings(all, "nothing is there above it", "")
-			})
-		},
-	}
+	c := a.over(toLook, &cobra.Command{Use: "parents URI", Short: "Show the resources above one", ValidArgsFunction: a.completeResources},
+		func(ctx context.Context, s *session, args []string) error {
+			all, err := s.ResourceParents(ctx, client.Item{URI: args[0], Space: space})
+			return a.printThings(all, err, "nothing is there above it", "")
+		})
 	a.spaceFlag(c, &space)
 	return c
 }
@@ -298,31 +243,20 @@ func (a *app) resourceParents() *cobra.Command {
 func (a *app) resourceHistory() *cobra.Command {
 	var space string
 	var limit int
-	c := &cobra.Command{
-		Use: "history URI", Short: "List the versions of a resource", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeResources,
+	c := a.over(toLook, &cobra.Command{Use: "history URI", Short: "List the versions of a resource", ValidArgsFunction: a.completeResources,
 		Long: "List the versions of a resource, the newest first, also of one that was deleted. One of them is shown by\n" +
-			"steward resources get URI --version N.",
-		RunE: func(c *cobra.Command, args []string) error {
-			if limit < 1 {
-				return usage("--limit must be 1 or more")
-			}
-			return a.with(c.Context(), toLook, func(s *session) error {
-				all, err := s.ResourceHistory(c.Context(), client.Item{URI: args[0], Space: space}, limit)
-				switch {
-				case err != nil:
-					return err
-				case a.json:
-					return a.printJSON(all)
-				}
+			"steward resources get URI --version N."},
+		func(ctx context.Context, s *session, args []string) error {
+			all, err := s.ResourceHistory(ctx, client.Item{URI: args[0], Space: space}, limit)
+			return tell(a, all, err, func(all client.ResourceList) string {
 				rows := [][]string{{"VERSION", "STATE", "CHANGED", "BY"}}
 				for _, t := range all.Resources {
 					rows = append(rows, []string{fmt.Sprint(t.Version), cmp.Or(t.State, "-"), t.At.Local().Format(time.DateTime), cmp.Or(t.Actor, "-")})
 				}
-				return a.print(columns(rows, 0))
+				return columns(rows, 0)
 			})
-		},
-	}
-	c.Flags().IntVar(&limit, "limit", 50, "list at most `N`")
+		})
+	limitFlag(c, &limit, 50, "list at most `N`")
 	a.spaceFlag(c, &space)
 	return c
 }
@@ -358,13 +292,10 @@ func (a *app) completeResources(c *cobra.Command, _ []string, _ string) ([]cobra
 }
 
 // completeSpaces offers the spaces that the user may write.
-func (a *app) completeSpaces(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	groups, none := a.offerRead(c, func(ctx context.Context, s *session) (out []cobra.Completion, err error) {
+func (a *app) completeSpaces(c *cobra.Command, args []string, to string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	groups, how := offers(a, toRead, func(ctx context.Context, s *session) ([]string, error) {
 		u, err := s.User(ctx, a.user())
-		for _, g := range u.Groups {
-			out = append(out, string(resource.GroupSpace(g)))
-		}
-		return out, err
-	})
-	return append([]cobra.Completion{string(resource.UserSpace(a.user()))}, groups...), none
+		return u.Groups, err
+	}, func(g *string) (string, string) { return string(resource.GroupSpace(*g)), "" })(c, args, to)
+	return append([]cobra.Completion{string(resource.UserSpace(a.user()))}, groups...), how
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,75 +31,49 @@ func newIndex(data string, st store.Store, log *slog.Logger) *fts.Index {
 	return fts.New(fts.Options{Path: searchFile(data), Store: st, Log: log})
 }
 
-// searchFlags are what narrows a search on the command line.
-type searchFlags struct {
-	conversation, role, tool, since, until string
-	limit, neighbours                      int
-}
-
 func (a *app) searchCommand() *cobra.Command {
-	var f searchFlags
-	c := &cobra.Command{
-		Use: "search WORDS…", Short: "Find what was said in your conversations", GroupID: "keep", Args: cobra.MinimumNArgs(1),
+	var q search.Query
+	var conversation string
+	var limit int
+	c := &cobra.Command{Use: "search WORDS…", Short: "Find what was said in your conversations", GroupID: "keep",
 		Long: "Find messages, the newest first. All words must be there, in any order and any inflection of\n" +
 			"case and accents; \"words in quotes\" stand one after the other, word* begins a word, -word must\n" +
 			"not be there, and OR between two words leaves the choice. What was deleted or is secret is not\n" +
 			"found.",
 		Example: "  steward search train rome\n  steward search '\"seven thirty\"' --since 7d -n 1\n  steward search -- train OR plane -delayed",
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.search(c.Context(), strings.Join(args, " "), f)
+		PreRunE: func(*cobra.Command, []string) error {
+			if !slices.Contains([]message.Role{"", message.User, message.Assistant, message.Tool}, q.Role) {
+				return usage("--role must be user, assistant or tool, not %q", q.Role)
+			}
+			if q.Around < 0 || q.Around > search.MaxAround {
+				return usage("--neighbours must be 0 to %d", search.MaxAround)
+			}
+			return nil
 		},
-	}
-	c.Flags().StringVar(&f.conversation, "conversation", "", "only in the conversation `ID`; last is the last used one")
-	c.Flags().StringVar(&f.role, "role", "", "only what `WHO` said: user, assistant or tool")
-	c.Flags().StringVar(&f.tool, "tool", "", "only calls and results of the tool `NAME`")
-	c.Flags().StringVar(&f.since, "since", "", "only what was said since `WHEN`: 24h, 7d, 2006-01-02 or a time as in RFC 3339")
-	c.Flags().StringVar(&f.until, "until", "", "only what was said before `WHEN`")
-	c.Flags().IntVar(&f.limit, "limit", search.DefaultLimit, "show at most `N`")
-	c.Flags().IntVarP(&f.neighbours, "neighbours", "n", 0, "show `N` messages before and after each, too")
+		RunE: func(c *cobra.Command, args []string) error {
+			q.Text = strings.Join(args, " ")
+			var page search.Page
+			err := a.with(c.Context(), toRead, func(s *session) error {
+				conv, err := s.which(c.Context(), conversation)
+				if err == nil {
+					page, err = s.search(c.Context(), q, conv, limit)
+				}
+				return err
+			})
+			if err != nil && !errors.Is(err, errNothingYet) {
+				return err
+			}
+			return a.printHits(page, limit)
+		}}
+	c.Flags().StringVar(&conversation, "conversation", "", "only in the conversation `ID`; last is the last used one")
+	c.Flags().StringVar((*string)(&q.Role), "role", "", "only what `WHO` said: user, assistant or tool")
+	c.Flags().StringVar(&q.Tool, "tool", "", "only calls and results of the tool `NAME`")
+	sinceUntil(c, &q.Since, &q.Until, "what was said")
+	limitFlag(c, &limit, search.DefaultLimit, "show at most `N`")
+	c.Flags().IntVarP(&q.Around, "neighbours", "n", 0, "show `N` messages before and after each, too")
 	complete(c, "conversation", a.completeConversations)
 	complete(c, "role", words("user", "assistant", "tool"))
 	return c
-}
-
-func (a *app) search(ctx context.Context, text string, f searchFlags) error {
-	q, err := f.query(text, time.Now())
-	if err != nil {
-		return err
-	}
-	var page search.Page
-	err = a.with(ctx, toRead, func(s *session) error {
-		conv, err := s.which(ctx, f.conversation)
-		if err == nil {
-			page, err = s.search(ctx, q, conv, f.limit)
-		}
-		return err
-	})
-	if err != nil && !errors.Is(err, errNothingYet) {
-		return err
-	}
-	return a.printHits(page, f.limit)
-}
-
-// query reads the flags.
-func (f *searchFlags) query(text string, now time.Time) (search.Query, error) {
-	q := search.Query{Text: text, Role: message.Role(f.role), Tool: f.tool, Limit: min(f.limit, search.MaxLimit), Around: f.neighbours}
-	switch {
-	case f.limit < 1:
-		return q, usage("--limit must be 1 or more")
-	case f.neighbours < 0 || f.neighbours > search.MaxAround:
-		return q, usage("--neighbours must be 0 to %d", search.MaxAround)
-	}
-	switch q.Role {
-	case "", message.User, message.Assistant, message.Tool:
-	default:
-		return q, usage("--role must be user, assistant or tool, not %q", f.role)
-	}
-	var err error
-	if q.Since, err = past("--since", f.since, aDuration, now); err == nil {
-		q.Until, err = past("--until", f.until, aDuration, now)
-	}
-	return q, err
 }
 
 // search searches page by page until there are enough hits.

@@ -31,7 +31,7 @@ func (a *app) secrets() (*secret.Store, error) {
 
 func (a *app) setSecret() *cobra.Command {
 	return &cobra.Command{
-		Use: "set NAME", Short: "Keep a secret, or change it", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeSecrets,
+		Use: "set NAME", Short: "Keep a secret, or change it", ValidArgsFunction: a.completeSecrets,
 		Long: "Keep a secret, or change it. It is asked for without being shown, or read from standard input.\n" +
 			"A Steward that runs hides it within a moment, and hands it to what it starts from then on; to models' providers\n" +
 			"from its own next start on.",
@@ -71,17 +71,14 @@ func (a *app) readSecret(ctx context.Context, name string) (string, error) {
 
 func (a *app) listSecrets() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List the names of what is kept", Args: cobra.NoArgs,
+		Use: "list", Short: "List the names of what is kept",
 		RunE: func(*cobra.Command, []string) error {
 			s, err := a.secrets()
 			if err != nil {
 				return err
 			}
 			list, err := s.List()
-			if err != nil {
-				return err
-			}
-			return tellList(a, list, "no secret is kept", func(list []secret.Info) string {
+			return tellList(a, list, err, "no secret is kept", func(list []secret.Info) string {
 				rows := [][]string{{"NAME", "CHANGED"}}
 				for _, one := range list {
 					rows = append(rows, []string{one.Name, one.Changed.Local().Format(time.DateTime)})
@@ -94,7 +91,7 @@ func (a *app) listSecrets() *cobra.Command {
 
 func (a *app) removeSecret() *cobra.Command {
 	return &cobra.Command{
-		Use: "remove NAME…", Aliases: []string{"rm"}, Short: "Delete secrets", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeSecrets,
+		Use: "remove NAME…", Aliases: []string{"rm"}, Short: "Delete secrets", ValidArgsFunction: a.completeSecrets,
 		RunE: func(_ *cobra.Command, args []string) error {
 			s, err := a.secrets()
 			if err != nil {

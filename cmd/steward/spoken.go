@@ -251,39 +251,6 @@ func byWord(tool, actor string) string {
 	return strings.TrimPrefix(actor, "agent:")
 }
 
-// talk is a conversation that a command is about.
-type talk struct {
-	*session
-	conv string
-	flag string // what commands that are about it too need: "" or " --conversation ID"
-}
-
-// onTalk runs do with the conversation that a person has named; "" and "last"
-// are the last used one.
-func (a *app) onTalk(ctx context.Context, n need, which string, do func(talk) error) error {
-	return a.withStored(ctx, n, func(s *session) error {
-		conv, err := s.which(ctx, cmp.Or(which, "last"))
-		if err != nil {
-			return err
-		}
-		t := talk{session: s, conv: conv}
-		if which != "" && which != "last" {
-			t.flag = " --conversation " + conv
-		}
-		return do(t)
-	})
-}
-
-// looking is onTalk for what only looks.
-func (a *app) looking(ctx context.Context, which string, do func(talk) error) error {
-	return a.onTalk(ctx, toRead, which, do)
-}
-
-// changing is onTalk for what changes something.
-func (a *app) changing(ctx context.Context, which string, do func(talk) error) error {
-	return a.onTalk(ctx, toAct, which, do)
-}
-
 // pageOf is how many messages are asked for at once.
 const pageOf = 1000
 

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"steward/internal/server/httpauth"
@@ -11,7 +9,7 @@ import (
 func (a *app) tokenCommand() *cobra.Command {
 	var anew bool
 	c := &cobra.Command{
-		Use: "token", Short: "Print your token for curl and other programs", GroupID: "keep", Args: cobra.NoArgs,
+		Use: "token", Short: "Print your token for curl and other programs", GroupID: "keep",
 		Long: "Print the token of this machine's own user. Steward asks every program for a credential, on this\n" +
 			"machine too; its own commands and the chat read the token by themselves. Who has the token may do\n" +
 			"everything that you may do. It is in the file token in the data folder, made at the first start\n" +
@@ -28,14 +26,7 @@ func (a *app) tokenCommand() *cobra.Command {
 				get = httpauth.NewToken
 			}
 			token, err := get(set.Data)
-			if err != nil {
-				return err
-			}
-			if a.json {
-				return a.printJSON(map[string]string{"token": token})
-			}
-			_, err = fmt.Fprintln(a.stdout, token)
-			return err
+			return tell(a, map[string]string{"token": token}, err, func(map[string]string) string { return token + "\n" })
 		},
 	}
 	c.Flags().BoolVar(&anew, "new", false, "replace it")

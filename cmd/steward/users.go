@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -21,8 +20,8 @@ func (a *app) usersCommand() *cobra.Command {
 			"with nobody there who can be asked. Of whom nothing is said is a member. Whoever sits at this machine\n" +
 			"is the user local, an admin.",
 	}, a.listUsers(), a.showUser(), a.addUser(), a.setUser(),
-		a.switchUser("disable", "Let users in no more, at once", "is disabled: his keys open nothing", true),
-		a.switchUser("enable", "Let users in again", "is enabled", false), a.deleteUsers())
+		a.switchUser("disable USER…", "Let users in no more, at once", "is disabled: his keys open nothing", true),
+		a.switchUser("enable USER…", "Let users in again", "is enabled", false), a.deleteUsers())
 }
 
 func userState(u client.User) string {
@@ -32,37 +31,32 @@ func userState(u client.User) string {
 	return "enabled"
 }
 
-// readUsers reads all users, with their groups.
-func readUsers(ctx context.Context, s *session) ([]client.User, error) {
-	users, err := s.Users(ctx)
-	if err != nil {
-		return nil, err
+// people makes a command that tells what is known of users, groups and keys.
+// Where nothing is stored yet there is who sits here.
+func (a *app) people(c *cobra.Command, do work) *cobra.Command {
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return a.readPeople(c.Context(), func(s *session) error { return do(c.Context(), s, args) })
 	}
-	groups, err := s.Groups(ctx)
-	for i := range users {
-		users[i].Groups = []string{}
-		for _, g := range groups {
-			if g.Has(users[i].User) {
-				users[i].Groups = append(users[i].Groups, g.Name)
-			}
-		}
-	}
-	return users, err
+	return c
 }
 
 func (a *app) listUsers() *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List the users", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.readPeople(c.Context(), func(s *session) error {
-				list, err := readUsers(c.Context(), s)
-				if err != nil {
-					return err
+	return a.people(&cobra.Command{Use: "list", Short: "List the users"}, func(ctx context.Context, s *session, _ []string) error {
+		users, err := s.Users(ctx)
+		if err != nil {
+			return err
+		}
+		groups, err := s.Groups(ctx)
+		for i := range users {
+			users[i].Groups = []string{}
+			for _, g := range groups {
+				if g.Has(users[i].User) {
+					users[i].Groups = append(users[i].Groups, g.Name)
 				}
-				return tellList(a, list, "", userTable)
-			})
-		},
-	}
+			}
+		}
+		return tellList(a, users, err, "", userTable)
+	})
 }
 
 func userTable(list []client.User) string {
@@ -75,34 +69,20 @@ func userTable(list []client.User) string {
 }
 
 func (a *app) showUser() *cobra.Command {
-	return &cobra.Command{
-		Use: "show USER", Short: "Show one user", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeUsers,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.readPeople(c.Context(), func(s *session) error {
-				u, err := s.User(c.Context(), args[0])
-				if err != nil {
-					return err
-				}
-				return a.printUser(u)
-			})
-		},
-	}
+	return a.people(&cobra.Command{Use: "show USER", Short: "Show one user", ValidArgsFunction: a.completeUsers()},
+		func(ctx context.Context, s *session, args []string) error {
+			u, err := s.User(ctx, args[0])
+			return tell(a, u, err, userText)
+		})
 }
 
-func (a *app) printUser(u client.User) error {
-	if a.json {
-		return a.printJSON(u)
-	}
-	rows := [][]string{{"user", u.User}}
-	if u.Display != "" {
-		rows = append(rows, []string{"name", plainLine(u.Display)})
-	}
+func userText(u client.User) string {
 	account := "none: nothing was ever said about this user"
 	if !u.Created.IsZero() {
 		account = "since " + u.Created.Local().Format(time.DateOnly)
 	}
-	return a.print(columns(append(rows, []string{"roles", strings.Join(u.Roles, ", ")},
-		[]string{"groups", cmp.Or(strings.Join(u.Groups, ", "), "none")}, []string{"state", userState(u)}, []string{"account", account}), 0))
+	return fields(9, [][2]string{{"user", u.User}, {"name", u.Display}, {"roles", strings.Join(u.Roles, ", ")},
+		{"groups", cmp.Or(strings.Join(u.Groups, ", "), "none")}, {"state", userState(u)}, {"account", account}})
 }
 
 // accountFlags are those of what is said about a user.
@@ -111,10 +91,11 @@ type accountFlags struct {
 	roles []string
 }
 
-func (f *accountFlags) add(c *cobra.Command) {
+func (f *accountFlags) add(c *cobra.Command) *cobra.Command {
 	c.Flags().StringVar(&f.name, "name", "", "what people call the user, in your `WORDS`")
 	c.Flags().StringSliceVar(&f.roles, "role", nil, "the `ROLES`: "+strings.Join(identity.Roles(), ", ")+"; they replace those before")
 	complete(c, "role", words(identity.Roles()...))
+	return c
 }
 
 // change tells what was given.
@@ -131,118 +112,72 @@ func (f *accountFlags) change(c *cobra.Command) map[string]any {
 
 func (a *app) addUser() *cobra.Command {
 	var f accountFlags
-	c := &cobra.Command{
-		Use: "add USER", Short: "Say who a new user is", Args: cobra.ExactArgs(1), ValidArgsFunction: cobra.NoFileCompletions,
-		Example: "  steward users add ada --name \"Ada Lovelace\" --role member\n  steward keys create --user ada",
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c.Context(), toDecide, func(s *session) error {
-				u, err := s.AddUser(c.Context(), args[0], f.change(c))
-				if err != nil {
-					return err
-				}
-				return a.toldUser(u, fmt.Sprintf("%s is %s now; steward keys create --user %s makes a key", u.User, anyRole(u.Roles), u.User))
-			})
-		},
-	}
-	f.add(c)
-	return c
+	c := f.add(&cobra.Command{Use: "add USER", Short: "Say who a new user is", ValidArgsFunction: cobra.NoFileCompletions,
+		Example: "  steward users add ada --name \"Ada Lovelace\" --role member\n  steward keys create --user ada"})
+	return a.over(toDecide, c, func(ctx context.Context, s *session, args []string) error {
+		u, err := s.AddUser(ctx, args[0], f.change(c))
+		return a.told(u, err, "%s is %s now; steward keys create --user %s makes a key", u.User, anyRole(u.Roles), u.User)
+	})
 }
 
 // anyRole says roles in words: "a member", "an admin and a service".
 func anyRole(roles []string) string {
-	var out []string
-	for _, r := range roles {
-		article := "a "
-		if r == "admin" {
-			article = "an "
-		}
-		out = append(out, article+r)
-	}
-	return strings.Join(out, " and ")
-}
-
-func (a *app) toldUser(u client.User, say string) error {
-	if a.json {
-		return a.printJSON(u)
-	}
-	a.note("%s", say)
-	return nil
+	return strings.ReplaceAll("a "+strings.Join(roles, " and a "), "a admin", "an admin")
 }
 
 func (a *app) setUser() *cobra.Command {
 	var f accountFlags
-	c := &cobra.Command{
-		Use: "set USER", Short: "Change who a user is, at once", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeUsers,
-		Example: "  steward users set ada --role admin",
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c.Context(), toDecide, func(s *session) error {
-				u, err := s.SetUser(c.Context(), args[0], f.change(c))
+	c := f.add(&cobra.Command{Use: "set USER", Short: "Change who a user is, at once", ValidArgsFunction: a.completeUsers(),
+		Example: "  steward users set ada --role admin"})
+	c.MarkFlagsOneRequired("name", "role")
+	return a.over(toDecide, c, func(ctx context.Context, s *session, args []string) error {
+		u, err := s.SetUser(ctx, args[0], f.change(c))
+		return a.told(u, err, "%s is %s now", u.User, anyRole(u.Roles))
+	})
+}
+
+func (a *app) switchUser(use, short, done string, off bool) *cobra.Command {
+	return a.over(toDecide, &cobra.Command{Use: use, Short: short, ValidArgsFunction: a.completeUsers()},
+		func(ctx context.Context, s *session, args []string) error {
+			var list []client.User
+			for _, name := range args {
+				u, err := s.SetUser(ctx, name, map[string]any{"disabled": off})
 				if err != nil {
 					return err
 				}
-				return a.toldUser(u, fmt.Sprintf("%s is %s now", u.User, anyRole(u.Roles)))
-			})
-		},
-	}
-	f.add(c)
-	c.MarkFlagsOneRequired("name", "role")
-	return c
-}
-
-func (a *app) switchUser(verb, short, done string, off bool) *cobra.Command {
-	return &cobra.Command{
-		Use: verb + " USER…", Short: short, Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeUsers,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.with(c.Context(), toDecide, func(s *session) error {
-				list := []client.User{}
-				for _, name := range args {
-					u, err := s.SetUser(c.Context(), name, map[string]any{"disabled": off})
-					if err != nil {
-						return err
-					}
-					list = append(list, u)
-					if !a.json {
-						a.note("%s %s", u.User, done)
-					}
+				list = append(list, u)
+				if !a.json {
+					a.note("%s %s", u.User, done)
 				}
-				if a.json {
-					return a.printJSON(list)
-				}
-				return nil
-			})
-		},
-	}
+			}
+			if a.json {
+				return a.printJSON(list)
+			}
+			return nil
+		})
 }
 
 func (a *app) deleteUsers() *cobra.Command {
 	var yes bool
-	c := &cobra.Command{
-		Use: "delete USER…", Short: "Delete users with everything that is theirs, for good",
+	c := &cobra.Command{Use: "delete USER…", Short: "Delete users with everything that is theirs, for good", ValidArgsFunction: a.completeUsers(),
 		Long: "Delete users and erase what is theirs before the command ends: conversations, resources, events that they\n" +
 			"published, questions, keys, memberships, profiles, and what agents keep for them. What they shared with a\n" +
 			"group stays the group's. The log keeps that they were there and who deleted them, not what they said.",
-		Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeUsers,
-		RunE: func(c *cobra.Command, args []string) error {
-			if err := a.sure(yes, args); err != nil {
+		PreRunE: func(_ *cobra.Command, args []string) error { return a.sure(yes, args) }}
+	yesFlag(c, &yes)
+	return a.about(toLook, c, func(ctx context.Context, s *session, args []string) error {
+		for _, name := range args {
+			if err := s.DeleteUser(ctx, name); err != nil {
 				return err
 			}
-			return a.withStored(c.Context(), toLook, func(s *session) error {
-				for _, name := range args {
-					if err := s.DeleteUser(c.Context(), name); err != nil {
-						return err
-					}
-					a.note("%s is deleted, with everything", name)
-				}
-				return nil
-			})
-		},
-	}
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	return c
+			a.note("%s is deleted, with everything", name)
+		}
+		return nil
+	})
 }
 
 // completeUsers offers the names of users.
-func (a *app) completeUsers(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	users := func(ctx context.Context, s *session) ([]client.User, error) { return s.Users(ctx) }
-	return offerList(a, c, args, users, func(u *client.User) (string, string) { return u.User, cmp.Or(u.Display, strings.Join(u.Roles, ", ")) })
+func (a *app) completeUsers() completer {
+	return offers(a, toRead, func(ctx context.Context, s *session) ([]client.User, error) { return s.Users(ctx) },
+		func(u *client.User) (string, string) { return u.User, cmp.Or(u.Display, strings.Join(u.Roles, ", ")) })
 }

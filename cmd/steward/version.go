@@ -10,14 +10,12 @@ import (
 
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Show the version", GroupID: "look", Args: cobra.NoArgs,
+		Use: "version", Short: "Show the version", GroupID: "look",
 		RunE: func(*cobra.Command, []string) error {
-			v := a.versionText()
-			if a.json {
-				return a.printJSON(map[string]string{"version": v, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH})
-			}
-			_, err := fmt.Fprintf(a.stdout, "steward %s (%s, %s/%s)\n", v, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return err
+			v := map[string]string{"version": a.versionText(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
+			return tell(a, v, nil, func(v map[string]string) string {
+				return fmt.Sprintf("steward %s (%s, %s)\n", v["version"], v["go"], v["platform"])
+			})
 		},
 	}
 }

@@ -17,8 +17,8 @@ type onBranch struct {
 	Branch string `path:"branch"`
 }
 
-func viewBranch(b record.Branch, preferred bool) client.Branch {
-	return client.Branch{ID: b.ID, Title: b.Title, Created: b.Created, Used: b.Used, Parent: b.Parent, Preferred: preferred,
+func viewBranch(b record.Branch, preferred bool) client.NewBranch {
+	return client.NewBranch{ID: b.ID, Title: b.Title, Created: b.Created, Used: b.Used, Parent: b.Parent, Preferred: preferred,
 		Revision: b.View.Revision, Cut: b.View.Start.Pos != 0, Summary: b.View.Summary, Deleted: b.Deleted}
 }
 
@@ -31,23 +31,14 @@ func branchName(name string) error {
 	return nil
 }
 
-// listedBranch is a branch with the counts that a list tells, also where they are 0.
-type listedBranch struct {
-	client.Branch
-	Stem     string `json:"stem,omitzero"`
-	Messages int    `json:"messages"`
-	Own      int    `json:"own"`
-	Begins   string `json:"begins,omitzero"`
-}
-
 func (f *server) branches(ctx context.Context, c *call, in struct {
 	inConversation
 	Deleted bool `query:"deleted"`
-}) (map[string][]listedBranch, error) {
+}) (map[string][]client.Branch, error) {
 	list, err := f.Node.Paths(ctx, c.User, in.Conv, in.Deleted)
-	out := make([]listedBranch, len(list))
+	out := make([]client.Branch, len(list))
 	for i, p := range list {
-		out[i] = listedBranch{viewBranch(p.Branch, p.Preferred), p.Stem, p.Messages, p.Own, p.Begins}
+		out[i] = client.Branch{NewBranch: viewBranch(p.Branch, p.Preferred), Stem: p.Stem, Messages: p.Messages, Own: p.Own, Begins: p.Begins}
 	}
 	return the("branches", out), err
 }
@@ -59,10 +50,10 @@ func (f *server) fork(ctx context.Context, c *call, in struct {
 		Before  bool   `json:"before"`
 		Title   string `json:"title"`
 	} `body:""`
-}) (client.Branch, error) {
+}) (client.NewBranch, error) {
 	name, err := title(in.Body.Title)
 	if err != nil {
-		return client.Branch{}, err
+		return client.NewBranch{}, err
 	}
 	b, err := f.Node.Fork(ctx, c.User, in.Conv, conversation.Fork{Message: in.Body.Message, Before: in.Body.Before, Title: name})
 	return viewBranch(b, true), err
@@ -115,7 +106,7 @@ func (f *server) copyBranch(ctx context.Context, c *call, in onBranch) (map[stri
 
 // rewound is a branch that goes on from an earlier message.
 type rewound struct {
-	client.Branch
+	client.NewBranch
 	Withdrawn int `json:"withdrawn"`
 }
 

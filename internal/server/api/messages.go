@@ -127,9 +127,9 @@ func (f *server) remove(ctx context.Context, c *call, in struct {
 	Body struct {
 		Messages []id.ID `json:"messages"`
 	} `body:""`
-}) (client.Branch, error) {
+}) (client.NewBranch, error) {
 	if len(in.Body.Messages) == 0 {
-		return client.Branch{}, noMessages()
+		return client.NewBranch{}, noMessages()
 	}
 	b, err := f.Node.Remove(ctx, c.User, in.Conv, in.Body.Messages...)
 	return viewBranch(b, true), err
@@ -137,7 +137,7 @@ func (f *server) remove(ctx context.Context, c *call, in struct {
 
 // inserted is a branch with a message more.
 type inserted struct {
-	client.Branch
+	client.NewBranch
 	Message id.ID `json:"message_id"`
 }
 

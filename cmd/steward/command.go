@@ -1,0 +1,299 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// group is a command that only has others below it.
+func group(c *cobra.Command, below ...*cobra.Command) *cobra.Command {
+	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	c.AddCommand(below...)
+	return c
+}
+
+// work is what a command does with the API.
+type work = func(ctx context.Context, s *session, args []string) error
+
+// over makes a command that works with the API, opened as far as is needed.
+func (a *app) over(n need, c *cobra.Command, do work) *cobra.Command {
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return a.with(c.Context(), n, func(s *session) error { return do(c.Context(), s, args) })
+	}
+	return c
+}
+
+// about makes a command like over, for what is stored already.
+func (a *app) about(n need, c *cobra.Command, do work) *cobra.Command {
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return a.withStored(c.Context(), n, func(s *session) error { return do(c.Context(), s, args) })
+	}
+	return c
+}
+
+// orElse has a command fail with another error where nothing is stored yet.
+func orElse(otherwise error, c *cobra.Command) *cobra.Command {
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		err := run(c, args)
+		if errors.Is(err, errNothingYet) {
+			return otherwise
+		}
+		return err
+	}
+	return c
+}
+
+// lists makes a command that lists what is stored: as JSON, or drawn. none is
+// said where there is nothing.
+func lists[T any](a *app, c *cobra.Command, none string, fetch func(context.Context, *session, []string) ([]T, error), draw func([]T) string) *cobra.Command {
+	c.RunE = func(c *cobra.Command, args []string) error {
+		list, err := readList(c.Context(), a, func(s *session) ([]T, error) { return fetch(c.Context(), s, args) })
+		return tellList(a, list, err, none, draw)
+	}
+	return c
+}
+
+// readList reads a list of what is stored; where nothing is, it is empty.
+func readList[T any](ctx context.Context, a *app, read func(*session) ([]T, error)) (list []T, err error) {
+	err = a.with(ctx, toRead, func(s *session) (err error) {
+		list, err = read(s)
+		return err
+	})
+	if errors.Is(err, errNothingYet) {
+		err = nil
+	}
+	return orEmpty(list), err
+}
+
+// tellList tells a list, unless it could not be had.
+func tellList[T any](a *app, list []T, err error, none string, draw func([]T) string) error {
+	switch {
+	case err != nil:
+		return err
+	case a.json:
+		return a.printJSON(orEmpty(list))
+	case len(list) == 0:
+		a.note("%s", none)
+		return nil
+	}
+	return a.print(draw(list))
+}
+
+// tell tells one thing, unless it could not be had: as JSON, or as a text.
+func tell[T any](a *app, v T, err error, text func(T) string) error {
+	switch {
+	case err != nil:
+		return err
+	case a.json:
+		return a.printJSON(v)
+	}
+	return a.print(text(v))
+}
+
+// told notes what was done, or writes what came of it as JSON.
+func (a *app) told(v any, err error, format string, args ...any) error {
+	switch {
+	case err != nil:
+		return err
+	case a.json:
+		return a.printJSON(v)
+	}
+	a.note(format, args...)
+	return nil
+}
+
+// argsOf tells from how a command is used how many arguments it takes: NAME is
+// one, [NAME] may be left out, NAME… stands for one or more.
+func argsOf(use string) cobra.PositionalArgs {
+	least, most := 0, 0
+	for _, word := range strings.Fields(use)[1:] {
+		if !strings.HasPrefix(word, "[") {
+			least++
+		}
+		most++
+		if strings.Contains(word, "…") || strings.Contains(word, "...") {
+			most = -1
+			break
+		}
+	}
+	switch {
+	case most < 0:
+		return cobra.MinimumNArgs(least)
+	case most == 0:
+		return cobra.NoArgs
+	case least == most:
+		return cobra.ExactArgs(most)
+	}
+	return cobra.RangeArgs(least, most)
+}
+
+// strict completes a tree of commands: how many arguments each takes, and that
+// what is wrong with arguments and flags is an error of usage.
+func strict(c *cobra.Command) {
+	check := c.Args
+	if check == nil {
+		check = argsOf(c.Use)
+	}
+	c.Args = func(c *cobra.Command, args []string) error {
+		err := check(c, args)
+		if err == nil {
+			err = c.ValidateFlagGroups()
+		}
+		var use usageError
+		if err != nil && !errors.As(err, &use) {
+			return usageError{err}
+		}
+		return err
+	}
+	for _, sub := range c.Commands() {
+		strict(sub)
+	}
+}
+
+// atLeastOne is the value of a flag that is a number from 1 on.
+type atLeastOne int
+
+func (n *atLeastOne) String() string { return strconv.Itoa(int(*n)) }
+func (n *atLeastOne) Type() string   { return "int" }
+
+// Set implements pflag.Value.
+func (n *atLeastOne) Set(text string) error {
+	v, err := strconv.Atoi(text)
+	if err != nil || v < 1 {
+		return errors.New("must be 1 or more")
+	}
+	*n = atLeastOne(v)
+	return nil
+}
+
+// limitFlag adds --limit, which is def unless given.
+func limitFlag(c *cobra.Command, limit *int, def int, about string) {
+	*limit = def
+	c.Flags().Var((*atLeastOne)(limit), "limit", about)
+}
+
+// ago is the value of a flag that says when something was, or how long ago.
+type ago struct {
+	at   *time.Time
+	text string
+}
+
+func (v *ago) String() string { return v.text }
+func (v *ago) Type() string   { return "string" }
+
+// Set implements pflag.Value.
+func (v *ago) Set(text string) (err error) {
+	*v.at, err = past(text, time.Now())
+	v.text = text
+	return err
+}
+
+// sinceUntil adds --since and --until.
+func sinceUntil(c *cobra.Command, since, until *time.Time, what string) {
+	c.Flags().Var(&ago{at: since}, "since", "only "+what+" since then: a duration such as 24h or 7d, or a `DATE` such as 2030-01-31")
+	c.Flags().Var(&ago{at: until}, "until", "only "+what+" before then: a duration or `DATE` like those of --since")
+}
+
+// past reads when something was: a date, or how long ago.
+func past(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if d, ok := days(text); ok {
+		return now.AddDate(0, 0, -d), nil
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	if t, ok := dateOf(text, now.Location()); ok {
+		return t, nil
+	}
+	return time.Time{}, errors.New("give a duration such as 24h or 7d, or a date such as 2030-01-31")
+}
+
+// days reads a number of days or weeks, such as 7d or 2w.
+func days(text string) (int, bool) {
+	unit := map[byte]int{'d': 1, 'w': 7}[text[len(text)-1]]
+	n, err := strconv.Atoi(text[:len(text)-1])
+	return n * unit, unit > 0 && err == nil && n >= 0 && n <= 36500
+}
+
+// dateOf reads a date, perhaps with its time.
+func dateOf(text string, zone *time.Location) (time.Time, bool) {
+	for _, layout := range []string{time.DateOnly, "2006-01-02 15:04", "2006-01-02T15:04", time.RFC3339} {
+		if t, err := time.ParseInLocation(layout, text, zone); err == nil {
+			return t, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// yesFlag adds --yes.
+func yesFlag(c *cobra.Command, yes *bool) {
+	c.Flags().BoolVarP(yes, "yes", "y", false, "do not ask")
+}
+
+// completeTimeout is how long a shell may be kept waiting for names.
+const completeTimeout = 5 * time.Second
+
+type completer = func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective)
+
+// complete gives a flag its completions. It fails only if the flag is not
+// there, which is a mistake in this package.
+func complete(c *cobra.Command, flag string, f completer) {
+	if err := c.RegisterFlagCompletionFunc(flag, f); err != nil {
+		panic(err)
+	}
+}
+
+func words(list ...string) completer {
+	return cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)
+}
+
+// offer offers names. What goes wrong is no business of a shell's.
+func offer(c *cobra.Command, names func(context.Context) ([]cobra.Completion, error)) ([]cobra.Completion, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(cmp.Or(c.Context(), context.Background()), completeTimeout)
+	defer cancel()
+	out, err := names(ctx)
+	if err != nil {
+		out = nil
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+}
+
+// offers completes with the items of a list, each by its name and what it is;
+// those that stand there already are left out.
+func offers[T any](a *app, n need, list func(context.Context, *session) ([]T, error), name func(*T) (string, string)) completer {
+	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return offer(c, func(ctx context.Context) (out []cobra.Completion, err error) {
+			err = a.with(ctx, n, func(s *session) error {
+				all, err := list(ctx, s)
+				for i := range all {
+					if own, about := name(&all[i]); !slices.Contains(args, own) {
+						out = append(out, cobra.CompletionWithDesc(own, plainLine(about)))
+					}
+				}
+				return err
+			})
+			return out, err
+		})
+	}
+}
+
+// after completes the first argument with one completer, and the others with another.
+func after(first, others completer) completer {
+	return func(c *cobra.Command, args []string, to string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return first(c, args, to)
+		}
+		return others(c, args[1:], to)
+	}
+}
