@@ -340,26 +340,3 @@ func TestPersons(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkFit(b *testing.B) {
-	c := &chat{}
-	for i := range 2000 {
-		c.user("Read.")
-		c.calls(fmt.Sprint(i))
-		c.result(fmt.Sprint(i), strings.Repeat("x", 1000))
-		c.says("Done.")
-	}
-	counted := map[*message.Message]int64{}
-	cached := func(m *message.Message) int64 {
-		n, ok := counted[m]
-		if !ok {
-			n = count(m)
-			counted[m] = n
-		}
-		return n
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		window.Fit(c.items, window.Budget{Window: 200_000}, cached)
-	}
-}

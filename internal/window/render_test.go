@@ -169,57 +169,18 @@ func TestIdentity(t *testing.T) {
 	})
 }
 
-// TestIdempotence: what is shown, shown again, is the same.
-func TestIdempotence(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		items := mess(t, draw(t))
-		o := options().Draw(t, "options")
-		once := window.Render(items, o)
-		uris, pins := map[id.ID]string{}, map[id.ID]bool{}
-		for _, it := range items {
-			uris[it.Message.ID] = it.URI
-			pins[it.Message.ID] = pins[it.Message.ID] || it.Pinned
-		}
-		var again []window.Item
-		for _, m := range once {
-			again = append(again, window.Item{Message: m, URI: uris[m.ID], Pinned: pins[m.ID]})
-		}
-		same(t, once, window.Render(again, window.Options{Clip: o.Clip}))
-	})
-}
-
-// TestMonotone: marking one more message shows no more, clipping more shows no
-// more text, and what comes later leaves what is shown as it is.
-func TestMonotone(t *testing.T) {
-	bytesOf := func(msgs []*message.Message) (n int) {
-		for _, m := range msgs {
-			n += len(m.Text())
-		}
-		return n
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		items := mess(t, draw(t))
-		if len(items) == 0 {
-			return
-		}
-		before := shown(items)
-		wide, tight := window.Render(items, window.Options{Clip: 4096}), window.Render(items, window.Options{Clip: 1024})
-		if bytesOf(tight) > bytesOf(wide) {
-			t.Fatalf("clipped to 1024: %d bytes, to 4096: %d", bytesOf(tight), bytesOf(wide))
-		}
-		more := slices.Clone(items)
-		more[rapid.IntRange(0, len(items)-1).Draw(t, "marked")].State.State = record.Archived
-		for i, now := range shown(more) {
-			if now && !before[i] {
-				t.Fatalf("message %d is shown since another is not", i)
-			}
-		}
-	})
+// TestPrefix: what comes later leaves what is shown as it is, so that caches of
+// prompts hold; and the last message is shown alone as among the others.
+func TestPrefix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		items := draw(t)
 		o := window.Options{Clip: 1024}
 		n := rapid.IntRange(0, len(items)).Draw(t, "so far")
-		same(t, window.Render(items[:n], o), window.Render(items, o)[:n])
+		whole := window.Render(items, o)
+		same(t, window.Render(items[:n], o), whole[:n])
+		if n > 0 {
+			same(t, []*message.Message{window.One(items[n-1], o.Clip)}, whole[n-1:n])
+		}
 	})
 }
 
@@ -310,16 +271,6 @@ func TestRenderExamples(t *testing.T) {
 	}
 }
 
-// TestOne: a message that comes last is shown alone as among the others.
-func TestOne(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		items := draw(t)
-		for i, m := range window.Render(items, window.Options{Clip: 600}) {
-			same(t, []*message.Message{window.One(items[i], 600)}, []*message.Message{m})
-		}
-	})
-}
-
 // TestSummaryLabels: what is said about private messages stays private.
 func TestSummaryLabels(t *testing.T) {
 	s := &message.Message{ID: id.Derive("s"), Role: message.Assistant,
@@ -332,19 +283,5 @@ func TestSummaryLabels(t *testing.T) {
 	out = window.Render([]window.Item{{Message: s}}, window.Options{Summary: s})
 	if len(out) != 1 {
 		t.Errorf("%d messages", len(out))
-	}
-}
-
-func BenchmarkRender(b *testing.B) {
-	c := &chat{}
-	for range 500 {
-		c.user("Read.")
-		c.calls("1")
-		state(c.result("1", strings.Repeat("x", 1000)), record.Invalidated, "read again")
-		c.says("Done.")
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		window.Render(c.items, window.Options{Clip: 4096})
 	}
 }
