@@ -29,7 +29,7 @@ type floor struct {
 func floors() map[string]floor {
 	table := map[string]floor{}
 	for level, names := range [][]string{
-		{"internal/fault", "internal/id", "internal/words"},
+		{"internal/fault", "internal/id", "internal/words", "internal/mask"},
 		{"internal/strict", "internal/resource", "internal/request", "internal/message", "internal/tool", "internal/intent", "internal/record"},
 		{"internal/store", "internal/follow", "internal/policy", "internal/flow", "internal/embed", "internal/tokens", "internal/llm", "internal/window", "internal/importexport", "internal/search", "internal/service", "internal/watch", "internal/egress"},
 	} {

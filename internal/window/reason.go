@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"steward/internal/mask"
 	"steward/internal/tool"
 )
 
@@ -61,7 +62,7 @@ func listed(words []string) string {
 func (m members) subject(about, secret []string) string {
 	for _, name := range about {
 		raw, ok := m[name]
-		if !ok || len(raw) > 4*maxSubject || slices.Contains(secret, name) || secretName(name) {
+		if !ok || len(raw) > 4*maxSubject || slices.Contains(secret, name) || mask.Name(name, "") {
 			continue
 		}
 		text := ""
@@ -100,70 +101,5 @@ func oneLine(s string, most int) string {
 	return s[:boundary(s, most-len(more))] + more
 }
 
-// secretName reports whether a parameter's name says that its value is secret.
-func secretName(name string) bool {
-	name = strings.Map(func(r rune) rune {
-		if r == '_' || r == '-' || r == '.' {
-			return -1
-		}
-		return unicode.ToLower(r)
-	}, name)
-	for _, part := range []string{"password", "passwd", "passphrase", "passcode", "secret", "token", "apikey", "privatekey",
-		"credential", "authorization", "cookie", "otp", "cvv"} {
-		if strings.Contains(name, part) {
-			return true
-		}
-	}
-	return name == "pin" || name == "key" || name == "auth"
-}
-
 // secretValue reports whether a text looks like it holds a credential.
-func secretValue(s string) bool {
-	lower := strings.ToLower(s)
-	for _, sign := range []string{"-----begin", "bearer ", "password", "passwd", "secret=", "token=", "apikey=", "api_key=", "key="} {
-		if strings.Contains(lower, sign) {
-			return true
-		}
-	}
-	if _, after, ok := strings.Cut(s, "://"); ok { // name:password@host
-		host, _, _ := strings.Cut(after, "/")
-		if user, _, ok := strings.Cut(host, "@"); ok && strings.Contains(user, ":") {
-			return true
-		}
-	}
-	return slices.ContainsFunc(strings.FieldsFunc(s, func(r rune) bool { return r > unicode.MaxASCII || !wordChar(byte(r)) }), secretWord)
-}
-
-func wordChar(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("_-+=.", c) >= 0
-}
-
-// secretWord reports whether a word has the form of a key: one of the known
-// beginnings, or many letters and digits mixed as chance does.
-func secretWord(w string) bool {
-	for _, begin := range []string{"sk-", "pk_", "rk_", "sk_", "ghp_", "gho_", "ghs_", "ghu_", "github_pat_", "glpat-", "xoxb-", "xoxp-",
-		"xoxa-", "AKIA", "ASIA", "AIza", "ya29.", "eyJ", "hf_"} {
-		if strings.HasPrefix(w, begin) && len(w) >= len(begin)+8 {
-			return true
-		}
-	}
-	var lower, upper, digit, hex int
-	for i := range len(w) {
-		switch c := w[i]; {
-		case '0' <= c && c <= '9':
-			digit++
-			hex++
-		case 'a' <= c && c <= 'z':
-			lower++
-			if c <= 'f' {
-				hex++
-			}
-		case 'A' <= c && c <= 'Z':
-			upper++
-			if c <= 'F' {
-				hex++
-			}
-		}
-	}
-	return len(w) >= 20 && lower >= 3 && upper >= 3 && digit >= 3 || len(w) >= 32 && hex == len(w) && digit > 0
-}
+func secretValue(s string) bool { return mask.New(nil, nil).Text(s) != s }

@@ -165,7 +165,7 @@ func (r *reader) entry(m *found, c message.Call, res *found) (Entry, bool, error
 	}
 	w := r.words(c)
 	w.describe(&en)
-	en.Title = line(w.text(k.Title), maxSummary)
+	en.Title = line(w.Text(k.Title), maxSummary)
 	if res != nil {
 		en.Messages = append(en.Messages, res.ID)
 		en.Took = max(0, res.time().Sub(en.At))

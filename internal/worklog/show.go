@@ -12,6 +12,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/follow"
 	"steward/internal/id"
+	"steward/internal/mask"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/store"
@@ -58,7 +59,7 @@ func (r *reader) show(m *found, block int, ref string) (Entry, []*message.Messag
 	}
 	w := r.words(c)
 	for _, other := range m.Calls() { // what one call is given, the text beside it may tell
-		w.seen = append(w.seen, r.words(other).seen...)
+		w.Join(r.words(other).Masker)
 	}
 	msgs := []*message.Message{r.masked(m.Message, w)}
 	if res != nil {
@@ -160,7 +161,7 @@ func (r *reader) blocks(in []message.Block, w *words) []message.Block {
 	out := make([]message.Block, len(in))
 	for i, b := range in {
 		common := message.Common{Origin: b.Base().Origin, Labels: b.Base().Labels}
-		hidden := []message.Block{&message.Text{Common: common, Text: Masked}}
+		hidden := []message.Block{&message.Text{Common: common, Text: mask.Secret}}
 		secret := common.Labels.Has(message.Secret)
 		switch b := b.(type) {
 		case *message.ToolCall:
@@ -185,31 +186,31 @@ func (r *reader) blocks(in []message.Block, w *words) []message.Block {
 func (w *words) block(b message.Block, common message.Common) message.Block {
 	switch b := b.(type) {
 	case *message.Text:
-		return &message.Text{Common: common, Text: w.text(b.Text)}
+		return &message.Text{Common: common, Text: w.Text(b.Text)}
 	case *message.Reasoning:
-		return &message.Reasoning{Common: common, Text: w.text(b.Text)}
+		return &message.Reasoning{Common: common, Text: w.Text(b.Text)}
 	case *message.Image:
 		c := *b
-		c.Common, c.URL = common, w.text(b.URL)
+		c.Common, c.URL = common, w.Text(b.URL)
 		return &c
 	case *message.File:
 		c := *b
-		c.Common, c.Name, c.URL = common, w.text(b.Name), w.text(b.URL)
+		c.Common, c.Name, c.URL = common, w.Text(b.Name), w.Text(b.URL)
 		return &c
 	}
-	return &message.Text{Common: common, Text: Masked} // of a kind that this version does not know
+	return &message.Text{Common: common, Text: mask.Secret} // of a kind that this version does not know
 }
 
 // maskedCall is a call with its arguments masked by what is known of its own tool.
 func (r *reader) maskedCall(b *message.ToolCall, common message.Common) *message.ToolCall {
 	w := r.words(message.Call{ToolCall: b})
-	args := []byte(strconv.Quote(Masked))
+	args := []byte(strconv.Quote(mask.Secret))
 	if w.args != nil {
 		if masked, err := json.Marshal(w.args); err == nil {
 			args = masked
 		}
 	} else if !w.quiet {
-		args = []byte(w.text(string(b.Args)))
+		args = []byte(w.Text(string(b.Args)))
 	}
 	return &message.ToolCall{Common: common, CallID: b.CallID, Name: w.name, Args: args}
 }

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"steward/internal/intent"
+	"steward/internal/mask"
 	"steward/internal/message"
 	"steward/internal/tool"
 )
@@ -25,7 +26,7 @@ const (
 
 // words tells of one call in a person's words.
 type words struct {
-	*masker
+	*mask.Masker
 	spec  tool.Spec
 	name  string
 	args  map[string]any // masked; nil: there are none that can be read
@@ -37,18 +38,18 @@ func (e *Engine) words(c message.Call) *words {
 	w := &words{quiet: c.Labels.Has(message.Secret)}
 	w.spec, _ = e.spec(tool.FromWire(c.Name))
 	args, ok := decode(c.Args)
-	w.masker = newMasker(w.spec.Log.Secret, args)
+	w.Masker = mask.New(w.spec.Log.Secret, args)
 	if w.quiet {
-		w.keep(args)
+		w.Keep(args)
 	}
-	w.name = line(w.text(tool.FromWire(c.Name)), maxName)
+	w.name = line(w.Text(tool.FromWire(c.Name)), maxName)
 	if !ok {
 		return w
 	}
-	w.args = w.object(args)
+	w.args = w.Object(args)
 	if w.quiet {
 		for k := range w.args {
-			w.args[k] = Masked
+			w.args[k] = mask.Secret
 		}
 	}
 	return w
@@ -191,7 +192,7 @@ func size(v any) int {
 // why is the beginning of a result that was no success.
 func (w *words) why(res *message.ToolResult) string {
 	if message.LabelsOf([]message.Block{res}).Has(message.Secret) {
-		return Masked
+		return mask.Secret
 	}
 	return w.short(res.Plain())
 }
@@ -201,7 +202,7 @@ func (w *words) why(res *message.ToolResult) string {
 // longer looks like one.
 func (w *words) short(s string) string {
 	if w.quiet {
-		return Masked
+		return mask.Secret
 	}
 	const most = 4096
 	if len(s) > most {
@@ -210,7 +211,7 @@ func (w *words) short(s string) string {
 			s = s[:i]
 		}
 	}
-	return line(w.text(s), maxWhy)
+	return line(w.Text(s), maxWhy)
 }
 
 // settle tells what an intent says of its call.

@@ -1,29 +1,30 @@
-package worklog
+// Package mask keeps secrets out of what is shown of tool calls: by the names
+// of parameters, by what values look like, and by the values themselves
+// wherever else they occur.
+package mask
 
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 )
 
-// Masked stands where a secret was.
-const Masked = "[secret]"
+// Secret stands where a secret was.
+const Secret = "[secret]"
 
-// masker keeps secrets out of what is shown: those that a tool's spec names,
-// those whose name or value says that they are secret, and the values of
-// either wherever else they occur.
-type masker struct {
+// Masker knows the secrets of a call: those that the tool's spec names, and
+// those whose name or value says that they are secret.
+type Masker struct {
 	names map[string]bool // plain names that the spec calls secret
 	seen  []string        // values of secrets, the longest first
 }
 
-// newMasker makes a masker for a call: it looks the arguments over for secrets.
-func newMasker(secret []string, args map[string]any) *masker {
-	m := &masker{names: map[string]bool{}}
+// New makes a masker for a call: it looks the arguments over for secrets.
+func New(secret []string, args map[string]any) *Masker {
+	m := &Masker{names: map[string]bool{}}
 	for _, s := range secret {
 		m.names[plainName(s)] = true
 	}
@@ -33,14 +34,17 @@ func newMasker(secret []string, args map[string]any) *masker {
 	return m
 }
 
+// Join takes over the secrets that another call's masker knows.
+func (m *Masker) Join(other *Masker) { m.seen = append(m.seen, other.seen...) }
+
 // look gathers the values of secrets.
-func (m *masker) look(v any) {
+func (m *Masker) look(v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		pair := m.pair(v)
 		for k, sub := range v {
 			if m.secret(k, sub) || pair && isValueName(k) {
-				m.keep(sub)
+				m.Keep(sub)
 			} else {
 				m.look(sub)
 			}
@@ -56,8 +60,8 @@ func (m *masker) look(v any) {
 // taken out: shorter ones are parts of words.
 const leastKept = 4
 
-// keep remembers a secret, as it is and as it stands in JSON text.
-func (m *masker) keep(v any) {
+// Keep remembers a secret, as it is and as it stands in JSON text.
+func (m *Masker) Keep(v any) {
 	switch v := v.(type) {
 	case string:
 		for _, s := range []string{v, strings.TrimSpace(v), escaped(v)} {
@@ -66,14 +70,14 @@ func (m *masker) keep(v any) {
 			}
 		}
 	case json.Number:
-		m.keep(v.String())
+		m.Keep(v.String())
 	case []any:
 		for _, sub := range v {
-			m.keep(sub)
+			m.Keep(sub)
 		}
 	case map[string]any:
 		for _, sub := range v {
-			m.keep(sub)
+			m.Keep(sub)
 		}
 	}
 }
@@ -87,13 +91,13 @@ func escaped(s string) string {
 }
 
 // value returns a value with its secrets masked. It changes nothing.
-func (m *masker) value(v any) any {
+func (m *Masker) value(v any) any {
 	switch v := v.(type) {
 	case string:
-		return m.text(v)
+		return m.Text(v)
 	case json.Number:
-		if m.text(v.String()) != v.String() {
-			return Masked
+		if m.Text(v.String()) != v.String() {
+			return Secret
 		}
 	case []any:
 		out := make([]any, len(v))
@@ -102,19 +106,20 @@ func (m *masker) value(v any) any {
 		}
 		return out
 	case map[string]any:
-		return m.object(v)
+		return m.Object(v)
 	}
 	return v
 }
 
-func (m *masker) object(v map[string]any) map[string]any {
+// Object returns arguments with their secrets masked. It changes nothing.
+func (m *Masker) Object(v map[string]any) map[string]any {
 	out := make(map[string]any, len(v))
 	pair := m.pair(v)
 	for k, sub := range v {
 		if m.secret(k, sub) || pair && isValueName(k) {
-			out[m.text(k)] = Masked
+			out[m.Text(k)] = Secret
 		} else {
-			out[m.text(k)] = m.value(sub)
+			out[m.Text(k)] = m.value(sub)
 		}
 	}
 	return out
@@ -122,7 +127,7 @@ func (m *masker) object(v map[string]any) map[string]any {
 
 // pair reports whether an object is a name and a value, and the name that of a
 // secret: {"name": "Authorization", "value": …}.
-func (m *masker) pair(v map[string]any) bool {
+func (m *Masker) pair(v map[string]any) bool {
 	for k, sub := range v {
 		switch name, _ := sub.(string); plainName(k) {
 		case "name", "key", "header", "field", "param", "parameter", "label", "variable", "env", "k", "id":
@@ -143,7 +148,7 @@ func isValueName(k string) bool {
 }
 
 // secret reports whether a name says that its value is secret.
-func (m *masker) secret(name string, v any) bool {
+func (m *Masker) secret(name string, v any) bool {
 	p := plainName(name)
 	return m.names[p] || secretName(p, v)
 }
@@ -158,6 +163,9 @@ func plainName(s string) string {
 		return unicode.ToLower(r)
 	}, s)
 }
+
+// Name reports whether the name of a parameter says that its value is secret.
+func Name(name string, v any) bool { return secretName(plainName(name), v) }
 
 func secretName(p string, v any) bool {
 	switch p {
@@ -191,15 +199,15 @@ var looks = []struct {
 	pattern *regexp.Regexp
 	with    string
 }{
-	{[]string{"://"}, regexp.MustCompile(`(?i)\b([a-z][a-z0-9+.-]*://[^/\s:@]*:)[^/\s@]+@`), "$1" + Masked + "@"},
-	{[]string{"-----begin"}, regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----|$)`), Masked},
-	{[]string{"sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "gh", "glpat", "xox", "akia", "asia", "aiza", "hf_", "ya29", "age-secret"},
+	{[]string{"://"}, regexp.MustCompile(`(?i)\b([a-z][a-z0-9+.-]*://[^/\s:@]*:)[^/\s@]+@`), "$1" + Secret + "@"},
+	{[]string{"-----begin"}, regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----|$)`), Secret},
+	{[]string{"sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "gh", "github_pat", "glpat", "xox", "akia", "asia", "aiza", "hf_", "ya29", "age-secret"},
 		regexp.MustCompile(`\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{8,}|\bgh[pousr]_[A-Za-z0-9]{16,}|\bgithub_pat_\w{16,}|\bglpat-[\w-]{16,}` +
-			`|\bxox[a-z]-[\w-]{8,}|\b(?:AKIA|ASIA)[A-Z0-9]{12,}|\bAIza[\w-]{30,}|\bhf_[A-Za-z0-9]{16,}|\bya29\.[\w-]+|\bAGE-SECRET-KEY-1[A-Z0-9]+`), Masked},
-	{[]string{"eyj"}, regexp.MustCompile(`\beyJ[\w-]{4,}\.[\w-]{4,}(?:\.[\w-]*)?`), Masked},
-	{[]string{"?", "&"}, regexp.MustCompile(`(?i)([?&](?:key|sig|signature|code|auth)=)[^&\s#"']+`), "$1" + Masked},
-	{[]string{"bearer", "basic", "digest"}, regexp.MustCompile(`(?i)\b(bearer|basic|digest)([ \t]+)[\w.~+/=-]{8,}`), "$1$2" + Masked},
-	{namedMarks, regexp.MustCompile(`(?i)(--?(?:password|pass|token|secret|api-?key|auth)[= \t]+)\S+`), "$1" + Masked},
+			`|\bxox[a-z]-[\w-]{8,}|\b(?:AKIA|ASIA)[A-Z0-9]{12,}|\bAIza[\w-]{30,}|\bhf_[A-Za-z0-9]{16,}|\bya29\.[\w-]+|\bAGE-SECRET-KEY-1[A-Z0-9]+`), Secret},
+	{[]string{"eyj"}, regexp.MustCompile(`\beyJ[\w-]{4,}\.[\w-]{4,}(?:\.[\w-]*)?`), Secret},
+	{[]string{"?", "&"}, regexp.MustCompile(`(?i)([?&](?:key|sig|signature|code|auth)=)[^&\s#"']+`), "$1" + Secret},
+	{[]string{"bearer", "basic", "digest"}, regexp.MustCompile(`(?i)\b(bearer|basic|digest)([ \t]+)[\w.~+/=-]{8,}`), "$1$2" + Secret},
+	{namedMarks, regexp.MustCompile(`(?i)(--?(?:password|pass|token|secret|api-?key|auth)[= \t]+)\S+`), "$1" + Secret},
 }
 
 // What comes with the name of a secret, and what looks drawn at random.
@@ -211,8 +219,8 @@ var (
 	uuidPattern   = regexp.MustCompile(`[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}`)
 )
 
-// text returns a text with the secrets taken out.
-func (m *masker) text(s string) string {
+// Text returns a text with the secrets taken out.
+func (m *Masker) Text(s string) string {
 	for _, secret := range m.seen {
 		s = without(s, secret)
 	}
@@ -233,7 +241,7 @@ func (m *masker) text(s string) string {
 	}
 	return randomPattern.ReplaceAllStringFunc(s, func(run string) string {
 		if random(run) {
-			return Masked
+			return Secret
 		}
 		return run
 	})
@@ -270,7 +278,7 @@ func maskNamed(s string) string {
 	if q := p[3][:1]; q == `"` || q == "'" {
 		quote = q
 	}
-	return p[1] + p[2] + quote + Masked + quote
+	return p[1] + p[2] + quote + Secret + quote
 }
 
 // enough is how much of a secret's beginning gives it away: tools quote what
@@ -294,7 +302,7 @@ func without(s, secret string) string {
 		for n < len(rest) && len(head)+n < len(secret) && rest[n] == secret[len(head)+n] {
 			n++
 		}
-		b.WriteString(Masked)
+		b.WriteString(Secret)
 		s = strings.ToValidUTF8(rest[n:], "")
 	}
 }
@@ -341,49 +349,4 @@ func kindOf(c byte) byte {
 		return 'A'
 	}
 	return 0
-}
-
-// line makes one line of a text, cut after n characters, without anything
-// that does something to a terminal.
-func line(s string, n int) string {
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r) || unicode.IsControl(r):
-			return ' '
-		case r == unicode.ReplacementChar, 0x200e <= r && r <= 0x200f, 0x202a <= r && r <= 0x202e, 0x2066 <= r && r <= 0x2069, r == 0xfeff:
-			return -1
-		}
-		return r
-	}, s)
-	s = strings.Join(strings.Fields(s), " ")
-	runes := 0
-	for i := range s {
-		if runes++; runes > n {
-			return strings.TrimSpace(s[:i]) + "…"
-		}
-	}
-	return s
-}
-
-// inline writes any value on one line.
-func inline(v any, n int) string {
-	switch v := v.(type) {
-	case nil:
-		return ""
-	case string:
-		return line(v, n)
-	case []any:
-		var parts []string
-		for _, sub := range v {
-			parts = append(parts, inline(sub, n))
-		}
-		return line(strings.Join(parts, ", "), n)
-	case map[string]any:
-		b, err := json.Marshal(v)
-		if err != nil {
-			return ""
-		}
-		return line(string(b), n)
-	}
-	return line(fmt.Sprint(v), n)
 }
