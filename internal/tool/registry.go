@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"path"
 	"slices"
 	"strings"
@@ -55,12 +56,14 @@ func (e *entry) Call(ctx context.Context, in Invocation) (Result, error) {
 
 // Add registers a tool. Error codes: tool_conflict (Conflict) when the name is
 // taken, also in its wire form; those of CheckSpec (Invalid), and
-// tool_tidy_invalid for a custom strategy of a tool that is no Optimizer.
+// tool_tidy_invalid for a custom strategy of a tool that is no Optimizer. Of the
+// tools that an agent has, few are called: a schema is compiled at the first
+// call, and what CheckSpec would find wrong deep within it is told then.
 func (r *Registry) Add(t Tool) error {
 	if t == nil {
 		return fault.New(fault.Invalid, "tool_missing", "there is no tool to register")
 	}
-	spec, v, err := CheckSpec(t.Spec())
+	spec, v, err := settled(t.Spec())
 	if err != nil {
 		return err
 	}
@@ -211,6 +214,15 @@ func unknownTool(name string, names []string) error {
 // tool_delivery_invalid, tool_limits_invalid, tool_schema_invalid,
 // tool_tidy_invalid, tool_log_invalid.
 func CheckSpec(s Spec) (Spec, *Validator, error) {
+	s, v, err := settled(s)
+	if err == nil {
+		_, err = v.compiled()
+	}
+	return s, v, err
+}
+
+// settled is CheckSpec, except that the schema is looked at from outside only.
+func settled(s Spec) (Spec, *Validator, error) {
 	if err := checkName(s.Name); err != nil {
 		return s, nil, err
 	}
@@ -235,21 +247,45 @@ func CheckSpec(s Spec) (Spec, *Validator, error) {
 	if s.Timeout < 0 || s.Concurrency < 0 || s.ResultCap < 0 {
 		return bad("tool_limits_invalid", "has a negative limit")
 	}
-	v, err := lazyValidator(s.Input)
+	has, err := s.parameters()
 	if err != nil {
 		return bad("tool_schema_invalid", "cannot be called: %w", err)
 	}
-	if err := checkTidy(&s, v); err != nil {
+	if err := checkTidy(&s, has); err != nil {
 		return s, nil, err
 	}
-	if err := checkLog(&s, v); err != nil {
+	if err := checkLog(&s, has); err != nil {
 		return s, nil, err
 	}
 	if s.Version == "" {
 		sum := sha256.Sum256([]byte(s.Name + "\x00" + s.Description + "\x00" + string(s.Effect) + "\x00" + string(s.Input)))
 		s.Version = hex.EncodeToString(sum[:6])
 	}
-	return s, v, nil
+	return s, &Validator{later: sync.OnceValues(func() (*Validator, error) {
+		v, err := NewValidator(s.Input)
+		if err != nil {
+			_, _, err = bad("tool_schema_invalid", "cannot be called: %w", err)
+		}
+		return v, err
+	})}, nil
+}
+
+// parameters returns what tells whether the schema has a property, or leaves
+// open which it has.
+func (s Spec) parameters() (has func(name string) bool, err error) {
+	var schema struct {
+		Type       string
+		Properties map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(s.Input, &schema); err != nil {
+		return nil, badSchema("%w", err)
+	}
+	if schema.Type != "object" {
+		return nil, badSchema(`its type is not "object"`)
+	}
+	return func(name string) bool {
+		return name != "" && (len(schema.Properties) == 0 || schema.Properties[name] != nil)
+	}, nil
 }
 
 // maxWireName is what the strictest provider takes.

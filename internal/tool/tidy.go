@@ -96,7 +96,7 @@ type LogSpec struct {
 // checkTidy says what is wrong with the strategies of a spec whose schema has
 // been compiled. A parameter that the tool does not have would be missing in
 // every call, and all calls would match.
-func checkTidy(s *Spec, v *Validator) *fault.Error {
+func checkTidy(s *Spec, has func(string) bool) *fault.Error {
 	bad := func(i int, format string, args ...any) *fault.Error {
 		return fault.New(fault.Invalid, "tool_tidy_invalid", "the tool %s has a strategy (number %d) that %s",
 			s.Name, i+1, fault.New("", "", format, args...).Message).Detail("tool", s.Name)
@@ -113,7 +113,7 @@ func checkTidy(s *Spec, v *Validator) *fault.Error {
 			return bad(i, "has the kind %.40q: it is parameters, tools, age or custom", string(st.Kind))
 		}
 		for _, p := range st.Parameters {
-			if !v.has(p) {
+			if !has(p) {
 				return bad(i, "goes by the parameter %.80q, which the tool does not have", p)
 			}
 		}
@@ -128,7 +128,7 @@ func checkTidy(s *Spec, v *Validator) *fault.Error {
 
 // checkLog says what is wrong with how a spec's calls are told: every argument
 // that it names must be one.
-func checkLog(s *Spec, v *Validator) *fault.Error {
+func checkLog(s *Spec, has func(string) bool) *fault.Error {
 	bad := func(format string, args ...any) *fault.Error {
 		return fault.New(fault.Invalid, "tool_log_invalid", "the work log's words for the tool %s %s",
 			s.Name, fault.New("", "", format, args...).Message).Detail("tool", s.Name)
@@ -139,36 +139,25 @@ func checkLog(s *Spec, v *Validator) *fault.Error {
 		case strings.Contains(before, "}"):
 			return bad("close a brace that was not opened")
 		case !open:
-			return checkLogged(s, v, bad)
+			return checkLogged(s, has, bad)
 		}
 		name, next, closed := strings.Cut(after, "}")
 		name, _, _ = strings.Cut(name, "|")
 		switch {
 		case !closed:
 			return bad("do not close a brace")
-		case !v.has(name):
+		case !has(name):
 			return bad("name {%.80s}, which is none of its parameters", name)
 		}
 		rest = next
 	}
 }
 
-func checkLogged(s *Spec, v *Validator, bad func(string, ...any) *fault.Error) *fault.Error {
+func checkLogged(s *Spec, has func(string) bool, bad func(string, ...any) *fault.Error) *fault.Error {
 	for _, p := range slices.Concat(s.Log.Parameters, s.Log.Secret, s.Log.Impact) {
-		if !v.has(p) {
+		if !has(p) {
 			return bad("name %.80q, which is none of its parameters", p)
 		}
 	}
 	return nil
-}
-
-// has reports whether the schema has a property of the name, or leaves open
-// which it has.
-func (v *Validator) has(name string) bool {
-	v, err := v.compiled()
-	if name == "" || err != nil {
-		return false
-	}
-	_, ok := v.schema.Properties[name]
-	return ok || len(v.schema.Properties) == 0
 }

@@ -37,7 +37,7 @@ func New[In, Out any](spec Spec, fn func(ctx context.Context, in Invocation, arg
 		}
 		spec.Input = schema
 	}
-	spec, v, err := CheckSpec(spec)
+	spec, v, err := settled(spec)
 	if err != nil {
 		return nil, err
 	}

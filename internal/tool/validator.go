@@ -3,7 +3,6 @@ package tool
 import (
 	"encoding/json"
 	"strings"
-	"sync"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/google/jsonschema-go/jsonschema"
@@ -19,16 +18,6 @@ type Validator struct {
 	refers   any // the schema where it has references; see checkEffort
 
 	later func() (*Validator, error) // of one that is compiled when it is first used
-}
-
-// lazyValidator is NewValidator, except that a schema which is certain to be
-// good is compiled when it is first used: of the tools that an agent has, few
-// are called.
-func lazyValidator(schema []byte) (*Validator, error) {
-	if !obvious(schema) {
-		return NewValidator(schema)
-	}
-	return &Validator{later: sync.OnceValues(func() (*Validator, error) { return NewValidator(schema) })}, nil
 }
 
 // compiled returns the validator, compiled.
