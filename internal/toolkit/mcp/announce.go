@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"net/url"
 	"slices"
@@ -21,7 +22,6 @@ import (
 // Bounds of what a server may announce.
 const (
 	maxTools       = 20_000
-	maxPages       = 500
 	maxName        = 1 << 10
 	maxDescription = 16 << 10
 	maxSchema      = 256 << 10
@@ -62,13 +62,7 @@ func (x *session) tools(ctx context.Context) ([]*sdk.Tool, error) {
 	var all []*sdk.Tool
 	var bad error
 	size := 0
-	more, err := listed(ctx, x, "listing the tools", func(ctx context.Context, cursor string) ([]*sdk.Tool, string, error) {
-		r, err := x.client.ListTools(ctx, &sdk.ListToolsParams{Cursor: cursor})
-		if err != nil {
-			return nil, "", err
-		}
-		return r.Tools, r.NextCursor, nil
-	}, func(t *sdk.Tool) bool {
+	more, err := listed(ctx, x, "listing the tools", func(ctx context.Context) iter.Seq2[*sdk.Tool, error] { return x.client.Tools(ctx, nil) }, func(t *sdk.Tool) bool {
 		var n int
 		if t, n, bad = kept(t); bad != nil {
 			return false
@@ -81,7 +75,7 @@ func (x *session) tools(ctx context.Context) ([]*sdk.Tool, error) {
 	case err != nil || bad != nil:
 		return nil, errors.Join(err, bad)
 	case more:
-		return nil, fault.New(fault.Unavailable, "mcp_list_endless", "its list of tools does not end: at most %d are taken, of %d MiB in %d pages", maxTools, maxListing>>20, maxPages)
+		return nil, fault.New(fault.Unavailable, "mcp_list_endless", "its list of tools does not end: at most %d are taken, of %d MiB", maxTools, maxListing>>20)
 	}
 	return all, nil
 }

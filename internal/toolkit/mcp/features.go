@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -69,25 +70,15 @@ func (l *items) add(item any) bool {
 
 func listResources(ctx context.Context, x *session, _ tool.Invocation) (tool.Result, error) {
 	resources, templates := items{list: []json.RawMessage{}}, items{}
-	more, err := listed(ctx, x, "listing the resources", func(ctx context.Context, cursor string) ([]*sdk.Resource, string, error) {
-		r, err := x.client.ListResources(ctx, &sdk.ListResourcesParams{Cursor: cursor})
-		if err != nil {
-			return nil, "", err
-		}
-		return r.Resources, r.NextCursor, nil
-	}, func(r *sdk.Resource) bool {
+	more, err := listed(ctx, x, "listing the resources", func(ctx context.Context) iter.Seq2[*sdk.Resource, error] { return x.client.Resources(ctx, nil) }, func(r *sdk.Resource) bool {
 		r.Meta, r.Icons = nil, nil
 		return resources.add(r)
 	})
 	if err != nil {
 		return tool.Result{}, err
 	}
-	moreTemplates, err := listed(ctx, x, "listing the templates of resources", func(ctx context.Context, cursor string) ([]*sdk.ResourceTemplate, string, error) {
-		r, err := x.client.ListResourceTemplates(ctx, &sdk.ListResourceTemplatesParams{Cursor: cursor})
-		if err != nil {
-			return nil, "", err
-		}
-		return r.ResourceTemplates, r.NextCursor, nil
+	moreTemplates, err := listed(ctx, x, "listing the templates of resources", func(ctx context.Context) iter.Seq2[*sdk.ResourceTemplate, error] {
+		return x.client.ResourceTemplates(ctx, nil)
 	}, func(r *sdk.ResourceTemplate) bool {
 		r.Meta, r.Icons = nil, nil
 		return templates.add(r)
@@ -102,44 +93,21 @@ func listResources(ctx context.Context, x *session, _ tool.Invocation) (tool.Res
 	}{resources.list, templates.list, more || moreTemplates})
 }
 
-// listed asks a server for page after page of a list, until there are no more
-// or take does not take one. It reports whether there was more.
-func listed[T any](ctx context.Context, x *session, what string, ask func(ctx context.Context, cursor string) (items []*T, next string, err error), take func(*T) bool) (more bool, err error) {
-	return pages(func(cursor string) (next string, enough bool, err error) {
-		items, err := do(ctx, x, what, func(ctx context.Context) (items []*T, err error) {
-			items, next, err = ask(ctx, cursor)
-			return items, err
-		})
-		for _, item := range items {
+// listed asks a server for a list, page after page, until it ends or take does
+// not take an item, and reports whether there was more. A list whose pages hold
+// nothing ends with ctx.
+func listed[T any](ctx context.Context, x *session, what string, list func(context.Context) iter.Seq2[*T, error], take func(*T) bool) (more bool, err error) {
+	return do(ctx, x, what, func(ctx context.Context) (bool, error) {
+		for item, err := range list(ctx) {
+			if err != nil {
+				return false, err
+			}
 			if item != nil && !take(item) {
-				return next, true, nil
+				return true, nil
 			}
 		}
-		return next, false, err
+		return false, nil
 	})
-}
-
-// pages asks for page after page, until there are no more or enough. It
-// reports whether there was more.
-func pages(page func(cursor string) (next string, enough bool, err error)) (more bool, err error) {
-	cursor := ""
-	seen := map[string]bool{}
-	for {
-		next, enough, err := page(cursor)
-		switch {
-		case err != nil:
-			return false, err
-		case enough:
-			return true, nil
-		case next == "":
-			return false, nil
-		}
-		if seen[next] || len(seen) >= maxPages {
-			return true, nil
-		}
-		seen[next] = true
-		cursor = next
-	}
 }
 
 func asJSON(v any) (tool.Result, error) {
@@ -177,13 +145,7 @@ func readResource(ctx context.Context, x *session, in tool.Invocation) (tool.Res
 
 func listPrompts(ctx context.Context, x *session, _ tool.Invocation) (tool.Result, error) {
 	prompts := items{list: []json.RawMessage{}}
-	more, err := listed(ctx, x, "listing the prompts", func(ctx context.Context, cursor string) ([]*sdk.Prompt, string, error) {
-		r, err := x.client.ListPrompts(ctx, &sdk.ListPromptsParams{Cursor: cursor})
-		if err != nil {
-			return nil, "", err
-		}
-		return r.Prompts, r.NextCursor, nil
-	}, func(p *sdk.Prompt) bool {
+	more, err := listed(ctx, x, "listing the prompts", func(ctx context.Context) iter.Seq2[*sdk.Prompt, error] { return x.client.Prompts(ctx, nil) }, func(p *sdk.Prompt) bool {
 		p.Meta, p.Icons = nil, nil
 		return prompts.add(p)
 	})

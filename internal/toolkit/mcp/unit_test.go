@@ -127,27 +127,6 @@ func TestPace(t *testing.T) {
 	})
 }
 
-func TestPages(t *testing.T) {
-	n := 0
-	for want, page := range map[string]func(string) (string, bool, error){
-		"more false, 1":   func(string) (string, bool, error) { return "", false, nil },
-		"more true, 1":    func(string) (string, bool, error) { return "x", true, nil },
-		"more true, 2":    func(string) (string, bool, error) { return "x", false, nil },
-		"more true, 501":  func(string) (string, bool, error) { return fmt.Sprint(n), false, nil },
-		"more false, 1 !": func(string) (string, bool, error) { return "x", false, io.EOF },
-	} {
-		n = 0
-		more, err := pages(func(c string) (string, bool, error) { n++; return page(c) })
-		got := fmt.Sprintf("more %v, %d", more, n)
-		if err != nil {
-			got += " !"
-		}
-		if got != want {
-			t.Errorf("%s; want %s", got, want)
-		}
-	}
-}
-
 func TestOddResults(t *testing.T) {
 	var asks sdk.CallToolResult
 	if err := json.Unmarshal([]byte(`{"resultType":"input_required","inputRequests":{}}`), &asks); err != nil {

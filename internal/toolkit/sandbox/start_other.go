@@ -1,4 +1,4 @@
-//go:build !linux
+//go:build unix && !linux
 
 package sandbox
 
@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"syscall"
 
 	"steward/internal/fault"
 )
@@ -104,3 +105,9 @@ func failed(err error) error {
 
 // Inside is for Linux.
 func Inside([]string) (code int, mine bool) { return 0, false }
+
+// apart gives a program a session of its own.
+func apart(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
+
+// killAll ends a program and its process group.
+func killAll(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
