@@ -2,14 +2,11 @@ package conversation_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 
 	"steward/internal/conversation"
 	"steward/internal/fault"
@@ -372,105 +369,9 @@ func TestClosedStoreBreaksTheSession(t *testing.T) {
 	}
 }
 
-func TestExport(t *testing.T) {
-	e, _ := engine(t)
-	s := create(e)
-	begin(t, s, "Read my key, please")
-	call(t, s, "c1", `{"path":"key"}`, "hunter2", message.Secret)
-	call(t, s, "c2", `{"path":"pub"}`, "plain\n# not a heading", message.Untrusted)
-	finish(t, s, "Done")
-	conv := s.Conversation().ID
-	var out strings.Builder
-	if err := e.Export(t.Context(), anna, conv, "json", &out); err != nil {
-		t.Fatal(err)
-	}
-	var got struct {
-		ID           string
-		Conversation record.Conversation
-		Messages     []struct {
-			Interaction string
-			Message     json.RawMessage
-		}
-	}
-	if err := json.Unmarshal([]byte(out.String()), &got); err != nil {
-		t.Fatalf("%v\n%s", err, out.String())
-	}
-	if got.ID != conv.String() || got.Conversation.ToolCalls != 2 || len(got.Messages) != 6 {
-		t.Errorf("%s", out.String())
-	}
-	for _, m := range got.Messages {
-		if _, err := message.Decode(m.Message); err != nil {
-			t.Error(err)
-		}
-	}
-	var md strings.Builder
-	if err := e.Export(t.Context(), anna, conv, "markdown", &md); err != nil {
-		t.Fatal(err)
-	}
-	for _, text := range []string{out.String(), md.String()} {
-		if strings.Contains(text, "hunter2") || strings.Contains(text, `"path":"key"`) || !strings.Contains(text, "[secret]") {
-			t.Errorf("the secret is not masked:\n%s", text)
-		}
-		if !strings.Contains(text, "Read my key, please") || !strings.Contains(text, "plain") {
-			t.Errorf("something is missing:\n%s", text)
-		}
-	}
-	if strings.Contains(md.String(), "\n# not") {
-		t.Errorf("a tool's text became markup:\n%s", md.String())
-	}
-	if err := e.Export(t.Context(), anna, conv, "pdf", &md); !fault.HasCode(err, "format_unknown") {
-		t.Error(err)
-	}
-	if err := e.Export(t.Context(), anna, conv, "json", failing{}); err == nil {
-		t.Error("a failing writer goes unnoticed")
-	}
-}
-
 type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, context.Canceled }
-
-// Whatever is appended in whatever portions, opening gives the same history.
-func TestOpenGivesWhatWasAppended(t *testing.T) {
-	e, _ := engine(t)
-	rapid.Check(t, func(rt *rapid.T) {
-		s := create(e)
-		begin(t, s, "go")
-		for range rapid.IntRange(0, 12).Draw(rt, "steps") {
-			switch rapid.IntRange(0, 2).Draw(rt, "kind") {
-			case 0:
-				call(t, s, rapid.StringMatching(`[a-z]{1,8}`).Draw(rt, "id"), "{}", rapid.String().Draw(rt, "result"), 0)
-			case 1:
-				var msgs []*message.Message
-				for range rapid.IntRange(1, 3).Draw(rt, "n") {
-					msgs = append(msgs, say(message.User, rapid.String().Draw(rt, "text")))
-				}
-				if _, err := s.Append(context.Background(), msgs...); err != nil {
-					rt.Fatal(err)
-				}
-			case 2:
-				finish(t, s, "done")
-				begin(t, s, "on")
-			}
-		}
-		again, err := e.Open(context.Background(), anna, s.Conversation().ID)
-		if err != nil {
-			rt.Fatal(err)
-		}
-		a, b := s.Transcript().Messages(), again.Transcript().Messages()
-		if len(a) != len(b) {
-			rt.Fatalf("%d messages, want %d", len(b), len(a))
-		}
-		for i := range a {
-			if x, y := message.Append(nil, a[i]), message.Append(nil, b[i]); string(x) != string(y) {
-				rt.Fatalf("message %d is\n%s, want\n%s", i, y, x)
-			}
-		}
-		if x, y := s.Conversation(), again.Conversation(); x.Messages != y.Messages || x.Tokens != y.Tokens {
-			rt.Fatalf("counts %+v, want %+v", y, x)
-		}
-	})
-}
 
 func TestUsage(t *testing.T) {
 	e, _ := engine(t)

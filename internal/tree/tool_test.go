@@ -1,20 +1,17 @@
 package tree_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/request"
 	"steward/internal/resource"
-	"steward/internal/store"
 	"steward/internal/tool"
 	"steward/internal/tree"
 )
@@ -343,80 +340,4 @@ func TestActionsAreTakenBack(t *testing.T) {
 		t.Error(err)
 	}
 	wantCode(t, undo(tree.ToolPut, "k", `[`), fault.Invalid, "args_invalid")
-}
-
-// failing is a store of which some calls fail.
-type failing struct {
-	store.Store
-	fail func(op string) error
-}
-
-func (f *failing) Get(ctx context.Context, sc store.Scope, uri resource.URI) (resource.Resource, error) {
-	if err := f.fail("get"); err != nil {
-		return resource.Resource{}, err
-	}
-	return f.Store.Get(ctx, sc, uri)
-}
-
-func (f *failing) Query(ctx context.Context, sc store.Scope, q store.Query) (store.Page, error) {
-	if err := f.fail("query"); err != nil {
-		return store.Page{}, err
-	}
-	return f.Store.Query(ctx, sc, q)
-}
-
-func (f *failing) Log(ctx context.Context, sc store.Scope, q store.LogQuery) (store.LogPage, error) {
-	if err := f.fail("log"); err != nil {
-		return store.LogPage{}, err
-	}
-	return f.Store.Log(ctx, sc, q)
-}
-
-func (f *failing) Commit(ctx context.Context, sc store.Scope, b store.Batch) (store.Receipt, error) {
-	if err := f.fail("commit"); err != nil {
-		return store.Receipt{}, err
-	}
-	return f.Store.Commit(ctx, sc, b)
-}
-
-func TestStoreErrorsReachTheCaller(t *testing.T) {
-	ctx := t.Context()
-	o := open(t)
-	full := fault.New(fault.Unavailable, "disk_full", "no room")
-	f := &failing{Store: o.st, fail: func(string) error { return nil }}
-	s := tree.New(tree.Options{Store: f, Judge: o.judge, People: o.reg})
-	uri := note("ana", "x")
-	must(s.Put(ctx, ana, tree.Put{URI: uri, Body: []byte(`{}`)}))
-	tools := must(s.Tools())
-	call := func(i int, args string) error { _, _, err := run(t, tools[i], "ana", "key", args); return err }
-	for name, c := range map[string]func() error{
-		"get get":       func() error { _, err := s.Get(ctx, ana, uri); return err },
-		"log get":       func() error { _, err := s.Get(ctx, ana, uri); return err },
-		"get parents":   func() error { _, err := s.Parents(ctx, ana, uri.Child("home.B", "c")); return err },
-		"log history":   func() error { _, err := s.History(ctx, ana, uri, "", 0); return err },
-		"log version":   func() error { _, err := s.Version(ctx, ana, uri, 1); return err },
-		"query list":    func() error { _, err := s.List(ctx, ana, tree.Query{}); return err },
-		"log list":      func() error { _, err := s.List(ctx, ana, tree.Query{Since: start}); return err },
-		"get list":      func() error { _, err := s.List(ctx, ana, tree.Query{Since: start}); return err },
-		"log actors":    func() error { _, err := s.List(ctx, ana, tree.Query{Actors: true}); return err },
-		"commit put":    func() error { _, err := s.Put(ctx, ana, tree.Put{URI: uri, Body: []byte(`{}`)}); return err },
-		"commit delete": func() error { return s.Delete(ctx, ana, tree.Removal{URI: uri}) },
-		"get tool":      func() error { return call(2, `{"uri":"cld:home.Note.x","body":{}}`) },
-		"commit tool":   func() error { return call(2, `{"uri":"cld:home.Note.x","body":{}}`) },
-	} {
-		op, _, _ := strings.Cut(name, " ")
-		f.fail = func(o string) error {
-			if o == op {
-				return full
-			}
-			return nil
-		}
-		if err := c(); !fault.HasCode(err, "disk_full") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	f.fail = func(string) error { return nil }
-	if r := must(s.Get(ctx, ana, uri)); r.Version != 1 || r.At.After(time.Now()) {
-		t.Errorf("what failed was done: %+v", r)
-	}
 }
