@@ -20,14 +20,14 @@ const ActionExecute = "execute"
 
 // Envelope is the one form of messages between components that do not share
 // memory: a program and Steward. Which members there are depends on Type;
-// Check says which must be. Parse also reads the older shapes of it (an error
+// Check says which must be. ParseEnvelope also reads the older shapes of it (an error
 // under "error" with "code", a status in a response, progress under
 // "metadata"), and Encode always writes this one.
 type Envelope struct {
 	Type      string    `json:"type"`
 	RequestID string    `json:"request_id"`
 	ParentID  string    `json:"parent_request_id,omitzero"`
-	Timestamp time.Time `json:"timestamp,omitzero"`
+	Timestamp time.Time `json:"timestamp,omitzero"` // for who reads it; ParseEnvelope does not
 	Sender    string    `json:"sender,omitzero"`
 	Target    string    `json:"target,omitzero"`
 	Trace     string    `json:"traceparent,omitzero"` // W3C trace context

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
 
@@ -55,7 +54,7 @@ func (e *Envelope) Check() error {
 		if e.Code == "" {
 			return badEnvelope("it is an error and has no error_code")
 		}
-		if e.Retry != "" && strategies()[e.Retry] != e.Retry {
+		if e.Retry != "" && !slices.Contains(strategies(), e.Retry) {
 			return badEnvelope("its retry_strategy %.40q is none of none, immediate, backoff and after", e.Retry)
 		}
 	default:
@@ -98,16 +97,12 @@ type loose struct {
 	Type      string `json:"type"`
 	RequestID string `json:"request_id"`
 	ParentID  string `json:"parent_request_id"`
-	Timestamp any    `json:"timestamp"`
 	Sender    string `json:"sender"`
 	Target    string `json:"target"`
 	Trace     string `json:"traceparent"`
 
 	Action     string          `json:"action"`
-	Method     string          `json:"method"`
 	Parameters json.RawMessage `json:"parameters"`
-	Params     json.RawMessage `json:"params"`
-	Arguments  json.RawMessage `json:"arguments"`
 
 	Status   string          `json:"status"`
 	Tool     string          `json:"tool_name"`
@@ -139,11 +134,17 @@ func ParseEnvelope(line []byte) (Envelope, error) {
 	if err := jsonv2.Unmarshal(line, &l); err != nil {
 		return Envelope{}, badEnvelope("%w", err)
 	}
-	e := Envelope{Type: strings.ToLower(l.Type), RequestID: l.RequestID, ParentID: l.ParentID, Timestamp: moment(l.Timestamp),
+	e := Envelope{Type: strings.ToLower(l.Type), RequestID: l.RequestID, ParentID: l.ParentID,
 		Sender: l.Sender, Target: l.Target, Trace: l.Trace,
-		Action: first(l.Action, l.Method), Parameters: given(l.Parameters, l.Params, l.Arguments),
+		Action: l.Action, Parameters: given(l.Parameters),
 		Status: strings.ToLower(l.Status), Tool: l.Tool, TaskID: l.TaskID, Message: l.Message,
-		Data: given(l.Data, l.Result), Metadata: given(l.Metadata), NextActions: list(l.Next)}
+		Data: given(l.Data, l.Result), Metadata: given(l.Metadata)}
+	if next := given(l.Next); next != nil && json.Unmarshal(next, &e.NextActions) != nil {
+		e.NextActions = []json.RawMessage{next}
+	}
+	if len(e.NextActions) == 0 {
+		e.NextActions = nil
+	}
 	e.Progress = l.progress()
 	e.settleType(&l)
 	if e.Type == TypeError {
@@ -174,37 +175,6 @@ func given(members ...json.RawMessage) json.RawMessage {
 		}
 	}
 	return nil
-}
-
-// list takes one thing for a list of one.
-func list(m json.RawMessage) []json.RawMessage {
-	m = given(m)
-	if m == nil {
-		return nil
-	}
-	if m[0] != '[' {
-		return []json.RawMessage{m}
-	}
-	var out []json.RawMessage
-	if json.Unmarshal(m, &out) != nil || len(out) == 0 { // it has been parsed already
-		return nil
-	}
-	return out
-}
-
-// moment reads a time as RFC 3339 or, as Python's isoformat writes it, without
-// a zone. A time that cannot be read is no reason to lose an answer.
-func moment(v any) time.Time {
-	s, ok := v.(string)
-	if !ok {
-		return time.Time{}
-	}
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999"} {
-		if t, err := time.Parse(layout, s); err == nil {
-			return t.UTC()
-		}
-	}
-	return time.Time{}
 }
 
 // progress is a part of 1; what is more than 1 was meant in per cent.
@@ -291,44 +261,24 @@ func (l *loose) fail(e *Envelope) {
 	e.settleRetry(retry, recoverable)
 }
 
-// settleRetry brings a retry strategy into this form's words.
+// settleRetry brings a retry strategy and whether trying again may help into
+// agreement. A word that is none of the strategies says nothing.
 func (e *Envelope) settleRetry(strategy any, recoverable *bool) {
-	word, _ := strategy.(string)
-	if m, object := strategy.(map[string]any); object {
-		if word, _ = m["type"].(string); word == "" {
-			word, _ = m["strategy"].(string)
-		}
-		for _, name := range []string{"retry_after", "after", "delay", "delay_seconds"} {
-			if s, is := m[name].(float64); is && e.RetryAfter == 0 {
-				e.RetryAfter = math.Max(s, 0)
-			}
-		}
+	if word, _ := strategy.(string); slices.Contains(strategies(), strings.ToLower(word)) {
+		e.Retry = strings.ToLower(word)
 	}
-	word = strings.NewReplacer("-", "_", " ", "_").Replace(strings.ToLower(word))
-	e.Retry = strategies()[word]
-	e.Recoverable = e.Retry != "" && e.Retry != string(fault.RetryNone)
 	switch {
 	case recoverable != nil && !*recoverable:
-		e.Recoverable, e.Retry = false, string(fault.RetryNone)
-	case recoverable != nil && e.Retry == "":
-		e.Recoverable, e.Retry = true, string(fault.RetryBackoff)
-	case recoverable != nil:
-		e.Recoverable = e.Retry != string(fault.RetryNone)
-	}
-	if e.Retry == string(fault.RetryAfter) && e.RetryAfter == 0 {
+		e.Retry = string(fault.RetryNone)
+	case recoverable != nil && e.Retry == "", e.Retry == string(fault.RetryAfter) && e.RetryAfter == 0:
 		e.Retry = string(fault.RetryBackoff)
 	}
+	e.Recoverable = e.Retry != "" && e.Retry != string(fault.RetryNone)
 	if e.Retry != string(fault.RetryAfter) {
 		e.RetryAfter = 0
 	}
 }
 
-// strategies are the words for retry strategies, and what they mean here.
-func strategies() map[string]string {
-	return map[string]string{
-		"none": "none", "never": "none", "no": "none", "no_retry": "none", "abort": "none", "fail": "none",
-		"immediate": "immediate", "immediately": "immediate", "now": "immediate", "retry": "immediate", "retry_immediately": "immediate",
-		"backoff": "backoff", "exponential": "backoff", "exponential_backoff": "backoff", "linear_backoff": "backoff", "retry_with_backoff": "backoff",
-		"after": "after", "retry_after": "after", "delay": "after", "delayed": "after", "fixed_delay": "after", "wait": "after",
-	}
+func strategies() []string {
+	return []string{string(fault.RetryNone), string(fault.RetryImmediate), string(fault.RetryBackoff), string(fault.RetryAfter)}
 }
