@@ -3,7 +3,6 @@ package effect
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,31 +48,6 @@ func TestApprovedAction(t *testing.T) {
 	}
 	in := stateOf(t, s, c)
 	if a := in.Approval; in.State != intent.Done || a == nil || a.By != "ann" || a.ArgsHash != in.ArgsHash || a.Version != "1" || a.Expires.IsZero() {
-		t.Errorf("%+v", in)
-	}
-}
-
-func TestDeniedByAPerson(t *testing.T) {
-	s := openStore(t)
-	e := engine(s, policy.Fixed{})
-	var l ledger
-	c := callOf(action(func(_ context.Context, in tool.Invocation) (tool.Result, error) {
-		l.add(in.Key)
-		return tool.Text("sent"), nil
-	}), `{}`)
-	d := make(chan Decision, 1)
-	c.Notify = func(p Progress) { d <- Decision{ID: p.Question.ID, Hash: p.Question.Hash, Reason: "too early"} }
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := e.Decide(context.Background(), c.Scope, <-d); err != nil {
-			t.Error(err)
-		}
-	}()
-	expect(t, run(t, e, c), message.DeniedCall, "the user said no: too early")
-	<-done
-	expect(t, run(t, e, c), message.DeniedCall, "the user said no: too early")
-	if in := stateOf(t, s, c); in.State != intent.Denied || in.DeniedBy != "ann" || l.total(false) != 0 {
 		t.Errorf("%+v", in)
 	}
 }
@@ -244,35 +218,6 @@ func TestNobodyAnswers(t *testing.T) {
 	})
 }
 
-// An answer that comes when the question has expired, but before anybody
-// recorded that, is too late as well.
-func TestAnswerAfterTheExpiryOfAnAbandonedQuestion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := storetest.NewModel()
-		e := engine(s, policy.Fixed{})
-		c := callOf(action(says("sent")), `{}`)
-		ctx, cancel := context.WithCancelCause(context.Background())
-		var asked Progress
-		c.Notify = func(p Progress) { asked = p; cancel(request.ErrSuspend) }
-		if _, err := e.Run(ctx, c); !errors.Is(err, request.ErrSuspend) {
-			t.Fatal(err)
-		}
-		if in := stateOf(t, s, c); in.State != intent.Awaiting {
-			t.Fatalf("a closing node withdrew the question: %s", in.State)
-		}
-		time.Sleep(7*24*time.Hour + time.Minute)
-		d := Decision{ID: asked.Question.ID, Hash: asked.Question.Hash, Approve: true}
-		if err := e.Decide(context.Background(), c.Scope, d); !fault.HasCode(err, "approval_expired") {
-			t.Error(err)
-		}
-		// The next start puts the question anew.
-		c.Notify = nil
-		wg := answering(t, e, &c, true)
-		expect(t, run(t, e, c), message.OK, "sent")
-		wg.Wait()
-	})
-}
-
 func TestStopWhileAwaiting(t *testing.T) {
 	s := openStore(t)
 	e := engine(s, policy.Fixed{})
@@ -303,24 +248,6 @@ func TestStopWhileAwaiting(t *testing.T) {
 	noIntent(t, s, c)
 }
 
-func TestStopWhileJudging(t *testing.T) {
-	s := openStore(t)
-	ctx, cancel := context.WithCancelCause(context.Background())
-	e := engine(s, judgeFunc(func(context.Context, policy.Question) (policy.Decision, error) {
-		cancel(request.ErrStop)
-		return policy.Decision{Verdict: policy.Allow}, nil
-	}))
-	c := callOf(action(says("sent")), `{}`)
-	res, err := e.Run(ctx, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	expect(t, res, message.Interrupted)
-	if in := stateOf(t, s, c); in.State != intent.Cancelled {
-		t.Errorf("%+v", in)
-	}
-}
-
 // An answer given through another node of the same store is seen.
 func TestAnswerThroughAnotherNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -333,47 +260,6 @@ func TestAnswerThroughAnotherNode(t *testing.T) {
 		wg.Wait()
 		if d := time.Since(began); d > 2*followEvery {
 			t.Errorf("after %s", d)
-		}
-	})
-}
-
-func TestToolThatChangesWhileAPersonThinks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := storetest.NewModel()
-		e := engine(s, policy.Fixed{})
-		tl := action(says("sent"))
-		c := callOf(tl, `{}`)
-		var questions []Progress
-		asked := make(chan Progress, 9)
-		c.Notify = func(p Progress) {
-			if p.Status == Awaiting {
-				questions = append(questions, p)
-				asked <- p
-			}
-		}
-		end := make(chan *message.ToolResult, 1)
-		go func() { end <- run(t, e, c) }()
-		p := <-asked
-		d := Decision{ID: p.Question.ID, Hash: p.Question.Hash, Approve: true}
-		// The answer was given on another node, which does not see the change.
-		if err := engine(s, policy.Fixed{}).Decide(context.Background(), c.Scope, d); err != nil {
-			t.Fatal(err)
-		}
-		tl.setVersion("2")
-		p = <-asked // the approval is void: it is asked again
-		if in := stateOf(t, s, c); in.Approval != nil || in.Version != "2" || !strings.Contains(p.Question.Reason, "changed") {
-			t.Errorf("%+v, %+v", in, p)
-		}
-		if err := e.Decide(context.Background(), c.Scope, d); !fault.HasCode(err, "approval_changed") {
-			t.Errorf("what was said to the old question: %v", err)
-		}
-		d.Hash = p.Question.Hash
-		if err := e.Decide(context.Background(), c.Scope, d); err != nil {
-			t.Error(err)
-		}
-		expect(t, <-end, message.OK, "sent")
-		if len(questions) != 2 {
-			t.Errorf("%d questions", len(questions))
 		}
 	})
 }

@@ -18,28 +18,6 @@ import (
 	"steward/internal/tool"
 )
 
-func TestAllowedAction(t *testing.T) {
-	s := openStore(t)
-	e := engine(s, judge(policy.Allow))
-	var got tool.Invocation
-	c := callOf(action(func(_ context.Context, in tool.Invocation) (tool.Result, error) {
-		got = in
-		return tool.Text("sent"), nil
-	}), `{"to":"bob"}`)
-	first := run(t, e, c)
-	expect(t, first, message.OK, "sent")
-	in := stateOf(t, s, c)
-	if in.State != intent.Done || in.Key == "" || in.Key != got.Key || in.Attempts != 1 || in.User != "ann" || in.Agent != "assistant" ||
-		in.Version != "1" || in.ArgsHash != intent.HashArgs([]byte(`{"to":"bob"}`)) || in.Request != c.Request.ID || in.Approval != nil {
-		t.Errorf("%+v", in)
-	}
-	got = tool.Invocation{}
-	again := run(t, e, c)
-	if got.Key != "" || again.Text() != first.Text() || again.Status != first.Status || again.Call != first.Call {
-		t.Errorf("run again: %s, the tool got %+v", describe(again), got)
-	}
-}
-
 func TestKeyDoesNotDependOnTheProvider(t *testing.T) {
 	s := openStore(t)
 	e := engine(s, judge(policy.Allow))

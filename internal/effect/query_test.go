@@ -23,35 +23,6 @@ import (
 	"steward/internal/tool"
 )
 
-func TestQueryRuns(t *testing.T) {
-	e := engine(openStore(t), policy.Fixed{})
-	var got tool.Invocation
-	q := query(func(_ context.Context, in tool.Invocation) (tool.Result, error) {
-		got = in
-		return tool.Result{Content: []message.Block{
-			&message.Text{Text: "hi", Common: message.Common{Origin: "user", Labels: message.Private, Meta: message.Meta{Provider: "x"}}}}}, nil
-	})
-	q.spec.Yields = message.Untrusted
-	c := callOf(q, `{"b": 1.0, "a": "x"}`)
-	var told []Progress
-	c.Notify = func(p Progress) { told = append(told, p) }
-	res := run(t, e, c)
-	expect(t, res, message.OK, "hi")
-	if b := res.Content[0].Base(); b.Origin != "tool:test.query" || b.Labels != message.Private|message.Untrusted || b.Meta.Provider != "" {
-		t.Errorf("the block claims %+v", b)
-	}
-	if res.Call != c.Ref || res.Name != "test.query" || res.Labels != message.Private|message.Untrusted || res.Rest != "" {
-		t.Errorf("%+v", res)
-	}
-	if string(got.Args) != `{"a":"x","b":1}` || got.Call != c.Ref || got.User != "ann" || got.Conversation != conversation || got.Request != c.Request.ID {
-		t.Errorf("the tool got %+v", got)
-	}
-	if len(told) != 1 || told[0].Status != Running || string(told[0].Args) != string(got.Args) || told[0].Call != c.Ref {
-		t.Errorf("the server was told %+v", told)
-	}
-	noIntent(t, e.opt.Store, c)
-}
-
 func TestUnknownTool(t *testing.T) {
 	e := engine(openStore(t), policy.Fixed{})
 	c := callOf(nil, `{}`)

@@ -154,27 +154,6 @@ func TestACrashAtEachStepOfAsking(t *testing.T) {
 	}
 }
 
-func TestAQuestionIsPutAgainAfterARestart(t *testing.T) {
-	w, _ := newLevels(t)
-	acc := w.send(id.ID{}, ask("personal", ask("email", `call mail.send {"what":"hello"}`)))
-	asks := func(f runtime.Frame) bool { return f.Kind == runtime.FrameCall && f.Call.Approval != nil }
-	w.until(acc.Conversation, runtime.Cursor{}, asks)
-	again := w.until(acc.Conversation, runtime.Cursor{}, asks) // after a reconnect
-	w.close()
-	w.open()
-	f := w.approve(acc.Conversation, runtime.Cursor{}, true)
-	if a, b := again[len(again)-1].Call.Approval, f.Call.Approval; a.ID != b.ID || b.Agent != "personal/email" || a.Hash != b.Hash {
-		t.Errorf("the questions differ: %+v, %+v", a, b)
-	}
-	if got := said(w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))); got != "ok: ok: ok: done hello" {
-		t.Errorf("the answer: %q", got)
-	}
-	if got := w.ledger.list(); got != "hello" {
-		t.Errorf("done: %q", got)
-	}
-	w.closed(acc.Conversation, 3)
-}
-
 // An agent whose turn above was stopped before a crash is not left to work on.
 func TestAnOrphanIsStopped(t *testing.T) {
 	w, _ := newLevels(t)

@@ -243,14 +243,6 @@ func TestSteeringTooLateBeginsATurn(t *testing.T) {
 	}
 }
 
-func TestUnknownTool(t *testing.T) {
-	w := newWorld(t)
-	_, frames := w.turn(id.ID{}, `call math.multiplie {}`)
-	if !strings.Contains(said(frames), "math.multiply") {
-		t.Errorf("it does not name what is near: %q", said(frames))
-	}
-}
-
 func TestIdleConversationsAreLetGo(t *testing.T) {
 	for name, opt := range map[string]runtime.Options{"time": {IdleFor: time.Millisecond}, "bytes": {IdleBytes: 1, IdleFor: 4 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
@@ -351,29 +343,5 @@ func TestRunOfAnAgentThatIsGoneWhileTheStoreFails(t *testing.T) {
 	w.faulty.set(nil)
 	if _, err := w.Send(t.Context(), "anna", turn); err != nil {
 		t.Error(err)
-	}
-}
-
-// A run whose agent is gone after a restart ends as failed, and the
-// conversation goes on with another.
-func TestRunOfAnAgentThatIsGone(t *testing.T) {
-	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{}), begun: make(chan struct{}, 1)}, ledger: &ledger{}}
-	w.opt.Agents = []agent.Definition{{Name: "guest"}}
-	w.open()
-	t.Cleanup(w.close)
-	acc, err := w.Send(t.Context(), "anna", runtime.Turn{Agent: "guest", Content: text("hang")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-w.model.begun
-	w.close()
-	w.opt.Agents = nil
-	w.open()
-	again, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: acc.Conversation, Agent: "assistant", Content: text("say on")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if frames := w.until(acc.Conversation, runtime.Cursor{Seq: again.Seq - 1}, isKind(runtime.FrameComplete)); said(frames) != "on" {
-		t.Errorf("%q", said(frames))
 	}
 }

@@ -283,34 +283,6 @@ func TestTheRestOfAResult(t *testing.T) {
 	}
 }
 
-func TestToolList(t *testing.T) {
-	o := newOuter(t, policy.Fixed{})
-	for _, c := range []struct {
-		namespace string
-		want      []string
-	}{
-		{"", []string{"ledger.add", "ledger.all", "ledger.slow", "math.twice", "results.read", "text.long", "text.wait"}},
-		{"text", []string{"text.long", "text.wait"}},
-		{"math.twice", []string{"math.twice"}},
-		{"math__twice", []string{"math.twice"}},
-		{"tex", nil}, {"text.", nil}, {"nothing", nil},
-	} {
-		specs, err := o.ToolList(t.Context(), "anna", "", c.namespace)
-		var names []string
-		for _, s := range specs {
-			if !strings.HasPrefix(s.Name, "resource.") {
-				names = append(names, s.Name)
-			}
-		}
-		if err != nil || !slices.Equal(names, c.want) {
-			t.Errorf("%q: %v, %v", c.namespace, names, err)
-		}
-	}
-	if _, err := o.ToolList(t.Context(), "anna", "nobody", ""); !fault.HasCode(err, "agent_not_found") {
-		t.Errorf("of nobody: %v", err)
-	}
-}
-
 // outerTree is a catalog that does not change.
 type outerTree catalog.Tree
 

@@ -137,29 +137,6 @@ func newLevels(t testing.TB) (*world, *grove) {
 	return w, g
 }
 
-func TestThreeLevels(t *testing.T) {
-	w, _ := newLevels(t)
-	words := ask("personal", ask("email", `call mail.send {"what":"hello"}`))
-	acc := w.send(id.ID{}, words)
-	conv := acc.Conversation
-	f := w.approve(conv, runtime.Cursor{}, true)
-	if a := f.Call.Approval; f.Call.Name != "personal.ask" || a.Agent != "personal/email" || a.Tool != "mail.send" || a.Args != `{"what":"hello"}` {
-		t.Errorf("the question: %+v of %s", a, f.Call.Name)
-	}
-	frames := w.until(conv, runtime.Cursor{}, isKind(runtime.FrameComplete))
-	if got, want := said(frames), "ok: ok: ok: done hello"; got != want {
-		t.Errorf("the answer is %q, want %q", got, want)
-	}
-	if got := w.ledger.list(); got != "hello" {
-		t.Errorf("what was done: %s", got)
-	}
-	w.closed(conv, 3)
-	list, _, err := w.Conversations(t.Context(), "anna", "", 0)
-	if err != nil || len(list) != 1 {
-		t.Errorf("listed: %d conversations, %v; want only the person's own", len(list), err)
-	}
-}
-
 // closed waits until all requests below a conversation are closed, and checks
 // how many there are.
 func (w *world) closed(conv id.ID, want int) []record.Request {

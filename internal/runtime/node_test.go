@@ -2,10 +2,8 @@ package runtime_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,34 +15,6 @@ import (
 	"steward/internal/runtime"
 	"steward/internal/tool"
 )
-
-func TestTurnWithATool(t *testing.T) {
-	w := newWorld(t)
-	conv, frames := w.turn(id.ID{}, `call math.multiply {"a":6,"b":7}`)
-	if got := said(frames); got != "ok: 42" {
-		t.Errorf("said %q", got)
-	}
-	last := frames[len(frames)-1]
-	if last.Stored.Text() != "ok: 42" || last.Stored.Approach != "direct" || !last.Stored.Final {
-		t.Errorf("complete: %+v", last.Stored)
-	}
-	var result *runtime.CallView
-	for _, f := range frames {
-		if f.Kind == runtime.FrameResult {
-			result = f.Call
-		}
-		if f.Conversation != conv {
-			t.Errorf("frame %s of conversation %s", f.Kind, f.Conversation)
-		}
-	}
-	if result == nil || result.Name != "math.multiply" || result.Status != "ok" || result.Args != `{"a":6,"b":7}` {
-		t.Errorf("result %+v", result)
-	}
-	c, err := w.Conversation(t.Context(), "anna", conv)
-	if err != nil || c.Messages != 2 || c.ToolCalls != 1 || c.Tokens.Input != 20 || !strings.HasPrefix(c.Title, "call math.multiply") {
-		t.Errorf("%+v %v", c, err)
-	}
-}
 
 // After each frame the watcher goes away and comes back with its cursor: what
 // it has been told in all is the same.
@@ -135,78 +105,6 @@ func TestCloseSuspendsAndOpenGoesOn(t *testing.T) {
 	}
 }
 
-func TestSendingAgainDoesNothingTwice(t *testing.T) {
-	w := newWorld(t)
-	turn := runtime.Turn{ClientID: "my-1", Content: text("say hello")}
-	first, err := w.Send(t.Context(), "anna", turn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.until(first.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
-	turn.Content = text("say hello")
-	again, err := w.Send(t.Context(), "anna", turn)
-	if err != nil || !again.Duplicate || again.Message != first.Message || again.Conversation != first.Conversation || again.Seq != first.Seq || again.Interaction != first.Interaction {
-		t.Errorf("%+v %v, first %+v", again, err, first)
-	}
-	if n := w.model.count(); n != 1 {
-		t.Errorf("the model was asked %d times", n)
-	}
-	next, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: first.Conversation, ClientID: "my-2", Content: text("say more")})
-	if err != nil || next.Duplicate {
-		t.Errorf("%+v %v", next, err)
-	}
-	w.until(first.Conversation, runtime.Cursor{Seq: next.Seq}, isKind(runtime.FrameComplete))
-}
-
-func TestTurnsOfAConversationWaitForEachOther(t *testing.T) {
-	w := newWorld(t)
-	w.model.begun = make(chan struct{}, 1)
-	acc := w.send(id.ID{}, "hang")
-	<-w.model.begun
-	second := make(chan runtime.Accepted)
-	go func() { second <- w.send(acc.Conversation, "say second") }()
-	close(w.model.gate)
-	got := <-second
-	w.until(acc.Conversation, runtime.Cursor{Seq: got.Seq}, isKind(runtime.FrameComplete))
-	msgs, _, err := w.Messages(t.Context(), "anna", acc.Conversation, "", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var s []string
-	var plain []*message.Message
-	for _, m := range msgs {
-		s = append(s, m.Text())
-		plain = append(plain, m.Message)
-	}
-	if strings.Join(s, "|") != "hang|half whole|say second|second" {
-		t.Errorf("%q", s)
-	}
-	if err := message.CheckHistory(plain); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestStop(t *testing.T) {
-	w := newWorld(t)
-	w.model.begun = make(chan struct{}, 1)
-	acc := w.send(id.ID{}, "hang")
-	<-w.model.begun
-	if err := w.Stop(t.Context(), "anna", acc.Conversation); err != nil {
-		t.Fatal(err)
-	}
-	frames := w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
-	if m := frames[len(frames)-1].Stored; m.Stop != message.StopCancelled || m.Text() != "half " {
-		t.Errorf("%+v", m)
-	}
-	if err := w.Stop(t.Context(), "anna", acc.Conversation); err != nil {
-		t.Errorf("stopping what does not run: %v", err)
-	}
-	_, frames = w.turn(acc.Conversation, "say on")
-	if said(frames) != "on" {
-		t.Errorf("afterwards it says %q", said(frames))
-	}
-}
-
 func TestSteer(t *testing.T) {
 	w := newWorld(t)
 	acc := w.send(id.ID{}, `call ledger.add {"what":"x"}`)
@@ -227,36 +125,6 @@ func TestSteer(t *testing.T) {
 	w.until(acc.Conversation, runtime.Cursor{}, func(f runtime.Frame) bool {
 		return f.Kind == runtime.FrameComplete && f.Stored.Text() == "steered"
 	})
-}
-
-func TestApproval(t *testing.T) {
-	for _, approve := range []bool{true, false} {
-		t.Run(fmt.Sprint(approve), func(t *testing.T) {
-			w := newWorld(t)
-			acc := w.send(id.ID{}, "call ledger.add {\"what\":\"x\"}\ncall ledger.add {\"what\":\"y\"}")
-			answered := map[string]bool{}
-			frames := w.until(acc.Conversation, runtime.Cursor{}, func(f runtime.Frame) bool {
-				if f.Call != nil && f.Call.Approval != nil && !answered[f.Call.ID] {
-					answered[f.Call.ID] = true
-					yes := approve && strings.Contains(f.Call.Args, "x")
-					if err := w.Decide(t.Context(), "anna", runtime.Verdict{ID: f.Call.Approval.ID, Hash: f.Call.Approval.Hash, Approve: yes}); err != nil {
-						t.Error(err)
-					}
-				}
-				return f.Kind == runtime.FrameComplete
-			})
-			want := ""
-			if approve {
-				want = "x"
-			}
-			if got := w.ledger.list(); got != want {
-				t.Errorf("the ledger has %q, want %q (%s)", got, want, said(frames))
-			}
-			if len(answered) != 2 {
-				t.Errorf("asked for %d calls, want 2", len(answered))
-			}
-		})
-	}
 }
 
 func TestApprovalOutlivesARestart(t *testing.T) {
@@ -284,46 +152,6 @@ func TestApprovalOutlivesARestart(t *testing.T) {
 	}
 }
 
-func TestActionsAreDeniedWhenNobodyIsThere(t *testing.T) {
-	w := newWorld(t)
-	acc, err := w.Send(t.Context(), "anna", runtime.Turn{Content: text(`call ledger.add {"what":"x"}`)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	frames := w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
-	if !strings.HasPrefix(said(frames), "denied") || w.ledger.list() != "" {
-		t.Errorf("%q, ledger %q", said(frames), w.ledger.list())
-	}
-}
-
-func TestForeignConversationIsNotThere(t *testing.T) {
-	w := newWorld(t)
-	conv, _ := w.turn(id.ID{}, "say secret")
-	ctx := t.Context()
-	_, err1 := w.Send(ctx, "bert", runtime.Turn{Conversation: conv, Content: text("say hi")})
-	_, err2 := w.Conversation(ctx, "bert", conv)
-	_, _, err3 := w.Messages(ctx, "bert", conv, "", 0)
-	_, err4 := w.Position(ctx, "bert", conv)
-	_, err5 := w.Rename(ctx, "bert", conv, "mine")
-	errs := []error{err1, err2, err3, err4, err5, w.Stop(ctx, "bert", conv), w.Delete(ctx, "bert", conv), w.ExportAs(ctx, "bert", conv, conversation.ExportOptions{}, &strings.Builder{})}
-	for f, err := range w.Watch(ctx, "bert", conv, runtime.Cursor{}) {
-		if err == nil {
-			t.Errorf("bert sees %+v", f)
-		}
-		errs = append(errs, err)
-		break
-	}
-	_, absent := w.Conversation(ctx, "bert", id.New())
-	for i, err := range errs {
-		if !fault.HasCode(err, "conversation_not_found") || fault.Of(err).Kind != fault.Of(absent).Kind {
-			t.Errorf("%d: %v", i, err)
-		}
-	}
-	if _, frames := w.turn(conv, "say still here"); said(frames) != "still here" {
-		t.Error("the owner is disturbed")
-	}
-}
-
 func TestRefusedTurnsLeaveNothing(t *testing.T) {
 	w := newWorld(t)
 	for code, turn := range map[string]runtime.Turn{
@@ -339,18 +167,6 @@ func TestRefusedTurnsLeaveNothing(t *testing.T) {
 	}
 	if list, _, err := w.Conversations(t.Context(), "anna", "", 0); err != nil || len(list) != 0 {
 		t.Errorf("%v %v", list, err)
-	}
-}
-
-func TestModelFailureIsTold(t *testing.T) {
-	w := newWorld(t)
-	acc := w.send(id.ID{}, "fail")
-	frames := w.until(acc.Conversation, runtime.Cursor{Seq: acc.Seq - 1}, isKind(runtime.FrameError))
-	if f := frames[len(frames)-1]; f.Err == nil || !strings.Contains(f.Err.Error(), "no luck") {
-		t.Errorf("%+v", f)
-	}
-	if _, frames := w.turn(acc.Conversation, "say on"); said(frames) != "on" {
-		t.Errorf("afterwards: %q", said(frames))
 	}
 }
 
@@ -445,23 +261,6 @@ func TestSlowWatcherIsServedFromTheStore(t *testing.T) {
 	if want := "begin" + strings.Repeat(long, 3) + "end"; got.String() != want {
 		t.Errorf("told %d bytes, want %d", got.Len(), len(want))
 	}
-}
-
-func TestManyConversationsAtOnce(t *testing.T) {
-	w := newWorld(t)
-	var wg sync.WaitGroup
-	for range 16 {
-		wg.Go(func() {
-			conv, frames := w.turn(id.ID{}, `call math.multiply {"a":6,"b":7}`)
-			for range 3 {
-				_, frames = w.turn(conv, `call math.multiply {"a":6,"b":7}`)
-			}
-			if said(frames) != "ok: 42" {
-				t.Errorf("said %q", said(frames))
-			}
-		})
-	}
-	wg.Wait()
 }
 
 func TestProfileAndAgents(t *testing.T) {

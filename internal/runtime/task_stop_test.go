@@ -17,20 +17,6 @@ import (
 	"steward/internal/store"
 )
 
-func TestTaskOutlivesARestart(t *testing.T) {
-	w, b := newSlowWorld(t)
-	conv, frames := w.turn(id.ID{}, `call slow.work {"what":"flour"}`)
-	w.close()
-	w.open()
-	eventually(t, "it works again", func() bool { return b.count("flour") == 2 })
-	close(b.gate)
-	w.until(conv, frames[len(frames)-1].Cursor, isKind(runtime.FrameComplete))
-	w.settled()
-	if n := len(w.openings(conv)); n != 1 {
-		t.Errorf("%d openings", n)
-	}
-}
-
 func TestStopBeforeItIsATask(t *testing.T) {
 	w, b := newSlowWorld(t)
 	w.opt.IdleFor = 0

@@ -300,57 +300,6 @@ func TestCallsThatEndAsTheyBecomeTasks(t *testing.T) {
 	t.Logf("%d inline, %d as tasks", inline, later)
 }
 
-func TestManyTasks(t *testing.T) {
-	w, b := newSlowWorld(t)
-	const n = 64
-	words := make([]string, n)
-	for i := range words {
-		words[i] = fmt.Sprintf(`call slow.work {"what":"w%d"}`, i)
-	}
-	conv, _ := w.turn(id.ID{}, strings.Join(words, "\n"))
-	close(b.gate)
-	w.settled()
-	msgs := w.openings(conv)
-	seen := map[string]bool{}
-	for _, m := range msgs {
-		_, what, _ := strings.Cut(m.Text(), "did w")
-		what, _, _ = strings.Cut(what, "\n")
-		seen[what] = true
-	}
-	if len(msgs) != n || len(seen) != n {
-		t.Errorf("%d openings of %d tasks", len(msgs), len(seen))
-	}
-	rows := w.rows()
-	if len(rows[record.RequestTask]) != n || len(rows[record.RequestTurn]) != 1 {
-		t.Errorf("%d tasks, %d turns", len(rows[record.RequestTask]), len(rows[record.RequestTurn]))
-	}
-	if used := rows[record.RequestTurn][0].Usage; used.Input != 20+n*10 {
-		t.Errorf("used %+v", used)
-	}
-}
-
-func TestActionsAsTasks(t *testing.T) {
-	w, b := newSlowWorld(t)
-	acc := w.send(id.ID{}, `call slow.change {"what":"flour"}`)
-	asked := w.until(acc.Conversation, runtime.Cursor{}, func(f runtime.Frame) bool { return f.Kind == runtime.FrameCall && f.Call.Approval != nil })
-	if rows := w.rows(); len(rows) != 0 {
-		t.Errorf("it is a task before it was allowed: %+v", rows)
-	}
-	v := asked[len(asked)-1].Call.Approval
-	if err := w.Decide(t.Context(), "anna", runtime.Verdict{ID: v.ID, Hash: v.Hash, Approve: true}); err != nil {
-		t.Fatal(err)
-	}
-	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
-	if got := fmt.Sprint(w.resultsOf(acc.Conversation)); got != "[accepted]" {
-		t.Errorf("results: %s", got)
-	}
-	close(b.gate)
-	w.settled()
-	if msgs := w.openings(acc.Conversation); len(msgs) != 1 || !strings.Contains(msgs[0].Text(), "did flour") || b.count("flour") != 1 {
-		t.Errorf("%v, %d times", msgs, b.count("flour"))
-	}
-}
-
 func TestUnattendedActionIsNoTask(t *testing.T) {
 	w, _ := newSlowWorld(t)
 	acc, err := w.Send(t.Context(), "anna", runtime.Turn{Content: text(`call slow.change {"what":"flour"}`)})
@@ -411,4 +360,21 @@ func TestTasksThatBeginTasksComeToAnEnd(t *testing.T) {
 	if last := all[len(all)-1]; last != message.Failed || len(w.openings(conv)) != 32 {
 		t.Errorf("it ended with %s, %d openings", last, len(w.openings(conv)))
 	}
+}
+
+// told reads the work log of anna, two entries at a time.
+func (w *world) told(f worklog.Filter) []string {
+	w.t.Helper()
+	out := []string{}
+	list, next, err := w.WorkLog(w.t.Context(), "anna", f, "", 2)
+	for ; err == nil; list, next, err = w.WorkLog(w.t.Context(), "anna", f, next, 2) {
+		for _, en := range list {
+			out = append(out, fmt.Sprint(en.Outcome, " ", en.Summary))
+		}
+		if next == "" {
+			return out
+		}
+	}
+	w.t.Fatal(err)
+	return nil
 }

@@ -30,7 +30,6 @@ func TestMain(m *testing.M) { leak.Main(m) }
 // tool results it says what they said.
 type scripted struct {
 	mu     sync.Mutex
-	asked  int
 	begun  chan struct{}   // gets a token when "hang" has begun, if not nil
 	gate   chan struct{}   // "hang" goes on when it is closed
 	obey   bool            // a result that is an order is obeyed
@@ -44,11 +43,9 @@ func (s *scripted) last() int { s.mu.Lock(); defer s.mu.Unlock(); return s.seen 
 func (s *scripted) Name() string                               { return "test" }
 func (s *scripted) Model(string) llm.Model                     { return s }
 func (s *scripted) Models(context.Context) ([]llm.Info, error) { return []llm.Info{{Name: "m"}}, nil }
-func (s *scripted) count() int                                 { s.mu.Lock(); defer s.mu.Unlock(); return s.asked }
 
 func (s *scripted) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
 	s.mu.Lock()
-	s.asked++
 	s.seen = len(r.Transcript.Messages())
 	s.mu.Unlock()
 	return func(yield func(llm.Event, error) bool) {
