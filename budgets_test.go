@@ -61,7 +61,7 @@ var budgets = map[string]int{
 	"internal/provider/openai":        1950,
 	"internal/provider/wire":          2810,
 	"internal/record":                 580,
-	"internal/request":                630,
+	"internal/request":                571,
 	"internal/resource":               470,
 	"internal/runtime":                10847,
 	"internal/search":                 1060,
