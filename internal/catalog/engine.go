@@ -53,9 +53,6 @@ type Options struct {
 	// Look has a model look at the tools that a person is about to approve; nil:
 	// there is no model.
 	Look Looker
-	// Notify is called when anything that List tells may have changed. It
-	// must return at once. May be nil.
-	Notify func()
 	// Watch has the folders watched; without it only Rescan looks again.
 	Watch bool
 	// Poll watches by looking every so often in place of the system's

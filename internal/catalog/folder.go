@@ -81,31 +81,22 @@ func plainFile(file *os.File, most int64) (*os.File, fs.FileInfo, error) {
 
 // text reads a file that is used as text.
 func (f folder) text(name string) (pin, error) {
-	file, info, err := f.open(name, mostText)
-	if err != nil {
-		return pin{}, err
-	}
-	data, err := io.ReadAll(io.LimitReader(file, mostText+1))
-	err = errors.Join(err, file.Close())
-	if err == nil && len(data) > mostText {
-		err = fmt.Errorf("it has more than %d bytes", mostText)
-	}
-	if err == nil && !utf8.Valid(data) {
+	p, err := f.read(name, mostText, mostText)
+	if p.run = false; err == nil && p.data == nil {
 		err = errors.New("it is no UTF-8 text")
 	}
-	if data == nil {
-		data = []byte{}
-	}
-	return pin{name: name, path: filepath.Join(f.dir, name), data: data, hash: hashOf(data), size: int64(len(data)), info: info}, err
+	return p, err
 }
 
 // bytes reads a file that is executed: its hash, and its text where it is short.
-func (f folder) bytes(name string) (pin, error) {
-	file, info, err := f.open(name, mostFile)
+func (f folder) bytes(name string) (pin, error) { return f.read(name, mostFile, mostShown) }
+
+func (f folder) read(name string, most, shown int64) (pin, error) {
+	file, info, err := f.open(name, most)
 	if err != nil {
 		return pin{}, err
 	}
-	return hashed(file, info, name, filepath.Join(f.dir, name))
+	return hashed(file, info, name, filepath.Join(f.dir, name), shown)
 }
 
 // outside reads a file that lies elsewhere: a program of the machine.
@@ -118,19 +109,20 @@ func outside(name string) (pin, error) {
 	if err != nil {
 		return pin{}, err
 	}
-	return hashed(file, info, name, name)
+	return hashed(file, info, name, name, mostShown)
 }
 
-func hashed(file *os.File, info fs.FileInfo, name, abs string) (pin, error) {
+// hashed reads a file, and keeps it where it is a text of at most so many bytes.
+func hashed(file *os.File, info fs.FileInfo, name, abs string, shown int64) (pin, error) {
 	sum := sha256.New()
 	p := pin{name: name, path: abs, info: info, run: true}
 	var err error
-	if info.Size() <= mostShown {
-		if p.data, err = io.ReadAll(io.LimitReader(file, mostShown+1)); err == nil {
+	if info.Size() <= shown {
+		if p.data, err = io.ReadAll(io.LimitReader(file, shown+1)); err == nil {
 			sum.Write(p.data)
 			p.size = int64(len(p.data))
 		}
-		if !utf8.Valid(p.data) || len(p.data) > mostShown {
+		if !utf8.Valid(p.data) || int64(len(p.data)) > shown {
 			p.data = nil
 		}
 	}

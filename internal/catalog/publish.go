@@ -51,9 +51,6 @@ func (c *Catalog) publish() {
 	close(c.changes.next)
 	c.changes.next = make(chan struct{})
 	c.changes.Unlock()
-	if c.opt.Notify != nil {
-		c.opt.Notify()
-	}
 }
 
 // grantTo makes the tools of a unit from what was approved. Under mu.

@@ -164,16 +164,16 @@ func TestWatchAnInvalidAgentIsToldOnceAndTheRestGoesOn(t *testing.T) {
 	})
 }
 
-func TestNotify(t *testing.T) {
+func TestChangesAreTold(t *testing.T) {
 	w := newWorld(t)
-	told := make(chan struct{}, 100)
-	w.opt.Notify = func() { told <- struct{}{} }
 	w.agent("email", "")
 	c := w.open()
-	<-told
+	told := c.Changed()
 	rescan(t, c)
-	if len(told) != 0 {
+	select {
+	case <-told:
 		t.Fatal("told of nothing")
+	default:
 	}
 	v := c.Tree().Version
 	approve(t, c, "email")
@@ -181,7 +181,7 @@ func TestNotify(t *testing.T) {
 	if c.Tree().Version <= v {
 		t.Fatal("the version does not count up")
 	}
-	v = c.Tree().Version
+	v, told = c.Tree().Version, c.Changed()
 	w.agent("other", "")
 	rescan(t, c)
 	<-told

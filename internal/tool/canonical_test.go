@@ -132,25 +132,3 @@ func TestCanonicalKeepsValuesAndIsStable(t *testing.T) {
 		}
 	})
 }
-
-func FuzzCanonical(f *testing.F) {
-	for _, s := range []string{`{"a":[1,2.50,-0,1e-7]}`, `{"a":1,"a":1}`, `"\ud83d"`, `[1e308,9007199254740993]`, `{`, "\"\\\"1.0\""} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, in []byte) {
-		once, err := Canonical(in)
-		if err != nil {
-			if !fault.HasCode(err, "args_invalid") {
-				t.Fatalf("%q: %v", in, err)
-			}
-			return
-		}
-		if !sameValue(t, in, once) {
-			t.Fatalf("%q became %q", in, once)
-		}
-		twice, err := Canonical(once)
-		if err != nil || !bytes.Equal(once, twice) {
-			t.Fatalf("%q, then %q (%v)", once, twice, err)
-		}
-	})
-}

@@ -127,11 +127,11 @@ func (s *service) queries(k *local.Kit) {
 
 func (s *service) list(ctx context.Context, in tool.Invocation, a listArgs) (string, error) {
 	zone := s.Location(in.User)
-	from, err := dayOf(a.Date, s.Time().In(zone))
+	from, err := local.Day(a.Date, s.Time().In(zone))
 	if err != nil {
 		return "", err
 	}
-	to, err := dayOf(a.Until, from)
+	to, err := local.Day(a.Until, from)
 	if err != nil {
 		return "", err
 	}
@@ -174,7 +174,7 @@ func (s *service) search(ctx context.Context, in tool.Invocation, a searchArgs) 
 
 func (s *service) free(ctx context.Context, in tool.Invocation, a freeArgs) (string, error) {
 	zone := s.Location(in.User)
-	date, err := dayOf(a.Date, s.Time().In(zone))
+	date, err := local.Day(a.Date, s.Time().In(zone))
 	if err != nil {
 		return "", err
 	}
@@ -224,18 +224,6 @@ func Gaps(events []Event, from, to time.Time, least time.Duration) [][2]time.Tim
 	}
 	gap(to)
 	return out
-}
-
-// dayOf reads a date in the zone of now; empty: now's day.
-func dayOf(text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location()), nil
-	}
-	t, err := time.ParseInLocation(day, text, now.Location())
-	if err != nil {
-		return t, fault.New(fault.Invalid, "time_invalid", "%.40q is no date", text).WithHint("write it like 2026-03-29")
-	}
-	return t, nil
 }
 
 func clockOn(date time.Time, text string, hour int) time.Time {

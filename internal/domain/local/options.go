@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/fault"
 	"steward/internal/search"
 	"steward/internal/tool"
 )
@@ -31,6 +32,18 @@ func (o Options) Location(user string) *time.Location {
 		}
 	}
 	return time.UTC
+}
+
+// Day reads a date in the zone of now; empty: now's day.
+func Day(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location()), nil
+	}
+	t, err := time.ParseInLocation(time.DateOnly, text, now.Location())
+	if err != nil {
+		return t, fault.New(fault.Invalid, "time_invalid", "%.40q is no date", text).WithHint("write it like 2026-03-29")
+	}
+	return t, nil
 }
 
 // Again makes the earlier result of a call obsolete that asked the same.

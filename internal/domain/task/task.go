@@ -159,10 +159,8 @@ func (t Task) shown(today string) string {
 }
 
 func checkDate(date string) error {
-	if _, err := time.Parse(time.DateOnly, date); date != "" && err != nil {
-		return fault.New(fault.Invalid, "time_invalid", "%.40q is no date", date).WithHint("write it like 2026-03-29")
-	}
-	return nil
+	_, err := local.Day(date, time.Now())
+	return err
 }
 
 func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs) (string, error) {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"steward/internal/domain/local"
-	"steward/internal/fault"
 	"steward/internal/tool"
 )
 
@@ -87,14 +86,7 @@ func (s service) day(user string, a usualArgs) (time.Time, error) {
 			}
 		}
 	}
-	if a.Date == "" {
-		return now, nil
-	}
-	t, err := time.ParseInLocation(time.DateOnly, a.Date, zone)
-	if err != nil {
-		return t, fault.New(fault.Invalid, "time_invalid", "%.40q is no date", a.Date).WithHint("write it like 2026-03-29")
-	}
-	return t, nil
+	return local.Day(a.Date, now)
 }
 
 func (s service) cities(context.Context, tool.Invocation, struct{}) (string, error) {

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
-
-	"steward/internal/fault"
 )
 
 func zoneOf(t testing.TB, name string) *time.Location {
@@ -109,17 +107,4 @@ func TestWallClocks(t *testing.T) {
 	if _, note := settleWall(time.Date(2011, 12, 30, 12, 0, 0, 0, time.UTC), apia); !strings.Contains(note, "does not exist") {
 		t.Errorf("%q", note)
 	}
-}
-
-func FuzzParseTime(f *testing.F) {
-	for _, s := range []string{"15:30", "3 PM", "2026-03-29T02:30:00+02:00", "2026-03-29", "now", "\xff", "İ:1"} {
-		f.Add(s)
-	}
-	zone := zoneOf(f, "Europe/Berlin")
-	f.Fuzz(func(t *testing.T, s string) {
-		if _, err := convert(s, time.Unix(1e9, 0), zone, time.UTC); err != nil && !fault.HasCode(err, "time_invalid") {
-			t.Fatal(err)
-		}
-		_ = titled(s)
-	})
 }

@@ -19,6 +19,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/tool"
+	"steward/internal/toolkit/sandbox"
 )
 
 // Retries of actions that say that they may be repeated. All else is tried
@@ -317,18 +318,9 @@ func (s *source) metadata() (metadata.MD, error) {
 
 // filled returns a metadata value with its secrets in place. Errors never show them.
 func (s *source) filled(name, value string) (string, error) {
-	missing := ""
-	out := secretName.ReplaceAllStringFunc(value, func(ref string) string {
-		key := ref[2 : len(ref)-1]
-		if s.env.Secret != nil {
-			if v, ok := s.env.Secret(key); ok {
-				return v
-			}
-		}
-		missing = key
-		return ""
-	})
-	if missing != "" {
+	x := sandbox.Expander{Secret: s.env.Secret}
+	out := x.Expand(value)
+	if missing := x.Missing(); missing != "" {
 		return "", fault.New(fault.Denied, "secret_missing", "the secret %s, which the metadata %s needs, is not there", missing, name).
 			WithHint("set the secret %s", missing)
 	}

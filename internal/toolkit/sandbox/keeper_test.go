@@ -10,8 +10,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"steward/internal/fault"
 )
 
 // played is a server that the test ends.
@@ -198,21 +196,5 @@ func TestExpander(t *testing.T) {
 	p.stderr = func() string { return strings.Repeat("é", 600) }
 	if got := p.Said(nil); len(got) > maxSaid+30 || !strings.HasPrefix(got, "; it said: … ") {
 		t.Errorf("%d bytes", len(got))
-	}
-}
-
-func TestWords(t *testing.T) {
-	for _, c := range []struct {
-		command any
-		want    string
-	}{{nil, ""}, {"", ""}, {"a b", "a b"}, {[]string{"a", "b"}, "a|b"}, {[]any{"a", "b"}, "a|b"}} {
-		if words, bad := Words(c.command); bad != nil || strings.Join(words, "|") != c.want {
-			t.Errorf("%v: %q, %v", c.command, words, bad)
-		}
-	}
-	for _, command := range []any{7, []any{"a", 7}} {
-		if _, bad := Words(command); !fault.Is(bad, fault.Invalid) {
-			t.Errorf("%v: %v", command, bad)
-		}
 	}
 }
