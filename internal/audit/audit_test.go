@@ -153,6 +153,7 @@ func TestExportOfOnesOwn(t *testing.T) {
 }
 
 func TestExportBetweenTimes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, Options{})
 	head := w.fill(700)
 	e := w.entries(w.export(all, Query{}))
@@ -220,6 +221,7 @@ func (w writing) Write(p []byte) (int, error) { return w(p) }
 
 // Whatever is changed in an export is found, at the place.
 func TestExportTampered(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, Options{})
 	head := w.fill(300)
 	good := bytes.Split(bytes.TrimSpace(w.export(all, Query{Bodies: true})), []byte("\n"))

@@ -23,12 +23,13 @@ type Masker struct {
 }
 
 // New makes a masker for a call: it looks the arguments over for secrets.
-func New(secret []string, args map[string]any) *Masker {
+// hidden: all of them are.
+func New(secret []string, args map[string]any, hidden bool) *Masker {
 	m := &Masker{names: map[string]bool{}}
 	for _, s := range secret {
 		m.names[plainName(s)] = true
 	}
-	m.look(args)
+	m.collect(args, hidden)
 	slices.SortFunc(m.seen, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	m.seen = slices.Compact(m.seen)
 	return m
@@ -37,47 +38,30 @@ func New(secret []string, args map[string]any) *Masker {
 // Join takes over the secrets that another call's masker knows.
 func (m *Masker) Join(other *Masker) { m.seen = append(m.seen, other.seen...) }
 
-// look gathers the values of secrets.
-func (m *Masker) look(v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		pair := m.pair(v)
-		for k, sub := range v {
-			if m.secret(k, sub) || pair && isValueName(k) {
-				m.Keep(sub)
-			} else {
-				m.look(sub)
-			}
-		}
-	case []any:
-		for _, sub := range v {
-			m.look(sub)
-		}
-	}
-}
-
 // leastKept is how long a secret must be for its other occurrences to be
 // taken out: shorter ones are parts of words.
 const leastKept = 4
 
-// Keep remembers a secret, as it is and as it stands in JSON text.
-func (m *Masker) Keep(v any) {
+// collect gathers the values of secrets, as they are and as they stand in JSON
+// text; hidden: all of v is one.
+func (m *Masker) collect(v any, hidden bool) {
 	switch v := v.(type) {
 	case string:
 		for _, s := range []string{v, strings.TrimSpace(v), escaped(v)} {
-			if len(s) >= leastKept {
+			if hidden && len(s) >= leastKept {
 				m.seen = append(m.seen, s)
 			}
 		}
 	case json.Number:
-		m.Keep(v.String())
+		m.collect(v.String(), hidden)
 	case []any:
 		for _, sub := range v {
-			m.Keep(sub)
+			m.collect(sub, hidden)
 		}
 	case map[string]any:
-		for _, sub := range v {
-			m.Keep(sub)
+		pair := m.pair(v)
+		for k, sub := range v {
+			m.collect(sub, hidden || m.secret(k, sub) || pair && isValueName(k))
 		}
 	}
 }

@@ -14,7 +14,7 @@ const (
 	lineLen     = 160
 )
 
-// Matches yields where phrases stand in a text, as the number of the phrase
+// matches yields where phrases stand in a text, as the number of the phrase
 // and its bytes, by their ends; until f returns false.
 func matches(text string, phrases []Phrase, f func(phrase int, s Span) bool) {
 	longest := 0

@@ -102,4 +102,4 @@ func oneLine(s string, most int) string {
 }
 
 // secretValue reports whether a text looks like it holds a credential.
-func secretValue(s string) bool { return mask.New(nil, nil).Text(s) != s }
+func secretValue(s string) bool { return mask.New(nil, nil, false).Text(s) != s }

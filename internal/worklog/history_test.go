@@ -121,6 +121,7 @@ func (h *history) fork(c *chat, before int64, n int) {
 // For random conversations, each call is told once, in order, with its
 // outcome; pages of whatever size put together are the whole; filters select.
 func TestRandomHistories(t *testing.T) {
+	t.Parallel()
 	st := openStore(t)
 	e := engine(t, st)
 	users := 0

@@ -108,6 +108,7 @@ func TestCursors(t *testing.T) {
 
 // A long stretch without a call is gone through in pieces.
 func TestASparseFilterGoesOnInPieces(t *testing.T) {
+	t.Parallel()
 	st := openStore(t)
 	e := engine(t, st)
 	c := newChat(t, st, ana, "Long")

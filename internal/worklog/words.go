@@ -38,10 +38,7 @@ func (e *Engine) words(c message.Call) *words {
 	w := &words{quiet: c.Labels.Has(message.Secret)}
 	w.spec, _ = e.spec(tool.FromWire(c.Name))
 	args, ok := decode(c.Args)
-	w.Masker = mask.New(w.spec.Log.Secret, args)
-	if w.quiet {
-		w.Keep(args)
-	}
+	w.Masker = mask.New(w.spec.Log.Secret, args, w.quiet)
 	w.name = line(w.Text(tool.FromWire(c.Name)), maxName)
 	if !ok {
 		return w

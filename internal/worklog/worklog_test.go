@@ -374,12 +374,3 @@ func TestShow(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func TestWithoutSpecs(t *testing.T) {
-	st := openStore(t)
-	c := newChat(t, st, ana, "x")
-	c.turn("First")
-	c.calls(call{"files.read", `{"path":"a"}`}, call{"read", `{"what":{"deep":[1,"two"]}}`}, call{"a.b", `{"x":1,"y":2}`}, call{"web.search", `{"query":"steward","n":3}`})
-	expect(t, all(t, worklog.New(st, nil), ana, worklog.Filter{}, 50), "pending Web: search steward [it runs]", "pending A: b [it runs]",
-		`pending Read {"deep":[1,"two"]} [it runs]`, "pending Files: read a [it runs]")
-}
