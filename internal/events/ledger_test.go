@@ -114,7 +114,6 @@ func (w *ledger) expected(t testing.TB, user string, f ChangeFilter) []Change {
 type step struct {
 	What, Chat, A, B int
 	Join             bool // with the step before it, in one batch, where that is of the same chat
-	Pause            int  // milliseconds before it
 }
 
 const numSteps = 18

@@ -8,7 +8,6 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
-	"steward/internal/record"
 	"steward/internal/store"
 	"steward/internal/worklog"
 )
@@ -130,46 +129,5 @@ func TestASparseFilterGoesOnInPieces(t *testing.T) {
 			t.Errorf("%s: there is more", name)
 		}
 		expect(t, list, "success Read a")
-	}
-}
-
-func TestDamageIsTold(t *testing.T) {
-	for name, damage := range map[string]func(c *chat, k message.Call) store.Change{
-		"message": func(c *chat, _ message.Call) store.Change {
-			return store.Change{URI: c.uri(id.New()), Body: []byte(`[{"type":"tool_call"}`), Place: &store.Place{List: record.BranchURI(c.id, "main"), Pos: 99}}
-		},
-		"conversation": func(c *chat, _ message.Call) store.Change {
-			return store.Change{URI: record.ConversationURI(c.id), Body: []byte("[")}
-		},
-		"branch": func(c *chat, _ message.Call) store.Change {
-			return store.Change{URI: record.BranchURI(c.id, "main"), Body: []byte("[")}
-		},
-		"mark": func(c *chat, k message.Call) store.Change {
-			return store.Change{URI: record.MarkURI(c.id, k.Message), Body: []byte("["), Place: &store.Place{List: record.MarksURI(c.id), Pos: 2}}
-		},
-		"intent": func(c *chat, k message.Call) store.Change {
-			return store.Change{URI: c.uri(k.Message).Child("effect.Intent", "1"), Body: []byte("[")}
-		},
-		"interaction": func(c *chat, _ message.Call) store.Change {
-			return store.Change{URI: record.InteractionURI(c.id, c.inter), Body: []byte("[")}
-		},
-	} {
-		st := openStore(t)
-		c := newChat(t, st, ana, "x")
-		c.turn("First")
-		k := c.calls(call{"files.read", `{}`})
-		c.commit(damage(c, k[0]))
-		var seen int
-		for _, f := range []worklog.Filter{{}, {Conversation: c.id}, {Conversation: c.id, Interaction: c.inter}} {
-			_, _, err := engine(t, st).Log(context.Background(), ana, f, "", 0)
-			if fault.HasCode(err, "store_broken") || fault.HasCode(err, "intent_broken") {
-				seen++
-			} else if err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
-		if seen == 0 {
-			t.Errorf("%s: nothing was told", name)
-		}
 	}
 }

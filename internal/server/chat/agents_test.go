@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"steward/internal/catalog"
-	"steward/internal/fault"
 	"steward/internal/server/chat"
 	"steward/internal/store/storetest"
 	"steward/internal/tool"
@@ -210,18 +209,6 @@ func TestAgentFramesAreRefused(t *testing.T) {
 	}
 }
 
-func TestWithoutAgents(t *testing.T) {
-	_, url := serve(t, chat.Options{Node: newDouble(nil)})
-	c := dial(t, url, "admin")
-	c.send(`{"type":"agents","id":"a"}`)
-	if f := c.answer("a"); f["type"] != "agents" || len(f["agents"].([]any)) != 0 {
-		t.Errorf("%v", f)
-	}
-	if f := c.about("inspect_agent", "desk", ""); f["code"] != "agents_unsupported" {
-		t.Errorf("%v", f)
-	}
-}
-
 func TestAdministratorsAreToldWhatWaits(t *testing.T) {
 	o := newOffice(t)
 	_, url := serve(t, chat.Options{Node: newDouble(nil), Agents: o})
@@ -264,33 +251,6 @@ func TestAdministratorsAreToldWhatWaits(t *testing.T) {
 	o.write("mcp.json", `{"mcpServers":{"Files":{"command":"serve-files"},"Other":{"url":"http://127.0.0.1:1/"}}}`)
 	again := dial(t, url, "admin")
 	again.waits("desk mcp:other")
-}
-
-// What takes its time keeps nothing else waiting, and is bounded.
-func TestInspectionsTakeTheirTime(t *testing.T) {
-	o := newOffice(t)
-	proceed := make(chan struct{})
-	o.announced = func() error {
-		<-proceed
-		return fault.New(fault.Unavailable, "server_gone", "it does not answer")
-	}
-	o.agent("desk")
-	_, url := serve(t, chat.Options{Node: newDouble(nil), Agents: o})
-	c := dial(t, url, "admin")
-	c.waits("desk")
-	for range 32 {
-		c.send(`{"type":"inspect_agent","id":"slow","path":"desk"}`)
-	}
-	c.send(`{"type":"inspect_agent","id":"more","path":"desk"}`)
-	if f := c.answer("more"); f["code"] != "too_many_pending" {
-		t.Errorf("%v", f)
-	}
-	close(proceed)
-	for range 32 {
-		if f := c.answer("slow"); f["code"] != "server_gone" {
-			t.Errorf("%v", f)
-		}
-	}
 }
 
 // The examples about agents in docs/reference/websocket.md are run as they stand, over
