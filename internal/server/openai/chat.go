@@ -2,14 +2,11 @@ package openai
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/hex"
 	"iter"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -17,7 +14,6 @@ import (
 	"steward/internal/message"
 	"steward/internal/runtime"
 	"steward/internal/server/httpauth"
-	"steward/internal/tool"
 )
 
 // ignoredHeader names the members of a request that were passed over.
@@ -26,16 +22,6 @@ const ignoredHeader = "Steward-Ignored"
 // events is what an answer comes from: a model's stream, or the turn of a
 // conversation told in the same words.
 type events = iter.Seq2[llm.Event, error]
-
-// answer is one completion that is being made.
-type answer struct {
-	id      string
-	created int64
-	model   string // as it was asked for
-	tools   *llm.Toolset
-	single  bool // at most one tool call
-	notices []string
-}
 
 func (f *server) chat(w http.ResponseWriter, r *http.Request, user string) error {
 	c, err := readCompletion(w, r, f.MaxBody)
@@ -69,8 +55,8 @@ func (f *server) chat(w http.ResponseWriter, r *http.Request, user string) error
 		w.Header().Set(ignoredHeader, strings.Join(passed, ", "))
 	}
 	x := id.New()
-	a := &answer{id: "chatcmpl-" + hex.EncodeToString(x[:]), created: time.Now().Unix(), model: c.Model,
-		tools: tools, single: c.Parallel != nil && !*c.Parallel}
+	a := &answer{tools: tools, single: c.Parallel != nil && !*c.Parallel}
+	a.ID, a.Created, a.Model = "chatcmpl-"+hex.EncodeToString(x[:]), time.Now().Unix(), c.Model
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	var from events
@@ -126,7 +112,7 @@ func (a *answer) collect(from events) (*llm.Reply, error) {
 		}
 		switch ev.Kind {
 		case llm.Notice:
-			a.notices = append(a.notices, ev.Text)
+			a.Steward.Notices = append(a.Steward.Notices, ev.Text)
 		case llm.Done:
 			return ev.Reply, nil
 		}
@@ -137,173 +123,4 @@ func (a *answer) collect(from events) (*llm.Reply, error) {
 func brokenOff() error {
 	return fault.New(fault.Unavailable, "stream_broken", "the answer broke off").
 		WithHint("ask again").Retrying(fault.RetryBackoff, 0)
-}
-
-// whole is the object chat.completion.
-func (a *answer) whole(r *llm.Reply) []byte {
-	dst := a.head(nil, "chat.completion")
-	dst = append(dst, `,"choices":[{"index":0,"message":{"role":"assistant","content":`...)
-	text, reasoning := textOf(r.Blocks)
-	calls := a.calls(r.Blocks)
-	if text == "" && len(calls) > 0 {
-		dst = append(dst, "null"...)
-	} else {
-		dst = quote(dst, text)
-	}
-	dst = append(dst, `,"refusal":null`...)
-	if reasoning != "" {
-		dst = quote(append(dst, `,"reasoning_content":`...), reasoning)
-	}
-	if notes := annotations(r.Blocks); notes != nil {
-		dst = append(append(dst, `,"annotations":`...), notes...)
-	}
-	for i, c := range calls {
-		if i == 0 {
-			dst = append(dst, `,"tool_calls":[`...)
-		} else {
-			dst = append(dst, ',')
-		}
-		dst = appendCall(dst, callID(c.CallID), a.name(c.Name), string(c.Args))
-	}
-	if len(calls) > 0 {
-		dst = append(dst, ']')
-	}
-	dst = append(dst, `},"logprobs":null,"finish_reason":"`...)
-	dst = append(dst, finish(r.Stop, len(calls) > 0)...)
-	dst = append(dst, `"}],"usage":`...)
-	dst = appendUsage(dst, r.Usage)
-	dst = a.appendNotices(dst)
-	return append(dst, '}')
-}
-
-// head begins an object with what all objects of an answer have.
-func (a *answer) head(dst []byte, object string) []byte {
-	dst = append(dst, `{"id":"`...)
-	dst = append(dst, a.id...)
-	dst = append(dst, `","object":"`...)
-	dst = append(dst, object...)
-	dst = append(dst, `","created":`...)
-	dst = strconv.AppendInt(dst, a.created, 10)
-	dst = append(dst, `,"model":`...)
-	return quote(dst, a.model)
-}
-
-// appendNotices tells what the person should know in a member of our own,
-// which clients that do not know it pass over.
-func (a *answer) appendNotices(dst []byte) []byte {
-	if len(a.notices) == 0 {
-		return dst
-	}
-	dst = append(dst, `,"steward":{"notices":[`...)
-	for i, n := range a.notices {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = quote(dst, n)
-	}
-	return append(dst, "]}"...)
-}
-
-// calls returns the tool calls that the caller gets.
-func (a *answer) calls(blocks []message.Block) []*message.ToolCall {
-	var out []*message.ToolCall
-	for _, b := range blocks {
-		if c, ok := b.(*message.ToolCall); ok && (len(out) == 0 || !a.single) {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
-// name is a tool's name as the caller gave it, or one that could be.
-func (a *answer) name(name string) string {
-	for _, s := range a.tools.Specs() {
-		if s.Name == name {
-			return name
-		}
-	}
-	return tool.WireName(name)
-}
-
-// callID is the provider's id of a call, or a fresh one where it has none.
-func callID(given string) string {
-	if given != "" {
-		return given
-	}
-	b := make([]byte, 12)
-	rand.Read(b) // never fails (crypto/rand)
-	return "call_" + hex.EncodeToString(b)
-}
-
-func appendCall(dst []byte, callID, name, args string) []byte {
-	dst = quote(append(dst, `{"id":`...), callID)
-	dst = quote(append(dst, `,"type":"function","function":{"name":`...), name)
-	dst = quote(append(dst, `,"arguments":`...), args)
-	return append(dst, "}}"...)
-}
-
-func textOf(blocks []message.Block) (text, reasoning string) {
-	var t, r strings.Builder
-	for _, b := range blocks {
-		switch b := b.(type) {
-		case *message.Text:
-			t.WriteString(b.Text)
-		case *message.Reasoning:
-			r.WriteString(b.Text)
-		}
-	}
-	return t.String(), r.String()
-}
-
-// annotations are the sources of an answer as the protocol has them, each with
-// the part of the text that it stands for; nil where there are none.
-func annotations(blocks []message.Block) []byte {
-	var dst []byte
-	start, end := 0, 0
-	for _, b := range blocks {
-		t, ok := b.(*message.Text)
-		if !ok {
-			continue
-		}
-		start, end = end, end+utf8.RuneCountInString(t.Text)
-		for _, c := range t.Citations {
-			if dst = append(dst, ','); len(dst) == 1 {
-				dst[0] = '['
-			}
-			dst = quote(append(dst, `{"type":"url_citation","url_citation":{"url":`...), c.URL)
-			dst = quote(append(dst, `,"title":`...), c.Title)
-			dst = strconv.AppendInt(append(dst, `,"start_index":`...), int64(start), 10)
-			dst = append(strconv.AppendInt(append(dst, `,"end_index":`...), int64(end), 10), "}}"...)
-		}
-	}
-	if dst != nil {
-		dst = append(dst, ']')
-	}
-	return dst
-}
-
-func finish(s message.Stop, calls bool) string {
-	switch {
-	case s == message.StopLength, s == message.StopBound:
-		return "length"
-	case s == message.StopRefused:
-		return "content_filter"
-	case calls:
-		return "tool_calls"
-	}
-	return "stop"
-}
-
-func appendUsage(dst []byte, u message.Usage) []byte {
-	for _, f := range [...]struct {
-		name string
-		n    int64
-	}{
-		{`{"prompt_tokens":`, u.Input}, {`,"completion_tokens":`, u.Output}, {`,"total_tokens":`, u.Input + u.Output},
-		{`,"prompt_tokens_details":{"cached_tokens":`, u.CacheRead},
-		{`},"completion_tokens_details":{"reasoning_tokens":`, u.Reasoning},
-	} {
-		dst = strconv.AppendInt(append(dst, f.name...), f.n, 10)
-	}
-	return append(dst, "}}"...)
 }

@@ -1,12 +1,13 @@
 package openai
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"math"
 	"net/http"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -16,72 +17,73 @@ import (
 	"steward/internal/server/httpauth"
 )
 
-// models answers GET /v1/models: the aliases and the agents, then all models of all
-// providers. A provider that does not answer has none.
-func (f *server) models(w http.ResponseWriter, r *http.Request, _ string) error {
-	found, aliases := f.Node.Models(r.Context())
-	aliases = append(slices.Clone(aliases), f.agents(r.Context())...)
-	dst := []byte(`{"object":"list","data":[`)
-	for i, name := range aliases {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = appendModel(dst, name, "steward", time.Time{})
+// modelObject is one of a list of models.
+type modelObject struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	Owner   string `json:"owned_by"`
+}
+
+func modelOf(name, owner string, created time.Time) modelObject {
+	o := modelObject{ID: name, Object: "model", Owner: owner}
+	if !created.IsZero() {
+		o.Created = created.Unix()
 	}
-	for i, m := range found.Models {
-		if i > 0 || len(aliases) > 0 {
-			dst = append(dst, ',')
-		}
-		dst = appendModel(dst, m.Full(), m.Provider, m.Created)
-	}
-	httpauth.Reply(w, http.StatusOK, append(dst, "]}\n"...))
+	return o
+}
+
+// list is the object list.
+type list[T any] struct {
+	Object string         `json:"object"`
+	Data   []T            `json:"data"`
+	Model  string         `json:"model,omitzero"`
+	Usage  jsontext.Value `json:"usage,omitzero"`
+}
+
+func reply(w http.ResponseWriter, v any) error {
+	httpauth.Reply(w, http.StatusOK, append(encode(v), '\n'))
 	return nil
+}
+
+// listed are the models there are: the aliases and the agents, then all models
+// of all providers. A provider that does not answer has none.
+func (f *server) listed(ctx context.Context) (all []modelObject, silent map[string]error) {
+	found, aliases := f.Node.Models(ctx)
+	for _, name := range append(slices.Clone(aliases), f.agents(ctx)...) {
+		all = append(all, modelOf(name, "steward", time.Time{}))
+	}
+	for _, m := range found.Models {
+		all = append(all, modelOf(m.Full(), m.Provider, m.Created))
+	}
+	return all, found.Errors
+}
+
+// models answers GET /v1/models.
+func (f *server) models(w http.ResponseWriter, r *http.Request, _ string) error {
+	all, _ := f.listed(r.Context())
+	return reply(w, list[modelObject]{Object: "list", Data: all})
 }
 
 // model answers GET /v1/models/{id}.
 func (f *server) model(w http.ResponseWriter, r *http.Request, _ string) error {
 	name := r.PathValue("id")
-	if slices.Contains(f.agents(r.Context()), name) {
-		httpauth.Reply(w, http.StatusOK, append(appendModel(nil, name, "steward", time.Time{}), '\n'))
-		return nil
+	all, silent := f.listed(r.Context())
+	for _, m := range all {
+		if m.ID == name {
+			return reply(w, m)
+		}
 	}
 	if _, err := f.Node.Resolve(name); err != nil {
 		return fault.Of(err).Detail("param", "model")
 	}
-	found, aliases := f.Node.Models(r.Context())
-	reply := func(owner string, created time.Time) error {
-		httpauth.Reply(w, http.StatusOK, append(appendModel(nil, name, owner, created), '\n'))
-		return nil
-	}
-	for _, a := range aliases {
-		if a == name {
-			return reply("steward", time.Time{})
-		}
-	}
-	for _, m := range found.Models {
-		if m.Full() == name {
-			return reply(m.Provider, m.Created)
-		}
-	}
-	for provider, err := range found.Errors {
-		if len(name) > len(provider) && name[:len(provider)+1] == provider+"/" {
+	for provider, err := range silent {
+		if strings.HasPrefix(name, provider+"/") {
 			return err // it may be there: nobody knows
 		}
 	}
 	return fault.New(fault.NotFound, "model_not_found", "there is no model %.100q", name).
 		WithHint("GET /v1/models lists them").Detail("param", "model")
-}
-
-func appendModel(dst []byte, name, owner string, created time.Time) []byte {
-	dst = quote(append(dst, `{"id":`...), name)
-	dst = append(dst, `,"object":"model","created":`...)
-	var at int64
-	if !created.IsZero() {
-		at = created.Unix()
-	}
-	dst = strconv.AppendInt(dst, at, 10)
-	dst = quote(append(dst, `,"owned_by":`...), owner)
-	return append(dst, '}')
 }
 
 // maxInputs is how many texts may be embedded at once, as at OpenAI.
@@ -115,24 +117,26 @@ func (f *server) embeddings(w http.ResponseWriter, r *http.Request, _ string) er
 	if len(v.Values) != len(texts) {
 		return fault.New(fault.Internal, "embedding_count", "%s gave %d vectors for %d texts", v.Model, len(v.Values), len(texts))
 	}
-	dst := []byte(`{"object":"list","data":[`)
+	type embedding struct {
+		Object string `json:"object"`
+		Index  int    `json:"index"`
+		Vector any    `json:"embedding"`
+	}
+	out := list[embedding]{Object: "list", Data: make([]embedding, len(texts)), Model: e.Model}
 	for i, vec := range v.Values {
 		if slices.ContainsFunc(vec, func(x float32) bool { return math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) }) {
 			return fault.New(fault.Internal, "embedding_broken", "%s gave a vector with a number that is none", v.Model)
 		}
-		if i > 0 {
-			dst = append(dst, ',')
+		out.Data[i] = embedding{"embedding", i, vec}
+		if e.Format == "base64" {
+			out.Data[i].Vector = packed(vec)
 		}
-		dst = append(dst, `{"object":"embedding","index":`...)
-		dst = strconv.AppendInt(dst, int64(i), 10)
-		dst = append(dst, `,"embedding":`...)
-		dst = append(appendVector(dst, vec, e.Format == "base64"), '}')
 	}
-	dst = quote(append(dst, `],"model":`...), e.Model)
-	dst = strconv.AppendInt(append(dst, `,"usage":{"prompt_tokens":`...), v.Tokens, 10)
-	dst = strconv.AppendInt(append(dst, `,"total_tokens":`...), v.Tokens, 10)
-	httpauth.Reply(w, http.StatusOK, append(dst, "}}\n"...))
-	return nil
+	out.Usage = encode(struct {
+		Prompt int64 `json:"prompt_tokens"`
+		Total  int64 `json:"total_tokens"`
+	}{v.Tokens, v.Tokens})
+	return reply(w, out)
 }
 
 func (e *embeddingRequest) texts() ([]string, error) {
@@ -144,18 +148,11 @@ func (e *embeddingRequest) texts() ([]string, error) {
 	case len(e.Dimensions) > 0 && e.Dimensions.Kind() != 'n': // vectors of another length are not what was asked for
 		return nil, unsupported("dimensions", "dimensions is not supported").WithHint("leave it out")
 	}
-	var texts []string
-	switch e.Input.Kind() {
-	case '"':
-		texts = []string{""}
-		if err := json.Unmarshal(e.Input, &texts[0]); err != nil {
-			return nil, bad("input", "the input cannot be read: %w", err)
-		}
-	case '[':
-		if err := json.Unmarshal(e.Input, &texts); err != nil {
-			return nil, unsupported("input", "the input is a text or a list of texts").WithHint("send text, not tokens")
-		}
-	default:
+	texts, err := oneOrMore(e.Input)
+	switch {
+	case err != nil && e.Input.Kind() == '[':
+		return nil, unsupported("input", "the input is a text or a list of texts").WithHint("send text, not tokens")
+	case err != nil:
 		return nil, bad("input", "the input is a text or a list of texts")
 	}
 	if len(texts) == 0 || len(texts) > maxInputs {
@@ -169,23 +166,23 @@ func (e *embeddingRequest) texts() ([]string, error) {
 	return texts, nil
 }
 
-// appendVector appends numbers, or the base64 of their little-endian float32.
-func appendVector(dst []byte, vec []float32, packed bool) []byte {
-	if packed {
-		raw := make([]byte, 0, 4*len(vec))
-		for _, x := range vec {
-			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
-		}
-		dst = append(dst, '"')
-		dst = base64.StdEncoding.AppendEncode(dst, raw)
-		return append(dst, '"')
+// oneOrMore reads a text, or a list of texts.
+func oneOrMore(v jsontext.Value) (texts []string, err error) {
+	if v.Kind() == '"' {
+		texts = make([]string, 1)
+		return texts, json.Unmarshal(v, &texts[0])
 	}
-	dst = append(dst, '[')
-	for i, x := range vec {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = strconv.AppendFloat(dst, float64(x), 'g', -1, 32)
+	if len(v) == 0 {
+		return nil, nil
 	}
-	return append(dst, ']')
+	return texts, json.Unmarshal(v, &texts)
+}
+
+// packed is the base64 of numbers as little-endian float32.
+func packed(vec []float32) string {
+	raw := make([]byte, 0, 4*len(vec))
+	for _, x := range vec {
+		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(x))
+	}
+	return base64.StdEncoding.EncodeToString(raw)
 }

@@ -115,7 +115,7 @@ func writeError(w http.ResponseWriter, status int, e *fault.Error) {
 	if status >= 400 && !e.Recoverable() && (status == http.StatusTooManyRequests || status >= 500) {
 		w.Header().Set("X-Should-Retry", "false") // OpenAI's own clients go by it
 	}
-	httpauth.Reply(w, status, append(appendError(nil, status, e), '\n'))
+	httpauth.Reply(w, status, append(errorBody(status, e), '\n'))
 }
 
 // status is the HTTP status under which OpenAI's clients expect an error.
@@ -131,34 +131,33 @@ func status(e *fault.Error) int {
 	return httpauth.Status(e.Kind)
 }
 
-// appendError appends the object {"error":{message, type, param, code}}.
-func appendError(dst []byte, status int, e *fault.Error) []byte {
-	typ, code := "invalid_request_error", e.Code
+// errorBody is the object {"error":{message, type, param, code}}.
+func errorBody(status int, e *fault.Error) []byte {
+	var o struct {
+		Error struct {
+			Message string  `json:"message"`
+			Type    string  `json:"type"`
+			Param   *string `json:"param"`
+			Code    string  `json:"code"`
+		} `json:"error"`
+	}
+	o.Error.Message, o.Error.Type, o.Error.Code = e.Error(), "invalid_request_error", e.Code
 	switch {
 	case status == http.StatusUnauthorized:
-		code = "invalid_api_key"
+		o.Error.Code = "invalid_api_key"
 	case e.Code == "context_too_long":
-		code = "context_length_exceeded"
+		o.Error.Code = "context_length_exceeded"
 	case e.Kind == fault.Exhausted:
-		typ = "insufficient_quota"
+		o.Error.Type = "insufficient_quota"
 	case status == http.StatusTooManyRequests:
-		typ = "rate_limit_error"
+		o.Error.Type = "rate_limit_error"
 	case status >= 499:
-		typ = "server_error"
+		o.Error.Type = "server_error"
 	}
-	dst = append(dst, `{"error":{"message":`...)
-	dst = quote(dst, e.Error())
-	dst = append(dst, `,"type":"`...)
-	dst = append(dst, typ...)
-	dst = append(dst, `","param":`...)
 	if p := param(e); p != "" {
-		dst = quote(dst, p)
-	} else {
-		dst = append(dst, "null"...)
+		o.Error.Param = &p
 	}
-	dst = append(dst, `,"code":`...)
-	dst = quote(dst, code)
-	return append(dst, "}}"...)
+	return encode(o)
 }
 
 // param names the parameter at fault as OpenAI does: "messages[0].content".
@@ -190,11 +189,4 @@ func bad(param, format string, args ...any) *fault.Error {
 // does not go by. To ignore it would be to answer another question.
 func unsupported(param, format string, args ...any) *fault.Error {
 	return fault.New(fault.Unsupported, "unsupported_parameter", format, args...).Detail("param", param)
-}
-
-// quote appends a JSON string. Bytes that are no UTF-8 become U+FFFD, which
-// is all that its error would say.
-func quote(dst []byte, s string) []byte {
-	dst, _ = jsontext.AppendQuote(dst, s)
-	return dst
 }

@@ -157,27 +157,15 @@ var efforts = map[string]llm.Effort{
 const maxStops = 4 // as at OpenAI
 
 func (c *completion) stop() ([]string, error) {
-	var out []string
-	switch c.Stop.Kind() {
-	case 0, 'n':
-		return nil, nil
-	case '"':
-		out = []string{""}
-		if err := json.Unmarshal(c.Stop, &out[0]); err != nil {
-			return nil, bad("stop", "stop cannot be read: %w", err)
-		}
-	default:
-		if err := json.Unmarshal(c.Stop, &out); err != nil {
-			return nil, bad("stop", "stop is a text or a list of texts")
-		}
+	out, err := oneOrMore(c.Stop)
+	if err != nil {
+		return nil, bad("stop", "stop is a text or a list of texts")
 	}
 	if len(out) > maxStops {
 		return nil, bad("stop", "stop has %d sequences, and may have %d", len(out), maxStops)
 	}
-	for _, s := range out {
-		if s == "" {
-			return nil, bad("stop", "a stop sequence is empty")
-		}
+	if slices.Contains(out, "") {
+		return nil, bad("stop", "a stop sequence is empty")
 	}
 	return out, nil
 }
@@ -237,12 +225,7 @@ func (c *completion) choice(names map[string]bool) (string, error) {
 		}
 		return word, nil
 	}
-	var named struct {
-		Type     string `json:"type"`
-		Function struct {
-			Name string `json:"name"`
-		} `json:"function"`
-	}
+	var named toolPart
 	if err := json.Unmarshal(c.ToolChoice, &named); err != nil {
 		return "", bad("tool_choice", "tool_choice is none, auto, required or a function")
 	}
@@ -254,8 +237,6 @@ func (c *completion) choice(names map[string]bool) (string, error) {
 	}
 	return named.Function.Name, nil
 }
-
-var schemaName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
 // schema reads the form that the answer is to have; nil for prose.
 func (c *completion) schema() (*llm.Schema, error) {
@@ -275,7 +256,7 @@ func (c *completion) schema() (*llm.Schema, error) {
 	switch {
 	case s == nil:
 		return nil, bad("response_format.json_schema", "the schema is missing")
-	case !schemaName.MatchString(s.Name):
+	case !toolName.MatchString(s.Name):
 		return nil, bad("response_format.json_schema.name", "%.100q cannot be the name of a schema", s.Name).
 			WithHint("use 1 to 64 letters, digits, '_' and '-'")
 	case s.Schema.Kind() != '{':

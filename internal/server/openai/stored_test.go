@@ -202,8 +202,8 @@ func TestEmbeddings(t *testing.T) {
 	}}
 	s := serve(t, n, openai.Options{})
 	for body, want := range map[string]string{
-		`{"model":"embed","input":"a"}`:                                                `[{"object":"embedding","index":0,"embedding":[0,-0.5,1e-08]}]`,
-		`{"model":"embed","input":["a","b"],"encoding_format":"float","user":"u"}`:     `[{"object":"embedding","index":0,"embedding":[0,-0.5,1e-08]},{"object":"embedding","index":1,"embedding":[1,-0.5,1e-08]}]`,
+		`{"model":"embed","input":"a"}`:                                                `[{"object":"embedding","index":0,"embedding":[0,-0.5,1e-8]}]`,
+		`{"model":"embed","input":["a","b"],"encoding_format":"float","user":"u"}`:     `[{"object":"embedding","index":0,"embedding":[0,-0.5,1e-8]},{"object":"embedding","index":1,"embedding":[1,-0.5,1e-8]}]`,
 		`{"model":"embed","input":["a"],"encoding_format":"base64","dimensions":null}`: `[{"object":"embedding","index":0,"embedding":"AAAAAAAAAL93zCsy"}]`,
 	} {
 		status, _, b := do(t, s, "POST", "/v1/embeddings", body)

@@ -2,7 +2,6 @@ package openai
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -30,7 +29,7 @@ func (f *server) stream(w http.ResponseWriter, r *http.Request, a *answer, from 
 	}
 	httpauth.Log(r, f.Logger, err)
 	e := httpauth.Public(err)
-	s.event(appendError(nil, status(e), e))
+	s.event(errorBody(status(e), e))
 	return nil
 }
 
@@ -48,7 +47,6 @@ type sse struct {
 	shown   bool       // some of the answer has left
 	texted  bool       // some of its text has
 	calls   map[int]*streamedCall
-	buf     []byte
 }
 
 type streamedCall struct {
@@ -73,10 +71,14 @@ func (s *sse) tell(ev llm.Event) (done bool, err error) {
 	defer s.mu.Unlock()
 	switch ev.Kind {
 	case llm.TextDelta:
-		s.texted = s.texted || ev.Text != ""
-		s.delta(`{"content":`, ev.Text)
+		if ev.Text != "" {
+			s.texted = true
+			s.delta(said{Content: ev.Text})
+		}
 	case llm.ReasoningDelta:
-		s.delta(`{"reasoning_content":`, ev.Text)
+		if ev.Text != "" {
+			s.delta(said{Reasoning: ev.Text})
+		}
 	case llm.CallStart:
 		s.call(ev.Block, ev.CallID, ev.Name)
 	case llm.CallArgs:
@@ -87,7 +89,7 @@ func (s *sse) tell(ev llm.Event) (done bool, err error) {
 		}
 		s.calls = map[int]*streamedCall{}
 	case llm.Notice:
-		s.answer.notices = append(s.answer.notices, ev.Text)
+		s.answer.Steward.Notices = append(s.answer.Steward.Notices, ev.Text)
 	case llm.Done:
 		s.done(ev.Reply)
 		return true, s.gone
@@ -95,15 +97,19 @@ func (s *sse) tell(ev llm.Event) (done bool, err error) {
 	return false, s.gone
 }
 
-// delta sends a piece of text.
-func (s *sse) delta(open, text string) {
-	if text == "" {
-		return
-	}
+// delta sends a piece of the answer.
+func (s *sse) delta(d said) {
 	s.begin()
 	s.shown = true
-	s.buf = quote(append(s.buf[:0], open...), text)
-	s.chunk(append(s.buf, '}'), "")
+	s.chunk(&d, nil)
+}
+
+// begin sends the first chunk, which says who speaks.
+func (s *sse) begin() {
+	if !s.begun {
+		s.begun = true
+		s.chunk(&said{Role: "assistant", Content: "", Refusal: null}, nil)
+	}
 }
 
 // call tells that a tool is asked for.
@@ -117,13 +123,9 @@ func (s *sse) call(block int, id, name string) *streamedCall {
 	}
 	c := &streamedCall{index: len(s.calls)}
 	s.calls[block] = c
-	s.begin()
-	s.shown = true
-	b := strconv.AppendInt(append(s.buf[:0], `{"tool_calls":[{"index":`...), int64(c.index), 10)
-	b = quote(append(b, `,"id":`...), callID(id))
-	b = quote(append(b, `,"type":"function","function":{"name":`...), s.answer.name(name))
-	s.buf = append(b, `,"arguments":""}}]}`...)
-	s.chunk(s.buf, "")
+	told := s.answer.call(id, name, "")
+	told.Index = &c.index
+	s.delta(said{Calls: []called{told}})
 	return c
 }
 
@@ -134,17 +136,15 @@ func (s *sse) args(block int, text string) {
 		return
 	}
 	c.args.WriteString(text)
-	b := strconv.AppendInt(append(s.buf[:0], `{"tool_calls":[{"index":`...), int64(c.index), 10)
-	b = quote(append(b, `,"function":{"arguments":`...), text)
-	s.buf = append(b, "}}]}"...)
-	s.chunk(s.buf, "")
+	told := called{Index: &c.index}
+	told.Function.Arguments = text
+	s.delta(said{Calls: []called{told}})
 }
 
 // done sends what has not been streamed of the whole answer, and the end.
 func (s *sse) done(r *llm.Reply) {
-	if !s.texted {
-		text, _ := textOf(r.Blocks)
-		s.delta(`{"content":`, text)
+	if text, _ := textOf(r.Blocks); !s.texted && text != "" {
+		s.delta(said{Content: text})
 	}
 	calls := false
 	for i, b := range r.Blocks {
@@ -159,43 +159,31 @@ func (s *sse) done(r *llm.Reply) {
 			}
 		}
 	}
-	s.begin()
-	if notes := annotations(r.Blocks); notes != nil {
-		s.chunk(append(append([]byte(`{"annotations":`), notes...), '}'), "")
+	if s.begin(); len(annotations(r.Blocks)) > 0 {
+		s.delta(said{Annotations: annotations(r.Blocks)})
 	}
-	s.chunk([]byte("{}"), finish(r.Stop, calls))
+	s.chunk(&said{}, finish(r.Stop, calls))
 	if s.usage {
-		b := append(s.answer.head(s.buf[:0], "chat.completion.chunk"), `,"choices":[],"usage":`...)
-		s.event(append(appendUsage(b, r.Usage), '}'))
+		o := s.answer.completed
+		o.Object, o.Choices, o.Usage, o.Steward = chunkObject, []choice{}, usageOf(r.Usage), notices{}
+		s.event(encode(o))
 	}
 	s.write([]byte("data: [DONE]\n\n"))
 }
 
-// begin sends the first chunk, which says who speaks.
-func (s *sse) begin() {
-	if !s.begun {
-		s.begun = true
-		s.chunk([]byte(`{"role":"assistant","content":"","refusal":null}`), "")
-	}
-}
+const chunkObject = "chat.completion.chunk"
 
-// chunk sends a chunk with a delta; the last one has a finish reason.
-func (s *sse) chunk(delta []byte, finish string) {
-	b := append(s.answer.head(nil, "chat.completion.chunk"), `,"choices":[{"index":0,"delta":`...)
-	b = append(b, delta...)
-	if finish == "" {
-		b = append(b, `,"logprobs":null,"finish_reason":null}]`...)
-	} else {
-		b = append(b, `,"logprobs":null,"finish_reason":"`...)
-		b = append(append(b, finish...), `"}]`...)
-	}
+// chunk sends a chunk; the last one has a finish reason.
+func (s *sse) chunk(delta *said, finish *string) {
+	o := s.answer.completed
+	o.Object, o.Choices = chunkObject, []choice{{Delta: delta, Logprobs: null, Finish: finish}}
 	if s.usage {
-		b = append(b, `,"usage":null`...)
+		o.Usage = null
 	}
-	if finish != "" {
-		b = s.answer.appendNotices(b)
+	if finish == nil {
+		o.Steward = notices{}
 	}
-	s.event(append(b, '}'))
+	s.event(encode(o))
 }
 
 func (s *sse) event(data []byte) {

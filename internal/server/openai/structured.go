@@ -44,7 +44,7 @@ func structured(ctx context.Context, model llm.Model, r *llm.Request, msgs []*me
 			}
 			spent = reply.Usage
 			again := *r
-			again.Transcript = llm.NewTranscript(append(msgs, said(message.Assistant, text), said(message.User,
+			again.Transcript = llm.NewTranscript(append(msgs, spoken(message.Assistant, text), spoken(message.User,
 				"That does not fit the schema: "+wrong.Error()+" Answer again with the JSON value alone. The schema:\n"+string(r.Schema.JSON)))...)
 			r = &again
 		}
@@ -70,6 +70,6 @@ func whole(from events, yield func(llm.Event, error) bool) (*llm.Reply, bool) {
 	return nil, false
 }
 
-func said(role message.Role, text string) *message.Message {
+func spoken(role message.Role, text string) *message.Message {
 	return &message.Message{ID: id.New(), Role: role, Blocks: []message.Block{&message.Text{Text: text}}}
 }

@@ -1,0 +1,188 @@
+package openai
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/tool"
+)
+
+// null is the value of members that are there and say nothing.
+var null = jsontext.Value("null")
+
+// encode writes an object of an answer. What is no UTF-8 becomes U+FFFD: that
+// aside, these types have no errors.
+func encode(v any) []byte {
+	b, _ := json.Marshal(v, jsontext.AllowInvalidUTF8(true), json.FormatNilSliceAsNull(false))
+	return b
+}
+
+// answer is one completion that is being made.
+type answer struct {
+	completed
+	tools  *llm.Toolset
+	single bool // at most one tool call
+}
+
+// completed is the object chat.completion, or a chunk of one.
+type completed struct {
+	ID      string         `json:"id"`
+	Object  string         `json:"object"`
+	Created int64          `json:"created"`
+	Model   string         `json:"model"` // as it was asked for
+	Choices []choice       `json:"choices"`
+	Usage   jsontext.Value `json:"usage,omitzero"`
+
+	// Steward tells what the person should know. Clients that do not know it
+	// pass over it.
+	Steward notices `json:"steward,omitzero"`
+}
+
+type notices struct {
+	Notices []string `json:"notices,omitempty"`
+}
+
+func (n notices) IsZero() bool { return len(n.Notices) == 0 }
+
+type choice struct {
+	Index    int            `json:"index"`
+	Message  *said          `json:"message,omitzero"`
+	Delta    *said          `json:"delta,omitzero"`
+	Logprobs jsontext.Value `json:"logprobs"` // null
+	Finish   *string        `json:"finish_reason"`
+}
+
+// said is a message, or what a chunk adds to it.
+type said struct {
+	Role        string         `json:"role,omitzero"`
+	Content     any            `json:"content,omitzero"`
+	Refusal     jsontext.Value `json:"refusal,omitzero"`
+	Reasoning   string         `json:"reasoning_content,omitzero"`
+	Annotations []annotation   `json:"annotations,omitempty"`
+	Calls       []called       `json:"tool_calls,omitempty"`
+}
+
+type called struct {
+	Index    *int   `json:"index,omitzero"` // of chunks
+	ID       string `json:"id,omitzero"`
+	Type     string `json:"type,omitzero"`
+	Function struct {
+		Name      string `json:"name,omitzero"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
+}
+
+// call is a call as the caller gets it: by the provider's id, or a fresh one
+// where it has none, and the tool's name as the caller gave it, or one that
+// could be.
+func (a *answer) call(id, name, args string) called {
+	c := called{ID: id, Type: "function"}
+	if id == "" {
+		b := make([]byte, 12)
+		rand.Read(b) // never fails (crypto/rand)
+		c.ID = "call_" + hex.EncodeToString(b)
+	}
+	c.Function.Name, c.Function.Arguments = tool.WireName(name), args
+	for _, s := range a.tools.Specs() {
+		if s.Name == name {
+			c.Function.Name = name
+		}
+	}
+	return c
+}
+
+// whole is the object chat.completion.
+func (a *answer) whole(r *llm.Reply) []byte {
+	text, reasoning := textOf(r.Blocks)
+	m := &said{Role: "assistant", Content: text, Refusal: null, Reasoning: reasoning, Annotations: annotations(r.Blocks)}
+	for _, b := range r.Blocks {
+		if c, ok := b.(*message.ToolCall); ok && (len(m.Calls) == 0 || !a.single) {
+			m.Calls = append(m.Calls, a.call(c.CallID, c.Name, string(c.Args)))
+		}
+	}
+	if text == "" && len(m.Calls) > 0 {
+		m.Content = null
+	}
+	o := a.completed
+	o.Object = "chat.completion"
+	o.Choices = []choice{{Message: m, Logprobs: null, Finish: finish(r.Stop, len(m.Calls) > 0)}}
+	o.Usage = usageOf(r.Usage)
+	return encode(o)
+}
+
+func textOf(blocks []message.Block) (text, reasoning string) {
+	var t, r strings.Builder
+	for _, b := range blocks {
+		switch b := b.(type) {
+		case *message.Text:
+			t.WriteString(b.Text)
+		case *message.Reasoning:
+			r.WriteString(b.Text)
+		}
+	}
+	return t.String(), r.String()
+}
+
+// annotation is a source of an answer, with the part of the text that it stands for.
+type annotation struct {
+	Type string `json:"type"`
+	URL  struct {
+		URL   string `json:"url"`
+		Title string `json:"title"`
+		Start int    `json:"start_index"`
+		End   int    `json:"end_index"`
+	} `json:"url_citation"`
+}
+
+func annotations(blocks []message.Block) (list []annotation) {
+	start, end := 0, 0
+	for _, b := range blocks {
+		t, ok := b.(*message.Text)
+		if !ok {
+			continue
+		}
+		start, end = end, end+utf8.RuneCountInString(t.Text)
+		for _, c := range t.Citations {
+			a := annotation{Type: "url_citation"}
+			a.URL.URL, a.URL.Title, a.URL.Start, a.URL.End = c.URL, c.Title, start, end
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+func finish(s message.Stop, calls bool) *string {
+	word := "stop"
+	switch {
+	case s == message.StopLength, s == message.StopBound:
+		word = "length"
+	case s == message.StopRefused:
+		word = "content_filter"
+	case calls:
+		word = "tool_calls"
+	}
+	return &word
+}
+
+func usageOf(u message.Usage) jsontext.Value {
+	type cached struct {
+		Tokens int64 `json:"cached_tokens"`
+	}
+	type thought struct {
+		Tokens int64 `json:"reasoning_tokens"`
+	}
+	return encode(struct {
+		Prompt     int64   `json:"prompt_tokens"`
+		Completion int64   `json:"completion_tokens"`
+		Total      int64   `json:"total_tokens"`
+		Cached     cached  `json:"prompt_tokens_details"`
+		Thought    thought `json:"completion_tokens_details"`
+	}{u.Input, u.Output, u.Input + u.Output, cached{u.CacheRead}, thought{u.Reasoning}})
+}
