@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"steward/internal/llm"
 	"steward/internal/provider/wire"
 )
@@ -113,38 +115,27 @@ type page struct {
 	last   string
 }
 
-func readPage(body []byte) (p page, err error) {
-	d := wire.Decode(body)
-	d.Object(func(key []byte) {
-		switch string(key) {
-		case "data":
-			d.Array(func(int) {
-				if i := readInfo(d); i.Name != "" {
-					p.models = append(p.models, i)
-				}
-			})
-		case "has_more":
-			p.more = d.Bool()
-		case "last_id":
-			p.last = d.String()
+func readPage(body []byte) (page, error) {
+	var in struct {
+		Data []struct {
+			ID      string `json:"id"`
+			Created string `json:"created_at"`
+			Window  int    `json:"max_input_tokens"`
+		} `json:"data"`
+		More bool   `json:"has_more"`
+		Last string `json:"last_id"`
+	}
+	err := json.Unmarshal(body, &in)
+	p := page{more: in.More, last: in.Last}
+	for _, m := range in.Data {
+		if m.ID == "" {
+			continue
 		}
-	})
-	return p, d.End()
-}
-
-func readInfo(d *wire.Decoder) llm.Info {
-	var i llm.Info
-	d.Object(func(key []byte) {
-		switch string(key) {
-		case "id":
-			i.Name = d.String()
-		case "created_at":
-			if t, err := time.Parse(time.RFC3339, d.String()); err == nil && t.Unix() > 0 {
-				i.Created = t.UTC()
-			}
-		case "max_input_tokens":
-			i.Window = int(d.Int())
+		info := llm.Info{Name: m.ID, Window: m.Window}
+		if t, err := time.Parse(time.RFC3339, m.Created); err == nil && t.Unix() > 0 {
+			info.Created = t.UTC()
 		}
-	})
-	return i
+		p.models = append(p.models, info)
+	}
+	return p, err
 }

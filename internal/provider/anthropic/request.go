@@ -3,7 +3,6 @@ package anthropic
 import (
 	"bytes"
 	"slices"
-	"strconv"
 
 	"steward/internal/llm"
 	"steward/internal/message"
@@ -31,7 +30,7 @@ const cacheMark = `,"cache_control":{"type":"ephemeral"}`
 type body struct {
 	*model
 	r       *llm.Request
-	out     []byte // the members after the messages
+	out     wire.Members // after the messages
 	notices []string
 	forced  bool // a tool must be used
 	thinks  bool // thinking is asked for or on by default
@@ -65,7 +64,7 @@ func (m *model) encode(r *llm.Request) (*body, [][]byte, error) {
 	if tools != nil {
 		parts = append(parts, tools...)
 	}
-	return b, append(parts, append(b.out, '}')), nil
+	return b, append(parts, []byte{','}, b.out, []byte{'}'}), nil
 }
 
 // messages encodes the transcript. The API wants a user's message first and,
@@ -119,7 +118,7 @@ func (b *body) tools() ([][]byte, error) {
 	case !b.answer:
 		list = mentioned(b.r.Transcript)
 		if list != nil {
-			b.out = append(b.out, `,"tool_choice":{"type":"none"}`...)
+			b.out.Raw("tool_choice", []byte(`{"type":"none"}`))
 		}
 	}
 	if b.answer {
@@ -198,15 +197,16 @@ func (b *body) settings() {
 	if limit <= 0 {
 		limit = b.maxTokens
 	}
-	b.out = strconv.AppendInt(append(b.out, `,"max_tokens":`...), int64(limit), 10)
+	b.out.Int("max_tokens", int64(limit))
 	effort := b.effort(s.Effort, limit)
 	b.temperature(s.Temperature)
 	b.fine(s)
 	b.stop(s.Stop)
 	b.outputConfig(effort)
 	if b.r.User != "" {
-		b.out = wire.AppendString(append(b.out, `,"metadata":{"user_id":`...), wire.Opaque(b.r.User))
-		b.out = append(b.out, '}')
+		var user wire.Members
+		user.String("user_id", wire.Opaque(b.r.User))
+		b.out = wire.AppendNested(b.out, "metadata", user)
 	}
 }
 
@@ -226,7 +226,7 @@ func (b *body) choice() {
 		return
 	}
 	if c == "none" {
-		b.out = append(b.out, `,"tool_choice":{"type":"none"}`...)
+		b.out.Raw("tool_choice", []byte(`{"type":"none"}`))
 		return
 	}
 	if b.off == offNever || b.off == offBetween {
@@ -235,11 +235,12 @@ func (b *body) choice() {
 	}
 	b.forced = true
 	if c == "required" {
-		b.out = append(b.out, `,"tool_choice":{"type":"any"}`...)
+		b.out.Raw("tool_choice", []byte(`{"type":"any"}`))
 		return
 	}
-	b.out = wire.AppendString(append(b.out, `,"tool_choice":{"type":"tool","name":`...), tool.WireName(c))
-	b.out = append(b.out, '}')
+	named := wire.Members(`"type":"tool"`)
+	named.String("name", tool.WireName(c))
+	b.out = wire.AppendNested(b.out, "tool_choice", named)
 }
 
 // effort writes the member thinking and returns the word for output_config.
@@ -258,15 +259,7 @@ func (b *body) effort(e llm.Effort, limit int) string {
 	case asked && b.thinking == budget:
 		b.budget(e, limit)
 	case b.thinking == adaptive && (asked || e == "" && b.bound):
-		b.thinks = true
-		b.out = append(b.out, `,"thinking":{"type":"adaptive"`...)
-		if asked {
-			b.out = append(b.out, `,"display":"summarized"`...)
-		}
-		if b.bound {
-			b.out = append(b.out, `,"block_binding":{"prefix_mismatch_behavior":"drop_block"}`...)
-		}
-		b.out = append(b.out, '}')
+		b.adapt(asked)
 		return string(e)
 	case e == llm.EffortNone:
 		return b.turnOff()
@@ -279,20 +272,28 @@ func (b *body) effort(e llm.Effort, limit int) string {
 func (b *body) turnOff() string {
 	switch b.off {
 	case offType:
-		b.out = append(b.out, `,"thinking":{"type":"disabled"}`...)
+		b.out.Raw("thinking", []byte(`{"type":"disabled"}`))
 	case offBetween:
-		b.out = append(b.out, `,"thinking":{"type":"between_tools"}`...)
+		b.out.Raw("thinking", []byte(`{"type":"between_tools"}`))
 	case offNever:
 		b.notice("always thinks; it does so at low effort.")
-		b.out = append(b.out, `,"thinking":{"type":"adaptive"`...)
-		if b.bound {
-			b.out = append(b.out, `,"block_binding":{"prefix_mismatch_behavior":"drop_block"}`...)
-		}
-		b.out = append(b.out, '}')
-		b.thinks = true
+		b.adapt(false)
 		return string(llm.EffortLow)
 	}
 	return ""
+}
+
+// adapt lets the model think as it finds right.
+func (b *body) adapt(shown bool) {
+	b.thinks = true
+	thinking := wire.Members(`"type":"adaptive"`)
+	if shown {
+		thinking.String("display", "summarized")
+	}
+	if b.bound {
+		thinking.Raw("block_binding", []byte(`{"prefix_mismatch_behavior":"drop_block"}`))
+	}
+	b.out = wire.AppendNested(b.out, "thinking", thinking)
 }
 
 // budget turns on thinking with a budget. In the middle of a turn that was
@@ -308,8 +309,9 @@ func (b *body) budget(e llm.Effort, limit int) {
 		return
 	}
 	b.thinks = true
-	b.out = strconv.AppendInt(append(b.out, `,"thinking":{"type":"enabled","budget_tokens":`...), int64(tokens), 10)
-	b.out = append(b.out, '}')
+	thinking := wire.Members(`"type":"enabled"`)
+	thinking.Int("budget_tokens", int64(tokens))
+	b.out = wire.AppendNested(b.out, "thinking", thinking)
 }
 
 // mayThink reports whether the turn that is going on, if one is, was written
@@ -358,9 +360,9 @@ func (b *body) temperature(t *float64) {
 		b.notice("does not take a temperature when it thinks; it was left out.")
 	case *t > 1:
 		b.notice("takes temperatures up to 1; it was set to 1.")
-		b.out = append(b.out, `,"temperature":1`...)
+		b.out.Int("temperature", 1)
 	default:
-		b.out = strconv.AppendFloat(append(b.out, `,"temperature":`...), *t, 'g', -1, 64)
+		b.out.Float("temperature", *t)
 	}
 }
 
@@ -372,7 +374,7 @@ func (b *body) fine(s llm.Sampling) {
 	case !b.sampling, s.Temperature != nil, bytes.Contains(b.out, []byte(`"thinking":`)):
 		b.notice("does not take top_p here; it was left out.")
 	default:
-		b.out = strconv.AppendFloat(append(b.out, `,"top_p":`...), *s.TopP, 'g', -1, 64)
+		b.out.Float("top_p", *s.TopP)
 	}
 	if s.Seed != nil || s.FrequencyPenalty != nil || s.PresencePenalty != nil {
 		b.notice("does not know seed and penalties; they were left out.")
@@ -381,42 +383,25 @@ func (b *body) fine(s llm.Sampling) {
 
 // stop: sequences of white space alone are refused by the API.
 func (b *body) stop(all []string) {
-	n := 0
-	for _, s := range all {
-		if blank(s) {
-			if s != "" {
-				b.notice("does not take stop sequences of white space; they were left out.")
-			}
-			continue
-		}
-		if n == 0 {
-			b.out = append(b.out, `,"stop_sequences":[`...)
-		} else {
-			b.out = append(b.out, ',')
-		}
-		b.out = wire.AppendString(b.out, s)
-		n++
+	all, _ = wire.Stops(all, 0)
+	list := slices.DeleteFunc(slices.Clone(all), blank)
+	if len(list) < len(all) {
+		b.notice("does not take stop sequences of white space; they were left out.")
 	}
-	if n > 0 {
-		b.out = append(b.out, ']')
+	if len(list) > 0 {
+		b.out.Raw("stop_sequences", wire.AppendStrings(nil, list))
 	}
 }
 
 func (b *body) outputConfig(effort string) {
-	format := b.r.Schema != nil && b.native
-	if effort == "" && !format {
-		return
-	}
-	b.out = append(b.out, `,"output_config":{`...)
+	var config wire.Members
 	if effort != "" {
-		b.out = wire.AppendString(append(b.out, `"effort":`...), effort)
-		if format {
-			b.out = append(b.out, ',')
-		}
+		config.String("effort", effort)
 	}
-	if format {
-		b.out = append(b.out, `"format":{"type":"json_schema","schema":`...)
-		b.out = append(appendSchema(b.out, b.r.Schema.JSON), '}')
+	if b.r.Schema != nil && b.native {
+		format := wire.Members(`"type":"json_schema"`)
+		format.Raw("schema", adaptSchema(b.r.Schema.JSON))
+		config = wire.AppendNested(config, "format", format)
 	}
-	b.out = append(b.out, '}')
+	b.out = wire.AppendNested(b.out, "output_config", config)
 }

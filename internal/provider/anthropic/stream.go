@@ -22,42 +22,18 @@ type model struct {
 // Stream implements llm.Model.
 func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
-		asm := wire.Assemble(yield)
 		b, parts, err := m.encode(r)
-		if err != nil {
-			asm.Fail(err)
-			return
+		q, client := wire.Question{Path: "/v1/messages", Parts: parts}, m.wire
+		if err == nil {
+			q.Notices = b.notices
 		}
-		for _, n := range dedupe(b.notices) {
-			asm.Notice(n)
-		}
-		if asm.Gone {
-			return
-		}
-		client := m.wire
-		if m.bound && b.thinks {
+		if err == nil && m.bound && b.thinks {
 			client = m.binding
 		}
-		answer, err := client.Post(ctx, "/v1/messages", parts...)
-		if err != nil {
-			asm.Fail(err)
-			return
-		}
-		defer answer.Close()
-		(&events{model: m, asm: asm, tools: r.Tools, answer: b.answer}).read(answer)
+		client.Ask(ctx, q, err, yield, func(asm *wire.Assembly, answer *wire.Answer) {
+			(&events{model: m, asm: asm, tools: r.Tools, answer: b.answer, ids: wire.CallIDs{Prefix: "toolu_"}}).read(answer)
+		})
 	}
-}
-
-func dedupe(in []string) []string {
-	var out []string
-	seen := map[string]bool{}
-	for _, s := range in {
-		if !seen[s] {
-			out = append(out, s)
-		}
-		seen[s] = true
-	}
-	return out
 }
 
 // events reads the events of one answer.
@@ -73,7 +49,7 @@ type events struct {
 	over   bool // message_stop has come
 	usage  message.Usage
 	calls  int
-	ids    map[string]bool // of calls
+	ids    wire.CallIDs
 }
 
 // open is a content block.
@@ -113,7 +89,7 @@ func (e *events) read(answer *wire.Answer) {
 func (e *events) event(data []byte) {
 	var typ string
 	var index int64 = -1
-	var block, delta, usage, failed []byte
+	var block, delta, usage []byte
 	d := wire.Decode(data)
 	d.Object(func(key []byte) {
 		switch string(key) {
@@ -133,8 +109,6 @@ func (e *events) event(data []byte) {
 					usage = d.Span()
 				}
 			})
-		case "error":
-			failed = d.Span()
 		}
 	})
 	if err := d.End(); err != nil {
@@ -160,7 +134,7 @@ func (e *events) event(data []byte) {
 	case "message_stop":
 		e.over = true
 	case "error":
-		e.asm.Fail(e.wire.Told(readError(wire.Decode(failed), 0)))
+		e.asm.Fail(e.wire.Told(explain(0, data)))
 	}
 }
 
@@ -189,7 +163,7 @@ func (e *events) start(index int64, raw []byte) {
 			d.Array(func(int) { e.cite(o, d.Raw()) })
 		default:
 			if !d.Null() {
-				extra = appendMember(extra, key, d.Raw())
+				extra = wire.AppendMember(extra, key, d.Raw())
 			}
 		}
 	})
@@ -207,7 +181,7 @@ func (e *events) start(index int64, raw []byte) {
 		o.Part = e.asm.Open(llm.ReasoningDelta)
 	case "redacted_thinking":
 		o.Part = e.asm.Open(llm.ReasoningDelta)
-		o.Meta = e.meta(extra)
+		o.Meta = wire.MetaOf(e.name, extra)
 	case "tool_use":
 		if e.answer && string(name) == answerTool {
 			o.Part = e.asm.Last(llm.TextDelta)
@@ -215,8 +189,8 @@ func (e *events) start(index int64, raw []byte) {
 		}
 		e.calls++
 		o.Part = e.asm.Open(llm.CallArgs)
-		o.Meta = e.meta(extra)
-		o.Name, o.CallID = e.tools.Name(string(name)), e.callID(string(id))
+		o.Meta = wire.MetaOf(e.name, extra)
+		o.Name, o.CallID = e.tools.Name(string(name)), e.ids.Next(string(id), wire.NewCallID(""))
 		o.Announce()
 	case "":
 		return
@@ -277,40 +251,13 @@ func (o *open) kept() []byte {
 		if string(key) == "input" {
 			raw = o.streamed
 		}
-		out = appendMember(out, key, raw)
+		out = wire.AppendMember(out, key, raw)
 	})
 	return append(append([]byte{'{'}, out...), '}')
 }
 
 // maxBlocks bounds the blocks of a message, should a server count wrongly.
 const maxBlocks = 4096
-
-// callID returns the id, or one of our own where a server left it out or used
-// it twice.
-func (e *events) callID(id string) string {
-	if id == "" || e.ids[id] {
-		return wire.NewCallID("toolu_")
-	}
-	if e.ids == nil {
-		e.ids = map[string]bool{}
-	}
-	e.ids[id] = true
-	return id
-}
-
-func (e *events) meta(members []byte) message.Meta {
-	if len(members) == 0 {
-		return message.Meta{}
-	}
-	return message.Meta{Provider: e.name, Fields: append(append([]byte{'{'}, members...), '}')}
-}
-
-func appendMember(dst, key, raw []byte) []byte {
-	if len(dst) > 0 {
-		dst = append(dst, ',')
-	}
-	return append(append(wire.AppendString(dst, key), ':'), raw...)
-}
 
 // appendInner appends what a JSON string holds, as it was written.
 func appendInner(dst, raw []byte) []byte {
@@ -394,9 +341,9 @@ func (e *events) finish() {
 			o.Meta = message.Meta{Provider: e.name, Fields: o.kept()}
 		case o.typ == "text" && len(o.cites) > 0:
 			o.Cites = o.cited()
-			o.Meta = e.meta(append(append([]byte(`"citations":[`), o.cites...), ']'))
+			o.Meta = wire.MetaOf(e.name, append(append([]byte(`"citations":[`), o.cites...), ']'))
 		case o.typ == "thinking" && len(o.signature) > 0:
-			o.Meta = e.meta(append(append([]byte(`"signature":"`), o.signature...), '"'))
+			o.Meta = wire.MetaOf(e.name, append(append([]byte(`"signature":"`), o.signature...), '"'))
 		case o.typ == "tool_use" && o.Len() == 0 && len(o.input) > len("{}"):
 			o.Add(o.input)
 		case o.typ == "tool_use" && o.Len() == 0 && e.stop != "max_tokens":

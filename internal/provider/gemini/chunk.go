@@ -114,13 +114,8 @@ func readPart(d *wire.Decoder) (p part) {
 				}
 			})
 		default:
-			name := bytes.Clone(key)
-			if len(p.extra) > 0 {
-				p.extra = append(p.extra, ',')
-			}
-			p.extra = wire.AppendString(p.extra, string(name))
-			p.extra = append(p.extra, ':')
-			p.extra = append(p.extra, d.Raw()...)
+			name := string(key)
+			p.extra = wire.AppendMember(p.extra, name, d.Raw())
 		}
 	})
 	return p
@@ -211,7 +206,7 @@ func (w *writer) part(p part) {
 		w.Show(&message.Image{Common: message.Common{Meta: w.meta(p)}, MIME: p.mime, Data: p.data})
 	case len(p.text) == 0 && vendorKind(p.extra) != "":
 		v := w.Vendor(vendorKind(p.extra))
-		v.Meta, w.last = message.Meta{Provider: w.provider, Fields: append(append([]byte{'{'}, p.extra...), '}')}, nil
+		v.Meta, w.last = wire.MetaOf(w.provider, p.extra), nil
 	case len(p.text) == 0 && !hasSignature(p.extra): // nothing, or a kind of part that Steward never asks for
 	case len(p.text) == 0: // a signature alone, as the last part of a stream often is
 		w.Open(llm.ReasoningDelta).Meta = w.meta(p)
@@ -241,18 +236,17 @@ func (w *writer) text(p part) {
 // meta keeps the members of a part beyond the modelled ones, and whether it
 // was a thought: a bare signature may be either.
 func (w *writer) meta(p part) message.Meta {
-	if !p.thought && len(p.extra) == 0 {
-		return message.Meta{}
-	}
-	f := []byte{'{'}
+	var members []byte
 	if p.thought {
-		f = append(f, `"thought":true`...)
-		if len(p.extra) > 0 {
-			f = append(f, ',')
-		}
+		members = wire.AppendMember(nil, "thought", []byte("true"))
 	}
-	f = append(f, p.extra...)
-	return message.Meta{Provider: w.provider, Fields: append(f, '}')}
+	if len(p.extra) > 0 {
+		if len(members) > 0 {
+			members = append(members, ',')
+		}
+		members = append(members, p.extra...)
+	}
+	return wire.MetaOf(w.provider, members)
 }
 
 func (w *writer) call(p part) {

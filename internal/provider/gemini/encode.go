@@ -133,7 +133,7 @@ func (e encoder) modelPart(dst []byte, b message.Block, signed *bool) []byte {
 		dst = append(dst, `,"args":`...)
 		dst = wire.AppendArgs(dst, b.Args, wrapper)
 		dst = append(dst, '}')
-		dst = appendMembers(dst, own)
+		dst = wire.AppendInside(dst, own)
 		if !*signed && !hasSignature(own) {
 			dst = append(dst, `,"thoughtSignature":"`...)
 			dst = append(dst, skipSignature...)
@@ -291,7 +291,7 @@ func (e encoder) inResponse(b message.Block) bool {
 func textPart(dst []byte, text string, members []byte) []byte {
 	dst = append(dst, `{"text":`...)
 	dst = wire.AppendString(dst, text)
-	dst = appendMembers(dst, members)
+	dst = wire.AppendInside(dst, members)
 	return append(dst, '}')
 }
 
@@ -322,7 +322,7 @@ func mediaPart(dst []byte, mime string, data []byte, url string, members []byte)
 		dst = append(dst, '"')
 	}
 	dst = append(dst, '}')
-	dst = appendMembers(dst, members)
+	dst = wire.AppendInside(dst, members)
 	return append(dst, '}')
 }
 
@@ -334,15 +334,6 @@ func appendID(dst []byte, id string) []byte {
 	dst = append(dst, `"id":`...)
 	dst = wire.AppendString(dst, id)
 	return append(dst, ',')
-}
-
-// appendMembers appends the members of a raw object after others, byte for byte.
-func appendMembers(dst, object []byte) []byte {
-	if len(object) <= 2 {
-		return dst
-	}
-	dst = append(dst, ',')
-	return append(dst, object[1:len(object)-1]...)
 }
 
 // ofPart returns the members that belong to a part itself: not those kept of

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"steward/internal/llm"
+	"steward/internal/provider/wire"
 )
 
 // family is what a model's name tells about what it takes. Google's API has no
@@ -55,32 +56,27 @@ func (f family) thinks() bool {
 // schemaWithTools reports whether structured output and tools go together.
 func (f family) schemaWithTools() bool { return f.signed() }
 
-// thinking appends the thinkingConfig for an effort, or nothing, and says what
-// of the effort could not be had.
-func (f family) thinking(dst []byte, effort llm.Effort) ([]byte, string) {
+// thinking is the thinkingConfig for an effort, or nothing, and what of the
+// effort could not be had.
+func (f family) thinking(effort llm.Effort) (config []byte, notice string) {
 	if !f.thinks() {
 		if effort == "" || effort == llm.EffortNone {
-			return dst, ""
+			return nil, ""
 		}
-		return dst, f.name + " does not think: the reasoning effort is not sent."
+		return nil, f.name + " does not think: the reasoning effort is not sent."
 	}
-	dst = append(dst, `"thinkingConfig":{"includeThoughts":true`...)
-	var notice string
+	m := wire.Members(`"includeThoughts":true`)
 	if f.signed() {
 		var level string
-		level, notice = f.level(effort)
-		if level != "" {
-			dst = append(dst, `,"thinkingLevel":"`...)
-			dst = append(dst, level...)
-			dst = append(dst, '"')
+		if level, notice = f.level(effort); level != "" {
+			m.String("thinkingLevel", level)
 		}
 	} else if effort != "" {
 		var budget int
 		budget, notice = f.budget(effort)
-		dst = append(dst, `,"thinkingBudget":`...)
-		dst = strconv.AppendInt(dst, int64(budget), 10)
+		m.Int("thinkingBudget", int64(budget))
 	}
-	return append(dst, '}'), notice
+	return append(append([]byte{'{'}, m...), '}'), notice
 }
 
 // level is the thinkingLevel of Gemini 3 and later, which never stop thinking

@@ -6,11 +6,11 @@ package gemini
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -92,41 +92,22 @@ func (p *Provider) Models(ctx context.Context) ([]llm.Info, error) {
 }
 
 func modelPage(body []byte) (list []llm.Info, next string, err error) {
-	d := wire.Decode(body)
-	d.Object(func(key []byte) {
-		switch string(key) {
-		case "nextPageToken":
-			next = d.String()
-		case "models":
-			d.Array(func(int) {
-				if info, ok := modelInfo(d); ok {
-					list = append(list, info)
-				}
-			})
+	var page struct {
+		Models []struct {
+			Name    string   `json:"name"`
+			Window  int      `json:"inputTokenLimit"`
+			Methods []string `json:"supportedGenerationMethods"`
+		} `json:"models"`
+		Next string `json:"nextPageToken"`
+	}
+	err = json.Unmarshal(body, &page)
+	for _, m := range page.Models {
+		info := llm.Info{Name: strings.TrimPrefix(m.Name, "models/"), Window: m.Window, Embedder: slices.Contains(m.Methods, "embedContent")}
+		if info.Name != "" && (info.Embedder || slices.Contains(m.Methods, "generateContent")) {
+			list = append(list, info)
 		}
-	})
-	return list, next, d.End()
-}
-
-func modelInfo(d *wire.Decoder) (info llm.Info, useful bool) {
-	d.Object(func(key []byte) {
-		switch string(key) {
-		case "name":
-			info.Name = strings.TrimPrefix(d.String(), "models/")
-		case "inputTokenLimit":
-			info.Window = int(d.Int())
-		case "supportedGenerationMethods":
-			d.Array(func(int) {
-				switch d.String() {
-				case "generateContent":
-					useful = true
-				case "embedContent":
-					useful, info.Embedder = true, true
-				}
-			})
-		}
-	})
-	return info, useful && info.Name != ""
+	}
+	return list, page.Next, err
 }
 
 // Embedder returns an embedder by Google's name of the model ("gemini-embedding-001").
@@ -171,40 +152,20 @@ func (e *embedder) batch(ctx context.Context, texts []string, out *embed.Vectors
 	if err != nil {
 		return err
 	}
-	before := len(out.Values)
-	if err := readVectors(answer, out); err != nil || len(out.Values)-before != len(texts) {
-		return e.p.client.Fault(wire.CodeProvider, fmt.Sprintf("asked for %d vectors, got %d", len(texts), len(out.Values)-before), 0)
+	var got struct {
+		Embeddings []struct {
+			Values []float32 `json:"values"`
+		} `json:"embeddings"`
+		Usage struct {
+			Tokens int64 `json:"promptTokenCount"`
+		} `json:"usageMetadata"`
 	}
+	if err := json.Unmarshal(answer, &got); err != nil || len(got.Embeddings) != len(texts) {
+		return e.p.client.Fault(wire.CodeProvider, fmt.Sprintf("asked for %d vectors, got %d", len(texts), len(got.Embeddings)), 0)
+	}
+	for _, v := range got.Embeddings {
+		out.Values = append(out.Values, v.Values)
+	}
+	out.Tokens += got.Usage.Tokens
 	return nil
-}
-
-var errVectors = errors.New("a vector is not a list of numbers")
-
-func readVectors(answer []byte, out *embed.Vectors) error {
-	bad := false
-	d := wire.Decode(answer)
-	d.Object(func(key []byte) {
-		switch string(key) {
-		case "embeddings":
-			d.Array(func(int) {
-				d.Object(func(key []byte) {
-					if string(key) == "values" {
-						var v []float32
-						bad = bad || json.Unmarshal(d.Raw(), &v) != nil
-						out.Values = append(out.Values, v)
-					}
-				})
-			})
-		case "usageMetadata":
-			d.Object(func(key []byte) {
-				if string(key) == "promptTokenCount" {
-					out.Tokens += d.Int()
-				}
-			})
-		}
-	})
-	if bad {
-		return errVectors
-	}
-	return d.End()
 }

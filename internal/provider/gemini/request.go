@@ -3,7 +3,6 @@ package gemini
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"steward/internal/fault"
@@ -170,47 +169,16 @@ func hasParameters(schema []byte) bool {
 	return found
 }
 
+// names are those of the settings.
+var names = wire.Names{Temperature: "temperature", TopP: "topP", Frequency: "frequencyPenalty", Presence: "presencePenalty",
+	Seed: "seed", MaxTokens: "maxOutputTokens", Stop: "stopSequences"}
+
 // config appends the members of the generationConfig.
 func (m *model) config(dst []byte, r *llm.Request, loose bool) ([]byte, []string, error) {
 	var notices []string
-	start := len(dst)
-	member := func(name string) {
-		if len(dst) > start {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, '"')
-		dst = append(dst, name...)
-		dst = append(dst, `":`...)
-	}
-	s := r.Sampling
-	if s.Temperature != nil {
-		member("temperature")
-		dst = strconv.AppendFloat(dst, *s.Temperature, 'g', -1, 64)
-	}
-	for _, f := range [...]struct {
-		name  string
-		value *float64
-	}{{"topP", s.TopP}, {"frequencyPenalty", s.FrequencyPenalty}, {"presencePenalty", s.PresencePenalty}} {
-		if f.value != nil {
-			member(f.name)
-			dst = strconv.AppendFloat(dst, *f.value, 'g', -1, 64)
-		}
-	}
-	if s.Seed != nil {
-		member("seed")
-		dst = strconv.AppendInt(dst, *s.Seed, 10)
-	}
-	if s.MaxTokens > 0 {
-		member("maxOutputTokens")
-		dst = strconv.AppendInt(dst, int64(s.MaxTokens), 10)
-	}
-	if stops := slices.DeleteFunc(slices.Clone(s.Stop), func(s string) bool { return s == "" }); len(stops) > 0 {
-		if len(stops) > maxStops {
-			notices = append(notices, fmt.Sprintf("Gemini takes %d stop sequences: the others are not sent.", maxStops))
-			stops = stops[:maxStops]
-		}
-		member("stopSequences")
-		dst = appendStrings(dst, stops)
+	var c wire.Members
+	if c.Sampling(names, r.Sampling, maxStops) {
+		notices = append(notices, fmt.Sprintf("Gemini takes %d stop sequences: the others are not sent.", maxStops))
 	}
 	if loose {
 		notices = append(notices, m.name+" cannot be held to a schema while it has tools: it is asked in words.")
@@ -219,33 +187,17 @@ func (m *model) config(dst []byte, r *llm.Request, loose bool) ([]byte, []string
 		if err != nil {
 			return nil, nil, fault.New(fault.Invalid, wire.CodeRefused, "the schema %s is not valid JSON: %w", r.Schema.Name, err)
 		}
-		member("responseMimeType")
-		dst = append(dst, `"application/json"`...)
-		member("responseJsonSchema")
-		dst = append(dst, schema...)
+		c.String("responseMimeType", "application/json")
+		c.Raw("responseJsonSchema", schema)
 	}
-	thinking, notice := m.family.thinking(nil, s.Effort)
-	if len(thinking) > 0 {
-		if len(dst) > start {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, thinking...)
+	thinking, notice := m.family.thinking(r.Sampling.Effort)
+	if thinking != nil {
+		c.Raw("thinkingConfig", thinking)
 	}
 	if notice != "" {
 		notices = append(notices, notice)
 	}
-	return dst, notices, nil
-}
-
-func appendStrings(dst []byte, list []string) []byte {
-	dst = append(dst, '[')
-	for i, s := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = wire.AppendString(dst, s)
-	}
-	return append(dst, ']')
+	return append(dst, c...), notices, nil
 }
 
 // path is the model's place below the base URL; a name may be given with its

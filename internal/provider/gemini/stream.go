@@ -23,33 +23,18 @@ type model struct {
 func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		parts, notices, err := m.body(r)
-		if err != nil {
-			yield(llm.Event{}, err)
-			return
-		}
-		answer, err := m.p.client.Post(ctx, path(m.name)+":streamGenerateContent?alt=sse", parts...)
-		if err != nil {
-			yield(llm.Event{}, err)
-			return
-		}
-		defer answer.Close()
-		w := &writer{
-			Assembly: wire.Assemble(yield), provider: m.p.name,
-			tools: r.Tools, size: wire.Size(parts), ids: wire.CallIDs{Prefix: mintedPrefix},
-		}
-		for _, n := range notices {
-			w.Notice(n)
-		}
-		if err := m.read(answer, w); err != nil {
-			w.Fail(err)
-			return
-		}
-		reply, err := m.finish(w)
-		if err != nil {
-			w.Fail(err)
-		} else if answer.Finish(); !w.Gone {
-			yield(llm.Event{Kind: llm.Done, Reply: reply}, nil)
-		}
+		q := wire.Question{Path: path(m.name) + ":streamGenerateContent?alt=sse", Parts: parts, Notices: notices}
+		m.p.client.Ask(ctx, q, err, yield, func(asm *wire.Assembly, answer *wire.Answer) {
+			w := &writer{Assembly: asm, provider: m.p.name, tools: r.Tools, size: wire.Size(parts), ids: wire.CallIDs{Prefix: mintedPrefix}}
+			if err := m.read(answer, w); err != nil {
+				w.Fail(err)
+			} else if reply, err := m.finish(w); err != nil {
+				w.Fail(err)
+			} else {
+				answer.Finish()
+				w.Done(reply)
+			}
+		})
 	}
 }
 
@@ -78,7 +63,8 @@ func (m *model) step(w *writer, data []byte) error {
 		return m.p.client.Malformed(err)
 	}
 	if c.failed != nil { // an error in the middle of the stream
-		status := readError(c.failed).code
+		e, _ := wire.ReadAPIError(c.failed)
+		status := e.Number
 		if status < 400 {
 			status = http.StatusInternalServerError
 		}
@@ -95,9 +81,9 @@ var errBadCall = errors.New("the model wrote a call that Gemini could not read")
 // finish makes the reply of a stream that is over.
 func (m *model) finish(w *writer) (*llm.Reply, error) {
 	w.Cite(citations(w.grounds)...)
-	reply := &llm.Reply{Model: m.p.name + "/" + m.name, Blocks: w.Blocks(), Usage: w.usage}
+	reply := &llm.Reply{Model: m.p.name + "/" + m.name, Usage: w.usage}
 	if w.grounds != nil {
-		reply.Meta = w.Sound(message.Meta{Provider: m.p.name, Fields: append(append([]byte(`{"groundingMetadata":`), w.grounds...), '}')})
+		reply.Meta = w.Sound(wire.MetaOf(m.p.name, wire.AppendMember(nil, "groundingMetadata", w.grounds)))
 	}
 	switch w.finish {
 	case "":

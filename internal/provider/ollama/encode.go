@@ -157,9 +157,9 @@ func (e encoder) call(dst []byte, c *message.ToolCall) []byte {
 	dst = wire.AppendString(dst, wireName(c.Name))
 	dst = append(dst, `,"arguments":`...)
 	dst = wire.AppendArgs(dst, c.Args, wrapper)
-	dst = appendMembers(dst, ofFunction)
+	dst = wire.AppendInside(dst, ofFunction)
 	dst = append(dst, '}')
-	dst = appendMembers(dst, ofCall)
+	dst = wire.AppendInside(dst, ofCall)
 	return append(dst, '}')
 }
 
@@ -248,26 +248,6 @@ func appendImages(dst []byte, images [][]byte) []byte {
 		dst = append(dst, ']')
 	}
 	return dst
-}
-
-// appendMembers appends the members of a raw object after others, byte for byte.
-func appendMembers(dst, object []byte) []byte {
-	if len(object) <= 2 {
-		return dst
-	}
-	dst = append(dst, ',')
-	return append(dst, object[1:len(object)-1]...)
-}
-
-func appendStrings(dst []byte, list []string) []byte {
-	dst = append(dst, '[')
-	for i, s := range list {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = wire.AppendString(dst, s)
-	}
-	return append(dst, ']')
 }
 
 // wireName is the name under which Ollama knows a tool.

@@ -124,29 +124,21 @@ func (p *Provider) window(f facts) int {
 	return 0
 }
 
-func readTags(body []byte) ([]llm.Info, error) {
-	var list []llm.Info
-	d := wire.Decode(body)
-	d.Object(func(key []byte) {
-		if string(key) != "models" {
-			return
+func readTags(body []byte) (list []llm.Info, err error) {
+	var in struct {
+		Models []struct {
+			Name     string `json:"name"`
+			Modified string `json:"modified_at"`
+		} `json:"models"`
+	}
+	err = json.Unmarshal(body, &in)
+	for _, m := range in.Models {
+		if m.Name != "" {
+			at, _ := time.Parse(time.RFC3339, m.Modified) // zero if it is none
+			list = append(list, llm.Info{Name: m.Name, Created: at})
 		}
-		d.Array(func(int) {
-			var info llm.Info
-			d.Object(func(key []byte) {
-				switch string(key) {
-				case "name":
-					info.Name = d.String()
-				case "modified_at":
-					info.Created, _ = time.Parse(time.RFC3339, d.String()) // zero if it is none
-				}
-			})
-			if info.Name != "" {
-				list = append(list, info)
-			}
-		})
-	})
-	return list, d.End()
+	}
+	return list, err
 }
 
 // facts are what /api/show tells of a model.
@@ -248,7 +240,7 @@ func (e *embedder) Embed(ctx context.Context, texts []string) (embed.Vectors, er
 		return out, nil
 	}
 	body := wire.AppendString([]byte(`{"model":`), e.model)
-	body = appendStrings(append(body, `,"input":`...), texts)
+	body = wire.AppendStrings(append(body, `,"input":`...), texts)
 	body = append(e.p.appendKeepAlive(body), '}')
 	answer, err := e.p.client.PostAll(ctx, "/api/embed", body)
 	if err != nil {
@@ -279,18 +271,8 @@ func (p *Provider) appendKeepAlive(dst []byte) []byte {
 
 // explain reads Ollama's errors, which are strings: {"error": "…"}.
 func explain(status int, body []byte) wire.Refusal {
-	m := errorOf(body)
-	return wire.Refusal{Code: codeOf(status, strings.ToLower(m)), Message: m}
-}
-
-func errorOf(body []byte) (text string) {
-	d := wire.Decode(body)
-	d.Object(func(key []byte) {
-		if string(key) == "error" {
-			text = d.String()
-		}
-	})
-	return text
+	e, _ := wire.ReadAPIError(body)
+	return wire.Refusal{Code: codeOf(status, strings.ToLower(e.Message)), Message: e.Message}
 }
 
 // codeOf tells Ollama's refusals apart by their words; they have no codes.

@@ -3,7 +3,6 @@ package ollama
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 
 	"steward/internal/fault"
@@ -160,52 +159,20 @@ func (b *builder) think(dst []byte) []byte {
 
 // options appends the options, if there are any.
 func (b *builder) options(dst []byte) []byte {
-	s := b.r.Sampling
-	var o []byte
-	member := func(name string) {
-		if len(o) > 0 {
-			o = append(o, ',')
-		}
-		o = append(o, '"')
-		o = append(o, name...)
-		o = append(o, `":`...)
-	}
-	if s.Temperature != nil {
-		member("temperature")
-		o = strconv.AppendFloat(o, *s.Temperature, 'g', -1, 64)
-	}
-	for _, f := range [...]struct {
-		name  string
-		value *float64
-	}{{"top_p", s.TopP}, {"frequency_penalty", s.FrequencyPenalty}, {"presence_penalty", s.PresencePenalty}} {
-		if f.value != nil {
-			member(f.name)
-			o = strconv.AppendFloat(o, *f.value, 'g', -1, 64)
-		}
-	}
-	if s.Seed != nil {
-		member("seed")
-		o = strconv.AppendInt(o, *s.Seed, 10)
-	}
-	if s.MaxTokens > 0 {
-		member("num_predict")
-		o = strconv.AppendInt(o, int64(s.MaxTokens), 10)
-	}
-	if stops := slices.DeleteFunc(slices.Clone(s.Stop), func(s string) bool { return s == "" }); len(stops) > 0 {
-		member("stop")
-		o = appendStrings(o, stops)
-	}
+	var o wire.Members
+	o.Sampling(names, b.r.Sampling, 0)
 	if b.p.numCtx > 0 {
-		member("num_ctx")
-		o = strconv.AppendInt(o, int64(b.p.numCtx), 10)
+		o.Int("num_ctx", int64(b.p.numCtx))
 	}
 	if len(o) == 0 {
 		return dst
 	}
-	dst = append(dst, `,"options":{`...)
-	dst = append(dst, o...)
-	return append(dst, '}')
+	return append(append(append(dst, `,"options":{`...), o...), '}')
 }
+
+// names are those of the options.
+var names = wire.Names{Temperature: "temperature", TopP: "top_p", Frequency: "frequency_penalty", Presence: "presence_penalty",
+	Seed: "seed", MaxTokens: "num_predict", Stop: "stop"}
 
 // unsendable tells of pictures and files of the newest turn that Ollama cannot
 // be given.
@@ -274,71 +241,5 @@ func encodeTools(specs []tool.Spec) ([]byte, error) {
 // properties always there, and each property an object (Ollama refuses the
 // schemas true and false).
 func appendParameters(dst, schema []byte) []byte {
-	dst = append(dst, `{"type":"object"`...)
-	properties := false
-	d := wire.Decode(schema)
-	d.Object(func(key []byte) {
-		switch name := string(key); name {
-		case "type":
-		case "properties":
-			properties = true
-			dst = append(dst, `,"properties":`...)
-			dst = appendProperties(dst, d)
-		default:
-			dst = append(dst, ',')
-			dst = wire.AppendString(dst, name)
-			dst = append(dst, ':')
-			dst = append(dst, d.Raw()...)
-		}
-	})
-	if !properties {
-		dst = append(dst, `,"properties":{}`...)
-	}
-	return append(dst, '}')
-}
-
-func appendProperties(dst []byte, d *wire.Decoder) []byte {
-	dst = append(dst, '{')
-	first := len(dst)
-	d.Object(func(key []byte) {
-		if len(dst) > first {
-			dst = append(dst, ',')
-		}
-		dst = wire.AppendString(dst, string(key))
-		dst = append(dst, ':')
-		dst = appendProperty(dst, d)
-	})
-	return append(dst, '}')
-}
-
-func appendProperty(dst []byte, d *wire.Decoder) []byte {
-	if !d.IsObject() {
-		return append(dst, `{}`...)
-	}
-	dst = append(dst, '{')
-	first := len(dst)
-	d.Object(func(key []byte) {
-		if len(dst) > first {
-			dst = append(dst, ',')
-		}
-		name := string(key)
-		dst = wire.AppendString(dst, name)
-		dst = append(dst, ':')
-		switch {
-		case name == "properties" && d.IsObject():
-			dst = appendProperties(dst, d)
-		case name == "anyOf" && d.IsArray():
-			dst = append(dst, '[')
-			d.Array(func(i int) {
-				if i > 0 {
-					dst = append(dst, ',')
-				}
-				dst = appendProperty(dst, d)
-			})
-			dst = append(dst, ']')
-		default:
-			dst = append(dst, d.Raw()...)
-		}
-	})
-	return append(dst, '}')
+	return wire.AppendObjectSchema(dst, wire.AdaptSchema(schema, "{}", func(list []wire.Keyword) []wire.Keyword { return list }))
 }

@@ -153,7 +153,7 @@ func TestSchemaAndTools(t *testing.T) {
 func TestToolSchemas(t *testing.T) {
 	for in, want := range map[string]string{
 		``:                  `{"type":"object","properties":{}}`,
-		`{"type":"object"}`: `{"type":"object","properties":{}}`,
+		`{"type":"object"}`: `{"properties":{},"type":"object"}`,
 		`{"properties":{"a":true,"b":{"anyOf":[false,{"type":"string"}],"x":1},"c":{"properties":{"d":true}}},"required":["a"]}`: `{"type":"object","properties":{"a":{},"b":{"anyOf":[{},{"type":"string"}],"x":1},"c":{"properties":{"d":{}}}},"required":["a"]}`,
 	} {
 		if got := string(appendParameters(nil, []byte(in))); got != want {

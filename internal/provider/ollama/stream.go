@@ -22,31 +22,24 @@ type model struct {
 func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		parts, notices, err := m.body(ctx, r)
-		if err != nil {
-			yield(llm.Event{}, err)
-			return
+		q := wire.Question{Path: "/api/chat", Parts: parts, Notices: notices}
+		told := func(ev llm.Event, err error) bool {
+			if err != nil {
+				err = m.p.remedy(err, m.name)
+			}
+			return yield(ev, err)
 		}
-		answer, err := m.p.client.Post(ctx, "/api/chat", parts...)
-		if err != nil {
-			yield(llm.Event{}, m.p.remedy(err, m.name))
-			return
-		}
-		defer answer.Close()
-		w := &writer{
-			Assembly: wire.Assemble(yield), provider: m.p.name,
-			tools: r.Tools, size: wire.Size(parts), ids: wire.CallIDs{Prefix: mintedPrefix},
-		}
-		for _, n := range notices {
-			w.Notice(n)
-		}
-		end, err := m.read(answer, w)
-		switch {
-		case err != nil:
-			w.Fail(err)
-		case !w.Gone:
-			answer.Finish()
-			m.finish(w, end, yield)
-		}
+		m.p.client.Ask(ctx, q, err, told, func(asm *wire.Assembly, answer *wire.Answer) {
+			w := &writer{Assembly: asm, provider: m.p.name, tools: r.Tools, size: wire.Size(parts), ids: wire.CallIDs{Prefix: mintedPrefix}}
+			end, err := m.read(answer, w)
+			switch {
+			case err != nil:
+				w.Fail(err)
+			case !w.Gone:
+				answer.Finish()
+				m.finish(w, end)
+			}
+		})
 	}
 }
 
@@ -79,13 +72,13 @@ func (m *model) line(raw []byte) (line, error) {
 		if status < 400 {
 			status = http.StatusInternalServerError
 		}
-		return l, m.p.remedy(m.p.client.Refused(status, http.Header{}, raw), m.name)
+		return l, m.p.client.Refused(status, http.Header{}, raw)
 	}
 	return l, nil
 }
 
-func (m *model) finish(w *writer, l line, yield func(llm.Event, error) bool) {
-	reply := &llm.Reply{Model: m.p.name + "/" + m.name, Blocks: w.Blocks(), Usage: l.usage, Stop: message.StopEnd}
+func (m *model) finish(w *writer, l line) {
+	reply := &llm.Reply{Model: m.p.name + "/" + m.name, Usage: l.usage, Stop: message.StopEnd}
 	switch {
 	case l.reason == "load" || l.reason == "unload":
 		w.Fail(m.p.client.Fault(wire.CodeProvider, "the model was only loaded or unloaded, and did not answer", 0))
@@ -95,7 +88,7 @@ func (m *model) finish(w *writer, l line, yield func(llm.Event, error) bool) {
 	case w.ids.Len() > 0:
 		reply.Stop = message.StopTools
 	}
-	yield(llm.Event{Kind: llm.Done, Reply: reply}, nil)
+	w.Done(reply)
 }
 
 // line is one line of a stream.
@@ -180,48 +173,19 @@ func readCall(d *wire.Decoder) call {
 						c.args = bytes.Clone(d.Raw())
 					}
 				default:
-					c.ofFunction = appendMember(c.ofFunction, key, d)
+					c.ofFunction = wire.AppendMember(c.ofFunction, key, d.Raw())
 				}
 			})
 		default:
-			c.ofCall = appendMember(c.ofCall, key, d)
+			c.ofCall = wire.AppendMember(c.ofCall, key, d.Raw())
 		}
 	})
 	return c
 }
 
-func appendMember(dst, key []byte, d *wire.Decoder) []byte {
-	if len(dst) > 0 {
-		dst = append(dst, ',')
-	}
-	dst = wire.AppendString(dst, string(key))
-	dst = append(dst, ':')
-	return append(dst, d.Raw()...)
-}
-
 // meta keeps what the call had beyond its modelled members.
 func (c call) meta(provider string) message.Meta {
-	if len(c.ofCall)+len(c.ofFunction) == 0 {
-		return message.Meta{}
-	}
-	f := []byte{'{'}
-	for _, m := range []struct {
-		name    string
-		members []byte
-	}{{"call", c.ofCall}, {"function", c.ofFunction}} {
-		if len(m.members) == 0 {
-			continue
-		}
-		if len(f) > 1 {
-			f = append(f, ',')
-		}
-		f = append(f, '"')
-		f = append(f, m.name...)
-		f = append(f, `":{`...)
-		f = append(f, m.members...)
-		f = append(f, '}')
-	}
-	return message.Meta{Provider: provider, Fields: append(f, '}')}
+	return wire.MetaOf(provider, wire.AppendNested(wire.AppendNested(nil, "call", c.ofCall), "function", c.ofFunction))
 }
 
 // writer puts the message together that a stream brings.

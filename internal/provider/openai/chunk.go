@@ -44,7 +44,7 @@ type openCall struct {
 
 // read reads one chunk, or a whole completion.
 func (c *chunks) read(data []byte) {
-	var failed *apiError
+	var failed *wire.APIError
 	d := wire.Decode(data)
 	d.Object(func(key []byte) {
 		switch string(key) {
@@ -54,16 +54,16 @@ func (c *chunks) read(data []byte) {
 			c.readUsage(d)
 		case "error":
 			if !d.Null() {
-				failed = &apiError{}
-				failed.read(d)
+				failed = &wire.APIError{}
+				failed.Read(d)
 			}
 		}
 	})
 	switch {
 	case failed != nil:
-		r := failed.refusal(0)
-		if r.Code == "" && failed.status >= 400 {
-			c.asm.Fail(c.wire.RefusedAs(int(failed.status), r))
+		r := refusal(*failed, 0)
+		if r.Code == "" && failed.Number >= 400 {
+			c.asm.Fail(c.wire.RefusedAs(failed.Number, r))
 			return
 		}
 		c.asm.Fail(c.wire.Told(r))
@@ -245,14 +245,14 @@ func (c *chunks) call(d *wire.Decoder, whole bool) {
 			})
 		default:
 			if !d.Null() {
-				cd.extra = appendMember(cd.extra, key, d.Raw())
+				cd.extra = wire.AppendMember(cd.extra, key, d.Raw())
 			}
 		}
 	})
 	call := c.openCall(&cd, whole)
 	c.addName(call, cd.name)
 	if cd.extra != nil {
-		call.Meta = message.Meta{Provider: c.name, Fields: append(append([]byte{'{'}, cd.extra...), '}')}
+		call.Meta = wire.MetaOf(c.name, cd.extra)
 	}
 	if len(cd.args) > 0 {
 		c.announce(call)
@@ -357,22 +357,12 @@ func joined(a, b []byte) []byte {
 	return bytes.Clone(b)
 }
 
-func appendMember(dst, key, raw []byte) []byte {
-	if len(dst) > 0 {
-		dst = append(dst, ',')
-	}
-	return append(append(wire.AppendString(dst, key), ':'), raw...)
-}
-
 func (c *chunks) meta() message.Meta {
-	if len(c.extras) == 0 {
-		return message.Meta{}
-	}
 	var fields []byte
 	for _, x := range c.extras {
-		fields = appendMember(fields, []byte(x.key), x.raw)
+		fields = wire.AppendMember(fields, x.key, x.raw)
 	}
-	return message.Meta{Provider: c.name, Fields: append(append([]byte{'{'}, fields...), '}')}
+	return wire.MetaOf(c.name, fields)
 }
 
 // citations reads the sources that a reply names: OpenAI's annotations, or the

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,13 +46,16 @@ func (m *model) encode(r *llm.Request) (parts [][]byte, notices []string, err er
 	}
 	s := settings{model: m, notices: enc.notices}
 	s.add(r)
-	return append(parts, append(s.out, '}')), s.notices, nil
+	if len(s.Members) > 0 {
+		parts = append(parts, []byte{','}, s.Members)
+	}
+	return append(parts, []byte{'}'}), s.notices, nil
 }
 
 // settings are the members of a request beside messages and tools.
 type settings struct {
 	*model
-	out     []byte
+	wire.Members
 	notices []string
 }
 
@@ -66,13 +70,13 @@ func (s *settings) add(r *llm.Request) {
 		if s.official {
 			key = "max_completion_tokens"
 		}
-		s.out = strconv.AppendInt(s.member(key), int64(n), 10)
+		s.Int(key, int64(n))
 	}
 	s.fine("top_p", r.Sampling.TopP, r.Sampling.Effort)
 	s.fine("frequency_penalty", r.Sampling.FrequencyPenalty, r.Sampling.Effort)
 	s.fine("presence_penalty", r.Sampling.PresencePenalty, r.Sampling.Effort)
 	if n := r.Sampling.Seed; n != nil {
-		s.out = strconv.AppendInt(s.member("seed"), *n, 10)
+		s.Int("seed", *n)
 	}
 	s.stop(r.Sampling.Stop)
 	if r.Schema != nil {
@@ -83,14 +87,8 @@ func (s *settings) add(r *llm.Request) {
 		if s.official {
 			key = "safety_identifier"
 		}
-		s.out = wire.AppendString(s.member(key), wire.Opaque(r.User))
+		s.String(key, wire.Opaque(r.User))
 	}
-}
-
-func (s *settings) member(key string) []byte {
-	s.out = append(s.out, `,"`...)
-	s.out = append(s.out, key...)
-	return append(s.out, `":`...)
 }
 
 func (s *settings) notice(what string) {
@@ -101,10 +99,10 @@ func (s *settings) choice(r *llm.Request) {
 	switch c := r.ToolChoice; {
 	case len(r.Tools.Specs()) == 0, c == "", c == "auto":
 	case c == "none", c == "required":
-		s.out = wire.AppendString(s.member("tool_choice"), c)
+		s.String("tool_choice", c)
 	default:
-		s.out = append(s.member("tool_choice"), `{"type":"function","function":{"name":`...)
-		s.out = append(wire.AppendString(s.out, tool.WireName(c)), "}}"...)
+		named := wire.AppendString([]byte(`{"type":"function","function":{"name":`), tool.WireName(c))
+		s.Raw("tool_choice", append(named, "}}"...))
 	}
 }
 
@@ -128,7 +126,7 @@ func (s *settings) effort(e llm.Effort) {
 		}
 	}
 	if word != "" {
-		s.out = wire.AppendString(s.member("reasoning_effort"), word)
+		s.String("reasoning_effort", word)
 	}
 }
 
@@ -138,7 +136,7 @@ func (s *settings) temperature(t float64, e llm.Effort) {
 		s.notice("temperature")
 		return
 	}
-	s.out = strconv.AppendFloat(s.member("temperature"), t, 'g', -1, 64)
+	s.Float("temperature", t)
 }
 
 // samples reports whether the model lets its sampling be set: OpenAI's own
@@ -155,45 +153,33 @@ func (s *settings) fine(name string, v *float64, e llm.Effort) {
 	case !s.samples(e):
 		s.notice(name)
 	default:
-		s.out = strconv.AppendFloat(s.member(name), *v, 'g', -1, 64)
+		s.Float(name, *v)
 	}
 }
 
 func (s *settings) stop(all []string) {
-	all = slices.DeleteFunc(slices.Clone(all), func(x string) bool { return x == "" })
-	if len(all) == 0 {
+	list, more := wire.Stops(all, maxStops)
+	if len(list) == 0 {
 		return
 	}
 	if s.official && familyOf(s.model.model) != plainModel {
 		s.notice("stop sequences")
 		return
 	}
-	if len(all) > maxStops {
+	if more {
 		s.notices = append(s.notices, s.name+" takes "+strconv.Itoa(maxStops)+" stop sequences; the others were left out.")
-		all = all[:maxStops]
 	}
-	s.out = append(s.member("stop"), '[')
-	for i, x := range all {
-		if i > 0 {
-			s.out = append(s.out, ',')
-		}
-		s.out = wire.AppendString(s.out, x)
-	}
-	s.out = append(s.out, ']')
+	s.Raw("stop", wire.AppendStrings(nil, list))
 }
 
 func (s *settings) schema(sch *llm.Schema) {
-	name := wire.ToolName(sch.Name)
-	if sch.Name == "" {
-		name = "answer"
-	}
-	s.out = append(s.member("response_format"), `{"type":"json_schema","json_schema":{"name":`...)
-	s.out = wire.AppendString(s.out, name)
+	var form wire.Members
+	form.String("name", wire.ToolName(cmp.Or(sch.Name, "answer")))
 	if strict(sch.JSON) {
-		s.out = append(s.out, `,"strict":true`...)
+		form.Raw("strict", []byte("true"))
 	}
-	s.out = append(s.out, `,"schema":`...)
-	s.out = append(append(s.out, sch.JSON...), "}}"...)
+	form.Raw("schema", sch.JSON)
+	s.Raw("response_format", append(append([]byte(`{"type":"json_schema","json_schema":{`), form...), "}}"...))
 }
 
 // family groups OpenAI's own models by what they let one set.

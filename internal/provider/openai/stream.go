@@ -17,30 +17,15 @@ type model struct {
 // Stream implements llm.Model.
 func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
-		asm := wire.Assemble(yield)
 		parts, notices, err := m.encode(r)
-		if err != nil {
-			asm.Fail(err)
-			return
-		}
-		for _, n := range notices {
-			asm.Notice(n)
-		}
-		if asm.Gone {
-			return
-		}
-		answer, err := m.wire.Post(ctx, "/chat/completions", parts...)
-		if err != nil {
-			asm.Fail(err)
-			return
-		}
-		defer answer.Close()
-		c := &chunks{model: m, asm: asm, tools: r.Tools}
-		if strings.HasPrefix(answer.Header.Get("Content-Type"), "application/json") {
-			c.readWhole(answer)
-			return
-		}
-		c.readStream(answer)
+		m.wire.Ask(ctx, wire.Question{Path: "/chat/completions", Parts: parts, Notices: notices}, err, yield, func(asm *wire.Assembly, answer *wire.Answer) {
+			c := &chunks{model: m, asm: asm, tools: r.Tools}
+			if strings.HasPrefix(answer.Header.Get("Content-Type"), "application/json") {
+				c.readWhole(answer)
+				return
+			}
+			c.readStream(answer)
+		})
 	}
 }
 

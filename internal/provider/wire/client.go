@@ -9,11 +9,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/llm"
 )
 
 // Defaults for the zero values in Options.
@@ -121,6 +123,37 @@ func (c *Client) BaseURL() string {
 // is appended to the base URL and may carry a query. Close the answer.
 func (c *Client) Post(ctx context.Context, path string, parts ...[]byte) (*Answer, error) {
 	return c.send(ctx, http.MethodPost, path, parts)
+}
+
+// Question is a request whose answer is streamed.
+type Question struct {
+	Path    string
+	Parts   [][]byte // see Post
+	Notices []string // what of the request could not be said; told once each, first
+}
+
+// Ask posts a question and lets read put the answer together; err is why there
+// is no question. Whoever leaves at a notice has asked nobody.
+func (c *Client) Ask(ctx context.Context, q Question, err error, yield func(llm.Event, error) bool, read func(*Assembly, *Answer)) {
+	asm := Assemble(yield)
+	for i, n := range q.Notices {
+		if !slices.Contains(q.Notices[:i], n) {
+			asm.Notice(n)
+		}
+	}
+	if asm.Gone {
+		return
+	}
+	var answer *Answer
+	if err == nil {
+		answer, err = c.Post(ctx, q.Path, q.Parts...)
+	}
+	if err != nil {
+		asm.Fail(err)
+		return
+	}
+	defer answer.Close()
+	read(asm, answer)
 }
 
 // Get asks for a path and returns the whole body, of at most 16 MB.

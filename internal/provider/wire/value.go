@@ -195,21 +195,3 @@ func (v Value) Object() []byte {
 	}
 	return v.raw
 }
-
-// AppendMember appends a member to the inside of an object, its value as it
-// was written.
-func AppendMember[S string | []byte](dst []byte, name S, raw []byte) []byte {
-	if len(dst) > 0 {
-		dst = append(dst, ',')
-	}
-	return append(append(AppendString(dst, name), ':'), raw...)
-}
-
-// AppendNested appends a member that is the object with this inside, unless
-// that is empty.
-func AppendNested(dst []byte, name string, inside []byte) []byte {
-	if len(inside) == 0 {
-		return dst
-	}
-	return AppendMember(dst, name, append(append([]byte{'{'}, inside...), '}'))
-}
