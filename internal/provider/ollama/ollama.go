@@ -272,6 +272,9 @@ func (p *Provider) appendKeepAlive(dst []byte) []byte {
 // explain reads Ollama's errors, which are strings: {"error": "…"}.
 func explain(status int, body []byte) wire.Refusal {
 	e, _ := wire.ReadAPIError(body)
+	if e.Type+e.Code != "" { // not Ollama's own words: the status tells more
+		return wire.Refusal{Message: e.Message}
+	}
 	return wire.Refusal{Code: codeOf(status, strings.ToLower(e.Message)), Message: e.Message}
 }
 
