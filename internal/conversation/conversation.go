@@ -88,6 +88,42 @@ func (e *Engine) commit(ctx context.Context, sc store.Scope, prepare func() ([]s
 	}
 }
 
+// batch gathers changes that need not be made together, and commits them when
+// they are enough.
+type batch struct {
+	engine  *Engine
+	ctx     context.Context
+	sc      store.Scope
+	changes []store.Change
+	bytes   int
+	done    int // changes that were committed
+}
+
+// Bounds of one commit of a batch.
+const (
+	mostBatch = 500
+	mostBytes = 4 << 20
+)
+
+func (b *batch) add(ch store.Change) error {
+	b.changes = append(b.changes, ch)
+	b.bytes += len(ch.Body)
+	if len(b.changes) < mostBatch && b.bytes < mostBytes {
+		return nil
+	}
+	return b.flush()
+}
+
+func (b *batch) flush() error {
+	if len(b.changes) == 0 {
+		return nil
+	}
+	_, err := b.engine.store.Commit(b.ctx, b.sc, store.Batch{Changes: b.changes})
+	b.done += len(b.changes)
+	b.changes, b.bytes = b.changes[:0], 0
+	return err
+}
+
 // found is a record that a query found.
 type found[T any] struct {
 	store.Item

@@ -3,6 +3,7 @@ package conversation
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -254,4 +255,50 @@ func putBranch(conv id.ID, b *record.Branch, cond store.If) store.Change {
 		ch.State = record.StateDeleted
 	}
 	return ch
+}
+
+// Unfit takes the preferred branch's view back to what it was before the last
+// messages fell out of it: they are shown again, in place of their summary.
+// Error code: nothing_to_undo.
+func (e *Engine) Unfit(ctx context.Context, sc store.Scope, conv id.ID) error {
+	return e.change(ctx, sc, conv, func(b *record.Branch) ([]store.Change, error) {
+		q := store.LogQuery{Of: record.BranchURI(conv, b.ID), Reverse: true}
+		for en, err := range store.Entries(ctx, e.store, sc, q) {
+			if err != nil {
+				return nil, err
+			}
+			var old record.Branch
+			if err := record.Decode(en.URI, en.Body, &old); err != nil {
+				return nil, err
+			}
+			if shows(b, old.View, b.View) {
+				old.View.Revision, old.View.Room = b.View.Revision, b.View.Room
+				b.View = old.View
+				return nil, nil
+			}
+		}
+		if shows(b, record.View{}, b.View) { // it was fitted before the branch was made
+			b.View = record.View{Revision: b.View.Revision, Room: b.View.Room}
+			return nil, nil
+		}
+		return nil, fault.New(fault.NotFound, "nothing_to_undo", "all of this branch is shown")
+	})
+}
+
+// shows reports whether a view of a branch shows more than another one.
+func shows(b *record.Branch, v, than record.View) bool {
+	whole := func(v record.View) int {
+		if v.Clip == 0 {
+			return math.MaxInt
+		}
+		return v.Clip
+	}
+	at, from := b.PlaceOf(v.Start.Branch, v.Start.Pos), b.PlaceOf(than.Start.Branch, than.Start.Pos)
+	switch {
+	case v.Start.Pos != 0 && at.Span < 0: // its start is not on the branch
+		return false
+	case at == from:
+		return whole(v) > whole(than)
+	}
+	return at.Compare(from) < 0 // the beginning is before everything
 }

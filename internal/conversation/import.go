@@ -55,9 +55,7 @@ const actorImport = "import:"
 
 // importer writes one conversation.
 type importer struct {
-	engine   *Engine
-	ctx      context.Context
-	sc       store.Scope
+	batch
 	conv     id.ID
 	version  uint64 // of the conversation's resource
 	c        record.Conversation
@@ -65,22 +63,14 @@ type importer struct {
 	notes    []importexport.Note
 	trust    bool // it comes back as this Steward exported it for the same space
 
-	batch  []store.Change
-	bytes  int
 	seen   map[id.ID]bool         // messages
 	places map[record.Point]id.ID // what stands where
 }
 
 // importer begins a conversation.
 func (e *Engine) importer(ctx context.Context, sc store.Scope) *importer {
-	return &importer{engine: e, ctx: ctx, sc: sc, conv: id.New(), seen: map[id.ID]bool{}, places: map[record.Point]id.ID{}}
+	return &importer{batch: batch{engine: e, ctx: ctx, sc: sc}, conv: id.New(), seen: map[id.ID]bool{}, places: map[record.Point]id.ID{}}
 }
-
-// Bounds of one commit of an import.
-const (
-	importBatch = 500
-	importBytes = 4 << 20
-)
 
 // begin stores the conversation, hidden.
 func (im *importer) begin(c record.Conversation, now time.Time) error {
@@ -106,24 +96,15 @@ func (im *importer) end() error {
 }
 
 // put adds a change, and commits what has gathered when it is enough.
-func (im *importer) put(ch store.Change) error {
-	im.batch = append(im.batch, ch)
-	im.bytes += len(ch.Body)
-	if len(im.batch) < importBatch && im.bytes < importBytes {
-		return nil
-	}
-	return im.flush()
-}
+func (im *importer) put(ch store.Change) error { return im.once(im.add(ch)) }
 
-func (im *importer) flush() error {
-	if len(im.batch) == 0 {
-		return nil
-	}
-	_, err := im.engine.store.Commit(im.ctx, im.sc, store.Batch{Changes: im.batch})
+func (im *importer) flush() error { return im.once(im.batch.flush()) }
+
+// once says of what stands in the way of a commit that it is twice there.
+func (im *importer) once(err error) error {
 	if fault.Is(err, fault.Conflict) {
-		err = im.broken("it names something twice: %v", err)
+		return im.broken("it names something twice: %v", err)
 	}
-	im.batch, im.bytes = im.batch[:0], 0
 	return err
 }
 

@@ -156,3 +156,42 @@ func (e *Engine) UndeleteBranch(ctx context.Context, sc store.Scope, conv id.ID,
 		return hidden, nil
 	})
 }
+
+// Merge makes an interaction part of another one: reading the latter tells
+// the messages of both. No message is moved.
+func (e *Engine) Merge(ctx context.Context, sc store.Scope, conv, into, from id.ID) error {
+	if into == from {
+		return fault.New(fault.Invalid, "merge_self", "an interaction cannot be merged with itself")
+	}
+	return e.commit(ctx, sc, func() ([]store.Change, error) {
+		a, av, err := e.interaction(ctx, sc, conv, into)
+		if err != nil {
+			return nil, err
+		}
+		b, bv, err := e.interaction(ctx, sc, conv, from)
+		if err != nil {
+			return nil, err
+		}
+		if !a.Into.Zero() || !b.Into.Zero() {
+			return nil, fault.New(fault.Conflict, "merged_already", "one of the interactions is part of another one already").
+				WithHint("merge with that one")
+		}
+		a.Holds = append(append(a.Holds, from), b.Holds...)
+		b.Into, b.Holds = into, nil
+		return []store.Change{
+			{URI: record.InteractionURI(conv, into), Body: record.Encode(a), If: store.If{Version: av}},
+			{URI: record.InteractionURI(conv, from), Body: record.Encode(b), If: store.If{Version: bv}}}, nil
+	})
+}
+
+func (e *Engine) interaction(ctx context.Context, sc store.Scope, conv, inter id.ID) (record.Interaction, uint64, error) {
+	var out record.Interaction
+	r, err := e.store.Get(ctx, sc, record.InteractionURI(conv, inter))
+	if fault.Is(err, fault.NotFound) {
+		err = fault.New(fault.NotFound, "interaction_not_found", "this conversation has no interaction %s", inter)
+	}
+	if err == nil {
+		err = record.Decode(r.URI, r.Body, &out)
+	}
+	return out, r.Version, err
+}

@@ -17,18 +17,8 @@ func (e *Engine) Pack(ctx context.Context, sc store.Scope, conv id.ID, all bool)
 		return 0, err
 	}
 	done, end := b.PlaceOf(b.Packed.Branch, b.Packed.Pos-1), b.Start() // the last message that is packed
-	n := 0
 	var last record.Point
-	var batch []store.Change
-	flush := func() error {
-		if len(batch) == 0 {
-			return nil
-		}
-		_, err := e.store.Commit(ctx, sc, store.Batch{Changes: batch})
-		n += len(batch)
-		batch = batch[:0]
-		return err
-	}
+	packing := &batch{engine: e, ctx: ctx, sc: sc}
 	for i, s := range b.Spans() {
 		if i < done.Span || !all && i > end.Span {
 			continue
@@ -39,23 +29,21 @@ func (e *Engine) Pack(ctx context.Context, sc store.Scope, conv id.ID, all bool)
 		q := store.Query{List: record.BranchURI(conv, s.Branch), From: s.From, NoBody: true, Limit: 1000}
 		for it, err := range store.Items(ctx, e.store, sc, q) {
 			if err != nil {
-				return n, err
+				return packing.done, err
 			}
 			if !s.Holds(s.Branch, it.Pos) || !all && i == end.Span && it.Pos >= end.Pos {
 				break
 			}
 			last = record.Point{Branch: s.Branch, Pos: it.Pos + 1}
-			if batch = append(batch, store.Change{Op: store.Pack, URI: it.URI}); len(batch) == 1000 {
-				if err := flush(); err != nil {
-					return n, err
-				}
+			if err := packing.add(store.Change{Op: store.Pack, URI: it.URI}); err != nil {
+				return packing.done, err
 			}
 		}
 	}
-	if err := flush(); err != nil || n == 0 {
-		return n, err
+	if err := packing.flush(); err != nil || packing.done == 0 {
+		return packing.done, err
 	}
-	return n, e.packed(ctx, sc, conv, b.ID, last)
+	return packing.done, e.packed(ctx, sc, conv, b.ID, last)
 }
 
 // packed records how far a branch is packed.

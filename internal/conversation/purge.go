@@ -86,24 +86,13 @@ func (e *Engine) purge(ctx context.Context, in store.Scope, q store.Query, befor
 	return n, nil
 }
 
-// eraseBatch is how many resources are erased in one commit.
-const eraseBatch = 200
-
 // erase erases a resource and all that lies below it, itself last: what a
 // crash leaves is found again.
 func (e *Engine) erase(ctx context.Context, sc store.Scope, u resource.URI) error {
 	if err := store.EraseAbout(ctx, e.store, sc.Actor, sc.Write, u); err != nil {
 		return err
 	}
-	var batch []store.Change
-	flush := func() error {
-		if len(batch) == 0 {
-			return nil
-		}
-		_, err := e.store.Commit(ctx, sc, store.Batch{Changes: batch})
-		batch = batch[:0]
-		return err
-	}
+	erasing := &batch{engine: e, ctx: ctx, sc: sc}
 	for it, err := range store.Items(ctx, e.store, sc, store.Query{Under: u, NoBody: true}) {
 		if err != nil {
 			return err
@@ -111,14 +100,14 @@ func (e *Engine) erase(ctx context.Context, sc store.Scope, u resource.URI) erro
 		if it.URI == u {
 			continue
 		}
-		if batch = append(batch, store.Change{Op: store.Erase, URI: it.URI}); len(batch) == eraseBatch {
-			if err := flush(); err != nil {
-				return err
-			}
+		if err := erasing.add(store.Change{Op: store.Erase, URI: it.URI}); err != nil {
+			return err
 		}
 	}
-	batch = append(batch, store.Change{Op: store.Erase, URI: u})
-	return flush()
+	if err := erasing.add(store.Change{Op: store.Erase, URI: u}); err != nil {
+		return err
+	}
+	return erasing.flush()
 }
 
 // EraseSpace erases all that was ever kept in a space, on behalf of an actor,
@@ -149,33 +138,20 @@ func (e *Engine) EraseSpace(ctx context.Context, actor string, space resource.Sp
 
 // eraseLogged erases all that is there, or of which the log still has a body,
 // and tells how many these were. What was deleted is in the log alone.
-func (e *Engine) eraseLogged(ctx context.Context, sc store.Scope) (n int, err error) {
-	batch := map[resource.URI]bool{}
-	flush := func() error {
-		var changes []store.Change
-		for u := range batch {
-			changes = append(changes, store.Change{Op: store.Erase, URI: u})
-		}
-		clear(batch)
-		n += len(changes)
-		if len(changes) == 0 {
-			return nil
-		}
-		_, err := e.store.Commit(ctx, sc, store.Batch{Changes: changes})
-		return err
-	}
+func (e *Engine) eraseLogged(ctx context.Context, sc store.Scope) (int, error) {
+	erasing := &batch{engine: e, ctx: ctx, sc: sc}
 	add := func(u resource.URI) error {
-		if batch[u] = true; len(batch) == eraseBatch {
-			return flush()
+		if slices.ContainsFunc(erasing.changes, func(c store.Change) bool { return c.URI == u }) {
+			return nil // a batch names nothing twice
 		}
-		return nil
+		return erasing.add(store.Change{Op: store.Erase, URI: u})
 	}
 	for it, err := range store.Items(ctx, e.store, sc, store.Query{NoBody: true}) {
 		if err == nil {
 			err = add(it.URI)
 		}
 		if err != nil {
-			return n, err
+			return erasing.done, err
 		}
 	}
 	for en, err := range store.Entries(ctx, e.store, sc, store.LogQuery{}) {
@@ -183,11 +159,11 @@ func (e *Engine) eraseLogged(ctx context.Context, sc store.Scope) (n int, err er
 			err = add(en.URI)
 		}
 		if err != nil {
-			return n, err
+			return erasing.done, err
 		}
 	}
-	err = flush()
-	return n, err
+	err := erasing.flush()
+	return erasing.done, err
 }
 
 // purgeBranch erases a branch, the messages that are on no branch any more

@@ -30,7 +30,7 @@ type Session struct {
 	transcript *llm.Transcript
 	tracker    *window.Tracker
 	marks      map[int64]*marked // of the messages shown, by position
-	due        []stale           // became obsolete: recorded with the next message
+	due        []invalidation    // became obsolete: recorded with the next message
 	head       id.ID
 	labels     message.Labels
 	sources    []string
@@ -340,7 +340,7 @@ func (s *Session) Append(ctx context.Context, msgs ...*message.Message) ([]uint6
 		changes[i] = s.stage(m)
 		s.follow(ctx, Entry{Message: m, Interaction: record.IDOf(s.interaction, record.TypeInteraction), Branch: s.branch.ID, Pos: s.pos})
 	}
-	changes = append(changes, s.tidied(time.Now().UTC())...)
+	changes = append(changes, s.invalidated(time.Now().UTC())...)
 	if s.run.Waits != "" { // it goes on
 		s.run.Waits = ""
 		changes = append(changes, s.putRun())
@@ -373,7 +373,7 @@ func (s *Session) Finish(ctx context.Context, final *message.Message, outcome, c
 		}
 		changes = append(changes, s.stage(final))
 	}
-	changes = append(changes, s.tidied(now)...) // what grew too old in a turn without calls
+	changes = append(changes, s.invalidated(now)...) // what grew too old in a turn without calls
 	s.run.Ended, s.run.Outcome, s.run.Error, s.run.Waits, s.run.Parked = now, outcome, code, "", time.Time{}
 	s.conv.Updated = now
 	changes = append(changes,

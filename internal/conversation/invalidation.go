@@ -16,8 +16,8 @@ import (
 	"steward/internal/window"
 )
 
-// stale is a result that became obsolete, with where that was caused.
-type stale struct {
+// invalidation is a result that a call invalidated, with where that was.
+type invalidation struct {
 	window.Obsolete
 	interaction id.ID
 	branch      string
@@ -41,15 +41,15 @@ func (s *Session) follow(ctx context.Context, e Entry) {
 			s.tracker.Keep(o.Ref) // a person took it back: only a later call makes it obsolete anew
 			continue
 		}
-		s.due = append(s.due, stale{o, e.Interaction, e.Branch, e.Pos})
+		s.due = append(s.due, invalidation{o, e.Interaction, e.Branch, e.Pos})
 	}
 }
 
-// tidied returns the changes that record what became obsolete since the last
+// invalidated returns the changes that record what became obsolete since the last
 // commit, and forgets it.
-func (s *Session) tidied(now time.Time) []store.Change {
+func (s *Session) invalidated(now time.Time) []store.Change {
 	for _, o := range s.tracker.Aged(now) {
-		s.due = append(s.due, stale{o, record.IDOf(s.interaction, record.TypeInteraction), s.branch.ID, s.pos})
+		s.due = append(s.due, invalidation{o, record.IDOf(s.interaction, record.TypeInteraction), s.branch.ID, s.pos})
 	}
 	return s.recorded(now)
 }
@@ -62,7 +62,7 @@ func (s *Session) recorded(now time.Time) []store.Change {
 		if k == nil {
 			k = &marked{Mark: record.Mark{Message: o.Message, Pos: o.Pos, Branch: s.listOf(o.Pos)}}
 		}
-		if !k.takes(o, &s.branch) {
+		if !k.accepts(o, &s.branch) {
 			continue
 		}
 		k.Changes = append(k.Changes, record.Change{State: record.Invalidated, At: now, Actor: s.actor,
@@ -77,68 +77,6 @@ func (s *Session) recorded(now time.Time) []store.Change {
 	}
 	s.due = s.due[:0]
 	return out
-}
-
-// on returns what counts of a message on a branch, by its mark (nil: it has
-// none) and by what was left out to make room.
-func (k *marked) on(b *record.Branch, e *Entry, shown bool) record.Change {
-	c := record.Change{State: record.Active}
-	var mark *record.Mark
-	if k != nil {
-		mark, c = &k.Mark, k.On(b, shown)
-	}
-	if c.State == record.Active && !e.Pinned {
-		if room, ok := b.LeftOut(e.Message, e.Pos, mark); ok {
-			return room
-		}
-	}
-	return c
-}
-
-// takes reports whether a mark is to record that its message became obsolete:
-// not if it is marked already, nor if the same call's verdict was recorded
-// before, which a person may have undone.
-func (k *marked) takes(o stale, b *record.Branch) bool {
-	same := func(c record.Change) bool { return c.Tool == o.By && c.Call == o.Call.String() }
-	return k.On(b, false).State == record.Active && !slices.ContainsFunc(k.Changes, same)
-}
-
-// undone reports whether what a message's call says of a result is taken back:
-// it was recorded so, or else all of its interaction and tool is, or a person has
-// said since that the result holds.
-func (k *marked) undone(o window.Obsolete, e *Entry) bool {
-	for _, c := range k.Changes {
-		if c.Tool == o.By && c.Call == o.Call.String() {
-			return !c.Undone.IsZero()
-		}
-	}
-	return slices.ContainsFunc(k.Changes, func(c record.Change) bool {
-		together := c.Interaction == e.Interaction && (c.Tool == o.By || c.Whole)
-		return !c.Undone.IsZero() && c.Tool != "" && (together || c.Kept && c.Undone.After(e.At))
-	})
-}
-
-// put returns the change that stores a mark.
-func (k *marked) put(conv id.ID) store.Change {
-	ch := store.Change{URI: record.MarkURI(conv, k.Message), Body: record.Encode(k.Mark), If: store.If{Version: k.version}}
-	if k.version == 0 {
-		ch.If = store.If{Absent: true}
-		ch.Place = &store.Place{List: record.MarksURI(conv), Pos: k.Pos}
-	}
-	if k.gone() {
-		ch.State = record.StateDeleted
-	}
-	for _, c := range k.Changes {
-		if t := (store.Term{Name: record.TermStands, Value: c.By.String()}); c.State == record.Superseded && !slices.Contains(ch.Terms, t) {
-			ch.Terms = append(ch.Terms, t)
-		}
-	}
-	return ch
-}
-
-// gone reports whether a person has deleted the message.
-func (k *marked) gone() bool {
-	return slices.ContainsFunc(k.Changes, func(c record.Change) bool { return c.State == record.Deleted && c.Undone.IsZero() })
 }
 
 // listOf returns the branch in whose list a message of the session stands.

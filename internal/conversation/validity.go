@@ -13,6 +13,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/store"
+	"steward/internal/window"
 )
 
 // Verdict is what is to become of messages.
@@ -322,3 +323,65 @@ func orUnchanged(changes []store.Change) ([]store.Change, error) {
 
 // mostRoom is how many decisions to make room a branch remembers.
 const mostRoom = 32
+
+// on returns what counts of a message on a branch, by its mark (nil: it has
+// none) and by what was left out to make room.
+func (k *marked) on(b *record.Branch, e *Entry, shown bool) record.Change {
+	c := record.Change{State: record.Active}
+	var mark *record.Mark
+	if k != nil {
+		mark, c = &k.Mark, k.On(b, shown)
+	}
+	if c.State == record.Active && !e.Pinned {
+		if room, ok := b.LeftOut(e.Message, e.Pos, mark); ok {
+			return room
+		}
+	}
+	return c
+}
+
+// accepts reports whether a mark is to record that its message became obsolete:
+// not if it is marked already, nor if the same call's verdict was recorded
+// before, which a person may have undone.
+func (k *marked) accepts(o invalidation, b *record.Branch) bool {
+	same := func(c record.Change) bool { return c.Tool == o.By && c.Call == o.Call.String() }
+	return k.On(b, false).State == record.Active && !slices.ContainsFunc(k.Changes, same)
+}
+
+// undone reports whether what a message's call says of a result is taken back:
+// it was recorded so, or else all of its interaction and tool is, or a person has
+// said since that the result holds.
+func (k *marked) undone(o window.Obsolete, e *Entry) bool {
+	for _, c := range k.Changes {
+		if c.Tool == o.By && c.Call == o.Call.String() {
+			return !c.Undone.IsZero()
+		}
+	}
+	return slices.ContainsFunc(k.Changes, func(c record.Change) bool {
+		together := c.Interaction == e.Interaction && (c.Tool == o.By || c.Whole)
+		return !c.Undone.IsZero() && c.Tool != "" && (together || c.Kept && c.Undone.After(e.At))
+	})
+}
+
+// put returns the change that stores a mark.
+func (k *marked) put(conv id.ID) store.Change {
+	ch := store.Change{URI: record.MarkURI(conv, k.Message), Body: record.Encode(k.Mark), If: store.If{Version: k.version}}
+	if k.version == 0 {
+		ch.If = store.If{Absent: true}
+		ch.Place = &store.Place{List: record.MarksURI(conv), Pos: k.Pos}
+	}
+	if k.gone() {
+		ch.State = record.StateDeleted
+	}
+	for _, c := range k.Changes {
+		if t := (store.Term{Name: record.TermStands, Value: c.By.String()}); c.State == record.Superseded && !slices.Contains(ch.Terms, t) {
+			ch.Terms = append(ch.Terms, t)
+		}
+	}
+	return ch
+}
+
+// gone reports whether a person has deleted the message.
+func (k *marked) gone() bool {
+	return slices.ContainsFunc(k.Changes, func(c record.Change) bool { return c.State == record.Deleted && c.Undone.IsZero() })
+}

@@ -159,7 +159,7 @@ func (e *Engine) stillStale(ctx context.Context, sc store.Scope, conv id.ID, b *
 	for _, m := range entries {
 		s.follow(ctx, m)
 	}
-	s.due = slices.DeleteFunc(s.due, func(o stale) bool { return marks[o.Pos] == nil })
+	s.due = slices.DeleteFunc(s.due, func(o invalidation) bool { return marks[o.Pos] == nil })
 	return s.recorded(time.Now().UTC()), nil
 }
 
