@@ -4,37 +4,45 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
-
-	"github.com/fsnotify/fsnotify"
+	"time"
 
 	"steward/internal/watch"
 )
 
+// quiet is how long the folder of the secrets has to be unchanged before it is
+// read: next to nothing, as each is put into its place as a whole.
+const quiet = time.Millisecond
+
 // Follower tells a masker of secrets as they are kept.
 type Follower struct {
-	watcher *watch.Watcher // nil: the system tells of nothing
-	cancel  context.CancelFunc
-	run     sync.WaitGroup
+	cancel context.CancelFunc
+	run    sync.WaitGroup
 }
 
 // Follow tells m of all secrets, and from then on of each that Set keeps, by
-// whichever process, until Close. What cannot be learned later is logged; where
-// the system does not tell of changes, that is nothing more.
+// whichever process, until Close. What cannot be learned is logged.
 func (s *Store) Follow(m *Masker, log *slog.Logger) *Follower {
-	ctx, cancel := context.WithCancel(context.Background())
-	f := &Follower{cancel: cancel}
-	var err error
-	if f.watcher, err = s.watch(); err != nil {
-		log.Warn("secrets that are kept from now on are hidden from the next start on: the system does not notify of them", "error", err)
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		log.Debug("the folder of the secrets cannot be made", "error", err) // who keeps one is told
 	}
-	if err := s.Learn(m); err != nil { // what came before the watch, too
+	if err := s.Learn(m); err != nil {
 		log.Debug("a secret is not hidden", "error", err) // the start has told of it
 	}
-	if f.watcher != nil {
-		f.run.Go(func() { s.follow(ctx, f.watcher, m, log) })
+	ctx, cancel := context.WithCancel(context.Background())
+	f := &Follower{cancel: cancel}
+	follower := watch.Follower{
+		What:  "the secrets",
+		Paths: []string{s.dir},
+		Dirs:  func() []string { return []string{s.dir} },
+		Changed: func() {
+			if err := s.Learn(m); err != nil {
+				log.Warn("a secret is not hidden", "error", err)
+			}
+		},
+		Quiet: quiet, Log: log,
 	}
+	f.run.Go(func() { follower.Run(ctx) })
 	return f
 }
 
@@ -42,48 +50,5 @@ func (s *Store) Follow(m *Masker, log *slog.Logger) *Follower {
 func (f *Follower) Close() error {
 	f.cancel()
 	f.run.Wait()
-	if f.watcher == nil {
-		return nil
-	}
-	return f.watcher.Close()
-}
-
-func (s *Store) watch() (*watch.Watcher, error) {
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return nil, unwritable(err)
-	}
-	w, err := watch.New()
-	if err != nil {
-		return nil, err
-	}
-	if err := w.Add(s.dir); err != nil {
-		w.Close() //nolint:errcheck // the error before it tells more
-		return nil, err
-	}
-	return w, nil
-}
-
-func (s *Store) follow(ctx context.Context, w *watch.Watcher, m *Masker, log *slog.Logger) {
-	for {
-		var err error
-		select {
-		case <-ctx.Done():
-			return
-		case ev := <-w.Events:
-			name := filepath.Base(ev.Name)
-			if !ev.Has(fsnotify.Create) || !namePattern.MatchString(name) {
-				continue // Set puts a whole file in its place
-			}
-			if err = s.learn(name, m); err != nil {
-				if _, gone := os.Lstat(ev.Name); gone != nil {
-					continue // removed again
-				}
-			}
-		case <-w.Errors:
-			err = s.Learn(m)
-		}
-		if err != nil {
-			log.Warn("a secret is not hidden", "error", err)
-		}
-	}
+	return nil
 }

@@ -34,11 +34,6 @@ func Message() *rapid.Generator[*message.Message] {
 	})
 }
 
-// Blocks generates what a user may send: text, images and files, at least one.
-func Blocks() *rapid.Generator[[]message.Block] {
-	return rapid.Custom(func(t *rapid.T) []message.Block { return list(t, 1, 4, contentBlock) })
-}
-
 // History generates histories that message.CheckHistory accepts, of valid
 // messages: turns of a user message, any number of rounds of calls with their
 // results (parallel ones in any order), and an answer. The last turn may be

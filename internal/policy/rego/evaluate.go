@@ -73,6 +73,21 @@ func (p *program) ask(query ast.Body, input *ast.Term) *topdown.Query {
 		WithInput(input).WithStrictBuiltinErrors(true).WithMetrics(metrics.NoOp())
 }
 
+// traced asks a query for a time at most, and returns its last answer (nil:
+// there is none) with all that happened. Rules are not passed by for an index,
+// so that each tells what did not hold.
+func (p *program) traced(ctx context.Context, query ast.Body, input *ast.Term, most time.Duration) (topdown.QueryResult, []*topdown.Event, error) {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	stop := topdown.NewCancel()
+	defer context.AfterFunc(ctx, stop.Cancel)()
+	tracer := topdown.NewBufferTracer()
+	var found topdown.QueryResult
+	err := p.ask(query, input).WithCancel(stop).WithIndexing(false).WithEarlyExit(false).WithQueryTracer(tracer).
+		Iter(ctx, func(r topdown.QueryResult) error { found = r; return nil })
+	return found, *tracer, err
+}
+
 // verdict makes the decision of what the rules yielded: what denies comes
 // before what asks, and that before what allows.
 func (p *program) verdict(r topdown.QueryResult) (policy.Decision, error) {

@@ -94,12 +94,8 @@ func yields(rules []RuleTrace) policy.Verdict {
 
 // traced asks the rules as they stand in the files, with the whole input.
 func (j *Judge) traced(ctx context.Context, p *program, a *asked) ([]RuleTrace, json.RawMessage, error) {
-	at, err := p.point(a.Point)
-	if err != nil {
-		return nil, nil, err
-	}
-	at.members = members(readsAll)
-	input, err := a.document(at)
+	at := p.points[a.Point]
+	input, err := a.document(&point{term: at.term, members: members(readsAll)})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -111,18 +107,13 @@ func (j *Judge) traced(ctx context.Context, p *program, a *asked) ([]RuleTrace, 
 	if err != nil {
 		return nil, nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 10*j.opt.Timeout)
-	defer cancel()
-	stop := topdown.NewCancel()
-	defer context.AfterFunc(ctx, stop.Cancel)()
-	tracer := topdown.NewBufferTracer()
-	found := topdown.QueryResult{}
+	var found topdown.QueryResult
+	var events []*topdown.Event
 	if at.query != nil {
-		err = p.ask(at.query, input).WithCancel(stop).WithIndexing(false).WithEarlyExit(false).WithQueryTracer(tracer).
-			Iter(ctx, func(r topdown.QueryResult) error { found = r; return nil })
+		found, events, err = p.traced(ctx, at.query, input, 10*j.opt.Timeout)
 	}
 	// A rule that failed with an error is told among the others.
-	rules := p.trace(a.Point, *tracer, found)
+	rules := p.trace(a.Point, events, found)
 	if err != nil && !slices.ContainsFunc(rules, func(r RuleTrace) bool { return r.Failed != "" }) {
 		return nil, nil, fault.New(fault.Invalid, "policy_failed", "the policy could not decide: %w", err)
 	}

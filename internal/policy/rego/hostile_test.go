@@ -207,7 +207,7 @@ func FuzzPolicy(f *testing.F) {
 		if len(rules) > 1<<12 {
 			return
 		}
-		src, err := gather("", false)
+		src, err := gather("")
 		if err != nil {
 			t.Fatal(err)
 		}

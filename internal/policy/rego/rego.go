@@ -22,8 +22,6 @@ type Options struct {
 	// Dir has the user's own policies, *.rego and perhaps a data.json; it is
 	// made where it is not there, and watched. Empty: there are none.
 	Dir string
-	// Bare leaves the default bundle away: then only Dir's policies decide.
-	Bare bool
 	// Directory knows roles and groups; nil: everybody is a member of no group.
 	Directory policy.Directory
 	// Settings are what policies see as data.settings.
@@ -69,7 +67,7 @@ func Open(opt Options) (*Judge, error) {
 	if err := makeDir(opt.Dir); err != nil {
 		return nil, err
 	}
-	src, err := gather(opt.Dir, opt.Bare)
+	src, err := gather(opt.Dir)
 	if err != nil {
 		return nil, err
 	}

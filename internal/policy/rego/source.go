@@ -53,20 +53,18 @@ func makeDir(dir string) error {
 }
 
 // gather reads the default bundle and the user's folder.
-func gather(dir string, bare bool) (*sources, error) {
+func gather(dir string) (*sources, error) {
 	s := &sources{text: map[string]string{}, tests: map[string]string{}}
-	if !bare {
-		files, err := fs.Glob(bundled, "bundle/*.rego")
+	files, err := fs.Glob(bundled, "bundle/*.rego")
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		b, err := bundled.ReadFile(f)
 		if err != nil {
 			return nil, err
 		}
-		for _, f := range files {
-			b, err := bundled.ReadFile(f)
-			if err != nil {
-				return nil, err
-			}
-			s.add(DefaultPrefix+path.Base(f), b)
-		}
+		s.add(DefaultPrefix+path.Base(f), b)
 	}
 	if dir == "" {
 		return s, nil

@@ -34,7 +34,7 @@ const testTimeout = 10 * time.Second
 // together with its policies and the default bundle. Error codes:
 // policy_invalid, policy_unreadable, policy_no_tests (NotFound).
 func Test(ctx context.Context, dir string, settings map[string]any) ([]Tested, error) {
-	src, err := gather(dir, false)
+	src, err := gather(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -139,22 +139,14 @@ func (p *program) test(ctx context.Context, r testRule) (Tested, error) {
 	if err != nil {
 		return out, invalid(err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, testTimeout)
-	defer cancel()
-	stop := topdown.NewCancel()
-	defer context.AfterFunc(ctx, stop.Cancel)()
-	tracer := topdown.NewBufferTracer()
 	began := time.Now()
-	err = p.ask(query, nil).WithCancel(stop).WithIndexing(false).WithQueryTracer(tracer).
-		Iter(ctx, func(topdown.QueryResult) error {
-			out.Passed = true
-			return nil
-		})
+	found, events, err := p.traced(ctx, query, nil, testTimeout)
 	out.Took = time.Since(began)
+	out.Passed = found != nil && err == nil
 	if err != nil {
-		out.Passed, out.Error = false, err.Error()
+		out.Error = err.Error()
 	}
-	if x := failedIn(*tracer, r.Location.File); x != nil && !out.Passed {
+	if x := failedIn(events, r.Location.File); x != nil && !out.Passed {
 		out.Failed, out.FailedAt = written(x.Location), placeOf(x.Location)
 	}
 	return out, nil

@@ -51,7 +51,7 @@ func (j *Judge) dirs() []string {
 // else the policies before it stay, and the error, which is also logged, tells
 // the faults. Judge.Broken goes on to tell of them.
 func (j *Judge) Reload() error {
-	src, err := gather(j.opt.Dir, j.opt.Bare)
+	src, err := gather(j.opt.Dir)
 	var p *program
 	if err == nil {
 		p, err = compile(src, j.opt.Settings)
