@@ -36,7 +36,7 @@ var budgets = map[string]int{
 	"internal/events":                 1400,
 	"internal/importexport":           3020,
 	"internal/server/api":             2340,
-	"internal/server/chat":            2140,
+	"internal/server/chat":            2150,
 	"internal/server/httpauth":        1250,
 	"internal/server/openai":          1840,
 	"internal/server/rpc":             820,

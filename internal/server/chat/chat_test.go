@@ -67,6 +67,7 @@ func TestWrongFrames(t *testing.T) {
 		{`{"type":"message","id":"a","content":[5]}`, "member_invalid", "a"},
 		{`{"type":"message","id":"a","content":[{"type":"text","text":"x","lang":"de"}]}`, "unknown_member", "a"},
 		{`{"type":"message","id":"a","content":[{"type":"text","text":"x","url":"https://x"}]}`, "block_invalid", "a"},
+		{`{"type":"message","id":"a","content":[{"type":"image","url":"https://x","citations":[{"url":"https://x"}]}]}`, "block_invalid", "a"},
 		{`{"type":"message","id":"a","content":[{"type":"video"}]}`, "block_invalid", "a"},
 		{`{"type":"message","id":"a","content":[{"type":"image"}]}`, "block_invalid", "a"},
 		{`{"type":"message","id":"a","content":[{"type":"image","mime":"text/html","data":"aGk="}]}`, "block_invalid", "a"},

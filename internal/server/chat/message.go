@@ -184,9 +184,12 @@ func (b *block) read() (message.Block, error) {
 	}
 	source := (len(b.Data) > 0) != (b.URL != "")
 	remote := b.URL == "" || strings.HasPrefix(b.URL, "https://") || strings.HasPrefix(b.URL, "http://")
+	if b.Citations != nil {
+		return nil, bad("a provider names the sources of a text, not a client")
+	}
 	switch b.Type {
 	case "text":
-		if b.MIME != "" || b.Name != "" || b.Data != nil || b.URL != "" || b.Citations != nil {
+		if b.MIME != "" || b.Name != "" || b.Data != nil || b.URL != "" {
 			return nil, bad("a text block has a text and nothing else")
 		}
 		return &message.Text{Text: b.Text}, nil

@@ -203,3 +203,8 @@ func (f *Server) recovered(ctx context.Context, spec connect.Spec, _ http.Header
 	f.Logger.ErrorContext(ctx, "a call panicked", "procedure", spec.Procedure, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 	return asConnect(fmt.Errorf("panic: %v", p))
 }
+
+// Talks reports whether a request is a conversation, whose caller may be silent
+// between what he sends. Of what the server serves that is reflection alone: all
+// of Steward's own methods, and health, take one message.
+func Talks(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/grpc.reflection.") }
