@@ -19,6 +19,7 @@
 package egress
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/netip"
@@ -53,24 +54,16 @@ func Public() Rule { return Rule{public: true} }
 // false or nothing for none, else a host or a list of hosts. Error code:
 // network_rule_invalid.
 func Declared(v any) (Rule, error) {
-	switch v := v.(type) {
-	case nil:
-		return Rule{}, nil
-	case bool:
-		return Rule{public: v}, nil
-	case string:
-		return List(v)
-	case []string:
-		return List(v...)
-	case []any:
-		var list []string
-		for _, e := range v {
-			text, ok := e.(string)
-			if !ok {
-				return Rule{}, badRule(fmt.Sprint(e), "it is no text")
-			}
-			list = append(list, text)
-		}
+	var public bool
+	var one string
+	var list []string
+	b, err := json.Marshal(v)
+	switch {
+	case err == nil && json.Unmarshal(b, &public) == nil:
+		return Rule{public: public}, nil
+	case err == nil && json.Unmarshal(b, &one) == nil:
+		return List(one)
+	case err == nil && json.Unmarshal(b, &list) == nil:
 		return List(list...)
 	}
 	return Rule{}, badRule(fmt.Sprint(v), "it is neither true nor false nor a list of hosts")

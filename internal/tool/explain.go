@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -12,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"steward/internal/strict"
 )
 
 // maxFaults is how many faults of one call a model is told at once.
@@ -152,22 +155,17 @@ func (x *explainer) array(s *jsonschema.Schema, v []any, path string, depth int)
 func (x *explainer) object(s *jsonschema.Schema, v map[string]any, path string, depth int) {
 	for _, name := range s.Required {
 		if _, ok := v[name]; !ok {
-			x.add(join(path, name), "is missing%s", expected(x.deref(s.Properties[name])))
+			x.add(strict.Join(path, name), "is missing%s", expected(x.deref(s.Properties[name])))
 		}
 	}
-	names := make([]string, 0, len(v))
-	for name := range v {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(v)) {
 		if sub, ok := s.Properties[name]; ok {
-			x.walk(sub, v[name], join(path, name), depth+1)
+			x.walk(sub, v[name], strict.Join(path, name), depth+1)
 		} else if s.AdditionalProperties != nil && len(s.PatternProperties) == 0 {
 			if closed(s.AdditionalProperties) {
-				x.add(join(path, name), "is not known here%s", known(s, name))
+				x.add(strict.Join(path, name), "is not known here%s", known(s, name))
 			} else {
-				x.walk(s.AdditionalProperties, v[name], join(path, name), depth+1)
+				x.walk(s.AdditionalProperties, v[name], strict.Join(path, name), depth+1)
 			}
 		}
 	}
@@ -195,26 +193,15 @@ func expected(s *jsonschema.Schema) string {
 
 // known names the members that an object takes, the likely one first.
 func known(s *jsonschema.Schema, name string) string {
-	names := make([]string, 0, len(s.Properties))
-	for n := range s.Properties {
-		names = append(names, n)
-	}
+	names := slices.Sorted(maps.Keys(s.Properties))
 	if len(names) == 0 {
 		return "; it takes no arguments"
 	}
-	slices.Sort(names)
 	out := "; known are " + strings.Join(names, ", ")
 	if near := nearest(name, names, 1); len(near) > 0 {
 		out += "; did you mean " + near[0] + "?"
 	}
 	return out
-}
-
-func join(path, name string) string {
-	if path == "" {
-		return name
-	}
-	return path + "." + name
 }
 
 func typeName(v any) string {

@@ -24,130 +24,61 @@ type Declared struct {
 // yields is a list of labels and reach a word, for all tools, or each a map by
 // the names of tools and globs: the longest key that matches counts. Errors:
 // Invalid, tool_yields_invalid, tool_reach_invalid.
-func Declare(yields, reach any, targets map[string][]string, names ...string) (Declared, error) {
-	var d Declared
-	for _, value := range values(yields) {
-		if _, err := parseYields(value); err != nil {
-			return d, err
+func Declare(yields, reach any, targets map[string][]string, names ...string) (d Declared, err error) {
+	lists, err := perTool[[]string](yields)
+	labels := map[string]message.Labels{}
+	for name, list := range lists {
+		for _, word := range list {
+			var l message.Labels
+			if l, err = message.ParseLabel(word); err != nil {
+				break
+			}
+			labels[name] |= l
 		}
 	}
-	if v := pick(yields, names); v != nil {
-		labels, err := parseYields(v)
-		if err != nil {
-			return d, err
+	if err != nil {
+		return d, fault.New(fault.Invalid, "tool_yields_invalid", "yields: %s", fault.Of(err).Message).
+			WithHint("list private, untrusted or secret, or nothing ([]), for the source or by tool")
+	}
+	if key, _, ok := Matched(lists, names...); ok {
+		l := labels[key]
+		d.Yields = &l
+	}
+	reaches, err := perTool[Reach](reach)
+	for _, r := range reaches {
+		if r != "" && r != ReachHere && r != ReachOut {
+			err = fault.New("", "", "%.40q is none", string(r))
 		}
-		d.Yields = &labels
 	}
-	for _, v := range values(reach) {
-		if err := checkReach(v); err != nil {
-			return d, err
-		}
+	if err != nil {
+		return d, fault.New(fault.Invalid, "tool_reach_invalid", "reach: %s", fault.Of(err).Message).
+			WithHint("it is here (what the tool is given stays on this machine) or out, for the source or by tool")
 	}
-	if v := pick(reach, names); v != nil {
-		d.Reach = Reach(wordOf(v))
-	}
+	_, d.Reach, _ = Matched(reaches, names...)
 	if _, t, ok := Matched(targets, names...); ok {
 		d.Targets = append([]string{}, t...)
 	}
 	return d, nil
 }
 
-// byTool returns the members of a map by tools; nil: it is none.
-func byTool(v any) map[string]any {
-	switch v := v.(type) {
-	case map[string]any:
-		return v
-	case map[string]string:
-		out := map[string]any{}
-		for k, x := range v {
-			out[k] = x
-		}
-		return out
-	case map[string][]string:
-		out := map[string]any{}
-		for k, x := range v {
-			out[k] = x
-		}
-		return out
+// perTool reads what a declaration says of all tools, or of each by its name or
+// a glob, as a map by globs.
+func perTool[T any](said any) (by map[string]T, err error) {
+	if said == nil {
+		return nil, nil
 	}
-	return nil
-}
-
-// values are all that a declaration says, whatever of.
-func values(v any) []any {
-	if v == nil {
-		return nil
+	b, err := json.Marshal(said)
+	if err != nil {
+		return nil, err // plain values: cannot fail
 	}
-	m := byTool(v)
-	if m == nil {
-		return []any{v}
+	if json.Unmarshal(b, &by) == nil {
+		return by, nil
 	}
-	var out []any
-	for _, x := range m {
-		out = append(out, x)
+	var all T
+	if err := json.Unmarshal(b, &all); err != nil {
+		return nil, fault.New("", "", "%.80s is not what is expected", b)
 	}
-	return out
-}
-
-// pick returns what a declaration says of a tool; nil: nothing.
-func pick(v any, names []string) any {
-	m := byTool(v)
-	if m == nil {
-		return v
-	}
-	_, found, _ := Matched(m, names...)
-	return found
-}
-
-func wordOf(v any) string {
-	switch v := v.(type) {
-	case string:
-		return v
-	case Reach:
-		return string(v)
-	}
-	return "?"
-}
-
-func checkReach(v any) error {
-	switch Reach(wordOf(v)) {
-	case "", ReachHere, ReachOut:
-		return nil
-	}
-	return fault.New(fault.Invalid, "tool_reach_invalid", "reach is %.40v", v).
-		WithHint("it is here (what the tool is given stays on this machine) or out, for the source or by tool")
-}
-
-func parseYields(v any) (labels message.Labels, err error) {
-	bad := func(why any) error {
-		return fault.New(fault.Invalid, "tool_yields_invalid", "yields: %v", why).
-			WithHint("list private, untrusted or secret, or nothing ([]), for the source or by tool")
-	}
-	var list []any
-	switch v := v.(type) {
-	case []any:
-		list = v
-	case []string:
-		for _, s := range v {
-			list = append(list, s)
-		}
-	case *[]string:
-		return parseYields(*v)
-	default:
-		return 0, bad("a list is expected")
-	}
-	for _, x := range list {
-		name, ok := x.(string)
-		if !ok {
-			return 0, bad("a list of texts is expected")
-		}
-		l, err := message.ParseLabel(name)
-		if err != nil {
-			return 0, bad(fault.Of(err).Message)
-		}
-		labels |= l
-	}
-	return labels, nil
+	return map[string]T{"*": all}, nil
 }
 
 // Flows fills in where a tool's data come from and go to: what is declared,

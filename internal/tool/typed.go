@@ -9,6 +9,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"steward/internal/fault"
+	"steward/internal/strict"
 )
 
 // New makes a tool from a Go function. The input schema comes from In, a
@@ -105,7 +106,7 @@ func misfit(err error) error {
 	}
 	path := ""
 	for tok := range sem.JSONPointer.Tokens() {
-		path = join(path, tok)
+		path = strict.Join(path, tok)
 	}
 	if path == "" {
 		path = "the arguments"

@@ -36,7 +36,6 @@ func TestDeclRefused(t *testing.T) {
 		"relative path":              {Command: "./x"},
 		"no variable":                {Command: "x", Env: map[string]string{"A=B": "c"}},
 		"confined by sandbox, or":    {Command: "x", Sandbox: &Sandbox{}, Unsandboxed: true},
-		"7 is no text":               {Command: []any{"x", 7}},
 		"neither a text nor a list":  {Command: 7},
 		"are for a command":          {URL: "http://x", Args: []string{"a"}},
 		"cannot be confined":         {URL: "http://x", Unsandboxed: true},

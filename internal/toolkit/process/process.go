@@ -188,7 +188,7 @@ func (t *ToolDecl) spec(source string, stays bool) (tool.Spec, error) {
 	if s.Input, err = schema(t.Input); err != nil {
 		return s, badDecl("%s: input: %w", t.Name, err).WithHint(`give a JSON Schema: type: object, and its properties`)
 	}
-	flows, err := tool.Declare(t.Yields, string(t.Reach), nil)
+	flows, err := tool.Declare(t.Yields, t.Reach, nil, t.Name)
 	if err != nil {
 		return s, badDecl("%s: %w", t.Name, err)
 	}

@@ -2,6 +2,8 @@ package sandbox
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"net/url"
 	"os"
 	"regexp"
@@ -35,28 +37,15 @@ func (g *Grants) Stay() bool {
 // program and its first arguments. A text is never split at spaces. bad says
 // what is wrong with it; no command has no words.
 func Words(command any) (words []string, bad *fault.Error) {
-	wrong := func(format string, args ...any) *fault.Error {
-		return fault.New(fault.Invalid, "command_invalid", format, args...).
+	var one string
+	b, err := json.Marshal(command)
+	if err == nil && json.Unmarshal(b, &one) == nil {
+		if one != "" {
+			words = []string{one}
+		}
+	} else if err = errors.Join(err, json.Unmarshal(b, &words)); err != nil {
+		return nil, fault.New(fault.Invalid, "command_invalid", "there is no command: it is neither a text nor a list of texts").
 			WithHint("write command: and the program, or a list of the program and its arguments, in quotes where they look like numbers")
-	}
-	switch c := command.(type) {
-	case nil:
-	case string:
-		if c != "" {
-			words = []string{c}
-		}
-	case []string:
-		words = slices.Clone(c)
-	case []any:
-		for _, w := range c {
-			s, ok := w.(string)
-			if !ok {
-				return nil, wrong("command: %v is no text", w)
-			}
-			words = append(words, s)
-		}
-	default:
-		return nil, wrong("there is no command: it is neither a text nor a list of texts")
 	}
 	return words, nil
 }
