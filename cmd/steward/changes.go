@@ -1,13 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 
 	"steward/client"
@@ -37,38 +36,17 @@ func (a *app) messageChanges(conv *string) *cobra.Command {
 
 // changesTable lists changes in their order, under a heading for each day.
 func changesTable(list []client.Change, width int, now time.Time) string {
-	rows := make([][3]string, len(list))
-	wide := [2]int{}
+	rows := make([][]string, len(list))
 	for i, ch := range list {
-		rows[i] = [3]string{stateWord(record.Validity(ch.State)), plainLine(byWord(ch.Tool, ch.Actor)), plainLine(ch.Reason)}
+		why := plainLine(ch.Reason)
 		if !ch.Undone.IsZero() {
-			rows[i][2] = strings.TrimSuffix("taken back "+ch.Undone.Local().Format("15:04")+" by "+plainLine(byWord("", ch.UndoneBy))+": "+rows[i][2], ": ")
+			why = strings.TrimSuffix("taken back "+ch.Undone.Local().Format("15:04")+" by "+plainLine(byWord("", ch.UndoneBy))+": "+why, ": ")
 		}
-		for j := range wide {
-			wide[j] = max(wide[j], lipgloss.Width(rows[i][j]))
-		}
+		rows[i] = []string{cmp.Or(shorten(ch.Message), "many"), stateWord(record.Validity(ch.State)), plainLine(byWord(ch.Tool, ch.Actor)),
+			cmp.Or(shorten(ch.Interaction), "-"), why}
 	}
-	if width > 0 {
-		wide[1] = min(wide[1], widestTool)
-	}
-	b := byDay{now: now}
-	for i, ch := range list {
-		b.at(ch.At)
-		in, msg := "-", "many    "
-		if ch.Interaction != "" {
-			in = shorten(ch.Interaction)
-		}
-		if ch.Message != "" {
-			msg = shorten(ch.Message)
-		}
-		line := fmt.Sprintf("%s  %s  %s  %-8s  ", msg, fill(rows[i][0], wide[0]), fill(cell(rows[i][1], wide[1]), wide[1]), in)
-		why := rows[i][2]
-		if width > 0 {
-			why = cell(why, max(leastWhat, width-lipgloss.Width(line)-len("15:04  ")))
-		}
-		b.WriteString(strings.TrimRight(line+why, " ") + "\n")
-	}
-	return b.String()
+	lines, _ := table([]column{{}, {}, {most: widestTool}, {}, {least: leastWhat}}, rows, besideHours(width))
+	return withDays(lines, func(i int) time.Time { return list[i].At }, now)
 }
 
 // interaction finds an interaction by its id, or a part of it, among those

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 
 	"steward/client"
@@ -255,23 +254,22 @@ func intentWhat(v *client.Intent) string {
 
 // intentTable lists actions, one a line.
 func intentTable(list []client.Intent, width int) string {
-	var state int
-	for i := range list {
-		state = max(state, lipgloss.Width(stateOfIntent(&list[i])))
-	}
-	var b strings.Builder
+	rows := make([][]string, len(list))
 	for i := range list {
 		v := &list[i]
-		line := fmt.Sprintf("%s  %s %s  %s  %s", v.Changed.Local().Format("01-02 15:04"), intentMark(v.State), fill(stateOfIntent(v), state), intentRef(v.ID), intentWhat(v))
+		what := intentWhat(v)
 		if v.Reason != "" && v.State != intentDone && v.State != string(intent.Approved) {
-			line += "  (" + plainLine(v.Reason) + ")"
+			what += "  (" + plainLine(v.Reason) + ")"
 		}
-		if width > 0 {
-			line = cell(line, width)
-		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
+		rows[i] = []string{v.Changed.Local().Format("01-02 15:04"), intentMark(v.State) + " " + stateOfIntent(v), intentRef(v.ID), what}
 	}
-	return b.String()
+	lines, _ := table(make([]column, 4), rows, 0)
+	for i := range lines {
+		if width > 0 {
+			lines[i] = cell(lines[i], width)
+		}
+	}
+	return strings.Join(lines, "\n") + "\n"
 }
 
 // intentText tells everything about an action.

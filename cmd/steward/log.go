@@ -11,7 +11,6 @@ import (
 	"time"
 	"unicode"
 
-	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -104,45 +103,25 @@ func mark(outcome string) string {
 // logTable lays the entries out, under a heading for each day, within a width
 // (0: as wide as they are).
 func logTable(list []client.LogEntry, width int, across bool, now time.Time) string {
-	rows := make([][4]string, len(list)) // tool, what, conversation, ref
-	wide := [4]int{}
+	rows := make([][]string, len(list))
 	for i, en := range list {
-		rows[i] = [4]string{plainLine(en.Tool), plainLine(what(en)), "", shortRef(en.ID)}
+		rows[i] = []string{mark(en.Outcome), plainLine(en.Tool), plainLine(what(en)), "", shortRef(en.ID)}
 		if across {
-			rows[i][2] = plainLine(en.Title)
-		}
-		if width > 0 {
-			rows[i][0], rows[i][2] = cell(rows[i][0], widestTool), cell(rows[i][2], widestTitle)
-		}
-		for j, s := range rows[i] {
-			wide[j] = max(wide[j], lipgloss.Width(s))
+			rows[i][3] = plainLine(en.Title)
 		}
 	}
-	const lead = len("15:04  x  ") // of which one is a mark
-	rest := lead + wide[0] + 2 + 2 + wide[3]
-	if across {
-		rest += wide[2] + 2
-	}
-	if width > 0 {
-		wide[1] = min(wide[1], max(leastWhat, width-rest))
-	}
-	b := byDay{now: now}
+	width = besideHours(width)
+	lines, wide := table([]column{{}, {most: widestTool}, {least: leastWhat}, {most: widestTitle}, {}}, rows, width)
+	indent := len("x  ") + wide[1] + 2
 	for i, en := range list {
-		b.at(en.At)
-		fmt.Fprintf(&b, "%s  %s  %s  ", mark(en.Outcome), fill(rows[i][0], wide[0]), fill(cell(rows[i][1], wide[1]), wide[1]))
-		if across {
-			b.WriteString(fill(rows[i][2], wide[2]) + "  ")
-		}
-		b.WriteString(rows[i][3] + "\n")
 		if why := plainLine(en.Error); why != "" {
-			indent := lead + wide[0] + 2
 			if width > 0 {
 				why = cell(why, max(leastWhat, width-indent))
 			}
-			b.WriteString(strings.Repeat(" ", indent) + why + "\n")
+			lines[i] += "\n" + strings.Repeat(" ", len("15:04  ")+indent) + why
 		}
 	}
-	return b.String()
+	return withDays(lines, func(i int) time.Time { return list[i].At }, now)
 }
 
 // what is the summary, and what the call affects where that does not say it.

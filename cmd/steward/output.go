@@ -36,39 +36,94 @@ const (
 	leastWhat   = 20
 )
 
-// grid lays rows out in columns, a line each. The last column is cut to what
-// the width leaves; 0: it is not.
-func grid(rows [][]string, width int) []string {
-	var wide []int
+// column says how a column of a table is laid out.
+type column struct {
+	most  int  // where the terminal has a width, it is cut to so much; 0: never
+	least int  // it gets what the other ones leave, but so much; 0: it is as wide as it is
+	right bool // it is flush right
+}
+
+// table lays rows out in columns, a line each, within a width (0: as wide as
+// they are), and returns how wide the columns are. Columns in which nothing
+// stands are left out.
+func table(cols []column, rows [][]string, width int) (lines []string, wide []int) {
+	wide = make([]int, len(cols))
 	for _, r := range rows {
 		for i, text := range r {
-			if i == len(wide) {
-				wide = append(wide, 0)
-			}
 			wide[i] = max(wide[i], lipgloss.Width(text))
 		}
 	}
-	lines := make([]string, len(rows))
-	for n, r := range rows {
+	left, flexible := width+2, -1
+	for i, c := range cols {
+		if width > 0 && c.most > 0 {
+			wide[i] = min(wide[i], c.most)
+		}
+		if c.least > 0 {
+			flexible = i
+		} else if wide[i] > 0 {
+			left -= wide[i] + 2
+		}
+	}
+	if width > 0 && flexible >= 0 {
+		wide[flexible] = min(wide[flexible], max(cols[flexible].least, left-2))
+	}
+	for _, r := range rows {
 		line := ""
 		for i, text := range r {
-			switch {
-			case i < len(r)-1:
-				line += fill(text, wide[i]) + "  "
-			case width > 0:
-				line += cell(text, max(leastWhat, width-lipgloss.Width(line)))
+			switch text = cell(text, wide[i]); {
+			case wide[i] == 0:
+			case cols[i].right:
+				line += strings.Repeat(" ", wide[i]-lipgloss.Width(text)) + text + "  "
 			default:
-				line += text
+				line += fill(text, wide[i]) + "  "
 			}
 		}
-		lines[n] = strings.TrimRight(line, " ")
+		lines = append(lines, strings.TrimRight(line, " "))
 	}
+	return lines, wide
+}
+
+// grid is a table whose last column is cut to what the width leaves.
+func grid(rows [][]string, width int) []string {
+	cols := make([]column, len(rows[0]))
+	cols[len(cols)-1].least = leastWhat
+	lines, _ := table(cols, rows, width)
 	return lines
 }
 
 // columns is a grid as one text.
 func columns(rows [][]string, width int) string {
+	if len(rows) == 0 {
+		return "\n"
+	}
 	return strings.Join(grid(rows, width), "\n") + "\n"
+}
+
+// withDays writes the lines of a table below headings for their days, each
+// with its hour. at tells the time of a line.
+func withDays(lines []string, at func(i int) time.Time, now time.Time) string {
+	var b strings.Builder
+	day := ""
+	for i, line := range lines {
+		t := at(i).Local()
+		if d := dayOf(t, now); d != day {
+			if day != "" {
+				b.WriteByte('\n')
+			}
+			day = d
+			b.WriteString(d + "\n")
+		}
+		b.WriteString(t.Format("15:04") + "  " + line + "\n")
+	}
+	return b.String()
+}
+
+// besideHours is the width that a table with days has for itself.
+func besideHours(width int) int {
+	if width == 0 {
+		return 0
+	}
+	return max(1, width-len("15:04  "))
 }
 
 // fields lists what is known of something, a line each, the names width columns
@@ -81,26 +136,6 @@ func fields(width int, rows [][2]string) string {
 		}
 	}
 	return b.String()
-}
-
-// byDay is a text whose lines stand below a heading for each day.
-type byDay struct {
-	strings.Builder
-	now time.Time
-	day string
-}
-
-// at begins a line of a time with its hour.
-func (b *byDay) at(t time.Time) {
-	t = t.Local()
-	if d := dayOf(t, b.now); d != b.day {
-		if b.day != "" {
-			b.WriteByte('\n')
-		}
-		b.day = d
-		b.WriteString(d + "\n")
-	}
-	b.WriteString(t.Format("15:04") + "  ")
 }
 
 func dayOf(at, now time.Time) string {

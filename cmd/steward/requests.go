@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
 
 	"steward/client"
@@ -273,20 +272,17 @@ func requestState(v *client.Request) string {
 
 // requestTable lists requests, one a line, and perhaps whose they are.
 func requestTable(list []client.Request, users bool, width int, now time.Time) string {
-	took := 0
-	for i := range list {
-		took = max(took, lipgloss.Width(tookOf(&list[i], now)))
-	}
 	rows := make([][]string, len(list))
 	for i := range list {
 		v := &list[i]
-		what, long := plainLine(requestWhat(v)), tookOf(v, now)
+		what := plainLine(requestWhat(v))
 		if users {
 			what = plainLine(v.User) + ": " + what
 		}
-		rows[i] = []string{v.Started.Local().Format("01-02 15:04"), requestMark(v), requestRef(v.ID), strings.Repeat(" ", took-lipgloss.Width(long)) + long, what}
+		rows[i] = []string{v.Started.Local().Format("01-02 15:04"), requestMark(v), requestRef(v.ID), tookOf(v, now), what}
 	}
-	return columns(rows, width)
+	lines, _ := table([]column{{}, {}, {}, {right: true}, {least: leastWhat}}, rows, width)
+	return strings.Join(lines, "\n") + "\n"
 }
 
 // tookOf is how long it took, or has taken until now.
@@ -305,18 +301,17 @@ func tookOf(v *client.Request, now time.Time) string {
 
 // requestTree draws a request and all below it.
 func requestTree(v *client.Request, width int, now time.Time) string {
-	type row struct{ what, took, tokens, cost string }
-	var rows []row
+	rows := [][]string{{"", "time", "tokens", "cost"}}
 	var draw func(v *client.Request, head, tail string)
 	draw = func(v *client.Request, head, tail string) {
-		r := row{what: head + requestMark(v) + " " + plainLine(requestWhat(v)), took: tookOf(v, now)}
+		row := []string{head + requestMark(v) + " " + plainLine(requestWhat(v)), tookOf(v, now), "", ""}
 		if n := v.Usage.Input + v.Usage.Output; n > 0 {
-			r.tokens = fmt.Sprint(n)
+			row[2] = fmt.Sprint(n)
 		}
 		if v.Cost > 0 {
-			r.cost = fmt.Sprintf("$%.4f", v.Cost)
+			row[3] = fmt.Sprintf("$%.4f", v.Cost)
 		}
-		rows = append(rows, r)
+		rows = append(rows, row)
 		for i := range v.Below {
 			if i < len(v.Below)-1 {
 				draw(&v.Below[i], tail+"├─ ", tail+"│  ")
@@ -326,23 +321,10 @@ func requestTree(v *client.Request, width int, now time.Time) string {
 		}
 	}
 	draw(v, "", "")
-	var what, took, tokens, cost int
-	rows = append([]row{{"", "time", "tokens", "cost"}}, rows...)
 	for _, r := range rows {
-		what, took = max(what, lipgloss.Width(r.what)), max(took, lipgloss.Width(r.took))
-		tokens, cost = max(tokens, lipgloss.Width(r.tokens)), max(cost, lipgloss.Width(r.cost))
+		r[0] = cell(r[0], 110)
 	}
-	numbers := took + tokens + cost + 6
-	if width > 0 {
-		what = max(20, min(what, width-numbers))
-	}
-	what = min(what, 110)
-	right := func(s string, n int) string { return strings.Repeat(" ", max(0, n-lipgloss.Width(s))) + s }
-	var b strings.Builder
-	fmt.Fprintf(&b, "request      %s\nconversation %s\nbegan        %s\n\n", v.ID, v.Conversation, v.Started.Local().Format("2006-01-02 15:04:05"))
-	for _, r := range rows {
-		line := fill(cell(r.what, what), what) + "  " + right(r.took, took) + "  " + right(r.tokens, tokens) + "  " + right(r.cost, cost)
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
-	}
-	return b.String()
+	lines, _ := table([]column{{least: leastWhat}, {right: true}, {right: true}, {right: true}}, rows, width)
+	return fields(13, [][2]string{{"request", v.ID}, {"conversation", v.Conversation}, {"began", v.Started.Local().Format(time.DateTime)}}) +
+		"\n" + strings.Join(lines, "\n") + "\n"
 }

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"charm.land/lipgloss/v2"
-
 	"steward/client"
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -143,31 +141,12 @@ func shorten(s string) string { return s[max(0, len(s)-8):] }
 // spokenTable lists messages in their order, under a heading for each day,
 // within a width (0: as wide as they are).
 func spokenTable(list []*spoken, width int, now time.Time) string {
-	who, marks := 0, 0
-	for _, m := range list {
-		who, marks = max(who, lipgloss.Width(m.who())), max(marks, lipgloss.Width(m.marks()))
+	rows := make([][]string, len(list))
+	for i, m := range list {
+		rows[i] = []string{shortID(m.ID), m.who(), m.marks(), m.gist()}
 	}
-	if width > 0 {
-		who = min(who, widestTool)
-	}
-	lead := len("15:04  12345678  ") + who + 2
-	if marks > 0 {
-		lead += marks + 2
-	}
-	b := byDay{now: now}
-	for _, m := range list {
-		b.at(m.At)
-		line := shortID(m.ID) + "  " + fill(cell(m.who(), who), who) + "  "
-		if marks > 0 {
-			line += fill(m.marks(), marks) + "  "
-		}
-		text := m.gist()
-		if width > 0 {
-			text = cell(text, max(leastWhat, width-lead))
-		}
-		b.WriteString(strings.TrimRight(line+text, " ") + "\n")
-	}
-	return b.String()
+	lines, _ := table([]column{{}, {most: widestTool}, {}, {least: leastWhat}}, rows, besideHours(width))
+	return withDays(lines, func(i int) time.Time { return list[i].At }, now)
 }
 
 // spokenText tells one message at length.
