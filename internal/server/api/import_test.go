@@ -120,15 +120,6 @@ func TestImportTooLarge(t *testing.T) {
 	}
 }
 
-func TestExportMasksPrivate(t *testing.T) {
-	for q, want := range map[string]string{"": "200 in json!", "?mask_private=true": "200 in json masked!", "?mask_private=no-way": "400"} {
-		status, _, body, err := request(t, &double{}, "ana", "GET", conv+"/export"+q, "")
-		if got := fmt.Sprint(status, " ", body); err != nil || !strings.HasPrefix(got, want) {
-			t.Errorf("%s: got %s, %v", q, got, err)
-		}
-	}
-}
-
 // serveOne has the server answer one request of ana's.
 func serveOne(d *double, r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()

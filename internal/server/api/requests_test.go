@@ -2,8 +2,6 @@ package api_test
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -57,50 +55,17 @@ func (d *double) EverybodysRequests(ctx context.Context, all bool, limit int) ([
 }
 
 func TestRequests(t *testing.T) {
-	d := &double{}
-	for _, c := range []struct {
-		user, method, path string
-		status             int
-		body, asked        string
-	}{
-		{"ana", "GET", "/requests", 200, `{"requests":[` + askedJSON + `]}`, "ana|false|100"},
-		{"ana", "GET", "/requests?all=true&limit=5", 200, `{"requests":[` + askedJSON + `]}`, "ana|true|5"},
-		{"eve", "GET", "/requests", 200, `{"requests":[]}`, "eve|false|100"},
-		{"ana", "GET", "/requests/00000000-0000", 200, askedJSON, "00000000-0000"},
-		{"ana", "DELETE", "/requests/00000000-0000", 204, "", "00000000-0000"},
-	} {
-		status, _, body, err := request(t, d, c.user, c.method, root+c.path, "")
-		if err != nil || status != c.status || body != c.body || d.asked != c.asked {
-			t.Errorf("%s %s: %d %s %v (%s)", c.method, c.path, status, body, err, d.asked)
-		}
-	}
-	for path, want := range map[string]string{
-		"GET /requests?all=some": "400 all_invalid", "GET /requests?limit=0": "400 limit_invalid",
-		"GET /requests/x": "404 request_not_found", "DELETE /requests/x": "404 request_not_found",
-	} {
-		var method, rest string
-		fmt.Sscan(path, &method, &rest)
-		status, _, body, err := request(t, d, "eve", method, root+rest, "")
-		var v struct{ Error struct{ Code string } }
-		if err = errors.Join(err, json.Unmarshal([]byte(body), &v)); err != nil || fmt.Sprint(status, " ", v.Error.Code) != want {
-			t.Errorf("%s: %d %s %v", path, status, body, err)
-		}
-	}
-	if status, _, _, _ := request(t, &double{fail: errors.New("no")}, "ana", "GET", root+"/requests", ""); status != 500 {
-		t.Error(status)
-	}
-}
-
-func TestRequestViewsAreReadAsTheyAreWritten(t *testing.T) {
-	b, err := json.Marshal(asked)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var back runtime.RequestView
-	if err := json.Unmarshal(b, &back); err != nil {
-		t.Fatal(err)
-	}
-	if again, err := json.Marshal(back); err != nil || string(again) != string(b) || back.Took(at) != 2*time.Second || back.Below[0].Took(at.Add(time.Second)) != time.Second {
-		t.Errorf("%s\n%s %v", b, again, err)
-	}
+	answers(t, []exchange{
+		{"ana", "GET", "/requests", "", 200, `{"requests":[` + askedJSON + `]}`, "ana|false|100"},
+		{"ana", "GET", "/requests?all=true&limit=5", "", 200, `{"requests":[` + askedJSON + `]}`, "ana|true|5"},
+		{"eve", "GET", "/requests", "", 200, `{"requests":[]}`, "eve|false|100"},
+		{"ana", "GET", "/requests/00000000-0000", "", 200, askedJSON, "00000000-0000"},
+		{"ana", "DELETE", "/requests/00000000-0000", "", 204, "", "00000000-0000"},
+	}...)
+	refuses(t, []exchange{
+		{"eve", "GET", "/requests/x", "", 404, "request_not_found", ""},
+		{"eve", "DELETE", "/requests/x", "", 404, "request_not_found", ""},
+		{"eve", "GET", "/requests?all_users=true", "", 403, "admin_only", ""},
+		{"eve", "POST", "/requests/x/resume?user=ana", "", 403, "admin_only", ""},
+	}...)
 }

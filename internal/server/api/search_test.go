@@ -3,7 +3,6 @@ package api_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -54,17 +53,5 @@ func TestSearch(t *testing.T) {
 	if _, _, body, _ := request(t, d, "eve", "GET", root+"/search?q=4", ""); body != `{"hits":[]}` {
 		t.Error(body)
 	}
-	for query, want := range map[string]string{
-		"role=system": "400 role_unknown", "conversation=x": "404 conversation_not_found", "since=yesterday": "400 time_invalid",
-		"until=1": "400 time_invalid", "limit=0": "400 limit_invalid", "limit=101": "400 limit_invalid", "around=6": "400 around_invalid", "around=x": "400 around_invalid",
-	} {
-		status, _, body, err := request(t, d, "ana", "GET", root+"/search?q=4&"+query, "")
-		var v struct{ Error struct{ Code string } }
-		if err = errors.Join(err, json.Unmarshal([]byte(body), &v)); err != nil || fmt.Sprint(status, " ", v.Error.Code) != want {
-			t.Errorf("%s: %d %s %v", query, status, body, err)
-		}
-	}
-	if status, _, _, _ := request(t, &double{fail: errors.New("no")}, "ana", "GET", root+"/search?q=4", ""); status != 500 {
-		t.Error(status)
-	}
+	refuses(t, exchange{"ana", "GET", "/search?q=4&role=system", "", 400, "role_unknown", ""})
 }

@@ -2,8 +2,6 @@ package api_test
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -47,39 +45,17 @@ func (d *double) WorkLogEntry(_ context.Context, user, ref string) (worklog.Entr
 }
 
 func TestWorkLog(t *testing.T) {
-	d := &double{}
-	status, _, body, err := request(t, d, "ana", "GET", root+"/log?conversation="+mine.ID.String()+"&interaction="+said[1].Interaction.String()+
-		"&tool=math.*&outcome=success&since=2030-01-01T00:00:00Z&branches=all&limit=5&after=c", "")
-	asked := "ana|" + mine.ID.String() + "|true|" + said[1].Interaction.String() + "|math.*|success|2030-01-01T00:00:00Z|true|c|5"
-	if err != nil || status != 200 || body != `{"entries":[`+doneJSON+`],"next":"more"}` || d.asked != asked {
-		t.Errorf("%d %s %v\n%s", status, body, err, d.asked)
-	}
-	if _, _, body, _ := request(t, d, "eve", "GET", root+"/log", ""); body != `{"entries":[]}` || d.asked != "eve||false||||0001-01-01T00:00:00Z|true||100" {
-		t.Error(body, d.asked)
-	}
-	for query, want := range map[string]string{
-		"conversation=x": "404 conversation_not_found", "interaction=x": "404 interaction_not_found", "since=yesterday": "400 time_invalid",
-		"until=1": "400 time_invalid", "limit=0": "400 limit_invalid", "branches=some": "400 branches_invalid",
-	} {
-		status, _, body, err := request(t, d, "ana", "GET", root+"/log?"+query, "")
-		var v struct{ Error struct{ Code string } }
-		if err = errors.Join(err, json.Unmarshal([]byte(body), &v)); err != nil || fmt.Sprint(status, " ", v.Error.Code) != want {
-			t.Errorf("%s: %d %s %v", query, status, body, err)
-		}
-	}
-	if status, _, _, _ := request(t, &double{fail: errors.New("no")}, "ana", "GET", root+"/log", ""); status != 500 {
-		t.Error(status)
-	}
-}
-
-func TestWorkLogEntry(t *testing.T) {
-	d := &double{}
-	status, _, body, err := request(t, d, "ana", "GET", root+"/log/"+done.ID, "")
-	want := `{"entry":` + doneJSON + `,"messages":[{"id":"00000000-0000-7000-8000-000000000002","role":"user","blocks":[{"type":"text","text":"2+2?"}]}]}`
-	if err != nil || status != 200 || body != want || d.asked != done.ID {
-		t.Errorf("%d %s %v (%s)", status, body, err, d.asked)
-	}
-	if status, _, _, _ := request(t, d, "eve", "GET", root+"/log/"+done.ID, ""); status != 404 {
-		t.Error(status)
-	}
+	answers(t, []exchange{
+		{"ana", "GET", "/log?conversation=" + mine.ID.String() + "&interaction=" + said[1].Interaction.String() + "&tool=math.*&outcome=success&since=2030-01-01T00:00:00Z&branches=all&limit=5&after=c", "",
+			200, `{"entries":[` + doneJSON + `],"next":"more"}`,
+			"ana|" + mine.ID.String() + "|true|" + said[1].Interaction.String() + "|math.*|success|2030-01-01T00:00:00Z|true|c|5"},
+		{"eve", "GET", "/log", "", 200, `{"entries":[]}`, "eve||false||||0001-01-01T00:00:00Z|true||100"},
+		{"ana", "GET", "/log/" + done.ID, "", 200,
+			`{"entry":` + doneJSON + `,"messages":[{"id":"00000000-0000-7000-8000-000000000002","role":"user","blocks":[{"type":"text","text":"2+2?"}]}]}`, done.ID},
+	}...)
+	refuses(t, []exchange{
+		{"ana", "GET", "/log?branches=some", "", 400, "branches_invalid", ""},
+		{"ana", "GET", "/log?outcome=done", "", 400, "outcome_unknown", ""},
+		{"eve", "GET", "/log/" + done.ID, "", 404, "call_not_found", ""},
+	}...)
 }
