@@ -14,7 +14,6 @@ import (
 	"steward/internal/fault"
 	"steward/internal/intent"
 	"steward/internal/runtime"
-	"steward/internal/server/httpauth"
 	"steward/internal/server/terminal"
 )
 
@@ -39,21 +38,27 @@ func questionsOf(ctx context.Context, s *session) ([]effect.Question, error) {
 // minShort is how much of an id a person has to type.
 const minShort = 4
 
+// startingWith returns those of a list that a person means: the one with the
+// id, or all whose ids begin with what was typed.
+func startingWith[T any](list []T, which string, id func(*T) string) (found []T) {
+	for i := range list {
+		switch own := id(&list[i]); {
+		case own == which:
+			return list[i : i+1]
+		case len(which) >= minShort && strings.HasPrefix(own, which):
+			found = append(found, list[i])
+		}
+	}
+	return found
+}
+
 // questionNamed finds the question that a person names.
 func questionNamed(ctx context.Context, s *session, which string) (effect.Question, error) {
 	list, err := questionsOf(ctx, s)
 	if err != nil {
 		return effect.Question{}, err
 	}
-	var found []effect.Question
-	for _, q := range list {
-		if q.ID == which || q.Short == which {
-			return q, nil
-		}
-		if len(which) >= minShort && strings.HasPrefix(q.Short, which) {
-			found = append(found, q)
-		}
-	}
+	found := startingWith(list, which, func(q *effect.Question) string { return q.Short })
 	switch {
 	case len(found) == 1:
 		return found[0], nil
@@ -296,12 +301,12 @@ func (s *session) question(ctx context.Context, which string, p intent.Pattern) 
 
 // decide answers a question.
 func (s *session) decide(ctx context.Context, v runtime.Verdict) error {
-	in := struct {
-		Approve bool `json:"approve"`
-		httpauth.Answer
-	}{v.Approve, httpauth.Answer{Hash: v.Hash, Reason: v.Reason, Standing: string(v.Standing), Pattern: v.Pattern, Args: v.Args}}
+	in := client.Answer{Approve: v.Approve, Hash: v.Hash, Reason: v.Reason, Standing: string(v.Standing), Args: json.RawMessage(v.Args)}
+	if v.Pattern != nil {
+		in.Pattern = v.Pattern
+	}
 	if !v.Until.IsZero() {
 		in.Until = v.Until.Format(time.RFC3339)
 	}
-	return s.Call(ctx, "POST /approvals/{id}", client.Params{"id": v.ID}, in, nil)
+	return s.AnswerApproval(ctx, v.ID, in)
 }

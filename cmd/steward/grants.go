@@ -41,23 +41,15 @@ func grantNamed(ctx context.Context, s *session, which string) (runtime.GrantVie
 	if err != nil {
 		return runtime.GrantView{}, err
 	}
-	var found []runtime.GrantView
-	for _, g := range list {
-		if g.ID.String() == which {
-			return g, nil
-		}
-		if len(which) >= minShort && strings.HasPrefix(g.ID.String(), which) {
-			found = append(found, g)
-		}
-	}
-	switch len(found) {
+	switch found := startingWith(list, which, func(g *runtime.GrantView) string { return g.ID.String() }); len(found) {
 	case 1:
 		return found[0], nil
 	case 0:
 		return runtime.GrantView{}, fault.New(fault.NotFound, "grant_not_found", "there is no standing approval %.80q", which).
 			WithHint("steward grants list shows those that there are")
+	default:
+		return runtime.GrantView{}, fault.New(fault.Invalid, "grant_ambiguous", "%d standing approvals begin with %q", len(found), which).WithHint("type more of it")
 	}
-	return runtime.GrantView{}, fault.New(fault.Invalid, "grant_ambiguous", "%d standing approvals begin with %q", len(found), which).WithHint("type more of it")
 }
 
 func (a *app) listGrants() *cobra.Command {

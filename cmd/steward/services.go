@@ -89,7 +89,7 @@ func (s *agentServices) answer(chat http.Handler) {
 // handler serves the services; users come by their keys where a guard stands
 // before it.
 func (s *agentServices) handler() http.Handler {
-	return services.Handler(services.Options{Services: s, Tokens: &s.tokens, Known: s.known, Logger: s.log,
+	return services.Handler(services.Options{Services: s.Manager, Tokens: &s.tokens, Known: s.known, Logger: s.log,
 		Chat: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			s.mu.Lock()
 			chat := s.chat

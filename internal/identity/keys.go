@@ -189,21 +189,6 @@ func all[T any](ctx context.Context, r *Registry, q store.Query, read func(resou
 	return out, nil
 }
 
-// Any reports whether there is a key that opens anything now.
-func (r *Registry) Any(ctx context.Context) (bool, error) {
-	keys, err := r.List(ctx, "")
-	if err != nil {
-		return false, err
-	}
-	now := time.Now()
-	for _, k := range keys {
-		if k.Usable(now) {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
 // Revoke ends a key, at once for this process. Revoking it again changes
 // nothing. Errors: key_not_found, and the store's.
 func (r *Registry) Revoke(ctx context.Context, x id.ID) error {

@@ -19,17 +19,9 @@ import (
 	"steward/internal/service"
 )
 
-// Services are what is served.
-type Services interface {
-	service.KV
-	service.Database
-	Profile(ctx context.Context, c service.Caller) (json.RawMessage, error)
-	Logger(agent string) (*slog.Logger, error)
-}
-
 // Options of the server. Services is needed.
 type Options struct {
-	Services Services
+	Services *service.Manager
 	Tokens   *Tokens
 	// Known returns what a user may use by an API key, of an agent that is
 	// named in the Steward-Agent header. nil: tokens only.
