@@ -1,6 +1,8 @@
 package window
 
 import (
+	"slices"
+	"sort"
 	"strings"
 
 	"steward/internal/message"
@@ -21,28 +23,23 @@ type fitter struct {
 	cuts   []int  // where the view may start beyond start, in order
 	turns  []bool // of an item: a person's message
 
-	tokens []int64 // of each slot, as it is shown now
-	sums   map[int]*sums
-	fronts [2]int64 // what stands in front: now, and if the start moves
-}
-
-// sums are tokens at one clip.
-type sums struct {
-	must []int64 // of the groups before an item that stay
-	rest []int64 // of the groups from an item on
+	tokens map[int][]int64 // by clip: of each slot
+	fronts [2]int64        // what stands in front: now, and if the start moves
 }
 
 func newFitter(items []Item, b Budget, count func(*message.Message) int64) *fitter {
 	f := &fitter{items: items, b: b, count: count, a: arrange(items, b.Summary), start: startOf(items, b.Start),
-		must: make([]bool, len(items)), needed: make([]bool, len(items)), turns: make([]bool, len(items)), sums: map[int]*sums{}}
-	for _, s := range f.a.slots {
+		must: make([]bool, len(items)), needed: make([]bool, len(items)), turns: make([]bool, len(items)), tokens: map[int][]int64{}}
+	now := make([]int64, len(f.a.slots))
+	for at, s := range f.a.slots {
 		m := s.answer
 		if s.item >= 0 {
 			m = show(&items[s.item], b.Clip)
 			f.turns[s.item] = person(items[s.item].Message)
 		}
-		f.tokens = append(f.tokens, count(m))
+		now[at] = count(m)
 	}
+	f.tokens[b.Clip] = now
 	f.findMust()
 	f.findMost()
 	f.findCuts()
@@ -211,41 +208,36 @@ func (f *fitter) weighFronts() {
 	}
 }
 
-// total returns the tokens of a view that starts at an item and clips so.
-func (f *fitter) total(start, clip int) int64 {
-	s := f.sums[clip]
-	if s == nil {
-		s = f.sum(clip)
-		f.sums[clip] = s
+// clipped returns the tokens of each slot at a clip.
+func (f *fitter) clipped(clip int) []int64 {
+	if known := f.tokens[clip]; known != nil {
+		return known
 	}
-	if start == f.start {
-		return f.fronts[0] + s.must[start] + s.rest[start]
+	out := slices.Clone(f.tokens[f.b.Clip])
+	for at, s := range f.a.slots {
+		if s.item < 0 {
+			continue
+		}
+		if it := &f.items[s.item]; clips(it, clip) || clips(it, f.b.Clip) {
+			out[at] = f.count(show(it, clip))
+		}
 	}
-	return f.fronts[1] + s.must[start] + s.rest[start]
+	f.tokens[clip] = out
+	return out
 }
 
-func (f *fitter) sum(clip int) *sums {
-	n := len(f.items)
-	s := &sums{make([]int64, n+1), make([]int64, n+1)}
-	for at, slot := range f.a.slots {
-		w := f.tokens[at]
-		if slot.item >= 0 && clip != f.b.Clip {
-			if it := &f.items[slot.item]; clips(it, clip) || clips(it, f.b.Clip) {
-				w = f.count(show(it, clip))
-			}
-		}
-		s.rest[slot.of] += w
+// total returns the tokens of a view that starts at an item and clips so.
+func (f *fitter) total(start, clip int) int64 {
+	n := f.fronts[1]
+	if start == f.start {
+		n = f.fronts[0]
 	}
-	for i := range n {
-		s.must[i+1] = s.must[i]
-		if f.must[i] {
-			s.must[i+1] += s.rest[i]
+	for at, tokens := range f.clipped(clip) {
+		if of := f.a.slots[at].of; of >= start || f.must[of] {
+			n += tokens
 		}
 	}
-	for i := n - 1; i >= 0; i-- {
-		s.rest[i] += s.rest[i+1]
-	}
-	return s
+	return n
 }
 
 // choose returns where the view starts so that it is within the target: as
@@ -254,20 +246,21 @@ func (f *fitter) choose(clip int) int {
 	if f.total(f.start, clip) <= f.b.Target {
 		return f.start
 	}
-	group := -1
-	for _, i := range f.cuts {
-		if f.total(i, clip) > f.b.Target {
+	at := sort.Search(len(f.cuts)-1, func(i int) bool { return f.total(f.cuts[i], clip) <= f.b.Target })
+	for _, i := range f.cuts[at:] {
+		if !f.turns[i] {
 			continue
 		}
-		if group < 0 {
-			group = i
-		}
-		if f.turns[i] {
-			if f.sums[clip].rest[i] >= f.b.Target/2 {
-				return i
+		kept := int64(0)
+		for slot, tokens := range f.clipped(clip) {
+			if f.a.slots[slot].of >= i {
+				kept += tokens
 			}
-			break
 		}
+		if kept >= f.b.Target/2 {
+			return i
+		}
+		break
 	}
-	return group
+	return f.cuts[at]
 }
