@@ -37,6 +37,7 @@ func (k *talk) states() string {
 // What a tool makes obsolete holds where the call that did so is; what a
 // person says of a message holds everywhere.
 func TestMarksAcrossBranches(t *testing.T) {
+	t.Parallel()
 	k := newTalk(t)
 	ctx := t.Context()
 	read := k.turn("read", "file.read a")
@@ -311,6 +312,7 @@ func TestMergedInteractions(t *testing.T) {
 }
 
 func TestCopies(t *testing.T) {
+	t.Parallel()
 	k := newTalk(t)
 	ctx := t.Context()
 	k.turn("one", "file.read a")
@@ -361,6 +363,7 @@ func TestCopies(t *testing.T) {
 // Five thousand messages, some made long before they were stored, some on
 // branches, some with ids derived from clients': each is found, in its place.
 func TestFindAmongMany(t *testing.T) {
+	t.Parallel()
 	k := newTalk(t)
 	ctx := t.Context()
 	s := k.session()
@@ -410,6 +413,7 @@ func TestFindAmongMany(t *testing.T) {
 // What is packed reads as before, also from another process, and more can be
 // said after it.
 func TestPackThenRead(t *testing.T) {
+	t.Parallel()
 	k := newTalk(t)
 	ctx := t.Context()
 	for range 30 {

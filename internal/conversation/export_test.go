@@ -115,6 +115,7 @@ func TestExportOfDeletedBranch(t *testing.T) {
 
 // Wherever the store fails, an export says so.
 func TestExportFails(t *testing.T) {
+	t.Parallel()
 	e, db := engine(t)
 	conv := fitted(t, e)
 	if err := rest(t, e, db, conv); err != nil {

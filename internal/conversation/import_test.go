@@ -255,6 +255,7 @@ func mustFind(t *testing.T, e *conversation.Engine, conv id.ID, text string) id.
 // However far an import came before it broke off: nothing of it is seen, and
 // Purge leaves nothing of it.
 func TestBrokenImport(t *testing.T) {
+	t.Parallel()
 	e, db := engine(t)
 	s := create(e)
 	for i := range 300 {

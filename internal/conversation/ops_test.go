@@ -280,8 +280,10 @@ func (p *place) state() string {
 // Whatever is done, and wherever a crash ends it: it is told, the conversation
 // is as it was before or as it is afterwards, and doing it again does it.
 func TestCrashesEverywhere(t *testing.T) {
+	t.Parallel()
 	for _, op := range operations() {
 		t.Run(op.name, func(t *testing.T) {
+			t.Parallel()
 			p := newPlace(t)
 			before := p.state()
 			p.ok(op.do(t.Context(), p, p.e, anna))
@@ -320,6 +322,7 @@ func TestCrashesEverywhere(t *testing.T) {
 
 // A place is for its owner alone; what others try writes nothing.
 func TestForeignScopes(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	before := p.seq()
 	for _, op := range operations() {
@@ -355,6 +358,7 @@ func TestForeignScopes(t *testing.T) {
 // Erasing may be ended by a crash at any call: done again, nothing is left of
 // what was deleted, be it a conversation, a branch or a message.
 func TestPurgeAfterCrashes(t *testing.T) {
+	t.Parallel()
 	what := map[string]func(p *place) error{
 		"the conversation": func(p *place) error { return p.e.Delete(p.t.Context(), anna, p.conv) },
 		"the messages": func(p *place) error {

@@ -39,6 +39,7 @@ func TestPurgedSiblingsDoNotHarmABranchThatCanComeBack(t *testing.T) {
 }
 
 func TestEveryTraceOfADeletedMessageIsErased(t *testing.T) {
+	t.Parallel()
 	k := newTalk(t)
 	const secret = "Zwetschgenmus"
 	m := k.turn("the word is " + secret)
@@ -92,6 +93,7 @@ func (k *talk) gone(words ...string) {
 }
 
 func TestNothingOfADeletedBranchStays(t *testing.T) {
+	t.Parallel()
 	k := newTalk(t)
 	k.turn("one")
 	k.edit(conversation.Fork{}, "Mirabelle")

@@ -80,6 +80,7 @@ func imported(t *testing.T, messages int) (*meter, *conversation.Engine, id.ID) 
 // What is done near the end of a long conversation reads no more than a few
 // pages of it, wherever the conversation comes from.
 func TestALongConversationIsNotReadForOneOfItsMessages(t *testing.T) {
+	t.Parallel()
 	const messages, most = 20_000, 8000 // rows: a page of them, and the messages of one millisecond of the import
 	st, e, first := imported(t, messages)
 	ctx := t.Context()
@@ -141,6 +142,7 @@ func TestALongConversationIsNotReadForOneOfItsMessages(t *testing.T) {
 // Branches are told with the number of their messages; what is erased does not
 // count.
 func TestBranchesAreCounted(t *testing.T) {
+	t.Parallel()
 	const messages = 400
 	_, e, conv := imported(t, messages)
 	ctx := t.Context()
@@ -197,6 +199,7 @@ func TestBranchesAreCounted(t *testing.T) {
 // To make room is one record, however many results leave the view; a person's
 // later word about one of them counts, on copies too.
 func TestMakingRoomIsOneRecord(t *testing.T) {
+	t.Parallel()
 	const messages = 4000
 	st, e, conv := imported(t, messages)
 	ctx := t.Context()

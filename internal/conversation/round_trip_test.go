@@ -204,6 +204,7 @@ func (a *author) act() {
 // Whatever is done to a conversation: what is exported, imported and exported
 // again is the same, and a model is shown the same of it.
 func TestRoundTrip(t *testing.T) {
+	t.Parallel()
 	e, db := engine(t)
 	rapid.Check(t, func(t *rapid.T) {
 		s := create(e)

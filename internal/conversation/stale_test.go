@@ -44,32 +44,6 @@ func TestAgeIsSeenInATurnWithoutCalls(t *testing.T) {
 	})
 }
 
-// A message stands for others only if it is shown itself in the end: never for
-// itself, in a circle, or when it is deleted.
-func TestWhatStandsForMessagesIsShown(t *testing.T) {
-	k := newTalk(t)
-	ctx := t.Context()
-	k.turn("one", "file.read a")
-	k.turn("two")
-	first, call, result, later, last := k.all[0], k.all[1], k.all[2], k.all[4], k.all[5]
-	before := k.view()
-	mark := func(by id.ID, msgs ...id.ID) error {
-		_, err := k.e.Mark(ctx, anna, k.conv, conversation.Verdict{State: record.Superseded, By: by}, msgs...)
-		return err
-	}
-	k.code(mark(first, first), "supersedes_itself")
-	k.code(mark(result, call), "supersedes_itself") // they live and fall together
-	k.code(mark(later, first, later), "supersedes_itself")
-	k.ok(second(k.e.Mark(ctx, anna, k.conv, conversation.Verdict{State: record.Deleted}, last)))
-	k.code(mark(last, first), "superseded_by_hidden")
-	k.ok(second(k.e.Mark(ctx, anna, k.conv, conversation.Verdict{State: record.Active}, last)))
-	k.expect("the view", k.view(), before...)
-	k.ok(mark(later, first))
-	k.code(mark(first, later), "supersedes_itself")
-	k.ok(mark(last, later))
-	k.code(mark(first, last), "supersedes_itself")
-}
-
 // What a rollback takes back is what one interaction said: a result that a
 // write of another one made stale, too, stays so, and says so by that one. Two
 // writes of one interaction are taken back together.
