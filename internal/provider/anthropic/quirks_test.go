@@ -3,7 +3,6 @@ package anthropic_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -17,33 +16,7 @@ import (
 	"steward/test/apis"
 )
 
-// says answers with its bodies, the last one again and again, and keeps what
-// it was sent.
-type says struct {
-	status int
-	bodies []string
-	sent   []string
-	asked  []string // URLs
-	header http.Header
-}
-
-func (s *says) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Body != nil {
-		b, err := io.ReadAll(r.Body)
-		if err != nil {
-			return nil, err
-		}
-		s.sent = append(s.sent, string(b))
-	}
-	s.asked, s.header = append(s.asked, r.URL.String()), r.Header
-	body := s.bodies[0]
-	if len(s.bodies) > 1 {
-		s.bodies = s.bodies[1:]
-	}
-	return &http.Response{StatusCode: s.status, Header: http.Header{}, Request: r, Body: io.NopCloser(strings.NewReader(body))}, nil
-}
-
-func provider(s *says) *anthropic.Provider {
+func provider(s *apis.Says) *anthropic.Provider {
 	return anthropic.New(anthropic.Options{BaseURL: "http://vendor.test/v1/", Key: "k", HTTP: &http.Client{Transport: s}})
 }
 
@@ -69,35 +42,6 @@ func ask(msgs ...*message.Message) *llm.Request {
 		msgs = append(msgs, user(text("Hello")))
 	}
 	return &llm.Request{Tools: apis.Tools(), Transcript: llm.NewTranscript(msgs...)}
-}
-
-func collect(m llm.Model, r *llm.Request) (reply *llm.Reply, notices []string, err error) {
-	for ev, e := range m.Stream(context.Background(), r) {
-		switch {
-		case e != nil:
-			err = e
-		case ev.Kind == llm.Done:
-			reply = ev.Reply
-		case ev.Kind == llm.Notice:
-			notices = append(notices, ev.Text)
-		}
-	}
-	return reply, notices, err
-}
-
-func tell(r *llm.Reply) string {
-	var b strings.Builder
-	for _, x := range r.Blocks {
-		switch x := x.(type) {
-		case *message.Text:
-			fmt.Fprintf(&b, "text %q;", x.Text)
-		case *message.Reasoning:
-			fmt.Fprintf(&b, "reasoning %q %s;", x.Text, x.Meta.Fields)
-		case *message.ToolCall:
-			fmt.Fprintf(&b, "call %s %s %s;", x.CallID, x.Name, x.Args)
-		}
-	}
-	return b.String() + string(r.Stop)
 }
 
 func TestStreams(t *testing.T) {
@@ -126,11 +70,11 @@ func TestStreams(t *testing.T) {
 		{"new stop reason", stream("whatever"), `end`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			reply, _, err := collect(provider(&says{status: 200, bodies: []string{c.body}}).Model("claude-opus-4-6"), ask())
+			reply, _, err := apis.Collect(provider(&apis.Says{Status: 200, Bodies: []string{c.body}}).Model("claude-opus-4-6"), ask())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := tell(reply); got != c.want {
+			if got := apis.Tell(reply); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 			if reply.Usage != (message.Usage{Input: 1, Output: 2}) {
@@ -162,7 +106,7 @@ func TestErrors(t *testing.T) {
 		{200, event(`{"type":"message_start","message":{}}`) + stream("end_turn", `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Hi"}}`), "stream_broken", true},
 		{200, ``, "stream_broken", true},
 	} {
-		_, _, err := collect(provider(&says{status: c.status, bodies: []string{c.body}}).Model("claude-opus-4-6"), ask())
+		_, _, err := apis.Collect(provider(&apis.Says{Status: c.status, Bodies: []string{c.body}}).Model("claude-opus-4-6"), ask())
 		f := fault.Of(err)
 		if err == nil || f.Code != c.code || f.Recoverable() != c.retry {
 			t.Errorf("%d %s: code %q, retry %q: %v", c.status, c.body, f.Code, f.Retry, err)
@@ -201,26 +145,26 @@ func TestSettings(t *testing.T) {
 		{"claude-haiku-5-5", llm.Sampling{Effort: llm.EffortNone, Stop: []string{"a", "", " "}}, "", `"thinking":{"type":"disabled"},"stop_sequences":["a"]`, "effort", 1},
 		{"kimi-k2", llm.Sampling{Effort: llm.EffortHigh}, "", `"max_tokens":8192,"thinking":{"type":"enabled","budget_tokens":8191}`, "effort", 0},
 	} {
-		s := &says{status: 200, bodies: []string{stream("end_turn")}}
+		s := &apis.Says{Status: 200, Bodies: []string{stream("end_turn")}}
 		r := ask()
 		r.Sampling, r.ToolChoice = c.s, c.choice
-		_, notices, err := collect(provider(s).Model(c.model), r)
+		_, notices, err := apis.Collect(provider(s).Model(c.model), r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		rest := s.sent[0][:strings.Index(s.sent[0], `"messages"`)] + s.sent[0][strings.LastIndex(s.sent[0], `]`):]
-		if !strings.Contains(s.sent[0], c.has) || strings.Contains(rest, c.hasNo) || len(notices) != c.notices {
+		rest := s.Sent[0][:strings.Index(s.Sent[0], `"messages"`)] + s.Sent[0][strings.LastIndex(s.Sent[0], `]`):]
+		if !strings.Contains(s.Sent[0], c.has) || strings.Contains(rest, c.hasNo) || len(notices) != c.notices {
 			t.Errorf("%s %+v: notices %q\n%s", c.model, c.s, notices, rest)
 		}
-		if err := apis.CheckAnthropic([]byte(s.sent[0])); err != nil {
+		if err := apis.CheckAnthropic([]byte(s.Sent[0])); err != nil {
 			t.Errorf("%s: %v", c.model, err)
 		}
-		beta := s.header.Get("Anthropic-Beta") != ""
-		if beta != strings.Contains(s.sent[0], "block_binding") {
+		beta := s.Header.Get("Anthropic-Beta") != ""
+		if beta != strings.Contains(s.Sent[0], "block_binding") {
 			t.Errorf("%s: the beta header is %v", c.model, beta)
 		}
-		if s.header.Get("Anthropic-Version") != "2023-06-01" || s.header.Get("X-Api-Key") != "k" || s.asked[0] != "http://vendor.test/v1/messages" {
-			t.Errorf("%v %v", s.header, s.asked)
+		if s.Header.Get("Anthropic-Version") != "2023-06-01" || s.Header.Get("X-Api-Key") != "k" || s.Asked[0] != "http://vendor.test/v1/messages" {
+			t.Errorf("%v %v", s.Header, s.Asked)
 		}
 	}
 }
@@ -244,33 +188,33 @@ func TestOwnThinking(t *testing.T) {
 			if model == "claude-opus-5-5" {
 				sends = false
 			}
-			s := &says{status: 200, bodies: []string{stream("end_turn")}}
+			s := &apis.Says{Status: 200, Bodies: []string{stream("end_turn")}}
 			r := ask(user(text("Hi")), wrote, answer)
 			r.Sampling.Effort = effort
-			if _, _, err := collect(provider(s).Model(model), r); err != nil {
+			if _, _, err := apis.Collect(provider(s).Model(model), r); err != nil {
 				t.Fatal(err)
 			}
-			if strings.Contains(s.sent[0], back) != sends {
-				t.Errorf("%s at effort %q:\n%s", model, effort, s.sent[0])
+			if strings.Contains(s.Sent[0], back) != sends {
+				t.Errorf("%s at effort %q:\n%s", model, effort, s.Sent[0])
 			}
 			// In the middle of a turn that it did not think in, an older model cannot begin to.
-			if model == "claude-opus-4-5" && strings.Contains(s.sent[0], `"thinking"`) {
-				t.Errorf("thinking in the middle of a turn: %s", s.sent[0])
+			if model == "claude-opus-4-5" && strings.Contains(s.Sent[0], `"thinking"`) {
+				t.Errorf("thinking in the middle of a turn: %s", s.Sent[0])
 			}
-			if err := apis.CheckAnthropic([]byte(s.sent[0])); err != nil {
+			if err := apis.CheckAnthropic([]byte(s.Sent[0])); err != nil {
 				t.Error(err)
 			}
 		}
 	}
 	// With its own thinking at the beginning of the turn it goes on.
 	wrote.Model = "anthropic/claude-opus-4-5"
-	s := &says{status: 200, bodies: []string{stream("end_turn")}}
+	s := &apis.Says{Status: 200, Bodies: []string{stream("end_turn")}}
 	r := ask(user(text("Hi")), wrote, answer)
 	r.Sampling.Effort = llm.EffortHigh
-	if _, _, err := collect(provider(s).Model("claude-opus-4-5"), r); err != nil || !strings.Contains(s.sent[0], `"type":"enabled"`) {
-		t.Errorf("%v\n%s", err, s.sent[0])
+	if _, _, err := apis.Collect(provider(s).Model("claude-opus-4-5"), r); err != nil || !strings.Contains(s.Sent[0], `"type":"enabled"`) {
+		t.Errorf("%v\n%s", err, s.Sent[0])
 	}
-	if err := apis.CheckAnthropic([]byte(s.sent[0])); err != nil {
+	if err := apis.CheckAnthropic([]byte(s.Sent[0])); err != nil {
 		t.Error(err)
 	}
 }
@@ -281,11 +225,11 @@ func TestStructured(t *testing.T) {
 		`"o":{"oneOf":[{"type":"string","format":"date"},{"type":"null"}]},"m":{"type":"object","additionalProperties":{"type":"string","pattern":"x"}},"any":true},"required":["z"],"$defs":{"d":{"type":"object","additionalProperties":false}},"minProperties":1}`
 	adjusted := `{"type":"object","properties":{"z":{"type":"string"},"a":{"type":"array","items":{"type":"object","properties":{"n":{"type":"number"}},"additionalProperties":false},"minItems":1},` +
 		`"o":{"anyOf":[{"type":"string","format":"date"},{"type":"null"}]},"m":{"type":"object","additionalProperties":{"type":"string"}},"any":true},"required":["z"],"$defs":{"d":{"type":"object","additionalProperties":false}},"additionalProperties":false}`
-	s := &says{status: 200, bodies: []string{stream("end_turn", `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"{}"}}`)}}
+	s := &apis.Says{Status: 200, Bodies: []string{stream("end_turn", `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"{}"}}`)}}
 	r := ask()
 	r.Schema = &llm.Schema{Name: "x", JSON: []byte(schema)}
-	if _, _, err := collect(provider(s).Model("claude-opus-4-6"), r); err != nil || !strings.Contains(s.sent[0], `"format":{"type":"json_schema","schema":`+adjusted+`}`) {
-		t.Errorf("%v\n%s", err, s.sent[0])
+	if _, _, err := apis.Collect(provider(s).Model("claude-opus-4-6"), r); err != nil || !strings.Contains(s.Sent[0], `"format":{"type":"json_schema","schema":`+adjusted+`}`) {
+		t.Errorf("%v\n%s", err, s.Sent[0])
 	}
 	for _, c := range []struct {
 		tools  *llm.Toolset
@@ -296,17 +240,17 @@ func TestStructured(t *testing.T) {
 		{apis.Tools(), "", `"tool_choice":{"type":"any"}`},
 		{apis.Tools(), "none", `"tool_choice":{"type":"tool","name":"structured_answer"}`},
 	} {
-		s := &says{status: 200, bodies: []string{stream("tool_use",
+		s := &apis.Says{Status: 200, Bodies: []string{stream("tool_use",
 			`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_1","name":"structured_answer","input":{}}}`,
 			`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"z\":"}}`,
 			`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"\"y\"}"}}`)}}
 		r := ask()
 		r.Schema, r.Tools, r.ToolChoice, r.Sampling.Effort = &llm.Schema{JSON: []byte(schema)}, c.tools, c.choice, llm.EffortHigh
-		reply, notices, err := collect(provider(s).Model("claude-3-7-sonnet-20250219"), r)
-		if err != nil || tell(reply) != `text "{\"z\":\"y\"}";end` || len(notices) != 1 || !strings.Contains(s.sent[0], c.want) {
-			t.Errorf("%v, %q\n%s", err, notices, s.sent[0])
+		reply, notices, err := apis.Collect(provider(s).Model("claude-3-7-sonnet-20250219"), r)
+		if err != nil || apis.Tell(reply) != `text "{\"z\":\"y\"}";end` || len(notices) != 1 || !strings.Contains(s.Sent[0], c.want) {
+			t.Errorf("%v, %q\n%s", err, notices, s.Sent[0])
 		}
-		if err := apis.CheckAnthropic([]byte(s.sent[0])); err != nil {
+		if err := apis.CheckAnthropic([]byte(s.Sent[0])); err != nil {
 			t.Error(err)
 		}
 	}
@@ -314,14 +258,14 @@ func TestStructured(t *testing.T) {
 
 // TestCacheMarks: on what is stable and on what is last, and never in what is kept.
 func TestCacheMarks(t *testing.T) {
-	s := &says{status: 200, bodies: []string{stream("end_turn")}}
+	s := &apis.Says{Status: 200, Bodies: []string{stream("end_turn")}}
 	m := provider(s).Model("claude-opus-4-6")
 	r := ask()
 	send := func() string {
-		if _, _, err := collect(m, r); err != nil {
+		if _, _, err := apis.Collect(m, r); err != nil {
 			t.Fatal(err)
 		}
-		return s.sent[len(s.sent)-1]
+		return s.Sent[len(s.Sent)-1]
 	}
 	const mark = `"cache_control":{"type":"ephemeral"}`
 	if b := send(); strings.Count(b, mark) != 2 || !strings.Contains(b, mark+`}]`) {
@@ -340,32 +284,32 @@ func TestCacheMarks(t *testing.T) {
 
 // TestPictures: what the API takes, and what the model is only told of.
 func TestPictures(t *testing.T) {
-	s := &says{status: 200, bodies: []string{stream("end_turn")}}
+	s := &apis.Says{Status: 200, Bodies: []string{stream("end_turn")}}
 	r := ask(user(
 		&message.Image{URL: "data:image/png;base64,aGk="}, &message.Image{URL: "http://x/a.png"}, &message.Image{MIME: "image/bmp", Data: []byte("BM")},
 		&message.File{MIME: "application/pdf", Name: "a.pdf", Data: []byte("%PDF")}, &message.File{MIME: "application/zip", Name: "z.zip", Data: []byte("PK")}))
-	_, notices, err := collect(provider(s).Model("claude-opus-4-6"), r)
+	_, notices, err := apis.Collect(provider(s).Model("claude-opus-4-6"), r)
 	if err != nil || len(notices) != 3 {
 		t.Errorf("%q, %v", notices, err)
 	}
 	for _, want := range []string{`"media_type":"image/png","data":"aGk="`, `image/bmp`, `http://x/a.png`, `"title":"a.pdf"`, `z.zip`} {
-		if !strings.Contains(s.sent[0], want) {
-			t.Errorf("no %s in %s", want, s.sent[0])
+		if !strings.Contains(s.Sent[0], want) {
+			t.Errorf("no %s in %s", want, s.Sent[0])
 		}
 	}
-	if err := apis.CheckAnthropic([]byte(s.sent[0])); err != nil {
+	if err := apis.CheckAnthropic([]byte(s.Sent[0])); err != nil {
 		t.Error(err)
 	}
 	for range provider(s).Model("claude-opus-4-6").Stream(context.Background(), r) {
 		break // at the notice: nobody is asked
 	}
-	if len(s.sent) != 1 {
-		t.Errorf("%d requests", len(s.sent))
+	if len(s.Sent) != 1 {
+		t.Errorf("%d requests", len(s.Sent))
 	}
 }
 
 func TestModelPages(t *testing.T) {
-	s := &says{status: 200, bodies: []string{
+	s := &apis.Says{Status: 200, Bodies: []string{
 		`{"data":[{"id":"a","created_at":"2026-02-04T00:00:00Z","max_input_tokens":1000},{}],"has_more":true,"last_id":"a b"}`,
 		`{"data":[{"id":"c"}],"has_more":false,"last_id":"c"}`,
 	}}
@@ -373,20 +317,20 @@ func TestModelPages(t *testing.T) {
 	if err != nil || len(infos) != 2 || infos[0].Window != 1000 || infos[0].Created.Year() != 2026 || infos[1].Name != "c" {
 		t.Errorf("%+v, %v", infos, err)
 	}
-	if want := "http://vendor.test/v1/models?limit=1000&after_id=a+b"; len(s.asked) != 2 || s.asked[1] != want {
-		t.Errorf("%q", s.asked)
+	if want := "http://vendor.test/v1/models?limit=1000&after_id=a+b"; len(s.Asked) != 2 || s.Asked[1] != want {
+		t.Errorf("%q", s.Asked)
 	}
 	// A server that says for ever that there is more.
-	s.bodies = []string{`{"data":[{"id":"a"}],"has_more":true,"last_id":"a"}`}
+	s.Bodies = []string{`{"data":[{"id":"a"}],"has_more":true,"last_id":"a"}`}
 	if infos, err := provider(s).Models(context.Background()); err != nil || len(infos) != 2 {
 		t.Errorf("%d, %v", len(infos), err)
 	}
-	if s.bodies = []string{`{"data":`}; true {
+	if s.Bodies = []string{`{"data":`}; true {
 		if _, err := provider(s).Models(context.Background()); fault.Of(err).Code != "stream_broken" {
 			t.Errorf("%v", err)
 		}
 	}
-	if s.status = 401; true {
+	if s.Status = 401; true {
 		if _, err := provider(s).Models(context.Background()); fault.Of(err).Code != "auth_failed" {
 			t.Errorf("%v", err)
 		}
@@ -400,8 +344,8 @@ func TestModelPages(t *testing.T) {
 // have the same one.
 func TestCallsAtOneIndexHaveIdsOfTheirOwn(t *testing.T) {
 	use := `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"same","name":"` + apis.Tools().Specs()[0].Name + `","input":{}}}`
-	m := provider(&says{status: 200, bodies: []string{stream("tool_use", use, use, use)}}).Model("m")
-	reply, _, err := collect(m, ask())
+	m := provider(&apis.Says{Status: 200, Bodies: []string{stream("tool_use", use, use, use)}}).Model("m")
+	reply, _, err := apis.Collect(m, ask())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -429,8 +373,8 @@ var searched = stream("end_turn",
 	`{"type":"content_block_start","index":3,"content_block":{"type":"text","text":" Bring a coat."}}`)
 
 func TestServerToolsAndCitationsAreKept(t *testing.T) {
-	s := &says{status: 200, bodies: []string{searched}}
-	reply, _, err := collect(provider(s).Model("claude-opus-4-6"), ask(user(text("Rain?"))))
+	s := &apis.Says{Status: 200, Bodies: []string{searched}}
+	reply, _, err := apis.Collect(provider(s).Model("claude-opus-4-6"), ask(user(text("Rain?"))))
 	if err != nil || len(reply.Blocks) != 4 {
 		t.Fatalf("%+v, %v", reply, err)
 	}
@@ -492,12 +436,12 @@ func TestServerToolsAndCitationsAreKept(t *testing.T) {
 }
 
 // again asks anew after a message, and returns what was sent.
-func again(t *testing.T, s *says, m *message.Message) string {
+func again(t *testing.T, s *apis.Says, m *message.Message) string {
 	t.Helper()
-	if _, _, err := collect(provider(s).Model("claude-opus-4-6"), ask(user(text("Rain?")), m, user(text("And now?")))); err != nil {
+	if _, _, err := apis.Collect(provider(s).Model("claude-opus-4-6"), ask(user(text("Rain?")), m, user(text("And now?")))); err != nil {
 		t.Fatal(err)
 	}
-	sent := s.sent[len(s.sent)-1]
+	sent := s.Sent[len(s.Sent)-1]
 	if err := apis.CheckAnthropic([]byte(sent)); err != nil {
 		t.Errorf("%v: %s", err, sent)
 	}
@@ -510,8 +454,8 @@ func TestServerToolsAreBounded(t *testing.T) {
 	for i := range 5 {
 		events = append(events, fmt.Sprintf(huge, i))
 	}
-	s := &says{status: 200, bodies: []string{stream("end_turn", events...)}}
-	if _, _, err := collect(provider(s).Model("claude-opus-4-6"), ask(user(text("Rain?")))); !fault.HasCode(err, wire.CodeTooLarge) {
+	s := &apis.Says{Status: 200, Bodies: []string{stream("end_turn", events...)}}
+	if _, _, err := apis.Collect(provider(s).Model("claude-opus-4-6"), ask(user(text("Rain?")))); !fault.HasCode(err, wire.CodeTooLarge) {
 		t.Error(err)
 	}
 }
@@ -519,10 +463,10 @@ func TestServerToolsAreBounded(t *testing.T) {
 // A member that stands twice in what was found does not end the turn.
 func TestServerToolsThatAreNoSoundJSONAreTold(t *testing.T) {
 	for _, content := range []string{`{"a":1,"a":2}`, `[{"b":[{"a":1,"a":1}]}]`} {
-		s := &says{status: 200, bodies: []string{stream("end_turn",
+		s := &apis.Says{Status: 200, Bodies: []string{stream("end_turn",
 			`{"type":"content_block_start","index":0,"content_block":{"type":"web_search_tool_result","tool_use_id":"s","content":`+content+`}}`,
 			`{"type":"content_block_start","index":1,"content_block":{"type":"text","text":"It rains."}}`)}}
-		reply, notices, err := collect(provider(s).Model("claude-opus-4-6"), ask(user(text("Rain?"))))
+		reply, notices, err := apis.Collect(provider(s).Model("claude-opus-4-6"), ask(user(text("Rain?"))))
 		if err != nil || len(notices) != 1 || len(reply.Blocks) != 2 {
 			t.Fatalf("%s: %+v, %q, %v", content, reply, notices, err)
 		}

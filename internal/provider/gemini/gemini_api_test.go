@@ -38,7 +38,7 @@ func TestRequestLine(t *testing.T) {
 		"models/gemini-3-pro": "POST /v1beta/models/gemini-3-pro:streamGenerateContent?alt=sse k",
 		"tunedModels/mine":    "POST /v1beta/tunedModels/mine:streamGenerateContent?alt=sse k",
 	} {
-		if _, _, err := collect(p.Model(model), hello()); !fault.HasCode(err, "stream_broken") || got != want {
+		if _, _, err := apis.Collect(p.Model(model), apis.Hello()); !fault.HasCode(err, "stream_broken") || got != want {
 			t.Errorf("%s, %v", got, err)
 		}
 	}

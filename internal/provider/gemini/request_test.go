@@ -64,7 +64,7 @@ func TestThinking(t *testing.T) {
 		{"gemma-3-27b-it", "", "", false},
 		{"gemma-3-27b-it", llm.EffortLow, "", true},
 	} {
-		r := hello()
+		r := apis.Hello()
 		r.Sampling.Effort = c.effort
 		body, notices := sent(t, c.model, r)
 		var got struct {
@@ -81,7 +81,7 @@ func TestThinking(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	warm := 0.7
-	r := hello()
+	r := apis.Hello()
 	r.System = "Be brief."
 	r.Sampling = llm.Sampling{Temperature: &warm, MaxTokens: 100, Stop: []string{"a", "", "b", "c", "d", "e", "f"}}
 	body, notices := sent(t, "gemini-2.0-flash", r)
@@ -104,7 +104,7 @@ func TestSchemaAndTools(t *testing.T) {
 		{"gemini-3-pro-preview", "none", true, true, false},
 	} {
 		for _, system := range []string{"", "Be brief."} {
-			r := hello()
+			r := apis.Hello()
 			r.System, r.Schema, r.Tools, r.ToolChoice = system, apis.Schema(), apis.Tools(), c.choice
 			body, notices := sent(t, c.model, r)
 			if strings.Contains(body, `"responseJsonSchema"`) != c.schema || strings.Contains(body, `"tools"`) != c.tools || (len(notices) > 0) != c.told {
@@ -119,12 +119,12 @@ func TestSchemaAndTools(t *testing.T) {
 
 func TestBadSchemas(t *testing.T) {
 	m := New(Options{}).Model("gemini-3-pro").(*model)
-	r := hello()
+	r := apis.Hello()
 	r.Schema = &llm.Schema{Name: "x", JSON: []byte(`{"type":`)}
 	if _, _, err := m.body(r); !fault.HasCode(err, "request_refused") {
 		t.Error(err)
 	}
-	r = hello()
+	r = apis.Hello()
 	r.Tools = llm.NewToolset(tool.Spec{Name: "a.b", Input: []byte(`[]`)})
 	if _, _, err := m.body(r); !fault.HasCode(err, "request_refused") {
 		t.Error(err)
@@ -196,7 +196,7 @@ func turn(content ...message.Block) *llm.Transcript {
 		return &message.Message{Role: message.Tool, Blocks: []message.Block{&message.ToolResult{
 			Call: message.Ref{Message: m.ID, Block: block}, CallID: callID, Name: name, Status: message.OK, Content: content}}}
 	}
-	return llm.NewTranscript(hello().Transcript.Messages()[0], m,
+	return llm.NewTranscript(apis.Hello().Transcript.Messages()[0], m,
 		result(1, "c", "time.now", &message.Text{Text: "12:00"}), result(0, "b", "files.read", content...))
 }
 
@@ -225,7 +225,7 @@ func TestResultsInCallOrder(t *testing.T) {
 }
 
 func TestMedia(t *testing.T) {
-	r := hello()
+	r := apis.Hello()
 	r.Transcript.Append(&message.Message{Role: message.User, Blocks: []message.Block{
 		&message.Image{URL: "data:image/png;base64,eA=="},
 		&message.Image{Data: []byte("\x89PNG\r\n\x1a\n")},

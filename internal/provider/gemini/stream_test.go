@@ -2,7 +2,6 @@ package gemini
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -40,28 +39,8 @@ func serving(t testing.TB, h http.HandlerFunc) *Provider {
 	return New(Options{BaseURL: s.URL, Key: "k", HTTP: s.Client()})
 }
 
-func hello() *llm.Request {
-	return &llm.Request{Transcript: llm.NewTranscript(&message.Message{
-		Role: message.User, Blocks: []message.Block{&message.Text{Text: "Hello"}}})}
-}
-
-// collect reads a stream to its end.
-func collect(m llm.Model, r *llm.Request) (reply *llm.Reply, notices []string, err error) {
-	for ev, e := range m.Stream(context.Background(), r) {
-		switch {
-		case e != nil:
-			err = e
-		case ev.Kind == llm.Notice:
-			notices = append(notices, ev.Text)
-		case ev.Kind == llm.Done:
-			reply = ev.Reply
-		}
-	}
-	return reply, notices, err
-}
-
 func TestPromptRefused(t *testing.T) {
-	reply, notices, err := collect(answering(t, "blocked").Model("gemini-3-flash-preview"), hello())
+	reply, notices, err := apis.Collect(answering(t, "blocked").Model("gemini-3-flash-preview"), apis.Hello())
 	if err != nil || reply.Stop != message.StopRefused || len(reply.Blocks) != 0 || reply.Usage.Input != 7 {
 		t.Fatalf("%+v, %v", reply, err)
 	}
@@ -71,14 +50,14 @@ func TestPromptRefused(t *testing.T) {
 }
 
 func TestAnswerRefusedSaysWhy(t *testing.T) {
-	reply, notices, err := collect(answering(t, "refused").Model("gemini-3-flash-preview"), hello())
+	reply, notices, err := apis.Collect(answering(t, "refused").Model("gemini-3-flash-preview"), apis.Hello())
 	if err != nil || reply.Stop != message.StopRefused || len(notices) != 1 || !strings.Contains(notices[0], "SAFETY") {
 		t.Fatalf("%+v, %q, %v", reply, notices, err)
 	}
 }
 
 func TestMalformedCallIsNoAnswer(t *testing.T) {
-	reply, _, err := collect(answering(t, "malformed_call").Model("gemini-3-flash-preview"), hello())
+	reply, _, err := apis.Collect(answering(t, "malformed_call").Model("gemini-3-flash-preview"), apis.Hello())
 	f := fault.Of(err)
 	if reply != nil || err == nil || f.Code != "provider_error" || !f.Recoverable() || !strings.Contains(f.Error(), "math.multiply(6,") {
 		t.Fatalf("%+v, %v", reply, err)
@@ -96,7 +75,7 @@ func TestSignedParts(t *testing.T) {
 		"image":          `{"role":"model","parts":[{"text":"Here it is: "},{"inlineData":{"mimeType":"image/png","data":"iVBORw0KGgo="},"thoughtSignature":"EqoBCqcBAdHtim+sig/ABC=="}]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			reply, _, err := collect(answering(t, name).Model("gemini-3-flash-preview"), hello())
+			reply, _, err := apis.Collect(answering(t, name).Model("gemini-3-flash-preview"), apis.Hello())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -111,17 +90,17 @@ func TestSignedParts(t *testing.T) {
 
 func TestMintedIDsAreTheSameEachTime(t *testing.T) {
 	m := answering(t, "parallel").Model("gemini-3-flash-preview")
-	a, _, err := collect(m, hello())
+	a, _, err := apis.Collect(m, apis.Hello())
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, _, err := collect(m, hello())
+	b, _, err := apis.Collect(m, apis.Hello())
 	if err != nil || !reflect.DeepEqual(a, b) {
 		t.Errorf("%+v\n%+v\n%v", a, b, err)
 	}
-	longer := hello()
+	longer := apis.Hello()
 	longer.Transcript.Append(longer.Transcript.Messages()[0])
-	c, _, err := collect(m, longer)
+	c, _, err := apis.Collect(m, longer)
 	if err != nil || a.Blocks[0].(*message.ToolCall).CallID == c.Blocks[0].(*message.ToolCall).CallID {
 		t.Errorf("the next turn has the same ids: %v", err)
 	}
@@ -139,7 +118,7 @@ func TestMidStreamErrors(t *testing.T) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			w.Write([]byte(body + "\n\n"))
 		})
-		if reply, _, err := collect(p.Model("gemini-3-pro"), hello()); reply != nil || !fault.HasCode(err, code) {
+		if reply, _, err := apis.Collect(p.Model("gemini-3-pro"), apis.Hello()); reply != nil || !fault.HasCode(err, code) {
 			t.Errorf("%s: %v", body, err)
 		}
 	}
@@ -152,7 +131,7 @@ func TestSilenceAfterTheEnd(t *testing.T) {
 		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
 	})
-	if reply, _, err := collect(p.Model("gemini-3-pro"), hello()); err != nil || reply.Stop != message.StopEnd {
+	if reply, _, err := apis.Collect(p.Model("gemini-3-pro"), apis.Hello()); err != nil || reply.Stop != message.StopEnd {
 		t.Errorf("%+v, %v", reply, err)
 	}
 }
@@ -168,7 +147,7 @@ func TestStopReasons(t *testing.T) {
 		p := serving(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Write([]byte(`data: {"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"` + reason + `"}]}` + "\n\n"))
 		})
-		reply, _, err := collect(p.Model("gemini-3-pro"), hello())
+		reply, _, err := apis.Collect(p.Model("gemini-3-pro"), apis.Hello())
 		if want == "" {
 			if !fault.HasCode(err, "provider_error") {
 				t.Errorf("%s: %v", reason, err)
@@ -190,9 +169,9 @@ func FuzzStream(f *testing.F) {
 		f.Add(e.Body)
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		p := New(Options{BaseURL: "http://vendor.test", HTTP: &http.Client{Transport: answer(body)}})
-		r := hello()
-		reply, _, err := collect(p.Model("gemini-3-pro"), r)
+		p := New(Options{BaseURL: "http://vendor.test", HTTP: &http.Client{Transport: &apis.Says{Bodies: []string{string(body)}}}})
+		r := apis.Hello()
+		reply, _, err := apis.Collect(p.Model("gemini-3-pro"), r)
 		if (reply == nil) == (err == nil) {
 			t.Fatalf("%+v and %v", reply, err)
 		}
@@ -214,20 +193,6 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// answer is a transport that answers everything with a body.
-type answer []byte
-
-func (a answer) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := r.Context().Err(); err != nil {
-		return nil, err
-	}
-	rec := httptest.NewRecorder()
-	rec.Write(a)
-	res := rec.Result()
-	res.Header.Del("Content-Type")
-	return res, nil
-}
-
 // What Gemini's own tools ran and found goes back as it came, and its sources
 // are named.
 func TestServerToolsAndGroundingAreKept(t *testing.T) {
@@ -239,7 +204,7 @@ func TestServerToolsAndGroundingAreKept(t *testing.T) {
 		fmt.Fprintf(w, "data: {\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[%s,%s,{\"text\":\"It is \"}]}}]}\n\n", code, result)
 		fmt.Fprintf(w, "data: {\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"42.\"}]},\"finishReason\":\"STOP\",\"groundingMetadata\":%s}]}\n\n", grounds)
 	})
-	reply, _, err := collect(p.Model("gemini-3-flash-preview"), hello())
+	reply, _, err := apis.Collect(p.Model("gemini-3-flash-preview"), apis.Hello())
 	if err != nil || len(reply.Blocks) != 3 || string(reply.Meta.Fields) != `{"groundingMetadata":`+grounds+`}` {
 		t.Fatalf("%+v, %v", reply, err)
 	}

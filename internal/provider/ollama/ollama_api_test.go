@@ -112,7 +112,7 @@ func TestWindow(t *testing.T) {
 
 func TestFactsAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := New(Options{HTTP: &http.Client{Transport: answer(`{"capabilities":["vision"]}`)}})
+		p := New(Options{HTTP: &http.Client{Transport: &apis.Says{Bodies: []string{`{"capabilities":["vision"]}`}}}})
 		p.shown["m"] = facts{at: time.Now(), capabilities: map[string]bool{}}
 		if p.known(t.Context(), "m").sees() {
 			t.Error("what was just told is asked again")

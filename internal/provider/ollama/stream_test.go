@@ -2,7 +2,6 @@ package ollama
 
 import (
 	"bytes"
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -39,34 +38,14 @@ func serving(t testing.TB, h http.HandlerFunc) *Provider {
 	return New(Options{Host: s.URL, Key: "k", HTTP: s.Client()})
 }
 
-func hello(more ...message.Block) *llm.Request {
-	return &llm.Request{Transcript: llm.NewTranscript(&message.Message{
-		Role: message.User, Blocks: append([]message.Block{&message.Text{Text: "Hello"}}, more...)})}
-}
-
-// collect reads a stream to its end.
-func collect(m llm.Model, r *llm.Request) (reply *llm.Reply, notices []string, err error) {
-	for ev, e := range m.Stream(context.Background(), r) {
-		switch {
-		case e != nil:
-			err = e
-		case ev.Kind == llm.Notice:
-			notices = append(notices, ev.Text)
-		case ev.Kind == llm.Done:
-			reply = ev.Reply
-		}
-	}
-	return reply, notices, err
-}
-
 func TestLoadedIsNoAnswer(t *testing.T) {
-	if reply, _, err := collect(answering(t, "load").Model("m"), hello()); reply != nil || !fault.HasCode(err, "provider_error") {
+	if reply, _, err := apis.Collect(answering(t, "load").Model("m"), apis.Hello()); reply != nil || !fault.HasCode(err, "provider_error") {
 		t.Errorf("%+v, %v", reply, err)
 	}
 }
 
 func TestPictureInAnswer(t *testing.T) {
-	reply, _, err := collect(answering(t, "image").Model("m"), hello())
+	reply, _, err := apis.Collect(answering(t, "image").Model("m"), apis.Hello())
 	if err != nil || len(reply.Blocks) != 2 || reply.Blocks[1].(*message.Image).MIME != "image/png" {
 		t.Errorf("%+v, %v", reply, err)
 	}
@@ -74,11 +53,11 @@ func TestPictureInAnswer(t *testing.T) {
 
 func TestMintedIDsAreTheSameEachTime(t *testing.T) {
 	m := answering(t, "parallel").Model("m")
-	a, _, err := collect(m, hello())
+	a, _, err := apis.Collect(m, apis.Hello())
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, _, err := collect(m, hello())
+	b, _, err := apis.Collect(m, apis.Hello())
 	if err != nil || !reflect.DeepEqual(a, b) || !strings.HasPrefix(a.Blocks[0].(*message.ToolCall).CallID, mintedPrefix) {
 		t.Errorf("%+v\n%+v\n%v", a, b, err)
 	}
@@ -88,7 +67,7 @@ func TestMintedIDsAreTheSameEachTime(t *testing.T) {
 func said(t *testing.T, line string) (*llm.Reply, error) {
 	t.Helper()
 	p := serving(t, func(w http.ResponseWriter, r *http.Request) { w.Write([]byte(line + "\n")) })
-	reply, _, err := collect(p.Model("m"), hello())
+	reply, _, err := apis.Collect(p.Model("m"), apis.Hello())
 	return reply, err
 }
 
@@ -143,12 +122,12 @@ func TestRemedies(t *testing.T) {
 			w.WriteHeader(c.status)
 			w.Write(append(wire.AppendString([]byte(`{"error":`), c.text), '}'))
 		})
-		_, _, err := collect(p.Model("m"), hello())
+		_, _, err := apis.Collect(p.Model("m"), apis.Hello())
 		if f := fault.Of(err); err == nil || f.Code != c.code || !strings.Contains(f.Remedy, c.remedy) {
 			t.Errorf("%s: %v", c.text, err)
 		}
 	}
-	if _, _, err := collect(New(Options{Host: "127.0.0.1:1"}).Model("m"), hello()); !strings.Contains(err.Error(), "ollama serve") {
+	if _, _, err := apis.Collect(New(Options{Host: "127.0.0.1:1"}).Model("m"), apis.Hello()); !strings.Contains(err.Error(), "ollama serve") {
 		t.Error(err)
 	}
 }
@@ -164,9 +143,9 @@ func FuzzStream(f *testing.F) {
 		f.Add(e.Body)
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		p := New(Options{Host: "http://vendor.test", HTTP: &http.Client{Transport: answer(body)}})
-		r := hello()
-		reply, _, err := collect(p.Model("m"), r)
+		p := New(Options{Host: "http://vendor.test", HTTP: &http.Client{Transport: &apis.Says{Bodies: []string{string(body)}}}})
+		r := apis.Hello()
+		reply, _, err := apis.Collect(p.Model("m"), r)
 		if (reply == nil) == (err == nil) {
 			t.Fatalf("%+v and %v", reply, err)
 		}
@@ -190,18 +169,4 @@ func FuzzStream(f *testing.F) {
 			t.Errorf("%v\n%s", err, whole)
 		}
 	})
-}
-
-// answer is a transport that answers everything with a body.
-type answer []byte
-
-func (a answer) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := r.Context().Err(); err != nil {
-		return nil, err
-	}
-	rec := httptest.NewRecorder()
-	rec.Write(a)
-	res := rec.Result()
-	res.Header.Del("Content-Type")
-	return res, nil
 }

@@ -17,54 +17,18 @@ import (
 	"steward/test/apis"
 )
 
-// says answers with a body and keeps what it was sent.
-type says struct {
-	status int
-	typ    string
-	body   string
-	sent   []string
-	path   string
-}
-
-func (s *says) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Body != nil {
-		b, err := io.ReadAll(r.Body)
-		if err != nil {
-			return nil, err
-		}
-		s.sent = append(s.sent, string(b))
-	}
-	s.path = r.URL.Path
-	h := http.Header{"Content-Type": {s.typ}}
-	return &http.Response{StatusCode: s.status, Header: h, Request: r, Body: io.NopCloser(strings.NewReader(s.body))}, nil
-}
-
-func provider(s *says, d openai.Dialect) *openai.Provider {
-	return openai.New(openai.Options{BaseURL: "http://vendor.test/v1", HTTP: &http.Client{Transport: s}, Dialect: d})
+func says(status int, typ, body string) *apis.Says {
+	return &apis.Says{Status: status, Type: typ, Bodies: []string{body}}
 }
 
 func hello() *llm.Request {
-	return &llm.Request{
-		Tools: apis.Tools(),
-		Transcript: llm.NewTranscript(&message.Message{
-			Role: message.User, Blocks: []message.Block{&message.Text{Text: "Hello"}},
-		}),
-	}
+	r := apis.Hello()
+	r.Tools = apis.Tools()
+	return r
 }
 
-// collect reads a stream to its end.
-func collect(m llm.Model, r *llm.Request) (reply *llm.Reply, notices []string, err error) {
-	for ev, e := range m.Stream(context.Background(), r) {
-		switch {
-		case e != nil:
-			err = e
-		case ev.Kind == llm.Done:
-			reply = ev.Reply
-		case ev.Kind == llm.Notice:
-			notices = append(notices, ev.Text)
-		}
-	}
-	return reply, notices, err
+func provider(s *apis.Says, d openai.Dialect) *openai.Provider {
+	return openai.New(openai.Options{BaseURL: "http://vendor.test/v1", HTTP: &http.Client{Transport: s}, Dialect: d})
 }
 
 // chunks makes a stream of deltas, ended by a finish reason and [DONE].
@@ -75,21 +39,6 @@ func chunks(finish string, deltas ...string) string {
 	}
 	fmt.Fprintf(&b, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":%q}]}\n\ndata: [DONE]\n\n", finish)
 	return b.String()
-}
-
-func tell(r *llm.Reply) string {
-	var b strings.Builder
-	for _, x := range r.Blocks {
-		switch x := x.(type) {
-		case *message.Text:
-			fmt.Fprintf(&b, "text %q;", x.Text)
-		case *message.Reasoning:
-			fmt.Fprintf(&b, "reasoning %q %s;", x.Text, x.Meta.Fields)
-		case *message.ToolCall:
-			fmt.Fprintf(&b, "call %s %s %s;", x.CallID, x.Name, x.Args)
-		}
-	}
-	return b.String() + string(r.Stop)
 }
 
 // TestCompatibleServers: what servers send that OpenAI does not. The comment
@@ -146,11 +95,11 @@ func TestCompatibleServers(t *testing.T) {
 		{"invalid UTF-8", chunks("stop", "{\"content\":\"a\xffb\"}"), `text "a` + "\uFFFD" + `b";end`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			reply, _, err := collect(provider(&says{200, "text/event-stream", c.body, nil, ""}, openai.Compatible).Model("m"), hello())
+			reply, _, err := apis.Collect(provider(says(200, "text/event-stream", c.body), openai.Compatible).Model("m"), hello())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := tell(reply); got != c.want {
+			if got := apis.Tell(reply); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
@@ -161,7 +110,7 @@ func TestCompatibleServers(t *testing.T) {
 func TestMadeUpIDs(t *testing.T) {
 	const f = `"function":{"name":"math__multiply","arguments":"{}"}`
 	body := chunks("stop", `{"tool_calls":[{"index":0,`+f+`},{"index":1,"id":"x",`+f+`},{"index":2,"id":"x",`+f+`}]}`)
-	reply, _, err := collect(provider(&says{200, "text/event-stream", body, nil, ""}, openai.Compatible).Model("m"), hello())
+	reply, _, err := apis.Collect(provider(says(200, "text/event-stream", body), openai.Compatible).Model("m"), hello())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,12 +132,12 @@ func TestWholeAnswer(t *testing.T) {
 	body := `{"id":"1","choices":[{"index":0,"message":{"role":"assistant","content":"a","tool_calls":[
 		{"id":"x","type":"function","function":{"name":"math__multiply","arguments":"{}"}},
 		{"type":"function","function":{"name":"math__multiply","arguments":"{}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":3}}`
-	reply, _, err := collect(provider(&says{200, "application/json; charset=utf-8", body, nil, ""}, openai.Compatible).Model("m"), hello())
+	reply, _, err := apis.Collect(provider(says(200, "application/json; charset=utf-8", body), openai.Compatible).Model("m"), hello())
 	if err != nil || len(reply.Blocks) != 3 || reply.Usage.Input != 3 || reply.Stop != message.StopTools {
 		t.Errorf("%+v, %v", reply, err)
 	}
 	for _, bad := range []string{`{"choices":[`, `{"error":{"message":"no"}}`, `{}`} {
-		if _, _, err := collect(provider(&says{200, "application/json", bad, nil, ""}, openai.Compatible).Model("m"), hello()); err == nil {
+		if _, _, err := apis.Collect(provider(says(200, "application/json", bad), openai.Compatible).Model("m"), hello()); err == nil {
 			t.Errorf("%s is an answer", bad)
 		}
 	}
@@ -202,8 +151,8 @@ func TestKeptMembers(t *testing.T) {
 		`{"reasoning_details":[ ],"provider_note":"y","level":1}`,
 		`{"reasoning_details":[{"data":"B"}],"level":2,"role":"assistant","nothing":null}`,
 		`{"tool_calls":[{"index":0,"id":"a","function":{"name":"math__multiply","arguments":"{}"},"extra_content":{"google":{"thought_signature":"S\u003d"}}}]}`)
-	s := &says{200, "text/event-stream", body, nil, ""}
-	reply, _, err := collect(provider(s, openai.Compatible).Model("m"), hello())
+	s := says(200, "text/event-stream", body)
+	reply, _, err := apis.Collect(provider(s, openai.Compatible).Model("m"), hello())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,10 +165,10 @@ func TestKeptMembers(t *testing.T) {
 		&message.Message{Role: message.Tool, Blocks: []message.Block{&message.ToolResult{CallID: "a", Status: message.OK}}})
 	back := []string{`"reasoning_details":[{"data":"A\/+"},{"data":"B"}]`, `"extra_content":{"google":{"thought_signature":"S\u003d"}}`, `"reasoning_content":"hm"`, `"level":2`}
 	for dialect, wanted := range map[openai.Dialect]bool{openai.Compatible: true, openai.Official: false} {
-		if _, _, err := collect(provider(s, dialect).Model("m"), &llm.Request{Transcript: llm.NewTranscript(msgs...)}); err != nil {
+		if _, _, err := apis.Collect(provider(s, dialect).Model("m"), &llm.Request{Transcript: llm.NewTranscript(msgs...)}); err != nil {
 			t.Fatal(err)
 		}
-		sent := s.sent[len(s.sent)-1]
+		sent := s.Sent[len(s.Sent)-1]
 		for _, b := range back[:2] {
 			if strings.Contains(sent, b) != wanted {
 				t.Errorf("%s: %s in %s", dialect, b, sent)
@@ -265,7 +214,7 @@ func TestErrors(t *testing.T) {
 		{200, `data: {"choices":[]}` + "\n\ndata: [DONE]\n\n", "stream_broken", true},
 		{200, ``, "stream_broken", true},
 	} {
-		_, _, err := collect(provider(&says{c.status, "text/event-stream", c.body, nil, ""}, openai.Compatible).Model("m"), hello())
+		_, _, err := apis.Collect(provider(says(c.status, "text/event-stream", c.body), openai.Compatible).Model("m"), hello())
 		f := fault.Of(err)
 		if err == nil || f.Code != c.code || f.Recoverable() != c.retry {
 			t.Errorf("%d %s: code %q, retry %q: %v", c.status, c.body, f.Code, f.Retry, err)
@@ -299,18 +248,18 @@ func TestSettings(t *testing.T) {
 		{openai.Official, "gpt-6", llm.Sampling{Temperature: &warm}, `"model"`, "temperature", 1},
 		{openai.Compatible, "m", llm.Sampling{Stop: []string{"1", "", "2", "3", "4", "5"}}, `"stop":["1","2","3","4"]`, `"5"`, 1},
 	} {
-		s := &says{200, "text/event-stream", ok, nil, ""}
+		s := says(200, "text/event-stream", ok)
 		r := hello()
 		r.Sampling = c.s
-		_, notices, err := collect(provider(s, c.dialect).Model(c.model), r)
+		_, notices, err := apis.Collect(provider(s, c.dialect).Model(c.model), r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		rest := s.sent[0][strings.LastIndex(s.sent[0], `]`):]
-		if !strings.Contains(s.sent[0], c.has) || strings.Contains(rest, c.hasNo) || len(notices) != c.notices {
-			t.Errorf("%s %+v: notices %q\n%s", c.model, c.s, notices, s.sent[0])
+		rest := s.Sent[0][strings.LastIndex(s.Sent[0], `]`):]
+		if !strings.Contains(s.Sent[0], c.has) || strings.Contains(rest, c.hasNo) || len(notices) != c.notices {
+			t.Errorf("%s %+v: notices %q\n%s", c.model, c.s, notices, s.Sent[0])
 		}
-		if err := apis.CheckOpenAI([]byte(s.sent[0])); err != nil {
+		if err := apis.CheckOpenAI([]byte(s.Sent[0])); err != nil {
 			t.Error(err)
 		}
 	}
@@ -327,26 +276,26 @@ func TestStrict(t *testing.T) {
 		`{"type":"object","properties":{"a":true},"required":["a"],"additionalProperties":false}`:                                                                                                 false,
 		`{"type":"array","items":{}}`: false, `{"type":"object"}`: false, `nonsense`: false, `{"type":"object","anyOf":[]}`: false,
 	} {
-		s := &says{200, "text/event-stream", chunks("stop", `{"content":"{}"}`), nil, ""}
+		s := says(200, "text/event-stream", chunks("stop", `{"content":"{}"}`))
 		r := hello()
 		r.Schema = &llm.Schema{JSON: []byte(schema)}
-		if _, _, err := collect(provider(s, openai.Official).Model("gpt-4.1"), r); err != nil {
+		if _, _, err := apis.Collect(provider(s, openai.Official).Model("gpt-4.1"), r); err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Contains(s.sent[0], `"strict":true`); got != strict {
+		if got := strings.Contains(s.Sent[0], `"strict":true`); got != strict {
 			t.Errorf("%s: strict is %v", schema, got)
 		}
-		if !strings.Contains(s.sent[0], schema) {
-			t.Errorf("the schema was changed: %s", s.sent[0])
+		if !strings.Contains(s.Sent[0], schema) {
+			t.Errorf("the schema was changed: %s", s.Sent[0])
 		}
 	}
 }
 
 func TestNotices(t *testing.T) {
-	s := &says{200, "text/event-stream", chunks("stop", `{"content":"a"}`), nil, ""}
+	s := says(200, "text/event-stream", chunks("stop", `{"content":"a"}`))
 	zip := &message.File{MIME: "application/zip", Name: "a.zip", Data: []byte("PK")}
 	r := &llm.Request{Transcript: llm.NewTranscript(&message.Message{Role: message.User, Blocks: []message.Block{zip}})}
-	_, notices, err := collect(provider(s, openai.Compatible).Model("m"), r)
+	_, notices, err := apis.Collect(provider(s, openai.Compatible).Model("m"), r)
 	if err != nil || len(notices) != 1 || !strings.Contains(notices[0], "a.zip") {
 		t.Errorf("%q, %v", notices, err)
 	}
@@ -354,8 +303,8 @@ func TestNotices(t *testing.T) {
 	for range provider(s, openai.Compatible).Model("m").Stream(context.Background(), r) {
 		break
 	}
-	if len(s.sent) != 1 {
-		t.Errorf("%d requests", len(s.sent))
+	if len(s.Sent) != 1 {
+		t.Errorf("%d requests", len(s.Sent))
 	}
 }
 
@@ -374,17 +323,17 @@ func TestDialects(t *testing.T) {
 }
 
 func TestModels(t *testing.T) {
-	s := &says{200, "application/json", `{"data":[{"id":"a","created":1,"max_model_len":4096},{"id":"embed-b","context_length":10},{}]}`, nil, ""}
+	s := says(200, "application/json", `{"data":[{"id":"a","created":1,"max_model_len":4096},{"id":"embed-b","context_length":10},{}]}`)
 	infos, err := provider(s, openai.Compatible).Models(context.Background())
 	if err != nil || len(infos) != 2 || infos[0].Window != 4096 || infos[0].Created.Unix() != 1 || !infos[1].Embedder || infos[1].Window != 10 {
 		t.Errorf("%+v, %v", infos, err)
 	}
-	if s.body = `{"data":[`; true {
+	if s.Bodies[0] = `{"data":[`; true {
 		if _, err := provider(s, openai.Compatible).Models(context.Background()); fault.Of(err).Code != "stream_broken" {
 			t.Errorf("%v", err)
 		}
 	}
-	if s.status = 401; true {
+	if s.Status = 401; true {
 		if _, err := provider(s, openai.Compatible).Models(context.Background()); fault.Of(err).Code != "auth_failed" {
 			t.Errorf("%v", err)
 		}
@@ -394,19 +343,19 @@ func TestModels(t *testing.T) {
 func TestEmbed(t *testing.T) {
 	// 1.0 and -2.0 as little-endian float32, as OpenAI sends them; and as a list.
 	body := `{"data":[{"index":1,"embedding":[0.5,2]},{"index":0,"embedding":"AACAPwAAAMA="}],"usage":{"prompt_tokens":7}}`
-	s := &says{200, "application/json", body, nil, ""}
+	s := says(200, "application/json", body)
 	v, err := provider(s, openai.Compatible).Embedder("e").Embed(context.Background(), []string{"a", ""})
-	if err != nil || fmt.Sprint(v) != "{openai/e [[1 -2] [0.5 2]] 7}" || s.path != "/v1/embeddings" {
-		t.Errorf("%v, %v, %s", v, err, s.path)
+	if err != nil || fmt.Sprint(v) != "{openai/e [[1 -2] [0.5 2]] 7}" || s.Asked[0] != "http://vendor.test/v1/embeddings" {
+		t.Errorf("%v, %v, %s", v, err, s.Asked)
 	}
-	if err := apis.CheckOpenAI([]byte(s.sent[0])); err != nil {
-		t.Errorf("%v\n%s", err, s.sent[0])
+	if err := apis.CheckOpenAI([]byte(s.Sent[0])); err != nil {
+		t.Errorf("%v\n%s", err, s.Sent[0])
 	}
 	for _, bad := range []string{
 		`{"data":[{"index":5,"embedding":[1]}]}`, `{"data":[{"index":0,"embedding":[1]}]}`, `{"data":[{"index":0,"embedding":[1]},{"index":1,"embedding":[1,2]}]}`,
 		`{"data":[{"index":0,"embedding":"***"},{"index":1,"embedding":[1]}]}`, `{"data":[{"index":0,"embedding":"AADAfw=="},{"index":1,"embedding":[1]}]}`, `{`,
 	} {
-		s.body = bad
+		s.Bodies[0] = bad
 		if _, err := provider(s, openai.Compatible).Embedder("e").Embed(context.Background(), []string{"a", "b"}); fault.Of(err).Code != "stream_broken" {
 			t.Errorf("%s: %v", bad, err)
 		}
@@ -414,7 +363,7 @@ func TestEmbed(t *testing.T) {
 	if v, err := provider(s, openai.Compatible).Embedder("e").Embed(context.Background(), nil); err != nil || len(v.Values) != 0 {
 		t.Errorf("%v, %v", v, err)
 	}
-	if s.status = 500; true {
+	if s.Status = 500; true {
 		if _, err := provider(s, openai.Compatible).Embedder("e").Embed(context.Background(), []string{"a"}); fault.Of(err).Code != "provider_error" {
 			t.Errorf("%v", err)
 		}
@@ -462,8 +411,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestMembersThatAreNoSoundJSONAreTold(t *testing.T) {
-	s := &says{status: 200, typ: "text/event-stream", body: chunks("stop", `{"content":"It rains."}`, `{"annotations":[{"type":"url_citation","url_citation":{"url":"https://w.test/1","url":"https://w.test/1"}}]}`)}
-	reply, notices, err := collect(provider(s, openai.Compatible).Model("m"), hello())
+	s := says(200, "text/event-stream", chunks("stop", `{"content":"It rains."}`, `{"annotations":[{"type":"url_citation","url_citation":{"url":"https://w.test/1","url":"https://w.test/1"}}]}`))
+	reply, notices, err := apis.Collect(provider(s, openai.Compatible).Model("m"), hello())
 	if err != nil || len(notices) != 1 || reply.Meta.Fields != nil {
 		t.Fatalf("%+v, %q, %v", reply, notices, err)
 	}
@@ -480,8 +429,8 @@ func TestCitationsAreRead(t *testing.T) {
 		"Perplexity": {`{"citations":["https://w.test/1","https://w.test/2"]}`, `[{"url":"https://w.test/1"},{"url":"https://w.test/2"}]`},
 		"others":     {`{"annotations":[{"type":"file_citation"},7],"citations":{"a":1}}`, "[]"},
 	} {
-		s := &says{status: 200, typ: "text/event-stream", body: chunks("stop", `{"content":"It rains."}`, c.delta)}
-		reply, _, err := collect(provider(s, "").Model("m"), hello())
+		s := says(200, "text/event-stream", chunks("stop", `{"content":"It rains."}`, c.delta))
+		reply, _, err := apis.Collect(provider(s, "").Model("m"), hello())
 		if err != nil {
 			t.Fatal(name, err)
 		}

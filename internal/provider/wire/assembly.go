@@ -153,19 +153,6 @@ func (a *Assembly) Last(kind llm.Kind) *Part {
 	return a.Open(kind)
 }
 
-// Empty reports whether no block was begun.
-func (a *Assembly) Empty() bool { return len(a.parts) == 0 }
-
-// Calls reports whether a call was begun.
-func (a *Assembly) Calls() bool {
-	for _, p := range a.parts {
-		if p.kind == llm.CallArgs {
-			return true
-		}
-	}
-	return false
-}
-
 // Announce yields the call's start, once. Name and CallID must not change
 // afterwards. It does nothing for other kinds.
 func (p *Part) Announce() {
