@@ -47,13 +47,13 @@ func (j *job) action(ctx context.Context) (*message.ToolResult, error) {
 	if err := j.inRun(ctx); err != nil {
 		return j.refused(err)
 	}
-	f, unlock, err := j.board(ctx)
+	f, unlock, err := j.openIntent(ctx)
 	if unlock != nil {
 		defer unlock()
 	}
 	switch {
 	case err == nil:
-		return f.fly(ctx)
+		return f.advance(ctx)
 	case fault.Is(err, fault.NotFound) && ctx.Err() != nil:
 		return j.stopped(ctx)
 	}
@@ -81,8 +81,8 @@ func (j *job) inRun(ctx context.Context) error {
 		WithHint("actions are asked for in turns and in calls from outside; tell whoever wrote the program")
 }
 
-// board locks and loads the call's intent, or records it.
-func (j *job) board(ctx context.Context) (*execution, func(), error) {
+// openIntent locks and loads the call's intent, or records it.
+func (j *job) openIntent(ctx context.Context) (*execution, func(), error) {
 	uri := j.intentURI()
 	unlock, err := j.e.lock(ctx, uri)
 	if err != nil {
@@ -93,7 +93,7 @@ func (j *job) board(ctx context.Context) (*execution, func(), error) {
 	switch {
 	case err == nil:
 		f.found = true
-		f.oblige(policy.Obligations{Mask: f.in.Mask, Cap: f.in.Cap})
+		f.addObligations(policy.Obligations{Mask: f.in.Mask, Cap: f.in.Cap})
 	case fault.Is(err, fault.NotFound) && ctx.Err() == nil:
 		err = f.propose(ctx, uri)
 	}
@@ -111,10 +111,10 @@ func (j *job) refused(err error) (*message.ToolResult, error) {
 	return j.c.told(message.Failed, "The action could not be recorded: "+err.Error()), err
 }
 
-// fly goes from state to state until the intent is settled or queued. When
+// advance goes from state to state until the intent is settled or queued. When
 // somebody else (a person's decision) has changed it meanwhile, it looks again.
 // No result and no error: it is ready to begin, and held.
-func (f *execution) fly(ctx context.Context) (*message.ToolResult, error) {
+func (f *execution) advance(ctx context.Context) (*message.ToolResult, error) {
 	for {
 		res, err := f.next(ctx)
 		switch {
@@ -143,7 +143,7 @@ func (f *execution) fly(ctx context.Context) (*message.ToolResult, error) {
 // next does what the state asks for. A nil result means: look at the state again.
 func (f *execution) next(ctx context.Context) (*message.ToolResult, error) {
 	if f.in.State.InFlight() && f.in.State != intent.Executing && ctx.Err() != nil {
-		return f.withdraw(ctx)
+		return f.cancel(ctx)
 	}
 	found := f.found
 	f.found = false
@@ -193,9 +193,9 @@ func (f *execution) decide(ctx context.Context) (*message.ToolResult, error) {
 	f.in.Version = f.spec.Version // what is judged now is what was proposed, by its current definition
 	d, a := f.ruled(ctx)
 	if ctx.Err() != nil {
-		return f.withdraw(ctx)
+		return f.cancel(ctx)
 	}
-	f.took(d)
+	f.noteDecision(d)
 	f.judged = true
 	switch {
 	case d.Verdict == policy.Deny:
@@ -212,14 +212,14 @@ func (f *execution) decide(ctx context.Context) (*message.ToolResult, error) {
 	return f.begin(ctx)
 }
 
-// took notes what a decision says of the intent beside its verdict.
-func (f *execution) took(d policy.Decision) {
+// noteDecision notes what a decision says of the intent beside its verdict.
+func (f *execution) noteDecision(d policy.Decision) {
 	f.in.Rule, f.in.Policy = d.Rule, d.Version
 	if d.Verdict == policy.Ask {
 		f.in.Approvers = d.Approvers
 	}
-	f.oblige(d.Obligations)
-	f.in.Mask, f.in.Cap = f.job.duty.Mask, f.job.duty.Cap
+	f.addObligations(d.Obligations)
+	f.in.Mask, f.in.Cap = f.job.obligations.Mask, f.job.obligations.Cap
 }
 
 // reask looks again at a question that an earlier run had left: what policy
@@ -229,14 +229,14 @@ func (f *execution) reask(ctx context.Context) (*message.ToolResult, error) {
 	d := f.planned(ctx, true) // a person was there to be asked
 	switch {
 	case ctx.Err() != nil:
-		return f.withdraw(ctx)
+		return f.cancel(ctx)
 	case d.Verdict == policy.Deny:
-		f.took(d)
+		f.noteDecision(d)
 		return f.settle(ctx, intent.Denied, d.Reason, f.c.denied(d.Reason))
 	case time.Now().Before(f.in.Expires) && f.in.Version == f.spec.Version && (d.Verdict != policy.Ask || d.Approvers == f.in.Approvers):
 		return nil, nil
 	case d.Verdict == policy.Ask:
-		f.took(d)
+		f.noteDecision(d)
 	}
 	return nil, f.ask(ctx, f.in.Reason)
 }
@@ -251,18 +251,18 @@ func (f *execution) begin(ctx context.Context) (*message.ToolResult, error) {
 		covered := f.in.Approval != nil && (d.Approvers == f.in.Approvers || d.Approvers == "")
 		switch {
 		case ctx.Err() != nil:
-			return f.withdraw(ctx)
+			return f.cancel(ctx)
 		case d.Verdict == policy.Deny:
-			f.took(d)
+			f.noteDecision(d)
 			return f.settle(ctx, intent.Denied, d.Reason, f.c.denied(d.Reason))
 		case d.Verdict == policy.Ask && !covered:
-			f.took(d)
+			f.noteDecision(d)
 			return nil, f.ask(ctx, d.Reason)
 		}
 		if d.Approvers == "" { // who has answered stays on record
 			d.Approvers = f.in.Approvers
 		}
-		f.took(d)
+		f.noteDecision(d)
 		if f.in.Approval == nil {
 			f.in.Version = f.spec.Version // policy allows it as it is now
 		}
@@ -270,7 +270,7 @@ func (f *execution) begin(ctx context.Context) (*message.ToolResult, error) {
 	if why := f.lapsed(); why != "" {
 		return nil, f.ask(ctx, why)
 	}
-	if res, err := f.madeTwin(ctx); res != nil || err != nil {
+	if res, err := f.dropEditedDuplicate(ctx); res != nil || err != nil {
 		return res, err
 	}
 	var why string
@@ -298,7 +298,7 @@ func (f *execution) begin(ctx context.Context) (*message.ToolResult, error) {
 // busy settles what found no place in which it could be done.
 func (f *execution) busy(ctx context.Context, err error) (*message.ToolResult, error) {
 	if ctx.Err() != nil {
-		return f.withdraw(ctx)
+		return f.cancel(ctx)
 	}
 	return f.settle(ctx, intent.Cancelled, err.Error(), f.c.told(message.Unavailable, "Not done: "+err.Error()))
 }
@@ -321,8 +321,8 @@ func (f *execution) lapsed() string {
 	return ""
 }
 
-// withdraw cancels what has not begun, unless the node is only closing.
-func (f *execution) withdraw(ctx context.Context) (*message.ToolResult, error) {
+// cancel cancels what has not begun, unless the node is only closing.
+func (f *execution) cancel(ctx context.Context) (*message.ToolResult, error) {
 	res, err := f.stopped(ctx)
 	if err != nil {
 		return res, err

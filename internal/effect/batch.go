@@ -93,18 +93,18 @@ func (e *Engine) prepare(ctx context.Context, s Settlement, t tool.Tool, r *inte
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if res, err := e.dropTwin(ctx, j, *r); res != nil || err != nil {
+	if res, err := e.dropDuplicate(ctx, j, *r); res != nil || err != nil {
 		return nil, nil, res, err
 	}
 	if err := j.inRun(ctx); err != nil {
 		return nil, nil, nil, err
 	}
-	f, unlock, err := j.board(ctx)
+	f, unlock, err := j.openIntent(ctx)
 	if err != nil {
 		return nil, unlock, nil, err
 	}
 	f.hold = true
-	res, err := f.fly(ctx)
+	res, err := f.advance(ctx)
 	f.hold, f.ready = false, false
 	return f, unlock, res, err
 }

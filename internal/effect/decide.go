@@ -31,7 +31,7 @@ func (f *execution) await(ctx context.Context) (*message.ToolResult, error) {
 	if err != nil {
 		return f.refused(err)
 	}
-	q.Yours = f.e.may(ctx, &f.in, place{store.ForUser(f.in.User), f.uri}) == nil
+	q.Yours = f.e.may(ctx, &f.in, questionAt{store.ForUser(f.in.User), f.uri}) == nil
 	f.c.notify(Progress{Status: Awaiting, Tool: f.spec.Name, Args: f.args, Question: &q})
 	if f.deferred() && !f.last {
 		return f.queued(), nil
@@ -41,7 +41,7 @@ func (f *execution) await(ctx context.Context) (*message.ToolResult, error) {
 	for {
 		select {
 		case <-ctx.Done():
-			return f.withdraw(ctx)
+			return f.cancel(ctx)
 		case <-expiry.C:
 			return f.settle(ctx, intent.Expired, "nobody answered in time", f.c.told(message.DeniedCall,
 				"Not done: nobody answered in time whether it may be done."))
@@ -133,7 +133,7 @@ func unasked(id string) error {
 
 // answer makes of an intent what a person's answer makes of it, and returns
 // what is recorded with it: a standing approval.
-func (e *Engine) answer(ctx context.Context, at place, r *intentRecord, d Decision) ([]store.Change, error) {
+func (e *Engine) answer(ctx context.Context, at questionAt, r *intentRecord, d Decision) ([]store.Change, error) {
 	if err := e.may(ctx, &r.in, at); err != nil {
 		return nil, err
 	}
@@ -231,7 +231,7 @@ func (e *Engine) answerable(r *intentRecord, d Decision) (done bool, err error) 
 
 // sameAnswer refuses an answer to a question that was answered otherwise: with
 // other arguments, or not for as long.
-func (e *Engine) sameAnswer(ctx context.Context, at place, r *intentRecord, d Decision) error {
+func (e *Engine) sameAnswer(ctx context.Context, at questionAt, r *intentRecord, d Decision) error {
 	if !d.Approve {
 		return nil
 	}
@@ -286,7 +286,7 @@ func (e *Engine) Questions(ctx context.Context, user string) ([]Question, error)
 		if err != nil {
 			return nil, err
 		}
-		if out, err = e.appendShown(ctx, out, place{sc, r.uri}, &r.in); err != nil {
+		if out, err = e.appendShown(ctx, out, questionAt{sc, r.uri}, &r.in); err != nil {
 			return nil, err
 		}
 	}
@@ -304,7 +304,7 @@ func (e *Engine) Questions(ctx context.Context, user string) ([]Question, error)
 }
 
 // appendShown appends a question as the user of a place is shown it.
-func (e *Engine) appendShown(ctx context.Context, out []Question, at place, in *intent.Intent) ([]Question, error) {
+func (e *Engine) appendShown(ctx context.Context, out []Question, at questionAt, in *intent.Intent) ([]Question, error) {
 	if in.State != intent.Awaiting || !time.Now().Before(in.Expires) {
 		return out, nil
 	}
@@ -316,7 +316,7 @@ func (e *Engine) appendShown(ctx context.Context, out []Question, at place, in *
 }
 
 // shown is a question as the user of a place is shown it.
-func (e *Engine) shown(ctx context.Context, at place, in *intent.Intent, p intent.Pattern) (Question, error) {
+func (e *Engine) shown(ctx context.Context, at questionAt, in *intent.Intent, p intent.Pattern) (Question, error) {
 	q, err := e.show(ctx, at.scope, at.uri, in, p)
 	if err != nil {
 		return q, err

@@ -67,7 +67,7 @@ func TestWhatAnAnswerDoesNotBind(t *testing.T) {
 		}},
 		{name: "after the tool changed", code: "approval_tool_changed", before: func(_ *testing.T, _ store.Store, _ *Engine, tl *fake, _ Call, _ *Question) { tl.setVersion("2") }},
 		{name: "after it was withdrawn", code: "approval_decided", before: func(t *testing.T, s store.Store, e *Engine, _ *fake, c Call, _ *Question) {
-			if ok, err := e.Withdraw(context.Background(), c.Scope, IntentURI(c.Message, c.Ref.Block), "not any more"); !ok || err != nil {
+			if ok, err := e.Cancel(context.Background(), c.Scope, IntentURI(c.Message, c.Ref.Block), "not any more"); !ok || err != nil {
 				t.Error(ok, err)
 			}
 		}},
@@ -344,7 +344,7 @@ func race(t *testing.T, seed uint64) {
 			wg.Go(func() {
 				time.Sleep(wait)
 				if what == 4 {
-					if _, err := e.Withdraw(context.Background(), c.Scope, IntentURI(c.Message, c.Ref.Block), "withdrawn"); err != nil {
+					if _, err := e.Cancel(context.Background(), c.Scope, IntentURI(c.Message, c.Ref.Block), "withdrawn"); err != nil {
 						t.Error(err)
 					}
 					return

@@ -161,12 +161,12 @@ func (e *Engine) Run(ctx context.Context, c Call) (*message.ToolResult, error) {
 
 func (e *Engine) run(ctx context.Context, c Call) (*message.ToolResult, error) {
 	if c.Tool == nil {
-		return e.strand(ctx, c, c.unknown(), "its tool is not there any more")
+		return e.settleOrphaned(ctx, c, c.unknown(), "its tool is not there any more")
 	}
 	spec := c.Tool.Spec()
 	args, err := e.check(&c, spec)
 	if err != nil {
-		return e.strand(ctx, c, c.failed(err), "its tool does not take its arguments any more")
+		return e.settleOrphaned(ctx, c, c.failed(err), "its tool does not take its arguments any more")
 	}
 	j := &job{e: e, c: c, spec: spec, args: args}
 	if spec.Effect == tool.Query {
@@ -183,9 +183,9 @@ type job struct {
 	args []byte // canonical
 	last bool   // a deferred action is to be done now, not queued
 
-	leave   func()           // gives the room of the call back; see Call.Room
-	unasked *policy.Decision // what a person would have been asked, had one been there
-	duty    policy.Obligations
+	leave       func()           // gives the room of the call back; see Call.Room
+	unasked     *policy.Decision // what a person would have been asked, had one been there
+	obligations policy.Obligations
 }
 
 // check canonicalises and validates the arguments. Models leave out the
@@ -212,7 +212,7 @@ func (e *Engine) check(c *Call, spec tool.Spec) ([]byte, error) {
 	return args, v.Validate(args)
 }
 
-// rule asks the judge, protected unless it can neither hang nor panic.
+// rule asks the authorizer, protected unless it can neither hang nor panic.
 func (j *job) rule(ctx context.Context, q policy.Question) (policy.Decision, error) {
 	judge := j.e.opt.Judge
 	if _, fixed := judge.(policy.Fixed); fixed {
@@ -239,7 +239,7 @@ func (j *job) query(ctx context.Context) (*message.ToolResult, error) {
 	case d.Verdict == policy.Deny:
 		return j.c.denied(d.Reason), nil
 	}
-	j.oblige(d.Obligations)
+	j.addObligations(d.Obligations)
 	release, err := j.place(ctx)
 	if err != nil {
 		if ctx.Err() != nil {

@@ -70,15 +70,15 @@ func (e *Engine) groupsOf(ctx context.Context, user string) ([]string, error) {
 	return p.Groups, err
 }
 
-// place is where a question is: the intent, and the scope by which it is
+// questionAt is where a question is: the intent, and the scope by which it is
 // reached, whose actor is who looks.
-type place struct {
+type questionAt struct {
 	scope store.Scope
 	uri   resource.URI
 }
 
 // may refuses a user who does not answer an action's questions (approval_by_group).
-func (e *Engine) may(ctx context.Context, in *intent.Intent, at place) error {
+func (e *Engine) may(ctx context.Context, in *intent.Intent, at questionAt) error {
 	if in.Approvers == "" { // it is in his own space, or he would not have found it
 		return nil
 	}
@@ -95,42 +95,42 @@ func (e *Engine) may(ctx context.Context, in *intent.Intent, at place) error {
 
 // find finds the question that a user may see by the URI or the id of its
 // intent: his own, or one that is put to a group of his (approval_not_found).
-func (e *Engine) find(ctx context.Context, sc store.Scope, name string) (place, error) {
+func (e *Engine) find(ctx context.Context, sc store.Scope, name string) (questionAt, error) {
 	uri, err := resource.Parse(name)
 	if err != nil {
 		return e.findByID(ctx, sc, name)
 	}
 	if uri.Type() != TypeIntent {
-		return place{}, unasked(name)
+		return questionAt{}, unasked(name)
 	}
 	if _, err = e.opt.Store.Get(ctx, sc, uri); err == nil {
-		return place{sc, uri}, nil
+		return questionAt{sc, uri}, nil
 	}
 	if !fault.Is(err, fault.NotFound) {
-		return place{}, err
+		return questionAt{}, err
 	}
 	return e.findPosted(ctx, sc, name, IntentID(uri))
 }
 
-func (e *Engine) findByID(ctx context.Context, sc store.Scope, name string) (place, error) {
+func (e *Engine) findByID(ctx context.Context, sc store.Scope, name string) (questionAt, error) {
 	x, ok := id.Parse(name)
 	if !ok || x.Zero() {
-		return place{}, unasked(name)
+		return questionAt{}, unasked(name)
 	}
 	page, err := e.opt.Store.Query(ctx, sc, store.Query{Type: TypeIntent, Term: store.Term{Name: TermIntent, Value: x.String()}, Limit: 1, NoBody: true})
 	if err != nil {
-		return place{}, err
+		return questionAt{}, err
 	}
 	if len(page.Items) > 0 {
-		return place{sc, page.Items[0].URI}, nil
+		return questionAt{sc, page.Items[0].URI}, nil
 	}
 	return e.findPosted(ctx, sc, name, x)
 }
 
-func (e *Engine) findPosted(ctx context.Context, sc store.Scope, name string, intent id.ID) (place, error) {
+func (e *Engine) findPosted(ctx context.Context, sc store.Scope, name string, intent id.ID) (questionAt, error) {
 	groups, err := e.groupsOf(ctx, sc.Actor)
 	if err != nil {
-		return place{}, err
+		return questionAt{}, err
 	}
 	for _, group := range groups {
 		at, _, err := e.posted(ctx, group, sc.Actor, resource.Root(TypeQuestion, intent.String()))
@@ -138,32 +138,32 @@ func (e *Engine) findPosted(ctx context.Context, sc store.Scope, name string, in
 			return at, err
 		}
 	}
-	return place{}, unasked(name)
+	return questionAt{}, unasked(name)
 }
 
 // posted reads a question that was put to a group. What is none of Steward's
 // own is not there.
-func (e *Engine) posted(ctx context.Context, group, user string, at resource.URI) (place, intent.Intent, error) {
+func (e *Engine) posted(ctx context.Context, group, user string, at resource.URI) (questionAt, intent.Intent, error) {
 	r, err := e.opt.Store.Get(ctx, groupScope(group), at)
 	if err != nil {
-		return place{}, intent.Intent{}, err
+		return questionAt{}, intent.Intent{}, err
 	}
 	var q Question
 	if err := json.Unmarshal(r.Body, &q); err != nil {
-		return place{}, intent.Intent{}, fault.New(fault.Internal, "store_broken", "the question %s cannot be read: %w", at, err)
+		return questionAt{}, intent.Intent{}, fault.New(fault.Internal, "store_broken", "the question %s cannot be read: %w", at, err)
 	}
 	uri, err := resource.Parse(q.ID)
 	if err != nil {
-		return place{}, intent.Intent{}, fault.New(fault.Internal, "store_broken", "the question %s names no intent: %w", at, err)
+		return questionAt{}, intent.Intent{}, fault.New(fault.Internal, "store_broken", "the question %s names no intent: %w", at, err)
 	}
-	p := place{store.ForUser(q.User), uri}
+	p := questionAt{store.ForUser(q.User), uri}
 	p.scope.Actor = user
 	k, err := e.load(ctx, p.scope, uri)
 	if err != nil {
-		return place{}, intent.Intent{}, err
+		return questionAt{}, intent.Intent{}, err
 	}
 	if k.in.Approvers != group || k.in.User != q.User || questionURI(uri) != at {
-		return place{}, intent.Intent{}, unasked(q.ID)
+		return questionAt{}, intent.Intent{}, unasked(q.ID)
 	}
 	return p, k.in, nil
 }

@@ -385,7 +385,7 @@ func TestTheMachineOfEffects(t *testing.T) {
 			"withdraw": func(t *rapid.T) {
 				uri, _, ok := m.pick(t, intent.Proposed, intent.Awaiting, intent.Approved)
 				if ok {
-					_, err := m.engine.Withdraw(context.Background(), store.ForUser("ann"), uri, "as the test wants it")
+					_, err := m.engine.Cancel(context.Background(), store.ForUser("ann"), uri, "as the test wants it")
 					m.crashed(t, err)
 				}
 			},

@@ -26,7 +26,7 @@ func (f *execution) execute(ctx context.Context, release func()) (*message.ToolR
 // ended settles an execution by how its call ended.
 func (f *execution) ended(ctx context.Context, res tool.Result, how end) (*message.ToolResult, error) {
 	if how.abandoned {
-		f.e.hang(f.uri)
+		f.e.markHanging(f.uri)
 	}
 	switch {
 	case how.err == nil && res.Failed:
@@ -70,14 +70,14 @@ func (f *execution) doubtful(ctx context.Context, how end) (*message.ToolResult,
 		f.doubt = true
 		return f.again(ctx)
 	}
-	return f.park(ctx, how.err)
+	return f.settleUnknown(ctx, how.err)
 }
 
 // recover goes on with an execution that a crash interrupted, or whose outcome
 // could not be recorded.
 func (f *execution) recover(ctx context.Context) (*message.ToolResult, error) {
 	crash := errors.New("the process ended while it was being done")
-	hangs := f.e.hangs(f.uri) // then that it was not done may become untrue
+	hangs := f.e.isHanging(f.uri) // then that it was not done may become untrue
 	if hangs {
 		crash = errors.New("it did not end in time")
 	}
@@ -97,7 +97,7 @@ func (f *execution) recover(ctx context.Context) (*message.ToolResult, error) {
 		f.doubt = err != nil || hangs
 		return f.again(ctx)
 	}
-	return f.park(ctx, crash)
+	return f.settleUnknown(ctx, crash)
 }
 
 // again starts the effect once more under the same key.
@@ -107,7 +107,7 @@ func (f *execution) again(ctx context.Context) (*message.ToolResult, error) {
 		if suspended(ctx) {
 			return f.stopped(ctx)
 		}
-		return f.park(ctx, err)
+		return f.settleUnknown(ctx, err)
 	}
 	return f.execute(ctx, release)
 }
@@ -138,8 +138,8 @@ func (f *execution) inquire(ctx context.Context) (happened bool, res tool.Result
 	return happened, res, nil
 }
 
-// park records that nobody knows whether the effect happened.
-func (f *execution) park(ctx context.Context, why error) (*message.ToolResult, error) {
+// settleUnknown records that nobody knows whether the effect happened.
+func (f *execution) settleUnknown(ctx context.Context, why error) (*message.ToolResult, error) {
 	f.e.log.WarnContext(ctx, "nobody knows whether an effect happened", "tool", f.spec.Name, "intent", f.uri.String(), "error", why)
 	res := f.c.told(message.UnknownEnd, "It is not known whether this was done: "+why.Error()+". Do not do it again. "+
 		"Tell the user that it may or may not have happened, and that they should look.")

@@ -72,22 +72,22 @@ func (e *Engine) abandon(ctx context.Context, what string, wait func()) {
 	}()
 }
 
-// hang notes that a call which does not return may still be doing an intent.
-func (e *Engine) hang(uri resource.URI) {
+// markHanging notes that a call which does not return may still be doing an intent.
+func (e *Engine) markHanging(uri resource.URI) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.hanging[uri] = struct{}{}
 }
 
-func (e *Engine) hangs(uri resource.URI) bool {
+func (e *Engine) isHanging(uri resource.URI) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	_, ok := e.hanging[uri]
 	return ok
 }
 
-// unhang forgets it: the intent is settled.
-func (e *Engine) unhang(uri resource.URI) {
+// clearHanging forgets it: the intent is settled.
+func (e *Engine) clearHanging(uri resource.URI) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.hanging, uri)

@@ -189,7 +189,7 @@ func (f *execution) finish(ctx context.Context, to intent.State, s shaped) (*mes
 	}
 	switch {
 	case err == nil:
-		f.e.unhang(f.uri)
+		f.e.clearHanging(f.uri)
 		return s.res, nil
 	case fault.HasCode(err, "conflict") && !ran:
 		return nil, err // somebody else has decided: look again

@@ -189,7 +189,7 @@ func (j *job) content(in []message.Block) (out []message.Block, whole string) {
 	if whole = strings.Join(texts, "\n"); len(whole) <= limit {
 		return out, ""
 	}
-	if j.duty.Cap > 0 && j.duty.Cap <= limit { // there is no reading on
+	if j.obligations.Cap > 0 && j.obligations.Cap <= limit { // there is no reading on
 		return j.cap(out, whole, limit, "Policy allows no more."), ""
 	}
 	return j.cap(out, whole, limit, fmt.Sprintf("Read on with %s: uri %q, offset %d.", ReadToolName, j.restURI().String(), len(cut(whole, limit)))), whole

@@ -47,8 +47,8 @@ func (e *Engine) Rule(ctx context.Context, point policy.Point, c Call) (Ruling, 
 
 // ruled decides about a call that has not begun: what policy and the tool's own
 // settings say, and the approval that answers what a person would be asked:
-// one that stands, or the wish by which the call is made. With nobody there,
-// such an approval speaks for him.
+// one that stands, or the request for the retry or the undo that the call is.
+// With nobody there, such an approval speaks for him.
 func (f *execution) ruled(ctx context.Context) (policy.Decision, *intent.Approval) {
 	d := f.planned(ctx, f.c.Attended)
 	if f.unasked != nil && f.unasked.Verdict == policy.Ask {
@@ -63,7 +63,7 @@ func (f *execution) ruled(ctx context.Context) (policy.Decision, *intent.Approva
 		return policy.Decision{Verdict: policy.Deny, Rule: d.Rule, Version: d.Version,
 			Reason: "the group " + d.Approvers + " would have to allow it, and there are no groups here"}, nil
 	}
-	if a := f.wished(d); a != nil {
+	if a := f.impliedApproval(d); a != nil {
 		return d, a
 	}
 	return d, f.granted(ctx, d)

@@ -346,7 +346,7 @@ func (s *schedule) halt(*rand.Rand) {
 
 func (s *schedule) withdraw(*rand.Rand) {
 	e, _, _ := s.now()
-	_, err := e.Withdraw(context.Background(), s.call.Scope, IntentURI(s.call.Message, s.call.Ref.Block), "not wanted any more")
+	_, err := e.Cancel(context.Background(), s.call.Scope, IntentURI(s.call.Message, s.call.Ref.Block), "not wanted any more")
 	if err != nil && !errors.Is(err, errCrash) && !fault.Is(err, fault.NotFound) {
 		s.t.Errorf("Withdraw: %v", err)
 	}

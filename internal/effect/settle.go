@@ -145,33 +145,33 @@ func (e *Engine) settleOne(ctx context.Context, s Settlement, r intentRecord) (*
 		return e.drop(ctx, j, r, reasonGone, res)
 	case s.Stopped && r.in.State != intent.Executing:
 		return e.drop(ctx, j, r, ReasonStopped, j.c.interrupted())
-	case r.in.State == intent.Executing: // it had begun before a crash, whatever became of its twin
+	case r.in.State == intent.Executing: // it had begun before a crash, whatever became of its duplicate
 		return j.action(ctx)
 	}
-	if res, err := e.dropTwin(ctx, j, r); res != nil || err != nil {
+	if res, err := e.dropDuplicate(ctx, j, r); res != nil || err != nil {
 		return res, err
 	}
 	return j.action(ctx)
 }
 
-// dropTwin settles a queued action of which the same was settled before.
-func (e *Engine) dropTwin(ctx context.Context, j *job, r intentRecord) (*message.ToolResult, error) {
-	twin, err := e.twin(context.WithoutCancel(ctx), j.c.Scope, r, intent.State.Settled)
-	if err != nil || !twin {
+// dropDuplicate settles a queued action of which the same was settled before.
+func (e *Engine) dropDuplicate(ctx context.Context, j *job, r intentRecord) (*message.ToolResult, error) {
+	same, err := e.hasDuplicate(context.WithoutCancel(ctx), j.c.Scope, r, intent.State.Settled)
+	if err != nil || !same {
 		return nil, err
 	}
-	return e.drop(ctx, j, r, ReasonTwin, j.c.notAgain())
+	return e.drop(ctx, j, r, ReasonDuplicate, j.c.notAgain())
 }
 
 // The reasons for which queued actions are cancelled by themselves.
 const (
-	ReasonStopped = "stopped"
-	ReasonTwin    = "the same action was queued before it"
-	reasonGone    = "the tool is not there any more"
+	ReasonStopped   = "stopped"
+	ReasonDuplicate = "the same action was queued before it"
+	reasonGone      = "the tool is not there any more"
 )
 
-// twin reports whether the same effect was queued, too, and has come so far.
-func (e *Engine) twin(ctx context.Context, sc store.Scope, r intentRecord, far func(intent.State) bool) (bool, error) {
+// hasDuplicate reports whether the same effect was queued, too, and has come so far.
+func (e *Engine) hasDuplicate(ctx context.Context, sc store.Scope, r intentRecord, far func(intent.State) bool) (bool, error) {
 	for it, err := range e.intents(ctx, sc, store.Query{Term: store.Term{Name: keyTerm, Value: r.in.Key}}) {
 		if err != nil {
 			return false, err
@@ -183,26 +183,26 @@ func (e *Engine) twin(ctx context.Context, sc store.Scope, r intentRecord, far f
 	return false, nil
 }
 
-// mayBeDone is how far a twin has come that stands in the way of what a person
+// mayBeDone is how far a duplicate has come that stands in the way of what a person
 // has allowed.
 func mayBeDone(s intent.State) bool {
 	return s == intent.Executing || s == intent.Done || s == intent.Unknown
 }
 
-// madeTwin settles a queued action that a person has changed into one that was
+// dropEditedDuplicate settles a queued action that a person has changed into one that was
 // done, or may have been: both have one key, and the effect of it is there once.
-func (f *execution) madeTwin(ctx context.Context) (*message.ToolResult, error) {
+func (f *execution) dropEditedDuplicate(ctx context.Context) (*message.ToolResult, error) {
 	if a := f.in.Approval; a == nil || a.Edited == "" || !f.deferred() {
 		return nil, nil
 	}
-	twin, err := f.e.twin(context.WithoutCancel(ctx), f.c.Scope, f.intentRecord, mayBeDone)
+	same, err := f.e.hasDuplicate(context.WithoutCancel(ctx), f.c.Scope, f.intentRecord, mayBeDone)
 	if err != nil {
 		return f.refused(err)
 	}
-	if !twin {
+	if !same {
 		return nil, nil
 	}
-	return f.settle(ctx, intent.Cancelled, ReasonTwin, f.c.notAgain())
+	return f.settle(ctx, intent.Cancelled, ReasonDuplicate, f.c.notAgain())
 }
 
 func (c *Call) notAgain() *message.ToolResult {

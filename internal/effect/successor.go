@@ -228,9 +228,9 @@ func (u *undo) Call(ctx context.Context, in tool.Invocation) (tool.Result, error
 	return u.by.Undo(ctx, in, u.res)
 }
 
-// wished is the approval that lies in a person's asking for a retry or an
+// impliedApproval is the approval that lies in a person's asking for a retry or an
 // undo: where policy asks the user himself, and nobody else.
-func (f *execution) wished(d policy.Decision) *intent.Approval {
+func (f *execution) impliedApproval(d policy.Decision) *intent.Approval {
 	if d.Approvers != "" || f.in.Retries == "" && f.in.Undoes == "" {
 		return nil
 	}

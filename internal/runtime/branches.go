@@ -116,7 +116,7 @@ func (n *Node) Rewind(ctx context.Context, user string, conv, msg id.ID, withdra
 		if b, err = n.conversations.Fork(ctx, sc, conv, conversation.Fork{Message: msg, Title: "rewound"}); err != nil || !withdraw {
 			return err
 		}
-		withdrawn, err = n.withdraw(ctx, sc, conv, b, open)
+		withdrawn, err = n.cancelOpen(ctx, sc, conv, b, open)
 		return err
 	})
 	return b, withdrawn, err
@@ -136,9 +136,9 @@ func (n *Node) stopped(ctx context.Context, user string, conv, msg id.ID) ([]res
 	return open, n.Stop(ctx, user, conv)
 }
 
-// withdraw withdraws what is to be done by messages that are not on a branch;
+// cancelOpen withdraws what is to be done by messages that are not on a branch;
 // some of it may have been open before what ran was stopped.
-func (n *Node) withdraw(ctx context.Context, sc store.Scope, conv id.ID, b record.Branch, open []resource.URI) (int, error) {
+func (n *Node) cancelOpen(ctx context.Context, sc store.Scope, conv id.ID, b record.Branch, open []resource.URI) (int, error) {
 	done := 0
 	still, err := n.effects.Open(ctx, sc, record.ConversationURI(conv))
 	if err != nil {
@@ -157,7 +157,7 @@ func (n *Node) withdraw(ctx context.Context, sc store.Scope, conv id.ID, b recor
 		if err == nil && b.Holds(m.Branch, m.Pos) {
 			continue
 		}
-		ok, err := n.effects.Withdraw(ctx, sc, in, "the conversation was rewound to before it")
+		ok, err := n.effects.Cancel(ctx, sc, in, "the conversation was rewound to before it")
 		if err != nil {
 			return done, err
 		}

@@ -50,13 +50,13 @@ func (n *Node) settleInteraction(user string, inter resource.URI, stopped bool) 
 	own, conv := record.IDOf(inter, record.TypeInteraction), record.IDOf(inter, record.TypeConversation)
 	ctx, cancel := context.WithCancelCause(n.life)
 	held := &lease{request: own, user: user, conv: conv, cancel: cancel}
-	if !n.leases.take(held) {
+	if !n.leases.tryLock(held) {
 		cancel(nil)
 		return
 	}
 	c := n.enter(user, conv)
 	leave := func() {
-		n.leases.release(held)
+		n.leases.unlock(held)
 		cancel(nil)
 		n.exit(c)
 	}
@@ -163,7 +163,7 @@ func (n *Node) toldQueued(c *chat, r *storedRequest) error {
 	if err != nil {
 		return err
 	}
-	t := n.recordedTask(c, r)
+	t := n.recordedCall(c, r)
 	t.result <- ended{res: res}
 	if !n.start(t) {
 		return errClosed
@@ -183,7 +183,7 @@ func (n *Node) intentAt(ctx context.Context, sc store.Scope, text string) (inten
 // telling reports whether the conversation is to be told of what became of a
 // task. Of an action that went as it was asked for, that the same turn had
 // asked for twice, or that its user has stopped, nobody has to be.
-func (n *Node) telling(t *task) (bool, error) {
+func (n *Node) telling(t *backgroundCall) (bool, error) {
 	if t.intent == "" {
 		return true, nil
 	}
@@ -234,11 +234,11 @@ func intentTold(r *storedRequest, how message.Status) string {
 // reasonCancelled is why an action is cancelled that a person has withdrawn.
 const reasonCancelled = "cancelled by the user"
 
-// withdrawIntent cancels an action that has not begun, by its intent's URI text.
-func (n *Node) withdrawIntent(ctx context.Context, sc store.Scope, text string) (bool, error) {
+// cancelIntent cancels an action that has not begun, by its intent's URI text.
+func (n *Node) cancelIntent(ctx context.Context, sc store.Scope, text string) (bool, error) {
 	uri, err := resource.Parse(text)
 	if err != nil {
 		return false, err
 	}
-	return n.effects.Withdraw(ctx, sc, uri, reasonCancelled)
+	return n.effects.Cancel(ctx, sc, uri, reasonCancelled)
 }

@@ -124,7 +124,7 @@ func (x *calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 	}
 	var err error
 	if ec.Tool, err = n.usable(x.kit, call.Name); err != nil { // it may have begun before a crash all the same
-		return n.effects.Strand(ctx, ec, refused(err), fault.Of(err).Message)
+		return n.effects.SettleOrphaned(ctx, ec, refused(err), fault.Of(err).Message)
 	}
 	leave, err := x.findFlow(ctx, call, &ec)
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 // lease says that a request is worked on in this process. One that nobody here
 // works on is taken up at the next start.
 type lease struct {
-	request id.ID // of a task; or a turn's, while what it has queued is done
+	request id.ID // of a background call; or a turn's, while what it has queued is done
 	user    string
 	conv    id.ID
 	cancel  context.CancelCauseFunc
-	task    *task // nil: it is the queue of a turn
+	task    *backgroundCall // nil: it is the queue of a turn
 }
 
 // leases are the requests that are worked on, each by one at a time, and what
@@ -28,8 +28,8 @@ type leases struct {
 	carrying sync.Mutex // one request about an intent at a time is taken up
 }
 
-// take takes the lease of a request; false where somebody has it.
-func (l *leases) take(x *lease) bool {
+// tryLock takes the lease of a request; false where somebody has it.
+func (l *leases) tryLock(x *lease) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.held[x.request] != nil {
@@ -42,14 +42,14 @@ func (l *leases) take(x *lease) bool {
 	return true
 }
 
-func (l *leases) release(x *lease) {
+func (l *leases) unlock(x *lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.held, x.request)
 }
 
-// task returns the task that is worked on under an id, or nil.
-func (l *leases) task(own id.ID) *task {
+// task returns the background call that is worked on under an id, or nil.
+func (l *leases) task(own id.ID) *backgroundCall {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if x := l.held[own]; x != nil {
@@ -64,12 +64,12 @@ func (l *leases) none() bool {
 	return len(l.held) == 0
 }
 
-// cancel ends what is worked on for a user in some conversations (nil: in
-// all), and returns the tasks among that.
-func (l *leases) cancel(user string, convs []id.ID, cause error) []*task {
+// cancel ends what is worked on for a user in some conversations (nil: in all),
+// and returns the background calls among that.
+func (l *leases) cancel(user string, convs []id.ID, cause error) []*backgroundCall {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var out []*task
+	var out []*backgroundCall
 	for _, x := range l.held {
 		if x.user != user || convs != nil && !slices.Contains(convs, x.conv) {
 			continue

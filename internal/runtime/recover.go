@@ -99,12 +99,12 @@ func (n *Node) answerOpen(ctx context.Context, c *chat, s *conversation.Session,
 	for _, call := range message.Dangling(s.Transcript().Messages()) {
 		ec := effect.Call{Name: call.Name, Args: call.Args, Ref: call.Ref, Message: s.MessageURI(call.Message), Scope: sc, Agent: r.Agent,
 			Request: request.Context{ID: r.Interaction, User: c.user, Conversation: record.ConversationURI(c.id)}}
-		t := newTask(c, ec, tool.Spec{Name: call.Name})
+		t := newBackgroundCall(c, ec, tool.Spec{Name: call.Name})
 		res := t.accepted()
 		_, err := n.opt.Store.Get(ctx, sc, t.at)
 		if fault.Is(err, fault.NotFound) { // else it is a task, and goes on by itself
 			ec.Tool, _ = n.callee(r.Agent, call.Name)
-			res, err = n.effects.Strand(ctx, ec, interrupted(), "its turn could not go on")
+			res, err = n.effects.SettleOrphaned(ctx, ec, interrupted(), "its turn could not go on")
 		}
 		if err != nil {
 			return err

@@ -79,7 +79,7 @@ func requestAbout(at resource.URI, in *intent.Intent, wish string) record.Reques
 
 // carry has the node go on with the recorded request about an intent, unless
 // it does. nil: it is over.
-func (n *Node) carry(user string, at resource.URI) (*task, error) {
+func (n *Node) carry(user string, at resource.URI) (*backgroundCall, error) {
 	n.leases.carrying.Lock()
 	defer n.leases.carrying.Unlock()
 	if t := n.leases.task(record.IDOf(at, record.TypeRequest)); t != nil {
@@ -100,7 +100,7 @@ func (n *Node) carry(user string, at resource.URI) (*task, error) {
 }
 
 // await waits until the outcome of a task is recorded, or somebody is asked.
-func (n *Node) await(ctx context.Context, t *task) error {
+func (n *Node) await(ctx context.Context, t *backgroundCall) error {
 	select {
 	case <-t.known:
 		return context.Cause(n.life)
@@ -178,7 +178,7 @@ func (n *Node) CancelIntent(ctx context.Context, user, which string) (IntentView
 	if err != nil {
 		return IntentView{}, err
 	}
-	ok, err := n.effects.Withdraw(ctx, sc, uri, reasonCancelled)
+	ok, err := n.effects.Cancel(ctx, sc, uri, reasonCancelled)
 	if err != nil {
 		return IntentView{}, err
 	}

@@ -76,10 +76,10 @@ func TestCapIsMet(t *testing.T) {
 // What one decision about a call has asked for, a later one does not lift.
 func TestObligationsAddUp(t *testing.T) {
 	j := &job{}
-	j.oblige(policy.Obligations{Mask: []string{"/a"}, Cap: 100})
-	j.oblige(policy.Obligations{Mask: []string{"/b", "/a"}, Cap: 200})
-	j.oblige(policy.Obligations{})
-	if !slices.Equal(j.duty.Mask, []string{"/a", "/b"}) || j.duty.Cap != 100 {
-		t.Errorf("%+v", j.duty)
+	j.addObligations(policy.Obligations{Mask: []string{"/a"}, Cap: 100})
+	j.addObligations(policy.Obligations{Mask: []string{"/b", "/a"}, Cap: 200})
+	j.addObligations(policy.Obligations{})
+	if !slices.Equal(j.obligations.Mask, []string{"/a", "/b"}) || j.obligations.Cap != 100 {
+		t.Errorf("%+v", j.obligations)
 	}
 }

@@ -17,12 +17,12 @@ import (
 	"steward/internal/tool"
 )
 
-// takeUp goes on with a task that an earlier life of the node has left; false
-// when the node is closing.
+// takeUp goes on with a background call that an earlier life of the node has
+// left; false when the node is closing.
 func (n *Node) takeUp(user string, r *storedRequest) bool {
 	c := n.enter(user, record.IDOf(r.at, record.TypeConversation))
 	defer n.exit(c)
-	t := n.recordedTask(c, r)
+	t := n.recordedCall(c, r)
 	if !n.start(t) {
 		return false
 	}
@@ -41,8 +41,8 @@ func (n *Node) takeUp(user string, r *storedRequest) bool {
 	return true
 }
 
-// recordedTask makes a task of its record.
-func (n *Node) recordedTask(c *chat, r *storedRequest) *task {
+// recordedCall makes a background call of its record.
+func (n *Node) recordedCall(c *chat, r *storedRequest) *backgroundCall {
 	user, conv := c.user, c.id
 	sc := store.ForUser(user)
 	if sc.Actor = actorOf(r.Agent); r.Intent != "" && r.Wish != record.WishQueued {
@@ -59,7 +59,7 @@ func (n *Node) recordedTask(c *chat, r *storedRequest) *task {
 		ec.Tool, spec = found, found.Spec()
 	}
 	spec.Name = r.Tool
-	t := newTask(c, ec, spec)
+	t := newBackgroundCall(c, ec, spec)
 	t.first, t.at, t.id = nil, r.at, r.ID
 	t.intent, t.wish = r.Intent, r.Wish
 	t.work, t.cancel = context.WithCancelCause(request.With(context.WithoutCancel(n.life), ec.Request))
@@ -69,9 +69,9 @@ func (n *Node) recordedTask(c *chat, r *storedRequest) *task {
 // actorOf is on whose behalf the tools of an agent are called.
 func actorOf(path string) string { return "agent:" + path }
 
-// rerun runs the call of a task once more, or goes on with the intent that it
-// is about. What it calls may be gone.
-func (n *Node) rerun(t *task) (*message.ToolResult, error) {
+// rerun runs the call of a background call once more, or goes on with the intent
+// that it is about. What it calls may be gone.
+func (n *Node) rerun(t *backgroundCall) (*message.ToolResult, error) {
 	if t.intent == "" && t.call.Tool == nil {
 		return says(t.call.Ref, t.call.Name, message.Unavailable,
 			"The tool "+t.call.Name+" is not there any more. If it had begun to change something, that may be done or not."), nil
@@ -96,7 +96,7 @@ func (n *Node) rerun(t *task) (*message.ToolResult, error) {
 	return n.effects.Run(t.work, call)
 }
 
-// callee finds the tool that a task calls.
+// callee finds the tool that a background call calls.
 func (n *Node) callee(path, name string) (tool.Tool, bool) {
 	kit, err := n.kitOf(first(path, DefaultAgent))
 	if err != nil {
@@ -105,9 +105,10 @@ func (n *Node) callee(path, name string) (tool.Tool, bool) {
 	return kit.registry.Get(name)
 }
 
-// follow tells how far a task is until it has ended, records its result, and
-// sees to it that it is told. known is called once the result is recorded.
-func (n *Node) follow(t *task, known func()) {
+// follow tells how far a background call is until it has ended, records its
+// result, and sees to it that it is told. known is called once the result is
+// recorded.
+func (n *Node) follow(t *backgroundCall, known func()) {
 	defer known()
 	ctx := context.WithoutCancel(n.life)
 	r, err := loadRequest(ctx, n.opt.Store, t.call.Scope, t.at)
@@ -140,24 +141,25 @@ func (n *Node) follow(t *task, known func()) {
 	}
 }
 
-// abandon lets a task be until the next start, which takes it up.
-func (n *Node) abandon(t *task, err error) {
+// abandon lets a background call be until the next start, which takes it up.
+func (n *Node) abandon(t *backgroundCall, err error) {
 	if err != nil && n.life.Err() == nil && !fault.Is(err, fault.NotFound) {
 		n.log.Error("a task cannot go on before the next start", "task", t.id.String(), "tool", t.spec.Name, "error", err)
 	}
 	t.chat.feed.untask(t.id)
 }
 
-// How often a task's progress is recorded at most, and how often where it has
-// hardly moved.
+// How often a background call's progress is recorded at most, and how often
+// where it has hardly moved.
 const (
 	recordEvery = time.Second
 	recordStill = 10 * time.Second
 	recordStep  = 0.1
 )
 
-// working records how far the task is, until it has its result, and that.
-func (n *Node) working(t *task) (storedRequest, error) {
+// working records how far the background call is, until it has its result, and
+// that.
+func (n *Node) working(t *backgroundCall) (storedRequest, error) {
 	n.showTask(t, record.TaskAcknowledged)
 	var recorded effect.Progress
 	at := time.Time{}
@@ -192,7 +194,7 @@ func (n *Node) working(t *task) (storedRequest, error) {
 
 // finish records the result of a task. A call that could not be recorded is
 // run again: it goes on from its intent.
-func (n *Node) finish(t *task, end ended) (storedRequest, error) {
+func (n *Node) finish(t *backgroundCall, end ended) (storedRequest, error) {
 	seen := false // by the hooks of the agent
 	for again := (backoff{}); ; {
 		err := end.err
@@ -218,9 +220,9 @@ func (n *Node) finish(t *task, end ended) (storedRequest, error) {
 	}
 }
 
-// hooked has the hooks of the agent that asked see the result, as they see
-// those of calls that are no tasks.
-func (n *Node) hooked(t *task, res *message.ToolResult) *message.ToolResult {
+// hooked has the hooks of the agent that asked see the result, as they see those
+// of calls that are no background calls.
+func (n *Node) hooked(t *backgroundCall, res *message.ToolResult) *message.ToolResult {
 	kit, err := n.kitOf(first(t.call.Agent, DefaultAgent))
 	if err != nil || n.life.Err() != nil {
 		return res
@@ -233,7 +235,7 @@ func (n *Node) hooked(t *task, res *message.ToolResult) *message.ToolResult {
 }
 
 // recordResult stores the result until it has been told.
-func (n *Node) recordResult(t *task, res *message.ToolResult) (storedRequest, error) {
+func (n *Node) recordResult(t *backgroundCall, res *message.ToolResult) (storedRequest, error) {
 	telling, err := n.telling(t)
 	if err != nil {
 		return storedRequest{}, err

@@ -9,16 +9,16 @@ import (
 	"steward/internal/tool"
 )
 
-// oblige adds what goes with a decision to what the result has to meet: all
+// addObligations adds what goes with a decision to what the result has to meet: all
 // that any decision about the call has asked for.
-func (j *job) oblige(o policy.Obligations) {
+func (j *job) addObligations(o policy.Obligations) {
 	for _, p := range o.Mask {
-		if !slices.Contains(j.duty.Mask, p) {
-			j.duty.Mask = append(slices.Clip(j.duty.Mask), p)
+		if !slices.Contains(j.obligations.Mask, p) {
+			j.obligations.Mask = append(slices.Clip(j.obligations.Mask), p)
 		}
 	}
-	if o.Cap > 0 && (j.duty.Cap == 0 || o.Cap < j.duty.Cap) {
-		j.duty.Cap = o.Cap
+	if o.Cap > 0 && (j.obligations.Cap == 0 || o.Cap < j.obligations.Cap) {
+		j.obligations.Cap = o.Cap
 	}
 }
 
@@ -28,8 +28,8 @@ func (j *job) limit() int {
 	if n == 0 {
 		n = tool.DefaultResultCap
 	}
-	if j.duty.Cap > 0 {
-		n = min(n, j.duty.Cap)
+	if j.obligations.Cap > 0 {
+		n = min(n, j.obligations.Cap)
 	}
 	return n
 }
@@ -37,7 +37,7 @@ func (j *job) limit() int {
 // masked returns a result's content with the fields masked that are not to be
 // seen. False: it is not such that they can be told apart.
 func (j *job) masked(in []message.Block) ([]message.Block, bool) {
-	if len(j.duty.Mask) == 0 {
+	if len(j.obligations.Mask) == 0 {
 		return in, true
 	}
 	out := make([]message.Block, 0, len(in))
@@ -46,7 +46,7 @@ func (j *job) masked(in []message.Block) ([]message.Block, bool) {
 		if !ok {
 			return nil, false
 		}
-		text, _, ok := policy.Mask(t.Text, j.duty.Mask)
+		text, _, ok := policy.Mask(t.Text, j.obligations.Mask)
 		if !ok {
 			return nil, false
 		}
@@ -60,7 +60,7 @@ func (j *job) masked(in []message.Block) ([]message.Block, bool) {
 // withheld is the result where policy wants fields masked that cannot be told
 // apart: nothing of what the tool said is in it.
 func (j *job) withheld(s shaped, was []message.Block) shaped {
-	wants := "policy wants parts of it masked (" + strings.Join(j.duty.Mask, ", ") + "), and it is no JSON in which they could be found"
+	wants := "policy wants parts of it masked (" + strings.Join(j.obligations.Mask, ", ") + "), and it is no JSON in which they could be found"
 	text := "The call ended; what the tool said is withheld: " + wants + "."
 	if j.spec.Effect == tool.Query {
 		s.res.Status = message.DeniedCall

@@ -11,15 +11,15 @@ import (
 	"steward/internal/tool"
 )
 
-// Strand answers a call that is not to be made with res. Where an earlier run
+// SettleOrphaned answers a call that is not to be made with res. Where an earlier run
 // had recorded its intent, that is settled first, and its outcome is the
 // answer: nothing that may have been done is told of as if it was not.
-func (e *Engine) Strand(ctx context.Context, c Call, res *message.ToolResult, why string) (*message.ToolResult, error) {
-	res, err := e.strand(ctx, e.masked(c), res, why)
+func (e *Engine) SettleOrphaned(ctx context.Context, c Call, res *message.ToolResult, why string) (*message.ToolResult, error) {
+	res, err := e.settleOrphaned(ctx, e.masked(c), res, why)
 	return e.hide(res), err
 }
 
-func (e *Engine) strand(ctx context.Context, c Call, res *message.ToolResult, why string) (*message.ToolResult, error) {
+func (e *Engine) settleOrphaned(ctx context.Context, c Call, res *message.ToolResult, why string) (*message.ToolResult, error) {
 	if c.Message.Zero() {
 		return res, nil
 	}
@@ -56,7 +56,7 @@ func (e *Engine) drop(ctx context.Context, j *job, r intentRecord, why string, r
 	case f.in.State.Settled(): // meanwhile
 		return f.settled()
 	case f.in.State == intent.Executing:
-		return f.stranded(ctx, why, res)
+		return f.settleBegun(ctx, why, res)
 	}
 	out, err := f.settle(ctx, intent.Cancelled, why, res)
 	if fault.HasCode(err, "conflict") {
@@ -65,8 +65,8 @@ func (e *Engine) drop(ctx context.Context, j *job, r intentRecord, why string, r
 	return out, err
 }
 
-// stranded settles what had begun and cannot be gone on with.
-func (f *execution) stranded(ctx context.Context, why string, res *message.ToolResult) (*message.ToolResult, error) {
+// settleBegun settles what had begun and cannot be gone on with.
+func (f *execution) settleBegun(ctx context.Context, why string, res *message.ToolResult) (*message.ToolResult, error) {
 	if f.c.Tool != nil && f.spec.Effect == tool.Query {
 		return f.settle(ctx, intent.Failed, why, res)
 	}
@@ -78,8 +78,8 @@ func (f *execution) stranded(ctx context.Context, why string, res *message.ToolR
 		return f.stopped(ctx)
 	case err == nil && happened:
 		return f.finish(ctx, intent.Done, f.outcome(got, end{}))
-	case err == nil && !f.e.hangs(f.uri):
+	case err == nil && !f.e.isHanging(f.uri):
 		return f.finish(ctx, intent.Failed, f.outcome(tool.Result{}, end{err: fmt.Errorf("it was not done: %w", crash)}))
 	}
-	return f.park(ctx, crash)
+	return f.settleUnknown(ctx, crash)
 }

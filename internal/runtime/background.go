@@ -22,14 +22,14 @@ import (
 // codeCancelled is the code of what a person has cancelled.
 const codeCancelled = "cancelled"
 
-// The causes by which the call of a task is ended.
+// The causes by which the call of a background call is ended.
 var (
 	errCancelled error = fault.New(fault.Cancelled, codeCancelled, "cancelled by the user")
 	errDeleted   error = fault.New(fault.Cancelled, "conversation_deleted", "the conversation was deleted")
 )
 
-// task is a call that goes on by itself, or may come to.
-type task struct {
+// backgroundCall is a call that goes on by itself, or may come to.
+type backgroundCall struct {
 	id   id.ID
 	at   resource.URI
 	chat *chat
@@ -47,7 +47,7 @@ type task struct {
 	asked  sync.Once
 
 	mu       sync.Mutex
-	first    func(effect.Progress) // who is told while it is no task; nil: it is one
+	first    func(effect.Progress) // who is told while it is no background call; nil: it is one
 	running  time.Time             // since when it runs; zero: it waits for a person, or has not begun
 	ran      time.Duration         // before that
 	args     []byte                // canonical, once known
@@ -60,8 +60,8 @@ type ended struct {
 }
 
 // callTool runs a tool call of a turn: to its end, as most do; or until it is
-// queued for the end of the turn; or as a task that goes on in the background,
-// whose result opens an interaction of its own.
+// queued for the end of the turn; or as a background call that goes on in the
+// background, whose result opens an interaction of its own.
 func (n *Node) callTool(ctx context.Context, c *chat, rc request.Context, ec effect.Call) (*message.ToolResult, error) {
 	run := func() (*message.ToolResult, error) { return n.effects.Run(request.With(ctx, rc), ec) }
 	if ec.Tool == nil {
@@ -72,10 +72,10 @@ func (n *Node) callTool(ctx context.Context, c *chat, rc request.Context, ec eff
 	if !deferred && !spec.Async && spec.AsyncAfter <= 0 {
 		return run()
 	}
-	t := newTask(c, ec, spec)
+	t := newBackgroundCall(c, ec, spec)
 	if !deferred {
 		_, err := n.opt.Store.Get(ctx, ec.Scope, t.at)
-		if err == nil { // it became a task before a crash
+		if err == nil { // it became a background call before a crash
 			return t.accepted(), nil
 		}
 		if !fault.Is(err, fault.NotFound) {
@@ -97,7 +97,7 @@ func (n *Node) callTool(ctx context.Context, c *chat, rc request.Context, ec eff
 
 // enqueue runs a call that is queued until its turn ends. That it is to be
 // settled is recorded before the model is told so.
-func (n *Node) enqueue(ctx context.Context, rc request.Context, ec effect.Call, t *task) (*message.ToolResult, error) {
+func (n *Node) enqueue(ctx context.Context, rc request.Context, ec effect.Call, t *backgroundCall) (*message.ToolResult, error) {
 	res, err := n.effects.Run(request.With(ctx, rc), ec)
 	if err != nil || res.Status != message.Queued {
 		return res, err
@@ -115,7 +115,7 @@ func (n *Node) enqueue(ctx context.Context, rc request.Context, ec effect.Call, 
 
 // runAside runs a call that may go on as a task. One that does is answered
 // with "accepted".
-func (n *Node) runAside(ctx context.Context, rc request.Context, t *task) (*message.ToolResult, error) {
+func (n *Node) runAside(ctx context.Context, rc request.Context, t *backgroundCall) (*message.ToolResult, error) {
 	t.work, t.cancel = context.WithCancelCause(request.With(context.WithoutCancel(ctx), rc))
 	stop := context.AfterFunc(ctx, func() { t.cancel(context.Cause(ctx)) })
 	go func() {
@@ -144,11 +144,12 @@ func (n *Node) runAside(ctx context.Context, rc request.Context, t *task) (*mess
 	return t.accepted(), nil
 }
 
-// maxChain bounds how often the result of a task may have an agent begin
-// another one, without anybody having asked for more.
+// maxChain bounds how often the result of a background call may have an agent
+// begin another one, without anybody having asked for more.
 const maxChain = 32
 
-// tooFar reports whether a turn comes of so many tasks, one after the other.
+// tooFar reports whether a turn comes of so many background calls, one after the
+// other.
 func (n *Node) tooFar(ctx context.Context, sc store.Scope, conv, inter id.ID) (bool, error) {
 	for tasks := 0; tasks < maxChain; {
 		c, found, err := getConversation(ctx, n.opt.Store, sc, conv)
@@ -167,15 +168,16 @@ func (n *Node) tooFar(ctx context.Context, sc store.Scope, conv, inter id.ID) (b
 	return true, nil
 }
 
-// refused is told where tasks go on from each other without end.
-func (t *task) refused() *message.ToolResult {
+// refused is told where background calls go on from each other without end.
+func (t *backgroundCall) refused() *message.ToolResult {
 	return says(t.call.Ref, t.call.Name, message.Failed, fmt.Sprintf("Not begun: this is the %dth task in a row that was begun because of another one's result, "+
 		"and nobody has said anything in between. Tell the user how far you are and ask whether to go on.\n[error_code: task_chain_too_long; recoverable: false; retry_strategy: none]", maxChain+1))
 }
 
-// newTask prepares a call; what is told of it comes to the task first.
-func newTask(c *chat, ec effect.Call, spec tool.Spec) *task {
-	t := &task{id: record.TaskID(ec.Ref), chat: c, spec: spec, first: ec.Notify, args: ec.Args,
+// newBackgroundCall prepares a call; what is told of it comes to the background
+// call first.
+func newBackgroundCall(c *chat, ec effect.Call, spec tool.Spec) *backgroundCall {
+	t := &backgroundCall{id: record.TaskID(ec.Ref), chat: c, spec: spec, first: ec.Notify, args: ec.Args,
 		result: make(chan ended, 1), moved: make(chan struct{}, 1), known: make(chan struct{}), asks: make(chan struct{})}
 	t.at = ec.Message.Parent().ChildID(record.TypeRequest, t.id)
 	ec.Notify = t.notify
@@ -184,7 +186,7 @@ func newTask(c *chat, ec effect.Call, spec tool.Spec) *task {
 }
 
 // notify takes a step of the call.
-func (t *task) notify(p effect.Progress) {
+func (t *backgroundCall) notify(p effect.Progress) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch now := time.Now(); {
@@ -209,12 +211,12 @@ func (t *task) notify(p effect.Progress) {
 	}
 }
 
-// detach ends what the turn is told of the call: it is a task now.
-func (t *task) detach() {
+// detach ends what the turn is told of the call: it is a background call now.
+func (t *backgroundCall) detach() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.first = nil
-	if t.progress.Status != "" { // it was told to the turn alone: now those who see the task are told
+	if t.progress.Status != "" { // it was told to the turn alone: now those who see the background call are told
 		select {
 		case t.moved <- struct{}{}:
 		default:
@@ -224,7 +226,7 @@ func (t *task) detach() {
 
 // wait waits until the call has ended, or has run so long that it is to go on
 // as a task.
-func (t *task) wait() (end ended, over bool) {
+func (t *backgroundCall) wait() (end ended, over bool) {
 	timer := time.NewTimer(math.MaxInt64)
 	defer timer.Stop()
 	for {
@@ -248,9 +250,9 @@ func (t *task) wait() (end ended, over bool) {
 	}
 }
 
-// left returns how long the call may still run before it is a task; false
-// while it does not run.
-func (t *task) left() (time.Duration, bool) {
+// left returns how long the call may still run before it is a background call;
+// false while it does not run.
+func (t *backgroundCall) left() (time.Duration, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.running.IsZero() {
@@ -263,7 +265,7 @@ func (t *task) left() (time.Duration, bool) {
 }
 
 // row is the record of the task.
-func (t *task) row(rc request.Context) record.Request {
+func (t *backgroundCall) row(rc request.Context) record.Request {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	root := rc.Root
@@ -275,18 +277,18 @@ func (t *task) row(rc request.Context) record.Request {
 }
 
 // accepted is what the model is told at once.
-func (t *task) accepted() *message.ToolResult {
+func (t *backgroundCall) accepted() *message.ToolResult {
 	return says(t.call.Ref, t.call.Name, message.Accepted, fmt.Sprintf("Acknowledged: %s goes on in the background as task %s. "+
 		"Its result comes by itself, as a message of its own; it is not known yet. Do not call it again for this, and do not wait: "+
 		"go on with what does not depend on it, or tell the user that it is under way.", t.spec.Name, t.id))
 }
 
-// start has the node follow a task to its end. False when the node is closing:
-// then its call is ended, and the next start takes it up.
-func (n *Node) start(t *task) bool {
+// start has the node follow a background call to its end. False when the node is
+// closing: then its call is ended, and the next start takes it up.
+func (n *Node) start(t *backgroundCall) bool {
 	held := &lease{request: t.id, user: t.chat.user, conv: t.chat.id, cancel: t.cancel, task: t}
 	n.mu.Lock()
-	if n.closed || !n.leases.take(held) { // nobody has it who is not following it: see carry
+	if n.closed || !n.leases.tryLock(held) { // nobody has it who is not following it: see carry
 		n.mu.Unlock()
 		t.cancel(request.ErrSuspend)
 		return false
@@ -300,7 +302,7 @@ func (n *Node) start(t *task) bool {
 		defer n.exit(t.chat)
 		defer t.cancel(nil)
 		defer closing()
-		defer n.leases.release(held)
+		defer n.leases.unlock(held)
 		n.follow(t, sync.OnceFunc(func() { close(t.known) }))
 	}()
 	return true

@@ -8,7 +8,7 @@ import (
 	"steward/internal/record"
 )
 
-// TaskView is a task as a person is shown it.
+// TaskView is a background call as a person is shown it.
 type TaskView struct {
 	ID       id.ID
 	Call     string // "MESSAGE/BLOCK": the call that began it
@@ -19,8 +19,8 @@ type TaskView struct {
 	Approval *ApprovalView
 }
 
-// showTask tells the conversation's watchers how far a task is.
-func (n *Node) showTask(t *task, status string) {
+// showTask tells the conversation's watchers how far a background call is.
+func (n *Node) showTask(t *backgroundCall, status string) {
 	t.mu.Lock()
 	p := t.progress
 	t.mu.Unlock()
@@ -33,15 +33,15 @@ func (n *Node) showTask(t *task, status string) {
 }
 
 // callID names the call that began it; empty where none did.
-func (t *task) callID() string {
+func (t *backgroundCall) callID() string {
 	if t.call.Ref.Message.Zero() {
 		return ""
 	}
 	return callID(t.call.Ref)
 }
 
-// taskView is what a step of a task's call shows. Its status is empty unless a
-// person is asked.
+// taskView is what a step of a background call's call shows. Its status is empty
+// unless a person is asked.
 func taskView(task id.ID, p effect.Progress) TaskView {
 	v := TaskView{ID: task, Call: callID(p.Call), Tool: p.Tool, Message: p.Message, Fraction: max(p.Fraction, 0)}
 	if p.Status == effect.Awaiting {
@@ -53,13 +53,13 @@ func taskView(task id.ID, p effect.Progress) TaskView {
 }
 
 // showEnd tells them that it has ended.
-func (n *Node) showEnd(t *task, r *storedRequest) {
+func (n *Node) showEnd(t *backgroundCall, r *storedRequest) {
 	t.chat.feed.untask(t.id)
 	t.chat.feed.taskEnded(TaskView{ID: t.id, Call: t.callID(), Tool: t.spec.Name, Status: first(r.Status, record.TaskError), Message: r.Message, Fraction: r.Progress},
 		record.IDOf(t.at, record.TypeInteraction))
 }
 
-// task tells how far a task is, and keeps it for who comes later.
+// task tells how far a background call is, and keeps it for who comes later.
 func (f *feed) task(v TaskView, inter id.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -75,7 +75,7 @@ func (f *feed) task(v TaskView, inter id.ID) {
 	f.push(fr)
 }
 
-// taskEnded tells how a task has ended.
+// taskEnded tells how a background call has ended.
 func (f *feed) taskEnded(v TaskView, inter id.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

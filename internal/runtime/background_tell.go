@@ -18,18 +18,18 @@ import (
 	"steward/internal/store"
 )
 
-// opened returns the interaction in which the result of a task is told: on
-// level 0 in the conversation that asked, on the levels above in those of the
-// agents above it, up to the user's.
+// opened returns the interaction in which the result of a background call is
+// told: on level 0 in the conversation that asked, on the levels above in those
+// of the agents above it, up to the user's.
 func opened(task id.ID, level int) id.ID {
 	return id.Derive("opened", task.String(), strconv.Itoa(level))
 }
 
-// codeUntold is the code of a task whose result nobody could be told.
+// codeUntold is the code of a background call whose result nobody could be told.
 const codeUntold = "untold"
 
-// passage returns the interactions in which the result of a task is told, and
-// the answers to it, as far as their conversations are there.
+// passage returns the interactions in which the result of a background call is
+// told, and the answers to it, as far as their conversations are there.
 func passage(ctx context.Context, st store.Store, sc store.Scope, r *storedRequest) ([]resource.URI, error) {
 	var out []resource.URI
 	conv := record.IDOf(r.at, record.TypeConversation)
@@ -60,8 +60,8 @@ func getConversation(ctx context.Context, st store.Store, sc store.Scope, conv i
 	return c, err == nil && c.Deleted.IsZero(), err
 }
 
-// toldThrough reports whether the result of a task was told, and each answer
-// to it passed on.
+// toldThrough reports whether the result of a background call was told, and each
+// answer to it passed on.
 func (n *Node) toldThrough(ctx context.Context, sc store.Scope, r *storedRequest) (bool, error) {
 	if !r.Told {
 		return false, nil
@@ -88,10 +88,10 @@ type telling struct {
 	blocks  []message.Block
 }
 
-// tell opens an interaction with the result of a task, and, where that is an
-// agent's conversation, passes its answer on to who had asked the agent. What
-// was told before a crash is not told again.
-func (n *Node) tell(t *task, r storedRequest) error {
+// tell opens an interaction with the result of a background call, and, where
+// that is an agent's conversation, passes its answer on to who had asked the
+// agent. What was told before a crash is not told again.
+func (n *Node) tell(t *backgroundCall, r storedRequest) error {
 	if r.state == "" { // erased meanwhile
 		return nil
 	}
@@ -141,7 +141,7 @@ func (n *Node) tell(t *task, r storedRequest) error {
 }
 
 // sendTold opens the interaction; again does nothing.
-func (n *Node) sendTold(ctx context.Context, t *task, r *storedRequest, c record.Conversation, level int, what telling) error {
+func (n *Node) sendTold(ctx context.Context, t *backgroundCall, r *storedRequest, c record.Conversation, level int, what telling) error {
 	inter := opened(t.id, level)
 	rc, _, err := lineage(ctx, n.opt.Store, t.call.Scope, c, inter)
 	if err != nil {
@@ -165,9 +165,9 @@ func forGood(err error) bool {
 	return false
 }
 
-// untold closes a task whose result, or the answer to it, has nobody left to
-// be told to. What is recorded of the result stays.
-func (n *Node) untold(t *task, level int, why error) error {
+// untold closes a background call whose result, or the answer to it, has nobody
+// left to be told to. What is recorded of the result stays.
+func (n *Node) untold(t *backgroundCall, level int, why error) error {
 	e := fault.Of(why)
 	n.log.Warn("the result of a task could not be told", "task", t.id.String(), "tool", t.spec.Name, "level", level, "error", why)
 	ctx := context.WithoutCancel(n.life)
@@ -185,7 +185,7 @@ func (n *Node) untold(t *task, level int, why error) error {
 }
 
 // markTold records that the interaction that tells of the result is durable.
-func (n *Node) markTold(t *task) (storedRequest, error) {
+func (n *Node) markTold(t *backgroundCall) (storedRequest, error) {
 	return n.changeRequest(context.WithoutCancel(n.life), t.call.Scope, t.at, func(r *storedRequest) error {
 		if r.Told {
 			return errUnchanged
@@ -225,7 +225,7 @@ func (n *Node) awaitRun(ctx context.Context, c *chat, inter id.ID, wait func(*li
 }
 
 // answerTold makes what is passed on of an agent's answer to a result.
-func (n *Node) answerTold(ctx context.Context, t *task, c record.Conversation, inter id.ID) (telling, error) {
+func (n *Node) answerTold(ctx context.Context, t *backgroundCall, c record.Conversation, inter id.ID) (telling, error) {
 	at := record.InteractionURI(c.ID, inter)
 	below, err := sumUp(ctx, n.opt.Store, t.call.Scope, at)
 	if err != nil {
@@ -249,7 +249,7 @@ func (n *Node) answerTold(ctx context.Context, t *task, c record.Conversation, i
 		blocks: []message.Block{&message.Text{Text: head + "\n" + fenced("its answer", text)}}}, nil
 }
 
-// resultTold makes what is told of a task's result.
+// resultTold makes what is told of a background call's result.
 func resultTold(r *storedRequest) (telling, error) {
 	out := telling{origin: "tool:" + r.Tool, labels: message.Labels(r.Labels)}
 	if r.Intent != "" {
@@ -285,7 +285,7 @@ func resultTold(r *storedRequest) (telling, error) {
 	return out, nil
 }
 
-// ending says in words how a task has ended.
+// ending says in words how a background call has ended.
 func ending(s message.Status) string {
 	switch s {
 	case message.OK:

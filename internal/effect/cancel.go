@@ -26,9 +26,9 @@ func (e *Engine) Open(ctx context.Context, sc store.Scope, under resource.URI) (
 	return out, nil
 }
 
-// Withdraw cancels an intent that has not begun, and reports whether it is
+// Cancel cancels an intent that has not begun, and reports whether it is
 // cancelled now; if it has begun or is settled otherwise, nothing is changed.
-func (e *Engine) Withdraw(ctx context.Context, sc store.Scope, uri resource.URI, reason string) (cancelled bool, err error) {
+func (e *Engine) Cancel(ctx context.Context, sc store.Scope, uri resource.URI, reason string) (cancelled bool, err error) {
 	var asked *intentRecord // it was a question
 	err = e.amend(ctx, sc, uri, func(r *intentRecord) ([]store.Change, error) {
 		from := r.in.State

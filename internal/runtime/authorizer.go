@@ -9,21 +9,21 @@ import (
 	"steward/internal/policy"
 )
 
-// judge is the node's judge as calls of tools are judged by it: to ask an
-// agent is judged as the call that it is, and as a delegation.
-type judge struct{ inner policy.Judge }
+// authorizer decides about calls of tools by the policy's judge. To ask an agent
+// is authorized as the call that it is, and as a delegation.
+type authorizer struct{ inner policy.Judge }
 
-// judgeOf wraps the node's judge. The fixed one has nothing to say about
+// authorizerOf wraps the node's judge. The fixed one has nothing to say about
 // delegations.
-func judgeOf(j policy.Judge) policy.Judge {
+func authorizerOf(j policy.Judge) policy.Judge {
 	if _, fixed := j.(policy.Fixed); fixed {
 		return j
 	}
-	return judge{j}
+	return authorizer{j}
 }
 
 // Bounded reports that the judge needs no guard; see effect.Options.
-func (j judge) Bounded() bool {
+func (j authorizer) Bounded() bool {
 	b, ok := j.inner.(interface{ Bounded() bool })
 	return ok && b.Bounded()
 }
@@ -34,7 +34,7 @@ const askedOrigin = "agent:"
 
 // Judge implements policy.Judge. Of the two decisions the one that allows less
 // counts, with what either of them obliges to.
-func (j judge) Judge(ctx context.Context, q policy.Question) (policy.Decision, error) {
+func (j authorizer) Judge(ctx context.Context, q policy.Question) (policy.Decision, error) {
 	d, err := j.inner.Judge(ctx, q)
 	target, asks := strings.CutPrefix(q.Tool.Origin, askedOrigin)
 	if !asks || err != nil || d.Verdict != policy.Allow && d.Verdict != policy.Ask {

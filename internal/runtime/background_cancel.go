@@ -11,8 +11,8 @@ import (
 	"steward/internal/store"
 )
 
-// stopTasks ends the calls of the tasks that began in a conversation that was
-// deleted, or in those of the agents that were asked in it.
+// stopTasks ends the calls of the background calls that began in a conversation
+// that was deleted, or in those of the agents that were asked in it.
 func (n *Node) stopTasks(ctx context.Context, user string, conv id.ID) {
 	if n.leases.none() {
 		return
@@ -24,9 +24,9 @@ func (n *Node) stopTasks(ctx context.Context, user string, conv id.ID) {
 	n.leases.cancel(user, append(gone, conv), errDeleted)
 }
 
-// CancelRequest ends what a request of the user's still does: its task, or
-// those below it, and the runs of the agents that work on it. What had begun
-// and cannot be taken back is told as it is. which names it as RequestTree
+// CancelRequest ends what a request of the user's still does: its background
+// call, or those below it, and the runs of the agents that work on it. What had
+// begun and cannot be taken back is told as it is. which names it as RequestTree
 // does. Error codes: request_not_found, request_ambiguous, request_closed
 // (Conflict), request_begun (Conflict): of something that goes on to its end;
 // what else is below it is cancelled all the same.
@@ -52,7 +52,7 @@ func (n *Node) cancelRequest(ctx context.Context, user string, r *storedRequest)
 		return fault.New(fault.Conflict, "request_begun", "%s was called from outside, and goes on to its end", r.Tool).
 			WithHint("call it again with the id %s to learn what becomes of it", r.CallID)
 	case r.Wish == record.WishQueued && r.state == record.RequestOpen:
-		withdrawn, err := n.withdrawIntent(ctx, sc, r.Intent)
+		withdrawn, err := n.cancelIntent(ctx, sc, r.Intent)
 		if err == nil && !withdrawn {
 			err = fault.New(fault.Conflict, "request_begun", "%s has begun, and goes on to its end", r.Tool).
 				WithHint("look with steward requests show at what becomes of it")
