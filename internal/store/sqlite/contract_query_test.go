@@ -18,37 +18,19 @@ func underIsExact(e *env) {
 	}
 }
 
+// listOrder: positions are numbers, up to the largest and the smallest.
 func listOrder(e *env) {
 	for i, pos := range []int64{30, -5, 10, 1 << 62, 0, 20, -1 << 63} {
 		e.must(ada, listed(message("c", fmt.Sprint(i)), pos))
 	}
-	e.must(ada, store.Change{URI: message("other", "x"), Place: &store.Place{List: conv("other"), Pos: 10}})
 	list := store.Query{List: conv("c")}
 	e.wantNames(ada, list, "6", "1", "4", "2", "5", "0", "3")
-	for _, it := range e.all(ada, list) {
-		if want := map[string]int64{"0": 30, "1": -5, "2": 10, "3": 1 << 62, "4": 0, "5": 20, "6": -1 << 63}[it.URI.ID()]; it.Pos != want {
-			e.Errorf("%s has the position %d, want %d", it.URI, it.Pos, want)
-		}
-	}
 	list.Reverse = true
 	e.wantNames(ada, list, "3", "0", "5", "2", "4", "1", "6")
-	e.wantNames(ada, store.Query{List: conv("c"), From: 20}, "5", "0", "3")
-	e.wantNames(ada, store.Query{List: conv("c"), From: 11}, "5", "0", "3")
 	e.wantNames(ada, store.Query{List: conv("c"), From: -5}, "1", "4", "2", "5", "0", "3")
-	e.wantNames(ada, store.Query{List: conv("c"), From: 20, Reverse: true}, "5", "2", "4", "1", "6")
-	e.wantNames(ada, store.Query{List: conv("c"), From: -6, Reverse: true}, "6")
-	e.wantNames(ada, store.Query{List: conv("c"), Type: "common.Branch"})
 	e.wantNames(ada, store.Query{List: conv("c"), Under: message("c", "5")}, "5")
-	e.wantNames(ada, store.Query{List: conv("none")})
-	for _, c := range []struct {
-		list     string
-		from, to int64
-		want     int
-	}{{"c", 10, 20, 2}, {"c", -1 << 63, 1 << 62, 7}, {"c", 11, 19, 0}, {"other", 0, 99, 1}, {"none", 0, 99, 0}} {
-		page, err := e.st.Query(e.ctx, ada, store.Query{List: conv(c.list), Count: &store.Count{From: c.from, To: c.to}})
-		e.failIf(err != nil || page.Count != c.want || len(page.Items) != 0, "%v: %d, %v", c, page.Count, err)
-	}
-	e.wantNames(ada, store.Query{List: message("c", "5")})
+	page, err := e.st.Query(e.ctx, ada, store.Query{List: conv("c"), Count: &store.Count{From: -1 << 63, To: 1 << 62}})
+	e.failIf(err != nil || page.Count != 7 || len(page.Items) != 0, "%d, %v", page.Count, err)
 }
 
 // cursorsSurviveAdditions: a page that follows is right, whatever was added

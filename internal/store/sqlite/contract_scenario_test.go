@@ -35,10 +35,6 @@ func at(pos int64) *store.Place { return &store.Place{List: listC, Pos: pos} }
 
 func listed(u resource.URI, pos int64) store.Change { return store.Change{URI: u, Place: at(pos)} }
 
-func termed(u resource.URI, terms ...store.Term) store.Change {
-	return store.Change{URI: u, Terms: terms}
-}
-
 func of(op store.Op, u resource.URI) store.Change { return store.Change{Op: op, URI: u} }
 
 func unlisted(u resource.URI) store.Change {
@@ -53,18 +49,6 @@ func check(u resource.URI, want store.If) store.Change {
 func scenarios() map[string][]step {
 	absent := store.If{Absent: true}
 	return map[string][]step{
-		"PreconditionsSeeTheBatch": {
-			by(ada, store.Change{URI: x, If: absent, State: "open"}, check(x, store.If{Version: 1, States: []string{"open"}}),
-				store.Change{URI: x, If: store.If{Version: 1}}, check(x, store.If{Version: 2, States: []string{""}}),
-				of(store.Delete, x), check(x, absent)),
-			by(ada, put(y, "1"), store.Change{URI: y, If: absent}),
-			by(ada, put(y, "1"), of(store.Delete, y), check(y, store.If{Version: 1})),
-		},
-		"RefusedBatchesLeaveNothing": {
-			by(ada, full(x, "1", 1)),
-			by(ada, listed(x, 2), full(y, "1", 1), of(store.Delete, x), put(listC, ""), store.Change{URI: listC, If: absent}),
-			by(ada, listed(y, 2)),
-		},
 		"ErasedAndBack": {
 			by(ada, full(x, "1", 7)),
 			by(ada, put(y, "theirs"), put(x, "2")),
@@ -89,34 +73,6 @@ func scenarios() map[string][]step {
 			by(ada, of(store.Pack, x)),
 			by(ada, put(x, "6"+long), of(store.Pack, x), of(store.Erase, x), put(x, "8"+long), of(store.Pack, x)),
 			by(ada, of(store.Pack, x), put(x, "9"+long), of(store.Erase, x)),
-		},
-		"ListConflicts": {
-			by(ada, listed(x, 1)),
-			by(ada, listed(y, 1)),
-			by(ada, listed(y, 2), listed(task, 2)),
-			by(ada, listed(y, 5), listed(y, 1)),
-			by(ada, listed(y, 2)),
-			by(ada, listed(x, 2), listed(y, 1)),
-			by(ada, listed(x, 3), listed(y, 1), listed(x, 2)),
-			by(ada, of(store.Delete, y), listed(task, 1)),
-			by(ada, unlisted(x), listed(listC, 2)),
-		},
-		"Unlisted": {
-			by(ada, listed(x, 1), listed(y, 2)),
-			by(ada, store.Change{URI: x, Place: &store.Place{List: y, Pos: 1}}),
-			by(ada, unlisted(x)),
-			by(ada, unlisted(x)),
-			by(ada, store.Change{Op: store.Unlist, URI: y, If: store.If{Version: 7}, Place: at(0)}),
-			by(ada, unlisted(task)),
-			by(ada, listed(x, 1), unlisted(y)),
-		},
-		"Terms": {
-			by(ada, termed(listC, termA), termed(y, termA, store.Term{Name: "b", Value: ""}, termA), termed(x, store.Term{Name: "a", Value: "2"})),
-			by(bob, termed(task, termA)),
-			by(team, termed(conv("team"), termA)),
-			by(ada, termed(listC, termA)),
-			by(ada, termed(y, store.Term{Name: "b", Value: ""})),
-			by(ada, termed(x), termed(x, store.Term{Name: "b", Value: ""}), termed(x, store.Term{Name: "a", Value: "2"})),
 		},
 		"Spaces": {
 			by(ada, full(x, "ada's", 1)),

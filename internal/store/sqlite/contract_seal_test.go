@@ -1,7 +1,6 @@
 package sqlite_test
 
 import (
-	"bytes"
 	"fmt"
 	"reflect"
 
@@ -116,65 +115,4 @@ func sealedScopes(e *env) {
 	for range s.Sealed(e.ctx, system, 0) {
 		break // and nothing is left behind
 	}
-}
-
-// sealedForGood: packing changes no hash; nor does an erasure, after which the
-// salts of what is gone are gone too.
-func sealedForGood(e *env) {
-	s, ok := e.sealer()
-	if !ok {
-		return
-	}
-	long := string(bytes.Repeat([]byte("a long body "), 200))
-	for i := range 5 {
-		e.must(ada, put(conv("gone"), fmt.Sprint(i, long)), put(conv("kept"), fmt.Sprint(i, long)))
-	}
-	before, head := e.sealed(s, system, 0)
-	e.must(ada, store.Change{Op: store.Pack, URI: conv("gone")}, store.Change{Op: store.Pack, URI: conv("kept")})
-	e.must(ada, store.Change{Op: store.Erase, URI: conv("gone")}, put(conv("late"), "erased before it is sealed"))
-	e.must(ada, store.Change{Op: store.Erase, URI: conv("late")})
-	after, _ := e.sealed(s, system, 0)
-	for i, was := range before {
-		now := after[i]
-		gone := was.URI == conv("gone")
-		if now.Hash != was.Hash || now.Chain != was.Chain || now.Mark != was.Mark {
-			e.Errorf("entry %d has another hash", was.Seq)
-		}
-		if (now.Salt == nil) != gone || (now.Body == nil) != gone {
-			e.Errorf("entry %d: salt %v, body %q", was.Seq, now.Salt, now.Body)
-		}
-		if !gone && *now.Salt != *was.Salt {
-			e.Errorf("entry %d has another salt", was.Seq)
-		}
-	}
-	if v := e.clean(s, head); v.Erased != 6 {
-		e.Errorf("%d bodies are gone", v.Erased)
-	}
-	e.must(ada, store.Change{Op: store.Erase, URI: conv("kept")}, put(conv("gone"), "again"))
-	e.sealed(s, system, 0)
-	if v := e.clean(s, head); v.Erased != 11 {
-		e.Errorf("%d bodies are gone", v.Erased)
-	}
-}
-
-// sealedAnchors: a head that never was is found, wherever it points.
-func sealedAnchors(e *env) {
-	s, ok := e.sealer()
-	if !ok {
-		return
-	}
-	for i := range 20 {
-		e.must(ada, put(conv(fmt.Sprint(i)), "x"))
-	}
-	all, head := e.sealed(s, system, 0)
-	good := store.Head{Seq: 5, Hash: all[4].Chain}
-	for _, bad := range []store.Head{
-		{Seq: 9, Hash: all[4].Chain}, {Seq: head.Seq, Hash: store.Hash{1}}, {Seq: head.Seq + 5, Hash: head.Hash},
-	} {
-		v, err := s.Verify(e.ctx, bad, good)
-		if err != nil || v.Flaw == nil || v.Flaw.Seq <= good.Seq || max(v.Flaw.Seq, v.Flaw.Through) != bad.Seq {
-			e.Errorf("with the anchor %v: %+v %+v, %v", bad.Seq, v, v.Flaw, err)
-		}
-	}
-	e.clean(s, good, head, good)
 }

@@ -64,8 +64,6 @@ func contract(t *testing.T, open func(t *testing.T) store.Store) {
 		{"OneWinner", oneWinner},
 		{"SealedLog", sealedLog},
 		{"SealedScopes", sealedScopes},
-		{"SealedForGood", sealedForGood},
-		{"SealedAnchors", sealedAnchors},
 		{"Close", closing},
 		{"Machine", machine},
 	} {
