@@ -126,7 +126,7 @@ func (s *sampling) check() error {
 // block is a block of content as clients write it, and as they are told it.
 type block struct {
 	Type      string             `json:"type"`
-	Text      string             `json:"text,omitzero"`
+	Text      *string            `json:"text,omitzero"`
 	Citations []message.Citation `json:"citations,omitempty"` // is told only
 	Name      string             `json:"name,omitzero"`
 	MIME      string             `json:"mime,omitzero"`
@@ -145,7 +145,7 @@ func content(v jsontext.Value) ([]message.Block, error) {
 		if err := httpauth.Unmarshal(v, &text); err != nil {
 			return nil, err
 		}
-		blocks = []block{{Type: "text", Text: text}}
+		blocks = []block{{Type: "text", Text: &text}}
 	default:
 		if err := httpauth.Unmarshal(v, &blocks); err != nil {
 			return nil, within("/content", err)
@@ -187,17 +187,21 @@ func (b *block) read() (message.Block, error) {
 	if b.Citations != nil {
 		return nil, bad("a provider names the sources of a text, not a client")
 	}
+	text := ""
+	if b.Text != nil {
+		text = *b.Text
+	}
 	switch b.Type {
 	case "text":
 		if b.MIME != "" || b.Name != "" || b.Data != nil || b.URL != "" {
 			return nil, bad("a text block has a text and nothing else")
 		}
-		return &message.Text{Text: b.Text}, nil
+		return &message.Text{Text: text}, nil
 	case "image":
 		if b.MIME == "" && b.URL != "" {
 			b.MIME = message.MediaType(b.URL, "image/*")
 		}
-		if !source || !remote || b.Text != "" || b.Name != "" || !strings.HasPrefix(b.MIME, "image/") {
+		if !source || !remote || text != "" || b.Name != "" || !strings.HasPrefix(b.MIME, "image/") {
 			return nil, bad("an image block has data and a mime of image/…, or a url of http or https")
 		}
 		return &message.Image{MIME: b.MIME, Data: b.Data, URL: b.URL}, nil
@@ -205,7 +209,7 @@ func (b *block) read() (message.Block, error) {
 		if b.MIME == "" && b.URL != "" {
 			b.MIME = message.MediaType(b.URL, "application/octet-stream")
 		}
-		if !source || !remote || b.Text != "" || b.MIME == "" {
+		if !source || !remote || text != "" || b.MIME == "" {
 			return nil, bad("a file block has data and a mime, or a url of http or https, and perhaps a name")
 		}
 		return &message.File{MIME: b.MIME, Name: b.Name, Data: b.Data, URL: b.URL}, nil
@@ -220,7 +224,7 @@ func blocksOf(content []message.Block) []block {
 	for _, b := range content {
 		switch b := b.(type) {
 		case *message.Text:
-			out = append(out, block{Type: "text", Text: b.Text, Citations: b.Citations})
+			out = append(out, block{Type: "text", Text: &b.Text, Citations: b.Citations})
 		case *message.Image:
 			out = append(out, sourced(block{Type: "image", MIME: b.MIME, URL: b.URL}, b.Data))
 		case *message.File:
