@@ -80,7 +80,7 @@ var budgets = map[string]int{
 	"internal/toolkit/builtin":        1950,
 	"internal/toolkit/grpc":           3030,
 	"internal/toolkit/mcp":            2690,
-	"internal/toolkit/process":        1400,
+	"internal/toolkit/process":        1390,
 	"internal/toolkit/sandbox":        3250,
 	"internal/tree":                   1880,
 	"internal/watch":                  340,

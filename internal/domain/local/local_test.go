@@ -387,40 +387,6 @@ func TestFind(t *testing.T) {
 	}
 }
 
-func TestClip(t *testing.T) {
-	for s, want := range map[string]string{"short": "short", "a longer one": "a long…", "äöüäöü": "äöü…"} {
-		if got := local.Clip(s, 6); got != want {
-			t.Errorf("%q is cut to %q", s, got)
-		}
-	}
-}
-
-func TestAnActionSettles(t *testing.T) {
-	k := local.NewKit(localtest.Env(t, "x"), "domain:test")
-	local.Action(k, tool.Spec{Name: "do", Description: "Does."}, func(context.Context, tool.Invocation, struct{}) (string, error) { return "done", nil },
-		func(context.Context, tool.Invocation) (bool, tool.Result, error) {
-			return true, tool.Text("settled"), nil
-		})
-	src, err := k.Source()
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := src.Announce(t.Context())
-	if err != nil || !a.Specs[0].Dedupes {
-		t.Fatal(a, err)
-	}
-	settler, ok := tool.SettlerOf(src.Tool(a.Specs[0]))
-	if !ok {
-		t.Fatal("it cannot be asked")
-	}
-	if happened, res, err := settler.Settle(t.Context(), tool.Invocation{}); !happened || err != nil || localtest.TextOf(res) != "settled" {
-		t.Errorf("%v %v %v", happened, res, err)
-	}
-	if err := src.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestWhatIsDoneOnceCannotBeAskedAbout(t *testing.T) {
 	k := local.NewKit(localtest.Env(t, "x"), "domain:test")
 	local.Once(k, tool.Spec{Name: "do", Description: "Does."}, func(context.Context, tool.Invocation, struct{}) (string, error) { return "done", nil })
@@ -441,29 +407,6 @@ func TestWhatIsDoneOnceCannotBeAskedAbout(t *testing.T) {
 	}
 	if res, err := tl.Call(t.Context(), tool.Invocation{Args: []byte("{}")}); err != nil || localtest.TextOf(res) != "done" {
 		t.Errorf("%v %v", res, err)
-	}
-}
-
-// done is a service in which one change was made.
-type done struct{ key, told string }
-
-func (d done) Applied(_ context.Context, key string) (string, bool, error) {
-	if key == "broken" {
-		return "", false, errors.New("broken")
-	}
-	return d.told, key == d.key, nil
-}
-
-func TestWhatWasAppliedIsSettled(t *testing.T) {
-	settle := local.Settled(func(user string) done { return done{"k", "Added to the list of " + user + "."} })
-	if ok, res, err := settle(t.Context(), tool.Invocation{User: "ann", Key: "k"}); !ok || err != nil || localtest.TextOf(res) != "Added to the list of ann." {
-		t.Errorf("%v %v %v", ok, res, err)
-	}
-	if ok, _, err := settle(t.Context(), tool.Invocation{User: "ann", Key: "other"}); ok || err != nil {
-		t.Errorf("what was not done: %v %v", ok, err)
-	}
-	if ok, _, err := settle(t.Context(), tool.Invocation{User: "ann", Key: "broken"}); ok || err == nil {
-		t.Errorf("%v %v", ok, err)
 	}
 }
 

@@ -108,12 +108,6 @@ type service struct{ fails error }
 
 func (s service) Revert(_ context.Context, key string) (string, error) { return "back " + key, s.fails }
 
-func TestWhatIsNotRemembered(t *testing.T) {
-	if !fault.HasCode(local.NotApplied(), "undo_unknown") || local.UndoKey("k") == "k" {
-		t.Error("words")
-	}
-}
-
 func TestFormers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "list")
 	if _, ok, err := local.FormerOf(path, "k"); ok || err != nil {

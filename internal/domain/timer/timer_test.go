@@ -242,26 +242,3 @@ func TestTheFiles(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
-
-func TestSpecs(t *testing.T) {
-	s := localtest.Open(t, Opener(Options{}), localtest.Env(t, "Kitchen Timer"), "folder: t")
-	set, ok := s.Registry.Get("kitchen_timer.set")
-	if !ok {
-		t.Fatal(s.Registry.Names())
-	}
-	if spec := set.Spec(); !spec.Async || !spec.Dedupes || spec.Effect != tool.Action || spec.Timeout < MaxSeconds*time.Second {
-		t.Errorf("%+v", spec)
-	}
-	// It tells names of timers, which may be the words of others.
-	if cancel, ok := s.Registry.Get("kitchen_timer.cancel"); !ok || cancel.Spec().Yields != mine {
-		t.Error("what is told of a timer that is cancelled is not labelled")
-	}
-	if _, err := Opener(Options{})(localtest.Env(t, "t"), localtest.Decoder("folder: ../x")); !fault.HasCode(err, "path_invalid") {
-		t.Errorf("%v", err)
-	}
-	for d, want := range map[time.Duration]string{time.Second: "1 second", 90 * time.Second: "1 minute and 30 seconds", 49*time.Hour + time.Second: "2 days and 1 hour", 0: "1 second"} {
-		if got := shown(d); got != want {
-			t.Errorf("%v is %q", d, got)
-		}
-	}
-}

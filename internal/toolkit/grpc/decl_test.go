@@ -126,17 +126,6 @@ func TestNamesThatCollide(t *testing.T) {
 	}
 }
 
-func TestWord(t *testing.T) {
-	for name, want := range map[string]string{
-		"Sha256Hash": "sha256_hash", "GetX": "get_x", "HTTPServer": "http_server", "getURL": "get_url", "a__b": "a_b",
-		"_a_": "a", "My-Kinds.v1": "my_kinds_v1", "ÄB": "", "": "", "x1Y2": "x1_y2", "ABC": "abc",
-	} {
-		if got := word(name); got != want {
-			t.Errorf("word(%q) = %q, want %q", name, got, want)
-		}
-	}
-}
-
 func TestProtosThatDoNotHold(t *testing.T) {
 	for source, says := range map[string]string{
 		"syntax = \"proto3\";\nmessage A {\n  int99 x = 1;\n}\n":                                              "bad.proto:3:3: ",

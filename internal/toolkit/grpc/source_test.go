@@ -2,7 +2,6 @@ package grpc
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -361,30 +360,5 @@ func TestCloseEndsCalls(t *testing.T) {
 	}
 	if err := <-result; tool.Certain(err) || !fault.Is(err, fault.Cancelled) {
 		t.Errorf("the call ended with %v", err)
-	}
-}
-
-func TestSpecsAreRegistered(t *testing.T) {
-	srv := serve(t, describing(t, "testdata/kinds.proto"), serving{handle: map[string]handler{"Echo": echo, "Nothing": echo}})
-	s := open(t, tool.Env{}, "host: "+srv.address+"\ndedupes: true\ntrusted: true\nasync_after: 5s")
-	var reg tool.Registry
-	for _, spec := range announce(t, s).Specs {
-		if err := reg.Add(s.Tool(spec)); err != nil {
-			t.Error(err)
-		}
-		if !json.Valid(spec.Input) || spec.Dedupes != (spec.Effect == tool.Action) || spec.Yields != 0 || spec.AsyncAfter != 5*time.Second {
-			t.Errorf("spec = %+v", spec)
-		}
-	}
-	tl, ok := reg.Get("test.nothing")
-	if !ok {
-		t.Fatal("not registered")
-	}
-	res, err := tl.Call(t.Context(), tool.Invocation{Args: []byte(`{}`)})
-	if err != nil || len(res.Content) != 1 {
-		t.Errorf("nothing = %+v, %v", res, err)
-	}
-	if err := tl.(tool.Checker).Check([]byte(`{"x":1}`)); !fault.HasCode(err, "args_invalid") {
-		t.Errorf("Check = %v", err)
 	}
 }

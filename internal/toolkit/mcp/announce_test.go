@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -72,16 +71,4 @@ func TestChanges(t *testing.T) {
 	spec := w.announced(t)["srv.echo"]
 	spec.Effect, spec.Asks, spec.Delivery = tool.Action, true, tool.Deferred // as a person may set them
 	wantText(t, w.Tool(spec), `{}`, "changed")
-}
-
-func ExampleWord() {
-	for _, name := range []string{"readFile", "HTTPGet2Go", "a--b", "list.all"} {
-		word, err := tool.Word(name)
-		fmt.Println(word, err)
-	}
-	// Output:
-	// read_file <nil>
-	// http_get2_go <nil>
-	// a_b <nil>
-	// list_all <nil>
 }

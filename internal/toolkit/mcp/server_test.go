@@ -204,16 +204,6 @@ func (w *wire) serve() {
 
 func forever() { select {} }
 
-// flood writes n bytes in pieces.
-func flood(f *os.File, piece string, n int) {
-	block := []byte(strings.Repeat(piece, 1+(64<<10)/len(piece)))
-	for ; n > 0; n -= len(block) {
-		if _, err := f.Write(block); err != nil {
-			os.Exit(1)
-		}
-	}
-}
-
 // programs are the servers by name.
 func programs() map[string]func() {
 	byHand := func(w wire) func() { return func() { w.serve() } }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -39,15 +38,6 @@ func current(t *testing.T, src *source) *session {
 	}
 	release()
 	return x
-}
-
-// ends waits until a program that was called is known to have ended.
-func ends(t *testing.T, src *source, x *session) {
-	t.Helper()
-	<-x.done
-	for src.keeper.Serves(x) {
-		<-time.After(time.Millisecond)
-	}
 }
 
 func TestServe(t *testing.T) {

@@ -26,7 +26,6 @@ const (
 	maxBetween  = 64 << 20        // bytes between two answers
 	maxStatuses = 100_000         // likewise
 	maxNotes    = 3               // of what was strange, told in an error
-	maxAnswered = 64              // ids that are remembered once they have their answer
 	grace       = 5 * time.Second // to end by itself, after the answer or the end of its output
 )
 
@@ -42,12 +41,11 @@ type session struct {
 	input *sandbox.Sender
 	done  chan struct{} // closed when nothing of the program runs any more
 
-	mu       sync.Mutex
-	calls    map[string]*call
-	answered []string // the last ids that had their answer
-	notes    []string // what the program wrote that was strange
-	answers  int
-	used     bool // it was called
+	mu      sync.Mutex
+	calls   map[string]*call
+	notes   []string // what the program wrote that was strange
+	answers int
+	used    bool // it was called
 	// suspected: a call was given up, and the program has said nothing since.
 	suspected bool
 	why       error // what we ended it for
@@ -166,17 +164,14 @@ func (x *session) sort(line []byte, last bool) (request.Envelope, *call) {
 	case e.Type == request.TypeRequest:
 		x.note("a request for %.40q, which Steward does not do", e.Action)
 		return e, nil
-	case c == nil && slices.Contains(x.answered, e.RequestID):
-		x.env.Log.Warn("a program has answered a call once more, or too late: the answer does not count", "type", e.Type)
-		return e, nil
 	case c == nil:
-		x.note("a %s for the request %.60q, which it was not asked", e.Type, e.RequestID)
+		x.note("a %s for the request %.60q, which it was not asked, or which has its answer", e.Type, e.RequestID)
 		return e, nil
 	}
 	x.suspected = false
 	if e.Type != request.TypeStatus {
 		x.answers++
-		x.forget(e.RequestID)
+		delete(x.calls, e.RequestID)
 	} else if e.Status == request.StatusError && e.Message != "" {
 		x.note("%.200s", e.Message)
 	}
@@ -192,14 +187,6 @@ func progress(e request.Envelope) tool.Progress {
 		p.Message = e.Status
 	}
 	return p
-}
-
-// forget takes a call out; what comes for it later does not count.
-func (x *session) forget(requestID string) {
-	delete(x.calls, requestID)
-	if x.answered = append(x.answered, requestID); len(x.answered) > maxAnswered {
-		x.answered = x.answered[1:]
-	}
 }
 
 // note keeps something strange for the error to come. Under mu.
@@ -371,10 +358,10 @@ func (x *session) send(ctx context.Context, line []byte) error {
 	return nil
 }
 
-// drop gives up on a call.
+// drop gives up on a call; what comes for it later does not count.
 func (x *session) drop(e request.Envelope) {
 	x.mu.Lock()
-	x.forget(e.RequestID)
+	delete(x.calls, e.RequestID)
 	x.mu.Unlock()
 }
 

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,7 +14,6 @@ import (
 	"testing/iotest"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	"steward/internal/egress"
@@ -343,23 +341,5 @@ func TestForwarderBounds(t *testing.T) {
 	}
 	if most.Load() > mostPassed {
 		t.Errorf("%d connections at once", most.Load())
-	}
-}
-
-// Errors that are no faults of ours say so.
-func TestFailed(t *testing.T) {
-	if err := coded(io.EOF); !fault.HasCode(err, "sandbox_failed") || !errors.Is(err, io.EOF) {
-		t.Error(err)
-	}
-	if err := setLimit(1<<30, unix.RLIMIT_CORE, 1, 1); err == nil {
-		t.Error("a limit of no process is set")
-	}
-	r := &running{first: -1, limits: Limits{}.WithDefaults()}
-	if err := r.spawn(plan{path: "/nowhere"}); !fault.HasCode(err, "sandbox_failed") {
-		t.Error(err)
-	}
-	r.abandon()
-	if got := lastLines(strings.Repeat("é", 600)); len(got) > 520 || !strings.HasPrefix(got, "… ") {
-		t.Error(fmt.Sprint(len(got)))
 	}
 }
