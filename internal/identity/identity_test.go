@@ -2,8 +2,10 @@ package identity_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/identity"
 	"steward/internal/resource"
+	"steward/internal/store"
 )
 
 var never time.Time
@@ -29,7 +32,7 @@ func wantCode(t *testing.T, err error, kind fault.Kind, code string) {
 
 func TestKeyOpensItsUser(t *testing.T) {
 	ctx := t.Context()
-	m := newMemory()
+	m := newWatched()
 	reg := identity.New(m)
 	key, secret, err := reg.Create(ctx, "ana", "laptop", never)
 	if err != nil {
@@ -44,29 +47,14 @@ func TestKeyOpensItsUser(t *testing.T) {
 	if user, err := reg.Authenticate(ctx, secret); err != nil || user != "ana" {
 		t.Fatalf("got %q, %v", user, err)
 	}
-	for uri, r := range m.rows {
-		if r.Space != resource.System {
-			t.Errorf("%s is in the space %s", uri, r.Space)
-		}
-		if strings.Contains(string(r.Body), secret[len(key.Hint):]) {
-			t.Errorf("the secret is kept: %s", r.Body)
-		}
-	}
-}
-
-func TestSecretsDiffer(t *testing.T) {
-	seen := map[string]bool{}
-	for range 1000 {
-		s := identity.NewSecret()
-		if seen[s] {
-			t.Fatal("the same secret twice")
-		}
-		seen[s] = true
+	kept := must(m.Store.Get(ctx, store.ForNode(resource.System), resource.Root(identity.TypeKey, key.ID.String())))
+	if strings.Contains(string(kept.Body), secret[len(key.Hint):]) {
+		t.Errorf("the secret is kept: %s", kept.Body)
 	}
 }
 
 func TestMistypedSecretIsNotLookedUp(t *testing.T) {
-	m := newMemory()
+	m := newWatched()
 	reg := identity.New(m)
 	_, secret, err := reg.Create(t.Context(), "ana", "", never)
 	if err != nil {
@@ -96,7 +84,7 @@ func TestMistypedSecretIsNotLookedUp(t *testing.T) {
 func TestAuthenticateRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		reg := identity.New(newMemory())
+		reg := identity.New(newWatched())
 		_, err := reg.Authenticate(ctx, identity.NewSecret())
 		wantCode(t, err, fault.Unauthentic, "key_unknown")
 
@@ -115,7 +103,7 @@ func TestAuthenticateRefuses(t *testing.T) {
 
 func TestRevocationActsAtOnce(t *testing.T) {
 	ctx := t.Context()
-	m := newMemory()
+	m := newWatched()
 	reg := identity.New(m)
 	key, secret, err := reg.Create(ctx, "ana", "", never)
 	if err != nil {
@@ -140,7 +128,7 @@ func TestRevocationActsAtOnce(t *testing.T) {
 	if _, err := reg.Authenticate(ctx, otherSecret); err != nil {
 		t.Errorf("the other key: %v", err)
 	}
-	if res := m.rows[resource.Root(identity.TypeKey, key.ID.String())]; res.Version != 2 {
+	if res := must(m.Store.Get(ctx, store.ForNode(resource.System), resource.Root(identity.TypeKey, key.ID.String()))); res.Version != 2 {
 		t.Errorf("version %d after two revocations", res.Version)
 	}
 	wantCode(t, reg.Revoke(ctx, id.New()), fault.NotFound, "key_not_found")
@@ -153,7 +141,7 @@ func TestRevocationActsAtOnce(t *testing.T) {
 // into the cache.
 func TestRevocationOvertakesLookUp(t *testing.T) {
 	ctx := t.Context()
-	slow := &overtaken{memory: newMemory()}
+	slow := newWatched()
 	reg := identity.New(slow)
 	key, secret, err := reg.Create(ctx, "ana", "", never)
 	if err != nil {
@@ -173,7 +161,7 @@ func TestRevocationOvertakesLookUp(t *testing.T) {
 
 func TestRevokeRepeatsOnConflict(t *testing.T) {
 	ctx := t.Context()
-	m := newMemory()
+	m := newWatched()
 	reg := identity.New(m)
 	key, secret, err := reg.Create(ctx, "ana", "", never)
 	if err != nil {
@@ -197,7 +185,7 @@ func TestRevokeRepeatsOnConflict(t *testing.T) {
 func TestCacheSparesLookUps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		m := newMemory()
+		m := newWatched()
 		reg := identity.New(m)
 		_, secret, err := reg.Create(ctx, "ana", "", never)
 		if err != nil {
@@ -222,7 +210,7 @@ func TestCacheSparesLookUps(t *testing.T) {
 
 func TestCacheIsBounded(t *testing.T) {
 	ctx := t.Context()
-	m := newMemory()
+	m := newWatched()
 	reg := identity.New(m)
 	var secrets []string
 	for range 1030 {
@@ -243,8 +231,7 @@ func TestCacheIsBounded(t *testing.T) {
 
 func TestList(t *testing.T) {
 	ctx := t.Context()
-	m := newMemory()
-	m.page = 2
+	m := newWatched()
 	reg := identity.New(m)
 	for _, user := range []string{"ana", "bo", "ana", "ana"} {
 		if _, _, err := reg.Create(ctx, user, "k", never); err != nil {
@@ -265,7 +252,7 @@ func TestList(t *testing.T) {
 }
 
 func TestCreateRefuses(t *testing.T) {
-	reg := identity.New(newMemory())
+	reg := identity.New(newWatched())
 	for name, c := range map[string]struct {
 		user, name string
 		expires    time.Time
@@ -299,7 +286,7 @@ func TestCreateRefuses(t *testing.T) {
 
 func TestProfile(t *testing.T) {
 	ctx := t.Context()
-	m := newMemory()
+	m := newWatched()
 	reg := identity.New(m)
 	if p, err := reg.Profile(ctx, "ana"); err != nil || p != (identity.Profile{}) {
 		t.Fatalf("got %+v, %v before any was set", p, err)
@@ -315,7 +302,7 @@ func TestProfile(t *testing.T) {
 	if p, err := reg.Profile(ctx, "bo"); err != nil || p != (identity.Profile{}) {
 		t.Errorf("bo has %+v, %v", p, err)
 	}
-	if r := m.rows[resource.Root(identity.TypeUser, "ana")]; r.Space != resource.UserSpace("ana") {
+	if r := must(m.Store.Get(ctx, store.ForUser("ana"), resource.Root(identity.TypeUser, "ana"))); r.Space != resource.UserSpace("ana") {
 		t.Errorf("kept in %s", r.Space)
 	}
 	if _, err := reg.SetProfile(ctx, "ana", identity.Profile{}); err != nil {
@@ -327,7 +314,7 @@ func TestProfile(t *testing.T) {
 }
 
 func TestProfileRefuses(t *testing.T) {
-	reg := identity.New(newMemory())
+	reg := identity.New(newWatched())
 	for code, p := range map[string]identity.Profile{
 		"time_zone_unknown": {TimeZone: "Middle/Earth"},
 		"location_invalid":  {Location: "a\x00b"},
@@ -347,7 +334,7 @@ func TestProfileRefuses(t *testing.T) {
 
 func TestStoreErrorsReachTheCaller(t *testing.T) {
 	ctx := t.Context()
-	m := newMemory()
+	m := newWatched()
 	reg := identity.New(m)
 	key, secret, err := reg.Create(ctx, "ana", "", never)
 	if err != nil {
@@ -363,22 +350,17 @@ func TestStoreErrorsReachTheCaller(t *testing.T) {
 		"query list":     func() error { _, err := reg.List(ctx, "ana"); return err },
 		"query auth":     func() error { _, err := reg.Authenticate(ctx, secret); return err },
 	} {
-		m.fail = func(o string) error {
-			if strings.HasPrefix(op, o) {
-				return full
-			}
-			return nil
-		}
+		m.fail = failing(op, full)
 		if err := call(); !errors.Is(err, full) {
 			t.Errorf("%s: got %v", op, err)
 		}
 	}
 	m.fail = nil
-	for uri, r := range m.rows {
-		r.Body = []byte("{")
-		m.rows[uri] = r
+	put := func(sc store.Scope, uri resource.URI, terms ...store.Term) {
+		must(m.Store.Commit(ctx, sc, store.Batch{Changes: []store.Change{{URI: uri, Body: []byte("{"), Terms: terms}}}))
 	}
-	m.rows[resource.Root(identity.TypeUser, "ana")] = row{Resource: resource.Resource{Space: "user:ana", Body: []byte("[")}}
+	put(store.ForNode(resource.System), resource.Root(identity.TypeKey, key.ID.String()), store.Term{Name: "key_hash", Value: fmt.Sprintf("%x", sha256.Sum256([]byte(secret)))})
+	put(store.ForUser("ana"), resource.Root(identity.TypeUser, "ana"))
 	for op, call := range map[string]func() error{
 		"list":    func() error { _, err := reg.List(ctx, ""); return err },
 		"revoke":  func() error { return reg.Revoke(ctx, key.ID) },

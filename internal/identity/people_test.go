@@ -265,52 +265,10 @@ func TestAnAdminIsLeft(t *testing.T) {
 	})
 }
 
-// counting counts what is read of a store.
-type counting struct {
-	store.Store
-	mu    sync.Mutex
-	reads int
-	then  func() // called once, after a read
-	fail  error
-}
-
-func (c *counting) count() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.reads++
-	return c.fail
-}
-
-func (c *counting) Get(ctx context.Context, sc store.Scope, uri resource.URI) (resource.Resource, error) {
-	if err := c.count(); err != nil {
-		return resource.Resource{}, err
-	}
-	return c.Store.Get(ctx, sc, uri)
-}
-
-func (c *counting) Query(ctx context.Context, sc store.Scope, q store.Query) (store.Page, error) {
-	if err := c.count(); err != nil {
-		return store.Page{}, err
-	}
-	p, err := c.Store.Query(ctx, sc, q)
-	if then := c.then; then != nil {
-		c.then = nil
-		then()
-	}
-	return p, err
-}
-
-func (c *counting) Commit(ctx context.Context, sc store.Scope, b store.Batch) (store.Receipt, error) {
-	if c.fail != nil {
-		return store.Receipt{}, c.fail
-	}
-	return c.Store.Commit(ctx, sc, b)
-}
-
 func TestPeopleAreRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		st := &counting{Store: storetest.NewModel()}
+		st := newWatched()
 		here, there := identity.New(st), identity.New(st.Store)
 		for range 100 {
 			principal(t, here, "ana")
@@ -340,7 +298,7 @@ func TestPeopleAreRemembered(t *testing.T) {
 
 // A look-up that a change overtook is not remembered.
 func TestChangeOvertakesLookUp(t *testing.T) {
-	st := &counting{Store: storetest.NewModel()}
+	st := newWatched()
 	reg := identity.New(st)
 	st.then = func() { must(reg.SetUser(context.Background(), "local", "ana", roles("guest"))) }
 	if got := principal(t, reg, "ana"); got != "member in " {
@@ -354,7 +312,7 @@ func TestChangeOvertakesLookUp(t *testing.T) {
 func TestPeopleStoreErrors(t *testing.T) {
 	ctx := t.Context()
 	full := fault.New(fault.Unavailable, "disk_full", "no room")
-	st := &counting{Store: storetest.NewModel()}
+	st := newWatched()
 	reg := identity.New(st)
 	must(reg.AddGroup(ctx, "local", identity.NewGroup{Name: "family", Members: []string{"ana"}}))
 	_, secret, err := reg.Create(ctx, "bo", "", never)
@@ -378,7 +336,7 @@ func TestPeopleStoreErrors(t *testing.T) {
 		"join":   func() error { _, err := reg.Join(ctx, "local", "family", "bo", false); return err },
 		"leave":  func() error { _, err := reg.Leave(ctx, "local", "family", "ana"); return err },
 	}
-	st.fail = full
+	st.fail = failing("", full)
 	for name, call := range calls {
 		if err := call(); !errors.Is(err, full) {
 			t.Errorf("%s: %v", name, err)
