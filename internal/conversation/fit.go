@@ -135,14 +135,11 @@ func (s *Session) summarize(ctx context.Context, w Window, at resource.URI, earl
 		msgs = msgs[1:] // the notice that nothing, or something, comes before them
 	}
 	m := &message.Message{ID: id.New(), Role: message.User, At: time.Now().UTC().Truncate(time.Microsecond)}
-	var labels message.Labels
-	var sources []string
-	for _, x := range append(msgs[:len(msgs):len(msgs)], earlier) {
-		if x != nil {
-			labels |= message.LabelsOf(x.Blocks)
-			sources = message.JoinSources(sources, message.SourcesOf(x.Blocks))
-		}
+	from := msgs[:len(msgs):len(msgs)]
+	if earlier != nil {
+		from = append(from, earlier)
 	}
+	labels, sources := taint(from, nil)
 	words := func(text string) *message.Message {
 		m.Blocks = []message.Block{&message.Text{Common: message.Common{Origin: "system", Labels: labels, Sources: sources}, Text: summaryHead + text}}
 		return m

@@ -34,19 +34,26 @@ func (e *Engine) Trust(ctx context.Context, sc store.Scope, conv id.ID, labels m
 	})
 }
 
+// taint returns the union of the labels of messages, but for those that a person
+// has taken off, and whose private data that is.
+func taint(msgs []*message.Message, trusted map[id.ID]message.Labels) (all message.Labels, sources []string) {
+	for _, m := range msgs {
+		left := message.LabelsOf(m.Blocks) &^ trusted[m.ID]
+		if all |= left; left.Has(message.Private) {
+			sources = message.JoinSources(sources, message.SourcesOf(m.Blocks))
+		}
+	}
+	return all, sources
+}
+
 // labels returns the union of the labels of what is shown, but for those that
 // a person has taken off, and whose private data that is. What nobody labelled costs nothing.
 func (e *Engine) labels(ctx context.Context, sc store.Scope, conv id.ID, msgs []*message.Message) (message.Labels, []string, error) {
-	var all message.Labels
-	var sources []string
-	for _, m := range msgs {
-		all |= message.LabelsOf(m.Blocks)
-		sources = message.JoinSources(sources, message.SourcesOf(m.Blocks))
-	}
+	trusted := map[id.ID]message.Labels{}
+	all, sources := taint(msgs, nil)
 	if all&(message.Private|message.Untrusted) == 0 {
 		return all, sources, nil
 	}
-	trusted := map[id.ID]message.Labels{}
 	for it, err := range records[record.Trust](ctx, e, sc, store.Query{List: record.TrustsURI(conv)}) {
 		if err != nil {
 			return all, sources, err
@@ -59,15 +66,8 @@ func (e *Engine) labels(ctx context.Context, sc store.Scope, conv id.ID, msgs []
 			trusted[record.IDOf(it.URI, record.TypeTrust)] |= l
 		}
 	}
-	if len(trusted) == 0 {
-		return all, sources, nil
-	}
-	all, sources = 0, nil
-	for _, m := range msgs {
-		left := message.LabelsOf(m.Blocks) &^ trusted[m.ID]
-		if all |= left; left.Has(message.Private) {
-			sources = message.JoinSources(sources, message.SourcesOf(m.Blocks))
-		}
+	if len(trusted) > 0 {
+		all, sources = taint(msgs, trusted)
 	}
 	return all, sources, nil
 }
