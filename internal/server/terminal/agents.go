@@ -5,77 +5,46 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	tea "charm.land/bubbletea/v2"
 
-	"steward/client"
 	"steward/internal/catalog"
-	"steward/internal/settings"
 )
 
-// agentsMsg is the answer to /agents, and to /agent with a name.
-type agentsMsg struct {
-	all    []catalog.Listing
-	chosen string // that is to go on; empty: they are only listed
-	err    error
-}
+func (m *chat) listAgents(string) tea.Cmd { return m.hand("") }
 
-func (m *chat) listAgents(string) tea.Cmd { return m.askAgents("") }
-
-// hand has another agent go on with the conversation.
+// hand lists the agents, or has one that is named go on with the conversation.
 func (m *chat) hand(name string) tea.Cmd {
-	return m.askAgents(name)
-}
-
-func (m *chat) askAgents(chosen string) tea.Cmd {
-	return func() tea.Msg {
-		ctx, cancel := context.WithTimeout(m.ctx, 10*time.Second)
-		defer cancel()
-		all, err := listAll(ctx, m.opt.Client)
-		return agentsMsg{all, chosen, err}
-	}
-}
-
-func (m *chat) use(name string) {
-	m.agent = name
-	m.say("from your next message on: " + name)
-}
-
-func (m *chat) showAgents(a agentsMsg) {
-	if a.err != nil {
-		m.fail(a.err)
-		return
-	}
-	m.agents = []string{ownAgent}
-	for _, l := range a.all {
-		if l.Usable && l.Kind == catalog.KindAgent {
-			m.agents = append(m.agents, l.Path)
+	return m.withAgents(func(all []catalog.Listing) tea.Cmd {
+		m.agents = []string{ownAgent}
+		for _, l := range all {
+			if l.Usable && l.Kind == catalog.KindAgent {
+				m.agents = append(m.agents, l.Path)
+			}
 		}
-	}
-	switch {
-	case a.chosen == "":
-		m.say(m.agentList(a.all))
-	case slices.Contains(m.agents, a.chosen):
-		m.use(a.chosen)
-	default:
-		say := fmt.Sprintf("there is no agent %s, or it may not be used; /agents lists them", oneLine(a.chosen, 80))
-		if w := settings.Likely(a.chosen, m.agents); w != "" {
-			say = fmt.Sprintf("there is no agent %s; did you mean /agent %s?", oneLine(a.chosen, 80), w)
+		switch {
+		case name == "":
+			m.say(m.agentList(all))
+		case slices.Contains(m.agents, name):
+			m.agent = name
+			m.say("from your next message on: " + name)
+		default:
+			m.sayUnknown("agent ", name, ", or it may not be used; /agents lists them", "/agent ", m.agents)
 		}
-		m.say(say)
-	}
+		return nil
+	})
+}
+
+// withAgents does something with the agents and sources that there are.
+func (m *chat) withAgents(do func([]catalog.Listing) tea.Cmd) tea.Cmd {
+	var out struct{ Agents []catalog.Listing }
+	return m.briefly(func(ctx context.Context) error {
+		return m.opt.Client.Call(ctx, "GET /agents", nil, nil, &out)
+	}, func() tea.Cmd { return do(out.Agents) })
 }
 
 // ownAgent is Steward's own agent, which nobody has to allow.
 const ownAgent = "assistant"
-
-// listAll returns the agents and sources that there are.
-func listAll(ctx context.Context, c *client.Client) ([]catalog.Listing, error) {
-	var out struct{ Agents []catalog.Listing }
-	err := c.Call(ctx, "GET /agents", nil, nil, &out)
-	return out.Agents, err
-}
 
 // agentList tells of the agents and sources, and how far each is allowed.
 func (m *chat) agentList(all []catalog.Listing) string {

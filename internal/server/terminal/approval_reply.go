@@ -43,13 +43,6 @@ type reply struct {
 	since    time.Time      // when it was shown
 }
 
-// termsMsg is a question as it is shown with a pattern.
-type termsMsg struct {
-	id       string
-	question effect.Question
-	err      error
-}
-
 // replyKey handles a key of a person who answers. It reports whether the key was
 // meant for that.
 func (m *chat) replyKey(k tea.KeyPressMsg, now, before time.Time) (tea.Cmd, bool) {
@@ -186,27 +179,24 @@ func (m *chat) give(answer client.Answer, word string) tea.Cmd {
 	which := a.Approval.ID
 	return func() tea.Msg {
 		if err := m.opt.Client.AnswerApproval(m.ctx, which, answer); err != nil {
-			return refusedMsg{which, err}
+			return then(func() tea.Cmd {
+				m.refused(which, err)
+				return nil
+			})
 		}
 		return nil
 	}
 }
 
-// refusedMsg says that an answer was not taken.
-type refusedMsg struct {
-	id  string
-	err error
-}
-
-// refusedReply tells why an answer was not taken; the question stands again.
-func (m *chat) refusedReply(r refusedMsg) {
-	m.fail(r.err)
-	switch fault.Of(r.err).Code {
+// refused tells why an answer was not taken; the question stands again.
+func (m *chat) refused(which string, err error) {
+	m.fail(err)
+	switch fault.Of(err).Code {
 	case "approval_decided", "approval_expired", "approval_not_found", "approval_changed":
 		return // what has become of it is told anyway
 	}
 	for _, a := range m.turn.calls {
-		if a.Approval != nil && a.Approval.ID == r.id && a.Status == client.CallRunning {
+		if a.Approval != nil && a.Approval.ID == which && a.Status == client.CallRunning {
 			a.Status, a.asked = client.CallAwaiting, false
 		}
 	}
@@ -255,7 +245,17 @@ func (m *chat) submitReply(a *activity) tea.Cmd {
 		if err == nil {
 			err = m.opt.Client.Call(m.ctx, "GET /approvals/{id}", client.Params{"id": id, "pattern": string(text)}, nil, &q)
 		}
-		return termsMsg{id, q, err}
+		return then(func() tea.Cmd {
+			switch r := &m.reply; {
+			case r.stage != checking || r.id != id:
+			case err != nil:
+				m.fail(err)
+				r.stage = editingTerms // what was written stands there still
+			default:
+				m.showTerms(q.Pattern, q.Hash)
+			}
+			return nil
+		})
 	}
 }
 
@@ -292,20 +292,6 @@ func (m *chat) showTerms(p intent.Pattern, hash string) {
 		text += "\n" + m.turn.hang(m.turn.dim, while)
 	}
 	m.print(m.turn.piece(kindNote, text))
-}
-
-// termed takes a question as it is with the person's own pattern.
-func (m *chat) termed(t termsMsg) {
-	r := &m.reply
-	if r.stage != checking || r.id != t.id {
-		return
-	}
-	if t.err != nil {
-		m.fail(t.err)
-		r.stage = editingTerms // what was written stands there still
-		return
-	}
-	m.showTerms(t.question.Pattern, t.question.Hash)
 }
 
 // allowLine is the line above the input that says how a question is answered.

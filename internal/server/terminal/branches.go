@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -63,9 +64,16 @@ func (m *chat) lastTurn(conv string, n int) (s standing, err error) {
 	return s, nil
 }
 
-// nothingAsked is the error where a conversation has no message of the user's.
-func nothingAsked() error {
-	return fault.New(fault.NotFound, "nothing_asked", "there is no message of yours here")
+// asked is lastTurn where there must be one.
+func (m *chat) asked(conv string, n int) (standing, error) {
+	s, err := m.lastTurn(conv, n)
+	switch {
+	case err != nil || s.asked != nil:
+		return s, err
+	case n == 1:
+		return s, fault.New(fault.NotFound, "nothing_asked", "there is no message of yours here")
+	}
+	return s, fault.New(fault.NotFound, "nothing_asked", "there are not so many messages of yours here").WithHint("/rewind 1 goes back one")
 }
 
 // say tells which of several versions is seen; empty where there is one only.
@@ -102,68 +110,43 @@ func (m *chat) atRest() bool {
 	return false
 }
 
-// stood tells of a turn that has ended, or was opened.
-type stood struct {
-	conv     string
-	standing standing
-	err      error
-}
-
 // count looks for other versions of the last turn.
 func (m *chat) count() tea.Cmd {
 	if m.conv == "" {
 		return nil
 	}
 	conv := m.conv
-	return func() tea.Msg {
-		s, err := m.stand(conv)
-		return stood{conv, s, err}
-	}
+	var s standing
+	return m.elsewhere(func() (err error) {
+		s, err = m.stand(conv)
+		return err
+	}, func() tea.Cmd {
+		if text := s.say(); text != "" && conv == m.conv {
+			m.print(m.turn.note(text))
+		}
+		return nil
+	})
 }
 
-func (m *chat) showStood(s stood) {
-	switch text := s.standing.say(); {
-	case s.conv != m.conv:
-	case s.err != nil:
-		m.fail(s.err)
-	case text != "":
-		m.print(m.turn.note(text))
-	}
-}
-
-// edited is a message that is to be written anew, with its new text or none.
-type edited struct {
-	message *message.Message
-	text    string
-	err     error
-}
-
+// edit has the last message be written anew: at once with a text, else in the input.
 func (m *chat) edit(text string) tea.Cmd {
 	if !m.atRest() {
 		return nil
 	}
 	conv := m.conv
-	return func() tea.Msg {
-		s, err := m.lastTurn(conv, 1)
-		if err == nil && s.asked == nil {
-			err = nothingAsked()
+	var s standing
+	return m.elsewhere(func() (err error) {
+		s, err = m.asked(conv, 1)
+		return err
+	}, func() tea.Cmd {
+		m.editing = s.asked
+		if text != "" {
+			return m.replace(text)
 		}
-		return edited{s.asked, text, err}
-	}
-}
-
-func (m *chat) showEdited(e edited) tea.Cmd {
-	if e.err != nil {
-		m.fail(e.err)
+		m.input.SetValue(s.asked.Text())
+		m.input.MoveToEnd()
 		return nil
-	}
-	m.editing = e.message
-	if e.text != "" {
-		return m.replace(e.text)
-	}
-	m.input.SetValue(e.message.Text())
-	m.input.MoveToEnd()
-	return nil
+	})
 }
 
 // replace sends a text in place of the message that is being edited. What
@@ -189,28 +172,17 @@ func (m *chat) again(string) tea.Cmd {
 	m.sending = "another answer, please"
 	m.say("another answer:")
 	return func() tea.Msg {
-		s, err := m.lastTurn(conv, 1)
-		switch {
-		case err != nil:
-		case s.asked == nil:
-			err = nothingAsked()
-		case s.final != nil:
-			t.Regenerate = s.final.ID.String()
-		default:
-			t.Regenerate = s.asked.ID.String()
-		}
+		s, err := m.asked(conv, 1)
 		if err != nil {
 			return sent{err: err}
+		}
+		t.Regenerate = s.asked.ID.String()
+		if s.final != nil {
+			t.Regenerate = s.final.ID.String()
 		}
 		acc, err := m.opt.Client.Say(m.ctx, t)
 		return sent{Accepted: acc, err: err}
 	}
-}
-
-// pathed is the answer to /branches.
-type pathed struct {
-	paths []Limb[client.Branch]
-	err   error
 }
 
 func (m *chat) branches(string) tea.Cmd {
@@ -218,10 +190,14 @@ func (m *chat) branches(string) tea.Cmd {
 		return nil
 	}
 	conv := m.conv
-	return func() tea.Msg {
-		limbs, err := m.limbs(conv)
-		return pathed{limbs, err}
-	}
+	var list []Limb[client.Branch]
+	return m.elsewhere(func() (err error) {
+		list, err = m.limbs(conv)
+		return err
+	}, func() tea.Cmd {
+		m.showBranches(list)
+		return nil
+	})
 }
 
 func (m *chat) limbs(conv string) ([]Limb[client.Branch], error) {
@@ -229,18 +205,14 @@ func (m *chat) limbs(conv string) ([]Limb[client.Branch], error) {
 	return Tree(list, func(b client.Branch) string { return b.ID }, func(b client.Branch) string { return b.Stem }), err
 }
 
-func (m *chat) showPaths(p pathed) {
-	if p.err != nil {
-		m.fail(p.err)
-		return
-	}
-	counts, wide := make([]string, len(p.paths)), 0
-	for i, l := range p.paths {
+func (m *chat) showBranches(list []Limb[client.Branch]) {
+	counts, wide := make([]string, len(list)), 0
+	for i, l := range list {
 		counts[i] = counted(l.Item.Messages, "message")
 		wide = max(wide, len(counts[i]))
 	}
 	var b strings.Builder
-	for i, l := range p.paths {
+	for i, l := range list {
 		mark := " "
 		if l.Item.Preferred {
 			mark = "*"
@@ -273,16 +245,16 @@ func (m *chat) switchTo(which string) tea.Cmd {
 		return nil
 	}
 	conv := m.conv
-	return func() tea.Msg {
-		limbs, err := m.limbs(conv)
-		if err == nil && (n < 1 || n > len(limbs)) {
+	return m.opening(conv, func() (opened, error) {
+		list, err := m.limbs(conv)
+		if err == nil && (n < 1 || n > len(list)) {
 			err = fault.New(fault.NotFound, "branch_not_found", "there is no branch %d", n).WithHint("/branches lists them")
 		}
 		if err != nil {
-			return opened{err: err}
+			return opened{}, err
 		}
-		return m.move(conv, limbs[n-1].Item.ID)
-	}
+		return m.move(conv, list[n-1].Item.ID)
+	})
 }
 
 func (m *chat) prev(string) tea.Cmd  { return m.step(-1) }
@@ -295,40 +267,29 @@ func (m *chat) step(by int) tea.Cmd {
 		return nil
 	}
 	conv := m.conv
-	return func() tea.Msg {
-		s, err := m.stand(conv)
-		if err != nil {
-			return opened{err: err}
-		}
+	var s standing
+	return m.elsewhere(func() (err error) {
+		s, err = m.stand(conv)
+		return err
+	}, func() tea.Cmd {
 		for _, list := range [][]client.Sibling{s.answers, s.wordings} {
 			if at := current(list); at >= 0 && at+by >= 0 && at+by < len(list) {
-				return m.move(conv, list[at+by].Branch)
+				return m.opening(conv, func() (opened, error) { return m.move(conv, list[at+by].Branch) })
 			}
 		}
 		where := "after"
 		if by < 0 {
 			where = "before"
 		}
-		return told{text: "there is no other version " + where + " this one"}
-	}
+		m.say("there is no other version " + where + " this one")
+		return nil
+	})
 }
 
-// move goes on with a branch and reads how it ends.
-func (m *chat) move(conv, branch string) tea.Msg {
-	if err := m.opt.Client.ChangeBranch(m.ctx, conv, branch, map[string]any{"preferred": true}); err != nil {
-		return opened{err: err}
-	}
-	return m.reread(conv, "the conversation goes on from here:")
-}
-
-// reread reads a conversation and its last messages.
-func (m *chat) reread(conv, say string) tea.Msg {
-	c, err := m.opt.Client.Conversation(m.ctx, conv)
-	if err != nil {
-		return opened{err: err}
-	}
-	recent, err := m.lastMessages(conv, 8)
-	return opened{conversation: c, recent: recent, say: say, err: err}
+// move has the conversation go on with a branch.
+func (m *chat) move(conv, branch string) (opened, error) {
+	err := m.opt.Client.ChangeBranch(m.ctx, conv, branch, map[string]any{"preferred": true})
+	return opened{say: "the conversation goes on from here:"}, err
 }
 
 func (m *chat) rewind(args string) tea.Cmd {
@@ -347,13 +308,10 @@ func (m *chat) rewind(args string) tea.Cmd {
 		}
 	}
 	conv := m.conv
-	return func() tea.Msg {
-		s, err := m.lastTurn(conv, n)
-		if err == nil && s.asked == nil {
-			err = fault.New(fault.NotFound, "nothing_asked", "there are not so many messages of yours here").WithHint("/rewind 1 goes back one")
-		}
+	return m.opening(conv, func() (opened, error) {
+		s, err := m.asked(conv, n)
 		if err != nil {
-			return opened{err: err}
+			return opened{}, err
 		}
 		var done struct{ Withdrawn int }
 		if s.before == nil {
@@ -363,17 +321,12 @@ func (m *chat) rewind(args string) tea.Cmd {
 			in := map[string]any{"message": s.before.ID, "withdraw": withdraw}
 			err = m.opt.Client.Call(m.ctx, "POST /conversations/{id}/rewind", client.Params{"id": conv}, in, &done)
 		}
-		if err != nil {
-			return opened{err: err}
-		}
 		say := "back before: " + oneLine(s.asked.Text(), 200)
 		if done.Withdrawn > 0 {
 			say += fmt.Sprintf("\n%d withdrawn that had not been done yet", done.Withdrawn)
 		}
-		o := m.reread(conv, say+"\nWhat was said since is kept: /branches").(opened)
-		o.draft = s.asked.Text()
-		return o
-	}
+		return opened{say: say + "\nWhat was said since is kept: /branches", draft: s.asked.Text()}, err
+	})
 }
 
 func (m *chat) pin(string) tea.Cmd {
@@ -388,7 +341,7 @@ func (m *chat) pinned(pin bool, done string) tea.Cmd {
 		return nil
 	}
 	conv := m.conv
-	return func() tea.Msg {
+	return m.elsewhere(func() error {
 		s, err := m.lastTurn(conv, 1)
 		var msgs []string
 		for _, x := range []*message.Message{s.asked, s.final} {
@@ -399,11 +352,11 @@ func (m *chat) pinned(pin bool, done string) tea.Cmd {
 		if err == nil && msgs == nil {
 			err = fault.New(fault.NotFound, "nothing_asked", "there is no message here yet")
 		}
-		if err == nil {
-			err = m.opt.Client.Pin(m.ctx, conv, pin, msgs...)
+		if err != nil {
+			return err
 		}
-		return told{done, err}
-	}
+		return m.opt.Client.Pin(m.ctx, conv, pin, msgs...)
+	}, m.says(done))
 }
 
 func (m *chat) compact(arg string) tea.Cmd {
@@ -421,19 +374,16 @@ func (m *chat) compact(arg string) tea.Cmd {
 	}
 	conv := m.conv
 	m.say("one moment…")
-	return func() tea.Msg {
-		_, err := m.opt.Client.Tidy(m.ctx, conv, how)
-		if err == nil && arg == "" && !m.cut(conv) {
+	return m.elsewhere(func() error {
+		if _, err := m.opt.Client.Tidy(m.ctx, conv, how); err != nil || how == "whole" {
+			return err
+		}
+		list, err := m.opt.Client.Branches(m.ctx, conv, false)
+		if err == nil && !slices.ContainsFunc(list, func(b client.Branch) bool { return b.Preferred && b.Cut }) {
 			done = "there is nothing to summarise: all of it is short enough"
 		}
-		return told{done, err}
-	}
-}
-
-// cut reports whether a model is shown less than the whole of a conversation.
-func (m *chat) cut(conv string) bool {
-	list, err := m.opt.Client.Branches(m.ctx, conv, false)
-	return err != nil || slices.ContainsFunc(list, func(b client.Branch) bool { return b.Preferred && b.Cut })
+		return err
+	}, func() tea.Cmd { return m.says(done)() })
 }
 
 func (m *chat) log(string) tea.Cmd {
@@ -445,12 +395,9 @@ func (m *chat) log(string) tea.Cmd {
 		m.say("there is no conversation yet; write something first")
 		return nil
 	}
-	conv, width := m.conv, m.width
-	return func() tea.Msg {
-		text, err := m.opt.Log(m.ctx, conv, width-1)
-		if err == nil && text == "" {
-			text = "no tool was called yet"
-		}
-		return told{strings.TrimRight(text, "\n"), err}
-	}
+	conv, width, text := m.conv, m.width, ""
+	return m.elsewhere(func() (err error) {
+		text, err = m.opt.Log(m.ctx, conv, width-1)
+		return err
+	}, func() tea.Cmd { return m.says(cmp.Or(strings.TrimRight(text, "\n"), "no tool was called yet"))() })
 }

@@ -81,7 +81,42 @@ type (
 	drawn   struct{}
 	ticked  struct{}
 	rewatch struct{ watch int }
+
+	// then is what is to be done here after something elsewhere.
+	then func() tea.Cmd
 )
+
+// elsewhere does something outside of the program's own goroutine; then its
+// error is shown, or else done is called here.
+func (m *chat) elsewhere(do func() error, done then) tea.Cmd {
+	return func() tea.Msg {
+		err := do()
+		return then(func() tea.Cmd {
+			if err != nil {
+				m.fail(err)
+				return nil
+			}
+			return done()
+		})
+	}
+}
+
+// briefly is elsewhere for what is given up when it takes too long.
+func (m *chat) briefly(do func(ctx context.Context) error, done then) tea.Cmd {
+	return m.elsewhere(func() error {
+		ctx, cancel := context.WithTimeout(m.ctx, 10*time.Second)
+		defer cancel()
+		return do(ctx)
+	}, done)
+}
+
+// says is a done that only says a text.
+func (m *chat) says(text string) then {
+	return func() tea.Cmd {
+		m.say(text)
+		return nil
+	}
+}
 
 // quiet is how long the keyboard must have rested, and a question have been
 // seen, before a key answers it: nobody approves by typing on.
@@ -186,57 +221,18 @@ func (m *chat) update(msg tea.Msg) tea.Cmd {
 		if msg.watch == m.watch {
 			return m.follow(m.cursor)
 		}
-	case listed:
-		m.showList(msg)
-	case opened:
-		return m.showOpened(msg)
-	case renamed:
-		if msg.err != nil {
-			m.fail(msg.err)
-		} else {
-			m.named = msg.title
-			m.say("the title is now: " + m.named)
-		}
-	case modelsMsg:
-		m.showModels(msg)
-	case agentsMsg:
-		m.showAgents(msg)
+	case then:
+		return msg()
 	case heardMsg:
 		return m.hear(msg)
-	case lookedMsg:
-		m.looked(msg)
-	case termsMsg:
-		m.termed(msg)
-	case refusedMsg:
-		m.refusedReply(msg)
-	case decidedMsg:
-		m.decided(msg)
 	case answeredMsg:
 		return m.rested(msg)
-	case approveMsg:
-		return m.approveNamed(msg)
-	case told:
-		m.answer(msg)
-	case stood:
-		m.showStood(msg)
-	case edited:
-		return m.showEdited(msg)
-	case pathed:
-		m.showPaths(msg)
 	default:
 		var cmd tea.Cmd
 		m.input, cmd = m.input.Update(msg)
 		return cmd
 	}
 	return nil
-}
-
-func (m *chat) answer(t told) {
-	if t.err != nil {
-		m.fail(t.err)
-		return
-	}
-	m.say(t.text)
 }
 
 // say prints a note.

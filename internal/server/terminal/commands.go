@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -67,11 +66,7 @@ func (m *chat) obey(line string) tea.Cmd {
 		}
 		names = append(names, c.name)
 	}
-	say := fmt.Sprintf("there is no command /%s; /help lists them", oneLine(name, 40))
-	if w := settings.Likely(name, names); w != "" {
-		say = fmt.Sprintf("there is no command /%s; did you mean /%s?", oneLine(name, 40), w)
-	}
-	m.say(say)
+	m.sayUnknown("command /", name, "; /help lists them", "/", names)
 	return nil
 }
 
@@ -94,31 +89,25 @@ func (m *chat) fresh(string) tea.Cmd {
 	return nil
 }
 
-// listed is the answer to /list.
-type listed struct {
-	conversations []client.Conversation
-	err           error
-}
-
 func (m *chat) list(string) tea.Cmd {
-	return func() tea.Msg {
-		cs, err := m.opt.Client.Conversations(m.ctx, 20)
-		return listed{cs, err}
-	}
+	var list []client.Conversation
+	return m.elsewhere(func() (err error) {
+		list, err = m.opt.Client.Conversations(m.ctx, 20)
+		return err
+	}, func() tea.Cmd {
+		m.showList(list)
+		return nil
+	})
 }
 
-func (m *chat) showList(l listed) {
-	if l.err != nil {
-		m.fail(l.err)
-		return
-	}
-	if len(l.conversations) == 0 {
+func (m *chat) showList(list []client.Conversation) {
+	if len(list) == 0 {
 		m.say("there are no conversations yet")
 		return
 	}
-	m.shelf = l.conversations
+	m.shelf = list
 	var b strings.Builder
-	for i, c := range l.conversations {
+	for i, c := range list {
 		mark := " "
 		if c.ID == m.conv {
 			mark = "*"
@@ -136,13 +125,12 @@ func titled(c client.Conversation) string {
 	return c.Title
 }
 
-// opened is the answer to /open.
+// opened is a conversation as it is gone on with.
 type opened struct {
 	conversation client.Conversation
 	recent       []*message.Message
 	say          string // in place of its title
 	draft        string // for the input, if that is empty
-	err          error
 }
 
 func (m *chat) open(which string) tea.Cmd {
@@ -160,7 +148,22 @@ func (m *chat) open(which string) tea.Cmd {
 
 // fetch reads a conversation and its last messages.
 func (m *chat) fetch(conv string) tea.Cmd {
-	return func() tea.Msg { return m.reread(conv, "") }
+	return m.opening(conv, func() (opened, error) { return opened{}, nil })
+}
+
+// opening does something to a conversation, reads it with its last messages, and
+// goes on with it.
+func (m *chat) opening(conv string, do func() (opened, error)) tea.Cmd {
+	var o opened
+	return m.elsewhere(func() (err error) {
+		if o, err = do(); err != nil {
+			return err
+		}
+		if o.conversation, err = m.opt.Client.Conversation(m.ctx, conv); err == nil {
+			o.recent, err = m.lastMessages(conv, 8)
+		}
+		return err
+	}, func() tea.Cmd { return m.showOpened(o) })
 }
 
 // newest reads the messages of a conversation, the newest first.
@@ -196,10 +199,6 @@ func (m *chat) lastMessages(conv string, most int) ([]*message.Message, error) {
 }
 
 func (m *chat) showOpened(o opened) tea.Cmd {
-	if o.err != nil {
-		m.fail(o.err)
-		return nil
-	}
 	m.unwatch()
 	if o.conversation.ID != m.conv && o.conversation.ID != m.opt.Conversation {
 		m.agent = "" // its own goes on with it
@@ -248,11 +247,6 @@ func contentOf(m *message.Message) (out client.Content) {
 	return out
 }
 
-type renamed struct {
-	title string
-	err   error
-}
-
 func (m *chat) title(text string) tea.Cmd {
 	switch {
 	case m.conv == "":
@@ -263,25 +257,45 @@ func (m *chat) title(text string) tea.Cmd {
 		return nil
 	}
 	conv := m.conv
-	return func() tea.Msg {
-		var c client.Conversation
-		err := m.opt.Client.Call(m.ctx, "PATCH /conversations/{id}", client.Params{"id": conv}, map[string]string{"title": text}, &c)
-		return renamed{c.Title, err}
-	}
+	var c client.Conversation
+	return m.elsewhere(func() error {
+		return m.opt.Client.Call(m.ctx, "PATCH /conversations/{id}", client.Params{"id": conv}, map[string]string{"title": text}, &c)
+	}, func() tea.Cmd {
+		m.named = c.Title
+		m.say("the title is now: " + m.named)
+		return nil
+	})
 }
 
-type told struct {
-	text string
-	err  error
-}
-
+// choose lists the models, or has one that is named be asked from now on.
 func (m *chat) choose(name string) tea.Cmd {
-	return func() tea.Msg {
-		ctx, cancel := context.WithTimeout(m.ctx, 10*time.Second)
-		defer cancel()
-		names, err := modelNames(ctx, m.opt.Client)
-		return modelsMsg{names, name, err}
+	var names []string
+	return m.briefly(func(ctx context.Context) (err error) {
+		names, err = modelNames(ctx, m.opt.Client)
+		return err
+	}, func() tea.Cmd {
+		m.models = names
+		provider, _, full := strings.Cut(name, "/")
+		switch {
+		case name == "":
+			m.say(strings.Join(append(slices.Clone(names), "/model NAME uses one"), "\n"))
+		case slices.Contains(names, name), full && !slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, provider+"/") }) && slices.Contains(settings.Vendors(), provider):
+			m.model = name // a vendor that cannot be asked now may have it
+			m.say("from now on: " + name)
+		default:
+			m.sayUnknown("model ", name, "; /model lists them", "/model ", names)
+		}
+		return nil
+	})
+}
+
+// sayUnknown says that something is not there, and what may have been meant;
+// otherwise is said where that cannot be guessed.
+func (m *chat) sayUnknown(what, name, otherwise, command string, names []string) {
+	if w := settings.Likely(name, names); w != "" {
+		otherwise = "; did you mean " + command + w + "?"
 	}
+	m.say("there is no " + what + oneLine(name, 80) + otherwise)
 }
 
 // modelNames are the names by which models can be asked for, the aliases first.
@@ -303,47 +317,19 @@ func modelNames(ctx context.Context, c *client.Client) ([]string, error) {
 	return names, err
 }
 
-// modelsMsg is the answer to /model.
-type modelsMsg struct {
-	names  []string
-	chosen string // that is to be used; empty: they are only listed
-	err    error
-}
-
-func (m *chat) showModels(l modelsMsg) {
-	provider, _, full := strings.Cut(l.chosen, "/")
-	switch {
-	case l.err != nil:
-		m.fail(l.err)
-		return
-	case l.chosen == "":
-		m.say(strings.Join(append(slices.Clone(l.names), "/model NAME uses one"), "\n"))
-	case slices.Contains(l.names, l.chosen), full && !slices.ContainsFunc(l.names, func(n string) bool { return strings.HasPrefix(n, provider+"/") }) && slices.Contains(settings.Vendors(), provider):
-		m.model = l.chosen // a vendor that cannot be asked now may have it
-		m.say("from now on: " + l.chosen)
-	default:
-		say := "there is no model " + oneLine(l.chosen, 80) + "; /model lists them"
-		if w := settings.Likely(l.chosen, l.names); w != "" {
-			say = "there is no model " + oneLine(l.chosen, 80) + "; did you mean /model " + w + "?"
-		}
-		m.say(say)
-	}
-	m.models = l.names
-}
-
 func (m *chat) tools(string) tea.Cmd {
 	if m.opt.Tools == nil {
 		m.say("the tools cannot be listed here")
 		return nil
 	}
-	return func() tea.Msg {
+	var lines []string
+	return m.elsewhere(func() error {
 		tools, err := m.opt.Tools(m.ctx)
-		var b strings.Builder
 		for _, t := range tools {
-			fmt.Fprintf(&b, "%-18s %s\n", t.Name, t.Description)
+			lines = append(lines, fmt.Sprintf("%-18s %s", t.Name, t.Description))
 		}
-		return told{strings.TrimSuffix(b.String(), "\n"), err}
-	}
+		return err
+	}, func() tea.Cmd { return m.says(strings.Join(lines, "\n"))() })
 }
 
 func (m *chat) export(file string) tea.Cmd {
@@ -355,10 +341,7 @@ func (m *chat) export(file string) tea.Cmd {
 		file = "steward-" + m.conv + ".md"
 	}
 	conv := m.conv
-	return func() tea.Msg {
-		err := exportTo(m.ctx, m.opt.Client, conv, file)
-		return told{"written to " + file, err}
-	}
+	return m.elsewhere(func() error { return exportTo(m.ctx, m.opt.Client, conv, file) }, m.says("written to "+file))
 }
 
 func exportTo(ctx context.Context, c *client.Client, conv, file string) error {
@@ -386,12 +369,7 @@ func (m *chat) halt(string) tea.Cmd {
 		return nil
 	}
 	conv := m.conv
-	return func() tea.Msg {
-		if err := m.opt.Client.Stop(m.ctx, conv); err != nil {
-			return told{err: err}
-		}
-		return nil
-	}
+	return m.elsewhere(func() error { return m.opt.Client.Stop(m.ctx, conv) }, func() tea.Cmd { return nil })
 }
 
 func (m *chat) leave(string) tea.Cmd {

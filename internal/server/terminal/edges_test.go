@@ -201,11 +201,13 @@ func TestWhenTheNodeIsDown(t *testing.T) {
 			t.Errorf("%s: %q", line, got)
 		}
 	}
-	d.do(listed{})
+	d.showList(nil)
+	d.do(nil)
 	if got := d.look(); !strings.Contains(got, "no conversations yet") {
 		t.Errorf("%q", got)
 	}
-	d.do(opened{conversation: client.Conversation{ID: id.New().String()}})
+	d.showOpened(opened{conversation: client.Conversation{ID: id.New().String()}})
+	d.do(nil)
 	if got := d.look(); !strings.Contains(got, "opened: untitled") {
 		t.Errorf("%q", got)
 	}

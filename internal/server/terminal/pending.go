@@ -110,16 +110,6 @@ type (
 		err     error
 		over    bool
 	}
-	lookedMsg struct {
-		offer  *offer
-		things []thing
-		errs   []error
-	}
-	decidedMsg struct {
-		offer *offer
-		done  []catalog.Listing // in the order of what was decided about
-		err   error
-	}
 	answeredMsg struct{ keys int }
 )
 
@@ -402,74 +392,72 @@ func (m *chat) look(o *offer) tea.Cmd {
 	o.stage = looking
 	things := o.things
 	return func() tea.Msg {
-		msg := lookedMsg{offer: o}
+		var found []thing
+		var errs []error
 		for _, t := range things {
 			var insp catalog.Inspection
-			err := m.opt.Client.Call(m.ctx, "POST /agents/inspect", nil, map[string]string{"path": t.Path}, &insp)
-			if err != nil {
-				msg.errs = append(msg.errs, err)
-				if len(msg.things) == 0 {
-					break // without the one above, nothing below counts
-				}
-				continue
+			if err := m.opt.Client.Call(m.ctx, "POST /agents/inspect", nil, map[string]string{"path": t.Path}, &insp); err == nil {
+				found = append(found, thing{insp.Listing, insp})
+			} else if errs = append(errs, err); len(found) == 0 {
+				break // without the one above, nothing below counts
 			}
-			msg.things = append(msg.things, thing{insp.Listing, insp})
 		}
-		return msg
+		return m.about(o, func() {
+			m.pend.mark(o.things[len(found):]) // what cannot be looked at is not asked about again
+			o.things, o.errs, o.stage = found, errs, looked
+		})
 	}
 }
 
-func (m *chat) looked(l lookedMsg) {
-	o := l.offer
-	if m.pend.offer != o {
-		return // something else is asked about by now
+// about does something with an offer, unless something else is asked about by
+// now.
+func (m *chat) about(o *offer, do func()) then {
+	return func() tea.Cmd {
+		if m.pend.offer == o {
+			do()
+		}
+		return nil
 	}
-	m.pend.mark(o.things[len(l.things):]) // what cannot be looked at is not asked about again
-	o.things, o.errs, o.stage = l.things, l.errs, looked
 }
 
 // allow approves what was shown, the one above first.
 func (m *chat) allow(o *offer) tea.Cmd {
-	o.stage = deciding
-	subject := o.subject()
-	return func() tea.Msg {
-		msg := decidedMsg{offer: o}
-		for _, t := range subject {
-			var l catalog.Listing
-			in := map[string]string{"path": t.Path, "hash": t.shown.Hash}
-			if msg.err = m.opt.Client.Call(m.ctx, "POST /agents/approve", nil, in, &l); msg.err != nil {
-				return msg
-			}
-			msg.done = append(msg.done, l)
-		}
-		return msg
-	}
+	return m.decideOffer(o, "POST /agents/approve", o.subject())
 }
 
 func (m *chat) denyOffer(o *offer) tea.Cmd {
+	return m.decideOffer(o, "POST /agents/deny", o.things[:1])
+}
+
+// decideOffer tells Steward what is decided about things, in their order.
+func (m *chat) decideOffer(o *offer, route string, things []thing) tea.Cmd {
 	o.stage = deciding
-	path := o.name()
 	return func() tea.Msg {
-		var l catalog.Listing
-		if err := m.opt.Client.Call(m.ctx, "POST /agents/deny", nil, map[string]string{"path": path}, &l); err != nil {
-			return decidedMsg{o, nil, err}
+		var done []catalog.Listing
+		var err error
+		for _, t := range things {
+			in := map[string]string{"path": t.Path}
+			if route == "POST /agents/approve" {
+				in["hash"] = t.shown.Hash
+			}
+			var l catalog.Listing
+			if err = m.opt.Client.Call(m.ctx, route, nil, in, &l); err != nil {
+				break
+			}
+			done = append(done, l)
 		}
-		return decidedMsg{o, []catalog.Listing{l}, nil}
+		return m.about(o, func() { m.decided(o, done, err) })
 	}
 }
 
-func (m *chat) decided(d decidedMsg) {
-	o := d.offer
-	if m.pend.offer != o {
-		return
-	}
-	if d.err != nil {
-		m.pend.told = m.pend.told || fault.HasCode(d.err, "admin_only")
-		m.fail(d.err)
-		m.pend.mark(o.things[len(d.done) : len(d.done)+1]) // what has changed is another question
+func (m *chat) decided(o *offer, done []catalog.Listing, err error) {
+	if err != nil {
+		m.pend.told = m.pend.told || fault.HasCode(err, "admin_only")
+		m.fail(err)
+		m.pend.mark(o.things[len(done) : len(done)+1]) // what has changed is another question
 		m.pend.offer = nil
 		return
 	}
-	m.sayDecided(d.done)
-	m.leaveOut(o, d.done[0].Status == catalog.Denied)
+	m.sayDecided(done)
+	m.leaveOut(o, done[0].Status == catalog.Denied)
 }

@@ -1,17 +1,14 @@
 package terminal
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	tea "charm.land/bubbletea/v2"
 
 	"steward/internal/catalog"
 	"steward/internal/fault"
-	"steward/internal/settings"
 )
 
 // question asks about the offer, in a line.
@@ -177,13 +174,6 @@ func (m *chat) tellWaiting(list [][]thing) {
 	}
 }
 
-// approveMsg is the answer to /approve with a name.
-type approveMsg struct {
-	name string
-	list []catalog.Listing
-	err  error
-}
-
 // approve asks about what waits: about one by name, else about all again.
 func (m *chat) approve(name string) tea.Cmd {
 	p := &m.pend
@@ -195,33 +185,24 @@ func (m *chat) approve(name string) tea.Cmd {
 	case name == "":
 		p.asked, p.offer, p.told = nil, nil, false
 	default:
-		return func() tea.Msg {
-			ctx, cancel := context.WithTimeout(m.ctx, 10*time.Second)
-			defer cancel()
-			list, err := listAll(ctx, m.opt.Client)
-			return approveMsg{name, list, err}
-		}
+		return m.withAgents(func(all []catalog.Listing) tea.Cmd { return m.approveNamed(name, all) })
 	}
 	return nil
 }
 
 // approveNamed looks at what was named, with what waits below it.
-func (m *chat) approveNamed(a approveMsg) tea.Cmd {
-	if a.err != nil {
-		m.fail(a.err)
-		return nil
-	}
+func (m *chat) approveNamed(name string, all []catalog.Listing) tea.Cmd {
 	var names []string
 	var things []thing
-	waiting := catalog.Waiting(a.list)
-	for _, l := range a.list {
+	waiting := catalog.Waiting(all)
+	for _, l := range all {
 		names = append(names, l.Path)
-		if l.Path == a.name {
+		if l.Path == name {
 			things = append(things, thing{Listing: l})
 		}
 	}
 	if len(things) == 0 {
-		m.say(unknown(a.name, names))
+		m.sayUnknown("agent or source ", name, "; /agents lists them", "/approve ", names)
 		return nil
 	}
 	if l := things[0]; l.Status == catalog.Approved && !l.Waits() {
@@ -247,12 +228,4 @@ func waitingBelow(waiting []catalog.Listing, path string) []thing {
 		}
 	}
 	return out
-}
-
-func unknown(name string, names []string) string {
-	say := fmt.Sprintf("there is no agent or source %s; /agents lists them", oneLine(name, 80))
-	if w := settings.Likely(name, names); w != "" {
-		say = fmt.Sprintf("there is no agent or source %s; did you mean /approve %s?", oneLine(name, 80), w)
-	}
-	return say
 }
