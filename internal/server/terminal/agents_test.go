@@ -9,6 +9,7 @@ import (
 	"steward/client"
 	"steward/internal/catalog"
 	"steward/internal/fault"
+	"steward/internal/policy"
 	"steward/internal/server/chat"
 	"steward/internal/server/terminal"
 )
@@ -37,7 +38,7 @@ func (n node) newest(t *testing.T) client.Conversation {
 
 func TestAgentsTakeOver(t *testing.T) {
 	t.Parallel()
-	n := nodeWith(t, poets{})
+	n := nodeWith(t, poets{}, policy.Fixed{})
 	s := start(t, options(n))
 	s.wait("hello there")
 	s.keys("one\r")
@@ -64,7 +65,7 @@ func TestAgentsTakeOver(t *testing.T) {
 
 func TestAgentsThatCannotBeHad(t *testing.T) {
 	t.Parallel()
-	s := start(t, options(nodeWith(t, poets{err: fault.New(fault.Unavailable, "none_today", "no agents today")})))
+	s := start(t, options(nodeWith(t, poets{err: fault.New(fault.Unavailable, "none_today", "no agents today")}, policy.Fixed{})))
 	s.shows("hello there", "no agents today")
 	s.keys("/agent poet\r")
 	s.wait("no agents today")
@@ -74,7 +75,6 @@ func TestAgentsThatCannotBeHad(t *testing.T) {
 }
 
 func TestPlainWithAnAgent(t *testing.T) {
-	t.Parallel()
 	n := newNode(t)
 	var out bytes.Buffer
 	if err := terminal.Plain(t.Context(), terminal.Options{Client: n.Client, Agent: "poet"}, strings.NewReader("one\n"), &out, &bytes.Buffer{}); err != nil {

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/intent"
+	"steward/internal/record"
 	"steward/internal/tool"
 )
 
@@ -92,19 +94,6 @@ func TestAQuestionShowsAllThatItBinds(t *testing.T) {
 		"y once · c this conversation · p always · e edit · n no · r reason · Esc stops"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in:\n%s", want, got)
-		}
-	}
-}
-
-func TestAnswersOfOneKey(t *testing.T) {
-	for key, want := range map[string]verdict{
-		"y": {ID: "1", Answer: client.Answer{Hash: "h1", Approve: true}},
-		"n": {ID: "1", Answer: client.Answer{Hash: "h1"}},
-	} {
-		d, node := asking(t, nil)
-		d.slowly(press(key))
-		if v := node.only(t); v.ID != want.ID || v.Hash != want.Hash || v.Approve != want.Approve || v.Standing != "" || v.Args != nil {
-			t.Errorf("%s: %+v", key, v)
 		}
 	}
 }
@@ -314,5 +303,70 @@ func TestALongArgumentIsCutUntilItIsViewed(t *testing.T) {
 	}
 	if got := ArgumentsLine(&effect.Question{Args: []byte(`{"a":"` + long + `","b":1}`)}); len(got) > 100 || !strings.Contains(got, `"b":1`) {
 		t.Errorf("%s", got)
+	}
+}
+
+func openedFrame(text string) client.Frame {
+	return client.Frame{Type: client.FrameOpened, Content: Words(text)}
+}
+
+func TestTasksAreShownWhileTheyGoOn(t *testing.T) {
+	tr := newTurn(t, 60)
+	task := client.Frame{Type: client.FrameTask, ID: "1", Tool: "archive.count", Status: record.TaskAcknowledged}
+	got := show(tr, call("m/0", "archive.count", "{}", "running"), task, result("m/0", "archive.count", "accepted", "Acknowledged: …"))
+	if want := "… archive.count → goes on in the background"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	task.Status, task.Progress, task.Message = record.TaskRunning, 0.5, "page\x1b[2J 200"
+	if got := show(tr, task); got != "" {
+		t.Errorf("printed %q", got)
+	}
+	if got := tr.live(5, "*"); len(got) != 1 || !strings.HasPrefix(got[0], "∙ archive.count in the background 50%: page") || strings.Contains(got[0], "\x1b[2J") {
+		t.Errorf("live: %q", got)
+	}
+	// It asks, and is answered.
+	task.Status, task.Args, task.Approval = client.CallAwaiting, []byte(`{"a":1}`), &client.Approval{ID: "q", Reason: "it changes something"}
+	if got := show(tr, task); !strings.Contains(got, "? archive.count") || !strings.Contains(got, `"a":1`) {
+		t.Errorf("the question: %q", got)
+	}
+	if a, n := tr.pending(); n != 1 || a.Approval.ID != "q" {
+		t.Errorf("%d questions wait", n)
+	}
+	task.Status, task.Approval = record.TaskRunning, nil
+	show(tr, task)
+	if _, n := tr.pending(); n != 0 {
+		t.Errorf("%d questions wait", n)
+	}
+	task.Status = record.TaskCompleted
+	if got := show(tr, task); got != "" || len(tr.live(5, "*")) != 0 {
+		t.Errorf("%q, live %q", got, tr.live(5, "*"))
+	}
+	if got := show(tr, openedFrame("archive.count has ended: it was done.\n--- 1\nsecret")); got != "\n« archive.count has ended: it was done." || !tr.running {
+		t.Errorf("opened: %q", got)
+	}
+}
+
+func TestTasksAsPlainText(t *testing.T) {
+	var out, notes bytes.Buffer
+	w := &Writer{Out: &out, Notes: &notes}
+	task := client.Frame{Type: client.FrameTask, ID: "1", Tool: "archive.count", Status: record.TaskAcknowledged}
+	half, end := task, task
+	half.Status, half.Message = record.TaskRunning, "page 200"
+	end.Status = record.TaskCompleted
+	for _, f := range []client.Frame{token("1", "It is under way."), task, half, half, end,
+		openedFrame("archive.count has ended: it was done.\nmore"), token("2", "81,204 words.")} {
+		if err := w.Frame(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if want := "It is under way.\n81,204 words.\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+	want := "∙ archive.count in the background: running, page 200\n∙ archive.count in the background: completed\n« archive.count has ended: it was done.\n"
+	if notes.String() != want {
+		t.Errorf("%q, want %q", notes.String(), want)
 	}
 }

@@ -121,9 +121,12 @@ type node struct {
 const ada = "ada"
 
 // newNode is a node without agents but Steward's own.
-func newNode(t *testing.T) node { return nodeWith(t, nil) }
+func newNode(t *testing.T) node {
+	t.Parallel() // most of the time a screen is waited for
+	return nodeWith(t, nil, policy.Fixed{})
+}
 
-func nodeWith(t *testing.T, agents chat.Agents) node {
+func nodeWith(t *testing.T, agents chat.Agents, judge policy.Judge) node {
 	t.Helper()
 	st, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "steward.db")})
 	if err != nil {
@@ -139,7 +142,7 @@ func nodeWith(t *testing.T, agents chat.Agents) node {
 	if err := reg.Add(p); err != nil {
 		t.Fatal(err)
 	}
-	n, err := runtime.Open(t.Context(), runtime.Options{Store: st, Models: models, Tools: reg, Judge: policy.Fixed{},
+	n, err := runtime.Open(t.Context(), runtime.Options{Store: st, Models: models, Tools: reg, Judge: judge,
 		Agents: []agent.Definition{{Name: "poet", Version: "1", Prompt: "You rhyme."}}})
 	if err != nil {
 		t.Fatal(err)
@@ -375,25 +378,6 @@ func TestChat(t *testing.T) {
 	s.end()
 }
 
-func TestApprovals(t *testing.T) {
-	n := newNode(t)
-	s := start(t, options(n))
-	s.wait(hint)
-	s.keys("put home\r")
-	s.wait("? test.put", `"text":"to home"`)
-	s.press("y")
-	s.wait("allowed: test.put", "✓ test.put", "the tool said:", "scripted/one")
-	s.keys("put away\r")
-	s.wait("? test.put", `"text":"to away"`)
-	s.press("n")
-	s.wait("denied: test.put", "✗ test.put", "the tool said:", "scripted/one")
-	if got := n.put.all(); got != "to home" {
-		t.Errorf("done: %s", got)
-	}
-	s.keys("/quit\r")
-	s.end()
-}
-
 func TestStop(t *testing.T) {
 	n := newNode(t)
 	o := options(n)
@@ -454,6 +438,26 @@ func TestPlain(t *testing.T) {
 	err = terminal.Plain(t.Context(), terminal.Options{Client: n.Client}, strings.NewReader("fail\nnever"), &out, &notes)
 	if !fault.HasCode(err, "request_refused") {
 		t.Errorf("%v", err)
+	}
+}
+
+// asks is a policy that asks whether or not anybody is there.
+type asks struct{}
+
+func (asks) Judge(ctx context.Context, q policy.Question) (policy.Decision, error) {
+	q.Attended = true
+	return policy.Fixed{}.Judge(ctx, q)
+}
+
+func TestAQuestionThatNobodyCanAnswerIsRefused(t *testing.T) {
+	t.Parallel()
+	n := nodeWith(t, nil, asks{})
+	var out, notes strings.Builder
+	if err := terminal.Plain(t.Context(), terminal.Options{Client: n.Client}, strings.NewReader("put x"), &out, &notes); err != nil {
+		t.Fatal(err)
+	}
+	if got := notes.String(); !strings.Contains(got, "← test.put denied: ") || !strings.Contains(got, "nobody is there") || n.put.all() != "" {
+		t.Errorf("%q, done: %s", got, n.put.all())
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"steward/internal/catalog"
 )
@@ -143,27 +144,8 @@ func (d *dossier) wrap(line string, before int) []string {
 		return []string{line}
 	}
 	room := max(d.width-1-before, 8)
-	var out []string
-	for _, l := range strings.Split(lipgloss.Wrap(line, room, ""), "\n") {
-		out = append(out, chop(l, room)...)
-	}
-	return out
-}
-
-// chop cuts a line into pieces of at most so many cells: spaces that hang over
-// the edge are not seen by wrapping, and here they count.
-func chop(line string, cells int) []string {
-	var out []string
-	from, w := 0, 0
-	for i, r := range line {
-		n := lipgloss.Width(string(r))
-		if w+n > cells {
-			out = append(out, line[from:i])
-			from, w = i, 0
-		}
-		w += n
-	}
-	return append(out, line[from:])
+	// Spaces that hang over the edge are not seen by wrapping, and here they count.
+	return strings.Split(ansi.Hardwrap(lipgloss.Wrap(line, room, ""), room, true), "\n")
 }
 
 // flatLine makes one line of a text that shows all that it holds.

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
 )
 
 // split cuts Markdown after its last block that can no longer change: done
@@ -95,50 +96,7 @@ func (p *painter) wrap(text string) string {
 
 // stripped returns a line without its escape sequences. They are the
 // renderer's own; text from outside has none left.
-func stripped(line string) string {
-	var b strings.Builder
-	for {
-		i := strings.IndexByte(line, '\x1b')
-		if i < 0 {
-			b.WriteString(line)
-			return b.String()
-		}
-		b.WriteString(line[:i])
-		line = line[i:]
-		switch {
-		case strings.HasPrefix(line, "\x1b["):
-			end := strings.IndexFunc(line[2:], func(r rune) bool { return r >= 0x40 && r <= 0x7e })
-			if end < 0 {
-				return b.String()
-			}
-			line = line[2+end+1:]
-		case strings.HasPrefix(line, "\x1b]"):
-			end := strings.IndexAny(line[2:], "\x07\x1b")
-			if end < 0 {
-				return b.String()
-			}
-			line = strings.TrimPrefix(line[2+end+1:], "\\")
-		default:
-			line = line[1:]
-		}
-	}
-}
+func stripped(line string) string { return ansi.Strip(line) }
 
-// cut shortens a line without escape sequences to so many cells.
-func cut(s string, cells int) string {
-	if lipgloss.Width(s) <= cells {
-		return s
-	}
-	if cells < 1 {
-		return ""
-	}
-	w := 0
-	for i, r := range s {
-		rw := lipgloss.Width(string(r))
-		if w+rw > cells-1 {
-			return s[:i] + "…"
-		}
-		w += rw
-	}
-	return s
-}
+// cut shortens a line to so many cells.
+func cut(s string, cells int) string { return ansi.Truncate(s, max(cells, 0), "…") }

@@ -10,12 +10,13 @@ import (
 
 	"steward/internal/catalog"
 	"steward/internal/fault"
+	"steward/internal/policy"
 )
 
 // chatIn begins a chat beside an office.
 func chatIn(t *testing.T, o *office) (*screen, node) {
 	t.Helper()
-	n := nodeWith(t, o)
+	n := nodeWith(t, o, policy.Fixed{})
 	return start(t, options(n)), n
 }
 

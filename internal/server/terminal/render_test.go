@@ -47,7 +47,7 @@ func TestAnyMarkdownFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := strings.Join(rapid.SliceOfN(rapid.SampledFrom(words), 0, 20).Draw(t, "text"), "")
 		var p painter
-		p.set(rapid.IntRange(40, 90).Draw(t, "width"), true, rapid.Bool().Draw(t, "colour"))
+		p.set(rapid.IntRange(20, 90).Draw(t, "width"), rapid.Bool().Draw(t, "dark"), rapid.Bool().Draw(t, "colour"))
 		for line := range strings.SplitSeq(p.markdown(in), "\n") {
 			if lipgloss.Width(line) >= p.width {
 				t.Fatalf("a line of %d cells on a screen of %d: %q", lipgloss.Width(line), p.width, line)

@@ -327,30 +327,6 @@ func TestSplitDoesNotDependOnTheCuts(t *testing.T) {
 	})
 }
 
-func TestMarkdownFitsTheWidth(t *testing.T) {
-	text := "# Head\n\nA paragraph with words and `code` that is wide.\n\n- an item that is rather wide too\n\n```\n\tcode that is much, much wider than the screen is\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
-	for _, colour := range []bool{true, false} {
-		for _, dark := range []bool{true, false} {
-			var p painter
-			for _, width := range []int{3, 20, 40, 80} {
-				p.set(width, dark, colour)
-				out := p.markdown(text)
-				for l := range strings.SplitSeq(out, "\n") {
-					if w := len([]rune(stripped(l))); w >= max(width, 10) {
-						t.Errorf("width %d: a line of %d cells: %q", width, w, l)
-					}
-				}
-				if plain := strings.Join(strings.Fields(stripped(out)), " "); width > 20 && !strings.Contains(plain, "much wider than the screen is") {
-					t.Errorf("words are missing: %s", plain)
-				}
-				if !colour && strings.Contains(out, "\x1b[3") {
-					t.Errorf("colours where there are none: %q", out)
-				}
-			}
-		}
-	}
-}
-
 func TestCutAndStripped(t *testing.T) {
 	for _, c := range []struct {
 		in   string
@@ -362,7 +338,7 @@ func TestCutAndStripped(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{
-		"a\x1b[1;31mb\x1b[0mc": "abc", "\x1b]8;;http://x\x1b\\link\x1b]8;;\x07": "link", "\x1b[": "", "\x1b]x": "", "\x1bc": "c",
+		"a\x1b[1;31mb\x1b[0mc": "abc", "\x1b]8;;http://x\x1b\\link\x1b]8;;\x07": "link", "\x1b[": "", "\x1b]x": "", "\x1bc": "",
 	} {
 		if got := stripped(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
