@@ -41,7 +41,7 @@ var budgets = map[string]int{
 	"internal/server/openai":          1840,
 	"internal/server/rpc":             820,
 	"internal/server/services":        340,
-	"internal/server/terminal":        4930,
+	"internal/server/terminal":        4730,
 	"internal/fault":                  180,
 	"internal/flow":                   1240,
 	"internal/follow":                 770,

@@ -64,16 +64,13 @@ func (m *chat) lastTurn(conv string, n int) (s standing, err error) {
 	return s, nil
 }
 
-// asked is lastTurn where there must be one.
-func (m *chat) asked(conv string, n int) (standing, error) {
-	s, err := m.lastTurn(conv, n)
-	switch {
-	case err != nil || s.asked != nil:
-		return s, err
-	case n == 1:
-		return s, fault.New(fault.NotFound, "nothing_asked", "there is no message of yours here")
+// asked is the last turn where there must be one.
+func (m *chat) asked(conv string) (standing, error) {
+	s, err := m.lastTurn(conv, 1)
+	if err == nil && s.asked == nil {
+		err = fault.New(fault.NotFound, "nothing_asked", "there is no message of yours here")
 	}
-	return s, fault.New(fault.NotFound, "nothing_asked", "there are not so many messages of yours here").WithHint("/rewind 1 goes back one")
+	return s, err
 }
 
 // say tells which of several versions is seen; empty where there is one only.
@@ -136,7 +133,7 @@ func (m *chat) edit(text string) tea.Cmd {
 	conv := m.conv
 	var s standing
 	return m.elsewhere(func() (err error) {
-		s, err = m.asked(conv, 1)
+		s, err = m.asked(conv)
 		return err
 	}, func() tea.Cmd {
 		m.editing = s.asked
@@ -172,7 +169,7 @@ func (m *chat) again(string) tea.Cmd {
 	m.sending = "another answer, please"
 	m.say("another answer:")
 	return func() tea.Msg {
-		s, err := m.asked(conv, 1)
+		s, err := m.asked(conv)
 		if err != nil {
 			return sent{err: err}
 		}
@@ -309,7 +306,10 @@ func (m *chat) rewind(args string) tea.Cmd {
 	}
 	conv := m.conv
 	return m.opening(conv, func() (opened, error) {
-		s, err := m.asked(conv, n)
+		s, err := m.lastTurn(conv, n)
+		if err == nil && s.asked == nil {
+			err = fault.New(fault.NotFound, "nothing_asked", "there are not so many messages of yours here").WithHint("/rewind 1 goes back one")
+		}
 		if err != nil {
 			return opened{}, err
 		}
