@@ -136,6 +136,15 @@ func TestFollow(t *testing.T) {
 		if n := docs(t, w.path()); n != 150 {
 			t.Errorf("%d messages were taken in when the log rested", n)
 		}
+		time.Sleep(2 * time.Minute) // then the file is closed, and opened again
+		if _, err := os.Stat(w.path() + "-wal"); !os.IsNotExist(err) {
+			t.Errorf("the file is still open: %v", err)
+		}
+		c.say("more to come")
+		time.Sleep(20 * time.Second)
+		if n := docs(t, w.path()); n != 151 {
+			t.Errorf("%d messages were taken in after a rest", n)
+		}
 		cancel()
 		wg.Wait()
 		// It ends with the store, or with the index.

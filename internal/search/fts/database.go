@@ -53,7 +53,7 @@ type database struct {
 }
 
 const (
-	maxConns    = 4
+	maxConns    = 3
 	busyTimeout = 10 * time.Second
 )
 

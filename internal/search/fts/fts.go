@@ -43,8 +43,12 @@ type Index struct {
 
 	mu     sync.RWMutex // held for reading while db is in use
 	db     *database
+	idle   *time.Timer // closes db, and with it its caches, when it was not used for a while
 	closed bool
 }
+
+// idleFor is how long the file stays open without use.
+const idleFor = time.Minute
 
 // New returns the index. Close it when it is used no more.
 func New(opt Options) *Index {
@@ -68,9 +72,26 @@ func (x *Index) Close() error {
 	if x.db == nil {
 		return nil
 	}
+	x.idle.Stop()
 	err := x.db.close()
 	x.db = nil
 	return err
+}
+
+// rest closes the file until it is used again. Who uses it now sets the time
+// anew when that is done.
+func (x *Index) rest() {
+	if !x.mu.TryLock() {
+		return
+	}
+	defer x.mu.Unlock()
+	if x.closed || x.db == nil {
+		return
+	}
+	if err := x.db.close(); err != nil {
+		x.log.Warn("the search index did not close well", "error", err)
+	}
+	x.db = nil
 }
 
 var errClosed = fault.New(fault.Unavailable, "search_closed", "the search is closing")
@@ -91,14 +112,18 @@ func (x *Index) with(ctx context.Context, do func(*database) error) error {
 }
 
 func (x *Index) once(ctx context.Context, do func(*database) error) (used *database, err error) {
-	if err := x.open(ctx); err != nil {
-		return nil, err
+	for {
+		if err := x.open(ctx); err != nil {
+			return nil, err
+		}
+		x.mu.RLock()
+		if x.db != nil {
+			break
+		}
+		x.mu.RUnlock() // it was closed since: open tells why, or opens it again
 	}
-	x.mu.RLock()
 	defer x.mu.RUnlock()
-	if x.db == nil {
-		return nil, errClosed
-	}
+	defer x.idle.Reset(idleFor)
 	if err := x.db.lost(); err != nil {
 		return x.db, err
 	}
@@ -129,7 +154,7 @@ func (x *Index) open(ctx context.Context) error {
 		}
 	}
 	if err == nil {
-		x.db = db
+		x.db, x.idle = db, time.AfterFunc(idleFor, x.rest)
 	}
 	return err
 }
@@ -142,7 +167,7 @@ func (x *Index) remake(ctx context.Context, found *database, why error) error {
 	switch {
 	case x.closed:
 		return errClosed
-	case x.db != found:
+	case x.db != nil && x.db != found:
 		return nil
 	}
 	x.log.Warn("the search index is made anew", "path", x.opt.Path, "reason", why)
@@ -150,12 +175,15 @@ func (x *Index) remake(ctx context.Context, found *database, why error) error {
 		if err := x.db.close(); err != nil {
 			x.log.Warn("the damaged search index did not close well", "error", err)
 		}
+		x.idle.Stop()
 		x.db = nil
 	}
 	if err := removeDatabase(x.opt.Path); err != nil {
 		return err
 	}
 	db, err := openDatabase(ctx, x.opt.Path)
-	x.db = db
+	if err == nil {
+		x.db, x.idle = db, time.AfterFunc(idleFor, x.rest)
+	}
 	return err
 }
