@@ -30,7 +30,7 @@ var budgets = map[string]int{
 	"internal/domain/timer":           490,
 	"internal/domain/weather":         220,
 	"internal/domain/websearch":       180,
-	"internal/effect":                 4640,
+	"internal/effect":                 4637,
 	"internal/egress":                 770,
 	"internal/embed":                  20,
 	"internal/events":                 1400,

@@ -18,9 +18,9 @@ const (
 	firstBackoff = 500 * time.Millisecond
 )
 
-// AsyncTimeout bounds a call that may go on as a task, unless its spec has a
+// asyncTimeout bounds a call that may go on as a task, unless its spec has a
 // bound of its own.
-const AsyncTimeout = time.Hour
+const asyncTimeout = time.Hour
 
 // timeoutOf is how long a call of the tool may take.
 func timeoutOf(spec tool.Spec) time.Duration {
@@ -28,7 +28,7 @@ func timeoutOf(spec tool.Spec) time.Duration {
 	case spec.Timeout > 0:
 		return spec.Timeout
 	case spec.Async || spec.AsyncAfter > 0:
-		return AsyncTimeout
+		return asyncTimeout
 	}
 	return tool.DefaultTimeout
 }

@@ -191,7 +191,7 @@ func TestAStoppedRunSettlesNothing(t *testing.T) {
 		t.Fatal(out, err, w.total(false))
 	}
 	for _, c := range []Call{a, b} {
-		if in := stateOf(t, s, c); in.State != intent.Cancelled || in.Reason != ReasonStopped || in.Dead {
+		if in := stateOf(t, s, c); in.State != intent.Cancelled || in.Reason != reasonStopped || in.Dead {
 			t.Errorf("%+v", in)
 		}
 	}

@@ -257,7 +257,7 @@ func (e *Engine) sameAnswer(ctx context.Context, at questionAt, r *intentRecord,
 	if d.Standing == Once {
 		return nil
 	}
-	_, err := e.opt.Store.Get(ctx, at.scope, GrantURI(grantID(at.uri.String(), d.Hash, d.Standing)))
+	_, err := e.opt.Store.Get(ctx, at.scope, grantURI(grantID(at.uri.String(), d.Hash, d.Standing)))
 	if fault.Is(err, fault.NotFound) {
 		return other
 	}

@@ -46,7 +46,7 @@ type Options struct {
 type Engine struct {
 	opt    Options
 	log    *slog.Logger
-	leaked atomic.Int64
+	leaked atomic.Int64 // tools that still run although nobody waits for them any more
 
 	mu      sync.Mutex
 	slots   map[string]chan struct{}  // by tool: a token per running call
@@ -79,9 +79,6 @@ func New(opt Options) *Engine {
 		hanging: map[resource.URI]struct{}{},
 	}
 }
-
-// Leaked returns how many tools still run although nobody waits for them any more.
-func (e *Engine) Leaked() int64 { return e.leaked.Load() }
 
 // Call is a tool call to run.
 type Call struct {

@@ -17,8 +17,8 @@ import (
 
 // The resources of standing approvals and of questions to groups.
 const (
-	TypeGrant    = "effect.Grant"
-	TypeQuestion = "effect.Question"
+	typeGrant    = "effect.Grant"
+	typeQuestion = "effect.Question"
 
 	stateActive = "active" // of a grant: not revoked
 	stateOpen   = "open"   // of a question
@@ -61,8 +61,8 @@ type Grant struct {
 	version uint64 // of the resource
 }
 
-// GrantURI is where a grant is kept.
-func GrantURI(grant id.ID) resource.URI { return resource.Root(TypeGrant, grant.String()) }
+// grantURI is where a grant is kept.
+func grantURI(grant id.ID) resource.URI { return resource.Root(typeGrant, grant.String()) }
 
 // covers reports whether an action may be done by the grant.
 func (g *Grant) covers(in *intent.Intent, conversation string, labels message.Labels, now time.Time) bool {
@@ -88,7 +88,7 @@ func (g *Grant) put(cond store.If) (store.Change, error) {
 	if err != nil {
 		return store.Change{}, fault.New(fault.Invalid, "grant_invalid", "the grant cannot be recorded: %w", err)
 	}
-	c := store.Change{Op: store.Put, URI: GrantURI(g.ID), If: cond, Body: body}
+	c := store.Change{Op: store.Put, URI: grantURI(g.ID), If: cond, Body: body}
 	if g.Revoked.IsZero() {
 		c.State = stateActive
 	}

@@ -160,7 +160,7 @@ func TestAGrantCoversWhatWasShownAndNothingElse(t *testing.T) {
 			}
 			expect(t, r.unasked(), message.OK)
 			in := stateOf(t, s, c)
-			if a := in.Approval; a == nil || a.By != "ann" || a.Grant != GrantURI(list[0].ID).String() {
+			if a := in.Approval; a == nil || a.By != "ann" || a.Grant != grantURI(list[0].ID).String() {
 				t.Errorf("recorded %+v", in.Approval)
 			}
 		})

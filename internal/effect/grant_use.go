@@ -17,7 +17,7 @@ import (
 // readGrants reads a user's standing approvals in a state (empty: in any).
 func (e *Engine) readGrants(ctx context.Context, user, state string) ([]Grant, error) {
 	var list []Grant
-	for it, err := range store.Items(ctx, e.opt.Store, store.ForUser(user), store.Query{Type: TypeGrant, State: state}) {
+	for it, err := range store.Items(ctx, e.opt.Store, store.ForUser(user), store.Query{Type: typeGrant, State: state}) {
 		if err != nil {
 			return nil, err
 		}
@@ -58,7 +58,7 @@ func (f *execution) granted(ctx context.Context, d policy.Decision) *intent.Appr
 			until = g.Expires
 		}
 		return &intent.Approval{By: g.By, At: now, ArgsHash: f.in.ArgsHash, Version: f.in.Version,
-			Expires: until, Grant: GrantURI(g.ID).String()}
+			Expires: until, Grant: grantURI(g.ID).String()}
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (e *Engine) Grants(ctx context.Context, user string, all bool) ([]Grant, er
 
 // Grant returns one of a user's standing approvals (grant_not_found).
 func (e *Engine) Grant(ctx context.Context, user string, grant id.ID) (Grant, error) {
-	r, err := e.opt.Store.Get(ctx, store.ForUser(user), GrantURI(grant))
+	r, err := e.opt.Store.Get(ctx, store.ForUser(user), grantURI(grant))
 	if fault.Is(err, fault.NotFound) {
 		return Grant{}, fault.New(fault.NotFound, "grant_not_found", "there is no standing approval %s", grant).
 			WithHint("steward grants list shows those that there are")

@@ -17,7 +17,7 @@ import (
 
 // questionURI is where a question to a group is kept, in the group's space.
 func questionURI(intent resource.URI) resource.URI {
-	return resource.Root(TypeQuestion, IntentID(intent).String())
+	return resource.Root(typeQuestion, IntentID(intent).String())
 }
 
 // groupScope is that of the engine itself, which puts questions to a group and
@@ -133,7 +133,7 @@ func (e *Engine) findPosted(ctx context.Context, sc store.Scope, name string, in
 		return questionAt{}, err
 	}
 	for _, group := range groups {
-		at, _, err := e.posted(ctx, group, sc.Actor, resource.Root(TypeQuestion, intent.String()))
+		at, _, err := e.posted(ctx, group, sc.Actor, resource.Root(typeQuestion, intent.String()))
 		if !fault.Is(err, fault.NotFound) {
 			return at, err
 		}
@@ -171,7 +171,7 @@ func (e *Engine) posted(ctx context.Context, group, user string, at resource.URI
 // appendPosted appends what is put to a group, and takes back what does not
 // wait any more: a crash has left it.
 func (e *Engine) appendPosted(ctx context.Context, out []Question, group, user string) ([]Question, error) {
-	for it, err := range store.Items(ctx, e.opt.Store, groupScope(group), store.Query{Type: TypeQuestion, State: stateOpen, NoBody: true}) {
+	for it, err := range store.Items(ctx, e.opt.Store, groupScope(group), store.Query{Type: typeQuestion, State: stateOpen, NoBody: true}) {
 		if err != nil {
 			return out, err
 		}

@@ -47,7 +47,7 @@ func parents(s store.Store) *Engine {
 // posted are the questions that stand in the group's space.
 func posted(t *testing.T, s store.Store) []store.Item {
 	t.Helper()
-	page, err := s.Query(context.Background(), store.ForGroup("mum", "parents"), store.Query{Type: TypeQuestion})
+	page, err := s.Query(context.Background(), store.ForGroup("mum", "parents"), store.Query{Type: typeQuestion})
 	if err != nil {
 		t.Fatal(err)
 	}

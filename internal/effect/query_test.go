@@ -211,12 +211,12 @@ func TestToolTimeout(t *testing.T) {
 		if d := time.Since(began); d != 7*time.Second {
 			t.Errorf("a hanging tool was left after %s", d)
 		}
-		if n := e.Leaked(); n != 1 {
+		if n := e.leaked.Load(); n != 1 {
 			t.Errorf("%d hanging", n)
 		}
 		close(stuck)
 		synctest.Wait()
-		if n := e.Leaked(); n != 0 {
+		if n := e.leaked.Load(); n != 0 {
 			t.Errorf("%d hanging after all have returned", n)
 		}
 	})

@@ -144,7 +144,7 @@ func (e *Engine) settleOne(ctx context.Context, s Settlement, r intentRecord) (*
 		res := j.c.told(message.Unavailable, "Not done: the tool "+r.in.Tool+" is not there any more.")
 		return e.drop(ctx, j, r, reasonGone, res)
 	case s.Stopped && r.in.State != intent.Executing:
-		return e.drop(ctx, j, r, ReasonStopped, j.c.interrupted())
+		return e.drop(ctx, j, r, reasonStopped, j.c.interrupted())
 	case r.in.State == intent.Executing: // it had begun before a crash, whatever became of its duplicate
 		return j.action(ctx)
 	}
@@ -160,13 +160,13 @@ func (e *Engine) dropDuplicate(ctx context.Context, j *job, r intentRecord) (*me
 	if err != nil || !same {
 		return nil, err
 	}
-	return e.drop(ctx, j, r, ReasonDuplicate, j.c.notAgain())
+	return e.drop(ctx, j, r, reasonDuplicate, j.c.notAgain())
 }
 
 // The reasons for which queued actions are cancelled by themselves.
 const (
-	ReasonStopped   = "stopped"
-	ReasonDuplicate = "the same action was queued before it"
+	reasonStopped   = "stopped"
+	reasonDuplicate = "the same action was queued before it"
 	reasonGone      = "the tool is not there any more"
 )
 
@@ -202,7 +202,7 @@ func (f *execution) dropEditedDuplicate(ctx context.Context) (*message.ToolResul
 	if !same {
 		return nil, nil
 	}
-	return f.settle(ctx, intent.Cancelled, ReasonDuplicate, f.c.notAgain())
+	return f.settle(ctx, intent.Cancelled, reasonDuplicate, f.c.notAgain())
 }
 
 func (c *Call) notAgain() *message.ToolResult {

@@ -22,7 +22,7 @@ import (
 // codeCancelled is the code of what a person has cancelled.
 const codeCancelled = "cancelled"
 
-// The causes by which the call of a background call is ended.
+// The causes by which a background call is ended.
 var (
 	errCancelled error = fault.New(fault.Cancelled, codeCancelled, "cancelled by the user")
 	errDeleted   error = fault.New(fault.Cancelled, "conversation_deleted", "the conversation was deleted")
@@ -60,8 +60,8 @@ type ended struct {
 }
 
 // callTool runs a tool call of a turn: to its end, as most do; or until it is
-// queued for the end of the turn; or as a background call that goes on in the
-// background, whose result opens an interaction of its own.
+// queued for the end of the turn; or as a background call, whose result opens an
+// interaction of its own.
 func (n *Node) callTool(ctx context.Context, c *chat, rc request.Context, ec effect.Call) (*message.ToolResult, error) {
 	run := func() (*message.ToolResult, error) { return n.effects.Run(request.With(ctx, rc), ec) }
 	if ec.Tool == nil {
@@ -174,8 +174,7 @@ func (t *backgroundCall) refused() *message.ToolResult {
 		"and nobody has said anything in between. Tell the user how far you are and ask whether to go on.\n[error_code: task_chain_too_long; recoverable: false; retry_strategy: none]", maxChain+1))
 }
 
-// newBackgroundCall prepares a call; what is told of it comes to the background
-// call first.
+// newBackgroundCall prepares a call, which is told of what becomes of it first.
 func newBackgroundCall(c *chat, ec effect.Call, spec tool.Spec) *backgroundCall {
 	t := &backgroundCall{id: record.TaskID(ec.Ref), chat: c, spec: spec, first: ec.Notify, args: ec.Args,
 		result: make(chan ended, 1), moved: make(chan struct{}, 1), known: make(chan struct{}), asks: make(chan struct{})}

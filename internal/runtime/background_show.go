@@ -13,7 +13,7 @@ type TaskView struct {
 	ID       id.ID
 	Call     string // "MESSAGE/BLOCK": the call that began it
 	Tool     string
-	Status   string  // record.TaskAcknowledged, …; or CallAwaiting
+	Status   string  // record.TaskAcknowledged, …; or callAwaiting
 	Message  string  // in the tool's own words
 	Fraction float64 // above 0 to 1; 0: not known
 	Approval *ApprovalView
@@ -45,7 +45,7 @@ func (t *backgroundCall) callID() string {
 func taskView(task id.ID, p effect.Progress) TaskView {
 	v := TaskView{ID: task, Call: callID(p.Call), Tool: p.Tool, Message: p.Message, Fraction: max(p.Fraction, 0)}
 	if p.Status == effect.Awaiting {
-		v.Status = string(CallAwaiting)
+		v.Status = callAwaiting
 		v.Approval = approvalView(p.Question)
 		v.Approval.Tool, v.Approval.Args = p.Tool, string(p.Args)
 	}

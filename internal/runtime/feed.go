@@ -187,7 +187,7 @@ func (f *feed) resumed(inter id.ID, open []message.Call) {
 	defer f.mu.Unlock()
 	f.inter, f.failure, f.parked, f.open = inter, nil, false, nil
 	for _, c := range open {
-		f.open = append(f.open, callView(c, string(CallRunning)))
+		f.open = append(f.open, callView(c, callRunning))
 	}
 }
 
@@ -308,7 +308,7 @@ func (f *feed) delta(msg id.ID, ev llm.Event) {
 	case llm.CallStart:
 		b.kind = llm.CallStart
 		f.push(Frame{Kind: FrameCall, Message: msg, Block: ev.Block,
-			Call: &CallView{ID: callID(message.Ref{Message: msg, Block: ev.Block}), Name: ev.Name, Status: string(CallWriting)}})
+			Call: &CallView{ID: callID(message.Ref{Message: msg, Block: ev.Block}), Name: ev.Name, Status: callWriting}})
 	case llm.TextDelta, llm.ReasoningDelta:
 		b.kind = ev.Kind
 		b.text = append(b.text, ev.Text...)
@@ -339,7 +339,7 @@ func (f *feed) stored(m *message.Message, seq uint64) {
 		f.seq = seq
 		f.open = nil
 		for _, c := range m.Calls() {
-			v := callView(c, string(CallRunning))
+			v := callView(c, callRunning)
 			f.open = append(f.open, v)
 			f.push(Frame{Kind: FrameCall, Message: m.ID, Block: c.Block, Call: &v})
 		}

@@ -97,14 +97,11 @@ type Frame struct {
 	Waiting      bool // FrameNotice: the turn waits for its model
 }
 
-// CallStatus is where a tool call stands.
-type CallStatus string
-
 // The statuses of a call before it has a result; afterwards it is the result's.
 const (
-	CallWriting  CallStatus = "writing" // the model is still writing its arguments
-	CallRunning  CallStatus = "running"
-	CallAwaiting CallStatus = "awaiting_approval"
+	callWriting  = "writing" // the model is still writing its arguments
+	callRunning  = "running"
+	callAwaiting = "awaiting_approval"
 )
 
 // CallView is a tool call as a person is shown it.
@@ -112,7 +109,7 @@ type CallView struct {
 	ID       string // "MESSAGE/BLOCK": its identity
 	Name     string
 	Args     string  // as the model wrote them, or canonical where Approval is set
-	Status   string  // a CallStatus, or the message.Status of the result
+	Status   string  // one of the above, or the message.Status of the result
 	Message  string  // how far it is, on one line; of a call that runs
 	Fraction float64 // likewise, above 0 to 1; 0 or less: not known
 	Approval *ApprovalView

@@ -18,13 +18,13 @@ type relay struct {
 // that was told stays the one that is asked until it is answered.
 func (r *relay) say(open []CallView) {
 	q, about := r.question(open)
-	p := agent.Progress{Status: string(CallRunning)}
+	p := agent.Progress{Status: callRunning}
 	switch {
 	case q != nil && r.about != "" && about != r.about: // nobody is to take the one for the other
 		r.tell(p)
 		fallthrough
 	case q != nil:
-		p.Status, p.Approval = string(CallAwaiting), q
+		p.Status, p.Approval = callAwaiting, q
 	case len(open) > 0:
 		v := open[len(open)-1]
 		if p.Message = v.Name; v.Message != "" {
@@ -42,7 +42,7 @@ func (r *relay) say(open []CallView) {
 func (r *relay) question(open []CallView) (q *ApprovalView, about string) {
 	for i := range open {
 		v := &open[i]
-		if v.Approval == nil || v.Status != string(CallAwaiting) {
+		if v.Approval == nil || v.Status != callAwaiting {
 			continue
 		}
 		if known := v.Approval.ID + " " + v.Approval.Expires.String(); q == nil || known == r.about {

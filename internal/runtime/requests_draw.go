@@ -118,9 +118,9 @@ func (d *drawer) fill(v *RequestView, inter resource.URI, depth int) error {
 // call tells of a tool call: of the agent that it asked, or the task that it
 // became, if it did.
 func (d *drawer) call(m *message.Message, c message.Call, res *message.Message, below []storedRequest, depth int) (RequestView, error) {
-	v := RequestView{Kind: RequestTool, Tool: c.Name, Call: callID(c.Ref), State: RequestClosed, Started: m.At}
+	v := RequestView{Kind: requestTool, Tool: c.Name, Call: callID(c.Ref), State: RequestClosed, Started: m.At}
 	if res == nil {
-		v.State, v.Status = record.RequestOpen, string(CallRunning)
+		v.State, v.Status = record.RequestOpen, callRunning
 	} else {
 		r := res.Result()
 		v.Status, v.Ended = string(r.Status), res.At

@@ -32,7 +32,7 @@ type RequestView struct {
 	Conversation id.ID         `json:"conversation_id,omitzero"`
 	Interaction  id.ID         `json:"interaction_id,omitzero"`
 	State        string        `json:"state"`           // record.RequestOpen, record.RequestAnswered or RequestClosed
-	Status       string        `json:"status,omitzero"` // of a call: its result's, or CallRunning; of a task: its last step
+	Status       string        `json:"status,omitzero"` // of a call: its result's, or callRunning; of a task: its last step
 	Intent       string        `json:"intent,omitzero"` // the state of the intent of an action
 	Wish         string        `json:"wish,omitzero"`   // of a task that is about an action: record.WishQueued, …
 	Message      string        `json:"message,omitzero"`
@@ -49,7 +49,7 @@ type RequestView struct {
 
 // The kinds of views beside those of records, and the state of what is over.
 const (
-	RequestTool   = "tool" // a call that was answered as it was made
+	requestTool   = "tool" // a call that was answered as it was made
 	RequestClosed = "closed"
 )
 
@@ -149,8 +149,8 @@ func (k *Records) requests(ctx context.Context, sc store.Scope, all bool, limit 
 
 // The statuses of a turn that is open and does not run.
 const (
-	RequestParked  = "parked"
-	RequestWaiting = "waiting for its model"
+	requestParked  = "parked"
+	requestWaiting = "waiting for its model"
 )
 
 // held says of turns which of them are parked or wait for their model, and adds
@@ -169,8 +169,8 @@ func (k *Records) held(ctx context.Context, sc store.Scope, list *[]RequestView)
 				Conversation: r.Conversation, Interaction: r.Interaction, State: record.RequestOpen, Started: r.Started})
 		}
 		v := &(*list)[at]
-		if v.Status, v.Message = RequestWaiting, r.Waits; !r.Parked.IsZero() {
-			v.Status, v.Message = RequestParked, fmt.Sprintf("Steward crashed %d times in a row while it ran; steward requests resume goes on with it", r.Crashes)
+		if v.Status, v.Message = requestWaiting, r.Waits; !r.Parked.IsZero() {
+			v.Status, v.Message = requestParked, fmt.Sprintf("Steward crashed %d times in a row while it ran; steward requests resume goes on with it", r.Crashes)
 		}
 	}
 	return err

@@ -210,7 +210,7 @@ func replayed(m conversation.Entry, seen Cursor, args map[message.Ref]string) []
 		}
 		for _, c := range m.Calls() {
 			args[c.Ref] = string(c.Args)
-			v := callView(c, string(CallRunning))
+			v := callView(c, callRunning)
 			out = append(out, Frame{Kind: FrameCall, Message: m.ID, Block: c.Block, Call: &v, Cursor: Cursor{Seq: seen.Seq, Message: m.ID, Block: len(m.Blocks)}})
 		}
 		if m.Final {
