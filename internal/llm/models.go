@@ -179,11 +179,7 @@ func (m *Models) linkTo(p Provider, model, full string) link {
 	inner = &adapted{name: full, next: inner, models: m}
 	price, priced := priceOf(m.prices, full)
 	inner = &metered{name: full, next: inner, gate: m.gate, models: m, price: price, priced: priced}
-	inner = &retrying{name: full, next: inner, policy: m.cfg.Retry, pauses: &m.pauses, log: m.cfg.Log}
-	if m.cfg.Allow != nil {
-		inner = &admitted{name: full, next: inner, allow: m.cfg.Allow}
-	}
-	return link{name: full, model: inner}
+	return link{name: full, model: &retrying{name: full, next: inner, allow: m.cfg.Allow, policy: m.cfg.Retry, pauses: &m.pauses, log: m.cfg.Log}}
 }
 
 // Resolve returns what stands behind an alias or a "provider/model" name (cut

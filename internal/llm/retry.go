@@ -64,10 +64,11 @@ func passing(err *fault.Error) bool {
 	return err.Kind == fault.RateLimited || err.Kind == fault.Unavailable || err.Kind == fault.Timeout
 }
 
-// retrying calls a model again when it fails in passing.
+// retrying asks a model where that is allowed, and again when it fails in passing.
 type retrying struct {
 	name   string
 	next   Model
+	allow  func(ctx context.Context, model string, r *Request) error // nil: it is
 	policy RetryPolicy
 	pauses *pauses
 	log    *slog.Logger
@@ -127,6 +128,12 @@ const noticeWait = 3 * time.Second
 // Stream implements Model.
 func (m *retrying) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
+		if m.allow != nil {
+			if err := m.allow(ctx, m.name, r); err != nil {
+				yield(Event{}, err)
+				return
+			}
+		}
 		if o := m.paused(ctx, r, yield); o.gone || o.err != nil {
 			if !o.gone {
 				yield(Event{}, o.err)

@@ -1,12 +1,16 @@
 package openai
 
 import (
+	"cmp"
 	"context"
-	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"steward/internal/embed"
 	"steward/internal/provider/wire"
@@ -49,76 +53,63 @@ func (e *embedder) Embed(ctx context.Context, texts []string) (embed.Vectors, er
 }
 
 func (e *embedder) encode(texts []string) []byte {
-	b := wire.AppendString([]byte(`{"model":`), e.model)
-	b = append(b, `,"encoding_format":"base64","input":[`...)
-	for i, t := range texts {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		if t == "" {
-			t = " " // the API refuses empty ones
-		}
-		b = wire.AppendString(b, t)
+	input := slices.Clone(texts)
+	for i, t := range input {
+		input[i] = cmp.Or(t, " ") // the API refuses empty ones
 	}
-	return append(b, "]}"...)
+	var b wire.Members
+	b.String("model", e.model)
+	b.String("encoding_format", "base64")
+	b.Raw("input", wire.AppendStrings(nil, input))
+	return append(append([]byte{'{'}, b...), '}')
 }
 
 // decodeVectors reads an answer into out, by the vectors' indexes.
 func decodeVectors(body []byte, out [][]float32) (tokens int64, err error) {
-	d := wire.Decode(body)
-	d.Object(func(key []byte) {
-		switch string(key) {
-		case "data":
-			d.Array(func(i int) {
-				at, v := int64(i), []float32(nil)
-				d.Object(func(key []byte) {
-					switch string(key) {
-					case "index":
-						at = d.Int()
-					case "embedding":
-						v, err = vector(d, err)
-					}
-				})
-				if at < 0 || at >= int64(len(out)) {
-					err = errors.New("a vector has the index " + strconv.FormatInt(at, 10))
-					return
-				}
-				out[at] = v
-			})
-		case "usage":
-			d.Object(func(key []byte) {
-				if string(key) == "prompt_tokens" {
-					tokens = d.Int()
-				}
-			})
-		}
-	})
-	if e := d.End(); e != nil {
-		err = e
+	var in struct {
+		Data []struct {
+			Index  *int           `json:"index"`
+			Vector jsontext.Value `json:"embedding"`
+		} `json:"data"`
+		Usage struct {
+			Tokens int64 `json:"prompt_tokens"`
+		} `json:"usage"`
 	}
-	return tokens, err
+	if err := json.Unmarshal(body, &in); err != nil {
+		return 0, err
+	}
+	for i, d := range in.Data {
+		if d.Index != nil {
+			i = *d.Index
+		}
+		if i < 0 || i >= len(out) {
+			return 0, errors.New("a vector has the index " + strconv.Itoa(i))
+		}
+		if out[i], err = vector(d.Vector); err != nil {
+			return 0, err
+		}
+	}
+	return in.Usage.Tokens, nil
 }
 
 // vector reads a vector: little-endian float32 in base64, or, from servers
 // that do not know that, a list of numbers.
-func vector(d *wire.Decoder, err error) ([]float32, error) {
-	var v []float32
-	if d.IsString() {
-		raw, e := base64.StdEncoding.DecodeString(d.String())
-		if e != nil || len(raw)%4 != 0 {
+func vector(raw jsontext.Value) (v []float32, err error) {
+	if raw.Kind() == '"' {
+		var packed []byte
+		if json.Unmarshal(raw, &packed) != nil || len(packed)%4 != 0 {
 			return nil, errors.New("a vector is not base64 of float32")
 		}
-		v = make([]float32, len(raw)/4)
-		for i := range v {
-			v[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+		for ; len(packed) > 0; packed = packed[4:] {
+			v = append(v, math.Float32frombits(binary.LittleEndian.Uint32(packed)))
 		}
-	} else {
-		d.Array(func(int) { v = append(v, float32(d.Float())) })
+	} else if err := json.Unmarshal(raw, &v); err != nil {
+		return nil, err
 	}
 	for _, x := range v {
 		if f := float64(x); math.IsNaN(f) || math.IsInf(f, 0) {
 			return nil, errors.New("a vector holds what is no number")
 		}
 	}
-	return v, err
+	return v, nil
 }

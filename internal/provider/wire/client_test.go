@@ -178,7 +178,7 @@ func TestRefused(t *testing.T) {
 		{529, "Retry-After: 3", "", CodeOverloaded, 3 * time.Second, ""},
 		{503, "", "", CodeOverloaded, 0, ""},
 		{500, "", "oops", CodeProvider, 0, "oops"},
-		{502, "", "<html><style>a{}</style><script>var x='<b>'</script><title>Bad&nbsp;Gateway</title><br", CodeProvider, 0, "Bad&nbsp;Gateway"},
+		{502, "", "<html><style>a{}</style><script>var x='<b>'</script><title>Bad&nbsp;Gateway</title><br", CodeProvider, 0, "Bad Gateway"},
 		{408, "", "", CodeProvider, 0, ""},
 		{400, "", strings.Repeat("ü", 5000), CodeRefused, 0, "ü…"},
 		{301, "", "", CodeRefused, 0, ""},

@@ -14,6 +14,8 @@ import (
 	"time"
 	"unicode"
 
+	"golang.org/x/net/html"
+
 	"steward/internal/fault"
 )
 
@@ -274,34 +276,21 @@ func excerpt(body []byte) string {
 }
 
 // stripTags keeps the text of an HTML page: no tags, scripts and styles.
-func stripTags(page []byte) []byte {
-	var out []byte
-	for len(page) > 0 {
-		open := bytes.IndexByte(page, '<')
-		if open < 0 {
-			return append(out, page...)
-		}
-		out = append(append(out, page[:open]...), ' ')
-		page = skipElement(page[open:])
-	}
-	return out
-}
-
-// skipElement returns what follows the tag at the start of page, or, for a
-// script or style, what follows its end tag.
-func skipElement(page []byte) []byte {
-	for _, name := range []string{"script", "style"} {
-		if len(page) > len(name) && strings.EqualFold(string(page[1:1+len(name)]), name) {
-			if end := bytes.Index(bytes.ToLower(page), []byte("</"+name)); end >= 0 {
-				page = page[end:]
+func stripTags(page []byte) (out []byte) {
+	z := html.NewTokenizer(bytes.NewReader(page))
+	for hidden := false; ; {
+		switch kind := z.Next(); kind {
+		case html.ErrorToken:
+			return out
+		case html.TextToken:
+			if !hidden {
+				out = append(append(out, ' '), z.Text()...)
 			}
+		case html.StartTagToken, html.EndTagToken:
+			name, _ := z.TagName()
+			hidden = kind == html.StartTagToken && (string(name) == "script" || string(name) == "style")
 		}
 	}
-	shut := bytes.IndexByte(page, '>')
-	if shut < 0 {
-		return nil
-	}
-	return page[shut+1:]
 }
 
 // retryAfter reads Retry-After (RFC 9110, 10.2.3: seconds or a date) and
