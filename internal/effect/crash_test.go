@@ -62,6 +62,7 @@ func (r *receiver) Settle(_ context.Context, in tool.Invocation) (bool, tool.Res
 // way (before and after it took effect), and inside the call, and starts it
 // again until the action is settled. An outside ledger counts the effects.
 func TestCrashAtEveryCommit(t *testing.T) {
+	t.Parallel()
 	s := openStore(t)
 	for _, kind := range []string{"plain", "settles", "dedupes"} {
 		for _, j := range []policy.Judge{judge(policy.Allow), policy.Fixed{}} {
@@ -182,6 +183,7 @@ func TestApprovalSurvivesACrash(t *testing.T) {
 // Whoever approves, denies, stops or is late, and in whatever order: at most
 // one effect, and what was told is what is recorded.
 func TestRaces(t *testing.T) {
+	t.Parallel()
 	s := openStore(t)
 	seed := rand.Uint64()
 	rnd := rand.New(rand.NewPCG(seed, 1))

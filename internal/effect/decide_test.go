@@ -304,6 +304,7 @@ func (c *counting) Query(ctx context.Context, sc store.Scope, q store.Query) (st
 // Yes, no, other arguments, a stop, the expiry, restarts and another process,
 // at once and in any order: at most one effect, and none without a yes.
 func TestRacesOfAnswers(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(400) {
 		synctest.Test(t, func(t *testing.T) { race(t, seed) })
 		if t.Failed() {

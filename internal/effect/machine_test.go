@@ -329,6 +329,7 @@ func (m *machine) twinDone(t *rapid.T, key string) bool {
 // be done is, what is said not to be done is not, and unknown is said only
 // where nobody could find out.
 func TestTheMachineOfEffects(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		m := newMachine()
 		names := rapid.SampledFrom([]string{"test.plain_inline", "test.asked_inline", "test.dedupes_inline", "test.plain_deferred", "test.asked_deferred", "test.dedupes_deferred"})

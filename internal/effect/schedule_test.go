@@ -32,6 +32,7 @@ const schedules = 10_000
 // says, around one action. Whatever happens: at most one effect, and what is
 // recorded is what happened. STEWARD_SCHEDULE=SEED goes through one alone.
 func TestSchedules(t *testing.T) {
+	t.Parallel()
 	first, n := rand.Uint64()>>16, schedules
 	if s := os.Getenv("STEWARD_SCHEDULE"); s != "" {
 		seed, err := strconv.ParseUint(s, 10, 64)

@@ -117,6 +117,7 @@ func (w *world) kill() {
 }
 
 func TestACrashAtEachStepOfAsking(t *testing.T) {
+	t.Parallel()
 	words := ask("personal", ask("email", `call mail.send {"what":"hello"}`)+"\n"+`call look.up {}`)
 	const want = "ok: ok: ok: done hello; ok: there"
 	plant := func(w *world) *grove {
@@ -288,6 +289,7 @@ func drawBranch(t *rapid.T, path string, depth int) *branch {
 // Random trees of agents that ask each other and act, killed at random, end
 // with every request answered and closed, and no effect twice.
 func TestRandomTreesKilledAtRandom(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {

@@ -245,6 +245,7 @@ func TestSteeringFromTheStart(t *testing.T) {
 // A crash between the end of one turn and the recording of an edit leaves the
 // conversation as it was; one in the middle of the edited turn goes on there.
 func TestEditsAndCrashes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	conv, _ := w.turn(id.ID{}, "say one")
 	first := w.message(conv, 0)

@@ -179,6 +179,7 @@ var errDead = errors.New("the process is dead")
 // next start the call is settled, with or without a caller who asks again, its
 // outcome is true, and nothing is done twice.
 func TestACrashAtEachCommit(t *testing.T) {
+	t.Parallel()
 	for _, wait := range []bool{true, false} {
 		for crash := 1; ; crash++ {
 			o := newOuter(t, answers(policy.Allow))

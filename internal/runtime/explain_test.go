@@ -110,6 +110,7 @@ func (w *world) outcome(t *rapid.T, c trial, answer runtime.Verdict) policy.Verd
 // and owners of all kinds, labels and standing approvals, what is explained is
 // what then happens.
 func TestExplainTellsWhatTheCallDoes(t *testing.T) {
+	t.Parallel()
 	var judges []*rego.Judge
 	for _, rules := range houses {
 		judges = append(judges, policies(t, rules))

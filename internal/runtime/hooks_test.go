@@ -95,6 +95,7 @@ func TestHooksAtAllPlaces(t *testing.T) {
 type replies = map[string]func(tool.HookEvent) (tool.HookAnswer, error)
 
 func TestWhatHooksCanDo(t *testing.T) {
+	t.Parallel()
 	other := "[withheld]"
 	for name, c := range map[string]struct {
 		answers   replies

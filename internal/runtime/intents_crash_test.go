@@ -17,6 +17,7 @@ import (
 // A crash at each commit of a turn that queues two actions, one of which fails:
 // each is done once, and the failure is told once.
 func TestACrashAtEachStepOfSettling(t *testing.T) {
+	t.Parallel()
 	for n := 1; ; n++ {
 		s := newShop("shop.order", tool.Deferred)
 		s.spec.Dedupes = true
@@ -86,6 +87,7 @@ func waitUntil(t testing.TB, ok func() bool) {
 // A crash at each commit of taking an action back: it is taken back once, and
 // told once, whether the node finds what is left or the person asks again.
 func TestACrashAtEachStepOfTakingBack(t *testing.T) {
+	t.Parallel()
 	for n := 1; ; n++ {
 		s := newShop("shop.order", tool.Inline)
 		w := newShopWorld(t, s, allows{"shop.order": policy.Ask})

@@ -254,6 +254,7 @@ func TestAQueuedActionThatIsAskedAbout(t *testing.T) {
 
 // Runs at the same time never settle each other's actions, nor mix their order.
 func TestConcurrentRunsDoNotMix(t *testing.T) {
+	t.Parallel()
 	s := newShop("shop.order", tool.Deferred)
 	w := newShopWorld(t, s, allows{})
 	const runs, each = 40, 5

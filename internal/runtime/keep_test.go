@@ -329,6 +329,7 @@ func TestErasingOfSeveralUsers(t *testing.T) {
 // Of an erased conversation nothing is left in the database's files: neither
 // what was said, nor what was done, nor the rest of long results.
 func TestErasedFromTheFiles(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	const word = "Vogelbeerlikoer"
 	conv, _ := w.turn(id.ID{}, "say "+word)

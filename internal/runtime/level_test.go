@@ -343,6 +343,7 @@ func TestChildrenSpendTheirParentsBudget(t *testing.T) {
 }
 
 func TestWhatChildrenSpentCountsAfterACrash(t *testing.T) {
+	t.Parallel()
 	for name, lost := range map[string]message.Role{"the result above": message.Tool, "the answer below": message.Assistant} {
 		t.Run(name, func(t *testing.T) {
 			w, g := newLevels(t)

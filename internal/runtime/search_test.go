@@ -40,6 +40,7 @@ func (l later) Wait(ctx context.Context, after uint64) (uint64, error) {
 }
 
 func TestSearching(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if _, err := w.Search(t.Context(), "anna", search.Query{Text: "x"}); !fault.HasCode(err, "search_off") {
 		t.Error(err)

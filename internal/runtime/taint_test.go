@@ -159,6 +159,7 @@ func TestAPlannerApartSeesTheUsersWordsAlone(t *testing.T) {
 }
 
 func TestPlansThatCannotBeMade(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		apart  func(*llm.Request) string
 		script []string

@@ -126,6 +126,7 @@ func TestActionsAsTasksOverARestart(t *testing.T) {
 
 // While the store takes nothing, the result of a task waits.
 func TestTaskWhileTheStoreIsFull(t *testing.T) {
+	t.Parallel()
 	w, b := newSlowWorld(t)
 	conv, _ := w.turn(id.ID{}, `call slow.work {"what":"flour"}`)
 	w.atRest(conv)

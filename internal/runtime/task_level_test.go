@@ -101,6 +101,7 @@ func TestTaskOfAnAgentIsPassedUp(t *testing.T) {
 
 // The machine goes off at each commit of what follows an agent's task.
 func TestPassingUpAndCrashes(t *testing.T) {
+	t.Parallel()
 	for n := 1; ; n++ {
 		died := false
 		t.Run(fmt.Sprint("commit ", n), func(t *testing.T) {

@@ -146,6 +146,7 @@ func TestTaskOfADeletedConversation(t *testing.T) {
 // The machine goes off at each commit of a turn that begins a task, and of
 // what follows: the result is told once all the same.
 func TestTaskAndCrashes(t *testing.T) {
+	t.Parallel()
 	for n := 1; ; n++ {
 		died := false
 		t.Run(fmt.Sprint("commit ", n), func(t *testing.T) {

@@ -282,6 +282,7 @@ func TestQuickCallsAreNoTasks(t *testing.T) {
 
 // A call that ends just when it would become a task has one result.
 func TestCallsThatEndAsTheyBecomeTasks(t *testing.T) {
+	t.Parallel()
 	w, _ := newSlowWorld(t)
 	inline, later := 0, 0
 	for n := range 24 {
@@ -345,6 +346,7 @@ func (m endless) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event
 }
 
 func TestTasksThatBeginTasksComeToAnEnd(t *testing.T) {
+	t.Parallel()
 	b := newBench()
 	close(b.gate)
 	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}, more: b.tools(t)}
