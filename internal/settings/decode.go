@@ -18,11 +18,16 @@ type decoder struct {
 	kind    Kind
 	home    string
 	from    map[string]Source
+	bare    *Source // it is no file, but one value of this source, as text
 	faults  []string
 	notices []string
 }
 
 func (d *decoder) fault(p strict.Position, format string, args ...any) {
+	if d.bare != nil {
+		d.faults = append(d.faults, d.bare.Where+": "+fmt.Sprintf(format, args...))
+		return
+	}
 	d.faults = append(d.faults, fmt.Sprintf("%s:%d:%d: %s", d.file, p.Line, p.Column, fmt.Sprintf(format, args...)))
 }
 
@@ -157,7 +162,10 @@ func (d *decoder) leaf(n *strict.Node, v reflect.Value, path string, r rules) {
 	p := n.Position
 	var next reflect.Value
 	var why string
-	if v.Kind() == reflect.Slice {
+	switch {
+	case d.bare != nil:
+		next, why = parse(d.barePaths(n.Text, v, r), v.Type(), r)
+	case v.Kind() == reflect.Slice:
 		items, ok := texts(n)
 		if !ok {
 			d.fault(p, "%s: expected %s, found %s", path, typeName(v.Type()), n)
@@ -171,7 +179,7 @@ func (d *decoder) leaf(n *strict.Node, v reflect.Value, path string, r rules) {
 		var list []string
 		list, why = parseList(items, r)
 		next = reflect.ValueOf(list)
-	} else {
+	default:
 		text, ok := scalar(n, v.Type())
 		if !ok {
 			d.fault(p, "%s: expected %s, found %s%s", path, typeName(v.Type()), n, quoteHint(n, v.Type()))
@@ -197,7 +205,26 @@ func (d *decoder) leaf(n *strict.Node, v reflect.Value, path string, r rules) {
 }
 
 func (d *decoder) record(path string, p strict.Position) {
+	if d.bare != nil {
+		d.from[path] = *d.bare
+		return
+	}
 	d.from[path] = Source{Kind: d.kind, Where: fmt.Sprintf("%s:%d", d.file, p.Line)}
+}
+
+// barePaths makes the paths of a bare value absolute, if it has any.
+func (d *decoder) barePaths(text string, v reflect.Value, r rules) string {
+	switch {
+	case r.form != "path":
+		return text
+	case v.Kind() != reflect.Slice:
+		return d.resolve(text)
+	}
+	paths := strings.Split(text, ",")
+	for i, p := range paths {
+		paths[i] = d.resolve(strings.TrimSpace(p))
+	}
+	return strings.Join(paths, ",")
 }
 
 // resolve makes a path of a file absolute: "~" is the user's home, and

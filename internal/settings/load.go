@@ -183,68 +183,17 @@ func (l *loading) file(path, shown string, kind Kind, optional bool) error {
 	return nil
 }
 
-// set puts one value, of the environment or a flag.
+// set puts one value, of the environment or a flag: as a file would that has
+// nothing else, but that its value is a bare text.
 func (l *loading) set(key, text string, src Source) {
-	found, changed := leaf(reflect.ValueOf(&l.Settings).Elem(), strings.Split(key, "."), rules{}, func(v reflect.Value, r rules) bool {
-		if r.form == "path" {
-			text = l.resolved(text, v.Kind() == reflect.Slice)
-		}
-		next, why := parse(text, v.Type(), r)
-		if why != "" {
-			l.faults = append(l.faults, fmt.Sprintf("%s: %s", src.Where, why))
-			return false
-		}
-		v.Set(next)
-		return true
-	})
-	if !found {
-		l.faults = append(l.faults, fmt.Sprintf("%s: there is no setting %q", src.Where, key))
+	n := &strict.Node{Kind: strict.Text, Text: text}
+	parts := strings.Split(key, ".")
+	for _, name := range slices.Backward(parts) {
+		n = &strict.Node{Kind: strict.Map, Fields: []strict.Field{{Key: name, Value: n}}}
 	}
-	if changed {
-		l.from[key] = src
-	}
-}
-
-// resolved makes a path, or each of a list, absolute.
-func (l *loading) resolved(text string, list bool) string {
-	if !list {
-		return resolve(text, l.dir, l.home)
-	}
-	paths := strings.Split(text, ",")
-	for i, p := range paths {
-		paths[i] = resolve(strings.TrimSpace(p), l.dir, l.home)
-	}
-	return strings.Join(paths, ",")
-}
-
-// leaf has change look at the leaf at a path and set it, or report false. A
-// name that a map lacks has the zero value.
-func leaf(v reflect.Value, path []string, r rules, change func(reflect.Value, rules) bool) (found, changed bool) {
-	switch {
-	case len(path) == 0:
-		found = isLeaf(v.Type())
-		return found, found && change(v, r)
-	case v.Kind() == reflect.Struct:
-		f, ok := fieldByKey(v.Type(), path[0])
-		if !ok {
-			return false, false
-		}
-		return leaf(v.FieldByIndex(f.Index), path[1:], rulesOf(f, r), change)
-	case v.Kind() == reflect.Map:
-		// Values inside maps cannot be set in place: they are taken out, changed
-		// and put back.
-		elem, name := reflect.New(v.Type().Elem()).Elem(), reflect.ValueOf(path[0])
-		if old := v.MapIndex(name); old.IsValid() {
-			elem.Set(old)
-		}
-		if found, changed = leaf(elem, path[1:], rules{min: r.min, max: r.max}, change); changed {
-			if v.IsNil() {
-				v.Set(reflect.MakeMap(v.Type()))
-			}
-			v.SetMapIndex(name, elem)
-		}
-	}
-	return found, changed
+	d := decoder{dir: l.dir, kind: src.Kind, home: l.home, from: l.from, bare: &src}
+	d.structure(n, reflect.ValueOf(&l.Settings).Elem(), "", rules{})
+	l.faults = append(l.faults, d.faults...)
 }
 
 // whole checks what no single value shows.
