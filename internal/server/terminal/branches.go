@@ -341,7 +341,7 @@ func (m *chat) pinned(pin bool, done string) tea.Cmd {
 		return nil
 	}
 	conv := m.conv
-	return m.elsewhere(func() error {
+	return m.telling(func() (string, error) {
 		s, err := m.lastTurn(conv, 1)
 		var msgs []string
 		for _, x := range []*message.Message{s.asked, s.final} {
@@ -353,10 +353,10 @@ func (m *chat) pinned(pin bool, done string) tea.Cmd {
 			err = fault.New(fault.NotFound, "nothing_asked", "there is no message here yet")
 		}
 		if err != nil {
-			return err
+			return "", err
 		}
-		return m.opt.Client.Pin(m.ctx, conv, pin, msgs...)
-	}, m.says(done))
+		return done, m.opt.Client.Pin(m.ctx, conv, pin, msgs...)
+	})
 }
 
 func (m *chat) compact(arg string) tea.Cmd {
@@ -374,16 +374,16 @@ func (m *chat) compact(arg string) tea.Cmd {
 	}
 	conv := m.conv
 	m.say("one moment…")
-	return m.elsewhere(func() error {
+	return m.telling(func() (string, error) {
 		if _, err := m.opt.Client.Tidy(m.ctx, conv, how); err != nil || how == "whole" {
-			return err
+			return done, err
 		}
 		list, err := m.opt.Client.Branches(m.ctx, conv, false)
 		if err == nil && !slices.ContainsFunc(list, func(b client.Branch) bool { return b.Preferred && b.Cut }) {
 			done = "there is nothing to summarise: all of it is short enough"
 		}
-		return err
-	}, func() tea.Cmd { return m.says(done)() })
+		return done, err
+	})
 }
 
 func (m *chat) log(string) tea.Cmd {
@@ -395,11 +395,11 @@ func (m *chat) log(string) tea.Cmd {
 		m.say("there is no conversation yet; write something first")
 		return nil
 	}
-	conv, width, text := m.conv, m.width, ""
-	return m.elsewhere(func() (err error) {
-		text, err = m.opt.Log(m.ctx, conv, width-1)
-		return err
-	}, func() tea.Cmd { return m.says(cmp.Or(strings.TrimRight(text, "\n"), "no tool was called yet"))() })
+	conv, width := m.conv, m.width
+	return m.telling(func() (string, error) {
+		text, err := m.opt.Log(m.ctx, conv, width-1)
+		return cmp.Or(strings.TrimRight(text, "\n"), "no tool was called yet"), err
+	})
 }
 
 // Limb is an item of a tree with what is drawn before it.

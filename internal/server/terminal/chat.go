@@ -110,12 +110,16 @@ func (m *chat) briefly(do func(ctx context.Context) error, done then) tea.Cmd {
 	}, done)
 }
 
-// says is a done that only says a text.
-func (m *chat) says(text string) then {
-	return func() tea.Cmd {
+// telling is elsewhere for what only comes to a text.
+func (m *chat) telling(do func() (string, error)) tea.Cmd {
+	var text string
+	return m.elsewhere(func() (err error) {
+		text, err = do()
+		return err
+	}, func() tea.Cmd {
 		m.say(text)
 		return nil
-	}
+	})
 }
 
 // quiet is how long the keyboard must have rested, and a question have been

@@ -322,14 +322,14 @@ func (m *chat) tools(string) tea.Cmd {
 		m.say("the tools cannot be listed here")
 		return nil
 	}
-	var lines []string
-	return m.elsewhere(func() error {
+	return m.telling(func() (string, error) {
 		tools, err := m.opt.Tools(m.ctx)
+		var lines []string
 		for _, t := range tools {
 			lines = append(lines, fmt.Sprintf("%-18s %s", t.Name, t.Description))
 		}
-		return err
-	}, func() tea.Cmd { return m.says(strings.Join(lines, "\n"))() })
+		return strings.Join(lines, "\n"), err
+	})
 }
 
 func (m *chat) export(file string) tea.Cmd {
@@ -341,7 +341,7 @@ func (m *chat) export(file string) tea.Cmd {
 		file = "steward-" + m.conv + ".md"
 	}
 	conv := m.conv
-	return m.elsewhere(func() error { return exportTo(m.ctx, m.opt.Client, conv, file) }, m.says("written to "+file))
+	return m.telling(func() (string, error) { return "written to " + file, exportTo(m.ctx, m.opt.Client, conv, file) })
 }
 
 func exportTo(ctx context.Context, c *client.Client, conv, file string) error {
