@@ -87,11 +87,7 @@ func systemText(r *llm.Request, loose bool) string {
 	if !loose {
 		return r.System
 	}
-	words := "Your final answer must be one JSON value of this JSON Schema, and nothing else:\n" + string(r.Schema.JSON)
-	if r.System == "" {
-		return words
-	}
-	return r.System + "\n\n" + words
+	return wire.InWords(r)
 }
 
 // tools appends the tools and the choice among them.

@@ -93,11 +93,7 @@ func (b *builder) system() string {
 	if !b.loose() {
 		return b.r.System
 	}
-	words := "Your final answer must be one JSON value of this JSON Schema, and nothing else:\n" + string(b.r.Schema.JSON)
-	if b.r.System == "" {
-		return words
-	}
-	return b.r.System + "\n\n" + words
+	return wire.InWords(b.r)
 }
 
 // rest appends what follows the messages. Ollama would drop old messages
@@ -218,23 +214,12 @@ func hasImage(t *llm.Transcript) bool {
 }
 
 func encodeTools(specs []tool.Spec) ([]byte, error) {
-	dst := []byte{'['}
-	for i, s := range specs {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, `{"type":"function","function":{"name":`...)
-		dst = wire.AppendString(dst, wireName(s.Name))
-		dst = append(dst, `,"description":`...)
-		dst = wire.AppendString(dst, s.Description)
-		dst = append(dst, `,"parameters":`...)
+	return wire.Functions(specs, func(s tool.Spec) ([]byte, error) {
 		if len(s.Input) > 0 && !wire.IsObject(s.Input) {
 			return nil, fault.New(fault.Invalid, wire.CodeRefused, "the schema of the tool %s is not a JSON object", s.Name)
 		}
-		dst = appendParameters(dst, s.Input)
-		dst = append(dst, `}}`...)
-	}
-	return append(dst, ']'), nil
+		return appendParameters(nil, s.Input), nil
+	})
 }
 
 // appendParameters appends a tool's schema as Ollama reads it: with type and

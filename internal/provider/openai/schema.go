@@ -11,20 +11,7 @@ import (
 // encodeTools writes the tools' list. Parameters go as they are, but for the
 // members that OpenAI demands of an object schema.
 func encodeTools(specs []tool.Spec) ([]byte, error) {
-	out := []byte{'['}
-	for i, s := range specs {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, `{"type":"function","function":{"name":`...)
-		out = wire.AppendString(out, tool.WireName(s.Name))
-		if s.Description != "" {
-			out = wire.AppendString(append(out, `,"description":`...), s.Description)
-		}
-		out = append(out, `,"parameters":`...)
-		out = append(wire.AppendObjectSchema(out, s.Input), "}}"...)
-	}
-	return append(out, ']'), nil
+	return wire.Functions(specs, func(s tool.Spec) ([]byte, error) { return wire.AppendObjectSchema(nil, s.Input), nil })
 }
 
 // strict reports whether a schema meets the rules of OpenAI's strict mode, in

@@ -7,6 +7,7 @@ import (
 
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/tool"
 )
 
 // AppendMember appends a member to the inside of an object, its value as it
@@ -155,4 +156,37 @@ func AdaptSchema(schema []byte, bare string, adapt func([]Keyword) []Keyword) []
 		out = AppendMember(out, k.Name, k.Value)
 	}
 	return append(append([]byte{'{'}, out...), '}')
+}
+
+// Functions writes tools as OpenAI's protocol, and Ollama's, have them, each
+// schema as adapted.
+func Functions(specs []tool.Spec, adapt func(tool.Spec) ([]byte, error)) ([]byte, error) {
+	out := []byte{'['}
+	for i, s := range specs {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		var f Members
+		f.String("name", ToolName(tool.WireName(s.Name)))
+		if s.Description != "" {
+			f.String("description", s.Description)
+		}
+		schema, err := adapt(s)
+		if err != nil {
+			return nil, err
+		}
+		f.Raw("parameters", schema)
+		out = append(append(append(out, `{"type":"function","function":{`...), f...), "}}"...)
+	}
+	return append(out, ']'), nil
+}
+
+// InWords is the system prompt of a request whose schema the model is told in
+// words: it could not call its tools if it were held to it.
+func InWords(r *llm.Request) string {
+	words := "Your final answer must be one JSON value of this JSON Schema, and nothing else:\n" + string(r.Schema.JSON)
+	if r.System == "" {
+		return words
+	}
+	return r.System + "\n\n" + words
 }
