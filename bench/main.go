@@ -200,7 +200,7 @@ func (b *bench) agedTurns() error {
 	const chats, rounds = 8, 5
 	fmt.Printf("\n%d conversations at once, each over one connection: CPU ms of a turn after 10 turns and after %d, the mean of %d turns.\n\n",
 		chats, b.aged, chats*rounds*b.sample)
-	fmt.Println("| | after 10 | after many | ratio |")
+	fmt.Println("| server | after 10 | after many | ratio |")
 	fmt.Println("|---|---|---|---|")
 	servers, err := b.both()
 	if err != nil {
