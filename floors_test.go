@@ -29,9 +29,9 @@ type floor struct {
 func floors() map[string]floor {
 	table := map[string]floor{}
 	for level, names := range [][]string{
-		{"internal/fault", "internal/id", "internal/words", "internal/mask"},
+		{"internal/fault", "internal/id", "internal/search/words", "internal/secret/mask"},
 		{"internal/strict", "internal/resource", "internal/request", "internal/message", "internal/tool", "internal/intent", "internal/record"},
-		{"internal/store", "internal/follow", "internal/policy", "internal/flow", "internal/embed", "internal/tokens", "internal/llm", "internal/window", "internal/importexport", "internal/search", "internal/service", "internal/watch", "internal/egress"},
+		{"internal/store", "internal/store/follow", "internal/policy", "internal/policy/flow", "internal/llm/embed", "internal/llm/tokens", "internal/llm", "internal/conversation/window", "internal/importexport", "internal/search", "internal/service", "internal/watch", "internal/egress"},
 	} {
 		for order, name := range names {
 			table[name] = floor{level: level, order: order}
@@ -46,7 +46,7 @@ func floors() map[string]floor {
 			table[name] = f
 		}
 	}
-	add(3, "", "internal/agent", "internal/conversation", "internal/effect", "internal/identity", "internal/worklog", "internal/search/fts")
+	add(3, "", "internal/agent", "internal/conversation", "internal/effect", "internal/identity", "internal/conversation/worklog", "internal/search/fts")
 	add(3, "internal/provider/wire", "internal/provider/wire", "internal/provider/openai", "internal/provider/anthropic",
 		"internal/provider/gemini", "internal/provider/ollama", "internal/provider/offline")
 	add(3, "", "internal/provider") // the contract of the providers: tests alone
@@ -56,7 +56,7 @@ func floors() map[string]floor {
 	add(3, "", "internal/tree")
 	add(3, "", "internal/events")
 	add(3, "", "internal/secret")
-	add(3, "", "internal/audit")
+	add(3, "", "internal/store/audit")
 	add(3, "", "internal/service/local")
 	add(3, "", "internal/service/remote")
 	add(3, "internal/toolkit/sandbox", "internal/toolkit/sandbox", "internal/toolkit/builtin", "internal/toolkit/mcp",
@@ -169,6 +169,17 @@ func packages(t *testing.T) []listing {
 			t.Fatal(err)
 		}
 		all = append(all, p)
+	}
+}
+
+// TestRandomCasesAreTheSame in each run: a package whose tests draw random cases
+// fixes their seed.
+func TestRandomCasesAreTheSame(t *testing.T) {
+	for _, p := range packages(t) {
+		all := append(p.TestImports, p.XTestImports...)
+		if slices.Contains(all, "pgregory.net/rapid") && !slices.Contains(all, "steward/test/seed") {
+			t.Errorf("the tests of %s draw random cases: import _ %q there", p.ImportPath, "steward/test/seed")
+		}
 	}
 }
 

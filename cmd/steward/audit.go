@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"steward/internal/audit"
 	"steward/internal/fault"
 	"steward/internal/resource"
 	"steward/internal/settings"
 	"steward/internal/store"
+	"steward/internal/store/audit"
 	"steward/internal/store/sqlite"
 )
 

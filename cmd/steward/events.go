@@ -16,11 +16,11 @@ import (
 
 	"steward/internal/events"
 	"steward/internal/fault"
-	"steward/internal/follow"
 	"steward/internal/id"
 	"steward/internal/identity"
 	"steward/internal/resource"
 	"steward/internal/settings"
+	"steward/internal/store/follow"
 	"steward/internal/store/sqlite"
 	"steward/proto/eventpb"
 )

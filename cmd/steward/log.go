@@ -15,12 +15,12 @@ import (
 	"golang.org/x/term"
 
 	"steward/client"
+	"steward/internal/conversation/worklog"
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/tool"
 	"steward/internal/toolkit/builtin"
-	"steward/internal/worklog"
 )
 
 func (a *app) logCommand() *cobra.Command {

@@ -8,9 +8,9 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"steward/client"
+	"steward/internal/conversation/worklog"
 	"steward/internal/id"
 	"steward/internal/message"
-	"steward/internal/worklog"
 )
 
 func TestLogTable(t *testing.T) {

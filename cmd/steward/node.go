@@ -14,7 +14,6 @@ import (
 	"golang.org/x/term"
 
 	"steward/internal/agent"
-	"steward/internal/audit"
 	"steward/internal/catalog"
 	"steward/internal/conversation"
 	domainlocal "steward/internal/domain/local"
@@ -31,6 +30,7 @@ import (
 	"steward/internal/server/openai"
 	"steward/internal/settings"
 	"steward/internal/store"
+	"steward/internal/store/audit"
 	"steward/internal/store/sqlite"
 	"steward/internal/tool"
 	"steward/internal/toolkit/builtin"

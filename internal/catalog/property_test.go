@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	_ "steward/test/seed"
 )
 
 // TestAnyByteThatMattersIsAskedForAgain: whichever byte of whichever file

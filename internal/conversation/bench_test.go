@@ -8,10 +8,10 @@ import (
 
 	"steward/internal/conversation"
 	"steward/internal/id"
+	"steward/internal/llm/tokens"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/store/sqlite"
-	"steward/internal/tokens"
 )
 
 // long makes a conversation of many messages, its view fitted to 200k tokens.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"steward/internal/conversation/window"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/importexport"
@@ -18,7 +19,6 @@ import (
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/window"
 )
 
 // ExportOptions say how a conversation is exported.

@@ -8,13 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/conversation/window"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/window"
 )
 
 // Window is what the messages of a conversation must fit into.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"steward/internal/conversation/window"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
@@ -13,7 +14,6 @@ import (
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/tool"
-	"steward/internal/window"
 )
 
 // invalidation is a result that a call invalidated, with where that was.

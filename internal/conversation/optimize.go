@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/conversation/window"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
@@ -15,7 +16,6 @@ import (
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/tool"
-	"steward/internal/window"
 )
 
 // Refresh shows what has been recorded as obsolete, without waiting for the

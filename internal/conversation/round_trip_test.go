@@ -17,6 +17,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/store"
+	_ "steward/test/seed"
 )
 
 type errorer interface {

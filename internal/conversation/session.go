@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"steward/internal/conversation/window"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
@@ -12,7 +13,6 @@ import (
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/window"
 )
 
 // Session is an open conversation: what the model is shown of its preferred

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"time"
 
+	"steward/internal/conversation/window"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/store"
-	"steward/internal/window"
 )
 
 // Verdict is what is to become of messages.

@@ -17,6 +17,7 @@ import (
 	"steward/internal/store"
 	"steward/internal/store/storetest"
 	"steward/internal/tool"
+	_ "steward/test/seed"
 )
 
 // outside is the world of the machine: it counts effects by key, and how often

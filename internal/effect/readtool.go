@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"steward/internal/conversation/window"
 	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/tool"
-	"steward/internal/window"
 )
 
 // ReadToolName is the tool that reads on in a result that was cut.

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"steward/internal/fault"
-	"steward/internal/follow"
 	"steward/internal/id"
 	"steward/internal/resource"
+	"steward/internal/store/follow"
 )
 
 // audit says which reads are recorded.

@@ -11,11 +11,11 @@ import (
 	"log/slog"
 	"time"
 
-	"steward/internal/follow"
 	"steward/internal/id"
 	"steward/internal/policy"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/store/follow"
 )
 
 // DetailType says what happened to the resources of an event.

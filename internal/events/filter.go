@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"steward/internal/fault"
-	"steward/internal/follow"
 	"steward/internal/resource"
+	"steward/internal/store/follow"
 )
 
 // Filter says which events are told: those that fit every list that is not

@@ -10,9 +10,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"steward/internal/follow"
 	"steward/internal/store"
+	"steward/internal/store/follow"
 	"steward/internal/store/storetest"
+	_ "steward/test/seed"
 )
 
 // Whatever is written, whatever an observer asks for, and however often he

@@ -16,12 +16,12 @@ import (
 	"time"
 
 	"steward/internal/fault"
-	"steward/internal/follow"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/store/follow"
 	"steward/internal/store/storetest"
 )
 

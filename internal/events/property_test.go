@@ -14,10 +14,10 @@ import (
 	"pgregory.net/rapid"
 
 	"steward/internal/fault"
-	"steward/internal/follow"
 	"steward/internal/policy"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/store/follow"
 	"steward/internal/store/sqlite"
 	"steward/internal/store/storetest"
 )

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"steward/internal/fault"
-	"steward/internal/follow"
 	"steward/internal/id"
 	"steward/internal/policy"
 	"steward/internal/request"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/store/follow"
 )
 
 // Publication is an event that is to be published.

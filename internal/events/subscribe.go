@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"steward/internal/fault"
-	"steward/internal/follow"
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/store/follow"
 )
 
 // Batch is what came together, in the order of the log: events, or the changes

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"steward/internal/fault"
-	"steward/internal/follow"
 	"steward/internal/policy"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/store/follow"
 	"steward/internal/store/storetest"
 )
 

@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"steward/internal/fault"
+	_ "steward/test/seed"
 )
 
 func TestDistance(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"steward/internal/id"
+	_ "steward/test/seed"
 )
 
 func TestNew(t *testing.T) {

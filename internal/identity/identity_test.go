@@ -19,6 +19,7 @@ import (
 	"steward/internal/identity"
 	"steward/internal/resource"
 	"steward/internal/store"
+	_ "steward/test/seed"
 )
 
 var never time.Time

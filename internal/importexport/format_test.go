@@ -20,6 +20,7 @@ import (
 	"steward/internal/importexport"
 	"steward/internal/message"
 	"steward/internal/message/messagetest"
+	_ "steward/test/seed"
 )
 
 func all(chats []*importexport.Chat) string {

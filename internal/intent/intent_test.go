@@ -14,6 +14,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
+	_ "steward/test/seed"
 )
 
 // legal is the table of all transitions, written down apart from the machine.

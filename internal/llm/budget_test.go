@@ -16,6 +16,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/message"
+	_ "steward/test/seed"
 )
 
 // priced returns a model that costs 1 USD per million input tokens and 10 per

@@ -1,6 +1,6 @@
 package llm
 
-import "steward/internal/tokens"
+import "steward/internal/llm/tokens"
 
 // RequestParts returns the estimate of a request's input: system prompt,
 // transcript, tools and schema. A tokens.Calibrator learns from it and

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"steward/internal/embed"
 	"steward/internal/fault"
+	"steward/internal/llm/embed"
 )
 
 // DefaultAlias and EmbedAlias are the aliases that stand in for an empty name.

@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"steward/internal/embed"
 	"steward/internal/fault"
 	"steward/internal/llm"
+	"steward/internal/llm/embed"
 	"steward/internal/message"
 )
 

@@ -4,8 +4,8 @@ import (
 	"sync"
 
 	"steward/internal/fault"
+	"steward/internal/llm/tokens"
 	"steward/internal/message"
-	"steward/internal/tokens"
 	"steward/internal/tool"
 )
 

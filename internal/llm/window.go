@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/llm/tokens"
 	"steward/internal/message"
-	"steward/internal/tokens"
 )
 
 const (

@@ -15,6 +15,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/message/messagetest"
+	_ "steward/test/seed"
 )
 
 func TestWhatIsAppendedIsDecodedEqual(t *testing.T) {

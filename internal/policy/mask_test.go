@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"steward/internal/policy"
+	_ "steward/test/seed"
 )
 
 func TestMask(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"steward/internal/provider/wire"
 	"steward/internal/tool"
 	"steward/test/apis"
+	_ "steward/test/seed"
 )
 
 // codec is the vendor's form of histories, as the model under test is shown them.

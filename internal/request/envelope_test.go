@@ -12,6 +12,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/request"
+	_ "steward/test/seed"
 )
 
 func TestParseEnvelope(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/resource"
+	_ "steward/test/seed"
 )
 
 // typeName and idText generate what an element may be made of, with ids that

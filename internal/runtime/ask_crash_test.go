@@ -18,6 +18,7 @@ import (
 	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/store"
+	_ "steward/test/seed"
 )
 
 var errCrash = errors.New("the machine is gone")

@@ -141,8 +141,8 @@ func TestReasoningNoticesAndResets(t *testing.T) {
 	}
 }
 
-// Who comes after a notice was given, and before the message is done, sees it;
-// who has seen a part of the message has seen it.
+// Who comes after a notice was given sees it, also when the turn is over; who
+// has seen a part of the message has seen it.
 func TestNoticesReachWhoComesLater(t *testing.T) {
 	w := newWorld(t)
 	w.model.begun = make(chan struct{}, 1)
@@ -156,6 +156,10 @@ func TestNoticesReachWhoComesLater(t *testing.T) {
 	frames = w.until(acc.Conversation, frames[len(frames)-1].Cursor, isKind(runtime.FrameComplete))
 	if count(frames, runtime.FrameNotice) != 0 {
 		t.Errorf("told again: %s", kinds(frames))
+	}
+	frames = w.until(acc.Conversation, runtime.Cursor{Seq: acc.Seq}, isKind(runtime.FrameComplete))
+	if len(frames) == 0 || frames[0].Kind != runtime.FrameNotice || count(frames, runtime.FrameNotice) != 1 {
+		t.Errorf("who comes when the turn is over is told %s", kinds(frames))
 	}
 }
 

@@ -34,6 +34,7 @@ type snapshot struct {
 	inter   id.ID  // the interaction that runs
 	draft   *draft
 	notices []Frame    // of the message that is being written
+	told    []Frame    // of the turn's messages that are durable: for who comes to watch when it is over
 	open    []CallView // calls that have no result yet
 	tasks   []Frame    // of the tasks that have not ended
 	failure *Frame     // why the last turn failed
@@ -96,7 +97,7 @@ func (f *feed) now(w *watcher) snapshot {
 	defer f.mu.Unlock()
 	w.next = f.base + len(f.frames)
 	s := f.snapshot
-	s.notices, s.open, s.tasks = slices.Clone(f.notices), slices.Clone(f.open), slices.Clone(f.tasks)
+	s.notices, s.told, s.open, s.tasks = slices.Clone(f.notices), slices.Clone(f.told), slices.Clone(f.open), slices.Clone(f.tasks)
 	if f.draft != nil {
 		s.draft = &draft{message: f.draft.message}
 		for _, b := range f.draft.blocks {
@@ -170,7 +171,7 @@ func (f *feed) push(fr Frame) {
 func (f *feed) began(m *message.Message, inter id.ID, seq uint64, clientID string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.known, f.seq, f.inter, f.failure, f.parked = true, seq, inter, nil, false
+	f.known, f.seq, f.inter, f.failure, f.parked, f.told = true, seq, inter, nil, false, nil
 	switch {
 	case m == nil: // an answer is given anew
 	case isUsers(m):
@@ -335,6 +336,7 @@ func (f *feed) stored(m *message.Message, seq uint64) {
 	switch m.Role {
 	case message.Assistant:
 		f.rest(m)
+		f.told = append(f.told, f.notices...)
 		f.draft, f.notices = nil, nil
 		f.seq = seq
 		f.open = nil

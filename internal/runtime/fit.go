@@ -10,9 +10,9 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
+	"steward/internal/llm/tokens"
 	"steward/internal/message"
 	"steward/internal/store"
-	"steward/internal/tokens"
 )
 
 // fitter sees to it that what a run's model is shown fits into its window.

@@ -6,11 +6,11 @@ import (
 	"iter"
 
 	"steward/internal/conversation"
-	"steward/internal/embed"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/importexport"
 	"steward/internal/llm"
+	"steward/internal/llm/embed"
 	"steward/internal/record"
 	"steward/internal/service"
 	"steward/internal/store"

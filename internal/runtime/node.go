@@ -15,7 +15,6 @@ import (
 	"steward/internal/effect"
 	"steward/internal/events"
 	"steward/internal/fault"
-	"steward/internal/follow"
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
@@ -24,6 +23,7 @@ import (
 	"steward/internal/search"
 	"steward/internal/service"
 	"steward/internal/store"
+	"steward/internal/store/follow"
 	"steward/internal/tool"
 	"steward/internal/tree"
 )

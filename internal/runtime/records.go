@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"steward/internal/conversation"
+	"steward/internal/conversation/worklog"
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -14,7 +15,6 @@ import (
 	"steward/internal/search"
 	"steward/internal/store"
 	"steward/internal/tool"
-	"steward/internal/worklog"
 )
 
 // Records is what a user is told of what is stored: conversations, requests,

@@ -4,12 +4,12 @@ import (
 	"context"
 	"strings"
 
+	"steward/internal/conversation/worklog"
 	"steward/internal/fault"
 	"steward/internal/policy"
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/tree"
-	"steward/internal/worklog"
 )
 
 const typeWork = "worklog.Entry"

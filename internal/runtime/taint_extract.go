@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"steward/internal/fault"
-	"steward/internal/flow"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/policy/flow"
 	"steward/internal/tool"
 )
 

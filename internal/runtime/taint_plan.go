@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"steward/internal/fault"
-	"steward/internal/flow"
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/policy/flow"
 	"steward/internal/record"
 	"steward/internal/store"
 	"steward/internal/tool"

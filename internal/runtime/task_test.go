@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/conversation/worklog"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
@@ -18,7 +19,6 @@ import (
 	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/tool"
-	"steward/internal/worklog"
 )
 
 // bench is what the slow tools of the tests wait for and count.

@@ -129,7 +129,7 @@ func (n *Node) catchUp(ctx context.Context, c *chat, w *watcher, at *position) e
 		// It was in flight when the cursor was made, and came to nothing.
 		at.tell(Frame{Kind: FrameReset, Message: seen.Message, Cursor: Cursor{Seq: at.Seq}})
 	}
-	at.replay(msgs, seen)
+	at.replay(msgs, seen, snap.told)
 	for _, f := range snap.notices {
 		if f.Message != seen.Message { // a cursor within the message comes after them
 			f.Interaction, f.Cursor = snap.inter, at.Cursor
@@ -165,10 +165,17 @@ func contains(msgs []conversation.Entry, msg id.ID) bool {
 	return slices.ContainsFunc(msgs, func(e conversation.Entry) bool { return e.ID == msg })
 }
 
-// replay tells durable messages.
-func (p *position) replay(msgs []conversation.Entry, seen Cursor) {
+// replay tells durable messages, and before each one the notices that came
+// with it: a short turn may be over before anybody watches it.
+func (p *position) replay(msgs []conversation.Entry, seen Cursor, notices []Frame) {
 	args := map[message.Ref]string{}
 	for _, m := range msgs {
+		for _, f := range notices {
+			if f.Message == m.ID && seen.Message != m.ID {
+				f.Interaction, f.Cursor = m.Interaction, p.Cursor
+				p.tell(f)
+			}
+		}
 		seen.Seq = p.Seq
 		for _, f := range replayed(m, seen, args) {
 			f.Interaction = m.Interaction

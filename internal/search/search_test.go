@@ -22,6 +22,7 @@ import (
 	"steward/internal/search"
 	"steward/internal/store"
 	"steward/internal/tool"
+	_ "steward/test/seed"
 )
 
 func words(s string) string {

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"steward/internal/fault"
+	_ "steward/test/seed"
 )
 
 func masker(t testing.TB, values ...string) *Masker {

@@ -8,6 +8,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/service"
+	_ "steward/test/seed"
 )
 
 func TestResolve(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/resource"
+	_ "steward/test/seed"
 )
 
 // The hashes are what docs/operations/audit.md says: made here by hand. They are in

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"steward/internal/strict"
+	_ "steward/test/seed"
 )
 
 // told collects faults as "LINE:COLUMN code".

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"steward/internal/fault"
+	_ "steward/test/seed"
 )
 
 func TestCanonical(t *testing.T) {

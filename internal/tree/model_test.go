@@ -19,6 +19,7 @@ import (
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
 	"steward/internal/tree"
+	_ "steward/test/seed"
 )
 
 func must[T any](v T, err error) T {

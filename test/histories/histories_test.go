@@ -20,6 +20,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
+	"steward/internal/llm/tokens"
 	"steward/internal/message"
 	"steward/internal/provider/anthropic"
 	"steward/internal/provider/gemini"
@@ -28,9 +29,9 @@ import (
 	"steward/internal/record"
 	"steward/internal/store"
 	"steward/internal/store/storetest"
-	"steward/internal/tokens"
 	"steward/internal/tool"
 	"steward/test/apis"
+	_ "steward/test/seed"
 )
 
 var anna = store.ForUser("anna")

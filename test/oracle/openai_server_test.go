@@ -17,10 +17,10 @@ import (
 	"github.com/openai/openai-go/v3/packages/param"
 	"github.com/openai/openai-go/v3/shared"
 
-	"steward/internal/embed"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
+	"steward/internal/llm/embed"
 	"steward/internal/message"
 	"steward/internal/runtime"
 	"steward/internal/server/httpauth"

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"steward/internal/tokens"
+	"steward/internal/llm/tokens"
 )
 
 // bookkeeper is an OpenAI-compatible server whose model knows nothing but what

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"steward/internal/conversation/worklog"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/runtime"
-	"steward/internal/worklog"
 )
 
 // request is what Anna asks for, and what somebody does to the file before.

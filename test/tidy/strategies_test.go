@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
+	tidy "steward/internal/conversation/window"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/tool"
-	tidy "steward/internal/window"
 )
 
 type readArgs struct {

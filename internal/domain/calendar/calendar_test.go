@@ -13,6 +13,7 @@ import (
 
 	"steward/internal/domain/local/localtest"
 	"steward/internal/fault"
+	_ "steward/test/seed"
 )
 
 var (

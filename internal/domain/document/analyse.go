@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"steward/internal/domain/local"
-	"steward/internal/words"
+	"steward/internal/search/words"
 )
 
 // section is a heading and what stands below it up to the next one.

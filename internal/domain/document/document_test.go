@@ -13,6 +13,7 @@ import (
 	"steward/internal/domain/local/localtest"
 	"steward/internal/fault"
 	"steward/internal/message"
+	_ "steward/test/seed"
 )
 
 const (

@@ -13,6 +13,7 @@ import (
 	"steward/internal/domain/local/localtest"
 	"steward/internal/fault"
 	"steward/internal/tool"
+	_ "steward/test/seed"
 )
 
 var now = time.Date(2026, 3, 4, 10, 0, 0, 0, time.UTC)

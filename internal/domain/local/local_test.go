@@ -17,6 +17,7 @@ import (
 	"steward/internal/domain/local/localtest"
 	"steward/internal/fault"
 	"steward/internal/tool"
+	_ "steward/test/seed"
 )
 
 func TestPlaces(t *testing.T) {

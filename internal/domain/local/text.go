@@ -19,7 +19,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/search"
-	"steward/internal/words"
+	"steward/internal/search/words"
 )
 
 // Bounds of a folder of texts.

@@ -16,6 +16,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/tool"
+	_ "steward/test/seed"
 )
 
 func options() Options {

@@ -16,6 +16,7 @@ import (
 	"steward/internal/policy"
 	"steward/internal/resource"
 	"steward/internal/tool"
+	_ "steward/test/seed"
 )
 
 // anyQuestion draws questions from few values, so that rules and memory are

@@ -16,8 +16,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"steward/internal/embed"
 	"steward/internal/llm"
+	"steward/internal/llm/embed"
 	"steward/internal/provider/wire"
 )
 

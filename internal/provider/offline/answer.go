@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"steward/internal/message"
-	"steward/internal/words"
+	"steward/internal/search/words"
 )
 
 // Disclosure is what the first answer of every conversation begins with.

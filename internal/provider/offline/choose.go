@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"steward/internal/search/words"
 	"steward/internal/tool"
-	"steward/internal/words"
 )
 
 // How alike a sentence and a tool must be before the tool is called.

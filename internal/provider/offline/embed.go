@@ -6,9 +6,9 @@ import (
 	"math"
 	"strings"
 
-	"steward/internal/embed"
 	"steward/internal/fault"
-	"steward/internal/words"
+	"steward/internal/llm/embed"
+	"steward/internal/search/words"
 )
 
 // Limits of the lexical embedder.

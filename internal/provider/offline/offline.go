@@ -22,9 +22,9 @@ import (
 	"strings"
 	"time"
 
-	"steward/internal/embed"
 	"steward/internal/fault"
 	"steward/internal/llm"
+	"steward/internal/llm/embed"
 )
 
 // Names of the provider and its models.

@@ -11,7 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"steward/internal/words"
+	"steward/internal/search/words"
 )
 
 // maxWish is how many bytes of a user's text are read. A longer one is

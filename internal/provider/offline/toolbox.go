@@ -11,8 +11,8 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/llm"
+	"steward/internal/search/words"
 	"steward/internal/tool"
-	"steward/internal/words"
 )
 
 // How much the parts of a tool's description count.

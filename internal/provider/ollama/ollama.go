@@ -14,9 +14,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"steward/internal/embed"
 	"steward/internal/fault"
 	"steward/internal/llm"
+	"steward/internal/llm/embed"
 	"steward/internal/provider/wire"
 )
 

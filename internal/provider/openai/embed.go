@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"steward/internal/embed"
+	"steward/internal/llm/embed"
 	"steward/internal/provider/wire"
 )
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "steward/test/seed"
 )
 
 func TestAppendString(t *testing.T) {

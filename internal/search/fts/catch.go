@@ -8,9 +8,9 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"steward/internal/fault"
-	"steward/internal/follow"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/store/follow"
 )
 
 // nodeScope reads the whole log; who may see what is decided by each search.

@@ -20,6 +20,7 @@ import (
 	"steward/internal/search"
 	"steward/internal/search/fts"
 	"steward/internal/store"
+	_ "steward/test/seed"
 )
 
 // said is a message as the model knows it.

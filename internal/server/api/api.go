@@ -12,13 +12,13 @@ import (
 	"strings"
 	"time"
 
-	"steward/internal/audit"
 	"steward/internal/catalog"
 	"steward/internal/fault"
 	"steward/internal/identity"
 	"steward/internal/policy"
 	"steward/internal/server/httpauth"
 	"steward/internal/store"
+	"steward/internal/store/audit"
 	"steward/internal/tree"
 )
 

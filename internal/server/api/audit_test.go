@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"steward/internal/audit"
 	"steward/internal/id"
 	"steward/internal/resource"
 	"steward/internal/server/api"
 	"steward/internal/server/httpauth"
 	"steward/internal/store"
+	"steward/internal/store/audit"
 	"steward/internal/store/sqlite"
 )
 

@@ -4,13 +4,13 @@ import (
 	"context"
 	"time"
 
-	"steward/internal/audit"
 	"steward/internal/catalog"
 	"steward/internal/policy/rego"
 	"steward/internal/resource"
 	"steward/internal/runtime"
 	"steward/internal/server/httpauth"
 	"steward/internal/store"
+	"steward/internal/store/audit"
 )
 
 func (f *server) agents() httpauth.Agents { return httpauth.Agents{Catalog: f.Agents, Judge: f.Judge} }

@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"steward/internal/conversation"
+	"steward/internal/conversation/worklog"
 	"steward/internal/effect"
 	"steward/internal/id"
 	"steward/internal/importexport"
@@ -16,7 +17,6 @@ import (
 	"steward/internal/runtime"
 	"steward/internal/search"
 	"steward/internal/store"
-	"steward/internal/worklog"
 )
 
 // Node is what the server needs of the runtime; runtime.Node is one. Another

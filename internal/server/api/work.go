@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"steward/internal/conversation/worklog"
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -16,7 +17,6 @@ import (
 	"steward/internal/runtime"
 	"steward/internal/server/httpauth"
 	"steward/internal/store"
-	"steward/internal/worklog"
 )
 
 type logPage struct {

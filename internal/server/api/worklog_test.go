@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/conversation/worklog"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/store"
-	"steward/internal/worklog"
 )
 
 var done = worklog.Entry{ID: said[1].ID.String() + "/0", At: at, Took: 1500 * time.Millisecond, Conversation: mine.ID, Title: "Sums",

@@ -15,6 +15,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/runtime"
 	"steward/internal/server/chat"
+	_ "steward/test/seed"
 )
 
 // answer says some words, one token each, and completes.

@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"steward/internal/events"
-	"steward/internal/follow"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/server/chat"
 	"steward/internal/store"
+	"steward/internal/store/follow"
 	"steward/internal/store/storetest"
 )
 

@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"steward/internal/embed"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
+	"steward/internal/llm/embed"
 	"steward/internal/message"
 	"steward/internal/runtime"
 	"steward/internal/server/httpauth"

@@ -16,10 +16,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"steward/internal/embed"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
+	"steward/internal/llm/embed"
 	"steward/internal/message"
 	"steward/internal/provider/wire"
 	"steward/internal/runtime"

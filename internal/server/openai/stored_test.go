@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"steward/internal/embed"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
+	"steward/internal/llm/embed"
 	"steward/internal/message"
 	"steward/internal/runtime"
 	"steward/internal/server/openai"

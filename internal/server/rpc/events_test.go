@@ -23,11 +23,11 @@ import (
 
 	"steward/internal/events"
 	"steward/internal/fault"
-	"steward/internal/follow"
 	"steward/internal/policy"
 	"steward/internal/resource"
 	"steward/internal/server/httpauth"
 	"steward/internal/store"
+	"steward/internal/store/follow"
 	"steward/internal/store/storetest"
 	"steward/proto/eventpb"
 )

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"steward/internal/catalog"
+	_ "steward/test/seed"
 )
 
 func inspection() catalog.Inspection {

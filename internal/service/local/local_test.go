@@ -18,6 +18,7 @@ import (
 	"steward/internal/service"
 	"steward/internal/service/local"
 	"steward/internal/store/storetest"
+	_ "steward/test/seed"
 )
 
 func code(t *testing.T, err error, want string) {

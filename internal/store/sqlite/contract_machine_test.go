@@ -16,6 +16,7 @@ import (
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/store/storetest"
+	_ "steward/test/seed"
 )
 
 // machine compares the store with the model: the same random batches and

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	_ "steward/test/seed"
 )
 
 func zoneOf(t testing.TB, name string) *time.Location {

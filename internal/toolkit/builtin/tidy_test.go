@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/conversation/window"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/tool"
-	"steward/internal/window"
 )
 
 // session calls tools for real and follows what becomes obsolete.

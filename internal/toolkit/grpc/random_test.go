@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"steward/internal/tool"
+	_ "steward/test/seed"
 )
 
 // wellKnown are the types of Google's that random messages use, and their files.

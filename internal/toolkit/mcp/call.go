@@ -227,9 +227,10 @@ func (x *session) failed(ctx context.Context, what string, status int, err error
 		return slow(ctx, "the MCP server %s has not answered in time (%s)", name, what)
 	case errors.As(err, &wire) && wire.Message != rejected:
 		return x.refusal(what, wire)
-	case errors.Is(err, sdk.ErrSessionMissing):
+	case errors.Is(err, sdk.ErrSessionMissing), status == http.StatusNotFound && (x.calls.Err() != nil || errors.Is(err, sdk.ErrConnectionClosed)):
+		// The SDK ends the session on 404, and the call may learn of that end first.
 		x.src.keeper.Drop(x)
-		return fmt.Errorf("%w: %w", fault.New(fault.Unavailable, "mcp_session_missing", "the MCP server %s has forgotten the session", name), err)
+		return fmt.Errorf("%w: %w", fault.New(fault.Unavailable, "mcp_session_missing", "the MCP server %s has forgotten the session", name), sdk.ErrSessionMissing)
 	case shutOut(status):
 		return unauthorized(name, status)
 	case errors.Is(err, errFlood) && errors.As(err, &why), errors.As(x.reason(), &why): // it may have been hung up before it saw that itself

@@ -18,6 +18,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/tool"
 	"steward/internal/toolkit/sandbox"
+	_ "steward/test/seed"
 )
 
 func TestDeclRefused(t *testing.T) {

@@ -310,7 +310,8 @@ func (x *session) Ended() (why error, well bool) {
 	if context.Cause(x.calls) != errHungUp {
 		x.told.Do(func() { x.src.env.Log.Warn("an MCP server is down", "error", why) })
 	}
-	return why, errors.Is(why, errTooLarge) || time.Since(x.began) >= steadyAfter
+	forgotten := errors.Is(x.reason(), sdk.ErrSessionMissing) // by a server that runs
+	return why, forgotten || errors.Is(why, errTooLarge) || time.Since(x.began) >= steadyAfter
 }
 
 var errHungUp = errors.New("the session has ended")

@@ -18,6 +18,7 @@ import (
 
 	"steward/internal/egress"
 	"steward/internal/fault"
+	_ "steward/test/seed"
 )
 
 func TestOutput(t *testing.T) {

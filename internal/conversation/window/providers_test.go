@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"steward/internal/conversation/window"
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
@@ -18,7 +19,6 @@ import (
 	"steward/internal/provider/ollama"
 	"steward/internal/provider/openai"
 	"steward/internal/record"
-	"steward/internal/window"
 	"steward/test/apis"
 )
 

@@ -8,8 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"steward/internal/llm/tokens"
 	"steward/internal/message"
-	"steward/internal/tokens"
 	"steward/internal/tool"
 )
 

@@ -9,11 +9,12 @@ import (
 
 	"pgregory.net/rapid"
 
-	"steward/internal/flow"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/policy"
+	"steward/internal/policy/flow"
 	"steward/internal/tool"
+	_ "steward/test/seed"
 )
 
 const both = message.Private | message.Untrusted

@@ -8,7 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"steward/internal/mask"
+	"steward/internal/secret/mask"
 	"steward/internal/tool"
 )
 

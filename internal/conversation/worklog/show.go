@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"steward/internal/fault"
-	"steward/internal/follow"
 	"steward/internal/id"
-	"steward/internal/mask"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/secret/mask"
 	"steward/internal/store"
+	"steward/internal/store/follow"
 )
 
 // Show returns an entry with the messages that it was made of: the one that

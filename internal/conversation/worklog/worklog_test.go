@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/conversation/worklog"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/store"
-	"steward/internal/worklog"
 )
 
 func told(list []worklog.Entry) []string {

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 
 	"steward/internal/intent"
-	"steward/internal/mask"
 	"steward/internal/message"
+	"steward/internal/secret/mask"
 	"steward/internal/tool"
 )
 

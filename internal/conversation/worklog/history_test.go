@@ -10,12 +10,13 @@ import (
 
 	"pgregory.net/rapid"
 
+	"steward/internal/conversation/worklog"
 	"steward/internal/id"
 	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/store"
-	"steward/internal/worklog"
+	_ "steward/test/seed"
 )
 
 // expected is what a call is to be told as.

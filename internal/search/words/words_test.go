@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"steward/internal/words"
+	"steward/internal/search/words"
 )
 
 func TestSplit(t *testing.T) {

@@ -3,7 +3,7 @@ package tokens_test
 import (
 	"testing"
 
-	"steward/internal/tokens"
+	"steward/internal/llm/tokens"
 )
 
 func TestWindow(t *testing.T) {

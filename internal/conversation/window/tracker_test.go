@@ -11,10 +11,10 @@ import (
 
 	"pgregory.net/rapid"
 
+	"steward/internal/conversation/window"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/tool"
-	"steward/internal/window"
 	"steward/test/leak"
 )
 

@@ -11,11 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"steward/internal/conversation/window"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/tool"
-	"steward/internal/window"
 )
 
 func TestCustom(t *testing.T) {

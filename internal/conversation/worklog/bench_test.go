@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"testing"
 
+	"steward/internal/conversation/worklog"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/worklog"
 )
 
 // A page of 50 entries of a conversation with 100,000 messages: the newest,

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/conversation/worklog"
 	"steward/internal/id"
 	"steward/internal/intent"
 	"steward/internal/message"
@@ -17,7 +18,6 @@ import (
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
 	"steward/internal/tool"
-	"steward/internal/worklog"
 )
 
 var (

@@ -8,8 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"steward/internal/mask"
 	"steward/internal/message"
+	"steward/internal/secret/mask"
 	"steward/internal/tool"
 )
 

@@ -19,6 +19,7 @@ import (
 	"steward/internal/store"
 	"steward/internal/store/storetest"
 	"steward/test/leak"
+	_ "steward/test/seed"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

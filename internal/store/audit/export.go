@@ -6,9 +6,9 @@ import (
 	"io"
 	"time"
 
-	"steward/internal/follow"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/store/follow"
 )
 
 // maxOmitted bounds the hashes on one line.

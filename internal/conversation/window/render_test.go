@@ -10,10 +10,10 @@ import (
 
 	"pgregory.net/rapid"
 
+	"steward/internal/conversation/window"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/window"
 )
 
 func draw(t *rapid.T) []window.Item {

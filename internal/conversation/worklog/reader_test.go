@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/conversation/worklog"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/store"
-	"steward/internal/worklog"
 )
 
 func TestFilters(t *testing.T) {

@@ -10,8 +10,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"steward/internal/llm/tokens"
 	"steward/internal/message"
-	"steward/internal/tokens"
+	_ "steward/test/seed"
 )
 
 // vendor is a simulated provider: it makes so many tokens of what is estimated,

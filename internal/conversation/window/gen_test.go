@@ -9,11 +9,11 @@ import (
 
 	"pgregory.net/rapid"
 
+	"steward/internal/conversation/window"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/message/messagetest"
 	"steward/internal/record"
-	"steward/internal/window"
 	"steward/test/apis"
 )
 

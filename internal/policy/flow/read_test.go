@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"steward/internal/flow"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/policy"
+	"steward/internal/policy/flow"
 	"steward/internal/tool"
 )
 

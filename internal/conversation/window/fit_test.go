@@ -9,10 +9,11 @@ import (
 
 	"pgregory.net/rapid"
 
+	"steward/internal/conversation/window"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/window"
+	_ "steward/test/seed"
 )
 
 // count is a simple measure of tokens: four bytes are one.
