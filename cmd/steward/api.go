@@ -256,5 +256,5 @@ func (a *app) openStored(ctx context.Context, set *settings.Loaded, n need, log 
 
 // apiOptions are those of the API of a node.
 func (l *local) apiOptions() api.Options {
-	return api.Options{Audit: l.audit, Node: l.node, Agents: l.catalog, Judge: l.judge, Logger: l.log, People: l.keys, Resources: l.node.Resources()}
+	return api.Options{Audit: l.audit, Node: l.node, Agents: l.catalog, Authorizer: l.judge, Logger: l.log, People: l.keys, Resources: l.node.Resources()}
 }

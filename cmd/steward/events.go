@@ -172,7 +172,7 @@ func (a *app) eventsIn(ctx context.Context, st *sqlite.Store, set *settings.Load
 	}
 	follower := follow.New(follow.Options{Store: st, About: events.About})
 	defer follower.Close()
-	e, err := events.New(events.Options{Follow: follower, Judge: l.judge, Directory: l.keys, Log: log})
+	e, err := events.New(events.Options{Follow: follower, Authorizer: l.judge, Directory: l.keys, Log: log})
 	if err == nil {
 		err = w.tell(e.Subscribe(ctx, events.Caller{User: l.user}, f, w.cursor))
 	}

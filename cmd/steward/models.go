@@ -79,7 +79,7 @@ func (a *app) supply(ctx context.Context, set *settings.Loaded, log *slog.Logger
 }
 
 // supplyUnder is supply where policy says which model may be asked; nil: any.
-func (a *app) supplyUnder(ctx context.Context, set *settings.Loaded, judge policy.Judge, log *slog.Logger) (*supply, error) {
+func (a *app) supplyUnder(ctx context.Context, set *settings.Loaded, judge policy.Authorizer, log *slog.Logger) (*supply, error) {
 	if err := a.resolveKeys(ctx, set); err != nil {
 		return nil, err
 	}

@@ -59,7 +59,7 @@ type local struct {
 	store  *sqlite.Store
 	index  *fts.Index
 	keys   *identity.Registry
-	judge  *rego.Judge
+	judge  *rego.Authorizer
 	found  *supply
 	node   *runtime.Node
 	log    *slog.Logger
@@ -93,7 +93,7 @@ func (a *app) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 		return nil, errors.Join(err, l.closePolicies(), st.Close())
 	}
 	l.secrets = secret.NewStore(secret.Folder(set.Data)).Follow(a.hidden(), log)
-	l.chat = chat.Handler(chat.Options{Mask: a.hidden().MaskBytes, Node: l.node, Agents: l.catalog, Judge: l.judge, Events: l.node, Logger: log})
+	l.chat = chat.Handler(chat.Options{Mask: a.hidden().MaskBytes, Node: l.node, Agents: l.catalog, Authorizer: l.judge, Events: l.node, Logger: log})
 	l.own = a.within(l.apiOptions(), l.chat, func() error { return nil })
 	l.own.local = l
 	return l, nil
@@ -140,7 +140,7 @@ func (l *local) wire(ctx context.Context, a *app, set *settings.Loaded, log *slo
 		ApprovalTimeout: set.Timeouts.Approval,
 		KeepDeleted:     max(set.Keep.Deleted, 1), PackAfter: set.Keep.Unused,
 		Catalog: l.catalog,
-		Store:   l.store, Models: l.found.Models, Tools: tools, Judge: l.judge, People: l.keys, AuditReads: set.Audit.Reads, Log: log,
+		Store:   l.store, Models: l.found.Models, Tools: tools, Authorizer: l.judge, People: l.keys, AuditReads: set.Audit.Reads, Log: log,
 		Profile: func(ctx context.Context, user string) (string, error) {
 			p, err := l.profile(ctx, set, user)
 			return about(p), err

@@ -74,7 +74,7 @@ func policySettings(set *settings.Loaded) map[string]any {
 	return map[string]any{"approve": set.Approve}
 }
 
-// openPolicies opens the judge over the user's policies.
+// openPolicies opens the authorizer over the user's policies.
 func (l *local) openPolicies(set *settings.Loaded, log *slog.Logger) error {
 	var err error
 	l.judge, err = rego.Open(rego.Options{

@@ -191,7 +191,7 @@ func (j *job) draft(uri resource.URI) intentRecord {
 // decide judges a proposed intent.
 func (f *execution) decide(ctx context.Context) (*message.ToolResult, error) {
 	f.in.Version = f.spec.Version // what is judged now is what was proposed, by its current definition
-	d, a := f.ruled(ctx)
+	d, a := f.authorize(ctx)
 	if ctx.Err() != nil {
 		return f.cancel(ctx)
 	}
@@ -247,7 +247,7 @@ func (f *execution) reask(ctx context.Context) (*message.ToolResult, error) {
 // that says that it begins.
 func (f *execution) begin(ctx context.Context) (*message.ToolResult, error) {
 	if !f.judged {
-		d := f.judge(ctx, policy.PointIntent, f.c.Attended || f.in.Approval != nil)
+		d := f.askPolicy(ctx, policy.PointIntent, f.c.Attended || f.in.Approval != nil)
 		covered := f.in.Approval != nil && (d.Approvers == f.in.Approvers || d.Approvers == "")
 		switch {
 		case ctx.Err() != nil:

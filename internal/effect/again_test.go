@@ -20,7 +20,7 @@ import (
 	"steward/internal/tool"
 )
 
-// laws is a judge whose mind a test changes, by the point.
+// laws is an authorizer whose mind a test changes, by the point.
 type laws struct {
 	mu    sync.Mutex
 	at    map[policy.Point]policy.Decision
@@ -36,7 +36,7 @@ func (l *laws) set(p policy.Point, d policy.Decision) {
 	l.at[p] = d
 }
 
-func (l *laws) Judge(_ context.Context, q policy.Question) (policy.Decision, error) {
+func (l *laws) Authorize(_ context.Context, q policy.Question) (policy.Decision, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asked = append(l.asked, q)
@@ -166,7 +166,7 @@ func TestApprovalByTheWrongPeople(t *testing.T) {
 func TestActionsOutsideOfARunAreRefused(t *testing.T) {
 	s := openStore(t)
 	var said bytes.Buffer
-	e := New(Options{Store: s, Judge: judge(policy.Allow), Log: slog.New(slog.NewTextHandler(&said, nil))})
+	e := New(Options{Store: s, Authorizer: judge(policy.Allow), Log: slog.New(slog.NewTextHandler(&said, nil))})
 	var w ledger
 	tl := action(func(_ context.Context, in tool.Invocation) (tool.Result, error) {
 		w.add(in.Key)

@@ -132,7 +132,7 @@ func TestAnotherTryWaitsForAPlace(t *testing.T) {
 			return tool.Text("late"), nil
 		})
 		f.spec.Concurrency, f.spec.Timeout = 1, 10*time.Second
-		e := New(Options{Store: storetest.NewModel(), Judge: judge(policy.Allow), Grace: time.Second, Log: quiet})
+		e := New(Options{Store: storetest.NewModel(), Authorizer: judge(policy.Allow), Grace: time.Second, Log: quiet})
 		done := make(chan *message.ToolResult)
 		go func() { done <- run(t, e, callOf(f, `{}`)) }()
 		time.Sleep(100 * time.Millisecond) // it has failed once and waits

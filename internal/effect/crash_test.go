@@ -65,7 +65,7 @@ func TestCrashAtEveryCommit(t *testing.T) {
 	t.Parallel()
 	s := openStore(t)
 	for _, kind := range []string{"plain", "settles", "dedupes"} {
-		for _, j := range []policy.Judge{judge(policy.Allow), policy.Fixed{}} {
+		for _, j := range []policy.Authorizer{judge(policy.Allow), policy.Fixed{}} {
 			for _, delivery := range []tool.Delivery{tool.Inline, tool.Deferred} {
 				for _, inside := range []string{"", "before", "after"} {
 					for _, after := range []bool{false, true} {
@@ -92,7 +92,7 @@ func TestCrashAtEveryCommit(t *testing.T) {
 
 // lives runs a call through as many lives of the process as it takes. It
 // reports whether the first one ended at the commit that was meant.
-func lives(t *testing.T, s store.Store, r *receiver, j policy.Judge, first *mortal) (died bool, res *message.ToolResult) {
+func lives(t *testing.T, s store.Store, r *receiver, j policy.Authorizer, first *mortal) (died bool, res *message.ToolResult) {
 	t.Helper()
 	c := callOf(r, "") // in an interaction of its own, so that no other is its twin
 	c.Message = conversation.ChildID("common.Interaction", id.New()).ChildID("common.Message", c.Ref.Message)
@@ -195,7 +195,7 @@ func TestRaces(t *testing.T) {
 			return tool.Text("sent"), nil
 		})
 		c := callOf(tl, `{}`)
-		e := New(Options{Store: s, Judge: policy.Fixed{}, Log: quiet, ApprovalTimeout: time.Duration(1+rnd.IntN(4)) * time.Millisecond})
+		e := New(Options{Store: s, Authorizer: policy.Fixed{}, Log: quiet, ApprovalTimeout: time.Duration(1+rnd.IntN(4)) * time.Millisecond})
 		ctx, cancel := context.WithCancelCause(context.Background())
 		var wg sync.WaitGroup
 		var mu sync.Mutex

@@ -459,7 +459,7 @@ func BenchmarkWaiting(b *testing.B) {
 	const runs = 1000
 	for b.Loop() {
 		s := storetest.NewModel()
-		e := New(Options{Store: s, Judge: policy.Fixed{}, Log: quiet})
+		e := New(Options{Store: s, Authorizer: policy.Fixed{}, Log: quiet})
 		ctx, cancel := context.WithCancelCause(context.Background())
 		var wg, asked sync.WaitGroup
 		tl := fileTool(echo)

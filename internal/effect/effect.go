@@ -22,14 +22,14 @@ import (
 	"steward/internal/tool"
 )
 
-// Options are the parts of an Engine. Store and Judge are needed.
+// Options are the parts of an Engine. Store and Authorizer are needed.
 type Options struct {
-	Store           store.Store
-	Judge           policy.Judge
-	ApprovalTimeout time.Duration // how long a question stands, and an approval is good; zero: 7 days
-	JudgeTimeout    time.Duration // zero: 10 seconds
-	Grace           time.Duration // how long a tool may take to return once it is to stop; zero: 2 seconds
-	Log             *slog.Logger  // nil: slog.Default()
+	Store            store.Store
+	Authorizer       policy.Authorizer
+	ApprovalTimeout  time.Duration // how long a question stands, and an approval is good; zero: 7 days
+	AuthorizeTimeout time.Duration // zero: 10 seconds
+	Grace            time.Duration // how long a tool may take to return once it is to stop; zero: 2 seconds
+	Log              *slog.Logger  // nil: slog.Default()
 
 	// Mask hides the secrets in a text: in arguments before they are judged, in
 	// results and errors before they are recorded or told. nil: there are none.
@@ -61,8 +61,8 @@ func New(opt Options) *Engine {
 	if opt.ApprovalTimeout == 0 {
 		opt.ApprovalTimeout = 7 * 24 * time.Hour
 	}
-	if opt.JudgeTimeout == 0 {
-		opt.JudgeTimeout = 10 * time.Second
+	if opt.AuthorizeTimeout == 0 {
+		opt.AuthorizeTimeout = 10 * time.Second
 	}
 	if opt.Grace == 0 {
 		opt.Grace = 2 * time.Second
@@ -211,15 +211,15 @@ func (e *Engine) check(c *Call, spec tool.Spec) ([]byte, error) {
 
 // rule asks the authorizer, protected unless it can neither hang nor panic.
 func (j *job) rule(ctx context.Context, q policy.Question) (policy.Decision, error) {
-	judge := j.e.opt.Judge
+	judge := j.e.opt.Authorizer
 	if _, fixed := judge.(policy.Fixed); fixed {
-		return judge.Judge(ctx, q)
+		return judge.Authorize(ctx, q)
 	}
 	if b, ok := judge.(interface{ Bounded() bool }); ok && b.Bounded() {
-		return judge.Judge(ctx, q)
+		return judge.Authorize(ctx, q)
 	}
-	d, end := protect(ctx, j.e, "the judge", j.e.opt.JudgeTimeout, func(ctx context.Context) (policy.Decision, error) {
-		return judge.Judge(ctx, q)
+	d, end := protect(ctx, j.e, "the authorizer", j.e.opt.AuthorizeTimeout, func(ctx context.Context) (policy.Decision, error) {
+		return judge.Authorize(ctx, q)
 	})
 	return d, end.err
 }
@@ -227,7 +227,7 @@ func (j *job) rule(ctx context.Context, q policy.Question) (policy.Decision, err
 // query judges a query and runs it at once. One that a person must be asked
 // about goes the way of actions.
 func (j *job) query(ctx context.Context) (*message.ToolResult, error) {
-	d := j.judge(ctx, policy.PointTool, j.c.Attended)
+	d := j.askPolicy(ctx, policy.PointTool, j.c.Attended)
 	switch {
 	case ctx.Err() != nil:
 		return j.stopped(ctx)

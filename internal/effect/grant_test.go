@@ -94,7 +94,7 @@ func give(t *testing.T, e *Engine, q *Question, st Standing, words string, until
 }
 
 func newEngine(s store.Store, more func(*Options)) *Engine {
-	o := Options{Store: s, Judge: policy.Fixed{}, Log: quiet}
+	o := Options{Store: s, Authorizer: policy.Fixed{}, Log: quiet}
 	if more != nil {
 		more(&o)
 	}
@@ -103,7 +103,7 @@ func newEngine(s store.Store, more func(*Options)) *Engine {
 
 func TestAGrantCoversWhatWasShownAndNothingElse(t *testing.T) {
 	s := openStore(t)
-	e := newEngine(s, func(o *Options) { o.Judge = judge(policy.Ask) })
+	e := newEngine(s, func(o *Options) { o.Authorizer = judge(policy.Ask) })
 	tl := fileTool(echo)
 	c := callOf(tl, `{"path":"notes/a","text":"x"}`)
 	c.Labels = message.Private

@@ -151,7 +151,7 @@ func lookup(t tool.Tool) func(string, string) (tool.Tool, bool) {
 // there; without a grant it is denied then, and nothing is recorded.
 func TestAGrantOfAQuery(t *testing.T) {
 	s := openStore(t)
-	e := newEngine(s, func(o *Options) { o.Judge = judge(policy.Ask) })
+	e := newEngine(s, func(o *Options) { o.Authorizer = judge(policy.Ask) })
 	tl := query(echo)
 	alone := callOf(tl, `{"q":"a"}`)
 	alone.Attended = false
@@ -174,7 +174,7 @@ func TestAGrantDoesNotStandInForPolicy(t *testing.T) {
 	var judged int
 	out := false
 	e := newEngine(openStore(t), func(o *Options) {
-		o.Judge = judgeFunc(func(context.Context, policy.Question) (policy.Decision, error) {
+		o.Authorizer = judgeFunc(func(context.Context, policy.Question) (policy.Decision, error) {
 			if judged++; out && judged > 1 {
 				return policy.Decision{}, errors.New("out of order")
 			}

@@ -41,7 +41,7 @@ var parental = judgeFunc(func(_ context.Context, q policy.Question) (policy.Deci
 })
 
 func parents(s store.Store) *Engine {
-	return newEngine(s, func(o *Options) { o.Judge, o.Directory = parental, family })
+	return newEngine(s, func(o *Options) { o.Authorizer, o.Directory = parental, family })
 }
 
 // posted are the questions that stand in the group's space.
@@ -149,7 +149,7 @@ func TestAGroupsAnswerIsOfWhoGaveIt(t *testing.T) {
 
 func TestNoGroupsNoAnswer(t *testing.T) {
 	s := openStore(t)
-	e := newEngine(s, func(o *Options) { o.Judge = parental })
+	e := newEngine(s, func(o *Options) { o.Authorizer = parental })
 	expect(t, run(t, e, callOf(fileTool(echo), `{"path":"a"}`)), message.DeniedCall, "there are no groups here")
 }
 
@@ -304,7 +304,7 @@ func TestAGroupNamedAtOnePointAnswersOnce(t *testing.T) {
 		s := openStore(t)
 		e := newEngine(s, func(o *Options) {
 			o.Directory = family
-			o.Judge = judgeFunc(func(_ context.Context, q policy.Question) (policy.Decision, error) {
+			o.Authorizer = judgeFunc(func(_ context.Context, q policy.Question) (policy.Decision, error) {
 				d := policy.Decision{Verdict: policy.Ask, Reason: "it costs money"}
 				if q.Point == at {
 					d.Approvers = "parents"

@@ -29,13 +29,13 @@ var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 // judge gives one answer.
 type judge policy.Verdict
 
-func (j judge) Judge(context.Context, policy.Question) (policy.Decision, error) {
+func (j judge) Authorize(context.Context, policy.Question) (policy.Decision, error) {
 	return policy.Decision{Verdict: policy.Verdict(j), Reason: "as the test wants it"}, nil
 }
 
 type judgeFunc func(context.Context, policy.Question) (policy.Decision, error)
 
-func (f judgeFunc) Judge(ctx context.Context, q policy.Question) (policy.Decision, error) {
+func (f judgeFunc) Authorize(ctx context.Context, q policy.Question) (policy.Decision, error) {
 	return f(ctx, q)
 }
 
@@ -196,8 +196,8 @@ func callOf(t tool.Tool, args string) Call {
 	return c
 }
 
-func engine(s store.Store, j policy.Judge) *Engine {
-	return New(Options{Store: s, Judge: j, Log: quiet})
+func engine(s store.Store, j policy.Authorizer) *Engine {
+	return New(Options{Store: s, Authorizer: j, Log: quiet})
 }
 
 // run runs a call that must not end in an error.

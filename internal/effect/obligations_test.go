@@ -11,7 +11,7 @@ import (
 	"steward/internal/tool"
 )
 
-func obliging(o policy.Obligations) policy.Judge {
+func obliging(o policy.Obligations) policy.Authorizer {
 	return judgeFunc(func(context.Context, policy.Question) (policy.Decision, error) {
 		return policy.Decision{Verdict: policy.Allow, Reason: "with obligations", Rule: "r", Version: "v", Obligations: o}, nil
 	})

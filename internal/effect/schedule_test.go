@@ -264,7 +264,7 @@ func (s *schedule) live(timeout time.Duration) {
 }
 
 func (s *schedule) node(p store.Store, timeout time.Duration) *Engine {
-	return New(Options{Store: &slow{Store: p, s: s}, Judge: policy.Fixed{}, Log: quiet, ApprovalTimeout: timeout, Grace: time.Millisecond,
+	return New(Options{Store: &slow{Store: p, s: s}, Authorizer: policy.Fixed{}, Log: quiet, ApprovalTimeout: timeout, Grace: time.Millisecond,
 		Tool: func(string, string) (tool.Tool, bool) { return s.tool, true }})
 }
 

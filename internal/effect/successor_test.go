@@ -181,7 +181,7 @@ func TestRetryIsJudgedAndApprovedAnew(t *testing.T) {
 func TestRetryOfWhatExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := storetest.NewModel()
-		e := New(Options{Store: s, Judge: policy.Fixed{}, Log: quiet, ApprovalTimeout: time.Hour})
+		e := New(Options{Store: s, Authorizer: policy.Fixed{}, Log: quiet, ApprovalTimeout: time.Hour})
 		var w ledger
 		tl := deferred(&w, nil)
 		c := callOf(tl, `{}`)
@@ -274,7 +274,7 @@ func TestResolvedUndo(t *testing.T) {
 // the doing with it.
 func TestAskedAboutAnUndo(t *testing.T) {
 	l := &laws{}
-	e := newEngine(openStore(t), func(o *Options) { o.Judge, o.Directory = l, family })
+	e := newEngine(openStore(t), func(o *Options) { o.Authorizer, o.Directory = l, family })
 	tl := &orderTool{fake: action(says("ordered")), undo: func(context.Context, tool.Invocation, tool.Result) (tool.Result, error) {
 		return tool.Text("taken back"), nil
 	}}

@@ -63,7 +63,7 @@ func (r *rights) decide(ctx context.Context, k kind) policy.Decision {
 	if d, ok := r.decided[k]; ok {
 		return d
 	}
-	d, err := r.engine.opt.Judge.Judge(ctx, policy.Question{Point: policy.PointAccess, Action: policy.Read,
+	d, err := r.engine.opt.Authorizer.Authorize(ctx, policy.Question{Point: policy.PointAccess, Action: policy.Read,
 		User: r.who.User, Agent: r.who.Agent, Lineage: r.who.Lineage,
 		Resource: policy.Resource{Type: k.typ, Space: k.space}})
 	if err != nil {

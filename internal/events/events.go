@@ -74,16 +74,16 @@ type Caller struct {
 	Lineage []string // the agents on whose behalf it acts, the outermost first
 }
 
-// Options are an engine's parts and bounds. Follow, Judge and Directory are
+// Options are an engine's parts and bounds. Follow, Authorizer and Directory are
 // needed; events of publishers are found by what they are about only where
 // Follow knows of About.
 type Options struct {
-	Follow    *follow.Log
-	Judge     policy.Judge
-	Directory policy.Directory
-	Audit     []string      // reads that are recorded: types ("email.Message"), types by their beginning ("email.*"), and prefixes ("cld:…")
-	Beat      time.Duration // after so long without an event a batch without one is told; zero: 15 s
-	Recheck   time.Duration // how long a subscriber's rights are taken to be what they were; zero: 1 s
+	Follow     *follow.Log
+	Authorizer policy.Authorizer
+	Directory  policy.Directory
+	Audit      []string      // reads that are recorded: types ("email.Message"), types by their beginning ("email.*"), and prefixes ("cld:…")
+	Beat       time.Duration // after so long without an event a batch without one is told; zero: 15 s
+	Recheck    time.Duration // how long a subscriber's rights are taken to be what they were; zero: 1 s
 	// Mask hides secrets in a body, as the store does; nil: there are none.
 	Mask func([]byte) []byte
 	Log  *slog.Logger // nil: slog.Default()

@@ -85,19 +85,6 @@ func (p *pulled) want(n int) Batch {
 	return b
 }
 
-// fails reads the error that ends the subscription.
-func (p *pulled) fails(code string) *fault.Error {
-	p.t.Helper()
-	b, err, ok := p.next()
-	if !ok || fault.Of(err) == nil || fault.Of(err).Code != code {
-		p.t.Fatalf("got %v, %v, %v; want %s", b, err, ok, code)
-	}
-	if _, _, more := p.next(); more {
-		p.t.Fatal("it goes on after an error")
-	}
-	return fault.Of(err)
-}
-
 // observing is an engine that tells changes, so many entries waiting and in a
 // batch at most; zero: 1,000 and 100.
 func observing(st store.Store, queue, size int) *Engine {

@@ -52,7 +52,7 @@ func expected(t *rapid.T, w *world, a ask) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !sees[x.Space] || x.Space == "group:team" && x.URI.Type() == "c.C" { // the judge's one rule
+		if !sees[x.Space] || x.Space == "group:team" && x.URI.Type() == "c.C" { // the authorizer's one rule
 			continue
 		}
 		about, source, detail := []resource.URI{x.URI}, x.Actor, Put
@@ -190,7 +190,7 @@ func TestToldIsTheLogOnDisk(t *testing.T) {
 
 func toldIsTheLog(tb testing.TB, t *rapid.T, st store.Store) {
 	queue, size := rapid.SampledFrom([]int{1, 3, 4096}).Draw(t, "queue"), rapid.SampledFrom([]int{1, 2, 256}).Draw(t, "size")
-	opt := Options{Follow: over(st, queue, size), Beat: 1, Recheck: 1e6, Judge: judge(func(q policy.Question) (policy.Decision, error) {
+	opt := Options{Follow: over(st, queue, size), Beat: 1, Recheck: 1e6, Authorizer: judge(func(q policy.Question) (policy.Decision, error) {
 		if q.Action == policy.Read && q.Resource.Space == "group:team" && q.Resource.Type == "c.C" {
 			return policy.Decision{Verdict: policy.Deny}, nil
 		}

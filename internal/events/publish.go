@@ -168,7 +168,7 @@ func tooLarge() error {
 
 // mayPublish asks policy. There is nobody who could be asked.
 func (e *Engine) mayPublish(ctx context.Context, who Caller, at resource.URI, space resource.Space) error {
-	d, err := e.opt.Judge.Judge(ctx, policy.Question{Point: policy.PointAccess, Action: policy.Write,
+	d, err := e.opt.Authorizer.Authorize(ctx, policy.Question{Point: policy.PointAccess, Action: policy.Write,
 		User: who.User, Agent: who.Agent, Lineage: who.Lineage,
 		Resource: policy.Resource{URI: at, Type: TypeEvent, Space: space}})
 	if err != nil {

@@ -202,7 +202,7 @@ func TestPublishIsJudged(t *testing.T) {
 		{policy.Decision{Verdict: policy.Allow}, errors.New("late"), "event_denied"},
 	} {
 		var asked policy.Question
-		w := newWorld(t, Options{Judge: judge(func(q policy.Question) (policy.Decision, error) {
+		w := newWorld(t, Options{Authorizer: judge(func(q policy.Question) (policy.Decision, error) {
 			asked = q
 			return c.d, c.err
 		})})

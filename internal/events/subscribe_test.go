@@ -118,7 +118,7 @@ func TestFiltersThatCannotBe(t *testing.T) {
 func TestPolicyDecides(t *testing.T) {
 	asked := map[kind]int{}
 	var mu sync.Mutex
-	w := newWorld(t, Options{Recheck: time.Hour, Judge: judge(func(q policy.Question) (policy.Decision, error) {
+	w := newWorld(t, Options{Recheck: time.Hour, Authorizer: judge(func(q policy.Question) (policy.Decision, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		asked[kind{q.Resource.Type, q.Resource.Space}]++
@@ -183,7 +183,7 @@ func TestBodiesAsPolicyObliges(t *testing.T) {
 		{`no`, policy.Obligations{}, ""},
 		{`{} {}`, policy.Obligations{Mask: []string{"/a"}}, ""},
 	} {
-		w := newWorld(t, Options{Judge: judge(func(policy.Question) (policy.Decision, error) {
+		w := newWorld(t, Options{Authorizer: judge(func(policy.Question) (policy.Decision, error) {
 			return policy.Decision{Verdict: policy.Allow, Obligations: c.o}, nil
 		})})
 		w.put("ana", "user:ana", store.Change{URI: noteURI("n"), Body: []byte(c.body)})

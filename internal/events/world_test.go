@@ -59,7 +59,7 @@ func (p *people) disable(user string) {
 // judge allows all but what a test wants otherwise.
 type judge func(q policy.Question) (policy.Decision, error)
 
-func (j judge) Judge(_ context.Context, q policy.Question) (policy.Decision, error) {
+func (j judge) Authorize(_ context.Context, q policy.Question) (policy.Decision, error) {
 	if q.Point != policy.PointAccess {
 		return policy.Decision{}, fmt.Errorf("asked at %s", q.Point)
 	}
@@ -88,8 +88,8 @@ func newWorld(t testing.TB, o Options) *world {
 	w.people.set("root", []string{policy.RoleAdmin}, nil)
 	w.people.set("bot", []string{policy.RoleService}, nil)
 	o.Directory, o.Log = w.people, slog.New(slog.DiscardHandler)
-	if o.Judge == nil {
-		o.Judge = judge(nil)
+	if o.Authorizer == nil {
+		o.Authorizer = judge(nil)
 	}
 	var err error
 	if w.Engine, err = New(o); err != nil {

@@ -6,15 +6,15 @@ import (
 	"steward/internal/tool"
 )
 
-// Fixed is the judge that needs no configuration: queries are allowed, and so
+// Fixed is the authorizer that needs no configuration: queries are allowed, and so
 // is what changes nothing but an agent's own state; other actions ask the
 // person who is there, and with nobody there they are denied. An effect that
 // is neither is denied.
 type Fixed struct{}
 
-// Judge implements Judge. It never fails. Who may ask at all may read, write,
+// Authorize implements Authorizer. It never fails. Who may ask at all may read, write,
 // choose a model and ask an agent: it decides about tools only.
-func (Fixed) Judge(_ context.Context, q Question) (Decision, error) {
+func (Fixed) Authorize(_ context.Context, q Question) (Decision, error) {
 	switch {
 	case q.Point != "" && q.Point != PointTool && q.Point != PointIntent:
 		return Decision{Verdict: Allow, Reason: "only tools are judged", Rule: "fixed.point"}, nil

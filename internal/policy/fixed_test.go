@@ -23,18 +23,18 @@ func TestFixed(t *testing.T) {
 		{"write", true, Deny},
 	} {
 		for _, labels := range []message.Labels{0, message.Untrusted | message.Private | message.Secret} {
-			d, err := Fixed{}.Judge(context.Background(), Question{
+			d, err := Fixed{}.Authorize(context.Background(), Question{
 				Tool: tool.Spec{Name: "files.write", Effect: c.effect}, Attended: c.attended, Labels: labels})
 			if err != nil || d.Verdict != c.want || d.Reason == "" || d.Rule == "" {
 				t.Errorf("%q, attended %v: %+v, %v; want %s", c.effect, c.attended, d, err, c.want)
 			}
 		}
 	}
-	own, err := Fixed{}.Judge(context.Background(), Question{Tool: tool.Spec{Name: "state.put", Effect: tool.Action, Origin: tool.OriginOwn}})
+	own, err := Fixed{}.Authorize(context.Background(), Question{Tool: tool.Spec{Name: "state.put", Effect: tool.Action, Origin: tool.OriginOwn}})
 	if err != nil || own.Verdict != Allow {
 		t.Errorf("an agent's own notes: %+v, %v", own, err)
 	}
-	d, _ := Fixed{}.Judge(context.Background(), Question{Tool: tool.Spec{Name: "files.write", Effect: tool.Action}})
+	d, _ := Fixed{}.Authorize(context.Background(), Question{Tool: tool.Spec{Name: "files.write", Effect: tool.Action}})
 	for _, s := range []string{"files.write", "steward chat", "WebSocket"} {
 		if !strings.Contains(d.Reason, s) {
 			t.Errorf("%q does not tell what to do: %q is missing", d.Reason, s)

@@ -142,8 +142,8 @@ type Obligations struct {
 	Approvers string   // a group, one of whose members answers in the user's stead; empty: the user
 }
 
-// Judge decides. Safe for concurrent use. An error, no answer in time and an
+// Authorizer decides. Safe for concurrent use. An error, no answer in time and an
 // unknown verdict all mean Deny.
-type Judge interface {
-	Judge(ctx context.Context, q Question) (Decision, error)
+type Authorizer interface {
+	Authorize(ctx context.Context, q Question) (Decision, error)
 }

@@ -11,18 +11,18 @@ import (
 
 // authorizer decides about calls of tools by the policy's judge. To ask an agent
 // is authorized as the call that it is, and as a delegation.
-type authorizer struct{ inner policy.Judge }
+type authorizer struct{ inner policy.Authorizer }
 
 // authorizerOf wraps the node's judge. The fixed one has nothing to say about
 // delegations.
-func authorizerOf(j policy.Judge) policy.Judge {
+func authorizerOf(j policy.Authorizer) policy.Authorizer {
 	if _, fixed := j.(policy.Fixed); fixed {
 		return j
 	}
 	return authorizer{j}
 }
 
-// Bounded reports that the judge needs no guard; see effect.Options.
+// Bounded reports that the authorizer needs no guard; see effect.Options.
 func (j authorizer) Bounded() bool {
 	b, ok := j.inner.(interface{ Bounded() bool })
 	return ok && b.Bounded()
@@ -32,16 +32,16 @@ func (j authorizer) Bounded() bool {
 // path follows.
 const askedOrigin = "agent:"
 
-// Judge implements policy.Judge. Of the two decisions the one that allows less
+// Authorizer implements policy.Authorizer. Of the two decisions the one that allows less
 // counts, with what either of them obliges to.
-func (j authorizer) Judge(ctx context.Context, q policy.Question) (policy.Decision, error) {
-	d, err := j.inner.Judge(ctx, q)
+func (j authorizer) Authorize(ctx context.Context, q policy.Question) (policy.Decision, error) {
+	d, err := j.inner.Authorize(ctx, q)
 	target, asks := strings.CutPrefix(q.Tool.Origin, askedOrigin)
 	if !asks || err != nil || d.Verdict != policy.Allow && d.Verdict != policy.Ask {
 		return d, err
 	}
 	q.Point, q.Target = policy.PointDelegate, target
-	other, err := j.inner.Judge(ctx, q)
+	other, err := j.inner.Authorize(ctx, q)
 	if err != nil {
 		return other, err
 	}
@@ -62,12 +62,12 @@ func (c *chat) left(inter id.ID) policy.Left {
 // it to go to; see llm.Config.Allow. local says of a "provider/model" whether
 // what it is sent stays on this machine and its own network. Nobody can be
 // asked before each call of a model: to ask means no.
-func ModelGate(p policy.Judge, local func(model string) bool) func(context.Context, string, *llm.Request) error {
+func ModelGate(p policy.Authorizer, local func(model string) bool) func(context.Context, string, *llm.Request) error {
 	return func(ctx context.Context, model string, r *llm.Request) error {
 		provider, name, _ := strings.Cut(model, "/")
 		q := policy.Question{Point: policy.PointModel, User: r.User, Agent: r.Agent, Lineage: r.Lineage, Labels: r.Labels,
 			Model: policy.Model{Provider: provider, Name: name, Local: local(model)}}
-		d, err := p.Judge(ctx, q)
+		d, err := p.Authorize(ctx, q)
 		switch {
 		case err != nil:
 			return llm.NotAllowed(model, "policy could not be asked: "+err.Error()).WithHint("try again")

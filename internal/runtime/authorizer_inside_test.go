@@ -11,7 +11,7 @@ import (
 // byPoint decides by the point alone.
 type byPoint map[policy.Point]policy.Decision
 
-func (b byPoint) Judge(_ context.Context, q policy.Question) (policy.Decision, error) {
+func (b byPoint) Authorize(_ context.Context, q policy.Question) (policy.Decision, error) {
 	return b[q.Point], nil
 }
 
@@ -25,7 +25,7 @@ func TestToAskAnAgentObligesToBoth(t *testing.T) {
 		{policy.PointTool: ask, policy.PointDelegate: call},
 		{policy.PointTool: {Verdict: policy.Allow, Obligations: call.Obligations}, policy.PointDelegate: ask},
 	} {
-		d, err := authorizerOf(j).Judge(t.Context(), policy.Question{Point: policy.PointTool, Tool: tool.Spec{Name: "email.ask", Origin: askedOrigin + "email"}})
+		d, err := authorizerOf(j).Authorize(t.Context(), policy.Question{Point: policy.PointTool, Tool: tool.Spec{Name: "email.ask", Origin: askedOrigin + "email"}})
 		if err != nil || d.Verdict != policy.Ask || d.Approvers != "parents" || d.Cap != 9 || len(d.Mask) != 1 {
 			t.Errorf("%+v, %v", d, err)
 		}

@@ -19,8 +19,8 @@ import (
 	"steward/internal/runtime"
 )
 
-// policies opens a judge over rules.
-func policies(t *testing.T, rules string) *rego.Judge {
+// policies opens an authorizer over rules.
+func policies(t *testing.T, rules string) *rego.Authorizer {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "house.rego"), []byte("package steward\n\n"+rules+"\n"), 0o600); err != nil {
@@ -38,8 +38,8 @@ func policies(t *testing.T, rules string) *rego.Judge {
 	return j
 }
 
-// judgedLevels is newLevels under a judge.
-func judgedLevels(t *testing.T, j policy.Judge) *world {
+// judgedLevels is newLevels under an authorizer.
+func judgedLevels(t *testing.T, j policy.Authorizer) *world {
 	w, _ := newLevels(t)
 	w.close()
 	w.judge = j
@@ -104,7 +104,7 @@ type noting struct {
 	got []string
 }
 
-func (n *noting) Judge(_ context.Context, q policy.Question) (policy.Decision, error) {
+func (n *noting) Authorize(_ context.Context, q policy.Question) (policy.Decision, error) {
 	if q.Tool.Name != "mail.send" {
 		return policy.Decision{Verdict: policy.Allow}, nil
 	}

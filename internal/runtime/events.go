@@ -15,7 +15,7 @@ func (n *Node) openEvents() (err error) {
 	if n.opt.Secrets != nil {
 		mask = n.opt.Secrets.MaskBytes
 	}
-	n.events, err = events.New(events.Options{Follow: n.entries, Judge: n.opt.Judge, Directory: n.opt.People,
+	n.events, err = events.New(events.Options{Follow: n.entries, Authorizer: n.opt.Authorizer, Directory: n.opt.People,
 		Audit: n.opt.AuditReads, Mask: mask, Log: n.log})
 	return err
 }

@@ -24,10 +24,10 @@ import (
 	"steward/internal/tool"
 )
 
-// answers is a judge with one answer.
+// answers is an authorizer with one answer.
 type answers policy.Verdict
 
-func (s answers) Judge(context.Context, policy.Question) (policy.Decision, error) {
+func (s answers) Authorize(context.Context, policy.Question) (policy.Decision, error) {
 	return policy.Decision{Verdict: policy.Verdict(s), Reason: "as the test wants it"}, nil
 }
 
@@ -36,7 +36,7 @@ type outer struct {
 	*runtime.Node
 	t      *testing.T
 	dir    string
-	judge  policy.Judge
+	judge  policy.Authorizer
 	store  *sqlite.Store
 	faulty *faulty
 	ledger ledger
@@ -48,7 +48,7 @@ type outer struct {
 	catalog runtime.Catalog
 }
 
-func newOuter(t *testing.T, judge policy.Judge) *outer {
+func newOuter(t *testing.T, judge policy.Authorizer) *outer {
 	o := &outer{t: t, dir: t.TempDir(), judge: judge, begun: make(chan struct{}, 8), goOn: make(chan struct{})}
 	o.open()
 	t.Cleanup(o.close)
@@ -134,7 +134,7 @@ func (o *outer) open() {
 		}
 	}
 	o.faulty = &faulty{Store: o.store}
-	if o.Node, err = runtime.Open(o.t.Context(), runtime.Options{Store: o.faulty, Models: models, Tools: reg, Judge: o.judge, Catalog: o.catalog}); err != nil {
+	if o.Node, err = runtime.Open(o.t.Context(), runtime.Options{Store: o.faulty, Models: models, Tools: reg, Authorizer: o.judge, Catalog: o.catalog}); err != nil {
 		o.t.Fatal(err)
 	}
 }
@@ -241,7 +241,7 @@ func TestWhatIsNoCall(t *testing.T) {
 }
 
 func TestActionsNeedAPerson(t *testing.T) {
-	for name, judge := range map[string]policy.Judge{"fixed": policy.Fixed{}, "asks": answers(policy.Ask)} {
+	for name, judge := range map[string]policy.Authorizer{"fixed": policy.Fixed{}, "asks": answers(policy.Ask)} {
 		t.Run(name, func(t *testing.T) {
 			o := newOuter(t, judge)
 			for _, again := range []string{"", "recorded "} {

@@ -15,11 +15,11 @@ import (
 	"steward/internal/tool"
 )
 
-// swapped is a judge that is exchanged between two calls.
-type swapped struct{ of *rego.Judge }
+// swapped is an authorizer that is exchanged between two calls.
+type swapped struct{ of *rego.Authorizer }
 
-func (s *swapped) Judge(ctx context.Context, q policy.Question) (policy.Decision, error) {
-	return s.of.Judge(ctx, q)
+func (s *swapped) Authorize(ctx context.Context, q policy.Question) (policy.Decision, error) {
+	return s.of.Authorize(ctx, q)
 }
 
 func (s *swapped) Explain(ctx context.Context, q policy.Question) (rego.Explained, error) {
@@ -111,7 +111,7 @@ func (w *world) outcome(t *rapid.T, c trial, answer runtime.Verdict) policy.Verd
 // what then happens.
 func TestExplainTellsWhatTheCallDoes(t *testing.T) {
 	t.Parallel()
-	var judges []*rego.Judge
+	var judges []*rego.Authorizer
 	for _, rules := range houses {
 		judges = append(judges, policies(t, rules))
 	}

@@ -205,7 +205,7 @@ func (w *tight) open() {
 		}
 	}
 	opt := w.opt
-	opt.Store, opt.Models, opt.Tools, opt.Judge = w.st, w.models, reg, policy.Fixed{}
+	opt.Store, opt.Models, opt.Tools, opt.Authorizer = w.st, w.models, reg, policy.Fixed{}
 	opt.Log = slog.New(slog.NewTextHandler(&w.log, nil))
 	if w.Node, err = runtime.Open(context.Background(), opt); err != nil {
 		w.t.Fatal(err)

@@ -20,10 +20,10 @@ import (
 	"steward/internal/tool"
 )
 
-// allows is a judge that allows everything, but for the tools that it names.
+// allows is an authorizer that allows everything, but for the tools that it names.
 type allows map[string]policy.Verdict
 
-func (a allows) Judge(_ context.Context, q policy.Question) (policy.Decision, error) {
+func (a allows) Authorize(_ context.Context, q policy.Question) (policy.Decision, error) {
 	if v, ok := a[q.Tool.Name]; ok {
 		return policy.Decision{Verdict: v, Reason: "as the test wants it", Rule: "test.rule", Version: "v7"}, nil
 	}
@@ -100,7 +100,7 @@ func (s *shop) set(do func(*shop)) {
 	do(s)
 }
 
-func newShopWorld(t testing.TB, s *shop, judge policy.Judge) *world {
+func newShopWorld(t testing.TB, s *shop, judge policy.Authorizer) *world {
 	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{})}, ledger: &ledger{}, judge: judge, more: []tool.Tool{s}}
 	w.open()
 	t.Cleanup(w.close)

@@ -28,12 +28,12 @@ import (
 	"steward/internal/tree"
 )
 
-// Options are the parts of a node. Store, Models, Tools and Judge are needed.
+// Options are the parts of a node. Store, Models, Tools and Authorizer are needed.
 type Options struct {
-	Store  store.Store
-	Models *llm.Models
-	Tools  *tool.Registry
-	Judge  policy.Judge
+	Store      store.Store
+	Models     *llm.Models
+	Tools      *tool.Registry
+	Authorizer policy.Authorizer
 	// People knows the users; nil: everybody is a member, and in no group.
 	People policy.Directory
 	// AuditReads are the types and places of which reads are recorded; see
@@ -158,7 +158,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		work:   make(chan func()),
 	}
 	n.entries = follow.New(follow.Options{Store: opt.Store, About: events.About})
-	n.effects = effect.New(effect.Options{Store: opt.Store, Judge: authorizerOf(opt.Judge), ApprovalTimeout: opt.ApprovalTimeout,
+	n.effects = effect.New(effect.Options{Store: opt.Store, Authorizer: authorizerOf(opt.Authorizer), ApprovalTimeout: opt.ApprovalTimeout,
 		Directory: opt.People, Tool: n.callee, Mask: n.mask(), Log: opt.Log})
 	n.conversations = conversation.New(opt.Store, conversation.Options{Tools: n.toolOf, Names: n.namesOf, Key: opt.ExportKey, Codecs: Codecs(), Log: opt.Log})
 	n.Records = NewRecords(RecordsOptions{Store: opt.Store, Conversations: n.conversations, Effects: n.effects, Search: opt.Search,

@@ -21,7 +21,7 @@ import (
 	"steward/internal/tool"
 )
 
-// Explainer is a judge that says how it decides; rego.Judge is one.
+// Explainer is an authorizer that says how it decides; rego.Authorizer is one.
 type Explainer interface {
 	Explain(ctx context.Context, q policy.Question) (rego.Explained, error)
 }
@@ -78,7 +78,7 @@ type PolicyRecorded struct {
 // for each action of a request. Error codes: policy_unexplained,
 // policy_point, tool_unknown, intent_not_found, args_invalid.
 func (n *Node) ExplainPolicy(ctx context.Context, user string, q PolicyQuestion) ([]PolicyAnswer, error) {
-	j, ok := n.opt.Judge.(Explainer)
+	j, ok := n.opt.Authorizer.(Explainer)
 	if !ok {
 		return nil, fault.New(fault.Unsupported, "policy_unexplained", "what decides here cannot be explained")
 	}
@@ -97,7 +97,7 @@ func (n *Node) ExplainPolicy(ctx context.Context, user string, q PolicyQuestion)
 	return []PolicyAnswer{a}, err
 }
 
-// policyQuestion is a person's question as the judge takes it.
+// policyQuestion is a person's question as the authorizer takes it.
 func (n *Node) policyQuestion(user string, q PolicyQuestion) (policy.Question, error) {
 	out := policy.Question{Point: cmp.Or(q.Point, policy.PointTool), User: cmp.Or(q.User, user), Agent: cmp.Or(q.Agent, DefaultAgent), Lineage: q.Lineage,
 		Attended: !q.Alone, Action: q.Action, Target: q.Target, At: q.At,
@@ -149,7 +149,7 @@ func (n *Node) explainCall(ctx context.Context, j Explainer, asked policy.Questi
 // ruled decides about a call as it would be decided when it is made, and tells
 // what policy went by.
 func (n *Node) ruled(ctx context.Context, j Explainer, point policy.Point, c effect.Call) (PolicyAnswer, error) {
-	r, err := n.effects.Rule(ctx, point, c)
+	r, err := n.effects.Authorize(ctx, point, c)
 	if err != nil {
 		return PolicyAnswer{}, err
 	}

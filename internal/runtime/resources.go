@@ -27,7 +27,7 @@ func (n *Node) addResources() error {
 	if err := n.openEvents(); err != nil {
 		return err
 	}
-	n.resources = tree.New(tree.Options{Store: n.opt.Store, Judge: n.opt.Judge, People: n.opt.People, Audit: n.events,
+	n.resources = tree.New(tree.Options{Store: n.opt.Store, Authorizer: n.opt.Authorizer, People: n.opt.People, Audit: n.events,
 		Mounts: []tree.Mount{agentView{n}, toolView{n}, workView{n}}})
 	tools, err := n.resources.Tools()
 	if err != nil {

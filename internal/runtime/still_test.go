@@ -27,7 +27,7 @@ type still struct {
 	ledger *ledger
 	faulty *faulty
 	st     store.Store
-	judge  policy.Judge
+	judge  policy.Authorizer
 	more   []tool.Tool
 	opt    runtime.Options
 }
@@ -48,7 +48,7 @@ func (w *still) open() *still {
 		w.t.Fatal(err)
 	}
 	opt := w.opt
-	opt.Store, opt.Models, opt.Judge = w.st, models, w.judge
+	opt.Store, opt.Models, opt.Authorizer = w.st, models, w.judge
 	opt.Tools = (&world{t: w.t, ledger: w.ledger, more: w.more}).tools()
 	opt.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
 	if w.Node, err = runtime.Open(context.Background(), opt); err != nil {

@@ -37,10 +37,10 @@ func (k thinker) Stream(_ context.Context, r *llm.Request) iter.Seq2[llm.Event, 
 	}
 }
 
-// asking notes what the judge is asked, and allows it.
+// asking notes what the authorizer is asked, and allows it.
 type asking struct{ got chan policy.Question }
 
-func (a asking) Judge(_ context.Context, q policy.Question) (policy.Decision, error) {
+func (a asking) Authorize(_ context.Context, q policy.Question) (policy.Decision, error) {
 	if q.Point == "" || q.Point == policy.PointTool {
 		select {
 		case a.got <- q:

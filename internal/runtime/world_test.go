@@ -162,7 +162,7 @@ type world struct {
 	fail   func(store.Batch) error // of the store, from the start
 	opt    runtime.Options
 	more   []tool.Tool
-	judge  policy.Judge // nil: policy.Fixed
+	judge  policy.Authorizer // nil: policy.Fixed
 
 	provider llm.Provider           // nil: model
 	order    atomic.Pointer[string] // what a tool that orders says is to be called
@@ -197,9 +197,9 @@ func (w *world) tryOpen() (err error) {
 	}
 	opt := w.opt
 	w.faulty = &faulty{Store: w.store, fail: w.fail}
-	opt.Store, opt.Models, opt.Tools, opt.Judge = w.faulty, models, w.tools(), w.judge
+	opt.Store, opt.Models, opt.Tools, opt.Authorizer = w.faulty, models, w.tools(), w.judge
 	if w.judge == nil {
-		opt.Judge = policy.Fixed{}
+		opt.Authorizer = policy.Fixed{}
 	}
 	w.Node, err = runtime.Open(w.t.Context(), opt)
 	return err

@@ -209,7 +209,7 @@ func unknownTool(name string, names []string) error {
 
 // CheckSpec looks a spec over and returns it settled (Delivery and Version
 // filled in) with what checks its arguments. A spec without a version gets one made
-// from what a model and a judge are shown. Errors are Invalid, with the codes
+// from what a model and an authorizer are shown. Errors are Invalid, with the codes
 // tool_name_invalid, tool_description_missing, tool_effect_invalid,
 // tool_delivery_invalid, tool_limits_invalid, tool_schema_invalid,
 // tool_tidy_invalid, tool_log_invalid.

@@ -9,7 +9,7 @@ import (
 )
 
 // mayRead decides whether what is stored of a type in a space may be read:
-// once in a call, whatever its number. An error of the judge is a no.
+// once in a call, whatever its number. An error of the authorizer is a no.
 func (c *call) mayRead(ctx context.Context, typ string, space resource.Space) (policy.Decision, bool, error) {
 	if c.hidden(typ, space) {
 		return policy.Decision{}, false, nil
@@ -38,7 +38,7 @@ func (c *call) decide(ctx context.Context, typ string, space resource.Space) (po
 // judge asks for a decision. What cannot be decided is denied; only the end of
 // the call is an error.
 func (c *call) judge(ctx context.Context, action string, r policy.Resource) (policy.Decision, error) {
-	d, err := c.opt.Judge.Judge(ctx, policy.Question{Point: policy.PointAccess, User: c.User, Agent: c.Agent,
+	d, err := c.opt.Authorizer.Authorize(ctx, policy.Question{Point: policy.PointAccess, User: c.User, Agent: c.Agent,
 		Lineage: c.Lineage, Attended: c.Attended, Action: action, Resource: r})
 	if ctx.Err() != nil {
 		return policy.Decision{}, fault.Of(context.Cause(ctx))

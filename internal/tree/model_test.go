@@ -269,7 +269,7 @@ func TestNothingCrosses(t *testing.T) {
 		st := database(t)
 		reg := identity.New(st)
 		w := &world{t: rt, people: reg, things: map[resource.URI]*kept{}, members: map[string]bool{},
-			s: tree.New(tree.Options{Store: st, Judge: policy.Fixed{}, People: reg})}
+			s: tree.New(tree.Options{Store: st, Authorizer: policy.Fixed{}, People: reg})}
 		ctx := context.Background()
 		must(reg.AddGroup(ctx, "local", identity.NewGroup{Name: "family"}))
 		must(reg.AddUser(ctx, "local", "bo", identity.AccountChange{Roles: &[]string{"member"}}))

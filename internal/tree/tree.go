@@ -15,13 +15,13 @@ import (
 	"steward/internal/store"
 )
 
-// Options are the parts of a Service. Store, Judge and People are needed.
+// Options are the parts of a Service. Store, Authorizer and People are needed.
 type Options struct {
-	Store  store.Store
-	Judge  policy.Judge
-	People policy.Directory
-	Mounts []Mount
-	Audit  Audit // nil: reads are not recorded
+	Store      store.Store
+	Authorizer policy.Authorizer
+	People     policy.Directory
+	Mounts     []Mount
+	Audit      Audit // nil: reads are not recorded
 }
 
 // Mount is a view of what is not in the store. It is part of the system space

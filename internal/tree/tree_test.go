@@ -31,7 +31,7 @@ type judge struct {
 	rule  func(policy.Question) (policy.Decision, error)
 }
 
-func (j *judge) Judge(_ context.Context, q policy.Question) (policy.Decision, error) {
+func (j *judge) Authorize(_ context.Context, q policy.Question) (policy.Decision, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.asked = append(j.asked, q)
@@ -90,7 +90,7 @@ func open(t testing.TB) office {
 	t.Helper()
 	st := storetest.NewModel()
 	o := office{st: st, reg: identity.New(st), judge: &judge{}, audit: &audit{}}
-	o.Service = tree.New(tree.Options{Store: st, Judge: o.judge, People: o.reg, Mounts: []tree.Mount{shelf{}}, Audit: o.audit})
+	o.Service = tree.New(tree.Options{Store: st, Authorizer: o.judge, People: o.reg, Mounts: []tree.Mount{shelf{}}, Audit: o.audit})
 	must(o.reg.AddGroup(t.Context(), "local", identity.NewGroup{Name: "family", Members: []string{"ana", "bo"}}))
 	return o
 }

@@ -73,7 +73,7 @@ func (h *home) open() {
 	models, err := llm.New(llm.Config{Providers: []llm.Provider{offline.New(offline.Options{Now: h.clock})},
 		Aliases: map[string]llm.Alias{"default": {Models: []string{offline.ProviderName + "/" + offline.ModelName}}}})
 	h.must(err)
-	h.node, err = runtime.Open(h.t.Context(), runtime.Options{Store: h.store, Models: models, Tools: ownTools(h.t), Judge: policy.Fixed{},
+	h.node, err = runtime.Open(h.t.Context(), runtime.Options{Store: h.store, Models: models, Tools: ownTools(h.t), Authorizer: policy.Fixed{},
 		Catalog: h.catalog, Log: slog.New(slog.DiscardHandler),
 		Profile: func(context.Context, string) (string, error) { return "Time zone: " + zoneName, nil }})
 	h.must(err)

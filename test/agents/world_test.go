@@ -144,7 +144,7 @@ func openCatalog(tb testing.TB, dir string, st store.Store, clock func() time.Ti
 // them: its own, its children's NAME.ask, and at the top the node's own.
 func levels(tb testing.TB, tree *catalog.Tree) map[string]*llm.Toolset {
 	tb.Helper()
-	read := effect.New(effect.Options{Store: storetest.NewModel(), Judge: policy.Fixed{}}).ReadTool()
+	read := effect.New(effect.Options{Store: storetest.NewModel(), Authorizer: policy.Fixed{}}).ReadTool()
 	out := map[string]*llm.Toolset{}
 	for path, a := range tree.ByPath {
 		specs := []tool.Spec{read.Spec()}

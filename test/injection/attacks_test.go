@@ -425,7 +425,7 @@ func (a *attack) script(asked string, made []done) *call {
 	return nil
 }
 
-// TestAttacks lets a model that obeys everything loose. With a judge who allows
+// TestAttacks lets a model that obeys everything loose. With an authorizer who allows
 // everything each attack succeeds; with the default policies, and a person who
 // says no to whatever she is asked about, none does.
 func TestAttacks(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 
 // staying is the default judge with a rule of the user's own by which what is
 // private stays here as well.
-func staying(t *testing.T) policy.Judge {
+func staying(t *testing.T) policy.Authorizer {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "own.rego"), []byte("package steward\n\nstays_local contains \"private\"\n"), 0o600); err != nil {

@@ -126,7 +126,7 @@ func newEveryday(t testing.TB) *everyday {
 	for _, line := range lines(t, "servers.txt") {
 		w.must(reg.Add(e.serverTool(line)))
 	}
-	w.node, err = runtime.Open(context.Background(), runtime.Options{Store: w.store, Models: models, Tools: reg, Judge: judgeOf(t, "actions"), People: family{},
+	w.node, err = runtime.Open(context.Background(), runtime.Options{Store: w.store, Models: models, Tools: reg, Authorizer: judgeOf(t, "actions"), People: family{},
 		Agents: []agent.Definition{{Name: runtime.DefaultAgent, Tools: reg.Names()}}, Log: quiet})
 	w.must(err)
 	e.decide = func(q runtime.ApprovalView) runtime.Verdict {

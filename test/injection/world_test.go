@@ -75,7 +75,7 @@ type world struct {
 }
 
 // first are the models outside that are asked before the one on this machine.
-func newWorld(t testing.TB, judge policy.Judge, first ...string) *world {
+func newWorld(t testing.TB, judge policy.Authorizer, first ...string) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir(), model: &double{}, cloud: &double{}}
 	w.net = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -98,7 +98,7 @@ func newWorld(t testing.TB, judge policy.Judge, first ...string) *world {
 	w.found = fts.New(fts.Options{Path: filepath.Join(w.dir, "steward.db.search"), Store: st, Log: quiet})
 	tools, sources := w.tools()
 	w.helper(st, tools)
-	w.node, err = runtime.Open(context.Background(), runtime.Options{Store: st, Models: models, Tools: tools, Judge: judge, Catalog: w.catalog,
+	w.node, err = runtime.Open(context.Background(), runtime.Options{Store: st, Models: models, Tools: tools, Authorizer: judge, Catalog: w.catalog,
 		Search: w.found, People: family{}, Agents: []agent.Definition{assistant(tools)}, Log: quiet})
 	w.must(err)
 	t.Cleanup(func() {
@@ -453,7 +453,7 @@ func (s *scene) watch(ctx context.Context, mine func(runtime.Frame) bool, approv
 func words(text string) []message.Block { return []message.Block{&message.Text{Text: text}} }
 
 // judges are the ways to decide that are compared.
-func judgeOf(t testing.TB, approve string) policy.Judge {
+func judgeOf(t testing.TB, approve string) policy.Authorizer {
 	t.Helper()
 	switch approve {
 	case "everything":
@@ -488,7 +488,7 @@ func judgeOf(t testing.TB, approve string) policy.Judge {
 // would prove nothing.
 type always struct{}
 
-func (always) Judge(context.Context, policy.Question) (policy.Decision, error) {
+func (always) Authorize(context.Context, policy.Question) (policy.Decision, error) {
 	return policy.Decision{Verdict: policy.Allow}, nil
 }
 
@@ -496,7 +496,7 @@ func (always) Judge(context.Context, policy.Question) (policy.Decision, error) {
 // anything of others was read.
 type tainted struct{}
 
-func (tainted) Judge(_ context.Context, q policy.Question) (policy.Decision, error) {
+func (tainted) Authorize(_ context.Context, q policy.Question) (policy.Decision, error) {
 	if q.Point != policy.PointModel && q.Labels.Has(message.Untrusted) && (q.Tool.Effect == tool.Action || q.Tool.Out()) {
 		return policy.Decision{Verdict: policy.Ask, Reason: "something of others was read"}, nil
 	}

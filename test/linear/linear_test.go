@@ -75,7 +75,7 @@ func open(t *testing.T, st store.Store) *runtime.Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := runtime.Open(t.Context(), runtime.Options{Store: st, Models: models, Tools: &tool.Registry{}, Judge: policy.Fixed{},
+	n, err := runtime.Open(t.Context(), runtime.Options{Store: st, Models: models, Tools: &tool.Registry{}, Authorizer: policy.Fixed{},
 		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

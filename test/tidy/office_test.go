@@ -44,10 +44,10 @@ type office struct {
 	conv  id.ID
 }
 
-// allow is a judge that approves of everything.
+// allow is an authorizer that approves of everything.
 type allow struct{}
 
-func (allow) Judge(context.Context, policy.Question) (policy.Decision, error) {
+func (allow) Authorize(context.Context, policy.Question) (policy.Decision, error) {
 	return policy.Decision{Verdict: policy.Allow, Reason: "the folder is a test's own", Rule: "test"}, nil
 }
 
@@ -78,7 +78,7 @@ func open(t *testing.T, strategies bool, window int) *office {
 	models, err := llm.New(config)
 	o.must(err)
 	st := storetest.NewModel()
-	o.Node, err = runtime.Open(t.Context(), runtime.Options{Store: st, Models: models, Tools: o.tools(strategies), Judge: allow{},
+	o.Node, err = runtime.Open(t.Context(), runtime.Options{Store: st, Models: models, Tools: o.tools(strategies), Authorizer: allow{},
 		Agents: []agent.Definition{{Name: "clerk", Version: "1", Model: "default", Prompt: "You keep the books.", Tools: []string{"files.*"}}}})
 	o.must(err)
 	t.Cleanup(func() {

@@ -18,7 +18,7 @@ func benchQuestion() policy.Question {
 		Tool: tool.Spec{Name: "email.send", Effect: tool.Action, Origin: "domain:email"}}
 }
 
-func openBench(b *testing.B) *Judge {
+func openBench(b *testing.B) *Authorizer {
 	j, err := Open(Options{Directory: people{"ann": {User: "ann", Roles: []string{policy.RoleMember}, Groups: []string{"family"}}}})
 	if err != nil {
 		b.Fatal(err)
@@ -72,7 +72,7 @@ func BenchmarkCached(b *testing.B) {
 	j, q, ctx := openBench(b), benchQuestion(), context.Background()
 	b.ReportAllocs()
 	for b.Loop() {
-		if d, err := j.Judge(ctx, q); err != nil || d.Verdict != policy.Ask {
+		if d, err := j.Authorize(ctx, q); err != nil || d.Verdict != policy.Ask {
 			b.Fatal(d, err)
 		}
 	}

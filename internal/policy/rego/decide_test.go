@@ -96,7 +96,7 @@ func asksModel(local bool, l message.Labels) policy.Question {
 	return policy.Question{Point: policy.PointModel, User: "ann", Labels: l, Model: policy.Model{Provider: "openai", Name: "gpt", Local: local}}
 }
 
-// TestAsFixed compares the default bundle with the judge that needs none, on
+// TestAsFixed compares the default bundle with the authorizer that needs none, on
 // what that one knows of: calls by members of nothing tainted.
 func TestAsFixed(t *testing.T) {
 	j := opened(t, Options{Settings: map[string]any{"approve": "actions"}})
@@ -104,7 +104,7 @@ func TestAsFixed(t *testing.T) {
 		for _, origin := range []string{"", tool.OriginOwn, "mcp:web", "domain:email"} {
 			for _, attended := range []bool{false, true} {
 				q := policy.Question{User: "ann", Attended: attended, Flow: policy.Flow{Fixed: true}, Tool: tool.Spec{Name: "files.write", Effect: effect, Origin: origin}}
-				want, err := policy.Fixed{}.Judge(t.Context(), q)
+				want, err := policy.Fixed{}.Authorize(t.Context(), q)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -16,7 +16,7 @@ import (
 )
 
 // evaluate asks the rules, no longer than they may take.
-func (j *Judge) evaluate(ctx context.Context, p *program, at *point, a *asked) (d policy.Decision, err error) {
+func (j *Authorizer) evaluate(ctx context.Context, p *program, at *point, a *asked) (d policy.Decision, err error) {
 	input, err := a.document(at)
 	if err != nil {
 		return d, err

@@ -42,10 +42,10 @@ type RuleTrace struct {
 	FailedAt string `json:"failed_at,omitzero"`
 }
 
-// Explain decides a question as Judge does, with a trace of all rules that are
+// Explain decides a question as Authorizer does, with a trace of all rules that are
 // about its point. It is slow: for people.
-func (j *Judge) Explain(ctx context.Context, q policy.Question) (Explained, error) {
-	d, err := j.Judge(ctx, q)
+func (j *Authorizer) Explain(ctx context.Context, q policy.Question) (Explained, error) {
+	d, err := j.Authorize(ctx, q)
 	if err != nil {
 		return Explained{}, err
 	}
@@ -93,7 +93,7 @@ func yields(rules []RuleTrace) policy.Verdict {
 }
 
 // traced asks the rules as they stand in the files, with the whole input.
-func (j *Judge) traced(ctx context.Context, p *program, a *asked) ([]RuleTrace, json.RawMessage, error) {
+func (j *Authorizer) traced(ctx context.Context, p *program, a *asked) ([]RuleTrace, json.RawMessage, error) {
 	at := p.points[a.Point]
 	input, err := a.document(&point{term: at.term, members: members(readsAll)})
 	if err != nil {

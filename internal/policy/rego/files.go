@@ -131,7 +131,7 @@ func Check(dir string, settings map[string]any) (Loaded, error) {
 }
 
 // Files returns the policies in force, the default bundle first.
-func (j *Judge) Files() []File {
+func (j *Authorizer) Files() []File {
 	src := j.now.Load().sources
 	out := make([]File, 0, len(src.names))
 	for _, n := range src.names {

@@ -181,7 +181,7 @@ deny contains "much ado" if {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	got, err := j.Judge(ctx, q)
+	got, err := j.Authorize(ctx, q)
 	if err != nil || got.Verdict != policy.Deny {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -164,7 +164,7 @@ func TestCachedIsUncached(t *testing.T) {
 					q := anyQuestion().Draw(rt, "question")
 					want := j.byTheBook(rt, p, book[q.Point], q)
 					for range 2 {
-						got, err := j.Judge(context.Background(), q)
+						got, err := j.Authorize(context.Background(), q)
 						if err != nil || shape(got) != shape(want) {
 							rt.Fatalf("%+v\n%+v, %v\nby the book %+v", q, got, err, want)
 						}
@@ -192,7 +192,7 @@ func shape(d policy.Decision) string {
 
 // byTheBook decides without memory, with the whole input, for each agent of the
 // lineage.
-func (j *Judge) byTheBook(t *rapid.T, p *program, at *point, q policy.Question) policy.Decision {
+func (j *Authorizer) byTheBook(t *rapid.T, p *program, at *point, q policy.Question) policy.Decision {
 	one := func(agent string, lineage []string) policy.Decision {
 		a := asked{Question: q, opt: &j.opt}
 		a.Agent, a.Lineage = agent, lineage
@@ -221,7 +221,7 @@ func (j *Judge) byTheBook(t *rapid.T, p *program, at *point, q policy.Question) 
 
 // TestReads: what a point's rules can read is known, and no more is asked for.
 func TestReads(t *testing.T) {
-	read := func(j *Judge, at policy.Point) []string {
+	read := func(j *Authorizer, at policy.Point) []string {
 		var out []string
 		for _, m := range j.now.Load().points[at].members {
 			out = append(out, table[m.index].path)

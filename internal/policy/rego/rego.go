@@ -1,4 +1,4 @@
-// Package rego is the judge whose rules are written in Rego
+// Package rego is the authorizer whose rules are written in Rego
 // (https://www.openpolicyagent.org/docs/policy-language): those that Steward
 // brings along and, over them, the user's own files. Policies have no network,
 // no clock and no dice; what they see is the question alone.
@@ -17,7 +17,7 @@ import (
 	"steward/internal/policy"
 )
 
-// Options of a Judge. The zero value is the default bundle alone.
+// Options of a Authorizer. The zero value is the default bundle alone.
 type Options struct {
 	// Dir has the user's own policies, *.rego and perhaps a data.json; it is
 	// made where it is not there, and watched. Empty: there are none.
@@ -36,9 +36,9 @@ type Options struct {
 	Log   *slog.Logger // nil: slog.Default()
 }
 
-// Judge decides by policies. Safe for concurrent use. It never takes longer
+// Authorizer decides by policies. Safe for concurrent use. It never takes longer
 // than its Timeout, and it never fails where it cannot decide: it denies.
-type Judge struct {
+type Authorizer struct {
 	opt  Options
 	log  *slog.Logger
 	now  atomic.Pointer[program]
@@ -48,12 +48,12 @@ type Judge struct {
 	done chan struct{} // closed when nothing is watched any more; nil: nothing is
 }
 
-var _ policy.Judge = (*Judge)(nil)
+var _ policy.Authorizer = (*Authorizer)(nil)
 
 // Open prepares the policies. Faults of the user's own are an error here, with
 // the file and line of each (policy_invalid); when they come later, the
 // policies before them stay in force. Close it.
-func Open(opt Options) (*Judge, error) {
+func Open(opt Options) (*Authorizer, error) {
 	if opt.Timeout <= 0 {
 		opt.Timeout = time.Second
 	}
@@ -63,7 +63,7 @@ func Open(opt Options) (*Judge, error) {
 	if opt.Log == nil {
 		opt.Log = slog.Default()
 	}
-	j := &Judge{opt: opt, log: opt.Log}
+	j := &Authorizer{opt: opt, log: opt.Log}
 	if err := makeDir(opt.Dir); err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func Open(opt Options) (*Judge, error) {
 }
 
 // Close ends the watch over the policies. Judging goes on to work.
-func (j *Judge) Close() error {
+func (j *Authorizer) Close() error {
 	j.stop()
 	if j.done != nil {
 		<-j.done
@@ -94,26 +94,26 @@ func (j *Judge) Close() error {
 	return nil
 }
 
-// Bounded reports that Judge comes back in bounded time and does not panic, so
+// Bounded reports that Authorizer comes back in bounded time and does not panic, so
 // that it needs no guard.
-func (j *Judge) Bounded() bool { return true }
+func (j *Authorizer) Bounded() bool { return true }
 
 // Version returns the version of the policies in force.
-func (j *Judge) Version() string { return j.now.Load().version }
+func (j *Authorizer) Version() string { return j.now.Load().version }
 
 // Broken returns why what lies in the user's folder is not in force, nil where
 // it is.
-func (j *Judge) Broken() error {
+func (j *Authorizer) Broken() error {
 	if f := j.bad.Load(); f != nil {
 		return f
 	}
 	return nil
 }
 
-// Judge implements policy.Judge. It never returns an error: what cannot be
+// Authorize implements policy.Authorizer. It never returns an error: what cannot be
 // decided is denied, and the Reason says why. The decision's slices are shared:
 // do not write to them.
-func (j *Judge) Judge(ctx context.Context, q policy.Question) (policy.Decision, error) {
+func (j *Authorizer) Authorize(ctx context.Context, q policy.Question) (policy.Decision, error) {
 	p := j.now.Load()
 	if q.Point == "" {
 		q.Point = policy.PointTool
@@ -162,7 +162,7 @@ func (p *program) no(err error) policy.Decision {
 }
 
 // decide decides one question, from memory if it was asked before.
-func (j *Judge) decide(ctx context.Context, p *program, at *point, a *asked) policy.Decision {
+func (j *Authorizer) decide(ctx context.Context, p *program, at *point, a *asked) policy.Decision {
 	key, ok := at.key(a.room[:0], a)
 	if ok {
 		if d, found := at.known.get(key); found {

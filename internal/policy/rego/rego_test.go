@@ -35,14 +35,14 @@ func house() people {
 	}
 }
 
-func closed(t testing.TB, j *Judge) {
+func closed(t testing.TB, j *Authorizer) {
 	if err := j.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-// opened is a judge that is closed at the end.
-func opened(t testing.TB, opt Options) *Judge {
+// opened is an authorizer that is closed at the end.
+func opened(t testing.TB, opt Options) *Authorizer {
 	t.Helper()
 	if opt.Directory == nil {
 		opt.Directory = house()
@@ -59,9 +59,9 @@ func opened(t testing.TB, opt Options) *Judge {
 	return j
 }
 
-func judged(t testing.TB, j *Judge, q policy.Question) policy.Decision {
+func judged(t testing.TB, j *Authorizer, q policy.Question) policy.Decision {
 	t.Helper()
-	d, err := j.Judge(context.Background(), q)
+	d, err := j.Authorize(context.Background(), q)
 	if err != nil {
 		t.Fatal(err)
 	}

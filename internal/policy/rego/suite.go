@@ -105,7 +105,7 @@ func testRules(modules map[string]*ast.Module) ([]testRule, error) {
 				continue
 			}
 			t := testRule{r, string(r.Head.Name)}
-			if path := r.Path().String(); taken[path] {
+			if path := r.Ref().String(); taken[path] {
 				r.Head.Name = ast.Var(fmt.Sprintf("%s%s_%d", hidden, t.name, len(out)))
 				r.Head.SetRef(ast.Ref{ast.VarTerm(string(r.Head.Name)).SetLocation(r.Location)})
 			} else {
@@ -135,7 +135,7 @@ func isTestName(t *ast.Term) bool {
 // false. A failed built-in function is an error, as it is when it is decided.
 func (p *program) test(ctx context.Context, r testRule) (Tested, error) {
 	out := Tested{Name: r.name, Where: placeOf(r.Location)}
-	query, err := p.compiler.QueryCompiler().Compile(ast.NewBody(ast.NewExpr(ast.NewTerm(r.Path()))))
+	query, err := p.compiler.QueryCompiler().Compile(ast.NewBody(ast.NewExpr(ast.NewTerm(r.Ref()))))
 	if err != nil {
 		return out, invalid(err)
 	}

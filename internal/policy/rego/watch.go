@@ -10,7 +10,7 @@ import (
 )
 
 // watch puts what changes in the folder in force, until ctx ends.
-func (j *Judge) watch(ctx context.Context, looks string) {
+func (j *Authorizer) watch(ctx context.Context, looks string) {
 	defer close(j.done)
 	watch.Follower{
 		What:  "the policies",
@@ -27,7 +27,7 @@ func (j *Judge) watch(ctx context.Context, looks string) {
 }
 
 // dirs are the folder, those in it and those to which links in it lead.
-func (j *Judge) dirs() []string {
+func (j *Authorizer) dirs() []string {
 	out := []string{j.opt.Dir}
 	err := filepath.WalkDir(j.opt.Dir, func(p string, e fs.DirEntry, err error) error {
 		switch {
@@ -49,8 +49,8 @@ func (j *Judge) dirs() []string {
 
 // Reload reads the user's folder again and puts it in force, if it holds:
 // else the policies before it stay, and the error, which is also logged, tells
-// the faults. Judge.Broken goes on to tell of them.
-func (j *Judge) Reload() error {
+// the faults. Authorizer.Broken goes on to tell of them.
+func (j *Authorizer) Reload() error {
 	src, err := gather(j.opt.Dir)
 	var p *program
 	if err == nil {

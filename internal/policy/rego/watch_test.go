@@ -59,7 +59,7 @@ func (l *lines) await(t *testing.T, text string) {
 	l.mu.Unlock()
 }
 
-// TestHotReload changes the policies of a judge that is in use.
+// TestHotReload changes the policies of an authorizer that is in use.
 func TestHotReload(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "made", "here")
@@ -135,7 +135,7 @@ func TestReloadWhileJudging(t *testing.T) {
 	for range 4 {
 		work.Go(func() {
 			for ctx.Err() == nil {
-				d, err := j.Judge(t.Context(), policy.Question{User: "ann", Tool: clock()})
+				d, err := j.Authorize(t.Context(), policy.Question{User: "ann", Tool: clock()})
 				if err != nil || (d.Verdict == policy.Deny) != (d.Reason == "not now") {
 					t.Errorf("%+v, %v", d, err)
 				}

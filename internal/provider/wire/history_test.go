@@ -15,11 +15,6 @@ func words(s string) []message.Block { return []message.Block{&message.Text{Text
 
 func asks(id, name string) message.Block { return &message.ToolCall{CallID: id, Name: name} }
 
-// reading is a codec that reads so.
-func reading(read func(*wire.History, wire.Value)) wire.Codec {
-	return wire.Codec{Provider: "vendor", Prefix: "call_", Read: read}
-}
-
 // chat is a history with ids.
 func chat(msgs ...*message.Message) []*message.Message {
 	var prev id.ID
@@ -59,11 +54,4 @@ func TestEncodeRefuses(t *testing.T) {
 	if b, err := c.Encode(nil); string(b) != "[]" || err != nil {
 		t.Errorf("no messages: %s, %v", b, err)
 	}
-}
-
-func content(m *message.Message) []message.Block {
-	if r := m.Result(); r != nil {
-		return r.Content
-	}
-	return nil
 }

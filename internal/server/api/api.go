@@ -24,11 +24,11 @@ import (
 
 // Options of the server. Node and People are needed.
 type Options struct {
-	Node   Node
-	People *identity.Registry // users, their keys and groups
-	Agents catalog.Approver   // nil: there are no agents
-	Judge  policy.Judge       // who may decide about agents; nil: administrators
-	Logger *slog.Logger
+	Node       Node
+	People     *identity.Registry // users, their keys and groups
+	Agents     catalog.Approver   // nil: there are no agents
+	Authorizer policy.Authorizer  // who may decide about agents; nil: administrators
+	Logger     *slog.Logger
 
 	Resources *tree.Service // nil: there are none
 	Audit     *audit.Log    // nil: the log is not audited

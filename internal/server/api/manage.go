@@ -13,7 +13,9 @@ import (
 	"steward/internal/store/audit"
 )
 
-func (f *server) agents() httpauth.Agents { return httpauth.Agents{Catalog: f.Agents, Judge: f.Judge} }
+func (f *server) agents() httpauth.Agents {
+	return httpauth.Agents{Catalog: f.Agents, Authorizer: f.Authorizer}
+}
 
 func (f *server) listAgents(ctx context.Context, c *call, _ struct{}) (map[string][]catalog.Listing, error) {
 	list, err := f.agents().List(ctx, c.Caller)
@@ -89,7 +91,7 @@ type policyView struct {
 // policy tells which policies are in force: of what they say, administrators
 // alone.
 func (f *server) policy(_ context.Context, c *call, _ struct{}) (policyView, error) {
-	p, ok := f.Judge.(*rego.Judge)
+	p, ok := f.Authorizer.(*rego.Authorizer)
 	if !ok {
 		return policyView{}, unsupported("policy", "this Steward has no policies")
 	}

@@ -52,7 +52,7 @@ func TestPolicy(t *testing.T) {
 		api.Handler(o).ServeHTTP(w, r.WithContext(httpauth.With(r.Context(), c)))
 		return w.Code, w.Body.String()
 	}
-	full := api.Options{Node: node, Judge: j}
+	full := api.Options{Node: node, Authorizer: j}
 	boss, ana := httpauth.Caller{User: "boss", Admin: true}, httpauth.Caller{User: "ana"}
 
 	status, body := call(full, ana, "GET", "/policy", "")

@@ -28,7 +28,7 @@ func newTown(t *testing.T) town {
 	st := storetest.NewModel()
 	reg := identity.New(st)
 	return town{t, reg, api.Handler(api.Options{People: reg, Logger: slog.New(slog.DiscardHandler),
-		Resources: tree.New(tree.Options{Store: st, Judge: policy.Fixed{}, People: reg})})}
+		Resources: tree.New(tree.Options{Store: st, Authorizer: policy.Fixed{}, People: reg})})}
 }
 
 // as sends a request as a user ("+admin" for an admin) and returns the status

@@ -47,7 +47,7 @@ func (s *Server) desk() httpauth.Agents {
 	if s.o.Agents == nil {
 		return httpauth.Agents{}
 	}
-	return httpauth.Agents{Catalog: s.o.Agents, Judge: s.o.Judge}
+	return httpauth.Agents{Catalog: s.o.Agents, Authorizer: s.o.Authorizer}
 }
 
 func (c *conn) listAgents(f *head) error {

@@ -43,12 +43,12 @@ type Node interface {
 // Options of the server. Node is needed; the rest has good zero values.
 type Options struct {
 	Node       Node
-	Agents     Agents        // nil: there are none
-	Judge      policy.Judge  // who may decide about agents; nil: administrators
-	Events     Events        // nil: there are none
-	MaxMessage int64         // bytes of one frame from a client; 0: httpauth.MaxBody
-	PingEvery  time.Duration // 0: 20 seconds
-	Patience   time.Duration // how long a client may leave a write waiting; 0: 10 seconds
+	Agents     Agents            // nil: there are none
+	Authorizer policy.Authorizer // who may decide about agents; nil: administrators
+	Events     Events            // nil: there are none
+	MaxMessage int64             // bytes of one frame from a client; 0: httpauth.MaxBody
+	PingEvery  time.Duration     // 0: 20 seconds
+	Patience   time.Duration     // how long a client may leave a write waiting; 0: 10 seconds
 	Logger     *slog.Logger
 
 	// Mask hides secrets in what clients are told: it returns the frame, or

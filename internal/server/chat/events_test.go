@@ -41,7 +41,7 @@ func newHappening(t *testing.T, st store.Store, beat time.Duration) *happening {
 	h := &happening{t: t, st: st}
 	var err error
 	follower := follow.New(follow.Options{Store: st, About: events.About})
-	h.Engine, err = events.New(events.Options{Follow: follower, Judge: policy.Fixed{}, Directory: everybody{}, Beat: beat, Log: slog.New(slog.DiscardHandler)})
+	h.Engine, err = events.New(events.Options{Follow: follower, Authorizer: policy.Fixed{}, Directory: everybody{}, Beat: beat, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

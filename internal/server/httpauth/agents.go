@@ -17,8 +17,8 @@ import (
 // refused with admin_only or policy_denied, Denied). Other errors are those of
 // the Approver.
 type Agents struct {
-	Catalog catalog.Approver // nil: there are none (agents_unsupported)
-	Judge   policy.Judge     // nil: administrators decide
+	Catalog    catalog.Approver  // nil: there are none (agents_unsupported)
+	Authorizer policy.Authorizer // nil: administrators decide
 }
 
 // Approval allows what has a hash. In JSON it is the body of a request.
@@ -43,7 +43,7 @@ func (a Agents) may(ctx context.Context, c Caller, path string) error {
 	}
 	none := fault.New(fault.Denied, "admin_only", "what agents may do is decided on the machine that Steward runs on").
 		WithHint("use steward agents there")
-	if a.Judge == nil {
+	if a.Authorizer == nil {
 		if c.Admin {
 			return nil
 		}
@@ -53,7 +53,7 @@ func (a Agents) may(ctx context.Context, c Caller, path string) error {
 	if strings.Contains(path, ":") {
 		typ = catalog.TypeSource
 	}
-	d, err := a.Judge.Judge(ctx, policy.Question{Point: policy.PointAgent, User: c.User, Attended: c.Attended(), Target: path,
+	d, err := a.Authorizer.Authorize(ctx, policy.Question{Point: policy.PointAgent, User: c.User, Attended: c.Attended(), Target: path,
 		Resource: policy.Resource{Type: typ, Space: resource.System}})
 	switch {
 	case err != nil:
@@ -85,7 +85,7 @@ func (a Agents) List(ctx context.Context, c Caller) ([]catalog.Listing, error) {
 	}
 	all := a.Catalog.Listings()
 	told := append(none, catalog.Told(all)...)
-	if a.Judge == nil {
+	if a.Authorizer == nil {
 		return told, nil
 	}
 	for _, l := range all {

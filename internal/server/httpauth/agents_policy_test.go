@@ -75,7 +75,7 @@ ask contains "ask somebody" if {
 			t.Error(err)
 		}
 	})
-	desk, ctx := httpauth.Agents{Catalog: cat, Judge: judge}, t.Context()
+	desk, ctx := httpauth.Agents{Catalog: cat, Authorizer: judge}, t.Context()
 	boss, ana := httpauth.Caller{User: "boss", Admin: true, Roles: []string{policy.RoleAdmin}}, httpauth.Caller{User: "ana", Roles: []string{policy.RoleMember}}
 	for _, c := range []struct {
 		who  httpauth.Caller

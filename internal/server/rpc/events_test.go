@@ -50,7 +50,7 @@ func newHappening(t *testing.T, beat time.Duration) *happening {
 	h := &happening{t: t, st: storetest.NewModel()}
 	var err error
 	follower := follow.New(follow.Options{Store: h.st, About: events.About})
-	h.Engine, err = events.New(events.Options{Follow: follower, Judge: policy.Fixed{}, Directory: everybody{}, Beat: beat, Log: slog.New(slog.DiscardHandler)})
+	h.Engine, err = events.New(events.Options{Follow: follower, Authorizer: policy.Fixed{}, Directory: everybody{}, Beat: beat, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

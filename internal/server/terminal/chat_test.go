@@ -126,7 +126,7 @@ func newNode(t *testing.T) node {
 	return nodeWith(t, nil, policy.Fixed{})
 }
 
-func nodeWith(t *testing.T, agents chat.Agents, judge policy.Judge) node {
+func nodeWith(t *testing.T, agents chat.Agents, judge policy.Authorizer) node {
 	t.Helper()
 	st, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "steward.db")})
 	if err != nil {
@@ -142,7 +142,7 @@ func nodeWith(t *testing.T, agents chat.Agents, judge policy.Judge) node {
 	if err := reg.Add(p); err != nil {
 		t.Fatal(err)
 	}
-	n, err := runtime.Open(t.Context(), runtime.Options{Store: st, Models: models, Tools: reg, Judge: judge,
+	n, err := runtime.Open(t.Context(), runtime.Options{Store: st, Models: models, Tools: reg, Authorizer: judge,
 		Agents: []agent.Definition{{Name: "poet", Version: "1", Prompt: "You rhyme."}}})
 	if err != nil {
 		t.Fatal(err)
@@ -444,9 +444,9 @@ func TestPlain(t *testing.T) {
 // asks is a policy that asks whether or not anybody is there.
 type asks struct{}
 
-func (asks) Judge(ctx context.Context, q policy.Question) (policy.Decision, error) {
+func (asks) Authorize(ctx context.Context, q policy.Question) (policy.Decision, error) {
 	q.Attended = true
-	return policy.Fixed{}.Judge(ctx, q)
+	return policy.Fixed{}.Authorize(ctx, q)
 }
 
 func TestAQuestionThatNobodyCanAnswerIsRefused(t *testing.T) {

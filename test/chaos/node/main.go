@@ -52,7 +52,7 @@ func serve(data, listen, model, ledger string) error {
 	if err != nil {
 		return err
 	}
-	node, err := runtime.Open(ctx, runtime.Options{Store: db, Models: models, Tools: tools, Judge: policy.Fixed{}, Log: log})
+	node, err := runtime.Open(ctx, runtime.Options{Store: db, Models: models, Tools: tools, Authorizer: policy.Fixed{}, Log: log})
 	if err != nil {
 		return err
 	}

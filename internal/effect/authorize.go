@@ -10,32 +10,32 @@ import (
 	"steward/internal/policy"
 )
 
-// Ruling is what is decided about a call before it begins.
-type Ruling struct {
+// Authorization is what is decided about a call before it begins.
+type Authorization struct {
 	policy.Decision
 	Grant    string          // URI text of the standing approval that answers what a person would be asked
 	Question policy.Question // that policy was asked first
 }
 
-// Rule decides about a call as Run does at a point, records nothing and runs
+// Authorize decides about a call as Run does at a point, records nothing and runs
 // nothing. Empty arguments are not checked. Error codes: those of the tool's
 // check of the arguments.
-func (e *Engine) Rule(ctx context.Context, point policy.Point, c Call) (Ruling, error) {
+func (e *Engine) Authorize(ctx context.Context, point policy.Point, c Call) (Authorization, error) {
 	c = e.masked(c)
 	j := &job{e: e, c: c, spec: c.Tool.Spec(), args: []byte("{}")}
 	if strings.TrimSpace(string(c.Args)) != "" {
 		var err error
 		if j.args, err = e.check(&c, j.spec); err != nil {
-			return Ruling{}, err
+			return Authorization{}, err
 		}
 	}
-	r := Ruling{Question: j.question(point, c.Attended)}
+	r := Authorization{Question: j.question(point, c.Attended)}
 	if point == policy.PointIntent {
-		r.Decision = j.judge(ctx, point, c.Attended)
+		r.Decision = j.askPolicy(ctx, point, c.Attended)
 	} else {
 		f := &execution{job: j, intentRecord: j.draft(j.intentURI())}
 		var a *intent.Approval
-		if r.Decision, a = f.ruled(ctx); a != nil {
+		if r.Decision, a = f.authorize(ctx); a != nil {
 			r.Grant = a.Grant
 		}
 	}
@@ -45,11 +45,11 @@ func (e *Engine) Rule(ctx context.Context, point policy.Point, c Call) (Ruling, 
 	return r, nil
 }
 
-// ruled decides about a call that has not begun: what policy and the tool's own
+// authorize decides about a call that has not begun: what policy and the tool's own
 // settings say, and the approval that answers what a person would be asked:
 // one that stands, or the request for the retry or the undo that the call is.
 // With nobody there, such an approval speaks for him.
-func (f *execution) ruled(ctx context.Context) (policy.Decision, *intent.Approval) {
+func (f *execution) authorize(ctx context.Context) (policy.Decision, *intent.Approval) {
 	d := f.planned(ctx, f.c.Attended)
 	if f.unasked != nil && f.unasked.Verdict == policy.Ask {
 		if a := f.granted(ctx, *f.unasked); a != nil {
@@ -69,9 +69,9 @@ func (f *execution) ruled(ctx context.Context) (policy.Decision, *intent.Approva
 	return d, f.granted(ctx, d)
 }
 
-// judge judges the call. What is allowed is asked about all the same where the
+// askPolicy judges the call. What is allowed is asked about all the same where the
 // tool wants that.
-func (j *job) judge(ctx context.Context, point policy.Point, attended bool) policy.Decision {
+func (j *job) askPolicy(ctx context.Context, point policy.Point, attended bool) policy.Decision {
 	if why := j.barred(ctx); why != "" {
 		return policy.Decision{Verdict: policy.Deny, Reason: why, Rule: "tool.audience"}
 	}
@@ -109,12 +109,12 @@ func (j *job) barred(ctx context.Context) string {
 // would be, it names the group that answers at either point: one approval is
 // for both.
 func (j *job) planned(ctx context.Context, attended bool) policy.Decision {
-	d := j.judge(ctx, policy.PointTool, attended)
+	d := j.askPolicy(ctx, policy.PointTool, attended)
 	would := j.unasked
 	if d.Verdict != policy.Ask && would == nil {
 		return d
 	}
-	begin := j.judge(ctx, policy.PointIntent, attended)
+	begin := j.askPolicy(ctx, policy.PointIntent, attended)
 	if j.unasked != nil {
 		begin = *j.unasked
 	}
@@ -130,7 +130,7 @@ func (j *job) planned(ctx context.Context, attended bool) policy.Decision {
 	return d
 }
 
-// verdict asks the judge. No answer in time, an error and an unknown verdict
+// verdict asks the authorizer. No answer in time, an error and an unknown verdict
 // all mean no.
 func (j *job) verdict(ctx context.Context, point policy.Point, attended bool) policy.Decision {
 	j.unasked = nil // what was asked before is not what is asked now
