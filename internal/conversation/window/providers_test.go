@@ -43,7 +43,7 @@ func (v *vendor) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := v.check(body); err != nil {
 		return nil, fmt.Errorf("the vendor's rules are broken: %w\n%s", err, body)
 	}
-	e, err := apis.Load("../provider/" + v.data + "/testdata/text.http")
+	e, err := apis.Load("../../provider/" + v.data + "/testdata/text.http")
 	if err != nil {
 		return nil, err
 	}
