@@ -14,35 +14,36 @@ import (
 	"steward/internal/store"
 )
 
-// How often one effect is started: over all lives of the process, so that one
-// that brings it down does not do so for ever, and in one go.
+// These bound how often one effect is started: maxAttempts over all lives of the process,
+// so that an effect that crashes it does not do so forever; maxRepeats within one call of
+// Run.
 const (
 	maxAttempts = 10
 	maxRepeats  = 2
 )
 
-// kept is an intent as the store holds it.
+// intentRecord is an intent as the store holds it.
 type intentRecord struct {
 	uri     resource.URI
 	version uint64
 	in      intent.Intent
 }
 
-// execution is an action on its way through its intent.
+// execution takes an action through the states of its intent.
 type execution struct {
 	*job
 	intentRecord
-	found   bool // it was recorded before this call of Run: its state is another run's
-	judged  bool // it was, just now
-	hold    bool // it is to begin with others: it stops before it does
-	ready   bool // and has stopped there
+	found   bool // the intent was recorded before this call of Run: its state comes from another run
+	judged  bool // the intent was authorized just now
+	hold    bool // it is to begin together with others, so it stops just before
+	ready   bool // it has stopped there
 	repeats int  // of the effect, in this call of Run
-	doubt   bool // an execution before may have done it: that one more did not says nothing
+	doubt   bool // an earlier attempt may have done it, so the failure of a later one proves nothing
 
-	checks []store.Change // what the commit that begins it has to see: the grant that covers it
+	checks []store.Change // preconditions of the commit that begins it: the grant that covers it
 }
 
-// action takes a call through its intent to a settled state.
+// action takes a call through its intent to a settled or queued state.
 func (j *job) action(ctx context.Context) (*message.ToolResult, error) {
 	if err := j.inRun(ctx); err != nil {
 		return j.refused(err)
@@ -60,8 +61,8 @@ func (j *job) action(ctx context.Context) (*message.ToolResult, error) {
 	return j.refused(err)
 }
 
-// inRun refuses what belongs to no run: an effect that nothing would account
-// for. It is a fault of the program, and said loudly.
+// inRun refuses an action that belongs to no run, because nothing would account for its
+// effect. This is a bug in the calling program, so it is logged as an error.
 func (j *job) inRun(ctx context.Context) error {
 	own, there := request.From(ctx)
 	why := ""
@@ -81,7 +82,7 @@ func (j *job) inRun(ctx context.Context) error {
 		WithHint("actions are asked for in turns and in calls from outside; tell whoever wrote the program")
 }
 
-// openIntent locks and loads the call's intent, or records it.
+// openIntent locks and loads the call's intent, or records it if there is none.
 func (j *job) openIntent(ctx context.Context) (*execution, func(), error) {
 	uri := j.intentURI()
 	unlock, err := j.e.lock(ctx, uri)
@@ -106,14 +107,15 @@ func (j *job) openIntent(ctx context.Context) (*execution, func(), error) {
 	return f, unlock, err
 }
 
-// refused is the answer when the record cannot be kept: nothing can go on.
+// refused returns the result for a record that cannot be written or read: the run cannot
+// continue.
 func (j *job) refused(err error) (*message.ToolResult, error) {
 	return j.c.told(message.Failed, "The action could not be recorded: "+err.Error()), err
 }
 
-// advance goes from state to state until the intent is settled or queued. When
-// somebody else (a person's decision) has changed it meanwhile, it looks again.
-// No result and no error: it is ready to begin, and held.
+// advance moves from state to state until the intent is settled or queued. If someone else
+// (a person's decision) has changed the intent in between, it reloads it. If it returns
+// neither a result nor an error, the action is ready to begin and is held.
 func (f *execution) advance(ctx context.Context) (*message.ToolResult, error) {
 	for {
 		res, err := f.next(ctx)
@@ -140,7 +142,8 @@ func (f *execution) advance(ctx context.Context) (*message.ToolResult, error) {
 	}
 }
 
-// next does what the state asks for. A nil result means: look at the state again.
+// next performs the step that the current state requires. A nil result means: look at the
+// state again.
 func (f *execution) next(ctx context.Context) (*message.ToolResult, error) {
 	if f.in.State.InFlight() && f.in.State != intent.Executing && ctx.Err() != nil {
 		return f.cancel(ctx)
@@ -171,13 +174,13 @@ func (f *execution) next(ctx context.Context) (*message.ToolResult, error) {
 	return f.settled()
 }
 
-// propose records the intent, not yet judged.
+// propose records the intent, before it is authorized.
 func (f *execution) propose(ctx context.Context, uri resource.URI) error {
 	f.intentRecord = f.draft(uri)
 	return f.commit(ctx, store.If{Absent: true})
 }
 
-// draft is the call's intent, not yet judged.
+// draft returns the call's intent, before it is authorized.
 func (j *job) draft(uri resource.URI) intentRecord {
 	return intentRecord{uri: uri, in: intent.Intent{
 		Key: j.key(), Tool: j.spec.Name, Version: j.spec.Version,
@@ -188,9 +191,9 @@ func (j *job) draft(uri resource.URI) intentRecord {
 	}}
 }
 
-// decide judges a proposed intent.
+// decide authorizes a proposed intent.
 func (f *execution) decide(ctx context.Context) (*message.ToolResult, error) {
-	f.in.Version = f.spec.Version // what is judged now is what was proposed, by its current definition
+	f.in.Version = f.spec.Version // authorize it by the tool's current definition
 	d, a := f.authorize(ctx)
 	if ctx.Err() != nil {
 		return f.cancel(ctx)
@@ -212,7 +215,7 @@ func (f *execution) decide(ctx context.Context) (*message.ToolResult, error) {
 	return f.begin(ctx)
 }
 
-// noteDecision notes what a decision says of the intent beside its verdict.
+// noteDecision copies a decision, apart from its verdict, to the intent.
 func (f *execution) noteDecision(d policy.Decision) {
 	f.in.Rule, f.in.Policy = d.Rule, d.Version
 	if d.Verdict == policy.Ask {
@@ -222,11 +225,11 @@ func (f *execution) noteDecision(d policy.Decision) {
 	f.in.Mask, f.in.Cap = f.job.obligations.Mask, f.job.obligations.Cap
 }
 
-// reask looks again at a question that an earlier run had left: what policy
-// has come to deny is denied; a question that still stands is waited for, and
-// one that expired while nobody could answer it is put anew.
+// reask re-evaluates a question that an earlier run left open. If policy now denies the
+// action, it is denied. If the question is still valid, the run waits for it. If it
+// expired while nobody could answer it, it is asked again.
 func (f *execution) reask(ctx context.Context) (*message.ToolResult, error) {
-	d := f.planned(ctx, true) // a person was there to be asked
+	d := f.planned(ctx, true) // a person was there when it was asked
 	switch {
 	case ctx.Err() != nil:
 		return f.cancel(ctx)
@@ -241,10 +244,9 @@ func (f *execution) reask(ctx context.Context) (*message.ToolResult, error) {
 	return nil, f.ask(ctx, f.in.Reason)
 }
 
-// begin starts the execution. Where time has passed since it was judged, it is
-// judged once more: what policy has come to deny is denied, what it has come
-// to ask about is asked. The approval is verified, and consumed in the commit
-// that says that it begins.
+// begin starts the execution. If time has passed since the intent was authorized, policy
+// is asked again: it may now deny the action or require a question. The approval is
+// verified, and is consumed in the same commit that records the start.
 func (f *execution) begin(ctx context.Context) (*message.ToolResult, error) {
 	if !f.judged {
 		d := f.askPolicy(ctx, policy.PointIntent, f.c.Attended || f.in.Approval != nil)
@@ -259,12 +261,12 @@ func (f *execution) begin(ctx context.Context) (*message.ToolResult, error) {
 			f.noteDecision(d)
 			return nil, f.ask(ctx, d.Reason)
 		}
-		if d.Approvers == "" { // who has answered stays on record
+		if d.Approvers == "" { // keep on record which group answered
 			d.Approvers = f.in.Approvers
 		}
 		f.noteDecision(d)
 		if f.in.Approval == nil {
-			f.in.Version = f.spec.Version // policy allows it as it is now
+			f.in.Version = f.spec.Version // policy allows the tool as it is defined now
 		}
 	}
 	if why := f.lapsed(); why != "" {
@@ -288,14 +290,14 @@ func (f *execution) begin(ctx context.Context) (*message.ToolResult, error) {
 	if err != nil {
 		return f.busy(ctx, err)
 	}
-	if why := f.lapsed(); why != "" { // while it waited for its place
+	if why := f.lapsed(); why != "" { // it may have lapsed while the call waited for its slot
 		release()
 		return nil, f.ask(ctx, why)
 	}
 	return f.execute(ctx, release)
 }
 
-// busy settles what found no place in which it could be done.
+// busy settles an action for which no slot became free.
 func (f *execution) busy(ctx context.Context, err error) (*message.ToolResult, error) {
 	if ctx.Err() != nil {
 		return f.cancel(ctx)
@@ -303,8 +305,8 @@ func (f *execution) busy(ctx context.Context, err error) (*message.ToolResult, e
 	return f.settle(ctx, intent.Cancelled, err.Error(), f.c.told(message.Unavailable, "Not done: "+err.Error()))
 }
 
-// lapsed tells why the approval does not cover what is about to be done, or
-// nothing when it does, or when policy asked for none.
+// lapsed returns why the approval does not cover what is about to be done. It returns ""
+// if it does, or if policy required no approval.
 func (f *execution) lapsed() string {
 	a := f.in.Approval
 	now := f.c.Tool.Spec()
@@ -321,7 +323,7 @@ func (f *execution) lapsed() string {
 	return ""
 }
 
-// cancel cancels what has not begun, unless the node is only closing.
+// cancel cancels an action that has not begun, unless the node is only closing.
 func (f *execution) cancel(ctx context.Context) (*message.ToolResult, error) {
 	res, err := f.stopped(ctx)
 	if err != nil {
@@ -338,7 +340,7 @@ func (f *execution) queued() *message.ToolResult {
 	return f.c.told(message.Queued, text)
 }
 
-// settled is the recorded result.
+// settled returns the recorded result.
 func (f *execution) settled() (*message.ToolResult, error) {
 	res, err := f.c.resultOf(&f.in)
 	if err != nil {
@@ -347,8 +349,8 @@ func (f *execution) settled() (*message.ToolResult, error) {
 	return res, nil
 }
 
-// ResultOf is the result of a settled intent: the recorded one, or, where a
-// decision settled it that no run saw, what follows from that.
+// ResultOf returns the result of a settled intent: the recorded one, or the one that
+// follows from the decision if the intent was settled while no run was active.
 func ResultOf(in *intent.Intent) (*message.ToolResult, error) {
 	return (&Call{Ref: in.Call, Name: in.Tool}).resultOf(in)
 }

@@ -10,16 +10,16 @@ import (
 	"steward/internal/policy"
 )
 
-// Authorization is what is decided about a call before it begins.
+// Authorization is the decision about a call before it begins.
 type Authorization struct {
 	policy.Decision
-	Grant    string          // URI text of the standing approval that answers what a person would be asked
-	Question policy.Question // that policy was asked first
+	Grant    string          // URI text of the standing approval that answers the question
+	Question policy.Question // the first question that policy was asked
 }
 
-// Authorize decides about a call as Run does at a point, records nothing and runs
-// nothing. Empty arguments are not checked. Error codes: those of the tool's
-// check of the arguments.
+// Authorize makes the same decision about a call as Run does at the given point. It
+// records nothing and runs nothing. Empty arguments are not checked. Error codes: those of
+// the tool's check of the arguments.
 func (e *Engine) Authorize(ctx context.Context, point policy.Point, c Call) (Authorization, error) {
 	c = e.masked(c)
 	j := &job{e: e, c: c, spec: c.Tool.Spec(), args: []byte("{}")}
@@ -45,10 +45,10 @@ func (e *Engine) Authorize(ctx context.Context, point policy.Point, c Call) (Aut
 	return r, nil
 }
 
-// authorize decides about a call that has not begun: what policy and the tool's own
-// settings say, and the approval that answers what a person would be asked:
-// one that stands, or the request for the retry or the undo that the call is.
-// With nobody there, such an approval speaks for him.
+// authorize decides about a call that has not begun. It combines policy and the tool's own
+// settings with an approval that answers the question, if there is one: a standing
+// approval, or the person's own request for the retry or undo that this call is. If nobody
+// is there to be asked, a standing approval answers for the person.
 func (f *execution) authorize(ctx context.Context) (policy.Decision, *intent.Approval) {
 	d := f.planned(ctx, f.c.Attended)
 	if f.unasked != nil && f.unasked.Verdict == policy.Ask {
@@ -69,8 +69,8 @@ func (f *execution) authorize(ctx context.Context) (policy.Decision, *intent.App
 	return d, f.granted(ctx, d)
 }
 
-// askPolicy judges the call. What is allowed is asked about all the same where the
-// tool wants that.
+// askPolicy authorizes the call. If policy allows it but the tool is set to ask, the
+// verdict becomes Ask, or Deny if nobody is there.
 func (j *job) askPolicy(ctx context.Context, point policy.Point, attended bool) policy.Decision {
 	if why := j.barred(ctx); why != "" {
 		return policy.Decision{Verdict: policy.Deny, Reason: why, Rule: "tool.audience"}
@@ -88,8 +88,7 @@ func (j *job) askPolicy(ctx context.Context, point policy.Point, attended bool) 
 	return d
 }
 
-// barred says why the tool is not this user's to call, or nothing. No policy
-// can loosen that.
+// barred returns why this user may not call the tool, or "". No policy can override that.
 func (j *job) barred(ctx context.Context) string {
 	user := j.c.Request.User
 	if j.spec.For.Admits(user, nil) {
@@ -105,9 +104,9 @@ func (j *job) barred(ctx context.Context) string {
 	return j.spec.Name + " works on what belongs to others: who declared it can name you, or a group of yours, under users or groups"
 }
 
-// planned judges an action that is called. Where a person is to be asked, or
-// would be, it names the group that answers at either point: one approval is
-// for both.
+// planned authorizes a new action. Where a person is to be asked, or would be if one were
+// there, it names the group that must answer at either point (tool and intent), because
+// one approval serves both.
 func (j *job) planned(ctx context.Context, attended bool) policy.Decision {
 	d := j.askPolicy(ctx, policy.PointTool, attended)
 	would := j.unasked
@@ -130,10 +129,9 @@ func (j *job) planned(ctx context.Context, attended bool) policy.Decision {
 	return d
 }
 
-// verdict asks the authorizer. No answer in time, an error and an unknown verdict
-// all mean no.
+// verdict asks the authorizer. A timeout, an error and an unknown verdict all mean Deny.
 func (j *job) verdict(ctx context.Context, point policy.Point, attended bool) policy.Decision {
-	j.unasked = nil // what was asked before is not what is asked now
+	j.unasked = nil // discard the result of an earlier question
 	d, err := j.rule(ctx, j.question(point, attended))
 	switch {
 	case err != nil:
@@ -150,7 +148,7 @@ func (j *job) verdict(ctx context.Context, point policy.Point, attended bool) po
 	return d
 }
 
-// question is what policy is asked about the call.
+// question returns the question that policy is asked about the call.
 func (j *job) question(point policy.Point, attended bool) policy.Question {
 	return policy.Question{Point: point, User: j.c.Request.User, Agent: j.c.Agent, Lineage: j.c.Lineage, Tool: j.spec, Args: j.args,
 		Labels: j.c.Labels, Flow: j.c.Flow, Left: j.c.Left, Attended: attended, Action: j.c.Action, At: j.c.At}

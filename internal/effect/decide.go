@@ -15,13 +15,13 @@ import (
 	"steward/internal/tool"
 )
 
-// await waits for a person's word, holding nothing of the store and looking at
-// it only when something was said. The caller looks at the state again.
+// await waits for a person's answer. It holds no resource of the store, and reads it only
+// after a wake-up. The caller then looks at the state again.
 func (f *execution) await(ctx context.Context) (*message.ToolResult, error) {
 	own := *f.job
 	w := &waiter{job: &own, answered: make(chan struct{}, 1)}
 	defer f.e.enlist(f.uri, w)()
-	if moved, err := f.look(ctx); moved || err != nil { // it may have been answered before anybody listened
+	if moved, err := f.look(ctx); moved || err != nil { // it may have been answered before this run was listening
 		return f.unless(err)
 	}
 	q, err := f.e.show(context.WithoutCancel(ctx), f.c.Scope, f.uri, &f.in, nil)
@@ -56,7 +56,7 @@ func (f *execution) await(ctx context.Context) (*message.ToolResult, error) {
 	}
 }
 
-// look takes the intent as it is recorded, and reports whether it has changed.
+// look loads the recorded intent, and reports whether it has changed.
 func (f *execution) look(ctx context.Context) (moved bool, err error) {
 	now, err := f.e.load(context.WithoutCancel(ctx), f.c.Scope, f.uri)
 	if err != nil || now.version == f.version {
@@ -66,7 +66,7 @@ func (f *execution) look(ctx context.Context) (moved bool, err error) {
 	return true, nil
 }
 
-// unless is no result, unless there is an error.
+// unless returns no result, or the refusal if err is not nil.
 func (f *execution) unless(err error) (*message.ToolResult, error) {
 	if err != nil {
 		return f.refused(err)
@@ -74,31 +74,30 @@ func (f *execution) unless(err error) (*message.ToolResult, error) {
 	return nil, nil
 }
 
-// Decision is a person's answer to a question. ID and Hash repeat what was
-// shown (Question).
+// Decision is a person's answer to a question. ID and Hash repeat what was shown (see
+// Question).
 type Decision struct {
-	ID       string // of the question, or IntentID of its intent
+	ID       string // of the question, or the IntentID of its intent
 	Hash     string
 	Approve  bool
 	Reason   string // may be empty
-	By       string `json:"-"` // who, which no client says; empty: the scope's actor
+	By       string `json:"-"` // who answers; clients cannot set it; empty: the scope's actor
 	Standing Standing
-	Pattern  intent.Pattern // of a standing approval, as it was shown; nil: the one that covers just this
-	Until    time.Time      // of a standing approval; zero: for ever
-	Args     []byte         // the arguments as the person wants them; nil: as they were asked about
+	Pattern  intent.Pattern // of a standing approval, as it was shown; nil: one that covers just this call
+	Until    time.Time      // end of a standing approval; zero: never
+	Args     []byte         // the arguments as the person changed them; nil: unchanged
 }
 
-// Decide records a person's answer; it is durable when Decide returns. Giving
-// the same answer again does nothing. The scope is that of the person who
-// answers, and its actor is who he is.
+// Decide records a person's answer, which is durable when Decide returns. It is
+// idempotent: giving the same answer again does nothing. The scope is that of the person
+// who answers, and its actor names that person.
 //
-// Error codes: approval_not_found (NotFound; also for who may not see it),
-// approval_by_group (Denied), approval_changed, approval_expired,
-// approval_tool_changed, approval_decided, approval_not_asked,
-// grant_not_possible, grant_other (Conflict), approval_invalid, grant_invalid,
-// grant_expiry_past (Invalid); of other arguments approval_edit_denied
-// (Denied), approval_edit_impossible (Conflict) and those of the tool's own
-// check; those of the store.
+// Error codes: approval_not_found (NotFound; also if the person may not see it),
+// approval_by_group (Denied), approval_changed, approval_expired, approval_tool_changed,
+// approval_decided, approval_not_asked, grant_not_possible, grant_other (Conflict),
+// approval_invalid, grant_invalid, grant_expiry_past (Invalid); for changed arguments
+// approval_edit_denied (Denied), approval_edit_impossible (Conflict) and those of the
+// tool's own check; those of the store.
 func (e *Engine) Decide(ctx context.Context, sc store.Scope, d Decision) error {
 	if d.By == "" {
 		d.By = sc.Actor
@@ -116,13 +115,13 @@ func (e *Engine) Decide(ctx context.Context, sc store.Scope, d Decision) error {
 		}
 		return more, err
 	})
-	if fault.HasCode(err, "not_found") { // it was erased meanwhile
+	if fault.HasCode(err, "not_found") { // it was erased in between
 		err = unasked(d.ID)
 	}
 	if err == nil && decided != nil {
 		e.answered(ctx, decided)
 	}
-	e.wake(at.uri) // after an error too: who waits looks for itself
+	e.wake(at.uri) // after an error too: the waiting run checks for itself
 	return err
 }
 
@@ -131,8 +130,8 @@ func unasked(id string) error {
 		WithHint("answer with the id and hash that the question came with; steward approvals list shows what waits")
 }
 
-// answer makes of an intent what a person's answer makes of it, and returns
-// what is recorded with it: a standing approval.
+// answer applies a person's answer to an intent, and returns what to record with it: the
+// standing approval, if one was given.
 func (e *Engine) answer(ctx context.Context, at questionAt, r *intentRecord, d Decision) ([]store.Change, error) {
 	if err := e.may(ctx, &r.in, at); err != nil {
 		return nil, err
@@ -158,7 +157,7 @@ func (e *Engine) answer(ctx context.Context, at questionAt, r *intentRecord, d D
 	return nil, nil
 }
 
-// refuse makes the intent one that a person has denied.
+// refuse marks the intent as denied by a person.
 func refuse(in *intent.Intent, d Decision) {
 	in.State, in.DeniedBy = intent.Denied, d.By
 	in.Reason = "the user said no"
@@ -170,8 +169,8 @@ func refuse(in *intent.Intent, d Decision) {
 	}
 }
 
-// approve makes the intent an approved one, and returns what is recorded with
-// it: a standing approval.
+// approve marks the intent as approved, and returns what to record with it: the standing
+// approval, if one was given.
 func (e *Engine) approve(ctx context.Context, sc store.Scope, r *intentRecord, q *Question, d Decision) ([]store.Change, error) {
 	if t, ok := e.toolOf(r.uri, &r.in); ok && t.Spec().Version != r.in.Version {
 		return nil, toolChanged(r.in.Tool)
@@ -208,8 +207,8 @@ func (e *Engine) approve(ctx context.Context, sc store.Scope, r *intentRecord, q
 	return []store.Change{put}, err
 }
 
-// answerable reports whether the intent waits for an answer; done means that
-// this very answer has been given already.
+// answerable reports whether the intent waits for an answer. done means that the same
+// answer was given before.
 func (e *Engine) answerable(r *intentRecord, d Decision) (done bool, err error) {
 	conflict := func(code, format string, args ...any) (bool, error) {
 		return false, fault.New(fault.Conflict, code, format, args...).Detail("state", string(r.in.State))
@@ -229,8 +228,8 @@ func (e *Engine) answerable(r *intentRecord, d Decision) (done bool, err error) 
 	return conflict("approval_decided", "this has been decided already: it is %s", r.in.State)
 }
 
-// sameAnswer refuses an answer to a question that was answered otherwise: with
-// other arguments, or not for as long.
+// sameAnswer refuses an approval of a question that was approved differently: with other
+// arguments, or for another duration.
 func (e *Engine) sameAnswer(ctx context.Context, at questionAt, r *intentRecord, d Decision) error {
 	if !d.Approve {
 		return nil
@@ -264,7 +263,7 @@ func (e *Engine) sameAnswer(ctx context.Context, at questionAt, r *intentRecord,
 	return err
 }
 
-// answered lets everybody know that a question does not wait any more.
+// answered announces that a question no longer waits for an answer.
 func (e *Engine) answered(ctx context.Context, r *intentRecord) {
 	e.unpost(ctx, r.in.Approvers, r.uri)
 	e.tell()
@@ -275,10 +274,10 @@ func requestOf(ctx context.Context) id.ID {
 	return c.ID
 }
 
-// Questions returns what waits for a user's word, the oldest first: his own,
-// in all conversations and below, and what is put to groups that he is in. It
-// is found by what is recorded, whether a run waits or not. Those that others
-// answer have no Yours.
+// Questions returns the questions that a user can see, oldest first: those of the user, in
+// all conversations and below them, and those addressed to the user's groups. They come
+// from the record, whether a run waits for them or not. Yours is false for questions that
+// only others may answer.
 func (e *Engine) Questions(ctx context.Context, user string) ([]Question, error) {
 	sc := store.ForUser(user)
 	var out []Question
@@ -303,7 +302,7 @@ func (e *Engine) Questions(ctx context.Context, user string) ([]Question, error)
 	return out, nil
 }
 
-// appendShown appends a question as the user of a place is shown it.
+// appendShown appends an open question as the user of at sees it.
 func (e *Engine) appendShown(ctx context.Context, out []Question, at questionAt, in *intent.Intent) ([]Question, error) {
 	if in.State != intent.Awaiting || !time.Now().Before(in.Expires) {
 		return out, nil
@@ -315,7 +314,7 @@ func (e *Engine) appendShown(ctx context.Context, out []Question, at questionAt,
 	return append(out, q), nil
 }
 
-// shown is a question as the user of a place is shown it.
+// shown returns a question as the user of at sees it.
 func (e *Engine) shown(ctx context.Context, at questionAt, in *intent.Intent, p intent.Pattern) (Question, error) {
 	q, err := e.show(ctx, at.scope, at.uri, in, p)
 	if err != nil {
@@ -328,9 +327,8 @@ func (e *Engine) shown(ctx context.Context, at questionAt, in *intent.Intent, p 
 	return q, err
 }
 
-// Question returns one question as a user is shown it: with a pattern of his
-// own, if he wants to give a standing approval of that. Error codes as of
-// Decide.
+// Question returns one question as a user sees it. p is the pattern for which the user
+// wants to give a standing approval, or nil. Error codes: those of Decide.
 func (e *Engine) Question(ctx context.Context, sc store.Scope, name string, p intent.Pattern) (Question, error) {
 	at, err := e.find(ctx, sc, name)
 	if err != nil {
@@ -350,8 +348,8 @@ func (e *Engine) Question(ctx context.Context, sc store.Scope, name string, p in
 	return e.shown(ctx, at, &r.in, p)
 }
 
-// Answered reports what a person has said in a turn to queries that were not
-// fixed: of tools that match picks, but for the intent own.
+// Answered reports whether a person has approved (yes) or denied (no) tool calls in a turn
+// that were not fixed. Only tools that match accepts count, and the intent own does not.
 func (e *Engine) Answered(ctx context.Context, sc store.Scope, turn, own resource.URI, match func(tool string) bool) (yes, no bool, err error) {
 	for r, err := range e.intents(ctx, sc, store.Query{Under: turn}) {
 		if err != nil {

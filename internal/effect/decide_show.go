@@ -21,34 +21,34 @@ import (
 	"steward/internal/tool"
 )
 
-// Question is all that a person is shown of an action that waits for a word.
+// Question is everything a person is shown about an action that waits for approval.
 type Question struct {
 	ID           string          `json:"id"`        // URI text of the intent
-	Short        string          `json:"intent_id"` // IntentID: what a person types
+	Short        string          `json:"intent_id"` // IntentID, short enough to type
 	Tool         string          `json:"tool"`
 	Version      string          `json:"version,omitzero"`
-	Args         jsontext.Value  `json:"args"` // canonical: the bytes that the tool will get
+	Args         jsontext.Value  `json:"args"` // canonical: exactly the bytes that the tool will receive
 	User         string          `json:"user"`
 	Agent        string          `json:"agent,omitzero"`
 	Lineage      []string        `json:"lineage,omitzero"` // on whose behalf the agent acts
 	Conversation string          `json:"conversation,omitzero"`
-	Labels       []string        `json:"labels,omitzero"` // of what the model was shown
-	Read         []string        `json:"read,omitzero"`   // what of others was read in this turn before: tool and where
+	Labels       []string        `json:"labels,omitzero"` // of everything the model was shown
+	Read         []string        `json:"read,omitzero"`   // untrusted sources read earlier in this turn: tool and arguments
 	Reason       string          `json:"reason,omitzero"`
-	Undoes       string          `json:"undoes,omitzero"` // URI text of the intent whose effect it takes back
+	Undoes       string          `json:"undoes,omitzero"` // URI text of the intent whose effect this undoes
 	Rule         string          `json:"rule,omitzero"`
-	Policy       string          `json:"policy,omitzero"` // its version
+	Policy       string          `json:"policy,omitzero"` // version of the policy
 	Approvers    string          `json:"approvers,omitzero"`
 	Pattern      intent.Pattern  `json:"pattern,omitzero"` // what a standing approval would cover
 	Asked        time.Time       `json:"asked"`
 	Expires      time.Time       `json:"expires"`
-	Hash         string          `json:"hash"`               // over all of the above: an answer repeats it
+	Hash         string          `json:"hash"`               // over all of the above; an answer repeats it
 	NoGrant      string          `json:"no_grant,omitzero"`  // why no standing approval can be given
-	Yours        bool            `json:"yours"`              // who is shown it may answer it
-	Arguments    []tool.Argument `json:"arguments,omitzero"` // sizes and marks of Args, in their order
+	Yours        bool            `json:"yours"`              // the person it is shown to may answer it
+	Arguments    []tool.Argument `json:"arguments,omitzero"` // sizes and marks of Args, in the same order
 }
 
-// Told says labels in a person's words: what was read before it was decided.
+// Told describes labels in plain words: what had been read when the action was decided on.
 func Told(labels, read []string) string {
 	var parts []string
 	switch {
@@ -66,8 +66,8 @@ func Told(labels, read []string) string {
 	return strings.Join(parts, ", ")
 }
 
-// show makes the question of an intent, with a pattern of the person's own or
-// (nil) the one that covers just this call.
+// show builds the question of an intent. p is the person's own pattern, or nil for one
+// that covers just this call.
 func (e *Engine) show(ctx context.Context, sc store.Scope, uri resource.URI, in *intent.Intent, p intent.Pattern) (Question, error) {
 	q := Question{ID: uri.String(), Short: IntentID(uri).String(), Tool: in.Tool, Version: in.Version,
 		Args: jsontext.Value(in.Args), User: in.User, Agent: in.Agent, Lineage: in.Lineage,
@@ -76,7 +76,7 @@ func (e *Engine) show(ctx context.Context, sc store.Scope, uri resource.URI, in 
 	if conv, ok := uri.Find(record.TypeConversation); ok {
 		q.Conversation = conv.String()
 	}
-	if q.Undoes = in.Undoes; q.Undoes != "" { // said in words too: the tool and its arguments are those of the doing
+	if q.Undoes = in.Undoes; q.Undoes != "" { // also in words: the tool and its arguments look like those of the original action
 		q.Reason = strings.TrimSuffix("this takes back what was done; "+q.Reason, "; ")
 	}
 	var err error
@@ -104,7 +104,7 @@ func (e *Engine) show(ctx context.Context, sc store.Scope, uri resource.URI, in 
 	return q, nil
 }
 
-// toolOf finds the tool of an intent: of the run that waits, or by its name.
+// toolOf finds the tool of an intent: the waiting run's, or else by name.
 func (e *Engine) toolOf(uri resource.URI, in *intent.Intent) (tool.Tool, bool) {
 	if w := e.waiter(uri); w != nil {
 		return w.job.c.Tool, true
@@ -115,14 +115,14 @@ func (e *Engine) toolOf(uri resource.URI, in *intent.Intent) (tool.Tool, bool) {
 	return e.opt.Tool(in.Agent, in.Tool)
 }
 
-// Bounds of what is told of what was read.
+// Limits on what Question.Read shows.
 const (
 	maxRead     = 5
 	maxReadText = 200
 )
 
-// read tells what of others was read in the turn before the intent's message:
-// the tools and where they looked.
+// read returns the tools and arguments that returned untrusted content in the turn before
+// the intent's message.
 func (e *Engine) read(ctx context.Context, sc store.Scope, uri resource.URI) ([]string, error) {
 	place, ok := uri.Find(record.TypeInteraction)
 	if !ok {
@@ -167,8 +167,7 @@ func (e *Engine) read(ctx context.Context, sc store.Scope, uri resource.URI) ([]
 	return out, nil
 }
 
-// clipped is the text of arguments for a line; those of a call without any are
-// not told.
+// clipped returns arguments shortened to fit a line, or "" if there are none.
 func clipped(args string) string {
 	if strings.TrimSpace(args) == "{}" {
 		return ""

@@ -12,11 +12,11 @@ import (
 
 // waiter is a run that waits for a person.
 type waiter struct {
-	job      *job          // as it was when it began to wait; nobody changes it
+	job      *job          // a copy from when the wait began; nobody changes it
 	answered chan struct{} // holds a token once the intent may have changed
 }
 
-// wake has the run look at its intent.
+// wake makes the run check its intent. It does not block.
 func (w *waiter) wake() {
 	select {
 	case w.answered <- struct{}{}:
@@ -24,7 +24,7 @@ func (w *waiter) wake() {
 	}
 }
 
-// enlist notes that a run waits, until the returned function is called.
+// enlist registers a run that waits, until the returned function is called.
 func (e *Engine) enlist(uri resource.URI, w *waiter) (dismiss func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	e.mu.Lock()
@@ -45,22 +45,22 @@ func (e *Engine) waiter(uri resource.URI) *waiter {
 	return e.waiting[uri]
 }
 
-// wake has who waits for a person's word about an intent look at it.
+// wake wakes the run that waits for an answer about an intent, if there is one.
 func (e *Engine) wake(uri resource.URI) {
 	if w := e.waiter(uri); w != nil {
 		w.wake()
 	}
 }
 
-// How often a run that waits looks at most because something was written, and
-// how long after the store could not be read.
+// followEvery is the minimum interval between two checks of a waiting run that follows the
+// store's writes. followAgain is the delay after the store could not be read.
 const (
 	followEvery = time.Second
 	followAgain = 10 * time.Second
 )
 
-// follow has a run that waits look when something was written: another process
-// over the same store may have answered. It sleeps as long as nothing is.
+// follow wakes a waiting run after each write to the store, because another process over
+// the same store may have answered. It sleeps while nothing is written.
 func (e *Engine) follow(ctx context.Context, w *waiter) {
 	for after := uint64(0); ctx.Err() == nil; {
 		now, err := e.opt.Store.Wait(ctx, after)
@@ -78,15 +78,15 @@ func (e *Engine) follow(ctx context.Context, w *waiter) {
 	}
 }
 
-// Changed returns a channel that is closed when a question is next put,
-// answered, withdrawn or expires in this process.
+// Changed returns a channel that is closed when a question is next asked, answered,
+// withdrawn or expires in this process.
 func (e *Engine) Changed() <-chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.changed
 }
 
-// tell closes what Changed returned.
+// tell closes the channel that Changed returned, and makes a new one.
 func (e *Engine) tell() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package effect runs tool calls: it validates and judges each one, runs
-// queries at once, and takes actions through their intent, so that nothing
-// happens that policy or a person did not allow, and nothing happens twice.
+// Package effect runs tool calls. It validates and authorizes each call. Queries run at
+// once; actions go through a durable intent, so that nothing happens that neither policy
+// nor a person allowed, and nothing happens twice.
 package effect
 
 import (
@@ -22,38 +22,38 @@ import (
 	"steward/internal/tool"
 )
 
-// Options are the parts of an Engine. Store and Authorizer are needed.
+// Options configure an Engine. Store and Authorizer are required.
 type Options struct {
 	Store            store.Store
 	Authorizer       policy.Authorizer
-	ApprovalTimeout  time.Duration // how long a question stands, and an approval is good; zero: 7 days
+	ApprovalTimeout  time.Duration // how long a question stays open, and how long an approval is valid; zero: 7 days
 	AuthorizeTimeout time.Duration // zero: 10 seconds
-	Grace            time.Duration // how long a tool may take to return once it is to stop; zero: 2 seconds
+	Grace            time.Duration // how long a tool may take to return after its context ends; zero: 2 seconds
 	Log              *slog.Logger  // nil: slog.Default()
 
 	// Mask hides the secrets in a text: in arguments before they are judged, in
 	// results and errors before they are recorded or told. nil: there are none.
 	Mask func(string) string
-	// Directory knows who is in the groups that policy has asked; nil: there
-	// are none, and what a group would have to allow is denied.
+	// Directory knows the members of the groups that policy sends questions to. Nil: there are
+	// no groups, and a call that needs a group's approval is denied.
 	Directory policy.Directory
-	// Tool finds a tool that an agent has, for questions of which no run waits
-	// here; nil: none is found.
+	// Tool finds a tool of an agent, for questions that no run in this process is waiting on.
+	// Nil: none is found.
 	Tool func(agent, name string) (tool.Tool, bool)
 }
 
-// Engine runs tool calls. Safe for concurrent use.
+// Engine runs tool calls. It is safe for concurrent use.
 type Engine struct {
 	opt    Options
 	log    *slog.Logger
-	leaked atomic.Int64 // tools that still run although nobody waits for them any more
+	leaked atomic.Int64 // tools that still run although no call waits for them any more
 
 	mu      sync.Mutex
 	slots   map[string]chan struct{}  // by tool: a token per running call
-	locks   map[resource.URI]*lock    // by intent: one at a time
-	waiting map[resource.URI]*waiter  // by intent: who waits for a person
-	changed chan struct{}             // closed when a question is put or answered
-	hanging map[resource.URI]struct{} // intents that a call left alone may still be doing, until they are settled
+	locks   map[resource.URI]*lock    // by intent: a mutex
+	waiting map[resource.URI]*waiter  // by intent: the run that waits for a person
+	changed chan struct{}             // closed when a question is asked or answered
+	hanging map[resource.URI]struct{} // intents whose abandoned tool call may still be running, until they are settled
 }
 
 // New returns an engine.
@@ -92,26 +92,26 @@ type Call struct {
 	Request  request.Context
 	Agent    string
 	Lineage  []string       // the agents on whose behalf Agent acts; see policy.Question
-	Labels   message.Labels // of what the model was shown
+	Labels   message.Labels // of everything the model was shown
 	Flow     policy.Flow    // where the call comes from
 	Left     policy.Left    // what the request may still spend
-	Attended bool           // a person is there who can be asked
-	Action   string         // ActionUndo: it takes an effect back
-	At       time.Time      // as of when policy judges; zero: now
-	at       resource.URI   // where its intent is kept, if it is made of that; see CallOf
-	// Room waits until the call may run, each time that its tool is about to be
-	// called; leave is called when the tool has returned or is left alone, and
-	// perhaps again. Nil: it may at once.
+	Attended bool           // a person is connected and can be asked
+	Action   string         // ActionUndo: the call undoes an earlier effect
+	At       time.Time      // the time as of which policy decides; zero: now
+	at       resource.URI   // where its intent is kept, if the call was made from that intent; see CallOf
+	// Room waits until the call may run. It is called each time before the tool is called.
+	// leave is called when the tool has returned or was abandoned, and may be called more than
+	// once. Nil: the call may run at once.
 	Room func(ctx context.Context) (leave func(), err error)
-	// Notify tells what becomes of the call before it has a result. It is
-	// called by one goroutine at a time, and must not block. May be nil.
+	// Notify reports the progress of the call before it has a result. It is called by one
+	// goroutine at a time, and must not block. It may be nil.
 	Notify func(Progress)
 }
 
-// ActionUndo is the Action of a call that takes an effect back.
+// ActionUndo is the Action of a call that undoes an earlier effect.
 const ActionUndo = "undo"
 
-// Status is where a call stands before it has a result.
+// Status is the state of a call that has no result yet.
 type Status string
 
 // The statuses.
@@ -120,15 +120,15 @@ const (
 	Awaiting Status = "awaiting_approval"
 )
 
-// Progress is a step of a call.
+// Progress is one step of a call.
 type Progress struct {
 	Status   Status
 	Call     message.Ref
 	Tool     string
 	Args     []byte    // canonical
-	Message  string    // with Running: how far it is, in the tool's own words; empty when it begins
-	Fraction float64   // with a Message: 0 to 1; negative: not known
-	Question *Question // with Awaiting: what a person is asked
+	Message  string    // with Running: the tool's own progress message; empty when it begins
+	Fraction float64   // with a Message: 0 to 1; negative: unknown
+	Question *Question // with Awaiting: what the person is asked
 }
 
 func (c *Call) notify(p Progress) {
@@ -138,19 +138,18 @@ func (c *Call) notify(p Progress) {
 	}
 }
 
-// IntentURI is where the intent of a message's tool call is kept.
+// IntentURI returns the URI of the intent of a message's tool call.
 func IntentURI(msg resource.URI, block int) resource.URI {
 	return msg.Child("effect.Intent", fmt.Sprint(block))
 }
 
-// Run runs a call and returns its result, which is never nil: bad arguments,
-// an unknown, failing or hanging tool, a denial and a stop are results. An
-// error comes beside it when the run cannot go on: the store refuses to
-// record, the node is closing (request.ErrSuspend), or another worker is at the
-// same call (effect_contended).
+// Run runs a call and returns its result, which is never nil. Invalid arguments, an
+// unknown, failing or hanging tool, a denial and a stop are all results. It also returns
+// an error if the run cannot continue: the store refuses to record, the node is closing
+// (request.ErrSuspend), or another worker is running the same call (effect_contended).
 //
-// Running a call again after a crash goes on from its recorded intent: what
-// was settled is not done again.
+// Running a call again after a crash resumes from its recorded intent: a settled action is
+// not done again.
 func (e *Engine) Run(ctx context.Context, c Call) (*message.ToolResult, error) {
 	res, err := e.run(ctx, e.masked(c))
 	return e.hide(res), err
@@ -172,21 +171,21 @@ func (e *Engine) run(ctx context.Context, c Call) (*message.ToolResult, error) {
 	return j.action(ctx)
 }
 
-// job is one call on its way.
+// job is the execution of one call.
 type job struct {
 	e    *Engine
 	c    Call
 	spec tool.Spec
 	args []byte // canonical
-	last bool   // a deferred action is to be done now, not queued
+	last bool   // perform a deferred action now instead of queueing it
 
-	leave       func()           // gives the room of the call back; see Call.Room
-	unasked     *policy.Decision // what a person would have been asked, had one been there
+	leave       func()           // releases the slot that Call.Room gave
+	unasked     *policy.Decision // the decision to ask, if nobody was there to be asked
 	obligations policy.Obligations
 }
 
-// check canonicalises and validates the arguments. Models leave out the
-// arguments of a tool that needs none.
+// check canonicalises and validates the arguments. Empty arguments are taken as {},
+// because models leave them out for tools that need none.
 func (e *Engine) check(c *Call, spec tool.Spec) ([]byte, error) {
 	raw := c.Args
 	if strings.TrimSpace(string(raw)) == "" {
@@ -202,14 +201,15 @@ func (e *Engine) check(c *Call, spec tool.Spec) ([]byte, error) {
 	if t, ok := c.Tool.(tool.Checker); ok {
 		return args, t.Check(args)
 	}
-	v, err := tool.NewValidator(spec.Input) // those of a registry check themselves
+	v, err := tool.NewValidator(spec.Input) // tools of a registry are Checkers, and have returned above
 	if err != nil {
 		return nil, err
 	}
 	return args, v.Validate(args)
 }
 
-// rule asks the authorizer, protected unless it can neither hang nor panic.
+// rule asks the authorizer. The call is protected unless the authorizer can neither hang
+// nor panic.
 func (j *job) rule(ctx context.Context, q policy.Question) (policy.Decision, error) {
 	judge := j.e.opt.Authorizer
 	if _, fixed := judge.(policy.Fixed); fixed {
@@ -224,8 +224,8 @@ func (j *job) rule(ctx context.Context, q policy.Question) (policy.Decision, err
 	return d, end.err
 }
 
-// query judges a query and runs it at once. One that a person must be asked
-// about goes the way of actions.
+// query authorizes a query and runs it at once. A query that a person must be asked about
+// is handled as an action.
 func (j *job) query(ctx context.Context) (*message.ToolResult, error) {
 	d := j.askPolicy(ctx, policy.PointTool, j.c.Attended)
 	switch {
@@ -258,7 +258,7 @@ func (j *job) query(ctx context.Context) (*message.ToolResult, error) {
 	return j.keepRest(ctx, j.outcome(res, end))
 }
 
-// stopped is the answer to a call that the end of ctx kept from running.
+// stopped returns the result of a call that did not run because ctx ended.
 func (j *job) stopped(ctx context.Context) (*message.ToolResult, error) {
 	if suspended(ctx) {
 		return j.aside()
@@ -266,15 +266,15 @@ func (j *job) stopped(ctx context.Context) (*message.ToolResult, error) {
 	return j.c.interrupted(), nil
 }
 
-// aside leaves a call as it is recorded, to be gone on with: the node is
-// closing. A tool that waits for a part of the node may say so a moment before
-// ctx does.
+// aside leaves the call as it is recorded, to be resumed later, because the node is
+// closing. A tool that waits for a part of the node may notice this a moment before ctx
+// ends.
 func (j *job) aside() (*message.ToolResult, error) {
 	return j.c.interrupted(), request.ErrSuspend
 }
 
-// suspended reports whether ctx ended because the node is closing: then
-// everything is left as it is recorded, to be gone on with.
+// suspended reports whether ctx ended because the node is closing. Everything is then left
+// as it is recorded, to be resumed later.
 func suspended(ctx context.Context) bool {
 	return errors.Is(context.Cause(ctx), request.ErrSuspend)
 }
@@ -282,7 +282,7 @@ func suspended(ctx context.Context) bool {
 // ownAgent is the name of the node's own agent, whose path is empty.
 const ownAgent = "assistant"
 
-// invocation is what the tool gets.
+// invocation returns what is passed to the tool.
 func (j *job) invocation(key string) tool.Invocation {
 	rc := j.c.Request
 	agent := j.c.Agent
@@ -293,7 +293,7 @@ func (j *job) invocation(key string) tool.Invocation {
 		Agent: agent, Request: rc.ID, Parent: rc.Parent, Trace: rc.Trace()}.Checked()
 }
 
-// intentURI is where the call's intent is kept.
+// intentURI returns the URI of the call's intent.
 func (j *job) intentURI() resource.URI {
 	if !j.c.at.Zero() {
 		return j.c.at
@@ -301,7 +301,8 @@ func (j *job) intentURI() resource.URI {
 	return IntentURI(j.c.Message, j.c.Ref.Block)
 }
 
-// key is the idempotency key of the effect.
+// key returns the idempotency key of the effect. A deferred action is identified by its
+// interaction instead of its call, so that repeating it in one turn is one effect.
 func (j *job) key() string {
 	identity := intent.CallIdentity(j.c.Ref)
 	if j.deferred() {

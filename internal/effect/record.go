@@ -15,20 +15,20 @@ import (
 	"steward/internal/store"
 )
 
-// keyTerm is the look-up of deferred intents by their idempotency key.
+// keyTerm finds deferred intents by their idempotency key.
 const keyTerm = "effect.key"
 
-// The terms by which intents are found.
+// The index terms of intents.
 const (
-	TermIntents = "effect.intents" // all, in the order in which they changed
-	TermIntent  = "effect.intent"  // one by its ID
-	TermDead    = "effect.dead"    // those about which somebody should do something
+	TermIntents = "effect.intents" // all intents, in the order in which they changed
+	TermIntent  = "effect.intent"  // one intent, by its ID
+	TermDead    = "effect.dead"    // intents that need someone's attention
 )
 
 // TypeIntent is the type of an intent's resource.
 const TypeIntent = "effect.Intent"
 
-// IntentID is by what people and programs name an intent.
+// IntentID returns the ID by which people and programs name an intent.
 func IntentID(uri resource.URI) id.ID { return id.Derive("intent", uri.String()) }
 
 // Intent reads an intent.
@@ -66,7 +66,7 @@ func (e *Engine) intents(ctx context.Context, sc store.Scope, q store.Query) ite
 	}
 }
 
-// put is the change that records an intent, on the condition that it is as it was.
+// put returns the change that records the intent if cond holds.
 func (r *intentRecord) put(cond store.If) (store.Change, error) {
 	body, err := intent.Encode(r.in)
 	if err != nil {
@@ -83,16 +83,16 @@ func (r *intentRecord) put(cond store.If) (store.Change, error) {
 	return c, nil
 }
 
-// maxAmends bounds how often a change of an intent is tried that others are
-// changing: few states follow each other.
+// maxAmends bounds how often a change to an intent is retried when others change it at the
+// same time. An intent passes through few states, so the bound is generous.
 const maxAmends = 20
 
-// errAsItIs ends a change of an intent that is none.
+// errAsItIs ends an amend that has nothing to change.
 var errAsItIs = errors.New("it stays as it is")
 
-// amend changes an intent from outside of the run that is at it, unless
-// somebody else has changed it meanwhile: then it looks again. change returns
-// what is committed with it.
+// amend changes an intent from outside of the run that works on it. If someone else has
+// changed the intent in between, it reloads it and tries again. change modifies the intent
+// and returns what else to commit with it. It may be called several times.
 func (e *Engine) amend(ctx context.Context, sc store.Scope, uri resource.URI, change func(*intentRecord) ([]store.Change, error)) error {
 	for try := 1; ; try++ {
 		r, err := e.load(ctx, sc, uri)
@@ -121,8 +121,8 @@ func (e *Engine) amend(ctx context.Context, sc store.Scope, uri resource.URI, ch
 	}
 }
 
-// commit records the intent of the execution, with what else belongs to it. A stop
-// does not keep a fact from being recorded.
+// commit records the execution's intent together with more. The end of ctx does not
+// prevent a fact from being recorded.
 func (f *execution) commit(ctx context.Context, cond store.If, more ...store.Change) error {
 	c, err := f.put(cond)
 	if err != nil {
@@ -137,8 +137,8 @@ func (f *execution) commit(ctx context.Context, cond store.If, more ...store.Cha
 	return nil
 }
 
-// step takes the intent to another state, if nobody has changed it meanwhile.
-// After an error the copy may not be what is recorded: load it again.
+// step moves the intent to another state, unless someone else has changed it in between.
+// After an error the copy in memory may differ from the record: load it again.
 func (f *execution) step(ctx context.Context, to intent.State, more ...store.Change) error {
 	from := f.in.State
 	if err := intent.Advance(from, to); err != nil {
@@ -156,7 +156,7 @@ func (f *execution) step(ctx context.Context, to intent.State, more ...store.Cha
 	return err
 }
 
-// ask puts the question to a person, or puts it anew.
+// ask asks a person, or asks again.
 func (f *execution) ask(ctx context.Context, reason string) error {
 	f.restore()
 	f.in.Reason, f.in.Version, f.in.Approval = reason, f.c.Tool.Spec().Version, nil
@@ -171,12 +171,12 @@ func (f *execution) settle(ctx context.Context, to intent.State, reason string, 
 	return f.finish(ctx, to, shaped{res: res})
 }
 
-// finish ends the intent with its result, in one record. When an effect
-// happened and cannot be recorded, the result comes with the error.
+// finish ends the intent and records its result in one commit. If an effect happened and
+// cannot be recorded, the result is returned together with the error.
 func (f *execution) finish(ctx context.Context, to intent.State, s shaped) (*message.ToolResult, error) {
 	f.remark(s.res)
 	f.in.Result = encodeResult(f.e.hide(s.res))
-	f.in.Reason = strings.ToValidUTF8(f.e.mask(f.in.Reason), "\uFFFD") // of a tool's error, perhaps
+	f.in.Reason = strings.ToValidUTF8(f.e.mask(f.in.Reason), "\uFFFD") // it may come from a tool's error
 	f.in.Dead = to == intent.Unknown || to == intent.Failed && (f.in.Deferred || s.hopeful)
 	var more []store.Change
 	if s.rest != "" {
@@ -192,7 +192,7 @@ func (f *execution) finish(ctx context.Context, to intent.State, s shaped) (*mes
 		f.e.clearHanging(f.uri)
 		return s.res, nil
 	case fault.HasCode(err, "conflict") && !ran:
-		return nil, err // somebody else has decided: look again
+		return nil, err // someone else has decided: look again
 	}
 	f.e.log.ErrorContext(ctx, "the outcome of an action could not be recorded", "tool", f.spec.Name,
 		"intent", f.uri.String(), "state", string(to), "error", err)
