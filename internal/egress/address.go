@@ -10,11 +10,11 @@ var (
 	broadcast = netip.MustParseAddr("255.255.255.255")
 	nat64     = netip.MustParsePrefix("64:ff9b::/96")
 	sixToFour = netip.MustParsePrefix("2002::/16")
-	global    = netip.MustParsePrefix("2000::/3") // all of IPv6 that is routed
+	global    = netip.MustParsePrefix("2000::/3") // all routed IPv6 addresses
 )
 
-// special are the ranges that are not routed in public (IANA's registries of
-// special-purpose addresses), as far as netip does not know them.
+// special returns the ranges that are not publicly routed (IANA's registries of special-purpose
+// addresses) and that netip does not know.
 func special() []netip.Prefix {
 	var out []netip.Prefix
 	for _, s := range []string{
@@ -36,7 +36,7 @@ func special() []netip.Prefix {
 	return out
 }
 
-// public reports whether an address is routed in public.
+// public reports whether an address is publicly routed.
 func public(a netip.Addr) bool {
 	a = a.Unmap()
 	if a.Zone() != "" || a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() || a.IsMulticast() || a.IsUnspecified() || zero.Contains(a) {
@@ -48,7 +48,7 @@ func public(a netip.Addr) bool {
 	return !slices.ContainsFunc(special(), func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// inner returns the IPv4 address that an IPv6 address carries, if it does.
+// inner returns the IPv4 address that an IPv6 address carries, if any.
 func inner(a netip.Addr) []netip.Addr {
 	if !a.Is6() {
 		return nil
@@ -64,13 +64,13 @@ func inner(a netip.Addr) []netip.Addr {
 	return nil
 }
 
-// compatible reports whether an address is of the old form ::1.2.3.4.
+// compatible reports whether an address has the old form ::1.2.3.4.
 func compatible(b [16]byte) bool {
 	return [12]byte(b[:12]) == [12]byte{} && [2]byte(b[12:14]) != [2]byte{}
 }
 
-// metadata reports whether an address is one at which a cloud tells a machine
-// its credentials: of AWS, Azure, Google, Alibaba, Oracle and their kin.
+// metadata reports whether an address is a cloud's metadata service, which gives a machine its
+// credentials: AWS, Azure, Google, Alibaba, Oracle and similar ones.
 func metadata(a netip.Addr) bool {
 	switch a.WithZone("").String() {
 	case "169.254.169.254", "169.254.170.2", "169.254.170.23", "169.254.169.123", "169.254.0.23", "169.254.10.10",

@@ -14,7 +14,7 @@ import (
 	"steward/internal/fault"
 )
 
-// How long a connection may take to be made, by one address and in all.
+// Timeouts for making a connection: for one address, and in all.
 const (
 	dialEach = 10 * time.Second
 	dialAll  = 30 * time.Second
@@ -23,12 +23,12 @@ const (
 // maxAddresses is how many addresses of a name are tried.
 const maxAddresses = 8
 
-// Resolver looks names up; net.DefaultResolver is one.
+// Resolver looks up names; net.DefaultResolver is one.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Dialer connects to where its rule allows.
+// Dialer connects to the addresses that its rule allows.
 type Dialer struct {
 	Rule     Rule
 	Resolver Resolver // nil: net.DefaultResolver
@@ -36,8 +36,8 @@ type Dialer struct {
 	machine func() (machine, error) // nil: this one; for tests
 }
 
-// Transport returns a transport that connects through the dialer, and through
-// no proxy of the environment. Redirects are checked like first requests.
+// Transport returns a transport that connects through the dialer and ignores the environment's
+// proxies. Redirects are checked like first requests.
 func (d Dialer) Transport() *http.Transport {
 	return &http.Transport{DialContext: d.DialContext, ForceAttemptHTTP2: true, MaxIdleConns: 32, IdleConnTimeout: 90 * time.Second,
 		TLSHandshakeTimeout: dialAll, MaxResponseHeaderBytes: 256 << 10}
@@ -69,8 +69,7 @@ func (d Dialer) DialContext(ctx context.Context, network, address string) (net.C
 	return nil, fault.New(fault.Unavailable, "network_unreachable", "%s cannot be reached: %w", address, errors.Join(errs...))
 }
 
-// Check returns the addresses of HOST:PORT that may be dialled. Error codes:
-// as DialContext.
+// Check returns the addresses of HOST:PORT that may be dialled. Error codes: see DialContext.
 func (d Dialer) Check(ctx context.Context, address string) ([]netip.AddrPort, error) {
 	name, text, err := net.SplitHostPort(address)
 	port, perr := strconv.ParseUint(text, 10, 16)
@@ -135,13 +134,13 @@ func denied(address, why string) error {
 	return fault.New(fault.Denied, "network_denied", "%.300s may not be reached: %s", address, why)
 }
 
-// machine is what a computer knows of itself.
+// machine is what a computer knows about its own addresses and ports.
 type machine struct {
 	addrs  []netip.Addr            // of its interfaces
-	listen func(port uint16) error // an error where this process listens on a port
+	listen func(port uint16) error // returns an error if this process listens on a port
 }
 
-// thisMachine looks anew each time: interfaces come and go.
+// thisMachine reads the interfaces anew each time, because they come and go.
 func thisMachine() (machine, error) {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
@@ -156,8 +155,8 @@ func thisMachine() (machine, error) {
 	return m, nil
 }
 
-// refuses says why an address may not be dialled, or "". literal: the rule
-// names it one by one.
+// refuses says why an address may not be dialled, or returns "". literal means that the rule
+// names the address itself.
 func (m machine) refuses(to netip.AddrPort, literal bool) string {
 	all := append([]netip.Addr{to.Addr()}, inner(to.Addr())...)
 	own := false

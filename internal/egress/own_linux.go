@@ -11,8 +11,8 @@ import (
 	"steward/internal/fault"
 )
 
-// ownPort returns an error where this process listens on a port: whoever
-// listens for Steward need not say so here. What cannot be told is an error.
+// ownPort returns an error if this process listens on a port, so that Steward's listeners need
+// not be declared here. If this cannot be determined, it returns an error.
 func ownPort(port uint16) error {
 	own := map[string]bool{} // sockets by inode
 	dir, err := os.ReadDir("/proc/self/fd")

@@ -4,7 +4,7 @@ package egress
 
 import "errors"
 
-// ownPort cannot tell here: this machine's own addresses are not dialled.
+// ownPort cannot determine this here, so this machine's own addresses are not dialled.
 func ownPort(uint16) error {
 	return errors.New("which ports are Steward's own can be told on Linux only")
 }

@@ -20,17 +20,16 @@ import (
 	"steward/internal/fault"
 )
 
-// Bounds of a proxy.
+// Limits of a proxy.
 const (
-	maxConns   = 64              // of the program, at once; more wait
+	maxConns   = 64              // of the program, at once; further ones wait
 	maxHeaders = 64 << 10        // bytes of a request's headers
-	idleFor    = 5 * time.Minute // a connection in which nothing happens is closed
+	idleFor    = 5 * time.Minute // a connection without traffic is closed
 	maxTold    = 20              // refusals that are logged
 )
 
-// Proxy is an HTTP proxy for one program: CONNECT, and plain HTTP. It bounds
-// connections, headers and idleness, not bytes. Close ends all that goes
-// through it.
+// Proxy is an HTTP proxy for one program: CONNECT, and plain HTTP. It bounds connections, headers
+// and idle time, not bytes. Close ends all traffic through it.
 type Proxy struct {
 	dialer  Dialer
 	setting string
@@ -45,8 +44,8 @@ type Proxy struct {
 	told []string // addresses whose refusal was logged
 }
 
-// NewProxy makes a proxy that connects through d. The setting is what a
-// refusal tells the program's owner to change; refusals are logged.
+// NewProxy makes a proxy that connects through d. setting is what a refusal tells the program's
+// owner to change. Refusals are logged.
 func NewProxy(d Dialer, setting string, log *slog.Logger) *Proxy {
 	p := &Proxy{dialer: d, setting: setting, log: log}
 	p.ctx, p.end = context.WithCancel(context.Background())
@@ -71,7 +70,7 @@ func NewProxy(d Dialer, setting string, log *slog.Logger) *Proxy {
 	return p
 }
 
-// Serve serves a listener, which it closes in the end, until Close.
+// Serve serves a listener until Close, and closes it at the end.
 func (p *Proxy) Serve(l net.Listener) error {
 	err := p.server.Serve(netutil.LimitListener(l, maxConns))
 	if errors.Is(err, http.ErrServerClosed) {
@@ -80,10 +79,10 @@ func (p *Proxy) Serve(l net.Listener) error {
 	return err
 }
 
-// Close ends all connections and waits for it.
+// Close ends all connections and waits until they have ended.
 func (p *Proxy) Close() {
 	p.end()
-	_ = p.server.Close() // of listeners that may be closed already
+	_ = p.server.Close() // its listeners may be closed already
 	p.work.Wait()
 	p.forward.Transport.(*http.Transport).CloseIdleConnections()
 }
@@ -102,7 +101,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refusal is what a program is told of a connection that was not made.
+// refusal is the response that a program gets for a connection that was not made.
 func (p *Proxy) refusal(address string, err error) (status int, text string) {
 	f := fault.Of(err)
 	if f.Kind != fault.Denied {
@@ -135,7 +134,7 @@ func (p *Proxy) tunnel(w http.ResponseWriter, r *http.Request) {
 	defer context.AfterFunc(p.ctx, func() { from.Close() })()
 	if err != nil {
 		status, text := p.refusal(r.Host, err)
-		// Many clients show the status line of a CONNECT only.
+		// Many clients show only the status line of a CONNECT response.
 		_ = from.SetDeadline(time.Now().Add(idleFor))
 		fmt.Fprintf(from, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 			status, reason(text), len(text), text)
@@ -152,7 +151,7 @@ func (p *Proxy) tunnel(w http.ResponseWriter, r *http.Request) {
 	both.Wait()
 }
 
-// reason is a text as it can stand in a status line.
+// reason returns a text in a form that fits into a status line.
 func reason(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
@@ -162,14 +161,14 @@ func reason(text string) string {
 	}, text[:min(len(text), 300)])
 }
 
-// pipe copies what comes from r to its end, and then tells the other side of
-// that. What happens in one direction keeps both connections alive.
+// pipe copies from r until it ends, and then half-closes the other side. Traffic in one direction
+// keeps both connections alive.
 func pipe(to, from net.Conn, r *bufio.Reader, both ...net.Conn) {
 	buf := make([]byte, 32<<10)
 	for {
 		until := time.Now().Add(idleFor)
 		for _, c := range both {
-			_ = c.SetDeadline(until) // of a closed one: the next call tells
+			_ = c.SetDeadline(until) // if it is closed, the next call reports that
 		}
 		n, err := r.Read(buf)
 		if n > 0 {
@@ -190,11 +189,11 @@ func pipe(to, from net.Conn, r *bufio.Reader, both ...net.Conn) {
 	}
 }
 
-// idling is a connection that is given up when nothing happens in it.
+// idling is a connection that is given up after a time without traffic.
 type idling struct{ net.Conn }
 
 func (c idling) Read(b []byte) (int, error) {
-	_ = c.SetReadDeadline(time.Now().Add(idleFor)) // of a closed one: Read tells
+	_ = c.SetReadDeadline(time.Now().Add(idleFor)) // if it is closed, Read reports that
 	return c.Conn.Read(b)
 }
 

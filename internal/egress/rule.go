@@ -1,21 +1,18 @@
-// Package egress decides where connections may go that a model, a program of
-// others or fetched content asks for.
+// Package egress decides which connections may be made on behalf of a model, a foreign program,
+// or fetched content.
 //
-// A Rule is what a person has allowed: nothing, any public host, or a list of
-// hosts and ports. A Dialer resolves a name, checks every address that it gets
-// against the rule, and dials the very address that it checked, so that a name
-// that changes its address between the two (DNS rebinding) gains nothing. Used
-// as http.Transport.DialContext it checks redirects as well. A Proxy serves a
+// A Rule is what a person has allowed: nothing, any public host, or a list of hosts and ports. A
+// Dialer resolves a name, checks every address that it gets against the rule, and dials exactly
+// the address that it checked, so that a name that changes its address in between (DNS rebinding)
+// gains nothing. Used as http.Transport.DialContext it checks redirects as well. A Proxy serves a
 // Dialer as an HTTP proxy to one program that has no network of its own.
 //
-// Addresses are of three classes. Public ones may be reached by any rule that
-// names the host. Private ones (loopback, RFC 1918, CGNAT, ULA, link-local,
-// documentation and benchmark ranges, and whatever address this machine's own
-// interfaces have) may be reached only where the rule names the host literally
-// with its port. Metadata services of clouds, unspecified, multicast and
-// broadcast addresses, and the ports that this process listens on, are never
-// reached. IPv6 addresses that carry an IPv4 address (mapped, NAT64, 6to4) have
-// the stricter class of the two.
+// There are three classes of addresses. Public ones may be reached by any rule that names the
+// host. Private ones (loopback, RFC 1918, CGNAT, ULA, link-local, documentation and benchmark
+// ranges, and all addresses of this machine's own interfaces) may be reached only if the rule
+// names the host literally with its port. Metadata services of clouds, unspecified, multicast and
+// broadcast addresses, and the ports that this process listens on, are never reached. An IPv6
+// address that carries an IPv4 address (mapped, NAT64, 6to4) has the stricter class of the two.
 package egress
 
 import (
@@ -38,9 +35,9 @@ type Rule struct {
 
 // host is one entry of a list.
 type host struct {
-	name string     // lower case, without a final dot; of a wildcard what follows "*."
+	name string     // lower case, without a final dot; for a wildcard, the part after "*."
 	wild bool       // any name below it
-	addr netip.Addr // of an entry that is an IP address
+	addr netip.Addr // for an entry that is an IP address
 	port uint16     // 0: 80 and 443
 }
 
@@ -50,9 +47,8 @@ const maxHosts = 256
 // Public returns the rule that allows any public host.
 func Public() Rule { return Rule{public: true} }
 
-// Declared reads a rule as a declaration has it: true for any public host,
-// false or nothing for none, else a host or a list of hosts. Error code:
-// network_rule_invalid.
+// Declared reads a rule from a declaration: true for any public host, false or nothing for none,
+// otherwise a host or a list of hosts. Error code: network_rule_invalid.
 func Declared(v any) (Rule, error) {
 	var public bool
 	var one string
@@ -69,9 +65,9 @@ func Declared(v any) (Rule, error) {
 	return Rule{}, badRule(fmt.Sprint(v), "it is neither true nor false nor a list of hosts")
 }
 
-// List makes a rule of hosts: "example.org" (ports 80 and 443),
-// "example.org:8443", "*.example.org" (all names below it, not itself), and IP
-// addresses in place of names, with IPv6 in brackets where a port follows.
+// List makes a rule from hosts: "example.org" (ports 80 and 443), "example.org:8443",
+// "*.example.org" (all names below it, but not itself), and IP addresses in place of names, with
+// IPv6 in brackets if a port follows.
 func List(hosts ...string) (Rule, error) {
 	if len(hosts) > maxHosts {
 		return Rule{}, badRule(fmt.Sprintf("%d hosts", len(hosts)), fmt.Sprintf("at most %d are taken", maxHosts))
@@ -121,7 +117,7 @@ func parseHost(text string) (h host, why string) {
 	return h, ""
 }
 
-// badName says why a text is no name of a host.
+// badName says why a text is not a valid host name.
 func badName(name string) string {
 	if name == "" || len(name) > 253 {
 		return "it is no name of a host"
@@ -143,13 +139,13 @@ func badName(name string) string {
 	return ""
 }
 
-// plainName is a name as names are compared.
+// plainName normalises a name for comparison.
 func plainName(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
 // Zero reports whether the rule allows nothing.
 func (r Rule) Zero() bool { return !r.public && len(r.hosts) == 0 }
 
-// String tells a person what the rule allows.
+// String describes for a person what the rule allows.
 func (r Rule) String() string {
 	if r.public {
 		return "any public host"
@@ -175,8 +171,8 @@ func (h host) String() string {
 	return net.JoinHostPort(name, strconv.Itoa(int(h.port)))
 }
 
-// Loopback returns the entries that name a loopback address and a port, as
-// addresses: "127.0.0.1:8080". Programs reach these without a proxy.
+// Loopback returns the entries that name a loopback address and a port, as addresses:
+// "127.0.0.1:8080". Programs reach these without a proxy.
 func (r Rule) Loopback() []string {
 	var out []string
 	for _, h := range r.hosts {
@@ -192,9 +188,8 @@ func (r Rule) Loopback() []string {
 	return slices.Compact(out)
 }
 
-// allows reports whether the rule names a host, given as a name or as an
-// address, and whether it does so literally with its port, which opens private
-// addresses too.
+// allows reports whether the rule names a host, given as a name or as an address. literal says
+// whether it names it literally with its port, which opens private addresses too.
 func (r Rule) allows(name string, addr netip.Addr, port uint16) (named, literal bool) {
 	named = r.public
 	for _, h := range r.hosts {

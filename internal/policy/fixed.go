@@ -6,14 +6,13 @@ import (
 	"steward/internal/tool"
 )
 
-// Fixed is the authorizer that needs no configuration: queries are allowed, and so
-// is what changes nothing but an agent's own state; other actions ask the
-// person who is there, and with nobody there they are denied. An effect that
-// is neither is denied.
+// Fixed is the authorizer that needs no configuration. It allows queries, and actions that change
+// only an agent's own state. For other actions it asks the person who is present, and denies if
+// there is nobody. It denies an effect that is neither.
 type Fixed struct{}
 
-// Authorize implements Authorizer. It never fails. Who may ask at all may read, write,
-// choose a model and ask an agent: it decides about tools only.
+// Authorize implements Authorizer. It never fails. It decides about tools only: everyone who may
+// make requests at all may read, write, choose a model and ask an agent.
 func (Fixed) Authorize(_ context.Context, q Question) (Decision, error) {
 	switch {
 	case q.Point != "" && q.Point != PointTool && q.Point != PointIntent:

@@ -10,12 +10,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Masked stands in place of what is masked.
+// Masked replaces a masked value.
 const Masked = "***"
 
-// Mask masks the values at JSON pointers (RFC 6901; "*" is any one step) in a
-// text that is one JSON value, and reports whether there were any. Not ok: it
-// is none, so that nothing of it can be told apart.
+// Mask masks the values at JSON pointers (RFC 6901; "*" is any one step) in a text that is one
+// JSON value, and reports whether there were any. If the text is not one JSON value, its parts
+// cannot be told apart, and ok is false.
 func Mask(text string, pointers []string) (masked string, some, ok bool) {
 	if slices.Contains(pointers, "") {
 		return Masked, true, true
@@ -25,7 +25,7 @@ func Mask(text string, pointers []string) (masked string, some, ok bool) {
 	m.enc = jsontext.NewEncoder(&b)
 	for _, p := range pointers {
 		if !strings.HasPrefix(p, "/") {
-			return "", false, false // a rule that means nothing masks nothing: refuse
+			return "", false, false // a rule that matches nothing would mask nothing: refuse
 		}
 		steps := strings.Split(p[1:], "/")
 		for i := range steps {
@@ -42,8 +42,8 @@ func Mask(text string, pointers []string) (masked string, some, ok bool) {
 	return strings.TrimSuffix(b.String(), "\n"), m.some, true
 }
 
-// MaskBody is Mask for a body that is JSON and stays so: nil where it cannot be
-// told in parts.
+// MaskBody is Mask for a body that is JSON and remains JSON. It returns nil if the body cannot be
+// split into parts.
 func MaskBody(body []byte, pointers []string) (masked []byte, some bool) {
 	if slices.Contains(pointers, "") {
 		return []byte(`"` + Masked + `"`), true
@@ -67,7 +67,7 @@ type masker struct {
 	some  bool // something was masked
 }
 
-// hides reports whether a rule means the value at the path.
+// hides reports whether a rule matches the current path.
 func (m *masker) hides() bool {
 	return slices.ContainsFunc(m.rules, func(r []string) bool {
 		return slices.EqualFunc(r, m.path, func(want, is string) bool { return want == "*" || want == is })
@@ -112,7 +112,7 @@ func (m *masker) value() error {
 	return err
 }
 
-// copy copies a token, and returns what it says.
+// copy copies a token and returns its text.
 func (m *masker) copy() (string, error) {
 	t, err := m.dec.ReadToken()
 	if err != nil {

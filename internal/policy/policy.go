@@ -1,6 +1,5 @@
-// Package policy is the contract of whoever decides what may be done: what is
-// asked, and what is answered. It knows no language in which policies are
-// written.
+// Package policy is the contract between Steward and an authorizer, which decides what may be
+// done: the questions, and the answers. It knows no policy language.
 package policy
 
 import (
@@ -13,26 +12,26 @@ import (
 	"steward/internal/tool"
 )
 
-// Verdict is a decision in a word.
+// Verdict is the outcome of a decision.
 type Verdict string
 
-// The verdicts. Whatever is none of them means Deny.
+// The verdicts. Any other value means Deny.
 const (
 	Allow Verdict = "allow"
 	Deny  Verdict = "deny"
 	Ask   Verdict = "ask" // a person decides
 )
 
-// Point is a place at which is decided.
+// Point is a point in the runtime at which a decision is made.
 type Point string
 
 // The points.
 const (
 	PointTool     Point = "tool"     // a tool is called: Tool, Args, Flow, Labels
-	PointIntent   Point = "intent"   // an action is about to begin: likewise, once more
-	PointAccess   Point = "access"   // Action on resources of Resource's type and space; Resource.URI only for a single one that is written or deleted
-	PointAgent    Point = "agent"    // Resource, an agent or a source of tools, is to be approved by the user
-	PointModel    Point = "model"    // what has Labels is to be sent to Model
+	PointIntent   Point = "intent"   // an action is about to begin: the same fields, decided once more
+	PointAccess   Point = "access"   // Action on resources of Resource's type and space; Resource.URI is set only if a single one is written or deleted
+	PointAgent    Point = "agent"    // the user is to approve Resource, an agent or a source of tools
+	PointModel    Point = "model"    // data with Labels is to be sent to Model
 	PointDelegate Point = "delegate" // Agent asks the agent Target
 )
 
@@ -51,12 +50,12 @@ const (
 // The roles.
 const (
 	RoleAdmin   = "admin"   // decides about agents, people and policies
-	RoleMember  = "member"  // who has none is one
-	RoleGuest   = "guest"   // talks, and changes nothing
-	RoleService = "service" // a program: nobody is there to be asked
+	RoleMember  = "member"  // the role of everybody without another one
+	RoleGuest   = "guest"   // may talk, but changes nothing
+	RoleService = "service" // a program: there is nobody to ask
 )
 
-// Principal is on whose behalf something is done.
+// Principal is the user on whose behalf something is done.
 type Principal struct {
 	User   string
 	Roles  []string
@@ -66,25 +65,24 @@ type Principal struct {
 // Has reports whether the principal has a role.
 func (p Principal) Has(role string) bool { return slices.Contains(p.Roles, role) }
 
-// Directory knows the people. Safe for concurrent use, and fast: it is asked
-// at each decision.
+// Directory knows the users. Safe for concurrent use, and fast: every decision asks it.
 type Directory interface {
-	// Principal returns who a user is. Of a user of whom nothing is recorded,
-	// it returns a member of no group; an error means that it cannot be told.
+	// Principal returns who a user is. A user with no record is a member of no group. An error
+	// means that the answer is unknown.
 	Principal(ctx context.Context, user string) (Principal, error)
 }
 
-// Question is what is to be decided. Fields that a point has no use for are zero.
+// Question is what is to be decided. Fields that do not apply to a point are zero.
 type Question struct {
 	Point    Point // zero: PointTool
 	User     string
 	Agent    string   // the path of the agent that acts; empty: the node's own
-	Lineage  []string // the agents on whose behalf it acts, the outermost first, itself not among them
+	Lineage  []string // the agents on whose behalf it acts, outermost first, without itself
 	Tool     tool.Spec
 	Args     []byte         // canonical JSON: the bytes that the executor will get
 	Labels   message.Labels // of what the model was shown
 	Flow     Flow
-	Attended bool // a person is there who can be asked
+	Attended bool // a person is present who can be asked
 	Action   string
 	Resource Resource
 	Model    Model
@@ -105,10 +103,10 @@ type Resource struct {
 type Model struct {
 	Provider string
 	Name     string
-	Local    bool // it runs on this machine or in its own network: what it is sent stays there
+	Local    bool // it runs on this machine or in its own network, so data sent to it stays there
 }
 
-// Left is what the request may still spend; zero members have no bound.
+// Left is what the request may still spend; zero members are unlimited.
 type Left struct {
 	Tokens int
 	Cost   float64 // US dollars
@@ -116,13 +114,13 @@ type Left struct {
 
 // Flow says where a call and its arguments come from.
 type Flow struct {
-	// Fixed: the tool, and each argument, was fixed before anything untrusted
-	// was read, or comes from a field that was named before.
+	// Fixed says that the tool and each argument either was fixed before anything untrusted was
+	// read, or comes from a field that was named before.
 	Fixed bool
-	Open  []string // arguments that were not: JSON pointers; "" is the call itself
-	Why   string   // in a person's words, where it is not Fixed
-	// A person has been asked about a query of the same source in
-	// this turn, and has said yes (Cleared) or no (Refused).
+	Open  []string // arguments that were not fixed: JSON pointers; "" is the call itself
+	Why   string   // for a person: why it is not Fixed
+	// Cleared and Refused: in this turn a person was asked about a query of the same source, and
+	// said yes or no.
 	Cleared, Refused bool
 }
 
@@ -130,20 +128,20 @@ type Flow struct {
 type Decision struct {
 	Verdict Verdict
 	Reason  string
-	Rule    string // which rule decided
+	Rule    string // the rule that decided
 	Version string // of the policy; empty: it has none
 	Obligations
 }
 
-// Obligations go with a decision that is not Deny. Who cannot meet one, denies.
+// Obligations accompany a decision that is not Deny. A caller that cannot fulfil one must deny.
 type Obligations struct {
-	Mask      []string // fields of a result or a resource's body that are replaced by "***": JSON pointers, "*" for any one step
-	Cap       int      // bytes of a tool result that the model is shown at most; 0: as the tool says
-	Approvers string   // a group, one of whose members answers in the user's stead; empty: the user
+	Mask      []string // fields of a result or a resource's body to replace by "***": JSON pointers, "*" for any one step
+	Cap       int      // the most bytes of a tool result that the model is shown; 0: as the tool's spec says
+	Approvers string   // a group whose members answer instead of the user; empty: the user answers
 }
 
-// Authorizer decides. Safe for concurrent use. An error, no answer in time and an
-// unknown verdict all mean Deny.
+// Authorizer decides. Safe for concurrent use. An error, no answer in time, and an unknown
+// verdict all mean Deny.
 type Authorizer interface {
 	Authorize(ctx context.Context, q Question) (Decision, error)
 }

@@ -2,8 +2,8 @@ package policy
 
 import "slices"
 
-// Stricter returns the decision that allows less, with the obligations of
-// both. Approvers of two groups are more than one question can have: denied.
+// Stricter returns the decision that allows less, with the obligations of both. One question
+// cannot have approvers of two groups, so that is denied.
 func Stricter(x, y Decision) Decision {
 	out, other := x, y
 	if rank(y.Verdict) > rank(x.Verdict) {
@@ -40,7 +40,7 @@ func rank(v Verdict) int {
 	return 2
 }
 
-// both joins two texts, of which either may be empty.
+// both joins two texts, either of which may be empty.
 func both(x, by, y string) string {
 	if x == "" || y == "" {
 		return x + y

@@ -1,6 +1,6 @@
-// Package tool says what a tool is: a callable named category.name with a
-// JSON Schema and an effect; how one is made from a Go function; and the
-// registry in which an agent's tools stand.
+// Package tool defines tools: a tool is a callable named category.name with a JSON Schema and an
+// effect. The package also makes tools from Go functions, and has the registry that holds an
+// agent's tools.
 package tool
 
 import (
@@ -25,7 +25,7 @@ const (
 	Action Effect = "action"
 )
 
-// Delivery says when an action's outcome is known to the model.
+// Delivery says when the model learns an action's outcome.
 type Delivery string
 
 // The deliveries. Inline: the loop waits for the outcome. Deferred: the model
@@ -35,17 +35,17 @@ const (
 	Deferred Delivery = "deferred"
 )
 
-// Reach says where what a tool is given goes.
+// Reach says where a tool's arguments go.
 type Reach string
 
-// The reaches. Of a tool that does not say, the worst is thought: what is
-// built in stays here if it is a query, everything else goes out.
+// The reaches. For a tool that does not declare one, the worst is assumed: a built-in query stays
+// here, everything else goes out.
 const (
 	ReachHere Reach = "here" // it stays on this node, in the user's own places
 	ReachOut  Reach = "out"  // it leaves: to a person, a server, a program of others
 )
 
-// Out reports whether what the tool is given leaves the node.
+// Out reports whether the tool's arguments leave the node.
 func (s Spec) Out() bool {
 	switch s.Reach {
 	case ReachHere:
@@ -56,9 +56,9 @@ func (s Spec) Out() bool {
 	return s.Effect != Query || s.Origin != "" && s.Origin != OriginOwn
 }
 
-// Source is whose data a tool returns: the first word of its name. It is empty
-// where they may be anybody's, as of Steward's own tools that read what others
-// have returned, and of agents.
+// Source returns whose data the tool returns: the first word of its name. It is empty if the data
+// may be anybody's, as with agents and with Steward's own tools that read what other tools
+// returned.
 func (s Spec) Source() string {
 	word, _, _ := strings.Cut(s.Name, ".")
 	if s.Origin == "" && word != "files" || strings.HasPrefix(s.Origin, "agent:") {
@@ -73,11 +73,10 @@ const (
 	DefaultResultCap = 32 << 10 // bytes of text shown to the model
 )
 
-// Spec describes a tool. It is a plain value; do not change the bytes it
-// points to.
+// Spec describes a tool. It is a plain value; do not modify the bytes that it points to.
 type Spec struct {
 	Name        string // category.name
-	FullName    string // what Name was shortened from; empty: it is the whole name
+	FullName    string // the name that Name was shortened from; empty: Name is complete
 	Description string // for the model: what it does, when to use it
 	Input       []byte // JSON Schema of the arguments, an object schema
 	Effect      Effect
@@ -88,24 +87,25 @@ type Spec struct {
 	ResultCap   int            // zero means DefaultResultCap
 	Yields      message.Labels // labels on what it returns
 	Dedupes     bool           // actions: the receiver recognises Invocation.Key
-	Status      string         // actions: the tool of its source that tells what became of Invocation.Key; empty: none
-	Tidy        []Strategy     // what its calls make obsolete in a conversation
-	Log         LogSpec        // how its calls are told in the work log
+	Status      string         // actions: the tool of the same source that reports the outcome for Invocation.Key; empty: none
+	Tidy        []Strategy     // which results in a conversation its calls make obsolete
+	Log         LogSpec        // how its calls are described in the work log
 	Metadata    resource.Metadata
 
-	// Reach says where what the tool is given goes, and Targets which of its
-	// arguments (names of top-level members) say to whom or where to.
+	// Reach says where the arguments go. Targets are the arguments (names of top-level members)
+	// that say to whom or where.
 	Reach   Reach
 	Targets []string
-	Host    string // where Reach leads, for people: "search.example.com"; empty: not known
-	// Guessed are those that nobody declared: they follow from the name and the schema.
+	Host    string // where Reach leads, for people: "search.example.com"; empty: unknown
+	// Guessed marks the fields that nobody declared: they are derived from the name and the
+	// schema.
 	Guessed struct{ Yields, Targets bool } `json:"-"`
 
 	For        *Audience     // who may call it; nil: everybody
 	Origin     string        // where it comes from: "mcp:files", "grpc:hash", "process:weather", "agent:email"; empty: built in
 	Asks       bool          // a person is asked before each call, whatever policy allows
 	Async      bool          // the model is told "acknowledged" at once; the result comes later
-	AsyncAfter time.Duration // a call that runs longer goes on as if Async; zero: never
+	AsyncAfter time.Duration // a call that runs longer continues as if Async; zero: never
 }
 
 // Invocation is one call of a tool.
@@ -119,49 +119,48 @@ type Invocation struct {
 	Request      id.ID
 	Parent       id.ID  // of the request; zero where it came from outside
 	Trace        string // W3C traceparent of the call
-	// Progress tells how far the call is. Safe for concurrent use, never
-	// blocks for long. May be nil; use Report.
+	// Progress reports how far the call has got. It is safe for concurrent use and never blocks
+	// for long. It may be nil; use Report.
 	Progress func(Progress)
 
-	checked bool // Args have passed the tool's own check
+	checked bool // Args have passed the tool's own Check
 }
 
-// Checked returns in marked as holding arguments that Canonical made and the
-// tool's Checker admitted, so that a tool made by New need not check again.
+// Checked returns in, marked as holding arguments that Canonical produced and the tool's Checker
+// accepted, so that a tool made by New need not check them again.
 func (in Invocation) Checked() Invocation {
 	in.checked = true
 	return in
 }
 
-// Progress is how far a call is, in the tool's own words.
+// Progress says how far a call has got, in the tool's own words.
 type Progress struct {
 	Message  string
-	Fraction float64 // 0 to 1; negative: not known
+	Fraction float64 // 0 to 1; negative: unknown
 }
 
-// Report tells how far the call is, if anybody wants to know.
+// Report reports the call's progress, if anybody listens.
 func (in Invocation) Report(p Progress) {
 	if in.Progress != nil {
 		in.Progress(p)
 	}
 }
 
-// Result is what a tool gives back. A fault that the model can mend is a
-// Result with Failed; an error return is told to the model too, by its message
-// and remedy. An action's Failed result says that nothing was changed; for an
-// error see Certain.
+// Result is what a tool returns. A fault that the model can correct is a Result with Failed set;
+// an error is also shown to the model, by its message and remedy. A Failed result of an action
+// says that nothing was changed; for an error see Certain.
 type Result struct {
 	Content []message.Block // Text, Image, File
 	Failed  bool
-	// Labels are those of all that the call was shown, whatever it tells of it:
-	// they count without any content, and beside an error. Sources are whose
-	// private data that was; none: not known.
+	// Labels cover all data that the call was shown, whatever part of it the result contains.
+	// They count even without content, and beside an error. Sources names the owners of the
+	// private data among it; none: unknown.
 	Labels  message.Labels
 	Sources []string
-	Denied  []string // the tools that were denied to an agent that the call asked
+	Denied  []string // the tools that were denied to the agent that this call asked
 }
 
-// Text makes a result of one text block.
+// Text returns a result of one text block.
 func Text(s string) Result {
 	return Result{Content: []message.Block{&message.Text{Text: s}}}
 }
@@ -173,39 +172,37 @@ type Tool interface {
 	Call(ctx context.Context, in Invocation) (Result, error)
 }
 
-// Checker is a tool that validates its own arguments: canonical JSON in, a
-// coded error (args_invalid) that a model can act on out.
+// Checker is a tool that validates its own arguments. Check takes canonical JSON and returns a
+// coded error (args_invalid) that a model can act on.
 type Checker interface {
 	Check(args []byte) error
 }
 
-// Settler is a tool whose receiver can be asked, after a crash, whether an
-// effect happened.
+// Settler is a tool whose receiver can be asked, after a crash, whether an effect happened.
 type Settler interface {
-	// Settle reports whether the effect with in.Key happened, and its result
-	// if so. An error means that it cannot be told now.
+	// Settle reports whether the effect with in.Key happened, and its result if so. An error
+	// means that this cannot be determined now.
 	Settle(ctx context.Context, in Invocation) (happened bool, res Result, err error)
 }
 
-// Undoer is a tool whose effect can be taken back.
+// Undoer is a tool whose effect can be undone.
 type Undoer interface {
-	// Undo takes back the effect with in.Key, which gave res. It can be asked
-	// for again after a crash: what is taken back already is no error. What
-	// cannot be taken back any more is refused (a coded error that Certain
-	// holds of).
+	// Undo undoes the effect with in.Key, which returned res. It may be called again after a
+	// crash: an effect that is already undone is no error. An effect that can no longer be undone
+	// is refused with a coded error for which Certain holds.
 	Undo(ctx context.Context, in Invocation, res Result) (Result, error)
 }
 
 // UndoerOf returns the Undoer that t is, or that it wraps.
 func UndoerOf(t Tool) (Undoer, bool) { return unwrapped[Undoer](t) }
 
-// Batcher is a tool that takes several queued actions at once.
+// Batcher is a tool that accepts several queued actions at once.
 type Batcher interface {
-	// CallAll does them in order. It returns an outcome for each.
+	// CallAll performs the actions in order. It returns one outcome for each.
 	CallAll(ctx context.Context, ins []Invocation) []Outcome
 }
 
-// Outcome is what became of one call: as Call returns it.
+// Outcome is the outcome of one call, as Call returns it.
 type Outcome struct {
 	Result Result
 	Err    error
@@ -214,8 +211,8 @@ type Outcome struct {
 // BatcherOf returns the Batcher that t is, or that it wraps.
 func BatcherOf(t Tool) (Batcher, bool) { return unwrapped[Batcher](t) }
 
-// WireName is the name under which providers that allow no dots get a tool.
-// Names of registered tools have no "__", so it can be reversed.
+// WireName is a tool's name for providers that allow no dots. Names of registered tools contain
+// no "__", so the mapping can be reversed.
 func WireName(name string) string { return strings.ReplaceAll(name, ".", "__") }
 
 // FromWire reverses WireName.
@@ -225,7 +222,7 @@ func FromWire(wire string) string { return strings.ReplaceAll(wire, "__", ".") }
 // Unwrap() Tool).
 func SettlerOf(t Tool) (Settler, bool) { return unwrapped[Settler](t) }
 
-// unwrapped returns the first of t and what it wraps that is an I.
+// unwrapped returns the first I among t and the tools that it wraps.
 func unwrapped[I any](t Tool) (I, bool) {
 	for t != nil {
 		if i, ok := t.(I); ok {
@@ -241,10 +238,9 @@ func unwrapped[I any](t Tool) (I, bool) {
 	return none, false
 }
 
-// Certain reports whether an action's error says that the effect certainly did
-// not happen. Kinds by which a receiver refuses say so; Unavailable, Timeout,
-// Cancelled and Internal, and errors without a code, leave it open, unless
-// they are wrapped by NotDone.
+// Certain reports whether an action's error means that the effect certainly did not happen. This
+// holds for the kinds by which a receiver refuses. Unavailable, Timeout, Cancelled and Internal,
+// and errors without a code, leave it open unless they are wrapped by NotDone.
 func Certain(err error) bool {
 	if errors.Is(err, errNotDone) {
 		return true
@@ -256,7 +252,7 @@ func Certain(err error) bool {
 	return true
 }
 
-// NotDone marks an action's error as one before which nothing was changed.
+// NotDone marks an action's error as one that occurred before anything was changed.
 func NotDone(err error) error { return notDone{err} }
 
 var errNotDone = errors.New("nothing was changed")
