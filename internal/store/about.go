@@ -7,12 +7,12 @@ import (
 	"steward/internal/resource"
 )
 
-// termAbout finds what tells of a resource in another place: published events,
-// and questions that are put to a group.
+// termAbout indexes resources that describe a resource elsewhere in the tree:
+// published events, and questions to a group.
 const termAbout = "about"
 
-// About returns the terms of what tells of resources of some spaces: it goes
-// when one of them is erased, or what one of them lies below.
+// About returns the terms for a resource that describes resources of some spaces.
+// EraseAbout erases it along with any of these, or with an ancestor of one.
 func About(spaces []resource.Space, of ...resource.URI) []Term {
 	var out []Term
 	seen := map[resource.URI]bool{}
@@ -31,8 +31,8 @@ func aboutOne(sp resource.Space, u resource.URI) Term {
 	return Term{Name: termAbout, Value: string(sp) + " " + u.String()}
 }
 
-// EraseAbout erases what tells of a resource of a space, in all spaces, on
-// behalf of an actor.
+// EraseAbout erases everything, in all spaces, that describes a resource of the
+// given space or what lies below it, on behalf of an actor.
 func EraseAbout(ctx context.Context, s Store, actor string, sp resource.Space, u resource.URI) error {
 	q := Query{Term: aboutOne(sp, u), NoBody: true}
 	for it, err := range Items(ctx, s, ForNode(resource.System), q) {

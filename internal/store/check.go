@@ -4,7 +4,7 @@ import (
 	"steward/internal/fault"
 )
 
-// CanRead refuses a scope that names nothing to read (scope_missing).
+// CanRead returns scope_missing if the scope names no space to read.
 func (s Scope) CanRead() error {
 	if !s.all && len(s.Read) == 0 {
 		return noScope("read")
@@ -12,7 +12,7 @@ func (s Scope) CanRead() error {
 	return nil
 }
 
-// CanWrite refuses a scope that names no space to write (scope_missing).
+// CanWrite returns scope_missing if the scope names no space to write.
 func (s Scope) CanWrite() error {
 	if s.Write == "" {
 		return noScope("write")
@@ -25,7 +25,8 @@ func noScope(verb string) error {
 		WithHint("pass the scope of the user for whom the call is made")
 }
 
-// Check refuses a batch that no store can carry out (batch_invalid).
+// Check returns batch_invalid if the batch is malformed, whatever the store's
+// content.
 func (b Batch) Check() error {
 	for i := range b.Changes {
 		if why := b.Changes[i].fault(); why != "" {
@@ -57,19 +58,20 @@ func (c *Change) fault() string {
 	return ""
 }
 
-// Order is what a Query's answer is sorted by.
+// Order is the sort order of a Query's result.
 type Order byte
 
 // The orders.
 const (
-	ByTree  Order = 'u' // Under, or nothing at all
+	ByTree  Order = 'u' // also if neither List, Term nor State is set
 	ByList  Order = 'l'
 	ByTerm  Order = 't'
 	ByState Order = 's'
 )
 
-// Order returns what decides the order of the answer; a query that sets more
-// than one such field is refused with query_invalid.
+// Order returns the order of the result. It returns query_invalid if the query
+// sets more than one of List, Term and State, or counts anything but a list's
+// members.
 func (q *Query) Order() (Order, error) {
 	o, n := ByTree, 0
 	if !q.List.Zero() {
@@ -87,7 +89,8 @@ func (q *Query) Order() (Order, error) {
 	return o, nil
 }
 
-// PageSize returns the limit that counts: the default for none, never above MaxLimit.
+// PageSize returns the effective page size: DefaultLimit if limit is not
+// positive, at most MaxLimit.
 func PageSize(limit int) int {
 	if limit <= 0 {
 		return DefaultLimit

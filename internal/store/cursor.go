@@ -8,20 +8,20 @@ import (
 	"steward/internal/fault"
 )
 
-// Position is what a cursor says once it is opened: a number (a position in a
-// list, a sequence number) and a key, as the order of the answer needs them.
+// Position is the content of a cursor: a number (a position in a list or a
+// sequence number) and a key, depending on the order of the result.
 type Position struct {
 	Num int64
 	Key []byte
 }
 
-// A cursor is the mark of its query, the number and the key, in base64url.
+// A cursor encodes the mark of its query, the number and the key in base64url.
 
-// Cursor makes a cursor of a position in q's answer.
+// Cursor returns the cursor of a position in q's result.
 func (q *Query) Cursor(p Position) Cursor { return q.mark().Seal(p) }
 
-// Position opens q.After. It refuses a cursor that is broken or was made for
-// another query (cursor_invalid), and reports false when there is none.
+// Position decodes q.After. It returns false if q.After is empty, and refuses a
+// cursor that is damaged or was made for another query (cursor_invalid).
 func (q *Query) Position() (Position, bool, error) { return q.mark().Open(q.After) }
 
 func (q *Query) mark() Mark {
@@ -30,12 +30,12 @@ func (q *Query) mark() Mark {
 	return m.turned(q.Reverse)
 }
 
-// Cursor makes a cursor that stands behind the entry with this sequence
-// number. Log positions are the same under every filter, so such a cursor
-// fits every LogQuery of the same direction.
+// Cursor returns a cursor right after the entry with this sequence number. Log
+// positions do not depend on the filter, so the cursor is valid for every
+// LogQuery of the same direction.
 func (q *LogQuery) Cursor(seq uint64) Cursor { return q.mark().Seal(Position{Num: int64(seq)}) }
 
-// Position opens q.After, like Query.Position.
+// Position decodes q.After, like Query.Position.
 func (q *LogQuery) Position() (seq uint64, ok bool, err error) {
 	p, ok, err := q.mark().Open(q.After)
 	return uint64(p.Num), ok, err
@@ -43,11 +43,12 @@ func (q *LogQuery) Position() (seq uint64, ok bool, err error) {
 
 func (q *LogQuery) mark() Mark { return Mark{'g'}.turned(q.Reverse) }
 
-// Mark tells the cursors of one query from those of others: a byte for its
-// kind, a lower-case letter, and four that stand for what it asks.
+// Mark identifies the query of a cursor: one byte for its kind, a lower-case
+// letter (upper-case for the reverse direction), and four bytes of a hash of its
+// parameters.
 type Mark [5]byte
 
-// NewMark makes the mark of a query that asks for parts.
+// NewMark returns the mark of a query with the given parameters.
 func NewMark(kind byte, parts ...string) Mark {
 	h := fnv.New32a()
 	for _, part := range parts {
@@ -61,7 +62,7 @@ func NewMark(kind byte, parts ...string) Mark {
 	return m
 }
 
-// turned is the mark of the same query in the other direction.
+// turned returns the mark of the same query, in upper case if it is reversed.
 func (m Mark) turned(reverse bool) Mark {
 	if reverse {
 		m[0] -= 'a' - 'A'
@@ -69,14 +70,14 @@ func (m Mark) turned(reverse bool) Mark {
 	return m
 }
 
-// Seal makes a cursor of a position.
+// Seal encodes a position as a cursor.
 func (m Mark) Seal(p Position) Cursor {
 	b := binary.AppendVarint(m[:], p.Num)
 	return Cursor(base64.RawURLEncoding.EncodeToString(append(b, p.Key...)))
 }
 
-// Open opens a cursor; false where there is none. One that is damaged or was
-// made for another query is refused (cursor_invalid).
+// Open decodes a cursor. It returns false for an empty one, and refuses one that
+// is damaged or was made for another query (cursor_invalid).
 func (m Mark) Open(c Cursor) (Position, bool, error) {
 	if c == "" {
 		return Position{}, false, nil
@@ -95,7 +96,7 @@ func (m Mark) Open(c Cursor) (Position, bool, error) {
 	return Position{Num: num, Key: b[len(m)+n:]}, true, nil
 }
 
-// BadCursor refuses a cursor (cursor_invalid).
+// BadCursor returns the error cursor_invalid with a reason.
 func BadCursor(why string) error {
 	return fault.New(fault.Invalid, "cursor_invalid", "the cursor cannot be used: %s", why).
 		WithHint("start again without a cursor")

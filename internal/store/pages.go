@@ -7,9 +7,9 @@ import (
 	"steward/internal/resource"
 )
 
-// Items yields all that q selects, page by page; q.Limit is the page size. It
-// stops after the first error. What changes meanwhile is seen or not,
-// depending on where it lies.
+// Items yields everything that q selects, page by page; q.Limit is the page size.
+// It stops after the first error. Whether a concurrent change is seen depends on
+// its position in the result.
 func Items(ctx context.Context, st Store, sc Scope, q Query) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		for {
@@ -31,8 +31,8 @@ func Items(ctx context.Context, st Store, sc Scope, q Query) iter.Seq2[Item, err
 	}
 }
 
-// Entries yields all entries that q selects and that are there now, page by
-// page; q.Limit is the page size. It stops after the first error.
+// Entries yields the entries that q selects up to the present end of the log,
+// page by page; q.Limit is the page size. It stops after the first error.
 func Entries(ctx context.Context, st Store, sc Scope, q LogQuery) iter.Seq2[resource.Entry, error] {
 	return func(yield func(resource.Entry, error) bool) {
 		for {

@@ -11,90 +11,91 @@ import (
 	"steward/internal/resource"
 )
 
-// Sealer is what a store may do besides: keep its log under a chain of hashes,
-// by which a changed, deleted, inserted or moved entry is found. Safe for
+// Sealer is an optional ability of a store: it protects its log with a chain of
+// hashes that reveals changed, deleted, inserted or moved entries. It is safe for
 // concurrent use.
 //
-// Each entry has a hash (Sealed.Sum) over all that it tells, and over a salted
-// hash of its body as it was written, however that is kept by now. The chain
-// takes them up in the order of the log (Hash.Link). The log is sealed in
-// stretches of up to SealSize entries; a seal keeps the chain's hash behind its
-// last entry, and of each entry as much as names the first wrong one. What is
-// erased keeps its salted hash, and its salt goes for good: the chain verifies,
-// and nobody can try out what the body may have been.
+// Each entry has a hash (Sealed.Sum) over all its fields and a salted hash of its
+// body as it was written, however the body is stored now. The chain combines them
+// in log order (Hash.Link). The log is sealed in runs of up to SealSize entries.
+// A seal keeps the chain's hash after its last entry, and enough of each entry's
+// hash to name the first wrong one. An erased entry keeps its salted hash, but
+// its salt is destroyed: the chain still verifies, and nobody can guess the body
+// by trial.
 //
-// Who can write all of the database can make a chain of his own; so heads are
-// worth keeping where he cannot write.
+// An attacker who can write the whole database can build a new chain. So keep
+// copies of heads where he cannot write.
 type Sealer interface {
-	// Seal seals all that is committed by now, and returns the head. A store
-	// that only reads returns the head that is there.
+	// Seal seals everything committed so far and returns the head. A read-only
+	// store returns the existing head.
 	Seal(ctx context.Context) (Head, error)
 
-	// Sealed yields the sealed entries after since, in order, with what proves
-	// them. Of what lies outside of the scope it tells the number and hash
-	// only. It stops after the first error; what cannot be read as it was
-	// written is one (log_tampered).
+	// Sealed yields the sealed entries after since, in order, with their proofs.
+	// For entries outside the scope it returns only Seq, Hash and Chain. It stops
+	// after the first error; an entry that differs from what was written is an
+	// error (log_tampered).
 	Sealed(ctx context.Context, sc Scope, since uint64) iter.Seq2[Sealed, error]
 
-	// Verify looks through the whole log, all spaces, and reports the first
-	// thing that is not as it was written, or not as an anchor (a head from
-	// before) has it. An error says that it could not be looked through.
+	// Verify checks the whole log, in all spaces, and reports the first deviation
+	// from what was written or from an anchor (an earlier head). It returns an
+	// error only if the log could not be checked.
 	Verify(ctx context.Context, anchors ...Head) (Verdict, error)
 }
 
-// SealSize is how many entries a seal is over, at most.
+// SealSize is the maximum number of entries under one seal.
 const SealSize = 256
 
-// Hash is a SHA-256 hash. The chain begins with the zero Hash.
+// Hash is a SHA-256 hash. The chain starts with the zero Hash.
 type Hash [sha256.Size]byte
 
-// Salt is what is hashed before a body.
+// Salt is hashed in front of a body.
 type Salt [16]byte
 
-// Head is the chain's hash behind an entry: it stands for all of the log up to it.
+// Head is the chain's hash after an entry. It authenticates the log up to that
+// entry.
 type Head struct {
 	Seq  uint64 `json:"seq"`
 	Hash Hash   `json:"hash"`
 }
 
-// Sealed is an entry with what proves it.
+// Sealed is an entry with its proof.
 type Sealed struct {
 	resource.Entry
-	Prev   uint64 // the entry of the version before; 0: there was none
-	Salt   *Salt  // nil: gone with the body
+	Prev   uint64 // sequence number of the resource's previous version; 0: none
+	Salt   *Salt  // nil: destroyed with the body
 	Mark   Hash   // the salted hash of the body
 	Hash   Hash   // of the entry
-	Chain  Hash   // the chain's behind it
-	Hidden bool   // it lies outside of the scope: only Seq, Hash and Chain are told
-	Ends   bool   // it is the last one of a seal
+	Chain  Hash   // the chain's hash after the entry
+	Hidden bool   // it is outside the scope: only Seq, Hash and Chain are set
+	Ends   bool   // it is the last entry of a seal
 }
 
-// Verdict is what Verify found.
+// Verdict is the result of Verify.
 type Verdict struct {
-	Head   Head   `json:"head"`            // what is sealed
+	Head   Head   `json:"head"`            // the newest sealed entry
 	Last   uint64 `json:"last"`            // the newest entry
 	Open   uint64 `json:"open,omitzero"`   // entries that are not sealed yet
-	Erased uint64 `json:"erased,omitzero"` // entries whose body is gone for good, as an erasure says
+	Erased uint64 `json:"erased,omitzero"` // entries whose bodies were erased according to a recorded erasure
 	Flaw   *Flaw  `json:"flaw,omitzero"`   // nil: everything is as it was written
 }
 
-// Flaw is the first thing that is wrong.
+// Flaw is the first deviation found.
 type Flaw struct {
 	Seq     uint64       `json:"seq"`              // the entry
-	Through uint64       `json:"through,omitzero"` // not zero: it is one of those from Seq to this one
-	URI     resource.URI `json:"uri,omitzero"`     // what the entry is about, as far as that can be read
-	What    string       `json:"what"`             // in a person's words
+	Through uint64       `json:"through,omitzero"` // if not zero, it is one of the entries from Seq to this one
+	URI     resource.URI `json:"uri,omitzero"`     // the resource that the entry changes, if it can be read
+	What    string       `json:"what"`             // a description for a person
 }
 
-// What is hashed begins with a byte that says what it is.
+// Every hashed text starts with a tag byte that identifies its kind.
 const (
 	tagBody  byte = 1 + iota // salt, SHA-256 of the body
 	tagGone                  // salt: the body was erased before it was sealed
 	tagEntry                 // see Sum
-	tagLink                  // the hash before, the entry's hash
+	tagLink                  // the previous hash, the entry's hash
 )
 
-// MarkBody is the salted hash of a body, whose SHA-256 is given.
+// MarkBody returns the salted hash of a body, given the body's SHA-256 hash.
 func MarkBody(s *Salt, body Hash) Hash {
 	var b [1 + len(s) + len(body)]byte
 	b[0] = tagBody
@@ -103,7 +104,8 @@ func MarkBody(s *Salt, body Hash) Hash {
 	return sha256.Sum256(b[:])
 }
 
-// MarkGone stands for a body that was erased before its entry was sealed.
+// MarkGone returns the mark of a body that was erased before its entry was
+// sealed.
 func MarkGone(s *Salt) Hash {
 	var b [1 + len(s)]byte
 	b[0] = tagGone
@@ -111,7 +113,7 @@ func MarkGone(s *Salt) Hash {
 	return sha256.Sum256(b[:])
 }
 
-// Link is the chain's hash behind an entry.
+// Link returns the chain's hash after an entry, given the chain's hash before it.
 func (h Hash) Link(entry Hash) Hash {
 	var b [1 + 2*len(h)]byte
 	b[0] = tagLink
@@ -120,14 +122,14 @@ func (h Hash) Link(entry Hash) Hash {
 	return sha256.Sum256(b[:])
 }
 
-// Sum is the hash of an entry, over all that it tells and the salted hash of
+// Sum returns the hash of an entry, over all its fields and the salted hash of
 // its body.
 func (s *Sealed) Sum() Hash {
 	var room [512]byte
 	return sha256.Sum256(s.append(room[:0]))
 }
 
-// append writes what is hashed: numbers as varints, texts with their lengths.
+// append appends the hashed text: numbers as varints, strings with their lengths.
 func (s *Sealed) append(b []byte) []byte {
 	b = append(b, tagEntry)
 	b = binary.AppendUvarint(b, s.Seq)
@@ -155,7 +157,8 @@ func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 // MarshalText implements encoding.TextMarshaler.
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler (hash_invalid).
+// UnmarshalText implements encoding.TextUnmarshaler. Its error code is
+// hash_invalid.
 func (h *Hash) UnmarshalText(b []byte) error {
 	var got Hash
 	ok := len(b) == 2*len(h)

@@ -1,8 +1,8 @@
-// Package follow reads the log once for all that derives from it. Subscribers
-// are handed the entries behind their cursor that fit their filter, in order,
-// none missing and none twice; projections are brought up to date in quiet
-// moments. The truth stays in the log: whoever is slow, or comes back, reads on
-// in it.
+// Package follow reads the log once on behalf of everything that derives from it.
+// Subscribers receive the entries after their cursor that match their filter: in
+// order, exactly once. Projections are updated while the log is idle. The log
+// stays the source of truth: a subscriber that falls behind or returns later
+// continues from it.
 package follow
 
 import (
@@ -18,41 +18,42 @@ import (
 	"steward/internal/store"
 )
 
-// Cursor is a position between entries of the log: opaque text that stays good
-// over restarts, and under every filter.
+// Cursor is an opaque position between entries of the log. It stays valid across
+// restarts and under every filter.
 type Cursor string
 
-// The cursors that can be used without having been told one.
+// Cursors with a fixed meaning.
 const (
-	Now   Cursor = "now"   // the moment at which it is used
+	Now   Cursor = "now"   // the end of the log at the time of use
 	Start Cursor = "start" // before the first entry
 )
 
-// Behind is the cursor behind an entry.
+// Behind returns the cursor right after an entry.
 func Behind(seq uint64) Cursor { return Cursor((&store.LogQuery{}).Cursor(seq)) }
 
-// Position opens a cursor that was told (cursor_invalid).
+// Position decodes a cursor that Behind made (cursor_invalid).
 func (c Cursor) Position() (uint64, error) {
 	seq, _, err := (&store.LogQuery{After: store.Cursor(c)}).Position()
 	return seq, err
 }
 
-// Filter says which entries are handed to a subscriber.
+// Filter selects the entries that a subscriber receives.
 type Filter struct {
-	// Spaces returns the spaces that are read. It is asked again before
-	// anything is handed on, and every Recheck.
+	// Spaces returns the spaces to read. It is called again before every delivery
+	// and every Recheck.
 	Spaces func(context.Context) ([]resource.Space, error)
-	// Recheck is how often an idle subscriber is looked after: he is handed a
-	// batch without entries. Zero: never.
+	// Recheck is how often Spaces is checked for an idle subscriber, who then
+	// receives a batch without entries. Zero: never.
 	Recheck  time.Duration
 	Prefixes []resource.URI // entries about a resource at or below one of them; empty: all
 	Types    []string       // entries about a resource of one of these types: see Match
-	// Own leaves out what is about a resource but stands elsewhere in the tree.
+	// Own excludes entries that are only about a resource, but change another one
+	// elsewhere in the tree.
 	Own bool
 }
 
-// Match reports whether a name is one of the patterns: the name itself, or its
-// beginning and "*". Where there are no patterns, every name matches.
+// Match reports whether a name matches one of the patterns. A pattern is a name,
+// or a prefix followed by "*". If there are no patterns, every name matches.
 func Match(patterns []string, name string) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
 		start, open := strings.CutSuffix(p, "*")
@@ -66,8 +67,8 @@ type subject struct {
 	typ string
 }
 
-// fits looks at all but the space. about is what the entry is about, the
-// resource that it changes first.
+// fits checks everything but the space. about lists the resources that the entry
+// is about; the first is the one that it changes.
 func (f *Filter) fits(about []subject) bool {
 	if f.Own {
 		about = about[:1]
@@ -77,15 +78,15 @@ func (f *Filter) fits(about []subject) bool {
 	})
 }
 
-// Entry is an entry on its way to subscribers, who share it: do not modify.
+// Entry is a log entry for delivery. Subscribers share it and must not modify it.
 type Entry struct {
 	resource.Entry
 	mu      sync.Mutex
 	derived any
 }
 
-// Derived returns what derive makes of the entry. That is done once for all
-// subscribers; an error is not kept.
+// Derived returns the result of derive for the entry. It is computed once for all
+// subscribers; errors are not cached.
 func (e *Entry) Derived(derive func() (any, error)) (any, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -99,38 +100,38 @@ func (e *Entry) Derived(derive func() (any, error)) (any, error) {
 	return made, err
 }
 
-// Batch is what came together: entries in order, and the cursor behind them
-// and all that was passed over. Without entries it only says how far the log
-// has been looked through.
+// Batch is a delivery: entries in order, and the cursor after them and everything
+// that was skipped. A batch without entries only reports how far the log has been
+// read.
 type Batch struct {
 	Entries []*Entry
 	Cursor  Cursor
-	Caught  bool // the subscriber has caught up: what comes next is new
+	Caught  bool // the subscriber has caught up: what follows is new
 }
 
-// Options are a Log's parts and bounds. Store is needed.
+// Options configure a Log. Store is required.
 type Options struct {
 	Store store.Store
-	// About returns the resources that an entry is about beside the one that it
-	// changes; nil: there are none.
+	// About returns the resources that an entry is about, other than the one that
+	// it changes. nil: none.
 	About func(*resource.Entry) []resource.URI
-	Queue int // entries that may wait for a subscriber before he is referred to the log; zero: 4,096
-	Size  int // entries of a batch; zero: 256
+	Queue int // entries queued for a subscriber before he must read them from the log; zero: 4,096
+	Size  int // entries per batch; zero: 256
 }
 
-// Log hands on the entries of a store's log. While there are subscribers, one
-// goroutine reads it for all of them. Safe for concurrent use.
+// Log delivers the entries of a store's log. While there are subscribers, one
+// goroutine reads the log for all of them. It is safe for concurrent use.
 type Log struct {
 	opt  Options
 	done chan struct{} // closed when the Log closes
 
 	mu      sync.Mutex
 	closed  bool
-	live    *reader // nil while nobody subscribes
+	live    *reader // nil while there are no subscribers
 	running sync.WaitGroup
 }
 
-// New returns a Log. It costs nothing until somebody subscribes.
+// New returns a Log. It uses no goroutine until somebody subscribes.
 func New(o Options) *Log {
 	if o.Queue <= 0 {
 		o.Queue = 4096
@@ -144,8 +145,8 @@ func New(o Options) *Log {
 // Store returns the store whose log it is.
 func (l *Log) Store() store.Store { return l.opt.Store }
 
-// Close ends all subscriptions with the error closing, and returns when
-// nothing of the Log runs any more.
+// Close ends all subscriptions with the error closing, and returns when all
+// goroutines of the Log have ended.
 func (l *Log) Close() {
 	l.mu.Lock()
 	if !l.closed {
@@ -183,7 +184,7 @@ func (l *Log) about(e *resource.Entry) []subject {
 	return out
 }
 
-// Head returns the number of a log's newest entry, whosever it is.
+// Head returns the sequence number of the log's newest entry, in any space.
 func Head(ctx context.Context, st store.Store) (uint64, error) {
 	page, err := st.Log(ctx, store.ForNode(""), store.LogQuery{Reverse: true, Limit: 1})
 	if err != nil || len(page.Entries) == 0 {
@@ -192,14 +193,15 @@ func Head(ctx context.Context, st store.Store) (uint64, error) {
 	return page.Entries[0].Seq, nil
 }
 
-// Before returns the newest entry that a scope sees and that is older than a
-// time, by halving the log: times never decrease in it. 0: there is none.
+// Before returns the sequence number of the newest entry in the scope that is
+// older than t, or 0 if there is none. It uses binary search, since times never
+// decrease in the log.
 func Before(ctx context.Context, st store.Store, sc store.Scope, t time.Time) (uint64, error) {
 	page, err := st.Log(ctx, sc, store.LogQuery{Reverse: true, Limit: 1})
 	if err != nil || len(page.Entries) == 0 || t.IsZero() {
 		return 0, err
 	}
-	lo, hi := uint64(0), page.Entries[0].Seq // all up to lo are older, and none behind hi is
+	lo, hi := uint64(0), page.Entries[0].Seq // all entries up to lo are older than t, and none after hi is
 	for lo < hi {
 		mid := lo + (hi-lo)/2
 		page, err := st.Log(ctx, sc, store.LogQuery{Since: mid, Limit: 1})
@@ -215,7 +217,7 @@ func Before(ctx context.Context, st store.Store, sc store.Scope, t time.Time) (u
 	return lo, nil
 }
 
-// open returns the position at which a cursor stands.
+// open returns the position of a cursor.
 func (l *Log) open(ctx context.Context, from Cursor) (uint64, error) {
 	if l.ended() {
 		return 0, closing()
@@ -235,22 +237,22 @@ func (l *Log) open(ctx context.Context, from Cursor) (uint64, error) {
 	return at, err
 }
 
-// Subscribe yields the entries behind a cursor that fit the filter: first what
-// the log has, then what is new as it comes, until ctx is done (which ends it
-// without an error) or the loop is left. Who takes his time keeps nobody
-// waiting and misses nothing: when too much waits for him, he is served from
-// the log.
+// Subscribe yields the entries after a cursor that match the filter: first those
+// in the log, then new ones as they are committed. It ends when ctx is done
+// (without an error) or when the caller leaves the loop. A slow subscriber delays
+// nobody and misses nothing: if too much is queued for him, he reads it from the
+// log.
 //
-// Errors: cursor_invalid; what Spaces returns; closing when the Log closes; and
-// the store's. Details["cursor"] of an error that ends a subscription says
-// where to go on.
+// Errors: cursor_invalid; those of Spaces; closing when the Log closes; and the
+// store's. Details["cursor"] of an error that ends a subscription is the cursor
+// to continue from.
 func (l *Log) Subscribe(ctx context.Context, f Filter, from Cursor) iter.Seq2[Batch, error] {
 	return func(yield func(Batch, error) bool) {
 		s := &subscription{log: l, filter: &f, yield: yield}
 		var err error
 		if s.pos, err = l.open(ctx, from); err == nil {
 			err = s.run(ctx)
-			if err != nil && l.ended() { // whatever broke with it
+			if err != nil && l.ended() { // the close caused it, whatever the error
 				err = closing()
 			}
 			if err != nil {
@@ -263,19 +265,19 @@ func (l *Log) Subscribe(ctx context.Context, f Filter, from Cursor) iter.Seq2[Ba
 	}
 }
 
-// subscription is one pass of a subscriber.
+// subscription is the state of one call of Subscribe.
 type subscription struct {
 	log    *Log
 	filter *Filter
 	yield  func(Batch, error) bool
 	spaces []resource.Space // that were read last
-	pos    uint64           // what is up to here has been handed on
-	left   bool             // the subscriber broke the loop off
+	pos    uint64           // everything up to here has been delivered
+	left   bool             // the subscriber left the loop
 }
 
-// run reads the log to its end and then follows live, again and again: a
-// subscriber who is late, or whose spaces are others now, begins anew where
-// he stands.
+// run alternates between reading the log to its end and following live. A
+// subscriber that falls behind, or whose spaces have changed, starts over from
+// his position.
 func (s *subscription) run(ctx context.Context) error {
 	for {
 		if err := s.read(ctx, 0); err != nil || s.left {
@@ -287,8 +289,7 @@ func (s *subscription) run(ctx context.Context) error {
 	}
 }
 
-// read hands on what the log has, to its end, or until it has come to a
-// position.
+// read delivers entries from the log, up to its end or the position to (0: none).
 func (s *subscription) read(ctx context.Context, to uint64) (err error) {
 	q := store.LogQuery{Limit: s.log.opt.Size}
 	if s.filter.Own && len(s.filter.Prefixes) == 1 {
@@ -324,8 +325,8 @@ func (s *subscription) read(ctx context.Context, to uint64) (err error) {
 	return nil
 }
 
-// hand yields a batch; the subscriber stands at a position then. It is false
-// when he broke the loop off.
+// hand yields a batch and advances the position. It returns false if the
+// subscriber left the loop.
 func (s *subscription) hand(list []*Entry, at uint64, caught bool) bool {
 	at = max(s.pos, at)
 	s.left = !s.yield(Batch{Entries: list, Cursor: Behind(at), Caught: caught}, nil)
@@ -333,8 +334,8 @@ func (s *subscription) hand(list []*Entry, at uint64, caught bool) bool {
 	return !s.left
 }
 
-// follow hands on what comes, until ctx is done or the subscriber has to begin
-// anew.
+// follow delivers new entries until ctx is done or the subscriber must start
+// over.
 func (s *subscription) follow(ctx context.Context) error {
 	spaces := s.spaces
 	w := &queue{filter: s.filter, most: s.log.opt.Queue, wake: make(chan struct{}, 1)}
@@ -379,9 +380,9 @@ func (s *subscription) follow(ctx context.Context) error {
 	}
 }
 
-// step hands on a batch of what waits, one without entries only at a beat. It
-// reports whether nothing more waits, and whether the subscriber has to begin
-// anew.
+// step delivers a batch of queued entries. It delivers an empty one only on a
+// beat (a recheck). It reports whether the queue is now empty, and whether the
+// subscriber must start over.
 func (s *subscription) step(ctx context.Context, r *reader, w *queue, beat bool) (idle, again bool, err error) {
 	if s.log.ended() {
 		return false, false, closing()
@@ -391,7 +392,7 @@ func (s *subscription) step(ctx context.Context, r *reader, w *queue, beat bool)
 		return false, true, err
 	}
 	list, at, state := w.take(s.log.opt.Size, r.pos.Load())
-	for len(list) > 0 && list[0].Seq <= s.pos { // it was read in the log already
+	for len(list) > 0 && list[0].Seq <= s.pos { // already read from the log
 		list = list[1:]
 	}
 	switch {

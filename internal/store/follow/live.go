@@ -10,21 +10,20 @@ import (
 	"steward/internal/store"
 )
 
-// reader reads the log for all who follow live.
+// reader reads the log for all live subscribers.
 type reader struct {
 	log    *Log
 	cancel context.CancelFunc
-	pos    atomic.Uint64 // what is up to here has been given to whom it concerns
+	pos    atomic.Uint64 // everything up to here has been queued for the subscribers that it concerns
 
-	// Under Log.mu:
+	// Protected by Log.mu:
 	index  index
-	queues map[*queue]bool // all of the index; true: has something fresh
+	queues map[*queue]bool // all queues in the index; true: it received something from this page
 }
 
-// index finds the queues that an entry may concern: by its space, and by each
-// place in the tree that it lies at or below. An entry has as few places as its
-// URI has steps, so that finding costs the same however many subscribers there
-// are.
+// index maps an entry to the queues that it may concern: by its space, and by
+// each URI that it is at or below. An entry has as few places as its URI has
+// steps, so the cost does not depend on the number of subscribers.
 type index map[place][]*queue
 
 type place struct {
@@ -32,7 +31,7 @@ type place struct {
 	at    resource.URI
 }
 
-// places are where a queue is found.
+// places returns the places at which the index lists the queue.
 func (w *queue) places(spaces []resource.Space) (out []place) {
 	prefixes := w.filter.Prefixes
 	if len(prefixes) == 0 {
@@ -46,9 +45,9 @@ func (w *queue) places(spaces []resource.Space) (out []place) {
 	return out
 }
 
-// join lets w be given what comes, and returns the reader and how far it has
-// come: what lies behind that is given, what lies before it is not. A reader
-// that is not there yet begins at a position.
+// join adds w to the live subscribers, and returns the reader and its position.
+// Entries after that position will be queued for w; earlier ones will not. If no
+// reader runs, one is started at the position at.
 func (l *Log) join(w *queue, spaces []resource.Space, at uint64) (*reader, uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,7 +69,7 @@ func (l *Log) join(w *queue, spaces []resource.Space, at uint64) (*reader, uint6
 	return r, r.pos.Load(), nil
 }
 
-// leave lets go of w; after the last one the reader ends.
+// leave removes w. The reader stops when the last queue is removed.
 func (l *Log) leave(r *reader, w *queue, spaces []resource.Space) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,8 +92,8 @@ func (l *Log) leave(r *reader, w *queue, spaces []resource.Space) {
 	}
 }
 
-// run reads the log until nobody subscribes any more, the Log closes, or the
-// store fails, which ends the subscriptions that there are.
+// run reads the log until there are no subscribers, the Log closes, or the store
+// fails. A failure ends the current subscriptions.
 func (r *reader) run(ctx context.Context, at uint64) {
 	err := r.read(ctx, at)
 	r.cancel()
@@ -108,8 +107,8 @@ func (r *reader) run(ctx context.Context, at uint64) {
 	}
 }
 
-// pageSize is how many entries the reader reads at once: their bodies are in
-// memory together.
+// pageSize is how many entries the reader reads at once. It bounds memory: their
+// bodies are all loaded together.
 const pageSize = 500
 
 func (r *reader) read(ctx context.Context, at uint64) error {
@@ -133,8 +132,8 @@ func (r *reader) read(ctx context.Context, at uint64) error {
 	}
 }
 
-// give puts a page into the queues of whom it concerns, and says that all up
-// to pos has been.
+// give adds a page to the queues that it concerns, and advances the position to
+// pos.
 func (r *reader) give(entries []resource.Entry, pos uint64) {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
@@ -142,16 +141,16 @@ func (r *reader) give(entries []resource.Entry, pos uint64) {
 	for i := range entries {
 		fresh = r.giveOne(&entries[i], fresh)
 	}
-	r.pos.Store(pos) // only now: what is up to here is in the queues
+	r.pos.Store(pos) // only now is everything up to here in the queues
 	for _, w := range fresh {
 		r.queues[w] = false
 		w.rouse()
 	}
 }
 
-// giveOne gives an entry to whom it concerns: a copy, since its page must not
-// stay in memory for one entry of it. It adds those to fresh to whom nothing
-// of the page was given before.
+// giveOne adds a copy of an entry to the queues that it concerns; a reference
+// into the page would keep the whole page in memory. It appends queues that
+// receive their first entry of this page to fresh.
 func (r *reader) giveOne(e *resource.Entry, fresh []*queue) []*queue {
 	var own *Entry
 	about := r.log.about(e)
@@ -178,27 +177,27 @@ func (r *reader) giveOne(e *resource.Entry, fresh []*queue) []*queue {
 	return fresh
 }
 
-// mostBytes bounds what waits for one subscriber, unless a single entry has
-// more.
+// mostBytes bounds the bytes queued for one subscriber. A single larger entry is
+// still queued.
 const mostBytes = 4 << 20
 
-// queue is what waits for one who follows live.
+// queue holds the entries that wait for one live subscriber.
 type queue struct {
 	filter *Filter
-	most   int           // entries that may wait
-	wake   chan struct{} // holds one token when there may be more
-	seen   uint64        // the newest entry that was given; under Log.mu
+	most   int           // maximum number of queued entries
+	wake   chan struct{} // holds one token if there may be new entries
+	seen   uint64        // sequence number of the newest queued entry; protected by Log.mu
 
 	mu    sync.Mutex
 	list  []*Entry
-	bytes int   // of what is in the list
-	late  bool  // something did not fit: what comes next has to be read in the log
-	err   error // why nothing more comes
+	bytes int   // size of the queued entries
+	late  bool  // an entry did not fit: the subscriber must read on in the log
+	err   error // why no more entries will come
 }
 
 func size(e *Entry) int { return len(e.Body) + len(e.URI.Key()) }
 
-// add puts an entry behind those that wait, if it fits.
+// add appends an entry, if it fits.
 func (w *queue) add(e *Entry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -208,7 +207,7 @@ func (w *queue) add(e *Entry) {
 	}
 }
 
-// end ends the queue with an error; what waits is handed on before.
+// end closes the queue with an error. Queued entries are still delivered first.
 func (w *queue) end(err error) {
 	w.mu.Lock()
 	w.err = err
@@ -223,14 +222,14 @@ func (w *queue) rouse() {
 	}
 }
 
-// state is that of a queue after something was taken from it.
+// state describes a queue after a take.
 type state struct {
 	empty, late bool
 	err         error
 }
 
-// take takes what waits, at most so many entries, and returns the position
-// behind them: pos, how far the reader had come before, if nothing is left.
+// take removes up to most entries and returns them, with the position after them.
+// If the queue is then empty, that is pos, the reader's position before the call.
 func (w *queue) take(most int, pos uint64) (list []*Entry, at uint64, now state) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,26 +9,27 @@ import (
 	"steward/internal/store"
 )
 
-// Projection is something kept that is derived from the log, with a position
-// of its own.
+// Projection is stored data derived from the log. It keeps its own position in
+// the log.
 type Projection struct {
 	Name string
-	// Catch brings it up to the log as it is now.
+	// Catch updates it to the present end of the log.
 	Catch func(context.Context) error
-	// Quiet is how long the log must have rested before, so that those who
-	// write do not pay.
+	// Quiet is how long the log must have been idle before an update, so that
+	// updates do not slow down writers.
 	Quiet time.Duration
-	// Backlog is how many entries it may be behind before the log need not rest.
+	// Backlog is how many entries it may be behind before it is updated without
+	// waiting for an idle log.
 	Backlog uint64
-	// Hurry has a token when somebody needs it up to date.
+	// Hurry holds a token if somebody needs it up to date now.
 	Hurry <-chan struct{}
 	Log   *slog.Logger
 }
 
-// Project keeps a projection near the log, in quiet moments, until ctx ends or
-// the store or the projection is closed. It wakes when there is news and then
-// looks once in a while whether the log rests; nothing happens while nothing
-// is written.
+// Project keeps a projection close to the end of the log, updating it while the
+// log is idle. It returns when ctx is done, or the store or the projection is
+// closed. It wakes on new entries and then polls until the log is idle; without
+// writes it does nothing.
 func Project(ctx context.Context, st store.Store, p Projection) {
 	var seen uint64
 	for ctx.Err() == nil {
@@ -52,8 +53,8 @@ func Project(ctx context.Context, st store.Store, p Projection) {
 	}
 }
 
-// rest waits until the log rests, has grown a lot, or somebody is in a hurry,
-// and returns its head.
+// rest waits until the log is idle, has grown by more than Backlog, or Hurry has
+// a token. It returns the log's head.
 func (p *Projection) rest(ctx context.Context, st store.Store, head uint64) (uint64, error) {
 	for from := head; ; {
 		t := time.NewTimer(p.Quiet)
@@ -77,7 +78,7 @@ func (p *Projection) rest(ctx context.Context, st store.Store, head uint64) (uin
 	}
 }
 
-// Pause waits; false when ctx was done before.
+// Pause waits for d. It returns false if ctx was done first.
 func Pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
