@@ -14,35 +14,36 @@ import (
 )
 
 // feed is the live side of one conversation: the draft of the message that is
-// being written, and the frames that its watchers have not taken yet. What is
-// durable it only mentions; a watcher that lags reads it from the store.
+// being written, and the frames that its watchers have not taken yet. It only
+// holds the position of what is durable; a watcher that lags reads that from the
+// store.
 type feed struct {
 	conversation id.ID
 
 	mu sync.Mutex
 	snapshot
 	frames   []Frame
-	base     int // number of the first of frames
+	base     int // number of frames[0]
 	watchers map[*watcher]struct{}
 }
 
 // snapshot is what a watcher needs to catch up: what is durable and what is in
-// flight; from there on frames follow.
+// flight. Frames continue from there.
 type snapshot struct {
-	known   bool   // seq is right
+	known   bool   // seq is valid
 	seq     uint64 // log position of the newest durable message
-	inter   id.ID  // the interaction that runs
+	inter   id.ID  // the interaction that is running
 	draft   *draft
 	notices []Frame    // of the message that is being written
-	told    []Frame    // of the turn's messages that are durable: for who comes to watch when it is over
+	told    []Frame    // notices of the durable messages, for watchers that come after the turn
 	open    []CallView // calls that have no result yet
 	tasks   []Frame    // of the tasks that have not ended
 	failure *Frame     // why the last turn failed
-	parked  bool       // failure says that a turn is parked, which stays so
+	parked  bool       // failure is a parked turn's; it stays until that is resumed or cancelled
 }
 
-// maxLag is how many frames are kept for watchers that are slow; who is
-// further behind is served from the store and the draft.
+// maxLag is how many frames are kept for slow watchers. A watcher that is further
+// behind is served from the store and the draft.
 const maxLag = 4096
 
 type draft struct {
@@ -82,7 +83,7 @@ func (f *feed) leave(w *watcher) {
 	}
 }
 
-// settle tells the feed what is durable, unless it knows already.
+// settle sets the newest durable position, unless it is known already.
 func (f *feed) settle(seq uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -91,7 +92,7 @@ func (f *feed) settle(seq uint64) {
 	}
 }
 
-// now returns a copy of what stands now; what follows w takes as frames.
+// now returns a copy of the current state. w takes what follows as frames.
 func (f *feed) now(w *watcher) snapshot {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -107,8 +108,8 @@ func (f *feed) now(w *watcher) snapshot {
 	return s
 }
 
-// take appends the frames that w has not seen to dst; false when some of them
-// are gone and w must catch up anew.
+// take appends the frames that w has not seen to dst. It returns false if some of
+// them are gone and w must catch up from the store.
 func (f *feed) take(w *watcher, dst []Frame) ([]Frame, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -121,8 +122,8 @@ func (f *feed) take(w *watcher, dst []Frame) ([]Frame, bool) {
 	return dst, true
 }
 
-// calls returns the calls that are open, for a watcher of nothing else: the
-// frames up to now it has seen.
+// calls returns the open calls, for a watcher that needs nothing else. It marks
+// all frames up to now as taken by w.
 func (f *feed) calls(w *watcher) []CallView {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -131,7 +132,7 @@ func (f *feed) calls(w *watcher) []CallView {
 	return slices.Clone(f.open)
 }
 
-// trim drops the frames that every watcher has taken.
+// trim drops the frames once every watcher has taken all of them.
 func (f *feed) trim() {
 	least := f.base + len(f.frames)
 	for w := range f.watchers {
@@ -167,13 +168,13 @@ func (f *feed) push(fr Frame) {
 	}
 }
 
-// began tells that a turn's first message is durable.
+// began records that a turn's first message is durable, and pushes the message.
 func (f *feed) began(m *message.Message, inter id.ID, seq uint64, clientID string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.known, f.seq, f.inter, f.failure, f.parked, f.told = true, seq, inter, nil, false, nil
 	switch {
-	case m == nil: // an answer is given anew
+	case m == nil: // an answer is regenerated
 	case isUsers(m):
 		f.push(Frame{Kind: FrameUser, Message: m.ID, Stored: m, ClientID: clientID})
 	case isOpening(m):
@@ -181,7 +182,7 @@ func (f *feed) began(m *message.Message, inter id.ID, seq uint64, clientID strin
 	}
 }
 
-// resumed tells that a run goes on after a restart, beginning with the calls
+// resumed records that a run continues after a restart, starting with the calls
 // that have no result yet.
 func (f *feed) resumed(inter id.ID, open []message.Call) {
 	f.mu.Lock()
@@ -192,14 +193,14 @@ func (f *feed) resumed(inter id.ID, open []message.Call) {
 	}
 }
 
-// interaction returns the one that runs, or ran last.
+// interaction returns the interaction that is running, or ran last.
 func (f *feed) interaction() id.ID {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.inter
 }
 
-// tell turns an event of the loop into frames.
+// tell turns an event of the agent loop into frames.
 func (f *feed) tell(ev agent.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -219,8 +220,8 @@ func (f *feed) tell(ev agent.Event) {
 	}
 }
 
-// notice tells the person something about the running turn, and whether it
-// waits for its model.
+// notice shows the person a text about the running turn. waiting says whether the
+// turn waits for its model.
 func (f *feed) notice(text string, waiting bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -229,9 +230,9 @@ func (f *feed) notice(text string, waiting bool) {
 	f.push(fr)
 }
 
-// park tells that a turn is not taken up, and why. Everybody who comes to watch
-// is told until the turn is resumed or cancelled, whatever their cursor has
-// seen: the answer to what they saw may have been lost in the next crash.
+// park reports that a turn was not resumed, and why. Until the turn is resumed or
+// cancelled, every new watcher gets this error, whatever its cursor has seen: the
+// person's answer to it may have been lost in the next crash.
 func (f *feed) park(inter id.ID, why error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -240,16 +241,16 @@ func (f *feed) park(inter id.ID, why error) {
 	f.parked = true
 }
 
-// fail tells that a turn could not go on; nothing more comes of it.
+// fail reports that a turn could not continue and has ended.
 func (f *feed) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.over(err)
 }
 
-// over forgets what was in flight when a run has ended, and tells the error
-// that ended it, if one did. Its cursor names the interaction, by which who
-// comes back is known to have seen it.
+// over clears the in-flight state when a run ends, and pushes its error, if any.
+// The error's cursor names the interaction, so that a returning watcher is known
+// to have seen it.
 func (f *feed) over(err error) {
 	f.void()
 	f.open, f.notices, f.parked = nil, nil, false
@@ -259,14 +260,15 @@ func (f *feed) over(err error) {
 	}
 }
 
-// failed reports whether there is a failure that somebody may come to see.
+// failed reports whether there is a failure that a later watcher may have to see.
 func (f *feed) failed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.failure != nil
 }
 
-// why returns the failure of the last turn, if it was that of an interaction.
+// why returns the failure of the last turn, if that turn was the given
+// interaction.
 func (f *feed) why(inter id.ID) *fault.Error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -276,7 +278,7 @@ func (f *feed) why(inter id.ID) *fault.Error {
 	return f.failure.Err
 }
 
-// void takes back a draft that did not become a message.
+// void withdraws a draft that did not become a message.
 func (f *feed) void() {
 	if f.draft != nil {
 		f.push(Frame{Kind: FrameReset, Message: f.draft.message})
@@ -317,7 +319,8 @@ func (f *feed) delta(msg id.ID, ev llm.Event) {
 	}
 }
 
-// piece makes the frame of a piece of text that ends at offset end.
+// piece returns the frame of a piece of text that ends at offset end of its
+// block.
 func (f *feed) piece(msg id.ID, block int, kind llm.Kind, text string, end int) Frame {
 	return piece(Cursor{Seq: f.seq, Message: msg, Block: block, Offset: end}, kind, text)
 }
@@ -330,8 +333,8 @@ func piece(at Cursor, kind llm.Kind, text string) Frame {
 	return fr
 }
 
-// stored tells that a message is durable. What of its text had not been
-// streamed is told now.
+// stored reports that a message is durable. It first pushes the text that had not
+// been streamed.
 func (f *feed) stored(m *message.Message, seq uint64) {
 	switch m.Role {
 	case message.Assistant:
@@ -358,7 +361,7 @@ func (f *feed) stored(m *message.Message, seq uint64) {
 	}
 }
 
-// rest pushes what a message says beyond its draft.
+// rest pushes the text of a message that its draft lacks.
 func (f *feed) rest(m *message.Message) {
 	if f.draft != nil && (f.draft.message != m.ID || !f.draft.begins(m)) {
 		f.void()
@@ -378,7 +381,7 @@ func (f *feed) rest(m *message.Message) {
 	}
 }
 
-// begins reports whether the message goes on from the draft.
+// begins reports whether the message starts with the draft.
 func (d *draft) begins(m *message.Message) bool {
 	for i, b := range d.blocks {
 		if len(b.text) == 0 {
@@ -404,14 +407,14 @@ func textOf(b message.Block) (llm.Kind, string) {
 	return 0, ""
 }
 
-// isUsers reports whether a person wrote the message (and not Steward, to
-// have a reply continued, say).
+// isUsers reports whether a person wrote the message. Steward writes user
+// messages too, for example to have a reply continued.
 func isUsers(m *message.Message) bool {
 	return m.Role == message.User && len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == record.OriginUser
 }
 
-// isOpening reports whether a tool or another agent wrote the message, which
-// opened a turn by it.
+// isOpening reports whether the message opened a turn and was written by a tool,
+// an agent or an intent.
 func isOpening(m *message.Message) bool {
 	if m.Role != message.User || len(m.Blocks) == 0 {
 		return false
@@ -420,7 +423,7 @@ func isOpening(m *message.Message) bool {
 	return strings.HasPrefix(from, "tool:") || strings.HasPrefix(from, "agent:") || strings.HasPrefix(from, "intent:")
 }
 
-// calling tells what becomes of a call.
+// calling updates an open call and pushes its new state, if it changed.
 func (f *feed) calling(ev agent.Event) {
 	v := callView(ev.Call, ev.Progress.Status)
 	if len(ev.Progress.Args) > 0 {

@@ -1,5 +1,5 @@
-// Package runtime assembles one node from engines and adapters: it runs the
-// turns, owns every long-lived goroutine, and tells watchers what happens.
+// Package runtime assembles one node from engines and adapters. It runs the
+// turns, owns every long-lived goroutine, and notifies watchers of what happens.
 package runtime
 
 import (
@@ -28,68 +28,71 @@ import (
 	"steward/internal/tree"
 )
 
-// Options are the parts of a node. Store, Models, Tools and Authorizer are needed.
+// Options are the parts of a node. Store, Models, Tools and Authorizer are
+// required.
 type Options struct {
 	Store      store.Store
 	Models     *llm.Models
 	Tools      *tool.Registry
 	Authorizer policy.Authorizer
-	// People knows the users; nil: everybody is a member, and in no group.
+	// People is the directory of users. If nil, everybody is a member, and in no
+	// group.
 	People policy.Directory
-	// AuditReads are the types and places of which reads are recorded; see
+	// AuditReads lists the types and places whose reads are recorded; see
 	// events.Options.
 	AuditReads []string
-	// Agents by name; "assistant" is there in any case.
+	// Agents are the fixed agents. "assistant" is always added.
 	Agents []agent.Definition
-	// Catalog has the agents that live in folders; nil: there are none.
+	// Catalog provides the agents that are defined in folders. May be nil.
 	Catalog Catalog
-	// Limits are the assistant's; zero values mean the defaults.
+	// Limits are those of the assistant. Zero values mean the defaults.
 	Limits agent.Limits
-	// Parallel is how many tool calls of one turn run at the same time; zero: 8.
-	// All turns together run eight times as many.
+	// Parallel is how many tool calls of one turn run concurrently; zero means 8.
+	// All turns together run at most eight times as many.
 	Parallel int
-	// Idle leaves what was interrupted as it is: no run, request or call is
-	// taken up. For commands that only look.
+	// Idle leaves interrupted work alone: no run, request or call is resumed. It
+	// is for commands that only read.
 	Idle bool
-	// RemoteModels returns the server that an agent's llm service names. nil:
-	// there are none.
+	// RemoteModels returns the model server that an agent's llm service names.
+	// May be nil.
 	RemoteModels func(b service.Binding) (llm.Provider, error)
 	// Profile returns what the model is told about a user (time zone, units,
 	// …), as text for the system prompt. May be nil.
 	Profile func(ctx context.Context, user string) (string, error)
-	// Search finds messages, for people and by the tool conversation.search;
-	// its owner closes it after the node. nil: there is no search.
+	// Search finds messages, for people and for the tool conversation.search. Its
+	// owner closes it after the node. If nil, there is no search.
 	Search search.Index
-	// ApprovalTimeout is how long a question to a person stands, and an
-	// approval is good; zero: 7 days.
+	// ApprovalTimeout is how long a question to a person stays open and an
+	// approval stays valid; zero means 7 days.
 	ApprovalTimeout time.Duration
 	// IdleFor is how long a conversation stays in memory after its last turn;
-	// zero: a minute.
+	// zero means one minute.
 	IdleFor time.Duration
-	// IdleBytes bounds what idle conversations hold in memory; zero: 32 MiB.
+	// IdleBytes bounds the memory of idle conversations; zero means 32 MiB.
 	IdleBytes int
-	// IdleChats bounds how many idle conversations stay in memory; zero: 32.
+	// IdleChats bounds how many idle conversations stay in memory; zero means 32.
 	IdleChats int
-	// KeepDeleted is how long what was deleted can be brought back before it
-	// is erased for good; zero: 30 days, negative: for ever.
+	// KeepDeleted is how long deleted resources can be restored before they are
+	// erased for good; zero means 30 days, negative means for ever.
 	KeepDeleted time.Duration
-	// PackAfter is how long a conversation that nobody uses is kept as it was
-	// written, before it is kept compactly; zero: 30 days.
+	// PackAfter is how long an unused conversation keeps the form in which it was
+	// written before it is packed; zero means 30 days.
 	PackAfter time.Duration
-	// Erased is called when something of a user's ("": of anybody's) was erased for good: it returns when
-	// what is derived from it is gone too. May be nil.
+	// Erased is called when data of a user (of any user, if user is "") was
+	// erased for good. It returns when everything derived from that data is gone
+	// too. May be nil.
 	Erased func(ctx context.Context, user string) error
-	// Forget erases what is kept of a user outside the store. May be nil.
+	// Forget erases what is kept about a user outside the store. May be nil.
 	Forget func(user string) error
-	// ExportKey returns the key by which exports are signed and believed again.
-	// nil: none is.
+	// ExportKey returns the key that signs exports and verifies their signatures.
+	// If nil, exports are not signed.
 	ExportKey func() ([]byte, error)
-	// Secrets hides what must not be recorded, told or sent; nil: there are
-	// none. secret.Masker is one.
+	// Secrets masks secrets in everything that is recorded, shown or sent;
+	// secret.Masker implements it. May be nil.
 	Secrets Secrets
-	// Anchor keeps the head of the log where somebody who can change the log
-	// cannot change it, AnchorEvery so long (zero: an hour) and once at the
-	// end. nil: nothing is kept.
+	// Anchor keeps the head of the log in a place where somebody who can change
+	// the log cannot change it. It is called every AnchorEvery (zero means one
+	// hour) and once at the end. May be nil.
 	Anchor      func(context.Context) error
 	AnchorEvery time.Duration
 	Log         *slog.Logger // nil: slog.Default()
@@ -99,8 +102,8 @@ type Options struct {
 type Node struct {
 	Records
 	opt       Options
-	agents    map[string]*agentKit // the fixed ones
-	levels    levels               // those of the catalog
+	agents    map[string]*agentKit // the fixed agents
+	levels    levels               // the agents of the catalog
 	entries   *follow.Log
 	events    *events.Engine
 	resources *tree.Service
@@ -109,28 +112,27 @@ type Node struct {
 	mu     sync.Mutex
 	chats  map[chatKey]*chat
 	idle   idleChats
-	toPack map[chatKey]struct{} // of which messages have fallen out of view
+	toPack map[chatKey]struct{} // conversations with messages that have left the context window
 
 	slots  slots // for the tool calls of all turns
 	parked map[chatKey]conversation.OpenRun
 	leases leases
-	outer  map[id.ID]*performing // the actions called from outside that are on their way
+	outer  map[id.ID]*performing // actions called from outside that are in progress
 
 	calibrating sync.Mutex
-	calibration []byte // what is stored of how models count
+	calibration []byte // the stored calibration of the models' token counts
 	closed      bool
 
 	life context.Context // ends when the node closes
 	end  context.CancelCauseFunc
 	runs sync.WaitGroup
-	work chan func() // to a worker that waits for some
+	work chan func() // hands work to an idle worker
 }
 
 // DefaultAgent is the name of the agent that answers when none is named.
 const DefaultAgent = "assistant"
 
-// Open assembles a node and goes on with the runs that a crash or a close had
-// interrupted.
+// Open assembles a node and resumes the runs that a crash or a close interrupted.
 func Open(ctx context.Context, opt Options) (*Node, error) {
 	if opt.Log == nil {
 		opt.Log = slog.Default()
@@ -214,12 +216,12 @@ var assistant = agent.Definition{
 		"Do not claim that something was done unless a tool result says it was.",
 }
 
-// Close puts all runs aside, to be continued at the next start, and returns
-// when nothing of the node runs any more, or with ctx's error.
+// Close suspends all runs, to be resumed at the next start. It returns when
+// nothing of the node runs any more, or with ctx's error.
 func (n *Node) Close(ctx context.Context) error {
 	n.mu.Lock()
 	already := n.closed
-	n.end(request.ErrSuspend) // first: who is refused finds why
+	n.end(request.ErrSuspend) // first, so that whoever is refused finds the cause
 	n.closed = true
 	n.idle.stop()
 	n.mu.Unlock()
@@ -246,39 +248,40 @@ func (n *Node) Close(ctx context.Context) error {
 
 var errClosed = fault.New(fault.Unavailable, "closing", "Steward is closing").Retrying(fault.RetryBackoff, 0)
 
-// chatKey names a conversation for a user; a foreign conversation is thereby
-// never the same chat.
+// chatKey names a conversation for a user. Because the user is part of the key,
+// somebody else's conversation never shares a chat.
 type chatKey struct {
 	user string
 	id   id.ID
 }
 
-// chat is a conversation in memory: in use, or idle for a short while.
+// chat is a conversation in memory. It is in use, or has been idle for a short
+// while.
 type chat struct {
 	chatKey
 	feed feed
 	read turnRead
-	turn chan struct{} // holds a token while a turn runs; who waits is served in order
+	turn chan struct{} // holds a token while a turn runs; waiters are served in order
 
 	mu      sync.Mutex
 	session *conversation.Session   // nil: not loaded
 	cancel  context.CancelCauseFunc // of the run; nil: idle
-	live    *liveRun                // likewise
+	live    *liveRun                // the run; nil: idle
 	moves   chan struct{}           // closed when a run begins or ends; nil: nobody waits for that
 	steer   []*steering
 	reads   map[string]chan struct{}         // by source: holds a token while one of its queries may be asked about
-	ids     []id.ID                          // of the messages that the turn began with, and that steer it
-	sending map[idempotencyKey]chan struct{} // by what is being sent: closed once that is over
-	leaving int                              // how many are about to delete or to rewind it, and wait for the turn
+	ids     []id.ID                          // of the turn's first messages and of those that steer it
+	sending map[idempotencyKey]chan struct{} // by what is being sent: closed when the sending is over
+	leaving int                              // callers that wait for the turn to delete or rewind it
 
-	// Under Node.mu:
-	users    int           // runs, waiting senders and watchers that are at it
-	idle     *list.Element // its place among the idle ones; nil: it is in use
+	// Guarded by Node.mu:
+	users    int           // runs, waiting senders and watchers that use it
+	idle     *list.Element // its place among the idle chats; nil: it is in use
 	lastUsed time.Time
-	size     int // bytes that it holds when idle
+	size     int // bytes that it holds while idle
 }
 
-// enter finds or makes the chat and keeps it until exit.
+// enter finds or creates the chat and keeps it in memory until exit.
 func (n *Node) enter(user string, conv id.ID) *chat {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -295,7 +298,7 @@ func (n *Node) enter(user string, conv id.ID) *chat {
 	return c
 }
 
-// exit gives the chat back; nobody else being at it, it may be let go.
+// exit releases the chat. When nobody else uses it, it may be evicted.
 func (n *Node) exit(c *chat) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -316,16 +319,16 @@ func (n *Node) exit(c *chat) {
 	n.letGo(c.lastUsed)
 }
 
-// exists reports whether the chat's conversation is known to be there.
+// exists reports whether the chat's conversation is known to exist.
 func (c *chat) exists() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.session != nil
 }
 
-// spawn runs f in a goroutine that has done such work before, if one is free:
-// its stack is as large as a turn wants it, and growing one for each turn
-// costs as much as the turn's own work.
+// spawn runs f, in an idle worker if there is one. A worker's stack has already
+// grown to the size that a turn needs; growing a new one for each turn would cost
+// as much as the turn's own work.
 func (n *Node) spawn(f func()) {
 	select {
 	case n.work <- f:
@@ -334,9 +337,9 @@ func (n *Node) spawn(f func()) {
 	}
 }
 
-// goes runs f in a goroutine that Close waits for. False, and f does not run,
-// when the node is closing: Close may be past waiting, and the next start finds
-// what is left.
+// goes runs f in a goroutine that Close waits for. It returns false, without
+// running f, if the node is closing: Close may no longer be waiting, and the next
+// start finds what is left to do.
 func (n *Node) goes(f func()) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -347,7 +350,7 @@ func (n *Node) goes(f func()) bool {
 	return true
 }
 
-// worker runs f, and what else comes before it has been idle for long.
+// worker runs f and further work, until it has been idle for Options.IdleFor.
 func (n *Node) worker(f func()) {
 	idle := time.NewTimer(n.opt.IdleFor)
 	defer idle.Stop()
@@ -371,7 +374,7 @@ func (n *Node) Held() int {
 	return len(n.chats)
 }
 
-// Running reports whether a turn of the user's conversation runs.
+// Running reports whether a turn of the user's conversation is running.
 func (n *Node) Running(user string, conv id.ID) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

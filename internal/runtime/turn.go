@@ -16,10 +16,10 @@ import (
 	"steward/internal/store"
 )
 
-// Send begins a turn. It returns once the user's message is durable; the turn
-// goes on by itself, whatever becomes of ctx, and is seen through Watch. While
-// another turn of the conversation runs, it waits for it, or with t.Steer
-// reaches it at its next safe point.
+// Send begins a turn. It returns once the user's message is durable. The turn
+// continues independently of ctx and is observed through Watch. If another turn
+// of the conversation is running, Send waits for its end, or, if t.Steer is set,
+// delivers the message to it at its next safe point.
 //
 // Error codes: message_empty, message_invalid, agent_not_found,
 // model_not_found, conversation_not_found, turn_withdrawn (Conflict: while it
@@ -44,7 +44,7 @@ func (n *Node) send(ctx context.Context, user string, t Turn) (Accepted, error) 
 		return Accepted{}, err
 	}
 	defer leave()
-	if len(c.turn) > 0 { // else it is looked for when it has its turn
+	if len(c.turn) > 0 { // otherwise the check is made once the turn lock is held
 		if acc, ok, err := n.duplicate(ctx, c, t, m); ok || err != nil {
 			return acc, err
 		}
@@ -53,7 +53,7 @@ func (n *Node) send(ctx context.Context, user string, t Turn) (Accepted, error) 
 		if acc, ok, err := c.steerInto(ctx, m); ok {
 			return acc, err
 		}
-		t.Steer = false // nothing takes it: from here on it is like any other
+		t.Steer = false // no run takes it: from here on it is an ordinary message
 		leave, err := c.deduplicate(ctx, n.life, t.key(m))
 		if err != nil {
 			return Accepted{}, err
@@ -64,7 +64,7 @@ func (n *Node) send(ctx context.Context, user string, t Turn) (Accepted, error) 
 		if n.life.Err() != nil {
 			return Accepted{}, errClosed
 		}
-		if !c.tryLock() { // who has it may be at this very turn, and wait for whoever sends it
+		if !c.tryLock() { // the holder may run this very turn, and wait for its sender
 			if acc, ok, err := n.duplicate(ctx, c, t, m); ok || err != nil {
 				return acc, err
 			}
@@ -82,11 +82,12 @@ func (n *Node) send(ctx context.Context, user string, t Turn) (Accepted, error) 
 	}
 }
 
-// errResumed says that an earlier run of the conversation was taken up first.
+// errResumed reports that an interrupted run of the conversation was resumed
+// first.
 var errResumed = errors.New("an interrupted run goes on first")
 
-// accept begins a turn that has its turn, unless it was accepted before:
-// perhaps while this one waited.
+// accept begins a turn whose sender holds the turn lock, unless the turn was
+// accepted before, perhaps while this sender waited.
 func (n *Node) accept(ctx context.Context, c *chat, t Turn, m *message.Message) (Accepted, bool, error) {
 	if acc, ok, err := n.duplicate(ctx, c, t, m); ok || err != nil {
 		return acc, false, err
@@ -97,7 +98,7 @@ func (n *Node) accept(ctx context.Context, c *chat, t Turn, m *message.Message) 
 	return n.begin(ctx, c, t, m)
 }
 
-// duplicate finds out whether a turn has been accepted before.
+// duplicate looks up whether a turn has been accepted before.
 func (n *Node) duplicate(ctx context.Context, c *chat, t Turn, m *message.Message) (Accepted, bool, error) {
 	if t.ClientID == "" {
 		return Accepted{}, false, nil
@@ -121,8 +122,9 @@ func (n *Node) duplicate(ctx context.Context, c *chat, t Turn, m *message.Messag
 	return acc, err == nil, err
 }
 
-// interaction is the one that the turn opens: by it an answer that is to be
-// given anew is known, which has no message.
+// interaction returns the id of the interaction that the turn opens. A turn that
+// regenerates an answer has no message, so it is recognized by this id, which is
+// derived from the client id.
 func (t *Turn) interaction() id.ID {
 	if !t.opens.Zero() {
 		return t.opens
@@ -133,8 +135,8 @@ func (t *Turn) interaction() id.ID {
 	return id.Derive("regenerate", t.Conversation.String(), t.ClientID)
 }
 
-// userMessage makes the message of a turn, and gives the turn its
-// conversation where it has none.
+// userMessage builds the message of a turn. It sets the turn's conversation if it
+// has none.
 func userMessage(user string, t *Turn) (*message.Message, error) {
 	m := &message.Message{Role: message.User, Blocks: t.Content}
 	if !t.Regenerate.Zero() {
@@ -154,7 +156,7 @@ func userMessage(user string, t *Turn) (*message.Message, error) {
 		b.Base().Origin = t.from()
 		b.Base().Labels |= t.labels
 		b.Base().Sources = t.sources
-		if _, words := b.(*message.Text); !words { // nobody knows who wrote what is attached
+		if _, words := b.(*message.Text); !words { // nobody knows who wrote an attachment
 			b.Base().Labels |= message.Private | message.Untrusted
 		}
 		if x, ok := b.(*message.Text); ok && !utf8.ValidString(x.Text) {
@@ -172,14 +174,14 @@ func userMessage(user string, t *Turn) (*message.Message, error) {
 		}
 		kind := "message"
 		if t.origin != "" {
-			kind = "woken" // no client's own id is taken for it
+			kind = "woken" // never collides with a client's own id
 		}
 		m.ID = id.Derive(kind, t.Conversation.String(), t.ClientID)
 	}
 	return m, message.Validate(m)
 }
 
-// from is the origin of what a turn says.
+// from returns the origin of the turn's content.
 func (t *Turn) from() string {
 	if t.origin == "" {
 		return record.OriginUser
@@ -187,8 +189,8 @@ func (t *Turn) from() string {
 	return t.origin
 }
 
-// open returns the chat's session. Where a run of it had been interrupted and
-// is not running, that is taken up first: errResumed.
+// open returns the chat's session. If a run of the conversation was interrupted
+// and is not running, open resumes it first and returns errResumed.
 func (n *Node) open(ctx context.Context, c *chat, t *Turn) (*conversation.Session, bool, error) {
 	c.mu.Lock()
 	s := c.session
@@ -212,8 +214,8 @@ func (n *Node) open(ctx context.Context, c *chat, t *Turn) (*conversation.Sessio
 		Agent: t.Agent, Model: t.Model, Tools: t.Tools, Metadata: t.Metadata, Asked: t.above}), false, nil
 }
 
-// begin records a turn's first message while its run already asks the model.
-// Once it has launched a run, the chat's turn is the run's to give back.
+// begin commits a turn's first message while its run already asks the model. Once
+// it has launched a run, the run owns the turn lock and releases it.
 func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (acc Accepted, launched bool, err error) {
 	s, launched, err := n.open(ctx, c, &t)
 	if err == nil {
@@ -267,11 +269,11 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 		c.feed.began(m, inter, seq, t.ClientID)
 	}
 	acc.Seq = seq
-	ready <- err // from here on the session is the run's
+	ready <- err // from here on the run owns the session
 	return acc, true, err
 }
 
-// admit refuses a turn that its conversation is not for.
+// admit refuses a turn that the conversation does not accept.
 func (n *Node) admit(s *conversation.Session, t *Turn, path string) error {
 	conv := s.Conversation()
 	if !conv.Asked.Zero() && t.origin == "" {
@@ -284,15 +286,15 @@ func (n *Node) admit(s *conversation.Session, t *Turn, path string) error {
 	return n.takesOver(path, conv.Agent)
 }
 
-// handTo has an agent have the conversation from now on, if another one had it.
+// handTo makes path the conversation's agent from now on, if another agent was.
 func handTo(s *conversation.Session, path string) {
 	if first(s.Conversation().Agent, DefaultAgent) != path {
 		s.HandTo(path)
 	}
 }
 
-// fork opens the conversation on the branch on which a turn replaces a
-// message or an answer; for other turns it is the session that there is.
+// fork opens the conversation on the branch on which a turn replaces a message or
+// regenerates an answer. For other turns it returns s.
 func (n *Node) fork(ctx context.Context, c *chat, s *conversation.Session, t *Turn) (*conversation.Session, error) {
 	sc := store.ForUser(c.user)
 	switch {
@@ -312,14 +314,14 @@ func (n *Node) fork(ctx context.Context, c *chat, s *conversation.Session, t *Tu
 	return s, nil
 }
 
-// unrecorded is the error of a turn whose first message could not be stored:
-// its sender is told, and for everybody else there was no turn.
+// unrecorded is the error of a turn whose first message could not be stored. Only
+// its sender sees the error; for everybody else there was no turn.
 type unrecorded struct{ error }
 
 func (u unrecorded) Unwrap() error { return u.error }
 
-// launch starts the run of a prepared turn, which gives the chat's turn back
-// when it is over; false when the node is closing.
+// launch starts the run of a prepared turn. The run releases the turn lock when
+// it ends. launch returns false if the node is closing.
 func (n *Node) launch(c *chat, s *conversation.Session, job agent.Job, live *liveRun) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -340,13 +342,13 @@ func (n *Node) launch(c *chat, s *conversation.Session, job agent.Job, live *liv
 	return true
 }
 
-// run runs a turn to its end.
+// run executes a turn to its end.
 func (n *Node) run(ctx context.Context, c *chat, s *conversation.Session, job agent.Job, live *liveRun) {
 	defer n.runs.Done()
 	defer n.exit(c)
 	ended := false
 	defer func() {
-		if !ended { // a goroutine that is ended from within: nobody is to wait for it
+		if !ended { // the goroutine is exiting early (runtime.Goexit or a panic): nobody may wait for it
 			close(live.done)
 		}
 	}()
@@ -362,7 +364,7 @@ func (n *Node) run(ctx context.Context, c *chat, s *conversation.Session, job ag
 	c.cancel(nil)
 	c.cancel, c.live = nil, nil
 	if err != nil {
-		c.session = nil // what is in memory may not be what is durable
+		c.session = nil // memory may differ from what is durable
 	}
 	left := c.steer
 	c.steer, c.ids = nil, nil
@@ -381,8 +383,8 @@ func (n *Node) run(ctx context.Context, c *chat, s *conversation.Session, job ag
 	}
 }
 
-// Stop stops the conversation's turn: the provider's request is cancelled,
-// what has come is kept. Stopping when nothing runs does nothing.
+// Stop stops the conversation's turn: it cancels the provider's request and keeps
+// what has arrived. It does nothing if no turn is running.
 func (n *Node) Stop(ctx context.Context, user string, conv id.ID) error {
 	c, leave, err := n.watchable(ctx, user, conv)
 	if err != nil {
@@ -393,7 +395,7 @@ func (n *Node) Stop(ctx context.Context, user string, conv id.ID) error {
 	return nil
 }
 
-// stop ends a run of the chat, or the one that is on, whichever it is.
+// stop cancels the given run, or the current run if live is nil.
 func (c *chat) stop(live *liveRun, cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,11 +15,11 @@ import (
 	"steward/internal/store"
 )
 
-// Watch yields what happens in a conversation: first what is durable after
-// the cursor, then what is being written, then everything as it comes, until
-// ctx is done (which ends it without an error) or the loop is left. Nothing
-// is told twice and nothing is missing. What a crash took of a message that
-// the cursor had seen a part of is announced by a FrameReset.
+// Watch yields what happens in a conversation: first what is durable after the
+// cursor, then what is being written, then everything as it happens. It ends when
+// the loop is left, or without an error when ctx is done. No frame is repeated or
+// missing. If a crash lost part of a message that the cursor had seen, a
+// FrameReset announces it.
 func (n *Node) Watch(ctx context.Context, user string, conv id.ID, from Cursor) iter.Seq2[Frame, error] {
 	return func(yield func(Frame, error) bool) {
 		c, leave, err := n.watchable(ctx, user, conv)
@@ -59,7 +59,7 @@ func (n *Node) Watch(ctx context.Context, user string, conv id.ID, from Cursor) 
 	}
 }
 
-// Position returns the cursor of now: a Watch from it tells only what is new.
+// Position returns the current cursor. A Watch from it yields only what is new.
 func (n *Node) Position(ctx context.Context, user string, conv id.ID) (Cursor, error) {
 	if _, err := n.conversations.Get(ctx, store.ForUser(user), conv); err != nil {
 		return Cursor{}, err
@@ -71,7 +71,8 @@ func (n *Node) Position(ctx context.Context, user string, conv id.ID) (Cursor, e
 	return Cursor{Seq: page[0].Seq}, nil
 }
 
-// watchable finds the conversation for a watcher.
+// watchable enters the chat of an existing conversation. The returned function
+// leaves it.
 func (n *Node) watchable(ctx context.Context, user string, conv id.ID) (*chat, func(), error) {
 	c := n.enter(user, conv)
 	if !c.exists() {
@@ -83,12 +84,12 @@ func (n *Node) watchable(ctx context.Context, user string, conv id.ID) (*chat, f
 	return c, func() { n.exit(c) }, nil
 }
 
-// position is how far a watcher has come.
+// position tracks how far a watcher has come.
 type position struct {
 	Cursor
 	conversation id.ID
 	yield        func(Frame, error) bool
-	left         bool // the consumer broke the loop off
+	left         bool // the consumer left the loop
 }
 
 func (p *position) tell(f Frame) bool {
@@ -104,7 +105,7 @@ func (p *position) tell(f Frame) bool {
 	return !p.left
 }
 
-// catchUp tells what lies between the watcher's cursor and now.
+// catchUp yields what lies between the watcher's cursor and now.
 func (n *Node) catchUp(ctx context.Context, c *chat, w *watcher, at *position) error {
 	if !c.feed.now(w).known {
 		now, err := n.Position(ctx, c.user, c.id)
@@ -123,15 +124,15 @@ func (n *Node) catchUp(ctx context.Context, c *chat, w *watcher, at *position) e
 		}
 	}
 	for len(msgs) > 0 && msgs[len(msgs)-1].Seq > snap.seq {
-		msgs = msgs[:len(msgs)-1] // comes live
+		msgs = msgs[:len(msgs)-1] // it arrives as a live frame
 	}
 	if !seen.Message.Zero() && !snap.writes(seen.Message) && !snap.failed(seen.Message) && !contains(msgs, seen.Message) {
-		// It was in flight when the cursor was made, and came to nothing.
+		// It was in flight when the cursor was made, and never became a message.
 		at.tell(Frame{Kind: FrameReset, Message: seen.Message, Cursor: Cursor{Seq: at.Seq}})
 	}
 	at.replay(msgs, seen, snap.told)
 	for _, f := range snap.notices {
-		if f.Message != seen.Message { // a cursor within the message comes after them
+		if f.Message != seen.Message { // a cursor within the message comes after its notices
 			f.Interaction, f.Cursor = snap.inter, at.Cursor
 			at.tell(f)
 		}
@@ -154,7 +155,8 @@ func (n *Node) catchUp(ctx context.Context, c *chat, w *watcher, at *position) e
 	return nil
 }
 
-// failed reports whether the id is that of a turn whose failure a cursor has seen.
+// failed reports whether inter is the failed turn, which means that the cursor
+// has seen its failure.
 func (s *snapshot) failed(inter id.ID) bool {
 	return s.failure != nil && s.failure.Cursor.Message == inter
 }
@@ -165,8 +167,8 @@ func contains(msgs []conversation.Entry, msg id.ID) bool {
 	return slices.ContainsFunc(msgs, func(e conversation.Entry) bool { return e.ID == msg })
 }
 
-// replay tells durable messages, and before each one the notices that came
-// with it: a short turn may be over before anybody watches it.
+// replay yields durable messages, each preceded by its notices: a short turn may
+// be over before anybody watches it.
 func (p *position) replay(msgs []conversation.Entry, seen Cursor, notices []Frame) {
 	args := map[message.Ref]string{}
 	for _, m := range msgs {
@@ -185,8 +187,8 @@ func (p *position) replay(msgs []conversation.Entry, seen Cursor, notices []Fram
 	}
 }
 
-// replayed returns the frames of a durable message, less what the cursor has
-// seen of it.
+// replayed returns the frames of a durable message, without what the cursor has
+// seen.
 func replayed(m conversation.Entry, seen Cursor, args map[message.Ref]string) []Frame {
 	end := Cursor{Seq: m.Seq}
 	switch m.Role {
@@ -209,8 +211,8 @@ func replayed(m conversation.Entry, seen Cursor, args map[message.Ref]string) []
 					from = seen.skip(i, len(text))
 				}
 				if from < len(text) {
-					// Not done with the message before its last frame: a cursor
-					// taken here must come back to it.
+					// The message is not done before its last frame: a cursor
+					// taken here must lead back to it.
 					out = append(out, piece(Cursor{Seq: seen.Seq, Message: m.ID, Block: i, Offset: len(text)}, kind, text[from:]))
 				}
 			}
@@ -231,7 +233,8 @@ func replayed(m conversation.Entry, seen Cursor, args map[message.Ref]string) []
 	return nil
 }
 
-// skip returns how many bytes of a block of the cursor's own message have been seen.
+// skip returns how many bytes of a block of the cursor's own message were seen
+// already.
 func (c Cursor) skip(block, size int) int {
 	switch {
 	case block < c.Block:
@@ -242,7 +245,7 @@ func (c Cursor) skip(block, size int) int {
 	return min(c.Offset, size)
 }
 
-// draft tells what is in flight, less what the cursor has seen of it.
+// draft yields the draft's text, without what the cursor has seen.
 func (p *position) draft(s snapshot, seen Cursor) {
 	for i, b := range s.draft.blocks {
 		if b.kind != llm.TextDelta && b.kind != llm.ReasoningDelta {
@@ -281,7 +284,9 @@ func (c Cursor) AppendText(b []byte) []byte {
 	return b
 }
 
-// ParseCursor reads the text form; the empty text is the beginning.
+// ParseCursor parses a cursor's text form. The empty text is the beginning.
+//
+// Error codes: cursor_invalid.
 func ParseCursor(s string) (Cursor, error) {
 	if s == "" {
 		return Cursor{}, nil
@@ -311,7 +316,7 @@ func ParseCursor(s string) (Cursor, error) {
 	return c, nil
 }
 
-// callID is a call's identity as text.
+// callID returns the text form of a call's identity.
 func callID(r message.Ref) string { return r.Message.String() + "/" + strconv.Itoa(r.Block) }
 
 func callView(c message.Call, status string) CallView {
