@@ -26,9 +26,9 @@ import (
 )
 
 const (
-	maxDepth   = 8              // levels of asking below a turn from outside
-	askTimeout = 24 * time.Hour // of a call that asks: who is asked has limits of its own
-	askEnds    = time.Second    // how long a call that is stopped waits for the end of whom it asked
+	maxDepth   = 8              // levels of agents asking agents, below a turn from outside
+	askTimeout = 24 * time.Hour // of a call that asks; the asked agent has limits of its own
+	askEnds    = time.Second    // how long a stopped call waits for the asked agent to end
 )
 
 // askSchema is the schema of NAME.ask for agents that declare none.
@@ -36,16 +36,16 @@ const askSchema = `{"type":"object","properties":{"request":{"type":"string","mi
 	`"description":"What it is to do or to tell, with all that it has to know: it sees nothing of this conversation."}},` +
 	`"required":["request"],"additionalProperties":false}`
 
-// askTool is an agent as the level above has it: one tool, by which it is
-// asked. The agent answers in a conversation of its own, which belongs to the
-// call: making the call again, after a crash, finds the same one.
+// askTool is an agent as the level above it sees it: a tool that asks it. The
+// agent answers in a conversation of its own whose id derives from the call, so
+// that the same call after a crash finds the same conversation.
 type askTool struct {
 	node *Node
 	path string
 	spec tool.Spec
 }
 
-// askTool makes the tool by which an agent is asked.
+// askTool returns the tool that asks an agent.
 func (n *Node) askTool(a *catalog.Agent) tool.Tool {
 	sp := tool.Spec{Name: a.Name + ".ask", Effect: tool.Query, Timeout: askTimeout, Reach: tool.ReachHere, Origin: "agent:" + a.Path, Input: a.Parameters,
 		Description: "Asks the agent " + a.Name + ", which works on it by itself and answers.\n" + strings.TrimSpace(a.Description)}
@@ -59,7 +59,7 @@ func (n *Node) askTool(a *catalog.Agent) tool.Tool {
 // Spec implements tool.Tool.
 func (t *askTool) Spec() tool.Spec { return t.spec }
 
-// asking is the turn from which an agent is asked.
+// asking is the turn that asks an agent.
 type asking struct {
 	chat  *chat
 	run   *record.Run
@@ -70,8 +70,8 @@ type asking struct {
 
 type askingKey struct{}
 
-// askedRequest is the id of the request that a call makes, and of the
-// interaction in which it is answered.
+// askedRequest returns the id of the request that a call makes, which is also the
+// id of the interaction that answers it.
 func askedRequest(call message.Ref) id.ID { return id.Derive("asked", call.String()) }
 
 // Call asks the agent and waits for its answer.
@@ -95,10 +95,11 @@ func (t *askTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, er
 	return res, err
 }
 
-// seen returns the labels of all that was said and shown in the conversation
-// of an agent that was asked, and what was denied in it. Whoever asked it has them from then on, also
-// where it answered nothing, failed or was stopped: that it did may tell of
-// what it read. Where they cannot be read, the worst is assumed.
+// seen returns the labels of everything that was said and shown in the
+// conversation of an asked agent, and what was denied in it. The asking turn
+// takes these labels even if the agent did not answer, failed or was stopped,
+// since that alone may reveal what it read. If the labels cannot be read, seen
+// assumes the worst.
 func (n *Node) seen(ctx context.Context, user string, conv id.ID) gist {
 	m, err := sumUp(context.WithoutCancel(ctx), n.opt.Store, store.ForUser(user), record.ConversationURI(conv))
 	if err != nil {
@@ -108,7 +109,7 @@ func (n *Node) seen(ctx context.Context, user string, conv id.ID) gist {
 	return m
 }
 
-// ask sends the request, unless that was done before, and waits for the end.
+// ask sends the request, unless it was sent before, and waits for its end.
 func (n *Node) ask(ctx context.Context, a *asking, rc request.Context, path string, in tool.Invocation) (tool.Result, error) {
 	own, conv := askedRequest(in.Call), record.AskedConversation(in.Call)
 	at := record.RequestURI(a.chat.id, a.inter, own)
@@ -123,13 +124,13 @@ func (n *Node) ask(ctx context.Context, a *asking, rc request.Context, path stri
 	t := Turn{Conversation: conv, ClientID: "ask", Agent: path, Attended: rc.Attended, Content: []message.Block{&message.Text{Text: readable(in.Args)}},
 		origin: actor(a.run), labels: a.call.Labels, sources: a.call.Sources, opens: own, asked: child, above: at, under: a.live.meter, derived: true}
 	if n.ownModel(path) == "" {
-		t.Model = a.run.Model // it stays with the one that was chosen
+		t.Model = a.run.Model // it inherits the chosen model
 	}
 	c := n.enter(a.chat.user, conv)
 	defer n.exit(c)
 	if _, err := n.Send(ctx, c.user, t); err != nil {
 		switch {
-		case n.life.Err() != nil: // which ctx may learn of a moment later
+		case n.life.Err() != nil: // ctx may learn of it a moment later
 			return tool.Result{}, request.ErrSuspend
 		case ctx.Err() != nil:
 			return tool.Result{}, err
@@ -142,8 +143,7 @@ func (n *Node) ask(ctx context.Context, a *asking, rc request.Context, path stri
 	return n.answer(ctx, c, at, path)
 }
 
-// unasked records that a request came to nothing: whom it was for could not
-// even begin.
+// unasked records that a request failed because its agent could not even begin.
 func (n *Node) unasked(ctx context.Context, c *chat, at resource.URI, err error) error {
 	if lost := n.answerRequest(ctx, c.user, at, string(agent.Failure), fault.Of(err).Code); lost != nil {
 		return lost
@@ -151,8 +151,8 @@ func (n *Node) unasked(ctx context.Context, c *chat, at resource.URI, err error)
 	return err
 }
 
-// waitFor waits until the run of an interaction is over, tells the asking call
-// how it goes, and stops it when that is stopped.
+// waitFor waits until the run of an interaction is over. It reports the run's
+// progress to the asking call, and stops the run when the call is stopped.
 func (n *Node) waitFor(ctx context.Context, c *chat, inter id.ID, a *asking) error {
 	w := c.feed.join()
 	defer c.feed.leave(w)
@@ -164,7 +164,7 @@ func (n *Node) waitFor(ctx context.Context, c *chat, inter id.ID, a *asking) err
 	})
 }
 
-// relay tells of a run until it is over.
+// relay reports a run's progress until the run is over.
 func (n *Node) relay(ctx context.Context, c *chat, w *watcher, live *liveRun, r *relay) error {
 	for {
 		r.say(c.feed.calls(w))
@@ -178,8 +178,8 @@ func (n *Node) relay(ctx context.Context, c *chat, w *watcher, live *liveRun, r 
 	}
 }
 
-// halt ends the wait of a call that is stopped: whom it asked is stopped too,
-// unless the node is only closing.
+// halt ends the wait of a stopped call. It stops the asked agent too, unless the
+// node is only closing.
 func (n *Node) halt(ctx context.Context, c *chat, live *liveRun) error {
 	if context.Cause(ctx) == request.ErrSuspend {
 		return request.ErrSuspend
@@ -193,9 +193,9 @@ func (n *Node) halt(ctx context.Context, c *chat, live *liveRun) error {
 	return context.Cause(ctx)
 }
 
-// goOn takes up the run of an interaction that was interrupted and does not
-// run, unless somebody else is at it, for whom it waits with wait. False where
-// the run is over.
+// goOn resumes the run of an interaction that was interrupted and is not running.
+// If somebody else holds the turn lock, it waits for them if wait is set. It
+// returns false if the run is over.
 func (n *Node) goOn(ctx context.Context, c *chat, inter id.ID, wait bool) (bool, error) {
 	moved := c.moved()
 	if c.running(inter) != nil {
@@ -214,8 +214,8 @@ func (n *Node) goOn(ctx context.Context, c *chat, inter id.ID, wait bool) (bool,
 		return true, nil
 	}
 	launched := false
-	runs, err := open()                                                  // it may have been taken up, and ended, meanwhile
-	if err == nil && len(runs) > 0 && wait && !runs[0].Parked.IsZero() { // who asks for it has been taken up
+	runs, err := open()                                                  // it may have been resumed, and have ended, meanwhile
+	if err == nil && len(runs) > 0 && wait && !runs[0].Parked.IsZero() { // its asker was resumed
 		runs[0].Run, err = n.unpark(ctx, c, runs[0])
 	}
 	if err == nil && len(runs) > 0 {
@@ -239,11 +239,11 @@ func (n *Node) until(ctx context.Context, ch <-chan struct{}) error {
 	}
 }
 
-// answer reads what an agent has answered. That it did not is a result too.
+// answer reads an agent's answer. That there is none is a result too.
 func (n *Node) answer(ctx context.Context, c *chat, at resource.URI, path string) (tool.Result, error) {
 	end, err := n.conversations.End(ctx, store.ForUser(c.user), c.id, record.IDOf(at, record.TypeRequest))
 	if err == nil {
-		err = n.answerRequest(ctx, c.user, at, end.Run.Outcome, end.Run.Error) // if a crash came between
+		err = n.answerRequest(ctx, c.user, at, end.Run.Outcome, end.Run.Error) // in case a crash prevented it
 	}
 	if err != nil {
 		return tool.Result{}, err
@@ -262,8 +262,8 @@ func (n *Node) answer(ctx context.Context, c *chat, at resource.URI, path string
 	return res, nil
 }
 
-// failure tells why a run has no answer, in words for who asked; nil where it
-// has one.
+// failure explains to the asker why a run has no answer. It returns nil if the
+// run has one.
 func failure(path string, r record.Run, why *fault.Error) *fault.Error {
 	switch agent.Outcome(r.Outcome) {
 	case agent.Answered:
@@ -281,7 +281,7 @@ func failure(path string, r record.Run, why *fault.Error) *fault.Error {
 	return fault.New(fault.Unavailable, first(r.Error, "agent_failed"), "the agent %s could not answer%s", path, text)
 }
 
-// shown returns the content of a message that another agent is shown.
+// shown returns the content of a message as it is shown to another agent.
 func shown(m *message.Message) []message.Block {
 	var out []message.Block
 	for _, b := range m.Blocks {
@@ -300,8 +300,9 @@ func shown(m *message.Message) []message.Block {
 	return out
 }
 
-// readable writes the arguments of NAME.ask as what the agent is told: the
-// request itself, where it is all that there is, else a member per line.
+// readable converts the arguments of NAME.ask into the text that the agent
+// receives: the request itself if it is the only member, otherwise one member per
+// line.
 func readable(args []byte) string {
 	dec := json.NewDecoder(bytes.NewReader(args))
 	var members []string
@@ -334,19 +335,19 @@ func readable(args []byte) string {
 	return strings.Join(members, "\n")
 }
 
-// liveRun is a run that is on.
+// liveRun is a run that is active.
 type liveRun struct {
 	interaction id.ID
 	agent       string
 	meter       *llm.Meter
 	answers     resource.URI  // the request that it answers; zero: none
-	asked       atomic.Bool   // agents were asked in it
-	queued      atomic.Bool   // actions were queued in it
-	done        chan struct{} // closed when it is over
-	err         error         // once done: it could not go on, and is not recorded as over
+	asked       atomic.Bool   // agents were asked during the run
+	queued      atomic.Bool   // actions were queued during the run
+	done        chan struct{} // closed when the run is over
+	err         error         // valid after done: why the run could not continue and is not recorded as over
 }
 
-// newLive tells of a run that is to be launched.
+// newLive returns the liveRun of a run that is about to be launched.
 func newLive(s *conversation.Session, run *record.Run, inter id.ID, meter *llm.Meter) *liveRun {
 	live := &liveRun{interaction: inter, agent: run.Agent, meter: meter, done: make(chan struct{})}
 	if asked := s.Conversation().Asked; record.IDOf(asked, record.TypeRequest) == inter {
@@ -355,7 +356,7 @@ func newLive(s *conversation.Session, run *record.Run, inter id.ID, meter *llm.M
 	return live
 }
 
-// running returns the run of an interaction, if it is on.
+// running returns the run of an interaction if it is active, otherwise nil.
 func (c *chat) running(inter id.ID) *liveRun {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -365,7 +366,7 @@ func (c *chat) running(inter id.ID) *liveRun {
 	return c.live
 }
 
-// moved returns a channel that is closed when a run begins or ends next.
+// moved returns a channel that is closed when the next run begins or ends.
 func (c *chat) moved() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -375,7 +376,7 @@ func (c *chat) moved() <-chan struct{} {
 	return c.moves
 }
 
-// move tells that a run has begun or ended. The caller holds c.mu.
+// move announces that a run has begun or ended. The caller holds c.mu.
 func (c *chat) move() {
 	if c.moves != nil {
 		close(c.moves)
@@ -383,16 +384,16 @@ func (c *chat) move() {
 	}
 }
 
-// asking is what a call by which an agent is asked has to know.
+// asking returns the context of a call that asks an agent.
 func (c *chat) asking(run *record.Run, inter id.ID, call agent.Call) *asking {
 	return &asking{chat: c, run: run, inter: inter, live: c.running(inter), call: call}
 }
 
-// over records what follows from the end of a run: its request is answered,
-// that of who asked for it or the turn's own, and whom it had asked, and who
-// still works, is stopped.
+// over records the consequences of a run's end. It answers the run's request (the
+// asker's, or the turn's own) and stops the agents that the run asked and that
+// still work.
 func (n *Node) over(c *chat, live *liveRun, out agent.Outcome) {
-	ctx := context.WithoutCancel(n.life) // what is over is recorded, also when the node closes now
+	ctx := context.WithoutCancel(n.life) // the end is recorded even if the node closes now
 	inter, at := record.InteractionURI(c.id, live.interaction), live.answers
 	if at.Zero() && n.leases.forget(live.interaction) {
 		at = inter.ChildID(record.TypeRequest, live.interaction)
@@ -413,8 +414,8 @@ func (n *Node) over(c *chat, live *liveRun, out agent.Outcome) {
 	}
 }
 
-// stopBelow stops the agents that were asked in a turn which is over and wait
-// for nobody any more, and answers for those that had not begun.
+// stopBelow stops the agents that were asked in a turn that is over, since nobody
+// waits for them any more. It answers for those that had not begun.
 func (n *Node) stopBelow(ctx context.Context, user string, inter resource.URI) error {
 	open, err := findRequests(ctx, n.opt.Store, store.ForUser(user), store.Query{Under: inter, State: record.RequestOpen})
 	if err != nil {
@@ -431,8 +432,8 @@ func (n *Node) stopBelow(ctx context.Context, user string, inter resource.URI) e
 	return nil
 }
 
-// stopChildren stops what agents still do on behalf of a conversation that was
-// deleted, and forgets what is in memory of theirs.
+// stopChildren stops what agents still do on behalf of a deleted conversation,
+// and drops their sessions from memory.
 func (n *Node) stopChildren(ctx context.Context, user string, conv id.ID) error {
 	below, err := n.conversations.Children(ctx, store.ForUser(user), conv)
 	for _, x := range below {
@@ -452,8 +453,7 @@ func (n *Node) stopChildren(ctx context.Context, user string, conv id.ID) error 
 	return err
 }
 
-// stopAsked stops an agent that was asked, or answers for it where it had not
-// begun.
+// stopAsked stops an asked agent, or answers for it if it had not begun.
 func (n *Node) stopAsked(ctx context.Context, user string, r *storedRequest) error {
 	inter := record.InteractionURI(r.Conversation, r.Interaction)
 	if n.stopRun(user, inter) {
@@ -465,7 +465,7 @@ func (n *Node) stopAsked(ctx context.Context, user string, r *storedRequest) err
 		return err
 	case !found:
 		run.Outcome, run.Error = string(agent.Stopped), "agent_stopped"
-	case run.Ended.IsZero(): // it was never taken up: resume ends it
+	case run.Ended.IsZero(): // it was never resumed: resume ends it
 		c := n.enter(user, r.Conversation)
 		defer n.exit(c)
 		_, err := n.goOn(ctx, c, r.Interaction, false)

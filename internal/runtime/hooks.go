@@ -19,18 +19,20 @@ import (
 	"steward/internal/tool"
 )
 
-// hookTimeout bounds one call of a hook; one that takes longer refuses.
+// hookTimeout bounds one call of a hook. A hook that takes longer counts as a
+// refusal.
 const hookTimeout = 30 * time.Second
 
-// hooking are the hooks of a run's agent with what they are told.
+// hooking is the hooks of a run's agent together with the event that they
+// receive.
 type hooking struct {
 	node  *Node
 	hooks map[string][]tool.Hook
-	event tool.HookEvent // without what belongs to a step
+	event tool.HookEvent // without the fields of a single step
 	scope store.Scope
 }
 
-// hooking returns the hooks of a run; nil: its agent has none.
+// hooking returns the hooks of a run, or nil if its agent has none.
 func (n *Node) hooking(kit *agentKit, rc request.Context, user string) *hooking {
 	if len(kit.hooks) == 0 {
 		return nil
@@ -39,7 +41,7 @@ func (n *Node) hooking(kit *agentKit, rc request.Context, user string) *hooking 
 	return &hooking{node: n, hooks: kit.hooks, event: ev, scope: store.ForUser(user)}
 }
 
-// around has a job call the hooks at their places.
+// around makes a job call the hooks at their places. A nil h changes nothing.
 func (h *hooking) around(job *agent.Job, s *conversation.Session) {
 	if h == nil {
 		return
@@ -75,8 +77,8 @@ func (h *hooking) around(job *agent.Job, s *conversation.Session) {
 
 func (h *hooking) has(place string) bool { return len(h.hooks[place]) > 0 }
 
-// fire calls the hooks of a place one after the other, until one refuses. each
-// takes an answer, and may change what the next one is told.
+// fire calls the hooks of a place in order, until one refuses. each receives
+// every answer, and may change the event for the next hook.
 func (h *hooking) fire(ctx context.Context, ev tool.HookEvent, each func(*tool.HookEvent, tool.HookAnswer) error) error {
 	step := ev
 	ev = h.event
@@ -97,7 +99,7 @@ func (h *hooking) fire(ctx context.Context, ev tool.HookEvent, each func(*tool.H
 	return nil
 }
 
-// fireOne calls a hook; a panic of it is an error.
+// fireOne calls a hook. It returns a panic of the hook as an error.
 func fireOne(ctx context.Context, hook tool.Hook, ev tool.HookEvent) (ans tool.HookAnswer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, hookTimeout)
 	defer cancel()
@@ -121,14 +123,14 @@ func (h *hooking) note(ctx context.Context, ev tool.HookEvent) (string, error) {
 	return strings.Join(notes, "\n\n"), err
 }
 
-// keeping knows where a message is kept, below which its calls' intents are.
+// keeping locates a message in the store; the intents of its calls are below it.
 type keeping interface {
 	MessageURI(m id.ID) resource.URI
 }
 
-// call runs a tool call between its hooks. What the first ones leave of the
-// arguments is what is checked, judged and run; a call that was recorded
-// before a crash keeps the arguments that it was recorded with.
+// call runs a tool call between its hooks. The arguments that the before hooks
+// leave are what is checked, authorized and run. A call that was recorded before
+// a crash keeps its recorded arguments.
 func (h *hooking) call(ctx context.Context, s keeping, c agent.Call, next func(context.Context, agent.Call) (*message.ToolResult, error)) (*message.ToolResult, error) {
 	args, err := h.before(ctx, s, c)
 	switch {
@@ -153,7 +155,7 @@ func (h *hooking) call(ctx context.Context, s keeping, c agent.Call, next func(c
 func (h *hooking) before(ctx context.Context, s keeping, c agent.Call) ([]byte, error) {
 	args, err := tool.Canonical(orEmptyObject(c.Args))
 	if err != nil || !h.has(tool.BeforeTool) {
-		return c.Args, nil // what is no JSON is refused where arguments are checked
+		return c.Args, nil // invalid JSON is refused where arguments are checked
 	}
 	if known, err := h.recorded(ctx, s, c); known != nil || err != nil {
 		return known, err
@@ -179,8 +181,8 @@ func orEmptyObject(args []byte) []byte {
 	return args
 }
 
-// recorded returns the arguments with which the call's intent is recorded; nil:
-// it has none.
+// recorded returns the arguments recorded in the call's intent, or nil if it has
+// none.
 func (h *hooking) recorded(ctx context.Context, s keeping, c agent.Call) ([]byte, error) {
 	in, err := h.node.effects.Intent(context.WithoutCancel(ctx), h.scope, effect.IntentURI(s.MessageURI(c.Message), c.Block))
 	if err != nil {
@@ -189,8 +191,8 @@ func (h *hooking) recorded(ctx context.Context, s keeping, c agent.Call) ([]byte
 	return []byte(in.Args), nil
 }
 
-// after has the hooks see a result. They can put another text in the place of
-// its text, and never take a label off it.
+// after passes a result to the hooks. They can replace its text, and can never
+// remove a label.
 func (h *hooking) after(ctx context.Context, c agent.Call, res *message.ToolResult) *message.ToolResult {
 	text, changed := res.Text(), false
 	err := h.fire(ctx, tool.HookEvent{On: tool.AfterTool, Tool: c.Name, Args: argsOf(c.Args), Text: text}, func(ev *tool.HookEvent, ans tool.HookAnswer) error {
@@ -209,7 +211,7 @@ func (h *hooking) after(ctx context.Context, c agent.Call, res *message.ToolResu
 	return res
 }
 
-// argsOf is what a hook is told of arguments: JSON, or nothing.
+// argsOf returns arguments as a hook receives them: valid JSON, or nil.
 func argsOf(args []byte) json.RawMessage {
 	if !json.Valid(args) {
 		return nil
@@ -217,8 +219,8 @@ func argsOf(args []byte) json.RawMessage {
 	return args
 }
 
-// retold returns a result with other words, and all labels that it had. What
-// the words cut off cannot be read on.
+// retold returns a result with another text and all of its labels. The rest of a
+// clipped result cannot be read any more.
 func retold(res *message.ToolResult, text string, keep bool) *message.ToolResult {
 	out := *res
 	out.Rest, out.Content = "", nil
@@ -233,7 +235,7 @@ func retold(res *message.ToolResult, text string, keep bool) *message.ToolResult
 	return &out
 }
 
-// tell tells the hooks what was answered. Nothing that they say counts.
+// tell passes the turn's answer to the hooks. It ignores what they return.
 func (h *hooking) tell(ctx context.Context, answer string) {
 	ev := h.event
 	ev.On, ev.Text = tool.AfterRequest, answer

@@ -16,7 +16,7 @@ import (
 	"steward/internal/store"
 )
 
-// job prepares a run's work; it fills in what the run pins. rc is the turn's
+// job prepares the job of a run and fills in what the run pins. rc is the turn's
 // request: its id, and its lineage if it has one.
 func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *record.Run, rc request.Context) (agent.Job, error) {
 	kit, err := n.kitOf(run.Agent)
@@ -62,9 +62,9 @@ func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *r
 	return job, nil
 }
 
-// meter returns the meter of a run: the agent's own budget, else the
-// configured one of a request. The budget of an agent of the catalog only
-// narrows the node's.
+// meter returns the meter of a run: the agent's own budget, otherwise the
+// configured budget of a request. A catalog agent's budget can only narrow the
+// node's.
 func (n *Node) meter(kit *agentKit) *llm.Meter {
 	if kit.own && kit.Limits.Budget != (llm.Budget{}) {
 		m := llm.NewMeter(kit.Limits.Budget)
@@ -80,7 +80,7 @@ func (n *Node) meter(kit *agentKit) *llm.Meter {
 	return n.opt.Models.NewMeter()
 }
 
-// spent prices a model call.
+// spent returns the tokens and the price of a model call.
 func (n *Node) spent(model string, u message.Usage) llm.Spend {
 	price, _ := n.opt.Models.Price(model)
 	return llm.Spend{Tokens: u.Input + u.Output, Cost: price.Cost(u)}
@@ -95,10 +95,10 @@ type calls struct {
 	run     *record.Run
 	request request.Context
 	scope   store.Scope
-	own     slots // of the turn
+	own     slots // slots of the turn
 }
 
-// caller returns what runs the tool calls of a run.
+// caller returns the calls of a run.
 func (n *Node) caller(c *chat, s *conversation.Session, kit *agentKit, run *record.Run, rc request.Context) *calls {
 	rc.User, rc.Actor, rc.Attended = c.user, actor(run), run.Attended
 	rc.Conversation = record.ConversationURI(c.id)
@@ -107,10 +107,10 @@ func (n *Node) caller(c *chat, s *conversation.Session, kit *agentKit, run *reco
 	return &calls{node: n, chat: c, session: s, kit: kit, run: run, request: rc, scope: sc, own: make(slots, n.opt.Parallel)}
 }
 
-// call takes a tool call from what the model wrote to its result: the tool is
-// found, what policy has to know of the call is found out, and the effect
-// engine authorises, records, executes and settles it; one that goes on in the
-// background, or waits for the end of the turn, is recorded as a request.
+// call takes a tool call from the model's text to its result. It finds the tool
+// and what policy has to know about the call. The effect engine then authorizes,
+// records, executes and settles it. A call that continues in the background, or
+// waits for the end of the turn, is recorded as a request.
 func (x *calls) call(ctx context.Context, call agent.Call) (*message.ToolResult, error) {
 	n, c := x.node, x.chat
 	ec := effect.Call{
@@ -123,7 +123,7 @@ func (x *calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 		return n.callTool(ctx, c, x.request, ec)
 	}
 	var err error
-	if ec.Tool, err = n.usable(x.kit, call.Name); err != nil { // it may have begun before a crash all the same
+	if ec.Tool, err = n.usable(x.kit, call.Name); err != nil { // the call may have begun before a crash nevertheless
 		return n.effects.SettleOrphaned(ctx, ec, refused(err), fault.Of(err).Message)
 	}
 	leave, err := x.findFlow(ctx, call, &ec)
@@ -142,9 +142,10 @@ func (x *calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 	return n.callTool(ctx, c, x.request, ec)
 }
 
-// findFlow finds out where a call comes from. One that may be asked about for
-// what it would carry waits until no other one of its source is, so that one
-// answer counts for all; leave lets the next one go on.
+// findFlow computes where a call's data comes from (its information flow). If the
+// call may need an approval for the data it would carry, findFlow waits until no
+// other call of the same source is in that position, so that one answer counts
+// for all. leave lets the next one continue.
 func (x *calls) findFlow(ctx context.Context, call agent.Call, ec *effect.Call) (leave func(), err error) {
 	nothing := func() {}
 	spec := ec.Tool.Spec()
@@ -159,20 +160,20 @@ func (x *calls) findFlow(ctx context.Context, call agent.Call, ec *effect.Call) 
 	if !ok {
 		return nothing, nil
 	}
-	if asks, err := find(); err != nil || !asks { // it was answered meanwhile
+	if asks, err := find(); err != nil || !asks { // it was answered in the meantime
 		leave()
 		return nothing, err
 	}
 	return leave, nil
 }
 
-// says is a result in Steward's own words.
+// says returns a result in Steward's own words.
 func says(call message.Ref, name string, status message.Status, text string) *message.ToolResult {
 	own := message.Common{Origin: "system"}
 	return &message.ToolResult{Common: own, Call: call, Name: name, Status: status, Content: []message.Block{&message.Text{Common: own, Text: text}}}
 }
 
-// refused is the answer to a call that is not made.
+// refused returns the result of a call that is refused.
 func refused(why error) *message.ToolResult {
 	status, text := message.DeniedCall, "Denied, nothing was done: "
 	if fault.Is(why, fault.Unavailable) {
@@ -181,15 +182,15 @@ func refused(why error) *message.ToolResult {
 	return says(message.Ref{}, "", status, text+why.Error()+"\nerror_code: "+fault.Of(why).Code)
 }
 
-// interrupted is the answer to a call that was stopped before it was made.
+// interrupted returns the result of a call that was stopped before it was made.
 func interrupted() *message.ToolResult {
 	return says(message.Ref{}, "", message.Interrupted, "Stopped before it was done.")
 }
 
-// actor is on whose behalf a run's tools are called.
+// actor returns the name of the actor on whose behalf a run's tools are called.
 func actor(run *record.Run) string { return "agent:" + run.Agent }
 
-// pin keeps a request's own sampling settings with its run.
+// pin converts a request's own sampling settings to be stored with its run.
 func pin(s llm.Sampling) record.SamplingPin {
 	return record.SamplingPin{Temperature: s.Temperature, MaxTokens: s.MaxTokens, Stop: s.Stop, Effort: string(s.Effort),
 		TopP: s.TopP, Seed: s.Seed, FrequencyPenalty: s.FrequencyPenalty, PresencePenalty: s.PresencePenalty}
@@ -211,7 +212,7 @@ func first[T comparable](values ...T) T {
 	return zero
 }
 
-// progress translates a step of a tool call for the loop and its onlookers.
+// progress converts a step of a tool call for the loop and its watchers.
 func progress(p effect.Progress) agent.Progress {
 	out := agent.Progress{Status: string(p.Status), Args: p.Args, Message: strings.Join(strings.Fields(p.Message), " "), Fraction: p.Fraction}
 	if p.Status == effect.Awaiting {
