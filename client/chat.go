@@ -8,21 +8,20 @@ import (
 	"time"
 )
 
-// Message is what a person says, and to whom. Replace names a message that it
-// is written in place of, Regenerate an answer that is to be given anew; then
-// there is no Content.
+// Message is a message that a person sends to an agent. Replace names the message that this one
+// replaces. Regenerate names the answer to generate again; Content is then empty.
 type Message struct {
-	ID           string  `json:"message_id,omitzero"` // the sender's own: sent again, it does nothing twice
+	ID           string  `json:"message_id,omitzero"` // the sender's own id: sending it again has no further effect
 	Conversation string  `json:"conversation_id,omitzero"`
 	Content      []Block `json:"content,omitempty"`
 	Agent        string  `json:"agent,omitzero"`
 	Model        string  `json:"model,omitzero"`
 	Replace      string  `json:"replace,omitzero"`
 	Regenerate   string  `json:"regenerate,omitzero"`
-	Unattended   bool    `json:"unattended,omitzero"` // nobody is there who could be asked for approval
+	Unattended   bool    `json:"unattended,omitzero"` // nobody is present to be asked for approval
 }
 
-// Block is a part of what is said: a text, an image or a file.
+// Block is one part of a message's content: a text, an image or a file.
 type Block struct {
 	Type string `json:"type"`
 	Text string `json:"text,omitzero"`
@@ -32,17 +31,17 @@ type Block struct {
 	URL  string `json:"url,omitzero"`
 }
 
-// Accepted says that a message is durable.
+// Accepted reports that a message has been stored durably.
 type Accepted struct {
 	Conversation string   `json:"conversation_id"`
 	Interaction  string   `json:"interaction_id"`
-	Message      string   `json:"message_id"` // empty where an answer is given anew
+	Message      string   `json:"message_id"` // empty if an answer is regenerated
 	Duplicate    bool     `json:"duplicate"`
-	Hidden       []string `json:"hidden"` // names of secrets that stood in it, and do not any more
+	Hidden       []string `json:"hidden"` // names of the secrets that were removed from it
 	Cursor       string   `json:"cursor"`
 }
 
-// What a Frame tells of.
+// The types of a Frame.
 const (
 	FrameUser      = "user"
 	FrameToken     = "token"
@@ -64,17 +63,17 @@ const (
 	CallAwaiting = "awaiting_approval"
 )
 
-// Frame is one thing that happens in a conversation; docs/reference/websocket.md says
-// which members each type has.
+// Frame is one event in a conversation. docs/reference/websocket.md lists the members that each
+// type has.
 type Frame struct {
 	Type         string          `json:"type"`
-	Cursor       string          `json:"cursor"` // to go on behind it
+	Cursor       string          `json:"cursor"` // resume after this position
 	Conversation string          `json:"conversation_id"`
 	Interaction  string          `json:"interaction_id"`
 	MessageID    string          `json:"message_id"`
 	Text         string          `json:"text"`
 	Content      Content         `json:"content"`
-	ID           string          `json:"id"` // of a call or a task
+	ID           string          `json:"id"` // of the call or task
 	Name         string          `json:"name"`
 	Tool         string          `json:"tool"`
 	Args         json.RawMessage `json:"args"`
@@ -89,8 +88,8 @@ type Frame struct {
 	Usage        Usage           `json:"usage"`
 	Citations    []Citation      `json:"citations"`
 
-	Message string `json:"message"` // how far a call or a task is; of an error, what is wrong
-	Err     error  `json:"-"`       // of the type FrameError
+	Message string `json:"message"` // the progress of a call or a task; of an error, its message
+	Err     error  `json:"-"`       // a FrameError
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -104,7 +103,7 @@ func (f *Frame) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, e)
 }
 
-// Content is a list of blocks; a text alone is one block.
+// Content is a list of blocks. A JSON string decodes to a single text block.
 type Content []Block
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -117,7 +116,7 @@ func (c *Content) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]Block)(c))
 }
 
-// Text is what the blocks of text say.
+// Text returns the text of the text blocks.
 func (c Content) Text() (text string) {
 	for _, b := range c {
 		text += b.Text
@@ -125,7 +124,7 @@ func (c Content) Text() (text string) {
 	return text
 }
 
-// Arguments are those of the call, as JSON or as what the model wrote instead.
+// Arguments returns the arguments of the call: JSON, or what the model wrote instead.
 func (f *Frame) Arguments() string { return argsText(f.Args) }
 
 func argsText(raw json.RawMessage) string {
@@ -136,18 +135,18 @@ func argsText(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// Citation is a source that a provider names.
+// Citation is a source that a provider cites.
 type Citation struct {
 	URL   string `json:"url,omitzero"`
 	Title string `json:"title,omitzero"`
 	Text  string `json:"text,omitzero"`
 }
 
-// Approval is a question about a call. Agent, Tool and Args are set where an
-// agent makes it that was asked by the call which is shown.
+// Approval asks a person to approve a call. Agent, Tool and Args are set if the call is made by an
+// agent that the call shown has invoked.
 type Approval struct {
 	ID        string          `json:"id"`
-	Hash      string          `json:"hash"` // over all that is asked: an answer repeats it
+	Hash      string          `json:"hash"` // over everything that is asked; an answer repeats it
 	Reason    string          `json:"reason"`
 	Expires   time.Time       `json:"expires"`
 	Rule      string          `json:"rule"`
@@ -157,41 +156,40 @@ type Approval struct {
 	Foreign   bool            `json:"foreign"`
 	Pattern   json.RawMessage `json:"pattern"`
 	NoGrant   string          `json:"no_grant"`
-	Each      []Argument      `json:"arguments"` // of the call's arguments, in their order
+	Each      []Argument      `json:"arguments"` // the call's arguments, in order
 	Agent     string          `json:"agent"`
 	Tool      string          `json:"tool"`
 	Args      json.RawMessage `json:"args"`
 }
 
-// Arguments are those of the agent's call.
+// Arguments returns the arguments of the agent's call.
 func (a *Approval) Arguments() string { return argsText(a.Args) }
 
-// Answer is what a person says to a question. Those that approve may stand for
-// later calls, too: Standing is conversation or always, Pattern what they cover.
+// Answer is a person's answer to an approval request. An answer that approves may also cover later
+// calls: Standing is conversation or always, and Pattern says which calls it covers.
 type Answer struct {
 	Approve  bool            `json:"approve"`
-	Hash     string          `json:"hash"` // over what was shown
+	Hash     string          `json:"hash"` // the hash of the approval that was shown
 	Reason   string          `json:"reason,omitzero"`
 	Standing string          `json:"standing,omitzero"`
 	Pattern  any             `json:"pattern,omitempty"`
-	Until    string          `json:"until,omitzero"` // of one that stands: RFC 3339
-	Args     json.RawMessage `json:"args,omitempty"` // other arguments than those asked about
+	Until    string          `json:"until,omitzero"` // when a standing approval expires: RFC 3339
+	Args     json.RawMessage `json:"args,omitempty"` // arguments to use instead of those asked about
 }
 
-// AnswerApproval answers a question.
+// AnswerApproval answers an approval request.
 func (c *Client) AnswerApproval(ctx context.Context, which string, a Answer) error {
 	return c.Call(ctx, "POST /approvals/{id}", Params{"id": which}, a, nil)
 }
 
-// Argument is the size of an argument in bytes, and what is odd about it.
+// Argument is the size of an argument in bytes, and what is unusual about it.
 type Argument struct {
 	Name  string   `json:"name"`
 	Size  int      `json:"size"`
 	Marks []string `json:"marks"`
 }
 
-// exchange sends one frame over a connection of its own and waits for its
-// answer.
+// exchange sends one frame over a connection of its own and waits for the answer.
 func (c *Client) exchange(ctx context.Context, ask any, answer *Accepted) error {
 	s, err := c.Dial(ctx)
 	if err != nil {
@@ -215,8 +213,8 @@ func (c *Client) exchange(ctx context.Context, ask any, answer *Accepted) error 
 	}
 }
 
-// Say sends a message. It returns when that is durable; Watch tells what
-// becomes of it.
+// Say sends a message. It returns as soon as the message is durable; use Watch to follow the
+// answer.
 func (c *Client) Say(ctx context.Context, m Message) (out Accepted, err error) {
 	err = c.exchange(ctx, struct {
 		Type string `json:"type"`
@@ -226,17 +224,17 @@ func (c *Client) Say(ctx context.Context, m Message) (out Accepted, err error) {
 	return out, err
 }
 
-// Stop stops the turn that runs in a conversation.
+// Stop stops the turn that is running in a conversation.
 func (c *Client) Stop(ctx context.Context, conv string) error {
 	return c.exchange(ctx, map[string]string{"type": "stop", "id": "1", "conversation_id": conv}, &Accepted{})
 }
 
-// FromNow is the cursor of what is new.
+// FromNow is the cursor that skips everything before the present.
 const FromNow = "now"
 
-// Watch tells what happens in a conversation behind a cursor; "" is its
-// beginning. A connection that breaks is made again and goes on where it was;
-// Watch gives up after a few attempts in a row.
+// Watch yields what happens in a conversation after a cursor; the cursor "" is the beginning of the
+// conversation. If the connection breaks, Watch reconnects and resumes where it was. It gives up
+// after a few failed attempts in a row.
 func (c *Client) Watch(ctx context.Context, conv, cursor string) iter.Seq2[Frame, error] {
 	return func(yield func(Frame, error) bool) {
 		const most = 10
@@ -262,8 +260,8 @@ func (c *Client) Watch(ctx context.Context, conv, cursor string) iter.Seq2[Frame
 	}
 }
 
-// watch watches over one connection, until it breaks (nil: until the consumer
-// has enough).
+// watch reads frames from one connection until it breaks. It returns nil if the consumer stopped
+// the loop.
 func (c *Client) watch(ctx context.Context, conv string, cursor *string, yield func(Frame, error) bool) error {
 	s, err := c.Dial(ctx)
 	if err != nil {
@@ -286,7 +284,7 @@ func (c *Client) watch(ctx context.Context, conv string, cursor *string, yield f
 			*cursor = f.Cursor
 		}
 		if f.Conversation == "" || f.Type == "ok" {
-			continue // it tells of nothing in the conversation
+			continue // it is no event of the conversation
 		}
 		var e *Error
 		if errors.As(f.Err, &e) {

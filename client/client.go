@@ -1,6 +1,6 @@
-// Package client calls Steward's HTTP API, which docs/reference/api.md describes: each
-// method is one route. Programs need a key (steward keys create), or on the
-// machine that Steward runs on its token (steward token).
+// Package client calls Steward's HTTP API, which docs/reference/api.md describes: each method calls
+// one route. Programs authenticate with a key (steward keys create) or, on the machine that Steward
+// runs on, with its token (steward token).
 package client
 
 import (
@@ -17,18 +17,18 @@ import (
 	"time"
 )
 
-// Prefix is where the API lies below a server's URL.
+// Prefix is the path of the API below the server's URL.
 const Prefix = "/api/v1"
 
-// Options say where Steward is and who calls. URL is needed.
+// Options configure a Client. URL is required.
 type Options struct {
 	URL   string                 // such as "http://127.0.0.1:7420"
-	Token func() (string, error) // the credential, read before each request, as it may be replaced; nil: none is sent
+	Token func() (string, error) // the credential, read before each request because it may be replaced; nil: none is sent
 	HTTP  *http.Client           // nil: http.DefaultClient
-	Fault func(*Error) error     // what is returned for an error; nil: the error itself
+	Fault func(*Error) error     // maps the errors that are returned; nil: they are returned unchanged
 }
 
-// Client calls one Steward. Safe for concurrent use.
+// Client calls one Steward server. It is safe for concurrent use.
 type Client struct{ o Options }
 
 // New returns a client.
@@ -43,8 +43,8 @@ func New(o Options) *Client {
 	return &Client{o}
 }
 
-// Error is what Steward answers instead of what was asked for, or says that it
-// does not answer (server_unreachable). docs/reference/api.md lists the codes.
+// Error is an error that Steward returned, or reports that Steward could not be reached
+// (server_unreachable). docs/reference/api.md lists the codes.
 type Error struct {
 	Code    string         `json:"code"`
 	Message string         `json:"message"`
@@ -56,7 +56,7 @@ type Error struct {
 	Cause   error          `json:"-"` // why Steward could not be reached
 }
 
-// Error returns the message, its cause and the remedy in one line.
+// Error returns the message, its cause and the remedy on one line.
 func (e *Error) Error() string {
 	s := e.Message
 	if e.Cause != nil {
@@ -71,23 +71,23 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// After is how long to wait before another attempt.
+// After returns how long to wait before another attempt.
 func (e *Error) After() time.Duration { return time.Duration(e.AfterMS) * time.Millisecond }
 
-// URL is where the client's Steward is.
+// URL returns the URL of the server.
 func (c *Client) URL() string { return c.o.URL }
 
-// HTTP makes the client's requests.
+// HTTP returns the HTTP client that makes the requests.
 func (c *Client) HTTP() *http.Client { return c.o.HTTP }
 
-// Params are the values of a route by name: those that stand in braces in the
-// route go into the path, the others into the query. Empty ones are left out.
+// Params are the parameters of a route by name. Those named in braces in the route go into the
+// path, the others into the query. Empty values are left out.
 type Params map[string]string
 
-// Call makes a request to a route, written as docs/reference/api.md does, such as
-// "GET /conversations/{id}". What in is not nil is sent as JSON, or as it is
-// if it is an io.Reader. The answer is decoded into out, or written to it if it
-// is an io.Writer; nil: it is of no interest.
+// Call makes a request to a route, which is written as in docs/reference/api.md, such as "GET
+// /conversations/{id}". If in is not nil it is sent as JSON, or unchanged if it is an io.Reader.
+// The answer is decoded into out, or copied to it if it is an io.Writer. If out is nil the answer
+// is discarded.
 func (c *Client) Call(ctx context.Context, route string, p Params, in, out any) error {
 	res, err := c.send(ctx, route, p, in)
 	if err != nil {
@@ -135,19 +135,19 @@ func (c *Client) send(ctx context.Context, route string, p Params, in any) (*htt
 	return res, nil
 }
 
-// encode returns a body and its type.
+// encode returns a request body and its content type.
 func encode(in any) (io.Reader, string, error) {
 	switch in := in.(type) {
 	case nil:
 		return nil, "", nil
 	case io.Reader:
-		return io.NopCloser(in), "application/octet-stream", nil // whose it is closes it
+		return io.NopCloser(in), "application/octet-stream", nil // the caller closes it
 	}
 	b, err := json.Marshal(in)
 	return bytes.NewReader(b), "application/json", err
 }
 
-// fill puts parameters into a path and behind it.
+// fill puts the parameters into the path and the query.
 func fill(path string, p Params) string {
 	q := url.Values{}
 	for _, name := range slices.Sorted(maps.Keys(p)) {
@@ -175,7 +175,7 @@ func (c *Client) Authorize(h http.Header) error {
 	return err
 }
 
-// refused reads the error that an answer carries.
+// refused reads the error from an answer.
 func (c *Client) refused(res *http.Response) error {
 	var body struct{ Error Error }
 	b, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
@@ -186,14 +186,14 @@ func (c *Client) refused(res *http.Response) error {
 		Remedy: "it may be of another version: start it again"})
 }
 
-// BrokenError says that there is no connection to Steward, or none any more:
-// another attempt may help.
+// BrokenError reports that the connection to Steward failed or was lost. Another attempt may
+// succeed.
 type BrokenError struct{ error }
 
-// Unwrap returns the error itself.
+// Unwrap returns the underlying error.
 func (e BrokenError) Unwrap() error { return e.error }
 
-// unreachable is the error for a Steward that does not answer, or garbles its answer.
+// unreachable returns the error for a server that does not answer, or answers with garbage.
 func (c *Client) unreachable(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
@@ -202,16 +202,16 @@ func (c *Client) unreachable(err error) error {
 		Remedy: "see whether it still runs; steward doctor tells more", Retry: "backoff", Cause: err})}
 }
 
-// Close ends connections that are kept for the next request.
+// Close closes idle connections.
 func (c *Client) Close() { c.o.HTTP.CloseIdleConnections() }
 
-// ask makes a request and returns its answer.
+// ask makes a request and returns its decoded answer.
 func ask[T any](ctx context.Context, c *Client, route string, p Params, in any) (out T, err error) {
 	err = c.Call(ctx, route, p, in, &out)
 	return out, err
 }
 
-// yes is how a query says that something holds; nothing says that it does not.
+// yes encodes a boolean for a query; false is left out.
 func yes(b bool) string {
 	if b {
 		return "true"
@@ -219,7 +219,7 @@ func yes(b bool) string {
 	return ""
 }
 
-// stamp is a time in a query; empty for the zero time.
+// stamp encodes a time for a query. The zero time becomes "".
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""

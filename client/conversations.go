@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Conversation is a conversation, without what was said in it.
+// Conversation describes a conversation, without its messages.
 type Conversation struct {
 	ID        string            `json:"id"`
 	Title     string            `json:"title"`
@@ -22,7 +22,7 @@ type Conversation struct {
 	Tokens    Usage             `json:"tokens"`
 }
 
-// Usage is what model calls have used, in tokens.
+// Usage is the number of tokens that model calls have used.
 type Usage struct {
 	Input      int64 `json:"input,omitzero"`
 	Output     int64 `json:"output,omitzero"`
@@ -31,7 +31,7 @@ type Usage struct {
 	CacheWrite int64 `json:"cache_write,omitzero"`
 }
 
-// Conversations returns at most limit conversations, the last used first.
+// Conversations returns at most limit conversations, the most recently used first.
 func (c *Client) Conversations(ctx context.Context, limit int) ([]Conversation, error) {
 	list, _, err := List[Conversation](ctx, c, "GET /conversations", "conversations", nil, limit)
 	return list, err
@@ -42,12 +42,12 @@ func (c *Client) Conversation(ctx context.Context, conv string) (Conversation, e
 	return ask[Conversation](ctx, c, "GET /conversations/{id}", Params{"id": conv}, nil)
 }
 
-// DeleteConversation deletes a conversation; with erase it cannot be brought back.
+// DeleteConversation deletes a conversation. If erase is set it cannot be restored.
 func (c *Client) DeleteConversation(ctx context.Context, conv string, erase bool) error {
 	return c.Call(ctx, "DELETE /conversations/{id}", Params{"id": conv, "erase": yes(erase)}, nil, nil)
 }
 
-// Undelete brings back a deleted conversation, or only a branch of it.
+// Undelete restores a deleted conversation, or only one branch of it.
 func (c *Client) Undelete(ctx context.Context, conv, branch string) error {
 	return c.Call(ctx, "POST /conversations/{id}/undelete", Params{"id": conv}, map[string]string{"branch": branch}, nil)
 }
@@ -57,46 +57,45 @@ func (c *Client) Export(ctx context.Context, conv, format string, maskPrivate bo
 	return c.Call(ctx, "GET /conversations/{id}/export", Params{"id": conv, "format": format, "mask_private": yes(maskPrivate)}, nil, w)
 }
 
-// NewBranch is a branch that has been made.
+// NewBranch is a newly made branch.
 type NewBranch struct {
 	ID        string    `json:"id"`
 	Title     string    `json:"title,omitzero"`
 	Created   time.Time `json:"created,omitzero"`
 	Used      time.Time `json:"used,omitzero"`
-	Parent    string    `json:"parent,omitzero"` // that it was made from
+	Parent    string    `json:"parent,omitzero"` // the branch it was made from
 	Preferred bool      `json:"preferred"`
 	Revision  int       `json:"revision"`
-	Cut       bool      `json:"cut,omitzero"`     // not all of it is shown to a model
-	Summary   string    `json:"summary,omitzero"` // the message that stands for the rest
+	Cut       bool      `json:"cut,omitzero"`     // a model does not see all of it
+	Summary   string    `json:"summary,omitzero"` // the message that replaces the rest
 	Deleted   time.Time `json:"deleted,omitzero"`
 }
 
 // Branch is a branch of a conversation.
 type Branch struct {
 	NewBranch
-	Stem     string `json:"stem,omitzero"` // on which the last message was written that it shares
+	Stem     string `json:"stem,omitzero"` // the branch that holds the last message shared with this one
 	Messages int    `json:"messages"`
-	Own      int    `json:"own"` // of them, those that were written on it
+	Own      int    `json:"own"` // how many of them were written on this branch
 	Begins   string `json:"begins,omitzero"`
 }
 
-// Branches returns the branches of a conversation, or the deleted ones that
-// can be brought back.
+// Branches returns the branches of a conversation, or its deleted branches that can be restored.
 func (c *Client) Branches(ctx context.Context, conv string, deleted bool) ([]Branch, error) {
 	return whole[Branch](ctx, c, "GET /conversations/{id}/branches", "branches", Params{"id": conv, "deleted": yes(deleted)})
 }
 
-// ChangeBranch sets members of a branch: title, preferred.
+// ChangeBranch changes members of a branch: title, preferred.
 func (c *Client) ChangeBranch(ctx context.Context, conv, branch string, change map[string]any) error {
 	return c.Call(ctx, "PATCH /conversations/{id}/branches/{branch}", Params{"id": conv, "branch": branch}, change, nil)
 }
 
-// DeleteBranch deletes a branch; with erase it cannot be brought back.
+// DeleteBranch deletes a branch. If erase is set it cannot be restored.
 func (c *Client) DeleteBranch(ctx context.Context, conv, branch string, erase bool) error {
 	return c.Call(ctx, "DELETE /conversations/{id}/branches/{branch}", Params{"id": conv, "branch": branch, "erase": yes(erase)}, nil, nil)
 }
 
-// CopyBranch copies a branch to a conversation of its own, and returns its id.
+// CopyBranch copies a branch to a new conversation and returns the conversation's id.
 func (c *Client) CopyBranch(ctx context.Context, conv, branch string) (string, error) {
 	out, err := ask[struct {
 		Conversation string `json:"conversation_id"`
@@ -104,21 +103,21 @@ func (c *Client) CopyBranch(ctx context.Context, conv, branch string) (string, e
 	return out.Conversation, err
 }
 
-// Sibling is one of the ways in which a conversation goes on.
+// Sibling is one of the alternatives at a point where a conversation branches.
 type Sibling struct {
 	Branch    string `json:"branch"`
 	Message   string `json:"message_id"`
 	Preferred bool   `json:"preferred"`
 }
 
-// Siblings returns what stands in the place of a message on all branches.
+// Siblings returns the alternatives to a message on all branches.
 func (c *Client) Siblings(ctx context.Context, conv, message string) ([]Sibling, error) {
 	return whole[Sibling](ctx, c, "GET /conversations/{id}/messages/{message}/siblings", "siblings", Params{"id": conv, "message": message})
 }
 
 // Change is a change of a message's validity.
 type Change struct {
-	Message     string    `json:"message_id,omitzero"` // empty: many, as the reason tells
+	Message     string    `json:"message_id,omitzero"` // empty: several messages, as the reason says
 	State       string    `json:"state"`
 	At          time.Time `json:"at"`
 	Actor       string    `json:"actor"`
@@ -132,47 +131,47 @@ type Change struct {
 	UndoneBy    string    `json:"undone_by,omitzero"`
 }
 
-// Changes returns what became of the messages of a conversation: of all, or of
-// those that an interaction or a tool has changed.
+// Changes returns how the validity of a conversation's messages has changed: of all messages, or of
+// those changed by an interaction or a tool.
 func (c *Client) Changes(ctx context.Context, conv, interaction, tool string) ([]Change, error) {
 	return whole[Change](ctx, c, "GET /conversations/{id}/changes", "changes", Params{"id": conv, "interaction": interaction, "tool": tool})
 }
 
-// Rollback takes back what the tools of an interaction, or one of them, made
-// obsolete. It returns how many messages are as before.
+// Rollback restores the messages that the tools of an interaction, or one of its tools, made
+// obsolete. It returns how many messages were restored.
 func (c *Client) Rollback(ctx context.Context, conv, interaction, tool string) (int, error) {
 	out, err := ask[struct{ Restored int }](ctx, c, "POST /conversations/{id}/interactions/{interaction}/rollback",
 		Params{"id": conv, "interaction": interaction}, map[string]string{"tool": tool})
 	return out.Restored, err
 }
 
-// Tidy changes what a model is shown of a conversation. It returns how many
-// messages are affected.
+// Tidy changes which messages of a conversation a model sees. It returns how many messages are
+// affected.
 func (c *Client) Tidy(ctx context.Context, conv, how string, tools ...string) (int, error) {
 	out, err := ask[struct{ Changed int }](ctx, c, "POST /conversations/{id}/tidy", Params{"id": conv}, map[string]any{"how": how, "tools": tools})
 	return out.Changed, err
 }
 
-// Pin keeps messages in view, or lets go of them.
+// Pin pins messages, so that a model keeps seeing them, or unpins them.
 func (c *Client) Pin(ctx context.Context, conv string, pinned bool, messages ...string) error {
 	return c.Call(ctx, "POST /conversations/{id}/messages/pin", Params{"id": conv}, map[string]any{"messages": messages, "pinned": pinned}, nil)
 }
 
-// Trust takes the label untrusted off messages.
+// Trust removes the label untrusted from messages.
 func (c *Client) Trust(ctx context.Context, conv string, messages ...string) error {
 	return c.Call(ctx, "POST /conversations/{id}/messages/trust", Params{"id": conv}, map[string]any{"messages": messages}, nil)
 }
 
-// Mark says what becomes of messages.
+// Mark changes the state of messages.
 type Mark struct {
 	Messages []string `json:"messages"`
 	State    string   `json:"state"` // empty: active
 	Reason   string   `json:"reason,omitzero"`
-	Erase    bool     `json:"erase,omitzero"` // with the state deleted: for good
+	Erase    bool     `json:"erase,omitzero"` // with the state deleted: permanently
 }
 
-// Mark marks messages. It returns how many have changed: a call and its
-// results go together.
+// Mark marks messages. It returns how many have changed: a call and its results are always marked
+// together.
 func (c *Client) Mark(ctx context.Context, conv string, m Mark) (int, error) {
 	out, err := ask[struct{ Changed int }](ctx, c, "POST /conversations/{id}/messages/mark", Params{"id": conv}, m)
 	return out.Changed, err

@@ -7,12 +7,12 @@ import (
 	"strconv"
 )
 
-// maxPage is how much the API answers with at once.
+// maxPage is the largest number of items in one answer of the API.
 const maxPage = 1000
 
-// List reads a list page by page, until it has limit items or there are no
-// more. member is the member of the answers that holds the items. next is
-// where the list goes on; empty: nowhere.
+// List reads a list page by page until it has limit items or the list ends. member is the member of
+// the answers that holds the items. next is the position after the last item read, or empty at the
+// end of the list.
 func List[T any](ctx context.Context, c *Client, route, member string, p Params, limit int) (all []T, next string, err error) {
 	all = []T{}
 	for {
@@ -27,7 +27,7 @@ func List[T any](ctx context.Context, c *Client, route, member string, p Params,
 	}
 }
 
-// Each yields a list, which is read page by page as it is consumed.
+// Each yields the items of a list. It fetches pages as they are consumed.
 func Each[T any](ctx context.Context, c *Client, route, member string, p Params, size int) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for next := ""; ; {
@@ -71,7 +71,7 @@ func onePage[T any](ctx context.Context, c *Client, route, member string, p Para
 	return list, next, err
 }
 
-// whole reads a list that is answered at once.
+// whole reads a list that the API returns in one answer.
 func whole[T any](ctx context.Context, c *Client, route, member string, p Params) (list []T, err error) {
 	var page map[string]json.RawMessage
 	if err := c.Call(ctx, route, p, nil, &page); err != nil {

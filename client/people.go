@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// User is somebody who uses Steward.
+// User is a user of Steward.
 type User struct {
 	User     string    `json:"user"`
 	Display  string    `json:"display,omitzero"`
@@ -16,17 +16,17 @@ type User struct {
 	Groups   []string  `json:"groups,omitzero"`  // where one user was asked for
 }
 
-// Users returns all users, for admins.
+// Users returns all users. It requires an admin.
 func (c *Client) Users(ctx context.Context) ([]User, error) {
 	return whole[User](ctx, c, "GET /users", "users", nil)
 }
 
-// User returns one user with the groups.
+// User returns one user with the user's groups.
 func (c *Client) User(ctx context.Context, name string) (User, error) {
 	return ask[User](ctx, c, "GET /users/{user}", Params{"user": name}, nil)
 }
 
-// AddUser says who a new user is: display, roles, disabled.
+// AddUser adds a user. about holds the user's settings: display, roles, disabled.
 func (c *Client) AddUser(ctx context.Context, name string, about map[string]any) (User, error) {
 	in := map[string]any{"user": name}
 	for member, value := range about {
@@ -35,18 +35,18 @@ func (c *Client) AddUser(ctx context.Context, name string, about map[string]any)
 	return ask[User](ctx, c, "POST /users", nil, in)
 }
 
-// SetUser changes members of a user, as AddUser has them.
+// SetUser changes settings of a user, named as for AddUser.
 func (c *Client) SetUser(ctx context.Context, name string, change map[string]any) (User, error) {
 	return ask[User](ctx, c, "PATCH /users/{user}", Params{"user": name}, change)
 }
 
-// DeleteUser erases a user with everything.
+// DeleteUser erases a user and everything that belongs to the user.
 func (c *Client) DeleteUser(ctx context.Context, name string) error {
 	return c.Call(ctx, "DELETE /users/{user}", Params{"user": name}, nil, nil)
 }
 
-// EraseEvent erases an event that the caller has published, or, for admins,
-// another user.
+// EraseEvent erases an event that the caller has published. Admins may also erase events of another
+// user.
 func (c *Client) EraseEvent(ctx context.Context, event, user string) error {
 	return c.Call(ctx, "DELETE /events/{id}", Params{"id": event, "user": user}, nil, nil)
 }
@@ -63,7 +63,7 @@ type Group struct {
 // Has reports whether a user is a member.
 func (g Group) Has(user string) bool { return slices.Contains(g.Members, user) }
 
-// Groups returns the groups that the caller may know of.
+// Groups returns the groups that are visible to the caller.
 func (c *Client) Groups(ctx context.Context) ([]Group, error) {
 	return whole[Group](ctx, c, "GET /groups", "groups", nil)
 }
@@ -73,7 +73,7 @@ func (c *Client) Group(ctx context.Context, name string) (Group, error) {
 	return ask[Group](ctx, c, "GET /groups/{group}", Params{"group": name}, nil)
 }
 
-// NewGroup is a group to be made.
+// NewGroup describes a group to add.
 type NewGroup struct {
 	Name     string   `json:"name"`
 	Display  string   `json:"display"`
@@ -82,22 +82,22 @@ type NewGroup struct {
 	Inherit  bool     `json:"inherit"` // have what a removed group of this name has left
 }
 
-// AddGroup makes a group.
+// AddGroup adds a group.
 func (c *Client) AddGroup(ctx context.Context, g NewGroup) (Group, error) {
 	return ask[Group](ctx, c, "POST /groups", nil, g)
 }
 
-// RemoveGroup removes a group; what its members shared is kept.
+// RemoveGroup removes a group. Whatever its members shared is kept.
 func (c *Client) RemoveGroup(ctx context.Context, name string) error {
 	return c.Call(ctx, "DELETE /groups/{group}", Params{"group": name}, nil, nil)
 }
 
-// JoinGroup makes a user a member of a group, or a manager.
+// JoinGroup makes a user a member or a manager of a group.
 func (c *Client) JoinGroup(ctx context.Context, group, user string, manages bool) (Group, error) {
 	return ask[Group](ctx, c, "PUT /groups/{group}/members/{user}", Params{"group": group, "user": user}, map[string]bool{"manages": manages})
 }
 
-// LeaveGroup takes a user out of a group.
+// LeaveGroup removes a user from a group.
 func (c *Client) LeaveGroup(ctx context.Context, group, user string) (Group, error) {
 	return ask[Group](ctx, c, "DELETE /groups/{group}/members/{user}", Params{"group": group, "user": user}, nil)
 }
@@ -115,7 +115,7 @@ type Key struct {
 	Secret  string    `json:"secret,omitempty"` // told once: when it is made
 }
 
-// Keys returns the keys of a user, or of all.
+// Keys returns the keys of one user, or of all users.
 func (c *Client) Keys(ctx context.Context, user string) ([]Key, error) {
 	return whole[Key](ctx, c, "GET /keys", "keys", Params{"user": user})
 }

@@ -1,9 +1,9 @@
-// Package events tells what happens to resources: each entry of the log is an
-// event (RESOURCE_PUT, RESOURCE_DELETE), and so is what people, agents and
-// services publish, and each read that is audited (RESOURCE_GET). Subscribers
-// are told, in the order of the log, of what they choose and may read; observers
-// of conversations are told what an entry changed in them. The truth stays in
-// the log: whoever is slow, or comes back, reads on in it.
+// Package events publishes what happens to resources. Each entry of the log is an event
+// (RESOURCE_PUT, RESOURCE_DELETE), and so is whatever people, agents and services publish, and each
+// read that is audited (RESOURCE_GET). Subscribers receive, in the order of the log, the events
+// that they choose and may read. Observers of conversations receive the changes that an entry made
+// to them. The log is the only source of truth: a slow or returning subscriber catches up by
+// reading it.
 package events
 
 import (
@@ -31,73 +31,72 @@ const (
 // DetailTypes returns all detail types.
 func DetailTypes() []DetailType { return []DetailType{Put, Get, Delete} }
 
-// Event is one event. Do not modify its resources. The members of its JSON are
-// those of docs/reference/events.md.
+// Event is one event. Its resources must not be modified. docs/reference/events.md describes the
+// members of its JSON.
 type Event struct {
 	ID        id.ID        `json:"id"`
 	Seq       uint64       `json:"seq"`    // of its log entry
-	Source    string       `json:"source"` // whose it is: "user:NAME", "agent:PATH", "service:NAME" or "system"
+	Source    string       `json:"source"` // who it is from: "user:NAME", "agent:PATH", "service:NAME" or "system"
 	Time      time.Time    `json:"time"`
 	Detail    DetailType   `json:"detail_type"`
-	Published bool         `json:"published,omitzero"`  // its source says so; otherwise Steward itself has seen it
-	URI       resource.URI `json:"uri"`                 // of the log entry: the resource that was changed, or the event itself
-	Request   id.ID        `json:"request_id,omitzero"` // that led to it
+	Published bool         `json:"published,omitzero"`  // the source claims it; otherwise Steward itself has observed it
+	URI       resource.URI `json:"uri"`                 // of the log entry: the changed resource, or the event itself
+	Request   id.ID        `json:"request_id,omitzero"` // the request that led to it
 	Resources []Resource   `json:"resources"`
 }
 
-// Cursor is the position behind the event.
+// Cursor returns the position after the event.
 func (e *Event) Cursor() Cursor { return follow.Behind(e.Seq) }
 
-// Resource is what an event is about.
+// Resource is a resource that an event is about.
 type Resource struct {
 	URI     resource.URI    `json:"uri"`
 	Type    string          `json:"type"`
 	Space   resource.Space  `json:"space,omitzero"`
-	Version uint64          `json:"version,omitzero"` // that was put; zero in what was published
+	Version uint64          `json:"version,omitzero"` // the version that was put; zero in published events
 	State   string          `json:"state,omitzero"`
-	Body    json.RawMessage `json:"body,omitempty"` // where the subscriber asked for bodies and may see it
+	Body    json.RawMessage `json:"body,omitempty"` // only if the subscriber asked for bodies and may see this one
 }
 
-// Cursor is a position between events; an empty one is that of the moment.
+// Cursor is a position between events. An empty cursor is the present position.
 type Cursor = follow.Cursor
 
-// The cursors that can be used without having been told one.
+// The cursors that a caller can use without having received them.
 const (
 	Now   = follow.Now
 	Start = follow.Start
 )
 
-// Caller is on whose behalf something is done.
+// Caller identifies on whose behalf something is done.
 type Caller struct {
 	User    string
-	Agent   string   // the path of the agent that acts; empty: the user
-	Lineage []string // the agents on whose behalf it acts, the outermost first
+	Agent   string   // the path of the acting agent; empty: the user
+	Lineage []string // the agents on whose behalf it acts, outermost first
 }
 
-// Options are an engine's parts and bounds. Follow, Authorizer and Directory are
-// needed; events of publishers are found by what they are about only where
-// Follow knows of About.
+// Options hold the parts and limits of an engine. Follow, Authorizer and Directory are required.
+// Published events can be found by their resources only if Follow indexes About.
 type Options struct {
 	Follow     *follow.Log
 	Authorizer policy.Authorizer
 	Directory  policy.Directory
-	Audit      []string      // reads that are recorded: types ("email.Message"), types by their beginning ("email.*"), and prefixes ("cld:…")
-	Beat       time.Duration // after so long without an event a batch without one is told; zero: 15 s
-	Recheck    time.Duration // how long a subscriber's rights are taken to be what they were; zero: 1 s
-	// Mask hides secrets in a body, as the store does; nil: there are none.
+	Audit      []string      // which reads are recorded: types ("email.Message"), prefixes of types ("email.*"), and URI prefixes ("cld:…")
+	Beat       time.Duration // an empty batch is delivered after this long without an event; zero: 15 s
+	Recheck    time.Duration // how long a subscriber's rights are cached; zero: 1 s
+	// Mask hides secrets in a body, as the store does. If nil, there are none.
 	Mask func([]byte) []byte
 	Log  *slog.Logger // nil: slog.Default()
 }
 
-// Engine publishes and tells events. Safe for concurrent use.
+// Engine publishes and delivers events. It is safe for concurrent use.
 type Engine struct {
 	opt   Options
 	store store.Store
 	audit audit
 }
 
-// New returns an engine. It costs nothing until somebody subscribes. It
-// refuses what cannot be audited (audit_invalid).
+// New returns an engine. It uses no resources until somebody subscribes. It returns audit_invalid
+// if an entry of Options.Audit cannot be audited.
 func New(o Options) (*Engine, error) {
 	a, err := parseAudit(o.Audit)
 	if err != nil {
