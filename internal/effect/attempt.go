@@ -11,18 +11,18 @@ import (
 	"steward/internal/tool"
 )
 
-// How often a call that says that it may be tried again is tried, in all, and
-// how long the first wait of a backoff is; each further one is twice as long.
+// maxTries bounds how often a retryable call is tried in total. firstBackoff is the first
+// wait of a backoff; each further wait is twice as long.
 const (
 	maxTries     = 4
 	firstBackoff = 500 * time.Millisecond
 )
 
-// asyncTimeout bounds a call that may go on as a task, unless its spec has a
-// bound of its own.
+// asyncTimeout is the timeout of a call that may continue as a task, unless its spec sets
+// one.
 const asyncTimeout = time.Hour
 
-// timeoutOf is how long a call of the tool may take.
+// timeoutOf returns the timeout of a call of the tool.
 func timeoutOf(spec tool.Spec) time.Duration {
 	switch {
 	case spec.Timeout > 0:
@@ -33,9 +33,8 @@ func timeoutOf(spec tool.Spec) time.Duration {
 	return tool.DefaultTimeout
 }
 
-// call calls the tool, protected, and gives the slot back when it has
-// returned. A call that failed and may be tried again is, within the time that
-// one call has.
+// call calls the tool, protected, and releases the slot when the tool has returned. A
+// retryable failure is retried, within the timeout of one call.
 func (j *job) call(ctx context.Context, key string, release func()) (tool.Result, end) {
 	timeout := timeoutOf(j.spec)
 	over := time.Now().Add(timeout)
@@ -77,8 +76,8 @@ func (j *job) try(ctx context.Context, key string, timeout time.Duration, releas
 	})
 }
 
-// retry tells whether a call that ended so is to be tried again, and after
-// how long. An action is only where it certainly did nothing.
+// retry reports whether a call that ended like this is retried, and after how long. An
+// action is retried only if it certainly had no effect.
 func (j *job) retry(how end, try int) (time.Duration, bool) {
 	if how.err == nil || how.abandoned || try >= maxTries || j.spec.Effect != tool.Query && !tool.Certain(how.err) {
 		return 0, false
@@ -101,7 +100,7 @@ func inWords(wait time.Duration) string {
 	return " in " + wait.Round(100*time.Millisecond).String()
 }
 
-// sleep waits; false when ctx ended first.
+// sleep waits for d. It returns false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
@@ -116,11 +115,11 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// progressEvery is how often a tool's progress is told at most; what comes
-// sooner is told when it is due, the newest only.
+// progressEvery is the minimum interval between two progress reports of a tool. Of the
+// reports in between, only the newest is sent, when the interval has passed.
 const progressEvery = 100 * time.Millisecond
 
-// reporter tells of a tool's progress, as often as is good, until the call has
+// reporter forwards a tool's progress reports, at a limited rate, until the call has
 // ended.
 type reporter struct {
 	c    *Call
@@ -128,9 +127,9 @@ type reporter struct {
 	args []byte
 
 	mu     sync.Mutex
-	told   time.Time // when the last was
+	told   time.Time // when the last report was sent
 	next   *tool.Progress
-	due    *time.Timer // tells next; nil: none waits
+	due    *time.Timer // sends next; nil: nothing is pending
 	closed bool
 }
 
@@ -151,7 +150,7 @@ func (r *reporter) report(p tool.Progress) {
 	r.tell(p)
 }
 
-// late tells what came too soon after another one.
+// late sends the pending report.
 func (r *reporter) late() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,7 +175,7 @@ func (r *reporter) tell(p tool.Progress) {
 	r.c.notify(Progress{Status: Running, Tool: r.tool, Args: r.args, Message: p.Message, Fraction: min(p.Fraction, 1)})
 }
 
-// close ends it: a tool that goes on by itself is not heard any more.
+// close stops reporting: a tool that keeps running by itself is ignored from now on.
 func (r *reporter) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

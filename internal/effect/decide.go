@@ -21,7 +21,7 @@ func (f *execution) await(ctx context.Context) (*message.ToolResult, error) {
 	own := *f.job
 	w := &waiter{job: &own, answered: make(chan struct{}, 1)}
 	defer f.e.enlist(f.uri, w)()
-	if moved, err := f.look(ctx); moved || err != nil { // it may have been answered before this run was listening
+	if moved, err := f.look(ctx); moved || err != nil { // answered before this run listened?
 		return f.unless(err)
 	}
 	q, err := f.e.show(context.WithoutCancel(ctx), f.c.Scope, f.uri, &f.in, nil)

@@ -33,7 +33,7 @@ type Question struct {
 	Lineage      []string        `json:"lineage,omitzero"` // on whose behalf the agent acts
 	Conversation string          `json:"conversation,omitzero"`
 	Labels       []string        `json:"labels,omitzero"` // of everything the model was shown
-	Read         []string        `json:"read,omitzero"`   // untrusted sources read earlier in this turn: tool and arguments
+	Read         []string        `json:"read,omitzero"`   // untrusted sources read before, in this turn
 	Reason       string          `json:"reason,omitzero"`
 	Undoes       string          `json:"undoes,omitzero"` // URI text of the intent whose effect this undoes
 	Rule         string          `json:"rule,omitzero"`
@@ -76,7 +76,7 @@ func (e *Engine) show(ctx context.Context, sc store.Scope, uri resource.URI, in 
 	if conv, ok := uri.Find(record.TypeConversation); ok {
 		q.Conversation = conv.String()
 	}
-	if q.Undoes = in.Undoes; q.Undoes != "" { // also in words: the tool and its arguments look like those of the original action
+	if q.Undoes = in.Undoes; q.Undoes != "" { // the tool and arguments are those of the original action
 		q.Reason = strings.TrimSuffix("this takes back what was done; "+q.Reason, "; ")
 	}
 	var err error

@@ -20,7 +20,7 @@ type waiter struct {
 func (w *waiter) wake() {
 	select {
 	case w.answered <- struct{}{}:
-	default: // it is to look already
+	default: // a wake-up is pending already
 	}
 }
 

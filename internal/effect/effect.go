@@ -26,13 +26,13 @@ import (
 type Options struct {
 	Store            store.Store
 	Authorizer       policy.Authorizer
-	ApprovalTimeout  time.Duration // how long a question stays open, and how long an approval is valid; zero: 7 days
+	ApprovalTimeout  time.Duration // how long a question stays open and an approval is valid; zero: 7 days
 	AuthorizeTimeout time.Duration // zero: 10 seconds
-	Grace            time.Duration // how long a tool may take to return after its context ends; zero: 2 seconds
+	Grace            time.Duration // time for a tool to return after its context ends; zero: 2 seconds
 	Log              *slog.Logger  // nil: slog.Default()
 
-	// Mask hides the secrets in a text: in arguments before they are judged, in
-	// results and errors before they are recorded or told. nil: there are none.
+	// Mask hides the secrets in a text: in arguments before they are authorized, and in
+	// results and errors before they are recorded or sent. Nil: there are no secrets.
 	Mask func(string) string
 	// Directory knows the members of the groups that policy sends questions to. Nil: there are
 	// no groups, and a call that needs a group's approval is denied.
@@ -53,7 +53,7 @@ type Engine struct {
 	locks   map[resource.URI]*lock    // by intent: a mutex
 	waiting map[resource.URI]*waiter  // by intent: the run that waits for a person
 	changed chan struct{}             // closed when a question is asked or answered
-	hanging map[resource.URI]struct{} // intents whose abandoned tool call may still be running, until they are settled
+	hanging map[resource.URI]struct{} // unsettled intents whose abandoned call may still run
 }
 
 // New returns an engine.

@@ -11,7 +11,8 @@ import (
 	"steward/internal/tool"
 )
 
-// execute starts the effect, once, and settles it. It owns the slot.
+// execute starts the effect once and settles the intent. It owns the slot, which release
+// gives back.
 func (f *execution) execute(ctx context.Context, release func()) (*message.ToolResult, error) {
 	f.in.Attempts++
 	if err := f.step(ctx, intent.Executing, f.checks...); err != nil {
@@ -23,7 +24,7 @@ func (f *execution) execute(ctx context.Context, release func()) (*message.ToolR
 	return f.ended(ctx, res, how)
 }
 
-// ended settles an execution by how its call ended.
+// ended settles an execution according to how its call ended.
 func (f *execution) ended(ctx context.Context, res tool.Result, how end) (*message.ToolResult, error) {
 	if how.abandoned {
 		f.e.markHanging(f.uri)
@@ -53,8 +54,9 @@ func (f *execution) halted(ctx context.Context, shown message.Labels) (*message.
 	return f.settle(ctx, intent.Failed, "stopped", res)
 }
 
-// doubtful settles an execution that ended without saying whether the effect
-// happened.
+// doubtful handles an execution that ended without saying whether the effect happened: it
+// asks the receiver, repeats the effect if the receiver deduplicates, or settles it as
+// unknown.
 func (f *execution) doubtful(ctx context.Context, how end) (*message.ToolResult, error) {
 	if suspended(ctx) { // the next start finds it executing
 		return f.stopped(ctx)
@@ -73,11 +75,11 @@ func (f *execution) doubtful(ctx context.Context, how end) (*message.ToolResult,
 	return f.settleUnknown(ctx, how.err)
 }
 
-// recover goes on with an execution that a crash interrupted, or whose outcome
-// could not be recorded.
+// recover resumes an execution that a crash interrupted, or whose outcome could not be
+// recorded.
 func (f *execution) recover(ctx context.Context) (*message.ToolResult, error) {
 	crash := errors.New("the process ended while it was being done")
-	hangs := f.e.isHanging(f.uri) // then that it was not done may become untrue
+	hangs := f.e.isHanging(f.uri) // the receiver's "not done" may still become untrue
 	if hangs {
 		crash = errors.New("it did not end in time")
 	}
@@ -100,7 +102,7 @@ func (f *execution) recover(ctx context.Context) (*message.ToolResult, error) {
 	return f.settleUnknown(ctx, crash)
 }
 
-// again starts the effect once more under the same key.
+// again starts the effect once more under the same idempotency key.
 func (f *execution) again(ctx context.Context) (*message.ToolResult, error) {
 	release, err := f.place(ctx)
 	if err != nil {
@@ -114,8 +116,8 @@ func (f *execution) again(ctx context.Context) (*message.ToolResult, error) {
 
 var errNoSettler = errors.New("the receiver cannot be asked")
 
-// inquire asks the receiver whether the effect happened, also when the run was
-// stopped meanwhile.
+// inquire asks the receiver whether the effect happened. It does so even if the run was
+// stopped in between.
 func (f *execution) inquire(ctx context.Context) (happened bool, res tool.Result, err error) {
 	s, ok := tool.SettlerOf(f.c.Tool)
 	if !ok {
@@ -123,7 +125,7 @@ func (f *execution) inquire(ctx context.Context) (happened bool, res tool.Result
 	}
 	timeout := f.spec.Timeout
 	if timeout == 0 {
-		timeout = tool.DefaultTimeout // of a question, however long the effect may take
+		timeout = tool.DefaultTimeout // for the inquiry, however long the effect itself may take
 	}
 	ctx = withScope(context.WithoutCancel(ctx), f.c.Scope)
 	_, how := protect(ctx, f.e, f.spec.Name, timeout, func(ctx context.Context) (struct{}, error) {
@@ -131,7 +133,7 @@ func (f *execution) inquire(ctx context.Context) (happened bool, res tool.Result
 		happened, res, err = s.Settle(ctx, f.invocation(f.in.Key))
 		return struct{}{}, err
 	})
-	if how.err != nil { // an abandoned call may still write to the results: they are not looked at
+	if how.err != nil { // an abandoned call may still write to the results: do not read them
 		f.e.log.WarnContext(ctx, "whether an effect happened could not be found out", "tool", f.spec.Name, "error", how.err)
 		return false, tool.Result{}, how.err
 	}
@@ -143,6 +145,6 @@ func (f *execution) settleUnknown(ctx context.Context, why error) (*message.Tool
 	f.e.log.WarnContext(ctx, "nobody knows whether an effect happened", "tool", f.spec.Name, "intent", f.uri.String(), "error", why)
 	res := f.c.told(message.UnknownEnd, "It is not known whether this was done: "+why.Error()+". Do not do it again. "+
 		"Tell the user that it may or may not have happened, and that they should look.")
-	labelled(res, f.spec.Yields) // why may be in the tool's own words
+	labelled(res, f.spec.Yields) // why may quote the tool
 	return f.settle(ctx, intent.Unknown, why.Error(), res)
 }

@@ -17,21 +17,21 @@ import (
 	"steward/internal/tool"
 )
 
-// Limits of what a result carries beside its text, and of what is kept of a
-// text that is cut.
+// maxData bounds the images and files of a result, maxRest the stored text of a result
+// that was cut; in bytes.
 const (
 	maxData = 8 << 20
 	maxRest = 16 << 20
 )
 
-// told makes a result of Steward's own words.
+// told builds a result in Steward's own words.
 func (c *Call) told(status message.Status, text string) *message.ToolResult {
 	own := message.Common{Origin: "system"}
 	return &message.ToolResult{Common: own, Call: c.Ref, Name: c.Name, Status: status,
 		Content: []message.Block{&message.Text{Common: own, Text: strings.ToValidUTF8(text, "\uFFFD")}}}
 }
 
-// interrupted is the result of a call that was stopped before it was done.
+// interrupted returns the result of a call that was stopped before it was done.
 func (c *Call) interrupted() *message.ToolResult {
 	return c.told(message.Interrupted, "Stopped before it was done.")
 }
@@ -45,7 +45,7 @@ func (c *Call) denied(reason string) *message.ToolResult {
 	return c.told(message.DeniedCall, "Denied, nothing was done: "+reason)
 }
 
-// unknown answers a call of a tool that is not there.
+// unknown returns the result of a call of a tool that does not exist.
 func (c *Call) unknown() *message.ToolResult {
 	name := c.Name
 	if len(name) > 80 {
@@ -62,15 +62,15 @@ func (c *Call) unknown() *message.ToolResult {
 	return c.told(message.Failed, text)
 }
 
-// shaped is a result as the model gets it, with what did not fit.
+// shaped is a result as the model receives it, and the text that did not fit.
 type shaped struct {
 	res  *message.ToolResult
-	rest string // the whole text, where the cap cut it
+	rest string // the whole text, if the cap cut it
 
 	hopeful bool // it failed for a reason that may pass
 }
 
-// outcome makes the result of a call that ended.
+// outcome builds the result of a call that has ended.
 func (j *job) outcome(res tool.Result, how end) shaped {
 	status, shown, sources := message.OK, j.shown(res, how), j.sources(res)
 	switch {
@@ -102,13 +102,12 @@ func (j *job) outcome(res tool.Result, how end) shaped {
 	return s
 }
 
-// maxDetails bounds the details of an error that a model is told, in bytes.
+// maxDetails bounds the error details that a model is shown, in bytes.
 const maxDetails = 1000
 
-// explained is what a model is told of a tool's error: what happened and what
-// to do, and, where it is coded, on a line of its own what a program would be
-// told. Whether trying again helps is said of errors that are not the call's
-// own fault.
+// explained returns the text of a tool's error for the model: what happened and what to
+// do. For a coded error a second line holds the facts that a program would get. It says
+// whether a retry helps only for errors that the call itself did not cause.
 func explained(err error) string {
 	var e *fault.Error
 	if !errors.As(err, &e) || e.Code == "" {
@@ -126,7 +125,7 @@ func explained(err error) string {
 	return err.Error() + "\n" + facts + "]"
 }
 
-// passes reports whether an error is of a kind that may pass by itself.
+// passes reports whether the cause of an error may pass by itself.
 func passes(err error) bool {
 	if err == nil {
 		return false
@@ -149,8 +148,8 @@ func strategy(e *fault.Error) string {
 	return string(e.Retry)
 }
 
-// content copies a tool's blocks, marks where they come from, and cuts their
-// text to the cap. whole is the text that was cut, or empty.
+// content copies a tool's blocks, labels them with their origin, and cuts their text to
+// the cap. whole is the complete text if it was cut, or empty.
 func (j *job) content(in []message.Block) (out []message.Block, whole string) {
 	limit := j.limit()
 	var texts []string
@@ -189,7 +188,7 @@ func (j *job) content(in []message.Block) (out []message.Block, whole string) {
 	if whole = strings.Join(texts, "\n"); len(whole) <= limit {
 		return out, ""
 	}
-	if j.obligations.Cap > 0 && j.obligations.Cap <= limit { // there is no reading on
+	if j.obligations.Cap > 0 && j.obligations.Cap <= limit { // policy's cap: the model may not read the rest
 		return j.cap(out, whole, limit, "Policy allows no more."), ""
 	}
 	return j.cap(out, whole, limit, fmt.Sprintf("Read on with %s: uri %q, offset %d.", ReadToolName, j.restURI().String(), len(cut(whole, limit)))), whole
@@ -208,7 +207,7 @@ func (j *job) note(text string) (message.Block, *message.Common) {
 	return t, &t.Common
 }
 
-// cap replaces the text blocks by one that holds the beginning and says how to
+// cap replaces the text blocks by a single one, which holds the beginning and says how to
 // read on.
 func (j *job) cap(blocks []message.Block, whole string, limit int, more string) []message.Block {
 	var labels message.Labels
@@ -232,7 +231,7 @@ func (j *job) cap(blocks []message.Block, whole string, limit int, more string) 
 	return out
 }
 
-// cut returns the first n bytes of s, or a little less: never half a character.
+// cut returns the first n bytes of s, or a few less, so that no character is split.
 func cut(s string, n int) string {
 	if n >= len(s) {
 		return s
@@ -250,18 +249,18 @@ func (j *job) restURI() resource.URI {
 	return j.c.Message.Child("tool.Overflow", fmt.Sprint(j.c.Ref.Block))
 }
 
-// restHead is the first line of a tool.Overflow; the text follows.
+// restHead is the first line of a tool.Overflow resource; the text follows.
 type restHead struct {
 	Tool    string         `json:"tool"`
 	Labels  message.Labels `json:"labels,omitzero"`
 	Sources []string       `json:"sources,omitzero"`
 }
 
-// change is what keeps the rest.
+// change returns the store change that keeps the whole text of a cut result.
 func (j *job) change(s shaped) store.Change {
 	head, err := json.Marshal(restHead{Tool: j.spec.Name, Labels: s.res.Labels, Sources: s.res.Sources})
 	if err != nil {
-		panic(err) // a string and a number
+		panic(err) // it holds only strings and a number
 	}
 	text := s.rest
 	if len(text) > maxRest {
@@ -270,8 +269,8 @@ func (j *job) change(s shaped) store.Change {
 	return store.Change{Op: store.Put, URI: j.restURI(), Body: append(append(head, '\n'), text...)}
 }
 
-// keepRest stores what the cap cut off. A query's result is good without it:
-// when the store refuses, the model is told.
+// keepRest stores the whole text of a cut result. A query's result is useful without it,
+// so if the store refuses, the model is told instead.
 func (j *job) keepRest(ctx context.Context, s shaped) (*message.ToolResult, error) {
 	if s.rest == "" {
 		return s.res, nil
@@ -287,12 +286,12 @@ func (j *job) keepRest(ctx context.Context, s shaped) (*message.ToolResult, erro
 	return s.res, nil
 }
 
-// encodeResult is the form in which an intent keeps its result.
+// encodeResult encodes a result as an intent stores it.
 func encodeResult(res *message.ToolResult) []byte {
 	return message.AppendBlocks(nil, []message.Block{res})
 }
 
-// DecodeResult reads a tool result that is kept by itself (intent_broken).
+// DecodeResult decodes a tool result that is stored by itself (error code intent_broken).
 func DecodeResult(b []byte) (*message.ToolResult, error) {
 	blocks, err := message.DecodeBlocks(b)
 	if err == nil && len(blocks) == 1 {

@@ -15,31 +15,30 @@ import (
 	"steward/internal/tool"
 )
 
-// Settlement is what a run leaves to be done when it ends.
+// Settlement describes a run that has ended and whose queued actions are to be done.
 type Settlement struct {
-	Under    resource.URI // the interaction, or another place above the run's messages
+	Under    resource.URI // the interaction, or another resource above the run's messages
 	Scope    store.Scope
 	Request  request.Context
 	Attended bool
-	Stopped  bool // a person has stopped the run: what has not begun is cancelled
+	Stopped  bool // a person has stopped the run: actions that have not begun are cancelled
 	Tools    func(agent, name string) (tool.Tool, bool)
 	Notify   func(Progress) // as in Call; may be nil
-	Settled  func(Outcome)  // is told of each outcome as soon as it is recorded; may be nil
+	Settled  func(Outcome)  // called with each outcome as soon as it is recorded; may be nil
 }
 
-// Outcome is what became of one queued action.
+// Outcome is the result of one queued action.
 type Outcome struct {
 	Intent resource.URI
 	Call   message.Ref
 	Result *message.ToolResult
 }
 
-// Settle does the queued actions of a run, in the order in which they were
-// asked for; the same effect asked for twice is done once, and such as stand
-// one after the other and are of one tool that takes several are given to it
-// together. Questions that are still open are waited for. It can be called
-// again after a crash. An error (those of Run) ends it; the outcomes up to
-// there come with it.
+// Settle performs the queued actions of a run in the order in which they were requested.
+// The same effect requested twice is done once. Adjacent actions of a tool that takes
+// batches are passed to it together. Settle waits for questions that are still open. It
+// can be called again after a crash. An error (those of Run) ends it; the outcomes so far
+// are returned with it.
 func (e *Engine) Settle(ctx context.Context, s Settlement) ([]Outcome, error) {
 	queue, err := e.queue(context.WithoutCancel(ctx), s)
 	if err != nil {
@@ -65,8 +64,8 @@ func (e *Engine) Settle(ctx context.Context, s Settlement) ([]Outcome, error) {
 	return out, nil
 }
 
-// settleNext settles the first queued action, or the first few together. It
-// returns how many.
+// settleNext settles the first queued action, or the first few together. It returns how
+// many it settled.
 func (e *Engine) settleNext(ctx context.Context, s Settlement, queue []intentRecord) ([]Outcome, int, error) {
 	if !s.Stopped {
 		if batch := e.together(s, queue); len(batch) > 1 {
@@ -83,8 +82,9 @@ func (e *Engine) settleNext(ctx context.Context, s Settlement, queue []intentRec
 	return []Outcome{{Intent: queue[0].uri, Call: queue[0].in.Call, Result: res}}, 1, err
 }
 
-// queue finds the deferred intents in flight. Ids do not order: messages stand
-// in the order of their first intent, calls in their message's.
+// queue finds the deferred intents that are in flight, in the order in which they were
+// requested. IDs give no order: messages are sorted by the creation of their first intent,
+// and calls by their position in the message.
 func (e *Engine) queue(ctx context.Context, s Settlement) ([]intentRecord, error) {
 	var found []intentRecord
 	for _, st := range intent.States() {
@@ -114,7 +114,7 @@ func (e *Engine) queue(ctx context.Context, s Settlement) ([]intentRecord, error
 	return found, nil
 }
 
-// queuedJob is the job of a queued action, as it is recorded.
+// queuedJob rebuilds the job of a queued action from its record.
 func (e *Engine) queuedJob(ctx context.Context, s *Settlement, r *intentRecord, t tool.Tool) (*job, error) {
 	c, err := e.callOf(ctx, s.Scope, r, t)
 	if err != nil {
@@ -128,8 +128,8 @@ func (e *Engine) queuedJob(ctx context.Context, s *Settlement, r *intentRecord, 
 	return j, nil
 }
 
-// settleOne does one queued action. It is looked at again: while those before
-// it were done, a person may have answered, with other arguments.
+// settleOne performs one queued action. It reloads the intent first: while earlier actions
+// were performed, a person may have answered, with changed arguments.
 func (e *Engine) settleOne(ctx context.Context, s Settlement, r intentRecord) (*message.ToolResult, error) {
 	r, err := e.load(context.WithoutCancel(ctx), s.Scope, r.uri)
 	if err != nil {
@@ -145,7 +145,7 @@ func (e *Engine) settleOne(ctx context.Context, s Settlement, r intentRecord) (*
 		return e.drop(ctx, j, r, reasonGone, res)
 	case s.Stopped && r.in.State != intent.Executing:
 		return e.drop(ctx, j, r, reasonStopped, j.c.interrupted())
-	case r.in.State == intent.Executing: // it had begun before a crash, whatever became of its duplicate
+	case r.in.State == intent.Executing: // it had begun before a crash, so it is resumed even if it is a duplicate
 		return j.action(ctx)
 	}
 	if res, err := e.dropDuplicate(ctx, j, r); res != nil || err != nil {
@@ -154,7 +154,7 @@ func (e *Engine) settleOne(ctx context.Context, s Settlement, r intentRecord) (*
 	return j.action(ctx)
 }
 
-// dropDuplicate settles a queued action of which the same was settled before.
+// dropDuplicate cancels a queued action if the same action has been settled before.
 func (e *Engine) dropDuplicate(ctx context.Context, j *job, r intentRecord) (*message.ToolResult, error) {
 	same, err := e.hasDuplicate(context.WithoutCancel(ctx), j.c.Scope, r, intent.State.Settled)
 	if err != nil || !same {
@@ -163,14 +163,15 @@ func (e *Engine) dropDuplicate(ctx context.Context, j *job, r intentRecord) (*me
 	return e.drop(ctx, j, r, reasonDuplicate, j.c.notAgain())
 }
 
-// The reasons for which queued actions are cancelled by themselves.
+// The reasons for which Steward itself cancels queued actions.
 const (
 	reasonStopped   = "stopped"
 	reasonDuplicate = "the same action was queued before it"
 	reasonGone      = "the tool is not there any more"
 )
 
-// hasDuplicate reports whether the same effect was queued, too, and has come so far.
+// hasDuplicate reports whether the same effect was queued by another intent whose state
+// satisfies far.
 func (e *Engine) hasDuplicate(ctx context.Context, sc store.Scope, r intentRecord, far func(intent.State) bool) (bool, error) {
 	for it, err := range e.intents(ctx, sc, store.Query{Term: store.Term{Name: keyTerm, Value: r.in.Key}}) {
 		if err != nil {
@@ -183,14 +184,15 @@ func (e *Engine) hasDuplicate(ctx context.Context, sc store.Scope, r intentRecor
 	return false, nil
 }
 
-// mayBeDone is how far a duplicate has come that stands in the way of what a person
-// has allowed.
+// mayBeDone reports whether a duplicate in this state prevents an action that a person has
+// allowed.
 func mayBeDone(s intent.State) bool {
 	return s == intent.Executing || s == intent.Done || s == intent.Unknown
 }
 
-// dropEditedDuplicate settles a queued action that a person has changed into one that was
-// done, or may have been: both have one key, and the effect of it is there once.
+// dropEditedDuplicate cancels a queued action if a person has changed its arguments to
+// those of an action that was or may have been done: both then have the same key, and the
+// effect exists already.
 func (f *execution) dropEditedDuplicate(ctx context.Context) (*message.ToolResult, error) {
 	if a := f.in.Approval; a == nil || a.Edited == "" || !f.deferred() {
 		return nil, nil

@@ -13,7 +13,7 @@ type stored struct {
 	Intent
 	Message id.ID  `json:"message"`
 	Block   int    `json:"block"`
-	Result  string `json:"result,omitzero"` // JSON in a string, so that its bytes stay as they are
+	Result  string `json:"result,omitzero"` // JSON in a string, so that its bytes are kept exactly
 }
 
 // Encode returns the stored form: one JSON object. Text that is not valid
@@ -26,9 +26,9 @@ func Encode(in Intent) ([]byte, error) {
 	return b, nil
 }
 
-// Decode reads the stored form. It refuses (Internal, intent_broken) what is
-// no intent: an unknown state, a broken id, arguments that do not match their
-// hash.
+// Decode decodes the stored form. It refuses anything that is not a valid intent
+// (Internal, intent_broken): an unknown state, an invalid id, or arguments that do not
+// match their hash.
 func Decode(b []byte) (Intent, error) {
 	var s stored
 	if err := json.Unmarshal(b, &s); err != nil {

@@ -6,18 +6,18 @@ import (
 	"steward/internal/fault"
 )
 
-// next is the machine: from each state the states that may follow. A state
-// without an entry is final.
+// next is the state machine: it returns the states that may follow a state. A state with
+// none is final.
 //
 //	proposed ─┬─────────────────────────▶ executing ─┬─▶ done
 //	          ├─▶ approved ─────────────▶            ├─▶ failed
 //	          └─▶ awaiting_approval ─▶ approved      └─▶ unknown ─▶ done, failed
 //
-// Proposed goes to executing at once where policy allows it and the delivery
-// is inline. Awaiting follows itself when the question is asked again after a
-// crash, and approved when the approval no longer covers what would be done.
-// Executing follows itself when the receiver lets it be repeated. What has not
-// begun may be denied, cancelled or expire. A person resolves unknown.
+// Proposed goes straight to executing if policy allows it and the delivery is inline.
+// Awaiting can follow itself, when the question is asked again after a crash. It can
+// follow approved, when the approval no longer covers what would be done. Executing can
+// follow itself, when the receiver allows a repetition. An action that has not begun can
+// be denied, cancelled or expire. A person resolves unknown.
 func next(from State) []State {
 	switch from {
 	case Proposed:
@@ -42,17 +42,17 @@ func States() []State {
 // Known reports whether s is one of the states.
 func (s State) Known() bool { return slices.Contains(States(), s) }
 
-// InFlight reports whether Steward still has something to do.
+// InFlight reports whether Steward still has work to do on the intent.
 func (s State) InFlight() bool {
 	return s == Proposed || s == Awaiting || s == Approved || s == Executing
 }
 
-// Settled reports whether Steward has nothing more to do. Unknown is settled
-// in this sense, and waits for a person.
+// Settled reports whether Steward has no more work to do. Unknown counts as settled,
+// although it waits for a person.
 func (s State) Settled() bool { return s.Known() && !s.InFlight() }
 
-// Mark is the state as it rides on the resource: empty once nobody has
-// anything to do any more.
+// Mark returns the state as it is stored on the resource. It is empty once neither Steward
+// nor a person has anything left to do.
 func (s State) Mark() string {
 	if s.InFlight() || s == Unknown {
 		return string(s)
@@ -60,8 +60,8 @@ func (s State) Mark() string {
 	return ""
 }
 
-// Advance reports whether an intent may go from one state to the other. The
-// error is a Conflict with the code intent_transition_illegal.
+// Advance returns an error unless an intent may go from one state to the other. The error
+// is a Conflict with the code intent_transition_illegal.
 func Advance(from, to State) error {
 	if slices.Contains(next(from), to) {
 		return nil

@@ -15,27 +15,27 @@ import (
 	"steward/internal/tool"
 )
 
-// Pattern says which calls of a tool a standing approval covers: by the name
-// of each top-level argument. A call with an argument that it does not name is
-// not covered.
+// Pattern describes which calls of a tool a standing approval covers, by the name of each
+// top-level argument. A call with an argument that the pattern does not name is not
+// covered.
 type Pattern map[string]Match
 
-// Match is what one argument may be: exactly one of the members is set.
+// Match describes what one argument may be. Exactly one of its fields is set.
 type Match struct {
 	Is   jsontext.Value `json:"is,omitzero"`   // exactly this value
 	Like string         `json:"like,omitzero"` // a text that this glob describes; see globs below
-	Any  bool           `json:"any,omitzero"`  // anything; it may also be left out
+	Any  bool           `json:"any,omitzero"`  // anything; the argument may also be missing
 }
 
-// Bounds of patterns.
+// Limits of patterns.
 const (
 	maxGlob    = 1 << 10 // bytes of a glob
 	maxGlobbed = 8 << 10 // bytes of a text that a glob is compared with
 	maxMembers = 256
 )
 
-// Exactly returns the pattern that covers a call with just these arguments,
-// which are canonical.
+// Exactly returns the pattern that covers only calls with these arguments, which must be
+// canonical.
 func Exactly(args []byte) (Pattern, error) {
 	given, err := members(args)
 	if err != nil {
@@ -48,7 +48,7 @@ func Exactly(args []byte) (Pattern, error) {
 	return p, nil
 }
 
-// members are the top-level arguments by name.
+// members returns the top-level arguments by name.
 func members(args []byte) (map[string]jsontext.Value, error) {
 	var m map[string]jsontext.Value
 	if err := json.Unmarshal(args, &m); err != nil || m == nil {
@@ -57,8 +57,8 @@ func members(args []byte) (map[string]jsontext.Value, error) {
 	return m, nil
 }
 
-// Checked returns p with its values in the form in which arguments are
-// compared. One that means nothing is refused (grant_invalid).
+// Checked returns a copy of p whose values are in the canonical form that Covers compares.
+// It refuses an invalid pattern (grant_invalid).
 func (p Pattern) Checked() (Pattern, error) {
 	if p == nil {
 		return nil, invalidPattern("it is not there")
@@ -97,7 +97,7 @@ func (p Pattern) Checked() (Pattern, error) {
 	return out, nil
 }
 
-// canonicalValue is a value in the form in which arguments have it.
+// canonicalValue returns a value in the form that it has in canonical arguments.
 func canonicalValue(v jsontext.Value) (jsontext.Value, error) {
 	whole, err := tool.Canonical(slices.Concat([]byte(`{"v":`), v, []byte("}")))
 	if err != nil {
@@ -112,8 +112,8 @@ func invalidPattern(format string, args ...any) error {
 		WithHint(`give each argument {"is": VALUE}, {"like": "GLOB"} or {"any": true}`)
 }
 
-// Covers reports whether a call with these canonical arguments is covered. It
-// returns the name of an argument that is not, in the order of the names.
+// Covers reports whether a call with these canonical arguments is covered. If it is not,
+// odd is the first argument, by name, that does not match.
 func (p Pattern) Covers(args []byte) (odd string, ok bool) {
 	given, err := members(args)
 	if err != nil {
@@ -132,8 +132,8 @@ func (p Pattern) Covers(args []byte) (odd string, ok bool) {
 	return "", true
 }
 
-// Over returns a pattern that covers the arguments: p, or the one that covers
-// nothing else. One that does not cover them is refused (grant_other).
+// Over returns a pattern that covers the arguments: p, or if p is nil, one that covers
+// nothing else. It refuses a p that does not cover them (grant_other).
 func (p Pattern) Over(args []byte) (Pattern, error) {
 	if p == nil {
 		return Exactly(args)
@@ -160,8 +160,8 @@ func (m Match) holds(v jsontext.Value) bool {
 	return len(m.Is) > 0 && string(m.Is) == string(v)
 }
 
-// Within reports whether everything that p covers is covered by q. It may say
-// no of two globs of which it cannot tell.
+// Within reports whether q covers everything that p covers. For two different globs it
+// returns false, because it cannot compare them.
 func (p Pattern) Within(q Pattern) bool {
 	for name, m := range p {
 		if of, named := q[name]; !named || !m.within(of) {
@@ -170,7 +170,7 @@ func (p Pattern) Within(q Pattern) bool {
 	}
 	for name, of := range q {
 		if _, named := p[name]; !named && !of.Any {
-			return false // it has to be there for q, and cannot be for p
+			return false // q requires the argument, and p does not allow it
 		}
 	}
 	return true
@@ -188,7 +188,7 @@ func (m Match) within(of Match) bool {
 	return of.holds(m.Is)
 }
 
-// like reports whether a glob describes a text:
+// like reports whether a glob matches a text:
 //
 //   - "*" stands for any run of letters, digits and - _ . + ~, so that it never
 //     reaches over a separator into another folder, host or address;
@@ -200,7 +200,8 @@ func like(glob, text string) bool {
 	return len(text) <= maxGlobbed && !climbs(text) && globRegexp(glob).MatchString(text)
 }
 
-// globRegexp is a glob as a regular expression, which takes time linear in the text.
+// globRegexp converts a glob to a regular expression, which matches in time linear in the
+// text.
 func globRegexp(glob string) *regexp.Regexp {
 	const (
 		wide = `[^\p{Cc}\p{Cf}\x{2028}\x{2029}\x{FFFD}]*`
@@ -230,9 +231,8 @@ func globRegexp(glob string) *regexp.Regexp {
 	return regexp.MustCompile(b.String() + `\z`)
 }
 
-// climbs reports whether a text has ".." as a step of a path, plainly or in
-// the escapes of URLs. A step of a URL ends with its query, its fragment and
-// its parameters, too.
+// climbs reports whether a text contains ".." as a path segment, plainly or in URL
+// escapes. In a URL a segment also ends at the query, the fragment and the parameters.
 func climbs(text string) bool {
 	text = strings.NewReplacer("%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", `\`, "%5C", `\`).Replace(text)
 	for step := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(`/\?#;`, r) }) {
@@ -243,7 +243,7 @@ func climbs(text string) bool {
 	return false
 }
 
-// String says a pattern on one line: names and what they may be.
+// String returns a pattern on one line: the argument names and what each may be.
 func (p Pattern) String() string {
 	var b strings.Builder
 	for i, name := range slices.Sorted(maps.Keys(p)) {
@@ -258,7 +258,7 @@ func (p Pattern) String() string {
 	return b.String()
 }
 
-// String says what an argument may be.
+// String describes what an argument may be.
 func (m Match) String() string {
 	switch {
 	case m.Any:

@@ -10,15 +10,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Lines writes a pattern as people write it, an argument per line: its name,
-// and "is" with a value in JSON, "like" with a glob, or "any". ParsePattern
-// reads it.
+// Lines returns a pattern in the form that people write, one argument per line: its name,
+// and "is" with a JSON value, "like" with a glob, or "any". ParsePattern reads this form.
 func (p Pattern) Lines() []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		m, line := p[name], name
 		if name == "" || strings.ContainsAny(name, `"{`) || strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
-			b, _ := jsontext.AppendQuote(nil, name) // what is no UTF-8 is shown as such
+			b, _ := jsontext.AppendQuote(nil, name) // invalid UTF-8 is shown as such
 			line = string(b)
 		}
 		switch {
@@ -34,9 +33,9 @@ func (p Pattern) Lines() []string {
 	return out
 }
 
-// ParsePattern reads a pattern as Lines writes it, or as JSON (grant_invalid).
-// Arguments of base that no line names stay as they are there; a line
-// "NAME none" takes one away.
+// ParsePattern parses a pattern in the form of Lines, or in JSON (error code
+// grant_invalid). In the form of Lines, arguments of base that no line names are kept, and
+// a line "NAME none" removes one.
 func ParsePattern(text string, base Pattern) (Pattern, error) {
 	p := Pattern{}
 	maps.Copy(p, base)
@@ -77,7 +76,7 @@ func ParsePattern(text string, base Pattern) (Pattern, error) {
 	return p.Checked()
 }
 
-// nameOf takes the name of an argument from the beginning of a line.
+// nameOf splits the argument name from the beginning of a line.
 func nameOf(line string) (name, rest string, err error) {
 	if !strings.HasPrefix(line, `"`) {
 		name, rest, _ = strings.Cut(line, " ")
